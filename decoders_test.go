@@ -25,7 +25,7 @@ var decoders = map[string]string{
 	"agent/table.go":                     "agent.FuzzWords",
 	"bus/absent.go":                      "bus.FuzzServerAnswer",
 	"bus/local_server.go":                "bus.FuzzParseLocal",
-	"cast/gateway/peers.go":              "cast/gateway.FuzzWord",
+	"cast/gateway/peers.go":              "cast/gateway.FuzzPeerMessage",
 	"cmd/client/cmd_doctor_bus.go":       "cmd/client.FuzzDoctor",
 	"cmd/client/cmd_doctor_hosts.go":     "cmd/client.FuzzDoctor",
 	"cmd/client/cmd_doctor_listeners.go": "cmd/client.FuzzDoctor",

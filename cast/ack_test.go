@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestReduce_noMemberAcknowledgesWhatItHasAnswered(t *testing.T) {
+func TestReduce_repliesReplaceAcknowledgements(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 2).With("gpu", 6), 6)
 	tap := bustest.Open(t, c.server)
 	var said atomic.Int64

@@ -78,7 +78,7 @@ func inTurn(t *testing.T, entries []entry, ranks, n int) {
 	}
 }
 
-func TestCAST2_castsKeepTheirOrderAmongMessagesOfAnySize(t *testing.T) {
+func TestCast_keepsOrderForEveryMessageSize_CAST2(t *testing.T) {
 	const rounds = 12
 	c := newCluster(t, twoByFour(), 4)
 	for i := range rounds {
@@ -98,7 +98,7 @@ func TestCAST2_castsKeepTheirOrderAmongMessagesOfAnySize(t *testing.T) {
 }
 
 // Each link has another number in front when the cast is sent.
-func TestCAST2_castsStayInOrderWhateverEachLinkHasCarried(t *testing.T) {
+func TestCast_keepsOrderAfterUnevenLinkTraffic_CAST2(t *testing.T) {
 	const ranks, rounds = 24, 5 // more than travel as plain runs
 	c := newCluster(t, shape.Of("gpu", ranks), 8)
 	for i := range rounds {
@@ -124,7 +124,7 @@ func (c *cluster) choke(t *testing.T, rank int) {
 	}
 }
 
-func TestCAST1_aRankWithoutCreditGetsTheCastByItselfAndTheOthersDoNotWait(t *testing.T) {
+func TestCast_rankWithoutCreditDelaysNoOther_CAST1(t *testing.T) {
 	const n = 200
 	c := newCluster(t, shape.Of("gpu", 4), 4)
 	_, err := cast.Gather(testkit.Soon(t), c.members, who, actor.None{}) // all have told what they take
@@ -144,7 +144,7 @@ func TestCAST1_aRankWithoutCreditGetsTheCastByItselfAndTheOthersDoNotWait(t *tes
 	require.Equal(t, 2, entries[0].rank)
 }
 
-func TestCAST1_aRankThatDoesNotReadIsNamedOnceThereIsNoRoomForIt(t *testing.T) {
+func TestCast_fullOutboxNamesTheRankThatDoesNotRead_CAST1(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 4), 4)
 	hear := c.deafen(t, 2)
 	c.choke(t, 2)
@@ -164,7 +164,7 @@ func TestCAST1_aRankThatDoesNotReadIsNamedOnceThereIsNoRoomForIt(t *testing.T) {
 	require.NoError(t, c.client.Flush(testkit.Soon(t)))
 }
 
-func TestCAST1_aCastThatIsTooLargeForOnePacketReachesEachRankOnce(t *testing.T) {
+func TestCast_largeCastReachesEachRankOnce_CAST1(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	toMany, alone := packets(t, c, 3)
 	body := strings.Repeat("x", 1<<20)
@@ -184,7 +184,7 @@ func TestCAST1_aCastThatIsTooLargeForOnePacketReachesEachRankOnce(t *testing.T) 
 	require.Len(t, folded, 8*(len(body)+1)+7)
 }
 
-func TestCAST3_aCastThatComesAloneKnowsItsPointAndItsSender(t *testing.T) {
+func TestCast_directCopyKnowsItsPointAndSender_CAST3(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	hear := c.deafen(t, 6)
 	c.choke(t, 6)
@@ -195,7 +195,7 @@ func TestCAST3_aCastThatComesAloneKnowsItsPointAndItsSender(t *testing.T) {
 }
 
 // One that others fold to (4), and one that folds to it.
-func TestCAST4_theOthersAreAskedWhileARankHasNoCreditAndItIsOnceItReads(t *testing.T) {
+func TestCast_rankWithoutCreditIsAskedOnceItReads_CAST4(t *testing.T) {
 	for _, rank := range []int{4, 5} {
 		c := newCluster(t, twoByFour(), 4)
 		hear := c.deafen(t, rank)

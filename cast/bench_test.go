@@ -15,7 +15,7 @@ import (
 
 const crowd = 512
 
-func BenchmarkReduce_512RanksOfAProcess(b *testing.B) {
+func BenchmarkReduce_512RanksInOneProcess(b *testing.B) {
 	c := newCrowd(b, shape.Of("rank", crowd), crowd, crowd)
 	for b.Loop() {
 		sum, err := cast.Reduce(b.Context(), c.members, who, actor.None{}, cast.Sum[int]())
@@ -25,7 +25,7 @@ func BenchmarkReduce_512RanksOfAProcess(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/crowd, "ns/rank")
 }
 
-func BenchmarkGather_512RanksOfAProcess(b *testing.B) {
+func BenchmarkGather_512RanksInOneProcess(b *testing.B) {
 	c := newCrowd(b, shape.Of("rank", crowd), crowd, crowd)
 	text := strings.Repeat("x", 60)
 	for b.Loop() {

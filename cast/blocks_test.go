@@ -32,7 +32,7 @@ var (
 )
 
 // One process of a mesh of 140,002 ranks lives. Of the others every second one is known to be gone: who casts says so.
-func TestCAST1_aCastThatSkipsRanksInManyRunsIsDelivered(t *testing.T) {
+func TestCast_regionWithManyRunsIsDelivered_CAST1(t *testing.T) {
 	server, place := bustest.Server(t), Placement{Mesh: testMesh, Extent: shape.Of("rank", 2*manyRuns+2), PerHost: 1}
 	last := place.Extent.NumRanks() - 1
 	start := func(id subjects.ProcID, m *Member) (*actor.Proc, *Router) {
@@ -80,7 +80,7 @@ func TestCAST1_aCastThatSkipsRanksInManyRunsIsDelivered(t *testing.T) {
 	}
 }
 
-func TestWIRE8_whatIsSaidOfRanksInManyRunsTravels(t *testing.T) {
+func TestHeader_manyRunsRoundTrip_WIRE8(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("rank", 2*manyRuns+2), PerHost: 1}
 	runs := everySecond()
 	h := header{Region: place.Extent.Region(), Prevs: []run{}, Skip: runs, Mode: modeFold}
@@ -126,7 +126,7 @@ func TestWIRE8_whatIsSaidOfRanksInManyRunsTravels(t *testing.T) {
 	require.True(t, word.Settled.containAll(runs) && word.Parts[0].containAll(runs))
 }
 
-func TestWIRE7_whatCastsSayHasNarrowLimits(t *testing.T) {
+func TestHeader_decodeLimitsAreNarrow_WIRE7(t *testing.T) {
 	long := append([]byte{0x9a, 0, 1, 0, 1}, make([]byte, 1<<16+1)...)
 	for _, v := range []any{new(header), new(replyHeader)} {
 		require.ErrorContains(t, wire.Unmarshal(append([]byte{0xa1, 0x19, 0x03, 0xe7}, long...), v), "exceeded max number of elements 65536", "%T", v)

@@ -12,7 +12,7 @@ import (
 )
 
 // Whoever waits no longer lets the handlers know, in each process, in his own, too.
-func TestCAST4_aCastThatIsGivenUpEndsTheContextsOfItsHandlers(t *testing.T) {
+func TestCast_cancelEndsHandlerContexts_CAST4(t *testing.T) {
 	for name, perProcess := range map[string]int{"a process each": 1, "four in a process": 4} {
 		t.Run(name, func(t *testing.T) {
 			c := newCrowd(t, shape.Of("host", 2).With("gpu", 4), 4, perProcess)
@@ -49,7 +49,7 @@ func TestCAST4_aCastThatIsGivenUpEndsTheContextsOfItsHandlers(t *testing.T) {
 	}
 }
 
-func TestCAST4_aStreamThatIsLeftEndsTheContextsOfItsHandlers(t *testing.T) {
+func TestStream_earlyReturnEndsHandlerContexts_CAST4(t *testing.T) {
 	c := newCrowd(t, shape.Of("host", 2).With("gpu", 4), 4, 2)
 	for range cast.Stream(t.Context(), mixed{c.members}, until, actor.None{}) { // the dead come first
 		require.Len(t, c.await(t, 6), 6, "all handlers run")

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestCAST1_eachRankOfTheRegionOnceAndNoOther(t *testing.T) {
+func TestCast_reachesEachRankOfTheRegionOnce_CAST1(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 2).With("gpu", 3).With("lane", 2), 6)
 	for _, text := range []string{
 		"*", "host=1", "gpu=2", "lane=0", "host=0,gpu=1", "host=1,gpu=2,lane=1", "gpu=1:3", "gpu=0:3:2,lane=1", "host=0:1,gpu=0:2",
@@ -39,7 +39,7 @@ func TestCAST1_eachRankOfTheRegionOnceAndNoOther(t *testing.T) {
 	}
 }
 
-func TestCAST2_castsAndDirectMessagesOfOneSenderStayInOrder(t *testing.T) {
+func TestCast_keepsOrderWithDirectMessages_CAST2(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 3), 3)
 	const n = 1000
 	for i := range n {
@@ -67,7 +67,7 @@ func TestCAST2_castsAndDirectMessagesOfOneSenderStayInOrder(t *testing.T) {
 	}
 }
 
-func TestCAST3_aHandlerSeesItsPointInTheViewAndWhoCast(t *testing.T) {
+func TestCast_handlerSeesItsPointAndTheSender_CAST3(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	require.NoError(t, cast.Send(t.Context(), c.in(t, "gpu=1:3"), note, 0))
 	got := c.await(t, 4)
@@ -81,7 +81,7 @@ func TestCAST3_aHandlerSeesItsPointInTheViewAndWhoCast(t *testing.T) {
 	require.Equal(t, []entry{{6, 0, "host=1/2,gpu=2/4", 6, client}}, c.await(t, 1), "a direct message: its place in the mesh")
 }
 
-func TestCAST4_gatherHasOneValueForEachRankInOrder(t *testing.T) {
+func TestGather_returnsOneValuePerRankInOrder_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	all, err := cast.Gather(t.Context(), c.members, who, actor.None{})
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestCAST4_gatherHasOneValueForEachRankInOrder(t *testing.T) {
 	require.Equal(t, "host=2,gpu=1", some.Region().Extent().String())
 }
 
-func TestCAST4_aRankThatRefusesIsNamedAndTheOthersCount(t *testing.T) {
+func TestGather_namesAFailedRankAndKeepsTheOthers_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	all, err := cast.Gather(t.Context(), c.members, refuse, 5)
 	var partial *cast.CoverageError
@@ -108,7 +108,7 @@ func TestCAST4_aRankThatRefusesIsNamedAndTheOthersCount(t *testing.T) {
 	require.Equal(t, "host=1,gpu=1", partial.Coverage.FailedRegion())
 }
 
-func TestCAST4_streamYieldsEachRankOnceAndMayBeLeft(t *testing.T) {
+func TestStream_yieldsEachRankOnceAndCanEndEarly_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	seen := map[int]int{}
 	for pt, r := range cast.Stream(t.Context(), c.in(t, "host=1"), refuse, 6) {
@@ -124,7 +124,7 @@ func TestCAST4_streamYieldsEachRankOnceAndMayBeLeft(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestCAST4_theDeadlineNamesWhoIsMissingAndKeepsTheRest(t *testing.T) {
+func TestGather_deadlineNamesMissingRanksAndKeepsTheRest_CAST4(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, twoByFour(), 4)
 	for _, fold := range []bool{false, true} {
@@ -147,7 +147,7 @@ func TestCAST4_theDeadlineNamesWhoIsMissingAndKeepsTheRest(t *testing.T) {
 	}
 }
 
-func TestCAST4_theCallerMayGiveUp(t *testing.T) {
+func TestCast_callerCanCancel_CAST4(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -159,7 +159,7 @@ func TestCAST4_theCallerMayGiveUp(t *testing.T) {
 	require.ErrorContains(t, err, "the caller gave up")
 }
 
-func TestCAST4_aCallerWhoseProcEndsDoesNotWaitForTheDeadline(t *testing.T) {
+func TestCast_endsWhenTheCallersProcCloses_CAST4(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	done := make(chan error, 1)
@@ -177,7 +177,7 @@ func TestCAST4_aCallerWhoseProcEndsDoesNotWaitForTheDeadline(t *testing.T) {
 	}
 }
 
-func TestCAST4_aDeadRankFailsAtOnceAndLaterCastsDoNotAskIt(t *testing.T) {
+func TestCast_deadRankFailsAtOnceAndStaysExcluded_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	waiting := make(chan error, 1)
 	go func() {
@@ -209,7 +209,7 @@ func TestCAST4_aDeadRankFailsAtOnceAndLaterCastsDoNotAskIt(t *testing.T) {
 }
 
 // A member whose death is known to the folder only by then must not hold up its host's answers.
-func TestCAST4_aDeadRankDoesNotHoldUpItsFolder(t *testing.T) {
+func TestCast_deadRankDoesNotDelayItsAggregator_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	waiting := make(chan error, 1)
 	go func() {
@@ -224,7 +224,7 @@ func TestCAST4_aDeadRankDoesNotHoldUpItsFolder(t *testing.T) {
 	require.ErrorContains(t, err, "answered 7 · failed 1 [host=1,gpu=2] · missing 0")
 }
 
-func TestCAST6_aDeadFolderIsRoutedAround(t *testing.T) {
+func TestCast_reroutesAroundADeadAggregator_CAST6(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 40).With("gpu", 2), 2)
 	waiting := make(chan error, 1)
 	go func() {
@@ -238,7 +238,7 @@ func TestCAST6_aDeadFolderIsRoutedAround(t *testing.T) {
 	require.ErrorContains(t, err, "asked 80 · answered 79 · failed 1 [host=3,gpu=0] · missing 0")
 }
 
-func TestCAST5_answersFoldInRankOrderOverHosts(t *testing.T) {
+func TestReduce_foldsInRankOrderOverHosts_CAST5(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 3).With("gpu", 3), 3)
 	for _, part := range []string{"*", "gpu=0:3:2", "host=1:3", "host=2,gpu=1"} {
 		region := c.in(t, part)
@@ -252,7 +252,7 @@ func TestCAST5_answersFoldInRankOrderOverHosts(t *testing.T) {
 	}
 }
 
-func TestCAST5_builtInReducersNeedNoDeclaration(t *testing.T) {
+func TestReduce_builtinReducersNeedNoDeclaration_CAST5(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	for want, by := range map[int]actor.Reducer[int]{28: cast.Sum[int](), 0: cast.Min[int](), 7: cast.Max[int]()} {
 		got, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, by)
@@ -267,7 +267,7 @@ func TestCAST5_builtInReducersNeedNoDeclaration(t *testing.T) {
 	require.False(t, anyOdd)
 }
 
-func TestReduce_aReducerThatPanicsIsAnErrorOfEachRank(t *testing.T) {
+func TestReduce_reducerPanicFailsEachRank(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	got, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, bad)
 	require.ErrorContains(t, err, "reducer bad panicked: cannot fold")
@@ -277,7 +277,7 @@ func TestReduce_aReducerThatPanicsIsAnErrorOfEachRank(t *testing.T) {
 	require.ErrorContains(t, err, "fold the answers of who: reducer bad panicked", "at the caller, when hosts have one rank each")
 }
 
-func TestReduce_refusesReducersThatProcsDoNotKnow(t *testing.T) {
+func TestReduce_refusesUndeclaredReducers(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	_, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, unknown)
 	require.ErrorIs(t, err, actor.ErrInvalid)
@@ -288,7 +288,7 @@ func TestReduce_refusesReducersThatProcsDoNotKnow(t *testing.T) {
 	require.ErrorContains(t, err, "reducer sum folds numbers, got string")
 }
 
-func TestCast_anActorMayCastToItsOwnMesh(t *testing.T) {
+func TestCast_actorCanCastToItsOwnMesh(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	want := "x0 x1 x2 x3 x4 x5 x6 x7"
 	// The actor that casts waits on its own turn, so it must not be among those it asks.
@@ -312,7 +312,7 @@ func TestCast_anActorMayCastToItsOwnMesh(t *testing.T) {
 	}
 }
 
-func TestCast_whatIsWrongWithTheCallIsAnErrorBeforeAnythingIsSent(t *testing.T) {
+func TestCast_invalidArgumentsFailBeforeSending(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	outside, foreign := c.members, c.members
 	outside.region = shape.Of("gpu", 3).Region()
@@ -348,7 +348,7 @@ func TestCast_whatIsWrongWithTheCallIsAnErrorBeforeAnythingIsSent(t *testing.T) 
 	require.NoError(t, err)
 }
 
-func TestCast_anEndpointOrActorThatIsNotThereFailsEachRank(t *testing.T) {
+func TestCast_unknownEndpointOrActorFailsEachRank(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	absent := actor.NewEndpoint[*member, int, int]("absent")
 	_, err := cast.Gather(t.Context(), c.members, absent, 1)
@@ -358,7 +358,7 @@ func TestCast_anEndpointOrActorThatIsNotThereFailsEachRank(t *testing.T) {
 	require.ErrorContains(t, err, "failed 8 [*]")
 }
 
-func TestForeign_eachRankAnswersForItselfWithItsRank(t *testing.T) {
+func TestForeign_eachRankRepliesWithItsRank(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, twoByFour(), 4)
 	b := bustest.Open(t, c.server)
@@ -386,7 +386,7 @@ func TestForeign_eachRankAnswersForItselfWithItsRank(t *testing.T) {
 	require.Equal(t, "7", answer.Header.Get(actor.HeaderRank))
 }
 
-func TestRouter_dropsWhatIsNoCastAndGoesOn(t *testing.T) {
+func TestRouter_dropsMalformedCasts(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	b := bustest.Open(t, c.server)
 	subject := c.client.Space().Cast(c.place.Mesh, "members", "note", "_", c.client.ID().Process().String())

@@ -23,7 +23,7 @@ func crowds(t *testing.T, test func(t *testing.T, c *cluster)) {
 
 var crowdParts = []string{"*", "host=1", "gpu=3", "gpu=0:8:3", "host=0:3:2,gpu=2:7", "host=2,gpu=5", "host=1:3,gpu=6:8"}
 
-func TestCrowd_eachRankOfTheRegionOnceWithItsPoint(t *testing.T) {
+func TestColocated_castReachesEachRankOnceWithItsPoint(t *testing.T) {
 	crowds(t, func(t *testing.T, c *cluster) {
 		for i, part := range crowdParts {
 			in := c.in(t, part)
@@ -40,7 +40,7 @@ func TestCrowd_eachRankOfTheRegionOnceWithItsPoint(t *testing.T) {
 	})
 }
 
-func TestCrowd_answersFoldAndGatherInRankOrder(t *testing.T) {
+func TestColocated_repliesFoldAndGatherInRankOrder(t *testing.T) {
 	crowds(t, func(t *testing.T, c *cluster) {
 		for _, part := range crowdParts {
 			in := c.in(t, part)
@@ -65,7 +65,7 @@ func TestCrowd_answersFoldAndGatherInRankOrder(t *testing.T) {
 	})
 }
 
-func TestCrowd_aNeighbourMayCastToo(t *testing.T) {
+func TestColocated_procCanCast(t *testing.T) {
 	crowds(t, func(t *testing.T, c *cluster) {
 		from := c.members
 		from.via = c.procs[1]
@@ -79,7 +79,7 @@ func TestCrowd_aNeighbourMayCastToo(t *testing.T) {
 	})
 }
 
-func TestCrowd_aRankThatRefusesAndOneThatDies(t *testing.T) {
+func TestColocated_failedAndDeadRanksAreNamed(t *testing.T) {
 	crowds(t, func(t *testing.T, c *cluster) {
 		sum, err := cast.Reduce(t.Context(), c.members, refuse, 9, cast.Sum[int]())
 		require.ErrorContains(t, err, "asked 24 · answered 23 · failed 1 [host=1,gpu=1] · missing 0")
@@ -97,7 +97,7 @@ func TestCrowd_aRankThatRefusesAndOneThatDies(t *testing.T) {
 }
 
 // With the first proc of a process all that are in it are gone.
-func TestCrowd_aProcessThatDies(t *testing.T) {
+func TestColocated_deadProcessFailsItsRanks(t *testing.T) {
 	crowds(t, func(t *testing.T, c *cluster) {
 		n := c.place.PerProcess
 		waiting := make(chan error, 1)
@@ -114,7 +114,7 @@ func TestCrowd_aProcessThatDies(t *testing.T) {
 	})
 }
 
-func TestCrowd_castsAndDirectMessagesOfOneSenderStayInOrder(t *testing.T) {
+func TestColocated_castsKeepOrderWithDirectMessages(t *testing.T) {
 	c := newCrowd(t, shape.Of("host", 3).With("gpu", 8), 8, 8)
 	const rounds = 100
 	for i := range rounds {

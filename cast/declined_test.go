@@ -19,7 +19,7 @@ var (
 )
 
 // The caller has no room for the folder of a host: only the folder fails.
-func TestCAST4_whoIsRefusedDoesNotTakeItsHostWithIt(t *testing.T) {
+func TestCast_refusedRankDoesNotFailItsHost_CAST4(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, twoByFour(), 4)
 	_, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, cast.Sum[int]())
@@ -50,7 +50,7 @@ func TestCAST4_whoIsRefusedDoesNotTakeItsHostWithIt(t *testing.T) {
 }
 
 // A rank whose process runs, and it does not: Stream is told at once.
-func TestCAST4_aRankThatDoesNotRunFailsInAStream(t *testing.T) {
+func TestStream_reportsAStoppedRank_CAST4(t *testing.T) {
 	d := newCrowdWithout(t, shape.Of("gpu", 4), 4, 2, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -78,7 +78,7 @@ func newCrowdWithout(t *testing.T, e shape.Extent, perHost, perProcess, absent i
 }
 
 // Post from inside a process of several ranks: each that is not there is named, and the others have it.
-func TestCAST4_postSaysOfEachRankOfItsOwnProcessWhetherItWasReached(t *testing.T) {
+func TestSend_reportsEachUnreachedRankOfItsProcess_CAST4(t *testing.T) {
 	c := newCrowd(t, twoByFour(), 4, 4)
 	from := c.members
 	from.via = c.procs[3]
@@ -101,7 +101,7 @@ func ranksOf(all []entry) (ranks []int) {
 }
 
 // Of a process that lacks a rank, that one comes back, and the others have it.
-func TestPost_aRankThatDoesNotRunTakesNoOtherOfItsProcessAlong(t *testing.T) {
+func TestSend_stoppedRankFailsNoOtherOfItsProcess(t *testing.T) {
 	c := newCrowdWithout(t, shape.Of("gpu", 4), 4, 4, 2)
 	require.NoError(t, cast.Send(t.Context(), c.members, note, 1))
 	require.NoError(t, c.client.Flush(t.Context()))
@@ -113,7 +113,7 @@ func TestPost_aRankThatDoesNotRunTakesNoOtherOfItsProcessAlong(t *testing.T) {
 }
 
 // Post among one's own mesh, whose own actor is not there: the others are told, and the error says which is not.
-func TestCAST4_postSaysWhichRankWasNotReached(t *testing.T) {
+func TestSend_namesTheUnreachedRank_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	from := c.members
 	from.via = c.procs[3]

@@ -16,7 +16,7 @@ func untyped(name string) actor.Endpoint[*member, any, any] {
 	return actor.NewEndpoint[*member, any, any](name)
 }
 
-func TestFold_programsWithoutTheTypesFoldByName(t *testing.T) {
+func TestFold_byNameNeedsNoTypes(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 3).With("gpu", 2), 2)
 	for _, tc := range []struct {
 		endpoint, reducer string
@@ -39,7 +39,7 @@ func TestFold_programsWithoutTheTypesFoldByName(t *testing.T) {
 	}
 }
 
-func TestFold_aRankThatRefusesIsNamedAndTheOthersCount(t *testing.T) {
+func TestFold_namesAFailedRankAndKeepsTheOthers(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	sum, err := cast.Fold(testkit.Soon(t), c.members, untyped("refuse"), any(7), "sum")
 	var partial *cast.CoverageError
@@ -48,7 +48,7 @@ func TestFold_aRankThatRefusesIsNamedAndTheOthersCount(t *testing.T) {
 	require.Equal(t, int64(21), sum)
 }
 
-func TestFold_aReducerThatCannotBeIsRefusedAndOneThatNobodyHasIsNamed(t *testing.T) {
+func TestFold_refusesInvalidReducersAndReportsUnknownOnes(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	toMany, alone := packets(t, c, 0)
 	_, err := cast.Fold(testkit.Soon(t), c.members, untyped("who"), nil, "top(x)")
@@ -67,7 +67,7 @@ func TestFold_aReducerThatCannotBeIsRefusedAndOneThatNobodyHasIsNamed(t *testing
 	require.Equal(t, 8, c.await(t, 1)[0].n, "CAST-7: no actor has handled it")
 }
 
-func TestFold_aThrottledMeshFoldsAtTheCaller(t *testing.T) {
+func TestFold_throttledMeshFoldsAtTheCaller(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	slow := cast.Throttled(c.members, cast.Throttle{Batch: 3})
 	n, err := cast.Fold(testkit.Soon(t), slow, untyped("who"), nil, "top(2)")

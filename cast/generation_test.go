@@ -72,7 +72,7 @@ func (c *cluster) requireWhole(t *testing.T, in members) {
 	}
 }
 
-func TestCAST10_whoeverHasTheRankNowIsAskedAndFolds(t *testing.T) {
+func TestGenerations_currentHolderOfARankIsAskedAndFolds_CAST10(t *testing.T) {
 	eachAgain(t, func(t *testing.T, c *cluster) {
 		c.hear(c.client, 4, 0, actor.Failed)
 		c.hear(c.client, 4, 2, actor.Running)
@@ -90,7 +90,7 @@ func TestCAST10_whoeverHasTheRankNowIsAskedAndFolds(t *testing.T) {
 	})
 }
 
-func TestCAST10_whoFoldsForOtherHostsMayHaveBegunAgain(t *testing.T) {
+func TestGenerations_restartedAggregatorFoldsForOtherHosts_CAST10(t *testing.T) {
 	c := newCrowdAgain(t, shape.Of("host", 40).With("gpu", 2), 2, 1, map[int]uint32{0: 1, 6: 3, 7: 1, 60: 2, 79: 4})
 	for rank, gen := range map[int]uint32{0: 1, 6: 3, 7: 1, 60: 2, 79: 4} {
 		c.hear(c.client, rank, gen, actor.Running)
@@ -103,7 +103,7 @@ func TestCAST10_whoFoldsForOtherHostsMayHaveBegunAgain(t *testing.T) {
 
 // A caller that has missed it all asks for the first generation. It hears at once who has the rank, and asks
 // it from then on; no actor has had its cast.
-func TestCAST10_whoAsksForAnEarlierGenerationIsToldAndAsksForTheLaterOne(t *testing.T) {
+func TestGenerations_callerRetriesWithTheNewerGeneration_CAST10(t *testing.T) {
 	t.Parallel()
 	verbs := map[string]func(t *testing.T, c *cluster) error{
 		"Reduce": func(t *testing.T, c *cluster) error {
@@ -138,7 +138,7 @@ func TestCAST10_whoAsksForAnEarlierGenerationIsToldAndAsksForTheLaterOne(t *test
 	}
 }
 
-func TestCAST10_whatIsPostedToAnEarlierGenerationComesBackAndTheNextReachesTheLaterOne(t *testing.T) {
+func TestGenerations_deadLetterRevealsTheNewGeneration_CAST10(t *testing.T) {
 	t.Parallel()
 	eachAgain(t, func(t *testing.T, c *cluster) {
 		require.NoError(t, cast.Send(t.Context(), c.members, note, 1))
@@ -154,7 +154,7 @@ func TestCAST10_whatIsPostedToAnEarlierGenerationComesBackAndTheNextReachesTheLa
 }
 
 // Who folds knows more than the caller: it does not wait for a proc whose rank another has.
-func TestCAST10_aFolderDoesNotWaitForWhoIsOver(t *testing.T) {
+func TestGenerations_aggregatorDoesNotAwaitEndedRanks_CAST10(t *testing.T) {
 	t.Parallel()
 	c := newCrowdAgain(t, twoByFour(), 4, 1, map[int]uint32{5: 2})
 	c.hear(c.procs[4], 5, 2, actor.Running)
@@ -166,7 +166,7 @@ func TestCAST10_aFolderDoesNotWaitForWhoIsOver(t *testing.T) {
 }
 
 // To who is known to be dead nothing is sent; but the others' cast tells that another has its rank.
-func TestCAST10_whoIsThoughtDeadSaysThatItHasBegunAgain(t *testing.T) {
+func TestGenerations_rankPresumedDeadAnnouncesItsRestart_CAST10(t *testing.T) {
 	c := again(t, 1)
 	c.hear(c.client, 4, 0, actor.Failed)
 	require.ErrorContains(t, cast.Send(t.Context(), c.members, note, 1), "failed 1 [host=1,gpu=0]")
@@ -176,7 +176,7 @@ func TestCAST10_whoIsThoughtDeadSaysThatItHasBegunAgain(t *testing.T) {
 }
 
 // A process that its host has given up and that still runs is handed nothing.
-func TestCAST10_aCastForALaterGenerationIsNotForAnEarlierOne(t *testing.T) {
+func TestGenerations_castForALaterGenerationIsRefused_CAST10(t *testing.T) {
 	c := again(t, 1)
 	old := c.startMember(t, c.proc(4, 0))
 	c.hear(c.client, 4, 2, actor.Running)

@@ -206,7 +206,7 @@ func ledgers(t *testing.T) books {
 	return books{members{via: client, place: place, region: extent.Region()}}
 }
 
-func TestCAST12_anAnswerIsTheCallersOwnWhateverTheVerb(t *testing.T) {
+func TestReply_belongsToTheCallerForEveryVerb_CAST12(t *testing.T) {
 	to := ledgers(t)
 	ctx := t.Context()
 	slow := cast.Throttled(to, cast.Throttle{Batch: 4})
@@ -276,7 +276,7 @@ func TestCAST12_anAnswerIsTheCallersOwnWhateverTheVerb(t *testing.T) {
 	}
 }
 
-func TestCAST12_nothingThatAHandlerReturnsEndsItsProcess(t *testing.T) {
+func TestReply_noReturnedValueCrashesTheProcess_CAST12(t *testing.T) {
 	to := ledgers(t)
 	ctx := t.Context()
 	for how, want := range map[string]string{

@@ -16,7 +16,7 @@ import (
 )
 
 // A header of 30 bytes ends the process.
-func TestCAST6_aHugeArityEndsNothing(t *testing.T) {
+func TestHostile_hugeArityIsHarmless_CAST6(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	ext, err := wire.Marshal(header{Region: e.Region(), Arity: math.MaxInt, Mode: modeFold, Prevs: []run{{8, 0}}})
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestCAST6_aHugeArityEndsNothing(t *testing.T) {
 }
 
 // A header of 60 bytes reserves a gigabyte.
-func TestCAST6_aRegionBeyondTheMeshCostsNothing(t *testing.T) {
+func TestHostile_regionBeyondTheMeshAllocatesNothing_CAST6(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(0))
 	r, err := Start(p, &Member{Placement: place})
@@ -51,7 +51,7 @@ func TestCAST6_aRegionBeyondTheMeshCostsNothing(t *testing.T) {
 }
 
 // What has been sent is kept long after it can be of use, and beyond maxFolds.
-func TestCAST6_whatWasSentIsForgotten(t *testing.T) {
+func TestCast_forgetsFinishedCasts_CAST6(t *testing.T) {
 	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(1))
@@ -88,7 +88,7 @@ func itoa(i int) string {
 
 // The link between a process and its folder breaks, both live. The process sends its answer past the
 // folder; the folder's own word, which comes later and has that answer in it, is thrown away whole.
-func TestCAST6_aFolderIsHeardAfterOneOfItsOwnWentPastIt(t *testing.T) {
+func TestAggregation_acceptsAFoldAfterABypassedPart_CAST6(t *testing.T) {
 	f := newAggregationState(0, 0, 8, nil)
 	one := func(lo, n int, v string) contribution {
 		return contribution{parts: []part{{ranks{{lo, n}}, actor.Answer{Value: v}}}}
@@ -105,7 +105,7 @@ func TestCAST6_aFolderIsHeardAfterOneOfItsOwnWentPastIt(t *testing.T) {
 }
 
 // 4b: as 4, but the folder has given that process up: its word has a hole, and what went past is in it.
-func TestCAST6_aFolderIsHeardAroundWhatWentPastIt(t *testing.T) {
+func TestAggregation_acceptsAFoldAroundABypassedPart_CAST6(t *testing.T) {
 	f := newAggregationState(0, 0, 8, nil)
 	f.addContribution(contribution{parts: []part{{ranks{{2, 2}}, actor.Answer{Value: "2 3 "}}}})
 	f.addContribution(contribution{parts: []part{{ranks{{0, 2}, {4, 4}}, actor.Answer{Value: "0 1 4 5 6 7 "}}}, failed: []failure{{ranks{{2, 2}}, actor.EncodeError(errGone)}}})
@@ -113,7 +113,7 @@ func TestCAST6_aFolderIsHeardAroundWhatWentPastIt(t *testing.T) {
 }
 
 // Those below a silent folder were asked to answer past it. Then it goes on: its own word lacks one of them.
-func TestCAST8_whoGoesOnDoesNotUndoWhatWentPastIt(t *testing.T) {
+func TestAggregation_lateFoldKeepsBypassedParts_CAST8(t *testing.T) {
 	some := func(rs ...span) contribution { return contribution{parts: []part{{rs, actor.Answer{Value: "some"}}}} }
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	home := newCollector(Target{Placement: place, Region: place.Extent.Region()})
@@ -137,7 +137,7 @@ func TestCAST8_whoGoesOnDoesNotUndoWhatWentPastIt(t *testing.T) {
 }
 
 // An answer that is too large for the bus is sent as a Failure with the same ext: who folds it cannot read it.
-func TestCAST6_anAnswerThatCannotTravelFailsItsRanksAtOnce(t *testing.T) {
+func TestReply_unencodableReplyFailsItsRanksAtOnce_CAST6(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	one := actor.Answer{Value: 1}
 	for _, parts := range [][]part{
@@ -155,7 +155,7 @@ func TestCAST6_anAnswerThatCannotTravelFailsItsRanksAtOnce(t *testing.T) {
 }
 
 // Overlapping failures cost ranks × failures, on the pump.
-func TestCAST6_failuresThatOverlapAreRefused(t *testing.T) {
+func TestAggregation_refusesOverlappingFailures_CAST6(t *testing.T) {
 	r := replyHeader{Folded: true}
 	for range 1000 {
 		r.Failed = append(r.Failed, failure{Ranks: ranks{{0, 1000}}})
@@ -165,7 +165,7 @@ func TestCAST6_failuresThatOverlapAreRefused(t *testing.T) {
 }
 
 // A death between the look at who is dead and the look at the way is heard by nobody.
-func TestCAST6_aDeathWhileTheWayIsMadeOutIsHeard(t *testing.T) {
+func TestRoute_deathDuringPlanningIsNoticed_CAST6(t *testing.T) {
 	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 4), PerHost: 1}
 	id := subjects.ProcID{Mesh: mustMesh(t)}
@@ -203,7 +203,7 @@ func mustMesh(t *testing.T) subjects.MeshID {
 }
 
 // A fold that completes once its proc has closed ends the process.
-func TestCAST6_aFoldThatOutlivesItsProcEndsNothing(t *testing.T) {
+func TestFold_survivesTheCloseOfItsProc_CAST6(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(1))
 	fs := newAggregations(p, place)
@@ -216,7 +216,7 @@ func TestCAST6_aFoldThatOutlivesItsProcEndsNothing(t *testing.T) {
 	fs.close()
 }
 
-func TestCAST6_answersThatComeTooEarlyAreBoundedInBytesAndGoPast(t *testing.T) {
+func TestAggregation_earlyRepliesAreBoundedInBytes_CAST6(t *testing.T) {
 	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(0))
@@ -242,7 +242,7 @@ func TestCAST6_answersThatComeTooEarlyAreBoundedInBytesAndGoPast(t *testing.T) {
 	require.Equal(t, []bool{false, true}, []bool{first, last})
 }
 
-func TestCAST6_answersToACastThatDoesNotComeAreLetGo(t *testing.T) {
+func TestAggregation_repliesToAnUnknownCastExpire_CAST6(t *testing.T) {
 	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	fs := newAggregations(procAt(t, place.Proc(0)), place)
@@ -261,7 +261,7 @@ func TestCAST6_answersToACastThatDoesNotComeAreLetGo(t *testing.T) {
 }
 
 // Only who was to fold an answer can send it past itself.
-func TestCAST6_anAnswerGoesPastWhoItWasSentToAndNobodyElse(t *testing.T) {
+func TestAggregation_replyBypassesOnlyTheAggregatorThatDeclined_CAST6(t *testing.T) {
 	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(1))

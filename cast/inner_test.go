@@ -65,7 +65,7 @@ func ranksOf(all []int) (out ranks) {
 	return out
 }
 
-func TestHeader_runsAndSpansSayWhatTheyWereMadeFrom(t *testing.T) {
+func TestHeader_runsAndSpansRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOf(rapid.SampledFrom([]uint64{0, 1, 7, 1 << 40, link.NotIncluded, link.AllAcked})).Draw(t, "values")
 		rs := runs(values)
@@ -98,7 +98,7 @@ func TestHeader_runsAndSpansSayWhatTheyWereMadeFrom(t *testing.T) {
 	})
 }
 
-func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
+func TestHeader_selectsOnlyIncludedMembers(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	r, err := e.Region().Slice("gpu", 2, 6)
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
 }
 
 // The neighbours of a rank that dies answer after its death: the last of them completes the fold.
-func TestCAST4_aRankThatDiesHoldsUpNoAnswerOfItsProcess(t *testing.T) {
+func TestCast_dyingRankKeepsOtherRepliesOfItsProcess_CAST4(t *testing.T) {
 	e := shape.Of("gpu", 4)
 	place := Placement{Mesh: testMesh, Extent: e, PerHost: 4, PerProcess: 4}
 	for _, mode := range []mode{modeFold, modeCollect} {
@@ -151,7 +151,7 @@ func TestCAST4_aRankThatDiesHoldsUpNoAnswerOfItsProcess(t *testing.T) {
 
 // The end of another generation than the one that was asked settles nothing, for anybody may invent one; that a later
 // one runs does.
-func TestCAST10_onlyTheEndOfWhoWasAskedOrALaterOneThatRunsLosesRanks(t *testing.T) {
+func TestGenerations_onlyTheAskedOrALaterGenerationLosesRanks_CAST10(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	region, err := e.Region().Slice("gpu", 1, 8)
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestCAST10_onlyTheEndOfWhoWasAskedOrALaterOneThatRunsLosesRanks(t *testing.
 	}
 }
 
-func TestCAST9_whoHasASuccessorIsOver(t *testing.T) {
+func TestGenerations_successorEndsTheFormerProc_CAST9(t *testing.T) {
 	p := procAt(t, subjects.ProcID{Mesh: testMesh, Rank: 1})
 	first := subjects.ProcID{Mesh: testMesh, Rank: 4}
 	second, seat := first, subjects.ProcID{Mesh: testMesh, Rank: 5, Index: 1}
@@ -190,7 +190,7 @@ func TestCAST9_whoHasASuccessorIsOver(t *testing.T) {
 }
 
 // An answer counts from who was asked; a proc that has the rank after it says that there is none.
-func TestCAST10_anAnswerCountsFromWhoWasAsked(t *testing.T) {
+func TestGenerations_replyCountsFromTheAskedGeneration_CAST10(t *testing.T) {
 	body, err := wire.Marshal(7)
 	require.NoError(t, err)
 	for gen, want := range map[uint32][]fate{0: {waiting, waiting}, 1: {answered, failed}, 2: {waiting, failed}} {
@@ -206,7 +206,7 @@ func TestCAST10_anAnswerCountsFromWhoWasAsked(t *testing.T) {
 }
 
 // A cast that came on a link to this very proc asks for no other.
-func TestCAST10_aPacketForAnotherGenerationIsRefused(t *testing.T) {
+func TestGenerations_packetForAnotherGenerationIsRefused_CAST10(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	id := place.Proc(1)
 	id.Gen = 1
@@ -229,7 +229,7 @@ func procAt(t *testing.T, id subjects.ProcID) *actor.Proc {
 	return p
 }
 
-func TestRoute_eachRankIsToldWhatItsProcessMustHaveSeen(t *testing.T) {
+func TestRoute_carriesEachProcessesSequenceNumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
 		all := membersOf(tr.placement, tr.region)
@@ -285,7 +285,7 @@ func FuzzHeader(f *testing.F) {
 }
 
 // Whatever a peer answers, a tally settles no more ranks than there are.
-func FuzzRest(f *testing.F) {
+func FuzzReplyHeader(f *testing.F) {
 	values, err := wire.Marshal(bodies{{1}, {2}})
 	require.NoError(f, err)
 	for _, r := range []replyHeader{
@@ -338,7 +338,7 @@ func (o *oracle) settle(rank int, f fate) {
 	}
 }
 
-func TestTally_theFirstWordOnEachRankCounts(t *testing.T) {
+func TestCollector_keepsTheFirstResultOfEachRank(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tl, o := newCollector(eight()), &oracle{fates: map[int]fate{}}
 		for range rapid.IntRange(0, 20).Draw(t, "events") {
@@ -380,7 +380,7 @@ func requireSame(t *rapid.T, o *oracle, tl *collector) {
 	}
 }
 
-func TestCoverage_namesRegionsAsTheyAreAskedFor(t *testing.T) {
+func TestCoverage_namesRegionsInRequestedForm(t *testing.T) {
 	tl := newCollector(eight())
 	for rank := range 5 {
 		tl.addAnswer(rank, actor.Answer{})
@@ -413,7 +413,7 @@ func TestCoverage_namesRegionsAsTheyAreAskedFor(t *testing.T) {
 	require.ErrorContains(t, &CoverageError{Coverage: many.coverage()}, "; and 89 more reasons")
 }
 
-func TestBuiltins_foldEveryKindTheyMakeSenseOf(t *testing.T) {
+func TestBuiltins_foldEachSupportedKind(t *testing.T) {
 	type count int16
 	for name, c := range map[string]struct{ a, b, want any }{
 		nameSum: {count(3), count(4), count(7)}, nameMin: {2.5, -1.5, -1.5}, nameMax: {uint8(3), uint8(9), uint8(9)},

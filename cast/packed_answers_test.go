@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-func TestRow_holdsEachAnswerInOrderHoweverItWasJoined(t *testing.T) {
+func TestPackedAnswers_keepOrderUnderAnyGrouping(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answers := rapid.SliceOf(rapid.SampledFrom([][]byte{{}, {1}, []byte("two"), bytes.Repeat([]byte("3"), 300)})).Draw(t, "answers")
 		var whole packedAnswers
@@ -50,7 +50,7 @@ func each(r packedAnswers) (all []string) {
 	return all
 }
 
-func FuzzRow(f *testing.F) {
+func FuzzPackedAnswers(f *testing.F) {
 	var r packedAnswers
 	r.add(3, []byte("abc"))
 	r.add(1, nil)
@@ -74,7 +74,7 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-func TestSheaf_theLastAnswerIsToldOnceAndEachIsTakenOnce(t *testing.T) {
+func TestResultSlots_reportTheLastResultOnceAndYieldEachOnce(t *testing.T) {
 	const n = 200
 	s := newResultSlots(10, 10+n, ranks{{15, 5}})
 	var taken []int

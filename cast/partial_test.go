@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestReduceStream_yieldsMoreAndMoreAndAtLastWhatReduceDoes(t *testing.T) {
+func TestReduceStream_yieldsGrowingResultsEndingInTheTotal(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 3).With("gpu", 2), 2)
 	var seen []cast.Partial[string]
 	for p := range cast.ReduceStream(t.Context(), c.members, name, "r", concat, 0) {
@@ -29,7 +29,7 @@ func TestReduceStream_yieldsMoreAndMoreAndAtLastWhatReduceDoes(t *testing.T) {
 	}
 }
 
-func TestReduceStream_doesNotWaitForWhoIsSlow(t *testing.T) {
+func TestReduceStream_doesNotAwaitSlowRanks(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 3).With("gpu", 2), 2)
 	for p := range cast.ReduceStream(t.Context(), c.members, wait, 5, cast.Sum[int](), time.Millisecond) {
 		require.NoError(t, p.Err)
@@ -42,7 +42,7 @@ func TestReduceStream_doesNotWaitForWhoIsSlow(t *testing.T) {
 }
 
 // Rank 1 holds up its host, and its process; the others of these are heard of all the same.
-func TestReduceStream_yieldsWhatAHostHasWhileOneOfItsRanksIsSlow(t *testing.T) {
+func TestReduceStream_yieldsAHostsResultsDespiteASlowRank(t *testing.T) {
 	t.Parallel()
 	for _, perProcess := range []int{1, 2, 4} {
 		c := newCrowd(t, twoByFour(), 4, perProcess)
@@ -60,7 +60,7 @@ func TestReduceStream_yieldsWhatAHostHasWhileOneOfItsRanksIsSlow(t *testing.T) {
 }
 
 // What a process has said that it has, and took along, is in the end not counted.
-func TestReduceStream_theLastHasNothingThatWasAWordOnly(t *testing.T) {
+func TestReduceStream_finalResultOmitsProgressReports(t *testing.T) {
 	c := newCrowd(t, shape.Of("host", 2).With("gpu", 2), 2, 2)
 	var last cast.Partial[int]
 	died := false
@@ -76,7 +76,7 @@ func TestReduceStream_theLastHasNothingThatWasAWordOnly(t *testing.T) {
 	require.ErrorContains(t, last.Err, "failed 2 [host=0,gpu=*]")
 }
 
-func TestReduceStream_aWatchedMeshTellsAsWell(t *testing.T) {
+func TestReduceStream_reportsProgress(t *testing.T) {
 	c := newCrowd(t, twoByFour(), 4, 2)
 	told := 0
 	for p := range cast.ReduceStream(testkit.Soon(t), cast.WithProgress(c.members, time.Hour, func(n int) { told = n }), wait, 1, cast.Sum[int](), 0) {
@@ -87,7 +87,7 @@ func TestReduceStream_aWatchedMeshTellsAsWell(t *testing.T) {
 	require.Equal(t, 7, told)
 }
 
-func TestReduceStream_saysWhatIsWrong(t *testing.T) {
+func TestReduceStream_reportsInvalidArguments(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	one := func(seq func(func(cast.Partial[int]) bool)) (got cast.Partial[int]) {
 		n := 0

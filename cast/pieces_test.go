@@ -49,7 +49,7 @@ func once(rs ranks) map[int]int {
 
 // What is folded so far has each answer once, nothing can come between the ranks of a piece, and in the end
 // everything is folded as if nobody had looked.
-func TestFolding_piecesAreWhatHasComeBetweenThoseWhoAreWaitedFor(t *testing.T) {
+func TestAggregation_partialPiecesLieBetweenAwaitedRanks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const lo, hi = 3, 20
 		below := rapid.IntRange(lo, hi).Draw(t, "own")
@@ -104,7 +104,7 @@ func (f *aggregationState) anyWaits(from, to int) bool {
 }
 
 // Words of folders one above the other: each rank counts once, and what has come counts first.
-func TestAsking_soFarCountsEachRankOnceWhoeverSpeaksOfIt(t *testing.T) {
+func TestOperation_partialResultCountsEachRankOnce(t *testing.T) {
 	said := func(spans ...span) part { return part{spans, actor.Answer{Value: once(spans)}} }
 	proc := func(rank uint32) subjects.ProcID { return subjects.ProcID{Mesh: testMesh, Rank: rank} }
 	a := &operation{collector: newCollector(eight())}

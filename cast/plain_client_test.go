@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 )
 
-func TestCAST11_aRegionIsAskedAndNobodyElse(t *testing.T) {
+func TestPlainClient_regionAloneIsAsked_CAST11(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	b := bustest.Open(t, c.server)
 	said := make(chan bus.Msg, 1000)

@@ -124,9 +124,9 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkNumbers is what a cast to 100,000 ranks pays for saying what each must have seen before: what its links
+// BenchmarkSequenceNumbers is what a cast to 100,000 ranks pays for saying what each must have seen before: what its links
 // have in front is spread over the ranks and encoded, and a rank in the middle reads its own.
-func BenchmarkNumbers(b *testing.B) {
+func BenchmarkSequenceNumbers(b *testing.B) {
 	const n = 100_000
 	e := shape.Of("rank", n)
 	place := Placement{Mesh: testMesh, Extent: e, PerHost: 8}

@@ -25,7 +25,7 @@ func matches(e shape.Extent, where string, at shape.Point) bool {
 	return true
 }
 
-func TestWhere_aMemberSubscribesWhateverSpeaksOfIt(t *testing.T) {
+func TestWhere_memberSubscribesToEachPatternThatNamesIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyExtent(t)
 		where := joinWhere(slices.Collect(func(yield func(string) bool) {
@@ -72,7 +72,7 @@ func reached(t require.TestingT, place Placement, p plan, members []member) (tim
 	return times, packets
 }
 
-func TestCAST1_aPlanReachesEachMemberOnceAndCostsLeast(t *testing.T) {
+func TestPlan_reachesEachMemberOnceAtLeastCost_CAST1(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyExtent(t)
 		r := anyCut(t, e)
@@ -181,7 +181,7 @@ func fewestTokens(e shape.Extent, ranks map[int]bool) int {
 
 // After each rank has dropped what the region in the header does not speak of, exactly the region has the cast,
 // each rank once, and with one packet more at most than the fewest that speak of nobody else.
-func TestCAST1_aPlanReachesExactlyTheRegionWithTheFewestPackets(t *testing.T) {
+func TestPlan_reachesExactlyTheRegionWithFewestPackets_CAST1(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := shape.Unit()
 		for i := range rapid.IntRange(1, 3).Draw(t, "dims") {
@@ -218,7 +218,7 @@ func membersOf(place Placement, r shape.Region) (all []member) {
 	return all
 }
 
-func TestPlan_whatItTakes(t *testing.T) {
+func TestPlan_choosesExpectedSubjects(t *testing.T) {
 	e := shape.Of("host", 16).With("gpu", 8)
 	for text, want := range map[string][]string{
 		"*": {"_-_"}, "host=2": {"2-_"}, "gpu=3": {"_-3"}, "host=1,gpu=0": nil, "host=1,gpu=0:2": nil,

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestCAST9_watchedTellsWhoIsSettledWhileTheAnswersFold(t *testing.T) {
+func TestProgress_countsRanksWhileRepliesFold_CAST9(t *testing.T) {
 	t.Parallel()
 	waiting := actor.NewEndpoint[*member, int, any](wait.Name())
 	for name, ask := range map[string]func(ctx context.Context, to cast.Mesh[*member]) error{
@@ -54,7 +54,7 @@ func TestCAST9_watchedTellsWhoIsSettledWhileTheAnswersFold(t *testing.T) {
 	}
 }
 
-func TestWatched_answersAsTheMeshDoes(t *testing.T) {
+func TestProgress_returnsTheSameResults(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 2).With("gpu", 2), 2)
 	var told []int
 	m := cast.WithProgress(c.members, time.Hour, func(n int) { told = append(told, n) })

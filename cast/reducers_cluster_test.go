@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestCAST5_aggregatorsFoldOnTheWay(t *testing.T) {
+func TestAggregate_foldsAtTheHosts_CAST5(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 3).With("gpu", 3), 3)
 	for _, part := range []string{"*", "gpu=0:3:2", "host=1:3", "host=2,gpu=1"} {
 		region := c.in(t, part)
@@ -56,7 +56,7 @@ func TestCAST5_aggregatorsFoldOnTheWay(t *testing.T) {
 	}
 }
 
-func TestCAST5_concatAndMergeFoldOnTheWay(t *testing.T) {
+func TestReduce_concatAndMergeFoldAtTheHosts_CAST5(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 3).With("gpu", 2), 2)
 	lists, err := cast.Reduce(testkit.Soon(t), c.members, list, actor.None{}, cast.Concat[[]int]())
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestCAST5_concatAndMergeFoldOnTheWay(t *testing.T) {
 	require.Equal(t, map[string]int{"all": 1, "even": 1, "odd": 1}, declared)
 }
 
-func TestAggregate_aRankThatRefusesIsNamedAndTheOthersCount(t *testing.T) {
+func TestAggregate_namesAFailedRankAndKeepsTheOthers(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	best, err := cast.Aggregate(testkit.Soon(t), c.members, refuse, 7, cast.TopK[int](3))
 	var partial *cast.CoverageError
@@ -81,7 +81,7 @@ func TestAggregate_aRankThatRefusesIsNamedAndTheOthersCount(t *testing.T) {
 	require.Equal(t, []int{0, 0}, bins, "nobody answered")
 }
 
-func TestAggregate_whatIsWrongWithTheCallIsAnErrorBeforeAnythingIsSent(t *testing.T) {
+func TestAggregate_invalidArgumentsFailBeforeSending(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	toMany, alone := packets(t, c, 0)
 	_, err := cast.Aggregate(testkit.Soon(t), c.members, who, actor.None{}, cast.TopK[int](0))
@@ -105,7 +105,7 @@ func TestAggregate_whatIsWrongWithTheCallIsAnErrorBeforeAnythingIsSent(t *testin
 func reduceErr[R any](_ R, err error) error { return err }
 
 // A member's own process folds for it, and for code beside it.
-func TestAggregate_fromAProcOfTheMesh(t *testing.T) {
+func TestAggregate_worksFromAProcOfTheMesh(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	for rank := range 8 {
 		local := c.members

@@ -94,7 +94,7 @@ var (
 
 type level int16
 
-func TestCAST5_reducersFoldInAnyBracketingAsFromTheLeft(t *testing.T) {
+func TestReducers_areAssociative_CAST5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ints, floats := anyAnswers(t, rapid.Int64()), anyAnswers(t, anyFloat)
 		requireReducer(t, Sum[int64](), ints)
@@ -115,7 +115,7 @@ func TestCAST5_reducersFoldInAnyBracketingAsFromTheLeft(t *testing.T) {
 	})
 }
 
-func TestCAST5_concatKeepsTheOrderOfRanks(t *testing.T) {
+func TestConcat_keepsRankOrder_CAST5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lists := anyAnswers(t, anyList)
 		b, err := parseBuiltin(nameConcat, openAs[[]int])
@@ -124,7 +124,7 @@ func TestCAST5_concatKeepsTheOrderOfRanks(t *testing.T) {
 	})
 }
 
-func TestCAST5_aggregatorsFoldInAnyBracketingAsTheirDefinitionsSay(t *testing.T) {
+func TestAggregators_areAssociativeAndMatchTheirDefinitions_CAST5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		texts := anyAnswers(t, rapid.StringMatching("[a-c]{0,2}"))
 		requireAggregate(t, Count[string](), texts, len(texts))
@@ -180,7 +180,7 @@ func TestHistogram_countsBetweenBounds(t *testing.T) {
 	})
 }
 
-func TestAggregators_haveAValueWhenNobodyAnswers(t *testing.T) {
+func TestAggregators_haveAValueWithoutReplies(t *testing.T) {
 	n, err := Count[string]().result(nil)
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -195,7 +195,7 @@ func TestAggregators_haveAValueWhenNobodyAnswers(t *testing.T) {
 	require.Empty(t, counts)
 }
 
-func TestReducers_refuseWhatTheyAreGivenInVain(t *testing.T) {
+func TestReducers_refuseInvalidArguments(t *testing.T) {
 	latest := actor.NewReducer("latest", func(_, b int) (int, error) { return b, nil })
 	many := make([]int, maxBounds+1)
 	for i := range many {
@@ -237,7 +237,7 @@ func second[T any](_ T, err error) error { return err }
 
 type pair struct{ A, B int }
 
-func TestReducers_refuseAnswersTheyDoNotFold(t *testing.T) {
+func TestReducers_refuseUnsupportedValues(t *testing.T) {
 	for text, c := range map[string]struct {
 		answer any
 		want   string
@@ -274,7 +274,7 @@ func foldTwice(b builtin, answer any) error {
 	return err
 }
 
-func TestReducers_refuseAnswersOfDifferentTypes(t *testing.T) {
+func TestReducers_refuseMixedTypes(t *testing.T) {
 	for text, c := range map[string][2]any{
 		"sum": {1, "b"}, "max": {1, int8(1)}, "concat()": {[]int{1}, []string{"b"}}, "top(2)": {1, "b"},
 		"merge(sum)": {map[string]any{"k": 1}, map[string]any{"k": "b"}},
@@ -291,7 +291,7 @@ func TestReducers_refuseAnswersOfDifferentTypes(t *testing.T) {
 	}
 }
 
-func TestReducers_wholeAndFractionalNumbersWithoutATypeMix(t *testing.T) {
+func TestReducers_mixIntegersAndFloatsWithoutAType(t *testing.T) {
 	for text, want := range map[string]float64{"sum": 4.5, "min": 1.5, "max": 3} {
 		by, err := parseBuiltin(text, openAs[any])
 		require.NoError(t, err)
@@ -303,7 +303,7 @@ func TestReducers_wholeAndFractionalNumbersWithoutATypeMix(t *testing.T) {
 	}
 }
 
-func TestMerge_anErrorOfItsValuesReducerIsItsOwn(t *testing.T) {
+func TestMerge_returnsTheErrorOfItsValueReducer(t *testing.T) {
 	picky := actor.NewReducer("picky", func(a, b int) (int, error) {
 		if a == b {
 			return 0, errors.New("twice the same")

@@ -98,7 +98,7 @@ func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.D
 }
 
 // A cast that leaves in parts must not be overtaken by a message to any rank it is for (CAST-2).
-func TestCAST2_aLargeCastIsNotOvertakenByAMessageToARankThatSharesItsProcess(t *testing.T) {
+func TestCast_largeCastKeepsOrderWithinAProcess_CAST2(t *testing.T) {
 	t.Parallel()
 	to, client, said, _ := pair(t)
 	for rank := range 2 {
@@ -114,7 +114,7 @@ func TestCAST2_aLargeCastIsNotOvertakenByAMessageToARankThatSharesItsProcess(t *
 }
 
 // Returned.Reason names the target and the endpoint, of a cast as of a message.
-func TestPost_aCastThatComesBackNamesWhomItWasFor(t *testing.T) {
+func TestSend_returnedCastNamesItsMembers(t *testing.T) {
 	t.Parallel()
 	to, client, _, back := pair(t)
 	e := shape.Of("gpu", 16) // so many processes that there is one packet for all
@@ -136,7 +136,7 @@ func TestPost_aCastThatComesBackNamesWhomItWasFor(t *testing.T) {
 }
 
 // A process that is not there has two ranks: what was posted comes back for each.
-func TestPost_aCastThatComesBackDoesSoForEachRankOfAProcess(t *testing.T) {
+func TestSend_returnedCastYieldsOneDeadLetterPerRank(t *testing.T) {
 	t.Parallel()
 	to, client, _, back := pair(t)
 	for _, processes := range []int{1, 16} { // each alone, and one packet for all
@@ -182,7 +182,7 @@ func requireBack(t *testing.T, client *actor.Proc, to scribes, back chan actor.D
 }
 
 // To a rank that is known to be dead nothing is sent: no handler can have run it.
-func TestCAST4_aRankThatWasKnownToBeDeadIsUndeliverable(t *testing.T) {
+func TestSend_rankKnownDeadIsUndeliverable_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	_, err := cast.Gather(t.Context(), c.members, who, actor.None{}) // it follows the mesh
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 )
 
 // A hundred thousand links may all be in different states: each member still reads its own.
-func TestHeader_tellsEachOfAHundredThousandItsOwnNumber(t *testing.T) {
+func TestHeader_yieldsTheSequenceNumberOfEachOf100kRanks(t *testing.T) {
 	const n = 100_000
 	prevs := make([]run, n)
 	for i := range prevs {

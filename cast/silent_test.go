@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestCAST8_whoIsSilentTakesNobodyElseAlong(t *testing.T) {
+func TestReroute_silentRankFailsNoOther_CAST8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
 		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
@@ -56,7 +56,7 @@ func TestCAST8_whoIsSilentTakesNobodyElseAlong(t *testing.T) {
 
 // What the silent one has when it wakes up lacks a rank below it that was slow, and went past it: though it has
 // more ranks than came past it, it must not take their place.
-func TestCAST8_whoWakesUpWithLessThanAllTakesNobodysPlace(t *testing.T) {
+func TestReroute_partialLateReplyReplacesNoOther_CAST8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
 		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
@@ -86,7 +86,7 @@ func TestCAST8_whoWakesUpWithLessThanAllTakesNobodysPlace(t *testing.T) {
 }
 
 // The same, but the slow rank's answer comes after the word of the one that wakes up.
-func TestCAST8_whoWakesUpKeepsNobodysPlaceWhoAnswersPastItLater(t *testing.T) {
+func TestReroute_lateAggregatorKeepsNoBypassedRanks_CAST8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
 		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestThrottled_eachVerbThatWaitsAsksBatchByBatch(t *testing.T) {
+func TestThrottled_everyVerbAsksInBatches(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	slow := cast.Throttled(c.members, cast.Throttle{Batch: 3, PerHost: 2, Canary: true})
 	batches, err := slow.Batches()
@@ -48,7 +48,7 @@ func TestThrottled_eachVerbThatWaitsAsksBatchByBatch(t *testing.T) {
 	require.ErrorIs(t, cast.Send(t.Context(), slow, note, 1), actor.ErrInvalid)
 }
 
-func TestThrottled_aRegionWithStepsKeepsItsRanks(t *testing.T) {
+func TestThrottled_regionWithStepsKeepsItsRanks(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 2).With("gpu", 6), 6)
 	part := c.in(t, "gpu=1:6:2") // 1 3 5 7 9 11
 	for _, th := range []cast.Throttle{{}, {Batch: 4}, {Batch: 1}, {PerHost: 1}} {
@@ -58,7 +58,7 @@ func TestThrottled_aRegionWithStepsKeepsItsRanks(t *testing.T) {
 	}
 }
 
-func TestThrottled_aBatchIsNotAskedBeforeTheOneBeforeItHasAnswered(t *testing.T) {
+func TestThrottled_batchesAreSequential(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	var most, n atomic.Int32
 	for _, r := range cast.Stream(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 2}), note, 1) {
@@ -69,7 +69,7 @@ func TestThrottled_aBatchIsNotAskedBeforeTheOneBeforeItHasAnswered(t *testing.T)
 	require.Len(t, c.await(t, 8), 8)
 }
 
-func TestThrottled_aStoppedCastSaysWhoWasNotAsked(t *testing.T) {
+func TestThrottled_stoppedCastNamesRanksNotAsked(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	slow := cast.Throttled(c.members, cast.Throttle{Batch: 2, StopAfter: 1})
 	all, err := cast.Gather(testkit.Soon(t), slow, refuse, 2)
@@ -100,7 +100,7 @@ func TestThrottled_aStoppedCastSaysWhoWasNotAsked(t *testing.T) {
 	require.Equal(t, []int{0, 0}, bins)
 }
 
-func TestThrottled_percentAsksSomeOnly(t *testing.T) {
+func TestThrottled_percentAsksASubset(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	some := cast.Throttled(c.members, cast.Throttle{Percent: 25, Seed: 7})
 	batches, err := some.Batches()
@@ -116,7 +116,7 @@ func TestThrottled_percentAsksSomeOnly(t *testing.T) {
 	}
 }
 
-func TestThrottled_aDeadRankIsAFailure(t *testing.T) {
+func TestThrottled_deadRankCountsAsFailure(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	waiting := make(chan error, 1)
 	go func() {
@@ -131,7 +131,7 @@ func TestThrottled_aDeadRankIsAFailure(t *testing.T) {
 	require.ErrorContains(t, err, "asked 3 · answered 2 · failed 1 [host=0,gpu=2] · missing 0 · not asked 5")
 }
 
-func TestThrottled_aCallerThatLeavesAsksNobodyElse(t *testing.T) {
+func TestThrottled_cancelledCallerAsksNoMoreRanks(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	for range cast.Stream(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 1}), note, 1) {
 		break
@@ -148,7 +148,7 @@ func TestThrottled_aCallerThatLeavesAsksNobodyElse(t *testing.T) {
 	require.Regexp(t, `(rank 1 \(host=0/2,gpu=1/4\)|2 ranks \[host=0,gpu=0:2\]): the caller gave up`, err.Error())
 }
 
-func TestThrottled_whatIsWrongWithTheCallIsAnErrorBeforeAnythingIsSent(t *testing.T) {
+func TestThrottled_invalidArgumentsFailBeforeSending(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	outside, foreign := c.members, c.members
 	outside.region = shape.Of("gpu", 3).Region()

@@ -49,7 +49,7 @@ func firstFit(th Throttle, host, index func(rank int) int, ranks []int) (batches
 	return batches
 }
 
-func TestThrottle_aPlanAsksEachRankOnceWithinItsLimits(t *testing.T) {
+func TestThrottle_planAsksEachRankOnceWithinLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyExtent(t)
 		r := anyRegion(t, e)
@@ -79,7 +79,7 @@ func TestThrottle_aPlanAsksEachRankOnceWithinItsLimits(t *testing.T) {
 }
 
 // Going through all ranks for each batch would take minutes.
-func TestThrottle_aPlanOfManyBatchesTakesItsRanksTime(t *testing.T) {
+func TestThrottle_planningStaysFastFor100kRanks(t *testing.T) {
 	e := shape.Of("host", 12_500).With("gpu", 8)
 	begun := time.Now()
 	for _, th := range []Throttle{{OnePer: "gpu"}, {OnePer: "gpu", PerHost: 1}, {Batch: 8, OnePer: "gpu"}} {
@@ -92,7 +92,7 @@ func TestThrottle_aPlanOfManyBatchesTakesItsRanksTime(t *testing.T) {
 	require.Less(t, time.Since(begun), 20*time.Second)
 }
 
-func TestThrottle_percentKeepsSomeOfALargerPercentOfTheSameSeed(t *testing.T) {
+func TestThrottle_smallerPercentIsASubsetForTheSameSeed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyExtent(t)
 		r := anyRegion(t, e)
@@ -115,7 +115,7 @@ func TestThrottle_percentKeepsSomeOfALargerPercentOfTheSameSeed(t *testing.T) {
 	require.NotEqual(t, Throttle{Percent: 10, Seed: 1}.sample(r), Throttle{Percent: 10, Seed: 2}.sample(r))
 }
 
-func TestThrottle_percentIsRoundedUpAndNeverNone(t *testing.T) {
+func TestThrottle_percentRoundsUpToAtLeastOne(t *testing.T) {
 	for percent, want := range map[float64]int{0: 10_000, math.SmallestNonzeroFloat64: 1, 0.07: 7, 0.071: 8, 29: 2900, 100: 10_000} {
 		r := shape.Of("gpu", 10_000).Region()
 		batches := Throttle{Percent: percent, Canary: true}.plan(Placement{Extent: r.Extent(), PerHost: 8}, r)
@@ -143,7 +143,7 @@ func TestThrottle_partsAreTheRanksOfABatch(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestThrottle_refusesWhatMakesNoSense(t *testing.T) {
+func TestThrottle_refusesInvalidOptions(t *testing.T) {
 	for want, th := range map[string]Throttle{
 		"a batch of -1: want 0 or more": {Batch: -1}, "-2 per host": {PerHost: -2}, "a pause of -1s": {Pause: -time.Second},
 		"a timeout of -1s": {Timeout: -time.Second}, "stop after -3": {StopAfter: -3},
@@ -207,7 +207,7 @@ func TestThrottle_pausesBetweenBatchesOnly(t *testing.T) {
 	})
 }
 
-func TestThrottle_aBatchWaitsForItsTimeoutAndTheNextGoesOn(t *testing.T) {
+func TestThrottle_batchTimesOutAndTheNextGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		r, err := play(t.Context(), Throttle{Batch: 4, Timeout: 7 * time.Second}, &script{mute: []int{2}})
@@ -222,7 +222,7 @@ func TestThrottle_aBatchWaitsForItsTimeoutAndTheNextGoesOn(t *testing.T) {
 	})
 }
 
-func TestThrottle_aBatchWhoseTimeEndsWhileItIsSentIsMissingAndTheNextGoesOn(t *testing.T) {
+func TestThrottle_batchTimeoutDuringSendCountsAsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
 		r := newThrottledRun(Throttle{Batch: 4, Timeout: time.Second}, eight(), acceptAll[int])
@@ -240,7 +240,7 @@ func TestThrottle_aBatchWhoseTimeEndsWhileItIsSentIsMissingAndTheNextGoesOn(t *t
 	})
 }
 
-func TestThrottle_aCanaryThatDoesNotAnswerWellStopsTheCast(t *testing.T) {
+func TestThrottle_failedCanaryStopsTheCast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, s := range []*script{{bad: []int{0}}, {mute: []int{0}}} {
 			r, err := play(t.Context(), Throttle{Canary: true}, s)
@@ -259,7 +259,7 @@ func TestThrottle_aCanaryThatDoesNotAnswerWellStopsTheCast(t *testing.T) {
 	})
 }
 
-func TestThrottle_stopsAfterSoManyFailures(t *testing.T) {
+func TestThrottle_stopsAtMaxFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{bad: []int{1, 4}, mute: []int{2}}
 		r, err := play(t.Context(), Throttle{Batch: 2, StopAfter: 2}, s)
@@ -280,7 +280,7 @@ func TestThrottle_stopsAfterSoManyFailures(t *testing.T) {
 	})
 }
 
-func TestThrottle_theEndOfTheContextEndsItAtOnce(t *testing.T) {
+func TestThrottle_endsAtOnceWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, th := range []Throttle{{Batch: 4, Pause: time.Hour}, {Batch: 4}} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -304,7 +304,7 @@ func TestThrottle_theEndOfTheContextEndsItAtOnce(t *testing.T) {
 	})
 }
 
-func TestThrottle_whatIsWrongWithTheCastStopsIt(t *testing.T) {
+func TestThrottle_invalidCastStopsIt(t *testing.T) {
 	broken := errors.New("no bus")
 	_, err := play(t.Context(), Throttle{Batch: 2}, &script{block: func(int) error { return broken }})
 	require.ErrorIs(t, err, broken, "nobody was asked")
@@ -319,7 +319,7 @@ func TestThrottle_whatIsWrongWithTheCastStopsIt(t *testing.T) {
 	require.ErrorContains(t, r.err(), "asked 4 · answered 4 · failed 0 · missing 0 · not asked 4 [host=1,gpu=*]; not asked: no bus")
 }
 
-func TestThrottle_anAnswerThatCannotBeReadIsAFailure(t *testing.T) {
+func TestThrottle_undecodableReplyCountsAsFailure(t *testing.T) {
 	r := newThrottledRun(Throttle{}, eight(), acceptAll[string])
 	r.ask = (&script{}).ask // answers numbers
 	require.NoError(t, r.run(t.Context(), [][]int{{3}}))
@@ -327,7 +327,7 @@ func TestThrottle_anAnswerThatCannotBeReadIsAFailure(t *testing.T) {
 	require.Equal(t, 1, r.failures)
 }
 
-func TestThrottle_asksOneOfEachIndexOfADimensionAtATime(t *testing.T) {
+func TestThrottle_asksOneRankPerIndexAtATime(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 3)
 	p := Placement{Extent: e, PerHost: 3}
 	require.Equal(t, [][]int{{0, 3}, {1, 4}, {2, 5}}, Throttle{OnePer: "host"}.plan(p, e.Region()))

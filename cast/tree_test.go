@@ -304,7 +304,7 @@ var testMesh = func() subjects.MeshID {
 	return id
 }()
 
-func TestCAST5_whateverTheTreeAnswersFoldOnceAndInRankOrder(t *testing.T) {
+func TestTree_repliesFoldOnceInRankOrder_CAST5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
 		m := rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode")
@@ -335,7 +335,7 @@ func TestCAST5_whateverTheTreeAnswersFoldOnceAndInRankOrder(t *testing.T) {
 	})
 }
 
-func TestCAST6_whoeverDiesWhateverTheOrderTheLivingCountOnce(t *testing.T) {
+func TestTree_deathsNeverLoseOrDuplicateLiveRanks_CAST6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
 		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))

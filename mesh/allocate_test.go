@@ -67,7 +67,7 @@ func silence[T any](t *testing.T, port *actor.Port[T]) {
 // Meaning of test_proc_mesh_allocate, test_spawn_actor, test_failing_spawn_actor and test_allocate: whichever way
 // the hosts come, meshes on them have the right shape, casts reach each actor once, each actor reaches each, and one
 // that cannot be made is named.
-func TestAllocate_meshesOnHostsOfEveryFlavourAreWhole(t *testing.T) {
+func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 	t.Parallel()
 	for flavour := range flavours(t, nil) {
 		t.Run(flavour, func(t *testing.T) {
@@ -181,7 +181,7 @@ func requireConnected(t *testing.T, net *mesh.Net, refs []actor.Ref[actortest.Te
 	silence(t, port)
 }
 
-func TestAllocate_givesBackWhatItGotWhenItIsNotWhatWasAsked(t *testing.T) {
+func TestAllocate_returnsUnsuitableHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)
@@ -198,7 +198,7 @@ func TestAllocate_givesBackWhatItGotWhenItIsNotWhatWasAsked(t *testing.T) {
 	require.Equal(t, hosts.Hosts(), listed.Hosts())
 }
 
-func TestAllocate_whenOneHostDoesNotStartNoneIsLeft(t *testing.T) {
+func TestAllocate_failedHostLeavesNone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "h2") // whose label the third one is to have
 	for name, a := range map[string]mesh.Allocator{"here": c.here(t), "processes": host.ProcessHosts(c.options(t))} {
@@ -227,7 +227,7 @@ func (s *stubborn) Close(context.Context) error {
 	return nil
 }
 
-func TestMESH5_aShutdownThatLeftSomethingIsDoneAgain(t *testing.T) {
+func TestShutdown_canBeRepeatedAfterAPartialOne_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
@@ -243,7 +243,7 @@ func TestMESH5_aShutdownThatLeftSomethingIsDoneAgain(t *testing.T) {
 	require.NoError(t, started.Close(t.Context()))
 }
 
-func TestAttach_failsClosedAndNamesWhoDoesNotAnswer(t *testing.T) {
+func TestAttach_namesHostsThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	ids := c.AllHosts(t, c.Net).Hosts()
@@ -268,7 +268,7 @@ func TestAttach_failsClosedAndNamesWhoDoesNotAnswer(t *testing.T) {
 	require.ErrorContains(t, err, "want the agent of a host")
 }
 
-func TestTake_onlyTheOwnerOfAHostEndsAllOfIt(t *testing.T) {
+func TestTake_onlyTheOwnerShutsDownAHost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	other := c.Connect(t)

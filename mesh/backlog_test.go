@@ -104,7 +104,7 @@ func program(t *testing.T, srv *embed.Server, registry actor.Registry) *Net {
 }
 
 // C11: ends that come at one moment are lost to who does not read them at once, or to who comes late.
-func TestFaultC11_whoWatchesIsToldOfEveryEndHoweverManyThereAreAtOnce(t *testing.T) {
+func TestFaultC11_watchersReceiveEveryEndInABurst(t *testing.T) {
 	t.Parallel()
 	const ranks = 3000
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 1)}
@@ -124,7 +124,7 @@ func TestFaultC11_whoWatchesIsToldOfEveryEndHoweverManyThereAreAtOnce(t *testing
 	}
 }
 
-func TestMESH12_aSilentControllerIsAskedAndBlamedOnlyAfterTheWatchdog(t *testing.T) {
+func TestWatch_silentControllerIsLostAfterTheWatchdog_MESH12(t *testing.T) {
 	t.Parallel()
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 1)}
 	w := watching(t, m, shape.Of("gpu", 1).Region())
@@ -150,7 +150,7 @@ func TestMESH12_aSilentControllerIsAskedAndBlamedOnlyAfterTheWatchdog(t *testing
 	require.False(t, more)
 }
 
-func TestBacklog_isBoundedAndSaysSo(t *testing.T) {
+func TestBacklog_isBoundedAndReportsOverflow(t *testing.T) {
 	b := newBacklog(shape.Of("gpu", 1).Region())
 	for range unreadOfRank + unreadAtAll + 1 {
 		b.take(actor.Event{})

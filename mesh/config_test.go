@@ -38,7 +38,7 @@ func settings(t *testing.T, net *mesh.Net, p mesh.ProcMesh, rank int) map[string
 	return said
 }
 
-func TestConfig_whatAClientOverridesReachesItsProcsAndTheyMayChangeIt(t *testing.T) {
+func TestConfig_procsGetClientOverridesAndCanChangeThem(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
@@ -71,7 +71,7 @@ func ownCommand(t *testing.T, env ...string) mesh.Command {
 	return mesh.Command{Path: self, Env: env}
 }
 
-func TestConfig_theHostGoesByWhatTheClientSaysOfItsProcs(t *testing.T) {
+func TestConfig_hostAppliesTheClientsProcSettings(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
@@ -121,7 +121,7 @@ func unanswered[M, R any](_ *Counter, ctx *actor.Context, _ M) (out R, err error
 
 // With the defaults each of these would wait for 30 s and more, which the context does not allow; nor is it
 // what ends the wait.
-func TestKeys_boundWaitsForHostsThatAreSilent(t *testing.T) {
+func TestKeys_boundWaitsForSilentHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	id := c.silent(t)
@@ -167,7 +167,7 @@ func TestKey_actorStateIdleBoundsTheWaitForProcs(t *testing.T) {
 	proctest.Resume(t, pid)
 }
 
-func TestKey_procSpawnIdleEndsASpawnOfWhichThereIsNoNews(t *testing.T) {
+func TestKey_procSpawnIdleEndsASilentSpawn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
@@ -180,7 +180,7 @@ func TestKey_procSpawnIdleEndsASpawnOfWhichThereIsNoNews(t *testing.T) {
 	require.Equal(t, agent.Timeout, failed.Failed[0].Status.Phase)
 }
 
-func TestKey_procStopIdleEndsAStopOfWhichThereIsNoNews(t *testing.T) {
+func TestKey_procStopIdleEndsASilentStop(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}

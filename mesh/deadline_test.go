@@ -14,7 +14,7 @@ import (
 )
 
 // The hosts would give such a proc 30 s, and then say that it has failed.
-func TestKey_meshSpawnDeadlineEndsASpawnThatNothingElseBounds(t *testing.T) {
+func TestKey_meshSpawnDeadlineEndsAnUnboundedSpawn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
@@ -28,7 +28,7 @@ func TestKey_meshSpawnDeadlineEndsASpawnThatNothingElseBounds(t *testing.T) {
 }
 
 // An actor that is still being made is not an actor that failed: its rank is Timeout, and nothing of the mesh is left.
-func TestKey_actorSpawnIdleEndsASpawnWhoseConstructorsDoNotReturn(t *testing.T) {
+func TestKey_actorSpawnIdleEndsASpawnWithHungConstructors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
@@ -49,7 +49,7 @@ func TestKey_actorSpawnIdleEndsASpawnWhoseConstructorsDoNotReturn(t *testing.T) 
 	}
 }
 
-func TestSpawn_whatIsGivenUpByItsContextIsStopped(t *testing.T) {
+func TestSpawn_cancelledSpawnIsStopped(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)

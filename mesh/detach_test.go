@@ -44,7 +44,7 @@ func (c *cluster) detached(t *testing.T) []worlds.DetachedState {
 	return now.Detached
 }
 
-func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
+func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH16(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
 	maker, end := c.Client(t)
@@ -110,7 +110,7 @@ func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
 }
 
 // F7 for what is detached: the next system controller has it, in a later epoch.
-func TestMESH16_aDetachedMeshLivesOnWhenTheSystemControllerIsFollowed(t *testing.T) {
+func TestDetach_meshSurvivesANewSystemController_MESH16(t *testing.T) {
 	t.Parallel()
 	c := newStored(t, "a")
 	one := c.System(t, "one")
@@ -140,7 +140,7 @@ func TestMESH16_aDetachedMeshLivesOnWhenTheSystemControllerIsFollowed(t *testing
 }
 
 // An adopter that dies, or is too slow, at any instant before it has confirmed leaves the mesh to the system controller.
-func TestMESH16_aMeshWhoseAdopterDiesIsTakenBack(t *testing.T) {
+func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH16(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string
@@ -210,7 +210,7 @@ func (c *cluster) heard(t *testing.T, p mesh.ProcMesh, epoch uint64) bool {
 }
 
 // Whoever takes a mesh over by force has it; the system controller forgets it then.
-func TestMESH16_aDetachedMeshThatIsTakenOverIsForgotten(t *testing.T) {
+func TestDetach_takenOverMeshIsForgotten_MESH16(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
 	maker, end := c.Client(t)
@@ -227,7 +227,7 @@ func TestMESH16_aDetachedMeshThatIsTakenOverIsForgotten(t *testing.T) {
 	require.NoError(t, mine.Stop(t.Context()))
 }
 
-func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
+func TestDetach_namesTheHolderOfARefusedMesh(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
 	procs := c.make(t, c.Net, "words")

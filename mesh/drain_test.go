@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestDrain_isRefusedWhereProcsWouldMoveWithoutTheirActorsUnlessForced(t *testing.T) {
+func TestDrain_withoutForceRefusesToLoseActors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	all := c.AllHosts(t, c.Net)
@@ -51,7 +51,7 @@ func TestDrain_isRefusedWhereProcsWouldMoveWithoutTheirActorsUnlessForced(t *tes
 	require.Equal(t, []int{2, 1}, []int{done.Moved, done.Ended})
 }
 
-func TestCTL11_aHostIsDrainedUnderALiveMeshWhoseRanksGoToASpareOne(t *testing.T) {
+func TestDrain_movesRanksOfALiveMeshToASpareHost_CTL11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	all := c.AllHosts(t, c.Net)
@@ -113,7 +113,7 @@ func TestCTL11_aHostIsDrainedUnderALiveMeshWhoseRanksGoToASpareOne(t *testing.T)
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
-func TestCTL11_whatNoPolicyMovesIsStopped(t *testing.T) {
+func TestDrain_stopsRanksThatNoPolicyMoves_CTL11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{

@@ -20,7 +20,7 @@ func TestNotFoundError_namesAFewOfMany(t *testing.T) {
 	require.Equal(t, "i", many[8], "what it has is left alone")
 }
 
-func TestSpawnError_namesRanksOfTheMeshWhereARegionIsSpawnedOn(t *testing.T) {
+func TestSpawnError_namesRanksOfTheWholeMesh(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 3, 0)
@@ -32,7 +32,7 @@ func TestSpawnError_namesRanksOfTheMeshWhereARegionIsSpawnedOn(t *testing.T) {
 	}
 }
 
-func TestFind_saysHowActorsThatHaveAllEndedDid(t *testing.T) {
+func TestFind_reportsHowEndedActorsEnded(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)

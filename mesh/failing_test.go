@@ -69,7 +69,7 @@ func refused(t *testing.T, c *cluster, hosts mesh.HostMesh, s mesh.SpawnSpec) ma
 
 // Meaning of test_failing_proc_allocation: the command of the hosts' workers is `false`; where there are
 // no commands, procs that find no bus.
-func TestSpawnProcs_whatFailsEverywhereIsSaidOfEveryRank(t *testing.T) {
+func TestSpawnProcs_failureEverywhereNamesEveryRank(t *testing.T) {
 	t.Parallel()
 	t.Run("processes", func(t *testing.T) {
 		c, hosts := hurt(t, nil)
@@ -87,7 +87,7 @@ func TestSpawnProcs_whatFailsEverywhereIsSaidOfEveryRank(t *testing.T) {
 }
 
 // Meaning of test_halting_proc_allocation: the worker of one host never says a word, that of the other runs.
-func TestSpawnProcs_whatHaltsOnOneHostIsSaidOfItsRankAlone(t *testing.T) {
+func TestSpawnProcs_hungHostFailsOnlyItsRanks(t *testing.T) {
 	t.Parallel()
 	halted := func(t *testing.T, by map[int]agent.Status) {
 		t.Helper()
@@ -122,7 +122,7 @@ func TestSpawnProcs_whatHaltsOnOneHostIsSaidOfItsRankAlone(t *testing.T) {
 	})
 }
 
-func TestHostReady_aProcThatIsNotReadyInTimeIsEndedWhereverItRuns(t *testing.T) {
+func TestHostReady_endsAProcThatIsNotReadyInTime(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(context.Context, int, bus.Options) (*bus.Bus, error){
 		"processes": nil,

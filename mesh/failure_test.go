@@ -78,7 +78,7 @@ func (c *cluster) handling(t *testing.T, log zerolog.Logger, onFailure func(acto
 	})
 }
 
-func TestMESH21_anActorThatMakesAMeshAndDoesNotWatchItFailsWithTheMeshAndEndsItsProgram(t *testing.T) {
+func TestFailure_unwatchedMeshFailsTheActorThatMadeIt_MESH21(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	said := &words{}
@@ -111,7 +111,7 @@ func TestMESH21_anActorThatMakesAMeshAndDoesNotWatchItFailsWithTheMeshAndEndsIts
 	require.Error(t, err, "a spawn")
 }
 
-func TestMESH21_anActorFailsWithTheMeshThatItMadeThoughItsProgramHearsOfFailures(t *testing.T) {
+func TestFailure_failsTheMakerDespiteAProgramHandler_MESH21(t *testing.T) {
 	c := newCluster(t, "a")
 	told, said := make(chan actor.Event, 8), &words{}
 	net := c.handling(t, zerolog.New(said).Level(zerolog.WarnLevel), func(e actor.Event) { told <- e })
@@ -130,7 +130,7 @@ func TestMESH21_anActorFailsWithTheMeshThatItMadeThoughItsProgramHearsOfFailures
 	require.NotContains(t, said.String(), "missed")
 }
 
-func TestMESH21_aProgramHearsOfTheFailuresThatNothingElseDealsWith(t *testing.T) {
+func TestFailure_programHandlerReceivesUnhandledFailures_MESH21(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	told := make(chan actor.Event, 8)

@@ -38,7 +38,7 @@ func (w watched) follow(t *testing.T, region shape.Region) (said chan heard, end
 	}
 }
 
-func TestMESH6_allWhoWatchOneControllerShareASubscription(t *testing.T) {
+func TestWatch_watchersOfOneControllerShareASubscription_MESH6(t *testing.T) {
 	t.Parallel()
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2), first: []actor.Event{{Rank: 1, Status: string(actor.Failed)}}}
 	whole := shape.Of("gpu", 4).Region()
@@ -75,7 +75,7 @@ func TestMESH6_allWhoWatchOneControllerShareASubscription(t *testing.T) {
 }
 
 // What a controller says among the data is held up here, and its beats are not: it is not silent.
-func TestMESH6_aControllerInAnotherProgramIsAskedForEndsSoonAfterSomethingHasHappened(t *testing.T) {
+func TestWatch_asksARemoteControllerForEndsAfterEvents_MESH6(t *testing.T) {
 	t.Parallel()
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2)}
 	for rank := range 3 {
@@ -103,7 +103,7 @@ func TestMESH6_aControllerInAnotherProgramIsAskedForEndsSoonAfterSomethingHasHap
 	require.Less(t, time.Since(began), 2*maxBeat, "sooner than a silent one")
 }
 
-func TestMESH12_aSilentControllerEndsAllWhoWatchItAndIsAskedByOne(t *testing.T) {
+func TestWatch_silentControllerEndsAllItsWatchers_MESH12(t *testing.T) {
 	t.Parallel()
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2)}
 	w := watching(t, m, shape.Of("gpu", 2).Region())
@@ -126,7 +126,7 @@ func TestMESH12_aSilentControllerEndsAllWhoWatchItAndIsAskedByOne(t *testing.T) 
 	require.Empty(t, later, "who comes later asks anew")
 }
 
-func TestMESH6_whoReadsTooLittleEndsAloneAndTheOthersGoOn(t *testing.T) {
+func TestWatch_slowReaderEndsAlone_MESH6(t *testing.T) {
 	t.Parallel()
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2)}
 	w := watching(t, m, shape.Of("gpu", 1).Region())

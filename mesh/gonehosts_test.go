@@ -15,7 +15,7 @@ import (
 )
 
 // A program that knows nothing of a host that is gone names it, and waits for no deadline, whoever listens.
-func TestMESH5_hostsThatAreGoneAreNamed(t *testing.T) {
+func TestStop_namesHostsThatAreGone_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	stranger := bustest.Open(t, c.Server, func(o *bus.Options) { o.Token = c.Server.Token() })

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestMESH20_hostsThatWereGotHaveAControllerThatOtherProgramsAskAndWatch(t *testing.T) {
+func TestHostMesh_otherProgramsCanAskAndWatchItsController_MESH20(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "found")
 	found := c.AllHosts(t, c.Net)
@@ -104,7 +104,7 @@ func (i *innkeeper) open(ctx *actor.Context, _ actor.None) (mesh.HostMesh, error
 
 func (i *innkeeper) Cleanup(ctx *actor.Context, _ error) error { return i.net.Close(ctx) }
 
-func TestMESH13_hostsThatAnActorHasGotEndWithItAndThoseThatItHasTakenGoOn(t *testing.T) {
+func TestHostMesh_endsWithTheActorThatAllocatedIt_MESH13(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	keepers := innkeepers.Define(func(ctx *actor.Context, p inn) (*innkeeper, error) {
@@ -142,7 +142,7 @@ func (a *asked) Allocate(context.Context, shape.Extent) (mesh.Allocation, error)
 	return nil, errors.New("there are no hosts")
 }
 
-func TestMESH20_aMeshOfHostsHasItsControllerBeforeItsHosts(t *testing.T) {
+func TestHostMesh_controllerStartsBeforeItsHosts_MESH20(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	told := c.told(t)
@@ -161,7 +161,7 @@ func TestMESH20_aMeshOfHostsHasItsControllerBeforeItsHosts(t *testing.T) {
 	require.Equal(t, 1, a.times, "who cannot have a controller gets no hosts")
 }
 
-func TestMESH20_closeSaysWhatCouldNotBeGivenBack(t *testing.T) {
+func TestClose_reportsHostsThatWereNotReturned_MESH20(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))

@@ -51,7 +51,7 @@ func await(t *testing.T, told <-chan actor.Event, step string) actor.Event {
 	}
 }
 
-func TestSteps_ofMeshesOfHostsAreToldByWhoAsks(t *testing.T) {
+func TestLifecycle_hostMeshStepsNameTheRequester(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	told := c.told(t)
@@ -81,7 +81,7 @@ func TestSteps_ofMeshesOfHostsAreToldByWhoAsks(t *testing.T) {
 	require.Contains(t, await(t, told, "hosts.shutdown.failed").Reason, "not now")
 }
 
-func TestSteps_aStopThatLeavesRanksIsTold(t *testing.T) {
+func TestLifecycle_partialStopIsReported(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
@@ -101,7 +101,7 @@ func TestSteps_aStopThatLeavesRanksIsTold(t *testing.T) {
 	await(t, told, "mesh.stop.success")
 }
 
-func TestMESH2_theLogSaysThatAnOwnerHasNotStoppedItsMesh(t *testing.T) {
+func TestClose_logsAnOwnerThatDidNotStopItsMesh_MESH2(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	var said bytes.Buffer

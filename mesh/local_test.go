@@ -49,7 +49,7 @@ func locally(t *testing.T, config string) (mesh.HostMesh, <-chan string) {
 	return hosts, casts
 }
 
-func TestSpawn_procsOfLocalHostsShareTheProcessAndItsConnections(t *testing.T) {
+func TestSpawn_localProcsShareProcessAndConnections(t *testing.T) {
 	t.Parallel()
 	hosts, casts := locally(t, "")
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 3))
@@ -64,7 +64,7 @@ func TestSpawn_procsOfLocalHostsShareTheProcessAndItsConnections(t *testing.T) {
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
-func TestMESH3_whereThereAreSeveralServersRanksAreReachedByACastBeforeSpawnReturns(t *testing.T) {
+func TestSpawn_returnsAfterCastsReachAllServers_MESH3(t *testing.T) {
 	t.Parallel()
 	hosts, casts := locally(t, `cluster { name: several, listen: "127.0.0.1:-1" }`)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 3))

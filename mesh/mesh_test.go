@@ -53,7 +53,7 @@ func (c *cluster) pids(t *testing.T, p mesh.ProcMesh) map[int]int {
 	return testmesh.PIDs(t, c.Net, p.ID().String())
 }
 
-func TestMesh_theMainJobOnTwoHosts(t *testing.T) {
+func TestMesh_mainJobRunsOnTwoHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs, counters := c.workers(t, 4, 10)
@@ -80,7 +80,7 @@ func TestMesh_theMainJobOnTwoHosts(t *testing.T) {
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
-func TestMESH6_theOwnerHearsOfAKilledProcAndTheOthersStillAnswer(t *testing.T) {
+func TestSupervise_ownerHearsOfAKilledProc_MESH6(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs, counters := c.workers(t, 2, 0)
@@ -116,7 +116,7 @@ func firstOf(t *testing.T, m mesh.ActorMesh[*Counter]) (actor.Event, error) {
 	return actor.Event{}, context.Cause(t.Context())
 }
 
-func TestMESH2_closeStopsWhatTheProgramMade(t *testing.T) {
+func TestClose_stopsMeshesOfTheProgram_MESH2(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	other := c.Connect(t)
@@ -132,7 +132,7 @@ func TestMESH2_closeStopsWhatTheProgramMade(t *testing.T) {
 	}
 }
 
-func TestMESH4_aFailedSpawnNamesEachRankAndLeavesNothing(t *testing.T) {
+func TestSpawn_failureNamesEachRankAndLeavesNothing_MESH4(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	hosts := c.AllHosts(t, c.Net)
@@ -168,7 +168,7 @@ func TestMESH4_aFailedSpawnNamesEachRankAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestMESH4_anActorThatCannotBeMadeNamesItsRank(t *testing.T) {
+func TestSpawnActors_constructorErrorNamesItsRank_MESH4(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)
@@ -190,7 +190,7 @@ func TestMESH4_anActorThatCannotBeMadeNamesItsRank(t *testing.T) {
 	require.NoError(t, err, "a slice has members of its own")
 }
 
-func TestMESH5_stopIsObservedAndTheSecondTimeAtOnce(t *testing.T) {
+func TestStop_isIdempotent_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
@@ -205,7 +205,7 @@ func TestMESH5_stopIsObservedAndTheSecondTimeAtOnce(t *testing.T) {
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
-func TestFind_resolvesMeshesAndActorsOfOtherPrograms(t *testing.T) {
+func TestLookup_findsMeshesOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	_, counters := c.workers(t, 2, 5)
@@ -270,7 +270,7 @@ func TestHandles_carryTheErrorsOfBadSlicesAndPoints(t *testing.T) {
 	require.Error(t, bad.Stop(t.Context()))
 }
 
-func TestHandles_theZeroOnesAreErrorsNotPanics(t *testing.T) {
+func TestHandles_zeroValuesReturnErrors(t *testing.T) {
 	var procs mesh.ProcMesh
 	var counters mesh.ActorMesh[*Counter]
 	_, err := mesh.HostMesh{}.Slice("host", 0, 1).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
@@ -292,7 +292,7 @@ func TestHandles_theZeroOnesAreErrorsNotPanics(t *testing.T) {
 	require.ErrorContains(t, counters.Stop(t.Context()), "the zero mesh")
 }
 
-func TestHosts_surviveMessagesThatNobodyWaitsFor(t *testing.T) {
+func TestHosts_surviveUnsolicitedMessages(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)
@@ -305,7 +305,7 @@ func TestHosts_surviveMessagesThatNobodyWaitsFor(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestSpawn_refusesBadShapesAndNamesBeforeAnythingStarts(t *testing.T) {
+func TestSpawn_refusesBadShapesAndNamesAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)
@@ -324,7 +324,7 @@ func TestSpawn_refusesBadShapesAndNamesBeforeAnythingStarts(t *testing.T) {
 	require.Empty(t, all)
 }
 
-func TestConnect_saysWhatIsWrongWithTheBus(t *testing.T) {
+func TestConnect_reportsWhatIsWrongWithTheBus(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	_, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.Server.URL(), Token: "wrong"}})
@@ -342,7 +342,7 @@ func TestConnect_saysWhatIsWrongWithTheBus(t *testing.T) {
 	require.ErrorContains(t, err, "0 of 2 hosts")
 }
 
-func TestLogs_areTheLastLinesOfEachRank(t *testing.T) {
+func TestLogs_returnTheLastLinesOfEachRank(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)
@@ -358,7 +358,7 @@ func TestLogs_areTheLastLinesOfEachRank(t *testing.T) {
 	require.Equal(t, agent.LogTail{Rank: 1, Stream: "stdout", Lines: []string{"hello from " + strconv.Itoa(1)}}, tails[0])
 }
 
-func TestAwaitHosts_reportsItsFullestLook(t *testing.T) {
+func TestAwaitHosts_reportsTheMostHostsSeen(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	id, err := subjects.NewHostID("once")
@@ -381,7 +381,7 @@ func TestAwaitHosts_reportsItsFullestLook(t *testing.T) {
 	require.Greater(t, asked, 1)
 }
 
-func TestHosts_areThoseThatTakeProcs(t *testing.T) {
+func TestHosts_excludesUnschedulableHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	hosts := c.AllHosts(t, c.Net).Hosts()

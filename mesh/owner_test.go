@@ -69,7 +69,7 @@ func (c *cluster) oversees(t *testing.T, o overseeing) (net *mesh.Net, who actor
 	return net, who, procs
 }
 
-func TestMESH13_anActorDealsWithTheFailuresOfItsMeshAndTheMeshEndsWithIt(t *testing.T) {
+func TestOwner_actorHandlesFailuresAndItsMeshEndsWithIt_MESH13(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	heard := make(chan actor.Event, 4)
@@ -90,7 +90,7 @@ func TestMESH13_anActorDealsWithTheFailuresOfItsMeshAndTheMeshEndsWithIt(t *test
 	require.Len(t, c.pids(t, more), 2)
 }
 
-func TestMESH13_anActorThatDoesNotDealWithAFailureFailsAndItsMeshEnds(t *testing.T) {
+func TestOwner_unhandledFailureFailsTheActorAndItsMesh_MESH13(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	heard := make(chan actor.Event, 4)
@@ -107,7 +107,7 @@ func TestMESH13_anActorThatDoesNotDealWithAFailureFailsAndItsMeshEnds(t *testing
 	require.Empty(t, c.pids(t, procs))
 }
 
-func TestMESH12_whoWatchesIsToldThatTheControllerIsGone(t *testing.T) {
+func TestWatch_reportsThatTheControllerIsGone_MESH12(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	var quick config.Config

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestMESH5_aSliceOfProcsStopsItsOwnRanksAndNoOthers(t *testing.T) {
+func TestStop_procSliceStopsOnlyItsRanks_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs, counters := c.workers(t, 3, 0)
@@ -50,7 +50,7 @@ func TestMESH5_aSliceOfProcsStopsItsOwnRanksAndNoOthers(t *testing.T) {
 	require.Empty(t, c.pids(t, procs))
 }
 
-func TestMESH5_aSliceOfActorsStopsItsOwnRanksAndNoOthers(t *testing.T) {
+func TestStop_actorSliceStopsOnlyItsRanks_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 4, 0)
@@ -72,7 +72,7 @@ func TestMESH5_aSliceOfActorsStopsItsOwnRanksAndNoOthers(t *testing.T) {
 }
 
 // Ranks of later generations end with the slice, and none of it comes back; the others still do.
-func TestMESH5_aSliceOfAMeshThatRestartsEndsForGood(t *testing.T) {
+func TestStop_sliceOfARestartingMeshStaysStopped_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond}
@@ -99,7 +99,7 @@ func TestMESH5_aSliceOfAMeshThatRestartsEndsForGood(t *testing.T) {
 }
 
 // Nobody renews the leases of a mesh whose owner is gone, but until they run out its ranks can be stopped.
-func TestMESH5_aSliceWhoseOwnerIsGoneIsStoppedByItsHosts(t *testing.T) {
+func TestStop_hostsStopASliceWithoutAnOwner_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	owner, leave := c.Client(t)
@@ -119,7 +119,7 @@ func TestMESH5_aSliceWhoseOwnerIsGoneIsStoppedByItsHosts(t *testing.T) {
 	require.NoError(t, found.Stop(t.Context()))
 }
 
-func TestStop_procsThatShareAProcessAreStoppedTogether(t *testing.T) {
+func TestStop_colocatedProcsStopTogether(t *testing.T) {
 	t.Parallel()
 	hosts, _ := locally(t, "")
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 3))

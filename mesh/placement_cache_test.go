@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestAcquaintances_aMeshIsAskedForOnceAndAgainWhenNobodySaidOrTheProcessWasCutOff(t *testing.T) {
+func TestPlacementCache_resolvesAMeshOnceUntilInvalidated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		as := &placementCache{all: map[subjects.MeshID]*placementEntry{}}
 		id, err := subjects.NewMeshID("workers")
@@ -40,7 +40,7 @@ func TestAcquaintances_aMeshIsAskedForOnceAndAgainWhenNobodySaidOrTheProcessWasC
 	})
 }
 
-func TestAcquaintances_areBounded(t *testing.T) {
+func TestPlacementCache_isBounded(t *testing.T) {
 	as := &placementCache{all: map[subjects.MeshID]*placementEntry{}}
 	for range maxPlacements + 1 {
 		id, err := subjects.NewMeshID("workers")

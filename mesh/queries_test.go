@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestStates_areByRankOfTheRegionAndSayWhoIsGone(t *testing.T) {
+func TestStates_areByRankAndNameMissingRanks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs, counters := c.workers(t, 2, 10)
@@ -44,7 +44,7 @@ func TestStates_areByRankOfTheRegionAndSayWhoIsGone(t *testing.T) {
 	require.Equal(t, "nobody-000000000000n", unknown.Name)
 }
 
-func TestSpawnActors_keepsWhatHasStartedWhenItIsAskedTo(t *testing.T) {
+func TestSpawnActors_allowPartialKeepsStartedRanks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 3, 0)
@@ -72,7 +72,7 @@ func phases(states shape.ValueMesh[agent.State]) (out []agent.Phase) {
 	return out
 }
 
-func TestSpawnActors_withoutAControllerNobodyOwnsThem(t *testing.T) {
+func TestSpawnActors_withoutAControllerHaveNoOwner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
@@ -109,7 +109,7 @@ func TestSpawnActors_withoutAControllerNobodyOwnsThem(t *testing.T) {
 	require.Equal(t, []agent.Phase{agent.Stopped, agent.Failed}, phases(states), "what was made is stopped")
 }
 
-func TestService_isSharedByOverlappingViewsAndConflictsAreSaid(t *testing.T) {
+func TestService_overlappingViewsShareItAndConflictsFail(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 3, 0)
@@ -133,7 +133,7 @@ func TestService_isSharedByOverlappingViewsAndConflictsAreSaid(t *testing.T) {
 }
 
 // Meaning of test_halting_proc_allocation: the program of one host never says a word, that of the other is well.
-func TestSpawnProcs_idleEndsTheWaitAndSaysWhichRanksAreSilent(t *testing.T) {
+func TestSpawnProcs_progressTimeoutNamesSilentRanks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	hosts := c.AllHosts(t, c.Net)
@@ -154,7 +154,7 @@ func TestSpawnProcs_idleEndsTheWaitAndSaysWhichRanksAreSilent(t *testing.T) {
 }
 
 // Meaning of test_failing_proc_allocation.
-func TestSpawnProcs_aProgramThatFailsIsNamedWithItsExitAndItsLastWords(t *testing.T) {
+func TestSpawnProcs_failedProgramIsNamedWithExitAndOutput(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	_, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
@@ -167,7 +167,7 @@ func TestSpawnProcs_aProgramThatFailsIsNamedWithItsExitAndItsLastWords(t *testin
 	require.Contains(t, failed.Failed[0].Status.Reason, "no luck")
 }
 
-func TestLease_actorsWhoseOwnerIsGoneEnd(t *testing.T) {
+func TestLease_actorsEndWhenTheirOwnerIsGone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)

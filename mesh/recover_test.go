@@ -55,7 +55,7 @@ func hear(t *testing.T, said <-chan string) string {
 	}
 }
 
-func TestPolicy_aProcThatIsKilledComesBackAndItsActorsFollow(t *testing.T) {
+func TestPolicy_restartBringsBackAKilledProcAndItsActors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond}
@@ -95,7 +95,7 @@ func TestPolicy_aProcThatIsKilledComesBackAndItsActorsFollow(t *testing.T) {
 	}
 }
 
-func TestPolicy_dropGoesOnWithAHole(t *testing.T) {
+func TestPolicy_dropContinuesWithoutTheRank(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
@@ -131,7 +131,7 @@ func TestPolicy_dropGoesOnWithAHole(t *testing.T) {
 	require.NotContains(t, all, "proc.exit.code")
 }
 
-func TestPolicy_refusesWhatCannotBeKept(t *testing.T) {
+func TestPolicy_refusesInvalidPolicies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)

@@ -37,7 +37,7 @@ func TestHostMesh_textRoundTripsAndASliceListsItsHosts(t *testing.T) {
 	require.ErrorContains(t, err, "the zero host mesh", "it belongs to no Net yet")
 }
 
-func TestHostMesh_textIsReadStrictly(t *testing.T) {
+func TestHostMesh_parsingIsStrict(t *testing.T) {
 	for text, want := range map[string]string{
 		"test":                                       "no name",
 		"te st:a-000000000000a@host=1/1":             "te st",
@@ -57,7 +57,7 @@ func TestHostMesh_textIsReadStrictly(t *testing.T) {
 	}
 }
 
-func TestProcMesh_textRoundTripsAndIsReadStrictly(t *testing.T) {
+func TestProcMesh_textRoundTripsAndParsingIsStrict(t *testing.T) {
 	var p mesh.ProcMesh
 	require.NoError(t, p.UnmarshalText([]byte(someProcs)))
 	require.Equal(t, someProcs, p.String())
@@ -83,7 +83,7 @@ func TestProcMesh_textRoundTripsAndIsReadStrictly(t *testing.T) {
 }
 
 // A handle is a value: another program reads it from a message, uses it, and does not own it.
-func TestActorMesh_aHandleThatWasSentIsUsedElsewhereButNotOwned(t *testing.T) {
+func TestActorMesh_receivedHandleWorksWithoutOwnership(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	_, counters := c.workers(t, 4, 10)

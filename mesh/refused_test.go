@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestMESH10_whatCannotBeSpawnedIsRefusedBeforeAnythingStarts(t *testing.T) {
+func TestSpawn_refusesAnUnschedulableMeshAtOnce_MESH10(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)
@@ -42,7 +42,7 @@ func TestMESH10_whatCannotBeSpawnedIsRefusedBeforeAnythingStarts(t *testing.T) {
 	require.Empty(t, all)
 }
 
-func TestSpawn_whatAProcCannotMakeNamesEachRankItsHostAndTheCause(t *testing.T) {
+func TestSpawn_failureNamesRanksHostsAndCauses(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
@@ -82,7 +82,7 @@ func TestSpawn_whatAProcCannotMakeNamesEachRankItsHostAndTheCause(t *testing.T) 
 	require.ErrorContains(t, err, `rank "2": want 0 to 1`)
 }
 
-func TestSpawn_hostsThatHaveVanishedSinceTheyWereAttachedAreNamed(t *testing.T) {
+func TestSpawn_namesAttachedHostsThatAreGone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	brief, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))

@@ -41,7 +41,7 @@ func (c *cluster) revived(t *testing.T, hosts mesh.HostMesh, ranks ...int) (mesh
 	return procs, counters
 }
 
-func TestMESH11_aHandleThatCameAsTextReachesWhoHasARankNow(t *testing.T) {
+func TestResolve_handleFromTextReachesCurrentRanks_MESH11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs, counters := c.revived(t, c.AllHosts(t, c.Net), 1, 3)
@@ -63,7 +63,7 @@ func TestMESH11_aHandleThatCameAsTextReachesWhoHasARankNow(t *testing.T) {
 	require.EqualValues(t, 8, sum)
 }
 
-func TestMESH11_aProcThatWasStartedAgainReachesTheOthersThatWere(t *testing.T) {
+func TestResolve_restartedProcReachesOtherRestartedProcs_MESH11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	_, counters := c.revived(t, c.AllHosts(t, c.Net), 0, 1)
@@ -74,7 +74,7 @@ func TestMESH11_aProcThatWasStartedAgainReachesTheOthersThatWere(t *testing.T) {
 	}
 }
 
-func TestMESH11_aMeshWhoseOwnerIsGoneIsKnownFromItsHosts(t *testing.T) {
+func TestResolve_hostsDescribeAMeshWithoutAnOwner_MESH11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	owner, reader := c.Connect(t), c.Connect(t)
@@ -96,7 +96,7 @@ func TestMESH11_aMeshWhoseOwnerIsGoneIsKnownFromItsHosts(t *testing.T) {
 }
 
 // A host describes its share of a world, and no more: that is not all of the mesh.
-func TestMESH11_whoHasTheRanksOfAReplacedHostOfAWorldIsLearned(t *testing.T) {
+func TestResolve_findsRanksOfAReplacedWorldHost_MESH11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.System(t, "s")

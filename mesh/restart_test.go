@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestMESH18_aRollingRestartStartsRanksAnewOneAfterAnotherWithTheirActors(t *testing.T) {
+func TestRestart_rollsOneRankAtATimeWithActors_MESH18(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2)})
@@ -58,7 +58,7 @@ func TestMESH18_aRollingRestartStartsRanksAnewOneAfterAnotherWithTheirActors(t *
 	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{}), "what has ended is left out")
 }
 
-func TestMESH18_aRollingRestartStopsAtTheFirstRankThatDoesNotComeBack(t *testing.T) {
+func TestRestart_rollingRestartStopsAtTheFirstFailure_MESH18(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	exe := filepath.Join(t.TempDir(), "worker")
@@ -81,7 +81,7 @@ func TestMESH18_aRollingRestartStopsAtTheFirstRankThatDoesNotComeBack(t *testing
 	require.Equal(t, before, after, "the others are as they were")
 }
 
-func TestMESH18_aRestartThatWouldLoseActorsIsRefusedUnlessForced(t *testing.T) {
+func TestRestart_withoutForceRefusesToLoseActors_MESH18(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2)})
@@ -116,7 +116,7 @@ func TestMESH18_aRestartThatWouldLoseActorsIsRefusedUnlessForced(t *testing.T) {
 	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{}))
 }
 
-func TestMESH18_aProcThatDoesNotSayWhatItRunsIsNotRestartedUnlessForced(t *testing.T) {
+func TestRestart_withoutForceRefusesASilentProc_MESH18(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
@@ -136,7 +136,7 @@ func TestMESH18_aProcThatDoesNotSayWhatItRunsIsNotRestartedUnlessForced(t *testi
 	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{Force: true, Grace: 100 * time.Millisecond}))
 }
 
-func TestSpawnActors_uncontrolledActorsTakeNoPolicy(t *testing.T) {
+func TestSpawnActors_uncontrolledActorsRefuseAPolicy(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
@@ -148,7 +148,7 @@ func TestSpawnActors_uncontrolledActorsTakeNoPolicy(t *testing.T) {
 	require.ErrorContains(t, err, "they have no owner")
 }
 
-func TestMESH18_whatCannotBeRestartedIsSaidAtOnce(t *testing.T) {
+func TestRestart_reportsInvalidArgumentsAtOnce_MESH18(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
@@ -160,7 +160,7 @@ func TestMESH18_whatCannotBeRestartedIsSaidAtOnce(t *testing.T) {
 	require.ErrorIs(t, procs.Restart(gone, mesh.RollingRestart{}), context.Canceled)
 }
 
-func TestSpawnProcs_spareHostsAreAskedWhetherTheyAreThere(t *testing.T) {
+func TestSpawnProcs_verifiesSpareHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	absent, err := subjects.NewHostID("absent")

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestMESH17_ofProgramsThatTakeANameAtOneMomentOneHasIt(t *testing.T) {
+func TestTakeName_oneOfConcurrentProgramsWins_MESH17(t *testing.T) {
 	t.Parallel()
 	for kept, start := range map[string]func(*testing.T, ...string) *cluster{"with": newStored, "without": newCluster} {
 		t.Run(kept+" JetStream", func(t *testing.T) {
@@ -75,7 +75,7 @@ func onlyOneTakes(t *testing.T, nets []*mesh.Net) {
 }
 
 // A name is free there unless a mesh on a host has it: no reservation exists without a system controller.
-func TestMESH17_whereNoSystemControllerActsTheHostsAreAsked(t *testing.T) {
+func TestTakeName_withoutASystemControllerAsksTheHosts_MESH17(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	release, err := c.TakeName(t.Context(), "words")
@@ -93,7 +93,7 @@ func TestMESH17_whereNoSystemControllerActsTheHostsAreAsked(t *testing.T) {
 }
 
 // A reservation is saved before it is answered: the next system controller knows it.
-func TestMESH17_aNameThatIsTakenIsSoForTheNextSystemController(t *testing.T) {
+func TestTakeName_nextSystemControllerKnowsTakenNames_MESH17(t *testing.T) {
 	t.Parallel()
 	c := newStored(t)
 	s := c.System(t, "s")
@@ -108,7 +108,7 @@ func TestMESH17_aNameThatIsTakenIsSoForTheNextSystemController(t *testing.T) {
 	require.Equal(t, "program", taken.Kind)
 }
 
-func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
+func TestTakeName_concurrentMeshesGetDistinctNames_MESH17(t *testing.T) {
 	t.Parallel()
 	c := newStored(t, "a", "b")
 	c.System(t, "s")
@@ -153,7 +153,7 @@ func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
 }
 
 // A world that somebody declares, or that a host begins which joins it.
-func TestMESH17_aWorldDoesNotBeginWithTheNameOfALiveMesh(t *testing.T) {
+func TestTakeName_worldCannotUseALiveMeshsName_MESH17(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
 	system, err := worlds.Find(t.Context(), c.Proc())
@@ -227,7 +227,7 @@ func outcome(t *testing.T, stood <-chan error) error {
 	}
 }
 
-func TestMESH17_aWorldThatBeginsIsOneOfThoseThatTakeItsName(t *testing.T) {
+func TestTakeName_startingWorldCompetesForItsName_MESH17(t *testing.T) {
 	t.Parallel()
 	c := newStored(t)
 	c.System(t, "s")
@@ -250,7 +250,7 @@ func TestMESH17_aWorldThatBeginsIsOneOfThoseThatTakeItsName(t *testing.T) {
 }
 
 // A plain spawn takes no name and asks nobody: Lookup finds the mesh that has taken its own.
-func TestMESH15_lookupFindsTheMeshThatHasTakenItsName(t *testing.T) {
+func TestLookup_findsTheMeshThatHoldsItsName_MESH15(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
 	other, _ := c.Client(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestMESH14_aMeshIsTakenOverAndItsFormerOwnerStopsActing(t *testing.T) {
+func TestTakeOver_formerOwnerStopsActing_MESH14(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond}

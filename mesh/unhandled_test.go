@@ -172,7 +172,7 @@ func last(watch iter.Seq2[actor.Event, error]) (last error) {
 	return last
 }
 
-func TestMESH21_aFailureThatAProgramDoesNotHandleFailsItsVerbsAndLeavesItsExitStatus(t *testing.T) {
+func TestFailure_unhandledOneFailsCallsAndSetsTheExitStatus_MESH21(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	self, err := os.Executable()

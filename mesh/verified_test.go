@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestMESH5_aShutdownThatLeavesProcsIsAnErrorAndTheNextOneLooksAgain(t *testing.T) {
+func TestShutdown_retriesProcsThatAFormerOneLeft_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
@@ -43,7 +43,7 @@ func TestAllocate_belongsToItsNetAndEndsWithIt(t *testing.T) {
 	require.ErrorAs(t, err, new(*mesh.HostsError))
 }
 
-func TestAllocate_whatDoesNotAnswerIsGivenBack(t *testing.T) {
+func TestAllocate_returnsSilentHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
@@ -55,7 +55,7 @@ func TestAllocate_whatDoesNotAnswerIsGivenBack(t *testing.T) {
 	require.Equal(t, 1, s.closed)
 }
 
-func TestOnProcs_wantsAProcForEachRank(t *testing.T) {
+func TestOnProcs_requiresAProcForEachRank(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
@@ -63,7 +63,7 @@ func TestOnProcs_wantsAProcForEachRank(t *testing.T) {
 	require.ErrorContains(t, err, "2 procs are not the 3 ranks of host=3")
 }
 
-func TestStates_ofAHostThatDoesNotAnswerAreTimeouts(t *testing.T) {
+func TestStates_ofASilentHostAreTimeouts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts, err := c.Attach(t.Context(), "one", c.AllHosts(t, c.Net).Hosts()...)
@@ -78,7 +78,7 @@ func TestStates_ofAHostThatDoesNotAnswerAreTimeouts(t *testing.T) {
 	require.Contains(t, states.Values()[1].Status.Reason, hosts.Hosts()[0].String())
 }
 
-func TestSpawnProcs_keepsWhatHasStartedWhenItIsAskedTo(t *testing.T) {
+func TestSpawnProcs_allowPartialKeepsStartedRanks(t *testing.T) {
 	t.Parallel()
 	c, hosts := hurt(t, nil)
 	some, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestIncarnations_endOnceEachWhateverWasLostOrCameTwice(t *testing.T) {
+func TestIncarnations_endOnceDespiteLossAndDuplicates(t *testing.T) {
 	r := incarnations{}
 	hear := func(rank, gen int, status actor.Status) (out []string) {
 		for _, e := range r.news(actor.Event{Rank: rank, Gen: gen, Status: string(status), Reason: "said"}) {
@@ -35,7 +35,7 @@ func TestIncarnations_endOnceEachWhateverWasLostOrCameTwice(t *testing.T) {
 	require.Equal(t, []any{0, 2, "stopped", "it is gone"}, []any{over[0].Rank, over[0].Gen, over[0].Status, over[0].Reason})
 }
 
-func TestFreeActors_endWithTheirProcsAndOthersDoNot(t *testing.T) {
+func TestFreeActors_endWithTheirProcsOnly(t *testing.T) {
 	w := ofActors{actors: "probe", procs: ProcMesh{desc: agent.Mesh{Extent: shape.Of("gpu", 3)}}}
 	ranks := incarnations{0: {over: true}, 1: {}}
 	for rank, means := range []bool{false, true, false} { // it has ended, it was there, it never was

@@ -44,7 +44,7 @@ func (w *hostWatch) told() (all []string) {
 	}
 }
 
-func TestMESH19_aSliceOfHostsIsToldOfItsOwnAndOfEachChangeOnce(t *testing.T) {
+func TestWatchHosts_sliceSeesItsOwnHostsAndEachChangeOnce_MESH19(t *testing.T) {
 	w := newHostWatch(hostsOf(t).Slice("rack", 1, 2))
 	defer w.alarm.Stop()
 	first, second := w.mesh.hosts[0], w.mesh.hosts[1]
@@ -69,7 +69,7 @@ func TestMESH19_aSliceOfHostsIsToldOfItsOwnAndOfEachChangeOnce(t *testing.T) {
 	}, w.told(), "and may end again")
 }
 
-func TestMESH19_whoCannotHearBlamesNoHost(t *testing.T) {
+func TestWatchHosts_disconnectedWatcherBlamesNoHost_MESH19(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHostWatch(hostsOf(t))
 		defer w.alarm.Stop()

@@ -56,7 +56,7 @@ func (c *cluster) running(t *testing.T, net *mesh.Net, name string, ranks int) (
 }
 
 // Three ranks, two per host: the last host has the remainder.
-func TestLookup_aWorldIsAMeshLikeAnother(t *testing.T) {
+func TestLookup_worldBehavesAsAnyMesh(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.System(t, "s")
@@ -114,7 +114,7 @@ func TestLookup_aWorldIsAMeshLikeAnother(t *testing.T) {
 	require.ErrorAs(t, err, new(*mesh.NotFoundError))
 }
 
-func TestLookup_aWorldThatLacksHostsIsReachedWhereItIsThere(t *testing.T) {
+func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.System(t, "s")
@@ -218,7 +218,7 @@ func heard(t *testing.T, w iter.Seq2[actor.Event, error]) <-chan string {
 	return out
 }
 
-func TestMESH6_aWorldIsWatchedAsAnyMesh(t *testing.T) {
+func TestWatch_worldBehavesAsAnyMesh_MESH6(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	patient := &config.Config{}
@@ -260,7 +260,7 @@ func TestMESH6_aWorldIsWatchedAsAnyMesh(t *testing.T) {
 	}
 }
 
-func TestMESH12_watchingAWorldEndsWhenNoSystemControllerAnswersForLong(t *testing.T) {
+func TestWatch_worldWatchEndsWithoutASystemController_MESH12(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	s := c.System(t, "s")
@@ -292,7 +292,7 @@ func (c *cluster) worldOf(t *testing.T, name string) string {
 	return now.Worlds[0].Mesh
 }
 
-func TestLookup_aWorldGoesBeforeAMeshThatSharesItsName(t *testing.T) {
+func TestLookup_prefersAWorldToAMeshOfTheSameName(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "z")
 	c.System(t, "s")

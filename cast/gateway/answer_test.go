@@ -14,7 +14,7 @@ import (
 
 var inJSON = request{reply: "_INBOX.x", format: wire.JSON, collect: modeGather}
 
-func TestAnswer_oneMessageHasValueAndCoverage(t *testing.T) {
+func TestReply_carriesValueAndCoverage(t *testing.T) {
 	m := inJSON.message(outcome{body: []value{{[]byte{1}}, {}, {[]byte{3}}}, coverage: &coverage{asked: 3, answered: 3}})
 	require.Equal(t, "[1,null,3]", string(m.Data))
 	require.Equal(t, map[string][]string{
@@ -26,7 +26,7 @@ func TestAnswer_oneMessageHasValueAndCoverage(t *testing.T) {
 	require.Equal(t, []byte{0xf6}, inCBOR.message(outcome{}).Data, "a value is never empty")
 }
 
-func TestAnswer_aPartialOneSaysWhyInOneLine(t *testing.T) {
+func TestReply_partialReplyHasAOneLineReason(t *testing.T) {
 	why := errors.New("rank 1:\nno " + strings.Repeat("ü", 2000))
 	m := inJSON.message(outcome{body: int64(3), err: why, partial: true, coverage: &coverage{
 		asked: 3, answered: 1, failed: 1, missing: 1, failedRegion: "gpu=1", missingRegion: "gpu=2",
@@ -39,12 +39,12 @@ func TestAnswer_aPartialOneSaysWhyInOneLine(t *testing.T) {
 	require.True(t, strings.HasSuffix(m.Header.Get(headerPartial), "ü…"))
 }
 
-func TestAnswer_theEndOfAStreamIsEmptyAndNothingElse(t *testing.T) {
+func TestReply_streamEndsWithAnEmptyMessage(t *testing.T) {
 	require.Empty(t, inJSON.message(outcome{empty: true, coverage: &coverage{}}).Data)
 	require.NotEmpty(t, inJSON.message(outcome{empty: true, err: errors.New("")}).Data)
 }
 
-func TestAnswer_codesAreThoseOfHTTP(t *testing.T) {
+func TestReply_codesAreHTTPStatusCodes(t *testing.T) {
 	for code, want := range map[actor.Code]string{
 		actor.CodeNoActor: "404", actor.CodeInvalid: "400", actor.CodeTooMany: "429", actor.CodeTooLarge: "413",
 		actor.CodeUnavailable: "503", actor.CodeDeadline: "504", actor.CodeProcDead: "410", actor.CodeHandler: "500",
@@ -54,13 +54,13 @@ func TestAnswer_codesAreThoseOfHTTP(t *testing.T) {
 	}
 }
 
-func TestAnswer_tooLargeNamesSizeAndLimitAndAWayOut(t *testing.T) {
+func TestReply_tooLargeNamesSizeLimitAndRemedy(t *testing.T) {
 	err := inJSON.tooLarge(2000, 1000)
 	require.ErrorContains(t, err, "2000 bytes, a message here at most 1000")
 	require.ErrorContains(t, err, "Castnet-Collect: stream")
 }
 
-func TestAnswer_whatHasNoJSONFormIsAnErrorThatSaysSo(t *testing.T) {
+func TestReply_valueWithoutJSONFormIsAnError(t *testing.T) {
 	raw, err := wire.Marshal(map[int]int{1: 2})
 	require.NoError(t, err)
 	m := inJSON.message(outcome{body: value{raw}})
@@ -68,7 +68,7 @@ func TestAnswer_whatHasNoJSONFormIsAnErrorThatSaysSo(t *testing.T) {
 	require.NotEmpty(t, m.Data)
 }
 
-func TestTally_addsUp(t *testing.T) {
+func TestOutcomes_addUp(t *testing.T) {
 	sum := outcomeCounts{base: shape.Of("host", 2).With("gpu", 2)}
 	require.False(t, sum.count(0, nil))
 	require.False(t, sum.count(1, &actor.Error{Code: actor.CodeHandler, Text: "no"}))

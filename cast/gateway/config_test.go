@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestKey_gatewayDeadlineIsTheLongestThatCanBeAskedFor(t *testing.T) {
+func TestKey_gatewayDeadlineLimitsRequests(t *testing.T) {
 	s := newSystem(t)
 	require.NoError(t, s.gateway.Close(t.Context()))
 	cfg := &config.Config{}

@@ -52,7 +52,7 @@ func (d *directory) knows(name string, ago time.Duration) {
 	d.storeLocked(name, &entry{asOf: time.Now().Add(-ago)})
 }
 
-func TestDirectory_keepsWhatItKnowsWhenHostsCannotBeAsked(t *testing.T) {
+func TestDirectory_keepsEntriesWhenHostsAreUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHosts{err: func() error { return errors.New("ask host a for its procs: it is gone") }}
 		d, wait := directoryOf(h)
@@ -78,7 +78,7 @@ func TestDirectory_keepsWhatItKnowsWhenHostsCannotBeAsked(t *testing.T) {
 	})
 }
 
-func TestDirectory_manyDeathsHaveItLookOnceASecondAtMost(t *testing.T) {
+func TestDirectory_manyDeathsCauseOneLookupPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHosts{err: func() error { return errors.New("busy") }}
 		d, wait := directoryOf(h)
@@ -94,7 +94,7 @@ func TestDirectory_manyDeathsHaveItLookOnceASecondAtMost(t *testing.T) {
 	})
 }
 
-func TestDirectory_manyNamesAreLookedForAtOnce(t *testing.T) {
+func TestDirectory_looksUpNamesConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHosts{err: func() error { return nil }}
 		d, wait := directoryOf(h)
@@ -115,7 +115,7 @@ func TestDirectory_manyNamesAreLookedForAtOnce(t *testing.T) {
 	})
 }
 
-func TestDirectory_whatIsThereWhenItIsAskedForIsNotMissed(t *testing.T) {
+func TestDirectory_findsAMeshThatAppearsDuringLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHosts{err: func() error { return nil }}
 		d, wait := directoryOf(h)
@@ -130,7 +130,7 @@ func TestDirectory_whatIsThereWhenItIsAskedForIsNotMissed(t *testing.T) {
 	})
 }
 
-func TestDirectory_looksThatNobodyWaitsForAreBounded(t *testing.T) {
+func TestDirectory_backgroundLookupsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHosts{err: func() error { return nil }}
 		d, wait := directoryOf(h)
@@ -156,7 +156,7 @@ func TestDirectory_isBounded(t *testing.T) {
 	require.NotContains(t, d.entries, "0", "the oldest make room")
 }
 
-func TestDirectory_whoAsksOftenForWhatIsNotThereHasHostsAskedNowAndThen(t *testing.T) {
+func TestDirectory_limitsLookupsOfUnknownNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHosts{err: func() error { return nil }}
 		d, wait := directoryOf(h)

@@ -15,7 +15,7 @@ import (
 
 const nowhere = "castnet.v1.default.cast.demo.counter.add.anon"
 
-func TestGateway_answersWhereThereIsNoHostAndStopsWhole(t *testing.T) {
+func TestGateway_answersWithoutHostsAndStopsCleanly(t *testing.T) {
 	srv := bustest.Server(t)
 	g, err := gateway.Start(t.Context(), gateway.Options{Label: "a", Bus: &bus.Options{Server: srv}})
 	require.NoError(t, err)

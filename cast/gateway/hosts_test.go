@@ -27,7 +27,7 @@ func (s *system) awaitHosts(labels ...string) {
 	require.Eventually(s, func() bool { return slices.Equal(labels, s.gateway.hosts.labels()) }, patience, time.Millisecond)
 }
 
-func TestGateway_aMeshIsFoundAsSoonAsTheHostsThatAreKnownHaveAnswered_GW5(t *testing.T) {
+func TestGateway_findsAMeshOnceKnownHostsAnswered_GW5(t *testing.T) {
 	s := newSystem(t)
 	s.awaitHosts("a")
 	s.spawn(2)
@@ -44,7 +44,7 @@ func TestGateway_aMeshIsFoundAsSoonAsTheHostsThatAreKnownHaveAnswered_GW5(t *tes
 	s.gateway.directory.mu.Unlock()
 }
 
-func TestGateway_hearsOfHostsThatStartAndEnd(t *testing.T) {
+func TestGateway_noticesHostStartsAndEnds(t *testing.T) {
 	s := newSystem(t)
 	s.awaitHosts("a")
 	h, _ := s.cluster.Host(t, "b")
@@ -60,7 +60,7 @@ func TestGateway_hearsOfHostsThatStartAndEnd(t *testing.T) {
 	s.awaitHosts("a")
 }
 
-func TestGateway_aHostThatLeftStaysAwayThoughItsAnswerComesAfterItsGoodbye(t *testing.T) {
+func TestGateway_departedHostStaysGoneDespiteALateReply(t *testing.T) {
 	s := newSystem(t)
 	s.awaitHosts("a")
 	h, _ := s.cluster.Host(t, "b")
@@ -75,7 +75,7 @@ func TestGateway_aHostThatLeftStaysAwayThoughItsAnswerComesAfterItsGoodbye(t *te
 	require.Equal(t, []string{"a alive"}, states)
 }
 
-func TestGateway_aHostThatIsGoneWithoutAWordIsForgotten(t *testing.T) {
+func TestGateway_forgetsASilentlyLostHost(t *testing.T) {
 	s := newSystem(t)
 	s.awaitHosts("a")
 	gone, err := subjects.NewHostID("gone")
@@ -104,7 +104,7 @@ func (s *system) awaitKnown(want ...string) {
 	}, patience, 10*time.Millisecond)
 }
 
-func TestGateway_listsAHostThatDiedUntilThatIsLongAgo(t *testing.T) {
+func TestGateway_listsADeadHostUntilItExpires(t *testing.T) {
 	s := newSystem(t)
 	s.awaitKnown("a alive")
 	h, _ := s.cluster.Host(t, "b")
@@ -134,7 +134,7 @@ func TestGateway_listsAHostThatDiedUntilThatIsLongAgo(t *testing.T) {
 	require.Len(t, hosts.listing().Hosts, 1)
 }
 
-func TestGateway_aHostThatIsBackUnderAnotherIDIsListedOnce(t *testing.T) {
+func TestGateway_listsAHostWithANewIDOnce(t *testing.T) {
 	s := newSystem(t)
 	s.awaitKnown("a alive")
 	before, err := subjects.NewHostID("a")
@@ -143,7 +143,7 @@ func TestGateway_aHostThatIsBackUnderAnotherIDIsListedOnce(t *testing.T) {
 	s.awaitKnown("a alive")
 }
 
-func TestGateway_saysThatAHostMayBeMissingInItsList(t *testing.T) {
+func TestGateway_hostListSaysThatItIsIncomplete(t *testing.T) {
 	s := newSystem(t)
 	s.awaitKnown("a alive")
 	s.gateway.hosts.mu.Lock()

@@ -35,7 +35,7 @@ func books(ids ...string) map[string]*peerTable {
 	return all
 }
 
-func TestBook_theLowestAnswersForOneThatNobodyHears(t *testing.T) {
+func TestPeerTable_lowestPeerAnswersForADeadOne(t *testing.T) {
 	all := books("a", "b", "c")
 	for _, id := range []string{"a", "b"} {
 		b := all[id]
@@ -63,7 +63,7 @@ func TestBook_theLowestAnswersForOneThatNobodyHears(t *testing.T) {
 	require.Len(t, orphans, 1, "unless a does not")
 }
 
-func TestBook_whatAnotherHasAnsweredForIsNotAnsweredAgain(t *testing.T) {
+func TestPeerTable_doesNotRepeatAnotherPeersAnswer(t *testing.T) {
 	b := books("a", "b", "c")["b"]
 	b.addClaim("c", claim{ID: 7, Timeout: time.Minute}, after(0))
 	b.noteProbeResult("c", probeNoResponder, after(0))
@@ -74,7 +74,7 @@ func TestBook_whatAnotherHasAnsweredForIsNotAnsweredAgain(t *testing.T) {
 	require.Empty(t, orphans)
 }
 
-func TestBook_whoHasJustBegunClaimsThoughItHasHeardOfNobody_GW4(t *testing.T) {
+func TestPeerTable_newPeerIsNotAloneBeforeAFullView_GW4(t *testing.T) {
 	b := newPeerTable("a")
 	b.resetView(start)
 	require.False(t, b.isAlone(start.Add(fullViewAfter)))
@@ -83,7 +83,7 @@ func TestBook_whoHasJustBegunClaimsThoughItHasHeardOfNobody_GW4(t *testing.T) {
 	require.False(t, b.isAlone(start.Add(fullViewAfter+1)))
 }
 
-func TestBook_silenceForThreeSecondsIsDeathToo(t *testing.T) {
+func TestPeerTable_threeSecondsOfSilenceMeanDeath(t *testing.T) {
 	b := books("a", "c")["a"]
 	b.addClaim("c", claim{ID: 7, Timeout: time.Minute}, after(0))
 	_, orphans := b.tick(after(2900 * time.Millisecond))
@@ -92,7 +92,7 @@ func TestBook_silenceForThreeSecondsIsDeathToo(t *testing.T) {
 	require.Len(t, orphans, 1)
 }
 
-func TestBook_whoLivesIsNotAnsweredFor(t *testing.T) {
+func TestPeerTable_doesNotAnswerForALivePeer(t *testing.T) {
 	b := books("a", "c")["a"]
 	b.addClaim("c", claim{ID: 7, Timeout: time.Minute}, after(0))
 	for i := range 100 {
@@ -106,7 +106,7 @@ func TestBook_whoLivesIsNotAnsweredFor(t *testing.T) {
 	require.Empty(t, ask, "nothing of it is held any more")
 }
 
-func TestBook_whoWasCutOffHimselfTakesNobodyForDead(t *testing.T) {
+func TestPeerTable_disconnectedPeerDeclaresNoDeaths(t *testing.T) {
 	b := books("a", "c")["a"]
 	b.addClaim("c", claim{ID: 7, Timeout: time.Minute}, after(0))
 	b.noteProbeResult("c", probeNoResponder, after(0))
@@ -122,7 +122,7 @@ func TestBook_whoWasCutOffHimselfTakesNobodyForDead(t *testing.T) {
 	require.Len(t, orphans, 1, "a silence that it was there to hear")
 }
 
-func TestBook_whoWasStoppedHimselfTakesNobodyForDead(t *testing.T) {
+func TestPeerTable_suspendedPeerDeclaresNoDeaths(t *testing.T) {
 	b := books("a", "c")["a"]
 	b.addClaim("c", claim{ID: 7, Timeout: time.Minute}, after(0))
 	b.tick(after(probeInterval)) // and then its process is stopped, or its machine sleeps
@@ -133,7 +133,7 @@ func TestBook_whoWasStoppedHimselfTakesNobodyForDead(t *testing.T) {
 	require.Empty(t, orphans)
 }
 
-func TestBook_threeKeepWhatOneHasClaimed(t *testing.T) {
+func TestPeerTable_threePeersStoreEachClaim(t *testing.T) {
 	var ids []string
 	for i := range 9 {
 		ids = append(ids, fmt.Sprint(i))
@@ -150,7 +150,7 @@ func TestBook_threeKeepWhatOneHasClaimed(t *testing.T) {
 	}
 }
 
-func TestBook_isBounded(t *testing.T) {
+func TestPeerTable_isBounded(t *testing.T) {
 	b := books("a", "c")["a"]
 	for i := range maxClaims + 10 {
 		b.addClaim("c", claim{ID: uint64(i), Timeout: time.Second}, after(0))
@@ -163,7 +163,7 @@ func TestBook_isBounded(t *testing.T) {
 	require.Empty(t, b.peers, "who says nothing is forgotten")
 }
 
-func TestBook_whoLeavesHasAnsweredEverything(t *testing.T) {
+func TestPeerTable_leavingPeerHasAnsweredEverything(t *testing.T) {
 	b := books("a", "c")["a"]
 	b.addClaim("c", claim{ID: 7, Timeout: time.Minute}, after(0))
 	b.removePeer("c")
@@ -172,7 +172,7 @@ func TestBook_whoLeavesHasAnsweredEverything(t *testing.T) {
 }
 
 // Whatever a stranger says as a gateway, the book is within its bounds.
-func FuzzWord(f *testing.F) {
+func FuzzPeerMessage(f *testing.F) {
 	id, err := subjects.NewHostID("other")
 	require.NoError(f, err)
 	from := id.Proc().Process().String()

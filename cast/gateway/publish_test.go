@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestGateway_manyAnswersTogetherWaitOnceForAServerThatIsLost_GW1(t *testing.T) {
+func TestGateway_repliesShareOneWaitForALostServer_GW1(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	g, err := Start(t.Context(), Options{Label: "a", Bus: &bus.Options{Server: srv}})
@@ -38,7 +38,7 @@ func TestGateway_manyAnswersTogetherWaitOnceForAServerThatIsLost_GW1(t *testing.
 	require.GreaterOrEqual(t, time.Since(began), 300*time.Millisecond, "it could have come back")
 }
 
-func TestGateway_saysThatItGoesOnceItHasAnswered_GW4(t *testing.T) {
+func TestGateway_announcesItsLeaveAfterItsReplies_GW4(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(1)
 	s.ask("get", "")
@@ -99,7 +99,7 @@ func (s *system) awaitPeers(n int) {
 	}, patience, time.Millisecond)
 }
 
-func TestGateway_claimsGoToThoseThatKeepThemAndToNobodyElse_GW4(t *testing.T) {
+func TestGateway_claimsGoOnlyToTheirKeepers_GW4(t *testing.T) {
 	s := newSystem(t)
 	all := []*Gateway{s.gateway}
 	for i := range claimReplicas + 3 {
@@ -124,7 +124,7 @@ func TestGateway_claimsGoToThoseThatKeepThemAndToNobodyElse_GW4(t *testing.T) {
 	}, patience, time.Millisecond, "the next one takes the place of one that goes")
 }
 
-func TestGateway_tellsNobodyWhatItAcceptsWhenItIsAlone(t *testing.T) {
+func TestGateway_aloneSendsNoClaims(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(1)
 	s.gateway.peers.mu.Lock()
@@ -145,7 +145,7 @@ func TestGateway_tellsNobodyWhatItAcceptsWhenItIsAlone(t *testing.T) {
 	}
 }
 
-func TestGateway_saysAnAnswerAgainWhenItsConnectionIsLostAndOnlyThen_GW1(t *testing.T) {
+func TestGateway_repeatsAReplyOnlyAfterADisconnect_GW1(t *testing.T) {
 	s := newSystem(t)
 	heard := make(chan string, 100)
 	_, err := s.client.Subscribe("reply", func(m bus.Msg) { heard <- string(m.Data) })
@@ -191,7 +191,7 @@ func TestGateway_saysAnAnswerAgainWhenItsConnectionIsLostAndOnlyThen_GW1(t *test
 	require.Equal(t, 1, got[`"lost"`])
 }
 
-func TestGateway_saysTheEndOfAStreamAgainAndNotItsAnswers_GW1(t *testing.T) {
+func TestGateway_repeatsOnlyTheEndOfAStream_GW1(t *testing.T) {
 	r := request{reply: "reply", format: wire.JSON, wantsStream: true}
 	at, cover := meshPoint{rank: 1, point: "gpu=1"}, coverage{asked: 2, answered: 2}
 	require.False(t, r.isRepeatable(r.message(outcome{body: 1, point: &at})))

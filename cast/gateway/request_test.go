@@ -30,7 +30,7 @@ func asked(body string, headers ...string) (request, error) {
 	return parse(subjects.Space{}, bus.Msg{Subject: to, Reply: "_INBOX.x", Header: h, Data: []byte(body)}, longest)
 }
 
-func TestRequest_aBareOneGathersAllWithin30Seconds(t *testing.T) {
+func TestRequest_withoutHeadersGathersAllWithin30s(t *testing.T) {
 	r, err := asked("5")
 	require.NoError(t, err)
 	require.Equal(t, request{
@@ -39,7 +39,7 @@ func TestRequest_aBareOneGathersAllWithin30Seconds(t *testing.T) {
 	}, r)
 }
 
-func TestRequest_headersSayWhomHowAndUntilWhen(t *testing.T) {
+func TestRequest_headersSetTargetVerbAndDeadline(t *testing.T) {
 	r, err := asked("", "Castnet-Region", "host=0:2,gpu=*", "Castnet-Reduce", "top(3)", "Castnet-TTL", "1m30s")
 	require.NoError(t, err)
 	require.Equal(t, []any{"host=0:2,gpu=*", modeReduce, "top(3)", 90 * time.Second, value{}}, []any{r.region, r.collect, r.reducer, r.ttl, r.body})
@@ -55,7 +55,7 @@ func TestRequest_headersSayWhomHowAndUntilWhen(t *testing.T) {
 	}
 }
 
-func TestRequest_whatIsWrongIsSaid(t *testing.T) {
+func TestRequest_reportsInvalidInput(t *testing.T) {
 	for name, tc := range map[string]struct {
 		body    string
 		headers []string
@@ -101,7 +101,7 @@ func TestRequest_whatIsWrongIsSaid(t *testing.T) {
 	require.ErrorContains(t, err, "mesh name")
 }
 
-func TestRequest_bodiesKeepWhatTheyMean(t *testing.T) {
+func TestRequest_bodiesKeepTheirMeaning(t *testing.T) {
 	for body, want := range map[string]any{
 		"":                            nil,
 		" \n":                         nil,

@@ -16,7 +16,7 @@ import (
 
 func code(m bus.Msg) string { return m.Header.Get(actor.HeaderErrorCode) }
 
-func TestGateway_whatItSaysIsCountedAsItIsSaid_GW3(t *testing.T) {
+func TestGateway_statisticsMatchItsReplies_GW3(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(2)
 
@@ -52,7 +52,7 @@ func TestGateway_whatItSaysIsCountedAsItIsSaid_GW3(t *testing.T) {
 	require.Equal(t, "[null,null]", string(none.Data), "%v", none.Header)
 }
 
-func TestGateway_anUnknownReducerIsRefusedBeforeAHandlerRuns(t *testing.T) {
+func TestGateway_refusesAnUnknownReducerBeforeAnyHandlerRuns(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(2)
 	m := s.ask("get", "", headerReduce, "abacus")
@@ -92,7 +92,7 @@ func TestGateway_endsEveryStreamWithAnEmptyMessage(t *testing.T) {
 	require.Equal(t, "application/cbor", m.Header.Get(actor.HeaderContentType), "in the request's format")
 }
 
-func TestGateway_whatIsOutOfDateIsLookedUpAnewOnce_GW5(t *testing.T) {
+func TestGateway_looksUpAStaleMeshOnce_GW5(t *testing.T) {
 	s := newSystem(t)
 	first := s.spawn(2)
 	require.Equal(t, "[0,1]", string(s.ask("get", "").Data))
@@ -113,7 +113,7 @@ func TestGateway_whatIsOutOfDateIsLookedUpAnewOnce_GW5(t *testing.T) {
 	require.Equal(t, "[3,3,3]", string(s.ask("count", "").Data), "each has run what it was asked, once")
 }
 
-func TestGateway_castsSoManyTimesAtOnceAndNotMore_GW6(t *testing.T) {
+func TestGateway_limitsConcurrentCasts_GW6(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(1)
 	s.ask("get", "")
@@ -143,7 +143,7 @@ func TestGateway_castsSoManyTimesAtOnceAndNotMore_GW6(t *testing.T) {
 	require.Equal(t, "[0]", string(s.ask("get", "").Data))
 }
 
-func TestGateway_closeAnswersWhatIsUnderWay(t *testing.T) {
+func TestGateway_closeAnswersPendingRequests(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(2)
 	s.ask("get", "")
@@ -178,7 +178,7 @@ func TestGateway_closeAnswersWhatIsUnderWay(t *testing.T) {
 	require.Contains(t, [][]string{{"2", "0", "0", "2"}, {"0", "0", "0", "0"}}, numbers(all[1][len(all[1])-1]), "cast, or not yet")
 }
 
-func TestGateway_aBrokenBusIsSaid(t *testing.T) {
+func TestGateway_reportsABrokenBus(t *testing.T) {
 	s := newSystem(t)
 	g := s.another("b")
 	_, err := g.data.Subscribe("panic", func(bus.Msg) { panic("a test") })
@@ -192,7 +192,7 @@ func TestGateway_aBrokenBusIsSaid(t *testing.T) {
 	}
 }
 
-func TestGateway_bodiesUnderWayAreBounded_GW6(t *testing.T) {
+func TestGateway_boundsBodiesInFlight_GW6(t *testing.T) {
 	var g Gateway
 	large := bus.Msg{Data: make([]byte, maxBytes/4)}
 	for range 4 {
@@ -209,7 +209,7 @@ func TestGateway_bodiesUnderWayAreBounded_GW6(t *testing.T) {
 }
 
 // They are in the gateway's queue, behind a handler that takes its time.
-func TestGateway_whoseRequestIsOnItsWayWhenItClosesIsAnswered_GW1(t *testing.T) {
+func TestGateway_closeAnswersRequestsInFlight_GW1(t *testing.T) {
 	s := newSystem(t)
 	busy, goOn := make(chan struct{}), make(chan struct{})
 	_, err := s.gateway.requests().Subscribe("busy", func(bus.Msg) { close(busy); <-goOn })
@@ -266,7 +266,7 @@ func TestGateway_whoseRequestIsOnItsWayWhenItClosesIsAnswered_GW1(t *testing.T) 
 	require.Len(t, said, n)
 }
 
-func TestGateway_closeWaitsNoLongerThanItMay(t *testing.T) {
+func TestGateway_closeRespectsItsDeadline(t *testing.T) {
 	s := newSystem(t)
 	g, err := Start(t.Context(), Options{Label: "b", Bus: &bus.Options{URL: s.cluster.Server.URL(), Token: "secret"}})
 	require.NoError(t, err)
@@ -283,7 +283,7 @@ func TestGateway_closeWaitsNoLongerThanItMay(t *testing.T) {
 }
 
 // Before each of its requests, flood sends as many more as it may.
-func TestGateway_whoSendsTooMuchIsRefusedAndNobodyElse_GW6(t *testing.T) {
+func TestGateway_refusesOnlyAFloodingClient_GW6(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(1)
 	s.ask("get", "")

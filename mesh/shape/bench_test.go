@@ -16,7 +16,7 @@ const (
 )
 
 // A million ranks never take a million allocations: what is made is made for thousands at once.
-func TestShape_aMillionRanksAreNotAllocatedOneByOne(t *testing.T) {
+func TestShape_aMillionRanksNeedFewAllocations(t *testing.T) {
 	e := shape.Of("host", million/8).With("gpu", 8)
 	all := slices.Collect(shape.Everything(e).Ranks())
 	few := shape.Of("host", eighth/8).With("gpu", 8)
@@ -63,7 +63,7 @@ func drain(s shape.Selection) {
 }
 
 // The first ranks of two billion cost what the first of two do.
-func TestSelection_twoBillionRanksAreWalkedLazily(t *testing.T) { // SHP-11
+func TestSelection_iteratesTwoBillionRanksLazily(t *testing.T) { // SHP-11
 	e := shape.Of("x", shape.MaxRanks/2).With("y", 2)
 	for text, want := range map[string][]int{
 		"*":                             {0, 1, 2},

@@ -81,7 +81,7 @@ func TestExtent_equalIsByDimensionsInOrder(t *testing.T) {
 	require.False(t, shape.Of("", 1).Equal(shape.Of("", 1)), "broken extents equal nothing")
 }
 
-func TestExtent_withLeavesTheOriginalAlone(t *testing.T) {
+func TestExtent_withDoesNotChangeTheOriginal(t *testing.T) {
 	base := shape.Of("a", 2).With("b", 2).With("c", 2)
 	left, right := base.With("l", 3), base.With("r", 5)
 	require.Equal(t, "a=2,b=2,c=2", base.String())
@@ -129,7 +129,7 @@ func TestExtent_concatAgreesWithTheOracle(t *testing.T) {
 	})
 }
 
-func TestExtent_badPartsAreCarriedAndNamed(t *testing.T) {
+func TestExtent_badPartsReturnNamedErrors(t *testing.T) {
 	many := shape.Unit()
 	for i := range shape.MaxDims {
 		many = many.With(string(rune('a'+i)), 1)
@@ -189,7 +189,7 @@ func requireBroken(t *testing.T, e shape.Extent) {
 	require.Equal(t, e.Err(), err)
 }
 
-func TestExtent_outOfRangeSaysTheRange(t *testing.T) {
+func TestExtent_outOfRangeErrorsStateTheRange(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 4)
 	_, err := e.Rank(1)
 	require.EqualError(t, err, `coordinates "[1]": want 2 of them, for host=2,gpu=4`)

@@ -40,7 +40,7 @@ func TestRegion_cutsInAnyOrderAgreeWithTheOracle(t *testing.T) { // SHP-2, SHP-3
 	})
 }
 
-func TestRegion_pointsElsewhereAreRefused(t *testing.T) {
+func TestRegion_pointsOutsideAreRefused(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 4)
 	r := must(e.Region().Slice("gpu", 0, 2))
 	_, err := r.PointOf(2)
@@ -114,7 +114,7 @@ func TestRegion_subsetsOfAnyTextAgreeWithTheOracle(t *testing.T) {
 	})
 }
 
-func TestRegion_subsetsOfTwoBillionRanksAreToldAtOnce(t *testing.T) { // SHP-11
+func TestRegion_checksSubsetsOfTwoBillionRanksQuickly(t *testing.T) { // SHP-11
 	all := shape.Of("host", 1<<27).With("gpu", 15).Region()
 	require.NoError(t, all.SubsetOf(all))
 	odd := must(all.SliceStep("host", 1, 1<<27, 2))
@@ -130,7 +130,7 @@ func TestRegion_subsetsOfTwoBillionRanksAreToldAtOnce(t *testing.T) { // SHP-11
 	require.ErrorContains(t, steps.SubsetOf(blocks), "that can be told without going through all ranks")
 }
 
-func TestRegion_subsetOfABrokenOneIsItsError(t *testing.T) {
+func TestRegion_subsetOfAnInvalidRegionIsAnError(t *testing.T) {
 	broken, fine := shape.Of("", 1).Region(), shape.Unit().Region()
 	require.Equal(t, broken.Err(), broken.SubsetOf(fine))
 	require.Equal(t, broken.Err(), fine.SubsetOf(broken))
@@ -169,7 +169,7 @@ func TestRegion_groupsAgreeWithTheOracle(t *testing.T) { // SHP-2
 	})
 }
 
-func TestRegion_flattenKeepsTheRanksOrSaysWhyNot(t *testing.T) { // SHP-2
+func TestRegion_flattenKeepsRanksOrFails(t *testing.T) { // SHP-2
 	rapid.Check(t, func(t *rapid.T) {
 		e := genAny.Draw(t, "extent")
 		want, r := genCut(t, e)
@@ -195,7 +195,7 @@ func TestRegion_flattenKeepsTheRanksOrSaysWhyNot(t *testing.T) { // SHP-2
 	require.ErrorContains(t, err, `dimension "a.b"`)
 }
 
-func TestRegion_groupsAndPointsAreNotAllocatedOneByOne(t *testing.T) {
+func TestRegion_groupsAndPointsNeedFewAllocations(t *testing.T) {
 	r := shape.Of("host", 10_000).With("gpu", 8).Region()
 	half := must(r.SliceStep("gpu", 0, 8, 2))
 	require.LessOrEqual(t, testing.AllocsPerRun(3, func() {

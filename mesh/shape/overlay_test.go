@@ -70,7 +70,7 @@ func requireTold(t require.TestingT, want told, o overlay) {
 	}
 }
 
-func TestValueOverlay_mergeBelievesTheHighestGeneration(t *testing.T) { // SHP-9
+func TestValueOverlay_mergeKeepsTheHighestGeneration(t *testing.T) { // SHP-9
 	rapid.Check(t, func(t *rapid.T) {
 		inA, a := genOverlay(t)
 		inB, b := genOverlay(t)
@@ -91,7 +91,7 @@ func TestValueOverlay_mergeBelievesTheHighestGeneration(t *testing.T) { // SHP-9
 	})
 }
 
-func TestValueOverlay_lateWordOfTheOldChangesNothing(t *testing.T) { // SHP-9
+func TestValueOverlay_ignoresOlderGenerations(t *testing.T) { // SHP-9
 	now := overlay{{0, 4, 7, "running"}}
 	late := overlay{{2, 6, 6, "starting"}}
 	require.Equal(t, overlay{{0, 4, 7, "running"}, {4, 6, 6, "starting"}}, must(now.Merge(late, cmp.Compare)))

@@ -56,7 +56,7 @@ func TestParseSelection_examples(t *testing.T) {
 	require.Equal(t, "host=0,gpu=1,z=2 | host=1,gpu=2,z=*", must(shape.ParseSelection(three, "(0,1|1),2")).String(), "what follows a union follows each part")
 }
 
-func TestCheckSelection_refusesWhatNoExtentMakesASelectionOf(t *testing.T) {
+func TestCheckSelection_refusesTextThatNoExtentAccepts(t *testing.T) {
 	for _, text := range []string{"", " ", "*", "none", "gpu=7", "1,0:2", "(0|1:3),5", "a=1 & b=2:9:3"} {
 		require.NoError(t, shape.CheckSelection(text), text)
 	}
@@ -125,7 +125,7 @@ func TestParseSelection_badTextNamesInputAndRule(t *testing.T) {
 	require.Less(t, len(err.Error()), 1000)
 }
 
-func TestSelect_refusesWhatIsNotOneRegion(t *testing.T) {
+func TestSelect_refusesDisjointRegions(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 4)
 	_, err := shape.Select(e, "host=0 | gpu=2:4")
 	require.ErrorIs(t, err, shape.ErrNotRegion)
@@ -141,7 +141,7 @@ func TestSelect_refusesWhatIsNotOneRegion(t *testing.T) {
 }
 
 // A short text can stand for very much: it is an error, and soon (SHP-11).
-func TestSelection_whatMultipliesIsAnError(t *testing.T) {
+func TestSelection_refusesTooManyTerms(t *testing.T) {
 	e, small := shape.Unit(), shape.Unit()
 	for i := range shape.MaxDims {
 		e, small = e.With(fmt.Sprintf("d%d", i), 3), small.With(fmt.Sprintf("d%d", i), 1)
@@ -184,7 +184,7 @@ func firstRegion(s shape.Selection) string {
 	return first
 }
 
-func TestSelection_ofDifferentExtentsDoNotMix(t *testing.T) {
+func TestSelection_differentExtentsDoNotMix(t *testing.T) {
 	a, b := shape.Everything(shape.Of("x", 2)), shape.Everything(shape.Of("x", 3))
 	broken := shape.Everything(shape.Of("", 3))
 	for _, do := range []func(shape.Selection, shape.Selection) (shape.Selection, error){

@@ -22,7 +22,7 @@ func baseRanks(r shape.Region) []int {
 	return ranks
 }
 
-func TestSelect_readsWhatPeopleWrite(t *testing.T) {
+func TestSelect_acceptsCommonNotation(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 4)
 	for text, want := range map[string][]int{
 		"":                  {0, 1, 2, 3, 4, 5, 6, 7},

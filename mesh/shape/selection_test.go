@@ -266,7 +266,7 @@ func TestSelection_allRangesWithStepsAgreeWithTheOracle(t *testing.T) {
 	}
 }
 
-func TestSelection_ofRanksIsExactlyThose(t *testing.T) {
+func TestSelection_ofRanksContainsExactlyThem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := genAny.Draw(t, "extent")
 		ranks := rapid.SliceOf(rapid.IntRange(0, e.NumRanks()-1)).Draw(t, "ranks")
@@ -283,7 +283,7 @@ func TestSelection_ofRanksIsExactlyThose(t *testing.T) {
 	require.ErrorAs(t, err, new(*shape.Error))
 }
 
-func TestSelection_ofARegionIsItsBaseRanks(t *testing.T) {
+func TestSelection_ofARegionYieldsItsBaseRanks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := genAny.Draw(t, "extent")
 		want, r := genCut(t, e)
@@ -314,7 +314,7 @@ func TestSelection_ofARegionIsItsBaseRanks(t *testing.T) {
 	}
 }
 
-func TestSelection_ofAnyRegionTextIsItsRanks(t *testing.T) {
+func TestSelection_ofRegionTextYieldsItsRanks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := genText.Draw(t, "region")
 		ranks := baseRanks(r)
@@ -326,7 +326,7 @@ func TestSelection_ofAnyRegionTextIsItsRanks(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestSelection_randomChoiceIsOneIndexDrawnOnce(t *testing.T) {
+func TestSelection_randomChoiceDrawsOneIndexOnce(t *testing.T) {
 	e := shape.Of("host", 5).With("gpu", 4)
 	seen := map[string]bool{}
 	for seed := range uint64(200) {

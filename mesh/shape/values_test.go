@@ -80,7 +80,7 @@ func genRuns(t *rapid.T, n int) []string {
 	return values
 }
 
-func TestValueMesh_readsTheSameHoweverItWasMade(t *testing.T) { // SHP-6, SHP-10
+func TestValueMesh_encodingsReadTheSame(t *testing.T) { // SHP-6, SHP-10
 	rapid.Check(t, func(t *rapid.T) {
 		e := genAny.Draw(t, "extent")
 		_, r := genCut(t, e)
@@ -166,7 +166,7 @@ func TestValueMesh_slicesNextToABorderAgreeWithTheOracle(t *testing.T) { // SHP-
 	}
 }
 
-func TestValueMesh_slicesOverGapsLookAtEachRank(t *testing.T) {
+func TestValueMesh_slicesOverGapsVisitEachRank(t *testing.T) {
 	whole := must(shape.ParseRegion("x=50/6,y=4/1"))
 	m := must(shape.MeshOfRuns(whole, "left", shape.Run[string]{Begin: 100, End: 200, Value: "right"}))
 	part := must(shape.ParseRegion("x=100/3"))
@@ -174,7 +174,7 @@ func TestValueMesh_slicesOverGapsLookAtEachRank(t *testing.T) {
 	requireValues(t, part, append(slices.Repeat([]string{"left"}, 50), slices.Repeat([]string{"right"}, 50)...), got)
 }
 
-func TestValueMesh_twoBillionRanksTakeTheirRunsOnly(t *testing.T) { // SHP-11
+func TestValueMesh_twoBillionRanksCostOnlyTheirRuns(t *testing.T) { // SHP-11
 	r := shape.Of("host", 1<<27).With("gpu", 15).Region()
 	m := must(shape.MeshOfRuns(r, "up", shape.Run[string]{Begin: 20, End: 1 << 29, Value: "down"}))
 	require.Equal(t, 2, len(m.Pack().Values))
@@ -201,7 +201,7 @@ func must1[T any](v T, ok bool) T {
 	return v
 }
 
-func TestValueMesh_badValuesNameWhatIsWrong(t *testing.T) {
+func TestValueMesh_badValuesAreNamed(t *testing.T) {
 	r := shape.Of("x", 4).Region()
 	for _, values := range [][]int{nil, {1}, {1, 2, 3, 4, 5}} {
 		_, err := shape.NewValueMesh(r, values)
@@ -257,7 +257,7 @@ func TestValueMesh_zeroHasNoValues(t *testing.T) {
 }
 
 // What == does not compare is kept as it is: NaN, slices, and slices in interfaces.
-func TestValueMesh_valuesThatDoNotCompareAreNeverEqual(t *testing.T) {
+func TestValueMesh_incomparableValuesAreNeverEqual(t *testing.T) {
 	r := shape.Of("x", 1000).Region()
 	lists := must(shape.UniformMesh(r, []int{1}))
 	require.Equal(t, []int{1}, must1(lists.At(999)))
@@ -291,7 +291,7 @@ func TestValueMesh_iterationStopsWhenAsked(t *testing.T) {
 	}
 }
 
-func TestPacked_whatDoesNotFitIsRefused(t *testing.T) {
+func TestPacked_oversizedInputIsRefused(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"region":"x=3/1","values":[1]}`:                                                  `number of values "1": want 3`,
 		`{"region":"x=3/1"}`:                                                               `number of values "0": want 3`,
@@ -342,8 +342,8 @@ func FuzzPacked(f *testing.F) {
 // wide is a value that takes much more memory than text.
 type wide struct{ A, B, C, D, E, F string }
 
-// TestValueMesh_readingOneTakesAtMost64TimesItsText: it may be a peer's.
-func TestValueMesh_readingOneTakesAtMost64TimesItsText(t *testing.T) {
+// TestValueMesh_decodingAllocatesAtMost64TimesItsText: it may be a peer's.
+func TestValueMesh_decodingAllocatesAtMost64TimesItsText(t *testing.T) {
 	const n = 100_000
 	list := func(of string) string { return "[" + strings.Repeat(of+",", n-1) + of + "]" }
 	for name, text := range map[string]string{

@@ -50,7 +50,7 @@ func (c *cluster) watcher(t *testing.T) *mesh.Net {
 	return net
 }
 
-func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *testing.T) {
+func TestWatch_reportsRemoteEndsWhileDataIsBlocked_MESH6(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]struct{ to, from, full, later bool }{
 		"to the watcher":             {to: true},
@@ -113,7 +113,7 @@ func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *tes
 	}
 }
 
-func TestMESH6_whoWatchesAWorldIsToldOfEndsThoughNoDataArrive(t *testing.T) {
+func TestWatch_reportsWorldEndsWhileDataIsBlocked_MESH6(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.System(t, "s")
@@ -132,7 +132,7 @@ func TestMESH6_whoWatchesAWorldIsToldOfEndsThoughNoDataArrive(t *testing.T) {
 	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, told))
 }
 
-func TestMESH19_hostsAreWatchedThoughNoDataArrive(t *testing.T) {
+func TestWatchHosts_reportsChangesWhileDataIsBlocked_MESH19(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	mine, err := c.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 1))
