@@ -32,7 +32,7 @@ var takesApart = []string{
 	"time.Unix", "time.UnixMilli", "time.UnixMicro", "time.Date", "time.Parse",
 }
 
-func TestF24_whatLooksAtTheWallClockIsListedWithAReason(t *testing.T) {
+func TestF24_usesOfTheWallClockAreListed(t *testing.T) {
 	found := map[string][]string{}
 	eachCall(t, func(path string, _ *ast.File, s *ast.SelectorExpr, call *ast.CallExpr, at token.Position) {
 		if !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, "integration/") && looksAtTheWall(s, call) {

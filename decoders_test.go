@@ -18,19 +18,19 @@ import (
 // (WIRE-6), or why none has come over the bus. What is read through internal/wire is measured there.
 var decoders = map[string]string{
 
-	"agent/claim.go":                     "agent.FuzzWords",
+	"agent/claim.go":                     "agent.FuzzAgentMessages",
 	"agent/host_discovery.go":            "agent.FuzzIntroduction",
-	"agent/phases.go":                    "agent.FuzzWords",
-	"agent/presence/disconnects.go":      "agent/presence.FuzzHear",
-	"agent/table.go":                     "agent.FuzzWords",
+	"agent/phases.go":                    "agent.FuzzAgentMessages",
+	"agent/presence/disconnects.go":      "agent/presence.FuzzWatcherInput",
+	"agent/table.go":                     "agent.FuzzAgentMessages",
 	"bus/absent.go":                      "bus.FuzzServerAnswer",
 	"bus/local_server.go":                "bus.FuzzParseLocal",
 	"cast/gateway/peers.go":              "cast/gateway.FuzzPeerMessage",
 	"cmd/client/cmd_doctor_bus.go":       "cmd/client.FuzzDoctor",
 	"cmd/client/cmd_doctor_hosts.go":     "cmd/client.FuzzDoctor",
 	"cmd/client/cmd_doctor_listeners.go": "cmd/client.FuzzDoctor",
-	"controller/worlds/errors.go":        "controller/worlds.FuzzTold",
-	"controller/worlds/find.go":          "controller/worlds.FuzzTold",
+	"controller/worlds/errors.go":        "controller/worlds.FuzzRecords",
+	"controller/worlds/find.go":          "controller/worlds.FuzzRecords",
 	"internal/cli/config.go":             "internal/cli.FuzzParseConfig",
 	"internal/wire/codec.go":             "internal/wire.FuzzUnmarshal",
 	"internal/wire/json.go":              "internal/builtin.FuzzFromJSON",
@@ -42,7 +42,7 @@ var decoders = map[string]string{
 	"internal/cli/nats_context.go":       "a file of who runs the command",
 }
 
-func TestREPO4_whatDecodesItselfIsListedWithItsFuzzer(t *testing.T) {
+func TestDecoders_eachIsListedWithItsFuzzer_REPO4(t *testing.T) {
 	found := map[string][]string{}
 	eachCall(t, func(path string, _ *ast.File, s *ast.SelectorExpr, _ *ast.CallExpr, at token.Position) {
 		pkg, ok := s.X.(*ast.Ident)

@@ -12,7 +12,7 @@ import (
 )
 
 // What is told on `ev.` is a contract: the page has every step that the code names, and no other.
-func TestEventsPage_hasTheStepsThatTheCodeNames(t *testing.T) {
+func TestEventsPage_listsTheStepsInTheCode(t *testing.T) {
 	literal := regexp.MustCompile(`"((?:procs|proc|hosts|host|mesh|world|rank|lease|controller)\.[a-z]+(?:\.[a-z]+)?)"`)
 	finished := regexp.MustCompile(`emitStopResult\(ctx, "([a-z.]+)"`)
 	var inCode []string

@@ -37,13 +37,13 @@ func preflight(t *testing.T, args []string, vars ...string) (said string, ok boo
 	return string(out), err == nil
 }
 
-func TestPreflight_saysNothingWhereAllIsThere(t *testing.T) {
+func TestPreflight_isSilentWhenNothingIsMissing(t *testing.T) {
 	said, ok := preflight(t, nil)
 	require.True(t, ok, said)
 	require.Empty(t, said)
 }
 
-func TestPreflight_saysInOneLineWhatIsMissing(t *testing.T) {
+func TestPreflight_namesAMissingToolInOneLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file") // no folder can be made in it: root may write to every other
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	tools := []string{"sh", "awk", "sed", "dirname", "mkdir", "rm", "head", "cat"}

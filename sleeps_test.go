@@ -52,7 +52,7 @@ var skippers = map[string]string{
 	"internal/link/simulation_test.go":       "a second goroutine, or all the seeds: one is run again by hand",
 }
 
-func TestREPO3_whatSleepsIsListedWithAReason(t *testing.T) {
+func TestSleeps_eachIsListedWithAReason_REPO3(t *testing.T) {
 	found := map[string][]string{}
 	eachCall(t, func(path string, file *ast.File, s *ast.SelectorExpr, _ *ast.CallExpr, at token.Position) {
 		if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "time" && s.Sel.Name == "Sleep" && !imports(file, "testing/synctest") {
@@ -62,7 +62,7 @@ func TestREPO3_whatSleepsIsListedWithAReason(t *testing.T) {
 	requireListed(t, found, sleepers, "wait for the event with a deadline, or sleep in a bubble of testing/synctest")
 }
 
-func TestREPO3_whatSkipsATestIsListedWithWhatIsLacking(t *testing.T) {
+func TestSkips_eachIsListedWithAReason_REPO3(t *testing.T) {
 	found := map[string][]string{}
 	eachCall(t, func(path string, _ *ast.File, s *ast.SelectorExpr, _ *ast.CallExpr, at token.Position) {
 		if strings.HasSuffix(path, "_test.go") && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, s.Sel.Name) {

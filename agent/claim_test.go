@@ -16,7 +16,7 @@ func claim(epoch uint64, owner string) agent.Claim {
 	return agent.Claim{Epoch: epoch, Owner: read[subjects.ActorID]("client-000000000000c/0.0/" + owner)}
 }
 
-func TestAGT10_ordersOfAnEarlierClaimAreRefusedAndALaterOneTakesOver(t *testing.T) {
+func TestClaim_laterClaimWinsAndFormerOneIsRefused_AGT10(t *testing.T) {
 	table := agent.NewTable()
 	first, second := claim(1, "a"), claim(2, "a")
 	m := &agent.Mesh{Owner: first.Owner}
@@ -45,7 +45,7 @@ func TestAGT10_ordersOfAnEarlierClaimAreRefusedAndALaterOneTakesOver(t *testing.
 	require.NoError(t, table.AcceptClaim("n1", "m", claim(2, "c")))
 }
 
-func TestFenced_isFoundInWhatCameOverTheBus(t *testing.T) {
+func TestFenced_isFoundInDecodedErrors(t *testing.T) {
 	want := &agent.FencedError{ID: "workers-000000000000m", Agent: "n1", Requested: claim(1, "a"), Current: claim(2, "b")}
 	text := "workers-000000000000m on n1 belongs to client-000000000000c/0.0/b since epoch 2: the order is of client-000000000000c/0.0/a in epoch 1"
 	require.EqualError(t, want, text)

@@ -60,7 +60,7 @@ func relayed(t *testing.T, c *config.Config, updates ...int) (value int, after t
 	return value, after
 }
 
-func TestKey_relayUpdatesAreFoldedIntoOne(t *testing.T) {
+func TestKey_relayMaxUpdatesBoundsABatch(t *testing.T) {
 	value, _ := relayed(t, nil, 1, 2, 3, 4, 5, 6)
 	require.Equal(t, 1+2+3+4+5, value)
 	var c config.Config
@@ -69,7 +69,7 @@ func TestKey_relayUpdatesAreFoldedIntoOne(t *testing.T) {
 	require.Equal(t, 1+2, value)
 }
 
-func TestKey_relayAgeIsTheLongestThatAnUpdateIsKept(t *testing.T) {
+func TestKey_relayMaxDelayBoundsTheDelay(t *testing.T) {
 	var c config.Config
 	require.NoError(t, config.RelayMaxUpdates.Set(&c, 100))
 	many := make([]int, 50)
@@ -90,7 +90,7 @@ func (p patient) Cleanup(ctx *actor.Context, _ error) error {
 	return nil
 }
 
-func TestKey_actorCleanupBoundsTheLastThingsOfAnActor(t *testing.T) {
+func TestKey_actorCleanupBoundsCleanup(t *testing.T) {
 	patientType := actor.NewType[patient, chan time.Duration]("patient")
 	def := patientType.Define(func(_ *actor.Context, waited chan time.Duration) (patient, error) { return patient{waited}, nil })
 	var c config.Config
@@ -182,7 +182,7 @@ func (w *cable) open(t *testing.T, c *config.Config) {
 // patience is reached by a failing test alone; with the defaults these would take minutes.
 const patience = 20 * time.Second
 
-func TestKey_busPingIsHowOftenTheServerIsAsked(t *testing.T) {
+func TestKey_busPingSetsThePingInterval(t *testing.T) {
 	t.Parallel()
 	var c config.Config
 	require.NoError(t, config.BusPingInterval.Set(&c, 100*time.Millisecond))
@@ -191,7 +191,7 @@ func TestKey_busPingIsHowOftenTheServerIsAsked(t *testing.T) {
 	require.Eventually(t, func() bool { return w.pings.Load() > 30 }, patience, 10*time.Millisecond)
 }
 
-func TestKey_busReconnectIsTheLongestPauseBetweenTries(t *testing.T) {
+func TestKey_busReconnectBoundsTheRetryDelay(t *testing.T) {
 	t.Parallel()
 	var c config.Config
 	require.NoError(t, config.BusMaxReconnectWait.Set(&c, 10*time.Millisecond))
@@ -202,7 +202,7 @@ func TestKey_busReconnectIsTheLongestPauseBetweenTries(t *testing.T) {
 	require.Eventually(t, func() bool { return w.dials.Load() > 50 }, patience, 10*time.Millisecond)
 }
 
-func TestReach_fillsInWhatIsLeftOpen(t *testing.T) {
+func TestWithBusDefaults_fillsInMissingOptions(t *testing.T) {
 	var c config.Config
 	require.NoError(t, config.BusConnectTimeout.Set(&c, time.Minute))
 	o := agent.WithBusDefaults(bus.Options{PingInterval: time.Hour}, &c)

@@ -36,7 +36,7 @@ func FuzzIntroduction(f *testing.F) {
 }
 
 // Whatever a host beats, and says of why it refuses, is checked.
-func FuzzWords(f *testing.F) {
+func FuzzAgentMessages(f *testing.F) {
 	id, err := subjects.NewHostID("a")
 	require.NoError(f, err)
 	beat, err := wire.Marshal(Heartbeat{Host: id, Incarnation: 1, Seq: 1, Conns: []Connection{{Server: "s", Client: 1}}})

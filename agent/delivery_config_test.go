@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/config"
 )
 
-func TestConfigure_givesAProcItsDeadlineAndTheSizeOfItsMailboxes(t *testing.T) {
+func TestConfigureProc_setsDeadlineAndMailboxSize(t *testing.T) {
 	var c config.Config
 	require.NoError(t, config.DeliveryTimeout.Set(&c, time.Minute))
 	require.NoError(t, config.ActorMailboxSize.Set(&c, 7))

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestHeartbeat_countsForTheHostThatSentItAlone(t *testing.T) {
+func TestHeartbeat_countsOnlyForTheHostThatSentIt(t *testing.T) {
 	host := read[subjects.HostID]("a-000000000000a")
 	good := agent.Heartbeat{Host: host, Incarnation: 1, Seq: 1, Interval: time.Second}
 	from := host.Proc().Process().String()

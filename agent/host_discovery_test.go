@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestHosts_areThoseThatAnswerInTheOrderOfTheirLabels(t *testing.T) {
+func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	b := bustest.Open(t, srv)
@@ -58,7 +58,7 @@ func TestHosts_areThoseThatAnswerInTheOrderOfTheirLabels(t *testing.T) {
 }
 
 // The server says at once that nobody listens, unless somebody hears everything.
-func TestHosts_noHostIsAnAnswerWhereSomebodyOnlyListens(t *testing.T) {
+func TestDiscoverHosts_returnsNoneDespiteAWildcardListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		_, err := bustest.Open(t, srv).Data().Subscribe(">", func(bus.Msg) {})
@@ -82,7 +82,7 @@ func TestHosts_noHostIsAnAnswerWhereSomebodyOnlyListens(t *testing.T) {
 	})
 }
 
-func TestListedHosts_endsSoonAfterThoseThatAGatewayKnowsHaveAnswered(t *testing.T) {
+func TestDiscoverListedHosts_endsSoonAfterKnownHostsAnswered(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	const quiet = 20 * time.Second // nobody waits for so long
@@ -120,7 +120,7 @@ func TestListedHosts_endsSoonAfterThoseThatAGatewayKnowsHaveAnswered(t *testing.
 	require.Less(t, time.Since(began), quiet)
 }
 
-func TestKnownHosts_areAskedForUntilAGatewayAnswers(t *testing.T) {
+func TestListKnownHosts_retriesUntilAGatewayAnswers(t *testing.T) {
 	srv := bustest.Server(t)
 	b := bustest.Open(t, srv)
 	_, err := agent.ListKnownHosts(t.Context(), b, subjects.Space{})

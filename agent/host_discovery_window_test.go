@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestCensus_waitsForThoseThatAreKnownAndALittleForOthers(t *testing.T) {
+func TestDiscoveryWindow_awaitsKnownHostsAndBrieflyOthers(t *testing.T) {
 	id := func(label string) subjects.HostID {
 		id, err := subjects.NewHostID(label)
 		require.NoError(t, err)

@@ -131,7 +131,7 @@ func golden(t *testing.T) map[string][2]string {
 	return by
 }
 
-func TestMessages_bytesAndJSONAreThoseOfTheGoldenVectors(t *testing.T) {
+func TestMessages_matchTheGoldenVectors(t *testing.T) {
 	known := golden(t)
 	for name, v := range samples() {
 		b, err := wire.Marshal(v)
@@ -167,7 +167,7 @@ func TestWIRE7_messagesHaveNarrowLimits(t *testing.T) {
 	}
 }
 
-func TestWIRE8_listsThatGrowWithTheRanksTravelInBlocks(t *testing.T) {
+func TestMessages_longListsAreEncodedInBlocks_WIRE8(t *testing.T) {
 	const n = 70_000
 	all := samples()
 	state, mesh := all["State"].(agent.State), *all["CreateRequest"].(agent.CreateRequest).Procs
@@ -211,7 +211,7 @@ func appendVector(t *testing.T, line string) {
 }
 
 // Every field of a sample is set, so that a new one without a vector is noticed.
-func TestMessages_samplesLeaveNoFieldOut(t *testing.T) {
+func TestMessages_samplesSetEveryField(t *testing.T) {
 	for name, v := range samples() {
 		requireFull(t, name, reflect.ValueOf(v))
 	}
@@ -234,12 +234,12 @@ func requireFull(t *testing.T, at string, v reflect.Value) {
 	}
 }
 
-func TestBootstrap_namesTheProcThatIsLaunched(t *testing.T) {
+func TestBootstrap_namesItsProc(t *testing.T) {
 	b := samples()["Bootstrap"].(agent.Bootstrap)
 	require.Equal(t, "workers-000000000000m/4.1.1", b.ProcID().String())
 }
 
-func TestCommand_jsonOfAForeignClientIsEnough(t *testing.T) {
+func TestCommand_acceptsJSONOfAForeignClient(t *testing.T) {
 	var s agent.StopRequest
 	require.NoError(t, json.Unmarshal([]byte(`{"id":"m","reason":"done","grace":1000000000}`), &s))
 	require.Equal(t, agent.StopRequest{ID: "m", Reason: "done", Grace: time.Second}, s)
@@ -271,5 +271,5 @@ func fuzz[T any](f *testing.F, name string) {
 	})
 }
 
-func FuzzCreation(f *testing.F)  { fuzz[agent.CreateRequest](f, "CreateRequest") }
-func FuzzBootstrap(f *testing.F) { fuzz[agent.Bootstrap](f, "Bootstrap") }
+func FuzzCreateRequest(f *testing.F) { fuzz[agent.CreateRequest](f, "CreateRequest") }
+func FuzzBootstrap(f *testing.F)     { fuzz[agent.Bootstrap](f, "Bootstrap") }

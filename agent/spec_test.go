@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestActorSpec_anotherOneHasAnotherFingerprint(t *testing.T) {
+func TestActorSpec_everyFieldChangesTheFingerprint(t *testing.T) {
 	owner, err := subjects.ParseActorID("client-000000000000c/0.0/controller-000000000000d")
 	require.NoError(t, err)
 	spec := agent.ActorSpec{Name: "counters", Type: "counter", Params: []byte{1}, Owner: owner}

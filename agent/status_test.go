@@ -23,7 +23,7 @@ func text(o agent.Overlay) string {
 	return strings.Join(runs, ", ")
 }
 
-func TestPhase_textsRoundTripAndOthersAreRefused(t *testing.T) {
+func TestPhase_textRoundTripsAndOtherTextIsRefused(t *testing.T) {
 	for p := agent.NotExist; p <= agent.Unknown; p++ {
 		b, err := p.MarshalText()
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func each(o agent.Overlay, limit int) map[int]agent.Status {
 	return by
 }
 
-func TestOverlay_saysWhatItWasMadeFromInTheFewestRuns(t *testing.T) {
+func TestOverlay_roundTripsInTheFewestRuns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		by := anyStatuses(t, "by")
 		o := agent.OverlayOf(by)
@@ -63,7 +63,7 @@ func TestOverlay_saysWhatItWasMadeFromInTheFewestRuns(t *testing.T) {
 	})
 }
 
-func TestOverlay_mergesWhatDifferentAgentsSay(t *testing.T) {
+func TestOverlay_mergesReportsOfSeveralAgents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := anyStatuses(t, "all")
 		parts := [3]map[int]agent.Status{{}, {}, {}}
@@ -84,7 +84,7 @@ func TestOverlay_mergesWhatDifferentAgentsSay(t *testing.T) {
 	})
 }
 
-func TestOverlay_fromElsewhereCostsNoMoreThanItsRuns(t *testing.T) {
+func TestOverlay_hugeRunsCostNoMoreThanTheirNumber(t *testing.T) {
 	huge := agent.Overlay{{First: 0, Count: math.MaxInt, Status: running}, {First: math.MinInt, Count: math.MaxInt, Status: failed}}
 	require.Len(t, huge.Merge(huge), 4)
 	require.Equal(t, map[int]agent.Status{0: running, 1: running}, each(huge[:1], 2))

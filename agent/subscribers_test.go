@@ -34,7 +34,7 @@ func tellers() actor.Def {
 		}))
 }
 
-func TestStreams_aSubscriberThatCannotBeToldIsDroppedWithAWarningUnlessItHasClosed(t *testing.T) {
+func TestSubscribers_unreachableOneIsDroppedWithAWarning(t *testing.T) {
 	registry, err := actor.NewRegistry(tellers())
 	require.NoError(t, err)
 	id, err := subjects.NewMeshID("tellers")

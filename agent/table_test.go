@@ -34,7 +34,7 @@ func tableOf(t require.TestingT, first, n int) *agent.Table {
 	return table
 }
 
-func TestAGT1_theSameSpecAgainChangesNothingAnotherIsAConflict(t *testing.T) {
+func TestTable_createIsIdempotentAndRefusesConflicts_AGT1(t *testing.T) {
 	table := tableOf(t, 4, 2)
 	require.True(t, table.Advance("m", 4, running))
 	starts, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "spec", Ranks: []int{4, 5}})
@@ -73,7 +73,7 @@ func TestAGT3_aStatusOnlyAdvances(t *testing.T) {
 	require.False(t, table.Advance("x", 0, running), "no such resource")
 }
 
-func TestAGT4_anUnknownIDIsAnEmptyAnswer(t *testing.T) {
+func TestTable_unknownIDYieldsAnEmptyAnswer_AGT4(t *testing.T) {
 	table := tableOf(t, 0, 1)
 	require.Empty(t, table.Overlay("x"))
 	require.Empty(t, table.States("x"))
@@ -87,7 +87,7 @@ func TestAGT4_anUnknownIDIsAnEmptyAnswer(t *testing.T) {
 	table.Remove("x")
 }
 
-func TestAGT5_aWaitAnswersOnceWhenAllRanksAreThereOrWhenItIsGivenUp(t *testing.T) {
+func TestWait_answersOnceWhenSatisfiedOrCancelled_AGT5(t *testing.T) {
 	table := tableOf(t, 0, 3)
 	answers := map[string][]agent.Overlay{}
 	wait := func(name string, until agent.Phase) func() {
@@ -113,7 +113,7 @@ func TestAGT5_aWaitAnswersOnceWhenAllRanksAreThereOrWhenItIsGivenUp(t *testing.T
 	}
 }
 
-func TestTable_removeAnswersWhoStillWaits(t *testing.T) {
+func TestTable_removeAnswersWaiters(t *testing.T) {
 	table := tableOf(t, 0, 1)
 	var answers []agent.Overlay
 	giveUp := table.Wait(agent.WaitRequest{ID: "m", Until: agent.Running}, func(o agent.Overlay) { answers = append(answers, o) })
@@ -123,7 +123,7 @@ func TestTable_removeAnswersWhoStillWaits(t *testing.T) {
 	require.Empty(t, table.States(""))
 }
 
-func TestTable_statesAreInOrderAndTheMeshIsOnTheFirst(t *testing.T) {
+func TestTable_statesAreOrderedWithTheMeshOnTheFirst(t *testing.T) {
 	table := tableOf(t, 10, 2)
 	_, err := table.Create(agent.ResourceSpec{ID: "a", Ranks: []int{3}})
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestTable_statesAreInOrderAndTheMeshIsOnTheFirst(t *testing.T) {
 	require.Equal(t, 2, table.CountAlive())
 }
 
-func TestTable_onlyWhatIsAliveAndWasGivenATimeExpires(t *testing.T) {
+func TestTable_onlyLiveLeasedResourcesExpire(t *testing.T) {
 	table, now := tableOf(t, 0, 1), time.Unix(1000, 0)
 	require.Empty(t, table.ExpiredLeases(now.Add(time.Hour)), "no lease")
 	table.SetLease("m", now, time.Minute)
@@ -160,7 +160,7 @@ func TestTable_onlyWhatIsAliveAndWasGivenATimeExpires(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestAGT7_aLeaseIsPutOffOnceByHalfItsTerm(t *testing.T) {
+func TestLease_extensionAddsHalfItsTTLOnce_AGT7(t *testing.T) {
 	table, now := agent.NewTable(), time.Unix(1000, 0)
 	require.False(t, table.ExtendLease("m", now), "there is no such resource")
 	_, err := table.Create(agent.ResourceSpec{ID: "m", Ranks: []int{0}})
@@ -175,7 +175,7 @@ func TestAGT7_aLeaseIsPutOffOnceByHalfItsTerm(t *testing.T) {
 	}
 }
 
-func TestAGT6_aGenerationBeginsWhereOneHasEndedAndNoneComesBack(t *testing.T) {
+func TestTable_generationBeginsAfterAnEndAndNeverReturns_AGT6(t *testing.T) {
 	table := tableOf(t, 0, 2)
 	m := agent.ResourceSpec{ID: "m", Hash: "spec", Ranks: []int{0, 1}}
 	gen := func(rank int) int { return table.States("m")[rank].Gen }
@@ -223,7 +223,7 @@ func TestAGT6_aGenerationBeginsWhereOneHasEndedAndNoneComesBack(t *testing.T) {
 }
 
 // A wait is answered at the first moment its condition holds, and that is when a look at all ranks says so.
-func TestWaiting_holdsWhenALookAtEveryRankSaysSo(t *testing.T) {
+func TestWait_matchesANaiveEvaluation(t *testing.T) {
 	held := []agent.Phase{agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed}
 	rapid.Check(t, func(t *rapid.T) {
 		table := tableOf(t, 0, 3)
@@ -267,7 +267,7 @@ func TestWaiting_holdsWhenALookAtEveryRankSaysSo(t *testing.T) {
 	})
 }
 
-func TestPhases_areAListOfNamesInJSON(t *testing.T) {
+func TestPhases_encodeAsAListOfNamesInJSON(t *testing.T) {
 	b, err := json.Marshal(agent.PhasesOf(agent.Failed, agent.Running))
 	require.NoError(t, err)
 	require.JSONEq(t, `["running","failed"]`, string(b))
@@ -277,7 +277,7 @@ func TestPhases_areAListOfNamesInJSON(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal([]byte(`["gone"]`), &s), "want a list of")
 }
 
-func TestLife_onlyAdvancesAndWhatIsOverStays(t *testing.T) {
+func TestProcessState_onlyAdvancesAndStaysTerminal(t *testing.T) {
 	all := []agent.ProcessState{agent.ProcessStarting, agent.ProcessStarted, agent.ProcessReady, agent.ProcessStopping, agent.ProcessExited, agent.ProcessKilled, agent.ProcessFailed}
 	for _, from := range all {
 		for _, to := range append(all, agent.ProcessFailed+1) {
@@ -302,7 +302,7 @@ func TestSummary_addsUpWhatHasBecomeOfTheRanks(t *testing.T) {
 	require.NoError(t, agent.SummarizeStop([]agent.State{{Status: failed}}).Err())
 }
 
-func TestSummary_saysWhatCouldNotBeStoppedAndWhy(t *testing.T) {
+func TestStopSummary_namesRanksNotStoppedAndWhy(t *testing.T) {
 	stopping := agent.Status{Phase: agent.ShuttingDown, Reason: "enough"}
 	sum := agent.SummarizeStop([]agent.State{
 		{ID: "m", Status: stopped, Proc: &agent.ProcInfo{PID: 5, GraceExpired: true}},
@@ -322,7 +322,7 @@ func TestSummary_saysWhatCouldNotBeStoppedAndWhy(t *testing.T) {
 	require.ErrorContains(t, left, "and 2 more")
 }
 
-func TestWait_aRegionIsAllThatItIsAbout(t *testing.T) {
+func TestWait_coversOnlyItsRegion(t *testing.T) {
 	table := tableOf(t, 0, 4)
 	evens, err := shape.Of("rank", 4).Region().SliceStep("rank", 0, 4, 2)
 	require.NoError(t, err)
@@ -341,7 +341,7 @@ func TestWait_aRegionIsAllThatItIsAbout(t *testing.T) {
 	require.Equal(t, agent.Stopped, table.Phases("m").LeastAdvanced())
 }
 
-func TestTable_changesWheneverStatesDoAndElseNot(t *testing.T) {
+func TestTable_revisionChangesExactlyWithItsStates(t *testing.T) {
 	table := agent.NewTable()
 	last, said := table.Revision(), table.States("")
 	for what, do := range []func(){

@@ -32,7 +32,7 @@ func TestRow_keepsOursOverTheBaseWhenMoreIsBetter(t *testing.T) {
 		r.line(score{oursName, []float64{300}}, []score{{"a@v1", []float64{100}}, {"b@v2", []float64{200}}}))
 }
 
-func TestBENCH6_theBaseIsTheBestByItsMedianInTheRowsDirection(t *testing.T) {
+func TestRow_baseIsTheBestMedianInItsDirection_BENCH6(t *testing.T) {
 	bases := []score{
 		{"middle", []float64{20, 20, 20}},
 		{"low", []float64{1000, 10, 11}},  // the worst mean
@@ -52,7 +52,7 @@ func TestRow_notesEveryContender(t *testing.T) {
 	require.Equal(t, "row=r ours=2.00 base=4.00 base_name=b@v2 unit=ns ratio=0.500 n=3\n", out.String())
 }
 
-func TestRow_isLevelWhenBothAreNothing(t *testing.T) {
+func TestRow_zeroOverZeroIsLevel(t *testing.T) {
 	r, none := row{name: "route-burst-lost", unit: "messages"}, []float64{0}
 	require.Contains(t, r.line(score{oursName, none}, []score{{"b", none}}), " ratio=1.000 ")
 	require.Contains(t, r.line(score{oursName, none}, []score{{"b", []float64{5}}}), " ratio=0.000 ")
@@ -94,7 +94,7 @@ func TestQuantile_leavesItsInputInOrder(t *testing.T) {
 	require.Equal(t, []float64{3, 1, 2}, values)
 }
 
-func TestCanary_callsAMachineDisturbedAboveTenPercent(t *testing.T) {
+func TestCanary_reportsDisturbanceAboveTenPercent(t *testing.T) {
 	require.Equal(t, "canary=spin median=100.00 min=95.00 max=105.00 unit=ms spread=10.0% n=3 disturbed=no",
 		(&canary{times: []float64{100, 95, 105}}).line())
 	require.Equal(t, "canary=spin median=100.00 min=95.00 max=106.00 unit=ms spread=11.0% n=3 disturbed=yes",
@@ -109,7 +109,7 @@ func TestCanary_timesItsWork(t *testing.T) {
 	require.Positive(t, c.times[0])
 }
 
-func TestParse_refusesWhatMakesNoSense(t *testing.T) {
+func TestParse_refusesInvalidFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-only [", "-only: error parsing regexp"},
 		{"-only nosuchrow", `-only "nosuchrow" matches no row; there are call-latency, `},
@@ -124,7 +124,7 @@ func TestParse_refusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestParse_anEmptyPatternIsEveryRow(t *testing.T) {
+func TestParse_emptyPatternMatchesEveryRow(t *testing.T) {
 	s, err := parse([]string{"-only", ""}, io.Discard)
 	require.NoError(t, err)
 	for _, name := range rowNames() {
@@ -157,7 +157,7 @@ func TestRun_measuresEveryRowThatNeedsNoPeer(t *testing.T) {
 }
 
 // A module that cannot be had is like a peer whose folder is not there.
-func TestRun_rowsThatNeedAPeerThatCannotBeBuiltFailAndTheOthersRun(t *testing.T) {
+func TestRun_missingPeerFailsOnlyItsRows(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s, err := parse([]string{"-only", "local-ask-p50", "-repeats", "1", "-shrink", "1000"}, io.Discard)
 	require.NoError(t, err)
@@ -181,7 +181,7 @@ func TestRun_printsOnlyTheRowsAskedFor(t *testing.T) {
 }
 
 // Interrupted in the middle of a measurement, when there are procs and responders, or ranks and fanouts.
-func TestRun_interruptedLeavesNothingBehind(t *testing.T) {
+func TestRun_interruptLeavesNothingBehind(t *testing.T) {
 	for _, name := range []string{"cast-gather-8-hostd", "cast-gather-64"} {
 		s, err := parse([]string{"-only", "^" + name + "$", "-repeats", "1000", "-samples", "5"}, io.Discard)
 		require.NoError(t, err)

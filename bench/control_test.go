@@ -8,7 +8,7 @@ import (
 )
 
 // Acknowledgements that a busy machine makes late are asked for, and given once more: those are not counted.
-func TestControl_messagesGrowWithHostsAndNotWithProcs(t *testing.T) {
+func TestControl_messagesGrowWithHostsNotProcs(t *testing.T) {
 	const hosts = 12
 	for _, perHost := range []int{2, 10} {
 		g := &ground{notes: io.Discard}

@@ -35,7 +35,7 @@
 //   - control-messages-100x10: all messages of one operation on a mesh of 100 hosts of 10 procs, as a subscriber of
 //     `castnet.>` counts them, but for heartbeats: of spawn, status and stop the one that has the most; against the number of hosts.
 //     The hosts are simulated: they share a process with each other and with their procs (host.Local). Notes
-//     have each operation by the kinds of its subjects. TestControl_messagesGrowWithHostsAndNotWithProcs holds
+//     have each operation by the kinds of its subjects. TestControl_messagesGrowWithHostsNotProcs holds
 //     the bounds: requests and replies at most 2 × hosts + 10, all messages at most 8 × hosts.
 //
 //   - hostd-idle-cpu: percent of a CPU that a host with the server in its process takes for 30 s, while its 64

@@ -27,7 +27,7 @@ func TestBENCH7_peersArePinnedToTheVersionsTheReportNames(t *testing.T) {
 	require.Len(t, seen, len(dirs), "a folder of %s takes part in no row", peersDir)
 }
 
-func TestPeers_takePartByDifferentNames(t *testing.T) {
+func TestPeers_haveDistinctNames(t *testing.T) {
 	for _, w := range local.Workloads() {
 		names := map[string]bool{}
 		for _, p := range peersFor(w) {
@@ -38,7 +38,7 @@ func TestPeers_takePartByDifferentNames(t *testing.T) {
 	}
 }
 
-func TestPeers_anInboxOfItsOwnSizeIsPartOfTheName(t *testing.T) {
+func TestPeers_inboxSizeIsPartOfTheName(t *testing.T) {
 	w, ok := local.Find("spawn-bytes")
 	require.True(t, ok)
 	var names []string

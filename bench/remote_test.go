@@ -35,7 +35,7 @@ func tellOf(t *testing.T, trouble string) between {
 	return between{Workload: w, row: "a-row", trouble: trouble}
 }
 
-func TestBetween_notesWhatAMessageCostsInEachProcess(t *testing.T) {
+func TestBetween_notesTheCostPerMessageInEachProcess(t *testing.T) {
 	var notes bytes.Buffer
 	b, g := tellOf(t, lost), &ground{settings: settings{shrink: 100_000}, notes: &notes} // 10 messages
 	values, err := b.perform(t.Context(), g, oursName, scripted(t, "values 5 0"))
@@ -45,7 +45,7 @@ func TestBetween_notesWhatAMessageCostsInEachProcess(t *testing.T) {
 		"receiver 100 ns CPU, 10.0 B written in 1.000 calls\n", notes.String())
 }
 
-func TestBetween_onlyTheBaseMayLoseMessagesAndItIsNoted(t *testing.T) {
+func TestBetween_onlyTheBaseMayLoseMessages(t *testing.T) {
 	var notes bytes.Buffer
 	b, g := tellOf(t, lost), &ground{settings: settings{shrink: 100_000}, notes: &notes}
 	values, err := b.perform(t.Context(), g, rawName, scripted(t, "values 5 3"))
@@ -58,7 +58,7 @@ func TestBetween_onlyTheBaseMayLoseMessagesAndItIsNoted(t *testing.T) {
 	}
 }
 
-func TestBetween_aBurstHasTwoValues(t *testing.T) {
+func TestBetween_burstHasTwoValues(t *testing.T) {
 	g := &ground{settings: settings{shrink: 1}, notes: io.Discard}
 	_, err := tellOf(t, lost).perform(t.Context(), g, oursName, scripted(t, "values 5"))
 	require.EqualError(t, err, "remote-tell-64B: want 2 values, got [5]")
@@ -67,7 +67,7 @@ func TestBetween_aBurstHasTwoValues(t *testing.T) {
 	require.Equal(t, []float64{5, 6, 7}, values)
 }
 
-func TestPair_aHeldReceiverAnswersOnlyAfterwards(t *testing.T) {
+func TestPair_heldReceiverAnswersAfterRelease(t *testing.T) {
 	p := scripted(t, "values 5")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -88,7 +88,7 @@ func TestPair_aHeldReceiverAnswersOnlyAfterwards(t *testing.T) {
 }
 
 // Interrupted while a receiver is stopped.
-func TestBENCH5_aStoppedReceiverEndsWithTheRun(t *testing.T) {
+func TestPair_stoppedReceiverEndsWithTheRun_BENCH5(t *testing.T) {
 	s, err := parse([]string{"-only", "^flood-rss$", "-repeats", "1000", "-shrink", "60"}, io.Discard)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

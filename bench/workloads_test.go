@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/bench/local"
 )
 
-func TestBENCH8_onlyARepeatThatSpawnsHasAProcessOfItsOwn(t *testing.T) {
+func TestPerform_onlySpawnWorkloadsUseAFreshProcess_BENCH8(t *testing.T) {
 	for name, want := range map[string]int{"local-ask-p50": 1, "spawn-time": 3, "spawn-bytes": 3} {
 		w, ok := local.Find(name)
 		require.True(t, ok)
@@ -31,7 +31,7 @@ func TestBENCH8_onlyARepeatThatSpawnsHasAProcessOfItsOwn(t *testing.T) {
 	requireNoStrays(t)
 }
 
-func TestPerform_whatAChildSaysWentWrongIsTheError(t *testing.T) {
+func TestPerform_reportsTheChildsError(t *testing.T) {
 	c, err := startRole(floorRole)
 	require.NoError(t, err)
 	_, err = c.perform(t.Context(), "nothing", 5)

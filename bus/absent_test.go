@@ -45,7 +45,7 @@ func listens(t *testing.T, c *bus.Conn, subject string) {
 	require.NoError(t, err)
 }
 
-func TestAbsent_whoHearsEverythingIsNotTakenForWhoIsAskedAbout(t *testing.T) {
+func TestAbsent_wildcardListenerIsNotTheProcess(t *testing.T) {
 	t.Parallel()
 	for name, hears := range map[string]func(t *testing.T, srv *embed.Server){
 		"a subscriber to everything": func(t *testing.T, srv *embed.Server) { listens(t, bustest.Open(t, srv).Data(), ">") },
@@ -71,7 +71,7 @@ func TestAbsent_whoHearsEverythingIsNotTakenForWhoIsAskedAbout(t *testing.T) {
 	}
 }
 
-func TestAbsent_isNobodyWhereTheServerSaysByItselfThatNobodyListens(t *testing.T) {
+func TestAbsent_isUnneededWhereNoRespondersWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bustest.Open(t, bustest.Server(t))
 		began := time.Now()
@@ -80,7 +80,7 @@ func TestAbsent_isNobodyWhereTheServerSaysByItselfThatNobodyListens(t *testing.T
 	})
 }
 
-func TestAbsent_aMirrorAccountIsNobody(t *testing.T) {
+func TestAbsent_mirrorAccountIsNotTheProcess(t *testing.T) {
 	t.Parallel()
 	srv := listen(t, embed.Options{ConfigFile: config(t, twoAccounts)})
 	b, there := open(t, bus.Options{URL: srv.URL()}), open(t, bus.Options{URL: srv.URL()})
@@ -94,7 +94,7 @@ func TestAbsent_aMirrorAccountIsNobody(t *testing.T) {
 	require.Equal(t, []bool{false, true}, absent(t, b.Control(), "there", "never"))
 }
 
-func TestAbsent_allServersOfAClusterAreAsked(t *testing.T) {
+func TestAbsent_queriesEveryServerOfACluster(t *testing.T) {
 	t.Parallel()
 	srv := clustered(t)
 	b, there, stranger := open(t, bus.Options{URL: srv[0].URL()}), open(t, bus.Options{URL: srv[1].URL()}), open(t, bus.Options{URL: srv[1].URL()})
@@ -108,7 +108,7 @@ func TestAbsent_allServersOfAClusterAreAsked(t *testing.T) {
 	require.Equal(t, []bool{true, true}, absent(t, b.Control(), "there", "never"))
 }
 
-func TestAbsent_isNotKnownToWhoMayNotAsk(t *testing.T) {
+func TestAbsent_isUnknownWithoutPermission(t *testing.T) {
 	t.Parallel()
 	srv := listen(t, embed.Options{ConfigFile: config(t, restricted)})
 	b := open(t, bus.Options{URL: srv.URL(), User: "alice", Password: "secret"})

@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestBUS1_orderHoldsAcrossAllSubjectsOfAnInbox(t *testing.T) {
+func TestInbox_keepsOrderAcrossSubjects_BUS1(t *testing.T) {
 	const n, subjects = 40_000, 9
 	srv := listen(t, embed.Options{}) // over a socket, as in earnest
 	from, to := open(t, bus.Options{URL: srv.URL()}), open(t, bus.Options{URL: srv.URL()})
@@ -50,7 +50,7 @@ func TestBUS1_orderHoldsAcrossAllSubjectsOfAnInbox(t *testing.T) {
 	}
 }
 
-func TestBUS2_anOverflowIsALostConnection(t *testing.T) {
+func TestInbox_overflowBreaksTheConnection_BUS2(t *testing.T) {
 	var log bytes.Buffer
 	srv := bustest.Server(t)
 	onState, heard := states()
@@ -87,7 +87,7 @@ func TestBUS2_anOverflowIsALostConnection(t *testing.T) {
 	require.Contains(t, log.String(), "bus inbox full, messages lost")
 }
 
-func TestBUS2_aLossyInboxDropsAndCountsAndDelaysNobody(t *testing.T) {
+func TestInbox_lossyOneDropsCountsAndDelaysNothing_BUS2(t *testing.T) {
 	const room, n = 4, 20
 	srv := bustest.Server(t)
 	onState, heard := states()
@@ -128,7 +128,7 @@ func TestBUS2_aLossyInboxDropsAndCountsAndDelaysNobody(t *testing.T) {
 
 // A burst that is larger than every queue, over a socket: each lane is left once it has handled what it has,
 // and then it hears again.
-func TestBUS2_aBurstEndsNoBus(t *testing.T) {
+func TestInbox_burstBreaksNoBus_BUS2(t *testing.T) {
 	const n = 200_000
 	srv := listen(t, embed.Options{})
 	b, from := open(t, bus.Options{URL: srv.URL(), QueueLen: 64}), open(t, bus.Options{URL: srv.URL()})
@@ -155,7 +155,7 @@ func TestBUS2_aBurstEndsNoBus(t *testing.T) {
 	require.NoError(t, b.Err())
 }
 
-func TestBUS3_interestIsThereWhenSubscribeReturns(t *testing.T) {
+func TestSubscribe_interestExistsWhenItReturns_BUS3(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
 	got := make(chan bus.Msg, 1)
@@ -168,7 +168,7 @@ func TestBUS3_interestIsThereWhenSubscribeReturns(t *testing.T) {
 	}
 }
 
-func TestBUS5_noHandlerRunsAfterClose(t *testing.T) {
+func TestClose_noHandlerRunsAfterwards_BUS5(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
 	var closed atomic.Bool
@@ -202,7 +202,7 @@ func TestBUS5_noHandlerRunsAfterClose(t *testing.T) {
 	require.ErrorIs(t, err, bus.ErrClosed)
 }
 
-func TestBUS6_aPanicInAHandlerBreaksTheBusNotTheProcess(t *testing.T) {
+func TestHandler_panicBreaksTheBusNotTheProcess_BUS6(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
 	_, err := a.Control().Subscribe("boom", func(bus.Msg) { panic("no") })
@@ -213,7 +213,7 @@ func TestBUS6_aPanicInAHandlerBreaksTheBusNotTheProcess(t *testing.T) {
 	require.ErrorContains(t, a.Err(), "control lane: no")
 }
 
-func TestClose_doesNotWaitForAStuckHandlerBeyondItsContext(t *testing.T) {
+func TestClose_hungHandlerDelaysItOnlyUntilItsContextEnds(t *testing.T) {
 	srv := bustest.Server(t)
 	b, err := bus.Open(testkit.Soon(t), bus.Options{Server: srv})
 	require.NoError(t, err)
@@ -231,7 +231,7 @@ func TestClose_doesNotWaitForAStuckHandlerBeyondItsContext(t *testing.T) {
 	require.Equal(t, err, b.Close(testkit.Soon(t)))
 }
 
-func TestData_hearsNothingOfItsOwn(t *testing.T) {
+func TestData_doesNotEchoItsOwnMessages(t *testing.T) {
 	b := bustest.Open(t, bustest.Server(t))
 	got := make(chan string, 10)
 	_, err := b.Data().Subscribe("x", func(m bus.Msg) { got <- string(m.Data) })
@@ -243,7 +243,7 @@ func TestData_hearsNothingOfItsOwn(t *testing.T) {
 	require.Empty(t, got)
 }
 
-func TestSubscribe_eachOfSeveralOnOneSubjectGetsEachMessage(t *testing.T) {
+func TestSubscribe_severalOnOneSubjectEachReceive(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
 	one, two := make(chan bus.Msg, 10), make(chan bus.Msg, 10)
@@ -275,7 +275,7 @@ func TestClose_leavesNoSubscriptionAndNoConnection(t *testing.T) {
 		testkit.Patience, time.Millisecond)
 }
 
-func TestSynctest_anHourOfHeartbeatsBetweenTwoBuses(t *testing.T) {
+func TestSynctest_twoBusesExchangeHeartbeatsForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, b := bustest.Open(t, srv), bustest.Open(t, srv)

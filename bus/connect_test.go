@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestOpen_failsWithTheReasonAndNoSecrets(t *testing.T) {
+func TestOpen_failsWithTheReasonAndWithoutSecrets(t *testing.T) {
 	srv := listen(t, embed.Options{User: "alice", Password: "secret"})
 	gone := listen(t, embed.Options{})
 	goneURL := gone.URL()
@@ -57,7 +57,7 @@ func TestOpen_failsWithTheReasonAndNoSecrets(t *testing.T) {
 	}
 }
 
-func TestOpen_givesUpOnAServerThatSaysNothing(t *testing.T) {
+func TestOpen_timesOutOnASilentServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close() // accepts, by the kernel, and is silent
@@ -68,7 +68,7 @@ func TestOpen_givesUpOnAServerThatSaysNothing(t *testing.T) {
 	require.Less(t, time.Since(began), testkit.Patience/2)
 }
 
-func TestOpen_keepsToACancelledContext(t *testing.T) {
+func TestOpen_respectsACancelledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := bus.Open(ctx, bus.Options{Server: bustest.Server(t)})
@@ -83,7 +83,7 @@ func TestOpen_passesCredentialsAndNamesTheConnections(t *testing.T) {
 	require.Equal(t, 1<<20, b.Control().MaxPayload())
 }
 
-func TestPublish_refusesWhatTheServerWouldCutUsFor(t *testing.T) {
+func TestPublish_refusesMessagesAboveMaxPayload(t *testing.T) {
 	b := bustest.Open(t, bustest.Server(t, func(o *embed.Options) { o.MaxPayload = 1000 }))
 	err := b.Data().Publish("big", make([]byte, 1001))
 	require.ErrorIs(t, err, bus.ErrTooLarge)
@@ -107,7 +107,7 @@ func TestPublish_refusesWhatTheServerWouldCutUsFor(t *testing.T) {
 	require.NoError(t, b.Data().Flush(testkit.Soon(t)), "the connection is whole")
 }
 
-func TestPermission_aDeniedSubscribeIsAnErrorAndBreaksNothing(t *testing.T) {
+func TestPermission_deniedSubscribeIsAnError(t *testing.T) {
 	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = config(t, restricted) })
 	onState, heard := states()
 	b := bustest.Open(t, srv, func(o *bus.Options) {
@@ -136,7 +136,7 @@ func TestPermission_aDeniedSubscribeIsAnErrorAndBreaksNothing(t *testing.T) {
 	require.NoError(t, b.Err())
 }
 
-func TestPermission_aDeniedPublishIsAState(t *testing.T) {
+func TestPermission_deniedPublishIsAState(t *testing.T) {
 	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = config(t, restricted) })
 	onState, heard := states()
 	b := bustest.Open(t, srv, func(o *bus.Options) {
@@ -173,7 +173,7 @@ func portOf(t testing.TB, srv *embed.Server) int {
 	return port
 }
 
-func TestReconnect_keepsSubscriptionsAndPublishesFailMeanwhile(t *testing.T) {
+func TestReconnect_keepsSubscriptionsAndFailsPublishesMeanwhile(t *testing.T) {
 	srv := listen(t, embed.Options{})
 	port := portOf(t, srv)
 	onState, heard := states()
@@ -201,7 +201,7 @@ func TestReconnect_keepsSubscriptionsAndPublishesFailMeanwhile(t *testing.T) {
 	require.NoError(t, a.Err())
 }
 
-func TestReconnect_toAServerWithOtherCredentialsBreaksTheBus(t *testing.T) {
+func TestReconnect_authorizationFailureBreaksTheBus(t *testing.T) {
 	srv := listen(t, embed.Options{Token: "old"})
 	port := portOf(t, srv)
 	b := open(t, bus.Options{URL: srv.URL(), Token: "old"})
@@ -212,7 +212,7 @@ func TestReconnect_toAServerWithOtherCredentialsBreaksTheBus(t *testing.T) {
 	require.ErrorContains(t, b.Err(), "Authorization Violation")
 }
 
-func TestReconnect_aSubscriptionDeniedAfterwardsBreaksTheBus(t *testing.T) {
+func TestReconnect_deniedSubscriptionBreaksTheBus(t *testing.T) {
 	srv := listen(t, embed.Options{User: "alice", Password: "secret"})
 	port := portOf(t, srv)
 	b := open(t, bus.Options{URL: srv.URL(), User: "alice", Password: "secret"})
@@ -224,7 +224,7 @@ func TestReconnect_aSubscriptionDeniedAfterwardsBreaksTheBus(t *testing.T) {
 	require.Equal(t, &bus.PermissionError{Op: bus.OpSubscribe, Subject: "shut.x"}, b.Err())
 }
 
-func TestLameDuck_isLeftBeforeItStops(t *testing.T) {
+func TestLameDuck_clientLeavesBeforeTheServerStops(t *testing.T) {
 	srv := listen(t, embed.Options{ConfigFile: config(t, `lame_duck_grace_period: "50ms"`)})
 	onState, heard := states()
 	b := open(t, bus.Options{URL: srv.URL(), OnState: onState})
@@ -236,7 +236,7 @@ func TestLameDuck_isLeftBeforeItStops(t *testing.T) {
 	require.NoError(t, b.Err())
 }
 
-func TestForeign_malformedHeadersReachTheHandlerAndHarmNothing(t *testing.T) {
+func TestForeign_malformedHeadersAreHarmless(t *testing.T) {
 	srv := bustest.Server(t)
 	b := bustest.Open(t, srv)
 	got := make(chan bus.Msg, 10)
@@ -257,7 +257,7 @@ func TestForeign_malformedHeadersReachTheHandlerAndHarmNothing(t *testing.T) {
 	require.NoError(t, b.Err())
 }
 
-func TestConn_knowsWhetherItsServerIsOneOfSeveral(t *testing.T) {
+func TestConn_detectsAClusteredServer(t *testing.T) {
 	require.False(t, bustest.Open(t, bustest.Server(t)).Data().Clustered())
 	srv := bustest.Server(t, func(o *embed.Options) {
 		o.ConfigFile, o.DontListen = config(t, `cluster { name: several, listen: "127.0.0.1:-1" }`), false

@@ -37,7 +37,7 @@ func held(t *testing.T, b, from *bus.Bus, n int) (sub *bus.Sub, release chan str
 	return sub, release, heard
 }
 
-func TestDrain_theHandlerGetsAllThatTheServerHasSentAndNothingElse(t *testing.T) {
+func TestDrain_handlerGetsExactlyWhatTheServerSent(t *testing.T) {
 	const n = 1000
 	srv := bustest.Server(t)
 	a, from := bustest.Open(t, srv), bustest.Open(t, srv)
@@ -56,7 +56,7 @@ func TestDrain_theHandlerGetsAllThatTheServerHasSentAndNothingElse(t *testing.T)
 	require.NoError(t, a.Err())
 }
 
-func TestDrain_waitsNoLongerThanItMay(t *testing.T) {
+func TestDrain_respectsItsDeadline(t *testing.T) {
 	srv := bustest.Server(t)
 	a, from := bustest.Open(t, srv), bustest.Open(t, srv)
 	sub, release, heard := held(t, a, from, 10)
@@ -74,7 +74,7 @@ func TestDrain_waitsNoLongerThanItMay(t *testing.T) {
 	require.Empty(t, heard, "what it has not had is dropped")
 }
 
-func TestDrain_withoutAServerTheHandlerGetsWhatCameAndNothingOfTheNext(t *testing.T) {
+func TestDrain_withoutAServerDeliversWhatArrived(t *testing.T) {
 	const n = 10
 	srv := listen(t, embed.Options{})
 	port := portOf(t, srv)

@@ -44,7 +44,7 @@ func TestSubscribeGroup_eachMessageGoesToOneMember(t *testing.T) {
 	require.Positive(t, by[1])
 }
 
-func TestSubscribeGroup_refusesANameThatIsNone(t *testing.T) {
+func TestSubscribeGroup_refusesAnInvalidName(t *testing.T) {
 	c := bustest.Open(t, bustest.Server(t)).Data()
 	for _, group := range []string{"", "a b", "a\r\nb"} {
 		_, err := c.SubscribeGroup("x", group, func(bus.Msg) {})

@@ -35,7 +35,7 @@ func dialAsIfRemote(t *testing.T, so embed.Options, change func(*Conn, *Options)
 	return err
 }
 
-func TestBUS4_anOpenServerOffLoopbackIsRefused(t *testing.T) {
+func TestOpen_refusesAnOpenServerOffLoopback_BUS4(t *testing.T) {
 	err := dialAsIfRemote(t, embed.Options{}, func(*Conn, *Options) {})
 	var failed *ConnectError
 	require.ErrorAs(t, err, &failed)
@@ -49,7 +49,7 @@ func TestBUS4_anOpenServerOffLoopbackIsRefused(t *testing.T) {
 }
 
 // A connection may be lost again before anybody has looked whose it is.
-func TestBUS4_aConnectionThatIsLostAlreadyIsNoServersAndBreaksNothing(t *testing.T) {
+func TestReconnect_alreadyLostConnectionBreaksNothing_BUS4(t *testing.T) {
 	srv, err := embed.Start(t.Context(), embed.Options{})
 	require.NoError(t, err)
 	b, err := Open(t.Context(), Options{URL: srv.URL()})
@@ -105,7 +105,7 @@ func TestParsePermission_findsOperationAndSubject(t *testing.T) {
 	require.Equal(t, odd.Error(), parsePermission(odd).Subject)
 }
 
-func TestVerdict_waitsForADenialThatIsStillQueued(t *testing.T) {
+func TestPermission_checkAwaitsAQueuedDenial(t *testing.T) {
 	var v denials
 	s := &Sub{subject: "x"}
 	defer v.expect(s)()

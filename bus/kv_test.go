@@ -22,7 +22,7 @@ func openKV(t *testing.T, b *bus.Bus) *bus.KV {
 	return kv
 }
 
-func TestKV_ofSeveralWritersOneSucceeds_BUS7(t *testing.T) {
+func TestKV_oneOfConcurrentWritersSucceeds_BUS7(t *testing.T) {
 	srv := bustest.Server(t, jetStream)
 	one, two := openKV(t, bustest.Open(t, srv)), openKV(t, bustest.Open(t, srv))
 	ctx := t.Context()
@@ -50,7 +50,7 @@ func TestKV_ofSeveralWritersOneSucceeds_BUS7(t *testing.T) {
 	require.Greater(t, third, second, "a revision never comes again")
 }
 
-func TestKV_listsAndWatchesWhatMatches(t *testing.T) {
+func TestKV_listsAndWatchesMatchingKeys(t *testing.T) {
 	kv := openKV(t, bustest.Open(t, bustest.Server(t, jetStream)))
 	ctx := t.Context()
 	none, err := kv.List(ctx, "world.*")
@@ -95,13 +95,13 @@ func TestKV_listsAndWatchesWhatMatches(t *testing.T) {
 	}
 }
 
-func TestKV_saysWhereThereIsNoStore_BUS7(t *testing.T) {
+func TestKV_reportsAMissingStore_BUS7(t *testing.T) {
 	b := bustest.Open(t, bustest.Server(t))
 	_, err := b.Control().KV(t.Context(), bus.KVOptions{Bucket: "things"})
 	require.ErrorIs(t, err, bus.ErrNoJetStream)
 }
 
-func TestKV_outlivesTheServerWhereItHasAPlace(t *testing.T) {
+func TestKV_persistsWithAStoreDirectory(t *testing.T) {
 	dir := t.TempDir()
 	start := func() *embed.Server {
 		srv, err := embed.Start(t.Context(), embed.Options{DontListen: true, JetStream: true, StoreDir: dir})
@@ -127,7 +127,7 @@ func TestKV_outlivesTheServerWhereItHasAPlace(t *testing.T) {
 }
 
 // What a user may not do is said at once, with the subject: not that nobody answers.
-func TestKV_namesThePermissionThatIsMissing_BUS7(t *testing.T) {
+func TestKV_namesTheMissingPermission_BUS7(t *testing.T) {
 	const rules = `
 jetstream: {}
 authorization {

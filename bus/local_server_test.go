@@ -21,7 +21,7 @@ func localPath(t testing.TB) string {
 	return filepath.Join(t.TempDir(), "castnet", "local.json")
 }
 
-func TestLocal_isReadAsItWasWritten(t *testing.T) {
+func TestLocal_roundTrips(t *testing.T) {
 	path := localPath(t)
 	for _, want := range []LocalServer{
 		{URL: "nats://127.0.0.1:1", Token: "t", PID: os.Getpid()},
@@ -49,7 +49,7 @@ func TestLocal_isIgnoredWhenItsWriterIsDead(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestLocal_isRemovedByItsWriterOnly(t *testing.T) {
+func TestLocal_isRemovedOnlyByItsWriter(t *testing.T) {
 	path := localPath(t)
 	require.NoError(t, RemoveLocal(path, 1), "nothing there is nothing to do")
 	require.NoError(t, WriteLocal(path, LocalServer{URL: DefaultURL, PID: os.Getpid()}))
@@ -59,7 +59,7 @@ func TestLocal_isRemovedByItsWriterOnly(t *testing.T) {
 	require.NoFileExists(t, path)
 }
 
-func TestLocal_isRefusedWhenOthersCouldHaveWrittenIt(t *testing.T) {
+func TestLocal_isRefusedWhenWritableByOthers(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
 		"open directory": func(t *testing.T, path string) { require.NoError(t, os.Chmod(filepath.Dir(path), 0o755)) },
 		"open file":      func(t *testing.T, path string) { require.NoError(t, os.Chmod(path, 0o640)) },
@@ -95,7 +95,7 @@ func TestLocal_isRefusedWhenOthersCouldHaveWrittenIt(t *testing.T) {
 	}
 }
 
-func TestLocal_writeRefusesWhatCouldNotBeReadBack(t *testing.T) {
+func TestLocal_writeRefusesInvalidContent(t *testing.T) {
 	path := localPath(t)
 	require.ErrorContains(t, WriteLocal(path, LocalServer{URL: "127.0.0.1", PID: 1}), `url is "127.0.0.1", expected`)
 	require.ErrorContains(t, WriteLocal(path, LocalServer{URL: DefaultURL}), "pid is 0")
@@ -116,7 +116,7 @@ func TestLocalFile_livesInTheRuntimeDirectoryOfTheUser(t *testing.T) {
 	require.True(t, filepath.IsAbs(path))
 }
 
-func TestFromEnv_readsWhatTheNatsCommandReads(t *testing.T) {
+func TestFromEnv_readsTheVariablesOfTheNatsCommand(t *testing.T) {
 	vars := map[string]string{
 		"NATS_URL": "u", "NATS_CREDS": "cr", "NATS_NKEY": "nk", "NATS_USER": "us", "NATS_PASSWORD": "pw", "NATS_TOKEN": "to",
 		"NATS_JWT": "jw", "NATS_SEED": "se", "NATS_CERT": "ce", "NATS_KEY": "ke", "NATS_CA": "ca", "NATS_INBOX_PREFIX": "in",

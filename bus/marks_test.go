@@ -26,7 +26,7 @@ func sent(t testing.TB, from *bus.Bus, subject string, n int) {
 	require.NoError(t, from.Data().Flush(testkit.Soon(t)))
 }
 
-func TestAfterReceived_comesAfterAllThatTheServerHadBefore(t *testing.T) {
+func TestAfterReceived_runsAfterEarlierServerMessages(t *testing.T) {
 	const rounds, each = 30, 300
 	srv := listen(t, embed.Options{}) // over a socket, as in earnest
 	from, to := open(t, bus.Options{URL: srv.URL()}), open(t, bus.Options{URL: srv.URL()})
@@ -41,7 +41,7 @@ func TestAfterReceived_comesAfterAllThatTheServerHadBefore(t *testing.T) {
 	}
 }
 
-func TestAfterReceived_runsOnThePumpInTheOrderOfTheCalls(t *testing.T) {
+func TestAfterReceived_runsOnThePumpInCallOrder(t *testing.T) {
 	const n = 500
 	srv := bustest.Server(t)
 	from, to := bustest.Open(t, srv), bustest.Open(t, srv)
@@ -66,7 +66,7 @@ func TestAfterReceived_runsOnThePumpInTheOrderOfTheCalls(t *testing.T) {
 	require.Len(t, order, 2*n)
 }
 
-func TestAfterReceived_fromManyAtATimeCallsEachOnce(t *testing.T) {
+func TestAfterReceived_concurrentCallsEachRunOnce(t *testing.T) {
 	const callers, each = 16, 100
 	srv := bustest.Server(t)
 	from, to := bustest.Open(t, srv), bustest.Open(t, srv)
@@ -105,7 +105,7 @@ func TestAfterReceived_fromManyAtATimeCallsEachOnce(t *testing.T) {
 	}
 }
 
-func TestAfterReceived_aFullInboxIsWaitedFor(t *testing.T) {
+func TestAfterReceived_awaitsAFullInbox(t *testing.T) {
 	srv := bustest.Server(t)
 	from, to := bustest.Open(t, srv), bustest.Open(t, srv, func(o *bus.Options) { o.QueueLen = 4 })
 	entered, gate := make(chan struct{}, 5), make(chan struct{})
@@ -123,7 +123,7 @@ func TestAfterReceived_aFullInboxIsWaitedFor(t *testing.T) {
 	require.NoError(t, to.Err())
 }
 
-func TestAfterReceived_withoutAServerComesAfterWhatHadArrived(t *testing.T) {
+func TestAfterReceived_withoutAServerRunsAfterArrivedMessages(t *testing.T) {
 	srv := listen(t, embed.Options{})
 	onState, heard := states()
 	from, to := open(t, bus.Options{URL: srv.URL()}), open(t, bus.Options{URL: srv.URL(), OnState: onState})
@@ -165,7 +165,7 @@ func (c mutedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-func TestAfterReceived_doesNotWaitLongForAServerThatIsSilent(t *testing.T) {
+func TestAfterReceived_doesNotAwaitASilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &mute{Server: bustest.Server(t)}
 		b, err := bus.Open(t.Context(), bus.Options{Server: m})
@@ -180,7 +180,7 @@ func TestAfterReceived_doesNotWaitLongForAServerThatIsSilent(t *testing.T) {
 	})
 }
 
-func TestAfterReceived_onAClosedBusIsNeverCalled(t *testing.T) {
+func TestAfterReceived_neverRunsOnAClosedBus(t *testing.T) {
 	srv := bustest.Server(t)
 	for range 20 {
 		b, err := bus.Open(testkit.Soon(t), bus.Options{Server: srv})
@@ -197,7 +197,7 @@ func TestAfterReceived_onAClosedBusIsNeverCalled(t *testing.T) {
 	}
 }
 
-func TestClose_doesNotWaitForAMarkThatFindsNoRoom(t *testing.T) {
+func TestClose_doesNotAwaitAMarkWithoutRoom(t *testing.T) {
 	srv := bustest.Server(t)
 	from := bustest.Open(t, srv)
 	to, err := bus.Open(testkit.Soon(t), bus.Options{Server: srv, QueueLen: 1})

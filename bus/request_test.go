@@ -50,7 +50,7 @@ func TestRequest_returnsTheFirstReplyWithItsHeader(t *testing.T) {
 	}
 }
 
-func TestRequest_failsAtOnceWhenNobodyListens(t *testing.T) {
+func TestRequest_failsAtOnceWithoutListeners(t *testing.T) {
 	b := bustest.Open(t, bustest.Server(t))
 	_, err := b.Control().Request(testkit.Soon(t), bus.Msg{Subject: "nobody.home"})
 	require.ErrorIs(t, err, bus.ErrNoResponders)
@@ -73,7 +73,7 @@ func TestRequest_failsWhenTheBusCloses(t *testing.T) {
 	require.ErrorIs(t, testkit.Next(t, failed), bus.ErrClosed)
 }
 
-func TestRequestMany_yieldsEveryReplyAndEndsWhenItIsQuiet(t *testing.T) {
+func TestRequestMany_yieldsEveryReplyUntilQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		asker := bustest.Open(t, srv)
@@ -108,7 +108,7 @@ func TestRequestMany_endsAtTheDeadlineWithoutAnError(t *testing.T) {
 	})
 }
 
-func TestRequestMany_isEmptyWhenNobodyListens(t *testing.T) {
+func TestRequestMany_isEmptyWithoutListeners(t *testing.T) {
 	b := bustest.Open(t, bustest.Server(t))
 	for m, err := range b.Control().RequestMany(testkit.Soon(t), bus.Msg{Subject: "nobody"}, 0) {
 		require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestRequestMany_yieldsTheErrorOfACancelledContext(t *testing.T) {
 	require.ErrorIs(t, last, context.Canceled)
 }
 
-func TestRequestMany_saysThatRepliesOverflowed(t *testing.T) {
+func TestRequestMany_reportsAnOverflow(t *testing.T) {
 	srv := bustest.Server(t)
 	asker, other := bustest.Open(t, srv), bustest.Open(t, srv)
 	_, err := other.Data().Subscribe("who", func(m bus.Msg) {
@@ -157,7 +157,7 @@ func TestRequestMany_saysThatRepliesOverflowed(t *testing.T) {
 	require.NoError(t, asker.Err(), "one slow gather breaks nothing else")
 }
 
-func TestRequestMany_canBeLeftEarly(t *testing.T) {
+func TestRequestMany_canEndEarly(t *testing.T) {
 	srv := bustest.Server(t)
 	asker := bustest.Open(t, srv)
 	answer(t, bustest.Open(t, srv).Data(), "who", "me", 5)
@@ -170,7 +170,7 @@ func TestRequestMany_canBeLeftEarly(t *testing.T) {
 	}
 }
 
-func TestHint_reachesTheDataLanesOwnReplySubject(t *testing.T) {
+func TestHint_reachesTheReplySubjectOnTheDataConnection(t *testing.T) {
 	b := bustest.Open(t, bustest.Server(t))
 	hints := make(chan bus.Msg, 1)
 	_, err := b.Data().Subscribe("n.me.link", func(m bus.Msg) { hints <- m })
@@ -182,14 +182,14 @@ func TestHint_reachesTheDataLanesOwnReplySubject(t *testing.T) {
 	require.Equal(t, "n.me.link", hint.Subject)
 }
 
-func TestPermission_aDeniedRequestFailsAtOnce(t *testing.T) {
+func TestPermission_deniedRequestFailsAtOnce(t *testing.T) {
 	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = config(t, restricted) })
 	b := bustest.Open(t, srv, func(o *bus.Options) { o.User, o.Password = "alice", "secret" })
 	_, err := b.Data().Request(testkit.Soon(t), bus.Msg{Subject: "shut.door"})
 	require.Equal(t, &bus.PermissionError{Op: bus.OpPublish, Subject: "shut.door"}, err)
 }
 
-func TestPermission_aDeniedInboxIsAnErrorOfTheRequest(t *testing.T) {
+func TestPermission_deniedInboxFailsTheRequest(t *testing.T) {
 	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = config(t, restricted) })
 	b := bustest.Open(t, srv, func(o *bus.Options) {
 		o.User, o.Password, o.InboxPrefix = "alice", "secret", "MINE"
@@ -202,7 +202,7 @@ func TestPermission_aDeniedInboxIsAnErrorOfTheRequest(t *testing.T) {
 }
 
 // A stream that records the subject of a request acknowledges it, before anybody answers.
-func TestRequest_passesOverWhatIsNoAnswer_BUS8(t *testing.T) {
+func TestRequest_skipsInvalidReplies_BUS8(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
 	const ack = `{"stream":"audit","seq":1}`

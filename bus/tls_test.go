@@ -50,7 +50,7 @@ func certificate(t testing.TB) (cert, key string) {
 	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret)
 }
 
-func TestTLS_filesArePassedThroughBothWays(t *testing.T) {
+func TestTLS_filesApplyOnBothSides(t *testing.T) {
 	cert, key := certificate(t)
 	srv := listen(t, embed.Options{ConfigFile: config(t, fmt.Sprintf(
 		"tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }", cert, key, cert))})

@@ -46,7 +46,7 @@ func onBoth(t testing.TB, ch <-chan bus.State, kind bus.StateKind) {
 	}
 }
 
-func TestWatch_hearsEveryStateThatOnStateHears(t *testing.T) {
+func TestWatch_reportsEveryStateChange(t *testing.T) {
 	srv := listen(t, embed.Options{ConfigFile: config(t, restricted)})
 	port := portOf(t, srv)
 	onState, states := states()
@@ -73,7 +73,7 @@ func TestWatch_hearsEveryStateThatOnStateHears(t *testing.T) {
 	}
 }
 
-func TestWatch_isNotCalledAfterItsCancelHasReturned(t *testing.T) {
+func TestWatch_isNotCalledAfterCancelReturns(t *testing.T) {
 	const states = 500
 	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = config(t, restricted) })
 	b := bustest.Open(t, srv, func(o *bus.Options) { o.User, o.Password = "alice", "secret" })
@@ -106,7 +106,7 @@ func TestWatch_isNotCalledAfterItsCancelHasReturned(t *testing.T) {
 	wg.Wait()
 }
 
-func TestWatch_itsCancelWaitsForACallThatIsUnderWay(t *testing.T) {
+func TestWatch_cancelAwaitsARunningCall(t *testing.T) {
 	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = config(t, restricted) })
 	b := bustest.Open(t, srv, func(o *bus.Options) { o.User, o.Password = "alice", "secret" })
 	entered, gate := make(chan struct{}), make(chan struct{})

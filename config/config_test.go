@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/config"
 )
 
-func TestGet_nobodySaidAnythingIsTheDefault(t *testing.T) {
+func TestGet_returnsTheDefaultWithoutAnyLayer(t *testing.T) {
 	var c config.Config
 	for _, c := range []*config.Config{&c, nil} {
 		require.Equal(t, 30*time.Second, config.ProcSpawnIdle.Get(c))
@@ -27,7 +27,7 @@ func TestGet_nobodySaidAnythingIsTheDefault(t *testing.T) {
 
 // A client overrides two keys and the variables are not set; an actor of the proc sets one of them
 // there.
-func TestPush_aProcOverrulesItsClientAtRunTime_CFG1(t *testing.T) {
+func TestPush_procOverridesItsClientAtRunTime_CFG1(t *testing.T) {
 	var client, proc config.Config
 	require.NoError(t, client.LoadEnv(none))
 	require.NoError(t, config.ProcReadyTimeout.Override(&client, 2*time.Minute))
@@ -47,7 +47,7 @@ func TestPush_aProcOverrulesItsClientAtRunTime_CFG1(t *testing.T) {
 	require.Equal(t, 3*time.Minute, config.ProcReadyTimeout.Get(&proc), "a second push changes nothing")
 }
 
-func TestSet_isShadowedByTheEnvironment_CFG1(t *testing.T) {
+func TestSet_environmentTakesPrecedence_CFG1(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.LoadEnv(vars{"CASTNET_PROC_READY_TIMEOUT": "1m"}.get))
 	require.NoError(t, config.ProcReadyTimeout.Set(&c, time.Hour))
@@ -56,7 +56,7 @@ func TestSet_isShadowedByTheEnvironment_CFG1(t *testing.T) {
 	require.Equal(t, time.Hour, config.ProcReadyTimeout.Get(&c))
 }
 
-func TestSet_byNameIsTheSameAsByKey(t *testing.T) {
+func TestSet_byNameEqualsSetByKey(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.Set("delivery.max-message", "1MiB"))
 	require.Equal(t, config.Size(1<<20), config.DeliveryMaxMessage.Get(&c))
@@ -64,7 +64,7 @@ func TestSet_byNameIsTheSameAsByKey(t *testing.T) {
 	require.EqualError(t, c.Set("delivery.max-mesage", "1MiB"), `there is no key "delivery.max-mesage"; did you mean delivery.max-message?`)
 }
 
-func TestSet_aValueOutOfBoundsIsRefusedAndChangesNothing_CFG3(t *testing.T) {
+func TestSet_refusesAValueOutOfBounds_CFG3(t *testing.T) {
 	var c config.Config
 	require.EqualError(t, config.TerminateConcurrency.Set(&c, 257), `terminate.concurrency="257": want 1 to 256`)
 	require.EqualError(t, config.TerminateConcurrency.Override(&c, 0), `terminate.concurrency="0": want 1 to 256`)
@@ -76,7 +76,7 @@ func TestSet_aValueOutOfBoundsIsRefusedAndChangesNothing_CFG3(t *testing.T) {
 	require.Equal(t, map[string]string{"proc.ready-timeout": "0"}, c.Snapshot().Values)
 }
 
-func TestFrom_saysEachMistakeAndTakesNothing_CFG2_CFG3(t *testing.T) {
+func TestLoad_reportsEachMistakeAndAppliesNothing_CFG2_CFG3(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.LoadEnv(vars{"CASTNET_PROC_READY_TIMEOUT": "1m"}.get))
 	err := c.LoadEnv(vars{
@@ -93,7 +93,7 @@ func TestFrom_saysEachMistakeAndTakesNothing_CFG2_CFG3(t *testing.T) {
 	require.Equal(t, time.Minute, config.ProcReadyTimeout.Get(&c), "the layer stays as it was")
 }
 
-func TestFromFile_errorsSayWhere_CFG2_CFG3(t *testing.T) {
+func TestLoadFile_errorsNameFileAndLine_CFG2_CFG3(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.LoadFile(map[string]config.Setting{"proc.ready-timeout": {"1m", "a.yaml:1:13"}}))
 	err := c.LoadFile(map[string]config.Setting{
@@ -111,7 +111,7 @@ func TestFromFile_errorsSayWhere_CFG2_CFG3(t *testing.T) {
 	require.Equal(t, 30*time.Second, config.ProcReadyTimeout.Get(&c), "the layer is replaced as a whole")
 }
 
-func TestStrangers_areWarnedOfUnlessTheyAreCastnetsOwn(t *testing.T) {
+func TestUnknownVariables_warnExceptOfReservedOnes(t *testing.T) {
 	require.Equal(t, []string{
 		`environment: there is no key "CASTNET_PROC_SPAWN_IDEL"; did you mean CASTNET_PROC_SPAWN_IDLE?`,
 		`environment: there is no key "CASTNET_QUUX"`,
@@ -121,7 +121,7 @@ func TestStrangers_areWarnedOfUnlessTheyAreCastnetsOwn(t *testing.T) {
 	}))
 }
 
-func TestEntries_tellWhereAValueComesFrom_CFG4(t *testing.T) {
+func TestEntries_nameTheSourceOfAValue_CFG4(t *testing.T) {
 	var c config.Config
 	_, err := c.Push(config.Snapshot{Values: map[string]string{"proc.ready-timeout": "1m", "delivery.timeout": "1m"}})
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestEntries_tellWhereAValueComesFrom_CFG4(t *testing.T) {
 	require.True(t, by["host.ended-history"].Local)
 }
 
-func TestConflicts_nameKeysThatStrikeTooEarly(t *testing.T) {
+func TestConflicts_nameContradictoryTimeouts(t *testing.T) {
 	var c config.Config
 	require.NoError(t, config.SupervisionPollInterval.Set(&c, time.Minute))
 	require.NoError(t, config.ProcReadyTimeout.Set(&c, 2*time.Minute))
@@ -168,7 +168,7 @@ func TestConflicts_nameKeysThatStrikeTooEarly(t *testing.T) {
 	require.Len(t, c.Conflicts(), 4, "without leases none run out")
 }
 
-func TestConfig_isOneStateForManyGoroutines(t *testing.T) {
+func TestConfig_isSafeForConcurrentUse(t *testing.T) {
 	var c config.Config
 	var wg sync.WaitGroup
 	for range 4 {

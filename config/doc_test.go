@@ -14,7 +14,7 @@ import (
 // page is what users read.
 const page = "../docs/configuration.md"
 
-func TestPage_hasEveryKeyAsItIs(t *testing.T) {
+func TestPage_listsEveryKey(t *testing.T) {
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(text), "\n"+tableHead)
@@ -23,7 +23,7 @@ func TestPage_hasEveryKeyAsItIs(t *testing.T) {
 	require.Equal(t, table(), tableHead+rows+"\n", "the table in %s", page)
 }
 
-func TestPage_hasTheLayersInTheirOrder(t *testing.T) {
+func TestPage_listsTheLayersInOrder(t *testing.T) {
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	at := -1

@@ -36,7 +36,7 @@ func TestKeys_haveUniqueNamesAndVariables(t *testing.T) {
 }
 
 // A default that is out of bounds, or written otherwise than values are, could not be pushed.
-func TestKeys_everyDefaultCanBeSaid(t *testing.T) {
+func TestKeys_everyDefaultParses(t *testing.T) {
 	for _, k := range config.Keys() {
 		var c config.Config
 		require.NoError(t, c.Set(k.Name, k.Default))
@@ -50,7 +50,7 @@ func TestKeys_everyDefaultCanBeSaid(t *testing.T) {
 }
 
 // Every default of Monarch is a valid value.
-func TestKeys_monarchsDefaultsCanBeSaid(t *testing.T) {
+func TestKeys_monarchsDefaultsParse(t *testing.T) {
 	for _, k := range config.Keys() {
 		if k.MonarchDefault == "" || k == config.DeliveryMaxMessage.Info() { // 10 GiB in one message is what we do not want
 			continue
@@ -66,7 +66,7 @@ func TestKeys_monarchsDefaultsCanBeSaid(t *testing.T) {
 }
 
 // A key that is declared and not in the list would have the index of another.
-func TestKeys_everyVariableIsInTheList(t *testing.T) {
+func TestKeys_everyVariableIsListed(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
 	require.NoError(t, err)
 	declared := 0
@@ -85,7 +85,7 @@ func TestKeys_everyVariableIsInTheList(t *testing.T) {
 }
 
 // A key that nobody reads would promise what nobody keeps.
-func TestKeys_areReadBySomebody(t *testing.T) {
+func TestKeys_areAllUsed(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
 	require.NoError(t, err)
 	names := map[string]string{} // of variables, by key
@@ -127,7 +127,7 @@ func sources(t *testing.T, show func(path, text string)) {
 }
 
 // Every variable of castnet is a key or is listed, so that no user is warned of it.
-func TestStrangers_knowEveryVariableInTheTree(t *testing.T) {
+func TestUnknownVariables_allowEveryVariableOfTheTree(t *testing.T) {
 	variable := regexp.MustCompile(`"CASTNET_[A-Z_]*[A-Z]\b`)
 	found := map[string]bool{}
 	sources(t, func(_, text string) {
@@ -141,7 +141,7 @@ func TestStrangers_knowEveryVariableInTheTree(t *testing.T) {
 	}
 }
 
-func TestDurations_areReadAsTheyAreWritten(t *testing.T) {
+func TestDurations_textRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(24*time.Hour)).Draw(t, "d"))
 		var c config.Config
@@ -161,7 +161,7 @@ func TestDurations_areReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestSizes_areReadAsTheyAreWritten(t *testing.T) {
+func TestSizes_textRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := config.Size(rapid.Int64Range(64<<10, 64<<30).Draw(t, "s"))
 		var c config.Config
@@ -173,7 +173,7 @@ func TestSizes_areReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestBools_haveTheWordsOfShellsAndYAML(t *testing.T) {
+func TestBools_acceptShellAndYAMLWords(t *testing.T) {
 	for text, want := range map[string]bool{"true": true, "ON": true, "yes": true, "1": true, "False": false, "off": false, "no": false, "0": false} {
 		var c config.Config
 		require.NoError(t, c.Set("logs.forward", text))

@@ -33,7 +33,7 @@ func (o oracle) set(l config.Layer, name string, v time.Duration) {
 var watched = []config.Key[time.Duration]{config.ProcReadyTimeout, config.DeliveryTimeout, config.AttachTimeout, config.BusConnectTimeout}
 
 // Any history of sets, reads and pushes leaves what the oracle says.
-func TestLayers_countInTheirOrderWhateverHappens_CFG1_CFG2_CFG5(t *testing.T) {
+func TestLayers_precedenceHoldsForRandomChanges_CFG1_CFG2_CFG5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c config.Config
 		o := oracle{}

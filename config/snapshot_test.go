@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-func TestSnapshot_holdsWhatWasChosenAndMayTravel_CFG5_CFG6(t *testing.T) {
+func TestSnapshot_holdsOverridesAndRoundTrips_CFG5_CFG6(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.LoadEnv(vars{"CASTNET_PROC_READY_TIMEOUT": "30s", "CASTNET_BUS_CONNECT_TIMEOUT": "9s"}.get))
 	_, err := c.Push(config.Snapshot{Values: map[string]string{"proc.spawn-idle": "1m30s"}})
@@ -22,7 +22,7 @@ func TestSnapshot_holdsWhatWasChosenAndMayTravel_CFG5_CFG6(t *testing.T) {
 	require.Equal(t, map[string]string{"proc.ready-timeout": "30s", "proc.spawn-idle": "1m30s"}, c.Snapshot().Values)
 }
 
-func TestPush_ignoresAndCountsWhatItDoesNotKnow_CFG7(t *testing.T) {
+func TestPush_ignoresAndCountsUnknownKeys_CFG7(t *testing.T) {
 	var c config.Config
 	ignored, err := c.Push(config.Snapshot{Values: map[string]string{
 		"of.tomorrow": "?", "bus.connect-timeout": "soon", "proc.ready-timeout": "1m",
@@ -33,7 +33,7 @@ func TestPush_ignoresAndCountsWhatItDoesNotKnow_CFG7(t *testing.T) {
 	require.Equal(t, 2*time.Second, config.BusConnectTimeout.Get(&c))
 }
 
-func TestPush_refusesAsAWhole_CFG2_CFG7(t *testing.T) {
+func TestPush_isAllOrNothing_CFG2_CFG7(t *testing.T) {
 	var c config.Config
 	_, err := c.Push(config.Snapshot{Values: map[string]string{"attach.timeout": "3s"}})
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestPush_refusesAsAWhole_CFG2_CFG7(t *testing.T) {
 }
 
 // Both cross processes: their forms are append-only.
-func TestMessages_bytesAndJSONAreThoseOfTheGoldenVectors(t *testing.T) {
+func TestMessages_matchTheGoldenVectors(t *testing.T) {
 	for _, row := range []struct {
 		message, back any
 		cbor, json    string

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/agent/proc"
 )
 
-func TestController_ownsActorsThroughTheAgentsOfTheirProcs(t *testing.T) {
+func TestController_ownsActorsThroughTheirProcAgents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	echo := actor.NewType[*struct{}, int]("echo")
@@ -60,7 +60,7 @@ func TestController_ownsActorsThroughTheAgentsOfTheirProcs(t *testing.T) {
 	require.Contains(t, o[0].Status.Reason, `actor type "abacus" is not known`)
 }
 
-func TestController_answersWhatItHasNoUseFor(t *testing.T) {
+func TestController_answersUnneededRequests(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)

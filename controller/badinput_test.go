@@ -14,7 +14,7 @@ import (
 )
 
 // Each is asked of a controller whose mesh runs: the answer is exact, and the mesh goes on.
-func TestController_answersBadInputExactly(t *testing.T) {
+func TestController_badInputGetsExactErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
@@ -89,7 +89,7 @@ func TestController_answersBadInputExactly(t *testing.T) {
 	}
 }
 
-func TestPolicy_wildOnesAreRefusedBeforeAnythingIsStarted(t *testing.T) {
+func TestPolicy_invalidPoliciesAreRefusedBeforeAnyStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	spares := make([]subjects.HostID, 3)
@@ -118,7 +118,7 @@ func TestPolicy_wildOnesAreRefusedBeforeAnythingIsStarted(t *testing.T) {
 	}
 }
 
-func TestCTL7_aSubscriberThatIsUndeliverableIsRemovedAndHarmsNobody(t *testing.T) {
+func TestStream_undeliverableSubscriberIsRemoved_CTL7(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)

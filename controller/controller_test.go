@@ -254,7 +254,7 @@ func (r *rig) stoppedOnce(t *testing.T, hosts ...*fakeHost) {
 	}
 }
 
-func TestCTL2_oneMessageForEachHostHoweverOftenItIsAsked(t *testing.T) {
+func TestCreate_sendsOneMessagePerHost_CTL2(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
@@ -272,7 +272,7 @@ func TestCTL2_oneMessageForEachHostHoweverOftenItIsAsked(t *testing.T) {
 	r.stoppedOnce(t, r.hosts...)
 }
 
-func TestCTL3_eachStreamHearsOfEachEndOnceThoseBeforeItIncluded(t *testing.T) {
+func TestStream_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
@@ -327,7 +327,7 @@ func newHostProc(t *testing.T) subjects.ProcID {
 	return id.Proc()
 }
 
-func TestCTL4_leasesAreRenewedEveryThirdUntilTheMeshIsOver(t *testing.T) {
+func TestLease_isRenewedEveryThirdUntilTheEnd_CTL4(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = time.Second
@@ -345,7 +345,7 @@ func TestCTL4_leasesAreRenewedEveryThirdUntilTheMeshIsOver(t *testing.T) {
 	require.Len(t, states, 4)
 }
 
-func TestCTL4_aRenewalBringsTheEndsThatNoEventTold(t *testing.T) {
+func TestLease_renewalReportsMissedEnds_CTL4(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = time.Second
@@ -362,7 +362,7 @@ func TestCTL4_aRenewalBringsTheEndsThatNoEventTold(t *testing.T) {
 	require.Contains(t, e.Reason, "nobody heard")
 }
 
-func TestCTL4_aControllerThatStopsStopsItsMesh(t *testing.T) {
+func TestController_stopEndsItsMesh_CTL4(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.own(t, r.spec)
@@ -373,7 +373,7 @@ func TestCTL4_aControllerThatStopsStopsItsMesh(t *testing.T) {
 	r.stoppedOnce(t, r.hosts...) // and not for what was never created
 }
 
-func TestCTL5_aHostThatRefusesOrIsGoneIsNamed(t *testing.T) {
+func TestCreate_failureNamesTheHost_CTL5(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(h *fakeHost) {
 		if h.ranks[0] == 0 {
@@ -396,7 +396,7 @@ func TestCTL5_aHostThatRefusesOrIsGoneIsNamed(t *testing.T) {
 	require.Zero(t, r.hosts[0].stops())
 }
 
-func TestCTL5_aMuteHostHoldsUpNobodyForEver(t *testing.T) {
+func TestCreate_silentHostDelaysNothingForever_CTL5(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(h *fakeHost) { h.mute = h.ranks[0] == 2 })
 	ref := r.own(t, r.spec)

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestCTL18_endsComeInTheirOrderInAnswersThatTheControlLaneTakes(t *testing.T) {
+func TestEnds_pagesKeepOrderAndFitTheControlConnection_CTL18(t *testing.T) {
 	const ends, lane = 300, 64 << 10
 	c := &controller{state: &state{meshRecord: &meshRecord{}}}
 	for rank := range ends {
@@ -49,7 +49,7 @@ func TestCTL18_endsComeInTheirOrderInAnswersThatTheControlLaneTakes(t *testing.T
 	}
 }
 
-func TestCTL18_theEndsOfAMeshAreAskedForPastAllData(t *testing.T) {
+func TestEnds_areReadableWhileDataIsBlocked_CTL18(t *testing.T) {
 	t.Parallel()
 	m := newMuted(t, 0)
 	o, err := agent.Stop.Call(t.Context(), m.controller, agent.StopRequest{ID: idOf(t, m.controller), Reason: "done"})

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 )
 
-func TestFaultAC5_aControllerThatEndsTellsItsSubscribersWhy(t *testing.T) {
+func TestFaultAC5_endingControllerTellsSubscribersWhy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
@@ -26,7 +26,7 @@ func TestFaultAC5_aControllerThatEndsTellsItsSubscribersWhy(t *testing.T) {
 	}
 }
 
-func TestFaultAC6_aSubscriberThatIsGoneHarmsNeitherControllerNorMesh(t *testing.T) {
+func TestFaultAC6_goneSubscriberIsHarmless(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
@@ -47,7 +47,7 @@ func TestFaultAC6_aSubscriberThatIsGoneHarmsNeitherControllerNorMesh(t *testing.
 	}
 }
 
-func TestFaultAC7_aStateHasEveryRankOfTheRegionOnceUnderTheMeshsOwnName(t *testing.T) {
+func TestFaultAC7_stateListsEachRankOfTheRegionOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
@@ -64,7 +64,7 @@ func TestFaultAC7_aStateHasEveryRankOfTheRegionOnceUnderTheMeshsOwnName(t *testi
 	}
 }
 
-func TestFaultAC8_aQuestionThatFailsAgainAndAgainIsNoFailureOfARank(t *testing.T) {
+func TestFaultAC8_failingQueryDoesNotFailARank(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = time.Second
@@ -82,7 +82,7 @@ func TestFaultAC8_aQuestionThatFailsAgainAndAgainIsNoFailureOfARank(t *testing.T
 	require.Equal(t, 2, hears(t, port).Rank, "nothing was told before that")
 }
 
-func TestFaultAC10_anActorIsNamedByItsMeshAndItsPoint(t *testing.T) {
+func TestFaultAC10_actorIsNamedByMeshAndPoint(t *testing.T) {
 	s := plays(t, `
 actors 2 2 gpu=1:2
 	0+2 initializing
@@ -95,7 +95,7 @@ actors 2 2 gpu=1:2
 }
 
 // Meaning of test_orphaned_actors_are_cleaned_up.
-func TestOrphans_endWhenTheOneLeaseThatTheyGotHasRunOut(t *testing.T) {
+func TestOrphans_endWhenTheirLeaseExpires(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	procs := r.ranks(t, frailDef())
@@ -116,7 +116,7 @@ func TestOrphans_endWhenTheOneLeaseThatTheyGotHasRunOut(t *testing.T) {
 	}
 }
 
-func TestController_tellsOnEvWhatBecomesOfARankUnlessAHostHas(t *testing.T) {
+func TestController_publishesRankEventsThatNoHostDid(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.spec.Policy = Policy{Recovery: Drop}
@@ -136,7 +136,7 @@ func TestController_tellsOnEvWhatBecomesOfARankUnlessAHostHas(t *testing.T) {
 	require.Empty(t, said)
 }
 
-func TestDEL8_anAnswerThatIsHereWhenItsProcIsToldDeadIsAnAnswerInAProgramThatOwnsTheMesh(t *testing.T) {
+func TestDeadProcs_deathAppliesAfterEarlierReplies_DEL8(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)

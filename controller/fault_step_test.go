@@ -33,7 +33,7 @@ func plays(t *testing.T, script string) *scenario {
 	return s
 }
 
-func TestFaultC2_aRanksFailureIsToldOnceHoweverOftenItIsHeard(t *testing.T) {
+func TestFaultC2_rankFailureIsReportedOnce(t *testing.T) {
 	plays(t, `
 procs 1 2
 	0+2 initializing
@@ -55,7 +55,7 @@ overlay 1+1 failed something else
 `)
 }
 
-func TestFaultC6_aMeshWithARankThatCrashedHasFailedAndNotStopped(t *testing.T) {
+func TestFaultC6_meshWithACrashedRankHasFailed(t *testing.T) {
 	for _, crashed := range []string{"0", "1"} { // the first end counts as much as the last
 		s := plays(t, `
 procs 1 2
@@ -69,7 +69,7 @@ procs 1 2
 	}
 }
 
-func TestFaultC8_anEventHasTheRankOfTheViewAndNotThatOfTheMesh(t *testing.T) {
+func TestFaultC8_eventCarriesTheRankOfTheView(t *testing.T) {
 	s := plays(t, `
 actors 2 3 gpu=1:3
 	0+4 initializing
@@ -84,7 +84,7 @@ overlay 0+4 running
 	require.Equal(t, agent.Failed, s.st.table.Status(s.st.spec.id(), 2).Phase)
 }
 
-func TestFaultC9_whatIsNoEndOfAProcIsNoEvent(t *testing.T) {
+func TestFaultC9_nonTerminalStatusYieldsNoEnd(t *testing.T) {
 	s := plays(t, `
 procs 1 2
 	0+2 initializing
@@ -102,7 +102,7 @@ overlay 0+2 running
 }
 
 // What comes from the bus may be anything.
-func TestFaultC10_nothingThatIsHeardPanics(t *testing.T) {
+func TestFaultC10_noInputPanics(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := &scenario{t: t}
 		how := rapid.SampledFrom([]string{
@@ -150,7 +150,7 @@ func anything(r *rapid.T, st *state) any {
 	}
 }
 
-func TestFaultC13_whatWasSaidOfAnEarlierGenerationOverwritesNothing(t *testing.T) {
+func TestFaultC13_olderGenerationOverwritesNothing(t *testing.T) {
 	plays(t, `
 procs 1 1 restart
 	0+1 initializing
@@ -175,7 +175,7 @@ proc 0.0 stopped done
 `)
 }
 
-func TestFaultC16_aRankIsStartedAgainAndADeadHostsRanksGoToASpare(t *testing.T) {
+func TestFaultC16_ranksRestartOrMoveToASpare(t *testing.T) {
 	plays(t, `
 procs 2 1 replace d
 	0+2 initializing
@@ -205,7 +205,7 @@ proc 1.1 failed exited with code 3
 `)
 }
 
-func TestFaultAC1_everyProcThatHasEndedIsReportedInTheSamePass(t *testing.T) {
+func TestFaultAC1_onePassReportsEveryEndedProc(t *testing.T) {
 	s := plays(t, `
 procs 2 2
 	0+4 initializing
@@ -226,7 +226,7 @@ overlay 0+4 running
 	}
 }
 
-func TestFaultAC2_aHostThatDoesNotAnswerIsUnknownAndThenItsRanksHaveFailed(t *testing.T) {
+func TestFaultAC2_silentHostIsUnknownThenItsRanksFail(t *testing.T) {
 	plays(t, `
 procs 2 1
 	0+2 initializing
@@ -248,7 +248,7 @@ host b dead silent for 5s
 `)
 }
 
-func TestFaultAC3_aRankThatStoppedInOrderFailsNothingHoweverItIsHeardOf(t *testing.T) {
+func TestFaultAC3_orderlyStopFailsNothing(t *testing.T) {
 	plays(t, `
 procs 1 2
 	0+2 initializing
@@ -265,7 +265,7 @@ proc 1 stopped exited with code 0
 `)
 }
 
-func TestFaultAC4_aStopDoesNotHideACrashThatCameBeforeIt(t *testing.T) {
+func TestFaultAC4_stopKeepsAnEarlierCrash(t *testing.T) {
 	s := plays(t, `
 procs 1 2
 	0+2 initializing
@@ -288,7 +288,7 @@ overlay 0+2 stopped enough
 	require.True(t, s.st.ends[0].Failed())
 }
 
-func TestFaultAC9_timeoutAndUnknownAreNoStatusOfARank(t *testing.T) {
+func TestFaultAC9_timeoutAndUnknownAreNoRankStatus(t *testing.T) {
 	plays(t, `
 procs 1 1
 	0+1 initializing
@@ -307,7 +307,7 @@ proc 0 failed exited with code 3
 `)
 }
 
-func TestFaultAC11_aMeshWithoutRanksOrHostsIsRefused(t *testing.T) {
+func TestFaultAC11_meshWithoutRanksOrHostsIsRefused(t *testing.T) {
 	extent := shape.Of("host", 1)
 	require.ErrorContains(t, Spec{Procs: meshOf(t, extent, 1), Region: shape.Of("host", 0).Region()}.check(), "the region has no ranks")
 	none := meshOf(t, extent, 1)
@@ -316,7 +316,7 @@ func TestFaultAC11_aMeshWithoutRanksOrHostsIsRefused(t *testing.T) {
 }
 
 // The table of what the end of a process means for the actor in it (test_proc_status_to_actor_status_…).
-func TestProcStatus_isWhatBecomesOfTheActorInIt(t *testing.T) {
+func TestProcStatus_determinesTheActorStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		heard []string // what is told of the proc
 		want  string

@@ -106,7 +106,7 @@ func frails(name string) *agent.ActorSpec {
 	return &agent.ActorSpec{Name: name, Type: frail.Name(), Params: []byte{0xa0}}
 }
 
-func TestFaultC1_beatsGoOnWhateverTheRanksAndAgentsHaveComeTo(t *testing.T) {
+func TestFaultC1_heartbeatsContinueDespiteFailures(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(h *fakeHost) { h.renew = notNow })
 	r.spec.Lease = time.Second
@@ -135,7 +135,7 @@ func TestFaultC1_beatsGoOnWhateverTheRanksAndAgentsHaveComeTo(t *testing.T) {
 	}
 }
 
-func TestFaultC3_theLeaseOfEveryLiveRankIsRenewedWhateverElseHasFailed(t *testing.T) {
+func TestFaultC3_leasesOfLiveRanksAreRenewedDespiteFailures(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	procs := r.ranks(t, frailDef())
@@ -162,7 +162,7 @@ func TestFaultC3_theLeaseOfEveryLiveRankIsRenewedWhateverElseHasFailed(t *testin
 	}
 }
 
-func TestFaultC4_aStopReachesTheRanksThatAreLeftAfterAFailure(t *testing.T) {
+func TestFaultC4_stopReachesRemainingRanksAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*testing.T, *rig, actor.Ref[agent.Agent]){
 		"asked": func(t *testing.T, _ *rig, ref actor.Ref[agent.Agent]) {
@@ -189,7 +189,7 @@ func TestFaultC4_aStopReachesTheRanksThatAreLeftAfterAFailure(t *testing.T) {
 	}
 }
 
-func TestFaultC5_anAgentThatCannotBeAskedBlamesNoRank(t *testing.T) {
+func TestFaultC5_unreachableAgentFailsNoRank(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(h *fakeHost) { h.renew = notNow })
 	r.spec.Lease = time.Second
@@ -211,7 +211,7 @@ func TestFaultC5_anAgentThatCannotBeAskedBlamesNoRank(t *testing.T) {
 	require.Equal(t, 3, hears(t, port).Rank, "nothing was told before that")
 }
 
-func TestFaultC7_aStopThatFailsOnOneHostKeepsTheStatusOfEveryOtherRankToTheLast(t *testing.T) {
+func TestFaultC7_failedStopOnOneHostKeepsOtherStatuses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	procs := r.ranks(t, frailDef())
@@ -229,7 +229,7 @@ func TestFaultC7_aStopThatFailsOnOneHostKeepsTheStatusOfEveryOtherRankToTheLast(
 	require.False(t, o[0].Status.Phase.Terminal(), "nobody knows of rank 0: %v", o)
 }
 
-func TestFaultC11_aBurstOfFailuresReachesASubscriberOneByOne(t *testing.T) {
+func TestFaultC11_burstOfFailuresArrivesOneByOne(t *testing.T) {
 	t.Parallel()
 	const perHost = 500
 	extent := shape.Of("host", 2).With("gpu", perHost)
@@ -254,7 +254,7 @@ func TestFaultC11_aBurstOfFailuresReachesASubscriberOneByOne(t *testing.T) {
 	}
 }
 
-func TestFaultC12_whoSubscribesAgainHasOneSubscriptionAndHearsNothingTwice(t *testing.T) {
+func TestFaultC12_resubscriberHasOneSubscriptionWithoutDuplicates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
@@ -278,7 +278,7 @@ func TestFaultC12_whoSubscribesAgainHasOneSubscriptionAndHearsNothingTwice(t *te
 	require.Zero(t, health(t, ref).Subscribers)
 }
 
-func TestFaultC14_aProcWhoseActorFailedTakesOthers(t *testing.T) {
+func TestFaultC14_procWithAFailedActorAcceptsOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	procs := r.ranks(t, frailDef())
@@ -295,7 +295,7 @@ func TestFaultC14_aProcWhoseActorFailedTakesOthers(t *testing.T) {
 	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
 }
 
-func TestFaultC18_aFailureSaysFirstWhoFailedWhereAndHow(t *testing.T) {
+func TestFaultC18_failureReportBeginsWithActorPlaceAndCause(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	procs := r.ranks(t, frailDef())

@@ -68,7 +68,7 @@ func is(t *testing.T, ref actor.Ref[agent.Agent], host subjects.HostID, s presen
 	require.NoError(t, err)
 }
 
-func TestCTL17_aControllerOfHostsKeepsThePromisesOfAgents(t *testing.T) {
+func TestHostMesh_fulfilsTheAgentContract_CTL17(t *testing.T) {
 	t.Parallel()
 	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
 		r := newRig(t)
@@ -83,7 +83,7 @@ func TestCTL17_aControllerOfHostsKeepsThePromisesOfAgents(t *testing.T) {
 	})
 }
 
-func TestCTL17_whateverEndsTheControllerGivesItsHostsBackOnce(t *testing.T) {
+func TestHostMesh_controllerReturnsItsHostsOnce_CTL17(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]func(t *testing.T, r *rig, ref actor.Ref[agent.Agent]){
 		"it is stopped": func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) { r.p.StopActor(ref.ID().Name, "done") },
@@ -111,7 +111,7 @@ func TestCTL17_whateverEndsTheControllerGivesItsHostsBackOnce(t *testing.T) {
 	}
 }
 
-func TestCTL17_whatCouldNotBeGivenBackIsSaidAndDoneAgain(t *testing.T) {
+func TestHostMesh_failedReturnIsReportedAndRetried_CTL17(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
@@ -133,7 +133,7 @@ func TestCTL17_whatCouldNotBeGivenBackIsSaidAndDoneAgain(t *testing.T) {
 	require.Empty(t, got.back)
 }
 
-func TestCTL17_aStopIsAnsweredBeforeItsAskerGivesUpWhateverAnotherOneWaitsFor(t *testing.T) {
+func TestHostMesh_stopAnswersBeforeEachCallersDeadline_CTL17(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
@@ -155,7 +155,7 @@ func TestCTL17_aStopIsAnsweredBeforeItsAskerGivesUpWhateverAnotherOneWaitsFor(t 
 	testkit.Next(t, got.back)
 }
 
-func TestCTL17_whoSubscribesElsewhereHearsWhatIsNotWellAtOnceAndThatTheControllerLives(t *testing.T) {
+func TestHostMesh_newSubscriberHearsFailuresAndHeartbeats_CTL17(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
@@ -199,7 +199,7 @@ func TestCTL17_whoSubscribesElsewhereHearsWhatIsNotWellAtOnceAndThatTheControlle
 	}, 20*time.Second, 20*time.Millisecond, "one that is gone is told no more")
 }
 
-func TestCTL17_whatHostsCannotBeAskedForIsRefused(t *testing.T) {
+func TestHostMesh_refusesRequestsForProcs_CTL17(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestCTL14_leasesAtAHostGoInOneMessageAndEachHasItsOwnAnswer(t *testing.T) {
+func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL14(t *testing.T) {
 	t.Parallel()
 	for _, old := range []bool{false, true} {
 		t.Run(fmt.Sprintf("old=%v", old), func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestCTL14_leasesAtAHostGoInOneMessageAndEachHasItsOwnAnswer(t *testing.T) {
 	}
 }
 
-func TestCTL14_controllersThatShareAKeeperRenewTogether(t *testing.T) {
+func TestLeaseRenewer_controllersShareRenewals_CTL14(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease, r.spec.Renewer = time.Second, NewLeaseRenewer(r.p)
@@ -89,7 +89,7 @@ func TestCTL14_controllersThatShareAKeeperRenewTogether(t *testing.T) {
 	}
 }
 
-func TestCTL14_aKeeperThatIsClosedRefusesWhoWaitsAndWhoComes(t *testing.T) {
+func TestLeaseRenewer_closedRenewerRefusesCallers_CTL14(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := NewLeaseRenewer(nil)
 		host, err := subjects.NewHostID("h")
@@ -112,7 +112,7 @@ func TestCTL14_aKeeperThatIsClosedRefusesWhoWaitsAndWhoComes(t *testing.T) {
 	})
 }
 
-func TestCTL4_withoutALeaseAgentsAreAskedAllTheSame(t *testing.T) {
+func TestPoll_agentsArePolledWithoutALease_CTL4(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	cfg := &config.Config{}

@@ -29,7 +29,7 @@ func (s *scenario) hostIs(state presence.State) effects {
 	return s.st.step(hostChange{Host: s.hostOf("b"), State: state, Reason: "silent for 5s", At: s.now}, s.now)
 }
 
-func TestCTL16_aDeadHostEndsNoRankOfAKeptMeshWhoseProcsAnswer(t *testing.T) {
+func TestOrphanCheck_answeringProcsOfADeadHostStay_CTL16(t *testing.T) {
 	s, x := keeping(t)
 	b := s.hostOf("b")
 	require.Equal(t, []subjects.HostID{b}, x.orphanHosts)
@@ -45,7 +45,7 @@ func TestCTL16_aDeadHostEndsNoRankOfAKeptMeshWhoseProcsAnswer(t *testing.T) {
 	require.Contains(t, s.trace(effects{}), "2+1 failed: killed by signal 9\n\t3+1 running")
 }
 
-func TestCTL16_whenNoProcAnswersTheRanksAreThoseOfADeadHost(t *testing.T) {
+func TestOrphanCheck_silentProcsOfADeadHostFail_CTL16(t *testing.T) {
 	s, _ := keeping(t)
 	s.st.withoutOrphans[s.hostOf("b")] = true
 	x := s.hostIs(presence.Dead)
@@ -61,7 +61,7 @@ func TestCTL16_whenNoProcAnswersTheRanksAreThoseOfADeadHost(t *testing.T) {
 	require.Contains(t, s.hear("due", nil), "\tstarts: 2.1 on d\n\tstarts: 3.1 on d\n", "a spare host takes its place")
 }
 
-func TestCTL16_aHostThatComesBackToAMeshThatStopsIsToldSo(t *testing.T) {
+func TestOrphanCheck_returningHostLearnsOfTheStop_CTL16(t *testing.T) {
 	s, _ := keeping(t)
 	s.hear("stop", []string{"enough"})
 	require.Len(t, s.hostIs(presence.Alive).staleHosts, 1)
@@ -83,7 +83,7 @@ type fakeProc struct{ agent.Agent }
 
 func (*fakeProc) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
 
-func TestCTL16_procsOfADeadHostAreAskedUntilNoneAnswers(t *testing.T) {
+func TestOrphanCheck_repeatsUntilNoProcAnswers_CTL16(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.spec.Procs.Keep = true

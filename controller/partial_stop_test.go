@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestStop_aPartIsOneMessageForEachHostThatHasRanksOfItAndAnswersByItsOwnRanks(t *testing.T) {
+func TestStop_regionNeedsOneMessagePerHost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/agent/agenttest"
 )
 
-func TestController_keepsThePromisesOfAgents(t *testing.T) {
+func TestController_fulfilsTheAgentContract(t *testing.T) {
 	t.Parallel()
 	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
 		r := newRig(t)
@@ -22,7 +22,7 @@ func TestController_keepsThePromisesOfAgents(t *testing.T) {
 	})
 }
 
-func TestAGT4_aRestartThatNamesAnotherMeshRestartsNothing(t *testing.T) {
+func TestRestart_wrongMeshRestartsNothing_AGT4(t *testing.T) {
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)

@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestCTL11_ownersThatShareSpareHostsDoNotAllBeginWithTheSameOne(t *testing.T) {
+func TestSpares_ownersStartWithDifferentHosts_CTL11(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.spec.Policy = Policy{Recovery: Replace}

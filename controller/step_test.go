@@ -311,7 +311,7 @@ func (s *scenario) event(kind string, args []string) actor.Event {
 	return e
 }
 
-func TestSpec_refusesWhatCannotBeStarted(t *testing.T) {
+func TestSpec_refusesInvalidSpecs(t *testing.T) {
 	extent := shape.Of("host", 2).With("gpu", 2)
 	good := Spec{Procs: meshOf(t, extent, 2), Region: extent.Region()}
 	require.NoError(t, good.check())
@@ -331,7 +331,7 @@ func TestSpec_refusesWhatCannotBeStarted(t *testing.T) {
 	}
 }
 
-func TestKnown_onlySilenceIsNoAnswer(t *testing.T) {
+func TestIsDefinite_onlySilenceIsIndefinite(t *testing.T) {
 	require.True(t, isDefinite(errors.New("refused before it was sent")))
 	require.True(t, isDefinite(&actor.Error{Code: actor.CodeNoProc}))
 	for _, code := range []actor.Code{actor.CodeDeadline, actor.CodeCanceled, actor.CodeLinkBroken} {

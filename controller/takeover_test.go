@@ -41,7 +41,7 @@ func (r *rig) states(t *testing.T) (all []agent.State) {
 	return all
 }
 
-func TestCTL10_twoControllersOfAMeshNeverBothAct(t *testing.T) {
+func TestTakeOver_twoControllersNeverBothAct_CTL10(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = time.Second
@@ -86,7 +86,7 @@ func TestCTL10_twoControllersOfAMeshNeverBothAct(t *testing.T) {
 	require.Equal(t, one(4, agent.Stopped, "done"), o)
 }
 
-func TestCTL10_aStopThatIsRefusedIsAnsweredAtOnce(t *testing.T) {
+func TestTakeOver_refusedStopIsAnsweredAtOnce_CTL10(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	first := r.own(t, r.spec)
@@ -104,7 +104,7 @@ func TestCTL10_aStopThatIsRefusedIsAnsweredAtOnce(t *testing.T) {
 	require.NotNil(t, agent.AsFenced(err))
 }
 
-func TestTakeOver_followsTheNewestOwnerWithTheHostsThatHaveTheRanksNow(t *testing.T) {
+func TestTakeOver_usesTheNewestClaimAndCurrentHosts(t *testing.T) {
 	m := meshOf(t, shape.Of("host", 2).With("gpu", 2), 2)
 	spare, err := subjects.NewHostID("spare")
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestTakeOver_followsTheNewestOwnerWithTheHostsThatHaveTheRanksNow(t *testin
 	require.EqualError(t, err, "mesh "+id+" belongs to world foo: its owner is the system controller")
 }
 
-func TestAGT8_aControllerThatStopsEverythingCreatesNothing(t *testing.T) {
+func TestCreate_isRefusedAfterStopAll_AGT8(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c := r.own(t, r.spec)
@@ -146,7 +146,7 @@ func TestAGT8_aControllerThatStopsEverythingCreatesNothing(t *testing.T) {
 	require.Error(t, err, "it has not ended yet, or has")
 }
 
-func TestCTL10_theLeaseOfTheOwnerBeforeDoesNotEndAMeshThatIsToHaveNone(t *testing.T) {
+func TestTakeOver_formerLeaseDoesNotEndAMeshWithoutOne_CTL10(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = time.Minute

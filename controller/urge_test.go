@@ -57,7 +57,7 @@ func (r *rig) hold(t *testing.T, p *actor.Proc) (hear func()) {
 	return func() { close(gate) }
 }
 
-func TestCTL13_leasesOfProcsAreRenewedThoughNoDataReachTheirHosts(t *testing.T) {
+func TestLease_procLeasesAreRenewedWhileDataIsBlocked_CTL13(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = 3 * time.Second
@@ -70,7 +70,7 @@ func TestCTL13_leasesOfProcsAreRenewedThoughNoDataReachTheirHosts(t *testing.T) 
 	}
 }
 
-func TestCTL13_actorsAreStoppedThoughNoDataReachesTheirProc(t *testing.T) {
+func TestStop_actorsStopWhileDataIsBlocked_CTL13(t *testing.T) {
 	t.Parallel()
 	m := newMuted(t, 0)
 	defer m.mute()()
@@ -80,7 +80,7 @@ func TestCTL13_actorsAreStoppedThoughNoDataReachesTheirProc(t *testing.T) {
 	require.Equal(t, one(2, agent.Stopped, "done"), o)
 }
 
-func TestCTL13_leasesOfActorsAreRenewedThoughNoDataReachesTheirProc(t *testing.T) {
+func TestLease_actorLeasesAreRenewedWhileDataIsBlocked_CTL13(t *testing.T) {
 	t.Parallel()
 	const lease = 4 * time.Second
 	m := newMuted(t, lease)

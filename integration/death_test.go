@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-func TestKilledProc_isSeenByItsOwnerAndTheOthersAnswer(t *testing.T) {
+func TestKilledProc_isReportedToItsOwnerAndOthersAnswer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	net := c.connect(t)
@@ -45,7 +45,7 @@ func TestKilledProc_isSeenByItsOwnerAndTheOthersAnswer(t *testing.T) {
 	require.Len(t, testmesh.PIDs(t, net, procs.ID().String()), 7)
 }
 
-func TestKilledHost_takesItsProcsAlong(t *testing.T) {
+func TestKilledHost_endsItsProcs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	net := c.connect(t)
@@ -57,7 +57,7 @@ func TestKilledHost_takesItsProcsAlong(t *testing.T) {
 	c.gone(t, self)
 }
 
-func TestKilledOwner_itsProcsStopWhenTheirLeaseRunsOut(t *testing.T) {
+func TestKilledOwner_procsStopWhenTheirLeaseExpires(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	o := c.startOwner(t, "")
@@ -71,7 +71,7 @@ func TestKilledOwner_itsProcsStopWhenTheirLeaseRunsOut(t *testing.T) {
 	require.Contains(t, c.nodes[0].Said(), id)
 }
 
-func TestKilledOwner_itsOwnHostsEndAndThoseItHasTakenGoOn(t *testing.T) {
+func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	o := c.startOwner(t, "")

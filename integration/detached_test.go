@@ -64,7 +64,7 @@ func detached(t *testing.T, net *mesh.Net) (d worlds.DetachedState, ok bool) {
 }
 
 // The mesh of the demo outlives the command that made it, and the hostd that owned it.
-func TestDetached_theWordCountIsCastToByNATSAndAdoptedByAnotherClient(t *testing.T) {
+func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
 	unrecorded(t)
 	t.Parallel()
 	c := newClusterOn(t, embed.Options{Token: token, JetStream: true}, "a", "b")

@@ -39,7 +39,7 @@ func ask(t *testing.T, nc *nats.Conn, subject, body string, replies int) map[str
 	return by
 }
 
-func TestForeignCast_reachesEveryRankAndGetsJSON(t *testing.T) {
+func TestForeignCast_reachesEveryRankInJSON(t *testing.T) {
 	unrecorded(t)
 	t.Parallel()
 	c := newCluster(t, "a", "b")
@@ -74,7 +74,7 @@ func TestForeignCast_reachesEveryRankAndGetsJSON(t *testing.T) {
 	}
 }
 
-func TestForeignCast_isAnsweredWhenItIsBad(t *testing.T) {
+func TestForeignCast_badRequestGetsAnError(t *testing.T) {
 	unrecorded(t)
 	t.Parallel()
 	c := newCluster(t, "a")

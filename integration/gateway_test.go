@@ -141,7 +141,7 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	require.Equal(t, []int64{48, 48, 49, 49}, values)
 }
 
-func TestGateway_answersWhatIsWrongWithARequest(t *testing.T) {
+func TestGateway_answersBadRequests(t *testing.T) {
 	unrecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a")
@@ -171,7 +171,7 @@ func TestGateway_answersWhatIsWrongWithARequest(t *testing.T) {
 	}
 }
 
-func TestGateway_namesTheDeadAndTheSilent(t *testing.T) {
+func TestGateway_namesDeadAndSilentRanks(t *testing.T) {
 	unrecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a", "b")
@@ -234,7 +234,7 @@ func (g *gatewayed) hostOf(id string) string {
 	return said.Metadata["host"]
 }
 
-func TestGateway_anotherAnswersForOneThatDiesDuringACast(t *testing.T) {
+func TestGateway_anotherAnswersWhenOneDiesDuringACast(t *testing.T) {
 	unrecorded(t)
 	t.Parallel()
 	for _, collect := range []string{"stream", "gather", "reduce"} {
@@ -290,7 +290,7 @@ func diesDuringACast(t *testing.T, collect string) {
 	require.Equal(t, "2", string(m.Data), "the others go on: %v", m.Header)
 }
 
-func TestDiscovery_theNATSCommandListsHostsProcsAndGateways(t *testing.T) {
+func TestDiscovery_natsCommandListsHostsProcsAndGateways(t *testing.T) {
 	t.Parallel()
 	g := newGatewayed(t, "a", "b")
 	micro := func(args ...string) string {

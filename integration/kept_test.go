@@ -64,7 +64,7 @@ func (k *kept) dies(t *testing.T) {
 	}
 }
 
-func TestKeptMesh_itsRanksOutliveTheirHostAndAreTheSameBehindTheNext_CTL16(t *testing.T) {
+func TestKeptMesh_ranksSurviveTheirHostAndJoinTheNext_CTL16(t *testing.T) {
 	t.Parallel()
 	k := newKept(t)
 	k.dies(t)
@@ -90,7 +90,7 @@ func TestKeptMesh_itsRanksOutliveTheirHostAndAreTheSameBehindTheNext_CTL16(t *te
 	require.NoError(t, k.procs.Stop(t.Context()))
 }
 
-func TestKeptMesh_itsRanksHaveFailedWhenTheirProcsDieWithTheHost_CTL16(t *testing.T) {
+func TestKeptMesh_ranksFailWhenProcsDieWithTheHost_CTL16(t *testing.T) {
 	t.Parallel()
 	k := newKept(t)
 	k.dies(t)

@@ -88,7 +88,7 @@ func unheard(t *testing.T, why string) {
 
 // A wildcard subscriber keeps the server from reporting "no responders", and a stream acknowledges requests. Every
 // verb gives the same result as without them.
-func TestListener_everyVerbWorksWhereSomebodyHearsEverything(t *testing.T) {
+func TestWildcardListener_breaksNoCommand(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{wildcard, stream, mirror} {
 		t.Run(by, func(t *testing.T) {

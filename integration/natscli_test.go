@@ -128,7 +128,7 @@ func answers(out string) (all []answer) {
 	return all
 }
 
-func TestNATSCommand_castsToEachRankAndToASlice(t *testing.T) {
+func TestNATSCommand_castsToAllRanksAndToASlice(t *testing.T) {
 	unrecorded(t)
 	t.Parallel()
 	c := newCaster(t)
@@ -160,7 +160,7 @@ func TestNATSCommand_castsToEachRankAndToASlice(t *testing.T) {
 	}
 }
 
-func TestNATSCommand_isToldInKindWhatIsWrong(t *testing.T) {
+func TestNATSCommand_errorsUseTheRequestsFormat(t *testing.T) {
 	unrecorded(t)
 	t.Parallel()
 	c := newCaster(t)

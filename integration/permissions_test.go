@@ -38,7 +38,7 @@ func documented(t *testing.T) string {
 	return path
 }
 
-func TestPermissions_thoseOfTheDocumentationAreEnough(t *testing.T) {
+func TestPermissions_documentedOnesSuffice(t *testing.T) {
 	unheard(t, "no user of that server may hear everything")
 	t.Parallel()
 	c := onServer(t, embed.Options{ConfigFile: documented(t)})

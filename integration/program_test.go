@@ -47,7 +47,7 @@ func requireReport(t *testing.T, out, folder string) {
 	require.Contains(t, out, "\ncleaned up in ")
 }
 
-func TestDemo_withAServerAndHostsOfItsOwn(t *testing.T) {
+func TestDemo_runsWithItsOwnServerAndHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	folder := corpus(t)
@@ -57,7 +57,7 @@ func TestDemo_withAServerAndHostsOfItsOwn(t *testing.T) {
 	require.Empty(t, c.running(t, os.Getenv(binVariable)), "nothing is left when it returns")
 }
 
-func TestDemo_onHostsThatAreThere(t *testing.T) {
+func TestDemo_runsOnExistingHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	folder := corpus(t)
@@ -99,7 +99,7 @@ func TestDemo_refusesBadInputBeforeAnythingStarts(t *testing.T) {
 	}
 }
 
-func TestDemo_cleansUpWhenInterrupted(t *testing.T) {
+func TestDemo_interruptCleansUp(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	p := c.start(t, "wordcount", "--hostd", program("hostd"))
@@ -110,7 +110,7 @@ func TestDemo_cleansUpWhenInterrupted(t *testing.T) {
 	require.Empty(t, c.running(t, os.Getenv(binVariable)), "nothing is left when it returns")
 }
 
-func TestDemo_takesItsHostsAlongWhenItIsKilled(t *testing.T) {
+func TestDemo_killEndsItsHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	p := c.start(t, "wordcount", "--hostd", program("hostd"))
@@ -129,7 +129,7 @@ func TestHello_countsOnEveryProc(t *testing.T) {
 	require.Equal(t, "host=2,gpu=8: gpu 3 counts 5; all 16 count 21\n", out)
 }
 
-func TestHello_saysThatThereIsNoHost(t *testing.T) {
+func TestHello_reportsThatThereIsNoHost(t *testing.T) {
 	t.Parallel()
 	out, code := newCluster(t).run(t, "hello")
 	require.Equal(t, 1, code)

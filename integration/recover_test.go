@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestKilledHost_itsRanksHaveFailedAndTheOwnerIsTold(t *testing.T) {
+func TestKilledHost_ranksFailAndTheOwnerIsNotified(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	net := c.connect(t)
@@ -39,7 +39,7 @@ func TestKilledHost_itsRanksHaveFailedAndTheOwnerIsTold(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrProcDead)
 }
 
-func TestKilledHost_aSpareOneTakesItsPlaceAndActorsFollow(t *testing.T) {
+func TestKilledHost_spareTakesItsPlaceAndActorsFollow(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	net := c.connect(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestBadProgram_isAnErrorThatNamesHostAndPath(t *testing.T) {
+func TestBadProgram_errorNamesHostAndPath(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	net := c.connect(t)
@@ -35,7 +35,7 @@ func TestBadProgram_isAnErrorThatNamesHostAndPath(t *testing.T) {
 	require.Empty(t, c.procs(t), "nothing is half started")
 }
 
-func TestForbiddenProgram_isRefusedWithTheFlagThatAllowsIt(t *testing.T) {
+func TestForbiddenProgram_refusalNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts, err := c.connect(t).Hosts(t.Context())
@@ -46,7 +46,7 @@ func TestForbiddenProgram_isRefusedWithTheFlagThatAllowsIt(t *testing.T) {
 	require.ErrorContains(t, err, "--allow "+path)
 }
 
-func TestOtherBuild_isRefusedWithBothBuildIDs(t *testing.T) {
+func TestOtherBuild_refusalNamesBothBuildIDs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	self, err := os.Executable()

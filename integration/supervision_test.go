@@ -43,7 +43,7 @@ func (k *keeper) Cleanup(ctx *actor.Context, _ error) error { return k.net.Close
 
 // Meaning of test_orphaned_actors_cleaned_up_on_controller_crash: the process of a controller ends without touching
 // what it owns on other hosts.
-func TestOrphanedActors_endWhenTheProcessOfTheirControllerIsGone(t *testing.T) {
+func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	net := c.connect(t)
@@ -92,7 +92,7 @@ func phases(t *testing.T, procs mesh.ProcMesh, name string) map[agent.Phase]int 
 }
 
 // C15: a caller waits as long as its deadline for one who is dead.
-func TestFaultC15_everyCallThatWaitsForAProcFailsWhenItDies(t *testing.T) {
+func TestFaultC15_everyPendingCallFailsWhenItsProcDies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	net := c.connect(t)
@@ -124,7 +124,7 @@ func TestFaultC15_everyCallThatWaitsForAProcFailsWhenItDies(t *testing.T) {
 }
 
 // The table of what the end of a process means for the actors in it (test_proc_status_to_actor_status_…), with real ones.
-func TestProcEnds_areWhatBecomesOfTheActorsInThem(t *testing.T) {
+func TestProcEnds_determineTheActorStatus(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	net := c.connect(t)

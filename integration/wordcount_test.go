@@ -67,7 +67,7 @@ func counters(t *testing.T, procs mesh.ProcMesh) mesh.ActorMesh[*counting.Counte
 	return m
 }
 
-func TestWordCount_isThatOfOneProcess(t *testing.T) {
+func TestWordCount_matchesASingleProcess(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	m := counters(t, spawn(t, c.connect(t), 4))
@@ -97,7 +97,7 @@ func TestWordCount_isThatOfOneProcess(t *testing.T) {
 	}
 }
 
-func TestWordCount_cutsFinerWhenAShardIsTooLarge(t *testing.T) {
+func TestWordCount_splitsOversizedShards(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	m := counters(t, spawn(t, c.connect(t), 2))
@@ -111,7 +111,7 @@ func TestWordCount_cutsFinerWhenAShardIsTooLarge(t *testing.T) {
 	require.Greater(t, total.Shards, 1)
 }
 
-func TestWordCount_saysWhatIsWrongWithAFolder(t *testing.T) {
+func TestWordCount_reportsABadFolder(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	m := counters(t, spawn(t, c.connect(t), 2))

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestGrants_areTheTableOfTheDocumentation(t *testing.T) {
+func TestGrants_matchTheDocumentedTable(t *testing.T) {
 	page, err := os.ReadFile("../docs/external-nats.md")
 	require.NoError(t, err)
 	space := subjects.Space{}
@@ -31,7 +31,7 @@ func TestGrants_areTheTableOfTheDocumentation(t *testing.T) {
 	}
 }
 
-func TestGrants_areThoseOfTheDocumentedConfiguration(t *testing.T) {
+func TestGrants_matchTheDocumentedConfiguration(t *testing.T) {
 	page, err := os.ReadFile("../docs/external-nats.md")
 	require.NoError(t, err)
 	for _, role := range []subjects.Role{subjects.RoleProgram, subjects.RoleCaller} {
@@ -47,7 +47,7 @@ func TestGrants_areThoseOfTheDocumentedConfiguration(t *testing.T) {
 	}
 }
 
-func TestGrants_areUnderTheirSpaceAndInbox(t *testing.T) {
+func TestGrants_stayInTheirSpaceAndInbox(t *testing.T) {
 	space, err := subjects.NewSpace("a.b", "lab")
 	require.NoError(t, err)
 	require.Equal(t, subjects.Grants{Publish: []string{"a.b.v1.lab.cast.>"}, Subscribe: []string{"_MINE.>"}},

@@ -88,7 +88,7 @@ func TestID_textRoundTrips(t *testing.T) {
 	}
 }
 
-func TestID_everyOtherSpellingIsRefused(t *testing.T) {
+func TestID_otherSpellingsAreRefused(t *testing.T) {
 	for _, text := range []string{
 		"", "-", "/", ":", "_", "trainers", "-7kd93x0b5m2qa", "trainers-7kd93x0b5m2q", "trainers-7KD93x0b5m2qa",
 		"tr.ainers-7kd93x0b5m2qa", "_trainers-7kd93x0b5m2qa", "träiners-7kd93x0b5m2qa", strings.Repeat("a", 33) + "-7kd93x0b5m2qa",
@@ -128,7 +128,7 @@ func TestID_compareAgreesWithEquality(t *testing.T) {
 	})
 }
 
-func TestActorID_withinItsProcessRoundTrips(t *testing.T) {
+func TestActorID_roundTripsWithinItsProcess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := genPortID.Draw(t, "port").Actor
 		require.Equal(t, id, id.Proc.Process().ActorByLocalName(id.LocalName()))
@@ -165,7 +165,7 @@ func TestID_invalidValuesHaveNoText(t *testing.T) { // SUB-2
 	require.Empty(t, subjects.MeshID{}.Label()+subjects.MeshID{}.UID()+subjects.HostID{}.Label()+subjects.HostID{}.UID())
 }
 
-func TestHostID_procIsRankZeroOfItsUnitMesh(t *testing.T) {
+func TestHostID_isRankZeroOfItsUnitMesh(t *testing.T) {
 	host := must(subjects.ParseHostID(host1))
 	require.Equal(t, host1+"/0.0", host.Proc().String())
 	require.Equal(t, host1+"_0-0", host.Proc().Process().String())
@@ -198,13 +198,13 @@ func TestNew_badLabelNamesInputAndRule(t *testing.T) {
 	require.ErrorContains(t, err, `actor label "_x": want 1 to 32`)
 }
 
-func TestError_showsOnlyTheStartOfALongInput(t *testing.T) {
+func TestError_truncatesALongInput(t *testing.T) {
 	err := subjects.CheckLabel("verb", strings.Repeat("x", 1<<20))
 	require.Less(t, len(err.Error()), 400)
 	require.ErrorContains(t, err, "(1048576 bytes)")
 }
 
-func TestCheck_tokensAgreeWithTheirRegexps(t *testing.T) {
+func TestCheck_tokensMatchTheirRegexps(t *testing.T) {
 	const label = `[A-Za-z0-9][A-Za-z0-9_-]{0,31}`
 	// Every number below 2^32.
 	const number = `(0|[1-9][0-9]{0,8}|[1-3][0-9]{9}|4[01][0-9]{8}|42[0-8][0-9]{7}|429[0-3][0-9]{6}|4294[0-8][0-9]{5}|` +

@@ -81,7 +81,7 @@ var genSubject = rapid.Custom(func(t *rapid.T) subjects.Subject {
 })
 
 // Every literal of the table stands here, once.
-func TestSpace_subjectsReadAsTheTableSays(t *testing.T) {
+func TestSpace_subjectsMatchTheDocumentedTable(t *testing.T) {
 	var s subjects.Space
 	mesh := must(subjects.ParseMeshID(mesh1))
 	proc := subjects.ProcID{Mesh: mesh, Rank: 12}
@@ -147,7 +147,7 @@ func TestSpace_buildAndParseAreInverse(t *testing.T) { // SUB-1, SUB-4, SUB-6
 	})
 }
 
-func TestSpace_everySubjectHasTheShapeItsKindShows(t *testing.T) {
+func TestSpace_subjectsMatchThePatternOfTheirKind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := genSubject.Draw(t, "subject")
 		text := strings.TrimPrefix(build(subjects.Space{}, v), "castnet.v1.default.")
@@ -159,7 +159,7 @@ func TestSpace_everySubjectHasTheShapeItsKindShows(t *testing.T) {
 	})
 }
 
-func TestSpace_badPartsYieldNoSubject(t *testing.T) { // SUB-3
+func TestSpace_invalidPartsYieldNoSubject(t *testing.T) { // SUB-3
 	var s subjects.Space
 	mesh := must(subjects.ParseMeshID(mesh1))
 	proc := subjects.ProcID{Mesh: mesh}
@@ -193,7 +193,7 @@ func TestSpace_badPartsYieldNoSubject(t *testing.T) { // SUB-3
 	}
 }
 
-func TestSpace_parseNamesWhatIsWrong(t *testing.T) { // SUB-4
+func TestSpace_parseErrorsNameTheDefect(t *testing.T) { // SUB-4
 	var s subjects.Space
 	for subject, want := range map[string]string{
 		"":                                                  `want one that starts with castnet.v1.default.`,
@@ -307,7 +307,7 @@ func BenchmarkSpace_buildPort(b *testing.B) {
 	}
 }
 
-func TestSpace_knowsItsPartsAndWhatItOwns(t *testing.T) {
+func TestSpace_ownsItsSubjectsOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := genSpace.Draw(t, "space")
 		require.Equal(t, s, must(subjects.NewSpace(s.Root(), s.Namespace())))

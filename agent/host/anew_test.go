@@ -86,7 +86,7 @@ func recordsIn(t *testing.T, dir string) map[string][]byte {
 }
 
 // The client's configuration of its procs also applies on the next host.
-func TestHOST11_anAdoptedProcThatDoesNotAnswerInItsClientsTimeIsEnded(t *testing.T) {
+func TestAdopt_procThatDoesNotAnswerInTimeIsKilled_HOST11(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	k := newKeeper(t, r, config.Snapshot{Values: map[string]string{config.ProcReadyTimeout.String(): "29m"}})
@@ -115,7 +115,7 @@ func TestHOST11_anAdoptedProcThatDoesNotAnswerInItsClientsTimeIsEnded(t *testing
 // A host that dies before it has written down a proc leaves one that the next host does not know, and starts anew, with
 // the same address. The old one has ended before the new host can be heard of, and what the new one says is not taken
 // for what the old one has said already.
-func TestHOST10_aProcThatIsStartedAnewAfterItsHostsDeathIsHeardAtOnce(t *testing.T) {
+func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	k := newKeeper(t, r, config.Snapshot{})

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestHOST15_theOrdersOfAnEarlierOwnerAreRefusedAndNameBoth(t *testing.T) {
+func TestClaim_formerOwnersOrdersAreRefusedNamingBoth_HOST15(t *testing.T) {
 	t.Parallel()
 	for name, mode := range modes(t) {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestHOST15_theOrdersOfAnEarlierOwnerAreRefusedAndNameBoth(t *testing.T) {
 }
 
 // A spare took another host's place meanwhile, and another owner follows: it is the same mesh here.
-func TestAGT1_aRankIsStartedAgainWhateverBecameOfTheOtherHostsAndTheOwner(t *testing.T) {
+func TestRestart_rankRestartsWithoutTheOwnerOrOtherHosts_AGT1(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m := r.shell(t, "exit 3")

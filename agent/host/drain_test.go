@@ -52,7 +52,7 @@ func (i *idler) def() actor.Def {
 
 func (i *idler) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
 
-func TestHOST16_anOwnerThatHangsHoldsUpADrainOnceHoweverManyRanksItHas(t *testing.T) {
+func TestDrain_hungOwnerDelaysItOnce_HOST16(t *testing.T) {
 	t.Parallel()
 	const ranks, grace, patience = 8, 5 * time.Second, 65 * time.Second
 	for name, moves := range map[string]int{"from the beginning": 0, "later": 3} {

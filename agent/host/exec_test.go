@@ -44,7 +44,7 @@ func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
 	require.ErrorContains(t, err, "not allowed", "what a client pushes is no permission")
 }
 
-func TestExec_answersHowACommandEndedAndWhatItSaid_HOST14(t *testing.T) {
+func TestExec_returnsExitStatusAndOutput_HOST14(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := newRig(t, allowExec, func(o *host.Options) { o.RunDir = dir })
@@ -73,7 +73,7 @@ func TestExec_answersHowACommandEndedAndWhatItSaid_HOST14(t *testing.T) {
 	require.Empty(t, left, "no file stays")
 }
 
-func TestExec_killsAllThatIsLeftAtTheDeadline_HOST14(t *testing.T) {
+func TestExec_killsTheProcessTreeAtTheDeadline_HOST14(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, allowExec)
 	pids := filepath.Join(t.TempDir(), "pids")
@@ -99,7 +99,7 @@ func lives(pid string) bool {
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
-func TestExec_tellsACommandWhichRankItIsFor_HOST14(t *testing.T) {
+func TestExec_passesTheRankToTheCommand_HOST14(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, allowExec)
 	m := r.mesh(t, 2)
@@ -145,7 +145,7 @@ func TestExec_endsWithTheHost_HOST14(t *testing.T) {
 	}
 }
 
-func TestExec_endsWhenWhoAskedWaitsNoLonger_HOST14(t *testing.T) {
+func TestExec_endsWhenTheCallerCancels_HOST14(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, allowExec)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -157,7 +157,7 @@ func TestExec_endsWhenWhoAskedWaitsNoLonger_HOST14(t *testing.T) {
 	}
 }
 
-func TestExec_aHostThatRunsProcsItselfStartsNoCommands(t *testing.T) {
+func TestExec_localProcHostRefusesCommands(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, allowExec, local(t))
 	_, err := r.exec(t, time.Minute, nil, "true")

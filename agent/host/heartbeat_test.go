@@ -67,7 +67,7 @@ func often(t *testing.T) func(*host.Options) {
 }
 
 // HOST-12
-func TestHost_beatsWithItsConnectionsUntilAGoodbyeAfterTheEndOfEveryProc(t *testing.T) {
+func TestHost_sendsHeartbeatsUntilItsLastProcEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, local(t), often(t))
 	beats := r.beats(t)
@@ -86,7 +86,7 @@ func TestHost_beatsWithItsConnectionsUntilAGoodbyeAfterTheEndOfEveryProc(t *test
 	require.Empty(t, beats)
 }
 
-func TestHost_saysWhyItLeaves(t *testing.T) {
+func TestHost_announcesWhyItLeaves(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, local(t), often(t))
 	beats := r.beats(t)
@@ -101,7 +101,7 @@ func TestHost_saysWhyItLeaves(t *testing.T) {
 	require.Equal(t, why[:agent.MaxReason], b.Reason, "the first word stands")
 }
 
-func TestHost_saysWithItsHeartbeatWhetherItTakesProcs(t *testing.T) {
+func TestHost_heartbeatShowsWhetherItIsSchedulable(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, local(t), often(t))
 	beats := r.beats(t)

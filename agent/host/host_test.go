@@ -24,7 +24,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestAGT1_aHostCreatesAMeshOnce(t *testing.T) {
+func TestCreate_isIdempotent_AGT1(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 2)
@@ -44,7 +44,7 @@ func TestAGT1_aHostCreatesAMeshOnce(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestCreate_refusesWhatDoesNotFitBeforeAnythingStarts(t *testing.T) {
+func TestCreate_refusesInvalidSpecsAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	elsewhere, err := subjects.NewHostID("b")
@@ -81,7 +81,7 @@ func TestCreate_refusesWhatDoesNotFitBeforeAnythingStarts(t *testing.T) {
 	require.ErrorContains(t, err, "want the field procs")
 }
 
-func TestHOST1_aLabelThatIsTakenIsRefused(t *testing.T) {
+func TestHost_refusesATakenLabel_HOST1(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	_, err := host.Start(t.Context(), r.options(t, "a"))
@@ -101,7 +101,7 @@ func TestHOST1_aLabelThatIsTakenIsRefused(t *testing.T) {
 	require.NoError(t, third.Close(t.Context()))
 }
 
-func TestHOST3_aKilledProcIsToldAtOnceWithItsSignal(t *testing.T) {
+func TestProc_killIsReportedAtOnceWithItsSignal_HOST3(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	port := actor.OpenPort[actor.Event](r.client)
@@ -131,7 +131,7 @@ func TestHOST3_aKilledProcIsToldAtOnceWithItsSignal(t *testing.T) {
 	require.Empty(t, r.events, "one event for each end")
 }
 
-func TestHOST3_aProcThatEndsEarlySaysHowAndItsLastWords(t *testing.T) {
+func TestProc_earlyExitReportsStatusAndLastOutput_HOST3(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.Allow = []string{"/bin/sh"} })
 	m := r.shell(t, "for i in 1 2 3 4 5 6; do echo line $i >&2; done; exit 3")
@@ -146,7 +146,7 @@ func TestHOST3_aProcThatEndsEarlySaysHowAndItsLastWords(t *testing.T) {
 	require.Equal(t, agent.Status{Phase: agent.Failed, Reason: "exited with code 0 before it was ready: does its main call proc.Main first?"}, o[0].Status)
 }
 
-func TestHOST4_anotherBuildIsKilledAndBothAreNamed(t *testing.T) {
+func TestReady_anotherBuildIsKilledNamingBoth_HOST4(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1)
@@ -158,7 +158,7 @@ func TestHOST4_anotherBuildIsKilledAndBothAreNamed(t *testing.T) {
 	requireGone(t, r.states(t, m))
 }
 
-func TestHOST4_whoWasNotLaunchedIsNotReady(t *testing.T) {
+func TestReady_unlaunchedProcIsRefused_HOST4(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1, roleVar+"=hangs")
@@ -171,7 +171,7 @@ func TestHOST4_whoWasNotLaunchedIsNotReady(t *testing.T) {
 	requireGone(t, r.states(t, m))
 }
 
-func TestHOST4_whoIsNotReadyInTimeIsKilled(t *testing.T) {
+func TestReady_procThatIsNotReadyInTimeIsKilled_HOST4(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.ReadyTimeout = 300 * time.Millisecond })
 	m := r.mesh(t, 1, roleVar+"=hangs")
@@ -179,7 +179,7 @@ func TestHOST4_whoIsNotReadyInTimeIsKilled(t *testing.T) {
 	requireGone(t, r.states(t, m))
 }
 
-func TestHOST5_whoIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
+func TestStop_procThatIgnoresTermIsKilledAfterTheGrace_HOST5(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1, roleVar+"=stubborn")
@@ -199,7 +199,7 @@ func TestHOST5_whoIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
 	require.Empty(t, r.events)
 }
 
-func TestKeys_theGraceOfOneProcIsNotThatOfSeveral(t *testing.T) {
+func TestKeys_procAndHostGracePeriodsDiffer(t *testing.T) {
 	t.Parallel()
 	for procs, short := range map[int]keys.Key[time.Duration]{1: keys.TerminateGraceSingle, 2: keys.TerminateGrace} {
 		c := &keys.Config{}
@@ -217,7 +217,7 @@ func TestKeys_theGraceOfOneProcIsNotThatOfSeveral(t *testing.T) {
 	}
 }
 
-func TestKey_logsTailLinesIsHowManyAnEndIsReportedWith(t *testing.T) {
+func TestKey_logsTailLinesSetsTheReportedOutput(t *testing.T) {
 	t.Parallel()
 	for lines, want := range map[int]int{100: 100, 30: 30, 0: 0} {
 		c := &keys.Config{}
@@ -234,7 +234,7 @@ func TestKey_logsTailLinesIsHowManyAnEndIsReportedWith(t *testing.T) {
 	}
 }
 
-func TestHOST3_theEndsOfAMeshAreToldBeforeItsStopIsAnsweredWhateverElseStops(t *testing.T) {
+func TestStop_repliesAfterAllEndsOfTheMeshAreReported_HOST3(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	busy, quick := r.mesh(t, 1, roleVar+"=stubborn"), r.mesh(t, 2)
@@ -275,7 +275,7 @@ func (r *rig) ignoreTerm(t *testing.T, m agent.Mesh) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-func TestHOST5_closeLeavesNoProcessAndTellsEachEnd(t *testing.T) {
+func TestClose_leavesNoProcessAndReportsEachEnd_HOST5(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 2)
@@ -298,7 +298,7 @@ func TestHOST5_closeLeavesNoProcessAndTellsEachEnd(t *testing.T) {
 	require.Empty(t, hosts)
 }
 
-func TestHOST7_aLeaseThatRunsOutStopsTheProcs(t *testing.T) {
+func TestLease_expiryStopsTheProcs_HOST7(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1)
@@ -323,7 +323,7 @@ func TestHOST7_aLeaseThatRunsOutStopsTheProcs(t *testing.T) {
 	require.Equal(t, all(1, agent.Status{Phase: agent.Running}), o)
 }
 
-func TestLogs_goToTheirSubjectsAndTheLastLinesAreKept(t *testing.T) {
+func TestLogs_arePublishedAndTheLastLinesKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1)
@@ -360,7 +360,7 @@ func TestLogs_goToTheirSubjectsAndTheLastLinesAreKept(t *testing.T) {
 	require.Equal(t, []agent.LogTail{{Stream: "stdout", Lines: []string{"two", "three"}}, {Stream: "stderr"}}, tails)
 }
 
-func TestForeign_anyClientMayAskAHost(t *testing.T) {
+func TestForeign_anyClientCanQueryAHost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, who := range []string{"any", r.host.ID().String()} {
@@ -381,7 +381,7 @@ func TestForeign_anyClientMayAskAHost(t *testing.T) {
 	}
 }
 
-func TestHost_keepsThePromisesOfAgents(t *testing.T) {
+func TestHost_fulfilsTheAgentContract(t *testing.T) {
 	t.Parallel()
 	for mode, fresh := range map[string]func(t *testing.T) *rig{
 		"processes":      func(t *testing.T) *rig { return newRig(t) },

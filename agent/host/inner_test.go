@@ -23,7 +23,7 @@ func file(t *testing.T, dir, name string, mode os.FileMode) string {
 	return path
 }
 
-func TestHOST2_onlyWhatThePolicyAllowsIsRun(t *testing.T) {
+func TestPolicy_runsOnlyAllowedPrograms_HOST2(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	self := file(t, dir, "hostd", 0o755)
@@ -72,7 +72,7 @@ func TestHOST2_onlyWhatThePolicyAllowsIsRun(t *testing.T) {
 	require.Equal(t, []string{"proc", "-v"}, args)
 }
 
-func TestHOST2_theEnvironmentHasNoSecretsAndNothingThatChangesLoading(t *testing.T) {
+func TestEnvironment_hasNoSecretsOrLoaderVariables_HOST2(t *testing.T) {
 	all := map[string]string{"PATH": "/bin", "HOME": "/home/n", "NATS_TOKEN": "secret", "LD_PRELOAD": "x", "LANG": ""}
 	require.Equal(t, []string{"PATH=/bin", "HOME=/home/n"}, baseEnv(func(k string) string { return all[k] }))
 	require.NoError(t, checkEnv([]string{"A=", "B=c=d"}))
@@ -83,7 +83,7 @@ func TestHOST2_theEnvironmentHasNoSecretsAndNothingThatChangesLoading(t *testing
 	}
 }
 
-func TestHOST3_whatAnExitMeansDependsOnWhoWantedIt(t *testing.T) {
+func TestProc_meaningOfAnExitDependsOnTheRequest_HOST3(t *testing.T) {
 	clean, code, term, kill := launch.Exit{}, launch.Exit{Code: 2}, launch.Exit{Code: -1, Signal: 15}, launch.Exit{Code: -1, Signal: 9}
 	asked, late := child{stopRequested: true, stopReason: "done"}, child{stopRequested: true, stopReason: "done", graceExpired: true}
 	for name, c := range map[string]struct {
@@ -107,7 +107,7 @@ func TestHOST3_whatAnExitMeansDependsOnWhoWantedIt(t *testing.T) {
 	}
 }
 
-func TestHost_forgetsTheOldestOfManyMeshesThatHaveEnded(t *testing.T) {
+func TestHost_evictsTheOldestEndedMeshes(t *testing.T) {
 	a := &hostAgent{table: agent.NewTable(), procs: procIndex{}}
 	var meshes []subjects.MeshID
 	for range maxEnded + 2 {
@@ -135,7 +135,7 @@ func TestHost_forgetsTheOldestOfManyMeshesThatHaveEnded(t *testing.T) {
 	require.Len(t, a.endedMeshes, maxEnded)
 }
 
-func TestLogs_theNewestLinesThatFitAreKept(t *testing.T) {
+func TestLogs_keepTheNewestLinesThatFit(t *testing.T) {
 	lines := []string{"aaaaa", "bbbbb", "ccccc"}
 	require.Equal(t, lines, lastLines(lines, 30))
 	require.Equal(t, lines[1:], lastLines(lines, 29))
@@ -143,7 +143,7 @@ func TestLogs_theNewestLinesThatFitAreKept(t *testing.T) {
 	require.Empty(t, lastLines(nil, 0))
 }
 
-func TestGroup_whatIsNotClosedWholeIsClosedAgain(t *testing.T) {
+func TestAllocation_failedCloseCanBeRetried(t *testing.T) {
 	calls := 0
 	g := newAllocation(nil, func(context.Context) error {
 		if calls++; calls == 1 {

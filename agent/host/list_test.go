@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 )
 
-func TestGet_aListOfAllIsBriefSoThatItFitsIntoAMessage(t *testing.T) {
+func TestGet_listOfAllMeshesFitsAMessage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.Allow = []string{"/bin/sh"} })
 	m := r.shell(t, "echo last words >&2; exit 3")

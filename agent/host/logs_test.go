@@ -57,7 +57,7 @@ func (h *heard) soFar(t *testing.T, r *rig) map[string][]string {
 
 func withShell(o *host.Options) { o.Allow = []string{"/bin/sh"} }
 
-func TestHOST8_whatAProcPrintedIsPublishedBeforeItsEndIsTold(t *testing.T) {
+func TestLogs_ofAProcPrecedeItsEnd_HOST8(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withShell)
 	for range 5 {
@@ -84,7 +84,7 @@ func TestHOST8_whatAProcPrintedIsPublishedBeforeItsEndIsTold(t *testing.T) {
 	}
 }
 
-func TestHOST8_alsoWhenTheHostCloses(t *testing.T) {
+func TestLogs_precedeTheEndWhenTheHostCloses_HOST8(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withShell)
 	m := r.shell(t, "trap 'echo good-bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
@@ -97,7 +97,7 @@ func TestHOST8_alsoWhenTheHostCloses(t *testing.T) {
 	require.Equal(t, []string{"ready", "good-bye"}, h.soFar(t, r)["stdout"])
 }
 
-func TestLogs_aFloodIsBoundedOnTheBusAndOnTheDisk(t *testing.T) {
+func TestLogs_floodIsBoundedOnBusAndDisk(t *testing.T) {
 	t.Parallel()
 	var dir string
 	r := newRig(t, withShell, func(o *host.Options) { o.LogCap, dir = 1<<20, o.RunDir })
@@ -136,7 +136,7 @@ func TestLogs_aFloodIsBoundedOnTheBusAndOnTheDisk(t *testing.T) {
 	t.Logf("published %d lines, %d KiB of 195312 KiB; %d KiB on disk", len(lines), published>>10, taken>>10)
 }
 
-func TestF23_aHostWhoseDiskIsReadOnlyRunsItsProcsAndSaysThatNothingIsKept(t *testing.T) {
+func TestF23_readOnlyDiskRunsProcsAndReportsLostLogs(t *testing.T) {
 	t.Parallel()
 	var dir string
 	r := newRig(t, withShell, func(o *host.Options) { dir = o.RunDir })

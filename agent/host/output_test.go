@@ -51,7 +51,7 @@ func newOutput() (*outputPublisher, *fakeConn) {
 	return o, w
 }
 
-func TestOutput_linesThatComeTogetherAreOneMessage(t *testing.T) {
+func TestOutput_adjacentLinesShareAMessage(t *testing.T) {
 	o, w := newOutput()
 	now := time.Now()
 	for _, line := range []string{"a", "", "b"} {
@@ -75,7 +75,7 @@ func TestOutput_linesThatComeTogetherAreOneMessage(t *testing.T) {
 	}
 }
 
-func TestOutput_aFloodIsLimitedAndSaysHowMuchIsLeftOut(t *testing.T) {
+func TestOutput_floodIsLimitedAndCountsDroppedLines(t *testing.T) {
 	o, w := newOutput()
 	const n = 100_000
 	now := time.Now()
@@ -106,7 +106,7 @@ func TestOutput_aFloodIsLimitedAndSaysHowMuchIsLeftOut(t *testing.T) {
 	require.Equal(t, "and on", w.lines("out")[len(got)])
 }
 
-func TestOutput_allProcsOfAHostTogetherAreLimited(t *testing.T) {
+func TestOutput_totalOfAllProcsIsLimited(t *testing.T) {
 	shared := &quota{rate: 1000}
 	a, wa := newOutput()
 	b, wb := newOutput()
@@ -122,7 +122,7 @@ func TestOutput_allProcsOfAHostTogetherAreLimited(t *testing.T) {
 	require.Len(t, wb.sent, 1)
 }
 
-func TestOutput_whatIsLostWithTheBusIsCountedOnce(t *testing.T) {
+func TestOutput_linesLostWithTheBusAreCountedOnce(t *testing.T) {
 	o, w := newOutput()
 	now := time.Now()
 	w.broken = errors.New("no server")
@@ -138,7 +138,7 @@ func TestOutput_whatIsLostWithTheBusIsCountedOnce(t *testing.T) {
 	require.Equal(t, []string{"[castnet] 3 lines left out", "again"}, w.lines("out"))
 }
 
-func TestOutput_whatWasNeverReadIsSaid(t *testing.T) {
+func TestOutput_unreadLinesAreReported(t *testing.T) {
 	o, w := newOutput()
 	now := time.Now()
 	o.streams[launch.Stdout].omitted.skipped = 5
@@ -148,7 +148,7 @@ func TestOutput_whatWasNeverReadIsSaid(t *testing.T) {
 	require.Equal(t, "1 line left out, and 7 bytes that came faster than they could be read", (&omittedOutput{lines: 1, skipped: 7}).String())
 }
 
-func TestOutput_theEndOfAProcWaitsForItsLinesButNotForLong(t *testing.T) {
+func TestOutput_procEndBrieflyAwaitsItsLines(t *testing.T) {
 	o, _ := newOutput()
 	o.drain(launch.Exit{At: time.Now().Add(-outputDrainTimeout)}, outputDrainTimeout) // nothing is told: the bus is stuck
 	close(o.done)
@@ -157,7 +157,7 @@ func TestOutput_theEndOfAProcWaitsForItsLinesButNotForLong(t *testing.T) {
 	o.drain(launch.Exit{At: time.Now().Add(time.Hour)}, outputDrainTimeout)
 }
 
-func TestOutput_aProcThatIsForgottenLeavesNoFiles(t *testing.T) {
+func TestOutput_forgottenProcLeavesNoFiles(t *testing.T) {
 	l := launch.New(launch.Options{})
 	defer l.Close()
 	dir := t.TempDir()

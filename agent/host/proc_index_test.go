@@ -11,7 +11,7 @@ import (
 )
 
 // Whatever becomes of procs, the counts of a share are what a look at each of them says.
-func TestShares_countWhatALookAtEachSays(t *testing.T) {
+func TestProcIndex_countsMatchANaiveCount(t *testing.T) {
 	id, err := subjects.NewMeshID("mesh")
 	require.NoError(t, err)
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,7 +20,7 @@ func someClaim(t *testing.T, epoch uint64) agent.Claim {
 	return agent.Claim{Epoch: epoch, Owner: owner}
 }
 
-func TestHOST11_aLeaseGoesOnWhereItWasWithHalfItsTermAtLeast(t *testing.T) {
+func TestLease_continuesAfterRestartWithHalfItsTTLAtLeast_HOST11(t *testing.T) {
 	const boot, other = "0b0a3c52-6f0e-4c3e-9d52-0f1c4f3f8a11", "1b0a3c52-6f0e-4c3e-9d52-0f1c4f3f8a11"
 	by := someClaim(t, 3)
 	text := formatLease(boot, time.Hour, time.Minute, by)
@@ -40,7 +40,7 @@ func TestHOST11_aLeaseGoesOnWhereItWasWithHalfItsTermAtLeast(t *testing.T) {
 	}
 }
 
-func TestHOST11_theLeasesOfKeptMeshesAreWrittenDownAndThoseOfOthersAreRemoved(t *testing.T) {
+func TestLease_onlyKeptMeshesAreStored_HOST11(t *testing.T) {
 	s := opened(t, t.TempDir())
 	all, by := []procRecord{someKept(t, 0, 0), someKept(t, 1, 0)}, someClaim(t, 2)
 	mesh := all[0].Mesh.ID.String()
@@ -63,7 +63,7 @@ func TestHOST11_theLeasesOfKeptMeshesAreWrittenDownAndThoseOfOthersAreRemoved(t 
 	(*store)(nil).saveLease(mesh, time.Minute, by)
 }
 
-func TestBootClock_goesOnAndSaysWhichBoot(t *testing.T) {
+func TestBootClock_isMonotonicAndNamesTheBoot(t *testing.T) {
 	boot, was := launch.BootClock()
 	if boot == "" {
 		t.Skip("there is none here")

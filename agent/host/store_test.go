@@ -42,7 +42,7 @@ func someKept(t *testing.T, rank, gen int) procRecord {
 	}
 }
 
-func TestHOST10_aStateDirectoryHasOneHostAtATime(t *testing.T) {
+func TestStateDir_admitsOneHostAtATime_HOST10(t *testing.T) {
 	dir := t.TempDir()
 	s := opened(t, dir)
 	_, err := openStore(dir, zerolog.Nop())
@@ -53,7 +53,7 @@ func TestHOST10_aStateDirectoryHasOneHostAtATime(t *testing.T) {
 }
 
 // A process that a host had forked when it was killed has the lock, too, until it has executed its program.
-func TestHOST10_theLockOfADeadHostIsWaitedFor(t *testing.T) {
+func TestStateDir_awaitsTheLockOfADeadHost_HOST10(t *testing.T) {
 	gone := exec.Command("true")
 	require.NoError(t, gone.Run())
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func TestHOST10_theLockOfADeadHostIsWaitedFor(t *testing.T) {
 	opened(t, dir)
 }
 
-func TestHOST10_aHostThatComesBackIsTheSameWithHigherNumbers(t *testing.T) {
+func TestStateDir_restartedHostKeepsItsIDWithHigherNumbers_HOST10(t *testing.T) {
 	s := opened(t, t.TempDir())
 	now := packetEpoch.Add(time.Hour)
 	first, err := s.loadIdentity("a", now)
@@ -81,7 +81,7 @@ func TestHOST10_aHostThatComesBackIsTheSameWithHigherNumbers(t *testing.T) {
 	require.ErrorContains(t, err, `it is of host "a"`)
 }
 
-func TestHOST10_whatIsWrittenDownIsFoundAndWhatIsHalfWrittenIsNot(t *testing.T) {
+func TestStateDir_loadsCompleteRecordsOnly_HOST10(t *testing.T) {
 	s := opened(t, t.TempDir())
 	for _, k := range []procRecord{someKept(t, 1, 1), someKept(t, 0, 0), someKept(t, 1, 0)} {
 		d, err := s.reserve(k)

@@ -39,7 +39,7 @@ func (p *stuckProcess) Terminate(time.Duration) {
 	})
 }
 
-func TestHOST5_whatSurvivesSIGKILLHoldsUpNobodyAndIsInTheAnswer(t *testing.T) {
+func TestStop_unkillableProcessDelaysNoneAndIsReported_HOST5(t *testing.T) {
 	c := &keys.Config{}
 	require.NoError(t, keys.TerminateKillWait.Set(c, 100*time.Millisecond))
 	run := &stuckRunner{newLocalRunner(Options{}), make(chan *fakeProcess, 3), make(chan struct{})}
@@ -82,7 +82,7 @@ func (p *killedProcess) Terminate(time.Duration) {
 
 func (p *killedProcess) Exit() launch.Exit { return p.exit }
 
-func TestHOST5_eventsOfAProcHaveTheTimesOfWhatHappenedAndNotOfWhenItWasHeard(t *testing.T) {
+func TestEvents_carryTheTimeOfTheChange_HOST5(t *testing.T) {
 	p, m := startAgentProc(t, params{runner: killedRunner{newLocalRunner(Options{})}}, 1)
 	host := agent.Of(p.ID()).Via(p)
 	events := make(chan actor.Event, 8)

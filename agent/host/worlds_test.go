@@ -20,7 +20,7 @@ func (r *rig) share(t *testing.T, script string) agent.Mesh {
 	return m
 }
 
-func TestCreate_aShareOfAWorldIsRanksWithTheirPlaceInTheEnvironment(t *testing.T) {
+func TestCreate_worldShareSetsRankVariables(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m := r.share(t, `echo $CASTNET_WORLD $CASTNET_PROC_ID $CASTNET_RANK $CASTNET_LOCAL_RANK $CASTNET_WORLD_SIZE >&2; exit 3`)
@@ -38,7 +38,7 @@ func TestCreate_aShareOfAWorldIsRanksWithTheirPlaceInTheEnvironment(t *testing.T
 }
 
 // The first generation of a share is no word for whichever comes next.
-func TestAGT6_aShareOfAWorldIsMadeInTheGenerationThatIsSaid(t *testing.T) {
+func TestCreate_worldShareUsesTheGivenGeneration_AGT6(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m := r.share(t, "exit 3")
@@ -57,7 +57,7 @@ func TestAGT6_aShareOfAWorldIsMadeInTheGenerationThatIsSaid(t *testing.T) {
 	require.ErrorContains(t, err, "generation 0 was asked for, which is over: it has had generation 2")
 }
 
-func TestHOST12_anEarlierSystemControllerAndAnOrderForAnotherLifeAreRefused(t *testing.T) {
+func TestWorlds_staleControllersAndIncarnationsAreRefused_HOST12(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m, other := r.share(t, "exit 3"), r.share(t, "exit 3")

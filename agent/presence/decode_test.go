@@ -14,7 +14,7 @@ import (
 )
 
 // Whatever strangers say as hosts, as servers and as echoes of this process is taken, or is not.
-func FuzzHear(f *testing.F) {
+func FuzzWatcherInput(f *testing.F) {
 	id, err := subjects.NewHostID("host")
 	require.NoError(f, err)
 	w := newWatcher(f, bustest.Server(f))

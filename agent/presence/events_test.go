@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestPRES12_whatIsToldOfAHostIsToldOnceUntilItChanges(t *testing.T) {
+func TestEventReporter_reportsEachChangeOnce_PRES12(t *testing.T) {
 	id, err := subjects.NewHostID("a")
 	require.NoError(t, err)
 	var teller EventReporter

@@ -154,7 +154,7 @@ func relayed(t *testing.T, srv *embed.Server) {
 	require.NoError(t, RelayDisconnects(RelayConfig{From: b.Control(), To: b.Control(), Sender: id.Proc().Process()}))
 }
 
-func TestWatcher_aHostThatIsSilentIsSuspectThenDeadAndAliveWhenItBeatsAgain(t *testing.T) {
+func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
 		defer w.Watch([]subjects.HostID{h.id}, d.add)()
@@ -178,7 +178,7 @@ func TestWatcher_aHostThatIsSilentIsSuspectThenDeadAndAliveWhenItBeatsAgain(t *t
 }
 
 // A wildcard subscriber keeps the server from reporting "no responders"; a stream even replies to requests.
-func TestWatcher_aHostIsDeadAsSoonWhereSomebodyHearsEverything(t *testing.T) {
+func TestWatcher_detectsDeathDespiteAWildcardListener(t *testing.T) {
 	for name, reply := range map[string]string{"who only listens": "", "a stream": `{"stream":"audit","seq":7}`} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
@@ -202,7 +202,7 @@ func TestWatcher_aHostIsDeadAsSoonWhereSomebodyHearsEverything(t *testing.T) {
 	}
 }
 
-func TestWatcher_whereTheServersWordIsHeardADeathIsKnownWithinASecond(t *testing.T) {
+func TestWatcher_serverEventsRevealADeathWithinASecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		relayed(t, srv)
 		h, d := newFakeHost(t, srv, "a"), &diary{}
@@ -219,7 +219,7 @@ func TestWatcher_whereTheServersWordIsHeardADeathIsKnownWithinASecond(t *testing
 	})
 }
 
-func TestWatcher_aHintAloneHasAHostAskedAndNoMore(t *testing.T) {
+func TestWatcher_disconnectHintOnlyTriggersAProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
 		defer w.Watch([]subjects.HostID{h.id}, d.add)()
@@ -237,7 +237,7 @@ func TestWatcher_aHintAloneHasAHostAskedAndNoMore(t *testing.T) {
 	})
 }
 
-func TestWatcher_aHeartbeatOfAnotherOrNoneAtAllCountsForNobody(t *testing.T) {
+func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, forger, d := newFakeHost(t, srv, "a"), newFakeHost(t, srv, "f"), &diary{}
 		defer w.Watch([]subjects.HostID{h.id}, d.add)()
@@ -257,7 +257,7 @@ func TestWatcher_aHeartbeatOfAnotherOrNoneAtAllCountsForNobody(t *testing.T) {
 	})
 }
 
-func TestWatcher_whoLosesItsOwnBusKnowsNothing(t *testing.T) {
+func TestWatcher_disconnectedWatcherReportsUnknown(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
 		defer w.Watch([]subjects.HostID{h.id}, d.add)()
@@ -271,7 +271,7 @@ func TestWatcher_whoLosesItsOwnBusKnowsNothing(t *testing.T) {
 	})
 }
 
-func TestWatch_tellsFirstWhatIsNotAliveAndEachFunctionItsOwnHostsUntilItIsCancelled(t *testing.T) {
+func TestWatch_reportsCurrentStatesThenChangesUntilCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		a, b := newFakeHost(t, srv, "a"), newFakeHost(t, srv, "b")
 		both, one := &diary{}, &diary{}
@@ -304,7 +304,7 @@ func TestWatch_tellsFirstWhatIsNotAliveAndEachFunctionItsOwnHostsUntilItIsCancel
 	})
 }
 
-func TestWatcher_whatWaitsToBeToldIsTheNewestOfEachHost(t *testing.T) {
+func TestWatcher_queuesOnlyTheLatestChangePerHost(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
 		defer w.Watch([]subjects.HostID{h.id}, d.add)()
@@ -322,7 +322,7 @@ func TestWatcher_whatWaitsToBeToldIsTheNewestOfEachHost(t *testing.T) {
 	})
 }
 
-func TestEnded_isTheEndOfAClientAndNotOfAServer(t *testing.T) {
+func TestDisconnect_isOfAClientNotOfAServer(t *testing.T) {
 	advisory := func(reason string) []byte {
 		return []byte(`{"server":{"id":"S"},"client":{"id":7,"acc":"$G"},"reason":"` + reason + `"}`)
 	}

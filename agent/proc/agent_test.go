@@ -128,7 +128,7 @@ func (r *rig) counter(rank int, name string) actor.Ref[*counter] {
 	return actor.RefOf[*counter](r.procs[rank].ID().Actor(name)).Via(r.client)
 }
 
-func TestProcAgent_createsActorsAndStopsThemAfterTheirMail(t *testing.T) {
+func TestProcAgent_createsActorsAndDrainsThemOnStop(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 2)
 	_, err := r.create(t, 1, "c", 5)
@@ -162,7 +162,7 @@ func TestProcAgent_createsActorsAndStopsThemAfterTheirMail(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrStopped)
 }
 
-func TestPROC4_aNameBelongsToOneSpec(t *testing.T) {
+func TestProcAgent_nameBelongsToOneSpec_PROC4(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	_, err := r.create(t, 0, "c", 5)
@@ -178,7 +178,7 @@ func TestPROC4_aNameBelongsToOneSpec(t *testing.T) {
 	require.EqualValues(t, 5, n)
 }
 
-func TestProcAgent_saysWhyAnActorCannotBeMade(t *testing.T) {
+func TestProcAgent_reportsWhyAnActorCannotStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	_, err := r.create(t, 0, "c", -1)
@@ -212,7 +212,7 @@ func TestProcAgent_saysWhyAnActorCannotBeMade(t *testing.T) {
 	require.ErrorContains(t, err, "ask the host's agent")
 }
 
-func TestProcAgent_stopsAnActorThatIsStillBeingMade(t *testing.T) {
+func TestProcAgent_stopsAnActorDuringItsConstructor(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	_, err := r.create(t, 0, "slow", 1000)
@@ -222,7 +222,7 @@ func TestProcAgent_stopsAnActorThatIsStillBeingMade(t *testing.T) {
 	require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: "changed my mind"}, o[0].Status)
 }
 
-func TestProcAgent_answersForItsRankInTheViewThatAsks(t *testing.T) {
+func TestProcAgent_reportsItsRankInTheCallersView(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 4)
 	all := members{cast.Target{Via: r.client, Placement: cast.Placement{Mesh: r.mesh.ID, Extent: r.mesh.Extent, PerHost: 4}, Actor: agent.Name, Region: r.mesh.Extent.Region()}}
@@ -260,7 +260,7 @@ func (m members) Ref(rank int) actor.Ref[agent.Agent] {
 	return agent.Of(m.t.Placement.Proc(base))
 }
 
-func TestProcAgent_streamsTheEndsOfActors(t *testing.T) {
+func TestProcAgent_streamsEndsOfActors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	port := actor.OpenPort[actor.Event](r.client)
@@ -290,7 +290,7 @@ func TestProcAgent_streamsTheEndsOfActors(t *testing.T) {
 	require.Contains(t, run.Status.Reason, "crash test")
 }
 
-func TestAGT5_aWaitAnswersBeforeTheAskerGivesUp(t *testing.T) {
+func TestProcAgent_waitAnswersBeforeTheCallersDeadline_AGT5(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	_, err := r.create(t, 0, "c", 0)
@@ -309,7 +309,7 @@ func TestAGT5_aWaitAnswersBeforeTheAskerGivesUp(t *testing.T) {
 	require.Equal(t, agent.Running, o[0].Status.Phase)
 }
 
-func TestProcAgent_keepsThePromisesOfAgents(t *testing.T) {
+func TestProcAgent_fulfilsTheAgentContract(t *testing.T) {
 	t.Parallel()
 	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
 		r := newRig(t, 1)

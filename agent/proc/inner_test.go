@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestPROC4_ofActorsThatHaveEndedTheNewestAreRemembered(t *testing.T) {
+func TestProcAgent_remembersTheNewestEndedActors_PROC4(t *testing.T) {
 	const maxEnded = 20
 	a := &procAgent{table: agent.NewTable(), maxEnded: maxEnded}
 	for n := range maxEnded + 10 {
@@ -33,7 +33,7 @@ func TestPROC4_ofActorsThatHaveEndedTheNewestAreRemembered(t *testing.T) {
 	require.Len(t, a.table.States("10"), 1)
 }
 
-func TestProcAgent_anActorThatEndsWithItsProcHasNotEndedByItself(t *testing.T) {
+func TestProcAgent_endWithTheProcIsNotAnOwnEnd(t *testing.T) {
 	id, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
 	ended := actor.Event{Kind: actor.KindActor, Status: string(actor.Stopped), Actor: "a", Mesh: id.String(), Rank: 1}
@@ -47,7 +47,7 @@ func TestProcAgent_anActorThatEndsWithItsProcHasNotEndedByItself(t *testing.T) {
 }
 
 // A server that is slow for a moment is no reason to end: the host gives a proc its time.
-func TestConnect_asksAServerThatSaysNothingAgain(t *testing.T) {
+func TestConnect_retriesASilentServer(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -55,7 +55,7 @@ func (r *rig) fill(t *testing.T, rank int, name string) {
 // noise is what nobody has an endpoint for.
 var noise = actor.NewEndpoint[*counter, []byte, actor.None]("noise")
 
-func TestAGT11_anActorIsStoppedThoughNoDataArrives(t *testing.T) {
+func TestStop_arrivesWhileDataIsBlocked_AGT11(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	_, err := r.create(t, 0, "c", 5)
@@ -70,7 +70,7 @@ func TestAGT11_anActorIsStoppedThoughNoDataArrives(t *testing.T) {
 	require.NoError(t, r.client.Flush(soon(t)))
 }
 
-func TestAGT11_aStopThatOvertakesTheCreateWaitsForIt(t *testing.T) {
+func TestStop_aheadOfItsCreateAwaitsIt_AGT11(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	resume := r.stall(t, 0)

@@ -114,7 +114,7 @@ func listening(t *testing.T) *embed.Server {
 	return bustest.Server(t, func(o *embed.Options) { o.DontListen = false })
 }
 
-func TestMain_aBadBootstrapIsOneLineAndExitCode1(t *testing.T) {
+func TestMain_badBootstrapPrintsOneLineAndExits1(t *testing.T) {
 	srv := listening(t)
 	p, _ := newHost(t, srv, nil)
 	nowhere := bootstrap(t, p, "nats://127.0.0.1:1")
@@ -137,7 +137,7 @@ func TestMain_aBadBootstrapIsOneLineAndExitCode1(t *testing.T) {
 	}
 }
 
-func TestMain_malformedDefinitionsEndTheProgramWhoeverStartedIt(t *testing.T) {
+func TestMain_malformedDefinitionsAlwaysEndTheProgram(t *testing.T) {
 	code, stderr := launchWorker(t, nil, "PROC_TEST_MALFORMED=1").exit(t)
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, `"two words"`)
@@ -146,7 +146,7 @@ func TestMain_malformedDefinitionsEndTheProgramWhoeverStartedIt(t *testing.T) {
 	require.Contains(t, stderr, launch.EnvVar)
 }
 
-func TestPROC1_whoSaysReadyCanBeReached(t *testing.T) {
+func TestReady_procIsReachableOnceItReports_PROC1(t *testing.T) {
 	srv := listening(t)
 	p, h := newHost(t, srv, nil)
 	boot := bootstrap(t, p, srv.URL())
@@ -165,7 +165,7 @@ func TestPROC1_whoSaysReadyCanBeReached(t *testing.T) {
 	require.Empty(t, stderr)
 }
 
-func TestMain_aHostThatRefusesIsTheReason(t *testing.T) {
+func TestMain_refusingHostIsTheReason(t *testing.T) {
 	srv := listening(t)
 	p, _ := newHost(t, srv, errors.New("who are you?"))
 	code, stderr := launchWorker(t, encoded(t, bootstrap(t, p, srv.URL()))).exit(t)
@@ -196,7 +196,7 @@ func busy(t *testing.T) *worker {
 	}
 }
 
-func TestPROC2_itEndsWithItsHostWhateverItsActorsDo(t *testing.T) {
+func TestMain_endsWithItsHostDespiteBusyActors_PROC2(t *testing.T) {
 	t.Parallel()
 	w := busy(t)
 	since := time.Now()
@@ -206,7 +206,7 @@ func TestPROC2_itEndsWithItsHostWhateverItsActorsDo(t *testing.T) {
 	require.Less(t, time.Since(since), 8*time.Second)
 }
 
-func TestPROC3_theSecondTermDoesNotWait(t *testing.T) {
+func TestMain_secondTermEndsAtOnce_PROC3(t *testing.T) {
 	w := busy(t)
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGINT)) // another number, or the kernel may merge them
@@ -214,7 +214,7 @@ func TestPROC3_theSecondTermDoesNotWait(t *testing.T) {
 	require.Equal(t, 1, code)
 }
 
-func TestPROC2_whoIsKeptWaitsForAnotherHostAndNoLonger(t *testing.T) {
+func TestMain_keptProcAwaitsAdoptionUntilItsTimeout_PROC2(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		most time.Duration
@@ -247,7 +247,7 @@ func adoption(t *testing.T, d time.Duration) config.Snapshot {
 	return c.Snapshot()
 }
 
-func TestPROC5_onlyWhoKnowsTheNonceAdoptsAProc(t *testing.T) {
+func TestAdopt_requiresTheNonce_PROC5(t *testing.T) {
 	srv := listening(t)
 	p, h := newHost(t, srv, nil)
 	boot := bootstrap(t, p, srv.URL())

@@ -76,14 +76,14 @@ func requireAllVerbs(t *testing.T, ctx context.Context, c Caster) {
 	}
 }
 
-func TestOurs_reducesGathersAndPosts(t *testing.T) {
+func TestOurs_canReduceGatherAndSend(t *testing.T) {
 	for _, ranks := range []int{1, 8, 32} {
 		ctx, c := oursTo(t, ranks)
 		requireAllVerbs(t, ctx, c)
 	}
 }
 
-func TestRaw_reducesGathersAndPosts(t *testing.T) {
+func TestRaw_canReduceGatherAndSend(t *testing.T) {
 	for _, ranks := range []int{1, 8, 32} {
 		ctx, c := rawTo(t, ranks)
 		requireAllVerbs(t, ctx, c)
@@ -96,7 +96,7 @@ func TestOurs_gathersFromTwoAndCallsOne(t *testing.T) {
 	require.NoError(t, c.CallOne(ctx, Message()))
 }
 
-func TestNaive_hasAReplyFromEveryRank(t *testing.T) {
+func TestNaive_receivesAReplyFromEveryRank(t *testing.T) {
 	ctx, srv, shares := ground(t, 32)
 	for _, s := range shares {
 		started(t, StartNaive, srv, s)
@@ -104,7 +104,7 @@ func TestNaive_hasAReplyFromEveryRank(t *testing.T) {
 	require.NoError(t, started(t, NewRaw, srv, shares[0]).ReduceNaive(ctx, Message()))
 }
 
-func TestCaster_whatRanksAnswerWronglyIsAnError(t *testing.T) {
+func TestCaster_wrongRepliesAreAnError(t *testing.T) {
 	ctx, ours := oursTo(t, 8)
 	_, raw := rawTo(t, 8)
 	for _, c := range []Caster{ours, raw} {
@@ -118,7 +118,7 @@ func TestCaster_whatRanksAnswerWronglyIsAnError(t *testing.T) {
 	require.EqualError(t, add(nil, []byte("short")), "a reply of 5 bytes, want a number of 8")
 }
 
-func TestRaw_givesUpWithItsContext(t *testing.T) {
+func TestRaw_endsWithItsContext(t *testing.T) {
 	ctx, srv, shares := ground(t, 8)
 	c := started(t, NewRaw, srv, shares[0])
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -144,7 +144,7 @@ func TestSpread_givesEachRankToOneProcess(t *testing.T) {
 	}
 }
 
-func TestShare_isReadAsItIsWritten(t *testing.T) {
+func TestShare_textRoundTrips(t *testing.T) {
 	shares, err := Spread(64)
 	require.NoError(t, err)
 	got, err := ParseShare(shares[3].String())

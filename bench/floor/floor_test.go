@@ -38,7 +38,7 @@ func (l *lister) Receive(_ local.Context, m any) any {
 	return nil
 }
 
-func TestFloor_handlesOneAtATimeAndEachSendersInOrder(t *testing.T) {
+func TestFloor_handlesOneMessageAtATimeInSenderOrder(t *testing.T) {
 	const senders, each = 4, 1000
 	s, err := floor.New(t.Context(), nil)
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func (o *once) Receive(c local.Context, m any) any {
 	return m
 }
 
-func TestFloor_aStoppedActorTakesNothing(t *testing.T) {
+func TestFloor_stoppedActorAcceptsNothing(t *testing.T) {
 	s, err := floor.New(context.Background(), nil)
 	require.NoError(t, err)
 	o := &once{}

@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/bench/local/lines"
 )
 
-func TestParse_readsWhatValuesAndFailureWrite(t *testing.T) {
+func TestParse_readsValuesAndFailures(t *testing.T) {
 	values, err := lines.Parse(lines.Values(1.5, 0, 2e9))
 	require.NoError(t, err)
 	require.Equal(t, []float64{1.5, 0, 2e9}, values)
@@ -18,7 +18,7 @@ func TestParse_readsWhatValuesAndFailureWrite(t *testing.T) {
 	require.EqualError(t, err, "no\n\"room\"")
 }
 
-func TestParse_refusesWhatIsNoAnswer(t *testing.T) {
+func TestParse_refusesMalformedAnswers(t *testing.T) {
 	for _, line := range []string{"", "values", "values x", "values 1 x", "error", "error unquoted", "hello 5"} {
 		_, err := lines.Parse(line)
 		require.ErrorContains(t, err, "want values and numbers, or error and a quoted text", line)

@@ -60,7 +60,7 @@ func (f *faulty) Close(context.Context) error {
 	return nil
 }
 
-func TestLOC3_aLostMessageIsAnErrorWithinPatience(t *testing.T) {
+func TestRun_lostMessageIsAnErrorInTime_LOC3(t *testing.T) {
 	for _, w := range local.Workloads() {
 		if strings.Contains(w.Name, "ask") || w.Fresh {
 			continue // they tell nothing
@@ -76,7 +76,7 @@ func TestLOC3_aLostMessageIsAnErrorWithinPatience(t *testing.T) {
 	}
 }
 
-func TestLOC3_aWrongAnswerIsAnError(t *testing.T) {
+func TestRun_wrongAnswerIsAnError_LOC3(t *testing.T) {
 	for _, name := range []string{"local-ask-p50", "local-ask-64"} {
 		w, ok := local.Find(name)
 		require.True(t, ok)
@@ -85,7 +85,7 @@ func TestLOC3_aWrongAnswerIsAnError(t *testing.T) {
 	}
 }
 
-func TestRun_aFaultIsTheError(t *testing.T) {
+func TestRun_reportsAFault(t *testing.T) {
 	fails := errors.New("no room")
 	for _, w := range local.Workloads() {
 		_, err := local.Run(t.Context(), w, 20, (&faulty{fails: fails, answers: "what?"}).make)
@@ -93,7 +93,7 @@ func TestRun_aFaultIsTheError(t *testing.T) {
 	}
 }
 
-func TestRun_aSystemThatCannotBeMadeIsTheError(t *testing.T) {
+func TestRun_reportsASystemThatCannotStart(t *testing.T) {
 	w := local.Workloads()[0]
 	_, err := local.Run(t.Context(), w, 1, func(context.Context, local.Fault) (local.System, error) {
 		return nil, errors.New("no room")
@@ -144,7 +144,7 @@ func TestServe_answersEachLineWithOne(t *testing.T) {
 	require.EqualError(t, errs[5], `request "": there is no workload ""`)
 }
 
-func TestServe_anErrorOfManyLinesIsOne(t *testing.T) {
+func TestServe_multilineErrorIsOneLine(t *testing.T) {
 	said := serve(t, func(context.Context, local.Fault) (local.System, error) {
 		return nil, errors.New("no\n\"room\"")
 	}, lines.Request("local-ask-p50", 1))
@@ -152,7 +152,7 @@ func TestServe_anErrorOfManyLinesIsOne(t *testing.T) {
 	require.EqualError(t, err, "make the system: no\n\"room\"")
 }
 
-func TestServe_leavesOnlyTheSystemsOfFreshWorkloadsOpen(t *testing.T) {
+func TestServe_closesTheSystemsOfFreshWorkloads(t *testing.T) {
 	for _, w := range local.Workloads() {
 		f := &faulty{}
 		if strings.Contains(w.Name, "ask") {
@@ -163,7 +163,7 @@ func TestServe_leavesOnlyTheSystemsOfFreshWorkloadsOpen(t *testing.T) {
 	}
 }
 
-func TestLOC5_theEndOfInEndsAWaitAtOnce(t *testing.T) {
+func TestServe_endOfInputEndsAWaitAtOnce_LOC5(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, feed := io.Pipe()
 		f := &faulty{loses: 1}

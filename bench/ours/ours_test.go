@@ -20,7 +20,7 @@ func TestOurs_runsEveryWorkload(t *testing.T) {
 }
 
 // More than a mailbox holds: what is refused has to be sent again.
-func TestOurs_losesNothingToAFullMailbox(t *testing.T) {
+func TestOurs_fullMailboxLosesNothing(t *testing.T) {
 	w, ok := local.Find("savina-counting")
 	require.True(t, ok)
 	_, err := local.Run(t.Context(), w, 5000, ours.New)
@@ -37,7 +37,7 @@ func (stopper) Receive(c local.Context, m any) any {
 	return m
 }
 
-func TestOurs_whatAnActorThatEndedIsToldIsAFault(t *testing.T) {
+func TestOurs_messageToAnEndedActorIsAFault(t *testing.T) {
 	faults := make(chan error, 10)
 	s, err := ours.New(t.Context(), func(err error) { faults <- err })
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestOurs_whatAnActorThatEndedIsToldIsAFault(t *testing.T) {
 	require.ErrorIs(t, <-faults, actor.ErrStopped)
 }
 
-func TestOurs_givesUpOnAFullMailboxWhenNobodyWaits(t *testing.T) {
+func TestOurs_fullMailboxWithoutWaitersTimesOut(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	faults := make(chan error, 10)
 	s, err := ours.New(ctx, func(err error) { faults <- err })

@@ -27,7 +27,7 @@ func ends(t *testing.T) (context.Context, remote.Sender) {
 	return ctx, s
 }
 
-func TestRemote_answersWithWhatItIsAsked(t *testing.T) {
+func TestRemote_answersRequests(t *testing.T) {
 	ctx, s := ends(t)
 	answer, err := s.Ask(ctx, []byte("what?"))
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestRemote_countsEveryMessageOfABurst(t *testing.T) {
 	require.Equal(t, burst, n)
 }
 
-func TestRemote_refusesAnAddressThatIsNone(t *testing.T) {
+func TestRemote_refusesAnInvalidAddress(t *testing.T) {
 	_, err := ours.Remote(server.Options{}).Send(t.Context(), "nats://127.0.0.1:1")
 	require.ErrorContains(t, err, `address "nats://127.0.0.1:1": `)
 }

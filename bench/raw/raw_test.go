@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/bench/server"
 )
 
-func TestRaw_countsWhatItIsToldAndAnswersWhatItIsAsked(t *testing.T) {
+func TestRaw_countsMessagesAndAnswersRequests(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	l := raw.Library(server.Options{Token: "secret"})
@@ -34,7 +34,7 @@ func TestRaw_countsWhatItIsToldAndAnswersWhatItIsAsked(t *testing.T) {
 	require.Equal(t, "what?", string(answer))
 }
 
-func TestRaw_countsOnlyUntilItsContextEnds(t *testing.T) {
+func TestRaw_countEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	s, err := server.Open(ctx, server.Options{Token: "secret"})

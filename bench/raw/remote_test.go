@@ -117,7 +117,7 @@ func TestSend_runsEveryWorkload(t *testing.T) {
 	}
 }
 
-func TestREM3_whatDoesNotArriveIsLostAndNotPartOfTheRate(t *testing.T) {
+func TestSend_lostMessagesDoNotCountInTheRate_REM3(t *testing.T) {
 	for _, name := range []string{"remote-tell-64B", "remote-tell-1KiB"} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
@@ -130,7 +130,7 @@ func TestREM3_whatDoesNotArriveIsLostAndNotPartOfTheRate(t *testing.T) {
 	}
 }
 
-func TestREM3_aBurstCountsWhatIsLostApartFromWhatIsRefused(t *testing.T) {
+func TestSend_burstCountsLostAndRefusedSeparately_REM3(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		values, err := do(t, &fake{loses: 7, refuses: 5}, "route-burst", 100)
 		require.NoError(t, err)
@@ -138,31 +138,31 @@ func TestREM3_aBurstCountsWhatIsLostApartFromWhatIsRefused(t *testing.T) {
 	})
 }
 
-func TestTell_aRefusedMessageIsAnError(t *testing.T) {
+func TestTell_refusedMessageIsAnError(t *testing.T) {
 	_, err := do(t, &fake{refuses: 5}, "remote-tell-64B", 100)
 	require.EqualError(t, err, "5 of 100 messages were refused, the first with: no room")
 }
 
-func TestTell_aMessageThatArrivesTwiceIsAnError(t *testing.T) {
+func TestTell_duplicateMessageIsAnError(t *testing.T) {
 	_, err := do(t, &fake{doubles: 1}, "remote-tell-64B", 100)
 	require.EqualError(t, err, "101 messages arrived, and 100 were sent")
 }
 
-func TestTell_aBurstThatIsLostAsAWholeIsAnError(t *testing.T) {
+func TestTell_entirelyLostBurstIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := do(t, &fake{loses: 100}, "remote-tell-64B", 100)
 		require.EqualError(t, err, "none of 100 messages arrived")
 	})
 }
 
-func TestAsk_aWrongAnswerIsAnError(t *testing.T) {
+func TestAsk_wrongAnswerIsAnError(t *testing.T) {
 	for _, name := range []string{"remote-ask", "remote-ask-64"} {
 		_, err := do(t, &fake{answers: []byte("what?")}, name, 100)
 		require.EqualError(t, err, "asked with 64 bytes and answered with 5", name)
 	}
 }
 
-func TestSend_waitsForAReceiverToAnswerBeforeItIsReady(t *testing.T) {
+func TestSend_awaitsAReceiversFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{deaf: 3}
 		_, err := do(t, f, "remote-ask", 10)
@@ -171,7 +171,7 @@ func TestSend_waitsForAReceiverToAnswerBeforeItIsReady(t *testing.T) {
 	})
 }
 
-func TestREM5_aReceiverThatNeverAnswersIsAnErrorWithinPatience(t *testing.T) {
+func TestSend_silentReceiverIsAnErrorInTime_REM5(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		f := &fake{deaf: 1 << 30}
@@ -182,7 +182,7 @@ func TestREM5_aReceiverThatNeverAnswersIsAnErrorWithinPatience(t *testing.T) {
 	})
 }
 
-func TestREM5_aBurstThatDoesNotEndIsAnErrorWithinPatience(t *testing.T) {
+func TestSend_endlessBurstIsAnErrorInTime_REM5(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		_, err := do(t, &fake{stuck: true}, "remote-tell-64B", 100)
@@ -191,7 +191,7 @@ func TestREM5_aBurstThatDoesNotEndIsAnErrorWithinPatience(t *testing.T) {
 	})
 }
 
-func TestREM5_theEndOfInEndsAWaitAtOnce(t *testing.T) {
+func TestReceive_endOfInputEndsAWaitAtOnce_REM5(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, feed := io.Pipe()
 		var out strings.Builder
@@ -210,7 +210,7 @@ func TestREM5_theEndOfInEndsAWaitAtOnce(t *testing.T) {
 	})
 }
 
-func TestReceive_saysItsAddressAndWhatItUsed(t *testing.T) {
+func TestReceive_printsItsAddressAndUsage(t *testing.T) {
 	f := &fake{}
 	var out strings.Builder
 	in := strings.NewReader(remote.UsageRequest + "\nremote-ask 5\n")
@@ -225,21 +225,21 @@ func TestReceive_saysItsAddressAndWhatItUsed(t *testing.T) {
 	require.EqualError(t, err, `request "remote-ask 5": want usage`)
 }
 
-func TestSend_refusesWhatIsNoWorkload(t *testing.T) {
+func TestSend_refusesAnUnknownWorkload(t *testing.T) {
 	_, err := do(t, &fake{}, "nothing", 5)
 	require.EqualError(t, err, `request "nothing 5": there is no workload "nothing"`)
 	_, err = do(t, &fake{}, "remote-ask", 0)
 	require.EqualError(t, err, `request "remote-ask 0": want how much to do, a number from 1, after the name`)
 }
 
-func TestPlay_refusesAPartThatIsNone(t *testing.T) {
+func TestPlay_refusesAnUnknownRole(t *testing.T) {
 	for _, args := range [][]string{nil, {"listen"}, {remote.ReceivePart, "there"}, {remote.SendPart}} {
 		err := remote.Play(args, strings.NewReader(""), io.Discard, (&fake{}).library())
 		require.ErrorContains(t, err, "want receive, or send and an address")
 	}
 }
 
-func TestParseUsage_refusesWhatIsNone(t *testing.T) {
+func TestParseUsage_refusesMalformedInput(t *testing.T) {
 	_, err := remote.ParseUsage("values 1 2")
 	require.EqualError(t, err, `usage "values 1 2": want 3 values`)
 	_, err = remote.ParseUsage(`error "no"`)

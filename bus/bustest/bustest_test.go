@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestBTS1_serverAndBusEndWithTheirTest(t *testing.T) {
+func TestServer_endsWithItsTest_BTS1(t *testing.T) {
 	var srv *embed.Server
 	var b *bus.Bus
 	t.Run("inner", func(t *testing.T) {
@@ -46,7 +46,7 @@ type failing struct {
 func (f *failing) Helper()               {}
 func (f *failing) Fatalf(string, ...any) { f.failed = true }
 
-func TestBTS2_whatReadingTakesIsBoundedByWhatIsRead(t *testing.T) {
+func TestCheckAllocBound_failsAboveItsBound_BTS2(t *testing.T) {
 	var kept []byte
 	for size, fails := range map[int]bool{1 << 20: false, 65 << 20: true} {
 		f := &failing{TB: t}

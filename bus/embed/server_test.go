@@ -39,7 +39,7 @@ func config(t *testing.T, text string) string {
 	return path
 }
 
-func TestEMB1_theZeroValueListensOnLoopbackOnAFreePort(t *testing.T) {
+func TestOptions_zeroValueListensOnALoopbackPort_EMB1(t *testing.T) {
 	a, b := start(t, embed.Options{}), start(t, embed.Options{})
 	require.NotEqual(t, a.URL(), b.URL())
 	u, err := url.Parse(a.URL())
@@ -54,7 +54,7 @@ func TestEMB1_theZeroValueListensOnLoopbackOnAFreePort(t *testing.T) {
 	require.Equal(t, "INFO", string(hello))
 }
 
-func TestEMB1_aPortInUseIsAnErrorThatNamesTheAddress(t *testing.T) {
+func TestStart_portInUseNamesTheAddress_EMB1(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -84,7 +84,7 @@ func TestStart_refusesBadOptions(t *testing.T) {
 	}
 }
 
-func TestEMB2_offLoopbackClientsHaveToAuthenticate(t *testing.T) {
+func TestStart_offLoopbackRequiresAuthentication_EMB2(t *testing.T) {
 	for _, o := range []embed.Options{
 		{Host: "0.0.0.0"},
 		{Host: "::"},
@@ -111,19 +111,19 @@ func TestEMB2_offLoopbackClientsHaveToAuthenticate(t *testing.T) {
 	start(t, embed.Options{Host: "0.0.0.0", DontListen: true})
 }
 
-func TestStart_keepsToACancelledContext(t *testing.T) {
+func TestStart_respectsACancelledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := embed.Start(ctx, embed.Options{})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestToken_isTheOneInForce(t *testing.T) {
+func TestToken_returnsTheTokenInForce(t *testing.T) {
 	srv := start(t, embed.Options{ConfigFile: config(t, `authorization { token: "file" }`)})
 	require.Equal(t, "file", srv.Token())
 }
 
-func TestOptions_goBeforeTheConfigurationFile(t *testing.T) {
+func TestOptions_overrideTheConfigurationFile(t *testing.T) {
 	srv := start(t, embed.Options{
 		ConfigFile: config(t, `host: "0.0.0.0", max_payload: 2000, authorization { token: "file" }`),
 		Host:       "127.0.0.1", MaxPayload: 3000, Token: "field",
@@ -146,7 +146,7 @@ func TestOptions_goBeforeTheConfigurationFile(t *testing.T) {
 	require.Equal(t, 1, srv.NumClients())
 }
 
-func TestEMB3_shutdownClosesTheListenerAndRemovesItsFiles(t *testing.T) {
+func TestShutdown_closesTheListenerAndRemovesItsFiles_EMB3(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	srv := start(t, embed.Options{JetStream: true})
 	entries, err := os.ReadDir(os.TempDir())
@@ -163,7 +163,7 @@ func TestEMB3_shutdownClosesTheListenerAndRemovesItsFiles(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-func TestStoreDir_staysWhenTheServerGoes(t *testing.T) {
+func TestStoreDir_survivesShutdown(t *testing.T) {
 	dir := t.TempDir()
 	srv := start(t, embed.Options{JetStream: true, StoreDir: dir, DontListen: true})
 	require.Empty(t, srv.URL())
@@ -171,7 +171,7 @@ func TestStoreDir_staysWhenTheServerGoes(t *testing.T) {
 	require.DirExists(t, filepath.Join(dir, "jetstream"))
 }
 
-func TestLog_getsWarningsAndErrorsOnlyUnlessDebug(t *testing.T) {
+func TestLog_omitsDebugUnlessEnabled(t *testing.T) {
 	for level, notices := range map[zerolog.Level]bool{zerolog.InfoLevel: false, zerolog.DebugLevel: true} {
 		var out bytes.Buffer
 		log := zerolog.New(zerolog.SyncWriter(&out)).Level(level)
@@ -194,7 +194,7 @@ func ends(t *testing.T, srv *embed.Server, o bus.Options) <-chan string {
 	return heard
 }
 
-func TestShowEnds_clientsHearWhichConnectionsEndAndTheDoorStaysAsItWas(t *testing.T) {
+func TestExportDisconnects_clientsSeeDisconnectsWithoutMoreAccess(t *testing.T) {
 	srv := start(t, embed.Options{Token: "secret"})
 	require.NoError(t, srv.ExportDisconnects())
 	heard := ends(t, srv, bus.Options{Token: "secret"})

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-func TestExample_asksAnEndpointWithAMessageItTakes(t *testing.T) {
+func TestExample_callsAnEndpointWithAValidMessage(t *testing.T) {
 	for described, want := range map[string][3]any{
 		"add(int64) int64":                  {"add", "1", true},
 		"get(struct {}) int64":              {"get", "", true},
@@ -26,7 +26,7 @@ func TestExample_asksAnEndpointWithAMessageItTakes(t *testing.T) {
 	}
 }
 
-func TestShellQuote_isOneWordToAShell(t *testing.T) {
+func TestShellQuote_yieldsOneShellWord(t *testing.T) {
 	for _, s := range []string{"plain", "demo[host=0,gpu=1]", `{"a":"it's"}`, "", "$HOME `id`", "a b\tc\nd", "*", "~", `\`} {
 		out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "printf %s "+shellQuote(s)).Output()
 		require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestShellQuote_isOneWordToAShell(t *testing.T) {
 	require.Equal(t, "plain-1.2/x", shellQuote("plain-1.2/x"))
 }
 
-func TestConnectionFlags_repeatHowToConnectWithoutSecrets(t *testing.T) {
+func TestConnectionFlags_repeatTheConnectionWithoutSecrets(t *testing.T) {
 	a := &app{conn: cli.Connection{
 		Server: "nats://me:hunter2@one:4222,nats://two", Creds: "/a b.creds", User: "me", Password: "hunter2", Token: "t0ken", Namespace: "lab",
 	}}

@@ -32,7 +32,7 @@ func (c *cluster) look(t *testing.T, args ...string) (out, screen string, code i
 	return stdout.String(), stderr.String(), code
 }
 
-func TestCast_aBarSaysHowManyHaveAnsweredWhileTheyFold(t *testing.T) {
+func TestCast_progressBarCountsReplies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	c.up(t, "--per-host", "gpu=2", "--params", "1")

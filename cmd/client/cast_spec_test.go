@@ -24,7 +24,7 @@ func specOf(args ...string) (castSpec, error) {
 	return *s, err
 }
 
-func TestCastSpec_isWhatTheFlagsSay(t *testing.T) {
+func TestCastSpec_reflectsTheFlags(t *testing.T) {
 	for args, want := range map[string]castSpec{
 		"":                                 {collect: "stream"},
 		"--reduce sum":                     {collect: "reduce", reducer: "sum"},
@@ -49,7 +49,7 @@ func TestCastSpec_isWhatTheFlagsSay(t *testing.T) {
 	}
 }
 
-func TestCastSpec_namesWhatContradictsItself(t *testing.T) {
+func TestCastSpec_namesContradictoryFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--reduce sum --collect gather": "--collect gather and --reduce sum contradict each other: want --collect reduce, or only one of them",
 		"--collect reduce":              "--collect reduce: want --reduce with the name of a reducer, too, such as --reduce sum",
@@ -68,7 +68,7 @@ func TestCastSpec_namesWhatContradictsItself(t *testing.T) {
 	}
 }
 
-func TestCastSpec_refusesValuesBeforeAnythingIsSent(t *testing.T) {
+func TestCastSpec_refusesInvalidValuesBeforeSending(t *testing.T) {
 	for _, row := range []struct{ args, want string }{
 		{"--collect table", `invalid argument "table" for "--collect" flag: want stream, gather, reduce, send or choose`},
 		{"--batch-size 0", `invalid argument "0" for "--batch-size" flag: want a whole number, 1 or more`},

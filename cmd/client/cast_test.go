@@ -21,7 +21,7 @@ type outcome struct {
 	Sent     int      `json:"sent"`
 }
 
-func TestCast_collectsInEveryWay(t *testing.T) {
+func TestCast_supportsEveryCollectMode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	c.up(t, "--per-host", "gpu=2", "--params", "10")
@@ -55,7 +55,7 @@ func TestCast_collectsInEveryWay(t *testing.T) {
 	require.EqualValues(t, 11, decode[outcome](t, c.ok(t, "cast", "demo[host=0,gpu=0]", "counter", "get", "--collect", "choose", "-o", "json")).Value)
 }
 
-func TestCast_reducesByWhatTheEndpointDeclares(t *testing.T) {
+func TestCast_usesTheEndpointsReducer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	c.up(t, "--per-host", "gpu=2", "--command", os.Args[0], "--actor", "talker")
@@ -68,7 +68,7 @@ func TestCast_reducesByWhatTheEndpointDeclares(t *testing.T) {
 	require.Contains(t, r.err, `"first"`)
 }
 
-func TestCast_goesOnByBatchesUntilItIsStopped(t *testing.T) {
+func TestCast_sendsBatchesUntilStopped(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	b, _ := c.up(t, "--per-host", "gpu=3")
@@ -109,7 +109,7 @@ func TestCast_goesOnByBatchesUntilItIsStopped(t *testing.T) {
 	require.Contains(t, r.err, "1 of 6 ranks were not told: [host=0,gpu=0]")
 }
 
-func TestCast_dryRunShowsWhoIsAskedAndAsksNobody(t *testing.T) {
+func TestCast_dryRunListsRanksWithoutSending(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	c.up(t, "--per-host", "gpu=4")
@@ -145,7 +145,7 @@ func TestCast_dryRunShowsWhoIsAskedAndAsksNobody(t *testing.T) {
 	}
 }
 
-func TestNatsCommand_saysToAGatewayWhatTheFlagsSay(t *testing.T) {
+func TestNatsCommand_translatesFlagsForAGateway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	env := append(baseEnv(dir), "NATS_URL=nats://127.0.0.1:1", "NATS_TOKEN=secret") // where nothing is: nobody is asked

@@ -52,7 +52,7 @@ authorization { users: [
 	return &cluster{Cluster: &testmesh.Cluster{Server: srv}, env: append(baseEnv(dir), "NATS_URL="+srv.URL(), "NATS_USER=full", "NATS_PASSWORD=secret")}
 }
 
-func TestDoctor_saysThatAllIsWell(t *testing.T) {
+func TestDoctor_reportsAHealthySystem(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	c.System(t, "s")
@@ -64,7 +64,7 @@ func TestDoctor_saysThatAllIsWell(t *testing.T) {
 		require.Equal(t, resultOK, all[check].Result, all[check])
 		require.Contains(t, all[check].Found, want)
 	}
-	// On a busy machine doctor warns that hosts are slow: TestSeen_saysWhichHostsAreSilentSlow… has both findings.
+	// On a busy machine doctor warns that hosts are slow: TestSurvey_namesSilentSlow… has both findings.
 	require.NotEqual(t, resultFail, all["hosts"].Result, all["hosts"])
 	require.Contains(t, all["hosts"].Found, "2 of 2 answer")
 	require.Contains(t, all["connection"].Found, "no TLS")
@@ -82,7 +82,7 @@ func TestDoctor_saysThatAllIsWell(t *testing.T) {
 }
 
 // A wildcard subscriber keeps the server from reporting "no responders"; doctor warns of it.
-func TestDoctor_namesWhoHearsWhatIsNotForThem(t *testing.T) {
+func TestDoctor_namesClientsThatReceiveForeignSubjects(t *testing.T) {
 	t.Parallel()
 	c := guarded(t)
 	require.Equal(t, finding{
@@ -110,7 +110,7 @@ func TestDoctor_namesWhoHearsWhatIsNotForThem(t *testing.T) {
 	require.Contains(t, f.Todo, "castnet.v1.default.ev.>")
 }
 
-func TestDoctor_namesThePermissionsThatAreMissing(t *testing.T) {
+func TestDoctor_namesMissingPermissions(t *testing.T) {
 	t.Parallel()
 	c := guarded(t)
 	all := c.doctor(t, cli.ExitFailure, "--user", "short", "--password", "secret")
@@ -139,7 +139,7 @@ func reaches(grant, subject string) bool {
 	return ok && last != "" && !strings.Contains(last, ".")
 }
 
-func TestProbes_tryEachGrantOfAProgramOnce(t *testing.T) {
+func TestProbes_tryEachGrantOnce(t *testing.T) {
 	id, err := subjects.NewMeshID("doctor")
 	require.NoError(t, err)
 	space, err := subjects.NewSpace("root", "lab")
@@ -157,7 +157,7 @@ func TestProbes_tryEachGrantOfAProgramOnce(t *testing.T) {
 	require.Equal(t, map[bus.Op][]string{bus.OpPublish: grants.Publish, bus.OpSubscribe: grants.Subscribe}, all)
 }
 
-func TestDoctor_saysWhyThereIsNoConnection(t *testing.T) {
+func TestDoctor_reportsWhyAConnectionFails(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	all := c.doctor(t, cli.ExitFailure, "-s", "nats://127.0.0.1:1")
@@ -183,7 +183,7 @@ func heard(t *testing.T, label string, change ...func(*hostCheck)) hostCheck {
 	return a
 }
 
-func TestSeen_saysWhichHostsAreSilentSlowOrOfAnotherBuild(t *testing.T) {
+func TestSurvey_namesSilentSlowAndForeignBuildHosts(t *testing.T) {
 	silent := heard(t, "s", func(a *hostCheck) { a.err = errors.New("no answer") })
 	slow := heard(t, "l", func(a *hostCheck) { a.lag = 2 * time.Second })
 	other := heard(t, "o", func(a *hostCheck) { a.info.Build = "b2" })
@@ -211,7 +211,7 @@ func TestSeen_saysWhichHostsAreSilentSlowOrOfAnotherBuild(t *testing.T) {
 	require.Equal(t, resultOK, hostSurvey{answers: []hostCheck{fine}}.versions().Result)
 }
 
-func TestSeen_warnsOfClocksThatAreApart(t *testing.T) {
+func TestSurvey_warnsOfClockSkew(t *testing.T) {
 	ahead := heard(t, "x", func(a *hostCheck) { a.skew = 1500 * time.Millisecond })
 	far := heard(t, "y", func(a *hostCheck) { a.skew, a.took = 1500*time.Millisecond, 2*time.Second })
 	mute := heard(t, "z", func(a *hostCheck) { a.info.Now = time.Time{} })

@@ -30,7 +30,7 @@ func (c *cluster) openHost(t *testing.T, label string) {
 	})
 }
 
-func TestExec_runsOnHostsAndRanksAndFoldsWhatIsTheSame(t *testing.T) {
+func TestExec_runsOnHostsAndRanksAndGroupsEqualOutput(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	for _, label := range []string{"a", "b", "c"} {
@@ -87,7 +87,7 @@ func TestExec_ctrlCEndsTheCommand(t *testing.T) {
 	}, testkit.Patience, 5*time.Millisecond, "what the command has started is gone, long before its time is over")
 }
 
-func TestExec_saysHowToAllowItWhereItIsRefused(t *testing.T) {
+func TestExec_refusalExplainsHowToAllowIt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "shut")
 	c.openHost(t, "open")
@@ -115,7 +115,7 @@ func TestExec_saysHowToAllowItWhereItIsRefused(t *testing.T) {
 	}
 }
 
-func TestFoldExec_largestGroupFirst(t *testing.T) {
+func TestFoldExec_sortsLargestGroupFirst(t *testing.T) {
 	hosts := map[string]subjects.HostID{}
 	for _, label := range []string{"a", "b", "c"} {
 		id, err := subjects.NewHostID(label)

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestLists_areTablesForPeopleAndDocumentsForScripts(t *testing.T) {
+func TestLists_areTablesForTerminalsAndDocumentsForScripts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	_, up := c.up(t, "demo", "--per-host", "gpu=2", "--params", "10")
@@ -61,7 +61,7 @@ func TestLists_areTablesForPeopleAndDocumentsForScripts(t *testing.T) {
 	require.Contains(t, c.ok(t, "procs", "demo", "--links"), "STALLED")
 }
 
-func TestCallAndCast_askOneAndMany(t *testing.T) {
+func TestCallAndCast_reachOneAndMany(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	_, up := c.up(t, "--per-host", "gpu=2", "--params", "10")
@@ -97,7 +97,7 @@ func TestCallAndCast_askOneAndMany(t *testing.T) {
 	require.Equal(t, 2, one.Coverage.Answered)
 }
 
-func TestEcho_bringsBackAnyJSON(t *testing.T) {
+func TestEcho_returnsAnyJSON(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	c.up(t, "--per-host", "gpu=2", "--actor", "echo")
@@ -110,7 +110,7 @@ func TestEcho_bringsBackAnyJSON(t *testing.T) {
 	require.Equal(t, "true\n", c.ok(t, "cast", "demo", "echo", "echo", "true", "--reduce", "all"))
 }
 
-func TestCast_saysWhichRanksGaveNoValueAndWhy(t *testing.T) {
+func TestCast_namesRanksWithoutAValueAndWhy(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	b, up := c.up(t, "--per-host", "gpu=2")
@@ -143,7 +143,7 @@ func TestCast_saysWhichRanksGaveNoValueAndWhy(t *testing.T) {
 	require.Contains(t, b.Err.String(), "1 of 4 procs failed")
 }
 
-func TestCast_waitsNoLongerThanItsTimeout(t *testing.T) {
+func TestCast_respectsItsTimeout(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	c.up(t, "--per-host", "gpu=2", "--command", os.Args[0], "--actor", "talker")
@@ -178,7 +178,7 @@ func TestStop_endsTheMeshAndItsOwner(t *testing.T) {
 	require.Equal(t, cli.ExitNotFound, r.code)
 }
 
-func TestUp_endsWhatItMadeAtCtrlC(t *testing.T) {
+func TestUp_ctrlCStopsItsMesh(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	b, _ := c.up(t, "one", "--per-host", "gpu=2")
@@ -190,7 +190,7 @@ func TestUp_endsWhatItMadeAtCtrlC(t *testing.T) {
 	require.Equal(t, "[]\n", c.ok(t, "procs", "-o", "json"))
 }
 
-func TestLogs_followWithoutALineLostOrTwice(t *testing.T) {
+func TestLogs_followNeitherLosesNorRepeatsLines(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	_, up := c.up(t, "--per-host", "gpu=2", "--command", os.Args[0], "--actor", "talker")
@@ -216,7 +216,7 @@ func TestLogs_followWithoutALineLostOrTwice(t *testing.T) {
 	require.Empty(t, b.Err.String())
 }
 
-func TestUp_showsLinesThatReachTheMesh(t *testing.T) {
+func TestUp_showsLinesOfItsMesh(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	b := start(t, c.env, "up", "--per-host", "gpu=2")
@@ -237,7 +237,7 @@ func TestUp_showsLinesThatReachTheMesh(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestCompletion_knowsTheLiveBusAndIsSilentWithoutOne(t *testing.T) {
+func TestCompletion_usesTheLiveBusAndIsSilentWithoutOne(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	c.up(t, "--per-host", "gpu=2")
@@ -261,7 +261,7 @@ func TestCompletion_knowsTheLiveBusAndIsSilentWithoutOne(t *testing.T) {
 	require.NotContains(t, r.err, "castnet:")
 }
 
-func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
+func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	c.up(t, "--per-host", "gpu=2")

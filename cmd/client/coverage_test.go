@@ -22,7 +22,7 @@ func somePlace() resolvedTarget {
 	return resolvedTarget{base: e, region: e.Region()}
 }
 
-func TestCoverage_tellsFailedFromMissingAndNamesTheirRegions(t *testing.T) {
+func TestCoverage_separatesFailedFromMissingRegions(t *testing.T) {
 	p := somePlace()
 	boom := p.failedReply(1, &actor.Error{Code: actor.CodePanic, Text: "panicked: boom", Actor: "x"})
 	late := p.failedReply(2, actor.ErrDeadline)
@@ -35,7 +35,7 @@ func TestCoverage_tellsFailedFromMissingAndNamesTheirRegions(t *testing.T) {
 	require.NoError(t, p.summarize([]reply{{MS: 1}}).asError(p.base))
 }
 
-func TestCoverage_aQuestionThatNobodyTakesIsItsOwnError(t *testing.T) {
+func TestCoverage_undeliverableCallIsItsOwnError(t *testing.T) {
 	p := somePlace()
 	var rs []reply
 	for view := range 4 {
@@ -48,7 +48,7 @@ func TestCoverage_aQuestionThatNobodyTakesIsItsOwnError(t *testing.T) {
 	require.Equal(t, cli.ExitPartial, cli.ExitCode(p.summarize(rs).asError(p.base)))
 }
 
-func TestReasons_doNotSayTheAddressThatTheRegionSays(t *testing.T) {
+func TestReasons_omitAddressesOfTheRegion(t *testing.T) {
 	p := somePlace()
 	var lost []reply
 	for view := range 4 {
@@ -67,7 +67,7 @@ func TestReasons_areBounded(t *testing.T) {
 	require.Contains(t, reasons(e, lost), "and 40 more reasons")
 }
 
-func TestExplain_saysAReasonOnceForAllItsRanks(t *testing.T) {
+func TestExplain_statesAReasonOnceForAllItsRanks(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 2)
 	failed := &mesh.SpawnError{Mesh: "demo-x", Ranks: 4}
 	for rank := range 4 {

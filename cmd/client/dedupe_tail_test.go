@@ -12,7 +12,7 @@ import (
 
 // A file of distinct lines, its last n read at some moment, and its lines published from some
 // earlier moment on: tail and what seam leaves must be the file from the tail's begin, exactly.
-func TestSeam_losesNoLineAndRepeatsNone(t *testing.T) {
+func TestDedupeTail_neitherLosesNorRepeatsLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(0, 30).Draw(t, "size")
 		file := make([]string, size)
@@ -32,7 +32,7 @@ func TestSeam_losesNoLineAndRepeatsNone(t *testing.T) {
 	})
 }
 
-func TestFresh_dropsPerStreamWhatTheTailsShow(t *testing.T) {
+func TestDropShown_dropsLinesThatTailsShowed(t *testing.T) {
 	line := func(rank int, stream, text string) logRecord {
 		return logRecord{Rank: rank, Stream: stream, Line: text}
 	}

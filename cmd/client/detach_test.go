@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestSpawn_detachedGoesOnAndIsAdoptedByAnother(t *testing.T) {
+func TestSpawn_detachedMeshOutlivesItsClientAndIsAdopted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	r := c.client(t, "spawn", "demo", "--procs", "2", "--detach")
@@ -70,7 +70,7 @@ func TestSpawn_detachedGoesOnAndIsAdoptedByAnother(t *testing.T) {
 	require.Contains(t, c.ok(t, "meshes", "--all"), up.Mesh)
 }
 
-func TestMeshes_sayWhoOwnsThem(t *testing.T) {
+func TestMeshes_listTheirOwners(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	_, up := c.up(t, "one", "--per-host", "gpu=1")

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestHosts_aDrainMovesWhatHasASpareHostAndSaysHowMuch(t *testing.T) {
+func TestHosts_drainMovesRanksToASpare(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	hosts, err := c.AwaitHosts(t.Context(), 2)

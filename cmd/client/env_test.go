@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-func TestEnv_givesAShellWhatReachesTheHostdOfThisMachine(t *testing.T) {
+func TestEnv_printsVariablesThatReachTheLocalHostd(t *testing.T) {
 	t.Parallel()
 	env, path := alone(t)
 	require.NoError(t, bus.WriteLocal(path, bus.LocalServer{URL: "nats://127.0.0.1:5222", Token: "it's a secret", PID: os.Getpid()}))
@@ -28,7 +28,7 @@ func TestEnv_givesAShellWhatReachesTheHostdOfThisMachine(t *testing.T) {
 	}
 }
 
-func TestEnv_isReadBackAsItWas(t *testing.T) {
+func TestEnv_roundTrips(t *testing.T) {
 	t.Parallel()
 	vars := map[string]string{}
 	for _, v := range envVariables(bus.Options{
@@ -44,7 +44,7 @@ func TestEnv_isReadBackAsItWas(t *testing.T) {
 	}, bus.FromEnv(func(key string) string { return vars[key] }))
 }
 
-func TestEnv_saysThatThereIsNoBus(t *testing.T) {
+func TestEnv_reportsAMissingBus(t *testing.T) {
 	t.Parallel()
 	env, _ := alone(t)
 	r := runClient(t, env, "env")

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestEvents_showWhatHappensAndWhatHasFailed(t *testing.T) {
+func TestEvents_showChangesAndFailures(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	c.host(t, "b")
@@ -50,7 +50,7 @@ func TestEvents_showWhatHappensAndWhatHasFailed(t *testing.T) {
 	}
 }
 
-func TestEvents_sayInOneLineWhatItBeganWithAndTheRestBehindIt(t *testing.T) {
+func TestEvents_showTheRootCauseInOneLine(t *testing.T) {
 	code := 3
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.Local)
 	e := actor.Event{

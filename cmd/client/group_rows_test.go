@@ -27,7 +27,7 @@ func texts(groups []*rowGroup) (all []string) {
 	return all
 }
 
-func TestMerger_equalLinesOfSeveralRanksAreOneWithTheirRegion(t *testing.T) {
+func TestRowGrouper_mergesEqualLinesOfSeveralRanks(t *testing.T) {
 	m, now := newRowGrouper(4, 3*time.Second), time.Now()
 	for _, r := range []logRecord{
 		printed(0, "ready"), printed(1, "ready"), printed(0, "alone"), printed(2, "ready"), printed(3, "ready"), printed(2, "pair"), printed(3, "pair"),
@@ -43,7 +43,7 @@ func TestMerger_equalLinesOfSeveralRanksAreOneWithTheirRegion(t *testing.T) {
 	require.Empty(t, m.last)
 }
 
-func TestMerger_linesThatDifferInNumbersShowTheirSpan(t *testing.T) {
+func TestRowGrouper_showsTheRangeOfDifferingNumbers(t *testing.T) {
 	m, now := newRowGrouper(4, 3*time.Second), time.Now()
 	for rank, loss := range []string{"0.352", "0.331", "1e2", "12"} {
 		m.add(printed(rank, "step 10 loss "+loss+" on gpu "+fmt.Sprint(rank)+"!"), now)
@@ -55,7 +55,7 @@ func TestMerger_linesThatDifferInNumbersShowTheirSpan(t *testing.T) {
 	}, texts(m.takeAll()))
 }
 
-func TestMerger_whatARankAlonePrintsDoesNotPartTheOthers(t *testing.T) {
+func TestRowGrouper_extraLinesOfOneRankDoNotSplitOthers(t *testing.T) {
 	m, now := newRowGrouper(2, 3*time.Second), time.Now()
 	for _, line := range []string{"a", "b", "c"} {
 		m.add(printed(0, line), now)
@@ -66,7 +66,7 @@ func TestMerger_whatARankAlonePrintsDoesNotPartTheOthers(t *testing.T) {
 	require.Equal(t, []string{"[host=0,gpu=1] x", "[host=0,gpu=*] 2× a", "[host=0,gpu=1] y", "[host=0,gpu=*] 2× b", "[host=0,gpu=*] 2× c"}, texts(m.takeAll()))
 }
 
-func TestMerger_noLineWaitsLongerThanTheWindowOfTheFirst(t *testing.T) {
+func TestRowGrouper_delaysNoLineBeyondItsWindow(t *testing.T) {
 	m, now := newRowGrouper(100, time.Second), time.Now()
 	shown := map[int]time.Duration{}
 	for i := range 30 { // a straggler every 100 ms keeps the group growing
@@ -79,7 +79,7 @@ func TestMerger_noLineWaitsLongerThanTheWindowOfTheFirst(t *testing.T) {
 	require.Equal(t, map[int]time.Duration{10: time.Second}, shown)
 }
 
-func TestMerger_streamsAreToldApartAndRoomIsBounded(t *testing.T) {
+func TestRowGrouper_separatesStreamsAndBoundsMemory(t *testing.T) {
 	m, now := newRowGrouper(2, time.Hour), time.Now()
 	m.add(logRecord{Rank: 0, Stream: "stdout", Line: "a"}, now)
 	m.add(logRecord{Rank: 1, Stream: "stderr", Line: "a"}, now)
@@ -91,7 +91,7 @@ func TestMerger_streamsAreToldApartAndRoomIsBounded(t *testing.T) {
 }
 
 // Whatever comes, each rank's lines come out once and in order.
-func TestMerger_losesNoLineAndKeepsTheOrderOfEachRank(t *testing.T) {
+func TestRowGrouper_losesNoLineAndKeepsEachRanksOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, now := newRowGrouper(3, time.Second), time.Now()
 		in, out := map[int][]string{}, map[int][]string{}

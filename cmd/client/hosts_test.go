@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-func TestHosts_areCordonedDrainedAndShutDown(t *testing.T) {
+func TestHosts_canBeCordonedDrainedAndShutDown(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	mode := func(want string) {
@@ -44,7 +44,7 @@ func TestHosts_areCordonedDrainedAndShutDown(t *testing.T) {
 	require.Zero(t, again.code, "a host that has left says so again: %s", again.err)
 }
 
-func TestHosts_arePickedByLabelsAndCompleted(t *testing.T) {
+func TestHosts_selectByLabelAndComplete(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	for label, labels := range map[string]map[string]string{"n1": {"zone": "a", "disk": "nvme"}, "n2": {"zone": "b"}} {
@@ -81,7 +81,7 @@ func TestHosts_arePickedByLabelsAndCompleted(t *testing.T) {
 	require.Equal(t, "zone=a zone=b", suggest("hosts", "--label", "zone"))
 }
 
-func TestSpawn_passesOverHostsThatTakeNoProcs(t *testing.T) {
+func TestSpawn_skipsUnschedulableHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	c.System(t, "s")
@@ -104,7 +104,7 @@ func TestSpawn_passesOverHostsThatTakeNoProcs(t *testing.T) {
 	c.ok(t, "stop", "demo")
 }
 
-func TestConfig_showsWhatCountsAndWhoSaidIt(t *testing.T) {
+func TestConfig_showsEffectiveValuesAndTheirSources(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	file := filepath.Join(t.TempDir(), "castnet.yaml")

@@ -92,7 +92,7 @@ func noBus(t *testing.T) []string {
 	return append(baseEnv(dir), "PATH="+dir)
 }
 
-func TestUp_startsAHostWhereThereIsNoneAndStopsItInTheEnd(t *testing.T) {
+func TestUp_startsAndStopsAMissingHostd(t *testing.T) {
 	t.Parallel()
 	env := noBus(t)
 	b := start(t, env, "up", "-o", "ndjson", "--per-host", "gpu=2")
@@ -114,7 +114,7 @@ func TestUp_startsAHostWhereThereIsNoneAndStopsItInTheEnd(t *testing.T) {
 	require.Contains(t, r.err, "start a hostd")
 }
 
-func TestUp_saysWhyItsHostdDidNotStart(t *testing.T) {
+func TestUp_reportsWhyItsHostdDidNotStart(t *testing.T) {
 	t.Parallel()
 	env := noBus(t)
 	r := runClient(t, env, "up", "--no-hostd")

@@ -53,7 +53,7 @@ func TestLogs_followMergesAndEndsWithTheMesh(t *testing.T) {
 	require.Equal(t, cli.ExitNotFound, c.client(t, "logs", "nobody").code)
 }
 
-func TestLogs_followSaysThatProcsFailed(t *testing.T) {
+func TestLogs_followReportsFailedProcs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	c.up(t, "--per-host", "gpu=2", "--command", os.Args[0], "--actor", "talker")
@@ -63,7 +63,7 @@ func TestLogs_followSaysThatProcsFailed(t *testing.T) {
 	require.Equal(t, "demo[gpu=0] has ended: 1 of 1 proc failed\n", b.Err.String())
 }
 
-func TestLogs_followGoesOnWithTheNextGeneration(t *testing.T) {
+func TestLogs_followContinuesWithTheNextGeneration(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	again := mesh.Policy{Recovery: mesh.Restart}
@@ -90,7 +90,7 @@ func TestLogs_followGoesOnWithTheNextGeneration(t *testing.T) {
 	require.Equal(t, "[host=0,gpu=0] runs again, as generation 1\ndemo has ended: 1 proc stopped\n", b.Err.String())
 }
 
-func TestLogs_followEndsWithAMeshWhoseOwnerIsGone(t *testing.T) {
+func TestLogs_followEndsWithAMeshThatLostItsOwner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	up, _ := c.up(t, "--per-host", "gpu=2", "--actor", "echo", "--lease", "1s")
@@ -100,7 +100,7 @@ func TestLogs_followEndsWithAMeshWhoseOwnerIsGone(t *testing.T) {
 	require.Equal(t, "demo has ended: 2 procs stopped\n", b.Err.String())
 }
 
-func TestLogs_ranksWhoseHostIsGoneHaveEnded(t *testing.T) {
+func TestLogs_ranksOfALostHostHaveEnded(t *testing.T) {
 	w := newEndWatch(nil, resolvedTarget{base: grid, region: grid.Region()})
 	ends := func() map[int]string { return w.seen.ends(0) }
 	seen := []agent.State{{Rank: 0, Gen: 1, Status: agent.Status{Phase: agent.Running}}, {Rank: 1, Status: agent.Status{Phase: agent.Stopped}}}

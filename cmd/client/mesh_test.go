@@ -42,7 +42,7 @@ func (c *cluster) explained(t *testing.T, name string, enough func(explanation) 
 	return x
 }
 
-func TestMeshShow_saysWhatTheOwnerKnows(t *testing.T) {
+func TestMeshShow_printsTheOwnersView(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	_, up := c.up(t, "demo", "--per-host", "gpu=2", "--lease", "45s")
@@ -80,7 +80,7 @@ func TestMeshShow_saysWhatTheOwnerKnows(t *testing.T) {
 }
 
 // CLI-C7.
-func TestMeshShow_saysThatTheOwnerIsSilentAndWhatTheHostsSay(t *testing.T) {
+func TestMeshShow_reportsASilentOwnerAndTheHostsView(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	b, up := c.up(t, "demo", "--per-host", "gpu=2", "--lease", "45s")
@@ -103,7 +103,7 @@ func TestMeshShow_saysThatTheOwnerIsSilentAndWhatTheHostsSay(t *testing.T) {
 	require.Contains(t, text, "nothing: it has ended")
 }
 
-func TestExplain_saysWhenRanksStartAgainAndWhichHostIsGone(t *testing.T) {
+func TestExplain_namesRestartTimesAndLostHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	p := c.own(t, mesh.SpawnSpec{
@@ -125,7 +125,7 @@ func TestExplain_saysWhenRanksStartAgainAndWhichHostIsGone(t *testing.T) {
 	require.NoError(t, p.Stop(t.Context()))
 }
 
-func TestMeshShowAndExplain_refuseWhatTheyCannotLookUp(t *testing.T) {
+func TestMeshShowAndExplain_refuseUnknownMeshes(t *testing.T) {
 	t.Parallel()
 	none, c := newCluster(t), newCluster(t, "a")
 	for range 2 {
@@ -184,7 +184,7 @@ func TestExplanation_putsTheRootCauseFirst(t *testing.T) {
 	require.Contains(t, x.Todo[0], "castnet logs 'm-000000000000m[host=0,gpu=0]'")
 }
 
-func TestMeshShow_saysOfARankThatWasStartedAgainHowItIsNow(t *testing.T) {
+func TestMeshShow_showsTheCurrentGenerationOfARank(t *testing.T) {
 	var out strings.Builder
 	a := &app{stdout: &out}
 	require.NoError(t, a.showRestartedRanks([]restartedRank{
@@ -195,14 +195,14 @@ func TestMeshShow_saysOfARankThatWasStartedAgainHowItIsNow(t *testing.T) {
 	require.Regexp(t, `(?m)^\[gpu=1\] +1 +- +1 +is being started +killed$`, out.String())
 }
 
-func TestMeshShow_hasTheNameOfReportsBesideTheMeshsOwn(t *testing.T) {
+func TestMeshShow_printsTheReportedNameBesideTheID(t *testing.T) {
 	rows := (&app{}).meshFields(meshView{Mesh: "m-000000000000m", Label: "trainers", Owner: ownerView{Answers: true, Since: new(time.Time)}})
 	require.Equal(t, [][2]string{{"mesh", "m-000000000000m"}, {"called", "trainers"}}, rows[:2])
 	require.Equal(t, "owner", rows[5][0])
 	require.Contains(t, rows[6][1], "ranks started anew 0", "it belongs to the owner")
 }
 
-func TestExplanation_ofAMeshWithoutLeaseAndOfAWorldThatLacksHosts(t *testing.T) {
+func TestExplanation_coversMissingLeasesAndMissingHosts(t *testing.T) {
 	one := shape.Of("gpu", 2)
 	v := meshView{
 		Mesh: "m-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 2, Owner: ownerView{Why: "gone"},
@@ -217,7 +217,7 @@ func TestExplanation_ofAMeshWithoutLeaseAndOfAWorldThatLacksHosts(t *testing.T) 
 }
 
 // The system controller knows the hosts of a world that have created nothing, and why.
-func TestExplanation_ofAWorldKnowsHostsThatRunNothingOfIt(t *testing.T) {
+func TestExplanation_countsWorldHostsWithoutProcs(t *testing.T) {
 	ids := map[string]subjects.HostID{}
 	for _, label := range []string{"here", "slow", "gone", "shut"} {
 		id, err := subjects.ParseHostID(label + "-0000000000000")
@@ -259,7 +259,7 @@ func TestExplanation_ofAWorldKnowsHostsThatRunNothingOfIt(t *testing.T) {
 	}, x.Todo)
 }
 
-func TestPhase_ofAMeshWhoseOwnerIsSilentIsThatOfItsLeastRank(t *testing.T) {
+func TestPhase_withASilentOwnerIsTheLeastAdvanced(t *testing.T) {
 	for _, row := range []struct {
 		want   agent.Phase
 		phases []agent.Phase

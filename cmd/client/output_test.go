@@ -25,7 +25,7 @@ func render(t *testing.T, a *app, f outputFormat, tty bool, planets ...planet) s
 	return out.String()
 }
 
-func TestShow_writesTheSameRecordsInEveryFormat(t *testing.T) {
+func TestShow_printsTheSameRecordsInEveryFormat(t *testing.T) {
 	mars, venus := planet{"Mars <&>", 2}, planet{"Venus", 1}
 	require.Equal(t, "NAME      MOONS\nMars <&>  **\nVenus     *\n", render(t, &app{}, asTable, false, mars, venus))
 	require.Equal(t, "{\"name\":\"Mars <&>\",\"moons\":2}\n{\"name\":\"Venus\",\"moons\":1}\n", render(t, &app{}, asNDJSON, true, mars, venus))
@@ -35,13 +35,13 @@ func TestShow_writesTheSameRecordsInEveryFormat(t *testing.T) {
 	require.Empty(t, render(t, &app{}, asNDJSON, true))
 }
 
-func TestShow_drawsATableOnATerminalAndColoursItIfWanted(t *testing.T) {
+func TestShow_drawsTablesOnATerminalWithOptionalColour(t *testing.T) {
 	plain := render(t, &app{}, asTable, true, planet{"Mars", 2})
 	require.Equal(t, "NAME  MOONS\n───────────\nMars  **\n", plain, "nothing behind the last column: what just fits takes one line")
 	require.Contains(t, render(t, &app{useColor: true}, asTable, true, planet{"Mars", 2}), "\x1b[32mMars\x1b[0m")
 }
 
-func TestProgress_isForTerminalsAndLeavesNothingBehind(t *testing.T) {
+func TestProgress_isDrawnOnTerminalsAndErased(t *testing.T) {
 	var err bytes.Buffer
 	p := (&app{stderr: &err, errTTY: true, output: asTable}).newProgress()
 	p.update(1, 4, "ranks")
@@ -60,7 +60,7 @@ func TestProgress_isForTerminalsAndLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestProgress_isALineASecondAtMostWhereThereIsNoTerminal(t *testing.T) {
+func TestProgress_isOneLinePerSecondWithoutATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var err bytes.Buffer
 		p := (&app{stderr: &err, output: asJSON}).newLineProgress()
@@ -83,7 +83,7 @@ func TestShorten_keepsOneLineWithinItsLength(t *testing.T) {
 	require.Equal(t, "one …", shorten("one\ntwo", 9))
 }
 
-func TestAge_isWhatPeopleSay(t *testing.T) {
+func TestAge_readsNaturally(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 1500 * time.Millisecond: "1s", 61 * time.Second: "1m", 90 * time.Minute: "1h30m", 50 * time.Hour: "2d",
 	} {

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestProcs_sayWhichAnEarlierHostdLaunched(t *testing.T) {
+func TestProcs_showWhichAnEarlierHostdLaunched(t *testing.T) {
 	running := agent.Status{Phase: agent.Running}
 	var adopted []bool
 	var remarks []string
@@ -28,7 +28,7 @@ func TestProcs_sayWhichAnEarlierHostdLaunched(t *testing.T) {
 	require.Equal(t, []string{"adopted: an earlier hostd launched it", "", "why"}, remarks)
 }
 
-func TestLinks_sayWhatTheirOrderWaitsFor(t *testing.T) {
+func TestLinks_showWhichMessageTheyAwait(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{stdout: &out, output: asTable}
 	id, err := subjects.ParseProcessID("demo-0123456789abc_1-0")
@@ -43,7 +43,7 @@ func TestLinks_sayWhatTheirOrderWaitsFor(t *testing.T) {
 	require.Regexp(t, ` 0 +0 +0 +0 +0 +0 +- +- +dead: killed$`, lines[2])
 }
 
-func TestLinks_countWhatCouldNotBeUsed(t *testing.T) {
+func TestLinks_countMalformedMessages(t *testing.T) {
 	require.Empty(t, droppedText(nil))
 	require.Empty(t, droppedText(&actor.Stats{Foreign: 7, Bounced: 3}))
 	require.Equal(t, "2 malformed, 4 of the dead, 5 answers nobody waits for, 1 for no mailbox that takes them, 9 with unknown fields, 3 replies that were no answers",

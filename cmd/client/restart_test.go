@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestMeshRestart_startsTheProcsOfARegionAnewAndSaysSoAsTheyAreOver(t *testing.T) {
+func TestMeshRestart_restartsARegionAndReportsEachRank(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	p := c.own(t, mesh.SpawnSpec{Name: "demo", PerHost: shape.Of("gpu", 3)})
@@ -53,7 +53,7 @@ func TestMeshRestart_startsTheProcsOfARegionAnewAndSaysSoAsTheyAreOver(t *testin
 	require.Equal(t, cli.ExitNotFound, c.client(t, "mesh", "restart", "nobody").code)
 }
 
-func TestMeshRestart_isRefusedWhereActorsWouldBeLost(t *testing.T) {
+func TestMeshRestart_refusesToLoseActors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	c.System(t, "s")
@@ -92,7 +92,7 @@ func TestMeshRestart_isRefusedWhereActorsWouldBeLost(t *testing.T) {
 	c.ok(t, "stop", "demo")
 }
 
-func TestUp_recoveryRestartBringsActorsBackWithTheirParams(t *testing.T) {
+func TestUp_recoveryRestartBringsActorsBackWithParams(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	_, up := c.up(t, "demo", "--per-host", "gpu=2", "--params", "100", "--recovery", "restart")
@@ -107,7 +107,7 @@ func TestUp_recoveryRestartBringsActorsBackWithTheirParams(t *testing.T) {
 	c.eventually(t, func(r result) bool { return r.out == "403\n" }, "cast", "demo", "counter", "get", "--reduce", "sum")
 }
 
-func TestUp_ofAnotherRecoveryIsNotRestartedWithoutForce(t *testing.T) {
+func TestUp_otherRecoveryRequiresForceToRestart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	for recovery, args := range map[string][]string{"propagate": nil, "drop": {"--recovery", "drop"}} {
@@ -119,7 +119,7 @@ func TestUp_ofAnotherRecoveryIsNotRestartedWithoutForce(t *testing.T) {
 	}
 }
 
-func TestSpawn_aDetachedMeshCannotPromiseToRestartItsActors(t *testing.T) {
+func TestSpawn_detachedMeshRefusesActorRestarts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	r := c.client(t, "spawn", "demo", "--detach", "--recovery", "restart")
@@ -136,7 +136,7 @@ func TestSpawn_aDetachedMeshCannotPromiseToRestartItsActors(t *testing.T) {
 	c.ok(t, "stop", "demo")
 }
 
-func TestRegionAt_isThePlaceOfAHostInTheDimensionsOfHosts(t *testing.T) {
+func TestHostRegion_usesTheHostDimensions(t *testing.T) {
 	a, err := subjects.NewHostID("a")
 	require.NoError(t, err)
 	b, err := subjects.NewHostID("b")

@@ -88,7 +88,7 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4(t *testing.T) {
 	c.ok(t, "hosts")
 }
 
-func TestSilentHost_thatWasKilledIsDeadUntilItIsBack(t *testing.T) {
+func TestSilentHost_killedHostIsDeadUntilItReturns(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.hostd(t, "a")
@@ -118,7 +118,7 @@ func stateOf(t *testing.T, r result, label string) string {
 	return ""
 }
 
-func TestHosts_sayThatTheTimeEndedTheSearch(t *testing.T) {
+func TestHosts_reportASearchCutByTheTimeout(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

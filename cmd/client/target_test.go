@@ -28,7 +28,7 @@ func TestParseTarget_splitsNameAndRegion(t *testing.T) {
 	}
 }
 
-func TestBadInput_isSaidWhereNobodyCanBeAsked_CLIC2(t *testing.T) {
+func TestBadInput_isReportedWithoutAnyHost_CLIC2(t *testing.T) {
 	t.Parallel()
 	env := append(baseEnv(t.TempDir()), "NATS_URL=nats://127.0.0.1:1", "NATS_TOKEN=secret") // where nothing is
 	for want, args := range map[string][]string{
@@ -46,7 +46,7 @@ func TestBadInput_isSaidWhereNobodyCanBeAsked_CLIC2(t *testing.T) {
 	require.Equal(t, cli.ExitConnection, runClient(t, env, "procs", "demo[gpu=7,cpu=1]").code, "another mesh may have these")
 }
 
-func FuzzParseTarget_showsWhatItRead(f *testing.F) {
+func FuzzParseTarget_textReadsBack(f *testing.F) {
 	f.Add("demo[host=0:2,gpu=*]")
 	f.Add("demo")
 	f.Add("a[b]]")
@@ -59,7 +59,7 @@ func FuzzParseTarget_showsWhatItRead(f *testing.F) {
 	})
 }
 
-func TestPointOf_isReadBackAsARegionOfOneRank(t *testing.T) {
+func TestPointOf_parsesAsARegionOfOneRank(t *testing.T) {
 	e := shape.Of("host", 2).With("zone", 1).With("gpu", 3)
 	for rank := range e.NumRanks() {
 		r, err := shape.Select(e, formatPoint(e, rank))
@@ -72,7 +72,7 @@ func TestPointOf_isReadBackAsARegionOfOneRank(t *testing.T) {
 	require.Equal(t, "9", formatPoint(e, 9), "what is no rank is shown as it came")
 }
 
-func TestPlace_namesRanksByTheWholeMesh(t *testing.T) {
+func TestPlace_namesRanksOfTheWholeMesh(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 3)
 	r, err := shape.Select(e, "host=1,gpu=1:3")
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-func TestTop_countsWhatProcsHandle(t *testing.T) {
+func TestTop_countsHandledMessages(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	empty := decode[topSample](t, c.ok(t, "top", "--interval", "1ms", "-o", "json"))
@@ -55,7 +55,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return s.Builder.Write(p)
 }
 
-func TestTop_isDrawnAnewUntilItIsInterruptedAndLeavesNothingBehind(t *testing.T) {
+func TestTop_redrawsUntilInterruptedAndErases(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -73,7 +73,7 @@ func TestTop_isDrawnAnewUntilItIsInterruptedAndLeavesNothingBehind(t *testing.T)
 	require.Equal(t, 3, strings.Count(text, "1 host, 0 procs; every 1ms, Ctrl-C ends it"))
 }
 
-func TestTop_ratesArePerGenerationAndSkipWhoWasSilent(t *testing.T) {
+func TestTop_ratesArePerGenerationAndSkipSilentProcs(t *testing.T) {
 	at, tp := time.Now(), &top{}
 	look := func(after time.Duration, procs ...topProc) []topProc {
 		l := topSample{At: at.Add(after), Procs: procs}

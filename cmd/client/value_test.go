@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-func TestParseValue_givesWholeNumbersAsIntegers(t *testing.T) {
+func TestParseValue_yieldsIntegersForWholeNumbers(t *testing.T) {
 	for text, want := range map[string]any{
 		"":                      nil,
 		"null":                  nil,
@@ -31,7 +31,7 @@ func TestParseValue_givesWholeNumbersAsIntegers(t *testing.T) {
 	}
 }
 
-func TestParseValue_namesWhatIsNoJSON(t *testing.T) {
+func TestParseValue_namesInvalidJSON(t *testing.T) {
 	for _, text := range []string{"{", "hello", "1 2", "18446744073709551616", "[1e999]", `{"a":99999999999999999999}`, "01", "nul"} {
 		_, err := parseValue("message", text)
 		require.ErrorContains(t, err, "message ", text)
@@ -40,7 +40,7 @@ func TestParseValue_namesWhatIsNoJSON(t *testing.T) {
 	}
 }
 
-func FuzzParseValue_readsBackWhatItWrites(f *testing.F) {
+func FuzzParseValue_roundTrips(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,2.5,null]}`, "-0", "1e308", `"\ud800"`, "[[[]]]", "{}"} {
 		f.Add(seed)
 	}

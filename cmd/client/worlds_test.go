@@ -45,7 +45,7 @@ func (c *cluster) hostOf(t *testing.T, label, world string, rank int) {
 	testkit.Next(t, joined)
 }
 
-func TestWorlds_areDeclaredListedAndDeleted(t *testing.T) {
+func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	r := c.client(t, "worlds")
@@ -110,7 +110,7 @@ func (c *cluster) worldIsAMesh(t *testing.T) {
 	require.Regexp(t, `(?m)^world +live for `, c.ok(t, "mesh", "show", "train"))
 }
 
-func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
+func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.System(t, "s")
@@ -141,7 +141,7 @@ func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
 	}
 }
 
-func TestWorlds_countProcsThatAreThere(t *testing.T) {
+func TestWorlds_countRunningProcs(t *testing.T) {
 	e := shape.Of("x", 3)
 	w := worlds.WorldState{Shape: &e, Procs: []worlds.ProcState{{Health: worlds.HealthAlive}, {Health: worlds.HealthAlive, Failed: []string{"worker"}}, {Health: worlds.HealthExpired}}}
 	require.Equal(t, "2/3", formatProcs(w))
@@ -149,7 +149,7 @@ func TestWorlds_countProcsThatAreThere(t *testing.T) {
 	require.Equal(t, "2", formatProcs(w))
 }
 
-func TestWorldFile_saysEverythingThatAWorldCan(t *testing.T) {
+func TestWorldFile_coversEveryField(t *testing.T) {
 	all, err := parseWorlds("w", []byte(`
 name: train
 shape: { replica: 2, gpu: 4 }
@@ -175,7 +175,7 @@ command: builtin
 	}, all)
 }
 
-func TestWorldFile_errorsSayLineAndColumn(t *testing.T) {
+func TestWorldFile_errorsNameLineAndColumn(t *testing.T) {
 	const rest = "\nper-host: 1\ncommand: builtin\n"
 	for text, want := range map[string]string{
 		"name: w\nshape: x=1\nper-hots: 2\n":                        `w:3:1: there is no key "per-hots" in a world: want one of command, keep, labels, limits, name, per-host, shape`,

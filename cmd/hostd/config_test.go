@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestHostd_badInputIsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
+func TestHostd_badInputPrintsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestHostd_badInputIsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
 	require.Contains(t, why, garbage)
 }
 
-func TestHostLabel_isTheMachinesFirstNameOrAnError(t *testing.T) {
+func TestHostLabel_defaultsToTheFirstPartOfTheHostname(t *testing.T) {
 	named := func(name string) func() (string, error) { return func() (string, error) { return name, nil } }
 	for name, want := range map[string]string{"rack3n07": "rack3n07", "rack3n07.example.org": "rack3n07", "a_b-c": "a_b-c"} {
 		label, err := hostLabel("", named(name))
@@ -98,7 +98,7 @@ func TestHostLabel_isTheMachinesFirstNameOrAnError(t *testing.T) {
 	require.Equal(t, "mine", label)
 }
 
-func TestConfig_onlyWhatNobodyElseReachesRunsAnyProgram_HOSTD3(t *testing.T) {
+func TestConfig_onlyAPrivateBusAllowsAnyProgram_HOSTD3(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	self, err := os.Executable()
@@ -135,7 +135,7 @@ func TestConfig_onlyWhatNobodyElseReachesRunsAnyProgram_HOSTD3(t *testing.T) {
 	}
 }
 
-func TestCommandsForClients_runOnlyWhereTheFlagOrTheEnvironmentSaysSo_HOSTD11(t *testing.T) {
+func TestClientCommands_requireTheFlagOrTheVariable_HOSTD11(t *testing.T) {
 	for _, row := range []struct {
 		flag bool
 		env  string
@@ -160,6 +160,6 @@ func TestReachable_isNeverAllAddresses(t *testing.T) {
 	}
 }
 
-func TestWithoutUserinfo_keepsPasswordsOffTheScreen(t *testing.T) {
+func TestWithoutUserinfo_hidesPasswords(t *testing.T) {
 	require.Equal(t, "nats://a:4222,nats://b", redactUserinfo("nats://u:p@a:4222, nats://token@b"))
 }

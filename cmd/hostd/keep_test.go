@@ -119,7 +119,7 @@ func TestHostd_keptMeshesOutliveIt_HOSTD6(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_aLeaseOfAKeptMeshGoesOnWhereItWas(t *testing.T) {
+func TestHostd_leaseOfAKeptMeshContinuesAfterRestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	state := filepath.Join(t.TempDir(), "state")
@@ -147,7 +147,7 @@ func TestHostd_aLeaseOfAKeptMeshGoesOnWhereItWas(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_keptMeshNeedsAStateDirectory(t *testing.T) {
+func TestHostd_keptMeshRequiresAStateDirectory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)

@@ -86,7 +86,7 @@ func requireGone(t *testing.T, pids []int) {
 	}
 }
 
-func TestHostd_withoutFlagsIsAWholeSystem(t *testing.T) {
+func TestHostd_withoutFlagsRunsAWholeSystem(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
@@ -112,7 +112,7 @@ func TestHostd_withoutFlagsIsAWholeSystem(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_introducesItselfToAPerson(t *testing.T) {
+func TestHostd_printsAnIntroductionOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_CONTEXT=", "NATS_URL=")
 	d := s.spawn(t, "--log-format", "console", "--label", "me", "--namespace", "lab")
@@ -146,7 +146,7 @@ func TestHostd_secondSignalEndsItAndItsProcsAtOnce_HOSTD4(t *testing.T) {
 	requireGone(t, pids)
 }
 
-func TestHostd_killedTakesItsProcsAlong(t *testing.T) {
+func TestHostd_killEndsItsProcs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
@@ -206,7 +206,7 @@ func TestHostd_labelBelongsToOneLiveHost(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_secondSystemOfAUserSaysWhereItListens_HOSTD2(t *testing.T) {
+func TestHostd_secondInstanceOfAUserNamesTheFirst_HOSTD2(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first := s.start(t)
@@ -226,7 +226,7 @@ func TestHostd_secondSystemOfAUserSaysWhereItListens_HOSTD2(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_serverAsAFileDescribesIt(t *testing.T) {
+func TestHostd_readsTheServerConfigurationFile(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_PASSWORD=p")
 	conf := filepath.Join(t.TempDir(), "nats.conf")
@@ -243,7 +243,7 @@ func TestHostd_serverAsAFileDescribesIt(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_busLostForGoodIsAnError_HOSTD5(t *testing.T) {
+func TestHostd_permanentlyLostBusIsAnError_HOSTD5(t *testing.T) {
 	t.Parallel()
 	serve := func(port int, token string) *embed.Server {
 		srv, err := embed.Start(testkit.Soon(t), embed.Options{Port: port, Token: token})
@@ -264,7 +264,7 @@ func TestHostd_busLostForGoodIsAnError_HOSTD5(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_outlivesTheReaderOfItsLog(t *testing.T) {
+func TestHostd_survivesAClosedLogPipe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r, w, err := os.Pipe()

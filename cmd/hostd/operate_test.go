@@ -51,7 +51,7 @@ func probeHTTP(t *testing.T, d *daemon, page string) (int, healthStatus) {
 	return r.StatusCode, c
 }
 
-func TestHostd_tellsWhoWatchesOverItHowItIs_HOSTD7(t *testing.T) {
+func TestHostd_reportsItsHealthOverHTTP_HOSTD7(t *testing.T) {
 	t.Parallel()
 	srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: "t"})
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestHostd_tellsWhoWatchesOverItHowItIs_HOSTD7(t *testing.T) {
 	d.Stop(t)
 }
 
-func TestHostd_lameDuckWaitsForItsProcs_HOSTD6(t *testing.T) {
+func TestHostd_lameDuckAwaitsItsProcs_HOSTD6(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--http", "127.0.0.1:0")
@@ -123,7 +123,7 @@ func TestHostd_lameDuckWaitsForItsProcs_HOSTD6(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_lameDuckDrainsWhenTheTimeIsUp_HOSTD6(t *testing.T) {
+func TestHostd_lameDuckDrainsAtItsTimeout_HOSTD6(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--lame-duck", "50ms")
@@ -135,7 +135,7 @@ func TestHostd_lameDuckDrainsWhenTheTimeIsUp_HOSTD6(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_lameDuckHeedsSigterm_HOSTD6(t *testing.T) {
+func TestHostd_lameDuckObeysSigterm_HOSTD6(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
@@ -147,7 +147,7 @@ func TestHostd_lameDuckHeedsSigterm_HOSTD6(t *testing.T) {
 	requireGone(t, pids)
 }
 
-func TestHostd_leavesWhenAskedOverTheBus_HOSTD6(t *testing.T) {
+func TestHostd_leavesOnABusRequest_HOSTD6(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
@@ -164,7 +164,7 @@ func TestHostd_leavesWhenAskedOverTheBus_HOSTD6(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_goesByItsConfiguration(t *testing.T) {
+func TestHostd_appliesItsConfiguration(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "castnet.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("proc.ready-timeout: 1ms\nterminate.grace: 3s\nspawn: { concurrency: 2 }\n"), 0o600))

@@ -11,7 +11,7 @@ import (
 )
 
 // Several hostds that start at the same time each have a server: one on the default port, the others on free ones.
-func TestServer_startsBesideOthersThatWantTheSamePort(t *testing.T) {
+func TestServer_concurrentStartsOnOnePortAllSucceed(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -24,7 +24,7 @@ func (f *fragile) Done() <-chan struct{}       { return f.broken }
 func (f *fragile) Err() error                  { return errors.New("broken") }
 func (f *fragile) Close(context.Context) error { f.closed = true; return nil }
 
-func TestUpkeep_aGatewayThatBreaksIsReplaced(t *testing.T) {
+func TestUpkeep_replacesABrokenGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []*fragile
 		refuse := 0
@@ -49,12 +49,12 @@ func TestUpkeep_aGatewayThatBreaksIsReplaced(t *testing.T) {
 	})
 }
 
-func TestUpkeep_aGatewayThatNeverStartedIsAnError(t *testing.T) {
+func TestUpkeep_gatewayThatNeverStartedIsAnError(t *testing.T) {
 	_, err := supervise(t.Context(), "gateway", func(context.Context) (service, error) { return nil, errors.New("no") }, testkit.Patience, zerolog.Nop())
 	require.ErrorContains(t, err, "no")
 }
 
-func TestHostd_servesCastsUnlessItIsTold(t *testing.T) {
+func TestHostd_servesCastsUnlessDisabled(t *testing.T) {
 	t.Parallel()
 	for _, with := range []bool{true, false} {
 		s := newSite(t)

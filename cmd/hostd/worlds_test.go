@@ -103,7 +103,7 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD9(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_runsNoSystemControllerWhenItIsNotTo_HOSTD9(t *testing.T) {
+func TestHostd_runsNoSystemControllerWhenDisabled_HOSTD9(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--system=false", "--world", "w", "--host-rank", "0")
@@ -122,7 +122,7 @@ func TestHostd_runsNoSystemControllerWhenItIsNotTo_HOSTD9(t *testing.T) {
 }
 
 // Killed controllers and a server that restarts cost a world nothing: no proc ends, none is started (F7, F11).
-func TestHostd_worldsOutliveControllersAndTheServer_WORLD10(t *testing.T) {
+func TestHostd_worldsSurviveControllersAndTheServer_WORLD10(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_TOKEN=t")
 	store := t.TempDir()
@@ -182,7 +182,7 @@ func portOf(t *testing.T, raw string) int {
 }
 
 // The ranks of a host that was killed run on the next one that is started with its rank, as other procs.
-func TestHostd_aKilledHostIsReplacedByOneOfItsRank_WORLD10(t *testing.T) {
+func TestHostd_killedWorldHostIsReplacedAtItsRank_WORLD10(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.start(t, "--data", t.TempDir(), "--label", "s")
@@ -218,7 +218,7 @@ func removeBucket(t *testing.T, p *actor.Proc) {
 }
 
 // The bucket is lost while its controller runs, with the controller, and with a standby there: the processes stay.
-func TestHostd_worldsOutliveTheirBucket_WORLD18(t *testing.T) {
+func TestHostd_worldsSurviveTheLossOfTheirBucket_WORLD18(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_TOKEN=t")
 	srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: "t", JetStream: true})

@@ -88,7 +88,7 @@ func (r *rig) requireSame(t *testing.T, s worlds.Spec, a, b *machine, mesh strin
 	require.Equal(t, worlds.UpsertResponse{World: "w", Mesh: mesh, Status: worlds.StatusLive, Change: worlds.ChangeNone}, again)
 }
 
-func TestWorlds_aBucketThatIsGoneIsMadeAndFilledAgain_WORLD18(t *testing.T) {
+func TestWorlds_lostBucketIsRecreatedAndRefilled_WORLD18(t *testing.T) {
 	t.Parallel()
 	for _, byOthers := range []bool{false, true} {
 		t.Run(fmt.Sprint("by others: ", byOthers), func(t *testing.T) {
@@ -123,7 +123,7 @@ func bucketIsGone(t *testing.T, byOthers bool) {
 	require.Len(t, now.Worlds, 1, "no host runs it: the controller knew it")
 }
 
-func TestWorlds_whenTheBucketAndTheControllerAreGoneTheHostsKnowTheWorlds_WORLD18(t *testing.T) {
+func TestWorlds_hostsRestoreWorldsWithoutBucketAndController_WORLD18(t *testing.T) {
 	t.Parallel()
 	r, s, a, b, mesh, kill := lossRig(t)
 	kill()
@@ -133,7 +133,7 @@ func TestWorlds_whenTheBucketAndTheControllerAreGoneTheHostsKnowTheWorlds_WORLD1
 	require.Equal(t, 1, r.records(t))
 }
 
-func TestWorlds_aStandbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
+func TestWorlds_standbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
 	t.Parallel()
 	r, s, a, b, mesh, kill := lossRig(t)
 	r.serve(t, "two")
@@ -144,7 +144,7 @@ func TestWorlds_aStandbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
 
 // A world that has ended in a new bucket is not brought back by a host that was away, which the first controller never
 // asked: one that it knew, and asked as the world ended, may have stopped its share already (WORLD-10).
-func TestWorlds_aStoppedWorldIsNotAdopted_WORLD18(t *testing.T) {
+func TestWorlds_stoppedWorldIsNotAdopted_WORLD18(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
 	_, kill := r.serve(t, "one")

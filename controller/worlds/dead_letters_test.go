@@ -61,7 +61,7 @@ func probed(t *testing.T, probes <-chan *actor.Deferred[actor.None]) *actor.Defe
 }
 
 // The proc ends while it is probed, so the probe has reached it and is answered by nobody.
-func TestWorlds_aProbeWhoseFateIsUnknownIsSentAgain_WORLD9(t *testing.T) {
+func TestWorlds_probeWithUnknownFateIsResent_WORLD9(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
 	require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
@@ -74,7 +74,7 @@ func TestWorlds_aProbeWhoseFateIsUnknownIsSentAgain_WORLD9(t *testing.T) {
 }
 
 // A proc that answers a probe may have been lost after the probe had left.
-func TestWorlds_aReportDuringAProbeIsProbedToo_WORLD9(t *testing.T) {
+func TestWorlds_reportDuringAProbeTriggersAnother_WORLD9(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
 	require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))

@@ -11,7 +11,7 @@ import (
 )
 
 // Whatever is in the bucket, and whatever strangers answer who is asked for a name, is read or is an error.
-func FuzzTold(f *testing.F) {
+func FuzzRecords(f *testing.F) {
 	for _, text := range []string{
 		`{"name":"w","spec":{},"hosts":[{"host":"a-000000000000","rank":1,"labels":{"gpu":"4"}}],"gens":{"1":2}}`, `{"name":"w","kind":"world","holder":"w"}`,
 		`{"world":"w","shape":"gpu=4","per_host":4}`, `{"of":"w","label":"a","has":"b","asked":"c"}`, "", "null", "[]",

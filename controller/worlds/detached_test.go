@@ -55,7 +55,7 @@ func effectsOf(out []any) string {
 	return strings.Join(words, " ")
 }
 
-func TestDetached_isSavedBeforeTheHostsHearOfItAndAnsweredAfter_WORLD16(t *testing.T) {
+func TestDetached_isSavedBeforeHostsAndCallersHear_WORLD16(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
@@ -81,7 +81,7 @@ func TestDetached_isSavedBeforeTheHostsHearOfItAndAnsweredAfter_WORLD16(t *testi
 	require.Empty(t, s.st.detached)
 }
 
-func TestDetached_theNextControllerFollowsInALaterEpoch_WORLD10(t *testing.T) {
+func TestDetached_nextControllerUsesALaterEpoch_WORLD10(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
@@ -104,7 +104,7 @@ func TestDetached_theNextControllerFollowsInALaterEpoch_WORLD10(t *testing.T) {
 	require.False(t, record.Detached.isOwnClaim(other), "somebody has taken it over")
 }
 
-func TestDetached_hasANameThatNoWorldHasAndEndsWithTheSystem_WORLD16(t *testing.T) {
+func TestDetached_nameIsUniqueAndItEndsWithTheSystem_WORLD16(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
@@ -133,7 +133,7 @@ func adopterAt(t *testing.T, epoch uint64) agent.Claim {
 
 // Whoever adopts a mesh and dies before he has said that he has it leaves it to the system, whatever the hosts have heard
 // of him; who is only slow is refused.
-func TestDetached_isTakenBackFromWhoDoesNotConfirm_WORLD16(t *testing.T) {
+func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
@@ -165,7 +165,7 @@ func TestDetached_isTakenBackFromWhoDoesNotConfirm_WORLD16(t *testing.T) {
 }
 
 // The controller dies while a mesh is being adopted: the next one follows the adopter, who is told so when he confirms.
-func TestDetached_isTakenBackByTheNextController_WORLD10(t *testing.T) {
+func TestDetached_nextControllerTakesItBack_WORLD10(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)

@@ -16,7 +16,7 @@ func overBus(err error) error {
 	return fmt.Errorf("ask: %w", actor.FromWire(actor.EncodeError(fmt.Errorf("world w: %w", err))))
 }
 
-func TestErrors_ofNamesKeepTheirTypeAndFieldsOverTheBus(t *testing.T) {
+func TestErrors_nameErrorsKeepTypeAndFieldsOnTheWire(t *testing.T) {
 	taken := &NameTakenError{Name: "train", Kind: "world", Holder: "train-0000000000001"}
 	exists := &ExistsError{World: "train", Shape: "x=4", PerHost: 2, Command: "/bin/train"}
 	label := &LabelError{Object: "world train", Label: "team", Current: "red", Requested: "blue"}
@@ -46,7 +46,7 @@ func TestErrors_ofNamesKeepTheirTypeAndFieldsOverTheBus(t *testing.T) {
 	}
 }
 
-func TestReportOf_costsAsMuchWhateverTheNumberOfRanks_WORLD9(t *testing.T) {
+func TestShareReport_costIsIndependentOfRanks_WORLD9(t *testing.T) {
 	e := actor.Event{Mesh: "w-0000000000000", Host: "a-0000000000000", Status: string(actor.Failed), Reason: "why", Rank: 2, Count: 1 << 40}
 	r, ok := parseShareReport(e)
 	require.True(t, ok)

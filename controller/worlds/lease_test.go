@@ -45,7 +45,7 @@ func (c *contender) leads(now time.Time) bool {
 
 // Whatever is lost, late or asleep, two never lead at a time by their own clocks, and no epoch comes twice. When
 // everything works again somebody leads within 4 s: of the 5 s of a failover one is left to begin in.
-func TestLease_oneLeadsAtATime_WORLD13(t *testing.T) {
+func TestLease_hasOneLeaderAtATime_WORLD13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const tick = 50 * time.Millisecond
 		dice := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)) // even: rapid's own numbers are small ones
@@ -162,7 +162,7 @@ func cmpOr(a, b string) string {
 }
 
 // The holder renews it each half second; when it gives the lease back, another has it at its next look.
-func TestLease_isKeptAndGivenBack(t *testing.T) {
+func TestLease_isRenewedAndReleased(t *testing.T) {
 	now, v := time.Unix(1000, 0), &vault{}
 	a, b := &lease{self: "a"}, &lease{self: "b"}
 	do := func(l *lease) string {
@@ -209,7 +209,7 @@ func TestLease_isKeptAndGivenBack(t *testing.T) {
 
 // A holder that is gone without a word, whenever in its term, is followed within 3 s and the time that words take; one
 // lost word adds what it takes to be given up. What is left of the 5 s that a failover may take is for the next term to begin.
-func TestLease_ofWhoIsGoneIsTakenWithSecondsToSpare_WORLD13(t *testing.T) {
+func TestLease_takeoverLeavesASafetyMargin_WORLD13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := func(name string, most int) time.Duration {
 			return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Millisecond
@@ -277,7 +277,7 @@ func TestLease_ofWhoIsGoneIsTakenWithSecondsToSpare_WORLD13(t *testing.T) {
 	})
 }
 
-func TestLease_thatIsGoneWithItsBucketIsItsHoldersUntilItRunsOut_WORLD18(t *testing.T) {
+func TestLease_lostBucketKeepsTheHolderUntilExpiry_WORLD18(t *testing.T) {
 	start := time.Unix(1000, 0)
 	a := &lease{self: "a"}
 	a.observed(start, leaseRecord{}, 0)
@@ -299,7 +299,7 @@ func TestLease_thatIsGoneWithItsBucketIsItsHoldersUntilItRunsOut_WORLD18(t *test
 	require.Equal(t, writeLease{leaseRecord{"b", 4}, 0, leaseAbandon}, b.next(start.Add(leaseTake)))
 }
 
-func TestLease_thatNobodyCanReadMakesItsBucketSuspect_WORLD18(t *testing.T) {
+func TestLease_repeatedReadFailuresCondemnTheBucket_WORLD18(t *testing.T) {
 	start := time.Unix(1000, 0)
 	l := &lease{self: "a"}
 	require.False(t, l.readFailed(start))

@@ -72,7 +72,7 @@ func samples(t *testing.T) map[string]any {
 	}
 }
 
-func TestMessages_bytesAndJSONAreThoseOfTheGoldenVectors(t *testing.T) {
+func TestMessages_matchTheGoldenVectors(t *testing.T) {
 	var lines []string
 	all := samples(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -128,7 +128,7 @@ func TestWIRE7_messagesHaveNarrowLimits(t *testing.T) {
 	}
 }
 
-func TestWIRE8_aWorldOfManyProcsTravelsInBlocks(t *testing.T) {
+func TestMessages_manyProcsAreEncodedInBlocks_WIRE8(t *testing.T) {
 	snapshot := samples(t)["Snapshot"].(Snapshot)
 	w := &snapshot.Worlds[0]
 	w.Procs, w.Hosts = slices.Repeat(w.Procs, 70_000), slices.Repeat(w.Hosts, 66_000)
@@ -139,7 +139,7 @@ func TestWIRE8_aWorldOfManyProcsTravelsInBlocks(t *testing.T) {
 	require.True(t, reflect.DeepEqual(snapshot, back))
 }
 
-func TestFingerprint_ofASpecIsThatOfItsParts(t *testing.T) {
+func TestSpec_equalityIgnoresLabels(t *testing.T) {
 	a := Spec{Name: "w", Shape: shape.Of("x", 1), PerHost: 1, Labels: map[string]string{"a": "b"}}
 	b := a
 	b.Labels = nil

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestShare_isWhatCountingGives_WORLD5(t *testing.T) {
+func TestShare_matchesANaiveCount_WORLD5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		procs, perHost := rapid.IntRange(1, 200).Draw(t, "procs"), rapid.IntRange(1, 50).Draw(t, "per host")
 		seen := map[int]bool{}
@@ -276,7 +276,7 @@ func (c *cluster) act() {
 
 // Whatever happens, in the end each host runs exactly what the worlds have there, and nothing was ever
 // started twice under one address.
-func TestModel_nothingIsSpawnedTwiceOrForgotten_WORLD10(t *testing.T) {
+func TestModel_spawnsNothingTwiceAndForgetsNothing_WORLD10(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCluster(t)
@@ -344,7 +344,7 @@ func (c *cluster) empty() {
 }
 
 // The time of an eviction is that of somebody who looks at every proc after every step (WORLD-7).
-func TestModel_evictionIsDueWhenLookingAtEverythingSaysSo_WORLD7(t *testing.T) {
+func TestModel_evictionMatchesANaiveCheck_WORLD7(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newScenario(t)
 		s.st.limits = limits{silence: 5 * time.Second, eviction: 7 * time.Second, stopWithin: time.Second}

@@ -2,31 +2,31 @@ package worlds_test
 
 // What Monarch's tests of its system actor mean here, and which of ours show it. Scripts are those of testdata, in
 // virtual time; TestWorlds_… and TestSeed_… have a server and hosts that run their procs themselves, TestHostd_…
-// (cmd/hostd), TestF07_…, TestF11_… and TestWorlds_aStopSays… (integration/faults) real hostds and processes.
+// (cmd/hostd), TestF07_…, TestF11_… and TestWorlds_stopReports… (integration/faults) real hostds and processes.
 //
 //	system_actor.rs
 //	test_supervision_state               supervision_state, a-s9; TestSeed_supervisionState
 //	test_host_join_before_world          host_join_before_world; TestSeed_hostsJoin; TestHostd_isAHostOfItsWorldUntilItEnds
-//	test_host_join_after_world           host_join_after_world; TestSeed_hostsJoin; TestWorlds_hostsRunTheirShares…
+//	test_host_join_after_world           host_join_after_world; TestSeed_hostsJoin; TestWorlds_hostsRunShares…
 //	test_snapshot_filter                 snapshot_filter, a-s8; TestSeed_snapshotFilter
-//	test_undeliverable_message_return    undeliverable_message_return, eviction; TestWorlds_aProcThatNoMessageReaches…,
-//	                                     TestWorlds_aDeadProcEvictsItsWorld
-//	test_stop_fast                       stop_fast; TestWorlds_aStopIsAnsweredTwice
-//	test_update_sim_address              update_sim_address, generations; TestWorlds_aHostThatTakesALostRank…,
-//	                                     TestHostd_aKilledHostIsReplacedByOneOfItsRank
+//	test_undeliverable_message_return    undeliverable_message_return, eviction; TestWorlds_unreachableProc…,
+//	                                     TestWorlds_deadProcEvictsItsWorld
+//	test_stop_fast                       stop_fast; TestWorlds_stopIsAnsweredTwice
+//	test_update_sim_address              update_sim_address, generations; TestWorlds_hostWithALostRank…,
+//	                                     TestHostd_killedWorldHostIsReplacedAtItsRank
 //
 //	system.rs
 //	test_join                            rejoin, modes; TestSeed_bootstrapRetry
-//	test_system_snapshot                 system_snapshot; TestWorlds_hostsRunTheirShares…; TestShare_isWhatCountingGives
+//	test_system_snapshot                 system_snapshot; TestWorlds_hostsRunShares…; TestShare_matchesANaiveCount
 //	test_system_shutdown                 system_shutdown; TestSeed_systemShutdown
 //	test_single_world_shutdown           single_world_shutdown; TestSeed_singleWorldShutdown
 //	test_channel_dial_count              none: nobody dials anybody, a process has two connections to its server (package bus)
 //
 //	proc_actor.rs, as far as worlds have a part in it
 //	test_bootstrap                       TestHostd_isAHostOfItsWorldUntilItEnds: what a proc finds in its environment
-//	test_bootstrap_retry                 TestSeed_bootstrapRetry; TestHostd_runsNoSystemControllerWhenItIsNotTo
+//	test_bootstrap_retry                 TestSeed_bootstrapRetry; TestHostd_runsNoSystemControllerWhenDisabled
 //	test_stop                            single_world_shutdown; TestSeed_singleWorldShutdown
-//	test_stop_timeout                    a-s7; TestWorlds_aStopSaysWhoHadToBeKilled
+//	test_stop_timeout                    a-s7; TestWorlds_stopReportsKilledRanks
 //	test_supervision_message_handling    supervision_state, modes; TestSeed_supervisionState
 //
 // The others of proc_actor.rs are about procs and delivery, whoever owns them: packages agent/proc, actor and link.

@@ -18,7 +18,7 @@ import (
 )
 
 // Shape [3,4] with 8 per host gives ranks 8 to 11 to host 1, whoever comes first.
-func TestWorlds_hostsRunTheirSharesBeforeOrAfterTheDeclaration_WORLD5(t *testing.T) {
+func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD5(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
 	r.serve(t, "s")
@@ -46,7 +46,7 @@ func TestWorlds_hostsRunTheirSharesBeforeOrAfterTheDeclaration_WORLD5(t *testing
 }
 
 // A controller that is killed is followed within 5 s; nothing is spawned twice or forgotten (F7).
-func TestWorlds_anotherControllerTakesOver_WORLD10_WORLD13(t *testing.T) {
+func TestWorlds_standbyControllerTakesOver_WORLD10_WORLD13(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
 	_, kill := r.serve(t, "one")
@@ -70,7 +70,7 @@ func TestWorlds_anotherControllerTakesOver_WORLD10_WORLD13(t *testing.T) {
 }
 
 // A rank whose host is lost is created anew on the next host of that rank, as another incarnation.
-func TestWorlds_aHostThatTakesALostRankRunsTheNextGeneration_WORLD10(t *testing.T) {
+func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD10(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
 	r.serve(t, "s")
@@ -90,7 +90,7 @@ func TestWorlds_aHostThatTakesALostRankRunsTheNextGeneration_WORLD10(t *testing.
 }
 
 // A stop is answered at once, and then with what came of it.
-func TestWorlds_aStopIsAnsweredTwice_WORLD11(t *testing.T) {
+func TestWorlds_stopIsAnsweredTwice_WORLD11(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
 	s, _ := r.serve(t, "s")
@@ -116,7 +116,7 @@ func TestWorlds_aStopIsAnsweredTwice_WORLD11(t *testing.T) {
 }
 
 // A proc that dies makes its world Unhealthy at once, and after the eviction time it goes, with the reason (C-1).
-func TestWorlds_aDeadProcEvictsItsWorld_WORLD7(t *testing.T) {
+func TestWorlds_deadProcEvictsItsWorld_WORLD7(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
 	require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_EVICTION_TIMEOUT": "300ms"}[key] }))
@@ -136,7 +136,7 @@ func TestWorlds_aDeadProcEvictsItsWorld_WORLD7(t *testing.T) {
 }
 
 // Without JetStream one of several acts, and says that worlds end with it.
-func TestWorlds_runWithoutAStore_WORLD14(t *testing.T) {
+func TestWorlds_workWithoutAStore_WORLD14(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	one, kill := r.serve(t, "one")
@@ -183,7 +183,7 @@ func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
 
 // test_undeliverable_message_return by meaning: a proc whose heartbeats go on, but that no message reaches, is
 // unhealthy once somebody has had a message back from it.
-func TestWorlds_aProcThatNoMessageReachesIsUnhealthy_WORLD9(t *testing.T) {
+func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
 	require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] })) // they never beat
@@ -225,7 +225,7 @@ func TestWorlds_aProcThatNoMessageReachesIsUnhealthy_WORLD9(t *testing.T) {
 
 // Controllers are killed while worlds are declared: whoever was told yes has a world, and in the end each host runs
 // exactly its shares (F7).
-func TestWorlds_controllersDieUnderLoad_WORLD2_WORLD10(t *testing.T) {
+func TestWorlds_surviveControllerDeathsUnderLoad_WORLD2_WORLD10(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
 	hosts := []*machine{r.host(t, "a", "w", 0), r.host(t, "b", "w", 1)}

@@ -37,7 +37,7 @@ func TestPhilosophers_allEatTheirMeals(t *testing.T) {
 }
 
 // With three meals each, the death may be the last thing that happens.
-func TestPhilosophers_oneDiesWithTwoForksAndTheTableGoesOn(t *testing.T) {
+func TestPhilosophers_oneDiesHoldingForksAndTheOthersContinue(t *testing.T) {
 	out := dinnerOf(t, 3, "Kant")
 	require.Regexp(t, `(?m)^Kant is dead: .* exited with code 1\n  stderr: a fishbone!$`, out)
 	require.Contains(t, out, "† Kant  2")
@@ -46,12 +46,12 @@ func TestPhilosophers_oneDiesWithTwoForksAndTheTableGoesOn(t *testing.T) {
 	}
 }
 
-func TestPhilosophers_saysWhoMayChoke(t *testing.T) {
+func TestPhilosophers_namesWhoMayChoke(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), 5, "Zeno", nil), `"Zeno" chokes: want 1 meal or more, and one of Plato`)
 }
 
 // The order of forks, and with it the absence of a deadlock: the second is always the higher one.
-func TestForks_areTakenInTheOrderOfTheirNumbers(t *testing.T) {
+func TestForks_areTakenInNumericalOrder(t *testing.T) {
 	for seat := range 5 {
 		first, second := forks(seat, 5)
 		require.Less(t, first, second)

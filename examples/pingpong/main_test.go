@@ -28,11 +28,11 @@ func TestPingpong_countsEveryHitOnce(t *testing.T) {
 	require.Contains(t, out.String(), "every player has hit 150 times")
 }
 
-func TestPingpong_saysWhatIsWrongWithItsNumbers(t *testing.T) {
+func TestPingpong_refusesInvalidNumbers(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), 0, 5, nil), "0 pairs, 5 rounds")
 }
 
-func TestCourt_isAsWideWhereverTheBallIs(t *testing.T) {
+func TestCourt_widthDoesNotDependOnTheBall(t *testing.T) {
 	for n := range 100 {
 		require.Equal(t, 18, utf8.RuneCountInString(court(n)), court(n))
 		require.Contains(t, court(n), "●")

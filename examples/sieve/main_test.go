@@ -32,7 +32,7 @@ func oracle(below int) (primes []int) {
 	return primes
 }
 
-func TestSieve_findsThePrimesBelowTheLimitAndNoOther(t *testing.T) {
+func TestSieve_findsExactlyThePrimesBelowTheLimit(t *testing.T) {
 	for _, below := range []int{3, 4, 5, 10, 25, 26, batch + 2, 20_000} { // squares, and where a batch ends
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		primes, err := run(ctx, below, io.Discard)
@@ -42,7 +42,7 @@ func TestSieve_findsThePrimesBelowTheLimitAndNoOther(t *testing.T) {
 	}
 }
 
-func TestSieve_saysWhatIsWrongWithItsLimit(t *testing.T) {
+func TestSieve_refusesAnInvalidLimit(t *testing.T) {
 	_, err := run(t.Context(), 2, nil)
 	require.ErrorContains(t, err, "primes below 2")
 }

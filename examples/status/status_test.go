@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestLine_isALineASecondWhereThereIsNoTerminal(t *testing.T) {
+func TestLine_printsOnceASecondWithoutATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		line := Start(&out, func() string { return "busy" })

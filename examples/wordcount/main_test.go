@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestParse_makesTheFolderAbsoluteAndOwnHostsTwo(t *testing.T) {
+func TestParse_defaultsToTwoHostsAndAnAbsolutePath(t *testing.T) {
 	s, err := parse([]string{"--hostd", "bin/hostd", "."}, io.Discard)
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(s.folder, "/examples/wordcount"), s.folder)
@@ -27,13 +27,13 @@ func TestParse_makesTheFolderAbsoluteAndOwnHostsTwo(t *testing.T) {
 	require.True(t, strings.HasSuffix(s.folder, "/src"), s.folder)
 }
 
-func TestNumbers_areGrouped(t *testing.T) {
+func TestNumbers_groupDigits(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 12345678: "12,345,678", -1234: "-1,234"} {
 		require.Equal(t, want, grouped(n))
 	}
 }
 
-func TestWords_areCutAndFilledByLetters(t *testing.T) {
+func TestWords_areTruncatedAndPaddedByRunes(t *testing.T) {
 	require.Equal(t, "größe ", padded("größe", 6))
 	require.Equal(t, "größ…", padded("größer", 5))
 }
@@ -46,7 +46,7 @@ func TestDurations_areBrief(t *testing.T) {
 	}
 }
 
-func TestMost_areByCountThenByWord(t *testing.T) {
+func TestMost_sortsByCountThenByWord(t *testing.T) {
 	counts := map[string]int64{"b": 2, "a": 2, "c": 9, "d": 1}
 	require.Equal(t, []entry{{"c", 9}, {"a", 2}, {"b", 2}}, most(counts, 3))
 	require.Len(t, most(counts, 20), 4)

@@ -37,7 +37,7 @@ func (w *world) burst(f *figures, subject string) {
 
 // Messages and calls go both ways between two workers, and a third casts to a mesh, while one of them gets
 // a million messages of a stranger on a subject of one kind.
-func TestF33_aBurstOfAStrangerHarmsNoMessage(t *testing.T) {
+func TestF33_foreignBurstLosesNoMessage(t *testing.T) {
 	space := subjects.Space{}
 	for _, kind := range []struct {
 		name    string
@@ -71,7 +71,7 @@ func TestF33_aBurstOfAStrangerHarmsNoMessage(t *testing.T) {
 	}
 }
 
-func TestF33_aBurstOnTheSubjectOfCastsHarmsNoCast(t *testing.T) {
+func TestF33_foreignBurstOnTheCastSubjectLosesNoCast(t *testing.T) {
 	try(t, fault{"F33 burst of k", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		c := newWorld(t, seed, serverConfig{}).meshes()
 		c.begin(load{Senders: 2, Messages: 600, Rate: 150})
@@ -88,7 +88,7 @@ func TestF33_aBurstOnTheSubjectOfCastsHarmsNoCast(t *testing.T) {
 }
 
 // Hosts are hostd processes; whoever is asked by plain clients answers again once a burst is over.
-func TestF33_aBurstEndsNoHost(t *testing.T) {
+func TestF33_foreignBurstEndsNoHost(t *testing.T) {
 	space := subjects.Space{}
 	try(t, fault{"F33 burst at hosts", 1, seldom}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})

@@ -92,7 +92,7 @@ func (c *casting) outcomes(f *figures) []castOutcome {
 	return all
 }
 
-func TestF14_castsAreAnsweredByEachRankWhileConnectionsAreCut(t *testing.T) {
+func TestF14_everyRankAnswersCastsDuringCuts(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F14 casts", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		c := newWorld(t, seed, serverConfig{}).meshes()
@@ -142,7 +142,7 @@ func killing(f *figures, c *casting, kills int) {
 	f.count("kills", kills)
 }
 
-func TestF30_castsNameTheDeadAndWaitForNobodyElse(t *testing.T) {
+func TestF30_castsNameDeadRanksAndAwaitNoOther(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F30 killed", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		killing(f, newWorld(t, seed, serverConfig{}).meshes(), 1+int(seed%3))
@@ -155,7 +155,7 @@ func TestF30_castsNameTheDeadAndWaitForNobodyElse(t *testing.T) {
 
 // Connections are cut all the time, and processes killed meanwhile. The word of a death may be lost with a
 // connection: then the dead are missing, and nobody else.
-func TestF30_castsAreExactWhileConnectionsAreCutAndProcessesKilled(t *testing.T) {
+func TestF30_castsAreExactDuringCutsAndKills(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F14 F30 cut and killed", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		c := newWorld(t, seed, serverConfig{}).meshes()
@@ -193,7 +193,7 @@ func TestF30_castsAreExactWhileConnectionsAreCutAndProcessesKilled(t *testing.T)
 }
 
 // Every other time the process is stopped, else nothing moves on its connections.
-func TestF30_castsNameTheSilentAtTheDeadline(t *testing.T) {
+func TestF30_castsNameSilentRanksAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second
 	try(t, fault{"F30 silent", 1, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -219,7 +219,7 @@ func TestF30_castsNameTheSilentAtTheDeadline(t *testing.T) {
 }
 
 // Who folds for the others of its host, or for other hosts, stands still.
-func TestF30_whoFoldsAndIsStoppedTakesNobodyAlong(t *testing.T) {
+func TestF30_stoppedAggregatorFailsNoOtherRank(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second
 	try(t, fault{"F30 folder stopped", 1, often}, func(t *testing.T, seed uint64, f *figures) {

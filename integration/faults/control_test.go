@@ -10,7 +10,7 @@ import (
 )
 
 // Without a fault everything arrives, whatever the way it is sent.
-func TestControl_withoutAFaultEverythingIsHandled(t *testing.T) {
+func TestControl_withoutFaultsHandlesEverything(t *testing.T) {
 	for _, mode := range []string{post, wait, call} {
 		try(t, fault{"control " + mode, 1, seldom}, func(t *testing.T, seed uint64, f *figures) {
 			w := newWorld(t, seed, serverConfig{})
@@ -25,7 +25,7 @@ func TestControl_withoutAFaultEverythingIsHandled(t *testing.T) {
 }
 
 // By NATS alone messages are lost at a cut: the faults bite, and the checker sees it.
-func TestControl_aCutTakesMessagesOfNATSAlone(t *testing.T) {
+func TestControl_cutLosesMessagesOfPlainNATSOnly(t *testing.T) {
 	w := newWorld(t, 1, serverConfig{})
 	left, right := w.worker("left"), w.worker("right")
 	to := right.spawn(t, recorders{N: 1})

@@ -30,7 +30,7 @@ func busOf(t *testing.T) bus.Options {
 }
 
 // F1. Each end is told once, with its signal, to host, owner and monitors; calls to others go on.
-func TestF01_theOwnerOfAMeshKnowsOfAKilledProc(t *testing.T) {
+func TestF01_ownerHearsOfAKilledProc(t *testing.T) {
 	try(t, fault{"F1 controller", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a", "b")
 		e.spawns(4, mesh.Policy{}, 0)
@@ -63,7 +63,7 @@ func TestF01_theOwnerOfAMeshKnowsOfAKilledProc(t *testing.T) {
 }
 
 // F1, with a policy: the rank is there again, and whoever has a handle reaches it.
-func TestF01_aKilledProcOfAMeshThatRestartsIsThereAgain(t *testing.T) {
+func TestF01_killedProcOfARestartingMeshReturns(t *testing.T) {
 	try(t, fault{"F1 restart", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a")
 		e.spawns(2, mesh.Policy{Recovery: mesh.Restart, Backoff: time.Millisecond, MaxRestarts: 100}, 0)
@@ -85,7 +85,7 @@ func TestF01_aKilledProcOfAMeshThatRestartsIsThereAgain(t *testing.T) {
 }
 
 // F6. What a killed owner had ends with its lease, and leaves no subscription.
-func TestF06_whatAKilledOwnerHadEndsWithItsLease(t *testing.T) {
+func TestF06_killedOwnersMeshesEndWithTheirLease(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F6", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		const lease = 2 * time.Second
@@ -112,7 +112,7 @@ func TestF06_whatAKilledOwnerHadEndsWithItsLease(t *testing.T) {
 
 // F7. An owner that is killed at any instant of a spawn, and another one that has the same made at once: what the
 // first had ends, and nothing happens to what the second has.
-func TestF07_theNextOwnerIsInNobodysWay(t *testing.T) {
+func TestF07_nextOwnerMeetsNoObstacle(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F7", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		const lease = 2 * time.Second
@@ -153,7 +153,7 @@ func processes(hosts []*machine) (n int) {
 }
 
 // F8. A proc that is stopped is not dead, also when that takes longer than its lease.
-func TestF08_aProcOfAMeshThatIsStoppedForAWhileIsNotDead(t *testing.T) {
+func TestF08_suspendedProcOfAMeshIsNotDead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		fault fault
@@ -186,7 +186,7 @@ func TestF08_aProcOfAMeshThatIsStoppedForAWhileIsNotDead(t *testing.T) {
 }
 
 // F9. A hostd that is stopped, and an owner that is, make nobody dead; what happened meanwhile is told then.
-func TestF09_aStoppedHostdOrOwnerMakesNoRankDead(t *testing.T) {
+func TestF09_suspendedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F9 hostd", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a", "b")
@@ -223,7 +223,7 @@ func TestF09_aStoppedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 }
 
 // F10. An owner that gets 5 % of a processor takes nobody for dead, and keeps its leases.
-func TestF10_aStarvedOwnerKeepsWhatItHas(t *testing.T) {
+func TestF10_starvedOwnerKeepsItsMeshes(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F10 owner", 0, 1}, func(t *testing.T, _ uint64, f *figures) {
 		quota, o := newQuota(t), busOf(t)
@@ -254,7 +254,7 @@ func TestF10_aStarvedOwnerKeepsWhatItHas(t *testing.T) {
 
 // F15. The ranks of a host of which nothing comes have failed within 5 s; when it is back, what it has of the mesh
 // is stopped.
-func TestF15_theRanksOfAHostBehindABlackHoleHaveFailed(t *testing.T) {
+func TestF15_ranksOfAHostInABlackHoleFail(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F15 controller", 0, seldom}, func(t *testing.T, _ uint64, f *figures) {
 		o := busOf(t)
@@ -285,7 +285,7 @@ func TestF15_theRanksOfAHostBehindABlackHoleHaveFailed(t *testing.T) {
 }
 
 // F30. A cast to a mesh of which some are dead and one is stopped takes no longer than its deadline, and names both.
-func TestF30_aCastToAMeshWithDeadAndStoppedRanksNamesBoth(t *testing.T) {
+func TestF30_castNamesDeadAndSuspendedRanks(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F30 controller", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		const deadline = 1500 * time.Millisecond

@@ -14,7 +14,7 @@ import (
 
 // F1. There is no host agent: in every other run the test says that the process is dead, as its host
 // agent would; in the others nobody does, and calls end by what the server says or by their deadline.
-func TestF01_aKilledReceiverLeavesNoMessageWithoutAFate(t *testing.T) {
+func TestF01_killedReceiverLeavesEachMessageAFate(t *testing.T) {
 	const deadline = 2 * time.Second
 	try(t, fault{"F1", 2, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
@@ -104,7 +104,7 @@ func steady(mode string, pause time.Duration) load {
 
 func receiver(_ *world, p pairing) *child { return p.right.child }
 
-func TestF08_aReceiverThatIsStoppedForAWhileLosesNothing(t *testing.T) {
+func TestF08_suspendedReceiverLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		fault fault

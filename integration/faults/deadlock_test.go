@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestF21_callsInARingAreAnsweredAlthoughEveryWindowIsFull(t *testing.T) {
+func TestF21_ringOfCallsCompletesWithFullWindows(t *testing.T) {
 	const rounds = 300
 	for _, members := range []int{2, 3, 8} {
 		try(t, fault{fmt.Sprintf("F21 ring of %d", members), 1, often}, func(t *testing.T, seed uint64, f *figures) {

@@ -46,7 +46,7 @@
 //     others are answered (DEL-6, DEL-7).
 //
 // That the checker finds what is planted is tested in package history; that faults bite, by
-// TestControl_aCutTakesMessagesOfNATSAlone, which sends by NATS without castnet's links.
+// TestControl_cutLosesMessagesOfPlainNATSOnly, which sends by NATS without castnet's links.
 //
 // Of hosts, whose hostd is killed, starved, or given procs that behave badly (F2 to F5, F23, F26, F27, F29):
 //

@@ -159,7 +159,7 @@ func (g *gatewayed) cutUntilOver(done <-chan struct{}) (cuts int) {
 
 // A request or an answer that is on a connection that is cut is lost, as any message of NATS: then the client
 // hears nothing. What it hears is true, and no handler runs twice.
-func TestF14_castsThroughAGatewayAreTrueWhileConnectionsAreCut(t *testing.T) {
+func TestF14_gatewayCastsAreCorrectDuringCuts(t *testing.T) {
 	t.Parallel()
 	const (
 		clients  = 4
@@ -226,7 +226,7 @@ func TestF14_castsThroughAGatewayAreTrueWhileConnectionsAreCut(t *testing.T) {
 }
 
 // Each request is answered, and at once by those who live: the gateway's proc is told of deaths.
-func TestF30_castsThroughAGatewayNameTheDeadAndWaitForNobodyElse(t *testing.T) {
+func TestF30_gatewayCastsNameDeadRanksAndAwaitNoOther(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F30 gateway", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		g := newGatewayed(t, seed)

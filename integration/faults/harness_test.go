@@ -22,7 +22,7 @@ func handledAt(moment time.Time, by map[string][]int) []history.Record {
 	return all
 }
 
-func TestOvertime_isFromTheLastDeadlineToTheLastFate(t *testing.T) {
+func TestOvertime_runsFromTheLastDeadlineToTheLastFate(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(k history.Kind, from string, ms int) history.Record {
 		return history.Record{Kind: k, At: start.Add(time.Duration(ms) * time.Millisecond), Stream: history.Stream{From: from, To: "to"}}
@@ -35,7 +35,7 @@ func TestOvertime_isFromTheLastDeadlineToTheLastFate(t *testing.T) {
 	require.Zero(t, overtime(records, time.Minute))
 }
 
-func TestRecovery_isFromTheEndOfTheFaultToTheEndOfTheLongestSilence(t *testing.T) {
+func TestRecovery_runsFromTheFaultToTheLongestSilencesEnd(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	records := handledAt(start, map[string][]int{
@@ -47,7 +47,7 @@ func TestRecovery_isFromTheEndOfTheFaultToTheEndOfTheLongestSilence(t *testing.T
 	require.Zero(t, recovery(records, at(100), at(600), "right"), "it was back before the fault was over")
 }
 
-func TestFigures_areOneLine(t *testing.T) {
+func TestFigures_fitOneLine(t *testing.T) {
 	f := &figures{fault: fault{name: "F0"}, runs: 2, counts: map[string]int{}, samples: map[string][]float64{}}
 	f.judge(t, history.Verdict{Sent: 3, Handled: 3})
 	f.judge(t, history.Verdict{Sent: 4, Handled: 3, Undeliverable: 1})
@@ -61,7 +61,7 @@ func TestFigures_areOneLine(t *testing.T) {
 	require.Contains(t, f.String(), "recovery ms p50=49 p99=98 max=99")
 }
 
-func TestDamage_isDamageMoreOftenThanNot(t *testing.T) {
+func TestDamage_usuallyChangesItsInput(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	whole := []byte("a message that was whole")
 	same := 0

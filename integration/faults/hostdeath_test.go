@@ -21,7 +21,7 @@ import (
 )
 
 // F3. Policy stop: what hostd launched ends with it, and the next one is in nobody's way.
-func TestF03_whatAKilledHostdLaunchedEndsWithIt(t *testing.T) {
+func TestF03_killedHostdsProcsEnd(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F3", 3, often}, func(t *testing.T, _ uint64, f *figures) {
 		m := newMachine(t, program)
@@ -93,7 +93,7 @@ func (m *machine) ticks(to actor.Ref[*ticker]) *ticks {
 }
 
 // F4. Policy keep: the next hostd adopts, and those who talk to the procs notice an outage of the bus alone.
-func TestF04_keptProcsOutliveAKilledHostd(t *testing.T) {
+func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F4", 3, often}, func(t *testing.T, _ uint64, f *figures) {
 		m := newMachine(t, program)
@@ -170,7 +170,7 @@ var points = []string{
 
 // F5. Whatever the instant at which hostd dies: one live process at most for a rank and generation, and in the
 // end none. A run dies once at each point; in the sample one run is all.
-func TestF05_wheneverHostdDiesTheNextOneFindsEverything(t *testing.T) {
+func TestF05_nextHostdFindsEverythingAfterADeath(t *testing.T) {
 	program := buildHostd(t, "failpoint")
 	try(t, fault{"F5", 1, 100}, func(t *testing.T, _ uint64, f *figures) {
 		for _, point := range points {

@@ -13,7 +13,7 @@ import (
 )
 
 // F23. The state directory and the logs are on a disk that is full, and then may only be read.
-func TestF23_aDiskThatTakesNothingCostsKeptLaunchesAlone(t *testing.T) {
+func TestF23_fullDiskFailsOnlyKeptLaunches(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F23", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		m := newMachine(t, program)

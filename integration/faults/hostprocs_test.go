@@ -33,7 +33,7 @@ var endings = []struct {
 }
 
 // F2.
-func TestF02_howAProcEndsIsSaidRightly(t *testing.T) {
+func TestF02_procExitIsReportedCorrectly(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F2", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		m := newMachine(t, program)
@@ -109,7 +109,7 @@ func (m *machine) ends(d agent.Mesh, grace time.Duration) time.Duration {
 }
 
 // F26.
-func TestF26_aStormOfProcsLeavesNothing(t *testing.T) {
+func TestF26_stormOfProcsLeaksNothing(t *testing.T) {
 	const procs = 200
 	program := buildHostd(t, "")
 	try(t, fault{"F26", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
@@ -150,7 +150,7 @@ var trees = []struct {
 }
 
 // F27.
-func TestF27_aTreeOfProcessesEndsWithItsProc(t *testing.T) {
+func TestF27_processTreeEndsWithItsProc(t *testing.T) {
 	const grace = time.Second
 	program := buildHostd(t, "")
 	try(t, fault{"F27", 1, often}, func(t *testing.T, _ uint64, f *figures) {
@@ -187,7 +187,7 @@ func limitsPids() bool {
 }
 
 // F29
-func TestF29_withoutDescriptorsHostdSaysSoAndLives(t *testing.T) {
+func TestF29_hostdSurvivesWithoutDescriptors(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F29", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		m := newMachine(t, program)
@@ -219,7 +219,7 @@ func TestF29_withoutDescriptorsHostdSaysSoAndLives(t *testing.T) {
 }
 
 // F29: forks are refused, as by a machine that is full of processes. Which ranks meet that is the scheduler's.
-func TestF29_withoutProcessesHostdSaysSoAndLives(t *testing.T) {
+func TestF29_hostdSurvivesWithoutProcesses(t *testing.T) {
 	const procs, refusals = 16, 5
 	program := buildHostd(t, "failpoint")
 	try(t, fault{"F29 fork", 1, often}, func(t *testing.T, _ uint64, f *figures) {

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestF28_whatCannotBeHandledIsReturnedWithItsReason(t *testing.T) {
+func TestF28_unhandledMessageReturnsWithItsReason(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F28 reasons", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
@@ -50,7 +50,7 @@ func TestF28_whatCannotBeHandledIsReturnedWithItsReason(t *testing.T) {
 	})
 }
 
-func TestF28_malformedBytesOfAStrangerHarmNobody(t *testing.T) {
+func TestF28_malformedForeignBytesAreHarmless(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F28 malformed", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		damaging(t, seed, f)
@@ -58,7 +58,7 @@ func TestF28_malformedBytesOfAStrangerHarmNobody(t *testing.T) {
 }
 
 // Among what is damaged are answers and messages that came back, which say what became of others.
-func TestF28_whatAStrangerSaysOfAMessageIsNotBelieved(t *testing.T) {
+func TestF28_forgedAcknowledgementsAreIgnored(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F28 a stranger's word", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		v := damaging(t, seed, f)

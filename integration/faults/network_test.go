@@ -71,7 +71,7 @@ func (w *world) cut(settled *settling, least int) []time.Time {
 	return nil
 }
 
-func TestF14_aConnectionCutAtAnyByteAgainAndAgainLosesNothing(t *testing.T) {
+func TestF14_connectionCutsLoseNothing(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F14", 2, often}, func(t *testing.T, seed uint64, f *figures) {
 		cutting(t, seed, f, load{Mode: []string{post, wait, call}[seed%3], Senders: 4, Messages: 2500, Rate: 1000})
@@ -84,7 +84,7 @@ func TestF14_aConnectionCutAtAnyByteAgainAndAgainLosesNothing(t *testing.T) {
 }
 
 // Many messages are not there in time: what is said of them then must hold for good.
-func TestF14_whatIsSaidAtADeadlineHolds(t *testing.T) {
+func TestF14_fateAtTheDeadlineIsFinal(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F14 short deadlines", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		cutting(t, seed, f, load{
@@ -94,7 +94,7 @@ func TestF14_whatIsSaidAtADeadlineHolds(t *testing.T) {
 	})
 }
 
-func TestF15_aConnectionOnWhichNothingMovesForAWhileLosesNothing(t *testing.T) {
+func TestF15_stalledConnectionLosesNothing(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F15 1 to 6 s", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
@@ -115,7 +115,7 @@ func TestF15_aConnectionOnWhichNothingMovesForAWhileLosesNothing(t *testing.T) {
 }
 
 // While a process is away the server says that nobody listens there, as it does of one that is dead.
-func TestF15_aProcessThatCannotReachItsServerForAWhileLosesNothing(t *testing.T) {
+func TestF15_unreachableServerLosesNothing(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F15 away for 0.1 to 3 s", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
@@ -140,7 +140,7 @@ func TestF15_aProcessThatCannotReachItsServerForAWhileLosesNothing(t *testing.T)
 
 // F16, without loss: what a proxy has read from a TCP connection the kernel has acknowledged, so
 // dropping some of it would be corruption.
-func TestF16_latencyLosesNothingAndRepeatsLittle(t *testing.T) {
+func TestF16_latencyLosesNothingAndResendsLittle(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		weather chaos.Weather

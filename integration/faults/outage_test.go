@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestF11_aServerThatRestartsLosesNothing(t *testing.T) {
+func TestF11_serverRestartLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		fault       fault
@@ -37,7 +37,7 @@ func TestF11_aServerThatRestartsLosesNothing(t *testing.T) {
 	}
 }
 
-func TestF13_aServerThatIsStoppedForAWhileLosesNothing(t *testing.T) {
+func TestF13_suspendedServerLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := func(w *world, _ pairing) *child { return w.server }
 	try(t, fault{"F13 5 s", 1, often}, func(t *testing.T, seed uint64, f *figures) {

@@ -184,7 +184,7 @@ func aBus(t *testing.T, program, hears string) bus.Options {
 }
 
 // F3, as others see it: hostd and its procs are killed.
-func TestF03_aKilledHostIsKnownToBeDead(t *testing.T) {
+func TestF03_killedHostIsDead(t *testing.T) {
 	program := buildHostd(t, "")
 	for _, c := range []struct {
 		fault fault
@@ -212,7 +212,7 @@ func TestF03_aKilledHostIsKnownToBeDead(t *testing.T) {
 }
 
 // F9. A hostd that is stopped is dead after the full time, and alive when it goes on.
-func TestF09_aStoppedHostIsDeadAndComesBack(t *testing.T) {
+func TestF09_suspendedHostIsDeadAndReturns(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
 	try(t, fault{"F9 presence", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
@@ -233,7 +233,7 @@ func TestF09_aStoppedHostIsDeadAndComesBack(t *testing.T) {
 }
 
 // F15. Nothing of the host comes, and its connections are there.
-func TestF15_aHostBehindABlackHoleIsDeadAndComesBack(t *testing.T) {
+func TestF15_hostBehindABlackHoleIsDeadAndReturns(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
 	try(t, fault{"F15 presence", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
@@ -259,7 +259,7 @@ func TestF15_aHostBehindABlackHoleIsDeadAndComesBack(t *testing.T) {
 }
 
 // F11, as those who watch hosts see it: nobody is dead, however long the server is away.
-func TestF11_aServerThatRestartsMakesNoHostDead(t *testing.T) {
+func TestF11_serverRestartMakesNoHostDead(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
 	for _, c := range []struct {
@@ -297,7 +297,7 @@ func TestF11_aServerThatRestartsMakesNoHostDead(t *testing.T) {
 }
 
 // F10. Hosts, and then those who watch them, get 5 % of a processor, which eight others want as well.
-func TestF10_whoIsStarvedIsNotDead(t *testing.T) {
+func TestF10_starvedHostIsNotDead(t *testing.T) {
 	program := buildHostd(t, "")
 	for _, who := range []string{"hosts", "watcher"} {
 		try(t, fault{"F10 " + who, 1, 1}, func(t *testing.T, _ uint64, f *figures) {

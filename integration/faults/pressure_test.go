@@ -43,7 +43,7 @@ func sending(t *testing.T, one *worker) func() bool {
 	return func() bool { return !one.look(t).Sending }
 }
 
-func TestF20_aSlowActorHoldsUpItsSenderAndNobodyElse(t *testing.T) {
+func TestF20_slowActorDelaysOnlyItsSender(t *testing.T) {
 	try(t, fault{"F20 slow actor", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right, other := w.worker("left"), w.worker("right"), w.worker("other")
@@ -64,7 +64,7 @@ func TestF20_aSlowActorHoldsUpItsSenderAndNobodyElse(t *testing.T) {
 	})
 }
 
-func TestF20_aStoppedReaderIsNotCutAndItsSenderHoldsLittle(t *testing.T) {
+func TestF20_suspendedReaderStaysConnectedAndItsSenderBuffersLittle(t *testing.T) {
 	try(t, fault{"F20 stopped reader", 2, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right, other := w.worker("left"), w.worker("right"), w.worker("other")
@@ -88,7 +88,7 @@ func TestF20_aStoppedReaderIsNotCutAndItsSenderHoldsLittle(t *testing.T) {
 	})
 }
 
-func TestF20_aBurstIsTakenWhole(t *testing.T) {
+func TestF20_burstIsHandledWhole(t *testing.T) {
 	try(t, fault{"F20 burst of 100 MiB", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right := w.worker("left"), w.worker("right")

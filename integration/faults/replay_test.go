@@ -48,7 +48,7 @@ func heard(t *testing.T, by *worker, from *worker, at subjects.ActorID) {
 // connections is how many connections a worker has.
 const connections = 2
 
-func TestF17_bytesThatComeLateAreNotHandledAgain(t *testing.T) {
+func TestF17_replayedBytesAreNotHandledAgain(t *testing.T) {
 	t.Parallel()
 	run := func(w *world, f *figures, reconnect func(pairing, *chaos.Held)) {
 		w.Helper()
@@ -83,7 +83,7 @@ func TestF17_bytesThatComeLateAreNotHandledAgain(t *testing.T) {
 	})
 }
 
-func TestF17_bytesForAnIncarnationThatIsGoneReachNobody(t *testing.T) {
+func TestF17_bytesForAFormerIncarnationReachNoActor(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F17 receiver gone", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
@@ -103,7 +103,7 @@ func TestF17_bytesForAnIncarnationThatIsGoneReachNobody(t *testing.T) {
 	})
 }
 
-func TestF17_bytesOfASenderKnownToBeDeadAreRefused(t *testing.T) {
+func TestF17_bytesOfADeadSenderAreRefused(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F17 sender dead", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})

@@ -29,7 +29,7 @@ func lostConnections(t *testing.T, w *world) int {
 	return n
 }
 
-func TestF22_messagesAroundTheServersLimitArriveWhole(t *testing.T) {
+func TestF22_messagesAroundTheServerLimitArriveWhole(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F22 limit -1/0/+1", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
@@ -44,7 +44,7 @@ func TestF22_messagesAroundTheServersLimitArriveWhole(t *testing.T) {
 	})
 }
 
-func TestF22_aMessageOf64MiBArrivesWholeOrIsRefused(t *testing.T) {
+func TestF22_messageOf64MiBArrivesWholeOrIsRefused(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F22 64 MiB", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
@@ -61,7 +61,7 @@ func TestF22_aMessageOf64MiBArrivesWholeOrIsRefused(t *testing.T) {
 	})
 }
 
-func TestF22_serversOfOneClusterMayHaveDifferentLimits(t *testing.T) {
+func TestF22_serversWithDifferentLimitsFormACluster(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F22 mixed limits", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w, other := newCluster(t, seed, defaultMaxPayload, 64<<10)
@@ -80,7 +80,7 @@ func TestF22_serversOfOneClusterMayHaveDifferentLimits(t *testing.T) {
 	})
 }
 
-func TestF22_aLimitThatShrinksAtARestartLosesNothing(t *testing.T) {
+func TestF22_limitThatShrinksAtARestartLosesNothing(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F22 limit shrinks", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{MaxPayload: defaultMaxPayload})

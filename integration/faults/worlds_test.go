@@ -254,7 +254,7 @@ func (r *realm) stops() {
 }
 
 // F7. The controller is killed while a world is being declared whose host is there, and another one under load.
-func TestF07_aKilledControllerCostsItsWorldsNothing(t *testing.T) {
+func TestF07_killedControllerAffectsNoWorld(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
 	try(t, fault{"F7 worlds", 1, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -281,7 +281,7 @@ func TestF07_aKilledControllerCostsItsWorldsNothing(t *testing.T) {
 }
 
 // F7. The controller is stopped for longer than its lease, and goes on when another one acts.
-func TestF07_aControllerThatWasStoppedActsNoMore(t *testing.T) {
+func TestF07_suspendedControllerActsNoMore(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
 	try(t, fault{"F7 worlds, stopped", 0, often}, func(t *testing.T, _ uint64, f *figures) {
@@ -314,7 +314,7 @@ func (r *realm) onlyOneActs(f *figures) {
 }
 
 // F11. The server restarts, in good order or not, and finds its store.
-func TestF11_aServerThatRestartsCostsWorldsNothing(t *testing.T) {
+func TestF11_serverRestartAffectsNoWorld(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
 	try(t, fault{"F11 worlds", 1, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -336,7 +336,7 @@ func TestF11_aServerThatRestartsCostsWorldsNothing(t *testing.T) {
 }
 
 // F11. The controller and a host of the world are behind a black hole, for longer than leases and presence last.
-func TestF11_aPartitionCostsWorldsNothing(t *testing.T) {
+func TestF11_partitionAffectsNoWorld(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
 	try(t, fault{"F11 worlds, partition", 0, seldom}, func(t *testing.T, _ uint64, f *figures) {
@@ -365,7 +365,7 @@ func TestF11_aPartitionCostsWorldsNothing(t *testing.T) {
 }
 
 // Procs that heed no SIGTERM are killed, and the report says so: it comes when the time of the stop is over.
-func TestWorlds_aStopSaysWhoHadToBeKilled(t *testing.T) {
+func TestWorlds_stopReportsKilledRanks(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, buildHostd(t, ""), "--data", t.TempDir(), "--world", "stubborn", "--host-rank", "0")
 	m.start()

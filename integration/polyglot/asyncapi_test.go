@@ -45,7 +45,7 @@ func readAsyncAPI(t *testing.T) (a asyncAPI) {
 	return a
 }
 
-func TestAsyncAPI_hasTheAddressesOfPackageSubjects(t *testing.T) { // PLY-3
+func TestAsyncAPI_listsTheSubjectsOfTheCode(t *testing.T) { // PLY-3
 	a := readAsyncAPI(t)
 	placeholder := regexp.MustCompile(`\{(\w+)\}`)
 	var kinds []string
@@ -70,7 +70,7 @@ func TestAsyncAPI_hasTheAddressesOfPackageSubjects(t *testing.T) { // PLY-3
 	require.ElementsMatch(t, []string{"cast", "k", "p", "h", "ev", "hb", "log"}, kinds)
 }
 
-func TestAsyncAPI_hasTheFieldsOfWhatTheCodeSends(t *testing.T) {
+func TestAsyncAPI_listsTheFieldsOfTheCode(t *testing.T) {
 	a := readAsyncAPI(t)
 	for name, v := range map[string]any{
 		"HostInfo": agent.HostInfo{}, "State": agent.State{}, "LogTail": agent.LogTail{}, "Event": actor.Event{},
@@ -84,7 +84,7 @@ func TestAsyncAPI_hasTheFieldsOfWhatTheCodeSends(t *testing.T) {
 	}
 }
 
-func TestAsyncAPI_hasTheHeadersOfTheCDDL(t *testing.T) {
+func TestAsyncAPI_listsTheHeadersOfTheCDDL(t *testing.T) {
 	a := readAsyncAPI(t)
 	all := map[string]bool{}
 	for _, m := range a.Components.Messages {
@@ -95,7 +95,7 @@ func TestAsyncAPI_hasTheHeadersOfTheCDDL(t *testing.T) {
 	require.Equal(t, headersInCDDL(t), all)
 }
 
-func TestREADME_hasTheCodesOfPackageActor(t *testing.T) {
+func TestREADME_listsTheCodesOfTheCode(t *testing.T) {
 	code, err := os.ReadFile(repo(t, "actor", "errors.go"))
 	require.NoError(t, err)
 	readme, err := os.ReadFile(repo(t, "spec", "README.md"))

@@ -24,7 +24,7 @@ type wireField struct {
 	Name     string
 }
 
-func TestCDDL_hasTheKeysOfEachStructOnTheWire(t *testing.T) { // PLY-2
+func TestCDDL_hasTheKeysOfEachWireStruct(t *testing.T) { // PLY-2
 	inCode := map[string][]wireField{}
 	for _, pkg := range []string{"internal/wire", "cast"} {
 		for name, fields := range structsOf(t, repo(t, pkg)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestLiveMesh_takesCastsOfAnyLanguage(t *testing.T) {
+func TestLiveMesh_acceptsCastsFromEveryLanguage(t *testing.T) {
 	r := casting(t)
 	for _, c := range []struct {
 		name string

@@ -23,7 +23,7 @@ type block struct {
 // The address that the page uses: here it is one that is free.
 const pageAddress = "127.0.0.1:4333"
 
-func TestPage_eachCommandPrintsWhatItSays(t *testing.T) { // PLY-4
+func TestPage_eachCommandPrintsTheDocumentedOutput(t *testing.T) { // PLY-4
 	source, err := os.ReadFile(repo(t, "docs", "any-nats-client.md"))
 	require.NoError(t, err)
 	page := strings.ReplaceAll(string(source), pageAddress, freeAddress(t))

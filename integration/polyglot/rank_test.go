@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestAnyProgram_isARankOfACast(t *testing.T) {
+func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 	r := newRig(t)
 	r.up(t, "works", "plain", "--params", `{"subject":"work.{rank}"}`)
 	started(t, r.env, "Listening on", program(t, "nats"), "reply", "work.0", "10")
@@ -73,7 +73,7 @@ func TestAnyProgram_isARankOfACast(t *testing.T) {
 	}
 }
 
-func TestPlainRank_refusesASubjectOfCastnet(t *testing.T) {
+func TestPlainRank_refusesAReservedSubject(t *testing.T) {
 	r := newRig(t)
 	out, err := outputOf(t, testkit.Patience, r.env, "", "", program(t, "castnet"), "up", "bad", "--actor", "plain", "--no-hostd",
 		"--params", `{"subject":"castnet.{rank}"}`)

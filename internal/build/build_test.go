@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestID_isOfTheFileNotOfItsPlace(t *testing.T) {
+func TestID_dependsOnTheFileNotItsPath(t *testing.T) {
 	own, err := ID()
 	require.NoError(t, err)
 	exe, err := os.Executable()
@@ -22,7 +22,7 @@ func TestID_isOfTheFileNotOfItsPlace(t *testing.T) {
 	require.Equal(t, own, other)
 }
 
-func TestID_tellsPrograms(t *testing.T) {
+func TestID_differsBetweenPrograms(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	require.NoError(t, os.WriteFile(a, []byte("#!/bin/sh\nexit 0\n"), 0o700))

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestDefs_areWhatTheDocumentationSays(t *testing.T) {
+func TestDefs_matchTheDocumentation(t *testing.T) {
 	registry, err := actor.NewRegistry(Defs()...)
 	require.NoError(t, err)
 	require.Equal(t, []string{"counter", "echo", "plain"}, registry.Types())
@@ -23,7 +23,7 @@ func TestDefs_areWhatTheDocumentationSays(t *testing.T) {
 	require.Len(t, registry.Endpoints("plain"), 2)
 }
 
-func TestCounter_addsLikeArithmeticOrRefuses_BLT2(t *testing.T) {
+func TestCounter_refusesOverflow_BLT2(t *testing.T) {
 	number := rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MinInt64, -1, 0, 1, math.MaxInt64}))
 	rapid.Check(t, func(t *rapid.T) {
 		start, delta := number.Draw(t, "start"), number.Draw(t, "delta")

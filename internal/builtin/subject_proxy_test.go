@@ -43,7 +43,7 @@ func saying(body string, header ...string) func(bus.Msg) *bus.Msg {
 	return func(bus.Msg) *bus.Msg { return &bus.Msg{Header: h, Data: []byte(body)} }
 }
 
-func TestAsk_bringsAnyJSONAndItsAnswer_BLT3(t *testing.T) {
+func TestAsk_carriesAnyJSON_BLT3(t *testing.T) {
 	rig, ref := served(t, "work", func(m bus.Msg) *bus.Msg { return &bus.Msg{Data: m.Data} })
 	for _, v := range []any{
 		nil, true, "grüße <&>", int64(0), int64(math.MinInt64), int64(math.MaxInt64), 0.5, -1e300,
@@ -60,7 +60,7 @@ func TestAsk_bringsAnyJSONAndItsAnswer_BLT3(t *testing.T) {
 	require.Equal(t, map[string]any{"n": int64(5)}, got, "a value of this process is what it is to other procs")
 }
 
-func TestAsk_saysWhoAsksWhomAndUntilWhen(t *testing.T) {
+func TestAsk_carriesCallerActorAndDeadline(t *testing.T) {
 	seen := make(chan bus.Msg, 1)
 	rig, ref := served(t, "work.0", func(m bus.Msg) *bus.Msg {
 		seen <- m
@@ -82,7 +82,7 @@ func TestAsk_saysWhoAsksWhomAndUntilWhen(t *testing.T) {
 	require.LessOrEqual(t, ttl, actortest.Timeout)
 }
 
-func TestAsk_takesNoReplyThatIsNoAnswer_BLT4(t *testing.T) {
+func TestAsk_refusesAnInvalidReply_BLT4(t *testing.T) {
 	for reply, want := range map[string]string{
 		"":                      "a reply of work: it is empty: want JSON, null for nothing",
 		" \n":                   "a reply of work: it is empty",
@@ -101,7 +101,7 @@ func TestAsk_takesNoReplyThatIsNoAnswer_BLT4(t *testing.T) {
 	}
 }
 
-func TestAsk_bringsTheErrorOfTheProgram(t *testing.T) {
+func TestAsk_returnsTheErrorOfTheProgram(t *testing.T) {
 	for want, header := range map[string][]string{
 		"work: out of paper (code 507)": {"Nats-Service-Error", "out of paper", "Nats-Service-Error-Code", "507"},
 		"work: out of paper":            {"Nats-Service-Error", "out of paper"},
@@ -114,7 +114,7 @@ func TestAsk_bringsTheErrorOfTheProgram(t *testing.T) {
 	}
 }
 
-func TestAsk_saysWhenNobodyServes(t *testing.T) {
+func TestAsk_reportsThatNoProgramServes(t *testing.T) {
 	rig := actortest.New(t, Defs()...)
 	ref := actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"work.{rank}"})
 	_, err := call.Call(rig.Context(), ref, 1)
@@ -126,7 +126,7 @@ func TestAsk_saysWhenNobodyServes(t *testing.T) {
 	require.ErrorContains(t, err, "nobody serves work.0", "it lives")
 }
 
-func TestAsk_ofASilentProgramEndsWithTheDeadline(t *testing.T) {
+func TestAsk_silentProgramTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rig, ref := served(t, "work", func(bus.Msg) *bus.Msg { return nil })
 		for _, within := range []time.Duration{time.Second, time.Minute, 0} {
@@ -146,7 +146,7 @@ func TestAsk_ofASilentProgramEndsWithTheDeadline(t *testing.T) {
 	})
 }
 
-func TestAsk_ofASilentProgramEndsWithTheActor(t *testing.T) {
+func TestAsk_endsWithTheActor(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	rig, ref := served(t, "work", func(bus.Msg) *bus.Msg {
 		asked <- struct{}{}
@@ -165,7 +165,7 @@ func TestAsk_ofASilentProgramEndsWithTheActor(t *testing.T) {
 	rig.ExpectFailure(ref)
 }
 
-func TestAsk_refusesWhatHasNoJSON_BLT3(t *testing.T) {
+func TestAsk_refusesAMessageWithoutAJSONForm_BLT3(t *testing.T) {
 	rig, ref := served(t, "work", saying("1"))
 	for want, v := range map[string]any{
 		"the number NaN":           math.NaN(),
@@ -185,13 +185,13 @@ func TestAsk_refusesWhatHasNoJSON_BLT3(t *testing.T) {
 	}
 }
 
-func TestAsk_refusesAMessageThatTheServerDoesNotTake(t *testing.T) {
+func TestAsk_refusesAMessageAboveTheServersLimit(t *testing.T) {
 	rig, ref := served(t, "work", saying("1"))
 	_, err := call.Call(rig.Context(), ref, strings.Repeat("x", rig.Proc().Bus().Data().MaxPayload()))
 	require.ErrorIs(t, err, actor.ErrTooLarge)
 }
 
-func TestTell_publishesAndWaitsForNothing(t *testing.T) {
+func TestTell_publishesWithoutWaiting(t *testing.T) {
 	seen := make(chan bus.Msg, 1)
 	rig, ref := served(t, "work", func(m bus.Msg) *bus.Msg {
 		seen <- m
@@ -208,7 +208,7 @@ func TestTell_publishesAndWaitsForNothing(t *testing.T) {
 	require.NoError(t, err, "nobody listens, and nobody is told")
 }
 
-func TestPlain_refusesASubjectThatIsNotAProgramsOwn_BLT5(t *testing.T) {
+func TestSubject_refusesReservedOnes_BLT5(t *testing.T) {
 	rig := actortest.New(t, Defs()...)
 	for subject, want := range map[string]string{
 		"":                                     `want parameters such as {"subject":"work.{rank}"}`,
@@ -235,14 +235,14 @@ func TestPlain_refusesASubjectThatIsNotAProgramsOwn_BLT5(t *testing.T) {
 	}
 }
 
-func TestPlain_fillsInWhereItIs(t *testing.T) {
+func TestSubject_expandsItsPlaceholders(t *testing.T) {
 	rig := actortest.New(t, Defs()...)
 	ref := actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"a.{mesh}.{rank}.{actor}.{rank}"})
 	_, err := call.Call(rig.Context(), ref, 1)
 	require.ErrorContains(t, err, "nobody serves a."+rig.Proc().ID().Mesh.String()+".0."+ref.ID().Name+".0")
 }
 
-func TestRefused_letsNoSubjectThroughThatNATSOrCastnetReads(t *testing.T) {
+func TestCheckSubject_admitsOnlyPlainApplicationSubjects(t *testing.T) {
 	own, err := subjects.NewSpace("corp.castnet", "team-a")
 	require.NoError(t, err)
 	require.NotEmpty(t, checkSubject("corp.castnet.v1.team-a.x", own))
@@ -255,7 +255,7 @@ func TestRefused_letsNoSubjectThroughThatNATSOrCastnetReads(t *testing.T) {
 	})
 }
 
-func TestFromJSON_readsWhatToJSONWrites(t *testing.T) {
+func TestFromJSON_readsTheOutputOfToJSON(t *testing.T) {
 	leaf := rapid.OneOf(rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.Int64().AsAny(), rapid.String().AsAny())
 	value := rapid.OneOf(leaf, rapid.SliceOf(leaf).AsAny(), rapid.MapOf(rapid.String(), leaf).AsAny())
 	rapid.Check(t, func(t *rapid.T) {

@@ -39,7 +39,7 @@ terminate.concurrency: 8
 	require.False(t, config.ProcDeathSignal.Get(&c))
 }
 
-func TestParseConfig_anEmptyFileSaysNothing_CLI7(t *testing.T) {
+func TestParseConfig_emptyFileSetsNothing_CLI7(t *testing.T) {
 	for _, text := range []string{"", "# nothing\n", "---\n", "{}"} {
 		settings, err := cli.ParseConfig("c", []byte(text))
 		require.NoError(t, err, text)
@@ -47,7 +47,7 @@ func TestParseConfig_anEmptyFileSaysNothing_CLI7(t *testing.T) {
 	}
 }
 
-func TestParseConfig_errorsSayLineAndColumn_CLI7(t *testing.T) {
+func TestParseConfig_errorsNameLineAndColumn_CLI7(t *testing.T) {
 	for text, want := range map[string]string{
 		"proc:\n  ready-timeout: [1, 2]\n":                      `c:2:18: "proc.ready-timeout": want one value: no list, no alias`,
 		"a: &x 1s\nproc.ready-timeout: *x\n":                    `c:2:21: "proc.ready-timeout": want one value: no list, no alias`,
@@ -72,7 +72,7 @@ func TestParseConfig_errorsSayLineAndColumn_CLI7(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
 }
 
-func TestParseConfig_whatIsNoKeyIsFoundWhereItStands_CLI7(t *testing.T) {
+func TestParseConfig_unknownKeysAreLocated_CLI7(t *testing.T) {
 	settings, err := cli.ParseConfig("c", []byte("proc:\n  spwan-idle: 1s\nterminate:\n  concurrency: 1000\n"))
 	require.NoError(t, err)
 	err = new(config.Config).LoadFile(settings)
@@ -81,7 +81,7 @@ func TestParseConfig_whatIsNoKeyIsFoundWhereItStands_CLI7(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
 }
 
-func TestConfigPage_showsAFileThatCanBeRead(t *testing.T) {
+func TestConfigPage_showsAValidFile(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
@@ -92,7 +92,7 @@ func TestConfigPage_showsAFileThatCanBeRead(t *testing.T) {
 	require.NoError(t, new(config.Config).LoadFile(settings))
 }
 
-func TestWriteConfig_saysWhereValuesComeFrom(t *testing.T) {
+func TestWriteConfig_namesTheSourcesOfValues(t *testing.T) {
 	entries := []config.Entry{
 		{Name: "proc.ready-timeout", Value: "2m", Default: "30s", Layer: config.LayerFile, Source: "c.yaml:2:1", Changed: true, Env: "CASTNET_PROC_READY_TIMEOUT"},
 		{Name: "attach.timeout", Value: "1m", Default: "1m", Layer: config.LayerEnv, Source: "CASTNET_ATTACH_TIMEOUT", Env: "CASTNET_ATTACH_TIMEOUT"},

@@ -33,7 +33,7 @@ func local(t *testing.T, getenv func(string) string) {
 	require.NoError(t, bus.WriteLocal(path, bus.LocalServer{URL: "nats://127.0.0.1:5222", Token: "local", PID: os.Getpid()}))
 }
 
-func TestConnection_flagsGoBeforeVariablesContextsAndTheLocalFile_CLI1(t *testing.T) {
+func TestConnection_precedenceIsFlagsVariablesContextLocalFile_CLI1(t *testing.T) {
 	getenv := machine(t, map[string]string{
 		"NATS_URL": "nats://env", "NATS_CA": "env.ca", "NATS_INBOX_PREFIX": "ENV",
 	})
@@ -73,7 +73,7 @@ func TestConnection_selectedContextCountsOnlyWithoutURL_CLI2(t *testing.T) {
 	require.Equal(t, bus.Options{URL: "nats://env"}, resolve())
 }
 
-func TestConnection_identityComesWholeFromOneSource_CLI3(t *testing.T) {
+func TestConnection_identityComesFromOneSource_CLI3(t *testing.T) {
 	for name, row := range map[string]struct {
 		vars map[string]string
 		args []string
@@ -109,7 +109,7 @@ func TestConnection_identityComesWholeFromOneSource_CLI3(t *testing.T) {
 	}
 }
 
-func TestConnection_thisMachinesHostdIsFoundWithItsToken_CLI4(t *testing.T) {
+func TestConnection_findsTheLocalHostdAndItsToken_CLI4(t *testing.T) {
 	getenv := machine(t, nil)
 	local(t, getenv)
 	for name, row := range map[string]struct {
@@ -127,7 +127,7 @@ func TestConnection_thisMachinesHostdIsFoundWithItsToken_CLI4(t *testing.T) {
 	}
 }
 
-func TestConnection_namedByFlagOrVariableOnly(t *testing.T) {
+func TestConnection_nameComesFromFlagOrVariable(t *testing.T) {
 	vars := map[string]string{}
 	getenv := machine(t, vars)
 	contexts(t, getenv, "c", map[string]string{"c": `{"url":"nats://c"}`})
@@ -137,7 +137,7 @@ func TestConnection_namedByFlagOrVariableOnly(t *testing.T) {
 	require.True(t, typed(t).IsConfigured(getenv))
 }
 
-func TestConnection_whatContradictsItselfIsAUsageError(t *testing.T) {
+func TestConnection_contradictionsAreUsageErrors(t *testing.T) {
 	vars := map[string]string{}
 	getenv := machine(t, vars)
 	contexts(t, getenv, "", map[string]string{"broken": `{`, "proxied": `{"url":"nats://c","socks_proxy":"socks5://p"}`,
@@ -162,7 +162,7 @@ func TestConnection_whatContradictsItselfIsAUsageError(t *testing.T) {
 	}
 }
 
-func TestConnection_contextNamesFilesUnderTheHomeAndByVariables_CLI2(t *testing.T) {
+func TestConnection_contextPathsExpandHomeAndVariables_CLI2(t *testing.T) {
 	getenv := machine(t, map[string]string{"HOME": "/home/me", "SECRETS": "/run/secrets"})
 	contexts(t, getenv, "c", map[string]string{"c": `{"description":"unknown keys are passed over","creds":"~/a.creds",
 		"cert":"$SECRETS/c.crt","key":"${SECRETS}/c.key","ca":"/plain.ca"}`})

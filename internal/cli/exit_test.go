@@ -28,7 +28,7 @@ func partial(asked int, reasons ...error) error {
 	return e
 }
 
-func TestExitCode_tellsErrorsApart_CLI5(t *testing.T) {
+func TestExitCode_classifiesErrors_CLI5(t *testing.T) {
 	_, badExtent := shape.ParseExtent("gpu=x")
 	for name, row := range map[string]struct {
 		err  error
@@ -69,7 +69,7 @@ func TestExitCode_tellsErrorsApart_CLI5(t *testing.T) {
 	require.NoError(t, cli.WithCode(6, nil))
 }
 
-func TestExecute_saysWhatIsWrongOnceAndWhereHelpIs_CLI6(t *testing.T) {
+func TestExecute_printsAnErrorOnceWithAHelpHint_CLI6(t *testing.T) {
 	run := func(args ...string) (int, string) {
 		root := &cobra.Command{Use: "tool"}
 		var b bool

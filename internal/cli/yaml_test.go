@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-func TestParseYAML_keepsOrderAndPlaces(t *testing.T) {
+func TestParseYAML_keepsOrderAndPositions(t *testing.T) {
 	docs, err := cli.ParseYAML("f", []byte("b: 1\na: [x, {y: null}]\n---\ntext\n"))
 	require.NoError(t, err)
 	require.Len(t, docs, 2)
@@ -25,7 +25,7 @@ func TestParseYAML_keepsOrderAndPlaces(t *testing.T) {
 	require.Empty(t, none)
 }
 
-func TestParseYAML_errorsSayLineAndColumn(t *testing.T) {
+func TestParseYAML_errorsNameLineAndColumn(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1\na: 2\n":            `f:2:1: "a" was said before: f:1:1`,
 		"a: &x 1\nb: *x\n":        `f:2:4: want a value: no alias`,

@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/internal/failpoint"
 )
 
-func TestHit_isNothingInANormalBuild(t *testing.T) {
+func TestHit_isANoOpInANormalBuild(t *testing.T) {
 	t.Setenv(failpoint.EnvVar, "there")
 	failpoint.Hit("there")
 	t.Setenv(failpoint.RefuseVar, "there")

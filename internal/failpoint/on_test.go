@@ -42,7 +42,7 @@ func play(t *testing.T, value string) (hits int, err error) {
 	return strings.Count(string(out), "x"), err
 }
 
-func TestRefused_soOftenAsItIsSaidAtTheNamedPoint(t *testing.T) {
+func TestRefused_failsTheGivenNumberOfTimes(t *testing.T) {
 	for value, want := range map[string]int{"": 3, "there": 2, "there:2": 1, "there:9": 0, "elsewhere": 3} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = []string{playVar + "=1", failpoint.RefuseVar + "=" + value}
@@ -52,7 +52,7 @@ func TestRefused_soOftenAsItIsSaidAtTheNamedPoint(t *testing.T) {
 	}
 }
 
-func TestHit_diesAtTheNthHitOfTheNamedPoint(t *testing.T) {
+func TestHit_exitsAtTheNthHitOfTheNamedPoint(t *testing.T) {
 	for value, want := range map[string]int{"there": 0, "there:1": 0, "there:3": 2} {
 		hits, err := play(t, value)
 		exit, ok := errors.AsType[*exec.ExitError](err)
@@ -62,7 +62,7 @@ func TestHit_diesAtTheNthHitOfTheNamedPoint(t *testing.T) {
 	}
 }
 
-func TestHit_leavesOthersAlone(t *testing.T) {
+func TestHit_ignoresOtherPoints(t *testing.T) {
 	for _, value := range []string{"", "there:4", "nowhere"} {
 		hits, err := play(t, value)
 		require.NoError(t, err, value)

@@ -112,7 +112,7 @@ func needsExitOf(t *testing.T, e Exit) {
 	}
 }
 
-func TestAdopt_holdsAndWatchesWhatAKilledLauncherKept(t *testing.T) {
+func TestAdopt_watchesChildrenThatAKilledLauncherKept(t *testing.T) {
 	r, dir := keep(t, "")
 	l := stateLauncher(t, dir)
 	c := mustAdopt(t, l, r)
@@ -132,7 +132,7 @@ func TestAdopt_holdsAndWatchesWhatAKilledLauncherKept(t *testing.T) {
 }
 
 // Both ways to know an end: as a zombie, and reaped by its parent.
-func TestAdopt_knowsTheEndOfAnothersChild(t *testing.T) {
+func TestAdopt_reportsTheExitOfAForeignChild(t *testing.T) {
 	for _, reaped := range []bool{false, true} {
 		exe, err := os.Executable()
 		require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestAdopt_knowsTheEndOfAnothersChild(t *testing.T) {
 	}
 }
 
-func TestAdopt_LCH6_anAdoptedChildIsStoppedLikeAnother(t *testing.T) {
+func TestAdopt_adoptedChildIsStoppedNormally_LCH6(t *testing.T) {
 	r, dir := keep(t, "")
 	c := mustAdopt(t, stateLauncher(t, dir), r)
 	require.NoError(t, c.Signal(syscall.SIGSTOP))
@@ -197,7 +197,7 @@ func startIn(t *testing.T, group string) func() syscall.Signal {
 	}
 }
 
-func TestAdopt_refusesWhatIsNotTheProcessAndTouchesNothing(t *testing.T) {
+func TestAdopt_refusesAWrongProcessWithoutTouchingIt(t *testing.T) {
 	r, dir := keep(t, "")
 	l := stateLauncher(t, dir)
 	for name, tt := range map[string]struct {
@@ -236,7 +236,7 @@ func TestAdopt_refusesWhatIsNotTheProcessAndTouchesNothing(t *testing.T) {
 	require.ErrorIs(t, err, ErrGone)
 }
 
-func TestLeave_letsKeptChildrenLiveAndKillsTheOthers(t *testing.T) {
+func TestLeave_keepsKeptChildrenAndKillsTheOthers(t *testing.T) {
 	l := New(Options{StateDir: t.TempDir()})
 	spec := specOf(t, "kept")
 	spec.Keep = true
@@ -257,7 +257,7 @@ func TestLeave_letsKeptChildrenLiveAndKillsTheOthers(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestLaunch_refusesASecondKeptChildOfOneName(t *testing.T) {
+func TestLaunch_refusesTwoKeptChildrenOfOneName(t *testing.T) {
 	r, dir := keep(t, "")
 	l := stateLauncher(t, dir)
 	spec := specOf(t, "kept")
@@ -273,7 +273,7 @@ func TestLaunch_refusesASecondKeptChildOfOneName(t *testing.T) {
 	require.NotEqual(t, r.PID, again.PID())
 }
 
-func TestLaunch_keepNeedsAStateDirectory(t *testing.T) {
+func TestLaunch_keepRequiresAStateDirectory(t *testing.T) {
 	spec := specOf(t, "kept")
 	spec.Keep = true
 	_, err := newLauncher(t).Launch(spec)
@@ -282,7 +282,7 @@ func TestLaunch_keepNeedsAStateDirectory(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestCensus_endsWhatDeadLaunchersLeftAndNobodyElse(t *testing.T) {
+func TestKillLeftovers_endsOnlyChildrenOfDeadLaunchers(t *testing.T) {
 	place := ownPlace(t)
 	alive := mustLaunch(t, stateLauncherIn(t, place, ""), specOf(t, "ready"))
 	foreign, _ := keepIn(t, place, "") // of another state directory
@@ -314,7 +314,7 @@ func TestCensus_endsWhatDeadLaunchersLeftAndNobodyElse(t *testing.T) {
 }
 
 // Without cgroups its lifeline tells of a kept child that has no record.
-func TestCensus_endsAKeptChildThatNobodyAdopted(t *testing.T) {
+func TestKillLeftovers_endsAnUnadoptedKeptChild(t *testing.T) {
 	l := New(Options{StateDir: t.TempDir(), Cgroup: NoCgroup})
 	spec := specOf(t, "kept")
 	spec.Keep = true
@@ -344,7 +344,7 @@ func named(left []Leftover, name string) Leftover {
 	return Leftover{}
 }
 
-func TestOptions_withoutDeathSignalTheLifelineAloneTells(t *testing.T) {
+func TestOptions_noDeathSignalLeavesOnlyTheLifeline(t *testing.T) {
 	l := New(Options{NoDeathSignal: true})
 	defer l.Close()
 	c := mustLaunch(t, l, specOf(t, "deathSignal"))

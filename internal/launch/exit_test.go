@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestExit_readsTheWaitStatus(t *testing.T) {
+func TestExit_decodesTheWaitStatus(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, tt := range []struct {
 		status syscall.WaitStatus

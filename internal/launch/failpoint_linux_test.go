@@ -86,7 +86,7 @@ var points = []string{
 
 // F5: whatever the point and the hit at which a launcher dies, the next one
 // finds what it left: never two of one name, and in the end nobody.
-func TestFailpoints_LCH9_theNextLauncherFindsEverything(t *testing.T) {
+func TestFailpoints_nextLauncherFindsEveryChild_LCH9(t *testing.T) {
 	place := ownPlace(t)
 	outer := New(Options{Cgroup: NoCgroup})
 	defer func() { require.NoError(t, outer.Close()) }()
@@ -142,7 +142,7 @@ func keptIn(t *testing.T, dir string) (n int) {
 }
 
 // F29: a machine that is full of processes.
-func TestFailpoints_LCH3_aForkThatIsRefusedLeavesNothing(t *testing.T) {
+func TestFailpoints_refusedForkLeavesNothing_LCH3(t *testing.T) {
 	outer := New(Options{Cgroup: NoCgroup})
 	defer func() { require.NoError(t, outer.Close()) }()
 	spec := specOf(t, "refused", t.TempDir())

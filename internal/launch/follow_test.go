@@ -50,7 +50,7 @@ func (f *followed) poll() {
 	synctest.Wait()
 }
 
-func TestFollow_deliversWholeLinesAsTheyCome(t *testing.T) {
+func TestFollow_deliversCompleteLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := follow(t, "old\nhalf", 0)
 		require.Equal(t, []string{"old"}, f.got)
@@ -73,7 +73,7 @@ func TestFollow_endsWithItsContextAndKeepsThePartialLine(t *testing.T) {
 	})
 }
 
-func TestFollow_startsOverWhenTheFileIsTruncated(t *testing.T) {
+func TestFollow_restartsWhenTheFileIsTruncated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := follow(t, "a long first line\nhalf", 0)
 		require.NoError(t, f.file.Truncate(0))
@@ -85,7 +85,7 @@ func TestFollow_startsOverWhenTheFileIsTruncated(t *testing.T) {
 	})
 }
 
-func TestFollow_readsFarBehindInChunks(t *testing.T) {
+func TestFollow_readsABacklogInChunks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := "0123456789abcdef\n"
 		text := ""
@@ -99,7 +99,7 @@ func TestFollow_readsFarBehindInChunks(t *testing.T) {
 	})
 }
 
-func TestFollow_saysWhichFileIsMissing(t *testing.T) {
+func TestFollow_namesAMissingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "absent")
 	err := Follow(t.Context(), path, 0, nil, nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)

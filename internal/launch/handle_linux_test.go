@@ -48,7 +48,7 @@ func pidIn(t *testing.T, path, prefix string) int {
 	return pid
 }
 
-func TestKill_LCH4_endsTheWholeGroup(t *testing.T) {
+func TestKill_endsTheWholeGroup_LCH4(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "parent", "stays"))
 	grandchild := pidIn(t, c.StdoutPath(), "grandchild ")
 	require.NoError(t, c.Kill())
@@ -58,7 +58,7 @@ func TestKill_LCH4_endsTheWholeGroup(t *testing.T) {
 
 // The grandchild holds the log files and the payload pipe open, which must not
 // delay the exit.
-func TestExit_LCH4_endsGrandchildrenLeftInTheGroup(t *testing.T) {
+func TestExit_endsGrandchildrenInTheGroup_LCH4(t *testing.T) {
 	spec := specOf(t, "parent", "exits")
 	spec.Payload = make([]byte, MaxPayload) // more than a pipe holds
 	c := mustLaunch(t, newLauncher(t), spec)
@@ -114,7 +114,7 @@ func childOf(t *testing.T, parent int) int {
 	return pid
 }
 
-func TestLauncherKilled_childActsOnItsLifeline(t *testing.T) {
+func TestLauncherKilled_childReactsToItsLifeline(t *testing.T) {
 	pid, stdout := launchInner(t, "lifeline")
 	lineIn(t, stdout, "the launcher is gone")
 	requireGone(t, pid)
@@ -126,7 +126,7 @@ func TestLauncherKilled_childThatIgnoresTheLifelineIsKilled(t *testing.T) {
 }
 
 // Ends threads by the dozen; a child forked by one of them would be killed.
-func TestLaunch_LCH1_childSurvivesTheEndOfOtherThreads(t *testing.T) {
+func TestLaunch_childSurvivesTheEndOfOtherThreads_LCH1(t *testing.T) {
 	l := newLauncher(t)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -172,7 +172,7 @@ func TestLaunch_LCH1_childSurvivesTheEndOfOtherThreads(t *testing.T) {
 
 // The counterpart: without the spawner's thread the child is lost, so the test
 // above can fail.
-func TestSpawner_LCH1_itsThreadsEndIsItsChildrensEnd(t *testing.T) {
+func TestSpawner_itsThreadsEndKillsItsChildren_LCH1(t *testing.T) {
 	s := startSpawner()
 	spec := specOf(t, "ready")
 	p, err := openChildFiles(&spec)
@@ -191,7 +191,7 @@ func TestSpawner_LCH1_itsThreadsEndIsItsChildrensEnd(t *testing.T) {
 	require.Equal(t, syscall.SIGKILL, status.Signal())
 }
 
-func TestExit_takenBySomebodyElseIsUnknown(t *testing.T) {
+func TestExit_reapedByAnotherIsUnknown(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "ready"))
 	c.mu.Lock()
 	require.NoError(t, unix.Kill(c.PID(), unix.SIGKILL))
@@ -205,7 +205,7 @@ func TestExit_takenBySomebodyElseIsUnknown(t *testing.T) {
 
 // Close abandons a process that survives SIGKILL. The test uses one that was not killed, because a
 // real survivor cannot be made.
-func TestClose_LCH8_givesUpWithoutWaiting(t *testing.T) {
+func TestClose_timesOutOnHungChildren_LCH8(t *testing.T) {
 	l := New(Options{})
 	c := mustLaunch(t, l, specOf(t, "ready"))
 	c.handle.interrupt()
@@ -245,7 +245,7 @@ func ofRuntime(target string) bool {
 	return false
 }
 
-func TestLaunch_LCH2_childHasFiveDescriptorsAndNoneOfASiblings(t *testing.T) {
+func TestLaunch_childHasOnlyItsFiveDescriptors_LCH2(t *testing.T) {
 	l := newLauncher(t)
 	careless, err := unix.Dup(2) // without close-on-exec
 	require.NoError(t, err)
@@ -271,7 +271,7 @@ func TestLaunch_LCH2_childHasFiveDescriptorsAndNoneOfASiblings(t *testing.T) {
 	}
 }
 
-func TestLaunch_LCH3_failuresLeaveNoDescriptors(t *testing.T) {
+func TestLaunch_failuresLeakNoDescriptors_LCH3(t *testing.T) {
 	l := newLauncher(t)
 	exitOf(t, mustLaunch(t, l, specOf(t, "exit", "0"))) // opens the poller
 	before := openFDs(t, os.Getpid())
@@ -290,7 +290,7 @@ func TestLaunch_LCH3_failuresLeaveNoDescriptors(t *testing.T) {
 }
 
 // Goroutines are watched by TestMain.
-func TestLaunch_aHundredTimesLeavesNothing(t *testing.T) {
+func TestLaunch_aHundredLaunchesLeakNothing(t *testing.T) {
 	l, spec := New(Options{}), specOf(t, "exit", "4")
 	exitOf(t, mustLaunch(t, l, spec)) // opens the poller
 	before := len(openFDs(t, os.Getpid()))

@@ -51,7 +51,7 @@ func TestFromEnv_hidesTheVariable(t *testing.T) {
 	require.False(t, set)
 }
 
-func TestFromEnv_refusesDescriptorsThatAreNotOurs(t *testing.T) {
+func TestFromEnv_refusesForeignDescriptors(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "")
 	require.NoError(t, err)
 	defer file.Close()
@@ -91,7 +91,7 @@ func TestPayload_isReadOnce(t *testing.T) {
 	require.ErrorIs(t, err, ErrPayloadTaken)
 }
 
-func TestPayload_LCH8_doesNotWaitForEver(t *testing.T) {
+func TestPayload_readTimesOut_LCH8(t *testing.T) {
 	in, w, _ := inheritPipes(t)
 	_, err := w.WriteString("half")
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestPayload_LCH8_doesNotWaitForEver(t *testing.T) {
 	require.ErrorContains(t, err, "after 4 bytes")
 }
 
-func TestPayload_LCH8_refusesTooMuch(t *testing.T) {
+func TestPayload_refusesOversizedInput_LCH8(t *testing.T) {
 	in, w, _ := inheritPipes(t)
 	go func() {
 		_, _ = w.WriteString(strings.Repeat("x", MaxPayload+1))
@@ -110,7 +110,7 @@ func TestPayload_LCH8_refusesTooMuch(t *testing.T) {
 	require.ErrorIs(t, err, ErrPayloadTooLarge)
 }
 
-func TestLifeline_endsWithTheLauncherAndNotWithClose(t *testing.T) {
+func TestLifeline_endsWithTheLauncherNotWithClose(t *testing.T) {
 	in, _, w := inheritPipes(t)
 	select {
 	case <-in.Lifeline():

@@ -53,7 +53,7 @@ func TestSignal_reachesTheChildAndIsNoErrorAfterItsEnd(t *testing.T) {
 	c.Terminate(time.Second)
 }
 
-func TestTerminate_LCH6_killsWhoIgnoresTerm(t *testing.T) {
+func TestTerminate_killsAChildThatIgnoresTerm_LCH6(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "ignoreTerm"))
 	lineIn(t, c.StdoutPath(), "ready")
 	begin := time.Now()
@@ -64,7 +64,7 @@ func TestTerminate_LCH6_killsWhoIgnoresTerm(t *testing.T) {
 	require.False(t, c.Exit().At.Before(c.GraceExpiredAt()))
 }
 
-func TestTerminate_LCH6_laterCallOnlyShortens(t *testing.T) {
+func TestTerminate_laterCallCanOnlyShortenTheGrace_LCH6(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "ignoreTerm"))
 	lineIn(t, c.StdoutPath(), "ready")
 	c.Terminate(time.Hour)
@@ -73,7 +73,7 @@ func TestTerminate_LCH6_laterCallOnlyShortens(t *testing.T) {
 	require.Equal(t, int(syscall.SIGKILL), exitOf(t, c).Signal)
 }
 
-func TestTerminate_asksFirst(t *testing.T) {
+func TestTerminate_sendsTermFirst(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "ready"))
 	lineIn(t, c.StdoutPath(), "ready")
 	c.Terminate(time.Hour)
@@ -109,13 +109,13 @@ func TestPayload_arrivesWholeUpToTheLimit(t *testing.T) {
 	}
 }
 
-func TestPayload_unreadDelaysNobody(t *testing.T) {
+func TestPayload_unreadPayloadDelaysNothing(t *testing.T) {
 	spec := specOf(t, "exit", "0")
 	spec.Payload = make([]byte, MaxPayload)
 	require.True(t, exitOf(t, mustLaunch(t, newLauncher(t), spec)).Clean())
 }
 
-func TestEnvironment_isWhatTheSpecSaysAndNothingElse(t *testing.T) {
+func TestEnvironment_isExactlyTheSpecs(t *testing.T) {
 	t.Setenv("CASTNET_LAUNCH_SECRET", "of the launcher")
 	spec := specOf(t, "env")
 	spec.Env = append(spec.Env, "A=1", "B=x=y", "A=2", EnvVar+"=7,8", "EMPTY=")
@@ -135,7 +135,7 @@ func TestDir_isTheChildsWorkingDirectory(t *testing.T) {
 	require.Equal(t, dir+"\n", readFile(t, c.StdoutPath()))
 }
 
-func TestStderrTail_LCH8_holdsTheLastLinesOfAFlood(t *testing.T) {
+func TestStderrTail_holdsTheLastLinesOfAFlood_LCH8(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "flood", "50000"))
 	e := exitOf(t, c)
 	require.Equal(t, 3, e.Code)
@@ -149,7 +149,7 @@ func TestStderrTail_LCH8_holdsTheLastLinesOfAFlood(t *testing.T) {
 	require.True(t, strings.HasPrefix(all[0], "line "), "the clipped first line is left out: %q", all[0])
 }
 
-func TestLogs_ofAnEarlierLifeAreKeptAndNotRepeated(t *testing.T) {
+func TestLogs_keepButDoNotRepeatEarlierOutput(t *testing.T) {
 	l, spec := newLauncher(t), specOf(t, "flood", "2")
 	exitOf(t, mustLaunch(t, l, spec))
 	c := mustLaunch(t, l, spec)
@@ -170,7 +170,7 @@ func TestLogs_ofAnEarlierLifeAreKeptAndNotRepeated(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o600), info.Mode())
 }
 
-func TestLaunch_LCH3_badSpecsAreRefusedByName(t *testing.T) {
+func TestLaunch_refusesInvalidSpecsByName_LCH3(t *testing.T) {
 	l, dir := newLauncher(t), t.TempDir()
 	file := func(name, text string, mode fs.FileMode) string {
 		path := filepath.Join(dir, name)
@@ -220,7 +220,7 @@ func TestLaunch_LCH3_badSpecsAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestLaunch_LCH3_keepsLogFilesThatWereThere(t *testing.T) {
+func TestLaunch_keepsExistingLogFiles_LCH3(t *testing.T) {
 	spec := specOf(t, "exit", "0")
 	spec.Path = filepath.Join(t.TempDir(), "garbage")
 	require.NoError(t, os.WriteFile(spec.Path, []byte("not a program"), 0o700))
@@ -232,7 +232,7 @@ func TestLaunch_LCH3_keepsLogFilesThatWereThere(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(spec.LogDir, "exit.stdout.log"))
 }
 
-func TestLaunch_refusesLogFilesThatAreNotFiles(t *testing.T) {
+func TestLaunch_refusesLogPathsThatAreNotFiles(t *testing.T) {
 	l := newLauncher(t)
 	spec := specOf(t, "exit", "0")
 	path := filepath.Join(spec.LogDir, "exit.stderr.log")
@@ -262,7 +262,7 @@ func TestClose_endsEveryChildAndRefusesMore(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-func TestClose_LCH7_racesWithLaunchAndLeavesNobody(t *testing.T) {
+func TestClose_duringLaunchLeavesNoChild_LCH7(t *testing.T) {
 	for range 10 {
 		l, spec := New(Options{}), specOf(t, "ready")
 		got := make(chan *Child, 1)
@@ -287,7 +287,7 @@ func TestStuckError_namesEveryStuckChild(t *testing.T) {
 		"launcher closed with processes that survived SIGKILL for 5s: a (pid 11), b (pid 12)")
 }
 
-func TestAwaitAll_LCH8_returnsThoseWhoAreNotDone(t *testing.T) {
+func TestAwaitAll_returnsChildrenStillRunning_LCH8(t *testing.T) {
 	ended := &Child{done: make(chan struct{})}
 	close(ended.done)
 	stuck := &Child{done: make(chan struct{})}

@@ -34,7 +34,7 @@ func leave(t *testing.T, place, stateDir string) *exec.Cmd {
 	return p
 }
 
-func TestCensus_withoutAStateDirectoryEndsWhatLaunchersWithoutOneLeft(t *testing.T) {
+func TestKillLeftovers_worksWithoutAStateDirectory(t *testing.T) {
 	place, dir := ownPlace(t), t.TempDir()
 	nobodys, anothers := leave(t, place, ""), leave(t, place, dir)
 	take := func(stateDir string) []Leftover {
@@ -52,7 +52,7 @@ func TestCensus_withoutAStateDirectoryEndsWhatLaunchersWithoutOneLeft(t *testing
 }
 
 // As long as a child has not executed its program it has what its launcher had open, whose death the den's lock tells.
-func TestCensus_waitsForAChildThatADeadLauncherForked(t *testing.T) {
+func TestKillLeftovers_awaitsAChildBeingForked(t *testing.T) {
 	place, dir := ownPlace(t), t.TempDir()
 	p := leave(t, place, dir)
 	lock, err := lockDir(filepath.Join(place, namePrefix(dir)+"dead"))
@@ -69,7 +69,7 @@ func TestCensus_waitsForAChildThatADeadLauncherForked(t *testing.T) {
 
 // The search for readers of a lifeline repeats until the kernel reports none. One scan of /proc may
 // miss a reader, as it omits this process here.
-func TestCensus_looksForAKeptChildAsLongAsThereIsOne(t *testing.T) {
+func TestKillLeftovers_retriesUntilAKeptChildIsGone(t *testing.T) {
 	l := New(Options{StateDir: t.TempDir(), Cgroup: NoCgroup, KillWait: 100 * time.Millisecond})
 	defer func() { require.NoError(t, l.Close()) }()
 	path := filepath.Join(l.stateDir, "kept"+lifelineSuffix)
@@ -94,7 +94,7 @@ func TestCensus_looksForAKeptChildAsLongAsThereIsOne(t *testing.T) {
 
 // For a moment of each exec a process has no environment, and for as long as its parts are counted an empty one: a
 // look at this one meets the first every few times, and the second now and then.
-func TestOrphans_areKnownInTheMidstOfAnExec(t *testing.T) {
+func TestLeftovers_areFoundDuringAnExec(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "again.sh")
 	require.NoError(t, os.WriteFile(script, []byte(`exec /bin/sh "$0"`), 0o600))
 	p := exec.Command("/bin/sh", script)

@@ -40,7 +40,7 @@ func inGroup(t *testing.T, c *Child, file string) string {
 	return ""
 }
 
-func TestLimits_ofMemoryEndInAnExitThatSaysSo(t *testing.T) {
+func TestLimits_memoryKillIsNamedInTheExit(t *testing.T) {
 	spec := specOf(t, "eat", "1024")
 	spec.Limits = Limits{Memory: 64 << 20}
 	e := exitOf(t, limited(t, newLauncher(t), spec))
@@ -49,7 +49,7 @@ func TestLimits_ofMemoryEndInAnExitThatSaysSo(t *testing.T) {
 	require.False(t, e.Clean())
 }
 
-func TestLimits_memoryThatSufficesIsNoNews(t *testing.T) {
+func TestLimits_sufficientMemoryIsNotReported(t *testing.T) {
 	spec := specOf(t, "eat", "8")
 	spec.Limits = Limits{Memory: 512 << 20}
 	e := exitOf(t, limited(t, newLauncher(t), spec))
@@ -68,7 +68,7 @@ func eat() {
 
 // A fork bomb, each part of which leaves session and parent, stays within its
 // limit and ends with its child.
-func TestLimits_LCH4_aForkBombIsContainedAndEnds(t *testing.T) {
+func TestLimits_forkBombIsContainedAndEnds_LCH4(t *testing.T) {
 	l := needCgroups(t)
 	spec := sh(t, "(while :; do (setsid sleep 600 &) done) 2>/dev/null; exec sleep 600")
 	spec.Limits = Limits{Pids: 40}
@@ -92,7 +92,7 @@ func TestLimits_LCH4_aForkBombIsContainedAndEnds(t *testing.T) {
 	require.NoDirExists(t, filepath.Dir(current), "also the hierarchy that only limited it")
 }
 
-func TestLimits_ofCPUAreInItsCgroup(t *testing.T) {
+func TestLimits_cpuLimitIsSetInTheCgroup(t *testing.T) {
 	spec := specOf(t, "ready")
 	spec.Limits = Limits{CPU: 0.5}
 	c := limited(t, newLauncher(t), spec)
@@ -105,7 +105,7 @@ func TestLimits_ofCPUAreInItsCgroup(t *testing.T) {
 	require.Contains(t, readFields(filepath.Join(filepath.Dir(path), "cgroup.procs")), strconv.Itoa(c.PID()))
 }
 
-func TestLimits_ofCPUsAndFilesHoldFromTheFirstInstruction(t *testing.T) {
+func TestLimits_cpusAndFilesApplyFromTheFirstInstruction(t *testing.T) {
 	var mask unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &mask))
 	cpu := 0
@@ -132,7 +132,7 @@ func limits() {
 	fmt.Println(runtime.NumCPU(), cpu, files.Cur, files.Max)
 }
 
-func TestLimits_thatAreNotInForceAreSaid(t *testing.T) {
+func TestLimits_unenforcedLimitsAreReported(t *testing.T) {
 	l := New(Options{Cgroup: NoCgroup})
 	defer l.Close()
 	spec := specOf(t, "ready")
@@ -148,7 +148,7 @@ func TestLimits_thatAreNotInForceAreSaid(t *testing.T) {
 }
 
 // In both dialects of the kernel.
-func TestLimits_asTheKernelWantsThem(t *testing.T) {
+func TestLimits_renderKernelSyntax(t *testing.T) {
 	all := (&Limits{Memory: 1 << 20, Pids: 7, CPU: 0.001}).byController()
 	var v2, v1 []string
 	for _, l := range all {
@@ -165,7 +165,7 @@ func TestLimits_asTheKernelWantsThem(t *testing.T) {
 }
 
 // F29: descriptors run out, and the launcher lives.
-func TestLaunch_LCH3_withoutDescriptorsFailsAndTheNextSucceeds(t *testing.T) {
+func TestLaunch_withoutDescriptorsFailsAndTheNextSucceeds_LCH3(t *testing.T) {
 	spec := specOf(t, "exhaust", t.TempDir())
 	spec.Limits = Limits{Files: 60}
 	c := mustLaunch(t, newLauncher(t), spec)
@@ -222,7 +222,7 @@ func exhaust() {
 
 // F29: without descriptors nobody can write to a cgroup; as soon as there are
 // some the tree ends.
-func TestTrees_LCH4_endAlsoWhenDescriptorsHaveRunOut(t *testing.T) {
+func TestTrees_endWithoutFreeDescriptors_LCH4(t *testing.T) {
 	needCgroups(t)
 	script := sh(t, scattered+"wait")
 	spec := specOf(t, "exhaustKill", t.TempDir(), script.Path, script.Args[1])

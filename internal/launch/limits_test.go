@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLimits_thatMakeNoSenseAreRefused(t *testing.T) {
+func TestLimits_refuseInvalidValues(t *testing.T) {
 	l := newLauncher(t)
 	for want, limits := range map[string]Limits{
 		"limit of -1 bytes of memory":                   {Memory: -1},
@@ -26,7 +26,7 @@ func TestLimits_thatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestSize_isAsPeopleWriteIt(t *testing.T) {
+func TestSize_textIsHumanReadable(t *testing.T) {
 	for n, want := range map[int64]string{
 		1: "1 bytes", 1023: "1023 bytes", 1024: "1 KiB", 1536: "1536 bytes", 64 << 20: "64 MiB", 3 << 30: "3 GiB", 1 << 50: "1048576 GiB",
 	} {

@@ -43,7 +43,7 @@ func splitInChunks(text string, chunk int) (got []string) {
 	return got
 }
 
-func TestLines_cutsAtTheLimitAndAtWholeRunes(t *testing.T) {
+func TestLines_cutsAtTheLimitBetweenRunes(t *testing.T) {
 	exact := strings.Repeat("x", MaxLine)
 	for name, tt := range map[string]struct {
 		in   string

@@ -35,7 +35,7 @@ func fill(t *testing.T, dir string) {
 	require.ErrorIs(t, err, unix.ENOSPC)
 }
 
-func TestF23_aFloodOnASmallDiskGoesOnAndIsToldInOrder(t *testing.T) {
+func TestF23_floodOnASmallDiskIsFollowedInOrder(t *testing.T) {
 	const n = 100_000
 	spec := specOf(t, "flood", fmt.Sprint(n))
 	spec.LogDir = disk(t)
@@ -58,7 +58,7 @@ func TestF23_aFloodOnASmallDiskGoesOnAndIsToldInOrder(t *testing.T) {
 	t.Logf("%d of %d lines were told, the newest is %d; %d bytes made room", told, n, last, dropped)
 }
 
-func TestF23_aProcOnAFullDiskIsLaunchedFollowedAndStopped(t *testing.T) {
+func TestF23_fullDiskStillRunsAProc(t *testing.T) {
 	spec := specOf(t, "ready")
 	spec.LogDir = disk(t)
 	fill(t, spec.LogDir)
@@ -68,7 +68,7 @@ func TestF23_aProcOnAFullDiskIsLaunchedFollowedAndStopped(t *testing.T) {
 	require.Equal(t, int(unix.SIGTERM), exitOf(t, c).Signal)
 }
 
-func TestF23_aProcWhoseDiskIsReadOnlyRunsAndSaysThatNothingIsKept(t *testing.T) {
+func TestF23_readOnlyDiskRunsAProcAndReportsLostLogs(t *testing.T) {
 	spec := specOf(t, "flood", "10")
 	spec.LogDir = disk(t)
 	require.NoError(t, unix.Mount("", spec.LogDir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))

@@ -22,7 +22,7 @@ func onDisk(t testing.TB, path string) int64 {
 	return st.Blocks * 512
 }
 
-func TestLCH10_eachLineOfAFloodIsToldOrCountedAndLittleDiskIsTaken(t *testing.T) {
+func TestLogTrim_floodIsDeliveredOrCountedWithinItsDiskLimit_LCH10(t *testing.T) {
 	const n = 80_000
 	spec := specOf(t, "flood", fmt.Sprint(n))
 	spec.LogCap = minLogCap
@@ -62,7 +62,7 @@ func TestLCH10_eachLineOfAFloodIsToldOrCountedAndLittleDiskIsTaken(t *testing.T)
 	require.Equal(t, fmt.Sprint("line ", n-len(late)+1), late[0])
 }
 
-func TestLCH10_whatIsTooFarBehindIsCountedAndNotRead(t *testing.T) {
+func TestLogTrim_slowReaderSkipsAndCountsLines_LCH10(t *testing.T) {
 	f := logOf(t, strings.Repeat("0123456789abcde\n", 3*minLogCap/16))
 	fw, err := openFollower(f.Name(), 0, minLogCap)
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestLCH10_whatIsTooFarBehindIsCountedAndNotRead(t *testing.T) {
 	require.LessOrEqual(t, onDisk(t, f.Name()), int64(2*minLogCap+2*blockSize))
 }
 
-func TestLCH10_aLineIsNotCutInTwoByWhatIsLetGoOf(t *testing.T) {
+func TestLogTrim_cutsNoLine_LCH10(t *testing.T) {
 	for _, size := range []int{1, 100, 4095, 4096, 4097, 20_000} {
 		f := logOf(t, strings.Repeat(strings.Repeat("x", size-1)+"\n", 3*minLogCap/size+2))
 		info, err := f.Stat()
@@ -108,7 +108,7 @@ func logOf(t *testing.T, text string) *os.File {
 	return f
 }
 
-func TestLCH10_whereThereAreNoHolesTheFileBeginsAnewAndIsFollowed(t *testing.T) {
+func TestLogTrim_withoutHolePunchingRestartsTheFile_LCH10(t *testing.T) {
 	f := logOf(t, strings.Repeat("0123456789abcde\n", 2*minLogCap/16+1))
 	k := logKeeper{cap: minLogCap, diskCheckedAt: time.Now()}
 	freed, forced := k.truncateFile(f, 2*minLogCap+16)
@@ -131,7 +131,7 @@ func TestLCH10_whereThereAreNoHolesTheFileBeginsAnewAndIsFollowed(t *testing.T) 
 	require.Equal(t, []string{"next"}, tailLines(logFile{path: f.Name(), start: 100}, 5))
 }
 
-func TestF23_aFullDiskMakesRoomDownToTheTail(t *testing.T) {
+func TestF23_fullDiskIsTrimmedToTheTail(t *testing.T) {
 	f := logOf(t, strings.Repeat("0123456789abcde\n", 16<<10))
 	k := logKeeper{cap: DefaultLogCap, isDiskFull: func(*os.File) bool { return true }}
 	freed, forced := k.trim(f, 256<<10, time.Now())
@@ -142,7 +142,7 @@ func TestF23_aFullDiskMakesRoomDownToTheTail(t *testing.T) {
 	require.False(t, forced || freed > 0, "the tail stays")
 }
 
-func TestF23_whoMayNotHaveAFileRunsWithoutOne(t *testing.T) {
+func TestF23_procWithoutALogFileRuns(t *testing.T) {
 	for _, err := range []error{syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT} {
 		require.True(t, isDiskError(fmt.Errorf("log file: %w", &os.PathError{Op: "open", Path: "x", Err: err})))
 	}

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestStop_steps(t *testing.T) {
+func TestStop_followsItsStateMachine(t *testing.T) {
 	const wait = 5 * time.Second
 	t0 := time.Unix(1000, 0)
 	at := func(s int) time.Time { return t0.Add(time.Duration(s) * time.Second) }
@@ -63,7 +63,7 @@ func TestStop_steps(t *testing.T) {
 
 // However events fall, the phase only advances, a grace only shortens, and a
 // child that was asked to end is killed at the last deadline it was given.
-func TestStop_LCH6_alwaysReachesKill(t *testing.T) {
+func TestStop_alwaysReachesKill_LCH6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, now := stopState{killWait: time.Second}, time.Unix(1000, 0)
 		for range rapid.IntRange(1, 30).Draw(t, "events") {

@@ -55,7 +55,7 @@ func pidsOf(t *testing.T, c *Child) (pids []int) {
 	return pids
 }
 
-func TestTrees_LCH4_nobodySurvivesTheKill(t *testing.T) {
+func TestTrees_killLeavesNoDescendant_LCH4(t *testing.T) {
 	l := needCgroups(t)
 	c := mustLaunch(t, l, sh(t, scattered+"wait"))
 	pids := pidsOf(t, c)
@@ -65,7 +65,7 @@ func TestTrees_LCH4_nobodySurvivesTheKill(t *testing.T) {
 	require.NoDirExists(t, c.handle.tree.unified)
 }
 
-func TestTrees_LCH4_nobodySurvivesTheExit(t *testing.T) {
+func TestTrees_exitLeavesNoDescendant_LCH4(t *testing.T) {
 	l := needCgroups(t)
 	c := mustLaunch(t, l, sh(t, scattered+"trap 'exit 7' TERM; while :; do sleep 0.01; done"))
 	pids := pidsOf(t, c)
@@ -84,7 +84,7 @@ func requireAllEnded(t *testing.T, pids []int) {
 	}
 }
 
-func TestTrees_cgroupsOfItsOwnMakingGoToo(t *testing.T) {
+func TestTrees_removeNestedCgroups(t *testing.T) {
 	l := needCgroups(t)
 	c := mustLaunch(t, l, specOf(t, "ready"))
 	dir := c.handle.tree.unified
@@ -105,7 +105,7 @@ func TestTrees_closeLeavesNoDirectory(t *testing.T) {
 	}
 }
 
-func TestTrees_withoutCgroupsSayGroup(t *testing.T) {
+func TestTrees_withoutCgroupsUseTheProcessGroup(t *testing.T) {
 	l := New(Options{Cgroup: NoCgroup})
 	require.Equal(t, TreesByGroup, l.TreeControl())
 	c := mustLaunch(t, l, specOf(t, "parent", "stays"))
@@ -114,7 +114,7 @@ func TestTrees_withoutCgroupsSayGroup(t *testing.T) {
 	requireGone(t, grandchild)
 }
 
-func TestTrees_aCgroupThatCannotBeHadIsSaid(t *testing.T) {
+func TestTrees_reportAnUnavailableCgroup(t *testing.T) {
 	l := New(Options{Cgroup: filepath.Join(t.TempDir(), "absent")})
 	require.Equal(t, TreesByGroup, l.TreeControl())
 	require.ErrorContains(t, l.cgroups.unavailable, "absent")
@@ -154,7 +154,7 @@ func subreaper() {
 	fmt.Println("zombies", err != unix.ECHILD)
 }
 
-func TestTrees_bySubreaperEndOrphansAndReapThem(t *testing.T) {
+func TestTrees_subreaperEndsAndReapsOrphans(t *testing.T) {
 	script := sh(t, scattered+"sleep 0.01; (true &); for i in 1 2 3; do (setsid true &); done; echo ready; wait")
 	spec := specOf(t, "subreaper", script.Path, script.Args[1], t.TempDir())
 	spec.Env = append(spec.Env, script.Env...)
@@ -170,7 +170,7 @@ func TestTrees_bySubreaperEndOrphansAndReapThem(t *testing.T) {
 	require.GreaterOrEqual(t, left, 1)
 }
 
-func TestOwnCgroups_readsWhatTheKernelSays(t *testing.T) {
+func TestOwnCgroups_parseProcSelfCgroup(t *testing.T) {
 	const mounts = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n" +
 		"32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime shared:1 - cgroup cgroup rw,cpu,cpuacct\n" +
 		"35 31 0:32 /docker/7 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n" +
@@ -185,7 +185,7 @@ func TestOwnCgroups_readsWhatTheKernelSays(t *testing.T) {
 }
 
 // A storm of launches and stops leaves neither zombies nor descriptors.
-func TestLaunch_aStormOfTwoHundredLeavesNothing(t *testing.T) {
+func TestLaunch_stormOf200LeaksNothing(t *testing.T) {
 	l, spec := New(Options{}), specOf(t, "ready")
 	exitOf(t, mustLaunch(t, l, specOf(t, "exit", "0"))) // opens the poller
 	before := len(openFDs(t, os.Getpid()))

@@ -20,7 +20,7 @@ func (b *bench) track(to *Target, sender, body string, until Instant) *Barrier {
 	return r
 }
 
-func TestBarrier_ofOneMessageIsReachedWithItsFateWhereverItWaits(t *testing.T) {
+func TestBarrier_ofOneMessagePassesWithItsFate(t *testing.T) {
 	b := newBench(t, Config{ChunkSize: 100, InitialWindow: 1})
 	other := b.target(b.peer, "b")
 	all := []*Barrier{
@@ -50,7 +50,7 @@ func TestBarrier_ofOneMessageIsReachedWithItsFateWhereverItWaits(t *testing.T) {
 	require.True(t, late.Reached())
 }
 
-func TestLINK8_aMessageWithoutADeadlineGoesWithItsLink(t *testing.T) {
+func TestDeadline_messageWithoutOneEndsWithItsLink_LINK8(t *testing.T) {
 	b := newBench(t, Config{ChunkSize: 100, InitialWindow: 1, DefaultDeadline: time.Second})
 	left := b.track(b.to, "s", "left", Never)
 	b.leave()

@@ -30,7 +30,7 @@ func (b *bench) cast(body int, members ...*Target) (prevs []uint64, failed map[i
 	return prevs, failed
 }
 
-func TestLINK7_aCastTakesOneNumberAndSaysWhatEachMemberHasSeen(t *testing.T) {
+func TestCast_usesOneNumberAndEachMembersPrevious_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	others := b.others(2)
 	b.post("before")
@@ -47,7 +47,7 @@ func TestLINK7_aCastTakesOneNumberAndSaysWhatEachMemberHasSeen(t *testing.T) {
 	require.Equal(t, [][2]uint64{{4, 3}}, b.links(), "casts and messages share one order")
 }
 
-func TestLINK7_aMemberThatMissedACastIsRepairedAlone(t *testing.T) {
+func TestCast_repairsOnlyTheMemberThatMissedIt_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	others := b.others(2)
 	b.cast(10, b.to, others[0], others[1])
@@ -61,7 +61,7 @@ func TestLINK7_aMemberThatMissedACastIsRepairedAlone(t *testing.T) {
 	require.Greater(t, again[0].size, all.size, "it has the whole packet, and where it was published")
 }
 
-func TestLINK7_nobodyWaitsForAMemberThatCannotTakeACast(t *testing.T) {
+func TestCast_skipsMembersThatCannotTakeIt_LINK7(t *testing.T) {
 	b := newBench(t, Config{InitialWindow: 5000})
 	others := b.others(4)
 	require.NoError(t, b.core.Send(b.now, others[0], &wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 4700)}, Mark{}, 0))
@@ -79,7 +79,7 @@ func TestLINK7_nobodyWaitsForAMemberThatCannotTakeACast(t *testing.T) {
 	require.Len(t, others[0].Peer.out.queue, 1)
 }
 
-func TestLINK7_aCastThatFitsNoPacketGoesToEachAlone(t *testing.T) {
+func TestCast_oversizedCastGoesToEachMemberAlone_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	other := b.others(1)[0]
 	prevs, failed := b.cast(300<<10, b.to, other)
@@ -101,7 +101,7 @@ func TestLINK7_aCastThatFitsNoPacketGoesToEachAlone(t *testing.T) {
 	require.Equal(t, "p.a", left[0].subject, "for what must be said of its members does not fit either")
 }
 
-func TestLINK7_aCastThatCannotBeWrittenTakesNoNumber(t *testing.T) {
+func TestCast_unencodableCastUsesNoNumber_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	broken := errors.New("no header")
 	_, err := b.core.Cast(b.now, &Cast{
@@ -121,7 +121,7 @@ func TestLINK7_aCastThatCannotBeWrittenTakesNoNumber(t *testing.T) {
 	require.Equal(t, [][2]uint64{{1, 0}}, b.links())
 }
 
-func TestLINK7_eachMemberOfACastHasAFate(t *testing.T) {
+func TestCast_eachMemberHasAFate_LINK7(t *testing.T) {
 	b := newBench(t, Config{DefaultDeadline: time.Second})
 	others := b.others(3)
 	b.cast(10, b.to, others[0], others[1], others[2])
@@ -143,7 +143,7 @@ func TestLINK7_eachMemberOfACastHasAFate(t *testing.T) {
 	<-barrier.Done()
 }
 
-func TestLINK7_aCastThatHasNoSubjectGoesToEachAlone(t *testing.T) {
+func TestCast_withoutASubjectGoesToEachMemberAlone_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	_, err := b.core.Cast(b.now, &Cast{
 		Group: NewGroup(append(b.others(2), b.to)), Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s"},

@@ -141,7 +141,7 @@ func (b *bench) after(d time.Duration) {
 	}
 }
 
-func TestLINK1_numbersGoUpInTheOrderInWhichPacketsLeave(t *testing.T) {
+func TestSend_numbersFollowThePacketOrder_LINK1(t *testing.T) {
 	b := newBench(t, Config{})
 	other := b.others(1)[0]
 	b.post("a")
@@ -153,7 +153,7 @@ func TestLINK1_numbersGoUpInTheOrderInWhichPacketsLeave(t *testing.T) {
 	require.Equal(t, [][2]uint64{{3, 1}}, b.links(), "what was not queued takes no number")
 }
 
-func TestSend_putsAMessageAloneOnItsOwnSubject(t *testing.T) {
+func TestSend_singleMessageUsesItsOwnSubject(t *testing.T) {
 	b := newBench(t, Config{})
 	b.post("a")
 	require.Equal(t, "p.a", b.leave()[0].subject)
@@ -164,7 +164,7 @@ func TestSend_putsAMessageAloneOnItsOwnSubject(t *testing.T) {
 	require.Equal(t, []string{"b", "c"}, both.bodies)
 }
 
-func TestSend_doesNotKeepOrChangeTheEnvelope(t *testing.T) {
+func TestSend_neitherKeepsNorChangesTheEnvelope(t *testing.T) {
 	b := newBench(t, Config{})
 	b.post("before")
 	e := wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("mine"), TTL: time.Second}
@@ -177,7 +177,7 @@ func TestSend_doesNotKeepOrChangeTheEnvelope(t *testing.T) {
 	require.Equal(t, []string{"before", "mine"}, b.leave()[0].bodies)
 }
 
-func TestLINK3_eachMessageOfARunIsToldItsOwnFate(t *testing.T) {
+func TestFate_eachMessageOfARunHasItsOwn_LINK3(t *testing.T) {
 	b := newBench(t, Config{})
 	for range 6 {
 		require.NoError(t, b.core.Send(b.now, b.to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("x")}, Mark{Type: "x"}, b.now+Instant(time.Minute)))
@@ -195,7 +195,7 @@ func TestLINK3_eachMessageOfARunIsToldItsOwnFate(t *testing.T) {
 	require.Equal(t, Stats{Sent: 1, Undeliverable: 3, Indeterminate: 3}, b.core.Stats())
 }
 
-func TestLINK4_onlyWhatIsAskedForIsSentAgain(t *testing.T) {
+func TestResend_sendsOnlyRequestedPackets_LINK4(t *testing.T) {
 	b := newBench(t, Config{})
 	for _, m := range []string{"a", "b", "c", "d"} {
 		b.post(m)
@@ -214,7 +214,7 @@ func TestLINK4_onlyWhatIsAskedForIsSentAgain(t *testing.T) {
 	require.EqualValues(t, 3, b.core.Stats().Retransmitted)
 }
 
-func TestLINK4_beatsSlowDownToOneASecond(t *testing.T) {
+func TestProbe_backsOffToOnePerSecond_LINK4(t *testing.T) {
 	b := newBench(t, Config{})
 	b.post("a")
 	b.leave()
@@ -234,7 +234,7 @@ func TestLINK4_beatsSlowDownToOneASecond(t *testing.T) {
 	require.Zero(t, b.core.Due(), "and a link at rest costs nothing")
 }
 
-func TestLINK5_noMoreLeavesThanTheWindowTakes(t *testing.T) {
+func TestWindow_limitsBytesInFlight_LINK5(t *testing.T) {
 	b := newBench(t, Config{PacketSize: 1000, InitialWindow: 4000})
 	for range 20 {
 		b.post(strings.Repeat("x", 900))
@@ -249,7 +249,7 @@ func TestLINK5_noMoreLeavesThanTheWindowTakes(t *testing.T) {
 	require.Empty(t, b.links())
 }
 
-func TestLINK5_manySendersShareTheWindows(t *testing.T) {
+func TestWindow_isSharedByManySenders_LINK5(t *testing.T) {
 	b := newBench(t, Config{Window: 100_000, WindowAll: 200_000})
 	for i, to := range b.others(20) {
 		_, ok := b.core.Arrive(b.now, to.Peer, Arrival{Seq: 1})
@@ -262,7 +262,7 @@ func TestLINK5_manySendersShareTheWindows(t *testing.T) {
 	require.EqualValues(t, 100_000, b.core.receiveWindow())
 }
 
-func TestLINK11_anOutboxRefusesAndSaysWhenThereIsRoom(t *testing.T) {
+func TestOutbox_refusesWhenFullAndSignalsRoom_LINK11(t *testing.T) {
 	b := newBench(t, Config{PacketSize: 1000, InitialWindow: 1000, Outbox: 3000, OutboxAll: 5000})
 	other := b.others(1)[0]
 	big := wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 900)}
@@ -290,7 +290,7 @@ func TestLINK11_anOutboxRefusesAndSaysWhenThereIsRoom(t *testing.T) {
 	require.Equal(t, map[*Peer]bool{b.peer: true, other.Peer: true}, rooms)
 }
 
-func TestClose_givesAllThatWaitsAFateAndTakesNoMore(t *testing.T) {
+func TestClose_givesQueuedMessagesAFateAndRefusesMore(t *testing.T) {
 	b := newBench(t, Config{})
 	b.core.Arrive(b.now, b.peer, Arrival{Seq: 1})
 	b.core.Done(b.now, b.peer, Arrival{Seq: 1}, nil)
@@ -314,7 +314,7 @@ func TestClose_givesAllThatWaitsAFateAndTakesNoMore(t *testing.T) {
 	<-barrier.Done()
 }
 
-func TestFirst_whoTakesTheNameOfADeadProcessIsNotTakenForIt(t *testing.T) {
+func TestFirstSeq_successorIsNotMistakenForADeadProcess(t *testing.T) {
 	old, now := newBench(t, Config{}), newBench(t, Config{FirstSeq: 1 << 40})
 	receiver := newBench(t, Config{})
 	from := receiver.others(1)[0].Peer

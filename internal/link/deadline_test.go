@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-func TestLINK8_whatIsTooLateIsKnownWhenItsReceiverSays(t *testing.T) {
+func TestDeadline_receiverDecidesTheFateOfLateMessages_LINK8(t *testing.T) {
 	b := newBench(t, Config{DefaultDeadline: time.Second, InitialWindow: 1})
 	b.post("asked")
 	b.leave()
@@ -35,7 +35,7 @@ func TestLINK8_whatIsTooLateIsKnownWhenItsReceiverSays(t *testing.T) {
 	require.Len(t, b.peer.out.sent, 1, "the packet stays, for what follows it")
 }
 
-func TestLINK8_whatNobodySaysCannotBeKnown(t *testing.T) {
+func TestDeadline_silentReceiverMakesFateUnknown_LINK8(t *testing.T) {
 	b := newBench(t, Config{DefaultDeadline: time.Second})
 	b.post("asked")
 	began := b.now
@@ -47,7 +47,7 @@ func TestLINK8_whatNobodySaysCannotBeKnown(t *testing.T) {
 	require.EqualValues(t, 1, b.core.Stats().Indeterminate)
 }
 
-func TestLINK8_whatTheSenderWasToldWouldNotArriveDoesNot(t *testing.T) {
+func TestDeadline_messageReportedUndeliveredIsSkipped_LINK8(t *testing.T) {
 	b := newBench(t, Config{})
 	b.core.OnQuery(b.now, b.peer, &wire.FateQueryBody{Seq: 5, Indexes: []int{1, 2}})
 	require.Equal(t, []any{wire.FateQueryBody{Seq: 5, Indexes: []int{1, 2}}}, b.said(wire.FateReply))

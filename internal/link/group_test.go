@@ -31,7 +31,7 @@ func (b *bench) castTo(g *Group, body int, until Instant) (prevs []Run) {
 // state is a word of a peer.
 func (b *bench) state(p *Peer, s wire.LinkStateBody) error { return b.core.OnState(b.now, p, &s) }
 
-func TestLINK15_aCastLooksAtNobodyInStep(t *testing.T) {
+func TestGroup_castIsConstantTimeForSyncedMembers_LINK15(t *testing.T) {
 	b := newBench(t, Config{})
 	g := NewGroup(b.others(200))
 	require.Equal(t, []Run{{200, 0}}, b.castTo(g, 10, 0))
@@ -44,7 +44,7 @@ func TestLINK15_aCastLooksAtNobodyInStep(t *testing.T) {
 	require.EqualValues(t, 2000, b.core.Stats().Sent)
 }
 
-func TestLINK15_aStrayIsSpokenOfByItself(t *testing.T) {
+func TestGroup_laggingMemberIsAddressedSeparately_LINK15(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(5)
 	g := NewGroup(all)
@@ -74,7 +74,7 @@ func TestLINK15_aStrayIsSpokenOfByItself(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestLINK15_whatWasCastIsOnTheLinkBeforeItsReceiverIsHeard(t *testing.T) {
+func TestGroup_deferredCastsApplyBeforeAnAcknowledgement_LINK15(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(6)
 	g := NewGroup(all)
@@ -111,7 +111,7 @@ func TestLINK15_whatWasCastIsOnTheLinkBeforeItsReceiverIsHeard(t *testing.T) {
 	require.Empty(t, g.deferred, "nobody is owed them any more")
 }
 
-func TestLINK15_whatCannotHaveArrivedIsNotDroppedUnseen(t *testing.T) {
+func TestGroup_refusesImpossibleAcknowledgements_LINK15(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(2)
 	g := NewGroup(all)
@@ -127,7 +127,7 @@ func TestLINK15_whatCannotHaveArrivedIsNotDroppedUnseen(t *testing.T) {
 	}
 }
 
-func TestLINK15_aCastThatNobodyAcknowledgesIsNotForgotten(t *testing.T) {
+func TestGroup_unacknowledgedCastIsProbed_LINK15(t *testing.T) {
 	b := newBench(t, Config{})
 	g := NewGroup(b.others(3))
 	b.castTo(g, 10, 0)
@@ -149,7 +149,7 @@ func TestLINK15_aCastThatNobodyAcknowledgesIsNotForgotten(t *testing.T) {
 	<-later.Done()
 }
 
-func TestLINK15_aDeadlineThatComesSoonIsKept(t *testing.T) {
+func TestGroup_shortDeadlineIsKept_LINK15(t *testing.T) {
 	b := newBench(t, Config{})
 	g := NewGroup(b.others(2))
 	b.castTo(g, 10, 0)
@@ -161,7 +161,7 @@ func TestLINK15_aDeadlineThatComesSoonIsKept(t *testing.T) {
 	require.Equal(t, []string{"cast unknown", "cast unknown"}, b.told())
 }
 
-func TestLINK15_nobodyInStepIsSentMoreThanItsWindow(t *testing.T) {
+func TestGroup_syncedMembersNeverExceedTheirWindow_LINK15(t *testing.T) {
 	b := newBench(t, Config{InitialWindow: 20_000})
 	all := b.others(3)
 	g := NewGroup(all)
@@ -182,7 +182,7 @@ func TestLINK15_nobodyInStepIsSentMoreThanItsWindow(t *testing.T) {
 	require.Less(t, len(g.deferred), 10, "and little is noted")
 }
 
-func TestLINK15_aWindowThatBecomesSmallPutsAMemberOutOfStep(t *testing.T) {
+func TestGroup_shrunkWindowMakesAMemberLag_LINK15(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(2)
 	g := NewGroup(all)
@@ -194,7 +194,7 @@ func TestLINK15_aWindowThatBecomesSmallPutsAMemberOutOfStep(t *testing.T) {
 	require.Equal(t, 2, g.synced)
 }
 
-func TestLINK15_afterAReconnectAllAreAsked(t *testing.T) {
+func TestGroup_reconnectProbesAllMembers_LINK15(t *testing.T) {
 	b := newBench(t, Config{})
 	g := NewGroup(b.others(3))
 	b.castTo(g, 10, 0)
@@ -214,7 +214,7 @@ func TestLINK15_afterAReconnectAllAreAsked(t *testing.T) {
 	require.Zero(t, g.synced)
 }
 
-func TestLINK15_aGroupThatIsDroppedOwesNothing(t *testing.T) {
+func TestGroup_droppedGroupKeepsNoDeferredCasts_LINK15(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(3)
 	g := NewGroup(all)
@@ -232,7 +232,7 @@ func TestLINK15_aGroupThatIsDroppedOwesNothing(t *testing.T) {
 	require.Equal(t, []Run{{3, 5}}, b.castTo(g, 10, 0))
 }
 
-func TestLINK15_aCastToAGroupThatFitsNoPacketGoesToEachAlone(t *testing.T) {
+func TestGroup_oversizedCastGoesToEachMemberAlone_LINK15(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(3)
 	g := NewGroup(all)
@@ -258,7 +258,7 @@ func TestLINK15_aCastToAGroupThatFitsNoPacketGoesToEachAlone(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 1}, {3, 1}}, b.links())
 }
 
-func TestLINK15_aMemberThatWasForgottenLeavesAnErrorAndNothingElse(t *testing.T) {
+func TestGroup_castToAForgottenMemberIsAnError_LINK15(t *testing.T) {
 	b := newBench(t, Config{MaxPeers: 3})
 	all := b.others(3) // the first makes room for the last one's sake: b.peer is gone
 	g := NewGroup(all)

@@ -44,7 +44,7 @@ func (b *bench) arrive(a Arrival) string {
 	return "dropped"
 }
 
-func TestLINK2_eachPacketIsWhatItsNumbersSay(t *testing.T) {
+func TestPacket_contentMatchesItsSequenceNumbers_LINK2(t *testing.T) {
 	type packets = []Arrival
 	for _, c := range []struct {
 		name   string
@@ -89,7 +89,7 @@ func missing(states []any) (all [][]uint64) {
 	return all
 }
 
-func TestLINK2_packetsBehindAGapWaitWithinBounds(t *testing.T) {
+func TestPacket_outOfOrderPacketsWaitWithinBounds_LINK2(t *testing.T) {
 	b := newBench(t, Config{MaxOutOfOrder: 3, MaxOutOfOrderBytes: 250})
 	b.arrive(Arrival{Seq: 1})
 	require.Equal(t, "parked", b.arrive(Arrival{Seq: 3, PrevSeq: 2, Size: 100}))
@@ -108,7 +108,7 @@ func TestLINK2_packetsBehindAGapWaitWithinBounds(t *testing.T) {
 	require.Equal(t, InStats{Delivered: 6, Gaps: 1, Overrun: 2}, b.peer.in.counts)
 }
 
-func TestLINK3_refusalsAreRepeatedUntilTheyAreConfirmed(t *testing.T) {
+func TestRefusals_repeatUntilConfirmed_LINK3(t *testing.T) {
 	b := newBench(t, Config{})
 	deliver := func(a Arrival, refused ...wire.Refusal) {
 		a, ok := b.core.Arrive(b.now, b.peer, a)
@@ -137,7 +137,7 @@ func TestLINK3_refusalsAreRepeatedUntilTheyAreConfirmed(t *testing.T) {
 	require.Zero(t, b.core.Due())
 }
 
-func TestLINK3_refusalsThatDoNotFitHoldTheAcknowledgementBack(t *testing.T) {
+func TestRefusals_overflowDelaysTheAcknowledgement_LINK3(t *testing.T) {
 	b := newBench(t, Config{})
 	b.core.SetLimit(3000)
 	for n := uint64(1); n <= 3; n++ {
@@ -159,7 +159,7 @@ func TestLINK3_refusalsThatDoNotFitHoldTheAcknowledgementBack(t *testing.T) {
 	}
 }
 
-func TestLINK14_nonsenseChangesNothing(t *testing.T) {
+func TestState_malformedStateChangesNothing_LINK14(t *testing.T) {
 	const absurd = uint64(1) << 63
 	b := newBench(t, Config{})
 	b.post("sent")

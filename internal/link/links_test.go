@@ -174,7 +174,7 @@ func say(text string) *wire.Envelope {
 	return &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte(text)}
 }
 
-func TestFlush_returnsWhenAllThatWasSentIsInMailboxes(t *testing.T) {
+func TestFlush_returnsWhenMailboxesHoldAllMessages(t *testing.T) {
 	const each = 200
 	srv := bustest.Server(t)
 	a, b, c := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{}), newNode(t, srv, "c", link.Config{})
@@ -191,7 +191,7 @@ func TestFlush_returnsWhenAllThatWasSentIsInMailboxes(t *testing.T) {
 	require.Empty(t, a.told())
 }
 
-func TestFlush_waitsForARefusalToo(t *testing.T) {
+func TestFlush_waitsForRefusals(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})
 	b.refuses = func(l letter) []byte {
@@ -214,7 +214,7 @@ func TestFlush_waitsForARefusalToo(t *testing.T) {
 	}
 }
 
-func TestFlush_endsWithItsContextAndSaysWhy(t *testing.T) {
+func TestFlush_endsWithItsContextAndReportsWhy(t *testing.T) {
 	srv := bustest.Server(t)
 	a, raw := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Flush(testkit.Soon(t)), "nothing was sent")
@@ -229,7 +229,7 @@ func TestFlush_endsWithItsContextAndSaysWhy(t *testing.T) {
 	require.ErrorIs(t, testkit.Next(t, flushed), why)
 }
 
-func TestClose_endsAFlushAndGivesWhatHasNoFateOne(t *testing.T) {
+func TestClose_endsAFlushAndGivesEveryMessageAFate(t *testing.T) {
 	srv := bustest.Server(t)
 	a, raw := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	to := a.Target(raw.to("x"))
@@ -253,7 +253,7 @@ func TestClose_endsAFlushAndGivesWhatHasNoFateOne(t *testing.T) {
 	require.Len(t, a.told(), 1000)
 }
 
-func TestSendWait_waitsForRoomAndLosesTheTimeItWaited(t *testing.T) {
+func TestSendWait_subtractsTheWaitFromTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, b := newNode(t, srv, "a", link.Config{WaitWindow: 1000}), newNode(t, srv, "b", link.Config{WaitWindow: 1000})
@@ -282,7 +282,7 @@ func TestSendWait_waitsForRoomAndLosesTheTimeItWaited(t *testing.T) {
 	})
 }
 
-func TestSendWait_endsWhenTheProcessDiesOrTheLinksAreClosed(t *testing.T) {
+func TestSendWait_endsWhenTheProcessDiesOrLinksClose(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := newNode(t, srv, "a", link.Config{WaitWindow: 1000}), newNode(t, srv, "b", link.Config{})
 	c := newNode(t, srv, "c", link.Config{})
@@ -322,14 +322,14 @@ func TestCancel_reachesTheProcessOnce(t *testing.T) {
 	})
 }
 
-func TestAt_hasNoPointInTimeForTheZeroTime(t *testing.T) {
+func TestAt_isZeroForTheZeroTime(t *testing.T) {
 	a := newNode(t, bustest.Server(t), "a", link.Config{})
 	require.Zero(t, a.At(time.Time{}))
 	require.EqualValues(t, 1, a.At(time.Unix(0, 0)), "the past is not never")
 	require.Greater(t, a.At(time.Now().Add(time.Second)), a.At(time.Now()))
 }
 
-func TestLINK13_whoClosesSaysSoToWhomItKnows(t *testing.T) {
+func TestClose_notifiesKnownPeers_LINK13(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("hello")...))
@@ -352,7 +352,7 @@ func TestLINK13_whoClosesSaysSoToWhomItKnows(t *testing.T) {
 }
 
 // A connection of the data lane hears nothing that it said itself.
-func TestLINK_controlLeavesOnAConnectionOfItsOwn(t *testing.T) {
+func TestControl_usesItsOwnConnection(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	heard := make(chan wire.PacketKind, 100)

@@ -94,7 +94,7 @@ func (r *raw) packetOf(t testing.TB) (m bus.Msg, h wire.Head, bodies []string) {
 	}
 }
 
-func TestLINK_aMessageAloneLeavesOnItsPortsOwnSubject(t *testing.T) {
+func TestSend_singleMessageUsesItsPortsSubject(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
@@ -107,7 +107,7 @@ func TestLINK_aMessageAloneLeavesOnItsPortsOwnSubject(t *testing.T) {
 	require.Equal(t, a.space.Frame(r.id, a.id.String()), m.Subject, "its subject is not worth finding out")
 }
 
-func TestLINK_aBurstLeavesInFarFewerPacketsAndInOrder(t *testing.T) {
+func TestSend_batchesABurstInOrder(t *testing.T) {
 	const n = 10_000
 	srv := bustest.Server(t)
 	a, b, tap := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{}), bustest.Open(t, srv)
@@ -129,7 +129,7 @@ func TestLINK_aBurstLeavesInFarFewerPacketsAndInOrder(t *testing.T) {
 	require.Less(t, len(packets), n/10)
 }
 
-func TestLINK_whoHasAnsweredIsNotAskedAfterAnyMore(t *testing.T) {
+func TestProbe_stopsAfterAnAcknowledgement(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	to := a.Target(r.to("x"))
@@ -144,7 +144,7 @@ func TestLINK_whoHasAnsweredIsNotAskedAfterAnyMore(t *testing.T) {
 	require.Equal(t, h.Seq, next.PrevSeq)
 }
 
-func TestLINK_whatIsSentToNobodyComesBack(t *testing.T) {
+func TestSend_toAnAbsentProcessReturns(t *testing.T) {
 	srv := bustest.Server(t)
 	a := newNode(t, srv, "a", link.Config{NoResponderGrace: 50 * time.Millisecond})
 	to := a.Target(newHost(t, "nobody").Proc().Actor("x").Port("in"))
@@ -158,7 +158,7 @@ func TestLINK_whatIsSentToNobodyComesBack(t *testing.T) {
 	}
 }
 
-func TestLINK_aPublishThatIsDeniedGivesUpTheLinkAndNamesTheSubject(t *testing.T) {
+func TestPublish_deniedPublishResetsTheLinkAndNamesTheSubject(t *testing.T) {
 	open, shut := newHost(t, "open"), newHost(t, "shut")
 	conf := filepath.Join(t.TempDir(), "nats.conf")
 	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, `authorization { users = [
@@ -211,7 +211,7 @@ func dial(t testing.TB, srv *embed.Server) *bus.Bus {
 	return bustest.Open(t, nil, func(o *bus.Options) { o.Server, o.URL = nil, srv.URL() })
 }
 
-func TestLINK_whatIsSentWithoutAServerArrivesWhenThereIsOneAgain(t *testing.T) {
+func TestSend_withoutAServerArrivesAfterReconnect(t *testing.T) {
 	srv := listen(t, embed.Options{})
 	a, b := nodeOn(t, dial(t, srv), newHost(t, "a"), link.Config{}), nodeOn(t, dial(t, srv), newHost(t, "b"), link.Config{})
 	to := a.Target(b.to("x"))
@@ -234,7 +234,7 @@ func TestLINK_whatIsSentWithoutAServerArrivesWhenThereIsOneAgain(t *testing.T) {
 	require.Empty(t, a.told())
 }
 
-func TestLINK_aServerThatTakesLessGetsThePacketsInPieces(t *testing.T) {
+func TestSend_splitsPacketsForASmallerServerLimit(t *testing.T) {
 	const n = 40
 	srv := listen(t, embed.Options{})
 	a, b := nodeOn(t, dial(t, srv), newHost(t, "a"), link.Config{}), nodeOn(t, dial(t, srv), newHost(t, "b"), link.Config{})
@@ -264,7 +264,7 @@ func TestLINK_aServerThatTakesLessGetsThePacketsInPieces(t *testing.T) {
 	require.Empty(t, b.complaints())
 }
 
-func TestLINK_anIdleLinkIsSilent(t *testing.T) {
+func TestLink_isSilentWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})
@@ -284,7 +284,7 @@ func TestLINK_anIdleLinkIsSilent(t *testing.T) {
 	})
 }
 
-func TestLINK_aMessageAloneThatIsLostIsSentAgainAtOnce(t *testing.T) {
+func TestResend_lostSingleMessageIsResentAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})
@@ -304,7 +304,7 @@ func TestLINK_aMessageAloneThatIsLostIsSentAgainAtOnce(t *testing.T) {
 	})
 }
 
-func TestLINK9_othersOvertakeALargeMessageAndItsFollowersDoNot(t *testing.T) {
+func TestChunks_othersOvertakeALargeMessageButFollowersDoNot_LINK9(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{ChunkSize: 4 << 10, ChunksInFlight: 2}), newRaw(t, srv, "raw")
 	from := func(sender string, size int) *wire.Envelope {

@@ -46,7 +46,7 @@ func bodies(all []letter) (out []string) {
 	return out
 }
 
-func TestLINK_whatIsLostAtRandomIsRepairedInOrder(t *testing.T) {
+func TestLink_repairsRandomLossInOrder(t *testing.T) {
 	const n, senders = 1_000, 3
 	srv := bustest.Server(t)
 	small := link.Config{PacketSize: 300} // so that there is more to lose
@@ -73,7 +73,7 @@ func TestLINK_whatIsLostAtRandomIsRepairedInOrder(t *testing.T) {
 	require.Empty(t, a.told())
 }
 
-func TestLINK_whatCannotBeIsCountedAndHarmsNobody(t *testing.T) {
+func TestReceive_countsMalformedPackets(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r, other := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw"), newNode(t, srv, "other", link.Config{})
 	counted := func() int { return len(a.complaints()) + int(a.Stats().Malformed) }
@@ -142,7 +142,7 @@ func TestLINK_whatCannotBeIsCountedAndHarmsNobody(t *testing.T) {
 	require.Equal(t, []string{"all is well", "with me, too"}, bodies(a.await(t, 2)))
 }
 
-func TestLINK_whatAPeerMayClaimButIsNotSoChangesNothing(t *testing.T) {
+func TestReceive_ignoresFalseClaimsOfAPeer(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
@@ -185,7 +185,7 @@ func TestLINK_whatAPeerMayClaimButIsNotSoChangesNothing(t *testing.T) {
 	require.Equal(t, []string{"hello yourself"}, bodies(a.await(t, 1)))
 }
 
-func TestLINK_anAbsurdNumberHarmsOnlyWhoSaidIt(t *testing.T) {
+func TestReceive_absurdSequenceNumberAffectsOnlyItsSender(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r, other := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw"), newNode(t, srv, "other", link.Config{})
 	r.sends(t, a, packet(wire.Head{Seq: math.MaxUint64}, texts("the last")...))
@@ -202,7 +202,7 @@ func TestLINK_anAbsurdNumberHarmsOnlyWhoSaidIt(t *testing.T) {
 	require.Equal(t, []string{"and back"}, got)
 }
 
-func TestLINK_aRepairComesInTheOrderOfItsNumber(t *testing.T) {
+func TestReceive_repairedPacketsKeepTheirOrder(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	r.sends(t, a, packet(wire.Head{Seq: 4}, texts("0", "1")...))
@@ -220,7 +220,7 @@ func TestLINK_aRepairComesInTheOrderOfItsNumber(t *testing.T) {
 	require.Equal(t, "y", letters[2].actor, "its subject says where")
 }
 
-func TestLINK_whatAPacketWaitedForIsTakenOffTheTimeLeft(t *testing.T) {
+func TestReceive_subtractsPacketAgeFromTheDeadline(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	es := texts("ten seconds", "one", "any")
@@ -232,7 +232,7 @@ func TestLINK_whatAPacketWaitedForIsTakenOffTheTimeLeft(t *testing.T) {
 	require.Zero(t, letters[2].ttl)
 }
 
-func TestLINK_aPacketThatEndsTooSoonIsDeliveredAsFarAsItGoes(t *testing.T) {
+func TestReceive_deliversTheIntactPartOfATruncatedPacket(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	whole := packet(wire.Head{Seq: 1}, texts("first", "second")...)
@@ -243,7 +243,7 @@ func TestLINK_aPacketThatEndsTooSoonIsDeliveredAsFarAsItGoes(t *testing.T) {
 	require.Equal(t, []string{"first", "next"}, bodies(a.await(t, 2)))
 }
 
-func TestLINK_aPacketInPiecesIsPutTogether(t *testing.T) {
+func TestReceive_reassemblesASplitPacket(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	whole := packet(wire.Head{Seq: 1}, texts(strings.Repeat("long", 100))...)
@@ -265,7 +265,7 @@ func TestLINK_aPacketInPiecesIsPutTogether(t *testing.T) {
 	require.Empty(t, a.complaints())
 }
 
-func TestLINK_partsThatDoNotFitAreRefusedAsOneMessage(t *testing.T) {
+func TestReceive_mismatchedChunksAreRefusedAsOneMessage(t *testing.T) {
 	part := func(id uint64, offset, total int, body []byte) wire.Envelope {
 		return wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkHead{ID: id, Offset: offset, Total: total}.Append(nil), Body: body}
 	}
@@ -309,7 +309,7 @@ func partOf(inner []byte) []byte {
 	return e.Append(nil, false)
 }
 
-func TestLINK_aMessageThatIsGivenUpHalfWayIsForgotten(t *testing.T) {
+func TestReceive_dropsAnAbandonedLargeMessage(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{AssemblyBytes: 1000}), newRaw(t, srv, "raw")
 	body := bytes.Repeat([]byte{1}, 600)
@@ -325,7 +325,7 @@ func TestLINK_aMessageThatIsGivenUpHalfWayIsForgotten(t *testing.T) {
 	require.Equal(t, string(body), a.await(t, 1)[0].body)
 }
 
-func TestDEL5_aProcessThatIsKnownToBeDeadIsToldSo(t *testing.T) {
+func TestReceive_resetsAProcessKnownDead_DEL5(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	a.MarkDead(r.id, fmt.Errorf("it fell off its host"))
@@ -338,7 +338,7 @@ func TestDEL5_aProcessThatIsKnownToBeDeadIsToldSo(t *testing.T) {
 	require.ErrorContains(t, a.Send(a.Target(r.to("x")), say("?"), link.Mark{}, 0), "it fell off its host")
 }
 
-func TestLINK_aHintAboutNothingIsNothing(t *testing.T) {
+func TestHint_forUnsentMessagesIsIgnored(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{NoResponderGrace: time.Nanosecond}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-func TestLINK13_whoWasHeardOfIsAwayForLonger(t *testing.T) {
+func TestPeer_knownPeerGetsALongerGrace_LINK13(t *testing.T) {
 	for heard, want := range map[bool]time.Duration{false: 500 * time.Millisecond, true: 5 * time.Second} {
 		b := newBench(t, Config{})
 		if heard {
@@ -27,7 +27,7 @@ func TestLINK13_whoWasHeardOfIsAwayForLonger(t *testing.T) {
 	}
 }
 
-func TestLINK4_everyGapIsAskedForAtOnce(t *testing.T) {
+func TestResend_requestsEachGapAtOnce_LINK4(t *testing.T) {
 	b := newBench(t, Config{})
 	b.arrive(Arrival{Seq: 1})
 	b.arrive(Arrival{Seq: 3, PrevSeq: 2})

@@ -24,7 +24,7 @@ func (b *bench) broken() (all []uint64) {
 	return all
 }
 
-func TestLINK18_aQuestionOnTheNextLinkDoesNotEndWithTheFormerOne(t *testing.T) {
+func TestReopen_callOnTheNextLinkOutlivesTheFormerOne_LINK18(t *testing.T) {
 	b := newBench(t, Config{})
 	ask := func() uint64 {
 		a := &asker{}
@@ -51,7 +51,7 @@ func TestLINK18_aQuestionOnTheNextLinkDoesNotEndWithTheFormerOne(t *testing.T) {
 	require.Greater(t, third, over[0])
 }
 
-func TestLINK18_aQuestionThatIsNotQueuedHasNoSerial(t *testing.T) {
+func TestReopen_unqueuedCallHasNoSerial_LINK18(t *testing.T) {
 	b := newBench(t, Config{Outbox: 10})
 	b.core.OnDisconnect()
 	b.post("waits")
@@ -67,7 +67,7 @@ func waiting() wire.Envelope {
 	return wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, waitSize)}
 }
 
-func TestLINK18_whatIsHeldOfFormerLinksCountsInTheWindowOfTheNext(t *testing.T) {
+func TestReopen_formerLinksCountInTheNextWindow_LINK18(t *testing.T) {
 	b := newBench(t, Config{WaitWindow: 3 * (waitSize + messageCost)})
 	cost := uint64(waitSize + messageCost)
 	for range 3 {
@@ -100,7 +100,7 @@ func TestLINK18_whatIsHeldOfFormerLinksCountsInTheWindowOfTheNext(t *testing.T) 
 	require.NoError(t, b.send(waiting()))
 }
 
-func TestLINK18_aPeerThatKnowsNoFormerLinksHoldsNobodyBack(t *testing.T) {
+func TestReopen_restartedPeerFreesTheWaitWindow_LINK18(t *testing.T) {
 	cost := uint64(waitSize + messageCost)
 	b := newBench(t, Config{WaitWindow: 3 * (waitSize + messageCost)})
 	for range 3 {
@@ -118,7 +118,7 @@ func TestLINK18_aPeerThatKnowsNoFormerLinksHoldsNobodyBack(t *testing.T) {
 	require.NoError(t, b.send(waiting()))
 }
 
-func TestLINK18_aReceiverSaysWhatItHoldsOfFormerLinks(t *testing.T) {
+func TestReopen_receiverReportsWhatItHoldsOfFormerLinks_LINK18(t *testing.T) {
 	b := newBench(t, Config{WaitWindow: 4000})
 	come := func(n, prev, waits uint64) {
 		a, ok := b.core.Arrive(b.now, b.peer, Arrival{Seq: n, PrevSeq: prev})
@@ -157,7 +157,7 @@ func TestLINK18_aReceiverSaysWhatItHoldsOfFormerLinks(t *testing.T) {
 	require.Zero(t, b.peer.in.held)
 }
 
-func TestLINK13_whoWantsRoomBeforeTheLinkIsOpenIsNotTakenForSilence(t *testing.T) {
+func TestReopen_awaitedCreditIsNotSilence_LINK13(t *testing.T) {
 	b := newBench(t, Config{WaitWindow: 1})
 	b.now = Instant(time.Hour)
 	require.NoError(t, b.send(waiting()))

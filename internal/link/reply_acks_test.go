@@ -36,7 +36,7 @@ func (b *bench) beaten() (all []*Peer) {
 	return all
 }
 
-func TestLINK16_whoHasAnsweredIsNotAskedAndTheOthersAre(t *testing.T) {
+func TestReplyAcks_onlySilentMembersAreProbed_LINK16(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(3)
 	k := b.ask(NewGroup(all))
@@ -52,7 +52,7 @@ func TestLINK16_whoHasAnsweredIsNotAskedAndTheOthersAre(t *testing.T) {
 	require.Equal(t, []string{"cast unknown"}, b.told(), "the answers say of the two that it was delivered")
 }
 
-func TestLINK16_aMessageBehindACastIsMissedAsSoonAsAnyOther(t *testing.T) {
+func TestReplyAcks_messageAfterACastIsProbedNormally_LINK16(t *testing.T) {
 	b := newBench(t, Config{})
 	b.ask(NewGroup([]*Target{b.to}))
 	b.post("behind")
@@ -61,7 +61,7 @@ func TestLINK16_aMessageBehindACastIsMissedAsSoonAsAnyOther(t *testing.T) {
 	require.NotEmpty(t, b.beaten())
 }
 
-func TestLINK16_anAnswerSaysNothingOfWhatWasSentBefore(t *testing.T) {
+func TestReplyAcks_replyDoesNotAcknowledgeEarlierMessages_LINK16(t *testing.T) {
 	b := newBench(t, Config{})
 	b.post("before")
 	k := b.ask(NewGroup([]*Target{b.to}))
@@ -72,7 +72,7 @@ func TestLINK16_anAnswerSaysNothingOfWhatWasSentBefore(t *testing.T) {
 	require.Equal(t, []string{"before never"}, b.told())
 }
 
-func TestLINK16_anAnswerIsNoWordOfTheReceiver(t *testing.T) {
+func TestReplyAcks_replyGrantsNoCredit_LINK16(t *testing.T) {
 	b := newBench(t, Config{})
 	k := b.ask(NewGroup([]*Target{b.to}))
 	used := b.peer.out.sentBytes
@@ -82,7 +82,7 @@ func TestLINK16_anAnswerIsNoWordOfTheReceiver(t *testing.T) {
 	require.Equal(t, [][2]uint64{{1, 0}}, b.links(), "whoever lied: what is missing is sent again")
 }
 
-func TestLINK16_whoNeedsCreditAsksWhateverWasAnswered(t *testing.T) {
+func TestReplyAcks_senderWithoutCreditStillProbes_LINK16(t *testing.T) {
 	b := newBench(t, Config{InitialWindow: 700})
 	k := b.ask(NewGroup([]*Target{b.to}))
 	b.core.ReplyReceived(b.now, b.peer, k.Seq)
@@ -97,7 +97,7 @@ func TestLINK16_whoNeedsCreditAsksWhateverWasAnswered(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 1}}, b.links())
 }
 
-func TestLINK16_whoAnswersInTimeAcknowledgesNothing(t *testing.T) {
+func TestReplyAcks_promptReplyReplacesTheAcknowledgement_LINK16(t *testing.T) {
 	b := newBench(t, Config{})
 	require.Equal(t, "7", b.arrive(Arrival{Seq: 7, ReplyAcks: true}))
 	require.Equal(t, "9", b.arrive(Arrival{Seq: 9, PrevSeq: 7, ReplyAcks: true}))
@@ -112,7 +112,7 @@ func TestLINK16_whoAnswersInTimeAcknowledgesNothing(t *testing.T) {
 	require.EqualValues(t, 9, said[0].(*wire.LinkStateBody).Progress.Acked)
 }
 
-func TestLINK16_whoDoesNotAnswerInTimeAcknowledges(t *testing.T) {
+func TestReplyAcks_lateReplyIsPrecededByAnAcknowledgement_LINK16(t *testing.T) {
 	b := newBench(t, Config{})
 	require.Equal(t, "7", b.arrive(Arrival{Seq: 7, ReplyAcks: true}))
 	require.Equal(t, "9", b.arrive(Arrival{Seq: 9, PrevSeq: 7, ReplyAcks: true}))
@@ -121,7 +121,7 @@ func TestLINK16_whoDoesNotAnswerInTimeAcknowledges(t *testing.T) {
 	require.Len(t, b.said(wire.LinkState), 1, "the first has no answer yet")
 }
 
-func TestLINK16_whatElseComesIsAcknowledgedAsAlways(t *testing.T) {
+func TestReplyAcks_otherMessagesAreAcknowledgedNormally_LINK16(t *testing.T) {
 	b := newBench(t, Config{AckEvery: 4})
 	require.Equal(t, "7", b.arrive(Arrival{Seq: 7, ReplyAcks: true}))
 	require.Equal(t, "9", b.arrive(Arrival{Seq: 9, PrevSeq: 7}))
@@ -136,7 +136,7 @@ func TestLINK16_whatElseComesIsAcknowledgedAsAlways(t *testing.T) {
 	require.Empty(t, b.peer.in.pendingReplies)
 }
 
-func TestLINK16_anAnswerBeforeTheCastIsDoneWithCounts(t *testing.T) {
+func TestReplyAcks_replyBeforeDoneCounts_LINK16(t *testing.T) {
 	b := newBench(t, Config{})
 	a, ok := b.core.Arrive(b.now, b.peer, Arrival{Seq: 7, ReplyAcks: true})
 	require.True(t, ok)

@@ -17,7 +17,7 @@ func (b *bench) asks(after, upto uint64) {
 }
 
 // A connection that is slow does not take what is sent again faster than its receiver asks.
-func TestLINK4_whatIsAskedForAgainBeforeItLeftLeavesOnce(t *testing.T) {
+func TestResend_packetRequestedTwiceLeavesOnce_LINK4(t *testing.T) {
 	b := newBench(t, Config{PacketSize: 1000})
 	for range 3 {
 		b.post(strings.Repeat("x", 900))
@@ -38,7 +38,7 @@ func TestLINK4_whatIsAskedForAgainBeforeItLeftLeavesOnce(t *testing.T) {
 
 // After a cut what was asked for before it is still about to leave: the rest of it must not be all that arrives
 // before the next cut.
-func TestLINK4_whatIsMissingFirstLeavesFirst(t *testing.T) {
+func TestResend_oldestGapLeavesFirst_LINK4(t *testing.T) {
 	b := newBench(t, Config{})
 	for _, m := range []string{"a", "b", "c", "d"} {
 		b.post(m)
@@ -54,7 +54,7 @@ func TestLINK4_whatIsMissingFirstLeavesFirst(t *testing.T) {
 	require.Equal(t, [][2]uint64{{1, 0}, {2, 1}, {3, 2}, {4, 3}}, b.links())
 }
 
-func TestLINK4_whatArrivedMeanwhileIsNotSentAgain(t *testing.T) {
+func TestResend_skipsPacketsThatArrivedMeanwhile_LINK4(t *testing.T) {
 	b := newBench(t, Config{})
 	for _, m := range []string{"a", "b", "c"} {
 		b.post(m)
@@ -70,7 +70,7 @@ func TestLINK4_whatArrivedMeanwhileIsNotSentAgain(t *testing.T) {
 	require.Empty(t, b.links(), "nor is what was given up")
 }
 
-func TestLINK4_whatWasAboutToLeaveALostConnectionIsSentOnTheNext(t *testing.T) {
+func TestResend_unsentPacketsUseTheNextConnection_LINK4(t *testing.T) {
 	b := newBench(t, Config{})
 	b.post("a")
 	b.leave()
@@ -82,7 +82,7 @@ func TestLINK4_whatWasAboutToLeaveALostConnectionIsSentOnTheNext(t *testing.T) {
 	require.Equal(t, [][2]uint64{{1, 0}}, b.links())
 }
 
-func TestLINK4_theRemainingTimeOfWhatIsSentAgainCountsFromWhenItLeaves(t *testing.T) {
+func TestResend_remainingTimeCountsFromTheResend_LINK4(t *testing.T) {
 	b := newBench(t, Config{})
 	b.post("a")
 	b.leave()

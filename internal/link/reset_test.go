@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-func TestLINK6_aLinkThatIsGivenUpIsOverAtBothEnds(t *testing.T) {
+func TestReset_endsTheLinkAtBothEnds_LINK6(t *testing.T) {
 	b := newBench(t, Config{NoResponderGrace: time.Second})
 	b.post("hinted")
 	b.leave()
@@ -40,7 +40,7 @@ func TestLINK6_aLinkThatIsGivenUpIsOverAtBothEnds(t *testing.T) {
 	require.Equal(t, []any{wire.ResetBody{Seq: 2, Text: "what is missing was given up"}}, b.said(wire.SenderReset))
 }
 
-func TestLINK6_theReceiverDropsWhatWasGivenUp(t *testing.T) {
+func TestReset_receiverDropsAbandonedMessages_LINK6(t *testing.T) {
 	b := newBench(t, Config{})
 	require.Equal(t, "1", b.arrive(Arrival{Seq: 1}))
 	require.Equal(t, "parked", b.arrive(Arrival{Seq: 4, PrevSeq: 3}))
@@ -56,7 +56,7 @@ func TestLINK6_theReceiverDropsWhatWasGivenUp(t *testing.T) {
 	require.Equal(t, 1, b.core.openSenders)
 }
 
-func TestLINK13_silenceEndsALinkAtBothEnds(t *testing.T) {
+func TestReset_silenceEndsTheLinkAtBothEnds_LINK13(t *testing.T) {
 	b := newBench(t, Config{SilenceTimeout: 10 * time.Second, DefaultDeadline: time.Hour})
 	b.post("sent")
 	b.leave()
@@ -82,7 +82,7 @@ func TestLINK13_silenceEndsALinkAtBothEnds(t *testing.T) {
 	require.Zero(t, b.core.Due())
 }
 
-func TestLINK13_nobodyIsBelievedOnlyAfterAWhile(t *testing.T) {
+func TestReset_noRespondersHintNeedsAGracePeriod_LINK13(t *testing.T) {
 	b := newBench(t, Config{})
 	b.post("sent")
 	b.leave()
@@ -103,7 +103,7 @@ func TestLINK13_nobodyIsBelievedOnlyAfterAWhile(t *testing.T) {
 	require.Equal(t, []string{"sent never"}, b.told())
 }
 
-func TestLINK6_aLinkThatEndsBecauseItsSenderClosesIsNoFailure(t *testing.T) {
+func TestReset_closedSenderIsNotAFailure_LINK6(t *testing.T) {
 	for _, c := range []struct {
 		gone wire.ResetBody
 		why  Reason
@@ -122,7 +122,7 @@ func TestLINK6_aLinkThatEndsBecauseItsSenderClosesIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestLINK6_whoClosesSaysSo(t *testing.T) {
+func TestReset_closingPeerSaysGoodbye_LINK6(t *testing.T) {
 	b := newBench(t, Config{})
 	b.post("sent")
 	b.leave()
@@ -130,7 +130,7 @@ func TestLINK6_whoClosesSaysSo(t *testing.T) {
 	require.Equal(t, []any{wire.ResetBody{Seq: 1, Text: wire.ClosedText, Closed: true}}, b.said(wire.SenderReset))
 }
 
-func TestLINK12_whoWasSilentLongestIsForgotten(t *testing.T) {
+func TestPeers_longestSilentPeerIsEvicted_LINK12(t *testing.T) {
 	b := newBench(t, Config{MaxPeers: 2})
 	b.post("sent")
 	b.leave()
@@ -153,7 +153,7 @@ func TestLINK12_whoWasSilentLongestIsForgotten(t *testing.T) {
 	require.Len(t, b.said(wire.ReceiverReset), 1, "when it speaks again, it is told")
 }
 
-func TestDie_isForEver(t *testing.T) {
+func TestMarkDead_isPermanent(t *testing.T) {
 	b := newBench(t, Config{})
 	require.NoError(t, b.core.Dead(b.peer))
 	why := errors.New("its host says so")

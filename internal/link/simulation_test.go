@@ -107,7 +107,7 @@ func (n *counts) add(more *counts) {
 	}
 }
 
-func TestSimulation_whateverTheBusDoesThePromisesHold(t *testing.T) {
+func TestSimulation_randomFaultsBreakNoPromise(t *testing.T) {
 	if *seedFlag != 0 && *mutantFlag == "" {
 		require.Empty(t, simulate(*seedFlag, processIDs(t, maxProcs), nil, &counts{}, os.Stdout))
 		return
@@ -151,7 +151,7 @@ func (n *counts) report(t *testing.T) {
 	t.Logf("faults: %s", strings.Join(faults, ", "))
 }
 
-func TestSimulation_noticesEachMutant(t *testing.T) {
+func TestSimulation_detectsEachMutant(t *testing.T) {
 	if *seedFlag != 0 && *mutantFlag == "" {
 		t.Skip("one seed is run")
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestInfos_sayHowFarTheLinkToAPeerIs(t *testing.T) {
+func TestInfos_showLinkPositions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
@@ -52,7 +52,7 @@ func TestInfos_sayHowFarTheLinkToAPeerIs(t *testing.T) {
 	})
 }
 
-func TestInfos_countWhatWasSentAgainAndWhatCameTwice(t *testing.T) {
+func TestInfos_countResendsAndDuplicates(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
@@ -74,7 +74,7 @@ func TestInfos_countWhatWasSentAgainAndWhatCameTwice(t *testing.T) {
 	require.Len(t, a.letters(), 1)
 }
 
-func TestInfos_nameWhatTheOrderWaitsFor(t *testing.T) {
+func TestInfos_nameTheMissingPacket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
@@ -100,7 +100,7 @@ func TestInfos_nameWhatTheOrderWaitsFor(t *testing.T) {
 	})
 }
 
-func TestInfos_nameWhatIsSentToOneWhoSaysNothing(t *testing.T) {
+func TestInfos_nameASilentReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
@@ -118,7 +118,7 @@ func TestInfos_nameWhatIsSentToOneWhoSaysNothing(t *testing.T) {
 	})
 }
 
-func TestInfos_nameTheRefusalsThatTheOrderWaitsFor(t *testing.T) {
+func TestInfos_nameUnconfirmedRefusals(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{MaxRefusals: 1}), newRaw(t, srv, "raw")
 	a.refuses = func(letter) []byte { return []byte("no") }
@@ -127,7 +127,7 @@ func TestInfos_nameTheRefusalsThatTheOrderWaitsFor(t *testing.T) {
 	require.Equal(t, "no packet after 1 is taken before its sender has confirmed 1 refusals", a.Infos(1)[0].StallReason)
 }
 
-func TestInfos_sayWhyNothingGoesToADeadProcess(t *testing.T) {
+func TestInfos_showWhyAProcessIsDead(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})
 	require.NoError(t, a.Send(a.Target(b.to("x")), say("hello"), link.Mark{}, 0))
@@ -138,7 +138,7 @@ func TestInfos_sayWhyNothingGoesToADeadProcess(t *testing.T) {
 	require.Equal(t, "gone", a.Infos(1)[0].DeadReason)
 }
 
-func TestInfos_areOfThoseUsedLastAndInTheOrderOfTheirNames(t *testing.T) {
+func TestInfos_listRecentPeersByName(t *testing.T) {
 	a := newNode(t, bustest.Server(t), "a", link.Config{})
 	var all []subjects.ProcessID
 	for i := range 20 {

@@ -19,7 +19,7 @@ func heap() int64 {
 }
 
 // Whoever may publish may do so in many names.
-func TestLINK11_whatManyStrangersBeginIsBoundedForAllOfThemTogether(t *testing.T) {
+func TestStrangers_shareOneMemoryBound_LINK11(t *testing.T) {
 	const strangers, each, most = 1000, 200, 1 << 20
 	b := newBench(t, Config{AssemblyBytes: most, MaxOutOfOrderTotal: most})
 	all := b.others(strangers)

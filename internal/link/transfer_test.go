@@ -28,7 +28,7 @@ func (b *bench) first() (letters string) {
 	return letters
 }
 
-func TestLINK9_aLargeMessageLetsOthersPass(t *testing.T) {
+func TestChunks_largeMessageLetsOthersPass_LINK9(t *testing.T) {
 	b := newBench(t, Config{PacketSize: 10, ChunkSize: 100, ChunksInFlight: 2})
 	b.postTo("a", "s", strings.Repeat("L", 350))
 	b.postTo("a", "s", "follows 1")
@@ -42,7 +42,7 @@ func TestLINK9_aLargeMessageLetsOthersPass(t *testing.T) {
 	require.Zero(t, b.core.queuedBytes)
 }
 
-func TestLINK9_aLargeMessageDoesNotOvertake(t *testing.T) {
+func TestChunks_largeMessageKeepsItsPlace_LINK9(t *testing.T) {
 	b := newBench(t, Config{PacketSize: 10, ChunkSize: 100, InitialWindow: 1})
 	for _, m := range []string{"1", "2", "3", "4"} {
 		b.postTo("a", "s", m+strings.Repeat(" ", 20)+m)
@@ -56,7 +56,7 @@ func TestLINK9_aLargeMessageDoesNotOvertake(t *testing.T) {
 	require.Equal(t, "1L234L", all+b.first())
 }
 
-func TestLINK9_whatIsTooLateOfALargeMessageIsGivenUp(t *testing.T) {
+func TestChunks_expiredLargeMessageIsAbandoned_LINK9(t *testing.T) {
 	b := newBench(t, Config{ChunkSize: 100, ChunksInFlight: 1, DefaultDeadline: time.Second})
 	b.postTo("a", "s", strings.Repeat("L", 350))
 	b.postTo("a", "s", "follows")
@@ -75,7 +75,7 @@ func TestLINK9_whatIsTooLateOfALargeMessageIsGivenUp(t *testing.T) {
 	require.Zero(t, b.core.queuedBytes)
 }
 
-func TestLINK9_partsBecomeTheMessageAgain(t *testing.T) {
+func TestChunks_reassembleToTheMessage_LINK9(t *testing.T) {
 	const assembly = 1000 + 2*assemblyCost
 	b := newBench(t, Config{AssemblyBytes: assembly, MaxMessage: 800})
 	part := func(id uint64, at, total, size int) (whole []byte, err error) {
@@ -125,7 +125,7 @@ func TestLINK9_partsBecomeTheMessageAgain(t *testing.T) {
 	require.Zero(t, b.core.assemblyBytes)
 }
 
-func TestPiece_putsAPacketTogetherThatWasCut(t *testing.T) {
+func TestPiece_reassemblesASplitPacket(t *testing.T) {
 	b := newBench(t, Config{PacketSize: 20 << 10})
 	body := strings.Repeat("x", 10<<10)
 	b.post(body)
@@ -159,7 +159,7 @@ func TestPiece_putsAPacketTogetherThatWasCut(t *testing.T) {
 	require.Nil(t, to.core.Fragment(to.peer, 5, wire.FragmentHead{Total: 1}, []byte("x")), "and is not wanted any more")
 }
 
-func TestLINK10_messagesThatWaitHaveAWindowOfTheirOwn(t *testing.T) {
+func TestWaitWindow_isSeparateFromTheLinkWindow_LINK10(t *testing.T) {
 	b := newBench(t, Config{WaitWindow: 3 * (36 + messageCost)})
 	wait := wire.Envelope{Sender: "s", Wait: true, Body: []byte("waits for room......................")}
 	for range 3 {
@@ -187,7 +187,7 @@ func TestLINK10_messagesThatWaitHaveAWindowOfTheirOwn(t *testing.T) {
 	require.EqualValues(t, 100, to.said(wire.LinkState)[0].(*wire.LinkStateBody).Progress.Waited)
 }
 
-func TestLINK10_aLargeMessageCountsWhole(t *testing.T) {
+func TestWaitWindow_countsALargeMessageWhole_LINK10(t *testing.T) {
 	b := newBench(t, Config{ChunkSize: 100})
 	require.NoError(t, b.send(wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, 250)}))
 	total := b.peer.out.waitUsed
@@ -211,7 +211,7 @@ func TestLINK10_aLargeMessageCountsWhole(t *testing.T) {
 	require.Equal(t, total, b.peer.out.waitUsed, "what never left does not count")
 }
 
-func TestBarrier_passesWhenAllBeforeItHasAFate(t *testing.T) {
+func TestBarrier_passesWhenEarlierMessagesHaveFates(t *testing.T) {
 	b := newBench(t, Config{ChunkSize: 100, InitialWindow: 1})
 	require.True(t, b.core.Barrier(b.now).Reached(), "there is nothing")
 	b.postTo("a", "s", strings.Repeat("L", 150))
@@ -230,7 +230,7 @@ func TestBarrier_passesWhenAllBeforeItHasAFate(t *testing.T) {
 	require.False(t, b.core.Barrier(b.now).Reached())
 }
 
-func TestRecent_forgetsWhoWasSilentLongest(t *testing.T) {
+func TestLRU_evictsTheLeastRecentlyUsed(t *testing.T) {
 	r, ids := newLRU[int](3), processIDs(t, 5)
 	for n := range 3 {
 		state, _ := r.touch(ids[n])

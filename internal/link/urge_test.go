@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-func TestLINK19_whatIsUrgentGoesByTheControlLaneAndOvertakesWhatHasNoCredit(t *testing.T) {
+func TestUrgent_controlConnectionOvertakesBlockedData_LINK19(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})
 	control := a.space.Control(b.id, a.id.String())

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOrStderr_warningsOfAProgramWithoutALoggerGoToStderr(t *testing.T) {
+func TestOrStderr_printsWarningsWithoutALogger(t *testing.T) {
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
 	stderr := os.Stderr

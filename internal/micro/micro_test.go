@@ -42,7 +42,7 @@ func (w *wires) ask(t *testing.T, filter, subject string) map[string]any {
 	return got
 }
 
-func TestService_answersPingInfoAndStatsAsTheProtocolHasIt(t *testing.T) {
+func TestService_answersPingInfoAndStats(t *testing.T) {
 	w := &wires{handle: map[string]func(bus.Msg){}}
 	n := 0
 	require.NoError(t, micro.Serve(w, micro.Service{
@@ -96,7 +96,7 @@ func TestService_listsAsManyEndpointsAsFit_MIC4(t *testing.T) {
 	require.Empty(t, w.said, "where nothing fits, nothing is said, and it ends")
 }
 
-func TestService_versionsBecomeSemantic(t *testing.T) {
+func TestService_normalizesVersions(t *testing.T) {
 	for version, want := range map[string]string{
 		"": "0.0.0", "v1.2.3": "1.2.3", "1.2.3-rc.1+x": "1.2.3-rc.1+x", "(devel)": "0.0.0+devel", "1.2": "0.0.0+1-2",
 	} {
@@ -106,7 +106,7 @@ func TestService_versionsBecomeSemantic(t *testing.T) {
 	}
 }
 
-func TestService_refusesNamesThatNobodyCouldAskFor(t *testing.T) {
+func TestService_refusesInvalidNames(t *testing.T) {
 	for _, s := range []micro.Service{{Name: "a.b", ID: "x"}, {Name: "a", ID: "x/y"}, {Name: "", ID: "x"}} {
 		require.Error(t, micro.Serve(&wires{}, s))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/proctest"
 )
 
-func TestSuspend_aProcessSaysNothingUntilItIsResumed(t *testing.T) {
+func TestSuspend_silencesAProcessUntilResumed(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)

@@ -106,6 +106,6 @@ func anything(t *rapid.T) {
 }
 
 // The State and a reader of the whole history agree, whatever happens (SUP-1 to SUP-8).
-func TestModel_effectsAreThoseThatTheHistoryCallsFor(t *testing.T) { rapid.Check(t, anything) }
+func TestModel_effectsMatchTheHistory(t *testing.T) { rapid.Check(t, anything) }
 
 func FuzzEvents(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anything)) }

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/supervise"
 )
 
-func TestNames_areThoseOfTheDocumentation(t *testing.T) {
+func TestNames_matchTheDocumentation(t *testing.T) {
 	for when, name := range map[supervise.When]string{
 		supervise.Propagate: "propagate", supervise.Temporary: "temporary",
 		supervise.Transient: "transient", supervise.Permanent: "permanent", 4: "when(4)", 255: "when(255)",
@@ -27,7 +27,7 @@ func TestNames_areThoseOfTheDocumentation(t *testing.T) {
 	require.EqualError(t, supervise.Strategy(3).Check(), "strategy(3): want one of [one-for-one one-for-all rest-for-one]")
 }
 
-func TestPolicy_whatNobodyCanKeepIsRefusedByName(t *testing.T) {
+func TestPolicy_refusesInvalidPoliciesByName(t *testing.T) {
 	for _, c := range []struct {
 		p    supervise.Policy
 		want string
@@ -53,7 +53,7 @@ func TestPolicy_whatNobodyCanKeepIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestPolicy_whatSomebodyCanKeepIsTaken(t *testing.T) {
+func TestPolicy_acceptsValidPolicies(t *testing.T) {
 	for _, p := range []supervise.Policy{
 		{},
 		{When: supervise.Permanent, MaxRestarts: 1000, Window: time.Hour},
@@ -65,7 +65,7 @@ func TestPolicy_whatSomebodyCanKeepIsTaken(t *testing.T) {
 }
 
 // The delay is what a float of any size would say it is.
-func TestSUP5_theDelayDoublesWithEachRestartInTheWindow(t *testing.T) {
+func TestBackoff_doublesWithEachRestartInTheWindow_SUP5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := rapid.Int64Range(1, math.MaxInt64).Draw(t, "first")
 		longest := rapid.Int64Range(first, math.MaxInt64).Draw(t, "max")

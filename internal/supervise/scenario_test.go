@@ -44,7 +44,7 @@ func run(t *testing.T, scenarios []scenario) {
 	}
 }
 
-func TestSUP2_thePolicyDecidesWhichEndsAreFollowedByAStart(t *testing.T) {
+func TestPolicy_decidesWhichEndsLeadToARestart_SUP2(t *testing.T) {
 	for _, strategy := range []supervise.Strategy{supervise.OneForOne, supervise.OneForAll, supervise.RestForOne} {
 		for _, c := range []struct {
 			name         string
@@ -66,7 +66,7 @@ func TestSUP2_thePolicyDecidesWhichEndsAreFollowedByAStart(t *testing.T) {
 	}
 }
 
-func TestSUP1_endsOfOneDoNotTouchTheOthers(t *testing.T) {
+func TestOneForOne_endAffectsNoOtherChild_SUP1(t *testing.T) {
 	run(t, []scenario{
 		{"one-for-one", supervise.OneForOne, all, []line{
 			{"b fails", "start b"},
@@ -95,7 +95,7 @@ func TestSUP1_endsOfOneDoNotTouchTheOthers(t *testing.T) {
 	})
 }
 
-func TestSUP3_groupsStopInReverseAndStartInOrderOneByOne(t *testing.T) {
+func TestGroups_stopInReverseAndStartInOrder_SUP3(t *testing.T) {
 	run(t, []scenario{
 		{"one-for-all", supervise.OneForAll, all, []line{
 			{"b fails", "stop c"},
@@ -179,7 +179,7 @@ func TestSUP3_groupsStopInReverseAndStartInOrderOneByOne(t *testing.T) {
 	})
 }
 
-func TestSUP1_membersOfOtherPoliciesGoWithTheirGroup(t *testing.T) {
+func TestGroups_includeMembersWithOtherPolicies_SUP1(t *testing.T) {
 	run(t, []scenario{
 		{"a temporary one is stopped for good", supervise.OneForAll, policies{"a": permanent, "b": temporary, "c": permanent}, []line{
 			{"a fails", "stop c"},

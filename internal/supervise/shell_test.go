@@ -190,7 +190,7 @@ func (o *owner) step() {
 
 // SUP-1: whatever happens, when the owner has done all it was asked to do, every child either lives
 // or has its other fate. Nothing waits for ever.
-func TestSUP1_everyEndHasOneFate(t *testing.T) {
+func TestSupervisor_everyEndHasOneOutcome_SUP1(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strategy := strategies.Draw(t, "strategy")
 		o := &owner{t: t, s: supervise.New[string](strategy), strategy: strategy, now: origin}
@@ -217,7 +217,7 @@ func TestSUP1_everyEndHasOneFate(t *testing.T) {
 }
 
 // Not even what Check refuses, or a clock that runs backwards.
-func TestSUP8_nothingPanics(t *testing.T) {
+func TestSupervisor_neverPanics_SUP8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := supervise.New[int](supervise.Strategy(rapid.Byte().Draw(t, "strategy")))
 		for range rapid.IntRange(0, 100).Draw(t, "events") {
@@ -247,7 +247,7 @@ func TestSUP8_nothingPanics(t *testing.T) {
 	})
 }
 
-func TestSUP8_noMoreTimesOfRestartsAreKeptThanSomebodyMayAskFor(t *testing.T) {
+func TestSupervisor_restartHistoryIsBounded_SUP8(t *testing.T) {
 	for strategy, most := range map[supervise.Strategy]int{supervise.OneForOne: 4, supervise.OneForAll: 1000, supervise.RestForOne: 1000} {
 		s, now := supervise.New[string](strategy), origin
 		s.Started("a", supervise.Policy{When: supervise.Permanent, MaxRestarts: 4})

@@ -7,7 +7,7 @@ import (
 	"github.com/castnet-io/castnet/internal/supervise"
 )
 
-func TestSUP4_tooManyRestartsAreTheParents(t *testing.T) {
+func TestSupervisor_tooManyRestartsEscalate_SUP4(t *testing.T) {
 	run(t, []scenario{
 		{"three within five seconds, unless the policy says otherwise", supervise.OneForOne, all, []line{
 			{"a fails", "start a"}, {"a is a", ""},
@@ -76,7 +76,7 @@ func TestSUP4_tooManyRestartsAreTheParents(t *testing.T) {
 	})
 }
 
-func TestSUP5_aRestartWaitsForItsDelay(t *testing.T) {
+func TestBackoff_restartAwaitsItsDelay_SUP5(t *testing.T) {
 	run(t, []scenario{
 		{"longer each time, up to the longest", supervise.OneForOne, delayed, []line{
 			{"a fails", "wait 1s"}, {"+1s due", "start a"},
@@ -146,7 +146,7 @@ func TestSUP5_aRestartWaitsForItsDelay(t *testing.T) {
 	})
 }
 
-func TestSUP6_whoIsAskedToStopDoesNotComeAgain(t *testing.T) {
+func TestStop_requestedStopPreventsARestart_SUP6(t *testing.T) {
 	run(t, []scenario{
 		{"during its delay", supervise.OneForOne, delayed, []line{
 			{"a fails", "wait 1s"},
@@ -200,7 +200,7 @@ func TestSUP6_whoIsAskedToStopDoesNotComeAgain(t *testing.T) {
 	})
 }
 
-func TestSUP7_nothingComesAfterStopping(t *testing.T) {
+func TestStop_noEffectFollows_SUP7(t *testing.T) {
 	run(t, []scenario{
 		{"in the middle of everything", supervise.OneForAll, delayed, []line{
 			{"a fails", "stop c"},
@@ -217,7 +217,7 @@ func TestSUP7_nothingComesAfterStopping(t *testing.T) {
 	})
 }
 
-func TestSUP8_whatDoesNotFitIsIgnored(t *testing.T) {
+func TestSupervisor_ignoresUnexpectedInput_SUP8(t *testing.T) {
 	run(t, []scenario{
 		{"nobody knows it", supervise.OneForAll, all, []line{
 			{"x fails", ""}, {"x asked", ""}, {"x is y", ""}, {"x cannot start", ""},

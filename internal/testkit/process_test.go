@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestProcess_isReadLineByLineToItsEnd(t *testing.T) {
+func TestProcess_readsLinesToTheEnd(t *testing.T) {
 	t.Parallel()
 	p := testkit.Start(t, exec.Command("sh", "-c", `echo one; echo two; echo three >&2; printf rest; exit 3`))
 	require.Equal(t, "one", p.Out.Line(t))

@@ -68,7 +68,7 @@ func anySaid(levels int) *rapid.Generator[wire.Said] {
 }
 
 // What is cut has no long list, and what is put together again reads as it would have without.
-func TestWIRE8_whatIsCutReadsAsWhatItWas(t *testing.T) {
+func TestBlocks_decodeToTheOriginalValue_WIRE8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anySaid(2).Draw(t, "said")
 		whole, err := wire.Marshal(v)
@@ -95,7 +95,7 @@ func TestWIRE8_whatIsCutReadsAsWhatItWas(t *testing.T) {
 	})
 }
 
-func TestWIRE8_longListsOfCastnetTravelInBlocks(t *testing.T) {
+func TestBlocks_splitLongListsOfTheRuntime_WIRE8(t *testing.T) {
 	const n = 140_000
 	said := wire.Said{Table: map[int][]string{}, Tables: []map[string]bool{{}}, Within: &wire.Said{}}
 	for i := range n {
@@ -121,7 +121,7 @@ func TestWIRE8_longListsOfCastnetTravelInBlocks(t *testing.T) {
 	require.True(t, reflect.DeepEqual(said, back))
 }
 
-func TestWIRE8_aListThatIsNotLongIsAsItAlwaysWas(t *testing.T) {
+func TestBlocks_shortListsKeepTheirEncoding_WIRE8(t *testing.T) {
 	for n, want := range map[int]string{65536: "9a00010000" + "00", 65537: "82" + "9a00010000" + "00"} {
 		data, err := wire.Marshal(make([]wire.Error, n))
 		require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestWIRE8_aListThatIsNotLongIsAsItAlwaysWas(t *testing.T) {
 	}
 }
 
-func TestWIRE8_whatCannotBeToldFromBlocksIsRefusedByTheSender(t *testing.T) {
+func TestBlocks_ambiguousValuesFailToEncode_WIRE8(t *testing.T) {
 	_, err := wire.Marshal(wire.Said{Deep: make([][][]int, 65537)})
 	require.ErrorContains(t, err, "encode wire.Said: 65537 elements of a list that cannot be cut: want at most 65536")
 	_, err = wire.Marshal(wire.Said{Tables: make([]map[string]bool, 65537)})
@@ -146,7 +146,7 @@ func blocks(sizes ...int) []byte {
 	return data
 }
 
-func TestWIRE8_blocksThatNobodyCutAreRefused(t *testing.T) {
+func TestBlocks_refuseMalformedBlocks_WIRE8(t *testing.T) {
 	const full = 65536
 	for name, c := range map[string]struct {
 		data []byte
@@ -173,7 +173,7 @@ func TestWIRE8_blocksThatNobodyCutAreRefused(t *testing.T) {
 	}
 }
 
-func TestWIRE8_aLongMapTravelsInBlocksOfPairs(t *testing.T) {
+func TestBlocks_splitLongMapsIntoPairs_WIRE8(t *testing.T) {
 	for name, c := range map[string]struct {
 		data []byte
 		want string
@@ -199,7 +199,7 @@ func TestWIRE8_aLongMapTravelsInBlocksOfPairs(t *testing.T) {
 }
 
 // An unknown field in any block is counted, once.
-func TestWIRE3_unknownFieldsInBlocksAreCounted(t *testing.T) {
+func TestBlocks_countUnknownFields_WIRE3(t *testing.T) {
 	data := blocks(65536, 3)
 	data = join(data[:len(data)-2], unhex(t, "a3"+"186300"+"0107"+"0260"), unhex(t, "a2"+"0107"+"186300"))
 	var unknown atomic.Uint64
@@ -210,7 +210,7 @@ func TestWIRE3_unknownFieldsInBlocksAreCounted(t *testing.T) {
 	require.Equal(t, []*wire.Error{nil, {Code: 7}, {Code: 7}}, v[65536:])
 }
 
-func TestWIRE6_blocksTakeMemoryInProportionToTheirSize(t *testing.T) {
+func TestBlocks_decodeInProportionalMemory_WIRE6(t *testing.T) {
 	empty := func(n int) []byte { return join(arrayOf(n), bytes.Repeat([]byte{0xa0}, n)) }
 	for name, data := range map[string][]byte{
 		"of empty maps":                      join(arrayOf(3), empty(65536), empty(65536), empty(65536)),
@@ -224,7 +224,7 @@ func TestWIRE6_blocksTakeMemoryInProportionToTheirSize(t *testing.T) {
 	}
 }
 
-func TestWIRE7_whatCastnetSaysHasNarrowLimits(t *testing.T) {
+func TestBlocks_runtimeTypesHaveNarrowLimits_WIRE7(t *testing.T) {
 	for _, v := range []any{
 		new(wire.Error), new([]wire.Error), new(*wire.Error), new([]*wire.LinkStateBody), new(wire.Said),
 	} {

@@ -17,7 +17,7 @@ import (
 func arrayOf(n int) []byte { return binary.BigEndian.AppendUint32([]byte{0x9a}, uint32(n)) }
 func mapOf(n int) []byte   { return binary.BigEndian.AppendUint32([]byte{0xba}, uint32(n)) }
 
-func TestWIRE1_whatIsDecodedSharesThePacketsMemory(t *testing.T) {
+func TestDecode_sharesThePacketsMemory_WIRE1(t *testing.T) {
 	packet := (&wire.Envelope{Kind: wire.Cast, Ext: make([]byte, 1<<16), Body: make([]byte, 1<<16)}).Append(nil, false)
 	packet = (&wire.Envelope{Kind: wire.Message, Body: []byte{7}}).Append(packet, true)
 	es := wire.NewEnvelopeReader(packet)
@@ -40,7 +40,7 @@ func TestWIRE1_whatIsDecodedSharesThePacketsMemory(t *testing.T) {
 	require.Equal(t, "part!", string(part))
 }
 
-func TestWIRE1_packetsTakeNoMoreMemoryThanTheirSize(t *testing.T) {
+func TestDecode_packetUsesNoMoreMemoryThanItsSize_WIRE1(t *testing.T) {
 	text := strings.Repeat("x", 33) // a size that the allocator rounds up
 	named := (&wire.Envelope{Kind: wire.Message, Actor: text, Port: text, Sender: text, Reply: text}).Append(nil, false)
 	for name, data := range map[string][]byte{
@@ -114,7 +114,7 @@ func towers(t testing.TB, level, top string) []byte {
 	return join(arrayOf(500), bytes.Repeat(unhex(t, strings.Repeat(level, 30)+top), 500))
 }
 
-func TestWIRE6_aBodyTakesMemoryInProportionToItsSize(t *testing.T) {
+func TestUnmarshal_usesProportionalMemory_WIRE6(t *testing.T) {
 	for name, data := range hostile(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, v := range []any{
@@ -128,7 +128,7 @@ func TestWIRE6_aBodyTakesMemoryInProportionToItsSize(t *testing.T) {
 	}
 }
 
-func TestWIRE6_aLargeBodyTakesMemoryInProportionToItsSize(t *testing.T) {
+func TestUnmarshal_largeBodyUsesProportionalMemory_WIRE6(t *testing.T) {
 	some := 5 // all of them take long
 	if raced {
 		some = 50
@@ -154,7 +154,7 @@ func requireBody(t *testing.T, f wire.Format, data []byte, v any) {
 	}
 }
 
-func TestWIRE6_aControlPacketTakesMemoryInProportionToItsSize(t *testing.T) {
+func TestControl_decodesInProportionalMemory_WIRE6(t *testing.T) {
 	for name, data := range hostile(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range []struct {

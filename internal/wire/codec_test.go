@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-func TestWIRE2_equalValuesGiveEqualBytes(t *testing.T) {
+func TestMarshal_isDeterministic_WIRE2(t *testing.T) {
 	m := map[string]int{}
 	for _, k := range []string{"b", "a", "aa", "", "z", "ab"} {
 		m[k] = len(k)
@@ -32,7 +32,7 @@ func TestWIRE2_equalValuesGiveEqualBytes(t *testing.T) {
 	require.Equal(t, "a6"+"6000"+"616101"+"616201"+"617a01"+"62616102"+"62616202", hex.EncodeToString(first))
 }
 
-func TestWIRE3_whatCouldMeanTwoThingsIsRefused(t *testing.T) {
+func TestUnmarshal_refusesAmbiguousInput_WIRE3(t *testing.T) {
 	for name, c := range map[string]string{
 		"a duplicate key":           "a2616101616102",
 		"an indefinite array":       "9f01ff",
@@ -55,7 +55,7 @@ func TestWIRE3_whatCouldMeanTwoThingsIsRefused(t *testing.T) {
 	require.Error(t, wire.Unmarshal(unhex(t, "a2614101614102"), &typed), "a duplicate key of a struct")
 }
 
-func TestWIRE3_unknownFieldsAreIgnored(t *testing.T) {
+func TestUnmarshal_ignoresUnknownFields_WIRE3(t *testing.T) {
 	var newer = struct {
 		Code  uint16 `cbor:"1,keyasint"`
 		Text  string `cbor:"2,keyasint"`
@@ -68,7 +68,7 @@ func TestWIRE3_unknownFieldsAreIgnored(t *testing.T) {
 	require.Equal(t, wire.Error{Code: 7, Text: "why"}, e)
 }
 
-func TestWIRE3_aMessageWithUnknownFieldsIsCountedOnce(t *testing.T) {
+func TestUnmarshal_countsAMessageWithUnknownFieldsOnce_WIRE3(t *testing.T) {
 	type inner struct{ A, B int }
 	type outer struct {
 		L []inner
@@ -95,7 +95,7 @@ func TestWIRE3_aMessageWithUnknownFieldsIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestWIRE3_onlyWhatIsReadIsCounted(t *testing.T) {
+func TestUnmarshal_countsOnlyFieldsItReads_WIRE3(t *testing.T) {
 	var unknown atomic.Uint64
 	for name, c := range map[string]string{
 		"a wrong type behind an unknown field": "a2" + "1863f6" + "01f5",
@@ -110,7 +110,7 @@ func TestWIRE3_onlyWhatIsReadIsCounted(t *testing.T) {
 	require.Zero(t, unknown.Load())
 }
 
-func TestWIRE4_errorsHaveTheBytesTheyAlwaysHad(t *testing.T) {
+func TestErrors_matchGoldenBytes_WIRE4(t *testing.T) {
 	for _, c := range []struct {
 		e   wire.Error
 		hex string
@@ -129,7 +129,7 @@ func TestWIRE4_errorsHaveTheBytesTheyAlwaysHad(t *testing.T) {
 	}
 }
 
-func TestWIRE5_whatNoPeerTakesIsRefusedByTheSender(t *testing.T) {
+func TestMarshal_refusesValuesNoPeerAccepts_WIRE5(t *testing.T) {
 	for _, v := range []any{*big.NewInt(1), big.NewInt(1), func() {}, make(chan int), struct{ F func() }{}} {
 		_, err := wire.Marshal(v)
 		require.ErrorContains(t, err, "encode", "%T", v)
@@ -142,7 +142,7 @@ type rude struct{}
 func (rude) MarshalText() ([]byte, error) { panic("out") }
 func (*rude) UnmarshalText([]byte) error  { panic("in") }
 
-func TestWIRE5_aPanicOfAMarshalerIsAnError(t *testing.T) {
+func TestMarshal_marshalerPanicIsAnError_WIRE5(t *testing.T) {
 	for _, f := range []wire.Format{wire.CBOR, wire.JSON} {
 		_, err := f.Encode(rude{})
 		require.ErrorContains(t, err, "panicked: out")
@@ -152,7 +152,7 @@ func TestWIRE5_aPanicOfAMarshalerIsAnError(t *testing.T) {
 	}
 }
 
-func TestWIRE5_timesKeepTheirNanoseconds(t *testing.T) {
+func TestMarshal_timesKeepNanoseconds_WIRE5(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 	b, err := wire.Marshal(at)
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ type sample struct {
 	Any any
 }
 
-func TestMarshal_survivesTheWay(t *testing.T) {
+func TestMarshal_roundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int().Draw(t, "p")
 		v := sample{
@@ -202,7 +202,7 @@ func TestMarshal_keepsNilAndTheLimitsOfNumbers(t *testing.T) {
 	require.Error(t, wire.Unmarshal(unhex(t, "20"), new(uint)), "-1 is no uint")
 }
 
-func TestAppendMarshal_appendsWhatMarshalSays(t *testing.T) {
+func TestAppendMarshal_appendsTheBytesOfMarshal(t *testing.T) {
 	type name string
 	type raw []byte
 	check := func(t require.TestingT, v any) {
@@ -230,7 +230,7 @@ func TestAppendMarshal_appendsWhatMarshalSays(t *testing.T) {
 	require.Equal(t, "before", string(got))
 }
 
-func TestWIRE7_aBodyMayBeALongVector(t *testing.T) {
+func TestUnmarshal_acceptsALongVector_WIRE7(t *testing.T) {
 	vector := make([]float64, 100_000)
 	for i := range vector {
 		vector[i] = float64(i) / 3
@@ -251,7 +251,7 @@ func TestWIRE7_aBodyMayBeALongVector(t *testing.T) {
 	}
 }
 
-func TestBytes_readsOneByteStringWhole(t *testing.T) {
+func TestBytes_decodesOneByteString(t *testing.T) {
 	for _, n := range []int{0, 1, 23, 24, 255, 256, 65535, 65536} {
 		data, err := wire.Marshal(make([]byte, n))
 		require.NoError(t, err)
@@ -278,7 +278,7 @@ func TestBytes_readsOneByteStringWhole(t *testing.T) {
 	require.Equal(t, []byte{0xaa}, b)
 }
 
-func TestErrorBounded_canAlwaysTravel(t *testing.T) {
+func TestErrorBounded_alwaysFitsAPacket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		unit := string(rapid.SliceOfN(rapid.Byte(), 1, 8).Draw(t, "unit"))
 		if rapid.Bool().Draw(t, "whole runes") {
@@ -298,7 +298,7 @@ func TestErrorBounded_canAlwaysTravel(t *testing.T) {
 	})
 }
 
-func TestFormatOf_goesByHeaderThenByFirstByte(t *testing.T) {
+func TestFormatOf_prefersTheHeaderToTheFirstByte(t *testing.T) {
 	for _, c := range []struct {
 		header string
 		body   []byte
@@ -326,7 +326,7 @@ func TestFormatOf_goesByHeaderThenByFirstByte(t *testing.T) {
 	require.ErrorContains(t, err, `"text/plain": want application/json or application/cbor`)
 }
 
-func TestFormat_encodesAndDecodesInKind(t *testing.T) {
+func TestFormat_encodesAndDecodesSymmetrically(t *testing.T) {
 	for _, f := range []wire.Format{wire.CBOR, wire.JSON} {
 		b, err := f.Encode(map[string]int{"n": 1})
 		require.NoError(t, err)

@@ -40,7 +40,7 @@ var controls = []struct {
 
 const controlHead = 7 // the size of the head of each
 
-func TestWIRE4_controlPacketsHaveTheBytesTheyAlwaysHad(t *testing.T) {
+func TestControl_matchesGoldenBytes_WIRE4(t *testing.T) {
 	for _, g := range controls {
 		t.Run(g.name, func(t *testing.T) {
 			b, err := wire.AppendControl([]byte{9}, g.kind, g.body)
@@ -54,7 +54,7 @@ func TestWIRE4_controlPacketsHaveTheBytesTheyAlwaysHad(t *testing.T) {
 	}
 }
 
-func TestControl_survivesTheWay(t *testing.T) {
+func TestControl_roundTrips(t *testing.T) {
 	number, index := rapid.Uint64(), rapid.Int()
 	refusal := rapid.Custom(func(t *rapid.T) wire.Refusal {
 		return wire.Refusal{Seq: number.Draw(t, "n"), Index: index.Draw(t, "index"), Count: index.Draw(t, "count"), Why: drawBytes(t, "why")}
@@ -94,7 +94,7 @@ func TestControl_survivesTheWay(t *testing.T) {
 	})
 }
 
-func TestDecodeControl_saysWhatIsMalformed(t *testing.T) {
+func TestDecodeControl_namesWhatIsMalformed(t *testing.T) {
 	for _, c := range []struct{ hex, want string }{
 		{"", "packet: want first byte 0x00, got 0 bytes without it"},
 		{"00020100000000", "packet: kind 1 is not of the control lane"},
@@ -120,7 +120,7 @@ func TestDecodeControl_saysWhatIsMalformed(t *testing.T) {
 	}
 }
 
-func TestDecodeControl_refusesAPacketCutAnywhere(t *testing.T) {
+func TestDecodeControl_refusesEveryTruncation(t *testing.T) {
 	for _, g := range controls {
 		whole := unhex(t, g.hex)
 		for n := range whole {
@@ -133,15 +133,15 @@ func TestDecodeControl_refusesAPacketCutAnywhere(t *testing.T) {
 	}
 }
 
-func TestAppendControl_leavesTheBytesWhenABodyCannotBeWritten(t *testing.T) {
+func TestAppendControl_failedEncodingLeavesTheBuffer(t *testing.T) {
 	b, err := wire.AppendControl([]byte{9}, wire.LinkState, func() {})
 	require.ErrorContains(t, err, "encode func()")
 	require.Equal(t, []byte{9}, b)
 }
 
-// TestWIRE7_controlHasNarrowLimits goes to each limit and one beyond. Only what is skipped may be
+// TestControl_hasNarrowLimits_WIRE7 goes to each limit and one beyond. Only what is skipped may be
 // nested, for no body of castnet's own is.
-func TestWIRE7_controlHasNarrowLimits(t *testing.T) {
+func TestControl_hasNarrowLimits_WIRE7(t *testing.T) {
 	array := func(n int, of string) []byte { return join(arrayOf(n), []byte(strings.Repeat(of, n))) }
 	unknown := func(v []byte) []byte { return join(unhex(t, "a2"+"0107"+"1863"), v) }
 	manyKeys := func(n int) []byte {
@@ -194,7 +194,7 @@ func newer(t testing.TB, body []byte) []byte {
 	return join([]byte{body[0] + 2}, unhex(t, "00"+"82a10102f6"), body[1:], unhex(t, "1863"+"6161"))
 }
 
-func TestWIRE3_aControlBodyWithUnknownFieldsIsReadAndCountedOnce(t *testing.T) {
+func TestControl_bodyWithUnknownFieldsCountsOnce_WIRE3(t *testing.T) {
 	for _, g := range controls[:len(controls)-1] {
 		whole := unhex(t, g.hex)
 		data := join(whole[:controlHead], newer(t, whole[controlHead:]))
@@ -212,7 +212,7 @@ func TestWIRE3_aControlBodyWithUnknownFieldsIsReadAndCountedOnce(t *testing.T) {
 	}
 }
 
-func TestWIRE3_unknownFieldsWithinABodyAreCounted(t *testing.T) {
+func TestControl_countsNestedUnknownFields_WIRE3(t *testing.T) {
 	// A refusal with a field that nobody knows stands between two others, and all are read.
 	refusal := "a4" + "0105" + "0201" + "0302" + "0441a0"
 	data := unhex(t, "a3"+"01"+"a1"+"0103"+"04"+"09"+"05"+"83"+refusal+"a5"+"0a80"+refusal[2:]+refusal)
@@ -224,7 +224,7 @@ func TestWIRE3_unknownFieldsWithinABodyAreCounted(t *testing.T) {
 	require.Equal(t, wire.LinkStateBody{Progress: wire.AckState{Acked: 3}, FirstRefusal: 9, Refusals: []wire.Refusal{r, r, r}}, s)
 }
 
-func TestControl_numbersMayBeAsLargeAsTheyGet(t *testing.T) {
+func TestControl_acceptsTheLargestNumbers(t *testing.T) {
 	b, err := wire.AppendControl(nil, wire.ConfirmRefusals, wire.ConfirmBody{Next: math.MaxUint64})
 	require.NoError(t, err)
 	_, body, err := wire.DecodeControl(b)
@@ -232,7 +232,7 @@ func TestControl_numbersMayBeAsLargeAsTheyGet(t *testing.T) {
 	require.Equal(t, &wire.ConfirmBody{Next: math.MaxUint64}, body)
 }
 
-func TestUrgent_survivesTheWay(t *testing.T) {
+func TestUrgent_roundTrips(t *testing.T) {
 	for _, c := range []struct {
 		e   wire.Envelope
 		hex string

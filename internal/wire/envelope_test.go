@@ -48,7 +48,7 @@ func stream(t testing.TB) (b []byte) {
 	return b
 }
 
-func TestWIRE4_envelopesHaveTheBytesTheyAlwaysHad(t *testing.T) {
+func TestEnvelopes_matchGoldenBytes_WIRE4(t *testing.T) {
 	var b []byte
 	for _, g := range envelopes {
 		before := len(b)
@@ -83,7 +83,7 @@ func requireEnd(t require.TestingT, es *wire.EnvelopeReader) {
 	}
 }
 
-func TestEnvelopes_surviveTheWay(t *testing.T) {
+func TestEnvelopes_roundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []wire.Envelope
 		var sames []bool
@@ -129,7 +129,7 @@ func drawEnvelope(t *rapid.T) wire.Envelope {
 	}
 }
 
-func TestEnvelope_aDeadlineBeyondTheBoundIsCutWhenSent(t *testing.T) {
+func TestEnvelope_encodingCapsTheDeadline(t *testing.T) {
 	for _, c := range []struct{ ttl, want time.Duration }{{-1, 0}, {0, 0}, {1, time.Millisecond}, {year, year}, {math.MaxInt64, year}} {
 		es := wire.NewEnvelopeReader((&wire.Envelope{Kind: wire.Message, TTL: c.ttl}).Append(nil, false))
 		var e wire.Envelope
@@ -139,7 +139,7 @@ func TestEnvelope_aDeadlineBeyondTheBoundIsCutWhenSent(t *testing.T) {
 	}
 }
 
-func TestEnvelopes_sayWhatIsMalformed(t *testing.T) {
+func TestEnvelopes_nameWhatIsMalformed(t *testing.T) {
 	const most = "ffffffffffffffffff01" // 2^64 - 1
 	for _, c := range []struct{ hex, want string }{
 		{"00" + "00000000", "packet: unknown kind of envelope 0"},
@@ -173,7 +173,7 @@ func TestEnvelopes_sayWhatIsMalformed(t *testing.T) {
 	}
 }
 
-func TestEnvelopes_cutAnywhereAreAnErrorOrFewer(t *testing.T) {
+func TestEnvelopes_truncationYieldsAnErrorOrFewer(t *testing.T) {
 	whole := stream(t)
 	ends := map[int]bool{0: true}
 	at := 0
@@ -192,7 +192,7 @@ func TestEnvelopes_cutAnywhereAreAnErrorOrFewer(t *testing.T) {
 	}
 }
 
-func TestChunk_survivesTheWay(t *testing.T) {
+func TestChunk_roundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := wire.ChunkHead{ID: rapid.Uint64().Draw(t, "id"), Total: rapid.IntRange(1, math.MaxInt32).Draw(t, "total")}
 		c.Offset = rapid.IntRange(0, c.Total-1).Draw(t, "offset")
@@ -204,7 +204,7 @@ func TestChunk_survivesTheWay(t *testing.T) {
 	})
 }
 
-func TestDecodeChunk_refusesWhatDoesNotLieWithinTheWhole(t *testing.T) {
+func TestDecodeChunk_refusesRangesOutsideTheTotal(t *testing.T) {
 	for _, c := range []struct {
 		hex  string
 		size int
@@ -230,7 +230,7 @@ func TestDecodeChunk_refusesWhatDoesNotLieWithinTheWhole(t *testing.T) {
 	}
 }
 
-func TestDecodeChunk_aTotalOfNothingSaysThatNoMoreCome(t *testing.T) {
+func TestDecodeChunk_zeroTotalAbandonsTheMessage(t *testing.T) {
 	got, err := wire.DecodeChunk(wire.ChunkHead{ID: 7}.Append(nil), 0)
 	require.NoError(t, err)
 	require.Equal(t, wire.ChunkHead{ID: 7}, got)

@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-func TestJSONValue_tellsWholeNumbersFromOthers(t *testing.T) {
+func TestJSONValue_separatesIntegersFromFloats(t *testing.T) {
 	for text, want := range map[string]any{
 		"5": int64(5), "-5": int64(-5), "5.0": 5.0, "5e0": 5.0, "0": int64(0), " 7\n": int64(7),
 		"9223372036854775807": int64(math.MaxInt64), "-9223372036854775808": int64(math.MinInt64),
@@ -25,7 +25,7 @@ func TestJSONValue_tellsWholeNumbersFromOthers(t *testing.T) {
 	}
 }
 
-func TestJSONValue_saysWhatIsWrong(t *testing.T) {
+func TestJSONValue_reportsInvalidInput(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "EOF", "{": "unexpected EOF", "five": "invalid character", "1 2": "there is more behind the first value",
 		"1]": "there is more behind the first value", "\"\xff\"": "it is not UTF-8", "01": "there is more behind",
@@ -39,7 +39,7 @@ func TestJSONValue_saysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestWIRE6_aJSONValueTakesMemoryInProportionToItsSize(t *testing.T) {
+func TestJSONValue_usesProportionalMemory_WIRE6(t *testing.T) {
 	for _, item := range items[wire.JSON] {
 		data := many(t, wire.JSON, 64<<10, item)
 		requireBounded(t, data, bodyFactor, bodyMore, func() { _, _ = wire.JSONValue(data) })

@@ -108,7 +108,7 @@ func requireMeasured(t testing.TB, f wire.Format, data []byte, v any) {
 
 func wireLimit(data []byte) int { return bodyFactor*len(data) + bodyMore }
 
-func TestWIRE6_whatIsMeasuredIsNoLessThanWhatIsTaken(t *testing.T) {
+func TestMeasure_boundsTheMemoryOfDecoding_WIRE6(t *testing.T) {
 	some := 1
 	if raced {
 		some = 10
@@ -125,7 +125,7 @@ func TestWIRE6_whatIsMeasuredIsNoLessThanWhatIsTaken(t *testing.T) {
 	}
 }
 
-func TestWIRE6_whatIsMeasuredIsNoLessThanWhatIsTaken_byAnything(t *testing.T) {
+func TestMeasure_boundsTheMemoryOfRandomTypes_WIRE6(t *testing.T) {
 	all := targets()
 	rapid.Check(t, func(r *rapid.T) {
 		f := rapid.SampledFrom([]wire.Format{wire.CBOR, wire.JSON}).Draw(r, "format")
@@ -215,7 +215,7 @@ func document(n int) map[string]any {
 	return all
 }
 
-func TestWIRE6_honestBodiesAreRead(t *testing.T) {
+func TestUnmarshal_acceptsHonestBodies_WIRE6(t *testing.T) {
 	n := 15_000
 	if raced {
 		n /= 10
@@ -238,7 +238,7 @@ func TestWIRE6_honestBodiesAreRead(t *testing.T) {
 	}
 }
 
-func TestWIRE6_theRefusalNamesTheTypeAndTheSizes(t *testing.T) {
+func TestUnmarshal_refusalNamesTypeAndSizes_WIRE6(t *testing.T) {
 	for _, f := range []wire.Format{wire.CBOR, wire.JSON} {
 		item := map[wire.Format]string{wire.CBOR: "a0", wire.JSON: "{}"}[f]
 		data := many(t, f, 5000, item)
@@ -251,7 +251,7 @@ func TestWIRE6_theRefusalNamesTheTypeAndTheSizes(t *testing.T) {
 	}
 }
 
-func TestWIRE3_anUnknownFieldOfALargeBodyIsCounted(t *testing.T) {
+func TestUnmarshal_countsAnUnknownFieldOfALargeBody_WIRE3(t *testing.T) {
 	var unknown atomic.Uint64
 	type newer struct {
 		ID  int

@@ -32,7 +32,7 @@ type flat struct {
 	E []byte
 }
 
-func TestWIRE9_whatHoldsItselfIsRefused(t *testing.T) {
+func TestMarshal_refusesCyclicValues_WIRE9(t *testing.T) {
 	next, kids, byName, within := &node{}, &node{Kids: make([]node, 1)}, &node{Named: map[string]*node{}}, &node{}
 	next.Next = next
 	kids.Kids[0].Kids = kids.Kids
@@ -50,7 +50,7 @@ func TestWIRE9_whatHoldsItselfIsRefused(t *testing.T) {
 	}
 }
 
-func TestWIRE9_whatIsNotEncodedMayHoldItself(t *testing.T) {
+func TestMarshal_ignoresCyclesInUnencodedFields_WIRE9(t *testing.T) {
 	n := &node{Next: &node{}}
 	n.up, n.Next.up, n.Down = n, n, n
 	self := &named{}
@@ -63,7 +63,7 @@ func TestWIRE9_whatIsNotEncodedMayHoldItself(t *testing.T) {
 	}
 }
 
-func TestWIRE9_whatIsDeeperThanItsReceiverReadsIsRefused(t *testing.T) {
+func TestMarshal_refusesValuesTooDeepToDecode_WIRE9(t *testing.T) {
 	nested := func(levels int) (v any) {
 		for range levels {
 			v = []any{v}
@@ -86,7 +86,7 @@ func TestWIRE9_whatIsDeeperThanItsReceiverReadsIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, errTooDeep)
 }
 
-func TestWIRE9_whatHoldsTheSameManyTimesIsRefused(t *testing.T) {
+func TestMarshal_refusesValuesThatExpandTooMuch_WIRE9(t *testing.T) {
 	var v any = 1
 	for range 30 {
 		v = []any{v, v}
@@ -97,7 +97,7 @@ func TestWIRE9_whatHoldsTheSameManyTimesIsRefused(t *testing.T) {
 	}
 }
 
-func TestWIRE9_typesThatCannotHoldThemselvesAreNotLookedAt(t *testing.T) {
+func TestMarshal_skipsCycleChecksForAcyclicTypes_WIRE9(t *testing.T) {
 	for _, v := range []any{1, "", flat{}, &flat{}, []flat{}, map[string]flat{}, [][][]int{}, time.Now(), &named{}, struct{}{}} {
 		for _, f := range []Format{CBOR, JSON} {
 			require.False(t, f.isRecursive(reflect.TypeOf(v)), "%T", v)
@@ -105,7 +105,7 @@ func TestWIRE9_typesThatCannotHoldThemselvesAreNotLookedAt(t *testing.T) {
 	}
 }
 
-func TestPanicText_printsNothingThatHoldsItself(t *testing.T) {
+func TestPanicText_doesNotPrintCyclicValues(t *testing.T) {
 	cyclic := map[string]any{}
 	cyclic["self"] = cyclic
 	for want, p := range map[string]any{

@@ -43,7 +43,7 @@ var heads = []struct {
 		"80d8c4bd75" + "ffffffffffffffffff01" + "ffffffffffffffffff01"},
 }
 
-func TestWIRE4_headsHaveTheBytesTheyAlwaysHad(t *testing.T) {
+func TestHeads_matchGoldenBytes_WIRE4(t *testing.T) {
 	for _, g := range heads {
 		t.Run(g.name, func(t *testing.T) {
 			require.Equal(t, g.hex, hex.EncodeToString(wire.AppendHead(nil, g.head)))
@@ -55,7 +55,7 @@ func TestWIRE4_headsHaveTheBytesTheyAlwaysHad(t *testing.T) {
 	}
 }
 
-func TestHead_survivesTheWay(t *testing.T) {
+func TestHead_roundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, rest := drawHead(t), drawBytes(t, "rest")
 		b := wire.AppendHead([]byte("before"), h)[len("before"):]
@@ -85,7 +85,7 @@ func drawHead(t *rapid.T) wire.Head {
 
 func drawBytes(t *rapid.T, label string) []byte { return rapid.SliceOf(rapid.Byte()).Draw(t, label) }
 
-func TestHead_anAgeIsWholeMillisecondsWithinAYear(t *testing.T) {
+func TestHead_ageIsMillisecondsWithinAYear(t *testing.T) {
 	for _, c := range []struct{ age, want time.Duration }{
 		{-time.Hour, 0}, {time.Millisecond - 1, 0}, {2*time.Millisecond - 1, time.Millisecond}, {year, year}, {math.MaxInt64, year},
 	} {
@@ -95,7 +95,7 @@ func TestHead_anAgeIsWholeMillisecondsWithinAYear(t *testing.T) {
 	}
 }
 
-func TestDecodeHead_saysWhatIsMalformed(t *testing.T) {
+func TestDecodeHead_namesWhatIsMalformed(t *testing.T) {
 	const tooLong = "ffffffffffffffffffff01" // eleven bytes
 	for _, c := range []struct{ hex, want string }{
 		{"", "packet: want first byte 0x00, got 0 bytes without it"},
@@ -129,7 +129,7 @@ func TestDecodeHead_saysWhatIsMalformed(t *testing.T) {
 	}
 }
 
-func TestDecodeHead_refusesAHeadCutAnywhere(t *testing.T) {
+func TestDecodeHead_refusesEveryTruncation(t *testing.T) {
 	for _, g := range heads {
 		whole := unhex(t, g.hex)
 		for n := range whole {
@@ -139,21 +139,21 @@ func TestDecodeHead_refusesAHeadCutAnywhere(t *testing.T) {
 	}
 }
 
-func TestIsPacket_goesByTheFirstByte(t *testing.T) {
+func TestIsPacket_checksTheFirstByte(t *testing.T) {
 	require.True(t, wire.IsPacket([]byte{0}))
 	for _, foreign := range []string{"", "{}", "[1]", "\xa0", " "} {
 		require.False(t, wire.IsPacket([]byte(foreign)), "%q", foreign)
 	}
 }
 
-func TestWIRE4_repairsAndPiecesHaveTheBytesTheyAlwaysHad(t *testing.T) {
+func TestRepairsAndPieces_matchGoldenBytes_WIRE4(t *testing.T) {
 	repair := wire.AppendRepair([]byte{9}, "c.a", []byte{0, 2, 1})
 	require.Equal(t, "09"+"03632e61"+"000201", hex.EncodeToString(repair))
 	piece := wire.AppendFragment([]byte{9}, wire.FragmentHead{Offset: 300, Total: 1 << 20}, []byte{0xaa, 0xbb})
 	require.Equal(t, "09"+"ac02"+"808040"+"aabb", hex.EncodeToString(piece))
 }
 
-func TestRepair_survivesTheWay(t *testing.T) {
+func TestRepair_roundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		subject, packet := rapid.String().Draw(t, "subject"), drawBytes(t, "packet")
 		gotSubject, got, err := wire.DecodeRepair(wire.AppendRepair(nil, subject, packet))
@@ -163,7 +163,7 @@ func TestRepair_survivesTheWay(t *testing.T) {
 	})
 }
 
-func TestDecodeRepair_saysWhatIsMalformed(t *testing.T) {
+func TestDecodeRepair_namesWhatIsMalformed(t *testing.T) {
 	for _, c := range []struct{ hex, want string }{
 		{"", "packet: field subject: malformed or missing number"},
 		{"80", "packet: field subject: malformed or missing number"},
@@ -175,7 +175,7 @@ func TestDecodeRepair_saysWhatIsMalformed(t *testing.T) {
 	}
 }
 
-func TestPiece_thePartsOfAPacketAreThePacket(t *testing.T) {
+func TestPiece_partsReassembleThePacket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := rapid.SliceOfN(rapid.Byte(), 1, 500).Draw(t, "whole")
 		size := rapid.IntRange(1, 500).Draw(t, "size")
@@ -192,7 +192,7 @@ func TestPiece_thePartsOfAPacketAreThePacket(t *testing.T) {
 	})
 }
 
-func TestDecodePiece_refusesWhatDoesNotLieWithinTheWhole(t *testing.T) {
+func TestDecodePiece_refusesRangesOutsideTheWhole(t *testing.T) {
 	for _, c := range []struct{ hex, want string }{
 		{"", "packet: field offset: malformed or missing number"},
 		{"00", "packet: field total: malformed or missing number"},

@@ -39,7 +39,7 @@ func (b *box[T]) one(m map[int]int) {
 func (box[T]) two() {}
 `
 
-func TestStats_countWhatAFileHolds(t *testing.T) {
+func TestStats_countFilesLinesAndNames(t *testing.T) {
 	var s stats
 	require.NoError(t, s.addFile("p.go", []byte(sample)))
 	require.Equal(t, 1, s.files)

@@ -13,7 +13,7 @@ import (
 // maxWords bounds a promise. Its reasons belong into the docs.
 const maxWords = 45
 
-func TestPage_isWhatTheCodeSays(t *testing.T) {
+func TestPage_isUpToDate(t *testing.T) {
 	all, err := read(os.DirFS("../.."))
 	require.NoError(t, err)
 	require.Greater(t, len(all), 200)

@@ -20,7 +20,7 @@ var limits = map[kind]struct {
 	comments: {mean: 11.4, long: 0.7, relative: 1.9, forbidden: 29},
 }
 
-func TestProse_theRepositoryKeepsItsLimits(t *testing.T) {
+func TestProse_repositoryKeepsItsLimits(t *testing.T) {
 	all, err := read(os.DirFS("../.."), nil)
 	require.NoError(t, err)
 	for k, limit := range limits {
@@ -33,7 +33,7 @@ func TestProse_theRepositoryKeepsItsLimits(t *testing.T) {
 	}
 }
 
-func TestMarkdown_countsSentencesOfProseAlone(t *testing.T) {
+func TestMarkdown_countsOnlySentencesOfProse(t *testing.T) {
 	page := "# A title. Two\n\nThe host, which runs `a. b. c` here, is *up*. See [the page](x.md)!\n" +
 		"<!-- left out -->\n| a table | of words |\n```\ncode is no prose.\n```\n    nor is this.\n" +
 		"- one item of a list\n- another item\n  that goes on\n1. a third\n"
@@ -42,7 +42,7 @@ func TestMarkdown_countsSentencesOfProseAlone(t *testing.T) {
 	}, markdownSentences(page))
 }
 
-func TestComments_countsSentencesOfLineCommentsAlone(t *testing.T) {
+func TestComments_countOnlySentencesOfLineComments(t *testing.T) {
 	file := "// Package x is one thing. It\n// does another.\n//\n//\tx.Do() // an example\n//\n//   - X-1: a claim\n//   - X-2: one more\n" +
 		"package x // not a line of its own\n\n//go:generate nothing\n\t// Who asks?\n\t//nolint:all\nvar s = 1\n"
 	require.Equal(t, []string{"Package x is one thing.", "It does another.", "a claim", "one more", "Who asks?"}, commentSentences(file))
@@ -58,7 +58,7 @@ func TestMeasure_countsLongSentencesRelativeWordsAndBeginnings(t *testing.T) {
 	require.Zero(t, measure(nil).mean())
 }
 
-func TestRun_printsARowForEachTextAndListsWhatOffends(t *testing.T) {
+func TestRun_printsARowPerTextAndItsOffences(t *testing.T) {
 	tree := fstest.MapFS{
 		"README.md":         {Data: []byte("What is missing is here.")},
 		"docs/a.md":         {Data: []byte("One host runs two procs.")},

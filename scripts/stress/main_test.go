@@ -67,7 +67,7 @@ func inFlaky(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // what is kept goes with the test
 }
 
-func TestStress_countsFailuresByTestAndRoundAndKeepsTheirOutput(t *testing.T) {
+func TestStress_countsFailuresByTestAndRound(t *testing.T) {
 	inFlaky(t)
 	var out bytes.Buffer
 	require.Equal(t, exitFailed, command(t.Context(), []string{"-n", "4", "-busy", "1", "-p", "2", "-parallel", "3", "-run", "Odd|Sound", "./..."}, &out))
@@ -94,7 +94,7 @@ func TestStress_passesAndLeavesNoFile(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestStress_aRunWithoutAFailedTestIsTheProcesss(t *testing.T) {
+func TestStress_reportsAProcessThatFailsWithoutATest(t *testing.T) {
 	inFlaky(t)
 	t.Setenv("ENDS", "yes")
 	var out bytes.Buffer
@@ -102,7 +102,7 @@ func TestStress_aRunWithoutAFailedTestIsTheProcesss(t *testing.T) {
 	require.Contains(t, out.String(), "no test, but the process: exit status 7")
 }
 
-func TestStress_endsARunWhenItIsInterrupted(t *testing.T) {
+func TestStress_interruptEndsARun(t *testing.T) {
 	inFlaky(t)
 	path := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(path, 0o600))
@@ -121,7 +121,7 @@ func TestStress_endsARunWhenItIsInterrupted(t *testing.T) {
 	require.Regexp(t, `(?m)^flaky +0 +0 +0\.0$`, out.String())
 }
 
-func TestStress_saysWhatCannotBeRun(t *testing.T) {
+func TestStress_refusesInvalidArguments(t *testing.T) {
 	inFlaky(t)
 	for want, args := range map[string]string{
 		"want -n, -p and -timeout above 0": "-n 0",
@@ -135,7 +135,7 @@ func TestStress_saysWhatCannotBeRun(t *testing.T) {
 	}
 }
 
-func TestFailures_areThoseOfTheOutput(t *testing.T) {
+func TestFailures_parseTheOutput(t *testing.T) {
 	for said, want := range map[string][]string{
 		"ok": nil,
 		"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\n--- FAIL: TestC (0.00s)\nFAIL\n": {"TestA", "TestC"},

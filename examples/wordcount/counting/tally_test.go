@@ -18,7 +18,7 @@ func folded(t require.TestingT, a, b Tally) Tally {
 	return sum
 }
 
-func TestMerge_doesNotDependOnTheOrder(t *testing.T) {
+func TestMerge_isCommutative(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(0, 400).Draw(t, "limit")
 		a := newTally(someCounts(t, "a"), limit)
@@ -31,7 +31,7 @@ func TestMerge_doesNotDependOnTheOrder(t *testing.T) {
 	})
 }
 
-func TestCut_putsEachWordIntoOneShardByItself(t *testing.T) {
+func TestCut_putsEachWordIntoOneShard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := someCounts(t, "a"), someCounts(t, "b")
 		shards := rapid.IntRange(1, 7).Draw(t, "shards")
@@ -74,7 +74,7 @@ func TestShare_givesEveryFileToOneRank(t *testing.T) {
 	}
 }
 
-func TestDigest_tellsListsApart(t *testing.T) {
+func TestDigest_differsForDifferentLists(t *testing.T) {
 	require.Equal(t, digest([]string{"a", "b"}), digest([]string{"a", "b"}))
 	require.NotEqual(t, digest([]string{"a", "b"}), digest([]string{"ab"}))
 	require.NotEqual(t, digest([]string{"a", "b"}), digest([]string{"b", "a"}))

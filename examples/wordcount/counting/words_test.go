@@ -16,7 +16,7 @@ func words(t testing.TB, text string) (out []string) {
 	return out
 }
 
-func TestWords_areRunsOfLettersDigitsAndUnderscoresInLowerCaseButNoNumbers(t *testing.T) {
+func TestWords_areLowerCaseRunsWithoutNumbers(t *testing.T) {
 	for text, want := range map[string][]string{
 		"":                        nil,
 		" \n\t":                   nil,
@@ -33,7 +33,7 @@ func TestWords_areRunsOfLettersDigitsAndUnderscoresInLowerCaseButNoNumbers(t *te
 	}
 }
 
-func TestWords_leaveOutWhatIsTooLongToBeOne(t *testing.T) {
+func TestWords_skipOverlongRuns(t *testing.T) {
 	long := strings.Repeat("x", MaxWord)
 	require.Equal(t, []string{"a", long, "b"}, words(t, "a "+long+" "+long+"y b"))
 	require.Equal(t, []string{"b"}, words(t, strings.Repeat("ä", 1<<20)+" b"))

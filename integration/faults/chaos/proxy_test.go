@@ -108,7 +108,7 @@ func pump(c net.Conn, data []byte) <-chan error {
 	return done
 }
 
-func TestCHAOS1_everyByteOnceAndInOrderBothWays(t *testing.T) {
+func TestProxy_passesEachByteOnceInOrder_CHAOS1(t *testing.T) {
 	p, s := rig(t)
 	client := dial(t, p)
 	far := s.next(t)
@@ -125,7 +125,7 @@ func TestCHAOS1_everyByteOnceAndInOrderBothWays(t *testing.T) {
 	require.Equal(t, chaos.Stats{Accepted: 1, Open: 1, Up: 8 << 20, Down: 8 << 20}, p.Stats())
 }
 
-func TestCHAOS1_anEndIsPassedOn(t *testing.T) {
+func TestProxy_passesAnEndOn_CHAOS1(t *testing.T) {
 	p, s := rig(t)
 	client := dial(t, p)
 	far := s.next(t)
@@ -137,7 +137,7 @@ func TestCHAOS1_anEndIsPassedOn(t *testing.T) {
 	require.Equal(t, "bye", string(got))
 }
 
-func TestCHAOS2_aCutPassesExactlyTheBytesBeforeIt(t *testing.T) {
+func TestCut_passesExactlyTheBytesBeforeIt_CHAOS2(t *testing.T) {
 	data := noise(200_000)
 	for _, after := range []int{1, 2, 4096, 32768, 32769, 100_001} {
 		p, s := rig(t)
@@ -158,7 +158,7 @@ func TestCHAOS2_aCutPassesExactlyTheBytesBeforeIt(t *testing.T) {
 	}
 }
 
-func TestCHAOS2_aResetIsSeenByBothEnds(t *testing.T) {
+func TestCut_resetReachesBothEnds_CHAOS2(t *testing.T) {
 	p, s := rig(t)
 	client := dial(t, p)
 	far := s.next(t)
@@ -173,7 +173,7 @@ func TestCHAOS2_aResetIsSeenByBothEnds(t *testing.T) {
 	require.ErrorIs(t, errors.Join(werr, err), syscall.ECONNRESET, "the kernel says it once")
 }
 
-func TestCHAOS2_aCutTakesOneOrAll(t *testing.T) {
+func TestCut_affectsOneConnectionOrAll_CHAOS2(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		p, s := rig(t)
 		a, b := dial(t, p), dial(t, p)
@@ -205,7 +205,7 @@ func TestCHAOS2_aCutTakesOneOrAll(t *testing.T) {
 	}
 }
 
-func TestCHAOS2_aCutThatIsTakenBackDoesNotCome(t *testing.T) {
+func TestCut_cancelledCutDoesNotHappen_CHAOS2(t *testing.T) {
 	p, s := rig(t)
 	client := dial(t, p)
 	far := s.next(t)
@@ -220,7 +220,7 @@ func TestCHAOS2_aCutThatIsTakenBackDoesNotCome(t *testing.T) {
 	require.Zero(t, p.Stats().Cuts)
 }
 
-func TestCHAOS3_aStallLosesNothing(t *testing.T) {
+func TestStall_losesNothing_CHAOS3(t *testing.T) {
 	p, s := rig(t)
 	client := dial(t, p)
 	far := s.next(t)
@@ -240,7 +240,7 @@ func TestCHAOS3_aStallLosesNothing(t *testing.T) {
 	require.NoError(t, <-wrote)
 }
 
-func TestCHAOS4_whatWasHeldArrivesLateOnItsOldConnection(t *testing.T) {
+func TestHold_releasesBytesOnTheOldConnection_CHAOS4(t *testing.T) {
 	p, s := rig(t)
 	client := dial(t, p)
 	old := s.next(t)
@@ -276,7 +276,7 @@ func TestCHAOS4_whatWasHeldArrivesLateOnItsOldConnection(t *testing.T) {
 	require.Eventually(t, func() bool { return p.Stats().Open == 1 }, patience, time.Millisecond, "the new one is left")
 }
 
-func TestCHAOS5_closeEndsWhatIsHeldOrStalled(t *testing.T) {
+func TestClose_endsHeldAndStalledConnections_CHAOS5(t *testing.T) {
 	p, s := rig(t)
 	client := dial(t, p)
 	far := s.next(t)
@@ -320,7 +320,7 @@ func TestSlow_delaysAndThrottles(t *testing.T) {
 	require.NoError(t, <-wrote)
 }
 
-func TestRedirect_concernsNewConnections(t *testing.T) {
+func TestRedirect_affectsNewConnectionsOnly(t *testing.T) {
 	p, s := rig(t)
 	other := serve(t)
 	old := dial(t, p)
@@ -336,7 +336,7 @@ func TestRedirect_concernsNewConnections(t *testing.T) {
 	}
 }
 
-func TestProxy_aServerThatIsNotThereIsAConnectionCut(t *testing.T) {
+func TestProxy_missingServerIsACutConnection(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, gone.Close())

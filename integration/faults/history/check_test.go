@@ -51,14 +51,14 @@ func sent(s history.Stream, n uint64) *book {
 	return b.settled(s.From)
 }
 
-func TestCheck_findsNothingInACleanHistory(t *testing.T) {
+func TestCheck_passesACleanHistory(t *testing.T) {
 	v := history.Check(*sent(ab, 3).each(history.Handled, ab, 1, 2, 3))
 	require.Equal(t, history.Verdict{Sent: 3, Handled: 3}, v)
 	require.Zero(t, v.Wrong())
 	require.Equal(t, "lost=0 duplicated=0 reordered=0 of 3, indeterminate=0, undeliverable=0", v.String())
 }
 
-func TestCheck_findsWhatWasPlanted(t *testing.T) {
+func TestCheck_findsPlantedFaults(t *testing.T) {
 	stale := *sent(ab, 1)
 	stale = append(stale, history.Record{Kind: history.Handled, Stream: ab, N: 1, Note: "right/0.1/b"})
 	for _, c := range []struct {
@@ -97,7 +97,7 @@ func TestCheck_findsWhatWasPlanted(t *testing.T) {
 	}
 }
 
-func TestCheck_allowsWhatMayBe(t *testing.T) {
+func TestCheck_allowsPermittedOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   *book
@@ -127,14 +127,14 @@ func TestCheck_allowsWhatMayBe(t *testing.T) {
 	}
 }
 
-func TestCheck_aKilledReceiverExcusesNoLie(t *testing.T) {
+func TestCheck_killedReceiverDoesNotExcuseAFalseReport(t *testing.T) {
 	v := history.Check(*sent(ab, 2).each(history.Handled, ab, 2, 1, 1).add(history.Undeliverable, ab, 1).ended("right/0.0"))
 	require.Equal(t, 1, v.Lies)
 	require.Equal(t, 1, v.Reordered)
 	require.Equal(t, 1, v.Duplicated)
 }
 
-func TestCheck_aProcessWhoseNameOnlyStartsTheSameExcusesNothing(t *testing.T) {
+func TestCheck_namePrefixDoesNotExcuseALoss(t *testing.T) {
 	require.Equal(t, 1, history.Check(*sent(ab, 1).ended("right/0")).Lost)
 }
 

@@ -22,7 +22,7 @@ func create(t *testing.T, dir, name string) *history.Log {
 	return l
 }
 
-func TestLog_isReadBackAsItWasWritten(t *testing.T) {
+func TestLog_roundTrips(t *testing.T) {
 	dir := t.TempDir()
 	left, right := create(t, dir, "left"), create(t, dir, "right")
 	want := []history.Record{
@@ -46,7 +46,7 @@ func TestLog_isReadBackAsItWasWritten(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestLog_writersDoNotTearEachOthersLines(t *testing.T) {
+func TestLog_concurrentWritersKeepLinesWhole(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, "busy")
 	var wg sync.WaitGroup
@@ -66,7 +66,7 @@ func TestLog_writersDoNotTearEachOthersLines(t *testing.T) {
 	require.Len(t, got, 4000)
 }
 
-func TestHIST1_aTornLastLineIsLeftOut(t *testing.T) {
+func TestRead_skipsATornLastLine_HIST1(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, "torn")
 	require.NoError(t, l.Add(history.Record{Kind: history.Sent, Stream: ab, N: 1}))
@@ -80,7 +80,7 @@ func TestHIST1_aTornLastLineIsLeftOut(t *testing.T) {
 	require.Len(t, got, 1)
 }
 
-func TestRead_refusesWhatIsNoRecord(t *testing.T) {
+func TestRead_refusesMalformedRecords(t *testing.T) {
 	for _, line := range []string{"sent\n", "sent\tx\ta\tb\t1\t\n", "sent\t1\ta\tb\t-1\t\n"} {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.history"), []byte(line), 0o600))
@@ -92,7 +92,7 @@ func TestRead_refusesWhatIsNoRecord(t *testing.T) {
 // writerVariable makes the test binary write to a history until it is killed.
 const writerVariable = "CASTNET_HISTORY_WRITER"
 
-func TestHIST1_whatWasWrittenSurvivesKill(t *testing.T) {
+func TestLog_survivesAKill_HIST1(t *testing.T) {
 	if name := os.Getenv(writerVariable); name != "" {
 		l, err := history.Create(name)
 		require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestHIST1_whatWasWrittenSurvivesKill(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.Command(self, "-test.run=^TestHIST1_whatWasWrittenSurvivesKill$")
+	cmd := exec.Command(self, "-test.run=^TestLog_survivesAKill_HIST1$")
 	cmd.Env = append(os.Environ(), writerVariable+"="+filepath.Join(dir, "killed"))
 	out, err := os.Create(filepath.Join(dir, "said"))
 	require.NoError(t, err)
