@@ -20,6 +20,9 @@ const (
 	// tombstoneTTL is the time for which the store remembers a deleted key.
 	tombstoneTTL = time.Hour
 
+	// bucketRetryInterval is the time between attempts to open a bucket that the servers are removing.
+	bucketRetryInterval = 20 * time.Millisecond
+
 	// MaxKVValue bounds a value, in bytes.
 	MaxKVValue = 1 << 20
 )
@@ -68,39 +71,57 @@ func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
 	js, err := jetstream.New(c.nc)
-	var kv jetstream.KeyValue
-	var made time.Time
-	if err == nil {
-		err = c.failOnDenied(ctx, o.Bucket, func(ctx context.Context) (err error) {
-			kv, err = js.KeyValue(ctx, o.Bucket)
-			if errors.Is(err, jetstream.ErrBucketNotFound) {
-				kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-					Bucket: o.Bucket, Replicas: max(o.Replicas, 1), MaxValueSize: MaxKVValue, LimitMarkerTTL: tombstoneTTL,
-				})
-			}
-			if err == nil {
-				made, err = createdAt(ctx, kv)
-			}
-			return err
-		})
-	}
 	if err != nil {
 		return nil, c.kvErr(err, fmt.Sprintf("open the bucket %s", o.Bucket))
 	}
-	return &KV{c, kv, made}, nil
+	k := &KV{conn: c}
+	err = c.failOnDenied(ctx, o.Bucket, func(ctx context.Context) error {
+		for {
+			k.kv, k.created, err = openBucket(ctx, js, o)
+			if !isBeingRemoved(err) {
+				return err
+			}
+			select {
+			case <-time.After(bucketRetryInterval):
+			case <-ctx.Done():
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return nil, c.kvErr(err, fmt.Sprintf("open the bucket %s", o.Bucket))
+	}
+	return k, nil
 }
 
-// createdAt is when the servers made a bucket.
-func createdAt(ctx context.Context, kv jetstream.KeyValue) (time.Time, error) {
+// openBucket opens or creates a bucket, and returns the time of its creation by the clock of the servers.
+func openBucket(ctx context.Context, js jetstream.JetStream, o KVOptions) (jetstream.KeyValue, time.Time, error) {
+	kv, err := js.KeyValue(ctx, o.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: o.Bucket, Replicas: max(o.Replicas, 1), MaxValueSize: MaxKVValue, LimitMarkerTTL: tombstoneTTL,
+		})
+	}
+	if err != nil {
+		return nil, time.Time{}, err
+	}
 	status, err := kv.Status(ctx)
 	if err != nil {
-		return time.Time{}, err
+		return nil, time.Time{}, err
 	}
 	stream, ok := status.(*jetstream.KeyValueBucketStatus)
 	if !ok || stream.StreamInfo() == nil {
-		return time.Time{}, fmt.Errorf("the bucket is no stream: %T", status)
+		return nil, time.Time{}, fmt.Errorf("the bucket is no stream: %T", status)
 	}
-	return stream.StreamInfo().Created, nil
+	return kv, stream.StreamInfo().Created, nil
+}
+
+// isBeingRemoved reports whether a bucket could not be opened because the servers are removing one
+// of its name: it was found and is gone, or its files are still there.
+func isBeingRemoved(err error) bool {
+	const storeFailed jetstream.ErrorCode = 10049
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == jetstream.JSErrCodeStreamNotFound || api.ErrorCode == storeFailed)
 }
 
 // Created is the bucket's creation time, by the clock of the servers. A bucket removed and created

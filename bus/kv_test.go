@@ -95,6 +95,20 @@ func TestKV_listsAndWatchesMatchingKeys(t *testing.T) {
 	}
 }
 
+func TestKV_opensWhileTheServersRemoveTheBucket_BUS7(t *testing.T) {
+	b := bustest.Open(t, bustest.Server(t, jetStream))
+	for range 30 {
+		openKV(t, b)
+		removed := make(chan error, 1)
+		go func() {
+			_, err := b.Control().Request(t.Context(), bus.Msg{Subject: "$JS.API.STREAM.DELETE.KV_things"})
+			removed <- err
+		}()
+		openKV(t, b)
+		require.NoError(t, <-removed)
+	}
+}
+
 func TestKV_reportsAMissingStore_BUS7(t *testing.T) {
 	b := bustest.Open(t, bustest.Server(t))
 	_, err := b.Control().KV(t.Context(), bus.KVOptions{Bucket: "things"})

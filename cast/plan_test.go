@@ -1,9 +1,7 @@
 package cast
 
 import (
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -125,63 +123,8 @@ func anyCut(t *rapid.T, e shape.Extent) shape.Region {
 	return r
 }
 
-// fewestTokens is the dumb oracle: how many tokens, all of them tried, it takes to speak of exactly these ranks.
-func fewestTokens(e shape.Extent, ranks map[int]bool) int {
-	var speaks [][]int // of each token that speaks of nobody else
-	var try func(parts []string)
-	try = func(parts []string) {
-		if dims := whereDims(e); len(parts) < len(dims) {
-			try(append(slices.Clone(parts), wildcard))
-			for i := range e.Dims()[dims[len(parts)]].Size {
-				try(append(slices.Clone(parts), strconv.Itoa(i)))
-			}
-			return
-		}
-		var of []int
-		for at := range e.Points() {
-			if matches(e, joinWhere(parts), at) {
-				of = append(of, at.Rank())
-			}
-		}
-		if !slices.ContainsFunc(of, func(rank int) bool { return !ranks[rank] }) {
-			speaks = append(speaks, of)
-		}
-	}
-	try(nil)
-	all := slices.Clone(speaks)
-	speaks = slices.DeleteFunc(speaks, func(of []int) bool { // others say more
-		return slices.ContainsFunc(all, func(more []int) bool {
-			return len(more) > len(of) && !slices.ContainsFunc(of, func(rank int) bool { return !slices.Contains(more, rank) })
-		})
-	})
-	best := len(ranks)
-	var cover func(left map[int]bool, used int)
-	cover = func(left map[int]bool, used int) {
-		if used >= best {
-			return
-		}
-		if len(left) == 0 {
-			best = used
-			return
-		}
-		first := slices.Min(slices.Collect(maps.Keys(left)))
-		for _, of := range speaks {
-			if slices.Contains(of, first) {
-				rest := maps.Clone(left)
-				for _, rank := range of {
-					delete(rest, rank)
-				}
-				cover(rest, used+1)
-			}
-		}
-	}
-	cover(ranks, 0)
-	return best
-}
-
-// After each rank has dropped what the region in the header does not speak of, exactly the region has the cast,
-// each rank once, and with one packet more at most than the fewest that speak of nobody else.
-func TestPlan_reachesExactlyTheRegionWithFewestPackets_CAST1(t *testing.T) {
+// A rank drops a cast whose region it is not in. The others are exactly the region, and each has the cast once.
+func TestPlan_reachesEachRankOfTheRegionOnce_CAST1(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := shape.Unit()
 		for i := range rapid.IntRange(1, 3).Draw(t, "dims") {
@@ -191,19 +134,17 @@ func TestPlan_reachesExactlyTheRegionWithFewestPackets_CAST1(t *testing.T) {
 		place := Placement{Extent: e}
 		members := membersOf(place, r)
 		p := planFor(place, members)
-		times, packets := reached(t, place, p, members)
+		times, _ := reached(t, place, p, members)
 		delivered, want := map[int]int{}, map[int]int{}
 		for rank, n := range times {
 			if _, in := r.ViewRank(rank); in { // the filter: Router.ranks
 				delivered[rank] = n
 			}
 		}
-		meant := map[int]bool{}
 		for _, base := range r.Ranks() {
-			want[base], meant[base] = 1, true
+			want[base] = 1
 		}
 		require.Equal(t, want, delivered)
-		require.LessOrEqual(t, packets, fewestTokens(e, meant)+1)
 	})
 }
 
