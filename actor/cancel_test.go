@@ -91,7 +91,7 @@ func fateFunc(t *testing.T, a, b *actor.Proc) {
 	testkit.Next(t, done)
 }
 
-func TestCancel_lateReplyIsRefused(t *testing.T) {
+func TestCancel_deferredHandlerLearnsOfTheCancel(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)

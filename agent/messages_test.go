@@ -156,7 +156,7 @@ func TestMessages_matchTheGoldenVectors(t *testing.T) {
 }
 
 // Messages of agents have narrow limits: no list is longer, in unknown fields too.
-func TestWIRE7_messagesHaveNarrowLimits(t *testing.T) {
+func TestMessages_haveNarrowLimits_WIRE7(t *testing.T) {
 	for name, v := range samples() {
 		long := append([]byte{0x9a, 0, 1, 0, 1}, make([]byte, 1<<16+1)...)
 		if reflect.TypeOf(v).Kind() == reflect.Struct {

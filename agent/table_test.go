@@ -49,7 +49,7 @@ func TestTable_createIsIdempotentAndRefusesConflicts_AGT1(t *testing.T) {
 	require.ErrorContains(t, err, "m exists already with another spec")
 }
 
-func TestAGT3_aStatusOnlyAdvances(t *testing.T) {
+func TestStatus_onlyAdvances_AGT3(t *testing.T) {
 	phases := []agent.Phase{
 		agent.NotExist, agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed, agent.Timeout, agent.Unknown,
 	}
@@ -294,7 +294,7 @@ func TestProcessState_onlyAdvancesAndStaysTerminal(t *testing.T) {
 	require.ErrorContains(t, l.UnmarshalText([]byte("dead")), `life "dead": want one of`)
 }
 
-func TestSummary_addsUpWhatHasBecomeOfTheRanks(t *testing.T) {
+func TestStopSummary_countsRanksByOutcome(t *testing.T) {
 	a := agent.SummarizeStop([]agent.State{{Status: stopped}, {Status: failed}, {Rank: 7, Status: running}})
 	require.Equal(t, agent.StopSummary{Requested: 3, Ended: 2, Failed: 1, Remaining: []agent.State{{Rank: 7, Status: running}}}, a)
 	require.Equal(t, 6, a.Merge(a).Requested)

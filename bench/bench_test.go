@@ -59,7 +59,7 @@ func TestRow_zeroOverZeroIsLevel(t *testing.T) {
 	require.Contains(t, r.line(score{oursName, []float64{5}}, []score{{"b", none}}), " ratio=+Inf ")
 }
 
-func TestFamilies_haveRowsOfTheForm(t *testing.T) {
+func TestFamilies_haveWellFormedRows(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range families() {
 		for _, r := range f.rows {
@@ -88,7 +88,7 @@ func TestQuantile_liesBetweenItsNeighboursInProportion(t *testing.T) {
 	}
 }
 
-func TestQuantile_leavesItsInputInOrder(t *testing.T) {
+func TestQuantile_doesNotReorderItsInput(t *testing.T) {
 	values := []float64{3, 1, 2}
 	quantile(values, 0.5)
 	require.Equal(t, []float64{3, 1, 2}, values)

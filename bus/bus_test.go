@@ -298,7 +298,7 @@ func TestSynctest_twoBusesExchangeHeartbeatsForAnHour(t *testing.T) {
 	})
 }
 
-func TestSynctest_aSecondBubbleWorksToo(t *testing.T) {
+func TestSynctest_secondBubbleWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bustest.Open(t, bustest.Server(t))
 		began := time.Now()

@@ -18,7 +18,7 @@ import (
 )
 
 // As TestStep_scenarios, of hosts.
-func TestCTL17_scenariosOfHosts(t *testing.T) {
+func TestHostStep_scenarios_CTL17(t *testing.T) {
 	play(t, "testdata/hosts/*.txt", func(t *testing.T) script { return &hostScenario{t: t, now: began()} })
 }
 

@@ -199,7 +199,7 @@ func TestHostMesh_newSubscriberHearsFailuresAndHeartbeats_CTL17(t *testing.T) {
 	}, 20*time.Second, 20*time.Millisecond, "one that is gone is told no more")
 }
 
-func TestHostMesh_refusesRequestsForProcs_CTL17(t *testing.T) {
+func TestHostMesh_refusesUnsupportedRequests_CTL17(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)

@@ -241,7 +241,7 @@ func TestLookup_findsMeshesOfOtherPrograms(t *testing.T) {
 	require.Equal(t, c.Proc().ID(), owned.Owner.Proc)
 }
 
-func TestHandles_carryTheErrorsOfBadSlicesAndPoints(t *testing.T) {
+func TestHandles_returnErrorsOfBadSlicesAndPoints(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)

@@ -117,7 +117,7 @@ func (r reported) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 	}
 }
 
-func TestSupervise_aHostThatDiesTwiceFailsTwice(t *testing.T) {
+func TestSupervise_hostThatDiesTwiceFailsTwice(t *testing.T) {
 	t.Parallel()
 	mesh, dealt := make(reported), make(chan int)
 	typ := actor.NewType[struct{}, actor.None]("supervisor")

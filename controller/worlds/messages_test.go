@@ -118,7 +118,7 @@ func requireFull(t *testing.T, at string, v reflect.Value) {
 	}
 }
 
-func TestWIRE7_messagesHaveNarrowLimits(t *testing.T) {
+func TestMessages_haveNarrowLimits_WIRE7(t *testing.T) {
 	long := append([]byte{0xa1, 0x19, 0x03, 0xe7, 0x9a, 0, 1, 0, 1}, make([]byte, 1<<16+1)...) // field 999
 	all := samples(t)
 	all["Report"] = controller.Report{}

@@ -112,7 +112,7 @@ func TestF06_killedOwnersMeshesEndWithTheirLease(t *testing.T) {
 
 // F7. An owner that is killed at any instant of a spawn, and another one that has the same made at once: what the
 // first had ends, and nothing happens to what the second has.
-func TestF07_nextOwnerMeetsNoObstacle(t *testing.T) {
+func TestF07_nextOwnerReplacesTheFirst(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F7", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		const lease = 2 * time.Second

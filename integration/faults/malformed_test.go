@@ -58,7 +58,7 @@ func TestF28_malformedForeignBytesAreHarmless(t *testing.T) {
 }
 
 // Among what is damaged are answers and messages that came back, which say what became of others.
-func TestF28_forgedAcknowledgementsAreIgnored(t *testing.T) {
+func TestF28_forgedPacketsAreIgnored(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F28 a stranger's word", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		v := damaging(t, seed, f)

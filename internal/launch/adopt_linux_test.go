@@ -171,7 +171,7 @@ func TestAdopt_adoptedChildIsStoppedNormally_LCH6(t *testing.T) {
 	require.Equal(t, int(syscall.SIGTERM), e.Signal)
 }
 
-func TestAdopt_LCH4_killEndsTheTree(t *testing.T) {
+func TestAdopt_killEndsTheTree_LCH4(t *testing.T) {
 	r, dir := keep(t, "")
 	if r.Cgroup == "" {
 		t.Skip("no cgroup here")

@@ -338,7 +338,7 @@ func TestReceive_resetsAProcessKnownDead_DEL5(t *testing.T) {
 	require.ErrorContains(t, a.Send(a.Target(r.to("x")), say("?"), link.Mark{}, 0), "it fell off its host")
 }
 
-func TestHint_forUnsentMessagesIsIgnored(t *testing.T) {
+func TestHint_withoutAPendingMessageIsIgnored(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{NoResponderGrace: time.Nanosecond}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))

@@ -95,7 +95,7 @@ func TestUnmarshal_countsAMessageWithUnknownFieldsOnce_WIRE3(t *testing.T) {
 	}
 }
 
-func TestUnmarshal_countsOnlyFieldsItReads_WIRE3(t *testing.T) {
+func TestUnmarshal_failedDecodingCountsNoFields_WIRE3(t *testing.T) {
 	var unknown atomic.Uint64
 	for name, c := range map[string]string{
 		"a wrong type behind an unknown field": "a2" + "1863f6" + "01f5",
