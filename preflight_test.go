@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // toolbox is a folder with the named programs of this machine, and scripts in the place of others.
@@ -20,7 +22,7 @@ func toolbox(t *testing.T, programs []string, scripts map[string]string) string 
 		require.NoError(t, os.Symlink(path, filepath.Join(dir, name)))
 	}
 	for name, text := range scripts {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+		testkit.WriteProgram(t, filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"))
 	}
 	return dir
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -89,6 +90,6 @@ func replace(t *testing.T, from, path string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path+".new", data, 0o755))
+	testkit.WriteProgram(t, path+".new", data)
 	require.NoError(t, os.Rename(path+".new", path))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestID_dependsOnTheFileNotItsPath(t *testing.T) {
@@ -16,7 +18,7 @@ func TestID_dependsOnTheFileNotItsPath(t *testing.T) {
 	data, err := os.ReadFile(exe)
 	require.NoError(t, err)
 	moved := filepath.Join(t.TempDir(), "moved")
-	require.NoError(t, os.WriteFile(moved, data, 0o700))
+	testkit.WriteProgram(t, moved, data)
 	other, err := Of(moved)
 	require.NoError(t, err)
 	require.Equal(t, own, other)

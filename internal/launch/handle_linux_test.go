@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // forgetParent turns PDEATHSIG off, so that the lifeline alone can be seen.
@@ -277,7 +279,7 @@ func TestLaunch_failuresLeakNoDescriptors_LCH3(t *testing.T) {
 	before := openFDs(t, os.Getpid())
 	garbage := specOf(t, "exit")
 	garbage.Path = filepath.Join(t.TempDir(), "garbage")
-	require.NoError(t, os.WriteFile(garbage.Path, []byte("not a program"), 0o700))
+	testkit.WriteProgram(t, garbage.Path, []byte("not a program"))
 	absent := specOf(t, "exit")
 	absent.Path = "/no/such/program"
 	for range 10 {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestExit_codeIsExact(t *testing.T) {
@@ -223,7 +225,7 @@ func TestLaunch_refusesInvalidSpecsByName_LCH3(t *testing.T) {
 func TestLaunch_keepsExistingLogFiles_LCH3(t *testing.T) {
 	spec := specOf(t, "exit", "0")
 	spec.Path = filepath.Join(t.TempDir(), "garbage")
-	require.NoError(t, os.WriteFile(spec.Path, []byte("not a program"), 0o700))
+	testkit.WriteProgram(t, spec.Path, []byte("not a program"))
 	earlier := filepath.Join(spec.LogDir, "exit.stderr.log")
 	require.NoError(t, os.WriteFile(earlier, []byte("earlier"), 0o600))
 	_, err := newLauncher(t).Launch(spec)
