@@ -26,7 +26,8 @@ type Accumulator[S, U any] struct {
 // NewAccumulator names a way to fold updates, one by one in the order of arrival. The name follows
 // the label rule; Err and OpenAccumulator report a bad one. If fold returns an error, the update is
 // refused.
-func NewAccumulator[S, U any](name string, initial S, fold func(state S, update U) (S, error)) Accumulator[S, U] {
+func NewAccumulator[S, U any](name string, initial S,
+	fold func(state S, update U) (S, error)) Accumulator[S, U] {
 	return Accumulator[S, U]{name: name, initial: initial, fold: fold}
 }
 
@@ -90,7 +91,7 @@ func Exactly(n int) Limit { return Limit{n, true} }
 
 func (l Limit) err() error {
 	if l.set && l.n < 1 {
-		return fmt.Errorf("want exactly 1 update or more, got %d", l.n)
+		return fmt.Errorf("want 1 update or more, got %d", l.n)
 	}
 	return nil
 }
@@ -110,7 +111,8 @@ type AccumulatorPort[S, U any] struct {
 // OpenAccumulator opens a port that folds updates as they arrive. A Limit bounds their number. If
 // acc refuses an update, its sender gets ErrBadMessage and the state does not change. Close the
 // port. OpenAccumulator may be called on any goroutine.
-func OpenAccumulator[S, U any](at PortOwner, acc Accumulator[S, U], limits ...Limit) (*AccumulatorPort[S, U], error) {
+func OpenAccumulator[S, U any](at PortOwner, acc Accumulator[S, U],
+	limits ...Limit) (*AccumulatorPort[S, U], error) {
 	a := &AccumulatorPort[S, U]{acc: acc, states: newPort[S](1), state: acc.initial}
 	err := acc.Err()
 	for _, l := range limits {
@@ -137,7 +139,7 @@ func (a *AccumulatorPort[S, U]) recv(at RawPort, in Incoming) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return at.goneError("the port has had all its updates, or is closed")
+		return at.goneError("the port has received all its updates, or is closed")
 	}
 	state, err := a.acc.Fold(a.state, u)
 	if err != nil {
@@ -145,14 +147,13 @@ func (a *AccumulatorPort[S, U]) recv(at RawPort, in Incoming) error {
 	}
 	a.state = state
 	a.count++
-	switch {
-	case !a.limit.set:
+	if !a.limit.set {
 		a.publish()
-	case a.count == a.limit.n:
+	} else if a.count == a.limit.n {
 		a.closed = true
 		a.publish()
 		at.Close()
-		a.states.closeWith(at.goneError("the port has had its %d updates", a.count))
+		a.states.closeWith(at.goneError("the port has received its %d updates", a.count))
 	}
 	return nil
 }

@@ -210,8 +210,8 @@ func TestOpenAccumulator_reportsInvalidArguments(t *testing.T) {
 		"accumulator sum: reducer":             opening(p, actor.Sum[int]().ReducedBy(actor.NewReducer("", fold))),
 		"accumulator sum: reducer x: want a f": opening(p, actor.Sum[int]().ReducedBy(actor.NewReducer[int]("x", nil))),
 		`accumulator ""`:                       opening(p, actor.Accumulator[int, int]{}),
-		"exactly 1 update or more, got 0":      opening(p, actor.Sum[int](), actor.Exactly(0)),
-		"exactly 1 update or more, got -3":     opening(p, actor.Sum[int](), actor.Exactly(-3)),
+		"want 1 update or more, got 0":         opening(p, actor.Sum[int](), actor.Exactly(0)),
+		"want 1 update or more, got -3":        opening(p, actor.Sum[int](), actor.Exactly(-3)),
 		"one Limit at most, got 2":             opening(p, actor.Sum[int](), actor.Exactly(1), actor.Exactly(2)),
 		"1 source or more, got 0":              opening(p, actor.WatermarkOf[int, int](0)),
 	} {

@@ -111,15 +111,18 @@ func WatermarkOf[K comparable, V cmp.Ordered](n int) Accumulator[Progress[K, V],
 	return a
 }
 
-func watermark[K comparable, V cmp.Ordered](enough func(Marks[K, V]) bool) Accumulator[Progress[K, V], Marks[K, V]] {
+func watermark[K comparable, V cmp.Ordered](
+	enough func(Marks[K, V]) bool,
+) Accumulator[Progress[K, V], Marks[K, V]] {
 	join := func(a, b Marks[K, V]) (Marks[K, V], error) { return mergeMaps(a, b, Mark[V].supersedes) }
-	return NewAccumulator("watermark", Progress[K, V]{}, func(p Progress[K, V], u Marks[K, V]) (Progress[K, V], error) {
-		m, err := join(p.Marks, u)
-		if err != nil || !enough(m) {
-			return Progress[K, V]{Marks: m}, err
-		}
-		return Progress[K, V]{m, m.low()}, nil
-	}).ReducedBy(NewReducer("watermark", join))
+	return NewAccumulator("watermark", Progress[K, V]{},
+		func(p Progress[K, V], u Marks[K, V]) (Progress[K, V], error) {
+			m, err := join(p.Marks, u)
+			if err != nil || !enough(m) {
+				return Progress[K, V]{Marks: m}, err
+			}
+			return Progress[K, V]{m, m.low()}, nil
+		}).ReducedBy(NewReducer("watermark", join))
 }
 
 func (m Marks[K, V]) low() Maybe[V] {
@@ -192,7 +195,7 @@ func mergeMaps[M ~map[K]V, K comparable, V any](a, b M, over func(V, V) bool) (M
 		}
 	}
 	if len(out) > maxSources {
-		return nil, fmt.Errorf("more than %d sources", maxSources)
+		return nil, fmt.Errorf("want at most %d sources, got %d", maxSources, len(out))
 	}
 	return out, nil
 }

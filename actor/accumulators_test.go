@@ -272,11 +272,11 @@ func TestAccumulators_limitTheNumberOfSources(t *testing.T) {
 	_, err = acc.Fold(state, actor.Counts[int]{0: 2})
 	require.NoError(t, err)
 	_, err = acc.Fold(state, actor.Counts[int]{-1: 1})
-	require.EqualError(t, err, "more than 65536 sources")
+	require.EqualError(t, err, "want at most 65536 sources, got 65537")
 	pn := actor.PNCounter[int]()
 	for _, u := range []actor.PNCounts[int]{{Up: actor.Counts[int]{-1: 1}}, {Down: actor.Counts[int]{-1: 1}}} {
 		_, err = pn.Fold(actor.PNCounts[int]{Up: full, Down: full}, u)
-		require.EqualError(t, err, "more than 65536 sources")
+		require.EqualError(t, err, "want at most 65536 sources, got 65537")
 	}
 }
 

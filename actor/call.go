@@ -14,9 +14,10 @@ import (
 // call is a request waiting for its answer, with its reply port.
 type call struct {
 	to        subjects.ActorID
-	key       portKey      // of the port
-	replyAddr string       // the port's address
-	onAnswer  func(Answer) // may be called on any goroutine, any number of times; must not block; nil: a caller waits
+	key       portKey // of the port
+	replyAddr string  // the port's address
+	// may be called on any goroutine, any number of times; must not block; nil: a caller waits
+	onAnswer func(Answer)
 
 	answerWait               // of the first answer
 	links        *link.Links // expects callers that will send more; nil: none
@@ -38,7 +39,7 @@ func (c *call) lostWith(peer subjects.ProcessID, serial uint64) bool {
 func (c *call) recv(in Incoming) error {
 	switch {
 	case in.From.Proc.Lead() != c.to.Proc.Lead():
-		return errorf(CodePortGone, c.key.actor, c.key.port, "an answer of %s, which was not asked", in.From)
+		return errorf(CodePortGone, c.key.actor, c.key.port, "unexpected answer from %s", in.From)
 	case c.onAnswer != nil:
 		c.onAnswer(in.Answer())
 	case c.state.CompareAndSwap(waitOpen, waitAnswering):
@@ -66,10 +67,9 @@ func (c *call) onFate(_ subjects.ProcID, why *Error) { c.setAnswer(Answer{Err: w
 
 // setAnswer takes an answer on any goroutine.
 func (c *call) setAnswer(a Answer) {
-	switch {
-	case c.onAnswer != nil:
+	if c.onAnswer != nil {
 		c.onAnswer(a)
-	case c.state.CompareAndSwap(waitOpen, waitAnswering):
+	} else if c.state.CompareAndSwap(waitOpen, waitAnswering) {
 		c.answer = a
 		c.signal()
 	}
@@ -136,11 +136,10 @@ func (p *Proc) await(ctx context.Context, c *call, endpoint string) Answer {
 // CancelRequest notifies another proc, and its colocated procs, that no caller waits for answers to
 // a reply port. It is for packages that extend the runtime (cast).
 func (p *Proc) CancelRequest(to subjects.ProcID, reply string) {
-	t, err := p.target(to.Actor(clientName), portInfo) // any port of it: its process is meant
-	switch {
-	case err == nil:
+	t, err := p.target(to.Actor(clientName), portInfo) // any port: the request goes to its process
+	if err == nil {
 		p.links.Cancel(t.Peer, reply)
-	case errors.Is(err, errColocated):
+	} else if errors.Is(err, errColocated) {
 		p.process.pending.cancel(p.self, reply)
 	}
 }
@@ -148,8 +147,10 @@ func (p *Proc) CancelRequest(to subjects.ProcID, reply string) {
 // sendRequest sends a request to another proc, with a reply port. The caller closes the port unless
 // sendRequest fails. With a context it waits for room until the context ends. The zero deadline is
 // none.
-func (p *Proc) sendRequest(c *call, from, endpoint string, w encodedMessage, deadline time.Time, wait context.Context) error {
-	if _, err := p.target(c.to, endpoint); err != nil && !errors.Is(err, errColocated) { // before its death could be missed
+func (p *Proc) sendRequest(c *call, from, endpoint string, w encodedMessage, deadline time.Time,
+	wait context.Context) error {
+	// before its death could be missed
+	if _, err := p.target(c.to, endpoint); err != nil && !errors.Is(err, errColocated) {
 		return err
 	}
 	p.assignReplyPort(c, from)
@@ -158,7 +159,8 @@ func (p *Proc) sendRequest(c *call, from, endpoint string, w encodedMessage, dea
 	}
 	o := &outbound{
 		to: c.to, port: endpoint, mark: link.Mark{Call: c}, deadline: deadline, wait: wait,
-		envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.replyAddr, Bytes: w.bytes, Body: w.body},
+		envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.replyAddr, Bytes: w.bytes,
+			Body: w.body},
 	}
 	if !deadline.IsZero() {
 		o.envelope.TTL = max(time.Until(deadline), time.Millisecond) // 0 is no deadline
@@ -208,14 +210,16 @@ func (p *Proc) sendUntyped(from string, to subjects.PortID, m any) error {
 // sendRemote sends a message to another process. typ is the name of the message's type. The message
 // has its fate by the deadline; zero stands for the default. With a context, sendRemote waits for
 // room until the context ends.
-func sendRemote[M any](p *Proc, from string, to subjects.ActorID, port, typ string, m M, deadline time.Time, wait context.Context) error {
+func sendRemote[M any](p *Proc, from string, to subjects.ActorID, port, typ string, m M, deadline time.Time,
+	wait context.Context) error {
 	w, err := encode(p, m)
 	if err != nil {
 		p.releaseBuf(w)
 		return errorf(CodeInvalid, to.String(), port, "%v", err)
 	}
 	err = p.send(&outbound{
-		to: to, port: port, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Bytes: w.bytes, Body: w.body, Wait: wait != nil},
+		to: to, port: port, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Bytes: w.bytes,
+			Body: w.body, Wait: wait != nil},
 		mark: link.Mark{Type: typ}, deadline: deadline, wait: wait,
 	})
 	p.releaseBuf(w)
@@ -234,7 +238,8 @@ func encode[M any](p *Proc, m M) (w encodedMessage, err error) {
 	if raw, is := any(&m).(*[]byte); is && *raw != nil {
 		return encodedMessage{body: *raw, bytes: true}, nil
 	}
-	if w.buf, _ = p.bufs.Get().(*[]byte); w.buf == nil {
+	w.buf, _ = p.bufs.Get().(*[]byte)
+	if w.buf == nil {
 		w.buf = new([]byte)
 	}
 	w.body, err = encodeAny((*w.buf)[:0], m)
@@ -271,7 +276,7 @@ func (a Answer) open(result decodeFunc) (any, error) {
 	}
 	v, err := result(wire.CBOR, answer.raw, answer.unknown)
 	if err != nil {
-		return nil, ranError(errorf(CodeBadMessage, "", "", "the answer: %v", err))
+		return nil, ranError(errorf(CodeBadMessage, "", "", "cannot decode the answer: %v", err))
 	}
 	return v, nil
 }

@@ -168,7 +168,7 @@ func TestCall_reportsUndelivered_DEL2(t *testing.T) {
 			{second(absent.Call(t.Context(), ref, 1)), actor.ErrNoEndpoint, "it has add, big, boom, do,"},
 			{second(add.Call(t.Context(), actor.RefOf[*Box](home.ID().Actor("nobody")).Via(home), 1)), actor.ErrNoActor, "has no such actor"},
 			{second(add.Call(t.Context(), actor.Ref[*Box]{}, 1)), actor.ErrInvalid, "got the zero Ref"},
-			{second(add.Call(t.Context(), actor.RefOf[*Box](ref.ID()), 1)), actor.ErrInvalid, "nobody to send as"},
+			{second(add.Call(t.Context(), actor.RefOf[*Box](ref.ID()), 1)), actor.ErrInvalid, "no sender"},
 			{second(add.Call(t.Context(), actor.RefOf[*Box](subjects.ActorID{}), 1)), nil, "want a valid actor ID"},
 			{second(actor.NewEndpoint[*Box, int64, int64]("no dots.").Call(t.Context(), ref, 1)), actor.ErrInvalid, `"no dots."`},
 			{actor.PortRef[int]{}.Via(home).Send(t.Context(), 1), actor.ErrInvalid, "want the port"},

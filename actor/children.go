@@ -26,7 +26,8 @@ type Supervisor interface {
 type children struct {
 	members map[*instance]uint64 // guarded by the parent's lock: the live children and their spawn order
 	next    uint64               // the same
-	emptied chan struct{}        // guarded by the parent's lock: closed when the last child has gone; nil: no waiter
+	// guarded by the parent's lock: closed when the last child has gone; nil: no waiter
+	emptied chan struct{}
 
 	strategy  Strategy
 	state     *supervise.State[*instance] // nil: no child has a restart policy
@@ -153,7 +154,8 @@ func (in *instance) stopChildren(f *children, over bool) {
 	in.mu.Unlock()
 	for _, c := range left {
 		log := in.log()
-		log.Warn().Str("child", c.name).Dur("waited", in.proc.cleanup).Msg("a child does not stop and is left behind")
+		log.Warn().Str("child", c.name).Dur("waited", in.proc.cleanup).
+			Msg("child did not stop in time; not waiting for it")
 		c.fail(ending{code: CodeKilled, reason: "killed: its parent stopped and it did not"})
 	}
 }
@@ -163,9 +165,10 @@ func (in *instance) stopChildren(f *children, over bool) {
 //
 //go:noinline
 func (in *instance) notifyParent() {
-	p, e := in.proc, in.publishStatus(in.state.status())
+	p := in.proc
+	e := in.publishStatus(in.state.status())
 	in.mu.Lock()
-	told := in.failed && !in.startReported // to whoever spawned it, by Spawn
+	told := in.failed && !in.startReported // to its spawner, by Spawn
 	in.mu.Unlock()
 	if in.parent != nil {
 		in.parent.mu.Lock()
@@ -232,17 +235,20 @@ func (c actorOwner) proc() *Proc         { return c.in.proc }
 func (c actorOwner) instance() *instance { return c.in }
 
 func (c actorOwner) onFinalEnd(e Event, fatal bool, reason string) {
-	in, handled := c.in, !fatal
+	in := c.in
+	handled := !fatal
 	if s, ok := in.actor.(Supervisor); ok {
 		yes, err := s.Supervise(c.ctx, e)
 		if err != nil {
-			in.fail(ending{code: CodeHandler, reason: "while it handled the end of its child " + e.Actor + ": " + err.Error(), cause: &e})
+			in.fail(ending{code: CodeHandler, reason: "cannot handle the end of child " + e.Actor + ": " +
+				err.Error(), cause: &e})
 			return
 		}
 		handled = handled || yes
 	}
 	if !handled {
-		in.fail(ending{code: CodeCascade, reason: "its child " + e.Actor + " " + e.Status + ": " + e.Reason + restartSuffix(reason), cause: &e})
+		in.fail(ending{code: CodeCascade, reason: "its child " + e.Actor + " " + e.Status + ": " + e.Reason +
+			restartSuffix(reason), cause: &e})
 	}
 }
 

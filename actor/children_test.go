@@ -101,7 +101,7 @@ func TestSupervisor_handlesTheEndOfItsChild_ACT6(t *testing.T) {
 func TestSupervisor_failsOnAnUnhandledFailure_ACT6(t *testing.T) {
 	for want, r := range map[string]rule{
 		"its child %s failed: fail: no more": func(*actor.Context, actor.Event) (bool, error) { return false, nil },
-		"while it handled the end of its child %s: cannot": func(*actor.Context, actor.Event) (bool, error) {
+		"cannot handle the end of child %s: cannot": func(*actor.Context, actor.Event) (bool, error) {
 			return true, errors.New("cannot")
 		},
 		"panicked: cannot (%s)": func(_ *actor.Context, e actor.Event) (bool, error) { panic("cannot (" + e.Actor + ")") },
@@ -366,13 +366,13 @@ func TestSpawnChild_canAbandonAHungConstructor(t *testing.T) {
 func TestSpawn_reportsInvalidOptions(t *testing.T) {
 	p := alone(t)
 	for want, o := range map[string]actor.Option{
-		"mailbox of -2 messages: want 1 to 1073741824, 0 for the default, or Unbounded":                 actor.Mailbox(-2),
-		"mailbox of 1073741825 messages: want 1 to 1073741824, 0 for the default, or Unbounded":         actor.Mailbox(1<<30 + 1),
-		"restart policy: when(9): want one of [propagate temporary transient permanent]":                actor.WithRestart(actor.Restart{When: 9}),
-		"restart policy: most -1 restarts: want 1 to 1000, or 0 for 3":                                  actor.WithRestart(actor.Restart{MaxRestarts: -1}),
-		"restart policy: restarts within -1ns: want a time above zero, or 0 for 5s":                     actor.WithRestart(actor.Restart{Window: -1}),
-		"restart policy: backoff from 2ns to 1ns: want 0 or more to begin with, and no less in the end": actor.WithRestart(actor.Restart{Backoff: actor.Backoff{First: 2, Max: 1}}),
-		"strategy(3): want one of [one-for-one one-for-all rest-for-one]":                               actor.WithStrategy(3),
+		"mailbox of -2 messages: want 1 to 1073741824, 0 for the default, or Unbounded":                   actor.Mailbox(-2),
+		"mailbox of 1073741825 messages: want 1 to 1073741824, 0 for the default, or Unbounded":           actor.Mailbox(1<<30 + 1),
+		"restart policy: when(9): want one of [propagate temporary transient permanent]":                  actor.WithRestart(actor.Restart{When: 9}),
+		"restart policy: at most -1 restarts: want 1 to 1000, or 0 for 3":                                 actor.WithRestart(actor.Restart{MaxRestarts: -1}),
+		"restart policy: restarts within -1ns: want a time above zero, or 0 for 5s":                       actor.WithRestart(actor.Restart{Window: -1}),
+		"restart policy: backoff from 2ns to 1ns: want a first delay of 0 or more, and a maximum no less": actor.WithRestart(actor.Restart{Backoff: actor.Backoff{First: 2, Max: 1}}),
+		"strategy(3): want one of [one-for-one one-for-all rest-for-one]":                                 actor.WithStrategy(3),
 	} {
 		_, err := actor.Spawn(t.Context(), p, box, "box", 0, o)
 		require.ErrorIs(t, err, actor.ErrInvalid)

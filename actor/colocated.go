@@ -83,7 +83,8 @@ func (p *Proc) sendColocated(o *outbound) error {
 		return errorf(CodeNoProc, o.to.String(), o.port, "process %s has no proc %s", p.self, o.to.Proc)
 	}
 	e := o.envelope
-	e.Actor, e.Port = o.to.Name, o.port
+	e.Actor = o.to.Name
+	e.Port = o.port
 	err := q.receiveColocated(p.id.Actor(e.Sender), e)
 	if err == nil || o.wait == nil || !e.Wait || !errors.Is(err, ErrMailboxFull) {
 		return err

@@ -103,7 +103,7 @@ func TestNewProc_indexRequiresALead(t *testing.T) {
 	b := start(t, srv, "right")
 	id := subjects.ProcID{Mesh: b.ID().Mesh, Rank: 1, Index: 1}
 	_, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: b.Bus()})
-	require.ErrorContains(t, err, "want the first proc of its process, "+b.ID().String())
+	require.ErrorContains(t, err, "want the lead proc of its process, "+b.ID().String())
 	_, err = actor.NewProc(t.Context(), actor.Options{ID: start(t, srv, "other").ID(), Lead: b})
-	require.ErrorContains(t, err, "want one with a seat in the process of "+b.ID().String())
+	require.ErrorContains(t, err, "want an ID with an index in the process of "+b.ID().String())
 }

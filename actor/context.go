@@ -54,7 +54,8 @@ func (c *Context) base() context.Context {
 		cancel()
 		ctx, cancel = context.WithDeadline(c.in.lifetime(), c.in.proc.epoch.Add(time.Duration(c.deadline)))
 	}
-	if !c.deadlineCtx.CompareAndSwap(nil, &deadlineContext{ctx, cancel}) || c.returned.Load() || c.cancelled.Load() {
+	if !c.deadlineCtx.CompareAndSwap(nil, &deadlineContext{ctx, cancel}) || c.returned.Load() ||
+		c.cancelled.Load() {
 		cancel()
 	}
 	return c.deadlineCtx.Load()

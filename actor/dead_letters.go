@@ -66,7 +66,7 @@ func (p *Proc) bounceLocal(from *instance, typ string, m any, why *Error) {
 	p.counts.bounced.Add(1)
 	r := DeadLetter{Reason: why, Type: typ, Message: m, From: p.senderID(from), At: time.Now()}
 	p.deadLetters.add(r)
-	p.sampledLog.Warn().Err(why).Str("type", typ).Stringer("from", r.From).Msg("a message came back")
+	p.sampledLog.Warn().Err(why).Str("type", typ).Stringer("from", r.From).Msg("undeliverable message")
 	if from == nil {
 		return
 	}
@@ -80,7 +80,7 @@ func (p *Proc) bounceLocal(from *instance, typ string, m any, why *Error) {
 			return
 		}
 		if err := u.HandleDeadLetter(ctx, r); err != nil {
-			from.fail(ending{code: CodeHandler, reason: "a message came back: " + err.Error()})
+			from.fail(ending{code: CodeHandler, reason: "undeliverable message: " + err.Error()})
 		}
 	})
 }
@@ -105,12 +105,13 @@ func (p *Proc) rejectDelivery(d *Delivery, err error) {
 	case d.awaitsAnswer():
 		d.complete(nil, err)
 	case !d.From.IsValid():
-		p.sampledLog.Warn().Err(err).Msg("undeliverable")
+		p.sampledLog.Warn().Err(err).Msg("undeliverable message")
 	case d.From.Proc == p.id:
 		p.bounceLocal(p.find(d.From.Name), typeOf(d.Value), d.Value, asError(err))
 	default: // it was accepted, and comes back all the same
-		if berr := p.respond(replyPort{port: d.From.Port(portBounce)}, bounceEnvelope(d.Actor, d.typ, err)); berr != nil {
-			p.sampledLog.Warn().Err(err).Stringer("to", d.From).Msg("a message could not be given back")
+		if berr := p.respond(replyPort{port: d.From.Port(portBounce)},
+			bounceEnvelope(d.Actor, d.typ, err)); berr != nil {
+			p.sampledLog.Warn().Err(err).Stringer("to", d.From).Msg("cannot return an undeliverable message")
 		}
 	}
 }

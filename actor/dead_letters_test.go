@@ -133,7 +133,7 @@ func TestDeadLetters_unknownProcReturnsEverySend(t *testing.T) {
 		require.Equal(t, "int64", r.Type)
 		require.Equal(t, from.ID(), r.From)
 		require.Equal(t, []string{id.String(), "add"}, []string{r.Reason.Actor, r.Reason.Endpoint})
-		require.EqualError(t, r.Reason, id.String()+": add: nobody listens there: proc "+id.Proc.String()+" does not exist or is gone")
+		require.EqualError(t, r.Reason, id.String()+": add: no responders: proc "+id.Proc.String()+" does not exist or is gone")
 	}
 	require.Zero(t, refused)
 }
@@ -202,8 +202,8 @@ func TestDeadLetters_doNotFailTheirSenderByDefault(t *testing.T) {
 
 func TestDeadLetters_handlerErrorOrPanicFailsTheActor(t *testing.T) {
 	for want, r := range map[string]receipt{
-		"a message came back: that matters": func(*actor.Context, actor.DeadLetter) error { return errors.New("that matters") },
-		"panicked: that matters":            func(*actor.Context, actor.DeadLetter) error { panic("that matters") },
+		"undeliverable message: that matters": func(*actor.Context, actor.DeadLetter) error { return errors.New("that matters") },
+		"panicked: that matters":              func(*actor.Context, actor.DeadLetter) error { panic("that matters") },
 	} {
 		a, b := duo(t)
 		es := record(a)

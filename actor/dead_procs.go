@@ -26,7 +26,8 @@ func deathRangeOf(e Event) deathRange {
 	id := e.Proc()
 	e.StderrTail = nil // available from the event itself
 	return deathRange{
-		mesh: id.Mesh, gen: id.Gen, first: id.Rank, count: uint32(min(max(e.Count, 1), maxCount, math.MaxUint32-int(id.Rank))),
+		mesh: id.Mesh, gen: id.Gen, first: id.Rank, count: uint32(min(max(e.Count, 1), maxCount,
+			math.MaxUint32-int(id.Rank))),
 		procIndex: id.Index, perProcess: uint32(max(e.PerProcess, 1)), source: &e,
 	}
 }
@@ -43,7 +44,8 @@ func (n deathRange) proc(rank uint32) subjects.ProcID {
 }
 
 func (n deathRange) contains(id subjects.ProcID) bool {
-	return id.Mesh == n.mesh && id.Gen == n.gen && id.Rank >= n.first && id.Rank-n.first < n.count && n.proc(id.Rank) == id
+	return id.Mesh == n.mesh && id.Gen == n.gen && id.Rank >= n.first && id.Rank-n.first < n.count &&
+		n.proc(id.Rank) == id
 }
 
 func (n deathRange) each(f func(subjects.ProcID)) {
@@ -55,7 +57,9 @@ func (n deathRange) each(f func(subjects.ProcID)) {
 // event returns the event as if it were about one proc.
 func (n deathRange) event(id subjects.ProcID) Event {
 	e := *n.source
-	e.Rank, e.ProcIndex, e.Count = int(id.Rank), int(id.Index), 0
+	e.Rank = int(id.Rank)
+	e.ProcIndex = int(id.Index)
+	e.Count = 0
 	return e
 }
 
@@ -88,7 +92,8 @@ func (d *deadProcs) all(mesh subjects.MeshID) []deathRange {
 // find returns the death of a proc, if known.
 func (d *deadProcs) find(id subjects.ProcID) (deathRange, bool) {
 	all := d.all(id.Mesh)
-	at, found := slices.BinarySearchFunc(all, id, func(n deathRange, id subjects.ProcID) int { return n.compare(id.Gen, id.Rank) })
+	at, found := slices.BinarySearchFunc(all, id,
+		func(n deathRange, id subjects.ProcID) int { return n.compare(id.Gen, id.Rank) })
 	if !found {
 		at--
 	}
@@ -101,7 +106,8 @@ func (d *deadProcs) find(id subjects.ProcID) (deathRange, bool) {
 // add adds deaths and returns the new ones. It ignores the proc's own death. newest reports whether
 // a proc has its rank, as far as known: any peer can invent the end of a generation that never
 // existed.
-func (d *deadProcs) add(n deathRange, self subjects.ProcID, newest func(subjects.ProcID) bool) (news []deathRange) {
+func (d *deadProcs) add(n deathRange, self subjects.ProcID,
+	newest func(subjects.ProcID) bool) (news []deathRange) {
 	all := d.all(n.mesh)
 	at, _ := slices.BinarySearchFunc(all, n, func(m, n deathRange) int { return m.compare(n.gen, n.first) })
 	if at > 0 && all[at-1].gen == n.gen && all[at-1].afterLast() > n.first {
@@ -113,7 +119,8 @@ func (d *deadProcs) add(n deathRange, self subjects.ProcID, newest func(subjects
 	}
 	if n.contains(self) {
 		own := n
-		own.first, own.count = self.Rank, 1
+		own.first = self.Rank
+		own.count = 1
 		known = append(known, own)
 		slices.SortFunc(known, func(x, y deathRange) int { return cmp.Compare(x.first, y.first) })
 	}
@@ -121,7 +128,8 @@ func (d *deadProcs) add(n deathRange, self subjects.ProcID, newest func(subjects
 	put := func(end uint32) {
 		if next < end {
 			gap := n
-			gap.first, gap.count = next, end-next
+			gap.first = next
+			gap.count = end - next
 			news = append(news, gap)
 		}
 	}
@@ -177,7 +185,8 @@ func (d *deadProcs) sift(mesh subjects.MeshID, newest func(subjects.ProcID) bool
 func (d *deadProcs) drop(n deathRange) {
 	m := d.byMesh[n.mesh]
 	at, _ := slices.BinarySearchFunc(m.all, n, func(m, n deathRange) int { return m.compare(n.gen, n.first) })
-	if m.all = slices.Delete(m.all, at, at+1); len(m.all) == 0 {
+	m.all = slices.Delete(m.all, at, at+1)
+	if len(m.all) == 0 {
 		delete(d.byMesh, n.mesh)
 	}
 }

@@ -22,7 +22,7 @@ func Defer[R any](ctx *Context) *Deferred[R] {
 	d := &Deferred[R]{in: ctx.in}
 	if ctx.returned.Load() || ctx != ctx.in.currentCtx || ctx.deferred != nil || !ctx.in.addDeferred(d) {
 		log := ctx.in.log()
-		log.Error().Msg("Defer a second time, or after the handler had returned")
+		log.Error().Msg("Defer called twice, or after the handler returned")
 		return d
 	}
 	ctx.deferred = d
@@ -44,7 +44,8 @@ func (d *Deferred[R]) Reply(v R, err error) {
 // no effect. Callers in this process and casts are not covered.
 func (d *Deferred[R]) OnCancel(f func()) {
 	if to, ok := d.to.(*Delivery); ok && to.replyTo != nil {
-		if to.replyTo.onCancel.Store(&f); to.replyTo.cancelled.Load() {
+		to.replyTo.onCancel.Store(&f)
+		if to.replyTo.cancelled.Load() {
 			f()
 		}
 	}

@@ -41,10 +41,9 @@ type Answer struct {
 
 // complete reports the outcome to the sender.
 func (d *Delivery) complete(v any, err error) {
-	switch w := d.replyTo; {
-	case d.Answer != nil:
+	if d.Answer != nil {
 		d.Answer(Answer{Value: v, Err: err})
-	case w != nil:
+	} else if w := d.replyTo; w != nil {
 		d.unregisterCancel()
 		if w.kept && err == nil {
 			if body, err := wire.AppendMarshal(nil, v); err == nil {

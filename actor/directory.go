@@ -44,9 +44,10 @@ func (d *directory) add(in *instance) error {
 	case d.closed != nil:
 		return d.closed
 	case in.name == clientName:
-		return errorf(CodeInvalid, in.id().String(), "", "that is the name of code that is not an actor: take another")
+		return errorf(CodeInvalid, in.id().String(), "",
+			"the name is reserved for code that is not an actor: want another")
 	case taken && !old.status().Terminal():
-		return errorf(CodeInvalid, in.id().String(), "", "an actor of that name is there already")
+		return errorf(CodeInvalid, in.id().String(), "", "an actor with this name exists already")
 	case taken:
 		in.predecessors = old.predecessors + 1
 	}
@@ -68,7 +69,8 @@ func (d *directory) removeLocked(in *instance) {
 	if n := len(d.byName); d.peakSize > 16*maxEnded && n < d.peakSize/8 {
 		small := make(map[string]*instance, n)
 		maps.Copy(small, d.byName)
-		d.byName, d.peakSize = small, n
+		d.byName = small
+		d.peakSize = n
 	}
 }
 

@@ -9,7 +9,8 @@ func (in *instance) drain(why *Error) (tell func()) {
 	}
 	b.interrupt.Store(true) // before claimed is read: the turn gives up later claims
 	b.claimedAtDrain = b.claimed.Load()
-	parts := append(unhandledRanges(b.batch, int(b.claimedAtDrain), outSide), unhandledRanges(b.order, 0, inSide)...)
+	parts := append(unhandledRanges(b.batch, int(b.claimedAtDrain), outSide),
+		unhandledRanges(b.order, 0, inSide)...)
 	b.order, b.queued = nil, 0
 	b.signalRoom() // to be refused
 	return func() {

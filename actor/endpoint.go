@@ -41,7 +41,8 @@ func (t Type[A, P]) Define(construct func(*Context, P) (A, error), methods ...Me
 	d.construct = func(ctx *Context, params any) (any, error) {
 		p, ok := as[P](params)
 		if !ok {
-			return nil, errorf(CodeBadMessage, "", "", "actor type %s takes %s, got %T", t.name, reflect.TypeFor[P](), params)
+			return nil, errorf(CodeBadMessage, "", "", "actor type %s takes %s, got %T", t.name,
+				reflect.TypeFor[P](), params)
 		}
 		return construct(ctx, p)
 	}
@@ -91,7 +92,8 @@ func (e Endpoint[A, M, R]) Name() string {
 
 // Declares reports whether the endpoint declares a reducer of that name.
 func (e Endpoint[A, M, R]) Declares(reducer string) bool {
-	return e.d != nil && slices.ContainsFunc(e.d.reducers, func(r Reducer[R]) bool { return r.name == reducer })
+	return e.d != nil &&
+		slices.ContainsFunc(e.d.reducers, func(r Reducer[R]) bool { return r.name == reducer })
 }
 
 // Err reports the zero Endpoint, and a name of the endpoint or of a reducer that breaks the label
@@ -155,7 +157,8 @@ type boundEndpoint[M, R any] struct {
 }
 
 // argument converts a message to M. If it has another type, the sender gets ErrBadMessage.
-func (b *boundEndpoint[M, R]) argument(target subjects.ActorID, d *Delivery, unknown *atomic.Uint64) (M, error) {
+func (b *boundEndpoint[M, R]) argument(target subjects.ActorID, d *Delivery,
+	unknown *atomic.Uint64) (M, error) {
 	if !d.Local {
 		if m, ok := decodeBytes[M](d.Raw, nil); ok && d.Format == wire.CBOR {
 			return m, nil

@@ -14,10 +14,11 @@ type endpointQueue interface {
 	pushDelivery(d *Delivery)               // adds a message other than by send
 	pushRemote(r *remoteBatch)              // adds a batch from another process
 	pushMulticast(f *LocalMulticast, i int) // adds recipient i of a multicast
-	swap()                                  // takes up what came in; the lock is held
+	swap()                                  // swaps in the queued messages; the lock is held
 	serve(in *instance, n int)              // handles the rest of a run of n messages, until interrupted
-	clearBatch()                            // forgets what was taken up
-	shrink()                                // releases the buffers of a burst; the queue is empty, and the lock is held
+	clearBatch()                            // drops the handled batch
+	// releases the buffers of a burst; the queue is empty, and the lock is held
+	shrink()
 	sides() (in, out queueSide)
 	counts() *endpointStats
 }
@@ -103,13 +104,17 @@ func (l *typedQueue[M, R]) useLargeBuf() {
 
 func (l *typedQueue[M, R]) swap() {
 	if len(l.in.messages) > 0 { // else the batch has another run of this queue, already taken
-		l.in, l.out, l.pos, l.posInBatch = l.out, l.in, 0, 0
+		l.in, l.out = l.out, l.in
+		l.pos = 0
+		l.posInBatch = 0
 	}
 }
 
 func (l *typedQueue[M, R]) clearBatch() {
 	clear(l.out.messages)
-	l.out.messages, l.pos, l.posInBatch = l.out.messages[:0], 0, 0
+	l.out.messages = l.out.messages[:0]
+	l.pos = 0
+	l.posInBatch = 0
 }
 
 func (l *typedQueue[M, R]) shrink() {
@@ -118,16 +123,20 @@ func (l *typedQueue[M, R]) shrink() {
 			l.b.bufs.Put(r)
 		}
 	}
-	l.in, l.out, l.blocks = &l.smallBufs[0], &l.smallBufs[1], blocks{}
+	l.in = &l.smallBufs[0]
+	l.out = &l.smallBufs[1]
+	l.blocks = blocks{}
 }
 
 func (l *typedQueue[M, R]) serve(in *instance, n int) {
 	for in.mailbox.servedOfRun < n && in.claim() {
 		in.mailbox.servedOfRun++
-		lt, i := &l.out.messages[l.pos], l.posInBatch
+		lt := &l.out.messages[l.pos]
+		i := l.posInBatch
 		l.posInBatch++
 		if l.posInBatch == lt.remote.count() {
-			l.pos, l.posInBatch = l.pos+1, 0
+			l.pos++
+			l.posInBatch = 0
 		}
 		switch {
 		case lt.remote != nil && lt.remote.multicast != nil:
@@ -163,7 +172,8 @@ func (l *typedQueue[M, R]) serveRemote(in *instance, r *remoteBatch, i int) {
 	if !ok {
 		var err error
 		d := r.delivery(raw)
-		if m, err = l.b.argument(in.id(), d, &in.proc.counts.unknown); err != nil { // the sender's fault: the actor is left alone
+		m, err = l.b.argument(in.id(), d, &in.proc.counts.unknown)
+		if err != nil { // the sender's fault: the actor goes on
 			in.proc.rejectDelivery(d, err)
 			return
 		}
@@ -193,14 +203,17 @@ func (l *typedQueue[M, R]) invoke(in *instance, ctx *Context, m M) {
 func (l *typedQueue[M, R]) serveCall(in *instance, lt *queuedMessage[M, R]) {
 	rp := lt.reply
 	ctx := &rp.ctx
-	ctx.from, ctx.answer, ctx.local = lt.from, rp, true
+	ctx.from = lt.from
+	ctx.answer = rp
+	ctx.local = true
 	in.currentCtx = ctx
 	in.mailbox.answeredCalls = true
 	v, err := l.b.handle(in.actor, ctx, lt.m)
 	if err != nil {
 		l.stats.failed.Add(1)
 	}
-	switch ctx.finish(); {
+	ctx.finish()
+	switch {
 	case ctx.deferred != nil:
 	case err == nil:
 		rp.sendAnswer(v, nil)
@@ -212,7 +225,7 @@ func (l *typedQueue[M, R]) serveCall(in *instance, lt *queuedMessage[M, R]) {
 // serveDelivery handles a message from the bus, or one of another type than the endpoint's.
 func (l *typedQueue[M, R]) serveDelivery(in *instance, d *Delivery) {
 	m, err := l.b.argument(in.id(), d, &in.proc.counts.unknown)
-	if err != nil { // the sender's fault: the actor is left alone
+	if err != nil { // the sender's fault: the actor goes on
 		in.proc.rejectDelivery(d, err)
 		return
 	}
@@ -225,10 +238,12 @@ func (l *typedQueue[M, R]) serveDelivery(in *instance, d *Delivery) {
 	if err != nil {
 		l.stats.failed.Add(1)
 	}
-	switch ctx.finish(); {
+	ctx.finish()
+	switch {
 	case ctx.deferred != nil:
 	case err == nil:
-		in.mailbox.batchesReplies = completeWith(d, v, in.mailbox.turnClaims < in.mailbox.batchSize) || in.mailbox.batchesReplies
+		batched := completeWith(d, v, in.mailbox.turnClaims < in.mailbox.batchSize)
+		in.mailbox.batchesReplies = batched || in.mailbox.batchesReplies
 	case !d.awaitsAnswer():
 		in.onUnawaitedError(&l.b.method, ctx, err)
 	default:
@@ -250,8 +265,11 @@ func (s typedSide[M, R]) reject(p *Proc, from, to int, why *Error) {
 	why = why.withEndpoint(s.b.name)
 	for _, lt := range s.messages {
 		n := lt.remote.count()
-		first, end := max(from, 0), min(to, n)
-		if from, to = from-n, to-n; first >= end {
+		first := max(from, 0)
+		end := min(to, n)
+		from -= n
+		to -= n
+		if first >= end {
 			continue
 		}
 		switch {
@@ -275,7 +293,8 @@ func (s typedSide[M, R]) reject(p *Proc, from, to int, why *Error) {
 func decodeBytes[M any](raw []byte, b *blocks) (m M, ok bool) {
 	if to, is := any(&m).(*[]byte); is {
 		var body []byte
-		if body, ok = wire.Bytes(raw); ok {
+		body, ok = wire.Bytes(raw)
+		if ok {
 			*to = b.clone(body)
 		}
 	}

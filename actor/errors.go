@@ -32,13 +32,14 @@ const (
 	CodeInvalid     Code = 16 // refused at the caller: a broken ref, name or value
 	CodePortGone    Code = 17 // the port is closed, or was a once port and has had its message
 	CodeKilled      Code = 18 // the actor was killed
-	CodeCascade     Code = 19 // the actor did not survive the end of another: its child, or one it is linked to
-	CodeExpired     Code = 20 // its time was over before it reached the actor
-	CodeBacklog     Code = 21 // the queue to that process is full
-	CodeTooMany     Code = 22 // a plain NATS client sends more than it may
-	CodeFenced      Code = 23 // the claim is older than another owner's; the detail names it
-	CodeNameTaken   Code = 24 // the name belongs to a live mesh, a world or a program; the detail names it
-	CodeConflict    Code = 25 // the request differs from the existing object; the detail says how
+	// the actor did not survive the end of another: its child, or one it is linked to
+	CodeCascade   Code = 19
+	CodeExpired   Code = 20 // its time was over before it reached the actor
+	CodeBacklog   Code = 21 // the queue to that process is full
+	CodeTooMany   Code = 22 // a plain NATS client sends more than it may
+	CodeFenced    Code = 23 // the claim is older than another owner's; the detail names it
+	CodeNameTaken Code = 24 // the name belongs to a live mesh, a world or a program; the detail names it
+	CodeConflict  Code = 25 // the request differs from the existing object; the detail says how
 )
 
 // Error is the error of every verb. Compare it with the sentinels by errors.Is: they match on the
@@ -88,7 +89,7 @@ var (
 	ErrPortGone    = &Error{Code: CodePortGone, Text: "port is gone"}
 	ErrInvalid     = &Error{Code: CodeInvalid, Text: "invalid"}
 	ErrExpired     = &Error{Code: CodeExpired, Text: "expired"}
-	ErrBacklog     = &Error{Code: CodeBacklog, Text: "too much waits for the process"}
+	ErrBacklog     = &Error{Code: CodeBacklog, Text: "too many bytes are queued for the process"}
 	ErrTooMany     = &Error{Code: CodeTooMany, Text: "too many messages"}
 )
 
@@ -166,7 +167,9 @@ func (e *Error) Refused() bool {
 // text of err, but is never Undeliverable (DEL-2).
 func ranError(err error) *Error {
 	e := asErrorValue(err)
-	e.Ran, e.knownUnhandled, e.cause = true, false, err
+	e.Ran = true
+	e.knownUnhandled = false
+	e.cause = err
 	return &e
 }
 
@@ -174,14 +177,14 @@ func ranError(err error) *Error {
 // become CodeHandler.
 func asErrorValue(err error) Error {
 	e, ok := errors.AsType[*Error](err)
-	switch {
-	case !ok:
+	if !ok {
 		own := Error{Code: CodeHandler, Text: err.Error()}
 		if d, detailed := errors.AsType[Detailed](err); detailed {
 			own.Code, own.Detail = d.Detail()
 		}
 		return own
-	case e.Error() != err.Error():
+	}
+	if e.Error() != err.Error() {
 		return Error{Code: e.Code, Text: err.Error(), Ran: e.Ran, Event: e.Event, Detail: e.Detail}
 	}
 	return *e
@@ -213,7 +216,8 @@ func (e *Error) HTTPCode() int {
 // toWire converts any error to its wire form; a handler's own error becomes CodeHandler.
 func toWire(err error) wire.Error {
 	e := asErrorValue(err)
-	w := wire.Error{Code: uint16(e.Code), Text: e.Text, Actor: e.Actor, Endpoint: e.Endpoint, Ran: e.Ran, Detail: e.Detail}
+	w := wire.Error{Code: uint16(e.Code), Text: e.Text, Actor: e.Actor, Endpoint: e.Endpoint, Ran: e.Ran,
+		Detail: e.Detail}
 	if e.Event != nil {
 		w.Event, _ = json.Marshal(e.Event) // of texts and numbers: it cannot fail
 	}
@@ -225,12 +229,13 @@ func FromWire(body []byte) *Error {
 	var w wire.Error
 	err := wire.Unmarshal(body, &w)
 	if err == nil && w.Code == 0 {
-		err = errors.New("it has no code")
+		err = errors.New("no code")
 	}
 	if err != nil {
-		return &Error{Code: CodeBadMessage, Text: "an error that does not decode: " + err.Error(), Ran: true}
+		return &Error{Code: CodeBadMessage, Text: "cannot decode an error: " + err.Error(), Ran: true}
 	}
-	e := &Error{Code: Code(w.Code), Text: w.Text, Actor: w.Actor, Endpoint: w.Endpoint, Ran: w.Ran, Detail: w.Detail}
+	e := &Error{Code: Code(w.Code), Text: w.Text, Actor: w.Actor, Endpoint: w.Endpoint, Ran: w.Ran,
+		Detail: w.Detail}
 	if ev, err := DecodeEvent(w.Event); err == nil {
 		e.Event = &ev
 	}

@@ -42,7 +42,8 @@ type Event struct {
 	Step       string    `json:"step,omitempty"`        // the action, by a stable name: docs/events.md
 	Count      int       `json:"count,omitempty"`       // number of ranks, from Rank on; 0 = one
 	PerProcess int       `json:"per_process,omitempty"` // number of consecutive ranks in one process; 0 = one
-	Nth        int       `json:"nth,omitempty"`         // the number of earlier actors of that name in its proc
+	// the number of earlier actors of that name in its proc
+	Nth int `json:"nth,omitempty"`
 
 	Detail json.RawMessage `json:"detail,omitempty"` // data of the code
 
@@ -54,7 +55,8 @@ type Event struct {
 
 // Each calls f with the event of each of its ranks.
 func (e Event) Each(f func(Event)) {
-	count, first := min(max(e.Count, 1), maxCount), e.Rank
+	count := min(max(e.Count, 1), maxCount)
+	first := e.Rank
 	e.Count = 0
 	for n := range count {
 		e.Rank = first + n
@@ -72,7 +74,8 @@ func (e Event) ClampRanks(ranks int) (Event, bool) {
 		return Event{}, false
 	}
 	if left := ranks - e.Rank; count > left {
-		e.Count, e.ProcIndex = left, e.Rank%max(e.PerProcess, 1)
+		e.Count = left
+		e.ProcIndex = e.Rank % max(e.PerProcess, 1)
 	}
 	return e, true
 }
@@ -95,10 +98,10 @@ func (e Event) Proc() subjects.ProcID {
 // scope is the part of the event's subject that names its object.
 func (e Event) scope() subjects.EventScope {
 	mesh, err := subjects.ParseMeshID(e.Mesh)
-	switch {
-	case err != nil:
+	if err != nil {
 		return subjects.EventScope{}
-	case e.Kind == KindMesh || e.Kind == KindHost:
+	}
+	if e.Kind == KindMesh || e.Kind == KindHost {
 		return mesh.Scope()
 	}
 	s := e.Proc().Scope()
@@ -132,8 +135,10 @@ func (e Event) withCause(cause *Event) Event {
 	if cause == nil {
 		return e
 	}
-	root, chain, at := cause.RootCause(), *cause, 0
+	root := cause.RootCause()
+	chain := *cause
 	e.Cause = &chain
+	at := 0
 	for last := &chain; last.Cause != nil; at++ {
 		next := *last.Cause
 		if at >= maxCauses && next.Cause != nil {
@@ -181,12 +186,12 @@ func (p *Proc) Emit(e Event) {
 	p.observe(e)
 	data, err := json.Marshal(e)
 	if err != nil {
-		p.log.Error().Err(err).Stringer("event", e).Msg("an event that cannot be encoded")
+		p.log.Error().Err(err).Stringer("event", e).Msg("cannot encode event")
 		return
 	}
 	subject := p.space.Event(e.Kind, e.scope(), p.self.String())
 	if err := p.bus.Control().Publish(subject, data); err != nil {
-		p.log.Warn().Err(err).Stringer("event", e).Msg("an event was not published")
+		p.log.Warn().Err(err).Stringer("event", e).Msg("cannot publish event")
 	}
 }
 
@@ -201,7 +206,8 @@ func (in *instance) publishStatus(s Status) Event {
 		end = in.extra.ending
 	}
 	in.mu.Unlock()
-	e, p := in.event(s, end), in.proc
+	p := in.proc
+	e := in.event(s, end)
 	switch {
 	case e.Failed():
 		p.lastFailure.Store(&e)
@@ -218,8 +224,8 @@ func (in *instance) publishStatus(s Status) Event {
 // stoppingEvent is the proc's stop as an event: the cause of its actors' ends.
 func (p *Proc) stoppingEvent() Event {
 	return Event{
-		Kind: KindProc, Status: string(Stopping), Mesh: p.id.Mesh.String(), Rank: int(p.id.Rank), Gen: int(p.id.Gen), ProcIndex: int(p.id.Index),
-		At: time.Now(),
+		Kind: KindProc, Status: string(Stopping), Mesh: p.id.Mesh.String(),
+		Rank: int(p.id.Rank), Gen: int(p.id.Gen), ProcIndex: int(p.id.Index), At: time.Now(),
 	}
 }
 
@@ -227,11 +233,13 @@ func (p *Proc) stoppingEvent() Event {
 func (in *instance) event(s Status, end ending) Event {
 	id := in.proc.id
 	e := Event{
-		Kind: KindActor, Status: string(s), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), ProcIndex: int(id.Index),
+		Kind: KindActor, Status: string(s), Mesh: id.Mesh.String(),
+		Rank: int(id.Rank), Gen: int(id.Gen), ProcIndex: int(id.Index),
 		Actor: in.name, Nth: int(in.predecessors), Type: in.def.name, Reason: end.reason, At: time.Now(),
 	}
 	if s == Failed {
-		e.Endpoint, e.Code = end.endpoint, end.code
+		e.Endpoint = end.endpoint
+		e.Code = end.code
 		if end.endpoint != "" {
 			e.Reason = end.endpoint + ": " + end.reason
 		}
@@ -296,7 +304,7 @@ func (e Event) checkSubject(space subjects.Space, subject string) error {
 		return err
 	}
 	if space.Event(e.Kind, e.scope(), s.From) != subject {
-		return fmt.Errorf("event: about %s, on a subject about something else", e)
+		return fmt.Errorf("event: want the subject of %s, got another one", e)
 	}
 	return nil
 }
@@ -305,7 +313,7 @@ func (e Event) checkSubject(space subjects.Space, subject string) error {
 func DecodeEvent(data []byte) (Event, error) {
 	var e Event
 	if len(data) == 0 {
-		return e, errors.New("event: it is empty")
+		return e, errors.New("event: empty body")
 	}
 	if err := wire.JSON.Decode(data, &e); err != nil {
 		return Event{}, fmt.Errorf("event: %w", err)

@@ -21,16 +21,19 @@ type fateObserver interface {
 
 // Undelivered takes the fate of messages that were not delivered (DEL-1).
 func (l linkHandler) Undelivered(f link.Fate) {
-	to, actor, endpoint := f.Peer.ID().Proc(), "", ""
+	to := f.Peer.ID().Proc()
+	var actor, endpoint string
 	if f.Mark.To != nil {
 		id := f.Peer.ID().ActorByLocalName(f.Mark.To.Actor)
-		to, actor, endpoint = id.Proc, id.String(), f.Mark.To.Port
+		to = id.Proc
+		actor = id.String()
+		endpoint = f.Mark.To.Port
 	}
 	why := l.fateError(f, to, actor, endpoint)
 	switch waits := f.Mark.Call.(type) {
 	case answerMark:
 		l.counts.bounced.Add(uint64(f.Count))
-		l.sampledLog.WithLevel(breakLevel(f.Reason, zerolog.WarnLevel)).Err(why).Msg("an answer did not arrive")
+		l.sampledLog.WithLevel(breakLevel(f.Reason, zerolog.WarnLevel)).Err(why).Msg("answer not delivered")
 	case fateObserver:
 		waits.onFate(to, why)
 	default:
@@ -73,7 +76,7 @@ func (p *Proc) fateError(f link.Fate, to subjects.ProcID, actor, endpoint string
 	}
 	text := f.Text
 	if f.Reason == link.NoProcess {
-		text = "nobody listens there: proc " + to.String() + " does not exist or is gone"
+		text = "no responders: proc " + to.String() + " does not exist or is gone"
 	}
 	err := errorf(code, actor, endpoint, "%s", text)
 	err.Ran, err.knownUnhandled = !f.Known, f.Known
@@ -102,7 +105,8 @@ func (l linkHandler) Broken(peer subjects.ProcessID, serial uint64, why error) {
 	l.log.WithLevel(level).Stringer("peer", peer).Str("reason", reason.Text).Msg("link broken")
 	reason = ranError(reason)
 	for _, p := range l.process.procs() {
-		p.failCalls(func(c *call) bool { return c.lostWith(peer, serial) }, func(*call) error { return reason })
+		p.failCalls(func(c *call) bool { return c.lostWith(peer, serial) },
+			func(*call) error { return reason })
 	}
 	l.notifyUnreachable(peer.Proc(), reason)
 }
@@ -135,7 +139,8 @@ func (l linkHandler) deliverIn(in *link.Inbound) (taken int, err error) {
 	e := in.Envelope
 	p, name := l.process.find(e.Actor)
 	if p == nil {
-		return 0, errorf(CodeNoProc, l.self.ActorByLocalName(e.Actor).String(), e.Port, "process %s has no such proc", l.self)
+		return 0, errorf(CodeNoProc, l.self.ActorByLocalName(e.Actor).String(), e.Port,
+			"process %s has no such proc", l.self)
 	}
 	if p == l.Proc {
 		return l.inbound.deliver(p, in)

@@ -41,9 +41,10 @@ type ForeignMessage struct {
 func (p *Proc) DeliverForeign(actor, port string, m ForeignMessage) {
 	p.counts.foreign.Add(1)
 	admitted := p.limiters.allow(m.From)
-	if !admitted && m.Msg.Reply == "" { // nothing else is done with it: there may be very many
+	if !admitted && m.Msg.Reply == "" { // only count it: there may be very many
 		p.counts.undeliverable.Add(1)
-		p.sampledLog.Warn().Str("from", m.From).Int("rate", foreignRate).Msg("a plain client sends more messages a second than a proc takes")
+		p.sampledLog.Warn().Str("from", m.From).Int("rate", foreignRate).
+			Msg("plain client exceeds the message rate limit")
 		return
 	}
 	format, err := wire.FormatOf(m.Msg.Header.Get(HeaderContentType), m.Msg.Data)
@@ -55,16 +56,18 @@ func (p *Proc) DeliverForeign(actor, port string, m ForeignMessage) {
 	if m.Msg.Reply != "" {
 		if !p.MayAnswer(m.Msg.Reply, m.From) {
 			p.counts.malformed.Add(1)
-			p.sampledLog.Warn().Str("reply", m.Msg.Reply).Str("from", m.From).Msg("a foreign message with a reply subject that is not its sender's")
+			p.sampledLog.Warn().Str("reply", m.Msg.Reply).Str("from", m.From).
+				Msg("foreign message refused: its reply subject is not its sender's")
 			return
 		}
 		d.Answer = func(a Answer) { p.answerForeign(m, format, a) }
 	}
 	if !admitted {
-		p.rejectDelivery(&d, errorf(CodeTooMany, p.id.Actor(actor).String(), port, tooMany, m.From, foreignRate))
+		p.rejectDelivery(&d, errorf(CodeTooMany, p.id.Actor(actor).String(), port, tooMany, m.From,
+			foreignRate))
 		return
 	}
-	if err = cmp.Or(m.Refuse, err); err != nil {
+	if err := cmp.Or(m.Refuse, err); err != nil {
 		p.rejectDelivery(&d, errorf(CodeBadMessage, p.id.Actor(actor).String(), port, "%v", err))
 		return
 	}
@@ -96,7 +99,8 @@ const tooMany = "%s sends more than %d messages a second"
 // plain client's message does not fail an actor (ACT-4).
 func (p *Proc) logForeign(m ForeignMessage, a Answer) {
 	if a.Err != nil {
-		p.sampledLog.Warn().Err(a.Err).Str("subject", m.Msg.Subject).Msg("a foreign message that wants no answer failed")
+		p.sampledLog.Warn().Err(a.Err).Str("subject", m.Msg.Subject).
+			Msg("foreign message without a reply subject failed")
 	}
 }
 
@@ -135,7 +139,7 @@ func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
 		err = lane.PublishMsg(out)
 	}
 	if err != nil {
-		p.sampledLog.Warn().Err(err).Str("to", m.Msg.Reply).Msg("an answer to a foreign client was not sent")
+		p.sampledLog.Warn().Err(err).Str("to", m.Msg.Reply).Msg("cannot answer a foreign client")
 	}
 }
 
@@ -145,7 +149,8 @@ func FailForeign(out *bus.Msg, format wire.Format, err error) {
 	e := FromWire(EncodeError(err)) // bounded, and valid UTF-8
 	out.Header.Set(HeaderError, strings.NewReplacer("\r", " ", "\n", " ").Replace(e.Error()))
 	out.Header.Set(HeaderErrorCode, strconv.Itoa(e.HTTPCode()))
-	body, merr := format.Encode(map[string]any{"code": w.Code, "error": w.Text, "actor": w.Actor, "endpoint": w.Endpoint})
+	body, merr := format.Encode(map[string]any{"code": w.Code, "error": w.Text, "actor": w.Actor,
+		"endpoint": w.Endpoint})
 	if merr != nil { // a map of numbers and bounded texts: cannot be
 		panic(fmt.Sprintf("actor: encode an error as %s: %v", format.ContentType(), merr))
 	}

@@ -43,10 +43,11 @@ func (i *generations) note(id subjects.ProcID, e Event) {
 	defer i.mu.Unlock()
 	m := i.meshLocked(id.Mesh)
 	before, known := m.newest[id.Rank]
-	switch {
-	case !known && len(m.newest) >= maxGenerations, known && before.Gen > e.Gen:
+	if !known && len(m.newest) >= maxGenerations || known && before.Gen > e.Gen {
 		return
-	case known && before.Gen == e.Gen && (before.Host != "" || e.Host == ""): // the event of its host names the host; others may not
+	}
+	// The event of its host names the host; others may not.
+	if known && before.Gen == e.Gen && (before.Host != "" || e.Host == "") {
 		return
 	}
 	m.newest[id.Rank] = e

@@ -22,16 +22,19 @@ type Info struct {
 	Queued  int    `json:"queued"`           // messages in the mailbox
 	Handled uint64 `json:"handled"`          // messages whose handler was called
 
-	Current    string        `json:"current,omitempty"` // the endpoint whose handler runs
-	RunningFor time.Duration `json:"for,omitempty"`     // for how long; up to 63 handlers of a burst before it are counted in
+	Current string `json:"current,omitempty"` // the endpoint whose handler runs
+	// for how long; it may include up to 63 earlier handlers of a burst
+	RunningFor time.Duration `json:"for,omitempty"`
 
 	Endpoints []EndpointInfo `json:"endpoints,omitempty"` // those with calls, by name
 	Parent    string         `json:"parent,omitempty"`    // the actor whose child it is
-	Children  []string       `json:"children,omitempty"`  // of an actor: its own; of a proc: those without a parent; at most 1,000, by name
-	Successor string         `json:"successor,omitempty"` // the actor in its place after a restart
-	Failure   *Event         `json:"failure,omitempty"`   // its own, or the last of its children or actors
+	// of an actor: its own; of a proc: those without a parent; at most 1,000, by name
+	Children  []string `json:"children,omitempty"`
+	Successor string   `json:"successor,omitempty"` // the actor in its place after a restart
+	Failure   *Event   `json:"failure,omitempty"`   // its own, or the last of its children or actors
 
-	Peers []Peer `json:"peers,omitempty"` // of a proc: the order of messages with the 1,000 processes it last spoke to
+	// of a proc: the order of messages with the 1,000 processes it last spoke to
+	Peers []Peer `json:"peers,omitempty"`
 	Stats *Stats `json:"stats,omitempty"` // of a proc
 }
 
@@ -56,22 +59,25 @@ type Timing struct {
 type Peer struct {
 	Process subjects.ProcessID `json:"process"`
 
-	Sent          uint64        `json:"sent"`                    // number of the last packet to it
-	Acked         uint64        `json:"acked"`                   // of those, number of the last it has acknowledged
-	InFlight      int           `json:"flying,omitempty"`        // packets without an acknowledgement
-	Waiting       int           `json:"waiting,omitempty"`       // bytes in the queue
-	Credit        int64         `json:"credit"`                  // bytes that may leave before the next grant
-	Packets       uint64        `json:"packets"`                 // packets sent, over all links
-	Retransmitted uint64        `json:"retransmitted,omitempty"` // packets sent again
-	RTT           time.Duration `json:"rtt,omitempty"`           // until the acknowledgement, which may be delayed by 20 ms
+	Sent uint64 `json:"sent"` // number of the last packet to it
+	// of those, number of the last it has acknowledged
+	Acked         uint64 `json:"acked"`
+	InFlight      int    `json:"flying,omitempty"`        // packets without an acknowledgement
+	Waiting       int    `json:"waiting,omitempty"`       // bytes in the queue
+	Credit        int64  `json:"credit"`                  // bytes that may leave before the next grant
+	Packets       uint64 `json:"packets"`                 // packets sent, over all links
+	Retransmitted uint64 `json:"retransmitted,omitempty"` // packets sent again
+	// until the acknowledgement, which may be delayed by 20 ms
+	RTT time.Duration `json:"rtt,omitempty"`
 
-	Received    uint64 `json:"received"`             // number of the last packet from it
-	Duplicates  uint64 `json:"duplicates,omitempty"` // duplicate packets, dropped
-	Gaps        uint64 `json:"gaps,omitempty"`       // gaps in the order
-	StallReason string `json:"stalled,omitempty"`    // the cause of a stall in either direction, with its duration
+	Received   uint64 `json:"received"`             // number of the last packet from it
+	Duplicates uint64 `json:"duplicates,omitempty"` // duplicate packets, dropped
+	Gaps       uint64 `json:"gaps,omitempty"`       // gaps in the order
+	// the cause of a stall in either direction, with its duration
+	StallReason string `json:"stalled,omitempty"`
 
 	Heard      bool   `json:"answers"`        // it was heard from
-	DeadReason string `json:"dead,omitempty"` // why nothing goes there any more
+	DeadReason string `json:"dead,omitempty"` // why the link to it is closed
 }
 
 // maxListed bounds the lists of an Info.
@@ -123,10 +129,10 @@ func (p *Proc) Info() Info {
 	i.Children = sortAndCap(i.Children)
 	i.Failure = p.lastFailure.Load()
 	p.mu.Lock()
-	switch {
-	case p.failure != nil:
-		i.Status, i.Reason = Failed, p.failure.Text
-	case p.closing:
+	if p.failure != nil {
+		i.Status = Failed
+		i.Reason = p.failure.Text
+	} else if p.closing {
 		i.Status = Stopping
 	}
 	p.mu.Unlock()
@@ -168,7 +174,8 @@ func (in *instance) info() Info {
 	if r := in.extra; r != nil {
 		e := in.event(in.state.status(), r.ending)
 		i.Reason = e.Reason
-		if i.Failure = r.failure; in.state == failed {
+		i.Failure = r.failure
+		if in.state == failed {
 			i.Failure = &e
 		}
 		if r.restartChain != nil && r.restartChain.current.Load() != in {

@@ -49,7 +49,7 @@ type phase uint8
 
 const (
 	phaseIdle     phase = iota // none runs it
-	phaseBetween               // it looks what there is to do
+	phaseBetween               // it looks for work
 	phaseHandling              // the batch
 	phaseControl               // a control function
 )
@@ -98,18 +98,19 @@ type instance struct {
 
 // instanceExtra holds the fields that few actors need. The instance's lock guards it.
 type instanceExtra struct {
-	control             []func(*Context)
-	ending              ending
-	ctx                 context.Context
-	cancel              context.CancelCauseFunc
-	tasks               taskGroup
-	timers              map[*delayedCall]struct{}
-	deferreds           map[anyDeferred]struct{}
-	done                chan struct{} // closed after the terminal event
-	observers           map[*endObserver]struct{}
-	links               map[subjects.ActorID]struct{}
-	queuedDeadLetters   int           // dead letters waiting for its turn
-	killedWhileStopping chan struct{} // closed when it is killed while it waits for its children; nil: it does not
+	control           []func(*Context)
+	ending            ending
+	ctx               context.Context
+	cancel            context.CancelCauseFunc
+	tasks             taskGroup
+	timers            map[*delayedCall]struct{}
+	deferreds         map[anyDeferred]struct{}
+	done              chan struct{} // closed after the terminal event
+	observers         map[*endObserver]struct{}
+	links             map[subjects.ActorID]struct{}
+	queuedDeadLetters int // dead letters waiting for its turn
+	// closed when it is killed while it waits for its children; nil: it does not
+	killedWhileStopping chan struct{}
 	restartChain        *restartChain // shared with its successors and predecessors; nil: it has none
 	failure             *Event        // the last of a child
 	handled             uint64        // messages, when the mailbox is gone
@@ -168,7 +169,8 @@ func (in *instance) close(e ending) {
 	if in.refuses() {
 		return
 	}
-	in.state, in.ensureExtra().ending = stopping, e
+	in.state = stopping
+	in.ensureExtra().ending = e
 	in.wake()
 }
 
@@ -176,7 +178,11 @@ func (in *instance) close(e ending) {
 func (in *instance) requestStop(e ending) {
 	in.mu.Lock()
 	over := in.state.terminal()
-	in.stopRequested, in.lateStopRequest = in.stopRequested || !in.aborted, in.lateStopRequest || in.aborted
+	if in.aborted {
+		in.lateStopRequest = true
+	} else {
+		in.stopRequested = true
+	}
 	in.mu.Unlock()
 	if over {
 		in.proc.cancelRestart(in)
@@ -190,7 +196,7 @@ func (in *instance) stopForGroupRestart() {
 	in.mu.Lock()
 	in.groupRestart = true
 	in.mu.Unlock()
-	in.stop("it is started again with its group")
+	in.stop("its group restarts")
 }
 
 // fail ends the actor after the current handler. Its context is cancelled and its mail comes back
@@ -206,7 +212,9 @@ func (in *instance) abort(e ending, failed bool) {
 		in.mu.Unlock()
 		return
 	}
-	in.state, in.aborted, in.failed = stopping, true, failed
+	in.state = stopping
+	in.aborted = true
+	in.failed = failed
 	r := in.ensureExtra()
 	r.ending = e
 	if r.killedWhileStopping != nil {
@@ -253,7 +261,8 @@ func (in *instance) step() bool {
 		in.shutdown()
 		in.terminate()
 	case !in.constructorCalled:
-		in.constructorCalled, in.phase = true, phaseControl
+		in.constructorCalled = true
+		in.phase = phaseControl
 		in.mu.Unlock()
 		return in.runOnTurn(in.construct)
 	case in.extra != nil && len(in.extra.control) > 0:
@@ -298,15 +307,18 @@ func (in *instance) handleBatch() (goOn bool) {
 		}
 		in.mailbox.credit.flush()
 		if !goOn {
-			goOn = in.handleCrash(recover()) // may hand the actor to another goroutine: nothing of it is touched then
+			// may hand the actor to another goroutine; do not use it after that
+			goOn = in.handleCrash(recover())
 		}
 	}()
 	for b := in.mailbox; b.batchPos < len(b.batch); {
 		r := b.batch[b.batchPos]
-		if r.queue.serve(in, r.n); b.servedOfRun < r.n {
+		r.queue.serve(in, r.n)
+		if b.servedOfRun < r.n {
 			break
 		}
-		b.batchPos, b.servedOfRun = b.batchPos+1, 0
+		b.batchPos++
+		b.servedOfRun = 0
 	}
 	return true
 }
@@ -341,12 +353,12 @@ func (in *instance) handleCrash(p any) (goOn bool) {
 	err := errorf(CodePanic, in.id().String(), e.endpoint, "%s", e.reason)
 	in.fail(e)
 	if b := in.spawn; b != nil && !b.constructed {
-		in.finishConstruct(errorf(CodePanic, in.id().String(), "", "the constructor of actor type %s %s", in.def.name, e.reason))
+		in.finishConstruct(errorf(CodePanic, in.id().String(), "", "the constructor of actor type %s %s",
+			in.def.name, e.reason))
 	}
-	switch {
-	case ctx.deferred != nil: // its Reply may have come already
+	if ctx.deferred != nil { // its Reply may have come already
 		ctx.deferred.complete(nil, err)
-	case ctx.answer != nil:
+	} else if ctx.answer != nil {
 		ctx.answer.complete(nil, err)
 	}
 	if p == nil {
@@ -369,7 +381,8 @@ func (in *instance) currentEndpoint() string {
 func (in *instance) onUnawaitedError(m *method, ctx *Context, err error) {
 	if in.def.enduring {
 		log := in.log()
-		log.Warn().Err(err).Str("endpoint", m.name).Stringer("from", ctx.Sender()).Msg("a posted message was refused")
+		log.Warn().Err(err).Str("endpoint", m.name).Stringer("from", ctx.Sender()).
+			Msg("message refused by its handler")
 		return
 	}
 	in.fail(ending{endpoint: m.name, code: CodeHandler, reason: err.Error()})

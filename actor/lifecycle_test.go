@@ -332,7 +332,7 @@ func TestNewProc_reportsMissingOptions(t *testing.T) {
 	require.ErrorContains(t, err, "want a valid ID")
 	p := alone(t)
 	_, err = actor.NewProc(t.Context(), actor.Options{ID: p.ID()})
-	require.ErrorContains(t, err, "no bus")
+	require.ErrorContains(t, err, "want a bus, got nil")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = actor.NewProc(ctx, actor.Options{ID: p.ID(), Bus: p.Bus()})

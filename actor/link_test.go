@@ -49,7 +49,7 @@ func TestLink_failurePropagatesWithItsCause(t *testing.T) {
 			fails(t, here, one, "no more")
 			testkit.Next(t, done)
 			require.Equal(t, "failed", es.end(t, one.ID().Name).Status)
-			require.Equal(t, "actor "+other.ID().String()+" (type box) failed: it is linked to "+one.ID().String()+", which is gone: the actor failed: fail: no more\n"+
+			require.Equal(t, "actor "+other.ID().String()+" (type box) failed: linked actor "+one.ID().String()+" is gone: the actor failed: fail: no more\n"+
 				"  caused by: actor "+one.ID().String()+" (type box) failed: fail: no more", far.end(t, other.ID().Name).Report())
 			require.Equal(t, actor.CodeCascade, far.end(t, other.ID().Name).Code)
 		})
@@ -87,7 +87,7 @@ func TestLink_toAnEndedActorActsAtOnce(t *testing.T) {
 		} {
 			es, one := record(here), spawn(t, here)
 			tie(t, one, id)
-			require.Equal(t, "it is linked to "+id.String()+", which is gone: "+want, es.end(t, one.ID().Name).Reason)
+			require.Equal(t, "linked actor "+id.String()+" is gone: "+want, es.end(t, one.ID().Name).Reason)
 		}
 		require.Zero(t, here.Stats().Bounced, "what the runtime says does not come back")
 	})
@@ -98,7 +98,7 @@ func TestLink_toADeadProcActsAtOnce(t *testing.T) {
 	one, other, es := spawn(t, a), spawn(t, b), record(a)
 	tie(t, one, other.ID())
 	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "killed by signal 9"})
-	require.Equal(t, "it is linked to "+other.ID().String()+", which is gone: the proc is gone: killed by signal 9", es.end(t, one.ID().Name).Reason)
+	require.Equal(t, "linked actor "+other.ID().String()+" is gone: the proc is gone: killed by signal 9", es.end(t, one.ID().Name).Reason)
 }
 
 func TestLink_failurePropagatesThroughManyActors(t *testing.T) {

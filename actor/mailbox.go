@@ -40,16 +40,18 @@ type mailbox struct {
 	handlingSince atomic.Int64 // start of the current handler as sampled, by Proc.now
 	interrupt     atomic.Bool  // the turn must look at the actor before it claims a message
 
-	turnClaims     uint32        // the turn's own copy of claimed
-	batchPos       int           // the turn's: the current run of the batch
-	servedOfRun    int           // the turn's: handled messages of that run
-	sample         sample        // the turn's: a message of the batch
-	answeredCalls  bool          // the turn's: a caller waited for an answer of the batch
-	batchesReplies bool          // the turn's: answers to other procs wait for the end of the batch, for a moment
-	lingerSteps    int           // the turn's: yields to other goroutines before it rests; answered callers often send again
-	batchTime      int64         // the turn's: the time it was taken up, when known
-	sendCtx        Context       // the turn's: shared by all messages without a waiting caller
-	credit         creditTracker // the turn's
+	turnClaims    uint32 // the turn's own copy of claimed
+	batchPos      int    // the turn's: the current run of the batch
+	servedOfRun   int    // the turn's: handled messages of that run
+	sample        sample // the turn's: a message of the batch
+	answeredCalls bool   // the turn's: a caller waited for an answer of the batch
+	// the turn's: answers to other procs wait for the end of the batch, for a moment
+	batchesReplies bool
+	// the turn's: yields to other goroutines before it rests; answered callers often send again
+	lingerSteps int
+	batchTime   int64         // the turn's: the time it was taken up, when known
+	sendCtx     Context       // the turn's: shared by all messages without a waiting caller
+	credit      creditTracker // the turn's
 }
 
 // slot is an endpoint queue and the endpoint of its last lookup.
@@ -72,9 +74,10 @@ type sample struct {
 }
 
 const (
-	sampleEvery      = 64 // a power of two: pushes wraps
-	stampEvery       = 64 // how many messages of a batch share a look at the clock
-	maxHeldForSender = 16 // how many messages wait for the worker of their sender; with more another one starts
+	sampleEvery = 64 // a power of two: pushes wraps
+	stampEvery  = 64 // how many messages of a batch share a look at the clock
+	// how many messages wait for the worker of their sender; with more another one starts
+	maxHeldForSender = 16
 )
 
 // slotFor returns the slot of an endpoint, creating it on first use; nil if the actor has no such
@@ -126,9 +129,11 @@ func (in *instance) refusal(to *slot, endpoint string) *Error {
 	case in.refuses():
 		return in.endError().withEndpoint(endpoint)
 	case to == nil:
-		return errorf(CodeNoEndpoint, in.id().String(), endpoint, "actor type %s has no such endpoint; it has %s", in.def.name, in.def.endpointNames())
+		return errorf(CodeNoEndpoint, in.id().String(), endpoint,
+			"actor type %s has no such endpoint; it has %s", in.def.name, in.def.endpointNames())
 	case to.fullError == nil:
-		to.fullError = errorf(CodeMailboxFull, in.id().String(), endpoint, "its mailbox holds %d messages already", in.limit)
+		to.fullError = errorf(CodeMailboxFull, in.id().String(), endpoint,
+			"its mailbox holds %d messages already", in.limit)
 	}
 	return to.fullError
 }
@@ -158,7 +163,8 @@ func (in *instance) appendRun(at *slot, n int, now int64) (wake bool) {
 	}
 	b.queued += n
 	b.pushes += uint8(n)
-	if wake = in.phase == phaseIdle; wake {
+	wake = in.phase == phaseIdle
+	if wake {
 		in.phase = phaseBetween
 	}
 	return wake
@@ -216,7 +222,8 @@ func (in *instance) enqueueRemote(r *remoteBatch, came *link.Inbound) (taken int
 	if to == nil || in.refuses() {
 		return 0, in.refusal(to, r.port)
 	}
-	for taken < len(came.Bodies) && (came.Bodies[taken].Wait != 0 || in.mailbox.queued+taken < int(in.limit)) {
+	for taken < len(came.Bodies) && (came.Bodies[taken].Wait != 0 ||
+		in.mailbox.queued+taken < int(in.limit)) {
 		taken++
 	}
 	if taken > 0 {
@@ -237,11 +244,16 @@ func (in *instance) takeBatch() {
 		r.queue.swap()
 	}
 	b.batch, b.order = b.order, b.batch[:0]
-	b.batchSize, b.queued = uint32(b.queued), 0
+	b.batchSize = uint32(b.queued)
+	b.queued = 0
 	b.signalRoom()
-	b.sample, b.nextSample = b.nextSample, sample{}
-	b.batchTime, b.lastArrival = b.lastArrival, 0
-	b.turnClaims, b.batchPos, b.servedOfRun = 0, 0, 0
+	b.sample = b.nextSample
+	b.nextSample = sample{}
+	b.batchTime = b.lastArrival
+	b.lastArrival = 0
+	b.turnClaims = 0
+	b.batchPos = 0
+	b.servedOfRun = 0
 	b.claimed.Store(0)
 }
 
@@ -257,7 +269,8 @@ func (in *instance) finishBatch() {
 		b.lingerSteps = 2
 	}
 	b.answeredCalls = false
-	b.batch, b.batchSize = b.batch[:0], 0
+	b.batch = b.batch[:0]
+	b.batchSize = 0
 	b.turnClaims = 0
 	b.claimed.Store(0)
 }
@@ -330,7 +343,8 @@ func (in *instance) unclaim() { in.mailbox.claimed.Store(in.mailbox.turnClaims) 
 
 // recordSample notes how long the sample of the batch waited and ran.
 func (in *instance) recordSample(c *endpointStats) {
-	now, s := in.proc.now(), in.mailbox.sample
+	now := in.proc.now()
+	s := in.mailbox.sample
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	c.waited.add(time.Duration(s.started - s.sent))

@@ -100,7 +100,8 @@ func (in *instance) linkTo(id subjects.ActorID) error {
 	in.mu.Unlock()
 	_, err := in.monitor(id, func(d Down) {
 		if d.Failed() {
-			in.fail(ending{code: CodeCascade, reason: "it is linked to " + id.String() + ", which is gone: " + d.Reason.Text, cause: d.Reason.Event})
+			in.fail(ending{code: CodeCascade, reason: "linked actor " + id.String() + " is gone: " +
+				d.Reason.Text, cause: d.Reason.Event})
 		} else {
 			in.unlink(id)
 		}
@@ -124,7 +125,7 @@ const (
 	portDemonitor = "_forget" // takes a _down back; the message is its reply port
 	portLink      = "_link"   // the message is the actor to be linked to
 	portInfo      = "_info"   // answered with an Info; of the client: the proc's
-	portBounce    = "_back"   // takes what comes back
+	portBounce    = "_back"   // receives dead letters
 )
 
 // endObserver observes an actor's end. down must not block.
@@ -155,7 +156,7 @@ func (p *Proc) monitor(m *monitorState, from string, id subjects.ActorID) (cance
 		return nil, err
 	}
 	return func() {
-		if m.stop() { // when this cannot be sent the watch is over, too
+		if m.stop() { // if this cannot be sent, the watch is over, too
 			_ = p.sendSupervision(id.Port(portDemonitor), c.replyAddr)
 		}
 	}, nil
@@ -175,7 +176,7 @@ type monitorState struct {
 
 	mu      sync.Mutex // guards the fields below
 	stopped bool
-	undo    []func() // takes back what it left elsewhere
+	undo    []func() // cancels its monitors and links in other procs
 }
 
 // onStop sets the function that undoes the watch elsewhere.

@@ -99,7 +99,7 @@ func TestMonitor_reportsAnUnknownProc_ACT8(t *testing.T) {
 	downs, _ := watching(t, spawn(t, a), id)
 	d := testkit.Next(t, downs)
 	require.ErrorIs(t, d.Reason, actor.ErrNoProc)
-	require.EqualError(t, d.Reason, id.String()+": nobody listens there: proc "+id.Proc.String()+" does not exist or is gone")
+	require.EqualError(t, d.Reason, id.String()+": no responders: proc "+id.Proc.String()+" does not exist or is gone")
 	nothing(t, a)
 	require.Zero(t, a.Stats().Bounced)
 }

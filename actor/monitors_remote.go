@@ -14,7 +14,7 @@ func (p *Proc) deliverSystem(d *Delivery) error {
 	target := p.id.Actor(d.Actor).String()
 	in := p.find(d.Actor)
 	if d.Port != portInfo && !d.From.IsValid() {
-		return errorf(CodeNoEndpoint, target, d.Port, "that is not for plain NATS clients")
+		return errorf(CodeNoEndpoint, target, d.Port, "want a castnet process, got a plain NATS client")
 	}
 	switch d.Port {
 	case portDown:
@@ -32,14 +32,16 @@ func (p *Proc) deliverSystem(d *Delivery) error {
 			return errorf(CodeBadMessage, target, d.Port, "%v", err)
 		}
 		if other.Proc != d.From.Proc {
-			return errorf(CodeBadMessage, target, d.Port, "want a link to an actor of %s, which says so, got %q", d.From.Proc, other)
+			return errorf(CodeBadMessage, target, d.Port,
+				"want a link to an actor of the sender's proc %s, got %q", d.From.Proc, other)
 		}
 		if in == nil { // the linking actor watches it, too
 			return nil
 		}
 		p.workers.run(func() { // it may wait for the server
 			if err := in.linkTo(other); err != nil {
-				p.sampledLog.Warn().Err(err).Stringer("to", other).Msg("a link from another proc")
+				p.sampledLog.Warn().Err(err).Stringer("to", other).
+					Msg("cannot link to an actor of another proc")
 			}
 		})
 		return nil
@@ -69,11 +71,12 @@ func (p *Proc) serveMonitor(d *Delivery) error {
 	switch n, ok := p.remoteMonitors.reserve(p, d.Reply, d.From.Proc); {
 	case ok:
 	case n == maxRemoteMonitors:
-		return errorf(CodeMailboxFull, target, d.Port, "the proc has %d watches of other procs already", n)
+		return errorf(CodeMailboxFull, target, d.Port, "the proc has %d monitors of other procs already", n)
 	default:
-		return errorf(CodeBadMessage, target, d.Port, "there is a watch for %s already", d.Reply)
+		return errorf(CodeBadMessage, target, d.Port, "port %s has a monitor already", d.Reply)
 	}
-	p.remoteMonitors.setCancel(d.Reply, p.observeLocal(d.Actor, &endObserver{func(down Down) { p.answerMonitor(d, down.Reason) }}))
+	p.remoteMonitors.setCancel(d.Reply, p.observeLocal(d.Actor,
+		&endObserver{func(down Down) { p.answerMonitor(d, down.Reason) }}))
 	return nil
 }
 
@@ -95,7 +98,7 @@ func (p *Proc) answerMonitor(d *Delivery, why *Error) {
 	}
 	if err := u.send(false); err != nil {
 		forget(err)
-		p.sampledLog.Warn().Err(err).Stringer("to", home.port).Msg("the end of an actor was not told")
+		p.sampledLog.Warn().Err(err).Stringer("to", home.port).Msg("cannot report the end of an actor")
 	}
 }
 
@@ -145,10 +148,12 @@ func (p *Proc) sendSupervision(to subjects.PortID, what any) error {
 	}
 	key := p.id.Actor(clientName).Port(p.freshPort()).String()
 	forget := func(error) { p.remoteMonitors.remove(key, to.Actor.Proc) }
-	u := p.urging(t.Target, wire.Envelope{Kind: wire.Message, Sender: clientName, Body: body}, unsaid{}, forget)
+	u := p.urging(t.Target, wire.Envelope{Kind: wire.Message, Sender: clientName, Body: body}, unsaid{},
+		forget)
 	u.word = true
 	if n, ok := p.remoteMonitors.reserve(p, key, to.Actor.Proc); !ok {
-		return errorf(CodeMailboxFull, to.Actor.String(), to.Port, "the proc has %d watches of other procs already", n)
+		return errorf(CodeMailboxFull, to.Actor.String(), to.Port,
+			"the proc has %d monitors of other procs already", n)
 	}
 	p.remoteMonitors.setCancel(key, u.end)
 	if err := u.send(false); err != nil {
@@ -178,7 +183,8 @@ func (p *Proc) overtakes(in *instance, home subjects.PortID, peer *link.Peer) {
 	in.mu.Unlock()
 	if why != nil {
 		p.links.Urge(peer, &wire.Envelope{
-			Kind: wire.Failure, Actor: home.Actor.LocalName(), Port: home.Port, Sender: in.id().LocalName(), Body: EncodeError(why),
+			Kind: wire.Failure, Actor: home.Actor.LocalName(), Port: home.Port, Sender: in.id().
+				LocalName(), Body: EncodeError(why),
 		})
 	}
 }
@@ -187,13 +193,15 @@ func (p *Proc) overtakes(in *instance, home subjects.PortID, peer *link.Peer) {
 // repetition.
 func (p *Proc) overtaken(from subjects.ActorID, peer *link.Peer, name string, e *wire.Envelope) {
 	in := Incoming{From: from, Envelope: *e, urged: true}
-	if c, is := p.findPort(name, e.Port).(*call); is && (c.onAnswer == nil || c.recv(in) != nil) { // an error answers nothing else
+	// only a call takes an error as its answer
+	if c, is := p.findPort(name, e.Port).(*call); is && (c.onAnswer == nil || c.recv(in) != nil) {
 		p.counts.malformed.Add(1)
 		return
 	}
 	body, err := wire.Marshal(p.id.Actor(name).Port(e.Port).String())
 	if err == nil {
-		p.links.Urge(peer, &wire.Envelope{Kind: wire.Message, Actor: e.Sender, Port: portDemonitor, Sender: p.id.Actor(clientName).LocalName(), Body: body})
+		p.links.Urge(peer, &wire.Envelope{Kind: wire.Message, Actor: e.Sender, Port: portDemonitor,
+			Sender: p.id.Actor(clientName).LocalName(), Body: body})
 	}
 }
 

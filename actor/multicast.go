@@ -29,7 +29,8 @@ func (p *Proc) Group(to []subjects.PortID) (*Group, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.targets, members[i] = append(g.targets, t), t.Target
+		g.targets = append(g.targets, t)
+		members[i] = t.Target
 	}
 	g.links = link.NewGroup(members)
 	return g, nil

@@ -20,7 +20,7 @@ type LocalMulticast struct {
 	From        subjects.ActorID // the sender
 	Deadline    time.Time        // zero = none
 	Raw         []byte           // the message, encoded
-	Reply       string           // by which the sender may give it up; "" = never
+	Reply       string           // by which the sender may cancel it; "": never
 
 	// Point returns the place of a rank in the view of the cast. It is called on its actor's turn.
 	Point func(view int) shape.Point
@@ -72,7 +72,8 @@ func (p *Proc) DeliverAll(f *LocalMulticast, to []LocalRecipient) {
 			f.turns[i/turnChunk] = make([]recipientTurn, min(turnChunk, len(to)-i))
 		}
 		t := f.turnAt(i)
-		t.multicast, t.view = f, r.View
+		t.multicast = f
+		t.view = r.View
 	}
 	f.unanswered.Store(int64(len(to)))
 	if f.Reply != "" && f.Answer != nil {
@@ -224,7 +225,8 @@ func (l *typedQueue[M, R]) serveMulticast(in *instance, t *recipientTurn) {
 	if err != nil {
 		l.stats.failed.Add(1)
 	}
-	switch ctx.finish(); {
+	ctx.finish()
+	switch {
 	case ctx.deferred != nil:
 	case err == nil && l.b.byValue:
 		t.sendAnswer(Answer{Value: v})

@@ -30,12 +30,12 @@ func (o *OncePort[T]) recv(at RawPort, in Incoming) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
-		return at.goneError("the once port has had its message, or is closed")
+		return at.goneError("the once port has received its message, or is closed")
 	}
 	o.closed = true
 	o.port.queue <- v // there is room: it is the only one
 	at.Close()
-	o.port.closeWith(at.goneError("the once port has had its message"))
+	o.port.closeWith(at.goneError("the once port has received its message"))
 	return nil
 }
 

@@ -39,7 +39,8 @@ func (a *pendingRequests) add(reply string, q pendingRequest) (gone, ok bool) {
 	}
 	a.all[reply] = q
 	from, gone := a.earlyCancels[reply]
-	if gone = gone && from == q.requester().Process(); gone {
+	gone = gone && from == q.requester().Process()
+	if gone {
 		delete(a.earlyCancels, reply)
 	}
 	return gone, true
@@ -62,10 +63,11 @@ type request struct {
 
 // replyTo is the destination of an answer, and the state of its cancellation.
 type replyTo struct {
-	p          *Proc // the answering proc
-	port       replyPort
-	pending    *pendingRequests // nil: it cannot be given up
-	kept       bool             // the answer is stored for a repeated request on the control connection (ACT-12)
+	p       *Proc // the answering proc
+	port    replyPort
+	pending *pendingRequests // nil: it cannot be given up
+	// the answer is stored for a repeated request on the control connection (ACT-12)
+	kept       bool
 	cancelled  atomic.Bool
 	handlerCtx atomic.Pointer[Context] // of its running handler
 	onCancel   atomic.Pointer[func()]  // called on cancellation of a Deferred
@@ -93,10 +95,13 @@ func (p *Proc) newRequest(peer *link.Peer, e *wire.Envelope) (*Delivery, error) 
 	}
 	if peer != nil && at.port.Actor.Proc.Lead() != peer.Lead() {
 		p.counts.malformed.Add(1)
-		return nil, errorf(CodeBadMessage, p.id.Actor(e.Actor).String(), e.Port, "want a port of %s for the answer, got %q", peer.ID(), e.Reply)
+		return nil, errorf(CodeBadMessage, p.id.Actor(e.Actor).String(), e.Port,
+			"want a port of %s for the answer, got %q", peer.ID(), e.Reply)
 	}
 	at.peer = peer
-	q.to.p, q.to.port, q.replyTo = p, at, &q.to
+	q.to.p = p
+	q.to.port = at
+	q.replyTo = &q.to
 	return &q.Delivery, nil
 }
 
@@ -128,7 +133,8 @@ func (d *Delivery) context(in *instance) *Context {
 	if d.replyTo != nil {
 		ctx = &d.replyTo.ctx
 	}
-	ctx.in, ctx.answer = in, d
+	ctx.in = in
+	ctx.answer = d
 	if !d.Deadline.IsZero() {
 		ctx.deadline = in.proc.instant(d.Deadline)
 	}

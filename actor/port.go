@@ -51,7 +51,8 @@ func DecodeAnswer[R any](a Answer) (R, error) {
 	}
 	r, ok := as[R](v)
 	if !ok {
-		return zero, ranError(errorf(CodeBadMessage, "", "", "the answer is %T, want %s", v, reflect.TypeFor[R]()))
+		return zero, ranError(errorf(CodeBadMessage, "", "", "the answer is %T, want %s", v,
+			reflect.TypeFor[R]()))
 	}
 	return r, nil
 }
@@ -127,8 +128,9 @@ func (p *Proc) openPort(key portKey, pt port) bool {
 	p.mu.Unlock()
 	if in := p.find(key.actor); in != nil {
 		in.mu.Lock()
-		in.hasPorts = true // before it ends: it closes its ports then
-		ended, why := in.state.terminal(), error(nil)
+		in.hasPorts = true // set before it ends, because its end closes its ports
+		ended := in.state.terminal()
+		var why error
 		if ended {
 			why = in.endError()
 		}
@@ -245,9 +247,11 @@ func decodeIncoming[T any](at RawPort, in Incoming) (T, error) {
 	v, ok := as[T](in.Value)
 	switch {
 	case in.Local && !ok:
-		return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "the port takes %s, got %T", reflect.TypeFor[T](), in.Value)
+		return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "the port takes %s, got %T",
+			reflect.TypeFor[T](), in.Value)
 	case in.Envelope.Kind != wire.Message:
-		return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "the port takes messages, got an answer")
+		return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port,
+			"the port takes messages, got an answer")
 	case !in.Local:
 		if err := wire.UnmarshalCounting(in.Envelope.Body, &v, in.unknown); err != nil {
 			return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "%v", err)
@@ -272,7 +276,8 @@ func (t *Port[T]) recv(at RawPort, in Incoming) error {
 	case t.queue <- v:
 		return nil
 	default:
-		return errorf(CodeMailboxFull, at.ID().Actor.String(), at.key.port, "the port holds %d messages already", portSize)
+		return errorf(CodeMailboxFull, at.ID().Actor.String(), at.key.port,
+			"the port holds %d messages already", portSize)
 	}
 }
 

@@ -23,7 +23,9 @@ type PortRef[T any] struct {
 // JSON, delivered at most once without acknowledgement.
 func ForeignPort[T any](subject string) (PortRef[T], error) {
 	if !foreignSubject(subject) {
-		return PortRef[T]{}, errorf(CodeInvalid, "", "", "port %q: want mesh/rank.gen/actor:port, or a NATS subject without wildcards and not of the server's own", subject)
+		return PortRef[T]{}, errorf(CodeInvalid, "", "",
+			"port %q: want mesh/rank.gen/actor:port, or a NATS subject of a client without wildcards",
+			subject)
 	}
 	return PortRef[T]{foreign: subject}, nil
 }
@@ -71,7 +73,8 @@ func (r *PortRef[T]) UnmarshalText(text []byte) error {
 func (r PortRef[T]) Send(ctx context.Context, v T) error {
 	p, from := senderOf(ctx, r.via)
 	if p == nil {
-		return errorf(CodeInvalid, r.String(), "", "nobody to send as: send from an actor's handler, or bind the port with Via")
+		return errorf(CodeInvalid, r.String(), "",
+			"no sender: send from an actor's handler, or bind the port with Via")
 	}
 	if err := p.CheckSend(from); err != nil {
 		return err
@@ -89,20 +92,22 @@ func (r PortRef[T]) sendAs(p *Proc, from string, v T) error {
 		if pt == nil {
 			return p.portError(r.id.Actor.Name, r.id.Port)
 		}
-		return pt.recv(Incoming{From: p.id.Actor(from), Envelope: wire.Envelope{Kind: wire.Message}, Local: true, Value: v})
+		return pt.recv(Incoming{From: p.id.Actor(from), Envelope: wire.Envelope{Kind: wire.Message},
+			Local: true, Value: v})
 	}
 	return sendRemote(p, from, r.id.Actor, r.id.Port, typeName[T](), v, time.Time{}, nil)
 }
 
 // foreignSubject reports whether a plain NATS client may receive castnet messages on a subject.
 func foreignSubject(s string) bool {
-	return s != "" && !strings.HasPrefix(s, "$") && !strings.ContainsAny(s, "*> \t\r\n") && s[0] != '.' && s[len(s)-1] != '.' && !strings.Contains(s, "..")
+	return s != "" && !strings.HasPrefix(s, "$") && !strings.ContainsAny(s, "*> \t\r\n") && s[0] != '.' &&
+		s[len(s)-1] != '.' && !strings.Contains(s, "..")
 }
 
 // publishForeign sends a value to a plain NATS client.
 func (p *Proc) publishForeign(subject string, v any) error {
 	if p.space.Owns(subject) {
-		return errorf(CodeInvalid, subject, "", "a subject of castnet's own: want one of the client's")
+		return errorf(CodeInvalid, subject, "", "want a subject of the client, got one of castnet")
 	}
 	body, err := wire.JSON.Encode(v)
 	if err != nil {

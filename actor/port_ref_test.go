@@ -50,7 +50,7 @@ func TestForeignPort_refusesInvalidSubjects(t *testing.T) {
 	}
 	ours, err := actor.ForeignPort[int](p.Space().PortsOf(p.ID())[:20] + "x")
 	require.NoError(t, err, "only a proc knows what is castnet's")
-	require.ErrorContains(t, ours.Via(p).Send(t.Context(), 1), "a subject of castnet's own")
+	require.ErrorContains(t, ours.Via(p).Send(t.Context(), 1), "want a subject of the client")
 	require.ErrorIs(t, ours.Send(t.Context(), 1), actor.ErrInvalid, "nobody to send as")
 	odd, err := actor.ForeignPort[chan int]("x")
 	require.NoError(t, err)

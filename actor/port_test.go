@@ -142,7 +142,7 @@ func TestPortRef_withoutASenderIsAnError(t *testing.T) {
 	text, err := port.Ref().MarshalText()
 	require.NoError(t, err)
 	require.NoError(t, ref.UnmarshalText(text))
-	require.ErrorContains(t, ref.Send(t.Context(), 1), "nobody to send as")
+	require.ErrorContains(t, ref.Send(t.Context(), 1), "no sender: send from")
 	require.ErrorIs(t, port.Ref().Via(p).Send(t.Context(), 1), nil)
 	require.Equal(t, subjects.PortID{}, actor.PortRef[int]{}.ID())
 }

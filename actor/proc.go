@@ -69,7 +69,7 @@ type Proc struct {
 	space       subjects.Space
 	registry    Registry
 	log         zerolog.Logger
-	sampledLog  zerolog.Logger // log, thinned out, for what a peer can cause
+	sampledLog  zerolog.Logger // log with a rate limit, for events that a peer can cause
 	links       *link.Links
 	targets     targets
 	inbound     inbound
@@ -117,30 +117,35 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	}
 	if o.Lead != nil {
 		if o.Lead.id != o.ID.Lead() || o.ID.Index == 0 {
-			return nil, fmt.Errorf("start proc %s: want one with a seat in the process of %s", o.ID, o.Lead.id)
+			return nil, fmt.Errorf("start proc %s: want an ID with an index in the process of %s",
+				o.ID, o.Lead.id)
 		}
 		o.Bus, o.Space = o.Lead.bus, o.Lead.space
 	} else if o.ID.Index > 0 {
-		return nil, fmt.Errorf("start proc %s: want the first proc of its process, %s, in Options.Lead", o.ID, o.ID.Lead())
+		return nil, fmt.Errorf("start proc %s: want the lead proc of its process, %s, in Options.Lead", o.ID,
+			o.ID.Lead())
 	}
 	if err := checkMailbox(o.Mailbox); err != nil {
 		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 	}
 	if o.Bus == nil {
-		return nil, fmt.Errorf("start proc %s: no bus", o.ID)
+		return nil, fmt.Errorf("start proc %s: want a bus, got nil", o.ID)
 	}
 	log := o.Log.With().Stringer("proc", o.ID).Logger()
 	p := &Proc{
-		id: o.ID, name: o.ID.String(), self: o.ID.Process(), bus: o.Bus, space: o.Space, registry: o.Registry, log: log,
+		id: o.ID, name: o.ID.String(), self: o.ID.Process(), bus: o.Bus, space: o.Space,
+		registry: o.Registry, log: log,
 		sampledLog: log.Sample(&zerolog.BurstSampler{Burst: logBurst, Period: logPeriod}),
 		epoch:      time.Now(),
 		cleanup:    cmp.Or(max(0, o.Cleanup), cleanupTimeout), relays: o.Relays,
 		deadline:    cmp.Or(o.Deadline, DefaultDeadline),
 		mailbox:     cmp.Or(o.Mailbox, mailboxSize),
-		coordinator: o.Coordinator, directory: directory{byName: map[string]*instance{}}, failed: make(chan struct{}),
+		coordinator: o.Coordinator, directory: directory{byName: map[string]*instance{}},
+		failed:        make(chan struct{}),
 		ports:         map[portKey]port{},
 		subscriptions: map[subjects.MeshID]*meshSubscription{},
-		watchers:      map[*unreachableWatcher]struct{}{}, observers: map[*func(Event)]struct{}{}, values: map[any]any{},
+		watchers:      map[*unreachableWatcher]struct{}{}, observers: map[*func(Event)]struct{}{},
+		values: map[any]any{},
 	}
 	p.waiters = newWaiterPool(p.now)
 	p.limiters.now = p.now
@@ -149,7 +154,9 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 	}
 	if o.Lead != nil {
-		p.process, p.links, p.workers = o.Lead.process, o.Lead.links, o.Lead.workers
+		p.process = o.Lead.process
+		p.links = o.Lead.links
+		p.workers = o.Lead.workers
 		if err := p.subscribe(o.Bus.Data(), p.space.PortsOf(p.id), p.receivePort); err != nil {
 			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 		}
@@ -157,8 +164,10 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		return p, nil
 	}
 	o.Links.DefaultDeadline = cmp.Or(o.Links.DefaultDeadline, p.deadline)
-	p.process, p.workers = &process{lead: p, all: map[uint32]*Proc{0: p}}, new(workers)
-	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linkHandler{p}, Config: o.Links, Unknown: &p.counts.unknown})
+	p.process = &process{lead: p, all: map[uint32]*Proc{0: p}}
+	p.workers = new(workers)
+	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linkHandler{p},
+		Config: o.Links, Unknown: &p.counts.unknown})
 	for _, s := range []struct {
 		conn    *bus.Conn
 		subject string
@@ -219,7 +228,9 @@ func (p *Proc) Close(ctx context.Context) error {
 		select {
 		case <-in.ended():
 		case <-ctx.Done():
-			in.fail(ending{code: CodeKilled, reason: "killed: the proc stops and the actor did not", cause: &leaves}) // no effect on an ended actor
+			// It has no effect on an ended actor.
+			reason := "killed: the proc stops and the actor did not"
+			in.fail(ending{code: CodeKilled, reason: reason, cause: &leaves})
 		}
 	}
 	p.awaitFates(ctx)
@@ -230,7 +241,7 @@ func (p *Proc) Close(ctx context.Context) error {
 	}
 	p.closePortsOf(func(string) bool { return true }, p.stopped())
 	if err := p.bus.Data().Flush(ctx); err != nil { // later senders learn that the proc is gone
-		p.log.Debug().Err(err).Msg("the server may not know yet that the proc is closed")
+		p.log.Debug().Err(err).Msg("cannot flush the close of the proc")
 	}
 	p.waiters.close()
 	p.remoteMonitors.close()
@@ -271,7 +282,7 @@ func (p *Proc) awaitFates(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, closeFlushTimeout)
 	defer cancel()
 	if err := p.links.Flush(ctx); err != nil {
-		p.log.Debug().Err(err).Msg("not every message that was sent has a fate")
+		p.log.Debug().Err(err).Msg("some sent messages have no fate")
 	}
 }
 
@@ -312,7 +323,7 @@ func (p *Proc) find(name string) *instance { return p.directory.find(name) }
 
 func (p *Proc) unsubscribe(s *bus.Sub) {
 	if err := s.Unsubscribe(); err != nil && !errors.Is(err, bus.ErrClosed) {
-		p.log.Debug().Err(err).Msg("unsubscribe")
+		p.log.Debug().Err(err).Msg("cannot unsubscribe")
 	}
 }
 
@@ -378,12 +389,14 @@ func (p *Proc) fail(e Event) {
 	p.mu.Unlock()
 	p.log.Error().Msg(why.Text)
 	p.Emit(Event{
-		Kind: KindProc, Status: string(Failed), Mesh: p.id.Mesh.String(), Rank: int(p.id.Rank), Gen: int(p.id.Gen),
+		Kind: KindProc, Status: string(Failed), Mesh: p.id.Mesh.String(),
+		Rank: int(p.id.Rank), Gen: int(p.id.Gen),
 		Code: CodeCascade, Reason: "its actor " + e.Actor + " failed: " + e.Reason, At: time.Now(),
 	}.withCause(&e))
 	p.topLevel.close()
 	for _, in := range p.directory.close(why) {
-		in.abort(ending{reason: "the proc failed: its actor " + e.Actor + " failed: " + e.Reason, cause: &e}, false)
+		in.abort(ending{reason: "the proc failed: its actor " + e.Actor + " failed: " + e.Reason, cause: &e},
+			false)
 	}
 	close(p.failed)
 	p.closePortsOf(func(owner string) bool { return owner == clientName }, why)

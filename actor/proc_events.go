@@ -100,10 +100,9 @@ func (p *Proc) receiveProcEvent(m bus.Msg) {
 	if !in {
 		return
 	}
-	switch {
-	case e.Terminal(): // its earlier messages come first (DEL-8)
+	if e.Terminal() { // its earlier messages come first (DEL-8)
 		p.bus.Data().AfterReceived(func() { p.MarkDown(e) })
-	case e.Status == string(Running):
+	} else if e.Status == string(Running) {
 		e.Each(p.NoteGeneration)
 	}
 	p.mu.Lock()
@@ -137,14 +136,17 @@ func (p *Proc) MarkDown(e Event) {
 		})
 	}
 	among := func(id subjects.ProcID) bool {
-		return slices.ContainsFunc(news, func(n deathRange) bool { return n.contains(id) || n.contains(id.Lead()) })
+		return slices.ContainsFunc(news, func(n deathRange) bool {
+			return n.contains(id) || n.contains(id.Lead())
+		})
 	}
 	p.process.pending.cancelFrom(among)
 	for _, q := range p.process.procs() {
 		q.targets.dropDead(func(id subjects.ProcID) bool {
 			return slices.ContainsFunc(news, func(n deathRange) bool { return n.contains(id) })
 		})
-		q.failCalls(func(c *call) bool { return among(c.to.Proc) }, func(c *call) error { return procDead(c.to.Proc.String(), "", e) })
+		q.failCalls(func(c *call) bool { return among(c.to.Proc) },
+			func(c *call) error { return procDead(c.to.Proc.String(), "", e) })
 	}
 	for _, n := range news {
 		n.each(func(id subjects.ProcID) { p.notifyUnreachable(id, procDead(id.String(), "", e)) })

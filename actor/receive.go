@@ -31,7 +31,8 @@ type Stats struct {
 
 // Stats returns the counts so far.
 func (p *Proc) Stats() Stats {
-	c, links := &p.counts, p.links.Stats()
+	c := &p.counts
+	links := p.links.Stats()
 	return Stats{
 		Links: links, Malformed: c.malformed.Load() + links.Malformed, Late: c.lateAnswers.Load(),
 		Undeliverable: c.undeliverable.Load(), Bounced: c.bounced.Load(), Fenced: links.Fenced,
@@ -88,7 +89,8 @@ type ReceivedCast struct {
 
 // ReceiveCast takes a cast from the bus, on the data pump: see link.Links.ReceiveCast. open gets
 // its sender, too.
-func (p *Proc) ReceiveCast(m bus.Msg, s subjects.Subject, open func(from subjects.ActorID, n uint64, e *wire.Envelope) (ReceivedCast, error)) {
+func (p *Proc) ReceiveCast(m bus.Msg, s subjects.Subject,
+	open func(from subjects.ActorID, n uint64, e *wire.Envelope) (ReceivedCast, error)) {
 	p.links.ReceiveCast(m, s, func(n uint64, e *wire.Envelope) (link.CastHead, error) {
 		from, err := subjects.ParseProcessID(s.From)
 		if err != nil {
@@ -144,7 +146,7 @@ func (p *Proc) parseReplyPort(reply string) (replyPort, bool) {
 	at, err := subjects.ParsePortID(reply)
 	if err != nil {
 		p.counts.malformed.Add(1)
-		p.sampledLog.Warn().Err(err).Msg("a message with a malformed reply port")
+		p.sampledLog.Warn().Err(err).Msg("malformed reply port")
 	}
 	return replyPort{port: at}, err == nil
 }
@@ -186,7 +188,8 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 	case wire.Cast:
 		take := b.casts.Load()
 		if take == nil {
-			return 0, errorf(CodeNoEndpoint, p.id.Actor(e.Actor).String(), e.Port, "proc %s takes no casts", p.id)
+			return 0, errorf(CodeNoEndpoint, p.id.Actor(e.Actor).String(), e.Port, "proc %s takes no casts",
+				p.id)
 		}
 		p.links.WithoutFlush(func() { err = (*take)(from, e) }) // it may be answered at once
 		if err != nil {
@@ -195,7 +198,8 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 		return 1, nil
 	case wire.Bounce:
 		if !p.links.HasReturnable(in.From) { // a stranger's word
-			return 0, errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "nothing was posted to %s", in.From.ID())
+			return 0, errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "no message was sent to %s",
+				in.From.ID())
 		}
 		p.bounceLocal(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
 		return 1, nil
@@ -207,11 +211,13 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 	}
 	if pt == nil && e.Reply == "" && e.TTL == 0 && !strings.HasPrefix(e.Port, "_") {
 		if to := p.find(e.Actor); to != nil {
-			return to.enqueueRemote(&remoteBatch{p: p, from: from, peer: in.From, actor: e.Actor, port: e.Port}, in)
+			return to.enqueueRemote(&remoteBatch{p: p, from: from, peer: in.From, actor: e.Actor,
+				port: e.Port}, in)
 		}
 	}
 	for i, lt := range in.Bodies {
-		if e.Body = lt.Body(in.Data); pt == nil {
+		e.Body = lt.Body(in.Data)
+		if pt == nil {
 			err = p.deliverMessage(from, in.From, e)
 		} else {
 			p.links.WithoutFlush(func() { // a relay sends it on
@@ -232,10 +238,17 @@ func (p *Proc) deliverMessage(from subjects.ActorID, peer *link.Peer, e *wire.En
 	var d *Delivery
 	if e.Reply == "" {
 		d = &Delivery{}
-	} else if d, err = p.newRequest(peer, e); err != nil {
-		return err
+	} else {
+		d, err = p.newRequest(peer, e)
+		if err != nil {
+			return err
+		}
 	}
-	d.Actor, d.Port, d.From, d.Raw, d.Reply = e.Actor, e.Port, from, e.Body, e.Reply
+	d.Actor = e.Actor
+	d.Port = e.Port
+	d.From = from
+	d.Raw = e.Body
+	d.Reply = e.Reply
 	if e.TTL > 0 {
 		d.Deadline = time.Now().Add(e.TTL)
 	}
@@ -244,7 +257,8 @@ func (p *Proc) deliverMessage(from subjects.ActorID, peer *link.Peer, e *wire.En
 		return err
 	}
 	d.registerCancel(&p.process.pending)
-	if err = p.deliver(d); err != nil {
+	err = p.deliver(d)
+	if err != nil {
 		d.unregisterCancel()
 	}
 	return err

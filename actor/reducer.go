@@ -64,7 +64,8 @@ func (r Reducer[R]) untyped() Fold {
 		a, ok := as[R](acc)
 		b, ok2 := as[R](next)
 		if !ok || !ok2 {
-			return nil, fmt.Errorf("reducer %s folds %s, got %T and %T", r.name, reflect.TypeFor[R](), acc, next)
+			return nil, fmt.Errorf("reducer %s folds %s, got %T and %T",
+				r.name, reflect.TypeFor[R](), acc, next)
 		}
 		return r.Fold(a, b)
 	}

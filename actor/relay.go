@@ -12,8 +12,9 @@ import (
 type RelayOptions struct {
 	MaxUpdates int           // size of the buffer; a full one is sent on at once; 0: as Options.Relays, or 5
 	First      time.Duration // the initial interval of the alarm; 0: 1 ms
-	Max        time.Duration // the interval's bound: it doubles with each buffered update; 0: as Options.Relays, or 50 ms
-	Limit      Limit         // Exactly(n): one value made of n updates, without alarm
+	// the interval's bound: it doubles with each buffered update; 0: as Options.Relays, or 50 ms
+	Max   time.Duration
+	Limit Limit // Exactly(n): one value made of n updates, without alarm
 }
 
 // Relay is a port of this proc in front of another port. It folds updates into fewer ones and
@@ -50,9 +51,11 @@ type Relay[U any] struct {
 func OpenRelay[U any](at PortOwner, to PortRef[U], by Reducer[U], o RelayOptions) (*Relay[U], error) {
 	p, owner := at.portOwner()
 	if !to.id.IsValid() {
-		return nil, errorf(CodeInvalid, "", to.id.Port, "open a relay: want a port to stand in for, got the zero PortRef or a malformed name")
+		return nil, errorf(CodeInvalid, "", to.id.Port,
+			"open a relay: want a port to forward to, got the zero PortRef or a malformed name")
 	}
-	o.MaxUpdates, o.Max = cmp.Or(o.MaxUpdates, p.relays.MaxUpdates), cmp.Or(o.Max, p.relays.Max)
+	o.MaxUpdates = cmp.Or(o.MaxUpdates, p.relays.MaxUpdates)
+	o.Max = cmp.Or(o.Max, p.relays.Max)
 	rules, err := newRelayRules(by, o)
 	if err != nil {
 		return nil, errorf(CodeInvalid, to.id.Actor.String(), to.id.Port, "open a relay: %v", err)
@@ -62,7 +65,7 @@ func OpenRelay[U any](at PortOwner, to PortRef[U], by Reducer[U], o RelayOptions
 	if to.id.Actor.Proc == p.id && p.findPort(to.id.Actor.Name, to.id.Port) == nil {
 		return nil, p.portError(to.id.Actor.Name, to.id.Port)
 	}
-	if to.id.Actor.Proc != p.id { // waits for the server, which a running relay must not
+	if to.id.Actor.Proc != p.id { // it waits for the server; a running relay must not
 		if err := p.FollowMesh(to.id.Actor.Proc.Mesh, int(to.id.Actor.Proc.Rank)+1); err != nil {
 			return nil, err
 		}
@@ -89,7 +92,7 @@ func (r *Relay[U]) closeWith() error {
 	r.mu.Lock()
 	err := r.apply(relayEvent[U]{kind: relayClose, at: time.Now()})
 	r.mu.Unlock()
-	r.timerRuns.Wait() // for an alarm that rang before and finds nothing
+	r.timerRuns.Wait() // for a timer that has fired already
 	return err
 }
 
@@ -150,7 +153,8 @@ func (r *Relay[U]) setTimer(now time.Time) {
 
 func (r *Relay[U]) warn(err error) {
 	if err != nil {
-		r.p.sampledLog.Warn().Err(err).Str("relay", r.owner).Stringer("to", r.to).Msg("updates were not sent on")
+		r.p.sampledLog.Warn().Err(err).Str("relay", r.owner).Stringer("to", r.to).
+			Msg("cannot forward updates")
 	}
 }
 
@@ -164,8 +168,9 @@ type relayRules[U any] struct {
 
 func newRelayRules[U any](by Reducer[U], o RelayOptions) (relayRules[U], error) {
 	r := relayRules[U]{
-		size: cmp.Or(o.MaxUpdates, 5), first: cmp.Or(o.First, time.Millisecond), maxInterval: cmp.Or(o.Max, 50*time.Millisecond),
-		limit: o.Limit,
+		size: cmp.Or(o.MaxUpdates, 5), first: cmp.Or(o.First, time.Millisecond),
+		maxInterval: cmp.Or(o.Max, 50*time.Millisecond),
+		limit:       o.Limit,
 	}
 	if !by.none() {
 		if err := by.Err(); err != nil {
@@ -179,7 +184,7 @@ func newRelayRules[U any](by Reducer[U], o RelayOptions) (relayRules[U], error) 
 	case r.first < 0 || r.maxInterval < r.first:
 		return r, fmt.Errorf("want First between 0 and Max, got %s and %s", r.first, r.maxInterval)
 	case r.limit.set && r.fold == nil:
-		return r, errors.New("want a reducer to make one value of many updates, got none")
+		return r, errors.New("want a reducer to combine updates, got none")
 	}
 	return r, r.limit.err()
 }
@@ -221,7 +226,7 @@ func (r relayRules[U]) step(s relayState[U], e relayEvent[U]) (relayState[U], []
 		}
 		return r.flush(s, s.buffer, s.set)
 	case s.closed:
-		return s, nil, errorf(CodePortGone, "", "", "the relay has had its updates, or is closed")
+		return s, nil, errorf(CodePortGone, "", "", "the relay has received its updates, or is closed")
 	case r.fold == nil:
 		return s, []U{e.update}, nil
 	case r.limit.set:
@@ -236,7 +241,8 @@ func (r relayRules[U]) step(s relayState[U], e relayEvent[U]) (relayState[U], []
 	if !s.set.IsZero() {
 		from = s.set
 	}
-	s.due, s.set = from.Add(s.interval), e.at
+	s.due = from.Add(s.interval)
+	s.set = e.at
 	s.interval = min(2*s.interval, r.maxInterval)
 	return s, nil, nil
 }
@@ -247,7 +253,9 @@ func (r relayRules[U]) flush(s relayState[U], buffer []U, set time.Time) (relayS
 	if err != nil {
 		return s, nil, err
 	}
-	s.buffer, s.set, s.due = nil, set, time.Time{}
+	s.buffer = nil
+	s.set = set
+	s.due = time.Time{}
 	return s, []U{all}, nil
 }
 
@@ -269,11 +277,12 @@ func (r relayRules[U]) accumulate(s relayState[U], u U) (relayState[U], []U, err
 // one.
 func (r relayRules[U]) closeWith(s relayState[U]) (relayState[U], []U, error) {
 	after := relayState[U]{closed: true}
-	switch {
-	case len(s.buffer) == 0:
+	if len(s.buffer) == 0 {
 		return after, nil, nil
-	case r.limit.set:
-		return after, nil, errorf(CodeStopped, "", "", "the relay was closed after %d of %d updates, which are dropped", s.count, r.limit.n)
+	}
+	if r.limit.set {
+		return after, nil, errorf(CodeStopped, "", "",
+			"the relay was closed after %d of %d updates; they are dropped", s.count, r.limit.n)
 	}
 	all, err := r.reduce(s.buffer...)
 	if err != nil {
@@ -287,7 +296,8 @@ func (r relayRules[U]) reduce(updates ...U) (U, error) {
 	acc := updates[0]
 	for _, u := range updates[1:] {
 		var err error
-		if acc, err = r.fold(acc, u); err != nil {
+		acc, err = r.fold(acc, u)
+		if err != nil {
 			return acc, updateRefused(err)
 		}
 	}

@@ -59,7 +59,7 @@ func TestCall_refusesAReplyFromAnotherProc(t *testing.T) {
 			c.s.send(t, at, c.s.id.Process().String(), packet(1, 0, wire.Envelope{Kind: kind, Sender: "x", Body: body}))
 			refused := c.s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 			require.Len(t, refused, 1)
-			require.ErrorContains(t, actor.FromWire(refused[0].Why), "which was not asked")
+			require.ErrorContains(t, actor.FromWire(refused[0].Why), "unexpected answer from")
 			c.waits(t)
 		})
 	}

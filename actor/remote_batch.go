@@ -24,7 +24,8 @@ type remoteBatch struct {
 // own part.
 func (r *remoteBatch) fill(data []byte, letters []link.BodyRef) {
 	r.messages = append(r.single[:0], letters...)
-	from, last := letters[0].Offset, letters[len(letters)-1]
+	from := letters[0].Offset
+	last := letters[len(letters)-1]
 	to := last.Offset + last.Size
 	if 2*int(to-from) >= len(data) {
 		r.data = data
@@ -76,7 +77,8 @@ func (t *creditTracker) consume(r *remoteBatch, i int) {
 	if t.batch != r { // to write a pointer costs more than to look
 		t.batch = r
 	}
-	if t.bytes += uint64(r.messages[i].Wait); i == len(r.messages)-1 || t.bytes >= creditStep {
+	t.bytes += uint64(r.messages[i].Wait)
+	if i == len(r.messages)-1 || t.bytes >= creditStep {
 		t.flush()
 	}
 }
@@ -113,7 +115,8 @@ func (b *blocks) clone(body []byte) []byte {
 	case n > smallBody, b == nil:
 		return append(make([]byte, 0, n), body...)
 	case n > len(b.block)-b.used:
-		b.block, b.used = make([]byte, blockSize), 0
+		b.block = make([]byte, blockSize)
+		b.used = 0
 	}
 	own := b.block[b.used : b.used+n : b.used+n]
 	b.used += n

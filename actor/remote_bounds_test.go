@@ -64,7 +64,7 @@ func TestErrTooLarge_appliesAbove64MiB(t *testing.T) {
 	err := enter.Send(t.Context(), ref, entry{Pad: make([]byte, 64<<20)})
 	require.ErrorIs(t, err, actor.ErrTooLarge)
 	require.True(t, asError(t, err).Undeliverable())
-	require.ErrorContains(t, err, "at most 67108864 are taken")
+	require.ErrorContains(t, err, "want at most 67108864")
 }
 
 func TestErrTooLarge_appliesToEveryVerb(t *testing.T) {

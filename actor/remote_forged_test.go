@@ -182,6 +182,6 @@ func TestBounce_ignoresForgedBounces(t *testing.T) {
 	for len(refused) == 0 {
 		refused = s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 	}
-	require.ErrorContains(t, actor.FromWire(refused[0].Why), "nothing was posted to")
+	require.ErrorContains(t, actor.FromWire(refused[0].Why), "no message was sent to")
 	require.Zero(t, b.Stats().Bounced)
 }

@@ -160,7 +160,7 @@ func TestInfo_showsWhichMessageALinkAwaits(t *testing.T) {
 	f.send(t, ref.ID().Port("add"), from, message(3, 0, 1))
 	f.send(t, ref.ID().Port("add"), from, message(9, 7, 4))
 	testkit.Until(t, "it is known", func() bool { return len(b.Info().Peers) == 1 && b.Info().Peers[0].Gaps == 1 })
-	require.Regexp(t, `^packets after 3 up to 7 are missing for .*, 1 wait for them$`, b.Info().Peers[0].StallReason)
+	require.Regexp(t, `^packets after 3 up to 7 are missing for .*; 1 later ones wait$`, b.Info().Peers[0].StallReason)
 	f.send(t, ref.ID().Port("add"), from, message(5, 3, 2))
 	testkit.Until(t, "it is asked on", func() bool { return b.Info().Peers[0].Received == 5 })
 	require.Contains(t, b.Info().Peers[0].StallReason, "packets after 5 up to 7 are missing")

@@ -56,7 +56,7 @@ func filled(t *testing.T, ref actor.Ref[*Ledger]) (n int) {
 	}
 }
 
-func TestSendWait_blocksOnlyItsSender(t *testing.T) {
+func TestSendWait_blocksOnlyItsSender(t *testing.T) { // DEL-7
 	t.Parallel()
 	a, b := held(t)
 	ref, book := newLedger(t, b, a)

@@ -101,13 +101,14 @@ func (in *instance) onConstructed(err error) {
 // onEnd decides on the effects of an end.
 func (f *children) onEnd(o childOwner, in *instance, e Event) {
 	in.mu.Lock()
-	asked, grouped, late := in.stopRequested, in.groupRestart, in.lateStopRequest
+	asked := in.stopRequested
+	grouped := in.groupRestart
+	late := in.lateStopRequest
 	in.mu.Unlock()
 	why := supervise.Stopped
-	switch {
-	case asked || grouped || late && in.spawn != nil && in.spawn.Restart.When != Propagate: // it need not come again
-		why = supervise.Requested
-	case e.Failed():
+	if asked || grouped || late && in.spawn != nil && in.spawn.Restart.When != Propagate {
+		why = supervise.Requested // it need not come again
+	} else if e.Failed() {
 		why = supervise.Failed
 	}
 	if f.state == nil || !f.state.Has(in) {
@@ -116,7 +117,7 @@ func (f *children) onEnd(o childOwner, in *instance, e Event) {
 	}
 	f.undecided[in] = e
 	f.applyEnd(o, in, why)
-	if grouped && asked { // to end with its group was one thing, not to come again is another
+	if grouped && asked { // it was asked to stop, too: no restart
 		f.dropRestart(o, in)
 	}
 }
@@ -149,14 +150,15 @@ func (f *children) runEffects(o childOwner, effects []supervise.Effect[*instance
 		case supervise.Stop[*instance]:
 			x.Key.stopForGroupRestart()
 			o.after(x.Key.proc.cleanup, func(childOwner) { // it may have ended long since
-				x.Key.fail(ending{code: CodeKilled, reason: "killed: it is started again with its group, and did not stop"})
+				x.Key.fail(ending{code: CodeKilled, reason: "killed: its group restarts and it did not stop"})
 			})
 		case supervise.Start[*instance]:
 			f.restart(o, x.Key)
 		case supervise.SetTimer[*instance]:
 			o.after(time.Until(x.Until), func(o childOwner) { f.runEffects(o, f.state.OnTimer(time.Now())) })
 		case supervise.Escalate[*instance]:
-			e, reason := f.undecided[x.Key], x.Reason
+			e := f.undecided[x.Key]
+			reason := x.Reason
 			if x.Key.restartPolicy().When == Propagate { // already published
 				reason = ""
 			}
@@ -171,7 +173,8 @@ func (f *children) runEffects(o childOwner, effects []supervise.Effect[*instance
 func (f *children) restart(o childOwner, old *instance) {
 	b := &spawnState{SpawnSpec: old.spawn.SpawnSpec}
 	var err error
-	if b.Name, err = subjects.NewName(labelOf(old.name)); err != nil { // the label is as good as it was
+	b.Name, err = subjects.NewName(labelOf(old.name))
+	if err != nil { // the label was valid before
 		panic(err)
 	}
 	var heard atomic.Bool
@@ -190,7 +193,7 @@ func (f *children) restart(o childOwner, old *instance) {
 	in, err := o.proc().startInstance(old.def, o.instance(), b, old)
 	if err != nil { // the proc or the parent ends
 		log := o.proc().Log()
-		log.Debug().Err(err).Str("actor", old.name).Msg("not started again")
+		log.Debug().Err(err).Str("actor", old.name).Msg("cannot restart actor")
 		return
 	}
 	cancel = o.after(DefaultDeadline, func(o childOwner) {
@@ -218,7 +221,8 @@ func (f *children) onRestarted(o childOwner, old, in *instance, err error) {
 		f.runEffects(o, f.state.Restarted(old, in, time.Now()))
 		return
 	}
-	before, why := f.undecided[old], asError(err)
+	before := f.undecided[old]
+	why := asError(err)
 	f.undecided[old] = in.event(Failed, ending{code: why.Code, reason: why.Text, cause: &before})
 	f.runEffects(o, f.state.StartFailed(old, time.Now()))
 	f.reportFinalEnd(o, old)

@@ -260,7 +260,7 @@ func TestRestart_killsAGroupMemberThatDoesNotStop(t *testing.T) {
 		fails(t, n.p, kid, "no more")
 		<-ended
 		lasted(t, 10*time.Second, began)
-		require.Equal(t, "killed: it is started again with its group, and did not stop", n.es.end(t, hangs.ID().Name).Reason)
+		require.Equal(t, "killed: its group restarts and it did not stop", n.es.end(t, hangs.ID().Name).Reason)
 		synctest.Wait()
 		for _, ref := range []actor.Ref[*Box]{kid, hangs} {
 			_, ok := n.next(t, ref)

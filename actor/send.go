@@ -48,7 +48,8 @@ func (p *Proc) lookupTarget(to subjects.PortID, port string) (*target, error) {
 	ts.mu.Unlock()
 	if t == nil {
 		if !to.IsValid() {
-			return nil, errorf(CodeInvalid, "", port, "want the port of an actor, got the zero value or a malformed name")
+			return nil, errorf(CodeInvalid, "", port,
+				"want the port of an actor, got the zero value or a malformed name")
 		}
 		if p.process.has(to.Actor.Proc) {
 			return nil, errColocated
@@ -114,7 +115,8 @@ func (p *Proc) send(o *outbound) error {
 	if p.id.Index > 0 {
 		o.envelope.Sender = p.id.Actor(o.envelope.Sender).LocalName()
 	}
-	if err = p.links.Send(t.Target, &o.envelope, o.mark, p.links.At(o.deadline)); err == nil {
+	err = p.links.Send(t.Target, &o.envelope, o.mark, p.links.At(o.deadline))
+	if err == nil {
 		return nil
 	}
 	return p.retrySend(o, t, err)
@@ -142,7 +144,8 @@ func (p *Proc) retrySend(o *outbound, t *target, err error) error {
 func (p *Proc) respond(at replyPort, e wire.Envelope) error {
 	to := at.port
 	if at.peer == nil && !to.IsValid() {
-		return errorf(CodeInvalid, "", to.Port, "want the port of an actor, got the zero value or a malformed name")
+		return errorf(CodeInvalid, "", to.Port,
+			"want the port of an actor, got the zero value or a malformed name")
 	}
 	if to.Actor.Proc == p.id {
 		e.Bytes, e.Body = false, e.CopyBody()
@@ -204,7 +207,8 @@ func busError(actor, endpoint string, err error) error {
 func (p *Proc) sendAnswer(actor string, to replyPort, a Answer, ext []byte) {
 	e := wire.Envelope{Kind: wire.Value, Ext: ext}
 	if a.Err != nil {
-		e.Kind, e.Body = wire.Failure, EncodeError(a.Err)
+		e.Kind = wire.Failure
+		e.Body = EncodeError(a.Err)
 	}
 	var err error
 	if a.Err == nil {
@@ -218,20 +222,24 @@ func (p *Proc) sendEncodedAnswer(actor string, to replyPort, e wire.Envelope, er
 	e.Sender = actor
 	if err != nil {
 		err = answerError(p.id.Actor(actor), err)
-	} else if err = p.respond(to, e); err == nil {
-		return
 	} else {
-		err = ranError(fmt.Errorf("the answer: %w", err))
+		err = p.respond(to, e)
+		if err == nil {
+			return
+		}
+		err = ranError(fmt.Errorf("cannot send the answer: %w", err))
 	}
-	e.Kind, e.Bytes, e.Body = wire.Failure, false, EncodeError(err)
+	e.Kind = wire.Failure
+	e.Bytes = false
+	e.Body = EncodeError(err)
 	if err := p.respond(to, e); err != nil {
-		p.sampledLog.Warn().Err(err).Stringer("to", to.port).Msg("an answer was not sent")
+		p.sampledLog.Warn().Err(err).Stringer("to", to.port).Msg("cannot send an answer")
 	}
 }
 
 // answerError is the answer in the place of one that cannot be encoded.
 func answerError(from subjects.ActorID, err error) *Error {
-	return errorf(CodeHandler, from.String(), "", "the answer: %v", err)
+	return errorf(CodeHandler, from.String(), "", "cannot encode the answer: %v", err)
 }
 
 // SendAnswer sends an answer to a port with an ext of the caller's own.

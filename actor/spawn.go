@@ -55,19 +55,22 @@ func WithStrategy(y Strategy) Option { return func(s *SpawnSpec) { s.Strategy = 
 // Spawn creates an actor of a type in this process, under a fresh name that starts with label. It
 // waits for the constructor, at most until ctx ends (without a deadline: 30 s). The actor has no
 // parent: its failure goes to the proc.
-func Spawn[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P, opts ...Option) (Ref[A], error) {
+func Spawn[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P,
+	opts ...Option) (Ref[A], error) {
 	return spawnTyped(ctx, p, nil, typ, label, params, opts)
 }
 
 // SpawnChild is Spawn for a child of the actor of ctx. The child stops before its parent does, and
 // the parent handles its end (Supervisor). The wait for its constructor ends with ctx, too.
-func SpawnChild[A, P any](ctx *Context, typ Type[A, P], label string, params P, opts ...Option) (Ref[A], error) {
+func SpawnChild[A, P any](ctx *Context, typ Type[A, P], label string, params P,
+	opts ...Option) (Ref[A], error) {
 	return spawnTyped(ctx, ctx.in.proc, ctx.in, typ, label, params, opts)
 }
 
 // SpawnFor is SpawnChild for the actor that ctx belongs to or derives from. If there is none, or it
 // lives in another proc, SpawnFor is Spawn in p.
-func SpawnFor[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P, opts ...Option) (Ref[A], error) {
+func SpawnFor[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P,
+	opts ...Option) (Ref[A], error) {
 	parent, _ := ctx.Value(senderKey{}).(*instance)
 	if parent != nil && parent.proc != p {
 		parent = nil
@@ -75,7 +78,8 @@ func SpawnFor[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label stri
 	return spawnTyped(ctx, p, parent, typ, label, params, opts)
 }
 
-func spawnTyped[A, P any](ctx context.Context, p *Proc, parent *instance, typ Type[A, P], label string, params P, opts []Option) (Ref[A], error) {
+func spawnTyped[A, P any](ctx context.Context, p *Proc, parent *instance, typ Type[A, P], label string,
+	params P, opts []Option) (Ref[A], error) {
 	name, err := subjects.NewName(label)
 	if err != nil {
 		return Ref[A]{}, err
@@ -102,7 +106,8 @@ func (p *Proc) Spawn(ctx context.Context, s SpawnSpec) (subjects.ActorID, error)
 // once the constructor has returned, or after 30 s.
 func (c *Context) Spawn(s SpawnSpec, then func(*Context, error)) error {
 	mustHold(then != nil, "Spawn", "a function, got nil")
-	p, by := c.in.proc, c.in
+	by := c.in
+	p := by.proc
 	def, err := p.registry.find(s.Type)
 	if err == nil {
 		err = s.check()
@@ -119,7 +124,8 @@ func (c *Context) Spawn(s SpawnSpec, then func(*Context, error)) error {
 			return
 		}
 		by.runSoon(func(ctx *Context) {
-			if cancel(); err == nil {
+			cancel()
+			if err == nil {
 				then(ctx, nil)
 				return
 			}
@@ -138,7 +144,8 @@ func (c *Context) Spawn(s SpawnSpec, then func(*Context, error)) error {
 	}
 	cancel = c.After(DefaultDeadline, func(ctx *Context) {
 		if heard.CompareAndSwap(false, true) {
-			late := errorf(CodeDeadline, in.id().String(), "", "its constructor did not return within %s", DefaultDeadline)
+			late := errorf(CodeDeadline, in.id().String(), "", "its constructor did not return within %s",
+				DefaultDeadline)
 			in.fail(ending{code: CodeKilled, reason: "killed: " + late.Text})
 			then(ctx, late)
 		}
@@ -152,7 +159,7 @@ type spawnState struct {
 	constructed   bool                   // its constructor has returned, or panicked
 	result        chan error             // holds one: the constructor's result; nil: no waiter
 	isRestart     bool                   // it takes the place of another
-	onConstructed func(*instance, error) // the same, for whoever starts an actor again, or goes on meanwhile
+	onConstructed func(*instance, error) // the same, for a restart, or a spawner that goes on meanwhile
 }
 
 func (p *Proc) spawn(ctx context.Context, parent *instance, b *spawnState) (*instance, error) {
@@ -192,7 +199,7 @@ func (p *Proc) spawn(ctx context.Context, parent *instance, b *spawnState) (*ins
 		case err = <-b.result: // both came at the same time
 		default:
 			err = fromContext(ctx, in.id().String(), "")
-			in.fail(ending{code: CodeKilled, reason: "its spawn was given up: " + err.Error()})
+			in.fail(ending{code: CodeKilled, reason: "its spawn was canceled: " + err.Error()})
 		}
 	}
 	return in, err
@@ -217,7 +224,8 @@ func (s *SpawnSpec) check() error {
 
 func checkMailbox(size int) error {
 	if size < Unbounded || size > maxMailbox {
-		return fmt.Errorf("mailbox of %d messages: want 1 to %d, 0 for the default, or Unbounded", size, maxMailbox)
+		return fmt.Errorf("mailbox of %d messages: want 1 to %d, 0 for the default, or Unbounded", size,
+			maxMailbox)
 	}
 	return nil
 }
@@ -228,7 +236,8 @@ func (p *Proc) startInstance(def *Def, parent *instance, b *spawnState, old *ins
 	b.isRestart = old != nil
 	in := &instance{
 		proc: p, def: def, name: b.Name, parent: parent, spawn: b,
-		announceEnd: b.Announce, announceStart: b.AnnounceStart || old != nil, strategy: b.Strategy, limit: int32(cmp.Or(b.Mailbox, p.mailbox)),
+		announceEnd: b.Announce, announceStart: b.AnnounceStart ||
+			old != nil, strategy: b.Strategy, limit: int32(cmp.Or(b.Mailbox, p.mailbox)),
 		phase: phaseBetween, // mail does not start it before its parent knows it
 	}
 	if in.limit == Unbounded {
@@ -320,11 +329,12 @@ func (in *instance) finishConstruct(err error) {
 func (in *instance) failConstructor(err error) error {
 	in.actor = nil // there is nothing to clean up
 	if bad, is := errors.AsType[errBadParams](err); is {
-		err = errorf(CodeBadMessage, in.id().String(), "", "actor type %s: parameters: %v", in.def.name, bad.error)
+		err = errorf(CodeBadMessage, in.id().String(), "", "actor type %s: parameters: %v",
+			in.def.name, bad.error)
 	} else if !in.handlerCrashed {
 		err = fmt.Errorf("actor type %s: %w", in.def.name, err)
 	}
-	in.fail(ending{code: CodeHandler, reason: err.Error()}) // changes nothing after a panic
+	in.fail(ending{code: CodeHandler, reason: err.Error()}) // no effect after a panic
 	return err
 }
 

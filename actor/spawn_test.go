@@ -42,7 +42,7 @@ func TestSpawn_reportsInvalidArguments(t *testing.T) {
 		{actor.SpawnSpec{Type: "box", Name: "b", Params: "text"}, "actor type box takes int64, got string"},
 		{actor.SpawnSpec{Type: "box", Name: "b"}, "actor type box takes int64, got <nil>"},
 		{actor.SpawnSpec{Type: "box", Name: "b", Raw: []byte{0x61}}, "actor type box: parameters:"},
-		{actor.SpawnSpec{Type: "box", Name: "client", Params: int64(1)}, "take another"},
+		{actor.SpawnSpec{Type: "box", Name: "client", Params: int64(1)}, "want another"},
 	} {
 		_, err := p.Spawn(t.Context(), c.s)
 		require.ErrorContains(t, err, c.want)
@@ -50,7 +50,7 @@ func TestSpawn_reportsInvalidArguments(t *testing.T) {
 	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "box", Name: "b", Params: int64(0)})
 	require.NoError(t, err)
 	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: "box", Name: "b", Params: int64(0)})
-	require.ErrorContains(t, err, "an actor of that name is there already")
+	require.ErrorContains(t, err, "an actor with this name exists already")
 	require.NoError(t, p.Close(testkit.Soon(t)))
 	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: "box", Name: "c", Params: int64(0)})
 	require.ErrorIs(t, err, actor.ErrStopped)

@@ -20,7 +20,7 @@ func (c *Context) Go(work func(context.Context) func(*Context)) {
 	life := in.lifetime()
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.aborted || in.state.terminal() { // it starts nothing any more
+	if in.aborted || in.state.terminal() { // it starts no more tasks
 		return
 	}
 	tasks := &in.ensureExtra().tasks
@@ -29,7 +29,8 @@ func (c *Context) Go(work func(context.Context) func(*Context)) {
 		defer tasks.done()
 		defer func() {
 			if p := recover(); p != nil { // ACT-2
-				log, text := in.log(), wire.PanicText(p)
+				log := in.log()
+				text := wire.PanicText(p)
 				log.Error().Bytes("stack", debug.Stack()).Msg("a task of the actor panicked: " + text)
 				in.fail(ending{code: CodePanic, reason: "a task panicked: " + text})
 			}
@@ -73,7 +74,8 @@ func (c *Context) After(d time.Duration, f func(*Context)) (cancel func()) {
 // monotonic clock. cancel and the end of the actor take the message back until then. d must not be
 // negative; 0 is possible. The message has the same fates as with Send; an error of that Send comes
 // back as a dead letter (DeadLetterHandler).
-func (e Endpoint[A, M, R]) SendAfter(ctx *Context, d time.Duration, to Ref[A], m M) (cancel func(), err error) {
+func (e Endpoint[A, M, R]) SendAfter(ctx *Context, d time.Duration, to Ref[A],
+	m M) (cancel func(), err error) {
 	if d < 0 {
 		return nil, errorf(CodeInvalid, to.id.String(), e.Name(), "a delay of %s: want 0 or more", d)
 	}

@@ -30,9 +30,11 @@ func (in *instance) shutdown() {
 		in.mu.Unlock()
 		return
 	}
-	in.phase, in.cleaningUp = phaseControl, true
+	in.phase = phaseControl
+	in.cleaningUp = true
 	in.cancelContext()
-	over, family := in.aborted, in.extra.children
+	over := in.aborted
+	family := in.extra.children
 	in.mu.Unlock()
 	if family != nil {
 		in.stopChildren(family, over)
@@ -41,7 +43,7 @@ func (in *instance) shutdown() {
 		in.runCleanup(c)
 	}
 	in.mu.Lock()
-	in.cancelContext() // also what Cleanup began
+	in.cancelContext() // including work that Cleanup started
 	over = in.aborted
 	tasks := &in.extra.tasks
 	in.mu.Unlock()
@@ -70,7 +72,8 @@ func (in *instance) cleanupContext() (context.Context, context.CancelFunc) {
 
 func (in *instance) runCleanup(c Cleaner) {
 	in.mu.Lock()
-	over, why := in.aborted, in.endError()
+	over := in.aborted
+	why := in.endError()
 	in.mu.Unlock()
 	ctx, cancel := in.cleanupContext()
 	defer cancel()
@@ -86,7 +89,7 @@ func (in *instance) runCleanup(c Cleaner) {
 		case err == nil:
 		case over:
 			log := in.log()
-			log.Error().Err(err).Msg("the cleanup of an actor that failed has failed, too")
+			log.Error().Err(err).Msg("cleanup of a failed actor failed")
 		default:
 			in.fail(ending{code: CodeHandler, reason: "cleanup: " + err.Error()})
 		}
@@ -106,10 +109,15 @@ func (in *instance) terminate() {
 	}
 	r := in.extra // there is one: it holds why the actor ends
 	if !r.needsNoCleanup() || in.aborted || in.hasPorts {
-		why, debts, watches, alarms := in.endError(), r.deferreds, r.observers, r.timers
-		r.deferreds, r.observers, r.timers = nil, nil, nil
+		why := in.endError()
+		deferreds := slices.Collect(maps.Keys(r.deferreds))
+		observers := slices.Collect(maps.Keys(r.observers))
+		timers := r.timers
+		r.deferreds = nil
+		r.observers = nil
+		r.timers = nil
 		in.mu.Unlock()
-		in.notifyWaiters(why, slices.Collect(maps.Keys(debts)), slices.Collect(maps.Keys(watches)), alarms)
+		in.notifyWaiters(why, deferreds, observers, timers)
 		in.mu.Lock()
 	}
 	r.control = nil
@@ -117,7 +125,8 @@ func (in *instance) terminate() {
 	heard := in.failed || in.announceEnd || in.parent != nil || in.spawn != nil || in.proc.observed.Load()
 	in.mu.Unlock()
 
-	if b := in.spawn; b != nil && b.onConstructed != nil && !b.constructed { // it was killed before its first turn
+	// it was killed before its first turn
+	if b := in.spawn; b != nil && b.onConstructed != nil && !b.constructed {
 		b.onConstructed(in, in.refusalError())
 	}
 	in.proc.directory.retire(in, in.failed)
@@ -135,7 +144,8 @@ func (in *instance) terminate() {
 // notifyWaiters notifies everything that waits for an ended actor.
 //
 //go:noinline
-func (in *instance) notifyWaiters(why *Error, debts []anyDeferred, watches []*endObserver, alarms map[*delayedCall]struct{}) {
+func (in *instance) notifyWaiters(why *Error, debts []anyDeferred, watches []*endObserver,
+	alarms map[*delayedCall]struct{}) {
 	in.rejectLeftover(why)
 	for a := range alarms {
 		a.timer.Stop()

@@ -54,7 +54,8 @@ func (e Endpoint[A, M, R]) Urge(ctx context.Context, to Ref[A], m M) (R, error) 
 }
 
 // urge asks on both connections, and waits.
-func urge[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, endpoint string, m M) Answer {
+func urge[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, endpoint string,
+	m M) Answer {
 	if ctx.Err() != nil {
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}
@@ -90,7 +91,7 @@ type urging struct {
 	ended    func(error)   // called on an end other than by the owner: nil means arrival
 
 	over    atomic.Bool
-	arrived *link.Barrier // of it among the data; nil: it is not there yet
+	arrived *link.Barrier // of its data copy; nil: not queued yet
 	pause   time.Duration
 	timer   *time.Timer // timer of again, which runs alone
 }
@@ -126,17 +127,20 @@ func (p *Proc) urgeAs(c *call, from, endpoint string, body []byte) (*urging, err
 // send sends the message on the control connection, if it is urgent by now, and queues it among the
 // data once there is room.
 func (u *urging) send(urgent bool) error {
-	switch {
-	case u.over.Load():
+	if u.over.Load() {
 		return nil
-	case u.word && u.arrived.Reached():
+	}
+	if u.word && u.arrived.Reached() {
 		u.ended(nil)
 		return nil
 	}
-	e, until := u.envelope, link.Never
-	e.Actor, e.Port = u.to.Actor, u.to.Port
+	e := u.envelope
+	e.Actor = u.to.Actor
+	e.Port = u.to.Port
+	until := link.Never
 	if !u.until.IsZero() {
-		e.TTL, until = max(time.Until(u.until), time.Millisecond), u.p.links.At(u.until) // 0 is no deadline
+		e.TTL = max(time.Until(u.until), time.Millisecond) // 0 is no deadline
+		until = u.p.links.At(u.until)
 	}
 	if urgent {
 		u.p.links.Urge(u.to.Peer, &e)
@@ -155,7 +159,8 @@ func (u *urging) queue(e *wire.Envelope, until link.Instant) error {
 	if u.arrived != nil {
 		return nil
 	}
-	arrived, to := link.NewBarrier(), u.to.Peer.ActorByLocalName(u.to.Actor)
+	arrived := link.NewBarrier()
+	to := u.to.Peer.ActorByLocalName(u.to.Actor)
 	err := u.p.links.SendTracked(u.to, e, link.Mark{Call: u.mark}, until, arrived)
 	if errors.Is(err, link.ErrEvicted) {
 		u.to = u.p.links.UnnamedTarget(to.Port(u.to.Port))
@@ -206,7 +211,8 @@ func (l linkHandler) Urgent(from *link.Peer, e *wire.Envelope) {
 // urged delivers a message from the control connection.
 func (p *Proc) urged(from subjects.ActorID, peer *link.Peer, actor string, e *wire.Envelope) {
 	if e.Port == portLink || e.Port == portDemonitor {
-		if err := p.deliverSystem(&Delivery{Actor: actor, Port: e.Port, From: from, Raw: e.Body}); err != nil {
+		if err := p.deliverSystem(&Delivery{Actor: actor, Port: e.Port, From: from,
+			Raw: e.Body}); err != nil {
 			p.counts.malformed.Add(1)
 		}
 		return
@@ -287,7 +293,8 @@ const largestKept = 64 << 10
 // keep stores the answer to an ordered message, for repeats of the message on the control
 // connection.
 func (d *Delivery) keep(body []byte) {
-	p, home := d.replyTo.p, d.replyTo.port.port
+	p := d.replyTo.p
+	home := d.replyTo.port.port
 	if len(body) < largestKept {
 		p.process.urged.answered(d.Reply, p.urgent(home, d.Actor, body))
 	}
@@ -296,7 +303,8 @@ func (d *Delivery) keep(body []byte) {
 // urgent returns an actor's answer for the control connection.
 func (p *Proc) urgent(home subjects.PortID, actor string, body []byte) *wire.Envelope {
 	return &wire.Envelope{
-		Kind: wire.Value, Actor: home.Actor.LocalName(), Port: home.Port, Sender: p.id.Actor(actor).LocalName(), Body: body,
+		Kind: wire.Value, Actor: home.Actor.LocalName(), Port: home.Port, Sender: p.id.Actor(actor).
+			LocalName(), Body: body,
 	}
 }
 
@@ -309,7 +317,8 @@ func (u *urgents) add(reply string, m *urgent) {
 		delete(u.all, u.order[0])
 		u.order = append(u.order[:0], u.order[1:]...)
 	}
-	u.all[reply], u.order = m, append(u.order, reply)
+	u.all[reply] = m
+	u.order = append(u.order, reply)
 }
 
 // answered stores an answer for a caller that repeats its request.

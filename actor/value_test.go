@@ -107,7 +107,7 @@ func TestError_roundTrips(t *testing.T) {
 		require.Equal(t, &c.want, actor.FromWire(actor.EncodeError(c.err)))
 	}
 	broken := actor.FromWire([]byte{0xff})
-	require.ErrorContains(t, broken, "does not decode")
+	require.ErrorContains(t, broken, "cannot decode an error")
 	require.False(t, broken.Undeliverable())
 	require.Equal(t, "a: e: x", (&actor.Error{Text: "x", Actor: "a", Endpoint: "e"}).Error())
 	require.Equal(t, "a: x", (&actor.Error{Text: "x", Actor: "a"}).Error())

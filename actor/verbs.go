@@ -49,7 +49,8 @@ func (e Endpoint[A, M, R]) callRemote(ctx context.Context, to *Ref[A], m M) (R, 
 func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && e.d != nil && e.d.err == nil {
 		if from, here := localSender(ctx, to.in, to.via); here {
-			if ok, why := send(to.in, &e.d.endpointSpec, queuedMessage[M, R]{m: m, from: from}, 0); why == nil {
+			if ok, why := send(to.in, &e.d.endpointSpec, queuedMessage[M, R]{m: m, from: from},
+				0); why == nil {
 				if ok {
 					return nil
 				}
@@ -67,7 +68,8 @@ func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
 func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && e.d != nil && e.d.err == nil {
 		if from, here := localSender(ctx, to.in, to.via); here {
-			if ok, why := send(to.in, &e.d.endpointSpec, queuedMessage[M, R]{m: m, from: from}, 0); ok && why == nil {
+			ok, why := send(to.in, &e.d.endpointSpec, queuedMessage[M, R]{m: m, from: from}, 0)
+			if ok && why == nil {
 				return nil
 			} else if ok {
 				return e.sendWaitLocal(ctx, &to, m, why)
@@ -183,7 +185,7 @@ func (e Endpoint[A, M, R]) prepare(ctx context.Context, to *Ref[A]) (*Proc, stri
 	p, from := senderOf(ctx, to.via)
 	if p == nil {
 		return nil, "", errorf(CodeInvalid, to.id.String(), e.d.name,
-			"nobody to send as: call from an actor's handler with its Context, or bind the ref with Via")
+			"no sender: call from an actor's handler with its Context, or bind the ref with Via")
 	}
 	return p, from, p.CheckSend(from)
 }

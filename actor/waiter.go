@@ -79,10 +79,9 @@ func (w *answerWait) await(ctx context.Context, done <-chan struct{}) error {
 			}
 		}
 		var ended error
-		switch {
-		case s.expired.Load() != 0 && s.expired.Load() == s.deadline.Load():
+		if s.expired.Load() != 0 && s.expired.Load() == s.deadline.Load() {
 			ended = context.DeadlineExceeded
-		case done != nil && ctx.Err() != nil:
+		} else if done != nil && ctx.Err() != nil {
 			ended = ctx.Err()
 		}
 		if ended != nil && w.state.CompareAndSwap(waitOpen, waitAbandoned) {
@@ -99,7 +98,8 @@ func (in *instance) noAnswer(ctx context.Context, ended error, endpoint string) 
 	}
 	e := errorf(CodeDeadline, in.id().String(), endpoint, "no answer within the deadline")
 	if now := in.info(); now.Current != "" {
-		e.Text += ": its handler of " + now.Current + " has run for " + now.RunningFor.Round(time.Millisecond).String()
+		e.Text += ": its handler of " + now.Current + " has run for " +
+			now.RunningFor.Round(time.Millisecond).String()
 	}
 	return e
 }
@@ -190,7 +190,8 @@ func (ss *waiterPool) wakeExpired() {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.nextFire.Store(math.MaxInt64)
-	now, next := ss.now(), int64(math.MaxInt64)
+	now := ss.now()
+	next := int64(math.MaxInt64)
 	ss.all.each(func(s *waiter) {
 		switch until := s.deadline.Load(); {
 		case until == 0:

@@ -54,8 +54,9 @@ type workers struct {
 	draining    bool        // workers were started to empty the queue
 	dequeued    uint64      // how many have left the queue
 	sawDequeued uint64      // passed, at the last look
-	helpers     int         // how many workers the next look starts when nothing moves; 0: nothing was in the queue
-	backlog     atomic.Bool // there may be something in the queue; written under the lock
+	// how many workers the next look starts when nothing moves; 0: nothing was in the queue
+	helpers int
+	backlog atomic.Bool // there may be something in the queue; written under the lock
 }
 
 // start runs an actor on an idle worker, or a new one.
@@ -100,7 +101,10 @@ func (ws *workers) startQueued(in *instance) {
 // dequeue takes the next from the queue; nil: it is empty. The lock is held.
 func (ws *workers) dequeue() *instance {
 	if ws.head == len(ws.queue) {
-		if ws.queue, ws.head, ws.helpers = ws.queue[:0], 0, 0; cap(ws.queue) > maxQueueCap {
+		ws.queue = ws.queue[:0]
+		ws.head = 0
+		ws.helpers = 0
+		if cap(ws.queue) > maxQueueCap {
 			ws.queue = nil
 		}
 		ws.draining = false
@@ -111,10 +115,11 @@ func (ws *workers) dequeue() *instance {
 	ws.queue[ws.head] = nil
 	ws.dequeued++
 	ws.head++
-	if ws.head > len(ws.queue)/2 { // a queue that is never empty must not grow for ever
+	if ws.head > len(ws.queue)/2 { // a queue that is never empty must not grow without bound
 		n := copy(ws.queue, ws.queue[ws.head:])
 		clear(ws.queue[n:])
-		ws.queue, ws.head = ws.queue[:n], 0
+		ws.queue = ws.queue[:n]
+		ws.head = 0
 	}
 	return in
 }
@@ -160,7 +165,8 @@ func (ws *workers) work(w *worker, in *instance) {
 			for in.step() {
 			}
 		}
-		if in = w.next.Swap(noInstance); in != nil { // put there at the last moment
+		in = w.next.Swap(noInstance)
+		if in != nil { // put there at the last moment
 			w.wake <- in
 		} else if !ws.park(w) {
 			return
@@ -210,7 +216,8 @@ func (ws *workers) sweep() {
 	for _, w := range ws.idle {
 		w.idleAtSweep = true
 	}
-	if ws.sweepScheduled = len(ws.idle) > 0; ws.sweepScheduled {
+	ws.sweepScheduled = len(ws.idle) > 0
+	if ws.sweepScheduled {
 		ws.sweepTimer.Reset(workerIdleTimeout)
 	}
 }
@@ -268,7 +275,9 @@ func (ws *workers) stealStalled() {
 			w.sawWaiting = false
 			stolen = append(stolen, held)
 		default:
-			w.sawWaiting, w.sawRuns, waiting = true, hops, true
+			w.sawWaiting = true
+			w.sawRuns = hops
+			waiting = true
 		}
 	}
 	if ws.head < len(ws.queue) {

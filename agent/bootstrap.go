@@ -12,19 +12,21 @@ import (
 // Bootstrap configures a proc. The host sends it over an inherited descriptor, because it holds
 // credentials: arguments and environment are visible to others.
 type Bootstrap struct {
-	Mesh            Mesh             `cbor:"1,keyasint"`
-	Rank            int              `cbor:"2,keyasint"`
-	Gen             int              `cbor:"3,keyasint"`
-	Host            subjects.ActorID `cbor:"4,keyasint"` // the agent to report Ready to
-	Nonce           string           `cbor:"5,keyasint"`
-	Bus             BusSettings      `cbor:"6,keyasint"`
-	Root            string           `cbor:"7,keyasint,omitempty"`
-	Namespace       string           `cbor:"8,keyasint,omitempty"`
-	LogLevel        string           `cbor:"9,keyasint,omitempty"`  // log level
-	ReadyTimeout    time.Duration    `cbor:"10,keyasint"`           // time to become ready
-	Config          config.Snapshot  `cbor:"11,keyasint,omitzero"`  // from the client of the spawn
-	AdoptionTimeout time.Duration    `cbor:"12,keyasint,omitempty"` // time for which an orphan waits for another host; 0 = the proc's own proc.adoption-timeout
-	FirstPacket     uint64           `cbor:"13,keyasint,omitempty"` // lower packet numbers belong to an earlier process at this address, possibly unknown to the host
+	Mesh         Mesh             `cbor:"1,keyasint"`
+	Rank         int              `cbor:"2,keyasint"`
+	Gen          int              `cbor:"3,keyasint"`
+	Host         subjects.ActorID `cbor:"4,keyasint"` // the agent to report Ready to
+	Nonce        string           `cbor:"5,keyasint"`
+	Bus          BusSettings      `cbor:"6,keyasint"`
+	Root         string           `cbor:"7,keyasint,omitempty"`
+	Namespace    string           `cbor:"8,keyasint,omitempty"`
+	LogLevel     string           `cbor:"9,keyasint,omitempty"` // log level
+	ReadyTimeout time.Duration    `cbor:"10,keyasint"`          // time to become ready
+	Config       config.Snapshot  `cbor:"11,keyasint,omitzero"` // from the client of the spawn
+	// time for which an orphan waits for another host; 0 = the proc's own proc.adoption-timeout
+	AdoptionTimeout time.Duration `cbor:"12,keyasint,omitempty"`
+	// lower packet numbers belong to an earlier process at this address, possibly unknown to the host
+	FirstPacket uint64 `cbor:"13,keyasint,omitempty"`
 }
 
 // LaunchPayload is the first input of a launched process. It makes the process a proc or a host.
@@ -54,8 +56,10 @@ func (b Bootstrap) ProcID() subjects.ProcID { return b.Mesh.ProcID(b.Rank, b.Gen
 // this process fills in its address and credentials where the options leave them open.
 func BusSettingsOf(o bus.Options) BusSettings {
 	s := BusSettings{
-		URL: o.URL, Token: o.Token, User: o.User, Password: o.Password, Creds: absPath(o.Creds), NKey: absPath(o.NKey),
-		JWT: o.JWT, Seed: o.Seed, CertFile: absPath(o.CertFile), KeyFile: absPath(o.KeyFile), CAFile: absPath(o.CAFile),
+		URL: o.URL, Token: o.Token, User: o.User, Password: o.Password, Creds: absPath(o.Creds),
+		NKey: absPath(o.NKey),
+		JWT:  o.JWT, Seed: o.Seed, CertFile: absPath(o.CertFile), KeyFile: absPath(o.KeyFile),
+		CAFile:   absPath(o.CAFile),
 		TLSFirst: o.TLSFirst, InboxPrefix: o.InboxPrefix, Insecure: o.Insecure,
 	}
 	if server, ok := o.Server.(interface{ URL() string }); ok && s.URL == "" {

@@ -31,7 +31,8 @@ type FencedError struct {
 }
 
 func (e *FencedError) Error() string {
-	return fmt.Sprintf("%s on %s belongs to %s since epoch %d: the order is of %s in epoch %d", e.ID, e.Agent, e.Current.Owner, e.Current.Epoch, e.Requested.Owner, e.Requested.Epoch)
+	return fmt.Sprintf("%s on %s belongs to %s since epoch %d: the request is from %s in epoch %d", e.ID,
+		e.Agent, e.Current.Owner, e.Current.Epoch, e.Requested.Owner, e.Requested.Epoch)
 }
 
 // Detail encodes the error for the wire.
@@ -87,7 +88,8 @@ func (t *Table) recordClaim(r *resource, c Claim) {
 		return
 	}
 	t.revision++
-	if r.claim = c; r.mesh != nil && r.mesh.Owner != c.Owner {
+	r.claim = c
+	if r.mesh != nil && r.mesh.Owner != c.Owner {
 		m := *r.mesh
 		m.Owner = c.Owner
 		r.mesh = &m

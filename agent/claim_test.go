@@ -47,7 +47,7 @@ func TestClaim_laterClaimWinsAndFormerOneIsRefused_AGT10(t *testing.T) {
 
 func TestFenced_isFoundInDecodedErrors(t *testing.T) {
 	want := &agent.FencedError{ID: "workers-000000000000m", Agent: "n1", Requested: claim(1, "a"), Current: claim(2, "b")}
-	text := "workers-000000000000m on n1 belongs to client-000000000000c/0.0/b since epoch 2: the order is of client-000000000000c/0.0/a in epoch 1"
+	text := "workers-000000000000m on n1 belongs to client-000000000000c/0.0/b since epoch 2: the request is from client-000000000000c/0.0/a in epoch 1"
 	require.EqualError(t, want, text)
 	came := actor.FromWire(actor.EncodeError(want))
 	for name, err := range map[string]error{

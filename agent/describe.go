@@ -10,7 +10,8 @@ import (
 
 // DescribeEndpoints describes the endpoints of an actor type for discovery. Function subject
 // returns the subject of an endpoint.
-func DescribeEndpoints(r actor.Registry, typeName string, subject func(endpoint string) string) (out []micro.Endpoint) {
+func DescribeEndpoints(r actor.Registry, typeName string,
+	subject func(endpoint string) string) (out []micro.Endpoint) {
 	schemas := EndpointSchemas(r, typeName)
 	for _, e := range r.Describe(typeName) {
 		out = append(out, micro.Endpoint{Name: e.Name, Subject: subject(e.Name), Metadata: map[string]string{
@@ -40,7 +41,8 @@ func Direction(out string) string {
 
 // EndpointStats sums the statistics of all actors of a type, for discovery. Times are sampled from
 // one message in 64.
-func EndpointStats(r actor.Registry, typeName string, actors []actor.Info, subject func(endpoint string) string) (out []micro.Stats) {
+func EndpointStats(r actor.Registry, typeName string, actors []actor.Info,
+	subject func(endpoint string) string) (out []micro.Stats) {
 	for _, e := range r.Describe(typeName) {
 		s := micro.Stats{Name: e.Name, Subject: subject(e.Name)}
 		for _, a := range actors {

@@ -40,8 +40,8 @@
 //     refuses claims earlier than the newest known one (FencedError); a later claim takes over.
 //     Claims compare by epoch, then owner, so all agents agree.
 //   - AGT-11 (control connection): An urgent Stop, StopAll or Stream (actor.Endpoint.Urge) also
-//     uses the control connection. A Stop ahead of its Create ends live ranks and reports only
-//     those. Unanswered lease renewals repeat there at half time (Insist).
+//     uses the control connection. A Stop ahead of its Create ends and reports live ranks only; its
+//     ordered copy does the rest. Unanswered lease renewals repeat there at half time (Insist).
 //
 // Package agent/agenttest is a test suite for these promises. All three implementations pass it.
 //

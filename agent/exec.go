@@ -31,28 +31,31 @@ type ExecRequest struct {
 
 // Check refuses an invalid request.
 func (e ExecRequest) Check() error {
-	switch {
-	case len(e.Command) == 0 || e.Command[0] == "":
-		return fmt.Errorf("exec: no command")
-	case e.Timeout <= 0 || e.Timeout > MaxExecTimeout:
-		return fmt.Errorf("exec %s: within %s: want more than 0 and at most %s", e.Command[0], e.Timeout, MaxExecTimeout)
+	if len(e.Command) == 0 || e.Command[0] == "" {
+		return fmt.Errorf("exec: want a command")
+	}
+	if e.Timeout <= 0 || e.Timeout > MaxExecTimeout {
+		return fmt.Errorf("exec %s: timeout of %s: want more than 0 and at most %s", e.Command[0], e.Timeout,
+			MaxExecTimeout)
 	}
 	return nil
 }
 
 // ExecResult holds the exit status of a command and the end of its output.
 type ExecResult struct {
-	Code         int    `cbor:"1,keyasint" json:"exit_code"`                  // -1 after a signal
-	Signal       int    `cbor:"2,keyasint,omitempty" json:"signal,omitempty"` // the fatal signal
-	TimedOut     bool   `cbor:"3,keyasint,omitempty" json:"late,omitempty"`   // killed on timeout
-	Stdout       string `cbor:"4,keyasint,omitempty" json:"stdout,omitempty"`
-	Stderr       string `cbor:"5,keyasint,omitempty" json:"stderr,omitempty"`
-	DroppedBytes int64  `cbor:"6,keyasint,omitempty" json:"lost,omitempty"` // earlier bytes of both outputs, discarded
+	Code     int    `cbor:"1,keyasint" json:"exit_code"`                  // -1 after a signal
+	Signal   int    `cbor:"2,keyasint,omitempty" json:"signal,omitempty"` // the fatal signal
+	TimedOut bool   `cbor:"3,keyasint,omitempty" json:"late,omitempty"`   // killed on timeout
+	Stdout   string `cbor:"4,keyasint,omitempty" json:"stdout,omitempty"`
+	Stderr   string `cbor:"5,keyasint,omitempty" json:"stderr,omitempty"`
+	// earlier bytes of both outputs, discarded
+	DroppedBytes int64 `cbor:"6,keyasint,omitempty" json:"lost,omitempty"`
 }
 
 // ExecNotAllowedError refuses a command because the operator of the host has not permitted Exec.
 type ExecNotAllowedError struct{ Host string } // the host's label
 
 func (e *ExecNotAllowedError) Error() string {
-	return fmt.Sprintf("host %s: running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.allow-exec: on", e.Host)
+	return fmt.Sprintf("host %s: cannot run commands: start hostd with --allow-exec, or set host.allow-exec: on",
+		e.Host)
 }

@@ -18,16 +18,20 @@ const HeartbeatInbox = "heartbeats"
 
 // Heartbeat is the periodic liveness message of a host.
 type Heartbeat struct {
-	Host        subjects.HostID `cbor:"1,keyasint" json:"host"`
-	Incarnation uint64          `cbor:"2,keyasint" json:"life"`              // distinguishes successive lives under the host's ID
-	Seq         uint64          `cbor:"3,keyasint" json:"seq"`               // within this incarnation, from 1
-	Interval    time.Duration   `cbor:"4,keyasint" json:"interval"`          // until the next heartbeat
-	Lag         time.Duration   `cbor:"5,keyasint,omitempty" json:"lag"`     // delay of this heartbeat; large when the host is starved
-	Conns       []Connection    `cbor:"6,keyasint,omitempty" json:"conns"`   // its present connections
-	Closing     bool            `cbor:"7,keyasint,omitempty" json:"closing"` // it stops its procs, then itself
-	Goodbye     bool            `cbor:"8,keyasint,omitempty" json:"goodbye"` // the last heartbeat of this incarnation: everything has ended
-	Reason      string          `cbor:"9,keyasint,omitempty" json:"why"`     // why it is closing or takes no procs
-	Mode        HostMode        `cbor:"10,keyasint,omitempty" json:"mode"`   // "": open
+	Host subjects.HostID `cbor:"1,keyasint" json:"host"`
+	// distinguishes successive lives under the host's ID
+	Incarnation uint64        `cbor:"2,keyasint" json:"life"`
+	Seq         uint64        `cbor:"3,keyasint" json:"seq"`      // within this incarnation, from 1
+	Interval    time.Duration `cbor:"4,keyasint" json:"interval"` // until the next heartbeat
+	// delay of this heartbeat; large when the host is starved
+	Lag     time.Duration `cbor:"5,keyasint,omitempty" json:"lag"`
+	Conns   []Connection  `cbor:"6,keyasint,omitempty" json:"conns"`   // its present connections
+	Closing bool          `cbor:"7,keyasint,omitempty" json:"closing"` // it stops its procs, then itself
+	// the last heartbeat of this incarnation: everything has ended
+	Goodbye bool `cbor:"8,keyasint,omitempty" json:"goodbye"`
+	// why it is closing or takes no procs
+	Reason string   `cbor:"9,keyasint,omitempty" json:"why"`
+	Mode   HostMode `cbor:"10,keyasint,omitempty" json:"mode"` // "": open
 }
 
 // Connection identifies a connection during the life of its server, because a server reuses no
@@ -48,13 +52,13 @@ const (
 func (h Heartbeat) Check(from string) error {
 	switch {
 	case !h.Host.IsValid():
-		return errors.New("heartbeat: it names no host")
+		return errors.New("heartbeat: want a host ID")
 	case h.Host.Proc().Process().String() != from:
-		return errors.New("heartbeat of " + h.Host.String() + ": it was sent by " + from)
+		return errors.New("heartbeat of " + h.Host.String() + ": sent by " + from)
 	case h.Interval <= 0:
-		return errors.New("heartbeat of " + h.Host.String() + ": the interval is not more than 0")
+		return errors.New("heartbeat of " + h.Host.String() + ": want an interval above 0")
 	case len(h.Conns) > maxConns, len(h.Reason) > MaxReason, len(h.Mode) > maxMode:
-		return errors.New("heartbeat of " + h.Host.String() + ": it has more than one may have")
+		return errors.New("heartbeat of " + h.Host.String() + ": a field exceeds its limit")
 	}
 	return nil
 }

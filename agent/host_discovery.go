@@ -23,23 +23,26 @@ const knownHostTimeout = time.Second
 const firstAnswerTimeout = 5 * time.Second
 
 // errDiscoveryDone ends a discovery.
-var errDiscoveryDone = errors.New("nobody else is expected")
+var errDiscoveryDone = errors.New("all known hosts have answered")
 
 // DiscoverHosts asks every live host for its HostInfo. It returns the answers, ordered by label,
 // once no further one arrives for the quiet period. Known hosts get one second. No host is no
 // error.
-func DiscoverHosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration, known ...subjects.HostID) ([]HostInfo, error) {
+func DiscoverHosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration,
+	known ...subjects.HostID) ([]HostInfo, error) {
 	return discover(ctx, b, space, newDiscovery(quiet, quiet, known, time.Now()), false)
 }
 
 // DiscoverListedHosts works as DiscoverHosts. It also asks a gateway for the list of hosts, and
 // ends soon after all of them answered. If ctx ends, it returns the answers so far with the error.
-func DiscoverListedHosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration) ([]HostInfo, error) {
+func DiscoverListedHosts(ctx context.Context, b *bus.Bus, space subjects.Space,
+	quiet time.Duration) ([]HostInfo, error) {
 	return discover(ctx, b, space, newDiscovery(quiet, quiet/10, nil, time.Now()), true)
 }
 
 // discover asks the hosts for their HostInfo. With an error it returns the answers so far.
-func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discovery, list bool) (out []HostInfo, err error) {
+func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discovery,
+	list bool) (out []HostInfo, err error) {
 	looking, end := context.WithCancelCause(ctx)
 	over := time.AfterFunc(max(c.quiet, firstAnswerTimeout), func() { end(errDiscoveryDone) })
 	defer over.Stop()
@@ -50,7 +53,8 @@ func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discover
 	if list {
 		wg.Go(func() {
 			known, err := ListKnownHosts(looking, b, space)
-			if ids := known.expected(); err == nil && known.Complete && len(ids) > 0 { // otherwise proceed as without a gateway
+			// otherwise proceed as without a gateway
+			if ids := known.expected(); err == nil && known.Complete && len(ids) > 0 {
 				over.Reset(c.expectHosts(ids, time.Now()))
 			}
 		})
@@ -61,7 +65,7 @@ func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discover
 			break
 		}
 		if err != nil {
-			return out, fmt.Errorf("find hosts: %w", err)
+			return out, fmt.Errorf("cannot find hosts: %w", err)
 		}
 		h, _ := parseHostInfo(m)
 		over.Reset(c.recordAnswer(h.ID, time.Now()))
@@ -105,7 +109,9 @@ type discovery struct {
 }
 
 func newDiscovery(quiet, grace time.Duration, known []subjects.HostID, now time.Time) *discovery {
-	c := &discovery{quiet: quiet, grace: grace, startedAt: now, lastAnswer: now, answered: map[subjects.HostID]bool{}}
+	c := &discovery{
+		quiet: quiet, grace: grace, startedAt: now, lastAnswer: now, answered: map[subjects.HostID]bool{},
+	}
 	if len(known) > 0 {
 		c.expectHosts(known, now)
 	}
@@ -136,10 +142,10 @@ func (c *discovery) expectHosts(ids []subjects.HostID, now time.Time) time.Durat
 
 // remainingWait returns the wait after the last answer. The caller holds the lock.
 func (c *discovery) remainingWait() time.Duration {
-	switch {
-	case c.missing == nil:
+	if c.missing == nil {
 		return c.quiet
-	case len(c.missing) > 0:
+	}
+	if len(c.missing) > 0 {
 		return max(c.quiet, knownHostTimeout)
 	}
 	return min(c.quiet, max(c.grace, 2*c.lastAnswer.Sub(c.startedAt)))

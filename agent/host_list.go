@@ -40,10 +40,10 @@ type KnownHost struct {
 // Check reports malformed lists.
 func (l HostList) Check() error {
 	for _, h := range l.Hosts {
-		switch {
-		case !h.ID.IsValid():
+		if !h.ID.IsValid() {
 			return errors.New("list of hosts: an entry has no host ID")
-		case len(h.State) > maxMode, len(h.Reason) > MaxReason, h.Silence < 0:
+		}
+		if len(h.State) > maxMode || len(h.Reason) > MaxReason || h.Silence < 0 {
 			return fmt.Errorf("list of hosts: the entry of %s is out of bounds", h.ID)
 		}
 	}
@@ -110,8 +110,8 @@ func ListKnownHosts(ctx context.Context, b *bus.Bus, space subjects.Space) (Host
 	}
 }
 
-// noGateway reports whether the servers say that no gateway listens. The subject of a host that never
-// was shows who listens to everything: users may publish to it, and no gateway listens to it.
+// noGateway reports whether the servers see no gateway. It publishes to a host that never existed.
+// Users may publish to this subject, and only subscribers to everything receive it.
 func noGateway(ctx context.Context, b *bus.Bus, space subjects.Space) bool {
 	never, err := subjects.NewHostID("nobody")
 	if err != nil {

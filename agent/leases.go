@@ -56,7 +56,7 @@ func (l *Leases) schedule(ctx *actor.Context) {
 			}
 			log := ctx.Log()
 			why := OrphanedReason(l.Table.LeaseTTL(id))
-			log.Warn().Str("id", id).Str("owner", l.Table.owner(id)).Msg("the lease ran out: stopping it, " + why)
+			log.Warn().Str("id", id).Str("owner", l.Table.owner(id)).Msg("lease expired: stopping the mesh: " + why)
 			l.Table.SetLease(id, time.Time{}, 0)
 			l.Stop(ctx, id, why)
 		}
@@ -67,7 +67,9 @@ func (l *Leases) schedule(ctx *actor.Context) {
 // SetLease sets the expiry and the TTL of a resource's lease. The zero time means never.
 func (t *Table) SetLease(id string, until time.Time, term time.Duration) {
 	if r, ok := t.resources[id]; ok {
-		r.expires, r.leaseTTL, r.leaseExtended = until, term, false
+		r.expires = until
+		r.leaseTTL = term
+		r.leaseExtended = false
 	}
 }
 

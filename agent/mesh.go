@@ -26,8 +26,9 @@ const (
 type Command struct {
 	Path string   `cbor:"1,keyasint,omitempty" json:"path,omitempty"` // absolute, or Builtin
 	Args []string `cbor:"2,keyasint,omitempty" json:"args,omitempty"`
-	Env  []string `cbor:"3,keyasint,omitempty" json:"env,omitempty"` // KEY=value, added to the host's permitted variables
-	Dir  string   `cbor:"4,keyasint,omitempty" json:"dir,omitempty"`
+	// KEY=value, added to the host's permitted variables
+	Env []string `cbor:"3,keyasint,omitempty" json:"env,omitempty"`
+	Dir string   `cbor:"4,keyasint,omitempty" json:"dir,omitempty"`
 }
 
 // Mesh describes a proc mesh. It suffices to address, cast to and place every rank.
@@ -103,12 +104,14 @@ func (m Mesh) Check() error {
 	case m.PerHost > MaxPerHost:
 		return fmt.Errorf("mesh %s: %d procs on each host: want at most %d", m.ID, m.PerHost, MaxPerHost)
 	case m.World != nil && !m.isWorldShare() && !m.IsWhole():
-		return fmt.Errorf("mesh %s: %d hosts have %d ranks from %d on of the %d of world %s: want one host and at most %d ranks, in processes of their own",
+		return fmt.Errorf("mesh %s: %d hosts with %d ranks from %d of the %d of world %s: want one host and at most %d ranks, each in its own process",
 			m.ID, hosts, m.World.Count, m.World.First, n, m.World.World, m.PerHost)
 	case m.World == nil && (m.PerHost < 1 || m.PerHost > n || m.PerHost*hosts != n):
-		return fmt.Errorf("mesh %s: %d hosts × %d procs are not the %d ranks of %q", m.ID, hosts, m.PerHost, n, m.Extent)
+		return fmt.Errorf("mesh %s: %d hosts × %d procs are not the %d ranks of %q", m.ID, hosts, m.PerHost, n,
+			m.Extent)
 	case m.PerProcess < 0 || m.PerProcess > m.PerHost || m.PerHost%max(m.PerProcess, 1) != 0:
-		return fmt.Errorf("mesh %s: %d procs in a process do not divide the %d on a host", m.ID, m.PerProcess, m.PerHost)
+		return fmt.Errorf("mesh %s: %d procs in a process do not divide the %d on a host", m.ID, m.PerProcess,
+			m.PerHost)
 	}
 	if err := m.Limits.Check(); err != nil {
 		return fmt.Errorf("mesh %s: %w", m.ID, err)
@@ -140,7 +143,9 @@ func (m Mesh) CheckRegion(r shape.Region) error {
 	}
 	for _, base := range r.Ranks() {
 		if n := in[base/m.PerProcess]; n < m.PerProcess {
-			return &SharedProcessError{Mesh: m.ID, Region: r, First: base - base%m.PerProcess, PerProcess: m.PerProcess}
+			return &SharedProcessError{
+				Mesh: m.ID, Region: r, First: base - base%m.PerProcess, PerProcess: m.PerProcess,
+			}
 		}
 	}
 	return nil
@@ -154,7 +159,7 @@ type SharedProcessError struct {
 }
 
 func (e *SharedProcessError) Error() string {
-	return fmt.Sprintf("mesh %s: ranks %d to %d share a process and end together: region %s has some of them: want all, or none",
+	return fmt.Sprintf("mesh %s: ranks %d to %d share a process and end together: region %s has some of them: want all or none",
 		e.Mesh, e.First, e.First+e.PerProcess-1, e.Region)
 }
 
@@ -171,5 +176,7 @@ func (m Mesh) Fingerprint(host subjects.HostID) (string, error) {
 
 // ProcID returns the address of a rank in a generation.
 func (m Mesh) ProcID(rank, gen int) subjects.ProcID {
-	return subjects.ProcID{Mesh: m.ID, Rank: uint32(rank), Gen: uint32(gen), Index: uint32(rank % max(m.PerProcess, 1))}
+	return subjects.ProcID{
+		Mesh: m.ID, Rank: uint32(rank), Gen: uint32(gen), Index: uint32(rank % max(m.PerProcess, 1)),
+	}
 }

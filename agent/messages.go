@@ -68,13 +68,16 @@ func Methods() []actor.Method[Agent] {
 }
 
 // MergeOverlays folds overlays of disjoint ranks.
-var MergeOverlays = actor.NewReducer("overlays", func(a, b Overlay) (Overlay, error) { return a.Merge(b), nil })
+var MergeOverlays = actor.NewReducer("overlays",
+	func(a, b Overlay) (Overlay, error) { return a.Merge(b), nil })
 
 // MergeSummaries adds up the stop summaries of agents.
-var MergeSummaries = actor.NewReducer("summaries", func(a, b StopSummary) (StopSummary, error) { return a.Merge(b), nil })
+var MergeSummaries = actor.NewReducer("summaries",
+	func(a, b StopSummary) (StopSummary, error) { return a.Merge(b), nil })
 
 // JoinStates concatenates the states of agents in rank order.
-var JoinStates = actor.NewReducer("states", func(a, b []State) ([]State, error) { return slices.Concat(a, b), nil })
+var JoinStates = actor.NewReducer("states",
+	func(a, b []State) ([]State, error) { return slices.Concat(a, b), nil })
 
 // Of returns a reference to the agent of a proc.
 func Of(p subjects.ProcID) actor.Ref[Agent] { return actor.RefOf[Agent](p.Actor(Name)) }
@@ -84,12 +87,17 @@ func Of(p subjects.ProcID) actor.Ref[Agent] { return actor.RefOf[Agent](p.Actor(
 // A repeated spec changes nothing (AGT-1), with two exceptions. If the resource was stopped, or if
 // Gen requests it, ended ranks start their next generation.
 type CreateRequest struct {
-	Procs  *Mesh         `cbor:"1,keyasint,omitempty" json:"procs,omitempty"`  // for a host agent: its share of the mesh
-	Actors *ActorSpec    `cbor:"2,keyasint,omitempty" json:"actors,omitempty"` // for a proc agent: one actor
-	Lease  time.Duration `cbor:"3,keyasint,omitempty" json:"lease,omitempty"`  // stop after this long without Keepalive; 0 = never
-	Gen    int           `cbor:"4,keyasint,omitempty" json:"gen,omitempty"`    // requested generation; 0 = the first, or the next after a stop
-	Ranks  []int         `cbor:"5,keyasint,omitempty" json:"ranks,omitempty"`  // only these ranks of the agent; none = all
-	Wait   bool          `cbor:"6,keyasint,omitempty" json:"wait,omitempty"`   // reply when every rank runs or has ended
+	// for a host agent: its share of the mesh
+	Procs  *Mesh      `cbor:"1,keyasint,omitempty" json:"procs,omitempty"`
+	Actors *ActorSpec `cbor:"2,keyasint,omitempty" json:"actors,omitempty"` // for a proc agent: one actor
+	// stop after this long without Keepalive; 0 = never
+	Lease time.Duration `cbor:"3,keyasint,omitempty" json:"lease,omitempty"`
+	// requested generation; 0 = the first, or the next after a stop
+	Gen int `cbor:"4,keyasint,omitempty" json:"gen,omitempty"`
+	// only these ranks of the agent; none = all
+	Ranks []int `cbor:"5,keyasint,omitempty" json:"ranks,omitempty"`
+	// reply when every rank runs or has ended
+	Wait bool `cbor:"6,keyasint,omitempty" json:"wait,omitempty"`
 
 	// Config is the client's configuration for the procs. The host uses it for them, too.
 	Config config.Snapshot `cbor:"7,keyasint,omitzero" json:"config,omitzero"`
@@ -111,7 +119,8 @@ type EpochError struct {
 }
 
 func (e *EpochError) Error() string {
-	return fmt.Sprintf("host %s: the order is of epoch %d, and epoch %d has given orders since", e.Host, e.Requested, e.Current)
+	return fmt.Sprintf("host %s: the request is of epoch %d, older than epoch %d", e.Host, e.Requested,
+		e.Current)
 }
 
 // ActorSpec is an actor to spawn on every proc of a mesh.
@@ -154,10 +163,12 @@ type GetRequest struct {
 type WaitRequest struct {
 	ID    string `cbor:"1,keyasint" json:"id"`
 	Until Phase  `cbor:"2,keyasint" json:"until"`
-	AnyIn Phases `cbor:"3,keyasint,omitempty" json:"some,omitempty"`  // met by one rank in one of these phases
-	AllIn Phases `cbor:"4,keyasint,omitempty" json:"every,omitempty"` // met by all ranks in these phases; replaces Until
+	AnyIn Phases `cbor:"3,keyasint,omitempty" json:"some,omitempty"` // met by one rank in one of these phases
+	// met by all ranks in these phases; replaces Until
+	AllIn Phases `cbor:"4,keyasint,omitempty" json:"every,omitempty"`
 
-	Region *shape.Region `cbor:"5,keyasint,omitempty" json:"region,omitempty"` // limits the condition to these ranks; nil: all
+	// limits the condition to these ranks; nil: all
+	Region *shape.Region `cbor:"5,keyasint,omitempty" json:"region,omitempty"`
 }
 
 // Lease renews the lease of a resource from now, on the agent's clock. 0 only reads the statuses. A
@@ -211,18 +222,20 @@ type TakeHostRequest struct {
 // DrainRequest asks a host to stop the procs of one mesh, or of all, and to stay. While it drains
 // all meshes, it takes no new procs.
 type DrainRequest struct {
-	Mesh          string        `cbor:"1,keyasint,omitempty" json:"mesh,omitempty"` // "" = all
-	Reason        string        `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
-	Grace         time.Duration `cbor:"3,keyasint,omitempty" json:"grace,omitempty"`   // 0 = 10 s
-	MaxConcurrent int           `cbor:"4,keyasint,omitempty" json:"at_once,omitempty"` // concurrent stops, 1 to 256 (0 = 16), or moves (0 = 1)
+	Mesh   string        `cbor:"1,keyasint,omitempty" json:"mesh,omitempty"` // "" = all
+	Reason string        `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
+	Grace  time.Duration `cbor:"3,keyasint,omitempty" json:"grace,omitempty"` // 0 = 10 s
+	// concurrent stops, 1 to 256 (0 = 16), or moves (0 = 1)
+	MaxConcurrent int `cbor:"4,keyasint,omitempty" json:"at_once,omitempty"`
 }
 
 // EvacuateRequest asks the owner of a mesh to move its ranks off a host. A draining host sends it.
 type EvacuateRequest struct {
-	Host          subjects.HostID `cbor:"1,keyasint" json:"host"`
-	Reason        string          `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
-	Grace         time.Duration   `cbor:"3,keyasint,omitempty" json:"grace,omitempty"`   // as in StopRequest
-	MaxConcurrent int             `cbor:"4,keyasint,omitempty" json:"at_once,omitempty"` // concurrent moves, 1 to MaxConcurrentMoves; 0 = 1
+	Host   subjects.HostID `cbor:"1,keyasint" json:"host"`
+	Reason string          `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
+	Grace  time.Duration   `cbor:"3,keyasint,omitempty" json:"grace,omitempty"` // as in StopRequest
+	// concurrent moves, 1 to MaxConcurrentMoves; 0 = 1
+	MaxConcurrent int `cbor:"4,keyasint,omitempty" json:"at_once,omitempty"`
 }
 
 // MaxConcurrentMoves bounds the ranks of a host that move or stop at a time.

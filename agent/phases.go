@@ -66,11 +66,12 @@ func (n PhaseCount) LeastAdvanced() Phase {
 // check refuses an unsatisfiable condition.
 func (w WaitRequest) check() error {
 	held := PhasesOf(Initializing, Running, ShuttingDown, Stopped, Failed)
-	switch {
-	case w.AnyIn|w.AllIn != (w.AnyIn|w.AllIn)&held:
+	if w.AnyIn|w.AllIn != (w.AnyIn|w.AllIn)&held {
 		return fmt.Errorf("wait for %s: want phases that a rank can be in: initializing to failed", w.ID)
-	case w.AnyIn == 0 && w.AllIn == 0 && !held.Has(w.Until):
-		return fmt.Errorf("wait for %s until %s: want a phase that a rank can be in: initializing to failed", w.ID, w.Until)
+	}
+	if w.AnyIn == 0 && w.AllIn == 0 && !held.Has(w.Until) {
+		return fmt.Errorf("wait for %s until %s: want a phase that a rank can be in: initializing to failed",
+			w.ID, w.Until)
 	}
 	return nil
 }

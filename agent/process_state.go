@@ -35,7 +35,7 @@ func (l ProcessState) MarshalText() ([]byte, error) { return []byte(l.String()),
 func (l *ProcessState) UnmarshalText(text []byte) error {
 	i := slices.Index(processStateNames[:], string(text))
 	if i < 0 {
-		return fmt.Errorf("life %q: want one of %v", text, processStateNames)
+		return fmt.Errorf("process state %q: want one of %v", text, processStateNames)
 	}
 	*l = ProcessState(i)
 	return nil

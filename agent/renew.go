@@ -37,7 +37,8 @@ func HandleRenew(ctx *actor.Context, a Agent, leases []Lease) ([]RenewResult, er
 	out := make([]RenewResult, len(leases))
 	for i, l := range leases {
 		o, err := a.Keepalive(ctx, l)
-		if out[i].Statuses = o; err != nil {
+		out[i].Statuses = o
+		if err != nil {
 			out[i].Refused = actor.EncodeError(err)
 		}
 	}

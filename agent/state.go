@@ -17,8 +17,9 @@ type State struct {
 	Revision uint64     `cbor:"4,keyasint" json:"generation"` // number of changes
 	Proc     *ProcInfo  `cbor:"5,keyasint,omitempty" json:"proc,omitempty"`
 	Actor    *ActorInfo `cbor:"6,keyasint,omitempty" json:"actor,omitempty"`
-	Mesh     *Mesh      `cbor:"7,keyasint,omitempty" json:"mesh,omitempty"` // from a host agent, on its first rank: the mesh
-	Gen      int        `cbor:"8,keyasint,omitempty" json:"gen,omitempty"`  // generation of the rank
+	// from a host agent, on its first rank: the mesh
+	Mesh *Mesh `cbor:"7,keyasint,omitempty" json:"mesh,omitempty"`
+	Gen  int   `cbor:"8,keyasint,omitempty" json:"gen,omitempty"` // generation of the rank
 
 	// Lease is the TTL of the ranks' lease, set by host agents beside Mesh. 0: no expiry.
 	Lease time.Duration `cbor:"9,keyasint,omitempty" json:"lease,omitempty"`
@@ -28,20 +29,25 @@ type State struct {
 
 // ProcInfo is a host agent's record of an OS process.
 type ProcInfo struct {
-	PID          int          `cbor:"1,keyasint,omitempty" json:"pid,omitempty"`
-	Started      time.Time    `cbor:"2,keyasint" json:"started"`
-	ExitCode     *int         `cbor:"3,keyasint,omitempty" json:"exit_code,omitempty"`
-	Signal       int          `cbor:"4,keyasint,omitempty" json:"signal,omitempty"`
-	StderrTail   []string     `cbor:"5,keyasint,omitempty" json:"stderr_tail,omitempty"`
-	Host         string       `cbor:"6,keyasint,omitempty" json:"host,omitempty"`
-	State        ProcessState `cbor:"7,keyasint" json:"life"`
-	Core         bool         `cbor:"8,keyasint,omitempty" json:"core,omitempty"` // it left a core dump
-	OOM          bool         `cbor:"9,keyasint,omitempty" json:"oom,omitempty"`  // killed by the kernel for lack of memory
-	Program      string       `cbor:"10,keyasint,omitempty" json:"program,omitempty"`
-	Unenforced   []string     `cbor:"11,keyasint,omitempty" json:"unenforced,omitempty"` // limits without effect here, with reasons
-	Adopted      bool         `cbor:"12,keyasint,omitempty" json:"adopted,omitempty"`    // launched by an earlier host on the machine
-	GraceExpired bool         `cbor:"13,keyasint,omitempty" json:"overdue,omitempty"`    // still alive after its grace, then sent SIGKILL
-	Survivors    bool         `cbor:"14,keyasint,omitempty" json:"survivors,omitempty"`  // ended, but a descendant survives SIGKILL
+	PID        int          `cbor:"1,keyasint,omitempty" json:"pid,omitempty"`
+	Started    time.Time    `cbor:"2,keyasint" json:"started"`
+	ExitCode   *int         `cbor:"3,keyasint,omitempty" json:"exit_code,omitempty"`
+	Signal     int          `cbor:"4,keyasint,omitempty" json:"signal,omitempty"`
+	StderrTail []string     `cbor:"5,keyasint,omitempty" json:"stderr_tail,omitempty"`
+	Host       string       `cbor:"6,keyasint,omitempty" json:"host,omitempty"`
+	State      ProcessState `cbor:"7,keyasint" json:"life"`
+	Core       bool         `cbor:"8,keyasint,omitempty" json:"core,omitempty"` // it left a core dump
+	// killed by the kernel for lack of memory
+	OOM     bool   `cbor:"9,keyasint,omitempty" json:"oom,omitempty"`
+	Program string `cbor:"10,keyasint,omitempty" json:"program,omitempty"`
+	// limits without effect here, with reasons
+	Unenforced []string `cbor:"11,keyasint,omitempty" json:"unenforced,omitempty"`
+	// launched by an earlier host on the machine
+	Adopted bool `cbor:"12,keyasint,omitempty" json:"adopted,omitempty"`
+	// still alive after its grace, then sent SIGKILL
+	GraceExpired bool `cbor:"13,keyasint,omitempty" json:"overdue,omitempty"`
+	// ended, but a descendant survives SIGKILL
+	Survivors bool `cbor:"14,keyasint,omitempty" json:"survivors,omitempty"`
 }
 
 // ActorInfo is a proc agent's record of an actor.
@@ -77,14 +83,18 @@ type HostInfo struct {
 	Started time.Time       `cbor:"7,keyasint" json:"started"`
 	CPUs    int             `cbor:"8,keyasint" json:"cpus"`
 
-	Labels      map[string]string `cbor:"9,keyasint,omitempty" json:"labels,omitempty"`
-	Mode        HostMode          `cbor:"10,keyasint" json:"mode"`
-	ModeReason  string            `cbor:"11,keyasint,omitempty" json:"why,omitempty"`   // why it takes no procs
-	Local       bool              `cbor:"12,keyasint,omitempty" json:"local,omitempty"` // procs run in its own process
-	Owner       string            `cbor:"14,keyasint,omitempty" json:"owner,omitempty"` // the owning process
-	TreeControl string            `cbor:"13,keyasint,omitempty" json:"trees,omitempty"` // how it ends the descendants of procs: cgroup, subreaper or group
-	Epoch       uint64            `cbor:"15,keyasint,omitempty" json:"epoch,omitempty"` // latest known term of the system controller
-	Now         time.Time         `cbor:"16,keyasint,omitzero" json:"now,omitzero"`     // the host's clock at the time of the answer
+	Labels     map[string]string `cbor:"9,keyasint,omitempty" json:"labels,omitempty"`
+	Mode       HostMode          `cbor:"10,keyasint" json:"mode"`
+	ModeReason string            `cbor:"11,keyasint,omitempty" json:"why,omitempty"` // why it takes no procs
+	// procs run in its own process
+	Local bool   `cbor:"12,keyasint,omitempty" json:"local,omitempty"`
+	Owner string `cbor:"14,keyasint,omitempty" json:"owner,omitempty"` // the owning process
+	// how it ends the descendants of procs: cgroup, subreaper or group
+	TreeControl string `cbor:"13,keyasint,omitempty" json:"trees,omitempty"`
+	// latest known term of the system controller
+	Epoch uint64 `cbor:"15,keyasint,omitempty" json:"epoch,omitempty"`
+	// the host's clock at the time of the answer
+	Now time.Time `cbor:"16,keyasint,omitzero" json:"now,omitzero"`
 
 	// Revision grows, within one incarnation, with every change of Get's answer. 0: no resource so
 	// far.
@@ -122,20 +132,23 @@ const maxRemaining = 256
 // Merge adds up two summaries.
 func (s StopSummary) Merge(o StopSummary) StopSummary {
 	left := slices.Concat(s.Remaining, o.Remaining)
-	return StopSummary{s.Requested + o.Requested, s.Ended + o.Ended, s.Failed + o.Failed, left[:min(len(left), maxRemaining)], s.Moved + o.Moved}
+	return StopSummary{
+		s.Requested + o.Requested, s.Ended + o.Ended, s.Failed + o.Failed, left[:min(len(left), maxRemaining)],
+		s.Moved + o.Moved,
+	}
 }
 
 // SummarizeStop summarizes the states of ranks after a stop request.
 func SummarizeStop(asked []State) StopSummary {
 	s := StopSummary{Requested: len(asked)}
 	for _, st := range asked {
-		switch {
-		case !st.Status.Phase.Terminal():
+		if !st.Status.Phase.Terminal() {
 			if len(s.Remaining) < maxRemaining {
 				s.Remaining = append(s.Remaining, st)
 			}
 			continue
-		case st.Status.Phase == Failed, st.Proc != nil && st.Proc.GraceExpired:
+		}
+		if st.Status.Phase == Failed || st.Proc != nil && st.Proc.GraceExpired {
 			s.Failed++
 		}
 		if st.Proc != nil && st.Proc.Survivors && len(s.Remaining) < maxRemaining {
@@ -172,13 +185,16 @@ func (e *NotEndedError) Error() string {
 			break
 		}
 		fmt.Fprintf(&b, "\n  rank %d of %s: %s", st.Rank, st.ID, st.Status)
-		if p := st.Proc; p != nil && p.PID != 0 {
+		p := st.Proc
+		if p == nil {
+			continue
+		}
+		if p.PID != 0 {
 			fmt.Fprintf(&b, ", pid %d", p.PID)
 		}
-		switch p := st.Proc; {
-		case p != nil && p.Survivors:
-			b.WriteString(": what it had started survives SIGKILL")
-		case p != nil && p.GraceExpired:
+		if p.Survivors {
+			b.WriteString(": processes that it started survive SIGKILL")
+		} else if p.GraceExpired {
 			b.WriteString(": it survives SIGKILL")
 		}
 	}

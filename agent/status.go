@@ -20,7 +20,9 @@ const (
 	Unknown      // at the caller only: unknown state
 )
 
-var phaseNames = [...]string{"not-exist", "initializing", "running", "stopping", "stopped", "failed", "timeout", "unknown"}
+var phaseNames = [...]string{
+	"not-exist", "initializing", "running", "stopping", "stopped", "failed", "timeout", "unknown",
+}
 
 func (p Phase) String() string {
 	if p < 0 || int(p) >= len(phaseNames) {

@@ -16,7 +16,7 @@ func stop(a Agent, ctx *actor.Context, s StopRequest) (Overlay, error) {
 			return nil, err
 		}
 		if !slices.ContainsFunc(states, func(st State) bool { return !st.Status.Phase.Terminal() }) {
-			return nil, fmt.Errorf("nothing of %s is alive here", s.ID)
+			return nil, fmt.Errorf("no rank of %s is alive here", s.ID)
 		}
 	}
 	return a.Stop(ctx, s)

@@ -53,7 +53,8 @@ func (s *Subscribers) Add(ctx *actor.Context, st StreamRequest, rank int, now []
 
 // isSubscribed reports whether a port subscribes to a resource.
 func (s *Subscribers) isSubscribed(port subjects.PortID, id string) bool {
-	return slices.ContainsFunc(s.list, func(x subscriber) bool { return x.port.ID() == port && x.resource == id })
+	return slices.ContainsFunc(s.list,
+		func(x subscriber) bool { return x.port.ID() == port && x.resource == id })
 }
 
 // Remove ends the subscription of a port. It returns false without one.

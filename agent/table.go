@@ -77,9 +77,11 @@ type GenerationError struct {
 
 func (e *GenerationError) Error() string {
 	if e.Requested <= e.Current {
-		return fmt.Sprintf("%s rank %d: generation %d was asked for, which is over: it has had generation %d", e.ID, e.Rank, e.Requested, e.Current)
+		return fmt.Sprintf("%s rank %d: generation %d is over: the latest is generation %d", e.ID, e.Rank,
+			e.Requested, e.Current)
 	}
-	return fmt.Sprintf("%s rank %d: generation %d was asked for, but generation %d is still %s: stop it first", e.ID, e.Rank, e.Requested, e.Current, e.Status.Phase)
+	return fmt.Sprintf("%s rank %d: cannot start generation %d: generation %d is still %s: stop it first",
+		e.ID, e.Rank, e.Requested, e.Current, e.Status.Phase)
 }
 
 // Fingerprint returns a hash of a spec (AGT-1), or an error for an incomplete spec.
@@ -133,7 +135,7 @@ func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 	}
 	for i, rank := range only {
 		if !slices.Contains(m.Ranks, rank) || slices.Contains(only[:i], rank) {
-			return nil, fmt.Errorf("%s rank %d: want ranks that are here, each once: %v", m.ID, rank, m.Ranks)
+			return nil, fmt.Errorf("%s rank %d: want distinct ranks of this agent: %v", m.ID, rank, m.Ranks)
 		}
 	}
 	r, ok := t.resources[m.ID]
@@ -166,7 +168,9 @@ func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 		if r.stopping { // former waiters and leases are obsolete
 			r.expires = time.Time{}
 		}
-		r.specHash, r.mesh, r.stopping = m.Hash, m.Mesh, false
+		r.specHash = m.Hash
+		r.mesh = m.Mesh
+		r.stopping = false
 	}
 	t.recordClaim(r, m.Claim)
 	for _, s := range starts {
@@ -176,7 +180,9 @@ func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 		}
 		r.phases[Initializing]++
 		changes := was.Revision + 1
-		r.states[s.Rank] = State{ID: m.ID, Rank: s.Rank, Gen: s.Gen, Status: Status{Phase: Initializing}, Revision: changes}
+		r.states[s.Rank] = State{
+			ID: m.ID, Rank: s.Rank, Gen: s.Gen, Status: Status{Phase: Initializing}, Revision: changes,
+		}
 	}
 	return starts, nil
 }

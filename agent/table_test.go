@@ -181,7 +181,7 @@ func TestTable_generationBeginsAfterAnEndAndNeverReturns_AGT6(t *testing.T) {
 	gen := func(rank int) int { return table.States("m")[rank].Gen }
 	m.Gen, m.OnlyRanks = 1, []int{1}
 	_, err := table.Create(m)
-	require.ErrorContains(t, err, "m rank 1: generation 1 was asked for, but generation 0 is still initializing: stop it first")
+	require.ErrorContains(t, err, "m rank 1: cannot start generation 1: generation 0 is still initializing: stop it first")
 	table.Advance("m", 1, failed)
 	starts, err := table.Create(m)
 	require.NoError(t, err)
@@ -193,10 +193,10 @@ func TestTable_generationBeginsAfterAnEndAndNeverReturns_AGT6(t *testing.T) {
 
 	m.OnlyRanks = []int{2}
 	_, err = table.Create(m)
-	require.ErrorContains(t, err, "m rank 2: want ranks that are here")
+	require.ErrorContains(t, err, "m rank 2: want distinct ranks of this agent")
 	m.OnlyRanks = []int{1, 1}
 	_, err = table.Create(m)
-	require.ErrorContains(t, err, "each once")
+	require.ErrorContains(t, err, "m rank 1: want distinct ranks of this agent")
 
 	m.Gen, m.OnlyRanks = 0, nil
 	table.SetLease("m", time.Now(), 0)
@@ -291,7 +291,7 @@ func TestProcessState_onlyAdvancesAndStaysTerminal(t *testing.T) {
 	var l agent.ProcessState
 	require.NoError(t, l.UnmarshalText([]byte("killed")))
 	require.Equal(t, agent.ProcessKilled, l)
-	require.ErrorContains(t, l.UnmarshalText([]byte("dead")), `life "dead": want one of`)
+	require.ErrorContains(t, l.UnmarshalText([]byte("dead")), `process state "dead": want one of`)
 }
 
 func TestStopSummary_countsRanksByOutcome(t *testing.T) {
@@ -316,7 +316,7 @@ func TestStopSummary_namesRanksNotStoppedAndWhy(t *testing.T) {
 	require.Equal(t, sum.Remaining, left.Remaining)
 	require.EqualError(t, left, "2 of 4 have not ended\n"+
 		"  rank 1 of m: "+stopping.String()+", pid 6: it survives SIGKILL\n"+
-		"  rank 2 of m: "+stopped.String()+", pid 7: what it had started survives SIGKILL\n"+
+		"  rank 2 of m: "+stopped.String()+", pid 7: processes that it started survive SIGKILL\n"+
 		"  rank 3 of m: "+stopping.String())
 	left.Remaining = make([]agent.State, 10)
 	require.ErrorContains(t, left, "and 2 more")

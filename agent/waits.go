@@ -53,7 +53,9 @@ func (t *Table) WhenEnded(ctx *actor.Context, asked []State, grace time.Duration
 	for _, s := range asked {
 		ids[s.ID] = true
 	}
-	pending, over, cancel := len(ids), false, func() {}
+	pending := len(ids)
+	over := false
+	cancel := func() {}
 	finish := func(ctx *actor.Context) {
 		if !over {
 			over = true

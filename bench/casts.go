@@ -129,7 +129,8 @@ func casterTo[C casts.Caster](
 	if _, err := r.launch(ctx, all...); err != nil {
 		return c, err
 	}
-	if c, err = open(ctx, r.server, shares[0]); err == nil {
+	c, err = open(ctx, r.server, shares[0])
+	if err == nil {
 		r.later(c.Close)
 	}
 	return c, err

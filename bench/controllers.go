@@ -94,7 +94,9 @@ func (r *rig) counts(ctx context.Context, during time.Duration) (perSecond float
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, leave()) }()
-	kinds, n, over := map[string]int{}, 0, time.After(during)
+	kinds := map[string]int{}
+	n := 0
+	over := time.After(during)
 	for {
 		select {
 		case m := <-heard:

@@ -209,7 +209,8 @@ func killProcs(ctx context.Context, r *rig, n int) (told, failed []float64, err 
 			return nil, nil, err
 		}
 		told = append(told, float64(at.Sub(start))/float64(time.Millisecond))
-		if at, err = over(); err != nil {
+		at, err = over()
+		if err != nil {
 			return nil, nil, err
 		}
 		failed = append(failed, float64(at.Sub(start))/float64(time.Millisecond))
@@ -233,7 +234,8 @@ func parkCalls(ctx context.Context, to actor.Ref[*Worker]) (over func() (time.Ti
 	return func() (last time.Time, err error) {
 		for range waitingCalls {
 			t := <-ends
-			if last = t.at; !errors.Is(t.err, actor.ErrProcDead) {
+			last = t.at
+			if !errors.Is(t.err, actor.ErrProcDead) {
 				err = errors.Join(err, fmt.Errorf("a call to a dead proc ended with %q", strings.TrimSpace(fmt.Sprint(t.err))))
 			}
 		}

@@ -7,8 +7,8 @@
 //	row=call-latency ours=… base=… base_name=nats-request unit=us ratio=… n=9
 //	canary=spin median=… min=… max=… unit=ms spread=… n=… disturbed=no
 //
-// What a person wants to know meanwhile goes to stderr, with a line for everybody who took part in a
-// row: name, median, least and most.
+// Progress goes to stderr, with a line for each contender of a row: name, median, minimum and
+// maximum.
 //
 // # Rows between processes
 //
@@ -126,8 +126,8 @@
 //     6 s to a process that was stopped (SIGSTOP).
 //
 // With -nats at the end the base is plain NATS (bench/raw) on the same server: publish without a
-// wait, and one flush for a burst; request for an ask. What that loses is not counted in its rate,
-// and a note says so. Where castnet or a peer loses a message, there is no row. With -peer it is the
+// wait, and one flush for a burst; request for an ask. Its rate does not count lost
+// messages, and a note says so. Where castnet or a peer loses a message, there is no row. With -peer it is the
 // best of the peers with their own remoting and its defaults. It has no server between, which
 // castnet has: in a process of its own or, with -embedded at the end, in the receiver's. The two
 // last rows have a base of plain NATS and no suffix; the servers of the first are in the processes

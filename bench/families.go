@@ -22,8 +22,8 @@ type row struct {
 	more       bool // more is better
 }
 
-// contest is a family ready to be measured: ours, and what it is measured against. What it started
-// belongs to the ground.
+// contest is a family ready to be measured: ours and the baselines. The ground owns the processes
+// that it started.
 type contest []contender
 
 // contender is one of a contest. The first is ours.

@@ -23,7 +23,8 @@ type imagined struct {
 
 func (h *imagined) Create(_ *actor.Context, c agent.CreateRequest) (agent.Overlay, error) {
 	id := c.Procs.ID.String()
-	ranks, first := make([]int, c.Procs.PerHost), 0
+	ranks := make([]int, c.Procs.PerHost)
+	first := 0
 	if share := c.Procs.World; share != nil {
 		ranks, first = ranks[:share.Count], share.First
 	}
@@ -104,7 +105,8 @@ func (c *continent) handOver(ctx context.Context, ref actor.Ref[*worlds.Controll
 		ID: id, Extent: shape.Of("x", worldProcs), PerHost: worldProcs, Hosts: []subjects.HostID{h.id}, Owner: claim.Owner,
 		Command: agent.Command{Path: agent.Builtin},
 	}
-	if _, err = agent.Create.Call(ctx, agent.Of(h.id.Proc()).Via(c.client), agent.CreateRequest{Procs: &m, Claim: claim}); err != nil {
+	_, err = agent.Create.Call(ctx, agent.Of(h.id.Proc()).Via(c.client), agent.CreateRequest{Procs: &m, Claim: claim})
+	if err != nil {
 		return err
 	}
 	_, err = worlds.Detach.Call(ctx, ref, worlds.DetachRequest{Mesh: id, Claim: claim, Hosts: m.Hosts, Lease: time.Minute})

@@ -66,7 +66,8 @@ func callContest(ctx context.Context, r *rig) (contest, error) {
 	if err != nil {
 		return nil, err
 	}
-	ref, m := w.Ref(0), payload()
+	ref := w.Ref(0)
+	m := payload()
 	ours := func(ctx context.Context) error {
 		answer, err := echo.Call(ctx, ref, m)
 		return expect(err, len(answer), payloadSize)
@@ -116,7 +117,8 @@ func reduceContest(ctx context.Context, r *rig) (contest, error) {
 // rawCast is a cast by hand: one publish, and one reply from each member, who must be known by
 // number. One cast is in flight, so that one subject for replies will do.
 func rawCast(r *rig, m []byte) (func(context.Context) error, error) {
-	inbox, replies := nats.NewInbox(), make(chan *nats.Msg, members)
+	inbox := nats.NewInbox()
+	replies := make(chan *nats.Msg, members)
 	if _, err := r.raw.ChanSubscribe(inbox, replies); err != nil {
 		return nil, err
 	}

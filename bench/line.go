@@ -17,10 +17,11 @@ func (s score) median() float64 { return quantile(s.values, 0.5) }
 // be one at least.
 func (r row) best(bases []score) score {
 	better := func(a, b score) int {
-		switch x, y := a.median(), b.median(); {
-		case x == y:
+		x, y := a.median(), b.median()
+		if x == y {
 			return 0
-		case x < y == r.more:
+		}
+		if x < y == r.more {
 			return 1
 		}
 		return -1

@@ -29,10 +29,10 @@ func command() int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	s, err := parse(os.Args[1:], os.Stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
+	if errors.Is(err, flag.ErrHelp) {
 		return 0
-	case err != nil:
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		return 2
 	}
@@ -51,7 +51,7 @@ type settings struct {
 	shrink  int
 }
 
-// parse reads the command line. What is wrong with it is the error, usage goes to help.
+// parse reads the command line. An invalid one gives an error; usage goes to help.
 func parse(args []string, help io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -70,7 +70,8 @@ func parse(args []string, help io.Writer) (settings, error) {
 		return s, fmt.Errorf("-repeats %d -samples %d -shrink %d: want at least 1 of each", s.repeats, s.samples, s.shrink)
 	}
 	var err error
-	if s.only, err = regexp.Compile(*only); err != nil {
+	s.only, err = regexp.Compile(*only)
+	if err != nil {
 		return s, fmt.Errorf("-only: %w", err)
 	}
 	if !s.matches(rowNames()) {

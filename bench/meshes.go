@@ -64,7 +64,7 @@ func actorSpawnContest(ctx context.Context, r *rig) (contest, error) {
 	return against("gather", ours, base), nil
 }
 
-// timed is the median time of n of what is done, in µs. What undoes it is not timed.
+// timed returns the times of n calls of do, in µs. Calls of undo are not timed.
 func timed(n int, do, undo func() error) ([]float64, error) {
 	times := make([]float64, n)
 	for i := range times {

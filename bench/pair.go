@@ -55,18 +55,20 @@ func named(part string) func(*child, error) (*child, error) {
 	}
 }
 
-// startPair starts a receiver, and a sender that it has answered. What was started before an error is
-// part of the pair.
+// startPair starts a receiver, and a sender that it has answered. After an error the
+// pair has the parts that were started.
 func startPair(ctx context.Context, start endStarter) (p *pair, err error) {
 	p = &pair{}
-	if p.receiver, err = start(remote.ReceivePart); err != nil {
+	p.receiver, err = start(remote.ReceivePart)
+	if err != nil {
 		return p, err
 	}
 	address, err := p.receiver.line(ctx)
 	if err != nil {
 		return p, err
 	}
-	if p.sender, err = start(remote.SendPart, address); err != nil {
+	p.sender, err = start(remote.SendPart, address)
+	if err != nil {
 		return p, err
 	}
 	_, err = p.sender.line(ctx)

@@ -82,7 +82,8 @@ func newFlock(ctx context.Context, g *ground, hints bool) (*flock, error) {
 		return nil, err
 	}
 	g.later(p.Close)
-	if f.watcher, err = presence.New(p); err != nil {
+	f.watcher, err = presence.New(p)
+	if err != nil {
 		return nil, err
 	}
 	g.later(func(context.Context) error { f.watcher.Close(); return nil })
@@ -90,7 +91,8 @@ func newFlock(ctx context.Context, g *ground, hints bool) (*flock, error) {
 }
 
 func (f *flock) startServer(ctx context.Context, env ...string) (err error) {
-	if f.server, err = startRole(serverRole, append(env, tokenEnv+"="+f.token)...); err != nil {
+	f.server, err = startRole(serverRole, append(env, tokenEnv+"="+f.token)...)
+	if err != nil {
 		return err
 	}
 	f.url, err = f.server.line(ctx)
@@ -162,7 +164,8 @@ func (f *flock) await(ctx context.Context, s presence.State, hosts []subjects.Ho
 			if c.State == presence.Dead {
 				f.dead++
 			}
-			if delete(left, c.Host); c.State != s {
+			delete(left, c.Host)
+			if c.State != s {
 				left[c.Host] = true
 			} else if at != nil {
 				at[c.Host] = c.at

@@ -129,7 +129,8 @@ func idleContest(ctx context.Context, g *ground) (contest, error) {
 	}
 	g.later(func(context.Context) error { return endChildren(hostd) })
 	r := &rig{ground: g}
-	if r.url, err = hostd.line(ctx); err != nil {
+	r.url, err = hostd.line(ctx)
+	if err != nil {
 		return nil, err
 	}
 	if err := r.connect(ctx, 1); err != nil {

@@ -15,7 +15,7 @@ const (
 
 	rawName = "nats"
 
-	// What the second value of a burst counts.
+	// Meanings of the second value of a burst.
 	lost    = "lost"
 	refused = "refused"
 )

@@ -60,12 +60,14 @@ func newRig(ctx context.Context, g *ground, embedded bool) (*rig, error) {
 		r.url = said[0]
 	}
 	var err error
-	if r.server, err = server.Open(ctx, server.Options{URL: r.url, Token: r.token}); err != nil {
+	r.server, err = server.Open(ctx, server.Options{URL: r.url, Token: r.token})
+	if err != nil {
 		return r, err
 	}
 	r.later(func(context.Context) error { r.server.Close(); return nil })
 	r.url = r.server.URL()
-	if r.raw, err = rawConnect(r.url, r.token); err != nil {
+	r.raw, err = rawConnect(r.url, r.token)
+	if err != nil {
 		return r, err
 	}
 	r.later(func(context.Context) error { r.raw.Close(); return nil })

@@ -98,7 +98,8 @@ func (c *continent) found(ctx context.Context) error {
 		return err
 	}
 	c.later(func(context.Context) error { return endChildren(srv) })
-	if c.url, err = srv.line(ctx); err != nil {
+	c.url, err = srv.line(ctx)
+	if err != nil {
 		return err
 	}
 	c.later(func(context.Context) error { c.system.end(); return nil })
@@ -121,7 +122,8 @@ func (c *continent) found(ctx context.Context) error {
 			}
 		})
 	}
-	if all.Wait(); errors.Join(failed...) != nil {
+	all.Wait()
+	if errors.Join(failed...) != nil {
 		return errors.Join(failed...)
 	}
 	if err := c.await(ctx, c.worlds); err != nil {
@@ -143,7 +145,8 @@ func (c *continent) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.client, err = c.proc(ctx, id, actor.Registry{}); err != nil {
+	c.client, err = c.proc(ctx, id, actor.Registry{})
+	if err != nil {
 		return err
 	}
 	_, err = c.client.Bus().Control().Subscribe(subjects.Space{}.Events(actor.KindMesh, subjects.MeshID{}), func(m bus.Msg) {
@@ -262,7 +265,8 @@ func playSystem(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, b.Close(ctx))
 	}
-	if _, err = fmt.Fprintln(out, "ready"); err == nil {
+	_, err = fmt.Fprintln(out, "ready")
+	if err == nil {
 		err = lines.Serve(in, out, answerCPU)
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), patience)

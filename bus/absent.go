@@ -20,14 +20,15 @@ const (
 	countedWithin = time.Second            // the time for all servers of a cluster to reply
 	listedWithin  = 5 * time.Second
 
-	maxListeners = 256                   // to one subject, at one server: where more are, nothing is known
-	scanCost     = 650 * time.Nanosecond // of a server's comparison of one subscription with a subject, as measured
-	maxScans     = 30 * time.Second      // a server's total time for all askers at once
-	leafnode     = "Leafnode"            // the kind of a connection with further clients behind it
+	maxListeners = 256 // to one subject, at one server: where more are, nothing is known
+	// of a server's comparison of one subscription with a subject, as measured
+	scanCost = 650 * time.Nanosecond
+	maxScans = 30 * time.Second // a server's total time for all askers at once
+	leafnode = "Leafnode"       // the kind of a connection with further clients behind it
 )
 
 // errTooMany reports that the question would cost servers too much.
-var errTooMany = errors.New("bus: there are too many connections to ask about listeners")
+var errTooMany = errors.New("bus: too many connections to look for listeners")
 
 // Absent asks the servers for subjects without listeners, other than wildcard listeners. These show
 // on nobody, an unused subject of the same kind. Where the server itself reports "no responders",
@@ -48,7 +49,8 @@ func (c *Conn) Absent(ctx context.Context, nobody string, subjects []string) (ab
 	}
 	listed, cancel := context.WithTimeout(ctx, listedWithin)
 	defer cancel()
-	strangers, err := c.listeners(listed, nobody, servers) // first: a later listener then counts as a real one
+	// first: a later listener then counts as a real one
+	strangers, err := c.listeners(listed, nobody, servers)
 	if err != nil {
 		return nil, err
 	}
@@ -72,10 +74,10 @@ func (c *Conn) overheard(ctx context.Context, nobody string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, toldWithin)
 	defer cancel()
 	_, err := c.Request(ctx, Msg{Subject: nobody})
-	switch {
-	case err == nil, errors.Is(err, context.DeadlineExceeded): // a stream answers, a subscriber does not
+	if err == nil || errors.Is(err, context.DeadlineExceeded) { // a stream answers, a subscriber does not
 		return true, nil
-	case errors.Is(err, ErrNoResponders):
+	}
+	if errors.Is(err, ErrNoResponders) {
 		return false, nil
 	}
 	return false, err
@@ -103,11 +105,12 @@ func (c *Conn) countServers(ctx context.Context) (servers map[string]bool, err e
 		}
 	}
 	work := connections * subscriptions * float64(scanCost)
-	switch {
-	case len(servers) == 0:
-		return nil, errors.New("bus: no server says which connections it has")
-	case work > float64(maxScans):
-		return nil, fmt.Errorf("%w: %.0f connections, %.0f subscriptions", errTooMany, connections, subscriptions)
+	if len(servers) == 0 {
+		return nil, errors.New("bus: no server reported its connections")
+	}
+	if work > float64(maxScans) {
+		return nil, fmt.Errorf("%w: %.0f connections, %.0f subscriptions", errTooMany, connections,
+			subscriptions)
 	}
 	select {
 	case <-time.After(time.Duration(2 * work * rand.Float64())):
@@ -125,12 +128,14 @@ type listener struct {
 }
 
 // listeners returns the listeners of a subject, according to all of these servers.
-func (c *Conn) listeners(ctx context.Context, subject string, servers map[string]bool) (map[listener]bool, error) {
+func (c *Conn) listeners(ctx context.Context, subject string,
+	servers map[string]bool) (map[listener]bool, error) {
 	question, err := json.Marshal(map[string]any{"filter_subject": subject, "limit": maxListeners})
 	if err != nil {
 		return nil, err
 	}
-	all, answered := map[listener]bool{}, map[string]bool{}
+	all := map[listener]bool{}
+	answered := map[string]bool{} // servers
 	for m, err := range c.RequestMany(ctx, Msg{Subject: accountConnz, Data: question}, 0, isServerAnswer) {
 		if err != nil {
 			return nil, err
@@ -138,7 +143,7 @@ func (c *Conn) listeners(ctx context.Context, subject string, servers map[string
 		said, _ := readServerAnswer(m.Data)
 		server := said.Server.ID
 		if said.Data.Connections == nil || len(said.Data.Connections) >= maxListeners {
-			return nil, fmt.Errorf("bus: server %s does not name all who listen to %q", server, subject)
+			return nil, fmt.Errorf("bus: server %s does not list all subscribers of %q", server, subject)
 		}
 		for _, l := range said.Data.Connections {
 			all[listener{server, l.Number, l.Kind == leafnode}] = true
@@ -152,7 +157,8 @@ func (c *Conn) listeners(ctx context.Context, subject string, servers map[string
 			return all, nil
 		}
 	}
-	return nil, fmt.Errorf("bus: of %d servers %d name who listens to %q", len(servers), len(answered), subject)
+	return nil, fmt.Errorf("bus: %d of %d servers list the subscribers of %q",
+		len(answered), len(servers), subject)
 }
 
 // serverAnswer is a server's answer about an account.

@@ -130,7 +130,8 @@ func (b *Bus) shutdown(err error) bool {
 	if b.ended {
 		return false
 	}
-	b.ended, b.err = true, err
+	b.ended = true
+	b.err = err
 	close(b.done)
 	return true
 }

@@ -136,11 +136,11 @@ func (c *Conn) Clustered() bool { return c.nc.ConnectedClusterName() != "" }
 
 // publishErr describes the fault of m.
 func (c *Conn) publishErr(err error, m Msg) error {
-	switch {
-	case errors.Is(err, nats.ErrMaxPayload):
+	if errors.Is(err, nats.ErrMaxPayload) {
 		return fmt.Errorf("%w: %d bytes to %q, the server accepts %d",
 			ErrTooLarge, len(m.Data)+m.Header.size(), m.Subject, c.MaxPayload())
-	case errors.Is(err, nats.ErrBadSubject):
+	}
+	if errors.Is(err, nats.ErrBadSubject) {
 		return fmt.Errorf("%w: subject %q, reply %q", ErrBadSubject, m.Subject, m.Reply)
 	}
 	return c.translate(err, fmt.Sprintf("publish to %q", m.Subject))

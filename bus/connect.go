@@ -19,7 +19,7 @@ const (
 )
 
 // natsOptions are the settings of reliability. There is no reconnect buffer: a publish without a
-// server fails at once instead of arriving late or never. Reconnects go on for ever, a dead peer is
+// server fails at once instead of arriving late or never. Reconnects never end, a dead peer is
 // noticed in three ping intervals, and every error has an owner.
 func (c *Conn) natsOptions(ctx context.Context, o Options) ([]nats.Option, error) {
 	timeout := o.ConnectTimeout
@@ -31,7 +31,10 @@ func (c *Conn) natsOptions(ctx context.Context, o Options) ([]nats.Option, error
 		nats.Timeout(timeout),
 		nats.ReconnectBufSize(-1),
 		nats.MaxReconnects(-1),
-		nats.CustomReconnectDelay(func(attempts int) time.Duration { return reconnectDelay(attempts, o.ReconnectMax) }),
+		nats.CustomReconnectDelay(func(attempts int) time.Duration {
+			return reconnectDelay(attempts,
+				o.ReconnectMax)
+		}),
 		nats.PingInterval(o.PingInterval),
 		nats.MaxPingsOutstanding(maxPingsOut),
 		nats.FlusherTimeout(flusherTimeout),

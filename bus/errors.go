@@ -39,7 +39,7 @@ const (
 	BadOptions            Reason = "bad options"
 	NoServer              Reason = "nothing is listening there"
 	WrongCredentials      Reason = "the server refused the credentials"
-	UnauthenticatedRemote Reason = "the server is not on this machine and asks for no authentication; refused (say Insecure to allow it)"
+	UnauthenticatedRemote Reason = "the remote server asks for no authentication; set Insecure to allow it"
 	OtherFailure          Reason = "connection failed"
 )
 

@@ -73,7 +73,7 @@ func (c *Conn) serverResponds(nc *nats.Conn) bool {
 // forceReconnect drops the connection and makes another.
 func (c *Conn) forceReconnect(nc *nats.Conn) {
 	if err := nc.ForceReconnect(); err != nil {
-		c.log.Warn().Err(err).Msg("bus could not leave the server")
+		c.log.Warn().Err(err).Msg("cannot leave the server")
 	}
 }
 
@@ -115,7 +115,8 @@ func (c *Conn) onError(_ *nats.Conn, ns *nats.Subscription, err error) {
 // onDenied passes a denial to the waiting caller. A live subscription may be denied after a
 // reconnect to a server with other permissions. It then receives nothing, and that breaks the Bus.
 func (c *Conn) onDenied(denied *PermissionError) {
-	c.sampledLog.Error().Str("op", string(denied.Op)).Str("subject", denied.Subject).Msg("bus permission denied")
+	c.sampledLog.Error().Str("op", string(denied.Op)).Str("subject", denied.Subject).
+		Msg("bus permission denied")
 	c.notifyState(Denied, denied)
 	if denied.Op == OpPublish {
 		c.requests.deny(denied)

@@ -126,7 +126,8 @@ func (i *Inbox) Subscribe(subject string, h func(Msg)) (*Sub, error) {
 // SubscribeGroup is [Conn.SubscribeGroup] with this Inbox.
 func (i *Inbox) SubscribeGroup(subject, group string, h func(Msg)) (*Sub, error) {
 	if group == "" || strings.ContainsAny(group, " \t\r\n") {
-		return nil, fmt.Errorf("%w: queue group %q of %q: want a name without blanks", ErrBadSubject, group, subject)
+		return nil, fmt.Errorf("%w: queue group %q of %q: want a name without blanks",
+			ErrBadSubject, group, subject)
 	}
 	return i.conn.subscribe(&Sub{conn: i.conn, inbox: i, subject: subject, group: group, handle: h})
 }
@@ -224,12 +225,11 @@ func (s *Sub) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	switch left := s.Unsubscribe(); {
-	case err == nil, errors.Is(err, ErrClosed), errors.Is(err, ErrDisconnected): // nothing more comes
+	left := s.Unsubscribe()
+	if err == nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrDisconnected) { // nothing more comes
 		return left
-	default:
-		return errors.Join(fmt.Errorf("bus: drain %q: %w", s.subject, err), left)
 	}
+	return errors.Join(fmt.Errorf("bus: drain %q: %w", s.subject, err), left)
 }
 
 // pump hands the queue to the handlers, one message after the other. The lane's own pump closes the

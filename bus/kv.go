@@ -94,12 +94,16 @@ func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 	return k, nil
 }
 
-// openBucket opens or creates a bucket, and returns the time of its creation by the clock of the servers.
-func openBucket(ctx context.Context, js jetstream.JetStream, o KVOptions) (jetstream.KeyValue, time.Time, error) {
+// openBucket opens or creates a bucket, and returns the time of its creation by the clock of the
+// servers.
+func openBucket(
+	ctx context.Context, js jetstream.JetStream, o KVOptions,
+) (jetstream.KeyValue, time.Time, error) {
 	kv, err := js.KeyValue(ctx, o.Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: o.Bucket, Replicas: max(o.Replicas, 1), MaxValueSize: MaxKVValue, LimitMarkerTTL: tombstoneTTL,
+			Bucket: o.Bucket, Replicas: max(o.Replicas, 1),
+			MaxValueSize: MaxKVValue, LimitMarkerTTL: tombstoneTTL,
 		})
 	}
 	if err != nil {
@@ -111,7 +115,7 @@ func openBucket(ctx context.Context, js jetstream.JetStream, o KVOptions) (jetst
 	}
 	stream, ok := status.(*jetstream.KeyValueBucketStatus)
 	if !ok || stream.StreamInfo() == nil {
-		return nil, time.Time{}, fmt.Errorf("the bucket is no stream: %T", status)
+		return nil, time.Time{}, fmt.Errorf("want a bucket that is a stream, got %T", status)
 	}
 	return kv, stream.StreamInfo().Created, nil
 }
@@ -135,7 +139,9 @@ func (c *Conn) failOnDenied(ctx context.Context, bucket string, do func(context.
 	defer stop(nil)
 	defer c.bus.Watch(func(s State) {
 		denied, ok := errors.AsType[*PermissionError](s.Err)
-		if ok && s.Lane == c.lane && (denied.Subject == "$JS.API.INFO" || strings.Contains(denied.Subject, "KV_"+bucket) || strings.HasPrefix(denied.Subject, "$KV."+bucket+".")) {
+		if ok && s.Lane == c.lane && (denied.Subject == "$JS.API.INFO" ||
+			strings.Contains(denied.Subject, "KV_"+bucket) ||
+			strings.HasPrefix(denied.Subject, "$KV."+bucket+".")) {
 			stop(denied)
 		}
 	})()
@@ -258,7 +264,8 @@ func (k *KV) Watch(ctx context.Context, keys string) iter.Seq2[Entry, error] {
 }
 
 func entryOf(e jetstream.KeyValueEntry) Entry {
-	return Entry{Key: e.Key(), Value: e.Value(), Revision: e.Revision(), Deleted: e.Operation() != jetstream.KeyValuePut}
+	return Entry{Key: e.Key(), Value: e.Value(), Revision: e.Revision(),
+		Deleted: e.Operation() != jetstream.KeyValuePut}
 }
 
 // kvErr turns the errors of JetStream into ours.
@@ -266,7 +273,8 @@ func (c *Conn) kvErr(err error, doing string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled),
+		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
 		errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
 		return fmt.Errorf("%w: %s", ErrNoJetStream, doing)
 	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted):
@@ -282,7 +290,8 @@ func (c *Conn) kvErr(err error, doing string) error {
 // leaderless reports whether a server's error means that the cluster, or the servers of the bucket,
 // have no leader.
 func leaderless(err error) bool {
-	const unavailable, offline, offlineWhy = 10008, 10118, 10194 // codes of nats-server without a name in nats.go
+	// codes of nats-server without a name in nats.go
+	const unavailable, offline, offlineWhy = 10008, 10118, 10194
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && slices.Contains([]jetstream.ErrorCode{unavailable, offline, offlineWhy}, e.ErrorCode)
 }

@@ -65,7 +65,8 @@ func replaceFile(path string, data []byte) error {
 		return err
 	}
 	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Close()); err == nil {
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
@@ -82,7 +83,8 @@ func ReadLocal(path string) (LocalServer, error) {
 		return LocalServer{}, err
 	}
 	if errors.Is(syscall.Kill(l.PID, 0), syscall.ESRCH) {
-		return LocalServer{}, fmt.Errorf("bus: local file %s: its process %d is gone: %w", path, l.PID, fs.ErrNotExist)
+		return LocalServer{}, fmt.Errorf("bus: local file %s: its process %d is gone: %w", path, l.PID,
+			fs.ErrNotExist)
 	}
 	return l, nil
 }
@@ -139,10 +141,10 @@ func readLocal(path string) (LocalServer, error) {
 func parseLocal(data []byte) (LocalServer, error) {
 	var l LocalServer
 	if len(data) > maxLocalSize {
-		return l, fmt.Errorf("has more than %d bytes", maxLocalSize)
+		return l, fmt.Errorf("want at most %d bytes", maxLocalSize)
 	}
 	if err := json.Unmarshal(data, &l); err != nil {
-		return LocalServer{}, fmt.Errorf("is not the JSON expected: %w", err)
+		return LocalServer{}, fmt.Errorf("malformed JSON: %w", err)
 	}
 	if err := l.check(); err != nil {
 		return LocalServer{}, err

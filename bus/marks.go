@@ -56,7 +56,7 @@ func (i *Inbox) placeMarks(done chan struct{}) {
 		m.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), markTimeout)
 		if err := i.conn.Flush(ctx); err != nil {
-			i.conn.log.Debug().Err(err).Msg("a mark is placed behind what came so far")
+			i.conn.log.Debug().Err(err).Msg("cannot flush before a mark")
 		}
 		cancel()
 		mark := &nats.Msg{}

@@ -50,8 +50,9 @@ type Options struct {
 
 	QueueLen       int           // messages an Inbox holds, a lossy one at most 8192; default 65536
 	ConnectTimeout time.Duration // per server and connection; default 2 s
-	PingInterval   time.Duration // between pings of the server; two unanswered ones end the connection; default 5 s
-	ReconnectMax   time.Duration // bound of the reconnect delay, which starts shorter; default 2 s
+	// between pings of the server; two unanswered ones end the connection; default 5 s
+	PingInterval time.Duration
+	ReconnectMax time.Duration // bound of the reconnect delay, which starts shorter; default 2 s
 
 	// OnState receives every State, in order per lane, the two lanes concurrently. It runs on the
 	// connection's event goroutine and must not block and not call Close.
@@ -140,11 +141,11 @@ func (o Options) withDefaults() Options {
 func (o *Options) check() error {
 	switch {
 	case (o.CertFile == "") != (o.KeyFile == ""):
-		return errors.New("CertFile and KeyFile must be given together")
+		return errors.New("want CertFile and KeyFile together")
 	case (o.JWT == "") != (o.Seed == ""):
-		return errors.New("JWT and Seed must be given together")
+		return errors.New("want JWT and Seed together")
 	case o.Password != "" && o.User == "":
-		return errors.New("a Password is given without a User")
+		return errors.New("want a User with the Password")
 	}
 	return nil
 }

@@ -84,7 +84,8 @@ func (c *Conn) RequestMany(
 		for {
 			reply, err := c.nextReply(ctx, cl, pause)
 			switch {
-			case errors.Is(err, ErrNoResponders), errors.Is(err, errQuietPeriod), errors.Is(err, context.DeadlineExceeded):
+			case errors.Is(err, ErrNoResponders), errors.Is(err, errQuietPeriod),
+				errors.Is(err, context.DeadlineExceeded):
 				return
 			case err != nil:
 				yield(Msg{}, err)
@@ -152,10 +153,10 @@ func (c *Conn) nextReply(ctx context.Context, cl *request, pause <-chan time.Tim
 				return Msg{}, end
 			}
 		}
-		switch {
-		case m.NoResponders:
+		if m.NoResponders {
 			return Msg{}, fmt.Errorf("%w on %q", ErrNoResponders, cl.subject)
-		case cl.accepts(m):
+		}
+		if cl.accepts(m) {
 			if end != nil && !errors.Is(end, errQuietPeriod) {
 				cl.fail(end)
 			}
@@ -163,7 +164,7 @@ func (c *Conn) nextReply(ctx context.Context, cl *request, pause <-chan time.Tim
 		}
 		c.bus.ignoredReplies.Add(1)
 		c.bus.log.Debug().Str("request", cl.subject).Bytes("reply", m.Data[:min(len(m.Data), 100)]).
-			Msg("a reply that is no answer was passed over")
+			Msg("ignored a reply that the request does not accept")
 	}
 }
 

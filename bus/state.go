@@ -18,9 +18,10 @@ type StateKind string
 const (
 	Connected    StateKind = "connected"    // the first time, before Open returns or soon after
 	Disconnected StateKind = "disconnected" // publishes fail until Reconnected
-	Reconnected  StateKind = "reconnected"  // the server has all subscriptions; messages in flight may be lost
-	Denied       StateKind = "denied"       // Err is a *PermissionError; the connection stays
-	Closed       StateKind = "closed"       // for good
+	// the server has all subscriptions; messages in flight may be lost
+	Reconnected StateKind = "reconnected"
+	Denied      StateKind = "denied" // Err is a *PermissionError; the connection stays
+	Closed      StateKind = "closed" // for good
 )
 
 // State is one event in the life of a connection.

@@ -38,14 +38,14 @@ type aggregation struct {
 	done     bool // what comes now is of ranks that were given up, or came before
 	rerouted bool // those below silent nodes, to answer past them
 
-	progressTimer *time.Timer // until the next word of how far it is; nil: nobody wants to know
-	lastReported  int         // how far it was, the last time
+	progressTimer *time.Timer // until the next progress report; nil: none is wanted
+	lastReported  int         // in the last progress report
 
 	// Sent values are kept, because their receiver may die.
 	values   bodies
 	ext      []byte
 	sentTo   subjects.ProcID   // the zero ID: home
-	bypassed []subjects.ProcID // who did not take it
+	bypassed []subjects.ProcID // folders that declined it
 }
 
 func (f *aggregation) sentBytes() int {
@@ -61,11 +61,15 @@ func (f *aggregation) start(j job) {
 	if f.declined {
 		j.hi = j.ownEnd
 	}
-	f.job, f.state, f.local = j, newAggregationState(j.lo, j.ownEnd, j.hi, j.tree.skip), newResultSlots(j.lo, j.ownEnd, j.tree.skip)
+	f.job = j
+	f.state = newAggregationState(j.lo, j.ownEnd, j.hi, j.tree.skip)
+	f.local = newResultSlots(j.lo, j.ownEnd, j.tree.skip)
 	for _, c := range f.early {
 		f.state.addContribution(c)
 	}
-	f.early, f.earlyFrom, f.earlyBytes = nil, nil, 0
+	f.early = nil
+	f.earlyFrom = nil
+	f.earlyBytes = 0
 }
 
 // addContribution adds a contribution from below.
@@ -122,11 +126,11 @@ func (fs *aggregations) receive(in actor.Incoming) {
 	if err := wire.Unmarshal(in.Envelope.Ext, &r); err != nil || r.Cast == "" || !r.Folded {
 		return
 	}
-	switch {
-	case r.Declined:
+	if r.Declined {
 		fs.handleDeclined(r.Cast, in.From.Proc)
 		return
-	case r.RerouteRank != 0:
+	}
+	if r.RerouteRank != 0 {
 		fs.handleReroute(r.Cast, r.RerouteRank-1)
 		return
 	}
@@ -134,7 +138,7 @@ func (fs *aggregations) receive(in actor.Incoming) {
 	c, err := r.decode(in, fs.placement.Extent.NumRanks())
 	if err != nil {
 		log := fs.p.Log()
-		log.Warn().Err(err).Stringer("from", in.From).Msg("an answer that cannot be folded")
+		log.Warn().Err(err).Stringer("from", in.From).Msg("cannot fold an answer")
 		return
 	}
 	fs.update(r.Cast, func(f *aggregation) {
@@ -145,7 +149,8 @@ func (fs *aggregations) receive(in actor.Incoming) {
 			fs.decline(r.Cast, f)
 			fs.sendDeclined(r.Cast, in.From)
 		case f.state == nil:
-			f.earlyFrom, f.earlyBytes = append(f.earlyFrom, in.From), f.earlyBytes+size
+			f.earlyFrom = append(f.earlyFrom, in.From)
+			f.earlyBytes += size
 			fs.earlyBytes += size
 			fallthrough
 		default:
@@ -161,7 +166,10 @@ func (fs *aggregations) decline(cast string, f *aggregation) {
 		fs.sendDeclined(cast, from)
 	}
 	fs.earlyBytes -= f.earlyBytes
-	f.declined, f.early, f.earlyFrom, f.earlyBytes = true, nil, nil, 0
+	f.declined = true
+	f.early = nil
+	f.earlyFrom = nil
+	f.earlyBytes = 0
 	f.timer.Reset(actor.DefaultDeadline)
 }
 
@@ -187,7 +195,7 @@ func (fs *aggregations) begin(j job) *aggregation {
 		if j.progressEvery > 0 && j.hi-j.lo > 1 {
 			f.progressTimer = time.AfterFunc(j.progressEvery, func() { fs.scheduleProgress(f) })
 		}
-		for _, l := range j.tree.endedRanks(fs.p) { // who died before the cast was here sends nothing any more
+		for _, l := range j.tree.endedRanks(fs.p) { // a proc that died before the cast arrived sends nothing
 			f.giveUp(l.ranks, actor.EncodeError(l.err))
 		}
 	})
@@ -229,7 +237,8 @@ func (fs *aggregations) update(cast string, change func(*aggregation)) *aggregat
 
 // finishIfComplete finishes a complete fold.
 func (fs *aggregations) finishIfComplete(f *aggregation) {
-	if f.drainLocal(); f.state != nil && f.state.pending == 0 {
+	f.drainLocal()
+	if f.state != nil && f.state.pending == 0 {
 		fs.finishLocked(f)
 	}
 }
@@ -259,7 +268,8 @@ func (fs *aggregations) expire(cast string, f *aggregation) {
 	case f.done || f.declined && f.state == nil:
 		delete(fs.active, cast)
 		if i := slices.Index(fs.finished, f); i >= 0 {
-			fs.finished, fs.finishedBytes = slices.Delete(fs.finished, i, i+1), fs.finishedBytes-f.sentBytes()
+			fs.finished = slices.Delete(fs.finished, i, i+1)
+			fs.finishedBytes -= f.sentBytes()
 		}
 	case f.state == nil:
 		fs.decline(cast, f)
@@ -283,7 +293,8 @@ func (fs *aggregations) finishLocked(f *aggregation) {
 func (fs *aggregations) evictFinished(most int) {
 	for len(fs.finished) > 0 && (len(fs.active) > most || fs.finishedBytes > maxFinishedBytes) {
 		f := fs.finished[0]
-		fs.finished[0], fs.finished = nil, fs.finished[1:]
+		fs.finished[0] = nil
+		fs.finished = fs.finished[1:]
 		fs.finishedBytes -= f.sentBytes()
 		f.timer.Stop()
 		if fs.active[f.job.castID] == f {
@@ -300,9 +311,12 @@ func (fs *aggregations) send(f *aggregation, c contribution) {
 		values, ext, _ = whole.encode(f.job.castID)
 	}
 	fs.mu.Lock()
-	f.values, f.ext, f.state = values, ext, nil
+	f.values = values
+	f.ext = ext
+	f.state = nil
 	if fs.active[f.job.castID] == f { // else it was forgotten while it was folded
-		fs.finished, fs.finishedBytes = append(fs.finished, f), fs.finishedBytes+f.sentBytes()
+		fs.finished = append(fs.finished, f)
+		fs.finishedBytes += f.sentBytes()
 		fs.evictFinished(maxAggregations)
 	}
 	fs.mu.Unlock()
@@ -340,7 +354,8 @@ func (f *aggregation) combine(by untypedReducer, err error) contribution {
 	}
 	if err == nil {
 		var acc any
-		if acc, err = by.foldAll(f.state.values()); err == nil {
+		acc, err = by.foldAll(f.state.values())
+		if err == nil {
 			c.parts = []part{{answered, actor.Answer{Value: acc}}}
 			return c
 		}
@@ -368,7 +383,8 @@ func (fs *aggregations) reducerFor(j job) (untypedReducer, error) {
 func (fs *aggregations) answerTypes(j job) (answers actor.AnswerType, err error) {
 	err = errors.New("the process has closed") // when it has no procs any more
 	for _, p := range fs.p.Colocated() {       // of which one, perhaps, runs the actor
-		if answers, err = p.AnswerTypeOf(j.actor, j.endpoint); err == nil {
+		answers, err = p.AnswerTypeOf(j.actor, j.endpoint)
+		if err == nil {
 			break
 		}
 	}
@@ -385,7 +401,8 @@ func (fs *aggregations) checkReducible(j job) error {
 	if err != nil {
 		return nil
 	}
-	if _, err = findReducer(j.reducer, answers); err == nil {
+	_, err = findReducer(j.reducer, answers)
+	if err == nil {
 		return nil
 	}
 	return &actor.Error{

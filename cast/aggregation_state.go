@@ -134,12 +134,14 @@ func (f *aggregationState) addFailures(all []failure) {
 // all ranks present; the others arrive by themselves.
 func mergePart(parts []part, p part, around bool) (all, gone []part, ok bool) {
 	i, _ := slices.BinarySearchFunc(parts, p, func(a, b part) int { return cmp.Compare(a.end(), b.ranks[0].First+1) })
-	j, others := i, 0
+	j := i
+	others := 0
 	for j < len(parts) && parts[j].ranks[0].First < p.end() {
 		if around && !p.ranks.containAll(parts[j].ranks) {
 			return parts, nil, false
 		}
-		others, j = others+parts[j].ranks.count(), j+1
+		others += parts[j].ranks.count()
+		j++
 	}
 	if others >= p.ranks.count() {
 		return parts, nil, false

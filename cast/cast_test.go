@@ -323,8 +323,8 @@ func TestCast_invalidArgumentsFailBeforeSending(t *testing.T) {
 	for want, m := range map[string]members{
 		"region gpu=3/1 is not in the mesh's extent gpu=2": outside,
 		"has 1000000000 ranks: want at most 1048576":       vast,
-		"nobody to cast as":                                {place: c.place, region: c.region},
-		"context deadline exceeded":                        foreign,
+		"no sender":                 {place: c.place, region: c.region},
+		"context deadline exceeded": foreign,
 	} {
 		_, err := cast.Gather(t.Context(), m, who, actor.None{})
 		require.ErrorContains(t, err, want)

@@ -14,7 +14,7 @@ const (
 	answered
 	failed
 	missing
-	skipped // nobody waits for it
+	skipped // not waited for
 )
 
 // collector is the state of one cast at its caller: the fate of every rank, and the values so far.
@@ -113,9 +113,11 @@ func (t *collector) isPending(rank int) bool { return t.fates[rank] == waiting }
 // past it.
 func (t *collector) addFailures(all []failure) {
 	for _, f := range all {
-		err, fate := actor.FromWire(f.Error), failed
+		err := actor.FromWire(f.Error)
+		fate := failed
 		if err.Code == actor.CodeDeadline {
-			if fate = missing; t.rerouted {
+			fate = missing
+			if t.rerouted {
 				continue
 			}
 		}
@@ -200,8 +202,10 @@ func (t *collector) isExpectedSender(rank int, in actor.Incoming) bool {
 	if err != nil {
 		return false
 	}
-	id, from := t.placement.Proc(base), in.From.Proc
-	if id.Gen = genAt(t.gens, rank); from.Gen > id.Gen && in.Envelope.Kind == wire.Failure {
+	id := t.placement.Proc(base)
+	from := in.From.Proc
+	id.Gen = genAt(t.gens, rank)
+	if from.Gen > id.Gen && in.Envelope.Kind == wire.Failure {
 		from.Gen = id.Gen
 	}
 	return from == id || from == id.Lead()

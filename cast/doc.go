@@ -30,12 +30,11 @@
 //   - CAST-3 (point and sender): A handler sees its point in the region of the cast, dense from
 //     rank 0. Its sender is the casting actor.
 //   - CAST-4 (waits end): A waiting verb returns with every reply, or at the deadline (default 30
-//     s) with a *CoverageError that names each failed or missing rank. A dead rank fails at once.
-//     Cancelling ctx or leaving a Stream ends the handlers' contexts; waiting handlers do not
-//     run.
+//     s) with a *CoverageError naming failed and missing ranks. Dead ranks fail at once. Cancelling
+//     ctx or leaving a Stream ends handlers' contexts; waiting ones never run.
 //   - CAST-5 (fold order): Replies fold in rank order: in their process, in the first live
-//     process of each host, in a tree of hosts with at most 16 children each, and at the caller.
-//     A reducer must be associative; it need not be commutative.
+//     process of each host, in a tree of hosts (at most 16 children each), and at the caller. A
+//     reducer must be associative, but need not be commutative.
 //   - CAST-6 (folded once): A reply that reached a live process is folded once, whichever
 //     processes die. Replies are routed around a dead folder. Dead ranks fail at once.
 //   - CAST-7 (unknown reducer): If a process does not know the reducer of a cast, none of its

@@ -48,7 +48,7 @@ func TestFold_namesAFailedRankAndKeepsTheOthers(t *testing.T) {
 	require.Equal(t, int64(21), sum)
 }
 
-func TestFold_refusesInvalidReducersAndReportsUnknownOnes(t *testing.T) {
+func TestFold_refusesInvalidReducersAndReportsUnknownOnes(t *testing.T) { // CAST-7
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	toMany, alone := packets(t, c, 0)
 	_, err := cast.Fold(testkit.Soon(t), c.members, untyped("who"), nil, "top(x)")

@@ -60,7 +60,8 @@ func (r *Router) isStale(h *header, view int) bool { return genAt(h.Gens, view) 
 func (r *Router) rejectStale(from subjects.ActorID, e *wire.Envelope, h *header, view, end int) error {
 	caller := from.Proc.Lead().Actor(routerActor).Port(successorPort)
 	r.p.SendAnswer(routerActor, caller, actor.Answer{}, nil)
-	if view = h.Skip.after(view); view >= end {
+	view = h.Skip.after(view)
+	if view >= end {
 		return nil
 	}
 	answer, _, err := r.answerSink(castOrigin{}, e, h, view)

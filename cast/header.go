@@ -14,7 +14,7 @@ import (
 type mode uint8
 
 const (
-	modeSend    mode = 0 // there are none
+	modeSend    mode = 0 // no answers
 	modeEach    mode = 1 // each rank answers home
 	modeFold    mode = 2 // they fold on the way
 	modeCollect mode = 3 // each host sends all of its ranks' home
@@ -89,9 +89,9 @@ func (h *header) decode(ext []byte) error {
 	case h.Mode > modeCollect:
 		return fmt.Errorf("cast header: unknown mode %d", h.Mode)
 	case !h.Skip.valid(n):
-		return fmt.Errorf("cast header: who is skipped are no ranks of %d", n)
+		return fmt.Errorf("cast header: skipped ranks beyond the %d ranks of the region", n)
 	case h.ProgressMillis < 0:
-		return fmt.Errorf("cast header: tell how far it is every %d ms", h.ProgressMillis)
+		return fmt.Errorf("cast header: invalid progress interval of %d ms", h.ProgressMillis)
 	case h.Arity < 0 || h.Arity == 1:
 		return fmt.Errorf("cast header: a tree of arity %d: want at least 2", h.Arity)
 	}
@@ -174,7 +174,8 @@ func (c contribution) encodeParts(r replyHeader) (values bodies, ext []byte, err
 		if err != nil {
 			return nil, nil, err
 		}
-		values, r.Parts = append(values, raw), append(r.Parts, p.ranks)
+		values = append(values, raw)
+		r.Parts = append(r.Parts, p.ranks)
 	}
 	ext, err = wire.Marshal(r)
 	return values, ext, err
@@ -185,10 +186,11 @@ func (r replyHeader) decode(in actor.Incoming, n int) (c contribution, err error
 	total := 0
 	for _, f := range r.Failed {
 		if len(f.Ranks) == 0 || !f.Ranks.valid(n) {
-			return c, fmt.Errorf("an answer of no ranks of %d", n)
+			return c, fmt.Errorf("an answer of ranks beyond the %d of the cast", n)
 		}
-		if total += f.Ranks.count(); total > n {
-			return c, fmt.Errorf("an answer in which ranks fail twice")
+		total += f.Ranks.count()
+		if total > n {
+			return c, fmt.Errorf("an answer that fails ranks twice")
 		}
 	}
 	c.failed = r.Failed
@@ -199,7 +201,7 @@ func (r replyHeader) decode(in actor.Incoming, n int) (c contribution, err error
 		all := slices.Concat(r.Parts...)
 		slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.First, b.First) }) // parts may lie within each other
 		if !all.valid(n) {
-			return c, fmt.Errorf("an answer of no ranks of %d", n)
+			return c, fmt.Errorf("an answer of ranks beyond the %d of the cast", n)
 		}
 		c.failed = append(c.failed, failure{all, in.Envelope.Body})
 		return c, nil
@@ -213,7 +215,7 @@ func (r replyHeader) decode(in actor.Incoming, n int) (c contribution, err error
 	}
 	for i, rs := range r.Parts {
 		if len(rs) == 0 || !rs.valid(n) {
-			return c, fmt.Errorf("an answer of no ranks of %d", n)
+			return c, fmt.Errorf("an answer of ranks beyond the %d of the cast", n)
 		}
 		c.parts = append(c.parts, part{rs, actor.EncodedAnswer(values[i])})
 	}

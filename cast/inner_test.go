@@ -124,7 +124,7 @@ func TestHeader_selectsOnlyIncludedMembers(t *testing.T) {
 	_, err = h.prev(2)
 	require.ErrorContains(t, err, "no prev for rank 2 of 4")
 	for want, h := range map[string]header{
-		"unknown mode 9": {Region: r, Mode: 9}, "no ranks of 4": {Region: r, Skip: ranks{{3, 2}}}, "arity 1": {Region: r, Arity: 1},
+		"unknown mode 9": {Region: r, Mode: 9}, "beyond the 4 ranks": {Region: r, Skip: ranks{{3, 2}}}, "arity 1": {Region: r, Arity: 1},
 	} {
 		odd, err := wire.Marshal(h)
 		require.NoError(t, err)

@@ -25,20 +25,22 @@ type job struct {
 	hostEnd         int // and of those from host on, other nodes fold for it
 	ancestors       []int
 	ttl             time.Duration
-	progressEvery   time.Duration // how often home wants to know how far it is; 0: never
-	partialValues   bool          // and what is folded by then
+	progressEvery   time.Duration // between two progress reports; 0: never
+	partialValues   bool          // with the partial fold
 }
 
 // newJob finds a process's place on the way home, by one of its addressed ranks.
 func newJob(t tree, m mode, view int) (j job) {
-	j.tree, j.mode = t, m
+	j.tree = t
+	j.mode = m
 	path := t.path(view)
 	if len(path) == 0 {
 		return j
 	}
 	at := path[len(path)-1]
-	if m == modeCollect { // what is only put in a row does not get less on the way
-		at.end, path = at.below, path[len(path)-1:]
+	if m == modeCollect { // collected answers do not shrink on the way
+		at.end = at.below
+		path = path[len(path)-1:]
 	}
 	process := t.placement.processOf(t.base(view))
 	for _, n := range path {
@@ -47,7 +49,9 @@ func newJob(t tree, m mode, view int) (j job) {
 		}
 	}
 	if t.placement.processOf(t.base(at.first)) == process {
-		j.lo, j.ownEnd, j.hi = at.first, min(t.processEnd(at.first), at.below), at.end
+		j.lo = at.first
+		j.ownEnd = min(t.processEnd(at.first), at.below)
+		j.hi = at.end
 		j.hostEnd = at.below
 		return j
 	}
@@ -56,7 +60,8 @@ func newJob(t tree, m mode, view int) (j job) {
 		j.lo--
 	}
 	j.ownEnd = t.processEnd(view)
-	j.hostEnd, j.hi = j.ownEnd, j.ownEnd
+	j.hostEnd = j.ownEnd
+	j.hi = j.ownEnd
 	return j
 }
 

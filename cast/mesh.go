@@ -18,14 +18,14 @@ type Mesh[A any] interface {
 
 // Target is the destination of a cast.
 type Target struct {
-	Via       *actor.Proc // speaks for code that is not an actor
+	Via       *actor.Proc // sender for code that is not an actor
 	Placement Placement
 	Actor     string // the name that the actors of the mesh share
 	Region    shape.Region
 
 	// userRegion, when it has ranks, is the user's region; this cast reaches a part of it.
 	userRegion *shape.Region
-	progress   *progressCallback // nil: nobody wants to know how far it is
+	progress   *progressCallback // nil: no progress is reported
 }
 
 // MaxRanks is how many ranks a cast reaches at most: its caller keeps the fate of each.
@@ -33,7 +33,8 @@ const MaxRanks = 1 << 20
 
 // validate refuses a region that is empty or leaves the mesh.
 func (t Target) validate() error {
-	n, place := t.Region.NumRanks(), t.Placement
+	n := t.Region.NumRanks()
+	place := t.Placement
 	text := "the region has no ranks"
 	switch {
 	case place.PerProcess > 1 && place.PerHost%place.PerProcess != 0:
@@ -55,7 +56,7 @@ type Placement struct {
 	Mesh       subjects.MeshID
 	Extent     shape.Extent // of the whole proc mesh
 	PerHost    int          // host h holds the ranks from h*PerHost up to (h+1)*PerHost
-	PerProcess int          // so many of them in a row share an OS process; 0 and 1: none do
+	PerProcess int          // adjacent ranks in one OS process; 0 and 1: one
 }
 
 // Proc is the proc at a base rank.

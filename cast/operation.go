@@ -38,20 +38,20 @@ type operation struct {
 	packetNumbers []uint64 // of the route's packets, when answers say whom they have reached
 
 	wake    chan struct{} // there is something in the inbox
-	aborted chan error    // holds why no answer comes any more: the caller's actor or proc has ended
+	aborted chan error    // has the reason when the caller's actor or proc has ended
 
-	partialEvery time.Duration // how often it comes what others have folded so far; 0: never
+	partialEvery time.Duration // between two partial folds of others; 0: never
 
 	replyTree    tree // by which they come
 	mode         mode
-	lastReported int // how many were settled, the last time that was said
+	lastReported int // settled ranks in the last report
 
 	mu         sync.Mutex // guards the inbox
-	rerouteDue bool       // whoever is silent now folds for nobody any more
+	rerouteDue bool       // silent folders are bypassed from now on
 	answers    []actor.Incoming
 	losses     []lostRanks
-	announced  []bool                     // who is known to have an answer on its way, by rank
-	progress   map[subjects.ProcID][]part // what each folder had folded, when it last said so
+	announced  []bool                     // ranks with an answer on its way
+	progress   map[subjects.ProcID][]part // last partial fold of each folder
 }
 
 // castRequest is the content of a cast.
@@ -69,7 +69,7 @@ type castRequest struct {
 func send(ctx context.Context, t Target, q castRequest) (*operation, error) {
 	p, from := actor.Sender(ctx, t.Via)
 	if p == nil {
-		return nil, &actor.Error{Code: actor.CodeInvalid, Text: "nobody to cast as: cast from an actor's handler, or to a mesh bound to a proc"}
+		return nil, &actor.Error{Code: actor.CodeInvalid, Text: "no sender: cast from an actor's handler, or to a mesh bound to a proc"}
 	}
 	if err := p.CheckSend(from); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func send(ctx context.Context, t Target, q castRequest) (*operation, error) {
 	}
 	router, ok := p.Value(routerKey{}).(*Router)
 	if !ok {
-		return nil, errors.New("no router on this proc: cast.Start it")
+		return nil, errors.New("the proc has no router: call cast.Start")
 	}
 	route, err := router.routes.acquire(p.Lead(), t, q.endpoint)
 	if err != nil {
@@ -107,7 +107,7 @@ func send(ctx context.Context, t Target, q castRequest) (*operation, error) {
 		h.ReplyPort = a.replyPort
 	}
 	a.failLost(route.unreachable)
-	if p.ChangeCount(t.Placement.Mesh) != route.procChanges { // who has died since is heard of by listen, or here
+	if p.ChangeCount(t.Placement.Mesh) != route.procChanges { // later deaths are reported by listen, or here
 		a.failLost(a.tree.endedRanks(p))
 	}
 	err = a.publish(ctx, from, h, body, fmt.Sprintf("%T", q.message))
@@ -121,13 +121,13 @@ func send(ctx context.Context, t Target, q castRequest) (*operation, error) {
 
 // listen opens the port for the answers, and subscribes to lost ranks.
 func (a *operation) listen(from string) string {
-	most := 2*len(a.fates) + 1 // a word of each rank, and once more when it is sent another way
+	most := 2*len(a.fates) + 1 // one message per rank, and one more after a reroute
 	port := a.p.OpenPrivate(from, func(in actor.Incoming) {
 		if a.isProgress(in) {
 			return
 		}
 		a.enqueue(func() {
-			if len(a.answers) < most { // else somebody repeats itself
+			if len(a.answers) < most { // else a peer repeats messages
 				a.answers = append(a.answers, in)
 			}
 		})
@@ -215,9 +215,11 @@ func (a *operation) publish(ctx context.Context, from string, h header, body []b
 	if h.Mode == modeSend {
 		m.OnFate = bounceHandler(a.p, from, typ, t.Actor, a.tree, h.Skip)
 	}
-	if m.ReplyAcks = h.Mode.aggregates(); m.ReplyAcks {
+	m.ReplyAcks = h.Mode.aggregates()
+	if m.ReplyAcks {
 		h.ProgressMillis, h.PartialValues = a.progressInterval()
-		a.replyTree, a.mode = h.tree(t.Placement), h.Mode
+		a.replyTree = h.tree(t.Placement)
+		a.mode = h.Mode
 		a.scheduleReroute(m.Envelope.TTL)
 	}
 	for _, k := range a.route.packets {
@@ -264,7 +266,8 @@ func (a *operation) multicast(m actor.Multicast, h header, k packet) error {
 	if err != nil {
 		return err
 	}
-	if a.packetNumbers = append(a.packetNumbers, m.Seq); !m.ReplyAcks {
+	a.packetNumbers = append(a.packetNumbers, m.Seq)
+	if !m.ReplyAcks {
 		a.packetNumbers = nil
 	}
 	for i, why := range refused {
@@ -290,7 +293,8 @@ func (a *operation) deliverLocal(e wire.Envelope, h header) error {
 	if first, _ := a.router.localRanks(&h); first < 0 {
 		return nil // they have closed, or are not started
 	}
-	e.Actor, e.Port = a.target.Actor, a.endpoint
+	e.Actor = a.target.Actor
+	e.Port = a.endpoint
 	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h, func(view int, why error) { a.setFate(view, failed, why) })
 }
 
@@ -318,8 +322,12 @@ func (a *operation) awaitEvent(ctx context.Context) bool {
 // drainInbox empties the inbox. An answer that came before a death counts.
 func (a *operation) drainInbox() {
 	a.mu.Lock()
-	answers, losses, late := a.answers, a.losses, a.rerouteDue
-	a.answers, a.losses, a.rerouteDue = nil, nil, false
+	answers := a.answers
+	losses := a.losses
+	late := a.rerouteDue
+	a.answers = nil
+	a.losses = nil
+	a.rerouteDue = false
 	a.mu.Unlock()
 	for _, in := range answers {
 		a.handleAnswer(in)
@@ -339,7 +347,7 @@ func (a *operation) drainInbox() {
 func (a *operation) handleAnswer(in actor.Incoming) {
 	if err := a.addIncoming(in); err != nil {
 		log := a.p.Log()
-		log.Warn().Err(err).Stringer("from", in.From).Str("endpoint", a.endpoint).Msg("an answer to a cast that cannot be read")
+		log.Warn().Err(err).Stringer("from", in.From).Str("endpoint", a.endpoint).Msg("cannot decode an answer to a cast")
 	}
 }
 

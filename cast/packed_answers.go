@@ -47,7 +47,8 @@ func nextEntry(data []byte) (count uint32, answer, rest []byte, err error) {
 		return 0, nil, nil, errPackedAnswers
 	}
 	size, n := binary.Uvarint(data[4:])
-	if count = binary.BigEndian.Uint32(data); count == 0 || n <= 0 || size > uint64(len(data)-4-n) {
+	count = binary.BigEndian.Uint32(data)
+	if count == 0 || n <= 0 || size > uint64(len(data)-4-n) {
 		return 0, nil, nil, errPackedAnswers
 	}
 	data = data[4+n:]
@@ -55,7 +56,7 @@ func nextEntry(data []byte) (count uint32, answer, rest []byte, err error) {
 }
 
 // errPackedAnswers is about a peer's bytes.
-var errPackedAnswers = errors.New("a row of answers that is cut off or counts none")
+var errPackedAnswers = errors.New("malformed row of answers: truncated, or an entry of no ranks")
 
 // entries yields the answers, each with its number of ranks, up to the first invalid one.
 func (r packedAnswers) entries() iter.Seq2[uint32, []byte] {

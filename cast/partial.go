@@ -15,9 +15,9 @@ import (
 
 // Partial is the state of a Reduce while answers still come.
 type Partial[R any] struct {
-	Value    R        // folded, in rank order, from those who have answered; the zero value when nobody has
-	Coverage Coverage // who has not is missing, in the last one only when nobody waits for him any more
-	Err      error    // why there is nothing more: the cast was not sent, its answers cannot be folded, or, in the last, a *CoverageError
+	Value    R        // folded in rank order from the answers so far; zero without any
+	Coverage Coverage // a rank without an answer is missing; in the last one only after the deadline
+	Err      error    // the cast was not sent, its answers cannot be folded, or, in the last, a *CoverageError
 }
 
 // ReduceStream is Reduce that also yields partial folds, whenever more ranks have answered or
@@ -51,14 +51,15 @@ func ReduceStream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoin
 			parts, coverage := a.partialResult()
 			now := newPartial(a, by, parts, coverage)
 			settled := now.Coverage.Answered + len(now.Coverage.Failed)
-			if settled <= was { // not every word has more
+			if settled <= was { // a report may bring nothing new
 				continue
 			}
-			if was = settled; !yield(now) {
+			was = settled
+			if !yield(now) {
 				return
 			}
 		}
-		last := newPartial(a, by, a.parts, a.coverage()) // without what is a word only
+		last := newPartial(a, by, a.parts, a.coverage()) // without answers that are only reports
 		if last.Err == nil {
 			last.Err = a.err()
 		}
@@ -100,9 +101,10 @@ func (a *operation) recordProgress(from subjects.ProcID, parts []part) {
 		a.progress = map[subjects.ProcID][]part{}
 	}
 	before, known := a.progress[from]
-	switch {
-	case !known && len(a.progress) >= len(a.fates): // somebody makes up processes
-	case countRanks(parts) > countRanks(before): // they come in any order
+	if !known && len(a.progress) >= len(a.fates) {
+		return // more processes than ranks: the reports are forged
+	}
+	if countRanks(parts) > countRanks(before) { // reports arrive in any order
 		a.progress[from] = parts
 	}
 }
@@ -154,23 +156,28 @@ type piece struct {
 // modify its first value.
 func (f *aggregationState) pieces() (all []piece) {
 	var p piece
-	parts, end := f.parts, 0 // of the part that was taken last
+	parts := f.parts
+	end := 0 // of the part that was taken last
 	for i, at := range f.fates {
 		rank := f.lo + i
 		switch {
 		case at == waiting && rank >= end && len(p.ranks) > 0:
-			all, p = append(all, p), piece{}
+			all = append(all, p)
+			p = piece{}
 		case at != answered:
 		case i < len(f.local) && f.local[i].present:
 			raw, err := f.local[i].Raw()
 			if err != nil {
-				return nil // which is said in the end
+				return nil // reported at the end
 			}
-			p.ranks, p.values = p.ranks.with(span{rank, 1}), append(p.values, localAnswer{actor.EncodedAnswer(raw), true})
+			p.ranks = p.ranks.with(span{rank, 1})
+			p.values = append(p.values, localAnswer{actor.EncodedAnswer(raw), true})
 		default:
 			p.ranks = p.ranks.with(span{rank, 1})
 			if len(parts) > 0 && parts[0].ranks[0].First == rank {
-				p.values, end, parts = append(p.values, localAnswer{parts[0].value, false}), parts[0].end(), parts[1:]
+				p.values = append(p.values, localAnswer{parts[0].value, false})
+				end = parts[0].end()
+				parts = parts[1:]
 			}
 		}
 	}

@@ -28,7 +28,8 @@ func (r *Router) receivePlain(m bus.Msg, s subjects.Subject) {
 		f := actor.ForeignMessage{Msg: m, From: s.From, Point: to.point, Rank: strconv.Itoa(rank), TTL: ttl, Refuse: err}
 		if err == nil {
 			var other error
-			if f.Point, other = region.PointOf(rank); other != nil {
+			f.Point, other = region.PointOf(rank)
+			if other != nil {
 				continue // another rank is meant
 			}
 		}
@@ -43,22 +44,24 @@ func parsePlainHeaders(e shape.Extent, h bus.Header) (region shape.Region, ttl t
 		switch ours := len(key) >= len(headerPrefix) && strings.EqualFold(key[:len(headerPrefix)], headerPrefix); {
 		case !ours:
 		case key != headerRegion && key != headerTTL:
-			return region, 0, fmt.Errorf("header %.100q: each rank answers for itself here: want %s and %s, spelled so, or a cast through the gateway", key, headerRegion, headerTTL)
+			return region, 0, fmt.Errorf("header %.100q: want only %s and %s, or a cast through the gateway", key, headerRegion, headerTTL)
 		case len(values) != 1:
-			return region, 0, fmt.Errorf("header %s is there %d times: want it once", key, len(values))
+			return region, 0, fmt.Errorf("header %s appears %d times: want it once", key, len(values))
 		}
 	}
 	if _, there := h[headerTTL]; there {
 		text := strings.TrimSpace(h.Get(headerTTL))
-		if ttl, err = time.ParseDuration(text); err != nil || ttl <= 0 || ttl > maxTTL {
+		ttl, err = time.ParseDuration(text)
+		if err != nil || ttl <= 0 || ttl > maxTTL {
 			return region, 0, fmt.Errorf("%s %.100q: want a duration of more than 0 and at most %s, such as 5s", headerTTL, text, maxTTL)
 		}
 	}
 	text := strings.TrimSpace(h.Get(headerRegion))
-	if strings.ContainsAny(text, "|&(") { // what a short text multiplies out to would hold up the pump
+	if strings.ContainsAny(text, "|&(") { // a short text may select too much for the pump
 		return region, 0, fmt.Errorf("%s %.100q: want one index, range or * for each dimension", headerRegion, text)
 	}
-	if region, err = shape.Select(e, text); err != nil {
+	region, err = shape.Select(e, text)
+	if err != nil {
 		return region, 0, fmt.Errorf("%s %.100q: %w", headerRegion, text, err)
 	}
 	return region, ttl, nil

@@ -62,11 +62,11 @@ func TestPlainClient_regionAloneIsAsked_CAST11(t *testing.T) {
 			t.Fatal("not all ranks answered: ", answers)
 		}
 	}
-	const elsewhere = ": each rank answers for itself here: want Castnet-Region and Castnet-TTL, spelled so, or a cast through the gateway"
+	const elsewhere = ": want only Castnet-Region and Castnet-TTL, or a cast through the gateway"
 	want := map[string]int{
 		`Castnet-Region "gpu=4": index of gpu "4": want 0 to 3`:                                4,
 		`Castnet-Region "gpu=0:4:0": slice of gpu (size 4) "0:4:0": want a step of at least 1`: 4,
-		`header Castnet-Region is there 2 times: want it once`:                                 4,
+		`header Castnet-Region appears 2 times: want it once`:                                  4,
 		`header "Castnet-Reduce"` + elsewhere:                                                  4,
 		`header "castnet-region"` + elsewhere:                                                  4,
 		`header "Castnet-Ttl"` + elsewhere:                                                     4,

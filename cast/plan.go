@@ -39,7 +39,8 @@ func whereDims(e shape.Extent) []int {
 
 // whereTokens are the tokens a member at a point subscribes: every combination of its own index and free.
 func whereTokens(e shape.Extent, at shape.Point) []string {
-	dims, coords := whereDims(e), at.Coords()
+	dims := whereDims(e)
+	coords := at.Coords()
 	tokens := make([]string, 0, 1<<len(dims))
 	for mask := range 1 << len(dims) {
 		parts := make([]string, len(dims))
@@ -74,23 +75,27 @@ type plan struct {
 // the mesh.
 func planFor(place Placement, members []member) plan {
 	e := place.Extent
-	all, steps, dims := e.Dims(), strides(e), whereDims(e)
+	all := e.Dims()
+	steps := strides(e)
+	dims := whereDims(e)
 	taken := make([]int, len(dims))
 	for k, i := range dims {
 		taken[k] = indices(members, steps[i], all[i].Size)
 	}
 	per := max(place.PerProcess, 1)
-	best, cost := plan{extent: e}, costDirect*len(members)
+	best := plan{extent: e}
+	cost := costDirect * len(members)
 	for mask := range 1 << len(dims) {
 		p := plan{extent: e, spelledOut: make([]bool, len(dims))}
-		publishes, reached, ok := 1, max(e.NumRanks()/per, 1), true // processes
+		publishes := 1
+		reached := max(e.NumRanks()/per, 1) // processes
+		ok := true
 		for k, i := range dims {
 			size := taken[k]
 			p.spelledOut[k] = mask&(1<<k) != 0
-			switch {
-			case size == 1 && !p.spelledOut[k], size == all[i].Size && p.spelledOut[k]:
+			if size == 1 && !p.spelledOut[k] || size == all[i].Size && p.spelledOut[k] {
 				ok = false // never better
-			case p.spelledOut[k]:
+			} else if p.spelledOut[k] {
 				// A process must not be reached twice.
 				ok = ok && (size == 1 || steps[i]%per == 0)
 				publishes *= size
@@ -108,10 +113,10 @@ func planFor(place Placement, members []member) plan {
 // sharing is the number of a dimension's indices in each process; a token with one of them reaches
 // the whole process.
 func sharing(stride, size, per int) int {
-	switch {
-	case stride%per == 0:
+	if stride%per == 0 {
 		return 1
-	case per%stride == 0 && size%(per/stride) == 0:
+	}
+	if per%stride == 0 && size%(per/stride) == 0 {
 		return per / stride
 	}
 	return size // or fewer, when processes end in the midst of a row
@@ -120,9 +125,11 @@ func sharing(stride, size, per int) int {
 // strides are, for each dimension, the adjacent ranks with the same index.
 func strides(e shape.Extent) []int {
 	dims := e.Dims()
-	out, n := make([]int, len(dims)), 1
+	out := make([]int, len(dims))
+	n := 1
 	for i, d := range slices.Backward(dims) {
-		out[i], n = n, n*d.Size
+		out[i] = n
+		n *= d.Size
 	}
 	return out
 }
@@ -176,7 +183,8 @@ func (p plan) deliveries(members []member) (all [][]member) {
 		where := p.where(m.base)
 		i, known := index[where]
 		if !known {
-			i, index[where] = len(all), len(all)
+			i = len(all)
+			index[where] = len(all)
 			all = append(all, nil)
 		}
 		all[i] = append(all[i], m)

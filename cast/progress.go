@@ -77,7 +77,8 @@ func (a *operation) isProgress(in actor.Incoming) bool {
 
 // reportProgress calls the listener with the progress of the cast.
 func (a *operation) reportProgress() {
-	w, n := a.target.progress, len(a.fates)-a.pending
+	w := a.target.progress
+	n := len(a.fates) - a.pending
 	if w == nil {
 		return
 	}

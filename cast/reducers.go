@@ -74,7 +74,8 @@ func Merge[M ~map[K]V, K comparable, V any](values actor.Reducer[V]) actor.Reduc
 		for k, v := range b {
 			if old, both := out[k]; both {
 				var err error
-				if v, err = values.Fold(old, v); err != nil {
+				v, err = values.Fold(old, v)
+				if err != nil {
 					return nil, err
 				}
 			}
@@ -82,10 +83,10 @@ func Merge[M ~map[K]V, K comparable, V any](values actor.Reducer[V]) actor.Reduc
 		}
 		return out, nil
 	}
-	switch {
-	case values.Err() != nil:
+	if values.Err() != nil {
 		return actor.NewReducer[M]("merge-"+values.Name(), nil) // refused by name, or for its missing function
-	case values.Builtin():
+	}
+	if values.Builtin() {
 		return actor.BuiltinReducer(kindMerge+"("+values.Name()+")", fold)
 	}
 	return actor.NewReducer("merge-"+values.Name(), fold)

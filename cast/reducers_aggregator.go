@@ -71,7 +71,8 @@ func foldUnaggregated[R any](b builtin, answers []R) (any, error) {
 	values := make([]any, len(answers))
 	for i, answer := range answers {
 		var err error
-		if values[i], err = b.lift(actor.Answer{Value: answer}); err != nil {
+		values[i], err = b.lift(actor.Answer{Value: answer})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -120,7 +121,8 @@ func items[R any](acc any) ([]R, error) {
 	out := make([]R, len(list))
 	for i, item := range list {
 		var err error
-		if out[i], err = actor.DecodeAnswer[R](item.answer()); err != nil {
+		out[i], err = actor.DecodeAnswer[R](item.answer())
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -148,10 +150,10 @@ func Histogram[R actor.Number](bounds ...R) Aggregator[R, []int] {
 
 // number formats a number as text that parses back to the same number.
 func number(v reflect.Value) string {
-	switch {
-	case v.CanInt():
+	if v.CanInt() {
 		return strconv.FormatInt(v.Int(), 10)
-	case v.CanUint():
+	}
+	if v.CanUint() {
 		return strconv.FormatUint(v.Uint(), 10)
 	}
 	return strconv.FormatFloat(v.Float(), 'g', -1, 64)

@@ -47,7 +47,8 @@ func bounds[T cmp.Ordered](texts []string, read func(string) (T, error)) []T {
 	out := make([]T, len(texts))
 	for i, s := range texts {
 		var err error
-		if out[i], err = read(s); err != nil || out[i] != out[i] || i > 0 && out[i] <= out[i-1] {
+		out[i], err = read(s)
+		if err != nil || out[i] != out[i] || i > 0 && out[i] <= out[i-1] {
 			return nil
 		}
 	}
@@ -67,7 +68,8 @@ func (h histogram) lift(a actor.Answer) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, bin := reflect.ValueOf(answer), 0
+	v := reflect.ValueOf(answer)
+	bin := 0
 	if !v.IsValid() {
 		return nil, fmt.Errorf("reducer %s folds numbers, got nil", h.name)
 	}
@@ -139,11 +141,15 @@ func mergeCounts(a, b []valueCount) []valueCount {
 	for len(a) > 0 && len(b) > 0 {
 		switch c := bytes.Compare(a[0].Answer, b[0].Answer); {
 		case c < 0:
-			out, a = append(out, a[0]), a[1:]
+			out = append(out, a[0])
+			a = a[1:]
 		case c > 0:
-			out, b = append(out, b[0]), b[1:]
+			out = append(out, b[0])
+			b = b[1:]
 		default:
-			out, a, b = append(out, valueCount{a[0].Answer, a[0].Count + b[0].Count}), a[1:], b[1:]
+			out = append(out, valueCount{a[0].Answer, a[0].Count + b[0].Count})
+			a = a[1:]
+			b = b[1:]
 		}
 	}
 	return append(append(out, a...), b...)

@@ -96,9 +96,11 @@ func (t top) fold(acc, next any) (any, error) {
 	out := make([]item, 0, min(t.k, len(a)+len(b)))
 	for len(out) < cap(out) {
 		if len(b) == 0 || len(a) > 0 && t.sign*compare(a[0].value, b[0].value) <= 0 {
-			out, a = append(out, a[0]), a[1:]
+			out = append(out, a[0])
+			a = a[1:]
 		} else {
-			out, b = append(out, b[0]), b[1:]
+			out = append(out, b[0])
+			b = b[1:]
 		}
 	}
 	return out, nil

@@ -206,7 +206,7 @@ func ledgers(t *testing.T) books {
 	return books{members{via: client, place: place, region: extent.Region()}}
 }
 
-func TestReply_belongsToTheCallerForEveryVerb_CAST12(t *testing.T) {
+func TestReply_belongsToTheCallerForEveryVerb_CAST12(t *testing.T) { // ACT-14
 	to := ledgers(t)
 	ctx := t.Context()
 	slow := cast.Throttled(to, cast.Throttle{Batch: 4})
@@ -280,7 +280,7 @@ func TestReply_noReturnedValueCrashesTheProcess_CAST12(t *testing.T) {
 	to := ledgers(t)
 	ctx := t.Context()
 	for how, want := range map[string]string{
-		"map": "holds itself", "slice": "holds itself", "pointer": "holds itself", "interface": "holds itself",
+		"map": "deeper or cyclic", "slice": "deeper or cyclic", "pointer": "deeper or cyclic", "interface": "deeper or cyclic",
 		"channel": "unsupported type: chan int", "function": "unsupported type: func()",
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestReply_noReturnedValueCrashesTheProcess_CAST12(t *testing.T) {
 			require.ErrorContains(t, err, want, "ReduceStream")
 		})
 	}
-	for how, want := range map[string]string{"list": "or is deeper", "nan": "the answer"} {
+	for how, want := range map[string]string{"list": "deeper or cyclic", "nan": "the answer"} {
 		_, err := odds.Call(ctx, to.Ref(0), how)
 		require.ErrorContains(t, err, want)
 	}

@@ -53,7 +53,8 @@ func silentNodes(t tree, nodes []node, waits func(view int) bool) (views []int, 
 			}
 		}
 		if len(ids) > 0 {
-			views, below = append(views, n.first), append(below, ids)
+			views = append(views, n.first)
+			below = append(below, ids)
 		}
 	}
 	return views, below
@@ -96,10 +97,10 @@ func (fs *aggregations) handleReroute(cast string, view int) {
 	if f == nil || !slices.Contains(f.job.ancestors, view) {
 		return
 	}
-	switch id := f.job.tree.aggregatorAt(view); {
-	case !f.done && !slices.Contains(f.bypassed, id):
+	id := f.job.tree.aggregatorAt(view)
+	if !f.done && !slices.Contains(f.bypassed, id) {
 		f.bypassed = append(f.bypassed, id)
-	case f.done && f.sentTo == id && f.ext != nil:
+	} else if f.done && f.sentTo == id && f.ext != nil {
 		fs.wg.Go(func() { fs.forward(f) })
 	}
 }

@@ -27,7 +27,7 @@ const (
 	filling        // a is being written
 	filled
 	emptied
-	givenUp // nobody waits for it; an answer counts all the same
+	givenUp // not waited for; an answer counts all the same
 )
 
 // newResultSlots waits for the ranks from lo up to below, except skip.

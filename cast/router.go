@@ -89,9 +89,10 @@ func (r *Router) join(p *actor.Proc, m *Member) error {
 	}
 	if r.aggregations == nil {
 		if p != r.p {
-			return errors.New("the first proc of its process is no rank of the mesh")
+			return errors.New("the first proc of its process is not a rank of the mesh")
 		}
-		r.placement, r.aggregations = m.Placement, newAggregations(p, m.Placement)
+		r.placement = m.Placement
+		r.aggregations = newAggregations(p, m.Placement)
 		p.OnCast(r.receiveDirect)
 		p.OpenRaw(routerActor, foldPort, r.aggregations.receive)
 		if err := p.FollowMesh(m.Placement.Mesh, m.Placement.Extent.NumRanks()); err != nil {
@@ -113,7 +114,8 @@ func (r *Router) join(p *actor.Proc, m *Member) error {
 	var news []string
 	for _, where := range whereTokens(m.Placement.Extent, point) {
 		if !r.subscribed[where] {
-			r.subscribed[where], news = true, append(news, where)
+			r.subscribed[where] = true
+			news = append(news, where)
 		}
 	}
 	r.mu.Unlock()
@@ -212,10 +214,10 @@ func (r *Router) receiveDirect(from subjects.ActorID, e *wire.Envelope) error {
 	var h header
 	err := r.decodeHeader(&h, e.Ext)
 	if err == nil {
-		switch first, _ := r.localRanks(&h); {
-		case first < 0:
+		first, _ := r.localRanks(&h)
+		if first < 0 {
 			err = fmt.Errorf("rank %d is not in the region of the cast", r.p.ID().Rank)
-		case genAt(h.Gens, first) != r.p.ID().Gen:
+		} else if genAt(h.Gens, first) != r.p.ID().Gen {
 			err = fmt.Errorf("the cast asks for generation %d of rank %d", genAt(h.Gens, first), r.p.ID().Rank)
 		}
 	}
@@ -231,7 +233,8 @@ func (r *Router) receiveDirect(from subjects.ActorID, e *wire.Envelope) error {
 // nil, the sender gets them, rank by rank. An error is about all of them.
 func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header, refused func(view int, why error)) error {
 	first, end := r.localRanks(&h)
-	if first = h.Skip.after(first); first >= end {
+	first = h.Skip.after(first)
+	if first >= end {
 		return nil
 	}
 	f := &actor.LocalMulticast{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: h.ReplyPort, Point: h.point}
@@ -242,7 +245,8 @@ func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h he
 	if err != nil {
 		return err
 	}
-	if f.Answer = answer; answer == nil {
+	f.Answer = answer
+	if answer == nil {
 		f.Refused = refused
 	}
 	to, absent := r.localRecipients(&h, first, end)
@@ -252,7 +256,7 @@ func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h he
 		}
 		to = nil
 	}
-	if answer == nil && refused == nil && len(to)+len(absent) == 1 { // what came with it is refused, too
+	if answer == nil && refused == nil && len(to)+len(absent) == 1 { // the other messages in it are refused, too
 		for _, view := range absent {
 			return r.absentError(&h, view)
 		}
@@ -323,7 +327,7 @@ func (r *Router) answerSink(s castOrigin, e *wire.Envelope, h *header, first int
 	}
 	home, err := subjects.ParsePortID(h.ReplyPort)
 	if err != nil {
-		return nil, nil, &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a home for its answers: " + err.Error()}
+		return nil, nil, &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a valid reply address: " + err.Error()}
 	}
 	name := e.Actor
 	if h.Mode == modeEach {
@@ -332,12 +336,19 @@ func (r *Router) answerSink(s castOrigin, e *wire.Envelope, h *header, first int
 		}, nil, nil
 	}
 	j := newJob(h.tree(r.placement), h.Mode, first)
-	if r.isStale(h, first) { // nobody sends here what it would have to fold for others
+	if r.isStale(h, first) { // it folds for no other process
 		j.hi = j.ownEnd
 	}
-	j.origin, j.replyTo, j.castID, j.actor, j.endpoint, j.reducer, j.ttl = s, home, h.ReplyPort, name, e.Port, h.Reducer, e.TTL
+	j.origin = s
+	j.replyTo = home
+	j.castID = h.ReplyPort
+	j.actor = name
+	j.endpoint = e.Port
+	j.reducer = h.Reducer
+	j.ttl = e.TTL
 	if h.ProgressMillis > 0 {
-		j.progressEvery, j.partialValues = max(time.Duration(h.ProgressMillis)*time.Millisecond, minProgressInterval), h.PartialValues
+		j.progressEvery = max(time.Duration(h.ProgressMillis)*time.Millisecond, minProgressInterval)
+		j.partialValues = h.PartialValues
 	}
 	f := r.aggregations.begin(j)
 	return func(view int, a actor.Answer) { r.aggregations.addLocal(f, view, a) }, r.aggregations.checkReducible(j), nil

@@ -30,7 +30,7 @@ type route struct {
 	packets     []packet
 	localFirst  int         // the first rank in the caller's process; -1: none is
 	unreachable []lostRanks // nothing is sent to these
-	procChanges uint64      // how often the procs of the mesh had changed
+	procChanges uint64      // version of the mesh's procs
 
 	lastUsed uint64 // when it was used last
 	users    int    // casts that are being sent
@@ -39,7 +39,7 @@ type route struct {
 
 // packet is one publish, for some processes.
 type packet struct {
-	where   string // "": each is told alone
+	where   string // "": one message each
 	members []member
 	group   *actor.Group
 }
@@ -55,7 +55,8 @@ func (rs *routes) acquire(p *actor.Proc, t Target, endpoint string) (*route, err
 	r := rs.all[key]
 	if r == nil || !r.isFresh(p) {
 		var err error
-		if r, err = newRoute(p, t, endpoint); err != nil {
+		r, err = newRoute(p, t, endpoint)
+		if err != nil {
 			return nil, err
 		}
 		rs.insert(p, key, r)
@@ -71,7 +72,8 @@ func (rs *routes) insert(p *actor.Proc, key routeKey, r *route) {
 	if rs.all == nil {
 		rs.all = map[routeKey]*route{}
 	}
-	out, replaces := key, rs.all[key] != nil
+	out := key
+	replaces := rs.all[key] != nil
 	if !replaces && len(rs.all) >= maxRoutes {
 		for k, other := range rs.all {
 			if out == key || other.lastUsed < rs.all[out].lastUsed {
@@ -81,7 +83,8 @@ func (rs *routes) insert(p *actor.Proc, key routeKey, r *route) {
 	}
 	if old := rs.all[out]; old != nil {
 		delete(rs.all, out)
-		if old.evicted = true; old.users == 0 {
+		old.evicted = true
+		if old.users == 0 {
 			old.close(p)
 		}
 	}
@@ -114,7 +117,8 @@ func newRoute(p *actor.Proc, t Target, endpoint string) (*route, error) {
 			to[i] = m.id.Actor(t.Actor).Port(endpoint)
 		}
 		var err error
-		if k.group, err = p.Group(to); errors.Is(err, actor.ErrProcDead) { // it has died since: without it
+		k.group, err = p.Group(to)
+		if errors.Is(err, actor.ErrProcDead) { // it has died since: without it
 			return newRoute(p, t, endpoint)
 		} else if err != nil {
 			return nil, err
@@ -165,7 +169,8 @@ func (r *route) close(p *actor.Proc) {
 // prevs maps the links' preceding numbers for the members of a packet to the ranks of the region.
 func (r *route) prevs(k packet, members []link.Run) (out []run) {
 	t := r.tree
-	at, i := 0, 0 // a rank, and a member
+	at := 0 // a rank
+	i := 0  // a member
 	for _, m := range members {
 		for end := i + m.Count; i < end; {
 			out = withRun(out, k.members[i].view-at, link.NotIncluded)

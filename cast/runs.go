@@ -59,20 +59,23 @@ func (p packedRuns) at(i int) (uint64, bool) {
 			return 0, false
 		}
 		value, m := binary.Uvarint(p[n:])
-		switch {
-		case m <= 0:
+		if m <= 0 {
 			return 0, false
-		case uint64(i) < count:
+		}
+		if uint64(i) < count {
 			return value + link.NotIncluded, true
 		}
-		i, p = i-int(count), p[n+m:]
+		i -= int(count)
+		p = p[n+m:]
 	}
 }
 
 // setPrevs sets in a header the number that each member must have seen before.
 func (h *header) setPrevs(prevs []run) {
-	h.Prevs, h.PackedPrevs = prevs, nil
+	h.Prevs = prevs
+	h.PackedPrevs = nil
 	if len(prevs) > fewRuns {
-		h.Prevs, h.PackedPrevs = []run{}, packRuns(prevs)
+		h.Prevs = []run{}
+		h.PackedPrevs = packRuns(prevs)
 	}
 }

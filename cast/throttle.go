@@ -21,11 +21,11 @@ type Throttle struct {
 	PerHost   int           // ranks of one host in a batch at most; 0: any number
 	OnePer    string        // a dimension: of ranks with the same index there, one in a batch at most; "": any number
 	Pause     time.Duration // between batches
-	Timeout   time.Duration // how long a batch may take; whoever is silent then is missing; 0: 30 s
-	Canary    bool          // the first batch is one rank, and nobody else is asked unless it answers with a value
-	StopAfter int           // no more batches once so many ranks failed or are missing; 0: all
+	Timeout   time.Duration // time of a batch, after which silent ranks are missing; 0: 30 s
+	Canary    bool          // the first batch is one rank, which must answer with a value before others are asked
+	StopAfter int           // failed and missing ranks after which no batch follows; 0: no limit
 	Percent   float64       // of the ranks of the region, rounded up, that are asked; 0: all
-	Seed      uint64        // which these are: the same for the same seed, and some of those of a larger Percent
+	Seed      uint64        // the same seed draws the same ranks; a larger Percent adds to them
 }
 
 // Err reports invalid fields.
@@ -39,7 +39,7 @@ func (t Throttle) Err() error {
 		{t.Pause < 0, fmt.Sprintf("a pause of %s: want 0 or more", t.Pause)},
 		{t.Timeout < 0, fmt.Sprintf("a timeout of %s: want 0 or more", t.Timeout)},
 		{t.StopAfter < 0, fmt.Sprintf("stop after %d: want 0 or more", t.StopAfter)},
-		{!(t.Percent >= 0 && t.Percent <= 100), fmt.Sprintf("%v per cent: want 0 to 100", t.Percent)},
+		{!(t.Percent >= 0 && t.Percent <= 100), fmt.Sprintf("a sample of %v%%: want 0 to 100", t.Percent)},
 	} {
 		if bad.is {
 			return &actor.Error{Code: actor.CodeInvalid, Text: "throttle: " + bad.text}
@@ -154,10 +154,10 @@ func (t Throttle) timeout() time.Duration { return cmp.Or(t.Timeout, actor.Defau
 
 // stopReason is the reason to stop after these batches and failures; nil: continue.
 func (t Throttle) stopReason(batches, failures int, last error) error {
-	switch {
-	case t.Canary && batches == 1 && failures > 0:
-		return fmt.Errorf("the canary did not answer well: %w", last)
-	case t.StopAfter > 0 && failures >= t.StopAfter:
+	if t.Canary && batches == 1 && failures > 0 {
+		return fmt.Errorf("the canary failed: %w", last)
+	}
+	if t.StopAfter > 0 && failures >= t.StopAfter {
 		return fmt.Errorf("stopped after %d failures, the last: %w", failures, last)
 	}
 	return nil

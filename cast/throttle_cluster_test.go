@@ -96,7 +96,7 @@ func TestThrottled_stoppedCastNamesRanksNotAsked(t *testing.T) {
 	require.ErrorContains(t, err, "not asked 7")
 	require.Zero(t, sum)
 	bins, err := cast.Aggregate(testkit.Soon(t), only, refuse, 0, cast.Histogram(1))
-	require.ErrorContains(t, err, "the canary did not answer well: ")
+	require.ErrorContains(t, err, "the canary failed: ")
 	require.Equal(t, []int{0, 0}, bins)
 }
 
@@ -157,7 +157,7 @@ func TestThrottled_invalidArgumentsFailBeforeSending(t *testing.T) {
 		"is not in the mesh's extent": cast.Throttled(outside, cast.Throttle{Batch: 1}),
 		"context deadline exceeded":   cast.Throttled(foreign, cast.Throttle{Batch: 1}),
 		"a batch of -1":               cast.Throttled(c.members, cast.Throttle{Batch: -1}),
-		"nobody to cast as":           cast.Throttled(members{place: c.place, region: c.region}, cast.Throttle{Batch: 1}),
+		"no sender":                   cast.Throttled(members{place: c.place, region: c.region}, cast.Throttle{Batch: 1}),
 	} {
 		_, err := cast.Gather(testkit.Soon(t), m, who, actor.None{})
 		require.ErrorContains(t, err, want)
@@ -169,7 +169,7 @@ func TestThrottled_invalidArgumentsFailBeforeSending(t *testing.T) {
 			require.ErrorContains(t, r.Err, want)
 		}
 		_, err = m.Batches()
-		require.True(t, err != nil || want == "nobody to cast as")
+		require.True(t, err != nil || want == "no sender")
 	}
 	_, err := cast.Choose(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Percent: 101}), who, actor.None{})
 	require.ErrorIs(t, err, actor.ErrInvalid)

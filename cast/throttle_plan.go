@@ -8,14 +8,17 @@ func (t Throttle) plan(p Placement, r shape.Region) [][]int {
 	left := t.sample(r)
 	f := batchPacker{max: t.Batch, firstOpenFor: map[batchLimit]int{}, used: map[limitInBatch]int{}}
 	if t.Canary {
-		f.batches, f.firstOpen, left = append(f.batches, left[:1]), 1, left[1:]
+		f.batches = append(f.batches, left[:1])
+		f.firstOpen = 1
+		left = left[1:]
 	}
-	dim, size, stride := t.dim(p.Extent), 1, 1
+	dim := t.dim(p.Extent)
+	size := 1
+	stride := 1
 	for i, d := range p.Extent.Dims() {
-		switch {
-		case i == dim:
+		if i == dim {
 			size = d.Size
-		case i > dim:
+		} else if i > dim {
 			stride *= d.Size
 		}
 	}

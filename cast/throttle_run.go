@@ -30,7 +30,7 @@ type throttledRun[R any] struct {
 	target   Target
 	endpoint string
 	ask      askFunc
-	each     func(shape.Point, Reply[R]) bool // hears of every rank that was asked; false: enough
+	each     func(shape.Point, Reply[R]) bool // receives the result of every rank; false ends the cast
 
 	fates    []fate // by rank; waiting: not asked
 	replies  []Reply[R]
@@ -38,7 +38,7 @@ type throttledRun[R any] struct {
 	failures int
 	lastErr  error // why the last one failed
 	notAsked []int
-	stopErr  error // why they were not
+	stopErr  error // why these ranks were not asked
 }
 
 // errAbandoned ends a cast whose caller takes no more answers.
@@ -116,14 +116,17 @@ func (r *throttledRun[R]) askBatch(whole context.Context, batch []int) (left []i
 // record stores the outcome of a rank.
 func (r *throttledRun[R]) record(s rankResult) bool {
 	reply := &r.replies[s.rank]
-	r.fates[s.rank], reply.Err = s.fate, s.err
+	r.fates[s.rank] = s.fate
+	reply.Err = s.err
 	if s.fate == answered {
-		if reply.Value, reply.Err = actor.DecodeAnswer[R](s.answer); reply.Err != nil {
+		reply.Value, reply.Err = actor.DecodeAnswer[R](s.answer)
+		if reply.Err != nil {
 			r.fates[s.rank] = failed
 		}
 	}
 	if reply.Err != nil {
-		r.failures, r.lastErr = r.failures+1, reply.Err
+		r.failures++
+		r.lastErr = reply.Err
 	}
 	r.settled++
 	if w := r.target.progress; w != nil {
@@ -217,7 +220,7 @@ func castToParts(ctx context.Context, t Target, ranks []int, q castRequest, got 
 	if err != nil {
 		return ranks, err
 	}
-	fates := make(chan rankResult, len(ranks)) // room for each: nobody waits to hand over
+	fates := make(chan rankResult, len(ranks)) // room for each: no sender blocks
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -225,10 +228,13 @@ func castToParts(ctx context.Context, t Target, ranks []int, q castRequest, got 
 	asked := 0
 	for i, region := range regions {
 		part := t
-		part.Region, part.userRegion, part.progress = region, &t.Region, nil
+		part.Region = region
+		part.userRegion = &t.Region
+		part.progress = nil
 		a, failed := send(ctx, part, q)
 		if failed != nil {
-			left, err = viewRanks(t.Region, regions[i:]), failed
+			left = viewRanks(t.Region, regions[i:])
+			err = failed
 			break
 		}
 		asked += region.NumRanks()
@@ -267,7 +273,8 @@ func splitRegion(t Target, ranks []int) ([]shape.Region, error) {
 	bases := make([]int, len(ranks))
 	for i, rank := range ranks {
 		var err error
-		if bases[i], err = t.Region.BaseRank(rank); err != nil {
+		bases[i], err = t.Region.BaseRank(rank)
+		if err != nil {
 			return nil, err
 		}
 	}

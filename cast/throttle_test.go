@@ -147,7 +147,7 @@ func TestThrottle_refusesInvalidOptions(t *testing.T) {
 	for want, th := range map[string]Throttle{
 		"a batch of -1: want 0 or more": {Batch: -1}, "-2 per host": {PerHost: -2}, "a pause of -1s": {Pause: -time.Second},
 		"a timeout of -1s": {Timeout: -time.Second}, "stop after -3": {StopAfter: -3},
-		"-1 per cent: want 0 to 100": {Percent: -1}, "100.5 per cent": {Percent: 100.5}, "NaN per cent": {Percent: math.NaN()},
+		"a sample of -1%: want 0 to 100": {Percent: -1}, "a sample of 100.5%": {Percent: 100.5}, "a sample of NaN%": {Percent: math.NaN()},
 	} {
 		require.ErrorIs(t, th.Err(), actor.ErrInvalid)
 		require.ErrorContains(t, th.Err(), want)
@@ -249,7 +249,7 @@ func TestThrottle_failedCanaryStopsTheCast(t *testing.T) {
 			require.ErrorContains(t, r.err(), "asked 1 · answered 0 ·")
 			require.ErrorContains(t, r.err(), "· not asked 7 [")
 			require.ErrorIs(t, r.err(), ErrNotAsked)
-			require.ErrorContains(t, r.err(), "; not asked: the canary did not answer well: no")
+			require.ErrorContains(t, r.err(), "; not asked: the canary failed: no")
 		}
 		s := &script{bad: []int{1}}
 		r, err := play(t.Context(), Throttle{Canary: true}, s)

@@ -12,10 +12,10 @@ import (
 // streamThrottled is Stream in batches. It yields the ranks that were not asked at the end.
 func streamThrottled[A, M, R any](ctx context.Context, t Throttle, to Mesh[A], ep actor.Endpoint[A, M, R], m M, yield func(shape.Point, Reply[R]) bool) {
 	r, err := runThrottled(ctx, t, to, ep, m, yield)
-	switch {
-	case errors.Is(err, errAbandoned):
+	if errors.Is(err, errAbandoned) {
 		return
-	case err != nil:
+	}
+	if err != nil {
 		yield(shape.Point{}, Reply[R]{Err: err})
 		return
 	}

@@ -21,7 +21,7 @@ type tree struct {
 	placement  Placement
 	region     shape.Region
 	gens       []run // the generations of the procs that are asked; 0 behind the last
-	skip       ranks // nobody waits for them
+	skip       ranks // not waited for
 	arity      int
 	singleRoot bool // the first host folds for all the others, and home gets one value
 }
@@ -38,7 +38,8 @@ func (t tree) path(view int) (nodes []node) {
 	if t.singleRoot {
 		first := t.skip.after(0)
 		top := node{first, min(t.hostEnd(first), hi), hi}
-		if nodes = append(nodes, top); view < top.below {
+		nodes = append(nodes, top)
+		if view < top.below {
 			return nodes
 		}
 		lo = top.below
@@ -77,7 +78,8 @@ func (t tree) hostBoundary(lo, hi, by int) int {
 func (t tree) nodes(lo, hi int) (all []node) {
 	for view := lo; view < hi; {
 		n := t.nodeOf(lo, hi, view)
-		if view = n.end; n.first < n.end {
+		view = n.end
+		if n.first < n.end {
 			all = append(all, n)
 		}
 	}
@@ -87,15 +89,15 @@ func (t tree) nodes(lo, hi int) (all []node) {
 // roots are the nodes that answer to the caller.
 func (t tree) roots(m mode) (all []node) {
 	end := t.region.NumRanks()
-	switch {
-	case m == modeCollect: // each host does
+	if m == modeCollect { // each host does
 		for first := t.skip.after(0); first < end; {
 			below := t.hostEnd(first)
 			all = append(all, node{first, below, below})
 			first = t.skip.after(below)
 		}
 		return all
-	case t.singleRoot:
+	}
+	if t.singleRoot {
 		first := t.skip.after(0)
 		return []node{{first, t.hostEnd(first), end}}
 	}
@@ -135,7 +137,7 @@ func (t tree) endOf(view int, of func(base int) int, most int) int {
 func (t tree) base(view int) int {
 	base, err := t.region.BaseRank(view)
 	if err != nil {
-		return 0 // of a rank that is not in the region, which nobody asks for
+		return 0 // of a rank outside of the region: never asked for
 	}
 	return base
 }

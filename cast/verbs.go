@@ -24,7 +24,7 @@ type Reply[R any] struct {
 // actor, once for each rank.
 func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) error {
 	if _, ok := throttleOf(to); ok {
-		return invalid(ep.Name(), errors.New("Post waits for no answers, so it cannot be throttled: use Gather"))
+		return invalid(ep.Name(), errors.New("Send waits for no answers and cannot be throttled: use Gather"))
 	}
 	a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeSend})
 	if err != nil {
@@ -161,7 +161,8 @@ func Reduce[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	defer a.close()
 	for a.awaitEvent(ctx) {
 	}
-	if acc, err = foldAll(by, a.parts); err != nil {
+	acc, err = foldAll(by, a.parts)
+	if err != nil {
 		return acc, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
 	}
 	return acc, a.err()
@@ -259,10 +260,12 @@ func Pick[A any](ctx context.Context, to Mesh[A]) (int, error) {
 	if err := t.validate(); err != nil {
 		return 0, err
 	}
-	n, rank := t.Region.NumRanks(), func(i int) int { return i }
+	n := t.Region.NumRanks()
+	rank := func(i int) int { return i }
 	if throttle, ok := throttleOf(to); ok {
 		kept := throttle.sample(t.Region)
-		n, rank = len(kept), func(i int) int { return kept[i] }
+		n = len(kept)
+		rank = func(i int) int { return kept[i] }
 	}
 	return choice(ctx, t, n, rank), nil
 }

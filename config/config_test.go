@@ -158,11 +158,11 @@ func TestConflicts_nameContradictoryTimeouts(t *testing.T) {
 	require.NoError(t, config.DeliverySendBuffer.Set(&c, 1<<30))
 	require.Equal(t, []string{
 		"want supervision.poll-interval to be less than supervision.lease-ttl: leases would run out before they are renewed",
-		"want proc.ready-timeout to be at most proc.spawn-idle: a spawn would give up before hosts say which proc is not ready",
-		"want proc.ready-timeout to be less than mesh.spawn-deadline: a spawn would give up before hosts say which proc is not ready",
+		"want proc.ready-timeout to be at most proc.spawn-idle: a spawn would give up before hosts report which proc is not ready",
+		"want proc.ready-timeout to be less than mesh.spawn-deadline: a spawn would give up before hosts report which proc is not ready",
 		"want delivery.send-buffer to be at most delivery.send-buffer-total",
 		"want supervision.controller-timeout to be at least supervision.poll-interval + actor.state-idle + proc.state-idle: " +
-			"a controller that waits for states would be taken for dead",
+			"a controller that waits for states would be declared dead",
 	}, c.Conflicts())
 	require.NoError(t, config.SupervisionLeaseTTL.Set(&c, 0))
 	require.Len(t, c.Conflicts(), 4, "without leases none run out")

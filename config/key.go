@@ -134,15 +134,19 @@ func newKey[T Value](name string, value T, form valueType[T], n keyMeta) Key[T] 
 }
 
 func newDuration(name string, value, least, most time.Duration, n keyMeta) Key[time.Duration] {
-	return newKey(name, value, bounded("duration", "a duration such as 30s", parseDuration, formatDuration, least, most, n.zeroMeaning), n)
+	return newKey(name, value,
+		bounded("duration", "a duration such as 30s", parseDuration, formatDuration, least, most, n.zeroMeaning),
+		n)
 }
 
 func newInt(name string, value, least, most int, n keyMeta) Key[int] {
-	return newKey(name, value, bounded("int", "a whole number such as 16", parseInt, formatInt, least, most, n.zeroMeaning), n)
+	return newKey(name, value,
+		bounded("int", "a whole number such as 16", parseInt, formatInt, least, most, n.zeroMeaning), n)
 }
 
 func newSize(name string, value, least, most Size, n keyMeta) Key[Size] {
-	return newKey(name, value, bounded("size", "a size such as 64MiB", parseSize, Size.String, least, most, n.zeroMeaning), n)
+	return newKey(name, value,
+		bounded("size", "a size such as 64MiB", parseSize, Size.String, least, most, n.zeroMeaning), n)
 }
 
 func newBool(name string, value bool, n keyMeta) Key[bool] {

@@ -76,7 +76,8 @@ func UnknownVariables(environ []string) []string {
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
 		if strings.HasPrefix(name, Prefix) && !slices.Contains(known, name) && !isReserved(name) {
-			warnings = append(warnings, (&Error{Source: "environment", Key: name, Suggestion: nearest(name, known)}).Error())
+			warnings = append(warnings,
+				(&Error{Source: "environment", Key: name, Suggestion: nearest(name, known)}).Error())
 		}
 	}
 	slices.Sort(warnings)

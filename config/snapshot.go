@@ -74,10 +74,12 @@ func (s Snapshot) check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
 		if len(name) > maxSnapshotName {
-			return fmt.Errorf("%s: key %s of %d bytes: want at most %d", clientSource, quote(name), len(name), maxSnapshotName)
+			return fmt.Errorf("%s: key %s of %d bytes: want at most %d", clientSource, quote(name), len(name),
+				maxSnapshotName)
 		}
 		if text := s.Values[name]; len(text) > maxSnapshotText {
-			return fmt.Errorf("%s: the value of %s has %d bytes: want at most %d", clientSource, quote(name), len(text), maxSnapshotText)
+			return fmt.Errorf("%s: the value of %s has %d bytes: want at most %d", clientSource, quote(name),
+				len(text), maxSnapshotText)
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func TestController_answersUnneededRequests(t *testing.T) {
 	_, err = agent.Keepalive.Call(t.Context(), ref, agent.Lease{})
 	require.NoError(t, err)
 	_, err = agent.Logs.Call(t.Context(), ref, agent.LogsRequest{})
-	require.ErrorContains(t, err, "ask the hosts' agents")
+	require.ErrorContains(t, err, "want the agent of a host")
 	o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
 	require.NoError(t, err)
 	require.Equal(t, one(4, agent.Initializing, ""), o, "never created: nothing to wait for")

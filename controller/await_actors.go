@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 )
 
-// maxActorWaiters bounds how many wait for actors to arrive.
+// maxActorWaiters bounds the requests that wait for actors.
 const maxActorWaiters = 4096
 
 // actorWaiter is a request that waits until the actor of a rank runs in a proc of a generation.
@@ -17,7 +17,8 @@ type actorWaiter struct {
 	reply     *actor.Deferred[actor.None]
 }
 
-// actorIsUp reports whether the actor of a rank runs in a proc of that generation, or a later one, or never will.
+// actorIsUp reports whether a wait for the actor of a rank is over: the actor runs in a proc of
+// that generation or a later one, or has ended for good.
 func (st *state) actorIsUp(rank, gen int) bool {
 	phase := st.phaseOf(rank)
 	return phase.Terminal() || phase == agent.Running && st.peek(rank).procGen >= gen
@@ -32,7 +33,7 @@ func (c *controller) Arrive(ctx *actor.Context, a agent.AwaitActorRequest) (acto
 	case c.spec.Actors == nil || a.Mesh != c.spec.Procs.ID || !in || c.actorIsUp(rank, a.Gen):
 		return actor.None{}, nil
 	case len(c.actorWaiters) >= maxActorWaiters:
-		return actor.None{}, fmt.Errorf("%d wait for actors to arrive already", maxActorWaiters)
+		return actor.None{}, fmt.Errorf("cannot wait for the actor: %d requests wait already", maxActorWaiters)
 	}
 	c.actorWaiters = append(c.actorWaiters, actorWaiter{rank, a.Gen, actor.Defer[actor.None](ctx)})
 	return actor.None{}, nil
@@ -42,14 +43,14 @@ func (c *controller) Arrive(ctx *actor.Context, a agent.AwaitActorRequest) (acto
 // another owner.
 func (c *controller) answerActorWaiters() {
 	c.actorWaiters = slices.DeleteFunc(c.actorWaiters, func(a actorWaiter) bool {
-		there := c.actorIsUp(a.rank, a.gen)
-		switch {
-		case c.fenced != nil:
+		if c.fenced != nil {
 			a.reply.Reply(actor.None{}, c.fenced)
 			return true
-		case there:
-			a.reply.Reply(actor.None{}, nil)
 		}
-		return there
+		if !c.actorIsUp(a.rank, a.gen) {
+			return false
+		}
+		a.reply.Reply(actor.None{}, nil)
+		return true
 	})
 }

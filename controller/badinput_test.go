@@ -99,14 +99,14 @@ func TestPolicy_invalidPoliciesAreRefusedBeforeAnyStart(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for want, p := range map[string]Policy{
-		"policy: backoff from -1s to 0s: want 0 or more":                      {Recovery: Restart, Backoff: -time.Second},
-		"policy: backoff from 0s to -1s: want 0 or more":                      {Recovery: Restart, MaxBackoff: -time.Second},
-		"policy: 3 spare hosts for a mesh on 2: want at most as many":         {Recovery: Replace, Spares: spares},
-		"is one of the mesh already: want another":                            {Recovery: Replace, Spares: r.spec.Procs.Hosts[:1]},
-		"policy: recovery replace without spare hosts: want some, or restart": {Recovery: Replace},
-		"policy: 1 spare host with recovery drop: want replace, or no spares": {Recovery: Drop, Spares: spares[:1]},
-		"policy: recovery(9): want one of":                                    {Recovery: 9},
-		"mesh " + r.spec.id() + ": policy: most -1 restarts: want 1 to 1000":  {Recovery: Restart, MaxRestarts: -1},
+		"policy: backoff from -1s to 0s: want 0 or more":                                      {Recovery: Restart, Backoff: -time.Second},
+		"policy: backoff from 0s to -1s: want 0 or more":                                      {Recovery: Restart, MaxBackoff: -time.Second},
+		"policy: 3 spare hosts for a mesh on 2 hosts: want at most one for each host":         {Recovery: Replace, Spares: spares},
+		"is already a host of the mesh: want another":                                         {Recovery: Replace, Spares: r.spec.Procs.Hosts[:1]},
+		"policy: recovery replace without spare hosts: want spare hosts, or recovery restart": {Recovery: Replace},
+		"policy: 1 spare host with recovery drop: want replace, or no spares":                 {Recovery: Drop, Spares: spares[:1]},
+		"policy: recovery(9): want one of":                                                    {Recovery: 9},
+		"mesh " + r.spec.id() + ": policy: at most -1 restarts: want 1 to 1000":               {Recovery: Restart, MaxRestarts: -1},
 	} {
 		s := r.spec
 		s.Policy = p

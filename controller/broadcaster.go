@@ -17,13 +17,13 @@ import (
 type meshRecord struct {
 	spec     Spec
 	table    *agent.Table
-	stopping bool               // nothing is started any more
-	fenced   *agent.FencedError // another owner has the mesh: nothing is done any more (CTL-10)
+	stopping bool               // no rank starts any more
+	fenced   *agent.FencedError // set: another owner has the mesh, and this one does not act (CTL-10)
 
 	// ends holds the final ends of ranks for later subscribers, in order of arrival (CTL-3). For a
 	// mesh of hosts it holds the unhealthy hosts (CTL-17).
 	ends  []actor.Event
-	hosts map[subjects.HostID]presence.Change // those that are not known to be alive
+	hosts map[subjects.HostID]presence.Change // hosts that are dead, suspect or unknown
 }
 
 // newMeshRecord returns the record of a mesh without ranks.
@@ -33,7 +33,7 @@ func newMeshRecord(s Spec) (*meshRecord, error) {
 	return r, err
 }
 
-// ranks are all ranks of the region.
+// ranks returns all ranks of the region.
 func (r *meshRecord) ranks() []int {
 	ranks := make([]int, r.spec.Region.NumRanks())
 	for i := range ranks {
@@ -42,11 +42,13 @@ func (r *meshRecord) ranks() []int {
 	return ranks
 }
 
-// noteHost notes how a host is.
+// noteHost records the health of a host.
 func (r *meshRecord) noteHost(h hostChange) {
-	if delete(r.hosts, h.Host); h.State != presence.Alive {
-		r.hosts[h.Host] = presence.Change(h)
+	if h.State == presence.Alive {
+		delete(r.hosts, h.Host)
+		return
 	}
+	r.hosts[h.Host] = presence.Change(h)
 }
 
 func (r *meshRecord) setReason(rank int, reason string) {
@@ -56,7 +58,7 @@ func (r *meshRecord) setReason(rank int, reason string) {
 // broadcaster handles the requests common to all controllers.
 type broadcaster struct {
 	record    *meshRecord
-	phaseOf   func() agent.Phase // the mesh is in
+	phaseOf   func() agent.Phase // the phase of the mesh
 	streams   agent.Subscribers
 	beating   bool
 	createdAt time.Time
@@ -74,7 +76,7 @@ func (s *broadcaster) fencedError() error {
 	return s.record.fenced
 }
 
-// isFor reports whether an ID names the mesh: any other is answered with nothing (AGT-4).
+// isFor reports whether an ID names the mesh. A request for another ID gets an empty reply (AGT-4).
 func (s *broadcaster) isFor(id string) bool { return id == s.record.spec.id() }
 
 // Get returns the state of every rank. A fenced controller returns the new owner as an error.
@@ -85,7 +87,7 @@ func (s *broadcaster) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, 
 	return s.record.table.States(q.ID), nil
 }
 
-// Wait answers once a condition holds for the ranks.
+// Wait replies once a condition holds for the ranks.
 func (s *broadcaster) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay, error) {
 	if err := s.fencedError(); err != nil {
 		return nil, err
@@ -93,8 +95,8 @@ func (s *broadcaster) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overl
 	return nil, s.record.table.ReplyWhen(ctx, w, 0)
 }
 
-// Stream sends changes of ranks to a port, beginning with the ended or unhealthy ranks. With Beat
-// it also sends heartbeats of the controller (CTL-7).
+// Stream sends changes of ranks to a port, beginning with the ended or unhealthy ranks. With a
+// HeartbeatInterval it also sends heartbeats of the controller (CTL-7).
 func (s *broadcaster) Stream(ctx *actor.Context, st agent.StreamRequest) (actor.None, error) {
 	if st.ID != "" && !s.isFor(st.ID) {
 		return actor.None{}, agent.AddSubscriber(ctx, &s.streams, st, nil)
@@ -108,14 +110,15 @@ func (s *broadcaster) Stream(ctx *actor.Context, st agent.StreamRequest) (actor.
 	return actor.None{}, err
 }
 
-// sendHeartbeats sends heartbeats to the subscribers that asked for them, for as long as there are
-// any.
+// sendHeartbeats sends heartbeats until no subscriber wants them.
 func (s *broadcaster) sendHeartbeats(ctx *actor.Context) {
 	every, any := s.streams.SendHeartbeats(ctx, actor.Event{
-		Kind: actor.KindMesh, Step: agent.StepHeartbeat, Status: s.phaseOf().String(), Mesh: s.record.spec.Procs.ID.String(),
-		Actor: s.record.spec.actors(), Name: s.record.spec.Name, At: time.Now(),
+		Kind: actor.KindMesh, Step: agent.StepHeartbeat, Status: s.phaseOf().String(),
+		Mesh: s.record.spec.Procs.ID.String(), Actor: s.record.spec.actors(), Name: s.record.spec.Name,
+		At: time.Now(),
 	})
-	if s.beating = any && s.record.fenced == nil; s.beating {
+	s.beating = any && s.record.fenced == nil
+	if s.beating {
 		ctx.After(every, s.sendHeartbeats)
 	}
 }
@@ -126,15 +129,15 @@ func (s *broadcaster) HandleDeadLetter(_ *actor.Context, r actor.DeadLetter) err
 	return nil
 }
 
-// Keepalive answers how the mesh is and changes nothing: a controller lives as long as its owner's
-// proc.
+// Keepalive returns the statuses of the mesh. It renews nothing: a controller lives as long as its
+// owner's proc.
 func (s *broadcaster) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
 	return s.record.table.Overlay(l.ID), nil
 }
 
-// Logs is for the hosts to answer: they hold the output of the procs.
+// Logs returns an error: the hosts hold the output of the procs.
 func (s *broadcaster) Logs(*actor.Context, agent.LogsRequest) ([]agent.LogTail, error) {
-	return nil, errors.New("ask the hosts' agents: they hold the output of the procs")
+	return nil, errors.New("cannot read logs from a controller: want the agent of a host")
 }
 
 // Ping always replies.
@@ -144,8 +147,9 @@ func (s *broadcaster) Ping(*actor.Context, actor.None) (actor.None, error) { ret
 func (s *broadcaster) report() Report {
 	spec := s.record.spec
 	r := Report{
-		ID: spec.id(), Name: spec.Name, Procs: spec.Procs, Actors: spec.Actors, Region: spec.Region.String(), Phase: s.phaseOf(),
-		Statuses: s.record.table.Overlay(spec.id()), Policy: spec.Policy, Subscribers: s.streams.Len(), Since: s.createdAt,
+		ID: spec.id(), Name: spec.Name, Procs: spec.Procs, Actors: spec.Actors, Region: spec.Region.String(),
+		Phase: s.phaseOf(), Statuses: s.record.table.Overlay(spec.id()), Policy: spec.Policy,
+		Subscribers: s.streams.Len(), Since: s.createdAt,
 	}
 	r.Procs.Command = agent.Command{Path: r.Procs.Command.Path} // the rest may hold secrets
 	for _, e := range s.record.ends {
@@ -153,9 +157,14 @@ func (s *broadcaster) report() Report {
 			r.Failed = append(r.Failed, e)
 		}
 	}
-	for _, h := range slices.SortedFunc(maps.Keys(s.record.hosts), func(a, b subjects.HostID) int { return cmp.Compare(a.String(), b.String()) }) {
+	for _, h := range slices.SortedFunc(maps.Keys(s.record.hosts), compareHosts) {
 		is := s.record.hosts[h]
-		r.Hosts = append(r.Hosts, HostHealth{h.String(), is.State.String(), is.Reason, is.At, is.Silence + time.Since(is.At), is.Graceful})
+		r.Hosts = append(r.Hosts, HostHealth{
+			Host: h.String(), State: is.State.String(), Reason: is.Reason, Since: is.At,
+			Silence: is.Silence + time.Since(is.At), Left: is.Graceful,
+		})
 	}
 	return r
 }
+
+func compareHosts(a, b subjects.HostID) int { return cmp.Compare(a.String(), b.String()) }

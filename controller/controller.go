@@ -21,8 +21,8 @@ const (
 	spawnReserve = 9
 	// minStopWait is the least wait for ranks to end, beyond their grace.
 	minStopWait = 5 * time.Second
-	// closingGrace is how long a proc may take to stop before it is killed when the controller itself is
-	// going.
+	// closingGrace is how long a proc may take to stop before it is killed when the controller
+	// itself ends.
 	closingGrace = 3 * time.Second
 )
 
@@ -32,7 +32,7 @@ func (c *controller) spawnLimit() time.Duration {
 	deadline := config.MeshSpawnDeadline.Get(c.config)
 	limit := deadline - deadline/spawnReserve
 	if c.spec.Actors != nil {
-		return min(limit, config.ActorSpawnIdle.Get(c.config)) // one answer is all the news there is
+		return min(limit, config.ActorSpawnIdle.Get(c.config)) // one reply reports all ranks
 	}
 	return limit
 }
@@ -50,7 +50,7 @@ func (c *controller) stopGrace() time.Duration {
 	return config.TerminateGrace.Get(c.config)
 }
 
-// lease is how long ranks outlive the last word of their controller; 0: for ever.
+// lease is how long ranks outlive the last renewal by their controller; 0: for ever.
 func (c *controller) lease() time.Duration {
 	if c.spec.Lease == 0 {
 		return config.SupervisionLeaseTTL.Get(c.config)
@@ -61,8 +61,8 @@ func (c *controller) lease() time.Duration {
 // Type is the actor type of controllers.
 var Type = actor.NewType[agent.Agent, Spec]("controller")
 
-// notification is an event of the mesh. From another process it has no effect: only the subjects of
-// events decide about the right to report.
+// notification is an event of the mesh. From another process it has no effect: NATS permissions on
+// event subjects decide which processes may report.
 type notification struct{ event any }
 
 // notify puts events from the bus into the controller's own mailbox.
@@ -78,8 +78,10 @@ func Def() actor.Def {
 		Health.Handle(func(a agent.Agent, ctx *actor.Context, _ actor.None) (Report, error) {
 			return a.(meshController).report(), nil
 		}),
-		agent.Evacuate.Handle(onlyFor("procs", (*controller).Evacuate)), agent.Restart.Handle(onlyFor("procs", (*controller).Restart)),
-		agent.AwaitActor.Handle(onlyFor("actors", (*controller).Arrive)), allocateHosts.Handle(onlyFor("hosts", (*hostsController).holdAllocation)),
+		agent.Evacuate.Handle(onlyFor("procs", (*controller).Evacuate)),
+		agent.Restart.Handle(onlyFor("procs", (*controller).Restart)),
+		agent.AwaitActor.Handle(onlyFor("actors", (*controller).Arrive)),
+		allocateHosts.Handle(onlyFor("hosts", (*hostsController).holdAllocation)),
 		agent.Ends.Handle(onlyFor("procs or actors", (*controller).Ends)).Urgent())...).Enduring()
 }
 
@@ -101,11 +103,14 @@ func newMeshController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 }
 
 // onlyFor binds an endpoint that only the controllers of some meshes have.
-func onlyFor[C meshController, In, Out any](meshes string, f func(C, *actor.Context, In) (Out, error)) func(agent.Agent, *actor.Context, In) (Out, error) {
+func onlyFor[C meshController, In, Out any](
+	meshes string, f func(C, *actor.Context, In) (Out, error),
+) func(agent.Agent, *actor.Context, In) (Out, error) {
 	return func(a agent.Agent, ctx *actor.Context, in In) (out Out, err error) {
 		c, is := a.(C)
 		if !is {
-			return out, fmt.Errorf("mesh %s cannot be asked for that: want one of %s", a.(meshController).report().ID, meshes)
+			return out, fmt.Errorf("mesh %s does not have this endpoint: want a mesh of %s",
+				a.(meshController).report().ID, meshes)
 		}
 		return f(c, ctx, in)
 	}
@@ -116,19 +121,19 @@ type controller struct {
 	*state
 	broadcaster
 	config           *config.Config
-	sub              *bus.Sub // to events of actors; nil: it has none
+	sub              *bus.Sub // events of actors; nil: a mesh of procs
 	unsubscribeProcs func()   // ends the events of procs
-	unwatch          func()   // lets go of the hosts' presence
+	unwatch          func()   // ends the subscription to the hosts' presence
 	started          bool
 	everRan          bool      // every rank has run
-	shuttingDown     bool      // everything is being stopped, and then it ends
-	nextWake         time.Time // when it will hear that something is due; zero: never
-	nextRenewal      time.Time // when leases are to be renewed next
-	stalls           int       // renewals that came much too late
-	restarts         int       // ranks that were started anew
+	shuttingDown     bool      // StopAll: the controller ends after its mesh
+	nextWake         time.Time // of the next timerFired; zero: none is scheduled
+	nextRenewal      time.Time
+	stalls           int // renewals that were a whole period late
+	restarts         int // of ranks
 
-	orphanChecks      map[subjects.HostID]bool                                      // dead hosts whose procs are being asked, or will be
-	evacuationWaiters map[subjects.HostID][]*actor.Deferred[agent.EvacuateResponse] // who waits for a host to be emptied
+	orphanChecks      map[subjects.HostID]bool // dead hosts whose procs are probed
+	evacuationWaiters map[subjects.HostID][]*actor.Deferred[agent.EvacuateResponse]
 	restartWaiters    []restartWaiter
 	actorWaiters      []actorWaiter
 }
@@ -147,31 +152,43 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 		return nil, err
 	}
 	c := &controller{
-		state: st, broadcaster: newBroadcaster(st.meshRecord, st.phase), config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, unsubscribeProcs: func() {},
-		orphanChecks: map[subjects.HostID]bool{}, evacuationWaiters: map[subjects.HostID][]*actor.Deferred[agent.EvacuateResponse]{},
+		state:             st,
+		broadcaster:       newBroadcaster(st.meshRecord, st.phase),
+		config:            agent.ConfigOf(ctx.Proc()),
+		unwatch:           func() {},
+		unsubscribeProcs:  func() {},
+		orphanChecks:      map[subjects.HostID]bool{},
+		evacuationWaiters: map[subjects.HostID][]*actor.Deferred[agent.EvacuateResponse]{},
 	}
 	c.procTimeout = config.SupervisionRestartWait.Get(c.config)
-	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
+	p := ctx.Proc()
+	self := actor.RefOf[agent.Agent](ctx.Self()).Via(p)
 	hear := func(e actor.Event) {
-		if !e.Terminal() && e.Status != string(actor.Running) && e.Step != agent.StepMoveAttempt { // nothing else changes a status
+		// No other event changes a status.
+		if !e.Terminal() && e.Status != string(actor.Running) && e.Step != agent.StepMoveAttempt {
 			return
 		}
 		err := notify.Send(context.Background(), self, notification{e})
-		if err != nil && !errors.Is(err, actor.ErrStopped) && !errors.Is(err, actor.ErrFailed) { // else the controller is over
+		if err != nil && !isEnded(err) {
 			log := p.Log()
-			log.Warn().Err(err).Stringer("event", e).Msg("a controller missed an event")
+			log.Warn().Err(err).Stringer("event", e).Msg("the controller missed an event")
 		}
 	}
 	if err := c.subscribeEvents(p, hear); err != nil {
 		c.unsubscribe()
-		return nil, fmt.Errorf("follow mesh %s: %w", s.Procs.ID, err)
+		return nil, fmt.Errorf("cannot subscribe to events of mesh %s: %w", s.Procs.ID, err)
 	}
 	c.assignProcs(p)
 	c.watchHosts(p, self)
 	return c, nil
 }
 
-// subscribeEvents has the controller hear of the procs of the mesh and of its actors, in the order of the events.
+// isEnded reports whether a message failed because the controller has ended.
+func isEnded(err error) bool {
+	return errors.Is(err, actor.ErrStopped) || errors.Is(err, actor.ErrFailed)
+}
+
+// subscribeEvents passes the events of the mesh's procs and actors to hear, in their order.
 func (c *controller) subscribeEvents(p *actor.Proc, hear func(actor.Event)) error {
 	ranks := c.spec.Procs.Extent.NumRanks()
 	deafen, err := p.ListenProcs(c.spec.Procs.ID, ranks, hear)
@@ -187,7 +204,7 @@ func (c *controller) subscribeEvents(p *actor.Proc, hear func(actor.Event)) erro
 		e, err := actor.DecodeEventFrom(p.Space(), m)
 		if err != nil {
 			log := p.Log()
-			log.Warn().Err(err).Str("subject", m.Subject).Msg("a controller missed an event")
+			log.Warn().Err(err).Str("subject", m.Subject).Msg("the controller missed an event")
 			return
 		}
 		if e, in := e.ClampRanks(ranks); in {
@@ -213,7 +230,9 @@ func (c *controller) assignProcs(p *actor.Proc) {
 // watchHosts subscribes the controller to the health of the mesh's hosts and its spares.
 func (c *controller) watchHosts(p *actor.Proc, self actor.Ref[agent.Agent]) {
 	hosts := slices.Concat(c.spec.Procs.Hosts, c.spec.Policy.Spares)
-	c.unwatch = c.spec.watch(p, self, slices.DeleteFunc(hosts, func(h subjects.HostID) bool { return !h.IsValid() })) // a world may lack some
+	// A world may lack hosts.
+	hosts = slices.DeleteFunc(hosts, func(h subjects.HostID) bool { return !h.IsValid() })
+	c.unwatch = c.spec.watch(p, self, hosts)
 }
 
 // handle applies an event and runs its effects.
@@ -222,18 +241,19 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 	x := c.step(what, time.Now())
 	for _, e := range x.procEnds {
 		p := ctx.Proc()
-		p.Bus().Data().AfterReceived(func() { p.MarkDown(e) }) // what they said before comes first
+		p.Bus().Data().AfterReceived(func() { p.MarkDown(e) }) // after the messages that the proc sent
 		ctx.Proc().Emit(e)
 	}
 	for _, e := range x.events {
 		if log := ctx.Log(); e.Failed() || e.Step == "rank.restart.attempt" || e.Step == agent.StepFenced {
 			log.Warn().Msg(e.String())
 		}
-		if strings.HasPrefix(e.Step, "rank.") || e.Step == agent.StepFenced { // its own; other steps are what a host has told
+		// Other steps come from a host, which published them.
+		if strings.HasPrefix(e.Step, "rank.") || e.Step == agent.StepFenced {
 			c.emitRank(ctx, e)
 		}
 		if e.Kind == actor.KindProc && e.Status == string(actor.Running) {
-			ctx.Proc().NoteGeneration(e) // its host says so, too, but that may be lost with a connection
+			ctx.Proc().NoteGeneration(e) // the host's own event may be lost with a connection
 		}
 		c.streams.Publish(ctx, c.spec.id(), e)
 	}
@@ -256,11 +276,11 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 	}
 	c.scheduleWake(ctx, x.wake)
 	if c.isOver() {
-		c.unsubscribe() // there is nothing left to hear
+		c.unsubscribe()
 	}
 }
 
-// scheduleWake has the controller hear when something is due.
+// scheduleWake schedules the next timerFired.
 func (c *controller) scheduleWake(ctx *actor.Context, at time.Time) {
 	if at.IsZero() || !c.nextWake.IsZero() && !at.Before(c.nextWake) {
 		return
@@ -274,7 +294,7 @@ func (c *controller) scheduleWake(ctx *actor.Context, at time.Time) {
 	})
 }
 
-// emitProgress publishes on `ev.` that the mesh came up, failed to, or stopped.
+// emitProgress publishes on `ev.` that the mesh started, failed to start, or stopped.
 func (c *controller) emitProgress(ctx *actor.Context) {
 	for _, s := range c.newMeshSteps() {
 		c.everRan = c.everRan || s.name == "mesh.spawn.success"
@@ -284,8 +304,9 @@ func (c *controller) emitProgress(ctx *actor.Context) {
 
 func (c *controller) emit(ctx *actor.Context, step, reason string) {
 	ctx.Proc().Emit(actor.Event{
-		Kind: actor.KindMesh, Step: step, Status: c.phase().String(), Reason: reason, Mesh: c.spec.Procs.ID.String(),
-		Actor: c.spec.actors(), Name: c.spec.Name, Count: c.spec.Region.NumRanks(), At: time.Now(),
+		Kind: actor.KindMesh, Step: step, Status: c.phase().String(), Reason: reason,
+		Mesh: c.spec.Procs.ID.String(), Actor: c.spec.actors(), Name: c.spec.Name,
+		Count: c.spec.Region.NumRanks(), At: time.Now(),
 	})
 }
 
@@ -295,10 +316,11 @@ func (c *controller) emitRank(ctx *actor.Context, e actor.Event) {
 	ctx.Proc().Emit(e)
 }
 
-// Create starts the mesh, or takes it over: one message per host (CTL-2). The second time it does nothing.
+// Create starts the mesh, or takes it over: one message per host (CTL-2). A repeated Create does
+// nothing.
 func (c *controller) Create(ctx *actor.Context, _ agent.CreateRequest) (agent.Overlay, error) {
 	if c.shuttingDown {
-		return nil, fmt.Errorf("the controller of %s is stopping: it creates nothing", c.spec.id())
+		return nil, fmt.Errorf("cannot create mesh %s: its controller is stopping", c.spec.id())
 	}
 	if !c.started {
 		c.started = true
@@ -328,7 +350,9 @@ func (c *controller) shares() []int {
 
 // forEachShare runs a task per share of the mesh, and per host under evacuation, concurrently.
 // Results arrive on the turn; failed gets the errors.
-func (c *controller) forEachShare(ctx *actor.Context, t task, failed func(ctx *actor.Context, host int, err error)) {
+func (c *controller) forEachShare(
+	ctx *actor.Context, t task, failed func(ctx *actor.Context, host int, err error),
+) {
 	p := ctx.Proc()
 	for _, at := range c.locations(c.shares()) {
 		asked := c.nextSerial()
@@ -344,7 +368,7 @@ func (c *controller) forEachShare(ctx *actor.Context, t task, failed func(ctx *a
 	}
 }
 
-// onCreateError takes the error of a creation (CTL-5).
+// onCreateError handles the error of a creation (CTL-5).
 func (c *controller) onCreateError(ctx *actor.Context, host int, err error) {
 	c.handle(ctx, createFailure{host, err})
 }
@@ -352,12 +376,12 @@ func (c *controller) onCreateError(ctx *actor.Context, host int, err error) {
 // logStopError logs the error of a stop. The caller sees the remaining ranks.
 func (c *controller) logStopError(ctx *actor.Context, host int, err error) {
 	log := ctx.Log()
-	log.Warn().Err(err).Str("mesh", c.spec.id()).Int("host", host).Msg("not told that all ranks have stopped")
+	log.Warn().Err(err).Str("mesh", c.spec.id()).Int("host", host).Msg("cannot confirm that all ranks stopped")
 }
 
 func (c *controller) unsubscribe() {
 	if c.sub != nil {
-		_ = c.sub.Unsubscribe() // it fails when the connection is gone: nothing comes any more either way
+		_ = c.sub.Unsubscribe() // an error means that the connection, and thus the subscription, is gone
 	}
 	c.unsubscribeProcs()
 	c.unwatch()
@@ -372,10 +396,12 @@ func (c *controller) Cleanup(ctx *actor.Context, why error) error {
 		return nil
 	}
 	log := ctx.Log()
-	log.Info().AnErr("why", why).Str("mesh", c.spec.id()).Int("ranks", c.table.CountAlive()).Msg("its owner ends and has not stopped it: stopping it")
-	const reason = "its controller stops"
+	log.Info().AnErr("cause", why).Str("mesh", c.spec.id()).Int("ranks", c.table.CountAlive()).
+		Msg("stopping the mesh: its owner ended without a Stop")
+	const reason = "its controller is stopping"
 	c.announceStop(ctx, reason)
-	p, places := ctx.Proc(), c.locations(c.shares())
+	p := ctx.Proc()
+	places := c.locations(c.shares())
 	type result struct {
 		at  location
 		o   agent.Overlay

@@ -389,7 +389,7 @@ func TestCreate_failureNamesTheHost_CTL5(t *testing.T) {
 	require.Len(t, o, 2)
 	require.Contains(t, o[0].Status.String(), "failed: ")
 	require.Contains(t, o[0].Status.Reason, "not on my host")
-	require.Contains(t, o[1].Status.Reason, "nobody listens there")
+	require.Contains(t, o[1].Status.Reason, "no responders")
 	stopped, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
 	require.NoError(t, err)
 	require.Equal(t, o, stopped, "there is nothing to stop")

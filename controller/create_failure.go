@@ -13,9 +13,11 @@ import (
 // order. It is Failed after a refusal, or Initializing with the reason if the outcome is unknown
 // (CTL-5).
 func (st *state) statusesAfterFailure(f createFailure) iter.Seq2[int, agent.Status] {
-	first, last := f.host*st.spec.Procs.PerHost, (f.host+1)*st.spec.Procs.PerHost
+	first := f.host * st.spec.Procs.PerHost
+	last := first + st.spec.Procs.PerHost
 	if st.spec.Actors != nil {
-		first, last = 0, st.spec.Procs.Extent.NumRanks()
+		first = 0
+		last = st.spec.Procs.Extent.NumRanks()
 	}
 	perRank := errorsByRank(f.err)
 	return func(yield func(int, agent.Status) bool) {
@@ -26,8 +28,9 @@ func (st *state) statusesAfterFailure(f createFailure) iter.Seq2[int, agent.Stat
 			}
 			why := f.err
 			if perRank != nil {
-				if why = perRank[rank]; why == nil {
-					continue // this rank answered
+				why = perRank[rank]
+				if why == nil {
+					continue // this rank replied
 				}
 			}
 			s := agent.Status{Phase: agent.Failed, Reason: why.Error()}
@@ -41,8 +44,8 @@ func (st *state) statusesAfterFailure(f createFailure) iter.Seq2[int, agent.Stat
 	}
 }
 
-// errorsByRank returns a cast's error for each rank without a reply; nil when err is about all of
-// them.
+// errorsByRank returns a cast's error for each rank without a reply. It returns nil if err concerns
+// the whole cast.
 func errorsByRank(err error) map[int]error {
 	partial, ok := errors.AsType[*cast.CoverageError](err)
 	if !ok {
@@ -61,7 +64,7 @@ func errorsByRank(err error) map[int]error {
 func isDefinite(err error) bool {
 	e, ok := errors.AsType[*actor.Error](err)
 	if !ok {
-		return true // refused here, before anything was sent
+		return true // nothing was sent
 	}
 	switch e.Code {
 	case actor.CodeDeadline, actor.CodeCanceled, actor.CodeLinkBroken:

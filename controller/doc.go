@@ -19,13 +19,12 @@
 //   - CTL-2 (one message per host): An operation sends one message to each host, whatever the
 //     number of ranks. A partial stop sends one to each host with ranks of the part. Stops also
 //     use the control connection (AGT-11).
-//   - CTL-3 (ends once): The controller reports each rank's end once, to the log and to every
-//     stream, in the order of arrival. A failure that only an answer reports waits 250 ms for its
-//     event.
+//   - CTL-3 (ends once): The controller reports each rank's end once, to the log and every stream,
+//     in the order of arrival. A failure known only from a reply waits 250 ms for its event.
 //   - CTL-4 (leases): A live controller renews its procs' leases every third of their term.
 //     Replies bring missed events. Without leases it polls every supervision.poll-interval, and
-//     makes an earlier owner's lease endless. A stopping controller stops its mesh first; after a
-//     crash the leases expire.
+//     makes earlier owners' leases endless. A stopping controller first stops its mesh; a crashed
+//     one's leases expire.
 //   - CTL-5 (silent host): If a host does not answer, its ranks keep their last status, with the
 //     silence as the reason while they are being created. If a host refuses or is known to be
 //     gone, they fail.
@@ -44,8 +43,8 @@
 //     (TakeOver). Orders carry it (agent.Claim). A fenced controller stops acting, reports that
 //     on `ev.` and to all subscribers, and leaves the mesh running.
 //   - CTL-11 (spare hosts): A drained host's ranks move to a spare, in batches, each after its
-//     old proc ended. Moves count as no restart; actor owners learn of them first. The drained
-//     host becomes a spare. Spares are probed before use; fewest procs first.
+//     old proc ended. Moves are no restarts; actor owners learn of them first. The drained host
+//     becomes a spare. Spares are probed before use; fewest procs first.
 //   - CTL-12 (requested restart): agent.Restart restarts healthy ranks in place, as their next
 //     generation, whatever the Policy. Each replies when it runs with its actors, or at its first
 //     failure. Requested restarts do not count.
@@ -57,13 +56,12 @@
 //   - CTL-15 (stopping): Running ranks are `stopping` from the moment of the stop request.
 //     `mesh.stop.attempt` is published then, before any host gets the order, and also when the
 //     owner's end stops the mesh.
-//   - CTL-16 (kept mesh): Procs of a kept mesh outlive their host. The controller probes a dead
-//     host's procs at once, then every supervision.poll-interval. Ranks run while any answers,
-//     then share the host's fate. A returning host adopts them, or stops them with the mesh.
-//   - CTL-17 (host meshes): A mesh of taken hosts has a controller, made first (Spec.Hosts).
-//     It reports each host's end once; a returning host is the next generation. Stop
-//     returns all hosts, as does the controller's end; failures are errors, retried by the next
-//     Stop.
+//   - CTL-16 (kept mesh): Kept procs outlive their host. The controller probes a dead host's
+//     procs at once, then every supervision.poll-interval. Ranks run while any answers, then share
+//     the host's fate. A returning host adopts them, or stops them with the mesh.
+//   - CTL-17 (host meshes): A mesh of taken hosts has a controller, made first (Spec.Hosts). It
+//     reports each host's end once; a returning host is the next generation. Stop and the
+//     controller's end return all hosts; failures are errors, which the next Stop retries.
 //   - CTL-18 (list of ends): agent.Ends lists the final ends of ranks over the control
 //     connection, from any offset, in the order of CTL-3. A page has as many as fit. An entry
 //     that is too long loses its last words, details and causes.

@@ -9,14 +9,14 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Events of a controller, besides actor.Event and agent.Overlay. An Overlay is a reply that no
-// later event has overtaken.
+// Events of a controller, besides actor.Event and agent.Overlay. An Overlay is a reply newer than
+// every earlier event.
 
 // agentAnswer is the reply of agents to a request with a serial number.
 type agentAnswer struct {
-	serial     uint64 // state.serial then: of ranks that were started since it says nothing
+	serial     uint64 // state.serial at the request; ranks that started since are ignored
 	overlay    agent.Overlay
-	evacuating subjects.HostID // set: the host that is being emptied, and says nothing of ranks that have left
+	evacuating subjects.HostID // set: the agent is of this host under evacuation; ranks that left are ignored
 }
 
 // createFailure is the error of creating one share of the mesh.
@@ -32,7 +32,7 @@ type startResult struct {
 	err     error
 }
 
-// timerFired reports that the time of a wake has come.
+// timerFired reports that the time of effects.wake has come.
 type timerFired struct{}
 
 // hostChange is a change in the health of a host of the mesh, or of a spare.
@@ -40,19 +40,19 @@ type hostChange presence.Change
 
 // effects are the controller's actions after an event, in this order.
 type effects struct {
-	events      []actor.Event     // to be told to the streams (CTL-3)
-	procEnds    []actor.Event     // procs that nobody else will tell the end of: to be told on ev.
-	starts      []rankStart       // ranks to be started anew
-	departures  []departure       // ranks to be stopped where they are, to be started elsewhere
-	staleHosts  []subjects.HostID // hosts that came back with procs of the mesh that have no place in it any more
-	orphanHosts []subjects.HostID // dead hosts whose procs are kept, and may go on: to be asked
-	wake        time.Time         // when to hear that it is due; zero: as before
+	events      []actor.Event     // to publish to the streams (CTL-3)
+	procEnds    []actor.Event     // ends of procs on dead hosts, to publish on ev.
+	starts      []rankStart       // ranks to restart
+	departures  []departure       // ranks to stop, for a start elsewhere
+	staleHosts  []subjects.HostID // hosts that returned, to be sent a stop for their remaining procs
+	orphanHosts []subjects.HostID // dead hosts whose kept procs are to be probed
+	wake        time.Time         // of the next timerFired; zero: unchanged
 
-	actorWaits []actorWait // ranks that run where they went to, whose actors are to be waited for
-	evacuated  []evacuated // hosts that nothing is to be moved from any more
-	restarted  []int       // ranks that are not on their way any more, of those that were to be started anew
+	actorWaits []actorWait // moved ranks whose actors have yet to start
+	evacuated  []evacuated // finished evacuations
+	restarted  []int       // ranks whose requested restart is over
 
-	failures []actor.Event // of news: ranks that failed for good, which somebody has to deal with
+	failures []actor.Event // ranks that failed for good, to escalate
 }
 
 // rankStart is a rank to start, in its next generation.

@@ -15,14 +15,15 @@ const maxEnds = 32 << 10
 // Ends returns the ends from an offset on, in the order of every stream (CTL-18).
 func (c *controller) Ends(_ *actor.Context, a agent.EndsRequest) (out []actor.Event, err error) {
 	if a.N < 0 || a.N > len(c.ends) {
-		return nil, fmt.Errorf("ends of %s after the first %d: want 0 to %d, which there are", c.spec.id(), a.N, len(c.ends))
+		return nil, fmt.Errorf("cannot list ends of %s from offset %d: want 0 to %d", c.spec.id(), a.N, len(c.ends))
 	}
 	size := 0
 	for _, e := range c.ends[a.N:] {
 		if sizeOf(e) > maxEnds {
 			e = bare(e)
 		}
-		if size += sizeOf(e); size > maxEnds && len(out) > 0 {
+		size += sizeOf(e)
+		if size > maxEnds && len(out) > 0 {
 			break
 		}
 		out = append(out, e)
@@ -33,14 +34,16 @@ func (c *controller) Ends(_ *actor.Context, a agent.EndsRequest) (out []actor.Ev
 // sizeOf estimates the encoded size of an event.
 func sizeOf(e actor.Event) int {
 	b, err := json.Marshal(e)
-	if err != nil { // it cannot be told with what it has
-		return maxEnds + 1
+	if err != nil {
+		return maxEnds + 1 // bare drops what cannot be encoded
 	}
 	return len(b)
 }
 
 // bare returns an event without the fields of unbounded length.
 func bare(e actor.Event) actor.Event {
-	e.StderrTail, e.Detail, e.Cause = nil, nil, nil
+	e.StderrTail = nil
+	e.Detail = nil
+	e.Cause = nil
 	return e
 }

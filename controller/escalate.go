@@ -21,7 +21,7 @@ func (c *controller) escalate(ctx *actor.Context, failures []actor.Event) {
 				return
 			}
 			if !c.spec.OnRankFailed(ctx.Parent(), e) {
-				ctx.Fail("nobody in its program deals with the failure of a rank: "+e.Reason, &e)
+				ctx.Fail("the program did not handle the failure of a rank: "+e.Reason, &e)
 				return
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // on the old host, then starts on the new one as its next generation. The next rank leaves when it
 // runs with its actors (CTL-11).
 
-// evacuate asks for a host to be emptied.
+// evacuate is the event of a request to empty a host.
 type evacuate struct {
 	host          subjects.HostID
 	maxConcurrent int
@@ -32,27 +32,31 @@ type evacuated struct {
 
 // evacuation is the state of a host under evacuation.
 type evacuation struct {
-	index         int   // of its place, which the spare has
-	queue         []int // ranks that are there
-	inFlight      []int // ranks that are on their way
+	index         int   // of the host's place, now the spare's
+	queue         []int // ranks still to move
+	inFlight      []int // ranks that move now
 	moved         int
 	maxConcurrent int
 	grace         time.Duration
 	reason        string
 }
 
-// evacuate has the ranks of a host moved to a spare one, if the policy has one.
+// evacuate begins to move the ranks of a host to a spare host, if the policy has one.
 func (st *state) evacuate(x *effects, v evacuate) {
 	if m := st.evacuations[v.host]; m != nil {
 		m.maxConcurrent = max(v.maxConcurrent, 1)
 		return
 	}
 	index := slices.Index(st.spec.Procs.Hosts, v.host)
-	if index < 0 || st.supervisor == nil || st.stopping || st.spec.Actors != nil || !st.replaceHost(index) {
+	movable := index >= 0 && st.supervisor != nil && !st.stopping && st.spec.Actors == nil
+	if !movable || !st.replaceHost(index) {
 		x.evacuated = append(x.evacuated, evacuated{host: v.host})
 		return
 	}
-	m := &evacuation{index: index, maxConcurrent: max(v.maxConcurrent, 1), grace: v.grace, reason: cmp.Or(v.reason, "its host is drained")}
+	m := &evacuation{
+		index: index, maxConcurrent: max(v.maxConcurrent, 1), grace: v.grace,
+		reason: cmp.Or(v.reason, "its host is drained"),
+	}
 	for _, rank := range st.ranksOn(index) {
 		switch st.peek(rank).phase {
 		case stable, starting: // the others start in the new place
@@ -63,18 +67,17 @@ func (st *state) evacuate(x *effects, v evacuate) {
 	st.evacuations[v.host] = m
 }
 
-// advanceEvacuations begins moves as others are over.
+// advanceEvacuations begins the next moves as earlier ones end.
 func (st *state) advanceEvacuations(x *effects, now time.Time) {
 	for _, host := range st.evacuatingHosts() {
 		m := st.evacuations[host]
 		m.inFlight = slices.DeleteFunc(m.inFlight, func(rank int) bool {
-			switch phase := st.phaseOf(rank); {
-			case phase == agent.Running && st.peek(rank).actorWaitGen == 0:
+			phase := st.phaseOf(rank)
+			if phase == agent.Running && st.peek(rank).actorWaitGen == 0 {
 				m.moved++
 				return true
-			default:
-				return phase.Terminal()
 			}
+			return phase.Terminal()
 		})
 		m.queue = slices.DeleteFunc(m.queue, func(rank int) bool {
 			return st.phaseOf(rank).Terminal() || st.peek(rank).oldHost != host
@@ -91,7 +94,7 @@ func (st *state) advanceEvacuations(x *effects, now time.Time) {
 		}
 		if len(m.queue) == 0 && len(m.inFlight) == 0 {
 			delete(st.evacuations, host)
-			if !st.diedHosts[host] { // it may take the place of another
+			if !st.diedHosts[host] {
 				st.spares = append(st.spares, host)
 			}
 			x.evacuated = append(x.evacuated, evacuated{host, m.moved})
@@ -105,7 +108,7 @@ func (st *state) phaseOf(rank int) agent.Phase { return st.table.Status(st.spec.
 func (st *state) handleEvacuatedDeath(x *effects, m *evacuation, h hostChange, now time.Time) {
 	st.diedHosts[h.Host] = true
 	reason := fmt.Sprintf("host %s is dead: %s", h.Host.Label(), h.Reason)
-	e := actor.Event{Status: string(actor.Failed), Reason: reason, Host: h.Host.String(), At: h.At, Step: "proc.exit.unknown"}
+	e := hostDeathEvent(h, reason)
 	ranks := slices.Clone(m.queue)
 	for _, rank := range m.inFlight {
 		if st.peek(rank).phase == departing {
@@ -123,8 +126,8 @@ func (st *state) handleEvacuatedDeath(x *effects, m *evacuation, h hostChange, n
 	}
 }
 
-// hostOf returns the host of a rank: that of its place, or the one it has yet to leave. For an
-// actor it is the host of its proc.
+// hostOf returns the host on which a rank runs: the host of its place, or during a move its old
+// host. For an actor it is the host of its proc.
 func (st *state) hostOf(rank int) subjects.HostID {
 	seat := st.peek(rank)
 	for _, h := range []subjects.HostID{seat.oldHost, seat.procHost} {
@@ -139,8 +142,8 @@ func (st *state) hostOf(rank int) subjects.HostID {
 // location is a host with ranks of the mesh.
 type location struct {
 	host       int             // the index of the share
-	mesh       agent.Mesh      // as it is for that host
-	evacuating subjects.HostID // set: the host, which is being emptied
+	mesh       agent.Mesh      // with that host in its place
+	evacuating subjects.HostID // set: the host is under evacuation
 }
 
 // locations returns the possible hosts of ranks: the host of each share, and hosts under
@@ -162,7 +165,7 @@ func (c *controller) locations(shares []int) (all []location) {
 
 // evacuatingHosts returns the hosts under evacuation, in a stable order.
 func (st *state) evacuatingHosts() []subjects.HostID {
-	return slices.SortedFunc(maps.Keys(st.evacuations), func(a, b subjects.HostID) int { return cmp.Compare(a.String(), b.String()) })
+	return slices.SortedFunc(maps.Keys(st.evacuations), compareHosts)
 }
 
 // Evacuate moves the ranks of a host to a spare and replies at the end with the number of moved
@@ -172,11 +175,12 @@ func (c *controller) Evacuate(ctx *actor.Context, v agent.EvacuateRequest) (agen
 		return agent.EvacuateResponse{}, c.fenced
 	}
 	if v.MaxConcurrent < 0 || v.MaxConcurrent > agent.MaxConcurrentMoves {
-		return agent.EvacuateResponse{}, fmt.Errorf("%d ranks at once: want 1 to %d, or 0 for 1", v.MaxConcurrent, agent.MaxConcurrentMoves)
+		return agent.EvacuateResponse{}, fmt.Errorf("%d ranks at once: want 1 to %d, or 0 for 1",
+			v.MaxConcurrent, agent.MaxConcurrentMoves)
 	}
 	c.evacuationWaiters[v.Host] = append(c.evacuationWaiters[v.Host], actor.Defer[agent.EvacuateResponse](ctx))
 	c.askSpares(ctx, func(ctx *actor.Context) {
-		if c.fenced == nil { // else all are answered
+		if c.fenced == nil { // else checkFenced has replied
 			c.handle(ctx, evacuate{v.Host, v.MaxConcurrent, v.Grace, v.Reason})
 		}
 	})

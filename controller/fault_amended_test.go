@@ -22,7 +22,7 @@ func TestFaultAC5_endingControllerTellsSubscribersWhy(t *testing.T) {
 	for range 4 {
 		e := hears(t, port)
 		require.Equal(t, "stopped", e.Status)
-		require.Contains(t, e.Reason, "its controller stops")
+		require.Contains(t, e.Reason, "its controller is stopping")
 	}
 }
 

@@ -159,12 +159,12 @@ overlay 0+1 running
 proc 0 failed killed by signal 9
 	tells: proc 0  initializing on a: killed by signal 9 (rank.restart.attempt)
 	due in 100ms
-	0+1 initializing: starts again: killed by signal 9
+	0+1 initializing: restarts: killed by signal 9
 after 100ms
-	0+1 initializing: starts again: killed by signal 9
+	0+1 initializing: restarts: killed by signal 9
 due
 	starts: 0.1 on a
-	0+1 initializing: starts again: killed by signal 9
+	0+1 initializing: restarts: killed by signal 9
 started 0 1 running
 	tells: proc 0  running on a:  (rank.restart.success)
 	0+1 running
@@ -175,7 +175,7 @@ proc 0.0 stopped done
 `)
 }
 
-func TestFaultC16_ranksRestartOrMoveToASpare(t *testing.T) {
+func TestFaultC16_ranksRestartOrMoveToASpare(t *testing.T) { // CTL-6, CTL-8
 	plays(t, `
 procs 2 1 replace d
 	0+2 initializing
@@ -186,14 +186,14 @@ host b dead silent for 5s
 	tells: proc 1  initializing on b: host b is dead: silent for 5s (rank.restart.attempt)
 	due in 100ms
 	0+1 running
-	1+1 initializing: starts again: host b is dead: silent for 5s
+	1+1 initializing: restarts: host b is dead: silent for 5s
 after 100ms
 	0+1 running
-	1+1 initializing: starts again: host b is dead: silent for 5s
+	1+1 initializing: restarts: host b is dead: silent for 5s
 due
 	starts: 1.1 on d
 	0+1 running
-	1+1 initializing: starts again: host b is dead: silent for 5s
+	1+1 initializing: restarts: host b is dead: silent for 5s
 started 1 1 running
 	tells: proc 1  running on d:  (rank.restart.success)
 	0+2 running
@@ -201,7 +201,7 @@ proc 1.1 failed exited with code 3
 	tells: proc 1  initializing on d: exited with code 3 (rank.restart.attempt)
 	due in 200ms
 	0+1 running
-	1+1 initializing: starts again: exited with code 3
+	1+1 initializing: restarts: exited with code 3
 `)
 }
 

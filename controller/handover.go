@@ -6,10 +6,11 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// WithoutSpares returns the policy without those of its spares that are among hosts. If none is
-// left, ranks restart in place.
+// WithoutSpares returns the policy without the given spare hosts. If no spare is left, ranks
+// restart in place.
 func (p Policy) WithoutSpares(hosts []subjects.HostID) Policy {
-	p.Spares = slices.DeleteFunc(slices.Clone(p.Spares), func(h subjects.HostID) bool { return slices.Contains(hosts, h) })
+	excluded := func(h subjects.HostID) bool { return slices.Contains(hosts, h) }
+	p.Spares = slices.DeleteFunc(slices.Clone(p.Spares), excluded)
 	if p.Recovery == Replace && len(p.Spares) == 0 {
 		p.Recovery = Restart
 	}

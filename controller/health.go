@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 )
 
-// Health is asked of a controller: how its mesh is, and why.
+// Health returns a controller's Report of its mesh.
 var Health = actor.NewEndpoint[agent.Agent, actor.None, Report]("health")
 
 // maxReported bounds the ends and restarts in a Report. It keeps the first failures, nearest to the
@@ -20,21 +20,21 @@ const maxReported = 64
 type Report struct {
 	ID          string           `cbor:"1,keyasint" json:"id"`
 	Name        string           `cbor:"2,keyasint,omitempty" json:"name,omitempty"`
-	Procs       agent.Mesh       `cbor:"3,keyasint" json:"procs"` // the proc mesh, as it is now; of hosts, one rank on each
+	Procs       agent.Mesh       `cbor:"3,keyasint" json:"procs"` // of hosts: one rank on each
 	Actors      *agent.ActorSpec `cbor:"4,keyasint,omitempty" json:"actors,omitempty"`
 	Region      string           `cbor:"5,keyasint" json:"region"` // of the procs' extent
 	Phase       agent.Phase      `cbor:"6,keyasint" json:"phase"`
 	Statuses    agent.Overlay    `cbor:"7,keyasint" json:"statuses"` // by rank of the region
 	Restarted   []RankHistory    `cbor:"8,keyasint,omitempty" json:"later,omitempty"`
-	Failed      []actor.Event    `cbor:"9,keyasint,omitempty" json:"failed,omitempty"` // the ends that were failures, at most 64
-	Hosts       []HostHealth     `cbor:"10,keyasint,omitempty" json:"hosts,omitempty"` // those that are not known to be alive
+	Failed      []actor.Event    `cbor:"9,keyasint,omitempty" json:"failed,omitempty"` // the first 64 failures
+	Hosts       []HostHealth     `cbor:"10,keyasint,omitempty" json:"hosts,omitempty"` // the unhealthy ones
 	Policy      Policy           `cbor:"11,keyasint" json:"policy"`
 	Lease       time.Duration    `cbor:"12,keyasint" json:"lease"` // 0: none
 	Subscribers int              `cbor:"13,keyasint" json:"subscribers"`
-	Restarts    int              `cbor:"14,keyasint" json:"restarts"` // ranks that were started anew
-	Stalls      int              `cbor:"15,keyasint" json:"stalls"`   // times it was held up for more than a whole period of its leases
+	Restarts    int              `cbor:"14,keyasint" json:"restarts"` // of ranks
+	Stalls      int              `cbor:"15,keyasint" json:"stalls"`   // late lease renewals
 	Since       time.Time        `cbor:"16,keyasint" json:"since"`
-	Spares      int              `cbor:"17,keyasint,omitempty" json:"spares,omitempty"` // spare hosts that are left
+	Spares      int              `cbor:"17,keyasint,omitempty" json:"spares,omitempty"` // remaining spare hosts
 }
 
 // RankHistory is a rank past its first generation, or about to leave it.
@@ -43,30 +43,38 @@ type RankHistory struct {
 	Gen      int    `cbor:"2,keyasint" json:"gen"`  // of the rank
 	Proc     int    `cbor:"3,keyasint" json:"proc"` // the generation of its proc
 	Host     string `cbor:"4,keyasint" json:"host"`
-	Cause    string `cbor:"5,keyasint,omitempty" json:"cause,omitempty"` // why it was started anew, the last time
+	Cause    string `cbor:"5,keyasint,omitempty" json:"cause,omitempty"` // of the last restart
 	Restarts int    `cbor:"6,keyasint,omitempty" json:"tries,omitempty"`
 
-	RestartPhase string        `cbor:"7,keyasint,omitempty" json:"doing,omitempty"` // waiting for its backoff, held until its proc is there, or starting; "": nothing
-	NextIn       time.Duration `cbor:"8,keyasint,omitempty" json:"for,omitempty"`   // until it is started, or given up when it is held
+	// RestartPhase is "waiting" (for its backoff), "held" (until its proc runs), "starting",
+	// "leaving", or "".
+	RestartPhase string `cbor:"7,keyasint,omitempty" json:"doing,omitempty"`
+	// NextIn is the time until the rank starts. For a held rank it is the time until it fails.
+	NextIn time.Duration `cbor:"8,keyasint,omitempty" json:"for,omitempty"`
 }
 
-// HostHealth is a host without confirmed life.
+// HostHealth is the state of a dead, suspect or unknown host.
 type HostHealth struct {
 	Host   string    `cbor:"1,keyasint" json:"host"`
 	State  string    `cbor:"2,keyasint" json:"state"`
 	Reason string    `cbor:"3,keyasint" json:"reason"`
 	Since  time.Time `cbor:"4,keyasint" json:"since"`
 
-	Silence time.Duration `cbor:"5,keyasint,omitempty" json:"silence,omitempty"` // since the host was heard last
-	Left    bool          `cbor:"6,keyasint,omitempty" json:"left,omitempty"`    // dead: it said goodbye
+	Silence time.Duration `cbor:"5,keyasint,omitempty" json:"silence,omitempty"` // since its last message
+	Left    bool          `cbor:"6,keyasint,omitempty" json:"left,omitempty"`    // after a clean shutdown
 }
 
 // report returns the controller's Report.
 func (c *controller) report() Report {
 	r := c.broadcaster.report()
-	r.Lease, r.Restarts, r.Stalls, r.Spares = c.lease(), c.restarts, c.stalls, len(c.spares)
+	r.Lease = c.lease()
+	r.Restarts = c.restarts
+	r.Stalls = c.stalls
+	r.Spares = len(c.spares)
 	for _, rank := range slices.Sorted(maps.Keys(c.rankStates)) {
-		if gen := c.table.Gen(c.spec.id(), rank); gen > 0 || c.rankStates[rank].procGen > 0 || c.rankStates[rank].phase != stable {
+		s := c.rankStates[rank]
+		gen := c.table.Gen(c.spec.id(), rank)
+		if gen > 0 || s.procGen > 0 || s.phase != stable {
 			r.Restarted = append(r.Restarted, c.rankHistory(rank, gen))
 		}
 	}
@@ -74,14 +82,17 @@ func (c *controller) report() Report {
 }
 
 func (c *controller) rankHistory(rank, gen int) RankHistory {
-	seat, l := c.peek(rank), RankHistory{Rank: rank, Gen: gen, Proc: gen}
+	seat := c.peek(rank)
+	l := RankHistory{
+		Rank: rank, Gen: gen, Proc: gen,
+		Cause: seat.cause.Reason, Restarts: seat.restarts, RestartPhase: seat.phase.String(),
+	}
 	if c.spec.Actors != nil {
 		l.Proc = seat.procGen
 	}
 	if host, _ := c.hostIndex(rank); host >= 0 {
 		l.Host = c.hostOf(rank).String()
 	}
-	l.Cause, l.Restarts, l.RestartPhase = seat.cause.Reason, seat.restarts, seat.phase.String()
 	switch seat.phase {
 	case backoff:
 		l.NextIn = max(0, time.Until(c.supervisor.RestartAt(rank)))

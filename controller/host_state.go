@@ -14,26 +14,26 @@ import (
 type hostState struct {
 	*meshRecord
 	reporter      presence.EventReporter
-	allocated     bool   // the hosts are there
-	releaseReason string // they are to be given back
-	releasing     bool   // they are being given back
-	released      bool   // they are not its own any more: nothing is heard of them
+	allocated     bool   // the mesh has its hosts
+	releaseReason string // of the request to release them
+	releasing     bool   // an attempt to release them is under way
+	released      bool   // the hosts are released: their later changes are ignored
 }
 
 // Events of the controller of a mesh of hosts, besides hostChange.
 type (
-	allocated struct{ hosts []subjects.HostID } // they are there, by rank
-	release   struct {                          // they are to be given back
+	allocated struct{ hosts []subjects.HostID } // the hosts of the mesh, by rank
+	release   struct {                          // a request to release the hosts
 		reason string
 		within time.Duration
 	}
-	released struct{ err error } // they have been, or could not be
+	released struct{ err error } // the result of an attempt to release them
 )
 
 // hostEffects are the actions of a host mesh's controller after an event.
 type hostEffects struct {
-	events  []actor.Event // to be told to the streams
-	release bool          // the hosts are to be given back
+	events  []actor.Event // to publish to the streams
+	release bool          // release the hosts
 }
 
 func newHostState(s Spec) (*hostState, error) {
@@ -45,7 +45,8 @@ func newHostState(s Spec) (*hostState, error) {
 func (st *hostState) step(heard any, now time.Time) (x hostEffects) {
 	switch h := heard.(type) {
 	case allocated:
-		st.spec.Procs.Hosts, st.allocated = h.hosts, true
+		st.spec.Procs.Hosts = h.hosts
+		st.allocated = true
 		for _, rank := range st.ranks() {
 			st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.Running})
 		}
@@ -59,7 +60,7 @@ func (st *hostState) step(heard any, now time.Time) (x hostEffects) {
 	case released:
 		st.releasing = false
 		if h.err != nil {
-			st.forEachAlive(func(rank int) { st.setReason(rank, "not given back: "+h.err.Error()) })
+			st.forEachAlive(func(rank int) { st.setReason(rank, "cannot release the host: "+h.err.Error()) })
 		} else {
 			st.endRanks(&x, now)
 		}
@@ -100,10 +101,12 @@ func (st *hostState) handleHostChange(x *hostEffects, rank int, h hostChange) {
 	st.emit(x, rank, e)
 }
 
-// nextGeneration begins the next generation of a rank: its host is there again.
+// nextGeneration begins the next generation of a rank, whose host has returned.
 func (st *hostState) nextGeneration(rank int) {
 	id := st.spec.id()
-	_, err := st.table.Create(agent.ResourceSpec{ID: id, Ranks: st.ranks(), OnlyRanks: []int{rank}, Gen: st.table.Gen(id, rank) + 1, Mesh: &st.spec.Procs})
+	_, err := st.table.Create(agent.ResourceSpec{
+		ID: id, Ranks: st.ranks(), OnlyRanks: []int{rank}, Gen: st.table.Gen(id, rank) + 1, Mesh: &st.spec.Procs,
+	})
 	if err == nil { // it cannot fail: the rank has ended
 		st.table.Advance(id, rank, agent.Status{Phase: agent.Running})
 	}
@@ -111,7 +114,10 @@ func (st *hostState) nextGeneration(rank int) {
 
 // emit reports a change of a host, and keeps it for later subscribers unless the host is healthy.
 func (st *hostState) emit(x *hostEffects, rank int, e actor.Event) {
-	e.Name, e.Rank, e.View, e.Gen = st.spec.Name, rank, rank, st.table.Gen(st.spec.id(), rank)
+	e.Name = st.spec.Name
+	e.Rank = rank
+	e.View = rank
+	e.Gen = st.table.Gen(st.spec.id(), rank)
 	if p, err := st.spec.Procs.Extent.Point(rank); err == nil {
 		e.Point = p.String()
 	}
@@ -122,13 +128,15 @@ func (st *hostState) emit(x *hostEffects, rank int, e actor.Event) {
 	x.events = append(x.events, e)
 }
 
-// release returns the hosts: one attempt at a time, and again after a failure.
+// release returns the hosts. One attempt runs at a time; after a failure the next request tries
+// again.
 func (st *hostState) release(x *hostEffects, reason string, now time.Time) {
 	if st.released || st.releasing {
 		return
 	}
-	st.stopping, st.releaseReason = true, reason
-	if !st.allocated { // there is nothing to give back
+	st.stopping = true
+	st.releaseReason = reason
+	if !st.allocated {
 		st.endRanks(x, now)
 		return
 	}
@@ -136,24 +144,28 @@ func (st *hostState) release(x *hostEffects, reason string, now time.Time) {
 		st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.ShuttingDown})
 		st.setReason(rank, reason)
 	})
-	x.release, st.releasing = true, true
+	st.releasing = true
+	x.release = true
 }
 
-// endRanks ends the live ranks. The later fate of their hosts does not matter here.
+// endRanks ends the live ranks. Later changes of their hosts are ignored.
 func (st *hostState) endRanks(x *hostEffects, now time.Time) {
 	st.released = true
 	st.forEachAlive(func(rank int) {
 		s := agent.Status{Phase: agent.Stopped, Reason: st.releaseReason}
-		if st.table.Advance(st.spec.id(), rank, s); st.allocated {
+		st.table.Advance(st.spec.id(), rank, s)
+		if st.allocated {
 			host := st.spec.Procs.Hosts[rank].String()
 			st.emit(x, rank, actor.Event{
-				Kind: actor.KindHost, Step: "host.release", Status: s.Phase.String(), Mesh: host, Host: host, Reason: s.Reason, At: now,
+				Kind: actor.KindHost, Step: "host.release", Status: s.Phase.String(), Mesh: host, Host: host,
+				Reason: s.Reason, At: now,
 			})
 		}
 	})
 }
 
-// phase is how the mesh is as a whole: as its least advanced host is, and failed when all have ended and one has failed.
+// phase is the phase of the whole mesh: that of its least advanced host. It is failed once all
+// hosts have ended and one has failed.
 func (st *hostState) phase() agent.Phase {
 	n := st.table.Phases(st.spec.id())
 	if least := n.LeastAdvanced(); least != agent.Stopped || n[agent.Failed] == 0 {

@@ -14,14 +14,14 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// hostAllocation holds taken hosts. From another process it has no effect.
+// hostAllocation carries taken hosts to the controller. From another process it has no effect.
 type hostAllocation struct{ hosts agent.Allocation }
 
-// allocateHosts makes hosts the controller's, in its own proc.
+// allocateHosts hands hosts to the controller, within one proc.
 var allocateHosts = actor.NewEndpoint[agent.Agent, hostAllocation, actor.None]("hold-hosts")
 
-// HoldAllocation gives the controller of a mesh of hosts its hosts, in rank order, to give back when it stops or ends. When it fails
-// they are still the caller's.
+// HoldAllocation gives the controller of a mesh of hosts its hosts, in rank order. The controller
+// releases them when it stops or ends. After an error they still belong to the caller.
 func HoldAllocation(ctx context.Context, ref actor.Ref[agent.Agent], hosts agent.Allocation) error {
 	_, err := allocateHosts.Call(ctx, ref, hostAllocation{hosts})
 	return err
@@ -37,13 +37,13 @@ type hostsController struct {
 	shuttingDown   bool
 }
 
-// heldAllocation is hosts until they are given back.
+// heldAllocation holds hosts until they are released.
 type heldAllocation struct {
-	mu         sync.Mutex // held while they are
+	mu         sync.Mutex // held during a release
 	allocation agent.Allocation
 }
 
-// release gives them back, unless they are already.
+// release releases the hosts once; after a failure it can be called again.
 func (b *heldAllocation) release(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,26 +63,32 @@ func newHostsController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &hostsController{hostState: st, broadcaster: newBroadcaster(st.meshRecord, st.phase), config: agent.ConfigOf(ctx.Proc())}, nil
+	return &hostsController{
+		hostState: st, broadcaster: newBroadcaster(st.meshRecord, st.phase), config: agent.ConfigOf(ctx.Proc()),
+	}, nil
 }
 
-// holdAllocation takes the hosts of the mesh. The controller's end also ends the task, and thus
-// returns the hosts.
+// holdAllocation stores the hosts of the mesh. The controller's end also ends the task, and thus
+// releases the hosts.
 func (c *hostsController) holdAllocation(ctx *actor.Context, h hostAllocation) (actor.None, error) {
 	switch n := c.spec.Procs.Extent.NumRanks(); {
 	case h.hosts == nil:
-		return actor.None{}, errors.New("hold no hosts: want those that the caller has got")
+		return actor.None{}, errors.New("cannot hold hosts: want an allocation of this process")
 	case c.allocated:
-		return actor.None{}, fmt.Errorf("mesh %s has its hosts", c.spec.id())
+		return actor.None{}, fmt.Errorf("cannot hold hosts: mesh %s has its hosts", c.spec.id())
 	case c.stopping:
-		return actor.None{}, fmt.Errorf("the controller of %s is stopping: it takes no hosts", c.spec.id())
+		return actor.None{}, fmt.Errorf("cannot hold hosts: the controller of %s is stopping", c.spec.id())
 	case len(h.hosts.Hosts()) != n:
-		return actor.None{}, fmt.Errorf("mesh %s: %d hosts are not its %d", c.spec.id(), len(h.hosts.Hosts()), n)
+		return actor.None{}, fmt.Errorf("cannot hold %d hosts: mesh %s wants %d",
+			len(h.hosts.Hosts()), c.spec.id(), n)
 	}
 	c.allocation = &heldAllocation{allocation: h.hosts}
 	c.handle(ctx, allocated{h.hosts.Hosts()})
-	mine, id, log := c.allocation, c.spec.id(), ctx.Log()
-	unwatch := c.spec.watch(ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc()), c.spec.Procs.Hosts)
+	mine := c.allocation
+	id := c.spec.id()
+	log := ctx.Log()
+	self := actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
+	unwatch := c.spec.watch(ctx.Proc(), self, c.spec.Procs.Hosts)
 	within := config.ActorCleanupTimeout.Get(c.config) * 9 / 10
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		<-work.Done()
@@ -90,23 +96,23 @@ func (c *hostsController) holdAllocation(ctx *actor.Context, h hostAllocation) (
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(work), within)
 		defer cancel()
 		if err := mine.release(ctx); err != nil {
-			log.Warn().Err(err).Str("mesh", id).Msg("hosts were not given back")
+			log.Warn().Err(err).Str("mesh", id).Msg("cannot release the hosts")
 		}
 		return nil
 	})
 	return actor.None{}, nil
 }
 
-// watch has a controller hear how hosts are, until the function it returns is called.
+// watch passes changes of hosts to a controller, until the function that it returns is called.
 func (s Spec) watch(p *actor.Proc, self actor.Ref[agent.Agent], hosts []subjects.HostID) (unwatch func()) {
 	if s.Presence == nil {
 		return func() {}
 	}
 	return s.Presence.Watch(hosts, func(h presence.Change) {
 		err := notify.Send(context.Background(), self, notification{hostChange(h)})
-		if err != nil && !errors.Is(err, actor.ErrStopped) && !errors.Is(err, actor.ErrFailed) { // else the controller is over
+		if err != nil && !isEnded(err) {
 			log := p.Log()
-			log.Warn().Err(err).Stringer("host", h.Host).Msg("a controller missed how a host is")
+			log.Warn().Err(err).Stringer("host", h.Host).Msg("the controller missed a change of a host")
 		}
 	})
 }
@@ -133,7 +139,7 @@ func (c *hostsController) handle(ctx *actor.Context, what any) {
 	}
 }
 
-// releaseHosts gives the hosts back, off the turn.
+// releaseHosts releases the hosts, off the controller's turn.
 func (c *hostsController) releaseHosts(ctx *actor.Context, within time.Duration) {
 	mine := c.allocation
 	ctx.Go(func(work context.Context) func(*actor.Context) {
@@ -156,26 +162,28 @@ func (c *hostsController) answerWaiters(ctx *actor.Context, err error) {
 // Create returns the statuses of the hosts. The program that starts the controller provides them.
 func (c *hostsController) Create(*actor.Context, agent.CreateRequest) (agent.Overlay, error) {
 	if c.shuttingDown {
-		return nil, fmt.Errorf("the controller of %s is stopping: it creates nothing", c.spec.id())
+		return nil, fmt.Errorf("cannot create mesh %s: its controller is stopping", c.spec.id())
 	}
 	return c.table.Overlay(c.spec.id()), nil
 }
 
-// Stop returns the hosts, then replies; at the deadline it replies with the present statuses. A
+// Stop releases the hosts, then replies; at the deadline it replies with the present statuses. A
 // failure is an error, and the next Stop tries again.
 func (c *hostsController) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay, error) {
 	if !c.isFor(s.ID) {
 		return nil, nil
 	}
 	if r := s.Region; r != nil && !r.Equal(c.spec.Region) {
-		return nil, fmt.Errorf("stop %s of the hosts %s: they are given back as a whole", r, c.spec.id())
+		return nil, fmt.Errorf("cannot release region %s of hosts %s: want all hosts", r, c.spec.id())
 	}
 	answer := actor.Defer[agent.Overlay](ctx)
-	c.requestRelease(ctx, s.Reason, func(_ *actor.Context, err error) { answer.Reply(c.table.Overlay(c.spec.id()), err) })
+	c.requestRelease(ctx, s.Reason, func(_ *actor.Context, err error) {
+		answer.Reply(c.table.Overlay(c.spec.id()), err)
+	})
 	return nil, nil
 }
 
-// StopAll gives the hosts back, and then the controller ends (AGT-8).
+// StopAll releases the hosts, and then ends the controller (AGT-8).
 func (c *hostsController) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.StopSummary, error) {
 	c.shuttingDown = true
 	var asked []agent.State
@@ -197,9 +205,11 @@ func (c *hostsController) StopAll(ctx *actor.Context, s agent.StopAllRequest) (a
 	return agent.StopSummary{}, nil
 }
 
-// requestRelease calls then once the hosts are returned, after a failure, or shortly before the
-// caller's deadline.
-func (c *hostsController) requestRelease(ctx *actor.Context, reason string, then func(*actor.Context, error)) {
+// requestRelease releases the hosts. It calls then when they are released, after a failure, or
+// shortly before the caller's deadline.
+func (c *hostsController) requestRelease(
+	ctx *actor.Context, reason string, then func(*actor.Context, error),
+) {
 	within := config.MeshStopDeadline.Get(c.config)
 	if d, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(d)*9/10)
@@ -210,7 +220,7 @@ func (c *hostsController) requestRelease(ctx *actor.Context, reason string, then
 	c.handle(ctx, release{reason, within * 9 / 10})
 }
 
-// releaseWaiter is a caller that waits for the return of the hosts.
+// releaseWaiter is a caller that waits for the release of the hosts.
 type releaseWaiter struct {
 	then   func(*actor.Context, error)
 	cancel func()

@@ -121,7 +121,7 @@ func TestHostMesh_failedReturnIsReportedAndRetried_CTL17(t *testing.T) {
 	require.ErrorIs(t, err, notNow)
 	states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
 	require.NoError(t, err)
-	require.Equal(t, "stopping: not given back: not now", states[1].Status.String())
+	require.Equal(t, "stopping: cannot release the host: not now", states[1].Status.String())
 
 	for range 2 {
 		o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "again"})
@@ -199,27 +199,27 @@ func TestHostMesh_newSubscriberHearsFailuresAndHeartbeats_CTL17(t *testing.T) {
 	}, 20*time.Second, 20*time.Millisecond, "one that is gone is told no more")
 }
 
-func TestHostMesh_refusesUnsupportedRequests_CTL17(t *testing.T) {
+func TestHostMesh_refusesUnsupportedRequests_CTL17(t *testing.T) { // CTL-9
 	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
 	require.ErrorContains(t, HoldAllocation(t.Context(), ref, got), "has its hosts")
 	_, err := agent.Restart.Call(t.Context(), ref, agent.RestartRequest{ID: idOf(t, ref)})
-	require.ErrorContains(t, err, "cannot be asked for that: want one of procs")
+	require.ErrorContains(t, err, "does not have this endpoint: want a mesh of procs")
 	_, err = agent.Ends.Call(t.Context(), ref, agent.EndsRequest{})
-	require.ErrorContains(t, err, "want one of procs or actors")
+	require.ErrorContains(t, err, "want a mesh of procs or actors")
 	part, err := shape.Of("host", 2).Region().Slice("host", 0, 1)
 	require.NoError(t, err)
 	_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Region: &part})
-	require.ErrorContains(t, err, "given back as a whole")
+	require.ErrorContains(t, err, "want all hosts")
 	fresh := r.own(t, hostsOf(t, 3))
-	require.ErrorContains(t, HoldAllocation(t.Context(), fresh, got), "2 hosts are not its 3")
-	require.ErrorContains(t, HoldAllocation(t.Context(), r.own(t, r.spec), got), "want one of hosts")
+	require.ErrorContains(t, HoldAllocation(t.Context(), fresh, got), "cannot hold 2 hosts")
+	require.ErrorContains(t, HoldAllocation(t.Context(), r.own(t, r.spec), got), "want a mesh of hosts")
 
 	id, err := subjects.NewMeshID("other")
 	require.NoError(t, err)
 	other, _ := r.proc(t, subjects.ProcID{Mesh: id}, Def())
-	require.ErrorContains(t, HoldAllocation(t.Context(), fresh.Via(other), got), "hold no hosts", "hosts do not travel")
+	require.ErrorContains(t, HoldAllocation(t.Context(), fresh.Via(other), got), "want an allocation of this process", "hosts do not travel")
 	_, err = notify.Call(t.Context(), ref.Via(other), notification{released{}})
 	require.NoError(t, err)
 	o, err := agent.Wait.Call(t.Context(), ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Running})
@@ -228,5 +228,5 @@ func TestHostMesh_refusesUnsupportedRequests_CTL17(t *testing.T) {
 	bad := hostsOf(t, 2)
 	bad.Procs.PerHost = 2
 	bad.Procs.Hosts = bad.Procs.Hosts[:1]
-	require.ErrorContains(t, bad.check(), "want one rank on each of its hosts")
+	require.ErrorContains(t, bad.check(), "a host mesh wants one rank on every host")
 }

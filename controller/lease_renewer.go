@@ -11,8 +11,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// LeaseRenewer renews the leases of many meshes with controllers in one proc. Renewals share their
-// moments, and those at one host share a message (CTL-14).
+// LeaseRenewer renews the leases of all meshes with controllers in one proc. It renews them in
+// rounds, with one message per host (CTL-14).
 type LeaseRenewer struct {
 	p         *actor.Proc
 	startedAt time.Time
@@ -21,7 +21,7 @@ type LeaseRenewer struct {
 	pending map[subjects.HostID][]renewRequest // in this round
 	closed  bool
 
-	wake   chan struct{} // somebody wants something, in a round of nobody
+	wake   chan struct{} // the first request of a round has arrived
 	cancel context.CancelFunc
 	ctx    context.Context
 	tasks  sync.WaitGroup
@@ -38,14 +38,16 @@ type renewResult struct {
 	err      error
 }
 
-// batchDelay is how long a round waits for others to join it.
+// batchDelay is how long a round waits for more requests.
 const batchDelay = 50 * time.Millisecond
 
-var errRenewerClosed = errors.New("nothing renews leases any more: their owner ends")
+var errRenewerClosed = errors.New("cannot renew the lease: the owner is closing")
 
 // NewLeaseRenewer starts a LeaseRenewer. Close ends it.
 func NewLeaseRenewer(p *actor.Proc) *LeaseRenewer {
-	k := &LeaseRenewer{p: p, startedAt: time.Now(), pending: map[subjects.HostID][]renewRequest{}, wake: make(chan struct{}, 1)}
+	k := &LeaseRenewer{
+		p: p, startedAt: time.Now(), pending: map[subjects.HostID][]renewRequest{}, wake: make(chan struct{}, 1),
+	}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	k.tasks.Go(k.run)
 	return k
@@ -66,7 +68,9 @@ func (k *LeaseRenewer) nextRenewal(every time.Duration) time.Time {
 }
 
 // renewLease renews a lease, together with others.
-func (k *LeaseRenewer) renewLease(ctx context.Context, host subjects.HostID, l agent.Lease) (agent.Overlay, error) {
+func (k *LeaseRenewer) renewLease(
+	ctx context.Context, host subjects.HostID, l agent.Lease,
+) (agent.Overlay, error) {
 	w := renewRequest{l, make(chan renewResult, 1)}
 	k.mu.Lock()
 	if k.closed {
@@ -74,7 +78,7 @@ func (k *LeaseRenewer) renewLease(ctx context.Context, host subjects.HostID, l a
 		return nil, errRenewerClosed
 	}
 	if len(k.pending) == 0 {
-		k.wake <- struct{}{} // its reader has taken the last one before it emptied wants
+		k.wake <- struct{}{} // never blocks: run receives it before it empties pending
 	}
 	k.pending[host] = append(k.pending[host], w)
 	k.mu.Unlock()
@@ -88,7 +92,7 @@ func (k *LeaseRenewer) renewLease(ctx context.Context, host subjects.HostID, l a
 	}
 }
 
-// run starts a renewal for each request until the LeaseRenewer is closed.
+// run renews the pending leases of each round until the LeaseRenewer is closed.
 func (k *LeaseRenewer) run() {
 	for {
 		select {
@@ -117,7 +121,8 @@ func (k *LeaseRenewer) renewAtHost(host subjects.HostID, all []renewRequest) {
 	leases := make([]agent.Lease, len(all))
 	within := actor.DefaultDeadline
 	for i, w := range all {
-		if leases[i] = w.Lease; w.TTL > 0 {
+		leases[i] = w.Lease
+		if w.TTL > 0 {
 			within = min(within, w.TTL/renewals)
 		}
 	}

@@ -18,13 +18,13 @@ import (
 // in the same place. The migration is over when the rank runs there with those of its actors that
 // their owners restart.
 
-// migration is why a rank is on its way.
+// migration is the reason why a rank migrates.
 type migration uint8
 
 const (
 	notMigrating   migration = iota
-	relocation               // its host is emptied, or its proc goes elsewhere
-	inPlaceRestart           // it is started anew in its place
+	relocation               // its host is drained, or its proc moves
+	inPlaceRestart           // a requested restart in its place
 )
 
 // String names the action.
@@ -35,7 +35,7 @@ func (e migration) String() string {
 	return "moves"
 }
 
-// stepNames are the names of its beginning and its ends.
+// stepNames returns the event steps of a migration.
 func (e migration) stepNames() (attempt, success, failed string) {
 	if e == inPlaceRestart {
 		return "rank.roll.attempt", "rank.roll.success", "rank.roll.failed"
@@ -59,7 +59,7 @@ type departed struct {
 	err    error
 }
 
-// actorWait is a migrated rank whose actors may not run yet.
+// actorWait is a migrated rank whose actors have yet to start.
 type actorWait struct {
 	rank, gen int
 	owners    []subjects.ActorID
@@ -68,25 +68,34 @@ type actorWait struct {
 // actorsUp reports that the actors of a migrated rank run, or never will.
 type actorsUp struct{ rank, gen int }
 
-// beginMove makes a rank of procs leave its place.
-func (st *state) beginMove(x *effects, rank int, e migration, grace time.Duration, reason string, now time.Time) {
-	host, gen := st.hostOf(rank), st.table.Gen(st.spec.id(), rank)
+// beginMove starts the migration of a rank of procs.
+func (st *state) beginMove(
+	x *effects, rank int, e migration, grace time.Duration, reason string, now time.Time,
+) {
+	host := st.hostOf(rank)
+	gen := st.table.Gen(st.spec.id(), rank)
 	st.beginMigration(x, rank, e, reason, departing, now)
 	x.departures = append(x.departures, departure{rank, gen, host, grace, e, reason})
 }
 
-// beginMigration starts the migration of a rank. It is reported, and counts as no restart.
-func (st *state) beginMigration(x *effects, rank int, e migration, reason string, doing restartPhase, now time.Time) {
+// beginMigration records and reports the start of a migration. It does not count as a restart.
+func (st *state) beginMigration(
+	x *effects, rank int, e migration, reason string, doing restartPhase, now time.Time,
+) {
 	st.stopSupervising(rank)
 	seat := st.rankState(rank)
-	seat.phase, seat.migration, seat.oldHost, seat.owners = doing, e, subjects.HostID{}, nil
+	seat.phase = doing
+	seat.migration = e
+	seat.oldHost = subjects.HostID{}
+	seat.owners = nil
 	seat.cause = actor.Event{Reason: reason}
 	st.table.BeginGeneration(st.spec.id(), rank, st.table.Gen(st.spec.id(), rank)+1, e.String()+": "+reason)
 	attempt, _, _ := e.stepNames()
-	x.events = append(x.events, st.completeEvent(rank, string(actor.Initializing), actor.Event{Step: attempt, Reason: reason, At: now}))
+	about := actor.Event{Step: attempt, Reason: reason, At: now}
+	x.events = append(x.events, st.completeEvent(rank, string(actor.Initializing), about))
 }
 
-// endMigration ends the migration of a rank: its failures count again.
+// endMigration ends the migration of a rank. From then on its failures count.
 func (st *state) endMigration(rank int) {
 	st.rankState(rank).migration = notMigrating
 	if st.supervisor != nil {
@@ -100,8 +109,9 @@ func (st *state) handleDeparted(x *effects, h departed, now time.Time) {
 	switch {
 	case seat.phase != departing || st.table.Gen(st.spec.id(), h.rank) != h.gen+1:
 	case h.err != nil:
-		reason := "it did not end where it was: " + h.err.Error()
-		st.advance(x, h.rank, agent.Status{Phase: agent.Failed, Reason: reason}, actor.Event{Reason: reason, At: now}, now)
+		reason := "it did not stop on its old host: " + h.err.Error()
+		about := actor.Event{Reason: reason, At: now}
+		st.advance(x, h.rank, agent.Status{Phase: agent.Failed, Reason: reason}, about, now)
 	default:
 		st.rankState(h.rank).owners = h.owners
 		st.startRank(x, h.rank)
@@ -118,23 +128,35 @@ func (st *state) handleActorsUp(h actorsUp) {
 // moveWithProc records that an actor's proc moves: the actor waits for it in the new place.
 func (st *state) moveWithProc(x *effects, rank int, e actor.Event, now time.Time) {
 	seat := st.rankState(rank)
-	if st.stopping || st.supervisor == nil || !st.supervisor.Has(rank) || st.phaseOf(rank) != agent.Running || seat.phase != stable {
+	if st.stopping || st.supervisor == nil || !st.supervisor.Has(rank) {
+		return
+	}
+	if st.phaseOf(rank) != agent.Running || seat.phase != stable {
 		return
 	}
 	st.beginMigration(x, rank, relocation, "its proc moves: "+e.Reason, awaitingProc, now)
-	seat.procGen, seat.procEnded, seat.waitUntil = e.Gen, true, now.Add(st.procTimeout)
+	seat.procGen = e.Gen
+	seat.procEnded = true
+	seat.waitUntil = now.Add(st.procTimeout)
 }
 
-// stopForMove stops a rank in its old place. Owners of its actors learn of the move first.
+// stopForMove stops a rank in its old place, after an event that announces the move to the owners
+// of its actors.
 func (c *controller) stopForMove(ctx *actor.Context, l departure) {
-	p, m := ctx.Proc(), c.spec.Procs
+	p := ctx.Proc()
+	m := c.spec.Procs
 	base, err := c.spec.Region.BaseRank(l.rank)
 	part, whole := singleRank(m.Extent, base)
-	s := agent.StopRequest{ID: c.spec.id(), Reason: l.migration.String() + ": " + l.reason, Grace: cmp.Or(max(l.grace, 0), c.stopGrace()), Region: &part, Claim: c.spec.claim()}
-	id, self := m.ProcID(base, l.gen), ctx.Self()
+	s := agent.StopRequest{
+		ID: c.spec.id(), Reason: l.migration.String() + ": " + l.reason,
+		Grace: cmp.Or(max(l.grace, 0), c.stopGrace()), Region: &part, Claim: c.spec.claim(),
+	}
+	id := m.ProcID(base, l.gen)
+	self := ctx.Self()
 	p.Emit(actor.Event{
-		Kind: actor.KindProc, Status: string(actor.Stopping), Step: agent.StepMoveAttempt, Reason: l.reason, Mesh: m.ID.String(), Rank: base, Gen: l.gen,
-		ProcIndex: int(id.Index), Host: l.host.String(), At: time.Now(),
+		Kind: actor.KindProc, Status: string(actor.Stopping), Step: agent.StepMoveAttempt, Reason: l.reason,
+		Mesh: m.ID.String(), Rank: base, Gen: l.gen, ProcIndex: int(id.Index), Host: l.host.String(),
+		At: time.Now(),
 	})
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, c.stopLimit(s.Grace))
@@ -158,12 +180,14 @@ func (c *controller) stopForMove(ctx *actor.Context, l departure) {
 	})
 }
 
-// ownersTimeout bounds the wait for a moving proc to list its actors' owners. Actors of a silent
-// proc do not follow.
+// ownersTimeout bounds the wait for a moving proc to list its actors' owners. The move does not
+// wait for the actors of a silent proc.
 const ownersTimeout = 2 * time.Second
 
-// actorOwners are the owners of the actors in a proc, but for one.
-func actorOwners(ctx context.Context, p *actor.Proc, id subjects.ProcID, but subjects.ActorID) (owners []subjects.ActorID) {
+// actorOwners returns the owners of the actors in a proc, except one.
+func actorOwners(
+	ctx context.Context, p *actor.Proc, id subjects.ProcID, but subjects.ActorID,
+) (owners []subjects.ActorID) {
 	ctx, cancel := context.WithTimeout(ctx, ownersTimeout)
 	defer cancel()
 	states, _ := agent.Get.Call(ctx, agent.Of(id).Via(p), agent.GetRequest{})
@@ -178,10 +202,11 @@ func actorOwners(ctx context.Context, p *actor.Proc, id subjects.ProcID, but sub
 	return owners
 }
 
-// awaitActors waits until the actors of a migrated rank run, or never will. It does not wait longer
-// than actors wait for their procs.
+// awaitActors waits until the actors of a migrated rank run, or never will. It waits at most
+// supervision.restart-wait.
 func (c *controller) awaitActors(ctx *actor.Context, f actorWait) {
-	p, mesh := ctx.Proc(), c.spec.Procs.ID
+	p := ctx.Proc()
+	mesh := c.spec.Procs.ID
 	base, err := c.spec.Region.BaseRank(f.rank)
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, c.procTimeout)
@@ -189,8 +214,10 @@ func (c *controller) awaitActors(ctx *actor.Context, f actorWait) {
 		var wg sync.WaitGroup
 		for _, owner := range f.owners {
 			wg.Go(func() {
-				if err == nil { // an owner that is gone starts none
-					_, _ = agent.AwaitActor.Call(work, actor.RefOf[agent.Agent](owner).Via(p), agent.AwaitActorRequest{Mesh: mesh, Rank: base, Gen: f.gen})
+				if err == nil {
+					request := agent.AwaitActorRequest{Mesh: mesh, Rank: base, Gen: f.gen}
+					// An error means that the owner is gone, and starts no actors.
+					_, _ = agent.AwaitActor.Call(work, actor.RefOf[agent.Agent](owner).Via(p), request)
 				}
 			})
 		}
@@ -199,7 +226,7 @@ func (c *controller) awaitActors(ctx *actor.Context, f actorWait) {
 	})
 }
 
-// singleRank is the region of one rank.
+// singleRank returns the region of one rank.
 func singleRank(e shape.Extent, base int) (shape.Region, error) {
 	r := e.Region()
 	p, err := e.Point(base)

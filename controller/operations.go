@@ -12,8 +12,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// task is one operation on one host's share of the mesh, off the controller's turn; m is the mesh as it was
-// when it began.
+// task is one operation on one host's share of the mesh, off the controller's turn. m is the mesh
+// at the start of the task.
 type task func(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error)
 
 // hostAgent addresses the agent of a host.
@@ -26,8 +26,10 @@ func (c *controller) procAgents(p *actor.Proc, m agent.Mesh) procAgents {
 	return procAgents{cast.Target{Via: p, Placement: Placement(m), Actor: agent.Name, Region: c.spec.Region}}
 }
 
-// create asks for a host's ranks, or those of the actors, and waits until they run or have failed.
-func (c *controller) create(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
+// create creates a host's ranks, or the actors, and waits until they run or have failed.
+func (c *controller) create(
+	ctx context.Context, p *actor.Proc, m agent.Mesh, host int,
+) (agent.Overlay, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.spawnLimit())
 	defer cancel()
 	creation := agent.CreateRequest{Lease: c.lease(), Wait: true, Claim: c.spec.claim()}
@@ -35,26 +37,29 @@ func (c *controller) create(ctx context.Context, p *actor.Proc, m agent.Mesh, ho
 		creation.Actors = c.spec.Actors
 		return cast.Reduce(ctx, c.procAgents(p, m), agent.Create, creation, agent.MergeOverlays)
 	}
-	creation.Procs, creation.Config = &m, c.config.Snapshot()
+	creation.Procs = &m
+	creation.Config = c.config.Snapshot()
 	return agent.Create.Call(ctx, hostAgent(p, m.Hosts[host]), creation)
 }
 
 // renewShare renews the leases of a host's ranks, or of the actors, and returns their statuses.
-func (c *controller) renewShare(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
+func (c *controller) renewShare(
+	ctx context.Context, p *actor.Proc, m agent.Mesh, host int,
+) (agent.Overlay, error) {
 	lease := agent.Lease{ID: c.spec.id(), TTL: c.lease(), Claim: c.spec.claim()}
 	within := c.renewalPeriod()
 	if lease.TTL > 0 {
 		within = lease.TTL / renewals
 	}
-	if lease.TTL == 0 && c.spec.TakeOver { // that of the owner before is in force
-		lease.TTL = agent.Forever
+	if lease.TTL == 0 && c.spec.TakeOver {
+		lease.TTL = agent.Forever // it replaces the lease of the former owner
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if c.spec.Actors != nil {
 		o, err := keepActors(ctx, c.procAgents(p, m), lease)
 		if len(o) > 0 && agent.AsFenced(err) == nil {
-			return o, nil // the others have ended, or will be asked again
+			return o, nil // the others have ended, or are in the next renewal
 		}
 		return nil, err
 	}
@@ -65,11 +70,14 @@ func (c *controller) renewShare(ctx context.Context, p *actor.Proc, m agent.Mesh
 }
 
 // stop asks a host, or the proc agents, to stop their ranks and waits until they have.
-func (c *controller) stop(ctx context.Context, p *actor.Proc, m agent.Mesh, host int, s agent.StopRequest) (agent.Overlay, error) {
+func (c *controller) stop(
+	ctx context.Context, p *actor.Proc, m agent.Mesh, host int, s agent.StopRequest,
+) (agent.Overlay, error) {
 	if c.spec.Actors != nil {
 		to := c.procAgents(p, m)
 		if s.Region != nil {
-			to.target.Region, s.Region = *s.Region, nil
+			to.target.Region = *s.Region
+			s.Region = nil
 		}
 		return StopActors(ctx, to, s)
 	}
@@ -145,7 +153,8 @@ func (c *controller) stopRanks(ctx *actor.Context, s agent.StopRequest) {
 	}, c.logStopError)
 	ctx.After(limit, func(ctx *actor.Context) {
 		if c.fenced == nil && !c.isOver() {
-			c.emit(ctx, "mesh.stop.failed", fmt.Sprintf("%d of %d ranks have not ended", c.table.CountAlive(), c.spec.Region.NumRanks()))
+			reason := fmt.Sprintf("%d of %d ranks have not ended", c.table.CountAlive(), c.spec.Region.NumRanks())
+			c.emit(ctx, "mesh.stop.failed", reason)
 		}
 	})
 }
@@ -160,7 +169,7 @@ func (c *controller) announceStop(ctx *actor.Context, reason string) {
 	c.emitProgress(ctx)
 }
 
-// renewals is how often a lease is renewed within its term.
+// renewals is the number of renewals of a lease within its term.
 const renewals = 3
 
 // renewalPeriod is the period of lease renewals, or of polls if there is no lease.
@@ -172,8 +181,8 @@ func (c *controller) renewalPeriod() time.Duration {
 	return poll
 }
 
-// renew renews the leases, one message per host (CTL-2, CTL-4). The replies make up for events lost
-// with a connection, so agents without leases are polled too.
+// renew renews the leases, one message per host (CTL-2, CTL-4). The replies replace events that
+// were lost with a connection. Agents without leases are therefore polled, too.
 func (c *controller) renew(ctx *actor.Context) {
 	every := c.renewalPeriod()
 	c.nextRenewal = time.Now().Add(every)
@@ -191,15 +200,15 @@ func (c *controller) renew(ctx *actor.Context) {
 	})
 }
 
-// onRenewError reports a failed renewal. It blames no rank (CTL-5).
+// onRenewError reports a failed renewal. It changes no rank (CTL-5).
 func (c *controller) onRenewError(ctx *actor.Context, host int, err error) {
-	who := "the agents of its procs"
+	agents := "the agents of its procs"
 	if c.spec.Actors == nil {
-		who = c.spec.Procs.Hosts[host].String()
+		agents = c.spec.Procs.Hosts[host].String()
 	}
 	log := ctx.Log()
-	log.Warn().Err(err).Str("mesh", c.spec.id()).Str("agent", who).Msg("leases were not renewed")
-	c.emit(ctx, "lease.renew.failed", fmt.Sprintf("%s did not renew leases: %v", who, err))
+	log.Warn().Err(err).Str("mesh", c.spec.id()).Str("agent", agents).Msg("cannot renew leases")
+	c.emit(ctx, "lease.renew.failed", fmt.Sprintf("%s did not renew leases: %v", agents, err))
 }
 
 // noteStall counts and reports a renewal that is more than a whole period late.
@@ -208,7 +217,7 @@ func (c *controller) noteStall(ctx *actor.Context, late, every time.Duration) {
 		return
 	}
 	c.stalls++
-	reason := fmt.Sprintf("this controller was held up: leases are renewed %s late", late.Round(time.Millisecond))
+	reason := fmt.Sprintf("the controller was delayed: it renews leases %s late", late.Round(time.Millisecond))
 	log := ctx.Log()
 	log.Warn().Str("mesh", c.spec.id()).Int("stalls", c.stalls).Msg(reason)
 	c.emit(ctx, "controller.stalled", reason)

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxOrphansAsked bounds how many procs of a dead host are asked at a time.
+// maxOrphansAsked bounds the procs of a dead host that are probed at a time.
 const maxOrphansAsked = 64
 
 // procsMayOutlive reports whether procs of a dead host may still run, and so must be probed
@@ -25,7 +25,7 @@ func (st *state) procsMayOutlive(x *effects, index int, h hostChange) bool {
 	}
 	ranks := st.orphansOn(index)
 	for _, rank := range ranks {
-		st.setReason(rank, fmt.Sprintf("its host %s is dead, and its proc is kept: %s", h.Host.Label(), h.Reason))
+		st.setReason(rank, fmt.Sprintf("its host %s is dead; its proc may still run: %s", h.Host.Label(), h.Reason))
 	}
 	if len(ranks) > 0 {
 		x.orphanHosts = append(x.orphanHosts, h.Host)
@@ -47,7 +47,8 @@ func (c *controller) checkOrphans(ctx *actor.Context, host subjects.HostID) {
 		return
 	}
 	c.orphanChecks[host] = true
-	to, within := c.procAgents(ctx.Proc(), c.spec.Procs), config.SupervisionDeadAfter.Get(c.config)
+	to := c.procAgents(ctx.Proc(), c.spec.Procs)
+	within := config.SupervisionDeadAfter.Get(c.config)
 	ranks := c.orphansOn(slices.Index(c.spec.Procs.Hosts, host))
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, within)
@@ -57,7 +58,7 @@ func (c *controller) checkOrphans(ctx *actor.Context, host subjects.HostID) {
 	})
 }
 
-// handleOrphanCheck takes whether any proc of a dead host has answered.
+// handleOrphanCheck handles the result of checkOrphans: whether any proc of the host answers.
 func (c *controller) handleOrphanCheck(ctx *actor.Context, host subjects.HostID, answers bool) {
 	h, known := c.hosts[host]
 	if answers && known {
@@ -76,7 +77,7 @@ func (c *controller) handleOrphanCheck(ctx *actor.Context, host subjects.HostID,
 	}
 }
 
-// anyAnswers reports whether the proc of any of these ranks does.
+// anyAnswers reports whether the proc of any of these ranks answers.
 func anyAnswers(ctx context.Context, to procAgents, ranks []int) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

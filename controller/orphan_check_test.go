@@ -34,7 +34,7 @@ func TestOrphanCheck_answeringProcsOfADeadHostStay_CTL16(t *testing.T) {
 	b := s.hostOf("b")
 	require.Equal(t, []subjects.HostID{b}, x.orphanHosts)
 	require.Empty(t, x.events)
-	kept := "\t0+2 running\n\t2+2 running: its host b is dead, and its proc is kept: silent for 5s\n"
+	kept := "\t0+2 running\n\t2+2 running: its host b is dead; its proc may still run: silent for 5s\n"
 	require.Equal(t, kept, s.trace(effects{}))
 	s.st.withoutOrphans[b] = true // by an answer that came too late
 	x = s.hostIs(presence.Alive)
@@ -99,7 +99,7 @@ func TestOrphanCheck_repeatsUntilNoProcAnswers_CTL16(t *testing.T) {
 	require.NoError(t, err)
 	kept := agent.Overlay{
 		{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}},
-		{First: 2, Count: 2, Status: agent.Status{Phase: agent.Running, Reason: "its host b is dead, and its proc is kept: killed"}},
+		{First: 2, Count: 2, Status: agent.Status{Phase: agent.Running, Reason: "its host b is dead; its proc may still run: killed"}},
 	}
 	require.Equal(t, kept, overlay(t, ref))
 	kill()

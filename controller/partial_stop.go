@@ -11,7 +11,9 @@ import (
 
 // stopRegion stops the ranks of a region of the mesh, with one message for each of their hosts. It
 // replies by rank of the region, once they have ended or shortly before the caller's deadline.
-func (c *controller) stopRegion(ctx *actor.Context, s agent.StopRequest, part shape.Region) (agent.Overlay, error) {
+func (c *controller) stopRegion(
+	ctx *actor.Context, s agent.StopRequest, part shape.Region,
+) (agent.Overlay, error) {
 	if !c.started || c.isOver() {
 		return c.statuses(part), nil
 	}
@@ -24,7 +26,9 @@ func (c *controller) stopRegion(ctx *actor.Context, s agent.StopRequest, part sh
 	for _, e := range x.events {
 		c.streams.Publish(ctx, c.spec.id(), e)
 	}
-	reply, p, places := actor.Defer[agent.Overlay](ctx), ctx.Proc(), c.locations(c.sharesOf(part))
+	reply := actor.Defer[agent.Overlay](ctx)
+	p := ctx.Proc()
+	places := c.locations(c.sharesOf(part))
 	pending := len(places)
 	for _, at := range places {
 		asked := c.nextSerial()
@@ -33,7 +37,8 @@ func (c *controller) stopRegion(ctx *actor.Context, s agent.StopRequest, part sh
 			defer cancel()
 			o, err := c.stop(work, p, at.mesh, at.host, s)
 			return func(ctx *actor.Context) {
-				if c.handle(ctx, agentAnswer{asked, c.toMeshRanks(o, part), at.evacuating}); err != nil && !c.checkFenced(ctx, err) {
+				c.handle(ctx, agentAnswer{asked, c.toMeshRanks(o, part), at.evacuating})
+				if err != nil && !c.checkFenced(ctx, err) {
 					c.logStopError(ctx, at.host, err)
 				}
 				pending--
@@ -67,7 +72,7 @@ func (c *controller) sharesOf(part shape.Region) (shares []int) {
 	return shares
 }
 
-// statuses are those of a region of the mesh, by its own ranks.
+// statuses returns the statuses of a region of the mesh, by rank of the region.
 func (st *state) statuses(part shape.Region) agent.Overlay {
 	by := map[int]agent.Status{}
 	for view, base := range part.Ranks() {

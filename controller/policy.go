@@ -14,10 +14,10 @@ import (
 type Recovery uint8
 
 const (
-	Propagate Recovery = iota // it has failed, and the mesh's owner is told
-	Restart                   // it is started again, as the next generation of the rank, where it was
-	Replace                   // as Restart; and what was on a host that is dead goes to a spare one
-	Drop                      // the mesh goes on without it: it is no failure of the mesh
+	Propagate Recovery = iota // the rank fails, and the mesh's owner gets the failure
+	Restart                   // the rank restarts in its place, as its next generation
+	Replace                   // as Restart; the ranks of a dead host restart on a spare host
+	Drop                      // the mesh continues without the rank, and does not fail
 )
 
 var recoveryNames = [...]string{"propagate", "restart", "replace", "drop"}
@@ -42,13 +42,13 @@ func (r *Recovery) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Policy is the recovery policy of a mesh. The zero value propagates failures. Failures beyond
-// recovery are propagated too: no restart left, or a dead host without a spare.
+// Policy is the recovery policy of a mesh. The zero value propagates failures. A failure without a
+// remedy is propagated, too: no restart left, or a dead host without a spare.
 type Policy struct {
 	Recovery    Recovery
-	MaxRestarts int           // restarts of one rank within Within; 0: 3
+	MaxRestarts int           // restarts of one rank within Window; 0: 3
 	Window      time.Duration // 0: 1 minute
-	Backoff     time.Duration // before a restart; it doubles with each within Within; 0: 100 ms
+	Backoff     time.Duration // before a restart; it doubles with each restart within Window; 0: 100 ms
 	MaxBackoff  time.Duration // the longest backoff; 0: 10 s
 	Spares      []subjects.HostID
 }
@@ -67,7 +67,8 @@ func (p Policy) String() string {
 		return p.Recovery.String()
 	}
 	i := p.intensity()
-	s := fmt.Sprintf("%s: each rank at most %d times within %s, after %s to %s", p.Recovery, i.MaxRestarts, i.Window, i.Backoff.First, i.Backoff.Max)
+	s := fmt.Sprintf("%s: each rank at most %d times within %s, backoff %s to %s",
+		p.Recovery, i.MaxRestarts, i.Window, i.Backoff.First, i.Backoff.Max)
 	if p.Recovery == Replace {
 		s += ", with " + spareHosts(len(p.Spares))
 	}
@@ -81,19 +82,21 @@ func spareHosts(n int) string {
 	return fmt.Sprintf("%d spare hosts", n)
 }
 
-// isRestarting reports whether ranks are started again.
+// isRestarting reports whether failed ranks restart.
 func (p Policy) isRestarting() bool { return p.Recovery == Restart || p.Recovery == Replace }
 
 // intensity returns each rank's restart policy for the supervisor.
 func (p Policy) intensity() supervise.Policy {
 	first := cmp.Or(p.Backoff, defaultBackoff)
 	return supervise.Policy{
-		When: supervise.Transient, MaxRestarts: cmp.Or(p.MaxRestarts, defaultMaxRestarts), Window: cmp.Or(p.Window, defaultWindow),
-		Backoff: supervise.Backoff{First: first, Max: cmp.Or(p.MaxBackoff, max(first, defaultMaxBackoff))},
+		When:        supervise.Transient,
+		MaxRestarts: cmp.Or(p.MaxRestarts, defaultMaxRestarts),
+		Window:      cmp.Or(p.Window, defaultWindow),
+		Backoff:     supervise.Backoff{First: first, Max: cmp.Or(p.MaxBackoff, max(first, defaultMaxBackoff))},
 	}
 }
 
-// check refuses a policy that a mesh cannot keep.
+// check refuses a policy that does not fit the mesh.
 func (p Policy) check(s Spec) error {
 	if err := p.checkMesh(s); err != nil {
 		return fmt.Errorf("policy: %w", err)
@@ -108,19 +111,22 @@ func (p Policy) checkMesh(s Spec) error {
 	case p.Backoff < 0 || p.MaxBackoff < 0:
 		return fmt.Errorf("backoff from %s to %s: want 0 or more", p.Backoff, p.MaxBackoff)
 	case p.Recovery != Replace && len(p.Spares) > 0:
-		return fmt.Errorf("%s with recovery %s: want %s, or no spares", spareHosts(len(p.Spares)), p.Recovery, Replace)
+		return fmt.Errorf("%s with recovery %s: want %s, or no spares",
+			spareHosts(len(p.Spares)), p.Recovery, Replace)
 	case p.Recovery == Replace && s.Actors != nil:
-		return fmt.Errorf("recovery %s of actors: want %s; it is the procs that are replaced, and actors follow them", Replace, Restart)
+		return fmt.Errorf("recovery %s of actors: want %s; actors follow their replaced procs", Replace, Restart)
 	case p.Recovery == Replace && len(p.Spares) == 0:
-		return fmt.Errorf("recovery %s without spare hosts: want some, or %s", Replace, Restart)
+		return fmt.Errorf("recovery %s without spare hosts: want spare hosts, or recovery %s", Replace, Restart)
 	case len(p.Spares) > len(s.Procs.Hosts):
-		return fmt.Errorf("%s for a mesh on %d: want at most as many", spareHosts(len(p.Spares)), len(s.Procs.Hosts))
+		return fmt.Errorf("%s for a mesh on %d hosts: want at most one for each host",
+			spareHosts(len(p.Spares)), len(s.Procs.Hosts))
 	case p.isRestarting() && s.Actors == nil && s.Procs.PerProcess > 1:
-		return fmt.Errorf("recovery %s of procs that share a process: they end together: want %s or %s", p.Recovery, Propagate, Drop)
+		return fmt.Errorf("recovery %s of procs that share a process: they end together: want %s or %s",
+			p.Recovery, Propagate, Drop)
 	}
 	for i, h := range p.Spares {
 		if slices.Contains(s.Procs.Hosts, h) || slices.Contains(p.Spares[:i], h) {
-			return fmt.Errorf("spare host %s is one of the mesh already: want another", h)
+			return fmt.Errorf("spare host %s is already a host of the mesh: want another", h)
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/agent/agenttest"
 )
 
-func TestController_fulfilsTheAgentContract(t *testing.T) {
+func TestController_fulfilsTheAgentContract(t *testing.T) { // AGT-9
 	t.Parallel()
 	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
 		r := newRig(t)

@@ -14,11 +14,13 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// permanentFailure reports that a rank has failed for good, and the attempts before.
+// permanentFailure reports that a rank has failed for good. gaveUp is the reason against a restart.
 type permanentFailure struct{ gaveUp string }
 
 // decideRecovery decides about a failed rank. nil means that it restarts (CTL-6).
-func (st *state) decideRecovery(x *effects, rank int, reason string, about actor.Event, now time.Time) *permanentFailure {
+func (st *state) decideRecovery(
+	x *effects, rank int, reason string, about actor.Event, now time.Time,
+) *permanentFailure {
 	if seat := st.peek(rank); seat.migration != notMigrating && !st.stopping && st.supervisor != nil {
 		st.endMigration(rank)
 		st.rankState(rank).phase = stable
@@ -30,7 +32,8 @@ func (st *state) decideRecovery(x *effects, rank int, reason string, about actor
 	if seat.phase == backoff || seat.phase == awaitingProc {
 		return nil
 	}
-	seat.minEvent, seat.oldHost = max(seat.minEvent+1, about.Nth+1), subjects.HostID{}
+	seat.minEvent = max(seat.minEvent+1, about.Nth+1)
+	seat.oldHost = subjects.HostID{}
 	var fx []supervise.Effect[int]
 	if seat.phase == starting {
 		fx = st.supervisor.StartFailed(rank, now)
@@ -39,20 +42,22 @@ func (st *state) decideRecovery(x *effects, rank int, reason string, about actor
 	}
 	for _, f := range fx {
 		if e, gaveUp := f.(supervise.Escalate[int]); gaveUp {
-			st.apply(x, fx, now) // there may be others to be started
-			return &permanentFailure{"; not started again: " + e.Reason}
+			st.apply(x, fx, now) // fx may start other ranks
+			return &permanentFailure{"; not restarted: " + e.Reason}
 		}
 	}
-	seat.phase, seat.cause = backoff, about
+	seat.phase = backoff
+	seat.cause = about
 	seat.restarts++
-	st.table.BeginGeneration(st.spec.id(), rank, st.table.Gen(st.spec.id(), rank)+1, "starts again: "+reason)
-	about.Reason, about.Step = reason, "rank.restart.attempt"
+	st.table.BeginGeneration(st.spec.id(), rank, st.table.Gen(st.spec.id(), rank)+1, "restarts: "+reason)
+	about.Reason = reason
+	about.Step = "rank.restart.attempt"
 	x.events = append(x.events, st.completeEvent(rank, string(actor.Initializing), about))
 	st.apply(x, fx, now)
 	return nil
 }
 
-// neverRan reports whether a rank has not come up so far.
+// neverRan reports whether a rank has never run.
 func (st *state) neverRan(rank int) bool {
 	return st.phaseOf(rank) == agent.Initializing && st.table.Gen(st.spec.id(), rank) == 0
 }
@@ -74,7 +79,8 @@ func (st *state) apply(x *effects, fx []supervise.Effect[int], now time.Time) {
 // startWhenReady restarts a rank once its proc runs.
 func (st *state) startWhenReady(x *effects, rank int, now time.Time) {
 	if seat := st.rankState(rank); seat.procEnded {
-		seat.phase, seat.waitUntil = awaitingProc, now.Add(st.procTimeout)
+		seat.phase = awaitingProc
+		seat.waitUntil = now.Add(st.procTimeout)
 		return
 	}
 	st.startRank(x, rank)
@@ -88,7 +94,9 @@ func (st *state) startRank(x *effects, rank int) {
 // endRestart ends a restart, and invalidates replies to earlier requests.
 func (st *state) endRestart(x *effects, rank int, now time.Time) {
 	seat := st.rankState(rank)
-	seat.phase, seat.validFrom, seat.waitUntil = stable, st.nextSerial(), time.Time{}
+	seat.phase = stable
+	seat.validFrom = st.nextSerial()
+	seat.waitUntil = time.Time{}
 	if seat.migration != notMigrating {
 		st.endMigration(rank)
 		return
@@ -103,14 +111,16 @@ func (st *state) stopSupervising(rank int) {
 		st.supervisor.Ended(rank, supervise.Requested, time.Time{})
 	}
 	if seat := st.rankStates[rank]; seat != nil {
-		seat.phase, seat.waitUntil, seat.migration = stable, time.Time{}, notMigrating
+		seat.phase = stable
+		seat.waitUntil = time.Time{}
+		seat.migration = notMigrating
 		seat.actorWaitGen = 0
 	}
 }
 
 // handleStartResult applies the result of starting ranks.
 func (st *state) handleStartResult(x *effects, h startResult, now time.Time) {
-	if st.stopping { // the stop may have come before them
+	if st.stopping { // the stop may have reached the host before the start
 		for _, s := range h.starts {
 			if host, _ := st.hostIndex(s.rank); host >= 0 {
 				x.staleHosts = append(x.staleHosts, st.spec.Procs.Hosts[host])
@@ -123,23 +133,25 @@ func (st *state) handleStartResult(x *effects, h startResult, now time.Time) {
 	h.overlay.Each(st.spec.Region.NumRanks(), func(rank int, s agent.Status) { said[rank] = s })
 	for _, s := range h.starts {
 		if st.peek(s.rank).phase != starting || st.table.Gen(st.spec.id(), s.rank) != s.gen {
-			continue // an event has told already
+			continue // an event has decided
 		}
 		switch got := said[s.rank]; {
 		case h.err == nil && got.Phase == agent.Running:
 			st.markRunning(x, s.rank, now)
-		case h.err == nil && got.Phase == agent.Initializing: // its host will say more
+		case h.err == nil && got.Phase == agent.Initializing: // an event of its host follows
 		default:
-			reason := "starting it again: " + got.Reason
+			reason := "cannot restart it: " + got.Reason
 			if h.err != nil {
-				reason = "starting it again: " + h.err.Error()
+				reason = "cannot restart it: " + h.err.Error()
 			}
-			st.advance(x, s.rank, agent.Status{Phase: agent.Failed, Reason: reason}, actor.Event{Reason: reason, At: now}, now)
+			about := actor.Event{Reason: reason, At: now}
+			st.advance(x, s.rank, agent.Status{Phase: agent.Failed, Reason: reason}, about, now)
 		}
 	}
 }
 
-// handleTimer starts ranks whose backoff is over, and gives up ranks whose proc did not come back.
+// handleTimer starts ranks whose backoff is over, and ends ranks whose proc did not restart in
+// time.
 func (st *state) handleTimer(x *effects, now time.Time) {
 	st.endReportedFailures(x, now)
 	if st.supervisor == nil || st.stopping {
@@ -148,7 +160,7 @@ func (st *state) handleTimer(x *effects, now time.Time) {
 	st.apply(x, st.supervisor.OnTimer(now), now)
 	for _, rank := range slices.Sorted(maps.Keys(st.rankStates)) {
 		if seat := st.rankStates[rank]; seat.phase == awaitingProc && !now.Before(seat.waitUntil) {
-			reason := fmt.Sprintf("its proc has not come back within %s: %s", st.procTimeout, seat.cause.Reason)
+			reason := fmt.Sprintf("the proc did not restart within %s: %s", st.procTimeout, seat.cause.Reason)
 			cause := seat.cause
 			cause.At = now
 			st.endRank(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, cause)
@@ -167,7 +179,8 @@ func (st *state) stopMesh(x *effects, reason string, now time.Time) {
 	}
 	for _, rank := range slices.Sorted(maps.Keys(st.rankStates)) {
 		if d := st.rankStates[rank].phase; d == backoff || d == awaitingProc || d == departing {
-			st.advance(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now}, now)
+			about := actor.Event{Reason: reason, At: now}
+			st.advance(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, about, now)
 		}
 	}
 	for rank := range st.spec.Region.NumRanks() {
@@ -175,8 +188,8 @@ func (st *state) stopMesh(x *effects, reason string, now time.Time) {
 	}
 }
 
-// markStopping marks a running rank as stopping. Other ranks may never get the stop; their agents
-// report.
+// markStopping marks a running rank as stopping. For other ranks it waits for the agents' reports:
+// they may never get the stop.
 func (st *state) markStopping(rank int, reason string) {
 	if st.phaseOf(rank) == agent.Running {
 		st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.ShuttingDown, Reason: reason})
@@ -191,7 +204,8 @@ func (st *state) stopRegion(x *effects, part shape.Region, reason string, now ti
 			continue
 		}
 		if d := st.peek(rank).phase; d == backoff || d == awaitingProc || d == departing {
-			st.endRank(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now})
+			about := actor.Event{Reason: reason, At: now}
+			st.endRank(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, about)
 		}
 		st.stopSupervising(rank)
 		st.markStopping(rank, reason)
@@ -203,7 +217,8 @@ func (st *state) stopRegion(x *effects, part shape.Region, reason string, now ti
 func (st *state) handleHostChange(x *effects, h hostChange, now time.Time) {
 	index := slices.Index(st.spec.Procs.Hosts, h.Host)
 	unstopped := st.stopping && st.spec.Procs.Keep && st.hosts[h.Host].State == presence.Dead
-	if st.noteHost(h); h.State == presence.Alive {
+	st.noteHost(h)
+	if h.State == presence.Alive {
 		delete(st.withoutOrphans, h.Host)
 		if st.diedHosts[h.Host] || unstopped {
 			delete(st.diedHosts, h.Host)
@@ -229,17 +244,17 @@ func (st *state) handleHostChange(x *effects, h hostChange, now time.Time) {
 	}
 }
 
-// endRanksOn ends the ranks of a dead host. Only the controller of the procs can report them.
+// endRanksOn ends the ranks of a dead host. Only the controller of the procs can report these ends.
 func (st *state) endRanksOn(x *effects, index int, h hostChange, now time.Time) {
 	if st.spec.Actors != nil {
-		return // the events of the procs tell
+		return // the events of the procs end the actors
 	}
 	if st.procsMayOutlive(x, index, h) {
 		return
 	}
 	st.diedHosts[h.Host] = true
 	reason := fmt.Sprintf("host %s is dead: %s", h.Host.Label(), h.Reason)
-	e := actor.Event{Status: string(actor.Failed), Reason: reason, Host: h.Host.String(), At: h.At, Step: "proc.exit.unknown"}
+	e := hostDeathEvent(h, reason)
 	ranks := st.ranksOn(index)
 	x.procEnds = st.procEnds(ranks, e)
 	st.replaceHost(index)
@@ -247,26 +262,37 @@ func (st *state) endRanksOn(x *effects, index int, h hostChange, now time.Time) 
 		switch {
 		case st.spec.Procs.Hosts[index] != h.Host:
 			st.advance(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, e, now)
-		case st.supervisor != nil: // nobody is to start it again there
-			st.endRank(x, rank, agent.Status{Phase: agent.Failed, Reason: reason + "; not started again: there is no spare host"}, e)
+		case st.supervisor != nil:
+			s := agent.Status{Phase: agent.Failed, Reason: reason + "; not restarted: no spare host"}
+			st.endRank(x, rank, s, e)
 		default:
 			st.endRank(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, e)
 		}
 	}
 }
 
+// hostDeathEvent is the end of a proc on a dead host.
+func hostDeathEvent(h hostChange, reason string) actor.Event {
+	return actor.Event{
+		Status: string(actor.Failed), Reason: reason, Host: h.Host.String(), At: h.At, Step: "proc.exit.unknown",
+	}
+}
+
 // procEnds returns the ends of the procs on a dead host, one event for adjacent ranks of one
 // generation.
 func (st *state) procEnds(ranks []int, e actor.Event) (all []actor.Event) {
-	e.Kind, e.Mesh, e.PerProcess = actor.KindProc, st.spec.Procs.ID.String(), st.spec.Procs.PerProcess
+	e.Kind = actor.KindProc
+	e.Mesh = st.spec.Procs.ID.String()
+	e.PerProcess = st.spec.Procs.PerProcess
 	for _, rank := range ranks {
 		doing := st.peek(rank).phase
 		if st.table.Status(st.spec.id(), rank).Phase.Terminal() || doing == backoff || doing == awaitingProc {
 			continue
 		}
 		_, e.Rank = st.hostIndex(rank)
-		e.Gen, e.Count = st.table.Gen(st.spec.id(), rank), 1
-		if doing == departing { // it is the one before that is lost
+		e.Count = 1
+		e.Gen = st.table.Gen(st.spec.id(), rank)
+		if doing == departing { // the host has the former generation
 			e.Gen--
 		}
 		e.ProcIndex = int(st.spec.Procs.ProcID(e.Rank, e.Gen).Index)

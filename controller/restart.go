@@ -23,7 +23,8 @@ func (c *controller) restartBatches(starts []rankStart) (all []restartBatch) {
 		host, _ := c.hostIndex(s.rank)
 		i := slices.IndexFunc(all, func(b restartBatch) bool { return b.host == host && b.gen == s.gen })
 		if i < 0 || c.spec.Actors != nil {
-			all, i = append(all, restartBatch{host: host, gen: s.gen}), len(all)
+			i = len(all)
+			all = append(all, restartBatch{host: host, gen: s.gen})
 		}
 		all[i].starts = append(all[i].starts, s)
 	}
@@ -32,7 +33,8 @@ func (c *controller) restartBatches(starts []rankStart) (all []restartBatch) {
 
 // restartRanks restarts ranks as tasks; the results arrive as events.
 func (c *controller) restartRanks(ctx *actor.Context, starts []rankStart) {
-	p, m := ctx.Proc(), c.spec.Procs
+	p := ctx.Proc()
+	m := c.spec.Procs
 	for _, b := range c.restartBatches(starts) {
 		c.restarts += len(b.starts)
 		ctx.Go(func(work context.Context) func(*actor.Context) {
@@ -46,8 +48,10 @@ func (c *controller) restartRanks(ctx *actor.Context, starts []rankStart) {
 	}
 }
 
-// createNextGen asks for ranks in a later generation, and waits until they run or have failed.
-func (c *controller) createNextGen(ctx context.Context, p *actor.Proc, m agent.Mesh, b restartBatch) (agent.Overlay, error) {
+// createNextGen creates ranks in a later generation, and waits until they run or have failed.
+func (c *controller) createNextGen(
+	ctx context.Context, p *actor.Proc, m agent.Mesh, b restartBatch,
+) (agent.Overlay, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.spawnLimit())
 	defer cancel()
 	creation := agent.CreateRequest{Lease: c.lease(), Wait: true, Gen: b.gen, Claim: c.spec.claim()}
@@ -56,7 +60,7 @@ func (c *controller) createNextGen(ctx context.Context, p *actor.Proc, m agent.M
 		creation.Actors = c.spec.Actors
 		o, err := agent.Create.Call(ctx, c.procAgents(p, m).Ref(rank), creation)
 		if len(o) > 0 {
-			o = agent.Overlay{{First: rank, Count: 1, Status: o[0].Status}} // a proc agent speaks of its own
+			o = agent.Overlay{{First: rank, Count: 1, Status: o[0].Status}} // a proc agent returns its own rank
 		}
 		return o, err
 	}
@@ -65,14 +69,18 @@ func (c *controller) createNextGen(ctx context.Context, p *actor.Proc, m agent.M
 			creation.Ranks = append(creation.Ranks, base)
 		}
 	}
-	creation.Procs, creation.Config = &m, c.config.Snapshot()
+	creation.Procs = &m
+	creation.Config = c.config.Snapshot()
 	return agent.Create.Call(ctx, hostAgent(p, m.Hosts[b.host]), creation)
 }
 
-// stopStale makes a host stop its share of the mesh: the mesh goes on without it.
+// stopStale stops the remaining procs of the mesh on a host that has returned.
 func (c *controller) stopStale(ctx *actor.Context, host subjects.HostID) {
-	p, m := ctx.Proc(), c.spec.Procs
-	s := agent.StopRequest{ID: c.spec.id(), Reason: "its mesh has gone on without it", Grace: closingGrace, Claim: c.spec.claim()}
+	p := ctx.Proc()
+	m := c.spec.Procs
+	s := agent.StopRequest{
+		ID: c.spec.id(), Reason: "its mesh continued without this host", Grace: closingGrace, Claim: c.spec.claim(),
+	}
 	if c.stopping {
 		s.Reason = "its mesh was stopped"
 	}
@@ -88,7 +96,8 @@ func (c *controller) stopStale(ctx *actor.Context, host subjects.HostID) {
 		return func(ctx *actor.Context) {
 			if err != nil && !c.checkFenced(ctx, err) {
 				log := ctx.Log()
-				log.Warn().Err(err).Str("mesh", c.spec.id()).Stringer("host", host).Msg("what was left there may still run")
+				log.Warn().Err(err).Str("mesh", c.spec.id()).Stringer("host", host).
+					Msg("cannot stop the old procs on the host: they may still run")
 			}
 		}
 	})

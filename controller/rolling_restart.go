@@ -21,8 +21,8 @@ type restartOrder struct {
 	reason string
 }
 
-// beginRestarts starts the migration of the running ranks. It waits for the others, and for those
-// already migrating.
+// beginRestarts starts the migration of the running ranks. Ranks that start or migrate already
+// count as restarted once that is over.
 func (st *state) beginRestarts(x *effects, r restartOrder, now time.Time) {
 	for _, rank := range r.ranks {
 		seat := st.peek(rank)
@@ -66,13 +66,13 @@ func (c *controller) Restart(ctx *actor.Context, r agent.RestartRequest) (agent.
 	case err != nil:
 		return nil, err
 	case c.spec.Actors != nil:
-		return nil, errors.New("actors are not restarted: restart their procs")
+		return nil, errors.New("cannot restart actors: restart their procs")
 	case c.spec.Procs.PerProcess > 1:
-		return nil, fmt.Errorf("%d procs of %s share a process: they are not started again", c.spec.Procs.PerProcess, c.spec.id())
+		return nil, fmt.Errorf("cannot restart %s: %d procs share a process", c.spec.id(), c.spec.Procs.PerProcess)
 	case !c.started || c.stopping:
-		return nil, fmt.Errorf("mesh %s does not run", c.spec.id())
+		return nil, fmt.Errorf("cannot restart %s: it does not run", c.spec.id())
 	case part.NumRanks() == 0:
-		return nil, errors.New("the region has no ranks")
+		return nil, errors.New("cannot restart a region without ranks")
 	}
 	w := restartWaiter{region: part, remaining: map[int]bool{}, reply: actor.Defer[agent.Overlay](ctx)}
 	for _, base := range part.Ranks() {
@@ -81,11 +81,12 @@ func (c *controller) Restart(ctx *actor.Context, r agent.RestartRequest) (agent.
 		}
 	}
 	c.restartWaiters = append(c.restartWaiters, w)
-	c.handle(ctx, restartOrder{slices.Sorted(maps.Keys(w.remaining)), r.Grace, cmp.Or(r.Reason, "its user restarts it")})
+	ranks := slices.Sorted(maps.Keys(w.remaining))
+	c.handle(ctx, restartOrder{ranks, r.Grace, cmp.Or(r.Reason, "restart requested")})
 	return nil, nil
 }
 
-// answerRestarted replies to waiters whose ranks have all come back or failed.
+// answerRestarted replies to waiters whose ranks have all restarted or failed.
 func (c *controller) answerRestarted(ranks []int) {
 	c.restartWaiters = slices.DeleteFunc(c.restartWaiters, func(w restartWaiter) bool {
 		for _, rank := range ranks {

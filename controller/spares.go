@@ -12,23 +12,24 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// The controller asks spare hosts whether they take procs: when the mesh begins, with each lease
-// renewal, and before one replaces a drained host. It skips spares that are gone or take no procs,
-// and uses the one with the fewest procs. Spares are not reserved; other owners may use them. Among
-// equals the choice is random, so that owners with common spares spread over them.
+// The controller asks spare hosts whether they accept procs: when the mesh starts, with each lease
+// renewal, and before a spare replaces a drained host. It skips spares that are gone or accept no
+// procs, and uses the one with the fewest procs. Spares are not reserved; other owners may use
+// them. Among equals the choice is random, so that owners with common spares spread over them.
 
 // spareTimeout bounds the wait for a spare host's answer.
 const spareTimeout = 2 * time.Second
 
-// spareInfo is a spare host's answer; why is the reason against its use now.
+// spareInfo is a spare host's reply; unusable is the reason against its use now.
 type spareInfo struct {
 	host     subjects.HostID
 	unusable error
-	procs    int // that it has
+	procs    int // on the host
 }
 
 func (st *state) noteSpare(h spareInfo) {
-	if delete(st.unusable, h.host); h.unusable != nil {
+	delete(st.unusable, h.host)
+	if h.unusable != nil {
 		st.unusable[h.host] = h.unusable
 	}
 	st.load[h.host] = h.procs
@@ -41,8 +42,7 @@ func shuffled(hosts []subjects.HostID) []subjects.HostID {
 	return hosts
 }
 
-// replaceHost puts a spare without known trouble in the place of a host, and reports whether there
-// is one.
+// replaceHost replaces a host by a healthy spare. It returns false if there is none.
 func (st *state) replaceHost(index int) bool {
 	best := -1
 	for i, spare := range st.spares {
@@ -62,7 +62,8 @@ func (st *state) replaceHost(index int) bool {
 
 // askSpares asks all remaining spare hosts concurrently, then calls then.
 func (c *controller) askSpares(ctx *actor.Context, then func(*actor.Context)) {
-	p, spares := ctx.Proc(), slices.Clone(c.spares)
+	p := ctx.Proc()
+	spares := slices.Clone(c.spares)
 	pending := len(spares)
 	if pending == 0 {
 		then(ctx)
@@ -74,7 +75,7 @@ func (c *controller) askSpares(ctx *actor.Context, then func(*actor.Context)) {
 			defer cancel()
 			info, err := agent.Info.Call(work, hostAgent(p, spare), actor.None{})
 			if err == nil && info.Mode != agent.ModeOpen {
-				err = fmt.Errorf("host %s takes no procs: it is %s", spare, info.Mode)
+				err = fmt.Errorf("host %s accepts no procs: it is %s", spare, info.Mode)
 			}
 			return func(ctx *actor.Context) {
 				c.handle(ctx, spareInfo{spare, err, info.Procs})

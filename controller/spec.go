@@ -12,30 +12,34 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// minLease is the shortest one: a third of it is how long a renewal may take.
+// minLease is the shortest lease. A renewal may take a third of it.
 const minLease = time.Second
 
 // Spec describes the mesh of a controller: a proc mesh, or an actor mesh on (a region of) one. It
 // is a value of the caller's process and never travels.
 type Spec struct {
-	Procs      agent.Mesh       // the proc mesh; of Hosts, one rank on each
-	Hosts      bool             // a mesh of hosts, which are given to its controller (Hold); of the rest it has Region, Name and Presence
-	Actors     *agent.ActorSpec // set: an actor mesh on Region of it
-	Region     shape.Region     // of Procs; the whole of it for a proc mesh
-	Lease      time.Duration    // of the ranks; 0: supervision.lease-ttl, less: none
-	Policy     Policy           // what becomes of ranks that fail
-	Name       string           // what reports call the mesh; "": its label
-	Epoch      uint64           // how many owners the mesh has had, with this one; 0: 1
-	TakeOver   bool             // the mesh is there, and is taken over: see TakeOver
-	KeepOnStop func() bool      // asked when the controller stops: its mesh goes on, for another owner follows; nil: it ends
+	Procs  agent.Mesh       // the proc mesh; of Hosts, one rank on each
+	Hosts  bool             // a mesh of hosts (HoldAllocation), with Procs, Region, Name and Presence only
+	Actors *agent.ActorSpec // set: an actor mesh on Region of Procs
+	Region shape.Region     // of Procs; the whole of it for a proc mesh
+	Lease  time.Duration    // of the ranks; 0: supervision.lease-ttl, less: none
+	Policy Policy           // reaction to failed ranks
+	Name   string           // of the mesh, in reports; "": its label
+
+	Epoch    uint64 // the number of owners that the mesh has had, with this one; 0: 1
+	TakeOver bool   // take over the running mesh: see TakeOver
+
+	// KeepOnStop reports, when the controller stops, whether its mesh continues for another owner.
+	// nil: the mesh ends.
+	KeepOnStop func() bool
 
 	// OnRankFailed gets a rank that failed for good after the mesh came up, and the actor that made
 	// the mesh (the zero ID: no actor). It runs on the controller's turn and reports whether the
 	// program handles the failure. If not, the controller fails. nil: the program handles all.
 	OnRankFailed func(owner subjects.ActorID, e actor.Event) (handled bool)
 
-	Presence *presence.Watcher // knows how hosts are; nil: their silence means nothing
-	Renewer  *LeaseRenewer     // renews the leases of a mesh of procs, together with those of others; nil: the controller does
+	Presence *presence.Watcher // reports the health of hosts; nil: the mesh ignores silent hosts
+	Renewer  *LeaseRenewer     // renews the leases of all proc meshes together; nil: the controller renews
 }
 
 // id is the mesh's name as a resource.
@@ -71,18 +75,24 @@ func (s Spec) check() error {
 	case s.Region.NumRanks() == 0:
 		return fmt.Errorf("mesh %s: the region has no ranks", s.id())
 	case !s.regionFits():
-		return fmt.Errorf("mesh %s: region %s leaves the extent %s", s.id(), s.Region, s.Procs.Extent)
-	case s.Hosts && (s.Procs.PerHost != 1 || s.Actors != nil || s.Region.NumRanks() != s.Procs.Extent.NumRanks()):
-		return fmt.Errorf("mesh %s: want one rank on each of its hosts, all of them and no actors", s.id())
+		return fmt.Errorf("mesh %s: region %s is outside extent %s", s.id(), s.Region, s.Procs.Extent)
+	case s.Hosts && !s.isHostMesh():
+		return fmt.Errorf("mesh %s: a host mesh wants one rank on every host and no actors", s.id())
 	case s.TakeOver && s.Epoch < 2:
-		return fmt.Errorf("mesh %s: taken over in epoch %d: want a later one than its owner has", s.id(), s.Epoch)
+		return fmt.Errorf("mesh %s: takeover in epoch %d: want an epoch later than its owner's", s.id(), s.Epoch)
 	case s.Lease > 0 && s.Lease < minLease:
-		return fmt.Errorf("mesh %s: lease %s, want at least %s, 0 for the default, or less than 0 for none", s.id(), s.Lease, minLease)
+		return fmt.Errorf("mesh %s: lease %s: want at least %s, 0 for the default, or less than 0 for none",
+			s.id(), s.Lease, minLease)
 	}
 	if err := s.Policy.check(s); err != nil {
 		return fmt.Errorf("mesh %s: %w", s.id(), err)
 	}
 	return nil
+}
+
+// isHostMesh reports whether the Spec describes one rank on every host.
+func (s Spec) isHostMesh() bool {
+	return s.Procs.PerHost == 1 && s.Actors == nil && s.Region.NumRanks() == s.Procs.Extent.NumRanks()
 }
 
 // regionFits reports whether the region's highest rank is one of the mesh.
@@ -101,7 +111,8 @@ func (a procAgents) Ref(rank int) actor.Ref[agent.Agent] {
 	if err != nil {
 		return actor.ErrRef[agent.Agent](err)
 	}
-	return agent.Of(a.target.Via.LatestGeneration(a.target.Placement.Proc(base))).Via(a.target.Via)
+	p := a.target.Via
+	return agent.Of(p.LatestGeneration(a.target.Placement.Proc(base))).Via(p)
 }
 
 // Placement returns the placement of a proc mesh for casts.

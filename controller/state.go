@@ -16,39 +16,39 @@ import (
 // state is a controller's view of its mesh of procs or actors. Only step changes it.
 type state struct {
 	*meshRecord
-	lastPhase        agent.Phase        // of the mesh, when steps was asked last
-	procTimeout      time.Duration      // how long an actor that is to be started again waits for its proc to come back
-	serial           uint64             // counts what was asked of agents
-	rankStates       map[int]*rankState // of ranks that were started again, or had their procs change
+	lastPhase        agent.Phase        // of the mesh, at the last newMeshSteps
+	procTimeout      time.Duration      // bounds an actor's wait for its proc to restart
+	serial           uint64             // numbers the requests to agents
+	rankStates       map[int]*rankState // of ranks that restarted, moved, or had their procs change
 	supervisor       *supervise.State[int]
-	spares           []subjects.HostID               // that have not taken a dead host's place
-	diedHosts        map[subjects.HostID]bool        // that were dead, with ranks of the mesh that may still run
-	withoutOrphans   map[subjects.HostID]bool        // dead, and none of the procs that are kept goes on there
-	unusable         map[subjects.HostID]error       // spares that said why they cannot be used, or nothing
-	load             map[subjects.HostID]int         // procs that spares said they have
-	evacuations      map[subjects.HostID]*evacuation // that are being emptied
-	restarting       map[int]bool                    // ranks that somebody wants started anew
-	reportedFailures map[int]reportedFailure         // that wait for their events
+	spares           []subjects.HostID               // hosts without ranks of the mesh
+	diedHosts        map[subjects.HostID]bool        // hosts that died; ranks of the mesh may still run there
+	withoutOrphans   map[subjects.HostID]bool        // dead hosts without live kept procs
+	unusable         map[subjects.HostID]error       // the reason against the use of a spare
+	load             map[subjects.HostID]int         // procs on a spare
+	evacuations      map[subjects.HostID]*evacuation // by the host under evacuation
+	restarting       map[int]bool                    // ranks with a requested restart
+	reportedFailures map[int]reportedFailure         // failures that wait for their events
 }
 
 // rankState is the state of a rank besides its status.
 type rankState struct {
-	phase     restartPhase // where its restart is
-	validFrom uint64       // answers to what was asked before say nothing of the rank as it is now
-	waitUntil time.Time    // held: when to give up
-	restarts  int          // restarts so far
+	phase     restartPhase
+	validFrom uint64    // replies to requests with a smaller serial are stale
+	waitUntil time.Time // in awaitingProc: when the rank fails
+	restarts  int       // restarts so far
 	cause     actor.Event
-	dropped   bool // the mesh goes on without it
+	dropped   bool // the mesh continues without the rank
 
-	migration    migration          // it is on its way, which counts as no restart
-	oldHost      subjects.HostID    // the host that it is still on, and is to leave; zero: that of its place
-	owners       []subjects.ActorID // of the actors that it had when it left
-	actorWaitGen int                // the generation that it runs in, as long as those start their actors there
+	migration    migration          // a migration does not count as a restart
+	oldHost      subjects.HostID    // the host under evacuation on which the rank still runs; zero: none
+	owners       []subjects.ActorID // of the actors that ran in the rank before it moved
+	actorWaitGen int                // the rank's generation while these actors have yet to start in it; 0: none
 
-	procGen   int             // of an actor: the generation of the proc that has the rank
-	procHost  subjects.HostID // of an actor: where that is; zero: where the first was
+	procGen   int             // of an actor: the generation of its proc
+	procHost  subjects.HostID // of an actor: the host of its proc; zero: that of its first proc
 	procEnded bool            // that proc has ended
-	minEvent  int             // events of actors that came before this one in that proc are about those that have failed
+	minEvent  int             // events of that proc's actors below this number are of former generations
 }
 
 // restartPhase is the phase of a rank's restart.
@@ -56,10 +56,10 @@ type restartPhase uint8
 
 const (
 	stable       restartPhase = iota
-	backoff                   // for its backoff
-	awaitingProc              // for its proc
-	starting                  // for the answer of whoever starts it
-	departing                 // for its end where it was
+	backoff                   // waits for its backoff
+	awaitingProc              // waits for its proc
+	starting                  // waits for its agent's reply
+	departing                 // waits for its end in the old place
 )
 
 var restartPhaseNames = [...]string{"", "waiting", "held", "starting", "leaving"}
@@ -69,10 +69,19 @@ func (d restartPhase) String() string { return restartPhaseNames[d] }
 func newState(s Spec) (*state, error) {
 	r, err := newMeshRecord(s)
 	st := &state{
-		meshRecord: r, rankStates: map[int]*rankState{}, spares: slices.Clone(s.Policy.Spares), diedHosts: map[subjects.HostID]bool{}, withoutOrphans: map[subjects.HostID]bool{},
-		unusable: map[subjects.HostID]error{}, load: map[subjects.HostID]int{}, evacuations: map[subjects.HostID]*evacuation{}, restarting: map[int]bool{}, reportedFailures: map[int]reportedFailure{}, procTimeout: config.SupervisionRestartWait.Get(nil),
+		meshRecord:       r,
+		lastPhase:        agent.Initializing,
+		procTimeout:      config.SupervisionRestartWait.Get(nil),
+		rankStates:       map[int]*rankState{},
+		spares:           slices.Clone(s.Policy.Spares),
+		diedHosts:        map[subjects.HostID]bool{},
+		withoutOrphans:   map[subjects.HostID]bool{},
+		unusable:         map[subjects.HostID]error{},
+		load:             map[subjects.HostID]int{},
+		evacuations:      map[subjects.HostID]*evacuation{},
+		restarting:       map[int]bool{},
+		reportedFailures: map[int]reportedFailure{},
 	}
-	st.lastPhase = agent.Initializing
 	if s.Policy.isRestarting() {
 		st.supervisor = supervise.New[int](supervise.OneForOne)
 		for _, rank := range st.ranks() {
@@ -106,7 +115,7 @@ func (st *state) nextSerial() uint64 {
 	return st.serial
 }
 
-// hostIndex is the index of the host of a rank of the region.
+// hostIndex returns the index of the host of a rank of the region, and its rank of the mesh.
 func (st *state) hostIndex(rank int) (index, base int) {
 	base, err := st.spec.Region.BaseRank(rank)
 	if err != nil {
@@ -115,7 +124,7 @@ func (st *state) hostIndex(rank int) (index, base int) {
 	return base / st.spec.Procs.PerHost, base
 }
 
-// ranksOn are the ranks of the region on a host, by its index.
+// ranksOn returns the ranks of the region on a host, by its index.
 func (st *state) ranksOn(index int) (ranks []int) {
 	for base := index * st.spec.Procs.PerHost; base < (index+1)*st.spec.Procs.PerHost; base++ {
 		if rank, in := st.spec.Region.ViewRank(base); in {
@@ -130,11 +139,12 @@ func (st *state) ranksOn(index int) (ranks []int) {
 func (st *state) phase() agent.Phase {
 	n := st.table.Phases(st.spec.id())
 	for rank, seat := range st.rankStates {
-		switch phase := st.table.Status(st.spec.id(), rank).Phase; {
-		case seat.dropped:
+		phase := st.table.Status(st.spec.id(), rank).Phase
+		restarts := seat.phase != stable && phase == agent.Initializing
+		if seat.dropped || restarts {
 			n[phase]--
-		case seat.phase != stable && phase == agent.Initializing: // it was there, and will be again
-			n[phase]--
+		}
+		if restarts && !seat.dropped {
 			n[agent.Running]++
 		}
 	}
@@ -149,7 +159,8 @@ type meshStep struct{ name, reason string }
 
 // newMeshSteps returns the steps of the mesh since the last call.
 func (st *state) newMeshSteps() []meshStep {
-	was, now := st.lastPhase, st.phase()
+	was := st.lastPhase
+	now := st.phase()
 	st.lastPhase = now
 	switch {
 	case now <= was:
@@ -171,10 +182,11 @@ func (st *state) newMeshSteps() []meshStep {
 
 func (st *state) failed() int { return st.table.Phases(st.spec.id())[agent.Failed] }
 
-// isOver reports whether nothing is left to do: every rank has ended for good, or another has the mesh.
+// isOver reports whether the controller's work is done: every rank has ended for good, or the mesh
+// has another owner.
 func (st *state) isOver() bool { return st.fenced != nil || st.table.CountAlive() == 0 }
 
-// nextGiveUp returns the earliest time at which a held rank, or the wait for an event, gives up.
+// nextGiveUp returns the earliest end of a wait: for a proc, for an event, or at.
 func (st *state) nextGiveUp(at time.Time) time.Time {
 	for _, rank := range slices.Sorted(maps.Keys(st.rankStates)) {
 		if s := st.rankStates[rank]; s.phase == awaitingProc && (at.IsZero() || s.waitUntil.Before(at)) {

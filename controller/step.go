@@ -13,7 +13,7 @@ import (
 
 // step applies one event and returns its effects. heard is an agent.Overlay (an agent's reply, by
 // rank of the mesh), an actor.Event, or one of the events in effects.go. now dates events without a
-// date of their own; an actor.Event has one.
+// time of their own.
 func (st *state) step(heard any, now time.Time) effects {
 	x := &effects{}
 	if st.fenced != nil {
@@ -64,11 +64,11 @@ func (st *state) step(heard any, now time.Time) effects {
 // endEventGrace is how long a failure that only an answer has reported waits for its event.
 const endEventGrace = 250 * time.Millisecond
 
-// reportedFailure is a failure from an agent's answer. Its event, with the exit code, the signal and
-// the last lines of stderr, travels beside the answer and may arrive after it.
+// reportedFailure is a failure from an agent's answer. Its event, with the exit code, the signal
+// and the last lines of stderr, travels beside the answer and may arrive after it.
 type reportedFailure struct {
 	status    agent.Status
-	answer    agentAnswer // without its statuses
+	answer    agentAnswer // without its overlay
 	waitUntil time.Time
 }
 
@@ -81,14 +81,15 @@ func (st *state) applyAnswer(x *effects, a agentAnswer, now time.Time) {
 			st.advance(x, rank, s, actor.Event{Reason: s.Reason, At: now}, now)
 		case !waits && !st.phaseOf(rank).Terminal():
 			st.reportedFailures[rank] = reportedFailure{
-				status: s, answer: agentAnswer{serial: a.serial, evacuating: a.evacuating}, waitUntil: now.Add(endEventGrace),
+				status: s, answer: agentAnswer{serial: a.serial, evacuating: a.evacuating},
+				waitUntil: now.Add(endEventGrace),
 			}
 		}
 	})
 }
 
-// concernsCurrent reports whether an answer is about the current generation of a rank: the rank has
-// not restarted since the request, and will not.
+// concernsCurrent reports whether a reply is about the current generation of a rank. A reply to a
+// request from before a restart is not, nor is any reply during a restart.
 func (st *state) concernsCurrent(rank int, a agentAnswer) bool {
 	seat := st.peek(rank)
 	return seat.phase == stable && seat.validFrom <= a.serial && seat.oldHost == a.evacuating
@@ -108,7 +109,8 @@ func (st *state) endReportedFailures(x *effects, now time.Time) {
 	}
 }
 
-// handleEvent takes an event about a proc of the mesh or an actor in one: the end of either ends the rank.
+// handleEvent applies an event of a proc of the mesh, or of an actor in one. The end of either ends
+// the rank.
 func (st *state) handleEvent(x *effects, e actor.Event, now time.Time) {
 	rank, in := st.spec.Region.ViewRank(e.Rank)
 	if !in || e.Mesh != st.spec.Procs.ID.String() {
@@ -119,15 +121,17 @@ func (st *state) handleEvent(x *effects, e actor.Event, now time.Time) {
 		st.handleProcEvent(x, rank, e, now)
 	case e.Kind == actor.KindProc:
 		switch gen := st.table.Gen(st.spec.id(), rank); {
-		case e.Gen != gen: // one that had the rank before
+		case e.Gen != gen: // of a former generation
 		case e.Terminal():
 			st.advance(x, rank, endStatus(e), e, now)
 		case e.Status == string(actor.Running):
 			st.markRunning(x, rank, now)
 		}
-	case e.EndedWithProc(): // that one's end is said of it, and decides
+	case e.EndedWithProc(): // the end of the proc has an event of its own
 	case e.Kind == actor.KindActor && st.spec.Actors != nil && e.Actor == st.spec.Actors.Name && e.Terminal():
-		if seat := st.peek(rank); e.Gen == seat.procGen && e.Nth >= seat.minEvent && !(seat.migration != notMigrating && seat.procEnded) {
+		seat := st.peek(rank)
+		moved := seat.migration != notMigrating && seat.procEnded
+		if e.Gen == seat.procGen && e.Nth >= seat.minEvent && !moved {
 			st.advance(x, rank, endStatus(e), e, now)
 		}
 	}
@@ -143,7 +147,8 @@ func (st *state) handleProcEvent(x *effects, rank int, e actor.Event, now time.T
 	case e.Terminal():
 		if st.supervisor != nil {
 			s := st.rankState(rank)
-			s.procGen, s.procEnded = e.Gen, true
+			s.procGen = e.Gen
+			s.procEnded = true
 		}
 		st.advance(x, rank, endStatus(e), e, now)
 	case e.Status == string(actor.Running) && e.Gen > seat.procGen && st.supervisor != nil:
@@ -155,9 +160,11 @@ func (st *state) handleProcEvent(x *effects, rank int, e actor.Event, now time.T
 	}
 }
 
-// assignProc records the proc and host of an actor. The procs' controller chooses spares.
+// assignProc records the proc of an actor, and the host that the procs' controller chose.
 func (s *rankState) assignProc(e actor.Event) {
-	s.procGen, s.procEnded, s.minEvent = e.Gen, false, 0
+	s.procGen = e.Gen
+	s.procEnded = false
+	s.minEvent = 0
 	if h, err := subjects.ParseHostID(e.Host); err == nil {
 		s.procHost = h
 	}
@@ -179,7 +186,8 @@ func (st *state) advance(x *effects, rank int, s agent.Status, about actor.Event
 		st.markRunning(x, rank, now)
 	case s.Phase == agent.Failed:
 		if more := st.decideRecovery(x, rank, s.Reason, about, now); more != nil {
-			if s.Reason += more.gaveUp; more.gaveUp != "" {
+			if more.gaveUp != "" {
+				s.Reason += more.gaveUp
 				about.Step = "rank.restart.failed"
 			}
 			st.endRank(x, rank, s, about)
@@ -195,7 +203,7 @@ func (st *state) advance(x *effects, rank int, s agent.Status, about actor.Event
 func (st *state) endRank(x *effects, rank int, s agent.Status, about actor.Event) {
 	step := ""
 	expected := st.stopping || st.phaseOf(rank) == agent.ShuttingDown || st.neverRan(rank) ||
-		st.spec.Actors != nil && about.Kind == actor.KindProc // its proc's end is the failure
+		st.spec.Actors != nil && about.Kind == actor.KindProc // the procs' controller reports the failure
 	if s.Phase == agent.Failed {
 		step = st.failedStep(rank)
 	}
@@ -203,10 +211,12 @@ func (st *state) endRank(x *effects, rank int, s agent.Status, about actor.Event
 		return
 	}
 	st.stopSupervising(rank)
-	about.Reason, about.Step = s.Reason, cmp.Or(step, about.Step)
+	about.Reason = s.Reason
+	about.Step = cmp.Or(step, about.Step)
 	e := st.completeEvent(rank, s.Phase.String(), about)
 	if s.Phase == agent.Failed && st.spec.Policy.Recovery == Drop && !st.stopping {
-		st.rankState(rank).dropped, e.Step = true, "rank.drop"
+		st.rankState(rank).dropped = true
+		e.Step = "rank.drop"
 	} else if s.Phase == agent.Failed && !expected {
 		x.failures = append(x.failures, e)
 	}
@@ -249,16 +259,21 @@ func (st *state) markRunning(x *effects, rank int, now time.Time) {
 	x.events = append(x.events, st.completeEvent(rank, string(actor.Running), actor.Event{Step: done, At: now}))
 }
 
-// completeEvent makes any event one about the rank, in the terms of the mesh.
+// completeEvent returns e as an event of a rank of the mesh.
 func (st *state) completeEvent(rank int, status string, e actor.Event) actor.Event {
 	_, base := st.hostIndex(rank)
-	e.Kind, e.Status, e.Mesh, e.Rank = st.spec.kind(), status, st.spec.Procs.ID.String(), base
-	e.Name, e.View = st.spec.Name, rank
+	e.Kind = st.spec.kind()
+	e.Status = status
+	e.Mesh = st.spec.Procs.ID.String()
+	e.Rank = base
+	e.Name = st.spec.Name
+	e.View = rank
 	if p, err := st.spec.Procs.Extent.Point(base); err == nil {
 		e.Point = p.String()
 	}
 	if st.spec.Actors != nil {
-		e.Actor, e.Type = st.spec.Actors.Name, st.spec.Actors.Type
+		e.Actor = st.spec.Actors.Name
+		e.Type = st.spec.Actors.Type
 		e.Gen = st.peek(rank).procGen
 	} else {
 		e.Gen = st.table.Gen(st.spec.id(), rank)

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the traces of testdata/*.txt anew
 
 // Each file of testdata is a script: a line is something that the controller hears, and the lines
 // below it that start with a tab are what it tells the streams, then all statuses.
-func TestStep_scenarios(t *testing.T) {
+func TestStep_scenarios(t *testing.T) { // CTL-6, CTL-8, CTL-12
 	play(t, "testdata/*.txt", func(t *testing.T) script { return &scenario{t: t} })
 }
 
@@ -320,9 +320,9 @@ func TestSpec_refusesInvalidSpecs(t *testing.T) {
 		"has no hosts":                      func(s *Spec) { s.Procs.Hosts = nil },
 		"2 hosts × 3 procs are not the 4":   func(s *Spec) { s.Procs.PerHost = 3 },
 		"the region has no ranks":           func(s *Spec) { s.Region = shape.Of("x", 0).Region() },
-		"region host=5/1 leaves the extent": func(s *Spec) { s.Region = shape.Of("host", 5).Region() },
-		"lease 1ms, want at least 1s":       func(s *Spec) { s.Lease = time.Millisecond },
-		"taken over in epoch 1: want a lat": func(s *Spec) { s.Epoch, s.TakeOver = 1, true },
+		"region host=5/1 is outside extent": func(s *Spec) { s.Region = shape.Of("host", 5).Region() },
+		"lease 1ms: want at least 1s":       func(s *Spec) { s.Lease = time.Millisecond },
+		"takeover in epoch 1: want an epo":  func(s *Spec) { s.Epoch, s.TakeOver = 1, true },
 	} {
 		bad := good
 		change(&bad)

@@ -29,7 +29,8 @@ func TakeOver(id subjects.MeshID, states []agent.State, expected uint64) (Spec, 
 		}
 		if s.Mesh != nil {
 			if claim := claimOf(s); m == nil || claim.Compare(has) > 0 {
-				m, has = s.Mesh, claim
+				m = s.Mesh
+				has = claim
 			}
 		}
 		if known, ok := newest[s.Rank]; !ok || s.Gen > known.Gen {
@@ -40,22 +41,35 @@ func TakeOver(id subjects.MeshID, states []agent.State, expected uint64) (Spec, 
 	case m == nil:
 		return Spec{}, fmt.Errorf("mesh %s: no host has it", id)
 	case m.World != nil:
-		return Spec{}, fmt.Errorf("mesh %s belongs to world %s: its owner is the system controller", id, m.World.World)
+		return Spec{}, fmt.Errorf("mesh %s belongs to world %s: its owner is the system controller",
+			id, m.World.World)
 	case expected != 0 && has.Epoch != expected:
-		return Spec{}, &agent.FencedError{ID: id.String(), Agent: "hosts", Requested: agent.Claim{Epoch: expected, Owner: m.Owner}, Current: has}
-	case !slices.ContainsFunc(slices.Collect(maps.Values(newest)), func(s agent.State) bool { return !s.Status.Phase.Terminal() }):
+		requested := agent.Claim{Epoch: expected, Owner: m.Owner}
+		return Spec{}, &agent.FencedError{ID: id.String(), Agent: "hosts", Requested: requested, Current: has}
+	case !anyAlive(newest):
 		return Spec{}, fmt.Errorf("mesh %s has ended", id)
 	}
 	s := Spec{Procs: *m, Region: m.Extent.Region(), Epoch: has.Epoch + 1, TakeOver: true}
 	s.Procs.Hosts = slices.Clone(m.Hosts)
-	for _, rank := range slices.Sorted(maps.Keys(newest)) { // a spare may have a place that others do not know of
-		if at := rank / m.PerHost; at < len(s.Procs.Hosts) && newest[rank].Gen > 0 && newest[rank].Proc != nil {
+	// Not every host knows of a spare that has replaced a host.
+	for _, rank := range slices.Sorted(maps.Keys(newest)) {
+		at := rank / m.PerHost
+		if at < len(s.Procs.Hosts) && newest[rank].Gen > 0 && newest[rank].Proc != nil {
 			if h, err := subjects.ParseHostID(newest[rank].Proc.Host); err == nil {
 				s.Procs.Hosts[at] = h
 			}
 		}
 	}
 	return s, nil
+}
+
+func anyAlive(ranks map[int]agent.State) bool {
+	for _, s := range ranks {
+		if !s.Status.Phase.Terminal() {
+			return true
+		}
+	}
+	return false
 }
 
 // claimOf returns the owner's claim in a host's state.
@@ -81,9 +95,10 @@ func (c *controller) takeShare(ctx context.Context, p *actor.Proc, m agent.Mesh,
 	return takenShare{host, states}, err
 }
 
-// takeOverMesh takes the mesh over: nothing is started.
+// takeOverMesh takes over the mesh. It starts no rank.
 func (c *controller) takeOverMesh(ctx *actor.Context) {
-	p, m := ctx.Proc(), c.spec.Procs
+	p := ctx.Proc()
+	m := c.spec.Procs
 	for _, host := range c.shares() {
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			work, cancel := context.WithTimeout(work, c.spawnLimit())
@@ -107,14 +122,14 @@ func (c *controller) takeOverMesh(ctx *actor.Context) {
 	}
 }
 
-// noteGenerations tells the process the present procs of ranks past their first generation.
+// noteGenerations records in the process the present procs of ranks past their first generation.
 func noteGenerations(p *actor.Proc, m agent.Mesh, states []agent.State) {
 	for _, s := range states {
 		if s.Gen > 0 && !s.Status.Phase.Terminal() {
 			id := m.ProcID(s.Rank, s.Gen)
 			p.NoteGeneration(actor.Event{
-				Kind: actor.KindProc, Status: string(actor.Running), Mesh: s.ID, Rank: s.Rank, Gen: s.Gen, ProcIndex: int(id.Index),
-				PerProcess: m.PerProcess, Host: hostName(s), At: time.Now(),
+				Kind: actor.KindProc, Status: string(actor.Running), Mesh: s.ID, Rank: s.Rank, Gen: s.Gen,
+				ProcIndex: int(id.Index), PerProcess: m.PerProcess, Host: hostName(s), At: time.Now(),
 			})
 		}
 	}
@@ -146,13 +161,13 @@ func (st *state) handleTakenShare(x *effects, h takenShare, now time.Time) {
 		switch gen := st.table.Gen(st.spec.id(), rank); {
 		case !ok:
 			s.Status = agent.Status{Phase: agent.Failed, Reason: "its host does not have it"}
-		case s.Gen < gen: // what has become of it since was heard before
+		case s.Gen < gen: // an earlier event was newer
 			continue
 		case s.Gen > gen:
 			st.table.BeginGeneration(st.spec.id(), rank, s.Gen, s.Status.Reason)
-			st.rankState(rank) // it is to be reported
+			st.rankState(rank) // the Report lists ranks that have a state
 		}
-		if ok && s.Status.Phase == agent.Failed { // it ran, and the policy of the new owner counts
+		if ok && s.Status.Phase == agent.Failed { // the policy of the new owner applies to a rank that ran
 			st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.Running})
 		}
 		st.advance(x, rank, s.Status, actor.Event{Reason: s.Status.Reason, At: now}, now)
@@ -162,15 +177,16 @@ func (st *state) handleTakenShare(x *effects, h takenShare, now time.Time) {
 // fenced reports that agents refused an order because another owner took over.
 type fenced struct{ by *agent.FencedError }
 
-// fence is a controller's last action for its mesh (CTL-10).
+// fence records and reports the new owner. Afterwards the controller does not act (CTL-10).
 func (st *state) fence(x *effects, by *agent.FencedError, now time.Time) {
 	st.fenced = by
 	code, detail := by.Detail()
 	e := actor.Event{
-		Kind: actor.KindMesh, Step: agent.StepFenced, Code: code, Detail: detail, Status: st.phase().String(), Reason: by.Error(), Mesh: st.spec.Procs.ID.String(),
-		Actor: st.spec.actors(), Name: st.spec.Name, Count: st.spec.Region.NumRanks(), At: now,
+		Kind: actor.KindMesh, Step: agent.StepFenced, Code: code, Detail: detail, Status: st.phase().String(),
+		Reason: by.Error(), Mesh: st.spec.Procs.ID.String(), Actor: st.spec.actors(), Name: st.spec.Name,
+		Count: st.spec.Region.NumRanks(), At: now,
 	}
-	st.ends = append(st.ends, e) // who asks later is told, too
+	st.ends = append(st.ends, e) // for later subscribers
 	x.events = append(x.events, e)
 }
 

@@ -15,7 +15,7 @@ const (
 	// urgeAfter is the time for the procs' agents to confirm the stop of their actors. Afterwards
 	// each agent gets its own message.
 	urgeAfter = time.Second
-	// urgesAtOnce is how many of them are.
+	// urgesAtOnce bounds the concurrent messages.
 	urgesAtOnce = 1024
 )
 
@@ -37,23 +37,24 @@ func StopActors(ctx context.Context, to cast.Mesh[agent.Agent], s agent.StopRequ
 		}
 		target, err := to.Target()
 		if err != nil {
-			return // the cast says so
+			return // the cast returns the error
 		}
 		everyone := make([]int, target.Region.NumRanks())
 		for rank := range everyone {
 			everyone[rank] = rank
 		}
-		if alone, all = urge(ctx, to, agent.Stop, s, everyone); all {
+		alone, all = urge(ctx, to, agent.Stop, s, everyone)
+		if all {
 			cancel()
 		}
 	})
 	o, err := cast.Reduce(ctx, to, agent.Stop, s, agent.MergeOverlays)
 	cancel()
 	wg.Wait()
-	switch {
-	case all:
+	if all {
 		return alone, nil
-	case err != nil:
+	}
+	if err != nil {
 		return o.Merge(alone), err
 	}
 	return o, nil
@@ -80,7 +81,8 @@ func keepActors(ctx context.Context, to cast.Mesh[agent.Agent], l agent.Lease) (
 
 // urge sends to agents of a region, by rank, and reports whether all have replied.
 func urge[M any](
-	ctx context.Context, to cast.Mesh[agent.Agent], e actor.Endpoint[agent.Agent, M, agent.Overlay], m M, ranks []int,
+	ctx context.Context, to cast.Mesh[agent.Agent], e actor.Endpoint[agent.Agent, M, agent.Overlay],
+	m M, ranks []int,
 ) (agent.Overlay, bool) {
 	by := map[int]agent.Status{}
 	answered := 0
@@ -98,7 +100,7 @@ func urge[M any](
 			mu.Lock()
 			defer mu.Unlock()
 			answered++
-			if len(o) > 0 { // an agent speaks of its own rank
+			if len(o) > 0 { // an agent returns its own rank
 				by[rank] = o[0].Status
 			}
 		})

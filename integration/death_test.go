@@ -67,7 +67,7 @@ func TestKilledOwner_procsStopWhenTheirLeaseExpires(t *testing.T) {
 	require.Len(t, testmesh.PIDs(t, net, id), 2)
 	o.dies(t)
 	require.Eventually(t, func() bool { return len(testmesh.PIDs(t, net, id)) == 0 }, testkit.Patience, poll)
-	require.Contains(t, c.nodes[0].Said(), "the lease ran out")
+	require.Contains(t, c.nodes[0].Said(), "lease expired")
 	require.Contains(t, c.nodes[0].Said(), id)
 }
 

@@ -7,7 +7,7 @@
 // a test will kill, when the environment says so. Otherwise it builds hostd and the word count once
 // into a temporary folder and runs the tests, one at a time.
 //
-// # What holds after every test
+// # Conditions after every test
 //
 //   - INT-1: no process that runs from that folder or from the test binary is left; a zombie whose
 //     parent was killed is init's to bury and does not count.

@@ -154,7 +154,7 @@ func TestGateway_answersBadRequests(t *testing.T) {
 		"no such actor":       {"castnet.v1.default.cast.demo.nope.get.anon", "", nil, "404", `actor mesh "nope" does not exist; there is agent, counter-`},
 		"no such endpoint":    {subject("nope"), "", nil, "404", "no such endpoint; it has add, get"},
 		"a broken subject":    {"castnet.v1.default.cast.demo.counter._get.anon", "", nil, "400", "endpoint"},
-		"no JSON":             {subject("add"), `{"x"`, nil, "400", "the body is no JSON"},
+		"no JSON":             {subject("add"), `{"x"`, nil, "400", "the body is not JSON"},
 		"another type":        {subject("add"), `"five"`, nil, "400", "takes int64"},
 		"a region outside":    {subject("get"), "", []string{"Castnet-Region", "gpu=7"}, "400", "Castnet-Region"},
 		"an unknown label":    {subject("get"), "", []string{"Castnet-Region", "rack=0"}, "400", "rack"},
@@ -271,7 +271,7 @@ func diesDuringACast(t *testing.T, collect string) {
 	m, err := replies.NextMsg(testkit.Patience)
 	require.NoError(t, err)
 	require.Equal(t, "503", m.Header.Get(actor.HeaderErrorCode), "%v", m.Header)
-	require.Equal(t, "the gateway "+id+" died during the cast: whether it ran is not known", m.Header.Get(actor.HeaderError))
+	require.Equal(t, "gateway "+id+" died during the cast: the cast may have run", m.Header.Get(actor.HeaderError))
 	require.NotEmpty(t, m.Data)
 	if collect == "stream" {
 		end, err := replies.NextMsg(testkit.Patience)

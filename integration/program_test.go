@@ -71,7 +71,7 @@ func TestDemo_runsOnExistingHosts(t *testing.T) {
 	}
 }
 
-func TestDemo_refusesBadInputBeforeAnythingStarts(t *testing.T) {
+func TestDemo_refusesBadInputBeforeAnythingStarts(t *testing.T) { // DEMO-2
 	t.Parallel()
 	c := newCluster(t)
 	for name, bad := range map[string]struct {

@@ -39,7 +39,7 @@ func TestKilledHost_ranksFailAndTheOwnerIsNotified(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrProcDead)
 }
 
-func TestKilledHost_spareTakesItsPlaceAndActorsFollow(t *testing.T) {
+func TestKilledHost_spareTakesItsPlaceAndActorsFollow(t *testing.T) { // CTL-8
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	net := c.connect(t)

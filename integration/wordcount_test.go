@@ -67,7 +67,7 @@ func counters(t *testing.T, procs mesh.ProcMesh) mesh.ActorMesh[*counting.Counte
 	return m
 }
 
-func TestWordCount_matchesASingleProcess(t *testing.T) {
+func TestWordCount_matchesASingleProcess(t *testing.T) { // WC-2
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	m := counters(t, spawn(t, c.connect(t), 4))

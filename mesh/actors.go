@@ -23,15 +23,15 @@ import (
 type ActorMesh[A any] struct {
 	procs        ProcMesh
 	name         string           // the actors' shared name
-	owner        subjects.ActorID // its controller; zero: made by somebody else, or without one
-	uncontrolled bool             // without one
+	owner        subjects.ActorID // its controller; zero: unknown, or none
+	uncontrolled bool             // it has no controller
 }
 
 // ActorSpawnSpec describes the actors to spawn.
 type ActorSpawnSpec[P any] struct {
 	Label  string        // of the fresh name they share
 	Params P             // for each constructor
-	Lease  time.Duration // how long the actors outlive a vanished owner; 0: supervision.lease-ttl, less: for ever
+	Lease  time.Duration // how long the actors outlive a lost owner; 0: supervision.lease-ttl, less: for ever
 
 	// Policy is the recovery policy for failed actors, applied by the owner. The zero value leaves
 	// them failed.
@@ -52,12 +52,16 @@ type ActorSpawnSpec[P any] struct {
 
 // Spawn starts an actor of a type in every proc of a region, under one fresh name that starts with
 // label. A constructor that fails anywhere fails the spawn and names the rank (MESH-3, MESH-4).
-func Spawn[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], label string, params P) (ActorMesh[A], error) {
+func Spawn[A, P any](
+	ctx context.Context, procs ProcMesh, typ actor.Type[A, P], label string, params P,
+) (ActorMesh[A], error) {
 	return SpawnActors(ctx, procs, typ, ActorSpawnSpec[P]{Label: label, Params: params})
 }
 
 // SpawnActors is Spawn with all options.
-func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], s ActorSpawnSpec[P]) (ActorMesh[A], error) {
+func SpawnActors[A, P any](
+	ctx context.Context, procs ProcMesh, typ actor.Type[A, P], s ActorSpawnSpec[P],
+) (ActorMesh[A], error) {
 	fail := func(err error) (ActorMesh[A], error) {
 		return ActorMesh[A]{}, &RefusedError{"actors", s.Label, err}
 	}
@@ -65,7 +69,8 @@ func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A
 		return fail(err)
 	}
 	if s.Uncontrolled && s.Policy.Recovery != Propagate {
-		return fail(fmt.Errorf("recovery %s of uncontrolled actors: they have no owner that could apply it", s.Policy.Recovery))
+		return fail(fmt.Errorf("recovery %s of uncontrolled actors: want %s, as they have no owner",
+			s.Policy.Recovery, Propagate))
 	}
 	name, err := subjects.NewName(s.Label)
 	if err != nil {
@@ -83,28 +88,33 @@ func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A
 	if s.Uncontrolled {
 		actors.Owner = procs.net.proc.ID().Actor(agent.Name)
 		err := procs.createUncontrolled(ctx, actors, idle)
-		if some, ok := errors.AsType[*SpawnError](err); err != nil && !(ok && s.AllowPartial && len(some.Failed) < some.Ranks) {
-			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(procs.net.config))
-			defer cancel()
-			_, stopping := m.stopUncontrolled(stop, "its spawn failed")
-			return ActorMesh[A]{}, errors.Join(err, stopping)
+		if err == nil || s.AllowPartial && isPartial(err) {
+			return m, err
 		}
-		return m, err
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(procs.net.config))
+		defer cancel()
+		_, stopping := m.stopUncontrolled(stop, "its spawn failed")
+		return ActorMesh[A]{}, errors.Join(err, stopping)
 	}
-	procs.resolve() // its controller begins with what the process knows
-	owner, err := procs.net.startController(ctx, controller.Spec{Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease, Policy: s.Policy, Name: s.Display})
+	procs.resolve() // its controller begins with the present procs, as the process knows them
+	owner, err := procs.net.startController(ctx, controller.Spec{
+		Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease, Policy: s.Policy, Name: s.Display,
+	})
 	if err != nil {
 		return fail(err)
 	}
 	m.owner = owner.ID()
 	err = startMesh(ctx, owner, name, procs.desc, procs.region, idle)
-	if some, ok := errors.AsType[*SpawnError](err); ok && s.AllowPartial && len(some.Failed) < some.Ranks {
+	if err == nil || s.AllowPartial && isPartial(err) {
 		return m, err
 	}
-	if err != nil {
-		return ActorMesh[A]{}, errors.Join(err, abandonSpawn(ctx, procs.net, owner, name))
-	}
-	return m, nil
+	return ActorMesh[A]{}, errors.Join(err, abandonSpawn(ctx, procs.net, owner, name))
+}
+
+// isPartial reports whether a failed spawn has started some ranks.
+func isPartial(err error) bool {
+	some, ok := errors.AsType[*SpawnError](err)
+	return ok && len(some.Failed) < some.Ranks
 }
 
 // createUncontrolled creates actors without a controller and waits up to idle until they run.
@@ -115,14 +125,15 @@ func (p ProcMesh) createUncontrolled(ctx context.Context, spec agent.ActorSpec, 
 		ctx, cancel = context.WithTimeout(ctx, idle)
 		defer cancel()
 	}
-	o, err := cast.Reduce(ctx, p.agents(), agent.Create, agent.CreateRequest{Actors: &spec, Wait: true}, agent.MergeOverlays)
+	creation := agent.CreateRequest{Actors: &spec, Wait: true}
+	o, err := cast.Reduce(ctx, p.agents(), agent.Create, creation, agent.MergeOverlays)
 	silent, err := statusesByRank(err)
 	if err != nil {
 		return fmt.Errorf("spawn %s: %w", spec.Name, err)
 	}
 	failed := unstarted(o, p.desc, p.region, began)
 	for i, f := range failed {
-		view, _ := p.region.ViewRank(f.Rank) // it is of the region
+		view, _ := p.region.ViewRank(f.Rank) // unstarted returns ranks of the region only
 		if why, is := silent[view]; is {
 			failed[i].Status = why
 		}
@@ -137,10 +148,12 @@ func (p ProcMesh) createUncontrolled(ctx context.Context, spec agent.ActorSpec, 
 // creates missing actors and shares existing ones between all callers. Another type or other params
 // under the name are a conflict. A service has no owner: it lives until a stop or the end of its
 // procs.
-func Service[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], name string, params P) (ActorMesh[A], error) {
+func Service[A, P any](
+	ctx context.Context, procs ProcMesh, typ actor.Type[A, P], name string, params P,
+) (ActorMesh[A], error) {
 	err := cmp.Or(procs.Err(), typ.Err(), subjects.CheckLabel("service", name))
 	if err == nil && name == agent.Name {
-		err = fmt.Errorf("the name of every proc's own agent: want another")
+		err = fmt.Errorf("the name belongs to the agent of a proc: want another name")
 	}
 	var raw []byte
 	if err == nil {
@@ -158,7 +171,7 @@ func Service[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P]
 	return ActorMesh[A]{procs: procs, name: name, uncontrolled: true}, nil
 }
 
-// Err is the error a bad handle carries.
+// Err returns the error of a bad handle.
 func (m ActorMesh[A]) Err() error { return m.procs.Err() }
 
 // Name is the name the actors share within their procs.
@@ -176,7 +189,9 @@ func (m ActorMesh[A]) Target() (cast.Target, error) {
 		return cast.Target{}, err
 	}
 	m.procs.resolve()
-	return cast.Target{Via: m.procs.net.proc, Placement: m.procs.placement(), Actor: m.name, Region: m.procs.region}, nil
+	return cast.Target{
+		Via: m.procs.net.proc, Placement: m.procs.placement(), Actor: m.name, Region: m.procs.region,
+	}, nil
 }
 
 // Ref addresses one rank of the region.
@@ -192,7 +207,7 @@ func (m ActorMesh[A]) Ref(rank int) actor.Ref[A] {
 }
 
 // At addresses the actor at one point, given as pairs of label and index: At("host", 0, "gpu", 3).
-// Dimensions of size 1 may be left out. Bad pairs are an error of the ref.
+// Dimensions of size 1 may be omitted. Calls through the ref return the error of bad pairs.
 func (m ActorMesh[A]) At(pairs ...any) actor.Ref[A] {
 	r := m.procs.region
 	if err := m.Err(); err != nil {
@@ -205,15 +220,18 @@ func (m ActorMesh[A]) At(pairs ...any) actor.Ref[A] {
 		label, ok := pairs[i].(string)
 		index, ok2 := pairs[i+1].(int)
 		if !ok || !ok2 {
-			return actor.ErrRef[A](fmt.Errorf("at %v: want a label (string) and an index (int), got %T and %T", pairs, pairs[i], pairs[i+1]))
+			return actor.ErrRef[A](fmt.Errorf("at %v: want a label (string) and an index (int), got %T and %T",
+				pairs, pairs[i], pairs[i+1]))
 		}
 		var err error
-		if r, err = r.Index(label, index); err != nil {
+		r, err = r.Index(label, index)
+		if err != nil {
 			return actor.ErrRef[A](err)
 		}
 	}
 	if n := r.NumRanks(); n != 1 {
-		return actor.ErrRef[A](fmt.Errorf("at %v: want an index for every dimension of %s: %d actors match", pairs, m.Extent(), n))
+		return actor.ErrRef[A](fmt.Errorf("at %v: want an index for every dimension of %s: %d actors match",
+			pairs, m.Extent(), n))
 	}
 	base, err := r.BaseRank(0)
 	if err != nil {
@@ -228,16 +246,17 @@ func (m ActorMesh[A]) Slice(label string, begin, end int) ActorMesh[A] {
 	return m
 }
 
-// Select slices as people write it, such as `host=0:2,gpu=3`, with indices of the whole mesh: see ProcMesh.Select.
+// Select slices by text, such as `host=0:2,gpu=3`, with indices of the whole mesh: see
+// ProcMesh.Select.
 func (m ActorMesh[A]) Select(text string) ActorMesh[A] {
 	m.procs = m.procs.Select(text)
 	return m
 }
 
 // Stop stops the actors of the region, each after its accepted messages, and returns once all have
-// ended. A *StopError lists the ranks still alive at the deadline. Other actors of the mesh go on.
-// Only the program that spawned the mesh may stop it; a mesh without owner may be stopped by any
-// program.
+// ended. A *StopError lists the ranks still alive at the deadline. Other actors of the mesh
+// continue. Only the program that spawned the mesh may stop it; a mesh without owner may be
+// stopped by any program.
 func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	const why = "stopped by its user"
 	if err := m.Err(); err != nil {
@@ -253,12 +272,13 @@ func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	if m.uncontrolled {
 		o, err = m.stopUncontrolled(ctx, why)
 	} else {
-		o, err = agent.Stop.Urge(ctx, m.controller(), agent.StopRequest{ID: m.name, Reason: why, Region: &m.procs.region})
+		request := agent.StopRequest{ID: m.name, Reason: why, Region: &m.procs.region}
+		o, err = agent.Stop.Urge(ctx, m.controller(), request)
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", m.name, err)
 	}
-	left := rankStatuses(o, m.procs.desc, m.procs.region, func(s agent.Status) bool { return !s.Phase.Terminal() })
+	left := rankStatuses(o, m.procs.desc, m.procs.region, isAlive)
 	if len(left) > 0 {
 		return &StopError{Mesh: m.name, Ranks: m.Extent().NumRanks(), Remaining: left}
 	}
@@ -270,16 +290,16 @@ func (m ActorMesh[A]) stopUncontrolled(ctx context.Context, reason string) (agen
 	return controller.StopActors(ctx, m.procs.agents(), agent.StopRequest{ID: m.name, Reason: reason})
 }
 
-// OwnerError refuses an operation that only the owner may do.
+// OwnerError refuses an operation that only the owner of a mesh may do.
 type OwnerError struct {
-	Owner subjects.ActorID // its controller; zero: the handle does not know it
+	Owner subjects.ActorID // the controller of the mesh; zero: unknown to the handle
 }
 
 func (e *OwnerError) Error() string {
 	if !e.Owner.IsValid() {
-		return "this handle was found, not spawned: its owner stops it"
+		return "this handle was found, not spawned: want the handle of the owner"
 	}
-	return fmt.Sprintf("%s owns it: only that stops it", e.Owner)
+	return fmt.Sprintf("%s owns the mesh: want its handle", e.Owner)
 }
 
 func (m ActorMesh[A]) controller() actor.Ref[agent.Agent] {
@@ -300,8 +320,9 @@ func (m ActorMesh[A]) Changes(ctx context.Context) iter.Seq2[actor.Event, error]
 
 func (m ActorMesh[A]) watched() watched {
 	w := m.procs.watched()
-	w.owner, w.other = m.owner, nil
-	w.controllers = append(w.controllers, m.owner) // of its procs, too: that a proc has ended is told of its actor
+	w.owner = m.owner
+	w.other = nil
+	w.controllers = append(w.controllers, m.owner) // the controller of the procs stays: their ends end the actors
 	if w.bad != nil {
 		return w
 	}

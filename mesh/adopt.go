@@ -18,11 +18,7 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 	fail := func(err error) (ProcMesh, error) { return ProcMesh{}, fmt.Errorf("adopt %s: %w", name, err) }
 	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(n.config))
 	defer cancel()
-	all, err := n.Meshes(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	p, err := n.LookupIn(all, name)
+	inv, p, err := n.InventoryFor(ctx, name)
 	if err != nil {
 		return fail(err)
 	}
@@ -39,7 +35,7 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 	}
 	i := slices.IndexFunc(detached, func(d worlds.DetachedState) bool { return d.Mesh == p.desc.ID })
 	if i < 0 {
-		return fail(notDetachedError(all, p))
+		return fail(notDetachedError(inv.Meshes, p))
 	}
 	claim := agent.Claim{Epoch: epoch, Owner: n.proc.ID().Actor(adopter)}
 	if epoch == 0 {

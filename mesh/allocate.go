@@ -64,15 +64,15 @@ func (n *Net) allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 // List allocates the first of these running hosts. They need no return.
 type List []subjects.HostID
 
-// Allocate is as many hosts as the extent has ranks.
+// Allocate returns the first hosts, one for each rank of the extent.
 func (l List) Allocate(_ context.Context, e shape.Extent) (Allocation, error) {
 	if e.NumRanks() > len(l) {
-		return nil, fmt.Errorf("%d hosts in the list are too few for %s", len(l), e)
+		return nil, fmt.Errorf("%d hosts in the list: want %d for %s", len(l), e.NumRanks(), e)
 	}
 	return l[:e.NumRanks()], nil
 }
 
-// Hosts are those of the list.
+// Hosts returns the hosts of the list.
 func (l List) Hosts() []subjects.HostID { return slices.Clone(l) }
 
 // Close does nothing: the list did not start them.
@@ -80,7 +80,9 @@ func (l List) Close(context.Context) error { return nil }
 
 // OnProcs allocates a host in each proc of a region. It spawns an actor of the type there; the
 // actor's endpoint returns its host. Package agent/host has such a type.
-func OnProcs[A, P any](procs ProcMesh, typ actor.Type[A, P], params P, started actor.Endpoint[A, actor.None, subjects.HostID]) Allocator {
+func OnProcs[A, P any](
+	procs ProcMesh, typ actor.Type[A, P], params P, started actor.Endpoint[A, actor.None, subjects.HostID],
+) Allocator {
 	return onProcs[A, P]{procs, typ, params, started}
 }
 
@@ -97,7 +99,7 @@ func (o onProcs[A, P]) Allocate(ctx context.Context, e shape.Extent) (Allocation
 		return nil, err
 	}
 	if e.NumRanks() != o.procs.Extent().NumRanks() {
-		return nil, fmt.Errorf("%d procs are not the %d ranks of %s", o.procs.Extent().NumRanks(), e.NumRanks(), e)
+		return nil, fmt.Errorf("%d procs: want %d for %s", o.procs.Extent().NumRanks(), e.NumRanks(), e)
 	}
 	actors, err := Spawn(ctx, o.procs, o.typ, "hosts", o.params)
 	if err != nil {
@@ -105,7 +107,8 @@ func (o onProcs[A, P]) Allocate(ctx context.Context, e shape.Extent) (Allocation
 	}
 	hosts, err := cast.Gather(ctx, actors, o.started, actor.None{})
 	if err != nil {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(o.procs.net.config))
+		limit := config.MeshCleanupDeadline.Get(o.procs.net.config)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()
 		return nil, errors.Join(err, actors.Stop(stop))
 	}
@@ -114,7 +117,7 @@ func (o onProcs[A, P]) Allocate(ctx context.Context, e shape.Extent) (Allocation
 
 type onProcsAllocation struct {
 	hosts []subjects.HostID
-	stop  func(context.Context) error // says the same the second time, unless something was left
+	stop  func(context.Context) error // can be repeated
 }
 
 func (a *onProcsAllocation) Hosts() []subjects.HostID { return slices.Clone(a.hosts) }

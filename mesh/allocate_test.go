@@ -181,12 +181,12 @@ func requireConnected(t *testing.T, net *mesh.Net, refs []actor.Ref[actortest.Te
 	silence(t, port)
 }
 
-func TestAllocate_returnsUnsuitableHosts(t *testing.T) {
+func TestAllocate_returnsUnsuitableHosts(t *testing.T) { // MESH-8
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)
 	_, err := c.Allocate(t.Context(), mesh.List(hosts.Hosts()), "hosts", shape.Of("host", 2))
-	require.ErrorContains(t, err, "1 hosts in the list are too few for host=2")
+	require.ErrorContains(t, err, "1 hosts in the list: want 2 for host=2")
 	_, err = c.Allocate(t.Context(), c.here(t), "hosts", shape.Of("host", 0))
 	require.ErrorContains(t, err, "want at least 1")
 	missing, err := subjects.NewHostID("nobody")
@@ -198,7 +198,7 @@ func TestAllocate_returnsUnsuitableHosts(t *testing.T) {
 	require.Equal(t, hosts.Hosts(), listed.Hosts())
 }
 
-func TestAllocate_failedHostLeavesNone(t *testing.T) {
+func TestAllocate_failedHostLeavesNone(t *testing.T) { // MESH-8
 	t.Parallel()
 	c := newCluster(t, "h2") // whose label the third one is to have
 	for name, a := range map[string]mesh.Allocator{"here": c.here(t), "processes": host.ProcessHosts(c.options(t))} {
@@ -243,7 +243,7 @@ func TestShutdown_canBeRepeatedAfterAPartialOne_MESH5(t *testing.T) {
 	require.NoError(t, started.Close(t.Context()))
 }
 
-func TestAttach_namesHostsThatDoNotAnswer(t *testing.T) {
+func TestAttach_namesHostsThatDoNotAnswer(t *testing.T) { // MESH-8
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	ids := c.AllHosts(t, c.Net).Hosts()
@@ -268,7 +268,7 @@ func TestAttach_namesHostsThatDoNotAnswer(t *testing.T) {
 	require.ErrorContains(t, err, "want the agent of a host")
 }
 
-func TestTake_onlyTheOwnerShutsDownAHost(t *testing.T) {
+func TestTake_onlyTheOwnerShutsDownAHost(t *testing.T) { // HOST-9
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	other := c.Connect(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// Limits of a watcher's unread events: several of each rank, and more.
+// Limits of a watcher's unread events: several of each rank, plus a constant.
 const (
 	unreadOfRank = 16
 	unreadAtAll  = 1024
@@ -19,12 +19,12 @@ const (
 // ranks may end at one moment, and the watcher may be slow; it still gets each event.
 type backlog struct {
 	region shape.Region
-	more   chan struct{} // holds one: there is something new
+	more   chan struct{} // holds one signal: events or the end are new
 
 	mu     sync.Mutex // guards the fields below
 	events []actor.Event
-	last   actor.Event // told beside ended
-	ended  error       // nothing comes any more
+	last   actor.Event // returned with ended
+	ended  error       // the end of the watch; nil: it goes on
 }
 
 func newBacklog(region shape.Region) *backlog {
@@ -34,28 +34,30 @@ func newBacklog(region shape.Region) *backlog {
 // take stores an event of the region, by rank of the region. An overflow ends the watch, so that no
 // event is lost unnoticed.
 func (b *backlog) take(e actor.Event) {
-	var in bool
-	if e.View, in = b.region.ViewRank(e.Rank); !in {
+	view, in := b.region.ViewRank(e.Rank)
+	if !in {
 		return
 	}
+	e.View = view
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.ended != nil:
 	case len(b.events) >= unreadOfRank*b.region.NumRanks()+unreadAtAll:
-		b.ended = fmt.Errorf("%d events of the mesh wait to be read: %w", len(b.events), actor.ErrMailboxFull)
+		b.ended = fmt.Errorf("the watch has %d unread events: %w", len(b.events), actor.ErrMailboxFull)
 	default:
 		b.events = append(b.events, e)
 	}
 	b.wake()
 }
 
-// end ends the watch, once everything before is read. The first word counts.
+// end ends the watch after the stored events. Only the first call has an effect.
 func (b *backlog) end(last actor.Event, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended == nil {
-		b.last, b.ended = last, why
+		b.last = last
+		b.ended = why
 	}
 	b.wake()
 }
@@ -67,7 +69,7 @@ func (b *backlog) wake() {
 	}
 }
 
-// next is the next event, or the last one beside the reason why there are no more.
+// next returns the next event, or the last event with the error that ended the watch.
 func (b *backlog) next(ctx context.Context) (actor.Event, error) {
 	for {
 		if e, err, ok := b.first(); ok {
@@ -81,7 +83,7 @@ func (b *backlog) next(ctx context.Context) (actor.Event, error) {
 	}
 }
 
-// tell yields the stored events until ctx ends or the backlog is closed.
+// tell yields the events until ctx or the watch ends.
 func (b *backlog) tell(ctx context.Context, yield func(actor.Event, error) bool) {
 	for {
 		e, err := b.next(ctx)
@@ -94,14 +96,11 @@ func (b *backlog) tell(ctx context.Context, yield func(actor.Event, error) bool)
 func (b *backlog) first() (e actor.Event, err error, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case len(b.events) > 0:
+	if len(b.events) > 0 {
 		e = b.events[0]
 		b.events[0] = actor.Event{}
 		b.events = b.events[1:]
 		return e, nil, true
-	case b.ended != nil:
-		return b.last, b.ended, true
 	}
-	return e, nil, false
+	return b.last, b.ended, b.ended != nil
 }

@@ -17,8 +17,8 @@ import (
 // DetachedMesh is a mesh owned by the system controller.
 type DetachedMesh struct {
 	Procs   ProcMesh
-	Epoch   uint64 // who knows it may adopt the mesh
-	Durable bool   // the mesh outlives the system controller; else it ends with that
+	Epoch   uint64 // a program that names it may adopt the mesh
+	Durable bool   // the mesh outlives the system controller
 }
 
 // NameTakenError reports that another live mesh, or a world, has a name; see worlds.NameTakenError.
@@ -33,13 +33,14 @@ type OwnedError struct {
 }
 
 func (e *OwnedError) Error() string {
-	return fmt.Sprintf("mesh %s is owned by %s in epoch %d: want a mesh that is detached (castnet spawn --detach)", e.Mesh, e.Owner, e.Epoch)
+	return fmt.Sprintf("mesh %s is owned by %s in epoch %d: want a mesh that is detached (castnet spawn --detach)",
+		e.Mesh, e.Owner, e.Epoch)
 }
 
 // Detach hands this program's mesh to the system controller, which renews the lease and keeps the
 // policy. The mesh outlives this program. The name of another live mesh or world is a
 // *NameTakenError. Actors owned by this program still end with it; spawn the others Uncontrolled.
-// Earlier handles name this program as the owner: use that of the DetachedMesh.
+// Earlier handles name this program as the owner: use the handle in the DetachedMesh.
 func (p ProcMesh) Detach(ctx context.Context) (DetachedMesh, error) {
 	fail := func(err error) (DetachedMesh, error) {
 		return DetachedMesh{}, fmt.Errorf("detach %s: %w", p.desc.ID, err)
@@ -52,7 +53,7 @@ func (p ProcMesh) Detach(ctx context.Context) (DetachedMesh, error) {
 	case p.desc.Owner.Proc != p.net.proc.ID():
 		return fail(&OwnerError{Owner: p.desc.Owner})
 	case p.region.NumRanks() < p.desc.Extent.NumRanks():
-		return fail(fmt.Errorf("%d ranks of %d: a mesh has one owner: want all", p.region.NumRanks(), p.desc.Extent.NumRanks()))
+		return fail(fmt.Errorf("%d ranks of %d: want the whole mesh", p.region.NumRanks(), p.desc.Extent.NumRanks()))
 	}
 	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(p.net.config))
 	defer cancel()
@@ -73,8 +74,8 @@ func (p ProcMesh) Detach(ctx context.Context) (DetachedMesh, error) {
 	return DetachedMesh{Procs: p, Epoch: owned.Claim.Epoch, Durable: owned.Durable}, nil
 }
 
-// detachRequest is the description of the mesh by the controller in this program, and the claim
-// that the hosts obey.
+// detachRequest describes the mesh, as its controller in this program knows it, with the claim that
+// the hosts obey.
 func (p ProcMesh) detachRequest(ctx context.Context) (d worlds.DetachRequest, err error) {
 	r, err := controller.Health.Call(ctx, p.controller(), actor.None{})
 	if err != nil {
@@ -97,11 +98,15 @@ func (p ProcMesh) detachRequest(ctx context.Context) (d worlds.DetachRequest, er
 	if d.Claim.Owner != p.desc.Owner {
 		return d, &OwnerError{Owner: d.Claim.Owner}
 	}
-	d.Mesh, d.Hosts, d.Policy, d.Display, d.Lease = p.desc.ID, slices.Concat(r.Procs.Hosts, r.Policy.Spares), r.Policy, r.Name, r.Lease
+	d.Mesh = p.desc.ID
+	d.Hosts = slices.Concat(r.Procs.Hosts, r.Policy.Spares)
+	d.Policy = r.Policy
+	d.Display = r.Name
+	d.Lease = r.Lease
 	return d, nil
 }
 
-// kind is the kind of a mesh in messages to people.
+// kind is the kind of a mesh in error texts.
 func (m MeshState) kind() string {
 	if m.Procs.desc.World != nil {
 		return "world"
@@ -119,7 +124,7 @@ func (m MeshState) claim() (has agent.Claim) {
 	return has
 }
 
-// unwrapRefusal is the system controller's own error without the endpoint around it.
+// unwrapRefusal returns the system controller's own error, without the *actor.Error around it.
 func unwrapRefusal(err error) error {
 	if f, ok := errors.AsType[*agent.FencedError](err); ok {
 		return f

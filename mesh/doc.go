@@ -42,16 +42,16 @@
 //   - MESH-7 (owner verbs): Ownership does not travel. The reader of a handle can call, cast and
 //     watch; the owner's verbs return *OwnerError. Actors without a controller, and services,
 //     have no owner.
-//   - MESH-8 (all or none): Attach, Allocate and Take return all hosts or none. An *AttachError
+//   - MESH-8 (all or none): Attach, Allocate and Take return all hosts or none. A *HostsError
 //     names each host that did not answer or refused. Allocated hosts are returned.
 //   - MESH-9 (states): States and Ping report each rank of the region by its rank there. A silent
 //     one is Timeout. A name unknown to its proc is a *NotFoundError. Hosts follow the same
 //     rules.
 //   - MESH-10 (refusal): A spawn that cannot succeed is refused before anything starts, with a
 //     *RefusedError around the cause.
-//   - MESH-11 (restarts): Under a restarting Policy, handles and casts reach the present holder
-//     of a rank; a Ref means one actor. A process that missed events first asks the owner or the
-//     hosts, within 2 s; otherwise its first cast to the rank fails.
+//   - MESH-11 (restarts): Under a restarting Policy, handles and casts reach a rank's present
+//     holder; a Ref means one actor. A process that missed events asks the owner or the hosts once,
+//     within 2 s; otherwise its first cast there fails.
 //   - MESH-12 (controller loss): A stream ends with a *ControllerError once the controller is
 //     gone or fenced, or silent for supervision.controller-timeout. Held-up data is no silence,
 //     and no rank is blamed. Worlds need a live system controller, actors without owner a live
@@ -70,9 +70,8 @@
 //     *OwnedError. Nothing starts or stops. The system controller owns the mesh until Adopt
 //     succeeds.
 //   - MESH-17 (names): TakeName, and a spawn with it, reserves a name with the system controller.
-//     Of concurrent takers one succeeds; a live mesh or world refuses all (*NameTakenError).
-//     Without a system controller the hosts answer, and two may succeed. A plain spawn takes no
-//     name.
+//     One of concurrent takers succeeds; live meshes and worlds refuse all (*NameTakenError).
+//     Without a system controller hosts answer; two may succeed. A plain spawn takes none.
 //   - MESH-18 (restart): Restart restarts healthy ranks in batches, each once the one before runs
 //     with its actors. It stops at the first failure and names the untouched ranks. If actors
 //     would be lost, it refuses and names them, unless forced.
@@ -80,15 +79,14 @@
 //     change once, by rank in the region. A host may return, and end again. A program that was
 //     deaf for supervision.controller-timeout gets a *ControllerError, and blames no host.
 //   - MESH-20 (owned hosts): Allocated or taken hosts have a controller (Owner), made first.
-//     Close, Shutdown, Release, its end or its actor's end returns them: started hosts end,
-//     others go on. Failures are errors; those hosts stay owned. Found or attached hosts have no
-//     owner.
+//     Close, Shutdown, Release, its end or its actor's end returns them: started hosts end, others
+//     go on. Failures are errors; those hosts stay owned. Other hosts have no owner.
 //   - MESH-21 (unhandled failure): Options.OnFailure gets failures of parentless actors and of
-//     ranks in unwatched meshes. Without it the Net ends: Context and every verb fail with the
-//     causes. An actor that does not watch a mesh it made fails with it, 1 s later.
+//     ranks in meshes never watched. Else the Net ends: Context and every verb fail with the
+//     causes. An actor that never watched a mesh it made fails with it, 1 s later.
 //   - MESH-22 (missing hosts): An Inventory holds each host that answered and each that a gateway
-//     or mesh owner expects. Its Err names silent hosts, a search cut by the deadline, and gateways
-//     without an answer. A failed Lookup includes that Err.
+//     or mesh owner expects. Its Err names silent hosts, a search cut by the deadline, and silent
+//     gateways. A not-found error includes that Err.
 //
 // # Details
 //

@@ -14,24 +14,26 @@ import (
 )
 
 // Drain moves the procs of every host to spares, where the policies of their meshes allow it, and
-// stops the others, whoever owns them. The hosts stay. A drain that would lose actors is refused,
-// see CheckDrain, unless DrainOptions.Force is set.
+// stops the others, of any owner. The hosts stay. A drain that would lose actors is refused, see
+// CheckDrain, unless DrainOptions.Force is set.
 func (h HostMesh) Drain(ctx context.Context, d DrainOptions) (agent.StopSummary, error) {
 	if !d.Force {
 		if err := h.CheckDrain(ctx); err != nil {
 			return agent.StopSummary{}, err
 		}
 	}
-	return h.collectSummary(ctx, "drain", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.StopSummary, error) {
-		return agent.Drain.Call(ctx, a, agent.DrainRequest{Reason: d.Reason, Grace: d.Grace, MaxConcurrent: d.AtOnce})
-	})
+	request := agent.DrainRequest{Reason: d.Reason, Grace: d.Grace, MaxConcurrent: d.AtOnce}
+	drain := func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.StopSummary, error) {
+		return agent.Drain.Call(ctx, a, request)
+	}
+	return h.collectSummary(ctx, "drain", drain)
 }
 
 // DrainOptions configures a drain of hosts.
 type DrainOptions struct {
 	Reason string
-	Grace  time.Duration // how long a proc may take to stop before it is killed; 0: the host's own
-	AtOnce int           // procs that a host stops at a time, and a mesh moves; 0: the host's own, and 1
+	Grace  time.Duration // how long a proc may take to stop before it is killed; 0: the host's default
+	AtOnce int           // procs that a host stops, or a mesh moves, at a time; 0: the host's default, or 1
 	Force  bool          // drain also where procs move without their actors, see CheckDrain
 }
 
@@ -59,8 +61,8 @@ func (h HostMesh) CheckDrain(ctx context.Context) error {
 	return errors.Join(lost...)
 }
 
-// lostByMoving is a *LostActorsError if the procs of the MeshState would move to a spare without
-// actors. A silent owner moves none.
+// lostByMoving returns a *LostActorsError if the procs of the MeshState would move to a spare
+// without actors. The procs of a silent owner do not move.
 func (m MeshState) lostByMoving(ctx context.Context) error {
 	p := m.Procs
 	if !m.Alive() || p.desc.World != nil {

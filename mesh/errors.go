@@ -13,8 +13,8 @@ import (
 // NotFoundError reports that no live resource has a name.
 type NotFoundError struct {
 	What, Name string
-	Known      []string // what there is
-	Ended      string   // how one that had the name ended, on the ranks that were asked; "": they know of none
+	Known      []string // names of live resources
+	Ended      string   // how a former holder of the name ended; "": unknown
 }
 
 func (e *NotFoundError) Error() string {
@@ -27,7 +27,7 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("%s %q does not exist; there is %s", e.What, e.Name, joinSome(e.Known))
 }
 
-// joinSome names a few of many.
+// joinSome joins at most maxListed names.
 func joinSome(all []string) string {
 	if more := len(all) - maxListed; more > 0 {
 		all = append(slices.Clone(all[:maxListed]), fmt.Sprintf("and %d more", more))
@@ -38,7 +38,7 @@ func joinSome(all []string) string {
 // AmbiguousError reports that a label matches several live resources.
 type AmbiguousError struct {
 	What, Name string
-	Candidates []string // full names: one of them is meant
+	Candidates []string // full names
 }
 
 func (e *AmbiguousError) Error() string {
@@ -46,13 +46,13 @@ func (e *AmbiguousError) Error() string {
 }
 
 var (
-	errNoMesh  = errors.New("the zero mesh: it was never spawned or found, or that failed")
-	errNoHosts = errors.New("the zero host mesh: it was never found, or that failed")
+	errNoMesh  = errors.New("the zero mesh: want the result of a Spawn or Lookup")
+	errNoHosts = errors.New("the zero host mesh: want the result of Hosts, Attach or Allocate")
 )
 
-// RefusedError is the reason why a spawn is impossible: nothing was started.
+// RefusedError refuses an impossible spawn. Nothing was started.
 type RefusedError struct {
-	What, Name string // procs, actors or a service, and what they were to be called
+	What, Name string // procs, actors or service, and their name
 	Err        error
 }
 
@@ -60,22 +60,22 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("spawn %s %q: %v", e.
 
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// RankStatus is one rank and how it is.
+// RankStatus is the status of a rank.
 type RankStatus struct {
-	Rank   int         // of the whole mesh, also where a region of it was asked for
+	Rank   int         // of the whole mesh, not of a region
 	Point  shape.Point // in the whole mesh
 	Host   string
 	Status agent.Status
 }
 
-// SpawnError lists the ranks of a mesh that did not come up, each with its host and reason.
+// SpawnError lists the ranks of a mesh that did not start, each with its host and reason.
 type SpawnError struct {
 	Mesh   string
 	Ranks  int
 	Failed []RankStatus // in rank order
 }
 
-// maxListed bounds how many ranks, or names, an error spells out.
+// maxListed bounds the ranks or names in an error text.
 const maxListed = 8
 
 func (e *SpawnError) Error() string {
@@ -105,6 +105,8 @@ func listRanks(verb, mesh string, of int, ranks []RankStatus, what string) strin
 	}
 	return b.String()
 }
+
+func isAlive(s agent.Status) bool { return !s.Phase.Terminal() }
 
 // rankStatuses returns the ranks of an overlay of a region that satisfy keep. Ranks outside the
 // overlay are NotExist.

@@ -12,7 +12,7 @@ import (
 // *actor.Error with that failure as its Event and the chain of its causes.
 func (n *Net) Context() context.Context { return n.ctx }
 
-// endCause is why the Net has ended; nil: it has not.
+// endCause returns the cause of the Net's end; nil: it has not ended.
 func (n *Net) endCause() error { return context.Cause(n.ctx) }
 
 // endWithProc ends the Net when its proc has failed.
@@ -27,10 +27,10 @@ func (n *Net) endWithProc() {
 // isHandled reports whether the owner of a mesh handles a failed rank: by a watch of the mesh, or
 // by OnFailure if a program, not an actor, made the mesh.
 func (n *Net) isHandled(controller string, owner subjects.ActorID, e actor.Event) bool {
-	switch {
-	case n.watchedMeshes.isWatched(controller):
+	if n.watchedMeshes.isWatched(controller) {
 		return true
-	case owner.IsValid() || n.onFailure == nil:
+	}
+	if owner.IsValid() || n.onFailure == nil {
 		return false
 	}
 	n.onFailure(e)
@@ -47,7 +47,9 @@ type watchedMeshes struct {
 type watchedMeshesKey struct{}
 
 func watchedMeshesOf(p *actor.Proc) *watchedMeshes {
-	return p.ValueOr(watchedMeshesKey{}, func() any { return &watchedMeshes{watched: map[string]bool{}} }).(*watchedMeshes)
+	return p.ValueOr(watchedMeshesKey{}, func() any {
+		return &watchedMeshes{watched: map[string]bool{}}
+	}).(*watchedMeshes)
 }
 
 func (w *watchedMeshes) add(controller string) {

@@ -78,7 +78,7 @@ func (c *cluster) handling(t *testing.T, log zerolog.Logger, onFailure func(acto
 	})
 }
 
-func TestFailure_unwatchedMeshFailsTheActorThatMadeIt_MESH21(t *testing.T) {
+func TestFailure_unwatchedMeshFailsTheActorThatMadeIt_MESH21(t *testing.T) { // CTL-19
 	t.Parallel()
 	c := newCluster(t, "a")
 	said := &words{}
@@ -130,7 +130,7 @@ func TestFailure_failsTheMakerDespiteAProgramHandler_MESH21(t *testing.T) {
 	require.NotContains(t, said.String(), "missed")
 }
 
-func TestFailure_programHandlerReceivesUnhandledFailures_MESH21(t *testing.T) {
+func TestFailure_programHandlerReceivesUnhandledFailures_MESH21(t *testing.T) { // CTL-19
 	t.Parallel()
 	c := newCluster(t, "a")
 	told := make(chan actor.Event, 8)

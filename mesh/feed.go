@@ -21,7 +21,7 @@ const (
 )
 
 // askAfter is the delay between an event of a mesh and the request for its ends. By then the ends
-// have arrived, unless data is held up.
+// have arrived, unless queued data delays them.
 const askAfter = time.Second
 
 // feeds are a Net's subscriptions with controllers, one for all watchers of a mesh (MESH-6).
@@ -33,20 +33,20 @@ type feeds struct {
 // feed is the subscription with one controller. Its goroutine runs as long as there are watchers:
 // the last one stops it and waits.
 type feed struct {
-	watched               // of who was first: the region is of no account
-	spoke   chan struct{} // holds one: something was said
-	stirred chan struct{} // holds one: something has happened to the mesh, as events say, which wait for no data
+	watched               // of the first watcher; its region is not used
+	spoke   chan struct{} // holds one signal: a message of the controller arrived
+	stirred chan struct{} // holds one signal: an event of the mesh arrived over the control connection
 	stop    context.CancelFunc
 	done    chan struct{} // closed once it has stopped
 
 	mu       sync.Mutex    // guards the fields below
-	ends     []actor.Event // so far, one of a rank, in the order in which they came: for who comes later
+	ends     []actor.Event // one for each ended rank, in order of arrival, for later watchers
 	ended    map[int]bool  // by rank
 	watchers map[*backlog]bool
-	over     error // why nothing comes any more
+	over     error // the end of the feed; nil: it goes on
 }
 
-// join has a region watched. The function ends it.
+// join starts the watch of a region; leave ends it.
 func (fs *feeds) join(w watched) (said *backlog, leave func()) {
 	said = newBacklog(w.region)
 	fs.mu.Lock()
@@ -63,7 +63,7 @@ func (fs *feeds) join(w watched) (said *backlog, leave func()) {
 	return said, func() { fs.leave(f, said) }
 }
 
-// leave ends the watch of one; the last one stops the feed.
+// leave ends a watch. The last one stops the feed.
 func (fs *feeds) leave(f *feed, b *backlog) {
 	fs.mu.Lock()
 	last := f.drop(b)
@@ -80,8 +80,13 @@ func (fs *feeds) leave(f *feed, b *backlog) {
 func newFeed(w watched) *feed {
 	ctx, stop := context.WithCancel(context.Background())
 	f := &feed{
-		watched: w, spoke: make(chan struct{}, 1), stirred: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
-		ended: map[int]bool{}, watchers: map[*backlog]bool{},
+		watched:  w,
+		spoke:    make(chan struct{}, 1),
+		stirred:  make(chan struct{}, 1),
+		stop:     stop,
+		done:     make(chan struct{}),
+		ended:    map[int]bool{},
+		watchers: map[*backlog]bool{},
 	}
 	go f.listen(ctx)
 	return f
@@ -101,7 +106,7 @@ func (f *feed) add(b *backlog) bool {
 	return true
 }
 
-// drop forgets a watcher, and reports whether it was the last one.
+// drop removes a watcher, and reports whether it was the last one.
 func (f *feed) drop(b *backlog) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +131,7 @@ func (f *feed) take(e actor.Event) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.ended[e.Rank] { // each ends once
+	if f.ended[e.Rank] {
 		return f.over
 	}
 	if e.Terminal() {
@@ -161,7 +166,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// listen hears the controller out.
+// listen receives the events of the controller until the last watcher leaves or the feed ends.
 func (f *feed) listen(ctx context.Context) {
 	defer close(f.done)
 	deaf, err := f.subscribe(f.stirs())
@@ -174,15 +179,16 @@ func (f *feed) listen(ctx context.Context) {
 	watchdog := config.SupervisionControllerTimeout.Get(f.net.config)
 	port, closed := actor.OpenPortFunc(f.net.proc, f.take, func(why error) { f.end(actor.Event{}, why) })
 	defer closed()
-	if !f.attend(ctx, owner, agent.StreamRequest{To: port, HeartbeatInterval: min(watchdog/beats, maxBeat)}, watchdog) {
+	request := agent.StreamRequest{To: port, HeartbeatInterval: min(watchdog/beats, maxBeat)}
+	if !f.attend(ctx, owner, request, watchdog) {
 		return
 	}
 	// A dead owner sends no more events.
 	_ = agent.Stream.Send(context.WithoutCancel(ctx), owner, agent.StreamRequest{To: port, Cancel: true})
 }
 
-// stirs subscribes to the events of the mesh. For a controller in this program no link can be held
-// up.
+// stirs returns the handlers of the mesh's events, by subject. A controller in this program needs
+// none: no link can delay its messages.
 func (f *feed) stirs() map[string]func(actor.Event) {
 	to := map[string]func(actor.Event){}
 	for _, subject := range f.events {
@@ -194,11 +200,15 @@ func (f *feed) stirs() map[string]func(actor.Event) {
 }
 
 // attend subscribes, then checks that the controller lives and its ends arrive. After a silence of
-// two beats, or soon after an event of the mesh, it asks for the ends over the control connection.
-// Until supervision.controller-timeout, a missing reply means nothing (MESH-12). It returns when
-// the last watcher leaves, or with false when the controller is gone.
-func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent.StreamRequest, watchdog time.Duration) bool {
-	quiet, late, silent := time.NewTimer(2*s.HeartbeatInterval), time.After(askAfter), time.Duration(0)
+// two heartbeats, or soon after an event of the mesh, it asks for the ends over the control
+// connection. Until supervision.controller-timeout, a missing reply means nothing (MESH-12). It
+// returns when the last watcher leaves, or with false when the controller is gone.
+func (f *feed) attend(
+	ctx context.Context, owner actor.Ref[agent.Agent], s agent.StreamRequest, watchdog time.Duration,
+) bool {
+	quiet := time.NewTimer(2 * s.HeartbeatInterval)
+	late := time.After(askAfter)
+	silent := time.Duration(0)
 	defer quiet.Stop()
 	for subscribed := false; ; {
 		if !subscribed {
@@ -231,7 +241,7 @@ func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent
 		case <-late:
 			late = nil
 		case <-quiet.C:
-			subscribed = false // or it is held up: then nothing comes of it
+			subscribed = false // the subscription may be lost; a repeated one changes nothing
 			silent += 2 * s.HeartbeatInterval
 			quiet.Reset(2 * s.HeartbeatInterval)
 		}
@@ -245,7 +255,7 @@ func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent
 			f.end(blamed(f.owner, err), &ControllerError{f.owner, err})
 			return false
 		default:
-			signal(f.stirred) // what has ended is still to be asked for
+			signal(f.stirred) // ask again
 		}
 	}
 }
@@ -258,10 +268,12 @@ func subscribe(ctx context.Context, owner actor.Ref[agent.Agent], s agent.Stream
 	return err
 }
 
-// passes reports whether an error is no evidence about the controller: data is held up, or a
-// connection is down for now.
+// passes reports whether an error does not show that the controller is gone: queued data delays the
+// reply, or a connection is down.
 func passes(err error) bool {
-	for _, e := range []error{context.DeadlineExceeded, actor.ErrBacklog, actor.ErrMailboxFull, actor.ErrUnavailable, actor.ErrLinkBroken} {
+	for _, e := range []error{
+		context.DeadlineExceeded, actor.ErrBacklog, actor.ErrMailboxFull, actor.ErrUnavailable, actor.ErrLinkBroken,
+	} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -297,11 +309,12 @@ func (f *feed) known() int {
 	return len(f.ends)
 }
 
-// blamed is the event that blames a controller.
+// blamed is the event that reports the loss of a controller.
 func blamed(owner subjects.ActorID, why error) actor.Event {
 	id := owner.Proc
 	return actor.Event{
-		Kind: actor.KindActor, Status: string(actor.Failed), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), ProcIndex: int(id.Index),
-		Actor: owner.Name, Type: "controller", Reason: why.Error(), At: time.Now(),
+		Kind: actor.KindActor, Status: string(actor.Failed), Mesh: id.Mesh.String(), Rank: int(id.Rank),
+		Gen: int(id.Gen), ProcIndex: int(id.Index), Actor: owner.Name, Type: "controller",
+		Reason: why.Error(), At: time.Now(),
 	}
 }

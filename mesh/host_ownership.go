@@ -16,7 +16,10 @@ import (
 
 // acquireOwned makes a controller of this program, then gives it the hosts that get returns
 // (CTL-17). Hosts beside an error, or that cannot be held, are returned.
-func (n *Net) acquireOwned(ctx context.Context, name string, e shape.Extent, taken bool, get func(context.Context) (HostMesh, Allocation, error)) (HostMesh, error) {
+func (n *Net) acquireOwned(
+	ctx context.Context, name string, e shape.Extent, taken bool,
+	get func(context.Context) (HostMesh, Allocation, error),
+) (HostMesh, error) {
 	id, err := subjects.NewMeshID(name)
 	if err != nil {
 		return HostMesh{}, err
@@ -33,9 +36,10 @@ func (n *Net) acquireOwned(ctx context.Context, name string, e shape.Extent, tak
 	if err == nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if i := n.ownedIndex(owner.ID()); i >= 0 { // else the Net was closed, and has given them back
+		if i := n.ownedIndex(owner.ID()); i >= 0 { // else the closed Net has released them
 			desc.Hosts = got.Hosts()
-			n.owned[i].hosts, n.owned[i].preexisting = &desc, taken
+			n.owned[i].hosts = &desc
+			n.owned[i].preexisting = taken
 		}
 		return h, nil
 	}
@@ -48,14 +52,14 @@ func (n *Net) acquireOwned(ctx context.Context, name string, e shape.Extent, tak
 	return HostMesh{}, err
 }
 
-// ownedIndex is the index of an owned controller; -1 if absent. The lock is held.
+// ownedIndex returns the index of an owned controller; -1 if absent. The caller holds n.mu.
 func (n *Net) ownedIndex(id subjects.ActorID) int {
 	return slices.IndexFunc(n.owned, func(o ownedController) bool { return o.controller == id.Name })
 }
 
-// Owner is the controller of the hosts: that of the mesh, allocated or taken through this Net, with
-// all of them. It is the zero ID if there is none, as for found hosts. Any program can query and
-// watch it like the controller of other meshes.
+// Owner returns the controller of the mesh, allocated or taken through this Net, that has all these
+// hosts. It is the zero ID if there is none, as for found hosts. Any program can query and watch it
+// like the controller of other meshes.
 func (h HostMesh) Owner() subjects.ActorID {
 	if h.Err() != nil {
 		return subjects.ActorID{}
@@ -70,9 +74,11 @@ func (h HostMesh) Owner() subjects.ActorID {
 	return subjects.ActorID{}
 }
 
-// releaseHosts returns the meshes of a kind with all their hosts among these. A mesh that cannot be
-// returned stays this Net's; the next release tries again.
-func (n *Net) releaseHosts(ctx context.Context, hosts []subjects.HostID, kind func(ownedController) bool) error {
+// releaseHosts releases the host meshes of a kind whose hosts are all in hosts. After a failure the
+// Net keeps the mesh, and the next release tries again.
+func (n *Net) releaseHosts(
+	ctx context.Context, hosts []subjects.HostID, kind func(ownedController) bool,
+) error {
 	n.mu.Lock()
 	all := slices.Clone(n.owned)
 	n.mu.Unlock()
@@ -81,16 +87,16 @@ func (n *Net) releaseHosts(ctx context.Context, hosts []subjects.HostID, kind fu
 		if o.hosts == nil || !kind(o) || !isSubset(o.hosts.Hosts, hosts) {
 			continue
 		}
-		if err := n.stopHosts(ctx, o, "given back by its owner"); err != nil {
+		if err := n.stopHosts(ctx, o, "released by its owner"); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		n.releaseController(ctx, n.proc.ID().Actor(o.controller), "its hosts are given back")
+		n.releaseController(ctx, n.proc.ID().Actor(o.controller), "its hosts are released")
 	}
 	return errors.Join(errs...)
 }
 
-// stopHosts makes the controller of a host mesh return its hosts. A controller that has ended has
+// stopHosts makes the controller of a host mesh release its hosts. A controller that has ended has
 // already done so.
 func (n *Net) stopHosts(ctx context.Context, o ownedController, reason string) error {
 	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(n.config))
@@ -101,16 +107,16 @@ func (n *Net) stopHosts(ctx context.Context, o ownedController, reason string) e
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("give back hosts: %w", err)
+		return fmt.Errorf("cannot release hosts: %w", err)
 	}
-	left := rankStatuses(said, *o.hosts, o.hosts.Extent.Region(), func(s agent.Status) bool { return !s.Phase.Terminal() })
+	left := rankStatuses(said, *o.hosts, o.hosts.Extent.Region(), isAlive)
 	if len(left) > 0 {
 		return &StopError{Mesh: o.hosts.ID.String(), Ranks: len(o.hosts.Hosts), Remaining: left}
 	}
 	return nil
 }
 
-// isSubset reports whether all of some hosts are among others.
+// isSubset reports whether others contains all of some.
 func isSubset(some, others []subjects.HostID) bool {
 	return !slices.ContainsFunc(some, func(id subjects.HostID) bool { return !slices.Contains(others, id) })
 }

@@ -14,21 +14,21 @@ import (
 
 // Take makes this program the owner of the hosts. No other program can then drain a whole host or
 // make it leave, until Release or Close of the Net. A host with another owner refuses; then no host
-// is taken, and the *AttachError names each refusal.
+// is taken, and the *HostsError names each refusal.
 func (h HostMesh) Take(ctx context.Context) error {
 	return h.takeOwnership(ctx, "take", agent.TakeHostRequest{})
 }
 
-// TakeOver is Take from the present owner, dead or alive.
+// TakeOver is Take, also from a present owner, dead or alive.
 func (h HostMesh) TakeOver(ctx context.Context) error {
-	return h.takeOwnership(ctx, "seize", agent.TakeHostRequest{Force: true})
+	return h.takeOwnership(ctx, "take over", agent.TakeHostRequest{Force: true})
 }
 
 func (h HostMesh) takeOwnership(ctx context.Context, verb string, t agent.TakeHostRequest) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	_, err := h.net.acquireOwned(ctx, h.name, h.Extent(), true, func(ctx context.Context) (HostMesh, Allocation, error) {
+	take := func(ctx context.Context) (HostMesh, Allocation, error) {
 		errs := h.sendTake(ctx, t)
 		err := h.unreachable(errs)
 		if err == nil {
@@ -41,19 +41,21 @@ func (h HostMesh) takeOwnership(ctx context.Context, verb string, t agent.TakeHo
 			}
 		}
 		return h, takenHosts{got}, fmt.Errorf("%s: %w", verb, err)
-	})
+	}
+	_, err := h.net.acquireOwned(ctx, h.name, h.Extent(), true, take)
 	return err
 }
 
-// Release lets go of taken hosts. It ignores hosts that are gone.
+// Release ends the ownership of taken hosts. It ignores hosts that are gone.
 func (h HostMesh) Release(ctx context.Context) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	if err := h.net.releaseHosts(ctx, h.hosts, func(o ownedController) bool { return o.preexisting }); err != nil {
+	taken := func(o ownedController) bool { return o.preexisting }
+	if err := h.net.releaseHosts(ctx, h.hosts, taken); err != nil {
 		return err
 	}
-	return takenHosts{h}.Close(ctx) // a part of what was taken
+	return takenHosts{h}.Close(ctx) // h may be a part of the taken hosts
 }
 
 // sendTake takes or releases the hosts. It does not wait for dead ones.
@@ -66,12 +68,14 @@ func (h HostMesh) sendTake(ctx context.Context, t agent.TakeHostRequest) []error
 	}
 	defer forget()
 	_, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
-		return askAlive(ctx, dead, a, func(ctx context.Context) (agent.HostInfo, error) { return agent.TakeHost.Call(ctx, a, t) })
+		return askAlive(ctx, dead, a, func(ctx context.Context) (agent.HostInfo, error) {
+			return agent.TakeHost.Call(ctx, a, t)
+		})
 	})
 	return errs
 }
 
-// takenHosts are hosts owned by this program. Giving them back releases them.
+// takenHosts are hosts owned by this program. Close releases them.
 type takenHosts struct{ mesh HostMesh }
 
 func (t takenHosts) Hosts() []subjects.HostID { return slices.Clone(t.mesh.hosts) }

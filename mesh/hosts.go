@@ -24,7 +24,7 @@ type HostMesh struct {
 	net    *Net
 	name   string
 	hosts  []subjects.HostID                  // of the region's ranks, in order
-	infos  map[subjects.HostID]agent.HostInfo // what was said when they were found; never changed
+	infos  map[subjects.HostID]agent.HostInfo // from the time when they were found; never changed
 	region shape.Region
 	err    error
 }
@@ -33,7 +33,10 @@ type HostMesh struct {
 const defaultHosts = "hosts"
 
 func (n *Net) hostMesh(infos []agent.HostInfo) HostMesh {
-	h := HostMesh{net: n, name: defaultHosts, infos: map[subjects.HostID]agent.HostInfo{}, region: shape.Of("host", len(infos)).Region()}
+	h := HostMesh{
+		net: n, name: defaultHosts, infos: map[subjects.HostID]agent.HostInfo{},
+		region: shape.Of("host", len(infos)).Region(),
+	}
 	for _, info := range infos {
 		h.hosts = append(h.hosts, info.ID)
 		h.infos[info.ID] = info
@@ -41,15 +44,15 @@ func (n *Net) hostMesh(infos []agent.HostInfo) HostMesh {
 	return h
 }
 
-// Schedulable returns the hosts that took procs when found, and the infos of the others. The open
-// hosts have one dimension.
+// Schedulable returns the hosts that accepted procs when found, and the infos of the others. The
+// open hosts have one dimension.
 func (h HostMesh) Schedulable() (open HostMesh, closed []agent.HostInfo) {
 	if h.Err() != nil {
 		return h, nil
 	}
 	var infos []agent.HostInfo
 	for _, info := range h.Infos() {
-		if info.Mode == agent.ModeOpen || info.Mode == "" { // a host that was not asked
+		if info.Mode == agent.ModeOpen || info.Mode == "" { // "": the host was not asked
 			infos = append(infos, info)
 		} else {
 			closed = append(closed, info)
@@ -63,7 +66,7 @@ func (h HostMesh) Schedulable() (open HostMesh, closed []agent.HostInfo) {
 	return open, closed
 }
 
-// UnschedulableError reports that hosts answer, but take no procs.
+// UnschedulableError reports that hosts answer, but accept no procs.
 type UnschedulableError struct {
 	Hosts []agent.HostInfo
 }
@@ -84,13 +87,13 @@ func (e *UnschedulableError) Error() string {
 	return "hosts that take no procs: " + strings.Join(all, ", ")
 }
 
-// HostsOf is a mesh of the hosts with these IDs. It contacts no host; Attach does.
+// HostsOf returns a mesh of the hosts with these IDs. It contacts no host; Attach does.
 func (n *Net) HostsOf(name string, hosts ...subjects.HostID) (HostMesh, error) {
 	h := HostMesh{net: n, name: name, hosts: slices.Clone(hosts), region: shape.Of("host", len(hosts)).Region()}
 	return h, h.validate()
 }
 
-// FromAgents is a mesh of the hosts of these agents.
+// FromAgents returns a mesh of the hosts of these agents.
 func (n *Net) FromAgents(name string, agents ...actor.Ref[agent.Agent]) (HostMesh, error) {
 	var hosts []subjects.HostID
 	for _, a := range agents {
@@ -109,10 +112,10 @@ func (h HostMesh) validate() error {
 		return err
 	}
 	for i, id := range h.hosts {
-		switch {
-		case !id.IsValid():
+		if !id.IsValid() {
 			return fmt.Errorf("host mesh %q: host %d has no ID", h.name, i)
-		case slices.Contains(h.hosts[:i], id):
+		}
+		if slices.Contains(h.hosts[:i], id) {
 			return fmt.Errorf("host mesh %q: host %s is listed twice", h.name, id)
 		}
 	}
@@ -122,7 +125,7 @@ func (h HostMesh) validate() error {
 	return nil
 }
 
-// Attach is HostsOf once every host has answered; it asks them concurrently. An *AttachError names
+// Attach is HostsOf once every host has answered; it asks them concurrently. A *HostsError names
 // all silent hosts; then nothing is attached.
 func (n *Net) Attach(ctx context.Context, name string, hosts ...subjects.HostID) (HostMesh, error) {
 	h, err := n.HostsOf(name, hosts...)
@@ -142,7 +145,7 @@ func (n *Net) Attach(ctx context.Context, name string, hosts ...subjects.HostID)
 	return h, nil
 }
 
-// Describe asks every host for its info. An *AttachError names the silent hosts; the result omits
+// Describe asks every host for its info. A *HostsError names the silent hosts; the result omits
 // them.
 func (h HostMesh) Describe(ctx context.Context) ([]agent.HostInfo, error) {
 	infos, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
@@ -160,7 +163,7 @@ func (h HostMesh) Describe(ctx context.Context) ([]agent.HostInfo, error) {
 	return out, h.unreachable(errs)
 }
 
-// unreachable names the hosts with an error; nil when there is none.
+// unreachable returns a *HostsError with the hosts that have an error; nil: none has.
 func (h HostMesh) unreachable(errs []error) error {
 	e := &HostsError{Mesh: h.name, Hosts: len(h.hosts)}
 	for i, err := range errs {
@@ -174,15 +177,18 @@ func (h HostMesh) unreachable(errs []error) error {
 	return e
 }
 
-// maxHostsAsked is how many hosts are asked at a time.
+// maxHostsAsked bounds the concurrent requests of an operation on a host mesh.
 const maxHostsAsked = 64
 
-// eachHost asks the agents of a mesh's hosts, many at a time. Results are by rank.
-func eachHost[R any](ctx context.Context, h HostMesh, ask func(context.Context, actor.Ref[agent.Agent]) (R, error)) ([]R, []error) {
+// eachHost asks the agents of a mesh's hosts concurrently. Results are by rank.
+func eachHost[R any](
+	ctx context.Context, h HostMesh, ask func(context.Context, actor.Ref[agent.Agent]) (R, error),
+) ([]R, []error) {
 	if h.Err() != nil {
 		return nil, nil
 	}
-	out, errs := make([]R, len(h.hosts)), make([]error, len(h.hosts))
+	out := make([]R, len(h.hosts))
+	errs := make([]error, len(h.hosts))
 	slots := make(chan struct{}, maxHostsAsked)
 	var wg sync.WaitGroup
 	for i, id := range h.hosts {
@@ -196,12 +202,12 @@ func eachHost[R any](ctx context.Context, h HostMesh, ask func(context.Context, 
 	return out, errs
 }
 
-// Err is the error a bad handle carries, or why its Net has ended.
+// Err returns the error of a bad handle, or the cause of its Net's end.
 func (h HostMesh) Err() error {
-	switch {
-	case h.err != nil:
+	if h.err != nil {
 		return h.err
-	case h.net == nil:
+	}
+	if h.net == nil {
 		return errNoHosts
 	}
 	return h.net.endCause()
@@ -216,8 +222,8 @@ func (h HostMesh) Extent() shape.Extent { return h.region.Extent() }
 // Hosts are the IDs of the hosts, by rank.
 func (h HostMesh) Hosts() []subjects.HostID { return slices.Clone(h.hosts) }
 
-// Infos are the infos of the hosts when found, by rank. For a host that was not asked there is only
-// its ID.
+// Infos returns the infos of the hosts when found, by rank. For a host that was not asked there is
+// only its ID.
 func (h HostMesh) Infos() []agent.HostInfo {
 	out := make([]agent.HostInfo, len(h.hosts))
 	for i, id := range h.hosts {
@@ -229,13 +235,15 @@ func (h HostMesh) Infos() []agent.HostInfo {
 	return out
 }
 
-// Reshape is the same hosts, in the same order, in another shape with as many ranks.
+// Reshape returns the same hosts, in the same order, in another shape with as many ranks.
 func (h HostMesh) Reshape(e shape.Extent) HostMesh {
-	if h.err = cmp.Or(h.Err(), e.Err()); h.err != nil {
+	h.err = cmp.Or(h.Err(), e.Err())
+	if h.err != nil {
 		return h
 	}
 	if e.NumRanks() != len(h.hosts) {
-		h.err = fmt.Errorf("reshape %d hosts to %s: %w", len(h.hosts), e, &CardinalityError{Want: e.NumRanks(), Got: len(h.hosts)})
+		h.err = fmt.Errorf("reshape %d hosts to %s: %w",
+			len(h.hosts), e, &CardinalityError{Want: e.NumRanks(), Got: len(h.hosts)})
 		return h
 	}
 	h.region = e.Region()
@@ -244,7 +252,8 @@ func (h HostMesh) Reshape(e shape.Extent) HostMesh {
 
 // Slice keeps the indices begin to end-1 along a dimension.
 func (h HostMesh) Slice(label string, begin, end int) HostMesh {
-	if h.err = h.Err(); h.err != nil {
+	h.err = h.Err()
+	if h.err != nil {
 		return h
 	}
 	return h.restrict(h.region.Slice(label, begin, end))
@@ -262,31 +271,33 @@ func (h HostMesh) restrict(r shape.Region, err error) HostMesh {
 			hosts = append(hosts, h.hosts[view])
 		}
 	}
-	h.region, h.hosts = r, hosts
+	h.region = r
+	h.hosts = hosts
 	return h
 }
 
-// Equal reports whether two handles speak of the same hosts in the same shape.
+// Equal reports whether two handles have the same hosts in the same shape.
 func (h HostMesh) Equal(o HostMesh) bool {
 	return h.name == o.name && slices.Equal(h.hosts, o.hosts) && h.region.Equal(o.region)
 }
 
-// Shutdown stops the procs on every host, then the hosts. It is done when every host has reported
-// the end of its procs. Hosts already gone count as done, and are named in the log and the event. A
-// repeated Shutdown checks again, and fails as long as anything is left.
+// Shutdown stops the procs on every host, then the hosts. It returns when every host has reported
+// the end of its procs. Hosts that are already gone count as shut down; the log and the event name
+// them. A repeated Shutdown checks again, and fails as long as a host or proc is left.
 func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
 	h.net.emitHostStep("hosts.shutdown.attempt", h.name, len(h.hosts), agent.ShuttingDown, nil)
-	dead, forget, err := h.watchDeaths(func(c presence.Change) bool { return !c.Graceful }) // a host that leaves in order answers before
+	// A host that leaves cleanly replies first.
+	dead, forget, err := h.watchDeaths(func(c presence.Change) bool { return !c.Graceful })
 	if err != nil {
 		return err
 	}
 	defer forget()
 	var mu sync.Mutex
 	before := &HostsError{Mesh: h.name, Hosts: len(h.hosts)}
-	_, err = h.collectSummary(ctx, "shutdown", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.StopSummary, error) {
+	stop := func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.StopSummary, error) {
 		s, err := askAlive(ctx, dead, a, func(ctx context.Context) (agent.StopSummary, error) {
 			return agent.StopAll.Urge(ctx, a, agent.StopAllRequest{Reason: reason})
 		})
@@ -297,7 +308,8 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 			return agent.StopSummary{}, nil
 		}
 		return s, err
-	})
+	}
+	_, err = h.collectSummary(ctx, "shutdown", stop)
 	if err == nil {
 		err = h.net.releaseHosts(ctx, h.hosts, func(ownedController) bool { return true })
 	}
@@ -310,7 +322,7 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 		slices.SortFunc(before.Failed, func(a, b HostError) int {
 			return cmp.Compare(slices.Index(h.hosts, a.Host), slices.Index(h.hosts, b.Host))
 		})
-		were = fmt.Errorf("hosts were gone before: %w", before)
+		were = fmt.Errorf("hosts were already gone: %w", before)
 		log := h.net.proc.Log()
 		log.Warn().Err(were).Msg("hosts are shut down")
 	}
@@ -318,17 +330,20 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 	return nil
 }
 
-// deathContexts has a context for each host. It ends, with the reason, when this program knows the
-// host to be dead: such a host gives no answer, and the server may not report that.
+// deathContexts has a context for each host. It ends, with the reason, when this program considers
+// the host dead: such a host never replies, and the server may not report that.
 type deathContexts map[subjects.HostID]context.Context
 
-// watchDeaths watches the hosts until forget is called. counts picks the deaths that count.
-func (h HostMesh) watchDeaths(counts func(presence.Change) bool) (dead deathContexts, forget func(), err error) {
+// watchDeaths watches the hosts until forget is called. counts selects the deaths that count.
+func (h HostMesh) watchDeaths(
+	counts func(presence.Change) bool,
+) (dead deathContexts, forget func(), err error) {
 	watcher, err := h.net.presenceWatcher()
 	if err != nil {
 		return nil, nil, err
 	}
-	dead, ends := deathContexts{}, map[subjects.HostID]context.CancelCauseFunc{}
+	dead = deathContexts{}
+	ends := map[subjects.HostID]context.CancelCauseFunc{}
 	for _, id := range h.hosts {
 		dead[id], ends[id] = context.WithCancelCause(context.Background())
 	}
@@ -349,7 +364,9 @@ func (h HostMesh) watchDeaths(counts func(presence.Change) bool) (dead deathCont
 var errHostDead = errors.New("the host is dead")
 
 // askAlive asks the agent of a host until it answers or is dead; a death is the error.
-func askAlive[R any](ctx context.Context, dead deathContexts, a actor.Ref[agent.Agent], ask func(context.Context) (R, error)) (R, error) {
+func askAlive[R any](
+	ctx context.Context, dead deathContexts, a actor.Ref[agent.Agent], ask func(context.Context) (R, error),
+) (R, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	died := dead[subjects.HostID(a.ID().Proc.Mesh)]
@@ -361,9 +378,11 @@ func askAlive[R any](ctx context.Context, dead deathContexts, a actor.Ref[agent.
 	return r, err
 }
 
-// collectSummary asks every host to stop something and adds up the results. Anything left is an
+// collectSummary asks every host to stop procs and adds up the results. A remaining proc is an
 // error.
-func (h HostMesh) collectSummary(ctx context.Context, verb string, ask func(context.Context, actor.Ref[agent.Agent]) (agent.StopSummary, error)) (agent.StopSummary, error) {
+func (h HostMesh) collectSummary(
+	ctx context.Context, verb string, ask func(context.Context, actor.Ref[agent.Agent]) (agent.StopSummary, error),
+) (agent.StopSummary, error) {
 	if err := h.Err(); err != nil {
 		return agent.StopSummary{}, err
 	}

@@ -25,16 +25,17 @@ type Inventory struct {
 	// Meshes are the meshes known to the answering hosts. A rank on a silent host has its status
 	// from the owner of the mesh, or Unknown; its State has no Proc.
 	Meshes     []MeshState
-	TimedOut   bool // the deadline of the context ended the search for hosts: there may be more
-	NoHostList bool // no gateway said in time which hosts there are: those that do not answer may be more
+	TimedOut   bool // the deadline of the context ended the search for hosts: more may exist
+	NoHostList bool // no gateway listed the hosts in time: more silent hosts may exist
 }
 
-// HostState is how a host is.
+// HostState is the state of a host.
 type HostState struct {
-	agent.HostInfo               // its introduction; of a silent host the ID and the label alone
-	State          string        `json:"state"`             // alive: it answered; else agent.HostSuspect, HostUnknown or HostDead
-	Reason         string        `json:"reason,omitempty"`  // why it is not alive
-	Silence        time.Duration `json:"silence,omitempty"` // since it was heard last; 0: it answered, or that is not known
+	agent.HostInfo // of a silent host the ID and the label only
+	// State is agent.HostAlive if the host answered, else HostSuspect, HostUnknown or HostDead.
+	State   string        `json:"state"`
+	Reason  string        `json:"reason,omitempty"`  // why it is not alive
+	Silence time.Duration `json:"silence,omitempty"` // since its last message; 0: it answered, or unknown
 }
 
 // String names the host and its state, such as "b (suspect, last heard 3s ago)".
@@ -45,10 +46,10 @@ func (h HostState) String() string {
 	return fmt.Sprintf("%s (%s, last heard %s ago)", h.Label, h.State, h.Silence.Round(time.Second))
 }
 
-// MissingHostsError reports that an Inventory is not the whole picture.
+// MissingHostsError reports that an Inventory may be incomplete.
 type MissingHostsError struct {
-	Hosts    int         // that are known
-	Silent   []HostState // of these, the hosts that did not answer
+	Hosts    int         // known hosts
+	Silent   []HostState // known hosts that did not answer
 	TimedOut bool        // the search ended at its deadline
 	// NoHostList means that no gateway listed the hosts in time.
 	NoHostList bool
@@ -57,18 +58,32 @@ type MissingHostsError struct {
 func (e *MissingHostsError) Error() string {
 	var parts []string
 	if len(e.Silent) > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d hosts did not answer: %s", len(e.Silent), e.Hosts, joinHosts(e.Silent)))
+		parts = append(parts, fmt.Sprintf("%d of %d hosts did not answer: %s",
+			len(e.Silent), e.Hosts, joinHosts(e.Silent)))
 	}
 	if e.TimedOut {
-		parts = append(parts, "the search for hosts ended at its deadline: there may be more of them")
+		parts = append(parts, "the search for hosts ended at its deadline: more hosts may exist")
 	}
 	if e.NoHostList {
-		parts = append(parts, "no gateway said which hosts there are: hosts that do not answer may not be named")
+		parts = append(parts, "no gateway listed the hosts: silent hosts may be missing")
 	}
 	return strings.Join(parts, "; ")
 }
 
-// maxNamed is how many hosts an error names.
+// Unwrap is context.DeadlineExceeded if the search ended at its deadline.
+func (e *MissingHostsError) Unwrap() error {
+	if e.TimedOut {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// MayBeAlive reports whether a host that did not answer may be alive.
+func (e *MissingHostsError) MayBeAlive() bool {
+	return slices.ContainsFunc(e.Silent, func(h HostState) bool { return h.State != agent.HostDead })
+}
+
+// maxNamed bounds the hosts in an error text.
 const maxNamed = 5
 
 func joinHosts(hosts []HostState) string {
@@ -83,7 +98,7 @@ func joinHosts(hosts []HostState) string {
 	return strings.Join(all, ", ")
 }
 
-// Silent are the hosts that did not answer.
+// Silent returns the hosts that did not answer.
 func (i Inventory) Silent() (hosts []HostState) {
 	for _, h := range i.Hosts {
 		if h.State != agent.HostAlive {
@@ -93,22 +108,19 @@ func (i Inventory) Silent() (hosts []HostState) {
 	return hosts
 }
 
-// Err is nil when every known host answered and no host can be unknown; otherwise a
+// Err returns nil if every known host answered and no host can be unknown; otherwise a
 // *MissingHostsError.
 func (i Inventory) Err() error {
-	e := &MissingHostsError{Hosts: len(i.Hosts), Silent: i.Silent(), TimedOut: i.TimedOut, NoHostList: i.NoHostList}
+	e := &MissingHostsError{
+		Hosts: len(i.Hosts), Silent: i.Silent(), TimedOut: i.TimedOut, NoHostList: i.NoHostList,
+	}
 	if len(e.Silent) == 0 && !e.TimedOut && !e.NoHostList {
 		return nil
 	}
 	return e
 }
 
-// mayAnswerYet reports whether a host that did not answer may be alive.
-func (i Inventory) mayAnswerYet() bool {
-	return slices.ContainsFunc(i.Silent(), func(h HostState) bool { return h.State != agent.HostDead })
-}
-
-// MissingRanks are the ranks of a mesh of the Inventory on silent hosts, and those hosts.
+// MissingRanks returns the ranks of a mesh of the Inventory on silent hosts, and those hosts.
 func (i Inventory) MissingRanks(p ProcMesh) (ranks []int, hosts []HostState) {
 	for view, base := range p.region.Ranks() {
 		at := slices.IndexFunc(i.Hosts, func(h HostState) bool { return h.ID == p.shareHost(base/p.desc.PerHost) })
@@ -123,11 +135,11 @@ func (i Inventory) MissingRanks(p ProcMesh) (ranks []int, hosts []HostState) {
 	return ranks, hosts
 }
 
-// inventoryTimeout is how long hosts and owners may take to answer an Inventory.
+// inventoryTimeout bounds the wait for the answers of hosts and owners.
 const inventoryTimeout = 2 * time.Second
 
 // Inventory asks all hosts for their procs, the gateways for their hosts, and the owners of meshes
-// about silent hosts. Not expected are hosts that left in order, that were dead for
+// about silent hosts. It omits silent hosts that left cleanly, that were dead for
 // discovery.dead-host-retention, or that are back under another ID. An Inventory without hosts is
 // an error.
 func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
@@ -155,7 +167,9 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 	}
 	for _, k := range known.Hosts {
 		if !slices.Contains(ids, k.ID) {
-			silent.add(HostState{HostInfo: agent.HostInfo{ID: k.ID}, State: k.State, Reason: k.Reason, Silence: k.Silence})
+			silent.add(HostState{
+				HostInfo: agent.HostInfo{ID: k.ID}, State: k.State, Reason: k.Reason, Silence: k.Silence,
+			})
 		}
 	}
 	if len(i.Hosts) == 0 && len(silent) == 0 {
@@ -176,10 +190,11 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 // silentHosts are the silent hosts, as their watchers know them.
 type silentHosts map[subjects.HostID]HostState
 
-// add adds a watcher's view of a silent host. The view of the last watcher to hear it counts.
+// add adds a watcher's view of a silent host. The view with the latest message of the host counts.
 func (s silentHosts) add(h HostState) {
 	if h.State == agent.HostAlive {
-		h.State, h.Reason = agent.HostSuspect, "it did not answer"
+		h.State = agent.HostSuspect
+		h.Reason = "it did not answer"
 	}
 	h.Label = h.ID.Label()
 	had, is := s[h.ID]
@@ -200,7 +215,9 @@ func (i *Inventory) addSilent(silent silentHosts, remember time.Duration) {
 		}
 		i.Hosts = append(i.Hosts, h)
 	}
-	slices.SortFunc(i.Hosts, func(a, b HostState) int { return cmp.Or(cmp.Compare(a.Label, b.Label), a.ID.Compare(b.ID)) })
+	slices.SortFunc(i.Hosts, func(a, b HostState) int {
+		return cmp.Or(cmp.Compare(a.Label, b.Label), a.ID.Compare(b.ID))
+	})
 }
 
 // addMeshes asks the answering hosts for their procs, and the owners of meshes for those on silent
@@ -215,10 +232,10 @@ func (n *Net) addMeshes(whole context.Context, i *Inventory, ids []subjects.Host
 	}
 	found := meshAssembly{net: n, byID: map[string]*assembledMesh{}}
 	for at, id := range ids {
-		switch {
-		case errs[at] != nil && i.TimedOut:
-			continue // it had no time
-		case errs[at] != nil:
+		if errs[at] != nil && i.TimedOut {
+			continue // the deadline passed before its answer
+		}
+		if errs[at] != nil {
 			i.Hosts = slices.DeleteFunc(i.Hosts, func(h HostState) bool { return h.ID == id })
 			silent.add(HostState{HostInfo: agent.HostInfo{ID: id}, State: agent.HostSuspect, Reason: errs[at].Error()})
 			continue
@@ -258,13 +275,13 @@ func (n *Net) addMeshes(whole context.Context, i *Inventory, ids []subjects.Host
 	return nil
 }
 
-var errNoReport = errors.New("the system controller reports on no single mesh")
+var errNoReport = errors.New("the system controller has no report of a single mesh")
 
-// ranksOnHosts are the ranks of the mesh on matching hosts, each with its host.
-func (m MeshState) ranksOnHosts(such func(subjects.HostID) bool) map[int]subjects.HostID {
+// ranksOnHosts returns the ranks of the mesh on matching hosts, each with its host.
+func (m MeshState) ranksOnHosts(matches func(subjects.HostID) bool) map[int]subjects.HostID {
 	ranks := map[int]subjects.HostID{}
 	for rank := range m.Procs.desc.Extent.NumRanks() {
-		if h := m.Procs.shareHost(rank / m.Procs.desc.PerHost); h.IsValid() && such(h) {
+		if h := m.Procs.shareHost(rank / m.Procs.desc.PerHost); h.IsValid() && matches(h) {
 			ranks[rank] = h
 		}
 	}
@@ -273,7 +290,9 @@ func (m MeshState) ranksOnHosts(such func(subjects.HostID) bool) map[int]subject
 
 // addSilentRanks adds the ranks on silent hosts and the state of those hosts, as the owner of the
 // mesh knows them.
-func (m *MeshState) addSilentRanks(lacks map[int]subjects.HostID, r controller.Report, unasked error, silent silentHosts) {
+func (m *MeshState) addSilentRanks(
+	lacks map[int]subjects.HostID, r controller.Report, unasked error, silent silentHosts,
+) {
 	health := map[string]controller.HostHealth{}
 	for _, h := range r.Hosts {
 		health[h.Host] = h
@@ -292,14 +311,21 @@ func (m *MeshState) addSilentRanks(lacks map[int]subjects.HostID, r controller.R
 			continue
 		}
 		h, watched := health[host.String()]
+		view := HostState{HostInfo: agent.HostInfo{ID: host}}
 		switch {
 		case watched && h.Left:
 		case watched:
-			silent.add(HostState{HostInfo: agent.HostInfo{ID: host}, State: h.State, Reason: h.Reason, Silence: h.Silence})
+			view.State = h.State
+			view.Reason = h.Reason
+			view.Silence = h.Silence
+			silent.add(view)
 		case unasked == nil:
-			silent.add(HostState{HostInfo: agent.HostInfo{ID: host}, State: agent.HostAlive})
+			view.State = agent.HostAlive
+			silent.add(view)
 		default:
-			silent.add(HostState{HostInfo: agent.HostInfo{ID: host}, State: agent.HostUnknown, Reason: "it did not answer"})
+			view.State = agent.HostUnknown
+			view.Reason = "it did not answer"
+			silent.add(view)
 		}
 		s, known := statuses[rank]
 		if here[rank] || known && s.Phase.Terminal() && h.Left {

@@ -30,7 +30,7 @@ func TestInventory_isPartialWhileAGatewayHangs_MESH22(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, inv.Hosts, 1)
 	require.Equal(t, &mesh.MissingHostsError{Hosts: 1, NoHostList: true}, inv.Err())
-	require.EqualError(t, inv.Err(), "no gateway said which hosts there are: hosts that do not answer may not be named")
+	require.EqualError(t, inv.Err(), "no gateway listed the hosts: silent hosts may be missing")
 }
 
 func TestInventory_isCompleteDespiteAWildcardListener_MESH22(t *testing.T) {

@@ -112,6 +112,6 @@ func TestClose_logsAnOwnerThatDidNotStopItsMesh_MESH2(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, counters.Stop(t.Context()))
 	require.NoError(t, net.Close(t.Context()))
-	require.Contains(t, said.String(), `"mesh":"`+procs.ID().String()+`","ranks":2,"message":"its owner ends and has not stopped it: stopping it"`)
+	require.Contains(t, said.String(), `"mesh":"`+procs.ID().String()+`","ranks":2,"message":"stopping the mesh: its owner ended without a Stop"`)
 	require.NotContains(t, said.String(), `"mesh":"`+counters.Name())
 }

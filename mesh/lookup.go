@@ -28,28 +28,23 @@ type MeshState struct {
 // A silent host may have the mesh. While such a host may be alive, Lookup asks again, for 5 s at
 // most. Then the error holds a *MissingHostsError beside the *NotFoundError.
 func (n *Net) Lookup(ctx context.Context, name string) (ProcMesh, error) {
-	all, err := n.Meshes(ctx)
-	if err != nil {
-		return ProcMesh{}, err
-	}
-	p, err := n.LookupIn(all, name)
-	if !isNotFound(err) {
-		return p, err
-	}
+	_, p, err := n.InventoryFor(ctx, name)
+	return p, err
+}
+
+// InventoryFor is Lookup with the Inventory that answered it.
+func (n *Net) InventoryFor(ctx context.Context, name string) (Inventory, ProcMesh, error) {
 	wait, cancel := context.WithTimeout(ctx, silentHostWait)
 	defer cancel()
 	for {
-		inv, failed := n.Inventory(ctx)
-		if failed != nil {
-			return ProcMesh{}, failed
+		inv, err := n.Inventory(ctx)
+		if err != nil {
+			return inv, ProcMesh{}, err
 		}
-		p, err := n.LookupIn(inv.Meshes, name)
-		missing := inv.Err()
-		switch {
-		case !isNotFound(err) || missing == nil:
-			return p, err
-		case wait.Err() != nil || !inv.mayAnswerYet():
-			return ProcMesh{}, fmt.Errorf("%w; %w", err, missing)
+		p, err := inv.Lookup(name)
+		missing, partial := errors.AsType[*MissingHostsError](err)
+		if !partial || !missing.MayBeAlive() || wait.Err() != nil {
+			return inv, p, err
 		}
 		select {
 		case <-time.After(n.quiet):
@@ -61,16 +56,12 @@ func (n *Net) Lookup(ctx context.Context, name string) (ProcMesh, error) {
 // silentHostWait is how long Lookup asks again for a mesh that a silent host may have.
 const silentHostWait = 5 * time.Second
 
-func isNotFound(err error) bool {
-	_, is := errors.AsType[*NotFoundError](err)
-	return is
-}
-
-// LookupIn is Lookup in a result of Meshes.
-func (n *Net) LookupIn(all []MeshState, name string) (ProcMesh, error) {
+// Lookup is Net.Lookup in the Inventory. If a host is missing from it, the *NotFoundError comes with
+// a *MissingHostsError: the mesh may exist there.
+func (i Inventory) Lookup(name string) (ProcMesh, error) {
 	var found []MeshState
 	var known, ids []string
-	for _, m := range all {
+	for _, m := range i.Meshes {
 		if !m.Alive() {
 			continue
 		}
@@ -85,11 +76,15 @@ func (n *Net) LookupIn(all []MeshState, name string) (ProcMesh, error) {
 	}
 	switch len(found) {
 	case 1:
-		found[0].noteStates(n.proc)
+		found[0].noteStates(found[0].Procs.net.proc)
 		found[0].Procs.markResolved()
 		return found[0].Procs, nil
 	case 0:
-		return ProcMesh{}, &NotFoundError{What: "mesh", Name: name, Known: known}
+		err := error(&NotFoundError{What: "mesh", Name: name, Known: known})
+		if missing := i.Err(); missing != nil {
+			err = fmt.Errorf("%w; %w", err, missing)
+		}
+		return ProcMesh{}, err
 	}
 	return ProcMesh{}, &AmbiguousError{What: "mesh", Name: name, Candidates: ids}
 }

@@ -24,19 +24,19 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxConcurrentAsks is how many hosts, or owners, are asked at a time.
+// maxConcurrentAsks bounds the concurrent requests of a query of hosts or owners.
 const maxConcurrentAsks = 32
 
 // Options configure a connection. The zero value reads NATS_URL and related variables from the
 // environment, and falls back to the hostd of this machine.
 type Options struct {
-	Bus       *bus.Options   // how to reach the bus; nil: bus.FromEnv
-	Server    bus.InProcess  // an embedded server in this process: Bus, if any, has no more to say than who comes
-	Root      string         // first token of every subject; "" = castnet
-	Namespace string         // "" = default
-	Label     string         // names this client; "" = client
-	Name      string         // of its connections, for the server to show, before the ID of its proc; "" = client
-	Actors    []actor.Def    // actor types this process itself can run
+	Bus       *bus.Options   // address and credentials of the bus; nil: bus.FromEnv
+	Server    bus.InProcess  // an embedded server in this process; Bus then gives the credentials only
+	Root      string         // first token of every subject; "": castnet
+	Namespace string         // "": default
+	Label     string         // of this client's proc; "": client
+	Name      string         // of the connections, before the ID of the proc; "": client
+	Actors    []actor.Def    // actor types that this process can run
 	Log       zerolog.Logger // the zero Logger: warnings and errors go to stderr; zerolog.Nop() is silent
 
 	// OnFailure gets otherwise unhandled failures: of a parentless actor of the program, and of a
@@ -56,33 +56,33 @@ type Options struct {
 // Net is a connection to a castnet, and the owner of the meshes made through it.
 type Net struct {
 	bus           *bus.Bus
-	settings      agent.BusSettings // the same bus for others
+	settings      agent.BusSettings // of the bus, for started hosts
 	proc          *actor.Proc
 	router        *cast.Router
 	quiet         time.Duration
 	config        *config.Config
-	shared        bool // in a proc that somebody else has: Close leaves that alone
+	shared        bool // the proc belongs to an actor's program: Close does not close it
 	feeds         feeds
-	placements    *placementCache // of the proc
-	watchedMeshes *watchedMeshes  // the same
+	placements    *placementCache // shared by the Nets of the proc
+	watchedMeshes *watchedMeshes  // shared by the Nets of the proc
 
 	onFailure  func(actor.Event)
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
-	contextEnd sync.WaitGroup // until ctx has ended
+	contextEnd sync.WaitGroup // of endWithProc
 
 	mu       sync.Mutex
-	owned    []ownedController // what was made, in order
-	presence *presence.Watcher // of hosts; nil: no mesh was made yet
+	owned    []ownedController // in the order of their start
+	presence *presence.Watcher // of hosts; nil: not needed so far
 	closed   bool
 }
 
 // ownedController is the controller of a mesh, ended by the Net.
 type ownedController struct {
 	controller  string       // its name
-	released    *atomic.Bool // its mesh is another's
-	hosts       *agent.Mesh  // a mesh of hosts, once it has them
-	preexisting bool         // they were there before
+	released    *atomic.Bool // true: its mesh has another owner
+	hosts       *agent.Mesh  // set for a mesh of hosts, once it has them
+	preexisting bool         // the hosts were taken, not allocated
 }
 
 // Connect joins a castnet as a client.
@@ -112,11 +112,14 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	settings := o.busOptions()
 	settings.Name = cmp.Or(o.Name, "client") + "/" + id.String()
 	n := &Net{
-		settings: agent.BusSettingsOf(settings), quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuietPeriod.Get(o.Config)),
-		config: o.Config, onFailure: o.OnFailure,
+		settings:  agent.BusSettingsOf(settings),
+		quiet:     cmp.Or(o.HostsQuiet, config.DiscoveryQuietPeriod.Get(o.Config)),
+		config:    o.Config,
+		onFailure: o.OnFailure,
 	}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
-	if n.bus, err = bus.Open(ctx, agent.WithBusDefaults(settings, o.Config)); err != nil {
+	n.bus, err = bus.Open(ctx, agent.WithBusDefaults(settings, o.Config))
+	if err != nil {
 		return nil, err
 	}
 	opts := actor.Options{
@@ -127,7 +130,8 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	n.proc, err = actor.NewProc(ctx, opts)
 	if err == nil {
 		agent.SetConfig(n.proc, o.Config)
-		n.placements, n.watchedMeshes = placementCacheOf(n.proc), watchedMeshesOf(n.proc)
+		n.placements = placementCacheOf(n.proc)
+		n.watchedMeshes = watchedMeshesOf(n.proc)
 		n.contextEnd.Go(n.endWithProc)
 		n.router, err = cast.Start(n.proc, nil)
 	}
@@ -137,45 +141,51 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	return n, nil
 }
 
-// NetOf is a Net in the proc of an actor, for actors that make meshes. A mesh spawned with the
-// Context of an actor belongs to it, and ends with it (MESH-13). The proc's program must have Def
-// among its actors. The caller closes the Net, in its Cleanup at the latest.
+// NetOf returns a Net in the proc of an actor, for actors that make meshes. A mesh spawned with
+// the Context of an actor belongs to the actor, and ends with it (MESH-13). The proc's program
+// must have Def among its actors. The caller closes the Net, in its Cleanup at the latest.
 func NetOf(ctx *actor.Context) *Net {
 	p := ctx.Proc()
 	c := agent.ConfigOf(p)
 	n := &Net{
-		bus: p.Bus(), proc: p, quiet: config.DiscoveryQuietPeriod.Get(c), config: c, placements: placementCacheOf(p), watchedMeshes: watchedMeshesOf(p),
-		shared: true,
+		bus:           p.Bus(),
+		proc:          p,
+		quiet:         config.DiscoveryQuietPeriod.Get(c),
+		config:        c,
+		placements:    placementCacheOf(p),
+		watchedMeshes: watchedMeshesOf(p),
+		shared:        true,
 	}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
 	return n
 }
 
-// Def is the definition needed by a program whose actors make meshes.
+// Def returns the actor definition that a program needs if its actors make meshes.
 func Def() actor.Def { return controller.Def() }
 
-// busOptions say how to reach the bus. The environment is about another one than a server in this process.
+// busOptions returns the options of the bus. It ignores the environment if the server is embedded.
 func (o Options) busOptions() (b bus.Options) {
-	switch {
-	case o.Bus != nil:
+	if o.Bus != nil {
 		b = *o.Bus
-	case o.Server == nil:
+	} else if o.Server == nil {
 		b = bus.FromEnv(os.Getenv)
 	}
-	if b.Log = o.Log; o.Server != nil {
-		b.Server, b.URL = o.Server, ""
+	b.Log = o.Log
+	if o.Server != nil {
+		b.Server = o.Server
+		b.URL = ""
 		b.Token = agent.BusSettingsOf(b).Token
 	}
 	return b
 }
 
-// Proc is the client's own proc: it speaks for the program, and runs its controllers.
+// Proc returns the client's own proc. It sends the program's messages, and runs its controllers.
 func (n *Net) Proc() *actor.Proc { return n.proc }
 
-// Config is the configuration of the program. Changes apply to later spawns.
+// Config returns the configuration of the program. Changes apply to later spawns.
 func (n *Net) Config() *config.Config { return n.config }
 
-// Bus is the client's connections.
+// Bus returns the client's connections.
 func (n *Net) Bus() *bus.Bus { return n.bus }
 
 // Close stops the meshes made through this Net and disconnects (MESH-2). Without a deadline it
@@ -189,7 +199,8 @@ func (n *Net) Close(ctx context.Context) error {
 	}
 	n.mu.Lock()
 	watcher := n.presence
-	n.presence, n.closed = nil, true
+	n.presence = nil
+	n.closed = true
 	n.mu.Unlock()
 	if watcher != nil {
 		watcher.Close()
@@ -208,7 +219,7 @@ func (n *Net) Close(ctx context.Context) error {
 	return errors.Join(append(errs, n.bus.Close(ctx))...)
 }
 
-const programDone = "its program is done"
+const programDone = "its program closes its Net"
 
 // stopOwned ends the resources of this Net, newest first: actors before their procs, and procs
 // before their hosts.
@@ -228,7 +239,7 @@ func (n *Net) stopOwned(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// stopController stops a controller, and with it its mesh, and waits for it.
+// stopController stops a controller and its mesh, and waits for the end.
 func (n *Net) stopController(ctx context.Context, name, reason string) {
 	if done := n.proc.StopActor(name, reason); done != nil {
 		select {
@@ -240,8 +251,8 @@ func (n *Net) stopController(ctx context.Context, name, reason string) {
 
 var errNoHostAnswers = errors.New("no host answers")
 
-// Hosts finds the live hosts that take procs, in the order of their labels. It skips cordoned,
-// draining and leaving hosts; AllHosts returns them. The absence of such a host is an error.
+// Hosts finds the live hosts that accept procs, in the order of their labels. It skips cordoned,
+// draining and leaving hosts; AllHosts returns them. If no host accepts procs, it returns an error.
 func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
 	all, err := n.AllHosts(ctx)
 	if err != nil {
@@ -254,7 +265,8 @@ func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
 	return open, nil
 }
 
-// AllHosts finds every live host, in the order of their labels, whether it takes procs or not. No host is an error.
+// AllHosts finds every live host, in the order of their labels, whether it accepts procs or not. If
+// there is none, it returns an error.
 func (n *Net) AllHosts(ctx context.Context) (HostMesh, error) {
 	infos, err := n.liveHosts(ctx)
 	if err != nil {
@@ -268,7 +280,8 @@ func (n *Net) AllHosts(ctx context.Context) (HostMesh, error) {
 
 // noHostsError is the error of an empty search for hosts.
 func (n *Net) noHostsError() error {
-	return fmt.Errorf("%w on %s in %s: start a hostd there", errNoHostAnswers, n.bus.Control().URL(), n.proc.Space())
+	return fmt.Errorf("%w on %s in %s: start a hostd there",
+		errNoHostAnswers, n.bus.Control().URL(), n.proc.Space())
 }
 
 // liveHosts returns the infos of the answering hosts.
@@ -279,13 +292,14 @@ func (n *Net) liveHosts(ctx context.Context) ([]agent.HostInfo, error) {
 	return agent.DiscoverListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
 }
 
-// AwaitHosts is Hosts once at least this many exist and take procs; it searches again until ctx
+// AwaitHosts is Hosts once at least this many exist and accept procs. It searches again until ctx
 // ends.
 func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
-	seen, found := 0, 0 // hosts of the fullest look, and those of them that take procs
-	var last error      // why there are no more
+	seen := 0      // the most hosts in one search
+	found := 0     // the hosts of that search that accept procs
+	var last error // why there are no more
 	for {
 		infos, err := n.liveHosts(ctx)
 		open, closed := n.hostMesh(infos).Schedulable()
@@ -294,8 +308,10 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 			return HostMesh{}, n.endCause()
 		case err == nil && len(open.hosts) >= atLeast:
 			return open, nil
-		case len(infos) >= seen && (err == nil || len(infos) > 0): // ctx may end in the middle of a look
-			seen, found, last = len(infos), len(open.hosts), nil
+		case len(infos) >= seen && (err == nil || len(infos) > 0): // ctx may end during a search
+			seen = len(infos)
+			found = len(open.hosts)
+			last = nil
 			if len(closed) > 0 {
 				last = &UnschedulableError{Hosts: closed}
 			}
@@ -332,7 +348,7 @@ func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshStat
 	asked, errs := n.askStates(ctx, hosts)
 	for i, h := range hosts {
 		if errs[i] != nil {
-			return nil, fmt.Errorf("ask host %s for its procs: %w", h.Label(), errs[i])
+			return nil, fmt.Errorf("cannot list the procs of host %s: %w", h.Label(), errs[i])
 		}
 		if err := found.addHost(h, asked[i]); err != nil {
 			return nil, err

@@ -27,27 +27,27 @@ type ProcMesh struct {
 	err    error
 }
 
-// Err is the error a bad handle carries, or why its Net has ended.
+// Err returns the error of a bad handle, or the cause of its Net's end.
 func (p ProcMesh) Err() error {
-	switch {
-	case p.err != nil:
+	if p.err != nil {
 		return p.err
-	case p.net == nil:
+	}
+	if p.net == nil {
 		return errNoMesh
 	}
 	return p.net.endCause()
 }
 
-// ID is the mesh's address; a slice has that of its mesh.
+// ID is the mesh's address. A slice has the ID of its mesh.
 func (p ProcMesh) ID() subjects.MeshID { return p.desc.ID }
 
 // Extent is the shape of the region.
 func (p ProcMesh) Extent() shape.Extent { return p.region.Extent() }
 
-// Describe is how hosts describe the mesh.
+// Describe returns the description of the mesh that its hosts have.
 func (p ProcMesh) Describe() agent.Mesh { return p.desc }
 
-// Host is the host of a rank of the region. A world may lack it.
+// Host returns the host of a rank of the region. A world may lack it.
 func (p ProcMesh) Host(rank int) (subjects.HostID, error) {
 	base, err := p.region.BaseRank(rank)
 	if err != nil {
@@ -62,12 +62,14 @@ func (p ProcMesh) Host(rank int) (subjects.HostID, error) {
 
 // noHostError is the error that a rank of a world has no host.
 func (p ProcMesh) noHostError(base int) error {
-	return fmt.Errorf("world %s has no host of rank %d, which would have its rank %d", p.desc.World.World, base/p.desc.PerHost, base)
+	return fmt.Errorf("world %s has no host of rank %d for its rank %d",
+		p.desc.World.World, base/p.desc.PerHost, base)
 }
 
 // Slice keeps the indices begin to end-1 along a dimension.
 func (p ProcMesh) Slice(label string, begin, end int) ProcMesh {
-	if p.err = p.Err(); p.err == nil {
+	p.err = p.Err()
+	if p.err == nil {
 		p.region, p.err = p.region.Slice(label, begin, end)
 	}
 	return p
@@ -76,18 +78,20 @@ func (p ProcMesh) Slice(label string, begin, end int) ProcMesh {
 // Select slices by text, such as `host=0:2,gpu=3`. Indices are those of the whole mesh, also on a
 // slice of it, as in the errors of casts. An index outside the slice is an error.
 func (p ProcMesh) Select(text string) ProcMesh {
-	if p.err = p.Err(); p.err != nil {
+	p.err = p.Err()
+	if p.err != nil {
 		return p
 	}
 	r, err := shape.Select(p.desc.Extent, text)
 	if err == nil {
 		err = r.SubsetOf(p.region)
 	}
-	p.region, p.err = r, err
+	p.region = r
+	p.err = err
 	return p
 }
 
-// agents is the mesh of the procs' agents, through which actor meshes are spawned.
+// agents is the mesh of the procs' agents, which spawn actors.
 func (p ProcMesh) agents() ActorMesh[agent.Agent] {
 	return ActorMesh[agent.Agent]{procs: p, name: agent.Name}
 }
@@ -98,9 +102,8 @@ func (p ProcMesh) controller() actor.Ref[agent.Agent] {
 }
 
 // Stop stops every proc of the region and returns once each has ended: TERM, 10 s, KILL. The other
-// ranks of the mesh go on. A world stops as a whole, by the system controller, which then removes
-// it. Colocated procs stop together: a region with only some of them is an
-// *agent.SharedProcessError.
+// ranks of the mesh continue. The system controller stops a world as a whole, and then removes it.
+// Colocated procs stop together: a region with only some of them is an *agent.SharedProcessError.
 func (p ProcMesh) Stop(ctx context.Context) error {
 	if err := p.Err(); err != nil {
 		return err
@@ -123,7 +126,7 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 		o, err = awaitSettled(ctx, p.controller(), agent.UntilEnded(id), idle, o)
 	}
 	if isUnreachable(err) {
-		o, err = p.stopHosts(ctx, stopping) // its owner is: the hosts do it
+		o, err = p.stopHosts(ctx, stopping) // the owner is gone
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", id, err)
@@ -141,11 +144,12 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 // mesh; the result is by rank of the region.
 func (p ProcMesh) stopHosts(ctx context.Context, s agent.StopRequest) (agent.Overlay, error) {
 	if p.region.NumRanks() == p.desc.Extent.NumRanks() {
-		s.Region = nil // then what they know of the mesh is over
+		s.Region = nil // the hosts then forget the mesh
 	}
-	answers, errs := eachHost(ctx, p.hostMesh(), func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Overlay, error) {
+	stop := func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Overlay, error) {
 		return agent.Stop.Urge(ctx, a, s)
-	})
+	}
+	answers, errs := eachHost(ctx, p.hostMesh(), stop)
 	by := map[int]agent.Status{}
 	for _, o := range answers {
 		o.Each(p.desc.Extent.NumRanks(), func(base int, s agent.Status) {
@@ -181,7 +185,8 @@ func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 
 func (p ProcMesh) watched() watched {
 	w := watched{
-		net: p.net, owner: p.desc.Owner, region: p.region, bad: p.Err(), controllers: []subjects.ActorID{p.desc.Owner},
+		net: p.net, owner: p.desc.Owner, region: p.region, bad: p.Err(),
+		controllers: []subjects.ActorID{p.desc.Owner},
 	}
 	if w.bad != nil {
 		return w
@@ -191,7 +196,9 @@ func (p ProcMesh) watched() watched {
 	if p.desc.World != nil {
 		plain := w
 		w.other = func(ctx context.Context) iter.Seq2[actor.Event, error] {
-			world := &ofWorld{watched: plain, world: p.desc.World.World, mesh: p.desc.ID, ranks: p.desc.Extent.NumRanks()}
+			world := &ofWorld{
+				watched: plain, world: p.desc.World.World, mesh: p.desc.ID, ranks: p.desc.Extent.NumRanks(),
+			}
 			one := askedWatch{watched: plain, source: world, ranks: incarnations{}}
 			return one.changes(ctx)
 		}
@@ -199,8 +206,8 @@ func (p ProcMesh) watched() watched {
 	return w
 }
 
-// shareHost is the present host of a share of the mesh, by index, as far as known here; zero for a
-// share of a world without one.
+// shareHost returns the present host of a share of the mesh, by index, as this process knows it. It
+// is zero for a share of a world without a host.
 func (p ProcMesh) shareHost(at int) subjects.HostID {
 	p.resolve()
 	if e, ok := p.net.proc.Successor(p.desc.ProcID(at*p.desc.PerHost, 0)); ok {
@@ -239,8 +246,8 @@ func (p ProcMesh) Schemas(ctx context.Context) (map[string]map[string]agent.Sche
 }
 
 // Logs returns the last lines of each proc's output in the region, by base rank. It asks all hosts
-// at once. An *AttachError names the hosts that do not answer within the deadline (default 30 s),
-// beside the lines of the others.
+// at once. A *HostsError names the hosts that do not answer within the deadline (default 30 s); the
+// lines of the other hosts are returned, too.
 func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) {
 	if err := p.Err(); err != nil {
 		return nil, err
@@ -248,9 +255,10 @@ func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) 
 	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
 	hosts := p.hostMesh()
-	asked, errs := eachHost(ctx, hosts, func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.LogTail, error) {
+	logs := func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.LogTail, error) {
 		return agent.Logs.Call(ctx, a, agent.LogsRequest{ID: p.desc.ID.String(), Lines: lines})
-	})
+	}
+	asked, errs := eachHost(ctx, hosts, logs)
 	var out []agent.LogTail
 	for _, tails := range asked {
 		for _, t := range tails {
@@ -277,7 +285,8 @@ func Find[A any](ctx context.Context, p ProcMesh, name string) (ActorMesh[A], er
 		return ActorMesh[A]{}, err
 	}
 	m := ActorsOn[A](p, full)
-	m.owner, m.uncontrolled = r.owners[full], r.uncontrolled[full]
+	m.owner = r.owners[full]
+	m.uncontrolled = r.uncontrolled[full]
 	return m, nil
 }
 
@@ -287,13 +296,13 @@ func ActorsOn[A any](p ProcMesh, name string) ActorMesh[A] { return ActorMesh[A]
 
 // ActorList is the live actor meshes of a region, by full name.
 type ActorList struct {
-	Actors map[string]agent.ActorInfo // each as the first of its ranks describes it
+	Actors map[string]agent.ActorInfo // from the first rank of each
 
-	ended        map[string]agent.Status     // how those ended that live on no rank
-	owners       map[string]subjects.ActorID // the controllers of those that have one
-	uncontrolled map[string]bool             // those that nobody owns, made through the agents of their procs
+	ended        map[string]agent.Status     // the ends of actors that live on no rank
+	owners       map[string]subjects.ActorID // the controllers
+	uncontrolled map[string]bool             // actors without a controller, made through the agents
 
-	err error // why nobody could say
+	err error // the errors of silent procs
 }
 
 // ListActors asks each proc of the region for its actors. It omits silent procs; if all are silent,
@@ -303,10 +312,16 @@ func (p ProcMesh) ListActors(ctx context.Context) (ActorList, error) {
 	if err != nil && all.Len() == 0 {
 		return ActorList{}, err
 	}
-	r := ActorList{Actors: map[string]agent.ActorInfo{}, ended: map[string]agent.Status{}, owners: map[string]subjects.ActorID{}, uncontrolled: map[string]bool{}, err: err}
+	r := ActorList{
+		Actors:       map[string]agent.ActorInfo{},
+		ended:        map[string]agent.Status{},
+		owners:       map[string]subjects.ActorID{},
+		uncontrolled: map[string]bool{},
+		err:          err,
+	}
 	for _, states := range all.Values() {
 		for _, s := range states {
-			if s.Status.Phase.Terminal() && s.Status.Phase > r.ended[s.ID].Phase { // a failure says more than a stop
+			if s.Status.Phase.Terminal() && s.Status.Phase > r.ended[s.ID].Phase { // prefer a failure to a stop
 				r.ended[s.ID] = s.Status
 			}
 			if _, known := r.Actors[s.ID]; known || s.Status.Phase.Terminal() {
@@ -326,7 +341,7 @@ func (p ProcMesh) ListActors(ctx context.Context) (ActorList, error) {
 	return r, nil
 }
 
-// Find is the full name of the actor mesh with a full name or a label.
+// Find returns the full name of the actor mesh with a full name or a label.
 func (r ActorList) Find(name string) (string, error) {
 	names := matchingNames(r.Actors, name)
 	switch {
@@ -344,7 +359,7 @@ func (r ActorList) Find(name string) (string, error) {
 	return "", missing
 }
 
-// matchingNames are the full names that match a full name or a label.
+// matchingNames returns the full names that match a full name or a label.
 func matchingNames[V any](all map[string]V, name string) (names []string) {
 	for full := range all {
 		if full == name || strings.HasPrefix(full, name+"-") && len(full) == len(name)+1+subjects.UIDLen {
@@ -355,5 +370,5 @@ func matchingNames[V any](all map[string]V, name string) (names []string) {
 	return names
 }
 
-// placement is the placement of the mesh for casts.
+// placement returns the placement of the mesh for casts.
 func (p ProcMesh) placement() cast.Placement { return controller.Placement(p.desc) }

@@ -13,9 +13,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// States is the state of each proc of the region, by rank of the region, from its host. Ranks on a
-// host that does not answer within the deadline (default proc.state-idle) are Timeout. If the hosts
-// have forgotten the mesh, the error is a *NotFoundError.
+// States returns the state of each proc of the region, by rank of the region, from its host. Ranks
+// on a host that does not answer within the deadline (default proc.state-idle) are Timeout. If the
+// hosts have forgotten the mesh, the error is a *NotFoundError.
 func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {
@@ -44,9 +44,11 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 		host := p.shareHost(base / p.desc.PerHost)
 		switch why := silent[host]; {
 		case !host.IsValid():
-			s = agent.State{ID: id, Status: agent.Status{Phase: agent.NotExist, Reason: p.noHostError(base).Error()}}
+			missing := agent.Status{Phase: agent.NotExist, Reason: p.noHostError(base).Error()}
+			s = agent.State{ID: id, Status: missing}
 		case why != nil:
-			s = agent.State{ID: id, Status: agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("host %s: %v", host, why)}}
+			late := agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("host %s: %v", host, why)}
+			s = agent.State{ID: id, Status: late}
 		case !known:
 			return none, &NotFoundError{What: "mesh", Name: id}
 		}
@@ -56,9 +58,9 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	return shape.NewValueMesh(p.region, out)
 }
 
-// States is the state of each host, by rank: Running, in any mode, with the mode as the reason if
-// the host takes no procs. Hosts that do not answer within the deadline (default proc.state-idle)
-// are Timeout.
+// States returns the state of each host, by rank. A host that answers is Running in any mode; the
+// mode is the reason if the host accepts no procs. Hosts that do not answer within the deadline
+// (default proc.state-idle) are Timeout.
 func (h HostMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	if err := h.Err(); err != nil {
 		return shape.ValueMesh[agent.State]{}, err
@@ -71,10 +73,9 @@ func (h HostMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	out := make([]agent.State, len(infos))
 	for i, info := range infos {
 		s := agent.State{ID: h.hosts[i].String(), Rank: i, Status: agent.Status{Phase: agent.Running}}
-		switch {
-		case errs[i] != nil:
+		if errs[i] != nil {
 			s.Status = agent.Status{Phase: agent.Timeout, Reason: errs[i].Error()}
-		case info.Mode != agent.ModeOpen:
+		} else if info.Mode != agent.ModeOpen {
 			s.Status.Reason = string(info.Mode) + ": " + info.ModeReason
 		}
 		out[i] = s
@@ -99,7 +100,7 @@ func (h HostMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
 	return shape.NewValueMesh(h.region, alive)
 }
 
-// hostMesh are the hosts of the region's ranks, in order.
+// hostMesh returns the hosts of the region's ranks, in order.
 func (p ProcMesh) hostMesh() HostMesh {
 	h := HostMesh{net: p.net, name: defaultHosts}
 	seen := map[int]bool{}
@@ -114,8 +115,8 @@ func (p ProcMesh) hostMesh() HostMesh {
 	return h
 }
 
-// ActorStates is the state of the actors of a full name, by rank of the region. Silent ranks are
-// Timeout. If an asked proc does not know the name, the error is a *NotFoundError.
+// ActorStates returns the state of the actors of a full name, by rank of the region. Silent ranks
+// are Timeout. If a proc does not know the name, the error is a *NotFoundError.
 func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {
@@ -133,7 +134,8 @@ func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh
 		states, _ := all.At(rank)
 		switch why, is := silent[rank]; {
 		case is:
-			out[rank] = agent.State{ID: name, Rank: rank, Status: agent.Status{Phase: agent.Timeout, Reason: why.Reason}}
+			late := agent.Status{Phase: agent.Timeout, Reason: why.Reason}
+			out[rank] = agent.State{ID: name, Rank: rank, Status: late}
 		case len(states) == 0:
 			return none, &NotFoundError{What: "actor mesh", Name: name}
 		default:
@@ -179,7 +181,7 @@ func (p ProcMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
 	return shape.NewValueMesh(p.region, alive)
 }
 
-// States is how each actor of the region is; see ProcMesh.ActorStates.
+// States returns the state of each actor of the region; see ProcMesh.ActorStates.
 func (m ActorMesh[A]) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	if err := m.Err(); err != nil {
 		return shape.ValueMesh[agent.State]{}, err

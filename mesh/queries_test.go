@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func TestStates_areByRankAndNameMissingRanks(t *testing.T) {
+func TestStates_areByRankAndNameMissingRanks(t *testing.T) { // MESH-9
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs, counters := c.workers(t, 2, 10)
@@ -125,7 +125,7 @@ func TestService_overlappingViewsShareItAndConflictsFail(t *testing.T) {
 	_, err = mesh.Service(t.Context(), procs, counter, "tally", int64(7))
 	require.ErrorContains(t, err, "exists already with another spec")
 	_, err = mesh.Service(t.Context(), procs, counter, agent.Name, int64(7))
-	require.ErrorContains(t, err, "the name of every proc's own agent")
+	require.ErrorContains(t, err, "the name belongs to the agent of a proc")
 	require.NoError(t, right.Stop(t.Context()), "it is nobody's: whoever has it stops it")
 	states, err := left.States(t.Context())
 	require.NoError(t, err)

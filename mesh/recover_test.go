@@ -138,7 +138,7 @@ func TestPolicy_refusesInvalidPolicies(t *testing.T) {
 	for want, p := range map[string]mesh.Policy{
 		"backoff from -1s":                 {Recovery: mesh.Restart, Backoff: -time.Second},
 		"replace without spare hosts":      {Recovery: mesh.Replace},
-		"is one of the mesh already":       {Recovery: mesh.Replace, Spares: hosts.Hosts()},
+		"is already a host of the mesh":    {Recovery: mesh.Replace, Spares: hosts.Hosts()},
 		"recovery(9): want one of":         {Recovery: 9},
 		"most -1 restarts: want 1 to 1000": {Recovery: mesh.Restart, MaxRestarts: -1},
 		"spare host with recovery restart": {Recovery: mesh.Restart, Spares: hosts.Hosts()},

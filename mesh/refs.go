@@ -16,7 +16,7 @@ import (
 
 // RefError reports that a text is no reference to a mesh.
 type RefError struct {
-	What, Text string // what it should be, and what it is
+	What, Text string // the kind of handle, and the text
 	Err        error
 }
 
@@ -24,7 +24,7 @@ func (e *RefError) Error() string { return fmt.Sprintf("%s %q: %v", e.What, e.Te
 
 func (e *RefError) Unwrap() error { return e.Err }
 
-// CardinalityError reports that a text lists another number of hosts than its region has ranks.
+// CardinalityError reports that a mesh has a different number of hosts than of ranks.
 type CardinalityError struct{ Want, Got int }
 
 func (e *CardinalityError) Error() string {
@@ -38,7 +38,8 @@ const noHost = "-"
 func hostsText(hosts []subjects.HostID) string {
 	texts := make([]string, len(hosts))
 	for i, h := range hosts {
-		if texts[i] = h.String(); !h.IsValid() {
+		texts[i] = h.String()
+		if !h.IsValid() {
 			texts[i] = noHost
 		}
 	}
@@ -64,7 +65,7 @@ func parseHosts(text string, gaps bool) (hosts []subjects.HostID, err error) {
 // String is the mesh as text: name:host,host@region.
 func (h HostMesh) String() string { return h.name + ":" + hostsText(h.hosts) + "@" + h.region.String() }
 
-// MarshalText writes String; a bad handle is an error.
+// MarshalText returns String, or the error of a bad handle.
 func (h HostMesh) MarshalText() ([]byte, error) {
 	if h.err != nil {
 		return nil, h.err
@@ -98,10 +99,12 @@ func parseHostMesh(text string) (h HostMesh, err error) {
 		return h, fmt.Errorf("no region: want name:host,host@region")
 	}
 	h.name = name
-	if h.hosts, err = parseHosts(list, false); err != nil {
+	h.hosts, err = parseHosts(list, false)
+	if err != nil {
 		return h, err
 	}
-	if h.region, err = shape.ParseRegion(region); err != nil {
+	h.region, err = shape.ParseRegion(region)
+	if err != nil {
 		return h, err
 	}
 	return h, h.validate()
@@ -113,19 +116,20 @@ func (h HostMesh) Via(n *Net) HostMesh {
 	return h
 }
 
-// String is the region as text: mesh:host,host@owner@procs per process@extent@region; of a world, with
-// world/procs per host in place of the procs per process.
+// String is the region as text: mesh:host,host@owner@procs per process@extent@region. For a world,
+// world/procs per host replaces the procs per process.
 func (p ProcMesh) String() string {
 	how := strconv.Itoa(p.desc.PerProcess)
 	if p.desc.World != nil {
 		how = worldPrefix + strconv.Itoa(p.desc.PerHost)
 	}
-	return fmt.Sprintf("%s:%s@%s@%s@%s@%s", p.desc.ID, hostsText(p.desc.Hosts), p.desc.Owner, how, p.desc.Extent.Region(), p.region)
+	return fmt.Sprintf("%s:%s@%s@%s@%s@%s",
+		p.desc.ID, hostsText(p.desc.Hosts), p.desc.Owner, how, p.desc.Extent.Region(), p.region)
 }
 
 const worldPrefix = "world/"
 
-// MarshalText writes String; a bad handle is an error.
+// MarshalText returns String, or the error of a bad handle.
 func (p ProcMesh) MarshalText() ([]byte, error) {
 	if p.err != nil {
 		return nil, p.err
@@ -152,25 +156,30 @@ func parseProcMesh(text string) (p ProcMesh, err error) {
 	if !ok {
 		return p, fmt.Errorf("no name: want mesh:hosts@owner@perprocess@extent@region")
 	}
-	if p.desc.ID, err = subjects.ParseMeshID(id); err != nil {
+	p.desc.ID, err = subjects.ParseMeshID(id)
+	if err != nil {
 		return p, err
 	}
 	var parts [4]string // hosts, owner, per process, extent; the rest is the region
 	for i, what := range []string{"owner", "number of procs per process", "extent", "region"} {
-		if parts[i], rest, ok = strings.Cut(rest, "@"); !ok {
+		parts[i], rest, ok = strings.Cut(rest, "@")
+		if !ok {
 			return p, fmt.Errorf("no %s: want mesh:hosts@owner@perprocess@extent@region", what)
 		}
 	}
 	perHost, isWorld := strings.CutPrefix(parts[2], worldPrefix)
-	if p.desc.Hosts, err = parseHosts(parts[0], isWorld); err != nil {
+	p.desc.Hosts, err = parseHosts(parts[0], isWorld)
+	if err != nil {
 		return p, err
 	}
-	if p.desc.Owner, err = subjects.ParseActorID(parts[1]); err != nil {
+	p.desc.Owner, err = subjects.ParseActorID(parts[1])
+	if err != nil {
 		return p, err
 	}
 	per, err := strconv.Atoi(perHost)
 	if err != nil || strconv.Itoa(per) != perHost {
-		return p, fmt.Errorf("procs per process %q: want a number, or %sN of a world with N on each host", parts[2], worldPrefix)
+		return p, fmt.Errorf("procs per process %q: want a number, or %sN of a world with N on each host",
+			parts[2], worldPrefix)
 	}
 	whole, err := shape.ParseRegion(parts[3])
 	if err != nil {
@@ -178,17 +187,20 @@ func parseProcMesh(text string) (p ProcMesh, err error) {
 	}
 	p.desc.Extent = whole.Extent()
 	if !p.desc.Extent.Region().Equal(whole) {
-		return p, fmt.Errorf("extent %q: want the whole of one, in order", parts[3])
+		return p, fmt.Errorf("extent %q: want a whole extent, in order", parts[3])
 	}
 	switch n := p.desc.Extent.NumRanks(); {
 	case isWorld:
-		p.desc.PerHost, p.desc.World = per, &agent.WorldShare{World: p.desc.ID.Label(), Count: n}
+		p.desc.PerHost = per
+		p.desc.World = &agent.WorldShare{World: p.desc.ID.Label(), Count: n}
 	case n%len(p.desc.Hosts) != 0:
 		return p, &CardinalityError{Want: n, Got: len(p.desc.Hosts)}
 	default:
-		p.desc.PerHost, p.desc.PerProcess = n/len(p.desc.Hosts), per
+		p.desc.PerHost = n / len(p.desc.Hosts)
+		p.desc.PerProcess = per
 	}
-	if p.region, err = shape.ParseRegion(rest); err != nil {
+	p.region, err = shape.ParseRegion(rest)
+	if err != nil {
 		return p, err
 	}
 	if err := p.desc.Check(); err != nil {
@@ -203,25 +215,25 @@ func (p ProcMesh) Via(n *Net) ProcMesh {
 	return p
 }
 
-// Equal reports whether two handles speak of the same region of the same mesh.
+// Equal reports whether two handles have the same region of the same mesh.
 func (p ProcMesh) Equal(o ProcMesh) bool {
-	return p.desc.ID == o.desc.ID && p.region.Equal(o.region) && p.desc.Extent.Equal(o.desc.Extent) && slices.Equal(p.desc.Hosts, o.desc.Hosts)
+	return p.desc.ID == o.desc.ID && p.region.Equal(o.region) &&
+		p.desc.Extent.Equal(o.desc.Extent) && slices.Equal(p.desc.Hosts, o.desc.Hosts)
 }
 
-// String is the region as text: name|owner|procs, where procs is the text of the procs' region. The owner
-// is empty when the handle does not know it, and - when there is none.
+// String is the region as text: name|owner|procs, where procs is the text of the procs' region. The
+// owner is empty if it is unknown to the handle, and - if there is none.
 func (m ActorMesh[A]) String() string {
 	owner := ""
-	switch {
-	case m.owner.IsValid():
+	if m.owner.IsValid() {
 		owner = m.owner.String()
-	case m.uncontrolled:
+	} else if m.uncontrolled {
 		owner = "-"
 	}
 	return m.name + "|" + owner + "|" + m.procs.String()
 }
 
-// MarshalText writes String; a bad handle is an error.
+// MarshalText returns String, or the error of a bad handle.
 func (m ActorMesh[A]) MarshalText() ([]byte, error) {
 	if err := subjects.CheckName("actor mesh", m.name); err != nil {
 		return nil, err
@@ -244,12 +256,15 @@ func (m *ActorMesh[A]) UnmarshalText(text []byte) error {
 		return fail(err)
 	}
 	var err error
-	if got.uncontrolled = parts[1] == "-"; !got.uncontrolled && parts[1] != "" {
-		if got.owner, err = subjects.ParseActorID(parts[1]); err != nil {
+	got.uncontrolled = parts[1] == "-"
+	if !got.uncontrolled && parts[1] != "" {
+		got.owner, err = subjects.ParseActorID(parts[1])
+		if err != nil {
 			return fail(err)
 		}
 	}
-	if got.procs, err = parseProcMesh(parts[2]); err != nil {
+	got.procs, err = parseProcMesh(parts[2])
+	if err != nil {
 		return fail(err)
 	}
 	*m = got
@@ -262,10 +277,10 @@ func (m ActorMesh[A]) Via(n *Net) ActorMesh[A] {
 	return m
 }
 
-// Equal reports whether two handles speak of the same actors.
+// Equal reports whether two handles have the same actors.
 func (m ActorMesh[A]) Equal(o ActorMesh[A]) bool { return m.name == o.name && m.procs.Equal(o.procs) }
 
-// HostError is a host's error, or the reason for its silence.
+// HostError is the error of a request to a host.
 type HostError struct {
 	Host subjects.HostID
 	Err  error

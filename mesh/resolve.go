@@ -11,9 +11,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// A process that follows a mesh sees each restart of a rank. A process with a handle from
-// elsewhere, or a later one, has missed earlier restarts. So it asks for the holders of the ranks
-// before its first use of a mesh. Its messages then go to the right proc, in order, and once.
+// A process that follows a mesh sees each restart of a rank. A process that got its handle later
+// has missed earlier restarts. So it asks for the holders of the ranks before its first use of a
+// mesh. Its messages then go to the right proc, in order, and once.
 
 const (
 	// resolveTimeout bounds the query of a mesh's owner, or its hosts, for the holders of ranks.
@@ -45,7 +45,7 @@ type placementCacheKey struct{}
 func placementCacheOf(p *actor.Proc) *placementCache {
 	return p.ValueOr(placementCacheKey{}, func() any {
 		as := &placementCache{all: map[subjects.MeshID]*placementEntry{}}
-		p.Bus().Watch(as.invalidate) // for as long as there is a bus
+		p.Bus().Watch(as.invalidate)
 		return as
 	}).(*placementCache)
 }
@@ -59,7 +59,7 @@ func (as *placementCache) invalidate(s bus.State) {
 	}
 }
 
-// entry is the query about a mesh; false: the caller must make it.
+// entry returns the query of a mesh; false: it is new, and the caller must complete it.
 func (as *placementCache) entry(id subjects.MeshID) (*placementEntry, bool) {
 	as.mu.RLock()
 	a := as.all[id]
@@ -92,7 +92,8 @@ func (a *placementEntry) isExpired() bool {
 
 // complete sets the result of a query.
 func (a *placementEntry) complete(known bool) {
-	a.known, a.resolvedAt = known, time.Now()
+	a.known = known
+	a.resolvedAt = time.Now()
 	close(a.done)
 }
 
@@ -111,12 +112,13 @@ func (p ProcMesh) resolve() {
 	}
 	a, asked := p.net.placements.entry(p.desc.ID)
 	if asked {
-		<-a.done // bounded, for who asks is
+		<-a.done // within the timeouts of the first caller
 		return
 	}
 	known := false
 	defer func() { a.complete(known) }()
-	if p.net.proc.FollowMesh(p.desc.ID, p.desc.Extent.NumRanks()) != nil { // from now on it is told; what was before is asked
+	// Later restarts arrive as events; the query is about earlier ones.
+	if p.net.proc.FollowMesh(p.desc.ID, p.desc.Extent.NumRanks()) != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*resolveTimeout)
@@ -126,14 +128,15 @@ func (p ProcMesh) resolve() {
 
 // askOwner queries the owner of the mesh, and its successors.
 func (p ProcMesh) askOwner(ctx context.Context) bool {
-	if p.desc.World != nil { // the system controller is not found by its name
+	if p.desc.World != nil { // the owner is the host; the system controller does not answer here
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
 	owner := p.desc.Owner
 	for range maxOwners {
-		states, err := agent.Get.Call(ctx, actor.RefOf[agent.Agent](owner).Via(p.net.proc), agent.GetRequest{ID: p.desc.ID.String()})
+		ref := actor.RefOf[agent.Agent](owner).Via(p.net.proc)
+		states, err := agent.Get.Call(ctx, ref, agent.GetRequest{ID: p.desc.ID.String()})
 		by := agent.AsFenced(err)
 		if by == nil {
 			return err == nil && p.applyStates(states)
@@ -161,13 +164,15 @@ func (p ProcMesh) askHosts(ctx context.Context) bool {
 	return known
 }
 
-// applyStates tells the process the holders of ranks past their first generation. A starting proc
-// gets its rank once it runs; the process sees that event.
+// applyStates records the holders of ranks past their first generation in the process. A starting
+// proc gets its rank once it runs; that event reaches the process.
 func (p ProcMesh) applyStates(states []agent.State) bool {
 	m := p.desc
 	for _, s := range states {
-		if s.Mesh != nil && s.Mesh.World == nil && s.Mesh.Check() == nil && s.Mesh.PerHost == m.PerHost && s.Mesh.Extent.Equal(m.Extent) {
-			m = *s.Mesh // with the hosts that it has now; a share of a world has its own alone
+		// A share of a world names only its own host.
+		described := s.Mesh != nil && s.Mesh.World == nil && s.Mesh.Check() == nil
+		if described && s.Mesh.PerHost == m.PerHost && s.Mesh.Extent.Equal(m.Extent) {
+			m = *s.Mesh // with the present hosts
 		}
 		if s.Status.Phase == agent.Initializing {
 			s.Gen--
@@ -177,7 +182,8 @@ func (p ProcMesh) applyStates(states []agent.State) bool {
 		}
 		e := actor.Event{
 			Kind: actor.KindProc, Status: string(actor.Running), Mesh: m.ID.String(), Rank: s.Rank, Gen: s.Gen,
-			ProcIndex: int(m.ProcID(s.Rank, s.Gen).Index), PerProcess: m.PerProcess, Host: m.Hosts[s.Rank/m.PerHost].String(), At: time.Now(),
+			ProcIndex: int(m.ProcID(s.Rank, s.Gen).Index), PerProcess: m.PerProcess,
+			Host: m.Hosts[s.Rank/m.PerHost].String(), At: time.Now(),
 		}
 		if s.Proc != nil {
 			e.Host = s.Proc.Host

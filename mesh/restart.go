@@ -21,11 +21,11 @@ import (
 
 // RollingRestart configures the restart of a mesh's ranks in batches.
 type RollingRestart struct {
-	MaxUnavailable int              // ranks that are on their way at a time; 0: 1
+	MaxUnavailable int              // ranks that restart at a time; 0: 1
 	Grace          time.Duration    // how long a proc may take to stop before it is killed; 0: terminate.grace
 	Reason         string           // for events and logs
 	Force          bool             // restart also where actors are lost, see CheckRestart
-	OnRank         func(RankStatus) // told of each rank that is over, one at a time; nil: nobody
+	OnRank         func(RankStatus) // gets the status of each finished rank, one at a time; nil: none
 }
 
 // LostActorsError reports that a restart, or a drain to other hosts, would lose actors, or that
@@ -34,13 +34,13 @@ type LostActorsError struct {
 	Verb   string // restart or drain
 	Mesh   string
 	Lost   []LostActors // by name
-	Silent error        // why some procs do not say; nil: all do
+	Silent error        // the errors of procs that do not list their actors; nil: none
 }
 
-// LostActors is an actor mesh that does not come back.
+// LostActors is an actor mesh that would not restart with its procs.
 type LostActors struct {
 	Name   string
-	Region string // its ranks that would begin anew, in the extent of the whole proc mesh
+	Region string // the lost ranks, in the extent of the whole proc mesh
 	Reason string
 }
 
@@ -55,16 +55,16 @@ func (e *LostActorsError) Error() string {
 		fmt.Fprintf(&b, "\n  %s on [%s]: %s", l.Name, l.Region, l.Reason)
 	}
 	if e.Silent != nil {
-		fmt.Fprintf(&b, "\n  procs do not say which actors they have: %v", e.Silent)
+		fmt.Fprintf(&b, "\n  some procs do not list their actors: %v", e.Silent)
 	}
 	return b.String()
 }
 
 func (e *LostActorsError) Unwrap() error { return e.Silent }
 
-// CheckRestart fails with a *LostActorsError when a Restart of the region would lose actors. An
-// actor comes back if its owner answers and has the policy Restart. Uncontrolled actors and those
-// of a Service have no owner.
+// CheckRestart fails with a *LostActorsError if a Restart of the region would lose actors. An actor
+// restarts if its owner answers and has the policy Restart. Uncontrolled actors and those of a
+// Service have no owner.
 func (p ProcMesh) CheckRestart(ctx context.Context) error {
 	if err := p.Err(); err != nil {
 		return err
@@ -72,7 +72,8 @@ func (p ProcMesh) CheckRestart(ctx context.Context) error {
 	return p.lostActors(ctx, "restart", func(int) bool { return true })
 }
 
-// lostActors is a *LostActorsError if actors on those ranks of the whole mesh would not come back.
+// lostActors returns a *LostActorsError if actors on those ranks of the whole mesh would not
+// restart.
 func (p ProcMesh) lostActors(ctx context.Context, verb string, among func(base int) bool) error {
 	lost := &LostActorsError{Verb: verb, Mesh: p.desc.ID.String()}
 	asking, cancel := context.WithTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
@@ -86,7 +87,8 @@ func (p ProcMesh) lostActors(ctx context.Context, verb string, among func(base i
 	case err != nil && !is:
 		return fmt.Errorf("%s %s: cannot list its actors: %w", verb, lost.Mesh, err)
 	}
-	owners, ranks := map[string]subjects.ActorID{}, map[string][]int{}
+	owners := map[string]subjects.ActorID{}
+	ranks := map[string][]int{}
 	for view, states := range all.Values() {
 		base, err := p.region.BaseRank(view)
 		if err != nil {
@@ -125,7 +127,8 @@ func (p ProcMesh) lostActors(ctx context.Context, verb string, among func(base i
 	return lost
 }
 
-// lossReason is why the actors of an owner do not come back with their procs; "": they do.
+// lossReason returns the reason why the actors of an owner do not restart with their procs; "":
+// they do.
 func (p ProcMesh) lossReason(ctx context.Context, owner subjects.ActorID) string {
 	if !owner.IsValid() {
 		return "no owner restarts them"
@@ -133,16 +136,16 @@ func (p ProcMesh) lossReason(ctx context.Context, owner subjects.ActorID) string
 	ctx, cancel := context.WithTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
 	defer cancel()
 	r, err := controller.Health.Call(ctx, actor.RefOf[agent.Agent](owner).Via(p.net.proc), actor.None{})
-	switch {
-	case err != nil:
+	if err != nil {
 		return "their owner does not answer: " + err.Error()
-	case r.Policy.Recovery != Restart:
+	}
+	if r.Policy.Recovery != Restart {
 		return fmt.Sprintf("their policy is %s, not %s", r.Policy.Recovery, Restart)
 	}
 	return ""
 }
 
-// onlyEnded reports whether a cast lacks, among those ranks of the mesh, only ended ones.
+// onlyEnded reports whether all ranks of the mesh without a reply, among those, have ended.
 func onlyEnded(e *cast.CoverageError, among func(base int) bool, r shape.Region) bool {
 	matters := func(f cast.Failure) bool {
 		base, err := r.BaseRank(f.Rank)
@@ -152,23 +155,23 @@ func onlyEnded(e *cast.CoverageError, among func(base int) bool, r shape.Region)
 	return !slices.ContainsFunc(e.Coverage.Missing, matters) && !slices.ContainsFunc(e.Coverage.Failed, alive)
 }
 
-// RestartError reports an incomplete rolling restart: the first ranks that did not come back, and
-// the number of untouched ones.
+// RestartError reports an incomplete rolling restart: the first ranks that did not restart, and the
+// number of ranks that were not tried.
 type RestartError struct {
 	Mesh     string
 	Ranks    int          // of the region
 	Failed   []RankStatus // in the order in which they failed
-	NotTried int          // are as they were
-	Err      error        // why it ended, if no rank is to blame
+	NotTried int          // ranks that did not stop
+	Err      error        // the cause, if it is not a failed rank
 }
 
 func (e *RestartError) Error() string {
 	text := fmt.Sprintf("restart %s: %v", e.Mesh, e.Err)
 	if len(e.Failed) > 0 {
-		text = listRanks("restart", e.Mesh, e.Ranks, e.Failed, "did not come back")
+		text = listRanks("restart", e.Mesh, e.Ranks, e.Failed, "did not restart")
 	}
 	if e.NotTried > 0 {
-		text += fmt.Sprintf("\n  %d are as they were", e.NotTried)
+		text += fmt.Sprintf("\n  %d ranks not tried", e.NotTried)
 	}
 	return text
 }
@@ -177,10 +180,10 @@ func (e *RestartError) Unwrap() error { return e.Err }
 
 // Restart ends the procs of the region and starts each in place, as the next generation of its
 // rank, whatever the policy of the mesh. It goes in batches, each once the one before runs with its
-// actors. Actors come back if their own policy restarts them; a restart that would lose any is
-// refused, see CheckRestart, unless RollingRestart.Force is set. It skips ended ranks. It stops
-// when ctx ends, or at the first rank that does not come back, once running restarts are over. A
-// *RestartError describes an incomplete restart (MESH-18).
+// actors. Actors restart if their own policy says so. A restart that would lose actors is refused,
+// see CheckRestart, unless RollingRestart.Force is set. It skips ended ranks. It stops when ctx
+// ends, or at the first rank that does not restart, once running restarts are over. A *RestartError
+// describes an incomplete restart (MESH-18).
 func (p ProcMesh) Restart(ctx context.Context, r RollingRestart) error {
 	if err := p.Err(); err != nil {
 		return err
@@ -188,12 +191,14 @@ func (p ProcMesh) Restart(ctx context.Context, r RollingRestart) error {
 	id := p.desc.ID.String()
 	switch {
 	case p.desc.World != nil:
-		return fmt.Errorf("restart %s: the ranks of world %s begin anew with their hosts: stop each hostd (SIGTERM) and start it again as it was, "+
-			"one after another: %s; or stop the world and declare it again", id, p.desc.World.World, p.worldHosts())
+		return fmt.Errorf("cannot restart %s: the ranks of world %s restart with their hosts: "+
+			"stop each hostd (SIGTERM) and start it again, one after another: %s; "+
+			"or stop the world and declare it again", id, p.desc.World.World, p.worldHosts())
 	case r.MaxUnavailable < 0 || r.MaxUnavailable > agent.MaxConcurrentMoves:
-		return fmt.Errorf("restart %s: %d ranks at once: want 1 to %d, or 0 for 1", id, r.MaxUnavailable, agent.MaxConcurrentMoves)
+		return fmt.Errorf("restart %s: %d ranks at once: want 1 to %d, or 0 for 1",
+			id, r.MaxUnavailable, agent.MaxConcurrentMoves)
 	case p.desc.PerProcess > 1:
-		return fmt.Errorf("restart %s: %d procs share a process: they are not started again", id, p.desc.PerProcess)
+		return fmt.Errorf("cannot restart %s: %d procs share a process", id, p.desc.PerProcess)
 	}
 	ranks, err := p.restartable(ctx)
 	if err != nil {
@@ -205,18 +210,24 @@ func (p ProcMesh) Restart(ctx context.Context, r RollingRestart) error {
 		}
 	}
 	failed := &RestartError{Mesh: id, Ranks: p.region.NumRanks()}
-	over, under := make(chan restartResult), 0
+	over := make(chan restartResult)
+	running := 0
 	for next := 0; ; {
-		for under < max(r.MaxUnavailable, 1) && next < len(ranks) && len(failed.Failed) == 0 && failed.Err == nil && ctx.Err() == nil {
+		for running < max(r.MaxUnavailable, 1) && next < len(ranks) {
+			if len(failed.Failed) > 0 || failed.Err != nil || ctx.Err() != nil {
+				break
+			}
 			view := ranks[next]
 			go func() { over <- p.restartRank(ctx, view, r) }()
-			next, under = next+1, under+1
+			next++
+			running++
 		}
-		if failed.NotTried = len(ranks) - next; under == 0 {
+		failed.NotTried = len(ranks) - next
+		if running == 0 {
 			break
 		}
-		o := <-over // each ends, at its deadline at the latest
-		under--
+		o := <-over // restartRank has a deadline
+		running--
 		if o.err != nil {
 			failed.Err = errors.Join(failed.Err, o.err)
 			o.Status = agent.Status{Phase: agent.Timeout, Reason: o.err.Error()}
@@ -237,7 +248,7 @@ func (p ProcMesh) Restart(ctx context.Context, r RollingRestart) error {
 	return failed
 }
 
-// worldHosts names the hosts of a world's region, and how their hostds are started.
+// worldHosts lists the hosts of a world's region, each with the flags of its hostd.
 func (p ProcMesh) worldHosts() string {
 	var all []string
 	for at, h := range p.desc.Hosts {
@@ -254,7 +265,7 @@ type restartResult struct {
 	err error
 }
 
-// restartable are the live ranks of the region, as their owner knows them.
+// restartable returns the live ranks of the region, as their owner knows them.
 func (p ProcMesh) restartable(ctx context.Context) (views []int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, config.ProcStateIdle.Get(p.net.config))
 	defer cancel()
@@ -275,18 +286,20 @@ func (p ProcMesh) restartable(ctx context.Context) (views []int, err error) {
 // actors.
 func (p ProcMesh) restartRank(ctx context.Context, view int, r RollingRestart) restartResult {
 	c := p.net.config
-	limit := max(r.Grace, 0) + config.MeshStopDeadline.Get(c) + config.MeshSpawnDeadline.Get(c) + config.SupervisionRestartWait.Get(c)
+	limit := max(r.Grace, 0) + config.MeshStopDeadline.Get(c) +
+		config.MeshSpawnDeadline.Get(c) + config.SupervisionRestartWait.Get(c)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	part, err := p.singleRank(view)
 	if err != nil {
 		return restartResult{err: err}
 	}
-	o, err := agent.Restart.Call(ctx, p.controller(), agent.RestartRequest{ID: p.desc.ID.String(), Region: &part, Reason: r.Reason, Grace: r.Grace})
+	request := agent.RestartRequest{ID: p.desc.ID.String(), Region: &part, Reason: r.Reason, Grace: r.Grace}
+	o, err := agent.Restart.Call(ctx, p.controller(), request)
 	return restartResult{rankStatuses(o, p.desc, part, func(agent.Status) bool { return true })[0], err}
 }
 
-// singleRank is the region of one rank of the region.
+// singleRank returns the region of one rank of the region.
 func (p ProcMesh) singleRank(view int) (shape.Region, error) {
 	r := p.region
 	at, err := r.Extent().Point(view)

@@ -28,15 +28,15 @@ type Command = agent.Command
 // Limits bound the resources of a proc; see agent.Limits.
 type Limits = agent.Limits
 
-// Policy is how a mesh recovers; see controller.Policy.
+// Policy is the recovery policy of a mesh; see controller.Policy.
 type Policy = controller.Policy
 
 // Reactions to failed ranks.
 const (
-	Propagate = controller.Propagate // they have failed
-	Restart   = controller.Restart   // they are started again where they were
-	Replace   = controller.Replace   // and on a spare host, when theirs is dead
-	Drop      = controller.Drop      // the mesh goes on without them
+	Propagate = controller.Propagate // they fail
+	Restart   = controller.Restart   // they restart in their place
+	Replace   = controller.Replace   // as Restart; on a spare host if theirs is dead
+	Drop      = controller.Drop      // the mesh continues without them
 )
 
 // SpawnSpec describes the procs to spawn.
@@ -44,9 +44,9 @@ type SpawnSpec struct {
 	Name    string        // the mesh's label
 	PerHost shape.Extent  // the procs on each host; its labels must differ from the hosts'
 	Command Command       // zero: this program itself, whose main calls proc.Main
-	Lease   time.Duration // how long procs outlive a vanished owner; 0: supervision.lease-ttl, less: for ever
+	Lease   time.Duration // how long procs outlive a lost owner; 0: supervision.lease-ttl, less: for ever
 	Limits  Limits        // of each proc
-	Keep    bool          // procs outlive a host that dies, for the next one on that machine to adopt
+	Keep    bool          // procs outlive their hostd; the next hostd of the machine adopts them
 
 	// Policy is the recovery policy for failed procs. The zero value leaves them failed.
 	Policy Policy
@@ -84,7 +84,7 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error)
 		if err != nil {
 			return ProcMesh{}, &RefusedError{"procs", s.Name, err}
 		}
-		defer release() // the hosts know the mesh then, or there is none
+		defer release() // by then the hosts know the mesh, or the spawn failed
 	}
 	if err := h.net.checkSpares(ctx, s.Policy); err != nil {
 		return ProcMesh{}, &RefusedError{"procs", s.Name, err}
@@ -98,21 +98,22 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error)
 	}
 	p.desc.Owner = owner.ID()
 	p.markResolved()
-	err = startMesh(ctx, owner, desc.ID.String(), desc, p.region, cmp.Or(s.ProgressTimeout, config.ProcSpawnIdle.Get(h.net.config)))
-	if some, ok := errors.AsType[*SpawnError](err); ok && s.AllowPartial && len(some.Failed) < some.Ranks {
+	idle := cmp.Or(s.ProgressTimeout, config.ProcSpawnIdle.Get(h.net.config))
+	err = startMesh(ctx, owner, desc.ID.String(), desc, p.region, idle)
+	if s.AllowPartial && isPartial(err) {
 		return p, err
 	}
 	if err != nil {
 		return ProcMesh{}, errors.Join(err, abandonSpawn(ctx, h.net, owner, desc.ID.String()))
 	}
 	if err := p.awaitReachable(ctx); err != nil {
-		err = fmt.Errorf("spawn procs %s: they are ready, but casts do not reach them all: %w", desc.ID, err)
+		err = fmt.Errorf("spawn procs %s: cannot reach all ready procs by a cast: %w", desc.ID, err)
 		return ProcMesh{}, errors.Join(err, abandonSpawn(ctx, h.net, owner, desc.ID.String()))
 	}
 	return p, nil
 }
 
-// checkSpares asks the spare hosts of a policy whether they are there.
+// checkSpares returns an error if a spare host of a policy does not answer.
 func (n *Net) checkSpares(ctx context.Context, p Policy) error {
 	if len(p.Spares) == 0 {
 		return nil
@@ -133,7 +134,7 @@ func (p ProcMesh) awaitReachable(ctx context.Context) error {
 	return err
 }
 
-// newMesh makes the description of a mesh without starting it.
+// newMesh returns the description of a new mesh.
 func (h HostMesh) newMesh(s SpawnSpec) (agent.Mesh, error) {
 	if err := h.Err(); err != nil {
 		return agent.Mesh{}, err
@@ -150,32 +151,34 @@ func (h HostMesh) newMesh(s SpawnSpec) (agent.Mesh, error) {
 		return agent.Mesh{}, err
 	}
 	m := agent.Mesh{
-		ID: id, Extent: extent, Hosts: slices.Clone(h.hosts), PerHost: s.PerHost.NumRanks(), Command: s.Command, Limits: s.Limits, Keep: s.Keep,
-		NameTaken: s.TakeName,
+		ID: id, Extent: extent, Hosts: slices.Clone(h.hosts), PerHost: s.PerHost.NumRanks(),
+		Command: s.Command, Limits: s.Limits, Keep: s.Keep, NameTaken: s.TakeName,
 	}
 	if h.isLocal() {
 		m.PerProcess = m.PerHost
 	}
-	if err := m.Check(); err != nil { // before anything is as large as was asked for
+	if err := m.Check(); err != nil { // before any allocation of that size
 		return agent.Mesh{}, err
 	}
 	if m.Command.Path == "" {
 		exe, err := os.Executable()
 		if err != nil {
-			return agent.Mesh{}, fmt.Errorf("find this program's own executable: %w", err)
+			return agent.Mesh{}, fmt.Errorf("cannot find the executable of this program: %w", err)
 		}
-		if m.Command.Path, err = filepath.EvalSymlinks(exe); err != nil {
+		m.Command.Path, err = filepath.EvalSymlinks(exe)
+		if err != nil {
 			return agent.Mesh{}, err
 		}
-		if m.Build, err = build.ID(); err != nil {
+		m.Build, err = build.ID()
+		if err != nil {
 			return agent.Mesh{}, err
 		}
 	}
 	return m, nil
 }
 
-// isLocal reports whether every host is known to run procs in its own process: those of a mesh then share
-// its connections.
+// isLocal reports whether every host is known to run procs in its own process. The procs of a mesh
+// then share its connections.
 func (h HostMesh) isLocal() bool {
 	return !slices.ContainsFunc(h.Infos(), func(i agent.HostInfo) bool { return !i.Local })
 }
@@ -183,11 +186,13 @@ func (h HostMesh) isLocal() bool {
 // startController starts the controller of a mesh in this program (CTL-1), as a child of the
 // calling actor, if there is one.
 func (n *Net) startController(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent], error) {
-	var err error
-	if s.Presence, err = n.presenceWatcher(); err != nil {
+	watcher, err := n.presenceWatcher()
+	if err != nil {
 		return actor.Ref[agent.Agent]{}, err
 	}
-	left, name := new(atomic.Bool), ""
+	name := ""
+	left := new(atomic.Bool)
+	s.Presence = watcher
 	s.KeepOnStop = left.Load
 	s.OnRankFailed = func(owner subjects.ActorID, e actor.Event) bool { return n.isHandled(name, owner, e) }
 	ref, err := actor.SpawnFor(ctx, n.proc, controller.Type, "controller", s, actor.Mailbox(agent.MailboxSize))
@@ -201,19 +206,19 @@ func (n *Net) startController(ctx context.Context, s controller.Spec) (actor.Ref
 	return ref, err
 }
 
-// presenceWatcher knows how hosts are, from the first mesh on.
+// presenceWatcher returns the Net's watcher of hosts, and starts it first if necessary.
 func (n *Net) presenceWatcher() (*presence.Watcher, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case n.presence != nil:
+	if n.presence != nil {
 		return n.presence, nil
-	case n.closed:
-		return nil, fmt.Errorf("watch over hosts: %w", errNetClosed)
+	}
+	if n.closed {
+		return nil, fmt.Errorf("cannot watch hosts: %w", errNetClosed)
 	}
 	w, err := presence.New(n.proc)
 	if err != nil {
-		return nil, fmt.Errorf("watch over hosts: %w", err)
+		return nil, fmt.Errorf("cannot watch hosts: %w", err)
 	}
 	n.presence = w
 	return w, nil
@@ -221,7 +226,9 @@ func (n *Net) presenceWatcher() (*presence.Watcher, error) {
 
 // startMesh creates a mesh through its controller and waits until every rank runs. Ranks of unknown
 // status at the deadline are Timeout in the error.
-func startMesh(ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent.Mesh, r shape.Region, idle time.Duration) error {
+func startMesh(
+	ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent.Mesh, r shape.Region, idle time.Duration,
+) error {
 	began := time.Now()
 	if _, err := agent.Create.Call(ctx, owner, agent.CreateRequest{}); err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
@@ -236,12 +243,13 @@ func startMesh(ctx context.Context, owner actor.Ref[agent.Agent], id string, m a
 	return nil
 }
 
-// unstarted are the ranks that do not run. Those that have not ended are Timeout.
+// unstarted returns the ranks that do not run. Ranks that have not ended are Timeout.
 func unstarted(o agent.Overlay, m agent.Mesh, r shape.Region, began time.Time) []RankStatus {
 	ranks := rankStatuses(o, m, r, func(s agent.Status) bool { return s.Phase != agent.Running })
 	for i, f := range ranks {
 		if !f.Status.Phase.Terminal() {
-			ranks[i].Status = agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("still %s after %s", f.Status, time.Since(began).Round(time.Millisecond))}
+			reason := fmt.Sprintf("still %s after %s", f.Status, time.Since(began).Round(time.Millisecond))
+			ranks[i].Status = agent.Status{Phase: agent.Timeout, Reason: reason}
 		}
 	}
 	return ranks
@@ -249,7 +257,9 @@ func unstarted(o agent.Overlay, m agent.Mesh, r shape.Region, began time.Time) [
 
 // awaitSettled waits until every rank has reached the wanted status or has ended, until the
 // deadline, or until no rank has changed for idle. last is the previous overlay; nil: none.
-func awaitSettled(ctx context.Context, owner actor.Ref[agent.Agent], w agent.WaitRequest, idle time.Duration, last agent.Overlay) (agent.Overlay, error) {
+func awaitSettled(
+	ctx context.Context, owner actor.Ref[agent.Agent], w agent.WaitRequest, idle time.Duration, last agent.Overlay,
+) (agent.Overlay, error) {
 	pending := func(o agent.Overlay) bool {
 		return slices.ContainsFunc(o, func(r agent.Run) bool { return r.Status.Phase < w.Until })
 	}
@@ -272,15 +282,16 @@ func awaitSettled(ctx context.Context, owner actor.Ref[agent.Agent], w agent.Wai
 func abandonSpawn(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(n.config))
 	defer cancel()
-	_, err := agent.Stop.Urge(ctx, owner, agent.StopRequest{ID: id, Reason: "its spawn failed", Grace: time.Second})
-	n.stopController(ctx, owner.ID().Name, "its spawn failed")
+	const reason = "its spawn failed"
+	_, err := agent.Stop.Urge(ctx, owner, agent.StopRequest{ID: id, Reason: reason, Grace: time.Second})
+	n.stopController(ctx, owner.ID().Name, reason)
 	if err != nil {
-		return fmt.Errorf("stop what was started of %s: %w", id, err)
+		return fmt.Errorf("cannot stop the started ranks of %s: %w", id, err)
 	}
 	return nil
 }
 
-// withTimeout gives a context without a deadline one.
+// withTimeout adds a timeout to a context without a deadline.
 func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)

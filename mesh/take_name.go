@@ -21,7 +21,7 @@ const releaseTimeout = 2 * time.Second
 func (n *Net) TakeName(ctx context.Context, name string) (release func(), err error) {
 	fail := func(err error) (func(), error) {
 		if taken, is := errors.AsType[*NameTakenError](err); is {
-			return nil, taken // it says it all
+			return nil, taken
 		}
 		return nil, fmt.Errorf("cannot take the name %s: %w", name, err)
 	}
@@ -49,17 +49,17 @@ func (n *Net) TakeName(ctx context.Context, name string) (release func(), err er
 	}
 	if _, err := worlds.Reserve.Call(ctx, system, asked); err != nil {
 		if _, refused := errors.AsType[*NameTakenError](err); !refused {
-			release() // the answer may have been lost
+			release() // the reply may have been lost after the reservation
 		}
 		return fail(err)
 	}
 	return release, nil
 }
 
-// checkNameFree is a *NameTakenError when hosts have a live mesh of the name.
+// checkNameFree returns a *NameTakenError if hosts have a live mesh of the name.
 func (n *Net) checkNameFree(ctx context.Context, name string) error {
-	living, err := worlds.NamesInUse(ctx, n.proc, n.quiet)
-	for _, m := range living {
+	inUse, err := worlds.NamesInUse(ctx, n.proc, n.quiet)
+	for _, m := range inUse {
 		if m.Name == name {
 			return &m
 		}

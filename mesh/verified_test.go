@@ -43,7 +43,7 @@ func TestAllocate_belongsToItsNetAndEndsWithIt(t *testing.T) {
 	require.ErrorAs(t, err, new(*mesh.HostsError))
 }
 
-func TestAllocate_returnsSilentHosts(t *testing.T) {
+func TestAllocate_returnsSilentHosts(t *testing.T) { // MESH-8
 	t.Parallel()
 	c := newCluster(t)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
@@ -60,10 +60,10 @@ func TestOnProcs_requiresAProcForEachRank(t *testing.T) {
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
 	_, err := c.Allocate(t.Context(), mesh.OnProcs(procs, host.HostActorType, host.HostActorParams{Label: "t"}, host.HostActorID), "three", shape.Of("host", 3))
-	require.ErrorContains(t, err, "2 procs are not the 3 ranks of host=3")
+	require.ErrorContains(t, err, "2 procs: want 3 for host=3")
 }
 
-func TestStates_ofASilentHostAreTimeouts(t *testing.T) {
+func TestStates_ofASilentHostAreTimeouts(t *testing.T) { // MESH-9
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts, err := c.Attach(t.Context(), "one", c.AllHosts(t, c.Net).Hosts()...)

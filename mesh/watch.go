@@ -13,12 +13,12 @@ import (
 )
 
 // ControllerError reports that the controller of a mesh is gone and changes of ranks are no longer
-// reported. No rank is to blame; hosts stop the ranks when their lease expires. If another
-// controller has the mesh, Err is a *agent.FencedError. For a mesh of hosts, watched by the program
-// itself, it means that the program could not hear them.
+// reported. No rank has failed; hosts stop the ranks when their lease expires. If another
+// controller has the mesh, Err is a *agent.FencedError. For a mesh of hosts, which the program
+// itself watches, it means that the program received no heartbeats.
 type ControllerError struct {
 	Controller subjects.ActorID
-	Err        error // how it was noticed
+	Err        error // the evidence
 }
 
 func (e *ControllerError) Error() string {
@@ -39,14 +39,16 @@ type watched struct {
 	owner  subjects.ActorID
 	region shape.Region // of the proc mesh
 	bad    error
-	events []string // the subjects of what happens to the ranks, and to the mesh
+	events []string // the subjects of events of the ranks and of the mesh
 
-	controllers []subjects.ActorID // whose failures it tells of
+	controllers []subjects.ActorID // the controllers whose failures the watch reports
 
-	other func(context.Context) iter.Seq2[actor.Event, error] // who tells where the owner is not known, or is no controller of this mesh alone
+	// other replaces the stream of the controller if the owner is unknown, or if it is not the
+	// controller of this mesh alone.
+	other func(context.Context) iter.Seq2[actor.Event, error]
 }
 
-// ends are the ends among changes, and why nothing comes any more.
+// ends yields the ends among changes, and the final error.
 func ends(changes iter.Seq2[actor.Event, error]) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
 		for e, err := range changes {
@@ -109,10 +111,10 @@ func Supervise(ctx *actor.Context, m Watchable, f func(*actor.Context, actor.Eve
 	dealWith(ctx, failures, f)
 }
 
-// failure is one of a rank, or the last word of a watch.
+// failure is the failure of a rank, or the error that ended a watch.
 type failure struct {
 	actor.Event
-	last bool
+	last bool // the watch has ended
 }
 
 // dealWith waits for the next failure. The watch goes on meanwhile, so that none is repeated or

@@ -22,7 +22,8 @@ func (m ActorMesh[A]) changesFound(ctx context.Context) iter.Seq2[actor.Event, e
 		w.other = nil
 		if !m.uncontrolled {
 			var err error
-			if w.owner, err = m.procs.ownerOf(ctx, m.name); err != nil {
+			w.owner, err = m.procs.ownerOf(ctx, m.name)
+			if err != nil {
 				if ctx.Err() == nil {
 					yield(actor.Event{}, fmt.Errorf("watch %s: %w", m.name, err))
 				}
@@ -30,7 +31,8 @@ func (m ActorMesh[A]) changesFound(ctx context.Context) iter.Seq2[actor.Event, e
 			}
 		}
 		if !w.owner.IsValid() {
-			free := askedWatch{watched: w, source: &ofActors{watched: w, procs: m.procs, actors: m.name}, ranks: incarnations{}}
+			actors := &ofActors{watched: w, procs: m.procs, actors: m.name}
+			free := askedWatch{watched: w, source: actors, ranks: incarnations{}}
 			free.owner = m.procs.net.proc.LatestGeneration(m.procs.placement().Proc(0)).Actor(agent.Name)
 			w.other = free.changes
 		}
@@ -45,7 +47,8 @@ func (m ActorMesh[A]) changesFound(ctx context.Context) iter.Seq2[actor.Event, e
 // ownerTimeout bounds the wait for a proc that knows the owner of an actor.
 const ownerTimeout = 10 * time.Second
 
-// ownerOf is the owner of the actors of a full name, from the first proc that knows it; zero: none.
+// ownerOf returns the owner of the actors of a full name, from the first proc that knows it; zero:
+// they have none.
 func (p ProcMesh) ownerOf(ctx context.Context, name string) (owner subjects.ActorID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
 	defer cancel()
@@ -66,7 +69,7 @@ func (p ProcMesh) ownerOf(ctx context.Context, name string) (owner subjects.Acto
 	if answered || err == nil {
 		return owner, &NotFoundError{What: "actor mesh", Name: name}
 	}
-	return owner, fmt.Errorf("none of its procs says who owns it: %w", err)
+	return owner, fmt.Errorf("cannot find its owner: %w", err)
 }
 
 // ofActors is the source of events of actors without owner. Their procs report their ends at once,
@@ -82,7 +85,8 @@ func (w *ofActors) name() string { return w.actors }
 func (w *ofActors) asked() subjects.ActorID { return subjects.ActorID{} }
 
 func (w *ofActors) listen(said *backlog, _ chan<- struct{}) (end func(), err error) {
-	space, mesh := w.net.proc.Space(), w.procs.desc.ID
+	space := w.net.proc.Space()
+	mesh := w.procs.desc.ID
 	told := func(e actor.Event) {
 		if e, in := e.ClampRanks(w.procs.desc.Extent.NumRanks()); in && e.Terminal() {
 			e.Each(said.take)
@@ -100,7 +104,8 @@ func (w *ofActors) read(e actor.Event, ranks incarnations) (actor.Event, bool) {
 		if i, was := ranks[e.Rank]; !was || i.over {
 			return e, false
 		}
-		e.Kind, e.Actor = actor.KindActor, w.actors
+		e.Kind = actor.KindActor
+		e.Actor = w.actors
 	}
 	if p, err := w.procs.desc.Extent.Point(e.Rank); err == nil {
 		e.Point = p.String()
@@ -113,7 +118,7 @@ func (w *ofActors) ask(ctx context.Context, said *backlog, known incarnations) e
 	if known.allOver(w.region.NumRanks()) {
 		return nil
 	}
-	gens := map[int]int{} // of who is asked, or an earlier one
+	gens := map[int]int{} // the generation of the asked proc, or an earlier one
 	for _, base := range w.region.Ranks() {
 		gens[base] = int(w.net.proc.LatestGeneration(w.procs.placement().Proc(base)).Gen)
 	}
@@ -129,7 +134,8 @@ func (w *ofActors) ask(ctx context.Context, said *backlog, known incarnations) e
 		case len(states) > 0:
 			said.take(w.about(base, gens[base], states[0].Status))
 		case was && !last.over:
-			said.take(w.about(base, last.gen, agent.Status{Phase: agent.Stopped, Reason: "its proc has it no more"}))
+			gone := agent.Status{Phase: agent.Stopped, Reason: "its proc no longer has it"}
+			said.take(w.about(base, last.gen, gone))
 		}
 	}
 	if len(silent) == 0 {
@@ -144,12 +150,14 @@ func (w *ofActors) ask(ctx context.Context, said *backlog, known incarnations) e
 	if len(silent) < w.region.NumRanks() {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("none of its procs answers: %s", silent[0].Reason), err)
+	return errors.Join(fmt.Errorf("no proc answers: %s", silent[0].Reason), err)
 }
 
-// askProcs returns the procs' states, and the reasons of silent ones. It leaves time to ask their
+// askProcs returns the procs' states, and the errors of silent procs. It leaves time to ask their
 // hosts.
-func (w *ofActors) askProcs(ctx context.Context) (all shape.ValueMesh[[]agent.State], silent map[int]agent.Status, err error) {
+func (w *ofActors) askProcs(
+	ctx context.Context,
+) (all shape.ValueMesh[[]agent.State], silent map[int]agent.Status, err error) {
 	if d, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, d.Add(-time.Until(d)/2))
@@ -162,8 +170,8 @@ func (w *ofActors) askProcs(ctx context.Context) (all shape.ValueMesh[[]agent.St
 
 func (w *ofActors) about(base, gen int, s agent.Status) actor.Event {
 	e := actor.Event{
-		Kind: actor.KindActor, Status: string(actor.Running), Mesh: w.procs.desc.ID.String(), Rank: base, Gen: gen, Actor: w.actors,
-		Reason: s.Reason, At: time.Now(),
+		Kind: actor.KindActor, Status: string(actor.Running), Mesh: w.procs.desc.ID.String(), Rank: base,
+		Gen: gen, Actor: w.actors, Reason: s.Reason, At: time.Now(),
 	}
 	switch s.Phase {
 	case agent.Failed:

@@ -16,8 +16,8 @@ import (
 )
 
 // askedWatch watches a mesh without a controller of its own. A source reports changes at once, and
-// can list states that were lost on the way. The watch asks it at first, on each signal, and on
-// each beat.
+// can list present states, in case an event was lost. The watch asks it at first, on each signal,
+// and periodically.
 type askedWatch struct {
 	watched
 	source
@@ -34,7 +34,7 @@ type source interface {
 	read(e actor.Event, ranks incarnations) (actor.Event, bool)
 	// ask appends the present states to said; known is the state when it began.
 	ask(ctx context.Context, said *backlog, known incarnations) error
-	// asked is the last to answer; zero: none yet. It is not called during ask.
+	// asked returns the last actor that answered; zero: none yet. It is not called during ask.
 	asked() subjects.ActorID
 }
 
@@ -43,7 +43,8 @@ type source interface {
 // *ControllerError.
 func (w *askedWatch) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
-		said, changed := newBacklog(w.region), make(chan struct{}, 1)
+		said := newBacklog(w.region)
+		changed := make(chan struct{}, 1)
 		unsubscribe, err := w.listen(said, changed)
 		if err != nil {
 			yield(actor.Event{}, fmt.Errorf("watch %s: %w", w.name(), err))
@@ -55,15 +56,19 @@ func (w *askedWatch) changes(ctx context.Context) iter.Seq2[actor.Event, error] 
 		again := time.NewTicker(beat)
 		defer again.Stop()
 		ctx, stop := context.WithCancel(ctx)
-		done, asking, ask := make(chan error, 1), false, true
+		done := make(chan error, 1)
+		asking := false // askWithin runs
+		ask := true     // it should run
 		defer func() {
-			if stop(); asking {
-				<-done //nolint:errcheck // nobody reads on: what was found out is for nobody
+			stop()
+			if asking {
+				<-done //nolint:errcheck // the watch has ended
 			}
 		}()
 		for answered := time.Now(); ctx.Err() == nil; {
 			if ask && !asking {
-				asking, ask = true, false
+				asking = true
+				ask = false
 				known := maps.Clone(w.ranks)
 				go func() { done <- w.askWithin(ctx, said, known, beat) }()
 			}
@@ -75,10 +80,9 @@ func (w *askedWatch) changes(ctx context.Context) iter.Seq2[actor.Event, error] 
 				ask = true
 			case err := <-done:
 				asking = false
-				switch {
-				case err == nil:
+				if err == nil {
 					answered = time.Now()
-				case ctx.Err() == nil && time.Since(answered) >= watchdog:
+				} else if ctx.Err() == nil && time.Since(answered) >= watchdog {
 					w.owner = cmp.Or(w.asked(), w.owner)
 					yield(blamed(w.owner, err), &ControllerError{w.owner, err})
 					return
@@ -92,20 +96,22 @@ func (w *askedWatch) changes(ctx context.Context) iter.Seq2[actor.Event, error] 
 	}
 }
 
-func (w *askedWatch) askWithin(ctx context.Context, said *backlog, known incarnations, within time.Duration) error {
+func (w *askedWatch) askWithin(
+	ctx context.Context, said *backlog, known incarnations, within time.Duration,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return w.ask(ctx, said, known)
 }
 
-// tell yields the new events in said; false: that is all.
+// tell yields the new events in said; false: the watch has ended.
 func (w *askedWatch) tell(said *backlog, yield func(actor.Event, error) bool) bool {
 	for {
 		e, err, ok := said.first()
-		switch {
-		case !ok:
+		if !ok {
 			return true
-		case err != nil:
+		}
+		if err != nil {
 			yield(e, err)
 			return false
 		}
@@ -121,18 +127,18 @@ func (w *askedWatch) tell(said *backlog, yield func(actor.Event, error) bool) bo
 	}
 }
 
-// subscribe hears events, by their subjects.
+// subscribe passes events to the handlers of their subjects.
 func (w watched) subscribe(to map[string]func(actor.Event)) (end func(), err error) {
 	p := w.net.proc
 	var subs []*bus.Sub
 	end = func() {
 		for _, s := range subs {
-			_ = s.Unsubscribe() // it fails when the connection is gone: nothing comes any more either way
+			_ = s.Unsubscribe() // an error means that the connection, and thus the subscription, is gone
 		}
 	}
 	for subject, f := range to {
 		sub, err := p.Bus().Control().Subscribe(subject, func(m bus.Msg) {
-			if e, err := actor.DecodeEventFrom(p.Space(), m); err == nil { // else what it was is asked for
+			if e, err := actor.DecodeEventFrom(p.Space(), m); err == nil { // else a later query replaces it
 				f(e)
 			}
 		})
@@ -161,9 +167,10 @@ func (r incarnations) news(e actor.Event) (out []actor.Event) {
 		return nil
 	}
 	if known && e.Gen > last.gen && !last.over {
-		out = append(out, last.end(e, "another incarnation has its rank"))
+		out = append(out, last.end(e, "replaced by another generation"))
 	}
-	if r[e.Rank] = (incarnation{e.Gen, e.View, e.Terminal()}); known || e.Terminal() {
+	r[e.Rank] = incarnation{e.Gen, e.View, e.Terminal()}
+	if known || e.Terminal() {
 		out = append(out, e)
 	}
 	return out
@@ -182,11 +189,12 @@ func (r incarnations) allOver(n int) bool {
 // end is the event of an incarnation's end without a reported cause.
 func (i incarnation) end(e actor.Event, why string) actor.Event {
 	return actor.Event{
-		Kind: e.Kind, Status: string(actor.Failed), Mesh: e.Mesh, Rank: e.Rank, View: i.view, Gen: i.gen, Actor: e.Actor, Name: e.Name, Reason: why, At: time.Now(),
+		Kind: e.Kind, Status: string(actor.Failed), Mesh: e.Mesh, Rank: e.Rank, View: i.view, Gen: i.gen,
+		Actor: e.Actor, Name: e.Name, Reason: why, At: time.Now(),
 	}
 }
 
-// over is the end of all ranks.
+// over returns the ends of all live ranks.
 func (r incarnations) over(mesh subjects.MeshID, why string) (out []actor.Event) {
 	for _, rank := range slices.Sorted(maps.Keys(r)) {
 		if i := r[rank]; !i.over {

@@ -13,17 +13,16 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-var errNetClosed = errors.New("the connection to the castnet was closed")
+var errNetClosed = errors.New("the Net is closed")
 
 // Watch yields the end of every host of the region, known ones included, until ctx ends or the loop
-// is left: dead (failed), or left in order (stopped). A host that comes back may end again
-// (MESH-19).
+// is left: dead (failed), or left cleanly (stopped). A host that returns may end again (MESH-19).
 func (h HostMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return ends(h.Changes(ctx))
 }
 
-// Changes yields the changes of the region's hosts: first those that are not healthy, then each
-// that becomes suspect, unknown, dead, alive again, or changes its mode.
+// Changes yields the changes of the region's hosts: first the unhealthy hosts, then each host that
+// becomes suspect, unknown, dead, alive again, or changes its mode.
 func (h HostMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
 		if err := h.Err(); err != nil {
@@ -36,7 +35,9 @@ func (h HostMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 			return
 		}
 		w := newHostWatch(h)
-		defer context.AfterFunc(h.net.ctx, func() { w.said.end(actor.Event{}, fmt.Errorf("watch %s: %w", h.name, h.net.endCause())) })()
+		defer context.AfterFunc(h.net.ctx, func() {
+			w.said.end(actor.Event{}, fmt.Errorf("watch %s: %w", h.name, h.net.endCause()))
+		})()
 		defer w.alarm.Stop()
 		defer hosts.Watch(h.hosts, w.hear)()
 		w.said.tell(ctx, yield)
@@ -69,47 +70,50 @@ func newHostWatch(h HostMesh) *hostWatch {
 	return w
 }
 
-// hear applies a change of a host: one call at a time.
+// hear applies a change of a host. Calls are serial.
 func (w *hostWatch) hear(c presence.Change) {
 	w.listen(c)
 	e, news := w.teller.Event(c)
 	if !news {
 		return
 	}
-	e.Name, e.Rank = w.mesh.name, w.base[c.Host]
+	e.Name = w.mesh.name
+	e.Rank = w.base[c.Host]
 	if p, err := w.mesh.region.PointOf(e.Rank); err == nil {
 		e.Point = p.String()
 	}
 	w.said.take(e)
 }
 
-// listen runs the alarm as long as a host is unknown: while the program hears, none is for long.
+// listen runs the alarm while a host is unknown. A connected program soon learns the state of a
+// host.
 func (w *hostWatch) listen(c presence.Change) {
 	before := len(w.unknown)
-	if delete(w.unknown, c.Host); c.State == presence.Unknown {
+	delete(w.unknown, c.Host)
+	if c.State == presence.Unknown {
 		w.unknown[c.Host] = true
 	}
-	switch now := len(w.unknown); {
-	case before == 0 && now > 0:
-		w.alarm.Reset(w.watchdog)
-	case now == 0:
+	now := len(w.unknown)
+	if now == 0 {
 		w.alarm.Stop()
+	} else if before == 0 {
+		w.alarm.Reset(w.watchdog)
 	}
 }
 
-// deaf ends the watch of a program that could not hear for too long: no host is to blame.
+// deaf ends the watch of a program that received no heartbeats for too long. No host has failed.
 func (w *hostWatch) deaf() {
 	self := w.mesh.net.proc.ID().Actor("presence")
 	why := &deafError{w.mesh.name, w.watchdog}
 	w.said.end(blamed(self, why), &ControllerError{self, why})
 }
 
-// deafError reports that a program could not hear hosts.
+// deafError reports that a program received no heartbeats of hosts.
 type deafError struct {
 	mesh string
 	For  time.Duration
 }
 
 func (e *deafError) Error() string {
-	return fmt.Sprintf("this program has not been able to hear the hosts of %s for %s", e.mesh, e.For)
+	return fmt.Sprintf("this program received nothing from the hosts of %s for %s", e.mesh, e.For)
 }

@@ -93,7 +93,7 @@ func TestWatchHosts_disconnectedWatcherBlamesNoHost_MESH19(t *testing.T) {
 		require.True(t, ok)
 		var deaf *ControllerError
 		require.ErrorAs(t, err, &deaf)
-		require.ErrorContains(t, err, "has not been able to hear the hosts of fleet for 2m0s")
+		require.ErrorContains(t, err, "received nothing from the hosts of fleet for 2m0s")
 		require.Equal(t, "controller", e.Type)
 		require.Empty(t, e.Host)
 	})

@@ -18,7 +18,7 @@ type ofWorld struct {
 	watched
 	world string
 	mesh  subjects.MeshID
-	ranks int              // that the world has
+	ranks int              // of the world
 	by    subjects.ActorID // the controller that answered last
 }
 
@@ -33,7 +33,7 @@ func (w *ofWorld) listen(said *backlog, changed chan<- struct{}) (end func(), er
 	return w.subscribe(map[string]func(actor.Event){
 		space.Events(actor.KindProc, w.mesh): func(e actor.Event) {
 			if e, in := e.ClampRanks(w.ranks); in && (e.Terminal() || e.Status == string(actor.Running)) {
-				e.Each(said.take) // one too many ends the watch
+				e.Each(said.take)
 			}
 		},
 		space.Events(actor.KindMesh, w.mesh): func(actor.Event) {
@@ -67,17 +67,16 @@ func (w *ofWorld) ask(ctx context.Context, said *backlog, known incarnations) er
 	return nil
 }
 
-// eventOf is the state of a world's proc, as an event of its host.
+// eventOf returns the state of a world's proc as an event of its host.
 func eventOf(p worlds.ProcState) actor.Event {
 	id := p.ID
 	e := actor.Event{
-		Kind: actor.KindProc, Status: string(actor.Running), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), ProcIndex: int(id.Index),
-		Host: p.Host, Reason: p.Reason, At: time.Now(),
+		Kind: actor.KindProc, Status: string(actor.Running), Mesh: id.Mesh.String(), Rank: int(id.Rank),
+		Gen: int(id.Gen), ProcIndex: int(id.Index), Host: p.Host, Reason: p.Reason, At: time.Now(),
 	}
-	switch {
-	case p.Health == worlds.HealthEnded && strings.HasPrefix(p.Reason, agent.Stopped.String()):
+	if p.Health == worlds.HealthEnded && strings.HasPrefix(p.Reason, agent.Stopped.String()) {
 		e.Status = string(actor.Stopped)
-	case p.Health == worlds.HealthEnded || p.Health == worlds.HealthExpired:
+	} else if p.Health == worlds.HealthEnded || p.Health == worlds.HealthExpired {
 		e.Status = string(actor.Failed)
 	}
 	return e

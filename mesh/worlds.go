@@ -9,12 +9,12 @@ import (
 	"github.com/castnet-io/castnet/controller/worlds"
 )
 
-// stopWorld makes the system controller stop a world and remove it. Members that have not ended are
-// an error.
+// stopWorld makes the system controller stop a world and remove it. It returns an error if a member
+// has not ended.
 func (p ProcMesh) stopWorld(ctx context.Context) error {
 	name := p.desc.World.World
 	if n := p.region.NumRanks(); n < p.desc.Extent.NumRanks() {
-		return fmt.Errorf("stop %d ranks of world %s: it is stopped as a whole: want all %d", n, name, p.desc.Extent.NumRanks())
+		return fmt.Errorf("cannot stop %d ranks of world %s: want all %d", n, name, p.desc.Extent.NumRanks())
 	}
 	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(p.net.config))
 	defer cancel()
@@ -25,7 +25,8 @@ func (p ProcMesh) stopWorld(ctx context.Context) error {
 	port := actor.OpenPort[worlds.StopReport](p.net.proc)
 	defer port.Close()
 	to := port.Ref()
-	accepted, err := worlds.Stop.Call(ctx, system, worlds.StopRequest{Worlds: []string{name}, Reason: "stopped by its user", Report: &to})
+	request := worlds.StopRequest{Worlds: []string{name}, Reason: "stopped by its user", Report: &to}
+	accepted, err := worlds.Stop.Call(ctx, system, request)
 	if err == nil && len(accepted.Worlds) == 0 {
 		err = fmt.Errorf("%s", accepted.Skipped[name])
 	}
@@ -38,7 +39,7 @@ func (p ProcMesh) stopWorld(ctx context.Context) error {
 	}
 	for _, w := range report.Worlds {
 		if len(w.Silent) > 0 {
-			return fmt.Errorf("stop world %s: %v never answered", name, w.Silent)
+			return fmt.Errorf("stop world %s: no reply from %v", name, w.Silent)
 		}
 	}
 	return nil

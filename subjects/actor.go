@@ -19,7 +19,8 @@ type ActorID struct {
 func ParseActorID(s string) (ActorID, error) {
 	at := strings.LastIndexByte(s, '/')
 	if at < 0 {
-		return ActorID{}, &Error{What: "actor ID", Input: s, Want: "mesh/rank.gen/name, as trainers-7kd93x0b5m2qa/12.0/agent"}
+		return ActorID{}, &Error{What: "actor ID", Input: s,
+			Want: "mesh/rank.gen/name, as trainers-7kd93x0b5m2qa/12.0/agent"}
 	}
 	proc, err := ParseProcID(s[:at])
 	if err != nil {
@@ -55,7 +56,8 @@ func (p ProcessID) ActorByLocalName(name string) ActorID {
 	if !ok || seat == 0 || seat > math.MaxUint32-id.Rank {
 		return ActorID{}
 	}
-	id.Rank, id.Index = id.Rank+seat, seat
+	id.Rank += seat
+	id.Index = seat
 	return id.Actor(name[at+1:])
 }
 
@@ -97,7 +99,8 @@ type PortID struct {
 func ParsePortID(s string) (PortID, error) {
 	actor, port, found := strings.Cut(s, ":")
 	if !found {
-		return PortID{}, &Error{What: "port ID", Input: s, Want: "actor:port, as trainers-7kd93x0b5m2qa/12.0/agent:stop"}
+		return PortID{}, &Error{What: "port ID", Input: s,
+			Want: "actor:port, as trainers-7kd93x0b5m2qa/12.0/agent:stop"}
 	}
 	id, err := ParseActorID(actor)
 	if err != nil {

@@ -8,7 +8,8 @@ package subjects
 //
 //	p.trainers-7kd93x0b5m2qa.12-0.counter-0c8h4w2n6v1ye.add.<from>
 func (s Space) Port(id PortID, from string) string {
-	return s.newBuilder(KindPort).proc(id.Actor.Proc).token(isName, id.Actor.Name).token(isPort, id.Port).token(isFrom, from).String()
+	return s.newBuilder(KindPort).proc(id.Actor.Proc).token(isName, id.Actor.Name).token(isPort,
+		id.Port).token(isFrom, from).String()
 }
 
 // PortsOf is the filter of a proc for its ports:
@@ -29,7 +30,8 @@ func (s Space) PortsNamed(proc ProcID, port string) string {
 //
 //	k.trainers-7kd93x0b5m2qa.worker.step.3-_.<from>
 func (s Space) Cast(mesh MeshID, actor, port, where, from string) string {
-	return s.newBuilder(KindCast).token(isLabelUID, mesh.s).token(isName, actor).token(isPort, port).token(isCoords, where).token(isFrom, from).String()
+	return s.newBuilder(KindCast).token(isLabelUID, mesh.s).token(isName, actor).token(isPort,
+		port).token(isCoords, where).token(isFrom, from).String()
 }
 
 // CastsOf is the filter of a proc for casts, once for each of its places:
@@ -86,14 +88,16 @@ func (s Space) HostVerbs(host, verb string) string {
 //
 //	cast.trainers.worker.step.<from>
 func (s Space) Gateway(meshname, actor, endpoint, from string) string {
-	return s.newBuilder(KindGateway).token(isName, meshname).token(isName, actor).token(isLabel, endpoint).token(isFrom, from).String()
+	return s.newBuilder(KindGateway).token(isName, meshname).token(isName, actor).token(isLabel,
+		endpoint).token(isFrom, from).String()
 }
 
 // GatewayTo is the filter for casts to one endpoint by all clients:
 //
 //	cast.trainers.worker.step.*
 func (s Space) GatewayTo(meshname, actor, endpoint string) string {
-	return s.newBuilder(KindGateway).token(isName, meshname).token(isName, actor).token(isLabel, endpoint).any().String()
+	return s.newBuilder(KindGateway).token(isName, meshname).token(isName, actor).token(isLabel,
+		endpoint).any().String()
 }
 
 // Gateways is the filter of the gateway:
@@ -158,21 +162,24 @@ func (s Space) Event(kind string, scope EventScope, from string) string {
 //
 //	ev.*.trainers-7kd93x0b5m2qa.*.*.*
 func (s Space) Events(kind string, mesh MeshID) string {
-	return s.newBuilder(KindEvent).tokenOrAny(isLabel, kind).tokenOrAny(isLabelUID, mesh.s).any().any().any().String()
+	return s.newBuilder(KindEvent).tokenOrAny(isLabel, kind).tokenOrAny(isLabelUID, mesh.s).any().any().any().
+		String()
 }
 
 // ActorEvents is the filter for events about the actors of a name in a mesh:
 //
 //	ev.actor.trainers-7kd93x0b5m2qa.*.counter-0c8h4w2n6v1ye.*
 func (s Space) ActorEvents(kind string, mesh MeshID, actor string) string {
-	return s.newBuilder(KindEvent).token(isLabel, kind).token(isLabelUID, mesh.s).any().token(isName, actor).any().String()
+	return s.newBuilder(KindEvent).token(isLabel, kind).token(isLabelUID, mesh.s).any().token(isName,
+		actor).any().String()
 }
 
 // RankZeroEvents is the filter for events about the actors of a name at the first rank of any mesh:
 //
 //	ev.actor.*.0-0.agent.*
 func (s Space) RankZeroEvents(kind, actor string) string {
-	return s.newBuilder(KindEvent).token(isLabel, kind).any().rank(0, 0, 0).token(isName, actor).any().String()
+	return s.newBuilder(KindEvent).token(isLabel, kind).any().rank(0, 0, 0).token(isName, actor).any().
+		String()
 }
 
 // Log is the subject of an output stream of a proc:

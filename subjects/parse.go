@@ -30,14 +30,16 @@ type Subject struct {
 
 // Scope is the object of an event.
 func (s Subject) Scope() EventScope {
-	return EventScope{Mesh: s.Mesh, Ranked: s.HasRank, Rank: s.Proc.Rank, Gen: s.Proc.Gen, Index: s.Proc.Index, Actor: s.Actor}
+	return EventScope{Mesh: s.Mesh, Ranked: s.HasRank, Rank: s.Proc.Rank, Gen: s.Proc.Gen,
+		Index: s.Proc.Index, Actor: s.Actor}
 }
 
 // Parse reads a literal subject of this Space (SUB-4, SUB-5).
 func (s Space) Parse(subject string) (Subject, error) {
 	rest, ok := strings.CutPrefix(subject, s.prefixText())
 	if !ok {
-		return Subject{}, &Error{What: "subject", Input: subject, Want: "one that starts with " + s.prefixText()}
+		return Subject{}, &Error{What: "subject", Input: subject, Want: "one that starts with " +
+			s.prefixText()}
 	}
 	p := parser{all: rest, rest: rest, more: true}
 	out := p.subject()
@@ -107,7 +109,8 @@ func (p *parser) subject() Subject {
 // reply parses r.<from>.<token>, the one kind without its sender at the end.
 func (p *parser) reply(out Subject) Subject {
 	out.From = p.token(isFrom, "sender", wantFrom)
-	if out.Token = p.rest; !p.more || !isReplyToken(out.Token) {
+	out.Token = p.rest
+	if !p.more || !isReplyToken(out.Token) {
 		p.fail("reply token", out.Token, "1 to 4 labels joined by dots; a label is "+wantLabel)
 	}
 	p.more = false
@@ -122,10 +125,9 @@ func (p *parser) proc(out *Subject) {
 func (p *parser) event(out *Subject) {
 	out.Event = p.label("event kind")
 	mesh := p.next()
-	switch {
-	case isLabelUID(mesh):
+	if isLabelUID(mesh) {
 		out.Mesh = MeshID{mesh}
-	case mesh != "_":
+	} else if mesh != "_" {
 		p.fail("mesh ID", mesh, wantUID+"; or _")
 	}
 	if rank := p.next(); rank != "_" {

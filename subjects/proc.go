@@ -22,7 +22,8 @@ func ParseProcID(s string) (ProcID, error) {
 	mesh, rank, found := strings.Cut(s, "/")
 	p, ok := parseRank(rank, ".")
 	if !found || !ok || !isLabelUID(mesh) {
-		return ProcID{}, &Error{What: "proc ID", Input: s, Want: "mesh/rank.gen or mesh/rank.gen.seat, as trainers-7kd93x0b5m2qa/12.0"}
+		return ProcID{}, &Error{What: "proc ID", Input: s,
+			Want: "mesh/rank.gen or mesh/rank.gen.seat, as trainers-7kd93x0b5m2qa/12.0"}
 	}
 	p.Mesh = MeshID{mesh}
 	return p, nil
@@ -56,7 +57,8 @@ func (p ProcID) IsValid() bool { return p.Mesh.IsValid() && p.Index <= p.Rank }
 
 // Compare orders by mesh, rank, generation and index.
 func (p ProcID) Compare(o ProcID) int {
-	return cmp.Or(p.Mesh.Compare(o.Mesh), cmp.Compare(p.Rank, o.Rank), cmp.Compare(p.Gen, o.Gen), cmp.Compare(p.Index, o.Index))
+	return cmp.Or(p.Mesh.Compare(o.Mesh), cmp.Compare(p.Rank, o.Rank), cmp.Compare(p.Gen, o.Gen),
+		cmp.Compare(p.Index, o.Index))
 }
 
 // AppendText appends the text of a valid ID.
@@ -89,7 +91,8 @@ type ProcessID struct{ s string }
 // ParseProcessID reads mesh_rank-gen.
 func ParseProcessID(s string) (ProcessID, error) {
 	if _, ok := parseProcess(s); !ok {
-		return ProcessID{}, &Error{What: "process ID", Input: s, Want: "mesh_rank-gen, as trainers-7kd93x0b5m2qa_12-0"}
+		return ProcessID{}, &Error{What: "process ID", Input: s,
+			Want: "mesh_rank-gen, as trainers-7kd93x0b5m2qa_12-0"}
 	}
 	return ProcessID{s}, nil
 }

@@ -38,7 +38,8 @@ func NewSpace(root, namespace string) (Space, error) {
 	}
 	for token := range strings.SplitSeq(root, ".") {
 		if !isLabel(token) || len(root) > MaxRoot {
-			return Space{}, &Error{What: "subject root", Input: root, Want: "labels joined by dots, at most 64 bytes; a label is " + wantLabel}
+			return Space{}, &Error{What: "subject root", Input: root,
+				Want: "labels joined by dots, at most 64 bytes; a label is " + wantLabel}
 		}
 	}
 	if err := CheckLabel("namespace", namespace); err != nil {

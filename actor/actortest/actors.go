@@ -13,9 +13,11 @@ import (
 
 // Actor types of this kit; Actors binds them.
 var (
-	TestActors     = actor.NewType[TestActor, actor.None]("test-actor")
-	Supervisors    = actor.NewType[TestActor, actor.None]("supervisor")     // a TestActor that handles every end of a child
-	FailingCreates = actor.NewType[TestActor, actor.None]("failing-create") // its constructor fails: "test failure"
+	TestActors = actor.NewType[TestActor, actor.None]("test-actor")
+	// a TestActor that handles every end of a child
+	Supervisors = actor.NewType[TestActor, actor.None]("supervisor")
+	// its constructor fails: "test failure"
+	FailingCreates = actor.NewType[TestActor, actor.None]("failing-create")
 	SleepActors    = actor.NewType[*SleepActor, actor.None]("sleep-actor")
 )
 
@@ -25,7 +27,8 @@ var (
 	GetCastInfo  = actor.NewEndpoint[TestActor, actor.None, CastInfo]("get-cast-info")
 	CauseFailure = actor.NewEndpoint[TestActor, Failure, actor.None]("cause-failure")
 	Forward      = actor.NewEndpoint[TestActor, Route, actor.None]("forward")
-	SpawnTest    = actor.NewEndpoint[TestActor, actor.None, actor.Ref[TestActor]]("spawn-test") // spawns a TestActor as a child
+	// spawns a TestActor as a child
+	SpawnTest = actor.NewEndpoint[TestActor, actor.None, actor.Ref[TestActor]]("spawn-test")
 )
 
 // Sleep occupies the turn of a SleepActor for that long, without interruption.
@@ -35,11 +38,18 @@ var Sleep = actor.NewEndpoint[*SleepActor, time.Duration, actor.None]("sleep")
 func Actors() []actor.Def {
 	return []actor.Def{
 		TestActors.Define(newTestActor, testMethods()...),
-		Supervisors.Define(func(ctx *actor.Context, _ actor.None) (TestActor, error) { return supervisingActor{&testActor{}}, nil }, testMethods()...),
-		FailingCreates.Define(func(*actor.Context, actor.None) (TestActor, error) { return nil, errors.New("test failure") }, testMethods()...),
-		SleepActors.Define(func(*actor.Context, actor.None) (*SleepActor, error) { return &SleepActor{}, nil }, Sleep.Handle((*SleepActor).sleep)),
+		Supervisors.Define(func(*actor.Context, actor.None) (TestActor, error) {
+			return supervisingActor{&testActor{}}, nil
+		}, testMethods()...),
+		FailingCreates.Define(func(*actor.Context, actor.None) (TestActor, error) {
+			return nil, errors.New("test failure")
+		}, testMethods()...),
+		SleepActors.Define(func(*actor.Context, actor.None) (*SleepActor, error) {
+			return &SleepActor{}, nil
+		}, Sleep.Handle((*SleepActor).sleep)),
 		PingPongs.Define(newPingPong, Ping.Handle((*PingPong).ping)),
-		Wrappers.Define(newWrapper, WrapperFailure.Handle((*Wrapper).causeFailure), WrappedActor.Handle((*Wrapper).wrapped), NextFailure.Handle((*Wrapper).nextFailure)),
+		Wrappers.Define(newWrapper, WrapperFailure.Handle((*Wrapper).causeFailure),
+			WrappedActor.Handle((*Wrapper).wrapped), NextFailure.Handle((*Wrapper).nextFailure)),
 	}
 }
 
@@ -54,7 +64,8 @@ type TestActor interface {
 
 func testMethods() []actor.Method[TestActor] {
 	return []actor.Method[TestActor]{
-		GetActorID.Handle(TestActor.actorID), GetCastInfo.Handle(TestActor.castInfo), CauseFailure.Handle(TestActor.causeFailure),
+		GetActorID.Handle(TestActor.actorID), GetCastInfo.Handle(TestActor.castInfo),
+		CauseFailure.Handle(TestActor.causeFailure),
 		Forward.Handle(TestActor.forward), SpawnTest.Handle(TestActor.spawnTest),
 	}
 }
@@ -133,7 +144,8 @@ func (t *testActor) causeFailure(ctx *actor.Context, f Failure) (actor.None, err
 	case Fault:
 		return actor.None{}, killSelf(ctx, syscall.SIGSEGV)
 	}
-	return actor.None{}, fmt.Errorf("cause a failure of kind %q: want %s, %s, %s or %s", f.Kind, Panic, Exit, Kill, Fault)
+	return actor.None{}, fmt.Errorf("cause a failure of kind %q: want %s, %s, %s or %s", f.Kind, Panic, Exit,
+		Kill, Fault)
 }
 
 // killSelf returns only when the process survives.
@@ -151,7 +163,7 @@ func killSelf(ctx *actor.Context, s syscall.Signal) error {
 
 func (t *testActor) forward(ctx *actor.Context, r Route) (actor.None, error) {
 	if len(r.ToVisit) == 0 {
-		return actor.None{}, errors.New("forward: nobody is left to visit")
+		return actor.None{}, errors.New("forward: no actor is left to visit")
 	}
 	r.Visited = append(r.Visited, r.ToVisit[0])
 	r.ToVisit = r.ToVisit[1:]

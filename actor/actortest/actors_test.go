@@ -118,7 +118,7 @@ func TestForward_visitsEachActorAndReturnsTheList(t *testing.T) {
 func TestForward_failsWhenNoActorIsLeft(t *testing.T) {
 	rig, ref := testActor(t)
 	_, err := actortest.Forward.Call(rig.Context(), ref, actortest.Route{Home: actor.OpenPort[actortest.Route](rig.Proc()).Ref()})
-	require.EqualError(t, err, "forward: nobody is left to visit")
+	require.EqualError(t, err, "forward: no actor is left to visit")
 }
 
 func ids(refs []actor.Ref[actortest.TestActor]) (out []subjects.ActorID) {

@@ -24,10 +24,9 @@ func (c Child) ID() subjects.ActorID { return c.id }
 func (r *Rig) recordEvent(e actor.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case len(r.events) < maxKept:
+	if len(r.events) < maxKept {
 		r.events = append(r.events, e)
-	case !r.eventDropped:
+	} else if !r.eventDropped {
 		r.eventDropped = true
 		r.t.Errorf("actortest: a test with more than %d events: the rest is dropped", maxKept)
 	}
@@ -49,7 +48,8 @@ func (r *Rig) failOnUnexpected() {
 	defer r.mu.Unlock()
 	for _, e := range r.failures {
 		if !r.expected[e.Actor] {
-			r.t.Errorf("actortest: an actor failed and the test did not expect it (Rig.ExpectFailure):\n%s", e.Report())
+			r.t.Errorf("actortest: an actor failed and the test did not expect it (Rig.ExpectFailure):\n%s",
+				e.Report())
 		}
 	}
 }

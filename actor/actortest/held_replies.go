@@ -8,7 +8,7 @@ import (
 )
 
 // errTestEnded is the answer to requests still held at the end of the test.
-var errTestEnded = errors.New("actortest: the test ended without an answer to a message that it held (Received.Answer)")
+var errTestEnded = errors.New("actortest: the test ended and a held message has no answer (Received.Answer)")
 
 // heldReplies holds the answers held back by recorders.
 type heldReplies struct {

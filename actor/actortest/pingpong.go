@@ -38,7 +38,7 @@ func newPingPong(_ *actor.Context, params PingPongParams) (*PingPong, error) {
 func (p *PingPong) ping(ctx *actor.Context, b Ball) (actor.None, error) {
 	for _, at := range p.params.FailAt {
 		if b.TTL == at {
-			return actor.None{}, fmt.Errorf("told to fail at TTL %d", at)
+			return actor.None{}, fmt.Errorf("requested failure at TTL %d", at)
 		}
 	}
 	if b.TTL == 0 {

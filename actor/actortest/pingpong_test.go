@@ -60,7 +60,7 @@ func TestPingPong_failsAtTheGivenRound(t *testing.T) {
 		ping := actortest.Spawn(rig, actortest.PingPongs, actortest.PingPongParams{})
 		pong := actortest.Spawn(rig, actortest.PingPongs, actortest.PingPongParams{FailAt: []uint64{3}})
 		done := throw(t, rig, 10, ping, pong)
-		require.Equal(t, "ping: told to fail at TTL 3", rig.ExpectFailure(pong).Reason)
+		require.Equal(t, "ping: requested failure at TTL 3", rig.ExpectFailure(pong).Reason)
 		ctx, cancel := context.WithTimeout(rig.Context(), time.Second)
 		defer cancel()
 		_, err := done.Recv(ctx)

@@ -48,14 +48,15 @@ func ReplaceType[A, P any](r *Rig, typ actor.Type[A, P]) (p *Probe[A], born *Rec
 	var once sync.Once
 	var first subjects.ActorID
 	spawned := make(chan struct{}) // closed once first is set
-	registerProbe(p, actor.NewType[probeActor, P](typ.Name()), func(ctx *actor.Context, params P) (probeActor, error) {
-		_, err := born.record(ctx, params)
-		once.Do(func() {
-			first = ctx.Self()
-			close(spawned)
+	registerProbe(p, actor.NewType[probeActor, P](typ.Name()),
+		func(ctx *actor.Context, params P) (probeActor, error) {
+			_, err := born.record(ctx, params)
+			once.Do(func() {
+				first = ctx.Self()
+				close(spawned)
+			})
+			return probeActor{}, err
 		})
-		return probeActor{}, err
-	})
 	p.ref = func() actor.Ref[A] {
 		r.t.Helper()
 		late := time.NewTimer(Timeout)
@@ -71,7 +72,8 @@ func ReplaceType[A, P any](r *Rig, typ actor.Type[A, P]) (p *Probe[A], born *Rec
 }
 
 // registerProbe adds the type of a probe to those its rig will know.
-func registerProbe[A, P any](p *Probe[A], typ actor.Type[probeActor, P], construct func(*actor.Context, P) (probeActor, error)) {
+func registerProbe[A, P any](p *Probe[A], typ actor.Type[probeActor, P],
+	construct func(*actor.Context, P) (probeActor, error)) {
 	r := p.rig
 	r.t.Helper()
 	p.requireUnstarted()
@@ -80,11 +82,12 @@ func registerProbe[A, P any](p *Probe[A], typ actor.Type[probeActor, P], constru
 	})
 }
 
-// requireUnstarted fails the test when it is too late to teach the rig.
+// requireUnstarted fails the test when the rig's proc has started.
 func (p *Probe[A]) requireUnstarted() {
 	p.rig.t.Helper()
 	if p.rig.proc != nil {
-		p.rig.t.Fatalf("actortest: want probes and their endpoints before the rig's proc has started, got one after (its first Spawn, Probe.Ref or Proc starts it)")
+		p.rig.t.Fatalf("actortest: want probes and their endpoints before the rig's proc starts " +
+			"(the first Spawn, Probe.Ref or Proc starts it)")
 	}
 }
 

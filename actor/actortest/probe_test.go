@@ -38,7 +38,7 @@ func TestReply_answersTheCall(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig, ref, booked, _ := setUp(t)
 		_, err := deposit.Call(rig.Context(), ref, 1)
-		require.ErrorContains(t, err, "the probe was not told what to answer to book")
+		require.ErrorContains(t, err, "no answer is set for book")
 		booked.Reply(func(n int) (int, error) { return 10 * n, nil })
 		n, err := deposit.Call(rig.Context(), ref, 2)
 		require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestHold_endsWithTheTest(t *testing.T) {
 	}))
 	require.Len(t, after, 2)
 	for _, err := range after {
-		require.ErrorContains(t, err, "the test ended without an answer")
+		require.ErrorContains(t, err, "the test ended and a held message has no answer")
 	}
 }
 

@@ -53,7 +53,8 @@ func newRecorder[M, R any](r *Rig, name string) *Recorder[M, R] {
 func (rec *Recorder[M, R]) Reply(f func(M) (R, error)) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	rec.hold, rec.reply = false, f
+	rec.hold = false
+	rec.reply = f
 }
 
 // Hold keeps back the answers of messages from now on: the test gives them by Received.Answer. It
@@ -82,14 +83,16 @@ func (rec *Recorder[M, R]) record(ctx *actor.Context, m M) (R, error) {
 	case reply != nil:
 		return reply(m)
 	case asked && reflect.TypeFor[R]() != reflect.TypeFor[actor.None]():
-		return none, fmt.Errorf("actortest: the probe was not told what to answer to %s: call Reply or Hold of its recorder", rec.name)
+		return none, fmt.Errorf("actortest: no answer is set for %s: call Reply or Hold of its recorder",
+			rec.name)
 	}
 	return none, nil
 }
 
 // holdReply returns the function that gives a held answer.
 func (rec *Recorder[M, R]) holdReply(d *actor.Deferred[R], from subjects.ActorID) func(R, error) {
-	h, p := &rec.rig.shared.held, &heldReply{from: from}
+	h := &rec.rig.shared.held
+	p := &heldReply{from: from}
 	answer := func(v R, err error) {
 		if h.claim(p) {
 			d.Reply(v, err)
@@ -109,7 +112,8 @@ func (rec *Recorder[M, R]) enqueue(got Received[M, R]) {
 	if len(rec.queue) == maxKept {
 		if !rec.dropped {
 			rec.dropped = true
-			rec.rig.t.Errorf("actortest: %d messages to %s wait in the recorder: the rest is dropped", maxKept, rec.name)
+			rec.rig.t.Errorf("actortest: %d messages to %s wait in the recorder: the rest is dropped",
+				maxKept, rec.name)
 		}
 		return
 	}
@@ -166,6 +170,7 @@ func (rec *Recorder[M, R]) None() {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	if n := len(rec.queue); n > 0 {
-		rec.rig.t.Fatalf("actortest: want no more messages to %s, got %d; the first from %s: %+v", rec.name, n, rec.queue[0].From, rec.queue[0].Value)
+		rec.rig.t.Fatalf("actortest: want no more messages to %s, got %d; the first from %s: %+v", rec.name,
+			n, rec.queue[0].From, rec.queue[0].Value)
 	}
 }

@@ -138,12 +138,12 @@ func TestRig_refusesActorsOfOtherRigs(t *testing.T) {
 		"a late probe": {func(t testing.TB) {
 			rig, _, _, _ := setUp(t)
 			actortest.NewProbe[*Till](rig)
-		}, "want probes and their endpoints before the rig's proc has started, got one after"},
+		}, "want probes and their endpoints before the rig's proc starts"},
 		"a late endpoint": {func(t testing.TB) {
 			p := actortest.NewProbe[*Till](actortest.New(t))
 			p.Ref()
 			actortest.On(p, deposit)
-		}, "want probes and their endpoints before the rig's proc has started, got one after"},
+		}, "want probes and their endpoints before the rig's proc starts"},
 		"an endpoint twice": {func(t testing.TB) {
 			p := actortest.NewProbe[*Till](actortest.New(t))
 			actortest.On(p, deposit)

@@ -39,14 +39,15 @@ func (r *Rig) Settle() {
 		before, busy := r.shared.activity()
 		if busy == "" && r.shared.flush(ctx) {
 			var after uint64
-			if after, busy = r.shared.activity(); busy == "" && before == after {
+			after, busy = r.shared.activity()
+			if busy == "" && before == after {
 				return
 			}
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			r.t.Fatalf("actortest: the rig did not come to rest within %s: %s", Timeout, busy)
+			r.t.Fatalf("actortest: the rig did not become idle within %s: %s", Timeout, busy)
 		}
 	}
 }
@@ -72,7 +73,8 @@ func (s *sharedRig) activity() (handled uint64, busy string) {
 func describeActivity(i actor.Info) string {
 	text := string(i.Status)
 	if i.Current != "" {
-		text += fmt.Sprintf(", its handler of %s has run for %s", i.Current, i.RunningFor.Round(time.Millisecond))
+		text += fmt.Sprintf(", its handler of %s has run for %s", i.Current,
+			i.RunningFor.Round(time.Millisecond))
 	}
 	return fmt.Sprintf("%s, %d messages wait", text, i.Queued)
 }
@@ -86,7 +88,8 @@ func (s *sharedRig) flush(ctx context.Context) bool {
 				continue
 			}
 			if all := to.proc.Actors(); len(all) > 0 {
-				_, _ = from.proc.Inspect(ctx, to.proc.ID().Actor(all[0].Name)) // a closed proc has nothing in flight
+				// a closed proc has nothing in flight
+				_, _ = from.proc.Inspect(ctx, to.proc.ID().Actor(all[0].Name))
 			}
 		}
 	}

@@ -14,7 +14,8 @@ var Wrappers = actor.NewType[*Wrapper, WrapperParams]("wrapper")
 
 // Endpoints of a Wrapper.
 var (
-	WrapperFailure = actor.NewEndpoint[*Wrapper, Failure, actor.None]("cause-failure") // hands the Failure to its child
+	// hands the Failure to its child
+	WrapperFailure = actor.NewEndpoint[*Wrapper, Failure, actor.None]("cause-failure")
 	WrappedActor   = actor.NewEndpoint[*Wrapper, actor.None, actor.Ref[TestActor]]("wrapped-actor")
 
 	// NextFailure returns the end of its child. It waits 10 s, and then returns no event.
@@ -37,7 +38,8 @@ type Wrapper struct {
 
 func newWrapper(ctx *actor.Context, params WrapperParams) (*Wrapper, error) {
 	child, err := actor.SpawnChild(ctx, TestActors, params.Child, actor.None{})
-	return &Wrapper{params: params, child: child, waiting: map[*actor.Deferred[actor.Maybe[actor.Event]]]struct{}{}}, err
+	return &Wrapper{params: params, child: child,
+		waiting: map[*actor.Deferred[actor.Maybe[actor.Event]]]struct{}{}}, err
 }
 
 func (w *Wrapper) wrapped(*actor.Context, actor.None) (actor.Ref[TestActor], error) {

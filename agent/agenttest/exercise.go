@@ -98,7 +98,8 @@ func (s testCase) states(id string) []agent.State {
 
 func (s testCase) stopResource(id string) agent.Overlay {
 	s.t.Helper()
-	o, err := agent.Stop.Call(s.ctx, s.Agent, agent.StopRequest{ID: id, Reason: "enough", Grace: 5 * time.Second})
+	o, err := agent.Stop.Call(s.ctx, s.Agent,
+		agent.StopRequest{ID: id, Reason: "enough", Grace: 5 * time.Second})
 	require.NoError(s.t, err)
 	return o
 }
@@ -120,7 +121,8 @@ func (s testCase) idempotence() {
 
 func (s testCase) overlay(id string) agent.Overlay {
 	s.t.Helper()
-	o, err := agent.Wait.Call(s.ctx, s.Agent, agent.WaitRequest{ID: id, Until: agent.NotExist, AllIn: agent.PhasesOf(agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed)})
+	o, err := agent.Wait.Call(s.ctx, s.Agent,
+		agent.WaitRequest{ID: id, Until: agent.NotExist, AllIn: agent.PhasesOf(agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed)})
 	require.NoError(s.t, err)
 	return o
 }
@@ -225,7 +227,7 @@ func (s testCase) generations() {
 	behind := c
 	behind.Gen = 2
 	_, err = agent.Create.Call(s.ctx, s.Agent, behind)
-	require.ErrorContains(s.t, err, "generation 2 was asked for, which is over: it has had generation 5")
+	require.ErrorContains(s.t, err, "generation 2 is over: the latest is generation 5")
 	s.requirePhase(s.overlay(id), agent.Running)
 }
 
@@ -279,7 +281,8 @@ func (s testCase) stop() {
 func (s testCase) stopAll() {
 	c, id := s.create()
 	n := len(s.states(id))
-	sum, err := agent.StopAll.Call(s.ctx, s.Agent, agent.StopAllRequest{Reason: "closing", Grace: 5 * time.Second})
+	sum, err := agent.StopAll.Call(s.ctx, s.Agent,
+		agent.StopAllRequest{Reason: "closing", Grace: 5 * time.Second})
 	require.NoError(s.t, err)
 	require.Equal(s.t, n, sum.Requested)
 	require.Equal(s.t, n, sum.Ended)

@@ -32,10 +32,10 @@ func (r *execRunner) adoptAll() (all []adoptedProc) {
 	}
 	left, err := r.launcher.KillLeftovers()
 	if err != nil {
-		r.opts.Log.Error().Err(err).Msg("not all that an earlier host left could be ended")
+		r.opts.Log.Error().Err(err).Msg("cannot kill all leftovers of the previous hostd")
 	}
 	for _, l := range left {
-		r.opts.Log.Warn().Str("proc", l.Name).Int("processes", l.Processes).Msg("an earlier host left it, and nobody knows it: ended")
+		r.opts.Log.Warn().Str("proc", l.Name).Int("processes", l.Processes).Msg("killed an orphaned process of a previous hostd")
 	}
 	failpoint.Hit("host-census")
 	return all
@@ -48,29 +48,35 @@ func (a *hostAgent) adopt(ctx *actor.Context, f adoptedProc) {
 	ranks, err := a.ranksOf(f.Mesh)
 	if err == nil {
 		var hash string
-		if hash, err = f.Mesh.Fingerprint(a.id); err == nil {
+		hash, err = f.Mesh.Fingerprint(a.id)
+		if err == nil {
 			_, err = a.table.Create(agent.ResourceSpec{
-				ID: id, Hash: hash, Ranks: ranks, OnlyRanks: []int{f.Rank}, Gen: f.Gen, Mesh: &f.Mesh, Claim: f.Claim, Agent: a.id.Label(),
+				ID: id, Hash: hash, Ranks: ranks, OnlyRanks: []int{f.Rank}, Gen: f.Gen, Mesh: &f.Mesh,
+				Claim: f.Claim, Agent: a.id.Label(),
 			})
 		}
 	}
 	if err != nil { // a wrong record: no address to reach it
-		log.Error().Err(err).Msg("a proc of an earlier host is of no use: ended")
+		log.Error().Err(err).Msg("cannot adopt a proc of the previous hostd: killing it")
 		if f.process != nil {
 			f.process.Terminate(killGrace)
 		}
 		a.runner.removeProc(f.procID())
 		return
 	}
-	c := &child{id: f.procID(), mesh: f.Mesh, rank: f.Rank, nonce: f.Nonce, clientConfig: f.Config, adopted: true, launchResult: make(chan launchResult, 1)}
-	if c.config, _, err = a.opts.Config.WithClient(f.Config); err != nil {
-		log.Warn().Err(err).Msg("what the client of a proc of an earlier host wanted is not understood: the host's own limits are in force")
+	c := &child{
+		id: f.procID(), mesh: f.Mesh, rank: f.Rank, nonce: f.Nonce, clientConfig: f.Config, adopted: true,
+		launchResult: make(chan launchResult, 1),
+	}
+	c.config, _, err = a.opts.Config.WithClient(f.Config)
+	if err != nil {
+		log.Warn().Err(err).Msg("cannot decode the client's settings of an adopted proc: using the host's settings")
 		c.config = a.opts.Config
 	}
 	a.procs.put(c)
 	a.updateTable(c)
 	if f.adoptErr != nil {
-		log.Warn().Err(f.adoptErr).Msg("a proc of an earlier host is not there any more")
+		log.Warn().Err(f.adoptErr).Msg("a proc of the previous hostd is gone")
 		a.recordEnd(ctx, c, agent.Status{Phase: agent.Failed, Reason: lostReason(f.adoptErr)}, nil)
 		return
 	}
@@ -82,11 +88,11 @@ func (a *hostAgent) adopt(ctx *actor.Context, f adoptedProc) {
 
 // lostReason explains why a proc is gone.
 func lostReason(err error) string {
-	switch {
-	case errors.Is(err, launch.ErrOtherBoot):
-		return "the machine was started anew"
-	case errors.Is(err, launch.ErrGone), errors.Is(err, launch.ErrPIDReused):
-		return "it ended while no host agent watched it"
+	if errors.Is(err, launch.ErrOtherBoot) {
+		return "the machine was restarted"
+	}
+	if errors.Is(err, launch.ErrGone) || errors.Is(err, launch.ErrPIDReused) {
+		return "it ended while no host agent was running"
 	}
 	return err.Error()
 }
@@ -102,7 +108,9 @@ const (
 // challenge verifies, as a task, that the adopted process is the proc (HOST-11). Without an answer
 // in time, the process is killed like a proc that is not ready in time.
 func (a *hostAgent) challenge(ctx *actor.Context, c *child) {
-	self, process, within := ctx.Self(), c.process, a.opts.readyTimeout(c.config)
+	self := ctx.Self()
+	process := c.process
+	within := a.opts.readyTimeout(c.config)
 	proc := agent.Of(c.id).Via(ctx.Proc())
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		if within > 0 {
@@ -110,15 +118,16 @@ func (a *hostAgent) challenge(ctx *actor.Context, c *child) {
 			work, cancel = context.WithTimeout(work, within)
 			defer cancel()
 		}
-		pid, err := requestReadopt(work, process, proc, agent.ReadoptRequest{Proc: c.id, Nonce: c.nonce, Host: self})
+		pid, err := requestReadopt(work, process, proc,
+			agent.ReadoptRequest{Proc: c.id, Nonce: c.nonce, Host: self})
 		failpoint.Hit("host-readopted")
 		return func(ctx *actor.Context) {
 			switch {
 			case c.state.Terminal():
 			case err != nil:
-				a.kill(c, "adopted, but not known to be the proc: "+err.Error())
+				a.kill(c, "cannot verify the adopted process: "+err.Error())
 			case pid != process.PID():
-				a.kill(c, fmt.Sprintf("adopted, but the proc answers from pid %d", pid))
+				a.kill(c, fmt.Sprintf("the adopted process is not the proc, which answers from pid %d", pid))
 			default:
 				log := ctx.Log()
 				log.Info().Stringer("of", c.id).Int("pid", pid).Msg("adopted")
@@ -129,7 +138,8 @@ func (a *hostAgent) challenge(ctx *actor.Context, c *child) {
 }
 
 // requestReadopt repeats the request until the proc itself answers, or can no longer answer.
-func requestReadopt(ctx context.Context, process process, proc actor.Ref[agent.Agent], r agent.ReadoptRequest) (pid int, err error) {
+func requestReadopt(ctx context.Context, process process, proc actor.Ref[agent.Agent],
+	r agent.ReadoptRequest) (pid int, err error) {
 	for {
 		once, cancel := context.WithTimeout(ctx, challengeTimeout)
 		answer, err := agent.Readopt.Call(once, proc, r)

@@ -18,13 +18,14 @@ import (
 
 // params are the arguments of a host agent. They never leave the process.
 type params struct {
-	id           subjects.HostID
-	opts         Options
-	runner       runner
-	build        string
-	started      time.Time
-	adopted      []adoptedProc                // records of an earlier host
-	firstPacket  uint64                       // lower packet numbers belong to earlier incarnations and to procs that they kept
+	id      subjects.HostID
+	opts    Options
+	runner  runner
+	build   string
+	started time.Time
+	adopted []adoptedProc // records of an earlier host
+	// lower packet numbers belong to earlier incarnations and to procs that they kept
+	firstPacket  uint64
 	onClosing    func(why string)             // called when a StopAll arrives
 	onModeChange func(agent.HostMode, string) // called when it starts or stops to take procs
 	onLeft       func()                       // called after a StopAll has stopped everything
@@ -85,7 +86,7 @@ func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
 		self, err = filepath.EvalSymlinks(self)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find own binary: %w", err)
+		return nil, fmt.Errorf("cannot find its own binary: %w", err)
 	}
 	a := &hostAgent{
 		params: c, executable: self, table: agent.NewTable(), procs: procIndex{},
@@ -106,11 +107,12 @@ func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
 func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Overlay, error) {
 	switch {
 	case c.Procs == nil || c.Actors != nil:
-		return nil, errors.New("a host agent creates procs: want the field procs, and no other")
+		return nil, errors.New("a host agent creates procs: want the field procs only")
 	case c.Lease < 0:
 		return nil, fmt.Errorf("lease of %s: want more than 0, or 0 for none", c.Lease)
 	case len(c.Ranks) > 0 && c.Procs.PerProcess > 1:
-		return nil, fmt.Errorf("mesh %s: ranks %v: procs that share a process are made together: want no ranks", c.Procs.ID, c.Ranks)
+		return nil, fmt.Errorf("mesh %s: ranks %v: procs that share a process start together: want no ranks",
+			c.Procs.ID, c.Ranks)
 	}
 	m := *c.Procs
 	id := m.ID.String()
@@ -122,14 +124,16 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 		return nil, err
 	}
 	if life := a.info().Incarnation(); c.HostIncarnation != "" && c.HostIncarnation != life {
-		return nil, fmt.Errorf("host %s: the order is for its life since %s, and this one is since %s", a.id.Label(), c.HostIncarnation, life)
+		return nil, fmt.Errorf("host %s: the request is for the incarnation since %s, this one is since %s",
+			a.id.Label(), c.HostIncarnation, life)
 	}
 	how, err := a.runner.resolve(m, a.executable)
 	if err != nil {
 		return nil, err
 	}
 	how.clientConfig = c.Config
-	if how.config, _, err = a.opts.Config.WithClient(c.Config); err != nil {
+	how.config, _, err = a.opts.Config.WithClient(c.Config)
+	if err != nil {
 		return nil, fmt.Errorf("mesh %s: %w", m.ID, err)
 	}
 	how.lease, how.claim = c.Lease, c.Claim
@@ -150,7 +154,8 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 	if len(starts) > 0 {
 		a.endedMeshes = slices.DeleteFunc(a.endedMeshes, func(x subjects.MeshID) bool { return x == m.ID })
 		a.renewLease(ctx, id, c.Lease, m.Keep)
-		a.emitMeshEvent(ctx, "procs.launch.attempt", m, starts[0].Rank, len(starts), agent.Status{Phase: agent.Initializing})
+		a.emitMeshEvent(ctx, "procs.launch.attempt", m, starts[0].Rank, len(starts),
+			agent.Status{Phase: agent.Initializing})
 		for _, s := range starts {
 			a.createChild(ctx, m, s, how)
 		}
@@ -177,7 +182,8 @@ func (a *hostAgent) ranksOf(m agent.Mesh) ([]int, error) {
 	case at < 0:
 		return nil, fmt.Errorf("mesh %s has no share on host %s", m.ID, a.id)
 	case m.World != nil && len(m.Hosts) > 1:
-		return nil, fmt.Errorf("mesh %s: %d hosts of world %s: a host is told of its own share alone", m.ID, len(m.Hosts), m.World.World)
+		return nil, fmt.Errorf("mesh %s: %d hosts of world %s: want this host only", m.ID, len(m.Hosts),
+			m.World.World)
 	case slices.Contains(m.Hosts[at+1:], a.id):
 		return nil, fmt.Errorf("mesh %s lists host %s twice", m.ID, a.id)
 	case err != nil:
@@ -206,7 +212,10 @@ func (a *hostAgent) acceptEpoch(epoch uint64) error {
 // createChild adds the next proc of a rank. It is launched when a slot is free.
 func (a *hostAgent) createChild(ctx *actor.Context, m agent.Mesh, s agent.RankStart, how launchSpec) {
 	id := m.ProcID(s.Rank, s.Gen)
-	c := &child{id: id, mesh: m, rank: s.Rank, clientConfig: how.clientConfig, config: how.config, launchResult: make(chan launchResult, 1)}
+	c := &child{
+		id: id, mesh: m, rank: s.Rank, clientConfig: how.clientConfig, config: how.config,
+		launchResult: make(chan launchResult, 1),
+	}
 	a.procs.put(c)
 	a.updateTable(c)
 	a.publishStatus(ctx, c)
@@ -247,13 +256,15 @@ func (a *hostAgent) info() agent.HostInfo {
 	return agent.HostInfo{
 		ID: a.id, Label: a.opts.Label, Version: a.opts.Version, Build: a.build, PID: os.Getpid(),
 		Procs: a.table.CountAlive(), Started: a.started, CPUs: runtime.NumCPU(), Labels: a.opts.Labels,
-		Mode: mode, ModeReason: why, Local: a.opts.Local != nil, Owner: a.owner, TreeControl: a.runner.treeControl(), Epoch: a.epoch, Now: time.Now(),
+		Mode: mode, ModeReason: why, Local: a.opts.Local != nil, Owner: a.owner,
+		TreeControl: a.runner.treeControl(), Epoch: a.epoch, Now: time.Now(),
 		Revision: a.table.Revision(),
 	}
 }
 
 // emitMeshEvent publishes an event about the host's share of a mesh on `ev.`.
-func (a *hostAgent) emitMeshEvent(ctx *actor.Context, name string, m agent.Mesh, first, count int, s agent.Status) {
+func (a *hostAgent) emitMeshEvent(ctx *actor.Context, name string, m agent.Mesh, first, count int,
+	s agent.Status) {
 	ctx.Proc().Emit(actor.Event{
 		Kind: actor.KindMesh, Step: name, Status: s.Phase.String(), Reason: s.Reason, Mesh: m.ID.String(),
 		Rank: first, Count: count, Host: a.id.String(), At: time.Now(),

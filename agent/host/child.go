@@ -57,7 +57,9 @@ func (a *hostAgent) bootstrap(ctx *actor.Context, c *child) agent.Bootstrap {
 	return agent.Bootstrap{
 		Mesh: c.mesh, Rank: c.rank, Gen: int(c.id.Gen), Host: ctx.Self(), Nonce: c.nonce, Bus: a.opts.Settings,
 		Root: a.opts.Space.Root(), Namespace: a.opts.Space.Namespace(),
-		LogLevel: cmp.Or(a.opts.ProcLogLevel, keys.ProcLogLevel.Get(c.config)), ReadyTimeout: a.opts.readyTimeout(c.config), Config: c.clientConfig, AdoptionTimeout: keys.ProcAdoptionTimeout.Get(c.config), FirstPacket: first,
+		LogLevel:     cmp.Or(a.opts.ProcLogLevel, keys.ProcLogLevel.Get(c.config)),
+		ReadyTimeout: a.opts.readyTimeout(c.config), Config: c.clientConfig,
+		AdoptionTimeout: keys.ProcAdoptionTimeout.Get(c.config), FirstPacket: first,
 	}
 }
 
@@ -68,10 +70,9 @@ func (a *hostAgent) onLaunched(ctx *actor.Context, c *child) {
 	o := <-c.launchResult
 	if o.err != nil {
 		s := agent.Status{Phase: agent.Failed, Reason: o.err.Error()}
-		switch {
-		case c.killReason != "":
+		if c.killReason != "" {
 			s.Reason = c.killReason
-		case c.stopRequested: // stopped during its start
+		} else if c.stopRequested { // stopped during its start
 			s = agent.Status{Phase: agent.Stopped, Reason: c.stopReason}
 		}
 		a.recordEnd(ctx, c, s, nil)
@@ -94,7 +95,9 @@ func (a *hostAgent) onLaunched(ctx *actor.Context, c *child) {
 // awaitExit waits, as a task, for the end of a proc and for the publication of its output. Watchers
 // see the output before the end (HOST-8). For an unexpected end the wait for output is short.
 func (a *hostAgent) awaitExit(ctx *actor.Context, c *child) {
-	process, out, overdue := c.process, c.output, c.process.GraceExpired()
+	process := c.process
+	out := c.output
+	overdue := process.GraceExpired()
 	if c.graceExpired {
 		overdue = nil
 	}
@@ -125,16 +128,18 @@ func (a *hostAgent) awaitExit(ctx *actor.Context, c *child) {
 // onReady handles the ready report of a proc (HOST-4). An error makes the proc exit.
 func (a *hostAgent) onReady(ctx *actor.Context, r agent.ReadyReport) error {
 	c := a.procs.find(r.Proc)
-	switch {
-	case c == nil || c.nonce == "" || c.nonce != r.Nonce:
-		return fmt.Errorf("proc %s is not one that host %s launched", r.Proc, a.id)
-	case c.mesh.Build != "" && c.mesh.Build != r.Build:
-		a.kill(c, fmt.Sprintf("%s on host %s is build %s, the caller is build %s: install the caller's build there", c.mesh.Command.Path, a.id.Label(), r.Build, c.mesh.Build))
+	if c == nil || c.nonce == "" || c.nonce != r.Nonce {
+		return fmt.Errorf("proc %s was not launched by host %s", r.Proc, a.id)
+	}
+	if c.mesh.Build != "" && c.mesh.Build != r.Build {
+		a.kill(c,
+			fmt.Sprintf("%s on host %s is build %s, the caller is build %s: install the caller's build there", c.mesh.Command.Path, a.id.Label(), r.Build, c.mesh.Build))
 	}
 	if c.killReason != "" {
 		return errors.New(c.killReason)
 	}
-	if c.readyEarly = c.process == nil; !c.readyEarly { // otherwise its process is unknown, and a kept proc is not recorded yet
+	c.readyEarly = c.process == nil
+	if !c.readyEarly { // otherwise its process is unknown, and a kept proc is not recorded yet
 		a.markReady(ctx, c)
 	}
 	return nil
@@ -147,13 +152,15 @@ func (a *hostAgent) markReady(ctx *actor.Context, c *child) {
 	if !a.table.Advance(id, c.rank, agent.Status{Phase: agent.Running}) {
 		return
 	}
-	if a.publishStatus(ctx, c); c.id.Gen > 0 { // senders to the mesh use the new generation from now on
+	a.publishStatus(ctx, c)
+	if c.id.Gen > 0 { // senders to the mesh use the new generation from now on
 		e := a.event(c)
 		e.Step = "proc.restart.success"
 		ctx.Proc().Emit(e)
 	}
 	if all := c.meshProcs.procs; c.meshProcs.running == len(all) {
-		a.emitMeshEvent(ctx, "procs.launch.success", c.mesh, slices.Min(slices.Collect(maps.Keys(all))), len(all), agent.Status{Phase: agent.Running})
+		a.emitMeshEvent(ctx, "procs.launch.success", c.mesh, slices.Min(slices.Collect(maps.Keys(all))),
+			len(all), agent.Status{Phase: agent.Running})
 	}
 }
 
@@ -170,10 +177,9 @@ func (a *hostAgent) kill(c *child, verdict string) {
 
 // terminate ends a proc, or cancels its launch.
 func (c *child) terminate(grace time.Duration) {
-	switch {
-	case c.process != nil:
+	if c.process != nil {
 		c.process.Terminate(grace)
-	case c.cancelLaunch != nil:
+	} else if c.cancelLaunch != nil {
 		c.cancelLaunch()
 	}
 }
@@ -192,7 +198,9 @@ func (a *hostAgent) onGraceExpired(ctx *actor.Context, c *child) {
 	c.graceExpired = true
 	a.updateTable(c)
 	e := a.event(c)
-	e.Step, e.Status, e.Reason = "proc.stop.timeout", agent.ShuttingDown.String(), "did not stop in time: SIGKILL is sent"
+	e.Step = "proc.stop.timeout"
+	e.Status = agent.ShuttingDown.String()
+	e.Reason = "did not stop in time: sending SIGKILL"
 	e.At = c.process.GraceExpiredAt() // before its exit, which may be known by now
 	ctx.Proc().Emit(e)
 	a.releaseStopSlot(ctx, c)
@@ -231,7 +239,9 @@ func (c *child) status(e launch.Exit, running bool) agent.Status {
 	case e.Clean() && running:
 		return agent.Status{Phase: agent.Stopped, Reason: "exited cleanly"}
 	case e.Clean():
-		return agent.Status{Phase: agent.Failed, Reason: e.String() + " before it was ready: does its main call proc.Main first?"}
+		return agent.Status{
+			Phase: agent.Failed, Reason: e.String() + " before it was ready: does its main call proc.Main first?",
+		}
 	}
 	return agent.Status{Phase: agent.Failed, Reason: e.String()}
 }

@@ -38,7 +38,8 @@ func (o Options) resolveCommand(c agent.Command, self string) (path string, args
 	case path == self, o.isAllowed(path), o.AllowUser && isOwnFile(info):
 		return path, c.Args, nil
 	}
-	return "", nil, fmt.Errorf("command %q is not allowed on this host: start hostd with --allow %s to run it", c.Path, path)
+	return "", nil, fmt.Errorf("command %q is not allowed on this host: start hostd with --allow %s to run it",
+		c.Path, path)
 }
 
 // isAllowed reports whether the list names the path or a directory above it.
@@ -87,7 +88,8 @@ func checkEnv(env []string) error {
 		case strings.ContainsRune(key, 0) || strings.ContainsRune(value, 0):
 			return fmt.Errorf("environment entry %d, %q: want no NUL byte", i+1, key)
 		case strings.HasPrefix(key, "LD_") || strings.HasPrefix(key, "DYLD_"):
-			return fmt.Errorf("environment entry %d: %s changes how programs are loaded, which a host does not allow", i+1, key)
+			return fmt.Errorf("environment entry %d: %s changes how programs are loaded, which a host does not allow",
+				i+1, key)
 		}
 	}
 	return nil

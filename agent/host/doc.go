@@ -19,8 +19,8 @@
 //   - HOST-2 (allowed programs): A host runs only programs that its policy allows (Options.Allow),
 //     without a shell.
 //   - HOST-3 (one end): Each launch ends in exactly one terminal status, with exit code or signal
-//     and last stderr lines. `ev.` has each end once, after its output (HOST-8). Requested ends
-//     batch for up to 1 s, before the reply.
+//     and last stderr lines. `ev.` has each end once, right after its output (HOST-8). Requested
+//     ends batch for up to 1 s, before the reply.
 //   - HOST-4 (readiness): A proc that is not ready in time, or has another build, is killed, and
 //     its status says why. A ready report with a wrong nonce is refused.
 //   - HOST-5 (stop): Stopping a proc is TERM, grace, KILL, always carried out. Close stops all
@@ -34,9 +34,9 @@
 //     output at most 200 ms, or 50 ms for an unexpected end.
 //   - HOST-9 (host owner): Only the owning process may drain a host or make it leave, until it
 //     releases the host or another process takes it by force.
-//   - HOST-10 (kept procs): A host with Options.StateDir records each kept proc (Mesh.Keep) before
-//     it is ready, or fails with StateError. The next host has the same ID, adopts live procs,
-//     reports ended ones, kills unrecorded ones. No generation runs twice.
+//   - HOST-10 (kept procs): A host with Options.StateDir records each kept proc (Mesh.Keep)
+//     before it is ready; unrecorded ones fail (StateError). The next host has that ID, adopts live
+//     procs in their generation, reports ended and kills unrecorded ones. No generation runs twice.
 //   - HOST-11 (adoption): An adopted proc runs once the watched process has answered with its
 //     nonce; after proc.ready-timeout it is killed. Its lease continues, with at least half its
 //     TTL. Output since the former host is published.
@@ -56,8 +56,8 @@
 //   - HOST-17 (control connection): Requests of plain NATS clients and discovery use the control
 //     connection, so no data delays them. A burst beyond its queue is dropped and counted.
 //
-// The agent keeps AGT-1 … AGT-10. It remembers the newest 256 ended meshes. One host at a time uses
-// a state directory. A host without one kills leftovers of killed hosts without one.
+// The agent keeps AGT-1 … AGT-10. It remembers the newest 256 ended meshes. One host at a time
+// uses a state directory. A host without one kills leftovers of killed hosts without one.
 //
 // # Output
 //

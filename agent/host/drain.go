@@ -24,7 +24,8 @@ const (
 // the others, and replies once none is left. The host stays.
 func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
 	if d.MaxConcurrent < 0 || d.MaxConcurrent > agent.MaxConcurrentMoves {
-		return fmt.Errorf("drain with %d stops at once: want 1 to %d, or 0 for the host's own limit", d.MaxConcurrent, agent.MaxConcurrentMoves)
+		return fmt.Errorf("drain with %d concurrent stops: want 1 to %d, or 0 for the host's own limit",
+			d.MaxConcurrent, agent.MaxConcurrentMoves)
 	}
 	all := d.Mesh == ""
 	if err := a.checkOwner(ctx); all && err != nil {
@@ -84,7 +85,8 @@ func (a *hostAgent) evacuate(ctx *actor.Context, d agent.DrainRequest, then func
 }
 
 // evacuateOwner asks one owner and returns the number of moved ranks.
-func (a *hostAgent) evacuateOwner(ctx *actor.Context, owner subjects.ActorID, has []*meshProcs, v agent.EvacuateRequest, patience time.Duration, then func(*actor.Context, int)) {
+func (a *hostAgent) evacuateOwner(ctx *actor.Context, owner subjects.ActorID, has []*meshProcs,
+	v agent.EvacuateRequest, patience time.Duration, then func(*actor.Context, int)) {
 	ref, first := actor.RefOf[agent.Agent](owner).Via(ctx.Proc()), countAlive(has)
 	limit := time.Duration(first) * patience
 	if deadline, ok := ctx.Deadline(); ok {
@@ -100,7 +102,7 @@ func (a *hostAgent) evacuateOwner(ctx *actor.Context, owner subjects.ActorID, ha
 		giveUp()
 		if err != nil { // unmoved procs are stopped
 			log := ctx.Log()
-			log.Info().Err(err).Stringer("owner", owner).Msg("the owner of a mesh moves no more of it")
+			log.Info().Err(err).Stringer("owner", owner).Msg("the owner of a mesh cannot move the rest of it")
 		}
 		then(ctx, moved)
 	}
@@ -121,7 +123,7 @@ func (a *hostAgent) evacuateOwner(ctx *actor.Context, owner subjects.ActorID, ha
 			left = now
 			ctx.After(patience, look)
 		default:
-			done(ctx, first-now, fmt.Errorf("it has moved none of %d within %s", now, patience))
+			done(ctx, first-now, fmt.Errorf("it moved none of %d procs within %s", now, patience))
 		}
 	}
 	ctx.After(patience, look)
@@ -136,7 +138,8 @@ func countAlive(shares []*meshProcs) (n int) {
 }
 
 // requestEvacuation asks one owner, if alive.
-func requestEvacuation(ctx context.Context, owner actor.Ref[agent.Agent], v agent.EvacuateRequest) (agent.EvacuateResponse, error) {
+func requestEvacuation(ctx context.Context, owner actor.Ref[agent.Agent],
+	v agent.EvacuateRequest) (agent.EvacuateResponse, error) {
 	soon, cancel := context.WithTimeout(ctx, ownerPingTimeout)
 	defer cancel()
 	if _, err := agent.Ping.Call(soon, owner, actor.None{}); err != nil {

@@ -37,13 +37,13 @@ func (a *hostAgent) exec(ctx *actor.Context, e agent.ExecRequest) error {
 	}
 	runs, ok := a.runner.(*execRunner)
 	if !ok {
-		return fmt.Errorf("host %s runs procs in its own process: it starts no commands", a.id.Label())
+		return fmt.Errorf("host %s runs procs in its own process: it cannot run commands", a.id.Label())
 	}
 	if err := e.Check(); err != nil {
 		return err
 	}
 	if len(a.execs.queue) >= maxQueuedExecs {
-		return fmt.Errorf("host %s: %d commands wait already", a.id.Label(), maxQueuedExecs)
+		return fmt.Errorf("host %s: %d commands are waiting already", a.id.Label(), maxQueuedExecs)
 	}
 	spec, err := a.execSpec(e)
 	if err != nil {
@@ -67,8 +67,8 @@ func (a *hostAgent) exec(ctx *actor.Context, e agent.ExecRequest) error {
 
 // Reasons to kill a command before its timeout.
 var (
-	errExecCanceled = errors.New("who asked for it waits no longer")
-	errHostStopping = errors.New("the host stops")
+	errExecCanceled = errors.New("the caller no longer waits")
+	errHostStopping = errors.New("the host is stopping")
 )
 
 // execSpec returns the launch spec of a command. The command gets the environment of procs, and of
@@ -88,7 +88,8 @@ func (a *hostAgent) execSpec(e agent.ExecRequest) (launch.Spec, error) {
 	if e.Proc == nil {
 		return spec, nil
 	}
-	spec.Env = append(spec.Env, agent.EnvProc+"="+e.Proc.String(), agent.EnvRank+"="+strconv.Itoa(int(e.Proc.Rank)))
+	spec.Env = append(spec.Env, agent.EnvProc+"="+e.Proc.String(),
+		agent.EnvRank+"="+strconv.Itoa(int(e.Proc.Rank)))
 	if of := a.procs[e.Proc.Mesh.String()]; of != nil {
 		for _, c := range of.procs {
 			if c.id == *e.Proc && c.process != nil && !c.state.Terminal() {
@@ -104,11 +105,12 @@ func (a *hostAgent) execSpec(e agent.ExecRequest) (launch.Spec, error) {
 func (r *execRunner) exec(ctx context.Context, spec launch.Spec, by time.Time) (agent.ExecResult, error) {
 	ctx, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
-	switch why := context.Cause(ctx); {
-	case errors.Is(why, context.DeadlineExceeded):
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.DeadlineExceeded) {
 		return agent.ExecResult{Code: -1, TimedOut: true}, nil
-	case why != nil:
-		return agent.ExecResult{}, fmt.Errorf("exec %s: not begun: %w", spec.Path, why)
+	}
+	if cause != nil {
+		return agent.ExecResult{}, fmt.Errorf("exec %s: not started: %w", spec.Path, cause)
 	}
 	child, err := r.launcher.Launch(spec)
 	if err != nil {
@@ -127,16 +129,18 @@ func (r *execRunner) exec(ctx context.Context, spec launch.Spec, by time.Time) (
 	})
 	exit := child.Exit()
 	done := agent.ExecResult{
-		Code: exit.Code, Signal: exit.Signal, TimedOut: exit.Signal != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded),
-		Stdout: out[launch.Stdout].String(), Stderr: out[launch.Stderr].String(), DroppedBytes: out[0].dropped + out[1].dropped,
+		Code: exit.Code, Signal: exit.Signal,
+		TimedOut: exit.Signal != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded),
+		Stdout:   out[launch.Stdout].String(), Stderr: out[launch.Stderr].String(),
+		DroppedBytes: out[0].dropped + out[1].dropped,
 	}
 	if err != nil { // a full disk does not hide the exit status
 		done.Stderr += "[castnet] " + err.Error() + "\n"
 	}
-	switch {
-	case exit.Signal != 0 && errors.Is(ctx.Err(), context.Canceled):
+	if exit.Signal != 0 && errors.Is(ctx.Err(), context.Canceled) {
 		return done, fmt.Errorf("exec %s: killed: %w", spec.Path, context.Cause(ctx))
-	case exit.Unknown:
+	}
+	if exit.Unknown {
 		return done, fmt.Errorf("exec %s: %s", spec.Path, exit)
 	}
 	return done, nil

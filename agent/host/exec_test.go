@@ -34,14 +34,14 @@ func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
 	r := newRig(t)
 	_, err := r.exec(t, time.Minute, nil, "true")
 	require.ErrorContains(t, err, (&agent.ExecNotAllowedError{Host: "a"}).Error())
-	require.ErrorContains(t, err, "hostd --allow-exec")
+	require.ErrorContains(t, err, "start hostd with --allow-exec")
 	m := r.mesh(t, 1)
 	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{
 		Procs: &m, Config: config.Snapshot{Values: map[string]string{"host.allow-exec": "true"}},
 	})
 	require.NoError(t, err)
 	_, err = r.exec(t, time.Minute, nil, "true")
-	require.ErrorContains(t, err, "not allowed", "what a client pushes is no permission")
+	require.ErrorContains(t, err, "cannot run commands", "what a client pushes is no permission")
 }
 
 func TestExec_returnsExitStatusAndOutput_HOST14(t *testing.T) {
@@ -59,9 +59,9 @@ func TestExec_returnsExitStatusAndOutput_HOST14(t *testing.T) {
 	_, err = r.exec(t, time.Minute, nil, "no-such-program")
 	require.ErrorContains(t, err, `"no-such-program": executable file not found`)
 	_, err = r.exec(t, 0, nil, "true")
-	require.ErrorContains(t, err, "within 0s")
+	require.ErrorContains(t, err, "timeout of 0s")
 	_, err = r.exec(t, time.Minute, nil)
-	require.ErrorContains(t, err, "no command")
+	require.ErrorContains(t, err, "want a command")
 
 	done, err = r.exec(t, time.Minute, nil, "sh", "-c", "env; seq 100000")
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestExec_endsWithTheHost_HOST14(t *testing.T) {
 	r := newRig(t, allowExec)
 	pids, failed := r.sleeper(t.Context(), t)
 	r.close()
-	require.ErrorContains(t, <-failed, "the host stops")
+	require.ErrorContains(t, <-failed, "the host is stopping")
 	for _, p := range pids {
 		require.False(t, lives(p), "pid %s", p)
 	}

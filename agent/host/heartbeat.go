@@ -58,7 +58,7 @@ func (p *heartbeater) close() {
 
 // announceClosing announces that the host is about to end. The first reason stands.
 func (p *heartbeater) announceClosing(why string) {
-	why = cmp.Or(truncateReason(why), "it was asked to")
+	why = cmp.Or(truncateReason(why), "stop requested")
 	if p != nil && p.closing.CompareAndSwap(nil, &why) {
 		p.sendNow()
 	}
@@ -127,6 +127,6 @@ func (p *heartbeater) send() {
 	}
 	if err != nil && !errors.Is(err, bus.ErrDisconnected) && !errors.Is(err, bus.ErrClosed) {
 		log := p.proc.Log()
-		log.Warn().Err(err).Msg("a heartbeat was not sent")
+		log.Warn().Err(err).Msg("cannot send a heartbeat")
 	}
 }

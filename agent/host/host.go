@@ -32,15 +32,16 @@ const labelCheckQuiet = 250 * time.Millisecond
 
 // Options configure a host. Label, Bus and Settings are required. A limit here overrides Config.
 type Options struct {
-	Label        string            // unique among live hosts; see the label rule
-	ID           subjects.HostID   // with that label; zero: a fresh one
-	Bus          *bus.Bus          // the host's own connections; not owned
-	Settings     agent.BusSettings // how its procs reach the bus
-	Space        subjects.Space
-	RunDir       string        // directory for output files; "" = a temporary one, removed with the host
-	Allow        []string      // permitted programs besides the host's own; a directory permits all in it
-	AllowUser    bool          // permit programs owned by the host's user
-	Builtin      []string      // arguments with which the host's own binary is a proc with built-in actors; nil = none
+	Label     string            // unique among live hosts; see the label rule
+	ID        subjects.HostID   // with that label; zero: a fresh one
+	Bus       *bus.Bus          // the host's own connections; not owned
+	Settings  agent.BusSettings // how its procs reach the bus
+	Space     subjects.Space
+	RunDir    string   // directory for output files; "" = a temporary one, removed with the host
+	Allow     []string // permitted programs besides the host's own; a directory permits all in it
+	AllowUser bool     // permit programs owned by the host's user
+	// arguments with which the host's own binary is a proc with built-in actors; nil = none
+	Builtin      []string
 	LogCap       int64         // minimum size of a proc's output file, at most doubled; 0: logs.max-file-size
 	StateDir     string        // state for the next host (HOST-10); "" = nothing outlives the host
 	Subreaper    bool          // without cgroups, see launch.Options
@@ -61,7 +62,7 @@ func (o Options) hostID() (subjects.HostID, error) {
 		return subjects.NewHostID(o.Label)
 	}
 	if o.ID.Label() != o.Label {
-		return o.ID, fmt.Errorf("start host %s: the ID %s is of another label", o.Label, o.ID)
+		return o.ID, fmt.Errorf("start host %s: the ID %s has another label", o.Label, o.ID)
 	}
 	return o.ID, nil
 }
@@ -74,18 +75,21 @@ func (o Options) withDefaults() (Options, error) {
 	o.LogCap = cmp.Or(o.LogCap, int64(keys.LogsMaxFileSize.Get(o.Config)))
 	switch {
 	case o.Bus == nil:
-		return o, fmt.Errorf("start host %s: no bus", o.Label)
+		return o, fmt.Errorf("start host %s: want a bus", o.Label)
 	case o.MaxLaunches < 0:
-		return o, fmt.Errorf("start host %s: %d launches at a time: want 1 or more, or 0 for spawn.concurrency", o.Label, o.MaxLaunches)
+		return o, fmt.Errorf("start host %s: %d concurrent launches: want 1 or more, or 0 for spawn.concurrency",
+			o.Label, o.MaxLaunches)
 	case o.MaxStops < 0 || o.MaxStops > agent.MaxConcurrentMoves:
-		return o, fmt.Errorf("start host %s: %d stops at a time: want 1 to %d, or 0 for terminate.concurrency", o.Label, o.MaxStops, agent.MaxConcurrentMoves)
+		return o, fmt.Errorf("start host %s: %d concurrent stops: want 1 to %d, or 0 for terminate.concurrency",
+			o.Label, o.MaxStops, agent.MaxConcurrentMoves)
 	}
 	for k, v := range o.Labels {
 		if err := subjects.CheckLabel("host label key", k); err != nil {
 			return o, err
 		}
 		if len(v) > maxLabelValue || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
-			return o, fmt.Errorf("start host %s: label %s=%q: want printable text of at most %d bytes", o.Label, k, v, maxLabelValue)
+			return o, fmt.Errorf("start host %s: label %s=%q: want printable text of at most %d bytes", o.Label,
+				k, v, maxLabelValue)
 		}
 	}
 	return o, nil
@@ -118,7 +122,8 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o, err = o.withDefaults(); err != nil {
+	o, err = o.withDefaults()
+	if err != nil {
 		return nil, err
 	}
 	if err := checkLabelFree(ctx, o); err != nil {
@@ -131,14 +136,18 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 		}
 	}
 	if o.RunDir == "" {
-		if o.RunDir, err = os.MkdirTemp("", "castnet-"+o.Label+"-"); err != nil {
-			return nil, errors.Join(fmt.Errorf("start host %s: run directory: %w", o.Label, err), h.Close(ctx))
+		o.RunDir, err = os.MkdirTemp("", "castnet-"+o.Label+"-")
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("start host %s: cannot make the run directory: %w", o.Label, err),
+				h.Close(ctx))
 		}
 		h.tempDir = o.RunDir
 	} else if err := os.MkdirAll(o.RunDir, 0o700); err != nil {
-		return nil, errors.Join(fmt.Errorf("start host %s: run directory: %w", o.Label, err), h.Close(ctx))
+		return nil, errors.Join(fmt.Errorf("start host %s: cannot make the run directory: %w", o.Label, err),
+			h.Close(ctx))
 	}
-	if o.RunDir, err = filepath.Abs(o.RunDir); err == nil {
+	o.RunDir, err = filepath.Abs(o.RunDir)
+	if err == nil {
 		err = h.start(ctx, o)
 	}
 	if err != nil {
@@ -150,16 +159,17 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 // openState locks the state directory and restores the identity stored in it.
 func (h *Host) openState(o Options) (err error) {
 	if o.Local != nil {
-		return errors.New("a state directory is for procs that can outlive the host: want none with Local")
+		return errors.New("procs of Local cannot outlive the host: want no state directory")
 	}
 	if o.ID.IsValid() {
-		return errors.New("a state directory says who the host is: want none with an ID")
+		return errors.New("a state directory holds the host's ID: want only one of them")
 	}
 	dir, err := filepath.Abs(o.StateDir)
 	if err != nil {
 		return err
 	}
-	if h.store, err = openStore(dir, o.Log); err != nil {
+	h.store, err = openStore(dir, o.Log)
+	if err != nil {
 		return err
 	}
 	who, err := h.store.loadIdentity(o.Label, time.Now())
@@ -180,7 +190,8 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		h.runner = newLocalRunner(o)
 	} else {
 		lo := launch.Options{
-			Log: o.Log, Subreaper: o.Subreaper, KillWait: keys.TerminateKillWait.Get(o.Config), NoDeathSignal: !keys.ProcDeathSignal.Get(o.Config),
+			Log: o.Log, Subreaper: o.Subreaper, KillWait: keys.TerminateKillWait.Get(o.Config),
+			NoDeathSignal: !keys.ProcDeathSignal.Get(o.Config),
 		}
 		if h.store != nil {
 			lo.StateDir = h.store.dir
@@ -189,23 +200,27 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	}
 	var left []adoptedProc
 	if r, ok := h.runner.(*execRunner); ok {
-		left = r.adoptAll() // before any message reaches this host, so that leftovers of an earlier one send nothing more
+		// before any message reaches this host, so that leftovers of an earlier one send nothing more
+		left = r.adoptAll()
 	}
 	opts := actor.Options{ID: h.id.Proc(), Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log,
 		Links:       link.Config{FirstSeq: h.firstPacket},
 		Coordinator: func(actor.Event) {}, // logged and published elsewhere
 	}
 	agent.ConfigureProc(&opts, o.Config)
-	if h.proc, err = actor.NewProc(ctx, opts); err != nil {
+	h.proc, err = actor.NewProc(ctx, opts)
+	if err != nil {
 		return err
 	}
 	agent.SetConfig(h.proc, o.Config)
-	if h.router, err = cast.Start(h.proc, nil); err != nil {
+	h.router, err = cast.Start(h.proc, nil)
+	if err != nil {
 		return err
 	}
 	h.heartbeater = newHeartbeater(h.id, keys.SupervisionHeartbeatInterval.Get(o.Config))
 	params := params{
-		id: h.id, opts: o, runner: h.runner, build: id, started: time.Now(), onLeft: func() { close(h.left) }, onClosing: h.heartbeater.announceClosing, onModeChange: h.heartbeater.announceMode,
+		id: h.id, opts: o, runner: h.runner, build: id, started: time.Now(), onLeft: func() { close(h.left) },
+		onClosing: h.heartbeater.announceClosing, onModeChange: h.heartbeater.announceMode,
 		adopted: left, firstPacket: h.firstPacket,
 	}
 	if _, err := h.proc.Spawn(ctx, actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true, AnnounceStart: true, Mailbox: agent.MailboxSize}); err != nil {
@@ -237,11 +252,12 @@ func (h *Host) handleForeign(m bus.Msg) {
 func checkLabelFree(ctx context.Context, o Options) error {
 	hosts, err := agent.DiscoverHosts(ctx, o.Bus, o.Space, labelCheckQuiet)
 	if err != nil {
-		return fmt.Errorf("look for a host labelled %s: %w", o.Label, err)
+		return fmt.Errorf("cannot look for a host labelled %s: %w", o.Label, err)
 	}
 	for _, h := range hosts {
 		if h.Label == o.Label {
-			return fmt.Errorf("host label %q is taken by %s (pid %d): want a label that no live host has", o.Label, h.ID, h.PID)
+			return fmt.Errorf("host label %q is taken by %s (pid %d): want a label that no live host has",
+				o.Label, h.ID, h.PID)
 		}
 	}
 	return nil

@@ -89,7 +89,7 @@ func TestHost_refusesATakenLabel_HOST1(t *testing.T) {
 	_, err = host.Start(t.Context(), r.options(t, "two words"))
 	require.ErrorContains(t, err, `"two words"`)
 	_, err = host.Start(t.Context(), host.Options{Label: "b"})
-	require.ErrorContains(t, err, "no bus")
+	require.ErrorContains(t, err, "want a bus")
 	second, err := host.Start(t.Context(), r.options(t, "b"))
 	require.NoError(t, err)
 	hosts, err := agent.DiscoverHosts(t.Context(), r.client.Bus(), r.client.Space(), 200*time.Millisecond)
@@ -165,7 +165,7 @@ func TestReady_unlaunchedProcIsRefused_HOST4(t *testing.T) {
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
 	_, err = agent.Ready.Call(t.Context(), r.agent(), agent.ReadyReport{Proc: subjects.ProcID{Mesh: m.ID}, Nonce: "guess"})
-	require.ErrorContains(t, err, "is not one that host")
+	require.ErrorContains(t, err, "was not launched by host")
 	require.Equal(t, agent.Initializing, r.states(t, m)[0].Status.Phase)
 	require.Equal(t, agent.Stopped, r.stop(t, m, time.Second)[0].Status.Phase)
 	requireGone(t, r.states(t, m))
@@ -191,7 +191,7 @@ func TestStop_procThatIgnoresTermIsKilledAfterTheGrace_HOST5(t *testing.T) {
 	requireGone(t, r.states(t, m))
 	require.True(t, r.states(t, m)[0].Proc.GraceExpired)
 	e := testkit.Next(t, r.events)
-	require.Equal(t, []string{"proc.stop.timeout", "stopping", "did not stop in time: SIGKILL is sent"}, []string{e.Step, e.Status, e.Reason})
+	require.Equal(t, []string{"proc.stop.timeout", "stopping", "did not stop in time: sending SIGKILL"}, []string{e.Step, e.Status, e.Reason})
 	require.Equal(t, []any{m.ID.String(), 0, r.host.ID().String()}, []any{e.Mesh, e.Rank, e.Host})
 	end := testkit.Next(t, r.events)
 	require.Equal(t, []any{"proc.exit.signal", "stopped", 9}, []any{end.Step, end.Status, end.Signal})
@@ -306,7 +306,7 @@ func TestLease_expiryStopsTheProcs_HOST7(t *testing.T) {
 	require.NoError(t, err)
 	o := r.wait(t, m, agent.Stopped)
 	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "orphaned: its owner was silent for 1ms"}), o)
-	require.Contains(t, r.logs.String(), "the lease ran out: stopping it, orphaned: its owner was silent for 1ms")
+	require.Contains(t, r.logs.String(), "lease expired: stopping the mesh: orphaned: its owner was silent for 1ms")
 	require.Contains(t, r.logs.String(), m.Owner.String())
 	require.Equal(t, "orphaned: its owner was silent for 1ms", testkit.Next(t, r.events).Reason, "and so does the event")
 
@@ -381,7 +381,7 @@ func TestForeign_anyClientCanQueryAHost(t *testing.T) {
 	}
 }
 
-func TestHost_fulfilsTheAgentContract(t *testing.T) {
+func TestHost_fulfilsTheAgentContract(t *testing.T) { // AGT-9
 	t.Parallel()
 	for mode, fresh := range map[string]func(t *testing.T) *rig{
 		"processes":      func(t *testing.T) *rig { return newRig(t) },

@@ -69,7 +69,8 @@ type startedHost struct {
 }
 
 // startHosts starts a host for each rank of an extent.
-func startHosts(ctx context.Context, o Options, e shape.Extent, start func(context.Context, Options) (startedHost, error)) (agent.Allocation, error) {
+func startHosts(ctx context.Context, o Options, e shape.Extent,
+	start func(context.Context, Options) (startedHost, error)) (agent.Allocation, error) {
 	if err := e.Err(); err != nil {
 		return nil, err
 	}
@@ -119,7 +120,8 @@ func startLocalHost(ctx context.Context, o Options) (startedHost, error) {
 	if o.Local != nil && o.Local.Open != nil {
 		o.Bus, err = o.Local.Open(ctx, "host/"+o.Label)
 	} else {
-		o.Bus, err = bus.Open(ctx, agent.WithBusDefaults(proc.BusOptions(o.Settings, "host/"+o.Label, o.Log), o.Config))
+		o.Bus, err = bus.Open(ctx,
+			agent.WithBusDefaults(proc.BusOptions(o.Settings, "host/"+o.Label, o.Log), o.Config))
 	}
 	if err != nil {
 		return startedHost{}, fmt.Errorf("start host %s: %w", o.Label, err)
@@ -152,9 +154,13 @@ var (
 func HostActorDef(o Options) actor.Def {
 	return HostActorType.Define(func(ctx *actor.Context, p HostActorParams) (*hostActor, error) {
 		o := o
-		o.Label, o.Bus, o.Space = fmt.Sprintf("%s%d", p.Label, ctx.Point().Rank()), ctx.Proc().Bus(), ctx.Proc().Space()
+		o.Label = fmt.Sprintf("%s%d", p.Label, ctx.Point().Rank())
+		o.Bus = ctx.Proc().Bus()
+		o.Space = ctx.Proc().Space()
 		o.Settings = proc.BusSettingsOf(ctx.Proc())
-		o.Allow, o.AllowUser, o.Log = append(slices.Clone(o.Allow), p.Allow...), o.AllowUser || p.AllowUser, ctx.Proc().Log()
+		o.Allow = append(slices.Clone(o.Allow), p.Allow...)
+		o.AllowUser = o.AllowUser || p.AllowUser
+		o.Log = ctx.Proc().Log()
 		h, err := Start(ctx, o)
 		if err != nil {
 			return nil, err

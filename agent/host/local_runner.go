@@ -51,10 +51,12 @@ func newLocalRunner(o Options) *localRunner {
 
 func (r *localRunner) resolve(m agent.Mesh, _ string) (launchSpec, error) {
 	if m.Limits != (agent.Limits{}) {
-		return launchSpec{}, fmt.Errorf("mesh %s: limits %+v: procs of this host share its process: want none", m.ID, m.Limits)
+		return launchSpec{}, fmt.Errorf("mesh %s: limits %+v: procs of this host share its process: want none",
+			m.ID, m.Limits)
 	}
 	if m.Keep {
-		return launchSpec{}, fmt.Errorf("mesh %s is to be kept when its host dies: procs of this host are in its process", m.ID)
+		return launchSpec{}, fmt.Errorf("mesh %s: cannot keep procs when the host dies: they run in its process",
+			m.ID)
 	}
 	return launchSpec{}, nil
 }
@@ -69,9 +71,13 @@ func (r *localRunner) treeControl() string                                      
 func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ launchSpec) (process, error) {
 	id := boot.ProcID()
 	l := r.leader(id.Lead())
-	p := &localProc{runner: r, id: id, leader: l, started: time.Now(), graceExpired: make(chan struct{}), done: make(chan struct{}), terminate: make(chan time.Duration, 1)}
+	p := &localProc{
+		runner: r, id: id, leader: l, started: time.Now(), graceExpired: make(chan struct{}),
+		done: make(chan struct{}), terminate: make(chan time.Duration, 1),
+	}
 	o := proc.Options{
-		Settings: r.opts.Settings, Space: r.opts.Space, Registry: r.opts.Local.Registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen,
+		Settings: r.opts.Settings, Space: r.opts.Space, Registry: r.opts.Local.Registry, Mesh: boot.Mesh,
+		Rank: boot.Rank, Gen: boot.Gen,
 		Log: r.opts.Log, Config: new(keys.Config), OnLeave: func(failed bool) { p.onLeave(failed) },
 	}
 	_, err := o.Config.Push(boot.Config)
@@ -79,12 +85,16 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ launchS
 		return nil, err
 	}
 	if id.Index > 0 {
-		if o.Leader, err = l.wait(ctx); err != nil {
-			return nil, fmt.Errorf("proc %s, in whose process it would be: %w", id.Lead(), err)
+		o.Leader, err = l.wait(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("cannot share the process of proc %s: %w", id.Lead(), err)
 		}
-	} else if p.bus, err = r.open(ctx, "proc/"+id.Process().String()); err != nil {
-		l.resolve(nil, err)
-		return nil, err
+	} else {
+		p.bus, err = r.open(ctx, "proc/"+id.Process().String())
+		if err != nil {
+			l.resolve(nil, err)
+			return nil, err
+		}
 	}
 	o.Bus = p.bus
 	p.proc, p.router, err = proc.Join(ctx, o)
@@ -107,7 +117,8 @@ func (r *localRunner) open(ctx context.Context, name string) (*bus.Bus, error) {
 	if r.opts.Local.Open != nil {
 		return r.opts.Local.Open(ctx, name)
 	}
-	return bus.Open(ctx, agent.WithBusDefaults(proc.BusOptions(r.opts.Settings, name, r.opts.Log), r.opts.Config))
+	return bus.Open(ctx,
+		agent.WithBusDefaults(proc.BusOptions(r.opts.Settings, name, r.opts.Log), r.opts.Config))
 }
 
 func (r *localRunner) leader(id subjects.ProcID) *leader {
@@ -201,7 +212,9 @@ func (p *localProc) run() {
 	case broken:
 		p.exit.Code, p.exit.StderrTail = 1, []string{"the bus broke: " + p.bus.Err().Error()}
 	case errors.Is(err, context.DeadlineExceeded):
-		p.exit.Code, p.exit.Signal, p.exit.Survivors = -1, int(syscall.SIGKILL), true
+		p.exit.Code = -1
+		p.exit.Signal = int(syscall.SIGKILL)
+		p.exit.Survivors = true
 		close(p.graceExpired)
 	case err != nil:
 		p.exit.Code, p.exit.StderrTail = 1, []string{err.Error()}

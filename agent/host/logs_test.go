@@ -153,7 +153,7 @@ func TestF23_readOnlyDiskRunsProcsAndReportsLostLogs(t *testing.T) {
 	got := h.soFar(t, r)
 	require.Empty(t, got["stdout"])
 	require.Len(t, got["stderr"], 1)
-	require.Contains(t, got["stderr"][0], "[castnet] nothing of what this proc prints is kept: log file: open "+fmt.Sprint(dir))
+	require.Contains(t, got["stderr"][0], "[castnet] the output of this proc is not kept: log file: open "+fmt.Sprint(dir))
 	require.Contains(t, got["stderr"][0], "read-only file system")
-	require.Contains(t, r.logs.String(), "output is not kept")
+	require.Contains(t, r.logs.String(), "cannot keep the output of a proc")
 }

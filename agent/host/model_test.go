@@ -86,8 +86,10 @@ func (m *modelMesh) create(spec, gen int, only []int) (starts map[int]int, refus
 		case gen == 0 && ended && m.released:
 			starts[rank] = r.gen + 1
 		case gen == 0 || gen == r.gen:
-		case gen < r.gen || !ended:
-			return nil, fmt.Sprintf("generation %d was asked for", gen)
+		case gen < r.gen:
+			return nil, fmt.Sprintf("generation %d is over", gen)
+		case !ended:
+			return nil, fmt.Sprintf("cannot start generation %d", gen)
 		default:
 			starts[rank] = gen
 		}

@@ -64,7 +64,8 @@ type streamBatch struct {
 func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process process) *outputPublisher {
 	p := ctx.Proc()
 	o := &outputPublisher{
-		id: id, process: process, conn: p.Bus().Data(), procQuota: &quota{rate: procRate}, hostQuota: a.outputQuota, done: make(chan struct{}),
+		id: id, process: process, conn: p.Bus().Data(), procQuota: &quota{rate: procRate},
+		hostQuota: a.outputQuota, done: make(chan struct{}),
 		recordOffset: a.runner.offsetRecorder(id),
 		warn: func(err error, what string) {
 			log := p.Log()
@@ -74,7 +75,8 @@ func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process
 	for s := range o.streams {
 		o.streams[s].subject = p.Space().Log(id, launch.Stream(s).String(), p.ID().Process().String())
 	}
-	ctx.Go(func(context.Context) func(*actor.Context) { // ends with the process, at the latest when the launcher closes
+	// ends with the process, at the latest when the launcher closes
+	ctx.Go(func(context.Context) func(*actor.Context) {
 		o.follow()
 		return nil
 	})
@@ -99,8 +101,8 @@ func (o *outputPublisher) follow() {
 	defer close(o.done)
 	why := o.process.LogError()
 	if why != nil {
-		o.warn(why, "output is not kept")
-		o.addNotice(launch.Stderr, "nothing of what this proc prints is kept: "+firstLine(why))
+		o.warn(why, "cannot keep the output of a proc")
+		o.addNotice(launch.Stderr, "the output of this proc is not kept: "+firstLine(why))
 	}
 	var room [2]int64
 	err := o.process.Follow(context.Background(), launch.FollowHandler{
@@ -108,19 +110,20 @@ func (o *outputPublisher) follow() {
 		CaughtUp: func() { o.publishRound(time.Now()) },
 		Offset:   o.recordOffset,
 		Dropped: func(s launch.Stream, n int64) {
-			if room[s] += n; room[s] == n {
+			room[s] += n
+			if room[s] == n {
 				o.addNotice(s, "the disk of the log files is full: older output is dropped")
 			}
 		},
 		Skipped: func(s launch.Stream, n int64) { o.streams[s].omitted.skipped += n },
 	})
 	if err != nil && why == nil {
-		o.warn(err, "output is no longer followed")
-		o.addNotice(launch.Stderr, "not all that this proc prints is shown: "+firstLine(err))
+		o.warn(err, "cannot follow the output of a proc")
+		o.addNotice(launch.Stderr, "some output of this proc is not shown: "+firstLine(err))
 	}
 	for s := range o.streams {
 		if room[s] > 0 {
-			o.addNotice(launch.Stream(s), fmt.Sprintf("%d bytes of older output were dropped in all", room[s]))
+			o.addNotice(launch.Stream(s), fmt.Sprintf("%d bytes of older output were dropped in total", room[s]))
 		}
 		o.publishHeld(launch.Stream(s))
 		o.flush(launch.Stream(s))
@@ -227,10 +230,9 @@ func (l *omittedOutput) hold(line []byte) {
 // String returns the notice for readers, or "" if the held tail is complete.
 func (l *omittedOutput) String() string {
 	var text string
-	switch {
-	case l.lines == 1:
+	if l.lines == 1 {
 		text = "1 line left out"
-	case l.lines > 1:
+	} else if l.lines > 1 {
 		text = fmt.Sprintf("%d lines left out", l.lines)
 	}
 	if l.skipped > 0 {
@@ -293,7 +295,8 @@ const maxLogsReply = 512 << 10
 // lastLines returns the last lines within a byte budget, encoding included.
 func lastLines(lines []string, budget int) []string {
 	for i := len(lines) - 1; i >= 0; i-- {
-		if budget -= len(lines[i]) + 5; budget < 0 {
+		budget -= len(lines[i]) + 5
+		if budget < 0 {
 			return lines[i+1:]
 		}
 	}

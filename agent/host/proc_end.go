@@ -25,17 +25,25 @@ func (a *hostAgent) recordEnd(ctx *actor.Context, c *child, s agent.Status, e *l
 	}
 	a.setProcessState(ctx, c, life)
 	ev := a.event(c)
-	ev.Status, ev.Reason, ev.Step = s.Phase.String(), s.Reason, exitStep(e)
+	ev.Status = s.Phase.String()
+	ev.Reason = s.Reason
+	ev.Step = exitStep(e)
 	if e != nil {
 		e.StderrTail = slices.Clone(e.StderrTail[max(0, len(e.StderrTail)-keys.LogsTailLines.Get(c.config)):])
-		ev.Signal, ev.StderrTail, ev.At = e.Signal, e.StderrTail, e.At
+		ev.Signal = e.Signal
+		ev.StderrTail = e.StderrTail
+		ev.At = e.At
 		if !e.Unknown && e.Signal == 0 {
 			ev.ExitCode = &e.Code
 		}
 	}
 	a.table.UpdateState(id, c.rank, func(st *agent.State) {
-		st.Proc.ExitCode, st.Proc.Signal, st.Proc.StderrTail = ev.ExitCode, ev.Signal, ev.StderrTail
-		st.Proc.Core, st.Proc.OOM, st.Proc.Survivors = e != nil && e.Core, e != nil && e.OOM, e != nil && e.Survivors
+		st.Proc.ExitCode = ev.ExitCode
+		st.Proc.Signal = ev.Signal
+		st.Proc.StderrTail = ev.StderrTail
+		st.Proc.Core = e != nil && e.Core
+		st.Proc.OOM = e != nil && e.OOM
+		st.Proc.Survivors = e != nil && e.Survivors
 	})
 	a.releaseStopSlot(ctx, c)
 	if c.stopRequested && s.Phase == agent.Stopped {
@@ -74,10 +82,9 @@ const endBatchDelay = time.Second
 func (a *hostAgent) batchEnd(ctx *actor.Context, e actor.Event) {
 	e.StderrTail = nil
 	a.batchedEnds = append(a.batchedEnds, e)
-	switch {
-	case a.procs[e.Mesh].stopping == 0:
+	if a.procs[e.Mesh].stopping == 0 {
 		a.flushEnds(ctx)
-	case len(a.batchedEnds) == 1:
+	} else if len(a.batchedEnds) == 1 {
 		ctx.After(endBatchDelay, a.flushEnds)
 	}
 }
@@ -116,7 +123,8 @@ func (a *hostAgent) event(c *child) actor.Event {
 	s := a.status(c)
 	return actor.Event{
 		Kind: actor.KindProc, Status: s.Phase.String(), Reason: s.Reason, Mesh: c.mesh.ID.String(), Rank: c.rank,
-		Gen: int(c.id.Gen), ProcIndex: int(c.id.Index), PerProcess: c.mesh.PerProcess, Host: a.id.String(), At: time.Now(),
+		Gen: int(c.id.Gen), ProcIndex: int(c.id.Index), PerProcess: c.mesh.PerProcess, Host: a.id.String(),
+		At: time.Now(),
 	}
 }
 
@@ -145,9 +153,13 @@ func (a *hostAgent) updateTable(c *child) {
 		if s.Proc != nil {
 			p = *s.Proc
 		}
-		p.State, p.Adopted, p.GraceExpired = c.state, c.adopted, c.graceExpired
+		p.State = c.state
+		p.Adopted = c.adopted
+		p.GraceExpired = c.graceExpired
 		if c.process != nil {
-			p.PID, p.Started, p.Unenforced = c.process.PID(), c.process.Started(), c.process.Unenforced()
+			p.PID = c.process.PID()
+			p.Started = c.process.Started()
+			p.Unenforced = c.process.Unenforced()
 		}
 		s.Proc = &p
 	})
@@ -181,7 +193,8 @@ func (a *hostAgent) retireMesh(mesh subjects.MeshID) {
 // stopAll ends all remaining procs, including those in launch, and reports each end (HOST-5). It is
 // the last action of the agent, so it may block until ctx ends.
 func (a *hostAgent) stopAll(ctx *actor.Context, grace time.Duration) {
-	left := slices.SortedFunc(a.procs.alive(), func(x, y *child) int { return cmp.Compare(y.id.Index, x.id.Index) }) // procs with a process of their own come last
+	// procs with a process of their own come last
+	left := slices.SortedFunc(a.procs.alive(), func(x, y *child) int { return cmp.Compare(y.id.Index, x.id.Index) })
 	for i, c := range left {
 		if a.table.Advance(c.mesh.ID.String(), c.rank, agent.Status{Phase: agent.ShuttingDown}) {
 			c.update(func() { c.stopRequested, c.stopReason = true, "its host stopped" })
@@ -194,7 +207,8 @@ func (a *hostAgent) stopAll(ctx *actor.Context, grace time.Duration) {
 			}
 		}
 		if c.process == nil {
-			a.recordEnd(ctx, c, agent.Status{Phase: agent.Failed, Reason: "its host stopped before it was launched"}, nil)
+			a.recordEnd(ctx, c,
+				agent.Status{Phase: agent.Failed, Reason: "its host stopped before it was launched"}, nil)
 			left[i] = nil
 			continue
 		}

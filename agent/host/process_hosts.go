@@ -38,14 +38,14 @@ const hostStartTimeout = 20 * time.Second
 // Allocate launches a host process for each rank and waits until all answer.
 func (o ProcessHosts) Allocate(ctx context.Context, e shape.Extent) (agent.Allocation, error) {
 	if o.Bus == nil {
-		return nil, errors.New("start host processes: no bus to look for them")
+		return nil, errors.New("start host processes: want a bus")
 	}
 	exe, err := os.Executable()
 	if err == nil {
 		exe, err = filepath.EvalSymlinks(exe)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("start host processes: find own binary: %w", err)
+		return nil, fmt.Errorf("start host processes: cannot find its own binary: %w", err)
 	}
 	if o.RunDir == "" {
 		o.RunDir = os.TempDir()
@@ -68,7 +68,8 @@ func startHostProcess(ctx context.Context, l *launch.Launcher, exe string, o Opt
 	}
 	payload, err := wire.Marshal(agent.LaunchPayload{Host: &agent.HostBootstrap{
 		ID: id, Dir: filepath.Join(o.RunDir, id.String()), Allow: o.Allow, AllowUser: o.AllowUser, Labels: o.Labels,
-		Bus: o.Settings, Root: o.Space.Root(), Namespace: o.Space.Namespace(), LogLevel: o.ProcLogLevel, ReadyTimeout: o.ReadyTimeout,
+		Bus: o.Settings, Root: o.Space.Root(), Namespace: o.Space.Namespace(), LogLevel: o.ProcLogLevel,
+		ReadyTimeout: o.ReadyTimeout,
 	}})
 	if err != nil {
 		return startedHost{}, err
@@ -89,15 +90,18 @@ func startHostProcess(ctx context.Context, l *launch.Launcher, exe string, o Opt
 	deadline := time.NewTimer(hostStartTimeout)
 	defer deadline.Stop()
 	for {
-		if err = pingHost(ctx, o, id); err == nil {
+		err = pingHost(ctx, o, id)
+		if err == nil {
 			return h, nil
 		}
 		select {
 		case <-child.Done():
 			e := child.Exit()
-			return startedHost{}, fmt.Errorf("host %s: %s", id, withStderr(e.String()+" before it answered: does its main call host.Main first?", e.StderrTail))
+			return startedHost{}, fmt.Errorf("host %s: %s", id,
+				withStderr(e.String()+" before it answered: does its main call host.Main first?", e.StderrTail))
 		case <-deadline.C:
-			return startedHost{}, errors.Join(fmt.Errorf("host %s does not answer within %s: %w", id, hostStartTimeout, err), h.close(context.WithoutCancel(ctx)))
+			return startedHost{}, errors.Join(fmt.Errorf("host %s does not answer within %s: %w", id, hostStartTimeout, err),
+				h.close(context.WithoutCancel(ctx)))
 		case <-ctx.Done():
 			return startedHost{}, errors.Join(ctx.Err(), h.close(context.WithoutCancel(ctx)))
 		case <-time.After(hostPollInterval):
@@ -142,7 +146,8 @@ func runHost(as agent.HostBootstrap, lifeline <-chan struct{}) error {
 	}
 	h, err := Start(ctx, Options{
 		Label: as.ID.Label(), ID: as.ID, Bus: b, Settings: as.Bus, Space: space, RunDir: as.Dir, Allow: as.Allow,
-		AllowUser: as.AllowUser, Labels: as.Labels, ReadyTimeout: as.ReadyTimeout, ProcLogLevel: as.LogLevel, Log: log,
+		AllowUser: as.AllowUser, Labels: as.Labels, ReadyTimeout: as.ReadyTimeout, ProcLogLevel: as.LogLevel,
+		Log: log,
 	})
 	if err != nil {
 		return err

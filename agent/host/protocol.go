@@ -51,7 +51,8 @@ func (a *hostAgent) stopMesh(ctx *actor.Context, s agent.StopRequest) {
 	var m agent.Mesh
 	tell := func() {
 		if asked > 0 {
-			a.emitMeshEvent(ctx, "procs.stop.attempt", m, first, asked, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason})
+			a.emitMeshEvent(ctx, "procs.stop.attempt", m, first, asked,
+				agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason})
 		}
 		asked = 0
 	}
@@ -109,7 +110,8 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 
 // stopMeshes stops the procs of one mesh, or of all. It returns the summary once all have ended, or
 // after StopBound.
-func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace time.Duration, done func(*actor.Context, agent.StopSummary)) {
+func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace time.Duration,
+	done func(*actor.Context, agent.StopSummary)) {
 	if grace <= 0 {
 		grace = keys.TerminateGrace.Get(a.opts.Config)
 	}
@@ -164,22 +166,25 @@ func (a *hostAgent) cordon(ctx *actor.Context, c agent.CordonRequest) (agent.Hos
 // takeHost changes the owner of the host (HOST-9).
 func (a *hostAgent) takeHost(ctx *actor.Context, t agent.TakeHostRequest) (agent.HostInfo, error) {
 	by := sender(ctx)
-	switch {
-	case by == "":
-		return a.info(), errors.New("a host is taken by a program of castnet: a plain NATS client has no process to own it")
-	case t.Force, a.owner == "", a.owner == by:
-		if a.owner = by; t.Release {
+	if by == "" {
+		return a.info(), errors.New("a plain NATS client cannot own a host: take it from a castnet program")
+	}
+	if t.Force || a.owner == "" || a.owner == by {
+		a.owner = by
+		if t.Release {
 			a.owner = ""
 		}
 		return a.info(), nil
 	}
-	return a.info(), fmt.Errorf("host %s is owned by %s: want its word, or force", a.id.Label(), a.owner)
+	return a.info(), fmt.Errorf("host %s is owned by %s: want a request of the owner, or force",
+		a.id.Label(), a.owner)
 }
 
 // checkOwner refuses a sender other than the host's owner, if it has one (HOST-9).
 func (a *hostAgent) checkOwner(ctx *actor.Context) error {
 	if by := sender(ctx); a.owner != "" && a.owner != by {
-		return fmt.Errorf("host %s is owned by %s: only that stops all of it; take it first", a.id.Label(), a.owner)
+		return fmt.Errorf("host %s is owned by %s: only the owner can stop it; take it first", a.id.Label(),
+			a.owner)
 	}
 	return nil
 }
@@ -196,7 +201,8 @@ func sender(ctx *actor.Context) string {
 func (a *hostAgent) emitHostEvent(ctx *actor.Context, name, reason string) {
 	mode, _ := a.gate.mode()
 	ctx.Proc().Emit(actor.Event{
-		Kind: actor.KindHost, Step: name, Status: string(mode), Reason: reason, Mesh: a.id.String(), Host: a.id.String(), At: time.Now(),
+		Kind: actor.KindHost, Step: name, Status: string(mode), Reason: reason, Mesh: a.id.String(),
+		Host: a.id.String(), At: time.Now(),
 	})
 }
 
@@ -258,7 +264,9 @@ func (a *hostAgent) Stream(ctx *actor.Context, s agent.StreamRequest) (actor.Non
 	for _, st := range a.table.States(s.ID) {
 		if c := a.procs.findState(st); c != nil {
 			e := a.event(c)
-			e.ExitCode, e.Signal, e.StderrTail = st.Proc.ExitCode, st.Proc.Signal, st.Proc.StderrTail
+			e.ExitCode = st.Proc.ExitCode
+			e.Signal = st.Proc.Signal
+			e.StderrTail = st.Proc.StderrTail
 			now = append(now, e)
 		}
 	}

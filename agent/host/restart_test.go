@@ -107,7 +107,7 @@ func TestAdopt_procThatDoesNotAnswerInTimeIsKilled_HOST11(t *testing.T) {
 	defer func() { require.NoError(t, second.Close(context.Background())) }()
 	require.Eventually(t, func() bool { // the link to who is dead ends with the first message
 		after, err := agent.Get.Call(t.Context(), k.at, agent.GetRequest{ID: k.mesh.ID.String()})
-		return err == nil && strings.HasPrefix(after[0].Status.Reason, "adopted, but not known to be the proc")
+		return err == nil && strings.HasPrefix(after[0].Status.Reason, "cannot verify the adopted process")
 	}, 20*time.Second, 20*time.Millisecond)
 	_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // this process here has launched it
 }
@@ -143,7 +143,7 @@ func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 	next := r.options(t, "b")
 	next.StateDir = k.options.StateDir
 	next.Log = zerolog.New(writerFunc(func(line []byte) (int, error) {
-		if strings.Contains(string(line), "an earlier host left it") {
+		if strings.Contains(string(line), "killed an orphaned process") {
 			heard = true
 			_, err := r.client.Bus().Control().Request(soon, bus.Msg{Subject: frames})
 			require.ErrorIs(t, err, bus.ErrNoResponders)

@@ -75,10 +75,12 @@ type execRunner struct {
 
 func (r *execRunner) resolve(m agent.Mesh, self string) (launchSpec, error) {
 	if m.Keep && r.store == nil {
-		return launchSpec{}, fmt.Errorf("mesh %s is to be kept when its host dies, and this host has no state directory: start hostd with --state-dir", m.ID)
+		return launchSpec{}, fmt.Errorf("mesh %s: cannot keep procs when the host dies: start hostd with --state-dir",
+			m.ID)
 	}
 	if m.PerProcess > 1 {
-		return launchSpec{}, fmt.Errorf("mesh %s: %d procs in a process: this host gives each its own: want 1", m.ID, m.PerProcess)
+		return launchSpec{}, fmt.Errorf("mesh %s: %d procs in a process: want 1, this host runs each in its own",
+			m.ID, m.PerProcess)
 	}
 	path, args, err := r.opts.resolveCommand(m.Command, self)
 	if err == nil {
@@ -99,7 +101,8 @@ func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how launchSp
 	}
 	if boot.Mesh.Keep {
 		return r.startKept(spec, procRecord{
-			Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Nonce: boot.Nonce, Lease: how.lease, Claim: how.claim, Config: how.clientConfig,
+			Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Nonce: boot.Nonce, Lease: how.lease,
+			Claim: how.claim, Config: how.clientConfig,
 		})
 	}
 	child, err := r.launcher.Launch(spec)

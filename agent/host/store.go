@@ -85,14 +85,16 @@ func openStore(dir string, log zerolog.Logger) (*store, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return fail(err)
 		}
-		return fail(fmt.Errorf("a hostd uses it already (pid %s): want another --state-dir", pid)) // the error stands without the pid, too
+		// the error stands without the pid, too
+		return fail(fmt.Errorf("another hostd uses it (pid %s): want another --state-dir", pid))
 	}
 	s := &store{dir: dir, lock: lock, log: log}
-	if err = lock.Truncate(0); err == nil {
+	err = lock.Truncate(0)
+	if err == nil {
 		_, err = lock.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
 	}
 	if err != nil {
-		log.Warn().Err(&StateError{dir, err}).Msg("who else wants the directory will not be told the pid")
+		log.Warn().Err(&StateError{dir, err}).Msg("cannot write the pid file")
 	}
 	return s, nil
 }
@@ -104,7 +106,8 @@ const deadLockTimeout = time.Second
 // lockFile locks a file or returns the holder's pid.
 func lockFile(file *os.File) (pid string, err error) {
 	for deadline := time.Now().Add(deadLockTimeout); ; time.Sleep(deadLockTimeout / 100) {
-		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return "", err
 		}
 		data, _ := os.ReadFile(file.Name())
@@ -138,7 +141,8 @@ func (s *store) loadIdentity(label string, now time.Time) (hostIdentity, error) 
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if who.ID, err = subjects.NewHostID(label); err != nil {
+		who.ID, err = subjects.NewHostID(label)
+		if err != nil {
 			return who, err
 		}
 	case err != nil:
@@ -148,11 +152,15 @@ func (s *store) loadIdentity(label string, now time.Time) (hostIdentity, error) 
 			return who, &StateError{s.dir, fmt.Errorf("%s: %w", identityName, err)}
 		}
 		if who.ID.Label() != label {
-			return who, &StateError{s.dir, fmt.Errorf("it is of host %q: want --label %s, or another --state-dir", who.ID.Label(), who.ID.Label())}
+			return who, &StateError{
+				s.dir,
+				fmt.Errorf("it belongs to host %q: want --label %s, or another --state-dir", who.ID.Label(), who.ID.Label()),
+			}
 		}
 	}
 	who.FirstPacket = max(who.FirstPacket+1<<20, uint64(max(0, now.Sub(packetEpoch).Milliseconds()))<<4)
-	if data, err = json.Marshal(who); err != nil {
+	data, err = json.Marshal(who)
+	if err != nil {
 		return who, err
 	}
 	d, err := s.newPendingFile(identityName, data)
@@ -175,12 +183,14 @@ type pendingFile struct {
 const pendingFileSlack = 4 << 10
 
 func (s *store) newPendingFile(name string, data []byte) (*pendingFile, error) {
-	file, err := os.OpenFile(filepath.Join(s.dir, name+tempSuffix), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	file, err := os.OpenFile(filepath.Join(s.dir, name+tempSuffix),
+		os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, &StateError{s.dir, err}
 	}
 	d := &pendingFile{store: s, name: name, file: file, size: len(data) + pendingFileSlack}
-	if err = d.write(data); err == nil {
+	err = d.write(data)
+	if err == nil {
 		err = file.Sync()
 	}
 	if err != nil {
@@ -251,7 +261,7 @@ func (s *store) removeProc(id subjects.ProcID) {
 	}
 	_ = os.Remove(s.offsetsFile(id)) // absent without output
 	if err := os.Remove(filepath.Join(s.dir, procFile(id))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn().Err(err).Msg("the next host here will be told of a proc that has ended")
+		s.log.Warn().Err(err).Msg("cannot remove the record of an ended proc")
 	}
 }
 
@@ -297,10 +307,9 @@ func (s *store) readOffsets(id subjects.ProcID) (at [2]int64) {
 func (s *store) loadProcs() (all []procRecord) {
 	paths, _ := filepath.Glob(filepath.Join(s.dir, "*"))
 	for _, path := range paths {
-		switch {
-		case strings.HasSuffix(path, tempSuffix): // the host died during this write
+		if strings.HasSuffix(path, tempSuffix) { // the host died during this write
 			_ = os.Remove(path)
-		case strings.HasSuffix(path, procSuffix):
+		} else if strings.HasSuffix(path, procSuffix) {
 			var k procRecord
 			data, err := os.ReadFile(path)
 			if err == nil {
@@ -310,10 +319,10 @@ func (s *store) loadProcs() (all []procRecord) {
 				err = k.Mesh.Check()
 			}
 			if err == nil && procFile(k.procID()) != filepath.Base(path) {
-				err = fmt.Errorf("it is of %s", k.procID())
+				err = fmt.Errorf("the record is of %s", k.procID())
 			}
 			if err != nil {
-				s.log.Error().Err(err).Str("file", path).Msg("a proc that an earlier host launched is not known")
+				s.log.Error().Err(err).Str("file", path).Msg("cannot read the record of a proc of the previous hostd")
 				continue
 			}
 			told := s.readOffsets(k.procID())

@@ -38,7 +38,8 @@ func parseLease(text []byte, boot string, now time.Duration) (left time.Duration
 		return 0, agent.Claim{}, false
 	}
 	var err error
-	if by.Owner, err = subjects.ParseActorID(owner); err != nil {
+	by.Owner, err = subjects.ParseActorID(owner)
+	if err != nil {
 		by = agent.Claim{} // no owner claims the mesh
 	}
 	return min(max(until-now, term/minLeaseFraction), term), by, true

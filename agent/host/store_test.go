@@ -46,7 +46,7 @@ func TestStateDir_admitsOneHostAtATime_HOST10(t *testing.T) {
 	dir := t.TempDir()
 	s := opened(t, dir)
 	_, err := openStore(dir, zerolog.Nop())
-	require.ErrorContains(t, err, "a hostd uses it already (pid "+strconv.Itoa(os.Getpid())+")")
+	require.ErrorContains(t, err, "another hostd uses it (pid "+strconv.Itoa(os.Getpid())+")")
 	require.IsType(t, &StateError{}, err)
 	require.NoError(t, s.close())
 	opened(t, dir)
@@ -78,7 +78,7 @@ func TestStateDir_restartedHostKeepsItsIDWithHigherNumbers_HOST10(t *testing.T) 
 	require.NoError(t, err)
 	require.Greater(t, back.FirstPacket, later.FirstPacket, "also when the clock was set back")
 	_, err = s.loadIdentity("b", now)
-	require.ErrorContains(t, err, `it is of host "a"`)
+	require.ErrorContains(t, err, `it belongs to host "a"`)
 }
 
 func TestStateDir_loadsCompleteRecordsOnly_HOST10(t *testing.T) {

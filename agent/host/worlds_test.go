@@ -34,7 +34,7 @@ func TestCreate_worldShareSetsRankVariables(t *testing.T) {
 	bad := m
 	bad.World = &agent.WorldShare{World: "foo", First: 8, Count: 5}
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &bad})
-	require.ErrorContains(t, err, "1 hosts have 5 ranks from 8 on of the 12 of world foo: want one host and at most 8 ranks")
+	require.ErrorContains(t, err, "1 hosts with 5 ranks from 8 of the 12 of world foo: want one host and at most 8 ranks")
 }
 
 // The first generation of a share is no word for whichever comes next.
@@ -54,10 +54,10 @@ func TestCreate_worldShareUsesTheGivenGeneration_AGT6(t *testing.T) {
 	require.Equal(t, 2, r.states(t, m)[0].Gen)
 	again.Gen = 0
 	_, err = agent.Create.Call(t.Context(), r.agent(), again)
-	require.ErrorContains(t, err, "generation 0 was asked for, which is over: it has had generation 2")
+	require.ErrorContains(t, err, "generation 0 is over: the latest is generation 2")
 }
 
-func TestWorlds_staleControllersAndIncarnationsAreRefused_HOST12(t *testing.T) {
+func TestWorlds_staleControllersAndIncarnationsAreRefused_HOST13(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m, other := r.share(t, "exit 3"), r.share(t, "exit 3")
@@ -72,10 +72,10 @@ func TestWorlds_staleControllersAndIncarnationsAreRefused_HOST12(t *testing.T) {
 	}
 	require.NoError(t, ask(m, 7, info().Incarnation()))
 	require.EqualValues(t, 7, info().Epoch)
-	require.ErrorContains(t, ask(other, 6, ""), "host a: the order is of epoch 6, and epoch 7 has given orders since")
+	require.ErrorContains(t, ask(other, 6, ""), "host a: the request is of epoch 6, older than epoch 7")
 	_, err := agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Epoch: 6})
 	require.ErrorContains(t, err, (&agent.EpochError{Host: "a", Requested: 6, Current: 7}).Error())
-	require.ErrorContains(t, ask(other, 7, "yesterday"), "host a: the order is for its life since yesterday, and this one is since ")
+	require.ErrorContains(t, ask(other, 7, "yesterday"), "host a: the request is for the incarnation since yesterday, this one is since ")
 	require.Empty(t, r.states(t, other))
 	require.NoError(t, ask(other, 0, ""), "who is no system controller has no epoch")
 	_, err = agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Epoch: 8})

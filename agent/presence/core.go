@@ -88,7 +88,9 @@ func newCore(l timeouts) *core {
 
 // step handles an event. The caller owns the results and sets At of the changes.
 func (c *core) step(event any, now time.Duration) ([]Change, effects) {
-	c.now, c.changes, c.effects = max(now, c.now), nil, effects{echo: never}
+	c.now = max(now, c.now)
+	c.changes = nil
+	c.effects = effects{echo: never}
 	switch e := event.(type) {
 	case tick:
 		c.onTick()
@@ -152,7 +154,8 @@ func (c *core) updateHealth(late time.Duration) {
 // onConnectionChange handles the loss or return of the watcher's connection.
 func (c *core) onConnectionChange(up bool) {
 	c.markAllUnknown("the connection to the bus is lost")
-	if c.connected, c.unresponsive = up, false; up {
+	c.connected, c.unresponsive = up, false
+	if up {
 		c.restartListening()
 		c.sendEcho()
 	}
@@ -172,7 +175,10 @@ func (c *core) markAllUnknown(why string) {
 // restartListening starts a new listening period. The first probes follow once heartbeats had time
 // to arrive.
 func (c *core) restartListening() {
-	c.listeningSince, c.receivedUntil, c.echoSent, c.echoSlow = c.now, c.now, never, false
+	c.listeningSince = c.now
+	c.receivedUntil = c.now
+	c.echoSent = never
+	c.echoSlow = false
 	for _, h := range c.hosts {
 		h.nextProbe = c.now + c.heartbeat
 	}
@@ -192,7 +198,8 @@ func (c *core) onEcho(sent time.Duration) {
 		return
 	}
 	away := c.now - sent
-	if c.echoSlow = away > slowEchoThreshold; sent >= c.echoSent {
+	c.echoSlow = away > slowEchoThreshold
+	if sent >= c.echoSent {
 		c.echoSent = never
 	}
 	if c.unresponsive || away > c.suspect { // the echo is too old as evidence, and later messages follow it
@@ -219,10 +226,12 @@ func (c *core) evaluate(h *host) {
 	quiet := c.receivedUntil - since
 	switch {
 	case h.hasLeft(times * c.confirm):
-		c.setState(h, Dead, fmt.Sprintf("its connections have ended, and for %s nobody has listened there%s", roundForDisplay(h.refusedFor()), h.closeReasonSuffix()))
+		c.setState(h, Dead,
+			fmt.Sprintf("its connections have ended, and no process has listened there for %s%s", roundForDisplay(h.refusedFor()), h.closeReasonSuffix()))
 		return
 	case quiet >= times*c.dead && h.unanswered > 0: // PRES-2
-		c.setState(h, Dead, fmt.Sprintf("no heartbeat for %s, and no answer%s", roundForDisplay(quiet), h.closeReasonSuffix()))
+		c.setState(h, Dead,
+			fmt.Sprintf("no heartbeat for %s, and no answer%s", roundForDisplay(quiet), h.closeReasonSuffix()))
 		return
 	case quiet >= times*c.suspect && h.state != Suspect:
 		h.nextProbe = c.now
@@ -273,13 +282,17 @@ func (c *core) setState(h *host, s State, why string) {
 
 // emitChange reports the state of a host.
 func (c *core) emitChange(h *host, why string) {
-	h.lastChange = Change{Host: h.id, State: h.state, Reason: why, Silence: c.now - h.lastHeard, NeverHeard: h.neverHeard, Graceful: h.state == Dead && h.goodbye, Mode: h.mode}
+	h.lastChange = Change{
+		Host: h.id, State: h.state, Reason: why, Silence: c.now - h.lastHeard, NeverHeard: h.neverHeard,
+		Graceful: h.state == Dead && h.goodbye, Mode: h.mode,
+	}
 	h.lastChangeAt = c.now
 	c.changes = append(c.changes, h.lastChange)
 }
 
 func (c *core) find(id subjects.HostID) (int, *host) {
-	i, ok := slices.BinarySearchFunc(c.hosts, id, func(h *host, id subjects.HostID) int { return h.id.Compare(id) })
+	i, ok := slices.BinarySearchFunc(c.hosts, id,
+		func(h *host, id subjects.HostID) int { return h.id.Compare(id) })
 	if !ok {
 		return i, nil
 	}

@@ -38,11 +38,11 @@ func RelayDisconnects(r RelayConfig) error {
 			err = r.To.Publish(subject, b)
 		}
 		if err != nil {
-			r.Log.Debug().Err(err).Msg("a hint is not handed on") // hints are optional
+			r.Log.Debug().Err(err).Msg("cannot relay a disconnect hint") // hints are optional
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("hear which connections end: %w", err)
+		return fmt.Errorf("cannot subscribe to disconnects: %w", err)
 	}
 	return nil
 }

@@ -32,7 +32,10 @@ func (t *EventReporter) Event(c Change) (e actor.Event, news bool) {
 		t.last = map[subjects.HostID]Change{}
 	}
 	t.last[c.Host] = c
-	e = actor.Event{Kind: actor.KindHost, Status: c.State.String(), Reason: c.Reason, Mesh: c.Host.String(), Host: c.Host.String(), At: c.At}
+	e = actor.Event{
+		Kind: actor.KindHost, Status: c.State.String(), Reason: c.Reason, Mesh: c.Host.String(),
+		Host: c.Host.String(), At: c.At,
+	}
 	switch {
 	case c.State == Dead && c.Graceful:
 		e.Step, e.Status = stepLeft, string(actor.Stopped)
@@ -43,7 +46,8 @@ func (t *EventReporter) Event(c Change) (e actor.Event, news bool) {
 	case c.State == Unknown:
 		e.Step = stepUnknown
 	default:
-		if e.Step, e.Status = stepAlive, string(c.Mode); last.State == Alive {
+		e.Step, e.Status = stepAlive, string(c.Mode)
+		if last.State == Alive {
 			e.Step = stepMode
 		}
 	}

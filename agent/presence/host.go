@@ -54,7 +54,11 @@ type connection struct {
 }
 
 // resetProbes clears the results of probes.
-func (h *host) resetProbes() { h.probeSent, h.unanswered, h.refused = never, 0, 0 }
+func (h *host) resetProbes() {
+	h.probeSent = never
+	h.unanswered = 0
+	h.refused = 0
+}
 
 // allConnsEnded reports whether hints cover all connections of the host.
 func (h *host) allConnsEnded() bool {
@@ -89,9 +93,12 @@ func (c *core) addHost(id subjects.HostID) {
 	if known != nil {
 		return
 	}
-	h := &host{id: id, lastHeard: c.now, probeSent: never, nextProbe: c.now, lagFactor: 1, intervalFactor: 1, mode: agent.ModeOpen, neverHeard: true}
+	h := &host{
+		id: id, lastHeard: c.now, probeSent: never, nextProbe: c.now, lagFactor: 1, intervalFactor: 1,
+		mode: agent.ModeOpen, neverHeard: true,
+	}
 	c.hosts = slices.Insert(c.hosts, i, h)
-	c.setState(h, Unknown, "not heard of yet")
+	c.setState(h, Unknown, "no heartbeat yet")
 	c.evaluate(h)
 }
 
@@ -108,12 +115,16 @@ func (c *core) onHeartbeat(b agent.Heartbeat) {
 		return
 	}
 	silence := c.now - h.lastHeard
-	h.incarnation, h.seq, h.goodbye, h.closeReason = b.Incarnation, b.Seq, b.Goodbye, ""
+	h.incarnation = b.Incarnation
+	h.seq = b.Seq
+	h.goodbye = b.Goodbye
+	h.closeReason = ""
 	h.lastHeard, h.neverHeard = c.now, false
 	mode := cmp.Or(b.Mode, agent.ModeOpen)
 	news := mode != h.mode && h.state == Alive
 	h.mode = mode
-	h.lagFactor = max(1, h.lagFactor-1, min(maxLagFactor, 1+int(min(maxHealthScore, b.Lag/max(1, b.Interval/2)))))
+	h.lagFactor = max(1, h.lagFactor-1,
+		min(maxLagFactor, 1+int(min(maxHealthScore, b.Lag/max(1, b.Interval/2)))))
 	h.intervalFactor = int(max(1, min(maxIntervalFactor, (min(b.Interval, time.Minute)+c.heartbeat-1)/c.heartbeat)))
 	h.updateConns(b.Conns)
 	if b.Closing {
@@ -125,7 +136,7 @@ func (c *core) onHeartbeat(b agent.Heartbeat) {
 	case !c.canObserve():
 	case h.allConnsEnded(): // the heartbeat may be older, or the hints wrong: a probe decides
 		if h.state == Dead {
-			c.setState(h, Suspect, "a heartbeat over connections that are said to have ended")
+			c.setState(h, Suspect, "a heartbeat over connections that were reported as ended")
 			h.nextProbe = c.now
 			c.evaluate(h)
 		}
@@ -158,7 +169,7 @@ func (c *core) onDisconnectHint(id agent.Connection) {
 		if h.state == Dead || !c.canObserve() {
 			continue
 		}
-		c.setState(h, Suspect, "a connection of it has ended")
+		c.setState(h, Suspect, "one of its connections has ended")
 		h.probeSent, h.nextProbe = never, c.now // an answer to an earlier probe is no evidence
 		c.evaluate(h)
 	}
@@ -194,8 +205,10 @@ func (c *core) onProbeResult(a probeResult) {
 		if h.refused == 0 {
 			h.firstRefused = a.sent
 		}
-		h.unanswered, h.refused, h.lastRefused = h.unanswered+1, h.refused+1, a.sent
-		c.setState(h, Suspect, "nobody listens there")
+		h.unanswered++
+		h.refused++
+		h.lastRefused = a.sent
+		c.setState(h, Suspect, "no process listens there")
 		if h.allConnsEnded() { // relative to the first probe, so that delays do not add up
 			step := c.timeoutFactor(h) * c.confirm / probesPerConfirm
 			h.nextProbe = h.firstRefused + (h.refusedFor()/step+1)*step

@@ -132,7 +132,7 @@ func (r *trial) mends() {
 	r.heal()
 }
 
-func TestStep_findsExactlyTheDeadHosts(t *testing.T) {
+func TestStep_findsExactlyTheDeadHosts(t *testing.T) { // PRES-1, PRES-4
 	rapid.Check(t, func(t *rapid.T) {
 		r := newTrial(t)
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {

@@ -67,7 +67,8 @@ type subscription struct {
 func New(p *actor.Proc) (*Watcher, error) {
 	c := agent.ConfigOf(p)
 	w := &Watcher{
-		proc: p, self: p.ID().Process().String(), echoToken: rand.Uint64(), startedAt: time.Now(), wake: make(chan struct{}, 1), watchCount: map[subjects.HostID]int{},
+		proc: p, self: p.ID().Process().String(), echoToken: rand.Uint64(), startedAt: time.Now(),
+		wake: make(chan struct{}, 1), watchCount: map[subjects.HostID]int{},
 		pendingEffects: effects{echo: never},
 		core: newCore(timeouts{
 			heartbeat: config.SupervisionHeartbeatInterval.Get(c), suspect: config.SupervisionSuspectAfter.Get(c),
@@ -147,10 +148,9 @@ func (w *Watcher) addWatchCount(h subjects.HostID, by int) {
 	defer w.mu.Unlock()
 	before := w.watchCount[h]
 	w.watchCount[h] += by
-	switch {
-	case before == 0:
+	if before == 0 {
 		w.handleLocked(hostAdded{h})
-	case w.watchCount[h] == 0:
+	} else if w.watchCount[h] == 0 {
 		delete(w.watchCount, h)
 		w.handleLocked(hostRemoved{h})
 		w.pendingChanges = slices.DeleteFunc(w.pendingChanges, func(c Change) bool { return c.Host == h })
@@ -171,7 +171,8 @@ func (w *Watcher) handleLocked(event any) {
 	changes, do := w.core.step(event, now)
 	for _, c := range changes {
 		c.At = w.startedAt.Add(now)
-		w.pendingChanges = append(slices.DeleteFunc(w.pendingChanges, func(old Change) bool { return old.Host == c.Host }), c)
+		w.pendingChanges = append(slices.DeleteFunc(w.pendingChanges, func(old Change) bool { return old.Host == c.Host }),
+			c)
 	}
 	w.pendingEffects.probes, w.pendingEffects.wake = append(w.pendingEffects.probes, do.probes...), do.wake
 	if do.echo != never {
@@ -288,7 +289,7 @@ func (w *Watcher) ping(ctx context.Context, p probe) probeOutcome {
 func (w *Watcher) sendEcho(now time.Duration) {
 	says := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, w.echoToken), uint64(now))
 	if err := w.proc.Bus().Control().Publish(w.proc.Space().Heartbeat(kindEcho, w.self), says); err != nil {
-		w.sampledLog.Debug().Err(err).Msg("the watcher of hosts cannot hear itself") // the core notices the missing echo
+		w.sampledLog.Debug().Err(err).Msg("cannot send the watcher's echo") // the core notices the missing echo
 	}
 }
 
@@ -324,11 +325,12 @@ func (w *Watcher) onHeartbeat(m bus.Msg) {
 		return
 	}
 	var b heartbeatReceived
-	if err = wire.Unmarshal(m.Data, &b.Heartbeat); err == nil {
+	err = wire.Unmarshal(m.Data, &b.Heartbeat)
+	if err == nil {
 		err = b.Check(s.From) // PRES-9
 	}
 	if err != nil {
-		w.sampledLog.Warn().Err(err).Str("subject", m.Subject).Msg("a heartbeat that is none")
+		w.sampledLog.Warn().Err(err).Str("subject", m.Subject).Msg("malformed heartbeat")
 		return
 	}
 	w.handle(b)
@@ -344,7 +346,7 @@ func (w *Watcher) isWatched(h subjects.HostID) bool {
 func (w *Watcher) onDisconnectHint(m bus.Msg) {
 	var g disconnectHinted
 	if err := wire.Unmarshal(m.Data, &g.Connection); err != nil {
-		w.sampledLog.Warn().Err(err).Str("subject", m.Subject).Msg("a hint that is none")
+		w.sampledLog.Warn().Err(err).Str("subject", m.Subject).Msg("malformed disconnect hint")
 		return
 	}
 	w.handle(g)

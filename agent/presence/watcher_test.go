@@ -154,7 +154,7 @@ func relayed(t *testing.T, srv *embed.Server) {
 	require.NoError(t, RelayDisconnects(RelayConfig{From: b.Control(), To: b.Control(), Sender: id.Proc().Process()}))
 }
 
-func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) {
+func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) { // PRES-2, PRES-5
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
 		defer w.Watch([]subjects.HostID{h.id}, d.add)()
@@ -202,7 +202,7 @@ func TestWatcher_detectsDeathDespiteAWildcardListener(t *testing.T) {
 	}
 }
 
-func TestWatcher_serverEventsRevealADeathWithinASecond(t *testing.T) {
+func TestWatcher_serverEventsRevealADeathWithinASecond(t *testing.T) { // PRES-3
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		relayed(t, srv)
 		h, d := newFakeHost(t, srv, "a"), &diary{}
@@ -215,11 +215,11 @@ func TestWatcher_serverEventsRevealADeathWithinASecond(t *testing.T) {
 		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id), "PRES-3")
 		require.LessOrEqual(t, all[2].At.Sub(began), 10*time.Millisecond)
 		require.InDelta(t, 0.6, all[3].At.Sub(began).Seconds(), 0.02)
-		require.Contains(t, all[3].Reason, "its connections have ended, and for 600ms nobody has listened there")
+		require.Contains(t, all[3].Reason, "its connections have ended, and no process has listened there for 600ms")
 	})
 }
 
-func TestWatcher_disconnectHintOnlyTriggersAProbe(t *testing.T) {
+func TestWatcher_disconnectHintOnlyTriggersAProbe(t *testing.T) { // PRES-3
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
 		defer w.Watch([]subjects.HostID{h.id}, d.add)()
@@ -237,7 +237,7 @@ func TestWatcher_disconnectHintOnlyTriggersAProbe(t *testing.T) {
 	})
 }
 
-func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) {
+func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) { // PRES-9
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, forger, d := newFakeHost(t, srv, "a"), newFakeHost(t, srv, "f"), &diary{}
 		defer w.Watch([]subjects.HostID{h.id}, d.add)()
@@ -257,7 +257,7 @@ func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) {
 	})
 }
 
-func TestWatcher_disconnectedWatcherReportsUnknown(t *testing.T) {
+func TestWatcher_disconnectedWatcherReportsUnknown(t *testing.T) { // PRES-1
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
 		defer w.Watch([]subjects.HostID{h.id}, d.add)()
@@ -271,7 +271,7 @@ func TestWatcher_disconnectedWatcherReportsUnknown(t *testing.T) {
 	})
 }
 
-func TestWatch_reportsCurrentStatesThenChangesUntilCancelled(t *testing.T) {
+func TestWatch_reportsCurrentStatesThenChangesUntilCancelled(t *testing.T) { // PRES-8, PRES-10
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		a, b := newFakeHost(t, srv, "a"), newFakeHost(t, srv, "b")
 		both, one := &diary{}, &diary{}
@@ -304,7 +304,7 @@ func TestWatch_reportsCurrentStatesThenChangesUntilCancelled(t *testing.T) {
 	})
 }
 
-func TestWatcher_queuesOnlyTheLatestChangePerHost(t *testing.T) {
+func TestWatcher_queuesOnlyTheLatestChangePerHost(t *testing.T) { // PRES-8
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
 		defer w.Watch([]subjects.HostID{h.id}, d.add)()

@@ -70,12 +70,16 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	}
 	p.SetValue(busSettingsKey{}, o.Settings)
 	agent.SetConfig(p, o.Config)
-	place := cast.Placement{Mesh: o.Mesh.ID, Extent: o.Mesh.Extent, PerHost: o.Mesh.PerHost, PerProcess: o.Mesh.PerProcess}
+	place := cast.Placement{
+		Mesh: o.Mesh.ID, Extent: o.Mesh.Extent, PerHost: o.Mesh.PerHost, PerProcess: o.Mesh.PerProcess,
+	}
 	router, err := cast.Start(p, &cast.Member{Placement: place, Rank: o.Rank})
 	if err == nil {
 		var point shape.Point // direct requests to the agent use its rank in the whole mesh
-		if point, err = o.Mesh.Extent.Point(o.Rank); err == nil {
-			_, err = p.Spawn(ctx, actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: params{o.OnLeave, o.Nonce}, Point: point, Mailbox: agent.MailboxSize})
+		point, err = o.Mesh.Extent.Point(o.Rank)
+		if err == nil {
+			_, err = p.Spawn(ctx,
+				actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: params{o.OnLeave, o.Nonce}, Point: point, Mailbox: agent.MailboxSize})
 		}
 	}
 	if err == nil {
@@ -127,7 +131,10 @@ const tableRank = 0
 
 func newAgent(ctx *actor.Context, with params) (agent.Agent, error) {
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
-	a := &procAgent{proc: p, table: agent.NewTable(), onLeave: with.onLeave, nonce: with.nonce, maxEnded: config.ProcEndedHistory.Get(agent.ConfigOf(p))}
+	a := &procAgent{
+		proc: p, table: agent.NewTable(), onLeave: with.onLeave, nonce: with.nonce,
+		maxEnded: config.ProcEndedHistory.Get(agent.ConfigOf(p)),
+	}
 	a.leases = agent.Leases{Table: a.table, Stop: a.stopActor}
 	a.stopObserving = p.Observe(func(e actor.Event) {
 		if e.Actor == self.ID().Name || !isOwnEnd(e) {
@@ -161,7 +168,7 @@ func methods() []actor.Method[agent.Agent] {
 func (a *procAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Overlay, error) {
 	switch {
 	case c.Actors == nil || c.Procs != nil:
-		return nil, errors.New("a proc agent creates actors: want the field actors, and no other")
+		return nil, errors.New("a proc agent creates actors: want the field actors only")
 	case len(c.Ranks) > 0:
 		return nil, errors.New("a proc agent has one rank: want no ranks")
 	case c.Lease < 0:
@@ -186,7 +193,8 @@ func (a *procAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 		a.spawnActor(ctx, spec)
 	}
 	if err == nil && c.Wait {
-		return nil, a.table.ReplyWhen(ctx, agent.WaitRequest{ID: spec.Name, Until: agent.Running}, ctx.Point().Rank())
+		return nil, a.table.ReplyWhen(ctx, agent.WaitRequest{ID: spec.Name, Until: agent.Running},
+			ctx.Point().Rank())
 	}
 	return a.table.Overlay(spec.Name).Shift(ctx.Point().Rank()), err
 }
@@ -226,8 +234,13 @@ func (a *procAgent) publishStatus(ctx *actor.Context, name string, about actor.E
 // event returns the event of an actor for a stream. The subscriber adds its view's rank.
 func (a *procAgent) event(name string, about actor.Event) actor.Event {
 	s := a.table.Status(name, tableRank)
-	about.Kind, about.Actor, about.Status, about.Reason = actor.KindActor, name, s.Phase.String(), s.Reason
-	about.Mesh, about.Rank, about.Gen = a.proc.ID().Mesh.String(), tableRank, int(a.proc.ID().Gen)
+	about.Kind = actor.KindActor
+	about.Actor = name
+	about.Status = s.Phase.String()
+	about.Reason = s.Reason
+	about.Mesh = a.proc.ID().Mesh.String()
+	about.Rank = tableRank
+	about.Gen = int(a.proc.ID().Gen)
 	if about.At.IsZero() {
 		about.At = time.Now()
 	}

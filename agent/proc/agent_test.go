@@ -209,7 +209,7 @@ func TestProcAgent_reportsWhyAnActorCannotStart(t *testing.T) {
 	_, err = agent.Create.Call(t.Context(), r.agent(0), agent.CreateRequest{})
 	require.ErrorContains(t, err, "want the field actors")
 	_, err = agent.Logs.Call(t.Context(), r.agent(0), agent.LogsRequest{})
-	require.ErrorContains(t, err, "ask the host's agent")
+	require.ErrorContains(t, err, "ask the agent of its host")
 }
 
 func TestProcAgent_stopsAnActorDuringItsConstructor(t *testing.T) {
@@ -309,7 +309,7 @@ func TestProcAgent_waitAnswersBeforeTheCallersDeadline_AGT5(t *testing.T) {
 	require.Equal(t, agent.Running, o[0].Status.Phase)
 }
 
-func TestProcAgent_fulfilsTheAgentContract(t *testing.T) {
+func TestProcAgent_fulfilsTheAgentContract(t *testing.T) { // AGT-9
 	t.Parallel()
 	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
 		r := newRig(t, 1)

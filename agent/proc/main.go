@@ -53,7 +53,8 @@ func exitWithError(err error) {
 }
 
 // runProcess runs a launched process: it reads the bootstrap and runs its role until stopped.
-func runProcess(in *launch.Inherited, registry actor.Registry, asHost func(agent.HostBootstrap, <-chan struct{}) error) error {
+func runProcess(in *launch.Inherited, registry actor.Registry,
+	asHost func(agent.HostBootstrap, <-chan struct{}) error) error {
 	payload, err := in.Payload()
 	if err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
@@ -68,7 +69,7 @@ func runProcess(in *launch.Inherited, registry actor.Registry, asHost func(agent
 	case to.Host != nil:
 		return asHost(*to.Host, in.Lifeline())
 	case to.Proc == nil:
-		return errors.New("bootstrap: neither a proc nor a host to be")
+		return errors.New("bootstrap: want a proc or a host")
 	}
 	boot := *to.Proc
 	cfg, err := newConfig(boot, os.Getenv)
@@ -80,17 +81,18 @@ func runProcess(in *launch.Inherited, registry actor.Registry, asHost func(agent
 	term := make(chan os.Signal, 2)
 	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
 	orphanGrace := config.ProcOrphanGrace.Get(cfg)
-	go awaitExitReason(term, hostGone(in, cmp.Or(boot.AdoptionTimeout, config.ProcAdoptionTimeout.Get(cfg))), orphanGrace, leave)
+	go awaitExitReason(term,
+		hostGone(in, cmp.Or(boot.AdoptionTimeout, config.ProcAdoptionTimeout.Get(cfg))), orphanGrace, leave)
 	w, err := startWorker(leaving, boot, cfg, registry, func(failed bool) {
 		if failed {
 			leave(errActorFailed)
 		}
 		leave(errStopRequested) // the first reason stands
 	})
-	switch {
-	case leaving.Err() != nil && err != nil:
+	if leaving.Err() != nil && err != nil {
 		return nil // stopped before the start
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
 	select {
@@ -122,9 +124,9 @@ func newConfig(boot agent.Bootstrap, getenv func(string) string) (*config.Config
 
 // Reasons of a worker's end.
 var (
-	errStopRequested = errors.New("told to stop")
+	errStopRequested = errors.New("stop requested")
 	errOrphaned      = errors.New("the host is gone")
-	errActorFailed   = errors.New("told to stop, and not all actors ended well")
+	errActorFailed   = errors.New("stop requested; some actors failed")
 )
 
 // hostGone is closed when the host is gone. For a kept proc that is when no host has adopted it in
@@ -156,7 +158,8 @@ func hostGone(in *launch.Inherited, patience time.Duration) <-chan struct{} {
 
 // awaitExitReason calls leave at the first reason to end, and exits at the second. The cleanup is
 // bounded, whatever the actors do (PROC-2, PROC-3). Its goroutine lives as long as the process.
-func awaitExitReason(term <-chan os.Signal, lifeline <-chan struct{}, orphanGrace time.Duration, leave func(error)) {
+func awaitExitReason(term <-chan os.Signal, lifeline <-chan struct{}, orphanGrace time.Duration,
+	leave func(error)) {
 	select {
 	case <-term:
 		leave(errStopRequested)
@@ -190,7 +193,8 @@ func connect(ctx context.Context, o bus.Options) (*bus.Bus, error) {
 }
 
 // startWorker connects, starts the proc with router and agent, and reports ready (PROC-1).
-func startWorker(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, registry actor.Registry, leave func(failed bool)) (*worker, error) {
+func startWorker(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, registry actor.Registry,
+	leave func(failed bool)) (*worker, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(boot.ReadyTimeout, config.ProcReadyAckTimeout.Get(cfg)))
 	defer cancel()
 	id := boot.ProcID()
@@ -204,11 +208,14 @@ func startWorker(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, 
 		return nil, fmt.Errorf("bootstrap: %w", err)
 	}
 	w := &worker{}
-	if w.bus, err = connect(ctx, agent.WithBusDefaults(BusOptions(boot.Bus, "proc/"+id.Process().String(), log), cfg)); err != nil {
+	w.bus, err = connect(ctx,
+		agent.WithBusDefaults(BusOptions(boot.Bus, "proc/"+id.Process().String(), log), cfg))
+	if err != nil {
 		return nil, err
 	}
 	w.proc, w.router, err = Join(ctx, Options{
-		Bus: w.bus, Settings: boot.Bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, OnLeave: leave, Config: cfg,
+		Bus: w.bus, Settings: boot.Bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank,
+		Gen: boot.Gen, Log: log, OnLeave: leave, Config: cfg,
 		Nonce: boot.Nonce, FirstPacket: boot.FirstPacket,
 	})
 	if err == nil {
@@ -226,7 +233,7 @@ func startWorker(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, 
 func reportReady(ctx context.Context, p *actor.Proc, boot agent.Bootstrap, registry actor.Registry) error {
 	id, err := build.ID()
 	if err != nil {
-		return fmt.Errorf("own build id: %w", err)
+		return fmt.Errorf("cannot read its own build ID: %w", err)
 	}
 	host := actor.RefOf[agent.Agent](boot.Host).Via(p)
 	ready := agent.ReadyReport{Proc: p.ID(), Nonce: boot.Nonce, Build: id, Types: registry.Types()}
@@ -239,7 +246,7 @@ func reportReady(ctx context.Context, p *actor.Proc, boot agent.Bootstrap, regis
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("say ready to host %s: %w", boot.Host.Proc.Mesh, err)
+		return fmt.Errorf("cannot report ready to host %s: %w", boot.Host.Proc.Mesh, err)
 	}
 	return nil
 }

@@ -78,11 +78,13 @@ func (a *procAgent) Get(ctx *actor.Context, q agent.GetRequest) ([]agent.State, 
 		known := i >= 0
 		if !known {
 			i = len(states)
-			states = append(states, agent.State{ID: info.Name, Status: agent.Status{Phase: phaseOf(info.Status), Reason: info.Reason}})
+			states = append(states,
+				agent.State{ID: info.Name, Status: agent.Status{Phase: phaseOf(info.Status), Reason: info.Reason}})
 		}
 		states[i].Actor = &agent.ActorInfo{
 			Type: info.Type, Queued: info.Queued, Handled: info.Handled, Current: info.Current,
-			Endpoints: a.proc.Registry().Endpoints(info.Type), Managed: known, Reducers: reducers(a.proc.Registry(), info.Type),
+			Endpoints: a.proc.Registry().Endpoints(info.Type), Managed: known,
+			Reducers: reducers(a.proc.Registry(), info.Type),
 		}
 		if q.Schemas {
 			states[i].Actor.Schemas = agent.EndpointSchemas(a.proc.Registry(), info.Type)
@@ -173,13 +175,14 @@ func (a *procAgent) HandleDeadLetter(_ *actor.Context, r actor.DeadLetter) error
 
 // Logs returns nothing: the host holds the output of its procs.
 func (a *procAgent) Logs(*actor.Context, agent.LogsRequest) ([]agent.LogTail, error) {
-	return nil, errors.New("ask the host's agent: it holds the output of its procs")
+	return nil, errors.New("a proc agent has no output of procs: ask the agent of its host")
 }
 
 // readopt accepts the adoption by a host with the nonce (PROC-5).
 func (a *procAgent) readopt(ctx *actor.Context, r agent.ReadoptRequest) (agent.ReadoptResponse, error) {
 	if r.Proc != a.proc.ID() || a.nonce == "" || subtle.ConstantTimeCompare([]byte(r.Nonce), []byte(a.nonce)) == 0 {
-		return agent.ReadoptResponse{}, fmt.Errorf("proc %s: who adopts it must know what its host told it", a.proc.ID())
+		return agent.ReadoptResponse{}, fmt.Errorf("proc %s: cannot adopt: the nonce is not the proc's",
+			a.proc.ID())
 	}
 	log := ctx.Log()
 	log.Info().Stringer("host", r.Host).Msg("adopted by another host agent")

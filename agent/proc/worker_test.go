@@ -170,7 +170,7 @@ func TestMain_refusingHostIsTheReason(t *testing.T) {
 	p, _ := newHost(t, srv, errors.New("who are you?"))
 	code, stderr := launchWorker(t, encoded(t, bootstrap(t, p, srv.URL()))).exit(t)
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "say ready to host")
+	require.Contains(t, stderr, "cannot report ready to host")
 	require.Contains(t, stderr, "who are you?")
 }
 
@@ -256,7 +256,7 @@ func TestAdopt_requiresTheNonce_PROC5(t *testing.T) {
 	to := agent.Of(boot.ProcID()).Via(p)
 	for _, nonce := range []string{"", "guess"} {
 		_, err := agent.Readopt.Call(t.Context(), to, agent.ReadoptRequest{Proc: boot.ProcID(), Nonce: nonce, Host: boot.Host})
-		require.ErrorContains(t, err, "who adopts it must know what its host told it")
+		require.ErrorContains(t, err, "cannot adopt: the nonce is not the proc's")
 	}
 	got, err := agent.Readopt.Call(t.Context(), to, agent.ReadoptRequest{Proc: boot.ProcID(), Nonce: boot.Nonce, Host: boot.Host})
 	require.NoError(t, err)

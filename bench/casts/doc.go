@@ -18,7 +18,7 @@
 //
 // Everybody is told of the same server, which is in a process of its own or in the caller's.
 //
-// # What a cast does
+// # Casts
 //
 //   - Reduce: the ranks answer with the length of the message, the caller has the sum.
 //   - Gather: they answer with the message, in which each has put its rank, so that no two are equal; the
@@ -28,8 +28,8 @@
 //
 // # Contract
 //
-//   - What a caller has is checked on both sides, and an error when it is wrong: what answers wrongly is not
-//     worth timing.
+//   - Results are checked on both sides, because a wrong answer is not worth timing. A wrong one is
+//     an error.
 //   - A Caster may be used by at most [MaxInFlight] goroutines at a time.
 //   - Everything that is started is stopped, and waited for, by its Close.
 package casts

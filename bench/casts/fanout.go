@@ -58,7 +58,8 @@ func StartFanout(ctx context.Context, srv *server.Server, s Share) (*Fanout, err
 		f.cells = append(f.cells, c)
 		f.done.Go(c.run)
 	}
-	if _, err = f.nc.Subscribe(castSubjects, f.take); err == nil {
+	_, err = f.nc.Subscribe(castSubjects, f.take)
+	if err == nil {
 		err = f.nc.FlushWithContext(ctx)
 	}
 	if err != nil {

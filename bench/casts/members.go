@@ -58,7 +58,8 @@ func (s *seat) open(ctx context.Context, srv *server.Server) (err error) {
 func (s *seat) start(ctx context.Context, id subjects.ProcID, m *cast.Member) (*actor.Proc, error) {
 	o := actor.Options{ID: id, Bus: s.bus, Registry: s.registry, Log: server.Log()}
 	if id.Index > 0 {
-		o.Lead, o.Bus = s.procs[0], nil
+		o.Lead = s.procs[0]
+		o.Bus = nil
 	}
 	p, err := actor.NewProc(ctx, o)
 	if err != nil {

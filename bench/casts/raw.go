@@ -34,7 +34,8 @@ func NewRaw(_ context.Context, srv *server.Server, s Share) (*Raw, error) {
 	c := &Raw{share: s, nc: nc, free: make(chan *inbox, MaxInFlight)}
 	for range MaxInFlight {
 		in := &inbox{nats.NewInbox(), make(chan *nats.Msg, s.Ranks)}
-		if _, err = c.nc.ChanSubscribe(in.subject, in.replies); err != nil {
+		_, err = c.nc.ChanSubscribe(in.subject, in.replies)
+		if err != nil {
 			break
 		}
 		c.free <- in

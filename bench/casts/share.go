@@ -43,7 +43,8 @@ func (s Share) String() string { return fmt.Sprintf("%s %d %d %d", s.Mesh, s.Ran
 // ParseShare reads it.
 func ParseShare(text string) (s Share, err error) {
 	var mesh string
-	if _, err = fmt.Sscanf(text, "%s %d %d %d", &mesh, &s.Ranks, &s.Each, &s.First); err == nil {
+	_, err = fmt.Sscanf(text, "%s %d %d %d", &mesh, &s.Ranks, &s.Each, &s.First)
+	if err == nil {
 		s.Mesh, err = subjects.ParseMeshID(mesh)
 	}
 	if err != nil {

@@ -34,7 +34,8 @@ func askOne(st *stage) (float64, error) {
 
 // askMany asks from many goroutines at once. The result is answers per second.
 func askMany(st *stage) (float64, error) {
-	to, share := st.Spawn(answerer{}), max(st.n/askers, 1)
+	to := st.Spawn(answerer{})
+	share := max(st.n/askers, 1)
 	var m any = &empty{}
 	wrong := make(chan error, askers)
 	var wg sync.WaitGroup

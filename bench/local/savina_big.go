@@ -8,7 +8,7 @@ import (
 // bigSize is how many actors there are.
 const bigSize = 120
 
-// What they say to each other, and to the sink.
+// Messages of the actors, and to the sink.
 type (
 	ask      struct{ from int }
 	answer   struct{}

@@ -24,7 +24,7 @@ func (c color) complement(other color) color {
 	return colors - c - other // they add up to 3
 }
 
-// What creatures and the mall say to each other.
+// Messages between creatures and the mall.
 type (
 	meet struct { // a creature wants to meet; or, from the mall, has met
 		color color

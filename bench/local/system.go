@@ -5,8 +5,8 @@ import "context"
 // Ref is a system's own address of an actor.
 type Ref any
 
-// System is an actor library, as far as the workloads need one. What fails is told to the Fault
-// the system was made with, so that no workload has to look at each message.
+// System is an actor library, as far as the workloads need one. Failures go to the Fault
+// that the system was made with, so that no workload has to check each message.
 type System interface {
 	// Spawn makes an actor. It may return before the actor has started. One goroutine spawns. What it
 	// returns after a fault can be sent to, though nothing comes of it.

@@ -63,7 +63,8 @@ func (e *end) start(ctx context.Context, o server.Options) error {
 		return err
 	}
 	e.server = s
-	if e.bus, err = bus.Open(ctx, s.Bus()); err != nil {
+	e.bus, err = bus.Open(ctx, s.Bus())
+	if err != nil {
 		return err
 	}
 	registry, err := actor.NewRegistry(sinks.Define(newSink, tell.Handle((*sink).tell), ask.Handle((*sink).ask), count.Handle((*sink).count)))

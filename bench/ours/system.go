@@ -35,10 +35,12 @@ func New(ctx context.Context, fault local.Fault) (local.System, error) {
 
 func (s *system) start(ctx context.Context) (err error) {
 	log := zerolog.New(os.Stderr).Level(zerolog.WarnLevel).With().Timestamp().Logger()
-	if s.server, err = embed.Start(ctx, embed.Options{DontListen: true, Log: log}); err != nil {
+	s.server, err = embed.Start(ctx, embed.Options{DontListen: true, Log: log})
+	if err != nil {
 		return err
 	}
-	if s.bus, err = bus.Open(ctx, bus.Options{Server: s.server, Name: "bench", Log: log}); err != nil {
+	s.bus, err = bus.Open(ctx, bus.Options{Server: s.server, Name: "bench", Log: log})
+	if err != nil {
 		return err
 	}
 	registry, err := actor.NewRegistry(cells.Define(newCell, take.Handle((*cell).take)))

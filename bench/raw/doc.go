@@ -2,6 +2,6 @@
 // the same server.
 //
 // A message is a publish, and a burst ends with one flush. A question is a request to a subscriber.
-// What the receiver's connection takes in waits without a bound: what is lost is lost elsewhere.
+// The receiver's connection queues without a bound, so messages are lost elsewhere only.
 // Nothing tells the sender what became of a message.
 package raw

@@ -45,10 +45,12 @@ type end struct {
 }
 
 func open(ctx context.Context, o server.Options) (e end, err error) {
-	if e.server, err = server.Open(ctx, o); err != nil {
+	e.server, err = server.Open(ctx, o)
+	if err != nil {
 		return e, err
 	}
-	if e.nc, err = e.server.Connect(); err != nil {
+	e.nc, err = e.server.Connect()
+	if err != nil {
 		e.server.Close()
 	}
 	return e, err

@@ -16,8 +16,8 @@
 //     travels.
 //   - REM-2: a burst is timed from its first message until the last has been handled and, where the
 //     library tells, its sender knows of each what became of it. Setting up is not timed.
-//   - REM-3: what arrives is counted where it is handled. What has not come although nothing comes
-//     any more is lost, and said to be.
+//   - REM-3: what arrives is counted where it is handled. Messages that have not arrived
+//     when arrivals stop are reported as lost.
 //   - REM-4: memory is collected before each measurement, and again after it in both processes, so
 //     that nothing of it runs while another program is measured.
 //   - REM-5: no wait is longer than [local.Patience], and the end of stdin ends a wait at once.

@@ -25,10 +25,10 @@ const (
 
 // Play is the life of a program that plays the part its arguments name: it ends when in does.
 func Play(args []string, in io.Reader, out io.Writer, l Library) error {
-	switch {
-	case len(args) == 1 && args[0] == ReceivePart:
+	if len(args) == 1 && args[0] == ReceivePart {
 		return receive(in, out, l)
-	case len(args) == 2 && args[0] == SendPart:
+	}
+	if len(args) == 2 && args[0] == SendPart {
 		return send(in, out, l, args[1])
 	}
 	return fmt.Errorf("arguments are %q, want %s, or %s and an address", args, ReceivePart, SendPart)

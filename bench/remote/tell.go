@@ -70,7 +70,9 @@ func (st *stage) send(m []byte) (o outcome, err error) {
 	if last.Before(known) {
 		last = known
 	}
-	o.arrived, o.lost, o.took = arrived, sent-arrived, last.Sub(start)
+	o.arrived = arrived
+	o.lost = sent - arrived
+	o.took = last.Sub(start)
 	return o, err
 }
 

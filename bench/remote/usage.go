@@ -13,8 +13,8 @@ import (
 	"github.com/castnet-io/castnet/bench/local/lines"
 )
 
-// Usage is what a process has used since it started. What it wrote, to sockets included, is known
-// where there is a /proc, and else 0.
+// Usage is what a process has used since it started. The bytes written, to sockets
+// included, need a /proc; elsewhere they are 0.
 type Usage struct {
 	CPU     time.Duration
 	Written int // bytes

@@ -15,13 +15,16 @@ const (
 // allowed for its size (WIRE-6).
 func CheckAllocBound(t testing.TB, data []byte, read func()) {
 	t.Helper()
-	got, most := uint64(0), uint64(boundFactor*len(data)+boundBase)
+	var got uint64
+	most := uint64(boundFactor*len(data) + boundBase)
 	for range 3 { // other goroutines allocate now and then, too
-		if got = allocatedBytes(read); got <= most {
+		got = allocatedBytes(read)
+		if got <= most {
 			return
 		}
 	}
-	t.Fatalf("reading %d bytes took %d, at most %d may be taken: %q…", len(data), got, most, data[:min(len(data), 64)])
+	t.Fatalf("reading %d bytes took %d, at most %d may be taken: %q…", len(data), got, most,
+		data[:min(len(data), 64)])
 }
 
 // allocatedBytes returns the heap memory that f allocates, including memory it drops at once.

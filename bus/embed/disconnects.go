@@ -24,7 +24,7 @@ func (s *Server) ExportDisconnects() error {
 		err = clients.AddStreamImport(system, disconnectSubject, "")
 	}
 	if err != nil {
-		return fmt.Errorf("embed: show the ends of connections: %w", err)
+		return fmt.Errorf("embed: report disconnects: %w", err)
 	}
 	return nil
 }

@@ -66,10 +66,11 @@ func (o Options) serverOptions() (*server.Options, error) {
 		return nil, fmt.Errorf("port is %d, expected 0 to 65535", o.Port)
 	}
 	if o.MaxPayload < 0 || o.MaxPayload > server.MAX_PAYLOAD_MAX_SIZE {
-		return nil, fmt.Errorf("MaxPayload is %d, expected 0 to %d", o.MaxPayload, server.MAX_PAYLOAD_MAX_SIZE)
+		return nil, fmt.Errorf("MaxPayload is %d, expected 0 to %d", o.MaxPayload,
+			server.MAX_PAYLOAD_MAX_SIZE)
 	}
 	if o.Password != "" && o.User == "" {
-		return nil, errors.New("a Password is given without a User")
+		return nil, errors.New("want a User with the Password")
 	}
 	o.apply(so)
 	setDefaults(so)

@@ -124,7 +124,7 @@ func (s *Server) Shutdown() {
 		}
 		if s.tempDir != "" {
 			if err := os.RemoveAll(s.tempDir); err != nil {
-				s.log.Warn().Err(err).Msg("JetStream's temporary directory stays behind")
+				s.log.Warn().Err(err).Msg("cannot remove the temporary directory of JetStream")
 			}
 		}
 	})

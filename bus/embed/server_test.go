@@ -71,13 +71,13 @@ func TestStart_portInUseNamesTheAddress_EMB1(t *testing.T) {
 
 func TestStart_refusesBadOptions(t *testing.T) {
 	for want, o := range map[string]embed.Options{
-		"port is -1":              {Port: -1},
-		"port is 70000":           {Port: 70000},
-		"MaxPayload is -1":        {MaxPayload: -1},
-		"Password is given":       {Password: "p"},
-		"no-such-file":            {ConfigFile: "/no-such-file"},
-		"nats.conf":               {ConfigFile: config(t, `port: "many"`)},
-		"cannot assign requested": {Host: "192.0.2.1", Token: "t"},
+		"port is -1":                    {Port: -1},
+		"port is 70000":                 {Port: 70000},
+		"MaxPayload is -1":              {MaxPayload: -1},
+		"want a User with the Password": {Password: "p"},
+		"no-such-file":                  {ConfigFile: "/no-such-file"},
+		"nats.conf":                     {ConfigFile: config(t, `port: "many"`)},
+		"cannot assign requested":       {Host: "192.0.2.1", Token: "t"},
 	} {
 		_, err := embed.Start(t.Context(), o)
 		require.ErrorContains(t, err, want)

@@ -37,7 +37,7 @@ const codeDeadline = 504
 // coverage is the outcome of a request's ranks.
 type coverage struct {
 	asked, answered, failed, missing int
-	sendOnly                         bool // nobody was to answer
+	sendOnly                         bool // no rank was to answer
 	failedRegion, missingRegion      string
 	first                            error // of the first rank that failed
 }
@@ -84,10 +84,10 @@ const headerReserve = 1 << 10
 // value.
 func (r request) encode(v value, most int) (encoded, error) {
 	b, err := r.format.Encode(v)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, &actor.Error{Code: actor.CodeHandler, Text: err.Error(), Ran: true}
-	case len(b) > most-headerReserve:
+	}
+	if len(b) > most-headerReserve {
 		return nil, r.tooLarge(len(b), most)
 	}
 	return b, nil
@@ -108,14 +108,15 @@ func (r request) message(o outcome) bus.Msg {
 		out.Data = raw
 	} else if o.partial || o.err == nil && !o.empty {
 		var err error
-		if out.Data, err = r.format.Encode(o.body); err != nil {
-			o.err, o.partial = &actor.Error{Code: actor.CodeHandler, Text: err.Error(), Ran: true}, false
+		out.Data, err = r.format.Encode(o.body)
+		if err != nil {
+			o.err = &actor.Error{Code: actor.CodeHandler, Text: err.Error(), Ran: true}
+			o.partial = false
 		}
 	}
-	switch {
-	case o.partial:
+	if o.partial {
 		out.Header.Set(headerPartial, oneLine(o.err.Error(), maxPartial))
-	case o.err != nil:
+	} else if o.err != nil {
 		actor.FailForeign(&out, r.format, o.err)
 		out.Header.Set(actor.HeaderErrorCode, strconv.Itoa(codeOf(o.err, o.coverage)))
 	}

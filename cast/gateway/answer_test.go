@@ -39,7 +39,7 @@ func TestReply_partialReplyHasAOneLineReason(t *testing.T) {
 	require.True(t, strings.HasSuffix(m.Header.Get(headerPartial), "ü…"))
 }
 
-func TestReply_streamEndsWithAnEmptyMessage(t *testing.T) {
+func TestReply_streamEndsWithAnEmptyMessage(t *testing.T) { // GW-2
 	require.Empty(t, inJSON.message(outcome{empty: true, coverage: &coverage{}}).Data)
 	require.NotEmpty(t, inJSON.message(outcome{empty: true, err: errors.New("")}).Data)
 }

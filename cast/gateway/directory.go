@@ -32,9 +32,8 @@ const (
 
 // meshFinder finds live meshes.
 type meshFinder interface {
-	Meshes(ctx context.Context) ([]mesh.MeshState, error)      // of every host, which takes its time
-	KnownMeshes(ctx context.Context) ([]mesh.MeshState, error) // of those that are known, if these are all
-	LookupIn(all []mesh.MeshState, name string) (mesh.ProcMesh, error)
+	Inventory(ctx context.Context) (mesh.Inventory, error)   // of every host, which takes its time
+	KnownMeshes(ctx context.Context) (mesh.Inventory, error) // of those that are known, if these are all
 }
 
 // entry is the cached mesh of one name.
@@ -50,7 +49,7 @@ type entry struct {
 type meshScan struct {
 	startedAt time.Time
 	done      chan struct{} // closed once the rest is set
-	meshes    []mesh.MeshState
+	found     mesh.Inventory
 	err       error
 }
 
@@ -146,9 +145,11 @@ func (d *directory) startLookupLocked(name string, soon bool) *pendingLookup {
 	return l
 }
 
-// isDefinite reports whether a lookup proved that a name has no mesh, or several.
+// isDefinite reports whether a lookup proved that a name has no mesh, or several. A silent host that
+// may be alive may have the mesh.
 func isDefinite(err error) bool {
-	return isA[*mesh.NotFoundError](err) || isA[*mesh.AmbiguousError](err)
+	missing, partial := errors.AsType[*mesh.MissingHostsError](err)
+	return !(partial && missing.MayBeAlive()) && (isA[*mesh.NotFoundError](err) || isA[*mesh.AmbiguousError](err))
 }
 
 // lookup finds a mesh and asks its procs for their actors.
@@ -175,27 +176,28 @@ func (d *directory) lookup(ctx context.Context, name string, at time.Time, soon 
 	return &entry{procs: procs, actors: roster, asOf: s.startedAt}, nil
 }
 
-// findMesh finds a mesh. It reports a mesh as missing only after a query of all hosts.
+// findMesh finds a mesh. It reports a mesh as missing only after a query of all hosts, and names the
+// silent ones.
 func (d *directory) findMesh(ctx context.Context, name string, at time.Time, soon bool) (*meshScan, mesh.ProcMesh, error) {
 	if soon {
 		if s, err := d.scan(ctx, &d.lastKnownScan, d.net.KnownMeshes, at); err == nil {
-			if procs, err := d.net.LookupIn(s.meshes, name); err == nil {
+			if procs, err := s.found.Lookup(name); err == nil {
 				return s, procs, nil
 			}
 		}
 	}
-	s, err := d.scan(ctx, &d.lastFullScan, d.net.Meshes, at)
+	s, err := d.scan(ctx, &d.lastFullScan, d.net.Inventory, at)
 	if err != nil {
 		return nil, mesh.ProcMesh{}, err
 	}
-	procs, err := d.net.LookupIn(s.meshes, name)
+	procs, err := s.found.Lookup(name)
 	return s, procs, err
 }
 
 // scan is the live meshes at a time or later. One goroutine queries the hosts, for all waiting
 // lookups.
 func (d *directory) scan(
-	ctx context.Context, last **meshScan, ask func(context.Context) ([]mesh.MeshState, error), after time.Time,
+	ctx context.Context, last **meshScan, ask func(context.Context) (mesh.Inventory, error), after time.Time,
 ) (*meshScan, error) {
 	for {
 		d.mu.Lock()
@@ -210,9 +212,9 @@ func (d *directory) scan(
 		d.mu.Unlock()
 		if mine {
 			sleepUntil(ctx, s.startedAt)
-			s.meshes, s.err = ask(ctx)
+			s.found, s.err = ask(ctx)
 			if s.err != nil && ctx.Err() == nil && last == &d.lastFullScan { // somebody died while he was asked
-				s.meshes, s.err = ask(ctx)
+				s.found, s.err = ask(ctx)
 			}
 			close(s.done)
 		}
@@ -293,7 +295,7 @@ func (e *entry) target(r request) (to mesh.ActorMesh[any], info agent.ActorInfo,
 // lookupError converts the error of a lookup to that of an answer.
 func lookupError(err error) error {
 	switch {
-	case isA[*mesh.NotFoundError](err):
+	case isDefinite(err) && isA[*mesh.NotFoundError](err):
 		return &actor.Error{Code: actor.CodeNoActor, Text: err.Error()}
 	case isA[*mesh.AmbiguousError](err):
 		return badRequest("%v", err)

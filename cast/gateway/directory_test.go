@@ -12,28 +12,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 // fakeHosts are what a directory asks. Their meshes are zero ones: nobody can be asked what runs there.
 type fakeHosts struct {
-	asked atomic.Int32
-	err   func() error
+	asked  atomic.Int32
+	silent []mesh.HostState
+	err    func() error
 }
 
-func (h *fakeHosts) Meshes(ctx context.Context) ([]mesh.MeshState, error) {
+func (h *fakeHosts) Inventory(context.Context) (mesh.Inventory, error) {
 	h.asked.Add(1)
 	time.Sleep(200 * time.Millisecond)
-	return nil, h.err()
+	return mesh.Inventory{Hosts: h.silent}, h.err()
 }
 
-func (h *fakeHosts) KnownMeshes(context.Context) ([]mesh.MeshState, error) {
-	return nil, errHostsIncomplete
-}
-
-func (h *fakeHosts) LookupIn(_ []mesh.MeshState, name string) (mesh.ProcMesh, error) {
-	return mesh.ProcMesh{}, &mesh.NotFoundError{What: "mesh", Name: name}
+func (h *fakeHosts) KnownMeshes(context.Context) (mesh.Inventory, error) {
+	return mesh.Inventory{}, errHostsIncomplete
 }
 
 // directoryOf is one that asks hosts, and the wait for what it does in the background.
@@ -54,7 +53,7 @@ func (d *directory) knows(name string, ago time.Duration) {
 
 func TestDirectory_keepsEntriesWhenHostsAreUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &fakeHosts{err: func() error { return errors.New("ask host a for its procs: it is gone") }}
+		h := &fakeHosts{err: func() error { return errors.New("cannot list the procs of host a: it is gone") }}
 		d, wait := directoryOf(h)
 		d.knows("demo", time.Minute)
 		for range 100 { // casts, 20 ms apart
@@ -76,6 +75,27 @@ func TestDirectory_keepsEntriesWhenHostsAreUnreachable(t *testing.T) {
 		_, err = d.find(t.Context(), "demo", time.Time{})
 		require.ErrorContains(t, err, `mesh "demo" does not exist`)
 	})
+}
+
+// A silent host may have the mesh: it is unavailable, not unknown, and what is known of it is kept.
+func TestDirectory_aMeshIsUnknownOnlyWhenEveryLiveHostAnswered_MESH22(t *testing.T) {
+	for state, want := range map[string]error{
+		agent.HostSuspect: actor.ErrUnavailable, agent.HostUnknown: actor.ErrUnavailable, agent.HostDead: actor.ErrNoActor,
+	} {
+		t.Run(state, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				silent := mesh.HostState{HostInfo: agent.HostInfo{Label: "b"}, State: state}
+				h := &fakeHosts{silent: []mesh.HostState{silent}, err: func() error { return nil }}
+				d, wait := directoryOf(h)
+				d.knows("demo", time.Minute)
+				_, err := d.find(t.Context(), "demo", time.Now())
+				wait()
+				require.ErrorIs(t, lookupError(err), want)
+				require.ErrorContains(t, lookupError(err), "1 of 1 hosts did not answer: b ("+state+")")
+				require.Equal(t, state != agent.HostDead, d.entries["demo"] != nil)
+			})
+		})
+	}
 }
 
 func TestDirectory_manyDeathsCauseOneLookupPerSecond(t *testing.T) {
@@ -160,9 +180,9 @@ func TestDirectory_limitsLookupsOfUnknownNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHosts{err: func() error { return nil }}
 		d, wait := directoryOf(h)
-		ask := func(ctx context.Context) ([]mesh.MeshState, error) {
+		ask := func(ctx context.Context) (mesh.Inventory, error) {
 			h.asked.Add(1)
-			return nil, nil
+			return mesh.Inventory{}, nil
 		}
 		var callers sync.WaitGroup
 		for range 1000 { // in 1 s

@@ -74,9 +74,10 @@ func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
 	}
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	all, err := g.hosts.Meshes(ctx)
+	inv, err := g.hosts.Inventory(ctx)
+	all := inv.Meshes
 	if err != nil {
-		g.sampledLog.Warn().Err(err).Msg("what there is could not be looked at")
+		g.sampledLog.Warn().Err(err).Msg("cannot list the endpoints")
 		return c.entries
 	}
 	rosters := make([]mesh.ActorList, len(all))
@@ -99,7 +100,8 @@ func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
 		out = append(out, g.listing(m.Procs, rosters[i], schemas[i])...)
 	}
 	slices.SortFunc(out, func(a, b micro.Endpoint) int { return strings.Compare(a.Subject, b.Subject) })
-	c.at, c.entries = time.Now(), out[:min(len(out), maxListed)]
+	c.at = time.Now()
+	c.entries = out[:min(len(out), maxListed)]
 	return c.entries
 }
 

@@ -47,8 +47,8 @@
 // # Contract
 //
 //   - GW-1 (an answer each): Each request with a reply subject gets an answer shortly after its
-//     deadline at the latest, up to 30 s later if the gateway lost its server. Requests without
-//     one (except send), and forbidden reply subjects, are only counted and logged, not cast.
+//     deadline at the latest, or 30 s later if the gateway lost its server. Others (except send),
+//     and forbidden reply subjects, are counted and logged, not cast.
 //   - GW-2 (end of answer): An empty message ends an answer; no other message is empty. It is
 //     sent when every rank has answered, failed, or is missing at the deadline. A pause alone
 //     never ends an answer.
@@ -58,11 +58,11 @@
 //     others. If it dies, a live one answers 503: the cast may have run. A single gateway, or a
 //     request that was not yet read, has no such answer.
 //   - GW-5 (cache): A repeated cast asks no host for the mesh. A stale entry is looked up and
-//     cast again, once, if no handler can have run. Entries stay while hosts are silent. Each is
-//     looked up at most once a second; concurrent requests share a lookup.
-//   - GW-6 (bounds): At most 1,024 casts run, with 64 MiB of bodies, and 1,024 names are cached.
-//     Requests per sender and second, lookups, and claims have bounds. Excess is refused with 503
-//     or 429. A full queue drops requests and counts them in STATS.
+//     cast again, once, if no handler can have run. Silent hosts remove no entry. Each has one
+//     lookup a second, which concurrent requests share.
+//   - GW-6 (bounds): At most 1,024 casts run, with 64 MiB of bodies; 1,024 names are cached.
+//     Requests per sender and second, lookups, and claims have bounds. Excess gets 503 or 429. A
+//     full queue drops requests and counts them in STATS.
 //
 // # Several gateways
 //

@@ -31,13 +31,13 @@ const (
 
 // Errors of a closing gateway, for running casts and for later requests.
 var (
-	errClosing = &actor.Error{Code: actor.CodeUnavailable, Text: "the gateway stops: whether the cast ran is not known"}
-	errClosed  = &actor.Error{Code: actor.CodeUnavailable, Text: "the gateway stops: nothing was cast"}
+	errClosing = &actor.Error{Code: actor.CodeUnavailable, Text: "the gateway is closing: the cast may have run"}
+	errClosed  = &actor.Error{Code: actor.CodeUnavailable, Text: "the gateway is closing: nothing was cast"}
 )
 
 // Options configures a gateway. Label is required.
 type Options struct {
-	Label     string         // whose gateway it is: its host's
+	Label     string         // label of the gateway's host
 	Bus       *bus.Options   // how to reach the bus; nil: as mesh.Connect
 	Root      string         // first token of every subject; "" = castnet
 	Namespace string         // "" = default
@@ -97,7 +97,9 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the gateway of %s: %w", o.Label, err)
 	}
-	g.net, g.proc, g.space = net, net.Proc(), net.Proc().Space()
+	g.net = net
+	g.proc = net.Proc()
+	g.space = net.Proc().Space()
 	g.data, g.control = net.Bus().Data(), net.Bus().Control()
 	g.log = o.Log.With().Stringer("gateway", g.proc.ID().Process()).Logger()
 	g.sampledLog = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
@@ -141,7 +143,7 @@ func (g *Gateway) serve(ctx context.Context) error {
 		g.net.Bus().Watch(g.peers.onBusState))
 	g.spawn(g.peers.run)
 	g.spawn(g.confirm)
-	g.spawn(func(ctx context.Context) { _, _ = g.hosts.scan(ctx) }) // else the first cast does
+	g.spawn(func(ctx context.Context) { _, _, _ = g.hosts.scan(ctx) }) // else the first cast does
 	g.sub, err = g.requests().SubscribeGroup(g.space.Gateways(), queueGroup, g.receive)
 	return err
 }
@@ -211,7 +213,7 @@ func (g *Gateway) receive(m bus.Msg) {
 	}
 	if m.Reply != "" && !g.proc.MayAnswer(m.Reply, from) {
 		g.counts.unanswerable.Add(1)
-		g.sampledLog.Warn().Str("reply", m.Reply).Str("from", from).Msg("a request with a reply subject that is not its sender's")
+		g.sampledLog.Warn().Str("reply", m.Reply).Str("from", from).Msg("request with a reply subject of another sender")
 		return
 	}
 	if err := g.admit(from); err != nil { // before others are refused for his sake
@@ -230,12 +232,13 @@ func (g *Gateway) receive(m bus.Msg) {
 
 // acquire counts a request as running until it is done, or refuses it above the bound.
 func (g *Gateway) acquire(m bus.Msg) *actor.Error {
-	casts, size := g.active.Add(1), g.activeBytes.Add(int64(len(m.Data)))
-	switch {
-	case casts > maxCasts:
-		return &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway casts %d times at once already", maxCasts)}
-	case size > maxBytes && size > int64(len(m.Data)):
-		return &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("what this gateway casts at once may have %d bytes in all", maxBytes)}
+	casts := g.active.Add(1)
+	size := g.activeBytes.Add(int64(len(m.Data)))
+	if casts > maxCasts {
+		return &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway is at its limit of %d casts", maxCasts)}
+	}
+	if size > maxBytes && size > int64(len(m.Data)) {
+		return &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("the casts of this gateway are at their limit of %d bytes", maxBytes)}
 	}
 	return nil
 }
@@ -260,7 +263,7 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	say := g.newResponder(r, g.publishConfirmed)
 	defer func() { g.counts.totalNanos.Add(int64(time.Since(began))) }()
 	if err == nil && r.reply == "" && r.collect != modeSend {
-		err = badRequest("a request without a reply subject: only %s %s wants no answer", headerCollect, modeSend)
+		err = badRequest("a request without a reply subject: want one, or %s %s", headerCollect, modeSend)
 	}
 	if err != nil {
 		say(outcome{err: err})
@@ -272,7 +275,9 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	defer cancel()
 	g.run(ctx, r, func(o outcome) {
 		if errors.Is(context.Cause(ctx), errClosing) && o.isTruncated() {
-			o.err, o.partial, o.empty = errClosing, false, false
+			o.err = errClosing
+			o.partial = false
+			o.empty = false
 		}
 		say(o)
 	})
@@ -281,10 +286,10 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 // isTruncated reports whether closing the gateway cut an answer short: ranks that it did not wait
 // for are missing.
 func (o outcome) isTruncated() bool {
-	switch {
-	case o.coverage != nil:
+	if o.coverage != nil {
 		return o.coverage.missing > 0
-	case o.point != nil:
+	}
+	if o.point != nil {
 		return isNoAnswer(o.err)
 	}
 	return o.err != nil
@@ -307,14 +312,13 @@ func (g *Gateway) newResponder(r request, publish func(request, bus.Msg) error) 
 			text := oneLine(o.err.Error(), maxPartial)
 			g.counts.lastError.Store(&text)
 		}
-		switch {
-		case r.reply != "":
+		if r.reply != "" {
 			if err := publish(r, r.message(o)); err != nil {
-				g.sampledLog.Warn().Err(err).Str("to", r.reply).Msg("an answer was not sent")
+				g.sampledLog.Warn().Err(err).Str("to", r.reply).Msg("cannot send an answer")
 			}
-		case o.err != nil:
+		} else if o.err != nil {
 			g.counts.unanswerable.Add(1)
-			g.sampledLog.Warn().Err(o.err).Str("from", r.from).Str("mesh", r.mesh).Msg("a request that wants no answer failed")
+			g.sampledLog.Warn().Err(o.err).Str("from", r.from).Str("mesh", r.mesh).Msg("request without a reply subject failed")
 		}
 	}
 	return one

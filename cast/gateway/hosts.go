@@ -33,7 +33,7 @@ const departedKept = time.Minute
 
 const maxHosts = 4096 // that are known
 
-var errHostsIncomplete = errors.New("it is not known which hosts there are")
+var errHostsIncomplete = errors.New("the list of hosts is not complete")
 
 // hosts tracks the hosts, recently dead ones included (discovery.dead-host-retention), and asks
 // them for their meshes. Hosts announce their start and stop, so the known ones are mostly
@@ -46,14 +46,14 @@ type hosts struct {
 	mu           sync.Mutex // guards all below
 	known        map[subjects.HostID]*knownHost
 	complete     bool      // none is missing: nothing they said was lost since somebody looked
-	missedEvents int       // how often they may not have been heard
-	nextScan     time.Time // when whoever asks who there is has that looked up anew
+	missedEvents int       // number of gaps in which messages of hosts may be lost
+	nextScan     time.Time // after which a request for the hosts starts a new search
 }
 
 // knownHost is a host as this gateway sees it.
 type knownHost struct {
 	lastHeard time.Time       // last
-	confirmed bool            // it was heard by itself, or another gateway has: an event alone may be anybody's
+	confirmed bool            // it was heard, or another gateway heard it: an event alone may be forged
 	change    presence.Change // the last one
 	left      time.Time       // it said goodbye; zero: it is there
 	missing   bool            // it did not answer the last look
@@ -69,7 +69,7 @@ func (h *knownHost) isReachable() bool {
 // noticed.
 func (h *knownHost) state() (state presence.State, why string) {
 	if h.missing && h.change.State == presence.Alive {
-		return presence.Suspect, "it did not answer when all hosts were asked"
+		return presence.Suspect, "it did not answer the last search for hosts"
 	}
 	return h.change.State, h.change.Reason
 }
@@ -137,17 +137,17 @@ func (h *hosts) onChange(c presence.Change) {
 	if heard := c.At.Add(-c.Silence); !c.NeverHeard {
 		k.confirmed = true
 		if c.State == presence.Alive {
-			heard, k.missing = c.At, false
+			heard = c.At
+			k.missing = false
 		}
 		if heard.After(k.lastHeard) {
 			k.lastHeard = heard
 		}
 	}
 	k.change = c
-	switch {
-	case c.Graceful && k.left.IsZero():
+	if c.Graceful && k.left.IsZero() {
 		k.left = c.At
-	case c.State == presence.Alive && c.At.After(k.left):
+	} else if c.State == presence.Alive && c.At.After(k.left) {
 		k.left = time.Time{}
 	}
 }
@@ -207,7 +207,8 @@ func (h *hosts) listing() agent.HostList {
 		state, why := k.state()
 		e := agent.KnownHost{ID: id, State: state.String()}
 		if state != presence.Alive {
-			e.Reason, e.Silence = why[:min(len(why), agent.MaxReason)], max(0, now.Sub(k.lastHeard))
+			e.Reason = why[:min(len(why), agent.MaxReason)]
+			e.Silence = max(0, now.Sub(k.lastHeard))
 		}
 		l.Hosts = append(l.Hosts, e)
 	}
@@ -232,42 +233,49 @@ func (h *hosts) isScanDue() bool {
 func (g *Gateway) serveHostList(m bus.Msg) {
 	s, err := g.space.Parse(m.Subject)
 	if err != nil || m.Reply == "" || !g.proc.MayAnswer(m.Reply, s.From) || g.admit(s.From) != nil {
-		return // who asks asks the hosts all the same
+		return // the client asks the hosts as well
 	}
 	body, err := wire.Marshal(g.hosts.listing())
 	if err == nil {
 		err = g.data.PublishMsg(bus.Msg{Subject: m.Reply, Data: body})
 	}
 	if err != nil {
-		g.sampledLog.Warn().Err(err).Msg("a client was not told which hosts there are")
+		g.sampledLog.Warn().Err(err).Msg("cannot send the list of hosts")
 	}
 	if g.hosts.isScanDue() {
-		g.spawn(func(ctx context.Context) { _, _ = g.hosts.scan(ctx) }) // else the next one does
+		g.spawn(func(ctx context.Context) { _, _, _ = g.hosts.scan(ctx) }) // else the next one does
 	}
 }
 
-// Meshes asks every host, whether known or not.
-func (h *hosts) Meshes(ctx context.Context) ([]mesh.MeshState, error) {
-	ids, err := h.scan(ctx)
+// Inventory asks every host, whether known or not. It holds the known hosts that did not answer.
+func (h *hosts) Inventory(ctx context.Context) (inv mesh.Inventory, err error) {
+	ids, silent, err := h.scan(ctx)
 	if err != nil {
-		return nil, err
+		return inv, err
 	}
-	return h.MeshesOn(ctx, ids)
+	inv.Meshes, err = h.MeshesOn(ctx, ids)
+	inv.Hosts = silent
+	for _, id := range ids {
+		inv.Hosts = append(inv.Hosts, mesh.HostState{HostInfo: agent.HostInfo{ID: id, Label: id.Label()}, State: agent.HostAlive})
+	}
+	return inv, err
 }
 
-// KnownMeshes asks the known hosts, if they may be all.
-func (h *hosts) KnownMeshes(ctx context.Context) ([]mesh.MeshState, error) {
+// KnownMeshes is an Inventory of the known hosts alone, if they may be all.
+func (h *hosts) KnownMeshes(ctx context.Context) (inv mesh.Inventory, err error) {
 	ids, all := h.reachable()
 	if !all || len(ids) == 0 {
-		return nil, errHostsIncomplete
+		return inv, errHostsIncomplete
 	}
 	ctx, cancel := context.WithTimeout(ctx, knownHostsTimeout)
 	defer cancel()
-	return h.MeshesOn(ctx, ids)
+	inv.Meshes, err = h.MeshesOn(ctx, ids)
+	return inv, err
 }
 
-// scan searches for hosts. Their own later messages take precedence.
-func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, err error) {
+// scan searches for hosts. Their own later messages take precedence. silent are the known hosts that
+// did not answer.
+func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.HostState, err error) {
 	began := time.Now()
 	h.mu.Lock()
 	lost := h.missedEvents
@@ -275,14 +283,15 @@ func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, err error) {
 	known, _ := h.reachable()
 	found, err := agent.DiscoverHosts(ctx, h.Bus(), h.Proc().Space(), config.DiscoveryQuietPeriod.Get(h.Config()), known...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no host answers on %s in %s: start a hostd there", h.Bus().Control().URL(), h.Proc().Space())
+		return nil, nil, fmt.Errorf("no host answers on %s in %s: start a hostd there", h.Bus().Control().URL(), h.Proc().Space())
 	}
 	answered := map[subjects.HostID]bool{}
 	for _, info := range found {
-		ids, answered[info.ID] = append(ids, info.ID), true
+		ids = append(ids, info.ID)
+		answered[info.ID] = true
 		h.noteAlive(info.ID, began, true) // it may have left since it answered
 	}
 	h.mu.Lock()
@@ -291,8 +300,17 @@ func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, err error) {
 	}
 	h.complete = h.missedEvents == lost && len(h.known) < maxHosts
 	h.mu.Unlock()
-	h.prune()
-	return ids, nil
+	for _, k := range h.listing().Hosts {
+		if answered[k.ID] {
+			continue
+		}
+		if k.State == agent.HostAlive {
+			k.State, k.Reason = agent.HostSuspect, "it did not answer"
+		}
+		info := agent.HostInfo{ID: k.ID, Label: k.ID.Label()}
+		silent = append(silent, mesh.HostState{HostInfo: info, State: k.State, Reason: k.Reason, Silence: k.Silence})
+	}
+	return ids, silent, nil
 }
 
 // eventHandler handles the start and end of hosts.

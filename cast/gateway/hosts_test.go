@@ -44,6 +44,27 @@ func TestGateway_findsAMeshOnceKnownHostsAnswered_GW5(t *testing.T) {
 	s.gateway.directory.mu.Unlock()
 }
 
+// A known host that does not answer may have the mesh, until it is dead.
+func TestGateway_aMeshIsUnavailableWhileASilentHostMayHaveIt_MESH22(t *testing.T) {
+	s := newSystem(t)
+	s.awaitKnown("a alive")
+	silent, err := subjects.NewHostID("silent")
+	require.NoError(t, err)
+	s.gateway.hosts.noteAlive(silent, time.Now(), true)
+	ask := func() bus.Msg {
+		m, err := s.client.Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.cast.nope.probe.get.anon"})
+		require.NoError(t, err)
+		return m
+	}
+	m := ask()
+	require.Equal(t, "503", code(m))
+	require.Contains(t, string(m.Data), "1 of 2 hosts did not answer: silent (suspect")
+	s.awaitKnown("a alive", "silent dead")
+	m = ask()
+	require.Equal(t, "404", code(m))
+	require.Contains(t, string(m.Data), "1 of 2 hosts did not answer: silent (dead")
+}
+
 func TestGateway_noticesHostStartsAndEnds(t *testing.T) {
 	s := newSystem(t)
 	s.awaitHosts("a")

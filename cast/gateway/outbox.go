@@ -35,7 +35,8 @@ func (o *outbox) add(s sentAnswer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if n := o.size + len(s.m.Data) + headerReserve; n <= maxUnconfirmedBytes {
-		o.unconfirmed, o.size = append(o.unconfirmed, s), n
+		o.unconfirmed = append(o.unconfirmed, s)
+		o.size = n
 	}
 	select {
 	case o.wake <- struct{}{}:
@@ -47,7 +48,8 @@ func (o *outbox) drain() []sentAnswer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := o.unconfirmed
-	o.unconfirmed, o.size = nil, 0
+	o.unconfirmed = nil
+	o.size = 0
 	return all
 }
 
@@ -94,7 +96,7 @@ func (g *Gateway) confirmAll(ctx context.Context, all []sentAnswer) {
 		case time.Now().After(s.r.publishBy):
 		case s.conn != on:
 			if err := g.publishConfirmed(s.r, s.m); err != nil {
-				g.sampledLog.Warn().Err(err).Str("to", s.r.reply).Msg("an answer may be lost")
+				g.sampledLog.Warn().Err(err).Str("to", s.r.reply).Msg("cannot confirm an answer, which may be lost")
 			}
 		case err != nil: // it will be seen on which connection the next one is
 			g.outbox.add(s)

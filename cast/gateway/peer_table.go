@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	heartbeatInterval = time.Second            // a gateway says that it is there
-	peerTTL           = 4 * time.Second        // a peer that says nothing is none
-	probeInterval     = 250 * time.Millisecond // whoever holds claims of a gateway asks whether it lives
-	probeTimeout      = 3 * time.Second        // who is silent for so long has died
-	fullViewAfter     = 3 * heartbeatInterval  // who has listened for so long has heard of all others
-	stallAfter        = time.Second            // who did not look for so long was stopped himself, and knows nothing
-	absentGrace       = time.Second            // so has one that nobody heard for so long: it may be connecting anew
-	takeoverStagger   = time.Second            // when who was to answer for a dead one does not, the next one does
-	claimGrace        = 5 * time.Second        // a claim is kept so long after its deadline
-	maxClaim          = 24 * time.Hour         // is what gateway.max-timeout can be at most
-	claimReplicas     = 3                      // so many gateways keep the claims of one
+	heartbeatInterval = time.Second            // between two heartbeats of a gateway
+	peerTTL           = 4 * time.Second        // after which a silent peer is forgotten
+	probeInterval     = 250 * time.Millisecond // between two probes by a keeper of claims
+	probeTimeout      = 3 * time.Second        // of silence after which a gateway counts as dead
+	fullViewAfter     = 3 * heartbeatInterval  // of listening after which all others are known
+	stallAfter        = time.Second            // without a tick after which this process was itself paused
+	absentGrace       = time.Second            // of silence towards all; it may be reconnecting
+	takeoverStagger   = time.Second            // after which the next gateway answers for a dead one
+	claimGrace        = 5 * time.Second        // for which a claim is kept after its deadline
+	maxClaim          = 24 * time.Hour         // maximum of gateway.max-timeout
+	claimReplicas     = 3                      // gateways that keep the claims of one
 	maxPeers          = 4096                   // that a gateway knows
 	maxClaims         = 16 * maxCasts          // that a gateway keeps
 )
@@ -72,7 +72,8 @@ func newPeerTable(self string) *peerTable {
 func (b *peerTable) noteHeartbeat(of string, now time.Time) *peer {
 	p := b.peers[of]
 	if p == nil {
-		if p = new(peer); len(b.peers) < maxPeers {
+		p = new(peer)
+		if len(b.peers) < maxPeers {
 			b.peers[of] = p
 		}
 	}
@@ -164,8 +165,9 @@ func (b *peerTable) noteProbeResult(of string, e probeResult, now time.Time) {
 	}
 	p.probing = false
 	switch e {
-	case probeAlive, probeNotSent: // who cannot ask knows nothing
-		p.lastAlive, p.absentSince = now, time.Time{}
+	case probeAlive, probeNotSent: // a failed probe proves nothing
+		p.lastAlive = now
+		p.absentSince = time.Time{}
 	case probeNoResponder:
 		if p.absentSince.IsZero() {
 			p.absentSince = now
@@ -197,7 +199,8 @@ func (b *peerTable) tick(now time.Time) (ask []string, orphans []failureRecord) 
 				ask = append(ask, of)
 			}
 		default:
-			p.lastAlive, p.absentSince = time.Time{}, time.Time{}
+			p.lastAlive = time.Time{}
+			p.absentSince = time.Time{}
 			if now.Sub(p.lastHeartbeat) > peerTTL {
 				delete(b.peers, of)
 			}
@@ -215,7 +218,7 @@ func (b *peerTable) tick(now time.Time) (ask []string, orphans []failureRecord) 
 }
 
 func (b *peerTable) isDead(p *peer, now time.Time) bool {
-	if now.Sub(b.stableSince) < probeTimeout { // silence says nothing to who was not there himself
+	if now.Sub(b.stableSince) < probeTimeout { // silence proves nothing to a gateway that was absent itself
 		return false
 	}
 	return !p.absentSince.IsZero() && now.Sub(p.absentSince) >= absentGrace || now.Sub(p.lastAlive) >= probeTimeout

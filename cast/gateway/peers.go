@@ -87,7 +87,8 @@ func (p *peers) join() error {
 // updateClaimSub listens to claims if this gateway is to keep any, and only then. One goroutine at a time calls it.
 func (p *peers) updateClaimSub() error {
 	p.mu.Lock()
-	keeps, claims := p.table.holdsClaims(), p.claims
+	keeps := p.table.holdsClaims()
+	claims := p.claims
 	p.mu.Unlock()
 	var err error
 	switch {
@@ -96,11 +97,13 @@ func (p *peers) updateClaimSub() error {
 	case keeps:
 		claims, err = p.heartbeats().Subscribe(p.g.space.Heartbeats(claimKind), p.receive)
 	default:
-		err, claims = claims.Unsubscribe(), nil
+		err = claims.Unsubscribe()
+		claims = nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.claims = claims; claims == nil {
+	p.claims = claims
+	if claims == nil {
 		p.table.dropClaims()
 	}
 	return err
@@ -145,7 +148,7 @@ func (p *peers) publish(w peerMessage) {
 		err = p.g.data.Publish(p.g.space.Heartbeat(w.kind(), p.self), b)
 	}
 	if err != nil {
-		p.g.log.Debug().Err(err).Msg("the other gateways were not told")
+		p.g.log.Debug().Err(err).Msg("cannot notify the other gateways")
 	}
 }
 
@@ -157,7 +160,8 @@ func (p *peers) claim(r request) (done func()) {
 	}
 	p.mu.Lock()
 	p.nextClaim++
-	id, alone := p.nextClaim, p.table.isAlone(time.Now())
+	id := p.nextClaim
+	alone := p.table.isAlone(time.Now())
 	p.mu.Unlock()
 	if alone {
 		return func() {}
@@ -193,7 +197,7 @@ func (p *peers) run(ctx context.Context) {
 		case <-beats.C:
 			p.publish(peerMessage{})
 			if err := p.updateClaimSub(); err != nil {
-				p.g.log.Debug().Err(err).Msg("the claims of other gateways are not heard as they should be")
+				p.g.log.Debug().Err(err).Msg("cannot update the subscription to the claims of other gateways")
 			}
 		case <-asks.C:
 			p.mu.Lock()
@@ -240,13 +244,13 @@ func (p *peers) answerFor(o failureRecord) {
 			r := request{reply: c.Reply, format: format}
 			p.g.counts.expired.Add(1)
 			err = p.g.publishNow(r, r.message(outcome{err: &actor.Error{
-				Code: actor.CodeUnavailable, Text: fmt.Sprintf("the gateway %s died during the cast: whether it ran is not known", o.gateway),
+				Code: actor.CodeUnavailable, Text: fmt.Sprintf("gateway %s died during the cast: the cast may have run", o.gateway),
 			}}))
-			if err == nil && c.Stream { // whom it asked is not known either
+			if err == nil && c.Stream { // the addressed ranks are not known
 				err = p.g.publishNow(r, r.message(outcome{empty: true}))
 			}
 			if err != nil {
-				p.g.log.Warn().Err(err).Str("to", c.Reply).Msg("the word that a gateway died was not sent")
+				p.g.log.Warn().Err(err).Str("to", c.Reply).Msg("cannot answer for a dead gateway")
 			}
 		}
 		p.publish(peerMessage{Release: c.ID, Gateway: o.gateway})

@@ -66,7 +66,10 @@ func parseReplyInfo(space subjects.Space, m bus.Msg) (request, error) {
 	if err != nil {
 		return r, badRequest("%v", err)
 	}
-	r.mesh, r.actor, r.endpoint, r.from = s.MeshName, s.Actor, s.Endpoint, s.From
+	r.mesh = s.MeshName
+	r.actor = s.Actor
+	r.endpoint = s.Endpoint
+	r.from = s.From
 	if unknown != nil {
 		return r, badRequest("%v", unknown)
 	}
@@ -83,7 +86,8 @@ func parse(space subjects.Space, m bus.Msg, longest time.Duration) (request, err
 	if err := r.readHeaders(m.Header, longest); err != nil {
 		return r, err
 	}
-	if r.body, err = decodeBody(r.format, m.Data); err != nil {
+	r.body, err = decodeBody(r.format, m.Data)
+	if err != nil {
 		return r, badRequest("%v", err)
 	}
 	return r, nil
@@ -92,11 +96,11 @@ func parse(space subjects.Space, m bus.Msg, longest time.Duration) (request, err
 func (r *request) readHeaders(h bus.Header, longest time.Duration) error {
 	for _, key := range slices.Sorted(maps.Keys(h)) {
 		ours := len(key) >= len(headerPrefix) && strings.EqualFold(key[:len(headerPrefix)], headerPrefix)
-		switch {
-		case ours && !slices.Contains(knownHeaders, key):
-			return badRequest("header %.100q: want %s, spelled so", key, strings.Join(knownHeaders, ", "))
-		case (ours || key == actor.HeaderContentType) && len(h[key]) != 1:
-			return badRequest("header %s is there %d times: want it once", key, len(h[key]))
+		if ours && !slices.Contains(knownHeaders, key) {
+			return badRequest("unknown header %.100q: want one of %s", key, strings.Join(knownHeaders, ", "))
+		}
+		if (ours || key == actor.HeaderContentType) && len(h[key]) != 1 {
+			return badRequest("header %s appears %d times: want it once", key, len(h[key]))
 		}
 	}
 	r.region = strings.TrimSpace(h.Get(headerRegion))
@@ -106,7 +110,8 @@ func (r *request) readHeaders(h bus.Header, longest time.Duration) error {
 func (r *request) readCollect(h bus.Header) error {
 	_, reducing := h[headerReduce]
 	_, collecting := h[headerCollect]
-	r.collect, r.reducer = modeGather, strings.TrimSpace(h.Get(headerReduce))
+	r.collect = modeGather
+	r.reducer = strings.TrimSpace(h.Get(headerReduce))
 	if reducing {
 		r.collect = modeReduce
 	}

@@ -75,19 +75,19 @@ func TestRequest_reportsInvalidInput(t *testing.T) {
 		"TTL negative":           {"", []string{"Castnet-TTL", "-1s"}, "more than 0"},
 		"TTL too long":           {"", []string{"Castnet-TTL", "10m1s"}, "at most 10m0s"},
 		"TTL empty":              {"", []string{"Castnet-TTL", ""}, `Castnet-TTL ""`},
-		"a header of ours":       {"", []string{"Castnet-Speed", "1"}, `header "Castnet-Speed": want Castnet-Collect, Castnet-Reduce, Castnet-Region, Castnet-TTL`},
+		"a header of ours":       {"", []string{"Castnet-Speed", "1"}, `header "Castnet-Speed": want one of Castnet-Collect, Castnet-Reduce, Castnet-Region, Castnet-TTL`},
 		"another spelling":       {"", []string{"castnet-region", "host=0"}, `header "castnet-region": want`},
-		"a header twice":         {"", []string{"Castnet-Region", "host=0", "Castnet-Region", "host=1"}, "header Castnet-Region is there 2 times"},
-		"a content type twice":   {"", []string{"Content-Type", "application/json", "Content-Type", "application/cbor"}, "Content-Type is there 2 times"},
+		"a header twice":         {"", []string{"Castnet-Region", "host=0", "Castnet-Region", "host=1"}, "header Castnet-Region appears 2 times"},
+		"a content type twice":   {"", []string{"Content-Type", "application/json", "Content-Type", "application/cbor"}, "Content-Type appears 2 times"},
 		"another content type":   {"5", []string{"Content-Type", "text/plain"}, "want application/json or application/cbor"},
-		"no JSON":                {`{"n"`, nil, "the body is no JSON"},
-		"two values":             {"5 5", nil, "there is more behind the first value"},
+		"no JSON":                {`{"n"`, nil, "the body is not JSON"},
+		"two values":             {"5 5", nil, "more data after the first value"},
 		"a number too large":     {"18446744073709551616", nil, "does not fit into 64 bits"},
 		"a float too large":      {"1e999", nil, "does not fit into 64 bits"},
-		"nested too deeply":      {strings.Repeat("[", 100) + strings.Repeat("]", 100), nil, "not what procs take"},
-		"no CBOR":                {"\xff", nil, "not what procs take"},
-		"CBOR with a rest":       {"\x18\x2a\x00", []string{"Content-Type", "application/cbor"}, "not what procs take"},
-		"CBOR of endless length": {"\x9f\x01\xff", nil, "not what procs take"},
+		"nested too deeply":      {strings.Repeat("[", 100) + strings.Repeat("]", 100), nil, "cannot decode the body"},
+		"no CBOR":                {"\xff", nil, "cannot decode the body"},
+		"CBOR with a rest":       {"\x18\x2a\x00", []string{"Content-Type", "application/cbor"}, "cannot decode the body"},
+		"CBOR of endless length": {"\x9f\x01\xff", nil, "cannot decode the body"},
 	} {
 		r, err := asked(tc.body, tc.headers...)
 		require.ErrorContains(t, err, tc.want, name)
@@ -101,7 +101,7 @@ func TestRequest_reportsInvalidInput(t *testing.T) {
 	require.ErrorContains(t, err, "mesh name")
 }
 
-func TestRequest_bodiesKeepTheirMeaning(t *testing.T) {
+func TestRequest_bodiesKeepTheirMeaning(t *testing.T) { // GW-2
 	for body, want := range map[string]any{
 		"":                            nil,
 		" \n":                         nil,

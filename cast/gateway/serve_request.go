@@ -110,7 +110,9 @@ func (r request) castOnce(ctx context.Context, to mesh.ActorMesh[any], most int)
 		o.partial = o.err != nil && c.answered > 0 && !c.sendOnly
 	}
 	if large != nil {
-		o.body, o.err, o.partial = nil, large, false
+		o.body = nil
+		o.err = large
+		o.partial = false
 	}
 	return o
 }
@@ -153,7 +155,8 @@ func (r request) stream(ctx context.Context, to mesh.ActorMesh[any], most int, s
 		if missing := sum.count(rank, o.err); missing {
 			o.err = &actor.Error{Code: actor.CodeDeadline, Text: reply.Err.Error()}
 		}
-		if held = append(held, o); !final && isOutdated(o.err) {
+		held = append(held, o)
+		if !final && isOutdated(o.err) {
 			continue
 		}
 		final = true
@@ -192,7 +195,8 @@ func (r request) choose(ctx context.Context, to mesh.ActorMesh[any], say respond
 		sum := outcomeCounts{base: t.Placement.Extent}
 		sum.count(base, err)
 		c := sum.coverage()
-		o.point, o.coverage = &at, &c
+		o.point = &at
+		o.coverage = &c
 	}
 	say(o)
 	return true

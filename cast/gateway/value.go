@@ -47,12 +47,13 @@ func (v value) MarshalJSON() ([]byte, error) {
 
 // decodeBody reads the body of a request: nothing is the endpoint's zero message.
 func decodeBody(f wire.Format, body []byte) (v value, err error) {
-	switch {
-	case len(body) == 0:
+	if len(body) == 0 {
 		return value{}, nil
-	case f == wire.JSON:
+	}
+	if f == wire.JSON {
 		var x any
-		if x, err = decodeJSON(body); err != nil || x == nil {
+		x, err = decodeJSON(body)
+		if err != nil || x == nil {
 			return value{}, err
 		}
 		body, err = wire.Marshal(x)
@@ -61,7 +62,7 @@ func decodeBody(f wire.Format, body []byte) (v value, err error) {
 		err = wire.Unmarshal(body, &v)
 	}
 	if err != nil { // the limits of what procs take
-		return value{}, fmt.Errorf("the body is not what procs take: %w", err)
+		return value{}, fmt.Errorf("cannot decode the body: %w", err)
 	}
 	return v, nil
 }
@@ -73,7 +74,7 @@ func decodeJSON(body []byte) (any, error) {
 	}
 	v, err := wire.JSONValue(body)
 	if err != nil {
-		return nil, fmt.Errorf("the body is no JSON: %w", err)
+		return nil, fmt.Errorf("the body is not JSON: %w", err)
 	}
 	return v, nil
 }

@@ -9,7 +9,7 @@ import (
 
 const (
 	maxIdle     = 64               // workers that wait for a request
-	idleTimeout = 10 * time.Second // and how long
+	idleTimeout = 10 * time.Second // and for how long
 )
 
 // dispatch gives a request to an idle worker, else to a new one; false: the gateway closes. Workers

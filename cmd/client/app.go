@@ -72,9 +72,9 @@ func (a *app) rootCommand() *cobra.Command {
 	}
 	root.SetVersionTemplate("castnet {{.Version}}\n")
 	flags := root.PersistentFlags()
-	flags.VarP(&a.output, "output", "o", "how results look")
-	flags.StringVar(&a.logLevel, "log-level", "error", "what castnet logs to stderr: debug, info, warn, error or disabled")
-	flags.StringVar(&a.configFile, "config", "", "`FILE` with limits, such as proc.ready-timeout: 2m; the environment goes before it")
+	flags.VarP(&a.output, "output", "o", "format of results")
+	flags.StringVar(&a.logLevel, "log-level", "error", "log level of castnet on stderr: debug, info, warn, error or disabled")
+	flags.StringVar(&a.configFile, "config", "", "`FILE` with limits, such as proc.ready-timeout: 2m; the environment overrides it")
 	a.conn.Flags(flags)
 	formats := []string{string(asTable), string(asJSON), string(asNDJSON)}
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
@@ -89,10 +89,10 @@ func (a *app) rootCommand() *cobra.Command {
 // wantArgs refuses a wrong number of arguments and names the extra or missing ones.
 func wantArgs(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		switch {
-		case len(args) > most:
+		if len(args) > most {
 			return fmt.Errorf("unexpected argument %q", args[most])
-		case len(args) < least:
+		}
+		if len(args) < least {
 			return fmt.Errorf("want %s", strings.Join(strings.Fields(c.Use)[1+len(args):1+least], " "))
 		}
 		return nil
@@ -102,7 +102,8 @@ func wantArgs(least, most int) cobra.PositionalArgs {
 // groupCommand makes a command of subcommands. By itself it shows its help.
 func groupCommand(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	c.AddCommand(commands...)
-	c.Args, c.RunE = wantCommand, func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.Args = wantCommand
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return c
 }
 

@@ -61,11 +61,11 @@ func (h *heldMesh) printBanner(ctx context.Context) error {
 // closingLine names the way to end the mesh.
 func (h *heldMesh) closingLine() string {
 	if h.handover.Epoch == 0 {
-		return "Ctrl-C stops it. What happens to it:"
+		return "Ctrl-C stops it. Its events:"
 	}
 	text := fmt.Sprintf("The system controller owns it, in epoch %d: castnet adopt %s takes it back.", h.handover.Epoch, h.spec.name)
 	if !h.handover.Durable {
-		text += " There is no JetStream: it ends with the hostd that owns it."
+		text += " Without JetStream it ends with the hostd that owns it."
 	}
 	return text
 }

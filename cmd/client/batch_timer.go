@@ -23,7 +23,8 @@ func (p *batchTimer) onAnswer() float64 {
 	p.pending--
 	if p.pending == 0 && len(p.batches) > 1 {
 		p.batches = p.batches[1:]
-		p.pending, p.sentAt = len(p.batches[0]), time.Now().Add(p.pause)
+		p.pending = len(p.batches[0])
+		p.sentAt = time.Now().Add(p.pause)
 	}
 	return ms
 }

@@ -46,9 +46,9 @@ func (a *app) showPlan(k resolvedCast) error {
 	case collectChoose:
 		would = "would ask one of"
 	case collectSend:
-		would = "would tell"
+		would = "would send to"
 	}
-	a.notef("%s %d of %s in %s; nobody was asked", would, len(records), pluralize(k.base.NumRanks(), "rank"), countBatches(len(k.batches)))
+	a.notef("%s %d of %s in %s; nothing was sent", would, len(records), pluralize(k.base.NumRanks(), "rank"), countBatches(len(k.batches)))
 	return nil
 }
 

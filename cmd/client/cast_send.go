@@ -39,7 +39,7 @@ func (a *app) castSend(ctx context.Context, k resolvedCast) error {
 	if err != nil {
 		return err
 	}
-	return c.partialError(k.base, "were not told")
+	return c.partialError(k.base, "did not get the message")
 }
 
 // castChoose prints the reply of one rank.
@@ -64,7 +64,8 @@ func (a *app) castChoose(ctx context.Context, k resolvedCast) error {
 	case asNDJSON:
 		return a.writeJSONLine(chosen)
 	}
-	if _, err = fmt.Fprintf(a.stdout, "%s\n", raw); err == nil {
+	_, err = fmt.Fprintf(a.stdout, "%s\n", raw)
+	if err == nil {
 		a.notef("asked %s", chosen.Point)
 	}
 	return err

@@ -53,17 +53,17 @@ func throttleFlags() []string {
 // register adds the flags of a cast to its command.
 func (s *castSpec) register(c *cobra.Command) {
 	fs := c.Flags()
-	addFlag(fs, &s.collect, "collect", "MODE", "what becomes of the answers: "+strings.Join(collectModes(), "|"), readChoice(collectModes()...))
-	fs.StringVar(&s.reducer, "reduce", "", "fold the answers by a reducer that is built in, such as sum or top(3), or that the endpoint declares")
+	addFlag(fs, &s.collect, "collect", "MODE", "how to collect the answers: "+strings.Join(collectModes(), "|"), readChoice(collectModes()...))
+	fs.StringVar(&s.reducer, "reduce", "", "fold the answers with a reducer: a built-in one, such as sum or top(3), or one that the endpoint declares")
 	addFlag(fs, &s.throttle.Batch, "batch-size", "N", "ask at most N ranks at a time", readCount)
 	addFlag(fs, &s.throttle.OnePer, "one-per", "LABEL", "ask at most one rank of each index of a dimension at a time, such as host or gpu", readLabel)
 	addFlag(fs, &s.throttle.Pause, "batch-delay", "DURATION", "wait between batches", readPositiveDuration)
-	fs.BoolVar(&s.throttle.Canary, "canary", false, "ask one rank first, and the others only if it answers with a value")
-	addFlag(fs, &s.throttle.StopAfter, "max-failures", "N", "no more batches once N ranks have failed or are missing", readCount)
-	addFlag(fs, &s.throttle.Percent, "sample", "PERCENT", "ask only so many of the ranks, such as 10%", readPercent)
-	addFlag(fs, &s.throttle.Seed, "seed", "N", "draw the ranks of --sample with another seed than 0", readSeed)
-	fs.BoolVar(&s.dryRun, "dry-run", false, "show who would be asked, and ask nobody")
-	fs.BoolVar(&s.natsCmd, "print-nats", false, "print the nats command that makes the same cast through a gateway, and ask nobody")
+	fs.BoolVar(&s.throttle.Canary, "canary", false, "ask one rank first, and the others only after it answers with a value")
+	addFlag(fs, &s.throttle.StopAfter, "max-failures", "N", "stop after N failed or missing ranks", readCount)
+	addFlag(fs, &s.throttle.Percent, "sample", "PERCENT", "ask a part of the ranks, such as 10%", readPercent)
+	addFlag(fs, &s.throttle.Seed, "seed", "N", "seed that draws the ranks of --sample (default 0)", readSeed)
+	fs.BoolVar(&s.dryRun, "dry-run", false, "show which ranks would be asked, and send nothing")
+	fs.BoolVar(&s.natsCmd, "print-nats", false, "print the nats command of the same cast through a gateway, and send nothing")
 	for name, values := range map[string][]string{
 		"collect": collectModes(), "reduce": reducerExamples(), "one-per": {"host"}, "sample": {"10%", "25%", "50%"},
 		"batch-delay": {"1s", "5s", "1m"}, "batch-size": nil, "max-failures": nil, "seed": nil,
@@ -74,7 +74,8 @@ func (s *castSpec) register(c *cobra.Command) {
 
 // parse reads the arguments and refuses contradicting flags.
 func (s *castSpec) parse(c *cobra.Command, args []string, timeout time.Duration) (err error) {
-	if s.requestArgs, err = parseRequestArgs(args); err != nil {
+	s.requestArgs, err = parseRequestArgs(args)
+	if err != nil {
 		return err
 	}
 	given := c.Flags().Changed
@@ -113,7 +114,7 @@ func (s *castSpec) validate(given func(name string) bool) error {
 	case given("batch-delay") && !batches:
 		return cli.Usagef("--batch-delay %s: want --batch-size, --one-per or --canary, too: it is between batches", s.throttle.Pause)
 	case given("max-failures") && !batches:
-		return cli.Usagef("--max-failures %d: want --batch-size, --one-per or --canary, too: it is looked at between batches", s.throttle.StopAfter)
+		return cli.Usagef("--max-failures %d: want --batch-size, --one-per or --canary, too: it is checked between batches", s.throttle.StopAfter)
 	case given("seed") && !given("sample"):
 		return cli.Usagef("--seed %d: want --sample, too, such as --sample 10%%: the seed draws its ranks", s.throttle.Seed)
 	case s.dryRun && s.natsCmd:

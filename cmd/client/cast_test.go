@@ -89,7 +89,7 @@ func TestCast_sendsBatchesUntilStopped(t *testing.T) {
 	require.Empty(t, r.out)
 	require.Contains(t, r.err, "asked 1 · answered 0 · failed 1 [host=0,gpu=0] · missing 0 · not asked 5 [host=*,gpu=1:3 | host=1,gpu=0]")
 	require.Contains(t, r.err, "6 of 6 ranks gave no value:\n  [host=0,gpu=0] the proc is gone: killed by signal 9")
-	require.Contains(t, r.err, "not asked: the canary did not answer well: ")
+	require.Contains(t, r.err, "not asked: the canary failed: ")
 
 	for _, collect := range []string{"stream", "gather"} {
 		stopped := c.client(t, "cast", "demo", "counter", "add", "1", "--batch-size", "2", "--max-failures", "1", "--collect", collect, "-o", "json")
@@ -106,7 +106,7 @@ func TestCast_sendsBatchesUntilStopped(t *testing.T) {
 	r = c.client(t, "cast", "demo", "counter", "get", "--collect", "send")
 	require.Equal(t, cli.ExitPartial, r.code)
 	require.Contains(t, r.err, "asked 6 · sent 5 · failed 1 [host=0,gpu=0]\n")
-	require.Contains(t, r.err, "1 of 6 ranks were not told: [host=0,gpu=0]")
+	require.Contains(t, r.err, "1 of 6 ranks did not get the message: [host=0,gpu=0]")
 }
 
 func TestCast_dryRunListsRanksWithoutSending(t *testing.T) {
@@ -122,10 +122,10 @@ func TestCast_dryRunListsRanksWithoutSending(t *testing.T) {
 	require.Equal(t, []string{
 		"BATCH RANK POINT HOST", "1 1 host=0,gpu=1 a", "1 5 host=1,gpu=1 b", "2 2 host=0,gpu=2 a", "2 6 host=1,gpu=2 b",
 	}, rows)
-	require.Equal(t, "would ask 4 of 8 ranks in 2 batches; nobody was asked\n", r.err)
+	require.Equal(t, "would ask 4 of 8 ranks in 2 batches; nothing was sent\n", r.err)
 
 	r = c.client(t, "cast", "demo[gpu=1:3]", "counter", "add", "1", "--one-per", "gpu", "--dry-run")
-	require.Equal(t, "would ask 4 of 8 ranks in 2 batches; nobody was asked\n", r.err)
+	require.Equal(t, "would ask 4 of 8 ranks in 2 batches; nothing was sent\n", r.err)
 	require.Regexp(t, `1 +1 +host=0,gpu=1 +a\s+1 +2 +host=0,gpu=2 +a\s+2 +5 +host=1,gpu=1 +b`, r.out)
 	r = c.client(t, "cast", "demo", "counter", "add", "1", "--one-per", "proc", "--dry-run")
 	require.Equal(t, cli.ExitUsage, r.code)

@@ -13,17 +13,17 @@ func (a *app) adoptCommand() *cobra.Command {
 	var epoch uint64
 	c := &cobra.Command{
 		Use:   "adopt MESH",
-		Short: "Become the owner of a detached mesh, and hold it",
+		Short: "Take a detached mesh back, and hold it",
 		Long: `Take a mesh back from the system controller, and hold it as castnet up does: it ends with this
-command. Nothing in it is stopped or started by that. What is not detached is refused, and the
-error says who owns it; so is an epoch that is over.
+command. Its procs and actors keep running. A mesh that is not detached is refused with the name of
+its owner; a past epoch is refused, too.
 
 JSON and NDJSON: as castnet up.`,
 		Example:           "  castnet adopt trainers\n  castnet adopt trainers --epoch 2",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(detachedNames),
 	}
-	c.Flags().Uint64Var(&epoch, "epoch", 0, "`EPOCH` of the owner to follow, as castnet spawn --detach has said (default whichever it is)")
+	c.Flags().Uint64Var(&epoch, "epoch", 0, "`EPOCH` of the present owner, as printed by castnet spawn --detach (default: any)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t, err := parseMesh(args[0], "adopt")
 		if err != nil {

@@ -36,7 +36,7 @@ func (a *app) call(ctx context.Context, net *mesh.Net, q requestArgs) error {
 		return err
 	}
 	if n := p.region.NumRanks(); n != 1 {
-		return cli.Usagef("call asks exactly one rank, and %s are %d: want an index for each dimension of %s, or use cast", q.target, n, p.base)
+		return cli.Usagef("call asks one rank, and %s has %d: want an index for each dimension of %s, or use cast", q.target, n, p.base)
 	}
 	m, err := p.actors(ctx, q.actor)
 	if err != nil {

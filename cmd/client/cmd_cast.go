@@ -21,16 +21,15 @@ func (a *app) castCommand() *cobra.Command {
 		Use:   "cast MESH[region] ACTOR ENDPOINT [JSON]",
 		Short: "Ask every actor of a region at once",
 		Long: `Cast one message to the actors of a region: one publish, whatever their number. --collect
-says what becomes of the answers:
+selects how answers are collected:
 
-  stream   printed as they arrive, each with its rank's coordinates (the default)
+  stream   printed on arrival, each with its rank's coordinates (the default)
   gather   printed together, by rank
-  reduce   folded into one value on their way home, by the reducer that --reduce names
-  send     none: the actors are told, and not waited for
-  choose   that of one rank, any that is alive
+  reduce   folded into one value on the way, by the reducer of --reduce
+  send     none: the message is sent without a wait for answers
+  choose   the answer of any one live rank
 
-The last line, on stderr, says who was asked and what became of it; when not every rank gave
-a value, the exit code is 4.
+The last line, on stderr, has the coverage. If a rank gave no value, the exit code is 4.
 
 --one-per takes any dimension of the mesh, such as host or gpu.
 
@@ -38,9 +37,9 @@ Built-in reducers: sum, min, max, all, any, concat, merge(sum); and of another t
 answers: count, collect, count-by, top(N), bottom(N), histogram(BOUND,…). An endpoint may declare
 others.
 
---batch-size, --one-per and --canary ask batch by batch, each after the one before it has answered;
-then --timeout is that of each batch. --sample draws the same ranks for the same --seed, so what
---dry-run shows is who will be asked.
+--batch-size, --one-per and --canary ask batch by batch, each after the answers of the one
+before; then --timeout applies to each batch. --sample draws the same ranks for the same --seed, so
+--dry-run shows the ranks that will be asked.
 
 JSON: {"replies":[{rank, point, value, ms}], "coverage":{asked, answered, failed,
 failed_region, missing, missing_region, not_asked, not_asked_region, p50_ms, p99_ms}}; reduce

@@ -30,7 +30,7 @@ func (a *app) loadConfig() (*config.Config, error) {
 }
 
 func (a *app) configCommand() *cobra.Command {
-	return groupCommand(&cobra.Command{Use: "config COMMAND", Short: "Show limits and where their values are from"}, a.configShowCommand())
+	return groupCommand(&cobra.Command{Use: "config COMMAND", Short: "Show limits and the sources of their values"}, a.configShowCommand())
 }
 
 func (a *app) configShowCommand() *cobra.Command {
@@ -50,16 +50,16 @@ JSON: name, value, default, layer, place, changed, env, local, doc.`,
 		Args:              wantArgs(0, 1),
 		ValidArgsFunction: a.complete(liveNames),
 	}
-	c.Flags().BoolVar(&changed, "changed", false, "only what is not as it is by default")
-	c.Flags().StringVar(&host, "host", "", "of the host with this `LABEL` or ID")
+	c.Flags().BoolVar(&changed, "changed", false, "show only non-default values")
+	c.Flags().StringVar(&host, "host", "", "show the limits of the host with this `LABEL` or ID")
 	_ = c.RegisterFlagCompletionFunc("host", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return a.complete(hostNames)(c, nil, prefix)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
-		switch {
-		case len(args) > 0 && host != "":
+		if len(args) > 0 && host != "" {
 			return cli.Usagef("config show: want PROC or --host, not both")
-		case len(args) == 0 && host == "":
+		}
+		if len(args) == 0 && host == "" {
 			own, err := a.loadConfig()
 			if err != nil {
 				return err
@@ -102,7 +102,7 @@ func newAgentFinder(host, proc string) (agentFinder, error) {
 }
 
 func agentOfHost(ctx context.Context, net *mesh.Net, host string) (subjects.ProcID, error) {
-	picked, err := hostSelector{names: []string{host}}.find(ctx, net)
+	_, picked, err := hostSelector{names: []string{host}}.find(ctx, net)
 	if err != nil {
 		return subjects.ProcID{}, err
 	}
@@ -115,7 +115,7 @@ func agentOfRank(ctx context.Context, net *mesh.Net, t target) (subjects.ProcID,
 		return subjects.ProcID{}, err
 	}
 	if n := p.region.NumRanks(); n != 1 {
-		return subjects.ProcID{}, cli.Usagef("config show %s: want one proc, that are %d of %s", t, n, p.base)
+		return subjects.ProcID{}, cli.Usagef("config show %s: want one proc, but it has %d (%s)", t, n, p.base)
 	}
 	gen, err := currentGen(ctx, net, p)
 	return p.procs.Describe().ProcID(p.rank(0), gen), err

@@ -20,21 +20,21 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the bus, the permissions and the hosts",
-		Long: `Check what castnet needs, a line for each: whether it is there, and what to do when it is not.
+		Long: `Check what castnet needs. Each line has a result and, if needed, a suggestion.
 
   connection    the server, the time to it and back, the user, TLS
-  permissions   what this user may not publish or subscribe to, and castnet needs
-  listeners     who hears messages that are not for them, such as nats sub '>' or a stream
-  jetstream     whether worlds survive
+  permissions   missing permissions of this user to publish and subscribe
+  listeners     clients that receive messages of others, such as nats sub '>' or a stream
+  jetstream     whether worlds survive their hostd
   system        the system controller, which owns worlds
-  hosts         who beats, who answers, who is slow; who is expected, and silent
-  versions      of the client and the hosts, and whether the hosts run one program
-  clocks        how far those of the hosts are from this one
+  hosts         heartbeats, slow hosts, and silent ones
+  versions      versions of the client and the hosts, and whether the hosts run one program
+  clocks        clock differences between the hosts and this machine
 
-A warning is something to know; what fails has to be mended, and makes the exit code 1, or 4 when
-that is only that some hosts do not answer. It sends a few messages that nobody listens to, and takes --timeout at most.
+A failed check gives exit code 1, or 4 if only some hosts do not answer; a warning gives 0. The
+checks send a few messages to unused subjects and end within --timeout.
 
-JSON: check, result (ok, warn or FAIL), found, todo.`,
+JSON: check, result (ok, warn or FAIL), found, suggestion.`,
 		Example: "  castnet doctor\n  castnet doctor -o json | jq '.[] | select(.result != \"ok\")'",
 		Args:    wantArgs(0, 0),
 		RunE:    func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
@@ -53,7 +53,7 @@ type finding struct {
 	Check  string `json:"check"`
 	Result string `json:"result"`
 	Found  string `json:"found"`
-	Todo   string `json:"todo,omitempty"`
+	Todo   string `json:"suggestion,omitempty"`
 
 	partial bool // failed for a part of its objects
 }
@@ -82,7 +82,8 @@ func (a *app) doctor(ctx context.Context) error {
 		return err
 	}
 	o.Log = zerolog.Nop() // findings show refusals
-	o.Bus.Log, o.Bus.Name = o.Log, "doctor"
+	o.Bus.Log = o.Log
+	o.Bus.Name = "doctor"
 	limited, cancel := context.WithTimeout(ctx, a.conn.Timeout)
 	defer cancel()
 	d := &doctor{app: a, options: o, space: space, bar: a.newProgress()}
@@ -96,7 +97,8 @@ func (a *app) doctor(ctx context.Context) error {
 // run runs the checks. It returns errors of the output, or an interrupt.
 func (d *doctor) run(ctx context.Context) (err error) {
 	d.bar.message("connecting")
-	if d.bus, err = bus.Open(ctx, *d.options.Bus); err != nil {
+	d.bus, err = bus.Open(ctx, *d.options.Bus)
+	if err != nil {
 		if errors.Is(err, context.Canceled) {
 			return err
 		}

@@ -24,7 +24,7 @@ func connectTodo(err error) string {
 	case e.Reason == bus.WrongCredentials:
 		return "give the credentials of a user of that server: --creds, --user or --token"
 	case e.Reason == bus.UnauthenticatedRemote:
-		return "have the server ask for credentials, or say --insecure"
+		return "enable credentials on the server, or use --insecure"
 	case e.Reason == bus.BadOptions:
 		return "see the flags, the NATS_… variables and the NATS context"
 	}
@@ -90,7 +90,7 @@ func (d *doctor) user(ctx context.Context) string {
 	case err != nil && d.options.Bus.User != "":
 		return "user " + d.options.Bus.User
 	case err != nil || json.Unmarshal(m.Data, &said) != nil:
-		return "a user whom the server does not name"
+		return "user unknown to this client"
 	case said.Data.User == "":
 		return "no user, account " + said.Data.Account
 	case said.Data.User == redacted:
@@ -153,10 +153,10 @@ func (d *doctor) permissions(ctx context.Context) finding {
 		inbox = "_INBOX"
 	}
 	missing, err := runProbes(ctx, d.bus, probes(d.space, inbox, subjects.ProcID{Mesh: id}))
-	switch {
-	case err != nil:
-		return finding{Result: resultFail, Found: "they cannot be tried: " + err.Error(), Todo: "mend the connection"}
-	case len(missing) > 0:
+	if err != nil {
+		return finding{Result: resultFail, Found: "cannot test the permissions: " + err.Error(), Todo: "repair the connection"}
+	}
+	if len(missing) > 0 {
 		return finding{Result: resultFail, Found: "this user may not " + formatGrants(missing), Todo: "allow that in the configuration of the server"}
 	}
 	return finding{Result: resultOK, Found: "this user may publish and subscribe to what a client needs under " + d.space.String()}
@@ -257,16 +257,16 @@ func (d *doctor) jetStream(ctx context.Context) finding {
 	_, denied := errors.AsType[*bus.PermissionError](err)
 	switch {
 	case errors.Is(err, bus.ErrNoResponders):
-		return finding{Result: resultWarn, Found: "there is none: " + notDurableText, Todo: turnOn}
+		return finding{Result: resultWarn, Found: "no JetStream: " + notDurableText, Todo: turnOn}
 	case denied:
-		return finding{Result: resultOK, Found: "this user may not ask about it; only a system controller uses it"}
+		return finding{Result: resultOK, Found: "JetStream is closed to this user; only a system controller needs it"}
 	case err != nil:
-		return finding{Result: resultWarn, Found: fmt.Sprintf("it cannot be used: %s: %s", firstLine(err), notDurableText), Todo: turnOn}
+		return finding{Result: resultWarn, Found: fmt.Sprintf("cannot use JetStream: %s: %s", firstLine(err), notDurableText), Todo: turnOn}
 	case len(said.Tiers) > 0:
 	case limitReached(said.Storage, limits.Storage) && limitReached(said.Memory, limits.Memory):
-		return finding{Result: resultFail, Found: "the account has no room left in it", Todo: "raise the account's limits, or delete streams"}
+		return finding{Result: resultFail, Found: "the account has no storage left", Todo: "raise the account's limits, or delete streams"}
 	case limitReached(int64(said.Streams), int64(limits.Streams)):
-		return finding{Result: resultWarn, Found: fmt.Sprintf("the account has %d streams, and may have no more", said.Streams), Todo: "raise the account's limit, if worlds are not kept yet"}
+		return finding{Result: resultWarn, Found: fmt.Sprintf("the account is at its limit of %d streams", said.Streams), Todo: "raise the account's limit, if worlds are not kept yet"}
 	}
 	return finding{Result: resultOK, Found: fmt.Sprintf("%d bytes in %s", said.Storage+said.Memory, pluralize(said.Streams, "stream"))}
 }
@@ -302,7 +302,7 @@ func (d *doctor) system(ctx context.Context) (f finding) {
 	owns := pluralize(len(now.Worlds), "world") + " and " + pluralize(len(now.Detached), "detached mesh")
 	f = finding{Result: resultOK, Found: fmt.Sprintf("epoch %d, %s, kept in JetStream", now.Epoch, owns)}
 	if !now.Durable {
-		f = finding{Result: resultWarn, Found: owns + ": " + notDurableText, Todo: "give it JetStream, and start it anew"}
+		f = finding{Result: resultWarn, Found: owns + ": " + notDurableText, Todo: "enable JetStream, then restart hostd"}
 	}
 	return f
 }

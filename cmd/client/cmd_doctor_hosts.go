@@ -112,7 +112,8 @@ func (c *heartbeatListener) collect(ctx context.Context) hostSurvey {
 		asked.Go(func() {
 			defer func() { <-room }()
 			s.answers[i] = c.d.askHost(ctx, id)
-			s.answers[i].lag, s.answers[i].gatewayView = known[id], expected[id]
+			s.answers[i].lag = known[id]
+			s.answers[i].gatewayView = expected[id]
 		})
 	}
 	asked.Wait()
@@ -131,7 +132,8 @@ func (d *doctor) askHost(ctx context.Context, id subjects.HostID) hostCheck {
 	if err == nil {
 		err = json.Unmarshal(m.Data, &out.info)
 	}
-	if out.err = err; err == nil && !out.info.Now.IsZero() {
+	out.err = err
+	if err == nil && !out.info.Now.IsZero() {
 		out.skew = out.info.Now.Sub(begun.Add(out.took / 2))
 	}
 	return out
@@ -176,36 +178,38 @@ func (s hostSurvey) answered() []hostCheck {
 func (s hostSurvey) hosts() finding {
 	f := finding{Check: "hosts", Result: resultFail}
 	here := s.answered()
-	switch {
-	case s.discoveryErr != nil && len(s.answers) == 0:
-		f.Found, f.Todo = "they cannot be asked: "+firstLine(s.discoveryErr), "see the permissions"
+	if s.discoveryErr != nil && len(s.answers) == 0 {
+		f.Found, f.Todo = "cannot query the hosts: "+firstLine(s.discoveryErr), "see the permissions"
 		return f
-	case len(s.answers) == 0:
-		f.Found, f.Todo = "none beats and none answers", "start a hostd on this bus, and see that --namespace is the same"
+	}
+	if len(s.answers) == 0 {
+		f.Found, f.Todo = "no host sends heartbeats, and none answers", "start a hostd on this bus, and see that --namespace is the same"
 		return f
 	}
 	f.Found = fmt.Sprintf("%d of %d answer", len(here), len(s.answers))
 	var silent, slow []string
 	for _, a := range s.answers {
-		switch late := max(a.took, a.lag); {
-		case a.err != nil:
+		late := max(a.took, a.lag)
+		if a.err != nil {
 			silent = append(silent, a.describeSilence())
-		case late > slowAnswer:
+		} else if late > slowAnswer {
 			slow = append(slow, fmt.Sprintf("%s (%s)", a.id.Label(), late.Round(time.Millisecond)))
 		}
 	}
 	switch {
 	case len(silent) > 0:
-		f.Found, f.partial = f.Found+"; silent: "+joinNames(silent), len(here) > 0
+		f.Found += "; silent: " + joinNames(silent)
+		f.partial = len(here) > 0
 		f.Todo = "see those machines and their hostd"
 	case s.unlisted:
-		f.Found, f.partial = f.Found+"; no gateway said which hosts there are, so one that does not answer may be missing here", true
+		f.Found += "; no gateway listed the hosts, so a silent host may be missing here"
+		f.partial = true
 		f.Todo = "see whether a hostd hangs"
 	case len(slow) > 0:
 		f.Result, f.Found = resultWarn, f.Found+"; slow: "+joinNames(slow)
 		f.Todo = "see how busy those machines are, and how far"
 	case s.beating < len(s.answers):
-		f.Result, f.Found = resultWarn, f.Found+fmt.Sprintf("; %d of them beat", s.beating)
+		f.Result, f.Found = resultWarn, f.Found+fmt.Sprintf("; heartbeats from %d of them", s.beating)
 		f.Todo = "allow this user to subscribe to hb.host.*, or wait for hosts that have just started"
 	default:
 		f.Result = resultOK
@@ -248,7 +252,8 @@ func (s hostSurvey) versions() finding {
 func (s hostSurvey) clocks() finding {
 	f := finding{Check: "clocks", Result: resultOK}
 	var far []string
-	most, told := time.Duration(0), 0
+	var most time.Duration
+	told := 0
 	for _, a := range s.answered() {
 		if a.info.Now.IsZero() {
 			continue
@@ -263,11 +268,15 @@ func (s hostSurvey) clocks() finding {
 	case len(s.answered()) == 0:
 		f.Found = "no host to compare this one with"
 	case told == 0:
-		f.Result, f.Found, f.Todo = resultWarn, "no host says the time", "update hostd"
+		f.Result = resultWarn
+		f.Found = "no host reports its time"
+		f.Todo = "update hostd"
 	case len(far) > 0:
-		f.Result, f.Found, f.Todo = resultWarn, "apart from this one: "+joinNames(far), "have these machines keep time (NTP)"
+		f.Result = resultWarn
+		f.Found = "clock differs from this machine: " + joinNames(far)
+		f.Todo = "have these machines keep time (NTP)"
 	default:
-		f.Found = fmt.Sprintf("at most %s from this one, on %s", most.Round(time.Millisecond), pluralize(told, "host"))
+		f.Found = fmt.Sprintf("within %s of this machine, on %s", most.Round(time.Millisecond), pluralize(told, "host"))
 	}
 	return f
 }

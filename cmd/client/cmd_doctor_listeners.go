@@ -26,7 +26,8 @@ func (d *doctor) listeners(ctx context.Context) finding {
 		return finding{Result: resultFail, Found: err.Error()}
 	}
 	proc := subjects.ProcID{Mesh: id}
-	self, from := proc.Process(), subjects.Anon
+	self := proc.Process()
+	from := subjects.Anon
 	kinds := map[string]string{
 		"p": d.space.Port(proc.Actor("doctor").Port("probe"), from), "f": d.space.Frame(self, from),
 		"c": d.space.Control(self, from), "h": d.space.Host(id.String(), "probe", from),
@@ -39,10 +40,9 @@ func (d *doctor) listeners(ctx context.Context) finding {
 			stream, listens := d.probeListener(ctx, subject)
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case stream != "":
+			if stream != "" {
 				streams[stream] = true
-			case listens:
+			} else if listens {
 				heard[d.space.String()+"."+kind+".>"] = true
 			}
 		})
@@ -55,11 +55,11 @@ func (d *doctor) listeners(ctx context.Context) finding {
 		todo = append(todo, "record "+d.space.String()+".ev.> and .log.> only")
 	}
 	if names := slices.Sorted(maps.Keys(heard)); len(names) > 0 {
-		found = append(found, "somebody subscribes to "+strings.Join(names, ", "))
+		found = append(found, "another client subscribes to "+strings.Join(names, ", "))
 		todo = append(todo, "end that subscription (nats sub, a mirror account), or narrow it")
 	}
 	if len(found) == 0 {
-		return finding{Result: resultOK, Found: "nobody hears messages that are for one process"}
+		return finding{Result: resultOK, Found: "no client receives messages for other processes"}
 	}
 	const follows = ": the server cannot say that a process is gone, so its end is known later"
 	return finding{Result: resultWarn, Found: strings.Join(found, "; ") + follows, Todo: strings.Join(todo, "; ")}

@@ -69,7 +69,7 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 	require.Contains(t, all["hosts"].Found, "2 of 2 answer")
 	require.Contains(t, all["connection"].Found, "no TLS")
 	require.Equal(t, finding{
-		Check: "jetstream", Result: resultWarn, Found: "there is none: " + notDurableText,
+		Check: "jetstream", Result: resultWarn, Found: "no JetStream: " + notDurableText,
 		Todo: "start hostd with --data DIR, or turn JetStream on in the server and for the account",
 	}, all["jetstream"])
 	require.Equal(t, resultWarn, all["system"].Result, "worlds do not survive")
@@ -78,7 +78,7 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 	require.Equal(t, result{err: "no worlds: `castnet apply -f FILE` declares them\n"}, c.client(t, "worlds"))
 	lines := c.ok(t, "doctor")
 	require.Regexp(t, `(?m)^(ok  |warn)  hosts        2 of 2 answer`, lines)
-	require.Regexp(t, `(?m)^warn  jetstream    there is none: .* — start hostd`, lines)
+	require.Regexp(t, `(?m)^warn  jetstream    no JetStream: .* — start hostd`, lines)
 }
 
 // A wildcard subscriber keeps the server from reporting "no responders"; doctor warns of it.
@@ -86,7 +86,7 @@ func TestDoctor_namesClientsThatReceiveForeignSubjects(t *testing.T) {
 	t.Parallel()
 	c := guarded(t)
 	require.Equal(t, finding{
-		Check: "listeners", Result: resultOK, Found: "nobody hears messages that are for one process",
+		Check: "listeners", Result: resultOK, Found: "no client receives messages for other processes",
 	}, c.doctor(t, cli.ExitFailure)["listeners"])
 	b, err := bus.Open(t.Context(), bus.Options{URL: c.Server.URL(), User: "full", Password: "secret"})
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestDoctor_namesClientsThatReceiveForeignSubjects(t *testing.T) {
 	require.NoError(t, err)
 	f := c.doctor(t, cli.ExitFailure)["listeners"]
 	require.Equal(t, resultWarn, f.Result)
-	require.Equal(t, "somebody subscribes to castnet.v1.default.p.>: the server cannot say that a process is gone, "+
+	require.Equal(t, "another client subscribes to castnet.v1.default.p.>: the server cannot say that a process is gone, "+
 		"so its end is known later", f.Found)
 	require.Contains(t, f.Todo, "end that subscription")
 	require.NoError(t, sub.Unsubscribe())
@@ -124,7 +124,7 @@ func TestDoctor_namesMissingPermissions(t *testing.T) {
 		Check: "system", Result: resultWarn, Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system",
 	}, all["system"])
 	require.Equal(t, finding{
-		Check: "hosts", Result: resultFail, Found: "none beats and none answers", Todo: "start a hostd on this bus, and see that --namespace is the same",
+		Check: "hosts", Result: resultFail, Found: "no host sends heartbeats, and none answers", Todo: "start a hostd on this bus, and see that --namespace is the same",
 	}, all["hosts"])
 	require.Equal(t, resultOK, c.doctor(t, cli.ExitFailure)["permissions"].Result, "the other user has them all")
 }
@@ -200,7 +200,7 @@ func TestSurvey_namesSilentSlowAndForeignBuildHosts(t *testing.T) {
 		f := hostSurvey{answers: tc.answers, beating: len(tc.answers)}.hosts()
 		require.Equal(t, []string{tc.result, tc.found}, []string{f.Result, f.Found})
 	}
-	require.Equal(t, "1 of 1 answer; 0 of them beat", hostSurvey{answers: []hostCheck{fine}}.hosts().Found)
+	require.Equal(t, "1 of 1 answer; heartbeats from 0 of them", hostSurvey{answers: []hostCheck{fine}}.hosts().Found)
 	unlisted := hostSurvey{answers: []hostCheck{fine}, beating: 1, unlisted: true}.hosts()
 	require.Equal(t, resultFail, unlisted.Result)
 	require.True(t, unlisted.partial)
@@ -217,7 +217,7 @@ func TestSurvey_warnsOfClockSkew(t *testing.T) {
 	mute := heard(t, "z", func(a *hostCheck) { a.info.Now = time.Time{} })
 	f := hostSurvey{answers: []hostCheck{ahead, far, mute}}.clocks()
 	require.Equal(t, resultWarn, f.Result)
-	require.Equal(t, "apart from this one: x (+1.5s)", f.Found, "what the way there and back takes is no skew")
+	require.Equal(t, "clock differs from this machine: x (+1.5s)", f.Found, "what the way there and back takes is no skew")
 	require.Equal(t, resultOK, hostSurvey{answers: []hostCheck{far, mute}}.clocks().Result)
-	require.Equal(t, "no host says the time", hostSurvey{answers: []hostCheck{mute}}.clocks().Found)
+	require.Equal(t, "no host reports its time", hostSurvey{answers: []hostCheck{mute}}.clocks().Found)
 }

@@ -37,7 +37,7 @@ const hostActionMargin = 10 * time.Second
 var hostActions = [...]hostAction{
 	{
 		name: "cordon", short: "Close hosts for new procs", doneText: "cordoned",
-		long: "Close hosts for new procs, until they are uncordoned. Those they have are not touched.",
+		long: "Close hosts for new procs until they are uncordoned. Running procs are not affected.",
 		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
 			_, err := agent.Cordon.Call(ctx, h, agent.CordonRequest{Cordon: true, Reason: f.reason})
 			return agent.StopSummary{}, err
@@ -52,13 +52,13 @@ var hostActions = [...]hostAction{
 		},
 	},
 	{
-		name: "drain", short: "Empty hosts, which stay: move their procs, or stop them", doneText: "drained", stopsProcs: true,
-		long: `Empty the hosts. Meshes that have spare hosts (policy replace) move what they have there, one proc
-of a mesh at a time or as many as --max-concurrent says: it ends, and starts on the spare host as its next
-generation. Every other proc is stopped: SIGTERM, and SIGKILL after the grace. Returns once none is
-left. Meanwhile the hosts take no procs, and afterwards only those that are not cordoned.
+		name: "drain", short: "Move or stop the procs of hosts, which stay", doneText: "drained", stopsProcs: true,
+		long: `Empty the hosts. Meshes with spare hosts (policy replace) move their procs, one of a mesh at a
+time or --max-concurrent at a time: a proc ends, and starts on the spare host as its next generation.
+Every other proc is stopped: SIGTERM, and SIGKILL after the grace. The command waits until no proc is
+left. Meanwhile the hosts take no procs; afterwards they do unless cordoned.
 
-If a proc would move without actors that it has, these are named, and nothing is drained without --force.
+If a move would lose actors, these are named, and nothing is drained without --force.
 ` + "`castnet events -f`" + ` tells of each move; progress is on stderr, in lines where that is no terminal.`,
 		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
 			return agent.Drain.Call(ctx, h, agent.DrainRequest{Reason: f.reason, Grace: f.grace, MaxConcurrent: f.maxConcurrent})
@@ -85,17 +85,17 @@ JSON: host, id, result (` + d.doneText + ` or failed), error; asked, ended, kill
 		Example:           fmt.Sprintf("  castnet hosts %s n07 n08 --reason 'new disks'\n  castnet hosts %s --label zone=a", d.name, d.name),
 		ValidArgsFunction: a.completeEach(hostNames),
 	}
-	c.Flags().StringVar(&f.reason, "reason", "", "`WHY`, for others to read")
+	c.Flags().StringVar(&f.reason, "reason", "", "`REASON` to record")
 	if d.stopsProcs {
 		addFlag(c.Flags(), &f.grace, "grace", "duration", "from SIGTERM to SIGKILL (default: the host's own)", readPositiveDuration)
 	}
 	if d.name == "drain" {
 		addFlag(c.Flags(), &f.maxConcurrent, "max-concurrent", "N", "procs that a host stops at a time, and a mesh moves, 1 to 256 (default: the host's own, and 1)", readConcurrency)
-		c.Flags().BoolVar(&f.force, "force", false, "drain though procs move without some of their actors")
+		c.Flags().BoolVar(&f.force, "force", false, "drain even if procs move without some of their actors")
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 && len(pick.labels) == 0 {
-			return cli.Usagef("%s which hosts? want their labels, or --label KEY=VALUE; `castnet hosts` lists them", d.name)
+			return cli.Usagef("%s: want the labels of hosts, or --label KEY=VALUE; `castnet hosts` lists them", d.name)
 		}
 		p := hostSelector{names: args, labels: pick.labels}
 		return a.withNet(c.Context(), func(net *mesh.Net) error { return a.runHostAction(c.Context(), net, d, p, f) })
@@ -126,7 +126,7 @@ type hostActionRecord struct {
 
 // runHostAction applies the action to all hosts at once.
 func (a *app) runHostAction(ctx context.Context, net *mesh.Net, d hostAction, pick hostSelector, f hostActionFlags) error {
-	infos, err := pick.find(ctx, net)
+	_, infos, err := pick.find(ctx, net)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,9 @@ func (a *app) hostActionTimeout(d hostAction, f hostActionFlags, infos []agent.H
 	if !d.stopsProcs {
 		return a.conn.Timeout
 	}
-	grace, atOnce, most := f.grace, f.maxConcurrent, 1
+	grace := f.grace
+	atOnce := f.maxConcurrent
+	most := 1
 	if grace == 0 {
 		grace = agent.DefaultGrace
 	}
@@ -189,10 +191,9 @@ func (a *app) hostActionTimeout(d hostAction, f hostActionFlags, infos []agent.H
 // record converts the result of a host.
 func (d hostAction) record(h agent.HostInfo, done agent.StopSummary, err error) hostActionRecord {
 	r := hostActionRecord{Host: h.Label, ID: h.ID.String(), Result: d.doneText, Asked: done.Requested, Ended: done.Ended, Killed: done.Failed, Moved: done.Moved}
-	switch {
-	case err != nil:
+	if err != nil {
 		r.Result, r.Error = "failed", err.Error()
-	case done.Ended < done.Requested:
+	} else if done.Ended < done.Requested {
 		r.Result, r.Error = "failed", fmt.Sprintf("%s left", pluralize(done.Requested-done.Ended, "proc"))
 	}
 	return r
@@ -247,10 +248,12 @@ func (a *app) showHostActionRecords(d hostAction, records []hostActionRecord) er
 	if d.stopsProcs {
 		columns = append(columns, "procs")
 	}
-	failed, last := 0, ""
+	failed := 0
+	last := ""
 	for _, r := range records {
 		if r.Error != "" {
-			failed, last = failed+1, r.Error
+			failed++
+			last = r.Error
 		}
 	}
 	if failed > 0 {
@@ -265,7 +268,7 @@ func (a *app) showHostActionRecords(d hostAction, records []hostActionRecord) er
 		if d.stopsProcs {
 			procs := fmt.Sprintf("%d ended", r.Ended)
 			if r.Killed > 0 {
-				procs += fmt.Sprintf(", %d of them badly", r.Killed)
+				procs += fmt.Sprintf(", %d of them with an error", r.Killed)
 			}
 			if r.Moved > 0 {
 				procs += fmt.Sprintf(", %d moved", r.Moved)

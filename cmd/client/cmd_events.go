@@ -27,14 +27,13 @@ func (a *app) eventsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "events",
 		Short: "Show what happens to hosts, meshes, procs and actors",
-		Long: `Show the failures that the owners of proc meshes remember, at most 64 of each. With --follow, go
-on with all that happens to hosts, meshes, procs and actors from then on, until Ctrl-C; of the
-hosts that are there when it begins also that one is suspect, unknown, dead or alive again, or leaves.
+		Long: `Show the failures that owners of proc meshes remember, at most 64 of each. With --follow, also
+show new events of hosts, meshes, procs and actors until Ctrl-C, and state changes of the hosts that
+are present at the start.
 
-An event is a line: when, of which kind, what it is about with its coordinates, how that is now,
-the step that was taken, on which host, and why; behind ←, what it began with. With --verbose,
-IDs, the exit code or signal, every cause and the last lines of stderr follow. Nothing keeps
-other events: docs/events.md says what there is.
+An event is one line: time, kind, object with coordinates, status, step, host and reason; the root
+cause follows ←. With --verbose, IDs, the exit code or signal, every cause and the last lines of
+stderr follow. Other events are not kept; docs/events.md lists all.
 
 JSON: as events are on the bus; with --follow, one line each.`,
 		Example:           "  castnet events\n  castnet events -f --kind proc --mesh demo\n  castnet events -f -o ndjson",
@@ -42,11 +41,11 @@ JSON: as events are on the bus; with --follow, one line each.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	fs.BoolVarP(&follow, "follow", "f", false, "go on with what happens from now on")
-	fs.BoolVarP(&verbose, "verbose", "v", false, "say all that is known of each")
+	fs.BoolVarP(&follow, "follow", "f", false, "follow new events")
+	fs.BoolVarP(&verbose, "verbose", "v", false, "show all details")
 	kinds := []string{actor.KindHost, actor.KindMesh, actor.KindProc, actor.KindActor}
-	addFlag(fs, &pick.kind, "kind", "KIND", "only events of this kind: host, mesh, proc or actor", readChoice(kinds...))
-	addFlag(fs, &pick.mesh, "mesh", "MESH", "only what is about this mesh, by its label or ID", func(s string) (string, error) {
+	addFlag(fs, &pick.kind, "kind", "KIND", "show only events of this kind: host, mesh, proc or actor", readChoice(kinds...))
+	addFlag(fs, &pick.mesh, "mesh", "MESH", "show only events of the mesh with this label or ID", func(s string) (string, error) {
 		return s, subjects.CheckName("mesh", s)
 	})
 	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
@@ -66,7 +65,7 @@ JSON: as events are on the bus; with --follow, one line each.`,
 				return a.writeJSON(past)
 			}
 			if len(past) == 0 {
-				a.notef("nothing has failed that an owner remembers; --follow shows what happens")
+				a.notef("no owner remembers a failure; --follow shows new events")
 			}
 			v := a.newEventView(net, verbose)
 			for _, e := range past {
@@ -118,7 +117,7 @@ func (a *app) followEvents(ctx context.Context, pick eventFilter, verbose bool) 
 				return err
 			}
 			if n := w.lost.Swap(0); n > 0 {
-				a.notef("castnet: %d events were lost: they came faster than they could be shown", n)
+				a.notef("castnet: %d events were lost: they arrived faster than they were shown", n)
 			}
 		}
 	})

@@ -48,23 +48,22 @@ func (a *app) execCommand() *cobra.Command {
 	var s execSpec
 	c := &cobra.Command{
 		Use:   "exec [MESH[region]] -- COMMAND [ARG…]",
-		Short: "Run a command on the hosts of a region, and fold what they say",
-		Long: `Run a command for each rank of a region, on the host that has it; with --hosts once on each of
-these hosts; and without a mesh on every host. Those who say the same are shown once.
+		Short: "Run a command on the hosts of a region, and merge equal output",
+		Long: `Run a command for each rank of a region, on the host of the rank; with --hosts once on each of
+these hosts; and without a mesh on every host. Equal results are shown once.
 
-The command is a path, or a name that each host looks up; there is no shell but one that you name.
-It runs as the user of hostd, reads nothing, and is killed with all it has started after --timeout,
-or by Ctrl-C.
-The end of what it prints is shown, 64 KiB of each output. For a rank it finds in its environment
+The command is a path, or a name that each host looks up; it does not run in a shell. It runs as the
+user of hostd, without input, and is killed with its children after --timeout, or by Ctrl-C.
+The last 64 KiB of each output are shown. For a rank it finds in its environment
 CASTNET_RANK, CASTNET_PROC_ID and, while the rank lives, CASTNET_PID.
 
 A host runs commands only where its operator allows that: hostd --allow-exec, or host.allow-exec: on.
 
-The exit code is the highest of all: that of the command, 128 and the signal that killed it, 124
-when --timeout did, 126 when a host does not run it, 125 when a host does not answer, or none has a rank.
+The exit code is the highest of all: that of the command, 128 plus the signal that killed it, 124
+after --timeout, 126 if a host refuses it, 125 if a host does not answer or a rank has no host.
 
 JSON: region, ranks (both of a mesh alone), hosts, exit_code, signal, late, stdout, stderr, lost
-(bytes that were printed before), error.`,
+(omitted earlier bytes), error.`,
 		Example: `  castnet exec -- uptime
   castnet exec --label zone=a -- df -h /var
   castnet exec demo --hosts -- nvidia-smi -L
@@ -72,7 +71,7 @@ JSON: region, ranks (both of a mesh alone), hosts, exit_code, signal, late, stdo
 		ValidArgsFunction: a.complete(liveNames),
 	}
 	addFlag(c.Flags(), &s.hosts.labels, "label", "KEY=VALUE", "without a mesh: only hosts with these labels; several with commas between", readLabels)
-	c.Flags().BoolVar(&s.perHost, "hosts", false, "once on each host of the region, and not for each of its ranks")
+	c.Flags().BoolVar(&s.perHost, "hosts", false, "once per host of the region instead of once per rank")
 	_ = c.RegisterFlagCompletionFunc("label", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return a.complete(hostLabelPairs)(c, nil, prefix)
 	})
@@ -99,7 +98,8 @@ func (s *execSpec) parse(args []string, dash int, timeout time.Duration) error {
 	case dash == 1 && len(s.hosts.labels) > 0:
 		return cli.Usagef("--label chooses among all hosts: want it without a mesh")
 	}
-	s.command, s.timeout = args[dash:], timeout
+	s.command = args[dash:]
+	s.timeout = timeout
 	if dash == 0 {
 		return nil
 	}
@@ -118,25 +118,27 @@ type execTask struct {
 // resolve finds the hosts and ranks of the target. The extent is that of the mesh, if any.
 func (s execSpec) resolve(ctx context.Context, net *mesh.Net) ([]execTask, shape.Extent, error) {
 	if s.target == nil {
-		infos, err := s.hosts.find(ctx, net)
+		_, infos, err := s.hosts.find(ctx, net)
 		var out []execTask
 		for _, h := range infos {
 			out = append(out, execTask{rank: -1, host: h.ID})
 		}
 		return out, shape.Extent{}, err
 	}
-	p, err := s.target.resolve(ctx, net)
+	inv, procs, err := net.InventoryFor(ctx, s.target.name)
+	if err != nil {
+		return nil, shape.Extent{}, orEmptyWorld(ctx, net, s.target.name, err)
+	}
+	p, err := s.target.resolveIn(procs)
 	if err != nil {
 		return nil, shape.Extent{}, err
 	}
-	meshes, err := net.Meshes(ctx)
-	at := slices.IndexFunc(meshes, func(m mesh.MeshState) bool { return m.Procs.ID() == p.procs.ID() })
-	if at < 0 {
-		return nil, p.base, cmp.Or(err, error(&mesh.NotFoundError{What: "mesh", Name: s.target.name}))
-	}
-	out, err := s.tasksIn(meshes[at], p.region)
+	at := slices.IndexFunc(inv.Meshes, func(m mesh.MeshState) bool { return m.Procs.ID() == procs.ID() })
+	m := inv.Meshes[at]
+	m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase == agent.Unknown }) // on a silent host
+	out, err := s.tasksIn(m, p.region)
 	if err == nil && len(out) == 0 { // ranks of a world whose hosts have not joined
-		err = cli.WithCode(cli.ExitNotFound, fmt.Errorf("exec: no host has a rank of %s", s.target))
+		err = withMissingHosts(inv, fmt.Errorf("exec: no host has a rank of %s", s.target))
 	}
 	return out, p.base, err
 }
@@ -162,10 +164,10 @@ func (s execSpec) tasksIn(m mesh.MeshState, region shape.Region) (out []execTask
 			return nil, err
 		}
 		id := desc.ProcID(st.Rank, st.Gen)
-		switch e := (execTask{rank: -1, host: host}); {
-		case !s.perHost:
+		e := execTask{rank: -1, host: host}
+		if !s.perHost {
 			out = append(out, execTask{st.Rank, host, &id})
-		case !slices.Contains(out, e):
+		} else if !slices.Contains(out, e) {
 			out = append(out, e)
 		}
 	}

@@ -93,7 +93,7 @@ func TestExec_refusalExplainsHowToAllowIt(t *testing.T) {
 	c.openHost(t, "open")
 	r := c.client(t, "exec", "--", "sh", "-c", "exit 3")
 	require.Equal(t, refusedCode, r.code, "the worst")
-	require.Equal(t, "castnet: exec: shut: running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.allow-exec: on\n", r.err)
+	require.Equal(t, "castnet: exec: shut: cannot run commands: start hostd with --allow-exec, or set host.allow-exec: on\n", r.err)
 	require.Contains(t, r.out, "open: exited with code 3\n")
 	require.Equal(t, refusedCode, c.client(t, "exec", "--label", "name=open", "--", "no-such-program").code)
 	for _, tc := range []struct {

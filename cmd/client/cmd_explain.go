@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,14 +13,13 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain MESH",
-		Short: "Say why a mesh is not running",
-		Long: `Say why a mesh is not running, or not all of it: what went wrong first, then what else, a line
-for each cause with the ranks it is true of; what will become of it, and what there is to do.
-That all is well is an answer, too.
+		Short: "Explain why a mesh is not running",
+		Long: `Explain why a mesh is not running, or not completely: a line per cause with its ranks, the root cause
+first; then the next automatic steps, and suggestions. A healthy mesh is reported as healthy.
 
-Asked are the owner of the mesh, its hosts and its procs; who is silent is part of the answer.
+The owner of the mesh, its hosts and its procs are asked; silent ones are named.
 
-JSON: mesh, phase, well, answer, causes (what, region, ranks, why, since, stderr_tail), next, todo.`,
+JSON: mesh, phase, healthy, answer, causes (kind, region, ranks, reason, since, stderr_tail), next, suggestions.`,
 		Example:           "  castnet explain demo\n  castnet explain demo -o json",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(meshNames),
@@ -29,11 +29,11 @@ JSON: mesh, phase, well, answer, causes (what, region, ranks, why, since, stderr
 				return err
 			}
 			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				v, err := t.inspect(ctx, net)
+				v, missing, err := t.inspect(ctx, net)
 				if err != nil {
 					return err
 				}
-				return a.showExplanation(v.explanation())
+				return errors.Join(a.showExplanation(v.explanation()), missing)
 			})
 		},
 	}
@@ -49,7 +49,8 @@ func (a *app) showExplanation(x explanation) error {
 	case asNDJSON:
 		return a.writeJSONLine(x)
 	}
-	answer, colour := x.Answer, green
+	answer := x.Answer
+	colour := green
 	if !x.Healthy {
 		colour = red
 	}

@@ -20,10 +20,10 @@ func (a *app) hostsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hosts",
 		Short: "List the hosts on the bus, cordon, drain or shut them down",
-		Long: `List every hostd that answers on the bus, and those that gateways or owners of meshes expect and
-that do not: suspect, unknown or dead, until they have been dead for an hour (discovery.dead-host-retention). A
-host that has left in order is not expected. When one does not answer, or --timeout ended the
-search, the exit code is 4. Columns that have nothing to say are left out.
+		Long: `List every hostd that answers on the bus, and silent ones that gateways or owners of meshes
+expect: suspect, unknown or dead, for an hour (discovery.dead-host-retention). A host that shut down
+is not expected. If a host does not answer, or --timeout ended the search, the exit code is 4. Empty
+columns are omitted.
 
 JSON: id, label, version, build, pid, procs (alive), started, cpus, labels, mode (open,
 cordoned, draining or leaving), why, local, trees; state (alive, suspect, unknown or dead),
@@ -73,7 +73,7 @@ func (a *app) hostTable(hosts []mesh.HostState) ([]string, func(mesh.HostState) 
 			builds[h.Build] = true
 		}
 	}
-	columns := []string{"host", "status", "id", "procs", "cpus", "pid", "up", "version"}
+	columns := []string{"host", "status", "id", "procs", "cpus", "pid", "age", "version"}
 	if len(builds) > 1 {
 		columns = append(columns, "build")
 	}
@@ -81,7 +81,7 @@ func (a *app) hostTable(hosts []mesh.HostState) ([]string, func(mesh.HostState) 
 		columns = append(columns, "labels")
 	}
 	if explained {
-		columns = append(columns, "why")
+		columns = append(columns, "reason")
 	}
 	return columns, func(h mesh.HostState) []string {
 		row := []string{h.Label, a.paintHostStatus(h), h.ID.String(), "-", "-", "-", "-", "-"}
@@ -104,10 +104,10 @@ func (a *app) hostTable(hosts []mesh.HostState) ([]string, func(mesh.HostState) 
 
 // hostReason explains a closed or unhealthy host.
 func hostReason(h mesh.HostState) string {
-	switch {
-	case h.State == agent.HostAlive:
+	if h.State == agent.HostAlive {
 		return h.ModeReason
-	case h.Silence == 0:
+	}
+	if h.Silence == 0 {
 		return h.Reason
 	}
 	return fmt.Sprintf("last heard %s ago", formatAge(h.Silence))

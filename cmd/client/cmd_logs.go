@@ -41,28 +41,27 @@ func (a *app) logsCommand() *cobra.Command {
 	o := logOptions{window: 3 * time.Second}
 	c := &cobra.Command{
 		Use:   "logs MESH[region]",
-		Short: "Show what the procs of a mesh print",
-		Long: `Show the last lines each proc has printed to stdout and stderr, with its coordinates:
-of a mesh that lives, or else of the newest of that name that has ended.
-With --follow, go on with what they print from then on, also when they are started again, until they
-have ended for good or Ctrl-C.
+		Short: "Show the output of the procs of a mesh",
+		Long: `Show the last stdout and stderr lines of each proc, with its coordinates. The mesh is a live
+one, or else the newest ended one of that name. With --follow, also show new lines, across restarts,
+until every proc has ended for good or Ctrl-C.
 
-Merged, lines that several ranks print alike are one, with the region of the ranks:
+Merging shows equal lines of several ranks once, with the region of the ranks:
   [host=0:2,gpu=*] 16× ready
   [*] [32 similar lines] step 100 loss 0.331…0.352
-That is the default on a terminal; a line waits for others like it for --merge-window at most,
-and mostly a fifth of that. Lines of stderr are yellow, or marked where there are no colours.
+Merging is the default on a terminal. A line waits for equal lines for --merge-window at most, and
+mostly a fifth of that. Lines of stderr are yellow, or marked if there are no colours.
 
-When hosts do not answer, the lines of the others are shown, and the exit code is 4.
+If hosts do not answer, the lines of the others are shown, and the exit code is 4.
 
 JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
 		Example:           "  castnet logs demo\n  castnet logs 'demo[host=0]' -f --tail 0\n  castnet logs demo -f --merge=false",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(liveNames),
 	}
-	c.Flags().IntVar(&o.tail, "tail", 20, "last `LINES` of each stream to begin with")
-	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with what is printed from now on")
-	c.Flags().BoolVar(&o.merge, "merge", false, "fold lines that several ranks print alike (default on a terminal)")
+	c.Flags().IntVar(&o.tail, "tail", 20, "show the last `LINES` of each stream first")
+	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "follow new output")
+	c.Flags().BoolVar(&o.merge, "merge", false, "merge equal lines of several ranks (default on a terminal)")
 	addFlag(c.Flags(), &o.window, "merge-window", "DURATION", "longest wait for lines to merge (default 3s)", readPositiveDuration)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t, err := parseTarget(args[0])
@@ -74,7 +73,7 @@ JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
 		case o.tail < 0:
 			return cli.Usagef("--tail is %d, want 0 or more", o.tail)
 		case o.merge && a.output != asTable:
-			return cli.Usagef("--merge is for people, want it without --output %s", a.output)
+			return cli.Usagef("--merge has no effect on JSON: want it without --output %s", a.output)
 		case o.follow:
 			return a.followLogs(c.Context(), t, o)
 		}
@@ -103,7 +102,7 @@ func (a *app) showTails(ctx context.Context, p resolvedTarget, o logOptions, sil
 		return errors.Join(a.writeJSON(records), missing)
 	}
 	if len(records) == 0 && missing == nil {
-		a.notef("nothing was printed so far")
+		a.notef("no output so far")
 	}
 	v := a.newLogView(p, o)
 	return errors.Join(v.show(records...), v.flush(), missing)
@@ -182,7 +181,7 @@ func (a *app) printLive(ctx context.Context, t target, v *logView, f *logFollowe
 			return err
 		}
 		if n := f.lost.Swap(0); n > 0 {
-			a.notef("castnet: %d lines were lost: they came faster than they could be shown", n)
+			a.notef("castnet: %d lines were lost: they arrived faster than they were shown", n)
 		}
 	}
 }

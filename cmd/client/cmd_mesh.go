@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -16,24 +17,24 @@ import (
 )
 
 func (a *app) meshCommand() *cobra.Command {
-	return groupCommand(&cobra.Command{Use: "mesh COMMAND", Short: "Look at one mesh, or start its procs anew"}, a.meshRestartCommand(), a.meshShowCommand())
+	return groupCommand(&cobra.Command{Use: "mesh COMMAND", Short: "Show one mesh, or restart its procs"}, a.meshRestartCommand(), a.meshShowCommand())
 }
 
 func (a *app) meshShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show MESH",
-		Short: "Show what a mesh is and how it is",
-		Long: `Show a mesh that lives, or else the newest of that name that has ended: what it is, who owns
-it and what becomes of ranks that fail, how its ranks, hosts and actors are.
+		Short: "Show a mesh and its state",
+		Long: `Show a live mesh, or else the newest ended one of that name: its owner, its recovery policy,
+and the state of its ranks, hosts and actors.
 
-Its owner, the controller in the program that made it, knows best; where that does not answer,
-hosts say what they know, and the screen says so.
+The owner is the controller in the program that made the mesh. If it does not answer, the hosts'
+reports are shown instead, with a note.
 
 JSON: mesh, label, extent, ranks, program, phase, statuses (region, ranks, status, reason),
-failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, at), later
+failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, at), restarts
 (rank, point, gen, proc, host, cause, tries, doing, for), hosts (id, state, reason), actors
-(actor, type, statuses), no_actors (the region of the ranks that run without one), lease_left, owner (id, answers, why, since, lease, subscribers,
-restarts, stalls, spares), policy, and of a world, which the system controller owns, world (status,
+(actor, type, statuses), no_actors (region of the running ranks without actors), lease_left, owner
+(id, answers, reason, since, lease, subscribers, restarts, stalls, spares), policy, and of a world, which the system controller owns, world (status,
 reason, for, ending). Durations are in nanoseconds.`,
 		Example:           "  castnet mesh show demo\n  castnet mesh show demo -o json",
 		Args:              wantArgs(1, 1),
@@ -44,11 +45,11 @@ reason, for, ending). Durations are in nanoseconds.`,
 				return err
 			}
 			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				v, err := t.inspect(ctx, net)
+				v, missing, err := t.inspect(ctx, net)
 				if err != nil {
 					return err
 				}
-				return a.showMesh(v)
+				return errors.Join(a.showMesh(v), missing)
 			})
 		},
 	}
@@ -110,7 +111,7 @@ func (a *app) meshFields(v meshView) [][2]string {
 	}
 	rows = append(rows, [2]string{"owner", v.Owner.ID})
 	if !v.Owner.Answers {
-		return append(rows, [2]string{"", a.paint(red, "is silent: ") + v.Owner.Why}, [2]string{"", "what follows is what the hosts say"},
+		return append(rows, [2]string{"", a.paint(red, "is silent: ") + v.Owner.Why}, [2]string{"", "the rest is reported by the hosts"},
 			[2]string{"lease", v.describeLease()})
 	}
 	o := v.Owner
@@ -119,7 +120,7 @@ func (a *app) meshFields(v meshView) [][2]string {
 			[2]string{"failures", v.Policy})
 	}
 	rows = append(rows,
-		[2]string{"", fmt.Sprintf("since %s; ranks started anew %d, subscribers %d, stalls %d", formatAge(time.Since(*o.Since)), o.Restarts, o.Subscribers, o.Stalls)},
+		[2]string{"", fmt.Sprintf("since %s; restarts %d, subscribers %d, stalls %d", formatAge(time.Since(*o.Since)), o.Restarts, o.Subscribers, o.Stalls)},
 		[2]string{"failures", v.Policy})
 	if o.Spares > 0 {
 		rows = append(rows, [2]string{"", pluralize(o.Spares, "spare host") + " left"})
@@ -131,18 +132,18 @@ func formatLease(d time.Duration) string {
 	if d == 0 {
 		return "none: procs outlive their owner"
 	}
-	return d.String() + ": procs outlive their owner for so long"
+	return d.String() + ": procs outlive their owner for this time"
 }
 
 // describeLease describes what happens without renewal of the lease.
 func (v meshView) describeLease() string {
-	switch {
-	case v.hasEnded():
-		return "over, as the mesh is"
-	case v.Lease == 0:
-		return "no host knows of one: what lives goes on until `castnet stop`"
+	if v.hasEnded() {
+		return "ended with the mesh"
 	}
-	return fmt.Sprintf("runs out in %s: then the hosts stop its procs", formatRemaining(v.Lease))
+	if v.Lease == 0 {
+		return "none known to a host: live procs run until `castnet stop`"
+	}
+	return fmt.Sprintf("expires in %s: then the hosts stop its procs", formatRemaining(v.Lease))
 }
 
 // formatRemaining formats a remaining time.
@@ -187,7 +188,7 @@ func (a *app) showRestartedRanks(later []restartedRank) error {
 		return nil
 	}
 	fmt.Fprintln(a.stdout)
-	return showRecords(a, later, []string{"rank", "gen", "host", "restarts", "now", "why"}, func(l restartedRank) []string {
+	return showRecords(a, later, []string{"rank", "gen", "host", "restarts", "now", "reason"}, func(l restartedRank) []string {
 		return []string{
 			"[" + l.Point + "]", strconv.Itoa(l.Gen), hostLabel(l.Host), strconv.Itoa(l.Restarts), cmp.Or(l.describePhase(), a.paintStatus(l.status)), orDash(shorten(l.Cause, 60)),
 		}
@@ -202,9 +203,9 @@ func (l restartedRank) describePhase() string {
 	case "held":
 		return "waits for its proc, for " + formatRemaining(l.NextIn)
 	case "starting":
-		return "is being started"
+		return "starting"
 	case "leaving":
-		return "ends, to be started anew"
+		return "stopping before its restart"
 	}
 	return ""
 }

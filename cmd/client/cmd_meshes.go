@@ -38,7 +38,7 @@ type owner struct {
 	Kind  string `json:"kind"` // program, system, or none: no answer
 	ID    string `json:"id"`
 	Epoch uint64 `json:"epoch,omitempty"`
-	Why   string `json:"why,omitempty"` // why there is none
+	Why   string `json:"reason,omitempty"` // why there is none
 }
 
 const (
@@ -52,13 +52,13 @@ func (a *app) meshesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "meshes",
 		Short: "List all meshes and worlds, and who owns them",
-		Long: `List the meshes and worlds that live, with --all also those that have ended and that their hosts
-remember. A mesh ends with its owner, which is a program; the system owns worlds, and meshes that are
-detached; none is an owner that does not answer: when the lease is over, the mesh ends. A mesh with a rank on a
-host that does not answer is unknown, and the exit code 4.
+		Long: `List live meshes and worlds; with --all also ended ones that their hosts remember. The owner is a
+program, with which the mesh ends, or the system, which owns worlds and detached meshes. The owner is
+none if it does not answer: then the mesh ends with its lease. If a host does not answer, the meshes
+with a rank on it are unknown, and the exit code is 4.
 
 JSON: mesh, label, kind (mesh or world), extent, ranks, running, phase, hosts, owner (kind: program,
-system or none; id, epoch, why), since.`,
+system or none; id, epoch, reason), since.`,
 		Example: "  castnet meshes\n  castnet meshes -o json",
 		Args:    wantArgs(0, 0),
 	}
@@ -117,15 +117,20 @@ func (o *owner) inspect(ctx context.Context, net *mesh.Net, m agent.Mesh, detach
 	if m.World != nil {
 		o.Kind = ownedBySystem
 		ref, err := worlds.Find(ctx, net.Proc())
-		if o.ID = ref.ID().String(); err != nil {
-			o.Kind, o.ID, o.Why = ownedByNobody, "", err.Error()
+		o.ID = ref.ID().String()
+		if err != nil {
+			o.Kind = ownedByNobody
+			o.ID = ""
+			o.Why = err.Error()
 		}
 		return
 	}
 	o.Kind = ownedByProgram
 	for _, d := range detached {
 		if d.Mesh == m.ID {
-			o.Kind, o.ID, o.Epoch = ownedBySystem, d.Claim.Owner.String(), d.Claim.Epoch
+			o.Kind = ownedBySystem
+			o.ID = d.Claim.Owner.String()
+			o.Epoch = d.Claim.Epoch
 			return
 		}
 	}
@@ -207,10 +212,10 @@ func (a *app) showMeshes(records []meshRecord) error {
 // ownerText formats an owner: a program by its label.
 func (a *app) ownerText(o owner) string {
 	id, err := subjects.ParseActorID(o.ID)
-	switch {
-	case o.Kind == ownedByNobody:
+	if o.Kind == ownedByNobody {
 		return a.paint(red, o.Kind)
-	case o.Kind == ownedByProgram && err == nil:
+	}
+	if o.Kind == ownedByProgram && err == nil {
 		return id.Proc.Mesh.String()
 	}
 	return o.Kind

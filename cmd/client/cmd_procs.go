@@ -41,17 +41,16 @@ func (a *app) procsCommand() *cobra.Command {
 		Long: `List procs as their hosts see them: those of one mesh or of a region of it, or of
 every mesh that has a proc alive. With --all, also of meshes that have ended. The ranks on a host
 that does not answer are unknown, unless the owner of the mesh knows more; then the exit code is 4.
-
-A proc that an earlier hostd of its machine has launched says so in the place of a reason.
+The reason of a proc launched by an earlier hostd says so.
 
 JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal, adopted.
 
-With --links, the links of those procs with others instead: numbers of packets, what was sent again, came twice or was
-missing, the credit there is, and what the order of messages waits for, when it is stalled. What came to a proc and could
-not be used, malformed or of the dead or too late, is counted below.
+With --links, show the links of those procs instead: packets, retransmissions, duplicates, gaps,
+credit, and the reason of a stall. Dropped input, such as malformed or late messages, is counted
+below.
 
-JSON: mesh, rank, point, process, sent, acked, flying, waiting, credit, packets, retransmitted, rtt, received, duplicates, gaps,
-stalled, answers, dead.`,
+JSON: mesh, rank, point, process, sent, acked, flying, waiting, credit, packets, retransmitted, rtt,
+received, duplicates, gaps, stalled, answers, dead.`,
 		Example:           "  castnet procs\n  castnet procs 'demo[host=0]'\n  castnet procs --all --output ndjson\n  castnet procs demo --links",
 		Args:              wantArgs(0, 1),
 		ValidArgsFunction: a.complete(liveNames),
@@ -73,7 +72,7 @@ stalled, answers, dead.`,
 				records, unused, err := linkRecords(ctx, net, t)
 				err = errors.Join(a.showLinks(records), err)
 				for _, of := range unused {
-					a.notef("came and was not used: %s", of)
+					a.notef("dropped: %s", of)
 				}
 				return err
 			}
@@ -101,12 +100,12 @@ func (a *app) noteNoProcs(t *target) {
 
 // listProcs returns the ranks of a target, or of every mesh. missing names hosts without an answer.
 func listProcs(ctx context.Context, net *mesh.Net, t *target, all bool) (records []procRecord, missing, err error) {
+	if t != nil {
+		return listRanks(ctx, net, *t)
+	}
 	inv, err := net.Inventory(ctx)
 	if err != nil {
 		return nil, nil, err
-	}
-	if t != nil {
-		return listRanks(ctx, net, inv, *t)
 	}
 	for _, m := range inv.Meshes {
 		if all || m.Alive() {
@@ -117,10 +116,10 @@ func listProcs(ctx context.Context, net *mesh.Net, t *target, all bool) (records
 }
 
 // listRanks returns the ranks of a target.
-func listRanks(ctx context.Context, net *mesh.Net, inv mesh.Inventory, t target) (records []procRecord, missing, err error) {
-	procs, err := net.LookupIn(inv.Meshes, t.name)
+func listRanks(ctx context.Context, net *mesh.Net, t target) (records []procRecord, missing, err error) {
+	inv, procs, err := net.InventoryFor(ctx, t.name)
 	if err != nil {
-		return nil, nil, withMissingHosts(inv, orEmptyWorld(ctx, net, t.name, err))
+		return nil, nil, orEmptyWorld(ctx, net, t.name, err)
 	}
 	p, err := t.resolveIn(procs)
 	if err != nil {
@@ -134,13 +133,17 @@ func listRanks(ctx context.Context, net *mesh.Net, inv mesh.Inventory, t target)
 	return records, p.missingHosts(inv, t), nil
 }
 
-// withMissingHosts adds the unanswered hosts to the error of an unknown mesh, because they may have
-// it.
+// withMissingHosts makes an error a not-found error, or names the silent hosts: they may have what
+// was not found.
 func withMissingHosts(inv mesh.Inventory, err error) error {
-	if inv.Err() == nil {
+	missing := inv.Err()
+	if missing == nil {
+		return cli.WithCode(cli.ExitNotFound, err)
+	}
+	if _, named := errors.AsType[*mesh.MissingHostsError](err); named {
 		return err
 	}
-	return cli.WithCode(cli.ExitPartial, fmt.Errorf("%w; %w", err, inv.Err()))
+	return fmt.Errorf("%w; %w", err, missing)
 }
 
 // missingHosts names the target's hosts without an answer, or returns nil.
@@ -177,7 +180,8 @@ func hasLiveRank(m mesh.MeshState) bool {
 // on the former host.
 func procRecords(m mesh.MeshState, want func(rank int) bool) []procRecord {
 	var out []procRecord
-	desc, newest := m.Procs.Describe(), map[int]int{}
+	desc := m.Procs.Describe()
+	newest := map[int]int{}
 	for _, s := range m.States {
 		newest[s.Rank] = max(newest[s.Rank], s.Gen)
 	}
@@ -203,7 +207,10 @@ func procRecords(m mesh.MeshState, want func(rank int) bool) []procRecord {
 func newProcRecord(s agent.State) procRecord {
 	r := procRecord{Mesh: s.ID, Rank: s.Rank, Status: s.Status.Phase.String(), Reason: s.Status.Reason}
 	if p := s.Proc; p != nil {
-		r.PID, r.ExitCode, r.Signal, r.Adopted = p.PID, p.ExitCode, p.Signal, p.Adopted
+		r.PID = p.PID
+		r.ExitCode = p.ExitCode
+		r.Signal = p.Signal
+		r.Adopted = p.Adopted
 		if !p.Started.IsZero() {
 			r.Started = &p.Started
 		}
@@ -212,7 +219,7 @@ func newProcRecord(s agent.State) procRecord {
 }
 
 func (a *app) showProcs(records []procRecord) error {
-	columns := []string{"mesh", "rank", "point", "host", "pid", "up", "status", "reason"}
+	columns := []string{"mesh", "rank", "point", "host", "pid", "age", "status", "reason"}
 	return showRecords(a, records, columns, func(r procRecord) []string {
 		up := "-"
 		if r.Started != nil && !hasEnded(r.Status) {

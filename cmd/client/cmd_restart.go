@@ -20,12 +20,11 @@ func (a *app) meshRestartCommand() *cobra.Command {
 	var r mesh.RollingRestart
 	c := &cobra.Command{
 		Use:   "restart MESH[region]",
-		Short: "Start procs anew, one after another",
-		Long: `Have the procs of a mesh end and start anew in their places, one at a time or as many as
---max-unavailable says, each once it and its actors run again before the next: SIGTERM, and SIGKILL after
-the grace. The first proc that does not come back ends it, and those that are left are as they were.
-Its owner does it: the program that made the mesh, which has to live, or, of a detached mesh, the
-system controller. --timeout does not count.
+		Short: "Restart procs, one after another",
+		Long: `Restart the procs of a mesh in place, one at a time or --max-unavailable at a time: SIGTERM, and
+SIGKILL after the grace. The next proc follows once this one and its actors run again. If a proc does
+not come back, the restart stops and the remaining procs are unchanged. The owner of the mesh does
+the work: its live program, or the system controller for a detached mesh. --timeout has no effect.
 
 Actors come back if their owner answers and their policy is restart (castnet up --recovery restart),
 as they were when they were made. If any would be lost, they are named, and nothing is restarted
@@ -60,12 +59,12 @@ func (a *app) hostsRestartCommand(pick *hostSelector) *cobra.Command {
 	var r mesh.RollingRestart
 	c := &cobra.Command{
 		Use:   "restart HOST…",
-		Short: "Start the procs of hosts anew, one after another",
-		Long: `Have the procs that meshes have on the hosts end and start anew there: host by host, mesh by mesh,
-and in each mesh as ` + "`castnet mesh restart`" + ` does. Its owner does it, a program or, of a detached mesh, the
-system controller. The first proc that does not come back ends it. If actors of any of the meshes would be
-lost, nothing is restarted without --force. hostd itself goes on. Hosts that have procs
-of a world are refused, before anything is done: those begin anew with their hostd. --timeout does not count.
+		Short: "Restart the procs of hosts, one after another",
+		Long: `Restart the procs on the hosts in place: host by host, mesh by mesh, and each mesh as with
+` + "`castnet mesh restart`" + `. The owner of each mesh does the work: its program, or the system controller for
+a detached mesh. The restart stops at the first proc that does not come back. If actors of any mesh
+would be lost, nothing restarts without --force. hostd itself keeps running. Hosts with procs of a
+world are refused first: those procs restart with their hostd. --timeout has no effect.
 
 Hosts are named by label or ID; --label alone takes every host that has it.
 
@@ -76,7 +75,7 @@ JSON: as with ` + "`castnet mesh restart`" + `.`,
 	rollingFlags(c, &r)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 && len(pick.labels) == 0 {
-			return cli.Usagef("restart the procs of which hosts? want their labels, or --label KEY=VALUE; `castnet hosts` lists them")
+			return cli.Usagef("hosts restart: want the labels of hosts, or --label KEY=VALUE; `castnet hosts` lists them")
 		}
 		p := hostSelector{names: args, labels: pick.labels}
 		return a.withNet(c.Context(), func(net *mesh.Net) error {
@@ -97,29 +96,25 @@ JSON: as with ` + "`castnet mesh restart`" + `.`,
 
 // rollingFlags adds the flags of a rolling restart.
 func rollingFlags(c *cobra.Command, r *mesh.RollingRestart) {
-	c.Flags().StringVar(&r.Reason, "reason", "", "`WHY`, for others to read")
+	c.Flags().StringVar(&r.Reason, "reason", "", "`REASON` to record")
 	addFlag(c.Flags(), &r.Grace, "grace", "duration", "from SIGTERM to SIGKILL (default: that of the program that made the mesh)", readPositiveDuration)
-	c.Flags().BoolVar(&r.Force, "force", false, "restart also where actors are lost")
-	addFlag(c.Flags(), &r.MaxUnavailable, "max-unavailable", "N", "procs on their way at a time, 1 to 256 (default: 1)", readConcurrency)
+	c.Flags().BoolVar(&r.Force, "force", false, "restart even if actors are lost")
+	addFlag(c.Flags(), &r.MaxUnavailable, "max-unavailable", "N", "procs that restart at a time, 1 to 256 (default: 1)", readConcurrency)
 }
 
 // targetsOnHosts returns the parts of live meshes on the selected hosts, host by host.
 func targetsOnHosts(ctx context.Context, net *mesh.Net, pick hostSelector) (places []resolvedTarget, err error) {
-	infos, err := pick.find(ctx, net)
-	if err != nil {
-		return nil, err
-	}
-	meshes, err := net.Meshes(ctx)
+	inv, infos, err := pick.find(ctx, net)
 	if err != nil {
 		return nil, err
 	}
 	for _, h := range infos {
-		for _, m := range meshes {
+		for _, m := range inv.Meshes {
 			if !m.Alive() {
 				continue
 			}
 			t := target{name: m.Procs.ID().String()}
-			procs, err := net.LookupIn(meshes, t.name)
+			procs, err := inv.Lookup(t.name)
 			if err != nil {
 				return nil, err
 			}
@@ -128,10 +123,11 @@ func targetsOnHosts(ctx context.Context, net *mesh.Net, pick hostSelector) (plac
 				continue
 			}
 			if w := procs.Describe().World; w != nil {
-				return nil, fmt.Errorf("host %s has procs of world %s, which begin anew with their hostd: stop that (SIGTERM) and start it again; "+
-					"`castnet mesh restart` starts those of other meshes", h.Label, w.World)
+				return nil, fmt.Errorf("host %s has procs of world %s, which restart with their hostd: stop hostd (SIGTERM) and start it again; "+
+					"`castnet mesh restart` restarts procs of other meshes", h.Label, w.World)
 			}
-			if t.region, err = hostRegion(procs.Describe(), at); err != nil {
+			t.region, err = hostRegion(procs.Describe(), at)
+			if err != nil {
 				return nil, err
 			}
 			p, err := t.resolveIn(procs)
@@ -168,7 +164,8 @@ func hostRegion(m agent.Mesh, place int) (string, error) {
 			break
 		}
 		i, _ := point.Coord(dim.Label)
-		dims, hosts = append(dims, fmt.Sprintf("%s=%d", dim.Label, i)), hosts*dim.Size
+		dims = append(dims, fmt.Sprintf("%s=%d", dim.Label, i))
+		hosts *= dim.Size
 	}
 	return strings.Join(dims, ","), nil
 }
@@ -196,7 +193,9 @@ func (a *app) restart(ctx context.Context, places []resolvedTarget, r mesh.Rolli
 			return suggestForce(err)
 		}
 	}
-	bar, began, of := a.newLineProgress(), time.Now(), 0
+	bar := a.newLineProgress()
+	began := time.Now()
+	of := 0
 	if a.output == asNDJSON {
 		bar = a.newProgress()
 	}
@@ -215,8 +214,9 @@ func (a *app) restart(ctx context.Context, places []resolvedTarget, r mesh.Rolli
 			}
 			bar.update(len(records), of, "procs run again")
 		}
-		if err = places[i].procs.Restart(ctx, r); err != nil && i+1 < len(places) {
-			err = fmt.Errorf("%w\n  %s that come behind it are as they were", err, pluralize(len(places)-i-1, "share"))
+		err = places[i].procs.Restart(ctx, r)
+		if err != nil && i+1 < len(places) {
+			err = fmt.Errorf("%w\n  %s after it were not restarted", err, pluralize(len(places)-i-1, "share"))
 		}
 	}
 	bar.clear()

@@ -19,12 +19,13 @@ func (a *app) spawnCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "spawn NAME",
 		Short: "Start a mesh on some hosts, and leave it running with --detach",
-		Long: `Start a mesh of procs on the hosts that are named, or on all that take procs, with an actor in
-each; hosts that are cordoned, drained or leaving are passed over, and named. Without --detach this command holds it, as castnet up does. With it, the system controller is its owner from then on: it
-renews its lease, and the mesh goes on until castnet stop, or until castnet adopt takes it back. With
-JetStream it goes on when another hostd becomes the system controller.
+		Long: `Start a mesh of procs on the named hosts, or on all that take procs, with an actor in each.
+Hosts that are cordoned, drained or leaving are skipped and listed. Without --detach this command
+holds the mesh, as castnet up does. With --detach the system controller owns it: it renews the lease
+until castnet stop ends the mesh, or castnet adopt takes it back. With JetStream the mesh survives a
+change of the system controller.
 
-The name is to be free: that of no other mesh or world that lives.
+No other live mesh or world may have the name.
 
 JSON and NDJSON: a line when the mesh is up (kind "up", mesh, label, extent, ranks, hosts, actor,
 type, owner, and with --detach epoch, which castnet adopt takes); without --detach, then as castnet up.`,
@@ -34,11 +35,11 @@ type, owner, and with --detach epoch, which castnet adopt takes); without --deta
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	addFlag(fs, &f.perHost, "procs", "EXTENT", "the procs on each host, such as 4, or gpu=4 (default 1)", readProcs)
+	addFlag(fs, &f.perHost, "procs", "EXTENT", "procs on each host, such as 4 or gpu=4 (default 1)", readProcs)
 	fs.StringVar(&hosts, "hosts", "", "`HOSTS` by label or ID, with commas between (default all)")
 	fs.StringVar(&labels, "label", "", "only hosts with these labels: `KEY=VALUE`, several with commas between")
 	f.register(c)
-	fs.BoolVar(&detach, "detach", false, "hand the mesh over to the system controller, and end")
+	fs.BoolVar(&detach, "detach", false, "hand the mesh over to the system controller, and exit")
 	_ = c.RegisterFlagCompletionFunc("hosts", a.completeList(hostNames))
 	_ = c.RegisterFlagCompletionFunc("label", a.complete(hostLabelPairs))
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -55,7 +56,8 @@ type, owner, and with --detach epoch, which castnet adopt takes); without --deta
 			u.hosts.names = strings.Split(hosts, ",")
 		}
 		if labels != "" {
-			if u.hosts.labels, err = readLabels(labels); err != nil {
+			u.hosts.labels, err = readLabels(labels)
+			if err != nil {
 				return err
 			}
 		}

@@ -24,8 +24,8 @@ func (a *app) stopCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop MESH",
 		Short: "Stop a mesh and wait until every rank has ended",
-		Long: `Stop every proc of a mesh: its actors handle the mail they have, procs get SIGTERM, and
-SIGKILL after 10 s. Returns once every rank has ended, and says how.
+		Long: `Stop every proc of a mesh: its actors handle their queued messages, procs get SIGTERM, and
+SIGKILL after 10 s. The command waits for every rank and shows how each ended.
 
 JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`,
 		Example:           "  castnet stop demo",
@@ -37,7 +37,7 @@ JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`
 				return err
 			}
 			if t.region != "" {
-				return cli.Usagef("stop ends whole meshes: want %s, got %s", t.name, t)
+				return cli.Usagef("stop takes a whole mesh: want %s, got %s", t.name, t)
 			}
 			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.stop(ctx, net, t) })
 		},
@@ -122,7 +122,10 @@ func countEnded(records []procRecord) (n int) {
 func recordEnd(records []procRecord, e actor.Event) {
 	for i := range records {
 		if r := &records[i]; r.Rank == e.Rank {
-			r.Status, r.Reason, r.ExitCode, r.Signal = e.Status, e.Reason, e.ExitCode, e.Signal
+			r.Status = e.Status
+			r.Reason = e.Reason
+			r.ExitCode = e.ExitCode
+			r.Signal = e.Signal
 		}
 	}
 }
@@ -148,10 +151,10 @@ func (a *app) showStopped(records []procRecord) error {
 
 // exitText formats the exit of a rank's process.
 func (r procRecord) exitText() string {
-	switch {
-	case r.Signal != 0:
+	if r.Signal != 0 {
 		return "signal " + strconv.Itoa(r.Signal)
-	case r.ExitCode != nil:
+	}
+	if r.ExitCode != nil {
 		return strconv.Itoa(*r.ExitCode)
 	}
 	return ""

@@ -26,16 +26,17 @@ const (
 const topWidth = 78
 
 func (a *app) topCommand() *cobra.Command {
-	every, rows := 2*time.Second, 20
+	every := 2 * time.Second
+	rows := 20
 	c := &cobra.Command{
 		Use:   "top",
-		Short: "Show which hosts and procs handle messages, and where they wait",
-		Long: `Show hosts and procs by the messages that their actors handle in a second, and by those that
-wait: drawn anew until Ctrl-C on a terminal, anywhere else once, after two looks. Counted are
-messages to all actors but the procs' own agents.
+		Short: "Show message rates and queues of hosts and procs",
+		Long: `Show hosts and procs by handled messages per second and by queued messages. A terminal is
+redrawn until Ctrl-C; other outputs get one result, after two samples. Messages to the procs' own
+agents are not counted.
 
-A host that does not answer stays, with what its procs say; the exit code is 4 then, but not of a live
-screen. Rows are marked STALE when the last look failed.
+A host without an answer stays in the list, with the reports of its procs; then the exit code is 4,
+except for a live screen. STALE marks the screen if the last sample failed.
 
 JSON: at, hosts (host, id, procs, queued, handled, rate, state, silence), procs (mesh, rank, point, host, gen,
 status, silent, actors, queued, handled, rate, busy). A rate is messages handled in a second.`,
@@ -43,8 +44,8 @@ status, silent, actors, queued, handled, rate, busy). A rate is messages handled
 		Args:              wantArgs(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	addFlag(c.Flags(), &every, "interval", "DURATION", "time between two looks (default 2s)", readPositiveDuration)
-	addFlag(c.Flags(), &rows, "rows", "N", "procs to show at most, on a terminal and in tables (default 20)", readCount)
+	addFlag(c.Flags(), &every, "interval", "DURATION", "time between two samples (default 2s)", readPositiveDuration)
+	addFlag(c.Flags(), &rows, "rows", "N", "maximum number of procs in tables (default 20)", readCount)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		err := a.withNet(c.Context(), func(net *mesh.Net) error {
 			t := &top{net: net, timeout: a.conn.Timeout}
@@ -95,10 +96,9 @@ func (a *app) liveTop(ctx context.Context, t *top, every time.Duration, rows int
 	for {
 		fmt.Fprint(a.stdout, redraw)
 		fmt.Fprintf(a.stdout, "%s  %s, %s; every %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly), pluralize(len(l.Hosts), "host"), pluralize(len(l.Procs), "proc"), every)
-		switch {
-		case err != nil:
+		if err != nil {
 			fmt.Fprintln(a.stdout, a.paint(red, shorten(fmt.Sprintf("STALE, %s old: %v", formatAge(time.Since(l.At)), err), topWidth)))
-		case l.missing != nil:
+		} else if l.missing != nil {
 			fmt.Fprintln(a.stdout, a.paint(yellow, shorten(l.missing.Error(), topWidth)))
 		}
 		if err := a.showTop(l, rows); err != nil {
@@ -108,7 +108,8 @@ func (a *app) liveTop(ctx context.Context, t *top, every time.Duration, rows int
 			return err
 		}
 		var next topSample
-		if next, err = t.sample(ctx); err == nil {
+		next, err = t.sample(ctx)
+		if err == nil {
 			l = next
 		} else if ctx.Err() != nil || t.net.Bus().Err() != nil {
 			return err
@@ -143,11 +144,11 @@ func (a *app) showTop(l topSample, rows int) error {
 	}
 	fmt.Fprintln(a.stdout)
 	procs := l.Procs[:min(len(l.Procs), rows)]
-	columns := []string{"mesh", "point", "host", "status", "actors", "msg/s", "queued", "handled", "busy with"}
+	columns := []string{"mesh", "point", "host", "status", "actors", "msg/s", "queued", "handled", "current"}
 	err = showRecords(a, procs, columns, func(p topProc) []string {
 		status := a.paintStatus(p.Status)
 		if p.Silent {
-			return []string{p.Mesh, p.Point, hostLabel(p.Host), status, "-", "-", "-", "-", a.paint(yellow, "it does not answer")}
+			return []string{p.Mesh, p.Point, hostLabel(p.Host), status, "-", "-", "-", "-", a.paint(yellow, "no answer")}
 		}
 		return []string{
 			p.Mesh, p.Point, hostLabel(p.Host), status, strconv.Itoa(p.Actors), formatRate(p.Rate), strconv.Itoa(p.Queued),
@@ -161,7 +162,7 @@ func (a *app) showTop(l topSample, rows int) error {
 // writeOmitted prints how many rows a table omits.
 func writeOmitted(w io.Writer, n int, what string) {
 	if n > 0 {
-		fmt.Fprintf(w, "and %s that did less\n", pluralize(n, "more "+what))
+		fmt.Fprintf(w, "and %s with fewer messages\n", pluralize(n, "more "+what))
 	}
 }
 

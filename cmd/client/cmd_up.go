@@ -49,16 +49,18 @@ func (a *app) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up [NAME]",
 		Short: "Start a mesh on every host and hold it",
-		Long: `Start a mesh of procs on every host that takes procs, with an actor in each, and hold it; hosts
-that are cordoned, drained or leaving are passed over, and named. The mesh belongs to this command, and ends with it, at Ctrl-C or by castnet stop; castnet spawn --detach makes one that
-goes on. When this command is killed, the procs end once their lease has run out.
+		Long: `Start a mesh of procs on every host that takes procs, with an actor in each, and hold it. Hosts
+that are cordoned, drained or leaving are skipped and listed. The mesh ends with this command, at
+Ctrl-C or by castnet stop; castnet spawn --detach starts one that continues. If this command is
+killed, the procs end when their lease expires.
 
 Without --command, procs run the hosts' built-in actors: counter (params: an integer; asked
 add, get, reset), echo, and plain (params: {"subject":"work.{rank}"}; asked ask, tell), whose
-ranks are served by any program that replies on that subject. With it, they run a program whose main calls proc.Main, which must
-be at the same absolute path on every host, and allowed there (hostd --allow).
+ranks are served by any program that replies on that subject. With --command, procs run a program
+whose main calls proc.Main. It must have the same absolute path on every host, and be allowed there
+(hostd --allow).
 
-When no bus is said and none is found, a hostd is started and stopped with the mesh.
+If no bus is named or found, a hostd is started, and stopped with the mesh.
 
 JSON and NDJSON: a line when the mesh is up (kind "up", mesh, label, extent, ranks, hosts,
 actor, type), then a line for each proc or actor that ends, as in castnet's events.`,
@@ -71,11 +73,11 @@ actor, type), then a line for each proc or actor that ends, as in castnet's even
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	addFlag(fs, &f.perHost, "per-host", "EXTENT", "the procs on each host (default gpu=4)", func(text string) (shape.Extent, error) {
+	addFlag(fs, &f.perHost, "per-host", "EXTENT", "procs on each host (default gpu=4)", func(text string) (shape.Extent, error) {
 		return checkPerHost(shape.ParseExtent(text))
 	})
 	f.register(c)
-	fs.BoolVar(&f.noHostd, "no-hostd", false, "do not start a hostd where none is found")
+	fs.BoolVar(&f.noHostd, "no-hostd", false, "do not start a hostd if no bus is found")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		u, err := f.spec(slices.Concat(args, []string{"demo"})[0])
 		if err != nil {
@@ -98,11 +100,11 @@ func checkPerHost(e shape.Extent, err error) (shape.Extent, error) {
 func (f *upFlags) register(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.actor, "actor", "counter", "`TYPE` of the actor in each proc; \"\" for none")
-	fs.StringVar(&f.params, "params", "", "`JSON` the actors are made with")
+	fs.StringVar(&f.params, "params", "", "`JSON` the parameters of each actor")
 	fs.StringVar(&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)")
 	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
 	addFlag(fs, &f.policy.Recovery, "recovery", "POLICY",
-		"what becomes of procs and actors that fail: propagate, restart or drop (default propagate)", readRecovery)
+		"recovery of failed procs and actors: propagate, restart or drop (default propagate)", readRecovery)
 	fs.DurationVar(&f.lease, "lease", 0, "how long procs outlive their owner when it is killed (default supervision.lease-ttl)")
 	_ = c.RegisterFlagCompletionFunc("recovery", cobra.FixedCompletions(recoveries(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("actor", cobra.FixedCompletions([]string{"counter", "echo", "plain"}, cobra.ShellCompDirectiveNoFileComp))
@@ -132,7 +134,8 @@ func (f upFlags) spec(name string) (upSpec, error) {
 		}
 	}
 	var err error
-	if u.params, err = parseValue("--params", f.params); err != nil {
+	u.params, err = parseValue("--params", f.params)
+	if err != nil {
 		return u, err
 	}
 	if u.lease != 0 && u.lease < time.Second {
@@ -178,7 +181,7 @@ func (a *app) startMesh(ctx context.Context, net *mesh.Net, u upSpec) (*heldMesh
 	}
 	if len(passed) > 0 {
 		bar.clear()
-		a.notef("passed over %s", &mesh.UnschedulableError{Hosts: passed})
+		a.notef("skipped %s", &mesh.UnschedulableError{Hosts: passed})
 	}
 	n := hosts.Extent().NumRanks() * u.perHost.NumRanks()
 	bar.message(fmt.Sprintf("starting %s on %s", pluralize(n, "proc"), pluralize(hosts.Extent().NumRanks(), "host")))
@@ -221,10 +224,10 @@ func (u upSpec) actorPolicy() mesh.Policy {
 // explainNameTaken adds advice to the error of a name in use.
 func explainNameTaken(err error) error {
 	t, taken := errors.AsType[*mesh.NameTakenError](err)
-	switch {
-	case !taken:
+	if !taken {
 		return err
-	case t.Kind == "program":
+	}
+	if t.Kind == "program" {
 		return fmt.Errorf("%w: want another name", t)
 	}
 	return fmt.Errorf("%w: want another name, or `castnet stop %s` first", t, t.Name)

@@ -19,9 +19,9 @@ import (
 func (a *app) whereCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "where MESH/RANK",
-		Short: "Say where a rank of a world, or of a mesh, is",
-		Long: `Say where a rank of a world is, or of any mesh that lives: its host, its newest incarnation and how that is.
-The ID of any proc that had the rank does, too.
+		Short: "Show the host of a rank",
+		Long: `Show the host, the newest incarnation and the health of a rank of a world or of a live mesh.
+The ID of any proc of that rank is accepted, too.
 
 JSON: world (or the mesh), proc, host, health, reason.`,
 		Example:           "  castnet where train/3\n  castnet where demo-7kd93x0b5m2qa/3.0",
@@ -49,18 +49,20 @@ JSON: world (or the mesh), proc, host, health, reason.`,
 func locate(ctx context.Context, net *mesh.Net, what, name string, rank int) (w worlds.Location, err error) {
 	ref, err := worlds.Find(ctx, net.Proc())
 	if err == nil {
-		if w, err = worlds.Locate.Call(ctx, ref, what); err == nil {
+		w, err = worlds.Locate.Call(ctx, ref, what)
+		if err == nil {
 			return w, nil
 		}
 	}
-	p, missing := net.Lookup(ctx, name)
-	switch _, none := errors.AsType[*mesh.NotFoundError](missing); {
-	case none && err != nil && !errors.Is(err, worlds.ErrNoController):
-		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("%w; %w", err, missing)) // the controller's answer comes first
-	case missing != nil:
+	inv, p, missing := net.InventoryFor(ctx, name)
+	_, none := errors.AsType[*mesh.NotFoundError](missing)
+	if none && err != nil && !errors.Is(err, worlds.ErrNoController) {
+		return w, withMissingHosts(inv, fmt.Errorf("%w; %w", err, missing)) // the controller's answer comes first
+	}
+	if missing != nil {
 		return w, missing
 	}
-	return locateInMesh(ctx, net, p, rank)
+	return locateInMesh(inv, p, rank)
 }
 
 // parseLocation parses name/rank, or a proc ID.
@@ -77,13 +79,9 @@ func parseLocation(what string) (name string, rank int, err error) {
 }
 
 // locateInMesh returns the location of a rank in its newest generation, as its hosts report.
-func locateInMesh(ctx context.Context, net *mesh.Net, p mesh.ProcMesh, rank int) (w worlds.Location, err error) {
-	all, err := net.Meshes(ctx)
-	if err != nil {
-		return w, err
-	}
+func locateInMesh(inv mesh.Inventory, p mesh.ProcMesh, rank int) (w worlds.Location, err error) {
 	var found *agent.State
-	for _, m := range all {
+	for _, m := range inv.Meshes {
 		for _, s := range m.States {
 			if m.Procs.ID() == p.ID() && s.Rank == rank && (found == nil || s.Gen > found.Gen) {
 				found = &s
@@ -91,11 +89,12 @@ func locateInMesh(ctx context.Context, net *mesh.Net, p mesh.ProcMesh, rank int)
 		}
 	}
 	desc := p.Describe()
-	switch n := desc.Extent.NumRanks(); {
-	case rank >= n:
+	n := desc.Extent.NumRanks()
+	if rank >= n {
 		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, pluralize(n, "rank")))
-	case found == nil: // of a world
-		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("rank %d of mesh %s is on no host: castnet explain %s says why", rank, desc.ID, desc.ID.Label()))
+	}
+	if found == nil { // of a world
+		return w, withMissingHosts(inv, fmt.Errorf("rank %d of mesh %s has no host: see castnet explain %s", rank, desc.ID, desc.ID.Label()))
 	}
 	w = worlds.Location{World: desc.ID.Label(), Proc: desc.ProcID(rank, found.Gen), Health: worlds.HealthAlive, Reason: found.Status.Reason}
 	if found.Proc != nil {

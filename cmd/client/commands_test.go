@@ -29,7 +29,7 @@ func TestLists_areTablesForTerminalsAndDocumentsForScripts(t *testing.T) {
 	require.Equal(t, 2, hosts[0].Procs)
 	lines := strings.Split(strings.TrimSpace(c.ok(t, "hosts")), "\n")
 	require.Len(t, lines, 3)
-	require.Equal(t, []string{"HOST", "STATUS", "ID", "PROCS", "CPUS", "PID", "UP", "VERSION"}, strings.Fields(lines[0]))
+	require.Equal(t, []string{"HOST", "STATUS", "ID", "PROCS", "CPUS", "PID", "AGE", "VERSION"}, strings.Fields(lines[0]))
 	require.Equal(t, []string{"b", "alive", hosts[1].ID.String(), "2"}, strings.Fields(lines[2])[:4])
 
 	procs := decodeLines[procRecord](t, c.ok(t, "procs", "-o", "ndjson"))
@@ -286,7 +286,7 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 		{[]string{"cast", "demo[cpu=0]", "counter", "get"}, cli.ExitUsage, []string{`"cpu"`, "host, gpu"}},
 		{[]string{"cast", "demo", "counter", "add", "{"}, cli.ExitUsage, []string{`"{"`, "want JSON"}},
 		{[]string{"cast", "demo", "counter", "add", "hello"}, cli.ExitUsage, []string{`"hello"`, `'"text"'`}},
-		{[]string{"cast", "demo", "counter", "add", "1 2"}, cli.ExitUsage, []string{`"1 2"`, "more behind"}},
+		{[]string{"cast", "demo", "counter", "add", "1 2"}, cli.ExitUsage, []string{`"1 2"`, "more data after"}},
 		{[]string{"cast", "demo", "counter", "get", "--reduce", "median"}, cli.ExitUsage, []string{`"median"`, "sum, min, max, all, any", "endpoint get declares"}},
 		{[]string{"cast", "demo", "counter", "get", "--reduce", "top(0)"}, cli.ExitUsage, []string{"top(0)", "1 or more"}},
 		{[]string{"cast", "demo", "counter", "get", "--reduce", "top("}, cli.ExitUsage, []string{`"top("`, "no such"}},
@@ -309,15 +309,15 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 		{[]string{"cast", "demo", "counter", "get", "--timeout", "0"}, cli.ExitUsage, []string{`--timeout is 0s`, `more than 0`}},
 		{[]string{"cast", "demo", "counter", "add", `"x"`}, cli.ExitUsage, []string{"takes int64"}},
 		{[]string{"cast", "demo", "counter", "a b"}, cli.ExitUsage, []string{`"a b"`}},
-		{[]string{"call", "demo", "counter", "get"}, cli.ExitUsage, []string{"exactly one", "host=1,gpu=2"}},
+		{[]string{"call", "demo", "counter", "get"}, cli.ExitUsage, []string{"call asks one rank", "host=1,gpu=2"}},
 		{[]string{"cast", "nobody", "counter", "get"}, cli.ExitNotFound, []string{`"nobody"`, "demo-"}},
 		{[]string{"cast", "demo", "abacus", "get"}, cli.ExitNotFound, []string{`"abacus"`, "counter-"}},
 		{[]string{"cast", "demo", "counter", "guess"}, cli.ExitNotFound, []string{"no such endpoint", "add, get, reset"}},
 		{[]string{"cast", "demo", "counter", "guess", "--reduce", "sum"}, cli.ExitNotFound, []string{"no such endpoint", "add, get, reset"}},
 		{[]string{"call", "demo[gpu=0]", "counter", "guess"}, cli.ExitNotFound, []string{"guess", "add, get, reset"}},
-		{[]string{"stop", "demo[gpu=0]"}, cli.ExitUsage, []string{"whole meshes", "demo[gpu=0]"}},
+		{[]string{"stop", "demo[gpu=0]"}, cli.ExitUsage, []string{"a whole mesh", "demo[gpu=0]"}},
 		{[]string{"logs", "demo", "--tail", "-1"}, cli.ExitUsage, []string{"--tail is -1"}},
-		{[]string{"logs", "demo", "--merge", "-o", "ndjson"}, cli.ExitUsage, []string{"--merge is for people"}},
+		{[]string{"logs", "demo", "--merge", "-o", "ndjson"}, cli.ExitUsage, []string{"--merge has no effect on JSON"}},
 		{[]string{"logs", "demo", "--merge-window", "0s"}, cli.ExitUsage, []string{"--merge-window", "more than 0"}},
 		{[]string{"up", "x.y"}, cli.ExitUsage, []string{`"x.y"`}},
 		{[]string{"up", "--per-host", "gpu"}, cli.ExitUsage, []string{"--per-host", `"gpu"`}},

@@ -68,7 +68,9 @@ func (p resolvedTarget) summarize(replies []reply) coverage {
 
 // withRegions fills in the regions.
 func (c coverage) withRegions(base shape.Extent) coverage {
-	c.FailedRegion, c.MissingRegion, c.NotAskedRegion = describeRegion(base, c.Failed), describeRegion(base, c.Missing), describeRegion(base, c.NotAsked)
+	c.FailedRegion = describeRegion(base, c.Failed)
+	c.MissingRegion = describeRegion(base, c.Missing)
+	c.NotAskedRegion = describeRegion(base, c.NotAsked)
 	return c
 }
 
@@ -106,10 +108,9 @@ func (c coverage) String() string {
 	if len(c.NotAsked) > 0 {
 		s += " · not asked " + formatRanks(len(c.NotAsked), c.NotAskedRegion)
 	}
-	switch {
-	case c.Answered > 0 && c.singleTime:
+	if c.Answered > 0 && c.singleTime {
 		s += fmt.Sprintf(" · %s", formatMillis(c.P50))
-	case c.Answered > 0:
+	} else if c.Answered > 0 {
 		s += fmt.Sprintf(" · p50 %s p99 %s", formatMillis(c.P50), formatMillis(c.P99))
 	}
 	return s
@@ -207,7 +208,8 @@ func (p resolvedTarget) skippedReply(view int, why error) reply {
 
 // newReply converts the reply of one rank.
 func (p resolvedTarget) newReply(view int, r cast.Reply[any]) reply {
-	raw, err := json.RawMessage(nil), r.Err
+	var raw json.RawMessage
+	err := r.Err
 	if err == nil {
 		raw, err = encodeValue(r.Value)
 	}

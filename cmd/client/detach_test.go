@@ -49,7 +49,7 @@ func TestSpawn_detachedMeshOutlivesItsClientAndIsAdopted(t *testing.T) {
 	require.Equal(t, []string{"", "castnet: name demo is taken by mesh " + up.Mesh + "\n"}, []string{r.out, r.err})
 	r = c.client(t, "adopt", "demo", "--epoch", "1")
 	require.Equal(t, cli.ExitFailure, r.code)
-	require.Regexp(t, `belongs to system-\w+/0.0/demo-\w+ since epoch 2: the order is of client-\w+/0.0/adopter in epoch 1`, r.err)
+	require.Regexp(t, `belongs to system-\w+/0.0/demo-\w+ since epoch 2: the request is from client-\w+/0.0/adopter in epoch 1`, r.err)
 	require.Equal(t, cli.ExitNotFound, c.client(t, "adopt", "nobody").code)
 	require.Equal(t, cli.ExitUsage, c.client(t, "adopt", "demo[host=0]").code)
 

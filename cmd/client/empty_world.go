@@ -40,13 +40,17 @@ func orEmptyWorld(ctx context.Context, net *mesh.Net, name string, missing error
 	if !ok {
 		return missing
 	}
-	return cli.WithCode(cli.ExitNotFound, emptyWorldError(w))
+	err := emptyWorldError(w)
+	if silent, partial := errors.AsType[*mesh.MissingHostsError](missing); partial {
+		return fmt.Errorf("%w; %w", err, silent)
+	}
+	return cli.WithCode(cli.ExitNotFound, err)
 }
 
 // emptyWorldError explains what a world lacks.
 func emptyWorldError(w worlds.WorldState) error {
 	if w.Shape == nil {
-		return fmt.Errorf("world %s is not declared, so that it has no procs: castnet apply -f FILE declares it", w.Name)
+		return fmt.Errorf("world %s is not declared and has no procs: castnet apply -f FILE declares it", w.Name)
 	}
 	return fmt.Errorf("world %s has no procs so far: %s", w.Name, w.Reason)
 }

@@ -59,8 +59,12 @@ func (w *eventWatch) watchHosts(ctx context.Context, hosts mesh.HostMesh, pick e
 			if err != nil {
 				e = actor.Event{Kind: actor.KindHost, Status: "unknown", Reason: err.Error(), At: time.Now()}
 			}
-			e.Name, e.Rank, e.View, e.Point = "", 0, 0, "" // the mesh of hosts is private
-			if pick.matches(e) && e.Step != "host.mode" {  // hosts publish that themselves
+			// The mesh of hosts is private.
+			e.Name = ""
+			e.Rank = 0
+			e.View = 0
+			e.Point = ""
+			if pick.matches(e) && e.Step != "host.mode" { // hosts publish that themselves
 				w.enqueue(e)
 			}
 		}
@@ -184,10 +188,9 @@ func details(e actor.Event) (out []string) {
 	if e.Host != "" {
 		out = append(out, "host: "+e.Host)
 	}
-	switch {
-	case e.Signal != 0:
+	if e.Signal != 0 {
 		out = append(out, fmt.Sprintf("signal: %d", e.Signal))
-	case e.ExitCode != nil:
+	} else if e.ExitCode != nil {
 		out = append(out, fmt.Sprintf("exit code: %d", *e.ExitCode))
 	}
 	if strings.Contains(e.Reason, "\n") {
@@ -211,8 +214,7 @@ func (v *eventView) position(ctx context.Context, e actor.Event) string {
 	}
 	last := e.Rank + max(e.Count, 1) - 1
 	base, known := v.extent(ctx, e.Mesh)
-	switch {
-	case known && 0 <= e.Rank && e.Rank <= last && last < base.NumRanks():
+	if known && 0 <= e.Rank && e.Rank <= last && last < base.NumRanks() {
 		ranks := make([]int, 0, last-e.Rank+1)
 		for rank := e.Rank; rank <= last; rank++ {
 			ranks = append(ranks, rank)
@@ -221,7 +223,8 @@ func (v *eventView) position(ctx context.Context, e actor.Event) string {
 			return formatPoint(base, ranks[0])
 		}
 		return shape.Describe(base, ranks)
-	case last > e.Rank:
+	}
+	if last > e.Rank {
 		return fmt.Sprintf("%d-%d", e.Rank, last)
 	}
 	return strconv.Itoa(e.Rank)

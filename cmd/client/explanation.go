@@ -16,19 +16,19 @@ import (
 type explanation struct {
 	Mesh    string   `json:"mesh"`
 	Phase   string   `json:"phase"`
-	Healthy bool     `json:"well"` // every rank runs and no problem is known
+	Healthy bool     `json:"healthy"` // every rank runs and no problem is known
 	Answer  string   `json:"answer"`
 	Causes  []cause  `json:"causes"` // root cause first
 	Next    []string `json:"next"`   // next automatic steps
-	Todo    []string `json:"todo"`
+	Todo    []string `json:"suggestions"`
 }
 
 // cause is one problem.
 type cause struct {
-	What       string    `json:"what"` // host, owner, rank or actor
+	What       string    `json:"kind"` // host, owner, rank or actor
 	Region     string    `json:"region,omitempty"`
 	Ranks      int       `json:"ranks,omitempty"`
-	Why        string    `json:"why"`
+	Why        string    `json:"reason"`
 	Since      time.Time `json:"since,omitzero"`
 	StderrTail []string  `json:"stderr_tail,omitempty"`
 }
@@ -57,7 +57,8 @@ func (v meshView) explanation() explanation {
 	x.Healthy = v.Phase == agent.Running.String() && len(x.Causes) == 0
 	x.Answer = v.summary(x.Healthy)
 	if !x.Healthy {
-		x.Next, x.Todo = append(x.Next, v.nextSteps()...), append(x.Todo, v.suggestions()...)
+		x.Next = append(x.Next, v.nextSteps()...)
+		x.Todo = append(x.Todo, v.suggestions()...)
 	}
 	return x
 }
@@ -140,7 +141,7 @@ func (v meshView) ownerCauses() []cause {
 	if v.Owner.Answers || v.hasEnded() {
 		return nil
 	}
-	return []cause{{What: "owner", Why: "its owner is silent: " + v.Owner.Why}}
+	return []cause{{What: "owner", Why: "its owner does not answer: " + v.Owner.Why}}
 }
 
 // rankCauses returns the ends of ranks, the earliest first, and then other reasons. Equal ends are
@@ -192,14 +193,14 @@ func (f failure) describe() string {
 	text := cmp.Or(f.Reason, "it failed")
 	switch {
 	case f.OOM:
-		text += "; the kernel killed it for want of memory"
+		text += "; the kernel killed it for lack of memory"
 	case f.Signal != 0 && !strings.Contains(text, "signal"):
 		text += fmt.Sprintf("; signal %d", f.Signal)
 	case f.ExitCode != nil && !strings.Contains(text, "exit"):
 		text += fmt.Sprintf("; exit code %d", *f.ExitCode)
 	}
 	if f.Root != "" {
-		text += "; it began with: " + f.Root
+		text += "; caused by: " + f.Root
 	}
 	return "failed: " + text
 }
@@ -230,7 +231,7 @@ func (v meshView) nextSteps() (out []string) {
 	}
 	if !v.Owner.Answers {
 		if v.Lease == 0 {
-			return append(out, "no host knows of a lease: what lives goes on until `castnet stop`")
+			return append(out, "no host reports a lease: live procs run until `castnet stop`")
 		}
 		return append(out, "its lease "+v.describeLease())
 	}
@@ -244,25 +245,25 @@ func (v meshView) nextSteps() (out []string) {
 	}
 	for _, h := range v.unhealthyHosts() {
 		if h.State == "suspect" || h.State == "unknown" {
-			out = append(out, fmt.Sprintf("host %s is being asked: it is alive again, or dead, within seconds", hostLabel(h.ID)))
+			out = append(out, fmt.Sprintf("host %s is being checked: it is alive or dead within seconds", hostLabel(h.ID)))
 		}
 	}
 	if len(v.Failures) > 0 {
-		out = append(out, fmt.Sprintf("what has failed stays so (%s); its owner was told", v.Policy))
+		out = append(out, fmt.Sprintf("failed ranks do not restart (%s)", v.Policy))
 	}
 	if v.Phase == agent.ShuttingDown.String() {
-		out = append(out, "it stops: procs that do not end are killed when their grace is over")
+		out = append(out, "it stops: procs still running after the grace are killed")
 	}
 	return out
 }
 
 // nextStep returns the next automatic step for a world.
 func (w worldView) nextStep() string {
-	switch {
-	case w.Ending != "":
+	if w.Ending != "" {
 		return "it is being stopped: " + w.Ending
-	case w.Status == worlds.StatusUnhealthy && w.Reason != "":
-		return "it waits for who is missing; a world one of whose procs has ended is stopped and removed (world.eviction-timeout); now: " + w.Reason
+	}
+	if w.Status == worlds.StatusUnhealthy && w.Reason != "" {
+		return "it waits for missing procs; a world with an ended proc is stopped and removed (world.eviction-timeout); now: " + w.Reason
 	}
 	return "nothing: it is " + string(w.Status)
 }
@@ -278,7 +279,7 @@ func (v meshView) suggestions() (out []string) {
 		}
 		if len(ranks) > 0 {
 			first := slices.Min(ranks)
-			out = append(out, fmt.Sprintf("read what the first of them printed: castnet logs %s", shellQuote(v.Mesh+"["+formatPoint(v.base, first)+"]")))
+			out = append(out, fmt.Sprintf("read the output of the first of them: castnet logs %s", shellQuote(v.Mesh+"["+formatPoint(v.base, first)+"]")))
 		}
 	}
 	for i, h := range v.Hosts {
@@ -287,16 +288,15 @@ func (v meshView) suggestions() (out []string) {
 		case h.State == hostMissing:
 			out = append(out, fmt.Sprintf("start a hostd with --world %s --host-rank %d", v.Label, i))
 		case v.World != nil:
-			out = append(out, fmt.Sprintf("look after hostd on %s, or start another with --world %s --host-rank %d", hostLabel(h.ID), v.Label, i))
+			out = append(out, fmt.Sprintf("check hostd on %s, or start another with --world %s --host-rank %d", hostLabel(h.ID), v.Label, i))
 		default:
-			out = append(out, fmt.Sprintf("look after hostd on %s", hostLabel(h.ID)))
+			out = append(out, fmt.Sprintf("check hostd on %s", hostLabel(h.ID)))
 		}
 	}
-	switch {
-	case v.hasEnded():
+	if v.hasEnded() {
 		out = append(out, "start it again: a mesh that has ended does not come back")
-	case !v.Owner.Answers:
-		out = append(out, "end it now, and start its program again: castnet stop "+v.Mesh)
+	} else if !v.Owner.Answers {
+		out = append(out, "stop it, then start its program again: castnet stop "+v.Mesh)
 	}
 	return out
 }

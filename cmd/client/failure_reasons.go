@@ -64,10 +64,11 @@ func hostsSuffix(ranks []mesh.RankStatus) string {
 			hosts = append(hosts, r.Host)
 		}
 	}
-	switch n := len(hosts); {
-	case n == 0:
+	n := len(hosts)
+	if n == 0 {
 		return ""
-	case n > maxReasons:
+	}
+	if n > maxReasons {
 		return fmt.Sprintf(" on %s and %d more hosts", strings.Join(hosts[:maxReasons], ", "), n-maxReasons)
 	}
 	return " on " + strings.Join(hosts, ", ")

@@ -30,7 +30,8 @@ func (r *funcFlag[T]) Set(text string) error {
 	if err != nil {
 		return err
 	}
-	*r.target, r.text = v, text
+	*r.target = v
+	r.text = text
 	return nil
 }
 

@@ -69,7 +69,8 @@ func (m *rowGrouper) add(r logRecord, now time.Time) {
 		e = m.groups.InsertBefore(g, from)
 	}
 	g := e.Value.(*rowGroup)
-	g.records, g.updatedAt = append(g.records, r), now
+	g.records = append(g.records, r)
+	g.updatedAt = now
 	m.last[r.Rank] = e
 }
 
@@ -100,10 +101,10 @@ func (m *rowGrouper) untilReady(now time.Time) time.Duration {
 func (m *rowGrouper) deadline(e *list.Element) time.Time {
 	g := e.Value.(*rowGroup)
 	quiet, late := g.updatedAt.Add(m.window/quietFraction), g.startedAt.Add(m.window)
-	switch {
-	case len(g.records) >= m.ranks:
+	if len(g.records) >= m.ranks {
 		return time.Time{}
-	case quiet.Before(late):
+	}
+	if quiet.Before(late) {
 		return quiet
 	}
 	return late
@@ -133,7 +134,8 @@ func (g *rowGroup) describeRanks(base shape.Extent) string {
 
 // describeLines returns the number of lines and one that represents all.
 func (g *rowGroup) describeLines() (count, line string) {
-	line, same := g.records[0].Line, true
+	line = g.records[0].Line
+	same := true
 	for _, r := range g.records {
 		same = same && r.Line == line
 	}

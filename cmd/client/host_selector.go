@@ -33,17 +33,19 @@ func readLabels(text string) (map[string]string, error) {
 	return labels, nil
 }
 
-// find selects among the answering hosts. An unknown name is an error before anything is sent.
-func (p hostSelector) find(ctx context.Context, net *mesh.Net) ([]agent.HostInfo, error) {
+// find selects among the answering hosts. An unknown name is an error before anything is sent. The
+// labels of silent hosts are known, their other labels are not.
+func (p hostSelector) find(ctx context.Context, net *mesh.Net) (mesh.Inventory, []agent.HostInfo, error) {
 	inv, err := net.Inventory(ctx)
 	if err != nil {
-		return nil, err
+		return inv, nil, err
 	}
 	picked, err := p.filter(inv.Hosts)
-	if _, missing := errors.AsType[*mesh.NotFoundError](err); missing && inv.TimedOut {
-		err = fmt.Errorf("%w; %w", err, inv.Err())
+	_, unknown := errors.AsType[*mesh.NotFoundError](err)
+	if unknown && (len(p.labels) > 0 || inv.TimedOut || inv.NoHostList) {
+		err = withMissingHosts(inv, err)
 	}
-	return picked, err
+	return inv, picked, err
 }
 
 func (p hostSelector) filter(hosts []mesh.HostState) ([]agent.HostInfo, error) {
@@ -57,7 +59,8 @@ func (p hostSelector) filter(hosts []mesh.HostState) ([]agent.HostInfo, error) {
 		if h.State != agent.HostAlive {
 			continue
 		}
-		if infos = append(infos, h.HostInfo); p.matches(h.HostInfo) {
+		infos = append(infos, h.HostInfo)
+		if p.matches(h.HostInfo) {
 			out = append(out, h.HostInfo)
 		}
 	}
@@ -93,7 +96,8 @@ func (p hostSelector) attach(ctx context.Context, net *mesh.Net) (hosts mesh.Hos
 		hosts, err = net.AllHosts(ctx)
 	} else {
 		var infos []agent.HostInfo
-		if infos, err = p.find(ctx, net); err != nil {
+		_, infos, err = p.find(ctx, net)
+		if err != nil {
 			return hosts, nil, err
 		}
 		var ids []subjects.HostID

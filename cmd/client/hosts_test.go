@@ -26,7 +26,7 @@ func TestHosts_canBeCordonedDrainedAndShutDown(t *testing.T) {
 		}
 		require.Equal(t, want, strings.Join(got, ", "))
 	}
-	require.NotContains(t, c.ok(t, "hosts"), "WHY", "there is nothing to say")
+	require.NotContains(t, c.ok(t, "hosts"), "REASON", "there is nothing to say")
 	require.Equal(t, "HOST  RESULT\na     cordoned\nb     cordoned\n", c.ok(t, "hosts", "cordon", "a", "b", "--reason", "new disks"))
 	mode("a cordoned, b cordoned, c open")
 	require.Regexp(t, `a +cordoned .*  new disks`, c.ok(t, "hosts"))
@@ -63,7 +63,7 @@ func TestHosts_selectByLabelAndComplete(t *testing.T) {
 		{cli.ExitNotFound, `host labelled "zone=c" does not exist; there is disk=nvme, zone=a, zone=b`, []string{"hosts", "--label", "zone=c"}},
 		{cli.ExitNotFound, `host "n3" does not exist; there is n1, n2`, []string{"hosts", "drain", "n1", "n3"}},
 		{cli.ExitUsage, "want KEY=VALUE", []string{"hosts", "--label", "zone"}},
-		{cli.ExitUsage, "drain which hosts? want their labels", []string{"hosts", "drain"}},
+		{cli.ExitUsage, "drain: want the labels of hosts", []string{"hosts", "drain"}},
 		{cli.ExitUsage, "want a whole number from 1 to 256", []string{"hosts", "drain", "n1", "--max-concurrent", "257"}},
 		{cli.ExitUsage, "want a duration", []string{"hosts", "shutdown", "n1", "--grace", "soon"}},
 		{cli.ExitUsage, "unknown flag: --grace", []string{"hosts", "cordon", "n1", "--grace", "1s"}},
@@ -88,7 +88,7 @@ func TestSpawn_skipsUnschedulableHosts(t *testing.T) {
 	c.ok(t, "hosts", "cordon", "b", "--reason", "new disks")
 	r := c.client(t, "spawn", "demo", "--detach", "-o", "ndjson")
 	require.Zero(t, r.code, r.err)
-	require.Contains(t, r.err, "passed over hosts that take no procs: b is cordoned (new disks)\n")
+	require.Contains(t, r.err, "skipped hosts that take no procs: b is cordoned (new disks)\n")
 	up := decode[upRecord](t, r.out)
 	require.Equal(t, []string{"a"}, up.Hosts)
 	for _, p := range decode[[]procRecord](t, c.ok(t, "procs", "demo", "-o", "json")) {
@@ -122,7 +122,7 @@ func TestConfig_showsEffectiveValuesAndTheirSources(t *testing.T) {
 		why  string
 		args []string
 	}{
-		{cli.ExitUsage, "want one proc, that are 2 of host=1,gpu=2", []string{"config", "show", "demo"}},
+		{cli.ExitUsage, "want one proc, but it has 2 (host=1,gpu=2)", []string{"config", "show", "demo"}},
 		{cli.ExitUsage, "want PROC or --host", []string{"config", "show", "demo", "--host", "a"}},
 		{cli.ExitNotFound, `mesh "none" does not exist`, []string{"config", "show", "none"}},
 		{cli.ExitNotFound, `host "b" does not exist; there is a`, []string{"config", "show", "--host", "b"}},

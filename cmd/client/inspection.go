@@ -119,18 +119,22 @@ func (w *inspection) view() meshView {
 	}
 	v.Hosts = w.hosts()
 	statuses := w.statuses()
-	v.Phase, v.Statuses = overallPhase(statuses).String(), groupByStatus(v.base, statuses)
+	v.Phase = overallPhase(statuses).String()
+	v.Statuses = groupByStatus(v.base, statuses)
 	if w.desc.World != nil {
 		v.Owner.ID = cmp.Or(w.system, "the system controller")
 	}
 	switch {
 	case w.ownerErr != nil:
-		v.Policy, v.Owner.Why, v.Lease = "", errorText(w.ownerErr), w.lease
+		v.Policy = ""
+		v.Owner.Why = errorText(w.ownerErr)
+		v.Lease = w.lease
 	case w.world != nil:
 		v.Policy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
 		v.World = &worldView{w.world.Status, w.world.Reason, w.world.For, w.world.StoppingReason}
 	default:
-		v.Owner.Since, v.Phase = &r.Since, r.Phase.String()
+		v.Owner.Since = &r.Since
+		v.Phase = r.Phase.String()
 	}
 	for _, l := range r.Restarted {
 		v.RestartedRanks = append(v.RestartedRanks, restartedRank{l, formatPoint(v.base, l.Rank), statuses[l.Rank].Phase.String()})
@@ -179,13 +183,17 @@ const noHostReason = "no host has it"
 
 // statuses returns the status of each rank from its owner, else from its host, else unknown.
 func (w *inspection) statuses() map[int]agent.Status {
-	by, ailing := map[int]agent.Status{}, w.unhealthyReasons()
+	by := map[int]agent.Status{}
+	ailing := w.unhealthyReasons()
 	for rank := range w.desc.Extent.NumRanks() {
 		s, is := w.states[rank]
-		if by[rank] = s.Status; is {
+		by[rank] = s.Status
+		if is {
 			continue
 		}
-		h, reason, why := w.host(rank), "its host %s is silent", ailing[rank]
+		h := w.host(rank)
+		reason := "its host %s does not answer"
+		why := ailing[rank]
 		switch there := slices.Contains(w.liveHosts, h); {
 		case !h.IsValid():
 			by[rank] = agent.Status{Phase: agent.NotExist, Reason: noHostReason}
@@ -197,7 +205,7 @@ func (w *inspection) statuses() map[int]agent.Status {
 			by[rank] = agent.Status{Phase: agent.NotExist, Reason: fmt.Sprintf("its host %s has not started it", h.Label())}
 			continue
 		case there:
-			reason = "its host %s knows nothing of it any more"
+			reason = "its host %s does not know it any more"
 		}
 		by[rank] = agent.Status{Phase: agent.Unknown, Reason: fmt.Sprintf(reason, h.Label())}
 	}
@@ -214,11 +222,10 @@ func (w *inspection) hosts() []hostView {
 	all := make([]hostView, len(w.desc.Hosts))
 	for i, h := range w.desc.Hosts {
 		all[i] = hostView{ID: h.String(), State: hostAlive}
-		switch {
-		case !h.IsValid():
-			all[i].State, all[i].Reason = hostMissing, fmt.Sprintf("the world has no host of rank %d", i)
-		case !slices.Contains(w.liveHosts, h):
-			all[i].State, all[i].Reason = hostSilent, "it does not answer"
+		if !h.IsValid() {
+			all[i].State, all[i].Reason = hostMissing, fmt.Sprintf("the world has no host with rank %d", i)
+		} else if !slices.Contains(w.liveHosts, h) {
+			all[i].State, all[i].Reason = hostSilent, "no answer"
 		}
 		for _, is := range w.report.Hosts {
 			if is.Host == h.String() {
@@ -245,7 +252,10 @@ func (w *inspection) failures(statuses map[int]agent.Status) []failure {
 		}
 		f := failure{Rank: rank, Point: formatPoint(w.desc.Extent, rank), Host: w.host(rank).String(), Reason: s.Reason}
 		if p := w.states[rank].Proc; p != nil && w.states[rank].Status.Phase == agent.Failed {
-			f.ExitCode, f.Signal, f.OOM, f.StderrTail = p.ExitCode, p.Signal, p.OOM, p.StderrTail
+			f.ExitCode = p.ExitCode
+			f.Signal = p.Signal
+			f.OOM = p.OOM
+			f.StderrTail = p.StderrTail
 		}
 		for _, e := range w.report.Failed {
 			if e.Rank == rank {
@@ -260,7 +270,9 @@ func (w *inspection) failures(statuses map[int]agent.Status) []failure {
 
 // addEvent adds the details of an event to a failure.
 func (f *failure) addEvent(e actor.Event) {
-	f.Reason, f.At, f.Host = e.Reason, e.At, cmp.Or(e.Host, f.Host)
+	f.Reason = e.Reason
+	f.At = e.At
+	f.Host = cmp.Or(e.Host, f.Host)
 	if e.Cause != nil {
 		f.Root = e.RootCause().String()
 	}

@@ -29,28 +29,40 @@ func linkRecords(ctx context.Context, net *mesh.Net, t *target) (records []linkR
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	var only *resolvedTarget
+	var inv mesh.Inventory
+	var missing error
 	if t != nil {
-		p, err := t.resolve(ctx, net)
+		var procs mesh.ProcMesh
+		inv, procs, err = net.InventoryFor(ctx, t.name)
+		if err != nil {
+			return nil, nil, orEmptyWorld(ctx, net, t.name, err)
+		}
+		p, err := t.resolveIn(procs)
 		if err != nil {
 			return nil, nil, err
 		}
-		only = &p
-	}
-	meshes, err := net.Meshes(ctx)
-	if err != nil {
-		return nil, nil, err
+		only, missing = &p, p.missingHosts(inv, *t)
+	} else {
+		inv, err = net.Inventory(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		missing = inv.Err()
 	}
 	var asked []mesh.MeshState
-	for _, m := range meshes {
+	for _, m := range inv.Meshes {
 		if only != nil {
 			m.States = slices.DeleteFunc(m.States, func(s agent.State) bool {
 				return m.Procs.ID() != only.procs.ID() || !only.region.Contains(s.Rank)
 			})
 		}
-		m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase.Terminal() })
+		m.States = slices.DeleteFunc(m.States, func(s agent.State) bool {
+			return s.Status.Phase.Terminal() || s.Status.Phase == agent.Unknown // on a silent host
+		})
 		asked = append(asked, m)
 	}
-	return inspectLinks(ctx, net, asked)
+	records, unused, err = inspectLinks(ctx, net, asked)
+	return records, unused, errors.Join(err, missing)
 }
 
 // inspectLinks asks each rank of meshes.
@@ -87,7 +99,8 @@ func inspectLinks(ctx context.Context, net *mesh.Net, meshes []mesh.MeshState) (
 	wg.Wait()
 	var errs []error
 	for _, got := range all {
-		records, errs = append(records, got.links...), append(errs, got.err)
+		records = append(records, got.links...)
+		errs = append(errs, got.err)
 		if got.unused != "" {
 			unused = append(unused, got.unused)
 		}
@@ -105,9 +118,9 @@ func droppedText(s *actor.Stats) string {
 		n    uint64
 		what string
 	}{
-		{s.Malformed, "malformed"}, {s.Fenced, "of the dead"}, {s.Late, "answers nobody waits for"},
-		{s.Undeliverable, "for no mailbox that takes them"}, {s.Unknown, "with unknown fields"},
-		{s.PassedOver, "replies that were no answers"},
+		{s.Malformed, "malformed"}, {s.Fenced, "of the dead"}, {s.Late, "late answers"},
+		{s.Undeliverable, "for unknown mailboxes"}, {s.Unknown, "with unknown fields"},
+		{s.PassedOver, "invalid replies"},
 	} {
 		if c.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
@@ -122,7 +135,8 @@ func (a *app) showLinks(records []linkRecord) error {
 	return showRecords(a, records, columns, func(r linkRecord) []string {
 		credit, rtt := "-", "-" // of an unopened link
 		if r.Sent > 0 {
-			credit, rtt = strconv.FormatInt(r.Credit>>10, 10)+" KiB", r.RTT.Round(10*time.Microsecond).String()
+			credit = strconv.FormatInt(r.Credit>>10, 10) + " KiB"
+			rtt = r.RTT.Round(10 * time.Microsecond).String()
 		}
 		return []string{
 			strconv.Itoa(r.Rank), r.Point, r.Process.String(), number(r.Sent), number(r.Acked), number(r.Retransmitted),
@@ -133,10 +147,10 @@ func (a *app) showLinks(records []linkRecord) error {
 
 // linkState describes the problem of a link.
 func (a *app) linkState(p actor.Peer) string {
-	switch {
-	case p.DeadReason != "":
+	if p.DeadReason != "" {
 		return "dead: " + shorten(p.DeadReason, 60)
-	case p.StallReason != "":
+	}
+	if p.StallReason != "" {
 		return a.paint(yellow, p.StallReason)
 	}
 	return "-"

@@ -55,19 +55,21 @@ func (a *app) connectOrStart(ctx context.Context, u upSpec) (*mesh.Net, *localHo
 		return nil, nil, cli.WithCode(cli.ExitConnection, fmt.Errorf("%w; and no hostd can be started: %w", err, ferr))
 	}
 	bar := a.newProgress()
-	bar.message("no bus is found: starting " + path)
+	bar.message("found no bus: starting " + path)
 	node, err := startHostd(ctx, path, a.conn.Namespace, a.getenv)
 	bar.clear()
 	if err != nil {
 		return nil, node, err
 	}
-	a.notef("no bus was found: started %s (pid %d), which ends with this command", path, node.cmd.Process.Pid)
-	if o, err = a.meshOptions(); err != nil { // the local file has the URL now
+	a.notef("found no bus: started %s (pid %d), which ends with this command", path, node.cmd.Process.Pid)
+	o, err = a.meshOptions()
+	if err != nil { // the local file has the URL now
 		return nil, node, err
 	}
 	net, err = mesh.Connect(ctx, o)
 	if err == nil {
-		if _, err = net.AwaitHosts(ctx, 1); err != nil {
+		_, err = net.AwaitHosts(ctx, 1)
+		if err != nil {
 			err = errors.Join(err, net.Close(context.WithoutCancel(ctx)))
 		}
 	}
@@ -157,7 +159,7 @@ func (n *localHostd) lastOutput() string {
 	if n.err != nil {
 		return n.err.Error()
 	}
-	return "it said nothing"
+	return "it printed nothing"
 }
 
 // stop drains the hostd and waits for its end.
@@ -177,7 +179,7 @@ func (n *localHostd) stop() error {
 		return fmt.Errorf("%s did not drain within %s and was killed", n.path, hostdStopTimeout)
 	}
 	if n.err != nil && !stoppedBeforeReady(n.cmd.ProcessState) {
-		return fmt.Errorf("%s ended badly (%w): %s", n.path, n.err, n.lastOutput())
+		return fmt.Errorf("%s failed (%w): %s", n.path, n.err, n.lastOutput())
 	}
 	return nil
 }

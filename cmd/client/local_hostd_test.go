@@ -98,7 +98,7 @@ func TestUp_startsAndStopsAMissingHostd(t *testing.T) {
 	b := start(t, env, "up", "-o", "ndjson", "--per-host", "gpu=2")
 	up := decode[upRecord](t, b.Out.Line(t))
 	require.Equal(t, []string{"own"}, up.Hosts)
-	require.Contains(t, b.Err.String(), "no bus was found: started")
+	require.Contains(t, b.Err.String(), "found no bus: started")
 	r := runClient(t, env, "procs", "demo", "-o", "json")
 	require.Zero(t, r.code, r.err)
 	procs := decode[[]procRecord](t, r.out)

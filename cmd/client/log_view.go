@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,16 +109,12 @@ func rankColour(rank int) colour {
 // resolveWithEnded finds a live mesh, else the newest ended one, whose hosts keep its output for a
 // while. missing names hosts without an answer.
 func (t target) resolveWithEnded(ctx context.Context, net *mesh.Net) (p resolvedTarget, missing, err error) {
-	inv, err := net.Inventory(ctx)
+	inv, m, missing, err := t.findWithEnded(ctx, net)
 	if err != nil {
-		return resolvedTarget{}, nil, err
-	}
-	m, err := t.pickMesh(net, inv.Meshes)
-	if err != nil {
-		return resolvedTarget{}, nil, withMissingHosts(inv, orEmptyWorld(ctx, net, t.name, err))
+		return resolvedTarget{}, nil, orEmptyWorld(ctx, net, t.name, err)
 	}
 	p, err = t.resolveIn(m.Procs)
-	return p, p.missingHosts(inv, t), err
+	return p, cmp.Or(p.missingHosts(inv, t), missing), err
 }
 
 // tailLogs returns the last lines of a target's ranks. It does not wait for silent hosts. missing
@@ -141,17 +138,18 @@ func (p resolvedTarget) tailLogs(ctx context.Context, lines int, silent error) (
 	return tails, nil, errors.Join(err, silent)
 }
 
-// pickMesh picks the live mesh, else the newest ended one.
-func (t target) pickMesh(net *mesh.Net, all []mesh.MeshState) (found mesh.MeshState, err error) {
-	p, missing := net.LookupIn(all, t.name)
-	if missing != nil && cli.ExitCode(missing) != cli.ExitNotFound {
-		return found, missing
+// findWithEnded finds the live mesh, else the newest ended one. missing names the silent hosts that
+// may have a live one.
+func (t target) findWithEnded(ctx context.Context, net *mesh.Net) (inv mesh.Inventory, found mesh.MeshState, missing, err error) {
+	inv, p, err := net.InventoryFor(ctx, t.name)
+	if _, unknown := errors.AsType[*mesh.NotFoundError](err); err != nil && !unknown {
+		return inv, found, nil, err
 	}
 	var newest time.Time
-	for _, m := range all {
+	for _, m := range inv.Meshes {
 		id := m.Procs.ID()
-		if missing == nil && id == p.ID() {
-			return m, nil
+		if err == nil && id == p.ID() {
+			return inv, m, nil, nil
 		}
 		if id.String() != t.name && id.Label() != t.name {
 			continue
@@ -161,9 +159,9 @@ func (t target) pickMesh(net *mesh.Net, all []mesh.MeshState) (found mesh.MeshSt
 		}
 	}
 	if found.States == nil {
-		return found, missing
+		return inv, found, nil, err
 	}
-	return found, nil
+	return inv, found, inv.Err(), nil
 }
 
 // startTime returns the start time of a mesh's first rank.

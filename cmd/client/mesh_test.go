@@ -73,7 +73,7 @@ func TestMeshShow_printsTheOwnersView(t *testing.T) {
 	require.Contains(t, x.Causes[0].Why, "killed by signal 9")
 	text = c.ok(t, "explain", "demo")
 	require.Contains(t, text, up.Mesh+" is running with 3 of its 4 ranks:\n  [host=1,gpu=0] failed: killed by signal 9")
-	require.Contains(t, text, "What happens next:\n  what has failed stays so (propagate); its owner was told\n")
+	require.Contains(t, text, "What happens next:\n  failed ranks do not restart (propagate)\n")
 	require.Contains(t, text, "castnet logs '"+up.Mesh+"[host=1,gpu=0]'")
 	v = decode[meshView](t, c.ok(t, "mesh", "show", "demo", "-o", "json"))
 	require.Equal(t, 9, v.Failures[0].Signal)
@@ -91,10 +91,10 @@ func TestMeshShow_reportsASilentOwnerAndTheHostsView(t *testing.T) {
 	require.Equal(t, "running", v.Phase)
 	require.Equal(t, []statusRun{{Region: "*", Ranks: 2, Status: "running"}}, v.Statuses)
 	require.True(t, v.Lease > 0 && v.Lease <= 45*time.Second, "%s", v.Lease)
-	require.Regexp(t, `is silent: .* is gone\n +what follows is what the hosts say\n`, c.ok(t, "mesh", "show", "demo"))
+	require.Regexp(t, `is silent: .* is gone\n +the rest is reported by the hosts\n`, c.ok(t, "mesh", "show", "demo"))
 	text := c.ok(t, "explain", "demo")
-	require.Regexp(t, up.Mesh+` is running, all of it, but:\n  its owner is silent: .* is gone\n`, text)
-	require.Regexp(t, `its lease runs out in \d+s: then the hosts stop its procs`, text)
+	require.Regexp(t, up.Mesh+` is running, all of it, but:\n  its owner does not answer: .* is gone\n`, text)
+	require.Regexp(t, `its lease expires in \d+s: then the hosts stop its procs`, text)
 	require.Contains(t, text, "castnet stop "+up.Mesh)
 
 	c.ok(t, "stop", "demo")
@@ -113,15 +113,15 @@ func TestExplain_namesRestartTimesAndLostHosts(t *testing.T) {
 	x := c.explained(t, "again", func(x explanation) bool { return !x.Healthy })
 	require.Contains(t, x.Answer, "is running with 3 of its 4 ranks")
 	require.Equal(t, "host=0,gpu=1", x.Causes[0].Region)
-	require.Contains(t, x.Causes[0].Why, "initializing: starts again: killed by signal 9")
-	require.Regexp(t, `^\[host=0,gpu=1\] starts in (59m|1h0m), in generation 1 \(restart 1; restart: each rank at most 3 times within 1m0s, after 1h0m0s to 1h0m0s\)$`, x.Next[0])
+	require.Contains(t, x.Causes[0].Why, "initializing: restarts: killed by signal 9")
+	require.Regexp(t, `^\[host=0,gpu=1\] starts in (59m|1h0m), in generation 1 \(restart 1; restart: each rank at most 3 times within 1m0s, backoff 1h0m0s to 1h0m0s\)$`, x.Next[0])
 	require.Regexp(t, `(?m)^\[host=0,gpu=1\] +1 +a +1 +starts in `, c.ok(t, "mesh", "show", "again"))
 
 	c.leave[1]()
 	x = c.explained(t, "again", func(x explanation) bool { return x.Causes[0].What == "host" })
 	require.Equal(t, "host=1,gpu=*", x.Causes[0].Region)
 	require.Contains(t, x.Causes[0].Why, "host b is ")
-	require.Contains(t, x.Todo, "look after hostd on b")
+	require.Contains(t, x.Todo, "check hostd on b")
 	require.NoError(t, p.Stop(t.Context()))
 }
 
@@ -139,7 +139,7 @@ func TestMeshShowAndExplain_refuseUnknownMeshes(t *testing.T) {
 	}{
 		{c, "nobody", cli.ExitNotFound, `mesh "nobody" does not exist; there is twin-`},
 		{c, "twin", cli.ExitFailure, `mesh "twin" is ambiguous: want one of twin-`},
-		{c, "twin[gpu=0]", cli.ExitUsage, "is about whole meshes: want twin, got twin[gpu=0]"},
+		{c, "twin[gpu=0]", cli.ExitUsage, "takes a whole mesh: want twin, got twin[gpu=0]"},
 		{c, "tw in", cli.ExitUsage, "tw in"},
 		{none, "demo", cli.ExitFailure, "no host answers on nats://"},
 	} {
@@ -192,14 +192,14 @@ func TestMeshShow_showsTheCurrentGenerationOfARank(t *testing.T) {
 		{controller.RankHistory{Gen: 1, Restarts: 1, Cause: "killed", RestartPhase: "starting"}, "gpu=1", "initializing"},
 	}))
 	require.Regexp(t, `(?m)^\[gpu=0\] +3 +- +3 +failed +killed$`, out.String())
-	require.Regexp(t, `(?m)^\[gpu=1\] +1 +- +1 +is being started +killed$`, out.String())
+	require.Regexp(t, `(?m)^\[gpu=1\] +1 +- +1 +starting +killed$`, out.String())
 }
 
 func TestMeshShow_printsTheReportedNameBesideTheID(t *testing.T) {
 	rows := (&app{}).meshFields(meshView{Mesh: "m-000000000000m", Label: "trainers", Owner: ownerView{Answers: true, Since: new(time.Time)}})
 	require.Equal(t, [][2]string{{"mesh", "m-000000000000m"}, {"called", "trainers"}}, rows[:2])
 	require.Equal(t, "owner", rows[5][0])
-	require.Contains(t, rows[6][1], "ranks started anew 0", "it belongs to the owner")
+	require.Contains(t, rows[6][1], "restarts 0", "it belongs to the owner")
 }
 
 func TestExplanation_coversMissingLeasesAndMissingHosts(t *testing.T) {
@@ -208,7 +208,7 @@ func TestExplanation_coversMissingLeasesAndMissingHosts(t *testing.T) {
 		Mesh: "m-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 2, Owner: ownerView{Why: "gone"},
 		Statuses: []statusRun{{Region: "*", Ranks: 2, Status: "running"}},
 	}
-	require.Equal(t, []string{"no host knows of a lease: what lives goes on until `castnet stop`"}, v.explanation().Next)
+	require.Equal(t, []string{"no host reports a lease: live procs run until `castnet stop`"}, v.explanation().Next)
 	v = meshView{
 		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 1, Owner: ownerView{Answers: true}, World: &worldView{Status: worlds.StatusUnhealthy},
 		Statuses: []statusRun{{Region: "gpu=0", Ranks: 1, Status: "running"}, {Region: "gpu=1", Ranks: 1, Status: "not-exist"}},
@@ -247,14 +247,14 @@ func TestExplanation_countsWorldHostsWithoutProcs(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"host gone is dead: no heartbeat; it has 1 rank [x=2]",
-		"the world has no host of rank 4; it has 1 rank [x=4]",
+		"the world has no host with rank 4; it has 1 rank [x=4]",
 		"[x=3] failed: command is not allowed",
 		"[x=1] not-exist: its host slow has not started it",
 	}, causes)
-	require.Contains(t, x.Next[0], "it waits for who is missing")
+	require.Contains(t, x.Next[0], "it waits for missing procs")
 	require.Equal(t, []string{
-		"read what the first of them printed: castnet logs 'train-0000000000000[x=3]'",
-		"look after hostd on gone, or start another with --world train --host-rank 2",
+		"read the output of the first of them: castnet logs 'train-0000000000000[x=3]'",
+		"check hostd on gone, or start another with --world train --host-rank 2",
 		"start a hostd with --world train --host-rank 4",
 	}, x.Todo)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type meshView struct {
 	Phase          string          `json:"phase"`
 	Statuses       []statusRun     `json:"statuses"`
 	Failures       []failure       `json:"failures"` // of the newest generations, earliest first
-	RestartedRanks []restartedRank `json:"later"`    // ranks beyond their first generation
+	RestartedRanks []restartedRank `json:"restarts"` // ranks beyond their first generation
 	Hosts          []hostView      `json:"hosts"`
 	Actors         []actorView     `json:"actors"`
 	Lease          time.Duration   `json:"lease_left"` // until hosts stop the procs without renewal; 0: never
@@ -52,7 +53,7 @@ type worldView struct {
 type ownerView struct {
 	ID          string        `json:"id"`
 	Answers     bool          `json:"answers"`
-	Why         string        `json:"why,omitempty"` // why it does not answer
+	Why         string        `json:"reason,omitempty"` // why it does not answer
 	Since       *time.Time    `json:"since,omitempty"`
 	Lease       time.Duration `json:"lease"`
 	Subscribers int           `json:"subscribers"`
@@ -116,32 +117,29 @@ const (
 func parseMesh(text, verb string) (target, error) {
 	t, err := parseTarget(text)
 	if err == nil && t.region != "" {
-		err = cli.Usagef("%s is about whole meshes: want %s, got %s", verb, t.name, t)
+		err = cli.Usagef("%s takes a whole mesh: want %s, got %s", verb, t.name, t)
 	}
 	return t, err
 }
 
-// inspect asks all parties of a live mesh, else of the newest ended one (CLI-C7).
-func (t target) inspect(ctx context.Context, net *mesh.Net) (meshView, error) {
-	hosts, err := net.AllHosts(ctx)
-	if err != nil {
-		return meshView{}, err
-	}
+// inspect asks all parties of a live mesh, else of the newest ended one (CLI-C7). missing names the
+// silent hosts that may have a live one.
+func (t target) inspect(ctx context.Context, net *mesh.Net) (v meshView, missing, err error) {
+	inv, m, missing, err := t.findWithEnded(ctx, net)
 	var ids []subjects.HostID
-	for _, h := range hosts.Infos() {
-		ids = append(ids, h.ID)
+	for _, h := range inv.Hosts {
+		if h.State == agent.HostAlive {
+			ids = append(ids, h.ID)
+		}
 	}
-	all, err := net.MeshesOn(ctx, ids)
-	if err != nil {
-		return meshView{}, err
-	}
-	m, err := t.pickMesh(net, all)
 	if w, system, bare := findEmptyWorld(ctx, net, t.name, err); bare {
-		return emptyWorldView(net, w, system, ids)
+		v, err = emptyWorldView(net, w, system, ids)
+		return v, inv.Err(), err
 	}
 	if err != nil {
-		return meshView{}, err
+		return meshView{}, nil, err
 	}
+	m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase == agent.Unknown }) // the owner knows more
 	w := inspection{net: net, desc: m.Procs.Describe(), liveHosts: ids}
 	var wg sync.WaitGroup
 	within, cancel := context.WithTimeout(ctx, inspectTimeout)
@@ -150,7 +148,7 @@ func (t target) inspect(ctx context.Context, net *mesh.Net) (meshView, error) {
 	wg.Go(func() { w.askActors(within, m) })
 	w.askHosts(within, m.States)
 	wg.Wait()
-	return w.view(), ctx.Err()
+	return w.view(), missing, ctx.Err()
 }
 
 // overallPhase derives the phase of a mesh from its ranks: the least advanced existing one, or
@@ -170,7 +168,8 @@ func overallPhase(by map[int]agent.Status) agent.Phase {
 
 // groupByStatus groups equal ranks in order of first appearance.
 func groupByStatus(base shape.Extent, by map[int]agent.Status) []statusRun {
-	ranks, first := map[agent.Status][]int{}, []agent.Status{}
+	ranks := map[agent.Status][]int{}
+	first := []agent.Status{}
 	for rank := range base.NumRanks() {
 		s, is := by[rank]
 		if !is {

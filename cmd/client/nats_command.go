@@ -46,7 +46,7 @@ func (s castSpec) natsCommand(nats, namespace string) (string, error) {
 	}
 	subject := space.Gateway(s.target.name, s.actor, s.endpoint.Name(), subjects.Anon)
 	if subject == "" {
-		return "", cli.Usagef("%s %s %s: no gateway subject can be made of that", s.target, s.actor, s.endpoint.Name())
+		return "", cli.Usagef("%s %s %s: want names that form a gateway subject", s.target, s.actor, s.endpoint.Name())
 	}
 	body := s.body
 	if strings.HasPrefix(body, "-") {

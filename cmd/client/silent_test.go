@@ -34,7 +34,9 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4(t *testing.T) {
 	b := c.hostd(t, "b")
 	_, up := c.up(t, "noise", "--per-host", "gpu=2", "--command", os.Args[0], "--actor", "talker")
 	c.ok(t, "cast", "noise", "talker", "talk", `"hello"`)
-	require.Regexp(t, `^HOST  STATUS  ID +PROCS  CPUS  PID +UP +VERSION\na +alive .*\nb +alive .*\n$`, c.ok(t, "hosts"))
+	require.Regexp(t, `^HOST  STATUS  ID +PROCS  CPUS  PID +AGE +VERSION\na +alive .*\nb +alive .*\n$`, c.ok(t, "hosts"))
+	c.up(t, "ended", "--command", os.Args[0])
+	c.ok(t, "stop", "ended")
 	proctest.Suspend(t, b.PID())
 	t.Cleanup(func() { _ = b.Process.Signal(syscall.SIGCONT) }) // fails when it has ended
 
@@ -57,9 +59,7 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4(t *testing.T) {
 	require.Regexp(t, `^castnet: 2 of 4 ranks of noise missing: no answer from b \(\w+, last heard \d+s ago\)\n$`, r.err)
 	require.Zero(t, c.client(t, "procs", "noise[host=0]").code, "no rank of the region is there")
 	require.Equal(t, cli.ExitPartial, c.client(t, "procs").code)
-	r = c.client(t, "procs", "nothing")
-	require.Equal(t, cli.ExitPartial, r.code, "the host that did not answer may have it")
-	require.Contains(t, r.err, `mesh "nothing" does not exist`)
+	c.unknownMeshesAreDoubtful(t)
 
 	r = c.client(t, "meshes")
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
@@ -86,6 +86,33 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4(t *testing.T) {
 	proctest.Resume(t, b.PID())
 	c.eventually(t, func(r result) bool { return r.code == cli.ExitOK }, "procs", "noise")
 	c.ok(t, "hosts")
+}
+
+// unknownMeshesAreDoubtful says that no command believes that a mesh does not exist while host b is silent.
+func (c *cluster) unknownMeshesAreDoubtful(t *testing.T) {
+	t.Run("unknown", func(t *testing.T) {
+		for _, command := range []string{
+			"procs nothing", "procs nothing --links", "mesh show nothing", "mesh restart nothing", "explain nothing", "logs nothing",
+			"where nothing/0", "exec nothing -- true", "stop nothing", "adopt nothing", "cast nothing talker talk", "config show nothing",
+			"hosts restart --label zone=x",
+		} {
+			t.Run(command, func(t *testing.T) {
+				t.Parallel()
+				r := c.client(t, strings.Fields(command)...)
+				require.Equal(t, cli.ExitPartial, r.code, "the host that did not answer may have it: %s", r.err)
+				require.Contains(t, r.err, "does not exist")
+				require.Equal(t, 1, strings.Count(r.err, "1 of 2 hosts did not answer: b ("), r.err)
+			})
+		}
+		for _, command := range []string{"logs ended", "mesh show ended", "explain ended"} {
+			t.Run(command, func(t *testing.T) {
+				t.Parallel()
+				r := c.client(t, strings.Fields(command)...)
+				require.Equal(t, cli.ExitPartial, r.code, "a live mesh of the name may be on the silent host: %s", r.err)
+				require.Regexp(t, `(no answer from|did not answer:) b \(`, r.err)
+			})
+		}
+	})
 }
 
 func TestSilentHost_killedHostIsDeadUntilItReturns(t *testing.T) {
@@ -128,5 +155,5 @@ func TestHosts_reportASearchCutByTheTimeout(t *testing.T) {
 	a := &app{stdout: &out, output: asJSON}
 	err := a.hosts(ctx, c.Net, hostSelector{})
 	require.Equal(t, cli.ExitPartial, cli.ExitCode(err), err)
-	require.EqualError(t, err, "the search for hosts ended at its deadline: there may be more of them")
+	require.EqualError(t, err, "the search for hosts ended at its deadline: more hosts may exist")
 }

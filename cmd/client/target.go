@@ -53,7 +53,8 @@ func (t target) resolve(ctx context.Context, net *mesh.Net) (resolvedTarget, err
 // resolveIn returns the target's region of a mesh.
 func (t target) resolveIn(procs mesh.ProcMesh) (p resolvedTarget, err error) {
 	p = resolvedTarget{whole: procs, procs: procs.Select(t.region), base: procs.Describe().Extent}
-	if p.region, err = shape.Select(p.base, t.region); err != nil {
+	p.region, err = shape.Select(p.base, t.region)
+	if err != nil {
 		return resolvedTarget{}, cli.WithCode(cli.ExitUsage, fmt.Errorf("region of mesh %s, which is %s: %w", t.name, p.base, err))
 	}
 	return p, nil
@@ -69,14 +70,17 @@ func (p resolvedTarget) actors(ctx context.Context, name string) (mesh.ActorMesh
 	if end, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(end)/4)
 	}
-	procs, whole := p.procs, false
+	procs := p.procs
+	whole := false
 	for {
 		full, err := fullActorName(ctx, procs, name, within)
 		nobody, silent := errors.AsType[*cast.CoverageError](err)
 		if !silent || ctx.Err() != nil || whole && len(nobody.Coverage.Missing) == 0 {
 			return mesh.ActorsOn[any](p.procs, full), err
 		}
-		procs, whole, within = p.whole, true, 2*within
+		procs = p.whole
+		whole = true
+		within = 2 * within
 	}
 }
 

@@ -167,7 +167,9 @@ func (l *topSample) addHosts(hosts []mesh.HostState) {
 	for _, p := range l.Procs {
 		if i, is := at[p.Host]; is {
 			h := &l.Hosts[i]
-			h.Queued, h.Handled, h.Rate = h.Queued+p.Queued, h.Handled+p.Handled, h.Rate+p.Rate
+			h.Queued += p.Queued
+			h.Handled += p.Handled
+			h.Rate += p.Rate
 		}
 	}
 }

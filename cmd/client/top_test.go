@@ -28,8 +28,8 @@ func TestTop_countsHandledMessages(t *testing.T) {
 	require.Equal(t, "b", l.Hosts[0].Host, "those that did most are first")
 	require.EqualValues(t, 5, l.Hosts[0].Handled)
 	text := c.ok(t, "top", "--interval", "1ms", "--rows", "1")
-	require.Regexp(t, `(?m)^HOST +STATUS +PROCS +MSG/S +QUEUED +HANDLED\nb +alive +2 +0.0 +0 +5\nand 1 more host that did less\n$`, text)
-	require.Regexp(t, `(?m)^`+up.Mesh+` +host=1,gpu=0 +b +running +1 +0.0 +0 +4 +-\nand 3 more procs that did less\n`, text)
+	require.Regexp(t, `(?m)^HOST +STATUS +PROCS +MSG/S +QUEUED +HANDLED\nb +alive +2 +0.0 +0 +5\nand 1 more host with fewer messages\n$`, text)
+	require.Regexp(t, `(?m)^`+up.Mesh+` +host=1,gpu=0 +b +running +1 +0.0 +0 +4 +-\nand 3 more procs with fewer messages\n`, text)
 	for _, args := range [][]string{{"--rows", "0"}, {"--interval", "-1s"}, {"hosts"}} {
 		r := c.client(t, append([]string{"top"}, args...)...)
 		require.Equal(t, cli.ExitUsage, r.code, "%v: %s", args, r.err)

@@ -30,7 +30,7 @@ func encodeValue(v any) (json.RawMessage, error) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return nil, fmt.Errorf("the answer cannot be written as JSON: %w", err)
+		return nil, fmt.Errorf("cannot encode the answer as JSON: %w", err)
 	}
 	return bytes.TrimSpace(b.Bytes()), nil
 }

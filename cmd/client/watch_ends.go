@@ -131,7 +131,8 @@ func (w *endWatch) check() {
 	if w.how != nil {
 		return
 	}
-	if w.how = said.ends(w.p.region.NumRanks()); w.how != nil {
+	w.how = said.ends(w.p.region.NumRanks())
+	if w.how != nil {
 		w.net.Bus().Data().AfterReceived(func() { close(w.over) })
 	}
 }
@@ -140,7 +141,8 @@ func (w *endWatch) check() {
 func (w *endWatch) follow(ctx context.Context) {
 	pause := time.NewTicker(ownerGonePollInterval)
 	defer pause.Stop()
-	procs, gone := w.p.procs, map[subjects.ActorID]bool{}
+	procs := w.p.procs
+	gone := map[subjects.ActorID]bool{}
 	for absent := map[int]int{}; ctx.Err() == nil; {
 		if d := procs.Describe(); d.World == nil && !gone[d.Owner] {
 			w.listen(ctx, procs)
@@ -165,7 +167,8 @@ func (w *endWatch) follow(ctx context.Context) {
 // listen receives the owner's events until the owner is gone.
 func (w *endWatch) listen(ctx context.Context, procs mesh.ProcMesh) {
 	w.mu.Lock()
-	w.owned, w.told = true, incarnations{}
+	w.owned = true
+	w.told = incarnations{}
 	told := w.told
 	w.mu.Unlock()
 	for e, err := range procs.Changes(ctx) {
@@ -204,7 +207,8 @@ func (w *endWatch) count(states []agent.State, absent map[int]int) {
 		w.hear(w.seen, s.Rank, incarnation{s.Gen, s.Status.Phase.String()})
 	}
 	for _, rank := range w.p.region.Ranks() {
-		if absent[rank]++; there[rank] {
+		absent[rank]++
+		if there[rank] {
 			absent[rank] = 0
 		}
 		if absent[rank] >= 2 {

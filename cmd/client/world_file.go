@@ -22,7 +22,8 @@ const maxWorldFile = 1 << 20
 // worldFiles reads the worlds of several files; "-" is standard input.
 func worldFiles(paths []string) (all []worlds.Spec, err error) {
 	for _, path := range paths {
-		name, r := path, io.Reader(os.Stdin)
+		name := path
+		r := io.Reader(os.Stdin)
 		if path != "-" {
 			f, err := os.Open(path)
 			if err != nil {
@@ -42,7 +43,7 @@ func worldFiles(paths []string) (all []worlds.Spec, err error) {
 			return nil, err
 		}
 		if len(specs) == 0 {
-			return nil, cli.Usagef("%s: there is no world in it: want name, shape, per-host and command", name)
+			return nil, cli.Usagef("%s: no world in it: want name, shape, per-host and command", name)
 		}
 		for _, s := range specs {
 			if containsWorld(all, s.Name) {
@@ -106,7 +107,7 @@ func (f *worldParser) fields(v cli.Value, what string, by map[string]func(cli.Va
 				known = append(known, k)
 			}
 			slices.Sort(known)
-			f.addError(field.Position, "there is no key %q in %s: want one of %s", field.Key, what, strings.Join(known, ", "))
+			f.addError(field.Position, "unknown key %q in %s: want one of %s", field.Key, what, strings.Join(known, ", "))
 			continue
 		}
 		read(field.Value)
@@ -124,7 +125,8 @@ func (f *worldParser) spec(v cli.Value) (s worlds.Spec) {
 		"shape": func(v cli.Value) { s.Shape = f.shape(v) },
 		"per-host": func(v cli.Value) {
 			s.PerHost = 1
-			if readInteger(f, &s.PerHost)(v); s.PerHost < 1 || s.PerHost > agent.MaxPerHost {
+			readInteger(f, &s.PerHost)(v)
+			if s.PerHost < 1 || s.PerHost > agent.MaxPerHost {
 				f.addError(v.Position, "%s procs per host: want 1 to %d", v.Text, agent.MaxPerHost)
 			}
 		},
@@ -187,7 +189,8 @@ func (f *worldParser) shape(v cli.Value) (e shape.Extent) {
 			f.addError(d.Value.Position, "%s=%q: want a whole number of at least 1: a shape is known before its world begins", d.Key, d.Value.Text)
 			return shape.Extent{}
 		}
-		if e = e.With(d.Key, n); e.Err() != nil {
+		e = e.With(d.Key, n)
+		if e.Err() != nil {
 			f.addError(d.Position, "%w", e.Err())
 			return shape.Extent{}
 		}

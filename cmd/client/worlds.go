@@ -32,8 +32,7 @@ func (a *app) worldsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "worlds [NAME…]",
 		Short: "List worlds: meshes that outlive their makers",
-		Long: `List worlds as they are now: how many of their procs are there, on which hosts, and what is
-wrong. A world is declared with apply; its hosts are hostds that were started for it, with
+		Long: `List the present state of worlds: their procs, their hosts, and problems. A world is declared with apply; its hosts are hostds that were started for it, with
 --world and --host-rank.
 
 JSON: name, status (awaiting creation, live or unhealthy), reason, for (nanoseconds), mesh,
@@ -61,7 +60,7 @@ func (a *app) worlds(ctx context.Context, net *mesh.Net, f worlds.Filter) error 
 		return err
 	}
 	if !now.Durable && len(now.Worlds) > 0 {
-		a.notef("there is no JetStream: these worlds end with the hostd that owns them")
+		a.notef("no JetStream: these worlds end with the hostd that owns them")
 	}
 	columns := []string{"world", "status", "for", "procs", "hosts", "labels", "reason"}
 	err = showRecords(a, now.Worlds, columns, func(w worlds.WorldState) []string {
@@ -121,10 +120,9 @@ func formatHosts(w worlds.WorldState) string {
 	var out []string
 	for _, h := range w.Hosts {
 		text := fmt.Sprintf("%d:%s", h.Rank, h.ID.Label())
-		switch {
-		case h.Lost != "":
+		if h.Lost != "" {
 			text += "(lost)"
-		case h.Count == 0 && w.Shape != nil:
+		} else if h.Count == 0 && w.Shape != nil {
 			text += "(stands by)"
 		}
 		out = append(out, text)
@@ -151,8 +149,8 @@ func (a *app) applyCommand(dry bool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Declare worlds",
-		Long: `Declare the worlds of a file, a YAML document each. All of them are checked first: when one is
-refused, none is declared. A world that is there already may be given labels, and nothing else.
+		Long: `Declare the worlds of a file, one per YAML document. All are checked first: if one is refused,
+none is declared. Only the labels of an existing world can change.
 
   name: train
   shape: { replica: 2, gpu: 4 }      # or replica=2,gpu=4
@@ -170,8 +168,10 @@ JSON: world, mesh, status, change (create, labels or nothing).`,
 		Args:    wantArgs(0, 0),
 	}
 	if dry {
-		c.Use, c.Short, c.Example = "plan -f FILE", "Say what apply would change", "  castnet plan -f world.yaml"
-		c.Long = "Say what apply would change, and change nothing.\n\nJSON: as apply."
+		c.Use = "plan -f FILE"
+		c.Short = "Show what apply would change"
+		c.Example = "  castnet plan -f world.yaml"
+		c.Long = "Show what apply would change, and change nothing.\n\nJSON: as apply."
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`FILE` with worlds, - for standard input; may be repeated")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -230,18 +230,18 @@ func (a *app) deleteCommand() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:   "delete NAME…",
-		Short: "Stop worlds, and forget them",
-		Long: `Stop every proc of the worlds and forget them: SIGTERM, and SIGKILL when that takes too long. Returns once
-they have ended, at the latest when the timeout has passed, and says what was aborted and who
-never answered (exit code 4). Hosts stay, and offer themselves to a world of that name again.
+		Short: "Stop and remove worlds",
+		Long: `Stop every proc of the worlds and remove them: SIGTERM, and SIGKILL after the time limit. The
+command waits for their ends until the timeout, and reports aborted procs and silent hosts (exit
+code 4). Hosts stay, and join a world of that name again.
 
 JSON: world, stopped, aborted, silent.`,
 		Example:           "  castnet delete train\n  castnet delete -f world.yaml --stop-timeout 30s",
 		ValidArgsFunction: a.completeEach(worldNames),
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`FILE` with worlds; may be repeated")
-	c.Flags().StringVar(&reason, "reason", "", "`WHY`, for others to read")
-	addFlag(c.Flags(), &timeout, "stop-timeout", "DURATION", "how long it may take (default: the system's own, 8s)", readPositiveDuration)
+	c.Flags().StringVar(&reason, "reason", "", "`REASON` to record")
+	addFlag(c.Flags(), &timeout, "stop-timeout", "DURATION", "time limit (default: the system's own, 8s)", readPositiveDuration)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		if len(files) > 0 {
 			specs, err := worldFiles(files)
@@ -253,7 +253,7 @@ JSON: world, stopped, aborted, silent.`,
 			}
 		}
 		if len(names) == 0 {
-			return cli.Usagef("delete which worlds? want their names, or -f FILE; `castnet worlds` lists them")
+			return cli.Usagef("delete: want the names of worlds, or -f FILE; `castnet worlds` lists them")
 		}
 		s := worlds.StopRequest{Worlds: names, Timeout: timeout, Reason: reason}
 		return a.withNet(c.Context(), func(net *mesh.Net) error { return a.deleteWorlds(c.Context(), net, s) })
@@ -287,12 +287,12 @@ func (a *app) deleteWorlds(ctx context.Context, net *mesh.Net, s worlds.StopRequ
 	if err != nil {
 		return fmt.Errorf("no report of the stop: %w", err)
 	}
-	err = showRecords(a, report.Worlds, []string{"world", "stopped", "aborted", "never answered"}, func(w worlds.WorldStopped) []string {
+	err = showRecords(a, report.Worlds, []string{"world", "stopped", "aborted", "silent"}, func(w worlds.WorldStopped) []string {
 		return []string{w.World, strconv.Itoa(w.Stopped), strconv.Itoa(w.Aborted), orDash(strings.Join(w.Silent, ", "))}
 	})
 	for _, w := range report.Worlds {
 		if w.Aborted > 0 || len(w.Silent) > 0 {
-			err = errors.Join(err, cli.WithCode(cli.ExitPartial, fmt.Errorf("world %s did not end as it should", w.World)))
+			err = errors.Join(err, cli.WithCode(cli.ExitPartial, fmt.Errorf("world %s did not stop cleanly", w.World)))
 		}
 	}
 	if len(missing) > 0 {

@@ -73,19 +73,19 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("name: new\nshape: x=1\nper-host: 1\ncommand: builtin\n---\nname: train\nshape: x=9\nper-host: 2\ncommand: builtin\n"), 0o600))
 	r = c.client(t, "apply", "-f", file)
 	require.Equal(t, cli.ExitFailure, r.code)
-	require.Contains(t, r.err, "world train exists already, with shape replica=2")
+	require.Contains(t, r.err, "world train already exists with shape replica=2")
 	require.NotContains(t, c.ok(t, "worlds"), "new", "nothing is half-applied")
 	r = c.client(t, "apply", "-f", file, "-f", file)
 	require.Equal(t, cli.ExitUsage, r.code)
 	require.Equal(t, "castnet: "+file+": world new is declared twice: want each world once\n", r.err)
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	require.Equal(t, "castnet: "+file+": there is no world in it: want name, shape, per-host and command\n", c.client(t, "plan", "-f", file).err)
+	require.Equal(t, "castnet: "+file+": no world in it: want name, shape, per-host and command\n", c.client(t, "plan", "-f", file).err)
 	require.Contains(t, c.client(t, "adopt", "train").err, "it belongs to world train, which no program can own")
 
-	require.Equal(t, "WORLD  STOPPED  ABORTED  NEVER ANSWERED\ntrain  2        0        -\n", c.ok(t, "delete", "train", "--reason", "done"))
+	require.Equal(t, "WORLD  STOPPED  ABORTED  SILENT\ntrain  2        0        -\n", c.ok(t, "delete", "train", "--reason", "done"))
 	r = c.client(t, "delete", "nowhere")
 	require.Equal(t, cli.ExitNotFound, r.code)
-	require.Contains(t, r.err, "world nowhere: there is no such world")
+	require.Contains(t, r.err, "world nowhere: not found")
 	require.Equal(t, cli.ExitUsage, c.client(t, "delete").code)
 	require.Equal(t, cli.ExitUsage, c.client(t, "apply").code)
 }
@@ -123,18 +123,18 @@ func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {
 	require.Contains(t, x.Answer, " is unhealthy: of its 3 ranks 2 not-exist, 1 running")
 	require.Equal(t, "running", x.Phase, "what it lacks does not make it none")
 	require.Len(t, x.Causes, 1, "%+v", x)
-	require.Equal(t, cause{What: "host", Region: "x=0:2", Ranks: 2, Why: "the world has no host of rank 0"}, x.Causes[0])
-	require.Contains(t, x.Next[0], "it waits for who is missing")
+	require.Equal(t, cause{What: "host", Region: "x=0:2", Ranks: 2, Why: "the world has no host with rank 0"}, x.Causes[0])
+	require.Contains(t, x.Next[0], "it waits for missing procs")
 	require.Equal(t, []string{"start a hostd with --world train --host-rank 0"}, x.Todo)
 	require.Contains(t, c.ok(t, "worlds"), " 1:n1 2:n2(stands by) ")
-	require.Regexp(t, `castnet: rank 0 of mesh train-\w+ is on no host: castnet explain train says why`, c.client(t, "where", "train/0").err)
+	require.Regexp(t, `castnet: rank 0 of mesh train-\w+ has no host: see castnet explain train`, c.client(t, "where", "train/0").err)
 	require.Regexp(t, `(?m)^\[x=0:2\] +2 +not-exist +no host has it$`, c.ok(t, "mesh", "show", "train"))
 	r := c.client(t, "exec", "--hosts", "train[x=0]", "--", "true")
 	require.Equal(t, cli.ExitNotFound, r.code)
 	require.Equal(t, "castnet: exec: no host has a rank of train[x=0]\n", r.err)
 	require.Equal(t, result{err: "no host has a rank of train[x=0]\n"}, c.client(t, "procs", "train[x=0]"))
 	r = c.client(t, "exec", "train", "--", "true")
-	require.Equal(t, "[x=0:2] no host has it\n[x=2] running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.allow-exec: on\n", r.out)
+	require.Equal(t, "[x=0:2] no host has it\n[x=2] cannot run commands: start hostd with --allow-exec, or set host.allow-exec: on\n", r.out)
 	c.ok(t, "stop", "train")
 	for _, w := range decode[[]worlds.WorldState](t, c.ok(t, "worlds", "-o", "json")) {
 		require.Equal(t, worlds.StatusAwaiting, w.Status, "its hosts offer themselves again a moment later")
@@ -178,7 +178,7 @@ command: builtin
 func TestWorldFile_errorsNameLineAndColumn(t *testing.T) {
 	const rest = "\nper-host: 1\ncommand: builtin\n"
 	for text, want := range map[string]string{
-		"name: w\nshape: x=1\nper-hots: 2\n":                        `w:3:1: there is no key "per-hots" in a world: want one of command, keep, labels, limits, name, per-host, shape`,
+		"name: w\nshape: x=1\nper-hots: 2\n":                        `w:3:1: unknown key "per-hots" in a world: want one of command, keep, labels, limits, name, per-host, shape`,
 		"name: w\nshape: x=0" + rest:                                `w:2:8: `,
 		"name: w\nshape: { x: ? }" + rest:                           `w:1: did not find expected node content`,
 		"name: w\nshape: { x: many }" + rest:                        `w:2:13: x="many": want a whole number of at least 1: a shape is known before its world begins`,
@@ -190,7 +190,7 @@ func TestWorldFile_errorsNameLineAndColumn(t *testing.T) {
 		"name: w\n shape: x=1\n":                                    `w:2: mapping values are not allowed in this context`,
 		"name: [w]\nshape: x=1" + rest:                              `w:1:7: want one value: no list, no mapping`,
 		"- w\n":                                                     `w:1:1: a world: want keys and values`,
-		"name: w\nshape: x=1\nper-host: 1\ncommand: { paht: /x }\n": `w:4:12: there is no key "paht" in command: want one of args, dir, env, path`,
+		"name: w\nshape: x=1\nper-host: 1\ncommand: { paht: /x }\n": `w:4:12: unknown key "paht" in command: want one of args, dir, env, path`,
 		"name: w\nshape: x=1\nper-host: 1\n":                        `w:1:1: world w: no command: want an absolute path on the hosts, or "builtin"`,
 		"name: w\nshape: x=1\nkeep: maybe" + rest:                   `w:3:7: "maybe": want true or false`,
 		"name: w\nshape: x=1\nlabels: [a]" + rest:                   `w:3:9: labels: want keys and values`,
@@ -214,12 +214,12 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	for _, args := range [][]string{{"procs", "train"}, {"cast", "train", "counter", "get"}, {"exec", "train", "--", "true"}, {"logs", "train"}} {
 		r := c.client(t, args...)
 		require.Equal(t, cli.ExitNotFound, r.code, args)
-		require.Contains(t, r.err, "world train has no procs so far: 0 of 3 procs are there", args)
+		require.Contains(t, r.err, "world train has no procs so far: 0 of 3 procs have started", args)
 	}
 	x := decode[explanation](t, c.ok(t, "explain", "train", "-o", "json"))
 	require.Equal(t, "not-exist", x.Phase)
 	require.Len(t, x.Causes, 2, "two hosts")
-	require.Equal(t, []any{"the world has no host of rank 1", "replica=2"}, []any{x.Causes[1].Why, x.Causes[1].Region})
+	require.Equal(t, []any{"the world has no host with rank 1", "replica=2"}, []any{x.Causes[1].Why, x.Causes[1].Region})
 	v := decode[meshView](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
 	require.Equal(t, worlds.StatusUnhealthy, v.World.Status)
 	require.Equal(t, []any{3, "replica=3", true}, []any{v.Ranks, v.Extent, v.Owner.Answers})
@@ -235,7 +235,7 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	require.Equal(t, cli.ExitNotFound, c.client(t, "where", "demo/2").code)
 	r := c.client(t, "where", "dmeo/0")
 	require.Equal(t, cli.ExitNotFound, r.code)
-	require.Equal(t, `castnet: dmeo/0: no world has it; mesh "dmeo" does not exist; there is `+up.Mesh+"\n", r.err)
+	require.Equal(t, `castnet: dmeo/0: not found; mesh "dmeo" does not exist; there is `+up.Mesh+"\n", r.err)
 	require.Equal(t, cli.ExitUsage, c.client(t, "where", "demo").code)
 	require.Regexp(t, `train  0        0        -`, c.ok(t, "stop", "train"))
 	require.Equal(t, cli.ExitNotFound, c.client(t, "explain", "train").code)

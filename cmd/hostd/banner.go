@@ -13,7 +13,9 @@ import (
 
 // printBanner prints the address and the policy: a paragraph for a person, one line for a machine.
 func (n *node) printBanner(stderr io.Writer, log zerolog.Logger, getenv func(string) string) {
-	bus, client, nats := n.describeBus(), n.clientCommand(getenv), n.natsCommand()
+	bus := n.describeBus()
+	client := n.clientCommand(getenv)
+	nats := n.natsCommand()
 	if !n.usesConsole(stderr) {
 		log.Info().Str("version", cli.Version()).Stringer("host", n.host.ID()).Str("bus", n.bus.Control().URL()).
 			Bool("embedded", n.server != nil).Str("local_file", n.localFile).Str("namespace", n.space.Namespace()).
@@ -61,10 +63,10 @@ func (n *node) describeBus() string {
 
 // describePolicy describes the permitted programs.
 func (n *node) describePolicy() string {
-	switch {
-	case n.allowsUserPrograms():
+	if n.allowsUserPrograms() {
 		return "hostd's built-in actors, and any program of this user"
-	case len(n.allow) > 0:
+	}
+	if len(n.allow) > 0 {
 		return "hostd's built-in actors, and " + strings.Join(n.allow, ", ")
 	}
 	return "hostd's built-in actors (--allow PATH for more)"
@@ -88,7 +90,8 @@ func (n *node) natsCommand() string {
 	if n.localFile != "" && n.options.Token != "" {
 		token = ` --token "$(jq -r .token ` + n.localFile + `)"`
 	}
-	return fmt.Sprintf("nats --server %s%s sub '%s.v1.%s.ev.>'", n.bus.Control().URL(), token, n.space.Root(), n.space.Namespace())
+	return fmt.Sprintf("nats --server %s%s sub '%s.v1.%s.ev.>'", n.bus.Control().URL(), token,
+		n.space.Root(), n.space.Namespace())
 }
 
 // redactUserinfo removes passwords from URLs.

@@ -13,7 +13,7 @@ const long = `hostd makes this machine a host of a castnet: it launches procs as
 when programs ask for them, watches them, and stops them.
 
 Without flags it is a whole system on one node: it runs a NATS server of its
-own on 127.0.0.1:4222 (or any free port), leaves URL and token where other
+own on 127.0.0.1:4222 (or any free port), writes URL and token where other
 programs of this user find them, and runs whatever programs this user owns.
 
 With --nats, or NATS_URL in the environment, it joins the bus that is there.
@@ -37,10 +37,10 @@ const examples = `  # A whole system on this machine
   # TLS, accounts, leaf nodes: whatever a nats-server can be configured to do
   hostd --nats-config nats.conf --data /var/lib/castnet
 
-  # A host of the world that somebody declares with castnet apply -f world.yaml
+  # A host of the world that castnet apply -f world.yaml declares
   hostd --nats nats://a:4222 --world train --host-rank 3
 
-  # In a rack of many: with labels to choose hosts by, and probes for whoever watches over it
+  # In a rack of many: labels to select hosts by, and health probes
   hostd --nats nats://a:4222 --host-label zone=a --host-label disk=nvme --http :8222`
 
 // flags are the values of the command line.
@@ -90,29 +90,38 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs := root.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&f.conn.Server, "nats", "", "join the bus at this NATS `URL` instead of running a server")
-	fs.StringVar(&f.listen, "listen", "", "where a server of its own listens, as `HOST:PORT` (default 127.0.0.1:4222, or any free port)")
-	fs.StringVar(&f.natsConfig, "nats-config", "", "nats-server's own configuration `FILE` for a server of its own")
-	fs.StringVar(&f.data, "data", "", "turn JetStream on in a server of its own, and store in `DIR`")
-	fs.StringVar(&f.label, "label", "", "`NAME` of this host, which no other live one has (default the hostname's first part)")
-	fs.StringArrayVar(&f.hostLabels, "host-label", nil, "label of this host for others to choose hosts by, as `KEY=VALUE`; may be repeated")
-	fs.StringArrayVar(&f.allow, "allow", nil, "program, or directory of programs, that may run here, as `PATH`; may be repeated")
-	fs.BoolVar(&f.allowExec, "allow-exec", false, "run any command that a client asks for, as this user (castnet exec)")
-	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs (default one that goes with hostd)")
-	fs.StringVar(&f.stateDir, "state-dir", "", "`DIR` in which the next hostd finds what this one leaves when it dies: identity, port, token, kept procs")
-	fs.StringVar(&f.systemCreds, "system-creds", "", "credentials `FILE` of the system account of the bus, to hear at once when a host is gone")
-	fs.StringVar(&f.configFile, "config", "", "`FILE` with limits, such as proc.ready-timeout: 2m; the environment goes before it")
-	fs.BoolVar(&f.showConfig, "show-config", false, "print every limit and where its value is from, and end")
-	fs.DurationVar(&f.ready, "ready-timeout", 0, "how long a proc may take until it is ready; goes before proc.ready-timeout")
-	fs.DurationVar(&f.lameDuckTimeout, "lame-duck", 2*time.Minute, "after SIGUSR2, how long procs may take to end of themselves")
-	fs.StringVar(&f.http, "http", "", "answer /healthz and /readyz at `HOST:PORT`; :PORT is on loopback (default: nowhere)")
+	fs.StringVar(&f.listen, "listen", "",
+		"listen address of its own server, as `HOST:PORT` (default 127.0.0.1:4222, or any free port)")
+	fs.StringVar(&f.natsConfig, "nats-config", "", "nats-server configuration `FILE` of its own server")
+	fs.StringVar(&f.data, "data", "", "enable JetStream in its own server, and store in `DIR`")
+	fs.StringVar(&f.label, "label", "", "unique `NAME` of this host (default the first part of the hostname)")
+	fs.StringArrayVar(&f.hostLabels, "host-label", nil,
+		"label to select this host by, as `KEY=VALUE`; may be repeated")
+	fs.StringArrayVar(&f.allow, "allow", nil,
+		"program, or directory of programs, that may run here, as `PATH`; may be repeated")
+	fs.BoolVar(&f.allowExec, "allow-exec", false, "allow clients to run any command as this user (castnet exec)")
+	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs (default temporary)")
+	fs.StringVar(&f.stateDir, "state-dir", "",
+		"`DIR` to keep identity, port, token and procs for the next hostd")
+	fs.StringVar(&f.systemCreds, "system-creds", "",
+		"credentials `FILE` of the system account, to detect dead hosts at once")
+	fs.StringVar(&f.configFile, "config", "",
+		"`FILE` with limits, such as proc.ready-timeout: 2m; the environment overrides it")
+	fs.BoolVar(&f.showConfig, "show-config", false, "print every limit with the source of its value, and exit")
+	fs.DurationVar(&f.ready, "ready-timeout", 0, "time for a proc to get ready; overrides proc.ready-timeout")
+	fs.DurationVar(&f.lameDuckTimeout, "lame-duck", 2*time.Minute,
+		"time for procs to end by themselves after SIGUSR2")
+	fs.StringVar(&f.http, "http", "",
+		"answer /healthz and /readyz at `HOST:PORT`; :PORT is on loopback (default: off)")
 	fs.BoolVar(&f.gateway, "gateway", true, "serve casts of plain NATS clients; hosts share them")
 	f.worldFlags.register(fs)
-	fs.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (default info; for procs proc.log-level, unless this is said)")
+	fs.StringVar(&f.logLevel, "log-level", "",
+		"debug, info, warn or error (default info, for procs proc.log-level)")
 	fs.StringVar(&f.logFormat, "log-format", "", "console or json (default console on a terminal, else json)")
 	f.conn.Flags(fs)
 	fs.Lookup("ready-timeout").DefValue = "0s" // cobra hides this value: the key has the default
 	fs.Lookup("server").Hidden = true          // the same as --nats
-	fs.Lookup("timeout").Usage, fs.Lookup("timeout").DefValue = "how long connecting to one server may take (default 2s)", "0s"
+	fs.Lookup("timeout").Usage, fs.Lookup("timeout").DefValue = "time to connect to one server (default 2s)", "0s"
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Hidden: true}) // there is one command; use --help
 	root.AddCommand(newProcCommand())
@@ -125,7 +134,7 @@ func newProcCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "proc", Short: "A proc with the built-in actors; hosts launch it", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return cli.Usagef("proc: hosts launch this for meshes of built-in actors; there is nothing to do by hand")
+			return cli.Usagef("proc: only hosts run this command, for meshes of built-in actors")
 		},
 	}
 }

@@ -52,27 +52,34 @@ func (c config) isPrivate() bool {
 func (f flags) newConfig(getenv func(string) string) (config, error) {
 	c := config{flags: f}
 	var err error
-	if c.space, err = subjects.NewSpace("", f.conn.Namespace); err != nil {
+	c.space, err = subjects.NewSpace("", f.conn.Namespace)
+	if err != nil {
 		return c, err
 	}
-	if c.label, err = hostLabel(f.label, os.Hostname); err != nil {
+	c.label, err = hostLabel(f.label, os.Hostname)
+	if err != nil {
 		return c, err
 	}
-	if c.allow, err = absPaths(f.allow); err != nil {
+	c.allow, err = absPaths(f.allow)
+	if err != nil {
 		return c, err
 	}
-	if c.labels, err = hostLabels(f.hostLabels); err != nil {
+	c.labels, err = hostLabels(f.hostLabels)
+	if err != nil {
 		return c, err
 	}
-	if c.keys, err = f.loadKeys(getenv); err != nil {
+	c.keys, err = f.loadKeys(getenv)
+	if err != nil {
 		return c, err
 	}
 	if f.http != "" {
-		if c.http, err = healthAddress(f.http); err != nil {
+		c.http, err = healthAddress(f.http)
+		if err != nil {
 			return c, err
 		}
 	}
-	if c.level, c.procLogLevel, err = logLevels(f.logLevel); err != nil {
+	c.level, c.procLogLevel, err = logLevels(f.logLevel)
+	if err != nil {
 		return c, err
 	}
 	switch {
@@ -85,7 +92,8 @@ func (f flags) newConfig(getenv func(string) string) (config, error) {
 	case f.readySet && f.ready <= 0:
 		return c, cli.Usagef("--ready-timeout is %s, want more than 0", f.ready)
 	case f.lameDuckTimeout < 0:
-		return c, cli.Usagef("--lame-duck is %s, want a duration such as 2m, or 0 to drain at once", f.lameDuckTimeout)
+		return c, cli.Usagef("--lame-duck is %s, want a duration such as 2m, or 0 to drain at once",
+			f.lameDuckTimeout)
 	}
 	if err := c.validate(f.usesExternalBus(getenv)); err != nil {
 		return c, err
@@ -119,16 +127,20 @@ func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
 	if f.natsConfig == "" {
 		if strings.Join([]string{f.conn.Creds, f.conn.NKey, f.conn.User, f.conn.Password, f.conn.TLSCert,
 			f.conn.TLSKey, f.conn.TLSCA, f.conn.InboxPrefix}, "") != "" || f.conn.TLSFirst {
-			return s, cli.Usagef("credentials and TLS are for a bus that hostd joins, or a server as a file describes it: want --nats or --nats-config with them")
+			return s, cli.Usagef("credentials and TLS are for another server, or for one with a configuration file: want --nats or --nats-config")
 		}
-		if s.token = f.conn.Token; s.token == "" {
+		s.token = f.conn.Token
+		if s.token == "" {
 			s.token = getenv("NATS_TOKEN")
 		}
 		if s.token == "" && !f.conn.Insecure {
 			s.token, s.tokenGenerated = newToken(), true
 		}
 	} else {
-		s.host, s.port, s.portSet, s.token = "", 0, true, f.conn.Token
+		s.host = ""
+		s.port = 0
+		s.portSet = true
+		s.token = f.conn.Token
 	}
 	if f.listen == "" {
 		return s, nil
@@ -144,7 +156,9 @@ func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
 	if host == "" {
 		host = "0.0.0.0"
 	}
-	s.host, s.port, s.portSet = host, int(n), true
+	s.host = host
+	s.port = int(n)
+	s.portSet = true
 	return s, nil
 }
 
@@ -160,11 +174,11 @@ func hostLabel(said string, hostname func() (string, error)) (string, error) {
 	}
 	name, err := hostname()
 	if err != nil {
-		return "", cli.Usagef("this machine does not tell its name (%w): say --label", err)
+		return "", cli.Usagef("cannot read the hostname (%w): set --label", err)
 	}
 	label, _, _ := strings.Cut(name, ".")
 	if err := subjects.CheckLabel("host label", label); err != nil {
-		return "", cli.Usagef("the machine's name %q makes no label: say --label: %w", name, err)
+		return "", cli.Usagef("the hostname %q is no valid label: set --label: %w", name, err)
 	}
 	return label, nil
 }

@@ -45,7 +45,7 @@ func TestHostd_badInputPrintsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
 		"namespace with a dot":    {2, `namespace "a.b": want`, []string{"--namespace", "a.b"}},
 		"unknown flag":            {2, "unknown flag: --fast", []string{"--fast"}},
 		"unknown word":            {2, `unknown command "up"`, []string{"up"}},
-		"proc by hand":            {2, "nothing to do by hand", []string{"proc"}},
+		"proc by hand":            {2, "only hosts run this command", []string{"proc"}},
 		"program not there":       {2, `--allow "/nowhere": want a program or a directory`, []string{"--allow", "/nowhere"}},
 		"no such file":            {2, `--nats-config "/nowhere": want a file`, []string{"--nats-config", "/nowhere"}},
 		"no system creds":         {2, `--system-creds "/nowhere": want a file`, []string{"--system-creds", "/nowhere"}},
@@ -89,7 +89,7 @@ func TestHostLabel_defaultsToTheFirstPartOfTheHostname(t *testing.T) {
 	}
 	for _, name := range []string{"", ".local", "-x", "büro", "a-very-long-name-that-is-longer-than-a-label"} {
 		_, err := hostLabel("", named(name))
-		require.ErrorContains(t, err, "say --label", name)
+		require.ErrorContains(t, err, "set --label", name)
 	}
 	_, err := hostLabel("", func() (string, error) { return "", errors.New("no name") })
 	require.ErrorContains(t, err, "no name")

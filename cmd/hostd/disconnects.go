@@ -11,11 +11,14 @@ import (
 // relayDisconnects relays the ends of connections where the server reports them (HOSTD-9). o are
 // the host's bus options.
 func (n *node) relayDisconnects(ctx context.Context, o bus.Options) error {
-	r := presence.RelayConfig{To: n.bus.Control(), Space: n.space, Sender: n.host.ID().Proc().Process(), Log: o.Log}
+	r := presence.RelayConfig{
+		To: n.bus.Control(), Space: n.space, Sender: n.host.ID().Proc().Process(), Log: o.Log,
+	}
 	switch {
 	case n.systemCreds != "":
 		var err error
-		if n.systemBus, err = bus.Open(ctx, systemOptions(o, n.systemCreds)); err != nil {
+		n.systemBus, err = bus.Open(ctx, systemOptions(o, n.systemCreds))
+		if err != nil {
 			return fmt.Errorf("--system-creds: %w", err)
 		}
 		r.From = n.systemBus.Control()
@@ -34,6 +37,11 @@ func (n *node) relayDisconnects(ctx context.Context, o bus.Options) error {
 func systemOptions(o bus.Options, creds string) bus.Options {
 	o.Name += "/system"
 	o.Creds = creds
-	o.NKey, o.User, o.Password, o.Token, o.JWT, o.Seed = "", "", "", "", "", ""
+	o.NKey = ""
+	o.User = ""
+	o.Password = ""
+	o.Token = ""
+	o.JWT = ""
+	o.Seed = ""
 	return o
 }

@@ -20,14 +20,14 @@
 //     exit with 0. A second signal exits at once with 1, and the operating system ends the procs
 //     (HOST-6).
 //   - HOSTD-5 (failures): A bus closed for good ends hostd and its procs with code 6; a temporary
-//     loss does not. A failed host agent ends both with code 1. A gateway without connections is
-//     restarted.
+//     loss does not. A failed host agent ends both with code 1. A gateway that loses its
+//     connections for good is replaced, and ends nothing.
 //   - HOSTD-6 (lame duck): SIGUSR2 cordons the host and waits for its procs, up to --lame-duck,
 //     then drains and exits with 0. A leave request over the bus exits with 0 after all procs
 //     stopped. SIGTERM drains at once.
-//   - HOSTD-7 (health): With --http, GET /healthz is 200 during the start and while the agent
-//     answers. /readyz is 200 while the host takes procs. Otherwise 503, during the start with its
-//     reason. JSON fields: ok, reason, host, mode, procs.
+//   - HOSTD-7 (health): With --http, /healthz is 200 during the start and while the agent
+//     answers. /readyz is 200 while the agent answers, the bus is connected and the host takes
+//     procs. Otherwise 503, with a reason. JSON: ok, reason, host, mode, procs.
 //   - HOSTD-8 (state): With --state-dir, a restarted hostd keeps its ID and its own server's port
 //     and token. It adopts the procs of kept meshes (HOST-10).
 //   - HOSTD-9 (hints): hostd relays the ends of connections to host watchers (package

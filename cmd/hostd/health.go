@@ -45,8 +45,10 @@ func serveHealth(ctx context.Context, addr string, n *node) (*healthServer, erro
 		return nil, fmt.Errorf("--http %s: %w", addr, err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { writeHealth(w, n.liveness(r.Context())) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { writeHealth(w, n.readiness(r.Context())) })
+	mux.HandleFunc("GET /healthz",
+		func(w http.ResponseWriter, r *http.Request) { writeHealth(w, n.liveness(r.Context())) })
+	mux.HandleFunc("GET /readyz",
+		func(w http.ResponseWriter, r *http.Request) { writeHealth(w, n.readiness(r.Context())) })
 	h := &healthServer{
 		url:    "http://" + l.Addr().String(),
 		server: &http.Server{Handler: mux, ReadHeaderTimeout: healthTimeout, WriteTimeout: 2 * healthTimeout, MaxHeaderBytes: 8 << 10},
@@ -87,7 +89,9 @@ func (n *node) liveness(ctx context.Context) healthStatus {
 		c.Reason = "the host agent does not answer: " + err.Error()
 		return c
 	}
-	c.OK, c.Mode, c.Procs = true, info.Mode, info.Procs
+	c.OK = true
+	c.Mode = info.Mode
+	c.Procs = info.Procs
 	if info.Mode != agent.ModeOpen && info.ModeReason != "" {
 		c.Reason = info.ModeReason
 	}
@@ -103,7 +107,7 @@ func (n *node) readiness(ctx context.Context) healthStatus {
 	switch {
 	case !c.OK:
 	case n.bus.Control().URL() == "" || n.bus.Data().URL() == "":
-		c.OK, c.Reason = false, "the bus is away: reconnecting"
+		c.OK, c.Reason = false, "disconnected from the bus: reconnecting"
 	case c.Mode != agent.ModeOpen:
 		c.OK, c.Reason = false, fmt.Sprintf("the host is %s: %s", c.Mode, c.Reason)
 	}

@@ -67,7 +67,7 @@ func again[M, R any](t *testing.T, e actor.Endpoint[agent.Agent, M, R], to actor
 // own is where a hostd listens whose next one is to find its port free: no other test looks for it there.
 const own = "127.0.0.1:0"
 
-func TestHostd_keptMeshesOutliveIt_HOSTD6(t *testing.T) {
+func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	state := filepath.Join(t.TempDir(), "state")
@@ -87,7 +87,7 @@ func TestHostd_keptMeshesOutliveIt_HOSTD6(t *testing.T) {
 	require.NoError(t, err)
 
 	_, why := s.fails(t, "--state-dir", state, "--label", "a", "--nats", d.ready.Bus, "--namespace", "other")
-	require.Contains(t, why, "a hostd uses it already (pid "+strconv.Itoa(d.PID())+")")
+	require.Contains(t, why, "another hostd uses it (pid "+strconv.Itoa(d.PID())+")")
 
 	d.Send(t, syscall.SIGKILL)
 	require.Equal(t, -1, d.Exit(t))
@@ -154,7 +154,7 @@ func TestHostd_keptMeshRequiresAStateDirectory(t *testing.T) {
 	m := keptMesh(t, d)
 	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
 	_, err := agent.Create.Call(testkit.Soon(t), host, agent.CreateRequest{Procs: &m})
-	require.ErrorContains(t, err, "this host has no state directory: start hostd with --state-dir")
+	require.ErrorContains(t, err, "cannot keep procs when the host dies: start hostd with --state-dir")
 	d.Stop(t)
 }
 
@@ -164,7 +164,7 @@ func TestHostd_stateDirectoryBelongsToOneLabel(t *testing.T) {
 	state := t.TempDir()
 	s.start(t, "--state-dir", state, "--label", "a", "--listen", own).Stop(t)
 	_, why := s.fails(t, "--state-dir", state, "--label", "b")
-	require.Contains(t, why, `it is of host "a": want --label a, or another --state-dir`)
+	require.Contains(t, why, `it belongs to host "a": want --label a, or another --state-dir`)
 	require.NoError(t, os.WriteFile(filepath.Join(state, "server.json"), []byte("{"), 0o600))
 	_, why = s.fails(t, "--state-dir", state, "--label", "a")
 	require.Contains(t, why, "server.json")

@@ -13,7 +13,7 @@ import (
 )
 
 // lameDuckReason is the public reason of a lame duck's cordon.
-const lameDuckReason = "lame duck: it ends once its procs have"
+const lameDuckReason = "lame duck: it ends after its procs"
 
 // awaitStop returns when the node must end: nil on request (HOSTD-4, HOSTD-6), otherwise the
 // failure (HOSTD-5).
@@ -22,7 +22,8 @@ func (n *node) awaitStop(ctx context.Context, asks signalRequests, log zerolog.L
 	defer cancel()
 	var dying chan struct{} // closed once the procs have ended, or on timeout
 	defer func() {
-		if cancel(); dying != nil {
+		cancel()
+		if dying != nil {
 			<-dying
 		}
 	}()
@@ -77,7 +78,7 @@ func (n *node) lameDuck(ctx context.Context, log zerolog.Logger) {
 		case within.Err() != nil:
 			log.Warn().Int("procs", left).Msgf("lame duck: %d procs have not ended within %s", left, n.lameDuckTimeout)
 		default:
-			log.Warn().Err(err).Msg("lame duck: it cannot be told when procs end")
+			log.Warn().Err(err).Msg("lame duck: cannot watch procs")
 		}
 	}
 }

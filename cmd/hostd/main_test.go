@@ -112,7 +112,7 @@ func (s site) fails(t *testing.T, args ...string) (code int, why string) {
 	d := s.spawn(t, args...)
 	code = d.Exit(t)
 	lines := slices.DeleteFunc(strings.Split(strings.TrimSuffix(d.Err.String(), "\n"), "\n"), func(line string) bool {
-		return strings.Contains(line, "an earlier host left it") // that of another test may have died just now
+		return strings.Contains(line, "killed an orphaned process") // that of another test may have died just now
 	})
 	why = strings.Join(lines, "\n")
 	first, rest, more := strings.Cut(why, "\n")

@@ -55,7 +55,8 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	n.options = agent.WithBusDefaults(n.options, n.keys)
 	o := n.options
 	o.Name, o.Log = "hostd/"+n.label, log
-	if n.bus, err = bus.Open(ctx, o); err != nil {
+	n.bus, err = bus.Open(ctx, o)
+	if err != nil {
 		return err
 	}
 	if err := n.makeRunDir(); err != nil {
@@ -63,7 +64,8 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	}
 	n.pendingReason.Store(new("starting"))
 	if n.http != "" {
-		if n.health, err = serveHealth(ctx, n.http, n); err != nil {
+		n.health, err = serveHealth(ctx, n.http, n)
+		if err != nil {
 			return err
 		}
 	}
@@ -93,7 +95,8 @@ func (n *node) startHost(ctx context.Context, o bus.Options) (err error) {
 	n.host, err = host.Start(ctx, host.Options{
 		Label: n.label, Bus: n.bus, Settings: agent.BusSettingsOf(n.options), Space: n.space, RunDir: n.runDir,
 		Allow: n.allow, AllowUser: n.allowsUserPrograms(), Builtin: []string{"proc"}, Config: n.keys,
-		Version: cli.Version(), ProcLogLevel: n.procLogLevel, Labels: n.labels, Log: o.Log, StateDir: n.stateDir, Subreaper: true,
+		Version: cli.Version(), ProcLogLevel: n.procLogLevel, Labels: n.labels, Log: o.Log,
+		StateDir: n.stateDir, Subreaper: true,
 	})
 	if err != nil {
 		return err
@@ -109,12 +112,14 @@ func (n *node) startHost(ctx context.Context, o bus.Options) (err error) {
 
 // startServer starts the server, unless the host joins one. It returns the path of the local file
 // to write.
-func (n *node) startServer(ctx context.Context, getenv func(string) string, log zerolog.Logger) (local string, err error) {
+func (n *node) startServer(ctx context.Context, getenv func(string) string,
+	log zerolog.Logger) (local string, err error) {
 	if n.external != nil {
 		n.options = *n.external
 		return "", nil
 	}
-	if local, err = localFilePath(getenv, n.isSeparate()); err != nil {
+	local, err = localFilePath(getenv, n.isSeparate())
+	if err != nil {
 		return "", err
 	}
 	if n.persistsServer() {
@@ -131,7 +136,8 @@ func (n *node) startGateway(ctx context.Context, log zerolog.Logger) (err error)
 		return nil
 	}
 	o := gateway.Options{
-		Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(), Version: cli.Version(), Config: n.keys, Log: log,
+		Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(),
+		Version: cli.Version(), Config: n.keys, Log: log,
 	}
 	start := func(ctx context.Context) (service, error) {
 		g, err := gateway.Start(ctx, o)
@@ -160,11 +166,14 @@ func (n *node) makeRunDir() (err error) {
 	if n.logDir == "" {
 		n.runDir, err = os.MkdirTemp("", "castnet-"+n.label+"-")
 		n.ownsRunDir = err == nil
-	} else if n.runDir, err = filepath.Abs(n.logDir); err == nil {
-		err = os.MkdirAll(n.runDir, 0o700)
+	} else {
+		n.runDir, err = filepath.Abs(n.logDir)
+		if err == nil {
+			err = os.MkdirAll(n.runDir, 0o700)
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("directory for the output of procs: %w", err)
+		return fmt.Errorf("cannot make the directory for the output of procs: %w", err)
 	}
 	return nil
 }
@@ -182,13 +191,13 @@ func localFilePath(getenv func(string) string, apart bool) (string, error) {
 		return "", err
 	}
 	other, err := bus.ReadLocal(path)
-	switch {
-	case err != nil: // absent or untrusted: the write will report that
+	if err != nil { // absent or untrusted: the write will report that
 		return path, nil
-	case apart:
+	}
+	if apart {
 		return "", nil
 	}
-	return "", fmt.Errorf("a hostd of this user runs here already (pid %d, %s): join it with --nats %s --label NAME, or start one apart with --listen and NATS_TOKEN",
+	return "", fmt.Errorf("a hostd of this user is running (pid %d, %s): join it with --nats %s --label NAME, or start a separate one with --listen and NATS_TOKEN",
 		other.PID, other.URL, other.URL)
 }
 

@@ -146,7 +146,7 @@ func TestHostd_secondSignalEndsItAndItsProcsAtOnce_HOSTD4(t *testing.T) {
 	requireGone(t, pids)
 }
 
-func TestHostd_killEndsItsProcs(t *testing.T) {
+func TestHostd_killEndsItsProcs(t *testing.T) { // HOST-6
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
@@ -212,10 +212,10 @@ func TestHostd_secondInstanceOfAUserNamesTheFirst_HOSTD2(t *testing.T) {
 	first := s.start(t)
 	code, why := s.fails(t)
 	require.Equal(t, 1, code)
-	require.Contains(t, why, "a hostd of this user runs here already (pid "+strconv.Itoa(first.PID())+", "+first.ready.Bus+")")
+	require.Contains(t, why, "a hostd of this user is running (pid "+strconv.Itoa(first.PID())+", "+first.ready.Bus+")")
 
 	_, why = s.fails(t, "--listen", "127.0.0.1:0") // its token would be known to nobody
-	require.Contains(t, why, "start one apart with --listen and NATS_TOKEN")
+	require.Contains(t, why, "start a separate one with --listen and NATS_TOKEN")
 	apart := s.start(t, "--listen", "127.0.0.1:0", "--token", "t")
 	require.Empty(t, apart.ready.LocalFile)
 	require.Equal(t, "castnet --server "+apart.ready.Bus+" hosts", apart.ready.Connect)

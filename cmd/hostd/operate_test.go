@@ -86,7 +86,7 @@ func TestHostd_reportsItsHealthOverHTTP_HOSTD7(t *testing.T) {
 		code, c = probeHTTP(t, d, "/readyz")
 		return code == 503
 	}, testkit.Patience, 10*time.Millisecond)
-	require.Equal(t, "the bus is away: reconnecting", c.Reason)
+	require.Equal(t, "disconnected from the bus: reconnecting", c.Reason)
 	code, _ = probeHTTP(t, d, "/healthz")
 	require.Equal(t, 200, code, "killing it would not bring the bus back")
 	d.Stop(t)

@@ -29,7 +29,7 @@ func runNode(ctx context.Context, c config, getenv func(string) string, stderr i
 	n.printBanner(stderr, log, getenv)
 	if err := n.awaitStop(ctx, asks, log); err != nil {
 		if closing := n.close(); closing != nil {
-			log.Warn().Err(closing).Msg("not everything ended as it should")
+			log.Warn().Err(closing).Msg("cannot stop all parts cleanly")
 		}
 		return err
 	}

@@ -26,7 +26,8 @@ func newToken() string { return rand.Text() }
 
 // startServer runs the own server and returns its bus options. hostd uses the same path as its
 // procs, so an unusable server is detected now.
-func startServer(ctx context.Context, c config, getenv func(string) string, log zerolog.Logger) (*embed.Server, bus.Options, error) {
+func startServer(ctx context.Context, c config, getenv func(string) string,
+	log zerolog.Logger) (*embed.Server, bus.Options, error) {
 	s := c.server
 	srv, err := c.startServerOn(ctx, s.port, log)
 	taken, is := errors.AsType[*net.OpError](err)
@@ -37,7 +38,8 @@ func startServer(ctx context.Context, c config, getenv func(string) string, log 
 	switch {
 	case !is || c.natsConfig != "":
 	case s.portRestored:
-		err = fmt.Errorf("port %d, where procs that are kept look for the server of %s: %w: choose another with --listen", s.port, c.stateDir, taken.Err)
+		err = fmt.Errorf("cannot listen on port %d, which kept procs of %s connect to: %w: choose another with --listen",
+			s.port, c.stateDir, taken.Err)
 	case s.portSet:
 		err = fmt.Errorf("--listen %s: %w", c.listen, taken.Err)
 	default:
@@ -59,7 +61,8 @@ func (c config) startServerOn(ctx context.Context, port int, log zerolog.Logger)
 	started := new(atomic.Bool)
 	srv, err := embed.Start(ctx, embed.Options{
 		Host: c.server.host, Port: port, Token: c.server.token, ConfigFile: c.natsConfig,
-		JetStream: c.data != "", StoreDir: c.data, Insecure: c.conn.Insecure, Log: log.Hook(startupErrorFilter{started}),
+		JetStream: c.data != "", StoreDir: c.data, Insecure: c.conn.Insecure,
+		Log: log.Hook(startupErrorFilter{started}),
 	})
 	started.Store(err == nil)
 	return srv, err
@@ -68,7 +71,7 @@ func (c config) startServerOn(ctx context.Context, port int, log zerolog.Logger)
 // ownBusOptions returns the options of the node's connections to its own server.
 func (c config) ownBusOptions(srv *embed.Server, getenv func(string) string) (bus.Options, error) {
 	if srv.URL() == "" {
-		return bus.Options{}, fmt.Errorf("%s: the server does not listen, so procs could not reach it", c.natsConfig)
+		return bus.Options{}, fmt.Errorf("%s: the server does not listen: procs cannot reach it", c.natsConfig)
 	}
 	if c.natsConfig == "" {
 		return bus.Options{URL: loopbackURL(srv.URL()), Token: srv.Token(), Insecure: c.conn.Insecure}, nil

@@ -43,11 +43,10 @@ func notifySignals(parent context.Context) (context.Context, signalRequests) {
 		for {
 			select {
 			case s := <-signals:
-				switch {
-				case first == nil:
+				if first == nil {
 					first, since = s, time.Now()
 					cancel(signalError{s})
-				case s != first || time.Since(since) > repeatWindow:
+				} else if s != first || time.Since(since) > repeatWindow {
 					os.Exit(1)
 				}
 			case <-done:

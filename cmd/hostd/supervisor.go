@@ -31,7 +31,8 @@ type supervisor struct {
 }
 
 // supervise starts a service and restarts it after failures.
-func supervise(ctx context.Context, name string, start func(context.Context) (service, error), drain time.Duration, log zerolog.Logger) (*supervisor, error) {
+func supervise(ctx context.Context, name string, start func(context.Context) (service, error),
+	drain time.Duration, log zerolog.Logger) (*supervisor, error) {
 	s, err := start(ctx)
 	if err != nil {
 		return nil, err

@@ -26,9 +26,11 @@ type worldFlags struct {
 }
 
 func (f *worldFlags) register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.system, "system", true, "run the system controller, which owns worlds; of several one acts (default only with a server of its own)")
-	fs.StringVar(&f.world, "world", "", "run this host's share of the procs of the world `NAME`, declared now or later")
-	fs.IntVar(&f.rank, "host-rank", 0, "which share of --world that is: `N` counts from 0")
+	fs.BoolVar(&f.system, "system", true,
+		"run the system controller, which owns worlds (default only with its own server)")
+	fs.StringVar(&f.world, "world", "",
+		"run this host's share of the procs of the world `NAME`, declared now or later")
+	fs.IntVar(&f.rank, "host-rank", 0, "index `N` of this host's share of --world, from 0")
 	fs.Lookup("system").DefValue = "false" // cobra hides this value: the text has it
 }
 
@@ -44,11 +46,11 @@ func (f *worldFlags) validate(joins bool) error {
 	}
 	switch {
 	case f.world == "" && f.rankSet:
-		return cli.Usagef("--host-rank is the place of this host in a world: want --world NAME with it")
+		return cli.Usagef("--host-rank is a share of a world: want --world NAME with it")
 	case f.world == "":
 		return nil
 	case !f.rankSet || f.rank < 0:
-		return cli.Usagef("--world %s: want --host-rank N with it, from 0: it says which share is this host's", f.world)
+		return cli.Usagef("--world %s: want --host-rank N, the index of this host's share from 0", f.world)
 	}
 	if err := subjects.CheckLabel("world name", f.world); err != nil {
 		return cli.Usagef("--world: %w", err)
@@ -85,7 +87,8 @@ func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (err error) 
 		if err != nil {
 			return nil, err
 		}
-		s, err := worlds.Start(ctx, worlds.Options{Bus: b, Space: n.space, Label: n.label, Config: n.keys, Version: cli.Version(), Log: log, StartWhen: n.hostStarted})
+		s, err := worlds.Start(ctx,
+			worlds.Options{Bus: b, Space: n.space, Label: n.label, Config: n.keys, Version: cli.Version(), Log: log, StartWhen: n.hostStarted})
 		if err != nil {
 			return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 		}
@@ -124,7 +127,8 @@ func (n *node) joinWorld(ctx context.Context, log zerolog.Logger) error {
 		return err
 	}
 	j := worlds.JoinRequest{
-		World: n.world, Labels: n.labels, Host: &worlds.HostJoin{ID: n.host.ID(), Rank: n.rank, Incarnation: info.Incarnation()},
+		World: n.world, Labels: n.labels,
+		Host: &worlds.HostJoin{ID: n.host.ID(), Rank: n.rank, Incarnation: info.Incarnation()},
 	}
 	m := &membership{done: make(chan struct{})}
 	n.membership = m
@@ -133,7 +137,7 @@ func (n *node) joinWorld(ctx context.Context, log zerolog.Logger) error {
 		defer close(m.done)
 		worlds.KeepJoined(ctx, n.host.Proc(), j, func(joined worlds.JoinResponse, err error) {
 			if err != nil {
-				log.Warn().Err(err).Str("world", n.world).Int("host_rank", n.rank).Msg("not in the world: it goes on asking")
+				log.Warn().Err(err).Str("world", n.world).Int("host_rank", n.rank).Msg("cannot join the world: retrying")
 				return
 			}
 			log.Info().Str("world", n.world).Int("host_rank", n.rank).Str("system", joined.Execution).Msg("joined the world")

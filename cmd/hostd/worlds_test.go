@@ -71,7 +71,7 @@ func pidsOf(t *testing.T, p *actor.Proc, w worlds.WorldState) (pids []int) {
 	return pids
 }
 
-func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD9(t *testing.T) {
+func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD10(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--data", filepath.Join(s.tmp, "js"), "--world", "w", "--host-rank", "1", "--label", "a")
@@ -85,7 +85,7 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD9(t *testing.T) {
 		w, _ = awaitWorld(t, p, "w", worlds.StatusUnhealthy)
 		return len(w.Procs) == 2
 	}, testkit.Patience, 20*time.Millisecond)
-	require.Equal(t, "2 of 5 procs are there", w.Reason)
+	require.Equal(t, "2 of 5 procs have started", w.Reason)
 	pids := pidsOf(t, p, w)
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "environ"))
 	require.NoError(t, err)
@@ -96,20 +96,20 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD9(t *testing.T) {
 	awaitWorld(t, p, "w", worlds.StatusLive)
 	other.Stop(t)
 	w, _ = awaitWorld(t, p, "w", worlds.StatusUnhealthy)
-	require.Equal(t, "2 of 5 procs are there", w.Reason, "who leaves harms nobody")
+	require.Equal(t, "2 of 5 procs have started", w.Reason, "who leaves harms nobody")
 	d.Stop(t)
 	requireGone(t, pids)
 	require.NoError(t, os.RemoveAll(filepath.Join(s.tmp, "js")))
 	s.requireClean(t)
 }
 
-func TestHostd_runsNoSystemControllerWhenDisabled_HOSTD9(t *testing.T) {
+func TestHostd_runsNoSystemControllerWhenDisabled_HOSTD10(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--system=false", "--world", "w", "--host-rank", "0")
 	_, err := worlds.Find(testkit.Soon(t), s.asker(t))
 	require.ErrorIs(t, err, worlds.ErrNoController)
-	d.Err.Await(t, "not in the world")
+	d.Err.Await(t, "cannot join the world")
 	d.Stop(t)
 	for _, wrong := range [][]string{
 		{"--world", "w"}, {"--host-rank", "1"}, {"--world", "w", "--host-rank", "-1"}, {"--world", "w.x", "--host-rank", "1"},
@@ -150,7 +150,7 @@ func TestHostd_worldsSurviveControllersAndTheServer_WORLD10(t *testing.T) {
 	require.Len(t, pids, 4)
 
 	leader := systems["s1"]
-	if strings.Contains(systems["s2"].Err.String(), "this is the system controller now") {
+	if strings.Contains(systems["s2"].Err.String(), "became the system controller") {
 		leader = systems["s2"]
 	}
 	killed := time.Now()
@@ -246,7 +246,7 @@ func TestHostd_worldsSurviveTheLossOfTheirBucket_WORLD18(t *testing.T) {
 	}
 
 	removeBucket(t, p)
-	controller.Err.Await(t, "filled another one")
+	controller.Err.Await(t, "recreated it from memory")
 	same()
 
 	removeBucket(t, p)
@@ -258,6 +258,6 @@ func TestHostd_worldsSurviveTheLossOfTheirBucket_WORLD18(t *testing.T) {
 	standby := system("s2")
 	removeBucket(t, p)
 	controller.Send(t, syscall.SIGKILL)
-	standby.Err.Await(t, "this is the system controller now")
+	standby.Err.Await(t, "became the system controller")
 	same()
 }

@@ -20,8 +20,8 @@ const actorName = "system"
 // Type is the actor type of system controllers. Only a Service starts them.
 var Type = actor.NewType[*Controller, term]("system-controller")
 
-// Endpoints of a system controller. A self-joined proc sends Beat. Any program that got a message
-// to a proc back may send Returned (ReportDeadLetter).
+// Endpoints of a system controller. A self-joined proc sends Beat. A program whose message to a
+// proc was returned may send SuspectProc (ReportDeadLetter).
 var (
 	Upsert      = actor.NewEndpoint[*Controller, UpsertRequest, UpsertResponse]("upsert")
 	Join        = actor.NewEndpoint[*Controller, JoinRequest, JoinResponse]("join")
@@ -38,8 +38,8 @@ var (
 	Reserve     = actor.NewEndpoint[*Controller, NameReservation, actor.None]("reserve")
 	Release     = actor.NewEndpoint[*Controller, NameReservation, actor.None]("release")
 
-	// procEvents and known put events of procs and hosts from the bus into the controller's own
-	// mailbox.
+	// procEvents and hostChanges put events of procs and hosts from the bus into the controller's
+	// own mailbox.
 	procEvents  = actor.NewEndpoint[*Controller, actor.Event, actor.None]("heard")
 	hostChanges = actor.NewEndpoint[*Controller, presence.Change, actor.None]("known")
 )
@@ -96,18 +96,21 @@ func def() actor.Def {
 			return actor.None{}, nil
 		}),
 		Stop.Handle((*Controller).stop),
-		GetSnapshot.Handle((*Controller).snapshot).Urgent(), GetHealth.Handle((*Controller).health), Locate.Handle((*Controller).locate),
-		procEvents.Handle((*Controller).handleEvent), hostChanges.Handle((*Controller).handleHostChange),
+		GetSnapshot.Handle((*Controller).snapshot).Urgent(),
+		GetHealth.Handle((*Controller).health),
+		Locate.Handle((*Controller).locate),
+		procEvents.Handle((*Controller).handleEvent),
+		hostChanges.Handle((*Controller).handleHostChange),
 	).Enduring()
 }
 
-// term is the parameter of a controller: it acts until its term is over, by the lease or by its own
-// report.
+// term is the parameter of a controller. The controller acts until it loses the lease or ends its
+// term itself.
 type term struct {
 	service         *Service
 	epoch           uint64
 	records         records
-	inventories     []inventory // of hosts, when the bucket is new
+	inventories     []inventory // of hosts, if the bucket is new
 	directSuccessor bool
 	ready           *termEnd
 	hosts           *presence.Watcher
@@ -116,22 +119,23 @@ type term struct {
 
 // termEnd is the controller's report that its term is over.
 type termEnd struct {
-	once sync.Once
-	done chan struct{}
-	err  error
-	// floor is an epoch known to hosts.
-	floor uint64
-	quit  bool // the whole system was stopped
+	once  sync.Once
+	done  chan struct{}
+	err   error
+	floor uint64 // an epoch known to hosts; the next term has a later one
+	quit  bool   // the whole system was stopped
 }
 
 func (r *termEnd) end(why error, floor uint64, quit bool) {
 	r.once.Do(func() {
-		r.err, r.floor, r.quit = why, floor, quit
+		r.err = why
+		r.floor = floor
+		r.quit = quit
 		close(r.done)
 	})
 }
 
-// Controller is the actor. Its state belongs to its turn.
+// Controller is the actor of a system controller. Its state belongs to its turn.
 type Controller struct {
 	term
 	st         *state
@@ -139,31 +143,40 @@ type Controller struct {
 	reports    map[ticket]actor.PortRef[StopReport]
 	lastTicket ticket
 
-	creating map[subjects.HostID][]chan struct{} // orders to hosts that have not answered so far
+	creating map[subjects.HostID][]chan struct{} // orders without a reply; closed at the reply
 
-	pendingEffects []any // effects that wait for a save before them
-	saving         bool  // something is being saved
+	pendingEffects []any // effects that wait for an earlier save
+	saving         bool  // a save is under way
 	alarm          func()
-	hostWatches    map[subjects.HostID]func() // over hosts with an assignment
+	hostWatches    map[subjects.HostID]func() // of hosts with an assignment
 	inventories    map[subjects.HostID]hostInventory
 
-	suspects map[subjects.ProcID]bool // procs that are probed; true: another message to it came back since the probe left
-	meshes   sync.Map                 // of worlds, by text: what events are listened to
+	suspects map[subjects.ProcID]bool // probed procs; true: a message was returned after the probe was sent
+	meshes   sync.Map                 // IDs of the worlds' meshes, whose events are handled
 
-	nameQueue     []string // names to be asked for, next
-	queryingNames bool     // some are
+	nameQueue     []string // names for the next query of the hosts
+	queryingNames bool     // a query is under way
 	startedAt     time.Time
 
-	released map[subjects.MeshID]*atomic.Bool // of detached meshes: they go on when their controllers end
+	released map[subjects.MeshID]*atomic.Bool // true: the detached mesh continues when its controller ends
 }
 
 // newController takes over the worlds of an earlier controller.
 func newController(ctx *actor.Context, t term) (*Controller, error) {
 	c := &Controller{
-		term: t, startedAt: time.Now(), st: newState(t.service.limits()), tickets: map[ticket]func(any, error){}, reports: map[ticket]actor.PortRef[StopReport]{},
-		creating: map[subjects.HostID][]chan struct{}{}, hostWatches: map[subjects.HostID]func(){}, inventories: map[subjects.HostID]hostInventory{}, suspects: map[subjects.ProcID]bool{}, released: map[subjects.MeshID]*atomic.Bool{},
+		term:        t,
+		startedAt:   time.Now(),
+		st:          newState(t.service.limits()),
+		tickets:     map[ticket]func(any, error){},
+		reports:     map[ticket]actor.PortRef[StopReport]{},
+		creating:    map[subjects.HostID][]chan struct{}{},
+		hostWatches: map[subjects.HostID]func(){},
+		inventories: map[subjects.HostID]hostInventory{},
+		suspects:    map[subjects.ProcID]bool{},
+		released:    map[subjects.MeshID]*atomic.Bool{},
 	}
-	p, self := ctx.Proc(), actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
+	p := ctx.Proc()
+	self := actor.RefOf[*Controller](ctx.Self()).Via(p)
 	c.st.self = p.ID()
 	err := p.Subscribe(p.Space().Events(actor.KindProc, subjects.MeshID{}), func(m bus.Msg) {
 		s, err := p.Space().Parse(m.Subject)
@@ -171,12 +184,13 @@ func newController(ctx *actor.Context, t term) (*Controller, error) {
 			return
 		}
 		e, err := actor.DecodeEventFrom(p.Space(), m)
-		if err == nil && e.Terminal() { // nothing else changes a world, and the mailbox is bounded
+		if err == nil && e.Terminal() { // no other event changes a world
 			err = procEvents.Send(context.Background(), self, e)
 		}
 		if err != nil && !errors.Is(err, actor.ErrStopped) {
 			log := p.Log()
-			log.Warn().Err(err).Str("subject", m.Subject).Msg("a system controller missed an event: it will see for itself")
+			log.Warn().Err(err).Str("subject", m.Subject).
+				Msg("the system controller missed an event: its next poll of the hosts replaces it")
 		}
 	})
 	if err != nil {
@@ -185,7 +199,10 @@ func newController(ctx *actor.Context, t term) (*Controller, error) {
 	for _, r := range t.records.worlds {
 		c.watchWorld(ctx, r)
 	}
-	c.handle(ctx, restored{records: t.records.worlds, directSuccessor: t.directSuccessor, ended: t.records.ended, adopting: t.records.adoptTimeLeft()})
+	c.handle(ctx, restored{
+		records: t.records.worlds, directSuccessor: t.directSuccessor, ended: t.records.ended,
+		adopting: t.records.adoptTimeLeft(),
+	})
 	for _, e := range t.inventories {
 		c.handle(ctx, e)
 	}
@@ -193,7 +210,7 @@ func newController(ctx *actor.Context, t term) (*Controller, error) {
 	return c, nil
 }
 
-// watchWorld lets in the events of a world's procs, and watches over its hosts.
+// watchWorld accepts the events of a world's procs, and watches its hosts.
 func (c *Controller) watchWorld(ctx *actor.Context, r Record) {
 	if r.Mesh != "" {
 		c.meshes.Store(r.Mesh, true)
@@ -202,7 +219,7 @@ func (c *Controller) watchWorld(ctx *actor.Context, r Record) {
 	for _, h := range r.Hosts {
 		if c.hostWatches[h.Host] == nil {
 			c.hostWatches[h.Host] = c.hosts.Watch([]subjects.HostID{h.Host}, func(x presence.Change) {
-				_ = hostChanges.Send(context.Background(), self, x) // it fails when the controller has ended, and wants none
+				_ = hostChanges.Send(context.Background(), self, x) // an error means that the controller has ended
 			})
 		}
 	}
@@ -219,7 +236,7 @@ func (c *Controller) handleHostChange(ctx *actor.Context, x presence.Change) (ac
 	return actor.None{}, nil
 }
 
-// newTicket takes over the answer of the message that is being handled.
+// newTicket defers the reply to the present message.
 func newTicket[R any](c *Controller, ctx *actor.Context) ticket {
 	d := actor.Defer[R](ctx)
 	c.lastTicket++
@@ -251,7 +268,8 @@ func (c *Controller) runEffects(ctx *actor.Context) {
 	if c.saving || len(c.pendingEffects) == 0 {
 		return
 	}
-	batch, changed := c.pendingEffects, map[string]*Record{}
+	batch := c.pendingEffects
+	changed := map[string]*Record{}
 	c.pendingEffects = nil
 	for _, e := range batch {
 		switch e := e.(type) {
@@ -282,7 +300,7 @@ func (c *Controller) runEffects(ctx *actor.Context) {
 	})
 }
 
-// writeRetry is between two tries to save.
+// writeRetry is the time between two attempts to save.
 const writeRetry = 100 * time.Millisecond
 
 // write saves until it succeeds, another controller has written, or the term is over.
@@ -323,7 +341,8 @@ func (c *Controller) snapshot(ctx *actor.Context, f Filter) (Snapshot, error) {
 	from := newTicket[Snapshot](c, ctx)
 	c.handle(ctx, tick{})
 	c.enqueue(ctx, answer{to: from, value: Snapshot{
-		Execution: c.execution(ctx), Epoch: c.epoch, Durable: c.service.Durable(), Worlds: c.st.snapshot(f), Detached: c.st.listDetached(),
+		Execution: c.execution(ctx), Epoch: c.epoch, Durable: c.service.Durable(),
+		Worlds: c.st.snapshot(f), Detached: c.st.listDetached(),
 	}})
 	return Snapshot{}, nil
 }

@@ -21,13 +21,13 @@ func (d *detachedMesh) handoverWindow() time.Duration {
 	return handoverTimeout
 }
 
-// isAdopter reports whether a claim is that of the mesh's adopter.
+// isAdopter reports whether a claim is the adopter's.
 func (d *detachedMesh) isAdopter(c agent.Claim) bool {
 	return d.AdopterClaim != nil && sameClaimant(*d.AdopterClaim, c)
 }
 
-// adopt gives a mesh to the caller that names its epoch, one at a time. The system owns the mesh
-// until the adopter has taken it over, in the next epoch only, and has confirmed that.
+// adopt gives a mesh to the caller that names its epoch, one caller at a time. The adopter takes
+// the mesh over in the next epoch, and confirms that. Until then the system owns the mesh.
 func (st *state) adopt(e adopt) {
 	d := st.detached[e.Mesh.Label()]
 	switch {
@@ -36,11 +36,13 @@ func (st *state) adopt(e adopt) {
 	case e.Claim.Epoch != d.CurrentClaim.Epoch:
 		st.answer(e.from, nil, d.fencedError(e.Claim))
 	case !e.Claim.Owner.IsValid():
-		st.answer(e.from, nil, fmt.Errorf("adopt %s: want who adopts it", e.Mesh))
+		st.answer(e.from, nil, fmt.Errorf("cannot adopt %s: want the ID of the new owner", e.Mesh))
 	case d.AdopterClaim != nil:
-		st.answer(e.from, nil, &agent.FencedError{ID: d.Mesh.String(), Agent: atSystem, Requested: e.Claim, Current: *d.AdopterClaim})
+		st.answer(e.from, nil, &agent.FencedError{
+			ID: d.Mesh.String(), Agent: atSystem, Requested: e.Claim, Current: *d.AdopterClaim,
+		})
 	case !d.confirmed:
-		st.answer(e.from, nil, fmt.Errorf("mesh %s is being handed over: %s", e.Mesh, d.reason))
+		st.answer(e.from, nil, fmt.Errorf("cannot adopt %s: it is being detached: %s", e.Mesh, d.reason))
 	default:
 		d.AdopterClaim = &agent.Claim{Epoch: d.CurrentClaim.Epoch + 1, Owner: e.Claim.Owner}
 		d.adoptDeadline = st.now.Add(d.handoverWindow())
@@ -50,8 +52,8 @@ func (st *state) adopt(e adopt) {
 	}
 }
 
-// confirm releases a mesh to its adopter. An absent mesh is no longer the system's, perhaps because
-// the reply to an earlier confirmation was lost.
+// confirm releases a mesh to its adopter. If the mesh is absent, it was released before: the reply
+// to an earlier confirmation may have been lost.
 func (st *state) confirm(e confirm) {
 	d := st.detached[e.Mesh.Label()]
 	switch {
@@ -63,7 +65,9 @@ func (st *state) confirm(e confirm) {
 		st.dropDetached(d, nil)
 		st.emit(releaseDetached{mesh: d.Mesh, why: "adopted by " + e.Claim.Owner.String()})
 		st.answer(e.from, nil, nil)
-		st.emit(worldEvent{world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.adopt", why: "it is adopted by " + e.Claim.Owner.String()})
+		st.emit(worldEvent{
+			world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.adopt", why: "adopted by " + e.Claim.Owner.String(),
+		})
 	}
 }
 
@@ -71,9 +75,9 @@ func (st *state) confirm(e confirm) {
 func (st *state) reclaimExpired() {
 	for _, d := range slices.Clone(st.handovers) {
 		if !st.now.Before(d.adoptDeadline) {
-			to := d.AdopterClaim.Owner
-			st.emit(worldEvent{world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.adopt.lapse", why: fmt.Sprintf("%s did not confirm within %s that it has it", to, d.handoverWindow())})
-			st.emit(releaseDetached{mesh: d.Mesh, why: "it is taken back"})
+			why := fmt.Sprintf("%s did not confirm the adoption within %s", d.AdopterClaim.Owner, d.handoverWindow())
+			st.emit(worldEvent{world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.adopt.lapse", why: why})
+			st.emit(releaseDetached{mesh: d.Mesh, why: "its adoption was not confirmed"})
 			st.nextEpoch(d)
 		}
 	}

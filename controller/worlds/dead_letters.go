@@ -10,9 +10,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// ReportDeadLetter reports a returned message to the system controller, unless its proc was
-// reached. An actor.DeadLetterHandler calls it in a task, because finding the controller takes a
-// moment. The report is a request to check (WORLD-9).
+// ReportDeadLetter reports a returned message to the system controller, unless the message reached
+// its proc. An actor.DeadLetterHandler calls it in a task, because finding the controller takes a
+// moment. The controller then probes the proc (WORLD-9).
 func ReportDeadLetter(ctx context.Context, p *actor.Proc, r actor.DeadLetter) error {
 	to, err := subjects.ParseActorID(r.Reason.Actor)
 	if err != nil || !isUnreached(r.Reason) && !isInconclusive(r.Reason) {
@@ -30,11 +30,12 @@ func isUnreached(err error) bool {
 	return errors.Is(err, actor.ErrNoProc) || errors.Is(err, actor.ErrProcDead)
 }
 
-// isInconclusive reports whether a message's fate leaves open if messages reach its proc: the link
-// broke, the time ran out, the message never left, or the process is ending.
+// isInconclusive reports whether an error does not show if messages reach the proc: the link broke,
+// the deadline passed, the message never left, or the process is ending.
 func isInconclusive(err error) bool {
 	for _, open := range []error{
-		actor.ErrLinkBroken, actor.ErrDeadline, actor.ErrExpired, actor.ErrStopped, actor.ErrUnavailable, actor.ErrBacklog,
+		actor.ErrLinkBroken, actor.ErrDeadline, actor.ErrExpired,
+		actor.ErrStopped, actor.ErrUnavailable, actor.ErrBacklog,
 	} {
 		if errors.Is(err, open) {
 			return true
@@ -43,14 +44,14 @@ func isInconclusive(err error) bool {
 	return false
 }
 
-// probePause is between two probes of a proc.
+// probePause is the time between two probes of a proc.
 const probePause = 500 * time.Millisecond
 
-// suspect makes the controller probe a proc after a returned message. Any program may report one;
-// the proc is unhealthy only when the probe comes back too.
+// suspect makes the controller probe a proc after a returned message. Any program may report one.
+// The proc is unhealthy only if the probe is returned, too.
 func (c *Controller) suspect(ctx *actor.Context, id subjects.ProcID) {
 	if _, probing := c.suspects[id]; probing {
-		c.suspects[id] = true // the probe may have passed before that message did
+		c.suspects[id] = true // the probe may have arrived before the returned message
 		return
 	}
 	c.probe(ctx, id)

@@ -70,7 +70,7 @@ func TestWorlds_probeWithUnknownFateIsResent_WORLD9(t *testing.T) {
 	require.NoError(t, worlds.SuspectProc.Send(testkit.Soon(t), r.system(t), p.ID()))
 	probed(t, probes)
 	require.NoError(t, p.Close(testkit.Soon(t)))
-	require.Contains(t, r.await(t, "w", "world.unhealthy").Reason, "/0.0: a message to it came back")
+	require.Contains(t, r.await(t, "w", "world.unhealthy").Reason, "/0.0: a message to it was returned")
 }
 
 // A proc that answers a probe may have been lost after the probe had left.

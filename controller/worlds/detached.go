@@ -13,14 +13,15 @@ import (
 // detachedMesh is a mesh handed over by its owner (WORLD-16).
 type detachedMesh struct {
 	DetachedRecord
-	confirmed     bool     // the hosts have heard who owns it now
-	waiters       []ticket // that want to know when it is
-	reason        string   // it is not taken
+	confirmed     bool     // the hosts know the present owner
+	waiters       []ticket // callers that wait for that
+	reason        string   // why it is not confirmed
 	since         time.Time
-	adoptDeadline time.Time // when it is taken back from who is adopting it
+	adoptDeadline time.Time // for the adopter's confirmation
 }
 
-// minLease is the least lease of a detached mesh: another system controller is to have taken over within it.
+// minLease is the least lease of a detached mesh. It is longer than a failover of the system
+// controller.
 const minLease = 30 * time.Second
 
 // maxDetachedHosts bounds the record of a detached mesh.
@@ -35,9 +36,10 @@ func (st *state) detach(e detach) {
 	}
 	if d == nil {
 		d = &detachedMesh{since: st.now, DetachedRecord: DetachedRecord{
-			DetachRequest: e.DetachRequest, OriginalClaim: e.Claim, CurrentClaim: agent.Claim{Epoch: e.Claim.Epoch + 1, Owner: st.ownerOf(e.Mesh)},
+			DetachRequest: e.DetachRequest, OriginalClaim: e.Claim,
+			CurrentClaim: agent.Claim{Epoch: e.Claim.Epoch + 1, Owner: st.ownerOf(e.Mesh)},
 		}}
-		if r := st.reserved[e.Mesh.Label()]; r != nil { // by who hands the mesh over
+		if r := st.reserved[e.Mesh.Label()]; r != nil { // the former owner's
 			st.dropReservation(r)
 		}
 		st.detached[e.Mesh.Label()] = d
@@ -50,22 +52,25 @@ func (st *state) detach(e detach) {
 	d.waiters = append(d.waiters, e.from)
 }
 
-// newDetached is the mesh if the same was asked before, or why it cannot be.
+// newDetached checks a request. It returns the mesh of an earlier equal request, or nil for a new
+// mesh.
 func (st *state) newDetached(e DetachRequest) (*detachedMesh, error) {
 	name := e.Mesh.Label()
 	switch {
 	case !e.Mesh.IsValid():
-		return nil, fmt.Errorf("detach: want the ID of a mesh")
+		return nil, fmt.Errorf("cannot detach: want the ID of a mesh")
 	case e.Claim.Epoch == 0 || !e.Claim.Owner.IsValid():
-		return nil, fmt.Errorf("detach %s: want its owner, and the epoch of that", e.Mesh)
+		return nil, fmt.Errorf("cannot detach %s: want its owner and epoch", e.Mesh)
 	case len(e.Hosts) == 0 || len(e.Hosts) > maxDetachedHosts:
-		return nil, fmt.Errorf("detach %s: %d hosts: want 1 to %d", e.Mesh, len(e.Hosts), maxDetachedHosts)
+		return nil, fmt.Errorf("cannot detach %s: %d hosts: want 1 to %d", e.Mesh, len(e.Hosts), maxDetachedHosts)
 	case e.Lease < 0:
-		return nil, fmt.Errorf("detach %s: lease of %s: want more than 0, or 0 for none", e.Mesh, e.Lease)
+		return nil, fmt.Errorf("cannot detach %s: lease of %s: want more than 0, or 0 for none", e.Mesh, e.Lease)
 	case st.shutdownReason != "":
 		return nil, fmt.Errorf("the system is being stopped: %s", st.shutdownReason)
 	}
-	d, w, r := st.detached[name], st.worlds[name], st.reserved[name]
+	d := st.detached[name]
+	w := st.worlds[name]
+	r := st.reserved[name]
 	switch {
 	case r != nil && r.By != e.Claim.Owner.Proc:
 		return nil, &NameTakenError{name, kindProgram, r.By.String()}
@@ -81,28 +86,27 @@ func (st *state) newDetached(e DetachRequest) (*detachedMesh, error) {
 	return d, nil
 }
 
-// fencedError refuses a caller that does not name the present owner.
+// fencedError is the refusal of a caller that does not name the present owner.
 func (d *detachedMesh) fencedError(asked agent.Claim) error {
 	return &agent.FencedError{ID: d.Mesh.String(), Agent: atSystem, Requested: asked, Current: d.CurrentClaim}
 }
 
-// atSystem is the refusing party in errors.
+// atSystem names the system controller in a FencedError.
 const atSystem = "system"
 
-// IsSystemClaim reports whether a claim on a mesh is that of a system controller: the mesh is
-// detached.
+// IsSystemClaim reports whether a system controller claims a mesh, which is then detached.
 func IsSystemClaim(mesh subjects.MeshID, c agent.Claim) bool {
 	return c.Owner.Name == mesh.String() && c.Owner.Proc.Mesh.Label() == procName
 }
 
-// ownerOf is the controller of a detached mesh in the term of this system controller.
+// ownerOf returns the ID of the controller of a detached mesh in the present term.
 func (st *state) ownerOf(mesh subjects.MeshID) subjects.ActorID { return st.self.Actor(mesh.String()) }
 
 func (d *detachedMesh) response() DetachResponse {
 	return DetachResponse{Mesh: d.Mesh, Claim: d.CurrentClaim}
 }
 
-// claimOwnership takes the mesh over in the name of the present owner, once that is saved.
+// claimOwnership saves the present owner of the mesh, and then takes the mesh over.
 func (st *state) claimOwnership(d *detachedMesh) {
 	r := d.DetachedRecord
 	st.emit(saveRecord{Record{Name: d.Mesh.Label(), Detached: &r}})
@@ -110,7 +114,7 @@ func (st *state) claimOwnership(d *detachedMesh) {
 }
 
 // handleTakeResult applies the result of a takeover. It drops a mesh that has ended or has another
-// owner. It keeps asking silent hosts.
+// owner. While hosts are silent, the takeover is repeated.
 func (st *state) handleTakeResult(e takeResult) {
 	d := st.currentDetached(e.mesh, e.epoch)
 	switch {
@@ -120,16 +124,20 @@ func (st *state) handleTakeResult(e takeResult) {
 	case e.err != nil:
 		st.dropDetached(d, e.err)
 	default:
-		d.confirmed, d.reason = true, ""
+		d.confirmed = true
+		d.reason = ""
 		for _, to := range d.waiters {
 			st.answer(to, d.response(), nil)
 		}
 		d.waiters = nil
-		st.emit(worldEvent{world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.detach", why: "its owner is the system controller, in epoch " + fmt.Sprint(d.CurrentClaim.Epoch)})
+		st.emit(worldEvent{
+			world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.detach",
+			why: fmt.Sprintf("its owner is the system controller, in epoch %d", d.CurrentClaim.Epoch),
+		})
 	}
 }
 
-// currentDetached is a detached mesh, in the epoch of today.
+// currentDetached returns a detached mesh if the epoch is its present one; nil otherwise.
 func (st *state) currentDetached(mesh subjects.MeshID, epoch uint64) *detachedMesh {
 	if d := st.detached[mesh.Label()]; d != nil && d.Mesh == mesh && d.CurrentClaim.Epoch == epoch {
 		return d
@@ -147,8 +155,8 @@ func (st *state) dropDetached(d *detachedMesh, why error) {
 	}
 }
 
-// handleDetachedEnd applies the end of a mesh, or its change of owner. An adopter's claim is no
-// end: it may die before it confirms.
+// handleDetachedEnd applies the end of a mesh, or its change of owner. An adopter's claim does not
+// end the system's ownership: the adopter may die before it confirms.
 func (st *state) handleDetachedEnd(e detachedEnd) {
 	if d := st.currentDetached(e.mesh, e.epoch); d != nil && !d.isAdopter(e.by) {
 		st.dropDetached(d, nil)
@@ -156,14 +164,14 @@ func (st *state) handleDetachedEnd(e detachedEnd) {
 	}
 }
 
-// restoreDetached follows the system's former owner of a mesh.
+// restoreDetached restores a detached mesh, in its next epoch.
 func (st *state) restoreDetached(r DetachedRecord) {
 	d := &detachedMesh{DetachedRecord: r, since: st.now}
 	st.detached[r.Mesh.Label()] = d
 	st.nextEpoch(d)
 }
 
-// nextEpoch begins the next epoch of a mesh: its former system owner or adopter acts no more.
+// nextEpoch begins the next epoch of a mesh. It fences the former owner and the adopter.
 func (st *state) nextEpoch(d *detachedMesh) {
 	last := d.CurrentClaim
 	d.FormerClaims = append(d.FormerClaims, d.CurrentClaim)
@@ -172,24 +180,26 @@ func (st *state) nextEpoch(d *detachedMesh) {
 		d.FormerClaims = append(d.FormerClaims, last)
 	}
 	d.FormerClaims = d.FormerClaims[max(0, len(d.FormerClaims)-maxFormerClaims):]
-	d.CurrentClaim, d.AdopterClaim, d.confirmed = agent.Claim{Epoch: last.Epoch + 1, Owner: st.ownerOf(d.Mesh)}, nil, false
+	d.CurrentClaim = agent.Claim{Epoch: last.Epoch + 1, Owner: st.ownerOf(d.Mesh)}
+	d.AdopterClaim = nil
+	d.confirmed = false
 	st.endHandover(d)
 	st.claimOwnership(d)
 }
 
-// maxFormerClaims is how many terms may end before the hosts of a mesh have heard of one.
+// maxFormerClaims bounds the terms that may end before the hosts of a mesh learn of a later one.
 const maxFormerClaims = 16
 
-// isOwnClaim reports whether a host's claim is one that the system follows.
+// isOwnClaim reports whether a claim known to a host is the original or one of the system's.
 func (r DetachedRecord) isOwnClaim(c agent.Claim) bool {
 	before := slices.ContainsFunc(r.FormerClaims, func(b agent.Claim) bool { return sameClaimant(b, c) })
 	return c == r.OriginalClaim || c == r.CurrentClaim || before
 }
 
-// sameClaimant reports whether a claim matches an announced one, from a program that had not made
-// its owner then.
-func sameClaimant(told, c agent.Claim) bool {
-	return told.Epoch == c.Epoch && told.Owner.Proc == c.Owner.Proc
+// sameClaimant reports whether a claim has the epoch and the program of an announced one. A program
+// announces its claim before it starts the owner.
+func sameClaimant(announced, c agent.Claim) bool {
+	return announced.Epoch == c.Epoch && announced.Owner.Proc == c.Owner.Proc
 }
 
 // stopDetached ends the detached meshes with the system.
@@ -209,7 +219,9 @@ func (st *state) listDetached() (out []DetachedState) {
 		if d.AdopterClaim != nil {
 			why = "it is being adopted by " + d.AdopterClaim.Owner.String()
 		}
-		out = append(out, DetachedState{Mesh: d.Mesh, Claim: d.CurrentClaim, For: st.now.Sub(d.since), Reason: why, Lease: d.Lease})
+		out = append(out, DetachedState{
+			Mesh: d.Mesh, Claim: d.CurrentClaim, For: st.now.Sub(d.since), Reason: why, Lease: d.Lease,
+		})
 	}
 	return out
 }

@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// takeRetry is between two tries to take a detached mesh over.
+	// takeRetry is the time between two attempts to take over a detached mesh.
 	takeRetry = time.Second
-	// maxHostsAsked is how many hosts of a detached mesh are asked at a time.
+	// maxHostsAsked bounds the concurrent requests to hosts.
 	maxHostsAsked = 64
-	// endPollTimeout is how long one question may take whether a detached mesh has ended.
+	// endPollTimeout bounds one wait for the end of a detached mesh.
 	endPollTimeout = 25 * time.Second
 )
 
 // takeDetached makes a controller in this proc the owner of a detached mesh.
 func (c *Controller) takeDetached(ctx *actor.Context, r DetachedRecord) {
 	leave := new(atomic.Bool)
-	leave.Store(c.service.store != nil) // else nobody follows this controller
+	leave.Store(c.service.store != nil) // without a store no controller follows this one
 	c.released[r.Mesh] = leave
 	c.retryTake(ctx, r, leave, time.Now())
 }
 
 // retryTake repeats the takeover until it succeeds or can never succeed. The former owner in this
-// proc ends first: it has the same name.
+// proc has the same name, and so ends first.
 func (c *Controller) retryTake(ctx *actor.Context, r DetachedRecord, leave *atomic.Bool, began time.Time) {
 	if c.st.currentDetached(r.Mesh, r.CurrentClaim.Epoch) == nil {
 		return
 	}
 	p := ctx.Proc()
-	before := p.StopActor(r.Mesh.String(), "another follows it")
+	before := p.StopActor(r.Mesh.String(), "replaced by the owner of the next epoch")
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		if before != nil {
 			select {
@@ -48,7 +48,8 @@ func (c *Controller) retryTake(ctx *actor.Context, r DetachedRecord, leave *atom
 		}
 		owner, again, err := c.takeOnce(work, p, r, leave)
 		if again && r.Lease > 0 && time.Since(began) > r.lease() {
-			again, err = false, fmt.Errorf("its hosts did not answer for longer than its lease: %w", err)
+			again = false
+			err = fmt.Errorf("its hosts did not answer for longer than its lease: %w", err)
 		}
 		return func(ctx *actor.Context) {
 			c.handle(ctx, takeResult{r.Mesh, r.CurrentClaim.Epoch, err, again})
@@ -62,40 +63,53 @@ func (c *Controller) retryTake(ctx *actor.Context, r DetachedRecord, leave *atom
 					delete(c.released, r.Mesh)
 				}
 				log := ctx.Log()
-				log.Warn().Err(err).Stringer("mesh", r.Mesh).Msg("a detached mesh is not the system's any more")
+				log.Warn().Err(err).Stringer("mesh", r.Mesh).Msg("cannot take over the detached mesh: dropped it")
 			}
 		}
 	})
 }
 
-// takeOnce asks the hosts for their shares of the mesh, and starts a controller that follows the
-// owner they know. again: some hosts did not answer.
-func (c *Controller) takeOnce(ctx context.Context, p *actor.Proc, r DetachedRecord, leave *atomic.Bool) (owner actor.Ref[agent.Agent], again bool, err error) {
+// takeOnce asks the hosts for their shares of the mesh, and starts a controller that takes over
+// from the owner they know. again: some hosts did not answer.
+func (c *Controller) takeOnce(
+	ctx context.Context, p *actor.Proc, r DetachedRecord, leave *atomic.Bool,
+) (owner actor.Ref[agent.Agent], again bool, err error) {
 	states, silent := c.statesOf(ctx, p, r)
 	spec, err := controller.TakeOver(r.Mesh, states, 0)
 	if err != nil {
 		return owner, silent != nil, errors.Join(err, silent)
 	}
 	if has := newestClaim(states); has.Epoch >= r.OriginalClaim.Epoch && !r.isOwnClaim(has) {
-		return owner, false, &agent.FencedError{ID: r.Mesh.String(), Agent: atSystem, Requested: r.OriginalClaim, Current: has}
+		return owner, false, &agent.FencedError{
+			ID: r.Mesh.String(), Agent: atSystem, Requested: r.OriginalClaim, Current: has,
+		}
 	}
-	spec.Epoch, spec.Lease, spec.Policy, spec.Name = r.CurrentClaim.Epoch, r.lease(), r.Policy.WithoutSpares(spec.Procs.Hosts), r.Display
-	spec.Presence, spec.Renewer, spec.KeepOnStop = c.hosts, c.renewer, leave.Load
+	spec.Epoch = r.CurrentClaim.Epoch
+	spec.Lease = r.lease()
+	spec.Policy = r.Policy.WithoutSpares(spec.Procs.Hosts)
+	spec.Name = r.Display
+	spec.Presence = c.hosts
+	spec.Renewer = c.renewer
+	spec.KeepOnStop = leave.Load
 	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 	defer cancel()
-	id, err := p.Spawn(ctx, actor.SpawnSpec{Type: controller.Type.Name(), Name: r.Mesh.String(), Params: spec, Mailbox: agent.MailboxSize})
+	id, err := p.Spawn(ctx, actor.SpawnSpec{
+		Type: controller.Type.Name(), Name: r.Mesh.String(), Params: spec, Mailbox: agent.MailboxSize,
+	})
 	if err != nil {
 		return owner, false, err
 	}
 	owner = actor.RefOf[agent.Agent](id).Via(p)
 	_, err = agent.Create.Call(ctx, owner, agent.CreateRequest{})
 	for heard := false; err == nil && !heard; {
-		var o agent.Overlay // with ranks that are not known when the controller was fenced: it says so the next time
+		// A controller that is fenced meanwhile returns unknown ranks; the next Wait gets the
+		// error.
+		var o agent.Overlay
 		o, err = agent.Wait.Call(ctx, owner, agent.WaitRequest{ID: r.Mesh.String(), Until: agent.Running})
 		heard = !slices.ContainsFunc(o, func(run agent.Run) bool { return run.Status.Phase < agent.Running })
 	}
 	if errors.Is(err, actor.ErrDeadline) {
-		err = nil // a host is silent: it hears of its owner when the lease is renewed
+		err = nil // a silent host learns of its owner with a lease renewal
 	}
 	if err != nil {
 		leave.Store(true)
@@ -130,7 +144,7 @@ func (c *Controller) statesOf(ctx context.Context, p *actor.Proc, r DetachedReco
 	return states, errors.Join(errs...)
 }
 
-// newestClaim is the claim of a mesh's owner, as its hosts know it.
+// newestClaim returns the newest claim on a mesh that its hosts know.
 func newestClaim(states []agent.State) (has agent.Claim) {
 	for _, s := range states {
 		if s.Claim != nil && s.Claim.Compare(has) > 0 {
@@ -148,29 +162,31 @@ func (r DetachedRecord) lease() time.Duration {
 	return max(r.Lease, minLease)
 }
 
-// watchDetached hears when a detached mesh has ended, or another owner has it.
+// watchDetached waits until a detached mesh has ended or has another owner.
 func (c *Controller) watchDetached(ctx *actor.Context, r DetachedRecord, owner actor.Ref[agent.Agent]) {
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		by, why, known := pollEnd(work, r, owner)
 		return func(ctx *actor.Context) {
-			switch {
-			case known:
+			if known {
 				c.handle(ctx, detachedEnd{r.Mesh, r.CurrentClaim.Epoch, by, why})
-			case c.st.currentDetached(r.Mesh, r.CurrentClaim.Epoch) != nil:
+			} else if c.st.currentDetached(r.Mesh, r.CurrentClaim.Epoch) != nil {
 				ctx.After(takeRetry, func(ctx *actor.Context) { c.watchDetached(ctx, r, owner) })
 			}
 		}
 	})
 }
 
-func pollEnd(ctx context.Context, r DetachedRecord, owner actor.Ref[agent.Agent]) (by agent.Claim, why string, known bool) {
+// pollEnd waits for the end of a detached mesh. known: it has ended, or by has it.
+func pollEnd(
+	ctx context.Context, r DetachedRecord, owner actor.Ref[agent.Agent],
+) (by agent.Claim, why string, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, endPollTimeout)
 	defer cancel()
 	o, err := agent.Wait.Call(ctx, owner, agent.UntilEnded(r.Mesh.String()))
-	switch fenced := agent.AsFenced(err); {
-	case fenced != nil:
+	if fenced := agent.AsFenced(err); fenced != nil {
 		return fenced.Current, fenced.Error(), true
-	case err != nil:
+	}
+	if err != nil {
 		return by, "", false
 	}
 	for _, run := range o {

@@ -9,8 +9,8 @@
 //     rank r has the ranks from r × (procs per host) on.
 //   - WORLD-2 (saved first): A decision is saved before it is carried out and before the reply.
 //   - WORLD-3 (join): The reply to a join precedes any other message to the joiner; a repeated
-//     join gets a reply too. A join is refused, with the reason, for the rank of a live host, a
-//     proc of another world, or a stopping world.
+//     join gets one too. A join is refused, with the reason, for a live host's rank, a proc of
+//     another world, or a stopping world.
 //   - WORLD-4 (declaration): A declaration is accepted whole or not at all. The same declaration
 //     again changes nothing, or adds labels. An existing label is never overwritten.
 //   - WORLD-5 (assignment): Host rank assigns ranks, not arrival. Host ⌊procs ÷ per host⌋ takes
@@ -37,15 +37,14 @@
 //     worlds must both match; a filter selects procs in a world, but never hosts. An urgent
 //     snapshot waits for no data (ACT-12).
 //   - WORLD-13 (one acts): One controller acts. It renews its lease each half second and stops 2
-//     s after the last renewal. Another takes over after 2.75 s of silence, or a release;
-//     failover takes 5 s at most. Hosts refuse orders of earlier epochs (HOST-13).
+//     s after the last renewal. Another follows after 2.75 s of silence, or a release; failover
+//     takes at most 5 s. Hosts refuse earlier epochs (HOST-13).
 //   - WORLD-14 (no JetStream): Without JetStream the controller runs, and reports that worlds end
 //     with it. Their procs have a lease. The next controller stops unknown procs.
 //   - WORLD-15 (requests): Every request gets a reply. No request ends the controller.
 //   - WORLD-16 (detached meshes): The system controller follows a detached mesh's owner in the
 //     next epoch, renews leases and keeps the policy. It saves first and replies once hosts obey.
-//     One adopter at a time, naming the present epoch, gets the mesh (agent.FencedError refuses
-//     others).
+//     One adopter at a time, naming the present epoch, succeeds (agent.FencedError refuses others).
 //   - WORLD-17 (names): One acting controller grants names to worlds, detached meshes, and
 //     programs (Reserve). It asks the hosts for live meshes first. A reservation ends at its
 //     release, or proc.spawn-idle after its grant; by then the hosts know the mesh.

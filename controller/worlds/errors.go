@@ -10,8 +10,8 @@ import (
 // NameTakenError refuses a name of a live mesh or world.
 type NameTakenError struct {
 	Name   string `json:"name"`
-	Kind   string `json:"kind"`   // mesh or world; program: it has reserved the name
-	Holder string `json:"holder"` // the ID of its mesh, or of the program that is about to have it
+	Kind   string `json:"kind"`   // mesh, world, or program (which has reserved the name)
+	Holder string `json:"holder"` // the ID of the mesh or the program
 }
 
 func (e *NameTakenError) Error() string {
@@ -35,7 +35,8 @@ type ExistsError struct {
 }
 
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("world %s exists already, with shape %s, %d procs per host and command %s: want the same, and labels at most, or delete it first",
+	return fmt.Sprintf("world %s already exists with shape %s, %d procs per host and command %s: "+
+		"want the same declaration, with new labels at most, or delete it first",
 		e.World, e.Shape, e.PerHost, e.Command)
 }
 
@@ -56,7 +57,8 @@ type LabelError struct {
 }
 
 func (e *LabelError) Error() string {
-	return fmt.Sprintf("%s: label %s is %q and is not overwritten by %q", e.Object, e.Label, e.Current, e.Requested)
+	return fmt.Sprintf("%s: cannot overwrite label %s: it is %q, not %q",
+		e.Object, e.Label, e.Current, e.Requested)
 }
 
 // Detail is how the error travels.

@@ -15,7 +15,7 @@ type (
 	upsert struct {
 		from ticket
 		UpsertRequest
-		mesh subjects.MeshID // the world's, if it is a new one
+		mesh subjects.MeshID // of the world, if it is new
 	}
 	join struct {
 		from ticket
@@ -29,7 +29,7 @@ type (
 		from ticket
 		Heartbeat
 	}
-	// hostSeen: something of the host was heard. hostLost: it is known to be gone, and why.
+	// hostSeen is a sign of life of a host. hostLost reports its end.
 	hostSeen struct{ host subjects.HostID }
 	hostLost struct {
 		host subjects.HostID
@@ -48,13 +48,13 @@ type (
 		incarnation string
 		shares      []heldShare
 	}
-	// undelivered: a message to the proc came back.
+	// undelivered reports that a message to the proc was returned.
 	undelivered struct{ proc subjects.ProcID }
 	stop        struct {
 		from ticket
 		StopRequest
 	}
-	// memberStopped is the answer of a host or a proc to a halt.
+	// memberStopped is the reply of a host or a proc to a stopShare.
 	memberStopped struct {
 		world            string
 		who              memberRef
@@ -72,14 +72,14 @@ type (
 		from ticket
 		AdoptRequest
 	}
-	// takeResult is the result of taking over a detached mesh in an epoch. again: try again.
+	// takeResult is the result of taking over a detached mesh in an epoch.
 	takeResult struct {
 		mesh     subjects.MeshID
 		epoch    uint64
 		err      error
 		retrying bool
 	}
-	// detachedEnd: a detached mesh has ended, or another owner has it, by his claim.
+	// detachedEnd reports that a detached mesh has ended, or that another owner claims it.
 	detachedEnd struct {
 		mesh  subjects.MeshID
 		epoch uint64
@@ -94,20 +94,20 @@ type (
 		from ticket
 		NameReservation
 	}
-	// nameResult is the hosts' answer about a name: its holder, as far as the hosts answered.
+	// nameResult is the result of a queryName. err: some hosts did not answer.
 	nameResult struct {
 		name     string
 		holder   *NameTakenError
 		err      error
-		tooEarly error // why nobody can take a name yet: an earlier controller may have given it away
+		tooEarly error // set: an unsaved reservation of the former controller may still be valid
 	}
-	// restored is the saved state of an earlier controller. follows: that controller acted until
-	// now. Otherwise all may have been down, and hosts start in their own time.
+	// restored is the saved state of an earlier controller. directSuccessor: that controller acted
+	// until now. Otherwise all controllers and hosts may have been down.
 	restored struct {
 		records         []Record
 		directSuccessor bool
-		ended           []string      // names of worlds that ended lately
-		adopting        time.Duration // worlds without a record are adopted
+		ended           []string      // names of worlds that ended recently
+		adopting        time.Duration // how long worlds without a record are adopted
 	}
 	tick struct{}
 )
@@ -117,7 +117,7 @@ type heldShare struct {
 	mesh      subjects.MeshID
 	gen       int
 	now       agent.Overlay
-	described *agent.Mesh // nil: the host did not say
+	described *agent.Mesh // nil: not in the host's reply
 }
 
 // memberRef is a member with a stop order: a host, or a self-joined proc.
@@ -133,7 +133,7 @@ func (p memberRef) String() string {
 	return "proc " + p.proc.String()
 }
 
-// Effects of the core, in order. Effects after a save or a forget of a world wait for it (WORLD-2).
+// Effects of the core, in order. Effects after a saveRecord or deleteRecord wait for it (WORLD-2).
 type (
 	// answer is a reply to a caller.
 	answer struct {
@@ -146,8 +146,8 @@ type (
 		world string
 		mesh  subjects.MeshID
 	}
-	// create makes a host start its share of a world, in a generation. It may be sent twice, and
-	// only to the incarnation of the host that joined.
+	// create orders a host to start its share of a world, in a generation. It may be sent twice,
+	// and only to the incarnation of the host that joined.
 	create struct {
 		world        string
 		host         subjects.HostID
@@ -158,8 +158,8 @@ type (
 		first, count int
 		gen          int
 	}
-	// stopShare stops a mesh on a host, or a self-joined proc; the reply is memberStopped. Without
-	// a world no stop waits for it.
+	// stopShare stops a mesh on a host, or a self-joined proc; the reply is memberStopped. If world
+	// is "", no stop waits for the reply.
 	stopShare struct {
 		world string
 		who   memberRef
@@ -177,16 +177,15 @@ type (
 		now   Status
 		why   string
 	}
-	// sendReport is the second answer to a stop.
+	// sendReport sends the second reply to a stop.
 	sendReport struct {
 		to ticket
 		StopReport
 	}
-	// takeOwnership makes a controller of this proc the owner of a detached mesh, and is answered with took, and with over at
-	// its end.
+	// takeOwnership makes a controller of this proc the owner of a detached mesh. The results are
+	// takeResult, and detachedEnd at the end of the mesh.
 	takeOwnership struct{ record DetachedRecord }
-	// releaseDetached ends the controller of a detached mesh. The mesh goes on unless it is to
-	// stop.
+	// releaseDetached ends the controller of a detached mesh. Without stop the mesh continues.
 	releaseDetached struct {
 		mesh subjects.MeshID
 		why  string

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// serviceName and the constants after it describe system controllers as micro services.
+// serviceName and the metadata keys describe system controllers as micro services.
 const (
 	serviceName = "castnet-system"
 	metaSpace   = "space"
@@ -20,11 +20,12 @@ const (
 	metaEpoch   = "epoch"
 )
 
-// findTimeout is how long another controller may take to answer.
+// findTimeout bounds the wait for the next controller's answer.
 const findTimeout = 250 * time.Millisecond
 
 // ErrNoController reports that no system controller answers.
-var ErrNoController = errors.New("no system controller answers: start a hostd with a server of its own, or with --system")
+var ErrNoController = errors.New(
+	"no system controller answers: start a hostd with a server of its own, or with --system")
 
 // candidate is a system controller.
 type candidate struct {
@@ -32,7 +33,7 @@ type candidate struct {
 	epoch uint64
 }
 
-// Find searches for the system controller and takes the first answer.
+// Find returns the system controller that answers first.
 func Find(ctx context.Context, p *actor.Proc) (actor.Ref[*Controller], error) {
 	all, err := find(ctx, p.Bus(), p.Space(), 0)
 	if err == nil && len(all) == 0 {
@@ -44,7 +45,8 @@ func Find(ctx context.Context, p *actor.Proc) (actor.Ref[*Controller], error) {
 	return actor.RefOf[*Controller](all[0].actor).Via(p), nil
 }
 
-// find asks for the system controllers of a space: the first to answer, or with a time to be quiet in, all.
+// find returns the system controllers of a space. If quiet is 0, it returns the first that answers;
+// otherwise it ends after this long without another answer.
 func find(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration) ([]candidate, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*findTimeout)
 	defer cancel()
@@ -76,6 +78,6 @@ func parseCandidate(m bus.Msg, space subjects.Space) (f candidate, ok bool) {
 		return f, false
 	}
 	id, err := subjects.ParseActorID(said.Metadata[metaActor])
-	epoch, _ := strconv.ParseUint(said.Metadata[metaEpoch], 10, 64) // what is no number is none
+	epoch, _ := strconv.ParseUint(said.Metadata[metaEpoch], 10, 64) // 0 if it is malformed
 	return candidate{id, epoch}, err == nil
 }

@@ -12,7 +12,7 @@ import (
 // maxFailed bounds the remembered failed actors of a proc.
 const maxFailed = 64
 
-// resetTimer begins the wait for the next word of a host or a proc.
+// resetTimer begins the wait for the next sign of life of a host or a proc.
 func (st *state) resetTimer(clock **list.Element, who any) {
 	if *clock == nil {
 		*clock = st.heartbeatTimers.start(st.now, who)
@@ -36,7 +36,8 @@ func (st *state) handleHeartbeat(e heartbeat) {
 			st.resetTimer(&m.timer, m)
 		}
 		if m.health == HealthExpired && m.assignment == nil {
-			m.health, m.healthReason = HealthAlive, ""
+			m.health = HealthAlive
+			m.healthReason = ""
 		}
 		for _, name := range e.Failed {
 			if len(m.failed) < maxFailed && !slices.Contains(m.failed, name) {
@@ -48,7 +49,7 @@ func (st *state) handleHeartbeat(e heartbeat) {
 	st.answer(e.from, nil, nil)
 }
 
-// severity orders healths: a proc gets no better by a lesser fault.
+// severity orders healths. A lesser fault does not replace a worse one.
 var severity = map[Health]int{HealthAlive: 0, HealthExpired: 1, HealthUnreachable: 2, HealthEnded: 3}
 
 // setHealth records the health of a proc, unless the proc is unknown.
@@ -56,7 +57,8 @@ func (st *state) setHealth(m *member, health Health, why string) {
 	if m == nil || severity[health] <= severity[m.health] {
 		return
 	}
-	m.health, m.healthReason = health, why
+	m.health = health
+	m.healthReason = why
 	st.healthChanged(m)
 }
 
@@ -64,7 +66,7 @@ func (st *state) setHealth(m *member, health Health, why string) {
 func (st *state) healthChanged(m *member) {
 	if m.world == nil {
 		if !m.healthy() {
-			st.shutDown(fmt.Sprintf("proc %s, without which there is no system: %s", m.id, m.reason()))
+			st.shutDown(fmt.Sprintf("system manager proc %s: %s", m.id, m.reason()))
 		}
 		return
 	}
@@ -72,7 +74,7 @@ func (st *state) healthChanged(m *member) {
 	st.updateStatus(m.world)
 }
 
-// handleHostSeen records a sign of life of a host. A host that was lost is asked for its inventory.
+// handleHostSeen records a sign of life of a host. It asks a host that was lost for its inventory.
 func (st *state) handleHostSeen(id subjects.HostID) {
 	h := st.hosts[id]
 	if h == nil {
@@ -85,9 +87,8 @@ func (st *state) handleHostSeen(id subjects.HostID) {
 	}
 }
 
-// markHostLost marks the procs launched by a host as expired: they are unwatched (WORLD-9). Procs
-// that the previous controller ordered count as launched, even if the host has not reported them to
-// this one.
+// markHostLost marks the procs of a lost host as expired (WORLD-9). Procs that the previous
+// controller ordered count, even if the host has not reported them to this one.
 func (st *state) markHostLost(h *host, why string) {
 	if h == nil || h.lost != "" {
 		return
@@ -107,7 +108,7 @@ func (st *state) markHostLost(h *host, why string) {
 	}
 }
 
-// proc is the ID of a rank of an assignment's share.
+// proc returns the ID of a rank of an assignment's share.
 func (s *assignment) proc(rank int) subjects.ProcID {
 	return subjects.ProcID{Mesh: s.world.mesh, Rank: uint32(rank), Gen: uint32(s.gen)}
 }
@@ -125,27 +126,31 @@ func (st *state) applyReport(e shareReport) {
 			return
 		}
 		id := s.proc(rank)
-		switch {
-		case now.Phase == agent.Running || now.Phase == agent.ShuttingDown:
+		if now.Phase == agent.Running || now.Phase == agent.ShuttingDown {
 			st.addProc(w, id, s)
-		case now.Phase.Terminal():
-			m := w.procs[id.Rank]
-			if m == nil || m.id != id {
-				m = st.addProc(w, id, s)
-			}
-			if m.health != HealthEnded {
-				m.health, m.healthReason = HealthEnded, now.String()
-				st.assess(m)
-			}
+			return
+		}
+		if !now.Phase.Terminal() {
+			return
+		}
+		m := w.procs[id.Rank]
+		if m == nil || m.id != id {
+			m = st.addProc(w, id, s)
+		}
+		if m.health != HealthEnded {
+			m.health = HealthEnded
+			m.healthReason = now.String()
+			st.assess(m)
 		}
 	})
 	st.updateStatus(w)
 }
 
-// assignmentFor is the assignment of a host in the world of a mesh, in the ordered generation; nil:
-// none.
+// assignmentFor returns the assignment of a host in the world of a mesh, if the generation is the
+// ordered one; nil otherwise.
 func (st *state) assignmentFor(id subjects.HostID, mesh subjects.MeshID, gen int) *assignment {
-	h, w := st.hosts[id], st.worlds[mesh.Label()]
+	h := st.hosts[id]
+	w := st.worlds[mesh.Label()]
 	if h == nil || w == nil || w.mesh != mesh {
 		return nil
 	}
@@ -155,8 +160,8 @@ func (st *state) assignmentFor(id subjects.HostID, mesh subjects.MeshID, gen int
 	return nil
 }
 
-// reconcile compares the shares of a host with its assignments. It stops shares that no world has
-// there, and orders missing ones (WORLD-10).
+// reconcile compares the shares of a host with its assignments. It stops shares without an
+// assignment, and orders missing shares (WORLD-10).
 func (st *state) reconcile(e inventory) {
 	has := map[*assignment]bool{}
 	for _, x := range e.shares {
@@ -169,11 +174,14 @@ func (st *state) reconcile(e inventory) {
 			st.applyReport(shareReport{e.host, x.mesh, x.gen, x.now})
 			continue
 		}
-		if w := st.worlds[x.mesh.Label()]; w != nil && w.mesh == x.mesh && st.hosts[e.host] != nil && st.hosts[e.host].assignments[w.name] != nil {
-			continue // an earlier generation of its own
+		if st.hasAssignment(e.host, x.mesh) {
+			continue // it is of an earlier generation
 		}
 		if slices.ContainsFunc(x.now, func(r agent.Run) bool { return !r.Status.Phase.Terminal() }) {
-			st.emit(stopShare{who: memberRef{host: e.host}, mesh: x.mesh, grace: graceOf(st.stopWithin), why: "no world has it on this host"})
+			st.emit(stopShare{
+				who: memberRef{host: e.host}, mesh: x.mesh, grace: graceOf(st.stopWithin),
+				why: "no world has it on this host",
+			})
 		}
 	}
 	h := st.hosts[e.host]
@@ -185,13 +193,20 @@ func (st *state) reconcile(e inventory) {
 		if s.count == 0 || has[s] || s.incarnation != e.incarnation || s.world.stopping != nil {
 			continue
 		}
-		if s.orderedIn != s.incarnation { // it was to outlive that, and has not
+		if s.orderedIn != s.incarnation { // a kept share that did not outlive its hostd
 			st.renewGeneration(s)
 			st.emit(saveRecord{s.world.record()})
 		}
 		st.orderShare(s)
 		st.updateStatus(s.world)
 	}
+}
+
+// hasAssignment reports whether a host has an assignment in the world of a mesh.
+func (st *state) hasAssignment(id subjects.HostID, mesh subjects.MeshID) bool {
+	h := st.hosts[id]
+	w := st.worlds[mesh.Label()]
+	return h != nil && w != nil && w.mesh == mesh && h.assignments[w.name] != nil
 }
 
 // expireTimers runs the timers that are due.
@@ -201,7 +216,7 @@ func (st *state) expireTimers() {
 		if !ok {
 			break
 		}
-		why := fmt.Sprintf("nothing was heard for %s", st.silence)
+		why := fmt.Sprintf("silent for %s", st.silence)
 		switch x := what.(type) {
 		case *host:
 			st.markHostLost(x, why)

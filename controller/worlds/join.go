@@ -7,10 +7,10 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxHostRank bounds the rank of a host: a world has no more procs.
+// maxHostRank bounds the rank of a host by the number of procs of a world.
 const maxHostRank = MaxProcs
 
-// checkAccepting returns the reason why a world accepts no more members; nil: it accepts.
+// checkAccepting returns an error if a world accepts no members.
 func (st *state) checkAccepting(name string) error {
 	if st.shutdownReason != "" {
 		return fmt.Errorf("the system is being stopped: %s", st.shutdownReason)
@@ -67,7 +67,8 @@ func (st *state) joinHost(e join) error {
 	if !j.ID.IsValid() || j.Rank < 0 || j.Rank > maxHostRank {
 		return fmt.Errorf("host %q of rank %d: want an ID, and a rank of 0 to %d", j.ID, j.Rank, maxHostRank)
 	}
-	w, h := st.worlds[e.World], st.hosts[j.ID]
+	w := st.worlds[e.World]
+	h := st.hosts[j.ID]
 	var mine, other *assignment
 	if w != nil {
 		other = w.assignments[j.Rank]
@@ -77,9 +78,10 @@ func (st *state) joinHost(e join) error {
 	}
 	switch {
 	case mine != nil && mine.rank != j.Rank:
-		return fmt.Errorf("host %s has rank %d in world %s already", j.ID, mine.rank, w.name)
+		return fmt.Errorf("host %s already has rank %d in world %s", j.ID, mine.rank, w.name)
 	case mine == nil && other != nil && other.host.lost == "":
-		return fmt.Errorf("host rank %d of world %s is %s: want another rank, or that it leaves first", j.Rank, w.name, other.host.id)
+		return fmt.Errorf("host rank %d of world %s is taken by %s: want another rank",
+			j.Rank, w.name, other.host.id)
 	case mine == nil:
 		st.replaceAssignment(e, other)
 		return nil
@@ -87,8 +89,8 @@ func (st *state) joinHost(e join) error {
 	return st.rejoin(e, mine)
 }
 
-// replaceAssignment gives a host an assignment that is free or whose host is lost. Its procs are
-// always of another generation.
+// replaceAssignment gives a host an assignment that is free or whose host is lost. Its procs begin
+// another generation.
 func (st *state) replaceAssignment(e join, other *assignment) {
 	w := st.worldNamed(e.World)
 	if other != nil {
@@ -99,32 +101,34 @@ func (st *state) replaceAssignment(e join, other *assignment) {
 	st.beginGeneration(s)
 	st.emit(saveRecord{w.record()})
 	st.answer(e.from, s.joinResponse(), nil)
-	if !st.mayAdopt(w.name) { // else the look tells which generation the host has
+	if !st.mayAdopt(w.name) { // else the inventory shows the generation on the host
 		st.orderShare(s)
 	}
 	st.emit(fetchInventory{s.host.id})
 	st.updateStatus(w)
 }
 
-// rejoin records a sign of life of a host. Procs of its earlier incarnation are gone; if they were
-// to outlive it, the host is asked first.
+// rejoin records a sign of life of a host. Procs of its earlier incarnation are gone. If the world
+// keeps procs, the host's inventory decides.
 func (st *state) rejoin(e join, s *assignment) error {
-	lost, anew := s.host.lost != "", s.incarnation != e.Host.Incarnation
+	lost := s.host.lost != ""
+	restarted := s.incarnation != e.Host.Incarnation
 	has := s.labels
-	if anew {
-		has = nil // those of another life
+	if restarted {
+		has = nil // the labels belong to the former incarnation
 	}
 	labels, err := mergeLabels("host "+e.Host.ID.String(), has, e.Labels)
 	if err != nil {
 		return err
 	}
 	st.assignHost(s, e.Host.ID)
-	if !lost && !anew && maps.Equal(labels, s.labels) {
+	if !lost && !restarted && maps.Equal(labels, s.labels) {
 		st.answer(e.from, s.joinResponse(), nil)
 		return nil
 	}
-	s.incarnation, s.labels = e.Host.Incarnation, labels
-	again := anew && s.count > 0 && !s.world.spec.Keep
+	s.incarnation = e.Host.Incarnation
+	s.labels = labels
+	again := restarted && s.count > 0 && !s.world.spec.Keep
 	if again {
 		st.renewGeneration(s)
 	}
@@ -149,20 +153,24 @@ func (st *state) assignHost(s *assignment, id subjects.HostID) {
 		h = &host{id: id, assignments: map[string]*assignment{}}
 		st.hosts[id] = h
 	}
-	s.host, h.assignments[s.world.name], s.world.assignments[s.rank] = h, s, s
+	s.host = h
+	h.assignments[s.world.name] = s
+	s.world.assignments[s.rank] = s
 	h.lost = ""
 	st.resetHostTimer(h)
 }
 
-// beginGeneration computes a host's share, and its procs' generation: one that the ranks never had,
-// so that no address has two lives (WORLD-10).
+// beginGeneration computes a host's share and the generation of its procs. The ranks never had that
+// generation before, so that no address is used twice (WORLD-10).
 func (st *state) beginGeneration(s *assignment) {
 	w := s.world
 	s.computeShare()
 	if s.count == 0 {
 		return
 	}
-	s.gen, s.orderedIn, s.unconfirmed = w.gens[s.rank], s.incarnation, false
+	s.gen = w.gens[s.rank]
+	s.orderedIn = s.incarnation
+	s.unconfirmed = false
 	for rank := s.first; rank < s.first+s.count; rank++ {
 		if m := w.procs[uint32(rank)]; m != nil {
 			s.gen = max(s.gen, int(m.id.Gen)+1)
@@ -184,11 +192,12 @@ func (st *state) renewGeneration(s *assignment) {
 	st.beginGeneration(s)
 }
 
-// orderShare has a host create its share; an empty one is never ordered (WORLD-5).
+// orderShare orders a host to create its share, unless that is empty (WORLD-5).
 func (st *state) orderShare(s *assignment) {
 	if w := s.world; s.count > 0 && w.stopping == nil {
 		st.emit(create{
-			world: w.name, host: s.host.id, incarnation: s.incarnation, rank: s.rank, mesh: w.mesh, spec: w.spec, first: s.first, count: s.count, gen: s.gen,
+			world: w.name, host: s.host.id, incarnation: s.incarnation, rank: s.rank, mesh: w.mesh,
+			spec: w.spec, first: s.first, count: s.count, gen: s.gen,
 		})
 	}
 }
@@ -202,7 +211,7 @@ func (st *state) clearProcs(s *assignment) {
 	}
 }
 
-// removeHost takes a host and its procs out of a world.
+// removeHost removes a host and its procs from a world.
 func (st *state) removeHost(s *assignment) {
 	st.clearProcs(s)
 	st.unassignHost(s)
@@ -219,7 +228,7 @@ func (st *state) joinProc(e join) error {
 	case j.Mode == ModeManager:
 		m := st.procs[j.ID]
 		if m != nil && m.world != nil {
-			return fmt.Errorf("proc %s is a member of world %s", j.ID, m.world.name)
+			return fmt.Errorf("proc %s is already a member of world %s", j.ID, m.world.name)
 		}
 		if m == nil {
 			m = &member{id: j.ID, mode: j.Mode, health: HealthAlive, labels: e.Labels}
@@ -233,12 +242,12 @@ func (st *state) joinProc(e join) error {
 	}
 	w := st.worlds[e.World]
 	if j.ID.Mesh.Label() != e.World || w != nil && w.mesh.IsValid() && w.mesh != j.ID.Mesh {
-		return fmt.Errorf("proc %s is of another world: want one of mesh %s", j.ID, w.meshText(e.World))
+		return fmt.Errorf("proc %s is not of this world: want a proc of mesh %s", j.ID, w.meshText(e.World))
 	}
 	return st.joinMember(e, j)
 }
 
-// meshText is the mesh of a world as text. The world may be nil.
+// meshText returns the mesh ID of a world as text. The world may be nil.
 func (w *world) meshText(name string) string {
 	if w == nil || !w.mesh.IsValid() {
 		return name + "-…"
@@ -246,10 +255,10 @@ func (w *world) meshText(name string) string {
 	return w.mesh.String()
 }
 
-// joinMember takes a proc of the world's mesh in.
+// joinMember admits a proc of the world's mesh.
 func (st *state) joinMember(e join, j ProcJoin) error {
 	if m := st.procs[j.ID]; m != nil && m.world == nil {
-		return fmt.Errorf("proc %s joined as one that manages the system", j.ID)
+		return fmt.Errorf("proc %s has joined as a system manager", j.ID)
 	}
 	var old *member
 	if w := st.worlds[e.World]; w != nil {
@@ -259,7 +268,7 @@ func (st *state) joinMember(e join, j ProcJoin) error {
 	switch {
 	case old == nil || old.id.Gen < j.ID.Gen:
 	case old.id != j.ID:
-		return fmt.Errorf("proc %s: %s has the rank", j.ID, old.id)
+		return fmt.Errorf("proc %s: its rank belongs to %s", j.ID, old.id)
 	default:
 		has = old.labels
 	}
@@ -270,7 +279,8 @@ func (st *state) joinMember(e join, j ProcJoin) error {
 	w := st.worldNamed(e.World)
 	w.mesh = j.ID.Mesh
 	m := st.addProc(w, j.ID, w.assignmentOf(j.ID))
-	m.labels, m.mode = labels, j.Mode
+	m.labels = labels
+	m.mode = j.Mode
 	if m.assignment == nil {
 		st.resetTimer(&m.timer, m)
 		st.emit(saveRecord{w.record()})
@@ -280,7 +290,7 @@ func (st *state) joinMember(e join, j ProcJoin) error {
 	return nil
 }
 
-// assignmentOf is the assignment of the host that launched a proc; nil: none.
+// assignmentOf returns the assignment of the host that launched a proc; nil: none.
 func (w *world) assignmentOf(p subjects.ProcID) *assignment {
 	if w.spec == nil {
 		return nil
@@ -292,7 +302,8 @@ func (w *world) assignmentOf(p subjects.ProcID) *assignment {
 	return s
 }
 
-// addProc makes a proc the newest of its rank, Alive and clean when it is new, and heard when it is not.
+// addProc makes a proc the newest of its rank. A new proc is alive and has no failed actors. For a
+// known proc the call is a sign of life.
 func (st *state) addProc(w *world, id subjects.ProcID, s *assignment) *member {
 	m := w.procs[id.Rank]
 	if m != nil && m.id != id {
@@ -301,16 +312,18 @@ func (st *state) addProc(w *world, id subjects.ProcID, s *assignment) *member {
 	}
 	if m == nil {
 		m = &member{id: id, world: w, health: HealthAlive}
-		w.procs[id.Rank], st.procs[id] = m, m
+		w.procs[id.Rank] = m
+		st.procs[id] = m
 	} else if m.health == HealthExpired {
-		m.health, m.healthReason = HealthAlive, ""
+		m.health = HealthAlive
+		m.healthReason = ""
 	}
 	m.assignment = s
 	st.assess(m)
 	return m
 }
 
-// leave takes a host or a proc out of the worlds it is in.
+// leave removes a host or a proc from its worlds.
 func (st *state) leave(e leave) {
 	if e.Host != nil {
 		st.dropNameWaiter(*e.Host)

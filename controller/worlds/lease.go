@@ -8,13 +8,14 @@ import (
 // Timing of the lease. The holder stops acting well before another controller may take it, so that
 // their clocks may differ in pace. Hosts refuse later orders of the old holder (WORLD-13).
 //
-// A crashed holder is followed after leaseLook + leaseTake and two messages, within the 5 s of a
-// failover. The rest is for a lost look and for the start of the next term.
+// Another controller takes the lease of a crashed holder after leasePoll + leaseTake and two
+// messages, within the 5 s of a failover. The rest is for a lost read and the start of the next
+// term.
 const (
 	leaseRenew   = 500 * time.Millisecond  // between two renewals
-	leaseAbandon = 2 * time.Second         // after the last one that succeeded, it is no longer ours
-	leaseTake    = 2750 * time.Millisecond // after it was seen to be renewed, it may be taken
-	leasePoll    = 250 * time.Millisecond  // between two looks at somebody else's
+	leaseAbandon = 2 * time.Second         // after its last renewal the holder stops acting
+	leaseTake    = 2750 * time.Millisecond // after the last seen renewal another controller may take it
+	leasePoll    = 250 * time.Millisecond  // between two reads of another controller's lease
 )
 
 // leaseRecord is the saved record of the acting controller. A released lease has no holder.
@@ -27,18 +28,18 @@ type leaseRecord struct {
 // reports their results.
 type lease struct {
 	self  string
-	floor uint64 // epochs up to this one are of the past
+	floor uint64 // an epoch known to hosts; the next one is later
 
 	known        leaseRecord
-	revision     uint64    // of known; 0: there is none
-	changed      time.Time // when that was first seen
-	sawRenewal   bool      // somebody has renewed it since this one looks: he acted until he was silent
-	nextAt       time.Time // when something is to be done next
-	failingSince time.Time // looking has failed since; zero: it has not
+	revision     uint64    // of known; 0: no record
+	changed      time.Time // when this revision was first seen
+	sawRenewal   bool      // another controller has renewed it meanwhile, and so acted until now
+	nextAt       time.Time // of the next action
+	failingSince time.Time // reads have failed since; zero: the last one succeeded
 
 	leading   bool
-	renewed   time.Time // when the write was sent that succeeded last
-	uncertain bool      // a write failed, or came to nothing: what is written is to be looked at
+	renewed   time.Time // when the last successful write was sent
+	uncertain bool      // a write failed: the record must be read
 }
 
 // Actions of a lease.
@@ -46,7 +47,7 @@ type (
 	readLease  struct{}
 	writeLease struct {
 		leaseRecord
-		revision uint64 // that it replaces; 0: none
+		revision uint64 // of the record to replace; 0: none
 		timeout  time.Duration
 	}
 	waitUntil struct{ until time.Time }
@@ -55,7 +56,8 @@ type (
 // next is the action to take now.
 func (l *lease) next(now time.Time) any {
 	if l.leading && !now.Before(l.renewed.Add(leaseAbandon)) {
-		l.leading, l.uncertain = false, true
+		l.leading = false
+		l.uncertain = true
 	}
 	switch {
 	case l.uncertain:
@@ -82,7 +84,10 @@ func (l *lease) next(now time.Time) any {
 // isFree reports whether the lease may be taken: it has no holder, the holder is an earlier term of
 // this controller, or the holder has not renewed it.
 func (l *lease) isFree(now time.Time) bool {
-	return !l.changed.IsZero() && (l.known.Holder == "" || l.known.Holder == l.self || !now.Before(l.changed.Add(leaseTake)))
+	if l.changed.IsZero() { // it was never read
+		return false
+	}
+	return l.known.Holder == "" || l.known.Holder == l.self || !now.Before(l.changed.Add(leaseTake))
 }
 
 // observed applies the saved record; revision 0 means no record. If the lease is lost with its
@@ -98,9 +103,12 @@ func (l *lease) observed(now time.Time, g leaseRecord, revision uint64) {
 	}
 	if revision != l.revision || l.changed.IsZero() {
 		l.sawRenewal = l.sawRenewal || l.revision > 0
-		l.known, l.revision, l.changed = g, revision, now
+		l.known = g
+		l.revision = revision
+		l.changed = now
 	}
-	l.uncertain, l.failingSince = false, time.Time{}
+	l.uncertain = false
+	l.failingSince = time.Time{}
 	if l.leading || l.isFree(now) {
 		l.nextAt = now
 	}
@@ -109,7 +117,8 @@ func (l *lease) observed(now time.Time, g leaseRecord, revision uint64) {
 // readFailed records a failed read, and reports whether reads have failed long enough that the
 // holder has lost the lease too.
 func (l *lease) readFailed(now time.Time) bool {
-	l.uncertain, l.nextAt = false, now.Add(leasePoll)
+	l.uncertain = false
+	l.nextAt = now.Add(leasePoll)
 	if l.failingSince.IsZero() {
 		l.failingSince = now
 	}
@@ -123,14 +132,20 @@ func (l *lease) writeDone(sent, now time.Time, w writeLease, revision uint64, ok
 		return
 	}
 	l.sawRenewal = l.sawRenewal || l.leading
-	l.known, l.revision, l.changed = w.leaseRecord, revision, now
-	l.leading, l.renewed, l.nextAt = w.Holder == l.self, sent, sent.Add(leaseRenew)
+	l.known = w.leaseRecord
+	l.revision = revision
+	l.changed = now
+	l.leading = w.Holder == l.self
+	l.renewed = sent
+	l.nextAt = sent.Add(leaseRenew)
 }
 
-// outranked records that hosts know a later epoch: the term is over, and the next one is later
-// still.
+// outranked records that hosts know a later epoch. It ends the term; the next one has an even later
+// epoch.
 func (l *lease) outranked(epoch uint64) {
-	l.floor, l.leading, l.nextAt = max(l.floor, epoch), false, time.Time{}
+	l.floor = max(l.floor, epoch)
+	l.leading = false
+	l.nextAt = time.Time{}
 }
 
 // lossError is the reason for the loss of a lease.
@@ -138,10 +153,10 @@ func (l *lease) lossError() error {
 	if l.known.Holder != l.self && l.known.Holder != "" {
 		return fmt.Errorf("%s has the lease, in epoch %d", l.known.Holder, l.known.Epoch)
 	}
-	return fmt.Errorf("the lease could not be renewed for %s", leaseAbandon)
+	return fmt.Errorf("the lease was not renewed for %s", leaseAbandon)
 }
 
-// releaseWrite is the write that releases the lease; false: this controller does not hold it.
+// releaseWrite returns the write that releases the lease; false: this controller does not hold it.
 func (l *lease) releaseWrite() (writeLease, bool) {
 	return writeLease{leaseRecord{"", l.known.Epoch}, l.revision, leaseRenew}, l.leading
 }

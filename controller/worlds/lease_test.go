@@ -204,7 +204,7 @@ func TestLease_isRenewedAndReleased(t *testing.T) {
 	now = now.Add(leaseAbandon)
 	require.Equal(t, []string{"look", "look"}, []string{do(a), do(b)})
 	require.EqualError(t, a.lossError(), "b has the lease, in epoch 41")
-	require.EqualError(t, b.lossError(), "the lease could not be renewed for 2s")
+	require.EqualError(t, b.lossError(), "the lease was not renewed for 2s")
 }
 
 // A holder that is gone without a word, whenever in its term, is followed within 3 s and the time that words take; one

@@ -12,15 +12,14 @@ const (
 	// joinInterval is the time between two joins of a member. Each is a sign of life, and finds a
 	// new controller.
 	joinInterval = time.Second
-	// joinTimeout bounds one.
+	// joinTimeout bounds one join, or the leave.
 	joinTimeout = 2 * time.Second
 	// refusedPause is the time between two joins after a refusal.
 	refusedPause = 3 * time.Second
 )
 
-// KeepJoined joins a host to a world and keeps it there until ctx ends, with each acting
-// controller, and again after it was taken for lost. Then the host leaves. changed gets the
-// response each time it changes.
+// KeepJoined joins a host to a world until ctx ends, and then leaves. It joins again when another
+// controller acts, or after the host was lost. changed gets each new response.
 func KeepJoined(ctx context.Context, p *actor.Proc, j JoinRequest, changed func(JoinResponse, error)) {
 	m := hostMembership{proc: p, request: j}
 	var said string
@@ -39,11 +38,11 @@ func KeepJoined(ctx context.Context, p *actor.Proc, j JoinRequest, changed func(
 	}
 }
 
-// hostMembership is how a host stands with the system controller.
+// hostMembership is a host's membership in a world.
 type hostMembership struct {
 	proc       *actor.Proc
 	request    JoinRequest
-	controller *actor.Ref[*Controller] // nil: nobody is known
+	controller *actor.Ref[*Controller] // nil: unknown
 }
 
 // join joins once, and returns the time until the next join.
@@ -68,8 +67,8 @@ func (m *hostMembership) join(ctx context.Context) (JoinResponse, time.Duration,
 	return joined, joinInterval, err
 }
 
-// leave announces the departure. If the message is lost, the host's silence has the same effect
-// later.
+// leave announces that the host leaves. If the message is lost, the silence of the host has the
+// same effect later.
 func (m *hostMembership) leave() {
 	if m.controller == nil || m.request.Host == nil {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestShare_matchesANaiveCount_WORLD5(t *testing.T) {
+func TestShare_matchesANaiveCount_WORLD5(t *testing.T) { // WORLD-1
 	rapid.Check(t, func(t *rapid.T) {
 		procs, perHost := rapid.IntRange(1, 200).Draw(t, "procs"), rapid.IntRange(1, 50).Draw(t, "per host")
 		seen := map[int]bool{}

@@ -12,8 +12,8 @@ import (
 const (
 	// maxNamesPerQuery bounds the names in one query of the hosts.
 	maxNamesPerQuery = 1 << 10
-	// nameQueryPause is the time between two queries of all hosts, if refused callers will ask
-	// again.
+	// nameQueryPause is the time until the next query after a refusal, because refused callers
+	// repeat their requests.
 	nameQueryPause = time.Second
 )
 
@@ -24,26 +24,30 @@ func (c *Controller) queryNames(ctx *actor.Context) {
 	}
 	n := min(len(c.nameQueue), maxNamesPerQuery)
 	all := c.nameQueue[:n]
-	c.nameQueue, c.queryingNames = c.nameQueue[n:], true
-	p, quiet, early := ctx.Proc(), config.DiscoveryQuietPeriod.Get(c.service.opts.Config), c.tooEarlyError()
+	c.nameQueue = c.nameQueue[n:]
+	c.queryingNames = true
+	p := ctx.Proc()
+	quiet := config.DiscoveryQuietPeriod.Get(c.service.opts.Config)
+	early := c.tooEarlyError()
 	ctx.Go(func(life context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(life, inventoryTimeout)
 		defer cancel()
-		living, err := NamesInUse(work, p, quiet)
+		inUse, err := NamesInUse(work, p, quiet)
 		if err != nil {
-			err = fmt.Errorf("not all hosts have said whether the name is free: %w", err)
+			err = fmt.Errorf("cannot ask all hosts for the holder of the name: %w", err)
 		}
 		return func(ctx *actor.Context) {
-			events, rest := make([]any, len(all)), time.Duration(0)
+			events := make([]any, len(all))
+			pause := time.Duration(0)
 			for i, name := range all {
-				e := nameResult{name: name, holder: findHolder(living, name), err: err, tooEarly: early}
+				e := nameResult{name: name, holder: findHolder(inUse, name), err: err, tooEarly: early}
 				if e.refusal(nil) != nil {
-					rest = nameQueryPause
+					pause = nameQueryPause
 				}
 				events[i] = e
 			}
 			c.handle(ctx, events...)
-			ctx.After(rest, func(ctx *actor.Context) {
+			ctx.After(pause, func(ctx *actor.Context) {
 				c.queryingNames = false
 				c.queryNames(ctx)
 			})
@@ -51,7 +55,7 @@ func (c *Controller) queryNames(ctx *actor.Context) {
 	})
 }
 
-// tooEarlyError is an error while the previous controller's unsaved reservations may still be
+// tooEarlyError returns an error while unsaved reservations of the previous controller may still be
 // valid.
 func (c *Controller) tooEarlyError() error {
 	if !c.directSuccessor || c.service.store != nil {
@@ -61,14 +65,14 @@ func (c *Controller) tooEarlyError() error {
 	if left <= 0 {
 		return nil
 	}
-	return fmt.Errorf("the system controller has just begun, and another one may have given the name away: try again in %s", left)
+	return fmt.Errorf("the former system controller may have reserved the name: try again in %s", left)
 }
 
-// findHolder is the live holder of a name, a mesh before a world; nil: none.
-func findHolder(living []NameTakenError, name string) (holder *NameTakenError) {
-	for i, m := range living {
+// findHolder returns the live holder of a name, a mesh before a world; nil: none.
+func findHolder(inUse []NameTakenError, name string) (holder *NameTakenError) {
+	for i, m := range inUse {
 		if m.Name == name && (holder == nil || m.Kind == kindMesh) {
-			holder = &living[i]
+			holder = &inUse[i]
 		}
 	}
 	return holder

@@ -20,7 +20,8 @@ func NamesInUse(ctx context.Context, p *actor.Proc, quiet time.Duration) ([]Name
 	if err != nil {
 		return nil, err
 	}
-	said, errs := make([][]agent.State, len(hosts)), make([]error, len(hosts))
+	said := make([][]agent.State, len(hosts))
+	errs := make([]error, len(hosts))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxHostsAsked)
 	for i, h := range hosts {
@@ -35,14 +36,17 @@ func NamesInUse(ctx context.Context, p *actor.Proc, quiet time.Duration) ([]Name
 	seen := map[string]bool{}
 	for i, states := range said {
 		if errs[i] != nil {
-			err = errors.Join(err, fmt.Errorf("ask host %s for its procs: %w", hosts[i].Label, errs[i]))
+			err = errors.Join(err, fmt.Errorf("cannot list the procs of host %s: %w", hosts[i].Label, errs[i]))
 		}
-		kinds := map[string]string{} // of meshes that it describes, each on the first of its ranks
+		kinds := map[string]string{} // by mesh; the state of a mesh's first rank describes the mesh
 		for _, s := range states {
 			if s.Mesh != nil {
 				kinds[s.ID] = kindOf(*s.Mesh)
 			}
-			if id, bad := subjects.ParseMeshID(s.ID); bad == nil && kinds[s.ID] != "" && !s.Status.Phase.Terminal() && !seen[s.ID] {
+			if kinds[s.ID] == "" || s.Status.Phase.Terminal() || seen[s.ID] {
+				continue
+			}
+			if id, bad := subjects.ParseMeshID(s.ID); bad == nil {
 				seen[s.ID] = true
 				out = append(out, NameTakenError{Name: id.Label(), Kind: kinds[s.ID], Holder: s.ID})
 			}
@@ -51,11 +55,10 @@ func NamesInUse(ctx context.Context, p *actor.Proc, quiet time.Duration) ([]Name
 	return out, err
 }
 
-// Kinds of name holders, in messages to people.
+// Kinds of name holders.
 const (
-	kindMesh  = "mesh"
-	kindWorld = "world"
-
+	kindMesh    = "mesh"
+	kindWorld   = "world"
 	kindProgram = "program"
 )
 

@@ -3,7 +3,6 @@ package worlds
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 )
 
 const (
-	// inventoryTimeout bounds a question to a host.
+	// inventoryTimeout bounds a query of a host.
 	inventoryTimeout = 5 * time.Second
 	// orderTimeout bounds an order; a host replies at once.
 	orderTimeout = 3 * time.Second
@@ -39,7 +38,7 @@ func (c *Controller) applyEffects(ctx *actor.Context, effects []any) {
 				delete(c.reports, e.to)
 				if err := to.Send(ctx, e.StopReport); err != nil {
 					log := ctx.Log()
-					log.Warn().Err(err).Stringer("port", to).Msg("a report of a stop was not sent")
+					log.Warn().Err(err).Stringer("port", to).Msg("cannot send the report of a stop")
 				}
 			}
 		case takeOwnership:
@@ -51,7 +50,7 @@ func (c *Controller) applyEffects(ctx *actor.Context, effects []any) {
 			c.queryNames(ctx)
 		case quit:
 			log := ctx.Log()
-			log.Info().Str("why", e.why).Msg("the system stops")
+			log.Info().Str("reason", e.why).Msg("the system controller stops")
 			c.ready.end(errors.New(e.why), 0, true)
 		}
 	}
@@ -80,10 +79,11 @@ func (c *Controller) reply(ctx *actor.Context, a answer) {
 // emit publishes a change of a world on `ev.` and in the log.
 func (c *Controller) emit(ctx *actor.Context, e worldEvent) {
 	log := ctx.Log()
-	log.Info().Str("world", e.world).Str("status", string(e.now)).Str("why", e.why).Msg(e.step)
+	log.Info().Str("world", e.world).Str("status", string(e.now)).Str("reason", e.why).Msg(e.step)
 	if e.mesh.IsValid() {
 		ctx.Proc().Emit(actor.Event{
-			Kind: actor.KindMesh, Step: e.step, Status: string(e.now), Reason: e.why, Mesh: e.mesh.String(), At: time.Now(),
+			Kind: actor.KindMesh, Step: e.step, Status: string(e.now), Reason: e.why, Mesh: e.mesh.String(),
+			At: time.Now(),
 		})
 	}
 }
@@ -92,21 +92,24 @@ func (c *Controller) agentOf(p *actor.Proc, id subjects.HostID) actor.Ref[agent.
 	return agent.Of(id.Proc()).Via(p)
 }
 
-// meshForHost is a host's description of its world. It is the same from every controller, so that
-// the host recognises a repeated order (AGT-1).
+// meshForHost returns the mesh of a world as its host gets it. Every controller sends the same, so
+// that the host recognises a repeated order (AGT-1).
 func (e create) meshForHost() agent.Mesh {
 	return agent.Mesh{
-		ID: e.mesh, Extent: e.spec.Shape, Hosts: []subjects.HostID{e.host}, PerHost: e.spec.PerHost, Owner: e.host.Proc().Actor(agent.Name),
-		Command: e.spec.Command, Limits: e.spec.Limits, Keep: e.spec.Keep,
+		ID: e.mesh, Extent: e.spec.Shape, Hosts: []subjects.HostID{e.host}, PerHost: e.spec.PerHost,
+		Owner: e.host.Proc().Actor(agent.Name), Command: e.spec.Command, Limits: e.spec.Limits, Keep: e.spec.Keep,
 		World: &agent.WorldShare{World: e.world, First: e.first, Count: e.count},
 	}
 }
 
-// create orders a share of a host, one message, and then hears when its procs run or have failed.
+// create orders a host's share with one message, and then waits until its procs run or have failed.
 func (c *Controller) create(ctx *actor.Context, e create) {
 	m := e.meshForHost()
-	order := agent.CreateRequest{Procs: &m, Gen: e.gen, Epoch: c.epoch, HostIncarnation: e.incarnation, Lease: c.service.lease()}
-	p, answered := ctx.Proc(), make(chan struct{})
+	order := agent.CreateRequest{
+		Procs: &m, Gen: e.gen, Epoch: c.epoch, HostIncarnation: e.incarnation, Lease: c.service.lease(),
+	}
+	p := ctx.Proc()
+	answered := make(chan struct{})
 	c.creating[e.host] = append(c.creating[e.host], answered)
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, orderTimeout)
@@ -116,18 +119,19 @@ func (c *Controller) create(ctx *actor.Context, e create) {
 		var then func(*actor.Context)
 		if err != nil {
 			log := p.Log()
-			log.Warn().Err(err).Str("world", e.world).Stringer("host", e.host).Msg("a host has not created its share")
+			log.Warn().Err(err).Str("world", e.world).Stringer("host", e.host).
+				Msg("cannot create the share of a host")
 			then = c.onCreateError(work, p, e, err)
 		}
 		return func(ctx *actor.Context) {
-			c.creating[e.host] = slices.DeleteFunc(c.creating[e.host], func(x chan struct{}) bool { return x == answered })
+			done := func(x chan struct{}) bool { return x == answered }
+			c.creating[e.host] = slices.DeleteFunc(c.creating[e.host], done)
 			if len(c.creating[e.host]) == 0 {
 				delete(c.creating, e.host)
 			}
-			switch {
-			case err == nil:
+			if err == nil {
 				c.awaitShare(ctx, e)
-			case then != nil:
+			} else if then != nil {
 				then(ctx)
 			}
 		}
@@ -135,31 +139,36 @@ func (c *Controller) create(ctx *actor.Context, e create) {
 }
 
 // onCreateError turns an error into a report of the share. A share refused by its host has failed,
-// unless the order was not for that host, or the host knows a later controller.
-func (c *Controller) onCreateError(ctx context.Context, p *actor.Proc, e create, err error) func(*actor.Context) {
+// unless the order was for another incarnation of the host. If the host knows a later controller,
+// the term ends.
+func (c *Controller) onCreateError(
+	ctx context.Context, p *actor.Proc, e create, err error,
+) func(*actor.Context) {
 	if refused, ok := errors.AsType[*actor.Error](err); !ok || !refused.Refused() {
-		return nil // nobody knows: it will be looked at
+		return nil // the result is unknown: the next poll shows it
 	}
 	info, silent := agent.Info.Call(ctx, c.agentOf(p, e.host), actor.None{})
-	switch {
-	case silent != nil || info.Incarnation() != e.incarnation:
+	if silent != nil || info.Incarnation() != e.incarnation {
 		return nil
-	case info.Epoch > c.epoch:
+	}
+	if info.Epoch > c.epoch {
 		return func(*actor.Context) { c.ready.end(err, info.Epoch, false) }
 	}
-	failed := agent.Overlay{{First: e.first, Count: e.count, Status: agent.Status{Phase: agent.Failed, Reason: err.Error()}}}
+	s := agent.Status{Phase: agent.Failed, Reason: err.Error()}
+	failed := agent.Overlay{{First: e.first, Count: e.count, Status: s}}
 	return func(ctx *actor.Context) { c.handle(ctx, shareReport{e.host, e.mesh, e.gen, failed}) }
 }
 
-// awaitShare hears when the procs of a share run or have failed.
+// awaitShare waits until the procs of a share run or have failed.
 func (c *Controller) awaitShare(ctx *actor.Context, e create) {
 	p := ctx.Proc()
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, config.MeshSpawnDeadline.Get(c.service.opts.Config))
 		defer cancel()
-		o, err := agent.Wait.Call(work, c.agentOf(p, e.host), agent.WaitRequest{ID: e.mesh.String(), Until: agent.Running})
+		request := agent.WaitRequest{ID: e.mesh.String(), Until: agent.Running}
+		o, err := agent.Wait.Call(work, c.agentOf(p, e.host), request)
 		if err != nil {
-			return nil // it will be looked at
+			return nil // the next poll shows the result
 		}
 		return func(ctx *actor.Context) { c.handle(ctx, shareReport{e.host, e.mesh, e.gen, o}) }
 	})
@@ -169,14 +178,16 @@ func (c *Controller) awaitShare(ctx *actor.Context, e create) {
 const stopRetry = 500 * time.Millisecond
 
 // stopShare stops a host's share, or a proc, and reports the result. It repeats the order to a
-// silent member. No earlier order arrives after it.
+// silent member. It first waits for earlier orders, so that none arrives after the stop.
 func (c *Controller) stopShare(ctx *actor.Context, e stopShare) {
-	p, before, self := ctx.Proc(), slices.Clone(c.creating[e.who.host]), actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
+	p := ctx.Proc()
+	before := slices.Clone(c.creating[e.who.host])
+	self := actor.RefOf[*Controller](ctx.Self()).Via(p)
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, e.grace+killReserve)
 		defer cancel()
 		for _, answered := range before {
-			<-answered // within orderWithin
+			<-answered // within orderTimeout
 		}
 		for {
 			done, err := c.stopOnce(work, p, e)
@@ -184,12 +195,13 @@ func (c *Controller) stopShare(ctx *actor.Context, e stopShare) {
 				return func(ctx *actor.Context) { c.handle(ctx, done) }
 			}
 			if e.who.proc.IsValid() && (isUnreached(err) || isInconclusive(err)) {
-				_ = SuspectProc.Send(work, self, e.who.proc) // it fails when the controller has ended, and wants none
+				_ = SuspectProc.Send(work, self, e.who.proc) // an error means that the controller has ended
 			}
 			select {
 			case <-work.Done():
 				log := p.Log()
-				log.Warn().Err(err).Str("world", e.world).Stringer("who", e.who).Msg("it did not say that it has stopped")
+				log.Warn().Err(err).Str("world", e.world).Stringer("member", e.who).
+					Msg("cannot confirm that the member stopped")
 				return nil
 			case <-time.After(stopRetry):
 			}
@@ -200,18 +212,21 @@ func (c *Controller) stopShare(ctx *actor.Context, e stopShare) {
 func (c *Controller) stopOnce(ctx context.Context, p *actor.Proc, e stopShare) (memberStopped, error) {
 	out := memberStopped{world: e.world, who: e.who}
 	if e.who.proc.IsValid() {
-		sum, err := agent.StopAll.Urge(ctx, agent.Of(e.who.proc).Via(p), agent.StopAllRequest{Reason: e.why, Grace: e.grace})
-		if out.stopped = 1; len(sum.Remaining) > 0 {
-			out.stopped, out.aborted = 0, 1
+		request := agent.StopAllRequest{Reason: e.why, Grace: e.grace}
+		sum, err := agent.StopAll.Urge(ctx, agent.Of(e.who.proc).Via(p), request)
+		if len(sum.Remaining) > 0 {
+			out.aborted = 1
+		} else {
+			out.stopped = 1
 		}
 		return out, err
 	}
-	o, err := agent.Stop.Urge(ctx, c.agentOf(p, e.who.host), agent.StopRequest{ID: e.mesh.String(), Reason: e.why, Grace: e.grace, Epoch: c.epoch})
+	request := agent.StopRequest{ID: e.mesh.String(), Reason: e.why, Grace: e.grace, Epoch: c.epoch}
+	o, err := agent.Stop.Urge(ctx, c.agentOf(p, e.who.host), request)
 	for _, run := range o {
-		switch {
-		case run.Status.Phase == agent.Stopped && run.Status.Reason == e.why:
+		if run.Status.Phase == agent.Stopped && run.Status.Reason == e.why {
 			out.stopped += run.Count
-		default:
+		} else {
 			out.aborted += run.Count
 		}
 	}
@@ -228,17 +243,19 @@ type hostInventory struct {
 // fetchInventory asks a host for its shares of worlds, unless they are unchanged since the last
 // query. The reply is also a sign of life.
 func (c *Controller) fetchInventory(ctx *actor.Context, id subjects.HostID) {
-	p, last := ctx.Proc(), c.inventories[id]
+	p := ctx.Proc()
+	last := c.inventories[id]
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, inventoryTimeout)
 		defer cancel()
 		now, info, err := queryInventory(work, agent.Of(id.Proc()).Via(p), last)
 		if err != nil {
-			return nil // its silence will tell
+			return nil // presence detects a silent host
 		}
 		return func(ctx *actor.Context) {
 			if info.Epoch > c.epoch {
-				c.ready.end(&agent.EpochError{Host: info.Label, Requested: c.epoch, Current: info.Epoch}, info.Epoch, false)
+				err := &agent.EpochError{Host: info.Label, Requested: c.epoch, Current: info.Epoch}
+				c.ready.end(err, info.Epoch, false)
 				return
 			}
 			c.inventories[id] = now
@@ -249,7 +266,9 @@ func (c *Controller) fetchInventory(ctx *actor.Context, id subjects.HostID) {
 }
 
 // queryInventory asks a host for its shares of worlds, if they have changed since the last query.
-func queryInventory(ctx context.Context, host actor.Ref[agent.Agent], last hostInventory) (hostInventory, agent.HostInfo, error) {
+func queryInventory(
+	ctx context.Context, host actor.Ref[agent.Agent], last hostInventory,
+) (hostInventory, agent.HostInfo, error) {
 	info, err := agent.Info.Call(ctx, host, actor.None{})
 	if err != nil {
 		return last, info, err
@@ -265,7 +284,7 @@ func queryInventory(ctx context.Context, host actor.Ref[agent.Agent], last hostI
 	return now, info, nil
 }
 
-// heldShares are the shares of worlds among the states of a host's procs.
+// heldShares returns the shares of worlds among the states of a host's procs.
 func heldShares(states []agent.State) (out []heldShare) {
 	worlds := map[string]*agent.Mesh{}
 	type key struct {
@@ -296,7 +315,7 @@ func heldShares(states []agent.State) (out []heldShare) {
 	return out
 }
 
-// parseShareReport extracts a share's report from an event; it ignores ranks beyond the share.
+// parseShareReport returns the report in an event of a proc.
 func parseShareReport(e actor.Event) (shareReport, bool) {
 	mesh, err := subjects.ParseMeshID(e.Mesh)
 	host, herr := subjects.ParseHostID(e.Host)
@@ -304,7 +323,8 @@ func parseShareReport(e actor.Event) (shareReport, bool) {
 	if e.Failed() {
 		s.Phase = agent.Failed
 	}
-	return shareReport{host, mesh, e.Gen, agent.Overlay{{First: e.Rank, Count: max(e.Count, 1), Status: s}}}, err == nil && herr == nil
+	now := agent.Overlay{{First: e.Rank, Count: max(e.Count, 1), Status: s}}
+	return shareReport{host, mesh, e.Gen, now}, err == nil && herr == nil
 }
 
 // pollHosts queries every host periodically: an event may have been lost, or an order may not have
@@ -321,7 +341,11 @@ func (c *Controller) pollHosts(ctx *actor.Context) {
 				delete(c.hostWatches, id)
 			}
 		}
-		maps.DeleteFunc(c.inventories, func(id subjects.HostID, _ hostInventory) bool { return c.st.hosts[id] == nil })
+		for id := range c.inventories {
+			if c.st.hosts[id] == nil {
+				delete(c.inventories, id)
+			}
+		}
 		c.pollHosts(ctx)
 	})
 }
@@ -338,7 +362,8 @@ func (c *Controller) renewLeases(ctx *actor.Context, h *host) {
 	if len(all) == 0 {
 		return
 	}
-	p, id := ctx.Proc(), h.id
+	p := ctx.Proc()
+	id := h.id
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, inventoryTimeout)
 		defer cancel()
@@ -348,7 +373,7 @@ func (c *Controller) renewLeases(ctx *actor.Context, h *host) {
 		}
 		if err != nil {
 			log := p.Log()
-			log.Warn().Err(err).Stringer("host", id).Msg("leases of worlds were not renewed")
+			log.Warn().Err(err).Stringer("host", id).Msg("cannot renew leases of worlds")
 		}
 		return nil
 	})

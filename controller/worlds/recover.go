@@ -12,24 +12,25 @@ import (
 )
 
 const (
-	// adoptWindow is the age up to which a bucket counts as new. A world that hosts run without a
-	// record in a new bucket is adopted. In an older bucket the world was stopped.
+	// adoptWindow is the age up to which a bucket counts as new. The controller adopts a world
+	// that hosts run if a new bucket lacks its record. If an older bucket lacks it, the world was
+	// stopped.
 	adoptWindow = 10 * time.Minute
 	// surveyTimeout bounds the survey of all hosts before a term, during which the controller holds
 	// the lease.
 	surveyTimeout = time.Second
 )
 
-// adoptTimeLeft is how long worlds without a record are adopted from now on; 0: they are not.
+// adoptTimeLeft is how much longer worlds without a record are adopted; 0: they are not.
 func (r records) adoptTimeLeft() time.Duration {
-	if r.made.IsZero() { // nothing is kept: procs have a lease, and end
+	if r.made.IsZero() { // without a store, leases end the procs
 		return 0
 	}
 	return max(0, adoptWindow-max(0, time.Since(r.made)))
 }
 
-// survey asks all hosts for their shares of worlds. A silent host is asked when it joins. floor is
-// the latest epoch known to a host.
+// survey asks all hosts for their shares of worlds. A host that is silent now is asked when it
+// joins. floor is the latest epoch known to a host.
 func survey(
 	ctx context.Context, p *actor.Proc, quiet time.Duration,
 ) (found []inventory, floor uint64, err error) {
@@ -63,7 +64,8 @@ func survey(
 
 // mayAdopt reports whether a world of that name without a record is adopted from its hosts.
 func (st *state) mayAdopt(name string) bool {
-	return st.now.Before(st.adoptUntil) && !st.endedNames[name] && st.shutdownReason == "" && st.detached[name] == nil
+	return st.now.Before(st.adoptUntil) && !st.endedNames[name] &&
+		st.shutdownReason == "" && st.detached[name] == nil
 }
 
 // adoptShare assigns a host the share that it runs of a world with a lost record, and creates the
@@ -75,7 +77,8 @@ func (st *state) adoptShare(e inventory, x heldShare) *assignment {
 	if !ok || !live || !st.mayAdopt(name) {
 		return nil
 	}
-	w, rank := st.worlds[name], x.described.World.First/spec.PerHost
+	w := st.worlds[name]
+	rank := x.described.World.First / spec.PerHost
 	var s *assignment
 	lost := w == nil
 	if w != nil {
@@ -91,11 +94,12 @@ func (st *state) adoptShare(e inventory, x heldShare) *assignment {
 		return nil
 	}
 	if lost {
-		if r := st.reserved[name]; r != nil { // given before anything was heard of the world
+		if r := st.reserved[name]; r != nil { // it was made before the controller knew of the world
 			st.dropReservation(r)
 		}
 		w = st.worldNamed(name)
-		w.spec, w.mesh = &spec, x.mesh
+		w.spec = &spec
+		w.mesh = x.mesh
 		for _, rank := range slices.Sorted(maps.Keys(w.assignments)) {
 			other := w.assignments[rank]
 			st.beginGeneration(other)
@@ -107,14 +111,17 @@ func (st *state) adoptShare(e inventory, x heldShare) *assignment {
 		st.assignHost(s, e.host)
 	}
 	s.computeShare()
-	s.gen, s.orderedIn, s.unconfirmed = x.gen, e.incarnation, false
+	s.gen = x.gen
+	s.orderedIn = e.incarnation
+	s.unconfirmed = false
 	w.gens[rank] = max(w.gens[rank], x.gen+1)
 	st.emit(saveRecord{w.record()})
 	st.updateTimer(w)
 	return s
 }
 
-// specOf is the world of a share, as its host describes it. The host does not know the labels of the world.
+// specOf returns the Spec of a share's world, as its host describes it. The host does not know the
+// labels of the world.
 func specOf(x heldShare) (Spec, bool) {
 	m := x.described
 	if m == nil || m.World == nil {

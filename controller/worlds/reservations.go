@@ -17,8 +17,8 @@ type reservation struct {
 	timer *list.Element
 }
 
-// reserve gives a name to a program when no world, no detached mesh and no mesh on a host has it (WORLD-17). The
-// same reservation again changes nothing.
+// reserve gives a name to a program if no world, no detached mesh and no mesh on a host has it
+// (WORLD-17). A repeated reservation changes nothing.
 func (st *state) reserve(e reserve) {
 	name := e.ID.Label()
 	if r := st.reserved[name]; r != nil && r.ID == e.ID {
@@ -28,7 +28,7 @@ func (st *state) reserve(e reserve) {
 	err := st.checkAccepting(name)
 	switch w := st.worlds[name]; {
 	case !e.ID.IsValid() || !e.By.IsValid():
-		err = errors.New("reserve a name: want the ID of a mesh, and who takes it")
+		err = errors.New("cannot reserve a name: want the ID of a mesh and of the program's proc")
 	case err != nil:
 	case w != nil:
 		err = &NameTakenError{name, kindWorld, w.meshText(name)}
@@ -41,7 +41,7 @@ func (st *state) reserve(e reserve) {
 	st.answer(e.from, nil, err)
 }
 
-// addReservation begins a reservation.
+// addReservation starts a reservation.
 func (st *state) addReservation(r NameReservation) {
 	x := &reservation{NameReservation: r}
 	x.timer = st.reservationTimers.start(st.now, x)
@@ -56,7 +56,7 @@ func (st *state) release(e release) {
 	st.answer(e.from, nil, nil)
 }
 
-// dropReservation lets others have a name.
+// dropReservation frees a reserved name.
 func (st *state) dropReservation(r *reservation) {
 	st.reservationTimers.stop(&r.timer)
 	delete(st.reserved, r.ID.Label())
@@ -67,13 +67,14 @@ func (st *state) dropReservation(r *reservation) {
 const maxNameWaiters = 1 << 14
 
 // awaitsName makes a new world or a reservation wait until the hosts have reported the holder of
-// the name (WORLD-17).
+// the name (WORLD-17). false: it need not wait.
 func (st *state) awaitsName(name string, from ticket, who any) bool {
 	if !st.names || st.freeName == name || st.worlds[name] != nil {
 		return false
 	}
 	if st.nameWaiterCount == maxNameWaiters {
-		st.answer(from, nil, fmt.Errorf("world %s: %d others wait until the names of theirs are known to be free: want it asked again", name, maxNameWaiters))
+		st.answer(from, nil, fmt.Errorf("cannot check the name %s: %d requests wait already: try again",
+			name, maxNameWaiters))
 		return true
 	}
 	if _, asked := st.nameWaiters[name]; !asked {
@@ -116,15 +117,15 @@ func (st *state) handleNameResult(e nameResult) {
 	st.freeName = ""
 }
 
-// refusal is the reason why a waiter cannot have the name. The hosts' shares may belong to this
-// very world, unsaved by an earlier controller, so they block only programs.
+// refusal returns the error for a waiter that cannot have the name. A share on a host may belong to
+// this very world, unsaved by an earlier controller; so it blocks only programs.
 func (e nameResult) refusal(who any) error {
 	_, program := who.(reserve)
 	_, member := who.(join)
-	switch {
-	case e.holder != nil && (program || e.holder.Kind == kindMesh):
+	if e.holder != nil && (program || e.holder.Kind == kindMesh) {
 		return e.holder
-	case e.err == nil && !member:
+	}
+	if e.err == nil && !member {
 		return e.tooEarly
 	}
 	return e.err
@@ -144,12 +145,13 @@ func (st *state) failNameWaiters(why error) {
 func (st *state) dropNameWaiter(id subjects.HostID) {
 	for _, name := range slices.Sorted(maps.Keys(st.nameWaiters)) {
 		st.nameWaiters[name] = slices.DeleteFunc(st.nameWaiters[name], func(who any) bool {
-			j, is := who.(join)
-			if is = is && j.Host.ID == id; is {
-				st.nameWaiterCount--
-				st.answer(j.from, nil, errors.New("it has left"))
+			j, isJoin := who.(join)
+			if !isJoin || j.Host.ID != id {
+				return false
 			}
-			return is
+			st.nameWaiterCount--
+			st.answer(j.from, nil, errors.New("the host has left"))
+			return true
 		})
 	}
 }

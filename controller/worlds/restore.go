@@ -25,17 +25,22 @@ func (st *state) restore(e restored) {
 			continue
 		}
 		w := st.worldNamed(r.Name)
-		w.spec, w.labels = r.Spec, r.Labels
+		w.spec = r.Spec
+		w.labels = r.Labels
 		maps.Copy(w.gens, r.Gens)
-		w.mesh, _ = subjects.ParseMeshID(r.Mesh) // none: the zero ID
+		w.mesh, _ = subjects.ParseMeshID(r.Mesh) // the zero ID if there is none
 		for _, x := range r.Hosts {
-			s := &assignment{world: w, rank: x.Rank, incarnation: x.Incarnation, labels: x.Labels, gen: x.Gen, orderedIn: x.OrderedIn, unconfirmed: e.directSuccessor}
+			s := &assignment{
+				world: w, rank: x.Rank, incarnation: x.Incarnation, labels: x.Labels, gen: x.Gen,
+				orderedIn: x.OrderedIn, unconfirmed: e.directSuccessor,
+			}
 			st.assignHost(s, x.Host)
 			s.computeShare()
 		}
 		for _, x := range r.Procs {
 			m := st.addProc(w, x.ID, nil)
-			m.labels, m.mode = x.Labels, x.Mode
+			m.labels = x.Labels
+			m.mode = x.Mode
 			st.resetTimer(&m.timer, m)
 		}
 		w.status, w.statusReason = w.deriveStatus()
@@ -50,7 +55,9 @@ func (st *state) restore(e restored) {
 	}
 }
 
-// sortedAssignments are the seats of a host, by world.
+// sortedAssignments returns the assignments of a host, by world.
 func (h *host) sortedAssignments() []*assignment {
-	return slices.SortedFunc(maps.Values(h.assignments), func(a, b *assignment) int { return strings.Compare(a.world.name, b.world.name) })
+	return slices.SortedFunc(maps.Values(h.assignments), func(a, b *assignment) int {
+		return strings.Compare(a.world.name, b.world.name)
+	})
 }

@@ -20,46 +20,47 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Options configures a Service. Bus is required, and is used by nothing else.
+// Options configures a Service. Bus is required; the Service needs one of its own.
 type Options struct {
-	Bus       *bus.Bus // not owned
+	Bus       *bus.Bus // the Service does not close it
 	Space     subjects.Space
-	Label     string         // whose service it is: its host's
+	Label     string         // of the host that runs the service
 	Config    *config.Config // limits; nil: all defaults
 	Version   string         // for discovery
 	Log       zerolog.Logger
-	StartWhen <-chan struct{} // the service acts when this is closed; nil: at once
+	StartWhen <-chan struct{} // the service acts once this is closed; nil: at once
 }
 
-// Service is one of several in a system: one acts, the others stand by (WORLD-13).
+// Service runs a system controller. Of several services in a system one acts, the others stand by
+// (WORLD-13).
 type Service struct {
 	opts  Options
-	id    subjects.MeshID // who it is to the others
-	store *store          // nil: worlds do not outlive it
+	id    subjects.MeshID // the holder in the lease
+	store *store          // nil: worlds do not outlive the service
 
-	leaseTrouble string // with the lease, as the log has it
+	leaseTrouble string // the last logged error of the lease
 
 	cancel context.CancelFunc
-	done   chan struct{} // closed when it acts no more and never will
+	done   chan struct{} // closed when the service has ended
 }
 
 const (
-	// closeTimeout is how long the end of a term may take.
+	// closeTimeout bounds the end of a term.
 	closeTimeout = 3 * time.Second
 	// loadTimeout bounds reading the worlds.
 	loadTimeout = 10 * time.Second
 	// beginRetry is the time between two attempts to begin a term.
 	beginRetry = time.Second
-	// mailboxSize is room for the ends of as many procs at once.
+	// mailboxSize bounds the waiting messages, such as the ends of procs.
 	mailboxSize = 1 << 14
 	// procName is the label of the proc of a system controller.
 	procName = "system"
-	// maxReplicas is how many servers of a cluster keep the worlds.
+	// maxReplicas is the number of servers of a cluster that store the worlds.
 	maxReplicas = 3
 )
 
 // Start starts a Service. Without JetStream it logs that worlds end with it. If JetStream does not
-// answer (bus.ErrJetStreamAway), the caller may try again.
+// answer (bus.ErrJetStreamUnavailable), the caller may try again.
 func Start(ctx context.Context, o Options) (*Service, error) {
 	id, err := subjects.NewMeshID("system")
 	if err != nil {
@@ -67,11 +68,11 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	}
 	s := &Service{opts: o, id: id, done: make(chan struct{})}
 	kv, err := openBucket(ctx, o)
-	switch {
-	case err == nil:
+	if err != nil && !errors.Is(err, bus.ErrNoJetStream) {
+		return nil, fmt.Errorf("cannot start the system controller: %w", err)
+	}
+	if err == nil {
 		s.store = &store{kv: kv, open: func(ctx context.Context) (*bus.KV, error) { return openBucket(ctx, o) }}
-	case !errors.Is(err, bus.ErrNoJetStream):
-		return nil, fmt.Errorf("start the system controller: %w", err)
 	}
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
@@ -80,7 +81,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 			return
 		}
 		if s.store == nil {
-			o.Log.Info().Msg("there is no JetStream: worlds do not outlive this hostd, and no other one takes over")
+			o.Log.Info().Msg("no JetStream: worlds end with this hostd, and no other hostd takes over")
 			s.runStandalone(ctx)
 		} else {
 			s.contend(ctx)
@@ -89,7 +90,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	return s, nil
 }
 
-// awaitStart waits until the service may act; true: ctx has ended before.
+// awaitStart waits until the service may act; true: ctx has ended.
 func (s *Service) awaitStart(ctx context.Context) bool {
 	if s.opts.StartWhen != nil {
 		select {
@@ -100,8 +101,8 @@ func (s *Service) awaitStart(ctx context.Context) bool {
 	return ctx.Err() != nil
 }
 
-// openBucket opens the bucket of the space. In a cluster maxReplicas servers keep a new bucket, or
-// else one.
+// openBucket opens the bucket of the space. In a cluster maxReplicas servers store a new bucket. If
+// that is impossible, one server does.
 func openBucket(ctx context.Context, o Options) (*bus.KV, error) {
 	how := bus.KVOptions{Bucket: bucketOf(o.Space)}
 	if o.Bus.Control().Clustered() {
@@ -112,7 +113,7 @@ func openBucket(ctx context.Context, o Options) (*bus.KV, error) {
 		if err == nil || denied || known || ctx.Err() != nil {
 			return kv, err
 		}
-		o.Log.Warn().Err(err).Msgf("worlds are kept by one server, and not by %d", maxReplicas)
+		o.Log.Warn().Err(err).Msgf("cannot store worlds on %d servers: using one server", maxReplicas)
 		how.Replicas = 1
 	}
 	return o.Bus.Control().KV(ctx, how)
@@ -121,29 +122,33 @@ func openBucket(ctx context.Context, o Options) (*bus.KV, error) {
 // Durable reports whether worlds outlive the service.
 func (s *Service) Durable() bool { return s.store != nil }
 
-// Done is closed when it has ended: by Close, because the bus broke, or because the whole system was stopped.
+// Done returns a channel that is closed when the service has ended: by Close, because the bus
+// broke, or because the whole system was stopped.
 func (s *Service) Done() <-chan struct{} { return s.done }
 
-// Close ends the service; another one takes over. Procs of saved worlds go on.
+// Close ends the service, and another one takes over. Procs of saved worlds continue.
 func (s *Service) Close(ctx context.Context) error {
 	s.cancel()
 	select {
 	case <-s.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("close the system controller: %w", ctx.Err())
+		return fmt.Errorf("cannot close the system controller: %w", ctx.Err())
 	}
 }
 
 func (s *Service) limits() limits {
 	return limits{
-		presence: true, names: true,
-		silence: config.WorldProcTimeout.Get(s.opts.Config), eviction: config.WorldEvictionTimeout.Get(s.opts.Config),
-		stopWithin: config.WorldStopTimeout.Get(s.opts.Config), reservation: config.ProcSpawnIdle.Get(s.opts.Config),
+		presence:    true,
+		names:       true,
+		silence:     config.WorldProcTimeout.Get(s.opts.Config),
+		eviction:    config.WorldEvictionTimeout.Get(s.opts.Config),
+		stopWithin:  config.WorldStopTimeout.Get(s.opts.Config),
+		reservation: config.ProcSpawnIdle.Get(s.opts.Config),
 	}
 }
 
-// lease is the time by which procs outlive the last controller without a successor.
+// lease is how long procs outlive the last controller if none follows; 0: for ever.
 func (s *Service) lease() time.Duration {
 	if s.store != nil {
 		return 0
@@ -151,7 +156,7 @@ func (s *Service) lease() time.Duration {
 	return config.SupervisionLeaseTTL.Get(s.opts.Config)
 }
 
-// contend acts while it has the lease, and looks for it while it has not, until ctx ends.
+// contend acts while the service has the lease, and tries to take it otherwise, until ctx ends.
 func (s *Service) contend(ctx context.Context) {
 	l := &lease{self: s.id.String()}
 	var now *activeTerm
@@ -162,7 +167,8 @@ func (s *Service) contend(ctx context.Context) {
 	for !now.quit() {
 		l.handOver(now)
 		if now != nil && !l.leading {
-			s.opts.Log.Warn().Uint64("epoch", now.epoch).AnErr("why", cmp.Or(now.endReason(), l.lossError())).Msg("the system controller's term is over")
+			s.opts.Log.Warn().Uint64("epoch", now.epoch).AnErr("cause", cmp.Or(now.endReason(), l.lossError())).
+				Msg("the system controller's term is over")
 			now.stop()
 			now = nil
 		}
@@ -180,15 +186,15 @@ func (s *Service) contend(ctx context.Context) {
 
 // refill fills a lost bucket, one part at a time.
 func (s *Service) refill(ctx context.Context) {
-	switch n, err := s.store.fill(ctx); {
-	case err != nil:
-		s.opts.Log.Warn().Err(err).Msg("the new bucket is not filled so far")
-	case n > 0:
-		s.opts.Log.Warn().Int("worlds", n).Msg("the bucket of the worlds was gone: filled another one with what the system controller knew")
+	n, err := s.store.fill(ctx)
+	if err != nil {
+		s.opts.Log.Warn().Err(err).Msg("cannot fill the new bucket")
+	} else if n > 0 {
+		s.opts.Log.Warn().Int("worlds", n).Msg("the bucket of the worlds was lost: recreated it from memory")
 	}
 }
 
-// handOver ends a term that has ended itself.
+// handOver gives up the lease after a term that has ended itself.
 func (l *lease) handOver(now *activeTerm) {
 	select {
 	case <-now.done():
@@ -199,7 +205,7 @@ func (l *lease) handOver(now *activeTerm) {
 	}
 }
 
-// stepLease does the next thing about the lease; false: ctx has ended.
+// stepLease carries out the next action of the lease; false: ctx has ended.
 func (s *Service) stepLease(ctx context.Context, l *lease, now *activeTerm) bool {
 	switch a := l.next(time.Now()).(type) {
 	case waitUntil:
@@ -221,7 +227,7 @@ func (s *Service) stepLease(ctx context.Context, l *lease, now *activeTerm) bool
 		if g.Holder != "" && g.Holder != l.self {
 			s.store.invalidate()
 		}
-		if revision == 0 && l.known.Epoch > 0 { // somebody else has made the bucket again
+		if revision == 0 && l.known.Epoch > 0 { // another controller has recreated the bucket
 			s.reopen(ctx)
 		}
 		l.observed(time.Now(), g, revision)
@@ -237,8 +243,8 @@ func (s *Service) stepLease(ctx context.Context, l *lease, now *activeTerm) bool
 	return ctx.Err() == nil && s.opts.Bus.Err() == nil
 }
 
-// reopen opens a bucket that may be gone. The lease holder does so first, because it knows the
-// worlds to fill a new bucket with.
+// reopen opens a bucket that may be lost. The lease holder does so first, because it can fill a new
+// bucket.
 func (s *Service) reopen(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reopenTimeout)
 	defer cancel()
@@ -247,23 +253,23 @@ func (s *Service) reopen(ctx context.Context) {
 	}
 }
 
-// logLeaseError logs why the lease cannot be read or written, once for each reason.
+// logLeaseError logs that the lease cannot be read or written, once for each cause.
 func (s *Service) logLeaseError(err error) {
 	now := ""
 	if err != nil {
 		now = err.Error()
 	}
 	if now != "" && now != s.leaseTrouble {
-		s.opts.Log.Warn().Err(err).Msg("the lease of the system controller is out of reach")
+		s.opts.Log.Warn().Err(err).Msg("cannot reach the lease of the system controller")
 	}
 	s.leaseTrouble = now
 }
 
-// releaseLease lets another one act at once.
+// releaseLease lets another service act at once.
 func (s *Service) releaseLease(l *lease) {
 	if w, ok := l.releaseWrite(); ok && s.opts.Bus.Err() == nil {
 		if _, err := s.store.writeLease(context.Background(), w); err != nil {
-			s.opts.Log.Debug().Err(err).Msg("the lease of the system controller was not given back: it runs out")
+			s.opts.Log.Debug().Err(err).Msg("cannot release the lease of the system controller: it expires")
 		}
 	}
 }
@@ -294,7 +300,7 @@ func (r *activeTerm) quit() bool {
 	}
 }
 
-// endReason is the reason for the end of the term, unless it was the lease.
+// endReason is the controller's own reason for the end of the term; nil: the loss of the lease.
 func (r *activeTerm) endReason() error {
 	select {
 	case <-r.done():
@@ -318,26 +324,27 @@ func (r *activeTerm) stop() {
 	}
 	if err := r.proc.Close(ctx); err != nil {
 		log := r.proc.Log()
-		log.Warn().Err(err).Msg("the system controller did not end as it should")
+		log.Warn().Err(err).Msg("cannot close the proc of the system controller")
 	}
 }
 
-// tryStartTerm starts a term, which may follow an observed one; nil: it failed, and is tried again.
+// tryStartTerm starts a term. It returns nil after an error, once it is time to try again. follows:
+// another controller acted until now.
 func (s *Service) tryStartTerm(ctx context.Context, epoch uint64, follows bool) *activeTerm {
 	r, err := s.startTerm(ctx, epoch, follows)
 	if err != nil {
-		s.opts.Log.Error().Err(err).Msg("the system controller could not begin")
+		s.opts.Log.Error().Err(err).Msg("cannot start a term of the system controller")
 		select {
 		case <-time.After(beginRetry):
 		case <-ctx.Done():
 		}
 		return nil
 	}
-	s.opts.Log.Info().Uint64("epoch", epoch).Stringer("proc", r.proc.ID()).Msg("this is the system controller now")
+	s.opts.Log.Info().Uint64("epoch", epoch).Stringer("proc", r.proc.ID()).Msg("became the system controller")
 	return r
 }
 
-// startTerm reads the worlds, and only then can anybody find the controller.
+// startTerm reads the worlds, and then starts the controller and makes it discoverable.
 func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*activeTerm, error) {
 	reading, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -356,28 +363,33 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 	r := &activeTerm{epoch: epoch, end: &termEnd{done: make(chan struct{})}}
 	o := actor.Options{
 		ID: subjects.ProcID{Mesh: id}, Bus: s.opts.Bus, Space: s.opts.Space, Registry: registry, Log: s.opts.Log,
-		Coordinator: func(e actor.Event) { r.end.end(errors.New(e.Report()), 0, false) }, // another one begins where it ended
+		Coordinator: func(e actor.Event) { r.end.end(errors.New(e.Report()), 0, false) }, // the next term follows
 	}
 	agent.ConfigureProc(&o, s.opts.Config)
-	if r.proc, err = actor.NewProc(ctx, o); err != nil {
+	r.proc, err = actor.NewProc(ctx, o)
+	if err != nil {
 		return nil, err
 	}
 	agent.SetConfig(r.proc, s.opts.Config)
 	var found []inventory
 	if records.adoptTimeLeft() > 0 {
 		var floor uint64
-		if found, floor, err = survey(ctx, r.proc, config.DiscoveryQuietPeriod.Get(s.opts.Config)); err != nil {
-			s.opts.Log.Warn().Err(err).Msg("cannot ask the hosts which worlds they run")
+		found, floor, err = survey(ctx, r.proc, config.DiscoveryQuietPeriod.Get(s.opts.Config))
+		if err != nil {
+			s.opts.Log.Warn().Err(err).Msg("cannot list the worlds on the hosts")
 		}
 		if floor > epoch {
-			r.end.end(fmt.Errorf("hosts have heard of epoch %d", floor), floor, false)
+			r.end.end(fmt.Errorf("hosts know the later epoch %d", floor), floor, false)
 			return r, nil
 		}
 	}
 	r.renewer = controller.NewLeaseRenewer(r.proc)
-	if r.hosts, err = presence.New(r.proc); err == nil {
+	r.hosts, err = presence.New(r.proc)
+	if err == nil {
 		params := term{s, epoch, records, found, follows, r.end, r.hosts, r.renewer}
-		_, err = r.proc.Spawn(ctx, actor.SpawnSpec{Type: Type.Name(), Name: actorName, Params: params, Mailbox: mailboxSize})
+		_, err = r.proc.Spawn(ctx, actor.SpawnSpec{
+			Type: Type.Name(), Name: actorName, Params: params, Mailbox: mailboxSize,
+		})
 	}
 	if err == nil {
 		err = micro.Serve(microConn{r.proc}, s.describe(r))
@@ -389,7 +401,7 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 	return r, nil
 }
 
-// microConn lets package micro subscribe for as long as the proc is there.
+// microConn subscribes for package micro, until the proc closes.
 type microConn struct{ *actor.Proc }
 
 func (s microConn) Subscribe(subject string, handle func(bus.Msg)) error {
@@ -403,10 +415,14 @@ func (s *Service) describe(r *activeTerm) micro.Service {
 	p := r.proc
 	subject := func(endpoint string) string { return p.Space().PortsNamed(p.ID(), endpoint) }
 	return micro.Service{
-		Name: serviceName, ID: p.ID().Mesh.String(), Version: s.opts.Version, Description: "owns worlds: what outlives its maker",
+		Name: serviceName, ID: p.ID().Mesh.String(), Version: s.opts.Version,
+		Description: "owns worlds and detached meshes",
 		Metadata: map[string]string{
-			metaSpace: p.Space().String(), metaActor: p.ID().Actor(actorName).String(), metaEpoch: strconv.FormatUint(r.epoch, 10),
-			"label": s.opts.Label, "durable": strconv.FormatBool(s.Durable()),
+			metaSpace: p.Space().String(),
+			metaActor: p.ID().Actor(actorName).String(),
+			metaEpoch: strconv.FormatUint(r.epoch, 10),
+			"label":   s.opts.Label,
+			"durable": strconv.FormatBool(s.Durable()),
 		},
 		Info: func(answer func([]micro.Endpoint)) {
 			answer(agent.DescribeEndpoints(p.Registry(), Type.Name(), subject))

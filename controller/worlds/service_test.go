@@ -27,7 +27,7 @@ func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD5(t *testing.T) {
 	require.Equal(t, worlds.StatusAwaiting, r.snapshot(t, "foo").Status)
 	foo := r.declare(t, spec("foo", shape.Of("a", 3).With("b", 4), 8))
 	require.Equal(t, worlds.ChangeCreate, foo.Change)
-	require.Equal(t, "0 of 12 procs are there", r.await(t, "foo", "world.unhealthy").Reason)
+	require.Equal(t, "0 of 12 procs have started", r.await(t, "foo", "world.unhealthy").Reason)
 	first, idle := r.host(t, "h0", "foo", 0), r.host(t, "h2", "foo", 2)
 	r.await(t, "foo", "world.live")
 	idle.joined(t)
@@ -79,7 +79,7 @@ func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD10(t *testing.T) {
 	r.await(t, "w", "world.live")
 	a.leave()
 	<-a.gone
-	require.Equal(t, "0 of 1 procs are there", r.await(t, "w", "world.unhealthy").Reason)
+	require.Equal(t, "0 of 1 procs have started", r.await(t, "w", "world.unhealthy").Reason)
 	b := r.host(t, "b", "w", 0)
 	r.await(t, "w", "world.live")
 	require.Equal(t, []string{"0.1"}, r.runs(t, b, w.Mesh))
@@ -102,7 +102,7 @@ func TestWorlds_stopIsAnsweredTwice_WORLD11(t *testing.T) {
 	to := port.Ref()
 	accepted, err := worlds.Stop.Call(testkit.Soon(t), r.system(t), worlds.StopRequest{Worlds: []string{"w", "v"}, Reason: "enough", Report: &to})
 	require.NoError(t, err)
-	require.Equal(t, worlds.StopResponse{Worlds: []string{"w"}, Skipped: map[string]string{"v": "there is no such world"}}, accepted)
+	require.Equal(t, worlds.StopResponse{Worlds: []string{"w"}, Skipped: map[string]string{"v": "not found"}}, accepted)
 	report, err := port.Recv(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Equal(t, worlds.StopReport{Worlds: []worlds.WorldStopped{{World: "w", Stopped: 3}}}, report)
@@ -178,7 +178,7 @@ func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, sick)
 	_, err = worlds.Locate.Call(testkit.Soon(t), system, "nowhere/1")
-	require.ErrorContains(t, err, "nowhere/1: no world has it")
+	require.ErrorContains(t, err, "nowhere/1: not found")
 }
 
 // test_undeliverable_message_return by meaning: a proc whose heartbeats go on, but that no message reaches, is
@@ -194,7 +194,7 @@ func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 	require.NoError(t, err)
 	ping, pong := subjects.ProcID{Mesh: mesh}, subjects.ProcID{Mesh: mesh, Rank: 1}
 	_, err = worlds.Join.Call(testkit.Soon(t), system, worlds.JoinRequest{World: "world", Proc: &worlds.ProcJoin{ID: ping}})
-	require.ErrorContains(t, err, "is of another world: want one of mesh world-")
+	require.ErrorContains(t, err, "is not of this world: want a proc of mesh world-")
 	w := r.snapshot(t, "world")
 	ping.Mesh, err = subjects.ParseMeshID(w.Mesh)
 	require.NoError(t, err)
@@ -214,7 +214,7 @@ func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 	require.Equal(t, worlds.StatusLive, r.snapshot(t, "world").Status, "whoever says so, pong is reached")
 	stop()
 	require.NoError(t, poke.Send(testkit.Soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
-	require.Contains(t, r.await(t, "world", "world.unhealthy").Reason, "/1.0: a message to it came back")
+	require.Contains(t, r.await(t, "world", "world.unhealthy").Reason, "/1.0: a message to it was returned")
 	_, err = worlds.Beat.Call(testkit.Soon(t), system, worlds.Heartbeat{Proc: pong})
 	require.NoError(t, err)
 	sick, err := worlds.GetHealth.Call(testkit.Soon(t), system, "world")

@@ -13,7 +13,7 @@ import (
 
 // The functions below only read. Callers run a tick first, so that the state is current.
 
-// snapshot is everything that matches a filter (WORLD-12).
+// snapshot returns the worlds and procs that match a filter (WORLD-12).
 func (st *state) snapshot(f Filter) []WorldState {
 	out := []WorldState{}
 	for _, name := range slices.Sorted(maps.Keys(st.worlds)) {
@@ -37,18 +37,21 @@ func hasLabels(labels, want map[string]string) bool {
 
 func (st *state) worldState(w *world, procs map[string]string) WorldState {
 	out := WorldState{
-		Name: w.name, Status: w.status, Reason: w.statusReason, For: st.now.Sub(w.since), Mesh: w.mesh.String(), Labels: w.labels,
-		Hosts: []HostState{}, Procs: []ProcState{},
+		Name: w.name, Status: w.status, Reason: w.statusReason, For: st.now.Sub(w.since),
+		Mesh: w.mesh.String(), Labels: w.labels, Hosts: []HostState{}, Procs: []ProcState{},
 	}
 	if w.spec != nil {
-		out.Shape, out.PerHost = &w.spec.Shape, w.spec.PerHost
+		out.Shape = &w.spec.Shape
+		out.PerHost = w.spec.PerHost
 	}
 	if w.stopping != nil {
 		out.StoppingReason = w.stopping.why
 	}
 	for _, rank := range slices.Sorted(maps.Keys(w.assignments)) {
 		s := w.assignments[rank]
-		out.Hosts = append(out.Hosts, HostState{Rank: rank, ID: s.host.id, First: s.first, Count: s.count, Lost: s.host.lost, Labels: s.labels})
+		out.Hosts = append(out.Hosts, HostState{
+			Rank: rank, ID: s.host.id, First: s.first, Count: s.count, Lost: s.host.lost, Labels: s.labels,
+		})
 	}
 	for _, rank := range slices.Sorted(maps.Keys(w.procs)) {
 		if m := w.procs[rank]; hasLabels(m.labels, procs) {
@@ -66,7 +69,7 @@ func (m *member) procState() ProcState {
 	return p
 }
 
-// unhealthy are the unhealthy procs of a world; false: no such world.
+// unhealthy returns the unhealthy procs of a world; false: there is no world of that name.
 func (st *state) unhealthy(name string) ([]ProcState, bool) {
 	w, ok := st.worlds[name]
 	if !ok {
@@ -86,17 +89,17 @@ func (st *state) locate(text string) (Location, error) {
 	rank, err := strconv.ParseUint(rankText, 10, 32)
 	switch {
 	case !ok:
-		return Location{}, fmt.Errorf("where is %q: want world/rank, or the ID of a proc", text)
+		return Location{}, fmt.Errorf("cannot locate %q: want world/rank, or the ID of a proc", text)
 	case err == nil:
 		w = st.worlds[name]
 	default:
 		id, err := subjects.ParseProcID(text)
 		if err != nil {
-			return Location{}, fmt.Errorf("where is %q: want world/rank, or the ID of a proc: %w", text, err)
+			return Location{}, fmt.Errorf("cannot locate %q: want world/rank, or the ID of a proc: %w", text, err)
 		}
 		rank = uint64(id.Rank)
-		if w = st.worlds[id.Mesh.Label()]; w != nil && w.mesh != id.Mesh {
-			w = nil
+		if named := st.worlds[id.Mesh.Label()]; named != nil && named.mesh == id.Mesh {
+			w = named
 		}
 	}
 	if w == nil {
@@ -107,10 +110,13 @@ func (st *state) locate(text string) (Location, error) {
 		return Location{}, &NotFoundError{text}
 	}
 	shown := m.procState()
-	return Location{World: w.name, Proc: m.id, Host: shown.Host, Health: m.health, Reason: cmp.Or(m.healthReason, strings.Join(m.failed, ", "))}, nil
+	return Location{
+		World: w.name, Proc: m.id, Host: shown.Host, Health: m.health,
+		Reason: cmp.Or(m.healthReason, strings.Join(m.failed, ", ")),
+	}, nil
 }
 
-// NotFoundError reports that a world, or a proc in it, does not exist.
+// NotFoundError reports that a world, a proc in it, or a detached mesh does not exist.
 type NotFoundError struct{ What string }
 
-func (e *NotFoundError) Error() string { return fmt.Sprintf("%s: no world has it", e.What) }
+func (e *NotFoundError) Error() string { return fmt.Sprintf("%s: not found", e.What) }

@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Spec declares a world: a proc mesh with a name, whose hosts may come later.
+// Spec declares a world: a proc mesh with a name, whose hosts may join later.
 type Spec struct {
 	Name    string            `cbor:"1,keyasint" json:"name"`
 	Shape   shape.Extent      `cbor:"2,keyasint" json:"shape"`
@@ -23,7 +23,7 @@ type Spec struct {
 	Command agent.Command     `cbor:"4,keyasint" json:"command"` // an absolute path on the hosts, or agent.Builtin
 	Labels  map[string]string `cbor:"5,keyasint,omitempty" json:"labels,omitempty"`
 	Limits  agent.Limits      `cbor:"6,keyasint,omitzero" json:"limits,omitzero"`
-	Keep    bool              `cbor:"7,keyasint,omitempty" json:"keep,omitempty"` // procs outlive a hostd that dies: see agent.Mesh
+	Keep    bool              `cbor:"7,keyasint,omitempty" json:"keep,omitempty"` // procs outlive their hostd: see agent.Mesh
 }
 
 // The bounds of a world.
@@ -49,7 +49,8 @@ func (s Spec) Check() error {
 	case s.Command.Path == "":
 		return fmt.Errorf("world %s: no command: want an absolute path on the hosts, or %q", s.Name, agent.Builtin)
 	case s.Command.Path != agent.Builtin && !filepath.IsAbs(s.Command.Path):
-		return fmt.Errorf("world %s: command %q: want an absolute path on the hosts, or %q", s.Name, s.Command.Path, agent.Builtin)
+		return fmt.Errorf("world %s: command %q: want an absolute path on the hosts, or %q",
+			s.Name, s.Command.Path, agent.Builtin)
 	}
 	for _, e := range s.Command.Env {
 		key, _, ok := strings.Cut(e, "=")
@@ -84,7 +85,7 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// mergeLabels is the union of both; a key with two values is an error (WORLD-4).
+// mergeLabels returns the union of has and adds. A key with two values is an error (WORLD-4).
 func mergeLabels(of string, has, adds map[string]string) (map[string]string, error) {
 	out := maps.Clone(has)
 	for _, k := range slices.Sorted(maps.Keys(adds)) {
@@ -101,20 +102,22 @@ func mergeLabels(of string, has, adds map[string]string) (map[string]string, err
 
 // isSame reports whether both declare the same world, whatever their labels.
 func (s Spec) isSame(o Spec) (bool, error) {
-	s.Labels, o.Labels = nil, nil
+	s.Labels = nil
+	o.Labels = nil
 	a, err := agent.Fingerprint(s)
 	b, berr := agent.Fingerprint(o)
 	return a == b, errors.Join(err, berr)
 }
 
-// share is the range of ranks for the host of a rank. The host behind the last full one takes the
+// share returns the range of ranks for a host rank. The host after the last full one takes the
 // remainder; later hosts get none (WORLD-5).
 func share(procs, perHost, hostRank int) (first, count int) {
-	if hostRank > procs/perHost { // also keeps the product small
+	if hostRank > procs/perHost { // also avoids an overflow of the product
 		return 0, 0
 	}
 	first = hostRank * perHost
-	if count = min(perHost, procs-first); count == 0 {
+	count = min(perHost, procs-first)
+	if count == 0 {
 		return 0, 0
 	}
 	return first, count

@@ -37,7 +37,7 @@ func (s *Service) runStandalone(ctx context.Context) {
 	}
 }
 
-// yieldsToOther reports whether another one has begun at the same moment, and goes before this one.
+// yieldsToOther reports whether another controller started at the same time and has priority.
 func (s *Service) yieldsToOther(ctx context.Context, now *activeTerm) bool {
 	others, err := find(ctx, s.opts.Bus, s.opts.Space, findTimeout)
 	if err != nil {

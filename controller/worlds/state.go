@@ -11,15 +11,15 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// limits are how long things may take.
+// limits are the timeouts and modes of the core.
 type limits struct {
-	silence    time.Duration // of a host or a proc, before it is expired
-	presence   bool          // but of hosts, hostSeen and hostLost tell
-	names      bool          // that are taken are asked for
-	eviction   time.Duration // of an unhealthy proc, before its world goes
-	stopWithin time.Duration // of a stop, where nobody says
+	silence    time.Duration // after which a host or a proc is expired
+	presence   bool          // hostSeen and hostLost report hosts, instead of silence
+	names      bool          // the hosts are asked for the holder of a new name
+	eviction   time.Duration // after which a world with an unhealthy proc is evicted
+	stopWithin time.Duration // the default timeout of a stop
 
-	reservation time.Duration // of a name
+	reservation time.Duration // the lifetime of a reservation
 }
 
 // state is the system controller's state. Only step changes it.
@@ -30,33 +30,38 @@ type state struct {
 	procs  map[subjects.ProcID]*member // members of worlds, and managers
 
 	self      subjects.ProcID          // of the controller
-	detached  map[string]*detachedMesh // meshes, by name
-	handovers []*detachedMesh          // of those: that are being adopted
+	detached  map[string]*detachedMesh // by name
+	handovers []*detachedMesh          // detached meshes with an adopter
 
-	reserved          map[string]*reservation // names of programs
-	reservationTimers timerQueue              // those, by when they were given
+	reserved          map[string]*reservation // by name
+	reservationTimers timerQueue              // of reservations
 
-	nameWaiters     map[string][]any // names that are taken: who waits until the hosts have said who has each
-	nameWaiterCount int              // so many
-	freeName        string           // the name that is known to be, in this step
+	nameWaiters     map[string][]any // requests that wait for the holder of a name, by name
+	nameWaiterCount int              // of all names
+	freeName        string           // a name that the hosts report as free, during one step
 
-	adoptUntil time.Time       // until then, a world without a record that runs on hosts is adopted
-	endedNames map[string]bool // names of worlds that have ended since the bucket was made
+	adoptUntil time.Time       // until then, worlds without a record are adopted from their hosts
+	endedNames map[string]bool // names of worlds that ended since the bucket was made
 
-	heartbeatTimers timerQueue // hosts and procs, by when they were heard
-	unhealthyTimers timerQueue // worlds, by when the first of their procs became unhealthy
-	stops           []*stopOp  // that are under way
+	heartbeatTimers timerQueue // of hosts and procs, since their last sign of life
+	unhealthyTimers timerQueue // of worlds, since their first proc became unhealthy
+	stops           []*stopOp  // unfinished stops
 
 	now            time.Time
-	shutdownReason string // why the whole system stops; "" = it does not
+	shutdownReason string // why the whole system stops; "": it does not
 	effects        []any
 }
 
 func newState(l limits) *state {
 	return &state{
-		limits: l, worlds: map[string]*world{}, hosts: map[subjects.HostID]*host{}, procs: map[subjects.ProcID]*member{},
-		detached: map[string]*detachedMesh{}, reserved: map[string]*reservation{}, nameWaiters: map[string][]any{},
-		endedNames: map[string]bool{},
+		limits:      l,
+		worlds:      map[string]*world{},
+		hosts:       map[subjects.HostID]*host{},
+		procs:       map[subjects.ProcID]*member{},
+		detached:    map[string]*detachedMesh{},
+		reserved:    map[string]*reservation{},
+		nameWaiters: map[string][]any{},
+		endedNames:  map[string]bool{},
 	}
 }
 
@@ -64,20 +69,20 @@ func newState(l limits) *state {
 type world struct {
 	name        string
 	spec        *Spec           // nil: not declared
-	mesh        subjects.MeshID // zero: nobody has said it yet
+	mesh        subjects.MeshID // zero: unknown
 	labels      map[string]string
 	assignments map[int]*assignment // by host rank
 	gens        map[int]int         // by host rank: the next generation of its procs
-	procs       map[uint32]*member  // by rank: the newest incarnation of each
+	procs       map[uint32]*member  // by rank: the newest proc of each
 
 	unhealthy map[uint32]*member
-	worst     *member // one of those: the reason
+	worst     *member // the unhealthy proc in the status reason
 
 	status         Status
 	statusReason   string
 	since          time.Time
-	unhealthyTimer *list.Element  // runs while there are unhealthy procs
-	stopping       *stoppingWorld // it is being stopped
+	unhealthyTimer *list.Element  // runs while a proc is unhealthy
+	stopping       *stoppingWorld // nil: it is not being stopped
 }
 
 // assignment is the place of a host in a world.
@@ -87,17 +92,17 @@ type assignment struct {
 	rank         int
 	incarnation  string // of its hostd
 	labels       map[string]string
-	first, count int    // of the procs that are its to run; 0 until the world is declared
-	gen          int    // of these
-	orderedIn    string // the life in which it was ordered
-	unconfirmed  bool   // the controller before ordered it, and the host has not said what it has
+	first, count int    // the share; 0 until the world is declared
+	gen          int    // of the procs of the share
+	orderedIn    string // the incarnation that got the order
+	unconfirmed  bool   // the previous controller ordered it, and the host has not reported it yet
 }
 
 // host is a host with an assignment in some world.
 type host struct {
 	id          subjects.HostID
 	assignments map[string]*assignment // by world
-	lost        string                 // why; "" = it is not
+	lost        string                 // the reason why the host is lost; "": it is not
 	timer       *list.Element
 }
 
@@ -105,18 +110,18 @@ type host struct {
 type member struct {
 	id           subjects.ProcID
 	world        *world      // nil: a manager
-	assignment   *assignment // that it was launched for; nil: it joined of itself
+	assignment   *assignment // of the host that launched it; nil: self-joined
 	labels       map[string]string
 	mode         Mode
 	health       Health
 	healthReason string
 	failed       []string
-	timer        *list.Element // of its heartbeats, when it joined of itself
+	timer        *list.Element // of the heartbeats of a self-joined proc
 }
 
 func (m *member) healthy() bool { return m.health == HealthAlive && len(m.failed) == 0 }
 
-// reason is the reason for the proc's bad health.
+// reason is the reason why the proc is unhealthy.
 func (m *member) reason() string {
 	if m.health == HealthAlive && len(m.failed) > 0 {
 		return "actor " + m.failed[0] + " failed"
@@ -126,7 +131,7 @@ func (m *member) reason() string {
 
 // step applies one event, and returns its effects.
 func (st *state) step(event any, now time.Time) []any {
-	if now.After(st.now) { // a clock that went back stands still
+	if now.After(st.now) { // the state's clock never goes back
 		st.now = now
 	}
 	st.effects = nil
@@ -148,7 +153,7 @@ func (st *state) step(event any, now time.Time) []any {
 	case inventory:
 		st.reconcile(e)
 	case undelivered:
-		st.setHealth(st.procs[e.proc], HealthUnreachable, "a message to it came back")
+		st.setHealth(st.procs[e.proc], HealthUnreachable, "a message to it was returned")
 	case stop:
 		st.stop(e)
 	case memberStopped:
@@ -176,7 +181,7 @@ func (st *state) step(event any, now time.Time) []any {
 	return st.effects
 }
 
-// nextTick is when step wants a tick; false: never.
+// nextTick returns the time of the next tick; false: none is needed.
 func (st *state) nextTick() (time.Time, bool) {
 	var at time.Time
 	sooner := func(t time.Time, ok bool) {
@@ -196,14 +201,14 @@ func (st *state) nextTick() (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// answer replies to a caller, if there is one.
+// answer replies to a caller. Ticket 0 is no caller.
 func (st *state) answer(to ticket, value any, err error) {
 	if to != 0 {
 		st.emit(answer{to, value, err})
 	}
 }
 
-// emit adds to the result of step.
+// emit adds an effect to the result of step.
 func (st *state) emit(effect any) { st.effects = append(st.effects, effect) }
 
 // updateStatus computes the status of a world, and reports a change (WORLD-6). For a stopping world
@@ -216,15 +221,17 @@ func (st *state) updateStatus(w *world) {
 		}
 		return
 	}
-	w.status, w.statusReason, w.since = status, why, st.now
+	w.status = status
+	w.statusReason = why
+	w.since = st.now
 	step := "world.live"
-	if status == StatusUnhealthy { // no world waits for its declaration again
+	if status == StatusUnhealthy { // no status change leads back to StatusAwaiting
 		step = "world.unhealthy"
 	}
 	st.emit(worldEvent{world: w.name, mesh: w.mesh, step: step, now: status, why: why})
 }
 
-// deriveStatus derives the status of a world, and why it is no better.
+// deriveStatus returns the status of a world, with the reason if the world is unhealthy.
 func (w *world) deriveStatus() (Status, string) {
 	switch {
 	case w.spec == nil:
@@ -232,12 +239,12 @@ func (w *world) deriveStatus() (Status, string) {
 	case w.worst != nil:
 		return StatusUnhealthy, fmt.Sprintf("proc %s: %s", w.worst.id, w.worst.reason())
 	case len(w.procs) < w.spec.Shape.NumRanks():
-		return StatusUnhealthy, fmt.Sprintf("%d of %d procs are there", len(w.procs), w.spec.Shape.NumRanks())
+		return StatusUnhealthy, fmt.Sprintf("%d of %d procs have started", len(w.procs), w.spec.Shape.NumRanks())
 	}
 	return StatusLive, ""
 }
 
-// assess puts a member among the unhealthy ones of its world, or takes it out (WORLD-7).
+// assess adds a member to the unhealthy ones of its world, or removes it (WORLD-7).
 func (st *state) assess(m *member) {
 	w := m.world
 	if w == nil {
@@ -264,21 +271,20 @@ func (st *state) assess(m *member) {
 
 // updateTimer runs the eviction timer of a declared world with unhealthy procs.
 func (st *state) updateTimer(w *world) {
-	switch {
-	case len(w.unhealthy) == 0 || w.spec == nil || w.stopping != nil:
+	if len(w.unhealthy) == 0 || w.spec == nil || w.stopping != nil {
 		st.unhealthyTimers.stop(&w.unhealthyTimer)
-	case w.unhealthyTimer == nil:
+	} else if w.unhealthyTimer == nil {
 		w.unhealthyTimer = st.unhealthyTimers.start(st.now, w)
 	}
 }
 
-// worldNamed is a world by name, made if there is none.
+// worldNamed returns the world of a name, and creates it if there is none.
 func (st *state) worldNamed(name string) *world {
 	w, ok := st.worlds[name]
 	if !ok {
 		w = &world{
-			name: name, assignments: map[int]*assignment{}, gens: map[int]int{}, procs: map[uint32]*member{}, unhealthy: map[uint32]*member{},
-			status: StatusAwaiting, since: st.now,
+			name: name, assignments: map[int]*assignment{}, gens: map[int]int{}, procs: map[uint32]*member{},
+			unhealthy: map[uint32]*member{}, status: StatusAwaiting, since: st.now,
 		}
 		st.worlds[name] = w
 	}
@@ -301,13 +307,14 @@ func (st *state) removeWorld(w *world) {
 	st.emit(deleteRecord{w.name, w.mesh})
 }
 
-// removeMember takes a proc out of its world.
+// removeMember removes a proc from its world.
 func (st *state) removeMember(m *member) {
 	st.heartbeatTimers.stop(&m.timer)
 	delete(st.procs, m.id)
 	if w := m.world; w != nil && w.procs[m.id.Rank] == m {
 		delete(w.procs, m.id.Rank)
-		m.health, m.failed = HealthAlive, nil // it harms the world no longer
+		m.health = HealthAlive // so that assess removes it from the unhealthy procs
+		m.failed = nil
 		st.assess(m)
 	}
 }
@@ -326,12 +333,18 @@ func (st *state) unassignHost(s *assignment) {
 	}
 }
 
-// record is the state to save.
+// record returns the state of a world to save.
 func (w *world) record() Record {
-	r := Record{Name: w.name, Spec: w.spec, Mesh: w.mesh.String(), Labels: maps.Clone(w.labels), Gens: maps.Clone(w.gens)}
+	r := Record{
+		Name: w.name, Spec: w.spec, Mesh: w.mesh.String(),
+		Labels: maps.Clone(w.labels), Gens: maps.Clone(w.gens),
+	}
 	for _, rank := range slices.Sorted(maps.Keys(w.assignments)) {
 		s := w.assignments[rank]
-		r.Hosts = append(r.Hosts, HostAssignment{Host: s.host.id, Rank: rank, Incarnation: s.incarnation, Gen: s.gen, OrderedIn: s.orderedIn, Labels: s.labels})
+		r.Hosts = append(r.Hosts, HostAssignment{
+			Host: s.host.id, Rank: rank, Incarnation: s.incarnation, Gen: s.gen, OrderedIn: s.orderedIn,
+			Labels: s.labels,
+		})
 	}
 	for _, rank := range slices.Sorted(maps.Keys(w.procs)) {
 		if m := w.procs[rank]; m.assignment == nil {

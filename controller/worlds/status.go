@@ -5,31 +5,32 @@ import (
 	"slices"
 )
 
-// Status is how a world is.
+// Status is the phase of a world.
 type Status string
 
-// A world waits for its declaration; then it is Live while all its procs are there and healthy.
+// A world waits for its declaration. Then it is live while all its procs run and are healthy.
 const (
 	StatusAwaiting  Status = "awaiting creation"
 	StatusLive      Status = "live"
 	StatusUnhealthy Status = "unhealthy"
 )
 
-// Health is the health of a proc. Only an Alive proc without failed actors is healthy.
+// Health is the health of a proc. Only an alive proc without failed actors is healthy.
 type Health string
 
-// Expired is silence, and over with the next heartbeat; the others last as long as the incarnation does.
+// An expired proc is silent, and is alive again after its next heartbeat. The other states are
+// final for a proc.
 const (
 	HealthAlive       Health = "alive"
 	HealthExpired     Health = "expired"
-	HealthUnreachable Health = "connection failure" // a message to it came back
+	HealthUnreachable Health = "connection failure" // a message to it was returned
 	HealthEnded       Health = "ended"
 )
 
 // Mode is the role of a joining proc in the system.
 type Mode int8
 
-// A proc is a member of its world, or unwatched, or a manager of the system: when a manager dies,
+// A managed proc is a member of its world. A detached proc is not watched. When a manager dies,
 // every world is stopped.
 const (
 	ModeManaged Mode = iota

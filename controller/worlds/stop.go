@@ -12,9 +12,9 @@ import (
 const (
 	// managerStopTimeout bounds the stop after a manager of the system has died.
 	managerStopTimeout = 5 * time.Second
-	// maxStopTimeout bounds how long a stop may take.
+	// maxStopTimeout is the longest timeout of a stop.
 	maxStopTimeout = time.Hour
-	// killReserve is how long before the end of a stop procs are killed.
+	// killReserve is the time between the kill of procs and the end of a stop.
 	killReserve = 2 * time.Second
 )
 
@@ -23,11 +23,11 @@ func graceOf(timeout time.Duration) time.Duration { return timeout - min(killRes
 
 // stopOp is a stop with a waiting caller.
 type stopOp struct {
-	from         ticket // 0: nobody
+	from         ticket // 0: no caller
 	deadline     time.Time
-	worlds       map[string]*world // that have not ended
+	worlds       map[string]*world // worlds that have not ended
 	report       StopReport
-	systemReason string // why the system ends with it; "" = it does not
+	systemReason string // why the system ends with the stop; "": it does not
 }
 
 // stoppingWorld is a world that is being stopped.
@@ -40,19 +40,23 @@ type stoppingWorld struct {
 
 // stop replies twice: with the stopping worlds at once, and with a report at the end (WORLD-11).
 func (st *state) stop(e stop) {
-	timeout, why := cmp.Or(e.Timeout, st.stopWithin), cmp.Or(e.Reason, "asked to stop")
+	timeout := cmp.Or(e.Timeout, st.stopWithin)
+	why := cmp.Or(e.Reason, "asked to stop")
 	if timeout < 0 || timeout > maxStopTimeout {
-		st.answer(e.from, nil, fmt.Errorf("stop within %s: want more than 0 and at most %s", timeout, maxStopTimeout))
+		st.answer(e.from, nil, fmt.Errorf("stop timeout %s: want more than 0 and at most %s",
+			timeout, maxStopTimeout))
 		return
 	}
 	if e.All == (len(e.Worlds) > 0) {
-		st.answer(e.from, nil, errors.New("stop: want the names of worlds, or all and no name"))
+		st.answer(e.from, nil, errors.New("cannot stop: want either names of worlds or all"))
 		return
 	}
 	op := &stopOp{from: e.from, deadline: st.now.Add(timeout), worlds: map[string]*world{}}
-	names, all := slices.Compact(slices.Sorted(slices.Values(e.Worlds))), e.All
-	if all {
-		names, op.systemReason, st.shutdownReason = slices.Sorted(maps.Keys(st.worlds)), why, cmp.Or(st.shutdownReason, why)
+	names := slices.Compact(slices.Sorted(slices.Values(e.Worlds)))
+	if e.All {
+		names = slices.Sorted(maps.Keys(st.worlds))
+		op.systemReason = why
+		st.shutdownReason = cmp.Or(st.shutdownReason, why)
 	}
 	accepted := StopResponse{Worlds: []string{}}
 	skip := func(name, why string) {
@@ -64,9 +68,9 @@ func (st *state) stop(e stop) {
 	for _, name := range names {
 		switch w := st.worlds[name]; {
 		case w == nil:
-			skip(name, "there is no such world")
+			skip(name, "not found")
 		case w.stopping != nil:
-			skip(name, "it is being stopped already")
+			skip(name, "it is already stopping")
 		default:
 			accepted.Worlds = append(accepted.Worlds, name)
 		}
@@ -76,7 +80,7 @@ func (st *state) stop(e stop) {
 		op.worlds[name] = st.worlds[name]
 	}
 	st.stops = append(st.stops, op)
-	if all {
+	if e.All {
 		st.failNameWaiters(fmt.Errorf("the system is being stopped: %s", why))
 		st.stopDetached(why)
 	}
@@ -86,7 +90,7 @@ func (st *state) stop(e stop) {
 	st.sendStopReport(op)
 }
 
-// shutDown stops everything for a reason of the system's own.
+// shutDown stops everything without a caller.
 func (st *state) shutDown(why string) {
 	if st.shutdownReason == "" {
 		st.stop(stop{StopRequest: StopRequest{All: true, Timeout: managerStopTimeout, Reason: why}})
@@ -105,9 +109,12 @@ func (st *state) evict(w *world) {
 	st.sendStopReport(op)
 }
 
-// beginStop asks the members of a world to stop, one message per host. A world without any is gone at once.
+// beginStop orders the members of a world to stop, with one message per host. A world without
+// members ends at once.
 func (st *state) beginStop(w *world, op *stopOp, why string, timeout time.Duration) {
-	w.stopping = &stoppingWorld{op: op, why: why, waiting: map[memberRef]bool{}, result: WorldStopped{World: w.name}}
+	w.stopping = &stoppingWorld{
+		op: op, why: why, waiting: map[memberRef]bool{}, result: WorldStopped{World: w.name},
+	}
 	st.unhealthyTimers.stop(&w.unhealthyTimer)
 	st.emit(saveRecord{w.record()})
 	ask := func(who memberRef) {
@@ -143,9 +150,10 @@ func (st *state) handleStopped(e memberStopped) {
 	}
 }
 
-// finishWorld removes a world whose members have stopped, or whose time is over.
+// finishWorld removes a world whose members have stopped, or whose stop has timed out.
 func (st *state) finishWorld(w *world) {
-	op, tally := w.stopping.op, w.stopping.result
+	op := w.stopping.op
+	tally := w.stopping.result
 	for who := range w.stopping.waiting {
 		tally.Silent = append(tally.Silent, who.String())
 	}
@@ -157,7 +165,7 @@ func (st *state) finishWorld(w *world) {
 	st.sendStopReport(op)
 }
 
-// expireStops ends the stops whose time has passed.
+// expireStops ends the stops whose deadline has passed.
 func (st *state) expireStops() {
 	for _, op := range slices.Clone(st.stops) {
 		if st.now.Before(op.deadline) {
@@ -173,7 +181,8 @@ func (st *state) expireStops() {
 // sendStopReport reports a finished stop, once.
 func (st *state) sendStopReport(op *stopOp) {
 	late := !st.now.Before(op.deadline)
-	if len(op.worlds) > 0 || op.systemReason != "" && len(st.worlds) > 0 && !late || !slices.Contains(st.stops, op) {
+	waits := op.systemReason != "" && len(st.worlds) > 0 && !late
+	if len(op.worlds) > 0 || waits || !slices.Contains(st.stops, op) {
 		return
 	}
 	st.stops = slices.DeleteFunc(st.stops, func(o *stopOp) bool { return o == op })
@@ -185,7 +194,7 @@ func (st *state) sendStopReport(op *stopOp) {
 		st.emit(quit{op.systemReason})
 		return
 	}
-	for _, other := range slices.Clone(st.stops) { // one of everything may have waited for this
+	for _, other := range slices.Clone(st.stops) { // a stop of the system may have waited for this one
 		if other.systemReason != "" {
 			st.sendStopReport(other)
 		}

@@ -17,23 +17,24 @@ import (
 const (
 	leaseKey    = "lease"
 	worldPrefix = "world."
-	// storeTimeout bounds a word about the lease.
+	// storeTimeout bounds a read or a write of the lease.
 	storeTimeout = 750 * time.Millisecond
-	// reopenTimeout bounds opening the bucket again.
+	// reopenTimeout bounds one attempt to open the bucket again.
 	reopenTimeout = 750 * time.Millisecond
-	// fillTimeout bounds one part of filling a new bucket: the lease is to be renewed between two.
+	// fillTimeout bounds one part of filling a new bucket. The lease is renewed between two parts.
 	fillTimeout = 750 * time.Millisecond
-	// maxConcurrentWrites is how many worlds are written at a time.
+	// maxConcurrentWrites bounds the worlds that are written at a time.
 	maxConcurrentWrites = 32
 )
 
-// bucketOf is the bucket with the worlds of a space.
+// bucketOf returns the name of the bucket with the worlds of a space.
 func bucketOf(s subjects.Space) string {
 	return "castnet-" + strings.ReplaceAll(s.Root()+"-"+s.Namespace(), ".", "_")
 }
 
 // store keeps a Record for each world. It has one writer: after another controller's write its
-// revisions differ, and the error is bus.ErrRevision (WORLD-13). The nil store keeps nothing.
+// revisions differ, and the error is bus.ErrRevisionConflict (WORLD-13). The nil store keeps
+// nothing.
 //
 // The store remembers its reads and writes. When the bucket is gone, the store makes another one
 // and fills it from memory (WORLD-18).
@@ -42,7 +43,7 @@ type store struct {
 
 	bucket sync.RWMutex // held for writing while the bucket is replaced
 	kv     *bus.KV
-	empty  bool // the bucket has none of the values so far
+	empty  bool // the bucket is new, and values are not written to it yet
 
 	mu     sync.Mutex
 	values map[string]storedValue
@@ -50,18 +51,18 @@ type store struct {
 
 // storedValue is the value of a key.
 type storedValue struct {
-	revision uint64 // 0: the bucket does not have it
+	revision uint64 // 0: not in the bucket
 	bytes    []byte
 }
 
 // errBucketEmpty reports that the bucket was made again and is not filled yet.
-var errBucketEmpty = errors.New("the bucket is new, and has no worlds so far")
+var errBucketEmpty = errors.New("the bucket is new and not filled yet")
 
 // records is the content of a bucket.
 type records struct {
 	worlds []Record
 	ended  []string  // names of worlds that ended in the last hour
-	made   time.Time // when the bucket was
+	made   time.Time // when the bucket was created
 }
 
 // load reads every world.
@@ -69,7 +70,7 @@ func (s *store) load(ctx context.Context) (records, error) {
 	if s == nil {
 		return records{}, nil
 	}
-	fail := func(err error) (records, error) { return records{}, fmt.Errorf("read the worlds: %w", err) }
+	fail := func(err error) (records, error) { return records{}, fmt.Errorf("cannot read the worlds: %w", err) }
 	s.bucket.RLock()
 	defer s.bucket.RUnlock()
 	out := records{made: s.kv.Created()}
@@ -89,7 +90,7 @@ func (s *store) load(ctx context.Context) (records, error) {
 		var r Record
 		err := wire.JSON.Decode(e.Value, &r)
 		if err == nil && r.Name == "" {
-			err = errors.New("it has no name")
+			err = errors.New("the record has no name")
 		}
 		if err != nil {
 			return fail(fmt.Errorf("%s: %w", e.Key, err))
@@ -103,7 +104,7 @@ func (s *store) load(ctx context.Context) (records, error) {
 	return out, nil
 }
 
-// reopen opens the bucket again, and makes it when it is gone. When it is another bucket than before, fill is to follow.
+// reopen opens the bucket again, and creates it if it is lost. A new bucket is filled by fill.
 func (s *store) reopen(ctx context.Context) error {
 	kv, err := s.open(ctx)
 	if err != nil {
@@ -141,12 +142,13 @@ func (s *store) fill(ctx context.Context) (int, error) {
 		revision, err := s.kv.Create(ctx, worldPrefix+name, v.bytes)
 		if errors.Is(err, bus.ErrRevisionConflict) { // an earlier try wrote it
 			var e bus.Entry
-			if e, err = s.kv.Get(ctx, worldPrefix+name); err == nil {
+			e, err = s.kv.Get(ctx, worldPrefix+name)
+			if err == nil {
 				revision, err = s.kv.Put(ctx, worldPrefix+name, v.bytes, e.Revision)
 			}
 		}
 		if err != nil {
-			return 0, fmt.Errorf("fill the new bucket: world %s: %w", name, err)
+			return 0, fmt.Errorf("cannot write world %s to the new bucket: %w", name, err)
 		}
 		s.values[name] = storedValue{revision, v.bytes}
 	}
@@ -154,14 +156,14 @@ func (s *store) fill(ctx context.Context) (int, error) {
 	return len(s.values), nil
 }
 
-// invalidate drops the remembered records: another controller may have written since.
+// invalidate drops the remembered records, because another controller may have written since.
 func (s *store) invalidate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.values = nil
 }
 
-// write saves some worlds and deletes others, those with a nil Record.
+// write saves worlds, and deletes those with a nil Record.
 func (s *store) write(ctx context.Context, worlds map[string]*Record) error {
 	if s == nil {
 		return nil
@@ -203,8 +205,9 @@ func (s *store) put(ctx context.Context, name string, r *Record) error {
 	case r == nil:
 		err = s.kv.Delete(ctx, key, had)
 	default:
-		if now.bytes, err = json.Marshal(r); err != nil {
-			return fmt.Errorf("save world %s: %w", name, err)
+		now.bytes, err = json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("cannot save world %s: %w", name, err)
 		}
 		if had == 0 {
 			now.revision, err = s.kv.Create(ctx, key, now.bytes)
@@ -213,7 +216,7 @@ func (s *store) put(ctx context.Context, name string, r *Record) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("save world %s: %w", name, err)
+		return fmt.Errorf("cannot save world %s: %w", name, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,14 +238,14 @@ func (s *store) readLease(ctx context.Context) (g leaseRecord, revision uint64, 
 	s.bucket.RLock()
 	defer s.bucket.RUnlock()
 	e, err := s.kv.Get(ctx, leaseKey)
-	switch {
-	case errors.Is(err, bus.ErrKeyNotFound):
+	if errors.Is(err, bus.ErrKeyNotFound) {
 		return leaseRecord{}, 0, nil
-	case err != nil:
+	}
+	if err != nil {
 		return leaseRecord{}, 0, err
 	}
 	if err := wire.JSON.Decode(e.Value, &g); err != nil {
-		return leaseRecord{}, 0, fmt.Errorf("read the lease: %w", err)
+		return leaseRecord{}, 0, fmt.Errorf("cannot decode the lease: %w", err)
 	}
 	return g, e.Revision, nil
 }

@@ -9,13 +9,13 @@ import (
 // one to expire cost the same, whatever their number.
 type timerQueue struct{ list list.List }
 
-// timerEntry is one of them.
+// timerEntry is a timer of a queue.
 type timerEntry struct {
 	at    time.Time
 	owner any
 }
 
-// start starts a timer now; now must not be before any other start.
+// start starts a timer now. now must not be before any other start.
 func (c *timerQueue) start(now time.Time, what any) *list.Element {
 	return c.list.PushBack(timerEntry{now, what})
 }
@@ -34,7 +34,7 @@ func (c *timerQueue) stop(e **list.Element) {
 	}
 }
 
-// nextExpiry is the expiry of the oldest timer; false: there is none.
+// nextExpiry returns the expiry of the oldest timer; false: there is none.
 func (c *timerQueue) nextExpiry(long time.Duration) (time.Time, bool) {
 	if front := c.list.Front(); front != nil {
 		return front.Value.(timerEntry).at.Add(long), true
@@ -42,7 +42,7 @@ func (c *timerQueue) nextExpiry(long time.Duration) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// expired is the oldest timer, if it has expired.
+// expired returns the owner of the oldest timer, if that has expired.
 func (c *timerQueue) expired(now time.Time, long time.Duration) (any, bool) {
 	if at, ok := c.nextExpiry(long); ok && !now.Before(at) {
 		return c.list.Front().Value.(timerEntry).owner, true

@@ -18,14 +18,15 @@ func (st *state) upsert(e upsert) {
 	if e.Dry {
 		out := UpsertResponse{World: e.Spec.Name, Change: change}
 		if known, ok := st.worlds[e.Spec.Name]; ok {
-			out.Mesh, out.Status = known.mesh.String(), known.status
+			out.Mesh = known.mesh.String()
+			out.Status = known.status
 		}
 		st.answer(e.from, out, nil)
 		return
 	}
 	w := st.worldNamed(e.Spec.Name)
 	if change != ChangeNone {
-		w.labels, _ = mergeLabels("", w.labels, e.Spec.Labels) // judged before
+		w.labels, _ = mergeLabels("", w.labels, e.Spec.Labels) // planUpsert has checked them
 	}
 	if change == ChangeCreate {
 		spec := e.Spec
@@ -41,7 +42,8 @@ func (st *state) upsert(e upsert) {
 		st.emit(saveRecord{w.record()})
 	}
 	status, _ := w.deriveStatus()
-	st.answer(e.from, UpsertResponse{World: w.name, Mesh: w.mesh.String(), Status: status, Change: change}, nil)
+	out := UpsertResponse{World: w.name, Mesh: w.mesh.String(), Status: status, Change: change}
+	st.answer(e.from, out, nil)
 	st.updateStatus(w)
 	if change == ChangeCreate {
 		st.updateTimer(w)
@@ -51,7 +53,7 @@ func (st *state) upsert(e upsert) {
 	}
 }
 
-// planUpsert is the change that a declaration would make, or the reason against it.
+// planUpsert returns the change that a declaration would make, or an error.
 func (st *state) planUpsert(e upsert) (Change, error) {
 	if err := e.Spec.Check(); err != nil {
 		return "", err
@@ -75,7 +77,9 @@ func (st *state) planUpsert(e upsert) (Change, error) {
 	case err != nil:
 		return "", err
 	case !same:
-		return "", &ExistsError{World: w.name, Shape: w.spec.Shape.String(), PerHost: w.spec.PerHost, Command: w.spec.Command.Path}
+		return "", &ExistsError{
+			World: w.name, Shape: w.spec.Shape.String(), PerHost: w.spec.PerHost, Command: w.spec.Command.Path,
+		}
 	case !maps.Equal(labels, w.labels):
 		return ChangeLabels, nil
 	}

@@ -126,7 +126,8 @@ func newPhilosopher(*actor.Context, actor.None) (*Philosopher, error) { return &
 
 // dine runs as a task beside the actor's turn and replies at the end.
 func (*Philosopher) dine(ctx *actor.Context, d Dinner) (int, error) {
-	seat, answer := ctx.Point().Rank(), actor.Defer[int](ctx)
+	seat := ctx.Point().Rank()
+	answer := actor.Defer[int](ctx)
 	ctx.Go(func(ctx context.Context) func(*actor.Context) {
 		for meal := range d.Meals {
 			if err := d.meal(ctx, seat, seat == d.Choke && meal == fatal); err != nil {

@@ -37,11 +37,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := run(ctx, *meals, *choke, os.Stdout)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr, "philosophers: interrupted")
 		os.Exit(130)
-	case err != nil:
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "philosophers: %v\n", err)
 		os.Exit(1)
 	}

@@ -64,7 +64,8 @@ func (t *table) check(meals int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	slices.SortStableFunc(t.moments, func(a, b Moment) int { return a.At.Compare(b.At) })
-	held, eaten := map[int]int{}, map[int]int{} // fork to seat, seat to meals
+	held := map[int]int{}  // fork to seat
+	eaten := map[int]int{} // seat to meals
 	for _, m := range t.moments {
 		first, second := forks(m.Seat, len(names))
 		for _, f := range []int{first, second} {

@@ -77,11 +77,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := run(ctx, *pairs, *rounds, os.Stdout)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr, "pingpong: interrupted")
 		os.Exit(130)
-	case err != nil:
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "pingpong: %v\n", err)
 		os.Exit(1)
 	}

@@ -65,7 +65,8 @@ func newFilter(_ *actor.Context, o Opening) (*Filter, error) { return &Filter{Op
 // sift forwards the possible primes. The last filter reports them as primes.
 func (f *Filter) sift(ctx *actor.Context, b Batch) (actor.None, error) {
 	if f.prime == 0 { // a number without a smaller prime factor is prime
-		f.prime, b.Numbers = b.Numbers[0], b.Numbers[1:]
+		f.prime = b.Numbers[0]
+		b.Numbers = b.Numbers[1:]
 		if err := f.Found.Send(ctx, Finding{Own: f.prime}); err != nil {
 			return actor.None{}, err
 		}

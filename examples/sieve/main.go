@@ -38,11 +38,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	_, err := run(ctx, *below, os.Stdout)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr, "sieve: interrupted")
 		os.Exit(130)
-	case err != nil:
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "sieve: %v\n", err)
 		os.Exit(1)
 	}
@@ -76,7 +76,8 @@ func run(ctx context.Context, below int, out io.Writer) (primes []int, err error
 		return nil, err
 	}
 	began := time.Now()
-	if primes, err = find(ctx, net, stations, below, out); err != nil {
+	primes, err = find(ctx, net, stations, below, out)
+	if err != nil {
 		return nil, err
 	}
 	took := time.Since(began)

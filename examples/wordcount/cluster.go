@@ -34,7 +34,8 @@ func startCluster(ctx context.Context, s settings, died func(error)) (*cluster, 
 		return nil, fmt.Errorf("find this program's own executable: %w", err)
 	}
 	c := &cluster{}
-	if c.server, err = embed.Start(ctx, embed.Options{Token: rand.Text()}); err != nil {
+	c.server, err = embed.Start(ctx, embed.Options{Token: rand.Text()})
+	if err != nil {
 		return nil, err
 	}
 	for i := range s.hosts {

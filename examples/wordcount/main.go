@@ -35,10 +35,10 @@ func main() {
 // command runs the program for a user and returns the exit code.
 func command(args []string) int {
 	s, err := parse(args, os.Stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
+	if errors.Is(err, flag.ErrHelp) {
 		return 0
-	case err != nil:
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "wordcount: %v\n", err)
 		return exitUsage
 	}

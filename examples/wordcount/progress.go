@@ -36,7 +36,8 @@ func startBar(ctx context.Context, to *os.File, ask func(context.Context) (count
 	}
 	go func() {
 		defer close(b.done)
-		began, tick := time.Now(), time.NewTicker(every)
+		began := time.Now()
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {

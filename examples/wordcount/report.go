@@ -98,10 +98,10 @@ func padded(word string, width int) string {
 
 // brief rounds a duration for readers.
 func brief(d time.Duration) string {
-	switch {
-	case d < 10*time.Millisecond:
+	if d < 10*time.Millisecond {
 		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
-	case d < time.Second:
+	}
+	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	}
 	return fmt.Sprintf("%.1f s", d.Seconds())

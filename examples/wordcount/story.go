@@ -43,7 +43,8 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 		err = cause // the death of a host is the cause of later errors
 	}
 	began := time.Now()
-	if err = errors.Join(err, st.close()); err == nil {
+	err = errors.Join(err, st.close())
+	if err == nil {
 		fmt.Fprintf(out, "\ncleaned up in %s\n", brief(time.Since(began)))
 	}
 	return err
@@ -69,7 +70,8 @@ func (s *story) join(ctx context.Context, died func(error)) (err error) {
 		if _, err := os.ReadDir(s.folder); err != nil { // own hosts share this disk
 			return err
 		}
-		if s.cluster, err = startCluster(ctx, s.settings, died); err != nil {
+		s.cluster, err = startCluster(ctx, s.settings, died)
+		if err != nil {
 			return err
 		}
 		options.Bus = s.cluster.options()
@@ -87,10 +89,12 @@ func (s *story) spawn(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	if s.procs, err = hosts.Spawn(ctx, "words", shape.Of("proc", s.perHost)); err != nil {
+	s.procs, err = hosts.Spawn(ctx, "words", shape.Of("proc", s.perHost))
+	if err != nil {
 		return err
 	}
-	if s.counters, err = mesh.Spawn(ctx, s.procs, counting.Type, "counters", actor.None{}); err != nil {
+	s.counters, err = mesh.Spawn(ctx, s.procs, counting.Type, "counters", actor.None{})
+	if err != nil {
 		return err
 	}
 	s.introduce(hosts.Infos(), time.Since(began))

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// What a counter can be asked.
+// The counter and its endpoints.
 var (
 	counter = actor.NewType[*Counter, int64]("counter")
 	add     = actor.NewEndpoint[*Counter, int64, int64]("add")

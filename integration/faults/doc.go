@@ -37,8 +37,8 @@
 //
 //   - FLT-8: each rank that lives handles each cast once, and in order with direct messages of its sender;
 //     those who are said to have answered, failed and be missing are all who were asked, and what was folded
-//     is of exactly those who answered. Nobody is missing but the silent, and who had them to fold, and
-//     nobody fails but the dead (CAST-1 to CAST-6).
+//     is of exactly those who answered. Only silent ranks, and ranks that fold for
+//     them, are missing; only dead ranks fail (CAST-1 to CAST-6).
 //
 // Of pressure:
 //
@@ -63,10 +63,10 @@
 // Of meshes under controllers (F1, F6 to F10, F15, F30):
 //
 //   - FLT-11: the owner is told of each end once, with its cause, and of none that was not: a proc, a host or an owner
-//     that is stopped or starved for a while ends nobody. What a killed owner had ends with its lease, and nothing else
-//     does. Casts and calls wait for nobody who is known to be dead (CTL-3, CTL-4, CTL-8).
+//     that is stopped or starved for a while ends nobody. The meshes of a killed owner end with its
+//     lease, and no others do. Casts and calls wait for nobody who is known to be dead (CTL-3, CTL-4, CTL-8).
 //
-// # What is not here
+// # Limits
 //
 // Loss of single packets: a proxy cannot make it on TCP. Host agents, in tests of messages: where a
 // process is killed, the test itself tells the others, as a host agent does, or nobody does. Zero found in n messages is an

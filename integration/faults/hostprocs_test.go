@@ -234,7 +234,7 @@ func TestF29_hostdSurvivesWithoutProcesses(t *testing.T) {
 				continue
 			}
 			again = append(again, s.Rank)
-			want := fmt.Sprintf("cannot launch %q (%s): fork: the user, the cgroup or the machine has all the processes it may have: "+
+			want := fmt.Sprintf("cannot launch %q (%s): fork: the user, the cgroup or the machine is at its limit of processes: "+
 				"resource temporarily unavailable", d.ProcID(s.Rank, 0).Process(), program)
 			require.Equal(t, agent.Status{Phase: agent.Failed, Reason: want}, s.Status)
 			_, host := m.host()

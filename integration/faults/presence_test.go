@@ -184,7 +184,7 @@ func aBus(t *testing.T, program, hears string) bus.Options {
 }
 
 // F3, as others see it: hostd and its procs are killed.
-func TestF03_killedHostIsDead(t *testing.T) {
+func TestF03_killedHostIsDead(t *testing.T) { // HOSTD-9
 	program := buildHostd(t, "")
 	for _, c := range []struct {
 		fault fault

@@ -32,6 +32,7 @@ type realm struct {
 	port          int
 	url           string
 	server        *child
+	cluster       map[string]*child // its servers by name, in place of the one server
 	client        *actor.Proc
 	systems       []*machine
 	hosts         []*machine
@@ -60,7 +61,14 @@ func newRealm(t *testing.T, program string) *realm {
 	require.NoError(t, err)
 	r.port, err = strconv.Atoi(at.Port())
 	require.NoError(t, err)
-	r.client = newLookout(t, bus.Options{URL: r.url}).proc
+	r.begins()
+	return r
+}
+
+// begins starts the hostds on a server that is there, and puts the world under load.
+func (r *realm) begins() {
+	r.Helper()
+	r.client = newLookout(r.T, bus.Options{URL: r.url}).proc
 	for _, label := range []string{"s1", "s2"} {
 		r.systems = append(r.systems, r.joins(label, "--system"))
 	}
@@ -70,9 +78,8 @@ func newRealm(t *testing.T, program string) *realm {
 	w := r.declares(loaded, tickers(r.T, loadedProcs))
 	r.mesh = r.live(loaded).Mesh
 	r.pids = r.processesOf(w.Mesh, r.hosts...)
-	require.Len(t, r.pids, loadedProcs)
+	require.Len(r, r.pids, loadedProcs)
 	r.loads()
-	return r
 }
 
 // tickers is a world of procs that can run a ticker.
@@ -87,19 +94,29 @@ func (r *realm) serves(port int) {
 	r.url = ready.URL
 }
 
-// joins starts a hostd, behind a proxy of its own.
+// joins starts a hostd, behind a proxy of its own unless the servers are a cluster.
 func (r *realm) joins(label string, args ...string) *machine {
 	r.Helper()
+	if len(r.cluster) > 0 {
+		return r.joinsAt(r.url, label, args...)
+	}
 	at, err := url.Parse(r.url)
 	require.NoError(r, err)
 	hole, err := chaos.Start(at.Host)
 	require.NoError(r, err)
 	r.Cleanup(hole.Close)
-	m := newMachine(r.T, r.program, append([]string{"--nats", "nats://" + hole.Addr(), "--gateway=false"}, args...)...)
+	m := r.joinsAt("nats://"+hole.Addr(), label, args...)
+	r.holes[m] = hole
+	return m
+}
+
+// joinsAt starts a hostd on servers.
+func (r *realm) joinsAt(servers, label string, args ...string) *machine {
+	r.Helper()
+	m := newMachine(r.T, r.program, append([]string{"--nats", servers, "--gateway=false"}, args...)...)
 	m.joins = true
 	m.args[len(m.args)-1] = label
 	m.start()
-	r.holes[m] = hole
 	return m
 }
 
@@ -158,7 +175,7 @@ func (r *realm) leader() (at *machine) {
 		require.NoError(r, err)
 		for line := range strings.Lines(string(data)) {
 			var said struct{ Epoch uint64 }
-			if strings.Contains(line, "this is the system controller now") && json.Unmarshal([]byte(line), &said) == nil && said.Epoch > latest {
+			if strings.Contains(line, "became the system controller") && json.Unmarshal([]byte(line), &said) == nil && said.Epoch > latest {
 				latest, at = said.Epoch, m
 			}
 		}

@@ -23,7 +23,7 @@ func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 
 	hole := ask("5")
 	require.JSONEq(t, "[10,10,10,null]", hole.body)
-	require.Contains(t, hole.header["Castnet-Partial"], "nobody serves work.3")
+	require.Contains(t, hole.header["Castnet-Partial"], "no service listens on work.3")
 	require.Equal(t, "host=1,gpu=1", hole.header["Castnet-Failed-Region"])
 
 	t.Run("folded", func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 
 	for body, want := range map[string]string{
 		`"fail"`:    "out of paper (code 507)",
-		`"nothing"`: "it is empty: want JSON, null for nothing",
+		`"nothing"`: "it is empty: want JSON, null for no value",
 		`"garbage"`: "want JSON: invalid character",
 	} {
 		bad := ask(body, "-H", "Castnet-Region:host=0:2")

@@ -16,11 +16,11 @@ const goNote = ".note.go.buildid"
 // maxNote bounds what is read of it.
 const maxNote = 4 << 10
 
-// running is, where the system has it, the program that this process runs, even when the file at its
-// path has been replaced since, as building it again does.
+// running is the path of the running program (Linux). It stays valid when a rebuild replaces the
+// file at the original path.
 const running = "/proc/self/exe"
 
-// ID identifies the program of this process: two processes with one id run the same code.
+// ID identifies the program of this process. Two processes with the same ID run the same code.
 func ID() (string, error) {
 	if id, err := Of(running); err == nil {
 		return id, nil

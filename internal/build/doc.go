@@ -1,7 +1,7 @@
-// Package build identifies programs: two processes with one id run the same code, so a caller can
-// tell whether the procs it asked for are of its own making. It is apart from package launch
-// because clients need it, and clients carry no process launcher.
+// Package build identifies programs. Two processes with the same ID run the same code, so a caller
+// can check that its procs run its own build. Clients need this package, and import no launcher.
 //
-// ID and Of read files only; they may be called on any goroutine. A file that cannot be read is
-// an error that names it.
+// ID is the identity of this program, and Of that of a file. Both only read files.
+//
+// Call them on any goroutine. Their errors name an unreadable file.
 package build

@@ -18,7 +18,7 @@ func toJSON(v any) ([]byte, error) {
 		return nil, err
 	}
 	if what := notJSON(v); what != "" {
-		return nil, fmt.Errorf("the message has no JSON form: there is %s in it", what)
+		return nil, fmt.Errorf("cannot encode the message as JSON: it contains %s", what)
 	}
 	return wire.JSON.Encode(v)
 }
@@ -64,7 +64,7 @@ func notJSON(v any) string {
 // fromJSON decodes one value into the form of other procs.
 func fromJSON(data []byte) (any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, errors.New("it is empty: want JSON, null for nothing")
+		return nil, errors.New("it is empty: want JSON, null for no value")
 	}
 	v, err := wire.JSONValue(data)
 	if err != nil {

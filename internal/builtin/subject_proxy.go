@@ -101,10 +101,10 @@ func (p *subjectProxy) newMessage(ctx *actor.Context, v any, until time.Time) (b
 // decodeReply decodes the reply of the program.
 func (p *subjectProxy) decodeReply(reply bus.Msg) (any, error) {
 	text, code := reply.Header.Get(actor.HeaderError), reply.Header.Get(actor.HeaderErrorCode)
-	switch {
-	case code != "":
+	if code != "" {
 		return nil, fmt.Errorf("%s: %s (code %s)", p.subject, text, code)
-	case text != "":
+	}
+	if text != "" {
 		return nil, fmt.Errorf("%s: %s", p.subject, text)
 	}
 	v, err := fromJSON(reply.Data)
@@ -119,9 +119,9 @@ func (p *subjectProxy) toActorError(err error) error {
 	about := func(code actor.Code) error { return &actor.Error{Code: code, Text: err.Error()} }
 	switch {
 	case errors.Is(err, bus.ErrNoResponders):
-		return fmt.Errorf("nobody serves %s", p.subject)
+		return fmt.Errorf("no service listens on %s", p.subject)
 	case errors.Is(err, context.DeadlineExceeded):
-		return &actor.Error{Code: actor.CodeDeadline, Text: "no reply of " + p.subject + " within the deadline"}
+		return &actor.Error{Code: actor.CodeDeadline, Text: "no reply from " + p.subject + " within the deadline"}
 	case errors.Is(err, context.Canceled):
 		return about(actor.CodeCanceled)
 	case errors.Is(err, bus.ErrTooLarge):

@@ -84,12 +84,12 @@ func TestAsk_carriesCallerActorAndDeadline(t *testing.T) {
 
 func TestAsk_refusesAnInvalidReply_BLT4(t *testing.T) {
 	for reply, want := range map[string]string{
-		"":                      "a reply of work: it is empty: want JSON, null for nothing",
+		"":                      "a reply of work: it is empty: want JSON, null for no value",
 		" \n":                   "a reply of work: it is empty",
 		"five":                  "a reply of work: want JSON: invalid character",
 		`{"a":`:                 "a reply of work: want JSON: unexpected EOF",
-		"1 2":                   "there is more behind the first",
-		"\"\xff\"":              "it is not UTF-8",
+		"1 2":                   "more data after the first",
+		"\"\xff\"":              "the text is not UTF-8",
 		"9223372036854775808":   "9223372036854775808 overflows Go's int64",
 		"[1e999]":               "the number 1e999 does not fit into 64 bits",
 		strings.Repeat("[", 40): "want JSON",
@@ -118,12 +118,12 @@ func TestAsk_reportsThatNoProgramServes(t *testing.T) {
 	rig := actortest.New(t, Defs()...)
 	ref := actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"work.{rank}"})
 	_, err := call.Call(rig.Context(), ref, 1)
-	require.ErrorContains(t, err, "nobody serves work.0")
+	require.ErrorContains(t, err, "no service listens on work.0")
 	require.ErrorIs(t, err, &actor.Error{Code: actor.CodeHandler})
 
 	require.NoError(t, call.Send(rig.Context(), ref, 1), "nobody waits, and it does not fail the actor")
 	_, err = call.Call(rig.Context(), ref, 1)
-	require.ErrorContains(t, err, "nobody serves work.0", "it lives")
+	require.ErrorContains(t, err, "no service listens on work.0", "it lives")
 }
 
 func TestAsk_silentProgramTimesOut(t *testing.T) {
@@ -239,7 +239,7 @@ func TestSubject_expandsItsPlaceholders(t *testing.T) {
 	rig := actortest.New(t, Defs()...)
 	ref := actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"a.{mesh}.{rank}.{actor}.{rank}"})
 	_, err := call.Call(rig.Context(), ref, 1)
-	require.ErrorContains(t, err, "nobody serves a."+rig.Proc().ID().Mesh.String()+".0."+ref.ID().Name+".0")
+	require.ErrorContains(t, err, "no service listens on a."+rig.Proc().ID().Mesh.String()+".0."+ref.ID().Name+".0")
 }
 
 func TestCheckSubject_admitsOnlyPlainApplicationSubjects(t *testing.T) {

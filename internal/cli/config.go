@@ -43,17 +43,18 @@ func ParseConfig(name string, data []byte) (map[string]config.Setting, error) {
 	file := configParser{name: name, settings: map[string]config.Setting{}}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
-	switch err := dec.Decode(&doc); {
-	case errors.Is(err, io.EOF): // only comments
+	err := dec.Decode(&doc)
+	if errors.Is(err, io.EOF) { // only comments
 		return file.settings, nil
-	case err != nil:
+	}
+	if err != nil {
 		return nil, yamlError(name, err)
 	}
 	if root := doc.Content[0]; root.Tag != "!!null" {
 		file.readMapping(root, "", 1)
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		file.addError(&doc, "want one document, there is more behind it")
+		file.addError(&doc, "want one document only")
 	}
 	if len(file.errs) > 0 {
 		return nil, WithCode(ExitUsage, errors.Join(file.errs...))
@@ -70,11 +71,11 @@ type configParser struct {
 
 // readMapping reads the keys of a mapping. prefix is that of the outer mappings.
 func (f *configParser) readMapping(n *yaml.Node, prefix string, depth int) {
-	switch {
-	case n.Kind != yaml.MappingNode:
+	if n.Kind != yaml.MappingNode {
 		f.addError(n, "want keys and values, such as proc.ready-timeout: 30s")
 		return
-	case depth > maxConfigDepth:
+	}
+	if depth > maxConfigDepth {
 		f.addError(n, "want at most %d levels", maxConfigDepth)
 		return
 	}
@@ -91,7 +92,7 @@ func (f *configParser) readMapping(n *yaml.Node, prefix string, depth int) {
 		case value.Tag == "!!null":
 			f.addError(value, "%q has no value", name)
 		case f.settings[name].Source != "":
-			f.addError(key, "%q was said before: %s", name, f.settings[name].Source)
+			f.addError(key, "%q is set already: %s", name, f.settings[name].Source)
 		default:
 			f.settings[name] = config.Setting{Text: value.Value, Source: f.position(key)}
 		}
@@ -118,7 +119,8 @@ func WriteConfig(w io.Writer, entries []config.Entry, changedOnly bool) error {
 		if e.Layer == config.LayerFile {
 			from = e.Source
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", printable(e.Name), printable(e.Value), printable(from), printable(e.Default), printable(e.Env))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", printable(e.Name), printable(e.Value), printable(from),
+			printable(e.Default), printable(e.Env))
 	}
 	return t.Flush()
 }

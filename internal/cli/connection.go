@@ -44,11 +44,12 @@ func (c *Connection) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Token, "token", "", "`TOKEN` (NATS_TOKEN)")
 	fs.StringVar(&c.TLSCert, "tlscert", "", "client certificate `FILE` (NATS_CERT)")
 	fs.StringVar(&c.TLSKey, "tlskey", "", "`FILE` with the certificate's key (NATS_KEY)")
-	fs.StringVar(&c.TLSCA, "tlsca", "", "`FILE` with the authority that signed the server's certificate (NATS_CA)")
-	fs.BoolVar(&c.TLSFirst, "tlsfirst", false, "TLS handshake before the server says a word")
+	fs.StringVar(&c.TLSCA, "tlsca", "",
+		"`FILE` with the authority that signed the server's certificate (NATS_CA)")
+	fs.BoolVar(&c.TLSFirst, "tlsfirst", false, "start the TLS handshake before the server's greeting")
 	fs.StringVar(&c.InboxPrefix, "inbox-prefix", "", "`PREFIX` of reply subjects (NATS_INBOX_PREFIX)")
 	fs.BoolVar(&c.Insecure, "insecure", false, "accept a server off this machine without authentication")
-	fs.DurationVar(&c.Timeout, "timeout", defaultTimeout, "how long a request may take, and connecting if this is said")
+	fs.DurationVar(&c.Timeout, "timeout", defaultTimeout, "time for a request, and to connect if set")
 	fs.StringVar(&c.Namespace, "namespace", "default", "`NAME` of the castnet on this bus")
 	c.timeoutSet = func() bool { return fs.Changed("timeout") }
 }
@@ -64,7 +65,7 @@ func (c *Connection) Options(getenv func(string) string) (bus.Options, error) {
 	}
 	set := resolve(c.flagSource(), getenv, nctx.get)
 	if set["NATS_PASSWORD"] != "" && set["NATS_USER"] == "" {
-		return bus.Options{}, Usagef("a password is given without a user: say --user or NATS_USER")
+		return bus.Options{}, Usagef("a password needs a user: set --user or NATS_USER")
 	}
 	if !hasIdentity(set.get) {
 		set["NATS_TOKEN"] = localToken(getenv, set["NATS_URL"])

@@ -149,7 +149,7 @@ func TestConnection_contradictionsAreUsageErrors(t *testing.T) {
 		{"want one of --creds, --nkey, --user and --token", []string{"--token", "t", "--user", "u"}},
 		{"--tlscert and --tlskey go together", []string{"--tlskey", "k"}},
 		{"--timeout is 0s, want more than 0", []string{"--timeout", "0"}},
-		{"a password is given without a user", []string{"--password", "p"}},
+		{"a password needs a user", []string{"--password", "p"}},
 		{`NATS context "nowhere" does not exist; there is broken, looked-up, proxied`, []string{"--context", "nowhere"}},
 		{`NATS context "../x" does not exist`, []string{"--context", "../x"}},
 		{`NATS context "broken": unexpected end of JSON`, []string{"--context", "broken"}},

@@ -33,8 +33,10 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 		return ExitCode(err)
 	}
-	line := strings.Join(strings.Fields(explainFlagError(err).Error()), " ") // cobra puts suggestions on separate lines
-	fmt.Fprintf(stderr, "%s: %s\nusage: %s (see %s --help)\n", root.Name(), line, cmd.UseLine(), cmd.CommandPath())
+	// cobra puts suggestions on separate lines
+	line := strings.Join(strings.Fields(explainFlagError(err).Error()), " ")
+	fmt.Fprintf(stderr, "%s: %s\nusage: %s (see %s --help)\n", root.Name(), line, cmd.UseLine(),
+		cmd.CommandPath())
 	return ExitUsage
 }
 

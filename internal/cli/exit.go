@@ -63,7 +63,9 @@ var exitCodes = [...]struct {
 	{ExitInterrupted, matchesAny(context.Canceled)},
 }
 
-var notFoundErrors = []error{actor.ErrNoActor, actor.ErrNoEndpoint, actor.ErrNoProc, actor.ErrPortGone, bus.ErrNoResponders}
+var notFoundErrors = []error{
+	actor.ErrNoActor, actor.ErrNoEndpoint, actor.ErrNoProc, actor.ErrPortGone, bus.ErrNoResponders,
+}
 
 // coverageCode returns the partial code. If every rank reports an unknown name or a bad message, it
 // returns the code of that error, because then the request was wrong.

@@ -53,9 +53,11 @@ func (c *Connection) loadContext(getenv func(string) string) (settings, error) {
 	case err != nil:
 		return nil, Usagef("NATS context %q: %w", name, err)
 	case f.SocksProxy != "" && f.SocksProxy != "none":
-		return nil, Usagef("NATS context %q goes through the proxy %s: want one that connects directly", name, f.SocksProxy)
+		return nil, Usagef("NATS context %q goes through the proxy %s: want one that connects directly", name,
+			f.SocksProxy)
 	case f.NSC != "":
-		return nil, Usagef("NATS context %q takes its credentials from nsc (%s): want one that names their file", name, f.NSC)
+		return nil, Usagef("NATS context %q takes its credentials from nsc (%s): want one that names their file",
+			name, f.NSC)
 	}
 	path := func(value string) string { return expandPath(getenv, value) }
 	set := settings{

@@ -95,11 +95,12 @@ func (v *Value) readFields(name string, n *yaml.Node, depth int) error {
 		}
 		for _, before := range v.Fields {
 			if before.Key == f.Key {
-				return fmt.Errorf("%s: %q was said before: %s", f.Position, f.Key, before.Position)
+				return fmt.Errorf("%s: %q is set already: %s", f.Position, f.Key, before.Position)
 			}
 		}
 		var err error
-		if f.Value, err = valueOf(name, n.Content[i+1], depth+1); err != nil {
+		f.Value, err = valueOf(name, n.Content[i+1], depth+1)
+		if err != nil {
 			return err
 		}
 		v.Fields = append(v.Fields, f)

@@ -27,7 +27,7 @@ func TestParseYAML_keepsOrderAndPositions(t *testing.T) {
 
 func TestParseYAML_errorsNameLineAndColumn(t *testing.T) {
 	for text, want := range map[string]string{
-		"a: 1\na: 2\n":            `f:2:1: "a" was said before: f:1:1`,
+		"a: 1\na: 2\n":            `f:2:1: "a" is set already: f:1:1`,
 		"a: &x 1\nb: *x\n":        `f:2:4: want a value: no alias`,
 		"? [a]\n: 1\n":            `f:1:3: want the name of a key`,
 		"a: 1: 2\n":               `f: mapping values are not allowed in this context`,

@@ -1,18 +1,17 @@
-// Package failpoint lets tests kill this process at a named instant, or have the kernel refuse it something.
+// Package failpoint lets tests kill this process at a named point or fail a system call.
 //
-// Code that must survive its own death calls [Hit] where dying hurts:
+// Code that must survive the death of its process calls [Hit] at critical points:
 //
 //	failpoint.Hit("launch-forked")
 //
-// In a normal build that is nothing, and the compiler removes it. In one made
-// with -tags failpoint, the environment variable CASTNET_FAILPOINT=NAME or
-// NAME:N makes the N-th Hit of that name (the first, without N) send SIGKILL to
-// the process: no deferred call runs, nothing is flushed. A value that is not
-// of this form panics at the first Hit, so that no test passes because of a
-// misspelt one. Each package's doc.go lists its points. Hit may be called from
-// any goroutine and does not return at the N-th hit.
+// In a normal build, Hit does nothing and the compiler removes it. With -tags failpoint, the
+// environment variable CASTNET_FAILPOINT=NAME or NAME:N makes the N-th Hit of that name (the
+// first, without N) send SIGKILL to the process. No deferred call runs, and nothing is flushed. A
+// malformed value panics at the first Hit, so that no test passes because of a misspelt one. Each
+// package's doc.go lists its points. Hit may be called from any goroutine and does not return at
+// the N-th hit.
 //
-// [Refused] stands before a system call that fails when a machine is short of
-// something. CASTNET_FAILPOINT_REFUSE=NAME or NAME:N makes the first N calls of
-// it true (one, without N), and the caller does as if the kernel had said so.
+// [Refused] precedes a system call that fails when the machine lacks a resource. With
+// CASTNET_FAILPOINT_REFUSE=NAME or NAME:N, its first N calls return true (one, without N). The
+// caller then acts as if the system call had failed.
 package failpoint

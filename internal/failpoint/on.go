@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// The variables that name a point: one at which the process dies, one at which it is refused something.
+// EnvVar names the point where the process dies, RefuseVar the one where a system call fails.
 const (
 	EnvVar    = "CASTNET_FAILPOINT"
 	RefuseVar = "CASTNET_FAILPOINT_REFUSE"
@@ -61,8 +61,8 @@ func Hit(name string) {
 	select {}
 }
 
-// Refused reports whether what the kernel is asked for at a point is to be
-// refused: if RefuseVar names it, so often as it says.
+// Refused reports whether the system call at a point must fail. RefuseVar names the point and the
+// number of failures.
 func Refused(name string) bool {
 	t := refusing()
 	return name == t.name && t.left.Add(-1) >= 0

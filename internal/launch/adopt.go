@@ -37,9 +37,11 @@ type LogMark struct {
 func (c *Child) Record() Record {
 	t := c.handle.tree
 	return Record{
-		Name: c.name, PID: c.handle.pid, Ticks: c.handle.ticks, Boot: bootID(), Started: c.started, Kept: c.lifelinePath != "",
+		Name: c.name, PID: c.handle.pid, Ticks: c.handle.ticks, Boot: bootID(), Started: c.started,
+		Kept:   c.lifelinePath != "",
 		Cgroup: t.unified, Legacy: t.legacy, OOM: t.oomFile, Memory: t.memoryLimit, Unenforced: t.unenforcedLimits,
-		Stdout: LogMark{Path: c.stdout.path, From: c.stdout.start}, Stderr: LogMark{Path: c.stderr.path, From: c.stderr.start},
+		Stdout: LogMark{Path: c.stdout.path, From: c.stdout.start},
+		Stderr: LogMark{Path: c.stderr.path, From: c.stderr.start},
 	}
 }
 
@@ -66,11 +68,11 @@ func (l *Launcher) adopt(r Record) (*Child, error) {
 	}
 	defer l.launching.Done()
 	spec := &Spec{Name: r.Name}
-	switch {
-	case !nameRule.MatchString(r.Name):
+	if !nameRule.MatchString(r.Name) {
 		return nil, fmt.Errorf("name %q does not match %s", r.Name, nameRule)
-	case !r.Kept:
-		return nil, errors.New("it was not to be kept")
+	}
+	if !r.Kept {
+		return nil, errors.New("the record is not of a kept process")
 	}
 	if err := spec.prepareKept(l.stateDir); err != nil {
 		return nil, err
@@ -93,9 +95,10 @@ func (l *Launcher) adopt(r Record) (*Child, error) {
 		stdout: logFile{path: r.Stdout.Path, start: r.Stdout.From, resumeAt: r.Stdout.Told},
 		stderr: logFile{path: r.Stderr.Path, start: r.Stderr.From, resumeAt: r.Stderr.Told},
 	}
-	if p.lifeline, err = reacquireLifeline(spec.lifeline); err != nil {
+	p.lifeline, err = reacquireLifeline(spec.lifeline)
+	if err != nil {
 		// The child may have closed its lifeline, or be about to end. It is adopted all the same.
-		l.log.Warn().Err(err).Str("child", r.Name).Msg("lifeline of an adopted child cannot be held")
+		l.log.Warn().Err(err).Str("child", r.Name).Msg("cannot hold the lifeline of an adopted child")
 	}
 	failpoint.Hit("adopt-held")
 	c := l.newChild(spec, h, p)

@@ -77,10 +77,10 @@ func openRecorded(r Record) (*handle, error) {
 
 func (h *handle) verify(r Record, fd int) error {
 	ticks, err := startTicks(r.PID)
-	switch {
-	case err != nil || hasEnded(fd):
+	if err != nil || hasEnded(fd) {
 		return ErrGone
-	case ticks != r.Ticks:
+	}
+	if ticks != r.Ticks {
 		return fmt.Errorf("%w: it started at tick %d, the record says %d", ErrPIDReused, ticks, r.Ticks)
 	}
 	for _, dir := range append([]string{r.Cgroup}, r.Legacy...) {
@@ -97,7 +97,8 @@ func (h *handle) verify(r Record, fd int) error {
 // isKeptCgroup reports whether a launcher made the directory for a kept child. A record can cause
 // no other directory to be killed or removed.
 func isKeptCgroup(dir string) bool {
-	return strings.HasPrefix(filepath.Base(filepath.Dir(dir)), dirPrefix) && strings.HasPrefix(filepath.Base(dir), keptPrefix)
+	return strings.HasPrefix(filepath.Base(filepath.Dir(dir)), dirPrefix) && strings.HasPrefix(filepath.Base(dir),
+		keptPrefix)
 }
 
 // isInCgroup reports whether a process is in a child's cgroup or below it. The launcher's directory
@@ -125,7 +126,8 @@ const adoptedStatusTimeout = time.Second
 // briefly.
 func (h *handle) adoptedStatus() (status syscall.WaitStatus, known bool) {
 	for deadline := time.Now().Add(adoptedStatusTimeout); ; time.Sleep(retryInterval) {
-		if status, known = h.zombieStatus(); known {
+		status, known = h.zombieStatus()
+		if known {
 			return status, known
 		}
 		info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}

@@ -211,7 +211,7 @@ func TestAdopt_refusesAWrongProcessWithoutTouchingIt(t *testing.T) {
 		"no pid":      {func(r *Record) { r.PID = 1 << 22 }, ErrGone, `cannot adopt "kept" (pid 4194304): process is gone`},
 		"zero pid":    {func(r *Record) { r.PID = 0 }, ErrGone, "gone"},
 		"name":        {func(r *Record) { r.Name = "../kept" }, nil, "does not match"},
-		"not kept":    {func(r *Record) { r.Kept = false }, nil, "not to be kept"},
+		"not kept":    {func(r *Record) { r.Kept = false }, nil, "the record is not of a kept process"},
 		"cgroup":      {func(r *Record) { r.Cgroup = "/sys/fs/cgroup" }, ErrPIDReused, "no cgroup of a launcher"},
 		"another one": {func(r *Record) { r.Cgroup = "/x/castnet-1/keep.kept.1" }, ErrPIDReused, "is not in /x/"},
 	} {

@@ -56,7 +56,8 @@ func ownCgroups(membership, mountinfo string) map[string]string {
 // mountedPath returns the path of a hierarchy's place if its directory root is mounted at mount, or
 // "" outside of it.
 func mountedPath(mount, root, place string) string {
-	if root = strings.TrimSuffix(root, "/"); place != root && !strings.HasPrefix(place, root+"/") {
+	root = strings.TrimSuffix(root, "/")
+	if place != root && !strings.HasPrefix(place, root+"/") {
 		return ""
 	}
 	return filepath.Join(mount, strings.TrimPrefix(place, root))
@@ -89,7 +90,8 @@ func tryCreateCgroupDir(path string) (*cgroupDir, error) {
 	}
 	lock, err := lockDir(path)
 	if err == nil {
-		if _, err = os.Stat(path); err == nil {
+		_, err = os.Stat(path)
+		if err == nil {
 			return &cgroupDir{path, lock}, nil
 		}
 		_ = lock.Close()
@@ -143,7 +145,8 @@ func writeCgroupFile(dir, file, value string) error {
 		return err
 	}
 	_, err = f.WriteString(value)
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return fmt.Errorf("%q: %w", value, err)
 	}
 	return nil

@@ -41,14 +41,17 @@ func namePrefix(stateDir string) string {
 }
 
 func openCgroups(o Options) *cgroups {
-	g := &cgroups{name: namePrefix(o.StateDir) + strings.ToLower(rand.Text()), v1Dirs: make(map[string]*cgroupDir)}
+	g := &cgroups{
+		name: namePrefix(o.StateDir) + strings.ToLower(rand.Text()), v1Dirs: make(map[string]*cgroupDir),
+	}
 	if o.Cgroup == NoCgroup {
 		g.unavailable = errors.New("cgroups are turned off")
 		return g
 	}
 	membership, err := os.ReadFile("/proc/self/cgroup")
 	mountinfo, err2 := os.ReadFile("/proc/self/mountinfo")
-	if g.unavailable = errors.Join(err, err2); g.unavailable != nil {
+	g.unavailable = errors.Join(err, err2)
+	if g.unavailable != nil {
 		return g
 	}
 	g.ownDirs = ownCgroups(string(membership), string(mountinfo))

@@ -166,7 +166,7 @@ func (c *Child) advanceStop(event func(stopState) (stopState, effect)) error {
 		c.log.Error().Dur("after", next.killWait).Msg("child survives SIGKILL")
 	}
 	if err != nil {
-		c.log.Error().Err(err).Msg("child could not be signalled")
+		c.log.Error().Err(err).Msg("cannot signal a child")
 	}
 	return err
 }
@@ -228,7 +228,7 @@ func (c *Child) recordExit(exited bool) {
 	close(c.done)
 	if exited {
 		if err := c.handle.tree.removeWithRetry(c.killWait); err != nil {
-			c.log.Warn().Err(err).Msg("cgroup of an ended child could not be removed")
+			c.log.Warn().Err(err).Msg("cannot remove the cgroup of an ended child")
 		}
 	}
 }

@@ -54,13 +54,16 @@ func (p *childFiles) open(spec *Spec) (err error) {
 	}
 	p.childEnds = append(p.childEnds, stdin)
 	base := filepath.Join(spec.LogDir, spec.Name)
-	if p.stdout, err = p.openLog(base+".stdout.log", spec.LogCap); err != nil {
+	p.stdout, err = p.openLog(base+".stdout.log", spec.LogCap)
+	if err != nil {
 		return err
 	}
-	if p.stderr, err = p.openLog(base+".stderr.log", spec.LogCap); err != nil {
+	p.stderr, err = p.openLog(base+".stderr.log", spec.LogCap)
+	if err != nil {
 		return err
 	}
-	if p.payload, err = p.openPipe(); err != nil {
+	p.payload, err = p.openPipe()
+	if err != nil {
 		return err
 	}
 	p.lifeline, err = p.openLifeline(spec)
@@ -74,12 +77,15 @@ func (p *childFiles) openLog(path string, limit int64) (logFile, error) {
 	f, err := os.OpenFile(path, flags|os.O_EXCL, 0o600)
 	if err == nil {
 		p.created = append(p.created, path)
-	} else if f, err = os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600); err != nil {
-		err = fmt.Errorf("log file: %w", err)
-		if isDiskError(err) {
-			return p.openDevNull(err)
+	} else {
+		f, err = os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		if err != nil {
+			err = fmt.Errorf("log file: %w", err)
+			if isDiskError(err) {
+				return p.openDevNull(err)
+			}
+			return logFile{}, err
 		}
-		return logFile{}, err
 	}
 	p.childEnds = append(p.childEnds, f)
 	info, err := f.Stat()

@@ -13,7 +13,7 @@ var (
 	ErrPayloadTooLarge = fmt.Errorf("payload is larger than %d bytes", MaxPayload)
 
 	// ErrPayloadTaken reports a second call of Inherited.Payload, or one after Close.
-	ErrPayloadTaken = errors.New("payload was already read or let go")
+	ErrPayloadTaken = errors.New("payload was already read or released")
 
 	// ErrKeptAlive refuses a second kept child of one name.
 	ErrKeptAlive = errors.New("a kept process of that name lives: adopt it or end it first")

@@ -38,10 +38,10 @@ func (e Exit) Clean() bool { return e.Code == 0 && e.Signal == 0 && !e.Unknown }
 func (e Exit) String() string {
 	text := e.describeEnd()
 	if e.OOM && e.Signal != int(syscall.SIGKILL) {
-		text += ", and the kernel killed a process of its own: out of memory" + e.limitSuffix()
+		text += ", and the kernel killed a process that it started: out of memory" + e.limitSuffix()
 	}
 	if e.Survivors {
-		text += "; what it had started survives SIGKILL"
+		text += "; processes that it started survive SIGKILL"
 	}
 	return text
 }
@@ -56,7 +56,7 @@ func (e Exit) limitSuffix() string {
 func (e Exit) describeEnd() string {
 	switch {
 	case e.Unknown:
-		return "ended in an unknown way"
+		return "ended with an unknown status"
 	case e.OOM && e.Signal == int(syscall.SIGKILL):
 		return "killed by the kernel: out of memory" + e.limitSuffix()
 	case e.Signal != 0 && e.Core:

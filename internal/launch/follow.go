@@ -96,7 +96,8 @@ func bindStream(f func(Stream, int64), s Stream) func(int64) {
 // A closed done (nil: never) marks the end of writing: Follow delivers the rest and returns nil.
 // When ctx ends, Follow returns its error. Both ways it delivers a last line without newline. Emit
 // runs on the caller's goroutine and may block. Only one line is buffered.
-func Follow(ctx context.Context, path string, from int64, done <-chan struct{}, emit func(line []byte)) error {
+func Follow(ctx context.Context, path string, from int64, done <-chan struct{},
+	emit func(line []byte)) error {
 	f, err := openFollower(path, from, 0)
 	if err != nil {
 		return fmt.Errorf("cannot follow: %w", err)
@@ -124,7 +125,8 @@ func followAll(ctx context.Context, done <-chan struct{}, round func(), all []*f
 		if last {
 			return nil
 		}
-		if round(); moved {
+		round()
+		if moved {
 			wait = 0
 		}
 		wait = min(wait+followInterval, maxFollowInterval)

@@ -40,7 +40,7 @@ func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 	}
 	pid, err := fork(spec, fds, sys)
 	if errors.Is(err, unix.EAGAIN) {
-		return nil, fmt.Errorf("fork: the user, the cgroup or the machine has all the processes it may have: %w", err)
+		return nil, fmt.Errorf("fork: the user, the cgroup or the machine is at its limit of processes: %w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("exec: %w", err)
@@ -97,7 +97,7 @@ func (t *tree) finishStart(pid int, spec *Spec, sys *syscall.SysProcAttr) error 
 	}
 	if t.needsStoppedStart(&spec.Limits) {
 		t.apply(pid, &spec.Limits)
-		t.addUnenforced("limits", errors.New("in force only from a moment after the start: ptrace is not permitted"))
+		t.addUnenforced("limits", errors.New("in force only after the start: ptrace is not permitted"))
 	}
 	return nil
 }

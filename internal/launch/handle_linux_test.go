@@ -207,7 +207,7 @@ func TestExit_reapedByAnotherIsUnknown(t *testing.T) {
 
 // Close abandons a process that survives SIGKILL. The test uses one that was not killed, because a
 // real survivor cannot be made.
-func TestClose_timesOutOnHungChildren_LCH8(t *testing.T) {
+func TestClose_timesOutOnHungChildren_LCH8(t *testing.T) { // LCH-5
 	l := New(Options{})
 	c := mustLaunch(t, l, specOf(t, "ready"))
 	c.handle.interrupt()

@@ -49,7 +49,9 @@ func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 	if err != nil {
 		return nil, err // never on Unix
 	}
-	h := &handle{pid: pid, tree: t, process: process, result: make(chan *os.ProcessState, 1), stop: make(chan struct{})}
+	h := &handle{
+		pid: pid, tree: t, process: process, result: make(chan *os.ProcessState, 1), stop: make(chan struct{}),
+	}
 	go func() {
 		state, _ := process.Wait() // on error the state is nil: unknown
 		h.result <- state

@@ -58,10 +58,12 @@ func inherit(value string) (*Inherited, error) {
 		return nil, err
 	}
 	in := &Inherited{kept: kept, lifelineClosed: make(chan struct{}), launcherPresent: make(chan bool, 1)}
-	if in.payload, err = adoptDescriptor(payload, "payload"); err != nil {
+	in.payload, err = adoptDescriptor(payload, "payload")
+	if err != nil {
 		return nil, err
 	}
-	if in.lifeline, err = adoptDescriptor(lifeline, "lifeline"); err != nil {
+	in.lifeline, err = adoptDescriptor(lifeline, "lifeline")
+	if err != nil {
 		return nil, err
 	}
 	in.wg.Go(in.watchLifeline)

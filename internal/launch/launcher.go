@@ -94,7 +94,7 @@ func New(o Options) *Launcher {
 	}
 	if l.cgroups.unavailable != nil {
 		l.log.Warn().AnErr("why", l.cgroups.unavailable).Str("trees", l.TreeControl()).
-			Msg("no cgroup for children: what they start may outlive them")
+			Msg("cannot use cgroups: processes that children start may outlive them")
 	}
 	return l
 }
@@ -102,10 +102,10 @@ func New(o Options) *Launcher {
 // TreeControl names how descendants of children are found and ended: TreesByCgroup,
 // TreesBySubreaper or TreesByGroup.
 func (l *Launcher) TreeControl() string {
-	switch {
-	case l.cgroups.unavailable == nil:
+	if l.cgroups.unavailable == nil {
 		return TreesByCgroup
-	case l.orphans != nil:
+	}
+	if l.orphans != nil {
 		return TreesBySubreaper
 	}
 	return TreesByGroup
@@ -162,7 +162,8 @@ func (l *Launcher) start(spec *Spec, p *childFiles) (*handle, error) {
 	fds := p.descriptors()
 	l.spawner.do(func() {
 		l.orphans.forkChild(spec, func() int {
-			if h, err = start(spec, fds, t); err != nil {
+			h, err = start(spec, fds, t)
+			if err != nil {
 				return 0
 			}
 			return h.pid

@@ -79,10 +79,10 @@ func (l *Launcher) killDirLeftovers(path string, ours map[string]bool) (left []L
 			name = name[:i]
 		}
 		_, noGroup := os.Stat(filepath.Join(dir, "cgroup.type"))
-		switch {
-		case ours[dir] || (kept && !mine) || !isCgroup(dir):
+		if ours[dir] || (kept && !mine) || !isCgroup(dir) {
 			continue
-		case noGroup != nil: // v1 cgroups only limit
+		}
+		if noGroup != nil { // v1 cgroups only limit
 			errs = append(errs, (&tree{legacy: []string{dir}}).removeWithRetry(l.killWait))
 			continue
 		}
@@ -146,15 +146,15 @@ func (l *Launcher) killUnadopted() (left []Leftover, err error) {
 func killAllReaders(path string, patience time.Duration) (n int, err error) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(retryInterval) {
 		holder, err := openLifelineWriter(path)
-		switch {
-		case errors.Is(err, unix.ENXIO):
+		if errors.Is(err, unix.ENXIO) {
 			return n, nil
-		case err != nil:
+		}
+		if err != nil {
 			return n, err
 		}
 		_ = holder.Close()
 		if time.Now().After(deadline) {
-			return n, errors.New("who reads " + path + " cannot be ended")
+			return n, errors.New("cannot kill the reader of " + path)
 		}
 		n += killReaders(path, patience)
 	}

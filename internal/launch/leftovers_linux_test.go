@@ -77,7 +77,7 @@ func TestKillLeftovers_retriesUntilAKeptChildIsGone(t *testing.T) {
 	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	require.NoError(t, err)
 	_, err = l.KillLeftovers()
-	require.ErrorContains(t, err, "who reads "+path+" cannot be ended")
+	require.ErrorContains(t, err, "cannot kill the reader of "+path)
 	require.FileExists(t, path, "so that no second one is launched")
 
 	there := make(chan bool, 1)

@@ -17,10 +17,10 @@ const lifelineSuffix = ".lifeline"
 // prepareKept prepares the files of a kept child.
 func (s *Spec) prepareKept(stateDir string) error {
 	if runtime.GOOS != "linux" {
-		return fmt.Errorf("to be kept: %w", errors.ErrUnsupported)
+		return fmt.Errorf("cannot keep a process: %w", errors.ErrUnsupported)
 	}
 	if stateDir == "" {
-		return errors.New("to be kept it needs Options.StateDir")
+		return errors.New("a kept process needs Options.StateDir")
 	}
 	s.lifeline = filepath.Join(stateDir, s.Name+lifelineSuffix)
 	s.deathSignal = 0
@@ -56,7 +56,8 @@ func (p *childFiles) makeFIFO(path string) error {
 		if !errors.Is(opened, unix.ENXIO) {
 			return opened
 		}
-		if err = os.Remove(path); err == nil {
+		err = os.Remove(path)
+		if err == nil {
 			err = unix.Mkfifo(path, 0o600)
 		}
 	}

@@ -47,7 +47,9 @@ func (l *lineSplitter) flush() {
 // drop discards the pending line and returns its length.
 func (l *lineSplitter) drop() int {
 	n := len(l.buf)
-	l.buf, l.truncated, l.rawSize = l.buf[:0], false, 0
+	l.buf = l.buf[:0]
+	l.truncated = false
+	l.rawSize = 0
 	return n
 }
 
@@ -56,7 +58,9 @@ func (l *lineSplitter) emitLine() {
 		l.buf = append(trimPartialRune(l.buf), TruncatedMark...)
 	}
 	l.emit(l.buf)
-	l.buf, l.truncated, l.rawSize = l.buf[:0], false, 0
+	l.buf = l.buf[:0]
+	l.truncated = false
+	l.rawSize = 0
 }
 
 // trimPartialRune drops the first bytes of a split rune.

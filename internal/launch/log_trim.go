@@ -42,7 +42,9 @@ func (k *logKeeper) trim(f *os.File, at int64, now time.Time) (freed int64, forc
 	if now.Sub(k.diskCheckedAt) >= diskCheckInterval {
 		k.diskCheckedAt = now
 		if at-k.start > 2*tailBytes && k.isDiskFull(f) {
-			stay, most, forced = tailBytes, 2*tailBytes, true
+			stay = tailBytes
+			most = 2 * tailBytes
+			forced = true
 		}
 	}
 	if at-k.start <= most {
@@ -63,7 +65,9 @@ func (k *logKeeper) truncateFile(f *os.File, at int64) (freed int64, forced bool
 	if err := f.Truncate(0); err != nil {
 		return 0, false // not writable: the child goes on without a bound
 	}
-	freed, k.start, k.restarted = at-k.start, 0, true
+	freed = at - k.start
+	k.start = 0
+	k.restarted = true
 	return freed, true
 }
 

@@ -34,7 +34,7 @@ type orphans struct {
 
 func adoptOrphans(launcher string, log zerolog.Logger) *orphans {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		log.Warn().Err(err).Msg("orphans of children cannot be adopted")
+		log.Warn().Err(err).Msg("cannot adopt orphans of children")
 		return nil
 	}
 	o := &orphans{

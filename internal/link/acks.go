@@ -9,7 +9,8 @@ import (
 
 // scheduleAck schedules the report of the link's state to the sender, by a time at the latest.
 func (c *Core) scheduleAck(p *Peer, at Instant) {
-	p.in.ackAt, p.in.ackDelayed = soonest(p.in.ackAt, at), false
+	p.in.ackAt = soonest(p.in.ackAt, at)
+	p.in.ackDelayed = false
 	c.scheduleTick(p, at)
 }
 
@@ -29,14 +30,16 @@ func (c *Core) ackThreshold(in *incoming) uint64 {
 }
 
 func (c *Core) ackState(in *incoming) wire.AckState {
-	return wire.AckState{Acked: in.acked, ReceivedBytes: in.receivedBytes, Window: c.receiveWindow(), Waited: in.waited}
+	return wire.AckState{Acked: in.acked, ReceivedBytes: in.receivedBytes, Window: c.receiveWindow(),
+		Waited: in.waited}
 }
 
 // piggybackAck returns the link state for the head of a packet to p; nil if it is unchanged, or too
 // large for a head.
 func (c *Core) piggybackAck(p *Peer) *wire.AckState {
 	in := &p.in
-	if in.ackAt == 0 && in.unackedPackets == 0 || len(in.refusals) > 0 || in.requestedUpTo != 0 || in.acked == 0 || in.former != in.saidFormer {
+	if in.ackAt == 0 && in.unackedPackets == 0 || len(in.refusals) > 0 || in.requestedUpTo != 0 ||
+		in.acked == 0 || in.former != in.saidFormer {
 		return nil
 	}
 	k := c.ackState(in)
@@ -45,8 +48,11 @@ func (c *Core) piggybackAck(p *Peer) *wire.AckState {
 }
 
 func (in *incoming) ackSent() {
-	in.ackAt, in.unackedPackets, in.reportedBytes, in.saidWaited = 0, 0, in.receivedBytes, in.waited
+	in.ackAt = 0
 	in.ackDelayed = false
+	in.unackedPackets = 0
+	in.reportedBytes = in.receivedBytes
+	in.saidWaited = in.waited
 	in.pendingReplies = slices.DeleteFunc(in.pendingReplies, func(n uint64) bool { return n <= in.acked })
 }
 
@@ -75,7 +81,8 @@ const refusalCost = 40
 func (c *Core) refusalsThatFit(all []wire.Refusal) int {
 	size := 0
 	for i, r := range all {
-		if size += len(r.Why) + refusalCost; i > 0 && size > c.limit/2 {
+		size += len(r.Why) + refusalCost
+		if i > 0 && size > c.limit/2 {
 			return i
 		}
 	}
@@ -89,12 +96,13 @@ func (c *Core) tickIn(now Instant, p *Peer) (next Instant) {
 		return 0
 	}
 	silent := c.silenceDeadline(p)
-	switch {
-	case silent <= now && c.connected && in.isIncomplete():
+	if silent <= now && c.connected && in.isIncomplete() {
 		c.closeIncoming(p, 0)
-		c.emitBroken(p, &Error{Reason: LinkReset, Text: fmt.Sprintf("%s is silent, and owes the rest of what it has sent", p.id)})
+		c.emitBroken(p,
+			&Error{Reason: LinkReset, Text: fmt.Sprintf("%s is silent, and packets of it are missing", p.id)})
 		return 0
-	case in.ackAt != 0 && in.ackAt <= now, in.requestedUpTo != 0 && in.requestAgainAt <= now:
+	}
+	if in.ackAt != 0 && in.ackAt <= now || in.requestedUpTo != 0 && in.requestAgainAt <= now {
 		c.sendLinkState(now, p)
 	}
 	if in.isIncomplete() && c.connected {
@@ -142,10 +150,11 @@ func (c *Core) OnProbe(now Instant, p *Peer, n, acked uint64) {
 	}
 	c.markHeard(now, p)
 	if acked > in.lastSeq || in.openSeq == 0 && n <= in.lastSeq {
-		c.sendReceiverReset(p, n, fmt.Sprintf("the link that packet %d is of is not open any more", n))
+		c.sendReceiverReset(p, n, fmt.Sprintf("the link of packet %d is not open any more", n))
 		return
 	}
-	in.highestSeq, in.requestAgainAt = n, now // also when it is less than an earlier claim
+	in.highestSeq = n // also when it is less than an earlier claim
+	in.requestAgainAt = now
 	c.sendLinkState(now, p)
 }
 
@@ -153,14 +162,15 @@ func (c *Core) OnProbe(now Instant, p *Peer, n, acked uint64) {
 func (c *Core) OnConfirm(now Instant, p *Peer, next uint64) {
 	in := &p.in
 	if next <= in.firstRefusal || next > in.firstRefusal+uint64(len(in.refusals)) {
-		return // old, or nonsense
+		return // old or malformed
 	}
 	known := int(next - in.firstRefusal)
-	in.refusals, in.firstRefusal = append([]wire.Refusal(nil), in.refusals[known:]...), next
-	switch {
-	case len(in.refusals) > 0 || in.unackedPackets > 0 || in.waited != in.saidWaited || in.former != in.saidFormer:
+	in.refusals = append([]wire.Refusal(nil), in.refusals[known:]...)
+	in.firstRefusal = next
+	reported := in.waited == in.saidWaited && in.former == in.saidFormer
+	if len(in.refusals) > 0 || in.unackedPackets > 0 || !reported {
 		c.scheduleAck(p, now+Instant(c.cfg.AckDelay))
-	default:
+	} else {
 		in.ackAt = 0
 	}
 	c.requestMissing(now, p)
@@ -183,7 +193,9 @@ func (c *Core) OnQuery(now Instant, p *Peer, q *wire.FateQueryBody) {
 		c.sendLinkState(now, p)
 	case len(q.Indexes)%2 != 0 || len(q.Indexes) == 0:
 		c.stats.Malformed++
-	case len(in.tombstones) >= c.cfg.MaxRefusals && was == nil || len(was)+len(q.Indexes) > 2*c.cfg.MaxRefusals, c.tombstones >= maxTombstones: // then it cannot be known
+	case len(in.tombstones) >= c.cfg.MaxRefusals && was == nil,
+		len(was)+len(q.Indexes) > 2*c.cfg.MaxRefusals,
+		c.tombstones >= maxTombstones: // then the fate is unknown
 	default:
 		if in.tombstones == nil {
 			in.tombstones = map[uint64][]int{}
@@ -215,7 +227,8 @@ func (c *Core) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
 	c.closeIncoming(p, g.Seq)
 	if news {
 		why := &Error{Reason: LinkReset, Text: g.Text}
-		if g.Closed || g.Text == wire.ClosedText { // its Goodbye travels on the other connection, and may come later
+		// its Goodbye travels on the other connection, and may come later
+		if g.Closed || g.Text == wire.ClosedText {
 			why = &Error{Reason: PeerClosed, Text: p.id.String() + " has closed its links"}
 		}
 		c.emitBroken(p, why)

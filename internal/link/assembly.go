@@ -26,12 +26,14 @@ func (c *Core) Fragment(p *Peer, n uint64, cut wire.FragmentHead, part []byte) [
 		c.dropFragments(&p.in)
 		*a = assembly{seq: n, total: cut.Total}
 	}
-	if a.seq != n || a.total != cut.Total || len(a.buf) != cut.Offset || !c.assemblyFits(c.fragmentBytes, part, cut.Total) {
+	if a.seq != n || a.total != cut.Total || len(a.buf) != cut.Offset ||
+		!c.assemblyFits(c.fragmentBytes, part, cut.Total) {
 		return nil
 	}
 	c.fragmentBytes += len(part)
 	c.scheduleTick(p, c.silenceDeadline(p))
-	if a.buf = append(a.buf, part...); len(a.buf) < a.total {
+	a.buf = append(a.buf, part...)
+	if len(a.buf) < a.total {
 		return nil
 	}
 	whole := a.buf
@@ -53,7 +55,8 @@ func (c *Core) Chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
 		return nil, err
 	}
 	in := &p.in
-	a, last := in.chunks[of.ID], of.Offset+len(e.Body) == of.Total
+	a := in.chunks[of.ID]
+	last := of.Offset+len(e.Body) == of.Total
 	switch {
 	case of.Total == 0:
 		c.dropChunks(in, of.ID, a)
@@ -62,7 +65,9 @@ func (c *Core) Chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
 		if !last {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("too many messages come in parts: %d of this process, %d bytes of all, at most %d and %d", len(in.chunks), c.assemblyBytes, maxChunks, c.cfg.AssemblyBytes)
+		return nil, fmt.Errorf(
+			"too many unfinished messages: %d of this process, %d bytes in all; want at most %d and %d",
+			len(in.chunks), c.assemblyBytes, maxChunks, c.cfg.AssemblyBytes)
 	case a == nil:
 		if in.chunks == nil {
 			in.chunks = map[uint64]*assembly{}
@@ -75,9 +80,11 @@ func (c *Core) Chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
 	switch {
 	case a.failure != "":
 	case a.total != of.Total || len(a.buf) != of.Offset:
-		a.fail(c, fmt.Sprintf("a part of %d bytes at %d of %d does not continue %d of %d", len(e.Body), of.Offset, of.Total, len(a.buf), a.total))
+		a.fail(c, fmt.Sprintf("a part of %d bytes at %d of %d does not follow %d of %d", len(e.Body),
+			of.Offset, of.Total, len(a.buf), a.total))
 	case !c.assemblyFits(c.assemblyBytes, e.Body, of.Total):
-		a.fail(c, fmt.Sprintf("a message of %d bytes: %d of unfinished messages are held already, of at most %d", of.Total, c.assemblyBytes, c.cfg.AssemblyBytes))
+		a.fail(c, fmt.Sprintf("no memory for a message of %d bytes: unfinished ones have %d, want at most %d",
+			of.Total, c.assemblyBytes, c.cfg.AssemblyBytes))
 	default:
 		c.assemblyBytes += len(e.Body)
 		a.buf = append(a.buf, e.Body...)

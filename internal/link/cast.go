@@ -72,7 +72,8 @@ func (c *Core) Cast(now Instant, k *Cast) (failed map[int]error, err error) {
 // castToMember sends a cast to one member by itself.
 func (c *Core) castToMember(now Instant, k *Cast, m *member) (err error) {
 	e := *k.Envelope
-	if e.Ext, err = k.MemberExt(m.index); err != nil {
+	e.Ext, err = k.MemberExt(m.index)
+	if err != nil {
 		return err
 	}
 	return c.Send(now, m.to, &e, k.Mark, k.Until)
@@ -85,7 +86,8 @@ func castHeadSize(members int) int { return min(members*12, 64<<10) }
 // lagging members only. If the synced ones cannot all take the cast, it makes all of them lagging.
 func (c *Core) planCast(g *Group, k *Cast) (joined int) {
 	size := k.Envelope.BodyLen() + packetCost + headMargin
-	fits := k.Subject != "" && c.connected && c.closed == nil && size+castHeadSize(len(g.members)) <= c.chunkSize()+headMargin
+	fits := k.Subject != "" && c.connected && c.closed == nil &&
+		size+castHeadSize(len(g.members)) <= c.chunkSize()+headMargin
 	if most := uint64(size + castHeadSize(len(g.members)-g.synced)); fits && most <= c.syncedReserve() {
 		c.ensureBacklogRoom(g, most)
 	} else {
@@ -124,7 +126,8 @@ func (c *Core) castPrev(p *Peer, size uint64) uint64 {
 // excludes all of them.
 func (c *Core) castToGroup(now Instant, k *Cast, g *Group, joined int) (err error) {
 	e := *k.Envelope
-	if e.Ext, err = c.castExt(k, g); err != nil {
+	e.Ext, err = c.castExt(k, g)
+	if err != nil {
 		return err
 	}
 	if e.Size()+headroom > c.limit {
@@ -137,9 +140,12 @@ func (c *Core) castToGroup(now Instant, k *Cast, g *Group, joined int) (err erro
 	}
 	f := newFrame(now, g.members[0].to)
 	m := k.Mark
-	m.Sender, m.To = e.Sender, f.to // of all members: the names are the same
+	m.Sender = e.Sender
+	m.To = f.to // of all members: the names are the same
 	f.add(&e, f.to, &m, k.Until)
-	f.open, f.subject, f.replyAcks = false, k.Subject, k.ReplyAcks
+	f.open = false
+	f.subject = k.Subject
+	f.replyAcks = k.ReplyAcks
 	c.lastSeq++
 	k.Seq = c.lastSeq
 	c.stats.Sent += uint64(joined)

@@ -23,16 +23,18 @@ type Config struct {
 	WindowAll     int // and all of them together; 32 MiB
 	WaitWindow    int // unconsumed bytes of SendWait messages; 8 MiB, the same in all processes
 
-	AckEvery           int           // packets acknowledged at once; 64
-	AckDelay           time.Duration // delay of the acknowledgement of fewer packets; 20 ms
-	ReplyAckDelay      time.Duration // how long an answer may stand for a cast's acknowledgement; 250 ms
-	MinRTO             time.Duration // 25 ms
-	FirstRTO           time.Duration // before the first measurement; 200 ms
-	MaxProbeInterval   time.Duration // between two probes; 1 s
-	NoResponderGrace   time.Duration // delay before "no responders" is believed; 500 ms
-	ReconnectGrace     time.Duration // the same for a known peer; 5 s, longer than a reconnect
-	Suspect            time.Duration // silence of a peer that owes an answer before servers are asked about it; 2 s
-	SilenceTimeout     time.Duration // silence of a peer that owes an acknowledgement before its link is reset; 60 s
+	AckEvery         int           // packets acknowledged at once; 64
+	AckDelay         time.Duration // delay of the acknowledgement of fewer packets; 20 ms
+	ReplyAckDelay    time.Duration // how long an answer may stand for a cast's acknowledgement; 250 ms
+	MinRTO           time.Duration // 25 ms
+	FirstRTO         time.Duration // before the first measurement; 200 ms
+	MaxProbeInterval time.Duration // between two probes; 1 s
+	NoResponderGrace time.Duration // delay before "no responders" is believed; 500 ms
+	ReconnectGrace   time.Duration // the same for a known peer; 5 s, longer than a reconnect
+	// silence of a peer that owes an answer before servers are asked about it; 2 s
+	Suspect time.Duration
+	// silence of a peer that owes an acknowledgement before its link is reset; 60 s
+	SilenceTimeout     time.Duration
 	DefaultDeadline    time.Duration // for the fate of a message without its own; 30 s
 	MaxOutOfOrder      int           // packets behind a gap; 256
 	MaxOutOfOrderBytes int           // and their bytes; 4 MiB

@@ -68,7 +68,7 @@ type Peer struct {
 	scheduled bool    // it is in watching
 	nextTick  Instant // when Tick has something to do for it, at the earliest; 0: never
 	inTurn    bool    // it is in turn
-	dead      error   // why nothing goes there any more
+	dead      error   // why the link to it is closed
 	evicted   bool    // the Core has forgotten it
 	lastHeard Instant // when it was last heard of, or could not have been
 	heardFrom bool    // it was heard from, and has not said goodbye
@@ -106,11 +106,13 @@ type Publish struct {
 type EffectKind uint8
 
 const (
-	EffectControl EffectKind = iota + 1 // publish Packet and Body on the control connection of Peer; an Urgent has only the Body
-	EffectFate                          // a message has a fate other than delivery
-	EffectBroken                        // the link to or from Peer is over, with the reason Err: outstanding answers will not come
-	EffectRoom                          // senders waiting for room to Peer should check again
-	Suspect                             // ask servers whether Peer is there: the reply goes to OnAsked
+	// publish Packet and Body on the control connection of Peer; an Urgent has only the Body
+	EffectControl EffectKind = iota + 1
+	EffectFate               // a message has a fate other than delivery
+	// the link to or from Peer is over, with the reason Err: outstanding answers will not come
+	EffectBroken
+	EffectRoom // senders waiting for room to Peer should check again
+	Suspect    // ask servers whether Peer is there: the reply goes to OnAsked
 )
 
 // Effect is something to be done.
@@ -182,7 +184,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 var (
 	// ErrEvicted reports that the peer of a Target was evicted: make another.
-	ErrEvicted = errors.New("link: the peer was forgotten")
+	ErrEvicted = errors.New("link: the peer was evicted")
 
 	errClosed = &Error{Reason: LinksClosed, Text: wire.ClosedText}
 )
@@ -190,7 +192,8 @@ var (
 // NewCore returns a Core without peers. limit is the bus's maximum message size.
 func NewCore(cfg Config, limit int) *Core {
 	cfg = cfg.withDefaults()
-	return &Core{cfg: cfg, limit: limit, connected: true, connEpoch: 1, lastSeq: cfg.FirstSeq, peers: newLRU[*Peer](cfg.MaxPeers)}
+	return &Core{cfg: cfg, limit: limit, connected: true, connEpoch: 1, lastSeq: cfg.FirstSeq,
+		peers: newLRU[*Peer](cfg.MaxPeers)}
 }
 
 // Peer finds a process, or gets to know it.
@@ -215,7 +218,8 @@ func (c *Core) Lookup(id subjects.ProcessID) *Peer {
 
 // evict drops the peer that was silent longest. Its link breaks with the usual effects (LINK-12).
 func (c *Core) evict(p *Peer) {
-	c.resetOutgoing(p, LinkReset, fmt.Sprintf("%s was forgotten: more than %d others were heard of since", p.id, c.cfg.MaxPeers))
+	c.resetOutgoing(p, LinkReset, fmt.Sprintf("%s was evicted: more than %d other peers were active since",
+		p.id, c.cfg.MaxPeers))
 	c.closeIncoming(p, math.MaxUint64)
 	p.evicted = true
 }
@@ -225,7 +229,8 @@ func (c *Core) ignores(p *Peer) bool { return p.dead != nil || p.evicted || c.cl
 
 // scheduleTick makes Tick look at a peer, at a time at the latest; 0: there is no hurry.
 func (c *Core) scheduleTick(p *Peer, at Instant) {
-	p.nextTick, c.nextTick = soonest(p.nextTick, at), soonest(c.nextTick, at)
+	p.nextTick = soonest(p.nextTick, at)
+	c.nextTick = soonest(c.nextTick, at)
 	if !p.scheduled {
 		p.scheduled = true
 		c.watching = append(c.watching, p)
@@ -254,12 +259,17 @@ func (c *Core) emitControl(p *Peer, kind wire.PacketKind, body any) {
 
 // OnDisconnect records the loss of the data connection. Packets ready to leave count as lost in
 // flight, and are cut again if the next server takes less.
-func (c *Core) OnDisconnect() { c.connected, c.ready, c.connEpoch = false, nil, c.connEpoch+1 }
+func (c *Core) OnDisconnect() {
+	c.connected = false
+	c.ready = nil
+	c.connEpoch++
+}
 
 // OnReconnect records a new data connection, to a server with a maximum message size of limit. It
 // probes peers for outstanding acknowledgements, and tells senders that this process was away.
 func (c *Core) OnReconnect(now Instant, limit int) {
-	c.connected, c.limit = true, limit
+	c.connected = true
+	c.limit = limit
 	c.catchUpAllGroups()
 	for _, p := range c.watching {
 		p.lastHeard = max(p.lastHeard, now)
@@ -296,7 +306,9 @@ func (c *Core) Dead(p *Peer) error { return p.dead }
 func (c *Core) Goodbye() {
 	c.peers.newest(c.cfg.MaxPeers, func(p *Peer) {
 		if p.heardFrom && p.dead == nil {
-			c.ready = append(c.ready, Publish{To: p, Data: wire.AppendHead(nil, wire.Head{Kind: wire.Goodbye, Ack: c.piggybackAck(p)})})
+			c.ready = append(c.ready,
+				Publish{To: p,
+					Data: wire.AppendHead(nil, wire.Head{Kind: wire.Goodbye, Ack: c.piggybackAck(p)})})
 		}
 	})
 }

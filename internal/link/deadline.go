@@ -13,11 +13,12 @@ func (c *Core) tickOut(now Instant, p *Peer) (next Instant) {
 	o := &p.out
 	if c.connected && o.awaitsAck() {
 		silent := max(c.silenceDeadline(p), o.awaitingSince+Instant(c.cfg.SilenceTimeout))
-		switch {
-		case silent <= now:
-			c.resetOutgoing(p, LinkReset, fmt.Sprintf("%s has said nothing for %s", p.id, time.Duration(now-max(p.lastHeard, o.awaitingSince)).Round(time.Millisecond)))
+		if silent <= now {
+			c.resetOutgoing(p, LinkReset, fmt.Sprintf("%s was silent for %s", p.id,
+				time.Duration(now-max(p.lastHeard, o.awaitingSince)).Round(time.Millisecond)))
 			return 0
-		case o.probeAt <= now:
+		}
+		if o.probeAt <= now {
 			c.probe(now, p)
 		}
 		next = soonest(soonest(o.probeAt, silent), c.suspected(now, p))
@@ -97,7 +98,8 @@ func (c *Core) expireWaiting(now Instant, p *Peer) (next Instant) {
 	o := &p.out
 	kept := o.queue[:0]
 	for _, f := range o.queue {
-		if f = c.expireQueued(now, p, f); f != nil {
+		f = c.expireQueued(now, p, f)
+		if f != nil {
 			kept = append(kept, f)
 			next = soonest(next, f.until)
 		}

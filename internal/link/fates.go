@@ -12,7 +12,7 @@ import (
 
 const (
 	expiredText = "it did not arrive within its deadline"
-	unknownText = "nobody said within its deadline whether it arrived"
+	unknownText = "its deadline passed before its arrival was known"
 )
 
 // emitFate gives count messages of a run a fate (LINK-3).
@@ -22,7 +22,9 @@ func (c *Core) emitFate(p *Peer, o *fateRun, count int, fate Fate) {
 	} else {
 		c.stats.Indeterminate += uint64(count)
 	}
-	fate.Mark, fate.Peer, fate.Count = o.mark, p, count
+	fate.Mark = o.mark
+	fate.Peer = p
+	fate.Count = count
 	c.addEffect(Effect{Kind: EffectFate, Peer: p, Fate: fate})
 }
 
@@ -31,7 +33,8 @@ func (c *Core) emitFate(p *Peer, o *fateRun, count int, fate Fate) {
 func (c *Core) setFate(p *Peer, it *sentPacket, from, to int, fate Fate) {
 	f := it.frame
 	first := sort.Search(len(f.fates), func(i int) bool { return f.fates[i].first+f.fates[i].count > from })
-	for i := first; i < len(f.fates) && f.fates[i].first < to; i++ { // a packet has thousands, returned one by one
+	// a packet has thousands, returned one by one
+	for i := first; i < len(f.fates) && f.fates[i].first < to; i++ {
 		o := &f.fates[i]
 		lo, hi := max(from, o.first), min(to, o.first+o.count)
 		switch {
@@ -87,7 +90,8 @@ func (c *Core) checkAck(p *Peer, k *wire.AckState) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("link: %s claims to have %d bytes of %d, up to packet %d of %d", p.id, k.ReceivedBytes, o.sentBytes, k.Acked, o.lastSeq)
+	return fmt.Errorf("link: %s claims to have %d bytes of %d, up to packet %d of %d", p.id, k.ReceivedBytes,
+		o.sentBytes, k.Acked, o.lastSeq)
 }
 
 // isCurrent reports whether an acknowledgement is about the current opening of the link.
@@ -101,7 +105,8 @@ func (c *Core) applyAck(now Instant, p *Peer, k *wire.AckState) {
 	}
 	o.peerResponded = true
 	// A peer may also count messages from before this opening, hence the min.
-	o.receivedBytes, o.waitTaken = max(o.receivedBytes, k.ReceivedBytes), max(o.waitTaken, min(k.Waited, o.waitUsed))
+	o.receivedBytes = max(o.receivedBytes, k.ReceivedBytes)
+	o.waitTaken = max(o.waitTaken, min(k.Waited, o.waitUsed))
 	if k.Window != 0 {
 		o.window = min(k.Window, uint64(c.cfg.Window))
 	}
@@ -120,7 +125,8 @@ func (c *Core) applyAck(now Instant, p *Peer, k *wire.AckState) {
 	if gone > 0 {
 		o.dropSent(gone)
 		o.acked = k.Acked
-		o.ackDelayed = len(o.sent) > 0 && !slices.ContainsFunc(o.sent, func(it sentPacket) bool { return !it.frame.replyAcks })
+		o.ackDelayed = len(o.sent) > 0 && !slices.ContainsFunc(o.sent,
+			func(it sentPacket) bool { return !it.frame.replyAcks })
 		c.resetProbeTimer(now, p)
 	}
 	c.leaveIfLow(p)
@@ -164,9 +170,10 @@ func (c *Core) applyRefusals(p *Peer, s *wire.LinkStateBody) {
 		if it != last && last != nil {
 			last.releaseBarriers()
 		}
-		if last = it; it != nil && r.Index >= 0 && r.Count > 0 && r.Count < allMessages-r.Index {
+		last = it
+		if it != nil && r.Index >= 0 && r.Count > 0 && r.Count < allMessages-r.Index {
 			fate := Fate{Known: true, Reason: Refused, Why: r.Why}
-			if len(r.Why) == 0 { // it was asked for when its deadline had come, and then came
+			if len(r.Why) == 0 { // it arrived after a question about its fate at its deadline
 				fate.Reason, fate.Text = Expired, expiredText
 			}
 			c.setFate(p, it, r.Index, r.Index+r.Count, fate)
@@ -187,7 +194,9 @@ func (c *Core) OnVerdict(p *Peer, v *wire.FateQueryBody) {
 		return
 	}
 	for i := 0; i+1 < len(v.Indexes); i += 2 {
-		if first, count := v.Indexes[i], v.Indexes[i+1]; first >= 0 && count > 0 && count < allMessages-first {
+		first := v.Indexes[i]
+		count := v.Indexes[i+1]
+		if first >= 0 && count > 0 && count < allMessages-first {
 			c.setFate(p, it, first, first+count, Fate{Known: true, Reason: Expired, Text: expiredText})
 		}
 	}
@@ -213,11 +222,12 @@ func (c *Core) OnHint(now Instant, p *Peer, n uint64) {
 	switch {
 	case !o.awaitsAck():
 	case o.noResponderSince == 0:
-		o.noResponderSince, o.probeInterval = now, 0
+		o.noResponderSince = now
+		o.probeInterval = 0
 		o.probeAt = now + Instant(c.cfg.MinRTO)
 		c.scheduleTick(p, o.probeAt)
 	case now-o.noResponderSince >= c.noResponderGrace(p):
-		c.resetOutgoing(p, NoProcess, "nobody listens there: process "+p.id.String()+" does not exist or is gone")
+		c.resetOutgoing(p, NoProcess, "no responders: process "+p.id.String()+" does not exist or is gone")
 	}
 }
 
@@ -278,7 +288,8 @@ func (c *Core) resetOutgoing(p *Peer, why Reason, text string) {
 	}
 	c.removeQueued(p, o.queuedBytes)
 	*o = outgoing{
-		frameCount: o.frameCount, chunkIDs: o.chunkIDs, former: o.waits(), roomWanted: o.roomWanted, crowded: o.crowded, sentReturnable: o.sentReturnable,
+		frameCount: o.frameCount, chunkIDs: o.chunkIDs, former: o.waits(), roomWanted: o.roomWanted,
+		crowded: o.crowded, sentReturnable: o.sentReturnable,
 		resendEpoch: o.resendEpoch, resendFrom: o.resendFrom, counts: o.counts,
 	}
 	c.emitBroken(p, &Error{Reason: why, Text: text})

@@ -63,7 +63,8 @@ func (c *Core) growFrame(f *frame, n int) {
 	}
 	var r frameBuf
 	if n := len(c.freeBufs); n > 0 {
-		r, c.freeBufs = c.freeBufs[n-1], c.freeBufs[:n-1]
+		r = c.freeBufs[n-1]
+		c.freeBufs = c.freeBufs[:n-1]
 	} else {
 		r.buf = make([]byte, 0, full)
 	}
@@ -151,7 +152,9 @@ func (f *frame) split(i, count int) {
 // withoutSettled returns the frame without the settled messages; nil if none is left.
 func (f *frame) withoutSettled(drop func(*wire.Envelope)) *frame {
 	rest := newFrame(f.createdAt, nil)
-	rest.serial, rest.barriers, rest.open = f.serial, f.barriers, false
+	rest.serial = f.serial
+	rest.barriers = f.barriers
+	rest.open = false
 	es := wire.NewEnvelopeReader(f.buf[headroom:])
 	var e wire.Envelope
 	for _, o := range f.fates {

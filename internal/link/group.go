@@ -21,11 +21,12 @@ type Group struct {
 	synced     int
 	syncedRing member // the synced members, the furthest behind first
 
-	lastSeq       uint64         // number of the last cast
-	deferred      []deferredCast // casts not yet applied by all synced members; the first member lacks the first cast
-	deferredBase  uint64         // number of casts dropped before these
-	deferredBytes uint64         // of all deferred casts ever
-	listed        bool           // it is in Core.groups
+	lastSeq uint64 // number of the last cast
+	// casts not yet applied by all synced members; the first member lacks the first cast
+	deferred      []deferredCast
+	deferredBase  uint64 // number of casts dropped before these
+	deferredBytes uint64 // of all deferred casts ever
+	listed        bool   // it is in Core.groups
 }
 
 // member is one of a group.
@@ -108,7 +109,8 @@ func (g *Group) dropApplied() {
 	if n := int(given - g.deferredBase); n > 0 {
 		kept := copy(g.deferred, g.deferred[n:])
 		clear(g.deferred[kept:])
-		g.deferred, g.deferredBase = g.deferred[:kept], given
+		g.deferred = g.deferred[:kept]
+		g.deferredBase = given
 	}
 }
 
@@ -144,7 +146,8 @@ func (c *Core) catchUpWith(p *Peer, k *wire.AckState) {
 	}
 	g := m.group
 	acked := k.Acked
-	if acked > g.lastSeq || k.ReceivedBytes > p.out.sentBytes+g.deferredBytes-g.deferred[m.applied-g.deferredBase].bytesBefore {
+	if acked > g.lastSeq ||
+		k.ReceivedBytes > p.out.sentBytes+g.deferredBytes-g.deferred[m.applied-g.deferredBase].bytesBefore {
 		acked = 0 // it cannot be
 	}
 	c.applyDeferred(p, acked)
@@ -212,7 +215,8 @@ func (c *Core) deferCast(now Instant, g *Group, f *frame) {
 	if g.synced == 0 {
 		return
 	}
-	g.deferred = append(g.deferred, deferredCast{seq: c.lastSeq, f: f, sentAt: now, bytesBefore: g.deferredBytes})
+	g.deferred = append(g.deferred, deferredCast{seq: c.lastSeq, f: f, sentAt: now,
+		bytesBefore: g.deferredBytes})
 	g.deferredBytes += f.windowCost()
 	if !g.listed {
 		g.listed = true
@@ -249,7 +253,8 @@ func (c *Core) tickGroups(now Instant) {
 		for len(g.deferred) > 0 && c.deferredDue(g) <= now {
 			c.catchUp(g.syncedRing.next.to.Peer)
 		}
-		if g.listed = len(g.deferred) > 0; g.listed {
+		g.listed = len(g.deferred) > 0
+		if g.listed {
 			kept = append(kept, g)
 			c.nextTick = soonest(c.nextTick, c.deferredDue(g))
 		}

@@ -19,7 +19,9 @@ type incoming struct {
 
 	waited     uint64 // bytes of consumed SendWait messages
 	saidWaited uint64 // waited in the last report
-	held       int64  // bytes of unconsumed SendWait messages, of former openings, too; negative: more are about to be counted
+	// bytes of unconsumed SendWait messages, of former openings, too; negative: more are about to
+	// be counted
+	held       int64
 	former     uint64 // of held: from before this opening; consumed first
 	saidFormer uint64 // former in the last report
 
@@ -97,7 +99,8 @@ func (c *Core) Arrive(now Instant, p *Peer, a Arrival) (Arrival, bool) {
 		return a, false
 	case a.AllAcked || a.PrevSeq == in.lastSeq:
 	case a.PrevSeq < in.lastSeq:
-		c.rejectPacket(p, a.Seq, fmt.Sprintf("packet %d claims to follow %d, but %d came after that", a.Seq, a.PrevSeq, in.lastSeq))
+		c.rejectPacket(p, a.Seq, fmt.Sprintf("packet %d claims to follow %d, but %d came after that", a.Seq,
+			a.PrevSeq, in.lastSeq))
 		return a, false
 	default:
 		c.holdOutOfOrder(now, p, a)
@@ -128,7 +131,8 @@ func (c *Core) accept(p *Peer, a Arrival) Arrival {
 	if a.ReplyAcks {
 		in.pendingReplies = append(in.pendingReplies, a.Seq)
 	}
-	if a.Skip = in.tombstones[a.Seq]; a.Skip != nil {
+	a.Skip = in.tombstones[a.Seq]
+	if a.Skip != nil {
 		c.dropTombstone(in, a.Seq)
 	}
 	if in.fragments.seq <= a.Seq {
@@ -144,12 +148,15 @@ func (c *Core) accept(p *Peer, a Arrival) Arrival {
 func (c *Core) openIncoming(p *Peer, n uint64) {
 	in := &p.in
 	if in.openSeq != 0 {
-		c.emitBroken(p, &Error{Reason: LinkReset, Text: p.id.String() + " has opened its link anew"})
+		c.emitBroken(p, &Error{Reason: LinkReset, Text: p.id.String() + " has reopened its link"})
 	}
-	parked, top := in.outOfOrder, in.highestSeq
+	parked := in.outOfOrder
+	top := in.highestSeq
 	c.closeIncoming(p, n-1)
 	c.openSenders++
-	in.openSeq, in.firstRefusal, in.highestSeq = n, n<<refusalSeqBits, top
+	in.openSeq = n
+	in.firstRefusal = n << refusalSeqBits
+	in.highestSeq = top
 	in.former = uint64(max(0, in.held))
 	for _, a := range parked {
 		if a.Seq > n {
@@ -171,7 +178,8 @@ func (c *Core) closeIncoming(p *Peer, upto uint64) {
 	}
 	c.dropAssemblies(p)
 	c.countOutOfOrder(in, -in.outOfOrderBytes, -len(in.outOfOrder))
-	*in = incoming{lastSeq: max(in.lastSeq, upto), tombstones: in.tombstones, held: in.held, counts: in.counts}
+	*in = incoming{lastSeq: max(in.lastSeq, upto), tombstones: in.tombstones, held: in.held,
+		counts: in.counts}
 	for n := range in.tombstones {
 		if n <= in.lastSeq {
 			c.dropTombstone(in, n)
@@ -194,12 +202,14 @@ func (c *Core) countOutOfOrder(in *incoming, bytes, packets int) {
 // holdOutOfOrder parks a packet behind a gap, and requests the missing ones.
 func (c *Core) holdOutOfOrder(now Instant, p *Peer, a Arrival) {
 	in := &p.in
-	at, found := slices.BinarySearchFunc(in.outOfOrder, a.Seq, func(b Arrival, n uint64) int { return cmp.Compare(b.Seq, n) })
+	at, found := slices.BinarySearchFunc(in.outOfOrder, a.Seq,
+		func(b Arrival, n uint64) int { return cmp.Compare(b.Seq, n) })
 	switch {
 	case found:
 		c.duplicate(in)
 		return
-	case len(in.outOfOrder) >= c.cfg.MaxOutOfOrder || in.outOfOrderBytes+a.Size > c.cfg.MaxOutOfOrderBytes, c.outOfOrderBytes+a.Size+packetCost > c.cfg.MaxOutOfOrderTotal:
+	case len(in.outOfOrder) >= c.cfg.MaxOutOfOrder || in.outOfOrderBytes+a.Size > c.cfg.MaxOutOfOrderBytes,
+		c.outOfOrderBytes+a.Size+packetCost > c.cfg.MaxOutOfOrderTotal:
 		c.overrun(in)
 	default:
 		a.ParkedAt = now
@@ -251,7 +261,11 @@ func (c *Core) requestMissing(now Instant, p *Peer) {
 }
 
 // clearGaps records that nothing is missing.
-func (in *incoming) clearGaps() { in.requestedUpTo, in.requestAgainAt, in.stuckSince = 0, 0, 0 }
+func (in *incoming) clearGaps() {
+	in.requestedUpTo = 0
+	in.requestAgainAt = 0
+	in.stuckSince = 0
+}
 
 // missingToRequest updates the known gaps and returns those to request. It omits gaps whose repair
 // may be on its way.
@@ -269,7 +283,8 @@ func (c *Core) missingToRequest(now Instant, p *Peer) []uint64 {
 	if len(pairs) == 0 {
 		return nil
 	}
-	if in.requestedUpTo = pairs[len(pairs)-1]; again {
+	in.requestedUpTo = pairs[len(pairs)-1]
+	if again {
 		in.requestAgainAt = now + Instant(c.rto(&p.out))
 	}
 	c.scheduleTick(p, in.requestAgainAt)
@@ -298,7 +313,8 @@ func (c *Core) Done(now Instant, p *Peer, a Arrival, refused []wire.Refusal) (Ar
 	}
 	news := len(in.refusals) > known
 	switch {
-	case in.unackedPackets >= c.cfg.AckEvery, in.receivedBytes-in.reportedBytes >= c.ackThreshold(in), known == 0 && news:
+	case in.unackedPackets >= c.cfg.AckEvery, in.receivedBytes-in.reportedBytes >= c.ackThreshold(in),
+		known == 0 && news:
 		c.sendLinkState(now, p)
 	case news:
 		c.scheduleAck(p, now+Instant(c.cfg.AckDelay)/4)

@@ -90,7 +90,8 @@ func Open(o Options) *Links {
 	l := &Links{
 		o: o, self: o.Self.String(), epoch: time.Now(),
 		core: NewCore(o.Config, o.Bus.Data().MaxPayload()), roomWaiters: map[*Peer]chan struct{}{},
-		wake: make(chan struct{}, 1), effectsReady: make(chan struct{}, 1), suspicion: make(chan struct{}, 1), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), effectsReady: make(chan struct{}, 1),
+		suspicion: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	l.chunkThreshold = l.core.cfg.ChunkSize
 	l.lastPublish.Store(-int64(time.Second))
@@ -344,7 +345,10 @@ func (l *Links) Reset(id subjects.ProcessID, text string) {
 
 // Cancel notifies a process, at most once, that no caller waits for an answer any more.
 func (l *Links) Cancel(to *Peer, reply string) {
-	l.withCore(func(Instant) { l.core.emitControl(to, wire.Cancel, wire.CancelBody{Replies: []string{reply}}) })
+	l.withCore(func(Instant) {
+		l.core.emitControl(to, wire.Cancel,
+			wire.CancelBody{Replies: []string{reply}})
+	})
 }
 
 // maxUrgent is the largest message on the control connection, in bytes, because that is not for
@@ -375,7 +379,7 @@ func (l *Links) onState(s bus.State) {
 			l.onDenied(denied)
 		}
 	case s.Kind == bus.Closed:
-		l.withCore(func(Instant) { l.core.Close(&Error{Reason: BusClosed, Text: "the bus is gone"}) })
+		l.withCore(func(Instant) { l.core.Close(&Error{Reason: BusClosed, Text: "the bus is closed"}) })
 	case s.Lane != bus.LaneData:
 	case s.Kind == bus.Disconnected:
 		l.withCore(func(Instant) { l.core.OnDisconnect() })

@@ -267,7 +267,7 @@ func TestSendWait_subtractsTheWaitFromTheDeadline(t *testing.T) {
 		require.Greater(t, first.wait, uint64(900), "its body, and more")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorContains(t, a.SendWait(ctx, to, e(), link.Mark{}, 0), "wait for room there already")
+		require.ErrorContains(t, a.SendWait(ctx, to, e(), link.Mark{}, 0), "wait for its mailboxes already")
 		sent := make(chan error, 1)
 		go func() { sent <- a.SendWait(t.Context(), to, e(), link.Mark{}, 0) }()
 		require.NoError(t, a.Send(to, say("others do not wait"), link.Mark{}, 0))

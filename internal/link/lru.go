@@ -50,8 +50,9 @@ func (r *lru[T]) touch(id subjects.ProcessID) (state *T, forgotten T) {
 
 // newest visits at most limit peers, the one used last first, and does not count as use.
 func (r *lru[T]) newest(limit int, visit func(T)) {
-	for e := r.order.Front(); e != nil && limit > 0; e, limit = e.Next(), limit-1 {
+	for e := r.order.Front(); e != nil && limit > 0; e = e.Next() {
 		visit(e.Value.(*entry[T]).state)
+		limit--
 	}
 }
 

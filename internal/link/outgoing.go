@@ -40,10 +40,11 @@ type outgoing struct {
 	resendEpoch      uint64  // the connection epoch of packets to resend; 0: none
 	resendFrom       uint64  // they have this number at least
 	chunkIDs         uint64  // IDs of transfers used
-	confirmed        bool    // refusals were confirmed: the receiver may have dropped packets before it had room
-	roomWanted       bool    // a sender waits for room
-	crowded          bool    // because all queues together are full
-	sentReturnable   bool    // messages that may come back have left, on this opening or a former one
+	// refusals were confirmed: the receiver may have dropped packets before it had room
+	confirmed      bool
+	roomWanted     bool // a sender waits for room
+	crowded        bool // because all queues together are full
+	sentReturnable bool // messages that may come back have left, on this opening or a former one
 
 	counts OutStats
 }
@@ -87,9 +88,10 @@ func (c *Core) publish(now Instant, p *Peer, f *frame) {
 	prev := c.track(now, p, c.lastSeq, f)
 	f.open = false
 	f.publishers++
-	pub := Publish{frame: f, Subject: f.publishSubject(), To: p, Seq: c.lastSeq, WantHint: !p.out.peerResponded, Data: f.packet(wire.Head{
-		Kind: wire.Data, Age: f.age(now), Seq: c.lastSeq, PrevSeq: prev, Ack: c.piggybackAck(p),
-	})}
+	pub := Publish{frame: f, Subject: f.publishSubject(), To: p, Seq: c.lastSeq,
+		WantHint: !p.out.peerResponded, Data: f.packet(wire.Head{
+			Kind: wire.Data, Age: f.age(now), Seq: c.lastSeq, PrevSeq: prev, Ack: c.piggybackAck(p),
+		})}
 	if len(pub.Data) <= c.limit {
 		c.ready = append(c.ready, pub)
 		return
@@ -102,18 +104,21 @@ func (c *Core) track(now Instant, p *Peer, n uint64, f *frame) (prev uint64) {
 	o := &p.out
 	asks := o.awaitsAck()
 	if o.openSeq == 0 {
-		o.openSeq, o.window = n, uint64(c.cfg.InitialWindow)
+		o.openSeq = n
+		o.window = uint64(c.cfg.InitialWindow)
 	}
-	switch {
-	case !asks:
-		o.awaitingSince, o.probeInterval, o.ackDelayed = now, 0, f.replyAcks
+	if !asks {
+		o.awaitingSince = now
+		o.probeInterval = 0
+		o.ackDelayed = f.replyAcks
 		o.probeAt = now + c.ackTimeout(o)
-	case o.ackDelayed && !f.replyAcks:
+	} else if o.ackDelayed && !f.replyAcks {
 		o.ackDelayed = false
 		o.probeAt = min(o.probeAt, now+c.ackTimeout(o))
 	}
 	prev = o.lastSeq
-	o.sent = append(o.sent, sentPacket{seq: n, prev: prev, frame: f, sentAt: now, sends: 1, barriers: f.barriers})
+	o.sent = append(o.sent, sentPacket{seq: n, prev: prev, frame: f, sentAt: now, sends: 1,
+		barriers: f.barriers})
 	f.barriers = nil
 	o.countSent(n, f)
 	o.deadline = soonest(o.deadline, f.until)
@@ -142,7 +147,8 @@ func (c *Core) fragment(pub Publish, prev uint64) (pieces []Publish) {
 	size := max(1, c.limit-2*wire.HeadSize)
 	for at := 0; at < len(whole); at += size {
 		data := wire.AppendHead(nil, wire.Head{Kind: wire.Fragment, Seq: pub.Seq})
-		data = wire.AppendFragment(data, wire.FragmentHead{Offset: at, Total: len(whole)}, whole[at:min(at+size, len(whole))])
+		data = wire.AppendFragment(data, wire.FragmentHead{Offset: at, Total: len(whole)},
+			whole[at:min(at+size, len(whole))])
 		pieces = append(pieces, Publish{To: pub.To, Seq: pub.Seq, WantHint: pub.WantHint, Data: data})
 	}
 	return pieces
@@ -185,7 +191,8 @@ func (c *Core) retransmitGap(now Instant, p *Peer, after, upto uint64) {
 	case after >= o.acked:
 		for i := o.indexOf(after + 1); i < len(o.sent) && o.sent[i].seq <= upto; i++ {
 			// A request this soon is older than the copy sent, unless that was lost.
-			if it := &o.sent[i]; it.sends == 1 || o.confirmed && it.sentAt < now || now-it.sentAt >= Instant(max(o.srtt, c.cfg.MinRTO)) {
+			if it := &o.sent[i]; it.sends == 1 || o.confirmed && it.sentAt < now ||
+				now-it.sentAt >= Instant(max(o.srtt, c.cfg.MinRTO)) {
 				c.scheduleResend(p, it)
 			}
 		}
@@ -202,7 +209,8 @@ func (c *Core) scheduleResend(p *Peer, it *sentPacket) {
 	}
 	it.resendEpoch = c.connEpoch
 	if o.resendEpoch != c.connEpoch {
-		o.resendEpoch, o.resendFrom = c.connEpoch, it.seq
+		o.resendEpoch = c.connEpoch
+		o.resendFrom = it.seq
 		c.ready = append(c.ready, Publish{To: p, resend: true})
 	}
 	o.resendFrom = min(o.resendFrom, it.seq)
@@ -224,7 +232,8 @@ func (c *Core) nextResend(now Instant, p *Peer) []Publish {
 	o.resendFrom = it.seq + 1
 	c.ready = append(c.ready, Publish{To: p, resend: true})
 	f := it.frame
-	it.resendEpoch, it.sentAt = 0, now
+	it.resendEpoch = 0
+	it.sentAt = now
 	it.sends++
 	p.out.counts.Retransmitted++
 	c.stats.Retransmitted++
@@ -235,7 +244,8 @@ func (c *Core) nextResend(now Instant, p *Peer) []Publish {
 		pub.Data = wire.AppendRepair(wire.AppendHead(nil, head), f.subject, f.castPacket)
 	} else {
 		// Use the process's subject: the port may have no subscriber, but its process knows why.
-		pub.Data = append(wire.AppendHead(make([]byte, 0, len(f.buf)), head), f.buf[headroom:]...) // f.buf may be in hand
+		// f.buf may be in hand
+		pub.Data = append(wire.AppendHead(make([]byte, 0, len(f.buf)), head), f.buf[headroom:]...)
 	}
 	return c.fragment(pub, it.prev)
 }
@@ -251,7 +261,9 @@ func (c *Core) probe(now Instant, p *Peer) {
 	o.probeAt = now + Instant(o.probeInterval)
 	c.scheduleTick(p, o.probeAt)
 	c.stats.Beats++
-	c.ready = append(c.ready, Publish{To: p, WantHint: true, Data: wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Seq: o.lastSeq, PrevSeq: o.acked, Ack: c.piggybackAck(p)})})
+	c.ready = append(c.ready, Publish{To: p, WantHint: true,
+		Data: wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Seq: o.lastSeq, PrevSeq: o.acked,
+			Ack: c.piggybackAck(p)})})
 }
 
 // rto is how long an acknowledgement may take.
@@ -265,7 +277,8 @@ func (c *Core) rto(o *outgoing) time.Duration {
 // sampleRTT takes the time between a packet and its acknowledgement into account (RFC 6298).
 func (o *outgoing) sampleRTT(rtt time.Duration) {
 	if o.srtt == 0 {
-		o.srtt, o.rttvar = rtt, rtt/2
+		o.srtt = rtt
+		o.rttvar = rtt / 2
 		return
 	}
 	o.rttvar += (max(o.srtt-rtt, rtt-o.srtt) - o.rttvar) / 4

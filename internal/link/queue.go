@@ -19,7 +19,8 @@ func (c *Core) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until Ins
 
 // SendWhole is Send for a large message already encoded by EncodeWhole. whole is kept; nil for
 // other messages. Barrier b is reached when the message has its fate; it may be nil.
-func (c *Core) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte, m Mark, until Instant, b *Barrier) error {
+func (c *Core) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte, m Mark, until Instant,
+	b *Barrier) error {
 	p := to.Peer
 	o := &p.out
 	c.leave(p)
@@ -38,7 +39,8 @@ func (c *Core) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte
 		c.appendToFrame(now, p, f, e, to, &m, until)
 		f.barriers = b.appendTo(f.barriers)
 	} else {
-		c.enqueue(p, &message{to: to, envelope: *e, whole: whole, mark: m, until: until, sentAt: now, barriers: b.appendTo(nil)})
+		c.enqueue(p, &message{to: to, envelope: *e, whole: whole, mark: m, until: until, sentAt: now,
+			barriers: b.appendTo(nil)})
 	}
 	if asker, is := m.Call.(Asker); is {
 		asker.Asked(c.resets + 1)
@@ -51,15 +53,18 @@ func (c *Core) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte
 
 // openFrame returns the frame open for a message; nil if there is none.
 func (o *outgoing) openFrame(e *wire.Envelope) *frame {
-	if n := len(o.queue); n > 0 && len(o.transfers) == 0 && o.queue[n-1].open && len(o.queue[n-1].buf)+e.Size() <= cap(o.queue[n-1].buf) {
+	if n := len(o.queue); n > 0 && len(o.transfers) == 0 && o.queue[n-1].open &&
+		len(o.queue[n-1].buf)+e.Size() <= cap(o.queue[n-1].buf) {
 		return o.queue[n-1]
 	}
 	return nil
 }
 
 // appendToFrame adds a message to a frame of the queue.
-func (c *Core) appendToFrame(now Instant, p *Peer, f *frame, e *wire.Envelope, to *Target, m *Mark, until Instant) {
-	before, ttl := f.size(), e.TTL
+func (c *Core) appendToFrame(now Instant, p *Peer, f *frame, e *wire.Envelope, to *Target, m *Mark,
+	until Instant) {
+	before := f.size()
+	ttl := e.TTL
 	if ttl > 0 {
 		e.TTL = max(ttl+f.age(now), 1) // 0 would be none
 	}
@@ -94,7 +99,8 @@ func (o *outgoing) unwait(e *wire.Envelope) {
 
 // checkAdmit returns the reason to refuse a message.
 func (c *Core) checkAdmit(now Instant, p *Peer, e *wire.Envelope) error {
-	o, size := &p.out, e.BodyLen()+len(e.Ext)
+	o := &p.out
+	size := e.BodyLen() + len(e.Ext)
 	waits := o.waits()
 	switch {
 	case c.closed != nil:
@@ -104,24 +110,28 @@ func (c *Core) checkAdmit(now Instant, p *Peer, e *wire.Envelope) error {
 	case p.evicted:
 		return ErrEvicted
 	case size > c.cfg.MaxMessage:
-		return &Error{Reason: TooLarge, Text: fmt.Sprintf("the message has %d bytes, at most %d are taken", size, c.cfg.MaxMessage)}
+		return &Error{Reason: TooLarge, Text: fmt.Sprintf("the message has %d bytes, want at most %d", size,
+			c.cfg.MaxMessage)}
 	case e.Kind == wire.Value || e.Kind == wire.Failure || e.Kind == wire.Bounce:
 		return nil
 	case o.queuedBytes > 0 && (size > c.cfg.Outbox || o.queuedBytes-c.oversizedRest(o)+size > c.cfg.Outbox):
 		c.requestRoom(now, p)
-		return &Error{Reason: QueueFull, Text: fmt.Sprintf("%d bytes wait for %s already", o.queuedBytes, p.id)}
+		return &Error{Reason: QueueFull, Text: fmt.Sprintf("%d bytes are queued for %s already",
+			o.queuedBytes, p.id)}
 	case c.queuedBytes > 0 && c.queuedBytes+size > c.cfg.OutboxAll:
 		if !o.crowded {
 			o.crowded = true
 			c.outboxWaiters = append(c.outboxWaiters, p)
 		}
 		c.requestRoom(now, p)
-		return &Error{Reason: QueueFull, Text: fmt.Sprintf("%d bytes wait for all processes already", c.queuedBytes)}
+		return &Error{Reason: QueueFull, Text: fmt.Sprintf("%d bytes are queued for all processes already",
+			c.queuedBytes)}
 	case e.Wait && o.openSeq == 0 && o.waitUsed == 0: // its receiver reports nothing about an unopened link
 		return nil
 	case e.Wait && waits > 0 && waits+waitCost(e) > uint64(c.cfg.WaitWindow):
 		c.requestRoom(now, p)
-		return &Error{Reason: QueueFull, Text: fmt.Sprintf("%d bytes of messages to %s wait for room there already", waits, p.id)}
+		return &Error{Reason: QueueFull,
+			Text: fmt.Sprintf("%d bytes of messages to %s wait for its mailboxes already", waits, p.id)}
 	}
 	return nil
 }
@@ -147,7 +157,8 @@ func (c *Core) requestRoom(now Instant, p *Peer) {
 	asked := o.awaitsAck()
 	o.roomWanted = true
 	if !asked && o.awaitsAck() {
-		o.awaitingSince, o.probeInterval = now, 0
+		o.awaitingSince = now
+		o.probeInterval = 0
 		o.probeAt = now + Instant(c.rto(o))
 		c.scheduleTick(p, o.probeAt)
 	}
@@ -160,7 +171,9 @@ func (c *Core) enqueue(p *Peer, m *message) {
 	e := &m.envelope
 	if t := o.transferAhead(m.to, e.Sender); t != nil {
 		own := *m
-		own.envelope.Bytes, own.envelope.Body, own.envelope.Ext = false, e.CopyBody(), bytes.Clone(e.Ext)
+		own.envelope.Bytes = false
+		own.envelope.Body = e.CopyBody()
+		own.envelope.Ext = bytes.Clone(e.Ext)
 		t.followers = append(t.followers, own)
 		c.addQueued(p, own.size())
 		return
@@ -170,7 +183,8 @@ func (c *Core) enqueue(p *Peer, m *message) {
 		return
 	}
 	var f *frame
-	if n := len(o.queue); n > 0 && o.queue[n-1].open && o.queue[n-1].size()+e.BodyLen()+len(e.Ext) < c.packetSize() {
+	if n := len(o.queue); n > 0 && o.queue[n-1].open &&
+		o.queue[n-1].size()+e.BodyLen()+len(e.Ext) < c.packetSize() {
 		f = o.queue[n-1]
 	} else {
 		f = newFrame(m.sentAt, m.to)
@@ -303,7 +317,8 @@ func (c *Core) Next(now Instant) (Publish, bool) {
 func (c *Core) popReady() Publish {
 	next := c.ready[0]
 	c.ready[0] = Publish{}
-	if c.ready = c.ready[1:]; len(c.ready) == 0 {
+	c.ready = c.ready[1:]
+	if len(c.ready) == 0 {
 		c.ready = nil
 	}
 	return next

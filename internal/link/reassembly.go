@@ -1,6 +1,7 @@
 package link
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,7 +14,8 @@ type Inbound struct {
 	From     *Peer
 	Envelope *wire.Envelope // of the first
 	Data     []byte         // contains the bodies; may be kept
-	Bodies   []BodyRef      // at least one; several only when they differ in nothing else. They are used again
+	// at least one; several only when they differ in nothing else. They are used again
+	Bodies []BodyRef
 }
 
 // BodyRef is the part of a message besides the shared fields. It has no pointers, because there may
@@ -47,7 +49,8 @@ const maxBatch = 1024
 
 // appendPlain adds the following messages while they match, and returns their number.
 func (r *packetReader) appendPlain(es *wire.EnvelopeReader) int {
-	before, all := len(r.inbound.Bodies), r.inbound.Bodies
+	all := r.inbound.Bodies
+	before := len(all)
 	for r.extendable && len(all) < maxBatch {
 		at, size, wait, ok := es.NextBody()
 		if !ok {
@@ -79,7 +82,8 @@ func (r *packetReader) start(index, end int, skip bool) {
 		lt.Wait = uint32(waitCost(e)) // of the last part: of the whole
 	}
 	r.inbound.Data = r.packet.data
-	r.index, r.extendable = index, isPlain(e) && !skip
+	r.index = index
+	r.extendable = isPlain(e) && !skip
 	if e.Kind == wire.Chunk {
 		whole, why := r.assemble()
 		if !whole && why == nil {
@@ -90,7 +94,9 @@ func (r *packetReader) start(index, end int, skip bool) {
 			r.refuse(index, lt.Wait, why)
 			return
 		}
-		r.inbound.Data, lt.Offset, lt.Size = e.Body, 0, uint32(len(e.Body))
+		r.inbound.Data = e.Body
+		lt.Offset = 0
+		lt.Size = uint32(len(e.Body))
 	}
 	r.packet.waits += uint64(lt.Wait)
 	if s.Kind != subjects.KindFrame {
@@ -117,7 +123,11 @@ func (r *packetReader) assemble() (whole bool, why []byte) {
 	if err == nil {
 		es := wire.NewEnvelopeReader(made)
 		if _, ok := es.Next(e); !ok || e.Kind == wire.Chunk {
-			err = fmt.Errorf("its parts make no message: %w", es.Err())
+			cause := es.Err()
+			if cause == nil {
+				cause = errors.New("want one message")
+			}
+			err = fmt.Errorf("cannot decode the message from its parts: %w", cause)
 		}
 	}
 	if err != nil {

@@ -40,7 +40,8 @@ func (l *Links) receivePacket(from subjects.ProcessID, s subjects.Subject, data 
 	}
 	switch {
 	case h.Kind == wire.Data && s.Kind != subjects.KindCast:
-		l.accept(p, Arrival{Seq: h.Seq, PrevSeq: h.PrevSeq, Size: len(rest), Packet: &dataPacket{subject: s, data: rest, age: h.Age}})
+		l.accept(p, Arrival{Seq: h.Seq, PrevSeq: h.PrevSeq, Size: len(rest),
+			Packet: &dataPacket{subject: s, data: rest, age: h.Age}})
 	case h.Kind == wire.Repair:
 		return l.onRepair(p, h, rest)
 	case h.Kind == wire.Probe:
@@ -70,7 +71,9 @@ func (l *Links) onHead(from subjects.ProcessID, h wire.Head) (p *Peer, err error
 		if p.dead != nil {
 			l.core.stats.Fenced++
 			if h.Seq != 0 { // it lives, and must not wait in vain
-				l.core.emitControl(p, wire.ReceiverReset, wire.ResetBody{Seq: h.Seq, Text: "known to be dead here: " + truncateText(p.dead.Error())})
+				l.core.emitControl(p, wire.ReceiverReset,
+					wire.ResetBody{Seq: h.Seq, Text: "known to be dead here: " +
+						truncateText(p.dead.Error())})
 			}
 			p = nil
 			return
@@ -94,10 +97,12 @@ func (l *Links) onRepair(p *Peer, h wire.Head, rest []byte) error {
 	if err != nil {
 		return err
 	}
-	if ih.Kind != wire.Data || s.From != p.id.String() || s.Kind != subjects.KindPort && s.Kind != subjects.KindCast {
-		return fmt.Errorf("a packet of kind %d for %q, within one of %s", ih.Kind, subject, p.id)
+	if ih.Kind != wire.Data || s.From != p.id.String() ||
+		s.Kind != subjects.KindPort && s.Kind != subjects.KindCast {
+		return fmt.Errorf("packet of kind %d for %q in a repair packet of %s", ih.Kind, subject, p.id)
 	}
-	l.accept(p, Arrival{Seq: h.Seq, PrevSeq: h.PrevSeq, Size: len(envelopes), Packet: &dataPacket{subject: s, data: envelopes, age: h.Age + ih.Age}})
+	l.accept(p, Arrival{Seq: h.Seq, PrevSeq: h.PrevSeq, Size: len(envelopes),
+		Packet: &dataPacket{subject: s, data: envelopes, age: h.Age + ih.Age}})
 	return nil
 }
 
@@ -110,13 +115,15 @@ type CastHead struct {
 
 // ReceiveCast takes a published cast packet, on the data pump. open decodes the ext of the cast
 // with number n.
-func (l *Links) ReceiveCast(m bus.Msg, s subjects.Subject, open func(n uint64, e *wire.Envelope) (CastHead, error)) {
+func (l *Links) ReceiveCast(m bus.Msg, s subjects.Subject,
+	open func(n uint64, e *wire.Envelope) (CastHead, error)) {
 	if err := l.receiveCast(m, s, open); err != nil {
 		l.malformed(m.Subject, m.Data, err)
 	}
 }
 
-func (l *Links) receiveCast(m bus.Msg, s subjects.Subject, open func(n uint64, e *wire.Envelope) (CastHead, error)) error {
+func (l *Links) receiveCast(m bus.Msg, s subjects.Subject,
+	open func(n uint64, e *wire.Envelope) (CastHead, error)) error {
 	from, err := subjects.ParseProcessID(s.From)
 	if err != nil {
 		return err
@@ -142,9 +149,11 @@ func (l *Links) receiveCast(m bus.Msg, s subjects.Subject, open func(n uint64, e
 	if err != nil || p == nil {
 		return err
 	}
-	a := Arrival{Seq: h.Seq, PrevSeq: o.PrevSeq, ReplyAcks: o.ReplyAcks, Size: len(rest), Packet: castDelivery(o.Deliver)}
+	a := Arrival{Seq: h.Seq, PrevSeq: o.PrevSeq, ReplyAcks: o.ReplyAcks, Size: len(rest),
+		Packet: castDelivery(o.Deliver)}
 	if o.PrevSeq == AllAcked {
-		a.PrevSeq, a.AllAcked = 0, true
+		a.PrevSeq = 0
+		a.AllAcked = true
 	}
 	l.accept(p, a)
 	return nil
@@ -199,13 +208,18 @@ type dataPacket struct {
 func (k *dataPacket) deliver(l *Links, p *Peer, late time.Duration, skip []int) []wire.Refusal {
 	k.age += late
 	r := &l.reader
-	r.links, r.packet, r.inbound.From, r.inbound.Envelope = l, k, p, &r.first
-	es, several := wire.NewEnvelopeReader(k.data), false
+	r.links = l
+	r.packet = k
+	r.inbound.From = p
+	r.inbound.Envelope = &r.first
+	es := wire.NewEnvelopeReader(k.data)
+	several := false
 	for i := 0; ; i++ {
 		if len(skip) == 0 {
 			i += r.appendPlain(&es)
 		}
-		if !several && i > 0 && (es.Offset() < len(k.data) || len(r.inbound.Bodies) > 1) { // their answers leave together
+		// their answers leave together
+		if !several && i > 0 && (es.Offset() < len(k.data) || len(r.inbound.Bodies) > 1) {
 			several = true
 			l.BeginBatch()
 			defer l.EndBatch()
@@ -232,7 +246,8 @@ func (l *Links) chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
 // tooLarge is the refusal of a message in parts.
 func (l *Links) tooLarge(actor, port string, err error) []byte {
 	at := l.o.Self.ActorByLocalName(actor).String()
-	why, merr := wire.Marshal(wire.Error{Code: TooLargeCode, Text: err.Error(), Actor: at, Endpoint: port}.Bounded())
+	why, merr := wire.Marshal(wire.Error{Code: TooLargeCode, Text: err.Error(), Actor: at,
+		Endpoint: port}.Bounded())
 	if merr != nil { // a number and bounded texts: cannot be
 		panic(fmt.Sprintf("link: encode an error: %v", merr))
 	}
@@ -339,7 +354,7 @@ func (l *Links) ReceiveHint(m bus.Msg, s subjects.Subject) {
 	n, err := strconv.ParseUint(s.Link, hintBase, 64)
 	at, perr := l.o.Space.Parse(m.HintFor)
 	if err != nil || perr != nil {
-		l.malformed(m.Subject, m.Data, fmt.Errorf("a hint for %q", m.HintFor))
+		l.malformed(m.Subject, m.Data, fmt.Errorf("unexpected hint for %q", m.HintFor))
 		return
 	}
 	id := at.Process

@@ -275,13 +275,13 @@ func TestReceive_mismatchedChunksAreRefusedAsOneMessage(t *testing.T) {
 		parts []wire.Envelope
 		why   string
 	}{
-		"no beginning":        {[]wire.Envelope{part(1, half, len(inner), inner[half:])}, "does not continue"},
-		"a hole":              {[]wire.Envelope{part(1, 0, 10, inner[:2]), part(1, 8, 10, inner[:2])}, "does not continue"},
-		"another size":        {[]wire.Envelope{part(1, 0, 10, inner[:5]), part(1, 5, 9, inner[:4])}, "does not continue"},
-		"no message":          {[]wire.Envelope{part(1, 0, 4, []byte{1, 2, 3, 4})}, "make no message"},
-		"a part of a part":    {[]wire.Envelope{part(1, 0, len(partOf(inner)), partOf(inner))}, "make no message"},
+		"no beginning":        {[]wire.Envelope{part(1, half, len(inner), inner[half:])}, "does not follow"},
+		"a hole":              {[]wire.Envelope{part(1, 0, 10, inner[:2]), part(1, 8, 10, inner[:2])}, "does not follow"},
+		"another size":        {[]wire.Envelope{part(1, 0, 10, inner[:5]), part(1, 5, 9, inner[:4])}, "does not follow"},
+		"no message":          {[]wire.Envelope{part(1, 0, 4, []byte{1, 2, 3, 4})}, "cannot decode the message from its parts"},
+		"a part of a part":    {[]wire.Envelope{part(1, 0, len(partOf(inner)), partOf(inner))}, "cannot decode the message from its parts"},
 		"no part":             {[]wire.Envelope{{Kind: wire.Chunk, Sender: "s", Body: inner}}, "malformed or missing number"},
-		"more than there may": {[]wire.Envelope{part(1, math.MaxInt32-4, math.MaxInt32, inner[:4])}, "does not continue"},
+		"more than there may": {[]wire.Envelope{part(1, math.MaxInt32-4, math.MaxInt32, inner[:4])}, "does not follow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := bustest.Server(t)

@@ -62,14 +62,18 @@ func (c *Core) requestAck(now Instant, p *Peer) {
 	for i := range o.sent {
 		o.sent[i].replied = false
 	}
-	o.repliedPackets, o.ackDelayed, o.awaitingSince, o.probeInterval = 0, false, now, 0
+	o.repliedPackets = 0
+	o.ackDelayed = false
+	o.awaitingSince = now
+	o.probeInterval = 0
 	c.probe(now, p)
 }
 
 // delayAck is scheduleAck for casts whose answers may come before.
 func (c *Core) delayAck(p *Peer, at Instant) {
 	if p.in.ackAt == 0 {
-		p.in.ackAt, p.in.ackDelayed = at, true
+		p.in.ackAt = at
+		p.in.ackDelayed = true
 		c.scheduleTick(p, at)
 	}
 }
@@ -81,7 +85,8 @@ func (c *Core) ReplySent(p *Peer, n uint64) {
 		in.pendingReplies = slices.Delete(in.pendingReplies, i, i+1)
 	}
 	if len(in.pendingReplies) == 0 && in.ackDelayed {
-		in.ackAt, in.ackDelayed = 0, false
+		in.ackAt = 0
+		in.ackDelayed = false
 	}
 }
 

@@ -107,7 +107,7 @@ func (n *counts) add(more *counts) {
 	}
 }
 
-func TestSimulation_randomFaultsBreakNoPromise(t *testing.T) {
+func TestSimulation_randomFaultsBreakNoPromise(t *testing.T) { // DEL-7
 	if *seedFlag != 0 && *mutantFlag == "" {
 		require.Empty(t, simulate(*seedFlag, processIDs(t, maxProcs), nil, &counts{}, os.Stdout))
 		return

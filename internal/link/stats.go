@@ -13,7 +13,8 @@ import (
 type Info struct {
 	Process subjects.ProcessID
 
-	Sent, Acked   uint64        // numbers of the last packet to it, and of the last it has acknowledged; 0: none
+	// numbers of the last packet to it, and of the last it has acknowledged; 0: none
+	Sent, Acked   uint64
 	InFlight      int           // packets without an acknowledgement
 	Waiting       int           // bytes in the queue
 	Credit        int64         // bytes that may leave before the next grant
@@ -27,7 +28,7 @@ type Info struct {
 	StallReason string // the cause of a stall in either direction; "": none
 
 	Heard      bool   // it was heard of
-	DeadReason string // why nothing goes there any more; "": it does
+	DeadReason string // why the link to it is closed; "": it does
 }
 
 // Infos lists the at most limit processes used last, in the order of their IDs.
@@ -48,8 +49,10 @@ func (c *Core) info(now Instant, p *Peer) Info {
 	o, in := &p.out, &p.in
 	i := Info{
 		Process: p.id, Sent: o.lastSeq, Acked: o.acked, InFlight: len(o.sent), Waiting: o.queuedBytes,
-		Credit: int64(o.window) - int64(o.sentBytes-o.receivedBytes), Packets: o.counts.Sent, Retransmitted: o.counts.Retransmitted, RTT: o.srtt,
-		Received: in.acked, Duplicates: in.counts.Duplicates, Gaps: in.counts.Gaps, StallReason: c.stallReason(now, p), Heard: o.peerResponded || in.lastSeq != 0,
+		Credit: int64(o.window) - int64(o.sentBytes-o.receivedBytes), Packets: o.counts.Sent,
+		Retransmitted: o.counts.Retransmitted, RTT: o.srtt,
+		Received: in.acked, Duplicates: in.counts.Duplicates, Gaps: in.counts.Gaps,
+		StallReason: c.stallReason(now, p), Heard: o.peerResponded || in.lastSeq != 0,
 	}
 	if p.dead != nil {
 		i.DeadReason = p.dead.Error()
@@ -65,11 +68,14 @@ func (c *Core) stallReason(now Instant, p *Peer) string {
 	silent := max(p.lastHeard, o.awaitingSince)
 	switch {
 	case c.refusalsFull(in):
-		return fmt.Sprintf("no packet after %d is taken before its sender has confirmed %d refusals", in.lastSeq, len(in.refusals))
+		return fmt.Sprintf("packets after %d wait until their sender confirms %d refusals", in.lastSeq,
+			len(in.refusals))
 	case in.requestedUpTo != 0:
-		return fmt.Sprintf("packets after %d up to %d are missing for %s, %d wait for them", in.lastSeq, in.requestedUpTo, since(in.stuckSince), len(in.outOfOrder))
+		return fmt.Sprintf("packets after %d up to %d are missing for %s; %d later ones wait", in.lastSeq,
+			in.requestedUpTo, since(in.stuckSince), len(in.outOfOrder))
 	case len(o.sent) > o.repliedPackets && now-silent > Instant(c.cfg.MaxProbeInterval):
-		return fmt.Sprintf("packets after %d up to %d are not acknowledged, and nothing was heard for %s", o.acked, o.lastSeq, since(silent))
+		return fmt.Sprintf("packets after %d up to %d are not acknowledged; the peer is silent for %s",
+			o.acked, o.lastSeq, since(silent))
 	}
 	return ""
 }

@@ -85,7 +85,7 @@ func TestInfos_nameTheMissingPacket(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(3 * time.Second)
 		i := a.Infos(1)[0]
-		require.Equal(t, "packets after 2 up to 4 are missing for 3s, 2 wait for them", i.StallReason)
+		require.Equal(t, "packets after 2 up to 4 are missing for 3s; 2 later ones wait", i.StallReason)
 		require.EqualValues(t, 2, i.Received)
 		require.EqualValues(t, 1, i.Gaps)
 		asked := len(r.control)
@@ -111,7 +111,7 @@ func TestInfos_nameASilentReceiver(t *testing.T) {
 		}
 		require.Empty(t, a.Infos(1)[0].StallReason, "it may be slow")
 		time.Sleep(2 * time.Second)
-		require.Equal(t, "packets after 0 up to 2 are not acknowledged, and nothing was heard for 3s", a.Infos(1)[0].StallReason)
+		require.Equal(t, "packets after 0 up to 2 are not acknowledged; the peer is silent for 3s", a.Infos(1)[0].StallReason)
 		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: 2, Window: 1000}})
 		synctest.Wait()
 		require.Empty(t, a.Infos(1)[0].StallReason)
@@ -124,7 +124,7 @@ func TestInfos_nameUnconfirmedRefusals(t *testing.T) {
 	a.refuses = func(letter) []byte { return []byte("no") }
 	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("x")...))
 	testkit.Until(t, "it is refused", func() bool { all := a.Infos(1); return len(all) > 0 && all[0].StallReason != "" })
-	require.Equal(t, "no packet after 1 is taken before its sender has confirmed 1 refusals", a.Infos(1)[0].StallReason)
+	require.Equal(t, "packets after 1 wait until their sender confirms 1 refusals", a.Infos(1)[0].StallReason)
 }
 
 func TestInfos_showWhyAProcessIsDead(t *testing.T) {

@@ -28,10 +28,10 @@ func (c *Core) suspected(now Instant, p *Peer) (next Instant) {
 	if s.gone {
 		next = o.noResponderSince + c.noResponderGrace(p)
 	}
-	switch {
-	case s.asked, o.noResponderSince != 0 && !s.gone:
+	if s.asked || o.noResponderSince != 0 && !s.gone {
 		return 0
-	case next > now:
+	}
+	if next > now {
 		return next
 	}
 	s.asked = true
@@ -52,7 +52,8 @@ func (c *Core) OnAsked(now Instant, p *Peer, asked Instant, gone, known bool) {
 		c.OnHint(now, p, 0)
 	default:
 		if known && s.gone {
-			s.gone, o.noResponderSince = false, 0
+			s.gone = false
+			o.noResponderSince = 0
 		}
 		s.gap = max(2*s.gap, c.cfg.Suspect)
 		s.at = now + Instant(s.gap)
@@ -95,7 +96,8 @@ func (l *Links) askAbout(ctx context.Context, all []*Peer) (may bool) {
 	asked := l.now()
 	nobody, err := subjects.NewMeshID("nobody")
 	if err == nil {
-		gone, err = l.o.Bus.Control().Absent(ctx, l.o.Space.Frame(subjects.ProcID{Mesh: nobody}.Process(), l.self), frames)
+		gone, err = l.o.Bus.Control().
+			Absent(ctx, l.o.Space.Frame(subjects.ProcID{Mesh: nobody}.Process(), l.self), frames)
 	}
 	l.withCore(func(now Instant) {
 		for i, p := range all {

@@ -52,7 +52,8 @@ func (c *Core) nextTransfer(o *outgoing) *transfer {
 	}
 	for i, t := range o.transfers {
 		last := t.sent+c.partSize(o, t) == len(t.encoded)
-		if t.inFlight < c.cfg.ChunksInFlight && !(last && len(o.queue) > 0 && o.queue[0].serial <= t.afterFrame) {
+		if t.inFlight < c.cfg.ChunksInFlight &&
+			!(last && len(o.queue) > 0 && o.queue[0].serial <= t.afterFrame) {
 			copy(o.transfers[i:], o.transfers[i+1:])
 			o.transfers[len(o.transfers)-1] = t
 			return t
@@ -74,10 +75,13 @@ func (c *Core) sendPart(now Instant, p *Peer, t *transfer) bool {
 	f := newFrame(t.createdAt, t.to)
 	e := wire.Envelope{
 		Kind: wire.Chunk, Wait: last && t.wait > 0, Actor: t.to.Actor, Port: t.to.Port, Sender: t.sender,
-		Ext: wire.ChunkHead{ID: t.id, Offset: t.sent, Total: len(t.encoded)}.Append(nil), Body: t.encoded[t.sent : t.sent+size],
+		Ext: wire.ChunkHead{ID: t.id, Offset: t.sent,
+			Total: len(t.encoded)}.Append(nil), Body: t.encoded[t.sent : t.sent+size],
 	}
 	f.buf = e.Append(f.buf, false)
-	f.count, f.open, f.transfer = 1, false, t
+	f.count = 1
+	f.open = false
+	f.transfer = t
 	if !o.hasCredit(f.windowCost()) {
 		c.requestAck(now, p)
 		return false
@@ -88,7 +92,8 @@ func (c *Core) sendPart(now Instant, p *Peer, t *transfer) bool {
 	c.removeQueued(p, size)
 	if last {
 		f.fates = []fateRun{{count: 1, mark: t.mark, until: t.until}}
-		f.until, f.barriers = t.until, t.barriers
+		f.until = t.until
+		f.barriers = t.barriers
 	}
 	c.publish(now, p, f)
 	if last {
@@ -129,10 +134,13 @@ func (c *Core) expireTransfer(p *Peer, t *transfer) {
 func (c *Core) abortTransfer(p *Peer, t *transfer) {
 	f := newFrame(t.createdAt, t.to)
 	e := wire.Envelope{
-		Kind: wire.Chunk, Actor: t.to.Actor, Port: t.to.Port, Sender: t.sender, Ext: wire.ChunkHead{ID: t.id}.Append(nil),
+		Kind: wire.Chunk, Actor: t.to.Actor, Port: t.to.Port, Sender: t.sender,
+		Ext: wire.ChunkHead{ID: t.id}.Append(nil),
 	}
 	f.buf = e.Append(f.buf, false)
-	f.count, f.open, f.transfer = 1, false, t
+	f.count = 1
+	f.open = false
+	f.transfer = t
 	t.inFlight++
 	c.push(p, f)
 	c.addQueued(p, f.size())

@@ -93,19 +93,19 @@ func TestChunks_reassembleToTheMessage_LINK9(t *testing.T) {
 	require.Equal(t, 10+assemblyCost, b.core.assemblyBytes)
 
 	_, err = part(2, 15, 20, 5)
-	require.EqualError(t, err, "a part of 5 bytes at 15 of 20 does not continue 10 of 20")
+	require.EqualError(t, err, "a part of 5 bytes at 15 of 20 does not follow 10 of 20")
 	_, err = part(3, 0, 2000, 900)
 	require.NoError(t, err)
 	_, err = part(4, 0, 2000, 200)
 	require.NoError(t, err, "its sender is told with the last part")
 	_, err = part(4, 1800, 2000, 200)
-	require.ErrorContains(t, err, fmt.Sprintf("a message of 2000 bytes: %d of unfinished messages are held already, of at most %d", 900+2*assemblyCost, assembly))
+	require.ErrorContains(t, err, fmt.Sprintf("no memory for a message of 2000 bytes: unfinished ones have %d, want at most %d", 900+2*assemblyCost, assembly))
 	for id := range uint64(2) {
 		_, err = part(5+id, 0, 20, 10)
 		require.NoError(t, err, "likewise")
 	}
 	_, err = part(6, 10, 20, 10)
-	require.ErrorContains(t, err, "too many messages come in parts: 2 of this process")
+	require.ErrorContains(t, err, "too many unfinished messages: 2 of this process")
 	_, err = part(5, 10, 20, 10)
 	require.NoError(t, err)
 	_, err = part(3, 0, 0, 0)
@@ -120,7 +120,7 @@ func TestChunks_reassembleToTheMessage_LINK9(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err = part(5, 0, 1, 1)
-	require.ErrorContains(t, err, "too many messages come in parts: 1024 of this process")
+	require.ErrorContains(t, err, "too many unfinished messages: 1024 of this process")
 	b.core.MarkDead(b.now, b.peer, ErrEvicted)
 	require.Zero(t, b.core.assemblyBytes)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// OrStderr is l, or, for the zero Logger, one that writes warnings and errors to stderr. zerolog.Nop stays silent.
+// OrStderr returns l. For the zero Logger it returns one that writes warnings and errors to stderr.
+// zerolog.Nop stays silent.
 func OrStderr(l zerolog.Logger) zerolog.Logger {
 	if !reflect.ValueOf(l).IsZero() {
 		return l

@@ -42,7 +42,7 @@ func (w *wires) ask(t *testing.T, filter, subject string) map[string]any {
 	return got
 }
 
-func TestService_answersPingInfoAndStats(t *testing.T) {
+func TestService_answersPingInfoAndStats(t *testing.T) { // MIC-1, MIC-2, MIC-3
 	w := &wires{handle: map[string]func(bus.Msg){}}
 	n := 0
 	require.NoError(t, micro.Serve(w, micro.Service{

@@ -1,8 +1,8 @@
-// Package proctest does to processes what tests need.
+// Package proctest suspends and resumes processes in tests.
 //
-//	proctest.Suspend(t, pid) // it hears nothing and says nothing from now on
+//	proctest.Suspend(t, pid) // the process is silent from now on
 //
-// A signal is on its way for a while: who goes on at once may still get an answer of a process that is to be
-// silent. Functions here return when what they ask for is so. They fail the test otherwise, and are called on
-// its goroutine.
+// A signal takes effect with a delay, so a process may still answer after it. Functions here return
+// once the process has the requested state. Otherwise they fail the test. Call them on the goroutine
+// of the test.
 package proctest

@@ -18,15 +18,15 @@ const (
 	pollInterval = time.Millisecond
 )
 
-// Suspend stops a process, and waits until each of its threads has stopped, where the system says so. The test is to
-// Resume it.
+// Suspend stops a process and waits until each of its threads has stopped, if the system reports
+// that. The test must Resume it.
 func Suspend(t testing.TB, pid int) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	require.Eventually(t, func() bool { return hasStopped(pid) }, stopTimeout, pollInterval)
 }
 
-// Resume lets a process that was suspended go on.
+// Resume continues a suspended process.
 func Resume(t testing.TB, pid int) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))

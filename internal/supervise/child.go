@@ -48,11 +48,11 @@ func (c *child[K]) decide(why ExitReason, now time.Time) (again bool, reason str
 
 // nextEffect returns the next effect for a child in its turn; nil if it has to wait.
 func (c *child[K]) nextEffect(now time.Time) Effect[K] {
-	switch {
-	case c.phase == alive && c.stopPending:
+	if c.phase == alive && c.stopPending {
 		c.phase = stopping
 		return Stop[K]{c.key}
-	case c.phase == down && !c.notBefore.After(now):
+	}
+	if c.phase == down && !c.notBefore.After(now) {
 		c.phase = starting
 		c.restarts.record(now)
 		return Start[K]{c.key}

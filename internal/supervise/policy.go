@@ -94,13 +94,16 @@ func (p Policy) Check() error {
 	case int(p.When) >= len(whenNames):
 		return fmt.Errorf("policy: %s: want one of %v", p.When, whenNames)
 	case p.MaxRestarts < 0 || p.MaxRestarts > restartLimit:
-		return fmt.Errorf("policy: most %d restarts: want 1 to %d, or 0 for %d", p.MaxRestarts, restartLimit, defaultMaxRestarts)
+		return fmt.Errorf("policy: at most %d restarts: want 1 to %d, or 0 for %d", p.MaxRestarts,
+			restartLimit, defaultMaxRestarts)
 	case p.Window < 0:
-		return fmt.Errorf("policy: restarts within %s: want a time above zero, or 0 for %s", p.Window, defaultWindow)
+		return fmt.Errorf("policy: restarts within %s: want a time above zero, or 0 for %s", p.Window,
+			defaultWindow)
 	case b.First < 0 || b.First > b.Max:
-		return fmt.Errorf("policy: backoff from %s to %s: want 0 or more to begin with, and no less in the end", b.First, b.Max)
+		return fmt.Errorf("policy: backoff from %s to %s: want a first delay of 0 or more, and a maximum no less",
+			b.First, b.Max)
 	case b.First == 0 && b.Max > 0:
-		return fmt.Errorf("policy: backoff from 0s to %s: want a first delay above zero, which doubles, or no delay at all", b.Max)
+		return fmt.Errorf("policy: backoff from 0s to %s: want a first delay above 0, or no delay", b.Max)
 	}
 	return nil
 }

@@ -33,20 +33,20 @@ func TestPolicy_refusesInvalidPoliciesByName(t *testing.T) {
 		want string
 	}{
 		{supervise.Policy{When: 4}, "policy: when(4): want one of [propagate temporary transient permanent]"},
-		{supervise.Policy{MaxRestarts: -1}, "policy: most -1 restarts: want 1 to 1000, or 0 for 3"},
-		{supervise.Policy{MaxRestarts: 1001}, "policy: most 1001 restarts: want 1 to 1000, or 0 for 3"},
+		{supervise.Policy{MaxRestarts: -1}, "policy: at most -1 restarts: want 1 to 1000, or 0 for 3"},
+		{supervise.Policy{MaxRestarts: 1001}, "policy: at most 1001 restarts: want 1 to 1000, or 0 for 3"},
 		{supervise.Policy{Window: -time.Second}, "policy: restarts within -1s: want a time above zero, or 0 for 5s"},
 		{
 			supervise.Policy{Backoff: supervise.Backoff{First: -1, Max: 1}},
-			"policy: backoff from -1ns to 1ns: want 0 or more to begin with, and no less in the end",
+			"policy: backoff from -1ns to 1ns: want a first delay of 0 or more, and a maximum no less",
 		},
 		{
 			supervise.Policy{Backoff: supervise.Backoff{First: time.Second}},
-			"policy: backoff from 1s to 0s: want 0 or more to begin with, and no less in the end",
+			"policy: backoff from 1s to 0s: want a first delay of 0 or more, and a maximum no less",
 		},
 		{
 			supervise.Policy{Backoff: supervise.Backoff{Max: time.Second}},
-			"policy: backoff from 0s to 1s: want a first delay above zero, which doubles, or no delay at all",
+			"policy: backoff from 0s to 1s: want a first delay above 0, or no delay",
 		},
 	} {
 		require.EqualError(t, c.p.Check(), c.want)

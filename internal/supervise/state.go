@@ -129,11 +129,11 @@ func (s *State[K]) Stopping() {
 // onSelfEnd decides about a child that ended by itself.
 func (s *State[K]) onSelfEnd(c *child[K], why ExitReason, now time.Time) []Effect[K] {
 	again, reason := c.decide(why, now)
-	switch {
-	case again:
+	if again {
 		s.scheduleRestart(c, now)
 		return s.advance(now)
-	case reason != "":
+	}
+	if reason != "" {
 		s.remove(c)
 		return []Effect[K]{Escalate[K]{c.key, reason}}
 	}

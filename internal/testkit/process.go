@@ -96,7 +96,10 @@ func (p *Process) Stop(t testing.TB) {
 // build, without the user's settings. Its directories for runtime, configuration and temporary
 // files are the test's own.
 func Environment(runtime, config, temporary string, more ...string) []string {
-	env := []string{"XDG_RUNTIME_DIR=" + runtime, "XDG_CONFIG_HOME=" + config, "TMPDIR=" + temporary, "NO_COLOR=1", "LC_ALL=C.UTF-8"}
+	env := []string{
+		"XDG_RUNTIME_DIR=" + runtime, "XDG_CONFIG_HOME=" + config, "TMPDIR=" + temporary, "NO_COLOR=1",
+		"LC_ALL=C.UTF-8",
+	}
 	for _, v := range os.Environ() {
 		if key, _, _ := strings.Cut(v, "="); key == "PATH" || key == "HOME" || key == "XDG_CACHE_HOME" || strings.HasPrefix(key, "GO") {
 			env = append(env, v)

@@ -102,16 +102,16 @@ func (tr *Transcript) await(t testing.TB, what string, done func() bool) {
 		}
 		more := tr.more
 		tr.mu.Unlock()
-		switch {
-		case is:
+		if is {
 			return
-		case over:
+		}
+		if over {
 			require.FailNow(t, "the process has ended", "want %s:\n%s", what, tr)
 		}
 		select {
 		case <-more:
 		case <-late.C:
-			require.FailNow(t, "nothing came within "+Patience.String(), "want %s:\n%s", what, tr)
+			require.FailNow(t, "nothing arrived within "+Patience.String(), "want %s:\n%s", what, tr)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func Next[T any](t testing.TB, from <-chan T) T {
 	case v := <-from:
 		return v
 	case <-time.After(Patience):
-		require.FailNow(t, "nothing came within "+Patience.String())
+		require.FailNow(t, "nothing arrived within "+Patience.String())
 		panic("unreachable")
 	}
 }
@@ -47,7 +47,7 @@ func Find[T any](t testing.TB, from <-chan T, matches func(T) bool) T {
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(Patience); !ok(); runtime.Gosched() {
-		require.True(t, time.Now().Before(end), "it did not come to be: %s", what)
+		require.True(t, time.Now().Before(end), "the condition was not met: %s", what)
 	}
 }
 

@@ -95,7 +95,8 @@ func (c *Cluster) open(t testing.TB, name string) *bus.Bus {
 }
 
 // Host starts one more host with its own connection. It permits programs of this user.
-func (c *Cluster) Host(t testing.TB, label string, change ...func(*host.Options)) (h *host.Host, stop func()) {
+func (c *Cluster) Host(t testing.TB, label string,
+	change ...func(*host.Options)) (h *host.Host, stop func()) {
 	t.Helper()
 	b := c.open(t, "host/"+label)
 	o := host.Options{Label: label, Bus: b, Settings: c.Settings(), Log: testkit.Log(t), AllowUser: true}
@@ -173,7 +174,9 @@ func (c *Cluster) HostInWorld(t testing.TB, label, world string, rank int) (leav
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		joining := worlds.JoinRequest{World: world, Host: &worlds.HostJoin{ID: h.ID(), Rank: rank, Incarnation: info.Incarnation()}}
+		joining := worlds.JoinRequest{
+			World: world, Host: &worlds.HostJoin{ID: h.ID(), Rank: rank, Incarnation: info.Incarnation()},
+		}
 		worlds.KeepJoined(ctx, h.Proc(), joining, func(worlds.JoinResponse, error) {})
 	}()
 	return testkit.Close(t, func(context.Context) error {

@@ -87,12 +87,12 @@ func (c *cutter) item(p *plan) bool {
 }
 
 // lists is the number of arrays around an item read by p: 0, or 1 if the item is a list. A list
-// then differs from its blocks, which have one array more. -1: it cannot be told.
+// then differs from its blocks, which have one array more. -1: unknown.
 func (p *plan) lists() int {
-	switch {
-	case p.apart():
+	if p.apart() {
 		return 0
-	case p.form == list && p.elem.apart() && p.elem.behind == 0 && p.elem.form != list: // no element is null
+	}
+	if p.form == list && p.elem.apart() && p.elem.behind == 0 && p.elem.form != list { // no element is null
 		return 1
 	}
 	return -1
@@ -115,7 +115,8 @@ func (p *plan) apart() bool {
 func (c *cutter) inBlocks(p *plan) bool {
 	within, ahead := p.elem.lists(), c.cborMeter
 	first, _ := ahead.head()
-	if within < 0 || first.major != majorArray || int(first.arg) != c.elements { // the first of two blocks is full
+	// the first of two blocks is full
+	if within < 0 || first.major != majorArray || int(first.arg) != c.elements {
 		return false
 	}
 	h, _ := ahead.head()
@@ -148,7 +149,7 @@ func (c *cutter) cut(h cborHead, start int, may bool, each ...*plan) bool {
 		return c.run(n, each)
 	}
 	if !may {
-		c.err = fmt.Errorf("%d elements of a list that cannot be cut: want at most %d", n, size)
+		c.err = fmt.Errorf("%d elements of a list that cannot be split: want at most %d", n, size)
 		return false
 	}
 	c.write(start, majorArray, (n+size-1)/size)
@@ -165,7 +166,9 @@ var errBlocks = errors.New("a list of blocks: want two or more, all but the last
 
 // join puts the blocks of a list or a map together.
 func (c *cutter) join(h cborHead, start int, major byte, each ...*plan) bool {
-	blocks, size, all := int(h.arg), c.block(major), 0
+	blocks := int(h.arg)
+	size := c.block(major)
+	all := 0
 	c.write(start, major, math.MaxUint32)
 	total := len(c.out) - 4
 	for left := blocks; left > 0; left-- {
@@ -210,7 +213,8 @@ func (c *cutter) skipTo(end int) {
 	if c.out == nil {
 		c.out = make([]byte, 0, len(c.data))
 	}
-	c.out, c.from = append(c.out, c.data[c.from:end]...), c.off
+	c.out = append(c.out, c.data[c.from:end]...)
+	c.from = c.off
 }
 
 // write replaces the data up to end by a head.

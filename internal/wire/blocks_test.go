@@ -132,9 +132,9 @@ func TestBlocks_shortListsKeepTheirEncoding_WIRE8(t *testing.T) {
 
 func TestBlocks_ambiguousValuesFailToEncode_WIRE8(t *testing.T) {
 	_, err := wire.Marshal(wire.Said{Deep: make([][][]int, 65537)})
-	require.ErrorContains(t, err, "encode wire.Said: 65537 elements of a list that cannot be cut: want at most 65536")
+	require.ErrorContains(t, err, "encode wire.Said: 65537 elements of a list that cannot be split: want at most 65536")
 	_, err = wire.Marshal(wire.Said{Tables: make([]map[string]bool, 65537)})
-	require.ErrorContains(t, err, "65537 elements of a list that cannot be cut")
+	require.ErrorContains(t, err, "65537 elements of a list that cannot be split")
 }
 
 // blocks are lists of lists of so many nulls.

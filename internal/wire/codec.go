@@ -91,17 +91,21 @@ func newDecModes(nested, elements, pairs int) decModes {
 // unmarshal decodes data into v, and counts it when there is an unknown field in it.
 func unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
 	defer recoverPanic(&err, "decode", v)
-	times, limit := 1, limitOf(data)
+	times := 1
+	limit := limitOf(data)
 	if unknown != nil {
 		times = 2
 	}
-	r, p := codecs.body, CBOR.planOf(data, v)
+	r := codecs.body
+	p := CBOR.planOf(data, v)
 	if p != nil && p.own {
 		r = codecs.own
 		if whole, err := joined(data, p); err != nil {
 			return fmt.Errorf("decode %T: %w", v, err)
 		} else if whole != nil {
-			r, data, limit = codecs.joined, whole, limit-len(data)
+			r = codecs.joined
+			limit -= len(data)
+			data = whole
 		}
 	}
 	has, err := CBOR.affords(data, p, times, limit)
@@ -110,8 +114,11 @@ func unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
 	}
 	if unknown == nil {
 		err = r.lenient.Unmarshal(data, v)
-	} else if has, err = r.decodeReporting(data, v, has); has && err == nil {
-		unknown.Add(1)
+	} else {
+		has, err = r.decodeReporting(data, v, has)
+		if has && err == nil {
+			unknown.Add(1)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("decode %T: %w", v, err)
@@ -125,7 +132,7 @@ func unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
 func (r decModes) decodeReporting(data []byte, v any, has bool) (bool, error) {
 	if !has {
 		err := r.strict.Unmarshal(data, v)
-		if _, has = errors.AsType[*cbor.UnknownFieldError](err); !has {
+		if _, isUnknown := errors.AsType[*cbor.UnknownFieldError](err); !isUnknown {
 			return false, err
 		}
 		reflect.ValueOf(v).Elem().SetZero()
@@ -302,7 +309,8 @@ func (f Format) Encode(v any) (b []byte, err error) {
 		return Marshal(v)
 	}
 	defer recoverPanic(&err, "encode", v)
-	if _, err = f.checkNesting(v); err == nil {
+	_, err = f.checkNesting(v)
+	if err == nil {
 		b, err = json.Marshal(v)
 	}
 	if err != nil {

@@ -117,12 +117,13 @@ func AppendUrgent(b []byte, e *Envelope) []byte {
 }
 
 func decodeUrgent(rest []byte) (*Envelope, error) {
-	es, e := NewEnvelopeReader(rest), new(Envelope)
+	es := NewEnvelopeReader(rest)
+	e := new(Envelope)
 	_, ok := es.Next(e)
-	switch {
-	case es.Err() != nil:
+	if es.Err() != nil {
 		return nil, es.Err()
-	case !ok || len(es.r.data) > 0 || e.Kind != Message && e.Kind != Value && e.Kind != Failure:
+	}
+	if !ok || len(es.r.data) > 0 || e.Kind != Message && e.Kind != Value && e.Kind != Failure {
 		return nil, errors.New("packet: want one message or one answer, and nothing else")
 	}
 	return e, nil

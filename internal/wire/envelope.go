@@ -26,9 +26,10 @@ const maxTTL = 365 * 24 * time.Hour
 
 // Envelope is one message between castnet processes with its metadata.
 type Envelope struct {
-	Kind   Kind
-	Wait   bool          // it enters even a full mailbox: SendWait
-	Actor  string        // the target within the receiver's proc; "" in a packet of one message, whose subject has it
+	Kind Kind
+	Wait bool // it enters even a full mailbox: SendWait
+	// the target within the receiver's proc; "" in a packet of one message, whose subject has it
+	Actor  string
 	Port   string        // the same
 	Sender string        // name of the sending actor in the sender's proc
 	TTL    time.Duration // time left until the deadline; 0 = none; whole milliseconds
@@ -67,7 +68,8 @@ const (
 
 // Size is at least the number of bytes Append adds.
 func (e *Envelope) Size() int {
-	return envelopeOverhead + len(e.Actor) + len(e.Port) + len(e.Sender) + len(e.Reply) + len(e.Ext) + e.BodyLen()
+	return envelopeOverhead + len(e.Actor) + len(e.Port) + len(e.Sender) + len(e.Reply) + len(e.Ext) +
+		e.BodyLen()
 }
 
 // Append appends the envelope's bytes to b. same means that actor, port and sender equal those of
@@ -145,10 +147,12 @@ func (es *EnvelopeReader) NextBody() (at, size int, wait, ok bool) {
 	if len(data) < 2 || data[0]&^flagWait != byte(Message)|flagSameTarget || es.r.err != nil || !es.any {
 		return 0, 0, false, false
 	}
-	n, head := uint64(data[1]), 2
+	n := uint64(data[1])
+	head := 2
 	if n >= 0x80 {
 		var read int
-		if n, read = binary.Uvarint(data[1:]); read <= 0 {
+		n, read = binary.Uvarint(data[1:])
+		if read <= 0 {
 			return 0, 0, false, false
 		}
 		head = 1 + read
@@ -159,6 +163,12 @@ func (es *EnvelopeReader) NextBody() (at, size int, wait, ok bool) {
 	at = es.Offset() + head
 	es.r.data = data[head+int(n):]
 	return at, int(n), data[0]&flagWait != 0, true
+}
+
+func (es *EnvelopeReader) copyTarget(e *Envelope) {
+	e.Actor = es.last.Actor
+	e.Port = es.last.Port
+	e.Sender = es.last.Sender
 }
 
 // Next reads the next envelope into e. Its Ext and Body share the packet's memory. same reports
@@ -172,7 +182,10 @@ func (es *EnvelopeReader) Next(e *Envelope) (same, ok bool) {
 	first := r.data[0]
 	r.data = r.data[1:]
 	// By fields: of most messages in a packet, few change.
-	e.Kind, e.Wait, e.TTL, e.Ext = Kind(first&kindMask), first&flagWait != 0, 0, nil
+	e.Kind = Kind(first & kindMask)
+	e.Wait = first&flagWait != 0
+	e.TTL = 0
+	e.Ext = nil
 	if e.Reply != "" {
 		e.Reply = ""
 	}
@@ -183,14 +196,16 @@ func (es *EnvelopeReader) Next(e *Envelope) (same, ok bool) {
 	same = first&flagSameTarget != 0
 	switch {
 	case !same:
-		es.last.Actor, es.last.Port = internString(es.last.Actor, r.bytes("actor")), internString(es.last.Port, r.bytes("port"))
-		es.last.Sender, es.any = internString(es.last.Sender, r.bytes("sender")), true
-		e.Actor, e.Port, e.Sender = es.last.Actor, es.last.Port, es.last.Sender
+		es.last.Actor = internString(es.last.Actor, r.bytes("actor"))
+		es.last.Port = internString(es.last.Port, r.bytes("port"))
+		es.last.Sender = internString(es.last.Sender, r.bytes("sender"))
+		es.any = true
+		es.copyTarget(e)
 	case !es.any:
-		r.err = fmt.Errorf("packet: the first envelope has the target of the one before it")
+		r.err = fmt.Errorf("packet: the first envelope refers to an earlier target")
 		return false, false
-	case e.Actor != es.last.Actor || e.Port != es.last.Port || e.Sender != es.last.Sender: // the caller has changed it
-		e.Actor, e.Port, e.Sender = es.last.Actor, es.last.Port, es.last.Sender
+	case e.Actor != es.last.Actor || e.Port != es.last.Port || e.Sender != es.last.Sender:
+		es.copyTarget(e) // the caller has changed it
 	}
 	if first&flagTTL != 0 {
 		ttl := r.uvarint("ttl")
@@ -239,7 +254,9 @@ func (c ChunkHead) Append(b []byte) []byte {
 // within the whole.
 func DecodeChunk(ext []byte, size int) (ChunkHead, error) {
 	r := reader{data: ext}
-	id, offset, total := r.uvarint("chunk id"), r.uvarint("offset"), r.uvarint("total")
+	id := r.uvarint("chunk id")
+	offset := r.uvarint("offset")
+	total := r.uvarint("total")
 	if r.err != nil {
 		return ChunkHead{}, r.err
 	}

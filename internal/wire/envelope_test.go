@@ -145,7 +145,7 @@ func TestEnvelopes_nameWhatIsMalformed(t *testing.T) {
 		{"00" + "00000000", "packet: unknown kind of envelope 0"},
 		{"07" + "00000000", "packet: unknown kind of envelope 7"},
 		{"ff", "packet: unknown kind of envelope 7"},
-		{"09" + "00", "packet: the first envelope has the target of the one before it"},
+		{"09" + "00", "packet: the first envelope refers to an earlier target"},
 		{"01", "packet: field actor: malformed or missing number"},
 		{"01" + "05" + "6161", "packet: field actor: length 5, but 2 bytes are left"},
 		{"01" + "0161", "packet: field port: malformed or missing number"},

@@ -30,7 +30,7 @@ func (e Error) Bounded() Error {
 	e.Text = truncateText(e.Text, maxErrorText)
 	e.Actor = truncateText(e.Actor, maxErrorName)
 	e.Endpoint = truncateText(e.Endpoint, maxErrorName)
-	if len(e.Event) > maxEvent { // half a JSON text is none
+	if len(e.Event) > maxEvent { // a part of a JSON text is not valid
 		e.Event = nil
 	}
 	if len(e.Detail) > maxDetail {

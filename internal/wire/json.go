@@ -17,7 +17,7 @@ import (
 func JSONValue(data []byte) (any, error) {
 	var v any
 	if !utf8.Valid(data) {
-		return nil, errors.New("it is not UTF-8")
+		return nil, errors.New("the text is not UTF-8")
 	}
 	if _, err := JSON.affords(data, JSON.planOf(data, &v), 1, limitOf(data)); err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func JSONValue(data []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more behind the first value")
+		return nil, errors.New("more data after the first value")
 	}
 	return convertNumbers(v)
 }
@@ -40,13 +40,15 @@ func convertNumbers(v any) (_ any, err error) {
 		return parseNumber(v.String())
 	case []any:
 		for i := range v {
-			if v[i], err = convertNumbers(v[i]); err != nil {
+			v[i], err = convertNumbers(v[i])
+			if err != nil {
 				return nil, err
 			}
 		}
 	case map[string]any:
 		for k := range v {
-			if v[k], err = convertNumbers(v[k]); err != nil {
+			v[k], err = convertNumbers(v[k])
+			if err != nil {
 				return nil, err
 			}
 		}

@@ -90,10 +90,10 @@ func (m *cborMeter) take(n int) bool {
 // misfit counts an item of the wrong type.
 func (m *cborMeter) misfit(h cborHead) bool {
 	m.misfits++
-	switch {
-	case h.info < 24:
+	if h.info < 24 {
 		return m.take(misfit)
-	case h.info < 27:
+	}
+	if h.info < 27 {
 		return m.take(misfit + misfitMore)
 	}
 	return m.take(misfit + 3*misfitMore) // as many digits as there are

@@ -75,7 +75,8 @@ func (m *jsonMeter) value(p *plan, depth int) bool {
 	if depth > maxDeep {
 		return false
 	}
-	c, start := m.next(), m.off
+	c := m.next()
+	start := m.off
 	if p != nil && c != 'n' {
 		m.take(p.behind)
 		if p.form == foreign {
@@ -113,7 +114,7 @@ func (m *jsonMeter) literal(p *plan, raw []byte) bool {
 		return true
 	case p.form == number && isNumber && p.holdsJSON(raw):
 		return true
-	case isNumber && (p.form == number || !fitsFloat(raw, 64)): // an any also reports numbers that it cannot hold
+	case isNumber && (p.form == number || !fitsFloat(raw, 64)): // an any reports numbers it cannot hold
 		return m.take(misfitJSON + quotedJSON + 3*len(raw))
 	}
 	return m.take(misfitJSON + len(raw))
@@ -141,7 +142,8 @@ func (p *plan) holdsJSON(raw []byte) bool {
 
 // fitsFloat reports whether a number is surely within the range of a float.
 func fitsFloat(raw []byte, bits int) bool {
-	most, exponent := 30, 0
+	most := 30
+	exponent := 0
 	if bits == 64 {
 		most = 290
 	}
@@ -162,10 +164,9 @@ func fitsFloat(raw []byte, bits int) bool {
 
 // unquote measures a text that differs from its written form.
 func (m *jsonMeter) unquote(raw []byte, escaped bool) {
-	switch {
-	case !utf8.Valid(raw): // each wrong byte becomes three, in a growing buffer
+	if !utf8.Valid(raw) { // each wrong byte becomes three, in a growing buffer
 		m.take(allocated(12 * len(raw)))
-	case escaped:
+	} else if escaped {
 		m.take(allocated(len(raw) + 8))
 	}
 }
@@ -251,7 +252,8 @@ func (m *jsonMeter) object(p *plan, depth int) bool {
 		if !m.value(elem, depth) {
 			return false
 		}
-		if more, ok = m.more('}'); !ok {
+		more, ok = m.more('}')
+		if !ok {
 			return false
 		}
 	}
@@ -265,10 +267,10 @@ func (m *jsonMeter) object(p *plan, depth int) bool {
 func (m *jsonMeter) key(t *plan, raw []byte, escaped, typed bool) *plan {
 	inner := raw[1 : len(raw)-1]
 	m.unquote(raw, escaped)
-	switch {
-	case t == nil:
+	if t == nil {
 		return nil
-	case t.form == table:
+	}
+	if t.form == table {
 		m.take(textMade(len(inner)))
 		if typed {
 			m.take(t.beside)
@@ -282,7 +284,8 @@ func (m *jsonMeter) key(t *plan, raw []byte, escaped, typed bool) *plan {
 	m.take(misfitJSON + 2*len(raw))
 	name := string(inner)
 	if escaped {
-		if m.take(2*misfitJSON + 2*len(raw)); json.Unmarshal(raw, &name) != nil {
+		m.take(2*misfitJSON + 2*len(raw))
+		if json.Unmarshal(raw, &name) != nil {
 			return nil
 		}
 	}

@@ -21,7 +21,7 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("%s: a body of %d bytes would take more than %d bytes of memory, which are %d for each and %d",
+	return fmt.Sprintf("%s: a body of %d bytes needs more than %d bytes of memory, %d for each byte and %d",
 		e.Type, e.Bytes, e.Limit, memoryFactor, memoryMore)
 }
 

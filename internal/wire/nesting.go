@@ -18,8 +18,8 @@ const (
 )
 
 var (
-	errTooDeep = fmt.Errorf("want no more than %d levels, got a value that holds itself or is deeper", maxDepth)
-	errTooMany = fmt.Errorf("want no more than %d items, got some of them many times", maxItems)
+	errTooDeep = fmt.Errorf("want at most %d levels, got a deeper or cyclic value", maxDepth)
+	errTooMany = fmt.Errorf("want at most %d items, got more or repeated ones", maxItems)
 )
 
 // checkNesting refuses a value that is nested too deep. It looks at values of recursive types only.
@@ -104,10 +104,10 @@ type nestingCheck struct {
 func (n *nestingCheck) enter(steps int) error {
 	n.deepest = max(n.deepest, steps)
 	n.items--
-	switch {
-	case steps > maxDepth:
+	if steps > maxDepth {
 		return errTooDeep
-	case n.items < 0:
+	}
+	if n.items < 0 {
 		return errTooMany
 	}
 	return nil

@@ -20,7 +20,8 @@ func own(t reflect.Type) bool {
 		return false
 	}
 	switch room {
-	case "internal/wire", "config", "actor", "cast", "agent", "agent/host", "agent/proc", "agent/presence", "controller", "controller/worlds":
+	case "internal/wire", "config", "actor", "cast", "agent", "agent/host", "agent/proc",
+		"agent/presence", "controller", "controller/worlds":
 		return true
 	}
 	return false

@@ -16,35 +16,41 @@ const Version = 2
 type PacketKind byte
 
 const (
-	Data            PacketKind = 1  // envelopes, in order
-	Probe           PacketKind = 2  // no rest: N was the last packet so far, and all up to Prev is acknowledged
-	Repair          PacketKind = 3  // a copy of a packet sent to many, for one receiver: its subject, its bytes
-	Fragment        PacketKind = 4  // a part of a packet too large for the bus: see FragmentHead
-	LinkState       PacketKind = 5  // control: the state of a link's receiver
-	ConfirmRefusals PacketKind = 6  // control: the refusals known to the sender of a link
-	ReceiverReset   PacketKind = 7  // control: the receiver refuses the link from its last opening on
-	SenderReset     PacketKind = 8  // control: the sender has given up the link
-	FateQuery       PacketKind = 9  // control: were these messages delivered? If not, they must not be any more
-	FateReply       PacketKind = 10 // control: a negative answer to a FateQuery
-	Cancel          PacketKind = 11 // control: the caller no longer waits for the answers
-	Resume          PacketKind = 12 // control: the receiver reconnected and asks for the last packet
-	Goodbye         PacketKind = 13 // the process is about to close its links
-	Urgent          PacketKind = 14 // control: one envelope, a Message, a Value or a Failure, outside the order of data
-	lastKind                   = Urgent
+	Data PacketKind = 1 // envelopes, in order
+	// no rest: N was the last packet so far, and all up to Prev is acknowledged
+	Probe PacketKind = 2
+	// a copy of a packet sent to many, for one receiver: its subject, its bytes
+	Repair          PacketKind = 3
+	Fragment        PacketKind = 4 // a part of a packet too large for the bus: see FragmentHead
+	LinkState       PacketKind = 5 // control: the state of a link's receiver
+	ConfirmRefusals PacketKind = 6 // control: the refusals known to the sender of a link
+	ReceiverReset   PacketKind = 7 // control: the receiver refuses the link from its last opening on
+	SenderReset     PacketKind = 8 // control: the sender has given up the link
+	// control: were these messages delivered? If not, they must not be any more
+	FateQuery PacketKind = 9
+	FateReply PacketKind = 10 // control: a negative answer to a FateQuery
+	Cancel    PacketKind = 11 // control: the caller no longer waits for the answers
+	Resume    PacketKind = 12 // control: the receiver reconnected and asks for the last packet
+	Goodbye   PacketKind = 13 // the process is about to close its links
+	// control: one envelope, a Message, a Value or a Failure, outside the order of data
+	Urgent   PacketKind = 14
+	lastKind            = Urgent
 )
 
 // Head is the beginning of a packet.
 type Head struct {
-	Kind    PacketKind
-	Age     time.Duration // since its messages were encoded, to subtract from their remaining times; whole milliseconds
-	Seq     uint64        // its number in the sender's sequence; 0: none
-	PrevSeq uint64        // the number before it on this link; 0: it opens the link
-	Ack     *AckState     // of the link in the other direction, if the sender had news
+	Kind PacketKind
+	// since its messages were encoded, to subtract from their remaining times; whole milliseconds
+	Age     time.Duration
+	Seq     uint64    // its number in the sender's sequence; 0: none
+	PrevSeq uint64    // the number before it on this link; 0: it opens the link
+	Ack     *AckState // of the link in the other direction, if the sender had news
 }
 
 // AckState is how far the receiver of a link is. All of it only grows, but for Window.
 type AckState struct {
-	Acked         uint64 `cbor:"1,keyasint"` // all up to this number has arrived, and its messages have entered mailboxes or were refused
+	// all up to this number has arrived, and its messages have entered mailboxes or were refused
+	Acked         uint64 `cbor:"1,keyasint"`
 	ReceivedBytes uint64 `cbor:"2,keyasint"` // bytes received since the link was opened
 	Window        uint64 `cbor:"3,keyasint"` // bytes that may be in flight beyond ReceivedBytes
 	Waited        uint64 `cbor:"4,keyasint"` // bytes of consumed SendWait messages
@@ -104,7 +110,8 @@ func DecodeHead(data []byte) (h Head, rest []byte, err error) {
 	h.Seq, h.PrevSeq = r.uvarint("n"), r.uvarint("prev")
 	if data[3]&flagAck != 0 {
 		h.Ack = &AckState{
-			Acked: r.uvarint("acked"), ReceivedBytes: r.uvarint("taken"), Window: r.uvarint("window"), Waited: r.uvarint("waited"),
+			Acked: r.uvarint("acked"), ReceivedBytes: r.uvarint("taken"),
+			Window: r.uvarint("window"), Waited: r.uvarint("waited"),
 		}
 	}
 	if r.err != nil {

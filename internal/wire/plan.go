@@ -101,7 +101,8 @@ func (pl planner) reach(p *plan) (worst int, records bool) {
 			held /= 2 // there is a comma between them
 		}
 		w, r := pl.reach(q)
-		worst, records = max(worst, w, held+pl.own(q)), records || r
+		worst = max(worst, w, held+pl.own(q))
+		records = records || r
 	}
 	switch {
 	case p.form == list && pl.format == JSON:
@@ -187,31 +188,39 @@ func (pl planner) fill(p *plan, t reflect.Type) {
 		p.form = text
 	case reflect.Interface:
 		if t.NumMethod() == 0 {
-			p.form, p.elem = open, pl.plan(reflect.TypeFor[map[string]any]())
+			p.form = open
+			p.elem = pl.plan(reflect.TypeFor[map[string]any]())
 		}
 	case reflect.Slice:
-		p.form, p.elem = list, pl.plan(t.Elem())
+		p.form = list
+		p.elem = pl.plan(t.Elem())
 	case reflect.Array:
-		p.form, p.elem, p.room = fixed, pl.plan(t.Elem()), t.Len()
+		p.form = fixed
+		p.elem = pl.plan(t.Elem())
+		p.room = t.Len()
 	case reflect.Map:
 		if pl.format == JSON && !isName(t.Key()) {
 			return
 		}
-		p.form, p.key, p.elem = table, pl.plan(t.Key()), pl.plan(t.Elem())
+		p.form = table
+		p.key = pl.plan(t.Key())
+		p.elem = pl.plan(t.Elem())
 		pl.pairs(p)
 	case reflect.Struct:
 		p.form = record
 		pl.members(p, t)
 	default:
 		if t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64 {
-			p.form, p.bits = number, t.Bits()
+			p.form = number
+			p.bits = t.Bits()
 		}
 	}
 }
 
 // isName reports whether encoding/json makes keys of the type.
 func isName(t reflect.Type) bool {
-	return t.Kind() == reflect.String || t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr || reads[encoding.TextUnmarshaler](t)
+	return t.Kind() == reflect.String || t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr ||
+		reads[encoding.TextUnmarshaler](t)
 }
 
 // pairs sets the memory of a map's pair: large values are behind a pointer.

@@ -11,7 +11,7 @@ import (
 )
 
 // maxWords bounds a promise. Its reasons belong into the docs.
-const maxWords = 45
+const maxWords = 40
 
 func TestPage_isUpToDate(t *testing.T) {
 	all, err := read(os.DirFS("../.."))

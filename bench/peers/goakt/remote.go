@@ -115,10 +115,12 @@ func newSender(ctx context.Context, e *end, address string) (s *sender, err erro
 		return nil, err
 	}
 	s = &sender{end: e}
-	if s.self, err = e.Spawn(ctx, "sender", &cell{behavior: nothing{}}, actor.WithLongLived()); err != nil {
+	s.self, err = e.Spawn(ctx, "sender", &cell{behavior: nothing{}}, actor.WithLongLived())
+	if err != nil {
 		return nil, err
 	}
-	if s.sink, err = s.self.RemoteLookup(ctx, host, port, sinkName); err != nil {
+	s.sink, err = s.self.RemoteLookup(ctx, host, port, sinkName)
+	if err != nil {
 		return nil, err
 	}
 	s.echo, err = s.self.RemoteLookup(ctx, host, port, echoName)

@@ -85,16 +85,20 @@ func (c *Counter) start(ctx *actor.Context, j Job) (Share, error) {
 	if !filepath.IsAbs(j.Folder) {
 		return Share{}, fmt.Errorf("folder %q: want an absolute path", j.Folder)
 	}
-	c.counting, c.counts, c.shards = true, nil, nil
+	c.counting = true
+	c.counts = nil
+	c.shards = nil
 	c.files.Store(0)
 	c.of.Store(0)
-	answer, point := actor.Defer[Share](ctx), ctx.Point()
+	answer := actor.Defer[Share](ctx)
+	point := ctx.Point()
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		began := time.Now()
 		counts, s, err := c.count(work, j, point.Rank(), point.Extent().NumRanks())
 		s.Took, s.Bytes = time.Since(began), size(counts)
 		return func(*actor.Context) {
-			c.counting, c.counts = false, counts
+			c.counting = false
+			c.counts = counts
 			answer.Reply(s, err)
 		}
 	})

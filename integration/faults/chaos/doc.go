@@ -7,8 +7,8 @@
 //	p.Slow(chaos.Both, chaos.Weather{Latency: 50 * time.Millisecond})
 //	at := <-p.Cut(chaos.Cut{Direction: chaos.Up, After: 12345, Reset: true})
 //
-// A pair is one connection of the client and the one to the server that belongs to it. What a proxy
-// can do: delay and throttle (Slow), keep all sockets open and let nothing through (Stall), cut
+// A pair is one connection of the client and the one to the server that belongs to it. A proxy can
+// delay and throttle (Slow), keep all sockets open and let nothing through (Stall), cut
 // after any byte, so in the middle of a frame (Cut), and hold back what the client sent until long
 // after the client has left (Hold).
 //

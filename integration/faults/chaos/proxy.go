@@ -173,7 +173,7 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	p.mu.Lock()
 	upstream := p.upstream
 	p.mu.Unlock()
-	// Who gives up a dial closes what the server may have accepted by then: with RST, as all that Close ends.
+	// An abandoned dial closes, with RST, a connection that the server may have accepted by then.
 	d := net.Dialer{Control: lingerNot}
 	conn, err := d.DialContext(p.ctx, "tcp", upstream)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 type Verdict struct {
 	Sent, Handled int
 
-	// What must not be.
+	// Violations.
 	Lost, Duplicated, Reordered, Lies, Stale, Invented, Corrupt, Unsettled int
 
-	// What may be, depending on what happened.
+	// Outcomes that faults permit.
 	Undeliverable int // known not to have been handled
 	Indeterminate int // nobody knows
 	Gone          int // delivered to a process that was killed before it handled them
