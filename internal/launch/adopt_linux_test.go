@@ -289,6 +289,10 @@ func TestKillLeftovers_endsOnlyChildrenOfDeadLaunchers(t *testing.T) {
 	r, dir := keepIn(t, place, scattered+"wait")
 	l := stateLauncherIn(t, place, dir)
 	adopted := mustAdopt(t, l, r)
+	var orphans []int
+	for _, line := range []string{"one ", "two ", "three ", "four "} {
+		orphans = append(orphans, pidIn(t, filepath.Join(filepath.Dir(r.Stdout.Path), "plain.stdout.log"), line))
+	}
 	left, err := l.KillLeftovers()
 	require.NoError(t, err)
 	plain := named(left, "plain")
@@ -297,9 +301,7 @@ func TestKillLeftovers_endsOnlyChildrenOfDeadLaunchers(t *testing.T) {
 	for _, pid := range []int{alive.PID(), foreign.PID, adopted.PID()} {
 		require.NoError(t, unix.Kill(pid, 0))
 	}
-	for _, line := range []string{"one ", "two ", "three ", "four "} {
-		requireAllEnded(t, []int{pidIn(t, filepath.Join(filepath.Dir(r.Stdout.Path), "plain.stdout.log"), line)})
-	}
+	requireAllEnded(t, orphans)
 
 	require.NoError(t, l.Detach())
 	next := stateLauncherIn(t, place, dir) // adopts nobody
