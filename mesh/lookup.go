@@ -106,7 +106,8 @@ func (m MeshState) noteStates(p *actor.Proc) {
 		if s.Proc != nil {
 			e.Host = s.Proc.Host
 		}
-		if p.NoteGeneration(e); s.Status.Phase.Terminal() {
+		p.NoteGeneration(e)
+		if s.Status.Phase.Terminal() {
 			p.MarkDown(e)
 		}
 	}

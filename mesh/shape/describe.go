@@ -68,10 +68,11 @@ type boxGrower struct {
 func (g *boxGrower) find(rank int) (int, bool) {
 	at := g.lastFound + 1
 	if at >= len(g.ranks) || g.ranks[at] != rank {
-		var ok bool
-		if at, ok = slices.BinarySearch(g.ranks, rank); !ok {
+		i, ok := slices.BinarySearch(g.ranks, rank)
+		if !ok {
 			return 0, false
 		}
+		at = i
 	}
 	g.lastFound = at
 	return at, !g.taken[at]

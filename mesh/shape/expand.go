@@ -68,10 +68,11 @@ func (x *expander) expand(e *expr, at chainPos, then *continuation) ([]box, erro
 			if err != nil {
 				return nil, err
 			}
-			var boxes []box
-			if boxes, err = x.expand(part, at, then); err == nil {
-				all, err = x.intersect(all, boxes)
+			boxes, failed := x.expand(part, at, then)
+			if failed != nil {
+				return nil, failed
 			}
+			all, err = x.intersect(all, boxes)
 		}
 		return all, err
 	}
@@ -90,7 +91,8 @@ func (x *expander) intersect(a, b []box) ([]box, error) {
 func (x *expander) atom(e *expr, at chainPos, then *continuation) ([]box, error) {
 	grid := x.base.grid()
 	if e.label != "" {
-		if at.dim = x.base.index(e.label); at.dim < 0 {
+		at.dim = x.base.index(e.label)
+		if at.dim < 0 {
 			return nil, &Error{What: "dimension", Input: e.label, Want: "one of: " + x.base.labels()}
 		}
 	}
@@ -99,17 +101,18 @@ func (x *expander) atom(e *expr, at chainPos, then *continuation) ([]box, error)
 	}
 	d := grid[at.dim]
 	if at.used&(1<<at.dim) != 0 {
-		return nil, &Error{What: "selection", Input: x.text, Want: "each dimension once: " + d.name() + " is there twice"}
+		return nil, &Error{What: "selection", Input: x.text, Want: "each dimension once: " + d.name() + " appears twice"}
 	}
 	s, err := e.span(d)
 	if err != nil {
 		return nil, err
 	}
-	boxes, next := []box(nil), chainPos{at.dim + 1, at.used | 1<<at.dim}
-	if then == nil {
-		boxes = []box{wholeBox(grid)}
-	} else if boxes, err = x.expand(then.e, next, then.next); err != nil {
-		return nil, err
+	boxes := []box{wholeBox(grid)}
+	if then != nil {
+		boxes, err = x.expand(then.e, chainPos{at.dim + 1, at.used | 1<<at.dim}, then.next)
+		if err != nil {
+			return nil, err
+		}
 	}
 	if !x.budget.spend(1 + len(boxes)) {
 		return nil, tooManyBoxes("selection", x.text)

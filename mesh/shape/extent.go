@@ -183,7 +183,8 @@ func ParseExtent(text string) (Extent, error) {
 		if !ok || !good {
 			return Extent{}, &Error{What: "extent", Input: text, Want: "label=size,label=size…, such as host=2,gpu=4, sizes from 1 to 2147483647"}
 		}
-		if e = e.With(label, n); e.err != nil {
+		e = e.With(label, n)
+		if e.err != nil {
 			return Extent{}, fmt.Errorf("extent %.200q: %w", text, e.err)
 		}
 	}

@@ -94,10 +94,10 @@ func (r Region) latticeIn(o Region) (lattice, bool) {
 
 // SubsetOf checks that every base rank of r is one of o; the error names the first that is not.
 func (r Region) SubsetOf(o Region) error {
-	switch {
-	case r.err != nil:
+	if r.err != nil {
 		return r.err
-	case o.err != nil:
+	}
+	if o.err != nil {
 		return o.err
 	}
 	if _, ok := r.latticeIn(o); ok {

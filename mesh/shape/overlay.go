@@ -49,10 +49,9 @@ func (o ValueOverlay[T]) Check() error {
 	end := uint64(0)
 	for i, r := range o {
 		want := ""
-		switch {
-		case r.End <= r.Begin:
+		if r.End <= r.Begin {
 			want = "an end after the begin"
-		case i > 0 && r.Begin < end:
+		} else if i > 0 && r.Begin < end {
 			want = fmt.Sprintf("a begin of at least %d, where the run before ends", end)
 		}
 		if want != "" {

@@ -50,10 +50,9 @@ func (p Packed[T]) Mesh() (ValueMesh[T], error) {
 	pack, end := newPacker[T](), uint64(0)
 	for _, r := range p.Runs {
 		want := ""
-		switch {
-		case r.End <= end || r.End > uint64(n):
+		if r.End <= end || r.End > uint64(n) {
 			want = fmt.Sprintf("an end from %d to %d, in %s", end+1, n, p.Region)
-		case int64(r.Value) >= int64(len(p.Values)):
+		} else if int64(r.Value) >= int64(len(p.Values)) {
 			want = fmt.Sprintf("one of %d values", len(p.Values))
 		}
 		if want != "" {

@@ -49,7 +49,8 @@ func CheckSelection(text string) error {
 func parse(text string, from *rand.Rand) (*expr, error) {
 	p := parser{text: text, random: from}
 	tree, err := p.union(0)
-	if p.skipSpace(); err == nil && p.at < len(text) {
+	p.skipSpace()
+	if err == nil && p.at < len(text) {
 		err = p.syntaxError("an operator , & | or the end")
 	}
 	return tree, err
@@ -64,7 +65,7 @@ func (r Region) Select(text string) (Region, error) {
 	if err != nil {
 		return Region{}, err
 	}
-	if _, err = s.Region(); err != nil {
+	if _, err := s.Region(); err != nil {
 		return Region{}, err
 	}
 	return r.subRegion(s.boxes[0]), nil
@@ -134,7 +135,8 @@ func (p *parser) list(op byte, nested int, part func(int) (*expr, error)) (*expr
 		if err != nil {
 			return nil, err
 		}
-		if all.parts = append(all.parts, next); !p.accept(op) {
+		all.parts = append(all.parts, next)
+		if !p.accept(op) {
 			return all, nil
 		}
 	}
@@ -204,21 +206,27 @@ func (p *parser) numbers(e *expr) error {
 		return p.syntaxError("an index, a:b, a:b:step, *, ? or ( )")
 	}
 	var ok bool
-	if e.begin, ok = number(-1); !ok {
+	e.begin, ok = number(-1)
+	if !ok {
 		return fail()
 	}
 	if !p.accept(':') {
-		if e.op = 'i'; e.begin < 0 {
+		if e.begin < 0 {
 			return fail()
 		}
+		e.op = 'i'
 		return nil
 	}
-	e.op, e.step, e.begin = 'r', 1, max(e.begin, 0)
-	if e.end, ok = number(-1); !ok {
+	e.op = 'r'
+	e.step = 1
+	e.begin = max(e.begin, 0)
+	e.end, ok = number(-1)
+	if !ok {
 		return fail()
 	}
 	if p.accept(':') {
-		if e.step, ok = number(-1); !ok || e.step < 0 {
+		e.step, ok = number(-1)
+		if !ok || e.step < 0 {
 			return fail()
 		}
 	}

@@ -63,7 +63,8 @@ func ParsePoint(text string) (Point, error) {
 		if !ok || !ok2 || !good || !good2 {
 			return Point{}, &Error{What: "point", Input: text, Want: "label=coordinate/size,label=coordinate/size…, such as host=0/2,gpu=3/4"}
 		}
-		if p.extent = p.extent.With(label, n); p.extent.err != nil {
+		p.extent = p.extent.With(label, n)
+		if p.extent.err != nil {
 			return Point{}, fmt.Errorf("point %.200q: %w", text, p.extent.err)
 		}
 		if c >= n {

@@ -97,7 +97,8 @@ func (s Selection) Ranks() iter.Seq[int] {
 				next++
 			}
 			if rank := walks[0].rank; rank != last {
-				if last = rank; !yield(rank) {
+				last = rank
+				if !yield(rank) {
 					return
 				}
 			}

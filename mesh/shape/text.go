@@ -50,7 +50,8 @@ func ParseRegion(text string) (Region, error) {
 		if !ok || !ok2 || !good || !good2 || s < 1 {
 			return Region{}, &Error{What: "region", Input: text, Want: wantRegion}
 		}
-		if e = e.With(label, n); e.err != nil {
+		e = e.With(label, n)
+		if e.err != nil {
 			return Region{}, fmt.Errorf("region %.200q: %w", text, e.err)
 		}
 		r.dims = append(r.dims, regionDim{label, n, s})
