@@ -14,15 +14,15 @@ when programs ask for them, watches them, and stops them.
 
 Without flags it is a whole system on one node: it runs a NATS server of its
 own on 127.0.0.1:4222 (or any free port), writes URL and token where other
-programs of this user find them, and runs whatever programs this user owns.
+programs of this user find them, and runs every program that this user owns.
 
-With --nats, or NATS_URL in the environment, it joins the bus that is there.
-It then runs itself (the built-in actors) and what --allow names, nothing else.
+With --nats, or NATS_URL in the environment, it joins that bus. It then
+runs only the built-in actors and the programs that --allow names.
 
 SIGTERM or Ctrl-C drains: procs are stopped, each after the work it has
 accepted, then hostd ends. A second one ends hostd and its procs at once.
-SIGUSR2 makes it a lame duck: it takes no new procs, waits until those it has
-have ended of themselves, and then drains.`
+SIGUSR2 makes it a lame duck: it takes no new procs, waits until its procs have
+ended by themselves, and then drains.`
 
 const examples = `  # A whole system on this machine
   hostd
