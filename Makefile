@@ -28,7 +28,7 @@ TOGETHER = -p $(shell expr $(CPUS) + 2) -parallel $(shell expr $(CPUS) + 4)
 
 # Packages without goroutines, tools, and tests of programs, which are built without the race detector: it finds
 # nothing there.
-ALONE   := internal/wire|mesh/shape|internal/supervise|subjects|scripts/.*|integration|cmd/client|cmd/hostd|examples/.*
+ALONE   := internal/wire|shape|internal/supervise|subjects|scripts/.*|integration|cmd/client|cmd/hostd|examples/.*
 
 # Modules of their own, which are linted too; those of other libraries are not.
 NESTED  := bench integration/faults integration/polyglot integration/consumer

@@ -29,7 +29,7 @@ const modulePath = "github.com/castnet-io/castnet"
 const dag = `
 subjects
 	IDs and the subject grammar are for any tool to import, so they bring nothing along
-mesh/shape
+shape
 	region algebra is arithmetic: pure, testable without a bus, usable without castnet
 config < ; internal/wire
 	every room may name its limits by their keys, so they stand below all of them and bring nothing along; tests hold the golden vectors
@@ -59,53 +59,53 @@ internal/supervise
 	what becomes of children is a decision about events: without clock, goroutine or actor, every order of them can be tried
 internal/micro < bus
 	the discovery protocol of NATS micro services, for hosts, procs and gateways alike
-actor < bus internal/link internal/supervise internal/wire subjects mesh/shape
+actor < bus internal/link internal/supervise internal/wire subjects shape
 	agents and controllers are ordinary actors: the runtime must not know cast, agent, controller or mesh
 actor/actortest < actor bus/bustest bus/embed subjects
 	users test their actors with it, alone; what runs in production must not carry a test kit
-cast < actor bus internal/link internal/wire subjects mesh/shape
+cast < actor bus internal/link internal/wire subjects shape
 	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus
-agent < actor bus config internal/micro internal/wire subjects mesh/shape
+agent < actor bus config internal/micro internal/wire subjects shape
 	the lifecycle protocol is messages only, and the two requests that find who speaks it
-agent/presence < agent config actor bus internal/wire subjects
+presence < agent config actor bus internal/wire subjects
 	who of the hosts is there, as one process sees it; what follows from a death is for controllers, which stand below
 agent/agenttest < agent actor
 	the protocol's promises as tests, for all that speak it; what runs in production must not carry it
-agent/proc < agent config actor cast bus internal/link internal/micro internal/wire subjects mesh/shape internal/build internal/launch
+agent/proc < agent config actor cast bus internal/link internal/micro internal/wire subjects shape internal/build internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller
-controller < agent agent/presence config actor cast bus internal/supervise subjects mesh/shape ; agent/host agent/proc
+controller < agent presence config actor cast bus internal/supervise subjects shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
-controller/worlds < controller agent agent/presence config actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
+system < controller agent presence config actor bus internal/micro internal/wire subjects shape ; agent/host agent/proc
 	owns what outlives its maker, by messages to agents and controllers of its own, and keeps it in the bus's store, which it reads as it does messages; hostd runs it, and the client speaks to it
-agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/failpoint internal/launch internal/link internal/logger
+agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects shape internal/build internal/failpoint internal/launch internal/link internal/logger
 	a host does not know who controls it: never mesh, never controller
-mesh < controller controller/worlds config agent agent/presence cast actor bus internal/build internal/logger internal/wire subjects mesh/shape ; agent/host agent/proc
+mesh < controller system config agent presence cast actor bus internal/build internal/logger internal/wire subjects shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
-cast/gateway < mesh config agent agent/presence cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
+gateway < mesh config agent presence cast actor bus internal/micro internal/wire subjects shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
-internal/testmesh < internal/testkit mesh controller/worlds agent/host agent actor bus bus/bustest bus/embed subjects
+internal/testmesh < internal/testkit mesh system agent/host agent actor bus bus/bustest bus/embed subjects
 	the one rig of tests with hosts, for the packages below mesh too; what runs in production must not carry it
-internal/cli < bus actor cast config mesh mesh/shape subjects
+internal/cli < bus actor cast config mesh shape subjects
 	flags, NATS contexts, configuration files and exit codes are for the two commands, and the same in both
-internal/builtin < actor bus internal/wire subjects mesh/shape ; actor/actortest
+internal/builtin < actor bus internal/wire subjects shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
-cmd/client < mesh config controller controller/worlds cast agent actor bus subjects mesh/shape internal/cli internal/wire ; agent/host agent/proc cast/gateway internal/builtin
+cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/wire ; agent/host agent/proc gateway internal/builtin
 	a remote control: it launches and serves nothing, and makes of JSON what a gateway does
-examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects mesh/shape
+examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
 examples/status
 	the live line of the examples, apart from them so that each of them is about its actors
-examples/pingpong < examples/status mesh cast actor agent agent/host agent/proc bus bus/embed subjects mesh/shape
+examples/pingpong < examples/status mesh cast actor agent agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
-examples/philosophers < examples/status mesh cast actor agent agent/host agent/proc bus bus/embed subjects mesh/shape
+examples/philosophers < examples/status mesh cast actor agent agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
-examples/sieve < examples/status mesh cast actor agent agent/host agent/proc bus bus/embed subjects mesh/shape
+examples/sieve < examples/status mesh cast actor agent agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
-examples/wordcount/counting < cast actor mesh/shape
+examples/wordcount/counting < cast actor shape
 	the work of the example apart from the program around it, so that integration can give it a mesh of its own
-examples/wordcount < examples/wordcount/counting mesh cast actor agent agent/host agent/proc bus bus/embed subjects mesh/shape
+examples/wordcount < examples/wordcount/counting mesh cast actor agent agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
 integration < * ; internal/launch examples/wordcount/counting
 	whole-system tests with real processes may look at everything and are imported by nobody
@@ -131,8 +131,8 @@ github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
 golang.org/x/sys < internal/launch agent/proc
 	system calls are process craft, and live behind its build tags
-github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch internal/logger actor actor/actortest cast cast/gateway agent/presence agent/proc controller controller/worlds agent/host mesh internal/testkit cmd/hostd cmd/client tests
-	every log line; values (subjects, mesh/shape, internal/wire, agent) have nothing to log
+github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch internal/logger actor actor/actortest cast gateway presence agent/proc controller system agent/host mesh internal/testkit cmd/hostd cmd/client tests
+	every log line; values (subjects, shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options
 golang.org/x/sync < actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client scripts/stress tests

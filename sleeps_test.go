@@ -25,7 +25,7 @@ var sleepers = map[string]string{
 	"cast/declined_test.go":                   "what leaves a queue makes room in it until a window is full",
 	"controller/fault_test.go":                "agents time leases by their own clock: they are renewed for longer than that",
 	"controller/urge_test.go":                 "agents time leases by their own clock: nothing ends for longer than that",
-	"controller/worlds/service_test.go":       "kills at another instant each time",
+	"system/service_test.go":                  "kills at another instant each time",
 	"integration/extrinsic_test.go":           "what comes twice comes after what was waited for",
 	"integration/supervision_test.go":         "agents time leases by their own clock: nothing ends for longer than that",
 	"internal/launch/failpoint_linux_test.go": "a process of its own, which dies on the way: the test waits with a deadline",

@@ -10,7 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/wire"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Headers foreign NATS clients send and get.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/internal/wire"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/internal/supervise"
 	"github.com/castnet-io/castnet/internal/wire"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 

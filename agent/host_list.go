@@ -15,7 +15,7 @@ import (
 // KindHostList is the heartbeat kind under which a gateway returns its HostList to any client.
 const KindHostList = "hosts"
 
-// States of a host in the view of a presence watcher (package agent/presence).
+// States of a host in the view of a presence watcher (package presence).
 const (
 	HostAlive   = "alive"
 	HostSuspect = "suspect"

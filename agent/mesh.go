@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Table is the pure state of an agent: resources, status by rank, and waiters. It does not wait,

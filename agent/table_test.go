@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 var (

@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/bench/server"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // countTime is how long messages are counted: two rounds of a controller that renew leases.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/castnet-io/castnet/bench/server"
 	"github.com/castnet-io/castnet/cast"
-	"github.com/castnet-io/castnet/cast/gateway"
+	"github.com/castnet-io/castnet/gateway"
 )
 
 // gatewaySubject is the cast of the rows: to actors and an endpoint of ours.

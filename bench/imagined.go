@@ -9,9 +9,9 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/controller/worlds"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // imagined is the agent of a host whose procs are imagined, and run as soon as they are ordered.
@@ -79,7 +79,7 @@ func (c *continent) imagine(ctx context.Context, label string) (*imagined, error
 }
 
 // detach hands meshes over to the system controller.
-func (c *continent) detach(ctx context.Context, ref actor.Ref[*worlds.Controller]) error {
+func (c *continent) detach(ctx context.Context, ref actor.Ref[*system.Controller]) error {
 	failed := make([]error, len(c.hosts))
 	var all sync.WaitGroup
 	for i, h := range c.hosts {
@@ -95,7 +95,7 @@ func (c *continent) detach(ctx context.Context, ref actor.Ref[*worlds.Controller
 }
 
 // handOver detaches a mesh that runs on a host.
-func (c *continent) handOver(ctx context.Context, ref actor.Ref[*worlds.Controller], h *imagined, name string) error {
+func (c *continent) handOver(ctx context.Context, ref actor.Ref[*system.Controller], h *imagined, name string) error {
 	id, err := subjects.NewMeshID(name)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (c *continent) handOver(ctx context.Context, ref actor.Ref[*worlds.Controll
 	if err != nil {
 		return err
 	}
-	_, err = worlds.Detach.Call(ctx, ref, worlds.DetachRequest{Mesh: id, Claim: claim, Hosts: m.Hosts, Lease: time.Minute})
+	_, err = system.Detach.Call(ctx, ref, system.DetachRequest{Mesh: id, Claim: claim, Hosts: m.Hosts, Lease: time.Minute})
 	return err
 }
 

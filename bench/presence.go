@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bench/server"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/subjects"
 )
 

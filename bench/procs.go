@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 const (

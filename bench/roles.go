@@ -13,7 +13,6 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
-	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bench/casts"
 	"github.com/castnet-io/castnet/bench/floor"
 	"github.com/castnet-io/castnet/bench/local"
@@ -24,6 +23,7 @@ import (
 	"github.com/castnet-io/castnet/bench/server"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/subjects"
 )
 

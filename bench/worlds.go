@@ -18,9 +18,9 @@ import (
 	"github.com/castnet-io/castnet/bench/server"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
-	"github.com/castnet-io/castnet/controller/worlds"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 const (
@@ -178,24 +178,24 @@ func (c *continent) govern() (err error) {
 }
 
 // controller is the system controller, once one answers.
-func (c *continent) controller(ctx context.Context) (ref actor.Ref[*worlds.Controller], err error) {
+func (c *continent) controller(ctx context.Context) (ref actor.Ref[*system.Controller], err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		ref, err = worlds.Find(ctx, c.client)
-		if !errors.Is(err, worlds.ErrNoController) || ctx.Err() != nil {
+		ref, err = system.Find(ctx, c.client)
+		if !errors.Is(err, system.ErrNoController) || ctx.Err() != nil {
 			return ref, err
 		}
 	}
 }
 
 // declare has a host run all of a new world.
-func declare(ctx context.Context, ref actor.Ref[*worlds.Controller], h *imagined, name string) error {
-	spec := worlds.Spec{Name: name, Shape: shape.Of("x", worldProcs), PerHost: worldProcs, Command: agent.Command{Path: agent.Builtin}}
-	if _, err := worlds.Upsert.Call(ctx, ref, worlds.UpsertRequest{Spec: spec}); err != nil {
+func declare(ctx context.Context, ref actor.Ref[*system.Controller], h *imagined, name string) error {
+	spec := system.Spec{Name: name, Shape: shape.Of("x", worldProcs), PerHost: worldProcs, Command: agent.Command{Path: agent.Builtin}}
+	if _, err := system.Upsert.Call(ctx, ref, system.UpsertRequest{Spec: spec}); err != nil {
 		return err
 	}
-	_, err := worlds.Join.Call(ctx, ref, worlds.JoinRequest{World: name, Host: &worlds.HostJoin{ID: h.id, Incarnation: h.info().Incarnation()}})
+	_, err := system.Join.Call(ctx, ref, system.JoinRequest{World: name, Host: &system.HostJoin{ID: h.id, Incarnation: h.info().Incarnation()}})
 	return err
 }
 
@@ -261,7 +261,7 @@ func playSystem(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := worlds.Start(ctx, worlds.Options{Bus: b, Label: "bench", Config: &limits, Log: server.Log()})
+	s, err := system.Start(ctx, system.Options{Bus: b, Label: "bench", Config: &limits, Log: server.Log()})
 	if err != nil {
 		return errors.Join(err, b.Close(ctx))
 	}

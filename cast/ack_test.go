@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 func TestReduce_repliesReplaceAcknowledgements(t *testing.T) {

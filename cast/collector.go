@@ -3,7 +3,7 @@ package cast
 import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/wire"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // fate is the known state of one rank.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Failure is a rank that answered with an error or is known to be gone.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Several senders cast at once to slices of slices that overlap, some with steps, some with fewer dimensions. Each rank is

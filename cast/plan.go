@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 

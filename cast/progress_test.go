@@ -9,7 +9,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 func TestProgress_countsRanksWhileRepliesFold_CAST9(t *testing.T) {

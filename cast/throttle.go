@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Throttle configures a cast in batches: each waits for the answers of the one before it. The zero

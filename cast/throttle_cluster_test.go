@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 func TestThrottled_everyVerbAsksInBatches(t *testing.T) {

@@ -1,6 +1,6 @@
 package cast
 
-import "github.com/castnet-io/castnet/mesh/shape"
+import "github.com/castnet-io/castnet/shape"
 
 // plan lists the ranks of a region batch by batch, ascending. Each is in the first batch with room
 // for it.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // rankResult is the fate of one rank of a batch.

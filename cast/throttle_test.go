@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // anyThrottle draws limits that a small mesh meets.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // streamThrottled is Stream in batches. It yields the ranks that were not asked at the end.

@@ -3,7 +3,7 @@ package cast
 import (
 	"sort"
 
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 

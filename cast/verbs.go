@@ -9,7 +9,7 @@ import (
 	"reflect"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Reply is one rank's answer.

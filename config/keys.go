@@ -37,10 +37,10 @@ var (
 		keyMeta{monarchDefault: "1m", usedBy: "mesh",
 			doc: "time to allocate hosts or to attach to them, if the context has no deadline"})
 	DiscoveryQuietPeriod = newDuration("discovery.quiet-period", 200*time.Millisecond, minDuration, time.Minute,
-		keyMeta{usedBy: "mesh, cast/gateway",
+		keyMeta{usedBy: "mesh, gateway",
 			doc: "ends a search for hosts after this long without a new answer; after a tenth of it once all hosts known to the gateway have answered"})
 	DiscoveryDeadHostRetention = newDuration("discovery.dead-host-retention", time.Hour, time.Second, maxDuration,
-		keyMeta{usedBy: "mesh, cast/gateway", doc: "time that a host which died without a goodbye stays listed"})
+		keyMeta{usedBy: "mesh, gateway", doc: "time that a host which died without a goodbye stays listed"})
 )
 
 // Starting processes.
@@ -104,14 +104,14 @@ var (
 	SupervisionRestartWait = newDuration("supervision.restart-wait", 30*time.Second, minDuration, maxDuration,
 		keyMeta{usedBy: "controller", doc: "time that an actor to be restarted waits for its proc to come back"})
 	SupervisionHeartbeatInterval = newDuration("supervision.heartbeat-interval", 500*time.Millisecond, 10*time.Millisecond, time.Minute,
-		keyMeta{usedBy: "agent/host, agent/presence", doc: "pause between two heartbeats of a host"})
+		keyMeta{usedBy: "agent/host, presence", doc: "pause between two heartbeats of a host"})
 	SupervisionSuspectAfter = newDuration("supervision.suspect-after", 1500*time.Millisecond, 30*time.Millisecond, time.Hour,
-		keyMeta{usedBy: "agent/presence", doc: "suspects and probes a host after this long without a heartbeat"})
+		keyMeta{usedBy: "presence", doc: "suspects and probes a host after this long without a heartbeat"})
 	SupervisionDeadAfter = newDuration("supervision.dead-after", 4500*time.Millisecond, 50*time.Millisecond, maxDuration,
-		keyMeta{usedBy: "agent/presence",
+		keyMeta{usedBy: "presence",
 			doc: "declares a host dead after this long without a heartbeat or an answer; later if the host or the watcher is starved"})
 	SupervisionConfirmAfter = newDuration("supervision.confirm-after", 600*time.Millisecond, 10*time.Millisecond, time.Hour,
-		keyMeta{usedBy: "agent/presence",
+		keyMeta{usedBy: "presence",
 			doc: "declares a host dead if its connections have ended and no process listens in its place for this long"})
 	HostEndedHistory = newInt("host.ended-history", 256, 1, 65536,
 		keyMeta{local: true, usedBy: "agent/host", doc: "ended meshes that a host remembers, with their logs"})
@@ -122,13 +122,13 @@ var (
 // Worlds.
 var (
 	WorldProcTimeout = newDuration("world.proc-timeout", 4*time.Second, 10*time.Millisecond, maxDuration,
-		keyMeta{local: true, usedBy: "controller/worlds",
+		keyMeta{local: true, usedBy: "system",
 			doc: "marks a self-joined proc of a world unhealthy after this long without a message"})
 	WorldEvictionTimeout = newDuration("world.eviction-timeout", 30*time.Second, 10*time.Millisecond, 30*maxDuration,
-		keyMeta{local: true, usedBy: "controller/worlds",
+		keyMeta{local: true, usedBy: "system",
 			doc: "stops and removes a world that has had an unhealthy proc for this long"})
 	WorldStopTimeout = newDuration("world.stop-timeout", 8*time.Second, 10*time.Millisecond, time.Hour,
-		keyMeta{local: true, monarchDefault: "8s", usedBy: "controller/worlds",
+		keyMeta{local: true, monarchDefault: "8s", usedBy: "system",
 			doc: "time for a stop of worlds, if the request has none"})
 )
 
@@ -192,7 +192,7 @@ var (
 	BusMaxReconnectWait = newDuration("bus.max-reconnect-wait", 2*time.Second, 10*time.Millisecond, time.Hour,
 		keyMeta{local: true, usedBy: "bus", doc: "longest pause between two attempts to reconnect"})
 	GatewayMaxTimeout = newDuration("gateway.max-timeout", 10*time.Minute, time.Second, maxDuration,
-		keyMeta{local: true, usedBy: "cast/gateway",
+		keyMeta{local: true, usedBy: "gateway",
 			doc: "longest deadline that a plain NATS client can request of a gateway"})
 )
 

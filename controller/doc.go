@@ -34,7 +34,7 @@
 //   - CTL-7 (heartbeats): A subscriber can ask for heartbeats, for as long as the controller
 //     lives, whatever the state of the ranks. The controller drops a dead or blocked subscriber;
 //     a blocked one can subscribe again.
-//   - CTL-8 (host death): Only a host's death ends its ranks (package agent/presence). A healthy
+//   - CTL-8 (host death): Only a host's death ends its ranks (package presence). A healthy
 //     spare takes its place if the Policy has one; otherwise the ranks fail, reported on `ev.`. A
 //     host that returns gets a stop for its remaining procs.
 //   - CTL-9 (news): A message from another process is a request, never news. News arrives only on
@@ -75,7 +75,7 @@
 // proc stops has the proc's fate. During a drain the next batch leaves once the actors of the last
 // one run again, or after supervision.restart-wait. A spare that is gone or takes no procs is
 // skipped; no spare is reserved. A suspect or unknown host marks its ranks and changes none. A mesh
-// of hosts follows agent/presence. It has no leases and no policy, starts nothing, and cannot be
+// of hosts follows presence. It has no leases and no policy, starts nothing, and cannot be
 // taken over. A new subscriber gets the unhealthy hosts at once.
 //
 // State belongs to the controller's turn. The decisions are the pure function step;

@@ -11,8 +11,8 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/presence"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/presence"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Faults of other systems' controllers that show in what is decided; docs/recovery.md lists all of them.

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/internal/testkit"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Faults of other systems' controllers that show between a controller, agents and subscribers;

@@ -9,9 +9,9 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/subjects"
 )
 

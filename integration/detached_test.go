@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/bus/embed"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/system"
 )
 
 // shell runs programs as a user would, one after another.
@@ -52,7 +52,7 @@ func (s shell) count(folder string) (words int64) {
 }
 
 // detached is what the system controller has of the mesh words.
-func detached(t *testing.T, net *mesh.Net) (d worlds.DetachedState, ok bool) {
+func detached(t *testing.T, net *mesh.Net) (d system.DetachedState, ok bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
@@ -71,7 +71,7 @@ func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
 	net := c.connect(t)
 	first := c.startNode(t, "s1", "--system")
 	require.Eventually(t, func() bool {
-		_, err := worlds.Find(t.Context(), net.Proc())
+		_, err := system.Find(t.Context(), net.Proc())
 		return err == nil
 	}, testkit.Patience, poll)
 	c.startNode(t, "s2", "--system")

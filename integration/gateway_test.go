@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // gatewayed is counters on 2 hosts × 2, each with a gateway, and a plain NATS client.

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // kept is a mesh on a host a, and on a host b whose state is where the next b finds what it leaves.

@@ -18,11 +18,11 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/controller"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/system"
 )
 
 // listenerVariable has every cluster of the tests heard by a stranger: wildcard or stream (make listened).
@@ -110,7 +110,7 @@ func TestWildcardListener_breaksNoCommand(t *testing.T) {
 			hosts, err := net.AwaitHosts(t.Context(), 2)
 			require.NoError(t, err)
 			require.Eventually(t, func() bool {
-				_, err := worlds.Find(t.Context(), net.Proc())
+				_, err := system.Find(t.Context(), net.Proc())
 				return err == nil
 			}, testkit.Patience, poll)
 			s := shell{T: t, env: c.environment(t)}

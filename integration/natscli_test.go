@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // builtinCounter is the counter that every hostd can run.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
-	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/system"
 )
 
 // Adopt makes this program the owner of a detached mesh, by name or ID. epoch is that of its
@@ -29,11 +29,11 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 	if err != nil {
 		return fail(err)
 	}
-	system, err := worlds.Find(ctx, n.proc)
+	ctl, err := system.Find(ctx, n.proc)
 	if err != nil {
 		return fail(err)
 	}
-	i := slices.IndexFunc(detached, func(d worlds.DetachedState) bool { return d.Mesh == p.desc.ID })
+	i := slices.IndexFunc(detached, func(d system.DetachedState) bool { return d.Mesh == p.desc.ID })
 	if i < 0 {
 		return fail(notDetachedError(inv.Meshes, p))
 	}
@@ -41,7 +41,7 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 	if epoch == 0 {
 		claim.Epoch = detached[i].Claim.Epoch
 	}
-	got, err := worlds.Adopt.Call(ctx, system, worlds.AdoptRequest{Mesh: p.desc.ID, Claim: claim})
+	got, err := system.Adopt.Call(ctx, ctl, system.AdoptRequest{Mesh: p.desc.ID, Claim: claim})
 	if err != nil {
 		return fail(unwrapRefusal(err))
 	}
@@ -51,7 +51,7 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 		return p, err
 	}
 	mine := agent.Claim{Epoch: got.Claim.Epoch + 1, Owner: p.desc.Owner}
-	if err := n.confirm(ctx, worlds.AdoptRequest{Mesh: p.desc.ID, Claim: mine}); err != nil {
+	if err := n.confirm(ctx, system.AdoptRequest{Mesh: p.desc.ID, Claim: mine}); err != nil {
 		n.releaseController(ctx, p.desc.Owner, "its mesh was not let go")
 		return fail(unwrapRefusal(err))
 	}
@@ -66,11 +66,11 @@ const (
 
 // confirm tells the system controller that this program has the mesh, so that it lets go. It
 // repeats until it gets a reply: an adopter that does not confirm loses the mesh.
-func (n *Net) confirm(ctx context.Context, a worlds.AdoptRequest) error {
+func (n *Net) confirm(ctx context.Context, a system.AdoptRequest) error {
 	for {
-		system, err := worlds.Find(ctx, n.proc)
+		ctl, err := system.Find(ctx, n.proc)
 		if err == nil {
-			_, err = worlds.Confirm.Call(ctx, system, a)
+			_, err = system.Confirm.Call(ctx, ctl, a)
 		}
 		if err == nil || agent.AsFenced(err) != nil {
 			return err

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Limits of a watcher's unread events: several of each rank, plus a constant.

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 

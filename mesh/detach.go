@@ -10,8 +10,8 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // DetachedMesh is a mesh owned by the system controller.
@@ -21,8 +21,8 @@ type DetachedMesh struct {
 	Durable bool   // the mesh outlives the system controller
 }
 
-// NameTakenError reports that another live mesh, or a world, has a name; see worlds.NameTakenError.
-type NameTakenError = worlds.NameTakenError
+// NameTakenError reports that another live mesh, or a world, has a name; see system.NameTakenError.
+type NameTakenError = system.NameTakenError
 
 // OwnedError reports that a mesh cannot be adopted because it is not detached, with its owner and
 // epoch.
@@ -61,11 +61,11 @@ func (p ProcMesh) Detach(ctx context.Context) (DetachedMesh, error) {
 	if err != nil {
 		return fail(err)
 	}
-	system, err := worlds.Find(ctx, p.net.proc)
+	ctl, err := system.Find(ctx, p.net.proc)
 	if err != nil {
 		return fail(err)
 	}
-	owned, err := worlds.Detach.Call(ctx, system, d)
+	owned, err := system.Detach.Call(ctx, ctl, d)
 	if err != nil {
 		return fail(unwrapRefusal(err))
 	}
@@ -76,7 +76,7 @@ func (p ProcMesh) Detach(ctx context.Context) (DetachedMesh, error) {
 
 // detachRequest describes the mesh, as its controller in this program knows it, with the claim that
 // the hosts obey.
-func (p ProcMesh) detachRequest(ctx context.Context) (d worlds.DetachRequest, err error) {
+func (p ProcMesh) detachRequest(ctx context.Context) (d system.DetachRequest, err error) {
 	r, err := controller.Health.Call(ctx, p.controller(), actor.None{})
 	if err != nil {
 		return d, err
@@ -147,17 +147,17 @@ func (n *Net) releaseController(ctx context.Context, owner subjects.ActorID, why
 }
 
 // Detached lists the meshes of the system controller by name, without worlds. Without a system
-// controller the error is worlds.ErrNoController.
-func (n *Net) Detached(ctx context.Context) ([]worlds.DetachedState, error) {
+// controller the error is system.ErrNoController.
+func (n *Net) Detached(ctx context.Context) ([]system.DetachedState, error) {
 	if err := n.endCause(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
-	system, err := worlds.Find(ctx, n.proc)
+	ctl, err := system.Find(ctx, n.proc)
 	if err != nil {
 		return nil, err
 	}
-	now, err := worlds.GetSnapshot.Call(ctx, system, worlds.Filter{Worlds: []string{noWorld}})
+	now, err := system.GetSnapshot.Call(ctx, ctl, system.Filter{Worlds: []string{noWorld}})
 	return now.Detached, err
 }

@@ -10,10 +10,10 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/system"
 )
 
 // withSystem is a cluster of one host whose system controller has a store.
@@ -35,11 +35,11 @@ func (c *cluster) make(t *testing.T, net *mesh.Net, name string) mesh.ProcMesh {
 }
 
 // detached is what the system controller has.
-func (c *cluster) detached(t *testing.T) []worlds.DetachedState {
+func (c *cluster) detached(t *testing.T) []system.DetachedState {
 	t.Helper()
-	system, err := worlds.Find(t.Context(), c.Proc())
+	ctl, err := system.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
-	now, err := worlds.GetSnapshot.Call(t.Context(), system, worlds.Filter{})
+	now, err := system.GetSnapshot.Call(t.Context(), ctl, system.Filter{})
 	require.NoError(t, err)
 	return now.Detached
 }
@@ -158,10 +158,10 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH16(t *testing.T) {
 			end()
 			before := c.pids(t, procs)
 			adopter, _ := c.Client(t)
-			system, err := worlds.Find(t.Context(), adopter.Proc())
+			ctl, err := system.Find(t.Context(), adopter.Proc())
 			require.NoError(t, err)
-			asked := worlds.AdoptRequest{Mesh: procs.ID(), Claim: agent.Claim{Epoch: held.Epoch, Owner: adopter.Proc().ID().Actor("adopter")}}
-			_, err = worlds.Adopt.Call(t.Context(), system, asked)
+			asked := system.AdoptRequest{Mesh: procs.ID(), Claim: agent.Claim{Epoch: held.Epoch, Owner: adopter.Proc().ID().Actor("adopter")}}
+			_, err = system.Adopt.Call(t.Context(), ctl, asked)
 			require.NoError(t, err)
 			_, err = c.Adopt(t.Context(), "words", 0)
 			require.ErrorAs(t, err, new(*agent.FencedError), "one adopts it at a time")
@@ -175,7 +175,7 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH16(t *testing.T) {
 				return len(d) == 1 && d[0].Claim.Epoch == 4 && d[0].Reason == ""
 			}, testkit.Patience, 20*time.Millisecond, "the system follows the adopter, in the epoch after his")
 			asked.Claim.Epoch++
-			_, err = worlds.Confirm.Call(t.Context(), system, asked)
+			_, err = system.Confirm.Call(t.Context(), ctl, asked)
 			require.NotNil(t, agent.AsFenced(err), "too late: %v", err)
 			if tc.claims {
 				require.Eventually(t, func() bool { return c.heard(t, procs, 4) }, testkit.Patience, 20*time.Millisecond)
@@ -254,25 +254,25 @@ func TestDetach_namesTheHolderOfARefusedMesh(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.TakeName(t.Context(), "words")
 	require.ErrorAs(t, err, &taken)
-	system, err := worlds.Find(t.Context(), c.Proc())
+	ctl, err := system.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	_, err = worlds.Upsert.Call(t.Context(), system, worlds.UpsertRequest{Spec: worlds.Spec{
+	_, err = system.Upsert.Call(t.Context(), ctl, system.UpsertRequest{Spec: system.Spec{
 		Name: "words", Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: self},
 	}})
 	require.ErrorAs(t, err, &taken)
-	require.Equal(t, worlds.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
-	for want, d := range map[string]worlds.DetachRequest{
+	require.Equal(t, system.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
+	for want, d := range map[string]system.DetachRequest{
 		"want its owner and epoch":                {Mesh: procs.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}},
 		"0 hosts: want 1 to":                      {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}},
 		" belongs to system-":                     {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}, Hosts: procs.Describe().Hosts},
 		"lease of -1ns: want more than 0, or 0 f": {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}, Hosts: procs.Describe().Hosts, Lease: -1},
 	} {
-		_, err := worlds.Detach.Call(t.Context(), system, d)
+		_, err := system.Detach.Call(t.Context(), ctl, d)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = worlds.Adopt.Call(t.Context(), system, worlds.AdoptRequest{Mesh: twin.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}})
+	_, err = system.Adopt.Call(t.Context(), ctl, system.AdoptRequest{Mesh: twin.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}})
 	require.ErrorContains(t, err, "not found")
 	require.NoError(t, actorsOf(t, c, "words").Procs().Stop(t.Context()))
 }

@@ -62,7 +62,7 @@
 //     starts and stops nothing. The former owner acts no more (*agent.FencedError), even if it
 //     lives.
 //   - MESH-15 (lookup): Lookup finds the live mesh of a name, worlds included (package
-//     controller/worlds). Of several, it prefers the taken name (a world, a detached mesh,
+//     system). Of several, it prefers the taken name (a world, a detached mesh,
 //     TakeName), else returns an *AmbiguousError. Casts to an incomplete world reach its present
 //     ranks.
 //   - MESH-16 (detach, adopt): Detach hands a mesh to the system controller; Adopt takes it back.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // NotFoundError reports that no live resource has a name.

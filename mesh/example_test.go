@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // demo is a castnet in this process: a server, a client of it, and two hosts that run procs here, too.

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // A careless actor makes a mesh and does not watch it.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/subjects"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // MeshState is a proc mesh and the states of its ranks from its hosts.
@@ -92,7 +92,7 @@ func (i Inventory) Lookup(name string) (ProcMesh, error) {
 // hasTakenName reports whether the mesh has its label for one (MESH-17).
 func (m MeshState) hasTakenName() bool {
 	d := m.Procs.desc
-	return d.World != nil || d.NameTaken || worlds.IsSystemClaim(d.ID, m.claim())
+	return d.World != nil || d.NameTaken || system.IsSystemClaim(d.ID, m.claim())
 }
 
 // noteStates tells a proc the present holders of ranks and the earlier ends, as their hosts saw

@@ -15,12 +15,12 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/logger"
+	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/subjects"
 )
 

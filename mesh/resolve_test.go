@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // asText is a handle as another program has it, from text alone.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/config"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // releaseTimeout bounds the release of a name; a reservation expires anyway.
@@ -31,8 +31,8 @@ func (n *Net) TakeName(ctx context.Context, name string) (release func(), err er
 	}
 	ctx, cancel := withTimeout(ctx, config.AttachTimeout.Get(n.config))
 	defer cancel()
-	system, err := worlds.Find(ctx, n.proc)
-	if errors.Is(err, worlds.ErrNoController) {
+	ctl, err := system.Find(ctx, n.proc)
+	if errors.Is(err, system.ErrNoController) {
 		if err := n.checkNameFree(ctx, name); err != nil {
 			return fail(err)
 		}
@@ -41,13 +41,13 @@ func (n *Net) TakeName(ctx context.Context, name string) (release func(), err er
 	if err != nil {
 		return fail(err)
 	}
-	asked := worlds.NameReservation{ID: id, By: n.proc.ID()}
+	asked := system.NameReservation{ID: id, By: n.proc.ID()}
 	release = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
-		_, _ = worlds.Release.Call(ctx, system, asked) // it expires otherwise
+		_, _ = system.Release.Call(ctx, ctl, asked) // it expires otherwise
 	}
-	if _, err := worlds.Reserve.Call(ctx, system, asked); err != nil {
+	if _, err := system.Reserve.Call(ctx, ctl, asked); err != nil {
 		if _, refused := errors.AsType[*NameTakenError](err); !refused {
 			release() // the reply may have been lost after the reservation
 		}
@@ -58,7 +58,7 @@ func (n *Net) TakeName(ctx context.Context, name string) (release func(), err er
 
 // checkNameFree returns a *NameTakenError if hosts have a live mesh of the name.
 func (n *Net) checkNameFree(ctx context.Context, name string) error {
-	inUse, err := worlds.NamesInUse(ctx, n.proc, n.quiet)
+	inUse, err := system.NamesInUse(ctx, n.proc, n.quiet)
 	for _, m := range inUse {
 		if m.Name == name {
 			return &m

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 func TestTakeName_oneOfConcurrentProgramsWins_MESH17(t *testing.T) {
@@ -156,11 +156,11 @@ func TestTakeName_concurrentMeshesGetDistinctNames_MESH17(t *testing.T) {
 func TestTakeName_worldCannotUseALiveMeshsName_MESH17(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
-	system, err := worlds.Find(t.Context(), c.Proc())
+	ctl, err := system.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
-	declare := func(d worlds.UpsertRequest) error {
-		d.Spec = worlds.Spec{Name: "words", Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin}}
-		_, err := worlds.Upsert.Call(t.Context(), system, d)
+	declare := func(d system.UpsertRequest) error {
+		d.Spec = system.Spec{Name: "words", Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin}}
+		_, err := system.Upsert.Call(t.Context(), ctl, d)
 		return err
 	}
 	host, err := subjects.NewHostID("late")
@@ -171,7 +171,7 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH17(t *testing.T) {
 		stood, gone := make(chan error, 64), make(chan struct{})
 		go func() {
 			defer close(gone)
-			worlds.KeepJoined(ctx, c.Proc(), worlds.JoinRequest{World: "words", Host: &worlds.HostJoin{ID: host, Incarnation: "1"}}, func(_ worlds.JoinResponse, err error) { stood <- err })
+			system.KeepJoined(ctx, c.Proc(), system.JoinRequest{World: "words", Host: &system.HostJoin{ID: host, Incarnation: "1"}}, func(_ system.JoinResponse, err error) { stood <- err })
 		}()
 		return stood, func() {
 			cancel()
@@ -179,19 +179,19 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH17(t *testing.T) {
 		}
 	}
 	stood, leave := stand()
-	for _, err := range []error{declare(worlds.UpsertRequest{}), declare(worlds.UpsertRequest{Dry: true}), outcome(t, stood)} {
+	for _, err := range []error{declare(system.UpsertRequest{}), declare(system.UpsertRequest{Dry: true}), outcome(t, stood)} {
 		var taken *mesh.NameTakenError
 		require.ErrorAs(t, err, &taken)
 		require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
 	}
 	leave() // or the host begins its world as soon as it can
-	require.Error(t, declare(worlds.UpsertRequest{}), "and what it asked for before that is answered")
+	require.Error(t, declare(system.UpsertRequest{}), "and what it asked for before that is answered")
 	require.NoError(t, procs.Stop(t.Context()))
 	release := c.takes(t, "words")
 	stood, leave = stand()
 	defer leave()
 	var taken *mesh.NameTakenError
-	require.ErrorAs(t, declare(worlds.UpsertRequest{}), &taken, "who begins a mesh of it")
+	require.ErrorAs(t, declare(system.UpsertRequest{}), &taken, "who begins a mesh of it")
 	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "program", Holder: c.Proc().ID().String()}, *taken)
 	release()
 	for outcome(t, stood) != nil { // it stands by until the name is free
@@ -199,7 +199,7 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH17(t *testing.T) {
 	_, err = c.TakeName(t.Context(), "words")
 	require.ErrorAs(t, err, &taken, "a host has begun it")
 	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "world", Holder: "words-…"}, *taken)
-	require.NoError(t, declare(worlds.UpsertRequest{}))
+	require.NoError(t, declare(system.UpsertRequest{}))
 }
 
 // takes takes a name that nobody is to have; the system controller may still be asking for it, for a host that has left.
@@ -231,15 +231,15 @@ func TestTakeName_startingWorldCompetesForItsName_MESH17(t *testing.T) {
 	t.Parallel()
 	c := newStored(t)
 	c.System(t, "s")
-	system, err := worlds.Find(t.Context(), c.Proc())
+	ctl, err := system.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
-	spec := worlds.Spec{Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin}}
+	spec := system.Spec{Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin}}
 	for round := range 10 {
 		spec.Name = fmt.Sprintf("words%d", round)
 		var all sync.WaitGroup
 		errs := make([]error, 2)
 		all.Go(func() { _, errs[0] = c.TakeName(t.Context(), spec.Name) }) // and never gives it back
-		all.Go(func() { _, errs[1] = worlds.Upsert.Call(t.Context(), system, worlds.UpsertRequest{Spec: spec}) })
+		all.Go(func() { _, errs[1] = system.Upsert.Call(t.Context(), ctl, system.UpsertRequest{Spec: spec}) })
 		all.Wait()
 		if errs[0] == nil {
 			errs[0], errs[1] = errs[1], errs[0]

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // stall keeps the data of one program from being taken by another until resume is called. fill has it queue as much as it

@@ -8,8 +8,8 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // ofWorld is the source of events of a world's ranks. Their hosts report changes at once. The
@@ -46,15 +46,15 @@ func (w *ofWorld) listen(said *backlog, changed chan<- struct{}) (end func(), er
 }
 
 func (w *ofWorld) ask(ctx context.Context, said *backlog, known incarnations) error {
-	system, err := worlds.Find(ctx, w.net.proc)
+	ctl, err := system.Find(ctx, w.net.proc)
 	if err != nil {
 		return err
 	}
-	now, err := agent.Insist(ctx, worlds.GetSnapshot, system, worlds.Filter{Worlds: []string{w.world}})
+	now, err := agent.Insist(ctx, system.GetSnapshot, ctl, system.Filter{Worlds: []string{w.world}})
 	if err != nil {
 		return err
 	}
-	w.by = system.ID()
+	w.by = ctl.ID()
 	if len(now.Worlds) == 0 || now.Worlds[0].Mesh != w.mesh.String() {
 		for _, e := range known.over(w.mesh, fmt.Sprintf("world %s is gone", w.world)) {
 			said.take(e)
@@ -68,15 +68,15 @@ func (w *ofWorld) ask(ctx context.Context, said *backlog, known incarnations) er
 }
 
 // eventOf returns the state of a world's proc as an event of its host.
-func eventOf(p worlds.ProcState) actor.Event {
+func eventOf(p system.ProcState) actor.Event {
 	id := p.ID
 	e := actor.Event{
 		Kind: actor.KindProc, Status: string(actor.Running), Mesh: id.Mesh.String(), Rank: int(id.Rank),
 		Gen: int(id.Gen), ProcIndex: int(id.Index), Host: p.Host, Reason: p.Reason, At: time.Now(),
 	}
-	if p.Health == worlds.HealthEnded && strings.HasPrefix(p.Reason, agent.Stopped.String()) {
+	if p.Health == system.HealthEnded && strings.HasPrefix(p.Reason, agent.Stopped.String()) {
 		e.Status = string(actor.Stopped)
-	} else if p.Health == worlds.HealthEnded || p.Health == worlds.HealthExpired {
+	} else if p.Health == system.HealthEnded || p.Health == system.HealthExpired {
 		e.Status = string(actor.Failed)
 	}
 	return e

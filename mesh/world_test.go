@@ -17,21 +17,21 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/system"
 )
 
 // declare declares a world of the tests' own procs.
 func (c *cluster) declare(t *testing.T, name string, extent shape.Extent, perHost int) {
 	t.Helper()
-	system, err := worlds.Find(t.Context(), c.Proc())
+	ctl, err := system.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	d := worlds.UpsertRequest{Spec: worlds.Spec{Name: name, Shape: extent, PerHost: perHost, Command: agent.Command{Path: self}}}
-	_, err = worlds.Upsert.Call(t.Context(), system, d)
+	d := system.UpsertRequest{Spec: system.Spec{Name: name, Shape: extent, PerHost: perHost, Command: agent.Command{Path: self}}}
+	_, err = system.Upsert.Call(t.Context(), ctl, d)
 	require.NoError(t, err)
 }
 
@@ -223,7 +223,7 @@ func TestWatch_worldBehavesAsAnyMesh_MESH6(t *testing.T) {
 	c := newCluster(t)
 	patient := &config.Config{}
 	require.NoError(t, config.WorldEvictionTimeout.Override(patient, time.Hour))
-	c.System(t, "s", func(o *worlds.Options) { o.Config = patient })
+	c.System(t, "s", func(o *system.Options) { o.Config = patient })
 	c.HostInWorld(t, "a", "train", 0)
 	leave := c.HostInWorld(t, "b", "train", 1)
 	c.declare(t, "train", shape.Of("x", 3), 2)
@@ -277,16 +277,16 @@ func TestWatch_worldWatchEndsWithoutASystemController_MESH12(t *testing.T) {
 			continue // where there is no store, hosts may hear so
 		}
 		require.ErrorAs(t, err, new(*mesh.ControllerError))
-		require.ErrorIs(t, err, worlds.ErrNoController)
+		require.ErrorIs(t, err, system.ErrNoController)
 	}
 }
 
 // worldOf is the mesh of a world.
 func (c *cluster) worldOf(t *testing.T, name string) string {
 	t.Helper()
-	system, err := worlds.Find(t.Context(), c.Proc())
+	ctl, err := system.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
-	now, err := worlds.GetSnapshot.Call(t.Context(), system, worlds.Filter{Worlds: []string{name}})
+	now, err := system.GetSnapshot.Call(t.Context(), ctl, system.Filter{Worlds: []string{name}})
 	require.NoError(t, err)
 	require.Len(t, now.Worlds, 1)
 	return now.Worlds[0].Mesh

@@ -6,7 +6,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/config"
-	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/system"
 )
 
 // stopWorld makes the system controller stop a world and remove it. It returns an error if a member
@@ -18,15 +18,15 @@ func (p ProcMesh) stopWorld(ctx context.Context) error {
 	}
 	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(p.net.config))
 	defer cancel()
-	system, err := worlds.Find(ctx, p.net.proc)
+	ctl, err := system.Find(ctx, p.net.proc)
 	if err != nil {
 		return fmt.Errorf("stop world %s: %w", name, err)
 	}
-	port := actor.OpenPort[worlds.StopReport](p.net.proc)
+	port := actor.OpenPort[system.StopReport](p.net.proc)
 	defer port.Close()
 	to := port.Ref()
-	request := worlds.StopRequest{Worlds: []string{name}, Reason: "stopped by its user", Report: &to}
-	accepted, err := worlds.Stop.Call(ctx, system, request)
+	request := system.StopRequest{Worlds: []string{name}, Reason: "stopped by its user", Report: &to}
+	accepted, err := system.Stop.Call(ctx, ctl, request)
 	if err == nil && len(accepted.Worlds) == 0 {
 		err = fmt.Errorf("%s", accepted.Skipped[name])
 	}

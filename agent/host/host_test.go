@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/link"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/castnet-io/castnet/cast"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 func (a *app) castCommand() *cobra.Command {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // connectTodo returns advice for an unreachable bus.
@@ -288,13 +288,13 @@ func (d *doctor) system(ctx context.Context) (f finding) {
 			f = finding{Result: resultWarn, Found: "a client cannot leave: " + firstLine(err)}
 		}
 	}()
-	ref, err := worlds.Find(ctx, net.Proc())
-	if errors.Is(err, worlds.ErrNoController) {
+	ref, err := system.Find(ctx, net.Proc())
+	if errors.Is(err, system.ErrNoController) {
 		return finding{Result: resultWarn, Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system"}
 	}
-	var now worlds.Snapshot
+	var now system.Snapshot
 	if err == nil {
-		now, err = worlds.GetSnapshot.Call(ctx, ref, worlds.Filter{})
+		now, err = system.GetSnapshot.Call(ctx, ref, system.Filter{})
 	}
 	if err != nil {
 		return finding{Result: resultFail, Found: "the system controller: " + firstLine(err), Todo: "see the log of its hostd"}

@@ -14,9 +14,9 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // meshRecord is a mesh or world. Its JSON names are stable.
@@ -87,7 +87,7 @@ func listMeshes(ctx context.Context, net *mesh.Net, all bool) (records []meshRec
 	}
 	states := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !all && !hasLiveRank(m) })
 	detached, err := net.Detached(ctx)
-	if err != nil && !errors.Is(err, worlds.ErrNoController) {
+	if err != nil && !errors.Is(err, system.ErrNoController) {
 		return nil, nil, err
 	}
 	records = make([]meshRecord, len(states))
@@ -113,10 +113,10 @@ func listMeshes(ctx context.Context, net *mesh.Net, all bool) (records []meshRec
 }
 
 // inspect pings the owner.
-func (o *owner) inspect(ctx context.Context, net *mesh.Net, m agent.Mesh, detached []worlds.DetachedState) {
+func (o *owner) inspect(ctx context.Context, net *mesh.Net, m agent.Mesh, detached []system.DetachedState) {
 	if m.World != nil {
 		o.Kind = ownedBySystem
-		ref, err := worlds.Find(ctx, net.Proc())
+		ref, err := system.Find(ctx, net.Proc())
 		o.ID = ref.ID().String()
 		if err != nil {
 			o.Kind = ownedByNobody

@@ -11,9 +11,9 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/system"
 )
 
 // lateEventsTimeout bounds the wait for events of ended ranks, which use another connection than
@@ -47,7 +47,7 @@ JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`
 func (a *app) stop(ctx context.Context, net *mesh.Net, t target) error {
 	procs, err := net.Lookup(ctx, t.name)
 	if w, _, bare := findEmptyWorld(ctx, net, t.name, err); bare {
-		return a.deleteWorlds(ctx, net, worlds.StopRequest{Worlds: []string{w.Name}})
+		return a.deleteWorlds(ctx, net, system.StopRequest{Worlds: []string{w.Name}})
 	}
 	if err != nil {
 		return err

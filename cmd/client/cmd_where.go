@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 func (a *app) whereCommand() *cobra.Command {
@@ -37,7 +37,7 @@ JSON: world (or the mesh), proc, host, health, reason.`,
 				if err != nil {
 					return err
 				}
-				return showRecords(a, []worlds.Location{w}, []string{"mesh", "proc", "host", "health", "reason"}, func(w worlds.Location) []string {
+				return showRecords(a, []system.Location{w}, []string{"mesh", "proc", "host", "health", "reason"}, func(w system.Location) []string {
 					return []string{w.World, w.Proc.String(), orDash(w.Host), string(w.Health), orDash(w.Reason)}
 				})
 			})
@@ -46,17 +46,17 @@ JSON: world (or the mesh), proc, host, health, reason.`,
 }
 
 // locate asks the system controller for a rank, and the hosts for a mesh other than a world.
-func locate(ctx context.Context, net *mesh.Net, what, name string, rank int) (w worlds.Location, err error) {
-	ref, err := worlds.Find(ctx, net.Proc())
+func locate(ctx context.Context, net *mesh.Net, what, name string, rank int) (w system.Location, err error) {
+	ref, err := system.Find(ctx, net.Proc())
 	if err == nil {
-		w, err = worlds.Locate.Call(ctx, ref, what)
+		w, err = system.Locate.Call(ctx, ref, what)
 		if err == nil {
 			return w, nil
 		}
 	}
 	inv, p, missing := net.InventoryFor(ctx, name)
 	_, none := errors.AsType[*mesh.NotFoundError](missing)
-	if none && err != nil && !errors.Is(err, worlds.ErrNoController) {
+	if none && err != nil && !errors.Is(err, system.ErrNoController) {
 		return w, withMissingHosts(inv, fmt.Errorf("%w; %w", err, missing)) // the controller's answer comes first
 	}
 	if missing != nil {
@@ -79,7 +79,7 @@ func parseLocation(what string) (name string, rank int, err error) {
 }
 
 // locateInMesh returns the location of a rank in its newest generation, as its hosts report.
-func locateInMesh(inv mesh.Inventory, p mesh.ProcMesh, rank int) (w worlds.Location, err error) {
+func locateInMesh(inv mesh.Inventory, p mesh.ProcMesh, rank int) (w system.Location, err error) {
 	var found *agent.State
 	for _, m := range inv.Meshes {
 		for _, s := range m.States {
@@ -96,12 +96,12 @@ func locateInMesh(inv mesh.Inventory, p mesh.ProcMesh, rank int) (w worlds.Locat
 	if found == nil { // of a world
 		return w, withMissingHosts(inv, fmt.Errorf("rank %d of mesh %s has no host: see castnet explain %s", rank, desc.ID, desc.ID.Label()))
 	}
-	w = worlds.Location{World: desc.ID.Label(), Proc: desc.ProcID(rank, found.Gen), Health: worlds.HealthAlive, Reason: found.Status.Reason}
+	w = system.Location{World: desc.ID.Label(), Proc: desc.ProcID(rank, found.Gen), Health: system.HealthAlive, Reason: found.Status.Reason}
 	if found.Proc != nil {
 		w.Host = found.Proc.Host
 	}
 	if found.Status.Phase.Terminal() {
-		w.Health = worlds.HealthEnded
+		w.Health = system.HealthEnded
 	}
 	return w, nil
 }

@@ -6,23 +6,23 @@ import (
 	"fmt"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // findEmptyWorld finds a world without procs, unknown to hosts as a mesh, and its owner. It is the
 // last lookup for a name. false: no such world.
-func findEmptyWorld(ctx context.Context, net *mesh.Net, name string, missing error) (w worlds.WorldState, system string, ok bool) {
+func findEmptyWorld(ctx context.Context, net *mesh.Net, name string, missing error) (w system.WorldState, ctl string, ok bool) {
 	if _, is := errors.AsType[*mesh.NotFoundError](missing); !is {
 		return w, "", false
 	}
-	ref, err := worlds.Find(ctx, net.Proc())
+	ref, err := system.Find(ctx, net.Proc())
 	if err != nil {
 		return w, "", false
 	}
-	now, err := worlds.GetSnapshot.Call(ctx, ref, worlds.Filter{})
+	now, err := system.GetSnapshot.Call(ctx, ref, system.Filter{})
 	if err != nil {
 		return w, "", false
 	}
@@ -48,7 +48,7 @@ func orEmptyWorld(ctx context.Context, net *mesh.Net, name string, missing error
 }
 
 // emptyWorldError explains what a world lacks.
-func emptyWorldError(w worlds.WorldState) error {
+func emptyWorldError(w system.WorldState) error {
 	if w.Shape == nil {
 		return fmt.Errorf("world %s is not declared and has no procs: castnet apply -f FILE declares it", w.Name)
 	}
@@ -56,7 +56,7 @@ func emptyWorldError(w worlds.WorldState) error {
 }
 
 // emptyWorldView returns the system controller's view of such a world.
-func emptyWorldView(net *mesh.Net, w worlds.WorldState, system string, there []subjects.HostID) (meshView, error) {
+func emptyWorldView(net *mesh.Net, w system.WorldState, ctl string, there []subjects.HostID) (meshView, error) {
 	if w.Shape == nil {
 		return meshView{}, cli.WithCode(cli.ExitNotFound, emptyWorldError(w))
 	}
@@ -74,6 +74,6 @@ func emptyWorldView(net *mesh.Net, w worlds.WorldState, system string, there []s
 			desc.Hosts[h.Rank] = h.ID
 		}
 	}
-	all := inspection{net: net, desc: desc, liveHosts: there, system: system, world: &w}
+	all := inspection{net: net, desc: desc, liveHosts: there, system: ctl, world: &w}
 	return all.view(), nil
 }

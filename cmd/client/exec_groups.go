@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // execResult is the result of one command.

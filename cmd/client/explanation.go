@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/controller/worlds"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/system"
 )
 
 // explanation explains the state of a mesh. Its JSON names are stable.
@@ -262,7 +262,7 @@ func (w worldView) nextStep() string {
 	if w.Ending != "" {
 		return "it is being stopped: " + w.Ending
 	}
-	if w.Status == worlds.StatusUnhealthy && w.Reason != "" {
+	if w.Status == system.StatusUnhealthy && w.Reason != "" {
 		return "it waits for missing procs; a world with an ended proc is stopped and removed (world.eviction-timeout); now: " + w.Reason
 	}
 	return "nothing: it is " + string(w.Status)

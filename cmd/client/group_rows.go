@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 const (

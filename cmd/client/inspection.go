@@ -13,10 +13,10 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/controller"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // inspection collects all reports on a mesh.
@@ -28,7 +28,7 @@ type inspection struct {
 	lease          time.Duration
 	report         controller.Report
 	system         string             // of a world: the system controller
-	world          *worlds.WorldState // of a world, instead of the report
+	world          *system.WorldState // of a world, instead of the report
 	ownerErr       error              // why the report is missing
 	actors         []actorRecord
 	actorsComplete bool // every proc has listed its actors
@@ -45,13 +45,13 @@ func (w *inspection) askOwner(ctx context.Context) {
 
 // askSystem asks the system controller for a world, if the world has this mesh.
 func (w *inspection) askSystem(ctx context.Context) error {
-	ref, err := worlds.Find(ctx, w.net.Proc())
+	ref, err := system.Find(ctx, w.net.Proc())
 	if err != nil {
 		return err
 	}
 	w.system = ref.ID().String()
 	name := w.desc.World.World
-	now, err := worlds.GetSnapshot.Call(ctx, ref, worlds.Filter{Worlds: []string{name}})
+	now, err := system.GetSnapshot.Call(ctx, ref, system.Filter{Worlds: []string{name}})
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (w *inspection) askSystem(ctx context.Context) error {
 			return nil
 		}
 	}
-	return &worlds.NotFoundError{What: "world " + name + " of mesh " + w.desc.ID.String()}
+	return &system.NotFoundError{What: "world " + name + " of mesh " + w.desc.ID.String()}
 }
 
 // askActors asks the procs for their actors. Other reports cover silent procs.
@@ -170,7 +170,7 @@ func (w *inspection) unhealthyReasons() map[int]string {
 	why := map[int]string{}
 	if w.world != nil {
 		for _, p := range w.world.Procs {
-			if p.Health != worlds.HealthAlive {
+			if p.Health != system.HealthAlive {
 				why[int(p.ID.Rank)] = strings.TrimPrefix(p.Reason, agent.Failed.String()+": ")
 			}
 		}

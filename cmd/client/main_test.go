@@ -22,7 +22,7 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/cast/gateway"
+	"github.com/castnet-io/castnet/gateway"
 	"github.com/castnet-io/castnet/internal/builtin"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"

@@ -10,12 +10,12 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/controller"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // own spawns procs that the tests' own process owns.
@@ -210,7 +210,7 @@ func TestExplanation_coversMissingLeasesAndMissingHosts(t *testing.T) {
 	}
 	require.Equal(t, []string{"no host reports a lease: live procs run until `castnet stop`"}, v.explanation().Next)
 	v = meshView{
-		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 1, Owner: ownerView{Answers: true}, World: &worldView{Status: worlds.StatusUnhealthy},
+		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 1, Owner: ownerView{Answers: true}, World: &worldView{Status: system.StatusUnhealthy},
 		Statuses: []statusRun{{Region: "gpu=0", Ranks: 1, Status: "running"}, {Region: "gpu=1", Ranks: 1, Status: "not-exist"}},
 	}
 	require.Equal(t, "w-000000000000m is unhealthy: of its 2 ranks 1 not-exist, 1 running", v.explanation().Answer)
@@ -226,17 +226,17 @@ func TestExplanation_countsWorldHostsWithoutProcs(t *testing.T) {
 	}
 	mesh, err := subjects.ParseMeshID("train-0000000000000")
 	require.NoError(t, err)
-	proc := func(rank uint32, health worlds.Health, why string) worlds.ProcState {
-		return worlds.ProcState{ID: subjects.ProcID{Mesh: mesh, Rank: rank}, Health: health, Reason: why}
+	proc := func(rank uint32, health system.Health, why string) system.ProcState {
+		return system.ProcState{ID: subjects.ProcID{Mesh: mesh, Rank: rank}, Health: health, Reason: why}
 	}
 	w := inspection{
 		desc:      agent.Mesh{ID: mesh, Extent: shape.Of("x", 5), PerHost: 1, World: &agent.WorldShare{World: "train", Count: 5}, Hosts: make([]subjects.HostID, 5)},
 		liveHosts: []subjects.HostID{ids["here"], ids["slow"], ids["shut"]},
 		states:    map[int]agent.State{0: {Rank: 0, Status: agent.Status{Phase: agent.Running}}},
-		world: &worlds.WorldState{
-			Status: worlds.StatusUnhealthy, Reason: "proc train/2.0: it is lost",
-			Hosts: []worlds.HostState{{Rank: 0, ID: ids["here"], Count: 1}, {Rank: 1, ID: ids["slow"], Count: 1}, {Rank: 2, ID: ids["gone"], Count: 1, Lost: "no heartbeat"}, {Rank: 3, ID: ids["shut"], Count: 1}},
-			Procs: []worlds.ProcState{proc(0, worlds.HealthAlive, ""), proc(2, worlds.HealthExpired, "host gone-0000000000000 is lost: no heartbeat"), proc(3, worlds.HealthEnded, "failed: command is not allowed")},
+		world: &system.WorldState{
+			Status: system.StatusUnhealthy, Reason: "proc train/2.0: it is lost",
+			Hosts: []system.HostState{{Rank: 0, ID: ids["here"], Count: 1}, {Rank: 1, ID: ids["slow"], Count: 1}, {Rank: 2, ID: ids["gone"], Count: 1, Lost: "no heartbeat"}, {Rank: 3, ID: ids["shut"], Count: 1}},
+			Procs: []system.ProcState{proc(0, system.HealthAlive, ""), proc(2, system.HealthExpired, "host gone-0000000000000 is lost: no heartbeat"), proc(3, system.HealthEnded, "failed: command is not allowed")},
 		},
 	}
 	x := w.view().explanation()

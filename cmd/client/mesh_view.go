@@ -8,11 +8,11 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/controller"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // inspectTimeout bounds the reports of owner, hosts and procs. The output names silent ones.
@@ -43,7 +43,7 @@ type meshView struct {
 
 // worldView is the system controller's view of a world.
 type worldView struct {
-	Status worlds.Status `json:"status"`
+	Status system.Status `json:"status"`
 	Reason string        `json:"reason,omitempty"`
 	For    time.Duration `json:"for"`
 	Ending string        `json:"ending,omitempty"`
@@ -132,8 +132,8 @@ func (t target) inspect(ctx context.Context, net *mesh.Net) (v meshView, missing
 			ids = append(ids, h.ID)
 		}
 	}
-	if w, system, bare := findEmptyWorld(ctx, net, t.name, err); bare {
-		v, err = emptyWorldView(net, w, system, ids)
+	if w, ctl, bare := findEmptyWorld(ctx, net, t.name, err); bare {
+		v, err = emptyWorldView(net, w, ctl, ids)
 		return v, inv.Err(), err
 	}
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"strings"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // maxWorldFile bounds a file of worlds in bytes.
 const maxWorldFile = 1 << 20
 
 // worldFiles reads the worlds of several files; "-" is standard input.
-func worldFiles(paths []string) (all []worlds.Spec, err error) {
+func worldFiles(paths []string) (all []system.Spec, err error) {
 	for _, path := range paths {
 		name := path
 		r := io.Reader(os.Stdin)
@@ -58,18 +58,18 @@ func worldFiles(paths []string) (all []worlds.Spec, err error) {
 	return all, nil
 }
 
-func containsWorld(all []worlds.Spec, name string) bool {
-	return slices.ContainsFunc(all, func(s worlds.Spec) bool { return s.Name == name })
+func containsWorld(all []system.Spec, name string) bool {
+	return slices.ContainsFunc(all, func(s system.Spec) bool { return s.Name == name })
 }
 
 // parseWorlds parses the worlds of a file, one per document. It returns all errors with their
 // positions.
-func parseWorlds(name string, data []byte) ([]worlds.Spec, error) {
+func parseWorlds(name string, data []byte) ([]system.Spec, error) {
 	docs, err := cli.ParseYAML(name, data)
 	if err != nil {
 		return nil, err
 	}
-	var out []worlds.Spec
+	var out []system.Spec
 	f := worldParser{}
 	for _, d := range docs {
 		s := f.spec(d)
@@ -114,7 +114,7 @@ func (f *worldParser) fields(v cli.Value, what string, by map[string]func(cli.Va
 	}
 }
 
-func (f *worldParser) spec(v cli.Value) (s worlds.Spec) {
+func (f *worldParser) spec(v cli.Value) (s system.Spec) {
 	f.fields(v, "a world", map[string]func(cli.Value){
 		"name": func(v cli.Value) {
 			f.readText(&s.Name)(v)

@@ -13,22 +13,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/system"
 )
 
 // findSystem finds the system controller.
-func findSystem(ctx context.Context, net *mesh.Net) (actor.Ref[*worlds.Controller], error) {
-	ref, err := worlds.Find(ctx, net.Proc())
-	if errors.Is(err, worlds.ErrNoController) {
+func findSystem(ctx context.Context, net *mesh.Net) (actor.Ref[*system.Controller], error) {
+	ref, err := system.Find(ctx, net.Proc())
+	if errors.Is(err, system.ErrNoController) {
 		err = cli.WithCode(cli.ExitNotFound, err)
 	}
 	return ref, err
 }
 
 func (a *app) worldsCommand() *cobra.Command {
-	var f worlds.Filter
+	var f system.Filter
 	c := &cobra.Command{
 		Use:   "worlds [NAME…]",
 		Short: "List worlds: meshes that outlive their makers",
@@ -50,12 +50,12 @@ reason, failed, host, labels), ending.`,
 	return c
 }
 
-func (a *app) worlds(ctx context.Context, net *mesh.Net, f worlds.Filter) error {
+func (a *app) worlds(ctx context.Context, net *mesh.Net, f system.Filter) error {
 	ref, err := findSystem(ctx, net)
 	if err != nil {
 		return err
 	}
-	now, err := worlds.GetSnapshot.Call(ctx, ref, f)
+	now, err := system.GetSnapshot.Call(ctx, ref, f)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (a *app) worlds(ctx context.Context, net *mesh.Net, f worlds.Filter) error 
 		a.notef("no JetStream: these worlds end with the hostd that owns them")
 	}
 	columns := []string{"world", "status", "for", "procs", "hosts", "labels", "reason"}
-	err = showRecords(a, now.Worlds, columns, func(w worlds.WorldState) []string {
+	err = showRecords(a, now.Worlds, columns, func(w system.WorldState) []string {
 		return []string{
 			w.Name, a.worldStatus(w), formatAge(w.For), formatProcs(w), formatHosts(w), orDash(formatLabels(w.Labels)),
 			orDash(shorten(cmp.Or(w.StoppingReason, w.Reason), 70)),
@@ -74,13 +74,13 @@ func (a *app) worlds(ctx context.Context, net *mesh.Net, f worlds.Filter) error 
 	}
 	for _, name := range f.Worlds {
 		if !hasWorld(now.Worlds, name) && len(f.WorldLabels) == 0 {
-			return errors.Join(err, cli.WithCode(cli.ExitNotFound, &worlds.NotFoundError{What: "world " + name}))
+			return errors.Join(err, cli.WithCode(cli.ExitNotFound, &system.NotFoundError{What: "world " + name}))
 		}
 	}
 	return err
 }
 
-func hasWorld(all []worlds.WorldState, name string) bool {
+func hasWorld(all []system.WorldState, name string) bool {
 	for _, w := range all {
 		if w.Name == name {
 			return true
@@ -89,23 +89,23 @@ func hasWorld(all []worlds.WorldState, name string) bool {
 	return false
 }
 
-func (a *app) worldStatus(w worlds.WorldState) string {
+func (a *app) worldStatus(w system.WorldState) string {
 	switch {
 	case w.StoppingReason != "":
 		return a.paint(grey, "stopping")
-	case w.Status == worlds.StatusLive:
+	case w.Status == system.StatusLive:
 		return a.paint(green, string(w.Status))
-	case w.Status == worlds.StatusUnhealthy:
+	case w.Status == system.StatusUnhealthy:
 		return a.paint(red, string(w.Status))
 	}
 	return a.paint(yellow, string(w.Status))
 }
 
 // formatProcs formats the number of live procs and the total.
-func formatProcs(w worlds.WorldState) string {
+func formatProcs(w system.WorldState) string {
 	there := 0
 	for _, p := range w.Procs {
-		if p.Health == worlds.HealthAlive {
+		if p.Health == system.HealthAlive {
 			there++
 		}
 	}
@@ -116,7 +116,7 @@ func formatProcs(w worlds.WorldState) string {
 }
 
 // formatHosts formats the labels of the hosts by rank.
-func formatHosts(w worlds.WorldState) string {
+func formatHosts(w system.WorldState) string {
 	var out []string
 	for _, h := range w.Hosts {
 		text := fmt.Sprintf("%d:%s", h.Rank, h.ID.Label())
@@ -136,7 +136,7 @@ func worldNames(ctx context.Context, net *mesh.Net, _ []string) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	now, err := worlds.GetSnapshot.Call(ctx, ref, worlds.Filter{})
+	now, err := system.GetSnapshot.Call(ctx, ref, system.Filter{})
 	var names []string
 	for _, w := range now.Worlds {
 		names = append(names, w.Name)
@@ -185,7 +185,7 @@ JSON: world, mesh, status, change (create, labels or nothing).`,
 }
 
 // apply validates and declares worlds.
-func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry bool) error {
+func (a *app) apply(ctx context.Context, net *mesh.Net, specs []system.Spec, dry bool) error {
 	ref, err := findSystem(ctx, net)
 	if err != nil {
 		return err
@@ -198,19 +198,19 @@ func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry
 		return err
 	}
 	columns := []string{"world", "change", "status", "mesh"}
-	return errors.Join(err, showRecords(a, done, columns, func(u worlds.UpsertResponse) []string {
+	return errors.Join(err, showRecords(a, done, columns, func(u system.UpsertResponse) []string {
 		return []string{u.World, string(u.Change), orDash(string(u.Status)), orDash(u.Mesh)}
 	}))
 }
 
 // upsertAll declares worlds concurrently, with one shared query of the hosts.
 func upsertAll(
-	ctx context.Context, ref actor.Ref[*worlds.Controller], specs []worlds.Spec, dry bool,
-) (done []worlds.UpsertResponse, err error) {
-	all, errs := make([]worlds.UpsertResponse, len(specs)), make([]error, len(specs))
+	ctx context.Context, ref actor.Ref[*system.Controller], specs []system.Spec, dry bool,
+) (done []system.UpsertResponse, err error) {
+	all, errs := make([]system.UpsertResponse, len(specs)), make([]error, len(specs))
 	var wg sync.WaitGroup
 	for i, s := range specs {
-		wg.Go(func() { all[i], errs[i] = worlds.Upsert.Call(ctx, ref, worlds.UpsertRequest{Spec: s, Dry: dry}) })
+		wg.Go(func() { all[i], errs[i] = system.Upsert.Call(ctx, ref, system.UpsertRequest{Spec: s, Dry: dry}) })
 	}
 	wg.Wait()
 	for i, u := range all {
@@ -255,25 +255,25 @@ JSON: world, stopped, aborted, silent.`,
 		if len(names) == 0 {
 			return cli.Usagef("delete: want the names of worlds, or -f FILE; `castnet worlds` lists them")
 		}
-		s := worlds.StopRequest{Worlds: names, Timeout: timeout, Reason: reason}
+		s := system.StopRequest{Worlds: names, Timeout: timeout, Reason: reason}
 		return a.withNet(c.Context(), func(net *mesh.Net) error { return a.deleteWorlds(c.Context(), net, s) })
 	}
 	return c
 }
 
 // deleteWorlds waits for both replies.
-func (a *app) deleteWorlds(ctx context.Context, net *mesh.Net, s worlds.StopRequest) error {
+func (a *app) deleteWorlds(ctx context.Context, net *mesh.Net, s system.StopRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, max(s.Timeout, a.conn.Timeout)+deleteTimeoutMargin)
 	defer cancel()
 	ref, err := findSystem(ctx, net)
 	if err != nil {
 		return err
 	}
-	port := actor.OpenPort[worlds.StopReport](net.Proc())
+	port := actor.OpenPort[system.StopReport](net.Proc())
 	defer port.Close()
 	to := port.Ref()
 	s.Report = &to
-	accepted, err := worlds.Stop.Call(ctx, ref, s)
+	accepted, err := system.Stop.Call(ctx, ref, s)
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (a *app) deleteWorlds(ctx context.Context, net *mesh.Net, s worlds.StopRequ
 	if err != nil {
 		return fmt.Errorf("no report of the stop: %w", err)
 	}
-	err = showRecords(a, report.Worlds, []string{"world", "stopped", "aborted", "silent"}, func(w worlds.WorldStopped) []string {
+	err = showRecords(a, report.Worlds, []string{"world", "stopped", "aborted", "silent"}, func(w system.WorldStopped) []string {
 		return []string{w.World, strconv.Itoa(w.Stopped), strconv.Itoa(w.Aborted), orDash(strings.Join(w.Silent, ", "))}
 	})
 	for _, w := range report.Worlds {

@@ -13,11 +13,11 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/system"
 )
 
 // hostOf starts a host of a world.
@@ -30,8 +30,8 @@ func (c *cluster) hostOf(t *testing.T, label, world string, rank int) {
 	joined, gone := make(chan struct{}, 64), make(chan struct{})
 	go func() {
 		defer close(gone)
-		j := worlds.JoinRequest{World: world, Host: &worlds.HostJoin{ID: h.ID(), Rank: rank, Incarnation: info.Incarnation()}}
-		worlds.KeepJoined(ctx, h.Proc(), j, func(_ worlds.JoinResponse, err error) {
+		j := system.JoinRequest{World: world, Host: &system.HostJoin{ID: h.ID(), Rank: rank, Incarnation: info.Incarnation()}}
+		system.KeepJoined(ctx, h.Proc(), j, func(_ system.JoinResponse, err error) {
 			if err == nil {
 				joined <- struct{}{}
 			}
@@ -59,8 +59,8 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	require.Regexp(t, `train  awaiting creation  .*  0      0:n1 +- +-`, c.ok(t, "worlds"))
 	require.Regexp(t, `train  create  unhealthy  train-`, c.ok(t, "apply", "-f", file))
 	require.Eventually(t, func() bool {
-		now := decode[[]worlds.WorldState](t, c.ok(t, "worlds", "train", "-o", "json"))
-		return now[0].Status == worlds.StatusLive
+		now := decode[[]system.WorldState](t, c.ok(t, "worlds", "train", "-o", "json"))
+		return now[0].Status == system.StatusLive
 	}, testkit.Patience, 20*time.Millisecond)
 	require.Regexp(t, `train  live    .*  2/2    0:n1   team=vision  -`, c.ok(t, "worlds", "--label", "team=vision"))
 	require.Empty(t, c.ok(t, "worlds", "--label", "team=other"))
@@ -104,7 +104,7 @@ func (c *cluster) worldIsAMesh(t *testing.T) {
 	require.Regexp(t, `train-\w+ is running: all its 2 ranks\n`, c.ok(t, "explain", "train"))
 	v := decode[meshView](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
 	require.True(t, v.Owner.Answers)
-	require.Equal(t, worlds.StatusLive, v.World.Status)
+	require.Equal(t, system.StatusLive, v.World.Status)
 	require.Regexp(t, `/system$`, v.Owner.ID)
 	require.Equal(t, []statusRun{{Region: "*", Ranks: 2, Status: "running"}}, v.Statuses)
 	require.Regexp(t, `(?m)^world +live for `, c.ok(t, "mesh", "show", "train"))
@@ -136,14 +136,14 @@ func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {
 	r = c.client(t, "exec", "train", "--", "true")
 	require.Equal(t, "[x=0:2] no host has it\n[x=2] cannot run commands: start hostd with --allow-exec, or set host.allow-exec: on\n", r.out)
 	c.ok(t, "stop", "train")
-	for _, w := range decode[[]worlds.WorldState](t, c.ok(t, "worlds", "-o", "json")) {
-		require.Equal(t, worlds.StatusAwaiting, w.Status, "its hosts offer themselves again a moment later")
+	for _, w := range decode[[]system.WorldState](t, c.ok(t, "worlds", "-o", "json")) {
+		require.Equal(t, system.StatusAwaiting, w.Status, "its hosts offer themselves again a moment later")
 	}
 }
 
 func TestWorlds_countRunningProcs(t *testing.T) {
 	e := shape.Of("x", 3)
-	w := worlds.WorldState{Shape: &e, Procs: []worlds.ProcState{{Health: worlds.HealthAlive}, {Health: worlds.HealthAlive, Failed: []string{"worker"}}, {Health: worlds.HealthExpired}}}
+	w := system.WorldState{Shape: &e, Procs: []system.ProcState{{Health: system.HealthAlive}, {Health: system.HealthAlive, Failed: []string{"worker"}}, {Health: system.HealthExpired}}}
 	require.Equal(t, "2/3", formatProcs(w))
 	w.Shape = nil
 	require.Equal(t, "2", formatProcs(w))
@@ -165,7 +165,7 @@ per-host: 1
 command: builtin
 `))
 	require.NoError(t, err)
-	require.Equal(t, []worlds.Spec{
+	require.Equal(t, []system.Spec{
 		{
 			Name: "train", Shape: shape.Of("replica", 2).With("gpu", 4), PerHost: 4, Labels: map[string]string{"team": "vision"}, Keep: true,
 			Command: agent.Command{Path: "/bin/w", Args: []string{"--verbose"}, Env: []string{"DATA=/data"}, Dir: "/tmp"},
@@ -221,7 +221,7 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	require.Len(t, x.Causes, 2, "two hosts")
 	require.Equal(t, []any{"the world has no host with rank 1", "replica=2"}, []any{x.Causes[1].Why, x.Causes[1].Region})
 	v := decode[meshView](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
-	require.Equal(t, worlds.StatusUnhealthy, v.World.Status)
+	require.Equal(t, system.StatusUnhealthy, v.World.Status)
 	require.Equal(t, []any{3, "replica=3", true}, []any{v.Ranks, v.Extent, v.Owner.Answers})
 	for _, verb := range []string{"explain", "stop", "delete"} {
 		require.Contains(t, c.ok(t, "__complete", verb, "tr"), "train\n", verb)

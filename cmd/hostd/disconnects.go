@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/presence"
 )
 
 // relayDisconnects relays the ends of connections where the server reports them (HOSTD-9). o are

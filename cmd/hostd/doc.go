@@ -2,7 +2,7 @@
 // node: a NATS server, and the host agent that launches procs. With --nats it joins a running bus.
 // See `hostd --help` for flags and examples.
 //
-// Together with other hosts it serves casts of plain NATS clients (package cast/gateway).
+// Together with other hosts it serves casts of plain NATS clients (package gateway).
 //
 // Its binary also runs procs with built-in actors (package internal/builtin). Any program can spawn
 // them without its own binary on the host.
@@ -31,7 +31,7 @@
 //   - HOSTD-8 (state): With --state-dir, a restarted hostd keeps its ID and its own server's port
 //     and token. It adopts the procs of kept meshes (HOST-10).
 //   - HOSTD-9 (hints): hostd relays the ends of connections to host watchers (package
-//     agent/presence), on its own server without --nats-config, and elsewhere with --system-creds.
+//     presence), on its own server without --nats-config, and elsewhere with --system-creds.
 //   - HOSTD-10 (system controller): With its own server or --system, hostd runs the system
 //     controller and restarts it after the loss of its bus. With --world it belongs to that world
 //     from its start until its drain begins.

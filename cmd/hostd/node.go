@@ -14,8 +14,8 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
-	"github.com/castnet-io/castnet/cast/gateway"
 	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/gateway"
 	"github.com/castnet-io/castnet/internal/cli"
 )
 

@@ -23,7 +23,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // The built-in counter, as any program would name it.

@@ -24,7 +24,7 @@ import (
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // hostOf addresses the agent of the only host.

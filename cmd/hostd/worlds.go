@@ -11,9 +11,9 @@ import (
 
 	"github.com/castnet-io/castnet/bus"
 	keys "github.com/castnet-io/castnet/config"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // worldFlags are the flags for worlds.
@@ -60,7 +60,7 @@ func (f *worldFlags) validate(joins bool) error {
 
 // systemService is a system controller with its own bus.
 type systemService struct {
-	*worlds.Service
+	*system.Service
 	bus *bus.Bus
 }
 
@@ -87,8 +87,8 @@ func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (err error) 
 		if err != nil {
 			return nil, err
 		}
-		s, err := worlds.Start(ctx,
-			worlds.Options{Bus: b, Space: n.space, Label: n.label, Config: n.keys, Version: cli.Version(), Log: log, StartWhen: n.hostStarted})
+		s, err := system.Start(ctx,
+			system.Options{Bus: b, Space: n.space, Label: n.label, Config: n.keys, Version: cli.Version(), Log: log, StartWhen: n.hostStarted})
 		if err != nil {
 			return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 		}
@@ -126,16 +126,16 @@ func (n *node) joinWorld(ctx context.Context, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	j := worlds.JoinRequest{
+	j := system.JoinRequest{
 		World: n.world, Labels: n.labels,
-		Host: &worlds.HostJoin{ID: n.host.ID(), Rank: n.rank, Incarnation: info.Incarnation()},
+		Host: &system.HostJoin{ID: n.host.ID(), Rank: n.rank, Incarnation: info.Incarnation()},
 	}
 	m := &membership{done: make(chan struct{})}
 	n.membership = m
 	ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(m.done)
-		worlds.KeepJoined(ctx, n.host.Proc(), j, func(joined worlds.JoinResponse, err error) {
+		system.KeepJoined(ctx, n.host.Proc(), j, func(joined system.JoinResponse, err error) {
 			if err != nil {
 				log.Warn().Err(err).Str("world", n.world).Int("host_rank", n.rank).Msg("cannot join the world: retrying")
 				return

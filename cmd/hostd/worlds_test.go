@@ -17,21 +17,21 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/testkit"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/system"
 )
 
 // declare makes a world of built-in actors.
-func declare(t *testing.T, p *actor.Proc, name string, procs, perHost int) worlds.UpsertResponse {
+func declare(t *testing.T, p *actor.Proc, name string, procs, perHost int) system.UpsertResponse {
 	t.Helper()
-	var system actor.Ref[*worlds.Controller]
+	var ctl actor.Ref[*system.Controller]
 	require.Eventually(t, func() (found bool) { // it begins when hostd is ready, and not before
 		var err error
-		system, err = worlds.Find(t.Context(), p)
+		ctl, err = system.Find(t.Context(), p)
 		return err == nil
 	}, testkit.Patience, 20*time.Millisecond)
-	w, err := worlds.Upsert.Call(testkit.Soon(t), system, worlds.UpsertRequest{Spec: worlds.Spec{
+	w, err := system.Upsert.Call(testkit.Soon(t), ctl, system.UpsertRequest{Spec: system.Spec{
 		Name: name, Shape: shape.Of("x", procs), PerHost: perHost, Command: agent.Command{Path: agent.Builtin},
 	}})
 	require.NoError(t, err)
@@ -39,16 +39,16 @@ func declare(t *testing.T, p *actor.Proc, name string, procs, perHost int) world
 }
 
 // awaitWorld waits until a world has a status, whichever controller says so.
-func awaitWorld(t *testing.T, p *actor.Proc, name string, status worlds.Status) (w worlds.WorldState, s worlds.Snapshot) {
+func awaitWorld(t *testing.T, p *actor.Proc, name string, status system.Status) (w system.WorldState, s system.Snapshot) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		system, err := worlds.Find(ctx, p)
+		ctl, err := system.Find(ctx, p)
 		if err != nil {
 			return false
 		}
-		if s, err = worlds.GetSnapshot.Call(ctx, system, worlds.Filter{Worlds: []string{name}}); err != nil || len(s.Worlds) != 1 {
+		if s, err = system.GetSnapshot.Call(ctx, ctl, system.Filter{Worlds: []string{name}}); err != nil || len(s.Worlds) != 1 {
 			return false
 		}
 		w = s.Worlds[0]
@@ -58,7 +58,7 @@ func awaitWorld(t *testing.T, p *actor.Proc, name string, status worlds.Status) 
 }
 
 // pidsOf are the processes of a world.
-func pidsOf(t *testing.T, p *actor.Proc, w worlds.WorldState) (pids []int) {
+func pidsOf(t *testing.T, p *actor.Proc, w system.WorldState) (pids []int) {
 	t.Helper()
 	for _, h := range w.Hosts {
 		states, err := agent.Get.Call(testkit.Soon(t), agent.Of(h.ID.Proc()).Via(p), agent.GetRequest{ID: w.Mesh})
@@ -77,12 +77,12 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD10(t *testing.T) {
 	d := s.start(t, "--data", filepath.Join(s.tmp, "js"), "--world", "w", "--host-rank", "1", "--label", "a")
 	d.Err.Await(t, "joined the world")
 	p := s.asker(t)
-	w, now := awaitWorld(t, p, "w", worlds.StatusAwaiting)
+	w, now := awaitWorld(t, p, "w", system.StatusAwaiting)
 	require.True(t, now.Durable)
 	require.Equal(t, d.ready.Host, w.Hosts[0].ID.String())
 	declare(t, p, "w", 5, 3)
 	require.Eventually(t, func() bool {
-		w, _ = awaitWorld(t, p, "w", worlds.StatusUnhealthy)
+		w, _ = awaitWorld(t, p, "w", system.StatusUnhealthy)
 		return len(w.Procs) == 2
 	}, testkit.Patience, 20*time.Millisecond)
 	require.Equal(t, "2 of 5 procs have started", w.Reason)
@@ -93,9 +93,9 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD10(t *testing.T) {
 		require.Contains(t, string(env), want+"\x00")
 	}
 	other := s.start(t, "--nats", s.readLocal(t).URL, "--token", s.readLocal(t).Token, "--label", "b", "--world", "w", "--host-rank", "0")
-	awaitWorld(t, p, "w", worlds.StatusLive)
+	awaitWorld(t, p, "w", system.StatusLive)
 	other.Stop(t)
-	w, _ = awaitWorld(t, p, "w", worlds.StatusUnhealthy)
+	w, _ = awaitWorld(t, p, "w", system.StatusUnhealthy)
 	require.Equal(t, "2 of 5 procs have started", w.Reason, "who leaves harms nobody")
 	d.Stop(t)
 	requireGone(t, pids)
@@ -107,8 +107,8 @@ func TestHostd_runsNoSystemControllerWhenDisabled_HOSTD10(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--system=false", "--world", "w", "--host-rank", "0")
-	_, err := worlds.Find(testkit.Soon(t), s.asker(t))
-	require.ErrorIs(t, err, worlds.ErrNoController)
+	_, err := system.Find(testkit.Soon(t), s.asker(t))
+	require.ErrorIs(t, err, system.ErrNoController)
 	d.Err.Await(t, "cannot join the world")
 	d.Stop(t)
 	for _, wrong := range [][]string{
@@ -144,7 +144,7 @@ func TestHostd_worldsSurviveControllersAndTheServer_WORLD10(t *testing.T) {
 	s.vars = append(s.vars, "NATS_URL="+at)
 	p := s.asker(t)
 	declare(t, p, "w", 4, 2)
-	w, first := awaitWorld(t, p, "w", worlds.StatusLive)
+	w, first := awaitWorld(t, p, "w", system.StatusLive)
 	require.True(t, first.Durable)
 	pids := pidsOf(t, p, w)
 	require.Len(t, pids, 4)
@@ -156,7 +156,7 @@ func TestHostd_worldsSurviveControllersAndTheServer_WORLD10(t *testing.T) {
 	killed := time.Now()
 	leader.Send(t, syscall.SIGKILL)
 	require.Eventually(t, func() bool {
-		_, now := awaitWorld(t, p, "w", worlds.StatusLive)
+		_, now := awaitWorld(t, p, "w", system.StatusLive)
 		return now.Epoch > first.Epoch
 	}, testkit.Patience, 20*time.Millisecond)
 	t.Logf("followed within %s", time.Since(killed))
@@ -166,7 +166,7 @@ func TestHostd_worldsSurviveControllersAndTheServer_WORLD10(t *testing.T) {
 	srv.Shutdown()
 	srv = serve(port)
 	require.Eventually(t, func() bool {
-		_, now := awaitWorld(t, p, "w", worlds.StatusLive)
+		_, now := awaitWorld(t, p, "w", system.StatusLive)
 		return now.Epoch >= first.Epoch
 	}, testkit.Patience, 20*time.Millisecond)
 	require.Equal(t, pids, pidsOf(t, p, w))
@@ -193,14 +193,14 @@ func TestHostd_killedWorldHostIsReplacedAtItsRank_WORLD10(t *testing.T) {
 	p := s.asker(t)
 	declare(t, p, "w", 1, 1)
 	first := member("a")
-	w, _ := awaitWorld(t, p, "w", worlds.StatusLive)
+	w, _ := awaitWorld(t, p, "w", system.StatusLive)
 	old := w.Procs[0].ID
 	killed := time.Now()
 	first.Send(t, syscall.SIGKILL)
-	w, _ = awaitWorld(t, p, "w", worlds.StatusUnhealthy)
+	w, _ = awaitWorld(t, p, "w", system.StatusUnhealthy)
 	t.Logf("known after %s: %s", time.Since(killed), w.Reason)
 	member("b")
-	w, _ = awaitWorld(t, p, "w", worlds.StatusLive)
+	w, _ = awaitWorld(t, p, "w", system.StatusLive)
 	require.Equal(t, old.Mesh, w.Procs[0].ID.Mesh)
 	require.Equal(t, old.Gen+1, w.Procs[0].ID.Gen)
 	_, err := agent.Ping.Call(testkit.Soon(t), agent.Of(old).Via(p), actor.None{})
@@ -224,25 +224,25 @@ func TestHostd_worldsSurviveTheLossOfTheirBucket_WORLD18(t *testing.T) {
 	srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: "t", JetStream: true})
 	require.NoError(t, err)
 	defer srv.Shutdown()
-	system := func(label string) *daemon {
+	startSystem := func(label string) *daemon {
 		return s.start(t, "--nats", srv.URL(), "--system", "--label", label, "--gateway=false")
 	}
-	controller := system("s1")
+	controller := startSystem("s1")
 	for i, label := range []string{"a", "b"} {
 		s.start(t, "--nats", srv.URL(), "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).Err.Await(t, "joined the world")
 	}
 	s.vars = append(s.vars, "NATS_URL="+srv.URL())
 	p := s.asker(t)
 	declare(t, p, "w", 4, 2)
-	w, _ := awaitWorld(t, p, "w", worlds.StatusLive)
+	w, _ := awaitWorld(t, p, "w", system.StatusLive)
 	pids := pidsOf(t, p, w)
 	same := func() {
 		t.Helper()
-		now, _ := awaitWorld(t, p, "w", worlds.StatusLive)
+		now, _ := awaitWorld(t, p, "w", system.StatusLive)
 		require.Equal(t, w.Mesh, now.Mesh)
 		require.Equal(t, pids, pidsOf(t, p, now))
 		again := declare(t, p, "w", 4, 2)
-		require.Equal(t, worlds.ChangeNone, again.Change)
+		require.Equal(t, system.ChangeNone, again.Change)
 	}
 
 	removeBucket(t, p)
@@ -252,10 +252,10 @@ func TestHostd_worldsSurviveTheLossOfTheirBucket_WORLD18(t *testing.T) {
 	removeBucket(t, p)
 	controller.Send(t, syscall.SIGKILL)
 	controller.Exit(t)
-	controller = system("s1")
+	controller = startSystem("s1")
 	same()
 
-	standby := system("s2")
+	standby := startSystem("s2")
 	removeBucket(t, p)
 	controller.Send(t, syscall.SIGKILL)
 	standby.Err.Await(t, "became the system controller")

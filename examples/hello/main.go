@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Type and endpoint of the counter.

@@ -23,7 +23,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/examples/status"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // within bounds the dinner.

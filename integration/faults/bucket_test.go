@@ -15,9 +15,9 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/system"
 )
 
 // clusterSize is the number of servers, and of copies of the bucket.
@@ -119,9 +119,9 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 				require.Equal(t, r.mesh, r.live(loaded).Mesh)
 				again := r.declares("later", tickers(t, 1))
 				require.Equal(t, known.Mesh, again.Mesh)
-				require.Equal(t, worlds.ChangeNone, again.Change)
+				require.Equal(t, system.ChangeNone, again.Change)
 				again = r.declares(loaded, tickers(t, loadedProcs))
-				require.Equal(t, worlds.UpsertResponse{World: loaded, Mesh: r.mesh, Status: worlds.StatusLive, Change: worlds.ChangeNone}, again)
+				require.Equal(t, system.UpsertResponse{World: loaded, Mesh: r.mesh, Status: system.StatusLive, Change: system.ChangeNone}, again)
 				taken()
 			}
 			requireKnown()

@@ -58,7 +58,7 @@
 //   - FLT-11: whatever becomes of the system controller or the server, no proc of a world ends or is started twice,
 //     nothing that was declared is forgotten, and one controller answers (F7, F11: WORLD-10, WORLD-13).
 //   - FLT-10: a host is dead to those who watch it when it is killed, stopped or cut off for the full time, and never
-//     because it or the watcher is starved, or the server is away (package agent/presence).
+//     because it or the watcher is starved, or the server is away (package presence).
 //
 // Of meshes under controllers (F1, F6 to F10, F15, F30):
 //

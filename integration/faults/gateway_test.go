@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/integration/faults/chaos"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // hostd is a hostd process: its gateway, its host agent and its procs reach the server by one proxy.

@@ -18,10 +18,10 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/integration/faults/chaos"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/presence"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -155,9 +155,9 @@ func (l *lookout) spawns(on subjects.HostID, procs int) {
 
 // Who hears from the server of a bus which connections end.
 const (
-	nobody = ""
-	own    = "its own"      // a hostd, of its own server
-	system = "system-creds" // a hostd that is let into the system account
+	nobody      = ""
+	own         = "its own"      // a hostd, of its own server
+	systemCreds = "system-creds" // a hostd that is let into the system account
 )
 
 // aBus is one for hosts.
@@ -169,7 +169,7 @@ func aBus(t *testing.T, program, hears string) bus.Options {
 	case nobody:
 		_, r := start(t, "server", "server", t.TempDir(), serverConfig{})
 		return bus.Options{URL: r.URL}
-	case system:
+	case systemCreds:
 		dir, err := filepath.Abs("testdata/operator")
 		require.NoError(t, err)
 		o.Creds = filepath.Join(dir, "hosts.creds")
@@ -192,7 +192,7 @@ func TestF03_killedHostIsDead(t *testing.T) { // HOSTD-9
 	}{
 		{fault{"F3 presence", 3, often}, nobody},
 		{fault{"F3 presence, with hints", 5, often}, own},
-		{fault{"F3 presence, with hints of the system account", 1, often}, system},
+		{fault{"F3 presence, with hints of the system account", 1, often}, systemCreds},
 	} {
 		try(t, c.fault, func(t *testing.T, seed uint64, f *figures) {
 			o := aBus(t, program, c.hears)

@@ -19,10 +19,10 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/integration/faults/chaos"
-	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // realm is a server with JetStream, two hostds with the system controller, and two hosts of a world under load.
@@ -83,8 +83,8 @@ func (r *realm) begins() {
 }
 
 // tickers is a world of procs that can run a ticker.
-func tickers(t *testing.T, procs int) worlds.Spec {
-	return worlds.Spec{Shape: shape.Of("x", procs), PerHost: procsPerHost, Command: agent.Command{Path: self(t)}}
+func tickers(t *testing.T, procs int) system.Spec {
+	return system.Spec{Shape: shape.Of("x", procs), PerHost: procsPerHost, Command: agent.Command{Path: self(t)}}
 }
 
 // serves starts the server, as one that finds what the last one left.
@@ -121,15 +121,15 @@ func (r *realm) joinsAt(servers, label string, args ...string) *machine {
 }
 
 // declares makes a world, whichever controller takes it, and however often it has to be asked for.
-func (r *realm) declares(name string, spec worlds.Spec) (w worlds.UpsertResponse) {
+func (r *realm) declares(name string, spec system.Spec) (w system.UpsertResponse) {
 	r.Helper()
 	require.Eventually(r, func() bool {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
-		system, err := worlds.Find(ctx, r.client)
+		ctl, err := system.Find(ctx, r.client)
 		if err == nil {
 			spec.Name = name
-			w, err = worlds.Upsert.Call(ctx, system, worlds.UpsertRequest{Spec: spec})
+			w, err = system.Upsert.Call(ctx, ctl, system.UpsertRequest{Spec: spec})
 		}
 		return err == nil
 	}, patience, 10*time.Millisecond, "world %s is not declared", name)
@@ -137,18 +137,18 @@ func (r *realm) declares(name string, spec worlds.Spec) (w worlds.UpsertResponse
 }
 
 // snapshot is the system as the controller sees it; false: none answers.
-func (r *realm) snapshot() (now worlds.Snapshot, ok bool) {
+func (r *realm) snapshot() (now system.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
-	system, err := worlds.Find(ctx, r.client)
+	ctl, err := system.Find(ctx, r.client)
 	if err == nil {
-		now, err = worlds.GetSnapshot.Call(ctx, system, worlds.Filter{})
+		now, err = system.GetSnapshot.Call(ctx, ctl, system.Filter{})
 	}
 	return now, err == nil
 }
 
 // live waits until a controller of the term that is known, or a later one, says that a world is live.
-func (r *realm) live(name string) (w worlds.WorldState) {
+func (r *realm) live(name string) (w system.WorldState) {
 	r.Helper()
 	require.Eventually(r, func() bool {
 		now, ok := r.snapshot()
@@ -156,7 +156,7 @@ func (r *realm) live(name string) (w worlds.WorldState) {
 			return false
 		}
 		for _, w = range now.Worlds {
-			if w.Name == name && w.Status == worlds.StatusLive {
+			if w.Name == name && w.Status == system.StatusLive {
 				r.epoch = now.Epoch
 				return true
 			}
@@ -279,7 +279,7 @@ func TestF07_killedControllerAffectsNoWorld(t *testing.T) {
 		guest := r.joins("c", "--world", "begun", "--host-rank", "0")
 		r.hosts = append(r.hosts, guest)
 		leader := r.leader()
-		begun := make(chan worlds.UpsertResponse, 1)
+		begun := make(chan system.UpsertResponse, 1)
 		go func() { begun <- r.declares("begun", tickers(t, procsPerHost)) }()
 		time.Sleep(time.Duration(seed*7919%60) * time.Millisecond) // wherever in that
 		killed, before := time.Now(), r.epoch
@@ -387,26 +387,26 @@ func TestWorlds_stopReportsKilledRanks(t *testing.T) {
 	m := newMachine(t, buildHostd(t, ""), "--data", t.TempDir(), "--world", "stubborn", "--host-rank", "0")
 	m.start()
 	r := &realm{T: t, client: m.connects()}
-	w := r.declares("stubborn", worlds.Spec{
+	w := r.declares("stubborn", system.Spec{
 		Shape: shape.Of("x", 2), PerHost: 2, Command: agent.Command{Path: "/bin/sh", Args: []string{"-c", "trap '' TERM; while :; do sleep 0.1; done"}},
 	})
 	require.Eventually(t, func() bool {
 		pids := r.processesOf(w.Mesh, m)
 		return len(pids) == 2 && heedsNoTERM(pids[0]) && heedsNoTERM(pids[1])
 	}, patience, 5*time.Millisecond)
-	port := actor.OpenPort[worlds.StopReport](r.client)
+	port := actor.OpenPort[system.StopReport](r.client)
 	defer port.Close()
 	to := port.Ref()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	system, err := worlds.Find(ctx, r.client)
+	ctl, err := system.Find(ctx, r.client)
 	require.NoError(t, err)
-	accepted, err := worlds.Stop.Call(ctx, system, worlds.StopRequest{Worlds: []string{"stubborn"}, Timeout: time.Second, Report: &to})
+	accepted, err := system.Stop.Call(ctx, ctl, system.StopRequest{Worlds: []string{"stubborn"}, Timeout: time.Second, Report: &to})
 	require.NoError(t, err)
 	require.Equal(t, []string{"stubborn"}, accepted.Worlds)
 	report, err := port.Recv(ctx)
 	require.NoError(t, err)
-	require.Equal(t, worlds.StopReport{Worlds: []worlds.WorldStopped{{World: "stubborn", Aborted: 2}}}, report)
+	require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "stubborn", Aborted: 2}}}, report)
 	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 0 }, patience, 5*time.Millisecond)
 	m.stops()
 }

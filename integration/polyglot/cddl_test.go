@@ -44,7 +44,7 @@ func TestCDDL_hasTheKeysOfEachWireStruct(t *testing.T) { // PLY-2
 func TestCDDL_namesTheHeadersOfTheCode(t *testing.T) { // PLY-2
 	inCode := map[string]bool{}
 	header := regexp.MustCompile(`^"(Castnet-[A-Za-z-]*[a-zA-Z]|Nats-Service-[A-Za-z-]+|Content-Type)"$`)
-	for _, pkg := range []string{"actor", "cast/gateway", "internal/builtin"} {
+	for _, pkg := range []string{"actor", "gateway", "internal/builtin"} {
 		eachFile(t, repo(t, pkg), func(f *ast.File) {
 			ast.Inspect(f, func(n ast.Node) bool {
 				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {

@@ -13,9 +13,9 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/system"
 )
 
 // HostsQuiet is the clients' wait for further hosts, longer than a busy machine delays a host.
@@ -146,18 +146,18 @@ func connect(t testing.TB, srv *embed.Server, change []func(*mesh.Options)) (net
 func (c *Cluster) As(net *mesh.Net) *Cluster { return &Cluster{net, c.Server, c.hosts} }
 
 // System starts a system controller and waits until clients find it.
-func (c *Cluster) System(t testing.TB, label string, change ...func(*worlds.Options)) *worlds.Service {
+func (c *Cluster) System(t testing.TB, label string, change ...func(*system.Options)) *system.Service {
 	t.Helper()
 	b := c.open(t, "system/"+label)
-	o := worlds.Options{Bus: b, Label: label, Log: testkit.Log(t)}
+	o := system.Options{Bus: b, Label: label, Log: testkit.Log(t)}
 	for _, f := range change {
 		f(&o)
 	}
-	s, err := worlds.Start(t.Context(), o)
+	s, err := system.Start(t.Context(), o)
 	require.NoError(t, err)
 	testkit.Close(t, s.Close, b.Close)
 	require.Eventually(t, func() bool {
-		_, err := worlds.Find(t.Context(), c.Proc())
+		_, err := system.Find(t.Context(), c.Proc())
 		return err == nil
 	}, testkit.Patience, 20*time.Millisecond)
 	return s
@@ -174,10 +174,10 @@ func (c *Cluster) HostInWorld(t testing.TB, label, world string, rank int) (leav
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		joining := worlds.JoinRequest{
-			World: world, Host: &worlds.HostJoin{ID: h.ID(), Rank: rank, Incarnation: info.Incarnation()},
+		joining := system.JoinRequest{
+			World: world, Host: &system.HostJoin{ID: h.ID(), Rank: rank, Incarnation: info.Incarnation()},
 		}
-		worlds.KeepJoined(ctx, h.Proc(), joining, func(worlds.JoinResponse, error) {})
+		system.KeepJoined(ctx, h.Proc(), joining, func(system.JoinResponse, error) {})
 	}()
 	return testkit.Close(t, func(context.Context) error {
 		cancel()

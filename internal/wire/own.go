@@ -21,7 +21,7 @@ func own(t reflect.Type) bool {
 	}
 	switch room {
 	case "internal/wire", "config", "actor", "cast", "agent", "agent/host", "agent/proc",
-		"agent/presence", "controller", "controller/worlds":
+		"presence", "controller", "system":
 		return true
 	}
 	return false

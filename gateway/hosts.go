@@ -1,0 +1,348 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/presence"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// knownHostsTimeout bounds the wait for the known hosts, before a search for all hosts.
+const knownHostsTimeout = 200 * time.Millisecond
+
+// inheritTimeout bounds the wait for another gateway's list of hosts.
+const inheritTimeout = 300 * time.Millisecond
+
+// startupGrace is the time from a host's first message until it receives requests to all hosts.
+const startupGrace = time.Second
+
+// departedKept is the time for which a departed host is remembered: an earlier answer may arrive
+// after its goodbye. It exceeds any search for hosts.
+const departedKept = time.Minute
+
+const maxHosts = 4096 // that are known
+
+var errHostsIncomplete = errors.New("the list of hosts is not complete")
+
+// hosts tracks the hosts, recently dead ones included (discovery.dead-host-retention), and asks
+// them for their meshes. Hosts announce their start and stop, so the known ones are mostly
+// complete, and a query of them need not wait for more.
+type hosts struct {
+	*mesh.Net
+	watcher  *presence.Watcher
+	remember time.Duration
+
+	mu           sync.Mutex // guards all below
+	known        map[subjects.HostID]*knownHost
+	complete     bool      // none is missing: nothing they said was lost since somebody looked
+	missedEvents int       // number of gaps in which messages of hosts may be lost
+	nextScan     time.Time // after which a request for the hosts starts a new search
+}
+
+// knownHost is a host as this gateway sees it.
+type knownHost struct {
+	lastHeard time.Time       // last
+	confirmed bool            // it was heard, or another gateway heard it: an event alone may be forged
+	change    presence.Change // the last one
+	left      time.Time       // it said goodbye; zero: it is there
+	missing   bool            // it did not answer the last look
+	unwatch   func()
+}
+
+// isReachable reports whether a host is worth asking.
+func (h *knownHost) isReachable() bool {
+	return !h.missing && h.left.IsZero() && h.change.State != presence.Dead
+}
+
+// state is the state of a host for others. It includes silence that the watcher may not have
+// noticed.
+func (h *knownHost) state() (state presence.State, why string) {
+	if h.missing && h.change.State == presence.Alive {
+		return presence.Suspect, "it did not answer the last search for hosts"
+	}
+	return h.change.State, h.change.Reason
+}
+
+func newHosts(net *mesh.Net, w *presence.Watcher) *hosts {
+	return &hosts{Net: net, watcher: w, remember: config.DiscoveryDeadHostRetention.Get(net.Config()), known: map[subjects.HostID]*knownHost{}}
+}
+
+// copyFromPeer takes over another gateway's list, so that all gateways give the same answer.
+func (h *hosts) copyFromPeer(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, inheritTimeout)
+	defer cancel()
+	l, err := agent.ListKnownHosts(ctx, h.Bus(), h.Proc().Space())
+	if err != nil {
+		return // there is no other, or it cannot be asked
+	}
+	now := time.Now()
+	for _, k := range l.Hosts {
+		h.noteAlive(k.ID, now.Add(-k.Silence), true)
+	}
+}
+
+// noteAlive records that a host lived at a time, and watches it from then on.
+func (h *hosts) noteAlive(id subjects.HostID, at time.Time, seen bool) {
+	h.mu.Lock()
+	k := h.known[id]
+	isNew := k == nil
+	switch {
+	case isNew && len(h.known) >= maxHosts:
+		h.complete = false
+		h.mu.Unlock()
+		return
+	case isNew:
+		k = &knownHost{lastHeard: at, unwatch: func() {}}
+		h.known[id] = k
+	case at.After(k.lastHeard):
+		k.lastHeard = at
+	}
+	if at.After(k.left) {
+		k.left = time.Time{}
+	}
+	k.confirmed = k.confirmed || seen
+	h.mu.Unlock()
+	if !isNew {
+		return
+	}
+	unwatch := h.watcher.Watch([]subjects.HostID{id}, h.onChange)
+	h.mu.Lock()
+	k.unwatch = unwatch
+	gone := h.known[id] != k
+	h.mu.Unlock()
+	if gone { // forgotten meanwhile
+		unwatch()
+	}
+}
+
+// onChange applies a change from the watcher.
+func (h *hosts) onChange(c presence.Change) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.known[c.Host]
+	if k == nil {
+		return
+	}
+	if heard := c.At.Add(-c.Silence); !c.NeverHeard {
+		k.confirmed = true
+		if c.State == presence.Alive {
+			heard = c.At
+			k.missing = false
+		}
+		if heard.After(k.lastHeard) {
+			k.lastHeard = heard
+		}
+	}
+	k.change = c
+	if c.Graceful && k.left.IsZero() {
+		k.left = c.At
+	} else if c.State == presence.Alive && c.At.After(k.left) {
+		k.left = time.Time{}
+	}
+}
+
+// prune drops hosts that left in order, that were never heard, that have been dead for too long, or
+// that are back under another ID.
+func (h *hosts) prune() {
+	var unwatch []func()
+	h.mu.Lock()
+	back := map[string]time.Time{}
+	for id, k := range h.known {
+		if k.isReachable() && k.change.State == presence.Alive && k.lastHeard.After(back[id.Label()]) {
+			back[id.Label()] = k.lastHeard
+		}
+	}
+	now := time.Now()
+	for id, k := range h.known {
+		over := k.change.State == presence.Dead && (!k.confirmed || now.Sub(k.lastHeard) > h.remember || back[id.Label()].After(k.lastHeard))
+		if !k.left.IsZero() {
+			over = now.Sub(k.left) > departedKept
+		}
+		if over {
+			delete(h.known, id)
+			unwatch = append(unwatch, k.unwatch)
+		}
+	}
+	h.mu.Unlock()
+	for _, f := range unwatch { // without the lock: it waits for changed
+		f()
+	}
+}
+
+// reachable are the hosts worth a query, and whether they may be all.
+func (h *hosts) reachable() (ids []subjects.HostID, all bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, k := range h.known {
+		if k.isReachable() {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, subjects.HostID.Compare)
+	return ids, h.complete
+}
+
+// listing is all known hosts.
+func (h *hosts) listing() agent.HostList {
+	h.prune()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := agent.HostList{Complete: h.complete}
+	now := time.Now()
+	for id, k := range h.known {
+		if !k.left.IsZero() {
+			continue
+		}
+		state, why := k.state()
+		e := agent.KnownHost{ID: id, State: state.String()}
+		if state != presence.Alive {
+			e.Reason = why[:min(len(why), agent.MaxReason)]
+			e.Silence = max(0, now.Sub(k.lastHeard))
+		}
+		l.Hosts = append(l.Hosts, e)
+	}
+	slices.SortFunc(l.Hosts, func(a, b agent.KnownHost) int { return a.ID.Compare(b.ID) })
+	return l
+}
+
+// isScanDue reports whether a search for hosts is due. Until then the list keeps hosts that died
+// silently.
+func (h *hosts) isScanDue() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if now.Before(h.nextScan) {
+		return false
+	}
+	h.nextScan = now.Add(minAge)
+	return true
+}
+
+// serveHostList answers a client's request for the hosts (agent.HostList).
+func (g *Gateway) serveHostList(m bus.Msg) {
+	s, err := g.space.Parse(m.Subject)
+	if err != nil || m.Reply == "" || !g.proc.MayAnswer(m.Reply, s.From) || g.admit(s.From) != nil {
+		return // the client asks the hosts as well
+	}
+	body, err := wire.Marshal(g.hosts.listing())
+	if err == nil {
+		err = g.data.PublishMsg(bus.Msg{Subject: m.Reply, Data: body})
+	}
+	if err != nil {
+		g.sampledLog.Warn().Err(err).Msg("cannot send the list of hosts")
+	}
+	if g.hosts.isScanDue() {
+		g.spawn(func(ctx context.Context) { _, _, _ = g.hosts.scan(ctx) }) // else the next one does
+	}
+}
+
+// Inventory asks every host, whether known or not. It holds the known hosts that did not answer.
+func (h *hosts) Inventory(ctx context.Context) (inv mesh.Inventory, err error) {
+	ids, silent, err := h.scan(ctx)
+	if err != nil {
+		return inv, err
+	}
+	inv.Meshes, err = h.MeshesOn(ctx, ids)
+	inv.Hosts = silent
+	for _, id := range ids {
+		inv.Hosts = append(inv.Hosts, mesh.HostState{HostInfo: agent.HostInfo{ID: id, Label: id.Label()}, State: agent.HostAlive})
+	}
+	return inv, err
+}
+
+// KnownMeshes is an Inventory of the known hosts alone, if they may be all.
+func (h *hosts) KnownMeshes(ctx context.Context) (inv mesh.Inventory, err error) {
+	ids, all := h.reachable()
+	if !all || len(ids) == 0 {
+		return inv, errHostsIncomplete
+	}
+	ctx, cancel := context.WithTimeout(ctx, knownHostsTimeout)
+	defer cancel()
+	inv.Meshes, err = h.MeshesOn(ctx, ids)
+	return inv, err
+}
+
+// scan searches for hosts. Their own later messages take precedence. silent are the known hosts that
+// did not answer.
+func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.HostState, err error) {
+	began := time.Now()
+	h.mu.Lock()
+	lost := h.missedEvents
+	h.mu.Unlock()
+	known, _ := h.reachable()
+	found, err := agent.DiscoverHosts(ctx, h.Bus(), h.Proc().Space(), config.DiscoveryQuietPeriod.Get(h.Config()), known...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(found) == 0 {
+		return nil, nil, fmt.Errorf("no host answers on %s in %s: start a hostd there", h.Bus().Control().URL(), h.Proc().Space())
+	}
+	answered := map[subjects.HostID]bool{}
+	for _, info := range found {
+		ids = append(ids, info.ID)
+		answered[info.ID] = true
+		h.noteAlive(info.ID, began, true) // it may have left since it answered
+	}
+	h.mu.Lock()
+	for id, k := range h.known {
+		k.missing = k.lastHeard.Before(began.Add(-startupGrace)) && !answered[id]
+	}
+	h.complete = h.missedEvents == lost && len(h.known) < maxHosts
+	h.mu.Unlock()
+	for _, k := range h.listing().Hosts {
+		if answered[k.ID] {
+			continue
+		}
+		if k.State == agent.HostAlive {
+			k.State, k.Reason = agent.HostSuspect, "it did not answer"
+		}
+		info := agent.HostInfo{ID: k.ID, Label: k.ID.Label()}
+		silent = append(silent, mesh.HostState{HostInfo: info, State: k.State, Reason: k.Reason, Silence: k.Silence})
+	}
+	return ids, silent, nil
+}
+
+// eventHandler handles the start and end of hosts.
+func (h *hosts) eventHandler(space subjects.Space) func(bus.Msg) {
+	return func(m bus.Msg) {
+		e, err := actor.DecodeEventFrom(space, m)
+		if err != nil || e.Type != agent.HostType {
+			return
+		}
+		id, err := subjects.ParseHostID(e.Mesh)
+		if err != nil {
+			return
+		}
+		if !e.Terminal() {
+			h.noteAlive(id, time.Now(), false)
+			return
+		}
+		h.mu.Lock()
+		if k := h.known[id]; k != nil {
+			k.left = time.Now()
+		}
+		h.mu.Unlock()
+		h.prune()
+	}
+}
+
+// onBusState applies a change of the connections: messages in between are lost.
+func (h *hosts) onBusState(s bus.State) {
+	if s.Kind == bus.Disconnected || s.Kind == bus.Reconnected {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.complete = false
+		h.missedEvents++
+	}
+}

@@ -1,0 +1,352 @@
+package shape_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/shape"
+)
+
+// said is the oracle of the selection language: a tree that is asked about one point at a time.
+type said struct {
+	op               string // , & | or an atom: * i r
+	parts            []said
+	label            string
+	begin, end, step int
+}
+
+// has asks whether a point is meant, where the tree stands at a dimension and then follows.
+func (s said) has(e []shape.Dim, at []int, dim int, then func(dim int) bool) bool {
+	switch s.op {
+	case "|":
+		return slices.ContainsFunc(s.parts, func(p said) bool { return p.has(e, at, dim, then) })
+	case "&":
+		return !slices.ContainsFunc(s.parts, func(p said) bool { return !p.has(e, at, dim, then) })
+	case ",":
+		if len(s.parts) == 1 {
+			return s.parts[0].has(e, at, dim, then)
+		}
+		rest := said{op: ",", parts: s.parts[1:]}
+		return s.parts[0].has(e, at, dim, func(next int) bool { return rest.has(e, at, next, then) })
+	}
+	if s.label != "" {
+		dim = slices.IndexFunc(e, func(d shape.Dim) bool { return d.Label == s.label })
+	}
+	in := false
+	for i := s.begin; i < s.end; i += s.step {
+		in = in || i == at[dim]
+	}
+	return (in || s.op == "*") && then(dim+1)
+}
+
+func (s said) ranks(e shape.Extent) []int {
+	out := []int{}
+	for _, p := range dumbOf(e).ranks {
+		if s.has(e.Dims(), p.coords, 0, func(int) bool { return true }) {
+			out = append(out, p.base)
+		}
+	}
+	return out
+}
+
+func (s said) String() string {
+	label := ""
+	if s.label != "" {
+		label = s.label + "="
+	}
+	switch s.op {
+	case "*":
+		return label + "*"
+	case "i":
+		return label + fmt.Sprint(s.begin)
+	case "r":
+		return label + fmt.Sprintf("%d:%d:%d", s.begin, s.end, s.step)
+	}
+	var parts []string
+	for _, p := range s.parts {
+		text := p.String()
+		if len(p.parts) > 0 {
+			text = "(" + text + ")"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " "+s.op+" ")
+}
+
+// genSaid draws a tree about the dimensions from one up to before another, which are of some size
+// at least.
+func genSaid(t *rapid.T, from, to, size, deep int) said {
+	ops := []string{"*", "i", "r"}
+	if deep > 0 {
+		ops = append(ops, "|", "&", "|")
+		if to-from > 1 {
+			ops = append(ops, ",", ",", ",")
+		}
+	}
+	s := said{op: rapid.SampledFrom(ops).Draw(t, "op"), step: 1}
+	switch s.op {
+	case "|", "&":
+		for range rapid.IntRange(2, max(2, deep)).Draw(t, "parts") { // few further down: they multiply
+			s.parts = append(s.parts, genSaid(t, from, to, size, deep-1))
+		}
+	case ",":
+		for from < to && len(s.parts) < 3 {
+			end := rapid.IntRange(from+1, to).Draw(t, "until")
+			s.parts = append(s.parts, genSaid(t, from, end, size, deep-1))
+			from = end
+		}
+	default:
+		s.begin = rapid.IntRange(0, size-1).Draw(t, "begin")
+		s.end = s.begin + 1
+		if s.op == "r" {
+			s.end, s.step = rapid.IntRange(s.begin+1, size+2).Draw(t, "end"), rapid.IntRange(1, 3).Draw(t, "step")
+		}
+	}
+	return s
+}
+
+// genSelection draws a selection of an extent in the language, and the ranks that it means.
+func genSelection(t *rapid.T, e shape.Extent) ([]int, shape.Selection) {
+	dims := e.Dims()
+	if len(dims) == 0 {
+		if rapid.Bool().Draw(t, "none") {
+			return []int{}, must(shape.ParseSelection(e, "none"))
+		}
+		return []int{0}, must(shape.ParseSelection(e, rapid.SampledFrom([]string{"", "*", "0", "(0|*)"}).Draw(t, "text")))
+	}
+	smallest := slices.MinFunc(dims, func(a, b shape.Dim) int { return a.Size - b.Size }).Size
+	tree := genSaid(t, 0, len(dims), smallest, 3)
+	if rapid.Bool().Draw(t, "labelled") { // a chain of labels, in any order
+		tree = said{op: ","}
+		for _, at := range rapid.Permutation(indices(dims)).Draw(t, "order") {
+			atom := genSaid(t, 0, 1, dims[at].Size, 0)
+			atom.label = dims[at].Label
+			tree.parts = append(tree.parts, atom)
+		}
+		tree.parts = tree.parts[:rapid.IntRange(1, len(dims)).Draw(t, "named")]
+		if at := len(tree.parts) - 1; at > 0 && tree.parts[at-1].label == before(dims, tree.parts[at].label) {
+			tree.parts[at].label = "" // it comes next anyway
+		}
+	}
+	return tree.ranks(e), must(shape.ParseSelection(e, tree.String()))
+}
+
+func indices(dims []shape.Dim) []int {
+	var out []int
+	for i := range dims {
+		out = append(out, i)
+	}
+	return out
+}
+
+// before is the label before another.
+func before(dims []shape.Dim, label string) string {
+	for i := 1; i < len(dims); i++ {
+		if dims[i].Label == label {
+			return dims[i-1].Label
+		}
+	}
+	return ""
+}
+
+// ranksOf lists what a selection yields; never nil.
+func ranksOf(s shape.Selection) []int { return append([]int{}, slices.Collect(s.Ranks())...) }
+
+// requireSelects holds every reading of a selection against a list of ranks.
+func requireSelects(t require.TestingT, want []int, s shape.Selection) {
+	require.Equal(t, want, ranksOf(s), "%s", s) // SHP-7
+	e := s.Extent()
+	require.Equal(t, len(want) == 0, s.IsEmpty())
+	for rank := -1; rank <= e.NumRanks(); rank++ {
+		require.Equal(t, slices.Contains(want, rank), s.ContainsRank(rank), "%d in %s", rank, s)
+	}
+	for _, p := range dumbOf(e).ranks {
+		require.Equal(t, slices.Contains(want, p.base), must(s.Contains(p.coords...)))
+	}
+	again := must(shape.ParseSelection(e, s.String())) // SHP-5
+	require.Equal(t, s.String(), again.String())
+	require.True(t, s.Equal(again))
+	require.Equal(t, want, ranksOf(again))
+	union := map[int]bool{}
+	regions := slices.Collect(s.Regions())
+	for i, r := range regions {
+		for _, base := range r.Ranks() {
+			union[base] = true
+		}
+		for j, o := range regions { // SHP-8
+			require.True(t, i == j || r.SubsetOf(o) != nil, "%s is within %s", r, o)
+		}
+	}
+	require.Len(t, union, len(want))
+	r, err := s.Region()
+	require.Equal(t, len(regions) == 1, err == nil)
+	if err == nil {
+		require.Equal(t, want, baseRanks(r))
+	} else {
+		require.ErrorIs(t, err, shape.ErrNotRegion)
+		require.ErrorAs(t, err, new(*shape.Error))
+	}
+	require.Equal(t, len(want) == e.NumRanks() && len(regions) == 1, s.String() == "*")
+	require.Equal(t, len(want) == 0, s.String() == "none")
+}
+
+func TestSelection_agreesWithTheOracle(t *testing.T) { // SHP-5, SHP-7, SHP-8
+	rapid.Check(t, func(t *rapid.T) {
+		want, s := genSelection(t, genAny.Draw(t, "extent"))
+		requireSelects(t, want, s)
+	})
+}
+
+func TestSelection_algebraAgreesWithTheOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := genAny.Draw(t, "extent")
+		inA, a := genSelection(t, e)
+		inB, b := genSelection(t, e)
+		either, both, left := []int{}, []int{}, []int{}
+		for rank := range e.NumRanks() {
+			a, b := slices.Contains(inA, rank), slices.Contains(inB, rank)
+			if a || b {
+				either = append(either, rank)
+			}
+			if a && b {
+				both = append(both, rank)
+			}
+			if a && !b {
+				left = append(left, rank)
+			}
+		}
+		requireSelects(t, either, must(a.Union(b)))
+		requireSelects(t, both, must(a.Intersect(b)))
+		requireSelects(t, left, must(a.Without(b)))
+		requireSelects(t, inA, a) // as it was
+		requireSelects(t, inB, b)
+		all, none := shape.Everything(e), must(shape.ParseSelection(e, "none"))
+		require.True(t, a.Equal(must(a.Union(none))) && a.Equal(must(a.Intersect(all))) && a.Equal(must(a.Without(none))))
+		require.True(t, all.Equal(must(a.Union(all))) && none.Equal(must(a.Intersect(none))) && none.Equal(must(a.Without(all))))
+		require.True(t, a.Equal(must(a.Union(a))) && none.Equal(must(a.Without(a))))
+		require.True(t, must(a.Union(b)).Equal(must(b.Union(a))))
+	})
+}
+
+// Any two ranges of one dimension: how steps meet and part is what random trees seldom come by.
+func TestSelection_allRangesWithStepsAgreeWithTheOracle(t *testing.T) {
+	const size = 10
+	all := map[string][]int{}
+	for begin := range size {
+		for end := begin + 1; end <= size; end++ {
+			for step := 1; step <= 4; step++ {
+				var ranks []int
+				for i := begin; i < end; i += step {
+					ranks = append(ranks, i)
+				}
+				all[fmt.Sprintf("%d:%d:%d", begin, ranks[len(ranks)-1]+1, step)] = ranks
+			}
+		}
+	}
+	line := shape.Of("x", size)
+	for textA, inA := range all {
+		a := must(shape.ParseSelection(line, textA))
+		for textB, inB := range all {
+			b := must(shape.ParseSelection(line, textB))
+			in := func(rank int) bool { return slices.Contains(inB, rank) }
+			either := slices.Compact(slices.Sorted(slices.Values(slices.Concat(inA, inB))))
+			both := slices.DeleteFunc(slices.Clone(inA), func(rank int) bool { return !in(rank) })
+			left := slices.DeleteFunc(slices.Clone(inA), in)
+			require.Equal(t, either, ranksOf(must(a.Union(b))), "%s | %s", a, b)
+			require.Equal(t, both, ranksOf(must(a.Intersect(b))), "%s & %s", a, b)
+			require.Equal(t, left, ranksOf(must(a.Without(b))), "%s without %s", a, b)
+		}
+	}
+}
+
+func TestSelection_ofRanksContainsExactlyThem(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := genAny.Draw(t, "extent")
+		ranks := rapid.SliceOf(rapid.IntRange(0, e.NumRanks()-1)).Draw(t, "ranks")
+		kept := slices.Clone(ranks)
+		s := must(shape.SelectionOfRanks(e, ranks))
+		require.Equal(t, kept, ranks, "the caller's slice is left alone")
+		slices.Sort(kept)
+		requireSelects(t, append([]int{}, slices.Compact(kept)...), s)
+		require.Equal(t, s.String(), cmp.Or(shape.Describe(e, ranks), "none"))
+	})
+	_, err := shape.SelectionOfRanks(shape.Of("x", 2), []int{0, 2})
+	require.EqualError(t, err, `rank "2": want 0 to 1, in x=2`)
+	_, err = shape.SelectionOfRanks(shape.Of("", 2), nil)
+	require.ErrorAs(t, err, new(*shape.Error))
+}
+
+func TestSelection_ofARegionYieldsItsBaseRanks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := genAny.Draw(t, "extent")
+		want, r := genCut(t, e)
+		s := must(shape.SelectionOfRegion(e, r))
+		requireSelects(t, want.bases(), s)
+		require.Len(t, slices.Collect(s.Regions()), 1, "a slice is a box")
+		require.Equal(t, want.bases(), baseRanks(must(s.Region())))
+		if flat, err := r.Flatten("all"); err == nil {
+			cut := must(flat.SliceStep("all", rapid.IntRange(0, flat.NumRanks()-1).Draw(t, "begin"), flat.NumRanks(), rapid.IntRange(1, 7).Draw(t, "step")))
+			requireSelects(t, baseRanks(flat), must(shape.SelectionOfRegion(e, flat)))
+			requireSelects(t, baseRanks(cut), must(shape.SelectionOfRegion(e, cut)))
+		}
+	})
+	bent := must(shape.ParseRegion("a=2/4,b=2/1")) // two dimensions along one
+	requireSelects(t, []int{0, 1, 4, 5}, must(shape.SelectionOfRegion(shape.Of("x", 6), bent)))
+	requireSelects(t, []int{0, 1, 4, 5}, must(shape.SelectionOfRegion(shape.Of("x", 3).With("y", 2), bent)))
+	_, err := shape.SelectionOfRegion(shape.Of("x", 4), shape.Of("x", 5).Region())
+	require.EqualError(t, err, `region "x=5/1": want a part of x=4`)
+	huge := shape.Of("x", 1<<15).With("y", 1<<15)
+	bent = must(must(huge.Region().Flatten("all")).Slice("all", 1, 1<<29))
+	_, err = shape.SelectionOfRegion(huge, bent)
+	require.ErrorContains(t, err, "too large to go through")
+	for _, broken := range []error{
+		second(shape.SelectionOfRegion(shape.Of("", 1), shape.Region{})),
+		second(shape.SelectionOfRegion(shape.Unit(), shape.Of("", 1).Region())),
+	} {
+		require.ErrorAs(t, broken, new(*shape.Error))
+	}
+}
+
+func TestSelection_ofRegionTextYieldsItsRanks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := genText.Draw(t, "region")
+		ranks := baseRanks(r)
+		a := rapid.IntRange(1, 6).Draw(t, "fast")
+		e := shape.Of("slow", ranks[len(ranks)-1]/a+1).With("fast", a)
+		requireSelects(t, ranks, must(shape.SelectionOfRegion(e, r)))
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestSelection_randomChoiceDrawsOneIndexOnce(t *testing.T) {
+	e := shape.Of("host", 5).With("gpu", 4)
+	seen := map[string]bool{}
+	for seed := range uint64(200) {
+		draw := func(text string) shape.Selection {
+			return must(shape.ParseSelectionRand(e, text, rand.New(rand.NewPCG(seed, 1))))
+		}
+		s := draw("*,?")
+		require.True(t, s.Equal(draw("*, ?")), "the seed says which")
+		seen[s.String()] = true
+		r := must(s.Region())
+		require.Equal(t, "host=5,gpu=1", r.Extent().String())
+		require.Equal(t, "host=1,gpu=1", must(draw("?,?").Region()).Extent().String())
+		both := draw("(0|1),?") // one choice, that applies twice
+		require.Len(t, ranksOf(both), 2)
+		require.Equal(t, 4, ranksOf(both)[1]-ranksOf(both)[0])
+	}
+	require.Len(t, seen, 4, "each index is drawn some time")
+	_, err := shape.ParseSelection(e, "*,gpu=?")
+	require.ErrorIs(t, err, shape.ErrRandom)
+	require.EqualError(t, err, `selection "*,gpu=?": want no ? where nothing is drawn`)
+	_, err = shape.Select(e, "?")
+	require.ErrorIs(t, err, shape.ErrRandom)
+}

@@ -1,0 +1,375 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/presence"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// actorName is the name of the actor in its proc.
+const actorName = "system"
+
+// Type is the actor type of system controllers. Only a Service starts them.
+var Type = actor.NewType[*Controller, term]("system-controller")
+
+// Endpoints of a system controller. A self-joined proc sends Beat. A program whose message to a
+// proc was returned may send SuspectProc (ReportDeadLetter).
+var (
+	Upsert      = actor.NewEndpoint[*Controller, UpsertRequest, UpsertResponse]("upsert")
+	Join        = actor.NewEndpoint[*Controller, JoinRequest, JoinResponse]("join")
+	Leave       = actor.NewEndpoint[*Controller, LeaveRequest, actor.None]("leave")
+	Beat        = actor.NewEndpoint[*Controller, Heartbeat, actor.None]("beat")
+	SuspectProc = actor.NewEndpoint[*Controller, subjects.ProcID, actor.None]("returned")
+	GetSnapshot = actor.NewEndpoint[*Controller, Filter, Snapshot]("snapshot")
+	GetHealth   = actor.NewEndpoint[*Controller, string, *WorldHealth]("health")
+	Stop        = actor.NewEndpoint[*Controller, StopRequest, StopResponse]("stop")
+	Locate      = actor.NewEndpoint[*Controller, string, Location]("where")
+	Detach      = actor.NewEndpoint[*Controller, DetachRequest, DetachResponse]("detach")
+	Adopt       = actor.NewEndpoint[*Controller, AdoptRequest, AdoptResponse]("adopt")
+	Confirm     = actor.NewEndpoint[*Controller, AdoptRequest, actor.None]("confirm")
+	Reserve     = actor.NewEndpoint[*Controller, NameReservation, actor.None]("reserve")
+	Release     = actor.NewEndpoint[*Controller, NameReservation, actor.None]("release")
+
+	// procEvents and hostChanges put events of procs and hosts from the bus into the controller's
+	// own mailbox.
+	procEvents  = actor.NewEndpoint[*Controller, actor.Event, actor.None]("heard")
+	hostChanges = actor.NewEndpoint[*Controller, presence.Change, actor.None]("known")
+)
+
+// WorldHealth is the unhealthy procs of a world. An unknown world has none.
+type WorldHealth struct {
+	Unhealthy []ProcState `cbor:"1,keyasint" json:"unhealthy"`
+}
+
+func def() actor.Def {
+	return Type.Define(newController,
+		Upsert.Handle(func(c *Controller, ctx *actor.Context, d UpsertRequest) (UpsertResponse, error) {
+			mesh, err := subjects.NewMeshID(d.Spec.Name)
+			if err != nil {
+				return UpsertResponse{}, err
+			}
+			c.handle(ctx, upsert{newTicket[UpsertResponse](c, ctx), d, mesh})
+			return UpsertResponse{}, nil
+		}),
+		Join.Handle(func(c *Controller, ctx *actor.Context, j JoinRequest) (JoinResponse, error) {
+			c.handle(ctx, join{newTicket[JoinResponse](c, ctx), j})
+			return JoinResponse{}, nil
+		}),
+		Leave.Handle(func(c *Controller, ctx *actor.Context, l LeaveRequest) (actor.None, error) {
+			c.handle(ctx, leave{newTicket[actor.None](c, ctx), l})
+			return actor.None{}, nil
+		}),
+		Beat.Handle(func(c *Controller, ctx *actor.Context, h Heartbeat) (actor.None, error) {
+			c.handle(ctx, heartbeat{newTicket[actor.None](c, ctx), h})
+			return actor.None{}, nil
+		}),
+		SuspectProc.Handle(func(c *Controller, ctx *actor.Context, p subjects.ProcID) (actor.None, error) {
+			c.suspect(ctx, p)
+			return actor.None{}, nil
+		}),
+		Detach.Handle(func(c *Controller, ctx *actor.Context, d DetachRequest) (DetachResponse, error) {
+			c.handle(ctx, detach{newTicket[DetachResponse](c, ctx), d})
+			return DetachResponse{}, nil
+		}),
+		Adopt.Handle(func(c *Controller, ctx *actor.Context, a AdoptRequest) (AdoptResponse, error) {
+			c.handle(ctx, adopt{newTicket[AdoptResponse](c, ctx), a})
+			return AdoptResponse{}, nil
+		}),
+		Confirm.Handle(func(c *Controller, ctx *actor.Context, a AdoptRequest) (actor.None, error) {
+			c.handle(ctx, confirm{newTicket[actor.None](c, ctx), a})
+			return actor.None{}, nil
+		}),
+		Reserve.Handle(func(c *Controller, ctx *actor.Context, r NameReservation) (actor.None, error) {
+			c.handle(ctx, reserve{newTicket[actor.None](c, ctx), r})
+			return actor.None{}, nil
+		}),
+		Release.Handle(func(c *Controller, ctx *actor.Context, r NameReservation) (actor.None, error) {
+			c.handle(ctx, release{newTicket[actor.None](c, ctx), r})
+			return actor.None{}, nil
+		}),
+		Stop.Handle((*Controller).stop),
+		GetSnapshot.Handle((*Controller).snapshot).Urgent(),
+		GetHealth.Handle((*Controller).health),
+		Locate.Handle((*Controller).locate),
+		procEvents.Handle((*Controller).handleEvent),
+		hostChanges.Handle((*Controller).handleHostChange),
+	).Enduring()
+}
+
+// term is the parameter of a controller. The controller acts until it loses the lease or ends its
+// term itself.
+type term struct {
+	service         *Service
+	epoch           uint64
+	records         records
+	inventories     []inventory // of hosts, if the bucket is new
+	directSuccessor bool
+	ready           *termEnd
+	hosts           *presence.Watcher
+	renewer         *controller.LeaseRenewer
+}
+
+// termEnd is the controller's report that its term is over.
+type termEnd struct {
+	once  sync.Once
+	done  chan struct{}
+	err   error
+	floor uint64 // an epoch known to hosts; the next term has a later one
+	quit  bool   // the whole system was stopped
+}
+
+func (r *termEnd) end(why error, floor uint64, quit bool) {
+	r.once.Do(func() {
+		r.err = why
+		r.floor = floor
+		r.quit = quit
+		close(r.done)
+	})
+}
+
+// Controller is the actor of a system controller. Its state belongs to its turn.
+type Controller struct {
+	term
+	st         *state
+	tickets    map[ticket]func(any, error)
+	reports    map[ticket]actor.PortRef[StopReport]
+	lastTicket ticket
+
+	creating map[subjects.HostID][]chan struct{} // orders without a reply; closed at the reply
+
+	pendingEffects []any // effects that wait for an earlier save
+	saving         bool  // a save is under way
+	alarm          func()
+	hostWatches    map[subjects.HostID]func() // of hosts with an assignment
+	inventories    map[subjects.HostID]hostInventory
+
+	suspects map[subjects.ProcID]bool // probed procs; true: a message was returned after the probe was sent
+	meshes   sync.Map                 // IDs of the worlds' meshes, whose events are handled
+
+	nameQueue     []string // names for the next query of the hosts
+	queryingNames bool     // a query is under way
+	startedAt     time.Time
+
+	released map[subjects.MeshID]*atomic.Bool // true: the detached mesh continues when its controller ends
+}
+
+// newController takes over the worlds of an earlier controller.
+func newController(ctx *actor.Context, t term) (*Controller, error) {
+	c := &Controller{
+		term:        t,
+		startedAt:   time.Now(),
+		st:          newState(t.service.limits()),
+		tickets:     map[ticket]func(any, error){},
+		reports:     map[ticket]actor.PortRef[StopReport]{},
+		creating:    map[subjects.HostID][]chan struct{}{},
+		hostWatches: map[subjects.HostID]func(){},
+		inventories: map[subjects.HostID]hostInventory{},
+		suspects:    map[subjects.ProcID]bool{},
+		released:    map[subjects.MeshID]*atomic.Bool{},
+	}
+	p := ctx.Proc()
+	self := actor.RefOf[*Controller](ctx.Self()).Via(p)
+	c.st.self = p.ID()
+	err := p.Subscribe(p.Space().Events(actor.KindProc, subjects.MeshID{}), func(m bus.Msg) {
+		s, err := p.Space().Parse(m.Subject)
+		if _, ours := c.meshes.Load(s.Mesh.String()); err != nil || !ours {
+			return
+		}
+		e, err := actor.DecodeEventFrom(p.Space(), m)
+		if err == nil && e.Terminal() { // no other event changes a world
+			err = procEvents.Send(context.Background(), self, e)
+		}
+		if err != nil && !errors.Is(err, actor.ErrStopped) {
+			log := p.Log()
+			log.Warn().Err(err).Str("subject", m.Subject).
+				Msg("the system controller missed an event: its next poll of the hosts replaces it")
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range t.records.worlds {
+		c.watchWorld(ctx, r)
+	}
+	c.handle(ctx, restored{
+		records: t.records.worlds, directSuccessor: t.directSuccessor, ended: t.records.ended,
+		adopting: t.records.adoptTimeLeft(),
+	})
+	for _, e := range t.inventories {
+		c.handle(ctx, e)
+	}
+	c.pollHosts(ctx)
+	return c, nil
+}
+
+// watchWorld accepts the events of a world's procs, and watches its hosts.
+func (c *Controller) watchWorld(ctx *actor.Context, r Record) {
+	if r.Mesh != "" {
+		c.meshes.Store(r.Mesh, true)
+	}
+	self := actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
+	for _, h := range r.Hosts {
+		if c.hostWatches[h.Host] == nil {
+			c.hostWatches[h.Host] = c.hosts.Watch([]subjects.HostID{h.Host}, func(x presence.Change) {
+				_ = hostChanges.Send(context.Background(), self, x) // an error means that the controller has ended
+			})
+		}
+	}
+}
+
+// handleHostChange applies a change of a host.
+func (c *Controller) handleHostChange(ctx *actor.Context, x presence.Change) (actor.None, error) {
+	switch x.State {
+	case presence.Alive:
+		c.handle(ctx, hostSeen{x.Host})
+	case presence.Dead:
+		c.handle(ctx, hostLost{x.Host, x.Reason})
+	}
+	return actor.None{}, nil
+}
+
+// newTicket defers the reply to the present message.
+func newTicket[R any](c *Controller, ctx *actor.Context) ticket {
+	d := actor.Defer[R](ctx)
+	c.lastTicket++
+	c.tickets[c.lastTicket] = func(v any, err error) {
+		r, _ := v.(R)
+		d.Reply(r, err)
+	}
+	return c.lastTicket
+}
+
+// handle applies events, runs the effects, and sets the next timer.
+func (c *Controller) handle(ctx *actor.Context, events ...any) {
+	for _, event := range events {
+		c.pendingEffects = append(c.pendingEffects, c.st.step(event, time.Now())...)
+	}
+	c.runEffects(ctx)
+	if c.alarm != nil {
+		c.alarm()
+		c.alarm = nil
+	}
+	if at, ok := c.st.nextTick(); ok {
+		c.alarm = ctx.After(max(0, time.Until(at)), func(ctx *actor.Context) { c.handle(ctx, tick{}) })
+	}
+}
+
+// runEffects runs the pending effects. It first saves all changed worlds at once, each in its last
+// state, then runs the rest in order (WORLD-2).
+func (c *Controller) runEffects(ctx *actor.Context) {
+	if c.saving || len(c.pendingEffects) == 0 {
+		return
+	}
+	batch := c.pendingEffects
+	changed := map[string]*Record{}
+	c.pendingEffects = nil
+	for _, e := range batch {
+		switch e := e.(type) {
+		case saveRecord:
+			changed[e.record.Name] = &e.record
+			c.watchWorld(ctx, e.record)
+		case deleteRecord:
+			changed[e.world] = nil
+			c.meshes.Delete(e.mesh.String())
+		}
+	}
+	if len(changed) == 0 || c.service.store == nil {
+		c.applyEffects(ctx, batch)
+		return
+	}
+	c.saving = true
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		err := c.write(work, changed)
+		return func(ctx *actor.Context) {
+			c.saving = false
+			if err != nil {
+				c.ready.end(err, 0, false)
+				return
+			}
+			c.applyEffects(ctx, batch)
+			c.runEffects(ctx)
+		}
+	})
+}
+
+// writeRetry is the time between two attempts to save.
+const writeRetry = 100 * time.Millisecond
+
+// write saves until it succeeds, another controller has written, or the term is over.
+func (c *Controller) write(ctx context.Context, changed map[string]*Record) error {
+	for {
+		err := c.service.store.write(ctx, changed)
+		if err == nil || errors.Is(err, bus.ErrRevisionConflict) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(writeRetry):
+		}
+	}
+}
+
+// handleEvent applies a host's event of a proc.
+func (c *Controller) handleEvent(ctx *actor.Context, e actor.Event) (actor.None, error) {
+	if r, ok := parseShareReport(e); ok {
+		c.handle(ctx, r)
+	}
+	return actor.None{}, nil
+}
+
+func (c *Controller) stop(ctx *actor.Context, s StopRequest) (StopResponse, error) {
+	from := newTicket[StopResponse](c, ctx)
+	if s.Report != nil {
+		c.reports[from] = *s.Report
+	}
+	c.handle(ctx, stop{from, s})
+	return StopResponse{}, nil
+}
+
+// Reads also wait for the save, so that no caller sees a change that may still fail.
+
+func (c *Controller) snapshot(ctx *actor.Context, f Filter) (Snapshot, error) {
+	from := newTicket[Snapshot](c, ctx)
+	c.handle(ctx, tick{})
+	c.enqueue(ctx, answer{to: from, value: Snapshot{
+		Execution: c.execution(ctx), Epoch: c.epoch, Durable: c.service.Durable(),
+		Worlds: c.st.snapshot(f), Detached: c.st.listDetached(),
+	}})
+	return Snapshot{}, nil
+}
+
+func (c *Controller) health(ctx *actor.Context, world string) (*WorldHealth, error) {
+	from := newTicket[*WorldHealth](c, ctx)
+	c.handle(ctx, tick{})
+	var out *WorldHealth
+	if sick, ok := c.st.unhealthy(world); ok {
+		out = &WorldHealth{sick}
+	}
+	c.enqueue(ctx, answer{to: from, value: out})
+	return nil, nil
+}
+
+func (c *Controller) locate(ctx *actor.Context, what string) (Location, error) {
+	from := newTicket[Location](c, ctx)
+	c.handle(ctx, tick{})
+	found, err := c.st.locate(what)
+	c.enqueue(ctx, answer{from, found, err})
+	return Location{}, nil
+}
+
+func (c *Controller) enqueue(ctx *actor.Context, effect any) {
+	c.pendingEffects = append(c.pendingEffects, effect)
+	c.runEffects(ctx)
+}
+
+// execution distinguishes one system controller from earlier ones.
+func (c *Controller) execution(ctx *actor.Context) string { return ctx.Proc().ID().Mesh.UID() }

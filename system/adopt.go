@@ -1,0 +1,89 @@
+package system
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/agent"
+)
+
+// handoverTimeout bounds the time for an adopter to take over a mesh and confirm, with half the
+// mesh's lease as a second bound. If the adopter dies, the system takes the mesh back before the
+// hosts end it.
+const handoverTimeout = 10 * time.Second
+
+// handoverWindow is the time to confirm an adoption.
+func (d *detachedMesh) handoverWindow() time.Duration {
+	if d.Lease > 0 {
+		return min(handoverTimeout, d.Lease/2)
+	}
+	return handoverTimeout
+}
+
+// isAdopter reports whether a claim is the adopter's.
+func (d *detachedMesh) isAdopter(c agent.Claim) bool {
+	return d.AdopterClaim != nil && sameClaimant(*d.AdopterClaim, c)
+}
+
+// adopt gives a mesh to the caller that names its epoch, one caller at a time. The adopter takes
+// the mesh over in the next epoch, and confirms that. Until then the system owns the mesh.
+func (st *state) adopt(e adopt) {
+	d := st.detached[e.Mesh.Label()]
+	switch {
+	case d == nil || d.Mesh != e.Mesh:
+		st.answer(e.from, nil, &NotFoundError{fmt.Sprintf("detached mesh %s", e.Mesh)})
+	case e.Claim.Epoch != d.CurrentClaim.Epoch:
+		st.answer(e.from, nil, d.fencedError(e.Claim))
+	case !e.Claim.Owner.IsValid():
+		st.answer(e.from, nil, fmt.Errorf("cannot adopt %s: want the ID of the new owner", e.Mesh))
+	case d.AdopterClaim != nil:
+		st.answer(e.from, nil, &agent.FencedError{
+			ID: d.Mesh.String(), Agent: atSystem, Requested: e.Claim, Current: *d.AdopterClaim,
+		})
+	case !d.confirmed:
+		st.answer(e.from, nil, fmt.Errorf("cannot adopt %s: it is being detached: %s", e.Mesh, d.reason))
+	default:
+		d.AdopterClaim = &agent.Claim{Epoch: d.CurrentClaim.Epoch + 1, Owner: e.Claim.Owner}
+		d.adoptDeadline = st.now.Add(d.handoverWindow())
+		st.handovers = append(st.handovers, d)
+		st.emit(saveRecord{Record{Name: d.Mesh.Label(), Detached: new(d.DetachedRecord)}})
+		st.answer(e.from, AdoptResponse{d.DetachRequest, d.CurrentClaim}, nil)
+	}
+}
+
+// confirm releases a mesh to its adopter. If the mesh is absent, it was released before: the reply
+// to an earlier confirmation may have been lost.
+func (st *state) confirm(e confirm) {
+	d := st.detached[e.Mesh.Label()]
+	switch {
+	case d == nil || d.Mesh != e.Mesh:
+		st.answer(e.from, nil, nil)
+	case !d.isAdopter(e.Claim):
+		st.answer(e.from, nil, d.fencedError(e.Claim))
+	default:
+		st.dropDetached(d, nil)
+		st.emit(releaseDetached{mesh: d.Mesh, why: "adopted by " + e.Claim.Owner.String()})
+		st.answer(e.from, nil, nil)
+		st.emit(worldEvent{
+			world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.adopt", why: "adopted by " + e.Claim.Owner.String(),
+		})
+	}
+}
+
+// reclaimExpired takes meshes back from adopters that did not confirm in time.
+func (st *state) reclaimExpired() {
+	for _, d := range slices.Clone(st.handovers) {
+		if !st.now.Before(d.adoptDeadline) {
+			why := fmt.Sprintf("%s did not confirm the adoption within %s", d.AdopterClaim.Owner, d.handoverWindow())
+			st.emit(worldEvent{world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.adopt.lapse", why: why})
+			st.emit(releaseDetached{mesh: d.Mesh, why: "its adoption was not confirmed"})
+			st.nextEpoch(d)
+		}
+	}
+}
+
+// endHandover ends the adoption of a mesh.
+func (st *state) endHandover(d *detachedMesh) {
+	st.handovers = slices.DeleteFunc(st.handovers, func(x *detachedMesh) bool { return x == d })
+}

@@ -1,0 +1,94 @@
+// Package system is the system controller. It owns worlds and detached meshes, which outlive their
+// makers. A world is a declared proc mesh with a name. Hosts join it before or after the
+// declaration, each with the rank given to its hostd, and run their share of its procs. A detached
+// mesh is one that its owner has handed over.
+//
+// # Contract
+//
+//   - WORLD-1 (one mesh): A world is one mesh: its procs are ranks of it, wherever they run. Host
+//     rank r has the ranks from r × (procs per host) on.
+//   - WORLD-2 (saved first): A decision is saved before it is carried out and before the reply.
+//   - WORLD-3 (join): The reply to a join precedes any other message to the joiner; a repeated
+//     join gets one too. A join is refused, with the reason, for a live host's rank, a proc of
+//     another world, or a stopping world.
+//   - WORLD-4 (declaration): A declaration is accepted whole or not at all. The same declaration
+//     again changes nothing, or adds labels. An existing label is never overwritten.
+//   - WORLD-5 (assignment): Host rank assigns ranks, not arrival. Host ⌊procs ÷ per host⌋ takes
+//     the remainder; later hosts stand by; no host gets an empty share. A self-joined proc may
+//     have a rank beyond the shape: it is watched, and counts.
+//   - WORLD-6 (phases): A world waits for its declaration. It is then Live while it has as many
+//     procs as its shape and all are healthy, otherwise Unhealthy. The phase changes as soon as
+//     the change is known, with the reason.
+//   - WORLD-7 (eviction): A world with a proc that was unhealthy for the eviction time is stopped
+//     and removed, with the reason. A world that only lacks procs waits for ever. The clock is
+//     monotonic; a clock that went back stands still.
+//   - WORLD-8 (removal): A removed world leaves nothing. Its name is free, and a new world of
+//     that name is another mesh.
+//   - WORLD-9 (unhealthy): A proc is unhealthy when it ended, missed its heartbeat time, a
+//     message to it and the probe after that came back, an actor of it failed, or its host is
+//     dead. Silence alone heals with the next heartbeat.
+//   - WORLD-10 (controller death): At whatever instant a controller dies, no proc is spawned
+//     twice or forgotten. Orders may repeat. A rank whose procs may have died gets a new
+//     generation. Procs on a host that no world has there are stopped.
+//   - WORLD-11 (stop): A stop gets two replies: one at once, and a report of stopped, aborted and
+//     silent members, at the deadline at the latest. A world without members ends at once; so
+//     does a system without worlds.
+//   - WORLD-12 (snapshot): A snapshot shows the state when it is taken. Names and labels of
+//     worlds must both match; a filter selects procs in a world, but never hosts. An urgent
+//     snapshot waits for no data (ACT-12).
+//   - WORLD-13 (one acts): One controller acts. It renews its lease each half second and stops 2
+//     s after the last renewal. Another follows after 2.75 s of silence, or a release; failover
+//     takes at most 5 s. Hosts refuse earlier epochs (HOST-13).
+//   - WORLD-14 (no JetStream): Without JetStream the controller runs, and reports that worlds end
+//     with it. Their procs have a lease. The next controller stops unknown procs.
+//   - WORLD-15 (requests): Every request gets a reply. No request ends the controller.
+//   - WORLD-16 (detached meshes): The system controller follows a detached mesh's owner in the
+//     next epoch, renews leases and keeps the policy. It saves first and replies once hosts obey.
+//     One adopter at a time, naming the present epoch, succeeds (agent.FencedError refuses others).
+//   - WORLD-17 (names): One acting controller grants names to worlds, detached meshes, and
+//     programs (Reserve). It asks the hosts for live meshes first. A reservation ends at its
+//     release, or proc.spawn-idle after its grant; by then the hosts know the mesh.
+//   - WORLD-18 (lost bucket): The controller recreates a lost bucket from its own state. In a
+//     bucket younger than 10 minutes, a world without a record is adopted from its hosts. No proc
+//     is stopped because a record is missing.
+//
+// # Details
+//
+// When a message to a proc came back, the controller probes the proc until a probe has a certain
+// fate. A new incarnation of a host begins healthy. The death of a host (package presence)
+// makes its procs unhealthy, also those that the previous controller ordered there, if one acted
+// until now. After an outage of all controllers, worlds wait for their hosts. When a proc dies that
+// joined as a system manager, everything stops.
+//
+// An adopted mesh stays with the system until its adopter has confirmed that the hosts obey it. If
+// the adopter does not confirm within 10 s or half its lease, the system follows it in the epoch
+// after. Each term of a controller is another epoch of a detached mesh. The system forgets a mesh
+// that has ended, or that has another owner according to its hosts. A name belongs to one detached
+// mesh or one world (NameTakenError).
+//
+// With JetStream, reservations are saved. Without it, a new controller grants no names for
+// proc.spawn-idle.
+//
+// # Use
+//
+// hostd runs a Service, and KeepJoined for a host with a world and a rank:
+//
+//	s, err := system.Start(ctx, system.Options{Bus: b, Label: "n07"})
+//	go system.KeepJoined(ctx, h.Proc(), system.JoinRequest{World: "train", Host: &system.HostJoin{…}}, changed)
+//
+// A client finds the controller, an actor like any other, and calls it:
+//
+//	ctl, err := system.Find(ctx, p)
+//	made, err := system.Upsert.Call(ctx, ctl, system.UpsertRequest{Spec: spec})
+//	now, err := system.GetSnapshot.Call(ctx, ctl, system.Filter{Worlds: []string{"train"}})
+//
+// The controller is the micro service castnet-system. Any NATS client finds it, and calls the
+// subjects of its endpoints in JSON (`nats micro info castnet-system`). Changes of worlds are
+// events on `ev.mesh`: world.live, world.unhealthy, world.evict and world.end. Those of detached
+// meshes are mesh.detach and mesh.adopt.
+//
+// # Parts
+//
+// The core is a pure function, step, from events to effects. Its cost does not grow with the number
+// of worlds.
+package system

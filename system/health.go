@@ -1,0 +1,244 @@
+package system
+
+import (
+	"container/list"
+	"fmt"
+	"slices"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// maxFailed bounds the remembered failed actors of a proc.
+const maxFailed = 64
+
+// resetTimer begins the wait for the next sign of life of a host or a proc.
+func (st *state) resetTimer(clock **list.Element, who any) {
+	if *clock == nil {
+		*clock = st.heartbeatTimers.start(st.now, who)
+		return
+	}
+	st.heartbeatTimers.restart(*clock, st.now)
+}
+
+// resetHostTimer restarts the timer of a host, unless a presence watcher reports lost hosts.
+func (st *state) resetHostTimer(h *host) {
+	if !st.presence {
+		st.resetTimer(&h.timer, h)
+	}
+}
+
+// handleHeartbeat applies a heartbeat and replies to it. The heartbeat of a proc that never joined
+// has no effect.
+func (st *state) handleHeartbeat(e heartbeat) {
+	if m := st.procs[e.Proc]; m != nil {
+		if m.assignment == nil {
+			st.resetTimer(&m.timer, m)
+		}
+		if m.health == HealthExpired && m.assignment == nil {
+			m.health = HealthAlive
+			m.healthReason = ""
+		}
+		for _, name := range e.Failed {
+			if len(m.failed) < maxFailed && !slices.Contains(m.failed, name) {
+				m.failed = append(m.failed, name)
+			}
+		}
+		st.healthChanged(m)
+	}
+	st.answer(e.from, nil, nil)
+}
+
+// severity orders healths. A lesser fault does not replace a worse one.
+var severity = map[Health]int{HealthAlive: 0, HealthExpired: 1, HealthUnreachable: 2, HealthEnded: 3}
+
+// setHealth records the health of a proc, unless the proc is unknown.
+func (st *state) setHealth(m *member, health Health, why string) {
+	if m == nil || severity[health] <= severity[m.health] {
+		return
+	}
+	m.health = health
+	m.healthReason = why
+	st.healthChanged(m)
+}
+
+// healthChanged applies the change of a proc's health to its world, or to all worlds (WORLD-9).
+func (st *state) healthChanged(m *member) {
+	if m.world == nil {
+		if !m.healthy() {
+			st.shutDown(fmt.Sprintf("system manager proc %s: %s", m.id, m.reason()))
+		}
+		return
+	}
+	st.assess(m)
+	st.updateStatus(m.world)
+}
+
+// handleHostSeen records a sign of life of a host. It asks a host that was lost for its inventory.
+func (st *state) handleHostSeen(id subjects.HostID) {
+	h := st.hosts[id]
+	if h == nil {
+		return
+	}
+	st.resetHostTimer(h)
+	if h.lost != "" {
+		h.lost = ""
+		st.emit(fetchInventory{id})
+	}
+}
+
+// markHostLost marks the procs of a lost host as expired (WORLD-9). Procs that the previous
+// controller ordered count, even if the host has not reported them to this one.
+func (st *state) markHostLost(h *host, why string) {
+	if h == nil || h.lost != "" {
+		return
+	}
+	h.lost = why
+	st.heartbeatTimers.stop(&h.timer)
+	for _, s := range h.sortedAssignments() {
+		for rank := s.first; rank < s.first+s.count; rank++ {
+			m := s.world.procs[uint32(rank)]
+			if m == nil && s.unconfirmed {
+				m = st.addProc(s.world, s.proc(rank), s)
+			}
+			if m != nil && m.assignment == s {
+				st.setHealth(m, HealthExpired, fmt.Sprintf("host %s is lost: %s", h.id, why))
+			}
+		}
+	}
+}
+
+// proc returns the ID of a rank of an assignment's share.
+func (s *assignment) proc(rank int) subjects.ProcID {
+	return subjects.ProcID{Mesh: s.world.mesh, Rank: uint32(rank), Gen: uint32(s.gen)}
+}
+
+// applyReport applies a host's report of its share of a world. Reports about another generation
+// than the ordered one are ignored.
+func (st *state) applyReport(e shareReport) {
+	s := st.assignmentFor(e.host, e.mesh, e.gen)
+	if s == nil {
+		return
+	}
+	w := s.world
+	e.now.Each(s.first+s.count, func(rank int, now agent.Status) {
+		if rank < s.first {
+			return
+		}
+		id := s.proc(rank)
+		if now.Phase == agent.Running || now.Phase == agent.ShuttingDown {
+			st.addProc(w, id, s)
+			return
+		}
+		if !now.Phase.Terminal() {
+			return
+		}
+		m := w.procs[id.Rank]
+		if m == nil || m.id != id {
+			m = st.addProc(w, id, s)
+		}
+		if m.health != HealthEnded {
+			m.health = HealthEnded
+			m.healthReason = now.String()
+			st.assess(m)
+		}
+	})
+	st.updateStatus(w)
+}
+
+// assignmentFor returns the assignment of a host in the world of a mesh, if the generation is the
+// ordered one; nil otherwise.
+func (st *state) assignmentFor(id subjects.HostID, mesh subjects.MeshID, gen int) *assignment {
+	h := st.hosts[id]
+	w := st.worlds[mesh.Label()]
+	if h == nil || w == nil || w.mesh != mesh {
+		return nil
+	}
+	if s := h.assignments[w.name]; s != nil && s.count > 0 && s.gen == gen {
+		return s
+	}
+	return nil
+}
+
+// reconcile compares the shares of a host with its assignments. It stops shares without an
+// assignment, and orders missing shares (WORLD-10).
+func (st *state) reconcile(e inventory) {
+	has := map[*assignment]bool{}
+	for _, x := range e.shares {
+		s := st.assignmentFor(e.host, x.mesh, x.gen)
+		if s == nil {
+			s = st.adoptShare(e, x)
+		}
+		if s != nil {
+			has[s] = true
+			st.applyReport(shareReport{e.host, x.mesh, x.gen, x.now})
+			continue
+		}
+		if st.hasAssignment(e.host, x.mesh) {
+			continue // it is of an earlier generation
+		}
+		if slices.ContainsFunc(x.now, func(r agent.Run) bool { return !r.Status.Phase.Terminal() }) {
+			st.emit(stopShare{
+				who: memberRef{host: e.host}, mesh: x.mesh, grace: graceOf(st.stopWithin),
+				why: "no world has it on this host",
+			})
+		}
+	}
+	h := st.hosts[e.host]
+	if h == nil {
+		return
+	}
+	for _, s := range h.sortedAssignments() {
+		s.unconfirmed = false
+		if s.count == 0 || has[s] || s.incarnation != e.incarnation || s.world.stopping != nil {
+			continue
+		}
+		if s.orderedIn != s.incarnation { // a kept share that did not outlive its hostd
+			st.renewGeneration(s)
+			st.emit(saveRecord{s.world.record()})
+		}
+		st.orderShare(s)
+		st.updateStatus(s.world)
+	}
+}
+
+// hasAssignment reports whether a host has an assignment in the world of a mesh.
+func (st *state) hasAssignment(id subjects.HostID, mesh subjects.MeshID) bool {
+	h := st.hosts[id]
+	w := st.worlds[mesh.Label()]
+	return h != nil && w != nil && w.mesh == mesh && h.assignments[w.name] != nil
+}
+
+// expireTimers runs the timers that are due.
+func (st *state) expireTimers() {
+	for {
+		what, ok := st.heartbeatTimers.expired(st.now, st.silence)
+		if !ok {
+			break
+		}
+		why := fmt.Sprintf("silent for %s", st.silence)
+		switch x := what.(type) {
+		case *host:
+			st.markHostLost(x, why)
+		case *member:
+			st.heartbeatTimers.stop(&x.timer)
+			st.setHealth(x, HealthExpired, why)
+		}
+	}
+	for {
+		what, ok := st.unhealthyTimers.expired(st.now, st.eviction)
+		if !ok {
+			break
+		}
+		st.evict(what.(*world))
+	}
+	for {
+		what, ok := st.reservationTimers.expired(st.now, st.reservation)
+		if !ok {
+			break
+		}
+		st.dropReservation(what.(*reservation))
+	}
+	st.expireStops()
+	st.reclaimExpired()
+}

@@ -1,0 +1,358 @@
+package system
+
+import (
+	"cmp"
+	"container/list"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// limits are the timeouts and modes of the core.
+type limits struct {
+	silence    time.Duration // after which a host or a proc is expired
+	presence   bool          // hostSeen and hostLost report hosts, instead of silence
+	names      bool          // the hosts are asked for the holder of a new name
+	eviction   time.Duration // after which a world with an unhealthy proc is evicted
+	stopWithin time.Duration // the default timeout of a stop
+
+	reservation time.Duration // the lifetime of a reservation
+}
+
+// state is the system controller's state. Only step changes it.
+type state struct {
+	limits
+	worlds map[string]*world
+	hosts  map[subjects.HostID]*host
+	procs  map[subjects.ProcID]*member // members of worlds, and managers
+
+	self      subjects.ProcID          // of the controller
+	detached  map[string]*detachedMesh // by name
+	handovers []*detachedMesh          // detached meshes with an adopter
+
+	reserved          map[string]*reservation // by name
+	reservationTimers timerQueue              // of reservations
+
+	nameWaiters     map[string][]any // requests that wait for the holder of a name, by name
+	nameWaiterCount int              // of all names
+	freeName        string           // a name that the hosts report as free, during one step
+
+	adoptUntil time.Time       // until then, worlds without a record are adopted from their hosts
+	endedNames map[string]bool // names of worlds that ended since the bucket was made
+
+	heartbeatTimers timerQueue // of hosts and procs, since their last sign of life
+	unhealthyTimers timerQueue // of worlds, since their first proc became unhealthy
+	stops           []*stopOp  // unfinished stops
+
+	now            time.Time
+	shutdownReason string // why the whole system stops; "": it does not
+	effects        []any
+}
+
+func newState(l limits) *state {
+	return &state{
+		limits:      l,
+		worlds:      map[string]*world{},
+		hosts:       map[subjects.HostID]*host{},
+		procs:       map[subjects.ProcID]*member{},
+		detached:    map[string]*detachedMesh{},
+		reserved:    map[string]*reservation{},
+		nameWaiters: map[string][]any{},
+		endedNames:  map[string]bool{},
+	}
+}
+
+// world is a named mesh, declared or not yet.
+type world struct {
+	name        string
+	spec        *Spec           // nil: not declared
+	mesh        subjects.MeshID // zero: unknown
+	labels      map[string]string
+	assignments map[int]*assignment // by host rank
+	gens        map[int]int         // by host rank: the next generation of its procs
+	procs       map[uint32]*member  // by rank: the newest proc of each
+
+	unhealthy map[uint32]*member
+	worst     *member // the unhealthy proc in the status reason
+
+	status         Status
+	statusReason   string
+	since          time.Time
+	unhealthyTimer *list.Element  // runs while a proc is unhealthy
+	stopping       *stoppingWorld // nil: it is not being stopped
+}
+
+// assignment is the place of a host in a world.
+type assignment struct {
+	world        *world
+	host         *host
+	rank         int
+	incarnation  string // of its hostd
+	labels       map[string]string
+	first, count int    // the share; 0 until the world is declared
+	gen          int    // of the procs of the share
+	orderedIn    string // the incarnation that got the order
+	unconfirmed  bool   // the previous controller ordered it, and the host has not reported it yet
+}
+
+// host is a host with an assignment in some world.
+type host struct {
+	id          subjects.HostID
+	assignments map[string]*assignment // by world
+	lost        string                 // the reason why the host is lost; "": it is not
+	timer       *list.Element
+}
+
+// member is a proc of a world, or a proc that manages the system.
+type member struct {
+	id           subjects.ProcID
+	world        *world      // nil: a manager
+	assignment   *assignment // of the host that launched it; nil: self-joined
+	labels       map[string]string
+	mode         Mode
+	health       Health
+	healthReason string
+	failed       []string
+	timer        *list.Element // of the heartbeats of a self-joined proc
+}
+
+func (m *member) healthy() bool { return m.health == HealthAlive && len(m.failed) == 0 }
+
+// reason is the reason why the proc is unhealthy.
+func (m *member) reason() string {
+	if m.health == HealthAlive && len(m.failed) > 0 {
+		return "actor " + m.failed[0] + " failed"
+	}
+	return cmp.Or(m.healthReason, string(m.health))
+}
+
+// step applies one event, and returns its effects.
+func (st *state) step(event any, now time.Time) []any {
+	if now.After(st.now) { // the state's clock never goes back
+		st.now = now
+	}
+	st.effects = nil
+	switch e := event.(type) {
+	case upsert:
+		st.upsert(e)
+	case join:
+		st.join(e)
+	case leave:
+		st.leave(e)
+	case heartbeat:
+		st.handleHeartbeat(e)
+	case hostSeen:
+		st.handleHostSeen(e.host)
+	case hostLost:
+		st.markHostLost(st.hosts[e.host], e.why)
+	case shareReport:
+		st.applyReport(e)
+	case inventory:
+		st.reconcile(e)
+	case undelivered:
+		st.setHealth(st.procs[e.proc], HealthUnreachable, "a message to it was returned")
+	case stop:
+		st.stop(e)
+	case memberStopped:
+		st.handleStopped(e)
+	case detach:
+		st.detach(e)
+	case adopt:
+		st.adopt(e)
+	case confirm:
+		st.confirm(e)
+	case takeResult:
+		st.handleTakeResult(e)
+	case detachedEnd:
+		st.handleDetachedEnd(e)
+	case reserve:
+		st.reserve(e)
+	case release:
+		st.release(e)
+	case nameResult:
+		st.handleNameResult(e)
+	case restored:
+		st.restore(e)
+	}
+	st.expireTimers()
+	return st.effects
+}
+
+// nextTick returns the time of the next tick; false: none is needed.
+func (st *state) nextTick() (time.Time, bool) {
+	var at time.Time
+	sooner := func(t time.Time, ok bool) {
+		if ok && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	sooner(st.heartbeatTimers.nextExpiry(st.silence))
+	sooner(st.unhealthyTimers.nextExpiry(st.eviction))
+	sooner(st.reservationTimers.nextExpiry(st.reservation))
+	for _, op := range st.stops {
+		sooner(op.deadline, true)
+	}
+	for _, d := range st.handovers {
+		sooner(d.adoptDeadline, true)
+	}
+	return at, !at.IsZero()
+}
+
+// answer replies to a caller. Ticket 0 is no caller.
+func (st *state) answer(to ticket, value any, err error) {
+	if to != 0 {
+		st.emit(answer{to, value, err})
+	}
+}
+
+// emit adds an effect to the result of step.
+func (st *state) emit(effect any) { st.effects = append(st.effects, effect) }
+
+// updateStatus computes the status of a world, and reports a change (WORLD-6). For a stopping world
+// it reports only the end.
+func (st *state) updateStatus(w *world) {
+	status, why := w.deriveStatus()
+	if w.stopping != nil || status == w.status {
+		if w.stopping == nil {
+			w.statusReason = why
+		}
+		return
+	}
+	w.status = status
+	w.statusReason = why
+	w.since = st.now
+	step := "world.live"
+	if status == StatusUnhealthy { // no status change leads back to StatusAwaiting
+		step = "world.unhealthy"
+	}
+	st.emit(worldEvent{world: w.name, mesh: w.mesh, step: step, now: status, why: why})
+}
+
+// deriveStatus returns the status of a world, with the reason if the world is unhealthy.
+func (w *world) deriveStatus() (Status, string) {
+	switch {
+	case w.spec == nil:
+		return StatusAwaiting, ""
+	case w.worst != nil:
+		return StatusUnhealthy, fmt.Sprintf("proc %s: %s", w.worst.id, w.worst.reason())
+	case len(w.procs) < w.spec.Shape.NumRanks():
+		return StatusUnhealthy, fmt.Sprintf("%d of %d procs have started", len(w.procs), w.spec.Shape.NumRanks())
+	}
+	return StatusLive, ""
+}
+
+// assess adds a member to the unhealthy ones of its world, or removes it (WORLD-7).
+func (st *state) assess(m *member) {
+	w := m.world
+	if w == nil {
+		return
+	}
+	if m.healthy() {
+		delete(w.unhealthy, m.id.Rank)
+		if w.worst == m {
+			w.worst = nil
+			for _, other := range w.unhealthy {
+				if w.worst == nil || other.id.Rank < w.worst.id.Rank {
+					w.worst = other
+				}
+			}
+		}
+	} else {
+		w.unhealthy[m.id.Rank] = m
+		if w.worst == nil || w.worst.id.Rank == m.id.Rank {
+			w.worst = m
+		}
+	}
+	st.updateTimer(w)
+}
+
+// updateTimer runs the eviction timer of a declared world with unhealthy procs.
+func (st *state) updateTimer(w *world) {
+	if len(w.unhealthy) == 0 || w.spec == nil || w.stopping != nil {
+		st.unhealthyTimers.stop(&w.unhealthyTimer)
+	} else if w.unhealthyTimer == nil {
+		w.unhealthyTimer = st.unhealthyTimers.start(st.now, w)
+	}
+}
+
+// worldNamed returns the world of a name, and creates it if there is none.
+func (st *state) worldNamed(name string) *world {
+	w, ok := st.worlds[name]
+	if !ok {
+		w = &world{
+			name: name, assignments: map[int]*assignment{}, gens: map[int]int{}, procs: map[uint32]*member{},
+			unhealthy: map[uint32]*member{}, status: StatusAwaiting, since: st.now,
+		}
+		st.worlds[name] = w
+	}
+	return w
+}
+
+// removeWorld removes a world with everything that belongs to it (WORLD-8).
+func (st *state) removeWorld(w *world) {
+	for _, s := range w.assignments {
+		st.unassignHost(s)
+	}
+	for _, m := range w.procs {
+		st.removeMember(m)
+	}
+	st.unhealthyTimers.stop(&w.unhealthyTimer)
+	delete(st.worlds, w.name)
+	if w.spec != nil && st.now.Before(st.adoptUntil) {
+		st.endedNames[w.name] = true
+	}
+	st.emit(deleteRecord{w.name, w.mesh})
+}
+
+// removeMember removes a proc from its world.
+func (st *state) removeMember(m *member) {
+	st.heartbeatTimers.stop(&m.timer)
+	delete(st.procs, m.id)
+	if w := m.world; w != nil && w.procs[m.id.Rank] == m {
+		delete(w.procs, m.id.Rank)
+		m.health = HealthAlive // so that assess removes it from the unhealthy procs
+		m.failed = nil
+		st.assess(m)
+	}
+}
+
+// unassignHost removes a host from a world, and forgets a host without assignments.
+func (st *state) unassignHost(s *assignment) {
+	if s.world.assignments[s.rank] == s {
+		delete(s.world.assignments, s.rank)
+	}
+	if s.host.assignments[s.world.name] == s {
+		delete(s.host.assignments, s.world.name)
+	}
+	if len(s.host.assignments) == 0 {
+		st.heartbeatTimers.stop(&s.host.timer)
+		delete(st.hosts, s.host.id)
+	}
+}
+
+// record returns the state of a world to save.
+func (w *world) record() Record {
+	r := Record{
+		Name: w.name, Spec: w.spec, Mesh: w.mesh.String(),
+		Labels: maps.Clone(w.labels), Gens: maps.Clone(w.gens),
+	}
+	for _, rank := range slices.Sorted(maps.Keys(w.assignments)) {
+		s := w.assignments[rank]
+		r.Hosts = append(r.Hosts, HostAssignment{
+			Host: s.host.id, Rank: rank, Incarnation: s.incarnation, Gen: s.gen, OrderedIn: s.orderedIn,
+			Labels: s.labels,
+		})
+	}
+	for _, rank := range slices.Sorted(maps.Keys(w.procs)) {
+		if m := w.procs[rank]; m.assignment == nil {
+			r.Procs = append(r.Procs, SelfJoined{ID: m.id, Mode: m.mode, Labels: m.labels})
+		}
+	}
+	if w.stopping != nil {
+		r.StoppingReason = w.stopping.why
+	}
+	return r
+}
