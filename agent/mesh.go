@@ -54,6 +54,9 @@ type Mesh struct {
 	World *WorldShare `cbor:"11,keyasint,omitempty" json:"world,omitempty"`
 	// NameTaken reports a reserved label: no world and no other mesh has it.
 	NameTaken bool `cbor:"12,keyasint,omitempty" json:"taken,omitempty"`
+	// Restarts reports that the owner restarts failed procs. Their actors restart only with a
+	// policy of their own.
+	Restarts bool `cbor:"13,keyasint,omitempty" json:"restarts,omitempty"`
 }
 
 // WorldShare is the part of a world on one host: Count ranks from First.

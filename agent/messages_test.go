@@ -49,6 +49,7 @@ func samples() map[string]any {
 		Command: agent.Command{Path: "/bin/worker", Args: []string{"-v"}, Env: []string{"K=v"}, Dir: "/tmp"},
 	}
 	m.Limits = agent.Limits{Memory: 1 << 30, Pids: 64, CPU: 1.5, Files: 100, PinnedCPUs: 1}
+	m.Restarts = true
 	m.PerProcess, m.Keep, m.NameTaken, m.World = 3, true, true, &agent.WorldShare{World: "workers", First: 3, Count: 2}
 	claim := agent.Claim{Epoch: 3, Owner: owner}
 	part := read[shape.Region]("host=1/3,gpu=3/1")

@@ -72,10 +72,11 @@
 // # Details
 //
 // An actor waits supervision.restart-wait for its proc to restart. An actor that ends because its
-// proc stops has the proc's fate. During a drain the next batch leaves once the actors of the last
-// one run again, or after supervision.restart-wait. A spare that is gone or takes no procs is
-// skipped; no spare is reserved. A suspect or unknown host marks its ranks and changes none. A mesh
-// of hosts follows presence. It has no leases and no policy, starts nothing, and cannot be
+// proc stops has the proc's fate. Its failure counts if the procs restart (agent.Mesh.Restarts);
+// otherwise their controller reports it. During a drain the next batch leaves once the actors of
+// the last one run again, or after supervision.restart-wait. A spare that is gone or takes no procs
+// is skipped; no spare is reserved. A suspect or unknown host marks its ranks and changes none. A
+// mesh of hosts follows presence. It has no leases and no policy, starts nothing, and cannot be
 // taken over. A new subscriber gets the unhealthy hosts at once.
 //
 // State belongs to the controller's turn. The decisions are the pure function step;

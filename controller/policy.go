@@ -63,7 +63,7 @@ const (
 
 // String describes the policy, with the defaults of its empty fields.
 func (p Policy) String() string {
-	if !p.isRestarting() {
+	if !p.Restarts() {
 		return p.Recovery.String()
 	}
 	i := p.intensity()
@@ -82,8 +82,8 @@ func spareHosts(n int) string {
 	return fmt.Sprintf("%d spare hosts", n)
 }
 
-// isRestarting reports whether failed ranks restart.
-func (p Policy) isRestarting() bool { return p.Recovery == Restart || p.Recovery == Replace }
+// Restarts reports whether failed ranks restart.
+func (p Policy) Restarts() bool { return p.Recovery == Restart || p.Recovery == Replace }
 
 // intensity returns each rank's restart policy for the supervisor.
 func (p Policy) intensity() supervise.Policy {
@@ -120,7 +120,7 @@ func (p Policy) checkMesh(s Spec) error {
 	case len(p.Spares) > len(s.Procs.Hosts):
 		return fmt.Errorf("%s for a mesh on %d hosts: want at most one for each host",
 			spareHosts(len(p.Spares)), len(s.Procs.Hosts))
-	case p.isRestarting() && s.Actors == nil && s.Procs.PerProcess > 1:
+	case p.Restarts() && s.Actors == nil && s.Procs.PerProcess > 1:
 		return fmt.Errorf("recovery %s of procs that share a process: they end together: want %s or %s",
 			p.Recovery, Propagate, Drop)
 	}

@@ -82,7 +82,7 @@ func newState(s Spec) (*state, error) {
 		restarting:       map[int]bool{},
 		reportedFailures: map[int]reportedFailure{},
 	}
-	if s.Policy.isRestarting() {
+	if s.Policy.Restarts() {
 		st.supervisor = supervise.New[int](supervise.OneForOne)
 		for _, rank := range st.ranks() {
 			st.supervisor.Started(rank, s.Policy.intensity())

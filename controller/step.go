@@ -202,8 +202,9 @@ func (st *state) advance(x *effects, rank int, s agent.Status, about actor.Event
 // endRank ends a rank for good, and records and reports it once (CTL-3).
 func (st *state) endRank(x *effects, rank int, s agent.Status, about actor.Event) {
 	step := ""
-	expected := st.stopping || st.phaseOf(rank) == agent.ShuttingDown || st.neverRan(rank) ||
-		st.spec.Actors != nil && about.Kind == actor.KindProc // the procs' controller reports the failure
+	// The controller of the procs reports the failure of a proc that it does not restart.
+	withProc := st.spec.Actors != nil && about.Kind == actor.KindProc && !st.spec.Procs.Restarts
+	expected := st.stopping || st.phaseOf(rank) == agent.ShuttingDown || st.neverRan(rank) || withProc
 	if s.Phase == agent.Failed {
 		step = st.failedStep(rank)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -162,4 +163,30 @@ func TestFailure_programHandlerReceivesUnhandledFailures_MESH21(t *testing.T) { 
 	require.ErrorIs(t, err, actor.ErrPanic)
 	require.Equal(t, lone.ID().Name, (<-told).Actor)
 	require.NoError(t, net.Context().Err())
+}
+
+func TestFailure_actorsLostWithARestartedProcAreAFailure_MESH21(t *testing.T) { // CTL-19
+	t.Parallel()
+	c := newCluster(t, "a")
+	told := make(chan actor.Event, 8)
+	net := c.handling(t, zerolog.Nop(), func(e actor.Event) { told <- e })
+	restart := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond}
+	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: restart,
+	})
+	require.NoError(t, err)
+	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "kept", Policy: restart})
+	require.NoError(t, err)
+	lost, err := mesh.Spawn(t.Context(), procs, counter, "lost", 0)
+	require.NoError(t, err)
+
+	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{Force: true}))
+	again, err := mesh.Spawn(t.Context(), procs, counter, "again", 0)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
+	e := testkit.Next(t, told)
+	require.Equal(t, again.Name(), e.Actor, "%s has ended on request: %s", lost.Name(), e.Report())
+	require.Equal(t, 1, e.Rank)
+	require.Contains(t, e.Report(), "killed by signal 9")
+	require.Empty(t, told)
 }

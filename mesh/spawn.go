@@ -153,6 +153,7 @@ func (h HostMesh) newMesh(s SpawnSpec) (agent.Mesh, error) {
 	m := agent.Mesh{
 		ID: id, Extent: extent, Hosts: slices.Clone(h.hosts), PerHost: s.PerHost.NumRanks(),
 		Command: s.Command, Limits: s.Limits, Keep: s.Keep, NameTaken: s.TakeName,
+		Restarts: s.Policy.Restarts(),
 	}
 	if h.isLocal() {
 		m.PerProcess = m.PerHost

@@ -46,6 +46,7 @@ func (p ProcMesh) TakeOver(ctx context.Context, s Takeover) (ProcMesh, error) {
 	}
 	spec.Lease = s.Lease
 	spec.Policy = s.Policy
+	spec.Procs.Restarts = s.Policy.Restarts()
 	spec.Name = s.Display
 	owner, err := p.net.startController(ctx, spec)
 	if err != nil {
