@@ -55,9 +55,26 @@ func StopActors(ctx context.Context, to cast.Mesh[agent.Agent], s agent.StopRequ
 		return alone, nil
 	}
 	if err != nil {
-		return o.Merge(alone), err
+		return withDeadProcs(o.Merge(alone), err)
 	}
 	return o, nil
+}
+
+// withDeadProcs adds the ranks of dead procs to the statuses after a stop: their actors have ended.
+// The error remains if other ranks did not reply.
+func withDeadProcs(o agent.Overlay, err error) (agent.Overlay, error) {
+	partial, ok := errors.AsType[*cast.CoverageError](err)
+	if !ok || len(partial.Coverage.Missing) > 0 {
+		return o, err
+	}
+	ended := map[int]agent.Status{}
+	for _, f := range partial.Coverage.Failed {
+		if !errors.Is(f.Err, actor.ErrProcDead) {
+			return o, err
+		}
+		ended[f.Rank] = agent.Status{Phase: agent.Failed, Reason: f.Err.Error()}
+	}
+	return o.Merge(agent.OverlayOf(ended)), nil
 }
 
 // keepActors renews a lease at the agents of a region and returns the statuses by rank of it. It is

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
@@ -134,4 +136,24 @@ func TestStop_colocatedProcsStopTogether(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []bool{true, true, true, false, false, false, false, false, false, true, true, true}, alive.Values())
 	require.NoError(t, procs.Stop(t.Context()))
+}
+
+func TestStop_confirmsTheEndOfActorsOnADeadProc(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	said := &words{}
+	net := c.handling(t, zerolog.New(said), func(actor.Event) {})
+	procs, err := c.AllHosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 3))
+	require.NoError(t, err)
+	owned, err := mesh.Spawn(t.Context(), procs, counter, "owned", 0)
+	require.NoError(t, err)
+	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "free", Uncontrolled: true})
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
+	_, err = add.Call(t.Context(), owned.Ref(1), 1)
+	require.ErrorIs(t, err, actor.ErrProcDead)
+	require.NoError(t, free.Stop(t.Context()))
+	require.NoError(t, owned.Stop(t.Context()))
+	require.NoError(t, procs.Stop(t.Context()))
+	require.NotContains(t, said.String(), "cannot confirm")
 }
