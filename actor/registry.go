@@ -16,6 +16,7 @@ type Def struct {
 	construct func(ctx *Context, params any) (any, error)
 	methods   map[string]*method
 	enduring  bool // an unawaited error is logged
+	internal  bool // lists of types omit it
 	err       error
 }
 
@@ -64,8 +65,9 @@ func NewRegistry(defs ...Def) (Registry, error) {
 	return r, nil
 }
 
-// With returns a registry with d added.
-func (r Registry) With(d Def) (Registry, error) {
+// WithInternal returns a registry with d added. Types and errors do not list d.
+func (r Registry) WithInternal(d Def) (Registry, error) {
+	d.internal = true
 	all := []Def{d}
 	for _, known := range r.defs {
 		all = append(all, *known)
@@ -73,8 +75,11 @@ func (r Registry) With(d Def) (Registry, error) {
 	return NewRegistry(all...)
 }
 
-// Types lists the names of the actor types, sorted.
-func (r Registry) Types() []string { return slices.Sorted(maps.Keys(r.defs)) }
+// Types lists the names of the actor types, sorted, without internal ones.
+func (r Registry) Types() []string {
+	all := slices.Sorted(maps.Keys(r.defs))
+	return slices.DeleteFunc(all, func(name string) bool { return r.defs[name].internal })
+}
 
 // Endpoints lists the endpoints of a type as `name(in) out`, sorted.
 func (r Registry) Endpoints(typeName string) []string {

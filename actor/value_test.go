@@ -156,7 +156,10 @@ func TestRegistry_refusesInvalidDefinitions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"box"}, r.Types())
 	require.Contains(t, r.Endpoints("box"), "add(int64) int64")
-	_, err = r.With(boxes())
+	more, err := r.WithInternal(mailers())
+	require.NoError(t, err)
+	require.Equal(t, []string{"box"}, more.Types())
+	_, err = r.WithInternal(boxes())
 	require.Error(t, err)
 }
 

@@ -245,9 +245,7 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 		ctx.Proc().Emit(e)
 	}
 	for _, e := range x.events {
-		if log := ctx.Log(); e.Failed() || e.Step == "rank.restart.attempt" || e.Step == agent.StepFenced {
-			log.Warn().Msg(e.String())
-		}
+		logEvent(ctx, e)
 		// Other steps come from a host, which published them.
 		if strings.HasPrefix(e.Step, "rank.") || e.Step == agent.StepFenced {
 			c.emitRank(ctx, e)
@@ -277,6 +275,17 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 	c.scheduleWake(ctx, x.wake)
 	if c.isOver() {
 		c.unsubscribe()
+	}
+}
+
+// logEvent logs the failures and restarts of ranks, and the loss of the mesh to another owner.
+func logEvent(ctx *actor.Context, e actor.Event) {
+	restarts := e.Step == "rank.restart.attempt"
+	if restarts {
+		e.Status = "restarts" // it is initializing again
+	}
+	if log := ctx.Log(); restarts || e.Failed() || e.Step == agent.StepFenced {
+		log.Warn().Msg(e.String())
 	}
 }
 

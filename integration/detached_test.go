@@ -79,7 +79,7 @@ func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
 	client, folder := program("castnet"), corpus(t)
 	_, _, want := oracle(t, folder, ".go")
 
-	s.run(client, "spawn", "words", "--hosts", "a,b", "--procs", "2", "--command", program("wordcount"), "--actor", "wordcount", "--detach")
+	s.run(client, "spawn", "words", "--hosts", "a,b", "--per-host", "2", "--command", program("wordcount"), "--actor", "wordcount", "--detach")
 	require.Equal(t, want, s.count(folder))
 	words, err := net.Lookup(t.Context(), "words")
 	require.NoError(t, err)

@@ -154,7 +154,7 @@ func TestWildcardListener_breaksNoCommand(t *testing.T) {
 // ownerDies kills a program that owns a mesh, and waits until whoever watches that mesh knows.
 func ownerDies(t *testing.T, c *cluster, net *mesh.Net) {
 	t.Helper()
-	owner := c.start(t, "castnet", "spawn", "owned", "--procs", "1")
+	owner := c.start(t, "castnet", "spawn", "owned", "--per-host", "1")
 	var owned mesh.ProcMesh
 	require.Eventually(t, func() (found bool) {
 		var err error
@@ -187,7 +187,7 @@ func commandsWork(s shell) {
 	s.Helper()
 	client := program("castnet")
 	require.Equal(s, 3, len(strings.Split(strings.TrimSpace(s.run(client, "hosts")), "\n")), "two hosts")
-	s.run(client, "spawn", "words", "--procs", "gpu=2", "--detach")
+	s.run(client, "spawn", "words", "--per-host", "gpu=2", "--detach")
 	require.Contains(s, s.run(client, "meshes"), "words-")
 	require.Equal(s, "0\n", s.run(client, "call", "words[host=0,gpu=0]", "counter", "get"))
 	require.Contains(s, s.run(client, "cast", "words", "counter", "get", "--reduce", "sum"), "0")

@@ -89,7 +89,7 @@ func (s shell) worksAsAProgram(t *testing.T, client string) {
 	t.Helper()
 	for _, args := range []string{
 		"doctor", "hosts", "procs", "meshes", "actors demo", "mesh show demo", "explain demo", "events", "top", "logs demo", "worlds",
-		"call demo[host=0] counter get", "cast demo counter get", "spawn more --hosts a --procs 2 --detach", "mesh restart more --force", "stop more",
+		"call demo[host=0] counter get", "cast demo counter get", "spawn more --hosts a --per-host 2 --detach", "mesh restart more --force", "stop more",
 	} {
 		cmd := exec.CommandContext(s.Context(), client, strings.Fields(args)...)
 		cmd.Env = s.env

@@ -1,8 +1,6 @@
 package proc
 
 import (
-	"slices"
-
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
@@ -22,7 +20,7 @@ func (s microSubscriber) Publish(m bus.Msg) error { return s.Bus().Data().Publis
 func serveMicro(p *actor.Proc) error {
 	id := p.ID()
 	subject := func(endpoint string) string { return p.Space().PortsNamed(id, endpoint) }
-	types := slices.DeleteFunc(p.Registry().Types(), func(t string) bool { return t == agentType.Name() })
+	types := p.Registry().Types()
 	return micro.Serve(microSubscriber{p}, micro.Service{
 		Name: "castnet-proc", ID: id.Process().String(), Description: "runs actors",
 		Metadata: map[string]string{"mesh": id.Mesh.String(), "proc": id.String(), "namespace": p.Space().Namespace()},

@@ -42,8 +42,8 @@ func (k resolvedCast) reducerError(c coverage) error {
 		!strings.Contains(c.Failed[0].Error, strconv.Quote(k.reducer)) {
 		return nil
 	}
-	return cli.Usagef("--reduce %q: %s; want one that endpoint %s declares, or %s",
-		k.reducer, c.Failed[0].Error, k.endpoint.Name(), strings.Join(reducerExamples(), ", "))
+	return cli.Usagef("%s; want one that endpoint %s declares, or %s",
+		c.Failed[0].Error, k.endpoint.Name(), strings.Join(reducerExamples(), ", "))
 }
 
 // reduceResult is the result of a cast with a reducer. Its JSON names are stable.

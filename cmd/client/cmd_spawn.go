@@ -29,13 +29,13 @@ No other live mesh or world may have the name.
 
 JSON and NDJSON: a line when the mesh is up (kind "up", mesh, label, extent, ranks, hosts, actor,
 type, owner, and with --detach epoch, which castnet adopt takes); without --detach, then as castnet up.`,
-		Example: `  castnet spawn trainers --procs gpu=8 --actor echo --detach
-  castnet spawn words --hosts n1,n2 --procs 4 --command /opt/words/bin/words --actor worker --detach`,
+		Example: `  castnet spawn trainers --per-host gpu=8 --actor echo --detach
+  castnet spawn words --hosts n1,n2 --per-host 4 --command /opt/words/bin/words --actor worker --detach`,
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	addFlag(fs, &f.perHost, "procs", "EXTENT", "procs on each host, such as 4 or gpu=4 (default 1)", readProcs)
+	addFlag(fs, &f.perHost, "per-host", "EXTENT", "procs on each host, such as 4 or gpu=4 (default 1)", readProcs)
 	fs.StringVar(&hosts, "hosts", "", "`HOSTS` by label or ID, with commas between (default all)")
 	fs.StringVar(&labels, "label", "", "only hosts with these labels: `KEY=VALUE`, several with commas between")
 	f.register(c)

@@ -73,9 +73,7 @@ actor, type), then a line for each proc or actor that ends, as in castnet's even
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	addFlag(fs, &f.perHost, "per-host", "EXTENT", "procs on each host (default gpu=4)", func(text string) (shape.Extent, error) {
-		return checkPerHost(shape.ParseExtent(text))
-	})
+	addFlag(fs, &f.perHost, "per-host", "EXTENT", "procs on each host, such as 4 or gpu=4 (default gpu=4)", readProcs)
 	f.register(c)
 	fs.BoolVar(&f.noHostd, "no-hostd", false, "do not start a hostd if no bus is found")
 	c.RunE = func(c *cobra.Command, args []string) error {

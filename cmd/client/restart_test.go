@@ -57,7 +57,7 @@ func TestMeshRestart_refusesToLoseActors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	c.System(t, "s")
-	up := decode[upRecord](t, c.ok(t, "spawn", "demo", "--procs", "2", "--detach", "-o", "ndjson"))
+	up := decode[upRecord](t, c.ok(t, "spawn", "demo", "--per-host", "2", "--detach", "-o", "ndjson"))
 	pids := func() (all []int) {
 		for _, r := range decode[[]procRecord](t, c.ok(t, "procs", "demo", "-o", "json")) {
 			all = append(all, r.PID)
