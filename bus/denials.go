@@ -40,7 +40,8 @@ func (v *denials) check(ctx context.Context, s *Sub, lastError func() error) err
 	v.mu.Lock()
 	// Under mu, handling cannot get ahead of last: it is handled, or to come.
 	last := lastError()
-	if errors.Is(last, nats.ErrPermissionViolation) && last != v.lastHandled { //nolint:errorlint // one occurrence, not a kind
+	isNew := last != v.lastHandled //nolint:errorlint // one occurrence, not a kind
+	if errors.Is(last, nats.ErrPermissionViolation) && isNew {
 		handled := make(chan struct{})
 		if v.waiters == nil {
 			v.waiters = make(map[chan struct{}]error)

@@ -28,14 +28,17 @@ var constraints = [...]constraint{
 	lessThan(SupervisionPollInterval, SupervisionLeaseTTL, "leases would run out before they are renewed"),
 	atMost(ProcReadyTimeout, ProcSpawnIdle, "a spawn would give up before hosts report which proc is not ready"),
 	atMost(TerminateGrace, ProcStopIdle, "a stop would give up before procs that do not end are killed"),
-	lessThan(ProcReadyTimeout, MeshSpawnDeadline, "a spawn would give up before hosts report which proc is not ready"),
+	lessThan(ProcReadyTimeout, MeshSpawnDeadline,
+		"a spawn would give up before hosts report which proc is not ready"),
 	lessThan(TerminateGrace, MeshStopDeadline, "a stop would give up before procs that do not end are killed"),
-	lessThan(SupervisionHeartbeatInterval, SupervisionSuspectAfter, "a host would be suspected before its next heartbeat"),
+	lessThan(SupervisionHeartbeatInterval, SupervisionSuspectAfter,
+		"a host would be suspected before its next heartbeat"),
 	lessThan(SupervisionSuspectAfter, SupervisionDeadAfter, "a host would be dead before it is probed"),
 	sizeAtMost(DeliverySendBuffer, DeliverySendBufferTotal),
 	sizeAtMost(DeliveryReceiveWindow, DeliveryReceiveWindowTotal),
 	{
-		fmt.Sprintf("want %s to be at least %s + %s + %s: a controller that waits for states would be declared dead",
+		fmt.Sprintf("want %s to be at least %s + %s + %s: "+
+			"a controller that waits for states would be declared dead",
 			SupervisionControllerTimeout, SupervisionPollInterval, ActorStateIdle, ProcStateIdle),
 		func(s []effectiveValue) bool {
 			round := valueIn(s, SupervisionPollInterval) + valueIn(s, ActorStateIdle) + valueIn(s, ProcStateIdle)

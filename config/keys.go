@@ -38,8 +38,10 @@ var (
 			doc: "time to allocate hosts or to attach to them, if the context has no deadline"})
 	DiscoveryQuietPeriod = newDuration("discovery.quiet-period", 200*time.Millisecond, minDuration, time.Minute,
 		keyMeta{usedBy: "mesh, gateway",
-			doc: "ends a search for hosts after this long without a new answer; after a tenth of it once all hosts known to the gateway have answered"})
-	DiscoveryDeadHostRetention = newDuration("discovery.dead-host-retention", time.Hour, time.Second, maxDuration,
+			doc: "ends a search for hosts after this long without a new answer; after a tenth of " +
+				"it once all hosts known to the gateway have answered"})
+	DiscoveryDeadHostRetention = newDuration("discovery.dead-host-retention",
+		time.Hour, time.Second, maxDuration,
 		keyMeta{usedBy: "mesh, gateway", doc: "time that a host which died without a goodbye stays listed"})
 )
 
@@ -92,27 +94,36 @@ var (
 
 // Failure detection.
 var (
-	SupervisionPollInterval = newDuration("supervision.poll-interval", 10*time.Second, 10*time.Millisecond, maxDuration,
+	SupervisionPollInterval = newDuration("supervision.poll-interval",
+		10*time.Second, 10*time.Millisecond, maxDuration,
 		keyMeta{monarchDefault: "10s", usedBy: "controller",
-			doc: "pause between two rounds of a controller, which renew leases and compare states; deaths do not wait for it"})
+			doc: "pause between two rounds of a controller, which renew leases and compare " +
+				"states; deaths do not wait for it"})
 	SupervisionLeaseTTL = newDuration("supervision.lease-ttl", time.Minute, time.Second, maxDuration,
 		keyMeta{monarchDefault: "1m", zeroMeaning: "off", usedBy: "controller, agent/host",
 			doc: "the lease: stops a mesh whose controller is silent for this long"})
-	SupervisionControllerTimeout = newDuration("supervision.controller-timeout", 2*time.Minute, minDuration, maxDuration,
+	SupervisionControllerTimeout = newDuration("supervision.controller-timeout",
+		2*time.Minute, minDuration, maxDuration,
 		keyMeta{monarchDefault: "2m", usedBy: "mesh",
 			doc: "declares a controller dead after this long without a message"})
 	SupervisionRestartWait = newDuration("supervision.restart-wait", 30*time.Second, minDuration, maxDuration,
 		keyMeta{usedBy: "controller", doc: "time that an actor to be restarted waits for its proc to come back"})
-	SupervisionHeartbeatInterval = newDuration("supervision.heartbeat-interval", 500*time.Millisecond, 10*time.Millisecond, time.Minute,
+	SupervisionHeartbeatInterval = newDuration("supervision.heartbeat-interval",
+		500*time.Millisecond, 10*time.Millisecond, time.Minute,
 		keyMeta{usedBy: "agent/host, presence", doc: "pause between two heartbeats of a host"})
-	SupervisionSuspectAfter = newDuration("supervision.suspect-after", 1500*time.Millisecond, 30*time.Millisecond, time.Hour,
+	SupervisionSuspectAfter = newDuration("supervision.suspect-after",
+		1500*time.Millisecond, 30*time.Millisecond, time.Hour,
 		keyMeta{usedBy: "presence", doc: "suspects and probes a host after this long without a heartbeat"})
-	SupervisionDeadAfter = newDuration("supervision.dead-after", 4500*time.Millisecond, 50*time.Millisecond, maxDuration,
+	SupervisionDeadAfter = newDuration("supervision.dead-after",
+		4500*time.Millisecond, 50*time.Millisecond, maxDuration,
 		keyMeta{usedBy: "presence",
-			doc: "declares a host dead after this long without a heartbeat or an answer; later if the host or the watcher is starved"})
-	SupervisionConfirmAfter = newDuration("supervision.confirm-after", 600*time.Millisecond, 10*time.Millisecond, time.Hour,
+			doc: "declares a host dead after this long without a heartbeat or an answer; later if " +
+				"the host or the watcher is starved"})
+	SupervisionConfirmAfter = newDuration("supervision.confirm-after",
+		600*time.Millisecond, 10*time.Millisecond, time.Hour,
 		keyMeta{usedBy: "presence",
-			doc: "declares a host dead if its connections have ended and no process listens in its place for this long"})
+			doc: "declares a host dead if its connections have ended and no process listens in " +
+				"its place for this long"})
 	HostEndedHistory = newInt("host.ended-history", 256, 1, 65536,
 		keyMeta{local: true, usedBy: "agent/host", doc: "ended meshes that a host remembers, with their logs"})
 	ProcEndedHistory = newInt("proc.ended-history", 1024, 1, 65536,
@@ -124,7 +135,8 @@ var (
 	WorldProcTimeout = newDuration("world.proc-timeout", 4*time.Second, 10*time.Millisecond, maxDuration,
 		keyMeta{local: true, usedBy: "system",
 			doc: "marks a self-joined proc of a world unhealthy after this long without a message"})
-	WorldEvictionTimeout = newDuration("world.eviction-timeout", 30*time.Second, 10*time.Millisecond, 30*maxDuration,
+	WorldEvictionTimeout = newDuration("world.eviction-timeout",
+		30*time.Second, 10*time.Millisecond, 30*maxDuration,
 		keyMeta{local: true, usedBy: "system",
 			doc: "stops and removes a world that has had an unhealthy proc for this long"})
 	WorldStopTimeout = newDuration("world.stop-timeout", 8*time.Second, 10*time.Millisecond, time.Hour,
@@ -153,12 +165,15 @@ var (
 	DeliveryAckTimeout = newDuration("delivery.ack-timeout", time.Minute, 100*time.Millisecond, maxDuration,
 		keyMeta{monarchDefault: "1m", usedBy: "internal/link",
 			doc: "breaks a link whose peer owes an acknowledgement for this long"})
-	DeliveryNoResponderTimeout = newDuration("delivery.no-responder-timeout", 500*time.Millisecond, 10*time.Millisecond, time.Hour,
+	DeliveryNoResponderTimeout = newDuration("delivery.no-responder-timeout",
+		500*time.Millisecond, 10*time.Millisecond, time.Hour,
 		keyMeta{usedBy: "internal/link",
 			doc: "fails a message with ErrNoProc if the bus reports no listener for this long"})
-	DeliveryReconnectTimeout = newDuration("delivery.reconnect-timeout", 5*time.Second, 10*time.Millisecond, time.Hour,
+	DeliveryReconnectTimeout = newDuration("delivery.reconnect-timeout",
+		5*time.Second, 10*time.Millisecond, time.Hour,
 		keyMeta{usedBy: "internal/link",
-			doc: "fails a message to a process heard of before if the bus reports no listener for this long; longer than a reconnect"})
+			doc: "fails a message to a process heard of before if the bus reports no listener for " +
+				"this long; longer than a reconnect"})
 	DeliveryMaxMessage = newSize("delivery.max-message", 64<<20, 64<<10, 1<<30,
 		keyMeta{monarchDefault: "10GiB", usedBy: "internal/link",
 			doc: "maximum size of one encoded message, sent or received"})
@@ -170,7 +185,8 @@ var (
 		keyMeta{usedBy: "internal/link", doc: "bytes that one process may have in flight to this one"})
 	DeliveryReceiveWindowTotal = newSize("delivery.receive-window-total", 32<<20, 64<<10, maxSize,
 		keyMeta{usedBy: "internal/link",
-			doc: "bytes that all processes together may have in flight to this one; less than the server buffers for a client"})
+			doc: "bytes that all processes together may have in flight to this one; less than the " +
+				"server buffers for a client"})
 	ActorMailboxSize = newInt("actor.mailbox-size", 1024, 1, 1<<30,
 		keyMeta{usedBy: "actor",
 			doc: "messages queued for an actor before ErrMailboxFull, if its spawn sets no size"})
@@ -198,23 +214,31 @@ var (
 
 // allKeys are all keys in the order of the documentation.
 var allKeys = withIndexes([]*keyDef{
-	ProcSpawnIdle.keyDef, ProcStopIdle.keyDef, ProcStateIdle.keyDef, ActorSpawnIdle.keyDef, ActorStateIdle.keyDef,
-	MeshSpawnDeadline.keyDef, MeshStopDeadline.keyDef, MeshCleanupDeadline.keyDef, AttachTimeout.keyDef, DiscoveryQuietPeriod.keyDef, DiscoveryDeadHostRetention.keyDef,
+	ProcSpawnIdle.keyDef, ProcStopIdle.keyDef, ProcStateIdle.keyDef, ActorSpawnIdle.keyDef,
+	ActorStateIdle.keyDef,
+	MeshSpawnDeadline.keyDef, MeshStopDeadline.keyDef, MeshCleanupDeadline.keyDef, AttachTimeout.keyDef,
+	DiscoveryQuietPeriod.keyDef, DiscoveryDeadHostRetention.keyDef,
 
-	ProcReadyTimeout.keyDef, HostAllowExec.keyDef, SpawnConcurrency.keyDef, ProcReadyAckTimeout.keyDef, ProcDeathSignal.keyDef, ProcLogLevel.keyDef,
+	ProcReadyTimeout.keyDef, HostAllowExec.keyDef, SpawnConcurrency.keyDef, ProcReadyAckTimeout.keyDef,
+	ProcDeathSignal.keyDef, ProcLogLevel.keyDef,
 
 	TerminateGrace.keyDef, TerminateConcurrency.keyDef, TerminateGraceSingle.keyDef, TerminateKillWait.keyDef,
-	ProcDrainTimeout.keyDef, ProcOrphanGrace.keyDef, ProcAdoptionTimeout.keyDef, ActorCleanupTimeout.keyDef, HostdDrainTimeout.keyDef,
+	ProcDrainTimeout.keyDef, ProcOrphanGrace.keyDef, ProcAdoptionTimeout.keyDef, ActorCleanupTimeout.keyDef,
+	HostdDrainTimeout.keyDef,
 
-	SupervisionPollInterval.keyDef, SupervisionLeaseTTL.keyDef, SupervisionControllerTimeout.keyDef, SupervisionRestartWait.keyDef,
-	SupervisionHeartbeatInterval.keyDef, SupervisionSuspectAfter.keyDef, SupervisionDeadAfter.keyDef, SupervisionConfirmAfter.keyDef, HostEndedHistory.keyDef, ProcEndedHistory.keyDef,
+	SupervisionPollInterval.keyDef, SupervisionLeaseTTL.keyDef, SupervisionControllerTimeout.keyDef,
+	SupervisionRestartWait.keyDef,
+	SupervisionHeartbeatInterval.keyDef, SupervisionSuspectAfter.keyDef, SupervisionDeadAfter.keyDef,
+	SupervisionConfirmAfter.keyDef, HostEndedHistory.keyDef, ProcEndedHistory.keyDef,
 
 	WorldProcTimeout.keyDef, WorldEvictionTimeout.keyDef, WorldStopTimeout.keyDef,
 
 	LogsForward.keyDef, LogsTailLines.keyDef, LogsMaxFileSize.keyDef,
 
-	DeliveryTimeout.keyDef, DeliveryAckTimeout.keyDef, DeliveryNoResponderTimeout.keyDef, DeliveryReconnectTimeout.keyDef, DeliveryMaxMessage.keyDef,
-	DeliverySendBuffer.keyDef, DeliverySendBufferTotal.keyDef, DeliveryReceiveWindow.keyDef, DeliveryReceiveWindowTotal.keyDef,
+	DeliveryTimeout.keyDef, DeliveryAckTimeout.keyDef, DeliveryNoResponderTimeout.keyDef,
+	DeliveryReconnectTimeout.keyDef, DeliveryMaxMessage.keyDef,
+	DeliverySendBuffer.keyDef, DeliverySendBufferTotal.keyDef, DeliveryReceiveWindow.keyDef,
+	DeliveryReceiveWindowTotal.keyDef,
 	ActorMailboxSize.keyDef, RelayMaxUpdates.keyDef, RelayMaxDelay.keyDef,
 
 	BusConnectTimeout.keyDef, BusPingInterval.keyDef, BusMaxReconnectWait.keyDef, GatewayMaxTimeout.keyDef,

@@ -59,7 +59,8 @@ func (c *Config) LoadFile(settings map[string]Setting) error {
 // reservedVariables are variables of castnet other than keys: those for procs, and those of
 // castnet's tests and benchmarks. A "_" at the end makes a prefix.
 var reservedVariables = [...]string{
-	"CASTNET_PROC", "CASTNET_PROC_ID", "CASTNET_WORLD", "CASTNET_WORLD_SIZE", "CASTNET_RANK", "CASTNET_PID", "CASTNET_LOCAL_RANK", "CASTNET_TREE", "CASTNET_FAILPOINT", "CASTNET_FAILPOINT_",
+	"CASTNET_PROC", "CASTNET_PROC_ID", "CASTNET_WORLD", "CASTNET_WORLD_SIZE", "CASTNET_RANK",
+	"CASTNET_PID", "CASTNET_LOCAL_RANK", "CASTNET_TREE", "CASTNET_FAILPOINT", "CASTNET_FAILPOINT_",
 	"CASTNET_TEST_", "CASTNET_CLIENT_TEST", "CASTNET_LAUNCH_", "CASTNET_ACTORTEST_",
 	"CASTNET_INTEGRATION", "CASTNET_INTEGRATION_", "CASTNET_FAULTS_", "CASTNET_HISTORY_", "CASTNET_BENCH_",
 	"CASTNET_MESH", "CASTNET_ACTOR", "CASTNET_DOOMED", "CASTNET_PIDS",

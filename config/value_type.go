@@ -21,7 +21,9 @@ type valueType[T Value] struct {
 func bounded[T interface {
 	Value
 	cmp.Ordered
-}](name, want string, parse func(string) (T, bool), format func(T) string, least, most T, zero string) valueType[T] {
+}](
+	name, want string, parse func(string) (T, bool), format func(T) string, least, most T, zero string,
+) valueType[T] {
 	var none T
 	bounds := fmt.Sprintf("%s to %s", format(least), format(most))
 	if zero != "" {

@@ -26,8 +26,8 @@ func (n *node) printBanner(stderr io.Writer, log zerolog.Logger, getenv func(str
 	var b strings.Builder
 	fmt.Fprintf(&b, "hostd %s\n\n", cli.Version())
 	for _, line := range [][2]string{
-		{"host", n.host.ID().String()}, {"labels", formatLabels(n.labels)}, {"bus", bus}, {"logs", n.runDir}, {"runs", n.describePolicy()},
-		{"probes", n.readyURL()}, {"try", client}, {"watch", nats},
+		{"host", n.host.ID().String()}, {"labels", formatLabels(n.labels)}, {"bus", bus}, {"logs", n.runDir},
+		{"runs", n.describePolicy()}, {"probes", n.readyURL()}, {"try", client}, {"watch", nats},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "  %-6s %s\n", line[0], line[1])

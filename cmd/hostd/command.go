@@ -121,7 +121,8 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	f.conn.Flags(fs)
 	fs.Lookup("ready-timeout").DefValue = "0s" // cobra hides this value: the key has the default
 	fs.Lookup("server").Hidden = true          // the same as --nats
-	fs.Lookup("timeout").Usage, fs.Lookup("timeout").DefValue = "time to connect to one server (default 2s)", "0s"
+	fs.Lookup("timeout").Usage = "time to connect to one server (default 2s)"
+	fs.Lookup("timeout").DefValue = "0s"
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Hidden: true}) // there is one command; use --help
 	root.AddCommand(newProcCommand())

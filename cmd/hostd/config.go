@@ -100,7 +100,8 @@ func (f flags) newConfig(getenv func(string) string) (config, error) {
 	}
 	if f.usesExternalBus(getenv) {
 		if f.hasServerFlags() {
-			return c, cli.Usagef("--listen, --nats-config and --data are for a server of its own: want them without --nats and --context")
+			return c, cli.Usagef("--listen, --nats-config and --data are for a server of its own: " +
+				"want them without --nats and --context")
 		}
 		o, err := f.conn.Options(getenv)
 		c.external = &o
@@ -127,7 +128,8 @@ func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
 	if f.natsConfig == "" {
 		if strings.Join([]string{f.conn.Creds, f.conn.NKey, f.conn.User, f.conn.Password, f.conn.TLSCert,
 			f.conn.TLSKey, f.conn.TLSCA, f.conn.InboxPrefix}, "") != "" || f.conn.TLSFirst {
-			return s, cli.Usagef("credentials and TLS are for another server, or for one with a configuration file: want --nats or --nats-config")
+			return s, cli.Usagef("credentials and TLS are for another server, or for one with a configuration file: " +
+				"want --nats or --nats-config")
 		}
 		s.token = f.conn.Token
 		if s.token == "" {

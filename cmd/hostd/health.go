@@ -50,9 +50,12 @@ func serveHealth(ctx context.Context, addr string, n *node) (*healthServer, erro
 	mux.HandleFunc("GET /readyz",
 		func(w http.ResponseWriter, r *http.Request) { writeHealth(w, n.readiness(r.Context())) })
 	h := &healthServer{
-		url:    "http://" + l.Addr().String(),
-		server: &http.Server{Handler: mux, ReadHeaderTimeout: healthTimeout, WriteTimeout: 2 * healthTimeout, MaxHeaderBytes: 8 << 10},
-		ended:  make(chan error, 1),
+		url: "http://" + l.Addr().String(),
+		server: &http.Server{
+			Handler: mux, ReadHeaderTimeout: healthTimeout, WriteTimeout: 2 * healthTimeout,
+			MaxHeaderBytes: 8 << 10,
+		},
+		ended: make(chan error, 1),
 	}
 	go func() { h.ended <- h.server.Serve(l) }()
 	return h, nil

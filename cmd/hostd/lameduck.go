@@ -72,8 +72,9 @@ func (n *node) lameDuck(ctx context.Context, log zerolog.Logger) {
 			return
 		case err == nil:
 			left = procs
-			log.Info().Int("procs", procs).Msgf("lame duck: no new procs; waiting for the end of %d, until %s at the latest",
-				procs, until.Format(time.TimeOnly))
+			log.Info().Int("procs", procs).
+				Msgf("lame duck: no new procs; waiting for the end of %d, until %s at the latest",
+					procs, until.Format(time.TimeOnly))
 		case ctx.Err() != nil: // another cause ends the node
 		case within.Err() != nil:
 			log.Warn().Int("procs", left).Msgf("lame duck: %d procs have not ended within %s", left, n.lameDuckTimeout)

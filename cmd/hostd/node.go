@@ -197,7 +197,8 @@ func localFilePath(getenv func(string) string, apart bool) (string, error) {
 	if apart {
 		return "", nil
 	}
-	return "", fmt.Errorf("a hostd of this user is running (pid %d, %s): join it with --nats %s --label NAME, or start a separate one with --listen and NATS_TOKEN",
+	return "", fmt.Errorf("a hostd of this user is running (pid %d, %s): join it with --nats %s --label NAME, "+
+		"or start a separate one with --listen and NATS_TOKEN",
 		other.PID, other.URL, other.URL)
 }
 

@@ -31,15 +31,17 @@ func startServer(ctx context.Context, c config, getenv func(string) string,
 	s := c.server
 	srv, err := c.startServerOn(ctx, s.port, log)
 	taken, is := errors.AsType[*net.OpError](err)
-	for end := time.Now().Add(portRetryTimeout); is && s.portRestored && ctx.Err() == nil && time.Now().Before(end); taken, is = errors.AsType[*net.OpError](err) {
+	end := time.Now().Add(portRetryTimeout)
+	for is && s.portRestored && ctx.Err() == nil && time.Now().Before(end) {
 		time.Sleep(portRetryTimeout / 100) // a client connection may have it briefly, as an ephemeral port
 		srv, err = c.startServerOn(ctx, s.port, log)
+		taken, is = errors.AsType[*net.OpError](err)
 	}
 	switch {
 	case !is || c.natsConfig != "":
 	case s.portRestored:
-		err = fmt.Errorf("cannot listen on port %d, which kept procs of %s connect to: %w: choose another with --listen",
-			s.port, c.stateDir, taken.Err)
+		err = fmt.Errorf("cannot listen on port %d, which kept procs of %s connect to: %w: "+
+			"choose another with --listen", s.port, c.stateDir, taken.Err)
 	case s.portSet:
 		err = fmt.Errorf("--listen %s: %w", c.listen, taken.Err)
 	default:

@@ -87,8 +87,10 @@ func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (err error) 
 		if err != nil {
 			return nil, err
 		}
-		s, err := system.Start(ctx,
-			system.Options{Bus: b, Space: n.space, Label: n.label, Config: n.keys, Version: cli.Version(), Log: log, StartWhen: n.hostStarted})
+		s, err := system.Start(ctx, system.Options{
+			Bus: b, Space: n.space, Label: n.label, Config: n.keys, Version: cli.Version(), Log: log,
+			StartWhen: n.hostStarted,
+		})
 		if err != nil {
 			return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 		}
@@ -140,7 +142,8 @@ func (n *node) joinWorld(ctx context.Context, log zerolog.Logger) error {
 				log.Warn().Err(err).Str("world", n.world).Int("host_rank", n.rank).Msg("cannot join the world: retrying")
 				return
 			}
-			log.Info().Str("world", n.world).Int("host_rank", n.rank).Str("system", joined.Execution).Msg("joined the world")
+			log.Info().Str("world", n.world).Int("host_rank", n.rank).Str("system", joined.Execution).
+				Msg("joined the world")
 		})
 	}()
 	return nil

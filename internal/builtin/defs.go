@@ -6,8 +6,10 @@ import "github.com/castnet-io/castnet/actor"
 func Defs() []actor.Def {
 	return []actor.Def{
 		echoType.Define(newEcho, echoEndpoint.Handle((*echo).echo)),
-		counterType.Define(newCounter, add.Handle((*counter).add), get.Handle((*counter).get), reset.Handle((*counter).reset)),
+		counterType.Define(newCounter, add.Handle((*counter).add), get.Handle((*counter).get),
+			reset.Handle((*counter).reset)),
 		// BLT-4: its errors are a program's
-		subjectProxyType.Define(newSubjectProxy, call.Handle((*subjectProxy).call), send.Handle((*subjectProxy).send)).Enduring(),
+		subjectProxyType.Define(newSubjectProxy, call.Handle((*subjectProxy).call),
+			send.Handle((*subjectProxy).send)).Enduring(),
 	}
 }

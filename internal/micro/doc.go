@@ -2,7 +2,9 @@
 // procs and gateways, which have their own subscriptions. NATS's library is not used, because it
 // subscribes each endpoint itself and cannot remove one.
 //
-//	err := micro.Serve(conn, micro.Service{Name: "castnet-host", ID: id, Version: v, Info: info, Stats: stats})
+//	err := micro.Serve(conn, micro.Service{
+//		Name: "castnet-host", ID: id, Version: v, Info: info, Stats: stats,
+//	})
 //
 // # Contract
 //

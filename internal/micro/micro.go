@@ -110,11 +110,15 @@ func (s Service) handle(on Subscriber, m bus.Msg, started time.Time) {
 		_ = answer(s.identity("ping"))
 	case "INFO":
 		s.Info(func(all []Endpoint) {
-			listed(len(all), func(n int) any { return info{s.identity("info"), s.Description, append([]Endpoint{}, all[:n]...)} })
+			listed(len(all), func(n int) any {
+				return info{s.identity("info"), s.Description, append([]Endpoint{}, all[:n]...)}
+			})
 		})
 	case "STATS":
 		all := s.Stats()
-		listed(len(all), func(n int) any { return stats{s.identity("stats"), started, append([]Stats{}, all[:n]...)} })
+		listed(len(all), func(n int) any {
+			return stats{s.identity("stats"), started, append([]Stats{}, all[:n]...)}
+		})
 	}
 }
 

@@ -10,4 +10,7 @@
 //   - one whose initialiser is a call or an increment;
 //   - a switch without a tag that has fewer than three cases;
 //   - an assignment of three values or more that no single call returns.
+//
+// The last figure is the number of lines over 110 columns, or 100 in comments. A tab is one column.
+// A test holds the limits of the product.
 package main

@@ -19,10 +19,10 @@ func main() {
 	}
 }
 
-func run(out io.Writer, tree fs.FS) error {
-	packages := map[string]*stats{}
-	var tests stats
-	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
+// count counts the packages of a tree by folder, and their tests.
+func count(tree fs.FS) (packages map[string]*stats, tests stats, err error) {
+	packages = map[string]*stats{}
+	err = fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -50,6 +50,11 @@ func run(out io.Writer, tree fs.FS) error {
 		}
 		return of.addFile(name, content)
 	})
+	return packages, tests, err
+}
+
+func run(out io.Writer, tree fs.FS) error {
+	packages, tests, err := count(tree)
 	if err != nil {
 		return err
 	}
@@ -84,8 +89,10 @@ func run(out io.Writer, tree fs.FS) error {
 	golf := func(n int) float64 { return perThousand(n, product.code) }
 	_, err = fmt.Fprintf(out, "\ngolf in 1,000 lines of the product:\n"+
 		"  if assigns an outer variable  %.2f\n  if calls or increments        %.2f\n"+
-		"  switch of one or two cases    %.2f\n  assignment of three values    %.2f\n",
-		golf(product.golf.assigning), golf(product.golf.sideEffect), golf(product.golf.smallSwitch), golf(product.golf.tuple))
+		"  switch of one or two cases    %.2f\n  assignment of three values    %.2f\n"+
+		"\nlines of the product over %d columns, or %d in comments: %d\n",
+		golf(product.golf.assigning), golf(product.golf.sideEffect), golf(product.golf.smallSwitch),
+		golf(product.golf.tuple), maxCodeColumns, maxCommentColumns, len(product.wide))
 	return err
 }
 

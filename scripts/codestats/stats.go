@@ -1,17 +1,22 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
 	manyMethods = 30
 	fewCases    = 3
 	manyValues  = 3
+
+	maxCodeColumns    = 110
+	maxCommentColumns = 100
 )
 
 // stats are the figures of a package, or of several.
@@ -20,6 +25,7 @@ type stats struct {
 	functions             []int          // their lengths in lines
 	methods               map[string]int // by type
 	golf                  golf
+	wide                  []string // lines with too many columns, as file:line
 }
 
 // golf counts statements that do more than they show.
@@ -86,9 +92,17 @@ func (s *stats) addLines(files *token.FileSet, file *ast.File, content string) {
 		}
 	}
 	number := 0
-	for line := range strings.Lines(content) {
+	for text := range strings.Lines(content) {
 		number++
-		line = strings.TrimSpace(line)
+		line := strings.TrimSpace(text)
+		columns := maxCodeColumns
+		if commented[number] && !hasCode(line) {
+			columns = maxCommentColumns
+		}
+		// A line with a raw string, such as a struct tag, cannot be broken.
+		if utf8.RuneCountInString(strings.TrimRight(text, "\n")) > columns && !strings.Contains(text, "`") {
+			s.wide = append(s.wide, fmt.Sprintf("%s:%d", files.Position(file.Pos()).Filename, number))
+		}
 		switch {
 		case line == "":
 		case commented[number] && !hasCode(line):
@@ -135,6 +149,7 @@ func (s *stats) add(o stats) {
 	s.golf.sideEffect += o.golf.sideEffect
 	s.golf.smallSwitch += o.golf.smallSwitch
 	s.golf.tuple += o.golf.tuple
+	s.wide = append(s.wide, o.wide...)
 }
 
 // length is that of the function at a percentile; 100 is the longest one.

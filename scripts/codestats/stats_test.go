@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -48,6 +51,35 @@ func TestStats_countFilesLinesAndNames(t *testing.T) {
 	require.Equal(t, map[string]int{"box": 2}, s.methods)
 	require.Equal(t, golf{assigning: 1, sideEffect: 1, smallSwitch: 1, tuple: 1}, s.golf)
 	require.Equal(t, []int{1, 18}, []int{s.length(0), s.length(100)})
+}
+
+// The figures of the product. A change may lower them, and does not raise them.
+const (
+	maxGolf = 0.2 // of each kind in 1,000 lines
+	maxWide = 415
+)
+
+func TestProduct_keepsItsLimits(t *testing.T) {
+	packages, _, err := count(os.DirFS("../.."))
+	require.NoError(t, err)
+	var product stats
+	for dir, s := range packages {
+		if isProduct(dir) {
+			product.add(*s)
+		}
+	}
+	require.Positive(t, product.code)
+	require.LessOrEqual(t, perThousand(product.golf.total(), product.code), maxGolf)
+	slices.Sort(product.wide)
+	require.LessOrEqual(t, len(product.wide), maxWide, "lines with too many columns: %v", product.wide)
+}
+
+func TestStats_countWideLines(t *testing.T) {
+	var s stats
+	wide := strings.Repeat("x", maxCommentColumns)
+	text := "package p\n\n// " + wide + "\n\nvar s = \"" + wide + "\"\nvar r = `" + wide + wide + "`\nvar t = \"" + wide + "xx\"\n"
+	require.NoError(t, s.addFile("p.go", []byte(text)))
+	require.Equal(t, []string{"p.go:3", "p.go:7"}, s.wide)
 }
 
 func TestRun_keepsTestsAndBenchmarksApart(t *testing.T) {
