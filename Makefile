@@ -1,6 +1,6 @@
-# Nothing here needs more than Go and make, except that race wants a C compiler, compose npx, and polyglot
-# node, npm and a python3 that has cbor2. No target has flags of its own for the compiler: what one has
-# compiled the others find in the cache, and so do `go run` and `go test`.
+# All targets need Go and make. In addition race needs a C compiler, compose needs npx, and polyglot needs
+# node, npm and a python3 with cbor2. All targets compile with Go's default flags, so they share one build
+# cache with `go run` and `go test`.
 
 .DELETE_ON_ERROR:
 
@@ -16,21 +16,21 @@ P        ?= 1
 PARALLEL ?= 0
 RACE     ?=
 
-# What a checkout is tried with, beside the command castnet.
+# The programs that make build compiles beside the command castnet.
 PROGRAMS := ./cmd/hostd ./examples/wordcount
 
-# Packages whose tests take minutes, most of them waiting: they begin first.
+# The tests of these packages take longest, so they begin first.
 LONG    := ./mesh ./integration ./cmd/client ./actor ./internal/link ./cast
 
-# Tests mostly wait, so a few more run than there are processors.
+# Tests mostly wait, so more run at once than there are processors.
 CPUS    := $(shell getconf _NPROCESSORS_ONLN)
 TOGETHER = -p $(shell expr $(CPUS) + 2) -parallel $(shell expr $(CPUS) + 4)
 
-# Packages without goroutines, tools, and tests of programs, which are built without the race detector: it finds
-# nothing there.
+# The race detector finds nothing here: packages without goroutines, tools, and tests of programs that are
+# built without it.
 ALONE   := internal/wire|shape|internal/supervise|subjects|scripts/.*|integration|cmd/client|cmd/hostd|examples/.*
 
-# Modules of their own, which are linted too; those of other libraries are not.
+# Nested modules to lint.
 NESTED  := bench integration/faults integration/polyglot integration/consumer
 
 # Not in tools/go.mod: its hundreds of modules would choose versions for the others.
@@ -49,7 +49,7 @@ build: ready ## bin/hostd, bin/castnet and bin/wordcount
 	@scripts/compile.sh build -o bin/ $(PROGRAMS)
 	@scripts/compile.sh build -o bin/castnet ./cmd/client
 
-listened: ## the tests of whole systems where somebody hears everything: a subscriber, then a stream
+listened: ## the integration tests beside a wildcard subscriber, then beside a stream over everything
 	CASTNET_INTEGRATION_LISTENER=wildcard go test -vet=off -count 1 -timeout 20m ./integration
 	CASTNET_INTEGRATION_LISTENER=stream go test -vet=off -count 1 -timeout 20m ./integration
 
@@ -61,17 +61,17 @@ test: build bin/nats ## vet, and every test without the race detector
 	@scripts/compile.sh vet ./...
 	go test -vet=off $(TOGETHER) -timeout 10m $(LONG) ./...
 
-race: ## the tests of what shares memory between goroutines, under the race detector
+race: ## the tests of packages with goroutines, under the race detector
 	@scripts/preflight.sh --race
 	go test -race -vet=off $(TOGETHER) -timeout 15m $(filter-out $(addprefix ./,$(subst |, ,$(ALONE))),$(LONG)) $$(go list ./... | grep -vE '/($(ALONE))$$')
 
-stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 P=1 RACE=1; GOMAXPROCS=1 is heeded, too
+stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 P=1 RACE=1; GOMAXPROCS applies
 	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -p '$(P)' -parallel '$(PARALLEL)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)
 
-long: ## the series that compute for minutes: 100,000 seeds of links, a cast to 100,000 ranks, a million actors
+long: ## series of minutes: 100,000 seeds of links, a cast to 100,000 ranks, a million actors
 	@CASTNET_TEST_LONG=1 go test -count 1 -timeout 20m -v -run 'TestSimulation|HundredThousandRanks|MillionActors|TestModel_actors|TestBurst|TestModel_histories' ./internal/link ./cast ./actor ./agent/host ./integration
 
-bench: ## ours against raw NATS, a floor and other libraries; ONLY=regexp picks rows, REPEATS=n
+bench: ## castnet beside raw NATS and other actor libraries; ONLY=regexp picks rows, REPEATS=n
 	@go run -C bench . -only '$(ONLY)' -repeats '$(REPEATS)'
 
 faults: ## break processes, servers and connections under load, for hours; ONLY=regexp picks, RUNS=n of each
@@ -85,7 +85,7 @@ polyglot: build bin/nats ## cast from nats, Node.js and Python, and check spec/ 
 staticcheck: bin/staticcheck
 	bin/staticcheck ./...
 
-lint: staticcheck bin/golangci-lint bin/deadcode ## staticcheck, golangci-lint, and functions that no program and no test reaches
+lint: staticcheck bin/golangci-lint bin/deadcode ## staticcheck, golangci-lint, and dead code
 	@for dir in . $(NESTED); do echo "golangci-lint: $$dir"; (cd $$dir && '$(CURDIR)/bin/golangci-lint' run ./...) || exit 1; done
 	bin/staticcheck -tests=false -checks U1000 ./...
 	@dead=$$(bin/deadcode -test ./... | grep -v 'func: [A-Za-z]*\.effect$$'); if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
@@ -98,7 +98,7 @@ tools: bin/staticcheck bin/deadcode bin/nats bin/nats-server bin/golangci-lint #
 compose: ## lint docker-compose.yml and run its services as processes
 	scripts/compose-check.sh
 
-consumer: ## build and run a program that imports castnet as its users do
+consumer: ## build and run a program that imports castnet
 	go run -C integration/consumer .
 
 clean: ## remove bin/

@@ -126,7 +126,7 @@ func TestHello_countsOnEveryProc(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	out, code := c.run(t, "hello")
 	require.Zero(t, code, out)
-	require.Equal(t, "host=2,gpu=8: gpu 3 counts 5; all 16 count 21\n", out)
+	require.Equal(t, "host=2,gpu=4: gpu 3 of host 0 counts 5; gpus 0 and 1 of all hosts count 4\n", out)
 }
 
 func TestHello_reportsThatThereIsNoHost(t *testing.T) {

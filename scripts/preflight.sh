@@ -1,7 +1,6 @@
 #!/bin/sh
-# Finds what is missing before anything is compiled, and says each in one line: Go, the folders
-# that it writes to, the modules, with --race a C compiler, and with --nats what the nats command is built from.
-# Fetches modules that are missing.
+# Names each missing part in one line before anything is compiled: Go, writable folders, modules, with
+# --race a C compiler, and with --nats the modules of the nats command. Fetches missing modules.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -16,7 +15,7 @@ command -v go >/dev/null || {
     exit 1
 }
 
-# minor prints N of go1.N.x; 0 where it is none.
+# minor prints N of go1.N.x; 0 for any other text.
 minor() {
     v=${1#go1.}
     v=${v%%[!0-9]*}
@@ -44,9 +43,9 @@ if [ "$(minor "$version")" -lt "$want" ] && { [ "${GOTOOLCHAIN:-}" = local ] || 
     exit 1
 fi
 
-# writable makes a folder where there is none. A file is made in it, since root may do what -w denies, and
-# a read-only disk denies what -w allows.
-writable() { # path, what is in it, what to do
+# writable makes the folder if it is missing, and a file in it: test -w is wrong for root and for a
+# read-only disk.
+writable() { # path, content, advice
     case $1 in
     '' | off) problem "$2 has no folder: $3" && return ;;
     esac
@@ -57,9 +56,9 @@ writable() { # path, what is in it, what to do
         problem "$2 is in $1, which cannot be written: $3"
     fi
 }
-writable "$cache" "Go's build cache" "set HOME or GOCACHE to a folder that can"
-writable "${TMPDIR:-/tmp}" "the folder for temporary files" "set TMPDIR to one that can"
-writable "$PWD/bin" "what make builds" "check out castnet in a folder that can"
+writable "$cache" "Go's build cache" "set HOME or GOCACHE to a writable folder"
+writable "${TMPDIR:-/tmp}" "the folder for temporary files" "set TMPDIR to a writable folder"
+writable "$PWD/bin" "what make builds" "check out castnet into a writable folder"
 
 # Without cgo Go needs no C compiler; the race detector needs one.
 if [ "${1:-}" = --race ] || [ "$cgo" = 1 ]; then
@@ -77,7 +76,7 @@ absent() {
         { while read -r m; do [ -d "$modules/$m" ] || exit 0; done; exit 1; }
 }
 if [ -z "$failed" ] && absent; then
-    writable "$modules" "Go's module cache" "set HOME or GOMODCACHE to a folder that can"
+    writable "$modules" "Go's module cache" "set HOME or GOMODCACHE to a writable folder"
     [ "$failed" ] && exit 1
     echo "castnet: fetching modules…" >&2
     said=$(go mod download 2>&1) || problem "modules cannot be fetched: $(printf '%s' "$said" | head -n 1)"

@@ -47,7 +47,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	procs, err := hosts.Spawn(ctx, "workers", shape.Of("gpu", 8))
+	procs, err := hosts.Spawn(ctx, "workers", shape.Of("gpu", 4))
 	if err != nil {
 		return err
 	}
@@ -59,10 +59,10 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	sum, err := cast.Reduce(ctx, counters, add, 1, cast.Sum[int64]())
+	sum, err := cast.Reduce(ctx, counters.Slice("gpu", 0, 2), add, 1, cast.Sum[int64]())
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: gpu 3 counts %d; all %d count %d\n", counters.Extent(), one, counters.Extent().NumRanks(), sum)
+	fmt.Printf("%s: gpu 3 of host 0 counts %d; gpus 0 and 1 of all hosts count %d\n", counters.Extent(), one, sum)
 	return nil
 }

@@ -37,7 +37,7 @@ func TestREADME_eachCommandWorks(t *testing.T) { // PLY-7
 	require.GreaterOrEqual(t, len(scripts), 5, scripts)
 	require.Equal(t, "make demo\nmake test", scripts[0], "nothing comes before these")
 	for script, want := range map[string]string{
-		"make demo": "its owner knows after", "go run ./examples/hello": "all 8 count 13", "bin/castnet hosts": "demo", "bin/nats req": "Castnet-Answered: 4", "bin/castnet stop demo": "",
+		"make demo": "its owner knows after", "go run ./examples/hello": "gpus 0 and 1 of all hosts count 2", "bin/castnet hosts": "demo", "bin/nats req": "Castnet-Answered: 4", "bin/castnet stop demo": "",
 	} {
 		found := false
 		for text, out := range said {
