@@ -50,8 +50,8 @@ const overview = `castnet starts meshes, shows what runs in them, and casts work
 A mesh is an array of OS processes on the hosts of a NATS bus, each with actors in it.
 Targets are written MESH or MESH[region]: demo, 'demo[host=0]', 'demo[host=0:2,gpu=*]'.
 
-The bus is the one the flags, the NATS_… variables or a NATS context name, else the
-hostd of this machine. Results go to stdout, everything else to stderr. Exit codes:
+Flags, NATS_… variables or a NATS context choose the bus. Without them it is the bus
+of the hostd on this machine. Results go to stdout, everything else to stderr. Exit codes:
 0 ok, 1 failure, 2 usage, 3 not found, 4 partial, 5 timeout, 6 connection, 130 interrupted.`
 
 const overviewExample = `  castnet up demo --per-host gpu=4        # leave it running, and in another terminal:

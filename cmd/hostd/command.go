@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-const long = `hostd makes this machine a host of a castnet: it launches procs as OS processes
+const long = `hostd makes this machine a castnet host: it launches procs as OS processes
 when programs ask for them, watches them, and stops them.
 
 Without flags it is a whole system on one node: it runs a NATS server of its
@@ -68,7 +68,7 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	var f flags
 	root := &cobra.Command{
 		Use:     "hostd [flags]",
-		Short:   "A host of a castnet",
+		Short:   "A castnet host",
 		Long:    long,
 		Example: examples,
 		Version: cli.Version(),

@@ -1,4 +1,4 @@
-// Command hostd makes a machine a host of a castnet. Without flags it is a whole system on one
+// Command hostd makes a machine a castnet host. Without flags it is a whole system on one
 // node: a NATS server, and the host agent that launches procs. With --nats it joins a running bus.
 // See `hostd --help` for flags and examples.
 //

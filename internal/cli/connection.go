@@ -50,7 +50,7 @@ func (c *Connection) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.InboxPrefix, "inbox-prefix", "", "`PREFIX` of reply subjects (NATS_INBOX_PREFIX)")
 	fs.BoolVar(&c.Insecure, "insecure", false, "accept a server off this machine without authentication")
 	fs.DurationVar(&c.Timeout, "timeout", defaultTimeout, "time for a request, and to connect if set")
-	fs.StringVar(&c.Namespace, "namespace", "default", "`NAME` of the castnet on this bus")
+	fs.StringVar(&c.Namespace, "namespace", "default", "`NAME` of the namespace on this bus")
 	c.timeoutSet = func() bool { return fs.Changed("timeout") }
 }
 
