@@ -135,7 +135,7 @@ github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch 
 	every log line; values (subjects, shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options
-golang.org/x/sync < actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client scripts/stress tests
+golang.org/x/sync < actor cast agent/proc controller agent/host mesh system gateway cmd/hostd cmd/client scripts/stress tests
 	bounded concurrency where goroutines are owned, not in the roads below
 github.com/spf13/cobra < internal/cli cmd/hostd cmd/client
 	command lines belong to commands

@@ -51,57 +51,57 @@ type WorldHealth struct {
 
 func def() actor.Def {
 	return Type.Define(newController,
-		Upsert.Handle(func(c *Controller, ctx *actor.Context, d UpsertRequest) (UpsertResponse, error) {
+		Upsert.Handle(func(c *Controller, ctx *actor.Context, d UpsertRequest) (r UpsertResponse, err error) {
 			mesh, err := subjects.NewMeshID(d.Spec.Name)
-			if err != nil {
-				return UpsertResponse{}, err
+			if err == nil {
+				c.handle(ctx, upsert{newCaller[UpsertResponse](ctx), d, mesh})
 			}
-			c.handle(ctx, upsert{newTicket[UpsertResponse](c, ctx), d, mesh})
-			return UpsertResponse{}, nil
+			return r, err
 		}),
-		Join.Handle(func(c *Controller, ctx *actor.Context, j JoinRequest) (JoinResponse, error) {
-			c.handle(ctx, join{newTicket[JoinResponse](c, ctx), j})
-			return JoinResponse{}, nil
+		Leave.Handle(func(c *Controller, ctx *actor.Context, l LeaveRequest) (r actor.None, err error) {
+			if l.Host != nil {
+				c.names.dropJoins(*l.Host)
+			}
+			c.handle(ctx, leave{newCaller[actor.None](ctx), l})
+			return r, nil
 		}),
-		Leave.Handle(func(c *Controller, ctx *actor.Context, l LeaveRequest) (actor.None, error) {
-			c.handle(ctx, leave{newTicket[actor.None](c, ctx), l})
-			return actor.None{}, nil
-		}),
-		Beat.Handle(func(c *Controller, ctx *actor.Context, h Heartbeat) (actor.None, error) {
-			c.handle(ctx, heartbeat{newTicket[actor.None](c, ctx), h})
-			return actor.None{}, nil
-		}),
-		SuspectProc.Handle(func(c *Controller, ctx *actor.Context, p subjects.ProcID) (actor.None, error) {
-			c.suspect(ctx, p)
-			return actor.None{}, nil
-		}),
-		Detach.Handle(func(c *Controller, ctx *actor.Context, d DetachRequest) (DetachResponse, error) {
-			c.handle(ctx, detach{newTicket[DetachResponse](c, ctx), d})
-			return DetachResponse{}, nil
-		}),
-		Adopt.Handle(func(c *Controller, ctx *actor.Context, a AdoptRequest) (AdoptResponse, error) {
-			c.handle(ctx, adopt{newTicket[AdoptResponse](c, ctx), a})
-			return AdoptResponse{}, nil
-		}),
-		Confirm.Handle(func(c *Controller, ctx *actor.Context, a AdoptRequest) (actor.None, error) {
-			c.handle(ctx, confirm{newTicket[actor.None](c, ctx), a})
-			return actor.None{}, nil
-		}),
-		Reserve.Handle(func(c *Controller, ctx *actor.Context, r NameReservation) (actor.None, error) {
-			c.handle(ctx, reserve{newTicket[actor.None](c, ctx), r})
-			return actor.None{}, nil
-		}),
-		Release.Handle(func(c *Controller, ctx *actor.Context, r NameReservation) (actor.None, error) {
-			c.handle(ctx, release{newTicket[actor.None](c, ctx), r})
-			return actor.None{}, nil
-		}),
-		Stop.Handle((*Controller).stop),
-		GetSnapshot.Handle((*Controller).snapshot).Urgent(),
-		GetHealth.Handle((*Controller).health),
-		Locate.Handle((*Controller).locate),
+		decides(Join, func(from caller, j JoinRequest) any { return join{from, j} }),
+		decides(Beat, func(from caller, h Heartbeat) any { return heartbeat{from, h} }),
+		decides(Detach, func(from caller, d DetachRequest) any { return detach{from, d} }),
+		decides(Adopt, func(from caller, a AdoptRequest) any { return adopt{from, a} }),
+		decides(Confirm, func(from caller, a AdoptRequest) any { return confirm{from, a} }),
+		decides(Reserve, func(from caller, r NameReservation) any { return reserve{from, r} }),
+		decides(Release, func(from caller, r NameReservation) any { return release{from, r} }),
+		decides(Stop, func(from caller, s StopRequest) any { return stop{from, s} }),
+		decides(GetSnapshot, func(from caller, f Filter) any { return getSnapshot{from, f} }).Urgent(),
+		decides(GetHealth, func(from caller, world string) any { return getHealth{from, world} }),
+		decides(Locate, func(from caller, what string) any { return locate{from, what} }),
+		SuspectProc.Handle((*Controller).suspect),
 		procEvents.Handle((*Controller).handleEvent),
 		hostChanges.Handle((*Controller).handleHostChange),
 	).Enduring()
+}
+
+// decides handles an endpoint by an event of the core. The core replies, once all that it has
+// decided is saved.
+func decides[M, R any](
+	e actor.Endpoint[*Controller, M, R], event func(from caller, m M) any,
+) actor.Method[*Controller] {
+	return e.Handle(func(c *Controller, ctx *actor.Context, m M) (r R, err error) {
+		c.handle(ctx, event(newCaller[R](ctx), m))
+		return r, nil
+	})
+}
+
+// deferredReply is the caller of an endpoint.
+type deferredReply[R any] struct{ *actor.Deferred[R] }
+
+// newCaller defers the reply to the present message.
+func newCaller[R any](ctx *actor.Context) caller { return deferredReply[R]{actor.Defer[R](ctx)} }
+
+func (d deferredReply[R]) reply(v any, err error) {
+	r, _ := v.(R)
+	d.Reply(r, err)
 }
 
 // term is the parameter of a controller. The controller acts until it loses the lease or ends its
@@ -138,10 +138,7 @@ func (r *termEnd) end(why error, floor uint64, quit bool) {
 // Controller is the actor of a system controller. Its state belongs to its turn.
 type Controller struct {
 	term
-	st         *state
-	tickets    map[ticket]func(any, error)
-	reports    map[ticket]actor.PortRef[StopReport]
-	lastTicket ticket
+	st *state
 
 	creating map[subjects.HostID][]chan struct{} // orders without a reply; closed at the reply
 
@@ -154,9 +151,8 @@ type Controller struct {
 	suspects map[subjects.ProcID]bool // probed procs; true: a message was returned after the probe was sent
 	meshes   sync.Map                 // IDs of the worlds' meshes, whose events are handled
 
-	nameQueue     []string // names for the next query of the hosts
-	queryingNames bool     // a query is under way
-	startedAt     time.Time
+	names     nameQueue
+	startedAt time.Time
 
 	released map[subjects.MeshID]*atomic.Bool // true: the detached mesh continues when its controller ends
 }
@@ -167,8 +163,6 @@ func newController(ctx *actor.Context, t term) (*Controller, error) {
 		term:        t,
 		startedAt:   time.Now(),
 		st:          newState(t.service.limits()),
-		tickets:     map[ticket]func(any, error){},
-		reports:     map[ticket]actor.PortRef[StopReport]{},
 		creating:    map[subjects.HostID][]chan struct{}{},
 		hostWatches: map[subjects.HostID]func(){},
 		inventories: map[subjects.HostID]hostInventory{},
@@ -178,6 +172,8 @@ func newController(ctx *actor.Context, t term) (*Controller, error) {
 	p := ctx.Proc()
 	self := actor.RefOf[*Controller](ctx.Self()).Via(p)
 	c.st.self = p.ID()
+	c.st.epoch = t.epoch
+	c.st.durable = t.service.Durable()
 	err := p.Subscribe(p.Space().Events(actor.KindProc, subjects.MeshID{}), func(m bus.Msg) {
 		s, err := p.Space().Parse(m.Subject)
 		if _, ours := c.meshes.Load(s.Mesh.String()); err != nil || !ours {
@@ -234,17 +230,6 @@ func (c *Controller) handleHostChange(ctx *actor.Context, x presence.Change) (ac
 		c.handle(ctx, hostLost{x.Host, x.Reason})
 	}
 	return actor.None{}, nil
-}
-
-// newTicket defers the reply to the present message.
-func newTicket[R any](c *Controller, ctx *actor.Context) ticket {
-	d := actor.Defer[R](ctx)
-	c.lastTicket++
-	c.tickets[c.lastTicket] = func(v any, err error) {
-		r, _ := v.(R)
-		d.Reply(r, err)
-	}
-	return c.lastTicket
 }
 
 // handle applies events, runs the effects, and sets the next timer.
@@ -325,51 +310,3 @@ func (c *Controller) handleEvent(ctx *actor.Context, e actor.Event) (actor.None,
 	}
 	return actor.None{}, nil
 }
-
-func (c *Controller) stop(ctx *actor.Context, s StopRequest) (StopResponse, error) {
-	from := newTicket[StopResponse](c, ctx)
-	if s.Report != nil {
-		c.reports[from] = *s.Report
-	}
-	c.handle(ctx, stop{from, s})
-	return StopResponse{}, nil
-}
-
-// Reads also wait for the save, so that no caller sees a change that may still fail.
-
-func (c *Controller) snapshot(ctx *actor.Context, f Filter) (Snapshot, error) {
-	from := newTicket[Snapshot](c, ctx)
-	c.handle(ctx, tick{})
-	c.enqueue(ctx, answer{to: from, value: Snapshot{
-		Execution: c.execution(ctx), Epoch: c.epoch, Durable: c.service.Durable(),
-		Worlds: c.st.snapshot(f), Detached: c.st.listDetached(),
-	}})
-	return Snapshot{}, nil
-}
-
-func (c *Controller) health(ctx *actor.Context, world string) (*WorldHealth, error) {
-	from := newTicket[*WorldHealth](c, ctx)
-	c.handle(ctx, tick{})
-	var out *WorldHealth
-	if sick, ok := c.st.unhealthy(world); ok {
-		out = &WorldHealth{sick}
-	}
-	c.enqueue(ctx, answer{to: from, value: out})
-	return nil, nil
-}
-
-func (c *Controller) locate(ctx *actor.Context, what string) (Location, error) {
-	from := newTicket[Location](c, ctx)
-	c.handle(ctx, tick{})
-	found, err := c.st.locate(what)
-	c.enqueue(ctx, answer{from, found, err})
-	return Location{}, nil
-}
-
-func (c *Controller) enqueue(ctx *actor.Context, effect any) {
-	c.pendingEffects = append(c.pendingEffects, effect)
-	c.runEffects(ctx)
-}
-
-// execution distinguishes one system controller from earlier ones.
-func (c *Controller) execution(ctx *actor.Context) string { return ctx.Proc().ID().Mesh.UID() }

@@ -17,8 +17,8 @@ func crowd(b *testing.B, worlds int) *scenario {
 	for i := range worlds {
 		name, host := fmt.Sprintf("w%d", i), s.host(fmt.Sprintf("h%d", i/10))
 		spec := Spec{Name: name, Shape: shape.Of("x", 10), PerHost: 10, Command: agent.Command{Path: agent.Builtin}}
-		s.st.step(upsert{1, UpsertRequest{Spec: spec}, s.mesh(name)}, s.now)
-		s.st.step(join{1, JoinRequest{World: name, Host: &HostJoin{ID: host, Incarnation: "1"}}}, s.now)
+		s.st.step(nameChecked{request: upsert{from(1), UpsertRequest{Spec: spec}, s.mesh(name)}}, s.now)
+		s.st.step(join{from(1), JoinRequest{World: name, Host: &HostJoin{ID: host, Incarnation: "1"}}}, s.now)
 		s.st.step(shareReport{host, s.mesh(name), 0, agent.Overlay{{Count: 10, Status: agent.Status{Phase: agent.Running}}}}, s.now)
 	}
 	require.Equal(b, StatusLive, s.st.worlds["w0"].status)
@@ -31,15 +31,15 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(fmt.Sprintf("worlds=%d/beat", worlds), func(b *testing.B) {
 			s := crowd(b, worlds)
 			id := s.proc("w0/90.0")
-			s.st.step(join{1, JoinRequest{World: "w0", Proc: &ProcJoin{ID: id}}}, s.now)
+			s.st.step(join{from(1), JoinRequest{World: "w0", Proc: &ProcJoin{ID: id}}}, s.now)
 			for b.Loop() {
 				s.now = s.now.Add(time.Nanosecond)
-				s.st.step(heartbeat{1, Heartbeat{Proc: id}}, s.now)
+				s.st.step(heartbeat{from(1), Heartbeat{Proc: id}}, s.now)
 			}
 		})
 		b.Run(fmt.Sprintf("worlds=%d/rejoin", worlds), func(b *testing.B) {
 			s := crowd(b, worlds)
-			e := join{1, JoinRequest{World: "w0", Host: &HostJoin{ID: s.host("h0"), Incarnation: "1"}}}
+			e := join{from(1), JoinRequest{World: "w0", Host: &HostJoin{ID: s.host("h0"), Incarnation: "1"}}}
 			for b.Loop() {
 				s.now = s.now.Add(time.Nanosecond)
 				s.st.step(e, s.now)
@@ -56,7 +56,7 @@ func BenchmarkStep(b *testing.B) {
 			s := crowd(b, worlds)
 			for n := 0; b.Loop(); n++ {
 				s.st.step(undelivered{s.proc(fmt.Sprintf("w0/90.%d", n))}, s.now)
-				s.st.step(join{1, JoinRequest{World: "w0", Proc: &ProcJoin{ID: s.proc(fmt.Sprintf("w0/90.%d", n+1))}}}, s.now)
+				s.st.step(join{from(1), JoinRequest{World: "w0", Proc: &ProcJoin{ID: s.proc(fmt.Sprintf("w0/90.%d", n+1))}}}, s.now)
 			}
 		})
 	}

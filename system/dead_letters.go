@@ -49,12 +49,13 @@ const probePause = 500 * time.Millisecond
 
 // suspect makes the controller probe a proc after a returned message. Any program may report one.
 // The proc is unhealthy only if the probe is returned, too.
-func (c *Controller) suspect(ctx *actor.Context, id subjects.ProcID) {
+func (c *Controller) suspect(ctx *actor.Context, id subjects.ProcID) (none actor.None, err error) {
 	if _, probing := c.suspects[id]; probing {
 		c.suspects[id] = true // the probe may have arrived before the returned message
-		return
+	} else {
+		c.probe(ctx, id)
 	}
-	c.probe(ctx, id)
+	return none, nil
 }
 
 // probe sends a proc messages with pauses, until the fate of the last shows whether messages reach

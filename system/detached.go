@@ -14,7 +14,7 @@ import (
 type detachedMesh struct {
 	DetachedRecord
 	confirmed     bool     // the hosts know the present owner
-	waiters       []ticket // callers that wait for that
+	waiters       []caller // callers that wait for that
 	reason        string   // why it is not confirmed
 	since         time.Time
 	adoptDeadline time.Time // for the adopter's confirmation
@@ -46,7 +46,7 @@ func (st *state) detach(e detach) {
 		st.claimOwnership(d)
 	}
 	if d.confirmed {
-		st.answer(e.from, d.response(), nil)
+		st.answer(e.from, st.detachResponse(d), nil)
 		return
 	}
 	d.waiters = append(d.waiters, e.from)
@@ -102,8 +102,8 @@ func IsSystemClaim(mesh subjects.MeshID, c agent.Claim) bool {
 // ownerOf returns the ID of the controller of a detached mesh in the present term.
 func (st *state) ownerOf(mesh subjects.MeshID) subjects.ActorID { return st.self.Actor(mesh.String()) }
 
-func (d *detachedMesh) response() DetachResponse {
-	return DetachResponse{Mesh: d.Mesh, Claim: d.CurrentClaim}
+func (st *state) detachResponse(d *detachedMesh) DetachResponse {
+	return DetachResponse{Mesh: d.Mesh, Claim: d.CurrentClaim, Durable: st.durable}
 }
 
 // claimOwnership saves the present owner of the mesh, and then takes the mesh over.
@@ -127,7 +127,7 @@ func (st *state) handleTakeResult(e takeResult) {
 		d.confirmed = true
 		d.reason = ""
 		for _, to := range d.waiters {
-			st.answer(to, d.response(), nil)
+			st.answer(to, st.detachResponse(d), nil)
 		}
 		d.waiters = nil
 		st.emit(worldEvent{

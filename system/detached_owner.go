@@ -5,20 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 const (
 	// takeRetry is the time between two attempts to take over a detached mesh.
 	takeRetry = time.Second
-	// maxHostsAsked bounds the concurrent requests to hosts.
-	maxHostsAsked = 64
 	// endPollTimeout bounds one wait for the end of a detached mesh.
 	endPollTimeout = 25 * time.Second
 )
@@ -122,26 +120,14 @@ func (c *Controller) takeOnce(
 func (c *Controller) statesOf(ctx context.Context, p *actor.Proc, r DetachedRecord) ([]agent.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 	defer cancel()
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var states []agent.State
-	var errs []error
-	slots := make(chan struct{}, maxHostsAsked)
-	for _, h := range r.Hosts {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			said, err := agent.Get.Call(ctx, c.agentOf(p, h), agent.GetRequest{ID: r.Mesh.String()})
-			mu.Lock()
-			defer mu.Unlock()
-			states = append(states, said...)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("host %s: %w", h.Label(), err))
-			}
-		})
-	}
-	wg.Wait()
-	return states, errors.Join(errs...)
+	said, errs := askHosts(r.Hosts, func(h subjects.HostID) ([]agent.State, error) {
+		states, err := agent.Get.Call(ctx, c.agentOf(p, h), agent.GetRequest{ID: r.Mesh.String()})
+		if err != nil {
+			err = fmt.Errorf("host %s: %w", h.Label(), err)
+		}
+		return states, err
+	})
+	return slices.Concat(said...), errors.Join(errs...)
 }
 
 // newestClaim returns the newest claim on a mesh that its hosts know.

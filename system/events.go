@@ -3,30 +3,31 @@ package system
 import (
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// ticket identifies a waiter for a reply.
-type ticket uint64
+// caller waits for a reply; nil: no caller does.
+type caller interface{ reply(value any, err error) }
 
 // Events of the core. tick reports that time has passed.
 type (
 	upsert struct {
-		from ticket
+		from caller
 		UpsertRequest
 		mesh subjects.MeshID // of the world, if it is new
 	}
 	join struct {
-		from ticket
+		from caller
 		JoinRequest
 	}
 	leave struct {
-		from ticket
+		from caller
 		LeaveRequest
 	}
 	heartbeat struct {
-		from ticket
+		from caller
 		Heartbeat
 	}
 	// hostSeen is a sign of life of a host. hostLost reports its end.
@@ -51,7 +52,7 @@ type (
 	// undelivered reports that a message to the proc was returned.
 	undelivered struct{ proc subjects.ProcID }
 	stop        struct {
-		from ticket
+		from caller
 		StopRequest
 	}
 	// memberStopped is the reply of a host or a proc to a stopShare.
@@ -61,15 +62,15 @@ type (
 		stopped, aborted int
 	}
 	detach struct {
-		from ticket
+		from caller
 		DetachRequest
 	}
 	adopt struct {
-		from ticket
+		from caller
 		AdoptRequest
 	}
 	confirm struct {
-		from ticket
+		from caller
 		AdoptRequest
 	}
 	// takeResult is the result of taking over a detached mesh in an epoch.
@@ -86,20 +87,31 @@ type (
 		by    agent.Claim
 		why   string
 	}
+	// getSnapshot, getHealth and locate only read.
+	getSnapshot struct {
+		from caller
+		Filter
+	}
+	getHealth struct {
+		from  caller
+		world string
+	}
+	locate struct {
+		from caller
+		what string
+	}
 	reserve struct {
-		from ticket
+		from caller
 		NameReservation
 	}
 	release struct {
-		from ticket
+		from caller
 		NameReservation
 	}
-	// nameResult is the result of a queryName. err: some hosts did not answer.
-	nameResult struct {
-		name     string
-		holder   *NameTakenError
-		err      error
-		tooEarly error // set: an unsaved reservation of the former controller may still be valid
+	// nameChecked is a request after its queryName.
+	nameChecked struct {
+		request any
+		nameCheck
 	}
 	// restored is the saved state of an earlier controller. directSuccessor: that controller acted
 	// until now. Otherwise all controllers and hosts may have been down.
@@ -137,7 +149,7 @@ func (p memberRef) String() string {
 type (
 	// answer is a reply to a caller.
 	answer struct {
-		to    ticket
+		to    caller
 		value any
 		err   error
 	}
@@ -179,7 +191,7 @@ type (
 	}
 	// sendReport sends the second reply to a stop.
 	sendReport struct {
-		to ticket
+		to actor.PortRef[StopReport]
 		StopReport
 	}
 	// takeOwnership makes a controller of this proc the owner of a detached mesh. The results are
@@ -191,8 +203,11 @@ type (
 		why  string
 		stop bool
 	}
-	// queryName asks the hosts for the holder of a name; the result is a nameResult.
-	queryName struct{ name string }
+	// queryName asks the hosts for the holder of a name. The request then returns as a nameChecked.
+	queryName struct {
+		name    string
+		request any
+	}
 	// quit ends the system controller.
 	quit struct{ why string }
 )

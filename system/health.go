@@ -1,7 +1,6 @@
 package system
 
 import (
-	"container/list"
 	"fmt"
 	"slices"
 
@@ -12,20 +11,13 @@ import (
 // maxFailed bounds the remembered failed actors of a proc.
 const maxFailed = 64
 
-// resetTimer begins the wait for the next sign of life of a host or a proc.
-func (st *state) resetTimer(clock **list.Element, who any) {
-	if *clock == nil {
-		*clock = st.heartbeatTimers.start(st.now, who)
+// resetTimer begins the wait for the next heartbeat of a self-joined proc.
+func (st *state) resetTimer(m *member) {
+	if m.timer == nil {
+		m.timer = st.heartbeatTimers.start(st.now, m)
 		return
 	}
-	st.heartbeatTimers.restart(*clock, st.now)
-}
-
-// resetHostTimer restarts the timer of a host, unless a presence watcher reports lost hosts.
-func (st *state) resetHostTimer(h *host) {
-	if !st.presence {
-		st.resetTimer(&h.timer, h)
-	}
+	st.heartbeatTimers.restart(m.timer, st.now)
 }
 
 // handleHeartbeat applies a heartbeat and replies to it. The heartbeat of a proc that never joined
@@ -33,7 +25,7 @@ func (st *state) resetHostTimer(h *host) {
 func (st *state) handleHeartbeat(e heartbeat) {
 	if m := st.procs[e.Proc]; m != nil {
 		if m.assignment == nil {
-			st.resetTimer(&m.timer, m)
+			st.resetTimer(m)
 		}
 		if m.health == HealthExpired && m.assignment == nil {
 			m.health = HealthAlive
@@ -77,11 +69,7 @@ func (st *state) healthChanged(m *member) {
 // handleHostSeen records a sign of life of a host. It asks a host that was lost for its inventory.
 func (st *state) handleHostSeen(id subjects.HostID) {
 	h := st.hosts[id]
-	if h == nil {
-		return
-	}
-	st.resetHostTimer(h)
-	if h.lost != "" {
+	if h != nil && h.lost != "" {
 		h.lost = ""
 		st.emit(fetchInventory{id})
 	}
@@ -94,7 +82,6 @@ func (st *state) markHostLost(h *host, why string) {
 		return
 	}
 	h.lost = why
-	st.heartbeatTimers.stop(&h.timer)
 	for _, s := range h.sortedAssignments() {
 		for rank := s.first; rank < s.first+s.count; rank++ {
 			m := s.world.procs[uint32(rank)]
@@ -212,32 +199,26 @@ func (st *state) hasAssignment(id subjects.HostID, mesh subjects.MeshID) bool {
 // expireTimers runs the timers that are due.
 func (st *state) expireTimers() {
 	for {
-		what, ok := st.heartbeatTimers.expired(st.now, st.silence)
+		m, ok := st.heartbeatTimers.expired(st.now, st.silence)
 		if !ok {
 			break
 		}
-		why := fmt.Sprintf("silent for %s", st.silence)
-		switch x := what.(type) {
-		case *host:
-			st.markHostLost(x, why)
-		case *member:
-			st.heartbeatTimers.stop(&x.timer)
-			st.setHealth(x, HealthExpired, why)
-		}
+		st.heartbeatTimers.stop(&m.timer)
+		st.setHealth(m, HealthExpired, fmt.Sprintf("silent for %s", st.silence))
 	}
 	for {
-		what, ok := st.unhealthyTimers.expired(st.now, st.eviction)
+		w, ok := st.unhealthyTimers.expired(st.now, st.eviction)
 		if !ok {
 			break
 		}
-		st.evict(what.(*world))
+		st.evict(w)
 	}
 	for {
-		what, ok := st.reservationTimers.expired(st.now, st.reservation)
+		r, ok := st.reservationTimers.expired(st.now, st.reservation)
 		if !ok {
 			break
 		}
-		st.dropReservation(what.(*reservation))
+		st.dropReservation(r)
 	}
 	st.expireStops()
 	st.reclaimExpired()

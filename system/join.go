@@ -40,9 +40,15 @@ func (st *state) join(e join) {
 	if err == nil && (e.Host != nil || e.Proc.Mode == ModeManaged) {
 		err = subjects.CheckLabel("world name", e.World)
 	}
+	if err == nil && e.Host != nil {
+		var waits bool
+		waits, err = st.checkName(e.World, e)
+		if waits {
+			return
+		}
+	}
 	switch {
 	case err != nil:
-	case e.Host != nil && st.awaitsName(e.World, e.from, e):
 	case e.Host != nil:
 		err = st.joinHost(e)
 	default:
@@ -100,7 +106,7 @@ func (st *state) replaceAssignment(e join, other *assignment) {
 	st.assignHost(s, e.Host.ID)
 	st.beginGeneration(s)
 	st.emit(saveRecord{w.record()})
-	st.answer(e.from, s.joinResponse(), nil)
+	st.answer(e.from, st.joinResponse(s.world.name, s), nil)
 	if !st.mayAdopt(w.name) { // else the inventory shows the generation on the host
 		st.orderShare(s)
 	}
@@ -123,7 +129,7 @@ func (st *state) rejoin(e join, s *assignment) error {
 	}
 	st.assignHost(s, e.Host.ID)
 	if !lost && !restarted && maps.Equal(labels, s.labels) {
-		st.answer(e.from, s.joinResponse(), nil)
+		st.answer(e.from, st.joinResponse(s.world.name, s), nil)
 		return nil
 	}
 	s.incarnation = e.Host.Incarnation
@@ -133,7 +139,7 @@ func (st *state) rejoin(e join, s *assignment) error {
 		st.renewGeneration(s)
 	}
 	st.emit(saveRecord{s.world.record()})
-	st.answer(e.from, s.joinResponse(), nil)
+	st.answer(e.from, st.joinResponse(s.world.name, s), nil)
 	if again {
 		st.orderShare(s)
 	}
@@ -142,8 +148,14 @@ func (st *state) rejoin(e join, s *assignment) error {
 	return nil
 }
 
-func (s *assignment) joinResponse() JoinResponse {
-	return JoinResponse{World: s.world.name, First: s.first, Count: s.count}
+// joinResponse is the reply to a member of a world, with the share of a host.
+func (st *state) joinResponse(world string, s *assignment) JoinResponse {
+	r := JoinResponse{World: world, Execution: st.execution()}
+	if s != nil {
+		r.First = s.first
+		r.Count = s.count
+	}
+	return r
 }
 
 // assignHost gives a host its assignment, and records a sign of life.
@@ -157,7 +169,6 @@ func (st *state) assignHost(s *assignment, id subjects.HostID) {
 	h.assignments[s.world.name] = s
 	s.world.assignments[s.rank] = s
 	h.lost = ""
-	st.resetHostTimer(h)
 }
 
 // beginGeneration computes a host's share and the generation of its procs. The ranks never had that
@@ -223,7 +234,7 @@ func (st *state) joinProc(e join) error {
 	case !j.ID.IsValid():
 		return fmt.Errorf("join %s: want the ID of a proc", e.World)
 	case j.Mode == ModeDetached:
-		st.answer(e.from, JoinResponse{World: e.World}, nil)
+		st.answer(e.from, st.joinResponse(e.World, nil), nil)
 		return nil
 	case j.Mode == ModeManager:
 		m := st.procs[j.ID]
@@ -234,8 +245,8 @@ func (st *state) joinProc(e join) error {
 			m = &member{id: j.ID, mode: j.Mode, health: HealthAlive, labels: e.Labels}
 			st.procs[j.ID] = m
 		}
-		st.resetTimer(&m.timer, m)
-		st.answer(e.from, JoinResponse{World: e.World}, nil)
+		st.resetTimer(m)
+		st.answer(e.from, st.joinResponse(e.World, nil), nil)
 		return nil
 	case j.Mode != ModeManaged:
 		return fmt.Errorf("proc %s: %s: want one of %v", j.ID, j.Mode, modeNames)
@@ -282,10 +293,10 @@ func (st *state) joinMember(e join, j ProcJoin) error {
 	m.labels = labels
 	m.mode = j.Mode
 	if m.assignment == nil {
-		st.resetTimer(&m.timer, m)
+		st.resetTimer(m)
 		st.emit(saveRecord{w.record()})
 	}
-	st.answer(e.from, JoinResponse{World: w.name}, nil)
+	st.answer(e.from, st.joinResponse(w.name, nil), nil)
 	st.updateStatus(w)
 	return nil
 }
@@ -325,9 +336,6 @@ func (st *state) addProc(w *world, id subjects.ProcID, s *assignment) *member {
 
 // leave removes a host or a proc from its worlds.
 func (st *state) leave(e leave) {
-	if e.Host != nil {
-		st.dropNameWaiter(*e.Host)
-	}
 	if e.Host != nil && st.hosts[*e.Host] != nil {
 		h := st.hosts[*e.Host]
 		for _, s := range h.sortedAssignments() {

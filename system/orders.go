@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
@@ -24,7 +26,7 @@ func (c *Controller) applyEffects(ctx *actor.Context, effects []any) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case answer:
-			c.reply(ctx, e)
+			e.to.reply(e.value, e.err)
 		case create:
 			c.create(ctx, e)
 		case stopShare:
@@ -34,46 +36,22 @@ func (c *Controller) applyEffects(ctx *actor.Context, effects []any) {
 		case worldEvent:
 			c.emit(ctx, e)
 		case sendReport:
-			if to, ok := c.reports[e.to]; ok {
-				delete(c.reports, e.to)
-				if err := to.Send(ctx, e.StopReport); err != nil {
-					log := ctx.Log()
-					log.Warn().Err(err).Stringer("port", to).Msg("cannot send the report of a stop")
-				}
+			if err := e.to.Send(ctx, e.StopReport); err != nil {
+				log := ctx.Log()
+				log.Warn().Err(err).Stringer("port", e.to).Msg("cannot send the report of a stop")
 			}
 		case takeOwnership:
 			c.takeDetached(ctx, e.record)
 		case releaseDetached:
 			c.releaseDetached(ctx, e)
 		case queryName:
-			c.nameQueue = append(c.nameQueue, e.name)
-			c.queryNames(ctx)
+			c.queueName(ctx, e)
 		case quit:
 			log := ctx.Log()
 			log.Info().Str("reason", e.why).Msg("the system controller stops")
 			c.ready.end(errors.New(e.why), 0, true)
 		}
 	}
-}
-
-func (c *Controller) reply(ctx *actor.Context, a answer) {
-	give, ok := c.tickets[a.to]
-	if !ok {
-		return
-	}
-	delete(c.tickets, a.to)
-	if a.err != nil {
-		delete(c.reports, a.to)
-	}
-	if j, ok := a.value.(JoinResponse); ok {
-		j.Execution = c.execution(ctx)
-		a.value = j
-	}
-	if o, ok := a.value.(DetachResponse); ok {
-		o.Durable = c.service.Durable()
-		a.value = o
-	}
-	give(a.value, a.err)
 }
 
 // emit publishes a change of a world on `ev.` and in the log.
@@ -231,6 +209,25 @@ func (c *Controller) stopOnce(ctx context.Context, p *actor.Proc, e stopShare) (
 		}
 	}
 	return out, err
+}
+
+// maxHostsAsked bounds the concurrent requests to hosts.
+const maxHostsAsked = 64
+
+// askHosts asks hosts concurrently, and returns the answer or the error of each.
+func askHosts[H, R any](hosts []H, ask func(H) (R, error)) ([]R, []error) {
+	said := make([]R, len(hosts))
+	errs := make([]error, len(hosts))
+	var asking errgroup.Group
+	asking.SetLimit(maxHostsAsked)
+	for i, h := range hosts {
+		asking.Go(func() error {
+			said[i], errs[i] = ask(h)
+			return nil
+		})
+	}
+	_ = asking.Wait() // errs has the errors
+	return said, errs
 }
 
 // hostInventory is a host's last known shares of worlds.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -40,23 +39,14 @@ func survey(
 	if err != nil {
 		return nil, 0, err
 	}
-	said := make([]*inventory, len(hosts))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxHostsAsked)
-	for i, h := range hosts {
-		floor = max(floor, h.Epoch)
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if now, _, err := queryInventory(ctx, agent.Of(h.ID.Proc()).Via(p), hostInventory{}); err == nil {
-				said[i] = &inventory{host: h.ID, incarnation: now.incarnation, shares: now.shares}
-			}
-		})
-	}
-	wg.Wait()
-	for _, e := range said {
-		if e != nil && len(e.shares) > 0 {
-			found = append(found, *e)
+	said, _ := askHosts(hosts, func(h agent.HostInfo) (hostInventory, error) {
+		now, _, err := queryInventory(ctx, agent.Of(h.ID.Proc()).Via(p), hostInventory{})
+		return now, err
+	})
+	for i, now := range said {
+		floor = max(floor, hosts[i].Epoch)
+		if len(now.shares) > 0 {
+			found = append(found, inventory{hosts[i].ID, now.incarnation, now.shares})
 		}
 	}
 	return found, floor, nil

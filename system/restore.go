@@ -41,7 +41,7 @@ func (st *state) restore(e restored) {
 			m := st.addProc(w, x.ID, nil)
 			m.labels = x.Labels
 			m.mode = x.Mode
-			st.resetTimer(&m.timer, m)
+			st.resetTimer(m)
 		}
 		w.status, w.statusReason = w.deriveStatus()
 		if r.StoppingReason != "" {

@@ -139,8 +139,6 @@ func (s *Service) Close(ctx context.Context) error {
 
 func (s *Service) limits() limits {
 	return limits{
-		presence:    true,
-		names:       true,
 		silence:     config.WorldProcTimeout.Get(s.opts.Config),
 		eviction:    config.WorldEvictionTimeout.Get(s.opts.Config),
 		stopWithin:  config.WorldStopTimeout.Get(s.opts.Config),

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// The functions below only read. Callers run a tick first, so that the state is current.
+// The functions below only read.
 
 // snapshot returns the worlds and procs that match a filter (WORLD-12).
 func (st *state) snapshot(f Filter) []WorldState {
@@ -69,17 +69,17 @@ func (m *member) procState() ProcState {
 	return p
 }
 
-// unhealthy returns the unhealthy procs of a world; false: there is no world of that name.
-func (st *state) unhealthy(name string) ([]ProcState, bool) {
-	w, ok := st.worlds[name]
-	if !ok {
-		return nil, false
+// unhealthy returns the unhealthy procs of a world; nil: there is no world of that name.
+func (st *state) unhealthy(name string) *WorldHealth {
+	w := st.worlds[name]
+	if w == nil {
+		return nil
 	}
-	out := []ProcState{}
+	out := &WorldHealth{Unhealthy: []ProcState{}}
 	for _, rank := range slices.Sorted(maps.Keys(w.unhealthy)) {
-		out = append(out, w.unhealthy[rank].procState())
+		out.Unhealthy = append(out.Unhealthy, w.unhealthy[rank].procState())
 	}
-	return out, true
+	return out
 }
 
 // locate finds a rank: by the ID of any of its procs, or as world/rank.

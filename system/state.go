@@ -11,14 +11,11 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// limits are the timeouts and modes of the core.
+// limits are the timeouts of the core.
 type limits struct {
-	silence    time.Duration // after which a host or a proc is expired
-	presence   bool          // hostSeen and hostLost report hosts, instead of silence
-	names      bool          // the hosts are asked for the holder of a new name
-	eviction   time.Duration // after which a world with an unhealthy proc is evicted
-	stopWithin time.Duration // the default timeout of a stop
-
+	silence     time.Duration // after which a self-joined proc is expired
+	eviction    time.Duration // after which a world with an unhealthy proc is evicted
+	stopWithin  time.Duration // the default timeout of a stop
 	reservation time.Duration // the lifetime of a reservation
 }
 
@@ -30,22 +27,22 @@ type state struct {
 	procs  map[subjects.ProcID]*member // members of worlds, and managers
 
 	self      subjects.ProcID          // of the controller
+	epoch     uint64                   // of its term
+	durable   bool                     // another controller follows this one
 	detached  map[string]*detachedMesh // by name
 	handovers []*detachedMesh          // detached meshes with an adopter
 
-	reserved          map[string]*reservation // by name
-	reservationTimers timerQueue              // of reservations
+	reserved          map[string]*reservation  // by name
+	reservationTimers timerQueue[*reservation] // of reservations
 
-	nameWaiters     map[string][]any // requests that wait for the holder of a name, by name
-	nameWaiterCount int              // of all names
-	freeName        string           // a name that the hosts report as free, during one step
+	nameCheck *nameCheck // of the request of a nameChecked, during its step
 
 	adoptUntil time.Time       // until then, worlds without a record are adopted from their hosts
 	endedNames map[string]bool // names of worlds that ended since the bucket was made
 
-	heartbeatTimers timerQueue // of hosts and procs, since their last sign of life
-	unhealthyTimers timerQueue // of worlds, since their first proc became unhealthy
-	stops           []*stopOp  // unfinished stops
+	heartbeatTimers timerQueue[*member] // of self-joined procs, since their last heartbeat
+	unhealthyTimers timerQueue[*world]  // of worlds, since their first proc became unhealthy
+	stops           []*stopOp           // unfinished stops
 
 	now            time.Time
 	shutdownReason string // why the whole system stops; "": it does not
@@ -54,14 +51,13 @@ type state struct {
 
 func newState(l limits) *state {
 	return &state{
-		limits:      l,
-		worlds:      map[string]*world{},
-		hosts:       map[subjects.HostID]*host{},
-		procs:       map[subjects.ProcID]*member{},
-		detached:    map[string]*detachedMesh{},
-		reserved:    map[string]*reservation{},
-		nameWaiters: map[string][]any{},
-		endedNames:  map[string]bool{},
+		limits:     l,
+		worlds:     map[string]*world{},
+		hosts:      map[subjects.HostID]*host{},
+		procs:      map[subjects.ProcID]*member{},
+		detached:   map[string]*detachedMesh{},
+		reserved:   map[string]*reservation{},
+		endedNames: map[string]bool{},
 	}
 }
 
@@ -103,7 +99,6 @@ type host struct {
 	id          subjects.HostID
 	assignments map[string]*assignment // by world
 	lost        string                 // the reason why the host is lost; "": it is not
-	timer       *list.Element
 }
 
 // member is a proc of a world, or a proc that manages the system.
@@ -129,12 +124,21 @@ func (m *member) reason() string {
 	return cmp.Or(m.healthReason, string(m.health))
 }
 
+// execution distinguishes this controller from earlier ones.
+func (st *state) execution() string { return st.self.Mesh.UID() }
+
 // step applies one event, and returns its effects.
 func (st *state) step(event any, now time.Time) []any {
 	if now.After(st.now) { // the state's clock never goes back
 		st.now = now
 	}
 	st.effects = nil
+	st.apply(event)
+	st.expireTimers()
+	return st.effects
+}
+
+func (st *state) apply(event any) {
 	switch e := event.(type) {
 	case upsert:
 		st.upsert(e)
@@ -172,13 +176,26 @@ func (st *state) step(event any, now time.Time) []any {
 		st.reserve(e)
 	case release:
 		st.release(e)
-	case nameResult:
-		st.handleNameResult(e)
+	case getSnapshot:
+		st.expireTimers()
+		st.answer(e.from, Snapshot{
+			Execution: st.execution(), Epoch: st.epoch, Durable: st.durable, Worlds: st.snapshot(e.Filter),
+			Detached: st.listDetached(),
+		}, nil)
+	case getHealth:
+		st.expireTimers()
+		st.answer(e.from, st.unhealthy(e.world), nil)
+	case locate:
+		st.expireTimers()
+		found, err := st.locate(e.what)
+		st.answer(e.from, found, err)
+	case nameChecked:
+		st.nameCheck = &e.nameCheck
+		st.apply(e.request)
+		st.nameCheck = nil
 	case restored:
 		st.restore(e)
 	}
-	st.expireTimers()
-	return st.effects
 }
 
 // nextTick returns the time of the next tick; false: none is needed.
@@ -201,9 +218,9 @@ func (st *state) nextTick() (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// answer replies to a caller. Ticket 0 is no caller.
-func (st *state) answer(to ticket, value any, err error) {
-	if to != 0 {
+// answer replies to a caller, if there is one.
+func (st *state) answer(to caller, value any, err error) {
+	if to != nil {
 		st.emit(answer{to, value, err})
 	}
 }
@@ -328,7 +345,6 @@ func (st *state) unassignHost(s *assignment) {
 		delete(s.host.assignments, s.world.name)
 	}
 	if len(s.host.assignments) == 0 {
-		st.heartbeatTimers.stop(&s.host.timer)
 		delete(st.hosts, s.host.id)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -50,17 +51,24 @@ func TestStep_scenarios(t *testing.T) { // WORLD-4, WORLD-6
 	}
 }
 
+// from is a caller, by number.
+type from int
+
+func (from) reply(any, error) {}
+
 // scenario is a state that hears what a script says.
 type scenario struct {
 	t     require.TestingT
 	st    *state
 	start time.Time
 	now   time.Time
+	asked []queryName // without an answer so far
 }
 
 func newScenario(t require.TestingT) *scenario {
 	start := time.Unix(1000, 0)
-	return &scenario{t: t, start: start, now: start, st: newState(limits{silence: 4 * time.Second, eviction: 30 * time.Second, stopWithin: 8 * time.Second, reservation: 30 * time.Second})}
+	l := limits{silence: 4 * time.Second, eviction: 30 * time.Second, stopWithin: 8 * time.Second, reservation: 30 * time.Second}
+	return &scenario{t: t, start: start, now: start, st: newState(l)}
 }
 
 // words are the arguments of a line: those of the form k=v apart.
@@ -83,20 +91,17 @@ func (s *scenario) hear(verb string, args []string) string {
 	case "limits": // silence eviction stop
 		s.st.silence, s.st.eviction, s.st.stopWithin = s.duration(plain[0]), s.duration(plain[1]), s.duration(plain[2])
 		return ""
-	case "names":
-		s.st.names = true
-		return ""
 	case "snapshot":
 		out := s.trace(s.st.step(tick{}, s.now))
 		return out + s.shown(s.st.snapshot(s.filter(named)))
 	case "health": // world
 		out := s.trace(s.st.step(tick{}, s.now))
-		sick, ok := s.st.unhealthy(plain[0])
-		if !ok {
+		sick := s.st.unhealthy(plain[0])
+		if sick == nil {
 			return out + "\tnone\n"
 		}
 		out += "\tfailing:"
-		for _, p := range sick {
+		for _, p := range sick.Unhealthy {
 			out += fmt.Sprintf(" %d", p.ID.Rank)
 		}
 		return out + "\n"
@@ -119,11 +124,39 @@ func (s *scenario) hear(verb string, args []string) string {
 // run does one line that the core hears.
 func (s *scenario) run(verb string, args []string) []any {
 	plain, named := words(args)
-	if verb == "at" { // since the start
+	switch verb {
+	case "at": // since the start
 		s.now = s.start.Add(s.duration(plain[0]))
-		return s.st.step(tick{}, s.now)
+		return s.step(tick{})
+	case "named": // name [who has it [kind]]
+		return s.named(plain)
 	}
-	return s.st.step(s.event(verb, plain, named), s.now)
+	return s.step(s.event(verb, plain, named))
+}
+
+// step does an event. A request that waits for its name is kept.
+func (s *scenario) step(event any) []any {
+	effects := s.st.step(event, s.now)
+	for _, e := range effects {
+		if q, ok := e.(queryName); ok {
+			s.asked = append(s.asked, q)
+		}
+	}
+	return effects
+}
+
+// named returns all requests that wait for a name, with the hosts' answer.
+func (s *scenario) named(plain []string) (effects []any) {
+	all := s.asked
+	s.asked = nil
+	for _, q := range all {
+		if q.name == plain[0] {
+			effects = append(effects, s.step(nameChecked{q.request, checkOf(plain)})...)
+		} else {
+			s.asked = append(s.asked, q)
+		}
+	}
+	return effects
 }
 
 func (s *scenario) event(verb string, plain []string, named map[string]string) any {
@@ -133,23 +166,23 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 		require.NoError(s.t, err)
 		spec := Spec{Name: plain[0], Shape: extent, PerHost: s.number(plain[2]), Labels: labels(named["labels"]), Keep: named["keep"] != ""}
 		spec.Command.Path = "/bin/" + map[bool]string{true: "worker", false: named["path"]}[named["path"] == ""]
-		return upsert{from: 1, UpsertRequest: UpsertRequest{Spec: spec, Dry: verb == "plan"}, mesh: s.mesh(plain[0])}
+		return upsert{from: from(1), UpsertRequest: UpsertRequest{Spec: spec, Dry: verb == "plan"}, mesh: s.mesh(plain[0])}
 	case "host": // host rank world [life:…] [labels:…]
-		return join{1, JoinRequest{World: plain[2], Labels: labels(named["labels"]), Host: &HostJoin{ID: s.host(plain[0]), Rank: s.number(plain[1]), Incarnation: named["life"]}}}
+		return join{from(1), JoinRequest{World: plain[2], Labels: labels(named["labels"]), Host: &HostJoin{ID: s.host(plain[0]), Rank: s.number(plain[1]), Incarnation: named["life"]}}}
 	case "proc": // world/rank.gen world [mode:…] [labels:…]
 		j := ProcJoin{ID: s.proc(plain[0])}
 		if m := named["mode"]; m != "" {
 			require.NoError(s.t, j.Mode.UnmarshalText([]byte(m)))
 		}
-		return join{1, JoinRequest{World: plain[1], Labels: labels(named["labels"]), Proc: &j}}
+		return join{from(1), JoinRequest{World: plain[1], Labels: labels(named["labels"]), Proc: &j}}
 	case "leave-host":
 		id := s.host(plain[0])
-		return leave{1, LeaveRequest{Host: &id}}
+		return leave{from(1), LeaveRequest{Host: &id}}
 	case "leave-proc":
 		id := s.proc(plain[0])
-		return leave{1, LeaveRequest{Proc: &id}}
+		return leave{from(1), LeaveRequest{Proc: &id}}
 	case "beat": // proc [failed actors]
-		return heartbeat{1, Heartbeat{Proc: s.proc(plain[0]), Failed: plain[1:]}}
+		return heartbeat{from(1), Heartbeat{Proc: s.proc(plain[0]), Failed: plain[1:]}}
 	case "seen":
 		return hostSeen{s.host(plain[0])}
 	case "lost":
@@ -167,11 +200,11 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 	case "returned":
 		return undelivered{s.proc(plain[0])}
 	case "stop": // [worlds] [timeout:…]
-		x := StopRequest{Worlds: plain, All: len(plain) == 0, Reason: named["why"]}
+		x := StopRequest{Worlds: plain, All: len(plain) == 0, Reason: named["why"], Report: new(actor.PortRef[StopReport])}
 		if d := named["timeout"]; d != "" {
 			x.Timeout = s.duration(d)
 		}
-		return stop{1, x}
+		return stop{from(1), x}
 	case "stopped": // world host|proc who stopped aborted
 		who := memberRef{}
 		if plain[1] == "host" {
@@ -180,12 +213,10 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 			who.proc = s.proc(plain[2])
 		}
 		return memberStopped{plain[0], who, s.number(plain[3]), s.number(plain[4])}
-	case "named": // name [who has it [kind]]
-		return answerOf(plain)
 	case "reserve": // name proc
-		return reserve{1, s.reserving(plain)}
+		return reserve{from(1), s.reserving(plain)}
 	case "release": // name proc
-		return release{1, s.reserving(plain)}
+		return release{from(1), s.reserving(plain)}
 	case "killed", "outage": // of the controller: another one takes over what was saved; of all: there was nobody to follow
 		var records []Record
 		for _, name := range slices.Sorted(maps.Keys(s.st.worlds)) {
@@ -195,21 +226,22 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 			records = append(records, Record{Name: name, Reserved: &s.st.reserved[name].NameReservation})
 		}
 		s.st = newState(s.st.limits)
+		s.asked = nil
 		return restored{records: records, directSuccessor: verb == "killed"}
 	}
 	require.FailNow(s.t, "no such line: "+verb)
 	return nil
 }
 
-// answerOf is what came of asking for a name, which somebody may have.
-func answerOf(plain []string) (e nameResult) {
-	if e.name = plain[0]; len(plain) > 1 {
-		e.holder = &NameTakenError{Name: e.name, Kind: kindMesh, Holder: plain[1]}
+// checkOf is the hosts' answer for a name, which a mesh may have.
+func checkOf(plain []string) (c nameCheck) {
+	if len(plain) > 1 {
+		c.holder = &NameTakenError{Name: plain[0], Kind: kindMesh, Holder: plain[1]}
 	}
 	if len(plain) > 2 {
-		e.holder.Kind = plain[2]
+		c.holder.Kind = plain[2]
 	}
-	return e
+	return c
 }
 
 // short leaves out what makes IDs unique.

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/castnet-io/castnet/actor"
 )
 
 const (
@@ -23,7 +25,7 @@ func graceOf(timeout time.Duration) time.Duration { return timeout - min(killRes
 
 // stopOp is a stop with a waiting caller.
 type stopOp struct {
-	from         ticket // 0: no caller
+	reportTo     *actor.PortRef[StopReport] // nil: no report
 	deadline     time.Time
 	worlds       map[string]*world // worlds that have not ended
 	report       StopReport
@@ -51,7 +53,7 @@ func (st *state) stop(e stop) {
 		st.answer(e.from, nil, errors.New("cannot stop: want either names of worlds or all"))
 		return
 	}
-	op := &stopOp{from: e.from, deadline: st.now.Add(timeout), worlds: map[string]*world{}}
+	op := &stopOp{reportTo: e.Report, deadline: st.now.Add(timeout), worlds: map[string]*world{}}
 	names := slices.Compact(slices.Sorted(slices.Values(e.Worlds)))
 	if e.All {
 		names = slices.Sorted(maps.Keys(st.worlds))
@@ -81,7 +83,7 @@ func (st *state) stop(e stop) {
 	}
 	st.stops = append(st.stops, op)
 	if e.All {
-		st.failNameWaiters(fmt.Errorf("the system is being stopped: %s", why))
+		st.dropReservations()
 		st.stopDetached(why)
 	}
 	for _, name := range accepted.Worlds {
@@ -187,8 +189,8 @@ func (st *state) sendStopReport(op *stopOp) {
 	}
 	st.stops = slices.DeleteFunc(st.stops, func(o *stopOp) bool { return o == op })
 	slices.SortFunc(op.report.Worlds, func(a, b WorldStopped) int { return cmp.Compare(a.World, b.World) })
-	if op.from != 0 {
-		st.emit(sendReport{op.from, op.report})
+	if op.reportTo != nil {
+		st.emit(sendReport{*op.reportTo, op.report})
 	}
 	if op.systemReason != "" {
 		st.emit(quit{op.systemReason})

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -173,23 +175,12 @@ func (s *store) write(ctx context.Context, worlds map[string]*Record) error {
 	if s.empty {
 		return errBucketEmpty
 	}
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var errs []error
-	slots := make(chan struct{}, maxConcurrentWrites)
+	var writing errgroup.Group
+	writing.SetLimit(maxConcurrentWrites)
 	for name, r := range worlds {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if err := s.put(ctx, name, r); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				errs = append(errs, err)
-			}
-		})
+		writing.Go(func() error { return s.put(ctx, name, r) })
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return writing.Wait()
 }
 
 func (s *store) put(ctx context.Context, name string, r *Record) error {

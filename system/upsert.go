@@ -8,11 +8,15 @@ import (
 // upsert declares a world, as a whole or not at all (WORLD-4).
 func (st *state) upsert(e upsert) {
 	change, err := st.planUpsert(e)
+	if err == nil {
+		var waits bool
+		waits, err = st.checkName(e.Spec.Name, e)
+		if waits {
+			return
+		}
+	}
 	if err != nil {
 		st.answer(e.from, nil, err)
-		return
-	}
-	if st.awaitsName(e.Spec.Name, e.from, e) {
 		return
 	}
 	if e.Dry {
