@@ -32,6 +32,8 @@ type Heartbeat struct {
 	// why it is closing or takes no procs
 	Reason string   `cbor:"9,keyasint,omitempty" json:"why"`
 	Mode   HostMode `cbor:"10,keyasint,omitempty" json:"mode"` // "": open
+	// the gateway that serves in its hostd now; zero: none
+	Gateway subjects.ProcessID `cbor:"11,keyasint,omitzero" json:"gateway,omitzero"`
 }
 
 // Connection identifies a connection during the life of its server, because a server reuses no

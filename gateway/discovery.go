@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/micro"
@@ -82,19 +84,18 @@ func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
 	}
 	rosters := make([]mesh.ActorList, len(all))
 	schemas := make([]map[string]map[string]agent.Schema, len(all))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxLookups)
+	var asking errgroup.Group
+	asking.SetLimit(maxLookups)
 	for i, m := range all {
 		if m.Alive() {
-			slots <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-slots }()
+			asking.Go(func() error {
 				rosters[i], _ = m.Procs.ListActors(ctx) // one that does not answer is not listed
 				schemas[i], _ = m.Procs.Schemas(ctx)
+				return nil
 			})
 		}
 	}
-	wg.Wait()
+	_ = asking.Wait() // without an error
 	var out []micro.Endpoint
 	for i, m := range all {
 		out = append(out, g.listing(m.Procs, rosters[i], schemas[i])...)

@@ -16,7 +16,6 @@ import (
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/micro"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -58,7 +57,7 @@ type Gateway struct {
 
 	hosts     *hosts
 	directory *directory
-	peers     *peers
+	claims    *claims
 	catalog   catalog
 	counts    counters
 	sub       *bus.Sub
@@ -91,7 +90,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g := &Gateway{label: o.Label, version: o.Version, handoff: make(chan bus.Msg), outbox: newOutbox()}
 	net, err := mesh.Connect(ctx, mesh.Options{
 		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
-		Actors: []actor.Def{livenessDef()}, Config: o.Config, Log: o.Log,
+		Config: o.Config, Log: o.Log,
 		OnFailure: func(actor.Event) {}, // it is logged; requests are served all the same
 	})
 	if err != nil {
@@ -105,13 +104,12 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g.sampledLog = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.admit = g.proc.AdmitForeign
-	watcher, err := presence.New(g.proc)
+	g.hosts, err = newHosts(net)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the gateway of %s: %w", o.Label, err), net.Close(ctx))
 	}
-	g.hosts = newHosts(net, watcher)
 	g.directory = newDirectory(g.hosts, g.isGone, g.spawn)
-	g.peers = newPeers(g)
+	g.claims = newClaims(g)
 	if err := g.serve(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the gateway of %s: %w", o.Label, err), g.Close(ctx))
 	}
@@ -120,13 +118,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 
 // serve subscribes everything: requests last.
 func (g *Gateway) serve(ctx context.Context) error {
-	_, err := g.proc.Spawn(ctx, actor.SpawnSpec{Type: gatewayType.Name(), Name: actorName, Params: actor.None{}})
-	if err == nil {
-		err = g.peers.join()
-	}
-	if err == nil {
-		err = g.proc.Subscribe(g.space.RankZeroEvents(actor.KindActor, agent.Name), g.hosts.eventHandler(g.space))
-	}
+	err := g.claims.updateSub() // until others are known
 	if err == nil {
 		err = g.discover()
 	}
@@ -139,9 +131,8 @@ func (g *Gateway) serve(ctx context.Context) error {
 	}
 	g.release = append(g.release,
 		g.proc.OnUnreachable(func(id subjects.ProcID, _ error) { g.directory.markStale(id.Mesh) }),
-		g.net.Bus().Watch(g.hosts.onBusState),
-		g.net.Bus().Watch(g.peers.onBusState))
-	g.spawn(g.peers.run)
+		g.net.Bus().Watch(g.hosts.onBusState))
+	g.spawn(g.claims.run)
 	g.spawn(g.confirm)
 	g.spawn(func(ctx context.Context) { _, _, _ = g.hosts.scan(ctx) }) // else the first cast does
 	g.sub, err = g.requests().SubscribeGroup(g.space.Gateways(), queueGroup, g.receive)
@@ -153,6 +144,15 @@ func (g *Gateway) requests() *bus.Inbox { return g.data.Lossy("requests") }
 
 // ID is the gateway's address: its process.
 func (g *Gateway) ID() subjects.ProcessID { return g.proc.ID().Process() }
+
+// Announced is what its host announces in its heartbeats (agent.Heartbeat.Gateway): its address,
+// while it can serve.
+func (g *Gateway) Announced() subjects.ProcessID {
+	if g.Err() != nil || g.data.URL() == "" {
+		return subjects.ProcessID{}
+	}
+	return g.ID()
+}
 
 // Done is closed once the gateway serves no more: its bus broke, or it was closed.
 func (g *Gateway) Done() <-chan struct{} { return g.net.Bus().Done() }
@@ -185,7 +185,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	}()
 	select {
 	case <-answered:
-		g.peers.announceLeave()
+		g.claims.publish(peerMessage{Leaves: true})
 	case <-ctx.Done():
 		errs = append(errs, fmt.Errorf("close the gateway of %s: %d casts are under way: %w", g.label, g.active.Load(), ctx.Err()))
 	}
@@ -269,7 +269,7 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 		say(outcome{err: err})
 		return
 	}
-	done := g.peers.claim(r) // before anything is cast (GW-4)
+	done := g.claims.announce(r) // before anything is cast (GW-4)
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, r.ttl)
 	defer cancel()

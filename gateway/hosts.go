@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
@@ -36,8 +35,8 @@ const maxHosts = 4096 // that are known
 var errHostsIncomplete = errors.New("the list of hosts is not complete")
 
 // hosts tracks the hosts, recently dead ones included (discovery.dead-host-retention), and asks
-// them for their meshes. Hosts announce their start and stop, so the known ones are mostly
-// complete, and a query of them need not wait for more.
+// them for their meshes. Each heartbeat makes its host known, so the known ones are mostly complete,
+// and a query of them need not wait for more.
 type hosts struct {
 	*mesh.Net
 	watcher  *presence.Watcher
@@ -52,18 +51,17 @@ type hosts struct {
 
 // knownHost is a host as this gateway sees it.
 type knownHost struct {
-	lastHeard time.Time       // last
-	confirmed bool            // it was heard, or another gateway heard it: an event alone may be forged
+	lastHeard time.Time       // here or by another gateway
 	change    presence.Change // the last one
-	left      time.Time       // it said goodbye; zero: it is there
 	missing   bool            // it did not answer the last look
 	unwatch   func()
 }
 
+// mayBeAlive reports whether a host has not left and is not dead.
+func (h *knownHost) mayBeAlive() bool { return h.change.State != presence.Dead }
+
 // isReachable reports whether a host is worth asking.
-func (h *knownHost) isReachable() bool {
-	return !h.missing && h.left.IsZero() && h.change.State != presence.Dead
-}
+func (h *knownHost) isReachable() bool { return !h.missing && h.mayBeAlive() }
 
 // state is the state of a host for others. It includes silence that the watcher may not have
 // noticed.
@@ -74,8 +72,13 @@ func (h *knownHost) state() (state presence.State, why string) {
 	return h.change.State, h.change.Reason
 }
 
-func newHosts(net *mesh.Net, w *presence.Watcher) *hosts {
-	return &hosts{Net: net, watcher: w, remember: config.DiscoveryDeadHostRetention.Get(net.Config()), known: map[subjects.HostID]*knownHost{}}
+func newHosts(net *mesh.Net) (h *hosts, err error) {
+	h = &hosts{Net: net, remember: config.DiscoveryDeadHostRetention.Get(net.Config()), known: map[subjects.HostID]*knownHost{}}
+	h.watcher, err = presence.New(net.Proc())
+	if err == nil {
+		h.watcher.Discover(func(id subjects.HostID) { h.noteAlive(id, time.Now()) })
+	}
+	return h, err
 }
 
 // copyFromPeer takes over another gateway's list, so that all gateways give the same answer.
@@ -88,12 +91,12 @@ func (h *hosts) copyFromPeer(ctx context.Context) {
 	}
 	now := time.Now()
 	for _, k := range l.Hosts {
-		h.noteAlive(k.ID, now.Add(-k.Silence), true)
+		h.noteAlive(k.ID, now.Add(-k.Silence))
 	}
 }
 
 // noteAlive records that a host lived at a time, and watches it from then on.
-func (h *hosts) noteAlive(id subjects.HostID, at time.Time, seen bool) {
+func (h *hosts) noteAlive(id subjects.HostID, at time.Time) {
 	h.mu.Lock()
 	k := h.known[id]
 	isNew := k == nil
@@ -103,15 +106,11 @@ func (h *hosts) noteAlive(id subjects.HostID, at time.Time, seen bool) {
 		h.mu.Unlock()
 		return
 	case isNew:
-		k = &knownHost{lastHeard: at, unwatch: func() {}}
+		k = &knownHost{lastHeard: at, change: presence.Change{NeverHeard: true}, unwatch: func() {}}
 		h.known[id] = k
 	case at.After(k.lastHeard):
 		k.lastHeard = at
 	}
-	if at.After(k.left) {
-		k.left = time.Time{}
-	}
-	k.confirmed = k.confirmed || seen
 	h.mu.Unlock()
 	if !isNew {
 		return
@@ -135,7 +134,6 @@ func (h *hosts) onChange(c presence.Change) {
 		return
 	}
 	if heard := c.At.Add(-c.Silence); !c.NeverHeard {
-		k.confirmed = true
 		if c.State == presence.Alive {
 			heard = c.At
 			k.missing = false
@@ -145,15 +143,10 @@ func (h *hosts) onChange(c presence.Change) {
 		}
 	}
 	k.change = c
-	if c.Graceful && k.left.IsZero() {
-		k.left = c.At
-	} else if c.State == presence.Alive && c.At.After(k.left) {
-		k.left = time.Time{}
-	}
 }
 
-// prune drops hosts that left in order, that were never heard, that have been dead for too long, or
-// that are back under another ID.
+// prune drops hosts that left in order, that have been dead for too long, or that are back under
+// another ID.
 func (h *hosts) prune() {
 	var unwatch []func()
 	h.mu.Lock()
@@ -165,9 +158,9 @@ func (h *hosts) prune() {
 	}
 	now := time.Now()
 	for id, k := range h.known {
-		over := k.change.State == presence.Dead && (!k.confirmed || now.Sub(k.lastHeard) > h.remember || back[id.Label()].After(k.lastHeard))
-		if !k.left.IsZero() {
-			over = now.Sub(k.left) > departedKept
+		over := k.change.State == presence.Dead && (now.Sub(k.lastHeard) > h.remember || back[id.Label()].After(k.lastHeard))
+		if k.change.Graceful {
+			over = now.Sub(k.change.At) > departedKept
 		}
 		if over {
 			delete(h.known, id)
@@ -193,6 +186,35 @@ func (h *hosts) reachable() (ids []subjects.HostID, all bool) {
 	return ids, h.complete
 }
 
+// gateways are the gateways that hosts announce which may be alive.
+func (h *hosts) gateways() map[string]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := map[string]bool{}
+	for _, k := range h.known {
+		if id := k.change.Gateway; id.IsValid() && k.mayBeAlive() {
+			out[id.String()] = true
+		}
+	}
+	return out
+}
+
+// haveOnlyGateway reports whether no host that may be alive has, or may have, another gateway.
+func (h *hosts) haveOnlyGateway(self string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.complete {
+		return false
+	}
+	for _, k := range h.known {
+		other := k.change.Gateway
+		if k.mayBeAlive() && (k.change.NeverHeard || other.IsValid() && other.String() != self) {
+			return false
+		}
+	}
+	return true
+}
+
 // listing is all known hosts.
 func (h *hosts) listing() agent.HostList {
 	h.prune()
@@ -201,7 +223,7 @@ func (h *hosts) listing() agent.HostList {
 	l := agent.HostList{Complete: h.complete}
 	now := time.Now()
 	for id, k := range h.known {
-		if !k.left.IsZero() {
+		if k.change.Graceful {
 			continue
 		}
 		state, why := k.state()
@@ -292,7 +314,7 @@ func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.
 	for _, info := range found {
 		ids = append(ids, info.ID)
 		answered[info.ID] = true
-		h.noteAlive(info.ID, began, true) // it may have left since it answered
+		h.noteAlive(info.ID, began) // it may have left since it answered
 	}
 	h.mu.Lock()
 	for id, k := range h.known {
@@ -311,30 +333,6 @@ func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.
 		silent = append(silent, mesh.HostState{HostInfo: info, State: k.State, Reason: k.Reason, Silence: k.Silence})
 	}
 	return ids, silent, nil
-}
-
-// eventHandler handles the start and end of hosts.
-func (h *hosts) eventHandler(space subjects.Space) func(bus.Msg) {
-	return func(m bus.Msg) {
-		e, err := actor.DecodeEventFrom(space, m)
-		if err != nil || e.Type != agent.HostType {
-			return
-		}
-		id, err := subjects.ParseHostID(e.Mesh)
-		if err != nil {
-			return
-		}
-		if !e.Terminal() {
-			h.noteAlive(id, time.Now(), false)
-			return
-		}
-		h.mu.Lock()
-		if k := h.known[id]; k != nil {
-			k.left = time.Now()
-		}
-		h.mu.Unlock()
-		h.prune()
-	}
 }
 
 // onBusState applies a change of the connections: messages in between are lost.

@@ -50,7 +50,7 @@ func TestGateway_aMeshIsUnavailableWhileASilentHostMayHaveIt_MESH22(t *testing.T
 	s.awaitKnown("a alive")
 	silent, err := subjects.NewHostID("silent")
 	require.NoError(t, err)
-	s.gateway.hosts.noteAlive(silent, time.Now(), true)
+	s.gateway.hosts.noteAlive(silent, time.Now())
 	ask := func() bus.Msg {
 		m, err := s.client.Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.cast.nope.probe.get.anon"})
 		require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestGateway_departedHostStaysGoneDespiteALateReply(t *testing.T) {
 	require.NoError(t, h.Close(t.Context()))
 	s.awaitHosts("a")
 
-	s.gateway.hosts.noteAlive(h.ID(), asked, true) // the look that had asked it
+	s.gateway.hosts.noteAlive(h.ID(), asked) // the look that had asked it
 	s.gateway.hosts.prune()
 	states, _ := s.known()
 	require.Equal(t, []string{"a alive"}, states)
@@ -101,7 +101,7 @@ func TestGateway_forgetsASilentlyLostHost(t *testing.T) {
 	s.awaitHosts("a")
 	gone, err := subjects.NewHostID("gone")
 	require.NoError(t, err)
-	s.gateway.hosts.noteAlive(gone, time.Now().Add(-time.Minute), false)
+	s.gateway.hosts.noteAlive(gone, time.Now().Add(-time.Minute))
 	s.spawn(1)
 	require.Equal(t, "[0]", string(s.ask("get", "").Data), "the others are asked again, and for who else there is")
 	s.awaitHosts("a")
@@ -135,11 +135,8 @@ func TestGateway_listsADeadHostUntilItExpires(t *testing.T) {
 
 	dead, err := subjects.NewHostID("dead")
 	require.NoError(t, err)
-	nobody, err := subjects.NewHostID("nobody")
-	require.NoError(t, err)
 	hosts := s.gateway.hosts
-	hosts.noteAlive(nobody, time.Now(), false) // as an event says that anybody has sent
-	hosts.noteAlive(dead, time.Now().Add(-hosts.remember/2), true)
+	hosts.noteAlive(dead, time.Now().Add(-hosts.remember/2))
 	s.awaitKnown("a alive", "dead dead")
 	l := hosts.listing()
 	require.InDelta(t, hosts.remember/2, l.Hosts[1].Silence, float64(time.Minute))
@@ -160,7 +157,7 @@ func TestGateway_listsAHostWithANewIDOnce(t *testing.T) {
 	s.awaitKnown("a alive")
 	before, err := subjects.NewHostID("a")
 	require.NoError(t, err)
-	s.gateway.hosts.noteAlive(before, time.Now().Add(-time.Minute), true)
+	s.gateway.hosts.noteAlive(before, time.Now().Add(-time.Minute))
 	s.awaitKnown("a alive")
 }
 

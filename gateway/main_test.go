@@ -63,7 +63,7 @@ func probeDef() actor.Def {
 	)
 }
 
-// system is a host, a gateway, an owner of meshes, and a plain client.
+// system is a host with its gateway, an owner of meshes, and a plain client.
 type system struct {
 	*testing.T
 	cluster *testmesh.Cluster
@@ -75,10 +75,19 @@ type system struct {
 func newSystem(t *testing.T) *system {
 	t.Helper()
 	t.Parallel() // they mostly wait
-	s := &system{T: t, cluster: testmesh.Start(t, testmesh.Hosts("a"))}
+	s := &system{T: t, cluster: testmesh.Start(t)}
 	s.client, s.net = s.cluster.Open(t).Control(), s.cluster.Net
-	s.gateway = s.another("a")
+	s.gateway = s.withHost("a")
 	return s
+}
+
+// withHost is one more host with a gateway that it announces.
+func (s *system) withHost(label string) *Gateway {
+	s.Helper()
+	h, _ := s.cluster.Host(s, label)
+	g := s.another(label)
+	h.SetGateway(g.Announced)
+	return g
 }
 
 // another is one more gateway.

@@ -10,8 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -81,21 +83,57 @@ func TestGateway_announcesItsLeaveAfterItsReplies_GW4(t *testing.T) {
 }
 
 // listener is a gateway that hears what is claimed, and accepts nothing.
-func (s *system) listener(label string) {
+func (s *system) listener(label string) *Gateway {
 	s.Helper()
-	g := s.another(label)
+	g := s.withHost(label)
 	require.NoError(s, g.sub.Unsubscribe())
 	require.NoError(s, g.data.Flush(s.Context()))
+	return g
+}
+
+func TestGateway_anotherAnswersForOneThatDiesInALiveHostd_GW4(t *testing.T) {
+	for _, collect := range []string{modeGather, modeStream} {
+		t.Run(collect, func(t *testing.T) { dieInALiveHostd(t, collect) })
+	}
+}
+
+func dieInALiveHostd(t *testing.T, collect string) {
+	s := newSystem(t)
+	s.spawn(1)
+	s.ask("get", "")
+	other := s.listener("b")
+	s.awaitPeers(1)
+	s.freeze()
+	answers := make(chan bus.Msg, 10)
+	_, err := s.client.Subscribe("reply", func(m bus.Msg) { answers <- m })
+	require.NoError(t, err)
+	m := s.request("get", "", headerCollect, collect)
+	m.Reply = "reply"
+	require.NoError(t, s.client.PublishMsg(m))
+	require.Eventually(t, func() bool {
+		other.claims.mu.Lock()
+		defer other.claims.mu.Unlock()
+		return other.claims.table.size == 1
+	}, patience, time.Millisecond)
+	_, err = s.gateway.data.Subscribe("panic", func(bus.Msg) { panic("a test") })
+	require.NoError(t, err)
+	require.NoError(t, s.client.Publish("panic", nil))
+	answer := testkit.Next(t, answers)
+	require.Equal(t, "503", code(answer), "%v", answer.Header)
+	require.Contains(t, answer.Header.Get(actor.HeaderError), "gateway "+s.gateway.ID().String()+" died during the cast: the cast may have run")
+	if collect == modeStream {
+		require.Empty(t, testkit.Next(t, answers).Data)
+	}
 }
 
 // awaitPeers waits until the gateway knows so many others.
 func (s *system) awaitPeers(n int) {
 	s.Helper()
 	require.Eventually(s, func() bool {
-		p := s.gateway.peers
+		p := s.gateway.claims
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return len(p.table.peers) == n
+		return len(p.table.live) == n
 	}, patience, time.Millisecond)
 }
 
@@ -103,14 +141,14 @@ func TestGateway_claimsGoOnlyToTheirKeepers_GW4(t *testing.T) {
 	s := newSystem(t)
 	all := []*Gateway{s.gateway}
 	for i := range claimReplicas + 3 {
-		all = append(all, s.another(fmt.Sprint(i)))
+		all = append(all, s.withHost(fmt.Sprint(i)))
 	}
-	slices.SortFunc(all, func(a, b *Gateway) int { return strings.Compare(a.peers.self, b.peers.self) })
+	slices.SortFunc(all, func(a, b *Gateway) int { return strings.Compare(a.claims.self, b.claims.self) })
 	keeping := func() (out []bool) {
 		for _, g := range all {
-			g.peers.mu.Lock()
-			out = append(out, g.peers.claims != nil)
-			g.peers.mu.Unlock()
+			g.claims.mu.Lock()
+			out = append(out, g.claims.sub != nil)
+			g.claims.mu.Unlock()
 		}
 		return out
 	}
@@ -127,9 +165,7 @@ func TestGateway_claimsGoOnlyToTheirKeepers_GW4(t *testing.T) {
 func TestGateway_aloneSendsNoClaims(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(1)
-	s.gateway.peers.mu.Lock()
-	s.gateway.peers.table.stableSince = time.Now().Add(-fullViewAfter) // as if it had listened for so long
-	s.gateway.peers.mu.Unlock()
+	require.Eventually(t, func() bool { return s.gateway.hosts.haveOnlyGateway(s.gateway.claims.self) }, patience, time.Millisecond)
 	heard := make(chan string, 10)
 	_, err := s.client.Subscribe("castnet.v1.default.hb.claim.*", func(m bus.Msg) { heard <- string(m.Data) })
 	require.NoError(t, err)

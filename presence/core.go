@@ -284,7 +284,7 @@ func (c *core) setState(h *host, s State, why string) {
 func (c *core) emitChange(h *host, why string) {
 	h.lastChange = Change{
 		Host: h.id, State: h.state, Reason: why, Silence: c.now - h.lastHeard, NeverHeard: h.neverHeard,
-		Graceful: h.state == Dead && h.goodbye, Mode: h.mode,
+		Graceful: h.state == Dead && h.goodbye, Mode: h.mode, Gateway: h.gateway,
 	}
 	h.lastChangeAt = c.now
 	c.changes = append(c.changes, h.lastChange)

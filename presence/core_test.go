@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 var update = flag.Bool("update", false, "write the traces of testdata/*.txt anew")
@@ -93,6 +94,13 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 		h.lag = duration(t, args[1])
 	case "mode":
 		h.mode = agent.HostMode(args[1])
+	case "gateway": // name, or none
+		h.gateway = subjects.ProcessID{}
+		if len(args) > 1 {
+			id, err := subjects.ParseProcessID(args[1] + "-000000000000g_0-0")
+			require.NoError(t, err)
+			h.gateway = id
+		}
 	case "interval":
 		h.interval = duration(t, args[1])
 	case "restarts":

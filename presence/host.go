@@ -34,6 +34,7 @@ type host struct {
 	goodbye          bool   // of that incarnation
 	closeReason      string // why it stops; "": not stopping or not given
 	mode             agent.HostMode
+	gateway          subjects.ProcessID
 	neverHeard       bool // no heartbeat so far
 	lagFactor        int  // stretch by its own lag
 	intervalFactor   int  // its interval relative to the expected one
@@ -121,8 +122,9 @@ func (c *core) onHeartbeat(b agent.Heartbeat) {
 	h.closeReason = ""
 	h.lastHeard, h.neverHeard = c.now, false
 	mode := cmp.Or(b.Mode, agent.ModeOpen)
-	news := mode != h.mode && h.state == Alive
+	news := (mode != h.mode || b.Gateway != h.gateway) && h.state == Alive
 	h.mode = mode
+	h.gateway = b.Gateway
 	h.lagFactor = max(1, h.lagFactor-1,
 		min(maxLagFactor, 1+int(min(maxHealthScore, b.Lag/max(1, b.Interval/2)))))
 	h.intervalFactor = int(max(1, min(maxIntervalFactor, (min(b.Interval, time.Minute)+c.heartbeat-1)/c.heartbeat)))

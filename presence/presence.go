@@ -28,14 +28,15 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// Change reports a new state or mode of a host.
+// Change reports a new state, mode or gateway of a host.
 type Change struct {
 	Host       subjects.HostID
 	State      State
 	Reason     string
-	Silence    time.Duration  // since the last heartbeat, or the start of the watch
-	NeverHeard bool           // no heartbeat so far
-	Graceful   bool           // dead after a goodbye
-	Mode       agent.HostMode // last known mode; changes are reported for live hosts
+	Silence    time.Duration      // since the last heartbeat, or the start of the watch
+	NeverHeard bool               // no heartbeat so far
+	Graceful   bool               // dead after a goodbye
+	Mode       agent.HostMode     // last known mode; changes are reported for live hosts
+	Gateway    subjects.ProcessID // the gateway of its last heartbeat, as for Mode
 	At         time.Time
 }

@@ -53,6 +53,7 @@ type simHost struct {
 	lag       time.Duration
 	interval  time.Duration
 	mode      agent.HostMode
+	gateway   subjects.ProcessID
 	lastBeat  time.Duration            // when the last one reached the watcher
 	lastSent  time.Duration            // when that one was sent
 	sent      map[uint64]time.Duration // when beats of this life were, by their number
@@ -107,7 +108,7 @@ func (s *sim) beat(h *simHost, goodbye bool) {
 		h.sent = map[uint64]time.Duration{}
 	}
 	h.sent[h.seq] = s.now
-	b := agent.Heartbeat{Host: h.id, Incarnation: h.life, Seq: h.seq, Interval: h.interval, Lag: h.lag, Conns: slices.Clone(h.conns), Goodbye: goodbye, Mode: h.mode}
+	b := agent.Heartbeat{Host: h.id, Incarnation: h.life, Seq: h.seq, Interval: h.interval, Lag: h.lag, Conns: slices.Clone(h.conns), Goodbye: goodbye, Mode: h.mode, Gateway: h.gateway}
 	if goodbye || h.mode != "" && h.mode != agent.ModeOpen {
 		b.Reason = "asked to"
 	}
@@ -243,6 +244,9 @@ func (c Change) line() string {
 	state := c.State.String()
 	if c.State == Alive && c.Mode != agent.ModeOpen {
 		state += " and " + string(c.Mode)
+	}
+	if c.Gateway.IsValid() {
+		state += " with " + c.Gateway.Proc().Mesh.Label()
 	}
 	return fmt.Sprintf("%s %s: %s", c.Host.Label(), state, c.Reason)
 }

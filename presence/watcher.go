@@ -52,6 +52,7 @@ type Watcher struct {
 	pendingEffects effects
 	subscriptions  []*subscription
 	watchCount     map[subjects.HostID]int // number of subscriptions
+	found          func(subjects.HostID)   // nil: heartbeats of unwatched hosts are not decoded
 	pendingChanges []Change                // at most one per host (PRES-8)
 }
 
@@ -113,8 +114,8 @@ func (w *Watcher) unsubscribe() {
 	}
 }
 
-// Watch calls f for each host that is not alive or takes no procs, and then with each change, until
-// cancel. The calls come in sequence from the watcher's goroutine. Function f must not block.
+// Watch calls f for each host that is not alive, takes no procs or has a gateway, and then with each
+// change, until cancel. The calls come in sequence from the watcher's goroutine. Function f must not block.
 func (w *Watcher) Watch(hosts []subjects.HostID, f func(Change)) (cancel func()) {
 	x := &subscription{hosts: map[subjects.HostID]bool{}, notify: f}
 	for _, h := range hosts {
@@ -243,7 +244,7 @@ func (w *Watcher) takeNotifications() (all []notification) {
 		} else {
 			x.initialSent = true
 			for _, h := range w.core.hosts {
-				if x.hosts[h.id] && (h.state != Alive || h.mode != agent.ModeOpen) {
+				if x.hosts[h.id] && (h.state != Alive || h.mode != agent.ModeOpen || h.gateway.IsValid()) {
 					c := h.lastChange
 					c.At = w.startedAt.Add(h.lastChangeAt)
 					n.changes = append(n.changes, c)
@@ -314,14 +315,19 @@ func (w *Watcher) onEcho(m bus.Msg) {
 	}
 }
 
-// onHeartbeat handles the heartbeat of a host. Those of unwatched hosts are not decoded (PRES-8).
+// onHeartbeat handles the heartbeat of a host. Those of unwatched hosts are not decoded (PRES-8),
+// unless the watcher discovers hosts.
 func (w *Watcher) onHeartbeat(m bus.Msg) {
 	s, err := w.proc.Space().Parse(m.Subject)
 	if err != nil {
 		return
 	}
 	id, err := subjects.ParseProcessID(s.From)
-	if err != nil || !w.isWatched(subjects.HostID(id.Proc().Mesh)) {
+	if err != nil {
+		return
+	}
+	watched, found := w.lookUp(subjects.HostID(id.Proc().Mesh))
+	if !watched && found == nil {
 		return
 	}
 	var b heartbeatReceived
@@ -333,13 +339,25 @@ func (w *Watcher) onHeartbeat(m bus.Msg) {
 		w.sampledLog.Warn().Err(err).Str("subject", m.Subject).Msg("malformed heartbeat")
 		return
 	}
+	if !watched && !b.Goodbye {
+		found(b.Host)
+	}
 	w.handle(b)
 }
 
-func (w *Watcher) isWatched(h subjects.HostID) bool {
+// Discover calls found for each heartbeat of an unwatched host, except for a goodbye. Function found
+// may watch the host, which then begins with that heartbeat. It must not block.
+func (w *Watcher) Discover(found func(subjects.HostID)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.watchCount[h] > 0
+	w.found = found
+}
+
+// lookUp reports whether a host is watched, and returns the function for unwatched ones.
+func (w *Watcher) lookUp(h subjects.HostID) (watched bool, found func(subjects.HostID)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.watchCount[h] > 0, w.found
 }
 
 // onDisconnectHint handles a relayed advisory of an ended connection.

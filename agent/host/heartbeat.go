@@ -22,7 +22,8 @@ type heartbeater struct {
 	heartbeat agent.Heartbeat
 	closing   atomic.Pointer[string]     // reason; nil: not closing
 	mode      atomic.Pointer[modeReason] // nil: takes procs
-	kick      chan struct{}              // send now
+	gateway   atomic.Pointer[func() subjects.ProcessID]
+	kick      chan struct{} // send now
 	stop      chan struct{}
 	stopped   chan struct{}
 	once      sync.Once
@@ -70,6 +71,13 @@ func (p *heartbeater) announceMode(mode agent.HostMode, why string) {
 	p.sendNow()
 }
 
+// SetGateway sets what the host's heartbeats announce as the gateway beside it: the one that serves
+// at that time, or the zero ID.
+func (h *Host) SetGateway(serving func() subjects.ProcessID) {
+	h.heartbeater.gateway.Store(&serving)
+	h.heartbeater.sendNow()
+}
+
 // truncateReason cuts a reason to the size of a heartbeat.
 func truncateReason(why string) string {
 	return strings.ToValidUTF8(why[:min(len(why), agent.MaxReason)], "")
@@ -113,6 +121,9 @@ func (p *heartbeater) send() {
 		if server, n := c.ServerClientID(); server != "" {
 			p.heartbeat.Conns = append(p.heartbeat.Conns, agent.Connection{Server: server, Client: n})
 		}
+	}
+	if serving := p.gateway.Load(); serving != nil {
+		p.heartbeat.Gateway = (*serving)()
 	}
 	p.heartbeat.Mode, p.heartbeat.Reason = "", ""
 	if t := p.mode.Load(); t != nil && t.mode != agent.ModeOpen {

@@ -100,6 +100,7 @@ func startHost(ctx context.Context, url, token, label string, change ...func(*ho
 	if err != nil {
 		return nil, nil, errors.Join(err, h.Close(ctx), b.Close(ctx))
 	}
+	h.SetGateway(g.Announced)
 	return h, func(ctx context.Context) error { return errors.Join(g.Close(ctx), h.Close(ctx), b.Close(ctx)) }, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/gateway"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // node holds the parts of a running hostd. close also works after a failed start.
@@ -28,6 +29,7 @@ type node struct {
 	systemBus     *bus.Bus // in the system account; nil without --system-creds
 	host          *host.Host
 	gateway       *supervisor // nil if disabled
+	serving       atomic.Pointer[gateway.Gateway]
 	system        *supervisor // nil if disabled
 	membership    *membership
 	health        *healthServer          // nil without --http
@@ -101,6 +103,12 @@ func (n *node) startHost(ctx context.Context, o bus.Options) (err error) {
 	if err != nil {
 		return err
 	}
+	n.host.SetGateway(func() (id subjects.ProcessID) {
+		if g := n.serving.Load(); g != nil {
+			id = g.Announced()
+		}
+		return id
+	})
 	if err := n.relayDisconnects(ctx, o); err != nil {
 		return err
 	}
@@ -144,6 +152,7 @@ func (n *node) startGateway(ctx context.Context, log zerolog.Logger) (err error)
 		if err != nil {
 			return nil, err // an untyped nil
 		}
+		n.serving.Store(g)
 		return g, nil
 	}
 	n.gateway, err = supervise(ctx, "gateway", start, keys.HostdDrainTimeout.Get(n.keys), log)
