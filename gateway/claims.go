@@ -20,7 +20,7 @@ const (
 	claimKind       = "claim"                // the `hb.` kind of messages between gateways
 	claimInterval   = 250 * time.Millisecond // between two checks of the gateways with claims
 	absentGrace     = time.Second            // without an announcement after which a gateway counts as dead
-	startGrace      = 10 * time.Second       // the same for a gateway without any so far: its host may be starting
+	startGrace      = 10 * time.Second       // the same without any so far: its host may be starting
 	stallAfter      = time.Second            // without a check after which this process was itself paused
 	takeoverStagger = time.Second            // after which the next gateway answers for a dead one
 	claimGrace      = 5 * time.Second        // for which a claim is kept after its deadline
@@ -161,11 +161,10 @@ func (t *claimTable) check(now time.Time, live map[string]bool) map[string][]cla
 // observe notes whether a live host announces the gateway now. Absence before a pause of this
 // process proves nothing.
 func (g *claimant) observe(now time.Time, announced, paused bool) {
-	switch {
-	case announced:
+	if announced {
 		g.announced = true
 		g.absentSince = time.Time{}
-	case g.absentSince.IsZero() || paused:
+	} else if g.absentSince.IsZero() || paused {
 		g.absentSince = now
 	}
 }
@@ -273,7 +272,10 @@ func (p *claims) announce(r request) (done func()) {
 	if r.reply == "" || p.g.hosts.haveOnlyGateway(p.self) {
 		return func() {}
 	}
-	p.publish(peerMessage{Claim: &claim{ID: id, Reply: r.reply, From: r.from, Format: r.format.ContentType(), Stream: r.wantsStream, Timeout: r.ttl}})
+	p.publish(peerMessage{Claim: &claim{
+		ID: id, Reply: r.reply, From: r.from, Format: r.format.ContentType(), Stream: r.wantsStream,
+		Timeout: r.ttl,
+	}})
 	return func() { p.publish(peerMessage{Release: id}) }
 }
 
@@ -302,14 +304,16 @@ func (p *claims) run(ctx context.Context) {
 
 // answerFor answers for a dead gateway.
 func (p *claims) answerFor(gateway string, all []claim) {
-	p.g.log.Warn().Str("gateway", gateway).Int("casts", len(all)).Msg("a gateway died during casts: answering for it")
+	p.g.log.Warn().Str("gateway", gateway).Int("casts", len(all)).
+		Msg("a gateway died during casts: answering for it")
 	for _, c := range all {
 		format, err := wire.FormatOf(c.Format, nil)
 		if err == nil && c.Reply != "" && p.g.proc.MayAnswer(c.Reply, c.From) {
 			r := request{reply: c.Reply, format: format}
 			p.g.counts.expired.Add(1)
 			err = p.g.publishNow(r, r.message(outcome{err: &actor.Error{
-				Code: actor.CodeUnavailable, Text: fmt.Sprintf("gateway %s died during the cast: the cast may have run", gateway),
+				Code: actor.CodeUnavailable,
+				Text: fmt.Sprintf("gateway %s died during the cast: the cast may have run", gateway),
 			}}))
 			if err == nil && c.Stream { // the addressed ranks are not known
 				err = p.g.publishNow(r, r.message(outcome{empty: true}))

@@ -88,10 +88,10 @@
 // of a stream with its count of answers, is sent again on the next connection unless the server is
 // known to have it. It may arrive twice.
 //
-// The first cast to a mesh asks the known hosts, and its procs for their actors. Hosts announce
-// their start and stop. A mesh is reported as missing only after a look at all hosts, known or not;
-// the look ends after 200 ms without an answer. A second mesh of the same label on an unknown host
-// goes unnoticed.
+// The first cast to a mesh asks the known hosts, and its procs for their actors. A heartbeat makes
+// its host known. A mesh is reported as missing only after a look at all hosts, known or not; the
+// look ends after 200 ms without an answer. A second mesh of the same label on an unknown host goes
+// unnoticed.
 //
 // # Discovery
 //

@@ -73,7 +73,10 @@ func (h *knownHost) state() (state presence.State, why string) {
 }
 
 func newHosts(net *mesh.Net) (h *hosts, err error) {
-	h = &hosts{Net: net, remember: config.DiscoveryDeadHostRetention.Get(net.Config()), known: map[subjects.HostID]*knownHost{}}
+	h = &hosts{
+		Net: net, remember: config.DiscoveryDeadHostRetention.Get(net.Config()),
+		known: map[subjects.HostID]*knownHost{},
+	}
 	h.watcher, err = presence.New(net.Proc())
 	if err == nil {
 		h.watcher.Discover(func(id subjects.HostID) { h.noteAlive(id, time.Now()) })

@@ -50,7 +50,8 @@
 //     each change once: failed, stopped, suspect, unknown, alive, or another mode. A previously
 //     unwatched host is not reported.
 //
-// Every process with a Watcher receives the heartbeats of all hosts in its namespace. Type core
+// Every process with a Watcher receives the heartbeats of all hosts in its namespace. Discover also
+// reports those of unwatched hosts. Type core
 // decides and is pure. Watcher handles messages and time. All methods are safe for concurrent use,
 // but a callback must not call cancel or Close.
 package presence

@@ -257,6 +257,31 @@ func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) { // PRES-9
 	})
 }
 
+// A watcher that discovers hosts begins with the heartbeat that showed the host, and with its gateway.
+func TestWatcher_discoversAnUnwatchedHostByItsHeartbeat_PRES8_PRES11(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
+		d := &diary{}
+		found := make(chan subjects.HostID, 10)
+		w.Discover(func(id subjects.HostID) {
+			found <- id
+			w.Watch([]subjects.HostID{id}, d.add)
+		})
+		h := newFakeHost(t, srv, "a")
+		h.beat.Gateway = h.id.Proc().Process()
+		leaving, err := subjects.NewHostID("b")
+		require.NoError(t, err)
+		h.says(leaving, agent.Heartbeat{Host: leaving, Incarnation: 1, Seq: 1, Interval: time.Second, Goodbye: true})
+		h.says(leaving, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1, Interval: time.Second})
+		time.Sleep(2 * time.Second)
+		require.Len(t, found, 1)
+		require.Equal(t, h.id, <-found)
+		told := d.of(h.id)
+		require.Equal(t, Alive, told[len(told)-1].State)
+		require.Equal(t, h.beat.Gateway, told[len(told)-1].Gateway)
+		h.ends()
+	})
+}
+
 func TestWatcher_disconnectedWatcherReportsUnknown(t *testing.T) { // PRES-1
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}

@@ -45,9 +45,10 @@
 //   - WORLD-16 (detached meshes): The system controller follows a detached mesh's owner in the
 //     next epoch, renews leases and keeps the policy. It saves first and replies once hosts obey.
 //     One adopter at a time, naming the present epoch, succeeds (agent.FencedError refuses others).
-//   - WORLD-17 (names): One acting controller grants names to worlds, detached meshes, and
-//     programs (Reserve). It asks the hosts for live meshes first. A reservation ends at its
-//     release, or proc.spawn-idle after its grant; by then the hosts know the mesh.
+//   - WORLD-17 (names): The acting controller arbitrates the names of worlds, detached meshes and
+//     programs (Reserve). It asks the hosts first. A reservation is saved, and ends at its release
+//     or after proc.spawn-idle. Without saved ones, a following controller grants none for that
+//     long.
 //   - WORLD-18 (lost bucket): The controller recreates a lost bucket from its own state. In a
 //     bucket younger than 10 minutes, a world without a record is adopted from its hosts. No proc
 //     is stopped because a record is missing.
@@ -66,8 +67,9 @@
 // that has ended, or that has another owner according to its hosts. A name belongs to one detached
 // mesh or one world (NameTakenError).
 //
-// With JetStream, reservations are saved. Without it, a new controller grants no names for
-// proc.spawn-idle.
+// Reservations are saved with JetStream alone. Without it, a controller that follows another grants
+// no names to programs and new worlds for proc.spawn-idle. By the end of a reservation the hosts
+// know its mesh.
 //
 // # Use
 //
