@@ -25,7 +25,7 @@ var decoders = map[string]string{
 	"agent/table.go":                     "agent.FuzzAgentMessages",
 	"bus/absent.go":                      "bus.FuzzServerAnswer",
 	"bus/local_server.go":                "bus.FuzzParseLocal",
-	"gateway/peers.go":                   "gateway.FuzzPeerMessage",
+	"gateway/claims.go":                   "gateway.FuzzPeerMessage",
 	"cmd/client/cmd_doctor_bus.go":       "cmd/client.FuzzDoctor",
 	"cmd/client/cmd_doctor_hosts.go":     "cmd/client.FuzzDoctor",
 	"cmd/client/cmd_doctor_listeners.go": "cmd/client.FuzzDoctor",
