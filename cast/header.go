@@ -25,7 +25,7 @@ func (m mode) aggregates() bool { return m >= modeFold }
 // header is the ext of a Cast frame. Keys are append-only (WIRE-4). Ranks are view ranks.
 type header struct {
 	Region    shape.Region `cbor:"1,keyasint"`
-	Prevs     runs         `cbor:"2,keyasint"`           // each member's prev on its link
+	Prevs     runs         `cbor:"2,keyasint,omitempty"` // each member's prev on its link; none: it is for one
 	Skip      shape.Ranks  `cbor:"3,keyasint,omitempty"` // known to be gone: not meant
 	Mode      mode         `cbor:"4,keyasint"`
 	ReplyPort string       `cbor:"5,keyasint,omitempty"` // the port the answers go to
