@@ -11,24 +11,27 @@
 //	for pt, r := range cast.Stream(ctx, counters, add, 1) { … }       // as they arrive
 //	err = cast.Send(ctx, counters, add, 1)                            // no answer
 //	n, err := cast.Choose(ctx, counters, add, 1)                      // any one rank
+//	sum, err = cast.Reduce(ctx, cast.Select(counters, union), add, 1, cast.Sum[int64]()) // any ranks
 //
 // counters is any Mesh, such as a slice of a mesh.ActorMesh. A slice that fixes some dimensions and
 // takes the others whole costs one publish, whatever the number of ranks. A few processes get one
 // message each. Otherwise the plan takes the cheapest mixture. A proc takes part through a router
 // (Start). agent/proc and mesh.Connect start one on every proc; colocated procs share it.
 //
-// Built-in reducers need no declaration; their names contain their arguments, such as top(3). A
-// throttled cast (Throttled) goes batch by batch, each after the replies or the timeout of the one
-// before. When it stops early, the remaining ranks are NotAsked in the coverage.
+// Built-in reducers need no declaration; their names contain their arguments, such as top(3).
+//
+// Select, WithProgress and Throttled are options of a mesh, in any order. Select keeps some ranks,
+// such as a union. A throttled cast goes batch by batch, each after the replies or the timeout of
+// the one before. When it stops early, the remaining ranks are NotAsked in the coverage.
 //
 // # Contract
 //
-//   - CAST-1 (exactly once): Each live rank of the region gets the message exactly once. No other
-//     rank gets it.
+//   - CAST-1 (exactly once): Each live rank of the region, or of the selection in it, gets the
+//     message exactly once. No other rank gets it.
 //   - CAST-2 (order): Casts and direct messages of one sender reach an actor in the order of
 //     sending (DEL-3).
 //   - CAST-3 (point and sender): A handler sees its point in the region of the cast, dense from
-//     rank 0. Its sender is the casting actor.
+//     rank 0, whichever ranks are selected. Its sender is the casting actor.
 //   - CAST-4 (waits end): A waiting verb returns with every reply, or at the deadline (default 30
 //     s) with a *CoverageError naming failed and missing ranks. Dead ranks fail at once. Cancelling
 //     ctx or leaving a Stream ends handlers' contexts; waiting ones never run.

@@ -9,6 +9,7 @@
 //	for view, base := range r.Ranks() { … }        // dense rank in r, rank in e
 //	s, err := shape.ParseSelection(e, "host=0 | gpu=3")
 //	for rank := range s.Ranks() { … }              // any ranks of e
+//	rs := shape.RanksOf(s.Ranks())                 // the same as a set of runs, with a short binary form
 //
 // # Selections
 //
@@ -57,6 +58,8 @@
 //     decoding.
 //   - SHP-11 (cost): Time and memory grow with the text or the yielded ranks, not with the
 //     extent. An input that would multiply beyond that is an error.
+//   - SHP-12 (sets of ranks): Ranks takes memory for its runs, not for its ranks. It reads the bytes
+//     that it writes, and no others.
 //
 // # Failure
 //
