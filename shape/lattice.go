@@ -11,15 +11,6 @@ import (
 // maxWalk bounds how many ranks are looked at one by one where arithmetic does not decide.
 const maxWalk = 1 << 22
 
-// rankSpan is the distance of a region's last rank from its first.
-func (r Region) rankSpan() int {
-	span := 0
-	for _, d := range r.dims {
-		span += (d.size - 1) * d.stride
-	}
-	return span
-}
-
 // lattice is how a region lies in another: its ranks are start + Σ index·step of the other's.
 type lattice struct {
 	start int
