@@ -1,6 +1,10 @@
 package cast
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/castnet-io/castnet/shape"
+)
 
 // ackAnswered reports the arrived replies to the links; they then await no acknowledgement.
 func (a *operation) ackAnswered() {
@@ -29,12 +33,12 @@ func (fs *aggregations) ackAnswered(j job, c contribution) {
 }
 
 // membersIn adds the members of a packet whose processes have some of the ranks.
-func (k packet) membersIn(t tree, s span, to []int) []int {
+func (k packet) membersIn(t tree, s shape.RankRun, to []int) []int {
 	i := sort.Search(len(k.members), func(i int) bool { return k.members[i].view > s.First })
 	if i > 0 && t.processEnd(k.members[i-1].view) > s.First {
 		i--
 	}
-	for ; i < len(k.members) && k.members[i].view < s.end(); i++ {
+	for ; i < len(k.members) && k.members[i].view < s.End(); i++ {
 		to = append(to, i)
 	}
 	return to

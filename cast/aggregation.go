@@ -9,6 +9,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -25,8 +26,8 @@ const (
 // aggregation is one cast that is being folded, or was.
 type aggregation struct {
 	job        job
-	local      *resultSlots      // of this process's ranks; nil: the cast itself is not here yet
-	state      *aggregationState // nil: the cast itself is not here yet, only answers to it: they travel on other links
+	local      *resultSlots // of this process's ranks; nil: the cast itself is not here yet
+	state      *collector   // nil: the cast itself is not here yet, only answers to it: they travel on other links
 	early      []contribution
 	earlyBytes int                // of early, in bytes
 	earlyFrom  []subjects.ActorID // of early
@@ -62,20 +63,21 @@ func (f *aggregation) start(j job) {
 		j.hi = j.ownEnd
 	}
 	f.job = j
-	f.state = newAggregationState(j.lo, j.ownEnd, j.hi, j.tree.skip)
+	f.state = newCollector(j.lo, j.hi, j.ownEnd-j.lo)
+	f.state.ask(j.tree.skip.Without(j.hi))
 	f.local = newResultSlots(j.lo, j.ownEnd, j.tree.skip)
 	for _, c := range f.early {
-		f.state.addContribution(c)
+		f.state.contribute(c)
 	}
 	f.early = nil
 	f.earlyFrom = nil
 	f.earlyBytes = 0
 }
 
-// addContribution adds a contribution from below.
-func (f *aggregation) addContribution(c contribution) {
+// contribute adds a contribution from below.
+func (f *aggregation) contribute(c contribution) {
 	if f.state != nil {
-		f.state.addContribution(c)
+		f.state.contribute(c)
 	} else {
 		f.early = append(f.early, c)
 	}
@@ -84,21 +86,22 @@ func (f *aggregation) addContribution(c contribution) {
 // drainLocal adds the answers of this process's ranks.
 func (f *aggregation) drainLocal() {
 	if f.state != nil {
-		f.local.drain(f.state.addLocal)
+		f.local.drain(f.state.answer)
 	}
 }
 
 // failProc fails the ranks of a proc that is gone.
-func (f *aggregation) failProc(id subjects.ProcID, why []byte) {
+func (f *aggregation) failProc(id subjects.ProcID, why error) {
 	if gone := f.job.tree.ranksLostWith(id); gone.Count > 0 {
 		f.giveUp(gone, why)
 	}
 }
 
-// giveUp fails ranks that are gone.
-func (f *aggregation) giveUp(gone span, why []byte) {
+// giveUp fails ranks that are gone. Answers that came before count.
+func (f *aggregation) giveUp(gone shape.RankRun, why error) {
 	f.local.giveUp(gone)
-	f.state.addFailure(failure{ranks{gone}, why})
+	f.drainLocal()
+	f.state.fail(shape.Interval(gone.First, gone.Count), failed, why)
 }
 
 // aggregations is the folding side of a router.
@@ -154,7 +157,7 @@ func (fs *aggregations) receive(in actor.Incoming) {
 			fs.earlyBytes += size
 			fallthrough
 		default:
-			f.addContribution(c)
+			f.contribute(c)
 		}
 	})
 }
@@ -196,7 +199,7 @@ func (fs *aggregations) begin(j job) *aggregation {
 			f.progressTimer = time.AfterFunc(j.progressEvery, func() { fs.scheduleProgress(f) })
 		}
 		for _, l := range j.tree.endedRanks(fs.p) { // a proc that died before the cast arrived sends nothing
-			f.giveUp(l.ranks, actor.EncodeError(l.err))
+			f.giveUp(l.ranks, l.err)
 		}
 	})
 }
@@ -253,7 +256,7 @@ func (fs *aggregations) onUnreachable(id subjects.ProcID, err error) {
 			fs.wg.Go(func() { fs.forward(f) })
 		case f.done, f.state == nil:
 		default:
-			f.failProc(id, actor.EncodeError(err))
+			f.failProc(id, err)
 			fs.finishIfComplete(f)
 		}
 	}
@@ -277,7 +280,7 @@ func (fs *aggregations) expire(cast string, f *aggregation) {
 		fs.reroute(f)
 	default:
 		f.drainLocal()
-		f.state.expire(actor.EncodeError(&actor.Error{Code: actor.CodeDeadline, Text: "no answer within the deadline"}))
+		f.state.expire(&actor.Error{Code: actor.CodeDeadline, Text: "no answer within the deadline"})
 		fs.finishLocked(f)
 	}
 }
@@ -307,7 +310,7 @@ func (fs *aggregations) evictFinished(most int) {
 func (fs *aggregations) send(f *aggregation, c contribution) {
 	values, ext, err := c.encode(f.job.castID)
 	if err != nil { // of values that were folded here: they are no answers
-		whole := contribution{failed: append(c.failed, failure{f.state.answeredRanks(), actor.EncodeError(err)})}
+		whole := contribution{failed: append(c.failed, failure{f.state.ranksWith(answered), actor.EncodeError(err)})}
 		values, ext, _ = whole.encode(f.job.castID)
 	}
 	fs.mu.Lock()
@@ -348,22 +351,22 @@ func (fs *aggregations) combine(f *aggregation) contribution {
 
 func (f *aggregation) combine(by untypedReducer, err error) contribution {
 	c := contribution{failed: f.state.failures()}
-	answered := f.state.answeredRanks()
-	if len(answered) == 0 {
+	covered := f.state.ranksWith(answered)
+	if covered.IsEmpty() {
 		return c
 	}
 	if err == nil {
 		var acc any
 		acc, err = by.foldAll(f.state.values())
 		if err == nil {
-			c.parts = []part{{answered, actor.Answer{Value: acc}}}
+			c.parts = []part{{covered, actor.Answer{Value: acc}}}
 			return c
 		}
-	} else if len(f.state.parts) > 0 && !f.state.hasLocal() {
+	} else if len(f.state.parts) > 0 && !slices.Contains(f.state.fates[:len(f.state.own)], answered) {
 		c.parts = f.state.parts
 		return c
 	}
-	c.failed = append(c.failed, failure{answered, actor.EncodeError(err)})
+	c.failed = append(c.failed, failure{covered, actor.EncodeError(err)})
 	return c
 }
 

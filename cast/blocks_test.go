@@ -17,11 +17,12 @@ import (
 // manyRuns is how many runs there are in a mesh of which every second rank is one: more than a list may have.
 const manyRuns = 70_000
 
-func everySecond() (rs ranks) {
+func everySecond() shape.Ranks {
+	var rs shape.RanksWriter
 	for i := range manyRuns {
-		rs = append(rs, span{2 * i, 1})
+		rs.Add(2*i, 1)
 	}
-	return rs
+	return rs.Ranks()
 }
 
 type listener struct{}
@@ -54,27 +55,29 @@ func TestCast_regionWithManyRunsIsDelivered_CAST1(t *testing.T) {
 	client, router := start(subjects.ProcID{Mesh: mustMesh(t)}, nil)
 	require.NoError(t, client.FollowMesh(testMesh, 64))
 
+	all, err := shape.Interval(0, place.Extent.NumRanks()).MarshalBinary()
+	require.NoError(t, err)
 	target := Target{Via: client, Placement: place, Actor: "members", Region: place.Extent.Region()}
 	for name, where := range map[string]string{"by itself": "", "with all others": wildcard} {
 		to := packet{where: where, members: []member{{last, last, live.ID()}}}
 		to.group, err = client.Group([]subjects.PortID{live.ID().Actor("members").Port("hear")})
 		require.NoError(t, err)
 		way := &route{tree: tree{placement: place, region: target.Region}, localFirst: -1, procChanges: client.ChangeCount(testMesh), packets: []packet{to}}
-		for _, gone := range everySecond() {
+		for _, gone := range everySecond().Runs() {
 			way.unreachable = append(way.unreachable, lostRanks{gone, errGone})
 		}
 		router.routes.mu.Lock()
-		router.routes.insert(client, routeKey{testMesh, "members", "hear", target.Region.String()}, way)
+		router.routes.insert(client, routeKey{testMesh, "members", "hear", target.Region.String(), string(all)}, way)
 		router.routes.mu.Unlock()
 
 		ctx := testkit.Soon(t)
-		a, err := send(ctx, target, castRequest{endpoint: "hear", message: 7, mode: modeEach})
+		a, err := newRollout(target, castRequest{endpoint: "hear", message: 7, mode: modeEach}).start(ctx)
 		require.NoError(t, err)
 		defer a.close()
 		for a.fates[last] == waiting && a.awaitEvent(ctx) {
 		}
-		require.Equal(t, answered, a.fates[last], "%s: %v", name, a.errs[last])
-		v, err := actor.DecodeAnswer[int](a.values[last])
+		require.Equal(t, answered, a.fates[last], "%s: %v", name, a.err(last))
+		v, err := actor.DecodeAnswer[int](a.own[last])
 		require.NoError(t, err)
 		require.Equal(t, 8, v)
 	}
@@ -83,29 +86,31 @@ func TestCast_regionWithManyRunsIsDelivered_CAST1(t *testing.T) {
 func TestHeader_manyRunsRoundTrip_WIRE8(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("rank", 2*manyRuns+2), PerHost: 1}
 	runs := everySecond()
-	h := header{Region: place.Extent.Region(), Prevs: []run{}, Skip: runs, Mode: modeFold}
-	for i := range manyRuns {
-		h.Gens = append(h.Gens, run{1, uint64(i % 2)})
+	h := header{Region: place.Extent.Region(), Skip: runs, Mode: modeFold}
+	gens := make([]uint64, manyRuns)
+	for i := range gens {
+		gens[i] = uint64(i % 2)
 	}
+	h.Gens = runsOf(gens)
 	ext, err := wire.Marshal(h)
 	require.NoError(t, err)
 	var got header
 	require.NoError(t, got.decode(ext))
-	require.Equal(t, len(runs), len(got.Skip))
-	require.True(t, got.Skip.containAll(runs))
+	require.Equal(t, len(runs.Runs()), len(got.Skip.Runs()))
+	require.True(t, got.Skip.ContainsAll(runs))
 	require.EqualValues(t, 1, genAt(got.Gens, manyRuns-1))
 
 	// What has come of them, each by itself, and who has failed, each for a reason of his own.
 	c := contribution{}
-	for i, s := range runs {
+	for i, s := range runs.Runs() {
 		if i%2 == 0 {
-			c.parts = append(c.parts, part{ranks{s}, actor.Answer{Value: i}})
+			c.parts = append(c.parts, part{shape.Interval(s.First, s.Count), actor.Answer{Value: i}})
 		} else {
-			c.failed = append(c.failed, failure{ranks{s}, actor.EncodeError(errGone)})
+			c.failed = append(c.failed, failure{shape.Interval(s.First, s.Count), actor.EncodeError(errGone)})
 		}
 	}
 	for range 2 * manyRuns {
-		c.parts = append(c.parts, part{ranks{{2*manyRuns + 1, 1}}, actor.Answer{Value: 1}})
+		c.parts = append(c.parts, part{shape.Interval(2*manyRuns+1, 1), actor.Answer{Value: 1}})
 	}
 	values, ext, err := c.encode("home")
 	require.NoError(t, err)
@@ -119,11 +124,11 @@ func TestHeader_manyRunsRoundTrip_WIRE8(t *testing.T) {
 	require.Len(t, back.failed, len(c.failed))
 	require.Equal(t, c.parts[9].ranks, back.parts[9].ranks)
 
-	ext, err = wire.Marshal(replyHeader{Folded: true, Parts: []ranks{runs}, Settled: runs})
+	ext, err = wire.Marshal(replyHeader{Folded: true, Parts: []shape.Ranks{runs}, Settled: runs})
 	require.NoError(t, err)
 	var word replyHeader
 	require.NoError(t, wire.Unmarshal(ext, &word))
-	require.True(t, word.Settled.containAll(runs) && word.Parts[0].containAll(runs))
+	require.True(t, word.Settled.ContainsAll(runs) && word.Parts[0].ContainsAll(runs))
 }
 
 func TestHeader_decodeLimitsAreNarrow_WIRE7(t *testing.T) {

@@ -7,28 +7,31 @@
 //	all, err := cast.Gather(ctx, counters, add, 1)                    // one value per rank
 //	top, err := cast.Aggregate(ctx, counters, add, 1, cast.TopK[int64](3)) // of another type than the answers
 //	for p := range cast.ReduceStream(ctx, counters, add, 1, cast.Sum[int64](), time.Second) { … } // what is folded so far
-//	all, err = cast.Gather(ctx, cast.WithProgress(counters, time.Second, bar), add, 1) // bar gets the number of settled ranks
+//	all, err = cast.Gather(ctx, cast.WithProgress(counters, time.Second, bar), add, 1) // bar gets the number of settled shape.Ranks
 //	for pt, r := range cast.Stream(ctx, counters, add, 1) { … }       // as they arrive
 //	err = cast.Send(ctx, counters, add, 1)                            // no answer
 //	n, err := cast.Choose(ctx, counters, add, 1)                      // any one rank
+//	sum, err = cast.Reduce(ctx, cast.Select(counters, union), add, 1, cast.Sum[int64]()) // any ranks
 //
 // counters is any Mesh, such as a slice of a mesh.ActorMesh. A slice that fixes some dimensions and
 // takes the others whole costs one publish, whatever the number of ranks. A few processes get one
 // message each. Otherwise the plan takes the cheapest mixture. A proc takes part through a router
 // (Start). agent/proc and mesh.Connect start one on every proc; colocated procs share it.
 //
-// Built-in reducers need no declaration; their names contain their arguments, such as top(3). A
-// throttled cast (Throttled) goes batch by batch, each after the replies or the timeout of the one
-// before. When it stops early, the remaining ranks are NotAsked in the coverage.
+// Built-in reducers need no declaration; their names contain their arguments, such as top(3).
+//
+// Select, WithProgress and Throttled are options of a mesh, in any order. Select keeps some ranks,
+// such as a union. A throttled cast goes batch by batch, each after the replies or the timeout of
+// the one before. When it stops early, the remaining ranks are NotAsked in the coverage.
 //
 // # Contract
 //
-//   - CAST-1 (exactly once): Each live rank of the region gets the message exactly once. No other
-//     rank gets it.
+//   - CAST-1 (exactly once): Each live rank of the region, or of the selection in it, gets the
+//     message exactly once. No other rank gets it.
 //   - CAST-2 (order): Casts and direct messages of one sender reach an actor in the order of
 //     sending (DEL-3).
 //   - CAST-3 (point and sender): A handler sees its point in the region of the cast, dense from
-//     rank 0. Its sender is the casting actor.
+//     rank 0, whichever ranks are selected. Its sender is the casting actor.
 //   - CAST-4 (waits end): A waiting verb returns with every reply, or at the deadline (default 30
 //     s) with a *CoverageError naming failed and missing ranks. Dead ranks fail at once. Cancelling
 //     ctx or leaving a Stream ends handlers' contexts; waiting ones never run.
@@ -42,7 +45,7 @@
 //   - CAST-8 (silent folder): Before the deadline, processes below a silent folder send their
 //     replies past it. If a second folder above the first is silent too, the processes below the
 //     lower one are missing. A reply counts once, even if the folder resumes.
-//   - CAST-9 (progress): In a watched cast, each folding process reports settled ranks when there
+//   - CAST-9 (progress): In a watched cast, each folding process reports settled shape.Ranks when there
 //     are more than before, until all are settled. In a ReduceStream it reports its partial fold.
 //     Reports are hints; only replies count.
 //   - CAST-10 (generations): Of a rank's successive procs (ACT-11), a cast addresses the newest

@@ -21,26 +21,21 @@ func Fold[A, M any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, any
 		return nil, err
 	}
 	b, known := parseBuiltin(reducer, openAs[any])
-	if t, ok := throttleOf(to); ok {
-		if known != nil {
-			return nil, invalid(ep.Name(), fmt.Errorf("a throttled cast folds at the caller, which does not know the reducer %q", reducer))
-		}
-		return foldThrottled(ctx, t, to, ep, m, b)
+	r, err := prepare(to, ep, castRequest{message: m, mode: modeFold, reducer: reducer, singleRoot: true, open: openAs[any]})
+	if err == nil && r.target.throttle != nil && known != nil {
+		err = invalid(ep.Name(), fmt.Errorf("a throttled cast folds at the caller, which does not know the reducer %q", reducer))
 	}
-	ctx, cancel := withDeadline(ctx)
-	defer cancel()
-	a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeFold, reducer: reducer, singleRoot: true})
+	if err == nil {
+		err = r.run(ctx, func(int) bool { return true })
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer a.close()
-	for a.awaitEvent(ctx) {
-	}
-	v, err := decodeNamed(a.parts, reducer, b, known)
+	v, err := decodeNamed(r.collector, reducer, b, known)
 	if err != nil {
-		return nil, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
+		return nil, r.foldError(err)
 	}
-	return v, a.err()
+	return v, r.coverageError()
 }
 
 // checkReducerName refuses a text that cannot name a reducer; unknown is the reason why it is not a
@@ -53,22 +48,23 @@ func checkReducerName(reducer string, unknown error) error {
 }
 
 // decodeNamed decodes the folded value. There are several parts only if a folder died on the way.
-func decodeNamed(parts []part, reducer string, b builtin, unknown error) (any, error) {
-	switch {
-	case len(parts) == 0:
-		return nil, nil
-	case unknown == nil:
-		acc, err := b.foldAll(aggregatedValues(parts))
+func decodeNamed(c *collector, reducer string, b builtin, unknown error) (any, error) {
+	if unknown == nil {
+		acc, err := b.foldAll(c.values())
 		if err == nil {
 			return toPlainValue(acc)
 		}
-		if len(parts) > 1 {
+		if len(c.parts) != 1 {
 			return nil, err
 		}
-	case len(parts) > 1:
-		return nil, fmt.Errorf("a host that folds by %q died, and its answers came in %d parts: ask again", reducer, len(parts))
 	}
-	return actor.DecodeAnswer[any](parts[0].value) // the endpoint declares it
+	switch len(c.parts) {
+	case 0:
+		return nil, nil
+	case 1:
+		return actor.DecodeAnswer[any](c.parts[0].value) // the endpoint declares it
+	}
+	return nil, fmt.Errorf("a host that folds by %q died, and its answers came in %d parts: ask again", reducer, len(c.parts))
 }
 
 // toPlainValue converts the result of a built-in reducer to types outside this package.
@@ -88,25 +84,6 @@ func toPlainValue(acc any) (any, error) {
 		return out, nil
 	}
 	return acc, nil
-}
-
-func foldThrottled[A, M any](ctx context.Context, t Throttle, to Mesh[A], ep actor.Endpoint[A, M, any], m M, b builtin) (any, error) {
-	r, err := runThrottled(ctx, t, to, ep, m, acceptAll[any])
-	if err != nil {
-		return nil, err
-	}
-	values := r.inOrder()
-	if len(values) == 0 {
-		return nil, r.err()
-	}
-	acc, err := foldUnaggregated(b, values)
-	if err == nil {
-		acc, err = toPlainValue(acc)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
-	}
-	return acc, r.err()
 }
 
 // CheckReducer returns an error for a name of neither a built-in reducer nor a possible declared

@@ -7,6 +7,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -34,7 +35,7 @@ func isEnded(p *actor.Proc, id subjects.ProcID) bool {
 
 // endedRanks are the ranks whose addressed procs are known to be gone.
 func (t tree) endedRanks(p *actor.Proc) (all []lostRanks) {
-	add := func(gone span, reason string) {
+	add := func(gone shape.RankRun, reason string) {
 		if gone.Count > 0 {
 			all = append(all, lostRanks{gone, actor.MarkUnsent(&actor.Error{Code: actor.CodeProcDead, Text: "the proc is gone: " + reason})})
 		}
@@ -60,7 +61,7 @@ func (r *Router) isStale(h *header, view int) bool { return genAt(h.Gens, view) 
 func (r *Router) rejectStale(from subjects.ActorID, e *wire.Envelope, h *header, view, end int) error {
 	caller := from.Proc.Lead().Actor(routerActor).Port(successorPort)
 	r.p.SendAnswer(routerActor, caller, actor.Answer{}, nil)
-	view = h.Skip.after(view)
+	view = h.skip.After(view)
 	if view >= end {
 		return nil
 	}
@@ -68,7 +69,7 @@ func (r *Router) rejectStale(from subjects.ActorID, e *wire.Envelope, h *header,
 	if err != nil || answer == nil {
 		return err
 	}
-	for ; view < end; view = h.Skip.after(view + 1) {
+	for ; view < end; view = h.skip.After(view + 1) {
 		asked := h.tree(r.placement).proc(view)
 		answer(view, actor.Answer{Err: &actor.Error{
 			Code: actor.CodeProcDead, Actor: asked.String(), Text: "the proc is gone: " + supersededReason(r.p.ID()),

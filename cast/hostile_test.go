@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -18,7 +19,7 @@ import (
 // A header of 30 bytes ends the process.
 func TestHostile_hugeArityIsHarmless_CAST6(t *testing.T) {
 	e := shape.Of("gpu", 8)
-	ext, err := wire.Marshal(header{Region: e.Region(), Arity: math.MaxInt, Mode: modeFold, Prevs: []run{{8, 0}}})
+	ext, err := wire.Marshal(header{Region: e.Region(), Arity: math.MaxInt, Mode: modeFold, Prevs: valueRuns(8, 0)})
 	require.NoError(t, err)
 	var h header
 	if h.decode(ext) != nil {
@@ -35,7 +36,7 @@ func TestHostile_regionBeyondTheMeshAllocatesNothing_CAST6(t *testing.T) {
 	require.NoError(t, err)
 	defer r.Close()
 	ext, err := wire.Marshal(header{
-		Region: shape.Of("gpu", shape.MaxRanks).Region(), Arity: 2, Mode: modeFold, Prevs: []run{{shape.MaxRanks, 0}},
+		Region: shape.Of("gpu", shape.MaxRanks).Region(), Arity: 2, Mode: modeFold, Prevs: valueRuns(shape.MaxRanks, 0),
 		ReplyPort: p.ID().Actor("x").Port("_01").String(), Reducer: "sum",
 	})
 	require.NoError(t, err)
@@ -89,47 +90,49 @@ func itoa(i int) string {
 // The link between a process and its folder breaks, both live. The process sends its answer past the
 // folder; the folder's own word, which comes later and has that answer in it, is thrown away whole.
 func TestAggregation_acceptsAFoldAfterABypassedPart_CAST6(t *testing.T) {
-	f := newAggregationState(0, 0, 8, nil)
+	f := newFolder(0, 0, 8, shape.Ranks{})
 	one := func(lo, n int, v string) contribution {
-		return contribution{parts: []part{{ranks{{lo, n}}, actor.Answer{Value: v}}}}
+		return contribution{parts: []part{{shape.Interval(lo, n), actor.Answer{Value: v}}}}
 	}
-	f.addContribution(one(2, 2, "2 3 "))         // past the folder
-	f.addContribution(one(0, 8, "0 1 2 … 6 7 ")) // the folder's
+	f.contribute(one(2, 2, "2 3 "))         // past the folder
+	f.contribute(one(0, 8, "0 1 2 … 6 7 ")) // the folder's
 	require.Zero(t, f.pending, "ranks 0-1 and 4-7 answered, and are waited for till the deadline")
 
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
-	home := newCollector(Target{Placement: place, Region: place.Extent.Region()})
-	home.addContribution(one(2, 2, "2 3 "))
-	home.addContribution(one(0, 8, "0 1 2 … 6 7 "))
+	home := newHome(Target{Placement: place, Region: place.Extent.Region()}, modeFold)
+	home.contribute(one(2, 2, "2 3 "))
+	home.contribute(one(0, 8, "0 1 2 … 6 7 "))
 	require.Zero(t, home.pending)
 }
 
 // 4b: as 4, but the folder has given that process up: its word has a hole, and what went past is in it.
 func TestAggregation_acceptsAFoldAroundABypassedPart_CAST6(t *testing.T) {
-	f := newAggregationState(0, 0, 8, nil)
-	f.addContribution(contribution{parts: []part{{ranks{{2, 2}}, actor.Answer{Value: "2 3 "}}}})
-	f.addContribution(contribution{parts: []part{{ranks{{0, 2}, {4, 4}}, actor.Answer{Value: "0 1 4 5 6 7 "}}}, failed: []failure{{ranks{{2, 2}}, actor.EncodeError(errGone)}}})
+	f := newFolder(0, 0, 8, shape.Ranks{})
+	f.contribute(contribution{parts: []part{{shape.Interval(2, 2), actor.Answer{Value: "2 3 "}}}})
+	f.contribute(contribution{parts: []part{{shape.UnionOf(shape.Interval(0, 2), shape.Interval(4, 4)), actor.Answer{Value: "0 1 4 5 6 7 "}}}, failed: []failure{{shape.Interval(2, 2), actor.EncodeError(errGone)}}})
 	require.Zero(t, f.pending, "six ranks answered, and are waited for till the deadline")
 }
 
 // Those below a silent folder were asked to answer past it. Then it goes on: its own word lacks one of them.
 func TestAggregation_lateFoldKeepsBypassedParts_CAST8(t *testing.T) {
-	some := func(rs ...span) contribution { return contribution{parts: []part{{rs, actor.Answer{Value: "some"}}}} }
-	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
-	home := newCollector(Target{Placement: place, Region: place.Extent.Region()})
-	home.rerouted = true
-	f := newAggregationState(0, 0, 8, nil)
-	f.rerouted = true
-	for _, put := range []func(contribution){f.addContribution, home.addContribution} {
-		put(some(span{2, 2}))
-		put(some(span{4, 2}))
-		put(some(span{0, 4}, span{6, 2})) // it was silent in 0 and 1
-		put(some(span{6, 2}))
+	some := func(sets ...shape.Ranks) contribution {
+		return contribution{parts: []part{{shape.UnionOf(sets...), actor.Answer{Value: "some"}}}}
 	}
-	require.Equal(t, ranks{{2, 6}}, f.answeredRanks())
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+	home := newHome(Target{Placement: place, Region: place.Extent.Region()}, modeFold)
+	home.rerouted = true
+	f := newFolder(0, 0, 8, shape.Ranks{})
+	f.rerouted = true
+	for _, put := range []func(contribution) []shape.RankRun{f.contribute, home.contribute} {
+		put(some(shape.Interval(2, 2)))
+		put(some(shape.Interval(4, 2)))
+		put(some(shape.Interval(0, 4), shape.Interval(6, 2))) // it was silent in 0 and 1
+		put(some(shape.Interval(6, 2)))
+	}
+	require.Equal(t, shape.Interval(2, 6), f.ranksWith(answered))
 	require.Equal(t, 6, home.coverage().Answered)
-	for _, put := range []func(contribution){f.addContribution, home.addContribution} {
-		put(some(span{0, 8}))
+	for _, put := range []func(contribution) []shape.RankRun{f.contribute, home.contribute} {
+		put(some(shape.Interval(0, 8)))
 	}
 	require.Equal(t, []int{0, 0}, []int{f.pending, home.pending}, "a word that has all of them counts, once")
 	require.Len(t, f.parts, 1)
@@ -141,11 +144,11 @@ func TestReply_unencodableReplyFailsItsRanksAtOnce_CAST6(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	one := actor.Answer{Value: 1}
 	for _, parts := range [][]part{
-		{{ranks{{0, 8}}, one}},
-		{{ranks{{0, 3}, {6, 2}}, one}, {ranks{{3, 3}}, one}}, // within each other
-		{{ranks{{5, 3}}, one}, {ranks{{0, 5}}, one}},         // the last first
+		{{shape.Interval(0, 8), one}},
+		{{shape.UnionOf(shape.Interval(0, 3), shape.Interval(6, 2)), one}, {shape.Interval(3, 3), one}}, // within each other
+		{{shape.Interval(5, 3), one}, {shape.Interval(0, 5), one}},                                      // the last first
 	} {
-		home := newCollector(Target{Placement: place, Region: place.Extent.Region()})
+		home := &operation{rollout: newHome(Target{Placement: place, Region: place.Extent.Region()}, modeFold)}
 		_, ext, err := contribution{parts: parts}.encode("")
 		require.NoError(t, err)
 		why := &actor.Error{Code: actor.CodeTooLarge, Text: "9 MiB: want 8 at most"}
@@ -158,7 +161,7 @@ func TestReply_unencodableReplyFailsItsRanksAtOnce_CAST6(t *testing.T) {
 func TestAggregation_refusesOverlappingFailures_CAST6(t *testing.T) {
 	r := replyHeader{Folded: true}
 	for range 1000 {
-		r.Failed = append(r.Failed, failure{Ranks: ranks{{0, 1000}}})
+		r.Failed = append(r.Failed, failure{Ranks: shape.Interval(0, 1000)})
 	}
 	_, err := r.decode(actor.Incoming{}, 1000)
 	require.Error(t, err, "a million steps for 1,000 ranks")
@@ -174,12 +177,11 @@ func TestRoute_deathDuringPlanningIsNoticed_CAST6(t *testing.T) {
 	require.NoError(t, err)
 	defer r.Close()
 	require.NoError(t, p.FollowMesh(testMesh, 64))
-	ctx, cancel := withDeadline(t.Context())
-	defer cancel()
+	ctx := testkit.Soon(t)
 	r.routes.mu.Lock()
 	asked := make(chan *operation, 1)
 	go func() {
-		a, err := send(ctx, Target{Via: p, Placement: place, Actor: "x", Region: place.Extent.Region()}, castRequest{endpoint: "y", mode: modeFold, reducer: "sum"})
+		a, err := newRollout(Target{Via: p, Placement: place, Actor: "x", Region: place.Extent.Region()}, castRequest{endpoint: "y", mode: modeFold, reducer: "sum"}).start(ctx)
 		if err != nil {
 			panic(err)
 		}
@@ -223,7 +225,7 @@ func TestAggregation_earlyRepliesAreBoundedInBytes_CAST6(t *testing.T) {
 	fs := newAggregations(p, place)
 	defer fs.close()
 	fs.earlyTimeout = time.Hour // no answer gives up while the others come
-	ranks := []ranks{{{2, 2}}}
+	ranks := []shape.Ranks{shape.Interval(2, 2)}
 	body, err := wire.Marshal([][]byte{make([]byte, 1<<20)})
 	require.NoError(t, err)
 	early := func(cast string) {
@@ -251,7 +253,7 @@ func TestAggregation_repliesToAnUnknownCastExpire_CAST6(t *testing.T) {
 	body, err := wire.Marshal([][]byte{make([]byte, 1<<20)})
 	require.NoError(t, err)
 	fs.receive(actor.Incoming{From: place.Proc(2).Actor(routerActor), Envelope: wire.Envelope{
-		Kind: wire.Value, Body: body, Ext: encodeReply(replyHeader{Cast: "cast", Folded: true, Parts: []ranks{{{2, 2}}}}),
+		Kind: wire.Value, Body: body, Ext: encodeReply(replyHeader{Cast: "cast", Folded: true, Parts: []shape.Ranks{shape.Interval(2, 2)}}),
 	}})
 	require.Eventually(t, func() bool {
 		fs.mu.Lock()

@@ -44,57 +44,52 @@ func anyRegion(t *rapid.T, e shape.Extent) shape.Region {
 	return r
 }
 
-// runs encodes values run by run.
-func runs(values []uint64) []run {
-	var out []run
-	for _, v := range values {
-		if n := len(out); n > 0 && out[n-1].Value == v {
-			out[n-1].Count++
-		} else {
-			out = append(out, run{1, v})
-		}
+// runsOf writes values run by run.
+func runsOf(values []uint64) runs {
+	var w runsWriter
+	for i, v := range values {
+		w.fill(i+1, v)
 	}
-	return out
+	return w.runs()
+}
+
+// valueRuns writes runs: of each the count and the value.
+func valueRuns(pairs ...int) runs {
+	var w runsWriter
+	for i := 0; i < len(pairs); i += 2 {
+		w.fill(w.end+pairs[i], uint64(pairs[i+1]))
+	}
+	return w.runs()
 }
 
 // ranksOf is the set of ascending ranks.
-func ranksOf(all []int) (out ranks) {
-	for _, r := range all {
-		out = out.with(span{r, 1})
-	}
-	return out
+func ranksOf(all []int) shape.Ranks { return shape.RanksOf(slices.Values(all)) }
+
+// newHome is the caller's side of a cast to all ranks of a target.
+func newHome(t Target, m mode) *rollout {
+	r := newRollout(t, castRequest{mode: m})
+	r.ask(t.ranks())
+	return r
 }
 
-func TestHeader_runsAndSpansRoundTrip(t *testing.T) {
+// newFolder is the side of a process that folds for the ranks from lo to hi, its own up to below.
+func newFolder(lo, below, hi int, skip shape.Ranks) *collector {
+	c := newCollector(lo, hi, below-lo)
+	c.ask(skip.Without(hi))
+	return c
+}
+
+func TestHeader_runsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOf(rapid.SampledFrom([]uint64{0, 1, 7, 1 << 40, link.NotIncluded, link.AllAcked})).Draw(t, "values")
-		rs := runs(values)
+		rs := runsOf(values)
 		for i, want := range values {
-			got, ok := at(rs, i)
+			got, ok := rs.at(i)
 			require.True(t, ok)
 			require.Equal(t, want, got)
 		}
-		_, ok := at(rs, len(values))
+		_, ok := rs.at(len(values))
 		require.False(t, ok)
-		packed := packRuns(rs)
-		for i, want := range values {
-			got, ok := packed.at(i)
-			require.True(t, ok)
-			require.Equal(t, want, got, "packed")
-		}
-		_, ok = packed.at(len(values))
-		require.False(t, ok)
-		all := slices.Sorted(slices.Values(rapid.SliceOfDistinct(rapid.IntRange(0, 50), func(i int) int { return i }).Draw(t, "ranks")))
-		set := ranksOf(all)
-		require.True(t, set.valid(51))
-		for r := range 60 {
-			require.Equal(t, slices.Contains(all, r), set.contains(r))
-			next := r
-			for slices.Contains(all, next) {
-				next++
-			}
-			require.Equal(t, next, set.after(r))
-		}
 	})
 }
 
@@ -102,7 +97,7 @@ func TestHeader_selectsOnlyIncludedMembers(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	r, err := e.Region().Slice("gpu", 2, 6)
 	require.NoError(t, err)
-	ext, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5, 5, 9, link.NotIncluded}), Skip: ranks{{0, 1}}})
+	ext, err := wire.Marshal(header{Region: r, Prevs: runsOf([]uint64{5, 5, 9, link.NotIncluded}), Skip: shape.Interval(0, 1)})
 	require.NoError(t, err)
 	place := Placement{Mesh: testMesh, Extent: e, PerProcess: 2}
 	for base, want := range map[int][]any{0: {-1, uint64(0)}, 2: {0, uint64(5)}, 4: {2, uint64(9)}, 6: {-1, uint64(0)}} {
@@ -117,14 +112,14 @@ func TestHeader_selectsOnlyIncludedMembers(t *testing.T) {
 		}
 		require.Equal(t, want, []any{first, prev}, "process of rank %d", base)
 	}
-	short, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5})})
+	short, err := wire.Marshal(header{Region: r, Prevs: runsOf([]uint64{5})})
 	require.NoError(t, err)
 	var h header
 	require.NoError(t, h.decode(short))
 	_, err = h.prev(2)
 	require.ErrorContains(t, err, "no prev for rank 2 of 4")
 	for want, h := range map[string]header{
-		"unknown mode 9": {Region: r, Mode: 9}, "beyond the 4 ranks": {Region: r, Skip: ranks{{3, 2}}}, "arity 1": {Region: r, Arity: 1},
+		"unknown mode 9": {Region: r, Mode: 9}, "beyond the 4 ranks": {Region: r, Skip: shape.Interval(3, 2)}, "arity 1": {Region: r, Arity: 1},
 	} {
 		odd, err := wire.Marshal(h)
 		require.NoError(t, err)
@@ -140,12 +135,12 @@ func TestCast_dyingRankKeepsOtherRepliesOfItsProcess_CAST4(t *testing.T) {
 		tr, f := (&header{Region: e.Region(), Mode: mode}).tree(place), &aggregation{}
 		f.start(newJob(tr, mode, 0))
 		require.False(t, f.local.put(0, actor.Answer{Value: 0}))
-		f.failProc(place.Proc(2), actor.EncodeError(errors.New("killed")))
+		f.failProc(place.Proc(2), errors.New("killed"))
 		require.False(t, f.local.put(1, actor.Answer{Value: 1}))
 		require.True(t, f.local.put(3, actor.Answer{Value: 3}), "nothing else is waited for")
 		f.drainLocal()
 		require.Zero(t, f.state.pending)
-		require.Equal(t, ranks{{0, 2}, {3, 1}}, f.state.answeredRanks())
+		require.Equal(t, shape.UnionOf(shape.Interval(0, 2), shape.Interval(3, 1)), f.state.ranksWith(answered))
 	}
 }
 
@@ -155,23 +150,25 @@ func TestGenerations_onlyTheAskedOrALaterGenerationLosesRanks_CAST10(t *testing.
 	e := shape.Of("gpu", 8)
 	region, err := e.Region().Slice("gpu", 1, 8)
 	require.NoError(t, err)
-	tr := tree{placement: Placement{Mesh: testMesh, Extent: e, PerHost: 4, PerProcess: 2}, region: region, gens: []run{{3, 0}, {2, 2}}}
+	tr := tree{placement: Placement{Mesh: testMesh, Extent: e, PerHost: 4, PerProcess: 2}, region: region, gens: valueRuns(3, 0, 2, 2)}
 	proc := func(rank, gen, seat uint32) subjects.ProcID {
 		return subjects.ProcID{Mesh: testMesh, Rank: rank, Gen: gen, Index: seat}
 	}
 	require.Equal(t, proc(4, 2, 0), tr.aggregatorAt(3))
 	require.Equal(t, proc(5, 2, 1), tr.proc(4))
 	require.Equal(t, proc(6, 0, 0), tr.aggregatorAt(5), "none behind the last is of another")
-	for id, want := range map[subjects.ProcID]span{
+	for id, want := range map[subjects.ProcID][2]int{
 		proc(0, 0, 0): {0, 1}, proc(2, 0, 0): {1, 2}, proc(2, 1, 0): {}, proc(3, 0, 1): {2, 1},
 		proc(4, 0, 0): {}, proc(4, 1, 0): {}, proc(5, 1, 1): {}, proc(4, 2, 0): {3, 2}, proc(5, 2, 1): {4, 1}, proc(5, 3, 1): {},
 	} {
-		require.Equal(t, want, tr.ranksLostWith(id), "%s", id)
+		got := tr.ranksLostWith(id)
+		require.Equal(t, want, [2]int{got.First, got.Count}, "%s", id)
 	}
-	for id, want := range map[subjects.ProcID]span{
+	for id, want := range map[subjects.ProcID][2]int{
 		proc(2, 0, 0): {}, proc(2, 1, 0): {1, 2}, proc(4, 2, 0): {}, proc(5, 3, 1): {4, 1},
 	} {
-		require.Equal(t, want, tr.before(id), "%s", id)
+		got := tr.before(id)
+		require.Equal(t, want, [2]int{got.First, got.Count}, "%s", id)
 	}
 }
 
@@ -195,9 +192,8 @@ func TestGenerations_replyCountsFromTheAskedGeneration_CAST10(t *testing.T) {
 	require.NoError(t, err)
 	for gen, want := range map[uint32][]fate{0: {waiting, waiting}, 1: {answered, failed}, 2: {waiting, failed}} {
 		for i, e := range []wire.Envelope{{Kind: wire.Value, Body: body}, {Kind: wire.Failure, Body: actor.EncodeError(errGone)}} {
-			tl := newCollector(eight())
-			tl.gens = []run{{3, 0}, {1, 1}}
-			id := tl.placement.Proc(3)
+			tl := &operation{rollout: newHome(eight(), modeEach), gens: valueRuns(3, 0, 1, 1)}
+			id := tl.target.Placement.Proc(3)
 			id.Gen, e.Ext = gen, encodeReply(replyHeader{Rank: 3})
 			require.NoError(t, tl.addIncoming(actor.Incoming{From: id.Actor("members"), Envelope: e}))
 			require.Equal(t, want[i], tl.fates[3], "generation %d, answer %d", gen, i)
@@ -211,8 +207,8 @@ func TestGenerations_packetForAnotherGenerationIsRefused_CAST10(t *testing.T) {
 	id := place.Proc(1)
 	id.Gen = 1
 	r := &Router{p: procAt(t, id), placement: place}
-	for _, gen := range []uint64{0, 2} {
-		ext, err := wire.Marshal(header{Region: place.Extent.Region(), Gens: []run{{1, 0}, {1, gen}}})
+	for _, gen := range []int{0, 2} {
+		ext, err := wire.Marshal(header{Region: place.Extent.Region(), Gens: valueRuns(1, 0, 1, gen)})
 		require.NoError(t, err)
 		err = r.receiveDirect(id.Actor("client"), &wire.Envelope{Kind: wire.Cast, Actor: "nobody", Port: "x", Ext: ext})
 		require.ErrorIs(t, err, actor.ErrBadMessage)
@@ -255,15 +251,15 @@ func TestRoute_carriesEachProcessesSequenceNumber(t *testing.T) {
 			}
 		}
 		r := &route{tree: tr}
-		require.Equal(t, runs(want), r.prevs(k, told))
+		require.Equal(t, runsOf(want), r.prevs(k, told))
 	})
 }
 
 // Whatever a peer casts, a member finds its place or an error.
 func FuzzHeader(f *testing.F) {
-	h, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{{4, 1}}, Skip: ranks{{1, 2}}, Mode: modeFold, ReplyPort: "h", Reducer: "sum"})
+	h, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: valueRuns(4, 1), Skip: shape.Interval(1, 2), Mode: modeFold, ReplyPort: "h", Reducer: "sum"})
 	require.NoError(f, err)
-	many, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{}, PackedPrevs: packRuns([]run{{3, 1}, {1, link.NotIncluded}}), Mode: modeSend})
+	many, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: runsOf([]uint64{1, 1, 1, link.NotIncluded}), Asked: shape.Interval(1, 2), Mode: modeSend})
 	require.NoError(f, err)
 	f.Add(h, 2)
 	f.Add(many, 3)
@@ -289,9 +285,9 @@ func FuzzReplyHeader(f *testing.F) {
 	values, err := wire.Marshal(bodies{{1}, {2}})
 	require.NoError(f, err)
 	for _, r := range []replyHeader{
-		{Cast: "h", Rank: 1}, {Folded: true, Settled: ranks{{0, 3}}},
-		{Cast: "h", Folded: true, Parts: []ranks{{{0, 1}}, {{1, 1}}}, Failed: []failure{{ranks{{2, 1}}, []byte{0xa0}}}},
-		{Folded: true, Parts: []ranks{{{0, 8}}, {{-1, 1 << 62}}}}, {Folded: true, Parts: []ranks{{{0, 1}}, {{0, 1}}}},
+		{Cast: "h", Rank: 1}, {Folded: true, Settled: shape.Interval(0, 3)},
+		{Cast: "h", Folded: true, Parts: []shape.Ranks{shape.Interval(0, 1), shape.Interval(1, 1)}, Failed: []failure{{shape.Interval(2, 1), []byte{0xa0}}}},
+		{Folded: true, Parts: []shape.Ranks{shape.Interval(0, 8), shape.Interval(7, 2)}}, {Folded: true, Parts: []shape.Ranks{shape.Interval(0, 1), shape.Interval(0, 1)}},
 	} {
 		ext, err := wire.Marshal(r)
 		require.NoError(f, err)
@@ -299,7 +295,7 @@ func FuzzReplyHeader(f *testing.F) {
 		f.Add(ext, []byte{7})
 	}
 	const many = 10_000
-	again, err := wire.Marshal(replyHeader{Folded: true, Parts: slices.Repeat([]ranks{{{0, 1}}}, many)})
+	again, err := wire.Marshal(replyHeader{Folded: true, Parts: slices.Repeat([]shape.Ranks{shape.Interval(0, 1)}, many)})
 	require.NoError(f, err)
 	little, err := wire.Marshal(slices.Repeat(bodies{{}}, many))
 	require.NoError(f, err)
@@ -308,7 +304,7 @@ func FuzzReplyHeader(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(failed, []byte{})
 	f.Fuzz(func(t *testing.T, ext, body []byte) {
-		tl := newCollector(eight())
+		tl := &operation{rollout: newHome(eight(), mode(1+len(ext)%2))}
 		for _, kind := range []wire.Kind{wire.Value, wire.Failure} {
 			in := actor.Incoming{Envelope: wire.Envelope{Kind: kind, Ext: ext, Body: body}}
 			bustest.CheckAllocBound(t, slices.Concat(ext, body), func() { _ = tl.addIncoming(in) })
@@ -340,18 +336,18 @@ func (o *oracle) settle(rank int, f fate) {
 
 func TestCollector_keepsTheFirstResultOfEachRank(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tl, o := newCollector(eight()), &oracle{fates: map[int]fate{}}
+		tl, o := newHome(eight(), modeEach), &oracle{fates: map[int]fate{}}
 		for range rapid.IntRange(0, 20).Draw(t, "events") {
 			rank := rapid.IntRange(-1, 8).Draw(t, "rank")
 			switch rapid.SampledFrom([]string{"value", "error", "gone", "expire"}).Draw(t, "event") {
 			case "value":
-				tl.addAnswer(rank, actor.Answer{Value: rank})
+				tl.answer(rank, actor.Answer{Value: rank})
 				o.settle(rank, answered)
 			case "error":
-				tl.addAnswer(rank, actor.Answer{Err: errors.New("no")})
+				tl.answer(rank, actor.Answer{Err: errors.New("no")})
 				o.settle(rank, failed)
 			case "gone":
-				tl.setFate(rank, failed, errors.New("gone"))
+				tl.fail(shape.Interval(rank, 1), failed, errors.New("gone"))
 				o.settle(rank, failed)
 			case "expire":
 				tl.expire(errors.New("late"))
@@ -366,11 +362,15 @@ func TestCollector_keepsTheFirstResultOfEachRank(t *testing.T) {
 	})
 }
 
-func requireSame(t *rapid.T, o *oracle, tl *collector) {
+func requireSame(t *rapid.T, o *oracle, tl *rollout) {
 	require.Equal(t, 8-len(o.fates), tl.pending)
 	c := tl.coverage()
 	for rank := range 8 {
-		require.Equal(t, o.fates[rank], tl.fates[rank], "rank %d", rank)
+		want, known := o.fates[rank]
+		if !known {
+			want = waiting
+		}
+		require.Equal(t, want, tl.fates[rank], "rank %d", rank)
 	}
 	require.Equal(t, 8, c.Asked)
 	require.Equal(t, 8, c.Answered+len(c.Failed)+len(c.Missing))
@@ -381,11 +381,11 @@ func requireSame(t *rapid.T, o *oracle, tl *collector) {
 }
 
 func TestCoverage_namesRegionsInRequestedForm(t *testing.T) {
-	tl := newCollector(eight())
+	tl := newHome(eight(), modeEach)
 	for rank := range 5 {
-		tl.addAnswer(rank, actor.Answer{})
+		tl.answer(rank, actor.Answer{})
 	}
-	tl.addAnswer(5, actor.Answer{Err: &actor.Error{Code: actor.CodeStopped, Text: "stopped", Actor: "a", Endpoint: "e"}})
+	tl.answer(5, actor.Answer{Err: &actor.Error{Code: actor.CodeStopped, Text: "stopped", Actor: "a", Endpoint: "e"}})
 	tl.expire(&actor.Error{Code: actor.CodeDeadline, Text: "late"})
 	c := tl.coverage()
 	require.Equal(t, "asked 8 · answered 5 · failed 1 [host=1,gpu=1] · missing 2 [host=1,gpu=2:4]", c.String())
@@ -400,15 +400,15 @@ func TestCoverage_namesRegionsInRequestedForm(t *testing.T) {
 	var bad error
 	part.Region, bad = part.Region.Select("host=1,gpu=2:4")
 	require.NoError(t, bad)
-	some := newCollector(part)
-	some.addAnswer(0, actor.Answer{})
-	some.addAnswer(1, actor.Answer{Err: errors.New("no")})
+	some := newHome(part, modeEach)
+	some.answer(0, actor.Answer{})
+	some.answer(1, actor.Answer{Err: errors.New("no")})
 	require.EqualError(t, &CoverageError{Mesh: "m", Actor: "a", Endpoint: "e", Coverage: some.coverage()},
 		"cast e to a on m: asked 2 · answered 1 · failed 1 [host=1,gpu=3] · missing 0; rank 7 (host=1/2,gpu=3/4): no")
 
-	many := newCollector(Target{Placement: Placement{Extent: shape.Of("gpu", 99), PerHost: 99}, Region: shape.Of("gpu", 99).Region()})
+	many := newHome(Target{Placement: Placement{Extent: shape.Of("gpu", 99), PerHost: 99}, Region: shape.Of("gpu", 99).Region()}, modeEach)
 	for rank := range 99 {
-		many.addAnswer(rank, actor.Answer{Err: fmt.Errorf("reason %d", rank)})
+		many.answer(rank, actor.Answer{Err: fmt.Errorf("reason %d", rank)})
 	}
 	require.ErrorContains(t, &CoverageError{Coverage: many.coverage()}, "; and 89 more reasons")
 }

@@ -55,10 +55,7 @@ func newJob(t tree, m mode, view int) (j job) {
 		j.hostEnd = at.below
 		return j
 	}
-	j.lo = view
-	for j.lo > 0 && t.placement.processOf(t.base(j.lo-1)) == process {
-		j.lo--
-	}
+	j.lo = t.processStart(view)
 	j.ownEnd = t.processEnd(view)
 	j.hostEnd = j.ownEnd
 	j.hi = j.ownEnd

@@ -2,6 +2,7 @@ package cast
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/shape"
@@ -23,9 +24,77 @@ type Target struct {
 	Actor     string // the name that the actors of the mesh share
 	Region    shape.Region
 
-	// userRegion, when it has ranks, is the user's region; this cast reaches a part of it.
-	userRegion *shape.Region
-	progress   *progressCallback // nil: no progress is reported
+	selected shape.Ranks       // of the region; none: all
+	throttle *Throttle         // nil: all are asked at once
+	progress *progressCallback // nil: no progress is reported
+}
+
+// meshWith is a mesh with an option for its casts.
+type meshWith[A any] struct {
+	Mesh[A]
+	option func(*Target) error
+}
+
+// Target is that of the mesh, with the option.
+func (m meshWith[A]) Target() (Target, error) {
+	t, err := m.Mesh.Target()
+	if err == nil {
+		err = m.option(&t)
+	}
+	return t, err
+}
+
+// Select makes the verbs cast to some ranks of a mesh. The selection may be a union, which takes one
+// cast and has one coverage:
+//
+//	s, err := shape.ParseSelection(counters.Extent(), "host=0 | gpu=3")
+//	all, err := cast.Gather(ctx, cast.Select(counters, s), add, 1)
+//
+// Each rank keeps its number and its point in the mesh. Gather has zero values for other ranks. A
+// Selection of a selected mesh keeps the ranks that are in both.
+func Select[A any](m Mesh[A], s shape.Selection) Mesh[A] {
+	return meshWith[A]{m, func(t *Target) error {
+		if e := t.Region.Extent(); !s.Extent().Equal(e) {
+			return t.invalid(fmt.Sprintf("a selection of %s: want one of %s", s.Extent(), e))
+		}
+		some := t.ranks()
+		var selected shape.RanksWriter
+		for rank := range s.Ranks() {
+			if some.Contains(rank) {
+				selected.Add(rank, 1)
+			}
+		}
+		t.selected = selected.Ranks()
+		if t.selected.IsEmpty() {
+			return t.invalid("the selection has no ranks")
+		}
+		return nil
+	}}
+}
+
+// ranks are the ranks of the region that the cast is for.
+func (t Target) ranks() shape.Ranks {
+	if !t.selected.IsEmpty() {
+		return t.selected
+	}
+	return shape.Interval(0, t.Region.NumRanks())
+}
+
+// batches are the ranks of each batch, in order.
+func (t Target) batches() []shape.Ranks {
+	if t.throttle == nil {
+		return []shape.Ranks{t.ranks()}
+	}
+	var all []shape.Ranks
+	for _, batch := range t.throttle.plan(t) {
+		all = append(all, shape.RanksOf(slices.Values(batch)))
+	}
+	return all
+}
+
+// invalid is the error of a target that cannot be cast to.
+func (t Target) invalid(text string) error {
+	return &actor.Error{Code: actor.CodeInvalid, Text: fmt.Sprintf("cast to %s on %s: %s", t.Actor, t.Placement.Mesh, text)}
 }
 
 // MaxRanks is how many ranks a cast reaches at most: its caller keeps the fate of each.
@@ -48,7 +117,7 @@ func (t Target) validate() error {
 		}
 		text = fmt.Sprintf("region %s is not in the mesh's extent %s", t.Region, t.Placement.Extent)
 	}
-	return &actor.Error{Code: actor.CodeInvalid, Text: fmt.Sprintf("cast to %s on %s: %s", t.Actor, t.Placement.Mesh, text)}
+	return t.invalid(text)
 }
 
 // Placement maps ranks to procs and their processes.

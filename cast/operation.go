@@ -4,47 +4,46 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 // lostRanks reports ranks of the region that cannot be reached.
 type lostRanks struct {
-	ranks span
+	ranks shape.RankRun
 	err   error
 }
 
-// operation is one cast that waits for its answers, at the caller.
+// operation is one cast that waits for its answers, at the caller: a batch of a rollout.
 //
-//	send ── publish ──▶ members ── answers ──▶ raw port ── inbox ──▶ next ──▶ collector
+//	send ── publish ──▶ members ── answers ──▶ raw port ── inbox ──▶ awaitEvent ──▶ collector
 //	                    deaths ── OnUnreachable ────────── inbox ──┘
 type operation struct {
-	*collector
+	*rollout
 	p         *actor.Proc
 	router    *Router
-	target    Target
+	asked     shape.Ranks
+	gens      runs // of those that are asked
 	tree      tree
 	route     *route
-	endpoint  string
 	release   []func()
 	abandoned bool // the caller has gone before the deadline
 
-	replyPort     string   // the port that the answers come to; "": none do
-	packetNumbers []uint64 // of the route's packets, when answers say whom they have reached
+	replyPort     string          // the port that the answers come to; "": none do
+	packetNumbers []uint64        // of the route's packets, when answers say whom they have reached
+	received      []shape.RankRun // with folded answers since the last ackAnswered; not in order
 
 	wake    chan struct{} // there is something in the inbox
 	aborted chan error    // has the reason when the caller's actor or proc has ended
 
-	partialEvery time.Duration // between two partial folds of others; 0: never
-
-	replyTree    tree // by which they come
-	mode         mode
-	lastReported int // settled ranks in the last report
+	replyTree tree // by which they come
 
 	mu         sync.Mutex // guards the inbox
 	rerouteDue bool       // silent folders are bypassed from now on
@@ -59,22 +58,23 @@ type castRequest struct {
 	endpoint   string
 	message    any
 	mode       mode
+	open       func(actor.Answer) (any, error) // decodes the answer of one rank; nil: later
 	reducer    string
 	singleRoot bool // home gets one value
 	// partialEvery is the period of partial folds for the caller; 0: never.
 	partialEvery time.Duration
 }
 
-// send casts a question. On success the caller owns the asking and closes it.
-func send(ctx context.Context, t Target, q castRequest) (*operation, error) {
+// send casts a question to some ranks, which the rollout waits for. On success the caller owns the
+// operation and closes it.
+func send(ctx context.Context, r *rollout, asked shape.Ranks) (*operation, error) {
+	t := r.target
+	q := r.request
 	p, from := actor.Sender(ctx, t.Via)
 	if p == nil {
 		return nil, &actor.Error{Code: actor.CodeInvalid, Text: "no sender: cast from an actor's handler, or to a mesh bound to a proc"}
 	}
 	if err := p.CheckSend(from); err != nil {
-		return nil, err
-	}
-	if err := t.validate(); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -91,17 +91,18 @@ func send(ctx context.Context, t Target, q castRequest) (*operation, error) {
 	if !ok {
 		return nil, errors.New("the proc has no router: call cast.Start")
 	}
-	route, err := router.routes.acquire(p.Lead(), t, q.endpoint)
+	route, err := router.routes.acquire(p.Lead(), t, asked, q.endpoint)
 	if err != nil {
 		return nil, err
 	}
 	a := &operation{
-		collector: newCollector(t), p: p, target: t, endpoint: q.endpoint, router: router, route: route,
-		tree: route.tree, partialEvery: q.partialEvery,
+		rollout: r, p: p, asked: asked, router: router, route: route, tree: route.tree, gens: route.tree.gens,
 		wake: make(chan struct{}, 1), aborted: make(chan error, 1),
 	}
-	a.gens = route.tree.gens
-	h := header{Region: t.Region, Gens: a.gens, Mode: q.mode, Reducer: q.reducer, UserRegion: t.userRegion, SingleRoot: q.singleRoot}
+	h := header{Region: t.Region, Gens: a.gens, Mode: q.mode, Reducer: q.reducer, SingleRoot: q.singleRoot}
+	if asked.Len() < t.Region.NumRanks() {
+		h.Asked = asked
+	}
 	if q.mode != modeSend {
 		a.replyPort = a.listen(from)
 		h.ReplyPort = a.replyPort
@@ -121,7 +122,7 @@ func send(ctx context.Context, t Target, q castRequest) (*operation, error) {
 
 // listen opens the port for the answers, and subscribes to lost ranks.
 func (a *operation) listen(from string) string {
-	most := 2*len(a.fates) + 1 // one message per rank, and one more after a reroute
+	most := 2*a.asked.Len() + 1 // one message per rank, and one more after a reroute
 	port := a.p.OpenPrivate(from, func(in actor.Incoming) {
 		if a.isProgress(in) {
 			return
@@ -162,9 +163,7 @@ func (a *operation) enqueue(put func()) {
 // failLost settles ranks that cannot be reached; nothing is sent to them.
 func (a *operation) failLost(all []lostRanks) {
 	for _, l := range all {
-		for view := l.ranks.First; view < l.ranks.end(); view++ {
-			a.setFate(view, failed, l.err)
-		}
+		a.fail(shape.Interval(l.ranks.First, l.ranks.Count), failed, l.err)
 	}
 }
 
@@ -191,12 +190,8 @@ func (a *operation) close() {
 
 // isAwaiting reports whether some rank in the process of a rank has not answered.
 func (a *operation) isAwaiting(view int) bool {
-	for end := a.tree.processEnd(view); view < end; view++ {
-		if f := a.fates[view]; f == waiting || f == missing {
-			return true
-		}
-	}
-	return false
+	fates := a.fates[view:a.tree.processEnd(view)]
+	return slices.Contains(fates, waiting) || slices.Contains(fates, missing)
 }
 
 // publish sends the cast: the plan's packets for members in other processes, one delivery for
@@ -210,21 +205,20 @@ func (a *operation) publish(ctx context.Context, from string, h header, body []b
 			m.Envelope.TTL = max(time.Until(d), time.Millisecond)
 		}
 	}
-	h.Skip = a.skippedRanks()
+	h.setSkip(a.goneRanks())
 	m.OnFate = func(id subjects.ProcID, why *actor.Error) { a.onUnreachable(id, why) }
 	if h.Mode == modeSend {
-		m.OnFate = bounceHandler(a.p, from, typ, t.Actor, a.tree, h.Skip)
+		m.OnFate = bounceHandler(a.p, from, typ, t.Actor, a.tree, h.skip)
 	}
 	m.ReplyAcks = h.Mode.aggregates()
 	if m.ReplyAcks {
 		h.ProgressMillis, h.PartialValues = a.progressInterval()
 		a.replyTree = h.tree(t.Placement)
-		a.mode = h.Mode
 		a.scheduleReroute(m.Envelope.TTL)
 	}
 	for _, k := range a.route.packets {
 		if k.where != "" {
-			m.Subject = a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.endpoint, k.where, a.p.Lead().ID().Process().String())
+			m.Subject = a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.request.endpoint, k.where, a.p.Lead().ID().Process().String())
 		}
 		if err := a.multicast(m, h, k); err != nil {
 			return err
@@ -233,17 +227,17 @@ func (a *operation) publish(ctx context.Context, from string, h header, body []b
 	if a.route.localFirst < 0 {
 		return nil
 	}
-	h.Skip = a.skippedRanks()
+	h.setSkip(a.goneRanks())
 	return a.deliverLocal(m.Envelope, h)
 }
 
 // bounceHandler returns a handler for processes that a sent cast did not reach. It returns the cast
 // for each of their ranks.
-func bounceHandler(p *actor.Proc, from, typ, to string, t tree, skip ranks) func(subjects.ProcID, *actor.Error) {
+func bounceHandler(p *actor.Proc, from, typ, to string, t tree, skip shape.Ranks) func(subjects.ProcID, *actor.Error) {
 	return func(id subjects.ProcID, why *actor.Error) {
 		gone := t.ranksLostWith(id)
-		for view := gone.First; view < gone.end(); view++ {
-			if skip.contains(view) {
+		for view := gone.First; view < gone.End(); view++ {
+			if skip.Contains(view) {
 				continue
 			}
 			of := *why
@@ -257,7 +251,7 @@ func bounceHandler(p *actor.Proc, from, typ, to string, t tree, skip ranks) func
 func (a *operation) multicast(m actor.Multicast, h header, k packet) error {
 	m.To = k.group
 	m.GroupExt = func(prevs []link.Run) ([]byte, error) {
-		h.setPrevs(a.route.prevs(k, prevs))
+		h.Prevs = a.route.prevs(k, prevs)
 		return wire.Marshal(h)
 	}
 	alone := h
@@ -271,21 +265,21 @@ func (a *operation) multicast(m actor.Multicast, h header, k packet) error {
 		a.packetNumbers = nil
 	}
 	for i, why := range refused {
-		for view := k.members[i].view; view < a.tree.processEnd(k.members[i].view); view++ {
-			a.setFate(view, failed, why)
-		}
+		first := k.members[i].view
+		a.fail(shape.Interval(first, a.tree.processEnd(first)-first), failed, why)
 	}
 	return nil
 }
 
-// skippedRanks are the ranks that the cast does not wait for.
-func (a *operation) skippedRanks() (out ranks) {
-	for view, f := range a.fates {
-		if f != waiting {
-			out = out.with(span{view, 1})
+// goneRanks are the asked ranks that the cast does not wait for.
+func (a *operation) goneRanks() shape.Ranks {
+	var gone shape.RanksWriter
+	for rank, at := range a.fatesOf(a.asked) {
+		if *at != waiting {
+			gone.Add(rank, 1)
 		}
 	}
-	return out
+	return gone.Ranks()
 }
 
 // deliverLocal hands the cast to the members in the caller's own process.
@@ -294,14 +288,15 @@ func (a *operation) deliverLocal(e wire.Envelope, h header) error {
 		return nil // they have closed, or are not started
 	}
 	e.Actor = a.target.Actor
-	e.Port = a.endpoint
-	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h, func(view int, why error) { a.setFate(view, failed, why) })
+	e.Port = a.request.endpoint
+	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h, func(view int, why error) { a.answer(view, actor.Answer{Err: why}) })
 }
 
 // awaitEvent waits for one event and records it. It reports false once every rank is settled; the
 // end of ctx settles them all.
 func (a *operation) awaitEvent(ctx context.Context) bool {
 	if a.pending == 0 {
+		a.reportProgress() // of ranks that failed at once
 		return false
 	}
 	select {
@@ -333,11 +328,7 @@ func (a *operation) drainInbox() {
 		a.handleAnswer(in)
 	}
 	a.ackAnswered()
-	for _, l := range losses {
-		for view := l.ranks.First; view < l.ranks.end(); view++ {
-			a.setFate(view, failed, l.err)
-		}
-	}
+	a.failLost(losses)
 	if late {
 		a.reroute()
 	}
@@ -347,8 +338,55 @@ func (a *operation) drainInbox() {
 func (a *operation) handleAnswer(in actor.Incoming) {
 	if err := a.addIncoming(in); err != nil {
 		log := a.p.Log()
-		log.Warn().Err(err).Stringer("from", in.From).Str("endpoint", a.endpoint).Msg("cannot decode an answer to a cast")
+		log.Warn().Err(err).Stringer("from", in.From).Str("endpoint", a.request.endpoint).Msg("cannot decode an answer to a cast")
 	}
+}
+
+// addIncoming records an answer. It ignores invalid answers, and those that their sender may not
+// give.
+func (a *operation) addIncoming(in actor.Incoming) error {
+	var r replyHeader
+	if err := wire.Unmarshal(in.Envelope.Ext, &r); err != nil {
+		return err
+	}
+	if !r.Folded {
+		if a.isExpectedSender(r.Rank, in) {
+			a.answer(r.Rank, a.open(in.Answer()))
+		}
+		return nil
+	}
+	c, err := r.decode(in, len(a.fates))
+	if err != nil {
+		return err
+	}
+	a.received = append(a.received, a.contribute(c)...)
+	return nil
+}
+
+// open decodes the answer of one rank. One that cannot be decoded fails its rank.
+func (a *operation) open(answer actor.Answer) actor.Answer {
+	if answer.Err != nil || a.request.open == nil {
+		return answer
+	}
+	v, err := a.request.open(answer)
+	return actor.Answer{Value: v, Err: err}
+}
+
+// isExpectedSender reports whether the sender of a rank's answer is the addressed proc, or the
+// first of its process. A later proc of the rank can report that the addressed one is over
+// (CAST-10).
+func (a *operation) isExpectedSender(rank int, in actor.Incoming) bool {
+	base, err := a.target.Region.BaseRank(rank)
+	if err != nil {
+		return false
+	}
+	id := a.target.Placement.Proc(base)
+	from := in.From.Proc
+	id.Gen = genAt(a.gens, rank)
+	if from.Gen > id.Gen && in.Envelope.Kind == wire.Failure {
+		from.Gen = id.Gen
+	}
+	return from == id || from == id.Lead()
 }
 
 // silenceError is the reason of a rank that never answered.
@@ -357,13 +395,4 @@ func silenceError(ctx context.Context) error {
 		return &actor.Error{Code: actor.CodeDeadline, Text: "no answer within the deadline"}
 	}
 	return &actor.Error{Code: actor.CodeCanceled, Text: "the caller gave up: " + context.Cause(ctx).Error()}
-}
-
-// err is the *CoverageError of a cast that is not whole; nil when it is.
-func (a *operation) err() error {
-	c := a.coverage()
-	if c.Whole() {
-		return nil
-	}
-	return &CoverageError{Mesh: a.target.Placement.Mesh.String(), Actor: a.target.Actor, Endpoint: a.endpoint, Coverage: c}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/shape"
 )
 
 func TestPackedAnswers_keepOrderUnderAnyGrouping(t *testing.T) {
@@ -76,7 +77,7 @@ func FuzzPackedAnswers(f *testing.F) {
 
 func TestResultSlots_reportTheLastResultOnceAndYieldEachOnce(t *testing.T) {
 	const n = 200
-	s := newResultSlots(10, 10+n, ranks{{15, 5}})
+	s := newResultSlots(10, 10+n, shape.Interval(15, 5))
 	var taken []int
 	var mu sync.Mutex // the reader's
 	var all sync.WaitGroup

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -27,17 +27,18 @@ type Partial[R any] struct {
 // refused: use Stream.
 func ReduceStream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M, by actor.Reducer[R], every time.Duration) iter.Seq[Partial[R]] {
 	return func(yield func(Partial[R]) bool) {
-		err := errors.Join(by.Err(), reducible(ep, by))
-		if _, throttled := throttleOf(to); err == nil && throttled {
+		r, err := prepare(to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name(), partialEvery: max(every, minProgressInterval)})
+		err = errors.Join(by.Err(), reducible(ep, by), err)
+		if err == nil && r.target.throttle != nil {
 			err = invalid(ep.Name(), errors.New("ReduceStream of a throttled mesh: use Stream"))
 		}
 		if err != nil {
 			yield(Partial[R]{Err: err})
 			return
 		}
-		ctx, cancel := withDeadline(ctx)
+		ctx, cancel := r.withDeadline(ctx)
 		defer cancel()
-		a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name(), partialEvery: max(every, minProgressInterval)})
+		a, err := r.start(ctx)
 		if err != nil {
 			yield(Partial[R]{Err: err})
 			return
@@ -48,8 +49,7 @@ func ReduceStream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoin
 			if a.pending == 0 {
 				break
 			}
-			parts, coverage := a.partialResult()
-			now := newPartial(a, by, parts, coverage)
+			now := newPartial(a.partialResult(), by)
 			settled := now.Coverage.Answered + len(now.Coverage.Failed)
 			if settled <= was { // a report may bring nothing new
 				continue
@@ -59,9 +59,9 @@ func ReduceStream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoin
 				return
 			}
 		}
-		last := newPartial(a, by, a.parts, a.coverage()) // without answers that are only reports
+		last := newPartial(r, by) // without answers that are only reports
 		if last.Err == nil {
-			last.Err = a.err()
+			last.Err = r.coverageError()
 		}
 		yield(last)
 	}
@@ -87,12 +87,9 @@ func (a *operation) awaitMore(ctx context.Context, d time.Duration) {
 }
 
 // newPartial folds the answers so far.
-func newPartial[R any](a *operation, by actor.Reducer[R], parts []part, coverage Coverage) Partial[R] {
-	v, err := foldAll(by, parts)
-	if err != nil {
-		err = fmt.Errorf("fold the answers of %s: %w", a.endpoint, err)
-	}
-	return Partial[R]{Value: v, Coverage: coverage, Err: err}
+func newPartial[R any](r *rollout, by actor.Reducer[R]) Partial[R] {
+	v, err := foldAll(r, by)
+	return Partial[R]{Value: v, Coverage: r.coverage(), Err: err}
 }
 
 // recordProgress keeps a folder's partial fold until its next one. The inbox is locked.
@@ -112,14 +109,14 @@ func (a *operation) recordProgress(from subjects.ProcID, parts []part) {
 // countRanks is how many ranks have answers in parts.
 func countRanks(parts []part) (n int) {
 	for _, p := range parts {
-		n += p.ranks.count()
+		n += p.ranks.Len()
 	}
 	return n
 }
 
 // partialResult combines the received answers with the folders' partial folds of the outstanding
 // ones. Partial folds settle no rank.
-func (a *operation) partialResult() ([]part, Coverage) {
+func (a *operation) partialResult() *rollout {
 	var words []part
 	a.mu.Lock()
 	for _, said := range a.progress {
@@ -127,7 +124,7 @@ func (a *operation) partialResult() ([]part, Coverage) {
 	}
 	a.mu.Unlock()
 	slices.SortFunc(words, func(x, y part) int {
-		return cmp.Or(cmp.Compare(y.ranks.count(), x.ranks.count()), cmp.Compare(x.ranks[0].First, y.ranks[0].First))
+		return cmp.Or(cmp.Compare(y.ranks.Len(), x.ranks.Len()), cmp.Compare(x.ranks.First(), y.ranks.First()))
 	})
 	known := *a.collector
 	known.parts, known.fates = slices.Clone(a.parts), slices.Clone(a.fates)
@@ -137,59 +134,65 @@ func (a *operation) partialResult() ([]part, Coverage) {
 			continue
 		}
 		known.parts = parts
-		for _, s := range p.ranks {
-			for rank := s.First; rank < s.end(); rank++ {
-				known.fates[rank] = answered
-			}
+		for _, at := range known.fatesOf(p.ranks) {
+			*at = answered
 		}
 	}
-	return known.parts, known.coverage()
+	return &rollout{collector: &known, target: a.target, request: a.request}
 }
 
 // piece is a fold of adjacent ranks: no outstanding answer lies between them.
 type piece struct {
-	ranks  ranks
-	values []localAnswer // here: of one rank of this process
+	ranks  shape.Ranks
+	values []pieceValue
+}
+
+// pieceValue is an answer; own: of one rank of this process.
+type pieceValue struct {
+	answer actor.Answer
+	own    bool
 }
 
 // pieces are copies of all answers so far. They are folded again at the end, and a reducer may
 // modify its first value.
-func (f *aggregationState) pieces() (all []piece) {
-	var p piece
-	parts := f.parts
+func (c *collector) pieces() (all []piece) {
+	var ranks shape.RanksWriter
+	var values []pieceValue
+	parts := c.parts
 	end := 0 // of the part that was taken last
-	for i, at := range f.fates {
-		rank := f.lo + i
+	for i, at := range c.fates {
+		rank := c.lo + i
 		switch {
-		case at == waiting && rank >= end && len(p.ranks) > 0:
-			all = append(all, p)
-			p = piece{}
+		case at == waiting && rank >= end && len(values) > 0:
+			all = append(all, piece{ranks.Ranks(), values})
+			ranks = shape.RanksWriter{}
+			values = nil
 		case at != answered:
-		case i < len(f.local) && f.local[i].present:
-			raw, err := f.local[i].Raw()
+		case i < len(c.own):
+			raw, err := c.own[i].Raw()
 			if err != nil {
 				return nil // reported at the end
 			}
-			p.ranks = p.ranks.with(span{rank, 1})
-			p.values = append(p.values, localAnswer{actor.EncodedAnswer(raw), true})
+			ranks.Add(rank, 1)
+			values = append(values, pieceValue{actor.EncodedAnswer(raw), true})
 		default:
-			p.ranks = p.ranks.with(span{rank, 1})
-			if len(parts) > 0 && parts[0].ranks[0].First == rank {
-				p.values = append(p.values, localAnswer{parts[0].value, false})
-				end = parts[0].end()
+			ranks.Add(rank, 1)
+			if len(parts) > 0 && parts[0].ranks.First() == rank {
+				values = append(values, pieceValue{parts[0].value, false})
+				end = parts[0].ranks.End()
 				parts = parts[1:]
 			}
 		}
 	}
-	if len(p.ranks) > 0 {
-		all = append(all, p)
+	if len(values) > 0 {
+		all = append(all, piece{ranks.Ranks(), values})
 	}
 	return all
 }
 
 // sendProgress reports a fold's progress to the caller, with the partial fold of some pieces. An
 // error of a fold is reported only at the end.
-func (fs *aggregations) sendProgress(j job, settled ranks, pieces []piece) {
+func (fs *aggregations) sendProgress(j job, settled shape.Ranks, pieces []piece) {
 	c := contribution{}
 	by, err := fs.reducerFor(j)
 	for _, p := range pieces {
@@ -197,7 +200,7 @@ func (fs *aggregations) sendProgress(j job, settled ranks, pieces []piece) {
 		if err == nil {
 			acc, err = by.foldAll(func(yield func(actor.Answer, bool) bool) {
 				for _, v := range p.values {
-					if !yield(v.Answer, v.present) {
+					if !yield(v.answer, v.own) {
 						return
 					}
 				}

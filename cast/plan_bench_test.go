@@ -75,16 +75,18 @@ func newLineUp(b *testing.B, n int) (lineUp, *Router) {
 // way has casts to a region go as one packet to a token, or, when that is "", to each alone.
 func (r *Router) way(b *testing.B, l lineUp, where string) {
 	rt := &route{localFirst: -1, procChanges: r.p.ChangeCount(l.place.Mesh), tree: tree{placement: l.place, region: l.region}}
-	k := packet{where: where, members: rt.members(r.p)}
+	asked := Target{Region: l.region}.ranks()
+	key, err := asked.MarshalBinary()
+	require.NoError(b, err)
+	k := packet{where: where, members: rt.members(r.p, asked)}
 	var to []subjects.PortID
 	for _, m := range k.members {
 		to = append(to, m.id.Actor("members").Port(countNote.Name()))
 	}
-	var err error
 	k.group, err = r.p.Group(to)
 	require.NoError(b, err)
 	rt.packets = []packet{k}
-	r.routes.all = map[routeKey]*route{{l.place.Mesh, "members", countNote.Name(), l.region.String()}: rt}
+	r.routes.all = map[routeKey]*route{{l.place.Mesh, "members", countNote.Name(), l.region.String(), string(key)}: rt}
 }
 
 func BenchmarkPlan(b *testing.B) {
@@ -147,8 +149,7 @@ func BenchmarkSequenceNumbers(b *testing.B) {
 			var ext []byte
 			var reading time.Duration
 			for b.Loop() {
-				h := header{Region: e.Region(), Mode: modeFold, Reducer: nameSum}
-				h.setPrevs(way.prevs(k, links))
+				h := header{Region: e.Region(), Mode: modeFold, Reducer: nameSum, Prevs: way.prevs(k, links)}
 				var err error
 				ext, err = wire.Marshal(h)
 				require.NoError(b, err)

@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -115,9 +116,14 @@ func anyCut(t *rapid.T, e shape.Extent) shape.Region {
 			r, _ = r.At(d.Label, 0)
 		}
 	}
-	if flat, err := r.Flatten("rank"); err == nil && rapid.Bool().Draw(t, "flatten") {
-		begin := rapid.IntRange(0, flat.NumRanks()-1).Draw(t, "from")
-		r, err = flat.Slice("rank", begin, rapid.IntRange(begin+1, flat.NumRanks()).Draw(t, "to"))
+	if rapid.Bool().Draw(t, "adjacent ranks alone") {
+		from := rapid.IntRange(0, e.NumRanks()-1).Draw(t, "from")
+		text := fmt.Sprintf("rank=%d/1", rapid.IntRange(from+1, e.NumRanks()).Draw(t, "to")-from)
+		if from > 0 {
+			text = fmt.Sprintf("%d+%s", from, text)
+		}
+		var err error
+		r, err = shape.ParseRegion(text)
 		require.NoError(t, err)
 	}
 	return r

@@ -37,57 +37,17 @@ func (g Aggregator[R, Acc]) Err() error {
 // builtin is the reducer for the name in the procs on the way.
 func (g Aggregator[R, Acc]) builtin() (builtin, error) { return parseBuiltin(g.name, openAs[R]) }
 
-// open folds the received parts, in order.
-func (g Aggregator[R, Acc]) open(parts []part) (Acc, error) {
+// foldAll folds answers, in order.
+func (g Aggregator[R, Acc]) foldAll(values iter.Seq2[actor.Answer, bool]) (Acc, error) {
 	b, err := g.builtin()
 	if err != nil {
 		return *new(Acc), err
 	}
-	acc, err := b.foldAll(aggregatedValues(parts))
+	acc, err := b.foldAll(values)
 	if err != nil {
 		return *new(Acc), err
 	}
 	return g.result(acc)
-}
-
-// foldAnswers folds answers that were not folded on the way.
-func (g Aggregator[R, Acc]) foldAnswers(answers []R) (Acc, error) {
-	b, err := g.builtin()
-	if err != nil {
-		return *new(Acc), err
-	}
-	if len(answers) == 0 {
-		return g.result(nil)
-	}
-	acc, err := foldUnaggregated(b, answers)
-	if err != nil {
-		return *new(Acc), err
-	}
-	return g.result(acc)
-}
-
-// foldUnaggregated folds answers that were not folded on the way; there is at least one.
-func foldUnaggregated[R any](b builtin, answers []R) (any, error) {
-	values := make([]any, len(answers))
-	for i, answer := range answers {
-		var err error
-		values[i], err = b.lift(actor.Answer{Value: answer})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return foldPairwise(values, b.fold)
-}
-
-// aggregatedValues yields the folded parts, for foldAll.
-func aggregatedValues(parts []part) iter.Seq2[actor.Answer, bool] {
-	return func(yield func(actor.Answer, bool) bool) {
-		for _, p := range parts {
-			if !yield(p.value, false) {
-				return
-			}
-		}
-	}
 }
 
 // Count is how many ranks answered.

@@ -56,7 +56,13 @@ func requireAggregate[R, Acc any](t *rapid.T, by Aggregator[R, Acc], answers []R
 	got, err := by.result(bracket(t, b.untypedReducer, answers))
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	got, err = by.foldAnswers(answers)
+	got, err = by.foldAll(func(yield func(actor.Answer, bool) bool) {
+		for _, answer := range answers {
+			if !yield(actor.Answer{Value: answer}, true) {
+				return
+			}
+		}
+	})
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 }

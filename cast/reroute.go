@@ -108,7 +108,7 @@ func (fs *aggregations) handleReroute(cast string, view int) {
 // reroute asks around the silent nodes under home.
 func (a *operation) reroute() {
 	a.rerouted = true
-	views, below := silentNodes(a.replyTree, a.replyTree.roots(a.mode), func(view int) bool { return a.fates[view] == waiting })
+	views, below := silentNodes(a.replyTree, a.replyTree.roots(a.request.mode), a.isPending)
 	requestReroute(a.p, a.replyPort, views, below)
 }
 

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // resultSlots holds the answers of a process's own ranks to one cast. Many goroutines put answers
@@ -27,14 +28,13 @@ const (
 	filling        // a is being written
 	filled
 	emptied
-	givenUp // not waited for; an answer counts all the same
 )
 
 // newResultSlots waits for the ranks from lo up to below, except skip.
-func newResultSlots(lo, below int, skip ranks) *resultSlots {
+func newResultSlots(lo, below int, skip shape.Ranks) *resultSlots {
 	s := &resultSlots{lo: lo, slots: make([]slot, below-lo)}
-	for _, gone := range skip {
-		for view := max(gone.First, lo); view < min(gone.end(), below); view++ {
+	for gone := range skip.Within(lo, below) {
+		for view := gone.First; view < gone.End(); view++ {
 			s.slots[view-lo].state.Store(emptied)
 			s.taken++
 		}
@@ -50,20 +50,20 @@ func (s *resultSlots) put(view int, a actor.Answer) (last bool) {
 		return false
 	}
 	at := &s.slots[i]
-	waited := at.state.CompareAndSwap(vacant, filling)
-	if !waited && !at.state.CompareAndSwap(givenUp, filling) {
+	if !at.state.CompareAndSwap(vacant, filling) {
 		return false
 	}
 	at.a = a
 	at.state.Store(filled)
-	return waited && s.pending.Add(-1) == 0
+	return s.pending.Add(-1) == 0
 }
 
 // giveUp stops the wait for ranks without an answer. The last of the others is then the last of
 // all.
-func (s *resultSlots) giveUp(gone span) {
-	for view := max(gone.First, s.lo); view < min(gone.end(), s.lo+len(s.slots)); view++ {
-		if s.slots[view-s.lo].state.CompareAndSwap(vacant, givenUp) {
+func (s *resultSlots) giveUp(gone shape.RankRun) {
+	for view := max(gone.First, s.lo); view < min(gone.End(), s.lo+len(s.slots)); view++ {
+		if s.slots[view-s.lo].state.CompareAndSwap(vacant, emptied) {
+			s.taken++
 			s.pending.Add(-1)
 		}
 	}

@@ -184,14 +184,17 @@ func (r *Router) matching(where string) iter.Seq2[int, localMember] {
 	}
 }
 
-// localRanks is the range of a cast's ranks in this process, addressed or not; -1 when there are
-// none.
+// localRanks is the range of a cast's ranks in this process, from its first rank in the region on;
+// -1 when the cast asks none of them.
 func (r *Router) localRanks(h *header) (first, end int) {
 	base := int(r.p.ID().Rank)
 	for rank := base; rank < base+max(r.placement.PerProcess, 1); rank++ {
 		if view, in := h.Region.ViewRank(rank); in {
-			t := h.tree(r.placement)
-			return view, t.processEnd(view)
+			end = h.tree(r.placement).processEnd(view)
+			if !h.Asked.IsEmpty() && !h.Asked.Meets(view, end) {
+				return -1, -1
+			}
+			return view, end
 		}
 	}
 	return -1, -1
@@ -233,7 +236,7 @@ func (r *Router) receiveDirect(from subjects.ActorID, e *wire.Envelope) error {
 // nil, the sender gets them, rank by rank. An error is about all of them.
 func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header, refused func(view int, why error)) error {
 	first, end := r.localRanks(&h)
-	first = h.Skip.after(first)
+	first = h.skip.After(first)
 	if first >= end {
 		return nil
 	}
@@ -281,7 +284,7 @@ func (r *Router) localRecipients(h *header, first, end int) (to []actor.LocalRec
 	to = make([]actor.LocalRecipient, 0, end-first)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for view := first; view < end; view = h.Skip.after(view + 1) {
+	for view := first; view < end; view = h.skip.After(view + 1) {
 		if m, here := r.memberAt(h, view); here {
 			to = append(to, actor.LocalRecipient{Proc: m.p, View: view})
 		} else {

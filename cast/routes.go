@@ -6,6 +6,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -21,7 +22,7 @@ type routes struct {
 type routeKey struct {
 	mesh            subjects.MeshID
 	actor, endpoint string
-	region          string
+	region, asked   string
 }
 
 // route is how casts reach a region.
@@ -47,15 +48,16 @@ type packet struct {
 // maxRoutes bounds the kept routes; beyond it the least recently used one is dropped.
 const maxRoutes = 64
 
-// acquire finds or makes the route to a region. The sender calls release afterwards.
-func (rs *routes) acquire(p *actor.Proc, t Target, endpoint string) (*route, error) {
-	key := routeKey{t.Placement.Mesh, t.Actor, endpoint, t.Region.String()}
+// acquire finds or makes the route to some ranks of a region. The sender calls release afterwards.
+func (rs *routes) acquire(p *actor.Proc, t Target, asked shape.Ranks, endpoint string) (*route, error) {
+	some, _ := asked.MarshalBinary() // it has no error
+	key := routeKey{t.Placement.Mesh, t.Actor, endpoint, t.Region.String(), string(some)}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r := rs.all[key]
 	if r == nil || !r.isFresh(p) {
 		var err error
-		r, err = newRoute(p, t, endpoint)
+		r, err = newRoute(p, t, asked, endpoint)
 		if err != nil {
 			return nil, err
 		}
@@ -101,10 +103,10 @@ func (rs *routes) release(p *actor.Proc, r *route) {
 	}
 }
 
-func newRoute(p *actor.Proc, t Target, endpoint string) (*route, error) {
+func newRoute(p *actor.Proc, t Target, asked shape.Ranks, endpoint string) (*route, error) {
 	r := &route{localFirst: -1, procChanges: p.ChangeCount(t.Placement.Mesh)} // counted before it is looked at
 	r.tree = tree{placement: t.Placement, region: t.Region}
-	members := r.members(p)
+	members := r.members(p, asked)
 	r.unreachable = r.tree.endedRanks(p)
 	pl := planFor(t.Placement, members)
 	for _, some := range pl.deliveries(members) {
@@ -119,7 +121,7 @@ func newRoute(p *actor.Proc, t Target, endpoint string) (*route, error) {
 		var err error
 		k.group, err = p.Group(to)
 		if errors.Is(err, actor.ErrProcDead) { // it has died since: without it
-			return newRoute(p, t, endpoint)
+			return newRoute(p, t, asked, endpoint)
 		} else if err != nil {
 			return nil, err
 		}
@@ -128,24 +130,30 @@ func newRoute(p *actor.Proc, t Target, endpoint string) (*route, error) {
 	return r, nil
 }
 
-// members finds the present procs of the region's ranks (CAST-10): the live processes, without the
-// caller's own.
-func (r *route) members(p *actor.Proc) (all []member) {
+// members finds the present procs of some ranks of the region (CAST-10): the live processes,
+// without the caller's own.
+func (r *route) members(p *actor.Proc, asked shape.Ranks) (all []member) {
 	t := &r.tree
-	for view, end := 0, 0; view < t.region.NumRanks(); view = end {
-		end = t.processEnd(view)
-		id := latestProc(p, t.aggregatorAt(view))
-		if id == p.Lead().ID() {
-			r.localFirst = view
-		} else if !isEnded(p, id) {
-			all = append(all, member{view, t.base(view), id})
-		}
-		if len(t.gens) > 0 || id.Gen > 0 {
-			if len(t.gens) == 0 {
-				t.gens = withRun(nil, view, 0)
+	var gens runsWriter
+	later := false // some proc is not the first of its rank
+	end := 0       // of the process before
+	for _, run := range asked.Runs() {
+		for view := max(run.First, end); view < run.End(); view = end {
+			first := t.processStart(view)
+			end = t.processEnd(view)
+			id := latestProc(p, t.placement.Proc(t.base(first)).Lead())
+			if id == p.Lead().ID() {
+				r.localFirst = first
+			} else if !isEnded(p, id) {
+				all = append(all, member{first, t.base(first), id})
 			}
-			t.gens = withRun(t.gens, end-view, uint64(id.Gen))
+			gens.fill(first, 0)
+			gens.fill(end, uint64(id.Gen))
+			later = later || id.Gen > 0
 		}
+	}
+	if later {
+		t.gens = gens.runs()
 	}
 	return all
 }
@@ -167,20 +175,20 @@ func (r *route) close(p *actor.Proc) {
 }
 
 // prevs maps the links' preceding numbers for the members of a packet to the ranks of the region.
-func (r *route) prevs(k packet, members []link.Run) (out []run) {
+func (r *route) prevs(k packet, members []link.Run) runs {
 	t := r.tree
-	at := 0 // a rank
-	i := 0  // a member
+	var out runsWriter
+	i := 0 // a member
 	for _, m := range members {
 		for end := i + m.Count; i < end; {
-			out = withRun(out, k.members[i].view-at, link.NotIncluded)
+			out.fill(k.members[i].view, link.NotIncluded)
 			last := k.lastAdjacent(t, i, end)
-			at = t.processEnd(k.members[last].view)
-			out = withRun(out, at-k.members[i].view, m.Prev)
+			out.fill(t.processEnd(k.members[last].view), m.Prev)
 			i = last + 1
 		}
 	}
-	return withRun(out, t.region.NumRanks()-at, link.NotIncluded)
+	out.fill(t.region.NumRanks(), link.NotIncluded)
+	return out.runs()
 }
 
 // lastAdjacent is the last member from i on, before end, with adjacent ranks.

@@ -6,76 +6,61 @@ import (
 	"github.com/castnet-io/castnet/internal/link"
 )
 
-// run is one value for Count ranks in a row.
-type run struct {
-	Count int    `cbor:"1,keyasint"`
-	Value uint64 `cbor:"2,keyasint"`
-}
+// runs is one value for each rank from 0 on, as a member reads it in place: two varints for each
+// run of ranks, their number and the value. The value is counted from link.NotIncluded on.
+type runs []byte
 
-// at is the value at a position of the runs; false when they are too short or malformed.
-func at(rs []run, i int) (uint64, bool) {
-	for _, r := range rs {
-		if r.Count < 1 {
-			return 0, false
-		}
-		if i < r.Count {
-			return r.Value, true
-		}
-		i -= r.Count
-	}
-	return 0, false
-}
-
-// withRun adds a value for some ranks behind the others.
-func withRun(rs []run, count int, value uint64) []run {
-	if last := len(rs) - 1; count > 0 && last >= 0 && rs[last].Value == value {
-		rs[last].Count += count
-	} else if count > 0 {
-		rs = append(rs, run{count, value})
-	}
-	return rs
-}
-
-// fewRuns is how many travel as they are.
-const fewRuns = 16
-
-// packedRuns are runs of a few bytes each, which a member scans without decoding. Each has, as
-// varints, its count and its value, counted from link.Left on.
-type packedRuns []byte
-
-func packRuns(rs []run) (p packedRuns) {
-	for _, r := range rs {
-		p = binary.AppendUvarint(p, uint64(r.Count))
-		p = binary.AppendUvarint(p, r.Value-link.NotIncluded)
-	}
-	return p
-}
-
-// at is the value at index i, like at of unpacked runs.
-func (p packedRuns) at(i int) (uint64, bool) {
+// at is the value of a rank; false when the runs are too short or malformed.
+func (r runs) at(rank int) (uint64, bool) {
 	for {
-		count, n := binary.Uvarint(p)
+		count, n := binary.Uvarint(r)
 		if n <= 0 || count == 0 {
 			return 0, false
 		}
-		value, m := binary.Uvarint(p[n:])
+		value, m := binary.Uvarint(r[n:])
 		if m <= 0 {
 			return 0, false
 		}
-		if uint64(i) < count {
+		if uint64(rank) < count {
 			return value + link.NotIncluded, true
 		}
-		i -= int(count)
-		p = p[n+m:]
+		rank -= int(count)
+		r = r[n+m:]
 	}
 }
 
-// setPrevs sets in a header the number that each member must have seen before.
-func (h *header) setPrevs(prevs []run) {
-	h.Prevs = prevs
-	h.PackedPrevs = nil
-	if len(prevs) > fewRuns {
-		h.Prevs = []run{}
-		h.PackedPrevs = packRuns(prevs)
+// runsWriter writes runs one behind the other. It joins those of equal values.
+type runsWriter struct {
+	written runs
+	end     int // the first rank without a value
+	count   int // of the last run
+	value   uint64
+}
+
+// fill gives the ranks from the end up to before another rank a value.
+func (w *runsWriter) fill(end int, value uint64) {
+	if end <= w.end {
+		return
 	}
+	if value != w.value {
+		w.flush()
+		w.value = value
+	}
+	w.count += end - w.end
+	w.end = end
+}
+
+// flush writes the last run.
+func (w *runsWriter) flush() {
+	if w.count > 0 {
+		w.written = binary.AppendUvarint(w.written, uint64(w.count))
+		w.written = binary.AppendUvarint(w.written, w.value-link.NotIncluded)
+		w.count = 0
+	}
+}
+
+// runs are those that were written.
+func (w *runsWriter) runs() runs {
+	w.flush()
+	return w.written
 }

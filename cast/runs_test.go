@@ -12,12 +12,11 @@ import (
 // A hundred thousand links may all be in different states: each member still reads its own.
 func TestHeader_yieldsTheSequenceNumberOfEachOf100kRanks(t *testing.T) {
 	const n = 100_000
-	prevs := make([]run, n)
+	prevs := make([]uint64, n)
 	for i := range prevs {
-		prevs[i] = run{1, uint64(1_000_000 + i)}
+		prevs[i] = uint64(1_000_000 + i)
 	}
-	h := header{Region: shape.Of("rank", n).Region()}
-	h.setPrevs(prevs)
+	h := header{Region: shape.Of("rank", n).Region(), Prevs: runsOf(prevs)}
 	ext, err := wire.Marshal(h)
 	require.NoError(t, err)
 	require.Less(t, len(ext), 512<<10, "half of what a packet may have")
@@ -28,14 +27,11 @@ func TestHeader_yieldsTheSequenceNumberOfEachOf100kRanks(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 1_000_000+view, prev)
 	}
-	for name, bad := range map[string]packedRuns{
-		"cut off": {4}, "a count of none": {0, 1, 0, 1}, "too short": packRuns(prevs[:3]),
+	for name, bad := range map[string]runs{
+		"cut off": {4}, "a count of none": {0, 1, 0, 1}, "too short": runsOf(prevs[:3]),
 		"a number that has no end": {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 	} {
-		_, err := (&header{Region: h.Region, PackedPrevs: bad}).prev(3)
+		_, err := (&header{Region: h.Region, Prevs: bad}).prev(3)
 		require.ErrorContains(t, err, "no prev for rank 3 of 100000", name)
 	}
-	h.setPrevs(prevs[:fewRuns])
-	require.Len(t, h.Prevs, fewRuns)
-	require.Empty(t, h.PackedPrevs)
 }

@@ -106,7 +106,7 @@ func flies(t *testing.T, place Placement, m mode, arity int) string {
 			continue
 		}
 		values := make([]int, place.Extent.NumRanks())
-		spreadPart(f.home, p, values)
+		spreadPart(f.home.collector, p, values)
 		for _, v := range values {
 			sum += v
 		}

@@ -80,7 +80,7 @@ func (s *scenario) do(verb string, args []string) {
 	switch verb {
 	case "home-asks-around":
 		f.home.rerouted = true
-		f.asksAround(silentNodes(f.tree, f.tree.roots(f.mode), func(view int) bool { return f.home.fates[view] == waiting }))
+		f.asksAround(silentNodes(f.tree, f.tree.roots(f.mode), f.home.isPending))
 	case "home-gives-up":
 		f.home.expire(errors.New("silent"))
 	}
@@ -145,7 +145,7 @@ func (s *scenario) each(verb string, view int) {
 	f := s.flight
 	id := f.tree.aggregatorAt(view)
 	p := f.procs[id]
-	because := func(why string) []byte { return actor.EncodeError(errors.New(why)) }
+	because := errors.New
 	switch verb {
 	case "arrives":
 		f.at(id, func() {
@@ -156,14 +156,14 @@ func (s *scenario) each(verb string, view int) {
 			f.check(id)
 		})
 	case "answers":
-		f.at(id, func() { p.state.addLocal(view, actor.Answer{Value: name(view)}); f.check(id) })
+		f.at(id, func() { p.state.answer(view, actor.Answer{Value: name(view)}); f.check(id) })
 	case "refuses":
-		f.at(id, func() { p.state.addLocal(view, actor.Answer{Err: errors.New("refused")}); f.check(id) })
+		f.at(id, func() { p.state.answer(view, actor.Answer{Err: errors.New("refused")}); f.check(id) })
 	case "dies": // nobody has heard of it yet
 		f.dead[id] = true
 	case "all-hear-of":
 		for _, v := range f.procs[id].views {
-			f.home.setFate(v, failed, errors.New("dead"))
+			f.home.fail(shape.Interval(v, 1), failed, errors.New("dead"))
 		}
 		for _, other := range f.ids() {
 			o := f.procs[other]
@@ -234,13 +234,13 @@ func (s *scenario) known() string {
 }
 
 // spell is ranks as views reads them.
-func spell(rs ranks) string {
+func spell(rs shape.Ranks) string {
 	var all []string
-	for _, s := range rs {
+	for _, s := range rs.Runs() {
 		if s.Count == 1 {
 			all = append(all, strconv.Itoa(s.First))
 		} else {
-			all = append(all, fmt.Sprintf("%d-%d", s.First, s.end()-1))
+			all = append(all, fmt.Sprintf("%d-%d", s.First, s.End()-1))
 		}
 	}
 	return strings.Join(all, " ")

@@ -49,10 +49,7 @@ func (t Throttle) Err() error {
 }
 
 // ThrottledMesh is a Mesh for casts in batches.
-type ThrottledMesh[A any] struct {
-	Mesh[A]
-	throttle Throttle
-}
+type ThrottledMesh[A any] struct{ meshWith[A] }
 
 // ErrNotAsked is reported for ranks that a throttled cast did not reach before it stopped.
 var ErrNotAsked = errors.New("not asked")
@@ -67,20 +64,14 @@ var ErrNotAsked = errors.New("not asked")
 // coverage: Batches lists the others. Gather has zero values for both. Reduce and Aggregate fold at
 // the caller. A deadline of ctx covers all batches; without one each batch has its own. Send, which
 // waits for nothing, is refused; Choose picks among the ranks that Percent keeps.
-//
-// Each batch is cast to parts of the region; a handler sees its point in such a part.
-func Throttled[A any](m Mesh[A], t Throttle) ThrottledMesh[A] { return ThrottledMesh[A]{m, t} }
-
-// Target is that of the mesh; its error may be the throttle's.
-func (m ThrottledMesh[A]) Target() (Target, error) {
-	if err := m.throttle.Err(); err != nil {
-		return Target{}, err
-	}
-	t, err := m.Mesh.Target()
-	if err == nil {
-		err = m.throttle.checkDim(t.Placement.Extent)
-	}
-	return t, err
+func Throttled[A any](m Mesh[A], t Throttle) ThrottledMesh[A] {
+	return ThrottledMesh[A]{meshWith[A]{m, func(to *Target) error {
+		if err := t.Err(); err != nil {
+			return err
+		}
+		to.throttle = &t
+		return t.checkDim(to.Placement.Extent)
+	}}}
 }
 
 // checkDim refuses a dimension that the mesh does not have.
@@ -111,29 +102,19 @@ func (m ThrottledMesh[A]) Batches() ([][]int, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
 	}
-	return m.throttle.plan(t.Placement, t.Region), nil
+	return t.throttle.plan(t), nil
 }
 
-func (m ThrottledMesh[A]) throttled() Throttle { return m.throttle }
-
-// throttleOf is the throttle of a mesh that has one.
-func throttleOf[A any](m Mesh[A]) (Throttle, bool) {
-	t, ok := m.(interface{ throttled() Throttle })
-	if !ok {
-		return Throttle{}, false
-	}
-	return t.throttled(), true
-}
-
-// sample is the ranks of a region that Percent keeps, ascending: those with the smallest lots. A
+// sample is the ranks of a target that Percent keeps, ascending: those with the smallest lots. A
 // rank's lot comes from the seed and its place in the whole mesh.
-func (t Throttle) sample(r shape.Region) []int {
+func (t Throttle) sample(to Target) []int {
 	type lot struct {
 		rank int
 		drew uint64
 	}
-	lots := make([]lot, 0, r.NumRanks())
-	for rank, base := range r.Ranks() {
+	lots := make([]lot, 0, to.ranks().Len())
+	for rank := range to.ranks().All() {
+		base, _ := to.Region.BaseRank(rank) // it is one of the region's
 		lots = append(lots, lot{rank, rand.NewPCG(t.Seed, uint64(base)).Uint64()})
 	}
 	if t.Percent > 0 {
@@ -147,6 +128,101 @@ func (t Throttle) sample(r shape.Region) []int {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// plan lists the ranks of a target batch by batch, ascending. Each is in the first batch with room
+// for it.
+func (t Throttle) plan(to Target) [][]int {
+	p := to.Placement
+	left := t.sample(to)
+	f := batchPacker{max: t.Batch, firstOpenFor: map[batchLimit]int{}, used: map[limitInBatch]int{}}
+	if t.Canary {
+		f.batches = append(f.batches, left[:1])
+		f.firstOpen = 1
+		left = left[1:]
+	}
+	dim := t.dim(p.Extent)
+	size := 1
+	stride := 1
+	for i, d := range p.Extent.Dims() {
+		if i == dim {
+			size = d.Size
+		} else if i > dim {
+			stride *= d.Size
+		}
+	}
+	for _, rank := range left {
+		base, _ := to.Region.BaseRank(rank) // it is one of the region's
+		var lanes []batchLimit
+		if t.PerHost > 0 {
+			lanes = append(lanes, batchLimit{host: true, n: p.hostOf(base), max: t.PerHost})
+		}
+		if dim >= 0 {
+			lanes = append(lanes, batchLimit{n: base / stride % size, max: 1})
+		}
+		f.put(rank, lanes)
+	}
+	return f.batches
+}
+
+// batchLimit is a host, or an index of a dimension, with a limit of ranks per batch.
+type batchLimit struct {
+	host   bool
+	n, max int
+}
+
+// limitInBatch is a lane in a batch.
+type limitInBatch struct {
+	batchLimit
+	batch int
+}
+
+// batchPacker fills batches. It skips most full ones: its time grows with the ranks, not with ranks
+// times batches.
+type batchPacker struct {
+	max          int // ranks in a batch; 0: any number
+	batches      [][]int
+	firstOpen    int                  // the first batch that is not full
+	firstOpenFor map[batchLimit]int   // the first batch in which a lane is not full
+	used         map[limitInBatch]int // of lanes that are not full
+}
+
+// put puts a rank into the first batch with room in each of its lanes.
+func (f *batchPacker) put(rank int, lanes []batchLimit) {
+	at := f.firstOpen
+	for _, l := range lanes {
+		at = max(at, f.firstOpenFor[l])
+	}
+	for at < len(f.batches) && !f.hasRoom(at, lanes) {
+		at++
+	}
+	if at == len(f.batches) {
+		f.batches = append(f.batches, nil)
+	}
+	f.batches[at] = append(f.batches[at], rank)
+	for f.max > 0 && f.firstOpen < len(f.batches) && len(f.batches[f.firstOpen]) == f.max {
+		f.firstOpen++
+	}
+	for _, l := range lanes {
+		f.used[limitInBatch{l, at}]++
+		for f.used[limitInBatch{l, f.firstOpenFor[l]}] == l.max {
+			delete(f.used, limitInBatch{l, f.firstOpenFor[l]})
+			f.firstOpenFor[l]++
+		}
+	}
+}
+
+// hasRoom reports whether a batch has room; no lane begins behind it.
+func (f *batchPacker) hasRoom(at int, lanes []batchLimit) bool {
+	if f.max > 0 && len(f.batches[at]) == f.max {
+		return false
+	}
+	for _, l := range lanes {
+		if f.used[limitInBatch{l, at}] == l.max {
+			return false
+		}
+	}
+	return true
 }
 
 // timeout is how long a batch may take.

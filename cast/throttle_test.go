@@ -60,7 +60,8 @@ func TestThrottle_planAsksEachRankOnceWithinLimits(t *testing.T) {
 		if dim >= 0 {
 			th.OnePer = dims[dim].Label
 		}
-		got := th.plan(p, r)
+		to := Target{Placement: p, Region: r}
+		got := th.plan(to)
 		base := func(rank int) int {
 			base, err := r.BaseRank(rank)
 			require.NoError(t, err)
@@ -71,7 +72,7 @@ func TestThrottle_planAsksEachRankOnceWithinLimits(t *testing.T) {
 			require.NoError(t, err)
 			return at.Coords()[dim]
 		}
-		require.Equal(t, firstFit(th, func(rank int) int { return p.hostOf(base(rank)) }, index, th.sample(r)), got)
+		require.Equal(t, firstFit(th, func(rank int) int { return p.hostOf(base(rank)) }, index, th.sample(to)), got)
 		if th.Canary {
 			require.Len(t, got[0], 1)
 		}
@@ -84,7 +85,7 @@ func TestThrottle_planningStaysFastFor100kRanks(t *testing.T) {
 	begun := time.Now()
 	for _, th := range []Throttle{{OnePer: "gpu"}, {OnePer: "gpu", PerHost: 1}, {Batch: 8, OnePer: "gpu"}} {
 		asked := 0
-		for _, batch := range th.plan(Placement{Extent: e, PerHost: 8}, e.Region()) {
+		for _, batch := range th.plan(Target{Placement: Placement{Extent: e, PerHost: 8}, Region: e.Region()}) {
 			asked += len(batch)
 		}
 		require.Equal(t, e.NumRanks(), asked)
@@ -95,22 +96,23 @@ func TestThrottle_planningStaysFastFor100kRanks(t *testing.T) {
 func TestThrottle_smallerPercentIsASubsetForTheSameSeed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyExtent(t)
-		r := anyRegion(t, e)
+		region := anyRegion(t, e)
+		r := Target{Region: region}
 		seed := rapid.Uint64().Draw(t, "seed")
 		small, large := rapid.Float64Range(0.1, 100).Draw(t, "small"), 0.0
 		large = rapid.Float64Range(small, 100).Draw(t, "large")
 		few, more := Throttle{Percent: small, Seed: seed}.sample(r), Throttle{Percent: large, Seed: seed}.sample(r)
-		share := float64(r.NumRanks()) * small / 100
+		share := float64(region.NumRanks()) * small / 100
 		require.True(t, float64(len(few)) > share-0.001 && float64(len(few)) < share+1, "%d of %v", len(few), share)
 		require.Equal(t, few, Throttle{Percent: small, Seed: seed}.sample(r), "reproducible")
 		require.True(t, slices.IsSorted(few))
 		for _, rank := range few {
 			require.Contains(t, more, rank)
 		}
-		require.Len(t, Throttle{Percent: 100}.sample(r), r.NumRanks())
-		require.Len(t, Throttle{}.sample(r), r.NumRanks())
+		require.Len(t, Throttle{Percent: 100}.sample(r), region.NumRanks())
+		require.Len(t, Throttle{}.sample(r), region.NumRanks())
 	})
-	r := shape.Of("gpu", 1000).Region()
+	r := Target{Region: shape.Of("gpu", 1000).Region()}
 	require.Equal(t, []int{587, 806, 928}, Throttle{Percent: 0.3, Seed: 42}.sample(r), "the same in every version")
 	require.NotEqual(t, Throttle{Percent: 10, Seed: 1}.sample(r), Throttle{Percent: 10, Seed: 2}.sample(r))
 }
@@ -118,29 +120,13 @@ func TestThrottle_smallerPercentIsASubsetForTheSameSeed(t *testing.T) {
 func TestThrottle_percentRoundsUpToAtLeastOne(t *testing.T) {
 	for percent, want := range map[float64]int{0: 10_000, math.SmallestNonzeroFloat64: 1, 0.07: 7, 0.071: 8, 29: 2900, 100: 10_000} {
 		r := shape.Of("gpu", 10_000).Region()
-		batches := Throttle{Percent: percent, Canary: true}.plan(Placement{Extent: r.Extent(), PerHost: 8}, r)
+		batches := Throttle{Percent: percent, Canary: true}.plan(Target{Placement: Placement{Extent: r.Extent(), PerHost: 8}, Region: r})
 		got := 0
 		for _, batch := range batches {
 			got += len(batch)
 		}
 		require.Equal(t, want, got, "%v per cent", percent)
 	}
-}
-
-func TestThrottle_partsAreTheRanksOfABatch(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		e := anyExtent(t)
-		target := Target{Placement: Placement{Extent: e, PerHost: 2}, Region: anyRegion(t, e)}
-		for _, batch := range anyThrottle(t).plan(target.Placement, target.Region) {
-			regions, err := splitRegion(target, batch)
-			require.NoError(t, err)
-			got := viewRanks(target.Region, regions)
-			slices.Sort(got)
-			require.Equal(t, batch, got)
-		}
-	})
-	_, err := splitRegion(eight(), []int{8})
-	require.Error(t, err)
 }
 
 func TestThrottle_refusesInvalidOptions(t *testing.T) {
@@ -164,34 +150,55 @@ type script struct {
 	block func(int) error // before a batch; its error is why nobody of it can be asked
 }
 
-func (s *script) ask(ctx context.Context, ranks []int, got func(rankResult) bool) ([]int, error) {
-	if s.block != nil {
-		if err := s.block(len(s.asked)); err != nil {
-			return ranks, err
+func (s *script) cast(r *rollout) func(context.Context, shape.Ranks, func() bool) error {
+	return func(ctx context.Context, batch shape.Ranks, settled func() bool) error {
+		if s.block != nil {
+			if err := s.block(len(s.asked)); err != nil {
+				return err
+			}
 		}
-	}
-	s.asked, s.at = append(s.asked, ranks), append(s.at, time.Now())
-	for _, rank := range ranks {
-		said := rankResult{rank: rank, fate: answered, answer: actor.Answer{Value: rank}}
-		switch {
-		case slices.Contains(s.bad, rank):
-			said = rankResult{rank: rank, fate: failed, err: errors.New("not today")}
-		case slices.Contains(s.mute, rank):
+		s.asked, s.at = append(s.asked, slices.Collect(batch.All())), append(s.at, time.Now())
+		for rank := range batch.All() {
+			switch {
+			case slices.Contains(s.bad, rank):
+				r.answer(rank, actor.Answer{Err: errors.New("not today")})
+			case slices.Contains(s.mute, rank):
+			default:
+				r.answer(rank, (&operation{rollout: r}).open(actor.Answer{Value: rank}))
+			}
+		}
+		if r.pending > 0 {
 			<-ctx.Done()
-			said = rankResult{rank: rank, fate: missing, err: silenceError(ctx)}
+			r.expire(silenceError(ctx))
 		}
-		if !got(said) {
-			return nil, errAbandoned
+		if !settled() {
+			return errAbandoned
 		}
+		return nil
 	}
-	return nil, nil
 }
 
-// play rolls a throttled cast over the eight ranks of a script.
-func play(ctx context.Context, th Throttle, s *script) (*throttledRun[int], error) {
-	r := newThrottledRun(th, eight(), acceptAll[int])
-	r.ask = s.ask
-	return r, r.run(ctx, th.plan(r.target.Placement, r.target.Region))
+// scripted is a throttled cast to the eight ranks of a script.
+func scripted(th Throttle, s *script) *rollout {
+	to := eight()
+	to.throttle = &th
+	r := newRollout(to, castRequest{mode: modeFold})
+	r.cast = s.cast(r)
+	return r
+}
+
+// play runs such a cast.
+func play(ctx context.Context, th Throttle, s *script) (*rollout, error) {
+	r := scripted(th, s)
+	return r, r.run(ctx, func(int) bool { return true })
+}
+
+// inOrder are the values in rank order.
+func inOrder(r *rollout) (all []int) {
+	for a := range r.values() {
+		all = append(all, a.Value.(int))
+	}
+	return all
 }
 
 func TestThrottle_pausesBetweenBatchesOnly(t *testing.T) {
@@ -199,11 +206,11 @@ func TestThrottle_pausesBetweenBatchesOnly(t *testing.T) {
 		start, s := time.Now(), &script{}
 		r, err := play(t.Context(), Throttle{Batch: 3, Pause: time.Minute}, s)
 		require.NoError(t, err)
-		require.NoError(t, r.err())
+		require.NoError(t, r.coverageError())
 		require.Equal(t, [][]int{{0, 1, 2}, {3, 4, 5}, {6, 7}}, s.asked)
 		require.Equal(t, []time.Time{start, start.Add(time.Minute), start.Add(2 * time.Minute)}, s.at)
 		require.Equal(t, 2*time.Minute, time.Since(start), "none after the last")
-		require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7}, r.inOrder())
+		require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7}, inOrder(r))
 	})
 }
 
@@ -213,8 +220,8 @@ func TestThrottle_batchTimesOutAndTheNextGoesOn(t *testing.T) {
 		r, err := play(t.Context(), Throttle{Batch: 4, Timeout: 7 * time.Second}, &script{mute: []int{2}})
 		require.NoError(t, err)
 		require.Equal(t, 7*time.Second, time.Since(start))
-		require.ErrorIs(t, r.err(), context.DeadlineExceeded)
-		require.ErrorContains(t, r.err(), "asked 8 · answered 7 · failed 0 · missing 1 [host=0,gpu=2]; rank 2")
+		require.ErrorIs(t, r.coverageError(), context.DeadlineExceeded)
+		require.ErrorContains(t, r.coverageError(), "asked 8 · answered 7 · failed 0 · missing 1 [host=0,gpu=2]; rank 2")
 		start = time.Now()
 		_, err = play(t.Context(), Throttle{}, &script{mute: []int{2}})
 		require.NoError(t, err)
@@ -225,18 +232,18 @@ func TestThrottle_batchTimesOutAndTheNextGoesOn(t *testing.T) {
 func TestThrottle_batchTimeoutDuringSendCountsAsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
-		r := newThrottledRun(Throttle{Batch: 4, Timeout: time.Second}, eight(), acceptAll[int])
-		r.ask = func(ctx context.Context, ranks []int, got func(rankResult) bool) ([]int, error) {
+		r := scripted(Throttle{Batch: 4, Timeout: time.Second}, s)
+		cast := r.cast
+		r.cast = func(ctx context.Context, batch shape.Ranks, settled func() bool) error {
 			if len(s.asked) > 0 {
-				return s.ask(ctx, ranks, got)
+				return cast(ctx, batch, settled)
 			}
-			_, err := s.ask(ctx, ranks[:1], got)
-			require.NoError(t, err)
+			s.asked = append(s.asked, nil)
 			<-ctx.Done()
-			return ranks[1:], silenceError(ctx)
+			return silenceError(ctx)
 		}
-		require.NoError(t, r.run(t.Context(), r.throttle.plan(r.target.Placement, r.target.Region)))
-		require.ErrorContains(t, r.err(), "asked 8 · answered 5 · failed 0 · missing 3 [host=0,gpu=1:4]")
+		require.NoError(t, r.run(t.Context(), func(int) bool { return true }))
+		require.ErrorContains(t, r.coverageError(), "asked 8 · answered 4 · failed 0 · missing 4 [host=0,gpu=*]")
 	})
 }
 
@@ -246,16 +253,16 @@ func TestThrottle_failedCanaryStopsTheCast(t *testing.T) {
 			r, err := play(t.Context(), Throttle{Canary: true}, s)
 			require.NoError(t, err)
 			require.Equal(t, [][]int{{0}}, s.asked)
-			require.ErrorContains(t, r.err(), "asked 1 · answered 0 ·")
-			require.ErrorContains(t, r.err(), "· not asked 7 [")
-			require.ErrorIs(t, r.err(), ErrNotAsked)
-			require.ErrorContains(t, r.err(), "; not asked: the canary failed: no")
+			require.ErrorContains(t, r.coverageError(), "asked 1 · answered 0 ·")
+			require.ErrorContains(t, r.coverageError(), "· not asked 7 [")
+			require.ErrorIs(t, r.coverageError(), ErrNotAsked)
+			require.ErrorContains(t, r.coverageError(), "; not asked: the canary failed: no")
 		}
 		s := &script{bad: []int{1}}
 		r, err := play(t.Context(), Throttle{Canary: true}, s)
 		require.NoError(t, err)
 		require.Len(t, s.asked, 2, "others may fail")
-		require.ErrorContains(t, r.err(), "answered 7 · failed 1")
+		require.ErrorContains(t, r.coverageError(), "answered 7 · failed 1")
 	})
 }
 
@@ -266,17 +273,17 @@ func TestThrottle_stopsAtMaxFailures(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, [][]int{{0, 1}, {2, 3}}, s.asked)
 		var partial *CoverageError
-		require.ErrorAs(t, r.err(), &partial)
+		require.ErrorAs(t, r.coverageError(), &partial)
 		c := partial.Coverage
 		require.Equal(t, "asked 4 · answered 2 · failed 1 [host=0,gpu=1] · missing 1 [host=0,gpu=2] · not asked 4 [host=1,gpu=*]", c.String())
 		require.Equal(t, "host=1,gpu=*", c.NotAskedRegion())
 		require.ErrorContains(t, partial, "not asked: stopped after 2 failures, the last: no answer within the deadline")
 		require.False(t, c.Whole())
-		require.Equal(t, []int{0, 3}, r.inOrder())
+		require.Equal(t, []int{0, 3}, inOrder(r))
 
 		last, err := play(t.Context(), Throttle{Batch: 4, StopAfter: 1}, &script{bad: []int{7}})
 		require.NoError(t, err)
-		require.Empty(t, last.notAsked, "who fails last stops nobody")
+		require.Empty(t, last.coverage().NotAsked, "who fails last stops nobody")
 	})
 }
 
@@ -292,15 +299,15 @@ func TestThrottle_endsAtOnceWithItsContext(t *testing.T) {
 			cancel()
 			require.NoError(t, err)
 			require.Equal(t, time.Second, time.Since(start))
-			require.ErrorIs(t, r.err(), context.DeadlineExceeded)
-			require.ErrorContains(t, r.err(), "not asked 4 [host=1,gpu=*]")
+			require.ErrorIs(t, r.coverageError(), context.DeadlineExceeded)
+			require.ErrorContains(t, r.coverageError(), "not asked 4 [host=1,gpu=*]")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		r, err := play(ctx, Throttle{Batch: 7, Pause: time.Hour}, &script{})
 		require.NoError(t, err)
-		require.ErrorIs(t, r.err(), context.Canceled)
-		require.ErrorContains(t, r.err(), "not asked: the cast ended before: context canceled")
+		require.ErrorIs(t, r.coverageError(), context.Canceled)
+		require.ErrorContains(t, r.coverageError(), "not asked: the cast ended before: context canceled")
 	})
 }
 
@@ -315,23 +322,23 @@ func TestThrottle_invalidCastStopsIt(t *testing.T) {
 		return nil
 	}})
 	require.NoError(t, err)
-	require.ErrorIs(t, r.err(), broken)
-	require.ErrorContains(t, r.err(), "asked 4 · answered 4 · failed 0 · missing 0 · not asked 4 [host=1,gpu=*]; not asked: no bus")
+	require.ErrorIs(t, r.coverageError(), broken)
+	require.ErrorContains(t, r.coverageError(), "asked 4 · answered 4 · failed 0 · missing 0 · not asked 4 [host=1,gpu=*]; not asked: no bus")
 }
 
 func TestThrottle_undecodableReplyCountsAsFailure(t *testing.T) {
-	r := newThrottledRun(Throttle{}, eight(), acceptAll[string])
-	r.ask = (&script{}).ask // answers numbers
-	require.NoError(t, r.run(t.Context(), [][]int{{3}}))
-	require.ErrorIs(t, r.err(), actor.ErrBadMessage)
-	require.Equal(t, 1, r.failures)
+	r := scripted(Throttle{Batch: 4, StopAfter: 4}, &script{})
+	r.request.open = openAs[string] // of numbers
+	require.NoError(t, r.run(t.Context(), func(int) bool { return true }))
+	require.ErrorIs(t, r.coverageError(), actor.ErrBadMessage)
+	require.ErrorContains(t, r.coverageError(), "failed 4 [host=0,gpu=*] · missing 0 · not asked 4")
 }
 
 func TestThrottle_asksOneRankPerIndexAtATime(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 3)
 	p := Placement{Extent: e, PerHost: 3}
-	require.Equal(t, [][]int{{0, 3}, {1, 4}, {2, 5}}, Throttle{OnePer: "host"}.plan(p, e.Region()))
-	require.Equal(t, [][]int{{0, 1, 2}, {3, 4, 5}}, Throttle{OnePer: "gpu"}.plan(p, e.Region()))
+	require.Equal(t, [][]int{{0, 3}, {1, 4}, {2, 5}}, Throttle{OnePer: "host"}.plan(Target{Placement: p, Region: e.Region()}))
+	require.Equal(t, [][]int{{0, 1, 2}, {3, 4, 5}}, Throttle{OnePer: "gpu"}.plan(Target{Placement: p, Region: e.Region()}))
 	require.NoError(t, Throttle{OnePer: "gpu"}.checkDim(e))
 	require.ErrorContains(t, Throttle{OnePer: "rack"}.checkDim(e), `one per "rack": want a dimension of the mesh: host, gpu`)
 }

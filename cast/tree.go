@@ -20,8 +20,8 @@ const defaultArity = 16
 type tree struct {
 	placement  Placement
 	region     shape.Region
-	gens       []run // the generations of the procs that are asked; 0 behind the last
-	skip       ranks // not waited for
+	gens       runs        // the generations of the procs that are asked; 0 behind the last
+	skip       shape.Ranks // not waited for
 	arity      int
 	singleRoot bool // the first host folds for all the others, and home gets one value
 }
@@ -31,12 +31,12 @@ type node struct{ first, below, end int }
 
 // path are the nodes from the caller to the host of a rank; nil for a skipped rank.
 func (t tree) path(view int) (nodes []node) {
-	if t.skip.contains(view) {
+	if t.skip.Contains(view) {
 		return nil
 	}
 	lo, hi := 0, t.region.NumRanks()
 	if t.singleRoot {
-		first := t.skip.after(0)
+		first := t.skip.After(0)
 		top := node{first, min(t.hostEnd(first), hi), hi}
 		nodes = append(nodes, top)
 		if view < top.below {
@@ -62,7 +62,7 @@ func (t tree) nodeOf(lo, hi, view int) node {
 	for i > 0 && view < t.hostBoundary(lo, hi, i*size) {
 		i--
 	}
-	first, end := t.skip.after(t.hostBoundary(lo, hi, i*size)), t.hostBoundary(lo, hi, (i+1)*size)
+	first, end := t.skip.After(t.hostBoundary(lo, hi, i*size)), t.hostBoundary(lo, hi, (i+1)*size)
 	return node{first, min(t.hostEnd(first), end), end}
 }
 
@@ -90,15 +90,15 @@ func (t tree) nodes(lo, hi int) (all []node) {
 func (t tree) roots(m mode) (all []node) {
 	end := t.region.NumRanks()
 	if m == modeCollect { // each host does
-		for first := t.skip.after(0); first < end; {
+		for first := t.skip.After(0); first < end; {
 			below := t.hostEnd(first)
 			all = append(all, node{first, below, below})
-			first = t.skip.after(below)
+			first = t.skip.After(below)
 		}
 		return all
 	}
 	if t.singleRoot {
-		first := t.skip.after(0)
+		first := t.skip.After(0)
 		return []node{{first, t.hostEnd(first), end}}
 	}
 	return t.nodes(0, end)
@@ -107,7 +107,7 @@ func (t tree) roots(m mode) (all []node) {
 // childProcesses are the first ranks of processes that answer to a node: the others of its host,
 // and the nodes under it.
 func (t tree) childProcesses(n node) (views []int) {
-	for view := t.skip.after(t.processEnd(n.first)); view < n.below; view = t.skip.after(t.processEnd(view)) {
+	for view := t.skip.After(t.processEnd(n.first)); view < n.below; view = t.skip.After(t.processEnd(view)) {
 		views = append(views, view)
 	}
 	for _, under := range t.nodes(n.below, n.end) {
@@ -119,7 +119,16 @@ func (t tree) childProcesses(n node) (views []int) {
 // hostEnd is the first rank behind those of a rank's host.
 func (t tree) hostEnd(view int) int { return t.endOf(view, t.placement.hostOf, t.placement.PerHost) }
 
-// processEnd is the same of its process.
+// processStart is the first rank of a rank's process.
+func (t tree) processStart(view int) int {
+	process := t.placement.processOf(t.base(view))
+	for view > 0 && t.placement.processOf(t.base(view-1)) == process {
+		view--
+	}
+	return view
+}
+
+// processEnd is the first rank behind those of a rank's process.
 func (t tree) processEnd(view int) int {
 	return t.endOf(view, t.placement.processOf, t.placement.PerProcess)
 }
@@ -145,18 +154,18 @@ func (t tree) base(view int) int {
 // ranksLostWith are the ranks lost with a proc: for the first proc of a process, all in the
 // process. The end of another generation than the addressed one has no effect on this cast
 // (CAST-10).
-func (t tree) ranksLostWith(id subjects.ProcID) span {
+func (t tree) ranksLostWith(id subjects.ProcID) shape.RankRun {
 	return t.ranksOf(id, func(asked uint32) bool { return asked == id.Gen })
 }
 
 // before are the ranks of this cast whose procs are over because a later one runs.
-func (t tree) before(later subjects.ProcID) span {
+func (t tree) before(later subjects.ProcID) shape.RankRun {
 	return t.ranksOf(later, func(asked uint32) bool { return asked < later.Gen })
 }
 
-func (t tree) ranksOf(id subjects.ProcID, asks func(gen uint32) bool) span {
+func (t tree) ranksOf(id subjects.ProcID, asks func(gen uint32) bool) shape.RankRun {
 	if id.Mesh != t.placement.Mesh {
-		return span{}
+		return shape.RankRun{}
 	}
 	most := max(t.placement.PerProcess, 1)
 	if id.Index > 0 {
@@ -167,14 +176,14 @@ func (t tree) ranksOf(id subjects.ProcID, asks func(gen uint32) bool) span {
 		switch {
 		case !in:
 		case !asks(genAt(t.gens, view)):
-			return span{}
+			return shape.RankRun{}
 		case id.Index > 0:
-			return span{view, 1}
+			return shape.RankRun{First: view, Count: 1}
 		default:
-			return span{view, t.processEnd(view) - view}
+			return shape.RankRun{First: view, Count: t.processEnd(view) - view}
 		}
 	}
-	return span{}
+	return shape.RankRun{}
 }
 
 // proc is the addressed proc of a rank.

@@ -23,7 +23,7 @@ type flight struct {
 	mode  mode
 	rng   *rand.Rand
 	procs map[subjects.ProcID]*process
-	home  *collector
+	home  *rollout
 	todo  []func()
 
 	by     untypedReducer
@@ -64,12 +64,12 @@ func name(view int) any { return fmt.Sprintf("%d ", view) }
 func newFlight(t tree, m mode, seed uint64) *flight {
 	f := &flight{
 		tree: t, mode: m, rng: rand.New(rand.NewPCG(seed, 1)), procs: map[subjects.ProcID]*process{},
-		home: newCollector(Target{Placement: t.placement, Region: t.region}), by: concatenating, answer: name,
+		home: newHome(Target{Placement: t.placement, Region: t.region}, m), by: concatenating, answer: name,
 		dead: map[subjects.ProcID]bool{}, received: map[subjects.ProcID]int{}, depth: map[subjects.ProcID]int{},
 	}
 	for view := range t.region.NumRanks() {
-		if t.skip.contains(view) {
-			f.home.setFate(view, failed, nil)
+		if t.skip.Contains(view) {
+			f.home.fail(shape.Interval(view, 1), failed, nil)
 			continue
 		}
 		id := t.aggregatorAt(view)
@@ -93,7 +93,7 @@ func (f *flight) arrives(id subjects.ProcID, view int) {
 		answers := func() {
 			f.at(id, func() {
 				if !f.dead[id] && !p.done {
-					p.state.addLocal(v, actor.Answer{Value: f.answer(v)})
+					p.state.answer(v, actor.Answer{Value: f.answer(v)})
 					f.check(id)
 				}
 			})
@@ -136,10 +136,10 @@ func (f *flight) pass(from subjects.ProcID) {
 		f.at(to, func() {
 			switch {
 			case !to.IsValid():
-				f.home.addContribution(c)
+				f.home.contribute(c)
 			case f.dead[to]:
 			case !p.done:
-				p.addContribution(c)
+				p.contribute(c)
 				f.check(to)
 			}
 		})
@@ -153,7 +153,7 @@ func (f *flight) ids() []subjects.ProcID {
 
 // loses fails the ranks of a process that is gone.
 func (f *flight) loses(p *process, id subjects.ProcID) {
-	p.failProc(id, nil)
+	p.failProc(id, errGone)
 }
 
 // dies ends a process, and lets the others hear of it, one by one.
@@ -162,7 +162,7 @@ func (f *flight) dies(id subjects.ProcID) {
 	views := f.procs[id].views
 	f.todo = append(f.todo, func() {
 		for _, v := range views {
-			f.home.setFate(v, failed, nil)
+			f.home.fail(shape.Interval(v, 1), failed, nil)
 		}
 	})
 	for _, other := range f.ids() {
@@ -216,7 +216,7 @@ func (f *flight) givesUp() {
 		}
 	}
 	f.home.rerouted = true
-	f.asksAround(silentNodes(f.tree, f.tree.roots(f.mode), func(view int) bool { return f.home.fates[view] == waiting }))
+	f.asksAround(silentNodes(f.tree, f.tree.roots(f.mode), f.home.isPending))
 	f.run()
 	f.happens()
 }
@@ -290,7 +290,7 @@ func anyTree(t *rapid.T) tree {
 	}
 	for view := range r.NumRanks() {
 		if rapid.IntRange(0, 5).Draw(t, "skip") == 0 {
-			tr.skip = tr.skip.with(span{view, 1})
+			tr.skip = shape.UnionOf(tr.skip, shape.Interval(view, 1))
 		}
 	}
 	return tr
@@ -313,7 +313,7 @@ func TestTree_repliesFoldOnceInRankOrder_CAST5(t *testing.T) {
 		var want strings.Builder
 		meant := 0
 		for view := range tr.region.NumRanks() {
-			if !tr.skip.contains(view) {
+			if !tr.skip.Contains(view) {
 				want.WriteString(name(view).(string))
 				meant++
 			}
@@ -352,7 +352,7 @@ func TestTree_deathsNeverLoseOrDuplicateLiveRanks_CAST6(t *testing.T) {
 		require.Len(t, slices.Compact(slices.Clone(got)), len(got), "each once")
 		for view := range tr.region.NumRanks() {
 			switch in := slices.Contains(got, fmt.Sprint(view)); {
-			case tr.skip.contains(view):
+			case tr.skip.Contains(view):
 				require.False(t, in)
 			case !f.dead[tr.aggregatorAt(view)]:
 				require.True(t, in, "rank %d lives, and its answer is not there", view)

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/shape"
@@ -23,20 +24,24 @@ type Reply[R any] struct {
 // own process that refuse it. Messages that cannot be delivered elsewhere return to the casting
 // actor, once for each rank.
 func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) error {
-	if _, ok := throttleOf(to); ok {
-		return invalid(ep.Name(), errors.New("Send waits for no answers and cannot be throttled: use Gather"))
+	r, err := prepare(to, ep, castRequest{message: m, mode: modeSend})
+	if err == nil && r.target.throttle != nil {
+		err = invalid(ep.Name(), errors.New("Send waits for no answers and cannot be throttled: use Gather"))
 	}
-	a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeSend})
+	if err != nil {
+		return err
+	}
+	a, err := r.start(ctx)
 	if err != nil {
 		return err
 	}
 	defer a.close()
-	for rank, f := range a.fates {
-		if f == waiting {
-			a.setFate(rank, answered, nil)
+	for rank, at := range r.fatesOf(r.all()) {
+		if *at == waiting {
+			r.settle(rank, at, answered)
 		}
 	}
-	return a.err()
+	return r.coverageError()
 }
 
 // Stream casts m and yields each rank's answer as it arrives, with the rank's point in the region,
@@ -45,84 +50,70 @@ func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, 
 // the loop starts; leaving the loop cancels the rest.
 func Stream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) iter.Seq2[shape.Point, Reply[R]] {
 	return func(yield func(shape.Point, Reply[R]) bool) {
-		if t, ok := throttleOf(to); ok {
-			streamThrottled(ctx, t, to, ep, m, yield)
-			return
+		r, err := prepare(to, ep, eachOf[R](m))
+		if err == nil {
+			err = r.run(ctx, func(rank int) bool { return yield(r.point(rank), replyOf[R](r, rank)) })
 		}
-		ctx, cancel := withDeadline(ctx)
-		defer cancel()
-		a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeEach})
-		if err != nil {
+		if err != nil && !errors.Is(err, errAbandoned) {
 			yield(shape.Point{}, Reply[R]{Err: err})
-			return
-		}
-		defer a.close()
-		for {
-			for _, rank := range a.takeSettled() {
-				if !yield(a.failure(rank).Point, replyOf[R](a, rank)) {
-					return
-				}
-			}
-			if !a.awaitEvent(ctx) {
-				return
-			}
 		}
 	}
 }
 
-func replyOf[R any](a *operation, rank int) (r Reply[R]) {
-	if a.fates[rank] != answered {
-		return Reply[R]{Err: a.errs[rank]}
+// eachOf is a request whose answers come one by one.
+func eachOf[R any](m any) castRequest {
+	return castRequest{message: m, mode: modeEach, open: openAs[R]}
+}
+
+func replyOf[R any](r *rollout, rank int) (out Reply[R]) {
+	if r.isOwn(rank) {
+		out.Value, out.Err = actor.DecodeAnswer[R](r.own[rank])
+	} else {
+		out.Err = r.err(rank)
 	}
-	r.Value, r.Err = actor.DecodeAnswer[R](a.values[rank])
-	return r
+	return out
 }
 
 // Gather casts m and returns every rank's answer by its rank in the region. When some have none,
 // the error is a *CoverageError and their places hold zero values.
 func Gather[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (shape.ValueMesh[R], error) {
-	if t, ok := throttleOf(to); ok {
-		return gatherThrottled(ctx, t, to, ep, m)
-	}
-	ctx, cancel := withDeadline(ctx)
-	defer cancel()
-	a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeCollect})
+	r, err := ask(ctx, to, ep, castRequest{message: m, mode: modeCollect, open: openAs[R]})
 	if err != nil {
 		return shape.ValueMesh[R]{}, err
 	}
-	defer a.close()
-	for a.awaitEvent(ctx) {
+	values := make([]R, len(r.fates))
+	for rank := range r.own {
+		values[rank] = replyOf[R](r, rank).Value
 	}
-	values := make([]R, len(a.fates))
-	for _, p := range a.parts {
-		spreadPart(a.collector, p, values)
+	for _, p := range r.parts {
+		spreadPart(r.collector, p, values)
 	}
-	out, err := shape.NewValueMesh(a.region, values)
+	out, err := shape.NewValueMesh(r.target.Region, values)
 	if err != nil {
 		return out, err
 	}
-	return out, a.err()
+	return out, r.coverageError()
 }
 
 // spreadPart puts the answers of one part in their places. Ranks with equal answers share one
 // value.
-func spreadPart[R any](t *collector, p part, values []R) {
+func spreadPart[R any](c *collector, p part, values []R) {
 	all, err := decodePackedAnswers(p.value)
 	rest := all.data
 	var v R
 	left := uint32(0) // ranks that v is the answer of
-	for _, s := range p.ranks {
-		for rank := s.First; rank < s.end(); rank++ {
-			if left == 0 && err == nil {
-				v, left, rest, err = nextAnswer[R](rest)
-			}
-			left = max(left, 1) - 1
-			if err != nil {
-				t.fates[rank], t.errs[rank] = failed, err
-			} else {
-				values[rank] = v
-			}
+	for rank, at := range c.fatesOf(p.ranks) {
+		if left == 0 && err == nil {
+			v, left, rest, err = nextAnswer[R](rest)
 		}
+		left = max(left, 1) - 1
+		if err == nil {
+			values[rank] = v
+			continue
+		}
+		*at = waiting
+		c.pending++
+		c.fail(shape.Interval(rank, 1), failed, err)
 	}
 }
 
@@ -149,39 +140,40 @@ func Reduce[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	if err := reducible(ep, by); err != nil {
 		return acc, err
 	}
-	if t, ok := throttleOf(to); ok {
-		return reduceThrottled(ctx, t, to, ep, m, by)
-	}
-	ctx, cancel := withDeadline(ctx)
-	defer cancel()
-	a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name()})
+	r, err := ask(ctx, to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name(), open: openAs[R]})
 	if err != nil {
 		return acc, err
 	}
-	defer a.close()
-	for a.awaitEvent(ctx) {
-	}
-	acc, err = foldAll(by, a.parts)
+	acc, err = foldAll(r, by)
 	if err != nil {
-		return acc, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
+		return acc, err
 	}
-	return acc, a.err()
+	return acc, r.coverageError()
 }
 
-// foldAll folds the hosts' answers at the caller.
-func foldAll[R any](by actor.Reducer[R], parts []part) (R, error) {
-	var acc, zero R
-	for i, p := range parts {
-		v, err := actor.DecodeAnswer[R](p.value)
-		if err == nil && i > 0 {
-			v, err = by.Fold(acc, v)
-		}
+// foldAll folds the answers at the caller.
+func foldAll[R any](r *rollout, by actor.Reducer[R]) (R, error) {
+	var acc R
+	var all []R
+	for a := range r.values() {
+		v, err := actor.DecodeAnswer[R](a)
 		if err != nil {
-			return zero, err
+			return acc, r.foldError(err)
 		}
-		acc = v
+		all = append(all, v)
 	}
-	return acc, nil
+	if len(all) == 0 {
+		return acc, nil
+	}
+	v, err := foldPairwise(all, by.Fold)
+	if err != nil {
+		return acc, r.foldError(err)
+	}
+	return v, nil
+}
+
+func (r *rollout) foldError(err error) error {
+	return fmt.Errorf("fold the answers of %s: %w", r.request.endpoint, err)
 }
 
 // reducible refuses a reducer unknown to the procs, or for answers of another type.
@@ -213,23 +205,15 @@ func Aggregate[A, M, R, Acc any](ctx context.Context, to Mesh[A], ep actor.Endpo
 	if err := invalid(ep.Name(), by.Err()); err != nil {
 		return zero, err
 	}
-	if t, ok := throttleOf(to); ok {
-		return aggregateThrottled(ctx, t, to, ep, m, by)
-	}
-	ctx, cancel := withDeadline(ctx)
-	defer cancel()
-	a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name()})
+	r, err := ask(ctx, to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name(), open: openAs[R]})
 	if err != nil {
 		return zero, err
 	}
-	defer a.close()
-	for a.awaitEvent(ctx) {
-	}
-	out, err := by.open(a.parts)
+	out, err := by.foldAll(r.values())
 	if err != nil {
-		return zero, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
+		return zero, r.foldError(err)
 	}
-	return out, a.err()
+	return out, r.coverageError()
 }
 
 // Choose asks one rank: the one that Pick picks.
@@ -260,22 +244,19 @@ func Pick[A any](ctx context.Context, to Mesh[A]) (int, error) {
 	if err := t.validate(); err != nil {
 		return 0, err
 	}
-	n := t.Region.NumRanks()
-	rank := func(i int) int { return i }
-	if throttle, ok := throttleOf(to); ok {
-		kept := throttle.sample(t.Region)
-		n = len(kept)
-		rank = func(i int) int { return kept[i] }
+	among := t.ranks()
+	if t.throttle != nil {
+		among = shape.RanksOf(slices.Values(t.throttle.sample(t)))
 	}
-	return choice(ctx, t, n, rank), nil
+	return choice(ctx, t, slices.Collect(among.All())), nil
 }
 
-// choice picks one of n ranks of the region: the first live one from a random place on.
-func choice(ctx context.Context, t Target, n int, rank func(i int) int) int {
-	start := rand.IntN(n)
+// choice picks one of some ranks of the region: the first live one from a random place on.
+func choice(ctx context.Context, t Target, among []int) int {
+	start := rand.IntN(len(among))
 	p, _ := actor.Sender(ctx, t.Via)
-	for i := range n {
-		picked := rank((start + i) % n)
+	for i := range among {
+		picked := among[(start+i)%len(among)]
 		base, err := t.Region.BaseRank(picked)
 		if err != nil || p == nil {
 			break
@@ -284,11 +265,11 @@ func choice(ctx context.Context, t Target, n int, rank func(i int) int) int {
 			return picked
 		}
 	}
-	return rank(start)
+	return among[start]
 }
 
-// startCast runs the local checks and sends.
-func startCast[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], q castRequest) (*operation, error) {
+// prepare runs the local checks of a cast.
+func prepare[A, M, R any](to Mesh[A], ep actor.Endpoint[A, M, R], q castRequest) (*rollout, error) {
 	t, err := to.Target()
 	if err != nil {
 		return nil, err
@@ -296,14 +277,18 @@ func startCast[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A
 	if err := ep.Err(); err != nil {
 		return nil, err
 	}
+	if err := t.validate(); err != nil {
+		return nil, err
+	}
 	q.endpoint = ep.Name()
-	return send(ctx, t, q)
+	return newRollout(t, q), nil
 }
 
-// withDeadline gives a context without a deadline the default one.
-func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
+// ask casts until every rank has its fate.
+func ask[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], q castRequest) (*rollout, error) {
+	r, err := prepare(to, ep, q)
+	if err != nil {
+		return nil, err
 	}
-	return context.WithTimeout(ctx, actor.DefaultDeadline)
+	return r, r.run(ctx, func(int) bool { return true })
 }

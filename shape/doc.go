@@ -9,6 +9,7 @@
 //	for view, base := range r.Ranks() { … }        // dense rank in r, rank in e
 //	s, err := shape.ParseSelection(e, "host=0 | gpu=3")
 //	for rank := range s.Ranks() { … }              // any ranks of e
+//	rs := shape.RanksOf(s.Ranks())                 // the same as a set of runs, with a short binary form
 //
 // # Selections
 //
@@ -19,7 +20,7 @@
 //	inter     = chain { "&" chain } .                  both
 //	chain     = atom { "," atom } .                    one dimension after another
 //	atom      = [ label "=" ] spec | "(" union ")" .
-//	spec      = "*" | "?" | index | range .            all, one at random, one, some
+//	spec      = "*" | index | range .                  all, one, some
 //	range     = [ index ] ":" [ index ] [ ":" step ] . from, up to before, every step-th
 //
 // White space may stand between any two tokens. An atom selects in the dimension of its label.
@@ -27,9 +28,7 @@
 // `1,0:2`, `host=1,0:2` and `gpu=0:2,host=1` are the same. A chain may name a dimension once; it
 // takes the other dimensions whole. Atoms after a union in a chain apply to each part of it:
 // `(0|1:3),5` is `0,5 | 1:3,5`. By default a range begins at 0, ends at the size, and takes every
-// index; an end beyond the size means the size. DrawSelection draws `?` once, when it reads the
-// text, and uses the same index wherever it applies. The empty text selects everything, and so does
-// `*`.
+// index; an end beyond the size means the size. The empty text selects everything, and so does `*`.
 //
 // The extent without dimensions counts as one dimension of size 1 without a name.
 //
@@ -39,8 +38,8 @@
 //
 //   - SHP-1 (row-major): Ranks are row-major: the last dimension runs fastest. Rank and Point are
 //     inverses.
-//   - SHP-2 (base ranks): A cut of a region keeps base ranks. Slices of slices, flattened regions
-//     and groups map their dense ranks to ranks of the first extent, in the same order.
+//   - SHP-2 (base ranks): A cut of a region keeps base ranks. Slices of slices and groups map
+//     their dense ranks to ranks of the first extent, in the same order.
 //   - SHP-3 (inverses): BaseRank and ViewRank are inverses on the region. ViewRank refuses every
 //     other rank.
 //   - SHP-4 (describe): Describe names exactly the given ranks. Select reads every term of it
@@ -57,6 +56,8 @@
 //     decoding.
 //   - SHP-11 (cost): Time and memory grow with the text or the yielded ranks, not with the
 //     extent. An input that would multiply beyond that is an error.
+//   - SHP-12 (sets of ranks): Ranks takes memory for its runs, not for its ranks. It reads the bytes
+//     that it writes, and no others.
 //
 // # Failure
 //

@@ -5,12 +5,8 @@ import (
 	"fmt"
 )
 
-var (
-	// ErrRandom is wrapped by the error for a `?` outside a random draw.
-	ErrRandom = errors.New("random choice where nothing is drawn")
-	// ErrNotRegion is wrapped by the error for a selection that is not a single region.
-	ErrNotRegion = errors.New("selection is not one region")
-)
+// ErrNotRegion is wrapped by the error for a selection that is not a single region.
+var ErrNotRegion = errors.New("selection is not one region")
 
 // Error names an input and what was expected instead.
 type Error struct {
@@ -18,7 +14,7 @@ type Error struct {
 	Input string
 	Want  string
 
-	cause error // one of the sentinels above, or nil
+	cause error // ErrNotRegion, or nil
 }
 
 func (e *Error) Unwrap() error { return e.cause }

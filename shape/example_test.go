@@ -56,17 +56,6 @@ func ExampleParseSelection() {
 	// dimension "rack": want one of: host, gpu
 }
 
-func ExampleSelection_Without() {
-	e := shape.Of("host", 3).With("gpu", 4)
-	dead, _ := shape.SelectionOfRanks(e, []int{5, 6})
-	alive, err := shape.Everything(e).Without(dead)
-	fmt.Println(dead)
-	fmt.Println(alive, err)
-	// Output:
-	// host=1,gpu=1:3
-	// host=0,gpu=* | host=1,gpu=0 | host=1,gpu=3 | host=2,gpu=* <nil>
-}
-
 func ExampleRegion_GroupBy() {
 	groups, _ := shape.Of("host", 2).With("gpu", 4).Region().GroupBy("gpu")
 	for r := range groups {

@@ -3,7 +3,6 @@ package shape
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
 	"strconv"
 )
 
@@ -20,8 +19,8 @@ func (b *budget) spend(n int) bool {
 	return *b > -maxWork
 }
 
-func tooManyBoxes(what, input string) error {
-	return &Error{What: what, Input: input, Want: fmt.Sprintf("at most %d regions when it is multiplied out", maxWork)}
+func tooManyBoxes(text string) error {
+	return &Error{What: "selection", Input: text, Want: fmt.Sprintf("at most %d regions when it is multiplied out", maxWork)}
 }
 
 // expander multiplies a parsed selection out into boxes.
@@ -82,9 +81,25 @@ func (x *expander) expand(e *expr, at chainPos, then *continuation) ([]box, erro
 func (x *expander) intersect(a, b []box) ([]box, error) {
 	both, ok := intersectAll(a, b, &x.budget)
 	if !ok {
-		return nil, tooManyBoxes("selection", x.text)
+		return nil, tooManyBoxes(x.text)
 	}
 	return sortUnique(both), nil
+}
+
+// intersectAll is the intersection of two unions of boxes; false when it is too much work.
+func intersectAll(a, b []box, work *budget) ([]box, bool) {
+	var out []box
+	for _, left := range a {
+		if !work.spend(len(b)) {
+			return nil, false
+		}
+		for _, right := range b {
+			if both, ok := left.intersect(right); ok {
+				out = append(out, both)
+			}
+		}
+	}
+	return out, true
 }
 
 // atom is the boxes of what follows an atom, cut down along the atom's dimension.
@@ -115,7 +130,7 @@ func (x *expander) atom(e *expr, at chainPos, then *continuation) ([]box, error)
 		}
 	}
 	if !x.budget.spend(1 + len(boxes)) {
-		return nil, tooManyBoxes("selection", x.text)
+		return nil, tooManyBoxes(x.text)
 	}
 	for _, b := range boxes {
 		b[at.dim] = s // whole until now: along a chain a dimension is spoken of once
@@ -128,9 +143,6 @@ func (e *expr) span(d Dim) (span, error) {
 	switch e.op {
 	case '*':
 		return span{0, d.Size, 1}, nil
-	case '?':
-		i, _ := bits.Mul64(e.drawn, uint64(d.Size))
-		return span{int(i), 1, 1}, nil
 	case 'i':
 		if e.begin >= d.Size {
 			return span{}, &Error{What: "index of " + d.name(), Input: strconv.Itoa(e.begin), Want: fmt.Sprintf("0 to %d", d.Size-1)}

@@ -11,15 +11,6 @@ import (
 // maxWalk bounds how many ranks are looked at one by one where arithmetic does not decide.
 const maxWalk = 1 << 22
 
-// rankSpan is the distance of a region's last rank from its first.
-func (r Region) rankSpan() int {
-	span := 0
-	for _, d := range r.dims {
-		span += (d.size - 1) * d.stride
-	}
-	return span
-}
-
 // lattice is how a region lies in another: its ranks are start + Σ index·step of the other's.
 type lattice struct {
 	start int
@@ -166,26 +157,6 @@ func (r Region) GroupBy(label string) (iter.Seq[Region], error) {
 			}
 		}
 	}, nil
-}
-
-// Flatten is the region with all its ranks along one dimension, in the same order. They must be
-// evenly spaced, as those of a whole extent are.
-func (r Region) Flatten(label string) (Region, error) {
-	if r.err != nil {
-		return Region{}, r.err
-	}
-	dims := r.coalesced()
-	if len(dims) > 1 {
-		return Region{}, &Error{What: "region to flatten", Input: r.String(), Want: "ranks that are evenly spaced"}
-	}
-	flat := regionDim{label: label, size: 1, stride: 1}
-	if len(dims) == 1 {
-		flat.size, flat.stride = dims[0].size, dims[0].stride
-	}
-	if e := Of(label, flat.size); e.err != nil {
-		return Region{}, e.err
-	}
-	return Region{offset: r.offset, dims: []regionDim{flat}}, nil
 }
 
 // PointOf is the point of the region that stands for a base rank.

@@ -134,9 +134,7 @@ func TestRegion_subsetOfAnInvalidRegionIsAnError(t *testing.T) {
 	broken, fine := shape.Of("", 1).Region(), shape.Unit().Region()
 	require.Equal(t, broken.Err(), broken.SubsetOf(fine))
 	require.Equal(t, broken.Err(), fine.SubsetOf(broken))
-	_, err := broken.Flatten("x")
-	require.Equal(t, broken.Err(), err)
-	_, err = broken.GroupBy("x")
+	_, err := broken.GroupBy("x")
 	require.Equal(t, broken.Err(), err)
 	_, err = broken.Select("*")
 	require.Equal(t, broken.Err(), err)
@@ -167,32 +165,6 @@ func TestRegion_groupsAgreeWithTheOracle(t *testing.T) { // SHP-2
 		}
 		require.Len(t, groups, next)
 	})
-}
-
-func TestRegion_flattenKeepsRanksOrFails(t *testing.T) { // SHP-2
-	rapid.Check(t, func(t *rapid.T) {
-		e := genAny.Draw(t, "extent")
-		want, r := genCut(t, e)
-		bases := want.bases()
-		even := true
-		for i := 2; i < len(bases); i++ {
-			even = even && bases[i]-bases[i-1] == bases[1]-bases[0]
-		}
-		flat, err := r.Flatten("all")
-		require.Equal(t, even, err == nil, "%s: %v", r, bases)
-		if err != nil {
-			require.EqualError(t, err, fmt.Sprintf("region to flatten %q: want ranks that are evenly spaced", r))
-			return
-		}
-		line := dumb{dims: []shape.Dim{{Label: "all", Size: len(bases)}}}
-		for i, base := range bases {
-			line.ranks = append(line.ranks, place{[]int{i}, base})
-		}
-		requireSame(t, line, flat, e.NumRanks())
-		require.True(t, flat.Equal(must(shape.ParseRegion(flat.String()))))
-	})
-	_, err := shape.Of("x", 2).Region().Flatten("a.b")
-	require.ErrorContains(t, err, `dimension "a.b"`)
 }
 
 func TestRegion_groupsAndPointsNeedFewAllocations(t *testing.T) {

@@ -2,19 +2,11 @@ package shape
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 )
 
-// ParseSelection reads the selection language of the package's documentation. The error for a text
-// with `?` wraps ErrRandom.
+// ParseSelection reads the selection language of the package's documentation.
 func ParseSelection(base Extent, text string) (Selection, error) {
-	return ParseSelectionRand(base, text, nil)
-}
-
-// ParseSelectionRand is ParseSelection with a random index of its dimension for each `?`. It draws
-// once; the selection contains the index.
-func ParseSelectionRand(base Extent, text string, from *rand.Rand) (Selection, error) {
 	if base.err != nil {
 		return Selection{}, base.err
 	}
@@ -24,7 +16,7 @@ func ParseSelectionRand(base Extent, text string, from *rand.Rand) (Selection, e
 	case emptyText:
 		return Selection{base: base}, nil
 	}
-	tree, err := parse(text, from)
+	tree, err := parse(text)
 	if err != nil {
 		return Selection{}, err
 	}
@@ -41,13 +33,13 @@ func CheckSelection(text string) error {
 	if word := strings.TrimSpace(text); word == "" || word == emptyText {
 		return nil
 	}
-	_, err := parse(text, nil)
+	_, err := parse(text)
 	return err
 }
 
 // parse reads the whole text.
-func parse(text string, from *rand.Rand) (*expr, error) {
-	p := parser{text: text, random: from}
+func parse(text string) (*expr, error) {
+	p := parser{text: text}
 	tree, err := p.union(0)
 	p.skipSpace()
 	if err == nil && p.at < len(text) {
@@ -73,21 +65,19 @@ func (r Region) Select(text string) (Region, error) {
 
 // expr is a parsed selection. An operator has two or more parts, an atom none.
 type expr struct {
-	op    byte // ',' '&' '|', or one of the atoms '*' '?' 'r' (a range) 'i' (an index)
+	op    byte // ',' '&' '|', or one of the atoms '*' 'r' (a range) 'i' (an index)
 	parts []*expr
 
 	label            string // of an atom, "" if it goes by its place
 	begin, end, step int    // of a range; end -1 is that of the dimension
-	drawn            uint64
 }
 
 // maxNested bounds parentheses in parentheses.
 const maxNested = 64
 
 type parser struct {
-	text   string
-	at     int
-	random *rand.Rand
+	text string
+	at   int
 }
 
 func (p *parser) syntaxError(want string) error {
@@ -174,20 +164,13 @@ func (p *parser) readWord() string {
 	return p.text[start:p.at]
 }
 
-// spec reads `*`, `?`, an index or a range.
+// spec reads `*`, an index or a range.
 func (p *parser) spec(e *expr) error {
-	switch {
-	case p.accept('*'):
+	if p.accept('*') {
 		e.op = '*'
-	case p.accept('?'):
-		if p.random == nil {
-			return &Error{What: "selection", Input: p.text, Want: "no ? where nothing is drawn", cause: ErrRandom}
-		}
-		e.op, e.drawn = '?', p.random.Uint64()
-	default:
-		return p.numbers(e)
+		return nil
 	}
-	return nil
+	return p.numbers(e)
 }
 
 // numbers reads an index, or a range: `a:b:s`, of which a, b, or a and b may be left out, and `:s`.
@@ -203,7 +186,7 @@ func (p *parser) numbers(e *expr) error {
 	}
 	fail := func() error {
 		p.at = start
-		return p.syntaxError("an index, a:b, a:b:step, *, ? or ( )")
+		return p.syntaxError("an index, a:b, a:b:step, * or ( )")
 	}
 	var ok bool
 	e.begin, ok = number(-1)

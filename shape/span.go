@@ -61,31 +61,6 @@ func euclid(a, b int64) (g, x int64) {
 	return a, x
 }
 
-// subtract is s without cut, a part of s, in the fewest spans: it lists the remaining indices by
-// gap or by remainder.
-func (s span) subtract(cut span) []span {
-	var out []span
-	add := func(at, count, every int) {
-		if count > 0 {
-			out = append(out, newSpan(s.begin+at*s.step, count, every*s.step))
-		}
-	}
-	first, last := (cut.begin-s.begin)/s.step, (cut.last()-s.begin)/s.step
-	add(0, first, 1)
-	every := max(cut.step/s.step, 1)
-	if gaps := cut.count - 1; every <= gaps {
-		for r := 1; r < every; r++ {
-			add(first+r, gaps, every)
-		}
-	} else {
-		for i := range gaps {
-			add(first+i*every+1, every-1, 1)
-		}
-	}
-	add(last+1, s.count-last-1, 1)
-	return out
-}
-
 // box is one span for each dimension of a grid: the points whose coordinates are all in them.
 type box []span
 
@@ -165,23 +140,6 @@ func (b box) intersect(o box) (box, bool) {
 		spans[i] = both
 	}
 	return slices.Clone(spans[:len(b)]), true
-}
-
-// subtract is the points of b outside o, as disjoint boxes.
-func (b box) subtract(o box) []box {
-	both, ok := b.intersect(o)
-	if !ok {
-		return []box{b}
-	}
-	var out []box
-	for i, s := range b {
-		for _, part := range s.subtract(both[i]) {
-			piece := slices.Concat(both[:i], b[i:])
-			piece[i] = part
-			out = append(out, piece)
-		}
-	}
-	return out
 }
 
 // compareBoxes orders boxes by their first rank. Among boxes with the same first point, a covering

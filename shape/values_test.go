@@ -135,9 +135,6 @@ func TestValueMesh_slicesAgreeWithTheOracle(t *testing.T) { // SHP-10
 		}
 		requireBothForms(t, part, wanted, must(dense.Slice(part)))
 		requireBothForms(t, part, wanted, must(dense.Compress().Slice(part)))
-		if flat, err := part.Flatten("all"); err == nil {
-			requireBothForms(t, flat, wanted, must(dense.Compress().Slice(flat)))
-		}
 		if r.NumRanks() < e.NumRanks() {
 			_, err := dense.Slice(e.Region())
 			require.ErrorContains(t, err, "base rank")

@@ -37,52 +37,39 @@ type cborVector struct {
 // The structs below are those of package cast, which keeps them to itself: TestCDDL holds them to it.
 
 type header struct {
-	Region         shape.Region  `cbor:"1,keyasint"`
-	Prevs          []run         `cbor:"2,keyasint"`
-	Skip           ranks         `cbor:"3,keyasint,omitempty"`
-	Mode           mode          `cbor:"4,keyasint"`
-	ReplyPort      string        `cbor:"5,keyasint,omitempty"`
-	Reducer        string        `cbor:"6,keyasint,omitempty"`
-	Arity          int           `cbor:"7,keyasint,omitempty"`
-	UserRegion     *shape.Region `cbor:"8,keyasint,omitempty"`
-	SingleRoot     bool          `cbor:"9,keyasint,omitempty"`
-	ProgressMillis int           `cbor:"10,keyasint,omitempty"`
-	Gens           []run         `cbor:"11,keyasint,omitempty"`
-	PackedPrevs    packedRuns    `cbor:"12,keyasint,omitempty"`
-	PartialValues  bool          `cbor:"13,keyasint,omitempty"`
-}
-
-type packedRuns []byte
-
-type run struct {
-	Count int    `cbor:"1,keyasint"`
-	Value uint64 `cbor:"2,keyasint"`
+	Region         shape.Region `cbor:"1,keyasint"`
+	Prevs          runs         `cbor:"2,keyasint,omitempty"`
+	Skip           shape.Ranks  `cbor:"3,keyasint,omitempty"`
+	Mode           mode         `cbor:"4,keyasint"`
+	ReplyPort      string       `cbor:"5,keyasint,omitempty"`
+	Reducer        string       `cbor:"6,keyasint,omitempty"`
+	Arity          int          `cbor:"7,keyasint,omitempty"`
+	Asked          shape.Ranks  `cbor:"8,keyasint,omitempty"`
+	SingleRoot     bool         `cbor:"9,keyasint,omitempty"`
+	ProgressMillis int          `cbor:"10,keyasint,omitempty"`
+	Gens           runs         `cbor:"11,keyasint,omitempty"`
+	PartialValues  bool         `cbor:"12,keyasint,omitempty"`
 }
 
 type replyHeader struct {
-	Cast        string    `cbor:"1,keyasint,omitempty"`
-	Rank        int       `cbor:"2,keyasint"`
-	Folded      bool      `cbor:"3,keyasint,omitempty"`
-	Parts       []ranks   `cbor:"4,keyasint,omitempty"`
-	Failed      []failure `cbor:"5,keyasint,omitempty"`
-	Declined    bool      `cbor:"6,keyasint,omitempty"`
-	RerouteRank int       `cbor:"7,keyasint,omitempty"`
-	Settled     ranks     `cbor:"8,keyasint,omitempty"`
+	Cast        string        `cbor:"1,keyasint,omitempty"`
+	Rank        int           `cbor:"2,keyasint"`
+	Folded      bool          `cbor:"3,keyasint,omitempty"`
+	Parts       []shape.Ranks `cbor:"4,keyasint,omitempty"`
+	Failed      []failure     `cbor:"5,keyasint,omitempty"`
+	Declined    bool          `cbor:"6,keyasint,omitempty"`
+	RerouteRank int           `cbor:"7,keyasint,omitempty"`
+	Settled     shape.Ranks   `cbor:"8,keyasint,omitempty"`
 }
 
 type failure struct {
-	Ranks ranks  `cbor:"1,keyasint"`
-	Error []byte `cbor:"2,keyasint"`
-}
-
-type span struct {
-	First int `cbor:"1,keyasint"`
-	Count int `cbor:"2,keyasint"`
+	Ranks shape.Ranks `cbor:"1,keyasint"`
+	Error []byte      `cbor:"2,keyasint"`
 }
 
 type (
-	ranks []span
-	mode  uint8
+	runs []byte
+	mode uint8
 )
 
 // The names in packets of the vectors.
@@ -98,16 +85,16 @@ func packetVectors(t *testing.T) []packetVector {
 	call := wire.Envelope{Kind: wire.Message, Wait: true, Actor: counterName, Port: "add", Sender: caller, Reply: home, Body: five}
 	region := must(shape.Select(shape.Of("host", 2).With("gpu", 4), "gpu=0:2"))
 	casting := must(wire.Marshal(header{
-		Region: region, Prevs: []run{{4, 6}}, Skip: ranks{{1, 1}}, Mode: 2, ReplyPort: home, Reducer: "sum",
+		Region: region, Prevs: runs{4, 8}, Skip: shape.Interval(1, 1), Mode: 2, ReplyPort: home, Reducer: "sum",
 	}))
 	toAll := wire.Envelope{Kind: wire.Cast, TTL: time.Minute, Ext: casting, Body: five}
 	overflow := must(wire.Marshal(wire.Error{Code: 1, Text: "does not fit", Actor: counterName, Endpoint: "add"}))
 	one := wire.Envelope{Kind: wire.Value, Port: "_0a", Ext: must(wire.Marshal(replyHeader{Rank: 3})), Body: five}
 	failed := wire.Envelope{Kind: wire.Failure, Port: "_0a", Ext: must(wire.Marshal(replyHeader{Rank: 2})), Body: overflow}
 	folded := wire.Envelope{Kind: wire.Value, Port: "_0a", Body: must(wire.Marshal([][]byte{five})),
-		Ext: must(wire.Marshal(replyHeader{Folded: true, Parts: []ranks{{{0, 2}}}, Failed: []failure{{ranks{{2, 1}}, overflow}}}))}
+		Ext: must(wire.Marshal(replyHeader{Folded: true, Parts: []shape.Ranks{shape.Interval(0, 2)}, Failed: []failure{{shape.Interval(2, 1), overflow}}}))}
 	gathered := wire.Envelope{Kind: wire.Value, Port: "_0a", Body: gatheredBody(rowOf(2, five) + rowOf(1, must(wire.Marshal("hi")))),
-		Ext: must(wire.Marshal(replyHeader{Folded: true, Parts: []ranks{{{4, 3}}}}))}
+		Ext: must(wire.Marshal(replyHeader{Folded: true, Parts: []shape.Ranks{shape.Interval(4, 3)}}))}
 	ended := wire.Envelope{Kind: wire.Failure, Actor: "client", Port: "_0a", Sender: counterName, Body: overflow}
 	chunk := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: 9, Offset: 4, Total: 6}.Append(nil), Body: []byte{1, 2}}
 
