@@ -81,9 +81,11 @@ func Def() actor.Def {
 		agent.Restart.Handle(onlyFor("procs", (*controller).Restart)),
 		agent.AwaitActor.Handle(onlyFor("actors", (*controller).Arrive)),
 		allocateHosts.Handle(onlyFor("hosts", (*hostsController).holdAllocation)),
-		agent.ListEvents.Handle(func(a agent.Agent, _ *actor.Context, q agent.ListEventsRequest) (agent.EventList, error) {
-			return a.(meshController).listEvents(q)
-		}).Urgent())...).Enduring()
+		agent.ListEvents.Handle(listEvents).Urgent())...).Enduring()
+}
+
+func listEvents(a agent.Agent, _ *actor.Context, q agent.ListEventsRequest) (agent.EventList, error) {
+	return a.(meshController).listEvents(q)
 }
 
 // meshController is the controller of a mesh of any kind.

@@ -56,8 +56,8 @@ func from(s source) func(context.Context) (source, error) {
 	return func(context.Context) (source, error) { return s, nil }
 }
 
-// changes streams the events of the region, each with the rank in the region. When the watched party
-// is gone, the last event reports it, beside a *ControllerError.
+// changes streams the events of the region, each with the rank in the region. When the watched
+// party is gone, the last event reports it, beside a *ControllerError.
 func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
 		if w.bad != nil {

@@ -15,8 +15,8 @@ import (
 // any order, twice, or not at all. Only step changes them.
 //
 // The owner of a mesh numbers its events: they are decisions, and a number that is missing shows a
-// loss. Hosts and procs report incarnations without numbers. A later generation then implies the end
-// of the earlier one.
+// loss. Hosts and procs report incarnations without numbers. A later generation then implies the
+// end of the earlier one.
 type rankStates struct {
 	actors  string // their name: the end of a proc is that of its actor; "": procs or hosts
 	listed  bool   // the first list is complete
@@ -33,8 +33,8 @@ type eventList struct {
 }
 
 // step merges an actor.Event or an eventList. It returns the changes, and whether some are missing.
-// A rank's end is a change once in each generation, also if a list brings it. Another state of a rank
-// is a change unless it was so before the watch began.
+// A rank's end is a change once in each generation, also if a list brings it. Another state of a
+// rank is a change unless it was so before the watch began.
 func (r *rankStates) step(arrived any) (changes []actor.Event, behind bool) {
 	switch in := arrived.(type) {
 	case actor.Event:
