@@ -69,7 +69,7 @@ agent < actor bus config internal/micro internal/wire subjects shape
 	the lifecycle protocol is messages only, and the two requests that find who speaks it
 presence < agent config actor bus internal/wire subjects
 	who of the hosts is there, as one process sees it; what follows from a death is for controllers, which stand below
-agent/agenttest < agent actor
+agent/agenttest < agent actor bus subjects
 	the protocol's promises as tests, for all that speak it; what runs in production must not carry it
 agent/proc < agent config actor cast bus internal/link internal/micro internal/wire subjects shape internal/build internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller

@@ -16,6 +16,7 @@ const (
 	KindActor = "actor"
 	KindProc  = "proc"
 	KindMesh  = "mesh"
+	KindRank  = "rank" // the owner's decision on a rank of its mesh
 	KindHost  = "host"
 )
 
@@ -44,6 +45,8 @@ type Event struct {
 	PerProcess int       `json:"per_process,omitempty"` // number of consecutive ranks in one process; 0 = one
 	// the number of earlier actors of that name in its proc
 	Nth int `json:"nth,omitempty"`
+	// of KindRank: the number of the event among those of its controller, from 1; that of Rank in a run
+	Seq uint64 `json:"seq,omitempty"`
 
 	Detail json.RawMessage `json:"detail,omitempty"` // data of the code
 
@@ -56,10 +59,13 @@ type Event struct {
 // Each calls f with the event of each of its ranks.
 func (e Event) Each(f func(Event)) {
 	count := min(max(e.Count, 1), maxCount)
-	first := e.Rank
+	first := e
 	e.Count = 0
 	for n := range count {
-		e.Rank = first + n
+		e.Rank = first.Rank + n
+		if first.Seq > 0 {
+			e.Seq = first.Seq + uint64(n)
+		}
 		if count > 1 {
 			e.ProcIndex = e.Rank % max(e.PerProcess, 1)
 		}
@@ -101,7 +107,7 @@ func (e Event) scope() subjects.EventScope {
 	if err != nil {
 		return subjects.EventScope{}
 	}
-	if e.Kind == KindMesh || e.Kind == KindHost {
+	if e.Kind == KindMesh || e.Kind == KindRank || e.Kind == KindHost {
 		return mesh.Scope()
 	}
 	s := e.Proc().Scope()

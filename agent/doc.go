@@ -33,19 +33,18 @@
 //     the agent, an expired lease lasts half its TTL more, once.
 //   - AGT-8 (stop all): StopAll stops everything. The agent ends after its reply. Until then it
 //     answers other requests and refuses Create.
-//   - AGT-9 (streams): A stream starts with the present state, then carries every change in order.
-//     A repeated subscription of a port does not repeat events. For an unknown ID it reports
-//     NotExist only.
+//   - AGT-9 (list and watch): Get returns the latest state of each rank, a controller's ListEvents
+//     the latest event. Each end is one event on `ev.`. A watcher that subscribes first, then lists,
+//     misses no end; it merges by rank, generation and status.
 //   - AGT-10 (one owner): A resource has one owner. Orders carry the owner's Claim. An agent
 //     refuses claims earlier than the newest known one (FencedError); a later claim takes over.
 //     Claims compare by epoch, then owner, so all agents agree.
-//   - AGT-11 (control connection): An urgent Stop, StopAll or Stream (actor.Endpoint.Urge) also
+//   - AGT-11 (control connection): An urgent Stop, StopAll or ListEvents (actor.Endpoint.Urge) also
 //     uses the control connection. A Stop ahead of its Create ends and reports live ranks only; its
 //     ordered copy does the rest. Unanswered lease renewals repeat there at half time (Insist).
 //
 // Package agent/agenttest is a test suite for these promises. All three implementations pass it.
 //
-// Table is the pure state of an agent. Subscribers holds at most 256 subscriptions. Both belong to
-// the turn of their agent. Wire structs are append-only, with numbers as CBOR keys. JSON names
+// Table is the pure state of an agent, and belongs to its turn. Wire structs are append-only, with numbers as CBOR keys. JSON names
 // serve foreign clients and the CLI.
 package agent

@@ -26,7 +26,6 @@ type Agent interface {
 	Get(*actor.Context, GetRequest) ([]State, error)
 	Wait(*actor.Context, WaitRequest) (Overlay, error)
 	Keepalive(*actor.Context, Lease) (Overlay, error)
-	Stream(*actor.Context, StreamRequest) (actor.None, error)
 	Logs(*actor.Context, LogsRequest) ([]LogTail, error)
 	Ping(*actor.Context, actor.None) (actor.None, error)
 }
@@ -39,7 +38,6 @@ var (
 	Get       = actor.NewEndpoint[Agent, GetRequest, []State]("get", JoinStates)
 	Wait      = actor.NewEndpoint[Agent, WaitRequest, Overlay]("wait", MergeOverlays)
 	Keepalive = actor.NewEndpoint[Agent, Lease, Overlay]("keepalive", MergeOverlays)
-	Stream    = actor.NewEndpoint[Agent, StreamRequest, actor.None]("stream")
 	Logs      = actor.NewEndpoint[Agent, LogsRequest, []LogTail]("logs")
 	Ping      = actor.NewEndpoint[Agent, actor.None, actor.None]("ping")
 
@@ -53,7 +51,7 @@ var (
 	Evacuate   = actor.NewEndpoint[Agent, EvacuateRequest, EvacuateResponse]("vacate")
 	Restart    = actor.NewEndpoint[Agent, RestartRequest, Overlay]("restart")
 	AwaitActor = actor.NewEndpoint[Agent, AwaitActorRequest, actor.None]("arrive")
-	Ends       = actor.NewEndpoint[Agent, EndsRequest, []actor.Event]("ends")
+	ListEvents = actor.NewEndpoint[Agent, ListEventsRequest, EventList]("list-events")
 
 	// Readopt is served by proc agents only.
 	Readopt = actor.NewEndpoint[Agent, ReadoptRequest, ReadoptResponse]("readopt")
@@ -63,7 +61,7 @@ var (
 func Methods() []actor.Method[Agent] {
 	return []actor.Method[Agent]{
 		Create.Handle(Agent.Create), Stop.Handle(stop).Urgent(), StopAll.Handle(Agent.StopAll).Urgent(), Get.Handle(Agent.Get), Wait.Handle(Agent.Wait),
-		Keepalive.Handle(Agent.Keepalive).Urgent(), Stream.Handle(Agent.Stream).Urgent(), Logs.Handle(Agent.Logs), Ping.Handle(Agent.Ping),
+		Keepalive.Handle(Agent.Keepalive).Urgent(), Logs.Handle(Agent.Logs), Ping.Handle(Agent.Ping),
 	}
 }
 
@@ -182,17 +180,6 @@ type Lease struct {
 // Forever is the lease of a resource that no longer expires.
 const Forever = 100 * 365 * 24 * time.Hour
 
-// StreamRequest subscribes to the changes of a resource, or of all with an empty ID. The stream
-// starts with the present state. It ends with the port or with Cancel.
-type StreamRequest struct {
-	ID     string                     `cbor:"1,keyasint,omitempty" json:"id,omitempty"`
-	To     actor.PortRef[actor.Event] `cbor:"2,keyasint" json:"to"`
-	Cancel bool                       `cbor:"3,keyasint,omitempty" json:"end,omitempty"` // end the subscription
-
-	// HeartbeatInterval requests events of StepHeartbeat at this interval. Controllers send them.
-	HeartbeatInterval time.Duration `cbor:"4,keyasint,omitempty" json:"beat,omitempty"`
-}
-
 // LogsRequest asks for the last log lines of the procs of a mesh.
 type LogsRequest struct {
 	ID    string `cbor:"1,keyasint" json:"id"`
@@ -264,15 +251,19 @@ type AwaitActorRequest struct {
 	Gen  int             `cbor:"3,keyasint" json:"gen"`
 }
 
-// EndsRequest asks a controller for reported ends after a given number of them, in stream order.
-// The reply holds as many as fit one control message. An empty reply means no more.
-type EndsRequest struct {
-	N int `cbor:"1,keyasint" json:"n"`
+// ListEventsRequest asks a controller for the latest event of each rank that changed after a
+// version. 0 asks for all.
+type ListEventsRequest struct {
+	After uint64 `cbor:"1,keyasint,omitempty" json:"after,omitempty"`
 }
 
-// StepMoveAttempt is the event step of a proc that ends only because its rank moves to another
-// host. Owners of its actors wait for the next generation.
-const StepMoveAttempt = "proc.move.attempt"
+// EventList is the reply to a ListEventsRequest: as many events as fit one control message, in their
+// order. A watcher that applies them has every event up to Version.
+type EventList struct {
+	Events  []actor.Event `cbor:"1,keyasint,omitempty" json:"events,omitempty"`
+	Version uint64        `cbor:"2,keyasint" json:"version"`
+	More    bool          `cbor:"3,keyasint,omitempty" json:"more,omitempty"` // events after Version exist
+}
 
 // ReadyReport is the first message of a new proc to its host. From now on the proc is reachable.
 type ReadyReport struct {

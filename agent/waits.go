@@ -88,17 +88,5 @@ func (t *Table) WhenEnded(ctx *actor.Context, asked []State, grace time.Duration
 // DefaultGrace is the default time for a resource to stop.
 const DefaultGrace = 10 * time.Second
 
-// AddSubscriber adds a subscriber to an agent's streams. The subscriber receives the present state,
-// or NotExist for an unknown ID (AGT-9).
-func AddSubscriber(ctx *actor.Context, to *Subscribers, s StreamRequest, now []actor.Event) error {
-	if s.ID != "" && len(now) == 0 && !s.Cancel {
-		if !s.To.ID().IsValid() {
-			return to.Add(ctx, s, 0, nil) // returns the error
-		}
-		return s.To.Send(ctx, actor.Event{Status: NotExist.String(), Actor: s.ID, At: time.Now()})
-	}
-	return to.Add(ctx, s, ctx.Point().Rank(), now)
-}
-
 // UntilEnded returns the condition that every rank of a resource has ended.
 func UntilEnded(id string) WaitRequest { return WaitRequest{ID: id, Until: Stopped} }

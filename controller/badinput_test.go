@@ -23,11 +23,6 @@ func TestController_badInputGetsExactErrors(t *testing.T) {
 	never := r.own(t, r.spec)
 	other, _ := r.proc(t, newHostProc(t), Def())
 	elsewhere := actor.RefOf[agent.Agent](ref.ID()).Via(other)
-	stream := func(s agent.StreamRequest) func(context.Context) error {
-		return func(ctx context.Context) error { _, err := agent.Stream.Call(ctx, ref, s); return err }
-	}
-	port := actor.OpenPort[actor.Event](r.p)
-	defer port.Close()
 	beyond := shape.Of("host", 3).With("gpu", 2).Region()
 	gone, err := subjects.NewHostID("gone")
 	require.NoError(t, err)
@@ -36,13 +31,14 @@ func TestController_badInputGetsExactErrors(t *testing.T) {
 		want error  // nil: see text
 		text string // "": it is answered
 	}{
-		"a subscription to what does not exist": {ask: func(ctx context.Context) error {
-			_, err := agent.Stream.Call(ctx, actor.RefOf[agent.Agent](r.p.ID().Actor("controller-000000000000x")).Via(r.p), agent.StreamRequest{To: port.Ref()})
+		"a list of what does not exist": {ask: func(ctx context.Context) error {
+			_, err := agent.ListEvents.Call(ctx, actor.RefOf[agent.Agent](r.p.ID().Actor("controller-000000000000x")).Via(r.p), agent.ListEventsRequest{})
 			return err
 		}, want: actor.ErrNoActor},
-		"a subscription without a port":       {ask: stream(agent.StreamRequest{}), text: "want the address of an open port"},
-		"the end of one that there never was": {ask: stream(agent.StreamRequest{To: port.Ref(), Cancel: true})},
-		"the end of one, again":               {ask: stream(agent.StreamRequest{To: port.Ref(), Cancel: true})},
+		"a list after events that never were": {ask: func(ctx context.Context) error {
+			_, err := agent.ListEvents.Call(ctx, ref, agent.ListEventsRequest{After: 1})
+			return err
+		}, text: "cannot list events after 1: want 0 to 0"},
 		"a wait for what no rank ever is": {ask: func(ctx context.Context) error {
 			_, err := agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Timeout})
 			return err
@@ -116,30 +112,4 @@ func TestPolicy_invalidPoliciesAreRefusedBeforeAnyStart(t *testing.T) {
 	for _, h := range r.hosts {
 		require.Zero(t, h.count("create"))
 	}
-}
-
-func TestStream_undeliverableSubscriberIsRemoved_CTL7(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	wait(t, ref, agent.Running)
-	leaver, leave := r.proc(t, newHostProc(t), Def())
-	lost, stays := actor.OpenPort[actor.Event](leaver), r.watch(t, ref)
-	_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: lost.Ref()})
-	require.NoError(t, err)
-	subscribers := func() int {
-		h, err := Health.Call(t.Context(), ref, actor.None{})
-		require.NoError(t, err)
-		return h.Subscribers
-	}
-	require.Equal(t, 2, subscribers())
-	lost.Close()
-	leave()
-	_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
-	require.NoError(t, err)
-	for range 4 {
-		require.Equal(t, "stopped", heardOf(t, stays).Status)
-	}
-	require.Eventually(t, func() bool { return subscribers() == 1 }, 20*time.Second, 10*time.Millisecond)
 }

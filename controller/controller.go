@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -82,7 +81,11 @@ func Def() actor.Def {
 		agent.Restart.Handle(onlyFor("procs", (*controller).Restart)),
 		agent.AwaitActor.Handle(onlyFor("actors", (*controller).Arrive)),
 		allocateHosts.Handle(onlyFor("hosts", (*hostsController).holdAllocation)),
-		agent.Ends.Handle(onlyFor("procs or actors", (*controller).Ends)).Urgent())...).Enduring()
+		agent.ListEvents.Handle(listEvents).Urgent())...).Enduring()
+}
+
+func listEvents(a agent.Agent, _ *actor.Context, q agent.ListEventsRequest) (agent.EventList, error) {
+	return a.(meshController).listEvents(q)
 }
 
 // meshController is the controller of a mesh of any kind.
@@ -90,6 +93,7 @@ type meshController interface {
 	agent.Agent
 	handle(ctx *actor.Context, what any)
 	report() Report
+	listEvents(q agent.ListEventsRequest) (agent.EventList, error)
 }
 
 func newMeshController(ctx *actor.Context, s Spec) (agent.Agent, error) {
@@ -119,7 +123,7 @@ func onlyFor[C meshController, In, Out any](
 // controller is the actor of a mesh of procs or actors.
 type controller struct {
 	*state
-	broadcaster
+	recordServer
 	config           *config.Config
 	sub              *bus.Sub // events of actors; nil: a mesh of procs
 	unsubscribeProcs func()   // ends the events of procs
@@ -153,7 +157,7 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	}
 	c := &controller{
 		state:             st,
-		broadcaster:       newBroadcaster(st.meshRecord, st.phase),
+		recordServer:      newRecordServer(st.meshRecord, st.phase),
 		config:            agent.ConfigOf(ctx.Proc()),
 		unwatch:           func() {},
 		unsubscribeProcs:  func() {},
@@ -246,15 +250,11 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 	}
 	for _, e := range x.events {
 		logEvent(ctx, e)
-		// Other steps come from a host, which published them.
-		if strings.HasPrefix(e.Step, "rank.") || e.Step == agent.StepFenced {
-			c.emitRank(ctx, e)
-		}
 		if e.Kind == actor.KindProc && e.Status == string(actor.Running) {
 			ctx.Proc().NoteGeneration(e) // the host's own event may be lost with a connection
 		}
-		c.streams.Publish(ctx, c.spec.id(), e)
 	}
+	c.publish(ctx, x.events)
 	c.escalate(ctx, x.failures)
 	c.restartRanks(ctx, x.starts)
 	for _, l := range x.departures {
@@ -319,10 +319,12 @@ func (c *controller) emit(ctx *actor.Context, step, reason string) {
 	})
 }
 
-// emitRank publishes an event of one rank on `ev.`, as an event of the mesh.
-func (c *controller) emitRank(ctx *actor.Context, e actor.Event) {
-	e.Kind = actor.KindMesh
-	ctx.Proc().Emit(e)
+// publish reports changes of ranks on `ev.`.
+func (c *controller) publish(ctx *actor.Context, events []actor.Event) {
+	for _, e := range agent.JoinRuns(events) {
+		e.Kind = actor.KindRank
+		ctx.Proc().Emit(e)
+	}
 }
 
 // Create starts the mesh, or takes it over: one message per host (CTL-2). A repeated Create does

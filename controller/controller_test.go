@@ -272,17 +272,13 @@ func TestCreate_sendsOneMessagePerHost_CTL2(t *testing.T) {
 	r.stoppedOnce(t, r.hosts...)
 }
 
-func TestStream_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
+func TestListEvents_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	early, late := actor.OpenPort[actor.Event](r.p), actor.OpenPort[actor.Event](r.p)
-	defer early.Close()
-	defer late.Close()
-	_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: early.Ref()})
-	require.NoError(t, err)
+	early := subscribes(t, r.p, ref)
 	code := 3
 	died := actor.Event{
 		Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: 1, Host: r.spec.Procs.Hosts[0].String(),
@@ -295,25 +291,20 @@ func TestStream_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 	require.NoError(t, teller.Bus().Control().Publish(about, lie), "it is about rank 2, where rank 1's events come")
 	teller.Emit(died)
 	teller.Emit(died)
-	got, err := early.Recv(t.Context())
-	require.NoError(t, err)
-	died.View, died.Point = 1, "host=0/2,gpu=1/2"
+	got := testkit.Next(t, early)
+	died.View, died.Point, died.Seq = 1, "host=0/2,gpu=1/2", 1
 	require.Equal(t, died, got)
 	require.Eventually(t, func() bool { _, down := r.p.Down(died.Proc()); return down }, 20*time.Second, time.Millisecond,
 		"the process knows it, behind what the proc had said")
 
-	_, err = agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: late.Ref()})
-	require.NoError(t, err)
-	got, err = late.Recv(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, died, got, "with everything that was said of it")
+	late := subscribes(t, r.p, ref)
+	require.Equal(t, died, testkit.Next(t, late), "with everything that was said of it")
 	_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 	require.NoError(t, err)
-	for _, port := range []*actor.Port[actor.Event]{early, late} {
+	for _, said := range []<-chan actor.Event{early, late} {
 		seen := map[int]string{}
 		for range 3 {
-			e, err := port.Recv(t.Context())
-			require.NoError(t, err)
+			e := testkit.Next(t, said)
 			seen[e.Rank] = e.Status
 		}
 		require.Equal(t, map[int]string{0: "stopped", 2: "stopped", 3: "stopped"}, seen)
@@ -352,12 +343,7 @@ func TestLease_renewalReportsMissedEnds_CTL4(t *testing.T) {
 	r.hosts[1].lost = []int{3}
 	ref := r.own(t, r.spec)
 	create(t, ref)
-	port := actor.OpenPort[actor.Event](r.p)
-	defer port.Close()
-	_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: port.Ref()})
-	require.NoError(t, err)
-	e, err := port.Recv(t.Context())
-	require.NoError(t, err)
+	e := testkit.Next(t, subscribes(t, r.p, ref))
 	require.Equal(t, 3, e.Rank)
 	require.Contains(t, e.Reason, "nobody heard")
 }

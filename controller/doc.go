@@ -19,8 +19,9 @@
 //   - CTL-2 (one message per host): An operation sends one message to each host, whatever the
 //     number of ranks. A partial stop sends one to each host with ranks of the part. Stops also
 //     use the control connection (AGT-11).
-//   - CTL-3 (ends once): The controller reports each rank's end once, to the log and every stream,
-//     in the order of arrival. A failure known only from a reply waits 250 ms for its event.
+//   - CTL-3 (numbered events): Each change of a rank is one event on `ev.rank`, numbered from 1 for
+//     the mesh. Each end is reported once, also to the log. ListEvents has the latest event of each
+//     rank. A failure known only from a reply waits 250 ms for its event.
 //   - CTL-4 (leases): A live controller renews its procs' leases every third of their term.
 //     Replies bring missed events. Without leases it polls every supervision.poll-interval, and
 //     makes earlier owners' leases endless. A stopping controller first stops its mesh; a crashed
@@ -31,9 +32,8 @@
 //   - CTL-6 (restart): A rank that fails after it ran restarts under the Policy, as its next
 //     generation, after a backoff, up to a limit. Waits for ends skip the failures in between.
 //     Reports and orders for earlier generations have no effect.
-//   - CTL-7 (heartbeats): A subscriber can ask for heartbeats, for as long as the controller
-//     lives, whatever the state of the ranks. The controller drops a dead or blocked subscriber;
-//     a blocked one can subscribe again.
+//   - CTL-7 (liveness): The controller answers ListEvents for as long as it lives, whatever the
+//     state of the ranks. It keeps no record of its watchers, so none can block it.
 //   - CTL-8 (host death): Only a host's death ends its ranks (package presence). A healthy
 //     spare takes its place if the Policy has one; otherwise the ranks fail, reported on `ev.`. A
 //     host that returns gets a stop for its remaining procs.
@@ -41,7 +41,7 @@
 //     event subjects, and permissions can limit their publishers.
 //   - CTL-10 (one owner): A mesh has one owner at a time; each next owner has a higher epoch
 //     (TakeOver). Orders carry it (agent.Claim). A fenced controller stops acting, reports that
-//     on `ev.` and to all subscribers, and leaves the mesh running.
+//     on `ev.` and in ListEvents, and leaves the mesh running.
 //   - CTL-11 (spare hosts): A drained host's ranks move to a spare, in batches, each after its
 //     old proc ended. Moves are no restarts; actor owners learn of them first. The drained host
 //     becomes a spare. Spares are probed before use; fewest procs first.
@@ -60,11 +60,11 @@
 //     procs at once, then every supervision.poll-interval. Ranks run while any answers, then share
 //     the host's fate. A returning host adopts them, or stops them with the mesh.
 //   - CTL-17 (host meshes): A mesh of taken hosts has a controller, made first (Spec.Hosts). It
-//     reports each host's end once; a returning host is the next generation. Stop and the
+//     lists each host's end once; a returning host is the next generation. Stop and the
 //     controller's end return all hosts; failures are errors, which the next Stop retries.
-//   - CTL-18 (list of ends): agent.Ends lists the final ends of ranks over the control
-//     connection, from any offset, in the order of CTL-3. A page has as many as fit. An entry
-//     that is too long loses its last words, details and causes.
+//   - CTL-18 (pages): ListEvents is answered over the control connection, after any version, in the
+//     order of CTL-3. A page has as many events as fit. An event that is too long loses its last
+//     output, details and causes.
 //   - CTL-19 (final failure): A rank that fails for good after the mesh came up goes to
 //     Spec.OnRankFailed 1 s later, unless it was stopping. If OnRankFailed does not handle it, the
 //     controller fails; that ends the mesh and reaches its parent (ACT-6).
@@ -77,7 +77,7 @@
 // the last one run again, or after supervision.restart-wait. A spare that is gone or takes no procs
 // is skipped; no spare is reserved. A suspect or unknown host marks its ranks and changes none. A
 // mesh of hosts follows presence. It has no leases and no policy, starts nothing, and cannot be
-// taken over. A new subscriber gets the unhealthy hosts at once.
+// taken over. ListEvents has the latest change of each host; other programs watch hosts themselves.
 //
 // State belongs to the controller's turn. The decisions are the pure function step;
 // internal/supervise counts restarts, and testdata has scenarios.

@@ -40,7 +40,7 @@ type hostChange presence.Change
 
 // effects are the controller's actions after an event, in this order.
 type effects struct {
-	events      []actor.Event     // to publish to the streams (CTL-3)
+	events      []actor.Event     // changes of ranks, to publish on ev. (CTL-3)
 	procEnds    []actor.Event     // ends of procs on dead hosts, to publish on ev.
 	starts      []rankStart       // ranks to restart
 	departures  []departure       // ranks to stop, for a start elsewhere

@@ -284,8 +284,8 @@ overlay 0+2 stopped enough
 	1+1 stopped: enough
 	over: failed
 `)
-	require.Equal(t, "killed by signal 9", s.st.ends[0].Reason, "who subscribes later learns of it")
-	require.True(t, s.st.ends[0].Failed())
+	require.Equal(t, "killed by signal 9", s.st.changes.after(0)[0].Reason, "a later watcher learns of it")
+	require.True(t, s.st.changes.after(0)[0].Failed())
 }
 
 func TestFaultAC9_timeoutAndUnknownAreNoRankStatus(t *testing.T) {

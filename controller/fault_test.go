@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/shape"
 )
@@ -35,23 +37,55 @@ func (r *rig) teller(t *testing.T) *actor.Proc {
 	return p
 }
 
-// subscribes opens a port of a proc that hears what a controller says.
-func subscribes(t *testing.T, p *actor.Proc, ref actor.Ref[agent.Agent], beat time.Duration) *actor.Port[actor.Event] {
+// subscribes returns the changes of a controller's ranks, as a watcher in a proc learns of them: it
+// subscribes, lists, and drops what it knows.
+func subscribes(t *testing.T, p *actor.Proc, ref actor.Ref[agent.Agent]) <-chan actor.Event {
 	t.Helper()
-	port := actor.OpenPort[actor.Event](p)
-	t.Cleanup(port.Close)
-	_, err := agent.Stream.Call(t.Context(), ref.Via(p), agent.StreamRequest{To: port.Ref(), HeartbeatInterval: beat})
+	said := make(chan actor.Event, 2048)
+	var mu sync.Mutex
+	known := map[uint64]bool{}
+	hear := func(e actor.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !known[e.Seq] {
+			known[e.Seq] = true
+			said <- e
+		}
+	}
+	r := health(t, ref)
+	name, kind := "", actor.KindProc
+	if r.Actors != nil {
+		name, kind = r.Actors.Name, actor.KindActor
+	}
+	subject := p.Space().Event(actor.KindRank, r.Procs.ID.Scope(), ref.ID().Proc.Process().String())
+	sub, err := p.Bus().Control().Subscribe(subject, func(m bus.Msg) {
+		e, err := actor.DecodeEventFrom(p.Space(), m)
+		if err == nil && e.Actor == name {
+			e.Kind = kind
+			e.Each(hear)
+		}
+	})
 	require.NoError(t, err)
-	return port
+	t.Cleanup(func() { _ = sub.Unsubscribe() })
+	require.NoError(t, p.Bus().Control().Flush(t.Context()))
+	for _, e := range list(t, ref.Via(p), 0) {
+		e.Each(hear)
+	}
+	return said
 }
 
-// hears is the next thing that is said at a port.
-func hears(t *testing.T, port *actor.Port[actor.Event]) actor.Event {
+// list returns what a controller lists after a version.
+func list(t *testing.T, ref actor.Ref[agent.Agent], after uint64) (events []actor.Event) {
 	t.Helper()
-	ctx := testkit.Soon(t)
-	e, err := port.Recv(ctx)
-	require.NoError(t, err)
-	return e
+	for {
+		l, err := agent.ListEvents.Call(t.Context(), ref, agent.ListEventsRequest{After: after})
+		require.NoError(t, err)
+		events = append(events, l.Events...)
+		after = l.Version
+		if !l.More {
+			return events
+		}
+	}
 }
 
 func health(t *testing.T, ref actor.Ref[agent.Agent]) Report {
@@ -106,33 +140,24 @@ func frails(name string) *agent.ActorSpec {
 	return &agent.ActorSpec{Name: name, Type: frail.Name(), Params: []byte{0xa0}}
 }
 
-func TestFaultC1_heartbeatsContinueDespiteFailures(t *testing.T) {
+func TestFaultC1_controllerAnswersDespiteFailures_CTL7(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(h *fakeHost) { h.renew = notNow })
 	r.spec.Lease = time.Second
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	one, other := subscribes(t, r.p, ref, 20*time.Millisecond), subscribes(t, r.p, ref, 20*time.Millisecond)
+	said := subscribes(t, r.p, ref)
 	r.teller(t).Emit(r.killed(1))
-	for _, port := range []*actor.Port[actor.Event]{one, other} { // each of its own
-		for hears(t, port).Step == agent.StepHeartbeat {
-		}
-		for range 3 {
-			require.Equal(t, agent.StepHeartbeat, hears(t, port).Step)
-		}
-	}
+	require.Equal(t, 1, testkit.Next(t, said).Rank)
 	r.hosts[0].await(t, "keepalive 1s", 1) // which fails
+	require.Len(t, list(t, ref, 0), 1)
 	_, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
 	require.NoError(t, err)
-	for ended := 0; ended < 3; {
-		if hears(t, one).Step != agent.StepHeartbeat {
-			ended++
-		}
-	}
 	for range 3 {
-		require.Equal(t, agent.StepHeartbeat, hears(t, one).Step, "the mesh is over, and its controller lives")
+		testkit.Next(t, said)
 	}
+	require.Empty(t, list(t, ref, 4), "the mesh is over, and its controller lives")
 }
 
 func TestFaultC3_leasesOfLiveRanksAreRenewedDespiteFailures(t *testing.T) {
@@ -144,13 +169,13 @@ func TestFaultC3_leasesOfLiveRanksAreRenewedDespiteFailures(t *testing.T) {
 	ref := r.own(t, spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	port := subscribes(t, r.p, ref, 0)
+	port := subscribes(t, r.p, ref)
 	teller := r.teller(t)
 	teller.Emit(r.killed(0)) // a proc has ended
-	hears(t, port)
+	testkit.Next(t, port)
 	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[1].ID().Actor("frails")).Via(r.p), actor.None{})
 	require.Error(t, err)
-	hears(t, port)
+	testkit.Next(t, port)
 	until := time.Now().Add(spec.Lease * 5 / 4)
 	for time.Now().Before(until) {
 		for _, p := range procs[2:] {
@@ -177,9 +202,9 @@ func TestFaultC4_stopReachesRemainingRanksAfterAFailure(t *testing.T) {
 			ref := r.own(t, r.spec)
 			create(t, ref)
 			wait(t, ref, agent.Running)
-			port := subscribes(t, r.p, ref, 0)
+			port := subscribes(t, r.p, ref)
 			r.teller(t).Emit(r.killed(1))
-			hears(t, port)
+			testkit.Next(t, port)
 			stop(t, r, ref)
 			r.stoppedOnce(t, r.hosts...)
 			for _, h := range r.hosts {
@@ -197,7 +222,7 @@ func TestFaultC5_unreachableAgentFailsNoRank(t *testing.T) {
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	port := subscribes(t, r.p, ref, 0)
+	port := subscribes(t, r.p, ref)
 	for range 4 { // again and again
 		e := <-said
 		for e.Step != "lease.renew.failed" {
@@ -208,7 +233,7 @@ func TestFaultC5_unreachableAgentFailsNoRank(t *testing.T) {
 	}
 	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
 	r.teller(t).Emit(r.killed(3))
-	require.Equal(t, 3, hears(t, port).Rank, "nothing was told before that")
+	require.Equal(t, 3, testkit.Next(t, port).Rank, "nothing was told before that")
 }
 
 func TestFaultC7_failedStopOnOneHostKeepsOtherStatuses(t *testing.T) {
@@ -245,37 +270,34 @@ func TestFaultC11_burstOfFailuresArrivesOneByOne(t *testing.T) {
 	create(t, ref)
 	wait(t, ref, agent.Running)
 	watcher := r.teller(t)
-	port := subscribes(t, watcher, ref, 0)
+	port := subscribes(t, watcher, ref)
 	for rank := range 2 * perHost {
 		watcher.Emit(r.killed(rank))
 	}
 	for rank := range 2 * perHost {
-		require.Equal(t, rank, hears(t, port).Rank)
+		require.Equal(t, rank, testkit.Next(t, port).Rank)
 	}
 }
 
-func TestFaultC12_resubscriberHasOneSubscriptionWithoutDuplicates(t *testing.T) {
+func TestFaultC12_repeatedListHasNoDuplicates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
 	teller := r.teller(t)
-	port := subscribes(t, r.p, ref, 0)
+	said := subscribes(t, r.p, ref)
 	teller.Emit(r.killed(0))
-	require.Equal(t, 0, hears(t, port).Rank)
+	require.Equal(t, 0, testkit.Next(t, said).Rank)
+	teller.Emit(r.killed(0)) // the host repeats itself
 	for range 2 {
-		_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: port.Ref()})
-		require.NoError(t, err)
+		all := list(t, ref, 0)
+		require.Len(t, all, 1)
+		require.Empty(t, list(t, ref, all[0].Seq), "a watcher that knows it gets nothing")
 	}
-	require.Equal(t, 1, health(t, ref).Subscribers)
 	teller.Emit(r.killed(1))
-	require.Equal(t, 1, hears(t, port).Rank)
-	for range 2 { // the second time there is nothing to end
-		_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: port.Ref(), Cancel: true})
-		require.NoError(t, err)
-	}
-	require.Zero(t, health(t, ref).Subscribers)
+	require.Equal(t, 1, testkit.Next(t, said).Rank)
+	require.Empty(t, said)
 }
 
 func TestFaultC14_procWithAFailedActorAcceptsOthers(t *testing.T) {
@@ -304,10 +326,10 @@ func TestFaultC18_failureReportBeginsWithActorPlaceAndCause(t *testing.T) {
 	ref := r.own(t, spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	port := subscribes(t, r.p, ref, 0)
+	port := subscribes(t, r.p, ref)
 	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[3].ID().Actor("frails")).Via(r.p), actor.None{})
 	require.Error(t, err)
-	e := hears(t, port)
+	e := testkit.Next(t, port)
 	require.Equal(t, []string{"trainers", "host=1/2,gpu=1/2", "frail", "shatter", r.spec.Procs.Hosts[1].String()}, []string{e.Name, e.Point, e.Type, e.Endpoint, e.Host})
 	first, _, _ := strings.Cut(e.String(), "\n")
 	for _, part := range []string{"frails", "type frail", "failed", e.Host, "shatter: panicked: for testing"} {

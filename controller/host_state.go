@@ -32,7 +32,7 @@ type (
 
 // hostEffects are the actions of a host mesh's controller after an event.
 type hostEffects struct {
-	events  []actor.Event // to publish to the streams
+	events  []actor.Event // to log
 	release bool          // release the hosts
 }
 
@@ -112,7 +112,7 @@ func (st *hostState) nextGeneration(rank int) {
 	}
 }
 
-// emit reports a change of a host, and keeps it for later subscribers unless the host is healthy.
+// emit reports and keeps a change of a host.
 func (st *hostState) emit(x *hostEffects, rank int, e actor.Event) {
 	e.Name = st.spec.Name
 	e.Rank = rank
@@ -121,11 +121,7 @@ func (st *hostState) emit(x *hostEffects, rank int, e actor.Event) {
 	if p, err := st.spec.Procs.Extent.Point(rank); err == nil {
 		e.Point = p.String()
 	}
-	st.ends = slices.DeleteFunc(st.ends, func(old actor.Event) bool { return old.Rank == rank })
-	if e.Status != string(agent.ModeOpen) {
-		st.ends = append(st.ends, e)
-	}
-	x.events = append(x.events, e)
+	x.events = append(x.events, st.changes.add(rank, e))
 }
 
 // release returns the hosts. One attempt runs at a time; after a failure the next request tries

@@ -59,7 +59,7 @@ func (s *hostScenario) hear(verb string, args []string) string {
 		}
 		x = s.st.step(released{err}, s.now)
 	case "subscribe": // what one is told who comes now
-		x.events = s.st.ends
+		x.events = s.st.changes.after(0)
 	default: // host state reason
 		x = s.st.step(s.change(verb, args[0], strings.Join(args[1:], " ")), s.now)
 	}

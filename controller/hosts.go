@@ -30,7 +30,7 @@ func HoldAllocation(ctx context.Context, ref actor.Ref[agent.Agent], hosts agent
 // hostsController is the controller of a mesh of hosts.
 type hostsController struct {
 	*hostState
-	broadcaster
+	recordServer
 	config         *config.Config
 	allocation     *heldAllocation
 	releaseWaiters []*releaseWaiter
@@ -64,7 +64,7 @@ func newHostsController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 		return nil, err
 	}
 	return &hostsController{
-		hostState: st, broadcaster: newBroadcaster(st.meshRecord, st.phase), config: agent.ConfigOf(ctx.Proc()),
+		hostState: st, recordServer: newRecordServer(st.meshRecord, st.phase), config: agent.ConfigOf(ctx.Proc()),
 	}, nil
 }
 
@@ -117,15 +117,14 @@ func (s Spec) watch(p *actor.Proc, self actor.Ref[agent.Agent], hosts []subjects
 	})
 }
 
-// handle applies an event and runs its effects. The owner's log gets the failures, streams get
-// everything.
+// handle applies an event and runs its effects. Other programs watch the hosts themselves, so no
+// event goes to the bus.
 func (c *hostsController) handle(ctx *actor.Context, what any) {
 	x := c.step(what, time.Now())
 	for _, e := range x.events {
 		if log := ctx.Log(); e.Failed() {
 			log.Warn().Msg(e.String())
 		}
-		c.streams.Publish(ctx, c.spec.id(), e)
 	}
 	switch h := what.(type) {
 	case release:
@@ -236,9 +235,6 @@ func (w *releaseWaiter) answer(ctx *actor.Context, err error) {
 }
 
 // report returns the controller's Report.
-func (c *hostsController) report() Report { return c.broadcaster.report() }
+func (c *hostsController) report() Report { return c.recordServer.report() }
 
-var (
-	_ meshController          = (*hostsController)(nil)
-	_ actor.DeadLetterHandler = (*hostsController)(nil)
-)
+var _ meshController = (*hostsController)(nil)

@@ -92,7 +92,7 @@ func (st *state) beginMigration(
 	st.table.BeginGeneration(st.spec.id(), rank, st.table.Gen(st.spec.id(), rank)+1, e.String()+": "+reason)
 	attempt, _, _ := e.stepNames()
 	about := actor.Event{Step: attempt, Reason: reason, At: now}
-	x.events = append(x.events, st.completeEvent(rank, string(actor.Initializing), about))
+	st.report(x, rank, string(actor.Initializing), about)
 }
 
 // endMigration ends the migration of a rank. From then on its failures count.

@@ -163,9 +163,7 @@ func (c *controller) stopRanks(ctx *actor.Context, s agent.StopRequest) {
 func (c *controller) announceStop(ctx *actor.Context, reason string) {
 	x := &effects{}
 	c.state.stopMesh(x, reason, time.Now())
-	for _, e := range x.events {
-		c.streams.Publish(ctx, c.spec.id(), e)
-	}
+	c.publish(ctx, x.events)
 	c.emitProgress(ctx)
 }
 
@@ -224,7 +222,6 @@ func (c *controller) noteStall(ctx *actor.Context, late, every time.Duration) {
 }
 
 var (
-	_ agent.Agent             = (*controller)(nil)
-	_ actor.Cleaner           = (*controller)(nil)
-	_ actor.DeadLetterHandler = (*controller)(nil)
+	_ agent.Agent   = (*controller)(nil)
+	_ actor.Cleaner = (*controller)(nil)
 )

@@ -23,9 +23,7 @@ func (c *controller) stopRegion(
 	}
 	x := &effects{}
 	c.state.stopRegion(x, part, s.Reason, time.Now())
-	for _, e := range x.events {
-		c.streams.Publish(ctx, c.spec.id(), e)
-	}
+	c.publish(ctx, x.events)
 	reply := actor.Defer[agent.Overlay](ctx)
 	p := ctx.Proc()
 	places := c.locations(c.sharesOf(part))

@@ -52,7 +52,7 @@ func (st *state) decideRecovery(
 	st.table.BeginGeneration(st.spec.id(), rank, st.table.Gen(st.spec.id(), rank)+1, "restarts: "+reason)
 	about.Reason = reason
 	about.Step = "rank.restart.attempt"
-	x.events = append(x.events, st.completeEvent(rank, string(actor.Initializing), about))
+	st.report(x, rank, string(actor.Initializing), about)
 	st.apply(x, fx, now)
 	return nil
 }

@@ -214,15 +214,15 @@ func (st *state) endRank(x *effects, rank int, s agent.Status, about actor.Event
 	st.stopSupervising(rank)
 	about.Reason = s.Reason
 	about.Step = cmp.Or(step, about.Step)
-	e := st.completeEvent(rank, s.Phase.String(), about)
-	if s.Phase == agent.Failed && st.spec.Policy.Recovery == Drop && !st.stopping {
+	dropped := s.Phase == agent.Failed && st.spec.Policy.Recovery == Drop && !st.stopping
+	if dropped {
 		st.rankState(rank).dropped = true
-		e.Step = "rank.drop"
-	} else if s.Phase == agent.Failed && !expected {
+		about.Step = "rank.drop"
+	}
+	e := st.report(x, rank, s.Phase.String(), about)
+	if s.Phase == agent.Failed && !dropped && !expected {
 		x.failures = append(x.failures, e)
 	}
-	st.ends = append(st.ends, e)
-	x.events = append(x.events, e)
 }
 
 // failedStep returns the step name for the failure of a rank that migrated or would have restarted.
@@ -257,11 +257,11 @@ func (st *state) markRunning(x *effects, rank int, now time.Time) {
 		}
 	}
 	st.endRestart(x, rank, now)
-	x.events = append(x.events, st.completeEvent(rank, string(actor.Running), actor.Event{Step: done, At: now}))
+	st.report(x, rank, string(actor.Running), actor.Event{Step: done, At: now})
 }
 
-// completeEvent returns e as an event of a rank of the mesh.
-func (st *state) completeEvent(rank int, status string, e actor.Event) actor.Event {
+// report completes e to an event of a rank of the mesh, and numbers, keeps and publishes it.
+func (st *state) report(x *effects, rank int, status string, e actor.Event) actor.Event {
 	_, base := st.hostIndex(rank)
 	e.Kind = st.spec.kind()
 	e.Status = status
@@ -282,5 +282,9 @@ func (st *state) completeEvent(rank int, status string, e actor.Event) actor.Eve
 	if e.Host == "" {
 		e.Host = st.hostOf(rank).String()
 	}
+	e.PerProcess = st.spec.Procs.PerProcess
+	e.ProcIndex = base % max(e.PerProcess, 1)
+	e = st.changes.add(rank, e)
+	x.events = append(x.events, e)
 	return e
 }

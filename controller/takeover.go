@@ -186,8 +186,7 @@ func (st *state) fence(x *effects, by *agent.FencedError, now time.Time) {
 		Reason: by.Error(), Mesh: st.spec.Procs.ID.String(), Actor: st.spec.actors(), Name: st.spec.Name,
 		Count: st.spec.Region.NumRanks(), At: now,
 	}
-	st.ends = append(st.ends, e) // for later subscribers
-	x.events = append(x.events, e)
+	x.events = append(x.events, st.changes.add(wholeMesh, e))
 }
 
 // checkFenced reports whether an error means another owner, and if so stops acting.

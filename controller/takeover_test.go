@@ -6,30 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// watch is what a controller tells a subscriber.
-func (r *rig) watch(t *testing.T, ref actor.Ref[agent.Agent]) *actor.Port[actor.Event] {
-	t.Helper()
-	port := actor.OpenPort[actor.Event](r.p)
-	t.Cleanup(port.Close)
-	_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: port.Ref()})
-	require.NoError(t, err)
-	return port
-}
-
-func heardOf(t *testing.T, port *actor.Port[actor.Event]) actor.Event {
-	t.Helper()
-	e, err := port.Recv(t.Context())
-	require.NoError(t, err)
-	return e
-}
-
-// states is what the hosts say of the mesh, to a proc of its own.
 func (r *rig) states(t *testing.T) (all []agent.State) {
 	t.Helper()
 	p := r.teller(t)
@@ -48,7 +30,7 @@ func TestTakeOver_twoControllersNeverBothAct_CTL10(t *testing.T) {
 	first := r.own(t, r.spec)
 	create(t, first)
 	wait(t, first, agent.Running)
-	told := r.watch(t, first)
+	told := subscribes(t, r.p, first)
 
 	spec, err := TakeOver(r.spec.Procs.ID, r.states(t), 1)
 	require.NoError(t, err)
@@ -60,12 +42,12 @@ func TestTakeOver_twoControllersNeverBothAct_CTL10(t *testing.T) {
 		require.Equal(t, 1, h.count("create"), "nothing is started anew")
 	}
 
-	lost := heardOf(t, told)
+	lost := testkit.Next(t, told)
 	require.Equal(t, agent.StepFenced, lost.Step, "its next renewal is refused")
 	f := agent.FencedFromEvent(lost)
 	require.Equal(t, agent.Claim{Epoch: 1, Owner: first.ID()}, f.Requested)
 	require.Equal(t, agent.Claim{Epoch: 2, Owner: second.ID()}, f.Current)
-	require.Equal(t, lost, heardOf(t, r.watch(t, first)), "who asks later is told, too")
+	require.Equal(t, f, agent.FencedFromEvent(testkit.Next(t, subscribes(t, r.p, first))), "a later watcher learns of it, too")
 	for _, ask := range []func() error{
 		func() error {
 			_, err := agent.Stop.Call(t.Context(), first, agent.StopRequest{ID: idOf(t, first)})

@@ -14,10 +14,8 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
-	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
-	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
@@ -172,10 +170,6 @@ func ownerDies(t *testing.T, c *cluster, net *mesh.Net) {
 		}
 		over <- ctx.Err()
 	}()
-	require.Eventually(t, func() bool {
-		r, err := controller.Health.Call(t.Context(), actor.RefOf[agent.Agent](owned.Describe().Owner).Via(net.Proc()), actor.None{})
-		return err == nil && r.Subscribers == 2
-	}, testkit.Patience, poll, "the owner and this program")
 	owner.Send(t, syscall.SIGKILL)
 	killed := time.Now()
 	require.ErrorAs(t, <-over, new(*mesh.ControllerError))

@@ -320,15 +320,11 @@ func (m ActorMesh[A]) Changes(ctx context.Context) iter.Seq2[actor.Event, error]
 
 func (m ActorMesh[A]) watched() watched {
 	w := m.procs.watched()
-	w.owner = m.owner
-	w.other = nil
 	w.controllers = append(w.controllers, m.owner) // the controller of the procs stays: their ends end the actors
-	if w.bad != nil {
-		return w
-	}
-	w.events = append(w.events, m.procs.net.proc.Space().ActorEvents(actor.KindActor, m.procs.desc.ID, m.name))
-	if !m.owner.IsValid() {
-		w.other = m.changesFound
+	w.actors = m.name
+	w.find = m.findSource
+	if m.owner.IsValid() {
+		w.find = from(m.byController(m.owner))
 	}
 	return w
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
-	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -131,11 +131,8 @@ func TestDrain_stopsRanksThatNoPolicyMoves_CTL11(t *testing.T) {
 	}
 }
 
-// watched waits until a controller has a subscriber.
+// watched waits until the program of the cluster follows a controller.
 func (c *cluster) watched(t *testing.T, owner subjects.ActorID) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		r, err := controller.Health.Call(t.Context(), actor.RefOf[agent.Agent](owner).Via(c.Proc()), actor.None{})
-		return err == nil && r.Subscribers > 0
-	}, 20*time.Second, 10*time.Millisecond)
+	testkit.Until(t, "it follows "+owner.String(), func() bool { return c.Net.Follows(owner) })
 }

@@ -2,6 +2,8 @@ package mesh
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"sync"
 
 	"github.com/castnet-io/castnet/actor"
@@ -79,4 +81,61 @@ func (w *watchedMeshes) isWatched(controller string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.watched[controller]
+}
+
+// Watchable is a mesh whose ranks can be watched.
+type Watchable interface {
+	Watch(ctx context.Context) iter.Seq2[actor.Event, error]
+}
+
+// Supervise lets an actor handle the failures of a mesh. f runs on the actor's turn, before its
+// mail, for each rank that failed for good, and for the loss of the mesh's controller. An error of
+// f fails the actor, with the failure as the cause; if f is nil, every failure does.
+func Supervise(ctx *actor.Context, m Watchable, f func(*actor.Context, actor.Event) error) {
+	if f == nil {
+		f = func(_ *actor.Context, e actor.Event) error { return errors.New(e.Reason) }
+	}
+	failures := make(chan failure)
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		for e, err := range m.Watch(work) {
+			if err == nil && !e.Failed() {
+				continue
+			}
+			if e.Reason == "" && err != nil {
+				e.Reason = err.Error()
+			}
+			select {
+			case failures <- failure{e, err != nil}:
+			case <-work.Done():
+				return nil
+			}
+		}
+		return nil
+	})
+	dealWith(ctx, failures, f)
+}
+
+// failure is the failure of a rank, or the error that ended a watch.
+type failure struct {
+	actor.Event
+	last bool // the watch has ended
+}
+
+// dealWith waits for the next failure. The watch goes on meanwhile, so that none is repeated or
+// missed.
+func dealWith(ctx *actor.Context, failures <-chan failure, f func(*actor.Context, actor.Event) error) {
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		select {
+		case x := <-failures:
+			return func(ctx *actor.Context) {
+				if why := f(ctx, x.Event); why != nil {
+					ctx.Fail("a mesh it owns has failed: "+why.Error(), &x.Event)
+				} else if !x.last {
+					dealWith(ctx, failures, f)
+				}
+			}
+		case <-work.Done():
+			return nil
+		}
+	})
 }

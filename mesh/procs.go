@@ -184,24 +184,16 @@ func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 }
 
 func (p ProcMesh) watched() watched {
+	d := p.desc
 	w := watched{
-		net: p.net, owner: p.desc.Owner, region: p.region, bad: p.Err(),
-		controllers: []subjects.ActorID{p.desc.Owner},
+		net: p.net, extent: d.Extent, region: p.region, bad: p.Err(), controllers: []subjects.ActorID{d.Owner},
 	}
-	if w.bad != nil {
-		return w
-	}
-	space := p.net.proc.Space()
-	w.events = []string{space.Events(actor.KindProc, p.desc.ID), space.Events(actor.KindMesh, p.desc.ID)}
-	if p.desc.World != nil {
-		plain := w
-		w.other = func(ctx context.Context) iter.Seq2[actor.Event, error] {
-			world := &ofWorld{
-				watched: plain, world: p.desc.World.World, mesh: p.desc.ID, ranks: p.desc.Extent.NumRanks(),
-			}
-			one := askedWatch{watched: plain, source: world, ranks: incarnations{}}
-			return one.changes(ctx)
-		}
+	if d.World != nil {
+		w.find = from(&ofWorld{
+			net: p.net, world: d.World.World, mesh: d.ID, ranks: d.Extent.NumRanks(), by: d.Owner,
+		})
+	} else {
+		w.find = from(byController{p.net, d.Owner, d.ID, d.Extent.NumRanks(), ""})
 	}
 	return w
 }

@@ -103,7 +103,7 @@ func TestPolicy_dropContinuesWithoutTheRank(t *testing.T) {
 	})
 	require.NoError(t, err)
 	told := make(chan actor.Event, 64)
-	_, err = bustest.Open(t, c.Server, func(o *bus.Options) { o.Token = "secret" }).Data().Subscribe(c.Net.Proc().Space().Events(actor.KindMesh, procs.ID()), func(m bus.Msg) {
+	_, err = bustest.Open(t, c.Server, func(o *bus.Options) { o.Token = "secret" }).Data().Subscribe(c.Net.Proc().Space().Events("", procs.ID()), func(m bus.Msg) {
 		var e actor.Event
 		if assert.NoError(t, json.Unmarshal(m.Data, &e)) {
 			told <- e
@@ -119,16 +119,16 @@ func TestPolicy_dropContinuesWithoutTheRank(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n)
 
-	// On the bus, too, the mesh has a word for it; for ranks that end as they were asked to, hosts have said all there is.
+	// The owner reports its decision, and no event of the mesh repeats what hosts say of ranks that end as requested.
 	require.NoError(t, procs.Stop(t.Context()))
 	var all []string
 	for e := range told {
-		if all = append(all, e.Step); e.Step == "mesh.stop.success" && e.Actor == "" {
+		if all = append(all, e.Kind+" "+e.Step); e.Step == "mesh.stop.success" && e.Actor == "" {
 			break
 		}
 	}
-	require.Contains(t, all, "rank.drop")
-	require.NotContains(t, all, "proc.exit.code")
+	require.Contains(t, all, "rank rank.drop")
+	require.NotContains(t, all, "mesh proc.exit.code")
 }
 
 func TestPolicy_refusesInvalidPolicies(t *testing.T) {

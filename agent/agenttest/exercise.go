@@ -9,6 +9,8 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // Fixture is an agent under test with functions that make its requests.
@@ -51,7 +53,7 @@ func TestAgent(t *testing.T, fresh func(t *testing.T) Fixture) {
 		{"AGT6_whatWasStoppedMayBeMadeAgainAsTheNextGeneration", testCase.generations},
 		{"AGT7_aLeaseThatNobodyRenewsEndsTheResource", testCase.leases},
 		{"AGT8_stopAllStopsEverythingAndTakesNoMore", testCase.stopAll},
-		{"AGT9_aStreamBeginsWithHowThingsAreAndHasEveryChange", testCase.stream},
+		{"AGT9_everyEndIsOneEventAndGetHasTheLatestState", testCase.ends},
 		{"stopIsAnsweredWhenAllHasEndedAndAsOftenAsItIsAsked", testCase.stop},
 		{"pingIsAnswered", testCase.ping},
 	} {
@@ -185,13 +187,6 @@ func (s testCase) unknownResource() {
 			s.requirePhase(s.overlay(id), agent.Running)
 		}
 	}
-	port := actor.OpenPort[actor.Event](s.Client)
-	defer port.Close()
-	_, err := agent.Stream.Call(s.ctx, s.Agent, agent.StreamRequest{ID: nobody, To: port.Ref()})
-	require.NoError(s.t, err)
-	e, err := port.Recv(s.ctx)
-	require.NoError(s.t, err)
-	require.Equal(s.t, agent.NotExist.String(), e.Status)
 }
 
 func (s testCase) waitTimeout() {
@@ -253,17 +248,12 @@ func (s testCase) leases() {
 		renewedAfter = asked
 		time.Sleep(300 * time.Millisecond)
 	}
-	port := actor.OpenPort[actor.Event](s.Client)
-	defer port.Close()
-	_, err = agent.Stream.Call(s.ctx, s.Agent, agent.StreamRequest{ID: id, To: port.Ref()})
-	require.NoError(s.t, err)
+	heard := s.listen(id)
 	s.awaitPhase(id, agent.Stopped)
 	require.Contains(s.t, s.overlay(id)[0].Status.Reason, "orphaned: its owner was silent for ")
-	for e := (actor.Event{}); !e.Terminal(); { // subscribers receive it
-		e, err = port.Recv(s.ctx)
-		require.NoError(s.t, err)
-		require.Equal(s.t, e.Terminal(), e.Status == agent.Stopped.String())
-	}
+	e := s.next(heard)
+	require.Equal(s.t, agent.Stopped.String(), e.Status)
+	require.Contains(s.t, e.Reason, "orphaned")
 	if s.Other == nil {
 		return
 	}
@@ -301,36 +291,66 @@ func (s testCase) stopAll() {
 	require.Error(s.t, err, "it takes no more, or is gone already")
 }
 
-func (s testCase) stream() {
+// listen returns the ends of a resource that agents publish from now on, one event for each rank.
+func (s testCase) listen(id string) chan actor.Event {
+	s.t.Helper()
+	heard := make(chan actor.Event, 64)
+	control := s.Client.Bus().Control()
+	sub, err := control.Subscribe(s.Client.Space().Events("", subjects.MeshID{}), func(m bus.Msg) {
+		e, err := actor.DecodeEventFrom(s.Client.Space(), m)
+		ofIt := e.Mesh == id && e.Kind == actor.KindProc || e.Actor == id && e.Kind == actor.KindActor
+		if err == nil && ofIt && e.Terminal() {
+			e.Each(func(e actor.Event) { heard <- e })
+		}
+	})
+	require.NoError(s.t, err)
+	require.NoError(s.t, control.Flush(s.ctx))
+	s.t.Cleanup(func() { _ = sub.Unsubscribe() })
+	return heard
+}
+
+func (s testCase) next(heard <-chan actor.Event) actor.Event {
+	s.t.Helper()
+	select {
+	case e := <-heard:
+		return e
+	case <-s.ctx.Done():
+		require.FailNow(s.t, "no event arrives")
+		return actor.Event{}
+	}
+}
+
+func (s testCase) ends() {
 	_, id := s.create()
 	n := len(s.states(id))
-	port := actor.OpenPort[actor.Event](s.Client)
-	defer port.Close()
-	_, err := agent.Stream.Call(s.ctx, s.Agent, agent.StreamRequest{ID: id})
-	require.Error(s.t, err, "to nowhere")
-	for range 2 { // no event repeats the second time
-		_, err = agent.Stream.Call(s.ctx, s.Agent, agent.StreamRequest{ID: id, To: port.Ref()})
-		require.NoError(s.t, err)
+	heard := s.listen(id)
+	for range 2 { // the second stop ends nothing
+		s.stopResource(id)
 	}
-	s.stopResource(id)
-	heard := map[int][]string{}
-	for ended := 0; ended < n; {
-		e, err := port.Recv(s.ctx)
+	if s.Other == nil { // a controller lists its decisions
+		l, err := agent.ListEvents.Call(s.ctx, s.Agent, agent.ListEventsRequest{})
 		require.NoError(s.t, err)
-		heard[e.Rank] = append(heard[e.Rank], e.Status)
-		if e.Terminal() {
-			ended++
+		require.False(s.t, l.More)
+		heard = make(chan actor.Event, n)
+		for _, run := range l.Events {
+			run.Each(func(e actor.Event) { heard <- e })
 		}
 	}
-	require.Len(s.t, heard, n)
-	for rank, h := range heard {
-		require.Equal(s.t, agent.Stopped.String(), h[len(h)-1], "rank %d: %v", rank, h)
-		if s.Other != nil { // a controller reports ends only
-			require.Equal(s.t, []string{"running", "stopping", "stopped"}, h, "rank %d", rank)
-		}
+	ended := map[int]string{}
+	for range n {
+		e := s.next(heard)
+		require.NotContains(s.t, ended, e.Rank)
+		ended[e.Rank] = e.Status
 	}
-	_, err = agent.Stream.Call(s.ctx, s.Agent, agent.StreamRequest{To: port.Ref(), Cancel: true})
-	require.NoError(s.t, err)
+	require.Len(s.t, ended, n)
+	for rank, status := range ended {
+		require.Equal(s.t, agent.Stopped.String(), status, "rank %d", rank)
+	}
+	for _, st := range s.states(id) {
+		require.Equal(s.t, agent.Stopped, st.Status.Phase)
+	}
+	require.NoError(s.t, s.Client.Bus().Control().Flush(s.ctx))
+	require.Empty(s.t, heard)
 }
 
 func (s testCase) ping() {

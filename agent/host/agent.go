@@ -68,7 +68,6 @@ type hostAgent struct {
 	table       *agent.Table
 	procs       procIndex
 	endedMeshes []subjects.MeshID // meshes with no live proc here, oldest first
-	subscribers agent.Subscribers
 	gate        gate
 	owner       string // the owning process; "" = none
 	epoch       uint64 // of the latest system controller with an order
@@ -218,7 +217,6 @@ func (a *hostAgent) createChild(ctx *actor.Context, m agent.Mesh, s agent.RankSt
 	}
 	a.procs.put(c)
 	a.updateTable(c)
-	a.publishStatus(ctx, c)
 	a.launches.acquire(ctx, func(ctx *actor.Context) { a.launch(ctx, c, how) })
 }
 

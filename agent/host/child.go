@@ -152,7 +152,6 @@ func (a *hostAgent) markReady(ctx *actor.Context, c *child) {
 	if !a.table.Advance(id, c.rank, agent.Status{Phase: agent.Running}) {
 		return
 	}
-	a.publishStatus(ctx, c)
 	if c.id.Gen > 0 { // senders to the mesh use the new generation from now on
 		e := a.event(c)
 		e.Step = "proc.restart.success"

@@ -24,16 +24,20 @@ func (h *Host) Cordon(ctx context.Context, c agent.CordonRequest) error {
 	return err
 }
 
-// WatchProcs yields the number of live procs, now and after every change. It ends with ctx or the
-// loop. An error is the last item.
+// WatchProcs yields the number of live procs, now and after every end. It ends with ctx or the loop.
+// An error is the last item.
 func (h *Host) WatchProcs(ctx context.Context) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
-		port := actor.OpenPort[actor.Event](h.proc)
-		defer port.Close()
-		if _, err := agent.Stream.Call(ctx, h.agentRef(), agent.StreamRequest{To: port.Ref()}); err != nil {
-			yield(0, fmt.Errorf("watch the procs of host %s: %w", h.id, err))
-			return
-		}
+		ended := make(chan struct{}, 1)
+		defer h.proc.Observe(func(e actor.Event) {
+			if e.Kind != actor.KindProc || !e.Terminal() {
+				return
+			}
+			select {
+			case ended <- struct{}{}:
+			default:
+			}
+		})()
 		for last := -1; ; {
 			info, err := h.Info(ctx)
 			if err != nil {
@@ -44,8 +48,10 @@ func (h *Host) WatchProcs(ctx context.Context) iter.Seq2[int, error] {
 				return
 			}
 			last = info.Procs
-			if _, err := port.Recv(ctx); err != nil {
-				yield(0, fmt.Errorf("watch the procs of host %s: %w", h.id, err))
+			select {
+			case <-ended:
+			case <-ctx.Done():
+				yield(0, fmt.Errorf("watch the procs of host %s: %w", h.id, context.Cause(ctx)))
 				return
 			}
 		}

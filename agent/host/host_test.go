@@ -104,10 +104,6 @@ func TestHost_refusesATakenLabel_HOST1(t *testing.T) {
 func TestProc_killIsReportedAtOnceWithItsSignal_HOST3(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	port := actor.OpenPort[actor.Event](r.client)
-	defer port.Close()
-	_, err := agent.Stream.Call(t.Context(), r.agent(), agent.StreamRequest{To: port.Ref()})
-	require.NoError(t, err)
 	m := r.mesh(t, 2)
 	r.create(t, m)
 	pid := r.states(t, m)[1].Proc.PID
@@ -116,12 +112,6 @@ func TestProc_killIsReportedAtOnceWithItsSignal_HOST3(t *testing.T) {
 	require.Equal(t, []any{m.ID.String(), 1, 9, "failed", r.host.ID().String()}, []any{e.Mesh, e.Rank, e.Signal, e.Status, e.Host})
 	require.Equal(t, "killed by signal 9 (killed)", e.Reason)
 	require.Nil(t, e.ExitCode)
-	var streamed actor.Event
-	for !streamed.Terminal() { // its life before comes first
-		streamed, err = port.Recv(t.Context())
-		require.NoError(t, err)
-	}
-	require.Equal(t, e.At.UnixNano(), streamed.At.UnixNano())
 	s := r.states(t, m)
 	require.Equal(t, agent.Running, s[0].Status.Phase)
 	require.Equal(t, agent.Status{Phase: agent.Failed, Reason: e.Reason}, s[1].Status)

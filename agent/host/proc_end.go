@@ -51,9 +51,7 @@ func (a *hostAgent) recordEnd(ctx *actor.Context, c *child, s agent.Status, e *l
 	} else {
 		ctx.Proc().Emit(ev)
 	}
-	if a.table.Advance(id, c.rank, s) {
-		a.subscribers.Publish(ctx, id, ev)
-	}
+	a.table.Advance(id, c.rank, s)
 	if c.mesh.Keep {
 		a.runner.removeProc(c.id)
 	}
@@ -97,25 +95,11 @@ func (a *hostAgent) flushEnds(ctx *actor.Context) {
 		}
 		return cmp.Compare(x.Rank, y.Rank)
 	})
-	var runs []actor.Event
-	for _, e := range a.batchedEnds {
-		if n := len(runs); n > 0 && continuesRun(runs[n-1], e) {
-			runs[n-1].Count = max(runs[n-1].Count, 1) + 1
-			continue
-		}
-		runs = append(runs, e)
-	}
+	runs := agent.JoinRuns(a.batchedEnds)
 	a.batchedEnds = nil
 	for _, e := range runs {
 		ctx.Proc().Emit(e)
 	}
-}
-
-// continuesRun reports whether event e extends run by the next rank.
-func continuesRun(run, e actor.Event) bool {
-	return run.Mesh == e.Mesh && run.Gen == e.Gen && run.Rank+max(run.Count, 1) == e.Rank &&
-		run.Status == e.Status && run.Reason == e.Reason && run.Signal == e.Signal && run.Step == e.Step &&
-		(run.ExitCode == nil) == (e.ExitCode == nil) && (run.ExitCode == nil || *run.ExitCode == *e.ExitCode)
 }
 
 // event returns the event of a proc's present state.
@@ -125,13 +109,6 @@ func (a *hostAgent) event(c *child) actor.Event {
 		Kind: actor.KindProc, Status: s.Phase.String(), Reason: s.Reason, Mesh: c.mesh.ID.String(), Rank: c.rank,
 		Gen: int(c.id.Gen), ProcIndex: int(c.id.Index), PerProcess: c.mesh.PerProcess, Host: a.id.String(),
 		At: time.Now(),
-	}
-}
-
-// publishStatus sends a proc's status to the subscribers. The bus carries ends only.
-func (a *hostAgent) publishStatus(ctx *actor.Context, c *child) {
-	if a.subscribers.Len() > 0 {
-		a.subscribers.Publish(ctx, c.mesh.ID.String(), a.event(c))
 	}
 }
 

@@ -71,7 +71,6 @@ func (a *hostAgent) stopMesh(ctx *actor.Context, s agent.StopRequest) {
 			asked++
 			c.update(func() { c.stopRequested, c.stopReason = true, s.Reason })
 			a.setProcessState(ctx, c, agent.ProcessStopping)
-			a.publishStatus(ctx, c)
 			a.stops.acquire(ctx, func(ctx *actor.Context) {
 				if c.state.Terminal() {
 					a.stops.release(ctx)
@@ -257,28 +256,6 @@ func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 	return a.table.Overlay(l.ID), nil
 }
 
-// Stream sends the present state of a mesh's procs, or of all, and then each change to a port
-// (AGT-9).
-func (a *hostAgent) Stream(ctx *actor.Context, s agent.StreamRequest) (actor.None, error) {
-	var now []actor.Event
-	for _, st := range a.table.States(s.ID) {
-		if c := a.procs.findState(st); c != nil {
-			e := a.event(c)
-			e.ExitCode = st.Proc.ExitCode
-			e.Signal = st.Proc.Signal
-			e.StderrTail = st.Proc.StderrTail
-			now = append(now, e)
-		}
-	}
-	return actor.None{}, agent.AddSubscriber(ctx, &a.subscribers, s, now)
-}
-
-// HandleDeadLetter removes the subscriber of a message that came back.
-func (a *hostAgent) HandleDeadLetter(_ *actor.Context, r actor.DeadLetter) error {
-	a.subscribers.HandleDeadLetter(r)
-	return nil
-}
-
 // Ping returns at once. It shows that the agent is reachable.
 func (a *hostAgent) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
 
@@ -289,7 +266,6 @@ func (a *hostAgent) Cleanup(ctx *actor.Context, _ error) error {
 }
 
 var (
-	_ agent.Agent             = (*hostAgent)(nil)
-	_ actor.Cleaner           = (*hostAgent)(nil)
-	_ actor.DeadLetterHandler = (*hostAgent)(nil)
+	_ agent.Agent   = (*hostAgent)(nil)
+	_ actor.Cleaner = (*hostAgent)(nil)
 )

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -117,7 +116,6 @@ type procAgent struct {
 	proc          *actor.Proc
 	table         *agent.Table
 	endedActors   []string // ended actors, oldest first
-	subscribers   agent.Subscribers
 	stopObserving func()
 	onLeave       func(failed bool)
 	nonce         string
@@ -148,14 +146,16 @@ func newAgent(ctx *actor.Context, with params) (agent.Agent, error) {
 	return a, nil
 }
 
-// isOwnEnd reports whether an actor ended by itself. An actor that ends with its proc does not
-// count: the host reports that end, and the owner restarts the actors with the proc.
-func isOwnEnd(e actor.Event) bool { return e.Terminal() && !e.EndedWithProc() }
+// isOwnEnd reports whether an event is the end of an actor by itself. An actor that ends with its
+// proc does not count: the host reports that end, and the owner restarts the actors with the proc.
+func isOwnEnd(e actor.Event) bool {
+	return e.Kind == actor.KindActor && e.Terminal() && !e.EndedWithProc()
+}
 
 // methods returns the methods of the protocol and of the agent itself.
 func methods() []actor.Method[agent.Agent] {
 	return append(agent.Methods(), actorEnded.Handle(func(a agent.Agent, ctx *actor.Context, e actor.Event) (actor.None, error) {
-		a.(*procAgent).onActorEnd(ctx, e)
+		a.(*procAgent).onActorEnd(e)
 		return actor.None{}, nil
 	}), agent.GetConfig.Handle(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]config.Entry, error) {
 		return agent.ConfigOf(a.(*procAgent).proc).Entries(), nil
@@ -189,7 +189,6 @@ func (a *procAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 	})
 	if err == nil && len(starts) > 0 {
 		a.leases.Renew(ctx, spec.Name, c.Lease)
-		a.publishStatus(ctx, spec.Name, actor.Event{})
 		a.spawnActor(ctx, spec)
 	}
 	if err == nil && c.Wait {
@@ -204,45 +203,12 @@ func (a *procAgent) spawnActor(ctx *actor.Context, spec agent.ActorSpec) {
 	s := actor.SpawnSpec{Type: spec.Type, Name: spec.Name, Raw: spec.Params, Point: ctx.Point(), Announce: true}
 	made := func(ctx *actor.Context, err error) {
 		if err != nil {
-			a.recordEnd(ctx, spec.Name, agent.Status{Phase: agent.Failed, Reason: err.Error()}, actor.Event{})
+			a.recordEnd(spec.Name, agent.Status{Phase: agent.Failed, Reason: err.Error()})
 			return
 		}
-		a.advance(ctx, spec.Name, agent.Status{Phase: agent.Running}, actor.Event{}) // no effect after a Stop
+		a.table.Advance(spec.Name, tableRank, agent.Status{Phase: agent.Running}) // no effect after a Stop
 	}
 	if err := ctx.Spawn(s, made); err != nil {
 		made(ctx, err)
 	}
-}
-
-// advance moves an actor's status forward and informs the subscribers of a change. Argument about
-// is the runtime's event.
-func (a *procAgent) advance(ctx *actor.Context, name string, s agent.Status, about actor.Event) bool {
-	moved := a.table.Advance(name, tableRank, s)
-	if moved {
-		a.publishStatus(ctx, name, about)
-	}
-	return moved
-}
-
-// publishStatus sends an actor's status to the subscribers.
-func (a *procAgent) publishStatus(ctx *actor.Context, name string, about actor.Event) {
-	if a.subscribers.Len() > 0 {
-		a.subscribers.Publish(ctx, name, a.event(name, about))
-	}
-}
-
-// event returns the event of an actor for a stream. The subscriber adds its view's rank.
-func (a *procAgent) event(name string, about actor.Event) actor.Event {
-	s := a.table.Status(name, tableRank)
-	about.Kind = actor.KindActor
-	about.Actor = name
-	about.Status = s.Phase.String()
-	about.Reason = s.Reason
-	about.Mesh = a.proc.ID().Mesh.String()
-	about.Rank = tableRank
-	about.Gen = int(a.proc.ID().Gen)
-	if about.At.IsZero() {
-		about.At = time.Now()
-	}
-	return about
 }

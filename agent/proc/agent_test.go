@@ -260,34 +260,34 @@ func (m members) Ref(rank int) actor.Ref[agent.Agent] {
 	return agent.Of(m.t.Placement.Proc(base))
 }
 
-func TestProcAgent_streamsEndsOfActors(t *testing.T) {
+func TestProcAgent_publishesEndsOfActors_AGT9(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	port := actor.OpenPort[actor.Event](r.client)
-	defer port.Close()
+	ended := make(chan actor.Event, 8)
+	control := r.client.Bus().Control()
+	sub, err := control.Subscribe(r.client.Space().ActorEvents(actor.KindActor, r.mesh.ID, "c"), func(m bus.Msg) {
+		if e, err := actor.DecodeEventFrom(r.client.Space(), m); err == nil {
+			ended <- e
+		}
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, sub.Unsubscribe()) }()
+	require.NoError(t, control.Flush(t.Context()))
 	for _, name := range []string{"c", "d"} {
 		_, err := r.create(t, 0, name, 0)
 		require.NoError(t, err)
 		r.wait(t, 0, name, agent.Running)
 	}
-	_, err := agent.Stream.Call(t.Context(), r.agent(0), agent.StreamRequest{ID: "c", To: port.Ref()})
-	require.NoError(t, err)
 	_, err = crash.Call(t.Context(), r.counter(0, "d"), actor.None{})
 	require.ErrorIs(t, err, actor.ErrPanic)
 	_, err = crash.Call(t.Context(), r.counter(0, "c"), actor.None{})
 	require.ErrorIs(t, err, actor.ErrPanic)
-	ctx := testkit.Soon(t)
-	var got []string
-	for range 2 {
-		e, err := port.Recv(ctx)
-		require.NoError(t, err)
-		require.Equal(t, "c", e.Actor)
-		got = append(got, e.Status)
-	}
-	require.Equal(t, []string{"running", "failed"}, got)
+	e := testkit.Next(t, ended)
+	require.Equal(t, []string{"c", "failed"}, []string{e.Actor, e.Status})
 	run := r.wait(t, 0, "c", agent.Stopped)
 	require.Equal(t, agent.Failed, run.Status.Phase)
 	require.Contains(t, run.Status.Reason, "crash test")
+	require.Empty(t, ended)
 }
 
 func TestProcAgent_waitAnswersBeforeTheCallersDeadline_AGT5(t *testing.T) {

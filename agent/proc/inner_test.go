@@ -25,8 +25,8 @@ func TestProcAgent_remembersTheNewestEndedActors_PROC4(t *testing.T) {
 		name := strconv.Itoa(n)
 		_, err := a.table.Create(agent.ResourceSpec{ID: name, Ranks: []int{tableRank}})
 		require.NoError(t, err)
-		a.recordEnd(nil, name, agent.Status{Phase: agent.Stopped}, actor.Event{})
-		a.recordEnd(nil, name, agent.Status{Phase: agent.Failed}, actor.Event{}) // the first word counts
+		a.recordEnd(name, agent.Status{Phase: agent.Stopped})
+		a.recordEnd(name, agent.Status{Phase: agent.Failed}) // the first word counts
 	}
 	require.Len(t, a.table.States(""), maxEnded)
 	require.Empty(t, a.table.States("9"))

@@ -23,7 +23,7 @@ func (a *procAgent) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay
 
 func (a *procAgent) stopActor(ctx *actor.Context, name, reason string) {
 	a.table.MarkStopping(name)
-	if a.advance(ctx, name, agent.Status{Phase: agent.ShuttingDown, Reason: reason}, actor.Event{}) {
+	if a.table.Advance(name, tableRank, agent.Status{Phase: agent.ShuttingDown, Reason: reason}) {
 		a.proc.StopActor(name, reason)
 	}
 }
@@ -125,18 +125,18 @@ func phaseOf(s actor.Status) agent.Phase {
 }
 
 // onActorEnd handles the runtime's report of an actor's end.
-func (a *procAgent) onActorEnd(ctx *actor.Context, e actor.Event) {
+func (a *procAgent) onActorEnd(e actor.Event) {
 	to := agent.Status{Phase: agent.Stopped, Reason: e.Reason}
 	if e.Status == string(actor.Failed) {
 		to.Phase = agent.Failed
 	}
-	a.recordEnd(ctx, e.Actor, to, e)
+	a.recordEnd(e.Actor, to)
 }
 
 // recordEnd records the end of an actor and drops the oldest record. Get and a repeated Create use
 // the records.
-func (a *procAgent) recordEnd(ctx *actor.Context, name string, s agent.Status, about actor.Event) {
-	if !a.advance(ctx, name, s, about) {
+func (a *procAgent) recordEnd(name string, s agent.Status) {
+	if !a.table.Advance(name, tableRank, s) {
 		return
 	}
 	a.endedActors = append(a.endedActors, name)
@@ -156,21 +156,6 @@ func (a *procAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 	}
 	a.leases.Renew(ctx, l.ID, l.TTL)
 	return a.table.Overlay(l.ID).Shift(ctx.Point().Rank()), nil
-}
-
-// Stream sends the present state of an actor, or of all, and then each change to a port (AGT-9).
-func (a *procAgent) Stream(ctx *actor.Context, s agent.StreamRequest) (actor.None, error) {
-	var now []actor.Event
-	for _, st := range a.table.States(s.ID) {
-		now = append(now, a.event(st.ID, actor.Event{}))
-	}
-	return actor.None{}, agent.AddSubscriber(ctx, &a.subscribers, s, now)
-}
-
-// HandleDeadLetter removes the subscriber of a message that came back.
-func (a *procAgent) HandleDeadLetter(_ *actor.Context, r actor.DeadLetter) error {
-	a.subscribers.HandleDeadLetter(r)
-	return nil
 }
 
 // Logs returns nothing: the host holds the output of its procs.
@@ -199,7 +184,6 @@ func (a *procAgent) Cleanup(*actor.Context, error) error {
 }
 
 var (
-	_ agent.Agent             = (*procAgent)(nil)
-	_ actor.Cleaner           = (*procAgent)(nil)
-	_ actor.DeadLetterHandler = (*procAgent)(nil)
+	_ agent.Agent   = (*procAgent)(nil)
+	_ actor.Cleaner = (*procAgent)(nil)
 )

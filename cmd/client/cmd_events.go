@@ -43,8 +43,8 @@ JSON: as events are on the bus; with --follow, one line each.`,
 	fs := c.Flags()
 	fs.BoolVarP(&follow, "follow", "f", false, "follow new events")
 	fs.BoolVarP(&verbose, "verbose", "v", false, "show all details")
-	kinds := []string{actor.KindHost, actor.KindMesh, actor.KindProc, actor.KindActor}
-	addFlag(fs, &pick.kind, "kind", "KIND", "show only events of this kind: host, mesh, proc or actor", readChoice(kinds...))
+	kinds := []string{actor.KindHost, actor.KindMesh, actor.KindRank, actor.KindProc, actor.KindActor}
+	addFlag(fs, &pick.kind, "kind", "KIND", "show only events of this kind: host, mesh, rank, proc or actor", readChoice(kinds...))
 	addFlag(fs, &pick.mesh, "mesh", "MESH", "show only events of the mesh with this label or ID", func(s string) (string, error) {
 		return s, subjects.CheckName("mesh", s)
 	})

@@ -34,7 +34,7 @@ JSON: mesh, label, extent, ranks, program, phase, statuses (region, ranks, statu
 failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, at), restarts
 (rank, point, gen, proc, host, cause, tries, doing, for), hosts (id, state, reason), actors
 (actor, type, statuses), no_actors (region of the running ranks without actors), lease_left, owner
-(id, answers, reason, since, lease, subscribers, restarts, stalls, spares), policy, and of a world, which the system controller owns, world (status,
+(id, answers, reason, since, lease, restarts, stalls, spares), policy, and of a world, which the system controller owns, world (status,
 reason, for, ending). Durations are in nanoseconds.`,
 		Example:           "  castnet mesh show demo\n  castnet mesh show demo -o json",
 		Args:              wantArgs(1, 1),
@@ -120,7 +120,7 @@ func (a *app) meshFields(v meshView) [][2]string {
 			[2]string{"failures", v.Policy})
 	}
 	rows = append(rows,
-		[2]string{"", fmt.Sprintf("since %s; restarts %d, subscribers %d, stalls %d", formatAge(time.Since(*o.Since)), o.Restarts, o.Subscribers, o.Stalls)},
+		[2]string{"", fmt.Sprintf("since %s; restarts %d, stalls %d", formatAge(time.Since(*o.Since)), o.Restarts, o.Stalls)},
 		[2]string{"failures", v.Policy})
 	if o.Spares > 0 {
 		rows = append(rows, [2]string{"", pluralize(o.Spares, "spare host") + " left"})

@@ -32,13 +32,17 @@ func watchEvents(net *mesh.Net, pick eventFilter) (*eventWatch, error) {
 	space := net.Proc().Space()
 	sub, err := net.Bus().Control().Subscribe(space.Events(pick.kind, subjects.MeshID{}), func(m bus.Msg) {
 		e, err := actor.DecodeEventFrom(space, m)
-		if err != nil || !pick.matches(e) {
-			return
+		if err == nil && pick.matches(e) && !repeatsReport(e) {
+			w.enqueue(e)
 		}
-		w.enqueue(e)
 	})
 	w.sub = sub
 	return w, err
+}
+
+// repeatsReport reports whether an owner confirms the end of a rank that a host or a proc reported.
+func repeatsReport(e actor.Event) bool {
+	return e.Kind == actor.KindRank && e.Step != agent.StepFenced && !strings.HasPrefix(e.Step, "rank.")
 }
 
 func (w *eventWatch) enqueue(e actor.Event) {

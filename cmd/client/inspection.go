@@ -113,7 +113,7 @@ func (w *inspection) view() meshView {
 		Mesh: w.desc.ID.String(), Label: cmp.Or(r.Name, w.desc.ID.Label()), Extent: w.desc.Extent.String(), Ranks: w.desc.Extent.NumRanks(),
 		Program: w.desc.Command.Path, Policy: r.Policy.String(), base: w.desc.Extent, perHost: w.desc.PerHost, Failures: []failure{}, RestartedRanks: []restartedRank{}, Actors: []actorView{},
 		Owner: ownerView{
-			ID: w.desc.Owner.String(), Answers: w.ownerErr == nil, Lease: r.Lease, Subscribers: r.Subscribers, Restarts: r.Restarts,
+			ID: w.desc.Owner.String(), Answers: w.ownerErr == nil, Lease: r.Lease, Restarts: r.Restarts,
 			Stalls: r.Stalls, Spares: r.Spares,
 		},
 	}

@@ -51,15 +51,14 @@ type worldView struct {
 
 // ownerView is the controller of a mesh with its own data.
 type ownerView struct {
-	ID          string        `json:"id"`
-	Answers     bool          `json:"answers"`
-	Why         string        `json:"reason,omitempty"` // why it does not answer
-	Since       *time.Time    `json:"since,omitempty"`
-	Lease       time.Duration `json:"lease"`
-	Subscribers int           `json:"subscribers"`
-	Restarts    int           `json:"restarts"`
-	Stalls      int           `json:"stalls"`
-	Spares      int           `json:"spares"`
+	ID       string        `json:"id"`
+	Answers  bool          `json:"answers"`
+	Why      string        `json:"reason,omitempty"` // why it does not answer
+	Since    *time.Time    `json:"since,omitempty"`
+	Lease    time.Duration `json:"lease"`
+	Restarts int           `json:"restarts"`
+	Stalls   int           `json:"stalls"`
+	Spares   int           `json:"spares"`
 }
 
 // statusRun is a set of ranks with equal status.

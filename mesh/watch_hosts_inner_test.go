@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"testing"
@@ -33,20 +34,39 @@ func hostsOf(t *testing.T) HostMesh {
 	return h
 }
 
+// hostWatch is what a watch of hosts makes of their changes.
+type hostWatch struct {
+	*ofHosts
+	ranks rankStates
+	me    *watcher
+}
+
+func newHostWatch(h HostMesh) *hostWatch {
+	return &hostWatch{newOfHosts(h), rankStates{latest: map[int]actor.Event{}}, newWatcher(shape.Extent{}, h.region)}
+}
+
+func (w *hostWatch) hear(c presence.Change) {
+	if e, news := w.event(c); news {
+		changes, _ := w.ranks.step(e)
+		for _, e := range changes {
+			w.me.take(e)
+		}
+	}
+}
+
 // told is all that a watch has to say now.
 func (w *hostWatch) told() (all []string) {
 	for {
-		e, err, ok := w.said.first()
+		e, err, ok := w.me.first()
 		if !ok {
 			return all
 		}
-		all = append(all, fmt.Sprintf("%d at %d %s %s %v", e.Rank, e.View, e.Step, e.Status, err))
+		all = append(all, fmt.Sprintf("%d.%d at %d %s %s %v", e.Rank, e.Gen, e.View, e.Step, e.Status, err))
 	}
 }
 
 func TestWatchHosts_sliceSeesItsOwnHostsAndEachChangeOnce_MESH19(t *testing.T) {
 	w := newHostWatch(hostsOf(t).Slice("rack", 1, 2))
-	defer w.alarm.Stop()
 	first, second := w.mesh.hosts[0], w.mesh.hosts[1]
 	is := func(id subjects.HostID, c presence.Change) {
 		c.Host, c.Mode = id, agent.ModeOpen
@@ -56,46 +76,66 @@ func TestWatchHosts_sliceSeesItsOwnHostsAndEachChangeOnce_MESH19(t *testing.T) {
 	is(first, presence.Change{State: presence.Alive})
 	require.Empty(t, w.told(), "that it was not heard of before is no news")
 	w.hear(presence.Change{Host: second, State: presence.Alive, Mode: agent.ModeCordoned})
-	require.Equal(t, []string{"3 at 1 host.mode cordoned <nil>"}, w.told())
+	require.Equal(t, []string{"3.0 at 1 host.mode cordoned <nil>"}, w.told())
 	is(first, presence.Change{State: presence.Suspect})
 	is(first, presence.Change{State: presence.Dead})
 	is(first, presence.Change{State: presence.Dead})
-	require.Equal(t, []string{"2 at 0 host.suspect suspect <nil>", "2 at 0 host.dead failed <nil>"}, w.told())
+	require.Equal(t, []string{"2.0 at 0 host.suspect suspect <nil>", "2.0 at 0 host.dead failed <nil>"}, w.told())
 	is(first, presence.Change{State: presence.Alive})
 	is(first, presence.Change{State: presence.Dead, Graceful: true})
 	is(second, presence.Change{State: presence.Unknown})
 	require.Equal(t, []string{
-		"2 at 0 host.alive open <nil>", "2 at 0 host.left stopped <nil>", "3 at 1 host.unknown unknown <nil>",
-	}, w.told(), "and may end again")
+		"2.1 at 0 host.alive open <nil>", "2.1 at 0 host.left stopped <nil>", "3.0 at 1 host.unknown unknown <nil>",
+	}, w.told(), "it ends again, as the next generation")
 }
 
-func TestWatchHosts_disconnectedWatcherBlamesNoHost_MESH19(t *testing.T) {
+func TestWatchHosts_deafProgramBlamesNoHost_MESH19(t *testing.T) {
+	w := newHostWatch(hostsOf(t))
+	is := func(i int, s presence.State) {
+		w.hear(presence.Change{Host: w.mesh.hosts[i], State: s, Mode: agent.ModeOpen})
+	}
+	isDeaf := func() bool {
+		_, err := w.list(t.Context(), 0, nil)
+		return err != nil
+	}
+	require.False(t, isDeaf())
+	is(0, presence.Unknown)
+	is(1, presence.Unknown)
+	is(0, presence.Alive)
+	require.True(t, isDeaf(), "one host is unknown")
+	is(1, presence.Alive)
+	require.False(t, isDeaf())
+	require.Len(t, w.told(), 4)
+}
+
+// deafened is a source whose hosts are unknown from then on.
+type deafened struct{ *ofHosts }
+
+func (d deafened) subscribe(hear func(actor.Event), _ func()) (cancel func(), err error) {
+	e, _ := d.event(presence.Change{Host: d.mesh.hosts[0], State: presence.Unknown, Mode: agent.ModeOpen})
+	hear(e)
+	return func() {}, nil
+}
+
+func TestWatchHosts_deafProgramEndsTheWatchInTime_MESH19(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newHostWatch(hostsOf(t))
-		defer w.alarm.Stop()
-		is := func(i int, s presence.State) {
-			w.hear(presence.Change{Host: w.mesh.hosts[i], State: s, Mode: agent.ModeOpen})
+		h := hostsOf(t)
+		d := deafened{newOfHosts(h)}
+		began := time.Now()
+		var got []error
+		for e, err := range (watched{net: h.net, region: h.region, find: from(d)}).changes(t.Context()) {
+			got = append(got, err)
+			if err != nil {
+				require.Equal(t, "controller", e.Type)
+				require.Empty(t, e.Host)
+			}
 		}
-		nearly := w.watchdog - time.Second
-		is(0, presence.Unknown)
-		time.Sleep(nearly)
-		is(1, presence.Unknown)
-		is(0, presence.Alive)
-		is(1, presence.Alive)
-		time.Sleep(2 * nearly)
-		require.Len(t, w.told(), 4, "it heard in time")
-		is(2, presence.Unknown)
-		time.Sleep(nearly)
-		require.Len(t, w.told(), 1)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		e, err, ok := w.said.first()
-		require.True(t, ok)
-		var deaf *ControllerError
-		require.ErrorAs(t, err, &deaf)
-		require.ErrorContains(t, err, "received nothing from the hosts of fleet for 2m0s")
-		require.Equal(t, "controller", e.Type)
-		require.Empty(t, e.Host)
+		require.Len(t, got, 2)
+		require.NoError(t, got[0], "it is unknown, and blamed for nothing")
+		require.ErrorContains(t, got[1], "received nothing from the hosts of fleet for 2m0s")
+		_, lost := errors.AsType[*ControllerError](got[1])
+		require.True(t, lost)
+		require.InDelta(t, 2*time.Minute, time.Since(began), float64(maxBeat))
 	})
 }
 

@@ -1,0 +1,172 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// findSource is the find function of actors whose owner is unknown to the handle or absent: their
+// procs know it.
+func (m ActorMesh[A]) findSource(ctx context.Context) (source, error) {
+	owner := subjects.ActorID{}
+	if !m.uncontrolled {
+		var err error
+		owner, err = m.procs.ownerOf(ctx, m.name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	if owner.IsValid() {
+		return m.byController(owner), nil
+	}
+	return &ofActors{procs: m.procs, actors: m.name}, nil
+}
+
+// byController is the source of actors with an owner.
+func (m ActorMesh[A]) byController(owner subjects.ActorID) source {
+	d := m.procs.desc
+	return byController{m.procs.net, owner, d.ID, d.Extent.NumRanks(), m.name}
+}
+
+// ownerTimeout bounds the wait for a proc that knows the owner of an actor.
+const ownerTimeout = 10 * time.Second
+
+// ownerOf returns the owner of the actors of a full name, from the first proc that knows it; zero:
+// they have none.
+func (p ProcMesh) ownerOf(ctx context.Context, name string) (owner subjects.ActorID, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
+	defer cancel()
+	answered := false
+	for _, r := range cast.Stream(ctx, p.agents(), agent.Get, agent.GetRequest{ID: name}) {
+		switch {
+		case r.Err != nil:
+			err = r.Err
+		case len(r.Value) == 0:
+			answered = true
+		default:
+			if c := r.Value[0].Claim; c != nil {
+				owner = c.Owner
+			}
+			return owner, nil
+		}
+	}
+	if answered || err == nil {
+		return owner, &NotFoundError{What: "actor mesh", Name: name}
+	}
+	return owner, fmt.Errorf("cannot find its owner: %w", err)
+}
+
+// ofActors is the source of actors without owner. Their procs report their ends at once, and
+// remember them; hosts report the ends of the procs.
+type ofActors struct {
+	procs  ProcMesh
+	actors string
+}
+
+// watched is the agent of the first proc.
+func (w *ofActors) watched() subjects.ActorID {
+	return w.procs.net.proc.LatestGeneration(w.procs.placement().Proc(0)).Actor(agent.Name)
+}
+
+func (w *ofActors) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
+	p := w.procs.net.proc
+	mesh := w.procs.desc.ID
+	ranks := w.procs.desc.Extent.NumRanks()
+	hearEnd := func(e actor.Event) {
+		if e, in := e.ClampRanks(ranks); in && e.Terminal() {
+			hear(e)
+		}
+	}
+	deafen, err := p.ListenProcs(mesh, ranks, hearEnd)
+	if err != nil {
+		return nil, err
+	}
+	subject := p.Space().ActorEvents(actor.KindActor, mesh, w.actors)
+	unlisten, err := w.procs.net.listen(subject, hearEnd, relist)
+	if err != nil {
+		deafen()
+		return nil, err
+	}
+	return func() { unlisten(); deafen() }, nil
+}
+
+// list asks each proc, and the hosts of silent ones. If none answers, that is an error.
+func (w *ofActors) list(
+	ctx context.Context, _ uint64, known func() rankStates,
+) (l eventList, err error) {
+	region := w.procs.region
+	before := known()
+	if before.haveEnded(region) {
+		return l, nil
+	}
+	gens := map[int]int{} // the generation of the asked proc, or an earlier one
+	for _, base := range region.Ranks() {
+		gens[base] = int(w.procs.net.proc.LatestGeneration(w.procs.placement().Proc(base)).Gen)
+	}
+	all, silent, err := w.askProcs(ctx)
+	if err != nil {
+		return l, err
+	}
+	for view, base := range region.Ranks() {
+		states, in := all.At(view)
+		last, was := before.latest[base]
+		switch _, is := silent[view]; {
+		case is || !in:
+		case len(states) > 0:
+			l.events = append(l.events, w.about(base, gens[base], states[0].Status))
+		case was && !last.Terminal():
+			gone := agent.Status{Phase: agent.Stopped, Reason: "its proc no longer has it"}
+			l.events = append(l.events, w.about(base, last.Gen, gone))
+		}
+	}
+	if len(silent) == 0 {
+		return l, nil
+	}
+	hosts, err := w.procs.States(ctx)
+	for view, s := range hosts.Values() {
+		if base, bad := region.BaseRank(view); bad == nil && s.Status.Phase.Terminal() {
+			l.events = append(l.events, w.about(base, s.Gen, s.Status))
+		}
+	}
+	if len(silent) < region.NumRanks() {
+		return l, nil
+	}
+	return l, errors.Join(fmt.Errorf("no proc answers: %s", silent[0].Reason), err)
+}
+
+// askProcs returns the procs' states, and the errors of silent procs. It leaves time to ask their
+// hosts.
+func (w *ofActors) askProcs(
+	ctx context.Context,
+) (all shape.ValueMesh[[]agent.State], silent map[int]agent.Status, err error) {
+	if d, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, d.Add(-time.Until(d)/2))
+		defer cancel()
+	}
+	all, err = cast.Gather(ctx, w.procs.agents(), agent.Get, agent.GetRequest{ID: w.actors})
+	silent, err = statusesByRank(err)
+	return all, silent, err
+}
+
+func (w *ofActors) about(base, gen int, s agent.Status) actor.Event {
+	e := actor.Event{
+		Kind: actor.KindActor, Status: string(actor.Running), Mesh: w.procs.desc.ID.String(), Rank: base,
+		Gen: gen, Actor: w.actors, Reason: s.Reason, At: time.Now(),
+	}
+	switch s.Phase {
+	case agent.Failed:
+		e.Status = string(actor.Failed)
+	case agent.Stopped:
+		e.Status = string(actor.Stopped)
+	}
+	return e
+}
