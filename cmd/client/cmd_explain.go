@@ -7,10 +7,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/casting"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 )
 
-func (a *app) explainCommand() *cobra.Command {
+func explainCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain MESH",
 		Short: "Explain why a mesh is not running",
@@ -21,19 +29,19 @@ The owner of the mesh, its hosts and its procs are asked; silent ones are named.
 
 JSON: mesh, phase, healthy, answer, causes (kind, region, ranks, reason, since, stderr_tail), next, suggestions.`,
 		Example:           "  castnet explain demo\n  castnet explain demo -o json",
-		Args:              wantArgs(1, 1),
-		ValidArgsFunction: a.complete(meshNames),
+		Args:              flags.WantArgs(1, 1),
+		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),
 		RunE: func(c *cobra.Command, args []string) error {
-			t, err := parseMesh(args[0], "explain")
+			t, err := target.ParseMesh(args[0], "explain")
 			if err != nil {
 				return err
 			}
-			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				v, missing, err := t.inspect(ctx, net)
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				v, missing, err := inspect.Mesh(ctx, net, t.Name)
 				if err != nil {
 					return err
 				}
-				return errors.Join(a.showExplanation(v.explanation()), missing)
+				return errors.Join(showExplanation(a.Printer, v.Explanation()), missing)
 			})
 		},
 	}
@@ -42,30 +50,30 @@ JSON: mesh, phase, healthy, answer, causes (kind, region, ranks, reason, since, 
 // shownStderr is the number of shown stderr lines of a proc.
 const shownStderr = 5
 
-func (a *app) showExplanation(x explanation) error {
-	switch a.output {
-	case asJSON:
-		return a.writeJSON(x)
-	case asNDJSON:
-		return a.writeJSONLine(x)
+func showExplanation(out *output.Printer, x inspect.Explanation) error {
+	switch out.Format {
+	case output.JSON:
+		return out.WriteJSON(x)
+	case output.NDJSON:
+		return out.WriteJSONLine(x)
 	}
 	answer := x.Answer
-	colour := green
+	colour := output.Green
 	if !x.Healthy {
-		colour = red
+		colour = output.Red
 	}
 	if len(x.Causes) > 0 {
 		answer += ":"
 	}
-	fmt.Fprintln(a.stdout, a.paint(colour, answer))
+	fmt.Fprintln(out.Stdout, out.Paint(colour, answer))
 	for i, c := range x.Causes {
-		if i == maxReasons {
-			fmt.Fprintf(a.stdout, "  and %d more causes; --output json has all\n", len(x.Causes)-i)
+		if i == casting.MaxReasons {
+			fmt.Fprintf(out.Stdout, "  and %d more causes; --output json has all\n", len(x.Causes)-i)
 			break
 		}
-		fmt.Fprintln(a.stdout, "  "+c.String())
+		fmt.Fprintln(out.Stdout, "  "+c.String())
 		for _, line := range c.StderrTail[max(0, len(c.StderrTail)-shownStderr):] {
-			fmt.Fprintln(a.stdout, "    "+a.paint(yellow, "| "+shorten(line, 120)))
+			fmt.Fprintln(out.Stdout, "    "+out.Paint(output.Yellow, "| "+text.Shorten(line, 120)))
 		}
 	}
 	for _, part := range []struct {
@@ -73,10 +81,10 @@ func (a *app) showExplanation(x explanation) error {
 		lines []string
 	}{{"What happens next:", x.Next}, {"What to do:", x.Todo}} {
 		if len(part.lines) > 0 {
-			fmt.Fprintln(a.stdout, part.name)
+			fmt.Fprintln(out.Stdout, part.name)
 		}
 		for _, line := range part.lines {
-			fmt.Fprintln(a.stdout, "  "+line)
+			fmt.Fprintln(out.Stdout, "  "+line)
 		}
 	}
 	return nil

@@ -53,16 +53,14 @@
 //
 // # Layout
 //
-// Each command has a file cmd_*.go with its cobra command and its core. Further files:
+// The root has one file cmd_*.go per command, with its cobra command and the tables it prints. The
+// rest is under internal:
 //
-//   - cast: cast_spec.go (flags), cast_plan.go, cast_reduce.go, cast_send.go, nats_command.go,
-//     batch_timer.go, replies.go and coverage.go
-//   - logs: log_follower.go, log_view.go, dedupe_tail.go, group_rows.go and watch_ends.go
-//   - mesh show and explain: inspection.go, mesh_view.go and explanation.go
-//   - exec: exec_groups.go; events: event_view.go; top: top_sample.go
-//   - worlds: worlds.go, world_file.go and empty_world.go
-//   - shared: app.go (command line, connection), flags.go, target.go, request_args.go, value.go,
-//     output.go, progress.go and complete.go
+//   - app: connection, limits and completion of one run; candidates: the names to complete
+//   - flags, target: command lines into values, meshes and hosts
+//   - output: tables, JSON, colours and progress
+//   - inspect: what a mesh, its ranks, actors and links are
+//   - casting, logs, events, top, doctor, hostexec, heldmesh, worldfile: single commands
 //
 // A command runs on one goroutine. A function that starts another one waits for it.
 package main
