@@ -105,7 +105,7 @@ cmd/client/internal/app < mesh config actor bus subjects internal/cli internal/t
 	the connection of one run; it knows no command
 cmd/client/internal/candidates < mesh system internal/text cmd/client/internal/app cmd/client/internal/inspect cmd/client/internal/target
 	names to complete; what fails is silent
-cmd/client/internal/casting < mesh cast actor shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags cmd/client/internal/output cmd/client/internal/target
+cmd/client/internal/casting < mesh cast actor shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags cmd/client/internal/inspect cmd/client/internal/output cmd/client/internal/target
 	casts as typed; it makes of JSON what a gateway does
 cmd/client/internal/worldfile < system agent shape subjects internal/cli
 	a parser of files asks no bus
@@ -115,11 +115,11 @@ cmd/client/internal/events < mesh controller agent actor bus shape subjects inte
 	events come over the bus
 cmd/client/internal/top < mesh agent internal/text cmd/client/internal/inspect cmd/client/internal/output
 	counters of procs, drawn
-cmd/client/internal/hostexec < mesh agent actor shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/output cmd/client/internal/target
+cmd/client/internal/hostexec < mesh agent actor shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/inspect cmd/client/internal/output cmd/client/internal/target
 	hosts run the commands; the client sends them
 cmd/client/internal/doctor < mesh config system agent actor bus subjects internal/cli internal/text internal/wire cmd/client/internal/app cmd/client/internal/output
 	it opens a bus of its own, as a user that may not join
-cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/casting cmd/client/internal/flags cmd/client/internal/inspect cmd/client/internal/output cmd/client/internal/target
+cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags cmd/client/internal/inspect cmd/client/internal/output cmd/client/internal/target
 	it holds meshes by handles, and starts hostd as a program
 cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/text cmd/client/internal/output cmd/client/internal/flags cmd/client/internal/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin
 	a remote control: it launches and serves nothing; each command has its file, and what it needs a package

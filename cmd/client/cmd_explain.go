@@ -9,7 +9,6 @@ import (
 
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
-	"github.com/castnet-io/castnet/cmd/client/internal/casting"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
 	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
@@ -67,7 +66,7 @@ func showExplanation(out *output.Printer, x inspect.Explanation) error {
 	}
 	fmt.Fprintln(out.Stdout, out.Paint(colour, answer))
 	for i, c := range x.Causes {
-		if i == casting.MaxReasons {
+		if i == inspect.MaxReasons {
 			fmt.Fprintf(out.Stdout, "  and %d more causes; --output json has all\n", len(x.Causes)-i)
 			break
 		}

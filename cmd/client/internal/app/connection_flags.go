@@ -45,3 +45,16 @@ func redactPassword(servers string) string {
 	}
 	return strings.Join(parts, ",")
 }
+
+// NatsPrefix returns the nats command with the connection flags of this command. `castnet env`
+// supplies settings without flag or variable.
+func (a *App) NatsPrefix() string {
+	if !a.Conn.IsConfigured(a.Getenv) {
+		return `eval "$(castnet env)" && nats`
+	}
+	flags := a.ConnectionFlags()
+	if a.Conn.Namespace != subjects.DefaultNamespace {
+		flags = flags[:len(flags)-2] // part of the subject
+	}
+	return strings.Join(append([]string{"nats"}, flags...), " ")
+}

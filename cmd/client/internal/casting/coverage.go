@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
@@ -26,7 +27,7 @@ type Reply struct {
 	MS    float64         `json:"ms,omitempty"` // since the cast
 
 	err     error
-	skipped bool // not sent to the rank
+	outcome outcome
 }
 
 // Coverage is the result of every addressed rank. Its JSON names are stable.
@@ -45,36 +46,47 @@ type Coverage struct {
 	singleTime bool
 }
 
+// outcome is the kind of a reply.
+type outcome int
+
+const (
+	answered outcome = iota // with a value
+	failed                  // with an error
+	missing                 // not at all
+	notAsked                // the cast was stopped before
+)
+
 // summarize sums up the replies to a cast.
 func summarize(p target.Resolved, replies []Reply) Coverage {
-	c := Coverage{Failed: []Reply{}, Missing: []Reply{}}
-	var times []float64
-	for _, r := range replies {
-		switch {
-		case r.skipped:
-			c.NotAsked = append(c.NotAsked, r)
-		case r.err == nil:
-			c.Answered++
-			times = append(times, r.MS)
-		case isMissing(r.err):
-			c.Missing = append(c.Missing, r)
-		default:
-			c.Failed = append(c.Failed, r)
+	c := Coverage{Failed: []Reply{}, Missing: []Reply{}, Asked: len(replies)}
+	outcomeOf := func(r Reply) outcome { return r.outcome }
+	for _, g := range inspect.GroupRanks(p.Base, replies, rankOf, outcomeOf) {
+		switch g.Outcome {
+		case answered:
+			c.Answered = len(g.Items)
+			times := make([]float64, len(g.Items))
+			for i, r := range g.Items {
+				times[i] = r.MS
+			}
+			slices.Sort(times)
+			c.P50 = quantile(times, 50)
+			c.P99 = quantile(times, 99)
+		case failed:
+			c.Failed = g.Items
+			c.FailedRegion = g.Region
+		case missing:
+			c.Missing = g.Items
+			c.MissingRegion = g.Region
+		case notAsked:
+			c.NotAsked = g.Items
+			c.NotAskedRegion = g.Region
+			c.Asked -= len(g.Items)
 		}
 	}
-	slices.Sort(times)
-	c.P50, c.P99 = quantile(times, 50), quantile(times, 99)
-	c.Asked = len(replies) - len(c.NotAsked)
-	return c.withRegions(p.Base)
-}
-
-// withRegions fills in the regions.
-func (c Coverage) withRegions(base shape.Extent) Coverage {
-	c.FailedRegion = describeRegion(base, c.Failed)
-	c.MissingRegion = describeRegion(base, c.Missing)
-	c.NotAskedRegion = describeRegion(base, c.NotAsked)
 	return c
 }
+
+func rankOf(r Reply) int { return r.Rank }
 
 // isMissing reports whether a rank is missing: it neither replied nor failed.
 func isMissing(err error) bool {
@@ -89,18 +101,6 @@ func quantile(sorted []float64, percent int) float64 {
 		return 0
 	}
 	return sorted[(len(sorted)*percent+99)/100-1]
-}
-
-// describeRegion names ranks in target syntax.
-func describeRegion(base shape.Extent, rs []Reply) string {
-	if len(rs) == 0 {
-		return ""
-	}
-	ranks := make([]int, len(rs))
-	for i, r := range rs {
-		ranks[i] = r.Rank
-	}
-	return shape.Describe(base, ranks)
 }
 
 // String formats the coverage in one line.
@@ -167,12 +167,13 @@ func (c Coverage) partialError(base shape.Extent, did string) error {
 		return err
 	}
 	for i := range lost {
-		if lost[i].skipped {
+		if lost[i].outcome == notAsked {
 			lost[i].Error = "not asked: " + lost[i].Error
 		}
 	}
 	what := fmt.Sprintf("%d of %d ranks %s", len(lost), c.Asked+len(c.NotAsked), did)
-	return cli.WithCode(cli.ExitPartial, errors.New(what+":"+Reasons(base, lost)))
+	reasons := inspect.GroupRanks(base, lost, rankOf, func(r Reply) string { return r.Error })
+	return cli.WithCode(cli.ExitPartial, errors.New(what+":"+inspect.Reasons(reasons)))
 }
 
 // withoutValue returns the ranks without a value.
@@ -200,12 +201,18 @@ func failedReply(p target.Resolved, view int, err error) Reply {
 			text = strings.ReplaceAll(text, "proc "+id.Proc.String(), "the proc")
 		}
 	}
-	return Reply{Rank: p.Rank(view), Point: p.Point(view), Error: strings.TrimSpace(text), err: err}
+	r := Reply{
+		Rank: p.Rank(view), Point: p.Point(view), Error: strings.TrimSpace(text), err: err, outcome: failed,
+	}
+	if isMissing(err) {
+		r.outcome = missing
+	}
+	return r
 }
 
 // skippedReply is a rank to which the cast was not sent.
 func skippedReply(p target.Resolved, view int, why error) Reply {
-	return Reply{Rank: p.Rank(view), Point: p.Point(view), Error: why.Error(), err: why, skipped: true}
+	return Reply{Rank: p.Rank(view), Point: p.Point(view), Error: why.Error(), err: why, outcome: notAsked}
 }
 
 // newReply converts the reply of one rank.
@@ -228,19 +235,28 @@ func fromCast(p target.Resolved, err error, asked int, ms float64) (Coverage, er
 	if err != nil && !ok {
 		return Coverage{}, err
 	}
-	c := Coverage{Asked: asked, Answered: asked, Failed: []Reply{}, Missing: []Reply{}, P50: ms, P99: ms, singleTime: true}
-	if !ok {
-		return c, nil
+	whole := cast.Coverage{Asked: asked, Answered: asked}
+	if ok {
+		whole = partial.Coverage
 	}
-	c.Asked, c.Answered = partial.Coverage.Asked, partial.Coverage.Answered
-	for _, f := range partial.Coverage.Failed {
-		c.Failed = append(c.Failed, failedReply(p, f.Rank, f.Err))
+	var lost []Reply
+	add := func(ranks []cast.Failure, as outcome) {
+		for _, f := range ranks {
+			r := failedReply(p, f.Rank, f.Err)
+			r.outcome = as
+			lost = append(lost, r)
+		}
 	}
-	for _, f := range partial.Coverage.Missing {
-		c.Missing = append(c.Missing, failedReply(p, f.Rank, f.Err))
+	add(whole.Failed, failed)
+	add(whole.Missing, missing)
+	for _, f := range whole.NotAsked {
+		lost = append(lost, skippedReply(p, f.Rank, f.Err))
 	}
-	for _, f := range partial.Coverage.NotAsked {
-		c.NotAsked = append(c.NotAsked, skippedReply(p, f.Rank, f.Err))
-	}
-	return c.withRegions(p.Base), nil
+	c := summarize(p, lost)
+	c.Asked = whole.Asked
+	c.Answered = whole.Answered
+	c.P50 = ms
+	c.P99 = ms
+	c.singleTime = true
+	return c, nil
 }

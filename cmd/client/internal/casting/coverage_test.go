@@ -53,7 +53,9 @@ func TestReasons_omitAddressesOfTheRegion(t *testing.T) {
 		id := fmt.Sprintf("demo-7kd93x0b5m2qa/%d.0", view)
 		lost = append(lost, failedReply(p, view, &actor.Error{Code: actor.CodeNoProc, Actor: id + "/counter", Text: "proc " + id + " is gone"}))
 	}
-	require.Equal(t, " [*] the proc is gone", Reasons(p.Base, lost))
+	all := append(lost[1:], Reply{Rank: 0})
+	require.EqualError(t, summarize(p, all).asError(p.Base),
+		"3 of 4 ranks gave no value: [host=*,gpu=1 | host=1,gpu=0] the proc is gone")
 }
 
 func TestReasons_areBounded(t *testing.T) {
@@ -62,7 +64,11 @@ func TestReasons_areBounded(t *testing.T) {
 	for rank := range 50 {
 		lost = append(lost, Reply{Rank: rank, Error: fmt.Sprint("reason ", rank)})
 	}
-	require.Contains(t, Reasons(e, lost), "and 40 more reasons")
+	for i := range lost {
+		lost[i].outcome = failed
+	}
+	err := summarize(target.Resolved{Base: e}, lost).asError(e)
+	require.ErrorContains(t, err, "and 40 more reasons")
 }
 
 func TestQuantile_isTheNearestRank(t *testing.T) {

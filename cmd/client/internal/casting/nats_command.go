@@ -21,7 +21,7 @@ const natsTimeoutMargin = 5 * time.Second
 
 // ShowNatsCommand prints an equivalent nats command through a gateway.
 func ShowNatsCommand(a *app.App, s Spec) error {
-	command, err := s.natsCommand(NatsPrefix(a), a.Conn.Namespace)
+	command, err := s.natsCommand(a.NatsPrefix(), a.Conn.Namespace)
 	if err != nil {
 		return err
 	}
@@ -90,17 +90,4 @@ func (s Spec) natsHeaders() []string {
 		add("TTL", s.throttle.Timeout.String())
 	}
 	return headers
-}
-
-// NatsPrefix returns the nats command with the connection flags of this command. `castnet env`
-// supplies settings without flag or variable.
-func NatsPrefix(a *app.App) string {
-	if !a.Conn.IsConfigured(a.Getenv) {
-		return `eval "$(castnet env)" && nats`
-	}
-	flags := a.ConnectionFlags()
-	if a.Conn.Namespace != subjects.DefaultNamespace {
-		flags = flags[:len(flags)-2] // part of the subject
-	}
-	return strings.Join(append([]string{"nats"}, flags...), " ")
 }

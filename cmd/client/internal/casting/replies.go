@@ -35,7 +35,7 @@ func (rs *replies) add(r Reply) (err error) {
 	rs.all = append(rs.all, r)
 	out := rs.out
 	switch {
-	case r.skipped:
+	case r.outcome == notAsked:
 		return nil
 	case out.Format == output.NDJSON:
 		return out.WriteJSONLine(r)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/castnet-io/castnet/cmd/client/internal/casting"
 	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/text"
@@ -111,7 +110,7 @@ func (h *heldMesh) exampleRequests(client string, r Started, endpoints []string)
 	if number {
 		lines = append(lines, lines[1]+" --reduce sum")
 	}
-	throughGateway := fmt.Sprintf("%s req %s %s", casting.NatsPrefix(h.App), h.net.Proc().Space().Gateway(r.Label, r.Type, name, subjects.Anon), text.ShellQuote(body))
+	throughGateway := fmt.Sprintf("%s req %s %s", h.NatsPrefix(), h.net.Proc().Space().Gateway(r.Label, r.Type, name, subjects.Anon), text.ShellQuote(body))
 	if number {
 		throughGateway += " -H Castnet-Reduce:sum"
 	}

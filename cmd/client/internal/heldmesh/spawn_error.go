@@ -1,12 +1,13 @@
 package heldmesh
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/castnet-io/castnet/cmd/client/internal/casting"
+	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 )
@@ -17,15 +18,13 @@ func explainSpawnError(err error) error {
 	if !ok || len(failed.Failed) == 0 {
 		return err
 	}
-	lost := make([]casting.Reply, len(failed.Failed))
-	for i, f := range failed.Failed {
-		lost[i] = casting.Reply{Rank: f.Rank, Error: text.StripActorID(f.Status.Reason)}
-		if f.Status.Reason == "" {
-			lost[i].Error = f.Status.String()
-		}
+	rank := func(s mesh.RankStatus) int { return s.Rank }
+	reason := func(s mesh.RankStatus) string {
+		return text.StripActorID(cmp.Or(s.Status.Reason, s.Status.String()))
 	}
-	base := failed.Failed[0].Point.Extent()
-	return fmt.Errorf("%d of %d ranks of %s did not start%s:%s", len(lost), failed.Ranks, failed.Mesh, hostsSuffix(failed.Failed), casting.Reasons(base, lost))
+	groups := inspect.GroupRanks(failed.Failed[0].Point.Extent(), failed.Failed, rank, reason)
+	return fmt.Errorf("%d of %d ranks of %s did not start%s:%s", len(failed.Failed), failed.Ranks, failed.Mesh,
+		hostsSuffix(failed.Failed), inspect.Reasons(groups))
 }
 
 // hostsSuffix names the hosts of ranks.
@@ -40,8 +39,8 @@ func hostsSuffix(ranks []mesh.RankStatus) string {
 	if n == 0 {
 		return ""
 	}
-	if n > casting.MaxReasons {
-		return fmt.Sprintf(" on %s and %d more hosts", strings.Join(hosts[:casting.MaxReasons], ", "), n-casting.MaxReasons)
+	if n > inspect.MaxReasons {
+		return fmt.Sprintf(" on %s and %d more hosts", strings.Join(hosts[:inspect.MaxReasons], ", "), n-inspect.MaxReasons)
 	}
 	return " on " + strings.Join(hosts, ", ")
 }

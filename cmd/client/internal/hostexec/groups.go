@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/shape"
 )
@@ -38,28 +39,21 @@ func groupExecResults(base shape.Extent, results []result) []Group {
 		err  string
 		code int
 	}
-	at := map[same]int{}
+	rank := func(r result) int { return r.rank }
+	outcome := func(r result) same { return same{r.done, r.err, r.code} }
 	var groups []Group
-	for _, r := range results {
-		key := same{r.done, r.err, r.code}
-		i, is := at[key]
-		if !is {
-			i = len(groups)
-			at[key] = i
-			groups = append(groups, Group{Hosts: []string{}, ExecResult: r.done, Error: r.err, code: r.code})
+	for _, equal := range inspect.GroupRanks(base, results, rank, outcome) {
+		is := equal.Outcome
+		g := Group{
+			Region: equal.Region, Ranks: equal.Ranks, Hosts: []string{},
+			ExecResult: is.done, Error: is.err, code: is.code,
 		}
-		g := &groups[i]
-		if r.rank >= 0 {
-			g.Ranks = append(g.Ranks, r.rank)
+		for _, r := range equal.Items {
+			if label := r.host.Label(); label != "" && !slices.Contains(g.Hosts, label) {
+				g.Hosts = append(g.Hosts, label)
+			}
 		}
-		if label := r.host.Label(); label != "" && !slices.Contains(g.Hosts, label) {
-			g.Hosts = append(g.Hosts, label)
-		}
-	}
-	for i := range groups {
-		if g := &groups[i]; len(g.Ranks) > 0 {
-			g.Region = shape.Describe(base, g.Ranks)
-		}
+		groups = append(groups, g)
 	}
 	slices.SortStableFunc(groups, func(x, y Group) int { return cmp.Compare(y.size(), x.size()) })
 	return groups

@@ -148,20 +148,13 @@ func (v View) ownerCauses() []Cause {
 // rankCauses returns the ends of ranks, the earliest first, and then other reasons. Equal ends are
 // one cause.
 func (v View) rankCauses() (out []Cause) {
-	ranks := map[string][]int{}
-	for _, f := range v.Failures {
-		if v.isCausedByHost(f) {
-			continue
-		}
-		why := f.describe()
-		if ranks[why] == nil {
-			out = append(out, Cause{What: "rank", Why: why, Since: f.At, StderrTail: f.StderrTail})
-		}
-		ranks[why] = append(ranks[why], f.Rank)
-	}
-	for i := range out {
-		r := ranks[out[i].Why]
-		out[i].Ranks, out[i].Region = len(r), shape.Describe(v.base, r)
+	own := slices.DeleteFunc(slices.Clone(v.Failures), v.isCausedByHost)
+	for _, g := range GroupRanks(v.base, own, func(f Failure) int { return f.Rank }, Failure.describe) {
+		first := g.Items[0]
+		out = append(out, Cause{
+			What: "rank", Region: g.Region, Ranks: len(g.Ranks), Why: g.Outcome,
+			Since: first.At, StderrTail: first.StderrTail,
+		})
 	}
 	for _, r := range v.Statuses {
 		switch {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -119,7 +120,8 @@ func (w *inspection) view() View {
 	v.Hosts = w.hosts()
 	statuses := w.statuses()
 	v.Phase = overallPhase(statuses).String()
-	v.Statuses = groupByStatus(v.base, statuses)
+	rank := func(rank int) int { return rank }
+	v.Statuses = statusRuns(v.base, slices.Sorted(maps.Keys(statuses)), rank, func(rank int) agent.Status { return statuses[rank] })
 	if w.desc.World != nil {
 		v.Owner.ID = cmp.Or(w.system, "the system controller")
 	}
@@ -301,19 +303,16 @@ func (w *inspection) withoutActors(statuses map[int]agent.Status) string {
 // actorViews groups actors by name.
 func (w *inspection) actorViews() []ActorMesh {
 	all := []ActorMesh{}
-	by := map[string]map[int]agent.Status{}
-	for _, r := range w.actors {
-		if by[r.Actor] == nil {
-			by[r.Actor] = map[int]agent.Status{}
-			all = append(all, ActorMesh{Actor: r.Actor, Type: r.Type})
-		}
-		var s agent.Status
-		_ = s.Phase.UnmarshalText([]byte(r.Status)) // written by MarshalText
-		s.Reason = r.Reason
-		by[r.Actor][r.Rank] = s
+	rank := func(a Actor) int { return a.Rank }
+	name := func(a Actor) string { return a.Actor }
+	status := func(a Actor) (s agent.Status) {
+		_ = s.Phase.UnmarshalText([]byte(a.Status)) // written by MarshalText
+		s.Reason = a.Reason
+		return s
 	}
-	for i := range all {
-		all[i].Statuses = groupByStatus(w.desc.Extent, by[all[i].Actor])
+	for _, g := range GroupRanks(w.desc.Extent, w.actors, rank, name) {
+		runs := statusRuns(w.desc.Extent, g.Items, rank, status)
+		all = append(all, ActorMesh{Actor: g.Outcome, Type: g.Items[0].Type, Statuses: runs})
 	}
 	slices.SortFunc(all, func(a, b ActorMesh) int { return cmp.Compare(a.Actor, b.Actor) })
 	return all

@@ -160,23 +160,13 @@ func overallPhase(by map[int]agent.Status) agent.Phase {
 	return least
 }
 
-// groupByStatus groups equal ranks in order of first appearance.
-func groupByStatus(base shape.Extent, by map[int]agent.Status) []StatusRun {
-	ranks := map[agent.Status][]int{}
-	first := []agent.Status{}
-	for rank := range base.NumRanks() {
-		s, is := by[rank]
-		if !is {
-			continue
-		}
-		if ranks[s] == nil {
-			first = append(first, s)
-		}
-		ranks[s] = append(ranks[s], rank)
-	}
+// statusRuns groups items by their status.
+func statusRuns[T any](
+	base shape.Extent, items []T, rank func(T) int, status func(T) agent.Status,
+) []StatusRun {
 	runs := []StatusRun{}
-	for _, s := range first {
-		runs = append(runs, StatusRun{shape.Describe(base, ranks[s]), len(ranks[s]), s.Phase.String(), s.Reason})
+	for _, g := range GroupRanks(base, items, rank, status) {
+		runs = append(runs, StatusRun{g.Region, len(g.Ranks), g.Outcome.Phase.String(), g.Outcome.Reason})
 	}
 	return runs
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/shape"
 )
 
@@ -125,11 +126,8 @@ func (g *rowGroup) describeRanks(base shape.Extent) string {
 	if len(g.records) == 1 {
 		return g.records[0].Point
 	}
-	ranks := make([]int, len(g.records))
-	for i, r := range g.records {
-		ranks[i] = r.Rank
-	}
-	return shape.Describe(base, ranks)
+	one := func(Record) bool { return true } // equal lines are one group
+	return inspect.GroupRanks(base, g.records, func(r Record) int { return r.Rank }, one)[0].Region
 }
 
 // describeLines returns the number of lines and one that represents all.
