@@ -83,6 +83,8 @@ agent/host < agent config agent/proc actor cast bus internal/micro internal/wire
 	a host does not know who controls it: never mesh, never controller
 mesh < controller system config agent presence cast actor bus internal/build internal/logger internal/wire subjects shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
+mesh/inspect < mesh controller system cast agent actor internal/text shape subjects
+	what a mesh is and how it is, for programs, the client and pages alike; it asks, and changes nothing
 gateway < mesh config agent presence cast actor bus internal/micro internal/wire subjects shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
 internal/testmesh < internal/testkit mesh system agent/host agent actor bus bus/bustest bus/embed subjects
@@ -97,31 +99,29 @@ cmd/client/internal/output < agent
 	what people see is printed in one place; it asks nothing
 cmd/client/internal/flags < subjects
 	command lines are checked before anything is sent, so nothing here can send
-cmd/client/internal/inspect < mesh controller system cast agent actor shape subjects internal/cli internal/text
-	what a mesh is does not depend on who prints it
-cmd/client/internal/target < mesh system cast agent actor shape subjects internal/cli internal/wire internal/text cmd/client/internal/inspect
+cmd/client/internal/target < mesh system cast agent actor shape subjects internal/cli internal/wire internal/text mesh/inspect
 	names into meshes and hosts, with the exit codes of what is not found
 cmd/client/internal/app < mesh config actor bus subjects internal/cli internal/text cmd/client/internal/output
 	the connection of one run; it knows no command
-cmd/client/internal/candidates < mesh system internal/text cmd/client/internal/app cmd/client/internal/inspect cmd/client/internal/target
+cmd/client/internal/candidates < mesh system internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/target
 	names to complete; what fails is silent
-cmd/client/internal/casting < mesh cast actor shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags cmd/client/internal/inspect cmd/client/internal/output cmd/client/internal/target
+cmd/client/internal/casting < mesh cast actor shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target
 	casts as typed; it makes of JSON what a gateway does
 cmd/client/internal/worldfile < system agent shape subjects internal/cli
 	a parser of files asks no bus
-cmd/client/internal/logs < mesh agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/inspect cmd/client/internal/output cmd/client/internal/target
+cmd/client/internal/logs < mesh agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/output cmd/client/internal/target
 	lines and ends come over the bus
-cmd/client/internal/events < mesh controller agent actor bus shape subjects internal/text cmd/client/internal/inspect cmd/client/internal/output
+cmd/client/internal/events < mesh controller agent actor bus shape subjects internal/text mesh/inspect cmd/client/internal/output
 	events come over the bus
-cmd/client/internal/top < mesh agent internal/text cmd/client/internal/inspect cmd/client/internal/output
+cmd/client/internal/top < mesh agent internal/text mesh/inspect cmd/client/internal/output
 	counters of procs, drawn
-cmd/client/internal/hostexec < mesh agent actor shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/inspect cmd/client/internal/output cmd/client/internal/target
+cmd/client/internal/hostexec < mesh agent actor shape subjects internal/cli internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/output cmd/client/internal/target
 	hosts run the commands; the client sends them
 cmd/client/internal/doctor < mesh config system agent actor bus subjects internal/cli internal/text internal/wire cmd/client/internal/app cmd/client/internal/output
 	it opens a bus of its own, as a user that may not join
-cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags cmd/client/internal/inspect cmd/client/internal/output cmd/client/internal/target
+cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target
 	it holds meshes by handles, and starts hostd as a program
-cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/text cmd/client/internal/output cmd/client/internal/flags cmd/client/internal/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin
+cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin
 	a remote control: it launches and serves nothing; each command has its file, and what it needs a package
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
@@ -165,7 +165,7 @@ github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch 
 	every log line; values (subjects, shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options
-golang.org/x/sync < actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client scripts/stress tests
+golang.org/x/sync < actor cast agent/proc controller agent/host mesh mesh/inspect cmd/hostd cmd/client/internal/doctor cmd/client/internal/hostexec scripts/stress tests
 	bounded concurrency where goroutines are owned, not in the roads below
 github.com/spf13/cobra < internal/cli cmd/hostd cmd/client cmd/client/internal/app cmd/client/internal/casting cmd/client/internal/flags cmd/client/internal/heldmesh
 	command lines belong to commands

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 // start starts a command, which Ctrl-C ends with the test.

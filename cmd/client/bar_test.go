@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/proctest"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 // look runs a command as if a person looked at its stderr.

@@ -13,11 +13,11 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 func actorsCommand(a *app.App) *cobra.Command {
@@ -44,7 +44,7 @@ JSON: rank, point, actor, type, status, reason, queued, handled, current, endpoi
 			if err != nil {
 				return err
 			}
-			records, err := inspect.Actors(ctx, p.Procs, p.Region, all)
+			records, err := inspect.Actors(ctx, p.Procs, all)
 			return errors.Join(showActors(a.Printer, records), err)
 		})
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 func explainCommand(a *app.App) *cobra.Command {
@@ -36,7 +36,7 @@ JSON: mesh, phase, healthy, answer, causes (kind, region, ranks, reason, since, 
 				return err
 			}
 			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				v, missing, err := inspect.Mesh(ctx, net, t.Name)
+				v, missing, err := t.Inspect(ctx, net)
 				if err != nil {
 					return err
 				}

@@ -126,7 +126,7 @@ func hostStatus(out *output.Printer, h mesh.HostState) string {
 		return out.Paint(output.Red, h.State)
 	case h.State != agent.HostAlive:
 		return out.Paint(output.Yellow, h.State)
-	case h.Mode == agent.ModeOpen, h.Mode == "": // an older version sends no mode
+	case h.Mode == agent.ModeOpen:
 		return out.Paint(output.Green, h.State)
 	case h.Mode == agent.ModeLeaving:
 		return out.Paint(output.Grey, string(h.Mode))

@@ -14,18 +14,16 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 // linkRecords asks the live procs of a target, or of all meshes, for links and dropped input. The
 // error names silent procs and comes with the other records.
 func linkRecords(ctx context.Context, net *mesh.Net, t *target.Target) (records []inspect.Link, unused []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, inspect.InspectTimeout)
-	defer cancel()
 	var only *target.Resolved
 	var inv mesh.Inventory
 	var missing error

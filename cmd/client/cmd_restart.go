@@ -14,12 +14,12 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/subjects"
 )
 

@@ -3,6 +3,8 @@ package main
 import (
 	"time"
 
+	"github.com/castnet-io/castnet/mesh/inspect"
+
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
@@ -36,7 +38,7 @@ status, silent, actors, queued, handled, rate, busy). A rate is messages handled
 	flags.Add(c.Flags(), &rows, "rows", "N", "maximum number of procs in tables (default 20)", flags.Count)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		err := a.WithNet(c.Context(), func(net *mesh.Net) error {
-			t := &top.Sampler{Net: net, Timeout: a.Conn.Timeout}
+			t := &inspect.Sampler{Net: net, Timeout: a.Conn.Timeout}
 			if a.OutTTY && a.Format == output.Table {
 				return top.Live(c.Context(), a.Printer, t, every, rows)
 			}

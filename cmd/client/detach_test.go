@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 func TestSpawn_detachedMeshOutlivesItsClientAndIsAdopted(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 )
 

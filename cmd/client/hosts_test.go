@@ -12,9 +12,9 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 func TestHosts_canBeCordonedDrainedAndShutDown(t *testing.T) {

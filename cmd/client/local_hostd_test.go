@@ -15,9 +15,9 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 // hostdMain is the tests' binary in the role of a hostd: a server and a host that can be found.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -43,11 +43,4 @@ func TestLinks_showWhichMessageTheyAwait(t *testing.T) {
 	require.Len(t, lines, 3)
 	require.Regexp(t, `demo-0123456789abc_1-0 +9 +4 +3 +0 +0 +0 +2 KiB +0s +packets after 4 up to 9 are not acknowledged$`, lines[1])
 	require.Regexp(t, ` 0 +0 +0 +0 +0 +0 +- +- +dead: killed$`, lines[2])
-}
-
-func TestLinks_countMalformedMessages(t *testing.T) {
-	require.Empty(t, inspect.DroppedText(nil))
-	require.Empty(t, inspect.DroppedText(&actor.Stats{Foreign: 7, Bounced: 3}))
-	require.Equal(t, "2 malformed, 4 of the dead, 5 late answers, 1 for unknown mailboxes, 9 with unknown fields, 3 invalid replies",
-		inspect.DroppedText(&actor.Stats{Malformed: 2, Late: 5, Undeliverable: 1, Fenced: 4, Unknown: 9, PassedOver: 3}))
 }

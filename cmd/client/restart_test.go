@@ -9,9 +9,9 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/castnet-io/castnet/mesh/inspect"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
@@ -16,7 +18,7 @@ import (
 func TestTop_countsHandledMessages(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	empty := decode[top.Sample](t, c.ok(t, "top", "--interval", "1ms", "-o", "json"))
+	empty := decode[inspect.Sample](t, c.ok(t, "top", "--interval", "1ms", "-o", "json"))
 	require.Len(t, empty.Hosts, 2)
 	require.NotNil(t, empty.Procs)
 	_, up := c.up(t, "demo", "--per-host", "gpu=2")
@@ -24,9 +26,9 @@ func TestTop_countsHandledMessages(t *testing.T) {
 		c.ok(t, "call", "demo[host=1,gpu=0]", "counter", "add", "1")
 	}
 	c.ok(t, "cast", "demo[host=1]", "counter", "add", "1")
-	l := decode[top.Sample](t, c.ok(t, "top", "--interval", "1ms", "-o", "ndjson"))
+	l := decode[inspect.Sample](t, c.ok(t, "top", "--interval", "1ms", "-o", "ndjson"))
 	require.Len(t, l.Procs, 4)
-	require.Equal(t, top.Proc{Mesh: up.Mesh, Rank: 2, Point: "host=1,gpu=0", Host: l.Procs[0].Host, Status: "running", Actors: 1, Handled: 4}, l.Procs[0])
+	require.Equal(t, inspect.ProcCounters{Mesh: up.Mesh, Rank: 2, Point: "host=1,gpu=0", Host: l.Procs[0].Host, Status: "running", Actors: 1, Handled: 4}, l.Procs[0])
 	require.Equal(t, "b", l.Hosts[0].Host, "those that did most are first")
 	require.EqualValues(t, 5, l.Hosts[0].Handled)
 	text := c.ok(t, "top", "--interval", "1ms", "--rows", "1")
@@ -68,7 +70,7 @@ func TestTop_redrawsUntilInterruptedAndErases(t *testing.T) {
 		}
 	}}
 	a := &output.Printer{Stdout: s, OutTTY: true, Format: output.Table}
-	require.ErrorIs(t, top.Live(ctx, a, &top.Sampler{Net: c.Net, Timeout: 10 * time.Second}, time.Millisecond, 20), context.Canceled)
+	require.ErrorIs(t, top.Live(ctx, a, &inspect.Sampler{Net: c.Net, Timeout: 10 * time.Second}, time.Millisecond, 20), context.Canceled)
 	text := s.String()
 	require.True(t, strings.HasPrefix(text, top.ScreenOn))
 	require.True(t, strings.HasSuffix(text, top.ScreenOff))

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/system"
 )
 
@@ -93,7 +93,7 @@ func completionActors(ctx context.Context, net *mesh.Net, args []string) ([]insp
 	if err != nil {
 		return nil, err
 	}
-	return inspect.Actors(ctx, p.Procs, p.Region, false)
+	return inspect.Actors(ctx, p.Procs, false)
 }
 
 // Hosts returns the labels of live hosts.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
@@ -105,18 +107,17 @@ func (c *heartbeatListener) collect(ctx context.Context) hostSurvey {
 		}
 	}
 	s := hostSurvey{discoveryErr: err, answers: make([]hostCheck, len(known)), beating: len(c.lags), unlisted: unlisted}
-	var asked sync.WaitGroup
-	room := make(chan struct{}, maxConcurrentHosts)
+	var asked errgroup.Group
+	asked.SetLimit(maxConcurrentHosts)
 	for i, id := range slices.SortedFunc(maps.Keys(known), subjects.HostID.Compare) {
-		room <- struct{}{}
-		asked.Go(func() {
-			defer func() { <-room }()
+		asked.Go(func() error {
 			s.answers[i] = c.d.askHost(ctx, id)
 			s.answers[i].lag = known[id]
 			s.answers[i].gatewayView = expected[id]
+			return nil
 		})
 	}
-	asked.Wait()
+	_ = asked.Wait() // askHost reports its error in the answer
 	return s
 }
 
@@ -133,7 +134,7 @@ func (d *doctor) askHost(ctx context.Context, id subjects.HostID) hostCheck {
 		err = json.Unmarshal(m.Data, &out.info)
 	}
 	out.err = err
-	if err == nil && !out.info.Now.IsZero() {
+	if err == nil {
 		out.skew = out.info.Now.Sub(begun.Add(out.took / 2))
 	}
 	return out
@@ -253,12 +254,7 @@ func (s hostSurvey) clocks() Finding {
 	f := Finding{Check: "clocks", Result: ResultOK}
 	var far []string
 	var most time.Duration
-	told := 0
 	for _, a := range s.answered() {
-		if a.info.Now.IsZero() {
-			continue
-		}
-		told++
 		most = max(most, a.skew.Abs())
 		if a.skew.Abs()-a.took/2 > maxClockSkew {
 			far = append(far, fmt.Sprintf("%s (%s)", a.id.Label(), formatSkew(a.skew)))
@@ -267,16 +263,12 @@ func (s hostSurvey) clocks() Finding {
 	switch {
 	case len(s.answered()) == 0:
 		f.Found = "no host to compare this one with"
-	case told == 0:
-		f.Result = ResultWarn
-		f.Found = "no host reports its time"
-		f.Todo = "update hostd"
 	case len(far) > 0:
 		f.Result = ResultWarn
 		f.Found = "clock differs from this machine: " + text.Names(far)
 		f.Todo = "have these machines keep time (NTP)"
 	default:
-		f.Found = fmt.Sprintf("within %s of this machine, on %s", most.Round(time.Millisecond), text.Pluralize(told, "host"))
+		f.Found = fmt.Sprintf("within %s of this machine, on %s", most.Round(time.Millisecond), text.Pluralize(len(s.answered()), "host"))
 	}
 	return f
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 )
 
@@ -174,6 +174,9 @@ func (v *View) position(ctx context.Context, e actor.Event) string {
 	return strconv.Itoa(e.Rank)
 }
 
+// extentTimeout bounds a query for the extents of meshes.
+const extentTimeout = 2 * time.Second
+
 // refreshInterval is the time between queries for an unknown mesh, because its hosts learn of it
 // after its owner's event.
 const refreshInterval = time.Second
@@ -183,7 +186,7 @@ func (v *View) extent(ctx context.Context, id string) (shape.Extent, bool) {
 	if e, known := v.extents[id]; known || time.Since(v.refreshedAt) < refreshInterval {
 		return e, known
 	}
-	within, cancel := context.WithTimeout(ctx, inspect.InspectTimeout)
+	within, cancel := context.WithTimeout(ctx, extentTimeout)
 	defer cancel()
 	meshes, err := v.net.Meshes(within)
 	if err == nil {

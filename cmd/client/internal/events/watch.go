@@ -3,16 +3,13 @@ package events
 import (
 	"context"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
-	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -29,8 +26,6 @@ func (p Filter) matches(e actor.Event) bool {
 const (
 	// eventBuffer bounds the events that wait for output. Further events are dropped and counted.
 	eventBuffer = 8192
-	// maxConcurrentMeshes bounds the owners asked at a time.
-	maxConcurrentMeshes = 8
 )
 
 // Watch receives new events.
@@ -54,34 +49,11 @@ func Subscribe(net *mesh.Net, pick Filter) (*Watch, error) {
 	return w, err
 }
 
-// PastFailures asks the owners of meshes for past failures. It skips owners without an answer.
+// PastFailures returns the failures that the owners of meshes remember.
 func PastFailures(ctx context.Context, net *mesh.Net, pick Filter) ([]actor.Event, error) {
-	meshes, err := net.Meshes(ctx)
+	all, err := inspect.Failures(ctx, net)
 	if err != nil {
 		return nil, err
 	}
-	within, cancel := context.WithTimeout(ctx, inspect.InspectTimeout)
-	defer cancel()
-	reports := make([]controller.Report, len(meshes))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxConcurrentMeshes)
-	for i, m := range meshes {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			owner := actor.RefOf[agent.Agent](m.Procs.Describe().Owner).Via(net.Proc())
-			reports[i], _ = controller.Health.Call(within, owner, actor.None{})
-		})
-	}
-	wg.Wait()
-	past := []actor.Event{}
-	for _, r := range reports {
-		for _, e := range r.Failed {
-			if pick.matches(e) {
-				past = append(past, e)
-			}
-		}
-	}
-	slices.SortStableFunc(past, func(a, b actor.Event) int { return a.At.Compare(b.At) })
-	return past, ctx.Err()
+	return slices.DeleteFunc(all, func(e actor.Event) bool { return !pick.matches(e) }), nil
 }

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/text"
-	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -77,9 +76,8 @@ func (h *heldMesh) exampleCommands(ctx context.Context, r Started) ([]string, er
 	client := strings.Join(append([]string{"castnet"}, h.ConnectionFlags()...), " ")
 	lines := []string{client + " procs " + r.Label}
 	if r.Type != "" {
-		first := inspect.Point(h.procs.Extent(), 0)
-		region, _ := shape.Select(h.procs.Extent(), first) // a point of the mesh is a region of it
-		actors, err := inspect.Actors(ctx, h.procs.Select(first), region, false)
+		first := h.procs.Select(inspect.Point(h.procs.Extent(), 0))
+		actors, err := inspect.Actors(ctx, first, false)
 		if err != nil {
 			return nil, err
 		}

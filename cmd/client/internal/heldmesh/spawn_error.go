@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 // explainSpawnError formats a failed spawn in the same way.

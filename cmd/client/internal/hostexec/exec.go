@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -151,17 +152,16 @@ func Run(ctx context.Context, a *app.App, net *mesh.Net, s Spec) error {
 	ended := make(chan struct{}, len(errands))
 	go func() {
 		defer close(ended)
-		var all sync.WaitGroup
-		room := make(chan struct{}, maxConcurrentExecs)
+		var all errgroup.Group
+		all.SetLimit(maxConcurrentExecs)
 		for i, e := range errands {
-			room <- struct{}{}
-			all.Go(func() {
+			all.Go(func() error {
 				results[i] = s.run(ctx, net, e)
-				<-room
 				ended <- struct{}{}
+				return nil
 			})
 		}
-		all.Wait()
+		_ = all.Wait() // run reports its error in the result
 	}()
 	n := 0
 	for range ended { // each has a deadline

@@ -8,8 +8,8 @@ import (
 	"syscall"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/internal/text"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 )
 

@@ -7,11 +7,11 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 // Record is one output line of a proc. Its JSON names are stable.
@@ -73,10 +73,7 @@ func FollowLogs(ctx context.Context, a *app.App, t target.Target, o Options) err
 			return err
 		}
 		defer f.close()
-		ends, err := watchEnds(ctx, net, p)
-		if err != nil {
-			return err
-		}
+		ends := watchEnds(ctx, net, p)
 		defer ends.close()
 		tails, missing, err := tailLogs(p, within, o.Tail, silent)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 )
 

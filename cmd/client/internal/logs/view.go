@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
@@ -109,12 +108,15 @@ func rankColour(rank int) output.Colour {
 	return [...]output.Colour{output.Cyan, output.Green, output.Magenta, output.Blue}[rank%4]
 }
 
+// silentTimeout bounds the wait for last lines if a host is known to be silent.
+const silentTimeout = 2 * time.Second
+
 // tailLogs returns the last lines of a target's ranks. It does not wait for silent hosts. missing
 // names these and other hosts without an answer.
 func tailLogs(p target.Resolved, ctx context.Context, lines int, silent error) (tails []agent.LogTail, missing, err error) {
 	if silent != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, inspect.InspectTimeout)
+		ctx, cancel = context.WithTimeout(ctx, silentTimeout)
 		defer cancel()
 	}
 	tails, err = p.Procs.Logs(ctx, lines)

@@ -10,10 +10,10 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
@@ -153,7 +153,7 @@ func OrEmptyWorld(ctx context.Context, net *mesh.Net, name string, missing error
 	if !ok {
 		return missing
 	}
-	err := inspect.EmptyWorldError(w)
+	err := error(&inspect.EmptyWorldError{World: w})
 	if silent, partial := errors.AsType[*mesh.MissingHostsError](missing); partial {
 		return fmt.Errorf("%w; %w", err, silent)
 	}
@@ -169,6 +169,15 @@ func (t Target) ResolveWithEnded(ctx context.Context, net *mesh.Net) (p Resolved
 	}
 	p, err = t.ResolveIn(m.Procs)
 	return p, cmp.Or(p.MissingHosts(inv, t), missing), err
+}
+
+// Inspect asks all parties of a whole mesh. missing names the silent hosts that may have a live one.
+func (t Target) Inspect(ctx context.Context, net *mesh.Net) (v inspect.View, missing, err error) {
+	v, missing, err = inspect.Mesh(ctx, net, t.Name)
+	if _, empty := errors.AsType[*inspect.EmptyWorldError](err); empty {
+		err = cli.WithCode(cli.ExitNotFound, err)
+	}
+	return v, missing, err
 }
 
 // ParseMesh parses the name of a whole mesh.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/castnet-io/castnet/mesh/inspect"
+
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/text"
@@ -24,14 +26,14 @@ const (
 const topWidth = 78
 
 // Once prints the difference between two samples.
-func Once(ctx context.Context, out *output.Printer, t *Sampler, every time.Duration, rows int) error {
-	if _, err := t.sample(ctx); err != nil {
+func Once(ctx context.Context, out *output.Printer, t *inspect.Sampler, every time.Duration, rows int) error {
+	if _, err := t.Sample(ctx); err != nil {
 		return err
 	}
 	if err := sleep(ctx, every); err != nil {
 		return err
 	}
-	l, err := t.sample(ctx)
+	l, err := t.Sample(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,12 +45,12 @@ func Once(ctx context.Context, out *output.Printer, t *Sampler, every time.Durat
 	default:
 		err = showTop(out, l, rows)
 	}
-	return errors.Join(err, l.missing)
+	return errors.Join(err, l.Missing)
 }
 
 // Live redraws until ctx ends. It shows a failed sample and continues, except for the first one.
-func Live(ctx context.Context, out *output.Printer, t *Sampler, every time.Duration, rows int) error {
-	l, err := t.sample(ctx)
+func Live(ctx context.Context, out *output.Printer, t *inspect.Sampler, every time.Duration, rows int) error {
+	l, err := t.Sample(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,8 +61,8 @@ func Live(ctx context.Context, out *output.Printer, t *Sampler, every time.Durat
 		fmt.Fprintf(out.Stdout, "%s  %s, %s; every %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly), text.Pluralize(len(l.Hosts), "host"), text.Pluralize(len(l.Procs), "proc"), every)
 		if err != nil {
 			fmt.Fprintln(out.Stdout, out.Paint(output.Red, text.Shorten(fmt.Sprintf("STALE, %s old: %v", text.Age(time.Since(l.At)), err), topWidth)))
-		} else if l.missing != nil {
-			fmt.Fprintln(out.Stdout, out.Paint(output.Yellow, text.Shorten(l.missing.Error(), topWidth)))
+		} else if l.Missing != nil {
+			fmt.Fprintln(out.Stdout, out.Paint(output.Yellow, text.Shorten(l.Missing.Error(), topWidth)))
 		}
 		if err := showTop(out, l, rows); err != nil {
 			return err
@@ -68,8 +70,8 @@ func Live(ctx context.Context, out *output.Printer, t *Sampler, every time.Durat
 		if err := sleep(ctx, every); err != nil {
 			return err
 		}
-		var next Sample
-		next, err = t.sample(ctx)
+		var next inspect.Sample
+		next, err = t.Sample(ctx)
 		if err == nil {
 			l = next
 		} else if ctx.Err() != nil || t.Net.Bus().Err() != nil {
@@ -90,9 +92,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func showTop(out *output.Printer, l Sample, rows int) error {
+func showTop(out *output.Printer, l inspect.Sample, rows int) error {
 	hosts := l.Hosts[:min(len(l.Hosts), rows)]
-	err := output.Records(out, hosts, []string{"host", "status", "procs", "msg/s", "queued", "handled"}, func(h Host) []string {
+	err := output.Records(out, hosts, []string{"host", "status", "procs", "msg/s", "queued", "handled"}, func(h inspect.HostCounters) []string {
 		status, procs := out.Paint(output.Green, h.State), strconv.Itoa(h.Procs)
 		if h.State != agent.HostAlive {
 			status, procs = out.Paint(output.Yellow, h.State), "-"
@@ -106,7 +108,7 @@ func showTop(out *output.Printer, l Sample, rows int) error {
 	fmt.Fprintln(out.Stdout)
 	procs := l.Procs[:min(len(l.Procs), rows)]
 	columns := []string{"mesh", "point", "host", "status", "actors", "msg/s", "queued", "handled", "current"}
-	err = output.Records(out, procs, columns, func(p Proc) []string {
+	err = output.Records(out, procs, columns, func(p inspect.ProcCounters) []string {
 		status := out.PaintStatus(p.Status)
 		if p.Silent {
 			return []string{p.Mesh, p.Point, text.HostLabel(p.Host), status, "-", "-", "-", "-", out.Paint(output.Yellow, "no answer")}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
@@ -34,18 +33,20 @@ func FindEmptyWorld(ctx context.Context, net *mesh.Net, name string, missing err
 	return w, "", false
 }
 
-// EmptyWorldError explains what a world lacks.
-func EmptyWorldError(w system.WorldState) error {
-	if w.Shape == nil {
-		return fmt.Errorf("world %s is not declared and has no procs: castnet apply -f FILE declares it", w.Name)
+// EmptyWorldError reports that a world has no procs, so that no host knows it as a mesh.
+type EmptyWorldError struct{ World system.WorldState }
+
+func (e *EmptyWorldError) Error() string {
+	if e.World.Shape == nil {
+		return fmt.Sprintf("world %s is not declared and has no procs: castnet apply -f FILE declares it", e.World.Name)
 	}
-	return fmt.Errorf("world %s has no procs so far: %s", w.Name, w.Reason)
+	return fmt.Sprintf("world %s has no procs so far: %s", e.World.Name, e.World.Reason)
 }
 
 // emptyWorldView returns the system controller's view of such a world.
 func emptyWorldView(net *mesh.Net, w system.WorldState, ctl string, there []subjects.HostID) (View, error) {
 	if w.Shape == nil {
-		return View{}, cli.WithCode(cli.ExitNotFound, EmptyWorldError(w))
+		return View{}, &EmptyWorldError{w}
 	}
 	id, err := subjects.ParseMeshID(w.Mesh)
 	if err != nil {

@@ -35,12 +35,8 @@ func HasLiveRank(m mesh.MeshState) bool {
 func Procs(m mesh.MeshState, want func(rank int) bool) []Proc {
 	var out []Proc
 	desc := m.Procs.Describe()
-	newest := map[int]int{}
-	for _, s := range m.States {
-		newest[s.Rank] = max(newest[s.Rank], s.Gen)
-	}
-	for _, s := range m.States {
-		if !want(s.Rank) || s.Gen < newest[s.Rank] {
+	for rank, s := range newestStates(m.States) {
+		if !want(rank) {
 			continue
 		}
 		r := NewProc(s)
@@ -53,8 +49,19 @@ func Procs(m mesh.MeshState, want func(rank int) bool) []Proc {
 		}
 		out = append(out, r)
 	}
-	slices.SortStableFunc(out, func(x, y Proc) int { return cmp.Compare(x.Rank, y.Rank) })
+	slices.SortFunc(out, func(x, y Proc) int { return cmp.Compare(x.Rank, y.Rank) })
 	return out
+}
+
+// newestStates returns the newest generation of each rank. Two hosts know a moved rank.
+func newestStates(states []agent.State) map[int]agent.State {
+	newest := map[int]agent.State{}
+	for _, s := range states {
+		if had, is := newest[s.Rank]; !is || s.Gen >= had.Gen {
+			newest[s.Rank] = s
+		}
+	}
+	return newest
 }
 
 // NewProc converts the state of a rank.
@@ -80,6 +87,7 @@ func (r Proc) Note() string {
 	return r.Reason
 }
 
+// Ended reports whether a status is that of an ended rank or actor.
 func Ended(status string) bool {
 	return status == agent.Stopped.String() || status == agent.Failed.String()
 }

@@ -1,29 +1,27 @@
-package top
+package inspect
 
 import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/cmd/client/internal/inspect"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 )
 
 // Sample is a sample of all counters. Its JSON names are stable.
 type Sample struct {
-	At    time.Time `json:"at"`
-	Hosts []Host    `json:"hosts"`
-	Procs []Proc    `json:"procs"`
+	At    time.Time      `json:"at"`
+	Hosts []HostCounters `json:"hosts"`
+	Procs []ProcCounters `json:"procs"`
 
-	missing error // names hosts without an answer
+	Missing error `json:"-"` // names hosts without an answer
 }
 
-// Host sums up the procs of a host.
-type Host struct {
+// HostCounters sums up the procs of a host.
+type HostCounters struct {
 	Host    string  `json:"host"`
 	ID      string  `json:"id"`
 	Procs   int     `json:"procs"`
@@ -35,8 +33,8 @@ type Host struct {
 	Silence time.Duration `json:"silence,omitempty"` // of a silent host: since its last heartbeat
 }
 
-// Proc sums up the actors of a proc, without its agent.
-type Proc struct {
+// ProcCounters sums up the actors of a proc, without its agent.
+type ProcCounters struct {
 	Mesh    string  `json:"mesh"`
 	Rank    int     `json:"rank"`
 	Point   string  `json:"point"`
@@ -55,11 +53,11 @@ type Proc struct {
 type Sampler struct {
 	Net      *mesh.Net
 	Timeout  time.Duration // bounds a sample
-	previous map[key]handledCount
+	previous map[counterKey]handledCount
 }
 
-// key identifies a proc: each generation counts from 0.
-type key struct {
+// counterKey identifies a proc: each generation counts from 0.
+type counterKey struct {
 	mesh      string
 	rank, gen int
 }
@@ -70,11 +68,8 @@ type handledCount struct {
 	handled uint64
 }
 
-// maxConcurrentMeshes bounds the meshes asked at a time.
-const maxConcurrentMeshes = 8
-
-// sample asks all live procs for their statistics.
-func (t *Sampler) sample(ctx context.Context) (Sample, error) {
+// Sample asks all live procs for their statistics.
+func (t *Sampler) Sample(ctx context.Context) (Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	inv, err := t.Net.Inventory(ctx)
@@ -82,27 +77,18 @@ func (t *Sampler) sample(ctx context.Context) (Sample, error) {
 		return Sample{}, err
 	}
 	meshes := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !m.Alive() })
-	asked := make([][]Proc, len(meshes))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxConcurrentMeshes)
-	for i, m := range meshes {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			asked[i] = topProcs(ctx, m)
-		})
-	}
-	wg.Wait()
-	l := Sample{At: time.Now(), Hosts: []Host{}, Procs: append([]Proc{}, slices.Concat(asked...)...), missing: inv.Err()}
+	asked := make([][]ProcCounters, len(meshes))
+	askEach(len(meshes), func(i int) { asked[i] = countProcs(ctx, meshes[i]) })
+	l := Sample{At: time.Now(), Hosts: []HostCounters{}, Procs: append([]ProcCounters{}, slices.Concat(asked...)...), Missing: inv.Err()}
 	t.computeRates(&l)
 	l.addHosts(inv.Hosts)
 	l.sort()
 	return l, ctx.Err()
 }
 
-// topProcs returns the live procs of a mesh.
-func topProcs(ctx context.Context, m mesh.MeshState) (out []Proc) {
-	ctx, cancel := context.WithTimeout(ctx, inspect.InspectTimeout)
+// countProcs returns the live procs of a mesh.
+func countProcs(ctx context.Context, m mesh.MeshState) (out []ProcCounters) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	all, _ := m.Procs.Actors(ctx) // procs without an answer are silent
 	said := map[int][]agent.State{}
@@ -113,8 +99,8 @@ func topProcs(ctx context.Context, m mesh.MeshState) (out []Proc) {
 		if s.Status.Phase.Terminal() {
 			continue
 		}
-		p := Proc{
-			Mesh: s.ID, Rank: s.Rank, Point: inspect.Point(m.Procs.Extent(), s.Rank), Gen: s.Gen, Status: s.Status.Phase.String(), Silent: len(said[s.Rank]) == 0,
+		p := ProcCounters{
+			Mesh: s.ID, Rank: s.Rank, Point: Point(m.Procs.Extent(), s.Rank), Gen: s.Gen, Status: s.Status.Phase.String(), Silent: len(said[s.Rank]) == 0,
 		}
 		if h, err := m.Procs.Host(s.Rank); err == nil {
 			p.Host = h.String()
@@ -128,7 +114,7 @@ func topProcs(ctx context.Context, m mesh.MeshState) (out []Proc) {
 }
 
 // add counts an actor other than the proc's agent.
-func (p *Proc) add(s agent.State) {
+func (p *ProcCounters) add(s agent.State) {
 	if s.Actor == nil || s.ID == agent.Name {
 		return
 	}
@@ -144,13 +130,13 @@ func (p *Proc) add(s agent.State) {
 
 // computeRates compares a sample with the one before.
 func (t *Sampler) computeRates(l *Sample) {
-	now := map[key]handledCount{}
+	now := map[counterKey]handledCount{}
 	for i := range l.Procs {
 		p := &l.Procs[i]
 		if p.Silent {
 			continue
 		}
-		key := key{p.Mesh, p.Rank, p.Gen}
+		key := counterKey{p.Mesh, p.Rank, p.Gen}
 		now[key] = handledCount{l.At, p.Handled}
 		if was, known := t.previous[key]; known && p.Handled >= was.handled && l.At.After(was.at) {
 			p.Rate = float64(p.Handled-was.handled) / l.At.Sub(was.at).Seconds()
@@ -164,7 +150,7 @@ func (l *Sample) addHosts(hosts []mesh.HostState) {
 	at := map[string]int{}
 	for i, h := range hosts {
 		at[h.ID.String()] = i
-		l.Hosts = append(l.Hosts, Host{Host: h.Label, ID: h.ID.String(), Procs: h.Procs, State: h.State, Silence: h.Silence})
+		l.Hosts = append(l.Hosts, HostCounters{Host: h.Label, ID: h.ID.String(), Procs: h.Procs, State: h.State, Silence: h.Silence})
 	}
 	for _, p := range l.Procs {
 		if i, is := at[p.Host]; is {
@@ -178,16 +164,16 @@ func (l *Sample) addHosts(hosts []mesh.HostState) {
 
 // sort puts silent procs first, then by rate, then by queue length.
 func (l *Sample) sort() {
-	answers := func(h Host) int {
+	answers := func(h HostCounters) int {
 		if h.State == agent.HostAlive {
 			return 1
 		}
 		return 0
 	}
-	slices.SortStableFunc(l.Hosts, func(a, b Host) int {
+	slices.SortStableFunc(l.Hosts, func(a, b HostCounters) int {
 		return cmp.Or(cmp.Compare(answers(a), answers(b)), cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.Handled, a.Handled))
 	})
-	slices.SortStableFunc(l.Procs, func(a, b Proc) int {
+	slices.SortStableFunc(l.Procs, func(a, b ProcCounters) int {
 		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.Handled, a.Handled))
 	})
 }

@@ -18,9 +18,6 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// InspectTimeout bounds the reports of owner, hosts and procs. The output names silent ones.
-const InspectTimeout = 2 * time.Second
-
 // View is the merged view of owner, hosts and procs. Its JSON names are stable.
 type View struct {
 	Mesh           string          `json:"mesh"`
@@ -136,7 +133,7 @@ func Mesh(ctx context.Context, net *mesh.Net, name string) (v View, missing, err
 	m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase == agent.Unknown }) // the owner knows more
 	w := inspection{net: net, desc: m.Procs.Describe(), liveHosts: ids}
 	var wg sync.WaitGroup
-	within, cancel := context.WithTimeout(ctx, InspectTimeout)
+	within, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	wg.Go(func() { w.askOwner(within) })
 	wg.Go(func() { w.askActors(within, m) })

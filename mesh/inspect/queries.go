@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -40,8 +39,7 @@ func (w *inspection) askOwner(ctx context.Context) {
 		w.ownerErr = w.askSystem(ctx)
 		return
 	}
-	owner := actor.RefOf[agent.Agent](w.desc.Owner).Via(w.net.Proc())
-	w.report, w.ownerErr = controller.Health.Call(ctx, owner, actor.None{})
+	w.report, w.ownerErr = controller.Health.Call(ctx, agentRef(w.net, w.desc.Owner), actor.None{})
 }
 
 // askSystem asks the system controller for a world, if the world has this mesh.
@@ -69,7 +67,7 @@ func (w *inspection) askSystem(ctx context.Context) error {
 func (w *inspection) askActors(ctx context.Context, m mesh.MeshState) {
 	if m.Alive() {
 		var err error
-		w.actors, err = Actors(ctx, m.Procs, w.desc.Extent.Region(), false)
+		w.actors, err = Actors(ctx, m.Procs, false)
 		w.actorsComplete = err == nil
 	}
 }
@@ -79,16 +77,10 @@ func (w *inspection) askActors(ctx context.Context, m mesh.MeshState) {
 func (w *inspection) askHosts(ctx context.Context, known []agent.State) {
 	answers := make([][]agent.State, len(w.liveHosts)+1)
 	answers[len(w.liveHosts)] = known // for hosts that ended meanwhile
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 64)
-	for i, h := range w.liveHosts {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			answers[i], _ = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(w.net.Proc()), agent.GetRequest{ID: w.desc.ID.String()})
-		})
-	}
-	wg.Wait()
+	askEach(len(w.liveHosts), func(i int) {
+		host := agent.Of(w.liveHosts[i].Proc()).Via(w.net.Proc())
+		answers[i], _ = agent.Get.Call(ctx, host, agent.GetRequest{ID: w.desc.ID.String()})
+	})
 	w.states = map[int]agent.State{}
 	for _, s := range slices.Concat(answers...) {
 		if had, is := w.states[s.Rank]; !is || s.Gen > had.Gen {

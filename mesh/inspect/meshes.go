@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -56,23 +55,17 @@ func Meshes(ctx context.Context, net *mesh.Net, all bool) (records []MeshSummary
 		return nil, nil, err
 	}
 	records = make([]MeshSummary, len(states))
-	within, cancel := context.WithTimeout(ctx, InspectTimeout)
+	within, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 64)
-	for i, m := range states {
-		records[i] = newMeshRecord(m)
-		if !HasLiveRank(m) {
-			records[i].Owner.Kind, records[i].Owner.Why = OwnedByNobody, "it has ended"
-			continue
+	askEach(len(states), func(i int) {
+		records[i] = summarize(states[i])
+		if HasLiveRank(states[i]) {
+			records[i].Owner.inspect(within, net, states[i].Procs.Describe(), detached)
+			return
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			records[i].Owner.inspect(within, net, m.Procs.Describe(), detached)
-		})
-	}
-	wg.Wait()
+		records[i].Owner.Kind = OwnedByNobody
+		records[i].Owner.Why = "it has ended"
+	})
 	slices.SortStableFunc(records, func(x, y MeshSummary) int { return cmp.Compare(x.Mesh, y.Mesh) })
 	return records, inv.Err(), nil
 }
@@ -108,7 +101,7 @@ func agentRef(net *mesh.Net, id subjects.ActorID) actor.Ref[agent.Agent] {
 	return actor.RefOf[agent.Agent](id).Via(net.Proc())
 }
 
-func newMeshRecord(m mesh.MeshState) MeshSummary {
+func summarize(m mesh.MeshState) MeshSummary {
 	desc := m.Procs.Describe()
 	r := MeshSummary{
 		Mesh: desc.ID.String(), Label: desc.ID.Label(), Kind: "mesh", Extent: desc.Extent.String(), Ranks: desc.Extent.NumRanks(),
@@ -118,31 +111,20 @@ func newMeshRecord(m mesh.MeshState) MeshSummary {
 		r.Kind = "world"
 	}
 	by := map[int]agent.Status{}
-	newest := map[int]int{}
-	for _, s := range m.States {
-		if gen, known := newest[s.Rank]; known && gen > s.Gen {
-			continue
+	silent := false // a host does not answer
+	for rank, s := range newestStates(m.States) {
+		by[rank] = s.Status
+		silent = silent || s.Status.Phase == agent.Unknown
+		if s.Status.Phase == agent.Running {
+			r.Running++
 		}
-		by[s.Rank], newest[s.Rank] = s.Status, s.Gen
 		if s.Claim != nil && s.Claim.Owner == desc.Owner {
 			r.Owner.Epoch = s.Claim.Epoch
 		}
 	}
-	for _, s := range by {
-		if s.Phase == agent.Running {
-			r.Running++
-		}
-	}
-	for rank := range r.Ranks {
-		if _, known := by[rank]; !known {
-			by[rank] = agent.Status{Phase: agent.NotExist}
-		}
-	}
 	phase := overallPhase(by)
-	for _, s := range by {
-		if phase == agent.Running && s.Phase == agent.Unknown { // no answer from its host
-			phase = agent.Unknown
-		}
+	if phase == agent.Running && silent {
+		phase = agent.Unknown
 	}
 	r.Phase = phase.String()
 	for at := range desc.Hosts {

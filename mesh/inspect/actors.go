@@ -6,7 +6,6 @@ import (
 
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/shape"
 )
 
 // Actor is one actor of one rank. Its JSON names are stable.
@@ -23,9 +22,9 @@ type Actor struct {
 	Endpoints []string `json:"endpoints,omitempty"`
 }
 
-// Actors asks every proc of the target. The error names unanswered procs and comes with the
-// other records.
-func Actors(ctx context.Context, procs mesh.ProcMesh, region shape.Region, all bool) ([]Actor, error) {
+// Actors asks every proc of a region for its actors; all includes its own agents. The error names
+// procs without an answer and comes with the records of the others.
+func Actors(ctx context.Context, procs mesh.ProcMesh, all bool) ([]Actor, error) {
 	found, err := procs.Actors(ctx)
 	if err != nil {
 		if _, partial := errors.AsType[*cast.CoverageError](err); !partial {
@@ -38,7 +37,7 @@ func Actors(ctx context.Context, procs mesh.ProcMesh, region shape.Region, all b
 			if s.Actor == nil || !s.Actor.Managed && !all {
 				continue
 			}
-			base, _ := region.BaseRank(view) // a rank of the region
+			base, _ := procs.Region().BaseRank(view) // a rank of the region
 			out = append(out, Actor{
 				Rank: base, Point: Point(procs.Describe().Extent, base), Actor: s.ID, Type: s.Actor.Type,
 				Status: s.Status.Phase.String(), Reason: s.Status.Reason, Queued: s.Actor.Queued,
