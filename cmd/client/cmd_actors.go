@@ -56,7 +56,7 @@ func showActors(out *output.Printer, records []inspect.Actor) error {
 	err := output.Records(out, records, columns, func(r inspect.Actor) []string {
 		return []string{
 			strconv.Itoa(r.Rank), r.Point, r.Actor, text.OrDash(r.Type), out.PaintStatus(r.Status),
-			strconv.Itoa(r.Queued), strconv.FormatUint(r.Handled, 10), text.OrDash(text.Shorten(r.Reason, 60)),
+			strconv.Itoa(r.Queued), strconv.FormatUint(r.Handled, 10), text.Reason(r.Reason),
 		}
 	})
 	if err != nil || out.Format != output.Table {

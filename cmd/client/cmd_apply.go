@@ -71,10 +71,7 @@ func applyWorlds(ctx context.Context, out *output.Printer, net *mesh.Net, specs 
 	if err != nil && !dry {
 		return err
 	}
-	columns := []string{"world", "change", "status", "mesh"}
-	return errors.Join(err, output.Records(out, done, columns, func(u system.UpsertResponse) []string {
-		return []string{u.World, string(u.Change), text.OrDash(string(u.Status)), text.OrDash(u.Mesh)}
-	}))
+	return errors.Join(err, showApplied(out, done))
 }
 
 // upsertAll declares worlds concurrently, with one shared query of the hosts.
@@ -93,4 +90,11 @@ func upsertAll(
 		}
 	}
 	return done, errors.Join(errs...)
+}
+
+func showApplied(out *output.Printer, done []system.UpsertResponse) error {
+	columns := []string{"world", "change", "status", "mesh"}
+	return output.Records(out, done, columns, func(u system.UpsertResponse) []string {
+		return []string{u.World, string(u.Change), text.OrDash(string(u.Status)), text.OrDash(u.Mesh)}
+	})
 }

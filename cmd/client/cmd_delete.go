@@ -89,9 +89,7 @@ func deleteWorlds(ctx context.Context, a *app.App, net *mesh.Net, s system.StopR
 	if err != nil {
 		return fmt.Errorf("no report of the stop: %w", err)
 	}
-	err = output.Records(a.Printer, report.Worlds, []string{"world", "stopped", "aborted", "silent"}, func(w system.WorldStopped) []string {
-		return []string{w.World, strconv.Itoa(w.Stopped), strconv.Itoa(w.Aborted), text.OrDash(strings.Join(w.Silent, ", "))}
-	})
+	err = showDeleted(a.Printer, report.Worlds)
 	for _, w := range report.Worlds {
 		if w.Aborted > 0 || len(w.Silent) > 0 {
 			err = errors.Join(err, cli.WithCode(cli.ExitPartial, fmt.Errorf("world %s did not stop cleanly", w.World)))
@@ -101,4 +99,10 @@ func deleteWorlds(ctx context.Context, a *app.App, net *mesh.Net, s system.StopR
 		err = errors.Join(err, cli.WithCode(cli.ExitNotFound, errors.Join(missing...)))
 	}
 	return err
+}
+
+func showDeleted(out *output.Printer, worlds []system.WorldStopped) error {
+	return output.Records(out, worlds, []string{"world", "stopped", "aborted", "silent"}, func(w system.WorldStopped) []string {
+		return []string{w.World, strconv.Itoa(w.Stopped), strconv.Itoa(w.Aborted), text.OrDash(strings.Join(w.Silent, ", "))}
+	})
 }

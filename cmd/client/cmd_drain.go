@@ -272,7 +272,7 @@ func showHostActionRecords(out *output.Printer, d hostAction, records []hostActi
 			row = append(row, procs)
 		}
 		if failed > 0 {
-			row = append(row, text.OrDash(text.Shorten(r.Error, 80)))
+			row = append(row, text.Reason(r.Error))
 		}
 		return row
 	})

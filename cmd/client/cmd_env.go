@@ -60,10 +60,8 @@ func showEnvironment(a *app.App) error {
 		for _, v := range vars {
 			document[v.name] = v.value
 		}
-		if a.Format == output.NDJSON {
-			return a.WriteJSONLine(document)
-		}
-		return a.WriteJSON(document)
+		_, err := a.WriteDocument(document)
+		return err
 	}
 	var b strings.Builder
 	for _, v := range vars {

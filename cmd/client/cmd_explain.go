@@ -50,11 +50,8 @@ JSON: mesh, phase, healthy, answer, causes (kind, region, ranks, reason, since, 
 const shownStderr = 5
 
 func showExplanation(out *output.Printer, x inspect.Explanation) error {
-	switch out.Format {
-	case output.JSON:
-		return out.WriteJSON(x)
-	case output.NDJSON:
-		return out.WriteJSONLine(x)
+	if written, err := out.WriteDocument(x); written {
+		return err
 	}
 	answer := x.Answer
 	colour := output.Green
@@ -64,15 +61,16 @@ func showExplanation(out *output.Printer, x inspect.Explanation) error {
 	if len(x.Causes) > 0 {
 		answer += ":"
 	}
-	fmt.Fprintln(out.Stdout, out.Paint(colour, answer))
+	lines := []error{out.Println(2, out.Paint(colour, answer))}
+	show := func(line string) { lines = append(lines, out.Println(4, "  "+line)) }
 	for i, c := range x.Causes {
 		if i == inspect.MaxReasons {
-			fmt.Fprintf(out.Stdout, "  and %d more causes; --output json has all\n", len(x.Causes)-i)
+			show(fmt.Sprintf("and %d more causes; --output json has all", len(x.Causes)-i))
 			break
 		}
-		fmt.Fprintln(out.Stdout, "  "+c.String())
+		show(c.String())
 		for _, line := range c.StderrTail[max(0, len(c.StderrTail)-shownStderr):] {
-			fmt.Fprintln(out.Stdout, "    "+out.Paint(output.Yellow, "| "+text.Shorten(line, 120)))
+			lines = append(lines, out.Println(6, "    "+out.Paint(output.Yellow, "| "+text.Shorten(line, 120))))
 		}
 	}
 	for _, part := range []struct {
@@ -80,11 +78,11 @@ func showExplanation(out *output.Printer, x inspect.Explanation) error {
 		lines []string
 	}{{"What happens next:", x.Next}, {"What to do:", x.Todo}} {
 		if len(part.lines) > 0 {
-			fmt.Fprintln(out.Stdout, part.name)
+			lines = append(lines, out.Println(0, part.name))
 		}
 		for _, line := range part.lines {
-			fmt.Fprintln(out.Stdout, "  "+line)
+			show(line)
 		}
 	}
-	return nil
+	return errors.Join(lines...)
 }

@@ -65,12 +65,11 @@ func listHosts(ctx context.Context, out *output.Printer, net *mesh.Net, pick tar
 			return h.State == agent.HostAlive && !slices.ContainsFunc(picked, func(p agent.HostInfo) bool { return p.ID == h.ID })
 		})
 	}
-	columns, row := hostTable(out, inv.Hosts)
-	return errors.Join(output.Records(out, inv.Hosts, columns, row), inv.Err())
+	return errors.Join(showHosts(out, inv.Hosts), inv.Err())
 }
 
-// hostTable returns the non-empty columns and the cells of a host.
-func hostTable(out *output.Printer, hosts []mesh.HostState) ([]string, func(mesh.HostState) []string) {
+// showHosts prints the hosts without empty columns.
+func showHosts(out *output.Printer, hosts []mesh.HostState) error {
 	labelled := slices.ContainsFunc(hosts, func(h mesh.HostState) bool { return len(h.Labels) > 0 })
 	explained := slices.ContainsFunc(hosts, func(h mesh.HostState) bool { return hostReason(h) != "" })
 	builds := map[string]bool{}
@@ -89,7 +88,7 @@ func hostTable(out *output.Printer, hosts []mesh.HostState) ([]string, func(mesh
 	if explained {
 		columns = append(columns, "reason")
 	}
-	return columns, func(h mesh.HostState) []string {
+	return output.Records(out, hosts, columns, func(h mesh.HostState) []string {
 		row := []string{h.Label, hostStatus(out, h), h.ID.String(), "-", "-", "-", "-", "-"}
 		if h.State == agent.HostAlive {
 			row = append(row[:3], strconv.Itoa(h.Procs), strconv.Itoa(h.CPUs), strconv.Itoa(h.PID), text.Age(time.Since(h.Started)),
@@ -102,10 +101,10 @@ func hostTable(out *output.Printer, hosts []mesh.HostState) ([]string, func(mesh
 			row = append(row, text.OrDash(target.FormatLabels(h.Labels)))
 		}
 		if explained {
-			row = append(row, text.OrDash(text.Shorten(hostReason(h), 60)))
+			row = append(row, text.Reason(hostReason(h)))
 		}
 		return row
-	}
+	})
 }
 
 // hostReason explains a closed or unhealthy host.

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,13 +64,10 @@ reason, for, ending). Durations are in nanoseconds.`,
 const maxRuns = 20
 
 func showMesh(out *output.Printer, v inspect.View) error {
-	switch out.Format {
-	case output.JSON:
-		return out.WriteJSON(v)
-	case output.NDJSON:
-		return out.WriteJSONLine(v)
+	if written, err := out.WriteDocument(v); written {
+		return err
 	}
-	if err := writeFields(out.Stdout, meshFields(out, v)); err != nil {
+	if err := writeFields(out, meshFields(out, v)); err != nil {
 		return err
 	}
 	if err := showRuns(out, "ranks", v.Statuses); err != nil {
@@ -84,7 +79,7 @@ func showMesh(out *output.Printer, v inspect.View) error {
 	if trouble := v.UnhealthyHosts(); len(trouble) > 0 {
 		fmt.Fprintln(out.Stdout)
 		err := output.Records(out, trouble, []string{"host", "state", "reason"}, func(h inspect.Host) []string {
-			return []string{text.HostLabel(h.ID), out.PaintHostState(h.State), text.OrDash(text.Shorten(h.Reason, 90))}
+			return []string{text.HostLabel(h.ID), out.PaintHostState(h.State), text.Reason(h.Reason)}
 		})
 		if err != nil {
 			return err
@@ -146,7 +141,7 @@ func formatLease(d time.Duration) string {
 func showRuns(out *output.Printer, what string, runs []inspect.StatusRun) error {
 	fmt.Fprintln(out.Stdout)
 	err := output.Records(out, runs[:min(len(runs), maxRuns)], []string{what, "n", "status", "reason"}, func(r inspect.StatusRun) []string {
-		return []string{"[" + text.Shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), out.PaintStatus(r.Status), text.OrDash(text.Shorten(r.Reason, 90))}
+		return []string{"[" + text.Shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), out.PaintStatus(r.Status), text.Reason(r.Reason)}
 	})
 	if more := len(runs) - maxRuns; more > 0 {
 		fmt.Fprintf(out.Stdout, "and %d more; --output json has all\n", more)
@@ -161,16 +156,16 @@ func showRestartedRanks(out *output.Printer, later []inspect.RestartedRank) erro
 	fmt.Fprintln(out.Stdout)
 	return output.Records(out, later, []string{"rank", "gen", "host", "restarts", "now", "reason"}, func(l inspect.RestartedRank) []string {
 		return []string{
-			"[" + l.Point + "]", strconv.Itoa(l.Gen), text.HostLabel(l.Host), strconv.Itoa(l.Restarts), cmp.Or(l.DescribePhase(), out.PaintStatus(l.Status)), text.OrDash(text.Shorten(l.Cause, 60)),
+			"[" + l.Point + "]", strconv.Itoa(l.Gen), text.HostLabel(l.Host), strconv.Itoa(l.Restarts), cmp.Or(l.DescribePhase(), out.PaintStatus(l.Status)), text.Reason(l.Cause),
 		}
 	})
 }
 
 // writeFields prints a name and a value per line.
-func writeFields(w io.Writer, rows [][2]string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+func writeFields(out *output.Printer, rows [][2]string) (err error) {
+	const width = 10 // of the longest name, and a gap
 	for _, r := range rows {
-		fmt.Fprintf(tw, "%s\t%s\n", r[0], r[1])
+		err = errors.Join(err, out.Println(width, fmt.Sprintf("%-*s%s", width, r[0], r[1])))
 	}
-	return tw.Flush()
+	return err
 }

@@ -62,7 +62,7 @@ func linkRecords(ctx context.Context, net *mesh.Net, t *target.Target) (records 
 }
 
 func showLinks(out *output.Printer, records []inspect.Link) error {
-	columns := []string{"rank", "point", "peer", "sent", "acked", "again", "received", "twice", "gaps", "credit", "rtt", "stalled"}
+	columns := []string{"point", "peer", "sent", "acked", "again", "received", "twice", "gaps", "credit", "rtt", "stalled"}
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	return output.Records(out, records, columns, func(r inspect.Link) []string {
 		credit, rtt := "-", "-" // of an unopened link
@@ -71,7 +71,7 @@ func showLinks(out *output.Printer, records []inspect.Link) error {
 			rtt = r.RTT.Round(10 * time.Microsecond).String()
 		}
 		return []string{
-			strconv.Itoa(r.Rank), r.Point, r.Process.String(), number(r.Sent), number(r.Acked), number(r.Retransmitted),
+			r.Point, r.Process.String(), number(r.Sent), number(r.Acked), number(r.Retransmitted),
 			number(r.Received), number(r.Duplicates), number(r.Gaps), credit, rtt, linkState(out, r.Peer),
 		}
 	})
@@ -208,7 +208,7 @@ func showProcs(out *output.Printer, records []inspect.Proc) error {
 		}
 		return []string{
 			r.Mesh, strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host), text.OrDash(formatPID(r.PID)), up,
-			out.PaintStatus(r.Status), text.OrDash(text.Shorten(r.Note(), 60)),
+			out.PaintStatus(r.Status), text.Reason(r.Note()),
 		}
 	})
 }

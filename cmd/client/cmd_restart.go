@@ -260,7 +260,7 @@ func showRestarted(out *output.Printer, records []restartRecord) error {
 	return output.Records(out, records, columns, func(r restartRecord) []string {
 		return []string{
 			r.Mesh, strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host), out.PaintStatus(r.Status), r.Took.Round(time.Millisecond).String(),
-			text.OrDash(text.Shorten(r.Reason, 60)),
+			text.Reason(r.Reason),
 		}
 	})
 }

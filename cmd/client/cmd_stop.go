@@ -151,7 +151,7 @@ func showStopped(out *output.Printer, records []inspect.Proc) error {
 	return output.Records(out, records, columns, func(r inspect.Proc) []string {
 		return []string{
 			r.Mesh, strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host), text.OrDash(formatPID(r.PID)), out.PaintStatus(r.Status),
-			text.OrDash(r.ExitText()), text.OrDash(text.Shorten(r.Reason, 60)),
+			text.OrDash(r.ExitText()), text.Reason(r.Reason),
 		}
 	})
 }

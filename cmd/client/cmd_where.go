@@ -43,9 +43,7 @@ JSON: world (or the mesh), proc, host, health, reason.`,
 				if err != nil {
 					return err
 				}
-				return output.Records(a.Printer, []system.Location{w}, []string{"mesh", "proc", "host", "health", "reason"}, func(w system.Location) []string {
-					return []string{w.World, w.Proc.String(), text.OrDash(w.Host), string(w.Health), text.OrDash(w.Reason)}
-				})
+				return showLocation(a.Printer, w)
 			})
 		},
 	}
@@ -110,4 +108,11 @@ func locateInMesh(inv mesh.Inventory, p mesh.ProcMesh, rank int) (w system.Locat
 		w.Health = system.HealthEnded
 	}
 	return w, nil
+}
+
+func showLocation(out *output.Printer, w system.Location) error {
+	columns := []string{"mesh", "proc", "host", "health", "reason"}
+	return output.Records(out, []system.Location{w}, columns, func(w system.Location) []string {
+		return []string{w.World, w.Proc.String(), text.OrDash(w.Host), string(w.Health), text.OrDash(w.Reason)}
+	})
 }

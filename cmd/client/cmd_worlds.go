@@ -56,13 +56,7 @@ func listWorlds(ctx context.Context, out *output.Printer, net *mesh.Net, f syste
 	if !now.Durable && len(now.Worlds) > 0 {
 		out.Notef("no JetStream: these worlds end with the hostd that owns them")
 	}
-	columns := []string{"world", "status", "for", "procs", "hosts", "labels", "reason"}
-	err = output.Records(out, now.Worlds, columns, func(w system.WorldState) []string {
-		return []string{
-			w.Name, worldStatus(out, w), text.Age(w.For), formatProcs(w), formatHosts(w), text.OrDash(target.FormatLabels(w.Labels)),
-			text.OrDash(text.Shorten(cmp.Or(w.StoppingReason, w.Reason), 70)),
-		}
-	})
+	err = showWorlds(out, now.Worlds)
 	if len(now.Worlds) == 0 && len(f.Worlds) == 0 && len(f.WorldLabels) == 0 {
 		out.Notef("no worlds: `castnet apply -f FILE` declares them")
 	}
@@ -122,4 +116,14 @@ func formatHosts(w system.WorldState) string {
 		out = append(out, text)
 	}
 	return text.OrDash(text.Shorten(strings.Join(out, " "), 60))
+}
+
+func showWorlds(out *output.Printer, worlds []system.WorldState) error {
+	columns := []string{"world", "status", "for", "procs", "hosts", "labels", "reason"}
+	return output.Records(out, worlds, columns, func(w system.WorldState) []string {
+		return []string{
+			w.Name, worldStatus(out, w), text.Age(w.For), formatProcs(w), formatHosts(w), text.OrDash(target.FormatLabels(w.Labels)),
+			text.Reason(cmp.Or(w.StoppingReason, w.Reason)),
+		}
+	})
 }

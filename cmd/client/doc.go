@@ -40,8 +40,9 @@
 //   - CLI-C3 (coverage): A cast reports the result of every addressed rank. If one gave no value,
 //     the exit code is 4 and each reason is listed once with its region. A stopped throttled cast
 //     lists the skipped ranks with the reason.
-//   - CLI-C4 (terminals): Colours, tables and progress appear on terminals only, colours not with
-//     NO_COLOR. Progress uses stderr and is cleared at the end.
+//   - CLI-C4 (terminals): Colours, rules and progress appear on terminals only, colours not with
+//     NO_COLOR. Tables and texts fit the width of the terminal. Progress uses stderr and is cleared at
+//     the end.
 //   - CLI-C5 (Ctrl-C): Ctrl-C ends every command, with 0 for up, `logs -f`, `events -f` and live
 //     top. `logs -f` also ends with the last rank and reports its end. up stops its mesh, then its
 //     hostd, before the exit.
@@ -53,13 +54,13 @@
 //
 // # Layout
 //
-// The root has one file cmd_*.go per command, with its cobra command and the tables it prints. The
-// rest is under internal:
+// The root has one file cmd_*.go per command, with its cobra command and the tables it prints.
+// Package mesh/inspect answers what a mesh, its ranks, actors and links are. The rest is under
+// internal:
 //
 //   - app: connection, limits and completion of one run; candidates: the names to complete
 //   - flags, target: command lines into values, meshes and hosts
 //   - output: tables, JSON, colours and progress
-//   - inspect: what a mesh, its ranks, actors and links are
 //   - casting, logs, events, top, doctor, hostexec, heldmesh, worldfile: single commands
 //
 // A command runs on one goroutine. A function that starts another one waits for it.

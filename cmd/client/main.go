@@ -21,6 +21,7 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File, getenv fun
 		Format: output.Table, Stdout: stdout, Stderr: stderr,
 		OutTTY: isatty.IsTerminal(stdout.Fd()), ErrTTY: isatty.IsTerminal(stderr.Fd()),
 		UseColor: getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",
+		Width:    output.TerminalWidth(stdout),
 	}}
 	root := rootCommand(a)
 	root.SetArgs(flags.EscapeNegativeNumbers(args))

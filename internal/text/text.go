@@ -109,3 +109,9 @@ func Shorten(s string, n int) string {
 	}
 	return s
 }
+
+// maxReason bounds a reason in a table.
+const maxReason = 200
+
+// Reason is a reason as one cell of a table, "-" if there is none.
+func Reason(s string) string { return OrDash(Shorten(s, maxReason)) }

@@ -7,6 +7,12 @@
 // are lists; a Sampler counts messages. GroupRanks and Reasons turn the outcomes of many ranks into
 // the few regions that share one.
 //
+//	v, _, err := inspect.Mesh(ctx, net, "demo")
+//	if err != nil {
+//		return err
+//	}
+//	fmt.Println(v.Explanation().Answer) // demo-… is running with 3 of its 4 ranks
+//
 // The JSON names of all types are stable.
 //
 // # Contract

@@ -122,14 +122,14 @@ func (v View) hostCauses() (out []Cause) {
 			continue
 		}
 		var ranks []int
-		for rank := i * v.perHost; rank < min((i+1)*v.perHost, v.Ranks); rank++ {
+		for rank := i * v.PerHost; rank < min((i+1)*v.PerHost, v.Ranks); rank++ {
 			ranks = append(ranks, rank)
 		}
 		why := fmt.Sprintf("host %s is %s: %s", text.HostLabel(h.ID), h.State, h.Reason)
 		if h.State == hostMissing {
 			why = h.Reason
 		}
-		out = append(out, Cause{What: "host", Region: shape.Describe(v.base, ranks), Ranks: len(ranks), Why: why})
+		out = append(out, Cause{What: "host", Region: shape.Describe(v.Shape, ranks), Ranks: len(ranks), Why: why})
 	}
 	slices.SortStableFunc(out, func(a, b Cause) int {
 		return cmp.Compare(strings.Index(b.Why, " is dead: "), strings.Index(a.Why, " is dead: "))
@@ -149,7 +149,7 @@ func (v View) ownerCauses() []Cause {
 // one cause.
 func (v View) rankCauses() (out []Cause) {
 	own := slices.DeleteFunc(slices.Clone(v.Failures), v.isCausedByHost)
-	for _, g := range GroupRanks(v.base, own, func(f Failure) int { return f.Rank }, Failure.describe) {
+	for _, g := range GroupRanks(v.Shape, own, func(f Failure) int { return f.Rank }, Failure.describe) {
 		first := g.Items[0]
 		out = append(out, Cause{
 			What: "rank", Region: g.Region, Ranks: len(g.Ranks), Why: g.Outcome,
@@ -273,7 +273,7 @@ func (v View) suggestions() (out []string) {
 		}
 		if len(ranks) > 0 {
 			first := slices.Min(ranks)
-			out = append(out, fmt.Sprintf("read the output of the first of them: castnet logs %s", text.ShellQuote(v.Mesh+"["+Point(v.base, first)+"]")))
+			out = append(out, fmt.Sprintf("read the output of the first of them: castnet logs %s", text.ShellQuote(v.Mesh+"["+Point(v.Shape, first)+"]")))
 		}
 	}
 	for i, h := range v.Hosts {

@@ -12,12 +12,12 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-func TestExplanation_putsTheRootCauseFirst(t *testing.T) {
+func TestExplanation_putsTheRootCauseFirst_INS5(t *testing.T) {
 	code := 3
 	base := shape.Of("host", 2).With("gpu", 2)
 	at := time.Now().Add(-time.Hour)
 	v := View{
-		Mesh: "m-000000000000m", Ranks: 4, Phase: "failed", base: base, Owner: Owner{Answers: true}, Policy: "propagate", perHost: 2,
+		Mesh: "m-000000000000m", Ranks: 4, Phase: "failed", Shape: base, Owner: Owner{Answers: true}, Policy: "propagate", PerHost: 2,
 		Hosts: []Host{{ID: "a-000000000000a", State: hostAlive}, {ID: "b-000000000000b", State: "dead", Reason: "it said goodbye"}},
 		Statuses: []StatusRun{
 			{Region: "host=0", Ranks: 2, Status: "failed", Reason: "exit"},
@@ -47,12 +47,12 @@ func TestExplanation_putsTheRootCauseFirst(t *testing.T) {
 func TestExplanation_coversMissingLeasesAndMissingHosts(t *testing.T) {
 	one := shape.Of("gpu", 2)
 	v := View{
-		Mesh: "m-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 2, Owner: Owner{Why: "gone"},
+		Mesh: "m-000000000000m", Ranks: 2, Phase: "running", Shape: one, PerHost: 2, Owner: Owner{Why: "gone"},
 		Statuses: []StatusRun{{Region: "*", Ranks: 2, Status: "running"}},
 	}
 	require.Equal(t, []string{"no host reports a lease: live procs run until `castnet stop`"}, v.Explanation().Next)
 	v = View{
-		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 1, Owner: Owner{Answers: true}, World: &World{Status: system.StatusUnhealthy},
+		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", Shape: one, PerHost: 1, Owner: Owner{Answers: true}, World: &World{Status: system.StatusUnhealthy},
 		Statuses: []StatusRun{{Region: "gpu=0", Ranks: 1, Status: "running"}, {Region: "gpu=1", Ranks: 1, Status: "not-exist"}},
 	}
 	require.Equal(t, "w-000000000000m is unhealthy: of its 2 ranks 1 not-exist, 1 running", v.Explanation().Answer)

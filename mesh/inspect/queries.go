@@ -103,7 +103,7 @@ func (w *inspection) view() View {
 	r := w.report
 	v := View{
 		Mesh: w.desc.ID.String(), Label: cmp.Or(r.Name, w.desc.ID.Label()), Extent: w.desc.Extent.String(), Ranks: w.desc.Extent.NumRanks(),
-		Program: w.desc.Command.Path, Policy: r.Policy.String(), base: w.desc.Extent, perHost: w.desc.PerHost, Failures: []Failure{}, RestartedRanks: []RestartedRank{}, Actors: []ActorMesh{},
+		Program: w.desc.Command.Path, Policy: r.Policy.String(), Shape: w.desc.Extent, PerHost: w.desc.PerHost, Failures: []Failure{}, RestartedRanks: []RestartedRank{}, Actors: []ActorMesh{},
 		Owner: Owner{
 			ID: w.desc.Owner.String(), Answers: w.ownerErr == nil, Lease: r.Lease, Subscribers: r.Subscribers, Restarts: r.Restarts,
 			Stalls: r.Stalls, Spares: r.Spares,
@@ -113,7 +113,7 @@ func (w *inspection) view() View {
 	statuses := w.statuses()
 	v.Phase = overallPhase(statuses).String()
 	rank := func(rank int) int { return rank }
-	v.Statuses = statusRuns(v.base, slices.Sorted(maps.Keys(statuses)), rank, func(rank int) agent.Status { return statuses[rank] })
+	v.Statuses = statusRuns(v.Shape, slices.Sorted(maps.Keys(statuses)), rank, func(rank int) agent.Status { return statuses[rank] })
 	if w.desc.World != nil {
 		v.Owner.ID = cmp.Or(w.system, "the system controller")
 	}
@@ -130,7 +130,7 @@ func (w *inspection) view() View {
 		v.Phase = r.Phase.String()
 	}
 	for _, l := range r.Restarted {
-		v.RestartedRanks = append(v.RestartedRanks, RestartedRank{l, Point(v.base, l.Rank), statuses[l.Rank].Phase.String()})
+		v.RestartedRanks = append(v.RestartedRanks, RestartedRank{l, Point(v.Shape, l.Rank), statuses[l.Rank].Phase.String()})
 	}
 	v.Failures = w.failures(statuses)
 	v.Actors = w.actorViews()

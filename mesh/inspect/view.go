@@ -37,8 +37,8 @@ type View struct {
 	World          *World          `json:"world,omitempty"` // for a world of the system controller
 	NoActors       string          `json:"no_actors"`       // region of running ranks without live actors
 
-	base    shape.Extent
-	perHost int
+	Shape   shape.Extent `json:"-"` // the extent
+	PerHost int          `json:"-"` // ranks of a host
 }
 
 // World is the system controller's view of a world.

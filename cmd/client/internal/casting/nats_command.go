@@ -7,7 +7,6 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
-	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/subjects"
@@ -28,11 +27,8 @@ func ShowNatsCommand(a *app.App, s Spec) error {
 	document := struct {
 		Command string `json:"command"`
 	}{command}
-	switch a.Format {
-	case output.JSON:
-		return a.WriteJSON(document)
-	case output.NDJSON:
-		return a.WriteJSONLine(document)
+	if written, err := a.WriteDocument(document); written {
+		return err
 	}
 	_, err = fmt.Fprintln(a.Stdout, command)
 	return err

@@ -37,10 +37,7 @@ func showPlan(out *output.Printer, k resolved) error {
 	if err != nil {
 		return err
 	}
-	columns := []string{"batch", "rank", "point", "host"}
-	err = output.Records(out, records, columns, func(r PlannedRecord) []string {
-		return []string{strconv.Itoa(r.Batch), strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host)}
-	})
+	err = showPlanned(out, records)
 	if err != nil || out.Format != output.Table {
 		return err
 	}
@@ -60,4 +57,11 @@ func countBatches(n int) string {
 		return "one batch"
 	}
 	return strconv.Itoa(n) + " batches"
+}
+
+func showPlanned(out *output.Printer, records []PlannedRecord) error {
+	columns := []string{"batch", "rank", "point", "host"}
+	return output.Records(out, records, columns, func(r PlannedRecord) []string {
+		return []string{strconv.Itoa(r.Batch), strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host)}
+	})
 }

@@ -55,13 +55,9 @@ type ReduceResult struct {
 	Coverage Coverage        `json:"coverage"`
 }
 
-func showReduced(out *output.Printer, f ReduceResult, base shape.Extent) (err error) {
-	switch out.Format {
-	case output.JSON:
-		err = out.WriteJSON(f)
-	case output.NDJSON:
-		err = out.WriteJSONLine(f)
-	default:
+func showReduced(out *output.Printer, f ReduceResult, base shape.Extent) error {
+	written, err := out.WriteDocument(f)
+	if !written {
 		if f.Coverage.Answered > 0 {
 			_, err = fmt.Fprintf(out.Stdout, "%s\n", f.Value)
 		}

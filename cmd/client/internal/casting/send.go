@@ -30,12 +30,8 @@ func castSend(ctx context.Context, out *output.Printer, k resolved) error {
 		return err
 	}
 	p := sendResult{Asked: c.Asked, Sent: c.Answered, Failed: c.Failed, FailedRegion: c.FailedRegion}
-	switch out.Format {
-	case output.JSON:
-		err = out.WriteJSON(p)
-	case output.NDJSON:
-		err = out.WriteJSONLine(p)
-	default:
+	written, err := out.WriteDocument(p)
+	if !written {
 		out.Notef("asked %d · sent %d · failed %s", p.Asked, p.Sent, formatRanks(len(p.Failed), p.FailedRegion))
 	}
 	if err != nil {
@@ -60,11 +56,8 @@ func castChoose(ctx context.Context, out *output.Printer, k resolved) error {
 		return err
 	}
 	chosen := Reply{Rank: k.Rank(view), Point: k.Point(view), Value: raw, MS: millisSince(begun)}
-	switch out.Format {
-	case output.JSON:
-		return out.WriteJSON(chosen)
-	case output.NDJSON:
-		return out.WriteJSONLine(chosen)
+	if written, err := out.WriteDocument(chosen); written {
+		return err
 	}
 	_, err = fmt.Fprintf(out.Stdout, "%s\n", raw)
 	if err == nil {

@@ -145,8 +145,7 @@ func (d *doctor) report(f Finding) error {
 		if f.Todo != "" {
 			line += " — " + f.Todo
 		}
-		_, err := fmt.Fprintln(a.Stdout, line)
-		return err
+		return a.Println(len("FAIL  permissions  "), line)
 	}
 }
 

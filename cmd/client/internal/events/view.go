@@ -3,6 +3,7 @@ package events
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -81,13 +82,13 @@ func (v *View) Show(ctx context.Context, e actor.Event) error {
 	if v.out.Format != output.Table {
 		return v.out.WriteJSONLine(e)
 	}
-	fmt.Fprintln(v.out.Stdout, v.line(e, v.position(ctx, e)))
+	err := v.out.Println(4, v.line(e, v.position(ctx, e)))
 	if v.verbose {
 		for _, line := range details(e) {
-			fmt.Fprintln(v.out.Stdout, "    "+line)
+			err = errors.Join(err, v.out.Println(6, "    "+line))
 		}
 	}
-	return nil
+	return err
 }
 
 // line formats an event in one line.

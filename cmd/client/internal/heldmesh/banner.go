@@ -44,18 +44,23 @@ func (h *heldMesh) printBanner(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return showBanner(h.Printer, r, lines, h.closingLine())
+}
+
+// showBanner prints a started mesh, example commands for it, and how it ends.
+func showBanner(out *output.Printer, r Started, examples []string, closing string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s is up: %s, %s on %s (%s)", h.Paint(output.Green, r.Mesh), r.Extent,
+	fmt.Fprintf(&b, "%s is up: %s, %s on %s (%s)", out.Paint(output.Green, r.Mesh), r.Extent,
 		text.Pluralize(r.Ranks, "proc"), text.Pluralize(len(r.Hosts), "host"), text.Shorten(strings.Join(r.Hosts, ", "), 60))
 	if r.Type != "" {
 		fmt.Fprintf(&b, ", a %s in each", r.Type)
 	}
 	fmt.Fprintf(&b, "\n\n")
-	for _, l := range lines {
+	for _, l := range examples {
 		fmt.Fprintf(&b, "  %s\n", l)
 	}
-	fmt.Fprintf(&b, "\n%s\n", h.Paint(output.Grey, h.closingLine()))
-	_, err = fmt.Fprint(h.Stdout, b.String())
+	fmt.Fprintf(&b, "\n%s\n", out.Paint(output.Grey, closing))
+	_, err := fmt.Fprint(out.Stdout, b.String())
 	return err
 }
 

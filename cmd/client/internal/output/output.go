@@ -4,11 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
-
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // Format is the format of results on stdout.
@@ -41,6 +36,8 @@ type Printer struct {
 	Stdout, Stderr io.Writer
 	OutTTY, ErrTTY bool
 	UseColor       bool // on terminals only
+	// Width is the width of the terminal in columns; 0: unknown.
+	Width int
 }
 
 // Records prints a list of records in any format.
@@ -67,7 +64,7 @@ func Records[T any](out *Printer, records []T, columns []string, row func(T) []s
 		return nil
 	}
 	if out.OutTTY {
-		return prettyTable(out.Stdout, columns, rows)
+		return terminalTable(out.Stdout, out.Width, columns, rows)
 	}
 	return plainTable(out.Stdout, columns, rows)
 }
@@ -87,41 +84,16 @@ func (out *Printer) WriteJSONLine(v any) error {
 	return enc.Encode(v)
 }
 
-// prettyTable prints a table for terminals: rules between header and columns, no box.
-func prettyTable(w io.Writer, columns []string, rows [][]string) error {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Options = table.Options{SeparateHeader: true}
-	style.Format.Header = text.FormatUpper
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	t.SetStyle(style)
-	t.SuppressTrailingSpaces() // they would wrap after a row that just fits
-	t.AppendHeader(cells(columns))
-	for _, r := range rows {
-		t.AppendRow(cells(r))
+// WriteDocument prints one document, if the format has documents. written is false for a table.
+func (out *Printer) WriteDocument(v any) (written bool, err error) {
+	switch out.Format {
+	case JSON:
+		return true, out.WriteJSON(v)
+	case NDJSON:
+		return true, out.WriteJSONLine(v)
+	default:
+		return false, nil
 	}
-	header, rest, _ := strings.Cut(t.Render(), "\n")
-	rule, body, _ := strings.Cut(rest, "\n")
-	_, err := fmt.Fprintf(w, "%s\n%s\n%s\n", header, strings.TrimSuffix(rule, "──"), body)
-	return err
-}
-
-func cells(texts []string) table.Row {
-	row := make(table.Row, len(texts))
-	for i, t := range texts {
-		row[i] = t
-	}
-	return row
-}
-
-// plainTable prints a table for pipes: columns aligned by spaces, no empty cell, one line per row.
-func plainTable(w io.Writer, columns []string, rows [][]string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, strings.ToUpper(strings.Join(columns, "\t")))
-	for _, r := range rows {
-		fmt.Fprintln(tw, strings.Join(r, "\t"))
-	}
-	return tw.Flush()
 }
 
 // Colour is an ANSI colour.
@@ -148,6 +120,9 @@ func (out *Printer) Paint(c Colour, s string) string {
 // Notef prints a note to stderr.
 func (out *Printer) Notef(form string, args ...any) {
 	s := fmt.Sprintf(form, args...)
+	if out.ErrTTY {
+		s = wrap(s, out.Width, 2)
+	}
 	if out.UseColor && out.ErrTTY {
 		s = fmt.Sprintf("\x1b[%dm%s\x1b[0m", Grey, s)
 	}

@@ -22,9 +22,6 @@ const (
 	Redraw    = "\x1b[H\x1b[J"
 )
 
-// topWidth is the width of a live line, because lines do not wrap.
-const topWidth = 78
-
 // Once prints the difference between two samples.
 func Once(ctx context.Context, out *output.Printer, t *inspect.Sampler, every time.Duration, rows int) error {
 	if _, err := t.Sample(ctx); err != nil {
@@ -37,12 +34,8 @@ func Once(ctx context.Context, out *output.Printer, t *inspect.Sampler, every ti
 	if err != nil {
 		return err
 	}
-	switch out.Format {
-	case output.JSON:
-		err = out.WriteJSON(l)
-	case output.NDJSON:
-		err = out.WriteJSONLine(l)
-	default:
+	written, err := out.WriteDocument(l)
+	if !written {
 		err = showTop(out, l, rows)
 	}
 	return errors.Join(err, l.Missing)
@@ -60,9 +53,9 @@ func Live(ctx context.Context, out *output.Printer, t *inspect.Sampler, every ti
 		fmt.Fprint(out.Stdout, Redraw)
 		fmt.Fprintf(out.Stdout, "%s  %s, %s; every %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly), text.Pluralize(len(l.Hosts), "host"), text.Pluralize(len(l.Procs), "proc"), every)
 		if err != nil {
-			fmt.Fprintln(out.Stdout, out.Paint(output.Red, text.Shorten(fmt.Sprintf("STALE, %s old: %v", text.Age(time.Since(l.At)), err), topWidth)))
+			fmt.Fprintln(out.Stdout, out.Paint(output.Red, out.Cut(fmt.Sprintf("STALE, %s old: %v", text.Age(time.Since(l.At)), err))))
 		} else if l.Missing != nil {
-			fmt.Fprintln(out.Stdout, out.Paint(output.Yellow, text.Shorten(l.Missing.Error(), topWidth)))
+			fmt.Fprintln(out.Stdout, out.Paint(output.Yellow, out.Cut(l.Missing.Error())))
 		}
 		if err := showTop(out, l, rows); err != nil {
 			return err
