@@ -25,13 +25,17 @@ JSON and NDJSON: as castnet up.`,
 		Args:              flags.WantArgs(1, 1),
 		ValidArgsFunction: a.Complete(candidates.Detached),
 	}
-	c.Flags().Uint64Var(&epoch, "epoch", 0, "`EPOCH` of the present owner, as printed by castnet spawn --detach (default: any)")
+	c.Flags().Uint64Var(
+		&epoch, "epoch", 0, "`EPOCH` of the present owner, as printed by castnet spawn --detach (default: any)",
+	)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t, err := target.ParseMesh(args[0], "adopt")
 		if err != nil {
 			return err
 		}
-		return a.WithNet(c.Context(), func(net *mesh.Net) error { return heldmesh.Adopt(c.Context(), a, net, t, epoch) })
+		return a.WithNet(c.Context(), func(net *mesh.Net) error {
+			return heldmesh.Adopt(c.Context(), a, net, t, epoch)
+		})
 	}
 	return c
 }

@@ -47,19 +47,25 @@ JSON: world, mesh, status, change (create, labels or nothing).`,
 		c.Example = "  castnet plan -f world.yaml"
 		c.Long = "Show what apply would change, and change nothing.\n\nJSON: as apply."
 	}
-	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`FILE` with worlds, - for standard input; may be repeated")
+	c.Flags().StringArrayVarP(
+		&files, "file", "f", nil, "`FILE` with worlds, - for standard input; may be repeated",
+	)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		specs, err := worldfile.Read(files)
 		if err != nil {
 			return err
 		}
-		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return applyWorlds(ctx, a.Printer, net, specs, dry) })
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			return applyWorlds(ctx, a.Printer, net, specs, dry)
+		})
 	}
 	return c
 }
 
 // applyWorlds validates and declares worlds.
-func applyWorlds(ctx context.Context, out *output.Printer, net *mesh.Net, specs []system.Spec, dry bool) error {
+func applyWorlds(
+	ctx context.Context, out *output.Printer, net *mesh.Net, specs []system.Spec, dry bool,
+) error {
 	ref, err := target.FindSystem(ctx, net)
 	if err != nil {
 		return err

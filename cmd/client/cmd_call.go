@@ -30,7 +30,9 @@ ACTOR is a label or the full name; without JSON the message is empty.`,
 			if err != nil {
 				return err
 			}
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return callActor(ctx, a.Printer, net, q) })
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				return callActor(ctx, a.Printer, net, q)
+			})
 		},
 	}
 }
@@ -41,7 +43,10 @@ func callActor(ctx context.Context, out *output.Printer, net *mesh.Net, q target
 		return err
 	}
 	if n := p.Region.NumRanks(); n != 1 {
-		return cli.Usagef("call asks one rank, and %s has %d: want an index for each dimension of %s, or use cast", q.Target, n, p.Base)
+		return cli.Usagef(
+			"call asks one rank, and %s has %d: want an index for each dimension of %s, or use cast", q.Target, n,
+			p.Base,
+		)
 	}
 	m, err := p.Actors(ctx, q.Actor)
 	if err != nil {

@@ -20,7 +20,10 @@ import (
 )
 
 func configCommand(a *app.App) *cobra.Command {
-	return flags.GroupCommand(&cobra.Command{Use: "config COMMAND", Short: "Show limits and the sources of their values"}, configShowCommand(a))
+	return flags.GroupCommand(
+		&cobra.Command{Use: "config COMMAND", Short: "Show limits and the sources of their values"},
+		configShowCommand(a),
+	)
 }
 
 func configShowCommand(a *app.App) *cobra.Command {
@@ -88,7 +91,11 @@ func newAgentFinder(host, proc string) (agentFinder, error) {
 		return func(context.Context, *mesh.Net) (subjects.ProcID, error) { return id, nil }, err
 	}
 	t, err := target.Parse(proc)
-	return func(ctx context.Context, net *mesh.Net) (subjects.ProcID, error) { return agentOfRank(ctx, net, t) }, err
+	return func(
+		ctx context.Context, net *mesh.Net,
+	) (subjects.ProcID, error) {
+		return agentOfRank(ctx, net, t)
+	}, err
 }
 
 func agentOfHost(ctx context.Context, net *mesh.Net, host string) (subjects.ProcID, error) {

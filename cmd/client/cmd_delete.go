@@ -43,7 +43,10 @@ JSON: world, stopped, aborted, silent.`,
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`FILE` with worlds; may be repeated")
 	c.Flags().StringVar(&reason, "reason", "", "`REASON` to record")
-	flags.Add(c.Flags(), &timeout, "stop-timeout", "DURATION", "time limit (default: the system's own, 8s)", flags.PositiveDuration)
+	flags.Add(
+		c.Flags(), &timeout, "stop-timeout", "DURATION", "time limit (default: the system's own, 8s)",
+		flags.PositiveDuration,
+	)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		if len(files) > 0 {
 			specs, err := worldfile.Read(files)
@@ -103,6 +106,8 @@ func deleteWorlds(ctx context.Context, a *app.App, net *mesh.Net, s system.StopR
 
 func showDeleted(out *output.Printer, worlds []system.WorldStopped) error {
 	return output.Records(out, worlds, []string{"world", "stopped", "aborted", "silent"}, func(w system.WorldStopped) []string {
-		return []string{w.World, strconv.Itoa(w.Stopped), strconv.Itoa(w.Aborted), text.OrDash(strings.Join(w.Silent, ", "))}
+		return []string{
+			w.World, strconv.Itoa(w.Stopped), strconv.Itoa(w.Aborted), text.OrDash(strings.Join(w.Silent, ", ")),
+		}
 	})
 }

@@ -25,7 +25,9 @@ import (
 type hostAction struct {
 	name, short, long, doneText string
 	stopsProcs                  bool // it ends procs
-	run                         func(ctx context.Context, host actor.Ref[agent.Agent], how hostActionFlags) (agent.StopSummary, error)
+	run                         func(
+		ctx context.Context, host actor.Ref[agent.Agent], how hostActionFlags,
+	) (agent.StopSummary, error)
 }
 
 // hostActionFlags are the flags of a hostAction.
@@ -66,7 +68,9 @@ left. Meanwhile the hosts take no procs; afterwards they do unless cordoned.
 If a move would lose actors, these are named, and nothing is drained without --force.
 ` + "`castnet events -f`" + ` tells of each move; progress is on stderr, in lines where that is no terminal.`,
 		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
-			return agent.Drain.Call(ctx, h, agent.DrainRequest{Reason: f.reason, Grace: f.grace, MaxConcurrent: f.maxConcurrent})
+			return agent.Drain.Call(
+				ctx, h, agent.DrainRequest{Reason: f.reason, Grace: f.grace, MaxConcurrent: f.maxConcurrent},
+			)
 		},
 	},
 	{
@@ -87,15 +91,24 @@ func hostActionCommand(a *app.App, d hostAction, pick *target.HostSelector) *cob
 Hosts are named by label or ID; --label alone takes every host that has it.
 
 JSON: host, id, result (` + d.doneText + ` or failed), error; asked, ended, killed and moved procs.`,
-		Example:           fmt.Sprintf("  castnet hosts %s n07 n08 --reason 'new disks'\n  castnet hosts %s --label zone=a", d.name, d.name),
+		Example: fmt.Sprintf(
+			"  castnet hosts %s n07 n08 --reason 'new disks'\n  castnet hosts %s --label zone=a", d.name, d.name,
+		),
 		ValidArgsFunction: a.CompleteEach(candidates.Hosts),
 	}
 	c.Flags().StringVar(&f.reason, "reason", "", "`REASON` to record")
 	if d.stopsProcs {
-		flags.Add(c.Flags(), &f.grace, "grace", "duration", "from SIGTERM to SIGKILL (default: the host's own)", flags.PositiveDuration)
+		flags.Add(
+			c.Flags(), &f.grace, "grace", "duration", "from SIGTERM to SIGKILL (default: the host's own)",
+			flags.PositiveDuration,
+		)
 	}
 	if d.name == "drain" {
-		flags.Add(c.Flags(), &f.maxConcurrent, "max-concurrent", "N", "procs that a host stops at a time, and a mesh moves, 1 to 256 (default: the host's own, and 1)", flags.Concurrency)
+		flags.Add(
+			c.Flags(), &f.maxConcurrent, "max-concurrent", "N",
+			"procs that a host stops at a time, and a mesh moves, 1 to 256 (default: the host's own, and 1)",
+			flags.Concurrency,
+		)
 		c.Flags().BoolVar(&f.force, "force", false, "drain even if procs move without some of their actors")
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -103,7 +116,9 @@ JSON: host, id, result (` + d.doneText + ` or failed), error; asked, ended, kill
 			return cli.Usagef("%s: want the labels of hosts, or --label KEY=VALUE; `castnet hosts` lists them", d.name)
 		}
 		p := target.HostSelector{Names: args, Labels: pick.Labels}
-		return a.WithNet(c.Context(), func(net *mesh.Net) error { return runHostAction(c.Context(), a, net, d, p, f) })
+		return a.WithNet(c.Context(), func(net *mesh.Net) error {
+			return runHostAction(c.Context(), a, net, d, p, f)
+		})
 	}
 	return c
 }
@@ -121,7 +136,9 @@ type hostActionRecord struct {
 }
 
 // runHostAction applies the action to all hosts at once.
-func runHostAction(ctx context.Context, a *app.App, net *mesh.Net, d hostAction, pick target.HostSelector, f hostActionFlags) error {
+func runHostAction(
+	ctx context.Context, a *app.App, net *mesh.Net, d hostAction, pick target.HostSelector, f hostActionFlags,
+) error {
 	_, infos, err := pick.Find(ctx, net)
 	if err != nil {
 		return err
@@ -186,7 +203,10 @@ func hostActionTimeout(a *app.App, d hostAction, f hostActionFlags, infos []agen
 
 // record converts the result of a host.
 func (d hostAction) record(h agent.HostInfo, done agent.StopSummary, err error) hostActionRecord {
-	r := hostActionRecord{Host: h.Label, ID: h.ID.String(), Result: d.doneText, Asked: done.Requested, Ended: done.Ended, Killed: done.Failed, Moved: done.Moved}
+	r := hostActionRecord{
+		Host: h.Label, ID: h.ID.String(), Result: d.doneText, Asked: done.Requested, Ended: done.Ended,
+		Killed: done.Failed, Moved: done.Moved,
+	}
 	if err != nil {
 		r.Result, r.Error = "failed", err.Error()
 	} else if done.Ended < done.Requested {
@@ -199,7 +219,10 @@ func (d hostAction) record(h agent.HostInfo, done agent.StopSummary, err error) 
 const hostActionPollInterval = 300 * time.Millisecond
 
 // showHostActionProgress shows the number of remaining procs until all are done.
-func showHostActionProgress(ctx context.Context, out *output.Printer, net *mesh.Net, infos []agent.HostInfo, d hostAction, all <-chan struct{}) {
+func showHostActionProgress(
+	ctx context.Context, out *output.Printer, net *mesh.Net, infos []agent.HostInfo, d hostAction,
+	all <-chan struct{},
+) {
 	bar := out.NewLineProgress()
 	defer bar.Clear()
 	total := 0
@@ -284,5 +307,7 @@ func showHostActionRecords(out *output.Printer, d hostAction, records []hostActi
 	case failed == len(records):
 		return fmt.Errorf("%s: all of %s failed", d.name, text.Pluralize(failed, "host"))
 	}
-	return cli.WithCode(cli.ExitPartial, fmt.Errorf("%s: %d of %s failed", d.name, failed, text.Pluralize(len(records), "host")))
+	return cli.WithCode(
+		cli.ExitPartial, fmt.Errorf("%s: %d of %s failed", d.name, failed, text.Pluralize(len(records), "host")),
+	)
 }

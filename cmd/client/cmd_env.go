@@ -37,7 +37,9 @@ func envVariables(o bus.Options) (all []variable) {
 	for _, v := range []variable{
 		{"NATS_URL", o.URL}, {"NATS_CREDS", o.Creds}, {"NATS_NKEY", o.NKey}, {"NATS_USER", o.User},
 		{"NATS_PASSWORD", o.Password}, {"NATS_TOKEN", o.Token}, {"NATS_JWT", o.JWT}, {"NATS_SEED", o.Seed},
-		{"NATS_CERT", o.CertFile}, {"NATS_KEY", o.KeyFile}, {"NATS_CA", o.CAFile}, {"NATS_INBOX_PREFIX", o.InboxPrefix},
+		{"NATS_CERT", o.CertFile}, {"NATS_KEY", o.KeyFile}, {"NATS_CA", o.CAFile}, {
+			"NATS_INBOX_PREFIX", o.InboxPrefix,
+		},
 	} {
 		if v.value != "" {
 			all = append(all, v)
@@ -52,7 +54,12 @@ func showEnvironment(a *app.App) error {
 		return err
 	}
 	if o.URL == "" {
-		return cli.WithCode(cli.ExitConnection, errors.New("no bus is named, and no hostd of this user runs here: start a hostd, or name a server with --server"))
+		return cli.WithCode(
+			cli.ExitConnection,
+			errors.New(
+				"no bus is named, and no hostd of this user runs here: start a hostd, or name a server with --server",
+			),
+		)
 	}
 	vars := envVariables(o)
 	if a.Format != output.Table {

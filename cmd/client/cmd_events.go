@@ -39,7 +39,10 @@ JSON: as events are on the bus; with --follow, one line each.`,
 	fs.BoolVarP(&follow, "follow", "f", false, "follow new events")
 	fs.BoolVarP(&verbose, "verbose", "v", false, "show all details")
 	kinds := []string{actor.KindHost, actor.KindMesh, actor.KindProc, actor.KindActor}
-	flags.Add(fs, &pick.Kind, "kind", "KIND", "show only events of this kind: host, mesh, proc or actor", flags.Choice(kinds...))
+	flags.Add(
+		fs, &pick.Kind, "kind", "KIND", "show only events of this kind: host, mesh, proc or actor",
+		flags.Choice(kinds...),
+	)
 	flags.Add(fs, &pick.Mesh, "mesh", "MESH", "show only events of the mesh with this label or ID", func(s string) (string, error) {
 		return s, subjects.CheckName("mesh", s)
 	})

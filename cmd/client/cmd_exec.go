@@ -36,7 +36,10 @@ JSON: region, ranks (both of a mesh alone), hosts, exit_code, signal, late, stdo
   castnet exec 'demo[host=0:2]' -- sh -c 'grep VmRSS /proc/$CASTNET_PID/status'`,
 		ValidArgsFunction: a.Complete(candidates.Meshes),
 	}
-	flags.Add(c.Flags(), &s.Hosts.Labels, "label", "KEY=VALUE", "without a mesh: only hosts with these labels; several with commas between", flags.Labels)
+	flags.Add(
+		c.Flags(), &s.Hosts.Labels, "label", "KEY=VALUE",
+		"without a mesh: only hosts with these labels; several with commas between", flags.Labels,
+	)
 	c.Flags().BoolVar(&s.PerHost, "hosts", false, "once per host of the region instead of once per rank")
 	_ = c.RegisterFlagCompletionFunc("label", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return a.Complete(candidates.HostLabels)(c, nil, prefix)

@@ -37,10 +37,15 @@ reason, silence (nanoseconds since it was heard).`,
 		Example: "  castnet hosts\n  castnet hosts --label zone=a\n  castnet hosts drain n07 n08 --reason 'new disks'\n  castnet hosts --output json",
 		Args:    flags.WantCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return listHosts(ctx, a.Printer, net, pick) })
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				return listHosts(ctx, a.Printer, net, pick)
+			})
 		},
 	}
-	flags.Add(c.PersistentFlags(), &pick.Labels, "label", "KEY=VALUE", "only hosts with these labels; several with commas between", flags.Labels)
+	flags.Add(
+		c.PersistentFlags(), &pick.Labels, "label", "KEY=VALUE",
+		"only hosts with these labels; several with commas between", flags.Labels,
+	)
 	_ = c.RegisterFlagCompletionFunc("label", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return a.Complete(candidates.HostLabels)(c, nil, prefix)
 	})
@@ -62,7 +67,9 @@ func listHosts(ctx context.Context, out *output.Printer, net *mesh.Net, pick tar
 			return err
 		}
 		inv.Hosts = slices.DeleteFunc(inv.Hosts, func(h mesh.HostState) bool { // a silent host may have the labels
-			return h.State == agent.HostAlive && !slices.ContainsFunc(picked, func(p agent.HostInfo) bool { return p.ID == h.ID })
+			return h.State == agent.HostAlive && !slices.ContainsFunc(picked, func(p agent.HostInfo) bool {
+				return p.ID == h.ID
+			})
 		})
 	}
 	return errors.Join(showHosts(out, inv.Hosts), inv.Err())

@@ -41,7 +41,10 @@ JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
 	c.Flags().IntVar(&o.Tail, "tail", 20, "show the last `LINES` of each stream first")
 	c.Flags().BoolVarP(&o.Follow, "follow", "f", false, "follow new output")
 	c.Flags().BoolVar(&o.Merge, "merge", false, "merge equal lines of several ranks (default on a terminal)")
-	flags.Add(c.Flags(), &o.Window, "merge-window", "DURATION", "longest wait for lines to merge (default 3s)", flags.PositiveDuration)
+	flags.Add(
+		c.Flags(), &o.Window, "merge-window", "DURATION", "longest wait for lines to merge (default 3s)",
+		flags.PositiveDuration,
+	)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t, err := target.Parse(args[0])
 		if err != nil {

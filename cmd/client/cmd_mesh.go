@@ -22,7 +22,10 @@ import (
 )
 
 func meshCommand(a *app.App) *cobra.Command {
-	return flags.GroupCommand(&cobra.Command{Use: "mesh COMMAND", Short: "Show one mesh, or restart its procs"}, meshRestartCommand(a), meshShowCommand(a))
+	return flags.GroupCommand(
+		&cobra.Command{Use: "mesh COMMAND", Short: "Show one mesh, or restart its procs"}, meshRestartCommand(a),
+		meshShowCommand(a),
+	)
 }
 
 func meshShowCommand(a *app.App) *cobra.Command {
@@ -105,7 +108,13 @@ func meshFields(out *output.Printer, v inspect.View) [][2]string {
 	}
 	rows = append(rows, [][2]string{
 		{"phase", out.PaintStatus(v.Phase)},
-		{"extent", fmt.Sprintf("%s: %s on %s (%s)", v.Extent, text.Pluralize(v.Ranks, "proc"), text.Pluralize(len(hosts), "host"), text.Shorten(strings.Join(hosts, ", "), 60))},
+		{
+			"extent",
+			fmt.Sprintf(
+				"%s: %s on %s (%s)", v.Extent, text.Pluralize(v.Ranks, "proc"), text.Pluralize(len(hosts), "host"),
+				text.Shorten(strings.Join(hosts, ", "), 60),
+			),
+		},
 		{"program", text.OrDash(v.Program)},
 	}...)
 	if v.NoActors != "" {
@@ -122,7 +131,13 @@ func meshFields(out *output.Printer, v inspect.View) [][2]string {
 			[2]string{"failures", v.Policy})
 	}
 	rows = append(rows,
-		[2]string{"", fmt.Sprintf("since %s; restarts %d, subscribers %d, stalls %d", text.Age(time.Since(*o.Since)), o.Restarts, o.Subscribers, o.Stalls)},
+		[2]string{
+			"",
+			fmt.Sprintf(
+				"since %s; restarts %d, subscribers %d, stalls %d", text.Age(time.Since(*o.Since)), o.Restarts,
+				o.Subscribers, o.Stalls,
+			),
+		},
 		[2]string{"failures", v.Policy})
 	if o.Spares > 0 {
 		rows = append(rows, [2]string{"", text.Pluralize(o.Spares, "spare host") + " left"})
@@ -141,7 +156,10 @@ func formatLease(d time.Duration) string {
 func showRuns(out *output.Printer, what string, runs []inspect.StatusRun) error {
 	fmt.Fprintln(out.Stdout)
 	err := output.Records(out, runs[:min(len(runs), maxRuns)], []string{what, "n", "status", "reason"}, func(r inspect.StatusRun) []string {
-		return []string{"[" + text.Shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), out.PaintStatus(r.Status), text.Reason(r.Reason)}
+		return []string{
+			"[" + text.Shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), out.PaintStatus(r.Status),
+			text.Reason(r.Reason),
+		}
 	})
 	if more := len(runs) - maxRuns; more > 0 {
 		fmt.Fprintf(out.Stdout, "and %d more; --output json has all\n", more)
@@ -156,7 +174,9 @@ func showRestartedRanks(out *output.Printer, later []inspect.RestartedRank) erro
 	fmt.Fprintln(out.Stdout)
 	return output.Records(out, later, []string{"rank", "gen", "host", "restarts", "now", "reason"}, func(l inspect.RestartedRank) []string {
 		return []string{
-			"[" + l.Point + "]", strconv.Itoa(l.Gen), text.HostLabel(l.Host), strconv.Itoa(l.Restarts), cmp.Or(l.DescribePhase(), out.PaintStatus(l.Status)), text.Reason(l.Cause),
+			"[" + l.Point + "]", strconv.Itoa(l.Gen), text.HostLabel(l.Host), strconv.Itoa(l.Restarts), cmp.Or(
+				l.DescribePhase(), out.PaintStatus(l.Status),
+			), text.Reason(l.Cause),
 		}
 	})
 }

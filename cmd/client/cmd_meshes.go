@@ -61,7 +61,9 @@ func showMeshes(out *output.Printer, records []inspect.MeshSummary) error {
 			since = text.Age(time.Since(*r.Since))
 		}
 		return []string{
-			r.Mesh, r.Kind, r.Extent, fmt.Sprintf("%d/%d", r.Running, r.Ranks), text.OrDash(text.Shorten(strings.Join(hosts, ","), 40)), ownerText(out, r.Owner),
+			r.Mesh, r.Kind, r.Extent, fmt.Sprintf("%d/%d", r.Running, r.Ranks), text.OrDash(
+				text.Shorten(strings.Join(hosts, ","), 40),
+			), ownerText(out, r.Owner),
 			out.PaintStatus(r.Phase), since,
 		}
 	})

@@ -23,7 +23,9 @@ import (
 
 // linkRecords asks the live procs of a target, or of all meshes, for links and dropped input. The
 // error names silent procs and comes with the other records.
-func linkRecords(ctx context.Context, net *mesh.Net, t *target.Target) (records []inspect.Link, unused []string, err error) {
+func linkRecords(
+	ctx context.Context, net *mesh.Net, t *target.Target,
+) (records []inspect.Link, unused []string, err error) {
 	var only *target.Resolved
 	var inv mesh.Inventory
 	var missing error
@@ -62,7 +64,9 @@ func linkRecords(ctx context.Context, net *mesh.Net, t *target.Target) (records 
 }
 
 func showLinks(out *output.Printer, records []inspect.Link) error {
-	columns := []string{"point", "peer", "sent", "acked", "again", "received", "twice", "gaps", "credit", "rtt", "stalled"}
+	columns := []string{
+		"point", "peer", "sent", "acked", "again", "received", "twice", "gaps", "credit", "rtt", "stalled",
+	}
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	return output.Records(out, records, columns, func(r inspect.Link) []string {
 		credit, rtt := "-", "-" // of an unopened link
@@ -154,7 +158,9 @@ func noteNoProcs(out *output.Printer, t *target.Target) {
 }
 
 // listProcs returns the ranks of a target, or of every mesh. missing names hosts without an answer.
-func listProcs(ctx context.Context, net *mesh.Net, t *target.Target, all bool) (records []inspect.Proc, missing, err error) {
+func listProcs(
+	ctx context.Context, net *mesh.Net, t *target.Target, all bool,
+) (records []inspect.Proc, missing, err error) {
 	if t != nil {
 		return listRanks(ctx, net, *t)
 	}
@@ -171,7 +177,9 @@ func listProcs(ctx context.Context, net *mesh.Net, t *target.Target, all bool) (
 }
 
 // listRanks returns the ranks of a target.
-func listRanks(ctx context.Context, net *mesh.Net, t target.Target) (records []inspect.Proc, missing, err error) {
+func listRanks(
+	ctx context.Context, net *mesh.Net, t target.Target,
+) (records []inspect.Proc, missing, err error) {
 	inv, procs, err := net.InventoryFor(ctx, t.Name)
 	if err != nil {
 		return nil, nil, target.OrEmptyWorld(ctx, net, t.Name, err)

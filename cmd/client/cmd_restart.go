@@ -82,7 +82,9 @@ JSON: as with ` + "`castnet mesh restart`" + `.`,
 	rollingFlags(c, &r)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 && len(pick.Labels) == 0 {
-			return cli.Usagef("hosts restart: want the labels of hosts, or --label KEY=VALUE; `castnet hosts` lists them")
+			return cli.Usagef(
+				"hosts restart: want the labels of hosts, or --label KEY=VALUE; `castnet hosts` lists them",
+			)
 		}
 		p := target.HostSelector{Names: args, Labels: pick.Labels}
 		return a.WithNet(c.Context(), func(net *mesh.Net) error {
@@ -104,13 +106,21 @@ JSON: as with ` + "`castnet mesh restart`" + `.`,
 // rollingFlags adds the flags of a rolling restart.
 func rollingFlags(c *cobra.Command, r *mesh.RollingRestart) {
 	c.Flags().StringVar(&r.Reason, "reason", "", "`REASON` to record")
-	flags.Add(c.Flags(), &r.Grace, "grace", "duration", "from SIGTERM to SIGKILL (default: that of the program that made the mesh)", flags.PositiveDuration)
+	flags.Add(
+		c.Flags(), &r.Grace, "grace", "duration",
+		"from SIGTERM to SIGKILL (default: that of the program that made the mesh)", flags.PositiveDuration,
+	)
 	c.Flags().BoolVar(&r.Force, "force", false, "restart even if actors are lost")
-	flags.Add(c.Flags(), &r.MaxUnavailable, "max-unavailable", "N", "procs that restart at a time, 1 to 256 (default: 1)", flags.Concurrency)
+	flags.Add(
+		c.Flags(), &r.MaxUnavailable, "max-unavailable", "N", "procs that restart at a time, 1 to 256 (default: 1)",
+		flags.Concurrency,
+	)
 }
 
 // targetsOnHosts returns the parts of live meshes on the selected hosts, host by host.
-func targetsOnHosts(ctx context.Context, net *mesh.Net, pick target.HostSelector) (places []target.Resolved, err error) {
+func targetsOnHosts(
+	ctx context.Context, net *mesh.Net, pick target.HostSelector,
+) (places []target.Resolved, err error) {
 	inv, infos, err := pick.Find(ctx, net)
 	if err != nil {
 		return nil, err
@@ -190,7 +200,9 @@ type restartRecord struct {
 
 // restartRanks reports each restarted proc: as a line for scripts, else as a bar with a table at the
 // end.
-func restartRanks(ctx context.Context, out *output.Printer, places []target.Resolved, r mesh.RollingRestart) error {
+func restartRanks(
+	ctx context.Context, out *output.Printer, places []target.Resolved, r mesh.RollingRestart,
+) error {
 	if len(places) > 1 && !r.Force { // a single target checks itself
 		var lost []error
 		for _, p := range places {
@@ -250,7 +262,9 @@ func suggestForce(err error) error {
 // newRestartRecord converts the final status of a rank.
 func newRestartRecord(p target.Resolved, s mesh.RankStatus, took time.Duration) restartRecord {
 	return restartRecord{
-		Mesh: p.Procs.ID().String(), Rank: s.Rank, Point: inspect.Point(p.Base, s.Rank), Host: s.Host, Status: s.Status.Phase.String(),
+		Mesh: p.Procs.ID().String(), Rank: s.Rank, Point: inspect.Point(
+			p.Base, s.Rank,
+		), Host: s.Host, Status: s.Status.Phase.String(),
 		Reason: s.Status.Reason, Took: took,
 	}
 }
@@ -259,7 +273,9 @@ func showRestarted(out *output.Printer, records []restartRecord) error {
 	columns := []string{"mesh", "rank", "point", "host", "status", "after", "reason"}
 	return output.Records(out, records, columns, func(r restartRecord) []string {
 		return []string{
-			r.Mesh, strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host), out.PaintStatus(r.Status), r.Took.Round(time.Millisecond).String(),
+			r.Mesh, strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host), out.PaintStatus(r.Status), r.Took.Round(
+				time.Millisecond,
+			).String(),
 			text.Reason(r.Reason),
 		}
 	})

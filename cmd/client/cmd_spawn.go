@@ -38,7 +38,9 @@ type, owner, and with --detach epoch, which castnet adopt takes); without --deta
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	flags.Add(fs, &f.PerHost, "per-host", "EXTENT", "procs on each host, such as 4 or gpu=4 (default 1)", readProcs)
+	flags.Add(
+		fs, &f.PerHost, "per-host", "EXTENT", "procs on each host, such as 4 or gpu=4 (default 1)", readProcs,
+	)
 	fs.StringVar(&hosts, "hosts", "", "`HOSTS` by label or ID, with commas between (default all)")
 	fs.StringVar(&labels, "label", "", "only hosts with these labels: `KEY=VALUE`, several with commas between")
 	f.Register(c)

@@ -46,7 +46,9 @@ JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`
 			if t.Region != "" {
 				return cli.Usagef("stop takes a whole mesh: want %s, got %s", t.Name, t)
 			}
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return stopMesh(ctx, a, net, t) })
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				return stopMesh(ctx, a, net, t)
+			})
 		},
 	}
 }
@@ -92,7 +94,9 @@ func stopMesh(ctx context.Context, a *app.App, net *mesh.Net, t target.Target) e
 }
 
 // awaitEnds collects ends until the mesh has stopped, and briefly afterwards.
-func awaitEnds(out *output.Printer, ends <-chan actor.Event, done <-chan error, records []inspect.Proc) error {
+func awaitEnds(
+	out *output.Printer, ends <-chan actor.Event, done <-chan error, records []inspect.Proc,
+) error {
 	bar := out.NewProgress()
 	defer bar.Clear()
 	var late <-chan time.Time
@@ -150,7 +154,9 @@ func showStopped(out *output.Printer, records []inspect.Proc) error {
 	columns := []string{"mesh", "rank", "point", "host", "pid", "status", "exit", "reason"}
 	return output.Records(out, records, columns, func(r inspect.Proc) []string {
 		return []string{
-			r.Mesh, strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host), text.OrDash(formatPID(r.PID)), out.PaintStatus(r.Status),
+			r.Mesh, strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host), text.OrDash(
+				formatPID(r.PID),
+			), out.PaintStatus(r.Status),
 			text.OrDash(r.ExitText()), text.Reason(r.Reason),
 		}
 	})

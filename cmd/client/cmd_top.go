@@ -34,7 +34,9 @@ status, silent, actors, queued, handled, rate, busy). A rate is messages handled
 		Args:              flags.WantArgs(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	flags.Add(c.Flags(), &every, "interval", "DURATION", "time between two samples (default 2s)", flags.PositiveDuration)
+	flags.Add(
+		c.Flags(), &every, "interval", "DURATION", "time between two samples (default 2s)", flags.PositiveDuration,
+	)
 	flags.Add(c.Flags(), &rows, "rows", "N", "maximum number of procs in tables (default 20)", flags.Count)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		err := a.WithNet(c.Context(), func(net *mesh.Net) error {

@@ -40,7 +40,9 @@ actor, type), then a line for each proc or actor that ends, as in castnet's even
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	flags.Add(fs, &f.PerHost, "per-host", "EXTENT", "procs on each host, such as 4 or gpu=4 (default gpu=4)", readProcs)
+	flags.Add(
+		fs, &f.PerHost, "per-host", "EXTENT", "procs on each host, such as 4 or gpu=4 (default gpu=4)", readProcs,
+	)
 	f.Register(c)
 	fs.BoolVar(&f.NoHostd, "no-hostd", false, "do not start a hostd if no bus is found")
 	c.RunE = func(c *cobra.Command, args []string) error {

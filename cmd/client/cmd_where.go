@@ -95,12 +95,20 @@ func locateInMesh(inv mesh.Inventory, p mesh.ProcMesh, rank int) (w system.Locat
 	desc := p.Describe()
 	n := desc.Extent.NumRanks()
 	if rank >= n {
-		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, text.Pluralize(n, "rank")))
+		return w, cli.WithCode(
+			cli.ExitNotFound,
+			fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, text.Pluralize(n, "rank")),
+		)
 	}
 	if found == nil { // of a world
-		return w, target.WithMissingHosts(inv, fmt.Errorf("rank %d of mesh %s has no host: see castnet explain %s", rank, desc.ID, desc.ID.Label()))
+		return w, target.WithMissingHosts(
+			inv, fmt.Errorf("rank %d of mesh %s has no host: see castnet explain %s", rank, desc.ID, desc.ID.Label()),
+		)
 	}
-	w = system.Location{World: desc.ID.Label(), Proc: desc.ProcID(rank, found.Gen), Health: system.HealthAlive, Reason: found.Status.Reason}
+	w = system.Location{
+		World: desc.ID.Label(), Proc: desc.ProcID(rank, found.Gen), Health: system.HealthAlive,
+		Reason: found.Status.Reason,
+	}
 	if found.Proc != nil {
 		w.Host = found.Proc.Host
 	}

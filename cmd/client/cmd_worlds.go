@@ -35,12 +35,19 @@ reason, failed, host, labels), ending.`,
 		Example: "  castnet worlds\n  castnet worlds train -o json\n  castnet worlds --label team=vision",
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Worlds = args
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return listWorlds(ctx, a.Printer, net, f) })
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				return listWorlds(ctx, a.Printer, net, f)
+			})
 		},
 		ValidArgsFunction: a.CompleteEach(candidates.Worlds),
 	}
-	flags.Add(c.Flags(), &f.WorldLabels, "label", "KEY=VALUE", "only worlds with these labels; several with commas between", flags.Labels)
-	flags.Add(c.Flags(), &f.ProcLabels, "proc-label", "KEY=VALUE", "in each, only procs with these labels", flags.Labels)
+	flags.Add(
+		c.Flags(), &f.WorldLabels, "label", "KEY=VALUE",
+		"only worlds with these labels; several with commas between", flags.Labels,
+	)
+	flags.Add(
+		c.Flags(), &f.ProcLabels, "proc-label", "KEY=VALUE", "in each, only procs with these labels", flags.Labels,
+	)
 	return c
 }
 
@@ -122,7 +129,9 @@ func showWorlds(out *output.Printer, worlds []system.WorldState) error {
 	columns := []string{"world", "status", "for", "procs", "hosts", "labels", "reason"}
 	return output.Records(out, worlds, columns, func(w system.WorldState) []string {
 		return []string{
-			w.Name, worldStatus(out, w), text.Age(w.For), formatProcs(w), formatHosts(w), text.OrDash(target.FormatLabels(w.Labels)),
+			w.Name, worldStatus(out, w), text.Age(w.For), formatProcs(w), formatHosts(w), text.OrDash(
+				target.FormatLabels(w.Labels),
+			),
 			text.Reason(cmp.Or(w.StoppingReason, w.Reason)),
 		}
 	})

@@ -58,14 +58,25 @@ func rootCommand(a *app.App) *cobra.Command {
 	root.SetVersionTemplate("castnet {{.Version}}\n")
 	shared := root.PersistentFlags()
 	shared.VarP(&a.Format, "output", "o", "format of results")
-	shared.StringVar(&a.LogLevel, "log-level", "error", "log level of castnet on stderr: debug, info, warn, error or disabled")
-	shared.StringVar(&a.ConfigFile, "config", "", "`FILE` with limits, such as proc.ready-timeout: 2m; the environment overrides it")
+	shared.StringVar(
+		&a.LogLevel, "log-level", "error", "log level of castnet on stderr: debug, info, warn, error or disabled",
+	)
+	shared.StringVar(
+		&a.ConfigFile, "config", "",
+		"`FILE` with limits, such as proc.ready-timeout: 2m; the environment overrides it",
+	)
 	a.Conn.Flags(shared)
 	formats := []string{string(output.Table), string(output.JSON), string(output.NDJSON)}
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	_ = root.RegisterFlagCompletionFunc(
+		"output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp),
+	)
 	return flags.GroupCommand(root,
-		upCommand(a), spawnCommand(a), adoptCommand(a), meshesCommand(a), hostsCommand(a), procsCommand(a), actorsCommand(a),
-		meshCommand(a), explainCommand(a), callCommand(a), castCommand(a), logsCommand(a), stopCommand(a), eventsCommand(a), topCommand(a), configCommand(a),
+		upCommand(a), spawnCommand(a), adoptCommand(a), meshesCommand(a), hostsCommand(a), procsCommand(a), actorsCommand(
+			a,
+		),
+		meshCommand(a), explainCommand(a), callCommand(a), castCommand(a), logsCommand(a), stopCommand(a), eventsCommand(a), topCommand(a), configCommand(
+			a,
+		),
 		worldsCommand(a), applyCommand(a, false), applyCommand(a, true), deleteCommand(a), whereCommand(a),
 		doctorCommand(a), envCommand(a), execCommand(a),
 	)

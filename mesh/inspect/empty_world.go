@@ -13,7 +13,9 @@ import (
 
 // FindEmptyWorld finds a world without procs, unknown to hosts as a mesh, and its owner. It is the
 // last lookup for a name. false: no such world.
-func FindEmptyWorld(ctx context.Context, net *mesh.Net, name string, missing error) (w system.WorldState, ctl string, ok bool) {
+func FindEmptyWorld(
+	ctx context.Context, net *mesh.Net, name string, missing error,
+) (w system.WorldState, ctl string, ok bool) {
 	if _, is := errors.AsType[*mesh.NotFoundError](missing); !is {
 		return w, "", false
 	}
@@ -38,7 +40,9 @@ type EmptyWorldError struct{ World system.WorldState }
 
 func (e *EmptyWorldError) Error() string {
 	if e.World.Shape == nil {
-		return fmt.Sprintf("world %s is not declared and has no procs: castnet apply -f FILE declares it", e.World.Name)
+		return fmt.Sprintf(
+			"world %s is not declared and has no procs: castnet apply -f FILE declares it", e.World.Name,
+		)
 	}
 	return fmt.Sprintf("world %s has no procs so far: %s", e.World.Name, e.World.Reason)
 }

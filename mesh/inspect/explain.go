@@ -94,7 +94,9 @@ func (v View) summary(well bool) string {
 	if v.World != nil {
 		how = string(v.World.Status)
 	}
-	return fmt.Sprintf("%s is %s: of its %s %s", v.Mesh, how, text.Pluralize(v.Ranks, "rank"), strings.Join(parts, ", "))
+	return fmt.Sprintf(
+		"%s is %s: of its %s %s", v.Mesh, how, text.Pluralize(v.Ranks, "rank"), strings.Join(parts, ", "),
+	)
 }
 
 // DescribeRegion formats a region for a sentence.
@@ -161,7 +163,12 @@ func (v View) rankCauses() (out []Cause) {
 		case r.Status == agent.Failed.String(), r.Reason == noHostReason, v.isHostReason(r.Reason): // reported above
 		case r.Status == agent.Running.String() && r.Reason == "":
 		default:
-			out = append(out, Cause{What: "rank", Region: r.Region, Ranks: r.Ranks, Why: strings.TrimSuffix(r.Status+": "+r.Reason, ": ")})
+			out = append(
+				out,
+				Cause{
+					What: "rank", Region: r.Region, Ranks: r.Ranks, Why: strings.TrimSuffix(r.Status+": "+r.Reason, ": "),
+				},
+			)
 		}
 	}
 	return out
@@ -204,7 +211,9 @@ func (v View) actorCauses() (out []Cause) {
 	for _, x := range v.Actors {
 		for _, r := range x.Statuses {
 			if r.Status != agent.Running.String() {
-				why := strings.TrimSuffix(fmt.Sprintf("actor %s is %s: %s", text.Label(x.Actor), r.Status, r.Reason), ": ")
+				why := strings.TrimSuffix(
+					fmt.Sprintf("actor %s is %s: %s", text.Label(x.Actor), r.Status, r.Reason), ": ",
+				)
 				out = append(out, Cause{What: "actor", Region: r.Region, Ranks: r.Ranks, Why: why})
 			}
 		}
@@ -234,12 +243,19 @@ func (v View) nextSteps() (out []string) {
 	}
 	for _, l := range v.RestartedRanks {
 		if l.RestartPhase != "" {
-			out = append(out, fmt.Sprintf("[%s] %s, in generation %d (restart %d; %s)", l.Point, l.DescribePhase(), l.Gen, l.Restarts, v.Policy))
+			out = append(
+				out,
+				fmt.Sprintf(
+					"[%s] %s, in generation %d (restart %d; %s)", l.Point, l.DescribePhase(), l.Gen, l.Restarts, v.Policy,
+				),
+			)
 		}
 	}
 	for _, h := range v.UnhealthyHosts() {
 		if h.State == "suspect" || h.State == "unknown" {
-			out = append(out, fmt.Sprintf("host %s is being checked: it is alive or dead within seconds", text.HostLabel(h.ID)))
+			out = append(
+				out, fmt.Sprintf("host %s is being checked: it is alive or dead within seconds", text.HostLabel(h.ID)),
+			)
 		}
 	}
 	if len(v.Failures) > 0 {
@@ -273,7 +289,13 @@ func (v View) suggestions() (out []string) {
 		}
 		if len(ranks) > 0 {
 			first := slices.Min(ranks)
-			out = append(out, fmt.Sprintf("read the output of the first of them: castnet logs %s", text.ShellQuote(v.Mesh+"["+Point(v.Shape, first)+"]")))
+			out = append(
+				out,
+				fmt.Sprintf(
+					"read the output of the first of them: castnet logs %s",
+					text.ShellQuote(v.Mesh+"["+Point(v.Shape, first)+"]"),
+				),
+			)
 		}
 	}
 	for i, h := range v.Hosts {
@@ -282,7 +304,12 @@ func (v View) suggestions() (out []string) {
 		case h.State == hostMissing:
 			out = append(out, fmt.Sprintf("start a hostd with --world %s --host-rank %d", v.Label, i))
 		case v.World != nil:
-			out = append(out, fmt.Sprintf("check hostd on %s, or start another with --world %s --host-rank %d", text.HostLabel(h.ID), v.Label, i))
+			out = append(
+				out,
+				fmt.Sprintf(
+					"check hostd on %s, or start another with --world %s --host-rank %d", text.HostLabel(h.ID), v.Label, i,
+				),
+			)
 		default:
 			out = append(out, fmt.Sprintf("check hostd on %s", text.HostLabel(h.ID)))
 		}

@@ -71,7 +71,9 @@ func Meshes(ctx context.Context, net *mesh.Net, all bool) (records []MeshSummary
 }
 
 // inspect pings the owner.
-func (o *MeshOwner) inspect(ctx context.Context, net *mesh.Net, m agent.Mesh, detached []system.DetachedState) {
+func (o *MeshOwner) inspect(
+	ctx context.Context, net *mesh.Net, m agent.Mesh, detached []system.DetachedState,
+) {
 	if m.World != nil {
 		o.Kind = ownedBySystem
 		ref, err := system.Find(ctx, net.Proc())

@@ -102,7 +102,9 @@ func (w *inspection) view() View {
 	}
 	r := w.report
 	v := View{
-		Mesh: w.desc.ID.String(), Label: cmp.Or(r.Name, w.desc.ID.Label()), Extent: w.desc.Extent.String(), Ranks: w.desc.Extent.NumRanks(),
+		Mesh: w.desc.ID.String(), Label: cmp.Or(
+			r.Name, w.desc.ID.Label(),
+		), Extent: w.desc.Extent.String(), Ranks: w.desc.Extent.NumRanks(),
 		Program: w.desc.Command.Path, Policy: r.Policy.String(), Shape: w.desc.Extent, PerHost: w.desc.PerHost, Failures: []Failure{}, RestartedRanks: []RestartedRank{}, Actors: []ActorMesh{},
 		Owner: Owner{
 			ID: w.desc.Owner.String(), Answers: w.ownerErr == nil, Lease: r.Lease, Subscribers: r.Subscribers, Restarts: r.Restarts,
@@ -113,7 +115,9 @@ func (w *inspection) view() View {
 	statuses := w.statuses()
 	v.Phase = overallPhase(statuses).String()
 	rank := func(rank int) int { return rank }
-	v.Statuses = statusRuns(v.Shape, slices.Sorted(maps.Keys(statuses)), rank, func(rank int) agent.Status { return statuses[rank] })
+	v.Statuses = statusRuns(v.Shape, slices.Sorted(maps.Keys(statuses)), rank, func(rank int) agent.Status {
+		return statuses[rank]
+	})
 	if w.desc.World != nil {
 		v.Owner.ID = cmp.Or(w.system, "the system controller")
 	}
@@ -130,7 +134,9 @@ func (w *inspection) view() View {
 		v.Phase = r.Phase.String()
 	}
 	for _, l := range r.Restarted {
-		v.RestartedRanks = append(v.RestartedRanks, RestartedRank{l, Point(v.Shape, l.Rank), statuses[l.Rank].Phase.String()})
+		v.RestartedRanks = append(
+			v.RestartedRanks, RestartedRank{l, Point(v.Shape, l.Rank), statuses[l.Rank].Phase.String()},
+		)
 	}
 	v.Failures = w.failures(statuses)
 	v.Actors = w.actorViews()
@@ -195,7 +201,9 @@ func (w *inspection) statuses() map[int]agent.Status {
 			by[rank] = agent.Status{Phase: agent.Failed, Reason: why}
 			continue
 		case there && w.world != nil:
-			by[rank] = agent.Status{Phase: agent.NotExist, Reason: fmt.Sprintf("its host %s has not started it", h.Label())}
+			by[rank] = agent.Status{
+				Phase: agent.NotExist, Reason: fmt.Sprintf("its host %s has not started it", h.Label()),
+			}
 			continue
 		case there:
 			reason = "its host %s does not know it any more"
@@ -257,7 +265,9 @@ func (w *inspection) failures(statuses map[int]agent.Status) []Failure {
 		}
 		all = append(all, f)
 	}
-	slices.SortFunc(all, func(a, b Failure) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Rank, b.Rank)) })
+	slices.SortFunc(all, func(a, b Failure) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Rank, b.Rank))
+	})
 	return all
 }
 

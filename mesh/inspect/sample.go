@@ -79,7 +79,10 @@ func (t *Sampler) Sample(ctx context.Context) (Sample, error) {
 	meshes := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !m.Alive() })
 	asked := make([][]ProcCounters, len(meshes))
 	askEach(len(meshes), func(i int) { asked[i] = countProcs(ctx, meshes[i]) })
-	l := Sample{At: time.Now(), Hosts: []HostCounters{}, Procs: append([]ProcCounters{}, slices.Concat(asked...)...), Missing: inv.Err()}
+	l := Sample{
+		At: time.Now(), Hosts: []HostCounters{}, Procs: append([]ProcCounters{}, slices.Concat(asked...)...),
+		Missing: inv.Err(),
+	}
 	t.computeRates(&l)
 	l.addHosts(inv.Hosts)
 	l.sort()
@@ -100,7 +103,9 @@ func countProcs(ctx context.Context, m mesh.MeshState) (out []ProcCounters) {
 			continue
 		}
 		p := ProcCounters{
-			Mesh: s.ID, Rank: s.Rank, Point: Point(m.Procs.Extent(), s.Rank), Gen: s.Gen, Status: s.Status.Phase.String(), Silent: len(said[s.Rank]) == 0,
+			Mesh: s.ID, Rank: s.Rank, Point: Point(
+				m.Procs.Extent(), s.Rank,
+			), Gen: s.Gen, Status: s.Status.Phase.String(), Silent: len(said[s.Rank]) == 0,
 		}
 		if h, err := m.Procs.Host(s.Rank); err == nil {
 			p.Host = h.String()
@@ -150,7 +155,10 @@ func (l *Sample) addHosts(hosts []mesh.HostState) {
 	at := map[string]int{}
 	for i, h := range hosts {
 		at[h.ID.String()] = i
-		l.Hosts = append(l.Hosts, HostCounters{Host: h.Label, ID: h.ID.String(), Procs: h.Procs, State: h.State, Silence: h.Silence})
+		l.Hosts = append(
+			l.Hosts,
+			HostCounters{Host: h.Label, ID: h.ID.String(), Procs: h.Procs, State: h.State, Silence: h.Silence},
+		)
 	}
 	for _, p := range l.Procs {
 		if i, is := at[p.Host]; is {
@@ -171,9 +179,14 @@ func (l *Sample) sort() {
 		return 0
 	}
 	slices.SortStableFunc(l.Hosts, func(a, b HostCounters) int {
-		return cmp.Or(cmp.Compare(answers(a), answers(b)), cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.Handled, a.Handled))
+		return cmp.Or(
+			cmp.Compare(answers(a), answers(b)), cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Queued, a.Queued),
+			cmp.Compare(b.Handled, a.Handled),
+		)
 	})
 	slices.SortStableFunc(l.Procs, func(a, b ProcCounters) int {
-		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.Handled, a.Handled))
+		return cmp.Or(
+			cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.Handled, a.Handled),
+		)
 	})
 }

@@ -206,7 +206,9 @@ func (l RestartedRank) DescribePhase() string {
 
 // FindWithEnded finds the live mesh, else the newest ended one. missing names the silent hosts that
 // may have a live one.
-func FindWithEnded(ctx context.Context, net *mesh.Net, name string) (inv mesh.Inventory, found mesh.MeshState, missing, err error) {
+func FindWithEnded(
+	ctx context.Context, net *mesh.Net, name string,
+) (inv mesh.Inventory, found mesh.MeshState, missing, err error) {
 	inv, p, err := net.InventoryFor(ctx, name)
 	if _, unknown := errors.AsType[*mesh.NotFoundError](err); err != nil && !unknown {
 		return inv, found, nil, err

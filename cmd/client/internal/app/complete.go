@@ -33,7 +33,9 @@ func (a *App) Complete(by ...Lookup) cobra.CompletionFunc {
 			return err
 		})
 		slices.Sort(names)
-		names = slices.DeleteFunc(slices.Compact(names), func(n string) bool { return !strings.HasPrefix(n, prefix) })
+		names = slices.DeleteFunc(slices.Compact(names), func(n string) bool {
+			return !strings.HasPrefix(n, prefix)
+		})
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }
@@ -51,7 +53,11 @@ func (a *App) CompleteList(l Lookup) cobra.CompletionFunc {
 		before := strings.Split(text, ",")
 		prefix := before[len(before)-1]
 		before = before[:len(before)-1]
-		told := func(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) { return l(ctx, net, before) }
+		told := func(
+			ctx context.Context, net *mesh.Net, _ []string,
+		) ([]string, error) {
+			return l(ctx, net, before)
+		}
 		names, how := a.Complete(told)(c, nil, prefix)
 		for i, n := range names {
 			names[i] = strings.Join(append(slices.Clone(before), n), ",")

@@ -85,7 +85,9 @@ func (k resolved) withProgress(out *output.Printer, asked int) (cast.Mesh[any], 
 		return k.throttledMesh, bar
 	}
 	bar.Update(0, asked, "ranks")
-	return k.withThrottle(cast.WithProgress(k.actorMesh, progressInterval, func(n int) { bar.Update(n, asked, "ranks") })), bar
+	return k.withThrottle(cast.WithProgress(k.actorMesh, progressInterval, func(n int) {
+		bar.Update(n, asked, "ranks")
+	})), bar
 }
 
 // checkOnePer refuses an unknown dimension.
@@ -97,7 +99,10 @@ func (s Spec) checkOnePer(e shape.Extent) error {
 	if s.throttle.OnePer == "" || slices.Contains(labels, s.throttle.OnePer) {
 		return nil
 	}
-	return cli.Usagef("--one-per %s: mesh %s has no such dimension; want one of %s", s.throttle.OnePer, s.Target.Name, strings.Join(labels, ", "))
+	return cli.Usagef(
+		"--one-per %s: mesh %s has no such dimension; want one of %s", s.throttle.OnePer, s.Target.Name,
+		strings.Join(labels, ", "),
+	)
 }
 
 // askedRanks returns the addressed ranks of the region, ascending.

@@ -45,7 +45,9 @@ func (s Spec) natsCommand(nats, namespace string) (string, error) {
 	}
 	subject := space.Gateway(s.Target.Name, s.Actor, s.Endpoint.Name(), subjects.Anon)
 	if subject == "" {
-		return "", cli.Usagef("%s %s %s: want names that form a gateway subject", s.Target, s.Actor, s.Endpoint.Name())
+		return "", cli.Usagef(
+			"%s %s %s: want names that form a gateway subject", s.Target, s.Actor, s.Endpoint.Name(),
+		)
 	}
 	body := s.Body
 	if strings.HasPrefix(body, "-") {

@@ -25,7 +25,9 @@ func (k resolved) plan() ([]PlannedRecord, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, PlannedRecord{Rank: k.Rank(view), Point: k.Point(view), Host: host.String(), Batch: i + 1})
+			out = append(
+				out, PlannedRecord{Rank: k.Rank(view), Point: k.Point(view), Host: host.String(), Batch: i + 1},
+			)
 		}
 	}
 	return out, nil
@@ -48,7 +50,10 @@ func showPlan(out *output.Printer, k resolved) error {
 	case collectSend:
 		would = "would send to"
 	}
-	out.Notef("%s %d of %s in %s; nothing was sent", would, len(records), text.Pluralize(k.Base.NumRanks(), "rank"), countBatches(len(k.batches)))
+	out.Notef(
+		"%s %d of %s in %s; nothing was sent", would, len(records), text.Pluralize(k.Base.NumRanks(), "rank"),
+		countBatches(len(k.batches)),
+	)
 	return nil
 }
 

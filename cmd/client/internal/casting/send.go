@@ -49,7 +49,9 @@ func castChoose(ctx context.Context, out *output.Printer, k resolved) error {
 	begun := time.Now()
 	value, err := k.Endpoint.Call(ctx, k.throttledMesh.Ref(view).Via(k.net.Proc()), k.Message)
 	if err != nil {
-		return cli.WithCode(cli.ExitCode(err), fmt.Errorf("[%s] %s", k.Point(view), failedReply(k.Resolved, view, err).Error))
+		return cli.WithCode(
+			cli.ExitCode(err), fmt.Errorf("[%s] %s", k.Point(view), failedReply(k.Resolved, view, err).Error),
+		)
 	}
 	raw, err := target.EncodeValue(value)
 	if err != nil {

@@ -116,7 +116,9 @@ func probes(space subjects.Space, inbox string, id subjects.ProcID) (out []probe
 		all(subjects.KindPort):  space.Port(port.Port("probe"), from),
 		all(subjects.KindCast):  space.Cast(id.Mesh, "doctor", "probe", "_", from),
 		all(subjects.KindFrame): space.Frame(self, from), all(subjects.KindControl): space.Control(self, from),
-		all(subjects.KindHost): space.Host(host, "probe", from), all(subjects.KindEvent): space.Event("probe", id.Scope(), from),
+		all(subjects.KindHost): space.Host(host, "probe", from), all(subjects.KindEvent): space.Event(
+			"probe", id.Scope(), from,
+		),
 		all(subjects.KindHint): space.Hint(self, "probe"), subjects.Discovery: "$SRV.PING." + from,
 	}
 	subscribed := map[string]string{
@@ -155,12 +157,20 @@ func (d *doctor) permissions(ctx context.Context) Finding {
 	}
 	missing, err := runProbes(ctx, d.bus, probes(d.space, inbox, subjects.ProcID{Mesh: id}))
 	if err != nil {
-		return Finding{Result: ResultFail, Found: "cannot test the permissions: " + err.Error(), Todo: "repair the connection"}
+		return Finding{
+			Result: ResultFail, Found: "cannot test the permissions: " + err.Error(), Todo: "repair the connection",
+		}
 	}
 	if len(missing) > 0 {
-		return Finding{Result: ResultFail, Found: "this user may not " + formatGrants(missing), Todo: "allow that in the configuration of the server"}
+		return Finding{
+			Result: ResultFail, Found: "this user may not " + formatGrants(missing),
+			Todo: "allow that in the configuration of the server",
+		}
 	}
-	return Finding{Result: ResultOK, Found: "this user may publish and subscribe to what a client needs under " + d.space.String()}
+	return Finding{
+		Result: ResultOK,
+		Found:  "this user may publish and subscribe to what a client needs under " + d.space.String(),
+	}
 }
 
 // runProbes runs the probes and returns the refused ones. It stops at any other error. The server
@@ -260,16 +270,30 @@ func (d *doctor) jetStream(ctx context.Context) Finding {
 	case errors.Is(err, bus.ErrNoResponders):
 		return Finding{Result: ResultWarn, Found: "no JetStream: " + NotDurableText, Todo: turnOn}
 	case denied:
-		return Finding{Result: ResultOK, Found: "JetStream is closed to this user; only a system controller needs it"}
+		return Finding{
+			Result: ResultOK, Found: "JetStream is closed to this user; only a system controller needs it",
+		}
 	case err != nil:
-		return Finding{Result: ResultWarn, Found: fmt.Sprintf("cannot use JetStream: %s: %s", firstLine(err), NotDurableText), Todo: turnOn}
+		return Finding{
+			Result: ResultWarn, Found: fmt.Sprintf("cannot use JetStream: %s: %s", firstLine(err), NotDurableText),
+			Todo: turnOn,
+		}
 	case len(said.Tiers) > 0:
 	case limitReached(said.Storage, limits.Storage) && limitReached(said.Memory, limits.Memory):
-		return Finding{Result: ResultFail, Found: "the account has no storage left", Todo: "raise the account's limits, or delete streams"}
+		return Finding{
+			Result: ResultFail, Found: "the account has no storage left",
+			Todo: "raise the account's limits, or delete streams",
+		}
 	case limitReached(int64(said.Streams), int64(limits.Streams)):
-		return Finding{Result: ResultWarn, Found: fmt.Sprintf("the account is at its limit of %d streams", said.Streams), Todo: "raise the account's limit, if worlds are not kept yet"}
+		return Finding{
+			Result: ResultWarn, Found: fmt.Sprintf("the account is at its limit of %d streams", said.Streams),
+			Todo: "raise the account's limit, if worlds are not kept yet",
+		}
 	}
-	return Finding{Result: ResultOK, Found: fmt.Sprintf("%d bytes in %s", said.Storage+said.Memory, text.Pluralize(said.Streams, "stream"))}
+	return Finding{
+		Result: ResultOK,
+		Found:  fmt.Sprintf("%d bytes in %s", said.Storage+said.Memory, text.Pluralize(said.Streams, "stream")),
+	}
 }
 
 // limitReached reports whether a limit is reached. Below 0 is no limit, and 0 permits nothing.
@@ -282,7 +306,9 @@ func firstLine(err error) string { return text.Shorten(err.Error(), 200) }
 func (d *doctor) system(ctx context.Context) (f Finding) {
 	net, err := mesh.Connect(ctx, d.options)
 	if err != nil {
-		return Finding{Result: ResultFail, Found: "a client cannot join: " + firstLine(err), Todo: "see the permissions"}
+		return Finding{
+			Result: ResultFail, Found: "a client cannot join: " + firstLine(err), Todo: "see the permissions",
+		}
 	}
 	defer func() {
 		if err := net.Close(context.WithoutCancel(ctx)); err != nil && f.Result == ResultOK {
@@ -291,19 +317,28 @@ func (d *doctor) system(ctx context.Context) (f Finding) {
 	}()
 	ref, err := system.Find(ctx, net.Proc())
 	if errors.Is(err, system.ErrNoController) {
-		return Finding{Result: ResultWarn, Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system"}
+		return Finding{
+			Result: ResultWarn, Found: "no system controller answers: worlds cannot be declared",
+			Todo: "start a hostd with --system",
+		}
 	}
 	var now system.Snapshot
 	if err == nil {
 		now, err = system.GetSnapshot.Call(ctx, ref, system.Filter{})
 	}
 	if err != nil {
-		return Finding{Result: ResultFail, Found: "the system controller: " + firstLine(err), Todo: "see the log of its hostd"}
+		return Finding{
+			Result: ResultFail, Found: "the system controller: " + firstLine(err), Todo: "see the log of its hostd",
+		}
 	}
-	owns := text.Pluralize(len(now.Worlds), "world") + " and " + text.Pluralize(len(now.Detached), "detached mesh")
+	owns := text.Pluralize(len(now.Worlds), "world") + " and " + text.Pluralize(
+		len(now.Detached), "detached mesh",
+	)
 	f = Finding{Result: ResultOK, Found: fmt.Sprintf("epoch %d, %s, kept in JetStream", now.Epoch, owns)}
 	if !now.Durable {
-		f = Finding{Result: ResultWarn, Found: owns + ": " + NotDurableText, Todo: "enable JetStream, then restart hostd"}
+		f = Finding{
+			Result: ResultWarn, Found: owns + ": " + NotDurableText, Todo: "enable JetStream, then restart hostd",
+		}
 	}
 	return f
 }

@@ -79,7 +79,11 @@ func (d *doctor) run(ctx context.Context) (err error) {
 		if errors.Is(err, context.Canceled) {
 			return err
 		}
-		return d.report(Finding{Check: "connection", Result: ResultFail, Found: d.app.SuggestHostd(err).Error(), Todo: connectTodo(err)})
+		return d.report(
+			Finding{
+				Check: "connection", Result: ResultFail, Found: d.app.SuggestHostd(err).Error(), Todo: connectTodo(err),
+			},
+		)
 	}
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -141,7 +145,9 @@ func (d *doctor) report(f Finding) error {
 	case output.NDJSON:
 		return a.WriteJSONLine(f)
 	default:
-		line := fmt.Sprintf("%s  %-11s  %s", a.Paint(resultColour(f.Result), fmt.Sprintf("%-4s", f.Result)), f.Check, f.Found)
+		line := fmt.Sprintf(
+			"%s  %-11s  %s", a.Paint(resultColour(f.Result), fmt.Sprintf("%-4s", f.Result)), f.Check, f.Found,
+		)
 		if f.Todo != "" {
 			line += " — " + f.Todo
 		}

@@ -58,8 +58,12 @@ type heartbeatListener struct {
 // listenHeartbeats subscribes until stop. Without permission no heartbeat arrives, as the findings
 // show.
 func (d *doctor) listenHeartbeats() *heartbeatListener {
-	c := &heartbeatListener{d: d, startedAt: time.Now(), stop: func() {}, lags: map[subjects.HostID]time.Duration{}}
-	sub, err := d.bus.Control().Lossy(agent.HeartbeatInbox).Subscribe(d.space.Heartbeats(agent.KindHostHeartbeat), c.onHeartbeat)
+	c := &heartbeatListener{d: d, startedAt: time.Now(), stop: func() {
+
+	}, lags: map[subjects.HostID]time.Duration{}}
+	sub, err := d.bus.Control().Lossy(agent.HeartbeatInbox).Subscribe(
+		d.space.Heartbeats(agent.KindHostHeartbeat), c.onHeartbeat,
+	)
 	if err == nil {
 		c.stop = func() { _ = sub.Unsubscribe() } // an error means that the bus is gone
 	}
@@ -91,7 +95,9 @@ func (c *heartbeatListener) collect(ctx context.Context) hostSurvey {
 	case <-ctx.Done():
 	}
 	c.close()
-	hosts, err := agent.DiscoverListedHosts(ctx, c.d.bus, c.d.space, config.DiscoveryQuietPeriod.Get(c.d.options.Config))
+	hosts, err := agent.DiscoverListedHosts(
+		ctx, c.d.bus, c.d.space, config.DiscoveryQuietPeriod.Get(c.d.options.Config),
+	)
 	c.mu.Lock()
 	known := maps.Clone(c.lags)
 	c.mu.Unlock()
@@ -106,7 +112,9 @@ func (c *heartbeatListener) collect(ctx context.Context) hostSurvey {
 			known[id] = 0
 		}
 	}
-	s := hostSurvey{discoveryErr: err, answers: make([]hostCheck, len(known)), beating: len(c.lags), unlisted: unlisted}
+	s := hostSurvey{
+		discoveryErr: err, answers: make([]hostCheck, len(known)), beating: len(c.lags), unlisted: unlisted,
+	}
 	var asked errgroup.Group
 	asked.SetLimit(maxConcurrentHosts)
 	for i, id := range slices.SortedFunc(maps.Keys(known), subjects.HostID.Compare) {
@@ -225,7 +233,9 @@ func (s hostSurvey) versions() Finding {
 	by := map[string][]string{}
 	behind := false
 	for _, a := range s.answered() {
-		key := fmt.Sprintf("%s (build %s)", cmp.Or(a.info.Version, "unknown"), cmp.Or(text.Shorten(a.info.Build, 13), "unknown"))
+		key := fmt.Sprintf(
+			"%s (build %s)", cmp.Or(a.info.Version, "unknown"), cmp.Or(text.Shorten(a.info.Build, 13), "unknown"),
+		)
 		by[key] = append(by[key], a.id.Label())
 		behind = behind || a.info.Version != cli.Version()
 	}
@@ -268,7 +278,10 @@ func (s hostSurvey) clocks() Finding {
 		f.Found = "clock differs from this machine: " + text.Names(far)
 		f.Todo = "have these machines keep time (NTP)"
 	default:
-		f.Found = fmt.Sprintf("within %s of this machine, on %s", most.Round(time.Millisecond), text.Pluralize(len(s.answered()), "host"))
+		f.Found = fmt.Sprintf(
+			"within %s of this machine, on %s", most.Round(time.Millisecond),
+			text.Pluralize(len(s.answered()), "host"),
+		)
 	}
 	return f
 }

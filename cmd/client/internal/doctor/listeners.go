@@ -62,7 +62,9 @@ func (d *doctor) listeners(ctx context.Context) Finding {
 		return Finding{Result: ResultOK, Found: "no client receives messages for other processes"}
 	}
 	const follows = ": the server cannot say that a process is gone, so its end is known later"
-	return Finding{Result: ResultWarn, Found: strings.Join(found, "; ") + follows, Todo: strings.Join(todo, "; ")}
+	return Finding{
+		Result: ResultWarn, Found: strings.Join(found, "; ") + follows, Todo: strings.Join(todo, "; "),
+	}
 }
 
 // streamAck is the acknowledgement of a stream that stored a message.

@@ -65,7 +65,9 @@ type View struct {
 }
 
 func NewView(out *output.Printer, net *mesh.Net, verbose bool) *View {
-	return &View{out: out, net: net, verbose: verbose, shown: map[string]bool{}, extents: map[string]shape.Extent{}}
+	return &View{
+		out: out, net: net, verbose: verbose, shown: map[string]bool{}, extents: map[string]shape.Extent{},
+	}
 }
 
 // Show prints an event, unless it repeats a printed end.
@@ -93,7 +95,9 @@ func (v *View) Show(ctx context.Context, e actor.Event) error {
 
 // line formats an event in one line.
 func (v *View) line(e actor.Event, at string) string {
-	parts := []string{e.At.Local().Format(time.TimeOnly), fmt.Sprintf("%-5s", e.Kind), cmp.Or(e.Name, text.Label(e.Mesh))}
+	parts := []string{
+		e.At.Local().Format(time.TimeOnly), fmt.Sprintf("%-5s", e.Kind), cmp.Or(e.Name, text.Label(e.Mesh)),
+	}
 	if at != "" {
 		parts = append(parts, "["+at+"]")
 	}

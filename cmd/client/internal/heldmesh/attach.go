@@ -80,7 +80,9 @@ func (h *heldMesh) attach(ctx context.Context, node *localHostd) error {
 }
 
 // forwardEvents forwards the events of one kind. (An actor mesh also has events of its procs.)
-func forwardEvents(ctx context.Context, events iter.Seq2[actor.Event, error], kind string, to chan<- heldEvent) {
+func forwardEvents(
+	ctx context.Context, events iter.Seq2[actor.Event, error], kind string, to chan<- heldEvent,
+) {
 	for e, err := range events {
 		if err == nil && e.Kind != kind {
 			continue

@@ -69,7 +69,10 @@ func (h *heldMesh) closingLine() string {
 	if h.handover.Epoch == 0 {
 		return "Ctrl-C stops it. Its events:"
 	}
-	text := fmt.Sprintf("The system controller owns it, in epoch %d: castnet adopt %s takes it back.", h.handover.Epoch, h.spec.name)
+	text := fmt.Sprintf(
+		"The system controller owns it, in epoch %d: castnet adopt %s takes it back.", h.handover.Epoch,
+		h.spec.name,
+	)
 	if !h.handover.Durable {
 		text += " Without JetStream it ends with the hostd that owns it."
 	}
@@ -113,7 +116,10 @@ func (h *heldMesh) exampleRequests(client string, r Started, endpoints []string)
 	if number {
 		lines = append(lines, lines[1]+" --reduce sum")
 	}
-	throughGateway := fmt.Sprintf("%s req %s %s", h.NatsPrefix(), h.net.Proc().Space().Gateway(r.Label, r.Type, name, subjects.Anon), text.ShellQuote(body))
+	throughGateway := fmt.Sprintf(
+		"%s req %s %s", h.NatsPrefix(), h.net.Proc().Space().Gateway(r.Label, r.Type, name, subjects.Anon),
+		text.ShellQuote(body),
+	)
 	if number {
 		throughGateway += " -H Castnet-Reduce:sum"
 	}

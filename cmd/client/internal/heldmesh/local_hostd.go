@@ -53,7 +53,9 @@ func connectOrStart(ctx context.Context, a *app.App, u Spec) (*mesh.Net, *localH
 	}
 	path, ferr := findHostd()
 	if ferr != nil {
-		return nil, nil, cli.WithCode(cli.ExitConnection, fmt.Errorf("%w; and no hostd can be started: %w", err, ferr))
+		return nil, nil, cli.WithCode(
+			cli.ExitConnection, fmt.Errorf("%w; and no hostd can be started: %w", err, ferr),
+		)
 	}
 	bar := a.NewProgress()
 	bar.Message("found no bus: starting " + path)
@@ -94,7 +96,9 @@ func findHostd() (string, error) {
 
 // startHostd starts a hostd and waits for its server. The caller also stops a hostd returned with
 // an error.
-func startHostd(ctx context.Context, path, namespace string, getenv func(string) string) (*localHostd, error) {
+func startHostd(
+	ctx context.Context, path, namespace string, getenv func(string) string,
+) (*localHostd, error) {
 	file, err := bus.LocalFile(getenv)
 	if err != nil {
 		return nil, err

@@ -40,7 +40,9 @@ func hostsSuffix(ranks []mesh.RankStatus) string {
 		return ""
 	}
 	if n > inspect.MaxReasons {
-		return fmt.Sprintf(" on %s and %d more hosts", strings.Join(hosts[:inspect.MaxReasons], ", "), n-inspect.MaxReasons)
+		return fmt.Sprintf(
+			" on %s and %d more hosts", strings.Join(hosts[:inspect.MaxReasons], ", "), n-inspect.MaxReasons,
+		)
 	}
 	return " on " + strings.Join(hosts, ", ")
 }

@@ -26,18 +26,30 @@ func (f *Flags) Register(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.actor, "actor", "counter", "`TYPE` of the actor in each proc; \"\" for none")
 	fs.StringVar(&f.params, "params", "", "`JSON` the parameters of each actor")
-	fs.StringVar(&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)")
+	fs.StringVar(
+		&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)",
+	)
 	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
 	flags.Add(fs, &f.policy.Recovery, "recovery", "POLICY",
 		"recovery of failed procs and actors: propagate, restart or drop (default propagate)", readRecovery)
-	fs.DurationVar(&f.lease, "lease", 0, "how long procs outlive their owner when it is killed (default supervision.lease-ttl)")
-	_ = c.RegisterFlagCompletionFunc("recovery", cobra.FixedCompletions(recoveries(), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("actor", cobra.FixedCompletions([]string{"counter", "echo", "plain"}, cobra.ShellCompDirectiveNoFileComp))
+	fs.DurationVar(
+		&f.lease, "lease", 0,
+		"how long procs outlive their owner when it is killed (default supervision.lease-ttl)",
+	)
+	_ = c.RegisterFlagCompletionFunc(
+		"recovery", cobra.FixedCompletions(recoveries(), cobra.ShellCompDirectiveNoFileComp),
+	)
+	_ = c.RegisterFlagCompletionFunc(
+		"actor", cobra.FixedCompletions([]string{"counter", "echo", "plain"}, cobra.ShellCompDirectiveNoFileComp),
+	)
 }
 
 // Spec validates all flags before anything starts.
 func (f Flags) Spec(name string) (Spec, error) {
-	u := Spec{name: name, perHost: f.PerHost, Actor: f.actor, lease: f.lease, noHostd: f.NoHostd, Policy: f.policy, command: mesh.Command{Path: agent.Builtin}}
+	u := Spec{
+		name: name, perHost: f.PerHost, Actor: f.actor, lease: f.lease, noHostd: f.NoHostd, Policy: f.policy,
+		command: mesh.Command{Path: agent.Builtin},
+	}
 	if err := subjects.CheckLabel("mesh", name); err != nil {
 		return u, err
 	}
@@ -97,7 +109,11 @@ func startMesh(ctx context.Context, a *app.App, net *mesh.Net, u Spec) (*heldMes
 		a.Notef("skipped %s", &mesh.UnschedulableError{Hosts: passed})
 	}
 	n := hosts.Extent().NumRanks() * u.perHost.NumRanks()
-	bar.Message(fmt.Sprintf("starting %s on %s", text.Pluralize(n, "proc"), text.Pluralize(hosts.Extent().NumRanks(), "host")))
+	bar.Message(
+		fmt.Sprintf(
+			"starting %s on %s", text.Pluralize(n, "proc"), text.Pluralize(hosts.Extent().NumRanks(), "host"),
+		),
+	)
 	h := &heldMesh{App: a, spec: u, net: net, hosts: hosts.Infos()}
 	h.procs, err = hosts.SpawnProcs(ctx, mesh.SpawnSpec{
 		Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease, Policy: u.Policy, TakeName: true,

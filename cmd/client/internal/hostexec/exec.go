@@ -182,7 +182,10 @@ func (s Spec) run(ctx context.Context, net *mesh.Net, e task) result {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+execTimeoutMargin)
 	defer cancel()
-	done, err := agent.Exec.Call(ctx, agent.Of(e.host.Proc()).Via(net.Proc()), agent.ExecRequest{Command: s.command, Timeout: s.timeout, Proc: e.proc})
+	done, err := agent.Exec.Call(
+		ctx, agent.Of(e.host.Proc()).Via(net.Proc()),
+		agent.ExecRequest{Command: s.command, Timeout: s.timeout, Proc: e.proc},
+	)
 	r := result{task: e, done: done, code: done.Code}
 	said, ok := errors.AsType[*actor.Error](err)
 	switch {
@@ -215,7 +218,9 @@ func showExec(out *output.Printer, groups []Group) error {
 	if worst.code == 0 {
 		return nil
 	}
-	return cli.WithCode(worst.code, fmt.Errorf("exec: %s: %s", worst.describeTargets(), worst.describeResult(true)))
+	return cli.WithCode(
+		worst.code, fmt.Errorf("exec: %s: %s", worst.describeTargets(), worst.describeResult(true)),
+	)
 }
 
 // execText formats a group for people, on one line if possible.

@@ -98,7 +98,10 @@ func FollowLogs(ctx context.Context, a *app.App, t target.Target, o Options) err
 
 // printLive prints lines on arrival. It holds early lines until those already in the tails are
 // known.
-func printLive(ctx context.Context, out *output.Printer, t target.Target, v *logView, f *logFollower, ends *endWatch, tails []agent.LogTail) error {
+func printLive(
+	ctx context.Context, out *output.Printer, t target.Target, v *logView, f *logFollower, ends *endWatch,
+	tails []agent.LogTail,
+) error {
 	early, err := f.collectEarly(ctx)
 	if err != nil {
 		return err

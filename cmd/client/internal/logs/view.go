@@ -71,7 +71,10 @@ func (v *logView) printGroups(groups []*rowGroup) (err error) {
 		if count != "" {
 			count = v.Paint(bold, count) + " "
 		}
-		err = errors.Join(err, printLine(v.Printer, g.describeRanks(v.target.Base), rankColour(g.records[0].Rank), g.stream, count, line))
+		err = errors.Join(
+			err,
+			printLine(v.Printer, g.describeRanks(v.target.Base), rankColour(g.records[0].Rank), g.stream, count, line),
+		)
 	}
 	return err
 }
@@ -113,7 +116,9 @@ const silentTimeout = 2 * time.Second
 
 // tailLogs returns the last lines of a target's ranks. It does not wait for silent hosts. missing
 // names these and other hosts without an answer.
-func tailLogs(p target.Resolved, ctx context.Context, lines int, silent error) (tails []agent.LogTail, missing, err error) {
+func tailLogs(
+	p target.Resolved, ctx context.Context, lines int, silent error,
+) (tails []agent.LogTail, missing, err error) {
 	if silent != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, silentTimeout)

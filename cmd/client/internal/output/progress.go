@@ -57,7 +57,9 @@ func (p *Progress) Update(n, of int, what string) {
 		return
 	}
 	full := barWidth * n / of
-	fmt.Fprintf(p.w, "\r\x1b[K%s%s %d/%d %s", strings.Repeat("█", full), strings.Repeat("░", barWidth-full), n, of, what)
+	fmt.Fprintf(
+		p.w, "\r\x1b[K%s%s %d/%d %s", strings.Repeat("█", full), strings.Repeat("░", barWidth-full), n, of, what,
+	)
 	p.drawn = true
 }
 

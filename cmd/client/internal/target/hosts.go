@@ -52,7 +52,9 @@ func (p HostSelector) Filter(hosts []mesh.HostState) ([]agent.HostInfo, error) {
 		}
 	}
 	if len(out) == 0 && len(p.Labels) > 0 {
-		return nil, &mesh.NotFoundError{What: "host labelled", Name: FormatLabels(p.Labels), Known: AllLabels(infos)}
+		return nil, &mesh.NotFoundError{
+			What: "host labelled", Name: FormatLabels(p.Labels), Known: AllLabels(infos),
+		}
 	}
 	return out, nil
 }
@@ -78,7 +80,9 @@ func (p HostSelector) checkName(hosts []mesh.HostState, name string) error {
 }
 
 // Attach returns a mesh of the selected hosts. It skips hosts that take no procs, unless named.
-func (p HostSelector) Attach(ctx context.Context, net *mesh.Net) (hosts mesh.HostMesh, passed []agent.HostInfo, err error) {
+func (p HostSelector) Attach(
+	ctx context.Context, net *mesh.Net,
+) (hosts mesh.HostMesh, passed []agent.HostInfo, err error) {
 	if len(p.Names) == 0 && len(p.Labels) == 0 {
 		hosts, err = net.AllHosts(ctx)
 	} else {

@@ -60,7 +60,9 @@ func (t Target) ResolveIn(procs mesh.ProcMesh) (p Resolved, err error) {
 	p = Resolved{whole: procs, Procs: procs.Select(t.Region), Base: procs.Describe().Extent}
 	p.Region, err = shape.Select(p.Base, t.Region)
 	if err != nil {
-		return Resolved{}, cli.WithCode(cli.ExitUsage, fmt.Errorf("region of mesh %s, which is %s: %w", t.Name, p.Base, err))
+		return Resolved{}, cli.WithCode(
+			cli.ExitUsage, fmt.Errorf("region of mesh %s, which is %s: %w", t.Name, p.Base, err),
+		)
 	}
 	return p, nil
 }
@@ -90,7 +92,9 @@ func (p Resolved) Actors(ctx context.Context, name string) (mesh.ActorMesh[any],
 }
 
 // fullActorName asks procs for the full name of an actor mesh.
-func fullActorName(ctx context.Context, procs mesh.ProcMesh, name string, within time.Duration) (string, error) {
+func fullActorName(
+	ctx context.Context, procs mesh.ProcMesh, name string, within time.Duration,
+) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	roster, err := procs.ListActors(ctx)

@@ -51,9 +51,15 @@ func Live(ctx context.Context, out *output.Printer, t *inspect.Sampler, every ti
 	defer fmt.Fprint(out.Stdout, ScreenOff)
 	for {
 		fmt.Fprint(out.Stdout, Redraw)
-		fmt.Fprintf(out.Stdout, "%s  %s, %s; every %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly), text.Pluralize(len(l.Hosts), "host"), text.Pluralize(len(l.Procs), "proc"), every)
+		fmt.Fprintf(
+			out.Stdout, "%s  %s, %s; every %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly),
+			text.Pluralize(len(l.Hosts), "host"), text.Pluralize(len(l.Procs), "proc"), every,
+		)
 		if err != nil {
-			fmt.Fprintln(out.Stdout, out.Paint(output.Red, out.Cut(fmt.Sprintf("STALE, %s old: %v", text.Age(time.Since(l.At)), err))))
+			fmt.Fprintln(
+				out.Stdout,
+				out.Paint(output.Red, out.Cut(fmt.Sprintf("STALE, %s old: %v", text.Age(time.Since(l.At)), err))),
+			)
 		} else if l.Missing != nil {
 			fmt.Fprintln(out.Stdout, out.Paint(output.Yellow, out.Cut(l.Missing.Error())))
 		}
@@ -92,7 +98,9 @@ func showTop(out *output.Printer, l inspect.Sample, rows int) error {
 		if h.State != agent.HostAlive {
 			status, procs = out.Paint(output.Yellow, h.State), "-"
 		}
-		return []string{h.Host, status, procs, formatRate(h.Rate), strconv.Itoa(h.Queued), strconv.FormatUint(h.Handled, 10)}
+		return []string{
+			h.Host, status, procs, formatRate(h.Rate), strconv.Itoa(h.Queued), strconv.FormatUint(h.Handled, 10),
+		}
 	})
 	writeOmitted(out.Stdout, len(l.Hosts)-len(hosts), "host")
 	if len(l.Procs) == 0 || err != nil {
@@ -104,10 +112,15 @@ func showTop(out *output.Printer, l inspect.Sample, rows int) error {
 	err = output.Records(out, procs, columns, func(p inspect.ProcCounters) []string {
 		status := out.PaintStatus(p.Status)
 		if p.Silent {
-			return []string{p.Mesh, p.Point, text.HostLabel(p.Host), status, "-", "-", "-", "-", out.Paint(output.Yellow, "no answer")}
+			return []string{
+				p.Mesh, p.Point, text.HostLabel(p.Host), status, "-", "-", "-", "-",
+				out.Paint(output.Yellow, "no answer"),
+			}
 		}
 		return []string{
-			p.Mesh, p.Point, text.HostLabel(p.Host), status, strconv.Itoa(p.Actors), formatRate(p.Rate), strconv.Itoa(p.Queued),
+			p.Mesh, p.Point, text.HostLabel(p.Host), status, strconv.Itoa(p.Actors), formatRate(p.Rate), strconv.Itoa(
+				p.Queued,
+			),
 			strconv.FormatUint(p.Handled, 10), text.OrDash(text.Shorten(p.Busy, 40)),
 		}
 	})

@@ -107,7 +107,9 @@ func (f *worldParser) fields(v cli.Value, what string, by map[string]func(cli.Va
 				known = append(known, k)
 			}
 			slices.Sort(known)
-			f.addError(field.Position, "unknown key %q in %s: want one of %s", field.Key, what, strings.Join(known, ", "))
+			f.addError(
+				field.Position, "unknown key %q in %s: want one of %s", field.Key, what, strings.Join(known, ", "),
+			)
 			continue
 		}
 		read(field.Value)
@@ -186,7 +188,10 @@ func (f *worldParser) shape(v cli.Value) (e shape.Extent) {
 	for _, d := range v.Fields {
 		n, err := strconv.Atoi(d.Value.Text)
 		if err != nil {
-			f.addError(d.Value.Position, "%s=%q: want a whole number of at least 1: a shape is known before its world begins", d.Key, d.Value.Text)
+			f.addError(
+				d.Value.Position, "%s=%q: want a whole number of at least 1: a shape is known before its world begins",
+				d.Key, d.Value.Text,
+			)
 			return shape.Extent{}
 		}
 		e = e.With(d.Key, n)
@@ -239,7 +244,9 @@ func (f *worldParser) labels(v cli.Value) map[string]string {
 
 func (f *worldParser) limits(v cli.Value) (l agent.Limits) {
 	f.fields(v, "limits", map[string]func(cli.Value){
-		"memory": readInteger(f, &l.Memory), "pids": readInteger(f, &l.Pids), "files": readInteger(f, &l.Files), "bind": readInteger(f, &l.PinnedCPUs),
+		"memory": readInteger(f, &l.Memory), "pids": readInteger(f, &l.Pids), "files": readInteger(f, &l.Files), "bind": readInteger(
+			f, &l.PinnedCPUs,
+		),
 		"cpu": func(v cli.Value) {
 			n, err := strconv.ParseFloat(v.Text, 64)
 			if err != nil {
