@@ -17,13 +17,13 @@ import (
 // wall clock does no harm there. Elsewhere times are compared as they were read, and durations travel: so no step
 // ends a lease, a deadline or a host.
 var wallClocks = map[string]string{
-	"agent/host/store.go":             "numbers that grow, whatever the clock does: the last one is written down",
-	"agent/state.go":                  "the name of a host's life, compared with itself alone",
-	"cmd/client/event_view.go":        "for people",
-	"cmd/client/attach.go":            "for people",
-	"internal/launch/follow.go":       "looks of many at a file are spread; the next one is at most a period away",
-	"internal/launch/handle_linux.go": "a deadline that is long over",
-	"internal/micro/micro.go":         "for people: since when a service runs",
+	"agent/host/store.go":                    "numbers that grow, whatever the clock does: the last one is written down",
+	"agent/state.go":                         "the name of a host's life, compared with itself alone",
+	"cmd/client/internal/events/view.go":     "for people",
+	"cmd/client/internal/heldmesh/attach.go": "for people",
+	"internal/launch/follow.go":              "looks of many at a file are spread; the next one is at most a period away",
+	"internal/launch/handle_linux.go":        "a deadline that is long over",
+	"internal/micro/micro.go":                "for people: since when a service runs",
 }
 
 // takesApart are the methods of a time whose result has no monotonic clock, and the functions that make such a time.

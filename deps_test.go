@@ -53,6 +53,8 @@ internal/proctest
 	tests stop processes and have to know when they have stopped
 internal/testkit
 	waits with one bound, and one way to close: for the tests of every package, the lowest too
+internal/text < subjects
+	how names and durations read is the same in the client and in what a library says of a mesh
 internal/build
 	which program this is, for callers and procs to compare; apart from launching, because clients launch nothing
 internal/supervise
@@ -81,6 +83,8 @@ agent/host < agent config agent/proc actor cast bus internal/micro internal/wire
 	a host does not know who controls it: never mesh, never controller
 mesh < controller system config agent presence cast actor bus internal/build internal/logger internal/wire subjects shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
+mesh/inspect < mesh controller system cast agent actor internal/text shape subjects
+	what a mesh is and how it is, for programs, the client and pages alike; it asks, and changes nothing
 gateway < mesh config agent presence cast actor bus internal/micro internal/wire subjects shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
 internal/testmesh < internal/testkit mesh system agent/host agent actor bus bus/bustest bus/embed subjects
@@ -91,8 +95,36 @@ internal/builtin < actor bus internal/wire subjects shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
-cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/wire ; agent/host agent/proc gateway internal/builtin
-	a remote control: it launches and serves nothing, and makes of JSON what a gateway does
+cmd/client/internal/output < agent internal/text
+	what people see is printed in one place; it asks nothing
+cmd/client/internal/golden < cmd/client/internal/output
+	what the screens look like is compared with files, by the tests of each package
+cmd/client/internal/flags < subjects
+	command lines are checked before anything is sent, so nothing here can send
+cmd/client/internal/target < mesh system cast agent actor shape subjects internal/cli internal/wire internal/text mesh/inspect
+	names into meshes and hosts, with the exit codes of what is not found
+cmd/client/internal/app < mesh config actor bus subjects internal/cli internal/text cmd/client/internal/output
+	the connection of one run; it knows no command
+cmd/client/internal/candidates < mesh system internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/target
+	names to complete; what fails is silent
+cmd/client/internal/casting < mesh cast actor shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
+	casts as typed; it makes of JSON what a gateway does
+cmd/client/internal/worldfile < system agent shape subjects internal/cli
+	a parser of files asks no bus
+cmd/client/internal/logs < mesh agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
+	lines and ends come over the bus
+cmd/client/internal/events < mesh controller agent actor bus shape subjects internal/text mesh/inspect cmd/client/internal/output ; cmd/client/internal/golden
+	events come over the bus
+cmd/client/internal/top < mesh agent internal/text mesh/inspect cmd/client/internal/output ; cmd/client/internal/golden
+	counters of procs, drawn
+cmd/client/internal/hostexec < mesh agent actor shape subjects internal/cli internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
+	hosts run the commands; the client sends them
+cmd/client/internal/doctor < mesh config system agent actor bus subjects internal/cli internal/text internal/wire cmd/client/internal/app cmd/client/internal/output ; cmd/client/internal/golden
+	it opens a bus of its own, as a user that may not join
+cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
+	it holds meshes by handles, and starts hostd as a program
+cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
+	a remote control: it launches and serves nothing; each command has its file, and what it needs a package
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
 examples/status
@@ -129,25 +161,25 @@ github.com/nats-io/nats-server/v2 < bus/embed
 	a program that uses the library must not carry a server that it never starts
 github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
-golang.org/x/sys < internal/launch agent/proc
-	system calls are process craft, and live behind its build tags
-github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch internal/logger actor actor/actortest cast gateway presence agent/proc controller system agent/host mesh internal/testkit cmd/hostd cmd/client tests
+golang.org/x/sys < internal/launch agent/proc cmd/client/internal/output
+	system calls are process craft, and live behind its build tags; the client asks for the size of its terminal
+github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch internal/logger actor actor/actortest cast gateway presence agent/proc controller system agent/host mesh internal/testkit cmd/hostd cmd/client/internal/app cmd/client/internal/doctor tests
 	every log line; values (subjects, shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options
-golang.org/x/sync < actor cast agent/proc controller agent/host mesh system gateway cmd/hostd cmd/client scripts/stress tests
+golang.org/x/sync < actor cast agent/proc controller agent/host mesh mesh/inspect system gateway cmd/hostd cmd/client/internal/doctor cmd/client/internal/hostexec scripts/stress tests
 	bounded concurrency where goroutines are owned, not in the roads below
-github.com/spf13/cobra < internal/cli cmd/hostd cmd/client
+github.com/spf13/cobra < internal/cli cmd/hostd cmd/client cmd/client/internal/app cmd/client/internal/casting cmd/client/internal/flags cmd/client/internal/heldmesh
 	command lines belong to commands
-github.com/spf13/pflag < internal/cli cmd/hostd cmd/client
+github.com/spf13/pflag < internal/cli cmd/hostd cmd/client/internal/flags
 	command lines belong to commands
 go.yaml.in/yaml/v3 < internal/cli
 	configuration files are read by the commands; the library takes their values
-github.com/jedib0t/go-pretty/v6 < cmd/client
+github.com/jedib0t/go-pretty/v6 < cmd/client/internal/output
 	tables and progress bars are for programs that a person looks at
 github.com/mattn/go-isatty < cmd/hostd cmd/client examples/status examples/wordcount
 	only a program that a person looks at asks whether one does
-github.com/stretchr/testify < bus/bustest actor/actortest agent/agenttest internal/proctest internal/testkit internal/testmesh tests
+github.com/stretchr/testify < cmd/client/internal/golden bus/bustest actor/actortest agent/agenttest internal/proctest internal/testkit internal/testmesh tests
 	assertions are for tests
 go.uber.org/goleak < bus/bustest internal/testkit tests
 	leak checks are for tests

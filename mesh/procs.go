@@ -44,6 +44,9 @@ func (p ProcMesh) ID() subjects.MeshID { return p.desc.ID }
 // Extent is the shape of the region.
 func (p ProcMesh) Extent() shape.Extent { return p.region.Extent() }
 
+// Region is the region in the extent of the whole mesh.
+func (p ProcMesh) Region() shape.Region { return p.region }
+
 // Describe returns the description of the mesh that its hosts have.
 func (p ProcMesh) Describe() agent.Mesh { return p.desc }
 

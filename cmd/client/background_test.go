@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 // start starts a command, which Ctrl-C ends with the test.
@@ -32,11 +34,11 @@ func exit(t *testing.T, p *testkit.Process, s os.Signal) int {
 }
 
 // up starts a mesh and holds it for the test.
-func (c *cluster) up(t *testing.T, args ...string) (*testkit.Process, upRecord) {
+func (c *cluster) up(t *testing.T, args ...string) (*testkit.Process, heldmesh.Started) {
 	t.Helper()
 	b := start(t, c.env, append([]string{"up", "-o", "ndjson"}, args...)...)
-	r := decode[upRecord](t, b.Out.Line(t))
-	for _, p := range decode[[]procRecord](t, c.ok(t, "procs", r.Mesh, "-o", "json")) {
+	r := decode[heldmesh.Started](t, b.Out.Line(t))
+	for _, p := range decode[[]inspect.Proc](t, c.ok(t, "procs", r.Mesh, "-o", "json")) {
 		c.procs = append(c.procs, p.PID)
 	}
 	return b, r
@@ -45,7 +47,7 @@ func (c *cluster) up(t *testing.T, args ...string) (*testkit.Process, upRecord) 
 // kill ends the process of a rank.
 func (c *cluster) kill(t *testing.T, mesh, region string) {
 	t.Helper()
-	all := decode[[]procRecord](t, c.ok(t, "procs", mesh+"["+region+"]", "-o", "json"))
+	all := decode[[]inspect.Proc](t, c.ok(t, "procs", mesh+"["+region+"]", "-o", "json"))
 	require.Len(t, all, 1)
 	require.NoError(t, syscall.Kill(all[0].PID, syscall.SIGKILL))
 }

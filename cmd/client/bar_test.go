@@ -7,8 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/proctest"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 // look runs a command as if a person looked at its stderr.
@@ -23,8 +26,8 @@ func (c *cluster) look(t *testing.T, args ...string) (out, screen string, code i
 		}
 		return ""
 	}
-	a := &app{output: asTable, stdout: &stdout, stderr: &stderr, getenv: getenv, errTTY: true}
-	root := a.rootCommand()
+	a := &app.App{Getenv: getenv, Printer: &output.Printer{Format: output.Table, Stdout: &stdout, Stderr: &stderr, ErrTTY: true}}
+	root := rootCommand(a)
 	root.SetArgs(args)
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
@@ -42,7 +45,7 @@ func TestCast_progressBarCountsReplies(t *testing.T) {
 	require.Contains(t, screen, " 0/4 ranks")
 	require.Contains(t, screen, " 4/4 ranks\r\x1b[K", "it leaves nothing behind")
 
-	pid := decodeLines[procRecord](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "-o", "ndjson"))[0].PID
+	pid := decodeLines[inspect.Proc](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "-o", "ndjson"))[0].PID
 	frozen := func(args ...string) (out, screen string) { // not for long, or its server takes it for gone
 		proctest.Suspend(t, pid)
 		defer proctest.Resume(t, pid)

@@ -8,17 +8,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/cmd/client/internal/casting"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 // outcome is what a cast prints for scripts.
 type outcome struct {
-	Replies  []reply  `json:"replies"`
-	Coverage coverage `json:"coverage"`
-	Value    any      `json:"value"`
-	Asked    int      `json:"asked"`
-	Sent     int      `json:"sent"`
+	Replies  []casting.Reply  `json:"replies"`
+	Coverage casting.Coverage `json:"coverage"`
+	Value    any              `json:"value"`
+	Asked    int              `json:"asked"`
+	Sent     int              `json:"sent"`
 }
 
 func TestCast_supportsEveryCollectMode(t *testing.T) {
@@ -131,7 +132,7 @@ func TestCast_dryRunListsRanksWithoutSending(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, r.code)
 	require.Contains(t, r.err, "--one-per proc: mesh demo has no such dimension; want one of host, gpu")
 
-	planned := decode[[]plannedRecord](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--sample", "25%", "--seed", "7", "--dry-run", "-o", "json"))
+	planned := decode[[]casting.PlannedRecord](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--sample", "25%", "--seed", "7", "--dry-run", "-o", "json"))
 	require.Len(t, planned, 2)
 	require.Equal(t, 1, planned[1].Batch)
 	require.True(t, strings.HasPrefix(planned[0].Host, "a-") || strings.HasPrefix(planned[0].Host, "b-"))

@@ -10,25 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
-// actorRecord is one actor of one rank. Its JSON names are stable.
-type actorRecord struct {
-	Rank      int      `json:"rank"`
-	Point     string   `json:"point"`
-	Actor     string   `json:"actor"`
-	Type      string   `json:"type,omitempty"`
-	Status    string   `json:"status"`
-	Reason    string   `json:"reason,omitempty"`
-	Queued    int      `json:"queued"`
-	Handled   uint64   `json:"handled"`
-	Current   string   `json:"current,omitempty"` // endpoint of the running handler
-	Endpoints []string `json:"endpoints,omitempty"`
-}
-
-func (a *app) actorsCommand() *cobra.Command {
+func actorsCommand(a *app.App) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "actors MESH[region]",
@@ -38,61 +30,36 @@ and what the actors can be asked. With --all, also what castnet itself runs ther
 
 JSON: rank, point, actor, type, status, reason, queued, handled, current, endpoints.`,
 		Example:           "  castnet actors demo\n  castnet actors 'demo[host=0]' --output json",
-		Args:              wantArgs(1, 1),
-		ValidArgsFunction: a.complete(liveNames),
+		Args:              flags.WantArgs(1, 1),
+		ValidArgsFunction: a.Complete(candidates.Meshes),
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also the procs' own agents")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		t, err := parseTarget(args[0])
+		t, err := target.Parse(args[0])
 		if err != nil {
 			return err
 		}
-		return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			p, err := t.resolve(ctx, net)
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			p, err := t.Resolve(ctx, net)
 			if err != nil {
 				return err
 			}
-			records, err := actorRecords(ctx, p, all)
-			return errors.Join(a.showActors(records), err)
+			records, err := inspect.Actors(ctx, p.Procs, all)
+			return errors.Join(showActors(a.Printer, records), err)
 		})
 	}
 	return c
 }
 
-// actorRecords asks every proc of the target. The error names unanswered procs and comes with the
-// other records.
-func actorRecords(ctx context.Context, p resolvedTarget, all bool) ([]actorRecord, error) {
-	found, err := p.procs.Actors(ctx)
-	if err != nil {
-		if _, partial := errors.AsType[*cast.CoverageError](err); !partial {
-			return nil, err
-		}
-	}
-	var out []actorRecord
-	for view, states := range found.Values() {
-		for _, s := range states {
-			if s.Actor == nil || !s.Actor.Managed && !all {
-				continue
-			}
-			out = append(out, actorRecord{
-				Rank: p.rank(view), Point: p.point(view), Actor: s.ID, Type: s.Actor.Type,
-				Status: s.Status.Phase.String(), Reason: s.Status.Reason, Queued: s.Actor.Queued,
-				Handled: s.Actor.Handled, Current: s.Actor.Current, Endpoints: s.Actor.Endpoints,
-			})
-		}
-	}
-	return out, err
-}
-
-func (a *app) showActors(records []actorRecord) error {
+func showActors(out *output.Printer, records []inspect.Actor) error {
 	columns := []string{"rank", "point", "actor", "type", "status", "queued", "handled", "reason"}
-	err := showRecords(a, records, columns, func(r actorRecord) []string {
+	err := output.Records(out, records, columns, func(r inspect.Actor) []string {
 		return []string{
-			strconv.Itoa(r.Rank), r.Point, r.Actor, orDash(r.Type), a.paintStatus(r.Status),
-			strconv.Itoa(r.Queued), strconv.FormatUint(r.Handled, 10), orDash(shorten(r.Reason, 60)),
+			strconv.Itoa(r.Rank), r.Point, r.Actor, text.OrDash(r.Type), out.PaintStatus(r.Status),
+			strconv.Itoa(r.Queued), strconv.FormatUint(r.Handled, 10), text.Reason(r.Reason),
 		}
 	})
-	if err != nil || a.output != asTable {
+	if err != nil || out.Format != output.Table {
 		return err
 	}
 	endpoints := map[string][]string{}
@@ -101,7 +68,7 @@ func (a *app) showActors(records []actorRecord) error {
 	}
 	for _, t := range slices.Sorted(maps.Keys(endpoints)) {
 		if len(endpoints[t]) > 0 {
-			a.notef("a %s can be asked: %s", t, strings.Join(endpoints[t], "  "))
+			out.Notef("a %s can be asked: %s", t, strings.Join(endpoints[t], "  "))
 		}
 	}
 	return nil

@@ -6,11 +6,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 )
 
-func (a *app) callCommand() *cobra.Command {
+func callCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "call MESH[region] ACTOR ENDPOINT [JSON]",
 		Short: "Ask one actor, print its answer",
@@ -18,38 +23,43 @@ func (a *app) callCommand() *cobra.Command {
 ACTOR is a label or the full name; without JSON the message is empty.`,
 		Example: `  castnet call 'demo[host=0,gpu=3]' counter add 5
   castnet call 'demo[host=0,gpu=3]' echo echo '{"text":"hello"}'`,
-		Args:              wantArgs(3, 4),
-		ValidArgsFunction: a.complete(liveNames, actorNames, endpointNames),
+		Args:              flags.WantArgs(3, 4),
+		ValidArgsFunction: a.Complete(candidates.Meshes, candidates.Actors, candidates.Endpoints),
 		RunE: func(c *cobra.Command, args []string) error {
-			q, err := parseRequestArgs(args)
+			q, err := target.ParseRequest(args)
 			if err != nil {
 				return err
 			}
-			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.call(ctx, net, q) })
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				return callActor(ctx, a.Printer, net, q)
+			})
 		},
 	}
 }
 
-func (a *app) call(ctx context.Context, net *mesh.Net, q requestArgs) error {
-	p, err := q.target.resolve(ctx, net)
+func callActor(ctx context.Context, out *output.Printer, net *mesh.Net, q target.Request) error {
+	p, err := q.Target.Resolve(ctx, net)
 	if err != nil {
 		return err
 	}
-	if n := p.region.NumRanks(); n != 1 {
-		return cli.Usagef("call asks one rank, and %s has %d: want an index for each dimension of %s, or use cast", q.target, n, p.base)
+	if n := p.Region.NumRanks(); n != 1 {
+		return cli.Usagef(
+			"call asks one rank, and %s has %d: want an index for each dimension of %s, or use cast", q.Target, n,
+			p.Base,
+		)
 	}
-	m, err := p.actors(ctx, q.actor)
+	m, err := p.Actors(ctx, q.Actor)
 	if err != nil {
 		return err
 	}
-	answer, err := q.endpoint.Call(ctx, m.Ref(0), q.message)
+	answer, err := q.Endpoint.Call(ctx, m.Ref(0), q.Message)
 	if err != nil {
 		return err
 	}
-	raw, err := encodeValue(answer)
+	raw, err := target.EncodeValue(answer)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", raw)
+	_, err = fmt.Fprintf(out.Stdout, "%s\n", raw)
 	return err
 }

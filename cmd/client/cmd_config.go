@@ -8,32 +8,25 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// loadConfig reads the limits of this program from its file and environment.
-func (a *app) loadConfig() (*config.Config, error) {
-	c := &config.Config{}
-	if a.configFile != "" {
-		said, err := cli.ReadConfigFile(a.configFile)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.LoadFile(said); err != nil {
-			return nil, err
-		}
-	}
-	return c, c.LoadEnv(a.getenv)
+func configCommand(a *app.App) *cobra.Command {
+	return flags.GroupCommand(
+		&cobra.Command{Use: "config COMMAND", Short: "Show limits and the sources of their values"},
+		configShowCommand(a),
+	)
 }
 
-func (a *app) configCommand() *cobra.Command {
-	return groupCommand(&cobra.Command{Use: "config COMMAND", Short: "Show limits and the sources of their values"}, a.configShowCommand())
-}
-
-func (a *app) configShowCommand() *cobra.Command {
+func configShowCommand(a *app.App) *cobra.Command {
 	var changed bool
 	var host string
 	c := &cobra.Command{
@@ -47,30 +40,30 @@ JSON: name, value, default, layer, place, changed, env, local, doc.`,
   castnet --config castnet.yaml config show
   castnet config show 'demo[host=0,gpu=1]'
   castnet config show --host n07`,
-		Args:              wantArgs(0, 1),
-		ValidArgsFunction: a.complete(liveNames),
+		Args:              flags.WantArgs(0, 1),
+		ValidArgsFunction: a.Complete(candidates.Meshes),
 	}
 	c.Flags().BoolVar(&changed, "changed", false, "show only non-default values")
 	c.Flags().StringVar(&host, "host", "", "show the limits of the host with this `LABEL` or ID")
 	_ = c.RegisterFlagCompletionFunc("host", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return a.complete(hostNames)(c, nil, prefix)
+		return a.Complete(candidates.Hosts)(c, nil, prefix)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 && host != "" {
 			return cli.Usagef("config show: want PROC or --host, not both")
 		}
 		if len(args) == 0 && host == "" {
-			own, err := a.loadConfig()
+			own, err := a.LoadConfig()
 			if err != nil {
 				return err
 			}
-			return a.showConfig(own.Entries(), changed)
+			return showConfig(a.Printer, own.Entries(), changed)
 		}
 		find, err := newAgentFinder(host, strings.Join(args, ""))
 		if err != nil {
 			return err
 		}
-		return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
 			id, err := find(ctx, net)
 			if err != nil {
 				return err
@@ -79,7 +72,7 @@ JSON: name, value, default, layer, place, changed, env, local, doc.`,
 			if err != nil {
 				return err
 			}
-			return a.showConfig(entries, changed)
+			return showConfig(a.Printer, entries, changed)
 		})
 	}
 	return c
@@ -97,36 +90,40 @@ func newAgentFinder(host, proc string) (agentFinder, error) {
 		id, err := subjects.ParseProcID(proc)
 		return func(context.Context, *mesh.Net) (subjects.ProcID, error) { return id, nil }, err
 	}
-	t, err := parseTarget(proc)
-	return func(ctx context.Context, net *mesh.Net) (subjects.ProcID, error) { return agentOfRank(ctx, net, t) }, err
+	t, err := target.Parse(proc)
+	return func(
+		ctx context.Context, net *mesh.Net,
+	) (subjects.ProcID, error) {
+		return agentOfRank(ctx, net, t)
+	}, err
 }
 
 func agentOfHost(ctx context.Context, net *mesh.Net, host string) (subjects.ProcID, error) {
-	_, picked, err := hostSelector{names: []string{host}}.find(ctx, net)
+	_, picked, err := target.HostSelector{Names: []string{host}}.Find(ctx, net)
 	if err != nil {
 		return subjects.ProcID{}, err
 	}
 	return picked[0].ID.Proc(), nil
 }
 
-func agentOfRank(ctx context.Context, net *mesh.Net, t target) (subjects.ProcID, error) {
-	p, err := t.resolve(ctx, net)
+func agentOfRank(ctx context.Context, net *mesh.Net, t target.Target) (subjects.ProcID, error) {
+	p, err := t.Resolve(ctx, net)
 	if err != nil {
 		return subjects.ProcID{}, err
 	}
-	if n := p.region.NumRanks(); n != 1 {
-		return subjects.ProcID{}, cli.Usagef("config show %s: want one proc, but it has %d (%s)", t, n, p.base)
+	if n := p.Region.NumRanks(); n != 1 {
+		return subjects.ProcID{}, cli.Usagef("config show %s: want one proc, but it has %d (%s)", t, n, p.Base)
 	}
 	gen, err := currentGen(ctx, net, p)
-	return p.procs.Describe().ProcID(p.rank(0), gen), err
+	return p.Procs.Describe().ProcID(p.Rank(0), gen), err
 }
 
 // currentGen returns the present generation of the target's rank.
-func currentGen(ctx context.Context, net *mesh.Net, p resolvedTarget) (int, error) {
+func currentGen(ctx context.Context, net *mesh.Net, p target.Resolved) (int, error) {
 	meshes, err := net.Meshes(ctx)
 	for _, m := range meshes {
 		for _, s := range m.States {
-			if m.Procs.ID() == p.procs.ID() && s.Rank == p.rank(0) {
+			if m.Procs.ID() == p.Procs.ID() && s.Rank == p.Rank(0) {
 				return s.Gen, nil
 			}
 		}
@@ -135,9 +132,9 @@ func currentGen(ctx context.Context, net *mesh.Net, p resolvedTarget) (int, erro
 }
 
 // showConfig prints all keys, or only the changed ones.
-func (a *app) showConfig(entries []config.Entry, changed bool) error {
-	if a.output == asTable {
-		return cli.WriteConfig(a.stdout, entries, changed)
+func showConfig(out *output.Printer, entries []config.Entry, changed bool) error {
+	if out.Format == output.Table {
+		return cli.WriteConfig(out.Stdout, entries, changed)
 	}
 	var list []config.Entry
 	for _, e := range entries {
@@ -145,5 +142,5 @@ func (a *app) showConfig(entries []config.Entry, changed bool) error {
 			list = append(list, e)
 		}
 	}
-	return showRecords(a, list, nil, func(config.Entry) []string { return nil })
+	return output.Records(out, list, nil, func(config.Entry) []string { return nil })
 }

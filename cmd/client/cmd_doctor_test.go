@@ -2,31 +2,27 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/cmd/client/internal/doctor"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testmesh"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // doctor runs the command, and returns its findings by check.
-func (c *cluster) doctor(t *testing.T, code int, args ...string) map[string]finding {
+func (c *cluster) doctor(t *testing.T, code int, args ...string) map[string]doctor.Finding {
 	t.Helper()
 	r := c.client(t, append([]string{"doctor", "-o", "json"}, args...)...)
 	require.Equal(t, code, r.code, "%s%s", r.out, r.err)
-	by := map[string]finding{}
-	for _, f := range decode[[]finding](t, r.out) {
+	by := map[string]doctor.Finding{}
+	for _, f := range decode[[]doctor.Finding](t, r.out) {
 		by[f.Check] = f
 	}
 	return by
@@ -61,18 +57,18 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 	for check, want := range map[string]string{
 		"connection": c.Server.URL() + ", nats-server 2.", "permissions": "castnet.v1.default", "clocks": "on 2 hosts",
 	} {
-		require.Equal(t, resultOK, all[check].Result, all[check])
+		require.Equal(t, doctor.ResultOK, all[check].Result, all[check])
 		require.Contains(t, all[check].Found, want)
 	}
 	// On a busy machine doctor warns that hosts are slow: TestSurvey_namesSilentSlow… has both findings.
-	require.NotEqual(t, resultFail, all["hosts"].Result, all["hosts"])
+	require.NotEqual(t, doctor.ResultFail, all["hosts"].Result, all["hosts"])
 	require.Contains(t, all["hosts"].Found, "2 of 2 answer")
 	require.Contains(t, all["connection"].Found, "no TLS")
-	require.Equal(t, finding{
-		Check: "jetstream", Result: resultWarn, Found: "no JetStream: " + notDurableText,
+	require.Equal(t, doctor.Finding{
+		Check: "jetstream", Result: doctor.ResultWarn, Found: "no JetStream: " + doctor.NotDurableText,
 		Todo: "start hostd with --data DIR, or turn JetStream on in the server and for the account",
 	}, all["jetstream"])
-	require.Equal(t, resultWarn, all["system"].Result, "worlds do not survive")
+	require.Equal(t, doctor.ResultWarn, all["system"].Result, "worlds do not survive")
 	require.Contains(t, all["versions"].Found, "hostd test (build ", "one build, of a version that is not the client's")
 
 	require.Equal(t, result{err: "no worlds: `castnet apply -f FILE` declares them\n"}, c.client(t, "worlds"))
@@ -85,8 +81,8 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 func TestDoctor_namesClientsThatReceiveForeignSubjects(t *testing.T) {
 	t.Parallel()
 	c := guarded(t)
-	require.Equal(t, finding{
-		Check: "listeners", Result: resultOK, Found: "no client receives messages for other processes",
+	require.Equal(t, doctor.Finding{
+		Check: "listeners", Result: doctor.ResultOK, Found: "no client receives messages for other processes",
 	}, c.doctor(t, cli.ExitFailure)["listeners"])
 	b, err := bus.Open(t.Context(), bus.Options{URL: c.Server.URL(), User: "full", Password: "secret"})
 	require.NoError(t, err)
@@ -94,7 +90,7 @@ func TestDoctor_namesClientsThatReceiveForeignSubjects(t *testing.T) {
 	sub, err := b.Data().Subscribe("castnet.v1.*.p.>", func(bus.Msg) {})
 	require.NoError(t, err)
 	f := c.doctor(t, cli.ExitFailure)["listeners"]
-	require.Equal(t, resultWarn, f.Result)
+	require.Equal(t, doctor.ResultWarn, f.Result)
 	require.Equal(t, "another client subscribes to castnet.v1.default.p.>: the server cannot say that a process is gone, "+
 		"so its end is known later", f.Found)
 	require.Contains(t, f.Todo, "end that subscription")
@@ -104,7 +100,7 @@ func TestDoctor_namesClientsThatReceiveForeignSubjects(t *testing.T) {
 	})
 	require.NoError(t, err)
 	f = c.doctor(t, cli.ExitFailure)["listeners"]
-	require.Equal(t, resultWarn, f.Result)
+	require.Equal(t, doctor.ResultWarn, f.Result)
 	require.Contains(t, f.Found, "the stream audit records messages between processes")
 	require.NotContains(t, f.Found, "somebody subscribes")
 	require.Contains(t, f.Todo, "castnet.v1.default.ev.>")
@@ -114,47 +110,19 @@ func TestDoctor_namesMissingPermissions(t *testing.T) {
 	t.Parallel()
 	c := guarded(t)
 	all := c.doctor(t, cli.ExitFailure, "--user", "short", "--password", "secret")
-	require.Equal(t, finding{
-		Check: "permissions", Result: resultFail, Todo: "allow that in the configuration of the server",
+	require.Equal(t, doctor.Finding{
+		Check: "permissions", Result: doctor.ResultFail, Todo: "allow that in the configuration of the server",
 		Found: "this user may not publish castnet.v1.default.k.>, castnet.v1.default.f.>; nor subscribe castnet.v1.default.hb.gone.*",
 	}, all["permissions"])
 	require.Contains(t, all["connection"].Found, "user short, account $G")
-	require.Equal(t, resultOK, all["jetstream"].Result, all["jetstream"])
-	require.Equal(t, finding{
-		Check: "system", Result: resultWarn, Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system",
+	require.Equal(t, doctor.ResultOK, all["jetstream"].Result, all["jetstream"])
+	require.Equal(t, doctor.Finding{
+		Check: "system", Result: doctor.ResultWarn, Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system",
 	}, all["system"])
-	require.Equal(t, finding{
-		Check: "hosts", Result: resultFail, Found: "no host sends heartbeats, and none answers", Todo: "start a hostd on this bus, and see that --namespace is the same",
+	require.Equal(t, doctor.Finding{
+		Check: "hosts", Result: doctor.ResultFail, Found: "no host sends heartbeats, and none answers", Todo: "start a hostd on this bus, and see that --namespace is the same",
 	}, all["hosts"])
-	require.Equal(t, resultOK, c.doctor(t, cli.ExitFailure)["permissions"].Result, "the other user has them all")
-}
-
-// reaches reports whether a grant covers a subject, which may be a filter.
-func reaches(grant, subject string) bool {
-	if prefix, all := strings.CutSuffix(grant, ">"); all {
-		return strings.HasPrefix(subject, prefix)
-	}
-	prefix, _ := strings.CutSuffix(grant, "*")
-	last, ok := strings.CutPrefix(subject, prefix)
-	return ok && last != "" && !strings.Contains(last, ".")
-}
-
-func TestProbes_tryEachGrantOnce(t *testing.T) {
-	id, err := subjects.NewMeshID("doctor")
-	require.NoError(t, err)
-	space, err := subjects.NewSpace("root", "lab")
-	require.NoError(t, err)
-	all := map[bus.Op][]string{}
-	for _, p := range probes(space, "_MINE", subjects.ProcID{Mesh: id}) {
-		require.True(t, reaches(p.grant, p.subject), "%+v", p)
-		all[p.op] = append(all[p.op], p.grant)
-		if rest, ours := strings.CutPrefix(p.subject, space.String()); ours && p.op == bus.OpPublish {
-			_, err := space.Parse(p.subject)
-			require.NoError(t, err, rest)
-		}
-	}
-	grants := space.Grants(subjects.RoleProgram, "_MINE")
-	require.Equal(t, map[bus.Op][]string{bus.OpPublish: grants.Publish, bus.OpSubscribe: grants.Subscribe}, all)
+	require.Equal(t, doctor.ResultOK, c.doctor(t, cli.ExitFailure)["permissions"].Result, "the other user has them all")
 }
 
 func TestDoctor_reportsWhyAConnectionFails(t *testing.T) {
@@ -169,55 +137,4 @@ func TestDoctor_reportsWhyAConnectionFails(t *testing.T) {
 	require.Regexp(t, `^FAIL  connection   bus: connect to .* refused the credentials.* — give the credentials`, r.out)
 	require.Equal(t, "castnet: doctor: connection has failed\n", r.err)
 	require.NotContains(t, r.out+r.err, "wrong")
-}
-
-// heard is the answer of a host.
-func heard(t *testing.T, label string, change ...func(*hostCheck)) hostCheck {
-	t.Helper()
-	id, err := subjects.NewHostID(label)
-	require.NoError(t, err)
-	a := hostCheck{id: id, took: time.Millisecond, info: agent.HostInfo{Version: cli.Version(), Build: "b1", Now: time.Now()}}
-	for _, f := range change {
-		f(&a)
-	}
-	return a
-}
-
-func TestSurvey_namesSilentSlowAndForeignBuildHosts(t *testing.T) {
-	silent := heard(t, "s", func(a *hostCheck) { a.err = errors.New("no answer") })
-	slow := heard(t, "l", func(a *hostCheck) { a.lag = 2 * time.Second })
-	other := heard(t, "o", func(a *hostCheck) { a.info.Build = "b2" })
-	fine := heard(t, "f")
-	for _, tc := range []struct {
-		answers []hostCheck
-		result  string
-		found   string
-	}{
-		{[]hostCheck{fine, other}, resultOK, "2 of 2 answer"},
-		{[]hostCheck{fine, slow}, resultWarn, "2 of 2 answer; slow: l (2s)"},
-		{[]hostCheck{fine, slow, silent}, resultFail, "2 of 3 answer; silent: s"},
-	} {
-		f := hostSurvey{answers: tc.answers, beating: len(tc.answers)}.hosts()
-		require.Equal(t, []string{tc.result, tc.found}, []string{f.Result, f.Found})
-	}
-	require.Equal(t, "1 of 1 answer; heartbeats from 0 of them", hostSurvey{answers: []hostCheck{fine}}.hosts().Found)
-	unlisted := hostSurvey{answers: []hostCheck{fine}, beating: 1, unlisted: true}.hosts()
-	require.Equal(t, resultFail, unlisted.Result)
-	require.True(t, unlisted.partial)
-
-	v := hostSurvey{answers: []hostCheck{fine, fine, other, silent}}.versions()
-	require.Equal(t, resultWarn, v.Result)
-	require.Equal(t, fmt.Sprintf("castnet %[1]s; hostd %[1]s (build b1) on f, f; hostd %[1]s (build b2) on o", cli.Version()), v.Found)
-	require.Equal(t, resultOK, hostSurvey{answers: []hostCheck{fine}}.versions().Result)
-}
-
-func TestSurvey_warnsOfClockSkew(t *testing.T) {
-	ahead := heard(t, "x", func(a *hostCheck) { a.skew = 1500 * time.Millisecond })
-	far := heard(t, "y", func(a *hostCheck) { a.skew, a.took = 1500*time.Millisecond, 2*time.Second })
-	mute := heard(t, "z", func(a *hostCheck) { a.info.Now = time.Time{} })
-	f := hostSurvey{answers: []hostCheck{ahead, far, mute}}.clocks()
-	require.Equal(t, resultWarn, f.Result)
-	require.Equal(t, "clock differs from this machine: x (+1.5s)", f.Found, "what the way there and back takes is no skew")
-	require.Equal(t, resultOK, hostSurvey{answers: []hostCheck{far, mute}}.clocks().Result)
-	require.Equal(t, "no host reports its time", hostSurvey{answers: []hostCheck{mute}}.clocks().Found)
 }

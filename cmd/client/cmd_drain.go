@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -11,7 +10,13 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -20,7 +25,9 @@ import (
 type hostAction struct {
 	name, short, long, doneText string
 	stopsProcs                  bool // it ends procs
-	run                         func(ctx context.Context, host actor.Ref[agent.Agent], how hostActionFlags) (agent.StopSummary, error)
+	run                         func(
+		ctx context.Context, host actor.Ref[agent.Agent], how hostActionFlags,
+	) (agent.StopSummary, error)
 }
 
 // hostActionFlags are the flags of a hostAction.
@@ -61,7 +68,9 @@ left. Meanwhile the hosts take no procs; afterwards they do unless cordoned.
 If a move would lose actors, these are named, and nothing is drained without --force.
 ` + "`castnet events -f`" + ` tells of each move; progress is on stderr, in lines where that is no terminal.`,
 		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
-			return agent.Drain.Call(ctx, h, agent.DrainRequest{Reason: f.reason, Grace: f.grace, MaxConcurrent: f.maxConcurrent})
+			return agent.Drain.Call(
+				ctx, h, agent.DrainRequest{Reason: f.reason, Grace: f.grace, MaxConcurrent: f.maxConcurrent},
+			)
 		},
 	},
 	{
@@ -73,7 +82,7 @@ If a move would lose actors, these are named, and nothing is drained without --f
 	},
 }
 
-func (a *app) hostActionCommand(d hostAction, pick *hostSelector) *cobra.Command {
+func hostActionCommand(a *app.App, d hostAction, pick *target.HostSelector) *cobra.Command {
 	f := hostActionFlags{}
 	c := &cobra.Command{
 		Use: d.name + " HOST…", Short: d.short,
@@ -82,34 +91,36 @@ func (a *app) hostActionCommand(d hostAction, pick *hostSelector) *cobra.Command
 Hosts are named by label or ID; --label alone takes every host that has it.
 
 JSON: host, id, result (` + d.doneText + ` or failed), error; asked, ended, killed and moved procs.`,
-		Example:           fmt.Sprintf("  castnet hosts %s n07 n08 --reason 'new disks'\n  castnet hosts %s --label zone=a", d.name, d.name),
-		ValidArgsFunction: a.completeEach(hostNames),
+		Example: fmt.Sprintf(
+			"  castnet hosts %s n07 n08 --reason 'new disks'\n  castnet hosts %s --label zone=a", d.name, d.name,
+		),
+		ValidArgsFunction: a.CompleteEach(candidates.Hosts),
 	}
 	c.Flags().StringVar(&f.reason, "reason", "", "`REASON` to record")
 	if d.stopsProcs {
-		addFlag(c.Flags(), &f.grace, "grace", "duration", "from SIGTERM to SIGKILL (default: the host's own)", readPositiveDuration)
+		flags.Add(
+			c.Flags(), &f.grace, "grace", "duration", "from SIGTERM to SIGKILL (default: the host's own)",
+			flags.PositiveDuration,
+		)
 	}
 	if d.name == "drain" {
-		addFlag(c.Flags(), &f.maxConcurrent, "max-concurrent", "N", "procs that a host stops at a time, and a mesh moves, 1 to 256 (default: the host's own, and 1)", readConcurrency)
+		flags.Add(
+			c.Flags(), &f.maxConcurrent, "max-concurrent", "N",
+			"procs that a host stops at a time, and a mesh moves, 1 to 256 (default: the host's own, and 1)",
+			flags.Concurrency,
+		)
 		c.Flags().BoolVar(&f.force, "force", false, "drain even if procs move without some of their actors")
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 0 && len(pick.labels) == 0 {
+		if len(args) == 0 && len(pick.Labels) == 0 {
 			return cli.Usagef("%s: want the labels of hosts, or --label KEY=VALUE; `castnet hosts` lists them", d.name)
 		}
-		p := hostSelector{names: args, labels: pick.labels}
-		return a.withNet(c.Context(), func(net *mesh.Net) error { return a.runHostAction(c.Context(), net, d, p, f) })
+		p := target.HostSelector{Names: args, Labels: pick.Labels}
+		return a.WithNet(c.Context(), func(net *mesh.Net) error {
+			return runHostAction(c.Context(), a, net, d, p, f)
+		})
 	}
 	return c
-}
-
-// readConcurrency parses the number of concurrent stops.
-func readConcurrency(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > 256 {
-		return 0, fmt.Errorf("want a whole number from 1 to 256")
-	}
-	return n, nil
 }
 
 // hostActionRecord is the result for one host. Its JSON names are stable.
@@ -125,12 +136,14 @@ type hostActionRecord struct {
 }
 
 // runHostAction applies the action to all hosts at once.
-func (a *app) runHostAction(ctx context.Context, net *mesh.Net, d hostAction, pick hostSelector, f hostActionFlags) error {
-	_, infos, err := pick.find(ctx, net)
+func runHostAction(
+	ctx context.Context, a *app.App, net *mesh.Net, d hostAction, pick target.HostSelector, f hostActionFlags,
+) error {
+	_, infos, err := pick.Find(ctx, net)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.hostActionTimeout(d, f, infos))
+	ctx, cancel := context.WithTimeout(ctx, hostActionTimeout(a, d, f, infos))
 	defer cancel()
 	if d.name == "drain" && !f.force {
 		if err := checkDrain(ctx, net, infos); err != nil {
@@ -150,8 +163,8 @@ func (a *app) runHostAction(ctx context.Context, net *mesh.Net, d hostAction, pi
 		wg.Wait()
 		close(all)
 	}()
-	a.showHostActionProgress(ctx, net, infos, d, all)
-	return a.showHostActionRecords(d, records)
+	showHostActionProgress(ctx, a.Printer, net, infos, d, all)
+	return showHostActionRecords(a.Printer, d, records)
 }
 
 // checkDrain refuses a drain that would lose actors of moved procs.
@@ -169,9 +182,9 @@ func checkDrain(ctx context.Context, net *mesh.Net, infos []agent.HostInfo) erro
 
 // hostActionTimeout returns the time limit: procs that ignore SIGTERM use up their grace, some at a
 // time.
-func (a *app) hostActionTimeout(d hostAction, f hostActionFlags, infos []agent.HostInfo) time.Duration {
+func hostActionTimeout(a *app.App, d hostAction, f hostActionFlags, infos []agent.HostInfo) time.Duration {
 	if !d.stopsProcs {
-		return a.conn.Timeout
+		return a.Conn.Timeout
 	}
 	grace := f.grace
 	atOnce := f.maxConcurrent
@@ -185,16 +198,19 @@ func (a *app) hostActionTimeout(d hostAction, f hostActionFlags, infos []agent.H
 	for _, h := range infos {
 		most = max(most, h.Procs)
 	}
-	return max(a.conn.Timeout, time.Duration((most+atOnce-1)/atOnce)*(grace+hostActionMargin)+hostActionMargin)
+	return max(a.Conn.Timeout, time.Duration((most+atOnce-1)/atOnce)*(grace+hostActionMargin)+hostActionMargin)
 }
 
 // record converts the result of a host.
 func (d hostAction) record(h agent.HostInfo, done agent.StopSummary, err error) hostActionRecord {
-	r := hostActionRecord{Host: h.Label, ID: h.ID.String(), Result: d.doneText, Asked: done.Requested, Ended: done.Ended, Killed: done.Failed, Moved: done.Moved}
+	r := hostActionRecord{
+		Host: h.Label, ID: h.ID.String(), Result: d.doneText, Asked: done.Requested, Ended: done.Ended,
+		Killed: done.Failed, Moved: done.Moved,
+	}
 	if err != nil {
 		r.Result, r.Error = "failed", err.Error()
 	} else if done.Ended < done.Requested {
-		r.Result, r.Error = "failed", fmt.Sprintf("%s left", pluralize(done.Requested-done.Ended, "proc"))
+		r.Result, r.Error = "failed", fmt.Sprintf("%s left", text.Pluralize(done.Requested-done.Ended, "proc"))
 	}
 	return r
 }
@@ -203,9 +219,12 @@ func (d hostAction) record(h agent.HostInfo, done agent.StopSummary, err error) 
 const hostActionPollInterval = 300 * time.Millisecond
 
 // showHostActionProgress shows the number of remaining procs until all are done.
-func (a *app) showHostActionProgress(ctx context.Context, net *mesh.Net, infos []agent.HostInfo, d hostAction, all <-chan struct{}) {
-	bar := a.newLineProgress()
-	defer bar.clear()
+func showHostActionProgress(
+	ctx context.Context, out *output.Printer, net *mesh.Net, infos []agent.HostInfo, d hostAction,
+	all <-chan struct{},
+) {
+	bar := out.NewLineProgress()
+	defer bar.Clear()
 	total := 0
 	for _, h := range infos {
 		total += h.Procs
@@ -216,7 +235,7 @@ func (a *app) showHostActionProgress(ctx context.Context, net *mesh.Net, infos [
 	}
 	tick := time.NewTicker(hostActionPollInterval)
 	defer tick.Stop()
-	bar.update(0, total, d.progressText())
+	bar.Update(0, total, d.progressText())
 	for {
 		select {
 		case <-all:
@@ -229,7 +248,7 @@ func (a *app) showHostActionProgress(ctx context.Context, net *mesh.Net, infos [
 					left += now.Procs
 				}
 			}
-			bar.update(max(0, total-left), total, d.progressText())
+			bar.Update(max(0, total-left), total, d.progressText())
 		}
 	}
 }
@@ -243,7 +262,7 @@ func (d hostAction) progressText() string {
 }
 
 // showHostActionRecords prints the result of each host. Some failed hosts are a partial failure.
-func (a *app) showHostActionRecords(d hostAction, records []hostActionRecord) error {
+func showHostActionRecords(out *output.Printer, d hostAction, records []hostActionRecord) error {
 	columns := []string{"host", "result"}
 	if d.stopsProcs {
 		columns = append(columns, "procs")
@@ -259,12 +278,12 @@ func (a *app) showHostActionRecords(d hostAction, records []hostActionRecord) er
 	if failed > 0 {
 		columns = append(columns, "error")
 	}
-	err := showRecords(a, records, columns, func(r hostActionRecord) []string {
-		colour := green
+	err := output.Records(out, records, columns, func(r hostActionRecord) []string {
+		colour := output.Green
 		if r.Error != "" {
-			colour = red
+			colour = output.Red
 		}
-		row := []string{r.Host, a.paint(colour, r.Result)}
+		row := []string{r.Host, out.Paint(colour, r.Result)}
 		if d.stopsProcs {
 			procs := fmt.Sprintf("%d ended", r.Ended)
 			if r.Killed > 0 {
@@ -276,7 +295,7 @@ func (a *app) showHostActionRecords(d hostAction, records []hostActionRecord) er
 			row = append(row, procs)
 		}
 		if failed > 0 {
-			row = append(row, orDash(shorten(r.Error, 80)))
+			row = append(row, text.Reason(r.Error))
 		}
 		return row
 	})
@@ -286,7 +305,9 @@ func (a *app) showHostActionRecords(d hostAction, records []hostActionRecord) er
 	case len(records) == 1:
 		return fmt.Errorf("%s %s: %s", d.name, records[0].Host, last)
 	case failed == len(records):
-		return fmt.Errorf("%s: all of %s failed", d.name, pluralize(failed, "host"))
+		return fmt.Errorf("%s: all of %s failed", d.name, text.Pluralize(failed, "host"))
 	}
-	return cli.WithCode(cli.ExitPartial, fmt.Errorf("%s: %d of %s failed", d.name, failed, pluralize(len(records), "host")))
+	return cli.WithCode(
+		cli.ExitPartial, fmt.Errorf("%s: %d of %s failed", d.name, failed, text.Pluralize(len(records), "host")),
+	)
 }

@@ -8,10 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/text"
 )
 
-func (a *app) envCommand() *cobra.Command {
+func envCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "env",
 		Short: "Print how to reach the bus, for a shell",
@@ -20,8 +24,8 @@ command and the clients of castnet read them. They hold secrets. Nothing is sent
 
 JSON: an object of the variables.`,
 		Example: "  eval \"$(castnet env)\"\n  nats sub 'castnet.v1.default.ev.>'",
-		Args:    wantArgs(0, 0),
-		RunE:    func(*cobra.Command, []string) error { return a.showEnvironment() },
+		Args:    flags.WantArgs(0, 0),
+		RunE:    func(*cobra.Command, []string) error { return showEnvironment(a) },
 	}
 }
 
@@ -33,7 +37,9 @@ func envVariables(o bus.Options) (all []variable) {
 	for _, v := range []variable{
 		{"NATS_URL", o.URL}, {"NATS_CREDS", o.Creds}, {"NATS_NKEY", o.NKey}, {"NATS_USER", o.User},
 		{"NATS_PASSWORD", o.Password}, {"NATS_TOKEN", o.Token}, {"NATS_JWT", o.JWT}, {"NATS_SEED", o.Seed},
-		{"NATS_CERT", o.CertFile}, {"NATS_KEY", o.KeyFile}, {"NATS_CA", o.CAFile}, {"NATS_INBOX_PREFIX", o.InboxPrefix},
+		{"NATS_CERT", o.CertFile}, {"NATS_KEY", o.KeyFile}, {"NATS_CA", o.CAFile}, {
+			"NATS_INBOX_PREFIX", o.InboxPrefix,
+		},
 	} {
 		if v.value != "" {
 			all = append(all, v)
@@ -42,29 +48,32 @@ func envVariables(o bus.Options) (all []variable) {
 	return all
 }
 
-func (a *app) showEnvironment() error {
-	o, err := a.conn.Options(a.getenv)
+func showEnvironment(a *app.App) error {
+	o, err := a.Conn.Options(a.Getenv)
 	if err != nil {
 		return err
 	}
 	if o.URL == "" {
-		return cli.WithCode(cli.ExitConnection, errors.New("no bus is named, and no hostd of this user runs here: start a hostd, or name a server with --server"))
+		return cli.WithCode(
+			cli.ExitConnection,
+			errors.New(
+				"no bus is named, and no hostd of this user runs here: start a hostd, or name a server with --server",
+			),
+		)
 	}
 	vars := envVariables(o)
-	if a.output != asTable {
+	if a.Format != output.Table {
 		document := map[string]string{}
 		for _, v := range vars {
 			document[v.name] = v.value
 		}
-		if a.output == asNDJSON {
-			return a.writeJSONLine(document)
-		}
-		return a.writeJSON(document)
+		_, err := a.WriteDocument(document)
+		return err
 	}
 	var b strings.Builder
 	for _, v := range vars {
-		fmt.Fprintf(&b, "export %s=%s\n", v.name, shellQuote(v.value))
+		fmt.Fprintf(&b, "export %s=%s\n", v.name, text.ShellQuote(v.value))
 	}
-	_, err = fmt.Fprint(a.stdout, b.String())
+	_, err = fmt.Fprint(a.Stdout, b.String())
 	return err
 }

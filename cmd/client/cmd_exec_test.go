@@ -11,13 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/cmd/client/internal/hostexec"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
-	"github.com/castnet-io/castnet/shape"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // openHost starts a host whose operator allows commands.
@@ -49,7 +47,7 @@ func TestExec_runsOnHostsAndRanksAndGroupsEqualOutput(t *testing.T) {
 	require.Equal(t, "castnet: exec: [host=2,gpu=0]: exited with code 7: no luck\n", r.err)
 	require.Equal(t, 7, r.code)
 
-	groups := decode[[]execGroup](t, c.ok(t, "exec", "demo[gpu=1]", "-o", "json", "--", "sh", "-c", "echo $CASTNET_PROC_ID; echo to >&2"))
+	groups := decode[[]hostexec.Group](t, c.ok(t, "exec", "demo[gpu=1]", "-o", "json", "--", "sh", "-c", "echo $CASTNET_PROC_ID; echo to >&2"))
 	require.Len(t, groups, 3)
 	require.Equal(t, []string{"host=1,gpu=1"}, []string{groups[1].Region})
 	require.Equal(t, []int{3}, groups[1].Ranks)
@@ -58,11 +56,11 @@ func TestExec_runsOnHostsAndRanksAndGroupsEqualOutput(t *testing.T) {
 
 	require.Equal(t, "a, b: once\n", c.ok(t, "exec", "demo[host=0:2]", "--hosts", "--", "echo", "once"))
 	r = c.client(t, "exec", "--timeout", "500ms", "--", "sleep", "60")
-	require.Equal(t, timeoutCode, r.code)
+	require.Equal(t, hostexec.TimeoutCode, r.code)
 	require.Equal(t, "a, b, c: killed: it took longer than --timeout\n", r.out)
-	require.Equal(t, signalCode+9, c.client(t, "exec", "--", "sh", "-c", "kill -9 $$").code)
+	require.Equal(t, hostexec.SignalCode+9, c.client(t, "exec", "--", "sh", "-c", "kill -9 $$").code)
 	r = c.client(t, "exec", "--", "/no/such")
-	require.Equal(t, refusedCode, r.code)
+	require.Equal(t, hostexec.RefusedCode, r.code)
 	require.Equal(t, `a, b, c: exec: "/no/such": stat /no/such: no such file or directory`+"\n", r.out)
 }
 
@@ -92,10 +90,10 @@ func TestExec_refusalExplainsHowToAllowIt(t *testing.T) {
 	c := newCluster(t, "shut")
 	c.openHost(t, "open")
 	r := c.client(t, "exec", "--", "sh", "-c", "exit 3")
-	require.Equal(t, refusedCode, r.code, "the worst")
+	require.Equal(t, hostexec.RefusedCode, r.code, "the worst")
 	require.Equal(t, "castnet: exec: shut: cannot run commands: start hostd with --allow-exec, or set host.allow-exec: on\n", r.err)
 	require.Contains(t, r.out, "open: exited with code 3\n")
-	require.Equal(t, refusedCode, c.client(t, "exec", "--label", "name=open", "--", "no-such-program").code)
+	require.Equal(t, hostexec.RefusedCode, c.client(t, "exec", "--label", "name=open", "--", "no-such-program").code)
 	for _, tc := range []struct {
 		args []string
 		code int
@@ -113,27 +111,4 @@ func TestExec_refusalExplainsHowToAllowIt(t *testing.T) {
 		require.Equal(t, tc.code, r.code, r.err)
 		require.Contains(t, r.err, tc.want)
 	}
-}
-
-func TestFoldExec_sortsLargestGroupFirst(t *testing.T) {
-	hosts := map[string]subjects.HostID{}
-	for _, label := range []string{"a", "b", "c"} {
-		id, err := subjects.NewHostID(label)
-		require.NoError(t, err)
-		hosts[label] = id
-	}
-	groups := groupExecResults(shape.Of("host", 8), []execResult{
-		{execTask: execTask{rank: 0, host: hosts["a"]}, done: agent.ExecResult{Stdout: "x\n"}},
-		{execTask: execTask{rank: 1, host: hosts["b"]}, done: agent.ExecResult{Stdout: "y\n"}},
-		{execTask: execTask{rank: 2, host: hosts["b"]}, done: agent.ExecResult{Stdout: "y\n"}},
-		{execTask: execTask{rank: 5, host: hosts["c"]}, err: "silent", code: unreachableCode},
-	})
-	var got []string
-	for _, g := range groups {
-		got = append(got, g.describeTargets()+" "+strings.Join(g.Hosts, "+"))
-	}
-	require.Equal(t, []string{"[host=1:3] b", "[host=0] a", "[host=5] c"}, got)
-	require.Equal(t, "silent", groups[2].describeResult(true))
-	require.Equal(t, "exited with code 1: last", execGroup{ExecResult: agent.ExecResult{Code: 1, Stderr: "first\nlast\n"}}.describeResult(true))
-	require.Equal(t, "exited with code 0; 9 bytes before this are left out", execGroup{ExecResult: agent.ExecResult{DroppedBytes: 9}}.describeResult(false))
 }

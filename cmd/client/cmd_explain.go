@@ -7,10 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
-func (a *app) explainCommand() *cobra.Command {
+func explainCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain MESH",
 		Short: "Explain why a mesh is not running",
@@ -21,19 +28,19 @@ The owner of the mesh, its hosts and its procs are asked; silent ones are named.
 
 JSON: mesh, phase, healthy, answer, causes (kind, region, ranks, reason, since, stderr_tail), next, suggestions.`,
 		Example:           "  castnet explain demo\n  castnet explain demo -o json",
-		Args:              wantArgs(1, 1),
-		ValidArgsFunction: a.complete(meshNames),
+		Args:              flags.WantArgs(1, 1),
+		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),
 		RunE: func(c *cobra.Command, args []string) error {
-			t, err := parseMesh(args[0], "explain")
+			t, err := target.ParseMesh(args[0], "explain")
 			if err != nil {
 				return err
 			}
-			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				v, missing, err := t.inspect(ctx, net)
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				v, missing, err := t.Inspect(ctx, net)
 				if err != nil {
 					return err
 				}
-				return errors.Join(a.showExplanation(v.explanation()), missing)
+				return errors.Join(showExplanation(a.Printer, v.Explanation()), missing)
 			})
 		},
 	}
@@ -42,30 +49,28 @@ JSON: mesh, phase, healthy, answer, causes (kind, region, ranks, reason, since, 
 // shownStderr is the number of shown stderr lines of a proc.
 const shownStderr = 5
 
-func (a *app) showExplanation(x explanation) error {
-	switch a.output {
-	case asJSON:
-		return a.writeJSON(x)
-	case asNDJSON:
-		return a.writeJSONLine(x)
+func showExplanation(out *output.Printer, x inspect.Explanation) error {
+	if written, err := out.WriteDocument(x); written {
+		return err
 	}
 	answer := x.Answer
-	colour := green
+	colour := output.Green
 	if !x.Healthy {
-		colour = red
+		colour = output.Red
 	}
 	if len(x.Causes) > 0 {
 		answer += ":"
 	}
-	fmt.Fprintln(a.stdout, a.paint(colour, answer))
+	lines := []error{out.Println(2, out.Paint(colour, answer))}
+	show := func(line string) { lines = append(lines, out.Println(4, "  "+line)) }
 	for i, c := range x.Causes {
-		if i == maxReasons {
-			fmt.Fprintf(a.stdout, "  and %d more causes; --output json has all\n", len(x.Causes)-i)
+		if i == inspect.MaxReasons {
+			show(fmt.Sprintf("and %d more causes; --output json has all", len(x.Causes)-i))
 			break
 		}
-		fmt.Fprintln(a.stdout, "  "+c.String())
+		show(c.String())
 		for _, line := range c.StderrTail[max(0, len(c.StderrTail)-shownStderr):] {
-			fmt.Fprintln(a.stdout, "    "+a.paint(yellow, "| "+shorten(line, 120)))
+			lines = append(lines, out.Println(6, "    "+out.Paint(output.Yellow, "| "+text.Shorten(line, 120))))
 		}
 	}
 	for _, part := range []struct {
@@ -73,11 +78,11 @@ func (a *app) showExplanation(x explanation) error {
 		lines []string
 	}{{"What happens next:", x.Next}, {"What to do:", x.Todo}} {
 		if len(part.lines) > 0 {
-			fmt.Fprintln(a.stdout, part.name)
+			lines = append(lines, out.Println(0, part.name))
 		}
 		for _, line := range part.lines {
-			fmt.Fprintln(a.stdout, "  "+line)
+			show(line)
 		}
 	}
-	return nil
+	return errors.Join(lines...)
 }

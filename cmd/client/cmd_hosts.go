@@ -12,11 +12,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 )
 
-func (a *app) hostsCommand() *cobra.Command {
-	var pick hostSelector
+func hostsCommand(a *app.App) *cobra.Command {
+	var pick target.HostSelector
 	c := &cobra.Command{
 		Use:   "hosts",
 		Short: "List the hosts on the bus, cordon, drain or shut them down",
@@ -29,42 +35,48 @@ JSON: id, label, version, build, pid, procs (alive), started, cpus, labels, mode
 cordoned, draining or leaving), why, local, trees; state (alive, suspect, unknown or dead),
 reason, silence (nanoseconds since it was heard).`,
 		Example: "  castnet hosts\n  castnet hosts --label zone=a\n  castnet hosts drain n07 n08 --reason 'new disks'\n  castnet hosts --output json",
-		Args:    wantCommand,
+		Args:    flags.WantCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.hosts(ctx, net, pick) })
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				return listHosts(ctx, a.Printer, net, pick)
+			})
 		},
 	}
-	addFlag(c.PersistentFlags(), &pick.labels, "label", "KEY=VALUE", "only hosts with these labels; several with commas between", readLabels)
+	flags.Add(
+		c.PersistentFlags(), &pick.Labels, "label", "KEY=VALUE",
+		"only hosts with these labels; several with commas between", flags.Labels,
+	)
 	_ = c.RegisterFlagCompletionFunc("label", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return a.complete(hostLabelPairs)(c, nil, prefix)
+		return a.Complete(candidates.HostLabels)(c, nil, prefix)
 	})
 	for _, d := range hostActions {
-		c.AddCommand(a.hostActionCommand(d, &pick))
+		c.AddCommand(hostActionCommand(a, d, &pick))
 	}
-	c.AddCommand(a.hostsRestartCommand(&pick))
+	c.AddCommand(hostsRestartCommand(a, &pick))
 	return c
 }
 
-func (a *app) hosts(ctx context.Context, net *mesh.Net, pick hostSelector) error {
+func listHosts(ctx context.Context, out *output.Printer, net *mesh.Net, pick target.HostSelector) error {
 	inv, err := net.Inventory(ctx)
 	if err != nil {
 		return err
 	}
-	if len(pick.labels) > 0 {
-		picked, err := pick.filter(inv.Hosts)
+	if len(pick.Labels) > 0 {
+		picked, err := pick.Filter(inv.Hosts)
 		if err != nil {
 			return err
 		}
 		inv.Hosts = slices.DeleteFunc(inv.Hosts, func(h mesh.HostState) bool { // a silent host may have the labels
-			return h.State == agent.HostAlive && !slices.ContainsFunc(picked, func(p agent.HostInfo) bool { return p.ID == h.ID })
+			return h.State == agent.HostAlive && !slices.ContainsFunc(picked, func(p agent.HostInfo) bool {
+				return p.ID == h.ID
+			})
 		})
 	}
-	columns, row := a.hostTable(inv.Hosts)
-	return errors.Join(showRecords(a, inv.Hosts, columns, row), inv.Err())
+	return errors.Join(showHosts(out, inv.Hosts), inv.Err())
 }
 
-// hostTable returns the non-empty columns and the cells of a host.
-func (a *app) hostTable(hosts []mesh.HostState) ([]string, func(mesh.HostState) []string) {
+// showHosts prints the hosts without empty columns.
+func showHosts(out *output.Printer, hosts []mesh.HostState) error {
 	labelled := slices.ContainsFunc(hosts, func(h mesh.HostState) bool { return len(h.Labels) > 0 })
 	explained := slices.ContainsFunc(hosts, func(h mesh.HostState) bool { return hostReason(h) != "" })
 	builds := map[string]bool{}
@@ -83,23 +95,23 @@ func (a *app) hostTable(hosts []mesh.HostState) ([]string, func(mesh.HostState) 
 	if explained {
 		columns = append(columns, "reason")
 	}
-	return columns, func(h mesh.HostState) []string {
-		row := []string{h.Label, a.paintHostStatus(h), h.ID.String(), "-", "-", "-", "-", "-"}
+	return output.Records(out, hosts, columns, func(h mesh.HostState) []string {
+		row := []string{h.Label, hostStatus(out, h), h.ID.String(), "-", "-", "-", "-", "-"}
 		if h.State == agent.HostAlive {
-			row = append(row[:3], strconv.Itoa(h.Procs), strconv.Itoa(h.CPUs), strconv.Itoa(h.PID), formatAge(time.Since(h.Started)),
-				orDash(shortVersion(h.Version)))
+			row = append(row[:3], strconv.Itoa(h.Procs), strconv.Itoa(h.CPUs), strconv.Itoa(h.PID), text.Age(time.Since(h.Started)),
+				text.OrDash(shortVersion(h.Version)))
 		}
 		if len(builds) > 1 {
-			row = append(row, orDash(shorten(h.Build, 13)))
+			row = append(row, text.OrDash(text.Shorten(h.Build, 13)))
 		}
 		if labelled {
-			row = append(row, orDash(formatLabels(h.Labels)))
+			row = append(row, text.OrDash(target.FormatLabels(h.Labels)))
 		}
 		if explained {
-			row = append(row, orDash(shorten(hostReason(h), 60)))
+			row = append(row, text.Reason(hostReason(h)))
 		}
 		return row
-	}
+	})
 }
 
 // hostReason explains a closed or unhealthy host.
@@ -110,22 +122,22 @@ func hostReason(h mesh.HostState) string {
 	if h.Silence == 0 {
 		return h.Reason
 	}
-	return fmt.Sprintf("last heard %s ago", formatAge(h.Silence))
+	return fmt.Sprintf("last heard %s ago", text.Age(h.Silence))
 }
 
-// paintHostStatus formats the status of a host: for a live host without procs permitted, its mode.
-func (a *app) paintHostStatus(h mesh.HostState) string {
+// hostStatus formats the status of a host: for a live host without procs permitted, its mode.
+func hostStatus(out *output.Printer, h mesh.HostState) string {
 	switch {
 	case h.State == agent.HostDead:
-		return a.paint(red, h.State)
+		return out.Paint(output.Red, h.State)
 	case h.State != agent.HostAlive:
-		return a.paint(yellow, h.State)
-	case h.Mode == agent.ModeOpen, h.Mode == "": // an older version sends no mode
-		return a.paint(green, h.State)
+		return out.Paint(output.Yellow, h.State)
+	case h.Mode == agent.ModeOpen:
+		return out.Paint(output.Green, h.State)
 	case h.Mode == agent.ModeLeaving:
-		return a.paint(grey, string(h.Mode))
+		return out.Paint(output.Grey, string(h.Mode))
 	}
-	return a.paint(yellow, string(h.Mode))
+	return out.Paint(output.Yellow, string(h.Mode))
 }
 
 // shortVersion shortens a version for tables; an untagged one becomes the commit.
@@ -135,17 +147,4 @@ func shortVersion(v string) string {
 		return strings.TrimSuffix(commit+"+"+dirty, "+")
 	}
 	return v
-}
-
-// formatAge formats a duration in at most two units.
-func formatAge(d time.Duration) string {
-	switch d = max(d, 0); {
-	case d < time.Minute:
-		return d.Truncate(time.Second).String()
-	case d < time.Hour:
-		return strconv.Itoa(int(d.Minutes())) + "m"
-	case d < 48*time.Hour:
-		return strconv.Itoa(int(d.Hours())) + "h" + strconv.Itoa(int(d.Minutes())%60) + "m"
-	}
-	return strconv.Itoa(int(d.Hours()/24)) + "d"
 }

@@ -5,22 +5,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
-func (a *app) meshCommand() *cobra.Command {
-	return groupCommand(&cobra.Command{Use: "mesh COMMAND", Short: "Show one mesh, or restart its procs"}, a.meshRestartCommand(), a.meshShowCommand())
+func meshCommand(a *app.App) *cobra.Command {
+	return flags.GroupCommand(
+		&cobra.Command{Use: "mesh COMMAND", Short: "Show one mesh, or restart its procs"}, meshRestartCommand(a),
+		meshShowCommand(a),
+	)
 }
 
-func (a *app) meshShowCommand() *cobra.Command {
+func meshShowCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show MESH",
 		Short: "Show a mesh and its state",
@@ -37,19 +45,19 @@ failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, 
 (id, answers, reason, since, lease, restarts, stalls, spares), policy, and of a world, which the system controller owns, world (status,
 reason, for, ending). Durations are in nanoseconds.`,
 		Example:           "  castnet mesh show demo\n  castnet mesh show demo -o json",
-		Args:              wantArgs(1, 1),
-		ValidArgsFunction: a.complete(meshNames),
+		Args:              flags.WantArgs(1, 1),
+		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),
 		RunE: func(c *cobra.Command, args []string) error {
-			t, err := parseMesh(args[0], "mesh show")
+			t, err := target.ParseMesh(args[0], "mesh show")
 			if err != nil {
 				return err
 			}
-			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				v, missing, err := t.inspect(ctx, net)
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				v, missing, err := t.Inspect(ctx, net)
 				if err != nil {
 					return err
 				}
-				return errors.Join(a.showMesh(v), missing)
+				return errors.Join(showMesh(a.Printer, v), missing)
 			})
 		},
 	}
@@ -58,33 +66,30 @@ reason, for, ending). Durations are in nanoseconds.`,
 // maxRuns bounds the statuses shown to people.
 const maxRuns = 20
 
-func (a *app) showMesh(v meshView) error {
-	switch a.output {
-	case asJSON:
-		return a.writeJSON(v)
-	case asNDJSON:
-		return a.writeJSONLine(v)
-	}
-	if err := writeFields(a.stdout, a.meshFields(v)); err != nil {
+func showMesh(out *output.Printer, v inspect.View) error {
+	if written, err := out.WriteDocument(v); written {
 		return err
 	}
-	if err := a.showRuns("ranks", v.Statuses); err != nil {
+	if err := writeFields(out, meshFields(out, v)); err != nil {
 		return err
 	}
-	if err := a.showRestartedRanks(v.RestartedRanks); err != nil {
+	if err := showRuns(out, "ranks", v.Statuses); err != nil {
 		return err
 	}
-	if trouble := v.unhealthyHosts(); len(trouble) > 0 {
-		fmt.Fprintln(a.stdout)
-		err := showRecords(a, trouble, []string{"host", "state", "reason"}, func(h hostView) []string {
-			return []string{hostLabel(h.ID), a.paintHostState(h.State), orDash(shorten(h.Reason, 90))}
+	if err := showRestartedRanks(out, v.RestartedRanks); err != nil {
+		return err
+	}
+	if trouble := v.UnhealthyHosts(); len(trouble) > 0 {
+		fmt.Fprintln(out.Stdout)
+		err := output.Records(out, trouble, []string{"host", "state", "reason"}, func(h inspect.Host) []string {
+			return []string{text.HostLabel(h.ID), out.PaintHostState(h.State), text.Reason(h.Reason)}
 		})
 		if err != nil {
 			return err
 		}
 	}
 	for _, x := range v.Actors {
-		if err := a.showRuns("ranks of "+labelOf(x.Actor), x.Statuses); err != nil {
+		if err := showRuns(out, "ranks of "+text.Label(x.Actor), x.Statuses); err != nil {
 			return err
 		}
 	}
@@ -92,38 +97,44 @@ func (a *app) showMesh(v meshView) error {
 }
 
 // meshFields returns the single-valued fields.
-func (a *app) meshFields(v meshView) [][2]string {
+func meshFields(out *output.Printer, v inspect.View) [][2]string {
 	var hosts []string
 	for _, h := range v.Hosts {
-		hosts = append(hosts, hostLabel(h.ID)) // "-" for a missing host of a world
+		hosts = append(hosts, text.HostLabel(h.ID)) // "-" for a missing host of a world
 	}
 	rows := [][2]string{{"mesh", v.Mesh}}
-	if v.Label != labelOf(v.Mesh) {
+	if v.Label != text.Label(v.Mesh) {
 		rows = append(rows, [2]string{"called", v.Label})
 	}
 	rows = append(rows, [][2]string{
-		{"phase", a.paintStatus(v.Phase)},
-		{"extent", fmt.Sprintf("%s: %s on %s (%s)", v.Extent, pluralize(v.Ranks, "proc"), pluralize(len(hosts), "host"), shorten(strings.Join(hosts, ", "), 60))},
-		{"program", orDash(v.Program)},
+		{"phase", out.PaintStatus(v.Phase)},
+		{
+			"extent",
+			fmt.Sprintf(
+				"%s: %s on %s (%s)", v.Extent, text.Pluralize(v.Ranks, "proc"), text.Pluralize(len(hosts), "host"),
+				text.Shorten(strings.Join(hosts, ", "), 60),
+			),
+		},
+		{"program", text.OrDash(v.Program)},
 	}...)
 	if v.NoActors != "" {
-		rows = append(rows, [2]string{"actors", "none " + v.describeRegion(v.NoActors)})
+		rows = append(rows, [2]string{"actors", "none " + v.DescribeRegion(v.NoActors)})
 	}
 	rows = append(rows, [2]string{"owner", v.Owner.ID})
 	if !v.Owner.Answers {
-		return append(rows, [2]string{"", a.paint(red, "is silent: ") + v.Owner.Why}, [2]string{"", "the rest is reported by the hosts"},
-			[2]string{"lease", v.describeLease()})
+		return append(rows, [2]string{"", out.Paint(output.Red, "is silent: ") + v.Owner.Why}, [2]string{"", "the rest is reported by the hosts"},
+			[2]string{"lease", v.DescribeLease()})
 	}
 	o := v.Owner
 	if w := v.World; w != nil {
-		return append(rows, [2]string{"world", strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", w.Status, formatAge(w.For), cmp.Or(w.Ending, w.Reason)), ": ")},
+		return append(rows, [2]string{"world", strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", w.Status, text.Age(w.For), cmp.Or(w.Ending, w.Reason)), ": ")},
 			[2]string{"failures", v.Policy})
 	}
 	rows = append(rows,
-		[2]string{"", fmt.Sprintf("since %s; restarts %d, stalls %d", formatAge(time.Since(*o.Since)), o.Restarts, o.Stalls)},
+		[2]string{"", fmt.Sprintf("since %s; restarts %d, stalls %d", text.Age(time.Since(*o.Since)), o.Restarts, o.Stalls)},
 		[2]string{"failures", v.Policy})
 	if o.Spares > 0 {
-		rows = append(rows, [2]string{"", pluralize(o.Spares, "spare host") + " left"})
+		rows = append(rows, [2]string{"", text.Pluralize(o.Spares, "spare host") + " left"})
 	}
 	return append(rows, [2]string{"lease", formatLease(o.Lease)})
 }
@@ -135,86 +146,40 @@ func formatLease(d time.Duration) string {
 	return d.String() + ": procs outlive their owner for this time"
 }
 
-// describeLease describes what happens without renewal of the lease.
-func (v meshView) describeLease() string {
-	if v.hasEnded() {
-		return "ended with the mesh"
-	}
-	if v.Lease == 0 {
-		return "none known to a host: live procs run until `castnet stop`"
-	}
-	return fmt.Sprintf("expires in %s: then the hosts stop its procs", formatRemaining(v.Lease))
-}
-
-// formatRemaining formats a remaining time.
-func formatRemaining(d time.Duration) string {
-	if d < 10*time.Second {
-		return d.Truncate(100 * time.Millisecond).String()
-	}
-	return formatAge(d)
-}
-
-// unhealthyHosts returns the hosts that are not alive.
-func (v meshView) unhealthyHosts() (out []hostView) {
-	for _, h := range v.Hosts {
-		if h.State != hostAlive {
-			out = append(out, h)
-		}
-	}
-	return out
-}
-
-func (a *app) paintHostState(s string) string {
-	if s == "dead" {
-		return a.paint(red, s)
-	}
-	return a.paint(yellow, s)
-}
-
 // showRuns prints a table of equal ranks.
-func (a *app) showRuns(what string, runs []statusRun) error {
-	fmt.Fprintln(a.stdout)
-	err := showRecords(a, runs[:min(len(runs), maxRuns)], []string{what, "n", "status", "reason"}, func(r statusRun) []string {
-		return []string{"[" + shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), a.paintStatus(r.Status), orDash(shorten(r.Reason, 90))}
+func showRuns(out *output.Printer, what string, runs []inspect.StatusRun) error {
+	fmt.Fprintln(out.Stdout)
+	err := output.Records(out, runs[:min(len(runs), maxRuns)], []string{what, "n", "status", "reason"}, func(r inspect.StatusRun) []string {
+		return []string{
+			"[" + text.Shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), out.PaintStatus(r.Status),
+			text.Reason(r.Reason),
+		}
 	})
 	if more := len(runs) - maxRuns; more > 0 {
-		fmt.Fprintf(a.stdout, "and %d more; --output json has all\n", more)
+		fmt.Fprintf(out.Stdout, "and %d more; --output json has all\n", more)
 	}
 	return err
 }
 
-func (a *app) showRestartedRanks(later []restartedRank) error {
+func showRestartedRanks(out *output.Printer, later []inspect.RestartedRank) error {
 	if len(later) == 0 {
 		return nil
 	}
-	fmt.Fprintln(a.stdout)
-	return showRecords(a, later, []string{"rank", "gen", "host", "restarts", "now", "reason"}, func(l restartedRank) []string {
+	fmt.Fprintln(out.Stdout)
+	return output.Records(out, later, []string{"rank", "gen", "host", "restarts", "now", "reason"}, func(l inspect.RestartedRank) []string {
 		return []string{
-			"[" + l.Point + "]", strconv.Itoa(l.Gen), hostLabel(l.Host), strconv.Itoa(l.Restarts), cmp.Or(l.describePhase(), a.paintStatus(l.status)), orDash(shorten(l.Cause, 60)),
+			"[" + l.Point + "]", strconv.Itoa(l.Gen), text.HostLabel(l.Host), strconv.Itoa(l.Restarts), cmp.Or(
+				l.DescribePhase(), out.PaintStatus(l.Status),
+			), text.Reason(l.Cause),
 		}
 	})
 }
 
-// describePhase describes the restart of a rank, or returns "".
-func (l restartedRank) describePhase() string {
-	switch l.RestartPhase {
-	case "waiting":
-		return "starts in " + formatRemaining(l.NextIn)
-	case "held":
-		return "waits for its proc, for " + formatRemaining(l.NextIn)
-	case "starting":
-		return "starting"
-	case "leaving":
-		return "stopping before its restart"
-	}
-	return ""
-}
-
 // writeFields prints a name and a value per line.
-func writeFields(w io.Writer, rows [][2]string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+func writeFields(out *output.Printer, rows [][2]string) (err error) {
+	const width = 10 // of the longest name, and a gap
 	for _, r := range rows {
-		fmt.Fprintf(tw, "%s\t%s\n", r[0], r[1])
+		err = errors.Join(err, out.Println(width, fmt.Sprintf("%-*s%s", width, r[0], r[1])))
 	}
-	return tw.Flush()
+	return err
 }

@@ -11,12 +11,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func (a *app) meshRestartCommand() *cobra.Command {
+func meshRestartCommand(a *app.App) *cobra.Command {
 	var r mesh.RollingRestart
 	c := &cobra.Command{
 		Use:   "restart MESH[region]",
@@ -33,29 +40,29 @@ without --force. The actors of a detached mesh have no owner.
 JSON, a line for each with ndjson, as it is over: mesh, rank (of the whole mesh), point, host, status,
 reason, took (nanoseconds since it began).`,
 		Example:           "  castnet mesh restart demo\n  castnet mesh restart 'demo[host=0]' --max-unavailable 2 --reason 'new data'",
-		Args:              wantArgs(1, 1),
-		ValidArgsFunction: a.complete(meshNames),
+		Args:              flags.WantArgs(1, 1),
+		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),
 	}
 	rollingFlags(c, &r)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		t, err := parseTarget(args[0])
+		t, err := target.Parse(args[0])
 		if err != nil {
 			return err
 		}
-		return a.withNet(c.Context(), func(net *mesh.Net) error {
-			find, cancel := context.WithTimeout(c.Context(), a.conn.Timeout)
+		return a.WithNet(c.Context(), func(net *mesh.Net) error {
+			find, cancel := context.WithTimeout(c.Context(), a.Conn.Timeout)
 			defer cancel()
-			p, err := t.resolve(find, net)
+			p, err := t.Resolve(find, net)
 			if err != nil {
 				return err
 			}
-			return a.restart(c.Context(), []resolvedTarget{p}, r)
+			return restartRanks(c.Context(), a.Printer, []target.Resolved{p}, r)
 		})
 	}
 	return c
 }
 
-func (a *app) hostsRestartCommand(pick *hostSelector) *cobra.Command {
+func hostsRestartCommand(a *app.App, pick *target.HostSelector) *cobra.Command {
 	var r mesh.RollingRestart
 	c := &cobra.Command{
 		Use:   "restart HOST…",
@@ -70,25 +77,27 @@ Hosts are named by label or ID; --label alone takes every host that has it.
 
 JSON: as with ` + "`castnet mesh restart`" + `.`,
 		Example:           "  castnet hosts restart n07 n08 --reason 'new data'\n  castnet hosts restart --label zone=a --max-unavailable 2",
-		ValidArgsFunction: a.completeEach(hostNames),
+		ValidArgsFunction: a.CompleteEach(candidates.Hosts),
 	}
 	rollingFlags(c, &r)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 0 && len(pick.labels) == 0 {
-			return cli.Usagef("hosts restart: want the labels of hosts, or --label KEY=VALUE; `castnet hosts` lists them")
+		if len(args) == 0 && len(pick.Labels) == 0 {
+			return cli.Usagef(
+				"hosts restart: want the labels of hosts, or --label KEY=VALUE; `castnet hosts` lists them",
+			)
 		}
-		p := hostSelector{names: args, labels: pick.labels}
-		return a.withNet(c.Context(), func(net *mesh.Net) error {
-			find, cancel := context.WithTimeout(c.Context(), a.conn.Timeout)
+		p := target.HostSelector{Names: args, Labels: pick.Labels}
+		return a.WithNet(c.Context(), func(net *mesh.Net) error {
+			find, cancel := context.WithTimeout(c.Context(), a.Conn.Timeout)
 			defer cancel()
 			places, err := targetsOnHosts(find, net, p)
 			if err != nil {
 				return err
 			}
 			if len(places) == 0 {
-				a.notef("no mesh has procs there")
+				a.Notef("no mesh has procs there")
 			}
-			return a.restart(c.Context(), places, r)
+			return restartRanks(c.Context(), a.Printer, places, r)
 		})
 	}
 	return c
@@ -97,14 +106,22 @@ JSON: as with ` + "`castnet mesh restart`" + `.`,
 // rollingFlags adds the flags of a rolling restart.
 func rollingFlags(c *cobra.Command, r *mesh.RollingRestart) {
 	c.Flags().StringVar(&r.Reason, "reason", "", "`REASON` to record")
-	addFlag(c.Flags(), &r.Grace, "grace", "duration", "from SIGTERM to SIGKILL (default: that of the program that made the mesh)", readPositiveDuration)
+	flags.Add(
+		c.Flags(), &r.Grace, "grace", "duration",
+		"from SIGTERM to SIGKILL (default: that of the program that made the mesh)", flags.PositiveDuration,
+	)
 	c.Flags().BoolVar(&r.Force, "force", false, "restart even if actors are lost")
-	addFlag(c.Flags(), &r.MaxUnavailable, "max-unavailable", "N", "procs that restart at a time, 1 to 256 (default: 1)", readConcurrency)
+	flags.Add(
+		c.Flags(), &r.MaxUnavailable, "max-unavailable", "N", "procs that restart at a time, 1 to 256 (default: 1)",
+		flags.Concurrency,
+	)
 }
 
 // targetsOnHosts returns the parts of live meshes on the selected hosts, host by host.
-func targetsOnHosts(ctx context.Context, net *mesh.Net, pick hostSelector) (places []resolvedTarget, err error) {
-	inv, infos, err := pick.find(ctx, net)
+func targetsOnHosts(
+	ctx context.Context, net *mesh.Net, pick target.HostSelector,
+) (places []target.Resolved, err error) {
+	inv, infos, err := pick.Find(ctx, net)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +130,8 @@ func targetsOnHosts(ctx context.Context, net *mesh.Net, pick hostSelector) (plac
 			if !m.Alive() {
 				continue
 			}
-			t := target{name: m.Procs.ID().String()}
-			procs, err := inv.Lookup(t.name)
+			t := target.Target{Name: m.Procs.ID().String()}
+			procs, err := inv.Lookup(t.Name)
 			if err != nil {
 				return nil, err
 			}
@@ -126,11 +143,11 @@ func targetsOnHosts(ctx context.Context, net *mesh.Net, pick hostSelector) (plac
 				return nil, fmt.Errorf("host %s has procs of world %s, which restart with their hostd: stop hostd (SIGTERM) and start it again; "+
 					"`castnet mesh restart` restarts procs of other meshes", h.Label, w.World)
 			}
-			t.region, err = hostRegion(procs.Describe(), at)
+			t.Region, err = hostRegion(procs.Describe(), at)
 			if err != nil {
 				return nil, err
 			}
-			p, err := t.resolveIn(procs)
+			p, err := t.ResolveIn(procs)
 			if err != nil {
 				return nil, err
 			}
@@ -181,47 +198,49 @@ type restartRecord struct {
 	Took   time.Duration `json:"took"`
 }
 
-// restart reports each restarted proc: as a line for scripts, else as a bar with a table at the
+// restartRanks reports each restarted proc: as a line for scripts, else as a bar with a table at the
 // end.
-func (a *app) restart(ctx context.Context, places []resolvedTarget, r mesh.RollingRestart) error {
+func restartRanks(
+	ctx context.Context, out *output.Printer, places []target.Resolved, r mesh.RollingRestart,
+) error {
 	if len(places) > 1 && !r.Force { // a single target checks itself
 		var lost []error
 		for _, p := range places {
-			lost = append(lost, p.procs.CheckRestart(ctx))
+			lost = append(lost, p.Procs.CheckRestart(ctx))
 		}
 		if err := errors.Join(lost...); err != nil {
 			return suggestForce(err)
 		}
 	}
-	bar := a.newLineProgress()
+	bar := out.NewLineProgress()
 	began := time.Now()
 	of := 0
-	if a.output == asNDJSON {
-		bar = a.newProgress()
+	if out.Format == output.NDJSON {
+		bar = out.NewProgress()
 	}
 	for _, p := range places {
-		of += p.procs.Extent().NumRanks()
+		of += p.Procs.Extent().NumRanks()
 	}
-	defer bar.clear()
-	bar.update(0, of, "procs run again")
+	defer bar.Clear()
+	bar.Update(0, of, "procs run again")
 	var records []restartRecord
 	var writing, err error
 	for i := 0; i < len(places) && err == nil; i++ {
 		r.OnRank = func(s mesh.RankStatus) {
-			records = append(records, places[i].newRestartRecord(s, time.Since(began)))
-			if a.output == asNDJSON && writing == nil {
-				writing = a.writeJSONLine(records[len(records)-1])
+			records = append(records, newRestartRecord(places[i], s, time.Since(began)))
+			if out.Format == output.NDJSON && writing == nil {
+				writing = out.WriteJSONLine(records[len(records)-1])
 			}
-			bar.update(len(records), of, "procs run again")
+			bar.Update(len(records), of, "procs run again")
 		}
-		err = places[i].procs.Restart(ctx, r)
+		err = places[i].Procs.Restart(ctx, r)
 		if err != nil && i+1 < len(places) {
-			err = fmt.Errorf("%w\n  %s after it were not restarted", err, pluralize(len(places)-i-1, "share"))
+			err = fmt.Errorf("%w\n  %s after it were not restarted", err, text.Pluralize(len(places)-i-1, "share"))
 		}
 	}
-	bar.clear()
-	if a.output != asNDJSON {
-		writing = a.showRestarted(records)
+	bar.Clear()
+	if out.Format != output.NDJSON {
+		writing = showRestarted(out, records)
 	}
 	var failed *mesh.RestartError
 	if errors.As(err, &failed) && len(records) > len(failed.Failed) {
@@ -241,19 +260,23 @@ func suggestForce(err error) error {
 }
 
 // newRestartRecord converts the final status of a rank.
-func (p resolvedTarget) newRestartRecord(s mesh.RankStatus, took time.Duration) restartRecord {
+func newRestartRecord(p target.Resolved, s mesh.RankStatus, took time.Duration) restartRecord {
 	return restartRecord{
-		Mesh: p.procs.ID().String(), Rank: s.Rank, Point: formatPoint(p.base, s.Rank), Host: s.Host, Status: s.Status.Phase.String(),
+		Mesh: p.Procs.ID().String(), Rank: s.Rank, Point: inspect.Point(
+			p.Base, s.Rank,
+		), Host: s.Host, Status: s.Status.Phase.String(),
 		Reason: s.Status.Reason, Took: took,
 	}
 }
 
-func (a *app) showRestarted(records []restartRecord) error {
+func showRestarted(out *output.Printer, records []restartRecord) error {
 	columns := []string{"mesh", "rank", "point", "host", "status", "after", "reason"}
-	return showRecords(a, records, columns, func(r restartRecord) []string {
+	return output.Records(out, records, columns, func(r restartRecord) []string {
 		return []string{
-			r.Mesh, strconv.Itoa(r.Rank), r.Point, hostLabel(r.Host), a.paintStatus(r.Status), r.Took.Round(time.Millisecond).String(),
-			orDash(shorten(r.Reason, 60)),
+			r.Mesh, strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host), out.PaintStatus(r.Status), r.Took.Round(
+				time.Millisecond,
+			).String(),
+			text.Reason(r.Reason),
 		}
 	})
 }

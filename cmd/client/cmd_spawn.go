@@ -1,19 +1,22 @@
 package main
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 )
 
-func (a *app) spawnCommand() *cobra.Command {
-	f := upFlags{perHost: shape.Of("proc", 1)}
+func spawnCommand(a *app.App) *cobra.Command {
+	f := heldmesh.Flags{PerHost: shape.Of("proc", 1)}
 	var hosts, labels string
 	var detach bool
 	c := &cobra.Command{
@@ -31,37 +34,39 @@ JSON and NDJSON: a line when the mesh is up (kind "up", mesh, label, extent, ran
 type, owner, and with --detach epoch, which castnet adopt takes); without --detach, then as castnet up.`,
 		Example: `  castnet spawn trainers --per-host gpu=8 --actor echo --detach
   castnet spawn words --hosts n1,n2 --per-host 4 --command /opt/words/bin/words --actor worker --detach`,
-		Args:              wantArgs(1, 1),
+		Args:              flags.WantArgs(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	addFlag(fs, &f.perHost, "per-host", "EXTENT", "procs on each host, such as 4 or gpu=4 (default 1)", readProcs)
+	flags.Add(
+		fs, &f.PerHost, "per-host", "EXTENT", "procs on each host, such as 4 or gpu=4 (default 1)", readProcs,
+	)
 	fs.StringVar(&hosts, "hosts", "", "`HOSTS` by label or ID, with commas between (default all)")
 	fs.StringVar(&labels, "label", "", "only hosts with these labels: `KEY=VALUE`, several with commas between")
-	f.register(c)
+	f.Register(c)
 	fs.BoolVar(&detach, "detach", false, "hand the mesh over to the system controller, and exit")
-	_ = c.RegisterFlagCompletionFunc("hosts", a.completeList(hostNames))
-	_ = c.RegisterFlagCompletionFunc("label", a.complete(hostLabelPairs))
+	_ = c.RegisterFlagCompletionFunc("hosts", a.CompleteList(candidates.Hosts))
+	_ = c.RegisterFlagCompletionFunc("label", a.Complete(candidates.HostLabels))
 	c.RunE = func(c *cobra.Command, args []string) error {
-		u, err := f.spec(args[0])
+		u, err := f.Spec(args[0])
 		if err != nil {
 			return err
 		}
-		u.detach = detach
-		if detach && u.actor != "" && u.policy.Recovery == mesh.Restart {
+		u.Detach = detach
+		if detach && u.Actor != "" && u.Policy.Recovery == mesh.Restart {
 			return cli.Usagef(`--recovery restart with --detach: the actors of a detached mesh have no owner that could ` +
 				`restart them: want --actor "", or no --detach`)
 		}
 		if hosts != "" {
-			u.hosts.names = strings.Split(hosts, ",")
+			u.Hosts.Names = strings.Split(hosts, ",")
 		}
 		if labels != "" {
-			u.hosts.labels, err = readLabels(labels)
+			u.Hosts.Labels, err = flags.Labels(labels)
 			if err != nil {
 				return err
 			}
 		}
-		return a.withNet(c.Context(), func(net *mesh.Net) error { return a.spawn(c.Context(), net, u) })
+		return a.WithNet(c.Context(), func(net *mesh.Net) error { return heldmesh.Spawn(c.Context(), a, net, u) })
 	}
 	return c
 }
@@ -70,15 +75,7 @@ type, owner, and with --detach epoch, which castnet adopt takes); without --deta
 func readProcs(text string) (shape.Extent, error) {
 	if n, err := strconv.Atoi(text); err == nil {
 		e := shape.Of("proc", n)
-		return checkPerHost(e, e.Err())
+		return heldmesh.CheckPerHost(e, e.Err())
 	}
-	return checkPerHost(shape.ParseExtent(text))
-}
-
-func (a *app) spawn(ctx context.Context, net *mesh.Net, u upSpec) error {
-	h, err := a.startMesh(ctx, net, u)
-	if err != nil || u.detach {
-		return err
-	}
-	return h.attach(ctx, nil)
+	return heldmesh.CheckPerHost(shape.ParseExtent(text))
 }

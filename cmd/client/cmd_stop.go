@@ -11,8 +11,15 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/system"
 )
 
@@ -20,7 +27,7 @@ import (
 // the reply.
 const lateEventsTimeout = time.Second
 
-func (a *app) stopCommand() *cobra.Command {
+func stopCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop MESH",
 		Short: "Stop a mesh and wait until every rank has ended",
@@ -29,30 +36,32 @@ SIGKILL after 10 s. The command waits for every rank and shows how each ended.
 
 JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`,
 		Example:           "  castnet stop demo",
-		Args:              wantArgs(1, 1),
-		ValidArgsFunction: a.complete(meshNames),
+		Args:              flags.WantArgs(1, 1),
+		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),
 		RunE: func(c *cobra.Command, args []string) error {
-			t, err := parseTarget(args[0])
+			t, err := target.Parse(args[0])
 			if err != nil {
 				return err
 			}
-			if t.region != "" {
-				return cli.Usagef("stop takes a whole mesh: want %s, got %s", t.name, t)
+			if t.Region != "" {
+				return cli.Usagef("stop takes a whole mesh: want %s, got %s", t.Name, t)
 			}
-			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.stop(ctx, net, t) })
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				return stopMesh(ctx, a, net, t)
+			})
 		},
 	}
 }
 
-func (a *app) stop(ctx context.Context, net *mesh.Net, t target) error {
-	procs, err := net.Lookup(ctx, t.name)
-	if w, _, bare := findEmptyWorld(ctx, net, t.name, err); bare {
-		return a.deleteWorlds(ctx, net, system.StopRequest{Worlds: []string{w.Name}})
+func stopMesh(ctx context.Context, a *app.App, net *mesh.Net, t target.Target) error {
+	procs, err := net.Lookup(ctx, t.Name)
+	if w, _, bare := inspect.FindEmptyWorld(ctx, net, t.Name, err); bare {
+		return deleteWorlds(ctx, a, net, system.StopRequest{Worlds: []string{w.Name}})
 	}
 	if err != nil {
 		return err
 	}
-	p, err := t.resolveIn(procs)
+	p, err := t.ResolveIn(procs)
 	if err != nil {
 		return err
 	}
@@ -61,9 +70,9 @@ func (a *app) stop(ctx context.Context, net *mesh.Net, t target) error {
 		return err
 	}
 	ends := make(chan actor.Event, 2*len(records)+1) // each rank ends once
-	sub, err := net.Bus().Control().Subscribe(net.Proc().Space().Events(actor.KindProc, p.procs.ID()), func(m bus.Msg) {
+	sub, err := net.Bus().Control().Subscribe(net.Proc().Space().Events(actor.KindProc, p.Procs.ID()), func(m bus.Msg) {
 		e, err := actor.DecodeEventFrom(net.Proc().Space(), m)
-		if e, in := e.ClampRanks(p.procs.Extent().NumRanks()); err == nil && in && e.Terminal() {
+		if e, in := e.ClampRanks(p.Procs.Extent().NumRanks()); err == nil && in && e.Terminal() {
 			e.Each(func(e actor.Event) { // one event may cover many ranks
 				select {
 				case ends <- e:
@@ -76,25 +85,27 @@ func (a *app) stop(ctx context.Context, net *mesh.Net, t target) error {
 		return err
 	}
 	done := make(chan error, 1)
-	go func() { done <- p.procs.Stop(ctx) }()
-	err = a.awaitEnds(ends, done, records)
+	go func() { done <- p.Procs.Stop(ctx) }()
+	err = awaitEnds(a.Printer, ends, done, records)
 	if err == nil {
 		markStopped(records)
 	}
-	return errors.Join(a.showStopped(records), err, sub.Unsubscribe())
+	return errors.Join(showStopped(a.Printer, records), err, sub.Unsubscribe())
 }
 
 // awaitEnds collects ends until the mesh has stopped, and briefly afterwards.
-func (a *app) awaitEnds(ends <-chan actor.Event, done <-chan error, records []procRecord) error {
-	bar := a.newProgress()
-	defer bar.clear()
+func awaitEnds(
+	out *output.Printer, ends <-chan actor.Event, done <-chan error, records []inspect.Proc,
+) error {
+	bar := out.NewProgress()
+	defer bar.Clear()
 	var late <-chan time.Time
 	for {
 		gone := countEnded(records)
 		if late != nil && gone == len(records) {
 			return nil
 		}
-		bar.update(gone, len(records), "procs have ended")
+		bar.Update(gone, len(records), "procs have ended")
 		select {
 		case e := <-ends:
 			recordEnd(records, e)
@@ -109,9 +120,9 @@ func (a *app) awaitEnds(ends <-chan actor.Event, done <-chan error, records []pr
 	}
 }
 
-func countEnded(records []procRecord) (n int) {
+func countEnded(records []inspect.Proc) (n int) {
 	for _, r := range records {
-		if hasEnded(r.Status) {
+		if inspect.Ended(r.Status) {
 			n++
 		}
 	}
@@ -119,7 +130,7 @@ func countEnded(records []procRecord) (n int) {
 }
 
 // recordEnd records the end of a rank.
-func recordEnd(records []procRecord, e actor.Event) {
+func recordEnd(records []inspect.Proc, e actor.Event) {
 	for i := range records {
 		if r := &records[i]; r.Rank == e.Rank {
 			r.Status = e.Status
@@ -131,31 +142,22 @@ func recordEnd(records []procRecord, e actor.Event) {
 }
 
 // markStopped marks ranks whose end is known but whose event was lost.
-func markStopped(records []procRecord) {
+func markStopped(records []inspect.Proc) {
 	for i := range records {
-		if !hasEnded(records[i].Status) {
+		if !inspect.Ended(records[i].Status) {
 			records[i].Status = agent.Stopped.String()
 		}
 	}
 }
 
-func (a *app) showStopped(records []procRecord) error {
+func showStopped(out *output.Printer, records []inspect.Proc) error {
 	columns := []string{"mesh", "rank", "point", "host", "pid", "status", "exit", "reason"}
-	return showRecords(a, records, columns, func(r procRecord) []string {
+	return output.Records(out, records, columns, func(r inspect.Proc) []string {
 		return []string{
-			r.Mesh, strconv.Itoa(r.Rank), r.Point, hostLabel(r.Host), orDash(formatPID(r.PID)), a.paintStatus(r.Status),
-			orDash(r.exitText()), orDash(shorten(r.Reason, 60)),
+			r.Mesh, strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host), text.OrDash(
+				formatPID(r.PID),
+			), out.PaintStatus(r.Status),
+			text.OrDash(r.ExitText()), text.Reason(r.Reason),
 		}
 	})
-}
-
-// exitText formats the exit of a rank's process.
-func (r procRecord) exitText() string {
-	if r.Signal != 0 {
-		return "signal " + strconv.Itoa(r.Signal)
-	}
-	if r.ExitCode != nil {
-		return strconv.Itoa(*r.ExitCode)
-	}
-	return ""
 }

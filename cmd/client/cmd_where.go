@@ -10,13 +10,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
 )
 
-func (a *app) whereCommand() *cobra.Command {
+func whereCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "where MESH/RANK",
 		Short: "Show the host of a rank",
@@ -25,21 +31,19 @@ The ID of any proc of that rank is accepted, too.
 
 JSON: world (or the mesh), proc, host, health, reason.`,
 		Example:           "  castnet where train/3\n  castnet where demo-7kd93x0b5m2qa/3.0",
-		Args:              wantArgs(1, 1),
-		ValidArgsFunction: a.complete(rankNames),
+		Args:              flags.WantArgs(1, 1),
+		ValidArgsFunction: a.Complete(candidates.Ranks),
 		RunE: func(c *cobra.Command, args []string) error {
 			name, rank, err := parseLocation(args[0])
 			if err != nil {
 				return err
 			}
-			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
 				w, err := locate(ctx, net, args[0], name, rank)
 				if err != nil {
 					return err
 				}
-				return showRecords(a, []system.Location{w}, []string{"mesh", "proc", "host", "health", "reason"}, func(w system.Location) []string {
-					return []string{w.World, w.Proc.String(), orDash(w.Host), string(w.Health), orDash(w.Reason)}
-				})
+				return showLocation(a.Printer, w)
 			})
 		},
 	}
@@ -57,7 +61,7 @@ func locate(ctx context.Context, net *mesh.Net, what, name string, rank int) (w 
 	inv, p, missing := net.InventoryFor(ctx, name)
 	_, none := errors.AsType[*mesh.NotFoundError](missing)
 	if none && err != nil && !errors.Is(err, system.ErrNoController) {
-		return w, withMissingHosts(inv, fmt.Errorf("%w; %w", err, missing)) // the controller's answer comes first
+		return w, target.WithMissingHosts(inv, fmt.Errorf("%w; %w", err, missing)) // the controller's answer comes first
 	}
 	if missing != nil {
 		return w, missing
@@ -91,12 +95,20 @@ func locateInMesh(inv mesh.Inventory, p mesh.ProcMesh, rank int) (w system.Locat
 	desc := p.Describe()
 	n := desc.Extent.NumRanks()
 	if rank >= n {
-		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, pluralize(n, "rank")))
+		return w, cli.WithCode(
+			cli.ExitNotFound,
+			fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, text.Pluralize(n, "rank")),
+		)
 	}
 	if found == nil { // of a world
-		return w, withMissingHosts(inv, fmt.Errorf("rank %d of mesh %s has no host: see castnet explain %s", rank, desc.ID, desc.ID.Label()))
+		return w, target.WithMissingHosts(
+			inv, fmt.Errorf("rank %d of mesh %s has no host: see castnet explain %s", rank, desc.ID, desc.ID.Label()),
+		)
 	}
-	w = system.Location{World: desc.ID.Label(), Proc: desc.ProcID(rank, found.Gen), Health: system.HealthAlive, Reason: found.Status.Reason}
+	w = system.Location{
+		World: desc.ID.Label(), Proc: desc.ProcID(rank, found.Gen), Health: system.HealthAlive,
+		Reason: found.Status.Reason,
+	}
 	if found.Proc != nil {
 		w.Host = found.Proc.Host
 	}
@@ -104,4 +116,11 @@ func locateInMesh(inv mesh.Inventory, p mesh.ProcMesh, rank int) (w system.Locat
 		w.Health = system.HealthEnded
 	}
 	return w, nil
+}
+
+func showLocation(out *output.Printer, w system.Location) error {
+	columns := []string{"mesh", "proc", "host", "health", "reason"}
+	return output.Records(out, []system.Location{w}, columns, func(w system.Location) []string {
+		return []string{w.World, w.Proc.String(), text.OrDash(w.Host), string(w.Health), text.OrDash(w.Reason)}
+	})
 }

@@ -12,7 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/casting"
+	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
+	"github.com/castnet-io/castnet/cmd/client/internal/logs"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -32,17 +36,17 @@ func TestLists_areTablesForTerminalsAndDocumentsForScripts(t *testing.T) {
 	require.Equal(t, []string{"HOST", "STATUS", "ID", "PROCS", "CPUS", "PID", "AGE", "VERSION"}, strings.Fields(lines[0]))
 	require.Equal(t, []string{"b", "alive", hosts[1].ID.String(), "2"}, strings.Fields(lines[2])[:4])
 
-	procs := decodeLines[procRecord](t, c.ok(t, "procs", "-o", "ndjson"))
+	procs := decodeLines[inspect.Proc](t, c.ok(t, "procs", "-o", "ndjson"))
 	require.Len(t, procs, 4)
 	require.Equal(t, "host=1,gpu=0", procs[2].Point)
 	require.Equal(t, hosts[1].ID.String(), procs[2].Host)
 	require.Equal(t, "running", procs[2].Status)
 	require.Contains(t, c.ok(t, "procs"), "host=1,gpu=1")
-	sliced := decode[[]procRecord](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "-o", "json"))
+	sliced := decode[[]inspect.Proc](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "-o", "json"))
 	require.Len(t, sliced, 1)
 	require.Equal(t, procs[3].PID, sliced[0].PID)
 
-	actors := decode[[]actorRecord](t, c.ok(t, "actors", "demo[gpu=1]", "-o", "json"))
+	actors := decode[[]inspect.Actor](t, c.ok(t, "actors", "demo[gpu=1]", "-o", "json"))
 	require.Len(t, actors, 2)
 	require.Equal(t, up.Actor, actors[1].Actor)
 	require.Equal(t, 3, actors[1].Rank, "ranks are those of the whole mesh")
@@ -52,7 +56,7 @@ func TestLists_areTablesForTerminalsAndDocumentsForScripts(t *testing.T) {
 	require.Contains(t, r.err, "a counter can be asked: add(int64) int64")
 	require.Contains(t, c.ok(t, "actors", "demo", "--all"), "proc-agent")
 
-	links := decode[[]linkRecord](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "--links", "-o", "json"))
+	links := decode[[]inspect.Link](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "--links", "-o", "json"))
 	require.NotEmpty(t, links)
 	for _, l := range links {
 		require.Equal(t, sliced[0].Rank, l.Rank)
@@ -76,10 +80,10 @@ func TestCallAndCast_reachOneAndMany(t *testing.T) {
 	require.Contains(t, r.err, "asked 4 · answered 4 · failed 0 · missing 0 · ")
 
 	type outcome struct {
-		Replies  []reply  `json:"replies"`
-		Coverage coverage `json:"coverage"`
-		Value    any      `json:"value"`
-		Rank     *int     `json:"rank"`
+		Replies  []casting.Reply  `json:"replies"`
+		Coverage casting.Coverage `json:"coverage"`
+		Value    any              `json:"value"`
+		Rank     *int             `json:"rank"`
 	}
 	all := decode[outcome](t, c.ok(t, "cast", "demo[host=1]", "counter", "get", "-o", "json"))
 	require.Equal(t, 2, all.Coverage.Asked)
@@ -128,7 +132,7 @@ func TestCast_namesRanksWithoutAValueAndWhy(t *testing.T) {
 	require.Contains(t, r.err, "killed by signal 9")
 	r = c.client(t, "cast", "demo", "counter", "get", "--reduce", "sum", "-o", "json")
 	require.Equal(t, cli.ExitPartial, r.code)
-	f := decode[reduceResult](t, r.out)
+	f := decode[casting.ReduceResult](t, r.out)
 	require.JSONEq(t, "3", string(f.Value))
 	require.Equal(t, "host=1,gpu=0", f.Coverage.FailedRegion)
 	r = c.client(t, "cast", up.Mesh, "counter", "get", "-o", "ndjson")
@@ -162,7 +166,7 @@ func TestStop_endsTheMeshAndItsOwner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	b, up := c.up(t, "--per-host", "gpu=2")
-	stopped := decode[[]procRecord](t, c.ok(t, "stop", "demo", "-o", "json"))
+	stopped := decode[[]inspect.Proc](t, c.ok(t, "stop", "demo", "-o", "json"))
 	require.Len(t, stopped, 4)
 	for _, r := range stopped {
 		require.Equal(t, "stopped", r.Status)
@@ -200,9 +204,9 @@ func TestLogs_followNeitherLosesNorRepeatsLines(t *testing.T) {
 	}
 	c.ok(t, "call", "demo[gpu=1]", "talker", "grumble", `"ouch"`)
 	require.Equal(t, "[host=0,gpu=0] two from 0\n[host=0,gpu=0] three from 0\n", c.ok(t, "logs", "demo[gpu=0]", "--tail", "2"))
-	records := decode[[]logRecord](t, c.ok(t, "logs", "demo", "-o", "json"))
+	records := decode[[]logs.Record](t, c.ok(t, "logs", "demo", "-o", "json"))
 	require.Len(t, records, 7)
-	require.Equal(t, logRecord{Rank: 1, Point: "host=0,gpu=1", Stream: "stderr", Line: "ouch"}, records[6])
+	require.Equal(t, logs.Record{Rank: 1, Point: "host=0,gpu=1", Stream: "stderr", Line: "ouch"}, records[6])
 
 	b := start(t, c.env, "logs", "demo[gpu=1]", "-f", "--tail", "1")
 	require.Equal(t, "[host=0,gpu=1] three from 1", b.Out.Line(t))
@@ -252,8 +256,8 @@ func TestCompletion_usesTheLiveBusAndIsSilentWithoutOne(t *testing.T) {
 	require.Empty(t, suggestions("call", "demo", "counter", "add", ""))
 	require.Empty(t, suggestions("stop", "x"))
 	require.Equal(t, []string{"table", "json", "ndjson"}, suggestions("hosts", "-o", ""))
-	require.Equal(t, collectModes(), suggestions("cast", "--collect", ""))
-	require.Equal(t, reducerExamples(), suggestions("cast", "--reduce", ""))
+	require.Equal(t, casting.CollectModes(), suggestions("cast", "--collect", ""))
+	require.Equal(t, casting.ReducerExamples(), suggestions("cast", "--reduce", ""))
 	require.Equal(t, []string{"host"}, suggestions("cast", "--one-per", ""))
 	require.Empty(t, suggestions("cast", "--batch-size", ""))
 	r := c.client(t, "-s", "nats://127.0.0.1:1", "__complete", "-s", "nats://127.0.0.1:1", "cast", "")
@@ -349,15 +353,15 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 			}
 		})
 	}
-	procs := decode[[]procRecord](t, c.ok(t, "procs", "-o", "json"))
+	procs := decode[[]inspect.Proc](t, c.ok(t, "procs", "-o", "json"))
 	require.Len(t, procs, 2, "what could not start has left nothing")
 }
 
 func TestRecords_haveStableNames(t *testing.T) {
 	code := 3
 	raw, err := json.Marshal([]any{
-		procRecord{Mesh: "m", Point: "p", Host: "h", PID: 1, Status: "s", Reason: "r", ExitCode: &code, Signal: 9},
-		actorRecord{Current: "c", Endpoints: []string{"e"}}, logRecord{}, reply{Error: "e"}, coverage{}, upRecord{},
+		inspect.Proc{Mesh: "m", Point: "p", Host: "h", PID: 1, Status: "s", Reason: "r", ExitCode: &code, Signal: 9},
+		inspect.Actor{Current: "c", Endpoints: []string{"e"}}, logs.Record{}, casting.Reply{Error: "e"}, casting.Coverage{}, heldmesh.Started{},
 	})
 	require.NoError(t, err)
 	require.JSONEq(t, `[

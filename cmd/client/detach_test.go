@@ -10,8 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 func TestSpawn_detachedMeshOutlivesItsClientAndIsAdopted(t *testing.T) {
@@ -22,17 +24,17 @@ func TestSpawn_detachedMeshOutlivesItsClientAndIsAdopted(t *testing.T) {
 	require.Contains(t, r.err, "no system controller answers")
 	require.Empty(t, c.ok(t, "meshes"), "nothing is left of what could not be handed over")
 	c.System(t, "s")
-	up := decode[upRecord](t, c.ok(t, "spawn", "demo", "--per-host", "2", "--hosts", "a", "--params", "100", "--detach", "-o", "ndjson"))
+	up := decode[heldmesh.Started](t, c.ok(t, "spawn", "demo", "--per-host", "2", "--hosts", "a", "--params", "100", "--detach", "-o", "ndjson"))
 	require.Equal(t, []string{"a"}, up.Hosts)
 	require.Equal(t, "host=1,proc=2", up.Extent)
 	require.EqualValues(t, 2, up.Epoch)
-	for _, p := range decode[[]procRecord](t, c.ok(t, "procs", up.Mesh, "-o", "json")) {
+	for _, p := range decode[[]inspect.Proc](t, c.ok(t, "procs", up.Mesh, "-o", "json")) {
 		c.procs = append(c.procs, p.PID)
 	}
 	require.Equal(t, "202\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
-	m := decode[[]meshRecord](t, c.ok(t, "meshes", "-o", "json"))
+	m := decode[[]inspect.MeshSummary](t, c.ok(t, "meshes", "-o", "json"))
 	require.Len(t, m, 1)
-	require.Equal(t, owner{Kind: "system", ID: up.Owner, Epoch: 2}, m[0].Owner)
+	require.Equal(t, inspect.MeshOwner{Kind: "system", ID: up.Owner, Epoch: 2}, m[0].Owner)
 	require.Equal(t, []any{"mesh", 2, "running"}, []any{m[0].Kind, m[0].Running, m[0].Phase})
 	require.Regexp(t, `demo-\w+ +mesh +host=1,proc=2 +2/2 +a +system +running +\d`, c.ok(t, "meshes"))
 	require.Equal(t, up.Mesh+" is running: all its 2 ranks\n", c.ok(t, "explain", "demo"))
@@ -54,11 +56,11 @@ func TestSpawn_detachedMeshOutlivesItsClientAndIsAdopted(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, c.client(t, "adopt", "demo[host=0]").code)
 
 	b := start(t, c.env, "adopt", "demo", "-o", "ndjson")
-	mine := decode[upRecord](t, b.Out.Line(t))
+	mine := decode[heldmesh.Started](t, b.Out.Line(t))
 	require.Equal(t, up.Mesh, mine.Mesh)
 	require.NotEqual(t, up.Owner, mine.Owner)
-	m = decode[[]meshRecord](t, c.ok(t, "meshes", "-o", "json"))
-	require.Equal(t, owner{Kind: "program", ID: mine.Owner, Epoch: 3}, m[0].Owner)
+	m = decode[[]inspect.MeshSummary](t, c.ok(t, "meshes", "-o", "json"))
+	require.Equal(t, inspect.MeshOwner{Kind: "program", ID: mine.Owner, Epoch: 3}, m[0].Owner)
 	r = c.client(t, "adopt", "demo")
 	require.Equal(t, cli.ExitFailure, r.code)
 	require.Contains(t, r.err, "is owned by "+mine.Owner+" in epoch 3: want a mesh that is detached")
@@ -76,14 +78,14 @@ func TestMeshes_listTheirOwners(t *testing.T) {
 	_, up := c.up(t, "one", "--per-host", "gpu=1")
 	b, _ := c.up(t, "two", "--per-host", "gpu=1", "--lease", "45s")
 	exit(t, b, syscall.SIGKILL)
-	m := decode[[]meshRecord](t, c.ok(t, "meshes", "-o", "json"))
+	m := decode[[]inspect.MeshSummary](t, c.ok(t, "meshes", "-o", "json"))
 	require.Len(t, m, 2)
-	require.Equal(t, owner{Kind: "program", ID: up.Owner, Epoch: 1}, m[0].Owner)
+	require.Equal(t, inspect.MeshOwner{Kind: "program", ID: up.Owner, Epoch: 1}, m[0].Owner)
 	require.Equal(t, "none", m[1].Owner.Kind)
 	require.Contains(t, m[1].Owner.Why, "is gone")
 	c.ok(t, "stop", "two")
 	d := start(t, c.env, "spawn", "three", "--actor", "", "-o", "ndjson")
-	require.Equal(t, "host=1,proc=1", decode[upRecord](t, d.Out.Line(t)).Extent)
+	require.Equal(t, "host=1,proc=1", decode[heldmesh.Started](t, d.Out.Line(t)).Extent)
 	require.Zero(t, exit(t, d, os.Interrupt), "without --detach it is held as up does")
 	require.Eventually(t, func() bool { return !strings.Contains(c.ok(t, "meshes"), "three") }, testkit.Patience, 50*time.Millisecond)
 }

@@ -40,8 +40,9 @@
 //   - CLI-C3 (coverage): A cast reports the result of every addressed rank. If one gave no value,
 //     the exit code is 4 and each reason is listed once with its region. A stopped throttled cast
 //     lists the skipped ranks with the reason.
-//   - CLI-C4 (terminals): Colours, tables and progress appear on terminals only, colours not with
-//     NO_COLOR. Progress uses stderr and is cleared at the end.
+//   - CLI-C4 (terminals): Colours, rules and progress appear on terminals only, colours not with
+//     NO_COLOR. Tables and texts fit the width of the terminal. Progress uses stderr and is cleared at
+//     the end.
 //   - CLI-C5 (Ctrl-C): Ctrl-C ends every command, with 0 for up, `logs -f`, `events -f` and live
 //     top. `logs -f` also ends with the last rank and reports its end. up stops its mesh, then its
 //     hostd, before the exit.
@@ -53,16 +54,14 @@
 //
 // # Layout
 //
-// Each command has a file cmd_*.go with its cobra command and its core. Further files:
+// The root has one file cmd_*.go per command, with its cobra command and the tables it prints.
+// Package mesh/inspect answers what a mesh, its ranks, actors and links are. The rest is under
+// internal:
 //
-//   - cast: cast_spec.go (flags), cast_plan.go, cast_reduce.go, cast_send.go, nats_command.go,
-//     batch_timer.go, replies.go and coverage.go
-//   - logs: log_follower.go, log_view.go, dedupe_tail.go, group_rows.go and watch_ends.go
-//   - mesh show and explain: inspection.go, mesh_view.go and explanation.go
-//   - exec: exec_groups.go; events: event_view.go; top: top_sample.go
-//   - worlds: worlds.go, world_file.go and empty_world.go
-//   - shared: app.go (command line, connection), flags.go, target.go, request_args.go, value.go,
-//     output.go, progress.go and complete.go
+//   - app: connection, limits and completion of one run; candidates: the names to complete
+//   - flags, target: command lines into values, meshes and hosts
+//   - output: tables, JSON, colours and progress
+//   - casting, logs, events, top, doctor, hostexec, heldmesh, worldfile: single commands
 //
 // A command runs on one goroutine. A function that starts another one waits for it.
 package main

@@ -8,7 +8,9 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 )
 
@@ -31,8 +33,8 @@ func TestHosts_drainMovesRanksToASpare(t *testing.T) {
 		"nothing was drained: --force drains the procs without these actors;\nactors of a mesh that was made with --recovery restart come back\n", r.err)
 	require.Equal(t, "HOST  RESULT   PROCS\na     drained  0 ended, 2 moved\n", c.ok(t, "hosts", "drain", "a", "--max-concurrent", "2", "--force"))
 	var ranks []string
-	for _, r := range decode[[]procRecord](t, c.ok(t, "procs", "-o", "json")) {
-		ranks = append(ranks, r.Point+" "+hostLabel(r.Host)+" "+r.Status)
+	for _, r := range decode[[]inspect.Proc](t, c.ok(t, "procs", "-o", "json")) {
+		ranks = append(ranks, r.Point+" "+text.HostLabel(r.Host)+" "+r.Status)
 	}
 	require.Equal(t, []string{"host=0,gpu=0 b running", "host=0,gpu=1 b running"}, ranks, "what its former host knows of a rank is over")
 	moved := decode[[]hostActionRecord](t, c.ok(t, "hosts", "drain", "b", "-o", "json"))

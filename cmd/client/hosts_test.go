@@ -11,8 +11,10 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 func TestHosts_canBeCordonedDrainedAndShutDown(t *testing.T) {
@@ -89,9 +91,9 @@ func TestSpawn_skipsUnschedulableHosts(t *testing.T) {
 	r := c.client(t, "spawn", "demo", "--detach", "-o", "ndjson")
 	require.Zero(t, r.code, r.err)
 	require.Contains(t, r.err, "skipped hosts that take no procs: b is cordoned (new disks)\n")
-	up := decode[upRecord](t, r.out)
+	up := decode[heldmesh.Started](t, r.out)
 	require.Equal(t, []string{"a"}, up.Hosts)
-	for _, p := range decode[[]procRecord](t, c.ok(t, "procs", "demo", "-o", "json")) {
+	for _, p := range decode[[]inspect.Proc](t, c.ok(t, "procs", "demo", "-o", "json")) {
 		c.procs = append(c.procs, p.PID)
 	}
 	r = c.client(t, "spawn", "named", "--hosts", "a,b", "--detach")

@@ -14,8 +14,10 @@ import (
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 // hostdMain is the tests' binary in the role of a hostd: a server and a host that can be found.
@@ -96,12 +98,12 @@ func TestUp_startsAndStopsAMissingHostd(t *testing.T) {
 	t.Parallel()
 	env := noBus(t)
 	b := start(t, env, "up", "-o", "ndjson", "--per-host", "gpu=2")
-	up := decode[upRecord](t, b.Out.Line(t))
+	up := decode[heldmesh.Started](t, b.Out.Line(t))
 	require.Equal(t, []string{"own"}, up.Hosts)
 	require.Contains(t, b.Err.String(), "found no bus: started")
 	r := runClient(t, env, "procs", "demo", "-o", "json")
 	require.Zero(t, r.code, r.err)
-	procs := decode[[]procRecord](t, r.out)
+	procs := decode[[]inspect.Proc](t, r.out)
 	require.Len(t, procs, 2)
 	r = runClient(t, env, "cast", "demo", "counter", "add", "2", "--reduce", "sum")
 	require.Equal(t, "4\n", r.out, r.err)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/logs"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
@@ -48,7 +48,7 @@ func TestLogs_followMergesAndEndsWithTheMesh(t *testing.T) {
 	require.Contains(t, c.ok(t, "logs", "demo[gpu=1]", "--tail", "1"), "[host=0,gpu=1] last from 1\n", "kept after death")
 	r := c.client(t, "logs", up.Mesh, "-f", "--tail", "1", "-o", "ndjson")
 	require.Zero(t, r.code, r.err)
-	require.Len(t, decodeLines[logRecord](t, r.out), 4)
+	require.Len(t, decodeLines[logs.Record](t, r.out), 4)
 	require.Equal(t, up.Mesh+" has ended: 2 procs stopped\n", r.err)
 	require.Equal(t, cli.ExitNotFound, c.client(t, "logs", "nobody").code)
 }
@@ -98,20 +98,4 @@ func TestLogs_followEndsWithAMeshThatLostItsOwner(t *testing.T) {
 	up.Send(t, os.Kill)
 	require.Zero(t, b.Exit(t), b.Err)
 	require.Equal(t, "demo has ended: 2 procs stopped\n", b.Err.String())
-}
-
-func TestLogs_ranksOfALostHostHaveEnded(t *testing.T) {
-	w := newEndWatch(nil, resolvedTarget{base: grid, region: grid.Region()})
-	ends := func() map[int]string { return w.seen.ends(0) }
-	seen := []agent.State{{Rank: 0, Gen: 1, Status: agent.Status{Phase: agent.Running}}, {Rank: 1, Status: agent.Status{Phase: agent.Stopped}}}
-	absent := map[int]int{}
-	w.count(seen, absent)
-	require.Equal(t, map[int]string{1: "stopped"}, ends())
-	w.count(append(seen, agent.State{Rank: 3, Status: agent.Status{Phase: agent.Running}}, agent.State{Rank: 0, Status: agent.Status{Phase: agent.Failed}}), absent)
-	require.Equal(t, map[int]string{1: "stopped", 2: "failed"}, ends(), "what another host knows of an earlier generation is over")
-	w.count(seen, absent)
-	require.Equal(t, map[int]string{1: "stopped", 2: "failed"}, ends(), "once is nothing")
-	w.count(seen[1:], absent)
-	w.count(seen[1:], absent)
-	require.Equal(t, map[int]string{0: "failed", 1: "stopped", 2: "failed", 3: "failed"}, ends())
 }

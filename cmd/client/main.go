@@ -5,7 +5,82 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/internal/cli"
 )
+
+// run executes a command line and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr *os.File, getenv func(string) string) int {
+	a := &app.App{Getenv: getenv, Printer: &output.Printer{
+		Format: output.Table, Stdout: stdout, Stderr: stderr,
+		OutTTY: isatty.IsTerminal(stdout.Fd()), ErrTTY: isatty.IsTerminal(stderr.Fd()),
+		UseColor: getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",
+		Width:    output.TerminalWidth(stdout),
+	}}
+	root := rootCommand(a)
+	root.SetArgs(flags.EscapeNegativeNumbers(args))
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return cli.Execute(ctx, root, stderr)
+}
+
+const overview = `castnet starts meshes, shows what runs in them, and casts work to them.
+
+A mesh is an array of OS processes on the hosts of a NATS bus, each with actors in it.
+Targets are written MESH or MESH[region]: demo, 'demo[host=0]', 'demo[host=0:2,gpu=*]'.
+
+Flags, NATS_… variables or a NATS context choose the bus. Without them it is the bus
+of the hostd on this machine. Results go to stdout, everything else to stderr. Exit codes:
+0 ok, 1 failure, 2 usage, 3 not found, 4 partial, 5 timeout, 6 connection, 130 interrupted.`
+
+const overviewExample = `  castnet up demo --per-host gpu=4        # leave it running, and in another terminal:
+  castnet procs demo
+  castnet call 'demo[host=0,gpu=3]' counter add 5
+  castnet cast demo counter add 1
+  castnet cast demo counter get --reduce sum
+  castnet logs demo -f
+  castnet stop demo`
+
+func rootCommand(a *app.App) *cobra.Command {
+	root := &cobra.Command{
+		Use:     "castnet",
+		Short:   "Start meshes and cast work to them",
+		Long:    overview,
+		Example: overviewExample,
+		Version: cli.Version(),
+	}
+	root.SetVersionTemplate("castnet {{.Version}}\n")
+	shared := root.PersistentFlags()
+	shared.VarP(&a.Format, "output", "o", "format of results")
+	shared.StringVar(
+		&a.LogLevel, "log-level", "error", "log level of castnet on stderr: debug, info, warn, error or disabled",
+	)
+	shared.StringVar(
+		&a.ConfigFile, "config", "",
+		"`FILE` with limits, such as proc.ready-timeout: 2m; the environment overrides it",
+	)
+	a.Conn.Flags(shared)
+	formats := []string{string(output.Table), string(output.JSON), string(output.NDJSON)}
+	_ = root.RegisterFlagCompletionFunc(
+		"output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp),
+	)
+	return flags.GroupCommand(root,
+		upCommand(a), spawnCommand(a), adoptCommand(a), meshesCommand(a), hostsCommand(a), procsCommand(a), actorsCommand(
+			a,
+		),
+		meshCommand(a), explainCommand(a), callCommand(a), castCommand(a), logsCommand(a), stopCommand(a), eventsCommand(a), topCommand(a), configCommand(
+			a,
+		),
+		worldsCommand(a), applyCommand(a, false), applyCommand(a, true), deleteCommand(a), whereCommand(a),
+		doctorCommand(a), envCommand(a), execCommand(a),
+	)
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -21,8 +23,8 @@ func TestProcs_showWhichAnEarlierHostdLaunched(t *testing.T) {
 		{ID: "demo", Rank: 1, Status: running, Proc: &agent.ProcInfo{PID: 8}},
 		{ID: "demo", Rank: 2, Status: agent.Status{Phase: agent.Failed, Reason: "why"}, Proc: &agent.ProcInfo{PID: 9, Adopted: true}},
 	} {
-		r := newProcRecord(s)
-		adopted, remarks = append(adopted, r.Adopted), append(remarks, r.note())
+		r := inspect.NewProc(s)
+		adopted, remarks = append(adopted, r.Adopted), append(remarks, r.Note())
 	}
 	require.Equal(t, []bool{true, false, true}, adopted)
 	require.Equal(t, []string{"adopted: an earlier hostd launched it", "", "why"}, remarks)
@@ -30,22 +32,15 @@ func TestProcs_showWhichAnEarlierHostdLaunched(t *testing.T) {
 
 func TestLinks_showWhichMessageTheyAwait(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{stdout: &out, output: asTable}
+	a := &output.Printer{Stdout: &out, Format: output.Table}
 	id, err := subjects.ParseProcessID("demo-0123456789abc_1-0")
 	require.NoError(t, err)
 	stalled := actor.Peer{Process: id, Sent: 9, Acked: 4, Retransmitted: 3, Credit: 2 << 10, StallReason: "packets after 4 up to 9 are not acknowledged"}
-	require.NoError(t, a.showLinks([]linkRecord{
+	require.NoError(t, showLinks(a, []inspect.Link{
 		{Mesh: "demo", Point: "gpu=0", Peer: stalled}, {Mesh: "demo", Point: "gpu=0", Peer: actor.Peer{Process: id, DeadReason: "killed"}},
 	}))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	require.Len(t, lines, 3)
 	require.Regexp(t, `demo-0123456789abc_1-0 +9 +4 +3 +0 +0 +0 +2 KiB +0s +packets after 4 up to 9 are not acknowledged$`, lines[1])
 	require.Regexp(t, ` 0 +0 +0 +0 +0 +0 +- +- +dead: killed$`, lines[2])
-}
-
-func TestLinks_countMalformedMessages(t *testing.T) {
-	require.Empty(t, droppedText(nil))
-	require.Empty(t, droppedText(&actor.Stats{Foreign: 7, Bounced: 3}))
-	require.Equal(t, "2 malformed, 4 of the dead, 5 late answers, 1 for unknown mailboxes, 9 with unknown fields, 3 invalid replies",
-		droppedText(&actor.Stats{Malformed: 2, Late: 5, Undeliverable: 1, Fenced: 4, Unknown: 9, PassedOver: 3}))
 }

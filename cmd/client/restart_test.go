@@ -8,8 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -19,7 +21,7 @@ func TestMeshRestart_restartsARegionAndReportsEachRank(t *testing.T) {
 	c := newCluster(t, "a")
 	p := c.own(t, mesh.SpawnSpec{Name: "demo", PerHost: shape.Of("gpu", 3)})
 	pids := func() (all []int) {
-		for _, r := range decode[[]procRecord](t, c.ok(t, "procs", "demo", "-o", "json")) {
+		for _, r := range decode[[]inspect.Proc](t, c.ok(t, "procs", "demo", "-o", "json")) {
 			all = append(all, r.PID)
 		}
 		return all
@@ -57,9 +59,9 @@ func TestMeshRestart_refusesToLoseActors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	c.System(t, "s")
-	up := decode[upRecord](t, c.ok(t, "spawn", "demo", "--per-host", "2", "--detach", "-o", "ndjson"))
+	up := decode[heldmesh.Started](t, c.ok(t, "spawn", "demo", "--per-host", "2", "--detach", "-o", "ndjson"))
 	pids := func() (all []int) {
-		for _, r := range decode[[]procRecord](t, c.ok(t, "procs", "demo", "-o", "json")) {
+		for _, r := range decode[[]inspect.Proc](t, c.ok(t, "procs", "demo", "-o", "json")) {
 			all = append(all, r.PID)
 		}
 		return all
@@ -102,7 +104,7 @@ func TestUp_recoveryRestartBringsActorsBackWithParams(t *testing.T) {
 	require.Equal(t, up.Mesh+" is running: all its 4 ranks\n", c.ok(t, "explain", "demo"))
 	c.ok(t, "hosts", "restart", "a", "b")
 	require.Equal(t, "404\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
-	require.Regexp(t, "^restart: each rank at most 3 times", decode[meshView](t, c.ok(t, "mesh", "show", "demo", "-o", "json")).Policy)
+	require.Regexp(t, "^restart: each rank at most 3 times", decode[inspect.View](t, c.ok(t, "mesh", "show", "demo", "-o", "json")).Policy)
 	c.kill(t, "demo", "host=1,gpu=0")
 	c.eventually(t, func(r result) bool { return r.out == "403\n" }, "cast", "demo", "counter", "get", "--reduce", "sum")
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testkit"
@@ -27,7 +29,7 @@ func (c *cluster) eventually(t *testing.T, good func(result) bool, args ...strin
 	return r
 }
 
-func TestSilentHost_isNamedByEveryCommandWithExitCode4(t *testing.T) {
+func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS2(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.hostd(t, "a")
@@ -152,8 +154,8 @@ func TestHosts_reportASearchCutByTheTimeout(t *testing.T) {
 	defer cancel()
 	<-ctx.Done()
 	var out strings.Builder
-	a := &app{stdout: &out, output: asJSON}
-	err := a.hosts(ctx, c.Net, hostSelector{})
+	a := &output.Printer{Stdout: &out, Format: output.JSON}
+	err := listHosts(ctx, a, c.Net, target.HostSelector{})
 	require.Equal(t, cli.ExitPartial, cli.ExitCode(err), err)
 	require.EqualError(t, err, "the search for hosts ended at its deadline: more hosts may exist")
 }

@@ -6,15 +6,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/castnet-io/castnet/mesh/inspect"
+
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/top"
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
 func TestTop_countsHandledMessages(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	empty := decode[topSample](t, c.ok(t, "top", "--interval", "1ms", "-o", "json"))
+	empty := decode[inspect.Sample](t, c.ok(t, "top", "--interval", "1ms", "-o", "json"))
 	require.Len(t, empty.Hosts, 2)
 	require.NotNil(t, empty.Procs)
 	_, up := c.up(t, "demo", "--per-host", "gpu=2")
@@ -22,9 +26,9 @@ func TestTop_countsHandledMessages(t *testing.T) {
 		c.ok(t, "call", "demo[host=1,gpu=0]", "counter", "add", "1")
 	}
 	c.ok(t, "cast", "demo[host=1]", "counter", "add", "1")
-	l := decode[topSample](t, c.ok(t, "top", "--interval", "1ms", "-o", "ndjson"))
+	l := decode[inspect.Sample](t, c.ok(t, "top", "--interval", "1ms", "-o", "ndjson"))
 	require.Len(t, l.Procs, 4)
-	require.Equal(t, topProc{Mesh: up.Mesh, Rank: 2, Point: "host=1,gpu=0", Host: l.Procs[0].Host, Status: "running", Actors: 1, Handled: 4}, l.Procs[0])
+	require.Equal(t, inspect.ProcCounters{Mesh: up.Mesh, Rank: 2, Point: "host=1,gpu=0", Host: l.Procs[0].Host, Status: "running", Actors: 1, Handled: 4}, l.Procs[0])
 	require.Equal(t, "b", l.Hosts[0].Host, "those that did most are first")
 	require.EqualValues(t, 5, l.Hosts[0].Handled)
 	text := c.ok(t, "top", "--interval", "1ms", "--rows", "1")
@@ -48,7 +52,7 @@ type screen struct {
 }
 
 func (s *screen) Write(p []byte) (int, error) {
-	if string(p) == redraw {
+	if string(p) == top.Redraw {
 		s.n++
 		s.drawn(s.n)
 	}
@@ -65,22 +69,10 @@ func TestTop_redrawsUntilInterruptedAndErases(t *testing.T) {
 			cancel()
 		}
 	}}
-	a := &app{stdout: s, outTTY: true, output: asTable}
-	require.ErrorIs(t, a.liveTop(ctx, &top{net: c.Net, timeout: 10 * time.Second}, time.Millisecond, 20), context.Canceled)
+	a := &output.Printer{Stdout: s, OutTTY: true, Format: output.Table}
+	require.ErrorIs(t, top.Live(ctx, a, &inspect.Sampler{Net: c.Net, Timeout: 10 * time.Second}, time.Millisecond, 20), context.Canceled)
 	text := s.String()
-	require.True(t, strings.HasPrefix(text, screenOn))
-	require.True(t, strings.HasSuffix(text, screenOff))
+	require.True(t, strings.HasPrefix(text, top.ScreenOn))
+	require.True(t, strings.HasSuffix(text, top.ScreenOff))
 	require.Equal(t, 3, strings.Count(text, "1 host, 0 procs; every 1ms, Ctrl-C ends it"))
-}
-
-func TestTop_ratesArePerGenerationAndSkipSilentProcs(t *testing.T) {
-	at, tp := time.Now(), &top{}
-	look := func(after time.Duration, procs ...topProc) []topProc {
-		l := topSample{At: at.Add(after), Procs: procs}
-		tp.computeRates(&l)
-		return l.Procs
-	}
-	look(0, topProc{Mesh: "m", Handled: 10}, topProc{Mesh: "m", Rank: 1, Handled: 10}, topProc{Mesh: "m", Rank: 2, Silent: true})
-	got := look(2*time.Second, topProc{Mesh: "m", Handled: 30}, topProc{Mesh: "m", Rank: 1, Gen: 1, Handled: 90}, topProc{Mesh: "m", Rank: 2, Handled: 50})
-	require.Equal(t, []float64{10, 0, 0}, []float64{got[0].Rate, got[1].Rate, got[2].Rate})
 }

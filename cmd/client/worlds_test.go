@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/system"
 )
@@ -93,7 +93,7 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 // worldIsAMesh asks the world train, which has two ranks and a host, what any mesh can be asked.
 func (c *cluster) worldIsAMesh(t *testing.T) {
 	t.Helper()
-	require.Len(t, decode[[]procRecord](t, c.ok(t, "procs", "train", "-o", "json")), 2)
+	require.Len(t, decode[[]inspect.Proc](t, c.ok(t, "procs", "train", "-o", "json")), 2)
 	require.Equal(t, 2, strings.Count(c.ok(t, "procs"), "\ntrain-"))
 	procs, err := c.Lookup(t.Context(), "train")
 	require.NoError(t, err)
@@ -102,11 +102,11 @@ func (c *cluster) worldIsAMesh(t *testing.T) {
 	require.Equal(t, "105\n", c.ok(t, "call", "train[replica=1]", "counter", "add", "5"))
 	require.Equal(t, "207\n", c.ok(t, "cast", "train", "counter", "add", "1", "--reduce", "sum"))
 	require.Regexp(t, `train-\w+ is running: all its 2 ranks\n`, c.ok(t, "explain", "train"))
-	v := decode[meshView](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
+	v := decode[inspect.View](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
 	require.True(t, v.Owner.Answers)
 	require.Equal(t, system.StatusLive, v.World.Status)
 	require.Regexp(t, `/system$`, v.Owner.ID)
-	require.Equal(t, []statusRun{{Region: "*", Ranks: 2, Status: "running"}}, v.Statuses)
+	require.Equal(t, []inspect.StatusRun{{Region: "*", Ranks: 2, Status: "running"}}, v.Statuses)
 	require.Regexp(t, `(?m)^world +live for `, c.ok(t, "mesh", "show", "train"))
 }
 
@@ -119,11 +119,11 @@ func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "world.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: x=3\nper-host: 2\ncommand: builtin\n"), 0o600))
 	c.ok(t, "apply", "-f", file)
-	x := c.explained(t, "train", func(x explanation) bool { return strings.Contains(x.Answer, "1 running") })
+	x := c.explained(t, "train", func(x inspect.Explanation) bool { return strings.Contains(x.Answer, "1 running") })
 	require.Contains(t, x.Answer, " is unhealthy: of its 3 ranks 2 not-exist, 1 running")
 	require.Equal(t, "running", x.Phase, "what it lacks does not make it none")
 	require.Len(t, x.Causes, 1, "%+v", x)
-	require.Equal(t, cause{What: "host", Region: "x=0:2", Ranks: 2, Why: "the world has no host with rank 0"}, x.Causes[0])
+	require.Equal(t, inspect.Cause{What: "host", Region: "x=0:2", Ranks: 2, Why: "the world has no host with rank 0"}, x.Causes[0])
 	require.Contains(t, x.Next[0], "it waits for missing procs")
 	require.Equal(t, []string{"start a hostd with --world train --host-rank 0"}, x.Todo)
 	require.Contains(t, c.ok(t, "worlds"), " 1:n1 2:n2(stands by) ")
@@ -149,60 +149,6 @@ func TestWorlds_countRunningProcs(t *testing.T) {
 	require.Equal(t, "2", formatProcs(w))
 }
 
-func TestWorldFile_coversEveryField(t *testing.T) {
-	all, err := parseWorlds("w", []byte(`
-name: train
-shape: { replica: 2, gpu: 4 }
-per-host: 4
-command: { path: /bin/w, args: [--verbose], env: { DATA: /data }, dir: /tmp }
-labels: { team: vision }
-limits: { memory: 8589934592, pids: 64, cpu: 1.5, files: 100, bind: 2 }
-keep: true
----
-name: one
-shape: ""
-per-host: 1
-command: builtin
-`))
-	require.NoError(t, err)
-	require.Equal(t, []system.Spec{
-		{
-			Name: "train", Shape: shape.Of("replica", 2).With("gpu", 4), PerHost: 4, Labels: map[string]string{"team": "vision"}, Keep: true,
-			Command: agent.Command{Path: "/bin/w", Args: []string{"--verbose"}, Env: []string{"DATA=/data"}, Dir: "/tmp"},
-			Limits:  agent.Limits{Memory: 8 << 30, Pids: 64, CPU: 1.5, Files: 100, PinnedCPUs: 2},
-		},
-		{Name: "one", Shape: shape.Unit(), PerHost: 1, Command: agent.Command{Path: agent.Builtin}},
-	}, all)
-}
-
-func TestWorldFile_errorsNameLineAndColumn(t *testing.T) {
-	const rest = "\nper-host: 1\ncommand: builtin\n"
-	for text, want := range map[string]string{
-		"name: w\nshape: x=1\nper-hots: 2\n":                        `w:3:1: unknown key "per-hots" in a world: want one of command, keep, labels, limits, name, per-host, shape`,
-		"name: w\nshape: x=0" + rest:                                `w:2:8: `,
-		"name: w\nshape: { x: ? }" + rest:                           `w:1: did not find expected node content`,
-		"name: w\nshape: { x: many }" + rest:                        `w:2:13: x="many": want a whole number of at least 1: a shape is known before its world begins`,
-		"name: w\nshape: { x: 0 }" + rest:                           `w:2:10: `,
-		"name: w\nshape: x=1\nper-host: 0\ncommand: builtin\n":      `w:3:11: 0 procs per host: want 1 to 4096`,
-		"name: w\nshape: x=1\nper-host: some\n":                     `w:3:11: "some": want a whole number`,
-		"name: a b\nshape: x=1" + rest:                              `w:1:7: world name "a b": want 1 to 32 characters`,
-		"name: w\nshape: x=1\nper-host: 1\ncommand: bin/w\n":        `w:1:1: world w: command "bin/w": want an absolute path on the hosts, or "builtin"`,
-		"name: w\n shape: x=1\n":                                    `w:2: mapping values are not allowed in this context`,
-		"name: [w]\nshape: x=1" + rest:                              `w:1:7: want one value: no list, no mapping`,
-		"- w\n":                                                     `w:1:1: a world: want keys and values`,
-		"name: w\nshape: x=1\nper-host: 1\ncommand: { paht: /x }\n": `w:4:12: unknown key "paht" in command: want one of args, dir, env, path`,
-		"name: w\nshape: x=1\nper-host: 1\n":                        `w:1:1: world w: no command: want an absolute path on the hosts, or "builtin"`,
-		"name: w\nshape: x=1\nkeep: maybe" + rest:                   `w:3:7: "maybe": want true or false`,
-		"name: w\nshape: x=1\nlabels: [a]" + rest:                   `w:3:9: labels: want keys and values`,
-		"name: w\nshape: x=1\nlimits: { memory: 1 }" + rest:         `w:1:1: world w: memory limit of 1 bytes: want at least 8 MiB, or 0 for none`,
-		"name: w\nshape: x=1\nlimits: { cpu: fast }" + rest:         `w:3:16: "fast": want a number of cores`,
-	} {
-		_, err := parseWorlds("w", []byte(text))
-		require.ErrorContains(t, err, want, text)
-		require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
-	}
-}
-
 // Commands that need the procs of a world without any explain why it has none. Other commands work.
 func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	t.Parallel()
@@ -216,11 +162,11 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 		require.Equal(t, cli.ExitNotFound, r.code, args)
 		require.Contains(t, r.err, "world train has no procs so far: 0 of 3 procs have started", args)
 	}
-	x := decode[explanation](t, c.ok(t, "explain", "train", "-o", "json"))
+	x := decode[inspect.Explanation](t, c.ok(t, "explain", "train", "-o", "json"))
 	require.Equal(t, "not-exist", x.Phase)
 	require.Len(t, x.Causes, 2, "two hosts")
 	require.Equal(t, []any{"the world has no host with rank 1", "replica=2"}, []any{x.Causes[1].Why, x.Causes[1].Region})
-	v := decode[meshView](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
+	v := decode[inspect.View](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
 	require.Equal(t, system.StatusUnhealthy, v.World.Status)
 	require.Equal(t, []any{3, "replica=3", true}, []any{v.Ranks, v.Extent, v.Owner.Answers})
 	for _, verb := range []string{"explain", "stop", "delete"} {

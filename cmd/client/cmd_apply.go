@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
+	"github.com/castnet-io/castnet/cmd/client/internal/worldfile"
+	"github.com/castnet-io/castnet/internal/text"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/system"
+)
+
+func applyCommand(a *app.App, dry bool) *cobra.Command {
+	var files []string
+	c := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Declare worlds",
+		Long: `Declare the worlds of a file, one per YAML document. All are checked first: if one is refused,
+none is declared. Only the labels of an existing world can change.
+
+  name: train
+  shape: { replica: 2, gpu: 4 }      # or replica=2,gpu=4
+  per-host: 4                        # host rank 0 has ranks 0 to 3, host rank 1 the others
+  command:                           # or only its path; builtin is hostd's own actors
+    path: /usr/local/bin/trainer
+    args: [--verbose]
+    env: { DATA: /data }
+  labels: { team: vision }
+  limits: { memory: 8589934592, cpu: 2 }
+  keep: false                        # procs outlive a hostd that has a --state-dir
+
+JSON: world, mesh, status, change (create, labels or nothing).`,
+		Example: "  castnet apply -f world.yaml\n  castnet apply -f - < world.yaml",
+		Args:    flags.WantArgs(0, 0),
+	}
+	if dry {
+		c.Use = "plan -f FILE"
+		c.Short = "Show what apply would change"
+		c.Example = "  castnet plan -f world.yaml"
+		c.Long = "Show what apply would change, and change nothing.\n\nJSON: as apply."
+	}
+	c.Flags().StringArrayVarP(
+		&files, "file", "f", nil, "`FILE` with worlds, - for standard input; may be repeated",
+	)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		specs, err := worldfile.Read(files)
+		if err != nil {
+			return err
+		}
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			return applyWorlds(ctx, a.Printer, net, specs, dry)
+		})
+	}
+	return c
+}
+
+// applyWorlds validates and declares worlds.
+func applyWorlds(
+	ctx context.Context, out *output.Printer, net *mesh.Net, specs []system.Spec, dry bool,
+) error {
+	ref, err := target.FindSystem(ctx, net)
+	if err != nil {
+		return err
+	}
+	done, err := upsertAll(ctx, ref, specs, true)
+	if err == nil && !dry {
+		done, err = upsertAll(ctx, ref, specs, false)
+	}
+	if err != nil && !dry {
+		return err
+	}
+	return errors.Join(err, showApplied(out, done))
+}
+
+// upsertAll declares worlds concurrently, with one shared query of the hosts.
+func upsertAll(
+	ctx context.Context, ref actor.Ref[*system.Controller], specs []system.Spec, dry bool,
+) (done []system.UpsertResponse, err error) {
+	all, errs := make([]system.UpsertResponse, len(specs)), make([]error, len(specs))
+	var wg sync.WaitGroup
+	for i, s := range specs {
+		wg.Go(func() { all[i], errs[i] = system.Upsert.Call(ctx, ref, system.UpsertRequest{Spec: s, Dry: dry}) })
+	}
+	wg.Wait()
+	for i, u := range all {
+		if errs[i] == nil {
+			done = append(done, u)
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+func showApplied(out *output.Printer, done []system.UpsertResponse) error {
+	columns := []string{"world", "change", "status", "mesh"}
+	return output.Records(out, done, columns, func(u system.UpsertResponse) []string {
+		return []string{u.World, string(u.Change), text.OrDash(string(u.Status)), text.OrDash(u.Mesh)}
+	})
+}

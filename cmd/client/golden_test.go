@@ -1,0 +1,250 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/golden"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
+	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
+)
+
+const (
+	demoID  = "demo-7kd93x0b5m2qa"
+	hostA   = "node-a-0123456789abc"
+	hostB   = "node-b-0123456789abd"
+	ownerID = "up-9kd93x0b5m2qb/0.0/controller"
+)
+
+// ago is a time whose age reads the same for half a minute.
+func ago(d time.Duration) time.Time { return time.Now().Add(-d - 30*time.Second) }
+
+func sinceTime(d time.Duration) *time.Time {
+	at := ago(d)
+	return &at
+}
+
+func hostID(t *testing.T, text string) subjects.HostID {
+	t.Helper()
+	id, err := subjects.ParseHostID(text)
+	require.NoError(t, err)
+	return id
+}
+
+func TestGolden_meshes(t *testing.T) {
+	golden.Check(t, "meshes", func(out *output.Printer) error {
+		return showMeshes(out, []inspect.MeshSummary{
+			{
+				Mesh: demoID, Kind: "mesh", Extent: "host=2,gpu=4", Ranks: 8, Running: 8, Phase: "running", Hosts: []string{hostA, hostB},
+				Owner: inspect.MeshOwner{Kind: "program", ID: ownerID}, Since: sinceTime(2 * time.Hour),
+			},
+			{
+				Mesh: "train-0kd93x0b5m2qc", Kind: "world", Extent: "replica=16,gpu=8", Ranks: 128, Running: 96, Phase: "unknown",
+				Hosts: []string{hostA, hostB, "node-c-0123456789abe", "node-d-0123456789abf", "node-e-0123456789abg"},
+				Owner: inspect.MeshOwner{Kind: "system"}, Since: sinceTime(72 * time.Hour),
+			},
+			{
+				Mesh: "orphan-1kd93x0b5m2qe", Kind: "mesh", Extent: "proc=1", Ranks: 1, Phase: "stopped", Hosts: []string{hostA},
+				Owner: inspect.MeshOwner{Kind: "none", Why: "it has ended"},
+			},
+		})
+	})
+}
+
+func procs() []inspect.Proc {
+	code := 3
+	started := sinceTime(90 * time.Minute)
+	return []inspect.Proc{
+		{Mesh: demoID, Rank: 0, Point: "host=0,gpu=0", Host: hostA, PID: 41234, Status: "running", Started: started},
+		{Mesh: demoID, Rank: 1, Point: "host=0,gpu=1", Host: hostA, PID: 41235, Status: "running", Started: started, Adopted: true},
+		{
+			Mesh: demoID, Rank: 2, Point: "host=1,gpu=0", Host: hostB, PID: 977, Status: "failed", Started: started, ExitCode: &code,
+			Reason: "exited with code 3: cannot load the checkpoint: no such file or directory",
+		},
+		{Mesh: demoID, Rank: 3, Point: "host=1,gpu=1", Host: hostB, Status: "unknown", Reason: "host node-b does not answer"},
+	}
+}
+
+func TestGolden_procs(t *testing.T) {
+	golden.Check(t, "procs", func(out *output.Printer) error { return showProcs(out, procs()) })
+	golden.Check(t, "procs-running", func(out *output.Printer) error { return showProcs(out, procs()[:1]) })
+	golden.Check(t, "stop", func(out *output.Printer) error {
+		ended := procs()[:3]
+		ended[0].Status = "stopped"
+		ended[1].Status = "failed"
+		ended[1].Signal = 9
+		return showStopped(out, ended)
+	})
+}
+
+func TestGolden_links(t *testing.T) {
+	id, err := subjects.ParseProcID(demoID + "/1.0")
+	require.NoError(t, err)
+	golden.Check(t, "links", func(out *output.Printer) error {
+		return showLinks(out, []inspect.Link{
+			{Mesh: demoID, Point: "host=0,gpu=0", Peer: actor.Peer{
+				Process: id.Process(), Sent: 120345, Acked: 120340, Retransmitted: 3, Received: 98765, Credit: 4 << 20, RTT: 210 * time.Microsecond,
+			}},
+			{Mesh: demoID, Rank: 1, Point: "host=0,gpu=1", Peer: actor.Peer{Process: id.Process(), DeadReason: "killed by signal 9"}},
+		})
+	})
+}
+
+func TestGolden_actors(t *testing.T) {
+	golden.Check(t, "actors", func(out *output.Printer) error {
+		return showActors(out, []inspect.Actor{
+			{
+				Rank: 0, Point: "host=0,gpu=0", Actor: "counter-0123456789abc", Type: "counter", Status: "running", Handled: 12345,
+				Endpoints: []string{"add(int64) int64", "get() int64", "reset()"},
+			},
+			{
+				Rank: 1, Point: "host=0,gpu=1", Actor: "counter-0123456789abc", Type: "counter", Status: "failed", Queued: 12,
+				Reason: "panicked: runtime error: index out of range [5] with length 3", Endpoints: []string{"add(int64) int64", "get() int64", "reset()"},
+			},
+		})
+	})
+}
+
+func TestGolden_hosts(t *testing.T) {
+	hosts := []mesh.HostState{
+		{State: agent.HostAlive, HostInfo: agent.HostInfo{
+			ID: hostID(t, hostA), Label: "node-a", Procs: 4, CPUs: 64, PID: 1234, Started: ago(50 * time.Hour), Mode: agent.ModeOpen,
+			Version: "v0.0.0-20261125120000-0123456789ab", Build: "b1", Labels: map[string]string{"zone": "a", "disk": "nvme"},
+		}},
+		{State: agent.HostAlive, HostInfo: agent.HostInfo{
+			ID: hostID(t, hostB), Label: "node-b", CPUs: 64, PID: 999, Started: ago(3 * time.Minute), Mode: agent.ModeCordoned,
+			ModeReason: "the disks are replaced on Friday", Version: "v1.2.0", Build: "b1",
+		}},
+		{
+			State: agent.HostSuspect, Silence: 4 * time.Second,
+			HostInfo: agent.HostInfo{ID: hostID(t, "node-c-0123456789abe"), Label: "node-c"},
+		},
+	}
+	golden.Check(t, "hosts", func(out *output.Printer) error { return showHosts(out, hosts) })
+	golden.Check(t, "hosts-alive", func(out *output.Printer) error { return showHosts(out, hosts[:1]) })
+	golden.Check(t, "hosts-drain", func(out *output.Printer) error {
+		return showHostActionRecords(out, hostActions[2], []hostActionRecord{
+			{Host: "node-a", Result: "drained", Asked: 4, Ended: 4, Killed: 1, Moved: 2},
+			{Host: "node-b", Result: "failed", Asked: 4, Ended: 3, Error: "1 proc left"},
+		})
+	})
+}
+
+// broken is a mesh with a dead host, failed ranks and a silent owner in turn.
+func broken() inspect.View {
+	code := 3
+	since := ago(3 * time.Hour)
+	return inspect.View{
+		Mesh: demoID, Label: "demo", Extent: "host=2,gpu=4", Shape: shape.Of("host", 2).With("gpu", 4), PerHost: 4, Ranks: 8, Program: "/opt/words/bin/words",
+		Phase: "running", Policy: "propagate", NoActors: "host=0,gpu=2",
+		Owner: inspect.Owner{ID: ownerID, Answers: true, Since: &since, Lease: 30 * time.Second, Restarts: 2},
+		Statuses: []inspect.StatusRun{
+			{Region: "host=0,gpu=0:3", Ranks: 3, Status: "running"},
+			{Region: "host=0,gpu=3", Ranks: 1, Status: "failed", Reason: "exited with code 3: cannot load the checkpoint /data/checkpoints/2026-11-25/step-120000.bin"},
+			{Region: "host=1,gpu=*", Ranks: 4, Status: "failed", Reason: "host node-b is dead: no heartbeat for 4.5s, and no answer to 3 pings"},
+		},
+		Failures: []inspect.Failure{
+			{
+				Rank: 3, Point: "host=0,gpu=3", Host: hostA, ExitCode: &code, At: ago(5 * time.Minute),
+				Reason:     "exited with code 3: cannot load the checkpoint /data/checkpoints/2026-11-25/step-120000.bin",
+				StderrTail: []string{"loading step-120000.bin", "open /data/checkpoints/2026-11-25/step-120000.bin: no such file or directory"},
+			},
+			{Rank: 4, Point: "host=1,gpu=0", Host: hostB, Reason: "host node-b is dead: no heartbeat for 4.5s, and no answer to 3 pings"},
+		},
+		RestartedRanks: []inspect.RestartedRank{{
+			RankHistory: controller.RankHistory{Rank: 1, Gen: 2, Host: hostA, Restarts: 2, Cause: "killed by signal 9"}, Point: "host=0,gpu=1", Status: "running",
+		}},
+		Hosts: []inspect.Host{{ID: hostA, State: "alive"}, {ID: hostB, State: "dead", Reason: "no heartbeat for 4.5s, and no answer to 3 pings"}},
+		Actors: []inspect.ActorMesh{{Actor: "worker-0123456789abc", Type: "worker", Statuses: []inspect.StatusRun{
+			{Region: "host=0,gpu=0:2", Ranks: 2, Status: "running"},
+		}}},
+	}
+}
+
+func healthy() inspect.View {
+	v := broken()
+	v.Statuses = []inspect.StatusRun{{Region: "*", Ranks: 8, Status: "running"}}
+	v.Failures = nil
+	v.RestartedRanks = nil
+	v.NoActors = ""
+	v.Hosts[1] = inspect.Host{ID: hostB, State: "alive"}
+	return v
+}
+
+func orphaned() inspect.View {
+	v := healthy()
+	v.Owner = inspect.Owner{ID: ownerID, Why: "proc up-9kd93x0b5m2qb/0.0 is gone: it has left the bus"}
+	v.Lease = 24 * time.Second
+	return v
+}
+
+func world() inspect.View {
+	v := broken()
+	v.Label = "train"
+	v.Owner = inspect.Owner{ID: "hostd-8kd93x0b5m2qd/0.0/system", Answers: true}
+	v.World = &inspect.World{Status: system.StatusUnhealthy, For: 95 * time.Second, Reason: "proc train-0kd93x0b5m2qc/5.0: failed: killed by signal 9"}
+	v.Policy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
+	return v
+}
+
+func TestGolden_meshShowAndExplain(t *testing.T) {
+	for name, v := range map[string]inspect.View{"broken": broken(), "healthy": healthy(), "orphaned": orphaned(), "world": world()} {
+		golden.Check(t, "mesh-show-"+name, func(out *output.Printer) error { return showMesh(out, v) })
+		golden.Check(t, "explain-"+name, func(out *output.Printer) error { return showExplanation(out, v.Explanation()) })
+	}
+}
+
+func TestGolden_worlds(t *testing.T) {
+	e := shape.Of("replica", 2).With("gpu", 4)
+	golden.Check(t, "worlds", func(out *output.Printer) error {
+		return showWorlds(out, []system.WorldState{
+			{
+				Name: "train", Status: system.StatusUnhealthy, For: 95 * time.Second, Shape: &e, Labels: map[string]string{"team": "vision"},
+				Reason: "proc train-0kd93x0b5m2qc/5.0: failed: killed by signal 9",
+				Hosts:  []system.HostState{{Rank: 0, ID: hostID(t, hostA), Count: 4}, {Rank: 1, ID: hostID(t, hostB), Count: 4, Lost: "no heartbeat"}},
+			},
+			{Name: "words", Status: system.StatusLive, For: 26 * time.Hour, Shape: &e},
+		})
+	})
+	golden.Check(t, "apply", func(out *output.Printer) error {
+		return showApplied(out, []system.UpsertResponse{{World: "train", Change: "create", Status: system.StatusUnhealthy, Mesh: "train-0kd93x0b5m2qc"}, {World: "words", Change: "nothing"}})
+	})
+	golden.Check(t, "delete", func(out *output.Printer) error {
+		return showDeleted(out, []system.WorldStopped{{World: "train", Stopped: 6, Aborted: 2, Silent: []string{"node-b"}}, {World: "words", Stopped: 4}})
+	})
+	id, err := subjects.ParseProcID("train-0kd93x0b5m2qc/5.1")
+	require.NoError(t, err)
+	golden.Check(t, "where", func(out *output.Printer) error {
+		return showLocation(out, system.Location{World: "train", Proc: id, Host: hostA, Health: system.HealthAlive})
+	})
+}
+
+func TestGolden_restart(t *testing.T) {
+	golden.Check(t, "restart", func(out *output.Printer) error {
+		return showRestarted(out, []restartRecord{
+			{Mesh: demoID, Rank: 0, Point: "host=0,gpu=0", Host: "node-a", Status: "running", Took: 1234 * time.Millisecond},
+			{Mesh: demoID, Rank: 1, Point: "host=0,gpu=1", Host: "node-a", Status: "failed", Reason: "it was not ready within 1m0s: waiting for the model server on port 8080", Took: time.Minute},
+		})
+	})
+}
+
+func TestGolden_configShow(t *testing.T) {
+	c := &config.Config{}
+	require.NoError(t, c.LoadEnv(func(key string) string {
+		if key == "CASTNET_SUPERVISION_LEASE_TTL" {
+			return "45s"
+		}
+		return ""
+	}))
+	golden.Check(t, "config-show-changed", func(out *output.Printer) error { return showConfig(out, c.Entries(), true) })
+}

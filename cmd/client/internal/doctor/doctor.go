@@ -1,0 +1,187 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/text"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Results of a check.
+const (
+	ResultOK   = "ok"
+	ResultWarn = "warn"
+	ResultFail = "FAIL"
+)
+
+// Finding is the result of a check. Its JSON names are stable.
+type Finding struct {
+	Check  string `json:"check"`
+	Result string `json:"result"`
+	Found  string `json:"found"`
+	Todo   string `json:"suggestion,omitempty"`
+
+	partial bool // failed for a part of its objects
+}
+
+// checkTimeout bounds one check.
+const checkTimeout = 5 * time.Second
+
+// doctor is one run of the checks. It has its own bus, because a client with too few permissions
+// cannot join.
+type doctor struct {
+	app      *app.App
+	options  mesh.Options
+	space    subjects.Space
+	bus      *bus.Bus
+	bar      *output.Progress
+	findings []Finding
+}
+
+func Run(ctx context.Context, a *app.App) error {
+	o, err := a.MeshOptions()
+	if err != nil {
+		return err
+	}
+	space, err := subjects.NewSpace(o.Root, o.Namespace)
+	if err != nil {
+		return err
+	}
+	o.Log = zerolog.Nop() // findings show refusals
+	o.Bus.Log = o.Log
+	o.Bus.Name = "doctor"
+	limited, cancel := context.WithTimeout(ctx, a.Conn.Timeout)
+	defer cancel()
+	d := &doctor{app: a, options: o, space: space, bar: a.NewProgress()}
+	defer d.bar.Clear()
+	if err := a.OrInterrupted(ctx, d.run(limited)); err != nil {
+		return err
+	}
+	return d.finish()
+}
+
+// run runs the checks. It returns errors of the output, or an interrupt.
+func (d *doctor) run(ctx context.Context) (err error) {
+	d.bar.Message("connecting")
+	d.bus, err = bus.Open(ctx, *d.options.Bus)
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return err
+		}
+		return d.report(
+			Finding{
+				Check: "connection", Result: ResultFail, Found: d.app.SuggestHostd(err).Error(), Todo: connectTodo(err),
+			},
+		)
+	}
+	defer func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = d.bus.Close(last) // findings show the state of the bus
+	}()
+	census := d.listenHeartbeats()
+	defer census.close()
+	checks := []struct {
+		name string
+		look func(context.Context) Finding
+	}{
+		{"connection", d.connection}, {"permissions", d.permissions}, {"listeners", d.listeners},
+		{"jetstream", d.jetStream}, {"system", d.system},
+	}
+	for _, c := range checks {
+		if err := d.check(ctx, c.name, c.look); err != nil {
+			return err
+		}
+	}
+	d.bar.Message("asking the hosts")
+	seen := census.collect(ctx)
+	for _, f := range []Finding{seen.hosts(), seen.versions(), seen.clocks()} {
+		if err := d.report(f); err != nil {
+			return err
+		}
+	}
+	return interrupted(ctx)
+}
+
+// interrupted returns the error of a cancelled context. A timeout is part of the findings.
+func interrupted(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// check runs one check within its timeout and reports the finding.
+func (d *doctor) check(ctx context.Context, name string, look func(context.Context) Finding) error {
+	if err := interrupted(ctx); err != nil {
+		return err
+	}
+	d.bar.Message("checking " + name)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	f := look(ctx)
+	f.Check = name
+	return d.report(f)
+}
+
+// report prints a finding at once, unless the output is one document.
+func (d *doctor) report(f Finding) error {
+	d.findings = append(d.findings, f)
+	d.bar.Clear()
+	switch a := d.app; a.Format {
+	case output.JSON:
+		return nil
+	case output.NDJSON:
+		return a.WriteJSONLine(f)
+	default:
+		line := fmt.Sprintf(
+			"%s  %-11s  %s", a.Paint(resultColour(f.Result), fmt.Sprintf("%-4s", f.Result)), f.Check, f.Found,
+		)
+		if f.Todo != "" {
+			line += " — " + f.Todo
+		}
+		return a.Println(len("FAIL  permissions  "), line)
+	}
+}
+
+func resultColour(result string) output.Colour {
+	switch result {
+	case ResultOK:
+		return output.Green
+	case ResultWarn:
+		return output.Yellow
+	}
+	return output.Red
+}
+
+// finish ends the output. It returns an error if a check failed.
+func (d *doctor) finish() error {
+	if d.app.Format == output.JSON {
+		if err := d.app.WriteJSON(d.findings); err != nil {
+			return err
+		}
+	}
+	failed := slices.DeleteFunc(slices.Clone(d.findings), func(f Finding) bool { return f.Result != ResultFail })
+	switch len(failed) {
+	case 0:
+		return nil
+	case 1:
+		err := fmt.Errorf("doctor: %s has failed", failed[0].Check)
+		if failed[0].partial {
+			return cli.WithCode(cli.ExitPartial, err)
+		}
+		return err
+	}
+	return fmt.Errorf("doctor: %s have failed", text.Pluralize(len(failed), "check"))
+}

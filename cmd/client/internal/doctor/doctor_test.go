@@ -1,0 +1,93 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// reaches reports whether a grant covers a subject, which may be a filter.
+func reaches(grant, subject string) bool {
+	if prefix, all := strings.CutSuffix(grant, ">"); all {
+		return strings.HasPrefix(subject, prefix)
+	}
+	prefix, _ := strings.CutSuffix(grant, "*")
+	last, ok := strings.CutPrefix(subject, prefix)
+	return ok && last != "" && !strings.Contains(last, ".")
+}
+
+func TestProbes_tryEachGrantOnce(t *testing.T) {
+	id, err := subjects.NewMeshID("doctor")
+	require.NoError(t, err)
+	space, err := subjects.NewSpace("root", "lab")
+	require.NoError(t, err)
+	all := map[bus.Op][]string{}
+	for _, p := range probes(space, "_MINE", subjects.ProcID{Mesh: id}) {
+		require.True(t, reaches(p.grant, p.subject), "%+v", p)
+		all[p.op] = append(all[p.op], p.grant)
+		if rest, ours := strings.CutPrefix(p.subject, space.String()); ours && p.op == bus.OpPublish {
+			_, err := space.Parse(p.subject)
+			require.NoError(t, err, rest)
+		}
+	}
+	grants := space.Grants(subjects.RoleProgram, "_MINE")
+	require.Equal(t, map[bus.Op][]string{bus.OpPublish: grants.Publish, bus.OpSubscribe: grants.Subscribe}, all)
+}
+
+// heard is the answer of a host.
+func heard(t *testing.T, label string, change ...func(*hostCheck)) hostCheck {
+	t.Helper()
+	id, err := subjects.NewHostID(label)
+	require.NoError(t, err)
+	a := hostCheck{id: id, took: time.Millisecond, info: agent.HostInfo{Version: cli.Version(), Build: "b1", Now: time.Now()}}
+	for _, f := range change {
+		f(&a)
+	}
+	return a
+}
+
+func TestSurvey_namesSilentSlowAndForeignBuildHosts(t *testing.T) {
+	silent := heard(t, "s", func(a *hostCheck) { a.err = errors.New("no answer") })
+	slow := heard(t, "l", func(a *hostCheck) { a.lag = 2 * time.Second })
+	other := heard(t, "o", func(a *hostCheck) { a.info.Build = "b2" })
+	fine := heard(t, "f")
+	for _, tc := range []struct {
+		answers []hostCheck
+		result  string
+		found   string
+	}{
+		{[]hostCheck{fine, other}, ResultOK, "2 of 2 answer"},
+		{[]hostCheck{fine, slow}, ResultWarn, "2 of 2 answer; slow: l (2s)"},
+		{[]hostCheck{fine, slow, silent}, ResultFail, "2 of 3 answer; silent: s"},
+	} {
+		f := hostSurvey{answers: tc.answers, beating: len(tc.answers)}.hosts()
+		require.Equal(t, []string{tc.result, tc.found}, []string{f.Result, f.Found})
+	}
+	require.Equal(t, "1 of 1 answer; heartbeats from 0 of them", hostSurvey{answers: []hostCheck{fine}}.hosts().Found)
+	unlisted := hostSurvey{answers: []hostCheck{fine}, beating: 1, unlisted: true}.hosts()
+	require.Equal(t, ResultFail, unlisted.Result)
+	require.True(t, unlisted.partial)
+
+	v := hostSurvey{answers: []hostCheck{fine, fine, other, silent}}.versions()
+	require.Equal(t, ResultWarn, v.Result)
+	require.Equal(t, fmt.Sprintf("castnet %[1]s; hostd %[1]s (build b1) on f, f; hostd %[1]s (build b2) on o", cli.Version()), v.Found)
+	require.Equal(t, ResultOK, hostSurvey{answers: []hostCheck{fine}}.versions().Result)
+}
+
+func TestSurvey_warnsOfClockSkew(t *testing.T) {
+	ahead := heard(t, "x", func(a *hostCheck) { a.skew = 1500 * time.Millisecond })
+	far := heard(t, "y", func(a *hostCheck) { a.skew, a.took = 1500*time.Millisecond, 2*time.Second })
+	f := hostSurvey{answers: []hostCheck{ahead, far}}.clocks()
+	require.Equal(t, ResultWarn, f.Result)
+	require.Equal(t, "clock differs from this machine: x (+1.5s)", f.Found, "what the way there and back takes is no skew")
+	require.Equal(t, ResultOK, hostSurvey{answers: []hostCheck{far}}.clocks().Result)
+}

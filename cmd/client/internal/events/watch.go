@@ -1,0 +1,65 @@
+package events
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/text"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Filter selects events.
+type Filter struct {
+	Kind string // "": all
+	Mesh string // a label or an ID; "": all
+}
+
+func (p Filter) matches(e actor.Event) bool {
+	return (p.Kind == "" || p.Kind == e.Kind) && (p.Mesh == "" || p.Mesh == e.Mesh || p.Mesh == text.Label(e.Mesh) || p.Mesh == e.Name)
+}
+
+const (
+	// eventBuffer bounds the events that wait for output. Further events are dropped and counted.
+	eventBuffer = 8192
+)
+
+// Watch receives new events.
+type Watch struct {
+	Events chan actor.Event
+	Lost   atomic.Int64
+	sub    *bus.Sub
+}
+
+func Subscribe(net *mesh.Net, pick Filter) (*Watch, error) {
+	w := &Watch{Events: make(chan actor.Event, eventBuffer)}
+	space := net.Proc().Space()
+	sub, err := net.Bus().Control().Subscribe(space.Events(pick.Kind, subjects.MeshID{}), func(m bus.Msg) {
+		e, err := actor.DecodeEventFrom(space, m)
+		if err == nil && pick.matches(e) && !repeatsReport(e) {
+			w.enqueue(e)
+		}
+	})
+	w.sub = sub
+	return w, err
+}
+
+// repeatsReport reports whether an owner confirms the end of a rank that a host or a proc reported.
+func repeatsReport(e actor.Event) bool {
+	return e.Kind == actor.KindRank && e.Step != agent.StepFenced && !strings.HasPrefix(e.Step, "rank.")
+}
+
+// PastFailures returns the failures that the owners of meshes remember.
+func PastFailures(ctx context.Context, net *mesh.Net, pick Filter) ([]actor.Event, error) {
+	all, err := inspect.Failures(ctx, net)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(e actor.Event) bool { return !pick.matches(e) }), nil
+}

@@ -1,0 +1,58 @@
+package heldmesh
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/shape"
+)
+
+// Spec is the validated input of `up`.
+type Spec struct {
+	name    string
+	perHost shape.Extent
+	command mesh.Command
+	Actor   string // Actor type; "" = procs only
+	params  any
+	lease   time.Duration
+	noHostd bool
+	Hosts   target.HostSelector
+	Detach  bool
+	Policy  mesh.Policy // of the procs, and of owned actors
+}
+
+// Flags are the flags of upSpec.
+type Flags struct {
+	PerHost                shape.Extent
+	actor, params, command string
+	args                   []string
+	lease                  time.Duration
+	NoHostd                bool
+	policy                 mesh.Policy
+}
+
+// CheckPerHost refuses more procs than a host permits.
+func CheckPerHost(e shape.Extent, err error) (shape.Extent, error) {
+	if n := e.NumRanks(); err == nil && n > agent.MaxPerHost {
+		return e, fmt.Errorf("%d procs on each host: want at most %d", n, agent.MaxPerHost)
+	}
+	return e, err
+}
+
+// recoveries lists the policies without parameters.
+func recoveries() []string {
+	return []string{mesh.Propagate.String(), mesh.Restart.String(), mesh.Drop.String()}
+}
+
+func readRecovery(text string) (r controller.Recovery, err error) {
+	if !slices.Contains(recoveries(), text) {
+		return r, fmt.Errorf("want %s", strings.Join(recoveries(), ", "))
+	}
+	return r, r.UnmarshalText([]byte(text))
+}

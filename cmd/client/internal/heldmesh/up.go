@@ -1,0 +1,171 @@
+package heldmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/flags"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/text"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Register adds the flags to a command.
+func (f *Flags) Register(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.actor, "actor", "counter", "`TYPE` of the actor in each proc; \"\" for none")
+	fs.StringVar(&f.params, "params", "", "`JSON` the parameters of each actor")
+	fs.StringVar(
+		&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)",
+	)
+	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
+	flags.Add(fs, &f.policy.Recovery, "recovery", "POLICY",
+		"recovery of failed procs and actors: propagate, restart or drop (default propagate)", readRecovery)
+	fs.DurationVar(
+		&f.lease, "lease", 0,
+		"how long procs outlive their owner when it is killed (default supervision.lease-ttl)",
+	)
+	_ = c.RegisterFlagCompletionFunc(
+		"recovery", cobra.FixedCompletions(recoveries(), cobra.ShellCompDirectiveNoFileComp),
+	)
+	_ = c.RegisterFlagCompletionFunc(
+		"actor", cobra.FixedCompletions([]string{"counter", "echo", "plain"}, cobra.ShellCompDirectiveNoFileComp),
+	)
+}
+
+// Spec validates all flags before anything starts.
+func (f Flags) Spec(name string) (Spec, error) {
+	u := Spec{
+		name: name, perHost: f.PerHost, Actor: f.actor, lease: f.lease, noHostd: f.NoHostd, Policy: f.policy,
+		command: mesh.Command{Path: agent.Builtin},
+	}
+	if err := subjects.CheckLabel("mesh", name); err != nil {
+		return u, err
+	}
+	if u.Actor != "" {
+		if err := actor.NewType[any, any](u.Actor).Err(); err != nil {
+			return u, fmt.Errorf("--actor: %w", err)
+		}
+	}
+	var err error
+	u.params, err = target.ParseValue("--params", f.params)
+	if err != nil {
+		return u, err
+	}
+	if u.lease != 0 && u.lease < time.Second {
+		return u, cli.Usagef("--lease is %s, want 1s or more", u.lease)
+	}
+	switch {
+	case f.command != "" && !filepath.IsAbs(f.command):
+		return u, cli.Usagef("--command %q: want the absolute path it has on every host", f.command)
+	case f.command != "":
+		u.command = mesh.Command{Path: f.command, Args: f.args}
+	case len(f.args) > 0:
+		return u, cli.Usagef("--arg %q is for a program: want --command with it", strings.Join(f.args, " "))
+	}
+	return u, nil
+}
+
+// Run starts the mesh, and a hostd if none runs, and holds both until the end.
+func Run(ctx context.Context, a *app.App, u Spec) (err error) {
+	net, node, err := connectOrStart(ctx, a, u)
+	if node != nil {
+		defer func() { err = errors.Join(err, node.stop()) }() // after the end of the mesh
+	}
+	if err != nil {
+		return a.OrInterrupted(ctx, err)
+	}
+	return a.RunAndClose(ctx, net, func(net *mesh.Net) error {
+		h, err := startMesh(ctx, a, net, u)
+		if err != nil {
+			return err
+		}
+		return h.attach(ctx, node)
+	})
+}
+
+// startMesh spawns procs and actors and prints the banner.
+func startMesh(ctx context.Context, a *app.App, net *mesh.Net, u Spec) (*heldMesh, error) {
+	bar := a.NewProgress()
+	defer bar.Clear()
+	bar.Message("looking for hosts")
+	hosts, passed, err := u.Hosts.Attach(ctx, net)
+	if err != nil {
+		return nil, err
+	}
+	if len(passed) > 0 {
+		bar.Clear()
+		a.Notef("skipped %s", &mesh.UnschedulableError{Hosts: passed})
+	}
+	n := hosts.Extent().NumRanks() * u.perHost.NumRanks()
+	bar.Message(
+		fmt.Sprintf(
+			"starting %s on %s", text.Pluralize(n, "proc"), text.Pluralize(hosts.Extent().NumRanks(), "host"),
+		),
+	)
+	h := &heldMesh{App: a, spec: u, net: net, hosts: hosts.Infos()}
+	h.procs, err = hosts.SpawnProcs(ctx, mesh.SpawnSpec{
+		Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease, Policy: u.Policy, TakeName: true,
+	})
+	if err != nil {
+		return nil, explainSpawnError(explainNameTaken(err))
+	}
+	if u.Actor != "" {
+		bar.Message(fmt.Sprintf("starting %s", text.Pluralize(n, "actor")))
+		h.actors, err = mesh.SpawnActors(ctx, h.procs, actor.NewType[any, any](u.Actor), mesh.ActorSpawnSpec[any]{
+			Label: u.Actor, Params: u.params, Policy: u.actorPolicy(), Uncontrolled: u.Detach, // else they end with this command
+		})
+		if err != nil {
+			return nil, explainSpawnError(err)
+		}
+	}
+	if u.Detach {
+		bar.Message("handing it over to the system controller")
+		h.handover, err = h.procs.Detach(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h.procs = h.handover.Procs
+	}
+	bar.Clear()
+	return h, h.printBanner(ctx)
+}
+
+// actorPolicy returns the policy of the actors. A detached mesh has no owner to apply one.
+func (u Spec) actorPolicy() mesh.Policy {
+	if u.Detach {
+		return mesh.Policy{}
+	}
+	return u.Policy
+}
+
+// explainNameTaken adds advice to the error of a name in use.
+func explainNameTaken(err error) error {
+	t, taken := errors.AsType[*mesh.NameTakenError](err)
+	if !taken {
+		return err
+	}
+	if t.Kind == "program" {
+		return fmt.Errorf("%w: want another name", t)
+	}
+	return fmt.Errorf("%w: want another name, or `castnet stop %s` first", t, t.Name)
+}
+
+func Spawn(ctx context.Context, a *app.App, net *mesh.Net, u Spec) error {
+	h, err := startMesh(ctx, a, net, u)
+	if err != nil || u.Detach {
+		return err
+	}
+	return h.attach(ctx, nil)
+}

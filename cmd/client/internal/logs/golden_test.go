@@ -1,0 +1,32 @@
+package logs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/castnet-io/castnet/cmd/client/internal/golden"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
+)
+
+func TestGolden_logs(t *testing.T) {
+	p := target.Resolved{Base: grid, Region: grid.Region()}
+	var lines []Record
+	for rank := range 4 {
+		for _, l := range []Record{
+			{Stream: "stdout", Line: "ready"}, {Stream: "stdout", Line: "step 100 loss 0.33" + string(rune('1'+rank))},
+		} {
+			l.Rank = rank
+			l.Point = p.Point(rank)
+			lines = append(lines, l)
+		}
+	}
+	lines = append(lines, Record{Rank: 2, Point: p.Point(2), Stream: "stderr", Line: "out of memory"})
+	golden.Check(t, "logs", func(out *output.Printer) error {
+		v := newLogView(out, p, Options{Window: time.Minute})
+		if err := v.show(lines...); err != nil {
+			return err
+		}
+		return v.flush()
+	})
+}

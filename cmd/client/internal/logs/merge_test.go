@@ -1,0 +1,119 @@
+package logs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/mesh/inspect"
+	"github.com/castnet-io/castnet/shape"
+)
+
+var grid = shape.Of("host", 2).With("gpu", 2)
+
+func printed(rank int, line string) Record {
+	return Record{Rank: rank, Point: inspect.Point(grid, rank), Stream: "stdout", Line: line}
+}
+
+// texts are groups as people see them.
+func texts(groups []*rowGroup) (all []string) {
+	for _, g := range groups {
+		count, line := g.describeLines()
+		all = append(all, strings.Join(strings.Fields("["+g.describeRanks(grid)+"] "+count+" "+line), " "))
+	}
+	return all
+}
+
+func TestRowGrouper_mergesEqualLinesOfSeveralRanks(t *testing.T) {
+	m, now := newRowGrouper(4, 3*time.Second), time.Now()
+	for _, r := range []Record{
+		printed(0, "ready"), printed(1, "ready"), printed(0, "alone"), printed(2, "ready"), printed(3, "ready"), printed(2, "pair"), printed(3, "pair"),
+	} {
+		m.add(r, now)
+	}
+	require.Equal(t, []string{"[*] 4× ready"}, texts(m.ready(now)), "what all have printed waits for nobody")
+	require.Equal(t, m.window/quietFraction, m.untilReady(now))
+	require.Empty(t, m.ready(now))
+	later := now.Add(m.window / quietFraction)
+	require.Equal(t, []string{"[host=1,gpu=*] 2× pair", "[host=0,gpu=0] alone"}, texts(m.ready(later)))
+	require.Equal(t, time.Hour, m.untilReady(later))
+	require.Empty(t, m.last)
+}
+
+func TestRowGrouper_showsTheRangeOfDifferingNumbers(t *testing.T) {
+	m, now := newRowGrouper(4, 3*time.Second), time.Now()
+	for rank, loss := range []string{"0.352", "0.331", "1e2", "12"} {
+		m.add(printed(rank, "step 10 loss "+loss+" on gpu "+fmt.Sprint(rank)+"!"), now)
+	}
+	m.add(printed(0, "step ten"), now)
+	m.add(printed(1, "step nine"), now)
+	require.Equal(t, []string{
+		"[*] [4 similar lines] step 10 loss 0.331…1e2 on gpu 0…3!", "[host=0,gpu=1] step nine", "[host=0,gpu=0] step ten",
+	}, texts(m.takeAll()))
+}
+
+func TestRowGrouper_extraLinesOfOneRankDoNotSplitOthers(t *testing.T) {
+	m, now := newRowGrouper(2, 3*time.Second), time.Now()
+	for _, line := range []string{"a", "b", "c"} {
+		m.add(printed(0, line), now)
+	}
+	for _, line := range []string{"x", "a", "y", "b", "c"} {
+		m.add(printed(1, line), now)
+	}
+	require.Equal(t, []string{"[host=0,gpu=1] x", "[host=0,gpu=*] 2× a", "[host=0,gpu=1] y", "[host=0,gpu=*] 2× b", "[host=0,gpu=*] 2× c"}, texts(m.takeAll()))
+}
+
+func TestRowGrouper_delaysNoLineBeyondItsWindow(t *testing.T) {
+	m, now := newRowGrouper(100, time.Second), time.Now()
+	shown := map[int]time.Duration{}
+	for i := range 30 { // a straggler every 100 ms keeps the group growing
+		at := now.Add(time.Duration(i) * 100 * time.Millisecond)
+		for _, g := range m.ready(at) {
+			shown[len(g.records)] = at.Sub(g.startedAt)
+		}
+		m.add(Record{Rank: i, Line: "same"}, at)
+	}
+	require.Equal(t, map[int]time.Duration{10: time.Second}, shown)
+}
+
+func TestRowGrouper_separatesStreamsAndBoundsMemory(t *testing.T) {
+	m, now := newRowGrouper(2, time.Hour), time.Now()
+	m.add(Record{Rank: 0, Stream: "stdout", Line: "a"}, now)
+	m.add(Record{Rank: 1, Stream: "stderr", Line: "a"}, now)
+	require.Len(t, m.takeAll(), 2)
+	for i := range maxOpenGroups + 5 {
+		m.add(Record{Line: strings.Repeat("x", i%7) + "y"}, now)
+	}
+	require.Len(t, m.ready(now), 5)
+}
+
+// Whatever comes, each rank's lines come out once and in order.
+func TestRowGrouper_losesNoLineAndKeepsEachRanksOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, now := newRowGrouper(3, time.Second), time.Now()
+		in, out := map[int][]string{}, map[int][]string{}
+		take := func(groups []*rowGroup) {
+			for _, g := range groups {
+				seen := map[int]bool{}
+				for _, r := range g.records {
+					require.False(t, seen[r.Rank])
+					seen[r.Rank] = true
+					out[r.Rank] = append(out[r.Rank], r.Line)
+				}
+			}
+		}
+		for range rapid.IntRange(0, 60).Draw(t, "lines") {
+			r := printed(rapid.IntRange(0, 2).Draw(t, "rank"), rapid.SampledFrom([]string{"a", "b", "s 1", "s 2", ""}).Draw(t, "line"))
+			in[r.Rank] = append(in[r.Rank], r.Line)
+			now = now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "ms")) * time.Millisecond)
+			m.add(r, now)
+			take(m.ready(now))
+		}
+		take(m.takeAll())
+		require.Equal(t, in, out)
+	})
+}

@@ -1,0 +1,141 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
+)
+
+// MeshSummary is a mesh or world. Its JSON names are stable.
+type MeshSummary struct {
+	Mesh    string     `json:"mesh"`
+	Label   string     `json:"label"`
+	Kind    string     `json:"kind"` // mesh or world
+	Extent  string     `json:"extent"`
+	Ranks   int        `json:"ranks"`
+	Running int        `json:"running"`
+	Phase   string     `json:"phase"`
+	Hosts   []string   `json:"hosts"`
+	Owner   MeshOwner  `json:"owner"`
+	Since   *time.Time `json:"since,omitempty"` // start of its first rank
+}
+
+// MeshOwner is the owner of a mesh.
+type MeshOwner struct {
+	Kind  string `json:"kind"` // program, system, or none: no answer
+	ID    string `json:"id"`
+	Epoch uint64 `json:"epoch,omitempty"`
+	Why   string `json:"reason,omitempty"` // why there is none
+}
+
+const (
+	OwnedByProgram = "program"
+	ownedBySystem  = "system"
+	OwnedByNobody  = "none"
+)
+
+// Meshes asks hosts for meshes, the system controller for its own, and owners for a sign of
+// life. missing names hosts without an answer.
+func Meshes(ctx context.Context, net *mesh.Net, all bool) (records []MeshSummary, missing, err error) {
+	inv, err := net.Inventory(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	states := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !all && !HasLiveRank(m) })
+	detached, err := net.Detached(ctx)
+	if err != nil && !errors.Is(err, system.ErrNoController) {
+		return nil, nil, err
+	}
+	records = make([]MeshSummary, len(states))
+	within, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	askEach(len(states), func(i int) {
+		records[i] = summarize(states[i])
+		if HasLiveRank(states[i]) {
+			records[i].Owner.inspect(within, net, states[i].Procs.Describe(), detached)
+			return
+		}
+		records[i].Owner.Kind = OwnedByNobody
+		records[i].Owner.Why = "it has ended"
+	})
+	slices.SortStableFunc(records, func(x, y MeshSummary) int { return cmp.Compare(x.Mesh, y.Mesh) })
+	return records, inv.Err(), nil
+}
+
+// inspect pings the owner.
+func (o *MeshOwner) inspect(
+	ctx context.Context, net *mesh.Net, m agent.Mesh, detached []system.DetachedState,
+) {
+	if m.World != nil {
+		o.Kind = ownedBySystem
+		ref, err := system.Find(ctx, net.Proc())
+		o.ID = ref.ID().String()
+		if err != nil {
+			o.Kind = OwnedByNobody
+			o.ID = ""
+			o.Why = err.Error()
+		}
+		return
+	}
+	o.Kind = OwnedByProgram
+	for _, d := range detached {
+		if d.Mesh == m.ID {
+			o.Kind = ownedBySystem
+			o.ID = d.Claim.Owner.String()
+			o.Epoch = d.Claim.Epoch
+			return
+		}
+	}
+	if _, err := agent.Ping.Call(ctx, agentRef(net, m.Owner), actor.None{}); err != nil {
+		o.Kind, o.Why = OwnedByNobody, errorText(err)
+	}
+}
+
+func agentRef(net *mesh.Net, id subjects.ActorID) actor.Ref[agent.Agent] {
+	return actor.RefOf[agent.Agent](id).Via(net.Proc())
+}
+
+func summarize(m mesh.MeshState) MeshSummary {
+	desc := m.Procs.Describe()
+	r := MeshSummary{
+		Mesh: desc.ID.String(), Label: desc.ID.Label(), Kind: "mesh", Extent: desc.Extent.String(), Ranks: desc.Extent.NumRanks(),
+		Hosts: []string{}, Owner: MeshOwner{ID: desc.Owner.String()},
+	}
+	if desc.World != nil {
+		r.Kind = "world"
+	}
+	by := map[int]agent.Status{}
+	silent := false // a host does not answer
+	for rank, s := range newestStates(m.States) {
+		by[rank] = s.Status
+		silent = silent || s.Status.Phase == agent.Unknown
+		if s.Status.Phase == agent.Running {
+			r.Running++
+		}
+		if s.Claim != nil && s.Claim.Owner == desc.Owner {
+			r.Owner.Epoch = s.Claim.Epoch
+		}
+	}
+	phase := overallPhase(by)
+	if phase == agent.Running && silent {
+		phase = agent.Unknown
+	}
+	r.Phase = phase.String()
+	for at := range desc.Hosts {
+		if h, err := m.Procs.Host(at * desc.PerHost); err == nil {
+			r.Hosts = append(r.Hosts, h.String())
+		}
+	}
+	if at := startTime(m); !at.IsZero() {
+		r.Since = &at
+	}
+	return r
+}

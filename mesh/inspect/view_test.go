@@ -1,0 +1,77 @@
+package inspect
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestAskEach_asksABoundedNumberAtATime_INS1(t *testing.T) {
+	var now, most, all atomic.Int64
+	release := make(chan struct{})
+	askEach(3*maxConcurrentAsks, func(int) {
+		most.Store(max(most.Load(), now.Add(1)))
+		if all.Add(1) == maxConcurrentAsks {
+			close(release)
+		}
+		<-release
+		now.Add(-1)
+	})
+	require.LessOrEqual(t, most.Load(), int64(maxConcurrentAsks))
+	require.EqualValues(t, 3*maxConcurrentAsks, all.Load(), "all are asked")
+}
+
+func TestView_ownersReportOverridesThatOfHosts_INS3(t *testing.T) {
+	id, err := subjects.ParseMeshID("demo-0000000000000")
+	require.NoError(t, err)
+	host, err := subjects.ParseHostID("a-0000000000000")
+	require.NoError(t, err)
+	desc := agent.Mesh{ID: id, Extent: shape.Of("gpu", 2), PerHost: 2, Hosts: []subjects.HostID{host}}
+	w := inspection{
+		desc: desc, liveHosts: []subjects.HostID{host},
+		states: newestStates([]agent.State{
+			{Rank: 0, Gen: 1, Status: agent.Status{Phase: agent.Running}},
+			{Rank: 0, Status: agent.Status{Phase: agent.Failed}},
+			{Rank: 1, Status: agent.Status{Phase: agent.Running}},
+		}),
+		ownerErr: actor.ErrNoProc,
+	}
+	require.Equal(t, []StatusRun{{Region: "*", Ranks: 2, Status: "running"}}, w.view().Statuses, "the newest generation counts")
+	w.ownerErr = nil
+	w.report = controller.Report{Procs: desc, Statuses: agent.OverlayOf(map[int]agent.Status{1: {Phase: agent.Failed, Reason: "hung"}})}
+	require.Equal(t, []StatusRun{
+		{Region: "gpu=0", Ranks: 1, Status: "running"}, {Region: "gpu=1", Ranks: 1, Status: "failed", Reason: "hung"},
+	}, w.view().Statuses)
+}
+
+func TestGroupRanks_coverEveryRankOnce_INS4(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := shape.Of("host", 3).With("gpu", 4)
+		outcomes := rapid.SliceOfN(rapid.IntRange(0, 3), 12, 12).Draw(t, "outcomes")
+		ranks := make([]int, 12)
+		for rank := range ranks {
+			ranks[rank] = rank
+		}
+		seen := map[int]int{}
+		for _, g := range GroupRanks(base, ranks, func(r int) int { return r }, func(r int) int { return outcomes[r] }) {
+			require.Equal(t, g.Items, g.Ranks)
+			require.Equal(t, shape.Describe(base, g.Ranks), g.Region)
+			for _, r := range g.Ranks {
+				seen[r]++
+				require.Equal(t, g.Outcome, outcomes[r])
+			}
+		}
+		require.Len(t, seen, 12)
+		for _, n := range seen {
+			require.Equal(t, 1, n)
+		}
+	})
+}
