@@ -47,7 +47,11 @@ internal/link < bus subjects internal/wire
 	delivery between two processes knows neither actors nor meshes, only packets and roads
 internal/failpoint
 	tests kill a process at a named instant; nothing in normal builds
-internal/launch < internal/failpoint
+internal/logfile
+	files that other processes write are read, bounded and cut without the launcher, and tried without a process
+internal/cgroup < internal/failpoint
+	both versions of the kernel's groups behind one type: the launcher names limits and knows no file of theirs
+internal/launch < internal/cgroup internal/failpoint internal/logfile
 	owning an OS process is one craft, behind build tags, free of buses and actors
 internal/proctest
 	tests stop processes and have to know when they have stopped
@@ -77,7 +81,7 @@ controller < agent presence config actor cast bus internal/supervise subjects sh
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
 system < controller agent presence config actor bus internal/micro internal/wire subjects shape ; agent/host agent/proc
 	owns what outlives its maker, by messages to agents and controllers of its own, and keeps it in the bus's store, which it reads as it does messages; hostd runs it, and the client speaks to it
-agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects shape internal/build internal/failpoint internal/launch internal/link internal/logger
+agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects shape internal/build internal/failpoint internal/launch internal/link internal/logfile internal/logger
 	a host does not know who controls it: never mesh, never controller
 mesh < controller system config agent presence cast actor bus internal/build internal/logger internal/wire subjects shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
@@ -129,7 +133,7 @@ github.com/nats-io/nats-server/v2 < bus/embed
 	a program that uses the library must not carry a server that it never starts
 github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
-golang.org/x/sys < internal/launch agent/proc
+golang.org/x/sys < internal/cgroup internal/launch internal/logfile agent/proc
 	system calls are process craft, and live behind its build tags
 github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch internal/logger actor actor/actortest cast gateway presence agent/proc controller system agent/host mesh internal/testkit cmd/hostd cmd/client tests
 	every log line; values (subjects, shape, internal/wire, agent) have nothing to log

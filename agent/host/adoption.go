@@ -61,7 +61,7 @@ func (a *hostAgent) adopt(ctx *actor.Context, f adoptedProc) {
 		if f.process != nil {
 			f.process.Terminate(killGrace)
 		}
-		a.runner.removeProc(f.procID())
+		a.store.removeProc(f.procID())
 		return
 	}
 	c := &child{

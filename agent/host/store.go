@@ -20,6 +20,7 @@ import (
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/failpoint"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -259,6 +260,7 @@ func (s *store) removeProc(id subjects.ProcID) {
 	if s == nil {
 		return
 	}
+	failpoint.Hit("host-ended")
 	_ = os.Remove(s.offsetsFile(id)) // absent without output
 	if err := os.Remove(filepath.Join(s.dir, procFile(id))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn().Err(err).Msg("cannot remove the record of an ended proc")
@@ -271,17 +273,15 @@ func (s *store) offsetsFile(id subjects.ProcID) string {
 
 // offsetRecorder returns a function that stores the published offsets of a proc. If the disk fails,
 // the next host publishes some output twice.
-func (s *store) offsetRecorder(id subjects.ProcID) func(launch.Stream, int64) {
+func (s *store) offsetRecorder(id subjects.ProcID) func(logfile.Stream, int64) {
 	if s == nil {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, procFile(id))); err != nil {
 		return nil // not kept
 	}
-	var at [2]int64
-	told := s.readOffsets(id)
-	at[launch.Stdout], at[launch.Stderr] = told[0], told[1]
-	return func(stream launch.Stream, offset int64) {
+	at := s.readOffsets(id)
+	return func(stream logfile.Stream, offset int64) {
 		at[stream] = offset
 		f, err := os.OpenFile(s.offsetsFile(id), os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 		if err != nil {
@@ -325,8 +325,9 @@ func (s *store) loadProcs() (all []procRecord) {
 				s.log.Error().Err(err).Str("file", path).Msg("cannot read the record of a proc of the previous hostd")
 				continue
 			}
-			told := s.readOffsets(k.procID())
-			k.Process.Stdout.Told, k.Process.Stderr.Told = told[0], told[1]
+			for stream, at := range s.readOffsets(k.procID()) {
+				k.Process.Output[stream].Resume = at
+			}
 			all = append(all, k)
 		}
 	}
