@@ -59,6 +59,8 @@ internal/testkit
 	waits with one bound, and one way to close: for the tests of every package, the lowest too
 internal/build
 	which program this is, for callers and procs to compare; apart from launching, because clients launch nothing
+internal/fanout
+	one bounded loop for all that ask many at a time
 internal/supervise
 	what becomes of children is a decision about events: without clock, goroutine or actor, every order of them can be tried
 internal/micro < bus
@@ -77,13 +79,13 @@ agent/agenttest < agent actor
 	the protocol's promises as tests, for all that speak it; what runs in production must not carry it
 agent/proc < agent config actor cast bus internal/link internal/micro internal/wire subjects shape internal/build internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller
-controller < agent presence config actor cast bus internal/supervise subjects shape ; agent/host agent/proc
+controller < agent presence config actor cast bus internal/fanout internal/supervise subjects shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
 system < controller agent presence config actor bus internal/micro internal/wire subjects shape ; agent/host agent/proc
 	owns what outlives its maker, by messages to agents and controllers of its own, and keeps it in the bus's store, which it reads as it does messages; hostd runs it, and the client speaks to it
 agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects shape internal/build internal/failpoint internal/launch internal/link internal/logfile internal/logger
 	a host does not know who controls it: never mesh, never controller
-mesh < controller system config agent presence cast actor bus internal/build internal/logger internal/wire subjects shape ; agent/host agent/proc
+mesh < controller system config agent presence cast actor bus internal/build internal/fanout internal/logger internal/wire subjects shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
 gateway < mesh config agent presence cast actor bus internal/micro internal/wire subjects shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
@@ -139,8 +141,8 @@ github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch 
 	every log line; values (subjects, shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options
-golang.org/x/sync < actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client scripts/stress tests
-	bounded concurrency where goroutines are owned, not in the roads below
+golang.org/x/sync < internal/fanout system scripts/stress tests
+	bounded concurrency has one place: internal/fanout
 github.com/spf13/cobra < internal/cli cmd/hostd cmd/client
 	command lines belong to commands
 github.com/spf13/pflag < internal/cli cmd/hostd cmd/client
