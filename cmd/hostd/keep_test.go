@@ -108,7 +108,9 @@ func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {
 	require.Equal(t, o, again(t, agent.Keepalive, host, agent.Lease{ID: m.ID.String(), TTL: time.Minute}))
 
 	require.NoError(t, syscall.Kill(before[0].Proc.PID, syscall.SIGKILL))
-	o = again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), AnyIn: agent.PhasesOf(agent.Failed)})
+	first, err := m.Extent.Region().Slice(m.Extent.Dims()[0].Label, 0, 1)
+	require.NoError(t, err)
+	o = again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Stopped, Region: &first})
 	require.Equal(t, agent.Failed, o[0].Status.Phase)
 	require.Contains(t, o[0].Status.Reason, "killed by signal 9 (killed)")
 	next.Stop(t)
