@@ -83,7 +83,7 @@ controller < agent presence config actor cast bus internal/fanout internal/super
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
 system < controller agent presence config actor bus internal/micro internal/wire subjects shape ; agent/host agent/proc
 	owns what outlives its maker, by messages to agents and controllers of its own, and keeps it in the bus's store, which it reads as it does messages; hostd runs it, and the client speaks to it
-agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects shape internal/build internal/failpoint internal/launch internal/link internal/logfile internal/logger
+agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects shape internal/build internal/failpoint internal/fanout internal/launch internal/link internal/logfile internal/logger
 	a host does not know who controls it: never mesh, never controller
 mesh < controller system config agent presence cast actor bus internal/build internal/fanout internal/logger internal/wire subjects shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server

@@ -88,7 +88,7 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ launchS
 			return nil, fmt.Errorf("cannot share the process of proc %s: %w", id.Lead(), err)
 		}
 	} else {
-		p.bus, err = r.open(ctx, "proc/"+id.Process().String())
+		p.bus, err = r.opts.openBus(ctx, "proc/"+id.Process().String())
 		if err != nil {
 			l.resolve(nil, err)
 			return nil, err
@@ -111,12 +111,12 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ launchS
 	return p, nil
 }
 
-func (r *localRunner) open(ctx context.Context, name string) (*bus.Bus, error) {
-	if r.opts.Local.Open != nil {
-		return r.opts.Local.Open(ctx, name)
+// openBus opens connections for a host or a proc in this process.
+func (o Options) openBus(ctx context.Context, name string) (*bus.Bus, error) {
+	if o.Local != nil && o.Local.Open != nil {
+		return o.Local.Open(ctx, name)
 	}
-	return bus.Open(ctx,
-		agent.WithBusDefaults(proc.BusOptions(r.opts.Settings, name, r.opts.Log), r.opts.Config))
+	return bus.Open(ctx, agent.WithBusDefaults(proc.BusOptions(o.Settings, name, o.Log), o.Config))
 }
 
 func (r *localRunner) leader(id subjects.ProcID) *leader {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -16,11 +18,26 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
+
+// LocalHosts allocates hosts in this process, each with its own connections. The options apply to
+// all. Each label is Label with a number. Bus is not used.
+type LocalHosts Options
+
+// OnBus fills in the caller's bus, unless another one is set.
+func (o LocalHosts) OnBus(bus agent.BusSettings, space subjects.Space) agent.Allocator {
+	return LocalHosts(Options(o).onBus(bus, space))
+}
+
+// Allocate starts a host for each rank, all at once.
+func (o LocalHosts) Allocate(ctx context.Context, e shape.Extent) (agent.Allocation, error) {
+	return startHosts(ctx, Options(o), e, startLocalHost, func() error { return nil })
+}
 
 // ProcessHosts allocates hosts as OS processes of this program, whose main calls Main first. They
 // end with the program. The options apply to all. Each label is Label with a number. Bus is used to
@@ -31,9 +48,6 @@ type ProcessHosts Options
 func (o ProcessHosts) OnBus(bus agent.BusSettings, space subjects.Space) agent.Allocator {
 	return ProcessHosts(Options(o).onBus(bus, space))
 }
-
-// hostStartTimeout bounds the start of a host process, up to its first answer.
-const hostStartTimeout = 20 * time.Second
 
 // Allocate launches a host process for each rank and waits until all answer.
 func (o ProcessHosts) Allocate(ctx context.Context, e shape.Extent) (agent.Allocation, error) {
@@ -51,14 +65,102 @@ func (o ProcessHosts) Allocate(ctx context.Context, e shape.Extent) (agent.Alloc
 		o.RunDir = os.TempDir()
 	}
 	launcher := launch.New(launch.Options{Log: o.Log})
-	got, err := startHosts(ctx, Options(o), e, func(ctx context.Context, o Options) (startedHost, error) {
+	return startHosts(ctx, Options(o), e, func(ctx context.Context, o Options) (startedHost, error) {
 		return startHostProcess(ctx, launcher, exe, o)
-	})
-	if err != nil {
-		return nil, errors.Join(err, launcher.Close())
-	}
-	return newAllocation(got.Hosts(), func(ctx context.Context) error { return errors.Join(got.Close(ctx), launcher.Close()) }), nil
+	}, launcher.Close)
 }
+
+func (o Options) onBus(bus agent.BusSettings, space subjects.Space) Options {
+	if o.Settings == (agent.BusSettings{}) {
+		o.Settings, o.Space = bus, space
+	}
+	return o
+}
+
+// maxHosts bounds the hosts that one program starts.
+const maxHosts = 1024
+
+// startHosts starts a host for each rank of an extent. Function shared closes what they share.
+func startHosts(ctx context.Context, o Options, e shape.Extent,
+	start func(context.Context, Options) (startedHost, error), shared func() error) (agent.Allocation, error) {
+	if err := e.Err(); err != nil {
+		return nil, errors.Join(err, shared())
+	}
+	n := e.NumRanks()
+	if n < 1 || n > maxHosts {
+		return nil, errors.Join(fmt.Errorf("start %d hosts for %s: want 1 to %d", n, e, maxHosts), shared())
+	}
+	a := &allocation{hosts: make([]startedHost, n), shared: shared}
+	errs := make([]error, n)
+	fanout.Each(n, a.hosts, func(k int, _ startedHost) {
+		o := o
+		o.Label = fmt.Sprintf("%s%d", o.Label, k)
+		a.hosts[k], errs[k] = start(ctx, o)
+	})
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, a.Close(context.WithoutCancel(ctx)))
+	}
+	return a, nil
+}
+
+// startedHost is the ID of a host with the function that stops it.
+type startedHost struct {
+	id    subjects.HostID
+	close func(context.Context) error // nil: it did not start
+}
+
+// allocation holds hosts started by this program.
+type allocation struct {
+	hosts  []startedHost
+	shared func() error
+
+	mu     sync.Mutex // held by Close
+	closed bool
+}
+
+func (a *allocation) Hosts() (ids []subjects.HostID) {
+	for _, h := range a.hosts {
+		ids = append(ids, h.id)
+	}
+	return ids
+}
+
+// Close stops the hosts with their procs. A second call retries after a failure.
+func (a *allocation) Close(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil
+	}
+	errs := make([]error, len(a.hosts))
+	fanout.Each(maxHosts, a.hosts, func(k int, h startedHost) {
+		if h.close != nil {
+			errs[k] = h.close(ctx)
+		}
+	})
+	err := errors.Join(append(errs, a.shared())...)
+	a.closed = err == nil
+	return err
+}
+
+// startLocalHost starts one host with its own bus.
+func startLocalHost(ctx context.Context, o Options) (startedHost, error) {
+	var err error
+	o.Bus, err = o.openBus(ctx, "host/"+o.Label)
+	if err != nil {
+		return startedHost{}, fmt.Errorf("start host %s: %w", o.Label, err)
+	}
+	h, err := Start(ctx, o)
+	if err != nil {
+		return startedHost{}, errors.Join(err, o.Bus.Close(context.WithoutCancel(ctx)))
+	}
+	return startedHost{h.ID(), func(ctx context.Context) error {
+		return errors.Join(h.Close(ctx), o.Bus.Close(ctx))
+	}}, nil
+}
+
+// hostStartTimeout bounds the start of a host process, up to its first answer.
+const hostStartTimeout = 20 * time.Second
 
 // startHostProcess launches one host and waits until it answers.
 func startHostProcess(ctx context.Context, l *launch.Launcher, exe string, o Options) (startedHost, error) {
@@ -163,3 +265,46 @@ func runHost(as agent.HostBootstrap, lifeline <-chan struct{}) error {
 	defer done()
 	return errors.Join(h.Close(closing), b.Close(closing))
 }
+
+// HostActorParams are the parameters of a HostActorType actor.
+type HostActorParams struct {
+	Label string   `cbor:"1,keyasint"` // prefix; the rank follows
+	Allow []string `cbor:"2,keyasint,omitempty"`
+	// AllowUser permits any program owned by the host's user.
+	AllowUser bool `cbor:"3,keyasint,omitempty"`
+}
+
+// An actor of HostActorType is a host in the process and on the connections of its proc. It ends
+// with the actor. HostActorID returns its ID. With mesh.OnProcs, procs of one mesh become hosts of
+// others.
+var (
+	HostActorType = actor.NewType[*hostActor, HostActorParams]("host-in-proc")
+	HostActorID   = actor.NewEndpoint[*hostActor, actor.None, subjects.HostID]("host-id")
+)
+
+// HostActorDef defines HostActorType for programs whose procs may become hosts. Options o apply,
+// except for HostActorParams and the label, bus and settings of the proc.
+func HostActorDef(o Options) actor.Def {
+	return HostActorType.Define(func(ctx *actor.Context, p HostActorParams) (*hostActor, error) {
+		o := o
+		o.Label = fmt.Sprintf("%s%d", p.Label, ctx.Point().Rank())
+		o.Bus = ctx.Proc().Bus()
+		o.Space = ctx.Proc().Space()
+		o.Settings = proc.BusSettingsOf(ctx.Proc())
+		o.Allow = append(slices.Clone(o.Allow), p.Allow...)
+		o.AllowUser = o.AllowUser || p.AllowUser
+		o.Log = ctx.Proc().Log()
+		h, err := Start(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return &hostActor{h}, nil
+	}, HostActorID.Handle((*hostActor).id))
+}
+
+type hostActor struct{ host *Host }
+
+func (h *hostActor) id(*actor.Context, actor.None) (subjects.HostID, error) { return h.host.ID(), nil }
+
+// Cleanup stops the host with its procs.
+func (h *hostActor) Cleanup(ctx *actor.Context, _ error) error { return h.host.Close(ctx) }
