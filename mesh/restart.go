@@ -106,7 +106,9 @@ func (p ProcMesh) lostActors(ctx context.Context, verb string, among func(base i
 	}
 	names := slices.Sorted(maps.Keys(ranks))
 	reasons := make([]string, len(names))
-	fanout.Each(maxConcurrentAsks, names, func(i int, name string) { reasons[i] = p.lossReason(ctx, owners[name]) })
+	fanout.Each(maxConcurrentAsks, names, func(i int, name string) {
+		reasons[i] = p.lossReason(ctx, owners[name])
+	})
 	for i, name := range names {
 		if reasons[i] != "" {
 			lost.Lost = append(lost.Lost, LostActors{name, shape.Describe(p.desc.Extent, ranks[name]), reasons[i]})

@@ -176,7 +176,9 @@ func startHostProcess(ctx context.Context, l *launch.Launcher, exe string, o Opt
 	if err != nil {
 		return startedHost{}, err
 	}
-	child, err := l.Launch(launch.Spec{Name: id.String(), Path: exe, Env: baseEnv(os.Getenv), Payload: payload, LogDir: o.RunDir})
+	child, err := l.Launch(launch.Spec{
+		Name: id.String(), Path: exe, Env: baseEnv(os.Getenv), Payload: payload, LogDir: o.RunDir,
+	})
 	if err != nil {
 		return startedHost{}, err
 	}
@@ -202,8 +204,8 @@ func startHostProcess(ctx context.Context, l *launch.Launcher, exe string, o Opt
 			return startedHost{}, fmt.Errorf("host %s: %s", id,
 				withStderr(e.String()+" before it answered: does its main call host.Main first?", e.StderrTail))
 		case <-deadline.C:
-			return startedHost{}, errors.Join(fmt.Errorf("host %s does not answer within %s: %w", id, hostStartTimeout, err),
-				h.close(context.WithoutCancel(ctx)))
+			err = fmt.Errorf("host %s does not answer within %s: %w", id, hostStartTimeout, err)
+			return startedHost{}, errors.Join(err, h.close(context.WithoutCancel(ctx)))
 		case <-ctx.Done():
 			return startedHost{}, errors.Join(ctx.Err(), h.close(context.WithoutCancel(ctx)))
 		case <-time.After(hostPollInterval):

@@ -50,7 +50,8 @@ func (a *hostAgent) exec(ctx *actor.Context, e agent.ExecRequest) error {
 	if err != nil {
 		return err
 	}
-	a.opts.Log.Info().Str("by", sender(ctx)).Str("program", spec.Path).Dur("within", e.Timeout).Msg("runs a command for a client")
+	a.opts.Log.Info().Str("by", sender(ctx)).Str("program", spec.Path).Dur("within", e.Timeout).
+		Msg("runs a command for a client")
 	by := time.Now().Add(e.Timeout)
 	answer := actor.Defer[agent.ExecResult](ctx)
 	wanted, end := context.WithCancelCause(context.Background())

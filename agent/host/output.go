@@ -153,7 +153,9 @@ func (o *outputPublisher) addLine(s logfile.Stream, line []byte, now time.Time) 
 // publishRound publishes the batched lines, and the held tail once the quota permits.
 func (o *outputPublisher) publishRound(now time.Time) {
 	for s := range o.streams {
-		if st := &o.streams[s]; st.omitted.hasAny() && o.procQuota.take(len(st.omitted.held), now) && o.hostQuota.take(len(st.omitted.held), now) {
+		omitted := &o.streams[s].omitted
+		n := len(omitted.held)
+		if omitted.hasAny() && o.procQuota.take(n, now) && o.hostQuota.take(n, now) {
 			o.publishHeld(logfile.Stream(s))
 		}
 		o.flush(logfile.Stream(s))
@@ -279,7 +281,8 @@ func (a *hostAgent) Logs(_ *actor.Context, q agent.LogsRequest) ([]agent.LogTail
 			continue
 		}
 		for s, file := range c.process.Output() {
-			out = append(out, agent.LogTail{Rank: c.rank, Stream: logfile.Stream(s).String(), Lines: file.Tail(q.Lines)})
+			stream := logfile.Stream(s).String()
+			out = append(out, agent.LogTail{Rank: c.rank, Stream: stream, Lines: file.Tail(q.Lines)})
 		}
 	}
 	slices.SortStableFunc(out, func(x, y agent.LogTail) int { return cmp.Compare(x.Rank, y.Rank) })

@@ -155,9 +155,9 @@ func (s *store) loadIdentity(label string, now time.Time) (hostIdentity, error) 
 			return who, &StateError{s.dir, fmt.Errorf("%s: %w", identityName, err)}
 		}
 		if who.ID.Label() != label {
+			is := who.ID.Label()
 			return who, &StateError{
-				s.dir,
-				fmt.Errorf("it belongs to host %q: want --label %s, or another --state-dir", who.ID.Label(), who.ID.Label()),
+				s.dir, fmt.Errorf("it belongs to host %q: want --label %s, or another --state-dir", is, is),
 			}
 		}
 	}

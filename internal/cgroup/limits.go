@@ -59,7 +59,9 @@ func (l Limits) settings() (all []controllerLimit) {
 		all = append(all, controllerLimit{
 			controller: CPU,
 			v2:         []setting{{file: "cpu.max", value: quota + " " + period}},
-			v1:         []setting{{file: "cpu.cfs_period_us", value: period}, {file: "cpu.cfs_quota_us", value: quota}},
+			v1: []setting{
+				{file: "cpu.cfs_period_us", value: period}, {file: "cpu.cfs_quota_us", value: quota},
+			},
 		})
 	}
 	return all

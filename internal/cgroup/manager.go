@@ -168,13 +168,17 @@ func (m *Manager) Create(name string, kept bool, limits Limits) (g Group, refuse
 
 // limit sets one limit: in v2 if the controller is delegated, else in v1.
 func (m *Manager) limit(g *Group, name string, l controllerLimit) error {
-	dir, settings, oomFile := g.Dir, l.v2, "memory.events"
+	dir := g.Dir
+	settings := l.v2
+	oomFile := "memory.events"
 	if !slices.Contains(m.controllers, l.controller) {
 		d, err := m.v1Dir(l.controller)
 		if err != nil {
 			return fmt.Errorf("cgroup v2 does not delegate the %s controller, and %w", l.controller, err)
 		}
-		dir, settings, oomFile = filepath.Join(d.path, name), l.v1, "memory.oom_control"
+		dir = filepath.Join(d.path, name)
+		settings = l.v1
+		oomFile = "memory.oom_control"
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
@@ -186,7 +190,8 @@ func (m *Manager) limit(g *Group, name string, l controllerLimit) error {
 		}
 	}
 	if l.controller == Memory {
-		g.OOMFile, g.Memory = filepath.Join(dir, oomFile), l.bytes
+		g.OOMFile = filepath.Join(dir, oomFile)
+		g.Memory = l.bytes
 	}
 	return nil
 }
@@ -220,7 +225,8 @@ func (m *Manager) KillLeftovers(spared []Group, killWait time.Duration) (left []
 				continue // its manager lives, or the directory is gone
 			}
 			found, err := killGroups(path, ours, keep, killWait)
-			left, errs = append(left, found...), append(errs, err)
+			left = append(left, found...)
+			errs = append(errs, err)
 			(&managerDir{path, lock}).close()
 		}
 	}
@@ -239,7 +245,8 @@ func lockDeadDir(path string, surely bool) (lock *os.File, err error) {
 }
 
 // killGroups ends the groups in a dead manager's directory. ours marks one of this owner.
-func killGroups(path string, ours bool, spared map[string]bool, wait time.Duration) (left []Leftover, err error) {
+func killGroups(path string, ours bool, spared map[string]bool,
+	wait time.Duration) (left []Leftover, err error) {
 	dirs, _ := filepath.Glob(filepath.Join(path, "*.*"))
 	var errs []error
 	for _, dir := range dirs {

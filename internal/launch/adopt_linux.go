@@ -64,7 +64,9 @@ func openRecorded(r Record) (*handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{pid: r.PID, ticks: r.Ticks, pidfd: pidfd, adopted: !isOwnChild(fd), tree: &tree{r.Group, r.Unenforced}}
+	h := &handle{
+		pid: r.PID, ticks: r.Ticks, pidfd: pidfd, adopted: !isOwnChild(fd), tree: &tree{r.Group, r.Unenforced},
+	}
 	if err := h.verify(r, fd); err != nil {
 		h.close()
 		return nil, err
@@ -122,7 +124,8 @@ func (h *handle) adoptedStatus() (status syscall.WaitStatus, known bool) {
 func (h *handle) zombieStatus() (status syscall.WaitStatus, known bool) {
 	const state, start, exitCode = 0, 19, 49
 	fields, err := procStat(h.pid)
-	if err != nil || len(fields) <= exitCode || fields[state] != "Z" || fields[start] != strconv.FormatUint(h.ticks, 10) {
+	if err != nil || len(fields) <= exitCode || fields[state] != "Z" ||
+		fields[start] != strconv.FormatUint(h.ticks, 10) {
 		return 0, false
 	}
 	code, err := strconv.ParseUint(fields[exitCode], 10, 32)

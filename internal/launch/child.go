@@ -224,7 +224,8 @@ func (c *Child) cleanUp() {
 	t := c.handle.tree
 	if !t.KillAndWait(c.killWait) || !c.orphans.reap(c.marker, c.killWait) {
 		c.exit.Survivors = true
-		c.log.Error().Dur("after", c.killWait).Str("cgroup", t.Dir).Msg("processes of an ended child survive SIGKILL")
+		c.log.Error().Dur("after", c.killWait).Str("cgroup", t.Dir).
+			Msg("processes of an ended child survive SIGKILL")
 	}
 	c.exit.OOM, c.exit.Memory = t.OutOfMemory(), t.Memory
 	_ = t.Remove(0) // KillLeftovers retries

@@ -158,7 +158,8 @@ func (h *handle) reap() (status syscall.WaitStatus, known bool) {
 		_ = h.killGroup()
 		return h.adoptedStatus()
 	}
-	if err := unix.Waitid(unix.P_PID, h.pid, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil); err == unix.ECHILD {
+	err := unix.Waitid(unix.P_PID, h.pid, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	if err == unix.ECHILD {
 		return 0, false
 	}
 	_ = h.killGroup()
