@@ -141,8 +141,8 @@ github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch 
 	every log line; values (subjects, shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options
-golang.org/x/sync < internal/fanout system scripts/stress tests
-	bounded concurrency has one place: internal/fanout
+golang.org/x/sync < system scripts/stress tests
+	errors of goroutines that end together; internal/fanout needs none
 github.com/spf13/cobra < internal/cli cmd/hostd cmd/client
 	command lines belong to commands
 github.com/spf13/pflag < internal/cli cmd/hostd cmd/client

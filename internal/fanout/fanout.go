@@ -1,17 +1,18 @@
 package fanout
 
-import "golang.org/x/sync/errgroup"
+import "sync"
 
 // Each calls f for every item and its index, at most limit at a time. It returns after the last
 // call.
 func Each[T any](limit int, items []T, f func(i int, item T)) {
-	var g errgroup.Group
-	g.SetLimit(limit)
+	slots := make(chan struct{}, limit)
+	var wg sync.WaitGroup
 	for i, item := range items {
-		g.Go(func() error {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
 			f(i, item)
-			return nil
 		})
 	}
-	_ = g.Wait() // f has no error
+	wg.Wait()
 }
