@@ -21,7 +21,7 @@ var wallClocks = map[string]string{
 	"agent/state.go":                         "the name of a host's life, compared with itself alone",
 	"cmd/client/internal/events/view.go":     "for people",
 	"cmd/client/internal/heldmesh/attach.go": "for people",
-	"internal/launch/follow.go":              "looks of many at a file are spread; the next one is at most a period away",
+	"internal/logfile/follow.go":             "looks of many at a file are spread; the next one is at most a period away",
 	"internal/launch/handle_linux.go":        "a deadline that is long over",
 	"internal/micro/micro.go":                "for people: since when a service runs",
 }

@@ -47,7 +47,11 @@ internal/link < bus subjects internal/wire
 	delivery between two processes knows neither actors nor meshes, only packets and roads
 internal/failpoint
 	tests kill a process at a named instant; nothing in normal builds
-internal/launch < internal/failpoint
+internal/logfile
+	files that other processes write are read, bounded and cut without the launcher, and tried without a process
+internal/cgroup < internal/failpoint
+	both versions of the kernel's groups behind one type: the launcher names limits and knows no file of theirs
+internal/launch < internal/cgroup internal/failpoint internal/logfile
 	owning an OS process is one craft, behind build tags, free of buses and actors
 internal/proctest
 	tests stop processes and have to know when they have stopped
@@ -57,6 +61,8 @@ internal/text < subjects
 	how names and durations read is the same in the client and in what a library says of a mesh
 internal/build
 	which program this is, for callers and procs to compare; apart from launching, because clients launch nothing
+internal/fanout
+	one bounded loop for all that ask many at a time
 internal/supervise
 	what becomes of children is a decision about events: without clock, goroutine or actor, every order of them can be tried
 internal/micro < bus
@@ -75,13 +81,13 @@ agent/agenttest < agent actor bus subjects
 	the protocol's promises as tests, for all that speak it; what runs in production must not carry it
 agent/proc < agent config actor cast bus internal/link internal/micro internal/wire subjects shape internal/build internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller
-controller < agent presence config actor cast bus internal/supervise subjects shape ; agent/host agent/proc
+controller < agent presence config actor cast bus internal/fanout internal/supervise subjects shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
 system < controller agent presence config actor bus internal/micro internal/wire subjects shape ; agent/host agent/proc
 	owns what outlives its maker, by messages to agents and controllers of its own, and keeps it in the bus's store, which it reads as it does messages; hostd runs it, and the client speaks to it
-agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects shape internal/build internal/failpoint internal/launch internal/link internal/logger
+agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects shape internal/build internal/failpoint internal/fanout internal/launch internal/link internal/logfile internal/logger
 	a host does not know who controls it: never mesh, never controller
-mesh < controller system config agent presence cast actor bus internal/build internal/logger internal/wire subjects shape ; agent/host agent/proc
+mesh < controller system config agent presence cast actor bus internal/build internal/fanout internal/logger internal/wire subjects shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
 mesh/inspect < mesh controller system cast agent actor internal/text shape subjects
 	what a mesh is and how it is, for programs, the client and pages alike; it asks, and changes nothing
@@ -161,7 +167,7 @@ github.com/nats-io/nats-server/v2 < bus/embed
 	a program that uses the library must not carry a server that it never starts
 github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
-golang.org/x/sys < internal/launch agent/proc cmd/client/internal/output
+golang.org/x/sys < internal/cgroup internal/launch internal/logfile agent/proc cmd/client/internal/output
 	system calls are process craft, and live behind its build tags; the client asks for the size of its terminal
 github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch internal/logger actor actor/actortest cast gateway presence agent/proc controller system agent/host mesh internal/testkit cmd/hostd cmd/client/internal/app cmd/client/internal/doctor tests
 	every log line; values (subjects, shape, internal/wire, agent) have nothing to log

@@ -11,14 +11,15 @@ import (
 // sleepers are the files that wait for the clock, and why there is no event to wait for. A file that imports
 // testing/synctest sleeps in bubbles, where that takes no time.
 var sleepers = map[string]string{
-	"agent/host/store.go":                   "a lock tells nobody when it is free",
-	"agent/proc/main.go":                    "the last thing of a process whose parent is gone is to wait so long and exit",
-	"cmd/hostd/server.go":                   "a port tells nobody when it is free",
-	"internal/launch/adopt_linux.go":        "the kernel does not tell how the child of another process ended until it is reaped",
-	"internal/launch/leftovers_linux.go":    "a lock, and a process in the midst of an exec, tell nobody when they are through",
-	"internal/launch/cgroup_files_linux.go": "a census that took a new directory for an old one is over in a moment",
-	"internal/launch/orphans_linux.go":      "a process in the midst of an exec tells nobody when it is through",
-	"internal/launch/tree_linux.go":         "a process out of descriptors is not told when it has some",
+	"agent/host/store.go":                "a lock tells nobody when it is free",
+	"agent/proc/main.go":                 "the last thing of a process whose parent is gone is to wait so long and exit",
+	"cmd/hostd/server.go":                "a port tells nobody when it is free",
+	"internal/cgroup/dir.go":             "a search for leftovers that took a new directory for an old one is over in a moment",
+	"internal/cgroup/group.go":           "a process out of descriptors is not told when it has some",
+	"internal/cgroup/manager.go":         "a lock of a dead process tells nobody when it is free",
+	"internal/launch/adopt_linux.go":     "the kernel does not tell how the child of another process ended until it is reaped",
+	"internal/launch/leftovers_linux.go": "the kernel tells nobody when the last reader of a lifeline is gone",
+	"internal/launch/orphans_linux.go":   "a process in the midst of an exec tells nobody when it is through",
 
 	"internal/testkit/wait.go":                "a condition without an event is checked again and again",
 	"actor/scale_test.go":                     "looks at every stack: to look costs more",
@@ -40,17 +41,18 @@ var sleepers = map[string]string{
 
 // skippers are the test files that skip, and what is lacking there and then.
 var skippers = map[string]string{
-	"actor/scale_test.go":                    "under the race detector pools forget on purpose: memory is measured without it",
-	"actor/statemachine_test.go":             "a step of a drawn run for which there is nothing: another one is drawn",
-	"agent/host/store_leases_test.go":        "a kernel that does not tell its boots apart",
-	"agent/host/logs_test.go":                "the right to mount a disk",
-	"cast/scale_test.go":                     "a second goroutine, which the race detector could look at",
-	"integration/listener_test.go":           "a server that says that nobody listens, or answers that no stream's acknowledgement precedes",
-	"internal/launch/adopt_linux_test.go":    "a kernel that tells how somebody else's child ended, or cgroups",
-	"internal/launch/limits_linux_test.go":   "what the machine does not put in force",
-	"internal/launch/log_trim_linux_test.go": "the right to mount a disk",
-	"internal/launch/tree_linux_test.go":     "cgroups, or a shell",
-	"internal/link/simulation_test.go":       "a second goroutine, or all the seeds: one is run again by hand",
+	"actor/scale_test.go":                  "under the race detector pools forget on purpose: memory is measured without it",
+	"actor/statemachine_test.go":           "a step of a drawn run for which there is nothing: another one is drawn",
+	"agent/host/store_leases_test.go":      "a kernel that does not tell its boots apart",
+	"agent/host/logs_test.go":              "the right to mount a disk",
+	"cast/scale_test.go":                   "a second goroutine, which the race detector could look at",
+	"integration/listener_test.go":         "a server that says that nobody listens, or answers that no stream's acknowledgement precedes",
+	"internal/cgroup/cgroup_test.go":       "cgroups",
+	"internal/launch/adopt_linux_test.go":  "a kernel that tells how somebody else's child ended, or cgroups",
+	"internal/launch/limits_linux_test.go": "what the machine does not put in force",
+	"internal/launch/logs_linux_test.go":   "the right to mount a disk",
+	"internal/launch/tree_linux_test.go":   "cgroups, or a shell",
+	"internal/link/simulation_test.go":     "a second goroutine, or all the seeds: one is run again by hand",
 }
 
 func TestSleeps_eachIsListedWithAReason_REPO3(t *testing.T) {

@@ -156,17 +156,12 @@ type GetRequest struct {
 	Schemas bool   `cbor:"2,keyasint,omitempty" json:"schemas,omitempty"` // include the schemas of endpoints
 }
 
-// WaitRequest waits for a condition on the ranks of a resource. Without AnyIn and AllIn, every rank
-// must reach the phase Until or be terminal.
+// WaitRequest waits until every rank of a resource has reached the phase Until, or has ended.
 type WaitRequest struct {
 	ID    string `cbor:"1,keyasint" json:"id"`
 	Until Phase  `cbor:"2,keyasint" json:"until"`
-	AnyIn Phases `cbor:"3,keyasint,omitempty" json:"some,omitempty"` // met by one rank in one of these phases
-	// met by all ranks in these phases; replaces Until
-	AllIn Phases `cbor:"4,keyasint,omitempty" json:"every,omitempty"`
-
-	// limits the condition to these ranks; nil: all
-	Region *shape.Region `cbor:"5,keyasint,omitempty" json:"region,omitempty"`
+	// limits the wait to these ranks; nil: all
+	Region *shape.Region `cbor:"3,keyasint,omitempty" json:"region,omitempty"`
 }
 
 // Lease renews the lease of a resource from now, on the agent's clock. 0 only reads the statuses. A

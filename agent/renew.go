@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -46,14 +45,10 @@ func HandleRenew(ctx *actor.Context, a Agent, leases []Lease) ([]RenewResult, er
 }
 
 // RenewAll renews leases at a host in as few messages as possible and returns a result per lease.
-// The error applies to all leases without a result. Hosts without Renew get one Keepalive per
-// lease.
+// The error applies to all leases without a result.
 func RenewAll(ctx context.Context, host actor.Ref[Agent], leases []Lease) (out []RenewResult, err error) {
 	for some := range slices.Chunk(leases, MaxRenewals) {
 		said, err := Insist(ctx, Renew, host, some)
-		if errors.Is(err, actor.ErrNoEndpoint) {
-			said, err = renewEach(ctx, host, some)
-		}
 		if err == nil && len(said) != len(some) {
 			err = fmt.Errorf("%d answers to %d leases", len(said), len(some))
 		}
@@ -61,20 +56,6 @@ func RenewAll(ctx context.Context, host actor.Ref[Agent], leases []Lease) (out [
 			return out, err
 		}
 		out = append(out, said...)
-	}
-	return out, nil
-}
-
-func renewEach(ctx context.Context, host actor.Ref[Agent], leases []Lease) (out []RenewResult, err error) {
-	for _, l := range leases {
-		o, err := Insist(ctx, Keepalive, host, l)
-		r := RenewResult{Statuses: o}
-		if e, ok := errors.AsType[*actor.Error](err); ok && e.Refused() {
-			r.Refused = actor.EncodeError(err)
-		} else if err != nil {
-			return out, err
-		}
-		out = append(out, r)
 	}
 	return out, nil
 }

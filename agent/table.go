@@ -208,6 +208,34 @@ func (r *resource) nextGeneration(m ResourceSpec, rank int) (gen int, anew bool,
 	return m.Gen, true, nil
 }
 
+// BeginGeneration starts the next generation of a live or failed rank, on restart by its
+// supervisor. Waiters see no end. It returns false without a rank of an earlier generation.
+func (t *Table) BeginGeneration(id string, rank, gen int, reason string) bool {
+	r, ok := t.resources[id]
+	if !ok {
+		return false
+	}
+	s, ok := r.states[rank]
+	if !ok || gen <= s.Gen || s.Status.Phase == Stopped {
+		return false
+	}
+	r.phases[s.Status.Phase]--
+	r.phases[Initializing]++
+	t.revision++
+	r.states[rank] = State{
+		ID: id, Rank: rank, Gen: gen, Status: Status{Phase: Initializing, Reason: reason}, Revision: s.Revision + 1,
+	}
+	return true
+}
+
+// Gen returns the generation of a rank, or 0 for an unknown rank.
+func (t *Table) Gen(id string, rank int) int {
+	if r, ok := t.resources[id]; ok {
+		return r.states[rank].Gen
+	}
+	return 0
+}
+
 // HasSpec reports whether an unstopped resource with this spec exists. Create would change nothing.
 func (t *Table) HasSpec(id, hash string) bool {
 	r, ok := t.resources[id]
@@ -385,7 +413,8 @@ func (r *resource) countPhases(of *shape.Region) PhaseCount {
 // answerSatisfied answers and removes the satisfied waiters.
 func (r *resource) answerSatisfied() {
 	r.waiters = slices.DeleteFunc(r.waiters, func(w *waiter) bool {
-		if !w.answered && w.condition.isMet(r.countPhases(w.condition.Region)) {
+		least := r.countPhases(w.condition.Region).LeastAdvanced()
+		if !w.answered && least >= min(w.condition.Until, Stopped) {
 			w.answer(r.overlay())
 		}
 		return w.answered

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -14,8 +15,9 @@ const answerMargin = 500 * time.Millisecond
 // shortly before the caller's deadline. It adds shift to the ranks of the reply. The handler's own
 // result is ignored, except for an error: an unsatisfiable condition.
 func (t *Table) ReplyWhen(ctx *actor.Context, until WaitRequest, shift int) error {
-	if err := until.check(); err != nil {
-		return err
+	if until.Until < Initializing || until.Until > Failed {
+		return fmt.Errorf("wait for %s until %s: want a phase that a rank can be in: initializing to failed",
+			until.ID, until.Until)
 	}
 	answer := actor.Defer[Overlay](ctx)
 	answered, cancel := false, func() {}

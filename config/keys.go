@@ -153,7 +153,7 @@ var (
 		keyMeta{monarchDefault: "0", usedBy: "internal/launch",
 			doc: "last lines of stderr in the report of a proc's end"})
 	LogsMaxFileSize = newSize("logs.max-file-size", 64<<20, 64<<10, maxSize,
-		keyMeta{local: true, usedBy: "internal/launch",
+		keyMeta{local: true, usedBy: "internal/logfile",
 			doc: "newest bytes kept of each output of a proc; older ones become a hole in the file"})
 )
 

@@ -191,7 +191,9 @@ func TestDeadProcs_deathAppliesAfterEarlierReplies_DEL8(t *testing.T) {
 // waitRank waits until a rank has ended, and says how.
 func (r *rig) waitRank(t *testing.T, ref actor.Ref[agent.Agent], rank int) agent.Phase {
 	t.Helper()
-	_, err := agent.Wait.Call(t.Context(), ref, agent.WaitRequest{ID: r.spec.id(), AnyIn: agent.PhasesOf(agent.Failed)})
+	one, err := singleRank(r.spec.Region.Extent(), rank)
+	require.NoError(t, err)
+	_, err = agent.Wait.Call(t.Context(), ref, agent.WaitRequest{ID: r.spec.id(), Until: agent.Stopped, Region: &one})
 	require.NoError(t, err)
 	states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
 	require.NoError(t, err)

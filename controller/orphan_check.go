@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -82,18 +82,11 @@ func anyAnswers(ctx context.Context, to procAgents, ranks []int) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var answered atomic.Bool
-	var wg sync.WaitGroup
-	places := make(chan struct{}, maxOrphansAsked)
-	for _, rank := range ranks {
-		places <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-places }()
-			if _, err := agent.Ping.Call(ctx, to.Ref(rank), actor.None{}); err == nil {
-				answered.Store(true)
-				cancel() // one is enough
-			}
-		})
-	}
-	wg.Wait()
+	fanout.Each(maxOrphansAsked, ranks, func(_, rank int) {
+		if _, err := agent.Ping.Call(ctx, to.Ref(rank), actor.None{}); err == nil {
+			answered.Store(true)
+			cancel() // one is enough
+		}
+	})
 	return answered.Load()
 }

@@ -106,7 +106,7 @@ func TestOrphanCheck_repeatsUntilNoProcAnswers_CTL16(t *testing.T) {
 	ctx := testkit.Soon(t)
 	part, err := r.spec.Region.Slice("host", 1, 2)
 	require.NoError(t, err)
-	_, err = agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), AllIn: agent.PhasesOf(agent.Failed), Region: &part})
+	_, err = agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Stopped, Region: &part})
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{kept[0], {First: 2, Count: 2, Status: agent.Status{Phase: agent.Failed, Reason: "host b is dead: killed"}}}, overlay(t, ref))
 }

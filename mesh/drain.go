@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/fanout"
 )
 
 // Drain moves the procs of every host to spares, where the policies of their meshes allow it, and
@@ -48,16 +48,7 @@ func (h HostMesh) CheckDrain(ctx context.Context) error {
 		return fmt.Errorf("drain %s: %w", h.name, err)
 	}
 	lost := make([]error, len(meshes))
-	slots := make(chan struct{}, maxConcurrentAsks)
-	var wg sync.WaitGroup
-	for i, m := range meshes {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			lost[i] = m.lostByMoving(ctx)
-		})
-	}
-	wg.Wait()
+	fanout.Each(maxConcurrentAsks, meshes, func(i int, m MeshState) { lost[i] = m.lostByMoving(ctx) })
 	return errors.Join(lost...)
 }
 

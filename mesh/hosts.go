@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -189,16 +190,9 @@ func eachHost[R any](
 	}
 	out := make([]R, len(h.hosts))
 	errs := make([]error, len(h.hosts))
-	slots := make(chan struct{}, maxHostsAsked)
-	var wg sync.WaitGroup
-	for i, id := range h.hosts {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			out[i], errs[i] = ask(ctx, agent.Of(id.Proc()).Via(h.net.proc))
-		})
-	}
-	wg.Wait()
+	fanout.Each(maxHostsAsked, h.hosts, func(i int, id subjects.HostID) {
+		out[i], errs[i] = ask(ctx, agent.Of(id.Proc()).Via(h.net.proc))
+	})
 	return out, errs
 }
 

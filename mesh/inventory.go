@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -249,29 +250,21 @@ func (n *Net) addMeshes(whole context.Context, i *Inventory, ids []subjects.Host
 	for _, h := range i.Hosts {
 		answered[h.ID] = true
 	}
-	var wg sync.WaitGroup
 	var mu sync.Mutex // guards silent
-	slots := make(chan struct{}, maxConcurrentAsks)
-	for at := range i.Meshes {
-		m := &i.Meshes[at]
+	fanout.Each(maxConcurrentAsks, i.Meshes, func(at int, m MeshState) {
 		lacks := m.ranksOnHosts(func(h subjects.HostID) bool { return !answered[h] })
 		if !m.Alive() || len(lacks) == 0 {
-			continue
+			return
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			var report controller.Report
-			err := errNoReport
-			if m.Procs.desc.World == nil {
-				report, err = controller.Health.Call(ctx, m.Procs.controller(), actor.None{})
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			m.addSilentRanks(lacks, report, err, silent)
-		})
-	}
-	wg.Wait()
+		var report controller.Report
+		err := errNoReport
+		if m.Procs.desc.World == nil {
+			report, err = controller.Health.Call(ctx, m.Procs.controller(), actor.None{})
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		i.Meshes[at].addSilentRanks(lacks, report, err, silent)
+	})
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/logger"
 	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/subjects"
@@ -361,17 +362,10 @@ func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshStat
 func (n *Net) askStates(ctx context.Context, hosts []subjects.HostID) ([][]agent.State, []error) {
 	asked := make([][]agent.State, len(hosts))
 	errs := make([]error, len(hosts))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxConcurrentAsks)
-	for i, h := range hosts {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			ctx, cancel := withTimeout(ctx, config.ProcStateIdle.Get(n.config))
-			defer cancel()
-			asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.GetRequest{})
-		})
-	}
-	wg.Wait()
+	fanout.Each(maxConcurrentAsks, hosts, func(i int, h subjects.HostID) {
+		ctx, cancel := withTimeout(ctx, config.ProcStateIdle.Get(n.config))
+		defer cancel()
+		asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.GetRequest{})
+	})
 	return asked, errs
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -15,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -106,16 +106,9 @@ func (p ProcMesh) lostActors(ctx context.Context, verb string, among func(base i
 	}
 	names := slices.Sorted(maps.Keys(ranks))
 	reasons := make([]string, len(names))
-	slots := make(chan struct{}, maxConcurrentAsks)
-	var wg sync.WaitGroup
-	for i, name := range names {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			reasons[i] = p.lossReason(ctx, owners[name])
-		})
-	}
-	wg.Wait()
+	fanout.Each(maxConcurrentAsks, names, func(i int, name string) {
+		reasons[i] = p.lossReason(ctx, owners[name])
+	})
 	for i, name := range names {
 		if reasons[i] != "" {
 			lost.Lost = append(lost.Lost, LostActors{name, shape.Describe(p.desc.Extent, ranks[name]), reasons[i]})

@@ -35,7 +35,8 @@ func (r *execRunner) adoptAll() (all []adoptedProc) {
 		r.opts.Log.Error().Err(err).Msg("cannot kill all leftovers of the previous hostd")
 	}
 	for _, l := range left {
-		r.opts.Log.Warn().Str("proc", l.Name).Int("processes", l.Processes).Msg("killed an orphaned process of a previous hostd")
+		r.opts.Log.Warn().Str("proc", l.Name).Int("processes", l.Processes).
+			Msg("killed an orphaned process of a previous hostd")
 	}
 	failpoint.Hit("host-census")
 	return all
@@ -61,7 +62,7 @@ func (a *hostAgent) adopt(ctx *actor.Context, f adoptedProc) {
 		if f.process != nil {
 			f.process.Terminate(killGrace)
 		}
-		a.runner.removeProc(f.procID())
+		a.store.removeProc(f.procID())
 		return
 	}
 	c := &child{

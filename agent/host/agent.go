@@ -21,6 +21,7 @@ type params struct {
 	id      subjects.HostID
 	opts    Options
 	runner  runner
+	store   *store // nil: no state directory
 	build   string
 	started time.Time
 	adopted []adoptedProc // records of an earlier host
@@ -170,7 +171,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 func (a *hostAgent) renewLease(ctx *actor.Context, id string, term time.Duration, keep bool) {
 	a.leases.Renew(ctx, id, term)
 	if keep && term > 0 {
-		a.runner.saveLease(id, term, a.table.Claim(id))
+		a.store.saveLease(id, term, a.table.Claim(id))
 	}
 }
 

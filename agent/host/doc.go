@@ -62,7 +62,7 @@
 // # Output
 //
 // The output of procs goes to files in the run directory and to `log.` subjects. A file holds at
-// least the newest Options.LogCap bytes (see package launch), until its mesh is forgotten. A
+// least the newest Options.LogCap bytes (see package logfile), until its mesh is forgotten. A
 // message on `log.` holds several lines with newlines between them. Slow readers delay no proc.
 //
 // The host publishes 2 MiB per second of one proc, 16 MiB of all. Beyond that the stream says

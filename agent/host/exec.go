@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/logfile"
 )
 
 const (
@@ -49,7 +50,8 @@ func (a *hostAgent) exec(ctx *actor.Context, e agent.ExecRequest) error {
 	if err != nil {
 		return err
 	}
-	a.opts.Log.Info().Str("by", sender(ctx)).Str("program", spec.Path).Dur("within", e.Timeout).Msg("runs a command for a client")
+	a.opts.Log.Info().Str("by", sender(ctx)).Str("program", spec.Path).Dur("within", e.Timeout).
+		Msg("runs a command for a client")
 	by := time.Now().Add(e.Timeout)
 	answer := actor.Defer[agent.ExecResult](ctx)
 	wanted, end := context.WithCancelCause(context.Background())
@@ -116,22 +118,18 @@ func (r *execRunner) exec(ctx context.Context, spec launch.Spec, by time.Time) (
 	if err != nil {
 		return agent.ExecResult{}, err
 	}
-	defer func() {
-		for _, path := range []string{child.StdoutPath(), child.StderrPath()} {
-			_ = os.Remove(path) // may not exist
-		}
-	}()
+	defer child.Output().Remove()
 	defer context.AfterFunc(ctx, func() { _ = child.Kill() })() // the launcher reports survivors
 	var out [2]exitOutput
-	err = child.Follow(context.WithoutCancel(ctx), launch.FollowHandler{
-		Line:    func(s launch.Stream, line []byte) { out[s].add(line) },
-		Skipped: func(s launch.Stream, bytes int64) { out[s].dropped += bytes },
+	err = child.Output().Follow(context.WithoutCancel(ctx), child.Done(), logfile.Handler{
+		Line:    func(s logfile.Stream, line []byte) { out[s].add(line) },
+		Skipped: func(s logfile.Stream, bytes int64) { out[s].dropped += bytes },
 	})
 	exit := child.Exit()
 	done := agent.ExecResult{
 		Code: exit.Code, Signal: exit.Signal,
 		TimedOut: exit.Signal != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded),
-		Stdout:   out[launch.Stdout].String(), Stderr: out[launch.Stderr].String(),
+		Stdout:   out[logfile.Stdout].String(), Stderr: out[logfile.Stderr].String(),
 		DroppedBytes: out[0].dropped + out[1].dropped,
 	}
 	if err != nil { // a full disk does not hide the exit status

@@ -219,7 +219,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	}
 	h.heartbeater = newHeartbeater(h.id, keys.SupervisionHeartbeatInterval.Get(o.Config))
 	params := params{
-		id: h.id, opts: o, runner: h.runner, build: id, started: time.Now(), onLeft: func() { close(h.left) },
+		id: h.id, opts: o, runner: h.runner, store: h.store, build: id, started: time.Now(), onLeft: func() { close(h.left) },
 		onClosing: h.heartbeater.announceClosing, onModeChange: h.heartbeater.announceMode,
 		adopted: left, firstPacket: h.firstPacket,
 	}

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -145,12 +144,12 @@ func TestLogs_keepTheNewestLinesThatFit(t *testing.T) {
 
 func TestAllocation_failedCloseCanBeRetried(t *testing.T) {
 	calls := 0
-	g := newAllocation(nil, func(context.Context) error {
+	g := &allocation{shared: func() error {
 		if calls++; calls == 1 {
 			return errors.New("not now")
 		}
 		return nil
-	})
+	}}
 	require.Error(t, g.Close(t.Context()))
 	for range 2 {
 		require.NoError(t, g.Close(t.Context()))

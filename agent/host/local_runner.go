@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -61,11 +62,8 @@ func (r *localRunner) resolve(m agent.Mesh, _ string) (launchSpec, error) {
 	return launchSpec{}, nil
 }
 
-func (r *localRunner) readyAtStart() bool                                        { return true }
-func (r *localRunner) offsetRecorder(subjects.ProcID) func(launch.Stream, int64) { return nil }
-func (r *localRunner) saveLease(string, time.Duration, agent.Claim)              {}
-func (r *localRunner) removeProc(subjects.ProcID)                                {}
-func (r *localRunner) treeControl() string                                       { return "" }
+func (r *localRunner) readyAtStart() bool  { return true }
+func (r *localRunner) treeControl() string { return "" }
 
 // start starts a proc. A proc with shared connections waits for its leader.
 func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ launchSpec) (process, error) {
@@ -90,7 +88,7 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ launchS
 			return nil, fmt.Errorf("cannot share the process of proc %s: %w", id.Lead(), err)
 		}
 	} else {
-		p.bus, err = r.open(ctx, "proc/"+id.Process().String())
+		p.bus, err = r.opts.openBus(ctx, "proc/"+id.Process().String())
 		if err != nil {
 			l.resolve(nil, err)
 			return nil, err
@@ -113,12 +111,12 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ launchS
 	return p, nil
 }
 
-func (r *localRunner) open(ctx context.Context, name string) (*bus.Bus, error) {
-	if r.opts.Local.Open != nil {
-		return r.opts.Local.Open(ctx, name)
+// openBus opens connections for a host or a proc in this process.
+func (o Options) openBus(ctx context.Context, name string) (*bus.Bus, error) {
+	if o.Local != nil && o.Local.Open != nil {
+		return o.Local.Open(ctx, name)
 	}
-	return bus.Open(ctx,
-		agent.WithBusDefaults(proc.BusOptions(r.opts.Settings, name, r.opts.Log), r.opts.Config))
+	return bus.Open(ctx, agent.WithBusDefaults(proc.BusOptions(o.Settings, name, o.Log), o.Config))
 }
 
 func (r *localRunner) leader(id subjects.ProcID) *leader {
@@ -266,17 +264,12 @@ func (p *localProc) Started() time.Time            { return p.started }
 func (p *localProc) GraceExpired() <-chan struct{} { return p.graceExpired }
 func (p *localProc) GraceExpiredAt() time.Time     { return p.exit.At }
 func (p *localProc) Done() <-chan struct{}         { return p.done }
-func (p *localProc) StdoutTail(int) []string       { return nil }
-func (p *localProc) StderrTail(int) []string       { return nil }
 func (p *localProc) Unenforced() []string          { return nil }
+
+// Output is empty: a local proc prints to the host's own output.
+func (p *localProc) Output() logfile.Output { return logfile.Output{} }
+
 func (p *localProc) Exit() launch.Exit {
 	<-p.done
 	return p.exit
 }
-
-// Follow does nothing: a local proc prints to the host's own output.
-func (p *localProc) Follow(context.Context, launch.FollowHandler) error { return nil }
-
-func (p *localProc) StdoutPath() string { return "" }
-func (p *localProc) StderrPath() string { return "" }
-func (p *localProc) LogError() error    { return nil }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -42,7 +42,7 @@ type outputPublisher struct {
 	procQuota    *quota // of this proc
 	hostQuota    *quota // of the host
 	done         chan struct{}
-	recordOffset func(s launch.Stream, at int64) // of a kept proc: the next host continues there
+	recordOffset func(s logfile.Stream, at int64) // of a kept proc: the next host continues there
 }
 
 // publisher is the part of a bus.Conn that an outputPublisher needs.
@@ -66,14 +66,14 @@ func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process
 	o := &outputPublisher{
 		id: id, process: process, conn: p.Bus().Data(), procQuota: &quota{rate: procRate},
 		hostQuota: a.outputQuota, done: make(chan struct{}),
-		recordOffset: a.runner.offsetRecorder(id),
+		recordOffset: a.store.offsetRecorder(id),
 		warn: func(err error, what string) {
 			log := p.Log()
 			log.Warn().Err(err).Stringer("of", id).Msg(what)
 		},
 	}
 	for s := range o.streams {
-		o.streams[s].subject = p.Space().Log(id, launch.Stream(s).String(), p.ID().Process().String())
+		o.streams[s].subject = p.Space().Log(id, logfile.Stream(s).String(), p.ID().Process().String())
 	}
 	// ends with the process, at the latest when the launcher closes
 	ctx.Go(func(context.Context) func(*actor.Context) {
@@ -99,34 +99,34 @@ func (o *outputPublisher) drain(e launch.Exit, within time.Duration) {
 
 func (o *outputPublisher) follow() {
 	defer close(o.done)
-	why := o.process.LogError()
+	why := o.process.Output().Err()
 	if why != nil {
 		o.warn(why, "cannot keep the output of a proc")
-		o.addNotice(launch.Stderr, "the output of this proc is not kept: "+firstLine(why))
+		o.addNotice(logfile.Stderr, "the output of this proc is not kept: "+firstLine(why))
 	}
 	var room [2]int64
-	err := o.process.Follow(context.Background(), launch.FollowHandler{
-		Line:     func(s launch.Stream, line []byte) { o.addLine(s, line, time.Now()) },
+	err := o.process.Output().Follow(context.Background(), o.process.Done(), logfile.Handler{
+		Line:     func(s logfile.Stream, line []byte) { o.addLine(s, line, time.Now()) },
 		CaughtUp: func() { o.publishRound(time.Now()) },
 		Offset:   o.recordOffset,
-		Dropped: func(s launch.Stream, n int64) {
+		Dropped: func(s logfile.Stream, n int64) {
 			room[s] += n
 			if room[s] == n {
 				o.addNotice(s, "the disk of the log files is full: older output is dropped")
 			}
 		},
-		Skipped: func(s launch.Stream, n int64) { o.streams[s].omitted.skipped += n },
+		Skipped: func(s logfile.Stream, n int64) { o.streams[s].omitted.skipped += n },
 	})
 	if err != nil && why == nil {
 		o.warn(err, "cannot follow the output of a proc")
-		o.addNotice(launch.Stderr, "some output of this proc is not shown: "+firstLine(err))
+		o.addNotice(logfile.Stderr, "some output of this proc is not shown: "+firstLine(err))
 	}
 	for s := range o.streams {
 		if room[s] > 0 {
-			o.addNotice(launch.Stream(s), fmt.Sprintf("%d bytes of older output were dropped in total", room[s]))
+			o.addNotice(logfile.Stream(s), fmt.Sprintf("%d bytes of older output were dropped in total", room[s]))
 		}
-		o.publishHeld(launch.Stream(s))
-		o.flush(launch.Stream(s))
+		o.publishHeld(logfile.Stream(s))
+		o.flush(logfile.Stream(s))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), outputDrainTimeout)
 	defer cancel()
@@ -140,7 +140,7 @@ func firstLine(err error) string {
 }
 
 // addLine adds the next line of a stream.
-func (o *outputPublisher) addLine(s launch.Stream, line []byte, now time.Time) {
+func (o *outputPublisher) addLine(s logfile.Stream, line []byte, now time.Time) {
 	st, n := &o.streams[s], len(line)+1
 	if !o.procQuota.take(n, now) || !o.hostQuota.take(n, now) {
 		st.omitted.hold(line)
@@ -153,15 +153,17 @@ func (o *outputPublisher) addLine(s launch.Stream, line []byte, now time.Time) {
 // publishRound publishes the batched lines, and the held tail once the quota permits.
 func (o *outputPublisher) publishRound(now time.Time) {
 	for s := range o.streams {
-		if st := &o.streams[s]; st.omitted.hasAny() && o.procQuota.take(len(st.omitted.held), now) && o.hostQuota.take(len(st.omitted.held), now) {
-			o.publishHeld(launch.Stream(s))
+		omitted := &o.streams[s].omitted
+		n := len(omitted.held)
+		if omitted.hasAny() && o.procQuota.take(n, now) && o.hostQuota.take(n, now) {
+			o.publishHeld(logfile.Stream(s))
 		}
-		o.flush(launch.Stream(s))
+		o.flush(logfile.Stream(s))
 	}
 }
 
 // publishHeld publishes the number of omitted lines and then the held tail.
-func (o *outputPublisher) publishHeld(s launch.Stream) {
+func (o *outputPublisher) publishHeld(s logfile.Stream) {
 	st := &o.streams[s]
 	if !st.omitted.hasAny() {
 		return
@@ -177,17 +179,17 @@ func (o *outputPublisher) publishHeld(s launch.Stream) {
 }
 
 // addNotice adds a line of castnet's own to a stream.
-func (o *outputPublisher) addNotice(s launch.Stream, text string) {
+func (o *outputPublisher) addNotice(s logfile.Stream, text string) {
 	o.appendLine(s, []byte("[castnet] "+text))
 }
 
 // addProcLine adds a line of the proc to the next batch.
-func (o *outputPublisher) addProcLine(s launch.Stream, line []byte) {
+func (o *outputPublisher) addProcLine(s logfile.Stream, line []byte) {
 	o.appendLine(s, line)
 	o.streams[s].lines++
 }
 
-func (o *outputPublisher) appendLine(s launch.Stream, line []byte) {
+func (o *outputPublisher) appendLine(s logfile.Stream, line []byte) {
 	st := &o.streams[s]
 	if most := min(batchBytes, o.conn.MaxPayload()); len(st.batch)+len(line) > most {
 		o.flush(s)
@@ -196,7 +198,7 @@ func (o *outputPublisher) appendLine(s launch.Stream, line []byte) {
 }
 
 // flush sends the batch. If the bus loses the batch, the stream says so; the file has the lines.
-func (o *outputPublisher) flush(s launch.Stream) {
+func (o *outputPublisher) flush(s logfile.Stream) {
 	st := &o.streams[s]
 	if len(st.batch) == 0 {
 		return
@@ -278,9 +280,10 @@ func (a *hostAgent) Logs(_ *actor.Context, q agent.LogsRequest) ([]agent.LogTail
 		if c.process == nil {
 			continue
 		}
-		out = append(out,
-			agent.LogTail{Rank: c.rank, Stream: launch.Stdout.String(), Lines: c.process.StdoutTail(q.Lines)},
-			agent.LogTail{Rank: c.rank, Stream: launch.Stderr.String(), Lines: c.process.StderrTail(q.Lines)})
+		for s, file := range c.process.Output() {
+			stream := logfile.Stream(s).String()
+			out = append(out, agent.LogTail{Rank: c.rank, Stream: stream, Lines: file.Tail(q.Lines)})
+		}
 	}
 	slices.SortStableFunc(out, func(x, y agent.LogTail) int { return cmp.Compare(x.Rank, y.Rank) })
 	for i := range out {
@@ -301,14 +304,4 @@ func lastLines(lines []string, budget int) []string {
 		}
 	}
 	return lines
-}
-
-// removeLogs removes the files of a proc that Logs can no longer return.
-func removeLogs(c *child) {
-	if c.process == nil {
-		return
-	}
-	for _, path := range []string{c.process.StdoutPath(), c.process.StderrPath()} {
-		_ = os.Remove(path) // may be gone or never created
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -47,7 +48,7 @@ func (w *fakeConn) lines(subject string) (all []string) {
 func newOutput() (*outputPublisher, *fakeConn) {
 	w := &fakeConn{}
 	o := &outputPublisher{conn: w, procQuota: &quota{rate: procRate}, hostQuota: &quota{rate: hostRate}, done: make(chan struct{})}
-	o.streams[launch.Stdout].subject, o.streams[launch.Stderr].subject = "out", "err"
+	o.streams[logfile.Stdout].subject, o.streams[logfile.Stderr].subject = "out", "err"
 	return o, w
 }
 
@@ -55,18 +56,18 @@ func TestOutput_adjacentLinesShareAMessage(t *testing.T) {
 	o, w := newOutput()
 	now := time.Now()
 	for _, line := range []string{"a", "", "b"} {
-		o.addLine(launch.Stdout, []byte(line), now)
+		o.addLine(logfile.Stdout, []byte(line), now)
 	}
-	o.addLine(launch.Stderr, []byte("ouch"), now)
+	o.addLine(logfile.Stderr, []byte("ouch"), now)
 	o.publishRound(now)
 	require.Equal(t, []string{"out a\n\nb", "err ouch"}, w.sent)
-	o.addLine(launch.Stdout, nil, now)
+	o.addLine(logfile.Stdout, nil, now)
 	o.publishRound(now)
 	o.publishRound(now)
 	require.Equal(t, []string{"out a\n\nb", "err ouch", "out "}, w.sent, "an empty line is an empty message")
 
 	for range 10_000 {
-		o.addLine(launch.Stdout, []byte("0123456789"), now)
+		o.addLine(logfile.Stdout, []byte("0123456789"), now)
 	}
 	o.publishRound(now)
 	require.Len(t, w.lines("out"), 4+10_000)
@@ -80,14 +81,14 @@ func TestOutput_floodIsLimitedAndCountsDroppedLines(t *testing.T) {
 	const n = 100_000
 	now := time.Now()
 	for i := range n {
-		o.addLine(launch.Stdout, fmt.Appendf(nil, "%031d", i), now)
+		o.addLine(logfile.Stdout, fmt.Appendf(nil, "%031d", i), now)
 	}
-	o.addLine(launch.Stderr, []byte("ouch"), now)
+	o.addLine(logfile.Stderr, []byte("ouch"), now)
 	o.publishRound(now)
 	shown := procRate / 32
 	require.Len(t, w.lines("out"), shown)
 	require.Empty(t, w.lines("err"), "the limit is the proc's")
-	require.LessOrEqual(t, cap(o.streams[launch.Stdout].omitted.held), 4*maxHeldBytes)
+	require.LessOrEqual(t, cap(o.streams[logfile.Stdout].omitted.held), 4*maxHeldBytes)
 
 	o.publishRound(now.Add(time.Second))
 	got := w.lines("out")
@@ -101,7 +102,7 @@ func TestOutput_floodIsLimitedAndCountsDroppedLines(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("%031d", shown+left+i), line)
 	}
 	require.Equal(t, []string{"ouch"}, w.lines("err"), "what was only late is shown whole")
-	o.addLine(launch.Stdout, []byte("and on"), now.Add(time.Second))
+	o.addLine(logfile.Stdout, []byte("and on"), now.Add(time.Second))
 	o.publishRound(now.Add(time.Second))
 	require.Equal(t, "and on", w.lines("out")[len(got)])
 }
@@ -112,8 +113,8 @@ func TestOutput_totalOfAllProcsIsLimited(t *testing.T) {
 	b, wb := newOutput()
 	a.hostQuota, b.hostQuota = shared, shared
 	now := time.Now()
-	a.addLine(launch.Stdout, make([]byte, 900), now)
-	b.addLine(launch.Stdout, make([]byte, 900), now)
+	a.addLine(logfile.Stdout, make([]byte, 900), now)
+	b.addLine(logfile.Stdout, make([]byte, 900), now)
 	a.publishRound(now)
 	b.publishRound(now)
 	require.Len(t, wa.sent, 1)
@@ -127,13 +128,13 @@ func TestOutput_linesLostWithTheBusAreCountedOnce(t *testing.T) {
 	now := time.Now()
 	w.broken = errors.New("no server")
 	for i := range 3 {
-		o.addLine(launch.Stdout, fmt.Append(nil, i), now)
+		o.addLine(logfile.Stdout, fmt.Append(nil, i), now)
 		o.publishRound(now)
 		o.publishRound(now)
 	}
 	w.broken = nil
 	o.publishRound(now)
-	o.addLine(launch.Stdout, []byte("again"), now)
+	o.addLine(logfile.Stdout, []byte("again"), now)
 	o.publishRound(now)
 	require.Equal(t, []string{"[castnet] 3 lines left out", "again"}, w.lines("out"))
 }
@@ -141,8 +142,8 @@ func TestOutput_linesLostWithTheBusAreCountedOnce(t *testing.T) {
 func TestOutput_unreadLinesAreReported(t *testing.T) {
 	o, w := newOutput()
 	now := time.Now()
-	o.streams[launch.Stdout].omitted.skipped = 5
-	o.addLine(launch.Stdout, []byte("next"), now)
+	o.streams[logfile.Stdout].omitted.skipped = 5
+	o.addLine(logfile.Stdout, []byte("next"), now)
 	o.publishRound(now)
 	require.Equal(t, []string{"[castnet] 5 bytes that came faster than they could be read", "next"}, w.lines("out"))
 	require.Equal(t, "1 line left out, and 7 bytes that came faster than they could be read", (&omittedOutput{lines: 1, skipped: 7}).String())

@@ -53,7 +53,7 @@ func (a *hostAgent) recordEnd(ctx *actor.Context, c *child, s agent.Status, e *l
 	}
 	a.table.Advance(id, c.rank, s)
 	if c.mesh.Keep {
-		a.runner.removeProc(c.id)
+		a.store.removeProc(c.id)
 	}
 	a.retireMesh(c.mesh.ID)
 }
@@ -150,7 +150,7 @@ func (a *hostAgent) retireMesh(mesh subjects.MeshID) {
 		return
 	}
 	if of.kept {
-		a.runner.saveLease(mesh.String(), 0, agent.Claim{})
+		a.store.saveLease(mesh.String(), 0, agent.Claim{})
 	}
 	if !slices.Contains(a.endedMeshes, mesh) {
 		a.endedMeshes = append(a.endedMeshes, mesh)
@@ -162,7 +162,9 @@ func (a *hostAgent) retireMesh(mesh subjects.MeshID) {
 	a.endedMeshes = slices.Delete(a.endedMeshes, 0, 1)
 	a.table.Remove(oldest.String())
 	for _, c := range a.procs[oldest.String()].procs {
-		removeLogs(c)
+		if c.process != nil {
+			c.process.Output().Remove()
+		}
 	}
 	delete(a.procs, oldest.String())
 }

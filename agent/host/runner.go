@@ -13,8 +13,8 @@ import (
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/failpoint"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/internal/wire"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // runner runs the procs of a host, in OS processes or in its own. All methods but resolve are safe
@@ -25,13 +25,6 @@ type runner interface {
 	// start starts a proc. readyAtStart reports that the proc needs no ready report.
 	start(ctx context.Context, boot agent.Bootstrap, how launchSpec) (process, error)
 	readyAtStart() bool
-	// offsetRecorder returns a function that stores the published offset of a kept proc's output,
-	// or nil.
-	offsetRecorder(id subjects.ProcID) func(s launch.Stream, at int64)
-	// saveLease stores a renewed lease of a kept mesh with its owner; 0: its procs have ended.
-	saveLease(mesh string, term time.Duration, by agent.Claim)
-	// removeProc removes the record of a proc whose end was reported.
-	removeProc(id subjects.ProcID)
 	// treeControl names the way in which descendants of procs are ended.
 	treeControl() string
 	close() error
@@ -57,12 +50,7 @@ type process interface {
 	GraceExpiredAt() time.Time     // the time of that
 	Done() <-chan struct{}
 	Exit() launch.Exit
-	StdoutTail(n int) []string
-	StderrTail(n int) []string
-	StdoutPath() string
-	StderrPath() string
-	Follow(ctx context.Context, f launch.FollowHandler) error
-	LogError() error
+	Output() logfile.Output
 	Unenforced() []string
 }
 
@@ -134,19 +122,6 @@ func (r *execRunner) startKept(spec launch.Spec, k procRecord) (process, error) 
 	}
 	failpoint.Hit("host-recorded")
 	return child, nil
-}
-
-func (r *execRunner) offsetRecorder(id subjects.ProcID) func(launch.Stream, int64) {
-	return r.store.offsetRecorder(id)
-}
-
-func (r *execRunner) saveLease(mesh string, term time.Duration, by agent.Claim) {
-	r.store.saveLease(mesh, term, by)
-}
-
-func (r *execRunner) removeProc(id subjects.ProcID) {
-	failpoint.Hit("host-ended")
-	r.store.removeProc(id)
 }
 
 // limits returns the limits of a proc. Pinned procs of a mesh take turns with the CPUs.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/failpoint"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -27,7 +29,8 @@ const (
 	lockName      = "lock"          // holds the pid of the using host
 	identityName  = "identity.json" // identity of the host over its incarnations
 	procSuffix    = ".proc.json"
-	offsetsSuffix = ".told" // published offsets of a proc's output
+	offsetsSuffix = ".told"  // published offsets of a proc's output
+	leaseSuffix   = ".lease" // expiry and owner of a kept mesh's lease
 	tempSuffix    = ".new"
 )
 
@@ -152,9 +155,9 @@ func (s *store) loadIdentity(label string, now time.Time) (hostIdentity, error) 
 			return who, &StateError{s.dir, fmt.Errorf("%s: %w", identityName, err)}
 		}
 		if who.ID.Label() != label {
+			is := who.ID.Label()
 			return who, &StateError{
-				s.dir,
-				fmt.Errorf("it belongs to host %q: want --label %s, or another --state-dir", who.ID.Label(), who.ID.Label()),
+				s.dir, fmt.Errorf("it belongs to host %q: want --label %s, or another --state-dir", is, is),
 			}
 		}
 	}
@@ -259,10 +262,32 @@ func (s *store) removeProc(id subjects.ProcID) {
 	if s == nil {
 		return
 	}
+	failpoint.Hit("host-ended")
 	_ = os.Remove(s.offsetsFile(id)) // absent without output
 	if err := os.Remove(filepath.Join(s.dir, procFile(id))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn().Err(err).Msg("cannot remove the record of an ended proc")
 	}
+}
+
+// overwrite stores a value in place, without a copy or a sync: such files change often, and are of
+// use to this boot only. If the disk fails, the former value or none is read.
+func (s *store) overwrite(path string, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return
+	}
+	_, _ = f.WriteAt(data, 0)
+	_ = f.Close()
+}
+
+// readOverwritten reads the value of overwrite. A longer former value may follow it.
+func (s *store) readOverwritten(path string, v any) bool {
+	data, _ := os.ReadFile(path) // may not exist
+	return json.NewDecoder(bytes.NewReader(data)).Decode(v) == nil
 }
 
 func (s *store) offsetsFile(id subjects.ProcID) string {
@@ -271,32 +296,22 @@ func (s *store) offsetsFile(id subjects.ProcID) string {
 
 // offsetRecorder returns a function that stores the published offsets of a proc. If the disk fails,
 // the next host publishes some output twice.
-func (s *store) offsetRecorder(id subjects.ProcID) func(launch.Stream, int64) {
+func (s *store) offsetRecorder(id subjects.ProcID) func(logfile.Stream, int64) {
 	if s == nil {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, procFile(id))); err != nil {
 		return nil // not kept
 	}
-	var at [2]int64
-	told := s.readOffsets(id)
-	at[launch.Stdout], at[launch.Stderr] = told[0], told[1]
-	return func(stream launch.Stream, offset int64) {
+	at := s.readOffsets(id)
+	return func(stream logfile.Stream, offset int64) {
 		at[stream] = offset
-		f, err := os.OpenFile(s.offsetsFile(id), os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
-		if err != nil {
-			return
-		}
-		_, _ = f.WriteAt(fmt.Appendf(nil, offsetsFormat, at[0], at[1]), 0)
-		_ = f.Close()
+		s.overwrite(s.offsetsFile(id), at)
 	}
 }
 
-const offsetsFormat = "%020d %020d\n" // fixed length, to be replaced as a whole
-
 func (s *store) readOffsets(id subjects.ProcID) (at [2]int64) {
-	data, _ := os.ReadFile(s.offsetsFile(id))
-	if _, err := fmt.Sscanf(string(data), "%d %d", &at[0], &at[1]); err != nil {
+	if !s.readOverwritten(s.offsetsFile(id), &at) {
 		return [2]int64{}
 	}
 	return at
@@ -325,8 +340,9 @@ func (s *store) loadProcs() (all []procRecord) {
 				s.log.Error().Err(err).Str("file", path).Msg("cannot read the record of a proc of the previous hostd")
 				continue
 			}
-			told := s.readOffsets(k.procID())
-			k.Process.Stdout.Told, k.Process.Stderr.Told = told[0], told[1]
+			for stream, at := range s.readOffsets(k.procID()) {
+				k.Process.Output[stream].Resume = at
+			}
 			all = append(all, k)
 		}
 	}
@@ -334,4 +350,65 @@ func (s *store) loadProcs() (all []procRecord) {
 		return cmp.Or(x.Mesh.ID.Compare(y.Mesh.ID), cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Gen, y.Gen))
 	})
 	return all
+}
+
+// storedLease is the lease of a kept mesh, in the clock of a boot, because no proc survives a
+// reboot.
+type storedLease struct {
+	Boot  string        `json:"boot"`
+	Until time.Duration `json:"until"`
+	TTL   time.Duration `json:"ttl"`
+	Claim agent.Claim   `json:"claim,omitzero"`
+}
+
+// remaining returns the remaining time, or false for a lease of another boot. At least half of the
+// TTL remains: the owner renews after each third of it, and could not reach a host meanwhile.
+func (l storedLease) remaining(boot string, now time.Duration) (left time.Duration, ok bool) {
+	if l.Boot != boot || l.TTL <= 0 {
+		return 0, false
+	}
+	return min(max(l.Until-now, l.TTL/2), l.TTL), true
+}
+
+func (s *store) leaseFile(mesh string) string { return filepath.Join(s.dir, mesh+leaseSuffix) }
+
+// saveLease stores a renewed lease; 0 removes it. If the disk fails, adoption starts the lease from
+// its full TTL.
+func (s *store) saveLease(mesh string, ttl time.Duration, by agent.Claim) {
+	if s == nil {
+		return
+	}
+	boot, now := launch.BootClock()
+	if ttl <= 0 || boot == "" {
+		_ = os.Remove(s.leaseFile(mesh)) // may not exist
+		return
+	}
+	s.overwrite(s.leaseFile(mesh), storedLease{Boot: boot, Until: now + ttl, TTL: ttl, Claim: by})
+}
+
+// restoreLeases gives each proc the remaining lease and the owner of its mesh. It removes other
+// leases.
+func (s *store) restoreLeases(all []procRecord) {
+	meshes := map[string]bool{}
+	boot, now := launch.BootClock()
+	for i, k := range all {
+		mesh := k.Mesh.ID.String()
+		meshes[mesh] = true
+		var lease storedLease
+		if !s.readOverwritten(s.leaseFile(mesh), &lease) {
+			continue // the lease restarts
+		}
+		if left, ok := lease.remaining(boot, now); ok {
+			all[i].Lease = left
+			if lease.Claim.Compare(k.Claim) > 0 {
+				all[i].Claim = lease.Claim
+			}
+		}
+	}
+	paths, _ := filepath.Glob(filepath.Join(s.dir, "*"+leaseSuffix))
+	for _, path := range paths {
+		if !meshes[strings.TrimSuffix(filepath.Base(path), leaseSuffix)] {
+			_ = os.Remove(path)
+		}
+	}
 }

@@ -23,21 +23,30 @@ func someClaim(t *testing.T, epoch uint64) agent.Claim {
 func TestLease_continuesAfterRestartWithHalfItsTTLAtLeast_HOST11(t *testing.T) {
 	const boot, other = "0b0a3c52-6f0e-4c3e-9d52-0f1c4f3f8a11", "1b0a3c52-6f0e-4c3e-9d52-0f1c4f3f8a11"
 	by := someClaim(t, 3)
-	text := formatLease(boot, time.Hour, time.Minute, by)
-	require.Len(t, formatLease(boot, 0, 1, agent.Claim{}), len(text), "it is replaced as a whole")
+	s := opened(t, t.TempDir())
+	path := s.leaseFile("m")
+	s.overwrite(path, storedLease{Boot: boot, Until: 100 * time.Hour, TTL: 100 * time.Hour, Claim: someClaim(t, 12345)})
+	s.overwrite(path, storedLease{Boot: boot, Until: time.Hour + time.Minute, TTL: time.Minute, Claim: by})
+	var lease storedLease
+	require.True(t, s.readOverwritten(path, &lease), "a longer value was there before")
+	require.Equal(t, by, lease.Claim)
 	for after, want := range map[time.Duration]time.Duration{
 		0: time.Minute, 20 * time.Second: 40 * time.Second, 50 * time.Second: 30 * time.Second, 24 * time.Hour: 30 * time.Second,
 		-time.Hour: time.Minute,
 	} {
-		left, whose, ok := parseLease(text, boot, time.Hour+after)
+		left, ok := lease.remaining(boot, time.Hour+after)
 		require.True(t, ok)
-		require.Equal(t, by, whose)
 		require.Equal(t, want, left, "after %s", after)
 	}
-	for name, text := range map[string][]byte{"another boot": text, "nothing": nil, "half of it": text[:50], "no term": formatLease(other, time.Hour, 0, by)} {
-		_, _, ok := parseLease(text, other, time.Hour)
+	for name, unusable := range map[string]storedLease{"another boot": lease, "no TTL": {Boot: other, Until: time.Hour}} {
+		_, ok := unusable.remaining(other, time.Hour)
 		require.False(t, ok, name)
 	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, text[:30], 0o600))
+	require.False(t, s.readOverwritten(path, &lease), "half of it")
+	require.False(t, s.readOverwritten(path+"absent", &lease))
 }
 
 func TestLease_onlyKeptMeshesAreStored_HOST11(t *testing.T) {

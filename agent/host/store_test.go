@@ -14,6 +14,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -87,14 +88,14 @@ func TestStateDir_loadsCompleteRecordsOnly_HOST10(t *testing.T) {
 		d, err := s.reserve(k)
 		require.NoError(t, err)
 		require.NoError(t, d.record(k))
-		s.offsetRecorder(k.procID())(launch.Stderr, 9)
+		s.offsetRecorder(k.procID())(logfile.Stderr, 9)
 	}
 	_, err := s.reserve(someKept(t, 0, 5)) // its host dies here
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "broken"+procSuffix), []byte("{"), 0o600))
 	want := []procRecord{someKept(t, 0, 0), someKept(t, 1, 0), someKept(t, 1, 1)}
 	for i := range want {
-		want[i].Process.Stderr.Told = 9
+		want[i].Process.Output[logfile.Stderr].Resume = 9
 	}
 	require.Equal(t, want, s.loadProcs(), "generations in their order")
 	for _, k := range want {

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -108,7 +107,9 @@ func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {
 	require.Equal(t, o, again(t, agent.Keepalive, host, agent.Lease{ID: m.ID.String(), TTL: time.Minute}))
 
 	require.NoError(t, syscall.Kill(before[0].Proc.PID, syscall.SIGKILL))
-	o = again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), AnyIn: agent.PhasesOf(agent.Failed)})
+	first, err := m.Extent.Region().Slice(m.Extent.Dims()[0].Label, 0, 1)
+	require.NoError(t, err)
+	o = again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Stopped, Region: &first})
 	require.Equal(t, agent.Failed, o[0].Status.Phase)
 	require.Contains(t, o[0].Status.Reason, "killed by signal 9 (killed)")
 	next.Stop(t)
@@ -133,9 +134,12 @@ func TestHostd_leaseOfAKeptMeshContinuesAfterRestart(t *testing.T) {
 	file := filepath.Join(state, m.ID.String()+".lease")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	boot, _, _ := strings.Cut(string(text), " ")
-	long := fmt.Sprintf("%s %020d %020d\n", boot, 1, 2*time.Second) // as if it had run out long ago, of a short term
-	require.NoError(t, os.WriteFile(file, []byte(long), 0o600))
+	lease := map[string]any{}
+	require.NoError(t, json.Unmarshal(text, &lease))
+	lease["until"], lease["ttl"] = 1, 2*time.Second // as if it had run out long ago, of a short term
+	text, err = json.Marshal(lease)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, text, 0o600))
 	next := s.start(t, "--state-dir", state, "--label", "a")
 	o := again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Stopped})
 	for len(o) > 0 && !o[0].Status.Phase.Terminal() {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/castnet-io/castnet/internal/cgroup"
 	"github.com/castnet-io/castnet/internal/failpoint"
+	"github.com/castnet-io/castnet/internal/logfile"
 )
 
 // Record identifies a kept child for adoption by another launcher. Store it before anything relies
@@ -17,20 +19,9 @@ type Record struct {
 	Boot       string // the kernel's boot id
 	Started    time.Time
 	Kept       bool
-	Cgroup     string   // in cgroup v2; "" = none
-	Legacy     []string // in v1 hierarchies
-	OOM        string   // the file that counts out-of-memory kills
-	Memory     int64    // the limit in force
+	Group      cgroup.Group
 	Unenforced []string
-	Stdout     LogMark
-	Stderr     LogMark
-}
-
-// LogMark is the start of one child's output in a log file.
-type LogMark struct {
-	Path string
-	From int64
-	Told int64 // where Follow continues (FollowHandler.Offset); 0: at From
+	Output     logfile.Output // Follow continues at File.Resume, if set
 }
 
 // Record returns the record of a kept child. For other children it is informational.
@@ -38,10 +29,7 @@ func (c *Child) Record() Record {
 	t := c.handle.tree
 	return Record{
 		Name: c.name, PID: c.handle.pid, Ticks: c.handle.ticks, Boot: bootID(), Started: c.started,
-		Kept:   c.lifelinePath != "",
-		Cgroup: t.unified, Legacy: t.legacy, OOM: t.oomFile, Memory: t.memoryLimit, Unenforced: t.unenforcedLimits,
-		Stdout: LogMark{Path: c.stdout.path, From: c.stdout.start},
-		Stderr: LogMark{Path: c.stderr.path, From: c.stderr.start},
+		Kept: c.lifelinePath != "", Group: t.Group, Unenforced: t.unenforced, Output: c.output,
 	}
 }
 
@@ -61,6 +49,9 @@ func (l *Launcher) Adopt(r Record) (*Child, error) {
 	c.log.Debug().Msg("child adopted")
 	return c, nil
 }
+
+// errNoLog is the log error of an adopted child whose output goes to no file.
+var errNoLog = errors.New("an earlier launcher could not make its log file")
 
 func (l *Launcher) adopt(r Record) (*Child, error) {
 	if err := l.beginLaunch(); err != nil {
@@ -89,11 +80,12 @@ func (l *Launcher) adopt(r Record) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.tree.adopted = true
 	failpoint.Hit("adopt-verified")
-	p := &childFiles{
-		stdout: logFile{path: r.Stdout.Path, start: r.Stdout.From, resumeAt: r.Stdout.Told},
-		stderr: logFile{path: r.Stderr.Path, start: r.Stderr.From, resumeAt: r.Stderr.Told},
+	p := &childFiles{output: r.Output}
+	for s, f := range r.Output {
+		if f.Path == "" {
+			p.output[s].Err = errNoLog
+		}
 	}
 	p.lifeline, err = reacquireLifeline(spec.lifeline)
 	if err != nil {

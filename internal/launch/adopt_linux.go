@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,9 +64,9 @@ func openRecorded(r Record) (*handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{pid: r.PID, ticks: r.Ticks, pidfd: pidfd, adopted: !isOwnChild(fd), tree: &tree{
-		unified: r.Cgroup, legacy: r.Legacy, oomFile: r.OOM, memoryLimit: r.Memory, unenforcedLimits: r.Unenforced,
-	}}
+	h := &handle{
+		pid: r.PID, ticks: r.Ticks, pidfd: pidfd, adopted: !isOwnChild(fd), tree: &tree{r.Group, r.Unenforced},
+	}
 	if err := h.verify(r, fd); err != nil {
 		h.close()
 		return nil, err
@@ -83,40 +82,19 @@ func (h *handle) verify(r Record, fd int) error {
 	if ticks != r.Ticks {
 		return fmt.Errorf("%w: it started at tick %d, the record says %d", ErrPIDReused, ticks, r.Ticks)
 	}
-	for _, dir := range append([]string{r.Cgroup}, r.Legacy...) {
-		if dir != "" && !isKeptCgroup(dir) {
-			return fmt.Errorf("%w: %s is no cgroup of a launcher", ErrPIDReused, dir)
-		}
-	}
-	if r.Cgroup != "" && !isInCgroup(r.PID, r.Cgroup) {
-		return fmt.Errorf("%w: it is not in %s", ErrPIDReused, r.Cgroup)
+	if err := h.tree.Adopt(r.PID); err != nil {
+		return fmt.Errorf("%w: %w", ErrPIDReused, err)
 	}
 	return nil
-}
-
-// isKeptCgroup reports whether a launcher made the directory for a kept child. A record can cause
-// no other directory to be killed or removed.
-func isKeptCgroup(dir string) bool {
-	return strings.HasPrefix(filepath.Base(filepath.Dir(dir)), dirPrefix) && strings.HasPrefix(filepath.Base(dir),
-		keptPrefix)
-}
-
-// isInCgroup reports whether a process is in a child's cgroup or below it. The launcher's directory
-// has a unique name, so full paths need no comparison.
-func isInCgroup(pid int, dir string) bool {
-	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	for line := range strings.Lines(string(data)) {
-		if place, ok := strings.CutPrefix(strings.TrimSpace(line)+"/", "0::"); ok {
-			return strings.Contains(place, "/"+filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir)+"/")
-		}
-	}
-	return false
 }
 
 // isOwnChild reports whether a process is a child of this one, with a status to reap.
 func isOwnChild(pidfd int) bool {
 	return unix.Waitid(unix.P_PIDFD, pidfd, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil) != unix.ECHILD
 }
+
+// retryInterval is the poll interval for kernel states without an event.
+const retryInterval = 10 * time.Millisecond
 
 // adoptedStatusTimeout bounds the moment between zombie and pidfd status.
 const adoptedStatusTimeout = time.Second
@@ -146,7 +124,8 @@ func (h *handle) adoptedStatus() (status syscall.WaitStatus, known bool) {
 func (h *handle) zombieStatus() (status syscall.WaitStatus, known bool) {
 	const state, start, exitCode = 0, 19, 49
 	fields, err := procStat(h.pid)
-	if err != nil || len(fields) <= exitCode || fields[state] != "Z" || fields[start] != strconv.FormatUint(h.ticks, 10) {
+	if err != nil || len(fields) <= exitCode || fields[state] != "Z" ||
+		fields[start] != strconv.FormatUint(h.ticks, 10) {
 		return 0, false
 	}
 	code, err := strconv.ParseUint(fields[exitCode], 10, 32)

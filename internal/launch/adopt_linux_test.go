@@ -6,13 +6,15 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/castnet-io/castnet/internal/cgroup"
+	"github.com/castnet-io/castnet/internal/logfile"
 )
 
 // kept plays a kept child: it tells who holds it, exits with code 7 when told
@@ -65,7 +67,7 @@ func keep(t *testing.T, script string) (r Record, stateDir string) { return keep
 // keepIn is keep with a cgroup for the keeper's own.
 func keepIn(t *testing.T, place, script string) (r Record, stateDir string) {
 	stateDir = t.TempDir()
-	outer := New(Options{Cgroup: NoCgroup}) // its end is not that of the kept
+	outer := New(Options{Cgroup: cgroup.None}) // its end is not that of the kept
 	spec := specOf(t, "keeper", stateDir, t.TempDir(), script, place)
 	spec.Env = append(spec.Env, "PATH="+os.Getenv("PATH"))
 	k := mustLaunch(t, outer, spec)
@@ -76,14 +78,14 @@ func keepIn(t *testing.T, place, script string) (r Record, stateDir string) {
 		require.NoError(t, l.Close())
 		require.NoError(t, outer.Close())
 	})
-	require.NoError(t, json.Unmarshal([]byte(lineIn(t, k.StdoutPath(), "record ")), &r))
-	require.Equal(t, "true", lineIn(t, r.Stdout.Path, "ready "))
+	require.NoError(t, json.Unmarshal([]byte(lineIn(t, stdoutOf(k), "record ")), &r))
+	require.Equal(t, "true", lineIn(t, r.Output[logfile.Stdout].Path, "ready "))
 	if script != "" {
-		pidIn(t, filepath.Join(filepath.Dir(r.Stdout.Path), "plain.stdout.log"), "two ")
+		pidIn(t, filepath.Join(filepath.Dir(r.Output[logfile.Stdout].Path), "plain.stdout.log"), "two ")
 	}
 	require.NoError(t, k.Kill())
 	exitOf(t, k)
-	require.Equal(t, "false", lineIn(t, r.Stdout.Path, "held "))
+	require.Equal(t, "false", lineIn(t, r.Output[logfile.Stdout].Path, "held "))
 	return r, stateDir
 }
 
@@ -116,16 +118,20 @@ func TestAdopt_watchesChildrenThatAKilledLauncherKept(t *testing.T) {
 	r, dir := keep(t, "")
 	l := stateLauncher(t, dir)
 	c := mustAdopt(t, l, r)
-	require.Equal(t, r, c.Record(), "the next launcher can do the same")
+	stored, err := json.Marshal(r)
+	require.NoError(t, err)
+	again, err := json.Marshal(c.Record())
+	require.NoError(t, err)
+	require.JSONEq(t, string(stored), string(again), "the next launcher can do the same")
 	require.Equal(t, r.PID, c.PID())
-	lineIn(t, r.Stdout.Path, "held true")
+	lineIn(t, r.Output[logfile.Stdout].Path, "held true")
 	require.True(t, c.Started().Equal(r.Started))
 
 	require.NoError(t, c.Signal(syscall.SIGUSR1))
 	e := exitOf(t, c)
 	require.NoFileExists(t, filepath.Join(dir, "kept.lifeline"))
-	if r.Cgroup != "" {
-		require.NoDirExists(t, r.Cgroup)
+	if r.Group.Dir != "" {
+		require.NoDirExists(t, r.Group.Dir)
 	}
 	needsExitOf(t, e)
 	require.Equal(t, "exited with code 7", e.String())
@@ -173,10 +179,10 @@ func TestAdopt_adoptedChildIsStoppedNormally_LCH6(t *testing.T) {
 
 func TestAdopt_killEndsTheTree_LCH4(t *testing.T) {
 	r, dir := keep(t, "")
-	if r.Cgroup == "" {
+	if r.Group.Dir == "" {
 		t.Skip("no cgroup here")
 	}
-	other := startIn(t, r.Cgroup)
+	other := startIn(t, r.Group.Dir)
 	c := mustAdopt(t, stateLauncher(t, dir), r)
 	require.NoError(t, c.Kill())
 	exitOf(t, c)
@@ -189,7 +195,7 @@ func startIn(t *testing.T, group string) func() syscall.Signal {
 	require.NoError(t, err)
 	p, err := os.StartProcess(exe, []string{exe}, &os.ProcAttr{Env: []string{modeVar + "=ready"}})
 	require.NoError(t, err)
-	require.NoError(t, writeCgroupFile(group, "cgroup.procs", strconv.Itoa(p.Pid)))
+	require.NoError(t, (&cgroup.Group{Dir: group}).AddProcess(p.Pid))
 	return func() syscall.Signal {
 		state, err := p.Wait()
 		require.NoError(t, err)
@@ -212,8 +218,8 @@ func TestAdopt_refusesAWrongProcessWithoutTouchingIt(t *testing.T) {
 		"zero pid":    {func(r *Record) { r.PID = 0 }, ErrGone, "gone"},
 		"name":        {func(r *Record) { r.Name = "../kept" }, nil, "does not match"},
 		"not kept":    {func(r *Record) { r.Kept = false }, nil, "the record is not of a kept process"},
-		"cgroup":      {func(r *Record) { r.Cgroup = "/sys/fs/cgroup" }, ErrPIDReused, "no cgroup of a launcher"},
-		"another one": {func(r *Record) { r.Cgroup = "/x/castnet-1/keep.kept.1" }, ErrPIDReused, "is not in /x/"},
+		"cgroup":      {func(r *Record) { r.Group.Dir = "/sys/fs/cgroup" }, ErrPIDReused, "no cgroup of a launcher"},
+		"another one": {func(r *Record) { r.Group.Dir = "/x/castnet-1/keep.kept.1" }, ErrPIDReused, "is not in /x/"},
 	} {
 		wrong := r
 		tt.edit(&wrong)
@@ -241,16 +247,16 @@ func TestLeave_keepsKeptChildrenAndKillsTheOthers(t *testing.T) {
 	spec := specOf(t, "kept")
 	spec.Keep = true
 	c, plain := mustLaunch(t, l, spec), mustLaunch(t, l, specOf(t, "ready"))
-	lineIn(t, c.StdoutPath(), "ready")
+	lineIn(t, stdoutOf(c), "ready")
 	require.NoError(t, l.Detach())
 	require.NoError(t, l.Close(), "says what Leave said")
 	require.True(t, c.Exit().Unknown)
 	require.Equal(t, int(syscall.SIGKILL), plain.Exit().Signal)
-	require.Equal(t, "false", lineIn(t, c.StdoutPath(), "held "))
+	require.Equal(t, "false", lineIn(t, stdoutOf(c), "held "))
 
 	next := stateLauncher(t, l.stateDir)
 	again := mustAdopt(t, next, c.Record())
-	lineIn(t, c.StdoutPath(), "held true")
+	lineIn(t, stdoutOf(c), "held true")
 	require.NoError(t, again.Signal(syscall.SIGUSR1))
 	require.Equal(t, 7, exitOf(t, again).Code, "its status is for this process to take")
 	_, err := next.KillLeftovers()
@@ -291,7 +297,7 @@ func TestKillLeftovers_endsOnlyChildrenOfDeadLaunchers(t *testing.T) {
 	adopted := mustAdopt(t, l, r)
 	var orphans []int
 	for _, line := range []string{"one ", "two ", "three ", "four "} {
-		orphans = append(orphans, pidIn(t, filepath.Join(filepath.Dir(r.Stdout.Path), "plain.stdout.log"), line))
+		orphans = append(orphans, pidIn(t, filepath.Join(filepath.Dir(r.Output[logfile.Stdout].Path), "plain.stdout.log"), line))
 	}
 	left, err := l.KillLeftovers()
 	require.NoError(t, err)
@@ -309,7 +315,7 @@ func TestKillLeftovers_endsOnlyChildrenOfDeadLaunchers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, named(left, "kept").Processes)
 	require.NoFileExists(t, filepath.Join(dir, "kept.lifeline"))
-	require.NoDirExists(t, filepath.Dir(r.Cgroup))
+	require.NoDirExists(t, filepath.Dir(r.Group.Dir))
 	left, err = next.KillLeftovers()
 	require.NoError(t, err)
 	require.Empty(t, left, "it may be repeated")
@@ -317,42 +323,42 @@ func TestKillLeftovers_endsOnlyChildrenOfDeadLaunchers(t *testing.T) {
 
 // Without cgroups its lifeline tells of a kept child that has no record.
 func TestKillLeftovers_endsAnUnadoptedKeptChild(t *testing.T) {
-	l := New(Options{StateDir: t.TempDir(), Cgroup: NoCgroup})
+	l := New(Options{StateDir: t.TempDir(), Cgroup: cgroup.None})
 	spec := specOf(t, "kept")
 	spec.Keep = true
 	c := mustLaunch(t, l, spec)
-	lineIn(t, c.StdoutPath(), "ready")
+	lineIn(t, stdoutOf(c), "ready")
 	left, err := l.KillLeftovers()
 	require.NoError(t, err)
 	require.Empty(t, left, "it is ours")
 	require.NoError(t, l.Detach())
 
-	next := New(Options{StateDir: l.stateDir, Cgroup: NoCgroup})
+	next := New(Options{StateDir: l.stateDir, Cgroup: cgroup.None})
 	left, err = next.KillLeftovers()
 	require.NoError(t, err)
-	require.Equal(t, []Leftover{{Name: "kept", Processes: 1}}, left)
+	require.Equal(t, []cgroup.Leftover{{Name: "kept", Processes: 1}}, left)
 	require.NoFileExists(t, c.lifelinePath)
 	require.NoError(t, next.Close())
 	_, err = unix.Wait4(c.PID(), nil, 0, nil)
 	require.NoError(t, err)
 }
 
-func named(left []Leftover, name string) Leftover {
+func named(left []cgroup.Leftover, name string) cgroup.Leftover {
 	for _, l := range left {
 		if l.Name == name {
 			return l
 		}
 	}
-	return Leftover{}
+	return cgroup.Leftover{}
 }
 
 func TestOptions_noDeathSignalLeavesOnlyTheLifeline(t *testing.T) {
 	l := New(Options{NoDeathSignal: true})
 	defer l.Close()
 	c := mustLaunch(t, l, specOf(t, "deathSignal"))
-	require.Equal(t, "0", lineIn(t, c.StdoutPath(), "signal "))
+	require.Equal(t, "0", lineIn(t, stdoutOf(c), "signal "))
 	c = mustLaunch(t, newLauncher(t), specOf(t, "deathSignal"))
-	require.Equal(t, "9", lineIn(t, c.StdoutPath(), "signal "))
+	require.Equal(t, "9", lineIn(t, stdoutOf(c), "signal "))
 }
 
 func deathSignal() {

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/internal/failpoint"
+	"github.com/castnet-io/castnet/internal/logfile"
 )
 
 // exitTailLines bounds the stderr lines in an Exit. They come from the last 64 KiB.
@@ -24,8 +25,7 @@ type Child struct {
 	killWait       time.Duration
 	started        time.Time
 	lifelinePath   string // path of a kept child's lifeline; "" = not kept
-	stdout         logFile
-	stderr         logFile
+	output         logfile.Output
 	payload        *os.File // write end; nil if adopted
 	lifeline       *os.File // write end
 	done           chan struct{}
@@ -52,8 +52,7 @@ func (l *Launcher) newChild(spec *Spec, h *handle, p *childFiles) *Child {
 		marker:       spec.marker,
 		started:      time.Now(),
 		lifelinePath: spec.lifeline,
-		stdout:       p.stdout,
-		stderr:       p.stderr,
+		output:       p.output,
 		payload:      p.payload,
 		lifeline:     p.lifeline,
 		done:         make(chan struct{}),
@@ -73,7 +72,7 @@ func (c *Child) Started() time.Time { return c.started }
 func (c *Child) Name() string { return c.name }
 
 // Unenforced lists limits without effect, each with its reason.
-func (c *Child) Unenforced() []string { return slices.Clone(c.handle.tree.unenforcedLimits) }
+func (c *Child) Unenforced() []string { return slices.Clone(c.handle.tree.unenforced) }
 
 // Done is closed once the child has ended and Exit is recorded (LCH-7).
 func (c *Child) Done() <-chan struct{} { return c.done }
@@ -101,21 +100,8 @@ func (c *Child) Exit() Exit {
 	return c.exit
 }
 
-// StdoutPath returns the file of the child's standard output, or "" without one.
-func (c *Child) StdoutPath() string { return c.stdout.path }
-
-// StderrPath returns the file of the child's standard error, or "" without one.
-func (c *Child) StderrPath() string { return c.stderr.path }
-
-// LogError returns why the output goes to no file, or nil.
-func (c *Child) LogError() error { return errors.Join(c.stdout.err, c.stderr.err) }
-
-// StderrTail returns at most the last n lines of the child's stderr, from the last 64 KiB of the
-// file, as valid UTF-8. It returns none if the file is unreadable.
-func (c *Child) StderrTail(n int) []string { return tailLines(c.stderr, n) }
-
-// StdoutTail is StderrTail for stdout.
-func (c *Child) StdoutTail(n int) []string { return tailLines(c.stdout, n) }
+// Output returns the files of the child's output.
+func (c *Child) Output() logfile.Output { return c.output }
 
 // Signal sends sig to the child, not to its group. An ended child is no error.
 func (c *Child) Signal(sig syscall.Signal) error {
@@ -219,7 +205,7 @@ func (c *Child) recordExit(exited bool) {
 		failpoint.Hit("launch-reaped")
 	}
 	c.exit = newExit(status, known, time.Now())
-	c.exit.StderrTail = c.StderrTail(exitTailLines)
+	c.exit.StderrTail = c.output[logfile.Stderr].Tail(exitTailLines)
 	if exited {
 		c.cleanUp()
 	}
@@ -227,7 +213,7 @@ func (c *Child) recordExit(exited bool) {
 	c.log.Debug().Stringer("exit", c.exit).Msg("child ended")
 	close(c.done)
 	if exited {
-		if err := c.handle.tree.removeWithRetry(c.killWait); err != nil {
+		if err := c.handle.tree.Remove(c.killWait); err != nil {
 			c.log.Warn().Err(err).Msg("cannot remove the cgroup of an ended child")
 		}
 	}
@@ -236,12 +222,13 @@ func (c *Child) recordExit(exited bool) {
 // cleanUp ends the rest of the tree (LCH-4) and removes the child's resources other than its logs.
 func (c *Child) cleanUp() {
 	t := c.handle.tree
-	if !t.killAndWait(c.killWait) || !c.orphans.reap(c.marker, c.killWait) {
+	if !t.KillAndWait(c.killWait) || !c.orphans.reap(c.marker, c.killWait) {
 		c.exit.Survivors = true
-		c.log.Error().Dur("after", c.killWait).Str("cgroup", t.unified).Msg("processes of an ended child survive SIGKILL")
+		c.log.Error().Dur("after", c.killWait).Str("cgroup", t.Dir).
+			Msg("processes of an ended child survive SIGKILL")
 	}
-	c.exit.OOM, c.exit.Memory = t.outOfMemory(), t.memoryLimit
-	_ = t.remove() // KillLeftovers retries
+	c.exit.OOM, c.exit.Memory = t.OutOfMemory(), t.Memory
+	_ = t.Remove(0) // KillLeftovers retries
 	if c.lifelinePath != "" {
 		_ = os.Remove(c.lifelinePath)
 	}

@@ -3,10 +3,14 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/castnet-io/castnet/internal/logfile"
 )
 
 // childFiles holds every file that a launch opens, so that undo can remove all of them (LCH-3). All
@@ -15,27 +19,8 @@ type childFiles struct {
 	childEnds []*os.File // descriptors 0 to 4 of the child
 	payload   *os.File   // write end
 	lifeline  *os.File   // write end
-	stdout    logFile
-	stderr    logFile
+	output    logfile.Output
 	created   []string // files that did not exist before
-}
-
-// logFile is the destination of one stream of one child. Output of an earlier child of that name
-// may come before offset from.
-type logFile struct {
-	path     string
-	start    int64
-	resumeAt int64 // earlier output was reported by an earlier launcher
-	cap      int64 // Spec.LogCap
-	err      error // why the stream has no file
-}
-
-// minKept returns the minimum of bytes to keep.
-func (l logFile) minKept() int64 {
-	if l.cap == 0 {
-		return DefaultLogCap
-	}
-	return max(l.cap, minLogCap)
 }
 
 func openChildFiles(spec *Spec) (*childFiles, error) {
@@ -53,14 +38,12 @@ func (p *childFiles) open(spec *Spec) (err error) {
 		return err
 	}
 	p.childEnds = append(p.childEnds, stdin)
-	base := filepath.Join(spec.LogDir, spec.Name)
-	p.stdout, err = p.openLog(base+".stdout.log", spec.LogCap)
-	if err != nil {
-		return err
-	}
-	p.stderr, err = p.openLog(base+".stderr.log", spec.LogCap)
-	if err != nil {
-		return err
+	for s := range p.output {
+		path := fmt.Sprintf("%s.%s.log", filepath.Join(spec.LogDir, spec.Name), logfile.Stream(s))
+		p.output[s], err = p.openLog(path, spec.LogCap)
+		if err != nil {
+			return err
+		}
 	}
 	p.payload, err = p.openPipe()
 	if err != nil {
@@ -72,7 +55,7 @@ func (p *childFiles) open(spec *Spec) (err error) {
 
 // openLog opens a log file. A pipe would block the child when its reader is slow, and kill it by
 // SIGPIPE when the reader is gone. Without space on the disk the child runs without a log.
-func (p *childFiles) openLog(path string, limit int64) (logFile, error) {
+func (p *childFiles) openLog(path string, limit int64) (logfile.File, error) {
 	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE
 	f, err := os.OpenFile(path, flags|os.O_EXCL, 0o600)
 	if err == nil {
@@ -84,18 +67,18 @@ func (p *childFiles) openLog(path string, limit int64) (logFile, error) {
 			if isDiskError(err) {
 				return p.openDevNull(err)
 			}
-			return logFile{}, err
+			return logfile.File{}, err
 		}
 	}
 	p.childEnds = append(p.childEnds, f)
 	info, err := f.Stat()
 	if err != nil {
-		return logFile{}, fmt.Errorf("log file: %w", err)
+		return logfile.File{}, fmt.Errorf("log file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return logFile{}, fmt.Errorf("log file %s: expected a regular file, found mode %v", path, info.Mode())
+		return logfile.File{}, fmt.Errorf("log file %s: expected a regular file, found mode %v", path, info.Mode())
 	}
-	return logFile{path: path, start: info.Size(), cap: limit}, nil
+	return logfile.File{Path: path, Start: info.Size(), Cap: limit}, nil
 }
 
 // isDiskError reports whether the disk, and not the launcher, is the cause of a failed create.
@@ -104,13 +87,13 @@ func isDiskError(err error) bool {
 }
 
 // openDevNull discards the child's output.
-func (p *childFiles) openDevNull(why error) (logFile, error) {
+func (p *childFiles) openDevNull(why error) (logfile.File, error) {
 	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
-		return logFile{}, errors.Join(why, err)
+		return logfile.File{}, errors.Join(why, err)
 	}
 	p.childEnds = append(p.childEnds, f)
-	return logFile{err: why}, nil
+	return logfile.File{Err: why}, nil
 }
 
 // openPipe gives the read end to the child and returns the write end.
@@ -149,4 +132,92 @@ func (p *childFiles) undo() {
 	for _, path := range p.created {
 		_ = os.Remove(path) // best effort: the launch has failed already
 	}
+}
+
+// lifelineSuffix ends the file names of lifelines in the state directory.
+const lifelineSuffix = ".lifeline"
+
+// prepareKept prepares the files of a kept child.
+func (s *Spec) prepareKept(stateDir string) error {
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("cannot keep a process: %w", errors.ErrUnsupported)
+	}
+	if stateDir == "" {
+		return errors.New("a kept process needs Options.StateDir")
+	}
+	s.lifeline = filepath.Join(stateDir, s.Name+lifelineSuffix)
+	s.deathSignal = 0
+	return checkDir("state", stateDir)
+}
+
+// openLifeline gives the read end to the child and returns the write end. The lifeline of a kept
+// child is a FIFO, which a later launcher can reopen.
+func (p *childFiles) openLifeline(spec *Spec) (*os.File, error) {
+	if !spec.Keep {
+		return p.openPipe()
+	}
+	if err := p.makeFIFO(spec.lifeline); err != nil {
+		return nil, fmt.Errorf("lifeline: %w", err)
+	}
+	r, err := os.OpenFile(spec.lifeline, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fmt.Errorf("lifeline: %w", err)
+	}
+	p.childEnds = append(p.childEnds, r)
+	return openLifelineWriter(spec.lifeline)
+}
+
+// makeFIFO makes a FIFO. It replaces one without readers.
+func (p *childFiles) makeFIFO(path string) error {
+	err := unix.Mkfifo(path, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		holder, opened := openLifelineWriter(path)
+		if opened == nil {
+			_ = holder.Close()
+			return fmt.Errorf("%s: %w", path, ErrKeptAlive)
+		}
+		if !errors.Is(opened, unix.ENXIO) {
+			return opened
+		}
+		err = os.Remove(path)
+		if err == nil {
+			err = unix.Mkfifo(path, 0o600)
+		}
+	}
+	if err != nil {
+		return &fs.PathError{Op: "mkfifo", Path: path, Err: err}
+	}
+	p.created = append(p.created, path)
+	return nil
+}
+
+// openLifelineWriter opens the write end. ENXIO means no reader.
+func openLifelineWriter(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().Type() != fs.ModeNamedPipe {
+		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("expected a named pipe")}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// reacquireLifeline opens the lifeline of an adopted child and writes one byte, because an open
+// alone wakes no reader.
+func reacquireLifeline(path string) (*os.File, error) {
+	f, err := openLifelineWriter(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write([]byte{1}); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
 }

@@ -1,5 +1,5 @@
-// Package launch owns operating system processes. It starts them, keeps their output, reports their
-// exits, and always stops them.
+// Package launch owns operating system processes. It starts them, keeps their output (package
+// logfile), reports their exits, and always stops them.
 //
 // # Use
 //
@@ -26,9 +26,9 @@
 //
 // # Trees and limits
 //
-// All descendants of a child end with it. With cgroup v2 (Linux 5.14, in a cgroup that this process
-// may divide) each child is forked into a cgroup of its own. Neither setsid nor a double fork
-// escapes from it; only a process with write access to the cgroup file system can.
+// All descendants of a child end with it. With cgroup v2 each child is forked into a cgroup of its
+// own (package cgroup). Neither setsid nor a double fork escapes from it; only a process with write
+// access to the cgroup file system can.
 //
 // Without cgroups the tree is the process group. With [Options.Subreaper] it includes orphans,
 // known by CASTNET_TREE in their environment. [Launcher.TreeControl] names the method. The launcher
@@ -54,8 +54,8 @@
 //
 // # Ordering and concurrency
 //
-// All methods are safe for concurrent use. Only [Launcher.Close], [Child.Exit] and Follow wait for
-// a child. Launch waits for the exec. The exit of a child and the end of its output are separate
+// All methods are safe for concurrent use. Only [Launcher.Close] and [Child.Exit] wait for a
+// child. Launch waits for the exec. The exit of a child and the end of its output are separate
 // events: output goes to files, so a grandchild with open files delays no one. When [Child.Done] is
 // closed, the child's own output is in its files.
 //
@@ -73,27 +73,13 @@
 //   - LCH-6 (KILL is reached): Every Terminate ends in an exit, or in SIGKILL to the tree at its
 //     deadline, reported by [Child.GraceExpired]. A later call can only shorten the deadline.
 //   - LCH-7 (one end): Done closes exactly once, after Exit is recorded.
-//   - LCH-8 (bounded): Payloads, lines, tails and Close have limits.
+//   - LCH-8 (bounded): Payloads, tails and Close have limits.
 //   - LCH-9 (kept children): After the crash of a launcher at any instant, the next one of its
 //     StateDir adopts or ends each kept child. No two children share a name: Launch returns
 //     ErrKeptAlive.
-//   - LCH-10 (bounded files): Each output keeps its newest Spec.LogCap bytes, plus at most as many
-//     older bytes, while a reader follows.
 //
-// # Output
-//
-// A child holds its log files itself. Neither a slow reader nor the end of the launcher blocks it.
-// A usual log rotation cannot take such a file away. Instead [Child.Follow] punches a hole into the
-// old part of the file. The length and all offsets stay valid, and no line is lost.
-//
-// A program that reads the file from its beginning sees NUL bytes in the hole; `tail` and Follow do
-// not. Without holes (some file systems, and systems other than Linux) the file restarts empty. A
-// line written in those microseconds can be lost.
-//
-// Output faster than Follow is discarded unread, and counted. When the disk is nearly full, all but
-// the last 64 KiB of each output is discarded and counted. Writes refused by the kernel are known
-// to the child only. If log files cannot be made, the child runs without; [Child.LogError] has the
-// cause.
+// If the disk is full or read-only, a child runs without its log files. The error in [Child.Output]
+// has the cause.
 //
 // # Failure
 //
@@ -119,7 +105,6 @@
 //   - launch-reaped: it was reaped, its cgroups and lifeline exist
 //   - adopt-verified: the process is the one in the record
 //   - adopt-held: its lifeline is held
-//   - census-killed: a dead launcher's tree was killed, its cgroup exists
 //
 // The point at which they simulate an error:
 //

@@ -16,7 +16,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/internal/cgroup"
 	"github.com/castnet-io/castnet/internal/failpoint"
+	"github.com/castnet-io/castnet/internal/logfile"
 )
 
 // placeVar names the state directory in the environment of all that a test
@@ -53,7 +55,7 @@ func life() {
 		Limits: Limits{Files: 64},
 	})
 	check(err)
-	for !strings.Contains(strings.Join(plain.StdoutTail(20), "\n"), "all") {
+	for !strings.Contains(strings.Join(plain.Output()[logfile.Stdout].Tail(20), "\n"), "all") {
 		time.Sleep(time.Millisecond)
 	}
 	if os.Args[2] == "stays" {
@@ -78,7 +80,7 @@ func readRecord(file string) (r Record) {
 	return r
 }
 
-// points are all of doc.go's, and where the test itself writes its record.
+// points are all of doc.go's and of package cgroup's, and where the test itself writes its record.
 var points = []string{
 	"launch-planted", "launch-forked", "launch-payload", "launch-delivered", "launch-tree-killed", "launch-reaped",
 	"adopt-verified", "adopt-held", "census-killed", "test-unrecorded", "test-recorded",
@@ -88,7 +90,7 @@ var points = []string{
 // finds what it left: never two of one name, and in the end nobody.
 func TestFailpoints_nextLauncherFindsEveryChild_LCH9(t *testing.T) {
 	place := ownPlace(t)
-	outer := New(Options{Cgroup: NoCgroup})
+	outer := New(Options{Cgroup: cgroup.None})
 	defer func() { require.NoError(t, outer.Close()) }()
 	live := func(dir, end, point string) Exit {
 		spec := specOf(t, "life", dir, end, place)
@@ -143,7 +145,7 @@ func keptIn(t *testing.T, dir string) (n int) {
 
 // F29: a machine that is full of processes.
 func TestFailpoints_refusedForkLeavesNothing_LCH3(t *testing.T) {
-	outer := New(Options{Cgroup: NoCgroup})
+	outer := New(Options{Cgroup: cgroup.None})
 	defer func() { require.NoError(t, outer.Close()) }()
 	spec := specOf(t, "refused", t.TempDir())
 	spec.Env = append(spec.Env, failpoint.RefuseVar+"=launch-fork:4", "PATH="+os.Getenv("PATH"))

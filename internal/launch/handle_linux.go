@@ -30,8 +30,8 @@ func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 	sys := &syscall.SysProcAttr{
 		Setpgid: true, Pdeathsig: spec.deathSignal, PidFD: &pidfd, Ptrace: t.needsStoppedStart(&spec.Limits),
 	}
-	if t.unified != "" {
-		dir, err := os.Open(t.unified)
+	if t.Dir != "" {
+		dir, err := os.Open(t.Dir)
 		if err != nil {
 			return nil, fmt.Errorf("cgroup: %w", err)
 		}
@@ -87,8 +87,8 @@ func fork(spec *Spec, fds []uintptr, sys *syscall.SysProcAttr) (pid int, err err
 // finishStart moves a new process into its cgroups and applies its limits: before its first
 // instruction for a tracee, otherwise as soon as possible.
 func (t *tree) finishStart(pid int, spec *Spec, sys *syscall.SysProcAttr) error {
-	if t.unified != "" && !sys.UseCgroupFD {
-		if err := t.addProcess(pid); err != nil {
+	if t.Dir != "" && !sys.UseCgroupFD {
+		if err := t.AddProcess(pid); err != nil {
 			return fmt.Errorf("cgroup: %w", err)
 		}
 	}
@@ -153,12 +153,13 @@ func (h *handle) interrupt() { _ = h.pidfd.SetReadDeadline(time.Unix(1, 0)) }
 // group number meanwhile (LCH-4). It does not block after await. known is false for a stolen
 // status.
 func (h *handle) reap() (status syscall.WaitStatus, known bool) {
-	_ = h.tree.kill()
+	_ = h.tree.Kill()
 	if h.adopted {
 		_ = h.killGroup()
 		return h.adoptedStatus()
 	}
-	if err := unix.Waitid(unix.P_PID, h.pid, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil); err == unix.ECHILD {
+	err := unix.Waitid(unix.P_PID, h.pid, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	if err == unix.ECHILD {
 		return 0, false
 	}
 	_ = h.killGroup()
@@ -178,7 +179,7 @@ func (h *handle) signal(sig syscall.Signal) error {
 
 // killAll kills the tree by cgroup, by group, and the leader itself, in case it left both.
 func (h *handle) killAll() error {
-	return errors.Join(h.tree.kill(), h.killGroup(), h.signal(unix.SIGKILL))
+	return errors.Join(h.tree.Kill(), h.killGroup(), h.signal(unix.SIGKILL))
 }
 
 // killGroup kills the group by number, while the unreaped leader pins that number. For an adopted
@@ -219,4 +220,51 @@ func ignoreGone(err error) error {
 		return nil
 	}
 	return err
+}
+
+// needsStoppedStart reports whether some limit can only be set after the fork. The child is then
+// held at its first instruction.
+func (t *tree) needsStoppedStart(l *Limits) bool {
+	return len(t.V1) > 0 || l.Files > 0 || len(l.CPUs) > 0
+}
+
+// apply sets the limits that need an existing process.
+func (t *tree) apply(pid int, l *Limits) {
+	for _, err := range t.LimitProcess(pid) {
+		t.unenforced = append(t.unenforced, err.Error())
+	}
+	if len(l.CPUs) > 0 {
+		var set unix.CPUSet
+		for _, cpu := range l.CPUs {
+			set.Set(cpu)
+		}
+		if err := unix.SchedSetaffinity(pid, &set); err != nil {
+			t.addUnenforced(l.cpusName(), err)
+		}
+	}
+	if l.Files > 0 {
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: l.Files, Max: l.Files}, nil); err != nil {
+			t.addUnenforced(l.filesName(), err)
+		}
+	}
+}
+
+// applyWhileStopped waits for the tracee to stop at its first instruction, applies the limits and
+// detaches. It must run on the thread of the fork.
+func (t *tree) applyWhileStopped(pid int, l *Limits) error {
+	for {
+		// WNOWAIT: reap takes an exit before the stop.
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			return fmt.Errorf("waiting for its first instruction: %w", err)
+		}
+	}
+	t.apply(pid, l)
+	if err := unix.PtraceDetach(pid); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("letting it go: %w", err)
+	}
+	return nil
 }

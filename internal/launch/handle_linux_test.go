@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/castnet-io/castnet/internal/cgroup"
+	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
@@ -52,7 +54,7 @@ func pidIn(t *testing.T, path, prefix string) int {
 
 func TestKill_endsTheWholeGroup_LCH4(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "parent", "stays"))
-	grandchild := pidIn(t, c.StdoutPath(), "grandchild ")
+	grandchild := pidIn(t, stdoutOf(c), "grandchild ")
 	require.NoError(t, c.Kill())
 	require.Equal(t, int(syscall.SIGKILL), exitOf(t, c).Signal)
 	requireGone(t, grandchild)
@@ -65,12 +67,12 @@ func TestExit_endsGrandchildrenInTheGroup_LCH4(t *testing.T) {
 	spec.Payload = make([]byte, MaxPayload) // more than a pipe holds
 	c := mustLaunch(t, newLauncher(t), spec)
 	require.Equal(t, 5, exitOf(t, c).Code)
-	requireGone(t, pidIn(t, c.StdoutPath(), "grandchild "))
+	requireGone(t, pidIn(t, stdoutOf(c), "grandchild "))
 }
 
 func TestTerminate_wakesAStoppedChild(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "ready"))
-	lineIn(t, c.StdoutPath(), "ready")
+	lineIn(t, stdoutOf(c), "ready")
 	require.NoError(t, c.Signal(syscall.SIGSTOP))
 	require.Eventually(t, func() bool {
 		return strings.Contains(readFile(t, fmt.Sprintf("/proc/%d/stat", c.PID())), ") T ")
@@ -84,11 +86,11 @@ func TestTerminate_wakesAStoppedChild(t *testing.T) {
 func launchInner(t *testing.T, mode string) (pid int, stdout string) {
 	dir := t.TempDir()
 	// Outside of a cgroup, as the inner one: the end of its launcher's tree, or a census, would be that of the orphan.
-	l := New(Options{Cgroup: NoCgroup})
+	l := New(Options{Cgroup: cgroup.None})
 	outer := mustLaunch(t, l, specOf(t, "launcher", mode, dir))
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	stdout = filepath.Join(dir, "inner.stdout.log")
-	lineIn(t, outer.StdoutPath(), "launched")
+	lineIn(t, stdoutOf(outer), "launched")
 	lineIn(t, stdout, "ready")
 	pid = childOf(t, outer.PID())
 	require.NoError(t, outer.Signal(syscall.SIGKILL))
@@ -166,9 +168,9 @@ func TestLaunch_childSurvivesTheEndOfOtherThreads_LCH1(t *testing.T) {
 	}
 	require.Len(t, children, 3)
 	for _, c := range children {
-		lineIn(t, c.StdoutPath(), "ready")
+		lineIn(t, stdoutOf(c), "ready")
 		require.NoError(t, c.Signal(syscall.SIGUSR1))
-		lineIn(t, c.StdoutPath(), "alive")
+		lineIn(t, stdoutOf(c), "alive")
 	}
 }
 
@@ -185,7 +187,7 @@ func TestSpawner_itsThreadsEndKillsItsChildren_LCH1(t *testing.T) {
 	s.do(func() { h, err = start(&spec, p.descriptors(), new(tree)) })
 	require.NoError(t, err)
 	defer h.close()
-	lineIn(t, p.stdout.path, "ready")
+	lineIn(t, p.output[logfile.Stdout].Path, "ready")
 	s.stop()
 	require.True(t, h.await())
 	status, known := h.reap()
@@ -255,11 +257,11 @@ func TestLaunch_childHasOnlyItsFiveDescriptors_LCH2(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 3 {
 		c := mustLaunch(t, l, specOf(t, "ready"))
-		lineIn(t, c.StdoutPath(), "ready")
+		lineIn(t, stdoutOf(c), "ready")
 		fds := openFDs(t, c.PID())
 		require.Equal(t, "/dev/null", fds["0"])
-		require.Equal(t, c.StdoutPath(), fds["1"])
-		require.Equal(t, c.StderrPath(), fds["2"])
+		require.Equal(t, stdoutOf(c), fds["1"])
+		require.Equal(t, stderrOf(c), fds["2"])
 		for _, fd := range []string{"3", "4"} {
 			require.True(t, strings.HasPrefix(fds[fd], "pipe:"), fds[fd])
 			require.False(t, seen[fds[fd]], "shared with a sibling")

@@ -8,8 +8,12 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
+
+	"github.com/castnet-io/castnet/internal/cgroup"
 )
 
 // handle is the kernel's side of a child. Systems other than Linux lack PDEATHSIG and pidfd, so
@@ -35,6 +39,8 @@ type handle struct {
 	once    sync.Once
 }
 
+var errNoLimit = errors.New("this system has no such limit for a tree")
+
 func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 	pid, err := syscall.ForkExec(spec.Path, append([]string{spec.Path}, spec.Args...), &syscall.ProcAttr{
 		Dir:   spec.Dir,
@@ -48,6 +54,12 @@ func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 	process, err := os.FindProcess(pid)
 	if err != nil {
 		return nil, err // never on Unix
+	}
+	if len(spec.Limits.CPUs) > 0 {
+		t.addUnenforced(spec.Limits.cpusName(), errNoLimit)
+	}
+	if spec.Limits.Files > 0 {
+		t.addUnenforced(spec.Limits.filesName(), errNoLimit)
 	}
 	h := &handle{
 		pid: pid, tree: t, process: process, result: make(chan *os.ProcessState, 1), stop: make(chan struct{}),
@@ -98,3 +110,21 @@ func ignoreGone(err error) error {
 	}
 	return err
 }
+
+// orphans are adopted on Linux only.
+type orphans struct{}
+
+func adoptOrphans(string, zerolog.Logger) *orphans { return nil }
+
+func (o *orphans) stop()                               {}
+func (o *orphans) forkChild(_ *Spec, start func() int) { start() }
+func (o *orphans) reap(string, time.Duration) bool     { return true }
+
+func bootID() string { return "" }
+
+// BootClock works on Linux only.
+func BootClock() (boot string, now time.Duration) { return "", 0 }
+func openRecorded(Record) (*handle, error)        { return nil, errors.ErrUnsupported }
+
+// KillLeftovers finds nothing, because there are no cgroups.
+func (l *Launcher) KillLeftovers() ([]cgroup.Leftover, error) { return nil, nil }

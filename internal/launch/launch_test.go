@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
@@ -43,9 +44,9 @@ func TestExit_signalIsExact(t *testing.T) {
 
 func TestSignal_reachesTheChildAndIsNoErrorAfterItsEnd(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "answer"))
-	lineIn(t, c.StdoutPath(), "ready")
+	lineIn(t, stdoutOf(c), "ready")
 	require.NoError(t, c.Signal(syscall.SIGUSR1))
-	lineIn(t, c.StdoutPath(), "alive")
+	lineIn(t, stdoutOf(c), "alive")
 	require.ErrorIs(t, c.Signal(syscall.Signal(1000)), syscall.EINVAL)
 
 	require.NoError(t, c.Kill())
@@ -57,7 +58,7 @@ func TestSignal_reachesTheChildAndIsNoErrorAfterItsEnd(t *testing.T) {
 
 func TestTerminate_killsAChildThatIgnoresTerm_LCH6(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "ignoreTerm"))
-	lineIn(t, c.StdoutPath(), "ready")
+	lineIn(t, stdoutOf(c), "ready")
 	begin := time.Now()
 	c.Terminate(20 * time.Millisecond)
 	require.Equal(t, int(syscall.SIGKILL), exitOf(t, c).Signal)
@@ -68,7 +69,7 @@ func TestTerminate_killsAChildThatIgnoresTerm_LCH6(t *testing.T) {
 
 func TestTerminate_laterCallCanOnlyShortenTheGrace_LCH6(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "ignoreTerm"))
-	lineIn(t, c.StdoutPath(), "ready")
+	lineIn(t, stdoutOf(c), "ready")
 	c.Terminate(time.Hour)
 	c.Terminate(time.Millisecond)
 	c.Terminate(2 * time.Hour)
@@ -77,7 +78,7 @@ func TestTerminate_laterCallCanOnlyShortenTheGrace_LCH6(t *testing.T) {
 
 func TestTerminate_sendsTermFirst(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "ready"))
-	lineIn(t, c.StdoutPath(), "ready")
+	lineIn(t, stdoutOf(c), "ready")
 	c.Terminate(time.Hour)
 	require.Equal(t, int(syscall.SIGTERM), exitOf(t, c).Signal)
 	require.False(t, isOverdue(c))
@@ -94,7 +95,7 @@ func isOverdue(c *Child) bool {
 
 func TestKill_reachesALeaderThatLeftItsGroup(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "leaveGroup"))
-	lineIn(t, c.StdoutPath(), "ready")
+	lineIn(t, stdoutOf(c), "ready")
 	require.NoError(t, c.Kill())
 	require.Equal(t, int(syscall.SIGKILL), exitOf(t, c).Signal)
 }
@@ -105,9 +106,9 @@ func TestPayload_arrivesWholeUpToTheLimit(t *testing.T) {
 		spec := specOf(t, "payload")
 		spec.Payload = bytes.Repeat([]byte("castnet"), size/7+1)[:size]
 		c := mustLaunch(t, l, spec)
-		require.Equal(t, "exited with code 0", exitOf(t, c).String(), "%v", c.StderrTail(9))
+		require.Equal(t, "exited with code 0", exitOf(t, c).String(), "%v", c.Output()[logfile.Stderr].Tail(9))
 		want := fmt.Sprintf("true %d %x true\n", size, sha256.Sum256(spec.Payload))
-		require.Equal(t, want, readFile(t, c.StdoutPath()))
+		require.Equal(t, want, readFile(t, stdoutOf(c)))
 	}
 }
 
@@ -124,7 +125,7 @@ func TestEnvironment_isExactlyTheSpecs(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), spec)
 	require.True(t, exitOf(t, c).Clean())
 	want := []string{modeVar + "=env", "B=x=y", "A=2", "EMPTY=", EnvVar + "=3,4", ""}
-	require.Equal(t, want, strings.Split(readFile(t, c.StdoutPath()), "\n"))
+	require.Equal(t, want, strings.Split(readFile(t, stdoutOf(c)), "\n"))
 }
 
 func TestDir_isTheChildsWorkingDirectory(t *testing.T) {
@@ -134,20 +135,20 @@ func TestDir_isTheChildsWorkingDirectory(t *testing.T) {
 	spec.Dir = dir
 	c := mustLaunch(t, newLauncher(t), spec)
 	require.True(t, exitOf(t, c).Clean())
-	require.Equal(t, dir+"\n", readFile(t, c.StdoutPath()))
+	require.Equal(t, dir+"\n", readFile(t, stdoutOf(c)))
 }
 
-func TestStderrTail_holdsTheLastLinesOfAFlood_LCH8(t *testing.T) {
+func TestOutput_tailHoldsTheLastLinesOfAFlood_LCH8(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "flood", "50000"))
 	e := exitOf(t, c)
 	require.Equal(t, 3, e.Code)
 	require.Len(t, e.StderrTail, exitTailLines)
 	require.Equal(t, []string{"line 49998", "line 49999", "no newline \uFFFD"}, e.StderrTail[exitTailLines-3:])
-	require.Equal(t, e.StderrTail[exitTailLines-2:], c.StderrTail(2))
-	require.Empty(t, c.StderrTail(0))
+	require.Equal(t, e.StderrTail[exitTailLines-2:], c.Output()[logfile.Stderr].Tail(2))
+	require.Empty(t, c.Output()[logfile.Stderr].Tail(0))
 
-	all := c.StderrTail(1 << 20)
-	require.Less(t, len(strings.Join(all, "\n")), tailBytes+8)
+	all := c.Output()[logfile.Stderr].Tail(1 << 20)
+	require.Less(t, len(strings.Join(all, "\n")), 64<<10+8)
 	require.True(t, strings.HasPrefix(all[0], "line "), "the clipped first line is left out: %q", all[0])
 }
 
@@ -158,16 +159,16 @@ func TestLogs_keepButDoNotRepeatEarlierOutput(t *testing.T) {
 	exitOf(t, c)
 
 	life := "line 0\nline 1\nno newline \xff"
-	require.Equal(t, life+life, readFile(t, c.StderrPath()))
+	require.Equal(t, life+life, readFile(t, stderrOf(c)))
 	require.Equal(t, []string{"line 0", "line 1", "no newline \uFFFD"}, c.Exit().StderrTail)
 	var followed []string
-	require.NoError(t, c.Follow(t.Context(), FollowHandler{Line: func(s Stream, line []byte) {
-		require.Equal(t, Stderr, s, "stdout is empty")
+	require.NoError(t, c.Output().Follow(t.Context(), c.Done(), logfile.Handler{Line: func(s logfile.Stream, line []byte) {
+		require.Equal(t, logfile.Stderr, s, "stdout is empty")
 		followed = append(followed, string(line))
 	}}))
 	require.Equal(t, strings.Split(life, "\n"), followed)
 
-	info, err := os.Stat(c.StderrPath())
+	info, err := os.Stat(stderrOf(c))
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), info.Mode())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/castnet-io/castnet/internal/cgroup"
 	"github.com/castnet-io/castnet/internal/failpoint"
 )
 
@@ -29,7 +30,7 @@ type Options struct {
 	StateDir string
 
 	// Cgroup is a cgroup v2 directory for the launcher's own directories. Empty means the cgroup of
-	// this process, NoCgroup means none. Limits need delegated controllers. A cgroup that holds
+	// this process, cgroup.None means none. Limits need delegated controllers. A cgroup that holds
 	// processes cannot delegate them.
 	Cgroup string
 
@@ -40,9 +41,6 @@ type Options struct {
 	// NoDeathSignal turns off PDEATHSIG. Children then rely on the lifeline.
 	NoDeathSignal bool
 }
-
-// NoCgroup as Options.Cgroup turns cgroups off.
-const NoCgroup = "none"
 
 // Results of Launcher.TreeControl.
 const (
@@ -58,7 +56,7 @@ type Launcher struct {
 	stateDir    string
 	deathSignal syscall.Signal
 	spawner     *spawner
-	cgroups     *cgroups
+	cgroups     *cgroup.Manager
 	orphans     *orphans // nil without adoption
 	closeOnce   sync.Once
 	closeErr    error // written by close
@@ -79,7 +77,7 @@ func New(o Options) *Launcher {
 		stateDir:    o.StateDir,
 		deathSignal: syscall.SIGKILL,
 		spawner:     startSpawner(),
-		cgroups:     openCgroups(o),
+		cgroups:     cgroup.Open(cgroup.Options{Root: o.Cgroup, Owner: o.StateDir}),
 		children:    make(map[*Child]struct{}),
 	}
 	if o.NoDeathSignal {
@@ -89,11 +87,11 @@ func New(o Options) *Launcher {
 		l.killWait = defaultKillWait
 	}
 	// The first process of a container gets all orphans anyway.
-	if o.Subreaper && (l.cgroups.unavailable != nil || os.Getpid() == 1) {
-		l.orphans = adoptOrphans(l.cgroups.name, l.log)
+	if o.Subreaper && (l.cgroups.Unavailable() != nil || os.Getpid() == 1) {
+		l.orphans = adoptOrphans(l.cgroups.Name(), l.log)
 	}
-	if l.cgroups.unavailable != nil {
-		l.log.Warn().AnErr("why", l.cgroups.unavailable).Str("trees", l.TreeControl()).
+	if why := l.cgroups.Unavailable(); why != nil {
+		l.log.Warn().AnErr("why", why).Str("trees", l.TreeControl()).
 			Msg("cannot use cgroups: processes that children start may outlive them")
 	}
 	return l
@@ -102,7 +100,7 @@ func New(o Options) *Launcher {
 // TreeControl names how descendants of children are found and ended: TreesByCgroup,
 // TreesBySubreaper or TreesByGroup.
 func (l *Launcher) TreeControl() string {
-	if l.cgroups.unavailable == nil {
+	if l.cgroups.Unavailable() == nil {
 		return TreesByCgroup
 	}
 	if l.orphans != nil {
@@ -153,7 +151,7 @@ func (l *Launcher) launch(spec *Spec) (*Child, error) {
 
 // start makes the cgroups with the process in them, or neither.
 func (l *Launcher) start(spec *Spec, p *childFiles) (*handle, error) {
-	t, err := l.cgroups.create(spec)
+	t, err := l.createTree(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +168,7 @@ func (l *Launcher) start(spec *Spec, p *childFiles) (*handle, error) {
 		})
 	})
 	if err != nil {
-		return nil, errors.Join(err, t.removeWithRetry(l.killWait))
+		return nil, errors.Join(err, t.Remove(l.killWait))
 	}
 	return h, nil
 }
@@ -235,7 +233,7 @@ func (l *Launcher) closeChildren(ends func(*Child) bool) error {
 	}
 	l.watchers.Wait()
 	l.orphans.stop()
-	l.cgroups.close()
+	l.cgroups.Close()
 	l.spawner.stop()
 	return stuckError(stuck, l.killWait)
 }

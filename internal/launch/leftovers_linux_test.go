@@ -10,67 +10,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/castnet-io/castnet/internal/cgroup"
 )
 
-// ownPlace is a cgroup in which no launcher but the test's takes a census.
+// ownPlace is a cgroup in which no launcher but the test's kills leftovers.
 func ownPlace(t *testing.T) string {
-	dir := filepath.Join(needCgroups(t).cgroups.ownDirs[unifiedKey], "test."+strconv.Itoa(os.Getpid()))
+	base := filepath.Dir(filepath.Dir(mustLaunch(t, needCgroups(t), specOf(t, "ready")).handle.tree.Dir))
+	dir := filepath.Join(base, "test."+strconv.Itoa(os.Getpid()))
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	t.Cleanup(func() { require.NoError(t, removeGroup(dir)) })
+	t.Cleanup(func() { require.NoError(t, (&cgroup.Group{Dir: dir}).Remove(0)) })
 	return dir
-}
-
-// leave makes what a dead launcher of a state directory leaves: a cgroup with a process.
-func leave(t *testing.T, place, stateDir string) *exec.Cmd {
-	dir := filepath.Join(place, namePrefix(stateDir)+"dead", stopPrefix+"left.1")
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	p := exec.Command("sleep", "600")
-	require.NoError(t, p.Start())
-	t.Cleanup(func() {
-		_ = p.Process.Kill() // most have ended
-		_ = p.Wait()
-	})
-	require.NoError(t, writeCgroupFile(dir, "cgroup.procs", strconv.Itoa(p.Process.Pid)))
-	return p
-}
-
-func TestKillLeftovers_worksWithoutAStateDirectory(t *testing.T) {
-	place, dir := ownPlace(t), t.TempDir()
-	nobodys, anothers := leave(t, place, ""), leave(t, place, dir)
-	take := func(stateDir string) []Leftover {
-		l := New(Options{StateDir: stateDir, Cgroup: place})
-		defer func() { require.NoError(t, l.Close()) }()
-		left, err := l.KillLeftovers()
-		require.NoError(t, err)
-		return left
-	}
-	require.Equal(t, []Leftover{{Name: "left", Processes: 1}}, take(""))
-	requireAllEnded(t, []int{nobodys.Process.Pid})
-	require.NoError(t, unix.Kill(anothers.Process.Pid, 0))
-	require.Equal(t, []Leftover{{Name: "left", Processes: 1}}, take(dir), "the next launcher there tells of it")
-	requireAllEnded(t, []int{anothers.Process.Pid})
-}
-
-// As long as a child has not executed its program it has what its launcher had open, whose death the den's lock tells.
-func TestKillLeftovers_awaitsAChildBeingForked(t *testing.T) {
-	place, dir := ownPlace(t), t.TempDir()
-	p := leave(t, place, dir)
-	lock, err := lockDir(filepath.Join(place, namePrefix(dir)+"dead"))
-	require.NoError(t, err)
-	executed := time.AfterFunc(50*time.Millisecond, func() { _ = lock.Close() })
-	defer executed.Stop()
-	l := New(Options{StateDir: dir, Cgroup: place})
-	defer func() { require.NoError(t, l.Close()) }()
-	left, err := l.KillLeftovers()
-	require.NoError(t, err)
-	require.Equal(t, []Leftover{{Name: "left", Processes: 1}}, left)
-	requireAllEnded(t, []int{p.Process.Pid})
 }
 
 // The search for readers of a lifeline repeats until the kernel reports none. One scan of /proc may
 // miss a reader, as it omits this process here.
 func TestKillLeftovers_retriesUntilAKeptChildIsGone(t *testing.T) {
-	l := New(Options{StateDir: t.TempDir(), Cgroup: NoCgroup, KillWait: 100 * time.Millisecond})
+	l := New(Options{StateDir: t.TempDir(), Cgroup: cgroup.None, KillWait: 100 * time.Millisecond})
 	defer func() { require.NoError(t, l.Close()) }()
 	path := filepath.Join(l.stateDir, "kept"+lifelineSuffix)
 	require.NoError(t, unix.Mkfifo(path, 0o600))
@@ -118,7 +74,7 @@ func TestLeftovers_areFoundDuringAnExec(t *testing.T) {
 	began := time.Now()
 	_, found := markerOf(bare.Process.Pid)
 	require.False(t, found, "it has emptied its environment")
-	require.Less(t, time.Since(began), contentionTimeout, "which is not waited for")
+	require.Less(t, time.Since(began), execTimeout, "which is not waited for")
 	require.NoError(t, bare.Process.Kill())
 	_ = bare.Wait()
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/castnet-io/castnet/internal/cgroup"
 )
 
 // Limits bound one child with its whole tree; zero means none. Child.Unenforced lists limits
@@ -17,12 +19,8 @@ type Limits struct {
 	Files  uint64  // open descriptors of each process
 }
 
-// cpuPeriod is the kernel's default, in microseconds.
-const (
-	cpuPeriod   = 100_000
-	minCPUQuota = 1_000 // the kernel's minimum
-	maxCPU      = 1024
-)
+// maxCPU bounds the number of cores, and the numbers of CPUs.
+const maxCPU = 1024
 
 func (l *Limits) validate() error {
 	switch {
@@ -44,11 +42,41 @@ func (l *Limits) validate() error {
 }
 
 // Names of limits in messages.
-func (l *Limits) memoryName() string { return "memory " + formatBytes(l.Memory) }
-func (l *Limits) pidsName() string   { return fmt.Sprintf("pids %d", l.Pids) }
-func (l *Limits) cpuName() string    { return fmt.Sprintf("cpu %v cores", l.CPU) }
-func (l *Limits) cpusName() string   { return fmt.Sprintf("cpus %v", l.CPUs) }
-func (l *Limits) filesName() string  { return fmt.Sprintf("files %d", l.Files) }
+func (l *Limits) cpusName() string  { return fmt.Sprintf("cpus %v", l.CPUs) }
+func (l *Limits) filesName() string { return fmt.Sprintf("files %d", l.Files) }
+
+// controllerName names the limit of a cgroup controller.
+func (l *Limits) controllerName(controller string) string {
+	switch controller {
+	case cgroup.Memory:
+		return "memory " + formatBytes(l.Memory)
+	case cgroup.Pids:
+		return fmt.Sprintf("pids %d", l.Pids)
+	default:
+		return fmt.Sprintf("cpu %v cores", l.CPU)
+	}
+}
+
+// tree holds all descendants of a child: its cgroups, and its limits without effect.
+type tree struct {
+	cgroup.Group
+	unenforced []string // with reasons
+}
+
+func (t *tree) addUnenforced(what string, err error) {
+	t.unenforced = append(t.unenforced, fmt.Sprintf("%s: %v", what, err))
+}
+
+// createTree makes the cgroups of a child, before the fork.
+func (l *Launcher) createTree(spec *Spec) (*tree, error) {
+	limits := cgroup.Limits{Memory: spec.Limits.Memory, Pids: spec.Limits.Pids, CPU: spec.Limits.CPU}
+	group, refused, err := l.cgroups.Create(spec.Name, spec.Keep, limits)
+	t := &tree{Group: group}
+	for _, r := range refused {
+		t.addUnenforced(spec.Limits.controllerName(r.Controller), r.Err)
+	}
+	return t, err
+}
 
 // formatBytes formats a number of bytes, such as "64 MiB".
 func formatBytes(n int64) string {

@@ -13,6 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/castnet-io/castnet/internal/cgroup"
+	"github.com/castnet-io/castnet/internal/logfile"
 )
 
 // limited launches spec and skips where the kernel does not give its limits.
@@ -29,7 +32,7 @@ func limited(t *testing.T, l *Launcher, spec Spec) *Child {
 
 // inGroup returns a file of the child's cgroup for a controller.
 func inGroup(t *testing.T, c *Child, file string) string {
-	for _, dir := range append([]string{c.handle.tree.unified}, c.handle.tree.legacy...) {
+	for _, dir := range append([]string{c.handle.tree.Dir}, c.handle.tree.V1...) {
 		if path := filepath.Join(dir, file); dir != "" {
 			if _, err := os.Stat(path); err == nil {
 				return path
@@ -74,11 +77,13 @@ func TestLimits_forkBombIsContainedAndEnds_LCH4(t *testing.T) {
 	spec.Limits = Limits{Pids: 40}
 	c := limited(t, l, spec)
 	events, current := inGroup(t, c, "pids.events"), inGroup(t, c, "pids.current")
-	require.Eventually(t, func() bool { return readCounter(events, "max") > 0 }, patience, 1e6)
+	require.Eventually(t, func() bool {
+		return strings.Contains(readFile(t, events), "max ") && !strings.Contains(readFile(t, events), "max 0\n")
+	}, patience, 1e6)
 	n, err := strconv.Atoi(strings.TrimSpace(readFile(t, current)))
 	require.NoError(t, err)
 	require.LessOrEqual(t, n, 40)
-	pids := readFields(filepath.Join(c.handle.tree.unified, "cgroup.procs"))
+	pids := strings.Fields(readFile(t, filepath.Join(c.handle.tree.Dir, "cgroup.procs")))
 	require.Greater(t, len(pids), 20)
 
 	require.NoError(t, c.Kill())
@@ -97,12 +102,12 @@ func TestLimits_cpuLimitIsSetInTheCgroup(t *testing.T) {
 	spec.Limits = Limits{CPU: 0.5}
 	c := limited(t, newLauncher(t), spec)
 	want, file := "50000", "cpu.cfs_quota_us"
-	if len(c.handle.tree.legacy) == 0 {
+	if len(c.handle.tree.V1) == 0 {
 		want, file = "50000 100000", "cpu.max"
 	}
 	path := inGroup(t, c, file)
 	require.Equal(t, want, strings.TrimSpace(readFile(t, path)))
-	require.Contains(t, readFields(filepath.Join(filepath.Dir(path), "cgroup.procs")), strconv.Itoa(c.PID()))
+	require.Contains(t, strings.Fields(readFile(t, filepath.Join(filepath.Dir(path), "cgroup.procs"))), strconv.Itoa(c.PID()))
 }
 
 func TestLimits_cpusAndFilesApplyFromTheFirstInstruction(t *testing.T) {
@@ -115,8 +120,8 @@ func TestLimits_cpusAndFilesApplyFromTheFirstInstruction(t *testing.T) {
 	spec := specOf(t, "limits")
 	spec.Limits = Limits{CPUs: []int{cpu}, Files: 77}
 	c := limited(t, newLauncher(t), spec)
-	require.True(t, exitOf(t, c).Clean(), "%v", c.StderrTail(9))
-	require.Equal(t, fmt.Sprintf("1 %d 77 77\n", cpu), readFile(t, c.StdoutPath()))
+	require.True(t, exitOf(t, c).Clean(), "%v", c.Output()[logfile.Stderr].Tail(9))
+	require.Equal(t, fmt.Sprintf("1 %d 77 77\n", cpu), readFile(t, stdoutOf(c)))
 }
 
 // limits tells what the Go runtime found at its start, and the files.
@@ -133,7 +138,7 @@ func limits() {
 }
 
 func TestLimits_unenforcedLimitsAreReported(t *testing.T) {
-	l := New(Options{Cgroup: NoCgroup})
+	l := New(Options{Cgroup: cgroup.None})
 	defer l.Close()
 	spec := specOf(t, "ready")
 	spec.Limits = Limits{Memory: 3 << 30, Pids: 9, CPU: 1.5, CPUs: []int{1000}, Files: 100}
@@ -144,24 +149,7 @@ func TestLimits_unenforcedLimitsAreReported(t *testing.T) {
 		require.True(t, strings.HasPrefix(missing[i], want), missing[i])
 	}
 	require.Contains(t, missing[0], "cgroups are turned off")
-	lineIn(t, c.StdoutPath(), "ready")
-}
-
-// In both dialects of the kernel.
-func TestLimits_renderKernelSyntax(t *testing.T) {
-	all := (&Limits{Memory: 1 << 20, Pids: 7, CPU: 0.001}).byController()
-	var v2, v1 []string
-	for _, l := range all {
-		for _, s := range l.v2 {
-			v2 = append(v2, s.file+"="+s.value)
-		}
-		for _, s := range l.v1 {
-			v1 = append(v1, s.file+"="+s.value)
-		}
-	}
-	require.Equal(t, []string{"memory.max=1048576", "memory.swap.max=0", "pids.max=7", "cpu.max=1000 100000"}, v2)
-	require.Equal(t, []string{"memory.limit_in_bytes=1048576", "memory.memsw.limit_in_bytes=1048576", "pids.max=7",
-		"cpu.cfs_period_us=100000", "cpu.cfs_quota_us=1000"}, v1)
+	lineIn(t, stdoutOf(c), "ready")
 }
 
 // F29: descriptors run out, and the launcher lives.
@@ -169,9 +157,9 @@ func TestLaunch_withoutDescriptorsFailsAndTheNextSucceeds_LCH3(t *testing.T) {
 	spec := specOf(t, "exhaust", t.TempDir())
 	spec.Limits = Limits{Files: 60}
 	c := mustLaunch(t, newLauncher(t), spec)
-	require.Equal(t, "exited with code 0", exitOf(t, c).String(), "%v", c.StderrTail(20))
-	require.Equal(t, "true", lineIn(t, c.StdoutPath(), "refused "))
-	require.Equal(t, "true", lineIn(t, c.StdoutPath(), "tidy "))
+	require.Equal(t, "exited with code 0", exitOf(t, c).String(), "%v", c.Output()[logfile.Stderr].Tail(20))
+	require.Equal(t, "true", lineIn(t, stdoutOf(c), "refused "))
+	require.Equal(t, "true", lineIn(t, stdoutOf(c), "tidy "))
 }
 
 // exhaust launches until there are no descriptors left, at every point at which
@@ -229,8 +217,8 @@ func TestTrees_endWithoutFreeDescriptors_LCH4(t *testing.T) {
 	spec.Env = append(spec.Env, script.Env...)
 	spec.Limits = Limits{Files: 60}
 	c := mustLaunch(t, newLauncher(t), spec)
-	require.Equal(t, "exited with code 0", exitOf(t, c).String(), "%v", c.StderrTail(20))
-	require.Equal(t, "0", lineIn(t, c.StdoutPath(), "survivors "))
+	require.Equal(t, "exited with code 0", exitOf(t, c).String(), "%v", c.Output()[logfile.Stderr].Tail(20))
+	require.Equal(t, "0", lineIn(t, stdoutOf(c), "survivors "))
 }
 
 func exhaustKill() {
@@ -243,7 +231,7 @@ func exhaustKill() {
 	var pids []int
 	for len(pids) < 4 {
 		pids = nil
-		for _, line := range c.StdoutTail(9) {
+		for _, line := range c.Output()[logfile.Stdout].Tail(9) {
 			fields := strings.Fields(line)
 			pid, err := strconv.Atoi(fields[len(fields)-1])
 			check(err)

@@ -15,6 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/castnet-io/castnet/internal/cgroup"
+	"github.com/castnet-io/castnet/internal/logfile"
 )
 
 // modeVar makes the test binary play a child. Its value is a key of modes,
@@ -149,7 +152,7 @@ func leaveGroup() {
 // launcher launches one child of the mode in its arguments, in its own
 // directory, and waits to be killed.
 func launcher() {
-	l := New(Options{Cgroup: NoCgroup})
+	l := New(Options{Cgroup: cgroup.None})
 	_, err := l.Launch(Spec{
 		Name: "inner", Path: os.Args[0], Env: []string{modeVar + "=" + os.Args[1]}, LogDir: os.Args[2],
 	})
@@ -182,6 +185,9 @@ func mustLaunch(t testing.TB, l *Launcher, spec Spec) *Child {
 	return c
 }
 
+func stdoutOf(c *Child) string { return c.Output()[logfile.Stdout].Path }
+func stderrOf(c *Child) string { return c.Output()[logfile.Stderr].Path }
+
 // exitOf waits for the end of c.
 func exitOf(t testing.TB, c *Child) Exit {
 	t.Helper()
@@ -200,12 +206,12 @@ func lineIn(t testing.TB, path, prefix string) string {
 	defer cancel()
 	found, rest := false, ""
 	waitForFile(t, path)
-	err := Follow(ctx, path, 0, nil, func(line []byte) {
+	err := logfile.Output{{Path: path}}.Follow(ctx, nil, logfile.Handler{Line: func(_ logfile.Stream, line []byte) {
 		if after, ok := strings.CutPrefix(string(line), prefix); ok && !found {
 			found, rest = true, strings.TrimSpace(after)
 			cancel()
 		}
-	})
+	}})
 	require.True(t, found, "no line %q in %s: %v", prefix, path, err)
 	return rest
 }

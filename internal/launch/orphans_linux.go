@@ -141,9 +141,12 @@ func (o *orphans) isChild(pid int) bool {
 	return false
 }
 
+// execTimeout bounds the wait for a process in the midst of an exec.
+const execTimeout = time.Second
+
 // markerOf returns the marker in a process's environment. During an exec the environment is absent.
 func markerOf(pid int) (marker string, found bool) {
-	for deadline := time.Now().Add(contentionTimeout); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(execTimeout); ; time.Sleep(time.Millisecond) {
 		env, err := environOf(pid)
 		for entry := range bytes.SplitSeq(env, []byte{0}) {
 			if bytes.HasPrefix(entry, []byte(markerVar+"=")) {

@@ -38,7 +38,7 @@ type Spec struct {
 	Dir       string   // working directory; "" = the launcher's
 	Payload   []byte   // returned by Inherited.Payload
 	LogDir    string   // existing directory for NAME.stdout.log, NAME.stderr.log
-	LogCap    int64    // bytes of each log kept at least, at most doubled (LCH-10); 0 = 64 MiB
+	LogCap    int64    // bytes of each log kept at least, see logfile.File.Cap
 	Limits    Limits   // for the child and its descendants
 	Keep      bool     // outlives its launcher; needs Options.StateDir
 	NoInherit bool     // hide payload and lifeline: FromEnv returns false in it

@@ -13,13 +13,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/castnet-io/castnet/internal/cgroup"
+	"github.com/castnet-io/castnet/internal/logfile"
 )
 
 // needCgroups skips where the kernel gives none to make trees of.
 func needCgroups(t *testing.T) *Launcher {
 	l := newLauncher(t)
 	if l.TreeControl() != TreesByCgroup {
-		t.Skip("no cgroup here: ", l.cgroups.unavailable)
+		t.Skip("no cgroup here: ", l.cgroups.Unavailable())
 	}
 	return l
 }
@@ -50,7 +53,7 @@ sleep 600 & echo four $!
 
 func pidsOf(t *testing.T, c *Child) (pids []int) {
 	for _, name := range []string{"one ", "two ", "three ", "four "} {
-		pids = append(pids, pidIn(t, c.StdoutPath(), name))
+		pids = append(pids, pidIn(t, stdoutOf(c), name))
 	}
 	return pids
 }
@@ -62,7 +65,7 @@ func TestTrees_killLeavesNoDescendant_LCH4(t *testing.T) {
 	require.NoError(t, c.Kill())
 	require.Equal(t, int(syscall.SIGKILL), exitOf(t, c).Signal)
 	requireAllEnded(t, pids)
-	require.NoDirExists(t, c.handle.tree.unified)
+	require.NoDirExists(t, c.handle.tree.Dir)
 }
 
 func TestTrees_exitLeavesNoDescendant_LCH4(t *testing.T) {
@@ -87,29 +90,18 @@ func requireAllEnded(t *testing.T, pids []int) {
 func TestTrees_removeNestedCgroups(t *testing.T) {
 	l := needCgroups(t)
 	c := mustLaunch(t, l, specOf(t, "ready"))
-	dir := c.handle.tree.unified
+	dir := c.handle.tree.Dir
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755))
 	require.NoError(t, c.Kill())
 	exitOf(t, c)
 	require.NoDirExists(t, dir)
 }
 
-func TestTrees_closeLeavesNoDirectory(t *testing.T) {
-	l := New(Options{})
-	spec := specOf(t, "ready")
-	spec.Limits = Limits{Pids: 100}
-	mustLaunch(t, l, spec)
-	require.NoError(t, l.Close())
-	for _, base := range l.cgroups.ownDirs {
-		require.NoDirExists(t, filepath.Join(base, l.cgroups.name))
-	}
-}
-
 func TestTrees_withoutCgroupsUseTheProcessGroup(t *testing.T) {
-	l := New(Options{Cgroup: NoCgroup})
+	l := New(Options{Cgroup: cgroup.None})
 	require.Equal(t, TreesByGroup, l.TreeControl())
 	c := mustLaunch(t, l, specOf(t, "parent", "stays"))
-	grandchild := pidIn(t, c.StdoutPath(), "grandchild ")
+	grandchild := pidIn(t, stdoutOf(c), "grandchild ")
 	require.NoError(t, l.Close())
 	requireGone(t, grandchild)
 }
@@ -117,14 +109,14 @@ func TestTrees_withoutCgroupsUseTheProcessGroup(t *testing.T) {
 func TestTrees_reportAnUnavailableCgroup(t *testing.T) {
 	l := New(Options{Cgroup: filepath.Join(t.TempDir(), "absent")})
 	require.Equal(t, TreesByGroup, l.TreeControl())
-	require.ErrorContains(t, l.cgroups.unavailable, "absent")
+	require.ErrorContains(t, l.cgroups.Unavailable(), "absent")
 	require.NoError(t, l.Close())
 }
 
 // subreaper plays a launcher without cgroups that adopts orphans. It runs the
 // script in its arguments twice over and tells who of its processes is left.
 func subreaper() {
-	l := New(Options{Cgroup: NoCgroup, Subreaper: true})
+	l := New(Options{Cgroup: cgroup.None, Subreaper: true})
 	fmt.Println("trees", l.TreeControl())
 	var children []*Child
 	for i := range 2 {
@@ -134,7 +126,7 @@ func subreaper() {
 		})
 		check(err)
 		children = append(children, c)
-		for !strings.Contains(strings.Join(c.StdoutTail(9), "\n"), "ready") {
+		for !strings.Contains(strings.Join(c.Output()[logfile.Stdout].Tail(9), "\n"), "ready") {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -159,29 +151,15 @@ func TestTrees_subreaperEndsAndReapsOrphans(t *testing.T) {
 	spec := specOf(t, "subreaper", script.Path, script.Args[1], t.TempDir())
 	spec.Env = append(spec.Env, script.Env...)
 	c := mustLaunch(t, newLauncher(t), spec)
-	require.Equal(t, "exited with code 0", exitOf(t, c).String(), "%v", c.StderrTail(20))
-	require.Equal(t, "subreaper", lineIn(t, c.StdoutPath(), "trees "))
-	require.Equal(t, "0", lineIn(t, c.StdoutPath(), "after both "))
-	require.Equal(t, "false", lineIn(t, c.StdoutPath(), "zombies "))
+	require.Equal(t, "exited with code 0", exitOf(t, c).String(), "%v", c.Output()[logfile.Stderr].Tail(20))
+	require.Equal(t, "subreaper", lineIn(t, stdoutOf(c), "trees "))
+	require.Equal(t, "0", lineIn(t, stdoutOf(c), "after both "))
+	require.Equal(t, "false", lineIn(t, stdoutOf(c), "zombies "))
 	// The second shell, what it scattered, and the first one's that has no marker.
-	left, err := strconv.Atoi(lineIn(t, c.StdoutPath(), "after one "))
+	left, err := strconv.Atoi(lineIn(t, stdoutOf(c), "after one "))
 	require.NoError(t, err)
 	require.LessOrEqual(t, left, 5)
 	require.GreaterOrEqual(t, left, 1)
-}
-
-func TestOwnCgroups_parseProcSelfCgroup(t *testing.T) {
-	const mounts = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n" +
-		"32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime shared:1 - cgroup cgroup rw,cpu,cpuacct\n" +
-		"35 31 0:32 /docker/7 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n" +
-		"36 31 0:36 /elsewhere /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n" +
-		"41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\nshort\n"
-	const member = "9:name=systemd:/\n8:pids:/docker/7\n4:memory:/docker/7/a\n1:cpu,cpuacct:/x\n0::/a/b:c\n"
-	require.Equal(t, map[string]string{
-		"cpu": "/sys/fs/cgroup/cpu/x", "cpuacct": "/sys/fs/cgroup/cpu/x",
-		"memory": "/sys/fs/cgroup/memory/a", unifiedKey: "/sys/fs/cgroup/unified/a/b:c",
-	}, ownCgroups(member, mounts))
-	require.Empty(t, ownCgroups("", ""))
 }
 
 // A storm of launches and stops leaves neither zombies nor descriptors.

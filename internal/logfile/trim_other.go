@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package launch
+package logfile
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 )
 
 // punchHole is not available here. A file at twice its cap restarts empty, and a line can be lost
-// (see logKeeper.truncateFile).
+// (see trimmer.truncateFile).
 func punchHole(*os.File, int64, int64) error { return unix.ENOTSUP }
 
 func nextData(_ *os.File, at int64) int64 { return at }

@@ -1,4 +1,4 @@
-package launch
+package logfile
 
 import (
 	"strings"
@@ -43,7 +43,7 @@ func splitInChunks(text string, chunk int) (got []string) {
 	return got
 }
 
-func TestLines_cutsAtTheLimitBetweenRunes(t *testing.T) {
+func TestLines_areCutAtTheLimitBetweenRunes_LOG3(t *testing.T) {
 	exact := strings.Repeat("x", MaxLine)
 	for name, tt := range map[string]struct {
 		in   string

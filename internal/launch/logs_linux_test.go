@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/castnet-io/castnet/internal/logfile"
 )
 
 // disk mounts one of a megabyte.
@@ -42,19 +44,19 @@ func TestF23_floodOnASmallDiskIsFollowedInOrder(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), spec)
 	var dropped int64
 	last, told := -1, 0
-	require.NoError(t, c.Follow(t.Context(), FollowHandler{
-		Line: func(_ Stream, line []byte) {
+	require.NoError(t, c.Output().Follow(t.Context(), c.Done(), logfile.Handler{
+		Line: func(_ logfile.Stream, line []byte) {
 			var i int
 			if _, err := fmt.Sscanf(string(line), "line %d", &i); err == nil && string(line) == fmt.Sprint("line ", i) && i > last {
 				last = i
 			}
 			told++
 		},
-		Dropped: func(_ Stream, bytes int64) { dropped += bytes },
+		Dropped: func(_ logfile.Stream, bytes int64) { dropped += bytes },
 	}))
 	require.Equal(t, 3, c.Exit().Code, "it ran to its end")
 	require.Positive(t, told)
-	require.LessOrEqual(t, onDisk(t, c.StderrPath()), int64(1<<20))
+	require.LessOrEqual(t, onDisk(t, stderrOf(c)), int64(1<<20))
 	t.Logf("%d of %d lines were told, the newest is %d; %d bytes made room", told, n, last, dropped)
 }
 
@@ -64,7 +66,7 @@ func TestF23_fullDiskStillRunsAProc(t *testing.T) {
 	fill(t, spec.LogDir)
 	c := mustLaunch(t, newLauncher(t), spec)
 	c.Terminate(patience)
-	require.NoError(t, c.Follow(t.Context(), FollowHandler{Line: func(Stream, []byte) {}}))
+	require.NoError(t, c.Output().Follow(t.Context(), c.Done(), logfile.Handler{Line: func(logfile.Stream, []byte) {}}))
 	require.Equal(t, int(unix.SIGTERM), exitOf(t, c).Signal)
 }
 
@@ -73,11 +75,11 @@ func TestF23_readOnlyDiskRunsAProcAndReportsLostLogs(t *testing.T) {
 	spec.LogDir = disk(t)
 	require.NoError(t, unix.Mount("", spec.LogDir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	c := mustLaunch(t, newLauncher(t), spec)
-	err := c.Follow(t.Context(), FollowHandler{Line: func(Stream, []byte) {}})
+	err := c.Output().Follow(t.Context(), c.Done(), logfile.Handler{Line: func(logfile.Stream, []byte) {}})
 	require.ErrorIs(t, err, unix.EROFS)
 	require.ErrorContains(t, err, "stderr")
 	require.Equal(t, 3, c.Exit().Code)
-	require.ErrorIs(t, c.LogError(), unix.EROFS)
-	require.Empty(t, c.StderrPath())
-	require.Empty(t, c.StderrTail(5))
+	require.ErrorIs(t, c.Output().Err(), unix.EROFS)
+	require.Empty(t, stderrOf(c))
+	require.Empty(t, c.Output()[logfile.Stderr].Tail(5))
 }

@@ -1,8 +1,7 @@
-package launch
+package cgroup
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,20 +62,24 @@ func mountedPath(mount, root, place string) string {
 	return filepath.Join(mount, strings.TrimPrefix(place, root))
 }
 
-// cgroupDir is a launcher's own directory in one hierarchy. Its lock lasts as long as the launcher,
-// so KillLeftovers recognizes the directories of dead launchers.
-type cgroupDir struct {
+// managerDir is a manager's own directory in one hierarchy. Its lock lasts as long as the manager,
+// so KillLeftovers recognizes the directories of dead managers.
+type managerDir struct {
 	path string
 	lock *os.File
 }
 
-// createCgroupDir retries if KillLeftovers removed the new directory as an old one.
-func createCgroupDir(base, name string) (d *cgroupDir, err error) {
+// lockTimeout bounds the wait for locks that others hold briefly: another KillLeftovers, or a forked
+// child before its exec.
+const lockTimeout = time.Second
+
+// createManagerDir retries if KillLeftovers removed the new directory as an old one.
+func createManagerDir(base, name string) (d *managerDir, err error) {
 	if _, err := os.Stat(base); err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(contentionTimeout); ; time.Sleep(retryInterval) {
-		d, err = tryCreateCgroupDir(filepath.Join(base, name))
+	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(retryInterval) {
+		d, err = tryCreateManagerDir(filepath.Join(base, name))
 		taken := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EWOULDBLOCK)
 		if !taken || time.Now().After(deadline) {
 			return d, err
@@ -84,7 +87,7 @@ func createCgroupDir(base, name string) (d *cgroupDir, err error) {
 	}
 }
 
-func tryCreateCgroupDir(path string) (*cgroupDir, error) {
+func tryCreateManagerDir(path string) (*managerDir, error) {
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -92,7 +95,7 @@ func tryCreateCgroupDir(path string) (*cgroupDir, error) {
 	if err == nil {
 		_, err = os.Stat(path)
 		if err == nil {
-			return &cgroupDir{path, lock}, nil
+			return &managerDir{path, lock}, nil
 		}
 		_ = lock.Close()
 	}
@@ -112,8 +115,8 @@ func lockDir(path string) (*os.File, error) {
 	return f, nil
 }
 
-// close removes the directory, unless it holds a kept child.
-func (d *cgroupDir) close() {
+// close removes the directory, unless it holds a kept group.
+func (d *managerDir) close() {
 	_ = os.Remove(d.path)
 	_ = d.lock.Close()
 }
@@ -122,47 +125,9 @@ func (d *cgroupDir) close() {
 func enableControllers(dir string, controllers ...string) (enabled []string) {
 	offered := readFields(filepath.Join(dir, "cgroup.controllers"))
 	for _, c := range controllers {
-		if slices.Contains(offered, c) && writeCgroupFile(dir, "cgroup.subtree_control", "+"+c) == nil {
+		if slices.Contains(offered, c) && writeFile(dir, "cgroup.subtree_control", "+"+c) == nil {
 			enabled = append(enabled, c)
 		}
 	}
 	return enabled
-}
-
-func readFields(path string) []string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil
-	}
-	return strings.Fields(string(data))
-}
-
-// writeCgroupFile writes an existing cgroup file.
-func writeCgroupFile(dir, file, value string) error {
-	path := filepath.Join(dir, file)
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(value)
-	err = errors.Join(err, f.Close())
-	if err != nil {
-		return fmt.Errorf("%q: %w", value, err)
-	}
-	return nil
-}
-
-// readCounter returns the number after key in a file of "key number" lines.
-func readCounter(path, key string) int64 {
-	data, _ := os.ReadFile(path) // unreadable is zero
-	return counterValue(string(data), key)
-}
-
-func counterValue(text, key string) (n int64) {
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, key+" "); ok {
-			_, _ = fmt.Sscan(rest, &n)
-		}
-	}
-	return n
 }

@@ -1,4 +1,4 @@
-package launch
+package logfile
 
 import (
 	"context"
@@ -30,7 +30,10 @@ func follow(t *testing.T, text string, from int64) *followed {
 	f := &followed{file: file, done: make(chan struct{}), stop: stop, err: make(chan error, 1)}
 	f.write(t, text)
 	go func() {
-		f.err <- Follow(ctx, path, from, f.done, func(line []byte) { f.got = append(f.got, string(line)) })
+		out := Output{Stdout: {Path: path, Start: from}}
+		f.err <- out.Follow(ctx, f.done, Handler{
+			Line: func(_ Stream, line []byte) { f.got = append(f.got, string(line)) },
+		})
 	}()
 	f.poll()
 	return f
@@ -50,7 +53,7 @@ func (f *followed) poll() {
 	synctest.Wait()
 }
 
-func TestFollow_deliversCompleteLines(t *testing.T) {
+func TestFollow_deliversCompleteLines_LOG2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := follow(t, "old\nhalf", 0)
 		require.Equal(t, []string{"old"}, f.got)
@@ -85,7 +88,7 @@ func TestFollow_restartsWhenTheFileIsTruncated(t *testing.T) {
 	})
 }
 
-func TestFollow_readsABacklogInChunks(t *testing.T) {
+func TestFollow_readsABacklogInChunks_LOG2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := "0123456789abcdef\n"
 		text := ""
@@ -101,11 +104,11 @@ func TestFollow_readsABacklogInChunks(t *testing.T) {
 
 func TestFollow_namesAMissingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "absent")
-	err := Follow(t.Context(), path, 0, nil, nil)
+	err := Output{Stdout: {Path: path}}.Follow(t.Context(), nil, Handler{})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, path)
 }
 
 func TestTail_ofAMissingFileIsEmpty(t *testing.T) {
-	require.Empty(t, tailLines(logFile{path: filepath.Join(t.TempDir(), "absent")}, 5))
+	require.Empty(t, File{Path: filepath.Join(t.TempDir(), "absent")}.Tail(5))
 }

@@ -1,4 +1,4 @@
-package launch
+package logfile
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ const (
 	TruncatedMark = "… [TRUNCATED]"
 )
 
-// lineSplitter splits chunks of bytes into lines without newlines, in bounded memory (LCH-8).
+// lineSplitter splits chunks of bytes into lines without newlines, in bounded memory (LOG-3).
 type lineSplitter struct {
 	emit      func(line []byte) // slice valid during the call
 	buf       []byte            // the line so far, at most MaxLine

@@ -1,4 +1,4 @@
-package launch
+package logfile
 
 import (
 	"bytes"
@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// DefaultLogCap is the default of Spec.LogCap.
-	DefaultLogCap = 64 << 20
+	// DefaultCap is the default of File.Cap.
+	DefaultCap = 64 << 20
 
-	// minLogCap leaves room for the tail.
-	minLogCap = 2 * tailBytes
+	// minCap leaves room for the tail.
+	minCap = 2 * tailBytes
 
 	// diskCheckInterval is the interval of disk checks for an idle file: on a full disk no file
 	// grows.
@@ -21,11 +21,20 @@ const (
 	blockSize = 4 << 10
 )
 
-// logKeeper bounds a file that other processes append to. It punches a hole into the old part: the
+// minKept returns the minimum of bytes to keep.
+func (f File) minKept() int64 {
+	if f.Cap == 0 {
+		return DefaultCap
+	}
+	return max(f.Cap, minCap)
+}
+
+// trimmer bounds a file that other processes append to. It punches a hole into the old part: the
 // length and all offsets stay valid, and the hole takes no disk space. Appended data is untouched,
 // so no line is lost.
-type logKeeper struct {
-	cap           int64 // bytes to keep at least; 0 = all
+type trimmer struct {
+	file          *os.File
+	cap           int64 // bytes to keep at least
 	start         int64 // start of the kept part
 	isDiskFull    func(*os.File) bool
 	diskCheckedAt time.Time // time of the last disk check
@@ -34,40 +43,37 @@ type logKeeper struct {
 
 // trim discards old data in steps of cap: the newest cap bytes stay, plus at most as many older
 // ones. On a nearly full disk only the tail stays, and forced is true. All data before at was read.
-func (k *logKeeper) trim(f *os.File, at int64, now time.Time) (freed int64, forced bool) {
-	if k.cap == 0 {
-		return 0, false
-	}
-	stay, most := k.cap, 2*k.cap
-	if now.Sub(k.diskCheckedAt) >= diskCheckInterval {
-		k.diskCheckedAt = now
-		if at-k.start > 2*tailBytes && k.isDiskFull(f) {
+func (t *trimmer) trim(at int64, now time.Time) (freed int64, forced bool) {
+	stay, most := t.cap, 2*t.cap
+	if now.Sub(t.diskCheckedAt) >= diskCheckInterval {
+		t.diskCheckedAt = now
+		if at-t.start > 2*tailBytes && t.isDiskFull(t.file) {
 			stay = tailBytes
 			most = 2 * tailBytes
 			forced = true
 		}
 	}
-	if at-k.start <= most {
+	if at-t.start <= most {
 		return 0, false
 	}
-	cut := nextLineStart(f, at-stay)
-	freed = cut - k.start
-	if err := punchHole(f, k.start, cut); err != nil {
-		return k.truncateFile(f, at)
+	cut := nextLineStart(t.file, at-stay)
+	freed = cut - t.start
+	if err := punchHole(t.file, t.start, cut); err != nil {
+		return t.truncateFile(at)
 	}
-	k.start = cut
+	t.start = cut
 	return freed, forced
 }
 
 // truncateFile restarts a file on a file system without holes. It loses only output written since
 // the last read.
-func (k *logKeeper) truncateFile(f *os.File, at int64) (freed int64, forced bool) {
-	if err := f.Truncate(0); err != nil {
-		return 0, false // not writable: the child goes on without a bound
+func (t *trimmer) truncateFile(at int64) (freed int64, forced bool) {
+	if err := t.file.Truncate(0); err != nil {
+		return 0, false // not writable: the process goes on without a bound
 	}
-	freed = at - k.start
-	k.start = 0
-	k.restarted = true
+	freed = at - t.start
+	t.start = 0
+	t.restarted = true
 	return freed, true
 }
 
