@@ -27,6 +27,11 @@ const (
 	maxBeat = 3 * time.Second
 )
 
+// beatOf is the time between two lists of a program.
+func beatOf(n *Net) time.Duration {
+	return min(config.SupervisionControllerTimeout.Get(n.config)/beats, maxBeat)
+}
+
 // source is where a watch learns of ranks. Equal sources of a Net share a feed.
 type source interface {
 	// subscribe passes events to hear until cancel is called. It calls relist if some may be lost.
@@ -149,7 +154,7 @@ type feed struct {
 func newFeed(w watched, from source) *feed {
 	watchdog := config.SupervisionControllerTimeout.Get(w.net.config)
 	f := &feed{
-		net: w.net, source: from, watchdog: watchdog, beat: min(watchdog/beats, maxBeat),
+		net: w.net, source: from, watchdog: watchdog, beat: beatOf(w.net),
 		due:      make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		ranks:    rankStates{actors: w.actors, latest: map[int]actor.Event{}},
@@ -233,7 +238,7 @@ func (f *feed) await() {
 
 // list asks for the latest events of ranks, and merges them.
 func (f *feed) list() error {
-	ctx, cancel := context.WithTimeout(f.ctx, f.beat)
+	ctx, cancel := context.WithTimeout(f.ctx, f.watchdog/2)
 	defer cancel()
 	for {
 		page, err := f.source.list(ctx, f.version(), f.known)
@@ -467,7 +472,7 @@ func (s byController) restore(e actor.Event) actor.Event {
 
 func (s byController) list(ctx context.Context, after uint64, _ func() rankStates) (eventList, error) {
 	owner := actor.RefOf[agent.Agent](s.owner).Via(s.net.proc)
-	l, err := agent.Insist(ctx, agent.ListEvents, owner, agent.ListEventsRequest{After: after})
+	l, err := agent.ListEvents.Urge(ctx, owner, agent.ListEventsRequest{After: after})
 	if isUnreachable(err) {
 		err = &ControllerError{s.owner, err}
 	}

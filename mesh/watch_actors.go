@@ -102,6 +102,8 @@ func (w *ofActors) subscribe(hear func(actor.Event), relist func()) (cancel func
 func (w *ofActors) list(
 	ctx context.Context, _ uint64, known func() rankStates,
 ) (l eventList, err error) {
+	ctx, cancel := context.WithTimeout(ctx, beatOf(w.procs.net))
+	defer cancel()
 	region := w.procs.region
 	before := known()
 	if before.haveEnded(region) {

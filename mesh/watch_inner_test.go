@@ -186,8 +186,8 @@ func TestWatch_lostEventsAreListed_MESH6(t *testing.T) {
 	m.decides(1, actor.Failed) // and no event of it arrives
 	m.says(2, actor.Failed)
 	began := time.Now()
-	require.Equal(t, heard{2, 2, nil}, testkit.Next(t, said))
-	require.Equal(t, heard{1, 1, nil}, testkit.Next(t, said), "the gap shows it")
+	both := []heard{testkit.Next(t, said), testkit.Next(t, said)} // a list may bring both
+	require.ElementsMatch(t, []heard{{1, 1, nil}, {2, 2, nil}}, both, "the gap shows it")
 	require.Less(t, time.Since(began), maxBeat, "before the next list is due")
 	m.decides(3, actor.Failed)
 	require.Equal(t, heard{3, 3, nil}, testkit.Next(t, said), "the next list has what no event shows")

@@ -44,6 +44,8 @@ func (w *ofWorld) subscribe(hear func(actor.Event), relist func()) (cancel func(
 }
 
 func (w *ofWorld) list(ctx context.Context, _ uint64, known func() rankStates) (l eventList, err error) {
+	ctx, cancel := context.WithTimeout(ctx, beatOf(w.net))
+	defer cancel()
 	ctl, err := system.Find(ctx, w.net.proc)
 	if err != nil {
 		return l, err
