@@ -63,7 +63,7 @@ func TestCast_usesTheEndpointsReducer(t *testing.T) {
 	require.Equal(t, "0\n", c.ok(t, "cast", "demo", "talker", "rank", "--reduce", "first"))
 	r := c.client(t, "cast", "demo", "talker", "rank", "--reduce", "last")
 	require.Equal(t, cli.ExitUsage, r.code)
-	require.Contains(t, r.err, `--reduce "last"`)
+	require.Contains(t, r.err, `reducer "last": no such built-in reducer`)
 	r = c.client(t, "cast", "demo", "talker", "rank", "--reduce", "first", "--batch-size", "1")
 	require.Equal(t, cli.ExitUsage, r.code, "what is folded here must be known here")
 	require.Contains(t, r.err, `"first"`)
