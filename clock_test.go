@@ -14,19 +14,23 @@ import (
 )
 
 // wallClocks are the files that take a time apart from the monotonic clock that it has, and why a step of the
-// wall clock does no harm there. Elsewhere times are compared as they were read, and durations travel: so no step
+// wall clock does no harm there. Elsewhere times are compared as they were read, and durations
+// travel: so no step
 // ends a lease, a deadline or a host.
 var wallClocks = map[string]string{
-	"agent/host/store.go":                    "numbers that grow, whatever the clock does: the last one is written down",
+	"agent/host/store.go": "numbers that grow, whatever the clock does: the last one is " +
+		"written down",
 	"agent/state.go":                         "the name of a host's life, compared with itself alone",
 	"cmd/client/internal/events/view.go":     "for people",
 	"cmd/client/internal/heldmesh/attach.go": "for people",
-	"internal/logfile/follow.go":             "looks of many at a file are spread; the next one is at most a period away",
-	"internal/launch/handle_linux.go":        "a deadline that is long over",
-	"internal/micro/micro.go":                "for people: since when a service runs",
+	"internal/logfile/follow.go": "looks of many at a file are spread; the next one is at most a " +
+		"period away",
+	"internal/launch/handle_linux.go": "a deadline that is long over",
+	"internal/micro/micro.go":         "for people: since when a service runs",
 }
 
-// takesApart are the methods of a time whose result has no monotonic clock, and the functions that make such a time.
+// takesApart are the methods of a time whose result has no monotonic clock, and the functions that
+// make such a time.
 var takesApart = []string{
 	"Unix", "UnixMilli", "UnixMicro", "UnixNano", "UTC", "Local", "AddDate",
 	"time.Unix", "time.UnixMilli", "time.UnixMicro", "time.Date", "time.Parse",
@@ -35,7 +39,8 @@ var takesApart = []string{
 func TestF24_usesOfTheWallClockAreListed(t *testing.T) {
 	found := map[string][]string{}
 	eachCall(t, func(path string, _ *ast.File, s *ast.SelectorExpr, call *ast.CallExpr, at token.Position) {
-		if !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, "integration/") && looksAtTheWall(s, call) {
+		if !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, "integration/") &&
+			looksAtTheWall(s, call) {
 			found[path] = append(found[path], at.String())
 		}
 	})
@@ -44,7 +49,8 @@ func TestF24_usesOfTheWallClockAreListed(t *testing.T) {
 
 // eachCall visits the calls pkg.F() and x.F() of every file that runs as part of the system or tests it: what
 // measures it, and what breaks it for a time, are apart.
-func eachCall(t *testing.T, visit func(path string, file *ast.File, s *ast.SelectorExpr, call *ast.CallExpr, at token.Position)) {
+func eachCall(t *testing.T, visit func(path string, file *ast.File, s *ast.SelectorExpr, call *ast.CallExpr,
+	at token.Position)) {
 	t.Helper()
 	files := token.NewFileSet()
 	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {

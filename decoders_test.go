@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// decoders are the files that read JSON themselves, and the fuzzers that hold them to what bytes of the bus may cost
+// decoders are the files that read JSON themselves, and the fuzzers that hold them to what bytes of
+// the bus may cost
 // (WIRE-6), or why none has come over the bus. What is read through internal/wire is measured there.
 var decoders = map[string]string{
 
 	"agent/claim.go":                          "agent.FuzzAgentMessages",
 	"agent/host_discovery.go":                 "agent.FuzzIntroduction",
-	"agent/phases.go":                         "agent.FuzzAgentMessages",
 	"presence/disconnects.go":                 "presence.FuzzWatcherInput",
 	"agent/table.go":                          "agent.FuzzAgentMessages",
 	"bus/absent.go":                           "bus.FuzzServerAnswer",
@@ -46,7 +46,8 @@ func TestDecoders_eachIsListedWithItsFuzzer_REPO4(t *testing.T) {
 	found := map[string][]string{}
 	eachCall(t, func(path string, _ *ast.File, s *ast.SelectorExpr, _ *ast.CallExpr, at token.Position) {
 		pkg, ok := s.X.(*ast.Ident)
-		reads := ok && slices.Contains([]string{"json", "yaml", "xml", "gob", "cbor"}, pkg.Name) && slices.Contains([]string{"Unmarshal", "NewDecoder"}, s.Sel.Name)
+		reads := ok && slices.Contains([]string{"json", "yaml", "xml", "gob", "cbor"}, pkg.Name) &&
+			slices.Contains([]string{"Unmarshal", "NewDecoder"}, s.Sel.Name)
 		if reads && !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, "examples/") {
 			found[path] = append(found[path], at.String())
 		}

@@ -214,7 +214,8 @@ var libraryModules = []string{
 }
 
 // testHelpers may be imported by the tests of every package.
-var testHelpers = []string{"bus/bustest", "bus/embed", "actor/actortest", "agent/agenttest", "internal/proctest", "internal/testkit", "internal/testmesh"}
+var testHelpers = []string{"bus/bustest", "bus/embed", "actor/actortest", "agent/agenttest",
+	"internal/proctest", "internal/testkit", "internal/testmesh"}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -239,7 +240,8 @@ func TestDAG_everyPackageIsListed(t *testing.T) {
 		if name == "" { // the root, which holds only documentation and these tests
 			continue
 		}
-		require.Containsf(t, order, name, "package %s is not in the DAG of deps_test.go: add a row with a reason", name)
+		require.Containsf(t, order, name,
+			"package %s is not in the DAG of deps_test.go: add a row with a reason", name)
 	}
 }
 
@@ -253,7 +255,8 @@ func TestDAG_everyImportIsAnEdge(t *testing.T) {
 		check := func(imports, may []string, what string) {
 			for _, imp := range imports {
 				to := shortName(imp)
-				kit := what == "" && to != "bus/embed" && slices.Contains(testHelpers, to) && !slices.Contains(testHelpers, from)
+				kit := what == "" && to != "bus/embed" && slices.Contains(testHelpers, to) &&
+					!slices.Contains(testHelpers, from)
 				if isOurs(imp) && (kit || !slices.Contains(may, to)) {
 					wrong = append(wrong, fmt.Sprintf("%s%s imports %s\n\t%s: %s\n\t%s: %s",
 						from, what, to, from, row.why, to, rows[to].why))
@@ -392,7 +395,8 @@ func isStandard(path string) bool {
 }
 
 func isProgram(name string) bool {
-	return strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "examples/") || strings.HasPrefix(name, "scripts/")
+	return strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "examples/") ||
+		strings.HasPrefix(name, "scripts/")
 }
 
 // longestPrefix is the key of the most particular row that covers path.

@@ -13,7 +13,8 @@ import (
 
 // What is told on `ev.` is a contract: the page has every step that the code names, and no other.
 func TestEventsPage_listsTheStepsInTheCode(t *testing.T) {
-	literal := regexp.MustCompile(`"((?:procs|proc|hosts|host|mesh|world|rank|lease|controller)\.[a-z]+(?:\.[a-z]+)?)"`)
+	literal := regexp.MustCompile(
+		`"((?:procs|proc|hosts|host|mesh|world|rank|lease|controller)\.[a-z]+(?:\.[a-z]+)?)"`)
 	finished := regexp.MustCompile(`emitStopResult\(ctx, "([a-z.]+)"`)
 	var inCode []string
 	for _, dir := range []string{"agent", "agent/host", "presence", "controller", "system", "mesh"} {
@@ -36,7 +37,8 @@ func TestEventsPage_listsTheStepsInTheCode(t *testing.T) {
 	page, err := os.ReadFile("docs/events.md")
 	require.NoError(t, err)
 	var onPage []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z.]+\\.[a-z]+)` \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z.]+\\.[a-z]+)` \\|").
+		FindAllStringSubmatch(string(page), -1) {
 		onPage = append(onPage, m[1])
 	}
 	slices.Sort(inCode)

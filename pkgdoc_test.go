@@ -33,9 +33,11 @@ func TestPackages_haveOneCommentInDocGo(t *testing.T) {
 		case !ok:
 			wrong = append(wrong, dir+" has no package comment in a doc.go")
 		case len(comments) > 1:
-			wrong = append(wrong, fmt.Sprintf("%s has package comments besides doc.go: %v", dir, slices.Sorted(maps.Keys(comments))))
+			wrong = append(wrong, fmt.Sprintf("%s has package comments besides doc.go: %v", dir,
+				slices.Sorted(maps.Keys(comments))))
 		case lines < minDocLines:
-			wrong = append(wrong, fmt.Sprintf("%s/doc.go says too little: %d lines, at least %d wanted", dir, lines, minDocLines))
+			wrong = append(wrong, fmt.Sprintf("%s/doc.go says too little: %d lines, at least %d wanted", dir,
+				lines, minDocLines))
 		}
 	}
 	require.Empty(t, report(wrong))

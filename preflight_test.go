@@ -54,24 +54,34 @@ func TestPreflight_namesAMissingToolInOneLine(t *testing.T) {
 	noHeaders := toolbox(t, append(tools, "go"), map[string]string{"gcc": "exit 1"})
 	realGo, err := exec.LookPath("go")
 	require.NoError(t, err)
-	noLookup := `[ "$1" = list ] || exec ` + realGo + ` "$@"; echo go: downloading x >&2; echo module lookup disabled >&2; exit 1`
+	noLookup := `[ "$1" = list ] || exec ` + realGo +
+		` "$@"; echo go: downloading x >&2; echo module lookup disabled >&2; exit 1`
 	listless := toolbox(t, append(tools, "grep"), map[string]string{"go": noLookup})
 	noModules := []string{"GOMODCACHE=" + t.TempDir(), "GOPROXY=off", "GOFLAGS=-mod=mod"}
 	for name, row := range map[string]struct {
 		args, vars []string
 		want       string
 	}{
-		"no Go":                         {vars: []string{"PATH=" + gone}, want: "there is no go on PATH: install Go 1.26"},
-		"an old Go":                     {vars: []string{"PATH=" + old, "GOTOOLCHAIN=local"}, want: "Go 1.26 or newer is needed, and " + old + "/go is go1.21.3"},
-		"a home that is a file":         {vars: []string{"HOME=" + file, "XDG_CACHE_HOME=", "GOCACHE="}, want: "Go's build cache is in " + file + "/.cache/go-build, which cannot be written"},
-		"no home":                       {vars: []string{"HOME=", "XDG_CACHE_HOME=", "GOCACHE="}, want: "Go's build cache has no folder: set HOME or GOCACHE"},
-		"nowhere for what is temporary": {vars: []string{"TMPDIR=" + file}, want: "the folder for temporary files is in " + file + ", which cannot be written"},
-		"no C compiler":                 {args: []string{"--race"}, vars: []string{"CC=nosuchcc"}, want: "the race detector needs a C compiler, and there is no nosuchcc"},
-		"no headers":                    {args: []string{"--race"}, vars: []string{"PATH=" + noHeaders, "CC=gcc"}, want: "the C compiler gcc finds no stdlib.h"},
-		"no module cache":               {vars: []string{"GOMODCACHE=" + file}, want: "Go's module cache is in " + file + ", which cannot be written"},
-		"no modules":                    {vars: noModules, want: "modules cannot be fetched: "},
+		"no Go": {vars: []string{"PATH=" + gone},
+			want: "there is no go on PATH: install Go 1.26"},
+		"an old Go": {vars: []string{"PATH=" + old, "GOTOOLCHAIN=local"},
+			want: "Go 1.26 or newer is needed, and " + old + "/go is go1.21.3"},
+		"a home that is a file": {vars: []string{"HOME=" + file, "XDG_CACHE_HOME=", "GOCACHE="},
+			want: "Go's build cache is in " + file + "/.cache/go-build, which cannot be written"},
+		"no home": {vars: []string{"HOME=", "XDG_CACHE_HOME=", "GOCACHE="},
+			want: "Go's build cache has no folder: set HOME or GOCACHE"},
+		"nowhere for what is temporary": {vars: []string{"TMPDIR=" + file},
+			want: "the folder for temporary files is in " + file + ", which cannot be written"},
+		"no C compiler": {args: []string{"--race"}, vars: []string{"CC=nosuchcc"},
+			want: "the race detector needs a C compiler, and there is no nosuchcc"},
+		"no headers": {args: []string{"--race"}, vars: []string{"PATH=" + noHeaders, "CC=gcc"},
+			want: "the C compiler gcc finds no stdlib.h"},
+		"no module cache": {vars: []string{"GOMODCACHE=" + file}, want: "Go's module cache is in " +
+			file + ", which cannot be written"},
+		"no modules": {vars: noModules, want: "modules cannot be fetched: "},
 		"no modules of the nats command": {
-			args: []string{"--nats"}, vars: []string{"PATH=" + listless}, want: "modules of the nats command cannot be fetched: module lookup disabled",
+			args: []string{"--nats"}, vars: []string{"PATH=" + listless},
+			want: "modules of the nats command cannot be fetched: module lookup disabled",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

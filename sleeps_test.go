@@ -11,42 +11,55 @@ import (
 // sleepers are the files that wait for the clock, and why there is no event to wait for. A file that imports
 // testing/synctest sleeps in bubbles, where that takes no time.
 var sleepers = map[string]string{
-	"agent/host/store.go":                "a lock tells nobody when it is free",
-	"agent/proc/main.go":                 "the last thing of a process whose parent is gone is to wait so long and exit",
-	"cmd/hostd/server.go":                "a port tells nobody when it is free",
-	"internal/cgroup/dir.go":             "a search for leftovers that took a new directory for an old one is over in a moment",
-	"internal/cgroup/group.go":           "a process out of descriptors is not told when it has some",
-	"internal/cgroup/manager.go":         "a lock of a dead process tells nobody when it is free",
-	"internal/launch/adopt_linux.go":     "the kernel does not tell how the child of another process ended until it is reaped",
+	"agent/host/store.go": "a lock tells nobody when it is free",
+	"agent/proc/main.go": "the last thing of a process whose parent is gone is to wait so " +
+		"long and exit",
+	"cmd/hostd/server.go": "a port tells nobody when it is free",
+	"internal/cgroup/dir.go": "a search for leftovers that took a new directory for an old one " +
+		"is over in a moment",
+	"internal/cgroup/group.go":   "a process out of descriptors is not told when it has some",
+	"internal/cgroup/manager.go": "a lock of a dead process tells nobody when it is free",
+	"internal/launch/adopt_linux.go": "the kernel does not tell how the child of another process ended " +
+		"until it is reaped",
 	"internal/launch/leftovers_linux.go": "the kernel tells nobody when the last reader of a lifeline is gone",
 	"internal/launch/orphans_linux.go":   "a process in the midst of an exec tells nobody when it is through",
 
-	"internal/testkit/wait.go":                "a condition without an event is checked again and again",
-	"actor/scale_test.go":                     "looks at every stack: to look costs more",
-	"agent/agenttest/exercise.go":             "real agents time leases by their own clock: it is renewed for longer than that",
-	"cast/declined_test.go":                   "what leaves a queue makes room in it until a window is full",
-	"controller/fault_test.go":                "agents time leases by their own clock: they are renewed for longer than that",
-	"controller/urge_test.go":                 "agents time leases by their own clock: nothing ends for longer than that",
-	"system/service_test.go":                  "kills at another instant each time",
-	"integration/extrinsic_test.go":           "what comes twice comes after what was waited for",
-	"integration/supervision_test.go":         "agents time leases by their own clock: nothing ends for longer than that",
-	"internal/launch/failpoint_linux_test.go": "a process of its own, which dies on the way: the test waits with a deadline",
-	"internal/launch/limits_linux_test.go":    "a process of its own: the test waits with a deadline",
-	"internal/launch/tree_linux_test.go":      "a process of its own: the test waits with a deadline",
-	"mesh/allocate_test.go":                   "what comes twice comes after what was waited for",
-	"mesh/main_test.go":                       "actors that are busy, whoever asks them to end",
-	"mesh/queries_test.go":                    "hosts time leases by their own clock: nothing ends for longer than that",
-	"mesh/takeover_test.go":                   "hosts time leases by their own clock: nothing ends for longer than that",
+	"internal/testkit/wait.go": "a condition without an event is checked again and again",
+	"actor/scale_test.go":      "looks at every stack: to look costs more",
+	"agent/agenttest/exercise.go": "real agents time leases by their own clock: it is renewed " +
+		"for longer than that",
+	"cast/declined_test.go": "what leaves a queue makes room in it until a window is full",
+	"controller/fault_test.go": "agents time leases by their own clock: they are renewed for " +
+		"longer than that",
+	"controller/urge_test.go": "agents time leases by their own clock: nothing ends for " +
+		"longer than that",
+	"system/service_test.go":        "kills at another instant each time",
+	"integration/extrinsic_test.go": "what comes twice comes after what was waited for",
+	"integration/supervision_test.go": "agents time leases by their own clock: nothing ends for " +
+		"longer than that",
+	"internal/launch/failpoint_linux_test.go": "a process of its own, which dies on the way: the test waits " +
+		"with a deadline",
+	"internal/launch/limits_linux_test.go": "a process of its own: the test waits with a deadline",
+	"internal/launch/tree_linux_test.go":   "a process of its own: the test waits with a deadline",
+	"mesh/allocate_test.go":                "what comes twice comes after what was waited for",
+	"mesh/main_test.go":                    "actors that are busy, whoever asks them to end",
+	"mesh/queries_test.go": "hosts time leases by their own clock: nothing ends for " +
+		"longer than that",
+	"mesh/takeover_test.go": "hosts time leases by their own clock: nothing ends for " +
+		"longer than that",
 }
 
 // skippers are the test files that skip, and what is lacking there and then.
 var skippers = map[string]string{
-	"actor/scale_test.go":                  "under the race detector pools forget on purpose: memory is measured without it",
-	"actor/statemachine_test.go":           "a step of a drawn run for which there is nothing: another one is drawn",
-	"agent/host/store_leases_test.go":      "a kernel that does not tell its boots apart",
-	"agent/host/logs_test.go":              "the right to mount a disk",
-	"cast/scale_test.go":                   "a second goroutine, which the race detector could look at",
-	"integration/listener_test.go":         "a server that says that nobody listens, or answers that no stream's acknowledgement precedes",
+	"actor/scale_test.go": "under the race detector pools forget on purpose: memory is " +
+		"measured without it",
+	"actor/statemachine_test.go": "a step of a drawn run for which there is nothing: another one " +
+		"is drawn",
+	"agent/host/store_leases_test.go": "a kernel that does not tell its boots apart",
+	"agent/host/logs_test.go":         "the right to mount a disk",
+	"cast/scale_test.go":              "a second goroutine, which the race detector could look at",
+	"integration/listener_test.go": "a server that says that nobody listens, or answers that no " +
+		"stream's acknowledgement precedes",
 	"internal/cgroup/cgroup_test.go":       "cgroups",
 	"internal/launch/adopt_linux_test.go":  "a kernel that tells how somebody else's child ended, or cgroups",
 	"internal/launch/limits_linux_test.go": "what the machine does not put in force",
@@ -58,17 +71,20 @@ var skippers = map[string]string{
 func TestSleeps_eachIsListedWithAReason_REPO3(t *testing.T) {
 	found := map[string][]string{}
 	eachCall(t, func(path string, file *ast.File, s *ast.SelectorExpr, _ *ast.CallExpr, at token.Position) {
-		if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "time" && s.Sel.Name == "Sleep" && !imports(file, "testing/synctest") {
+		if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "time" && s.Sel.Name == "Sleep" &&
+			!imports(file, "testing/synctest") {
 			found[path] = append(found[path], at.String())
 		}
 	})
-	requireListed(t, found, sleepers, "wait for the event with a deadline, or sleep in a bubble of testing/synctest")
+	requireListed(t, found, sleepers,
+		"wait for the event with a deadline, or sleep in a bubble of testing/synctest")
 }
 
 func TestSkips_eachIsListedWithAReason_REPO3(t *testing.T) {
 	found := map[string][]string{}
 	eachCall(t, func(path string, _ *ast.File, s *ast.SelectorExpr, _ *ast.CallExpr, at token.Position) {
-		if strings.HasSuffix(path, "_test.go") && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, s.Sel.Name) {
+		if strings.HasSuffix(path, "_test.go") &&
+			slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, s.Sel.Name) {
 			found[path] = append(found[path], at.String())
 		}
 	})
@@ -76,5 +92,6 @@ func TestSkips_eachIsListedWithAReason_REPO3(t *testing.T) {
 }
 
 func imports(file *ast.File, path string) bool {
-	return slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"`+path+`"` })
+	return slices.ContainsFunc(file.Imports,
+		func(i *ast.ImportSpec) bool { return i.Path.Value == `"`+path+`"` })
 }

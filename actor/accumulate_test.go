@@ -34,7 +34,8 @@ func evens() actor.Accumulator[int, int] {
 }
 
 // accumulator opens a port that must open.
-func accumulator[S, U any](t require.TestingT, at actor.PortOwner, acc actor.Accumulator[S, U], limit ...actor.Limit) *actor.AccumulatorPort[S, U] {
+func accumulator[S, U any](t require.TestingT, at actor.PortOwner, acc actor.Accumulator[S, U],
+	limit ...actor.Limit) *actor.AccumulatorPort[S, U] {
 	port, err := actor.OpenAccumulator(at, acc, limit...)
 	require.NoError(t, err)
 	return port
@@ -205,15 +206,16 @@ func TestOpenAccumulator_reportsInvalidArguments(t *testing.T) {
 	p := alone(t)
 	fold := func(a, b int) (int, error) { return a + b, nil }
 	for want, open := range map[string]func() error{
-		`accumulator "a b"`:                    opening(p, actor.NewAccumulator("a b", 0, fold)),
-		"want a function, got nil":             opening(p, actor.NewAccumulator[int, int]("sum", 0, nil)),
-		"accumulator sum: reducer":             opening(p, actor.Sum[int]().ReducedBy(actor.NewReducer("", fold))),
-		"accumulator sum: reducer x: want a f": opening(p, actor.Sum[int]().ReducedBy(actor.NewReducer[int]("x", nil))),
-		`accumulator ""`:                       opening(p, actor.Accumulator[int, int]{}),
-		"want 1 update or more, got 0":         opening(p, actor.Sum[int](), actor.Exactly(0)),
-		"want 1 update or more, got -3":        opening(p, actor.Sum[int](), actor.Exactly(-3)),
-		"one Limit at most, got 2":             opening(p, actor.Sum[int](), actor.Exactly(1), actor.Exactly(2)),
-		"1 source or more, got 0":              opening(p, actor.WatermarkOf[int, int](0)),
+		`accumulator "a b"`:        opening(p, actor.NewAccumulator("a b", 0, fold)),
+		"want a function, got nil": opening(p, actor.NewAccumulator[int, int]("sum", 0, nil)),
+		"accumulator sum: reducer": opening(p, actor.Sum[int]().ReducedBy(actor.NewReducer("", fold))),
+		"accumulator sum: reducer x: want a f": opening(p,
+			actor.Sum[int]().ReducedBy(actor.NewReducer[int]("x", nil))),
+		`accumulator ""`:                opening(p, actor.Accumulator[int, int]{}),
+		"want 1 update or more, got 0":  opening(p, actor.Sum[int](), actor.Exactly(0)),
+		"want 1 update or more, got -3": opening(p, actor.Sum[int](), actor.Exactly(-3)),
+		"one Limit at most, got 2":      opening(p, actor.Sum[int](), actor.Exactly(1), actor.Exactly(2)),
+		"1 source or more, got 0":       opening(p, actor.WatermarkOf[int, int](0)),
 	} {
 		err := open()
 		require.ErrorIs(t, err, actor.ErrInvalid)
@@ -243,7 +245,8 @@ func TestAccumulator_stringNamesItsParts(t *testing.T) {
 }
 
 // relayFor opens a relay that must open.
-func relayFor[U any](t require.TestingT, at actor.PortOwner, to actor.PortRef[U], by actor.Reducer[U], o actor.RelayOptions) *actor.Relay[U] {
+func relayFor[U any](t require.TestingT, at actor.PortOwner, to actor.PortRef[U], by actor.Reducer[U],
+	o actor.RelayOptions) *actor.Relay[U] {
 	r, err := actor.OpenRelay(at, to, by, o)
 	require.NoError(t, err)
 	return r
@@ -351,7 +354,8 @@ func TestRelay_withoutAReducerForwardsEachUpdate_PORT5(t *testing.T) {
 func TestRelay_reducerPanicFailsTheUpdate_PORT5(t *testing.T) {
 	p := alone(t)
 	crash := actor.NewReducer("crash", func(int, int) (int, error) { panic("crash test") })
-	r := relayFor(t, p, actor.OpenPort[int](p).Ref(), crash, actor.RelayOptions{MaxUpdates: 2, First: time.Hour, Max: time.Hour})
+	r := relayFor(t, p, actor.OpenPort[int](p).Ref(), crash,
+		actor.RelayOptions{MaxUpdates: 2, First: time.Hour, Max: time.Hour})
 	require.NoError(t, r.Ref().Send(t.Context(), 1))
 	require.ErrorContains(t, r.Ref().Send(t.Context(), 2), "reducer crash panicked: crash test")
 	require.NoError(t, r.Close())
@@ -373,7 +377,8 @@ func TestOpenRelay_reportsInvalidArguments(t *testing.T) {
 	p := alone(t)
 	port, closed, sum := actor.OpenPort[int](p), actor.OpenPort[int](p), actor.Sum[int]().Reducer()
 	closed.Close()
-	tomorrows := portAt[int](t, p.ID().Actor("client").Port("_0zzz")) // a relay for it could come to stand in for itself
+	// a relay for it could come to stand in for itself
+	tomorrows := portAt[int](t, p.ID().Actor("client").Port("_0zzz"))
 	for name, c := range map[string]struct {
 		to   actor.PortRef[int]
 		by   actor.Reducer[int]
@@ -381,15 +386,21 @@ func TestOpenRelay_reportsInvalidArguments(t *testing.T) {
 		want error
 		text string
 	}{
-		"no port":             {actor.PortRef[int]{}, sum, actor.RelayOptions{}, actor.ErrInvalid, "the zero PortRef"},
-		"a closed port":       {closed.Ref(), sum, actor.RelayOptions{}, actor.ErrPortGone, "closed"},
-		"a port of tomorrow":  {tomorrows, sum, actor.RelayOptions{}, actor.ErrNoEndpoint, "never had"},
-		"a bad reducer":       {port.Ref(), actor.NewReducer[int]("x", nil), actor.RelayOptions{}, actor.ErrInvalid, "want a function"},
-		"no room":             {port.Ref(), sum, actor.RelayOptions{MaxUpdates: -1}, actor.ErrInvalid, "got -1"},
-		"a negative interval": {port.Ref(), sum, actor.RelayOptions{First: -1}, actor.ErrInvalid, "got -1ns and 50ms"},
-		"First after Max":     {port.Ref(), sum, actor.RelayOptions{First: time.Second}, actor.ErrInvalid, "got 1s and 50ms"},
-		"a Limit of nothing":  {port.Ref(), sum, actor.RelayOptions{Limit: actor.Exactly(0)}, actor.ErrInvalid, "got 0"},
-		"a Limit, no reducer": {port.Ref(), actor.Reducer[int]{}, actor.RelayOptions{Limit: actor.Exactly(2)}, actor.ErrInvalid, "want a reducer"},
+		"no port": {actor.PortRef[int]{}, sum, actor.RelayOptions{}, actor.ErrInvalid,
+			"the zero PortRef"},
+		"a closed port":      {closed.Ref(), sum, actor.RelayOptions{}, actor.ErrPortGone, "closed"},
+		"a port of tomorrow": {tomorrows, sum, actor.RelayOptions{}, actor.ErrNoEndpoint, "never had"},
+		"a bad reducer": {port.Ref(), actor.NewReducer[int]("x", nil), actor.RelayOptions{}, actor.ErrInvalid,
+			"want a function"},
+		"no room": {port.Ref(), sum, actor.RelayOptions{MaxUpdates: -1}, actor.ErrInvalid, "got -1"},
+		"a negative interval": {port.Ref(), sum, actor.RelayOptions{First: -1}, actor.ErrInvalid,
+			"got -1ns and 50ms"},
+		"First after Max": {port.Ref(), sum, actor.RelayOptions{First: time.Second}, actor.ErrInvalid,
+			"got 1s and 50ms"},
+		"a Limit of nothing": {port.Ref(), sum, actor.RelayOptions{Limit: actor.Exactly(0)},
+			actor.ErrInvalid, "got 0"},
+		"a Limit, no reducer": {port.Ref(), actor.Reducer[int]{}, actor.RelayOptions{Limit: actor.Exactly(2)},
+			actor.ErrInvalid, "want a reducer"},
 	} {
 		_, err := actor.OpenRelay(p, c.to, c.by, c.o)
 		require.ErrorIs(t, err, c.want, name)

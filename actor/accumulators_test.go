@@ -105,14 +105,16 @@ func TestAccumulators_obeyAlgebraicLaws(t *testing.T) {
 		}
 		return n
 	}}.holds(t)
-	law[actor.Maybe[int], int]{acc: actor.Min[int](), update: small, see: same[actor.Maybe[int]], idempotent: true,
+	law[actor.Maybe[int], int]{acc: actor.Min[int](), update: small, see: same[actor.Maybe[int]],
+		idempotent: true,
 		oracle: func(us []int) any {
 			if len(us) == 0 {
 				return actor.Maybe[int]{}
 			}
 			return actor.Maybe[int]{Value: slices.Min(us), OK: true}
 		}}.holds(t)
-	law[actor.Maybe[string], string]{acc: actor.Max[string](), update: rapid.StringN(0, 3, 5), see: same[actor.Maybe[string]],
+	law[actor.Maybe[string], string]{acc: actor.Max[string](), update: rapid.StringN(0, 3, 5),
+		see:        same[actor.Maybe[string]],
 		idempotent: true, oracle: func(us []string) any {
 			if len(us) == 0 {
 				return actor.Maybe[string]{}
@@ -124,8 +126,10 @@ func TestAccumulators_obeyAlgebraicLaws(t *testing.T) {
 		oracle: func(us []actor.None) any { return uint64(len(us)) }}.holds(t)
 	law[actor.None, actor.None]{acc: actor.Barrier(), update: none, see: same[actor.None], idempotent: true,
 		oracle: func([]actor.None) any { return actor.None{} }}.holds(t)
-	law[actor.Counts[string], actor.Counts[string]]{acc: actor.GCounter[string](), update: counts, idempotent: true,
-		see: func(c actor.Counts[string]) any { return seen(c) }, oracle: func(us []actor.Counts[string]) any { return farthest(us) },
+	law[actor.Counts[string], actor.Counts[string]]{acc: actor.GCounter[string](), update: counts,
+		idempotent: true,
+		see:        func(c actor.Counts[string]) any { return seen(c) },
+		oracle:     func(us []actor.Counts[string]) any { return farthest(us) },
 	}.holds(t)
 	law[actor.PNCounts[string], actor.PNCounts[string]]{
 		acc: actor.PNCounter[string](), idempotent: true,
@@ -141,7 +145,8 @@ func TestAccumulators_obeyAlgebraicLaws(t *testing.T) {
 			return [2]map[string]uint64{farthest(up), farthest(down)}
 		},
 	}.holds(t)
-	law[string, string]{acc: letters(), update: rapid.StringMatching(`[a-c]{0,2}`), see: same[string], idempotent: true,
+	law[string, string]{acc: letters(), update: rapid.StringMatching(`[a-c]{0,2}`), see: same[string],
+		idempotent: true,
 		oracle: func(us []string) any {
 			out := ""
 			for _, l := range []string{"a", "b", "c"} {
@@ -167,7 +172,8 @@ type marks = actor.Marks[string, int]
 
 func TestWatermark_obeysAlgebraicLaws(t *testing.T) {
 	mark := rapid.Custom(func(t *rapid.T) actor.Mark[int] {
-		return actor.Mark[int]{Value: rapid.IntRange(-5, 5).Draw(t, "value"), Time: rapid.Uint64Range(0, 3).Draw(t, "time")}
+		return actor.Mark[int]{Value: rapid.IntRange(-5, 5).Draw(t, "value"),
+			Time: rapid.Uint64Range(0, 3).Draw(t, "time")}
 	})
 	update := rapid.Map(sources(mark), func(m map[string]actor.Mark[int]) marks { return m })
 	// last is what each source said last, told by looking at every time from the newest on.
@@ -302,7 +308,8 @@ func TestAccumulators_acceptUpdatesOverTheBus(t *testing.T) {
 	for _, m := range []marks{{"x": {Value: 3, Time: 1}}, {"y": {Value: 2, Time: 1}}} {
 		require.NoError(t, low.Ref().Via(b).Send(t.Context(), m))
 	}
-	testkit.Until(t, "both have spoken", func() bool { return low.Latest().Low == actor.Maybe[int]{Value: 2, OK: true} })
+	testkit.Until(t, "both have spoken",
+		func() bool { return low.Latest().Low == actor.Maybe[int]{Value: 2, OK: true} })
 	for _, u := range []actor.PNCounts[int]{ // the first is sent again and does not count again
 		{Up: actor.Counts[int]{1: 5}, Down: actor.Counts[int]{2: 7}},
 		{Up: actor.Counts[int]{1: 5}, Down: actor.Counts[int]{2: 7}},

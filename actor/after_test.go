@@ -15,7 +15,8 @@ import (
 // on runs a step on an actor's turn.
 func on(t *testing.T, ref actor.Ref[*Box], f func(*actor.Context)) {
 	t.Helper()
-	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) { f(ctx); return 0, nil })
+	_, err := do.Call(t.Context(), ref,
+		func(ctx *actor.Context, _ *Box) (int64, error) { f(ctx); return 0, nil })
 	require.NoError(t, err)
 }
 
@@ -65,7 +66,8 @@ func TestAfter_runsBeforeQueuedMail_ACT9(t *testing.T) {
 		})
 		release := blocked(t, ref)
 		for range 10 {
-			require.NoError(t, do.Send(t.Context(), ref, func(*actor.Context, *Box) (int64, error) { order = append(order, "mail"); return 0, nil }))
+			require.NoError(t, do.Send(t.Context(), ref,
+				func(*actor.Context, *Box) (int64, error) { order = append(order, "mail"); return 0, nil }))
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -153,7 +155,8 @@ func TestSendAfter_namesTheActorAsSender(t *testing.T) {
 	ref, other := spawn(t, p), spawn(t, p)
 	senders := make(chan string, 1)
 	on(t, ref, func(ctx *actor.Context) {
-		_, err := do.SendAfter(ctx, 0, other, func(ctx *actor.Context, _ *Box) (int64, error) { senders <- ctx.Sender().Name; return 0, nil })
+		_, err := do.SendAfter(ctx, 0, other,
+			func(ctx *actor.Context, _ *Box) (int64, error) { senders <- ctx.Sender().Name; return 0, nil })
 		require.NoError(t, err)
 	})
 	require.Equal(t, ref.ID().Name, testkit.Next(t, senders))

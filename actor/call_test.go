@@ -166,11 +166,13 @@ func TestCall_reportsUndelivered_DEL2(t *testing.T) {
 			text string
 		}{
 			{second(absent.Call(t.Context(), ref, 1)), actor.ErrNoEndpoint, "it has add, big, boom, do,"},
-			{second(add.Call(t.Context(), actor.RefOf[*Box](home.ID().Actor("nobody")).Via(home), 1)), actor.ErrNoActor, "has no such actor"},
+			{second(add.Call(t.Context(), actor.RefOf[*Box](home.ID().Actor("nobody")).Via(home), 1)),
+				actor.ErrNoActor, "has no such actor"},
 			{second(add.Call(t.Context(), actor.Ref[*Box]{}, 1)), actor.ErrInvalid, "got the zero Ref"},
 			{second(add.Call(t.Context(), actor.RefOf[*Box](ref.ID()), 1)), actor.ErrInvalid, "no sender"},
 			{second(add.Call(t.Context(), actor.RefOf[*Box](subjects.ActorID{}), 1)), nil, "want a valid actor ID"},
-			{second(actor.NewEndpoint[*Box, int64, int64]("no dots.").Call(t.Context(), ref, 1)), actor.ErrInvalid, `"no dots."`},
+			{second(actor.NewEndpoint[*Box, int64, int64]("no dots.").Call(t.Context(), ref, 1)), actor.ErrInvalid,
+				`"no dots."`},
 			{actor.PortRef[int]{}.Via(home).Send(t.Context(), 1), actor.ErrInvalid, "want the port"},
 		} {
 			require.ErrorContains(t, c.err, c.text)
@@ -234,12 +236,13 @@ func TestCall_passesItsDeadlineOn(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	deadline := actor.NewEndpoint[*Box, actor.None, actor.None]("deadline")
 	typ := actor.NewType[*Box, int64]("timed")
-	def := typ.Define(newBox, deadline.Handle(func(_ *Box, ctx *actor.Context, _ actor.None) (actor.None, error) {
-		d, ok := ctx.Deadline()
-		require.True(t, ok)
-		left <- time.Until(d)
-		return actor.None{}, nil
-	}))
+	def := typ.Define(newBox, deadline.Handle(
+		func(_ *Box, ctx *actor.Context, _ actor.None) (actor.None, error) {
+			d, ok := ctx.Deadline()
+			require.True(t, ok)
+			left <- time.Until(d)
+			return actor.None{}, nil
+		}))
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right", def)
 	ref, err := actor.Spawn(t.Context(), b, typ, "timed", 0)

@@ -36,7 +36,8 @@ func (k *Keeper) bid(ctx *actor.Context, o errand) (actor.None, error) { return 
 func (k *Keeper) Supervise(ctx *actor.Context, e actor.Event) (bool, error) { return k.rule(ctx, e) }
 
 func keepers() actor.Def {
-	return keeper.Define(func(_ *actor.Context, r rule) (*Keeper, error) { return &Keeper{r}, nil }, bid.Handle((*Keeper).bid))
+	return keeper.Define(func(_ *actor.Context, r rule) (*Keeper, error) { return &Keeper{r}, nil },
+		bid.Handle((*Keeper).bid))
 }
 
 // kept is a Keeper and its child.
@@ -66,13 +67,15 @@ func fails(t *testing.T, p *actor.Proc, ref actor.Ref[*Box], why string) {
 }
 
 // startWith is start with a Coordinator, or none.
-func startWith(t *testing.T, srv *embed.Server, coordinator func(actor.Event), defs ...actor.Def) *actor.Proc {
+func startWith(t *testing.T, srv *embed.Server, coordinator func(actor.Event),
+	defs ...actor.Def) *actor.Proc {
 	t.Helper()
 	id, err := subjects.NewHostID("alone")
 	require.NoError(t, err)
 	registry, err := actor.NewRegistry(append(defs, boxes(), keepers())...)
 	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: id.Proc(), Bus: bustest.Open(t, srv), Registry: registry, Coordinator: coordinator})
+	p, err := actor.NewProc(t.Context(),
+		actor.Options{ID: id.Proc(), Bus: bustest.Open(t, srv), Registry: registry, Coordinator: coordinator})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
@@ -85,7 +88,11 @@ func startWith(t *testing.T, srv *embed.Server, coordinator func(actor.Event), d
 func TestSupervisor_handlesTheEndOfItsChild_ACT6(t *testing.T) {
 	p := alone(t, keepers())
 	seen := make(chan actor.Event, 2)
-	parent, kid := kept(t, p, func(_ *actor.Context, e actor.Event) (bool, error) { seen <- e; return true, nil })
+	parent, kid := kept(t, p, func(_ *actor.Context, e actor.Event) (bool,
+		error) {
+		seen <- e
+		return true, nil
+	})
 	fails(t, p, kid, "no more")
 	e := testkit.Next(t, seen)
 	require.Equal(t, "actor "+kid.ID().String()+" (type box) failed: fail: no more", e.Report())
@@ -104,7 +111,10 @@ func TestSupervisor_failsOnAnUnhandledFailure_ACT6(t *testing.T) {
 		"cannot handle the end of child %s: cannot": func(*actor.Context, actor.Event) (bool, error) {
 			return true, errors.New("cannot")
 		},
-		"panicked: cannot (%s)": func(_ *actor.Context, e actor.Event) (bool, error) { panic("cannot (" + e.Actor + ")") },
+		"panicked: cannot (%s)": func(_ *actor.Context, e actor.Event) (bool,
+			error) {
+			panic("cannot (" + e.Actor + ")")
+		},
 	} {
 		p := alone(t, keepers())
 		es := record(p)
@@ -151,8 +161,10 @@ func TestSupervisor_unhandledFailureReachesTheCoordinatorWithCauses_ACT6(t *test
 	require.ErrorIs(t, err, actor.ErrPanic)
 	e := testkit.Next(t, failures)
 	top, mid, low := c[0].ID(), c[1].ID(), c[2].ID()
-	require.Equal(t, "actor "+top.String()+" (type box) failed: its child "+mid.Name+" failed: its child "+low.Name+" failed: boom: panicked: crash test\n"+
-		"  caused by: actor "+mid.String()+" (type box) failed: its child "+low.Name+" failed: boom: panicked: crash test\n"+
+	require.Equal(t, "actor "+top.String()+" (type box) failed: its child "+mid.Name+" failed: its child "+
+		low.Name+" failed: boom: panicked: crash test\n"+
+		"  caused by: actor "+mid.String()+" (type box) failed: its child "+low.Name+
+		" failed: boom: panicked: crash test\n"+
 		"  caused by: actor "+low.String()+" (type box) failed: boom: panicked: crash test", e.Report())
 	for _, ref := range c {
 		require.Equal(t, "failed", es.end(t, ref.ID().Name).Status)
@@ -186,7 +198,8 @@ func TestSupervisor_withoutACoordinatorTheProcFails_ACT6(t *testing.T) {
 	testkit.Next(t, p.Failed())
 	err := p.Err()
 	require.ErrorIs(t, err, actor.ErrFailed)
-	require.EqualError(t, err, p.ID().String()+": the proc failed: actor "+ref.ID().String()+" (type box) failed: fail: no more")
+	require.EqualError(t, err, p.ID().String()+": the proc failed: actor "+ref.ID().String()+
+		" (type box) failed: fail: no more")
 	require.Equal(t, ref.ID().Name, asError(t, err).Event.Actor)
 	for _, b := range bystander {
 		require.Equal(t, "stopped", es.end(t, b.ID().Name).Status)
@@ -224,12 +237,14 @@ func TestChildren_drainMailOnStopButNotOnFailure_ACT5(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		p := alone(t)
 		parent := spawn(t, p)
-		kids := []actor.Ref[*Box]{child(t, parent, actor.Restart{}), child(t, parent, actor.Restart{}), child(t, parent, actor.Restart{})}
+		kids := []actor.Ref[*Box]{child(t, parent, actor.Restart{}), child(t, parent, actor.Restart{}),
+			child(t, parent, actor.Restart{})}
 		handled := make(chan string, 3)
 		var releases []func()
 		for _, kid := range kids {
 			releases = append(releases, blocked(t, kid))
-			require.NoError(t, do.Send(t.Context(), kid, func(ctx *actor.Context, _ *Box) (int64, error) { handled <- ctx.Self().Name; return 0, nil }))
+			require.NoError(t, do.Send(t.Context(), kid,
+				func(ctx *actor.Context, _ *Box) (int64, error) { handled <- ctx.Self().Name; return 0, nil }))
 		}
 		end, n := p.StopActor, 3
 		if kill {
@@ -243,7 +258,8 @@ func TestChildren_drainMailOnStopButNotOnFailure_ACT5(t *testing.T) {
 				require.ErrorContains(t, dead.Reason, "the actor stopped: its parent failed: killed: now")
 				order = append(order, dead.Reason.Actor)
 			}
-			require.Equal(t, []string{kids[2].ID().String(), kids[1].ID().String(), kids[0].ID().String()}, order, "the youngest first")
+			require.Equal(t, []string{kids[2].ID().String(), kids[1].ID().String(), kids[0].ID().String()}, order,
+				"the youngest first")
 		}
 		for _, release := range releases {
 			release()
@@ -267,7 +283,8 @@ func TestChildren_hungChildIsKilledAndAbandoned_ACT3(t *testing.T) {
 		release()
 		synctest.Wait()
 		require.Equal(t, "killed: its parent stopped and it did not", es.end(t, kid.ID().Name).Reason)
-		require.Equal(t, []string{brother.ID().Name, parent.ID().Name, kid.ID().Name}, es.order(parent, kid, brother))
+		require.Equal(t, []string{brother.ID().Name, parent.ID().Name, kid.ID().Name},
+			es.order(parent, kid, brother))
 	})
 }
 
@@ -277,19 +294,27 @@ type made func(*actor.Context) (*Box, error)
 var pick = actor.NewType[*Box, made]("pick")
 
 func picks() actor.Def {
-	return pick.Define(func(ctx *actor.Context, f made) (*Box, error) { return f(ctx) }, add.Handle((*Box).add), do.Handle((*Box).do), fail.Handle((*Box).fail))
+	return pick.Define(func(ctx *actor.Context, f made) (*Box, error) { return f(ctx) }, add.Handle((*Box).add),
+		do.Handle((*Box).do), fail.Handle((*Box).fail))
 }
 
 func TestSpawnChild_constructorErrorReachesTheSpawnerOnly_ACT6(t *testing.T) {
 	for want, f := range map[string]made{
-		"actor type pick: cannot":                            func(*actor.Context) (*Box, error) { return nil, errors.New("cannot") },
+		"actor type pick: cannot": func(*actor.Context) (*Box, error) {
+			return nil,
+				errors.New("cannot")
+		},
 		"the constructor of actor type pick panicked: crash": func(*actor.Context) (*Box, error) { panic("crash") },
 	} {
 		for _, r := range []actor.Restart{{}, {When: actor.Permanent}} {
 			failures := make(chan actor.Event, 2)
 			p := startWith(t, bustest.Server(t), func(e actor.Event) { failures <- e }, picks())
 			seen := make(chan actor.Event, 2)
-			parent, _ := kept(t, p, func(_ *actor.Context, e actor.Event) (bool, error) { seen <- e; return false, nil })
+			parent, _ := kept(t, p, func(_ *actor.Context, e actor.Event) (bool,
+				error) {
+				seen <- e
+				return false, nil
+			})
 			_, err := bid.Call(t.Context(), parent, func(ctx *actor.Context) error {
 				_, err := actor.SpawnChild(ctx, pick, "pick", f, actor.WithRestart(r))
 				return err
@@ -322,7 +347,8 @@ func TestSpawnChild_unawaitedConstructorErrorFailsTheParent_ACT6(t *testing.T) {
 	seen := make(chan actor.Event, 2)
 	parent, _ := kept(t, p, func(_ *actor.Context, e actor.Event) (bool, error) { seen <- e; return false, nil })
 	_, err := bid.Call(t.Context(), parent, func(ctx *actor.Context) error {
-		_, err := actor.SpawnChild(ctx, pick, "pick", func(*actor.Context) (*Box, error) { return nil, errors.New("cannot") }, actor.NoWait())
+		_, err := actor.SpawnChild(ctx, pick, "pick",
+			func(*actor.Context) (*Box, error) { return nil, errors.New("cannot") }, actor.NoWait())
 		return err
 	})
 	require.NoError(t, err)
@@ -338,7 +364,11 @@ func TestSpawnChild_canAbandonAHungConstructor(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := start(t, bustest.Server(t), "alone", keepers(), picks())
 				seen := make(chan actor.Event, 2)
-				parent, _ := kept(t, p, func(_ *actor.Context, e actor.Event) (bool, error) { seen <- e; return false, nil })
+				parent, _ := kept(t, p, func(_ *actor.Context, e actor.Event) (bool,
+					error) {
+					seen <- e
+					return false, nil
+				})
 				began := time.Now()
 				_, err := bid.Call(t.Context(), parent, func(ctx *actor.Context) error {
 					_, err := actor.SpawnChild(ctx, pick, "pick", func(ctx *actor.Context) (*Box, error) {

@@ -76,7 +76,8 @@ func TestColocated_surviveTheDeathOfOne(t *testing.T) {
 	_, err := add.Call(testkit.Soon(t), two.Via(a), 1)
 	require.NoError(t, err)
 	require.NoError(t, b2.Close(testkit.Soon(t)))
-	down := actor.Event{Kind: actor.KindProc, Status: string(actor.Stopped), Mesh: b2.ID().Mesh.String(), Rank: int(b2.ID().Rank), ProcIndex: int(b2.ID().Index), At: time.Now()}
+	down := actor.Event{Kind: actor.KindProc, Status: string(actor.Stopped), Mesh: b2.ID().Mesh.String(),
+		Rank: int(b2.ID().Rank), ProcIndex: int(b2.ID().Index), At: time.Now()}
 	a.MarkDown(down)
 	_, err = add.Call(testkit.Soon(t), two.Via(a), 1)
 	require.ErrorIs(t, err, actor.ErrProcDead)

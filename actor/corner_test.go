@@ -71,7 +71,8 @@ func TestLink_actorCanStopBeforeItsPeer_ACT6(t *testing.T) {
 func TestRestart_appliesToTopLevelActors_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
-		ref, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithRestart(actor.Restart{When: actor.Permanent}))
+		ref, err := actor.Spawn(t.Context(), p, box, "box", 0,
+			actor.WithRestart(actor.Restart{When: actor.Permanent}))
 		require.NoError(t, err)
 		_, err = boom.Call(t.Context(), ref, "once")
 		require.ErrorIs(t, err, actor.ErrPanic)

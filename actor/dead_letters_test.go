@@ -31,14 +31,16 @@ func (m *Mailer) HandleDeadLetter(ctx *actor.Context, r actor.DeadLetter) error 
 }
 
 func mailers() actor.Def {
-	return mailer.Define(func(_ *actor.Context, r receipt) (*Mailer, error) { return &Mailer{r}, nil }, mail.Handle((*Mailer).mail))
+	return mailer.Define(func(_ *actor.Context, r receipt) (*Mailer, error) { return &Mailer{r}, nil },
+		mail.Handle((*Mailer).mail))
 }
 
 // newMailer spawns one that keeps what came back.
 func newMailer(t *testing.T, p *actor.Proc) (actor.Ref[*Mailer], <-chan actor.DeadLetter) {
 	t.Helper()
 	back := make(chan actor.DeadLetter, 1000)
-	ref, err := actor.Spawn(t.Context(), p, mailer, "mailer", func(_ *actor.Context, r actor.DeadLetter) error { back <- r; return nil })
+	ref, err := actor.Spawn(t.Context(), p, mailer, "mailer",
+		func(_ *actor.Context, r actor.DeadLetter) error { back <- r; return nil })
 	require.NoError(t, err)
 	return ref, back
 }
@@ -62,7 +64,8 @@ func posts(t *testing.T, from actor.Ref[*Mailer], n int, to actor.Ref[*Box], ref
 }
 
 // exactly takes so many messages that came back, and sees to it that there are no more.
-func exactly(t *testing.T, n int, from actor.Ref[*Mailer], back <-chan actor.DeadLetter) (all []actor.DeadLetter) {
+func exactly(t *testing.T, n int, from actor.Ref[*Mailer], back <-chan actor.DeadLetter) (
+	all []actor.DeadLetter) {
 	t.Helper()
 	for range n {
 		all = append(all, testkit.Next(t, back))
@@ -133,7 +136,8 @@ func TestDeadLetters_unknownProcReturnsEverySend(t *testing.T) {
 		require.Equal(t, "int64", r.Type)
 		require.Equal(t, from.ID(), r.From)
 		require.Equal(t, []string{id.String(), "add"}, []string{r.Reason.Actor, r.Reason.Endpoint})
-		require.EqualError(t, r.Reason, id.String()+": add: no responders: proc "+id.Proc.String()+" does not exist or is gone")
+		require.EqualError(t, r.Reason, id.String()+": add: no responders: proc "+id.Proc.String()+
+			" does not exist or is gone")
 	}
 	require.Zero(t, refused)
 }
@@ -202,8 +206,14 @@ func TestDeadLetters_doNotFailTheirSenderByDefault(t *testing.T) {
 
 func TestDeadLetters_handlerErrorOrPanicFailsTheActor(t *testing.T) {
 	for want, r := range map[string]receipt{
-		"undeliverable message: that matters": func(*actor.Context, actor.DeadLetter) error { return errors.New("that matters") },
-		"panicked: that matters":              func(*actor.Context, actor.DeadLetter) error { panic("that matters") },
+		"undeliverable message: that matters": func(*actor.Context,
+			actor.DeadLetter) error {
+			return errors.New("that matters")
+		},
+		"panicked: that matters": func(*actor.Context,
+			actor.DeadLetter) error {
+			panic("that matters")
+		},
 	} {
 		a, b := duo(t)
 		es := record(a)
@@ -227,7 +237,8 @@ func TestDeadLetters_arriveBeforeQueuedMail_ACT9(t *testing.T) {
 	defer release()
 	_, err = mail.Call(t.Context(), from, func(ctx *actor.Context) error {
 		for range 10 {
-			if err := mail.Send(ctx, actor.Self[*Mailer](ctx), func(*actor.Context) error { order = append(order, "mail"); return nil }); err != nil {
+			if err := mail.Send(ctx, actor.Self[*Mailer](ctx),
+				func(*actor.Context) error { order = append(order, "mail"); return nil }); err != nil {
 				return err
 			}
 		}

@@ -18,7 +18,8 @@ import (
 func deaths(t *testing.T, p *actor.Proc, first subjects.ProcID, count int) bus.Msg {
 	t.Helper()
 	data, err := json.Marshal(actor.Event{
-		Kind: actor.KindProc, Status: "failed", Mesh: first.Mesh.String(), Rank: int(first.Rank), Gen: int(first.Gen), Count: count,
+		Kind: actor.KindProc, Status: "failed", Mesh: first.Mesh.String(), Rank: int(first.Rank),
+		Gen: int(first.Gen), Count: count,
 	})
 	require.NoError(t, err)
 	return bus.Msg{Subject: p.Space().Event(actor.KindProc, first.Scope(), "anon"), Data: data}
@@ -87,7 +88,8 @@ func TestDeadProcs_storeRangesOfRanksAsOneEntry_DEL5(t *testing.T) {
 	require.NoError(t, err)
 	down := func(first, count, perProcess int) {
 		p.MarkDown(actor.Event{
-			Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: first, Count: count, PerProcess: perProcess,
+			Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: first, Count: count,
+			PerProcess: perProcess,
 		})
 	}
 	var told []uint32
@@ -134,7 +136,8 @@ func TestDeadProcs_surviveForgedGenerations_DEL5(t *testing.T) {
 	ends(actor.Running, 1, 1)
 	ends(actor.Failed, 1, 1)
 	for gen := range actor.MaxDown + 1000 {
-		p.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: gen % ranks, Gen: 2 + gen})
+		p.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: gen % ranks,
+			Gen: 2 + gen})
 	}
 	require.LessOrEqual(t, p.Ends(), 64, "they are bounded by the ranks of the mesh")
 	for rank, gen := range []uint32{0, 1} {

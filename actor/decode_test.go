@@ -23,8 +23,10 @@ func FuzzEvent(f *testing.F) {
 	peer := newHost(f, "peer")
 	subject := subjects.Space{}.Event(actor.KindProc, peer.Proc().Scope(), "host")
 	for _, data := range [][]byte{
-		[]byte(`{"kind":"proc","status":"failed","mesh":"` + peer.Proc().Mesh.String() + `"}`), []byte(`{"cause":{"cause":{"kind":"host"}},"count":9999999}`),
-		[]byte(`[]`), {}, long(`{"stderr_tail":[`, `"",`, `""]}`), long(`{"stderr_tail":[`, `0,`, `0]}`), long(`{"cause":`, `{"cause":`, ``), long(`{`, `"cause":null,"cause":{},`, `"rank":1}`),
+		[]byte(`{"kind":"proc","status":"failed","mesh":"` + peer.Proc().Mesh.String() + `"}`),
+		[]byte(`{"cause":{"cause":{"kind":"host"}},"count":9999999}`),
+		[]byte(`[]`), {}, long(`{"stderr_tail":[`, `"",`, `""]}`), long(`{"stderr_tail":[`, `0,`, `0]}`),
+		long(`{"cause":`, `{"cause":`, ``), long(`{`, `"cause":null,"cause":{},`, `"rank":1}`),
 	} {
 		f.Add(data)
 	}

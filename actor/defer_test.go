@@ -67,8 +67,10 @@ func TestDefer_endingActorAnswersPendingCalls_DEL8(t *testing.T) {
 		end  func(*actor.Proc, actor.Ref[*Box])
 		want error
 	}{
-		{"stopped", func(p *actor.Proc, ref actor.Ref[*Box]) { p.StopActor(ref.ID().Name, "enough") }, actor.ErrStopped},
-		{"failed", func(_ *actor.Proc, ref actor.Ref[*Box]) { _ = boom.Send(context.Background(), ref, "x") }, actor.ErrFailed},
+		{"stopped", func(p *actor.Proc, ref actor.Ref[*Box]) { p.StopActor(ref.ID().Name, "enough") },
+			actor.ErrStopped},
+		{"failed", func(_ *actor.Proc, ref actor.Ref[*Box]) { _ = boom.Send(context.Background(), ref, "x") },
+			actor.ErrFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := alone(t)
@@ -149,7 +151,8 @@ func TestGo_runsConcurrentlyAndContinuesOnTheTurn(t *testing.T) {
 			n, err := add.Call(work, actor.RefOf[*Box](other.ID()), 3) // the sender is the actor
 			return func(*actor.Context) { answer.Reply(n, err) }
 		})
-		_, err := do.Call(ctx, spawnIn(ctx), func(*actor.Context, *Box) (int64, error) { close(begun); return 0, nil })
+		_, err := do.Call(ctx, spawnIn(ctx),
+			func(*actor.Context, *Box) (int64, error) { close(begun); return 0, nil })
 		return 0, err
 	})
 	require.NoError(t, err)

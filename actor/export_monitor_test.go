@@ -11,7 +11,8 @@ func (p *Proc) Watched(name string) int {
 	return len(in.extra.observers)
 }
 
-// Owed is how many watches of other procs are not over, with what is on its way for the sake of links and watches.
+// Owed is how many watches of other procs are not over, with what is on its way for the sake of
+// links and watches.
 func (p *Proc) Owed() int {
 	p.remoteMonitors.mu.Lock()
 	defer p.remoteMonitors.mu.Unlock()

@@ -22,7 +22,8 @@ func (p *Proc) Waiting() (ports, calls int) {
 // Receive hands the proc a message as the bus would: on its ports, its control lane, as a hint, or
 // as the event of a proc.
 func (p *Proc) Receive(where int, m bus.Msg) {
-	[]func(bus.Msg){p.receivePort, p.receiveControl, p.receiveHint, p.receiveProcEvent, p.receivePacket}[where%5](m)
+	[]func(bus.Msg){p.receivePort, p.receiveControl, p.receiveHint, p.receiveProcEvent,
+		p.receivePacket}[where%5](m)
 }
 
 // Respond sends an envelope to a port that waits for it.

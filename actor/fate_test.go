@@ -20,12 +20,14 @@ func TestError_everyCodeStatesItsFate(t *testing.T) {
 	const ran, never, unknown = "a handler ran it", "no handler ran it", "nobody knows"
 	for code, want := range map[actor.Code]string{
 		actor.CodeHandler: ran, actor.CodePanic: ran,
-		actor.CodeNoActor: never, actor.CodeNoEndpoint: never, actor.CodeBadMessage: never, actor.CodeMailboxFull: never,
-		actor.CodeStopped: never, actor.CodeFailed: never, actor.CodeNoProc: never, actor.CodeTooLarge: never,
+		actor.CodeNoActor: never, actor.CodeNoEndpoint: never, actor.CodeBadMessage: never,
+		actor.CodeMailboxFull: never,
+		actor.CodeStopped:     never, actor.CodeFailed: never, actor.CodeNoProc: never, actor.CodeTooLarge: never,
 		actor.CodeUnavailable: never, actor.CodeInvalid: never, actor.CodePortGone: never, actor.CodeExpired: never,
 		actor.CodeBacklog: never, actor.CodeTooMany: never,
-		actor.CodeProcDead: unknown, actor.CodeLinkBroken: unknown, actor.CodeDeadline: unknown, actor.CodeCanceled: unknown,
-		actor.CodeKilled: unknown, actor.CodeCascade: unknown, 99: unknown,
+		actor.CodeProcDead: unknown, actor.CodeLinkBroken: unknown, actor.CodeDeadline: unknown,
+		actor.CodeCanceled: unknown,
+		actor.CodeKilled:   unknown, actor.CodeCascade: unknown, 99: unknown,
 	} {
 		is := func(e *actor.Error) string {
 			require.False(t, e.Undeliverable() && e.Indeterminate())
@@ -42,7 +44,8 @@ func TestError_everyCodeStatesItsFate(t *testing.T) {
 		e.Ran = true
 		require.False(t, e.Undeliverable(), "code %d", code)
 		require.False(t, actor.FromWire(actor.EncodeError(e)).Undeliverable(), "code %d, from the bus", code)
-		require.Equal(t, code == actor.CodeDeadline || code == actor.CodeExpired, errors.Is(e, context.DeadlineExceeded), "code %d", code)
+		require.Equal(t, code == actor.CodeDeadline || code == actor.CodeExpired,
+			errors.Is(e, context.DeadlineExceeded), "code %d", code)
 		require.Equal(t, code == actor.CodeCanceled, errors.Is(e, context.Canceled), "code %d", code)
 	}
 }
@@ -100,7 +103,8 @@ func TestSend_unsentMessageIsUndeliverableAtItsDeadline_DEL1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, s := start(t, srv, "left"), newStranger(t, srv)
-		require.NoError(t, echo.Send(t.Context(), s.ref(a), string(make([]byte, 200_000)))) // all the credit there is
+		// all the credit there is
+		require.NoError(t, echo.Send(t.Context(), s.ref(a), string(make([]byte, 200_000))))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		for range 10 {
@@ -140,7 +144,8 @@ func TestSend_inFlightToADyingProcHasUnknownFate_DEL1(t *testing.T) {
 	from, back := newMailer(t, a)
 	require.Zero(t, posts(t, from, 100, s.ref(a), nil))
 	s.packet(t)
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: s.id.Mesh.String(), Reason: "struck by lightning"})
+	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: s.id.Mesh.String(),
+		Reason: "struck by lightning"})
 	known := 0
 	for _, r := range exactly(t, 100, from, back) {
 		require.ErrorIs(t, r.Reason, actor.ErrProcDead)

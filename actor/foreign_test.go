@@ -142,7 +142,8 @@ func TestForeign_replySubjectOfAnotherClientIsRefused_DEL10(t *testing.T) {
 	}
 	token := "castnet.v1.default.r."
 	for _, reply := range []string{
-		"castnet.v1.default.p.x", "castnet.v1.other.r.alice.1", "castnet.", token + "bob.1", token + "alice", "$SYS.x", "$JS.API.x",
+		"castnet.v1.default.p.x", "castnet.v1.other.r.alice.1", "castnet.", token + "bob.1", token + "alice",
+		"$SYS.x", "$JS.API.x",
 		f.space.Control(p.ID().Process(), "alice"),
 	} {
 		require.NoError(t, f.Data().PublishMsg(bus.Msg{Subject: to, Reply: reply, Data: []byte("1")}))

@@ -16,7 +16,8 @@ import (
 func (f forger) runs(t testing.TB, id subjects.ProcID, count int) {
 	t.Helper()
 	data, err := json.Marshal(actor.Event{
-		Kind: actor.KindProc, Status: "running", Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Count: count,
+		Kind: actor.KindProc, Status: "running", Mesh: id.Mesh.String(), Rank: int(id.Rank),
+		Gen: int(id.Gen), Count: count,
 	})
 	require.NoError(t, err)
 	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), "host"), data))

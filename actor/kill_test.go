@@ -23,14 +23,19 @@ func answerWait(t *testing.T, n int, ref actor.Ref[*Box], home *actor.Proc) <-ch
 	for range n {
 		go func() { answers <- second(add.Call(t.Context(), ref, 1)) }()
 	}
-	testkit.Until(t, "queued", func() bool { now, _ := home.Actor(ref.ID().Name); return now.Queued == info.Queued+n })
+	testkit.Until(t, "queued", func() bool {
+		now,
+			_ := home.Actor(ref.ID().Name)
+		return now.Queued == info.Queued+n
+	})
 	return answers
 }
 
 // tidy sets what an actor does in the end.
 func tidy(t *testing.T, ref actor.Ref[*Box], f func(*actor.Context, error) error) {
 	t.Helper()
-	_, err := do.Call(t.Context(), ref, func(_ *actor.Context, b *Box) (int64, error) { b.cleanup = f; return 0, nil })
+	_, err := do.Call(t.Context(), ref,
+		func(_ *actor.Context, b *Box) (int64, error) { b.cleanup = f; return 0, nil })
 	require.NoError(t, err)
 }
 
@@ -127,12 +132,15 @@ func TestCall_errorNamesTheActorsEndAndItsCause_DEL8(t *testing.T) {
 		require.NotNil(t, e)
 		at := home.ID()
 		require.Equal(t, at, e.Proc())
-		require.Equal(t, []any{"actor", "failed", ref.ID().Name, "box", "", actor.CodeCascade}, []any{e.Kind, e.Status, e.Actor, e.Type, e.Endpoint, e.Code})
+		require.Equal(t, []any{"actor", "failed", ref.ID().Name, "box", "", actor.CodeCascade},
+			[]any{e.Kind, e.Status, e.Actor, e.Type, e.Endpoint, e.Code})
 		root := e.RootCause()
 		require.Equal(t, at, root.Proc())
-		require.Equal(t, []any{"actor", "failed", kid.ID().Name, "box", "boom", actor.CodePanic, "boom: panicked: crash test"},
+		require.Equal(t, []any{"actor", "failed", kid.ID().Name, "box", "boom", actor.CodePanic,
+			"boom: panicked: crash test"},
 			[]any{root.Kind, root.Status, root.Actor, root.Type, root.Endpoint, root.Code, root.Reason})
-		require.Equal(t, "actor "+ref.ID().String()+" (type box) failed: its child "+kid.ID().Name+" failed: boom: panicked: crash test\n"+
+		require.Equal(t, "actor "+ref.ID().String()+" (type box) failed: its child "+kid.ID().Name+
+			" failed: boom: panicked: crash test\n"+
 			"  caused by: actor "+kid.ID().String()+" (type box) failed: boom: panicked: crash test", e.Report())
 	})
 }
@@ -172,9 +180,12 @@ func TestPanic_anyValueFailsOnlyItsActor_ACT2(t *testing.T) {
 func TestCleanup_receivesTheReasonOfTheEnd(t *testing.T) {
 	p := alone(t)
 	for want, end := range map[string]func(actor.Ref[*Box]){
-		"<nil>":                              func(ref actor.Ref[*Box]) { p.StopActor(ref.ID().Name, "enough") },
-		"the actor failed: killed: now":      func(ref actor.Ref[*Box]) { p.KillActor(ref.ID().Name, "now") },
-		"the actor failed: fail: a bad post": func(ref actor.Ref[*Box]) { require.NoError(t, fail.Send(t.Context(), ref, "a bad post")) },
+		"<nil>":                         func(ref actor.Ref[*Box]) { p.StopActor(ref.ID().Name, "enough") },
+		"the actor failed: killed: now": func(ref actor.Ref[*Box]) { p.KillActor(ref.ID().Name, "now") },
+		"the actor failed: fail: a bad post": func(
+			ref actor.Ref[*Box]) {
+			require.NoError(t, fail.Send(t.Context(), ref, "a bad post"))
+		},
 	} {
 		ref, causes := spawn(t, p), make(chan error, 2)
 		tidy(t, ref, func(_ *actor.Context, cause error) error { causes <- cause; return nil })

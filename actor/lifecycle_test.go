@@ -162,7 +162,8 @@ func TestStop_drainsTheMailboxAndRefusesMore_ACT5(t *testing.T) {
 		for range 10 {
 			require.NoError(t, add.Send(t.Context(), local, 1))
 		}
-		require.NoError(t, do.Send(t.Context(), local, func(_ *actor.Context, b *Box) (int64, error) { sum <- b.n; return 0, nil }))
+		require.NoError(t, do.Send(t.Context(), local,
+			func(_ *actor.Context, b *Box) (int64, error) { sum <- b.n; return 0, nil }))
 		done := home.StopActor(ref.ID().Name, "enough")
 		_, err := add.Call(t.Context(), ref, 1)
 		require.ErrorIs(t, err, actor.ErrStopped)
@@ -233,7 +234,8 @@ func TestStopping_runsAfterTheLastHandlerAndCanSend(t *testing.T) {
 	})
 	require.NoError(t, err)
 	release := blocked(t, ref)
-	require.NoError(t, do.Send(t.Context(), ref, func(*actor.Context, *Box) (int64, error) { order = append(order, "mail"); return 0, nil }))
+	require.NoError(t, do.Send(t.Context(), ref,
+		func(*actor.Context, *Box) (int64, error) { order = append(order, "mail"); return 0, nil }))
 	done := a.StopActor(ref.ID().Name, "enough")
 	release()
 	testkit.Next(t, done)
@@ -264,7 +266,11 @@ func TestClose_stopsEveryActorAndRefusesMore(t *testing.T) {
 	testkit.Until(t, "queued", func() bool { info, _ := b.Actor(refs[0].ID().Name); return info.Queued == 1 })
 	closed := make(chan error, 1)
 	go func() { closed <- b.Close(testkit.Soon(t)) }()
-	testkit.Until(t, "stopping", func() bool { info, _ := b.Actor(refs[0].ID().Name); return info.Status == actor.Stopping })
+	testkit.Until(t, "stopping", func() bool {
+		info,
+			_ := b.Actor(refs[0].ID().Name)
+		return info.Status == actor.Stopping
+	})
 	release()
 	require.NoError(t, testkit.Next(t, closed))
 	for _, e := range es.all {
@@ -341,7 +347,8 @@ func TestNewProc_reportsMissingOptions(t *testing.T) {
 
 func TestActor_enduringActorLogsUnawaitedErrors_ACT4(t *testing.T) {
 	steady := actor.NewType[*Box, int64]("steady")
-	p := start(t, bustest.Server(t), "steady", steady.Define(newBox, add.Handle((*Box).add), fail.Handle((*Box).fail)).Enduring())
+	p := start(t, bustest.Server(t), "steady",
+		steady.Define(newBox, add.Handle((*Box).add), fail.Handle((*Box).fail)).Enduring())
 	ref, err := actor.Spawn(t.Context(), p, steady, "steady", 0)
 	require.NoError(t, err)
 	require.NoError(t, fail.Send(t.Context(), ref, "stray"))

@@ -32,7 +32,8 @@ func linkHandler(t *testing.T, test func(t *testing.T, one, other actor.Ref[*Box
 		tie(t, one, ref.ID())
 		far := actor.RefOf[*Box](ref.ID()).Via(there)
 		if here != there {
-			testkit.Until(t, "both sides", func() bool { return here.Watched(one.ID().Name) == 2 && there.Watched(far.ID().Name) == 2 })
+			testkit.Until(t, "both sides",
+				func() bool { return here.Watched(one.ID().Name) == 2 && there.Watched(far.ID().Name) == 2 })
 		}
 		test(t, one, far, here, there)
 	})
@@ -49,8 +50,10 @@ func TestLink_failurePropagatesWithItsCause(t *testing.T) {
 			fails(t, here, one, "no more")
 			testkit.Next(t, done)
 			require.Equal(t, "failed", es.end(t, one.ID().Name).Status)
-			require.Equal(t, "actor "+other.ID().String()+" (type box) failed: linked actor "+one.ID().String()+" is gone: the actor failed: fail: no more\n"+
-				"  caused by: actor "+one.ID().String()+" (type box) failed: fail: no more", far.end(t, other.ID().Name).Report())
+			require.Equal(t, "actor "+other.ID().String()+" (type box) failed: linked actor "+one.ID().String()+
+				" is gone: the actor failed: fail: no more\n"+
+				"  caused by: actor "+one.ID().String()+" (type box) failed: fail: no more",
+				far.end(t, other.ID().Name).Report())
 			require.Equal(t, actor.CodeCascade, far.end(t, other.ID().Name).Code)
 		})
 	}
@@ -97,8 +100,10 @@ func TestLink_toADeadProcActsAtOnce(t *testing.T) {
 	a, b := two(t)
 	one, other, es := spawn(t, a), spawn(t, b), record(a)
 	tie(t, one, other.ID())
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "killed by signal 9"})
-	require.Equal(t, "linked actor "+other.ID().String()+" is gone: the proc is gone: killed by signal 9", es.end(t, one.ID().Name).Reason)
+	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
+		Reason: "killed by signal 9"})
+	require.Equal(t, "linked actor "+other.ID().String()+" is gone: the proc is gone: killed by signal 9",
+		es.end(t, one.ID().Name).Reason)
 }
 
 func TestLink_failurePropagatesThroughManyActors(t *testing.T) {
@@ -126,9 +131,11 @@ func TestLink_failurePropagatesThroughManyActors(t *testing.T) {
 func TestLink_toItselfIsRefused(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
-	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) { return 0, ctx.Link(ctx.Self()) })
+	_, err := do.Call(t.Context(), ref,
+		func(ctx *actor.Context, _ *Box) (int64, error) { return 0, ctx.Link(ctx.Self()) })
 	require.ErrorContains(t, err, "link an actor to itself: want another one")
-	_, err = do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) { return 0, ctx.Link(subjects.ActorID{}) })
+	_, err = do.Call(t.Context(), ref,
+		func(ctx *actor.Context, _ *Box) (int64, error) { return 0, ctx.Link(subjects.ActorID{}) })
 	require.ErrorContains(t, err, "want the ID of an actor")
 	still(t, ref)
 }

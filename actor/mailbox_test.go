@@ -73,7 +73,8 @@ func (p *Proc) Looking() bool { return p.workers.checkScheduled.Load() }
 func byHand(p *Proc, name string, limit int, d *desk) *instance {
 	def, _ := p.registry.find("desk")
 	return &instance{
-		proc: p, def: def, name: name, actor: d, state: running, phase: phaseBetween, constructorCalled: true, limit: int32(limit),
+		proc: p, def: def, name: name, actor: d, state: running, phase: phaseBetween, constructorCalled: true,
+		limit: int32(limit),
 	}
 }
 
@@ -88,11 +89,13 @@ func sendAs(way int, in, from *instance, n int, told func(n int, err error)) (wa
 	case 2:
 		err = sent(send(in, &wide.d.endpointSpec, queuedMessage[[4]int, int]{m: [4]int{3: n}, from: from}, 0))
 	case 3:
-		err = in.deliver(&Delivery{Actor: in.name, Port: "num", Local: true, Value: n, Answer: func(a Answer) { told(n, a.Err) }})
+		err = in.deliver(&Delivery{Actor: in.name, Port: "num", Local: true, Value: n,
+			Answer: func(a Answer) { told(n, a.Err) }})
 	case 4:
 		rp := &reply[int]{}
 		rp.ctx.in, rp.waiter = in, in.proc.waiters.get(0)
-		err = sent(send(in, &slice.d.endpointSpec, queuedMessage[[]int, int]{m: []int{n}, from: from, reply: rp}, 0))
+		err = sent(send(in, &slice.d.endpointSpec,
+			queuedMessage[[]int, int]{m: []int{n}, from: from, reply: rp}, 0))
 		return func() {
 			if rp.state.Load() == waitAnswered {
 				told(n, rp.err)
@@ -161,7 +164,8 @@ func (c *clerk) act() {
 			c.control++
 		}
 	default:
-		way, n := rapid.IntRange(0, ways-1).Draw(c.T, "way"), rapid.SampledFrom([]int{1, 1, 1, 2, 9, 40, 200}).Draw(c.T, "letters")
+		way, n := rapid.IntRange(0, ways-1).Draw(c.T, "way"), rapid.SampledFrom([]int{1, 1, 1, 2, 9, 40, 200}).
+			Draw(c.T, "letters")
 		for range n {
 			c.send(way)
 		}
@@ -316,7 +320,8 @@ func TestMailbox_concurrentCloseLosesNoMessage_ACT5(t *testing.T) {
 				wakes[n]()
 			}
 			f := &fates[n]
-			require.EqualValues(t, 1, f.refused.Load()+f.handled.Load()+f.back.Load(), "round %d, letter %d: %v", round, n, f)
+			require.EqualValues(t, 1, f.refused.Load()+f.handled.Load()+f.back.Load(),
+				"round %d, letter %d: %v", round, n, f)
 		}
 	}
 }

@@ -110,8 +110,10 @@ func (b *Box) Cleanup(ctx *actor.Context, cause error) error {
 }
 
 func boxes() actor.Def {
-	return box.Define(newBox, add.Handle((*Box).add), echo.Handle((*Box).echo), fail.Handle((*Box).fail), boom.Handle((*Box).boom),
-		relay.Handle((*Box).relay), feed.Handle((*Box).feed), history.Handle((*Box).history), big.Handle((*Box).big), do.Handle((*Box).do),
+	return box.Define(newBox, add.Handle((*Box).add), echo.Handle((*Box).echo), fail.Handle((*Box).fail),
+		boom.Handle((*Box).boom),
+		relay.Handle((*Box).relay), feed.Handle((*Box).feed), history.Handle((*Box).history),
+		big.Handle((*Box).big), do.Handle((*Box).do),
 		rude.Handle((*Box).rude))
 }
 
@@ -127,7 +129,8 @@ func startAs(t testing.TB, srv *embed.Server, id subjects.ProcID, defs ...actor.
 	t.Helper()
 	registry, err := actor.NewRegistry(append(defs, boxes())...)
 	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: bustest.Open(t, srv), Registry: registry, Coordinator: func(actor.Event) {}})
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: bustest.Open(t, srv), Registry: registry,
+		Coordinator: func(actor.Event) {}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)

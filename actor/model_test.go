@@ -265,7 +265,8 @@ func (z *zoo) hear(e actor.Event) {
 }
 
 var deeds = []string{
-	"", "", "", "", "", "", "", "", "", "", "", "", "defer", "later", "child", "child", "tell", "tell", "tell", "ask", "ask",
+	"", "", "", "", "", "", "", "", "", "", "", "", "defer", "later", "child", "child", "tell", "tell",
+	"tell", "ask", "ask",
 	"monitor", "link", "stop", "panic", "error",
 }
 
@@ -301,7 +302,8 @@ func TestModel_actorsEndOnceAndMessagesHaveOneFate_ACT3(t *testing.T) {
 	if raceEnabled || !testkit.Long() {
 		steps = 100_000
 	}
-	p := start(t, bustest.Server(t), "zoo", beasts.Define(newBeast, act.Handle((*beast).act), pat.Handle((*beast).act)))
+	p := start(t, bustest.Server(t), "zoo",
+		beasts.Define(newBeast, act.Handle((*beast).act), pat.Handle((*beast).act)))
 	z := &zoo{p: p, lives: map[string]*life{}, ended: map[string]int{}}
 	p.Observe(z.hear)
 	var wg sync.WaitGroup

@@ -16,7 +16,8 @@ import (
 )
 
 // watching makes an actor monitor another, and returns what it is told and the cancel.
-func watching(t *testing.T, ref actor.Ref[*Box], id subjects.ActorID) (downs <-chan actor.Down, cancel func()) {
+func watching(t *testing.T, ref actor.Ref[*Box], id subjects.ActorID) (downs <-chan actor.Down,
+	cancel func()) {
 	t.Helper()
 	ch := make(chan actor.Down, 8)
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, b *Box) (_ int64, err error) {
@@ -53,8 +54,14 @@ func TestMonitor_reportsTheEndOnce_ACT8(t *testing.T) {
 		via := ref.Bound()
 		watcher := spawn(t, via)
 		for want, end := range map[string]func(string) <-chan struct{}{
-			"the actor stopped: enough":        func(name string) <-chan struct{} { return home.StopActor(name, "enough") },
-			"the actor failed: killed: enough": func(name string) <-chan struct{} { return home.KillActor(name, "enough") },
+			"the actor stopped: enough": func(
+				name string) <-chan struct{} {
+				return home.StopActor(name, "enough")
+			},
+			"the actor failed: killed: enough": func(
+				name string) <-chan struct{} {
+				return home.KillActor(name, "enough")
+			},
 			"the actor failed: fail: enough": func(name string) <-chan struct{} {
 				require.NoError(t, fail.Send(t.Context(), actor.RefOf[*Box](home.ID().Actor(name)).Via(home), "enough"))
 				return home.Done(name)
@@ -72,7 +79,8 @@ func TestMonitor_reportsTheEndOnce_ACT8(t *testing.T) {
 				require.Equal(t, id, d.Actor)
 				require.EqualError(t, d.Reason, id.String()+": "+want)
 				require.Equal(t, strings.Contains(want, "failed"), d.Failed())
-				require.Equal(t, []string{"actor", id.Name, "box"}, []string{d.Reason.Event.Kind, d.Reason.Event.Actor, d.Reason.Event.Type})
+				require.Equal(t, []string{"actor", id.Name, "box"},
+					[]string{d.Reason.Event.Kind, d.Reason.Event.Actor, d.Reason.Event.Type})
 			}
 			late, _ := watching(t, watcher, id)
 			require.EqualError(t, testkit.Next(t, late).Reason, id.String()+": "+want, "also when it is gone already")
@@ -99,7 +107,8 @@ func TestMonitor_reportsAnUnknownProc_ACT8(t *testing.T) {
 	downs, _ := watching(t, spawn(t, a), id)
 	d := testkit.Next(t, downs)
 	require.ErrorIs(t, d.Reason, actor.ErrNoProc)
-	require.EqualError(t, d.Reason, id.String()+": no responders: proc "+id.Proc.String()+" does not exist or is gone")
+	require.EqualError(t, d.Reason, id.String()+": no responders: proc "+id.Proc.String()+
+		" does not exist or is gone")
 	nothing(t, a)
 	require.Zero(t, a.Stats().Bounced)
 }
@@ -108,7 +117,8 @@ func TestMonitor_reportsADeadProc_ACT8(t *testing.T) {
 	a, b := two(t)
 	ref, watcher := spawn(t, b), spawn(t, a)
 	downs, _ := watching(t, watcher, ref.ID())
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "killed by signal 9"})
+	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
+		Reason: "killed by signal 9"})
 	d := testkit.Next(t, downs)
 	require.ErrorIs(t, d.Reason, actor.ErrProcDead)
 	require.EqualError(t, d.Reason, ref.ID().String()+": the proc is gone: killed by signal 9")
@@ -152,7 +162,8 @@ func TestMonitor_cancelledMonitorsLeaveNoState(t *testing.T) {
 		watcher := spawn(t, via)
 		_, err := do.Call(t.Context(), watcher, func(ctx *actor.Context, _ *Box) (int64, error) {
 			for range 1000 {
-				cancel, err := ctx.Monitor(ref.ID(), func(*actor.Context, actor.Down) { require.Fail(t, "it was cancelled") })
+				cancel, err := ctx.Monitor(ref.ID(),
+					func(*actor.Context, actor.Down) { require.Fail(t, "it was cancelled") })
 				if err != nil {
 					return 0, err
 				}
@@ -203,7 +214,8 @@ func TestMonitor_cancelOnTheTurnSuppressesAPendingReport(t *testing.T) {
 	p := alone(t)
 	ref, other := spawn(t, p), spawn(t, p)
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
-		cancel, err := ctx.Monitor(other.ID(), func(*actor.Context, actor.Down) { require.Fail(t, "it was cancelled") })
+		cancel, err := ctx.Monitor(other.ID(),
+			func(*actor.Context, actor.Down) { require.Fail(t, "it was cancelled") })
 		if err != nil {
 			return 0, err
 		}
@@ -235,14 +247,16 @@ func TestMonitor_refusesInvalidArguments(t *testing.T) {
 	require.ErrorContains(t, err, "want the ID of an actor")
 	peer, err := subjects.NewHostID("peer")
 	require.NoError(t, err)
-	_, err = f.Data().Subscribe(f.space.PortsOf(peer.Proc()), func(bus.Msg) {}) // else it would be known not to be there
+	// else it would be known not to be there
+	_, err = f.Data().Subscribe(f.space.PortsOf(peer.Proc()), func(bus.Msg) {})
 	require.NoError(t, err)
 	require.NoError(t, f.Data().Flush(testkit.Soon(t)))
 	from, reply := peer.Proc().Process().String(), peer.Proc().Actor("x").Port("_0z").String()
 	body, err := wire.Marshal(actor.None{})
 	require.NoError(t, err)
 	ask := func(n uint64, port, reply string, body []byte) {
-		f.send(t, ref.ID().Port(port), from, packet(n, n-1, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: reply, Body: body}))
+		f.send(t, ref.ID().Port(port), from,
+			packet(n, n-1, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: reply, Body: body}))
 	}
 	refused := func(n uint64) {
 		t.Helper()
@@ -288,7 +302,8 @@ func TestMonitor_reportArrivesBeforeQueuedMail_ACT9(t *testing.T) {
 		require.NoError(t, err)
 		release := blocked(t, ref)
 		for range 100 {
-			require.NoError(t, do.Send(t.Context(), ref, func(*actor.Context, *Box) (int64, error) { order = append(order, "mail"); return 0, nil }))
+			require.NoError(t, do.Send(t.Context(), ref,
+				func(*actor.Context, *Box) (int64, error) { order = append(order, "mail"); return 0, nil }))
 		}
 		<-p.StopActor(other.ID().Name, "enough")
 		release()

@@ -17,7 +17,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// inTime runs a test of two procs with little room for data between them, by a clock that goes on when all wait.
+// inTime runs a test of two procs with little room for data between them, by a clock that goes on
+// when all wait.
 func inTime(t *testing.T, test func(t *testing.T, srv *embed.Server, a, b *actor.Proc)) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
@@ -189,13 +190,14 @@ func urgents(t *testing.T, srv *embed.Server, to *actor.Proc) func() int {
 	t.Helper()
 	var mu sync.Mutex
 	var n int
-	_, err := bustest.Open(t, srv).Control().Subscribe(to.Space().ControlsOf(to.ID().Process()), func(m bus.Msg) {
-		if kind, _, err := wire.DecodeControl(m.Data); err == nil && kind == wire.Urgent {
-			mu.Lock()
-			defer mu.Unlock()
-			n++
-		}
-	})
+	_, err := bustest.Open(t, srv).Control().Subscribe(to.Space().ControlsOf(to.ID().Process()),
+		func(m bus.Msg) {
+			if kind, _, err := wire.DecodeControl(m.Data); err == nil && kind == wire.Urgent {
+				mu.Lock()
+				defer mu.Unlock()
+				n++
+			}
+		})
 	require.NoError(t, err)
 	return func() int {
 		mu.Lock()
@@ -255,11 +257,16 @@ func TestMonitor_reportOnBothConnectionsIsHandledOnce_ACT13(t *testing.T) {
 		require.NoError(t, err)
 		why := actor.EncodeError(&actor.Error{Code: actor.CodeStopped, Text: "enough"})
 		byData := func() {
-			s.send(t, home, s.id.Process().String(), packet(1, 0, wire.Envelope{Kind: wire.Failure, Sender: "x", Body: why}))
-			testkit.Until(t, "it came", func() bool { return len(downs) == 1 && (!urgentFirst || a.Stats().Late == 1) })
+			s.send(t, home, s.id.Process().String(),
+				packet(1, 0, wire.Envelope{Kind: wire.Failure, Sender: "x", Body: why}))
+			testkit.Until(t, "it came", func() bool {
+				return len(downs) == 1 &&
+					(!urgentFirst || a.Stats().Late == 1)
+			})
 		}
 		byControl := func() {
-			s.urges(t, a.ID(), &wire.Envelope{Kind: wire.Failure, Actor: home.Actor.Name, Port: home.Port, Sender: "x", Body: why})
+			s.urges(t, a.ID(), &wire.Envelope{Kind: wire.Failure, Actor: home.Actor.Name, Port: home.Port,
+				Sender: "x", Body: why})
 			e := s.hears(t, wire.Urgent).(*wire.Envelope)
 			require.Equal(t, []string{"x", "_forget"}, []string{e.Actor, e.Port}, "it is told that the word came")
 			var reply string
@@ -296,7 +303,8 @@ func TestMonitor_acceptsEndReportsOnlyFromTheActorsProc_ACT13(t *testing.T) {
 		home, err := subjects.ParsePortID(reply)
 		require.NoError(t, err)
 		by.urges(t, a.ID(), &wire.Envelope{
-			Kind: wire.Failure, Actor: home.Actor.Name, Port: home.Port, Sender: "x", Body: actor.EncodeError(actor.ErrStopped),
+			Kind: wire.Failure, Actor: home.Actor.Name, Port: home.Port, Sender: "x",
+			Body: actor.EncodeError(actor.ErrStopped),
 		})
 	}
 	says(thief, question.Reply)
@@ -317,7 +325,8 @@ func TestMonitor_controlRequestForAnUnknownActorIsNotAnswered_ACT13(t *testing.T
 	ended, alive := spawn(t, b), spawn(t, b)
 	testkit.Next(t, b.StopActor(ended.ID().Name, "enough"))
 	ask := func(actor, reply string) {
-		s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: actor, Port: "_down", Sender: "x", Reply: reply, Body: []byte{0xa0}})
+		s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: actor, Port: "_down", Sender: "x",
+			Reply: reply, Body: []byte{0xa0}})
 	}
 	at := func(port string) string { return s.id.Actor("x").Port(port).String() }
 	ask("later", at("_01"))
@@ -329,9 +338,12 @@ func TestMonitor_controlRequestForAnUnknownActorIsNotAnswered_ACT13(t *testing.T
 	require.ErrorIs(t, actor.FromWire(e.Body), actor.ErrStopped)
 	require.Zero(t, b.Watched(alive.ID().Name)+b.Owed(), "nothing is kept")
 	require.EqualValues(t, 1, b.Stats().Malformed)
-	s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_link", Sender: "x", Body: []byte{0xff}})
-	s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_forget", Sender: "x", Body: []byte{0xff}})
-	s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_info", Sender: "x", Reply: at("_05"), Body: []byte{0xa0}})
+	s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_link", Sender: "x",
+		Body: []byte{0xff}})
+	s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_forget", Sender: "x",
+		Body: []byte{0xff}})
+	s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_info", Sender: "x",
+		Reply: at("_05"), Body: []byte{0xa0}})
 	testkit.Until(t, "they are refused", func() bool { return b.Stats().Malformed == 3 })
 }
 

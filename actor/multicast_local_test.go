@@ -45,7 +45,10 @@ func newChoir(t *testing.T, n int) *choir {
 	var together sync.WaitGroup
 	together.Add(n)
 	sung := make(chan struct{}, n)
-	def := singerType.Define(func(*actor.Context, actor.None) (*singer, error) { return &singer{&together}, nil },
+	def := singerType.Define(func(*actor.Context, actor.None) (*singer,
+		error) {
+		return &singer{&together}, nil
+	},
 		scale.Handle(func(_ *singer, _ *actor.Context, m []int) (int, error) {
 			m[0]++
 			return m[0], nil
@@ -98,7 +101,8 @@ func (c *choir) sing(t *testing.T, endpoint string, message any) []actor.Answer 
 	var all sync.WaitGroup
 	all.Add(len(c.to))
 	c.p.DeliverAll(&actor.LocalMulticast{
-		Actor: c.name, Port: endpoint, From: c.p.ID().Actor("conductor"), Raw: raw, Deadline: time.Now().Add(time.Hour),
+		Actor: c.name, Port: endpoint, From: c.p.ID().Actor("conductor"), Raw: raw,
+		Deadline: time.Now().Add(time.Hour),
 		Point: func(view int) shape.Point {
 			at, err := shape.Of("seat", len(c.to)).Point(view)
 			require.NoError(t, err)
@@ -170,16 +174,18 @@ func TestLocalMulticast_killedActorAnswersForItsMailbox(t *testing.T) {
 	for i, port := range []string{"tutti", "refrain"} { // the other one does not come to sing
 		raw, err := wire.Marshal(actor.None{})
 		require.NoError(t, err)
-		c.p.DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: port, From: c.p.ID().Actor("conductor"), Raw: raw, Answer: func(_ int, a actor.Answer) {
-			held[i] = a
-			answered <- i
-		}}, first)
+		c.p.DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: port, From: c.p.ID().Actor("conductor"), Raw: raw,
+			Answer: func(_ int, a actor.Answer) {
+				held[i] = a
+				answered <- i
+			}}, first)
 	}
 	testkit.Next(t, c.sung)
 	c.p.KillActor(c.name, "it hangs")
 	require.Equal(t, 1, testkit.Next(t, answered))
 	require.ErrorIs(t, held[1].Err, actor.ErrFailed)
 	c.to = c.to[1:]
-	c.p.DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: "tutti", Raw: []byte{0xa0}, Point: func(int) shape.Point { return shape.Point{} }}, c.to)
+	c.p.DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: "tutti", Raw: []byte{0xa0},
+		Point: func(int) shape.Point { return shape.Point{} }}, c.to)
 	require.Equal(t, 0, testkit.Next(t, answered), "now both sing")
 }

@@ -51,7 +51,8 @@ func TestOncePort_refusedMessageDoesNotUseItUp_PORT1(t *testing.T) {
 	wrong := portAt[string](t, port.Ref().ID())
 	require.ErrorIs(t, wrong.Via(a).Send(t.Context(), "x"), actor.ErrBadMessage)
 	require.NoError(t, wrong.Via(b).Send(t.Context(), "x"))
-	require.NoError(t, b.Respond(port.Ref().ID(), wire.Envelope{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
+	require.NoError(t, b.Respond(port.Ref().ID(),
+		wire.Envelope{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
 	testkit.Until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
 	require.NoError(t, port.Ref().Send(t.Context(), 7))
 	n, err := port.Recv(testkit.Soon(t))

@@ -42,7 +42,10 @@ func TestOptions_procSetsTheDefaultCallTimeout(t *testing.T) {
 		defer blocked(t, there)()
 		require.NoError(t, add.Send(t.Context(), here, 1))
 		for what, verb := range map[string]func() error{
-			"a call":          func() error { return second(do.Call(t.Context(), spawn(t, a), answerAfter(2*deadline, 1))) },
+			"a call": func() error {
+				return second(
+					do.Call(t.Context(), spawn(t, a), answerAfter(2*deadline, 1)))
+			},
 			"a call far away": func() error { return second(add.Call(t.Context(), there.Via(a), 1)) },
 			"a wait for room": func() error { return add.SendWait(t.Context(), here, 1) },
 		} {
@@ -73,7 +76,8 @@ func TestOptions_procSetsTheDefaultMessageDeadline(t *testing.T) {
 
 func TestOptions_procSetsTheDefaultMailboxSize(t *testing.T) {
 	p := tuned(t, actor.Options{Mailbox: 2}, bustest.Server(t))
-	for want, opts := range map[int][]actor.Option{2: nil, 5: {actor.Mailbox(5)}, 10: {actor.Mailbox(actor.Unbounded)}} {
+	for want, opts := range map[int][]actor.Option{2: nil, 5: {actor.Mailbox(5)},
+		10: {actor.Mailbox(actor.Unbounded)}} {
 		ref, err := actor.Spawn(t.Context(), p, box, "box", 0, opts...)
 		require.NoError(t, err)
 		release := blocked(t, ref)

@@ -44,14 +44,16 @@ func (f forger) breaks(t testing.TB, from, to *actor.Proc, n uint64) {
 	t.Helper()
 	data, err := wire.AppendControl(nil, wire.ReceiverReset, wire.ResetBody{Seq: n, Text: "no more of that"})
 	require.NoError(t, err)
-	require.NoError(t, f.Control().Publish(f.space.Control(to.ID().Process(), from.ID().Process().String()), data))
+	require.NoError(t, f.Control().
+		Publish(f.space.Control(to.ID().Process(), from.ID().Process().String()), data))
 }
 
 // dies says on ev. that a proc is gone.
 func (f forger) dies(t testing.TB, id subjects.ProcID, reason string) {
 	t.Helper()
 	data, err := json.Marshal(actor.Event{
-		Kind: actor.KindProc, Status: "failed", Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Reason: reason,
+		Kind: actor.KindProc, Status: "failed", Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen),
+		Reason: reason,
 	})
 	require.NoError(t, err)
 	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), "host"), data))
@@ -220,7 +222,8 @@ func TestFollowMesh_acceptsEventsOnlyOnTheirSubject(t *testing.T) {
 	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
 	require.NoError(t, a.FollowMesh(b.ID().Mesh, 1))
 	victim := start(t, srv, "victim")
-	data, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: victim.ID().Mesh.String()})
+	data, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed",
+		Mesh: victim.ID().Mesh.String()})
 	require.NoError(t, err)
 	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, b.ID().Scope(), "host"), data))
 	testkit.Until(t, "refused", func() bool { return a.Stats().Malformed == 1 })
@@ -247,7 +250,8 @@ func TestProc_remembersABoundedNumberOfDeadProcs(t *testing.T) {
 	mesh, err := subjects.NewMeshID("many")
 	require.NoError(t, err)
 	for rank := range actor.MaxDown + 10 {
-		p.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: rank, StderrTail: []string{"x"}})
+		p.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: rank,
+			StderrTail: []string{"x"}})
 	}
 	_, known := p.Down(subjects.ProcID{Mesh: mesh, Rank: 9})
 	require.False(t, known)
@@ -309,7 +313,8 @@ func FuzzReceive(f *testing.F) {
 		p.Space().Frame(p.ID().Process(), from),
 	}
 	for where, subject := range valid {
-		for _, data := range [][]byte{message(1, 0, 1), {}, {0}, []byte(`{"kind":"proc","status":"failed"}`), []byte("7"), {0xa0}} {
+		for _, data := range [][]byte{message(1, 0, 1), {}, {0}, []byte(`{"kind":"proc","status":"failed"}`),
+			[]byte("7"), {0xa0}} {
 			f.Add(where, subject, "reply", subject, data)
 		}
 	}
@@ -328,7 +333,8 @@ func TestDeadLetters_returnToTheSender(t *testing.T) {
 	ref := spawn(t, b).Via(a)
 	require.NoError(t, absent.Send(t.Context(), ref, 1))
 	require.NoError(t, add.Send(t.Context(), actor.RefOf[*Box](b.ID().Actor("nobody")).Via(a), 1))
-	testkit.Until(t, "both came back", func() bool { return a.Stats().Bounced == 2 && b.Stats().Undeliverable == 2 })
+	testkit.Until(t, "both came back",
+		func() bool { return a.Stats().Bounced == 2 && b.Stats().Undeliverable == 2 })
 	_, err := add.Call(t.Context(), ref, 1)
 	require.NoError(t, err)
 }

@@ -82,7 +82,8 @@ func TestPort_staysOpenAfterARefusedMessage(t *testing.T) {
 	require.NoError(t, wrong.UnmarshalText(text))
 	require.ErrorIs(t, wrong.Via(a).Send(t.Context(), "x"), actor.ErrBadMessage)
 	require.NoError(t, wrong.Via(b).Send(t.Context(), "x"))
-	require.NoError(t, b.Respond(port.Ref().ID(), wire.Envelope{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
+	require.NoError(t, b.Respond(port.Ref().ID(),
+		wire.Envelope{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
 	testkit.Until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
 	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 3))
 	n, err := port.Recv(testkit.Soon(t))

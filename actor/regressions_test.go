@@ -126,7 +126,8 @@ func TestAPI_reportsInvalidArguments(t *testing.T) {
 	_, err = p.Monitor(ref.ID(), nil)
 	require.ErrorContains(t, err, "want a function, got nil")
 	require.PanicsWithValue(t, "actor: Observe: want a function, got nil", func() { p.Observe(nil) })
-	require.ErrorContains(t, new(actor.PortRef[int]).UnmarshalText([]byte(ref.ID().Proc.Mesh.String()+"/x.0/a:b")), "want mesh/rank.gen/actor:port")
+	require.ErrorContains(t, new(actor.PortRef[int]).
+		UnmarshalText([]byte(ref.ID().Proc.Mesh.String()+"/x.0/a:b")), "want mesh/rank.gen/actor:port")
 	var none actor.Endpoint[*Box, int64, int64]
 	_, err = none.Call(t.Context(), ref, 1)
 	require.ErrorContains(t, err, "the zero Endpoint")

@@ -308,7 +308,8 @@ func TestRelay_sendsAFullBufferAtOnce_PORT5(t *testing.T) {
 		sendAll(t, r.Ref(), 4, 5, 6, 7, 8)
 		require.Equal(t, []arrival{{0, []int{3}}, {0, []int{4, 5, 6, 7, 8}}}, to.look(), "nor does a full buffer")
 		sendAll(t, r.Ref(), 9)
-		require.Equal(t, []arrival{{50 * time.Millisecond, []int{9}}}, to.look(), "by now the interval is at its end")
+		require.Equal(t, []arrival{{50 * time.Millisecond, []int{9}}}, to.look(),
+			"by now the interval is at its end")
 		require.NoError(t, r.Close())
 	})
 }

@@ -26,7 +26,8 @@ type waitingCall struct {
 func newWaitingCall(t *testing.T) *waitingCall {
 	t.Helper()
 	srv := bustest.Server(t)
-	c := &waitingCall{a: start(t, srv, "left", ledgers()), b: start(t, srv, "right", ledgers()), s: newStranger(t, srv), asked: make(chan error, 1)}
+	c := &waitingCall{a: start(t, srv, "left", ledgers()), b: start(t, srv, "right", ledgers()),
+		s: newStranger(t, srv), asked: make(chan error, 1)}
 	w := newTap(t, srv, c.b)
 	ref, book := newLedger(t, c.b, c.a)
 	ctx, cancel := context2(t)
@@ -56,7 +57,8 @@ func TestCall_refusesAReplyFromAnotherProc(t *testing.T) {
 				body = actor.EncodeError(actor.ErrStopped)
 			}
 			require.NoError(t, err)
-			c.s.send(t, at, c.s.id.Process().String(), packet(1, 0, wire.Envelope{Kind: kind, Sender: "x", Body: body}))
+			c.s.send(t, at, c.s.id.Process().String(),
+				packet(1, 0, wire.Envelope{Kind: kind, Sender: "x", Body: body}))
 			refused := c.s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 			require.Len(t, refused, 1)
 			require.ErrorContains(t, actor.FromWire(refused[0].Why), "unexpected answer from")
@@ -72,7 +74,8 @@ func TestCall_refusesAReplyAddressOfAnotherProc(t *testing.T) {
 	c.s.send(t, to, c.s.id.Process().String(), packet(1, 0, e))
 	refused := c.s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 	require.Len(t, refused, 1)
-	require.ErrorContains(t, actor.FromWire(refused[0].Why), "want a port of "+c.s.id.Process().String()+" for the answer")
+	require.ErrorContains(t, actor.FromWire(refused[0].Why), "want a port of "+c.s.id.Process().String()+
+		" for the answer")
 	require.EqualValues(t, 1, c.b.Stats().Malformed)
 	c.waits(t)
 }

@@ -83,7 +83,8 @@ func TestErrTooLarge_appliesToEveryVerb(t *testing.T) {
 	}
 	require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me", Pad: make([]byte, most-100)}))
 	require.NoError(t, enter.SendWait(t.Context(), ref, entry{By: "me", N: 1, Pad: make([]byte, most-100)}))
-	require.NoError(t, second(enter.Call(testkit.Soon(t), ref, entry{By: "me", N: 2, Pad: make([]byte, most-100)})))
+	require.NoError(t, second(enter.Call(testkit.Soon(t), ref,
+		entry{By: "me", N: 2, Pad: make([]byte, most-100)})))
 	require.Equal(t, 3, book.count())
 	book.inOrder(t)
 	_, err := big.Call(testkit.Soon(t), spawn(t, b).Via(a), most)

@@ -48,8 +48,10 @@ func TestChunks_refusalNamesActorAndEndpoint(t *testing.T) {
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)
 	ref := spawn(t, b)
-	e := wire.Envelope{Kind: wire.Chunk, Actor: ref.ID().Name, Port: "add", Sender: "x", Ext: wire.ChunkHead{ID: 1, Total: 4}.Append(nil), Body: []byte{1, 2, 3, 4}}
-	require.NoError(t, s.Data().Publish(s.space.Frame(b.ID().Process(), s.id.Process().String()), packet(1, 0, e)))
+	e := wire.Envelope{Kind: wire.Chunk, Actor: ref.ID().Name, Port: "add", Sender: "x",
+		Ext: wire.ChunkHead{ID: 1, Total: 4}.Append(nil), Body: []byte{1, 2, 3, 4}}
+	require.NoError(t, s.Data().Publish(s.space.Frame(b.ID().Process(), s.id.Process().String()),
+		packet(1, 0, e)))
 	why := actor.FromWire(s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals[0].Why)
 	require.Equal(t, []string{ref.ID().String(), "add"}, []string{why.Actor, why.Endpoint})
 }
@@ -58,8 +60,10 @@ func TestChunks_nextMessageGoesToTheChunksActor(t *testing.T) {
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)
 	one, other := spawn(t, b), spawn(t, b)
-	inner := (&wire.Envelope{Kind: wire.Message, Actor: one.ID().Name, Port: "add", Sender: "x", Body: []byte{1}}).Append(nil, false)
-	part := wire.Envelope{Kind: wire.Chunk, Actor: other.ID().Name, Port: "add", Sender: "x", Ext: wire.ChunkHead{ID: 1, Total: len(inner)}.Append(nil), Body: inner}
+	inner := (&wire.Envelope{Kind: wire.Message, Actor: one.ID().Name, Port: "add", Sender: "x",
+		Body: []byte{1}}).Append(nil, false)
+	part := wire.Envelope{Kind: wire.Chunk, Actor: other.ID().Name, Port: "add", Sender: "x",
+		Ext: wire.ChunkHead{ID: 1, Total: len(inner)}.Append(nil), Body: inner}
 	data := part.Append(wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: 1}), false)
 	data = (&wire.Envelope{Kind: wire.Message, Body: []byte{2}}).Append(data, true)
 	require.NoError(t, s.Data().Publish(s.space.Frame(b.ID().Process(), s.id.Process().String()), data))
@@ -79,7 +83,8 @@ func TestCancel_endsCallsWithoutADeadline(t *testing.T) {
 	b, s := start(t, srv, "right", ledgers()), newStranger(t, srv)
 	ref, book := newLedger(t, b, b)
 	reply := s.id.Actor("x").Port("_01").String()
-	s.send(t, ref.ID().Port("linger"), s.id.Process().String(), packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: reply, Body: []byte{1}}))
+	s.send(t, ref.ID().Port("linger"), s.id.Process().String(),
+		packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: reply, Body: []byte{1}}))
 	testkit.Next(t, book.began)
 	s.says(t, b, wire.Cancel, wire.CancelBody{Replies: []string{reply}})
 	select {
@@ -94,7 +99,8 @@ func TestCancel_endsCallsWithoutADeadline(t *testing.T) {
 func TestEmit_isVisibleToItsOwnProc(t *testing.T) {
 	p := start(t, bustest.Server(t), "alone")
 	heard := make(chan bus.Msg, 10)
-	_, err := p.Bus().Data().Subscribe(p.Space().Events(actor.KindProc, p.ID().Mesh), func(m bus.Msg) { heard <- m })
+	_, err := p.Bus().Data().Subscribe(p.Space().Events(actor.KindProc, p.ID().Mesh),
+		func(m bus.Msg) { heard <- m })
 	require.NoError(t, err)
 	p.Emit(actor.Event{Kind: actor.KindProc, Status: "told", Mesh: p.ID().Mesh.String()})
 	require.Contains(t, string(testkit.Next(t, heard).Data), "told")

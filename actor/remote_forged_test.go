@@ -29,7 +29,8 @@ func newStranger(t testing.TB, srv *embed.Server) *stranger {
 		data: make(chan bus.Msg, 1<<12), control: make(chan bus.Msg, 1<<12),
 	}
 	for subject, ch := range map[string]chan bus.Msg{
-		s.space.PortsOf(s.id): s.data, s.space.FramesOf(s.id.Process()): s.data, s.space.ControlsOf(s.id.Process()): s.control,
+		s.space.PortsOf(s.id): s.data, s.space.FramesOf(s.id.Process()): s.data,
+		s.space.ControlsOf(s.id.Process()): s.control,
 	} {
 		_, err := s.Data().Subscribe(subject, func(m bus.Msg) { ch <- m })
 		require.NoError(t, err)
@@ -48,7 +49,8 @@ func (s *stranger) says(t testing.TB, to *actor.Proc, kind wire.PacketKind, body
 // urges sends an urgent message, or answer, to a proc.
 func (s *stranger) urges(t testing.TB, to subjects.ProcID, e *wire.Envelope) {
 	t.Helper()
-	require.NoError(t, s.Control().Publish(s.space.Control(to.Process(), s.id.Process().String()), wire.AppendUrgent(nil, e)))
+	require.NoError(t, s.Control().Publish(s.space.Control(to.Process(), s.id.Process().String()),
+		wire.AppendUrgent(nil, e)))
 }
 
 // hears waits for a control packet of a kind.
@@ -97,18 +99,21 @@ func TestLink_countsForgedPackets(t *testing.T) {
 			s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq + 1}})
 		},
 		"more bytes came than left": func() {
-			s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: huge, Window: huge}})
+			s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: huge,
+				Window: huge}})
 		},
 		"a packet follows itself": func() { s.send(t, ref.ID().Port("add"), from, message(huge, huge, 1)) },
 		"a packet has no number":  func() { s.send(t, ref.ID().Port("add"), from, message(0, 0, 1)) },
 		"a repair of somebody else's packet": func() {
 			data := wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 1})
-			data = wire.AppendRepair(data, a.Space().Port(ref.ID().Port("add"), b.ID().Process().String()), message(1, 0, 1))
+			data = wire.AppendRepair(data, a.Space().Port(ref.ID().Port("add"), b.ID().Process().String()),
+				message(1, 0, 1))
 			s.send(t, ref.ID().Port("add"), from, data)
 		},
 		"a piece beyond its packet": func() {
 			data := wire.AppendHead(nil, wire.Head{Kind: wire.Fragment, Seq: 1})
-			s.send(t, ref.ID().Port("add"), from, wire.AppendFragment(data, wire.FragmentHead{Offset: 3, Total: 4}, []byte("xx")))
+			s.send(t, ref.ID().Port("add"), from, wire.AppendFragment(data, wire.FragmentHead{Offset: 3, Total: 4},
+				[]byte("xx")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,10 +126,12 @@ func TestLink_countsForgedPackets(t *testing.T) {
 	n, err := add.Call(testkit.Soon(t), ref.Via(b), 10)
 	require.NoError(t, err)
 	require.EqualValues(t, 10, n, "none of it was a message")
-	s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1, Window: huge}})
+	s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1,
+		Window: huge}})
 	require.NoError(t, a.Flush(testkit.Soon(t)), "the truth is believed all the same")
 	s.send(t, ref.ID().Port("add"), from, message(1, 0, 5))
-	testkit.Until(t, "its message, too", func() bool { got, _ := history.Call(testkit.Soon(t), ref, actor.None{}); return len(got) == 2 })
+	testkit.Until(t, "its message, too",
+		func() bool { got, _ := history.Call(testkit.Soon(t), ref, actor.None{}); return len(got) == 2 })
 }
 
 func TestChunks_refusesMismatchedChunksOnly(t *testing.T) {
@@ -156,7 +163,8 @@ func TestCancel_ignoresForgedCancels(t *testing.T) {
 	e := w.question(t)
 	require.NotEmpty(t, e.Reply)
 	s.says(t, b, wire.Cancel, wire.CancelBody{Replies: []string{e.Reply, "nonsense", ""}})
-	s.says(t, b, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: 1}}) // comes after it, and is counted
+	// comes after it, and is counted
+	s.says(t, b, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: 1}})
 	s.send(t, ref.ID().Port("linger"), s.id.Process().String(), packet(1, 0, wire.Envelope{Kind: wire.Failure}))
 	testkit.Until(t, "it came", func() bool { return b.Stats().Late == 1 })
 	require.Empty(t, book.ended)
@@ -177,7 +185,8 @@ func TestBounce_ignoresForgedBounces(t *testing.T) {
 	s.send(t, spawn(t, b).ID().Port("add"), from, packet(1, 0, ask))
 	_, e := s.packet(t)
 	require.Equal(t, wire.Value, e.Kind)
-	s.send(t, b.ID().Actor("client").Port("_back"), from, packet(2, 1, wire.Envelope{Kind: wire.Bounce, Sender: "x", Body: []byte("no error")}))
+	s.send(t, b.ID().Actor("client").Port("_back"), from,
+		packet(2, 1, wire.Envelope{Kind: wire.Bounce, Sender: "x", Body: []byte("no error")}))
 	var refused []wire.Refusal
 	for len(refused) == 0 {
 		refused = s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals

@@ -28,7 +28,8 @@ func TestLink_keepsOrderForEveryMessageSize_DEL3(t *testing.T) {
 	}
 	done := make(chan error, senders)
 	for s := range senders {
-		from, err := actor.Spawn(t.Context(), a, mailer, fmt.Sprint("mailer", s), func(*actor.Context, actor.DeadLetter) error { return nil })
+		from, err := actor.Spawn(t.Context(), a, mailer, fmt.Sprint("mailer", s),
+			func(*actor.Context, actor.DeadLetter) error { return nil })
 		require.NoError(t, err)
 		go func() {
 			done <- second(mail.Call(testkit.Soon(t), from, func(ctx *actor.Context) error {

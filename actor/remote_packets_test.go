@@ -59,7 +59,8 @@ func (w *tap) heard(t *testing.T) (frames, alone int, last bus.Msg) {
 	return w.seen[subjects.KindFrame], w.seen[subjects.KindPort], w.last
 }
 
-// question is the last message that came. Whom it was for may have handled it before the server gave it to the tap.
+// question is the last message that came. Whom it was for may have handled it before the server
+// gave it to the tap.
 func (w *tap) question(t *testing.T) (e wire.Envelope) {
 	t.Helper()
 	var m bus.Msg
@@ -145,7 +146,8 @@ func TestInfo_showsLinkPositionsPerPeer(t *testing.T) {
 	require.Positive(t, peer.InFlight)
 	hear()
 	require.NoError(t, a.Flush(testkit.Soon(t)))
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "struck by lightning"})
+	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
+		Reason: "struck by lightning"})
 	require.Contains(t, a.Info().Peers[0].DeadReason, "struck by lightning")
 	looked, err := b.InspectProc(testkit.Soon(t), b.ID())
 	require.NoError(t, err)
@@ -159,8 +161,10 @@ func TestInfo_showsWhichMessageALinkAwaits(t *testing.T) {
 	from := newHost(t, "peer").Proc().Process().String()
 	f.send(t, ref.ID().Port("add"), from, message(3, 0, 1))
 	f.send(t, ref.ID().Port("add"), from, message(9, 7, 4))
-	testkit.Until(t, "it is known", func() bool { return len(b.Info().Peers) == 1 && b.Info().Peers[0].Gaps == 1 })
-	require.Regexp(t, `^packets after 3 up to 7 are missing for .*; 1 later ones wait$`, b.Info().Peers[0].StallReason)
+	testkit.Until(t, "it is known",
+		func() bool { return len(b.Info().Peers) == 1 && b.Info().Peers[0].Gaps == 1 })
+	require.Regexp(t, `^packets after 3 up to 7 are missing for .*; 1 later ones wait$`,
+		b.Info().Peers[0].StallReason)
 	f.send(t, ref.ID().Port("add"), from, message(5, 3, 2))
 	testkit.Until(t, "it is asked on", func() bool { return b.Info().Peers[0].Received == 5 })
 	require.Contains(t, b.Info().Peers[0].StallReason, "packets after 5 up to 7 are missing")

@@ -36,7 +36,8 @@ func TestLink_serverRestartLosesNoMessage_DEL3(t *testing.T) {
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	sent := map[string]*atomic.Int64{"there": {}, "here": {}, "asked": {}}
-	posts := func(to actor.Ref[*Ledger], by string, verb func(context.Context, actor.Ref[*Ledger], entry) error) {
+	posts := func(to actor.Ref[*Ledger], by string,
+		verb func(context.Context, actor.Ref[*Ledger], entry) error) {
 		wg.Go(func() {
 			for i := 0; !stop.Load(); i++ {
 				if err := verb(ctx, to, entry{By: by, N: i, Pad: make([]byte, 1_000)}); err != nil {
@@ -71,7 +72,8 @@ func TestLink_serverRestartLosesNoMessage_DEL3(t *testing.T) {
 	require.NoError(t, a.Flush(ctx))
 	require.NoError(t, b.Flush(ctx))
 	testkit.Until(t, "all are handled", func() bool {
-		return int64(heard.count()) == sent["there"].Load()+sent["asked"].Load() && int64(read.count()) == sent["here"].Load()
+		return int64(heard.count()) == sent["there"].Load()+sent["asked"].Load() &&
+			int64(read.count()) == sent["here"].Load()
 	})
 	heard.inOrder(t)
 	read.inOrder(t)

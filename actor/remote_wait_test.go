@@ -64,7 +64,8 @@ func TestSendWait_blocksOnlyItsSender(t *testing.T) { // DEL-7
 	defer open()
 	n := filled(t, ref)
 	require.Greater(t, n, 100)
-	testkit.Until(t, "all have come", func() bool { return queued(b, ref.ID().Name) == n-1 }) // one is at its handler
+	// one is at its handler
+	testkit.Until(t, "all have come", func() bool { return queued(b, ref.ID().Name) == n-1 })
 	other := spawn(t, b).Via(a)
 	for range 100 {
 		_, err := add.Call(testkit.Soon(t), other, 1)
@@ -88,7 +89,9 @@ func TestSendWait_entersAFullMailbox(t *testing.T) {
 	open := book.shut()
 	defer open()
 	require.NoError(t, enter.SendWait(testkit.Soon(t), ref, padded(0)))
-	testkit.Until(t, "it is at its first", func() bool { i, _ := b.Actor(ref.ID().Name); return i.Current != "" }) // and takes up no more
+	// and takes up no more
+	testkit.Until(t, "it is at its first",
+		func() bool { i, _ := b.Actor(ref.ID().Name); return i.Current != "" })
 	n := filled(t, ref)
 	require.Greater(t, n, 10)
 	require.Zero(t, a.Stats().Bounced)
@@ -122,7 +125,8 @@ func TestSendWait_endsWhenTheProcDiesOrCloses(t *testing.T) {
 		want error
 	}{
 		"the receiver's dies": {func(_ *testing.T, a, b *actor.Proc) {
-			a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "struck"})
+			a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
+				Reason: "struck"})
 		}, actor.ErrProcDead},
 		"the sender's closes": {func(t *testing.T, a, _ *actor.Proc) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

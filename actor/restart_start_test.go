@@ -36,8 +36,10 @@ func TestRestart_constructorFailureCountsAsFailure(t *testing.T) {
 		want  string
 		later made
 	}{
-		"fails":  {"actor type pick: cannot", func(*actor.Context) (*Box, error) { return nil, errors.New("cannot") }},
-		"panics": {"the constructor of actor type pick panicked: cannot", func(*actor.Context) (*Box, error) { panic("cannot") }},
+		"fails": {"actor type pick: cannot",
+			func(*actor.Context) (*Box, error) { return nil, errors.New("cannot") }},
+		"panics": {"the constructor of actor type pick panicked: cannot",
+			func(*actor.Context) (*Box, error) { panic("cannot") }},
 		"hangs": {"killed: its constructor did not return within 30s", func(ctx *actor.Context) (*Box, error) {
 			<-ctx.Done()
 			return nil, errors.New("late")
@@ -50,7 +52,8 @@ func TestRestart_constructorFailureCountsAsFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNursery(t)
-				ref, starts := moody(t, n, actor.Restart{When: actor.Transient, MaxRestarts: 2, Window: time.Hour}, c.later)
+				ref, starts := moody(t, n, actor.Restart{When: actor.Transient, MaxRestarts: 2,
+					Window: time.Hour}, c.later)
 				fails(t, n.p, ref, "no more")
 				time.Sleep(time.Hour)
 				require.EqualValues(t, 3, starts.Load())

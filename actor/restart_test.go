@@ -28,10 +28,11 @@ func newNursery(t *testing.T, opts ...actor.Option) nursery {
 	n := nursery{p: start(t, bustest.Server(t), "alone", keepers(), picks()), seen: make(chan actor.Event, 64)}
 	n.es = record(n.p)
 	var err error
-	n.parent, err = actor.Spawn(t.Context(), n.p, keeper, "keeper", func(_ *actor.Context, e actor.Event) (bool, error) {
-		n.seen <- e
-		return true, nil
-	}, opts...)
+	n.parent, err = actor.Spawn(t.Context(), n.p, keeper, "keeper",
+		func(_ *actor.Context, e actor.Event) (bool, error) {
+			n.seen <- e
+			return true, nil
+		}, opts...)
 	require.NoError(t, err)
 	return n
 }
@@ -66,7 +67,8 @@ func TestRestart_policyDecidesAfterEachEnd(t *testing.T) {
 						fails(t, n.p, kid, "no more")
 						again, told = c.afterFailure, c.toldOfFailure
 					case "stops":
-						_, err := do.Call(t.Context(), kid, func(ctx *actor.Context, _ *Box) (int64, error) { ctx.Stop("enough"); return 0, nil })
+						_, err := do.Call(t.Context(), kid,
+							func(ctx *actor.Context, _ *Box) (int64, error) { ctx.Stop("enough"); return 0, nil })
 						require.NoError(t, err)
 						again, told = c.afterStop, c.toldOfStopped
 					default:
@@ -129,7 +131,8 @@ func TestRestart_backoffGrowsWithinTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
 		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{
-			When: actor.Transient, MaxRestarts: 10, Window: time.Minute, Backoff: actor.Backoff{First: time.Second, Max: 3 * time.Second},
+			When: actor.Transient, MaxRestarts: 10, Window: time.Minute,
+			Backoff: actor.Backoff{First: time.Second, Max: 3 * time.Second},
 		}))
 		for _, delay := range []time.Duration{1, 2, 3, 3} {
 			fails(t, n.p, kid, "no more")
@@ -149,7 +152,8 @@ func TestRestart_backoffGrowsWithinTheWindow(t *testing.T) {
 func TestRestart_givesUpAfterMaxRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
-		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent, MaxRestarts: 2, Window: 10 * time.Second}))
+		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent, MaxRestarts: 2,
+			Window: 10 * time.Second}))
 		failNow := func() {
 			fails(t, n.p, kid, "no more")
 			synctest.Wait()
@@ -177,13 +181,15 @@ func TestRestart_parentLearnsWhyThereIsNoRestart_ACT6(t *testing.T) {
 		synctest.Wait()
 		kid = actor.Successor(kid)
 		fails(t, p, kid, "no more")
-		require.Equal(t, "actor "+parent.ID().String()+" (type box) failed: its child "+kid.ID().Name+" failed: fail: no more (1 restart within 5s)\n"+
+		require.Equal(t, "actor "+parent.ID().String()+" (type box) failed: its child "+kid.ID().Name+
+			" failed: fail: no more (1 restart within 5s)\n"+
 			"  caused by: actor "+kid.ID().String()+" (type box) failed: fail: no more", (<-failures).Report())
 		parent = spawn(t, p)
 		plain := child(t, parent, actor.Restart{})
 		child(t, parent, actor.Restart{When: actor.Permanent})
 		fails(t, p, plain, "no more")
-		require.Equal(t, "its child "+plain.ID().Name+" failed: fail: no more", (<-failures).Reason, "as if its brother had no Restart")
+		require.Equal(t, "its child "+plain.ID().Name+" failed: fail: no more", (<-failures).Reason,
+			"as if its brother had no Restart")
 	})
 }
 
@@ -253,7 +259,8 @@ func TestRestart_killsAGroupMemberThatDoesNotStop(t *testing.T) {
 		n := newNursery(t, actor.WithStrategy(actor.OneForAll))
 		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent}))
 		hangs := keptBy(t, n.parent)
-		require.NoError(t, do.Send(t.Context(), hangs, func(ctx *actor.Context, _ *Box) (int64, error) { <-ctx.Done(); return 0, nil }))
+		require.NoError(t, do.Send(t.Context(), hangs,
+			func(ctx *actor.Context, _ *Box) (int64, error) { <-ctx.Done(); return 0, nil }))
 		synctest.Wait()
 		began := time.Now()
 		ended := n.p.Done(hangs.ID().Name)
@@ -274,7 +281,8 @@ func TestRestart_stopDuringBackoffCancelsIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
-		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent, Backoff: actor.Backoff{First: time.Minute, Max: time.Minute}}))
+		kid := keptBy(t, n.parent, actor.WithRestart(
+			actor.Restart{When: actor.Permanent, Backoff: actor.Backoff{First: time.Minute, Max: time.Minute}}))
 		fails(t, n.p, kid, "no more")
 		time.Sleep(time.Second)
 		require.Empty(t, n.seen, "its fate is open")

@@ -18,9 +18,11 @@ func TestContextSpawn_reportsTheConstructorsResultOnce(t *testing.T) {
 		want  string // "": it runs
 		after time.Duration
 	}{
-		"runs":   {func(*actor.Context) (*Box, error) { return &Box{}, nil }, "", 0},
-		"slow":   {func(*actor.Context) (*Box, error) { time.Sleep(29 * time.Second); return &Box{}, nil }, "", 29 * time.Second},
-		"fails":  {func(*actor.Context) (*Box, error) { return nil, errors.New("cannot") }, "actor type pick: cannot", 0},
+		"runs": {func(*actor.Context) (*Box, error) { return &Box{}, nil }, "", 0},
+		"slow": {func(*actor.Context) (*Box, error) { time.Sleep(29 * time.Second); return &Box{}, nil }, "",
+			29 * time.Second},
+		"fails": {func(*actor.Context) (*Box, error) { return nil, errors.New("cannot") },
+			"actor type pick: cannot", 0},
 		"panics": {func(*actor.Context) (*Box, error) { panic("cannot") }, "panicked: cannot", 0},
 		"hangs": {func(ctx *actor.Context) (*Box, error) {
 			<-ctx.Done()
@@ -33,10 +35,11 @@ func TestContextSpawn_reportsTheConstructorsResultOnce(t *testing.T) {
 				told, began := make(chan error, 2), time.Now()
 				var took time.Duration
 				_, err := bid.Call(t.Context(), n.parent, func(ctx *actor.Context) error {
-					return ctx.Spawn(actor.SpawnSpec{Type: pick.Name(), Name: "child", Params: c.makes}, func(_ *actor.Context, err error) {
-						took = time.Since(began)
-						told <- err
-					})
+					return ctx.Spawn(actor.SpawnSpec{Type: pick.Name(), Name: "child", Params: c.makes},
+						func(_ *actor.Context, err error) {
+							took = time.Since(began)
+							told <- err
+						})
 				})
 				require.NoError(t, err)
 				time.Sleep(time.Hour)
@@ -51,7 +54,9 @@ func TestContextSpawn_reportsTheConstructorsResultOnce(t *testing.T) {
 					return
 				}
 				require.ErrorContains(t, err, c.want)
-				_, err = n.p.Spawn(t.Context(), actor.SpawnSpec{Type: pick.Name(), Name: "child", Params: made(func(*actor.Context) (*Box, error) { return &Box{}, nil })})
+				_, err = n.p.Spawn(t.Context(),
+					actor.SpawnSpec{Type: pick.Name(), Name: "child",
+						Params: made(func(*actor.Context) (*Box, error) { return &Box{}, nil })})
 				require.NoError(t, err, "its name is free again")
 			})
 		})
@@ -62,7 +67,8 @@ func TestContextSpawn_reportsAnUnknownTypeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
 		_, err := bid.Call(t.Context(), n.parent, func(ctx *actor.Context) error {
-			return ctx.Spawn(actor.SpawnSpec{Type: "nothing", Name: "child"}, func(*actor.Context, error) { t.Error("told") })
+			return ctx.Spawn(actor.SpawnSpec{Type: "nothing", Name: "child"},
+				func(*actor.Context, error) { t.Error("told") })
 		})
 		require.ErrorContains(t, err, `"nothing"`)
 	})

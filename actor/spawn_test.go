@@ -16,7 +16,8 @@ import (
 
 func TestSpawn_constructorErrorLeavesNoActor(t *testing.T) {
 	p := alone(t)
-	for start, want := range map[int64]string{-1: "actor type box: cannot start at -1", -2: "the constructor of actor type box panicked"} {
+	for start, want := range map[int64]string{-1: "actor type box: cannot start at -1",
+		-2: "the constructor of actor type box panicked"} {
 		for range 20 { // the name is free again at once
 			_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "box", Name: "b", Params: start})
 			require.ErrorContains(t, err, want)

@@ -92,7 +92,8 @@ func (m *tamed) obey(o *order) step {
 
 // send gives an order. The model says first whether it is taken.
 func (m *tamed) send(what string, asked bool) {
-	o := &order{n: len(m.orders), what: what, asked: asked, answer: make(chan error, 1), gate: make(chan struct{})}
+	o := &order{n: len(m.orders), what: what, asked: asked, answer: make(chan error, 1),
+		gate: make(chan struct{})}
 	o.open = sync.OnceFunc(func() { close(o.gate) })
 	m.orders = append(m.orders, o)
 	switch {
@@ -237,7 +238,8 @@ func (m *tamed) check() {
 	}
 }
 
-var orders = []string{"add", "add", "error", "panic", "stop", "block", "block", "defer", "go", "after", "child"}
+var orders = []string{"add", "add", "error", "panic", "stop", "block", "block", "defer", "go",
+	"after", "child"}
 
 func (m *tamed) commands() map[string]func(*rapid.T) {
 	name := m.ref.ID().Name

@@ -63,7 +63,8 @@ func guards() actor.Def {
 // narrow is a proc with little room for data on the way to others.
 func narrow(t *testing.T, srv *embed.Server, label string) *actor.Proc {
 	t.Helper()
-	return startOn(t, bustest.Open(t, srv), newHost(t, label).Proc(), link.Config{Outbox: 64 << 10, InitialWindow: 8 << 10}, guards())
+	return startOn(t, bustest.Open(t, srv), newHost(t, label).Proc(),
+		link.Config{Outbox: 64 << 10, InitialWindow: 8 << 10}, guards())
 }
 
 // guarded are two procs with little room for data between them, and a Guard in the second.
@@ -77,7 +78,8 @@ func guarded(t *testing.T) (a, b *actor.Proc, ref actor.Ref[*Guard], g *Guard) {
 	return a, b, ref.Via(a), g
 }
 
-// stall keeps the data of one proc from being taken by another, and has it queue as much as it may, until the returned
+// stall keeps the data of one proc from being taken by another, and has it queue as much as it may,
+// until the returned
 // function is called.
 func stall(t *testing.T, from, to *actor.Proc) (resume func()) {
 	t.Helper()
@@ -197,7 +199,8 @@ func urges(t *testing.T, s *stranger, to subjects.ActorID, port, reply string) {
 	t.Helper()
 	body, err := wire.Marshal("stop")
 	require.NoError(t, err)
-	s.urges(t, to.Proc, &wire.Envelope{Kind: wire.Message, Actor: to.Name, Port: port, Sender: "x", Reply: reply, TTL: time.Minute, Body: body})
+	s.urges(t, to.Proc, &wire.Envelope{Kind: wire.Message, Actor: to.Name, Port: port, Sender: "x", Reply: reply,
+		TTL: time.Minute, Body: body})
 }
 
 func TestUrge_repeatedRequestGetsTheStoredReply_ACT12(t *testing.T) {
@@ -256,7 +259,8 @@ func TestUrge_refusesAReplyFromAnotherProc_ACT12(t *testing.T) {
 	home, err := subjects.ParsePortID(e.Reply)
 	require.NoError(t, err)
 	answer := func(by *stranger) {
-		by.urges(t, a.ID(), &wire.Envelope{Kind: wire.Value, Actor: home.Actor.Name, Port: home.Port, Sender: "guard", Body: []byte{0xf5}})
+		by.urges(t, a.ID(), &wire.Envelope{Kind: wire.Value, Actor: home.Actor.Name, Port: home.Port,
+			Sender: "guard", Body: []byte{0xf5}})
 	}
 	answer(other)
 	testkit.Until(t, "it is refused", func() bool { return a.Stats().Malformed == 1 })

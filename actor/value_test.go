@@ -34,10 +34,12 @@ func TestValues_matchGoldenBytes_WIRE4(t *testing.T) {
 		value  any
 		want   string
 	}{
-		"a ref":       {wire.CBOR, actor.RefOf[*Box](id), "75" + hex.EncodeToString([]byte("m-0123456789abc/2.1/a"))},
+		"a ref": {wire.CBOR, actor.RefOf[*Box](id),
+			"75" + hex.EncodeToString([]byte("m-0123456789abc/2.1/a"))},
 		"no argument": {wire.CBOR, actor.None{}, "a0"},
-		"an event": {wire.JSON, event, hex.EncodeToString([]byte(`{"kind":"proc","status":"failed","mesh":"m-0123456789abc","rank":2,"gen":1,` +
-			`"actor":"a","type":"box","host":"h","reason":"r","exit_code":3,"signal":9,"stderr_tail":["x"],"at":"1970-01-01T00:00:01.000000005Z"}`))},
+		"an event": {wire.JSON, event,
+			hex.EncodeToString([]byte(`{"kind":"proc","status":"failed","mesh":"m-0123456789abc","rank":2,"gen":1,` +
+				`"actor":"a","type":"box","host":"h","reason":"r","exit_code":3,"signal":9,"stderr_tail":["x"],"at":"1970-01-01T00:00:01.000000005Z"}`))},
 		"an error": {wire.CBOR, actor.EncodeError(&actor.Error{Code: 3, Text: "t", Actor: "a", Endpoint: "e"}),
 			"4c" + "a4" + "0103" + "026174" + "036161" + "046165"},
 	} {
@@ -82,9 +84,11 @@ func TestValues_longestCauseChainIsWithinTheNestingLimit_WIRE7(t *testing.T) {
 
 func TestCode_valuesAreStable(t *testing.T) {
 	for want, sentinel := range map[int]*actor.Error{
-		2: actor.ErrPanic, 3: actor.ErrNoActor, 4: actor.ErrNoEndpoint, 5: actor.ErrBadMessage, 6: actor.ErrMailboxFull,
+		2: actor.ErrPanic, 3: actor.ErrNoActor, 4: actor.ErrNoEndpoint, 5: actor.ErrBadMessage,
+		6: actor.ErrMailboxFull,
 		7: actor.ErrStopped, 8: actor.ErrFailed, 9: actor.ErrProcDead, 10: actor.ErrNoProc, 11: actor.ErrLinkBroken,
-		12: actor.ErrTooLarge, 13: actor.ErrDeadline, 15: actor.ErrUnavailable, 16: actor.ErrInvalid, 17: actor.ErrPortGone,
+		12: actor.ErrTooLarge, 13: actor.ErrDeadline, 15: actor.ErrUnavailable, 16: actor.ErrInvalid,
+		17: actor.ErrPortGone,
 	} {
 		require.EqualValues(t, want, sentinel.Code, sentinel.Text)
 	}
@@ -100,8 +104,10 @@ func TestError_roundTrips(t *testing.T) {
 	}{
 		{plain, actor.Error{Code: actor.CodeHandler, Text: "plain"}},
 		{actor.ErrNoActor, *actor.ErrNoActor},
-		{fmt.Errorf("around: %w", actor.ErrNoActor), actor.Error{Code: actor.CodeNoActor, Text: "around: no such actor"}},
-		{&actor.Error{Code: 99, Text: "x", Actor: "a", Endpoint: "e", Ran: true}, actor.Error{Code: 99, Text: "x", Actor: "a", Endpoint: "e", Ran: true}},
+		{fmt.Errorf("around: %w", actor.ErrNoActor),
+			actor.Error{Code: actor.CodeNoActor, Text: "around: no such actor"}},
+		{&actor.Error{Code: 99, Text: "x", Actor: "a", Endpoint: "e", Ran: true},
+			actor.Error{Code: 99, Text: "x", Actor: "a", Endpoint: "e", Ran: true}},
 		{errors.New("not \xff text"), actor.Error{Code: actor.CodeHandler, Text: "not \uFFFD text"}},
 	} {
 		require.Equal(t, &c.want, actor.FromWire(actor.EncodeError(c.err)))
@@ -143,9 +149,12 @@ func TestRegistry_refusesInvalidDefinitions(t *testing.T) {
 		`want a constructor`:            actor.NewType[*Box, int64]("box").Define(nil),
 		`endpoint "one" is bound twice`: box.Define(newBox, one.Handle((*Box).add), one.Handle((*Box).add)),
 		`want a method`:                 box.Define(newBox, one.Handle(nil)),
-		`"bad endpoint"`:                box.Define(newBox, actor.NewEndpoint[*Box, int64, int64]("bad endpoint").Handle((*Box).add)),
-		`want a function`:               box.Define(newBox, actor.NewEndpoint[*Box, int64]("two", actor.NewReducer[int64]("sum", nil)).Handle((*Box).add)),
-		`"a sum"`:                       box.Define(newBox, actor.NewEndpoint[*Box, int64]("two", actor.NewReducer("a sum", sum)).Handle((*Box).add)),
+		`"bad endpoint"`: box.Define(newBox, actor.NewEndpoint[*Box, int64, int64]("bad endpoint").
+			Handle((*Box).add)),
+		`want a function`: box.Define(newBox,
+			actor.NewEndpoint[*Box, int64]("two", actor.NewReducer[int64]("sum", nil)).Handle((*Box).add)),
+		`"a sum"`: box.Define(newBox,
+			actor.NewEndpoint[*Box, int64]("two", actor.NewReducer("a sum", sum)).Handle((*Box).add)),
 	} {
 		_, err := actor.NewRegistry(def)
 		require.ErrorContains(t, err, want)
@@ -207,7 +216,8 @@ func TestTypes_wrongTypesDoNotCompile(t *testing.T) {
 	out, err := exec.CommandContext(ctx, "go", "build", "-gcflags=-e", "./testdata/wrong").CombinedOutput()
 	require.Error(t, err, "it must not compile")
 	got := map[int]string{}
-	for _, m := range regexp.MustCompile(`(?m)wrong\.go:(\d+):\d+: (.*)$`).FindAllStringSubmatch(string(out), -1) {
+	for _, m := range regexp.MustCompile(`(?m)wrong\.go:(\d+):\d+: (.*)$`).
+		FindAllStringSubmatch(string(out), -1) {
 		var line int
 		_, err := fmt.Sscan(m[1], &line)
 		require.NoError(t, err)

@@ -155,7 +155,8 @@ func TestWaiter_lateReplyDoesNotReachTheNextCaller(t *testing.T) {
 			_, err := do.Call(t.Context(), slow, answerAfter(actor.DefaultDeadline+time.Second, -1))
 			require.ErrorIs(t, err, actor.ErrDeadline)
 			from := time.Now()
-			got, err := do.Call(t.Context(), spawn(t, p), deferFor(2*time.Second, n)) // the late answer comes meanwhile
+			// the late answer comes meanwhile
+			got, err := do.Call(t.Context(), spawn(t, p), deferFor(2*time.Second, n))
 			require.NoError(t, err)
 			require.Equal(t, n, got)
 			require.Equal(t, 2*time.Second, time.Since(from))

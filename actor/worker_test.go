@@ -38,7 +38,10 @@ func blockers(silent actor.Ref[*Box], port *actor.Port[int]) map[string]struct {
 	}{
 		"a channel": {func(_ *actor.Context, done <-chan struct{}) error { <-done; return nil }, false},
 		"a sleep":   {func(*actor.Context, <-chan struct{}) error { time.Sleep(time.Second); return nil }, false},
-		"a call":    {func(ctx *actor.Context, _ <-chan struct{}) error { return second(add.Call(ctx, silent, 1)) }, true},
+		"a call": {func(ctx *actor.Context,
+			_ <-chan struct{}) error {
+			return second(add.Call(ctx, silent, 1))
+		}, true},
 		"a call by its ID": {func(ctx *actor.Context, _ <-chan struct{}) error {
 			return second(add.Call(ctx, actor.RefOf[*Box](silent.ID()), 1))
 		}, true},
@@ -117,7 +120,8 @@ func TestWorker_startsAnotherAt16QueuedActors(t *testing.T) {
 		require.NoError(t, do.Send(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
 			for n := range more {
 				for range n {
-					require.NoError(t, do.Send(ctx, to, func(*actor.Context, *Box) (int64, error) { return handled.Add(1), nil }))
+					require.NoError(t, do.Send(ctx, to,
+						func(*actor.Context, *Box) (int64, error) { return handled.Add(1), nil }))
 				}
 			}
 			return 0, nil

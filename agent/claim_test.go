@@ -41,13 +41,16 @@ func TestClaim_laterClaimWinsAndFormerOneIsRefused_AGT10(t *testing.T) {
 	require.Equal(t, want, err)
 	require.Zero(t, table.Gen("m", 0))
 
-	require.Error(t, table.AcceptClaim("n1", "m", claim(2, "a")), "of one epoch, one owner goes first everywhere")
+	require.Error(t, table.AcceptClaim("n1", "m", claim(2, "a")),
+		"of one epoch, one owner goes first everywhere")
 	require.NoError(t, table.AcceptClaim("n1", "m", claim(2, "c")))
 }
 
 func TestFenced_isFoundInDecodedErrors(t *testing.T) {
-	want := &agent.FencedError{ID: "workers-000000000000m", Agent: "n1", Requested: claim(1, "a"), Current: claim(2, "b")}
-	text := "workers-000000000000m on n1 belongs to client-000000000000c/0.0/b since epoch 2: the request is from client-000000000000c/0.0/a in epoch 1"
+	want := &agent.FencedError{ID: "workers-000000000000m", Agent: "n1", Requested: claim(1, "a"),
+		Current: claim(2, "b")}
+	text := "workers-000000000000m on n1 belongs to client-000000000000c/0.0/b since epoch 2: the request is " +
+		"from client-000000000000c/0.0/a in epoch 1"
 	require.EqualError(t, want, text)
 	came := actor.FromWire(actor.EncodeError(want))
 	for name, err := range map[string]error{
@@ -62,8 +65,10 @@ func TestFenced_isFoundInDecodedErrors(t *testing.T) {
 	again := actor.FromWire(actor.EncodeError(fmt.Errorf("on the way: %w", came)))
 	require.Equal(t, want, agent.AsFenced(again), "told on")
 	for _, err := range []error{
-		nil, errors.New(text), came.Unwrap(), &actor.Error{Code: actor.CodeHandler, Text: text}, &actor.Error{Code: actor.CodeFenced, Text: text},
-		&actor.Error{Code: actor.CodeFenced, Detail: []byte(`{"id":"m","has":{"epoch":2,"owner":"nobody"}}`)}, &actor.Error{Code: actor.CodeFenced, Detail: []byte("{}")},
+		nil, errors.New(text), came.Unwrap(), &actor.Error{Code: actor.CodeHandler, Text: text},
+		&actor.Error{Code: actor.CodeFenced, Text: text},
+		&actor.Error{Code: actor.CodeFenced, Detail: []byte(`{"id":"m","has":{"epoch":2,"owner":"nobody"}}`)},
+		&actor.Error{Code: actor.CodeFenced, Detail: []byte("{}")},
 	} {
 		require.Nil(t, agent.AsFenced(err), "%v", err)
 	}

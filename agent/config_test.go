@@ -30,7 +30,8 @@ func configured(t *testing.T, c *config.Config, defs ...actor.Def) *actor.Proc {
 	require.NoError(t, err)
 	id, err := subjects.NewMeshID("configured")
 	require.NoError(t, err)
-	o := actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, bustest.Server(t)), Registry: registry}
+	o := actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, bustest.Server(t)),
+		Registry: registry}
 	agent.ConfigureProc(&o, c)
 	p, err := actor.NewProc(t.Context(), o)
 	require.NoError(t, err)
@@ -92,7 +93,10 @@ func (p patient) Cleanup(ctx *actor.Context, _ error) error {
 
 func TestKey_actorCleanupBoundsCleanup(t *testing.T) {
 	patientType := actor.NewType[patient, chan time.Duration]("patient")
-	def := patientType.Define(func(_ *actor.Context, waited chan time.Duration) (patient, error) { return patient{waited}, nil })
+	def := patientType.Define(func(_ *actor.Context, waited chan time.Duration) (patient,
+		error) {
+		return patient{waited}, nil
+	})
 	var c config.Config
 	require.NoError(t, config.ActorCleanupTimeout.Set(&c, 3*time.Second))
 	for want, c := range map[time.Duration]*config.Config{10 * time.Second: nil, 3 * time.Second: &c} {
@@ -206,5 +210,6 @@ func TestWithBusDefaults_fillsInMissingOptions(t *testing.T) {
 	var c config.Config
 	require.NoError(t, config.BusConnectTimeout.Set(&c, time.Minute))
 	o := agent.WithBusDefaults(bus.Options{PingInterval: time.Hour}, &c)
-	require.Equal(t, bus.Options{ConnectTimeout: time.Minute, PingInterval: time.Hour, ReconnectMax: 2 * time.Second}, o)
+	require.Equal(t, bus.Options{ConnectTimeout: time.Minute, PingInterval: time.Hour,
+		ReconnectMax: 2 * time.Second}, o)
 }

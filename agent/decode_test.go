@@ -21,8 +21,10 @@ func long(before, again, after string) []byte {
 // Whatever a stranger answers who is asked which hosts there are is a host, a list of hosts or an error.
 func FuzzIntroduction(f *testing.F) {
 	for _, data := range [][]byte{
-		[]byte(`{"id":"a-000000000000","label":"a","labels":{"gpu":"4"},"mode":"open"}`), []byte(`["a-000000000000"]`), {}, []byte("null"),
-		long(`{"labels":{`, `"":"",`, `"":""}}`), long(`[`, `null,`, `null]`), long(`[`, `0,`, `0]`), long(`{"labels":{`, `"":0,`, `"":0}}`), long(`{"labels":`, `{"":`, ``),
+		[]byte(`{"id":"a-000000000000","label":"a","labels":{"gpu":"4"},"mode":"open"}`),
+		[]byte(`["a-000000000000"]`), {}, []byte("null"),
+		long(`{"labels":{`, `"":"",`, `"":""}}`), long(`[`, `null,`, `null]`), long(`[`, `0,`, `0]`),
+		long(`{"labels":{`, `"":0,`, `"":0}}`), long(`{"labels":`, `{"":`, ``),
 	} {
 		f.Add(data)
 	}
@@ -38,12 +40,15 @@ func FuzzIntroduction(f *testing.F) {
 func FuzzAgentMessages(f *testing.F) {
 	id, err := subjects.NewHostID("a")
 	require.NoError(f, err)
-	beat, err := wire.Marshal(Heartbeat{Host: id, Incarnation: 1, Seq: 1, Conns: []Connection{{Server: "s", Client: 1}}})
+	beat, err := wire.Marshal(Heartbeat{Host: id, Incarnation: 1, Seq: 1,
+		Conns: []Connection{{Server: "s", Client: 1}}})
 	require.NoError(f, err)
-	listing, err := wire.Marshal(HostList{Complete: true, Hosts: []KnownHost{{ID: id, State: HostDead, Reason: "why", Silence: 1}}})
+	listing, err := wire.Marshal(HostList{Complete: true,
+		Hosts: []KnownHost{{ID: id, State: HostDead, Reason: "why", Silence: 1}}})
 	require.NoError(f, err)
 	for _, data := range [][]byte{
-		beat, listing, []byte(`{"id":"m","has":{"epoch":3},"asked":{"epoch":2}}`), {0xa0}, long("[", `"",`, `""]`), long("[", `0,`, `0]`), long("{", `"id":0,`, `"id":0}`),
+		beat, listing, []byte(`{"id":"m","has":{"epoch":3},"asked":{"epoch":2}}`), {0xa0}, long("[", `"",`, `""]`),
+		long("[", `0,`, `0]`), long("{", `"id":0,`, `"id":0}`),
 	} {
 		f.Add(data)
 	}

@@ -15,8 +15,9 @@ func DescribeEndpoints(r actor.Registry, typeName string,
 	schemas := EndpointSchemas(r, typeName)
 	for _, e := range r.Describe(typeName) {
 		out = append(out, micro.Endpoint{Name: e.Name, Subject: subject(e.Name), Metadata: map[string]string{
-			"type": typeName, "in": e.In.String(), "out": e.Out.String(), "in-schema": schemas[e.Name].In, "out-schema": schemas[e.Name].Out,
-			"reducers": strings.Join(e.Reducers, ","), "direction": Direction(e.Out.String()),
+			"type": typeName, "in": e.In.String(), "out": e.Out.String(), "in-schema": schemas[e.Name].In,
+			"out-schema": schemas[e.Name].Out,
+			"reducers":   strings.Join(e.Reducers, ","), "direction": Direction(e.Out.String()),
 		}})
 	}
 	return out

@@ -45,6 +45,7 @@
 //
 // Package agent/agenttest is a test suite for these promises. All three implementations pass it.
 //
-// Table is the pure state of an agent, and belongs to its turn. Wire structs are append-only, with numbers as CBOR keys. JSON names
+// Table is the pure state of an agent, and belongs to its turn. Wire structs are append-only, with
+// numbers as CBOR keys. JSON names
 // serve foreign clients and the CLI.
 package agent

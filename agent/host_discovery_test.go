@@ -107,7 +107,8 @@ func TestDiscoverListedHosts_endsSoonAfterKnownHostsAnswered(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := hb.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
-		data, err := wire.Marshal(agent.HostList{Complete: true, Hosts: []agent.KnownHost{{ID: ids[0]}, {ID: ids[1]}}})
+		data, err := wire.Marshal(agent.HostList{Complete: true,
+			Hosts: []agent.KnownHost{{ID: ids[0]}, {ID: ids[1]}}})
 		require.NoError(t, err)
 		require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
 	})
@@ -129,7 +130,8 @@ func TestListKnownHosts_retriesUntilAGatewayAnswers(t *testing.T) {
 	id, err := subjects.NewHostID("a")
 	require.NoError(t, err)
 	asked := 0
-	want := agent.HostList{Complete: true, Hosts: []agent.KnownHost{{ID: id, State: agent.HostDead, Reason: "no heartbeat", Silence: time.Minute}}}
+	want := agent.HostList{Complete: true,
+		Hosts: []agent.KnownHost{{ID: id, State: agent.HostDead, Reason: "no heartbeat", Silence: time.Minute}}}
 	gw := bustest.Open(t, srv)
 	_, err = gw.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
 		asked++

@@ -25,7 +25,8 @@ func TestDiscoveryWindow_awaitsKnownHostsAndBrieflyOthers(t *testing.T) {
 
 	listed := newDiscovery(quiet, grace, nil, began)
 	require.Equal(t, quiet, listed.recordAnswer(a, at(1)))
-	require.Equal(t, knownHostTimeout-4*ms, listed.expectHosts([]subjects.HostID{a, b}, at(5)), "b is slow, and there")
+	require.Equal(t, knownHostTimeout-4*ms, listed.expectHosts([]subjects.HostID{a, b}, at(5)),
+		"b is slow, and there")
 	require.Equal(t, grace, listed.recordAnswer(b, at(8)), "nobody else is known")
 	require.Equal(t, 60*ms, listed.recordAnswer(c, at(30)), "somebody else is there: others may be as slow")
 	require.Equal(t, quiet, listed.recordAnswer(c, at(500)), "but no slower than without a list")
@@ -33,5 +34,6 @@ func TestDiscoveryWindow_awaitsKnownHostsAndBrieflyOthers(t *testing.T) {
 	known := newDiscovery(quiet, quiet, []subjects.HostID{a, b}, began)
 	require.Equal(t, knownHostTimeout, known.recordAnswer(a, at(1)))
 	require.Equal(t, quiet, known.recordAnswer(b, at(2)), "who looks for all waits for who is not known")
-	require.Equal(t, knownHostTimeout, newDiscovery(quiet, grace, nil, began).expectHosts([]subjects.HostID{a}, began), "nobody has answered")
+	require.Equal(t, knownHostTimeout, newDiscovery(quiet, grace, nil, began).expectHosts([]subjects.HostID{a},
+		began), "nobody has answered")
 }

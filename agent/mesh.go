@@ -107,7 +107,8 @@ func (m Mesh) Check() error {
 	case m.PerHost > MaxPerHost:
 		return fmt.Errorf("mesh %s: %d procs on each host: want at most %d", m.ID, m.PerHost, MaxPerHost)
 	case m.World != nil && !m.isWorldShare() && !m.IsWhole():
-		return fmt.Errorf("mesh %s: %d hosts with %d ranks from %d of the %d of world %s: want one host and at most %d ranks, each in its own process",
+		return fmt.Errorf("mesh %s: %d hosts with %d ranks from %d of the %d of world %s: want one host and at "+
+			"most %d ranks, each in its own process",
 			m.ID, hosts, m.World.Count, m.World.First, n, m.World.World, m.PerHost)
 	case m.World == nil && (m.PerHost < 1 || m.PerHost > n || m.PerHost*hosts != n):
 		return fmt.Errorf("mesh %s: %d hosts × %d procs are not the %d ranks of %q", m.ID, hosts, m.PerHost, n,
@@ -125,13 +126,15 @@ func (m Mesh) Check() error {
 // isWorldShare reports whether the mesh describes one host's share of a world.
 func (m Mesh) isWorldShare() bool {
 	w := m.World
-	return len(m.Hosts) == 1 && m.PerProcess <= 1 && w.First >= 0 && w.Count >= 1 && w.Count <= m.PerHost && w.First <= m.Extent.NumRanks()-w.Count
+	return len(m.Hosts) == 1 && m.PerProcess <= 1 && w.First >= 0 && w.Count >= 1 && w.Count <= m.PerHost &&
+		w.First <= m.Extent.NumRanks()-w.Count
 }
 
 // IsWhole reports whether the mesh describes all ranks of its world.
 func (m Mesh) IsWhole() bool {
 	w, n := m.World, m.Extent.NumRanks()
-	return w != nil && m.PerProcess <= 1 && m.PerHost >= 1 && w.First == 0 && w.Count == n && len(m.Hosts) == (n+m.PerHost-1)/m.PerHost
+	return w != nil && m.PerProcess <= 1 && m.PerHost >= 1 && w.First == 0 && w.Count == n &&
+		len(m.Hosts) == (n+m.PerHost-1)/m.PerHost
 }
 
 // CheckRegion refuses a region outside the mesh. It also refuses a part of the procs that share a
@@ -162,7 +165,8 @@ type SharedProcessError struct {
 }
 
 func (e *SharedProcessError) Error() string {
-	return fmt.Sprintf("mesh %s: ranks %d to %d share a process and end together: region %s has some of them: want all or none",
+	return fmt.Sprintf("mesh %s: ranks %d to %d share a process and end together: region %s has some of "+
+		"them: want all or none",
 		e.Mesh, e.First, e.First+e.PerProcess-1, e.Region)
 }
 

@@ -60,7 +60,8 @@ var (
 // Methods binds the endpoints of the protocol to an implementation.
 func Methods() []actor.Method[Agent] {
 	return []actor.Method[Agent]{
-		Create.Handle(Agent.Create), Stop.Handle(stop).Urgent(), StopAll.Handle(Agent.StopAll).Urgent(), Get.Handle(Agent.Get), Wait.Handle(Agent.Wait),
+		Create.Handle(Agent.Create), Stop.Handle(stop).Urgent(), StopAll.Handle(Agent.StopAll).Urgent(),
+		Get.Handle(Agent.Get), Wait.Handle(Agent.Wait),
 		Keepalive.Handle(Agent.Keepalive).Urgent(), Logs.Handle(Agent.Logs), Ping.Handle(Agent.Ping),
 	}
 }

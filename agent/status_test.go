@@ -33,7 +33,8 @@ func TestPhase_textRoundTripsAndOtherTextIsRefused(t *testing.T) {
 		require.Equal(t, p == agent.Stopped || p == agent.Failed, p.Terminal())
 	}
 	var p agent.Phase
-	require.ErrorContains(t, p.UnmarshalText([]byte("sleeping")), `phase "sleeping": want one of [not-exist initializing running stopping`)
+	require.ErrorContains(t, p.UnmarshalText([]byte("sleeping")),
+		`phase "sleeping": want one of [not-exist initializing running stopping`)
 	require.Equal(t, "phase(9)", agent.Phase(9).String())
 	require.Equal(t, "phase(-1)", agent.Phase(-1).String())
 	require.Error(t, json.Unmarshal([]byte(`{"until":3}`), &agent.WaitRequest{}))
@@ -41,7 +42,8 @@ func TestPhase_textRoundTripsAndOtherTextIsRefused(t *testing.T) {
 
 // anyStatuses draws statuses for some ranks.
 func anyStatuses(t *rapid.T, label string) map[int]agent.Status {
-	return rapid.MapOfN(rapid.IntRange(0, 40), rapid.SampledFrom([]agent.Status{running, stopped, failed}), 0, 30).Draw(t, label)
+	return rapid.MapOfN(rapid.IntRange(0, 40), rapid.SampledFrom([]agent.Status{running, stopped, failed}), 0,
+		30).Draw(t, label)
 }
 
 func each(o agent.Overlay, limit int) map[int]agent.Status {
@@ -85,7 +87,8 @@ func TestOverlay_mergesReportsOfSeveralAgents(t *testing.T) {
 }
 
 func TestOverlay_hugeRunsCostNoMoreThanTheirNumber(t *testing.T) {
-	huge := agent.Overlay{{First: 0, Count: math.MaxInt, Status: running}, {First: math.MinInt, Count: math.MaxInt, Status: failed}}
+	huge := agent.Overlay{{First: 0, Count: math.MaxInt, Status: running},
+		{First: math.MinInt, Count: math.MaxInt, Status: failed}}
 	require.Len(t, huge.Merge(huge), 4)
 	require.Equal(t, map[int]agent.Status{0: running, 1: running}, each(huge[:1], 2))
 	require.LessOrEqual(t, len(each(huge, 3)), 3)

@@ -27,7 +27,8 @@ func tableOf(t require.TestingT, first, n int) *agent.Table {
 		ranks[i] = first + i
 	}
 	table := agent.NewTable()
-	starts, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "spec", Ranks: ranks, Mesh: &agent.Mesh{PerHost: n}})
+	starts, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "spec", Ranks: ranks,
+		Mesh: &agent.Mesh{PerHost: n}})
 	require.NoError(t, err)
 	require.Len(t, starts, n)
 	return table
@@ -39,7 +40,8 @@ func TestTable_createIsIdempotentAndRefusesConflicts_AGT1(t *testing.T) {
 	starts, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "spec", Ranks: []int{4, 5}})
 	require.NoError(t, err)
 	require.Empty(t, starts)
-	require.Equal(t, agent.Overlay{{First: 4, Count: 1, Status: running}, {First: 5, Count: 1, Status: initializing}}, table.Overlay("m"))
+	require.Equal(t, agent.Overlay{{First: 4, Count: 1, Status: running},
+		{First: 5, Count: 1, Status: initializing}}, table.Overlay("m"))
 
 	_, err = table.Create(agent.ResourceSpec{ID: "m", Hash: "other", Ranks: []int{0}})
 	var conflict *agent.ConflictError
@@ -50,7 +52,8 @@ func TestTable_createIsIdempotentAndRefusesConflicts_AGT1(t *testing.T) {
 
 func TestStatus_onlyAdvances_AGT3(t *testing.T) {
 	phases := []agent.Phase{
-		agent.NotExist, agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed, agent.Timeout, agent.Unknown,
+		agent.NotExist, agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed,
+		agent.Timeout, agent.Unknown,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		table := tableOf(t, 0, 1)
@@ -79,7 +82,8 @@ func TestTable_unknownIDYieldsAnEmptyAnswer_AGT4(t *testing.T) {
 	require.Equal(t, agent.Status{}, table.Status("x", 0))
 	require.Equal(t, agent.Status{}, table.Status("m", 7))
 	var answers []agent.Overlay
-	table.Wait(agent.WaitRequest{ID: "x", Until: agent.Running}, func(o agent.Overlay) { answers = append(answers, o) })()
+	table.Wait(agent.WaitRequest{ID: "x", Until: agent.Running},
+		func(o agent.Overlay) { answers = append(answers, o) })()
 	require.Equal(t, []agent.Overlay{nil}, answers, "at once, and once")
 	table.SetLease("x", time.Time{}, 0)
 	table.UpdateState("x", 0, func(*agent.State) { t.Fatal("nothing to describe") })
@@ -90,7 +94,8 @@ func TestWait_answersOnceWhenSatisfiedOrCancelled_AGT5(t *testing.T) {
 	table := tableOf(t, 0, 3)
 	answers := map[string][]agent.Overlay{}
 	wait := func(name string, until agent.Phase) func() {
-		return table.Wait(agent.WaitRequest{ID: "m", Until: until}, func(o agent.Overlay) { answers[name] = append(answers[name], o) })
+		return table.Wait(agent.WaitRequest{ID: "m", Until: until},
+			func(o agent.Overlay) { answers[name] = append(answers[name], o) })
 	}
 	wait("now", agent.Initializing)
 	wait("run", agent.Running)
@@ -115,7 +120,8 @@ func TestWait_answersOnceWhenSatisfiedOrCancelled_AGT5(t *testing.T) {
 func TestTable_removeAnswersWaiters(t *testing.T) {
 	table := tableOf(t, 0, 1)
 	var answers []agent.Overlay
-	giveUp := table.Wait(agent.WaitRequest{ID: "m", Until: agent.Running}, func(o agent.Overlay) { answers = append(answers, o) })
+	giveUp := table.Wait(agent.WaitRequest{ID: "m", Until: agent.Running},
+		func(o agent.Overlay) { answers = append(answers, o) })
 	table.Remove("m")
 	giveUp()
 	require.Equal(t, []agent.Overlay{{{First: 0, Count: 1, Status: initializing}}}, answers)
@@ -180,11 +186,13 @@ func TestTable_generationBeginsAfterAnEndAndNeverReturns_AGT6(t *testing.T) {
 	gen := func(rank int) int { return table.States("m")[rank].Gen }
 	m.Gen, m.OnlyRanks = 1, []int{1}
 	_, err := table.Create(m)
-	require.ErrorContains(t, err, "m rank 1: cannot start generation 1: generation 0 is still initializing: stop it first")
+	require.ErrorContains(t, err, "m rank 1: cannot start generation 1: generation 0 is still initializing: "+
+		"stop it first")
 	table.Advance("m", 1, failed)
 	starts, err := table.Create(m)
 	require.NoError(t, err)
-	require.Equal(t, []agent.RankStart{{Rank: 1, Gen: 1}}, starts, "a rank that failed is started anew by its generation")
+	require.Equal(t, []agent.RankStart{{Rank: 1, Gen: 1}}, starts,
+		"a rank that failed is started anew by its generation")
 	require.Equal(t, []int{0, 1}, []int{gen(0), gen(1)})
 	starts, err = table.Create(m)
 	require.NoError(t, err)
@@ -251,7 +259,8 @@ func TestWait_matchesANaiveEvaluation(t *testing.T) {
 }
 
 func TestProcessState_onlyAdvancesAndStaysTerminal(t *testing.T) {
-	all := []agent.ProcessState{agent.ProcessStarting, agent.ProcessStarted, agent.ProcessReady, agent.ProcessStopping, agent.ProcessExited, agent.ProcessKilled, agent.ProcessFailed}
+	all := []agent.ProcessState{agent.ProcessStarting, agent.ProcessStarted, agent.ProcessReady,
+		agent.ProcessStopping, agent.ProcessExited, agent.ProcessKilled, agent.ProcessFailed}
 	for _, from := range all {
 		for _, to := range append(all, agent.ProcessFailed+1) {
 			got, ok := from.Advance(to)
@@ -269,7 +278,8 @@ func TestProcessState_onlyAdvancesAndStaysTerminal(t *testing.T) {
 
 func TestStopSummary_countsRanksByOutcome(t *testing.T) {
 	a := agent.SummarizeStop([]agent.State{{Status: stopped}, {Status: failed}, {Rank: 7, Status: running}})
-	require.Equal(t, agent.StopSummary{Requested: 3, Ended: 2, Failed: 1, Remaining: []agent.State{{Rank: 7, Status: running}}}, a)
+	require.Equal(t, agent.StopSummary{Requested: 3, Ended: 2, Failed: 1,
+		Remaining: []agent.State{{Rank: 7, Status: running}}}, a)
 	require.Equal(t, 6, a.Merge(a).Requested)
 	require.Len(t, a.Merge(a).Remaining, 2)
 	require.NoError(t, agent.SummarizeStop([]agent.State{{Status: failed}}).Err())
@@ -319,11 +329,13 @@ func TestTable_revisionChangesExactlyWithItsStates(t *testing.T) {
 	last, said := table.Revision(), table.States("")
 	for what, do := range []func(){
 		func() {
-			_, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "h", Ranks: []int{0, 1}, Mesh: &agent.Mesh{}, Claim: claim(1, "a")})
+			_, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "h", Ranks: []int{0, 1}, Mesh: &agent.Mesh{},
+				Claim: claim(1, "a")})
 			require.NoError(t, err)
 		},
 		func() {
-			_, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "h", Ranks: []int{0, 1}, Mesh: &agent.Mesh{}, Claim: claim(1, "a")})
+			_, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "h", Ranks: []int{0, 1}, Mesh: &agent.Mesh{},
+				Claim: claim(1, "a")})
 			require.NoError(t, err)
 		},
 		func() { table.Advance("m", 0, agent.Status{Phase: agent.Running}) },

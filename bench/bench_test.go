@@ -16,8 +16,10 @@ import (
 
 // The forms that readers of the report rely on.
 var (
-	rowForm    = regexp.MustCompile(`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|%|B|MiB|asks/s|casts/s|msgs/s|messages|hosts) ratio=([0-9]+\.[0-9]{3}|\+Inf) n=([0-9]+)$`)
-	canaryForm = regexp.MustCompile(`^canary=spin median=[0-9.]+ min=[0-9.]+ max=[0-9.]+ unit=ms spread=[0-9.]+% n=[0-9]+ disturbed=(yes|no)$`)
+	rowForm = regexp.MustCompile(
+		`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|%|B|MiB|asks/s|casts/s|msgs/s|messages|hosts) ratio=([0-9]+\.[0-9]{3}|\+Inf) n=([0-9]+)$`)
+	canaryForm = regexp.MustCompile(
+		`^canary=spin median=[0-9.]+ min=[0-9.]+ max=[0-9.]+ unit=ms spread=[0-9.]+% n=[0-9]+ disturbed=(yes|no)$`)
 )
 
 func TestRow_showsMediansAndTheirRatio(t *testing.T) {
@@ -45,7 +47,8 @@ func TestRow_baseIsTheBestMedianInItsDirection_BENCH6(t *testing.T) {
 
 func TestRow_notesEveryContender(t *testing.T) {
 	var out, notes bytes.Buffer
-	row{name: "r", unit: "ns"}.report([]score{{oursName, []float64{3, 1, 2}}, {"a@v1", []float64{5}}, {"b@v2", []float64{4}}}, &out, &notes)
+	row{name: "r", unit: "ns"}.report([]score{{oursName, []float64{3, 1, 2}}, {"a@v1", []float64{5}},
+		{"b@v2", []float64{4}}}, &out, &notes)
 	require.Equal(t, "r: ours median=2.00 min=1.00 max=3.00 unit=ns n=3\n"+
 		"r: a@v1 median=5.00 min=5.00 max=5.00 unit=ns n=1\n"+
 		"r: b@v2 median=4.00 min=4.00 max=4.00 unit=ns n=1\n", notes.String())
@@ -136,8 +139,10 @@ func TestPlay_refusesAnUnknownRole(t *testing.T) {
 	require.Equal(t, 2, play("nobody", strings.NewReader(""), io.Discard))
 }
 
-// Casts on an embedded server differ in nothing but that, so a few of them do. Rows against peers need modules
-// that a test cannot count on; they differ from those against the floor in nothing but the program of the base.
+// Casts on an embedded server differ in nothing but that, so a few of them do. Rows against peers
+// need modules
+// that a test cannot count on; they differ from those against the floor in nothing but the program
+// of the base.
 func TestRun_measuresEveryRowThatNeedsNoPeer(t *testing.T) {
 	const pattern = "^call|^cast.*([0-9]|naive|hostd|growth)$|^cast.*-8(-inflight8)?-embedded$|^spawn-8$|^procs|^first|^control|^detect-(actor|proc)|^hostd|^actor-spawn|^worlds|^handle|-floor$|-nats|^route|^flood"
 	s, err := parse([]string{"-only", pattern, "-repeats", "1", "-samples", "20", "-shrink", "1000"}, io.Discard)
@@ -163,7 +168,8 @@ func TestRun_missingPeerFailsOnlyItsRows(t *testing.T) {
 	require.NoError(t, err)
 	var out bytes.Buffer
 	err = run(t.Context(), s, &out, io.Discard)
-	require.ErrorContains(t, err, "local-ask-p50: build peer hollywood@v1.0.5 in peers/hollywood: stat peers/hollywood/go.mod")
+	require.ErrorContains(t, err, "local-ask-p50: build peer hollywood@v1.0.5 in peers/hollywood: stat "+
+		"peers/hollywood/go.mod")
 	require.ErrorContains(t, err, "run the benchmarks in the folder of their source")
 	require.Equal(t, 1, strings.Count(out.String(), "row="), out.String())
 	require.Contains(t, out.String(), "row=local-ask-p50-floor ")

@@ -52,7 +52,8 @@ func castFamiliesOn(embedded bool) []family {
 		all = append(all, family{rows, onServer(embedded, on)})
 	}
 	for _, v := range []verb{
-		{"reduce", casts.Caster.Reduce, true}, {"gather", casts.Caster.Gather, true}, {"post", casts.Caster.Post, false},
+		{"reduce", casts.Caster.Reduce, true}, {"gather", casts.Caster.Gather, true},
+		{"post", casts.Caster.Post, false},
 	} {
 		for _, ranks := range []int{1, 8, fewRanks, 512, mostRanks} {
 			add(fmt.Sprintf("cast-%s-%d", v.name, ranks), v.rate, castContest(v, ranks))
@@ -116,7 +117,8 @@ func bothTo(ctx context.Context, r *rig, baseRole string, ranks int) (*casts.Our
 
 // casterTo starts so many ranks, which are processes in a role, and who casts to them.
 func casterTo[C casts.Caster](
-	ctx context.Context, r *rig, role string, ranks int, open func(context.Context, *server.Server, casts.Share) (C, error),
+	ctx context.Context, r *rig, role string, ranks int,
+	open func(context.Context, *server.Server, casts.Share) (C, error),
 ) (c C, err error) {
 	shares, err := casts.Spread(ranks)
 	if err != nil {

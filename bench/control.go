@@ -61,7 +61,8 @@ func controlContest(ctx context.Context, r *rig) (contest, error) {
 
 // addSimulated starts so many hosts, which have their procs in one process, and joins them.
 func (r *rig) addSimulated(ctx context.Context, hosts int) error {
-	if _, err := r.launch(ctx, launch{simulatedRole, []string{hostsEnv + "=" + strconv.Itoa(hosts)}}); err != nil {
+	if _, err := r.launch(ctx, launch{simulatedRole,
+		[]string{hostsEnv + "=" + strconv.Itoa(hosts)}}); err != nil {
 		return err
 	}
 	return r.connect(ctx, hosts)
@@ -86,7 +87,8 @@ func (t traffic) exchanged() int { return t.kinds["p"] + t.kinds["k"] + t.kinds[
 
 // String is a line of the table.
 func (t traffic) String() string {
-	line := fmt.Sprintf("control-messages: %s: %d in all, %d requests and replies:", t.op, t.total(), t.exchanged())
+	line := fmt.Sprintf("control-messages: %s: %d in all, %d requests and replies:", t.op, t.total(),
+		t.exchanged())
 	for _, kind := range slices.Sorted(maps.Keys(t.kinds)) {
 		line += fmt.Sprintf(" %s=%d", kind, t.kinds[kind])
 	}
@@ -135,7 +137,8 @@ func (r *rig) statuses(ctx context.Context, procs mesh.ProcMesh) error {
 	errs := make(chan error, len(hosts))
 	for _, h := range hosts {
 		go func() {
-			o, err := agent.Keepalive.Call(ctx, agent.Of(h.Proc()).Via(r.net.Proc()), agent.Lease{ID: procs.ID().String()})
+			o, err := agent.Keepalive.Call(ctx, agent.Of(h.Proc()).Via(r.net.Proc()),
+				agent.Lease{ID: procs.ID().String()})
 			if err == nil && len(o) == 0 {
 				err = fmt.Errorf("host %s knows no rank", h)
 			}

@@ -24,12 +24,14 @@ const countTime = 20 * time.Second
 func controllerFamilies() []family {
 	name := fmt.Sprintf("-%dx%d", controlHosts, controlPerHost)
 	return []family{{[]row{
-		{"controller-idle-cpu" + name, "%", false}, {"controller-idle-messages" + name, "messages", false}, {"controller-burst-ms" + name, "ms", false},
+		{"controller-idle-cpu" + name, "%", false}, {"controller-idle-messages" + name, "messages", false},
+		{"controller-burst-ms" + name, "ms", false},
 	}, onServer(false, controllerContest)}}
 }
 
 // controllerContest takes what the owner of a mesh of procs and one of actors costs while nothing happens, in
-// percent of a CPU and in messages a second, and how long it is until it knows of one in ten ranks that fail at
+// percent of a CPU and in messages a second, and how long it is until it knows of one in ten ranks
+// that fail at
 // once; each against 1.
 func controllerContest(ctx context.Context, r *rig) (contest, error) {
 	hosts := max(controlHosts/r.shrink, fewestHosts)
@@ -128,7 +130,8 @@ func byKind(kinds map[string]int) (s string) {
 	return s
 }
 
-// bursts fails the first actor on each host, with one cast, and takes how long it is until the owner knows of all.
+// bursts fails the first actor on each host, with one cast, and takes how long it is until the
+// owner knows of all.
 func (r *rig) bursts(ctx context.Context, w mesh.ActorMesh[*Worker], hosts int) (ms float64, err error) {
 	told, stop := watch(ctx, w, hosts)
 	defer stop()
@@ -158,6 +161,7 @@ func (r *rig) bursts(ctx context.Context, w mesh.ActorMesh[*Worker], hosts int) 
 	}
 	took := since(start, time.Millisecond)
 	after, err := ownCPU()
-	fmt.Fprintf(r.notes, "controller, %d fail at once: known after %.1f ms, for which it had %s of CPU; messages:%s\n", hosts, took, (after - before).Round(time.Microsecond), byKind(drained(heard)))
+	fmt.Fprintf(r.notes, "controller, %d fail at once: known after %.1f ms, for which it had %s of CPU; "+
+		"messages:%s\n", hosts, took, (after - before).Round(time.Microsecond), byKind(drained(heard)))
 	return took, err
 }

@@ -109,7 +109,8 @@ func end(ctx context.Context, heard <-chan told, rank int) (time.Time, error) {
 	}
 }
 
-// actorDeathContest fails actors one after the other, by an error and by a panic in turns, and takes how long it is
+// actorDeathContest fails actors one after the other, by an error and by a panic in turns, and
+// takes how long it is
 // from when the message is sent that does it until the owner is told; against a millisecond.
 func actorDeathContest(ctx context.Context, r *rig) (contest, error) {
 	n := max(failingRanks/r.shrink, leastDeaths)
@@ -157,7 +158,8 @@ func failActors(ctx context.Context, procs mesh.ProcMesh, n int) (took []float64
 	return took, w.Stop(ctx)
 }
 
-// procDeathContest kills procs one after the other, and takes how long it is from kill(2) until their owner is told
+// procDeathContest kills procs one after the other, and takes how long it is from kill(2) until
+// their owner is told
 // and every call that waited for them has failed; against a millisecond.
 func procDeathContest(_ context.Context, r *rig) (contest, error) {
 	owner, calls := deaths{name: "detect-proc, owner"}, deaths{name: "detect-proc, last call"}
@@ -219,7 +221,8 @@ func killProcs(ctx context.Context, r *rig, n int) (told, failed []float64, err 
 	return told, failed, nil
 }
 
-// parkCalls has calls wait for an actor. The function waits until all have failed, and says when the last one did.
+// parkCalls has calls wait for an actor. The function waits until all have failed, and says when
+// the last one did.
 func parkCalls(ctx context.Context, to actor.Ref[*Worker]) (over func() (time.Time, error), err error) {
 	ends := make(chan told, waitingCalls)
 	for range waitingCalls {
@@ -236,7 +239,8 @@ func parkCalls(ctx context.Context, to actor.Ref[*Worker]) (over func() (time.Ti
 			t := <-ends
 			last = t.at
 			if !errors.Is(t.err, actor.ErrProcDead) {
-				err = errors.Join(err, fmt.Errorf("a call to a dead proc ended with %q", strings.TrimSpace(fmt.Sprint(t.err))))
+				err = errors.Join(err, fmt.Errorf("a call to a dead proc ended with %q",
+					strings.TrimSpace(fmt.Sprint(t.err))))
 			}
 		}
 		return last, err

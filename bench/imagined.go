@@ -31,7 +31,8 @@ func (h *imagined) Create(_ *actor.Context, c agent.CreateRequest) (agent.Overla
 	for k := range ranks {
 		ranks[k] = first + k
 	}
-	starts, err := h.table.Create(agent.ResourceSpec{ID: id, Hash: id, Ranks: ranks, Gen: c.Gen, ExactGen: true, Mesh: c.Procs, Claim: c.Claim})
+	starts, err := h.table.Create(agent.ResourceSpec{ID: id, Hash: id, Ranks: ranks, Gen: c.Gen, ExactGen: true,
+		Mesh: c.Procs, Claim: c.Claim})
 	for _, s := range starts {
 		h.table.Advance(id, s.Rank, agent.Status{Phase: agent.Running})
 	}
@@ -63,10 +64,15 @@ func (c *continent) imagine(ctx context.Context, label string) (*imagined, error
 	}
 	h := &imagined{table: agent.NewTable(), id: id}
 	typ := actor.NewType[agent.Agent, actor.None](agent.HostType)
-	registry, err := actor.NewRegistry(typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil },
-		append(agent.Methods(), agent.Renew.Handle(func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.RenewResult, error) {
-			return agent.HandleRenew(ctx, a, leases)
-		}), agent.Info.Handle(func(agent.Agent, *actor.Context, actor.None) (agent.HostInfo, error) { return h.info(), nil }))...))
+	registry, err := actor.NewRegistry(
+		typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil },
+			append(agent.Methods(), agent.Renew.Handle(func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) (
+				[]agent.RenewResult, error) {
+				return agent.HandleRenew(ctx, a, leases)
+			}), agent.Info.Handle(func(agent.Agent, *actor.Context, actor.None) (agent.HostInfo,
+				error) {
+				return h.info(), nil
+			}))...))
 	if err != nil {
 		return nil, err
 	}
@@ -95,21 +101,25 @@ func (c *continent) detach(ctx context.Context, ref actor.Ref[*system.Controller
 }
 
 // handOver detaches a mesh that runs on a host.
-func (c *continent) handOver(ctx context.Context, ref actor.Ref[*system.Controller], h *imagined, name string) error {
+func (c *continent) handOver(ctx context.Context, ref actor.Ref[*system.Controller], h *imagined,
+	name string) error {
 	id, err := subjects.NewMeshID(name)
 	if err != nil {
 		return err
 	}
 	claim := agent.Claim{Epoch: 1, Owner: c.client.ID().Actor("owner")}
 	m := agent.Mesh{
-		ID: id, Extent: shape.Of("x", worldProcs), PerHost: worldProcs, Hosts: []subjects.HostID{h.id}, Owner: claim.Owner,
+		ID: id, Extent: shape.Of("x", worldProcs), PerHost: worldProcs, Hosts: []subjects.HostID{h.id},
+		Owner:   claim.Owner,
 		Command: agent.Command{Path: agent.Builtin},
 	}
-	_, err = agent.Create.Call(ctx, agent.Of(h.id.Proc()).Via(c.client), agent.CreateRequest{Procs: &m, Claim: claim})
+	_, err = agent.Create.Call(ctx, agent.Of(h.id.Proc()).Via(c.client),
+		agent.CreateRequest{Procs: &m, Claim: claim})
 	if err != nil {
 		return err
 	}
-	_, err = system.Detach.Call(ctx, ref, system.DetachRequest{Mesh: id, Claim: claim, Hosts: m.Hosts, Lease: time.Minute})
+	_, err = system.Detach.Call(ctx, ref, system.DetachRequest{Mesh: id, Claim: claim, Hosts: m.Hosts,
+		Lease: time.Minute})
 	return err
 }
 

@@ -59,7 +59,8 @@ func parse(args []string, help io.Writer) (settings, error) {
 	only := flags.String("only", "", "measure the rows whose name matches this `regexp`; empty: all")
 	flags.IntVar(&s.repeats, "repeats", 5, "repeats of each side of a row")
 	flags.IntVar(&s.samples, "samples", 2000, "messages in one repeat of a latency row")
-	flags.IntVar(&s.shrink, "shrink", 1, "divide the work of rows that -samples says nothing about by this, to try them out")
+	flags.IntVar(&s.shrink, "shrink", 1,
+		"divide the work of rows that -samples says nothing about by this, to try them out")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -67,7 +68,8 @@ func parse(args []string, help io.Writer) (settings, error) {
 		return s, fmt.Errorf("unexpected argument %q: rows are chosen by -only", flags.Arg(0))
 	}
 	if s.repeats < 1 || s.samples < 1 || s.shrink < 1 {
-		return s, fmt.Errorf("-repeats %d -samples %d -shrink %d: want at least 1 of each", s.repeats, s.samples, s.shrink)
+		return s, fmt.Errorf("-repeats %d -samples %d -shrink %d: want at least 1 of each", s.repeats,
+			s.samples, s.shrink)
 	}
 	var err error
 	s.only, err = regexp.Compile(*only)

@@ -26,12 +26,14 @@ const (
 // meshFamilies are those whose rows are about what users hold.
 func meshFamilies() []family {
 	return []family{
-		{[]row{{fmt.Sprintf("actor-spawn-%d", spawnHosts*spawnPerHost), "us", false}}, onServer(false, actorSpawnContest)},
+		{[]row{{fmt.Sprintf("actor-spawn-%d", spawnHosts*spawnPerHost), "us", false}},
+			onServer(false, actorSpawnContest)},
 		{[]row{{"handle-bytes-1e5", "B", false}}, handleContest},
 	}
 }
 
-// actorSpawnContest measures the spawn of an actor in each of many procs that share processes, until it returns,
+// actorSpawnContest measures the spawn of an actor in each of many procs that share processes,
+// until it returns,
 // against one gather over as many actors in the same procs.
 func actorSpawnContest(ctx context.Context, r *rig) (contest, error) {
 	if err := r.addSimulated(ctx, spawnHosts); err != nil {
@@ -80,7 +82,8 @@ func timed(n int, do, undo func() error) ([]float64, error) {
 	return []float64{quantile(times, 0.5)}, nil
 }
 
-// handleContest measures what one who reads a handle on a mesh of 10⁵ ranks holds: the handle, slices of it along
+// handleContest measures what one who reads a handle on a mesh of 10⁵ ranks holds: the handle,
+// slices of it along
 // every dimension, and the handle as text again; against a mebibyte.
 func handleContest(context.Context, *ground) (contest, error) {
 	text := []byte(handleText())

@@ -30,7 +30,8 @@ type site struct {
 // own starts ends that are this program, in a role.
 func own(role string, s site) endStarter {
 	return func(part ...string) (*child, error) {
-		env := []string{urlEnv + "=" + s.url, tokenEnv + "=" + s.token, partEnv + "=" + part[0], configEnv + "=" + s.configs[part[0]]}
+		env := []string{urlEnv + "=" + s.url, tokenEnv + "=" + s.token, partEnv + "=" + part[0],
+			configEnv + "=" + s.configs[part[0]]}
 		if len(part) > 1 {
 			env = append(env, addressEnv+"="+part[1])
 		}

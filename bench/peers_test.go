@@ -18,7 +18,8 @@ func TestPeers_arePinnedToReportedVersions_BENCH7(t *testing.T) {
 			for _, file := range []string{"go.mod", "go.sum"} {
 				text, err := os.ReadFile(filepath.Join(peersDir, p.dir, file))
 				require.NoError(t, err)
-				require.Regexp(t, `(?m)^\s*github\.com/\S*/`+p.name+`(/v\d+)? `+p.version+`(\s|$)`, string(text), "%s of %s", file, p)
+				require.Regexp(t, `(?m)^\s*github\.com/\S*/`+p.name+`(/v\d+)? `+p.version+`(\s|$)`, string(text),
+					"%s of %s", file, p)
 			}
 		}
 	}

@@ -59,7 +59,8 @@ type heard struct {
 
 // newFlock starts a server, which hands on hints or does not, and begins to watch.
 func newFlock(ctx context.Context, g *ground, hints bool) (*flock, error) {
-	f := &flock{ground: g, token: rand.Text(), children: map[subjects.HostID]*child{}, changes: make(chan heard, 1<<16)}
+	f := &flock{ground: g, token: rand.Text(), children: map[subjects.HostID]*child{},
+		changes: make(chan heard, 1<<16)}
 	var env []string
 	if hints {
 		env = append(env, hintsEnv+"=yes")
@@ -151,7 +152,8 @@ func (f *flock) kill(id subjects.HostID) {
 }
 
 // await waits until the last word of each host is that state, and says when that came.
-func (f *flock) await(ctx context.Context, s presence.State, hosts []subjects.HostID, at map[subjects.HostID]time.Time) error {
+func (f *flock) await(ctx context.Context, s presence.State, hosts []subjects.HostID,
+	at map[subjects.HostID]time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	left := map[subjects.HostID]bool{}
@@ -177,7 +179,8 @@ func (f *flock) await(ctx context.Context, s presence.State, hosts []subjects.Ho
 	return nil
 }
 
-// detectContest kills hosts one after the other, and takes how long it is until the watcher says that they are dead;
+// detectContest kills hosts one after the other, and takes how long it is until the watcher says
+// that they are dead;
 // against a millisecond.
 func detectContest(hints bool) setup {
 	return func(ctx context.Context, g *ground) (contest, error) {
@@ -210,7 +213,8 @@ func detectContest(hints bool) setup {
 	}
 }
 
-// restartContest restarts the server, and takes how long it is from when it is back until all hosts are alive;
+// restartContest restarts the server, and takes how long it is from when it is back until all hosts
+// are alive;
 // against a millisecond. None may be dead.
 func restartContest(ctx context.Context, g *ground) (contest, error) {
 	f, err := newFlock(ctx, g, false)
@@ -243,7 +247,8 @@ func restartContest(ctx context.Context, g *ground) (contest, error) {
 	return against("one-ms", ours, constant(1)), nil
 }
 
-// starvedContest gives hosts 5 % of a processor, beside busy loops, and counts those that are taken for dead; against
+// starvedContest gives hosts 5 % of a processor, beside busy loops, and counts those that are taken
+// for dead; against
 // one.
 func starvedContest(ctx context.Context, g *ground) (contest, error) {
 	group := filepath.Join("/sys/fs/cgroup/cpu", fmt.Sprintf("bench-of-castnet-%d", os.Getpid()))
@@ -251,7 +256,8 @@ func starvedContest(ctx context.Context, g *ground) (contest, error) {
 		return nil, fmt.Errorf("set a quota: %w", err)
 	}
 	g.later(func(context.Context) error { return removeGroup(group) })
-	if err := os.WriteFile(filepath.Join(group, "cpu.cfs_quota_us"), []byte(strconv.Itoa(starvedQuota)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(group, "cpu.cfs_quota_us"), []byte(strconv.Itoa(starvedQuota)),
+		0o600); err != nil {
 		return nil, err
 	}
 	f, err := newFlock(ctx, g, true)
@@ -274,7 +280,8 @@ func starvedContest(ctx context.Context, g *ground) (contest, error) {
 		starved = append(starved, c)
 	}
 	for _, c := range starved {
-		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(c.cmd.Process.Pid)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(c.cmd.Process.Pid)),
+			0o600); err != nil {
 			return nil, err
 		}
 	}

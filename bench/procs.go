@@ -68,7 +68,8 @@ func readyContest(n int) func(context.Context, *rig) (contest, error) {
 			}
 			return []float64{took}, procs.Stop(ctx)
 		}
-		return against("exec-subscribe-ready", ours, execBase(r, subscriberRole, n, ready)), r.raw.FlushTimeout(patience)
+		return against("exec-subscribe-ready", ours, execBase(r, subscriberRole, n, ready)),
+			r.raw.FlushTimeout(patience)
 	}
 }
 
@@ -93,7 +94,8 @@ func stopContest(_ context.Context, r *rig) (contest, error) {
 	return against("stop-bound", ours, constant(float64(bound/time.Millisecond))), nil
 }
 
-// firstReplyContest measures how soon somebody answers who was not there: a proc is asked for, an actor in it,
+// firstReplyContest measures how soon somebody answers who was not there: a proc is asked for, an
+// actor in it,
 // and the actor; against a millisecond.
 func firstReplyContest(_ context.Context, r *rig) (contest, error) {
 	m := payload()
@@ -166,7 +168,8 @@ func (c *child) used(ctx context.Context) (time.Duration, error) {
 	return time.ParseDuration(line)
 }
 
-// cpuRequest is the line that asks a host how much CPU time it has had. Unlike others that are asked what they
+// cpuRequest is the line that asks a host how much CPU time it has had. Unlike others that are
+// asked what they
 // have used, it does not collect its garbage then.
 const cpuRequest = "cpu"
 

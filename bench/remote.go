@@ -45,8 +45,11 @@ func remoteFamilies() []family {
 			add(name, lost, embedded, []row{{name + peerSuffix, "msgs/s", true}}, remotePeersContest)
 			add(name, lost, embedded, []row{{name + natsSuffix, "msgs/s", true}}, remoteNATSContest)
 		}
-		add("remote-ask", "", embedded, []row{{"remote-ask-p50" + natsSuffix, "us", false}, {"remote-ask-p99" + natsSuffix, "us", false}}, remoteNATSContest)
-		add("remote-ask-64", "", embedded, []row{{"remote-ask-64" + peerSuffix, "asks/s", true}}, remotePeersContest)
+		add("remote-ask", "", embedded,
+			[]row{{"remote-ask-p50" + natsSuffix, "us", false}, {"remote-ask-p99" + natsSuffix, "us", false}},
+			remoteNATSContest)
+		add("remote-ask-64", "", embedded, []row{{"remote-ask-64" + peerSuffix, "asks/s", true}},
+			remotePeersContest)
 	}
 	add("route-burst", refused, false, []row{{"route-burst-lost", "messages", false}}, routeContest)
 	add("flood-rss", "", false, []row{{"flood-rss", "MiB", false}}, floodContest)
@@ -113,7 +116,8 @@ func (b between) site(ctx context.Context, g *ground) (site, *child, error) {
 }
 
 // lasting runs the workload for each repeat in a pair that lasts as long as the ground.
-func (b between) lasting(ctx context.Context, g *ground, name string, start endStarter, server *child) (side, error) {
+func (b between) lasting(ctx context.Context, g *ground, name string, start endStarter,
+	server *child) (side, error) {
 	p, err := startPair(ctx, start)
 	p.server = server
 	g.later(func(context.Context) error { return p.end() })

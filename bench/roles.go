@@ -41,7 +41,8 @@ const (
 	// Of one that has ranks to be cast to: which.
 	shareEnv = "CASTNET_BENCH_SHARE"
 
-	// Of a server: where it listens, whether it tells which connections have ended, and whether it has JetStream.
+	// Of a server: where it listens, whether it tells which connections have ended, and whether it has
+	// JetStream.
 	portEnv  = "CASTNET_BENCH_PORT"
 	hintsEnv = "CASTNET_BENCH_HINTS"
 	storeEnv = "CASTNET_BENCH_STORE"
@@ -84,11 +85,13 @@ const (
 // on out when they are ready. All end when in does.
 func play(name string, in io.Reader, out io.Writer) int {
 	roles := map[string]func(in io.Reader, out io.Writer) error{
-		serverRole: playServer, hostRole: playHost, hostdRole: playHostd, subscriberRole: playSubscriber, responderRole: playResponder, starterRole: playStarter,
+		serverRole: playServer, hostRole: playHost, hostdRole: playHostd, subscriberRole: playSubscriber,
+		responderRole: playResponder, starterRole: playStarter,
 		actorsRole: serve(ours.New), floorRole: serve(floor.New),
 		oursRole: playPart(ours.Remote), rawRole: playPart(raw.Library),
 		gatewayRole: playGateway, simulatedRole: playSimulated, systemRole: playSystem,
-		ranksRole: playShare(casts.StartMembers), fanoutRole: playShare(casts.StartFanout), naiveRole: playShare(casts.StartNaive),
+		ranksRole: playShare(casts.StartMembers), fanoutRole: playShare(casts.StartFanout),
+		naiveRole: playShare(casts.StartNaive),
 	}
 	role, ok := roles[name]
 	if !ok {
@@ -120,7 +123,9 @@ func playPart(library func(server.Options) remote.Library) func(in io.Reader, ou
 }
 
 // playShare is a role that has ranks.
-func playShare[R interface{ Close(context.Context) error }](start func(context.Context, *server.Server, casts.Share) (R, error)) func(in io.Reader, out io.Writer) error {
+func playShare[R interface{ Close(context.Context) error }](
+	start func(context.Context, *server.Server, casts.Share) (R, error)) func(in io.Reader,
+	out io.Writer) error {
 	return func(in io.Reader, out io.Writer) error {
 		s, err := casts.ParseShare(os.Getenv(shareEnv))
 		if err != nil {
@@ -157,7 +162,8 @@ func playServer(in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	port, _ := strconv.Atoi(os.Getenv(portEnv)) // "" is any
-	srv, err := embed.Start(ctx, embed.Options{Port: port, Token: os.Getenv(tokenEnv), JetStream: os.Getenv(storeEnv) != "", Log: server.Log()})
+	srv, err := embed.Start(ctx, embed.Options{Port: port, Token: os.Getenv(tokenEnv),
+		JetStream: os.Getenv(storeEnv) != "", Log: server.Log()})
 	if err != nil {
 		return err
 	}
@@ -177,13 +183,15 @@ func relayEnds(ctx context.Context, srv *embed.Server) (*bus.Bus, error) {
 	if err := srv.ExportDisconnects(); err != nil {
 		return nil, err
 	}
-	b, err := bus.Open(ctx, bus.Options{Server: srv, Token: os.Getenv(tokenEnv), Name: "bench-relay", Log: server.Log()})
+	b, err := bus.Open(ctx, bus.Options{Server: srv, Token: os.Getenv(tokenEnv), Name: "bench-relay",
+		Log: server.Log()})
 	if err != nil {
 		return nil, err
 	}
 	id, err := subjects.NewHostID("relay")
 	if err == nil {
-		err = presence.RelayDisconnects(presence.RelayConfig{From: b.Control(), To: b.Control(), Sender: id.Proc().Process(), Log: server.Log()})
+		err = presence.RelayDisconnects(presence.RelayConfig{From: b.Control(), To: b.Control(),
+			Sender: id.Proc().Process(), Log: server.Log()})
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.Close(ctx))
@@ -198,14 +206,17 @@ func playHost(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return playHostOn(ctx, b, agent.BusSettings{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)}, func(h *host.Host) error {
-		return untilEnd(in, out, h.ID().String())
-	})
+	return playHostOn(ctx, b, agent.BusSettings{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)},
+		func(h *host.Host) error {
+			return untilEnd(in, out, h.ID().String())
+		})
 }
 
 // playHostOn is a host on a bus, which it closes, for as long as serve takes.
-func playHostOn(ctx context.Context, b *bus.Bus, settings agent.BusSettings, serve func(*host.Host) error) error {
-	h, err := host.Start(ctx, host.Options{Label: cmp.Or(os.Getenv(labelEnv), "bench"), Bus: b, Log: server.Log(), Settings: settings})
+func playHostOn(ctx context.Context, b *bus.Bus, settings agent.BusSettings,
+	serve func(*host.Host) error) error {
+	h, err := host.Start(ctx, host.Options{Label: cmp.Or(os.Getenv(labelEnv), "bench"), Bus: b,
+		Log: server.Log(), Settings: settings})
 	if err != nil {
 		return errors.Join(err, b.Close(ctx))
 	}

@@ -13,7 +13,8 @@ import (
 // are measured all the same.
 func run(ctx context.Context, s settings, out, notes io.Writer) (err error) {
 	var c canary
-	fmt.Fprintf(notes, "%s %s/%s, %d CPUs\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
+	fmt.Fprintf(notes, "%s %s/%s, %d CPUs\n", runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		runtime.GOMAXPROCS(0))
 	b := newBuilds(notes)
 	defer func() { err = errors.Join(err, b.close()) }()
 	var failed []error

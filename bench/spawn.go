@@ -17,7 +17,8 @@ func spawnContest(_ context.Context, r *rig) (contest, error) {
 	if _, err := r.raw.ChanSubscribe(readySubject, ready); err != nil {
 		return nil, err
 	}
-	return against("exec-connect-publish", spawnOurs(r), execBase(r, starterRole, members, ready)), r.raw.FlushTimeout(patience)
+	return against("exec-connect-publish", spawnOurs(r), execBase(r, starterRole, members, ready)),
+		r.raw.FlushTimeout(patience)
 }
 
 // spawnOurs spawns a mesh; stopping it is not timed.

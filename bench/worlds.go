@@ -24,12 +24,13 @@ import (
 )
 
 const (
-	worldCount   = 1000
-	detachedToo  = 1000 // meshes
-	worldProcs   = 10
-	worldHosts   = 20 // imagined; each has its share of the worlds
-	worldsIdle   = 10 * time.Second
-	hostsAreMute = "CASTNET_SUPERVISION_DEAD_AFTER=1h" // imagined hosts have no heartbeats, and are there all the same
+	worldCount  = 1000
+	detachedToo = 1000 // meshes
+	worldProcs  = 10
+	worldHosts  = 20 // imagined; each has its share of the worlds
+	worldsIdle  = 10 * time.Second
+	// imagined hosts have no heartbeats, and are there all the same
+	hostsAreMute = "CASTNET_SUPERVISION_DEAD_AFTER=1h"
 )
 
 // worldFamilies are those whose rows are about what outlives its maker.
@@ -40,7 +41,8 @@ func worldFamilies() []family {
 	}
 }
 
-// continent is a server with a store, imagined hosts, worlds on them, and a system controller in a process of its own.
+// continent is a server with a store, imagined hosts, worlds on them, and a system controller in a
+// process of its own.
 type continent struct {
 	*ground
 	url, token string
@@ -53,13 +55,16 @@ type continent struct {
 	epoch      uint64 // of the owner of the detached meshes
 }
 
-// worldsContest measures from the start of a system controller, whose predecessor was killed just before, until it has
-// the lease, has read every world, has asked the hosts, has told that each is live, and the hosts of so many detached
+// worldsContest measures from the start of a system controller, whose predecessor was killed just
+// before, until it has
+// the lease, has read every world, has asked the hosts, has told that each is live, and the hosts
+// of so many detached
 // meshes have heard of it; against a millisecond.
 func worldsContest(detached int) func(context.Context, *ground) (contest, error) {
 	return func(ctx context.Context, g *ground) (contest, error) {
 		c := &continent{
-			ground: g, token: rand.Text(), live: make(chan string, 1<<16), worlds: max(worldCount/g.shrink, worldHosts), detached: detached / g.shrink,
+			ground: g, token: rand.Text(), live: make(chan string, 1<<16),
+			worlds: max(worldCount/g.shrink, worldHosts), detached: detached / g.shrink,
 		}
 		if err := c.found(ctx); err != nil {
 			return nil, err
@@ -149,16 +154,18 @@ func (c *continent) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.client.Bus().Control().Subscribe(subjects.Space{}.Events(actor.KindMesh, subjects.MeshID{}), func(m bus.Msg) {
-		if e, err := actor.DecodeEvent(m.Data); err == nil && e.Step == "world.live" {
-			c.live <- e.Mesh
-		}
-	})
+	_, err = c.client.Bus().Control().Subscribe(subjects.Space{}.Events(actor.KindMesh, subjects.MeshID{}),
+		func(m bus.Msg) {
+			if e, err := actor.DecodeEvent(m.Data); err == nil && e.Step == "world.live" {
+				c.live <- e.Mesh
+			}
+		})
 	return err
 }
 
 // proc is a proc with a bus of its own, until the ground is closed.
-func (c *continent) proc(ctx context.Context, id subjects.HostID, registry actor.Registry) (*actor.Proc, error) {
+func (c *continent) proc(ctx context.Context, id subjects.HostID, registry actor.Registry) (
+	*actor.Proc, error) {
 	b, err := bus.Open(ctx, bus.Options{URL: c.url, Token: c.token, Name: id.Label(), Log: server.Log()})
 	if err != nil {
 		return nil, err
@@ -191,11 +198,13 @@ func (c *continent) controller(ctx context.Context) (ref actor.Ref[*system.Contr
 
 // declare has a host run all of a new world.
 func declare(ctx context.Context, ref actor.Ref[*system.Controller], h *imagined, name string) error {
-	spec := system.Spec{Name: name, Shape: shape.Of("x", worldProcs), PerHost: worldProcs, Command: agent.Command{Path: agent.Builtin}}
+	spec := system.Spec{Name: name, Shape: shape.Of("x", worldProcs), PerHost: worldProcs,
+		Command: agent.Command{Path: agent.Builtin}}
 	if _, err := system.Upsert.Call(ctx, ref, system.UpsertRequest{Spec: spec}); err != nil {
 		return err
 	}
-	_, err := system.Join.Call(ctx, ref, system.JoinRequest{World: name, Host: &system.HostJoin{ID: h.id, Incarnation: h.info().Incarnation()}})
+	_, err := system.Join.Call(ctx, ref,
+		system.JoinRequest{World: name, Host: &system.HostJoin{ID: h.id, Incarnation: h.info().Incarnation()}})
 	return err
 }
 
@@ -232,8 +241,10 @@ func (c *continent) note(ctx context.Context, took float64) error {
 	}
 	after, err := c.system.used(ctx)
 	const percent = 100
-	fmt.Fprintf(c.notes, "worlds: %d worlds and %d detached meshes with %d procs each: live after %.0f ms; the controller has %d MiB, and takes %.2f %% of a CPU when nothing happens\n",
-		c.worlds, c.detached, worldProcs, took, c.system.resident(), percent*float64(after-before)/float64(time.Since(start)))
+	fmt.Fprintf(c.notes, "worlds: %d worlds and %d detached meshes with %d procs each: live after %.0f ms; "+
+		"the controller has %d MiB, and takes %.2f %% of a CPU when nothing happens\n",
+		c.worlds, c.detached, worldProcs, took, c.system.resident(),
+		percent*float64(after-before)/float64(time.Since(start)))
 	return err
 }
 

@@ -48,11 +48,18 @@ func listens(t *testing.T, c *bus.Conn, subject string) {
 func TestAbsent_wildcardListenerIsNotTheProcess(t *testing.T) {
 	t.Parallel()
 	for name, hears := range map[string]func(t *testing.T, srv *embed.Server){
-		"a subscriber to everything": func(t *testing.T, srv *embed.Server) { listens(t, bustest.Open(t, srv).Data(), ">") },
-		"a subscriber to the kind":   func(t *testing.T, srv *embed.Server) { listens(t, bustest.Open(t, srv).Data(), "here.*.*") },
+		"a subscriber to everything": func(t *testing.T,
+			srv *embed.Server) {
+			listens(t, bustest.Open(t, srv).Data(), ">")
+		},
+		"a subscriber to the kind": func(t *testing.T,
+			srv *embed.Server) {
+			listens(t, bustest.Open(t, srv).Data(), "here.*.*")
+		},
 		"a stream": func(t *testing.T, srv *embed.Server) {
 			config := `{"name":"audit","subjects":["here.>"],"storage":"memory"}`
-			_, err := bustest.Open(t, srv).Control().Request(testkit.Soon(t), bus.Msg{Subject: "$JS.API.STREAM.CREATE.audit", Data: []byte(config)})
+			_, err := bustest.Open(t, srv).Control().Request(testkit.Soon(t),
+				bus.Msg{Subject: "$JS.API.STREAM.CREATE.audit", Data: []byte(config)})
 			require.NoError(t, err)
 		},
 	} {
@@ -90,14 +97,16 @@ func TestAbsent_mirrorAccountIsNotTheProcess(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := b.Control().Request(ctx, bus.Msg{Subject: "here.never.me"})
-	require.ErrorIs(t, err, context.DeadlineExceeded, "the mirror keeps the server from saying that nobody listens")
+	require.ErrorIs(t, err, context.DeadlineExceeded,
+		"the mirror keeps the server from saying that nobody listens")
 	require.Equal(t, []bool{false, true}, absent(t, b.Control(), "there", "never"))
 }
 
 func TestAbsent_queriesEveryServerOfACluster(t *testing.T) {
 	t.Parallel()
 	srv := clustered(t)
-	b, there, stranger := open(t, bus.Options{URL: srv[0].URL()}), open(t, bus.Options{URL: srv[1].URL()}), open(t, bus.Options{URL: srv[1].URL()})
+	b, there, stranger := open(t, bus.Options{URL: srv[0].URL()}), open(t, bus.Options{URL: srv[1].URL()}),
+		open(t, bus.Options{URL: srv[1].URL()})
 	listens(t, there.Data(), "here.there.*")
 	listens(t, stranger.Data(), ">")
 	require.Eventually(t, func() bool {
@@ -122,7 +131,8 @@ func clustered(t *testing.T) (all [2]*embed.Server) {
 	t.Helper()
 	all[0] = listen(t, embed.Options{ConfigFile: config(t, `cluster { name: several, listen: "127.0.0.1:-1" }`)})
 	all[1] = listen(t, embed.Options{ConfigFile: config(t,
-		fmt.Sprintf(`cluster { name: several, listen: "127.0.0.1:-1", routes: ["nats://%s"] }`, all[0].ClusterAddr()))})
+		fmt.Sprintf(`cluster { name: several, listen: "127.0.0.1:-1", routes: ["nats://%s"] }`,
+			all[0].ClusterAddr()))})
 	return all
 }
 
@@ -132,7 +142,8 @@ func FuzzServerAnswer(f *testing.F) {
 		`{"server":{"id":"s"},"data":{"account_statz":[{"acc":"$G","conns":2,"num_subscriptions":9}]}}`,
 		`{"server":{"id":"s"},"data":{"connections":[{"cid":7,"kind":"Client"},{"cid":8,"kind":"Leafnode"}]}}`,
 		`{"stream":"audit","seq":1}`, `{"server":{"id":"s"},"data":{"account_statz":[{"conns":-1}]}}`, ``,
-		`{"server":` + strings.Repeat(`{"":`, 50_000), `{"data":{"connections":[` + strings.Repeat(`{},`, 50_000) + `{}]}}`,
+		`{"server":` + strings.Repeat(`{"":`, 50_000), `{"data":{"connections":[` +
+			strings.Repeat(`{},`, 50_000) + `{}]}}`,
 	} {
 		f.Add([]byte(text))
 	}

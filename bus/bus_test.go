@@ -103,7 +103,8 @@ func TestInbox_lossyOneDropsCountsAndDelaysNothing_BUS2(t *testing.T) {
 	})
 	require.NoError(t, err)
 	got := make(chan string, 3)
-	for subject, inbox := range map[string]*bus.Inbox{"a": slow.Data().Lossy("news"), "b": slow.Control().Lossy("strangers")} {
+	for subject, inbox := range map[string]*bus.Inbox{"a": slow.Data().Lossy("news"),
+		"b": slow.Control().Lossy("strangers")} {
 		_, err = inbox.Subscribe(subject, func(m bus.Msg) { got <- m.Subject })
 		require.NoError(t, err)
 	}

@@ -38,7 +38,8 @@ func TestOpen_failsWithTheReasonAndWithoutSecrets(t *testing.T) {
 		"no credentials":    {bus.Options{URL: srv.URL()}, bus.WrongCredentials, srv.URL()},
 		"wrong credentials": {bus.Options{URL: withUser(srv.URL())}, bus.WrongCredentials, srv.URL()},
 		"nothing there":     {bus.Options{URL: withUser(goneURL)}, bus.NoServer, goneURL},
-		"two, none there":   {bus.Options{URL: withUser(goneURL) + ", " + goneURL}, bus.NoServer, goneURL + "," + goneURL},
+		"two, none there": {bus.Options{URL: withUser(goneURL) + ", " + goneURL}, bus.NoServer,
+			goneURL + "," + goneURL},
 		"not a URL":         {bus.Options{URL: "nats://alice:hunter2@%zz"}, bus.BadOptions, "nats://%zz"},
 		"half a key pair":   {bus.Options{URL: srv.URL(), CertFile: "c.pem"}, bus.BadOptions, srv.URL()},
 		"half a JWT":        {bus.Options{URL: srv.URL(), JWT: "x"}, bus.BadOptions, srv.URL()},
@@ -62,7 +63,8 @@ func TestOpen_timesOutOnASilentServer(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Close() // accepts, by the kernel, and is silent
 	began := time.Now()
-	_, err = bus.Open(testkit.Soon(t), bus.Options{URL: "nats://" + l.Addr().String(), ConnectTimeout: 50 * time.Millisecond})
+	_, err = bus.Open(testkit.Soon(t),
+		bus.Options{URL: "nats://" + l.Addr().String(), ConnectTimeout: 50 * time.Millisecond})
 	var failed *bus.ConnectError
 	require.ErrorAs(t, err, &failed)
 	require.Less(t, time.Since(began), testkit.Patience/2)
@@ -119,7 +121,8 @@ func TestPermission_deniedSubscribeIsAnError(t *testing.T) {
 			subject := fmt.Sprintf("shut.%d", i)
 			_ = b.Data().Publish(subject, nil)
 			_, err := b.Data().Subscribe(subject, func(bus.Msg) {})
-			if e, ok := errors.AsType[*bus.PermissionError](err); ok && *e == (bus.PermissionError{Op: bus.OpSubscribe, Subject: subject}) {
+			if e, ok := errors.AsType[*bus.PermissionError](err); ok &&
+				*e == (bus.PermissionError{Op: bus.OpSubscribe, Subject: subject}) {
 				err = nil
 			} else {
 				err = fmt.Errorf("subscribe to %s: %v", subject, err) //nolint:errorlint // it may be nil
@@ -246,7 +249,8 @@ func TestForeign_malformedHeadersAreHarmless(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	go func() { _, _ = io.Copy(io.Discard, conn) }()
-	for _, hdr := range []string{"", "NATS/1.0\r\n", "HTTP/1.0\r\n\r\n", "NATS/1.0 503\r\n\r\n", "NATS/1.0\r\n: \r\n\r\n", "\x00\xff"} {
+	for _, hdr := range []string{"", "NATS/1.0\r\n", "HTTP/1.0\r\n\r\n", "NATS/1.0 503\r\n\r\n",
+		"NATS/1.0\r\n: \r\n\r\n", "\x00\xff"} {
 		_, err := fmt.Fprintf(conn, "CONNECT {\"verbose\":false,\"headers\":true}\r\nHPUB x %d %d\r\n%sbody\r\n",
 			len(hdr), len(hdr)+4, hdr)
 		require.NoError(t, err)

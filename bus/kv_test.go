@@ -171,7 +171,8 @@ authorization {
 	require.NoError(t, err)
 	_, err = as("nobody").KV(t.Context(), things)
 	require.Equal(t, "$JS.API.STREAM.INFO.KV_things", denied(err))
-	require.ErrorContains(t, err, `bus: open the bucket things: bus: no permission to publish "$JS.API.STREAM.INFO.KV_things"`)
+	require.ErrorContains(t, err,
+		`bus: open the bucket things: bus: no permission to publish "$JS.API.STREAM.INFO.KV_things"`)
 	reader := as("reader")
 	_, err = reader.KV(t.Context(), bus.KVOptions{Bucket: "others"})
 	require.Equal(t, "$JS.API.INFO", denied(err))

@@ -61,8 +61,11 @@ func TestLocal_isRemovedOnlyByItsWriter(t *testing.T) {
 
 func TestLocal_isRefusedWhenWritableByOthers(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
-		"open directory": func(t *testing.T, path string) { require.NoError(t, os.Chmod(filepath.Dir(path), 0o755)) },
-		"open file":      func(t *testing.T, path string) { require.NoError(t, os.Chmod(path, 0o640)) },
+		"open directory": func(t *testing.T,
+			path string) {
+			require.NoError(t, os.Chmod(filepath.Dir(path), 0o755))
+		},
+		"open file": func(t *testing.T, path string) { require.NoError(t, os.Chmod(path, 0o640)) },
 		"linked file": func(t *testing.T, path string) {
 			require.NoError(t, os.Rename(path, path+"2"))
 			require.NoError(t, os.Symlink(path+"2", path))
@@ -76,7 +79,10 @@ func TestLocal_isRefusedWhenWritableByOthers(t *testing.T) {
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, os.Mkdir(path, 0o700))
 		},
-		"not JSON": func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte("nats://x"), 0o600)) },
+		"not JSON": func(t *testing.T,
+			path string) {
+			require.NoError(t, os.WriteFile(path, []byte("nats://x"), 0o600))
+		},
 		"too long": func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(path, make([]byte, maxLocalSize+10), 0o600))
 		},
@@ -97,12 +103,14 @@ func TestLocal_isRefusedWhenWritableByOthers(t *testing.T) {
 
 func TestLocal_writeRefusesInvalidContent(t *testing.T) {
 	path := localPath(t)
-	require.ErrorContains(t, WriteLocal(path, LocalServer{URL: "127.0.0.1", PID: 1}), `url is "127.0.0.1", expected`)
+	require.ErrorContains(t, WriteLocal(path, LocalServer{URL: "127.0.0.1", PID: 1}),
+		`url is "127.0.0.1", expected`)
 	require.ErrorContains(t, WriteLocal(path, LocalServer{URL: DefaultURL}), "pid is 0")
 	require.NoFileExists(t, path)
 	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o777))
 	require.NoError(t, os.Chmod(filepath.Dir(path), 0o777))
-	require.ErrorContains(t, WriteLocal(path, LocalServer{URL: DefaultURL, PID: 1}), "expected no access for others")
+	require.ErrorContains(t, WriteLocal(path, LocalServer{URL: DefaultURL, PID: 1}),
+		"expected no access for others")
 }
 
 func TestLocalFile_livesInTheRuntimeDirectoryOfTheUser(t *testing.T) {
@@ -118,8 +126,10 @@ func TestLocalFile_livesInTheRuntimeDirectoryOfTheUser(t *testing.T) {
 
 func TestFromEnv_readsTheVariablesOfTheNatsCommand(t *testing.T) {
 	vars := map[string]string{
-		"NATS_URL": "u", "NATS_CREDS": "cr", "NATS_NKEY": "nk", "NATS_USER": "us", "NATS_PASSWORD": "pw", "NATS_TOKEN": "to",
-		"NATS_JWT": "jw", "NATS_SEED": "se", "NATS_CERT": "ce", "NATS_KEY": "ke", "NATS_CA": "ca", "NATS_INBOX_PREFIX": "in",
+		"NATS_URL": "u", "NATS_CREDS": "cr", "NATS_NKEY": "nk", "NATS_USER": "us", "NATS_PASSWORD": "pw",
+		"NATS_TOKEN": "to",
+		"NATS_JWT":   "jw", "NATS_SEED": "se", "NATS_CERT": "ce", "NATS_KEY": "ke", "NATS_CA": "ca",
+		"NATS_INBOX_PREFIX": "in",
 	}
 	require.Equal(t, Options{
 		URL: "u", Creds: "cr", NKey: "nk", User: "us", Password: "pw", Token: "to",

@@ -41,7 +41,8 @@ func TestRequest_returnsTheFirstReplyWithItsHeader(t *testing.T) {
 	require.NoError(t, err)
 	for i := range 100 {
 		data := fmt.Appendf(nil, "%d", i)
-		m, err := a.Data().Request(testkit.Soon(t), bus.Msg{Subject: "ask", Data: data, Header: bus.Header{"Mixed-case": {"v"}}})
+		m, err := a.Data().Request(testkit.Soon(t),
+			bus.Msg{Subject: "ask", Data: data, Header: bus.Header{"Mixed-case": {"v"}}})
 		require.NoError(t, err)
 		require.Equal(t, data, m.Data)
 		require.Equal(t, []string{"1", "2"}, m.Header["Castnet-Rank"])
@@ -219,7 +220,8 @@ func TestRequest_skipsInvalidReplies_BUS8(t *testing.T) {
 	require.Equal(t, "one", string(m.Data))
 	require.EqualValues(t, 1, a.IgnoredReplies())
 	var all []string
-	for m, err := range a.Control().RequestMany(testkit.Soon(t), bus.Msg{Subject: "ask"}, 50*time.Millisecond, real) {
+	for m, err := range a.Control().RequestMany(testkit.Soon(t), bus.Msg{Subject: "ask"},
+		50*time.Millisecond, real) {
 		require.NoError(t, err)
 		all = append(all, string(m.Data))
 	}
@@ -239,7 +241,9 @@ func TestRequestMany_strayRepliesDoNotEndTheWait_BUS8(t *testing.T) {
 		a, b := bustest.Open(t, srv), bustest.Open(t, srv)
 		_, err := b.Data().Subscribe("ask", func(m bus.Msg) {
 			_ = b.Data().PublishMsg(bus.Msg{Subject: m.Reply, Data: []byte("stray")})
-			time.AfterFunc(time.Second, func() { _ = b.Data().PublishMsg(bus.Msg{Subject: m.Reply, Data: []byte("late")}) })
+			time.AfterFunc(time.Second, func() {
+				_ = b.Data().PublishMsg(bus.Msg{Subject: m.Reply, Data: []byte("late")})
+			})
 		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

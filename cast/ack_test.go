@@ -18,7 +18,8 @@ func TestReduce_repliesReplaceAcknowledgements(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 2).With("gpu", 6), 6)
 	tap := bustest.Open(t, c.server)
 	var said atomic.Int64
-	_, err := tap.Control().Subscribe(c.client.Space().ControlsOf(c.client.ID().Process()), func(bus.Msg) { said.Add(1) })
+	_, err := tap.Control().Subscribe(c.client.Space().ControlsOf(c.client.ID().Process()),
+		func(bus.Msg) { said.Add(1) })
 	require.NoError(t, err)
 	require.NoError(t, tap.Control().Flush(testkit.Soon(t)))
 	for range 20 { // a process may have been kept from answering in time

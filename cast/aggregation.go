@@ -25,9 +25,10 @@ const (
 
 // aggregation is one cast that is being folded, or was.
 type aggregation struct {
-	job        job
-	local      *resultSlots // of this process's ranks; nil: the cast itself is not here yet
-	state      *collector   // nil: the cast itself is not here yet, only answers to it: they travel on other links
+	job   job
+	local *resultSlots // of this process's ranks; nil: the cast itself is not here yet
+	// nil: the cast itself is not here yet, only answers to it: they travel on other links
+	state      *collector
 	early      []contribution
 	earlyBytes int                // of early, in bytes
 	earlyFrom  []subjects.ActorID // of early
@@ -222,7 +223,8 @@ func (fs *aggregations) update(cast string, change func(*aggregation)) *aggregat
 	if !ok {
 		if len(fs.active) >= maxAggregations && len(fs.finished) == 0 {
 			log := fs.p.Log()
-			log.Warn().Str("cast", cast).Int("folding", maxAggregations).Msg("too many casts to fold at a time: answers are dropped")
+			log.Warn().Str("cast", cast).Int("folding", maxAggregations).
+				Msg("too many casts to fold at a time: answers are dropped")
 			return &aggregation{}
 		}
 		f = &aggregation{}
@@ -310,7 +312,8 @@ func (fs *aggregations) evictFinished(most int) {
 func (fs *aggregations) send(f *aggregation, c contribution) {
 	values, ext, err := c.encode(f.job.castID)
 	if err != nil { // of values that were folded here: they are no answers
-		whole := contribution{failed: append(c.failed, failure{f.state.ranksWith(answered), actor.EncodeError(err)})}
+		whole := contribution{failed: append(c.failed,
+			failure{f.state.ranksWith(answered), actor.EncodeError(err)})}
 		values, ext, _ = whole.encode(f.job.castID)
 	}
 	fs.mu.Lock()

@@ -25,7 +25,8 @@ func packets(t *testing.T, c *cluster, rank int) (toMany, alone func() int) {
 	seen := map[subjects.Kind]int{}
 	space, id := c.client.Space(), c.place.Proc(rank)
 	for kind, subject := range map[subjects.Kind]string{
-		subjects.KindCast: space.String() + ".k." + c.place.Mesh.String() + ".>", subjects.KindFrame: space.FramesOf(id.Process()), subjects.KindPort: space.PortsOf(id),
+		subjects.KindCast:  space.String() + ".k." + c.place.Mesh.String() + ".>",
+		subjects.KindFrame: space.FramesOf(id.Process()), subjects.KindPort: space.PortsOf(id),
 	} {
 		_, err := tap.Data().Subscribe(subject, func(bus.Msg) {
 			mu.Lock()
@@ -84,7 +85,8 @@ func TestCast_keepsOrderForEveryMessageSize_CAST2(t *testing.T) {
 	for i := range rounds {
 		if i%2 == 0 { // large ones make the links busy, so that the cast goes to members by themselves
 			for rank := range 8 {
-				require.NoError(t, name.Send(testkit.Soon(t), c.Ref(rank).Via(c.client), strings.Repeat("x", []int{10, 100_000, 1 << 20}[i/2%3])))
+				require.NoError(t, name.Send(testkit.Soon(t), c.Ref(rank).Via(c.client),
+					strings.Repeat("x", []int{10, 100_000, 1 << 20}[i/2%3])))
 			}
 		}
 		require.NoError(t, cast.Send(testkit.Soon(t), c.members, note, 2*i))
@@ -191,7 +193,8 @@ func TestCast_directCopyKnowsItsPointAndSender_CAST3(t *testing.T) {
 	require.NoError(t, cast.Send(testkit.Soon(t), c.in(t, "gpu=1:3"), note, 7))
 	c.await(t, 3)
 	hear()
-	require.Equal(t, []entry{{6, 7, "host=1/2,gpu=1/2", 3, c.client.ID().Actor("client").String()}}, c.await(t, 1))
+	require.Equal(t, []entry{{6, 7, "host=1/2,gpu=1/2", 3, c.client.ID().Actor("client").String()}},
+		c.await(t, 1))
 }
 
 // One that others fold to (4), and one that folds to it.

@@ -32,16 +32,19 @@ var (
 	hear         = actor.NewEndpoint[listener, int, int]("hear")
 )
 
-// One process of a mesh of 140,002 ranks lives. Of the others every second one is known to be gone: who casts says so.
+// One process of a mesh of 140,002 ranks lives. Of the others every second one is known to be gone:
+// who casts says so.
 func TestCast_regionWithManyRunsIsDelivered_CAST1(t *testing.T) {
-	server, place := bustest.Server(t), Placement{Mesh: testMesh, Extent: shape.Of("rank", 2*manyRuns+2), PerHost: 1}
+	server, place := bustest.Server(t),
+		Placement{Mesh: testMesh, Extent: shape.Of("rank", 2*manyRuns+2), PerHost: 1}
 	last := place.Extent.NumRanks() - 1
 	start := func(id subjects.ProcID, m *Member) (*actor.Proc, *Router) {
 		registry, err := actor.NewRegistry(listenerType.Define(
 			func(*actor.Context, actor.None) (listener, error) { return listener{}, nil },
 			hear.Handle(func(_ listener, _ *actor.Context, n int) (int, error) { return n + 1, nil })))
 		require.NoError(t, err)
-		p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Registry: registry, Bus: bustest.Open(t, server)})
+		p, err := actor.NewProc(t.Context(),
+			actor.Options{ID: id, Registry: registry, Bus: bustest.Open(t, server)})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
 		r, err := Start(p, m)
@@ -62,12 +65,14 @@ func TestCast_regionWithManyRunsIsDelivered_CAST1(t *testing.T) {
 		to := packet{where: where, members: []member{{last, last, live.ID()}}}
 		to.group, err = client.Group([]subjects.PortID{live.ID().Actor("members").Port("hear")})
 		require.NoError(t, err)
-		way := &route{tree: tree{placement: place, region: target.Region}, localFirst: -1, procChanges: client.ChangeCount(testMesh), packets: []packet{to}}
+		way := &route{tree: tree{placement: place, region: target.Region}, localFirst: -1,
+			procChanges: client.ChangeCount(testMesh), packets: []packet{to}}
 		for _, gone := range everySecond().Runs() {
 			way.unreachable = append(way.unreachable, lostRanks{gone, errGone})
 		}
 		router.routes.mu.Lock()
-		router.routes.insert(client, routeKey{testMesh, "members", "hear", target.Region.String(), string(all)}, way)
+		router.routes.insert(client, routeKey{testMesh, "members", "hear", target.Region.String(),
+			string(all)}, way)
 		router.routes.mu.Unlock()
 
 		ctx := testkit.Soon(t)
@@ -118,7 +123,8 @@ func TestHeader_manyRunsRoundTrip_WIRE8(t *testing.T) {
 	require.NoError(t, err)
 	var r replyHeader
 	require.NoError(t, wire.Unmarshal(ext, &r))
-	back, err := r.decode(actor.Incoming{Envelope: wire.Envelope{Kind: wire.Value, Body: body}}, place.Extent.NumRanks())
+	back, err := r.decode(actor.Incoming{Envelope: wire.Envelope{Kind: wire.Value, Body: body}},
+		place.Extent.NumRanks())
 	require.NoError(t, err)
 	require.Len(t, back.parts, len(c.parts))
 	require.Len(t, back.failed, len(c.failed))
@@ -134,7 +140,8 @@ func TestHeader_manyRunsRoundTrip_WIRE8(t *testing.T) {
 func TestHeader_decodeLimitsAreNarrow_WIRE7(t *testing.T) {
 	long := append([]byte{0x9a, 0, 1, 0, 1}, make([]byte, 1<<16+1)...)
 	for _, v := range []any{new(header), new(replyHeader)} {
-		require.ErrorContains(t, wire.Unmarshal(append([]byte{0xa1, 0x19, 0x03, 0xe7}, long...), v), "exceeded max number of elements 65536", "%T", v)
+		require.ErrorContains(t, wire.Unmarshal(append([]byte{0xa1, 0x19, 0x03, 0xe7}, long...), v),
+			"exceeded max number of elements 65536", "%T", v)
 	}
 	require.ErrorContains(t, wire.Unmarshal(long, new(bodies)), "exceeded max number of elements 65536")
 	require.ErrorContains(t, wire.Unmarshal(long, new([]valueCount)), "exceeded max number of elements 65536")

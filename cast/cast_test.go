@@ -21,7 +21,8 @@ import (
 func TestCast_reachesEachRankOfTheRegionOnce_CAST1(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 2).With("gpu", 3).With("lane", 2), 6)
 	for _, text := range []string{
-		"*", "host=1", "gpu=2", "lane=0", "host=0,gpu=1", "host=1,gpu=2,lane=1", "gpu=1:3", "gpu=0:3:2,lane=1", "host=0:1,gpu=0:2",
+		"*", "host=1", "gpu=2", "lane=0", "host=0,gpu=1", "host=1,gpu=2,lane=1", "gpu=1:3", "gpu=0:3:2,lane=1",
+		"host=0:1,gpu=0:2",
 	} {
 		part := c.in(t, text)
 		require.NoError(t, cast.Send(t.Context(), part, note, 7), text)
@@ -78,7 +79,8 @@ func TestCast_handlerSeesItsPointAndTheSender_CAST3(t *testing.T) {
 		{5, 0, "host=1/2,gpu=0/2", 2, client}, {6, 0, "host=1/2,gpu=1/2", 3, client},
 	}, got)
 	require.NoError(t, note.Send(t.Context(), c.Ref(6).Via(c.client), 0))
-	require.Equal(t, []entry{{6, 0, "host=1/2,gpu=2/4", 6, client}}, c.await(t, 1), "a direct message: its place in the mesh")
+	require.Equal(t, []entry{{6, 0, "host=1/2,gpu=2/4", 6, client}}, c.await(t, 1),
+		"a direct message: its place in the mesh")
 }
 
 func TestGather_returnsOneValuePerRankInOrder_CAST4(t *testing.T) {
@@ -99,7 +101,8 @@ func TestGather_namesAFailedRankAndKeepsTheOthers_CAST4(t *testing.T) {
 	require.ErrorAs(t, err, &partial)
 	require.Equal(t, "host=1,gpu=1", partial.Coverage.FailedRegion())
 	require.Empty(t, partial.Coverage.MissingRegion())
-	require.ErrorContains(t, err, "asked 8 · answered 7 · failed 1 [host=1,gpu=1] · missing 0; rank 5 (host=1/2,gpu=1/4): not today")
+	require.ErrorContains(t, err, "asked 8 · answered 7 · failed 1 [host=1,gpu=1] · missing 0; rank 5 "+
+		"(host=1/2,gpu=1/4): not today")
 	require.Equal(t, []int{0, 1, 2, 3, 4, 0, 6, 7}, all.Values())
 
 	sum, err := cast.Reduce(t.Context(), c.members, refuse, 5, cast.Sum[int]())
@@ -254,7 +257,8 @@ func TestReduce_foldsInRankOrderOverHosts_CAST5(t *testing.T) {
 
 func TestReduce_builtinReducersNeedNoDeclaration_CAST5(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
-	for want, by := range map[int]actor.Reducer[int]{28: cast.Sum[int](), 0: cast.Min[int](), 7: cast.Max[int]()} {
+	for want, by := range map[int]actor.Reducer[int]{28: cast.Sum[int](), 0: cast.Min[int](),
+		7: cast.Max[int]()} {
 		got, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, by)
 		require.NoError(t, err)
 		require.Equal(t, want, got, by.Name())
@@ -274,7 +278,8 @@ func TestReduce_reducerPanicFailsEachRank(t *testing.T) {
 	require.ErrorContains(t, err, "failed 8 [*]")
 	require.Zero(t, got)
 	_, err = cast.Reduce(t.Context(), c.in(t, "gpu=0"), who, actor.None{}, bad)
-	require.ErrorContains(t, err, "fold the answers of who: reducer bad panicked", "at the caller, when hosts have one rank each")
+	require.ErrorContains(t, err, "fold the answers of who: reducer bad panicked",
+		"at the caller, when hosts have one rank each")
 }
 
 func TestReduce_refusesUndeclaredReducers(t *testing.T) {
@@ -282,9 +287,11 @@ func TestReduce_refusesUndeclaredReducers(t *testing.T) {
 	_, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, unknown)
 	require.ErrorIs(t, err, actor.ErrInvalid)
 	require.ErrorContains(t, err, `does not declare the reducer "unknown"`)
-	_, err = cast.Reduce(t.Context(), c.members, who, actor.None{}, actor.NewReducer("two words", func(a, _ int) (int, error) { return a, nil }))
+	_, err = cast.Reduce(t.Context(), c.members, who, actor.None{},
+		actor.NewReducer("two words", func(a, _ int) (int, error) { return a, nil }))
 	require.ErrorContains(t, err, `"two words"`)
-	_, err = cast.Reduce(t.Context(), c.members, name, "", actor.NewReducer("sum", func(a, b string) (string, error) { return a + b, nil }))
+	_, err = cast.Reduce(t.Context(), c.members, name, "",
+		actor.NewReducer("sum", func(a, b string) (string, error) { return a + b, nil }))
 	require.ErrorContains(t, err, "reducer sum folds numbers, got string")
 }
 
@@ -339,8 +346,10 @@ func TestCast_invalidArgumentsFailBeforeSending(t *testing.T) {
 	require.ErrorContains(t, err, "is not in the mesh")
 	_, err = cast.Choose(t.Context(), foreign, who, actor.None{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, cast.Send(t.Context(), c.members, actor.NewEndpoint[*member, int, int]("two words"), 1), `"two words"`)
-	require.ErrorContains(t, cast.Send(t.Context(), c.members, actor.NewEndpoint[*member, chan int, int]("note"), nil), "cast note")
+	require.ErrorContains(t, cast.Send(t.Context(), c.members, actor.NewEndpoint[*member, int, int]("two words"),
+		1), `"two words"`)
+	require.ErrorContains(t, cast.Send(t.Context(), c.members, actor.NewEndpoint[*member, chan int, int]("note"),
+		nil), "cast note")
 	huge := strings.Repeat("x", 65<<20)
 	_, err = cast.Gather(t.Context(), c.members, name, huge)
 	require.ErrorIs(t, err, actor.ErrTooLarge)
@@ -363,7 +372,8 @@ func TestForeign_eachRankRepliesWithItsRank(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	b := bustest.Open(t, c.server)
 	space := c.client.Space()
-	for where, want := range map[string]string{"_-_": "0 1 2 3 4 5 6 7", "1-_": "4 5 6 7", "_-2": "2 6", "1-3": "7"} {
+	for where, want := range map[string]string{"_-_": "0 1 2 3 4 5 6 7", "1-_": "4 5 6 7",
+		"_-2": "2 6", "1-3": "7"} {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
 			var got []string
@@ -390,7 +400,8 @@ func TestRouter_dropsMalformedCasts(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	b := bustest.Open(t, c.server)
 	subject := c.client.Space().Cast(c.place.Mesh, "members", "note", "_", c.client.ID().Process().String())
-	for _, data := range [][]byte{{0}, {0, 1, 4}, {0, 1, 1, 1, 0, 0, 0, 0, 0}, {0, 1, 4, 1, 0, 0, 0, 0, 1, 0xff}, {0, 1, 4, 1, 0, 0, 0, 0, 1, 0xa0}} {
+	for _, data := range [][]byte{{0}, {0, 1, 4}, {0, 1, 1, 1, 0, 0, 0, 0, 0}, {0, 1, 4, 1, 0, 0, 0, 0, 1, 0xff},
+		{0, 1, 4, 1, 0, 0, 0, 0, 1, 0xa0}} {
 		require.NoError(t, b.Data().Publish(subject, data))
 	}
 	require.NoError(t, b.Data().Flush(t.Context()))

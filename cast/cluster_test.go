@@ -24,13 +24,16 @@ import (
 // What the members of a test's mesh can be asked. All are of type *member.
 var (
 	memberType = actor.NewType[*member, int]("member")
-	note       = actor.NewEndpoint[*member, int, actor.None]("note")         // written down, with point and sender
-	who        = actor.NewEndpoint[*member, actor.None, int]("who", bad)     // its rank in the mesh
-	name       = actor.NewEndpoint[*member, string, string]("name", concat)  // the text and its rank
-	odd        = actor.NewEndpoint[*member, actor.None, bool]("odd")         // whether its rank is
-	refuse     = actor.NewEndpoint[*member, int, int]("refuse", bad)         // fails on that rank
-	wait       = actor.NewEndpoint[*member, int, int]("wait")                // on that rank for the rest of the test
-	relay      = actor.NewEndpoint[*member, string, string]("relay", concat) // casts name to its own mesh and answers the fold
+	// written down, with point and sender
+	note   = actor.NewEndpoint[*member, int, actor.None]("note")
+	who    = actor.NewEndpoint[*member, actor.None, int]("who", bad)    // its rank in the mesh
+	name   = actor.NewEndpoint[*member, string, string]("name", concat) // the text and its rank
+	odd    = actor.NewEndpoint[*member, actor.None, bool]("odd")        // whether its rank is
+	refuse = actor.NewEndpoint[*member, int, int]("refuse", bad)        // fails on that rank
+	// on that rank for the rest of the test
+	wait = actor.NewEndpoint[*member, int, int]("wait")
+	// casts name to its own mesh and answers the fold
+	relay = actor.NewEndpoint[*member, string, string]("relay", concat)
 
 	until = actor.NewEndpoint[*member, actor.None, int]("until") // nobody waits any more
 
@@ -200,7 +203,8 @@ func newCrowdAgain(t testing.TB, extent shape.Extent, perHost, perProcess int, g
 	c.book = &book{done: make(chan struct{}), more: make(chan struct{}, 1)}
 	mesh, err := subjects.NewMeshID("mesh")
 	require.NoError(t, err)
-	c.place, c.region = cast.Placement{Mesh: mesh, Extent: extent, PerHost: perHost, PerProcess: perProcess}, extent.Region()
+	c.place, c.region = cast.Placement{Mesh: mesh, Extent: extent, PerHost: perHost, PerProcess: perProcess},
+		extent.Region()
 	c.client = c.start(t, subjects.ProcID{Mesh: newMesh(t, "client")}, nil)
 	c.book.members = c.members
 	c.via = c.client
@@ -235,8 +239,12 @@ func newMesh(t testing.TB, label string) subjects.MeshID {
 // start is one proc with its router, ended when the test is.
 func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor.Proc {
 	t.Helper()
-	def := memberType.Define(func(ctx *actor.Context, rank int) (*member, error) { return &member{rank, c.book}, nil },
-		note.Handle((*member).note), who.Handle((*member).who), name.Handle((*member).name), odd.Handle((*member).odd),
+	def := memberType.Define(func(ctx *actor.Context, rank int) (*member,
+		error) {
+		return &member{rank, c.book}, nil
+	},
+		note.Handle((*member).note), who.Handle((*member).who), name.Handle((*member).name),
+		odd.Handle((*member).odd),
 		refuse.Handle((*member).refuse), wait.Handle((*member).wait), relay.Handle((*member).relay),
 		list.Handle((*member).list), until.Handle((*member).until), tags.Handle((*member).tags))
 	registry, err := actor.NewRegistry(def)
@@ -261,8 +269,9 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 // die is the word of a host that a rank's proc has ended.
 func (c *cluster) die(rank int) {
 	c.client.Emit(actor.Event{
-		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: c.place.Mesh.String(), Rank: rank, ProcIndex: rank % c.place.PerProcess,
-		Reason: "killed by signal 9", At: time.Now(),
+		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: c.place.Mesh.String(), Rank: rank,
+		ProcIndex: rank % c.place.PerProcess,
+		Reason:    "killed by signal 9", At: time.Now(),
 	})
 }
 

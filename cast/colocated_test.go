@@ -21,7 +21,8 @@ func crowds(t *testing.T, test func(t *testing.T, c *cluster)) {
 	}
 }
 
-var crowdParts = []string{"*", "host=1", "gpu=3", "gpu=0:8:3", "host=0:3:2,gpu=2:7", "host=2,gpu=5", "host=1:3,gpu=6:8"}
+var crowdParts = []string{"*", "host=1", "gpu=3", "gpu=0:8:3", "host=0:3:2,gpu=2:7", "host=2,gpu=5",
+	"host=1:3,gpu=6:8"}
 
 func TestColocated_castReachesEachRankOnceWithItsPoint(t *testing.T) {
 	crowds(t, func(t *testing.T, c *cluster) {
@@ -110,7 +111,8 @@ func TestColocated_deadProcessFailsItsRanks(t *testing.T) {
 		err := <-waiting
 		var partial *cast.CoverageError
 		require.ErrorAs(t, err, &partial)
-		require.Equal(t, []int{24 - n, n, 0}, []int{partial.Coverage.Answered, len(partial.Coverage.Failed), len(partial.Coverage.Missing)})
+		require.Equal(t, []int{24 - n, n, 0}, []int{partial.Coverage.Answered, len(partial.Coverage.Failed),
+			len(partial.Coverage.Missing)})
 	})
 }
 

@@ -70,7 +70,8 @@ func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.D
 		registry, err := actor.NewRegistry(
 			scribeType.Define(func(*actor.Context, actor.None) (*scribe, error) { return &scribe{mine}, nil },
 				large.Handle((*scribe).large), small.Handle((*scribe).small)),
-			posterType.Define(func(*actor.Context, actor.None) (*poster, error) { return &poster{back}, nil }, order.Handle((*poster).order)))
+			posterType.Define(func(*actor.Context, actor.None) (*poster, error) { return &poster{back}, nil },
+				order.Handle((*poster).order)))
 		require.NoError(t, err)
 		o := actor.Options{ID: id, Registry: registry, Lead: first}
 		if first == nil {
@@ -141,7 +142,8 @@ func TestSend_returnedCastYieldsOneDeadLetterPerRank(t *testing.T) {
 	to, client, _, back := pair(t)
 	for _, processes := range []int{1, 16} { // each alone, and one packet for all
 		e := shape.Of("gpu", 2*processes)
-		to.place, to.region = cast.Placement{Mesh: newMesh(t, "nobody"), Extent: e, PerHost: 2 * processes, PerProcess: 2}, e.Region()
+		to.place, to.region = cast.Placement{Mesh: newMesh(t, "nobody"), Extent: e, PerHost: 2 * processes,
+			PerProcess: 2}, e.Region()
 		requireBack(t, client, to, back, allOf(e)...)
 	}
 	region, err := to.region.Slice("gpu", 1, 31) // half of the first process, and of the last

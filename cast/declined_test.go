@@ -28,7 +28,8 @@ func TestCast_refusedRankDoesNotFailItsHost_CAST4(t *testing.T) {
 	c.procs[0].OpenRaw("members", "stop", func(actor.Incoming) { close(held); <-release })
 	require.NoError(t, stop.Send(t.Context(), c.Ref(0).Via(c.procs[7]), actor.None{}))
 	<-held
-	for refused := 0; refused < 20; refused++ { // what leaves the queue for the server makes room until its window is full
+	// what leaves the queue for the server makes room until its window is full
+	for refused := 0; refused < 20; refused++ {
 		for _, size := range []int{60 << 10, 1 << 10, 0} {
 			for err = fill.Send(t.Context(), c.Ref(0).Via(c.client), make([]byte, size)); err == nil; refused = 0 {
 				err = fill.Send(t.Context(), c.Ref(0).Via(c.client), make([]byte, size))
@@ -112,7 +113,8 @@ func TestSend_stoppedRankFailsNoOtherOfItsProcess(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// Post among one's own mesh, whose own actor is not there: the others are told, and the error says which is not.
+// Post among one's own mesh, whose own actor is not there: the others are told, and the error says
+// which is not.
 func TestSend_namesTheUnreachedRank_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	from := c.members

@@ -12,7 +12,8 @@ import (
 type gpus struct{ extent shape.Extent }
 
 func (g gpus) Target() (cast.Target, error) {
-	return cast.Target{Placement: cast.Placement{Extent: g.extent, PerHost: 4}, Actor: "workers", Region: g.extent.Region()}, nil
+	return cast.Target{Placement: cast.Placement{Extent: g.extent, PerHost: 4}, Actor: "workers",
+		Region: g.extent.Region()}, nil
 }
 
 func (g gpus) Ref(int) actor.Ref[*member] { return actor.Ref[*member]{} }

@@ -16,14 +16,17 @@ import (
 // A built-in reducer returns a list, a number or a map; count-by returns a list of maps of answer
 // and count. When some ranks have no answer, the value is that of the others and the error is a
 // *CoverageError.
-func Fold[A, M any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, any], m M, reducer string) (any, error) {
+func Fold[A, M any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, any], m M,
+	reducer string) (any, error) {
 	if err := invalid(ep.Name(), CheckReducer(reducer)); err != nil {
 		return nil, err
 	}
 	b, known := parseBuiltin(reducer, openAs[any])
-	r, err := prepare(to, ep, castRequest{message: m, mode: modeFold, reducer: reducer, singleRoot: true, open: openAs[any]})
+	r, err := prepare(to, ep, castRequest{message: m, mode: modeFold, reducer: reducer, singleRoot: true,
+		open: openAs[any]})
 	if err == nil && r.target.throttle != nil && known != nil {
-		err = invalid(ep.Name(), fmt.Errorf("a throttled cast folds at the caller, which does not know the reducer %q", reducer))
+		err = invalid(ep.Name(), fmt.Errorf("a throttled cast folds at the caller, which does not know the "+
+			"reducer %q", reducer))
 	}
 	if err == nil {
 		err = r.run(ctx, func(int) bool { return true })
@@ -64,7 +67,8 @@ func decodeNamed(c *collector, reducer string, b builtin, unknown error) (any, e
 	case 1:
 		return actor.DecodeAnswer[any](c.parts[0].value) // the endpoint declares it
 	}
-	return nil, fmt.Errorf("a host that folds by %q died, and its answers came in %d parts: ask again", reducer, len(c.parts))
+	return nil, fmt.Errorf("a host that folds by %q died, and its answers came in %d parts: ask again",
+		reducer, len(c.parts))
 }
 
 // toPlainValue converts the result of a built-in reducer to types outside this package.

@@ -29,9 +29,12 @@ func TestFold_byNameNeedsNoTypes(t *testing.T) {
 		{"who", "top(2)", nil, []any{int64(5), int64(4)}},
 		{"who", "histogram(1,4)", nil, []int{1, 3, 2}},
 		{"name", "collect", "n", []any{"n0", "n1", "n2", "n3", "n4", "n5"}},
-		{"list", "concat", nil, []any{int64(0), int64(0), int64(1), int64(1), int64(2), int64(2), int64(3), int64(3), int64(4), int64(4), int64(5), int64(5)}},
-		{"odd", "count-by", nil, []any{map[string]any{"answer": false, "count": 3}, map[string]any{"answer": true, "count": 3}}},
-		{"tags", "merge-last", nil, map[string]any{"all": int64(1), "even": int64(1), "odd": int64(1)}}, // the endpoint declares it
+		{"list", "concat", nil, []any{int64(0), int64(0), int64(1), int64(1), int64(2), int64(2), int64(3),
+			int64(3), int64(4), int64(4), int64(5), int64(5)}},
+		{"odd", "count-by", nil, []any{map[string]any{"answer": false, "count": 3},
+			map[string]any{"answer": true, "count": 3}}},
+		// the endpoint declares it
+		{"tags", "merge-last", nil, map[string]any{"all": int64(1), "even": int64(1), "odd": int64(1)}},
 	} {
 		got, err := cast.Fold(testkit.Soon(t), c.members, untyped(tc.endpoint), tc.message, tc.reducer)
 		require.NoError(t, err, tc.reducer)
@@ -61,7 +64,8 @@ func TestFold_refusesInvalidReducersAndReportsUnknownOnes(t *testing.T) { // CAS
 	var partial *cast.CoverageError
 	require.ErrorAs(t, err, &partial)
 	require.ErrorIs(t, err, actor.ErrInvalid)
-	require.ErrorContains(t, err, `reducer "abacus": no such built-in reducer, and the endpoint declares none of that name`)
+	require.ErrorContains(t, err,
+		`reducer "abacus": no such built-in reducer, and the endpoint declares none of that name`)
 	require.Nil(t, v)
 	require.NoError(t, note.Send(testkit.Soon(t), c.Ref(0).Via(c.client), 8))
 	require.Equal(t, 8, c.await(t, 1)[0].n, "CAST-7: no actor has handled it")

@@ -37,7 +37,8 @@ func isEnded(p *actor.Proc, id subjects.ProcID) bool {
 func (t tree) endedRanks(p *actor.Proc) (all []lostRanks) {
 	add := func(gone shape.RankRun, reason string) {
 		if gone.Count > 0 {
-			all = append(all, lostRanks{gone, actor.MarkUnsent(&actor.Error{Code: actor.CodeProcDead, Text: "the proc is gone: " + reason})})
+			all = append(all, lostRanks{gone,
+				actor.MarkUnsent(&actor.Error{Code: actor.CodeProcDead, Text: "the proc is gone: " + reason})})
 		}
 	}
 	for _, e := range p.DeadProcs(t.placement.Mesh) {

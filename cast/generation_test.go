@@ -32,7 +32,8 @@ func eachAgain(t *testing.T, test func(t *testing.T, c *cluster)) {
 
 // hear is what the host of a rank says, as one proc hears it.
 func (c *cluster) hear(p *actor.Proc, rank int, gen uint32, status actor.Status) {
-	e := actor.Event{Kind: actor.KindProc, Status: string(status), Mesh: c.place.Mesh.String(), Rank: rank, Gen: int(gen), Reason: "killed"}
+	e := actor.Event{Kind: actor.KindProc, Status: string(status), Mesh: c.place.Mesh.String(), Rank: rank,
+		Gen: int(gen), Reason: "killed"}
 	if e.Terminal() {
 		p.MarkDown(e)
 	} else {
@@ -91,12 +92,14 @@ func TestGenerations_currentHolderOfARankIsAskedAndFolds_CAST10(t *testing.T) {
 }
 
 func TestGenerations_restartedAggregatorFoldsForOtherHosts_CAST10(t *testing.T) {
-	c := newCrowdAgain(t, shape.Of("host", 40).With("gpu", 2), 2, 1, map[int]uint32{0: 1, 6: 3, 7: 1, 60: 2, 79: 4})
+	c := newCrowdAgain(t, shape.Of("host", 40).With("gpu", 2), 2, 1,
+		map[int]uint32{0: 1, 6: 3, 7: 1, 60: 2, 79: 4})
 	for rank, gen := range map[int]uint32{0: 1, 6: 3, 7: 1, 60: 2, 79: 4} {
 		c.hear(c.client, rank, gen, actor.Running)
 	}
 	c.requireWhole(t, c.members)
-	all, err := cast.Fold(t.Context(), c.members, actor.NewEndpoint[*member, actor.None, any]("who"), actor.None{}, "sum")
+	all, err := cast.Fold(t.Context(), c.members, actor.NewEndpoint[*member, actor.None, any]("who"),
+		actor.None{}, "sum")
 	require.NoError(t, err)
 	require.EqualValues(t, 79*80/2, all)
 }
@@ -171,7 +174,8 @@ func TestGenerations_rankPresumedDeadAnnouncesItsRestart_CAST10(t *testing.T) {
 	c.hear(c.client, 4, 0, actor.Failed)
 	require.ErrorContains(t, cast.Send(t.Context(), c.members, note, 1), "failed 1 [host=1,gpu=0]")
 	require.Len(t, c.await(t, 7), 7)
-	require.Eventually(t, func() bool { return c.client.LatestGeneration(c.proc(4, 0)) == c.proc(4, 2) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.client.LatestGeneration(c.proc(4, 0)) == c.proc(4, 2) },
+		10*time.Second, time.Millisecond)
 	c.requireWhole(t, c.members)
 }
 

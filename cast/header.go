@@ -123,7 +123,8 @@ func (h *header) tree(place Placement) tree {
 		arity = defaultArity
 	}
 	arity = min(arity, max(h.Region.NumRanks(), 2)) // more is the same
-	return tree{placement: place, region: h.Region, gens: h.Gens, skip: h.skip, arity: arity, singleRoot: h.SingleRoot}
+	return tree{placement: place, region: h.Region, gens: h.Gens, skip: h.skip, arity: arity,
+		singleRoot: h.SingleRoot}
 }
 
 // prev is the number that the member of a rank must have seen before: see link.Cast.

@@ -19,13 +19,17 @@ import (
 // A header of 30 bytes ends the process.
 func TestHostile_hugeArityIsHarmless_CAST6(t *testing.T) {
 	e := shape.Of("gpu", 8)
-	ext, err := wire.Marshal(header{Region: e.Region(), Arity: math.MaxInt, Mode: modeFold, Prevs: valueRuns(8, 0)})
+	ext, err := wire.Marshal(header{Region: e.Region(), Arity: math.MaxInt, Mode: modeFold,
+		Prevs: valueRuns(8, 0)})
 	require.NoError(t, err)
 	var h header
 	if h.decode(ext) != nil {
 		return // refused: fine
 	}
-	require.NotPanics(t, func() { newJob(h.tree(Placement{Mesh: testMesh, Extent: e, PerHost: 2}), modeFold, 0) })
+	require.NotPanics(t, func() {
+		newJob(h.tree(Placement{Mesh: testMesh, Extent: e, PerHost: 2}),
+			modeFold, 0)
+	})
 }
 
 // A header of 60 bytes reserves a gigabyte.
@@ -36,7 +40,8 @@ func TestHostile_regionBeyondTheMeshAllocatesNothing_CAST6(t *testing.T) {
 	require.NoError(t, err)
 	defer r.Close()
 	ext, err := wire.Marshal(header{
-		Region: shape.Of("gpu", shape.MaxRanks).Region(), Arity: 2, Mode: modeFold, Prevs: valueRuns(shape.MaxRanks, 0),
+		Region: shape.Of("gpu", shape.MaxRanks).Region(), Arity: 2, Mode: modeFold,
+		Prevs:     valueRuns(shape.MaxRanks, 0),
 		ReplyPort: p.ID().Actor("x").Port("_01").String(), Reducer: "sum",
 	})
 	require.NoError(t, err)
@@ -109,7 +114,9 @@ func TestAggregation_acceptsAFoldAfterABypassedPart_CAST6(t *testing.T) {
 func TestAggregation_acceptsAFoldAroundABypassedPart_CAST6(t *testing.T) {
 	f := newFolder(0, 0, 8, shape.Ranks{})
 	f.contribute(contribution{parts: []part{{shape.Interval(2, 2), actor.Answer{Value: "2 3 "}}}})
-	f.contribute(contribution{parts: []part{{shape.UnionOf(shape.Interval(0, 2), shape.Interval(4, 4)), actor.Answer{Value: "0 1 4 5 6 7 "}}}, failed: []failure{{shape.Interval(2, 2), actor.EncodeError(errGone)}}})
+	f.contribute(contribution{parts: []part{{shape.UnionOf(shape.Interval(0, 2), shape.Interval(4, 4)),
+		actor.Answer{Value: "0 1 4 5 6 7 "}}}, failed: []failure{{shape.Interval(2, 2),
+		actor.EncodeError(errGone)}}})
 	require.Zero(t, f.pending, "six ranks answered, and are waited for till the deadline")
 }
 
@@ -139,20 +146,24 @@ func TestAggregation_lateFoldKeepsBypassedParts_CAST8(t *testing.T) {
 	require.Len(t, home.parts, 1)
 }
 
-// An answer that is too large for the bus is sent as a Failure with the same ext: who folds it cannot read it.
+// An answer that is too large for the bus is sent as a Failure with the same ext: who folds it
+// cannot read it.
 func TestReply_unencodableReplyFailsItsRanksAtOnce_CAST6(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	one := actor.Answer{Value: 1}
 	for _, parts := range [][]part{
 		{{shape.Interval(0, 8), one}},
-		{{shape.UnionOf(shape.Interval(0, 3), shape.Interval(6, 2)), one}, {shape.Interval(3, 3), one}}, // within each other
-		{{shape.Interval(5, 3), one}, {shape.Interval(0, 5), one}},                                      // the last first
+		// within each other
+		{{shape.UnionOf(shape.Interval(0, 3), shape.Interval(6, 2)), one}, {shape.Interval(3, 3), one}},
+		// the last first
+		{{shape.Interval(5, 3), one}, {shape.Interval(0, 5), one}},
 	} {
 		home := &operation{rollout: newHome(Target{Placement: place, Region: place.Extent.Region()}, modeFold)}
 		_, ext, err := contribution{parts: parts}.encode("")
 		require.NoError(t, err)
 		why := &actor.Error{Code: actor.CodeTooLarge, Text: "9 MiB: want 8 at most"}
-		err = home.addIncoming(actor.Incoming{From: place.Proc(0).Actor(routerActor), Envelope: wire.Envelope{Kind: wire.Failure, Ext: ext, Body: actor.EncodeError(why)}})
+		err = home.addIncoming(actor.Incoming{From: place.Proc(0).Actor(routerActor),
+			Envelope: wire.Envelope{Kind: wire.Failure, Ext: ext, Body: actor.EncodeError(why)}})
 		require.Zero(t, home.pending, "waited for till the deadline; take says %v", err)
 	}
 }
@@ -181,7 +192,8 @@ func TestRoute_deathDuringPlanningIsNoticed_CAST6(t *testing.T) {
 	r.routes.mu.Lock()
 	asked := make(chan *operation, 1)
 	go func() {
-		a, err := newRollout(Target{Via: p, Placement: place, Actor: "x", Region: place.Extent.Region()}, castRequest{endpoint: "y", mode: modeFold, reducer: "sum"}).start(ctx)
+		a, err := newRollout(Target{Via: p, Placement: place, Actor: "x", Region: place.Extent.Region()},
+			castRequest{endpoint: "y", mode: modeFold, reducer: "sum"}).start(ctx)
 		if err != nil {
 			panic(err)
 		}
@@ -190,7 +202,8 @@ func TestRoute_deathDuringPlanningIsNoticed_CAST6(t *testing.T) {
 	for range 10_000 { // it comes to wait for routes.mu
 		runtime.Gosched()
 	}
-	p.MarkDown(actor.Event{Kind: actor.KindProc, Status: string(actor.Failed), Mesh: testMesh.String(), Rank: 2, At: time.Now()})
+	p.MarkDown(actor.Event{Kind: actor.KindProc, Status: string(actor.Failed), Mesh: testMesh.String(), Rank: 2,
+		At: time.Now()})
 	r.routes.mu.Unlock()
 	a := <-asked
 	defer a.close()
@@ -253,7 +266,8 @@ func TestAggregation_repliesToAnUnknownCastExpire_CAST6(t *testing.T) {
 	body, err := wire.Marshal([][]byte{make([]byte, 1<<20)})
 	require.NoError(t, err)
 	fs.receive(actor.Incoming{From: place.Proc(2).Actor(routerActor), Envelope: wire.Envelope{
-		Kind: wire.Value, Body: body, Ext: encodeReply(replyHeader{Cast: "cast", Folded: true, Parts: []shape.Ranks{shape.Interval(2, 2)}}),
+		Kind: wire.Value, Body: body, Ext: encodeReply(
+			replyHeader{Cast: "cast", Folded: true, Parts: []shape.Ranks{shape.Interval(2, 2)}}),
 	}})
 	require.Eventually(t, func() bool {
 		fs.mu.Lock()

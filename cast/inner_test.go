@@ -37,7 +37,8 @@ func anyRegion(t *rapid.T, e shape.Extent) shape.Region {
 		case 1:
 			r, err = r.Index(d.Label, begin)
 		case 2:
-			r, err = r.SliceStep(d.Label, begin, rapid.IntRange(begin+1, d.Size).Draw(t, "end"), rapid.IntRange(1, 3).Draw(t, "step"))
+			r, err = r.SliceStep(d.Label, begin, rapid.IntRange(begin+1, d.Size).Draw(t, "end"),
+				rapid.IntRange(1, 3).Draw(t, "step"))
 		}
 		require.NoError(t, err)
 	}
@@ -81,7 +82,8 @@ func newFolder(lo, below, hi int, skip shape.Ranks) *collector {
 
 func TestHeader_runsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOf(rapid.SampledFrom([]uint64{0, 1, 7, 1 << 40, link.NotIncluded, link.AllAcked})).Draw(t, "values")
+		values := rapid.SliceOf(rapid.SampledFrom([]uint64{0, 1, 7, 1 << 40, link.NotIncluded, link.AllAcked})).
+			Draw(t, "values")
 		rs := runsOf(values)
 		for i, want := range values {
 			got, ok := rs.at(i)
@@ -97,10 +99,12 @@ func TestHeader_selectsOnlyIncludedMembers(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	r, err := e.Region().Slice("gpu", 2, 6)
 	require.NoError(t, err)
-	ext, err := wire.Marshal(header{Region: r, Prevs: runsOf([]uint64{5, 5, 9, link.NotIncluded}), Skip: shape.Interval(0, 1)})
+	ext, err := wire.Marshal(header{Region: r, Prevs: runsOf([]uint64{5, 5, 9, link.NotIncluded}),
+		Skip: shape.Interval(0, 1)})
 	require.NoError(t, err)
 	place := Placement{Mesh: testMesh, Extent: e, PerProcess: 2}
-	for base, want := range map[int][]any{0: {-1, uint64(0)}, 2: {0, uint64(5)}, 4: {2, uint64(9)}, 6: {-1, uint64(0)}} {
+	for base, want := range map[int][]any{0: {-1, uint64(0)}, 2: {0, uint64(5)}, 4: {2, uint64(9)},
+		6: {-1, uint64(0)}} {
 		var h header
 		require.NoError(t, h.decode(ext))
 		first, end := (&Router{p: procAt(t, place.Proc(base)), placement: place}).localRanks(&h)
@@ -119,7 +123,8 @@ func TestHeader_selectsOnlyIncludedMembers(t *testing.T) {
 	_, err = h.prev(2)
 	require.ErrorContains(t, err, "no prev for rank 2 of 4")
 	for want, h := range map[string]header{
-		"unknown mode 9": {Region: r, Mode: 9}, "beyond the 4 ranks": {Region: r, Skip: shape.Interval(3, 2)}, "arity 1": {Region: r, Arity: 1},
+		"unknown mode 9": {Region: r, Mode: 9}, "beyond the 4 ranks": {Region: r, Skip: shape.Interval(3, 2)},
+		"arity 1": {Region: r, Arity: 1},
 	} {
 		odd, err := wire.Marshal(h)
 		require.NoError(t, err)
@@ -144,13 +149,15 @@ func TestCast_dyingRankKeepsOtherRepliesOfItsProcess_CAST4(t *testing.T) {
 	}
 }
 
-// The end of another generation than the one that was asked settles nothing, for anybody may invent one; that a later
+// The end of another generation than the one that was asked settles nothing, for anybody may invent
+// one; that a later
 // one runs does.
 func TestGenerations_onlyTheAskedOrALaterGenerationLosesRanks_CAST10(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	region, err := e.Region().Slice("gpu", 1, 8)
 	require.NoError(t, err)
-	tr := tree{placement: Placement{Mesh: testMesh, Extent: e, PerHost: 4, PerProcess: 2}, region: region, gens: valueRuns(3, 0, 2, 2)}
+	tr := tree{placement: Placement{Mesh: testMesh, Extent: e, PerHost: 4, PerProcess: 2}, region: region,
+		gens: valueRuns(3, 0, 2, 2)}
 	proc := func(rank, gen, seat uint32) subjects.ProcID {
 		return subjects.ProcID{Mesh: testMesh, Rank: rank, Gen: gen, Index: seat}
 	}
@@ -159,7 +166,8 @@ func TestGenerations_onlyTheAskedOrALaterGenerationLosesRanks_CAST10(t *testing.
 	require.Equal(t, proc(6, 0, 0), tr.aggregatorAt(5), "none behind the last is of another")
 	for id, want := range map[subjects.ProcID][2]int{
 		proc(0, 0, 0): {0, 1}, proc(2, 0, 0): {1, 2}, proc(2, 1, 0): {}, proc(3, 0, 1): {2, 1},
-		proc(4, 0, 0): {}, proc(4, 1, 0): {}, proc(5, 1, 1): {}, proc(4, 2, 0): {3, 2}, proc(5, 2, 1): {4, 1}, proc(5, 3, 1): {},
+		proc(4, 0, 0): {}, proc(4, 1, 0): {}, proc(5, 1, 1): {}, proc(4, 2, 0): {3, 2}, proc(5, 2, 1): {4, 1},
+		proc(5, 3, 1): {},
 	} {
 		got := tr.ranksLostWith(id)
 		require.Equal(t, want, [2]int{got.First, got.Count}, "%s", id)
@@ -178,20 +186,24 @@ func TestGenerations_successorEndsTheFormerProc_CAST9(t *testing.T) {
 	second, seat := first, subjects.ProcID{Mesh: testMesh, Rank: 5, Index: 1}
 	second.Gen = 1
 	require.False(t, isEnded(p, first))
-	p.NoteGeneration(actor.Event{Kind: actor.KindProc, Status: string(actor.Running), Mesh: testMesh.String(), Rank: 4, Gen: 1})
+	p.NoteGeneration(actor.Event{Kind: actor.KindProc, Status: string(actor.Running), Mesh: testMesh.String(),
+		Rank: 4, Gen: 1})
 	require.True(t, isEnded(p, first))
 	require.False(t, isEnded(p, second))
 	require.Equal(t, second, latestProc(p, first))
 	seat.Gen = 1
-	require.Equal(t, seat, latestProc(p, subjects.ProcID{Mesh: testMesh, Rank: 5, Index: 1}), "a process begins again as a whole")
+	require.Equal(t, seat, latestProc(p, subjects.ProcID{Mesh: testMesh, Rank: 5, Index: 1}),
+		"a process begins again as a whole")
 }
 
 // An answer counts from who was asked; a proc that has the rank after it says that there is none.
 func TestGenerations_replyCountsFromTheAskedGeneration_CAST10(t *testing.T) {
 	body, err := wire.Marshal(7)
 	require.NoError(t, err)
-	for gen, want := range map[uint32][]fate{0: {waiting, waiting}, 1: {answered, failed}, 2: {waiting, failed}} {
-		for i, e := range []wire.Envelope{{Kind: wire.Value, Body: body}, {Kind: wire.Failure, Body: actor.EncodeError(errGone)}} {
+	for gen, want := range map[uint32][]fate{0: {waiting, waiting}, 1: {answered, failed},
+		2: {waiting, failed}} {
+		for i, e := range []wire.Envelope{{Kind: wire.Value, Body: body},
+			{Kind: wire.Failure, Body: actor.EncodeError(errGone)}} {
 			tl := &operation{rollout: newHome(eight(), modeEach), gens: valueRuns(3, 0, 1, 1)}
 			id := tl.target.Placement.Proc(3)
 			id.Gen, e.Ext = gen, encodeReply(replyHeader{Rank: 3})
@@ -210,7 +222,8 @@ func TestGenerations_packetForAnotherGenerationIsRefused_CAST10(t *testing.T) {
 	for _, gen := range []int{0, 2} {
 		ext, err := wire.Marshal(header{Region: place.Extent.Region(), Gens: valueRuns(1, 0, 1, gen)})
 		require.NoError(t, err)
-		err = r.receiveDirect(id.Actor("client"), &wire.Envelope{Kind: wire.Cast, Actor: "nobody", Port: "x", Ext: ext})
+		err = r.receiveDirect(id.Actor("client"),
+			&wire.Envelope{Kind: wire.Cast, Actor: "nobody", Port: "x", Ext: ext})
 		require.ErrorIs(t, err, actor.ErrBadMessage)
 		require.ErrorContains(t, err, "the cast asks for generation")
 	}
@@ -257,9 +270,11 @@ func TestRoute_carriesEachProcessesSequenceNumber(t *testing.T) {
 
 // Whatever a peer casts, a member finds its place or an error.
 func FuzzHeader(f *testing.F) {
-	h, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: valueRuns(4, 1), Skip: shape.Interval(1, 2), Mode: modeFold, ReplyPort: "h", Reducer: "sum"})
+	h, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: valueRuns(4, 1),
+		Skip: shape.Interval(1, 2), Mode: modeFold, ReplyPort: "h", Reducer: "sum"})
 	require.NoError(f, err)
-	many, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: runsOf([]uint64{1, 1, 1, link.NotIncluded}), Asked: shape.Interval(1, 2), Mode: modeSend})
+	many, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(),
+		Prevs: runsOf([]uint64{1, 1, 1, link.NotIncluded}), Asked: shape.Interval(1, 2), Mode: modeSend})
 	require.NoError(f, err)
 	f.Add(h, 2)
 	f.Add(many, 3)
@@ -286,8 +301,10 @@ func FuzzReplyHeader(f *testing.F) {
 	require.NoError(f, err)
 	for _, r := range []replyHeader{
 		{Cast: "h", Rank: 1}, {Folded: true, Settled: shape.Interval(0, 3)},
-		{Cast: "h", Folded: true, Parts: []shape.Ranks{shape.Interval(0, 1), shape.Interval(1, 1)}, Failed: []failure{{shape.Interval(2, 1), []byte{0xa0}}}},
-		{Folded: true, Parts: []shape.Ranks{shape.Interval(0, 8), shape.Interval(7, 2)}}, {Folded: true, Parts: []shape.Ranks{shape.Interval(0, 1), shape.Interval(0, 1)}},
+		{Cast: "h", Folded: true, Parts: []shape.Ranks{shape.Interval(0, 1), shape.Interval(1, 1)},
+			Failed: []failure{{shape.Interval(2, 1), []byte{0xa0}}}},
+		{Folded: true, Parts: []shape.Ranks{shape.Interval(0, 8), shape.Interval(7, 2)}},
+		{Folded: true, Parts: []shape.Ranks{shape.Interval(0, 1), shape.Interval(0, 1)}},
 	} {
 		ext, err := wire.Marshal(r)
 		require.NoError(f, err)
@@ -295,7 +312,8 @@ func FuzzReplyHeader(f *testing.F) {
 		f.Add(ext, []byte{7})
 	}
 	const many = 10_000
-	again, err := wire.Marshal(replyHeader{Folded: true, Parts: slices.Repeat([]shape.Ranks{shape.Interval(0, 1)}, many)})
+	again, err := wire.Marshal(replyHeader{Folded: true,
+		Parts: slices.Repeat([]shape.Ranks{shape.Interval(0, 1)}, many)})
 	require.NoError(f, err)
 	little, err := wire.Marshal(slices.Repeat(bodies{{}}, many))
 	require.NoError(f, err)
@@ -385,7 +403,8 @@ func TestCoverage_namesRegionsInRequestedForm(t *testing.T) {
 	for rank := range 5 {
 		tl.answer(rank, actor.Answer{})
 	}
-	tl.answer(5, actor.Answer{Err: &actor.Error{Code: actor.CodeStopped, Text: "stopped", Actor: "a", Endpoint: "e"}})
+	tl.answer(5, actor.Answer{Err: &actor.Error{Code: actor.CodeStopped, Text: "stopped", Actor: "a",
+		Endpoint: "e"}})
 	tl.expire(&actor.Error{Code: actor.CodeDeadline, Text: "late"})
 	c := tl.coverage()
 	require.Equal(t, "asked 8 · answered 5 · failed 1 [host=1,gpu=1] · missing 2 [host=1,gpu=2:4]", c.String())
@@ -404,9 +423,11 @@ func TestCoverage_namesRegionsInRequestedForm(t *testing.T) {
 	some.answer(0, actor.Answer{})
 	some.answer(1, actor.Answer{Err: errors.New("no")})
 	require.EqualError(t, &CoverageError{Mesh: "m", Actor: "a", Endpoint: "e", Coverage: some.coverage()},
-		"cast e to a on m: asked 2 · answered 1 · failed 1 [host=1,gpu=3] · missing 0; rank 7 (host=1/2,gpu=3/4): no")
+		"cast e to a on m: asked 2 · answered 1 · failed 1 [host=1,gpu=3] · missing 0; rank 7 "+
+			"(host=1/2,gpu=3/4): no")
 
-	many := newHome(Target{Placement: Placement{Extent: shape.Of("gpu", 99), PerHost: 99}, Region: shape.Of("gpu", 99).Region()}, modeEach)
+	many := newHome(Target{Placement: Placement{Extent: shape.Of("gpu", 99), PerHost: 99},
+		Region: shape.Of("gpu", 99).Region()}, modeEach)
 	for rank := range 99 {
 		many.answer(rank, actor.Answer{Err: fmt.Errorf("reason %d", rank)})
 	}
@@ -416,7 +437,8 @@ func TestCoverage_namesRegionsInRequestedForm(t *testing.T) {
 func TestBuiltins_foldEachSupportedKind(t *testing.T) {
 	type count int16
 	for name, c := range map[string]struct{ a, b, want any }{
-		nameSum: {count(3), count(4), count(7)}, nameMin: {2.5, -1.5, -1.5}, nameMax: {uint8(3), uint8(9), uint8(9)},
+		nameSum: {count(3), count(4), count(7)}, nameMin: {2.5, -1.5, -1.5},
+		nameMax: {uint8(3), uint8(9), uint8(9)},
 		nameAll: {true, false, false}, nameAny: {true, false, true},
 	} {
 		got, err := builtins[name](c.a, c.b)

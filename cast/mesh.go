@@ -94,7 +94,8 @@ func (t Target) batches() []shape.Ranks {
 
 // invalid is the error of a target that cannot be cast to.
 func (t Target) invalid(text string) error {
-	return &actor.Error{Code: actor.CodeInvalid, Text: fmt.Sprintf("cast to %s on %s: %s", t.Actor, t.Placement.Mesh, text)}
+	return &actor.Error{Code: actor.CodeInvalid,
+		Text: fmt.Sprintf("cast to %s on %s: %s", t.Actor, t.Placement.Mesh, text)}
 }
 
 // MaxRanks is how many ranks a cast reaches at most: its caller keeps the fate of each.
@@ -107,7 +108,8 @@ func (t Target) validate() error {
 	text := "the region has no ranks"
 	switch {
 	case place.PerProcess > 1 && place.PerHost%place.PerProcess != 0:
-		text = fmt.Sprintf("a host of %d ranks in processes of %d: want whole processes", place.PerHost, place.PerProcess)
+		text = fmt.Sprintf("a host of %d ranks in processes of %d: want whole processes", place.PerHost,
+			place.PerProcess)
 	case n > MaxRanks:
 		text = fmt.Sprintf("region %s has %d ranks: want at most %d", t.Region, n, MaxRanks)
 	case n > 0:

@@ -72,7 +72,8 @@ func send(ctx context.Context, r *rollout, asked shape.Ranks) (*operation, error
 	q := r.request
 	p, from := actor.Sender(ctx, t.Via)
 	if p == nil {
-		return nil, &actor.Error{Code: actor.CodeInvalid, Text: "no sender: cast from an actor's handler, or to a mesh bound to a proc"}
+		return nil, &actor.Error{Code: actor.CodeInvalid,
+			Text: "no sender: cast from an actor's handler, or to a mesh bound to a proc"}
 	}
 	if err := p.CheckSend(from); err != nil {
 		return nil, err
@@ -84,7 +85,8 @@ func send(ctx context.Context, r *rollout, asked shape.Ranks) (*operation, error
 	if err != nil {
 		return nil, fmt.Errorf("cast %s: %w", q.endpoint, err)
 	}
-	if err := p.FollowMesh(t.Placement.Mesh, t.Placement.Extent.NumRanks()); err != nil { // before anything is sent there
+	// before anything is sent there
+	if err := p.FollowMesh(t.Placement.Mesh, t.Placement.Extent.NumRanks()); err != nil {
 		return nil, err
 	}
 	router, ok := p.Value(routerKey{}).(*Router)
@@ -218,7 +220,8 @@ func (a *operation) publish(ctx context.Context, from string, h header, body []b
 	}
 	for _, k := range a.route.packets {
 		if k.where != "" {
-			m.Subject = a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.request.endpoint, k.where, a.p.Lead().ID().Process().String())
+			m.Subject = a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.request.endpoint, k.where,
+				a.p.Lead().ID().Process().String())
 		}
 		if err := a.multicast(m, h, k); err != nil {
 			return err
@@ -233,7 +236,8 @@ func (a *operation) publish(ctx context.Context, from string, h header, body []b
 
 // bounceHandler returns a handler for processes that a sent cast did not reach. It returns the cast
 // for each of their ranks.
-func bounceHandler(p *actor.Proc, from, typ, to string, t tree, skip shape.Ranks) func(subjects.ProcID, *actor.Error) {
+func bounceHandler(p *actor.Proc, from, typ, to string, t tree, skip shape.Ranks) func(subjects.ProcID,
+	*actor.Error) {
 	return func(id subjects.ProcID, why *actor.Error) {
 		gone := t.ranksLostWith(id)
 		for view := gone.First; view < gone.End(); view++ {
@@ -289,7 +293,8 @@ func (a *operation) deliverLocal(e wire.Envelope, h header) error {
 	}
 	e.Actor = a.target.Actor
 	e.Port = a.request.endpoint
-	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h, func(view int, why error) { a.answer(view, actor.Answer{Err: why}) })
+	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h,
+		func(view int, why error) { a.answer(view, actor.Answer{Err: why}) })
 }
 
 // awaitEvent waits for one event and records it. It reports false once every rank is settled; the
@@ -338,7 +343,8 @@ func (a *operation) drainInbox() {
 func (a *operation) handleAnswer(in actor.Incoming) {
 	if err := a.addIncoming(in); err != nil {
 		log := a.p.Log()
-		log.Warn().Err(err).Stringer("from", in.From).Str("endpoint", a.request.endpoint).Msg("cannot decode an answer to a cast")
+		log.Warn().Err(err).Stringer("from", in.From).Str("endpoint", a.request.endpoint).
+			Msg("cannot decode an answer to a cast")
 	}
 }
 

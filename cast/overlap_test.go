@@ -11,7 +11,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// Several senders cast at once to slices of slices that overlap, some with steps, some with fewer dimensions. Each rank is
+// Several senders cast at once to slices of slices that overlap, some with steps, some with fewer
+// dimensions. Each rank is
 // handed what it is meant to have, once, in the order of each sender, with its place in the slice.
 func TestCast_overlappingCastsReachEachRankOnce_CAST1(t *testing.T) { // CAST-2, CAST-3
 	for name, perProcess := range map[string]int{"a process each": 1, "two in a process": 2} {
@@ -25,7 +26,8 @@ func TestCast_overlappingCastsReachEachRankOnce_CAST1(t *testing.T) { // CAST-2,
 			odd := cut(c.region.SliceStep("gpu", 1, 6, 2))
 			regions := []shape.Region{
 				c.region, even, cut(even.Slice("gpu", 1, 3)), cut(cut(even.Slice("gpu", 1, 3)).Index("host", 1)),
-				cut(odd.At("host", 0)), cut(cut(odd.At("host", 0)).SliceStep("gpu", 0, 3, 2)), cut(cut(even.At("gpu", 2)).Slice("host", 1, 2)),
+				cut(odd.At("host", 0)), cut(cut(odd.At("host", 0)).SliceStep("gpu", 0, 3, 2)),
+				cut(cut(even.At("gpu", 2)).Slice("host", 1, 2)),
 			}
 			const rounds = 10
 			meant := func(n int) shape.Region { return regions[n%len(regions)] }

@@ -17,7 +17,8 @@ import (
 
 func TestPackedAnswers_keepOrderUnderAnyGrouping(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		answers := rapid.SliceOf(rapid.SampledFrom([][]byte{{}, {1}, []byte("two"), bytes.Repeat([]byte("3"), 300)})).Draw(t, "answers")
+		answers := rapid.SliceOf(rapid.SampledFrom(
+			[][]byte{{}, {1}, []byte("two"), bytes.Repeat([]byte("3"), 300)})).Draw(t, "answers")
 		var whole packedAnswers
 		for len(answers) > 0 || whole.data == nil {
 			n := rapid.IntRange(0, len(answers)).Draw(t, "part")

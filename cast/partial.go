@@ -25,9 +25,11 @@ type Partial[R any] struct {
 // at that rate, but every 50 ms at most. A partial fold has each answer once, in rank order. The
 // last value is the result of Reduce. Leaving the loop cancels the rest. A throttled mesh is
 // refused: use Stream.
-func ReduceStream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M, by actor.Reducer[R], every time.Duration) iter.Seq[Partial[R]] {
+func ReduceStream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M,
+	by actor.Reducer[R], every time.Duration) iter.Seq[Partial[R]] {
 	return func(yield func(Partial[R]) bool) {
-		r, err := prepare(to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name(), partialEvery: max(every, minProgressInterval)})
+		r, err := prepare(to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name(),
+			partialEvery: max(every, minProgressInterval)})
 		err = errors.Join(by.Err(), reducible(ep, by), err)
 		if err == nil && r.target.throttle != nil {
 			err = invalid(ep.Name(), errors.New("ReduceStream of a throttled mesh: use Stream"))

@@ -79,7 +79,8 @@ func TestReduceStream_finalResultOmitsProgressReports(t *testing.T) {
 func TestReduceStream_reportsProgress(t *testing.T) {
 	c := newCrowd(t, twoByFour(), 4, 2)
 	told := 0
-	for p := range cast.ReduceStream(testkit.Soon(t), cast.WithProgress(c.members, time.Hour, func(n int) { told = n }), wait, 1, cast.Sum[int](), 0) {
+	for p := range cast.ReduceStream(testkit.Soon(t),
+		cast.WithProgress(c.members, time.Hour, func(n int) { told = n }), wait, 1, cast.Sum[int](), 0) {
 		if p.Coverage.Answered == 7 {
 			break
 		}
@@ -97,8 +98,11 @@ func TestReduceStream_reportsInvalidArguments(t *testing.T) {
 		require.Equal(t, 1, n)
 		return got
 	}
-	require.ErrorIs(t, one(cast.ReduceStream(t.Context(), c.members, who, actor.None{}, unknown, 0)).Err, actor.ErrInvalid)
+	require.ErrorIs(t, one(cast.ReduceStream(t.Context(), c.members, who, actor.None{}, unknown, 0)).Err,
+		actor.ErrInvalid)
 	slow := cast.Throttled(c.members, cast.Throttle{Batch: 1})
-	require.ErrorContains(t, one(cast.ReduceStream(t.Context(), slow, who, actor.None{}, cast.Sum[int](), 0)).Err, "use Stream")
-	require.ErrorContains(t, one(cast.ReduceStream(t.Context(), c.members, refuse, 1, cast.Sum[int](), 0)).Err, "failed 1")
+	require.ErrorContains(t, one(cast.ReduceStream(t.Context(), slow, who, actor.None{}, cast.Sum[int](), 0)).
+		Err, "use Stream")
+	require.ErrorContains(t, one(cast.ReduceStream(t.Context(), c.members, refuse, 1, cast.Sum[int](), 0)).
+		Err, "failed 1")
 }

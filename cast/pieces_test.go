@@ -110,7 +110,8 @@ func TestOperation_partialResultCountsEachRankOnce(t *testing.T) {
 	a := &operation{rollout: newHome(eight(), modeFold)}
 	a.contribute(contribution{parts: []part{said(shape.Interval(6, 2))}})
 	a.recordProgress(proc(0), []part{said(shape.Interval(0, 1)), said(shape.Interval(2, 3))})
-	a.recordProgress(proc(3), []part{said(shape.Interval(3, 2))})                       // which rank 0 has folded in since
+	// which rank 0 has folded in since
+	a.recordProgress(proc(3), []part{said(shape.Interval(3, 2))})
 	a.recordProgress(proc(4), []part{said(shape.Interval(4, 2))})                       // and this overlaps
 	a.recordProgress(proc(6), []part{said(shape.Interval(6, 1))})                       // this has come
 	a.recordProgress(proc(0), []part{said(shape.Interval(0, 2), shape.Interval(3, 3))}) // a new word

@@ -25,7 +25,8 @@ const (
 func (r *Router) receivePlain(m bus.Msg, s subjects.Subject) {
 	region, ttl, err := parsePlainHeaders(r.placement.Extent, m.Header)
 	for rank, to := range r.matching(s.Coords) {
-		f := actor.ForeignMessage{Msg: m, From: s.From, Point: to.point, Rank: strconv.Itoa(rank), TTL: ttl, Refuse: err}
+		f := actor.ForeignMessage{Msg: m, From: s.From, Point: to.point, Rank: strconv.Itoa(rank),
+			TTL: ttl, Refuse: err}
 		if err == nil {
 			var other error
 			f.Point, other = region.PointOf(rank)
@@ -44,7 +45,8 @@ func parsePlainHeaders(e shape.Extent, h bus.Header) (region shape.Region, ttl t
 		switch ours := len(key) >= len(headerPrefix) && strings.EqualFold(key[:len(headerPrefix)], headerPrefix); {
 		case !ours:
 		case key != headerRegion && key != headerTTL:
-			return region, 0, fmt.Errorf("header %.100q: want only %s and %s, or a cast through the gateway", key, headerRegion, headerTTL)
+			return region, 0, fmt.Errorf("header %.100q: want only %s and %s, or a cast through the gateway", key,
+				headerRegion, headerTTL)
 		case len(values) != 1:
 			return region, 0, fmt.Errorf("header %s appears %d times: want it once", key, len(values))
 		}
@@ -53,7 +55,8 @@ func parsePlainHeaders(e shape.Extent, h bus.Header) (region shape.Region, ttl t
 		text := strings.TrimSpace(h.Get(headerTTL))
 		ttl, err = time.ParseDuration(text)
 		if err != nil || ttl <= 0 || ttl > maxTTL {
-			return region, 0, fmt.Errorf("%s %.100q: want a duration of more than 0 and at most %s, such as 5s", headerTTL, text, maxTTL)
+			return region, 0, fmt.Errorf("%s %.100q: want a duration of more than 0 and at most %s, such as 5s",
+				headerTTL, text, maxTTL)
 		}
 	}
 	text := strings.TrimSpace(h.Get(headerRegion))

@@ -21,10 +21,14 @@ func TestPlainClient_regionAloneIsAsked_CAST11(t *testing.T) {
 	require.NoError(t, err)
 	ask := func(where, name string, h bus.Header) {
 		require.NoError(t, b.Data().PublishMsg(bus.Msg{
-			Subject: c.client.Space().Cast(c.place.Mesh, "members", "name", where, "anon"), Reply: "answers", Data: fmt.Appendf(nil, "%q", name), Header: h,
+			Subject: c.client.Space().Cast(c.place.Mesh, "members", "name", where, "anon"), Reply: "answers",
+			Data: fmt.Appendf(nil, "%q", name), Header: h,
 		}))
 	}
-	region := func(text ...string) bus.Header { return bus.Header{"Castnet-Region": text, "Traceparent": {"00-1"}} }
+	region := func(text ...string) bus.Header {
+		return bus.Header{"Castnet-Region": text,
+			"Traceparent": {"00-1"}}
+	}
 	ask("_-_", "all ", region(""))
 	ask("_-_", "some ", region(" gpu=1:3 "))
 	ask("_-_", "steps ", region("gpu=::3,host=1"))
@@ -74,7 +78,8 @@ func TestPlainClient_regionAloneIsAsked_CAST11(t *testing.T) {
 		`Castnet-Region "host=0|gpu=3": want one index, range or * for each dimension`:         4,
 	}
 	for name, ranks := range map[string][]int{
-		"all ": {0, 1, 2, 3, 4, 5, 6, 7}, "some ": {1, 2, 5, 6}, "steps ": {4, 7}, "one ": {6}, "both ": {5, 6}, "in time ": {4, 5, 6, 7}, "last ": {0, 1, 2, 3, 4, 5, 6, 7},
+		"all ": {0, 1, 2, 3, 4, 5, 6, 7}, "some ": {1, 2, 5, 6}, "steps ": {4, 7}, "one ": {6}, "both ": {5, 6},
+		"in time ": {4, 5, 6, 7}, "last ": {0, 1, 2, 3, 4, 5, 6, 7},
 	} {
 		want[name] = len(ranks)
 		for _, rank := range ranks {

@@ -17,7 +17,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// What a post costs by each way to some processes: the figures behind the constants of plan.go. All of it, the
+// What a post costs by each way to some processes: the figures behind the constants of plan.go. All
+// of it, the
 // server's share too, is CPU time of this process, so neighbours on the machine do not count.
 
 type counted struct{}
@@ -74,7 +75,8 @@ func newLineUp(b *testing.B, n int) (lineUp, *Router) {
 
 // way has casts to a region go as one packet to a token, or, when that is "", to each alone.
 func (r *Router) way(b *testing.B, l lineUp, where string) {
-	rt := &route{localFirst: -1, procChanges: r.p.ChangeCount(l.place.Mesh), tree: tree{placement: l.place, region: l.region}}
+	rt := &route{localFirst: -1, procChanges: r.p.ChangeCount(l.place.Mesh),
+		tree: tree{placement: l.place, region: l.region}}
 	asked := Target{Region: l.region}.ranks()
 	key, err := asked.MarshalBinary()
 	require.NoError(b, err)
@@ -86,7 +88,8 @@ func (r *Router) way(b *testing.B, l lineUp, where string) {
 	k.group, err = r.p.Group(to)
 	require.NoError(b, err)
 	rt.packets = []packet{k}
-	r.routes.all = map[routeKey]*route{{l.place.Mesh, "members", countNote.Name(), l.region.String(), string(key)}: rt}
+	r.routes.all = map[routeKey]*route{{l.place.Mesh, "members", countNote.Name(), l.region.String(),
+		string(key)}: rt}
 }
 
 func BenchmarkPlan(b *testing.B) {
@@ -126,7 +129,8 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkSequenceNumbers is what a cast to 100,000 ranks pays for saying what each must have seen before: what its links
+// BenchmarkSequenceNumbers is what a cast to 100,000 ranks pays for saying what each must have seen
+// before: what its links
 // have in front is spread over the ranks and encoded, and a rank in the middle reads its own.
 func BenchmarkSequenceNumbers(b *testing.B) {
 	const n = 100_000

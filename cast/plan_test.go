@@ -129,7 +129,8 @@ func anyCut(t *rapid.T, e shape.Extent) shape.Region {
 	return r
 }
 
-// A rank drops a cast whose region it is not in. The others are exactly the region, and each has the cast once.
+// A rank drops a cast whose region it is not in. The others are exactly the region, and each has
+// the cast once.
 func TestPlan_reachesEachRankOfTheRegionOnce_CAST1(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := shape.Unit()
@@ -169,7 +170,8 @@ func TestPlan_choosesExpectedSubjects(t *testing.T) {
 	e := shape.Of("host", 16).With("gpu", 8)
 	for text, want := range map[string][]string{
 		"*": {"_-_"}, "host=2": {"2-_"}, "gpu=3": {"_-3"}, "host=1,gpu=0": nil, "host=1,gpu=0:2": nil,
-		"gpu=1:8": {"_-_"}, "gpu=1:3": {"_-1", "_-2"}, "host=3:5": {"3-_", "4-_"}, "host=0:15": {"_-_"}, "host=0:16:8,gpu=0:8:4": nil,
+		"gpu=1:8": {"_-_"}, "gpu=1:3": {"_-1", "_-2"}, "host=3:5": {"3-_", "4-_"}, "host=0:15": {"_-_"},
+		"host=0:16:8,gpu=0:8:4": nil,
 	} {
 		r, err := shape.Select(e, text)
 		require.NoError(t, err)

@@ -22,7 +22,9 @@ type progressCallback struct {
 // least).
 //
 //	bar := func(n int) { fmt.Printf("\r%d/%d", n, counters.Extent().NumRanks()) }
-//	sum, err := cast.Reduce(ctx, cast.WithProgress(counters, 200*time.Millisecond, bar), add, 1, cast.Sum[int64]())
+//
+// sum, err := cast.Reduce(ctx, cast.WithProgress(counters, 200*time.Millisecond, bar), add, 1,
+// cast.Sum[int64]())
 func WithProgress[A any](to Mesh[A], every time.Duration, told func(settled int)) Mesh[A] {
 	watch := &progressCallback{max(every, minProgressInterval), told}
 	return meshWith[A]{to, func(t *Target) error {
@@ -44,7 +46,8 @@ func (a *operation) progressInterval() (every int, partly bool) {
 // isProgress takes a process's word of how far it is, on a pump.
 func (a *operation) isProgress(in actor.Incoming) bool {
 	var r replyHeader
-	if a.target.progress == nil && a.request.partialEvery == 0 || wire.Unmarshal(in.Envelope.Ext, &r) != nil || r.Settled.IsEmpty() {
+	if a.target.progress == nil && a.request.partialEvery == 0 || wire.Unmarshal(in.Envelope.Ext, &r) != nil ||
+		r.Settled.IsEmpty() {
 		return false
 	}
 	if r.Settled.End() <= len(a.fates) {

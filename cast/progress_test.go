@@ -62,6 +62,7 @@ func TestProgress_returnsTheSameResults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 0+1+2+3, sum)
 	require.Equal(t, 4, told[len(told)-1])
-	_, err = cast.Gather(t.Context(), cast.WithProgress(c.in(t, "host=1"), 0, func(n int) { require.LessOrEqual(t, n, 2) }), who, actor.None{})
+	_, err = cast.Gather(t.Context(),
+		cast.WithProgress(c.in(t, "host=1"), 0, func(n int) { require.LessOrEqual(t, n, 2) }), who, actor.None{})
 	require.NoError(t, err)
 }

@@ -21,11 +21,17 @@ const (
 
 // builtins fold values of a type known only at run time. The map is never written to.
 var builtins = map[string]actor.Fold{
-	nameSum:    numeric(nameSum, add, ops{sum[int], sum[int64], sum[float64]}),
-	nameMin:    numeric(nameMin, lesser, ops{lower[int], lower[int64], lower[float64]}),
-	nameMax:    numeric(nameMax, greater, ops{upper[int], upper[int64], upper[float64]}),
-	nameAll:    func(a, b any) (any, error) { return logical(nameAll, a, b, func(x, y bool) bool { return x && y }) },
-	nameAny:    func(a, b any) (any, error) { return logical(nameAny, a, b, func(x, y bool) bool { return x || y }) },
+	nameSum: numeric(nameSum, add, ops{sum[int], sum[int64], sum[float64]}),
+	nameMin: numeric(nameMin, lesser, ops{lower[int], lower[int64], lower[float64]}),
+	nameMax: numeric(nameMax, greater, ops{upper[int], upper[int64], upper[float64]}),
+	nameAll: func(a, b any) (any,
+		error) {
+		return logical(nameAll, a, b, func(x, y bool) bool { return x && y })
+	},
+	nameAny: func(a, b any) (any,
+		error) {
+		return logical(nameAny, a, b, func(x, y bool) bool { return x || y })
+	},
 	nameConcat: concat,
 }
 

@@ -95,7 +95,8 @@ func noArgs(text, args string) error {
 // parseSameType finds a built-in reducer whose result has the type of the answers.
 func parseSameType(text string, read answerReader, depth int) (builtin, bool) {
 	if fold, ok := builtins[text]; ok {
-		return builtin{untypedReducer{lift: read, open: read, fold: fold}, func(t reflect.Type) error { return checkAnswerType(text, t) }}, true
+		return builtin{untypedReducer{lift: read, open: read, fold: fold},
+			func(t reflect.Type) error { return checkAnswerType(text, t) }}, true
 	}
 	inner, ok := strings.CutPrefix(text, kindMerge+"(")
 	inner, closed := strings.CutSuffix(inner, ")")
@@ -103,15 +104,16 @@ func parseSameType(text string, read answerReader, depth int) (builtin, bool) {
 		return builtin{}, false
 	}
 	values, ok := parseSameType(inner, nil, depth+1)
-	return builtin{untypedReducer{lift: read, open: read, fold: merge(text, values.fold)}, func(t reflect.Type) error {
-		switch t.Kind() {
-		case reflect.Map:
-			return values.accepts(t.Elem())
-		case reflect.Interface:
-			return nil
-		}
-		return typeMismatch(text, "maps", t)
-	}}, ok
+	return builtin{untypedReducer{lift: read, open: read, fold: merge(text, values.fold)},
+		func(t reflect.Type) error {
+			switch t.Kind() {
+			case reflect.Map:
+				return values.accepts(t.Elem())
+			case reflect.Interface:
+				return nil
+			}
+			return typeMismatch(text, "maps", t)
+		}}, ok
 }
 
 // checkAnswerType reports whether one of the builtins folds values of a type.

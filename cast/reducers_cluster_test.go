@@ -61,10 +61,12 @@ func TestReduce_concatAndMergeFoldAtTheHosts_CAST5(t *testing.T) {
 	lists, err := cast.Reduce(testkit.Soon(t), c.members, list, actor.None{}, cast.Concat[[]int]())
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}, lists)
-	merged, err := cast.Reduce(testkit.Soon(t), c.members, tags, actor.None{}, cast.Merge[map[string]int](cast.Sum[int]()))
+	merged, err := cast.Reduce(testkit.Soon(t), c.members, tags, actor.None{},
+		cast.Merge[map[string]int](cast.Sum[int]()))
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"all": 6, "even": 3, "odd": 3}, merged)
-	declared, err := cast.Reduce(testkit.Soon(t), c.members, tags, actor.None{}, cast.Merge[map[string]int](last))
+	declared, err := cast.Reduce(testkit.Soon(t), c.members, tags, actor.None{},
+		cast.Merge[map[string]int](last))
 	require.NoError(t, err, "the endpoint declares it")
 	require.Equal(t, map[string]int{"all": 1, "even": 1, "odd": 1}, declared)
 }
@@ -92,9 +94,12 @@ func TestAggregate_invalidArgumentsFailBeforeSending(t *testing.T) {
 	_, err = cast.Aggregate(testkit.Soon(t), c.members, who, actor.None{}, cast.Aggregator[int, int]{})
 	require.ErrorIs(t, err, actor.ErrInvalid)
 	for want, err := range map[string]error{
-		"reducer sum folds numbers, got string":        reduceErr(cast.Reduce(testkit.Soon(t), c.members, name, "", actor.NewReducer("sum", concat.Fold))),
-		`does not declare the reducer "merge-unknown"`: reduceErr(cast.Reduce(testkit.Soon(t), c.members, tags, actor.None{}, cast.Merge[map[string]int](unknown))),
-		`does not declare the reducer "top(3)"`:        reduceErr(cast.Reduce(testkit.Soon(t), c.members, who, actor.None{}, actor.BuiltinReducer("top(3)", unknown.Fold))),
+		"reducer sum folds numbers, got string": reduceErr(cast.Reduce(testkit.Soon(t), c.members, name, "",
+			actor.NewReducer("sum", concat.Fold))),
+		`does not declare the reducer "merge-unknown"`: reduceErr(cast.Reduce(testkit.Soon(t), c.members, tags,
+			actor.None{}, cast.Merge[map[string]int](unknown))),
+		`does not declare the reducer "top(3)"`: reduceErr(
+			cast.Reduce(testkit.Soon(t), c.members, who, actor.None{}, actor.BuiltinReducer("top(3)", unknown.Fold))),
 	} {
 		require.ErrorIs(t, err, actor.ErrInvalid)
 		require.ErrorContains(t, err, want)

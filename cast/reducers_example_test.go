@@ -30,8 +30,14 @@ func four(ctx context.Context) (m members, done func(), err error) {
 		}
 	}
 	start := func(id subjects.ProcID, at *cast.Member) *actor.Proc {
-		def := memberType.Define(func(_ *actor.Context, rank int) (*member, error) { return &member{rank: rank}, nil },
-			square.Handle(func(m *member, _ *actor.Context, _ actor.None) (int, error) { return m.rank * m.rank, nil }))
+		def := memberType.Define(func(_ *actor.Context, rank int) (*member,
+			error) {
+			return &member{rank: rank}, nil
+		},
+			square.Handle(func(m *member, _ *actor.Context, _ actor.None) (int,
+				error) {
+				return m.rank * m.rank, nil
+			}))
 		registry, e1 := actor.NewRegistry(def)
 		b, e2 := bus.Open(ctx, bus.Options{Server: srv})
 		p, e3 := actor.NewProc(ctx, actor.Options{ID: id, Bus: b, Registry: registry})
@@ -43,7 +49,8 @@ func four(ctx context.Context) (m members, done func(), err error) {
 	client, err1 := subjects.NewMeshID("client")
 	mesh, err2 := subjects.NewMeshID("mesh")
 	e := shape.Of("host", 2).With("gpu", 2)
-	m = members{place: cast.Placement{Mesh: mesh, Extent: e, PerHost: 2}, region: e.Region(), err: errors.Join(err1, err2)}
+	m = members{place: cast.Placement{Mesh: mesh, Extent: e, PerHost: 2}, region: e.Region(),
+		err: errors.Join(err1, err2)}
 	m.via = start(subjects.ProcID{Mesh: client}, nil)
 	for rank := range e.NumRanks() {
 		p := start(m.place.Proc(rank), &cast.Member{Placement: m.place, Rank: rank})

@@ -37,7 +37,8 @@ func histogramOf(text, args string, read answerReader) (builtin, error) {
 	h.uints = bounds(texts, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
 	h.floats = bounds(texts, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
 	if h.ints == nil && h.uints == nil && h.floats == nil {
-		return builtin{}, fmt.Errorf("reducer %.200s: want one bound or more, each larger than the one before", text)
+		return builtin{},
+			fmt.Errorf("reducer %.200s: want one bound or more, each larger than the one before", text)
 	}
 	return builtin{untypedReducer{lift: h.lift, open: h.open, fold: h.fold}, h.accepts}, nil
 }
@@ -57,7 +58,8 @@ func bounds[T cmp.Ordered](texts []string, read func(string) (T, error)) []T {
 
 func (h histogram) accepts(answer reflect.Type) error {
 	zero := reflect.Zero(answer)
-	if answer.Kind() == reflect.Interface || h.ints != nil && zero.CanInt() || h.uints != nil && zero.CanUint() || h.floats != nil && zero.CanFloat() {
+	if answer.Kind() == reflect.Interface || h.ints != nil && zero.CanInt() || h.uints != nil &&
+		zero.CanUint() || h.floats != nil && zero.CanFloat() {
 		return nil
 	}
 	return typeMismatch(h.name, "numbers of the bounds' kind", answer)

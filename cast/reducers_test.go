@@ -79,7 +79,8 @@ func requireReducer[R any](t *rapid.T, by actor.Reducer[R], answers []R) {
 	procs, err := parseBuiltin(by.Name(), openAs[R])
 	require.NoError(t, err)
 	require.NoError(t, procs.accepts(reflect.TypeFor[R]()))
-	callers := untypedReducer{lift: openAs[R], open: openAs[R], fold: func(a, b any) (any, error) { return by.Fold(a.(R), b.(R)) }}
+	callers := untypedReducer{lift: openAs[R], open: openAs[R],
+		fold: func(a, b any) (any, error) { return by.Fold(a.(R), b.(R)) }}
 	for _, reducer := range []untypedReducer{procs.untypedReducer, callers} {
 		require.Equal(t, bytesOf(t, want), bytesOf(t, bracket(t, reducer, answers)))
 	}
@@ -93,9 +94,10 @@ func bytesOf(t *rapid.T, v any) []byte {
 }
 
 var (
-	anyFloat = rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1)}))
-	anyTags  = rapid.MapOfN(rapid.StringMatching("[a-c]"), rapid.Int64Range(-9, 9), 1, 3)
-	anyList  = rapid.SliceOfN(rapid.IntRange(0, 9), 1, 3)
+	anyFloat = rapid.OneOf(rapid.Float64(),
+		rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1)}))
+	anyTags = rapid.MapOfN(rapid.StringMatching("[a-c]"), rapid.Int64Range(-9, 9), 1, 3)
+	anyList = rapid.SliceOfN(rapid.IntRange(0, 9), 1, 3)
 )
 
 type level int16
@@ -108,7 +110,8 @@ func TestReducers_areAssociative_CAST5(t *testing.T) {
 		requireReducer(t, Max[int64](), ints)
 		requireReducer(t, Min[float64](), floats)
 		requireReducer(t, Max[float64](), floats)
-		requireReducer(t, Sum[level](), anyAnswers(t, rapid.Custom(func(t *rapid.T) level { return level(rapid.Int16().Draw(t, "level")) })))
+		requireReducer(t, Sum[level](),
+			anyAnswers(t, rapid.Custom(func(t *rapid.T) level { return level(rapid.Int16().Draw(t, "level")) })))
 		requireReducer(t, Sum[uint8](), anyAnswers(t, rapid.Uint8()))
 		requireReducer(t, Max[uint64](), anyAnswers(t, rapid.Uint64()))
 		requireReducer(t, Min[uint64](), anyAnswers(t, rapid.Uint64()))
@@ -116,8 +119,10 @@ func TestReducers_areAssociative_CAST5(t *testing.T) {
 		requireReducer(t, Any[bool](), anyAnswers(t, rapid.Bool()))
 		requireReducer(t, Concat[[]int](), anyAnswers(t, anyList))
 		requireReducer(t, Merge[map[string]int64](Sum[int64]()), anyAnswers(t, anyTags))
-		requireReducer(t, Merge[map[string][]int](Concat[[]int]()), anyAnswers(t, rapid.MapOfN(rapid.StringMatching("[a-c]"), anyList, 1, 3)))
-		requireReducer(t, Merge[map[int]map[string]int64](Merge[map[string]int64](Max[int64]())), anyAnswers(t, rapid.MapOfN(rapid.IntRange(0, 2), anyTags, 1, 3)))
+		requireReducer(t, Merge[map[string][]int](Concat[[]int]()),
+			anyAnswers(t, rapid.MapOfN(rapid.StringMatching("[a-c]"), anyList, 1, 3)))
+		requireReducer(t, Merge[map[int]map[string]int64](Merge[map[string]int64](Max[int64]())),
+			anyAnswers(t, rapid.MapOfN(rapid.IntRange(0, 2), anyTags, 1, 3)))
 	})
 }
 
@@ -171,7 +176,8 @@ func dumbHistogram[R actor.Number](bounds, answers []R) []int {
 
 func requireHistogram[R actor.Number](t *rapid.T, of *rapid.Generator[R]) {
 	ok := of.Filter(func(r R) bool { return r == r })
-	bounds := slices.Sorted(slices.Values(rapid.SliceOfNDistinct(ok, 1, 5, func(r R) R { return r }).Draw(t, "bounds")))
+	bounds := slices.Sorted(slices.Values(rapid.SliceOfNDistinct(ok, 1, 5, func(r R) R { return r }).
+		Draw(t, "bounds")))
 	answers := append(anyAnswers(t, of), bounds...)
 	requireAggregate(t, Histogram(bounds...), answers, dumbHistogram(bounds, answers))
 }
@@ -216,19 +222,25 @@ func TestReducers_refuseInvalidArguments(t *testing.T) {
 		"reducer histogram(NaN)":                                      Histogram(math.NaN()).Err(),
 		"1025 bounds, want 1024 at most":                              Histogram(many...).Err(),
 		"want an aggregator made by this package, got the zero":       Aggregator[int, int]{}.Err(),
-		"want a function":                                             Merge[map[string]int](actor.NewReducer[int]("x", nil)).Err(),
-		`"merge-two words"`:                                           Merge[map[string]int](actor.NewReducer("two words", latest.Fold)).Err(),
-		"reducer merge-: want a function":                             Merge[map[string]int](actor.Reducer[int]{}).Err(),
-		`reducer "median()": no such built-in reducer`:                second(parseBuiltin("median()", nil)),
-		`reducer "top(3": no such built-in reducer`:                   second(parseBuiltin("top(3", nil)),
-		`reducer top: want how many`:                                  second(parseBuiltin("top", nil)),
-		`reducer "merge(top(3))": no such built-in reducer`:           second(parseBuiltin("merge(top(3))", nil)),
-		"reducer count(3): it takes nothing in parentheses":           second(parseBuiltin("count(3)", nil)),
-		"reducer top(03): want how many":                              second(parseBuiltin("top(03)", nil)),
-		"reducer top(99999999999999999999): want how many":            second(parseBuiltin("top(99999999999999999999)", nil)),
-		"reducer histogram(1,x): want one bound or more":              second(parseBuiltin("histogram(1,x)", nil)),
-		"no such built-in reducer":                                    second(parseBuiltin(strings.Repeat("merge(", 99)+"sum"+strings.Repeat(")", 99), nil)),
-		"want at most 65536 bytes":                                    second(parseBuiltin(strings.Repeat("x", maxSpec+1), nil)),
+		"want a function": Merge[map[string]int](
+			actor.NewReducer[int]("x", nil)).Err(),
+		`"merge-two words"`: Merge[map[string]int](
+			actor.NewReducer("two words", latest.Fold)).Err(),
+		"reducer merge-: want a function": Merge[map[string]int](
+			actor.Reducer[int]{}).Err(),
+		`reducer "median()": no such built-in reducer`:      second(parseBuiltin("median()", nil)),
+		`reducer "top(3": no such built-in reducer`:         second(parseBuiltin("top(3", nil)),
+		`reducer top: want how many`:                        second(parseBuiltin("top", nil)),
+		`reducer "merge(top(3))": no such built-in reducer`: second(parseBuiltin("merge(top(3))", nil)),
+		"reducer count(3): it takes nothing in parentheses": second(parseBuiltin("count(3)", nil)),
+		"reducer top(03): want how many":                    second(parseBuiltin("top(03)", nil)),
+		"reducer top(99999999999999999999): want how many": second(
+			parseBuiltin("top(99999999999999999999)", nil)),
+		"reducer histogram(1,x): want one bound or more": second(parseBuiltin("histogram(1,x)", nil)),
+		"no such built-in reducer": second(
+			parseBuiltin(strings.Repeat("merge(", 99)+"sum"+strings.Repeat(")", 99), nil)),
+		"want at most 65536 bytes": second(
+			parseBuiltin(strings.Repeat("x", maxSpec+1), nil)),
 	} {
 		require.ErrorContains(t, err, want)
 		require.Less(t, len(err.Error()), 1000)
@@ -236,7 +248,8 @@ func TestReducers_refuseInvalidArguments(t *testing.T) {
 	require.NoError(t, Merge[map[string]int](latest).Err())
 	require.Equal(t, "merge-latest", Merge[map[string]int](latest).Name())
 	require.False(t, Merge[map[string]int](latest).Builtin(), "an endpoint declares it")
-	require.Equal(t, "merge(merge(sum))", Merge[map[int]map[string]int](Merge[map[string]int](Sum[int]())).Name())
+	require.Equal(t, "merge(merge(sum))",
+		Merge[map[int]map[string]int](Merge[map[string]int](Sum[int]())).Name())
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -328,15 +341,20 @@ func TestMerge_returnsTheErrorOfItsValueReducer(t *testing.T) {
 
 // Whatever a peer packs, who opens it gets an error, or a value that folds.
 func FuzzBuiltinOpen(f *testing.F) {
-	for _, text := range []string{"count()", "collect()", "count-by()", "top(2)", "bottom(1)", "histogram(0,10)", "sum", "concat()", "merge(max)"} {
-		for _, packed := range []any{1, -1, []int64{2, 1}, []valueCount{{[]byte{1}, 2}}, []valueCount{{nil, 0}}, []int{1, 2, 3}, []int{-1, 2, 3}, nil, map[string]int64{"a": 1}} {
+	for _, text := range []string{"count()", "collect()", "count-by()", "top(2)", "bottom(1)", "histogram(0,10)",
+		"sum", "concat()", "merge(max)"} {
+		for _, packed := range []any{1, -1, []int64{2, 1}, []valueCount{{[]byte{1}, 2}}, []valueCount{{nil, 0}},
+			[]int{1, 2, 3}, []int{-1, 2, 3}, nil, map[string]int64{"a": 1}} {
 			b, err := wire.Marshal(packed)
 			require.NoError(f, err)
 			f.Add(text, b)
 		}
 	}
-	for _, text := range []string{"collect()", "count-by()", "top(2)", "bottom(200000)", "histogram(0,10)", "concat()"} { // lists of little
-		for _, element := range []string{"\x00", "\x40", "\x60", "\x80", "\xa0", "\xf6", "\x18\x20", "\x19\x01\x02"} {
+	// lists of little
+	for _, text := range []string{"collect()", "count-by()", "top(2)", "bottom(200000)",
+		"histogram(0,10)", "concat()"} {
+		for _, element := range []string{"\x00", "\x40", "\x60", "\x80", "\xa0", "\xf6", "\x18\x20",
+			"\x19\x01\x02"} {
 			f.Add(text, append([]byte{0x9a, 0, 1, 0, 0}, bytes.Repeat([]byte(element), 1<<16)...))
 		}
 	}

@@ -222,7 +222,11 @@ func TestReply_belongsToTheCallerForEveryVerb_CAST12(t *testing.T) { // ACT-14
 		"Gather any":   func(n int) error { _, err := cast.Gather(ctx, to, ownAny, n); return err },
 		"Gather later": func(n int) error { _, err := cast.Gather(ctx, to, ownLater, n); return err },
 		"Reduce merge": func(n int) error { _, err := cast.Reduce(ctx, to, ownMap, n, merged); return err },
-		"Reduce slice": func(n int) error { _, err := cast.Reduce(ctx, to, ownSlice, n, cast.Concat[[]int]()); return err },
+		"Reduce slice": func(n int) error {
+			_,
+				err := cast.Reduce(ctx, to, ownSlice, n, cast.Concat[[]int]())
+			return err
+		},
 		"Reduce page":  func(n int) error { _, err := cast.Reduce(ctx, to, ownPage, n, firstPage); return err },
 		"Reduce later": func(n int) error { _, err := cast.Reduce(ctx, to, ownLater, n, merged); return err },
 		"Aggregate": func(n int) error {
@@ -280,8 +284,9 @@ func TestReply_noReturnedValueCrashesTheProcess_CAST12(t *testing.T) {
 	to := ledgers(t)
 	ctx := t.Context()
 	for how, want := range map[string]string{
-		"map": "deeper or cyclic", "slice": "deeper or cyclic", "pointer": "deeper or cyclic", "interface": "deeper or cyclic",
-		"channel": "unsupported type: chan int", "function": "unsupported type: func()",
+		"map": "deeper or cyclic", "slice": "deeper or cyclic", "pointer": "deeper or cyclic",
+		"interface": "deeper or cyclic",
+		"channel":   "unsupported type: chan int", "function": "unsupported type: func()",
 	} {
 		t.Run(how, func(t *testing.T) {
 			_, err := odds.Call(ctx, to.Ref(0), how)
@@ -317,7 +322,8 @@ func TestReply_noReturnedValueCrashesTheProcess_CAST12(t *testing.T) {
 	got, err := cast.Gather(ctx, to, odds, "fine")
 	require.NoError(t, err, "they all live")
 	require.Equal(t, 6, got.Len())
-	for how, want := range map[string]string{"nil": "nil pointer dereference", "panic": "panicked: a value of type map[string]interface {}"} {
+	for how, want := range map[string]string{"nil": "nil pointer dereference",
+		"panic": "panicked: a value of type map[string]interface {}"} {
 		_, err = oddError.Call(ctx, ledgers(t).Ref(0), how)
 		require.ErrorIs(t, err, actor.ErrPanic)
 		require.ErrorContains(t, err, want)

@@ -108,7 +108,8 @@ func (r *Router) join(p *actor.Proc, m *Member) error {
 	i := m.Rank - int(r.p.ID().Rank)
 	if i < 0 || i >= len(r.members) {
 		r.mu.Unlock()
-		return fmt.Errorf("rank %d is not among the %d of the process %s", m.Rank, len(r.members), r.p.ID().Process())
+		return fmt.Errorf("rank %d is not among the %d of the process %s", m.Rank, len(r.members),
+			r.p.ID().Process())
 	}
 	r.members[i] = localMember{p, point}
 	var news []string
@@ -148,7 +149,8 @@ func (r *Router) receive(m bus.Msg) {
 		r.receivePlain(m, s)
 		return
 	}
-	r.p.ReceiveCast(m, s, func(from subjects.ActorID, n uint64, e *wire.Envelope) (k actor.ReceivedCast, err error) {
+	r.p.ReceiveCast(m, s, func(from subjects.ActorID, n uint64,
+		e *wire.Envelope) (k actor.ReceivedCast, err error) {
 		var h header
 		k.Prev = link.NotIncluded
 		if err := r.decodeHeader(&h, e.Ext); err != nil {
@@ -177,7 +179,8 @@ func (r *Router) matching(where string) iter.Seq2[int, localMember] {
 		all := slices.Clone(r.members)
 		r.mu.RUnlock()
 		for i, to := range all {
-			if to.p != nil && slices.Contains(whereTokens(r.placement.Extent, to.point), where) && !yield(int(r.p.ID().Rank)+i, to) {
+			if to.p != nil && slices.Contains(whereTokens(r.placement.Extent, to.point), where) &&
+				!yield(int(r.p.ID().Rank)+i, to) {
 				return
 			}
 		}
@@ -234,13 +237,15 @@ func (r *Router) receiveDirect(from subjects.ActorID, e *wire.Envelope) error {
 // deliver hands a cast to the actors of this process, each with its point in the region (CAST-3). n
 // is its number, 0 for a direct cast. Without answers, refused gets the unreached ranks; if it is
 // nil, the sender gets them, rank by rank. An error is about all of them.
-func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header, refused func(view int, why error)) error {
+func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header,
+	refused func(view int, why error)) error {
 	first, end := r.localRanks(&h)
 	first = h.skip.After(first)
 	if first >= end {
 		return nil
 	}
-	f := &actor.LocalMulticast{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: h.ReplyPort, Point: h.point}
+	f := &actor.LocalMulticast{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: h.ReplyPort,
+		Point: h.point}
 	if e.TTL > 0 {
 		f.Deadline = time.Now().Add(e.TTL)
 	}
@@ -319,18 +324,21 @@ func (r *Router) absentError(h *header, view int) error {
 	base, _ := h.Region.BaseRank(view)
 	id := r.placement.Proc(base)
 	id.Gen = r.p.ID().Gen
-	return &actor.Error{Code: actor.CodeNoProc, Actor: id.String(), Text: "process " + id.Process().String() + " has no proc " + id.String()}
+	return &actor.Error{Code: actor.CodeNoProc, Actor: id.String(), Text: "process " + id.Process().String() +
+		" has no proc " + id.String()}
 }
 
 // answerSink returns the sink for the answers of this process's ranks: the caller, or the local
 // fold; nil: no answers. refused is each rank's answer when the reducer is unknown.
-func (r *Router) answerSink(s castOrigin, e *wire.Envelope, h *header, first int) (answer func(view int, a actor.Answer), refused, err error) {
+func (r *Router) answerSink(s castOrigin, e *wire.Envelope, h *header,
+	first int) (answer func(view int, a actor.Answer), refused, err error) {
 	if h.Mode == modeSend {
 		return nil, nil, nil
 	}
 	home, err := subjects.ParsePortID(h.ReplyPort)
 	if err != nil {
-		return nil, nil, &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a valid reply address: " + err.Error()}
+		return nil, nil, &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port,
+			Text: "a cast without a valid reply address: " + err.Error()}
 	}
 	name := e.Actor
 	if h.Mode == modeEach {
@@ -354,7 +362,8 @@ func (r *Router) answerSink(s castOrigin, e *wire.Envelope, h *header, first int
 		j.partialValues = h.PartialValues
 	}
 	f := r.aggregations.begin(j)
-	return func(view int, a actor.Answer) { r.aggregations.addLocal(f, view, a) }, r.aggregations.checkReducible(j), nil
+	return func(view int, a actor.Answer) { r.aggregations.addLocal(f, view, a) },
+		r.aggregations.checkReducible(j), nil
 }
 
 // encodeReply encodes the ext of an answer; its fields always encode.

@@ -194,7 +194,8 @@ func (r *route) prevs(k packet, members []link.Run) runs {
 // lastAdjacent is the last member from i on, before end, with adjacent ranks.
 func (k packet) lastAdjacent(t tree, i, end int) int {
 	most := max(t.placement.PerProcess, 1)
-	if gap := k.members[end-1].view - k.members[i].view; gap == (end-1-i)*most && t.processEnd(k.members[i].view)-k.members[i].view == most {
+	if gap := k.members[end-1].view - k.members[i].view; gap == (end-1-i)*most &&
+		t.processEnd(k.members[i].view)-k.members[i].view == most {
 		return end - 1 // all are whole: no more ranks fit between them
 	}
 	for i+1 < end && t.processEnd(k.members[i].view) == k.members[i+1].view {

@@ -28,14 +28,17 @@ func TestCast_reachesAHundredThousandRanks(t *testing.T) {
 		t.Skip("one goroutine does it all: there is nothing to race")
 	}
 	extent := shape.Of("host", 12_500).With("gpu", 8)
-	if !testkit.Long() && !*update { // as large a mesh as takes a moment: its sum, its answers and no row of the table
-		small := Placement{Mesh: testMesh, Extent: shape.Of("host", 1_250).With("gpu", 8), PerHost: 8, PerProcess: 8}
+	// as large a mesh as takes a moment: its sum, its answers and no row of the table
+	if !testkit.Long() && !*update {
+		small := Placement{Mesh: testMesh, Extent: shape.Of("host", 1_250).With("gpu", 8), PerHost: 8,
+			PerProcess: 8}
 		flies(t, small, modeFold, 16)
 		flies(t, small, modeCollect, 16)
 		return
 	}
 	rows := []string{
-		"| ranks in a process | verb | arity | publishes | header | messages | at home | bytes at home | most at a host | bytes at most | hops |",
+		"| ranks in a process | verb | arity | publishes | header | messages | at home | bytes at home | most " +
+			"at a host | bytes at most | hops |",
 		"|---|---|---|---|---|---|---|---|---|---|---|",
 	}
 	for _, c := range []struct {
@@ -43,13 +46,15 @@ func TestCast_reachesAHundredThousandRanks(t *testing.T) {
 		mode       mode
 		arity      int
 	}{
-		{1, modeFold, 4}, {1, modeFold, 16}, {1, modeFold, 64}, {8, modeFold, 4}, {8, modeFold, 16}, {8, modeFold, 64},
+		{1, modeFold, 4}, {1, modeFold, 16}, {1, modeFold, 64}, {8, modeFold, 4}, {8, modeFold, 16},
+		{8, modeFold, 64},
 		{8, modeFold, 12_500}, {1, modeCollect, 16}, {8, modeCollect, 16},
 	} {
 		if (c.perProcess == 1 || c.arity != 16) && !*update { // they take a while
 			continue
 		}
-		rows = append(rows, flies(t, Placement{Mesh: testMesh, Extent: extent, PerHost: 8, PerProcess: c.perProcess}, c.mode, c.arity))
+		rows = append(rows, flies(t, Placement{Mesh: testMesh, Extent: extent, PerHost: 8,
+			PerProcess: c.perProcess}, c.mode, c.arity))
 	}
 	text, err := os.ReadFile(table)
 	require.NoError(t, err)
@@ -69,7 +74,8 @@ func TestCast_reachesAHundredThousandRanks(t *testing.T) {
 
 // flies is one row.
 func flies(t *testing.T, place Placement, m mode, arity int) string {
-	h := header{Region: place.Extent.Region(), Mode: m, Arity: arity, ReplyPort: subjects.ProcID{Mesh: testMesh}.Actor("client").Port("_1").String(), Reducer: nameSum}
+	h := header{Region: place.Extent.Region(), Mode: m, Arity: arity,
+		ReplyPort: subjects.ProcID{Mesh: testMesh}.Actor("client").Port("_1").String(), Reducer: nameSum}
 	f := newFlight(h.tree(place), m, 1)
 	sum := 0
 	f.answer = func(view int) any { return view % 100 }
@@ -123,6 +129,7 @@ func flies(t *testing.T, place Placement, m mode, arity int) string {
 	}
 	home := subjects.ProcID{}
 	verb := map[mode]string{modeFold: "Reduce", modeCollect: "Gather"}[m]
-	return fmt.Sprintf("| %d | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d |", place.PerProcess, verb, arity, len(publishes), len(ext),
+	return fmt.Sprintf("| %d | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d |", place.PerProcess, verb, arity,
+		len(publishes), len(ext),
 		f.messages, f.received[home], f.bytes[home], most, bytes, f.depth[home])
 }

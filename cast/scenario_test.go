@@ -21,8 +21,10 @@ import (
 
 var traces = flag.Bool("cast.traces", false, "write the traces of testdata/*.txt anew")
 
-// Each file of testdata is one cast on its way home, through the shipped tree and folds: a line is something that
-// happens, and the lines below it that start with a tab are what is sent then, and what home knows. A process is
+// Each file of testdata is one cast on its way home, through the shipped tree and folds: a line is
+// something that
+// happens, and the lines below it that start with a tab are what is sent then, and what home knows.
+// A process is
 // named by the first of its ranks that is asked.
 func TestRouter_scenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -97,7 +99,8 @@ func (s *scenario) set(verb string, args []string) {
 	switch verb {
 	case "mesh": // its extent, ranks on a host and in a process
 		s.tree.placement.Extent, err = shape.ParseExtent(args[0])
-		s.tree.region, s.tree.placement.PerHost, s.tree.placement.PerProcess = s.tree.placement.Extent.Region(), integer(args[1]), integer(args[2])
+		s.tree.region, s.tree.placement.PerHost, s.tree.placement.PerProcess = s.tree.placement.Extent.Region(),
+			integer(args[1]), integer(args[2])
 	case "region":
 		s.tree.region, err = shape.Select(s.tree.placement.Extent, args[0])
 	case "arity":

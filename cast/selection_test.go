@@ -84,7 +84,8 @@ func TestSelect_composesWithThrottleProgressAndSelection(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "n0 n1 n2 n3 n7 n11", text)
 	require.Equal(t, 6, settled)
-	text, err = cast.Reduce(testkit.Soon(t), cast.WithProgress(slow, 0, func(n int) { settled = -n }), name, "n", concat)
+	text, err = cast.Reduce(testkit.Soon(t), cast.WithProgress(slow, 0, func(n int) { settled = -n }),
+		name, "n", concat)
 	require.NoError(t, err)
 	require.Equal(t, "n0 n1 n2 n3 n7 n11", text)
 	require.Equal(t, -6, settled, "whichever option comes first")
@@ -103,5 +104,6 @@ func TestSelect_refusesOtherMeshesAndNoRanks(t *testing.T) {
 	_, err = cast.Gather(testkit.Soon(t), cast.Select(c.members, other), who, actor.None{})
 	require.ErrorIs(t, err, actor.ErrInvalid)
 	require.ErrorContains(t, err, "a selection of gpu=3: want one of gpu=2")
-	require.ErrorContains(t, cast.Send(testkit.Soon(t), c.some(t, "none"), note, 1), "the selection has no ranks")
+	require.ErrorContains(t, cast.Send(testkit.Soon(t), c.some(t, "none"), note, 1),
+		"the selection has no ranks")
 }

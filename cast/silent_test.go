@@ -16,7 +16,8 @@ import (
 func TestReroute_silentRankFailsNoOther_CAST8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
-		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"),
+			rapid.Uint64().Draw(t, "seed"))
 		ids := f.ids()
 		if len(ids) == 0 {
 			return
@@ -54,12 +55,14 @@ func TestReroute_silentRankFailsNoOther_CAST8(t *testing.T) {
 	})
 }
 
-// What the silent one has when it wakes up lacks a rank below it that was slow, and went past it: though it has
+// What the silent one has when it wakes up lacks a rank below it that was slow, and went past it:
+// though it has
 // more ranks than came past it, it must not take their place.
 func TestReroute_partialLateReplyReplacesNoOther_CAST8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
-		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"),
+			rapid.Uint64().Draw(t, "seed"))
 		one, found := f.slows(t)
 		if !found {
 			return
@@ -89,7 +92,8 @@ func TestReroute_partialLateReplyReplacesNoOther_CAST8(t *testing.T) {
 func TestReroute_lateAggregatorKeepsNoBypassedRanks_CAST8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
-		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"),
+			rapid.Uint64().Draw(t, "seed"))
 		one, found := f.slows(t)
 		if !found {
 			return
@@ -137,7 +141,8 @@ func (f *flight) slows(t *rapid.T) (one subjects.ProcID, found bool) {
 // once checks that each rank is in the result once, in order, and that none is missing but those that may be.
 func (f *flight) once(t *rapid.T, may func(view int) bool) {
 	got := strings.Fields(f.result())
-	require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }), "in rank order: %s", got)
+	require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }),
+		"in rank order: %s", got)
 	require.Len(t, slices.Compact(slices.Clone(got)), len(got), "each once")
 	for view := range f.tree.region.NumRanks() {
 		if !f.tree.skip.Contains(view) && !may(view) {

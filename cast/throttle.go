@@ -17,15 +17,17 @@ import (
 // Throttle configures a cast in batches: each waits for the answers of the one before it. The zero
 // Throttle is one batch of all ranks.
 type Throttle struct {
-	Batch     int           // ranks in a batch at most; 0: any number
-	PerHost   int           // ranks of one host in a batch at most; 0: any number
-	OnePer    string        // a dimension: of ranks with the same index there, one in a batch at most; "": any number
-	Pause     time.Duration // between batches
-	Timeout   time.Duration // time of a batch, after which silent ranks are missing; 0: 30 s
-	Canary    bool          // the first batch is one rank, which must answer with a value before others are asked
-	StopAfter int           // failed and missing ranks after which no batch follows; 0: no limit
-	Percent   float64       // of the ranks of the region, rounded up, that are asked; 0: all
-	Seed      uint64        // the same seed draws the same ranks; a larger Percent adds to them
+	Batch   int // ranks in a batch at most; 0: any number
+	PerHost int // ranks of one host in a batch at most; 0: any number
+	// a dimension: of ranks with the same index there, one in a batch at most; "": any number
+	OnePer  string
+	Pause   time.Duration // between batches
+	Timeout time.Duration // time of a batch, after which silent ranks are missing; 0: 30 s
+	// the first batch is one rank, which must answer with a value before others are asked
+	Canary    bool
+	StopAfter int     // failed and missing ranks after which no batch follows; 0: no limit
+	Percent   float64 // of the ranks of the region, rounded up, that are asked; 0: all
+	Seed      uint64  // the same seed draws the same ranks; a larger Percent adds to them
 }
 
 // Err reports invalid fields.
@@ -118,7 +120,10 @@ func (t Throttle) sample(to Target) []int {
 		lots = append(lots, lot{rank, rand.NewPCG(t.Seed, uint64(base)).Uint64()})
 	}
 	if t.Percent > 0 {
-		slices.SortFunc(lots, func(a, b lot) int { return cmp.Or(cmp.Compare(a.drew, b.drew), cmp.Compare(a.rank, b.rank)) })
+		slices.SortFunc(lots, func(a, b lot) int {
+			return cmp.Or(cmp.Compare(a.drew, b.drew),
+				cmp.Compare(a.rank, b.rank))
+		})
 		const rounding = 1e-9 // of the product: 0.07 % of 10,000 are 7
 		lots = lots[:max(1, int(math.Ceil(float64(len(lots))*t.Percent/100-rounding)))]
 	}

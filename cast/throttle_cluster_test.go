@@ -75,7 +75,8 @@ func TestThrottled_stoppedCastNamesRanksNotAsked(t *testing.T) {
 	all, err := cast.Gather(testkit.Soon(t), slow, refuse, 2)
 	var partial *cast.CoverageError
 	require.ErrorAs(t, err, &partial)
-	require.Equal(t, "asked 4 · answered 3 · failed 1 [host=0,gpu=2] · missing 0 · not asked 4 [host=1,gpu=*]", partial.Coverage.String())
+	require.Equal(t, "asked 4 · answered 3 · failed 1 [host=0,gpu=2] · missing 0 · not asked 4 [host=1,gpu=*]",
+		partial.Coverage.String())
 	require.Equal(t, []int{0, 1, 0, 3, 0, 0, 0, 0}, all.Values())
 	sum, err := cast.Reduce(testkit.Soon(t), slow, refuse, 2, cast.Sum[int]())
 	require.ErrorAs(t, err, &partial)
@@ -126,7 +127,8 @@ func TestThrottled_deadRankCountsAsFailure(t *testing.T) {
 	c.await(t, 1) // rank 2 has it and says nothing
 	c.die(2)
 	require.ErrorIs(t, <-waiting, actor.ErrProcDead)
-	_, err := cast.Gather(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 1, StopAfter: 1}), who, actor.None{})
+	_, err := cast.Gather(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 1, StopAfter: 1}),
+		who, actor.None{})
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "asked 3 · answered 2 · failed 1 [host=0,gpu=2] · missing 0 · not asked 5")
 }
@@ -145,7 +147,8 @@ func TestThrottled_cancelledCallerAsksNoMoreRanks(t *testing.T) {
 	_, err := cast.Gather(ctx, cast.Throttled(c.members, cast.Throttle{Batch: 2, Pause: time.Hour}), wait, 1)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "· not asked 6 [")
-	require.Regexp(t, `(rank 1 \(host=0/2,gpu=1/4\)|2 ranks \[host=0,gpu=0:2\]): the caller gave up`, err.Error())
+	require.Regexp(t, `(rank 1 \(host=0/2,gpu=1/4\)|2 ranks \[host=0,gpu=0:2\]): the caller gave up`,
+		err.Error())
 }
 
 func TestThrottled_invalidArgumentsFailBeforeSending(t *testing.T) {
@@ -157,7 +160,8 @@ func TestThrottled_invalidArgumentsFailBeforeSending(t *testing.T) {
 		"is not in the mesh's extent": cast.Throttled(outside, cast.Throttle{Batch: 1}),
 		"context deadline exceeded":   cast.Throttled(foreign, cast.Throttle{Batch: 1}),
 		"a batch of -1":               cast.Throttled(c.members, cast.Throttle{Batch: -1}),
-		"no sender":                   cast.Throttled(members{place: c.place, region: c.region}, cast.Throttle{Batch: 1}),
+		"no sender": cast.Throttled(members{place: c.place, region: c.region},
+			cast.Throttle{Batch: 1}),
 	} {
 		_, err := cast.Gather(testkit.Soon(t), m, who, actor.None{})
 		require.ErrorContains(t, err, want)
@@ -171,7 +175,8 @@ func TestThrottled_invalidArgumentsFailBeforeSending(t *testing.T) {
 		_, err = m.Batches()
 		require.True(t, err != nil || want == "no sender")
 	}
-	_, err := cast.Choose(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Percent: 101}), who, actor.None{})
+	_, err := cast.Choose(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Percent: 101}),
+		who, actor.None{})
 	require.ErrorIs(t, err, actor.ErrInvalid)
 	_, err = cast.Reduce(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{}), who, actor.None{}, bad)
 	require.ErrorContains(t, err, "fold the answers of who: reducer bad panicked")

@@ -20,7 +20,8 @@ import (
 func anyThrottle(t *rapid.T) Throttle {
 	return Throttle{
 		Batch: rapid.IntRange(0, 5).Draw(t, "batch"), PerHost: rapid.IntRange(0, 3).Draw(t, "per host"),
-		Canary: rapid.Bool().Draw(t, "canary"), Percent: rapid.SampledFrom([]float64{0, 0.1, 10, 33.3, 50, 100}).Draw(t, "percent"),
+		Canary: rapid.Bool().Draw(t, "canary"), Percent: rapid.SampledFrom([]float64{0, 0.1, 10, 33.3, 50, 100}).
+			Draw(t, "percent"),
 		Seed: rapid.Uint64().Draw(t, "seed"),
 	}
 }
@@ -38,7 +39,8 @@ func firstFit(th Throttle, host, index func(rank int) int, ranks []int) (batches
 					return false
 				}
 			}
-			return !(th.Canary && batch[0] == ranks[0]) && (th.Batch == 0 || len(batch) < th.Batch) && (th.PerHost == 0 || neighbours < th.PerHost)
+			return !(th.Canary && batch[0] == ranks[0]) && (th.Batch == 0 || len(batch) < th.Batch) &&
+				(th.PerHost == 0 || neighbours < th.PerHost)
 		})
 		if i == 0 || at < 0 {
 			batches = append(batches, []int{rank})
@@ -72,7 +74,8 @@ func TestThrottle_planAsksEachRankOnceWithinLimits(t *testing.T) {
 			require.NoError(t, err)
 			return at.Coords()[dim]
 		}
-		require.Equal(t, firstFit(th, func(rank int) int { return p.hostOf(base(rank)) }, index, th.sample(to)), got)
+		require.Equal(t, firstFit(th, func(rank int) int { return p.hostOf(base(rank)) }, index,
+			th.sample(to)), got)
 		if th.Canary {
 			require.Len(t, got[0], 1)
 		}
@@ -113,14 +116,17 @@ func TestThrottle_smallerPercentIsASubsetForTheSameSeed(t *testing.T) {
 		require.Len(t, Throttle{}.sample(r), region.NumRanks())
 	})
 	r := Target{Region: shape.Of("gpu", 1000).Region()}
-	require.Equal(t, []int{587, 806, 928}, Throttle{Percent: 0.3, Seed: 42}.sample(r), "the same in every version")
+	require.Equal(t, []int{587, 806, 928}, Throttle{Percent: 0.3, Seed: 42}.sample(r),
+		"the same in every version")
 	require.NotEqual(t, Throttle{Percent: 10, Seed: 1}.sample(r), Throttle{Percent: 10, Seed: 2}.sample(r))
 }
 
 func TestThrottle_percentRoundsUpToAtLeastOne(t *testing.T) {
-	for percent, want := range map[float64]int{0: 10_000, math.SmallestNonzeroFloat64: 1, 0.07: 7, 0.071: 8, 29: 2900, 100: 10_000} {
+	for percent, want := range map[float64]int{0: 10_000, math.SmallestNonzeroFloat64: 1, 0.07: 7, 0.071: 8,
+		29: 2900, 100: 10_000} {
 		r := shape.Of("gpu", 10_000).Region()
-		batches := Throttle{Percent: percent, Canary: true}.plan(Target{Placement: Placement{Extent: r.Extent(), PerHost: 8}, Region: r})
+		batches := Throttle{Percent: percent,
+			Canary: true}.plan(Target{Placement: Placement{Extent: r.Extent(), PerHost: 8}, Region: r})
 		got := 0
 		for _, batch := range batches {
 			got += len(batch)
@@ -131,9 +137,11 @@ func TestThrottle_percentRoundsUpToAtLeastOne(t *testing.T) {
 
 func TestThrottle_refusesInvalidOptions(t *testing.T) {
 	for want, th := range map[string]Throttle{
-		"a batch of -1: want 0 or more": {Batch: -1}, "-2 per host": {PerHost: -2}, "a pause of -1s": {Pause: -time.Second},
+		"a batch of -1: want 0 or more": {Batch: -1}, "-2 per host": {PerHost: -2},
+		"a pause of -1s":   {Pause: -time.Second},
 		"a timeout of -1s": {Timeout: -time.Second}, "stop after -3": {StopAfter: -3},
-		"a sample of -1%: want 0 to 100": {Percent: -1}, "a sample of 100.5%": {Percent: 100.5}, "a sample of NaN%": {Percent: math.NaN()},
+		"a sample of -1%: want 0 to 100": {Percent: -1}, "a sample of 100.5%": {Percent: 100.5},
+		"a sample of NaN%": {Percent: math.NaN()},
 	} {
 		require.ErrorIs(t, th.Err(), actor.ErrInvalid)
 		require.ErrorContains(t, th.Err(), want)
@@ -221,7 +229,8 @@ func TestThrottle_batchTimesOutAndTheNextGoesOn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 7*time.Second, time.Since(start))
 		require.ErrorIs(t, r.coverageError(), context.DeadlineExceeded)
-		require.ErrorContains(t, r.coverageError(), "asked 8 · answered 7 · failed 0 · missing 1 [host=0,gpu=2]; rank 2")
+		require.ErrorContains(t, r.coverageError(),
+			"asked 8 · answered 7 · failed 0 · missing 1 [host=0,gpu=2]; rank 2")
 		start = time.Now()
 		_, err = play(t.Context(), Throttle{}, &script{mute: []int{2}})
 		require.NoError(t, err)
@@ -275,9 +284,11 @@ func TestThrottle_stopsAtMaxFailures(t *testing.T) {
 		var partial *CoverageError
 		require.ErrorAs(t, r.coverageError(), &partial)
 		c := partial.Coverage
-		require.Equal(t, "asked 4 · answered 2 · failed 1 [host=0,gpu=1] · missing 1 [host=0,gpu=2] · not asked 4 [host=1,gpu=*]", c.String())
+		require.Equal(t, "asked 4 · answered 2 · failed 1 [host=0,gpu=1] · missing 1 [host=0,gpu=2] · not "+
+			"asked 4 [host=1,gpu=*]", c.String())
 		require.Equal(t, "host=1,gpu=*", c.NotAskedRegion())
-		require.ErrorContains(t, partial, "not asked: stopped after 2 failures, the last: no answer within the deadline")
+		require.ErrorContains(t, partial,
+			"not asked: stopped after 2 failures, the last: no answer within the deadline")
 		require.False(t, c.Whole())
 		require.Equal(t, []int{0, 3}, inOrder(r))
 
@@ -323,7 +334,8 @@ func TestThrottle_invalidCastStopsIt(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.ErrorIs(t, r.coverageError(), broken)
-	require.ErrorContains(t, r.coverageError(), "asked 4 · answered 4 · failed 0 · missing 0 · not asked 4 [host=1,gpu=*]; not asked: no bus")
+	require.ErrorContains(t, r.coverageError(),
+		"asked 4 · answered 4 · failed 0 · missing 0 · not asked 4 [host=1,gpu=*]; not asked: no bus")
 }
 
 func TestThrottle_undecodableReplyCountsAsFailure(t *testing.T) {
@@ -337,8 +349,11 @@ func TestThrottle_undecodableReplyCountsAsFailure(t *testing.T) {
 func TestThrottle_asksOneRankPerIndexAtATime(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 3)
 	p := Placement{Extent: e, PerHost: 3}
-	require.Equal(t, [][]int{{0, 3}, {1, 4}, {2, 5}}, Throttle{OnePer: "host"}.plan(Target{Placement: p, Region: e.Region()}))
-	require.Equal(t, [][]int{{0, 1, 2}, {3, 4, 5}}, Throttle{OnePer: "gpu"}.plan(Target{Placement: p, Region: e.Region()}))
+	require.Equal(t, [][]int{{0, 3}, {1, 4}, {2, 5}},
+		Throttle{OnePer: "host"}.plan(Target{Placement: p, Region: e.Region()}))
+	require.Equal(t, [][]int{{0, 1, 2}, {3, 4, 5}},
+		Throttle{OnePer: "gpu"}.plan(Target{Placement: p, Region: e.Region()}))
 	require.NoError(t, Throttle{OnePer: "gpu"}.checkDim(e))
-	require.ErrorContains(t, Throttle{OnePer: "rack"}.checkDim(e), `one per "rack": want a dimension of the mesh: host, gpu`)
+	require.ErrorContains(t, Throttle{OnePer: "rack"}.checkDim(e),
+		`one per "rack": want a dimension of the mesh: host, gpu`)
 }

@@ -119,7 +119,10 @@ func (f *flight) check(id subjects.ProcID) {
 
 func (f *flight) pass(from subjects.ProcID) {
 	p := f.procs[from]
-	p.sentTo = p.job.liveParent(func(id subjects.ProcID) bool { return p.seen[id] || slices.Contains(p.bypassed, id) })
+	p.sentTo = p.job.liveParent(func(id subjects.ProcID) bool {
+		return p.seen[id] ||
+			slices.Contains(p.bypassed, id)
+	})
 	to, c := p.sentTo, p.sent
 	f.messages++
 	if f.sends != nil {
@@ -197,7 +200,10 @@ func (f *flight) at(id subjects.ProcID, do func()) {
 // gives up are the ends of patience, from the lowest up: who is above asks around the silent, then gives up.
 func (f *flight) givesUp() {
 	ids := f.ids()
-	slices.SortStableFunc(ids, func(a, b subjects.ProcID) int { return len(f.procs[b].job.ancestors) - len(f.procs[a].job.ancestors) })
+	slices.SortStableFunc(ids, func(a,
+		b subjects.ProcID) int {
+		return len(f.procs[b].job.ancestors) - len(f.procs[a].job.ancestors)
+	})
 	for _, id := range ids {
 		p := f.procs[id]
 		if _, stopped := f.stopped[id]; stopped || p.done || id == f.slow {
@@ -223,7 +229,8 @@ func (f *flight) givesUp() {
 
 // happens has the silent one wake up, when those below it have been asked past it.
 func (f *flight) happens() {
-	if f.meanwhile == nil || f.slow == (subjects.ProcID{}) || !slices.Contains(f.procs[f.slow].bypassed, f.tree.aggregatorAt(f.procs[f.slow].job.ancestors[0])) {
+	if f.meanwhile == nil || f.slow == (subjects.ProcID{}) ||
+		!slices.Contains(f.procs[f.slow].bypassed, f.tree.aggregatorAt(f.procs[f.slow].job.ancestors[0])) {
 		return
 	}
 	meanwhile := f.meanwhile
@@ -281,7 +288,8 @@ func (f *flight) result() string {
 func anyTree(t *rapid.T) tree {
 	perProcess := rapid.IntRange(1, 3).Draw(t, "ranks in a process")
 	perHost := perProcess * rapid.IntRange(1, 3).Draw(t, "processes on a host")
-	e := shape.Of("zone", rapid.IntRange(1, 3).Draw(t, "zones")).With("host", rapid.IntRange(1, 6).Draw(t, "hosts")).With("gpu", perHost)
+	e := shape.Of("zone", rapid.IntRange(1, 3).Draw(t, "zones")).
+		With("host", rapid.IntRange(1, 6).Draw(t, "hosts")).With("gpu", perHost)
 	r := anyRegion(t, e)
 	tr := tree{
 		placement: Placement{Mesh: testMesh, Extent: e, PerHost: perHost, PerProcess: perProcess},
@@ -338,7 +346,8 @@ func TestTree_repliesFoldOnceInRankOrder_CAST5(t *testing.T) {
 func TestTree_deathsNeverLoseOrDuplicateLiveRanks_CAST6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
-		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"),
+			rapid.Uint64().Draw(t, "seed"))
 		for _, id := range f.ids() {
 			if rapid.IntRange(0, 3).Draw(t, "dies") == 0 {
 				f.todo = append(f.todo, func() { f.dies(id) })
@@ -347,7 +356,8 @@ func TestTree_deathsNeverLoseOrDuplicateLiveRanks_CAST6(t *testing.T) {
 		f.run()
 		require.Zero(t, f.home.pending, "nobody waits in vain")
 		got := strings.Fields(f.result())
-		require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }), "in rank order: %s", got)
+		require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }),
+			"in rank order: %s", got)
 		require.Len(t, got, f.home.coverage().Answered)
 		require.Len(t, slices.Compact(slices.Clone(got)), len(got), "each once")
 		for view := range tr.region.NumRanks() {

@@ -48,7 +48,8 @@ func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, 
 // or the reason for a rank without one. It ends when every rank is settled, at the latest at the
 // deadline. An error of the cast itself is yielded once, with the zero point. The cast is sent when
 // the loop starts; leaving the loop cancels the rest.
-func Stream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) iter.Seq2[shape.Point, Reply[R]] {
+func Stream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R],
+	m M) iter.Seq2[shape.Point, Reply[R]] {
 	return func(yield func(shape.Point, Reply[R]) bool) {
 		r, err := prepare(to, ep, eachOf[R](m))
 		if err == nil {
@@ -76,7 +77,8 @@ func replyOf[R any](r *rollout, rank int) (out Reply[R]) {
 
 // Gather casts m and returns every rank's answer by its rank in the region. When some have none,
 // the error is a *CoverageError and their places hold zero values.
-func Gather[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (shape.ValueMesh[R], error) {
+func Gather[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R],
+	m M) (shape.ValueMesh[R], error) {
 	r, err := ask(ctx, to, ep, castRequest{message: m, mode: modeCollect, open: openAs[R]})
 	if err != nil {
 		return shape.ValueMesh[R]{}, err
@@ -120,7 +122,8 @@ func spreadPart[R any](c *collector, p part, values []R) {
 // nextAnswer decodes the next answer of a row, and its number of ranks.
 func nextAnswer[R any](row []byte) (v R, count uint32, rest []byte, err error) {
 	if len(row) == 0 {
-		return v, 0, nil, &actor.Error{Code: actor.CodeBadMessage, Text: "its host sent fewer answers than it has ranks"}
+		return v, 0, nil, &actor.Error{Code: actor.CodeBadMessage,
+			Text: "its host sent fewer answers than it has ranks"}
 	}
 	count, raw, rest, err := nextEntry(row)
 	if err == nil {
@@ -132,7 +135,8 @@ func nextAnswer[R any](row []byte) (v R, count uint32, rest []byte, err error) {
 // Reduce casts m and returns the answers folded into one, in rank order. The reducer is built in,
 // or declared by the endpoint. When some ranks have no answer, the value is folded from the others
 // (the zero value when there are none) and the error is a *CoverageError.
-func Reduce[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M, by actor.Reducer[R]) (R, error) {
+func Reduce[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M,
+	by actor.Reducer[R]) (R, error) {
 	var acc R
 	if err := by.Err(); err != nil {
 		return acc, err
@@ -184,7 +188,8 @@ func reducible[A, M, R any](ep actor.Endpoint[A, M, R], by actor.Reducer[R]) err
 	p, known := parseSameType(by.Name(), openAs[R], 0)
 	if !known {
 		return &actor.Error{Code: actor.CodeInvalid, Endpoint: ep.Name(), Text: fmt.Sprintf(
-			"the endpoint does not declare the reducer %q, so procs cannot fold with it: name it in NewEndpoint", by.Name())}
+			"the endpoint does not declare the reducer %q, so procs cannot fold with it: name it in NewEndpoint",
+			by.Name())}
 	}
 	return invalid(ep.Name(), p.accepts(reflect.TypeFor[R]()))
 }
@@ -200,7 +205,8 @@ func invalid(endpoint string, err error) error {
 // Aggregate casts m and returns the aggregator's result, which may have another type than the
 // answers, such as a list of the three largest. The answers fold like those of Reduce. When some
 // ranks have no answer, the value is that of the others and the error is a *CoverageError.
-func Aggregate[A, M, R, Acc any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M, by Aggregator[R, Acc]) (Acc, error) {
+func Aggregate[A, M, R, Acc any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M,
+	by Aggregator[R, Acc]) (Acc, error) {
 	var zero Acc
 	if err := invalid(ep.Name(), by.Err()); err != nil {
 		return zero, err
@@ -285,7 +291,8 @@ func prepare[A, M, R any](to Mesh[A], ep actor.Endpoint[A, M, R], q castRequest)
 }
 
 // ask casts until every rank has its fate.
-func ask[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], q castRequest) (*rollout, error) {
+func ask[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R],
+	q castRequest) (*rollout, error) {
 	r, err := prepare(to, ep, q)
 	if err != nil {
 		return nil, err

@@ -40,7 +40,8 @@ func TestPush_procOverridesItsClientAtRunTime_CFG1(t *testing.T) {
 
 	require.Equal(t, 3*time.Minute, config.ProcReadyTimeout.Get(&proc))
 	require.Equal(t, time.Minute, config.DeliveryTimeout.Get(&proc))
-	require.Equal(t, map[string]string{"proc.ready-timeout": "3m", "delivery.timeout": "1m"}, proc.Snapshot().Values)
+	require.Equal(t, map[string]string{"proc.ready-timeout": "3m", "delivery.timeout": "1m"},
+		proc.Snapshot().Values)
 
 	_, err = proc.Push(client.Snapshot())
 	require.NoError(t, err)
@@ -60,19 +61,25 @@ func TestSet_byNameEqualsSetByKey(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.Set("delivery.max-message", "1MiB"))
 	require.Equal(t, config.Size(1<<20), config.DeliveryMaxMessage.Get(&c))
-	require.EqualError(t, c.Set("delivery.max-message", "1 MiB"), `delivery.max-message="1 MiB": want a size such as 64MiB`)
-	require.EqualError(t, c.Set("delivery.max-mesage", "1MiB"), `there is no key "delivery.max-mesage"; did you mean delivery.max-message?`)
+	require.EqualError(t, c.Set("delivery.max-message", "1 MiB"),
+		`delivery.max-message="1 MiB": want a size such as 64MiB`)
+	require.EqualError(t, c.Set("delivery.max-mesage", "1MiB"),
+		`there is no key "delivery.max-mesage"; did you mean delivery.max-message?`)
 }
 
 func TestSet_refusesAValueOutOfBounds_CFG3(t *testing.T) {
 	var c config.Config
 	require.EqualError(t, config.TerminateConcurrency.Set(&c, 257), `terminate.concurrency="257": want 1 to 256`)
-	require.EqualError(t, config.TerminateConcurrency.Override(&c, 0), `terminate.concurrency="0": want 1 to 256`)
-	require.EqualError(t, config.ProcReadyTimeout.Set(&c, -1), `proc.ready-timeout="-1ns": want 1ms to 24h, or 0 for none`)
+	require.EqualError(t, config.TerminateConcurrency.Override(&c, 0),
+		`terminate.concurrency="0": want 1 to 256`)
+	require.EqualError(t, config.ProcReadyTimeout.Set(&c, -1),
+		`proc.ready-timeout="-1ns": want 1ms to 24h, or 0 for none`)
 	require.NoError(t, config.ProcReadyTimeout.Set(&c, 0))
 	require.Zero(t, config.ProcReadyTimeout.Get(&c))
-	require.EqualError(t, config.ProcLogLevel.Set(&c, "loud"), `proc.log-level="loud": want one of trace, debug, info, warn, error`)
-	require.EqualError(t, config.DeliveryMaxMessage.Set(&c, math.MaxInt64), `delivery.max-message="9223372036854775807B": want 64KiB to 1GiB`)
+	require.EqualError(t, config.ProcLogLevel.Set(&c, "loud"),
+		`proc.log-level="loud": want one of trace, debug, info, warn, error`)
+	require.EqualError(t, config.DeliveryMaxMessage.Set(&c, math.MaxInt64),
+		`delivery.max-message="9223372036854775807B": want 64KiB to 1GiB`)
 	require.Equal(t, map[string]string{"proc.ready-timeout": "0"}, c.Snapshot().Values)
 }
 
@@ -123,7 +130,8 @@ func TestUnknownVariables_warnExceptOfReservedOnes(t *testing.T) {
 
 func TestEntries_nameTheSourceOfAValue_CFG4(t *testing.T) {
 	var c config.Config
-	_, err := c.Push(config.Snapshot{Values: map[string]string{"proc.ready-timeout": "1m", "delivery.timeout": "1m"}})
+	_, err := c.Push(config.Snapshot{Values: map[string]string{"proc.ready-timeout": "1m",
+		"delivery.timeout": "1m"}})
 	require.NoError(t, err)
 	require.NoError(t, c.LoadFile(map[string]config.Setting{"attach.timeout": {"60s", "a.yaml:1:17"}}))
 	require.NoError(t, c.LoadEnv(vars{"CASTNET_DELIVERY_TIMEOUT": "2m"}.get))
@@ -157,11 +165,15 @@ func TestConflicts_nameContradictoryTimeouts(t *testing.T) {
 	require.NoError(t, config.ProcReadyTimeout.Set(&c, 2*time.Minute))
 	require.NoError(t, config.DeliverySendBuffer.Set(&c, 1<<30))
 	require.Equal(t, []string{
-		"want supervision.poll-interval to be less than supervision.lease-ttl: leases would run out before they are renewed",
-		"want proc.ready-timeout to be at most proc.spawn-idle: a spawn would give up before hosts report which proc is not ready",
-		"want proc.ready-timeout to be less than mesh.spawn-deadline: a spawn would give up before hosts report which proc is not ready",
+		"want supervision.poll-interval to be less than supervision.lease-ttl: leases would run out before they " +
+			"are renewed",
+		"want proc.ready-timeout to be at most proc.spawn-idle: a spawn would give up before hosts report which " +
+			"proc is not ready",
+		"want proc.ready-timeout to be less than mesh.spawn-deadline: a spawn would give up before hosts report " +
+			"which proc is not ready",
 		"want delivery.send-buffer to be at most delivery.send-buffer-total",
-		"want supervision.controller-timeout to be at least supervision.poll-interval + actor.state-idle + proc.state-idle: " +
+		"want supervision.controller-timeout to be at least supervision.poll-interval + actor.state-idle + " +
+			"proc.state-idle: " +
 			"a controller that waits for states would be declared dead",
 	}, c.Conflicts())
 	require.NoError(t, config.SupervisionLeaseTTL.Set(&c, 0))
@@ -175,7 +187,8 @@ func TestConfig_isSafeForConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for range 200 {
 				_ = config.ProcReadyTimeout.Set(&c, time.Minute)
-				_, _ = c.Push(config.Snapshot{Values: map[string]string{"proc.ready-timeout": "2m", "delivery.timeout": "2m"}})
+				_, _ = c.Push(config.Snapshot{Values: map[string]string{"proc.ready-timeout": "2m",
+					"delivery.timeout": "2m"}})
 				_, _ = c.Push(config.Snapshot{})
 				_ = c.LoadEnv(vars{"CASTNET_ATTACH_TIMEOUT": "2m"}.get)
 			}

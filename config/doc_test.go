@@ -34,7 +34,8 @@ func TestPage_listsTheLayersInOrder(t *testing.T) {
 	}
 }
 
-const tableHead = "| key | variable | default | Monarch's | bounds | meaning | kept by |\n|---|---|---|---|---|---|---|\n"
+const tableHead = "| key | variable | default | Monarch's | bounds | meaning | kept by " +
+	"|\n|---|---|---|---|---|---|---|\n"
 
 // table is the one the page must have.
 func table() string {

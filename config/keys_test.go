@@ -52,7 +52,8 @@ func TestKeys_everyDefaultParses(t *testing.T) {
 // Every default of Monarch is a valid value.
 func TestKeys_monarchsDefaultsParse(t *testing.T) {
 	for _, k := range config.Keys() {
-		if k.MonarchDefault == "" || k == config.DeliveryMaxMessage.Info() { // 10 GiB in one message is what we do not want
+		// 10 GiB in one message is what we do not want
+		if k.MonarchDefault == "" || k == config.DeliveryMaxMessage.Info() {
 			continue
 		}
 		var c config.Config
@@ -168,13 +169,15 @@ func TestSizes_textRoundTrips(t *testing.T) {
 		require.NoError(t, c.Set("delivery.send-buffer-total", s.String()))
 		require.Equal(t, s, config.DeliverySendBufferTotal.Get(&c))
 	})
-	for s, text := range map[config.Size]string{0: "0", 1: "1B", 1 << 10: "1KiB", 3 << 20: "3MiB", 1<<30 + 1: "1073741825B", -1 << 10: "-1KiB"} {
+	for s, text := range map[config.Size]string{0: "0", 1: "1B", 1 << 10: "1KiB", 3 << 20: "3MiB",
+		1<<30 + 1: "1073741825B", -1 << 10: "-1KiB"} {
 		require.Equal(t, text, s.String())
 	}
 }
 
 func TestBools_acceptShellAndYAMLWords(t *testing.T) {
-	for text, want := range map[string]bool{"true": true, "ON": true, "yes": true, "1": true, "False": false, "off": false, "no": false, "0": false} {
+	for text, want := range map[string]bool{"true": true, "ON": true, "yes": true, "1": true, "False": false,
+		"off": false, "no": false, "0": false} {
 		var c config.Config
 		require.NoError(t, c.Set("logs.forward", text))
 		require.Equal(t, want, config.LogsForward.Get(&c), text)
@@ -183,7 +186,8 @@ func TestBools_acceptShellAndYAMLWords(t *testing.T) {
 
 // No text makes a key panic, take a value it cannot write, or refuse one without saying what it wants.
 func FuzzSet(f *testing.F) {
-	for _, text := range []string{"", "30s", "-1h", "0", "256", "64MiB", "9223372036854775807GiB", "-9223372036854775808", "on", "warn", "1e9s", "\x00"} {
+	for _, text := range []string{"", "30s", "-1h", "0", "256", "64MiB", "9223372036854775807GiB",
+		"-9223372036854775808", "on", "warn", "1e9s", "\x00"} {
 		f.Add(uint(3), text)
 	}
 	keys := config.Keys()

@@ -30,7 +30,8 @@ func (o oracle) set(l config.Layer, name string, v time.Duration) {
 }
 
 // watched are a few keys that travel, and one that does not.
-var watched = []config.Key[time.Duration]{config.ProcReadyTimeout, config.DeliveryTimeout, config.AttachTimeout, config.BusConnectTimeout}
+var watched = []config.Key[time.Duration]{config.ProcReadyTimeout, config.DeliveryTimeout,
+	config.AttachTimeout, config.BusConnectTimeout}
 
 // Any history of sets, reads and pushes leaves what the oracle says.
 func TestLayers_precedenceHoldsForRandomChanges_CFG1_CFG2_CFG5(t *testing.T) {

@@ -16,10 +16,12 @@ import (
 
 func TestSnapshot_holdsOverridesAndRoundTrips_CFG5_CFG6(t *testing.T) {
 	var c config.Config
-	require.NoError(t, c.LoadEnv(vars{"CASTNET_PROC_READY_TIMEOUT": "30s", "CASTNET_BUS_CONNECT_TIMEOUT": "9s"}.get))
+	require.NoError(t, c.LoadEnv(vars{"CASTNET_PROC_READY_TIMEOUT": "30s",
+		"CASTNET_BUS_CONNECT_TIMEOUT": "9s"}.get))
 	_, err := c.Push(config.Snapshot{Values: map[string]string{"proc.spawn-idle": "1m30s"}})
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"proc.ready-timeout": "30s", "proc.spawn-idle": "1m30s"}, c.Snapshot().Values)
+	require.Equal(t, map[string]string{"proc.ready-timeout": "30s", "proc.spawn-idle": "1m30s"},
+		c.Snapshot().Values)
 }
 
 func TestPush_ignoresAndCountsUnknownKeys_CFG7(t *testing.T) {
@@ -69,13 +71,15 @@ func TestMessages_matchTheGoldenVectors(t *testing.T) {
 		cbor, json    string
 	}{
 		{
-			config.Snapshot{Values: map[string]string{"proc.ready-timeout": "2m", "attach.timeout": "1m"}}, &config.Snapshot{},
+			config.Snapshot{Values: map[string]string{"proc.ready-timeout": "2m", "attach.timeout": "1m"}},
+			&config.Snapshot{},
 			"a101a26e6174746163682e74696d656f757462316d7270726f632e72656164792d74696d656f757462326d",
 			`{"values":{"attach.timeout":"1m","proc.ready-timeout":"2m"}}`,
 		},
 		{config.Snapshot{}, &config.Snapshot{}, "a0", "{}"},
 		{
-			config.Entry{Name: "a.b", Value: "2m", Default: "1m", Layer: config.LayerEnv, Source: "CASTNET_A_B", Changed: true, Env: "CASTNET_A_B", Local: true, Doc: "d"},
+			config.Entry{Name: "a.b", Value: "2m", Default: "1m", Layer: config.LayerEnv, Source: "CASTNET_A_B",
+				Changed: true, Env: "CASTNET_A_B", Local: true, Doc: "d"},
 			&config.Entry{},
 			"a90163612e620262326d0362316d046b656e7669726f6e6d656e74056b434153544e45545f415f4206f5076b434153544e45545f415f4208f5096164",
 			`{"name":"a.b","value":"2m","default":"1m","layer":"environment","place":"CASTNET_A_B","changed":true,"env":"CASTNET_A_B","local":true,"doc":"d"}`,

@@ -24,7 +24,8 @@ func TestController_ownsActorsThroughTheirProcAgents(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	for rank := range 4 {
-		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t), Registry: registry, Mesh: r.spec.Procs, Rank: rank, Log: zerolog.Nop()})
+		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t), Registry: registry, Mesh: r.spec.Procs,
+			Rank: rank, Log: zerolog.Nop()})
 		require.NoError(t, err)
 		closing(t, p, router)
 	}
@@ -40,7 +41,8 @@ func TestController_ownsActorsThroughTheirProcAgents(t *testing.T) {
 	_, err = agent.Restart.Call(t.Context(), ref, agent.RestartRequest{ID: idOf(t, ref)})
 	require.ErrorContains(t, err, "restart their procs")
 	arrives := func(gen int) error {
-		_, err := agent.AwaitActor.Call(t.Context(), ref, agent.AwaitActorRequest{Mesh: spec.Procs.ID, Rank: 1, Gen: gen})
+		_, err := agent.AwaitActor.Call(t.Context(), ref,
+			agent.AwaitActorRequest{Mesh: spec.Procs.ID, Rank: 1, Gen: gen})
 		return err
 	}
 	require.NoError(t, arrives(0), "it is there")

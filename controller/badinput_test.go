@@ -32,7 +32,8 @@ func TestController_badInputGetsExactErrors(t *testing.T) {
 		text string // "": it is answered
 	}{
 		"a list of what does not exist": {ask: func(ctx context.Context) error {
-			_, err := agent.ListEvents.Call(ctx, actor.RefOf[agent.Agent](r.p.ID().Actor("controller-000000000000x")).Via(r.p), agent.ListEventsRequest{})
+			_, err := agent.ListEvents.Call(ctx, actor.RefOf[agent.Agent](r.p.ID().Actor("controller-000000000000x")).
+				Via(r.p), agent.ListEventsRequest{})
 			return err
 		}, want: actor.ErrNoActor},
 		"a list after events that never were": {ask: func(ctx context.Context) error {
@@ -68,7 +69,8 @@ func TestController_badInputGetsExactErrors(t *testing.T) {
 			return err
 		}},
 		"news by a message of another process": {ask: func(ctx context.Context) error {
-			_, err := notify.Call(ctx, elsewhere, notification{actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: r.spec.id()}})
+			_, err := notify.Call(ctx, elsewhere,
+				notification{actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: r.spec.id()}})
 			return err
 		}},
 	} {
@@ -95,14 +97,20 @@ func TestPolicy_invalidPoliciesAreRefusedBeforeAnyStart(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for want, p := range map[string]Policy{
-		"policy: backoff from -1s to 0s: want 0 or more":                                      {Recovery: Restart, Backoff: -time.Second},
-		"policy: backoff from 0s to -1s: want 0 or more":                                      {Recovery: Restart, MaxBackoff: -time.Second},
-		"policy: 3 spare hosts for a mesh on 2 hosts: want at most one for each host":         {Recovery: Replace, Spares: spares},
-		"is already a host of the mesh: want another":                                         {Recovery: Replace, Spares: r.spec.Procs.Hosts[:1]},
+		"policy: backoff from -1s to 0s: want 0 or more": {Recovery: Restart,
+			Backoff: -time.Second},
+		"policy: backoff from 0s to -1s: want 0 or more": {Recovery: Restart,
+			MaxBackoff: -time.Second},
+		"policy: 3 spare hosts for a mesh on 2 hosts: want at most one for each host": {Recovery: Replace,
+			Spares: spares},
+		"is already a host of the mesh: want another": {Recovery: Replace,
+			Spares: r.spec.Procs.Hosts[:1]},
 		"policy: recovery replace without spare hosts: want spare hosts, or recovery restart": {Recovery: Replace},
-		"policy: 1 spare host with recovery drop: want replace, or no spares":                 {Recovery: Drop, Spares: spares[:1]},
-		"policy: recovery(9): want one of":                                                    {Recovery: 9},
-		"mesh " + r.spec.id() + ": policy: at most -1 restarts: want 1 to 1000":               {Recovery: Restart, MaxRestarts: -1},
+		"policy: 1 spare host with recovery drop: want replace, or no spares": {Recovery: Drop,
+			Spares: spares[:1]},
+		"policy: recovery(9): want one of": {Recovery: 9},
+		"mesh " + r.spec.id() + ": policy: at most -1 restarts: want 1 to 1000": {Recovery: Restart,
+			MaxRestarts: -1},
 	} {
 		s := r.spec
 		s.Policy = p

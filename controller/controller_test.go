@@ -84,7 +84,8 @@ func (h *fakeHost) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Over
 		return nil, h.refuse
 	}
 	id := c.Procs.ID.String()
-	_, err := h.table.Create(agent.ResourceSpec{ID: id, Ranks: h.ranks, Mesh: c.Procs, Claim: c.Claim, Agent: "fake"})
+	_, err := h.table.Create(agent.ResourceSpec{ID: id, Ranks: h.ranks, Mesh: c.Procs, Claim: c.Claim,
+		Agent: "fake"})
 	for _, r := range h.ranks {
 		h.table.Advance(id, r, agent.Status{Phase: agent.Running})
 	}
@@ -166,12 +167,16 @@ func newRig(t *testing.T, change ...func(*fakeHost)) *rig {
 		typ := actor.NewType[agent.Agent, actor.None]("fake-host")
 		methods := agent.Methods()
 		if !h.old {
-			methods = append(methods, agent.Renew.Handle(func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.RenewResult, error) {
-				h.note("renew")
-				return agent.HandleRenew(ctx, a, leases)
-			}))
+			methods = append(methods, agent.Renew.Handle(
+				func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.RenewResult, error) {
+					h.note("renew")
+					return agent.HandleRenew(ctx, a, leases)
+				}))
 		}
-		p, _ := r.proc(t, id.Proc(), typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil }, methods...))
+		p, _ := r.proc(t, id.Proc(), typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) {
+			return h,
+				nil
+		}, methods...))
 		_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
 		require.NoError(t, err)
 		r.hosts, r.at = append(r.hosts, h), append(r.at, p)
@@ -189,7 +194,8 @@ func (r *rig) proc(t *testing.T, id subjects.ProcID, def actor.Def) (*actor.Proc
 	t.Helper()
 	registry, err := actor.NewRegistry(def)
 	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: r.bus(t), Registry: registry, Log: zerolog.Nop()})
+	p, err := actor.NewProc(t.Context(),
+		actor.Options{ID: id, Bus: r.bus(t), Registry: registry, Log: zerolog.Nop()})
 	require.NoError(t, err)
 	router, err := cast.Start(p, nil)
 	require.NoError(t, err)
@@ -240,7 +246,8 @@ func one(n int, p agent.Phase, why string) agent.Overlay {
 // stops is how often a host was asked to stop, by either lane.
 func (h *fakeHost) stops() int { return h.count("stop") + h.count("urgent stop") }
 
-// stoppedOnce requires that hosts were asked to stop once each: in its order among the data, and by the control lane
+// stoppedOnce requires that hosts were asked to stop once each: in its order among the data, and by
+// the control lane
 // once at most (AGT-11). A question behind those tells that all have come.
 func (r *rig) stoppedOnce(t *testing.T, hosts ...*fakeHost) {
 	t.Helper()
@@ -281,20 +288,23 @@ func TestListEvents_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 	early := subscribes(t, r.p, ref)
 	code := 3
 	died := actor.Event{
-		Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: 1, Host: r.spec.Procs.Hosts[0].String(),
+		Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: 1,
+		Host:   r.spec.Procs.Hosts[0].String(),
 		Reason: "exited with code 3", ExitCode: &code, StderrTail: []string{"oh"}, At: time.Unix(7, 0).UTC(),
 	}
 	teller, _ := r.proc(t, newHostProc(t), Def())
 	lie, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: died.Mesh, Rank: 2})
 	require.NoError(t, err)
 	about := r.p.Space().Event(actor.KindProc, died.Proc().Scope(), teller.ID().Process().String())
-	require.NoError(t, teller.Bus().Control().Publish(about, lie), "it is about rank 2, where rank 1's events come")
+	require.NoError(t, teller.Bus().Control().Publish(about, lie),
+		"it is about rank 2, where rank 1's events come")
 	teller.Emit(died)
 	teller.Emit(died)
 	got := testkit.Next(t, early)
 	died.View, died.Point, died.Seq = 1, "host=0/2,gpu=1/2", 1
 	require.Equal(t, died, got)
-	require.Eventually(t, func() bool { _, down := r.p.Down(died.Proc()); return down }, 20*time.Second, time.Millisecond,
+	require.Eventually(t, func() bool { _, down := r.p.Down(died.Proc()); return down }, 20*time.Second,
+		time.Millisecond,
 		"the process knows it, behind what the proc had said")
 
 	late := subscribes(t, r.p, ref)
@@ -392,7 +402,8 @@ func TestCreate_silentHostDelaysNothingForever_CTL5(t *testing.T) {
 	o, err := agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Running})
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{
-		{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}, {First: 2, Count: 2, Status: agent.Status{Phase: agent.Initializing}},
+		{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}},
+		{First: 2, Count: 2, Status: agent.Status{Phase: agent.Initializing}},
 	}, o)
 	r.close() // asks both to stop
 	r.stoppedOnce(t, r.hosts[1])

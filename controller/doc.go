@@ -19,9 +19,9 @@
 //   - CTL-2 (one message per host): An operation sends one message to each host, whatever the
 //     number of ranks. A partial stop sends one to each host with ranks of the part. Stops also
 //     use the control connection (AGT-11).
-//   - CTL-3 (numbered events): Each change of a rank is one event on `ev.rank`, numbered from 1 for
-//     the mesh. Each end is reported once, also to the log. ListEvents has the latest event of each
-//     rank. A failure known only from a reply waits 250 ms for its event.
+//   - CTL-3 (numbered events): Each change of a rank is one event on `ev.rank`, numbered from 1.
+//     Each end is reported once. ListEvents has each rank's latest event. A failure known only from
+//     a reply waits 250 ms for its event.
 //   - CTL-4 (leases): A live controller renews its procs' leases every third of their term.
 //     Replies bring missed events. Without leases it polls every supervision.poll-interval, and
 //     makes earlier owners' leases endless. A stopping controller first stops its mesh; a crashed

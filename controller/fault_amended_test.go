@@ -175,7 +175,8 @@ func TestDeadProcs_deathAppliesAfterEarlierReplies_DEL8(t *testing.T) {
 	close(release)
 	<-sent // the server has the answer
 	r.at[1].Emit(actor.Event{
-		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: r.spec.Procs.ID.String(), Rank: 2, Reason: "killed", At: time.Now(),
+		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: r.spec.Procs.ID.String(), Rank: 2,
+		Reason: "killed", At: time.Now(),
 	})
 	require.NoError(t, r.at[1].Bus().Control().Flush(t.Context()))
 	here := make(chan struct{})
@@ -185,7 +186,8 @@ func TestDeadProcs_deathAppliesAfterEarlierReplies_DEL8(t *testing.T) {
 	close(gate)
 	require.Equal(t, answer{7, nil}, <-answered)
 	require.Equal(t, agent.Failed, r.waitRank(t, ref, 2))
-	require.Eventually(t, func() bool { _, dead := r.p.Down(worker.ID()); return dead }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, dead := r.p.Down(worker.ID()); return dead }, 20*time.Second,
+		time.Millisecond)
 }
 
 // waitRank waits until a rank has ended, and says how.
@@ -193,7 +195,8 @@ func (r *rig) waitRank(t *testing.T, ref actor.Ref[agent.Agent], rank int) agent
 	t.Helper()
 	one, err := singleRank(r.spec.Region.Extent(), rank)
 	require.NoError(t, err)
-	_, err = agent.Wait.Call(t.Context(), ref, agent.WaitRequest{ID: r.spec.id(), Until: agent.Stopped, Region: &one})
+	_, err = agent.Wait.Call(t.Context(), ref,
+		agent.WaitRequest{ID: r.spec.id(), Until: agent.Stopped, Region: &one})
 	require.NoError(t, err)
 	states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
 	require.NoError(t, err)

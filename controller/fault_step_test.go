@@ -106,7 +106,8 @@ func TestFaultC10_noInputPanics(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := &scenario{t: t}
 		how := rapid.SampledFrom([]string{
-			"procs 2 2", "procs 2 2 restart", "procs 2 2 replace d", "procs 2 2 drop", "actors 2 3 gpu=1:3", "actors 2 3 * restart",
+			"procs 2 2", "procs 2 2 restart", "procs 2 2 replace d", "procs 2 2 drop", "actors 2 3 gpu=1:3",
+			"actors 2 3 * restart",
 		}).Draw(r, "mesh")
 		s.hear(strings.Fields(how)[0], strings.Fields(how)[1:])
 		for range rapid.IntRange(1, 20).Draw(r, "n") {
@@ -126,7 +127,8 @@ func anything(r *rapid.T, st *state) any {
 	count := rapid.IntRange(-2, 7)
 	overlay := agent.Overlay{{
 		First: number.Draw(r, "first"), Count: count.Draw(r, "count"),
-		Status: agent.Status{Phase: rapid.Map(rapid.IntRange(-1, 9), func(n int) agent.Phase { return agent.Phase(n) }).Draw(r, "phase")},
+		Status: agent.Status{Phase: rapid.Map(rapid.IntRange(-1, 9),
+			func(n int) agent.Phase { return agent.Phase(n) }).Draw(r, "phase")},
 	}}
 	switch rapid.IntRange(0, 5).Draw(r, "what") {
 	case 0:
@@ -134,7 +136,8 @@ func anything(r *rapid.T, st *state) any {
 	case 1:
 		return agentAnswer{serial: uint64(count.Draw(r, "asked")), overlay: overlay}
 	case 2:
-		return startResult{starts: []rankStart{{rapid.IntRange(0, 3).Draw(r, "started"), number.Draw(r, "in")}}, overlay: overlay}
+		return startResult{starts: []rankStart{{rapid.IntRange(0, 3).Draw(r, "started"), number.Draw(r, "in")}},
+			overlay: overlay}
 	case 3:
 		return timerFired{}
 	case 4:
@@ -145,7 +148,8 @@ func anything(r *rapid.T, st *state) any {
 		Kind:  rapid.SampledFrom([]string{actor.KindProc, actor.KindActor, ""}).Draw(r, "kind"),
 		Mesh:  rapid.SampledFrom([]string{st.spec.Procs.ID.String(), ""}).Draw(r, "of"),
 		Actor: rapid.SampledFrom([]string{"counters", ""}).Draw(r, "actor"),
-		Rank:  number.Draw(r, "rank"), Gen: number.Draw(r, "gen"), Nth: number.Draw(r, "nth"), Count: count.Draw(r, "ranks"),
+		Rank:  number.Draw(r, "rank"), Gen: number.Draw(r, "gen"), Nth: number.Draw(r, "nth"),
+		Count:  count.Draw(r, "ranks"),
 		Status: rapid.SampledFrom([]string{"failed", "stopped", "running", "initializing", ""}).Draw(r, "status"),
 	}
 }
@@ -309,7 +313,8 @@ proc 0 failed exited with code 3
 
 func TestFaultAC11_meshWithoutRanksOrHostsIsRefused(t *testing.T) {
 	extent := shape.Of("host", 1)
-	require.ErrorContains(t, Spec{Procs: meshOf(t, extent, 1), Region: shape.Of("host", 0).Region()}.check(), "the region has no ranks")
+	require.ErrorContains(t, Spec{Procs: meshOf(t, extent, 1), Region: shape.Of("host", 0).Region()}.check(),
+		"the region has no ranks")
 	none := meshOf(t, extent, 1)
 	none.Hosts = nil
 	require.ErrorContains(t, Spec{Procs: none, Region: extent.Region()}.check(), "has no hosts")
@@ -321,12 +326,16 @@ func TestProcStatus_determinesTheActorStatus(t *testing.T) {
 		heard []string // what is told of the proc
 		want  string
 	}{
-		"stopped cleanly":          {[]string{"proc", "0", "stopped", "exited", "cleanly"}, "stopped: exited cleanly"},
-		"nonzero exit":             {[]string{"proc", "0", "failed", "exited", "with", "code", "1"}, "failed: exited with code 1"},
-		"stopping is no failure":   {[]string{"proc", "0", "stopping"}, "running"},
-		"none: its host is silent": {[]string{"host", "a", "unknown", "no", "answer"}, "running: its host a is unknown: no answer"},
-		"killed":                   {[]string{"proc", "0", "failed", "killed", "by", "signal", "9"}, "failed: killed by signal 9"},
-		"failed":                   {[]string{"proc", "0", "failed", "oom"}, "failed: oom"},
+		"stopped cleanly": {[]string{"proc", "0", "stopped", "exited", "cleanly"},
+			"stopped: exited cleanly"},
+		"nonzero exit": {[]string{"proc", "0", "failed", "exited", "with", "code", "1"},
+			"failed: exited with code 1"},
+		"stopping is no failure": {[]string{"proc", "0", "stopping"}, "running"},
+		"none: its host is silent": {[]string{"host", "a", "unknown", "no", "answer"},
+			"running: its host a is unknown: no answer"},
+		"killed": {[]string{"proc", "0", "failed", "killed", "by", "signal", "9"},
+			"failed: killed by signal 9"},
+		"failed": {[]string{"proc", "0", "failed", "oom"}, "failed: oom"},
 	} {
 		s := plays(t, `
 actors 1 1 *

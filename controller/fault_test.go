@@ -25,8 +25,9 @@ import (
 // killed is the event of a host whose proc of that rank was killed.
 func (r *rig) killed(rank int) actor.Event {
 	return actor.Event{
-		Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: rank, Signal: 9, Reason: "killed by signal 9",
-		Host: r.spec.Procs.Hosts[rank/r.spec.Procs.PerHost].String(), At: time.Now(),
+		Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: rank, Signal: 9,
+		Reason: "killed by signal 9",
+		Host:   r.spec.Procs.Hosts[rank/r.spec.Procs.PerHost].String(), At: time.Now(),
 	}
 }
 
@@ -102,7 +103,8 @@ func (r *rig) ranks(t *testing.T, defs ...actor.Def) []*actor.Proc {
 	require.NoError(t, err)
 	var all []*actor.Proc
 	for rank := range r.spec.Procs.Extent.NumRanks() {
-		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t), Registry: registry, Mesh: r.spec.Procs, Rank: rank, Log: zerolog.Nop()})
+		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t), Registry: registry, Mesh: r.spec.Procs,
+			Rank: rank, Log: zerolog.Nop()})
 		require.NoError(t, err)
 		closing(t, p, router)
 		all = append(all, p)
@@ -173,7 +175,8 @@ func TestFaultC3_leasesOfLiveRanksAreRenewedDespiteFailures(t *testing.T) {
 	teller := r.teller(t)
 	teller.Emit(r.killed(0)) // a proc has ended
 	testkit.Next(t, port)
-	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[1].ID().Actor("frails")).Via(r.p), actor.None{})
+	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[1].ID().Actor("frails")).
+		Via(r.p), actor.None{})
 	require.Error(t, err)
 	testkit.Next(t, port)
 	until := time.Now().Add(spec.Lease * 5 / 4)
@@ -250,7 +253,8 @@ func TestFaultC7_failedStopOnOneHostKeepsOtherStatuses(t *testing.T) {
 	defer cancel()
 	o, err := agent.Stop.Call(ctx, ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 	require.NoError(t, err)
-	require.Equal(t, agent.Run{First: 1, Count: 3, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}, o[len(o)-1])
+	require.Equal(t, agent.Run{First: 1, Count: 3, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}},
+		o[len(o)-1])
 	require.False(t, o[0].Status.Phase.Terminal(), "nobody knows of rank 0: %v", o)
 }
 
@@ -309,7 +313,8 @@ func TestFaultC14_procWithAFailedActorAcceptsOthers(t *testing.T) {
 	ref := r.own(t, spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[1].ID().Actor("first")).Via(r.p), actor.None{})
+	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[1].ID().Actor("first")).
+		Via(r.p), actor.None{})
 	require.Error(t, err)
 	spec.Actors = frails("second")
 	ref = r.own(t, spec)
@@ -327,10 +332,12 @@ func TestFaultC18_failureReportBeginsWithActorPlaceAndCause(t *testing.T) {
 	create(t, ref)
 	wait(t, ref, agent.Running)
 	port := subscribes(t, r.p, ref)
-	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[3].ID().Actor("frails")).Via(r.p), actor.None{})
+	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[3].ID().Actor("frails")).
+		Via(r.p), actor.None{})
 	require.Error(t, err)
 	e := testkit.Next(t, port)
-	require.Equal(t, []string{"trainers", "host=1/2,gpu=1/2", "frail", "shatter", r.spec.Procs.Hosts[1].String()}, []string{e.Name, e.Point, e.Type, e.Endpoint, e.Host})
+	require.Equal(t, []string{"trainers", "host=1/2,gpu=1/2", "frail", "shatter",
+		r.spec.Procs.Hosts[1].String()}, []string{e.Name, e.Point, e.Type, e.Endpoint, e.Host})
 	first, _, _ := strings.Cut(e.String(), "\n")
 	for _, part := range []string{"frails", "type frail", "failed", e.Host, "shatter: panicked: for testing"} {
 		require.Contains(t, first, part)

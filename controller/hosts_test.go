@@ -86,8 +86,14 @@ func TestHostMesh_fulfilsTheAgentContract_CTL17(t *testing.T) {
 func TestHostMesh_controllerReturnsItsHostsOnce_CTL17(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]func(t *testing.T, r *rig, ref actor.Ref[agent.Agent]){
-		"it is stopped": func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) { r.p.StopActor(ref.ID().Name, "done") },
-		"it is killed":  func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) { r.p.KillActor(ref.ID().Name, "for a test") },
+		"it is stopped": func(_ *testing.T, r *rig,
+			ref actor.Ref[agent.Agent]) {
+			r.p.StopActor(ref.ID().Name, "done")
+		},
+		"it is killed": func(_ *testing.T, r *rig,
+			ref actor.Ref[agent.Agent]) {
+			r.p.KillActor(ref.ID().Name, "for a test")
+		},
 		"its proc ends": func(_ *testing.T, r *rig, _ actor.Ref[agent.Agent]) { r.close() },
 		"it stops its all": func(t *testing.T, _ *rig, ref actor.Ref[agent.Agent]) {
 			s, err := agent.StopAll.Call(t.Context(), ref, agent.StopAllRequest{Reason: "done"})
@@ -199,7 +205,8 @@ func TestHostMesh_refusesUnsupportedRequests_CTL17(t *testing.T) { // CTL-9
 	id, err := subjects.NewMeshID("other")
 	require.NoError(t, err)
 	other, _ := r.proc(t, subjects.ProcID{Mesh: id}, Def())
-	require.ErrorContains(t, HoldAllocation(t.Context(), fresh.Via(other), got), "want an allocation of this process", "hosts do not travel")
+	require.ErrorContains(t, HoldAllocation(t.Context(), fresh.Via(other), got),
+		"want an allocation of this process", "hosts do not travel")
 	_, err = notify.Call(t.Context(), ref.Via(other), notification{released{}})
 	require.NoError(t, err)
 	o, err := agent.Wait.Call(t.Context(), ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Running})

@@ -22,7 +22,8 @@ func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL14(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		t.Run(fmt.Sprintf("old=%v", old), func(t *testing.T) {
 			r := newRig(t, func(h *fakeHost) { h.old = old })
-			first, second := agent.Claim{Epoch: 1, Owner: r.p.ID().Actor("a")}, agent.Claim{Epoch: 2, Owner: r.p.ID().Actor("b")}
+			first, second := agent.Claim{Epoch: 1, Owner: r.p.ID().Actor("a")},
+				agent.Claim{Epoch: 2, Owner: r.p.ID().Actor("b")}
 			for _, h := range r.hosts {
 				for _, id := range []string{"mine", "lost"} {
 					_, err := h.table.Create(agent.ResourceSpec{ID: id, Ranks: h.ranks, Mesh: &r.spec.Procs, Claim: first})

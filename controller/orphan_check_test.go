@@ -58,7 +58,8 @@ func TestOrphanCheck_silentProcsOfADeadHostFail_CTL16(t *testing.T) {
 	s.st.withoutOrphans[s.hostOf("b")] = true
 	s.hostIs(presence.Dead)
 	s.hear("after", []string{"100ms"})
-	require.Contains(t, s.hear("due", nil), "\tstarts: 2.1 on d\n\tstarts: 3.1 on d\n", "a spare host takes its place")
+	require.Contains(t, s.hear("due", nil), "\tstarts: 2.1 on d\n\tstarts: 3.1 on d\n",
+		"a spare host takes its place")
 }
 
 func TestOrphanCheck_returningHostLearnsOfTheStop_CTL16(t *testing.T) {
@@ -71,8 +72,9 @@ func TestOrphanCheck_returningHostLearnsOfTheStop_CTL16(t *testing.T) {
 func (r *rig) keptProc(t *testing.T) (kill func()) {
 	t.Helper()
 	typ := actor.NewType[agent.Agent, actor.None]("fake-proc")
-	p, kill := r.proc(t, r.spec.Procs.ProcID(3, 0), typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return &fakeProc{}, nil },
-		agent.Ping.Handle(agent.Agent.Ping)))
+	p, kill := r.proc(t, r.spec.Procs.ProcID(3, 0),
+		typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return &fakeProc{}, nil },
+			agent.Ping.Handle(agent.Agent.Ping)))
 	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
 	require.NoError(t, err)
 	return kill
@@ -99,7 +101,8 @@ func TestOrphanCheck_repeatsUntilNoProcAnswers_CTL16(t *testing.T) {
 	require.NoError(t, err)
 	kept := agent.Overlay{
 		{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}},
-		{First: 2, Count: 2, Status: agent.Status{Phase: agent.Running, Reason: "its host b is dead; its proc may still run: killed"}},
+		{First: 2, Count: 2, Status: agent.Status{Phase: agent.Running,
+			Reason: "its host b is dead; its proc may still run: killed"}},
 	}
 	require.Equal(t, kept, overlay(t, ref))
 	kill()
@@ -108,5 +111,7 @@ func TestOrphanCheck_repeatsUntilNoProcAnswers_CTL16(t *testing.T) {
 	require.NoError(t, err)
 	_, err = agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Stopped, Region: &part})
 	require.NoError(t, err)
-	require.Equal(t, agent.Overlay{kept[0], {First: 2, Count: 2, Status: agent.Status{Phase: agent.Failed, Reason: "host b is dead: killed"}}}, overlay(t, ref))
+	require.Equal(t, agent.Overlay{kept[0],
+		{First: 2, Count: 2, Status: agent.Status{Phase: agent.Failed, Reason: "host b is dead: killed"}}},
+		overlay(t, ref))
 }

@@ -18,7 +18,8 @@ func TestStop_regionNeedsOneMessagePerHost(t *testing.T) {
 	part, err := r.spec.Region.Slice("host", 1, 2)
 	require.NoError(t, err)
 	for range 2 { // the second time nothing is left to do
-		o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "enough", Region: &part})
+		o, err := agent.Stop.Call(t.Context(), ref,
+			agent.StopRequest{ID: idOf(t, ref), Reason: "enough", Region: &part})
 		require.NoError(t, err)
 		require.Equal(t, one(2, agent.Stopped, "enough"), o)
 	}

@@ -19,7 +19,8 @@ func TestEventLog_pagesKeepOrderAndFitTheControlConnection_CTL18(t *testing.T) {
 		l.add(rank, actor.Event{Rank: rank, Status: string(actor.Initializing)}) // only the latest is kept
 	}
 	for rank := range ends {
-		e := actor.Event{Rank: rank, Status: string(actor.Failed), Reason: "no luck", StderrTail: []string{strings.Repeat("x", 1<<10)}}
+		e := actor.Event{Rank: rank, Status: string(actor.Failed), Reason: "no luck",
+			StderrTail: []string{strings.Repeat("x", 1<<10)}}
 		switch rank {
 		case 7, 8:
 			e.StderrTail = []string{strings.Repeat("x", 1<<20)}
@@ -68,7 +69,8 @@ func TestEventLog_adjacentEqualEndsAreOneEvent(t *testing.T) {
 func TestListEvents_isAnsweredWhileDataIsBlocked_CTL18(t *testing.T) {
 	t.Parallel()
 	m := newMuted(t, 0)
-	o, err := agent.Stop.Call(t.Context(), m.controller, agent.StopRequest{ID: idOf(t, m.controller), Reason: "done"})
+	o, err := agent.Stop.Call(t.Context(), m.controller,
+		agent.StopRequest{ID: idOf(t, m.controller), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, one(2, agent.Stopped, "done"), o)
 	far := m.controller.Via(m.proc)

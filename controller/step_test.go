@@ -133,7 +133,8 @@ func (s *scenario) hear(verb string, args []string) string {
 	case "behind": // host first+count phase: the answer of a host that is being emptied
 		x = s.st.step(agentAnswer{s.st.nextSerial(), agent.Overlay{s.run(args[1:])}, s.hostOf(args[0])}, s.now)
 	case "leaves": // rank.gen type: an actor ends because its proc stops
-		e, proc := s.event("actor", []string{args[0], "stopped", args[1]}), s.event("proc", []string{args[0], "stopping"})
+		e, proc := s.event("actor", []string{args[0], "stopped", args[1]}),
+			s.event("proc", []string{args[0], "stopping"})
 		e.Cause = &proc
 		x = s.st.step(e, s.now)
 	case "moves": // rank.gen reason: the proc of a rank goes elsewhere
@@ -142,12 +143,15 @@ func (s *scenario) hear(verb string, args []string) string {
 		x = s.st.step(e, s.now)
 	case "host": // name state reason
 		id := s.hostOf(args[0])
-		states := map[string]presence.State{"alive": presence.Alive, "suspect": presence.Suspect, "unknown": presence.Unknown, "dead": presence.Dead}
-		x = s.st.step(hostChange{Host: id, State: states[args[1]], Reason: strings.Join(args[2:], " "), At: s.now}, s.now)
+		states := map[string]presence.State{"alive": presence.Alive, "suspect": presence.Suspect,
+			"unknown": presence.Unknown, "dead": presence.Dead}
+		x = s.st.step(hostChange{Host: id, State: states[args[1]], Reason: strings.Join(args[2:], " "),
+			At: s.now}, s.now)
 	case "proc", "actor", "other": // rank[.gen[.nth]] status [reason]: an event of that kind, or of another mesh; proc … running [host]
 		x = s.st.step(s.event(verb, args), s.now)
 	case "take": // hosts per-host epoch [policy spares…]: a mesh that is there
-		s.start(args, nil, "*", args[3:], func(spec *Spec) { spec.Epoch, spec.TakeOver = uint64(s.number(args[2])), true })
+		s.start(args, nil, "*", args[3:],
+			func(spec *Spec) { spec.Epoch, spec.TakeOver = uint64(s.number(args[2])), true })
 	case "taken": // host [rank[.gen] phase]…: what a host has of it
 		h := takenShare{host: s.number(args[0])}
 		for i := 1; i < len(args); i += 2 {
@@ -163,11 +167,14 @@ func (s *scenario) hear(verb string, args []string) string {
 	case "fenced": // epoch: an agent has refused an order
 		by := s.st.spec.claim()
 		by.Epoch = uint64(s.number(args[0]))
-		x = s.st.step(fenced{&agent.FencedError{ID: s.st.spec.id(), Agent: "a", Requested: s.st.spec.claim(), Current: by}}, s.now)
+		x = s.st.step(fenced{&agent.FencedError{ID: s.st.spec.id(), Agent: "a", Requested: s.st.spec.claim(),
+			Current: by}}, s.now)
 	case "refused": // host: an agent said no
-		x = s.st.step(createFailure{s.number(args[0]), &actor.Error{Code: actor.CodeHandler, Text: "not allowed"}}, s.now)
+		x = s.st.step(createFailure{s.number(args[0]),
+			&actor.Error{Code: actor.CodeHandler, Text: "not allowed"}}, s.now)
 	case "silent": // host: an agent said nothing
-		x = s.st.step(createFailure{s.number(args[0]), &actor.Error{Code: actor.CodeDeadline, Text: "no answer"}}, s.now)
+		x = s.st.step(createFailure{s.number(args[0]),
+			&actor.Error{Code: actor.CodeDeadline, Text: "no answer"}}, s.now)
 	default:
 		s.t.Fatalf("unknown verb %q", verb)
 	}
@@ -188,7 +195,8 @@ func (s *scenario) trace(x effects) string {
 		if !e.Terminal() {
 			kind = "tells"
 		}
-		fmt.Fprintf(&out, "\t%s: %s %d %s %s on %s: %s%s\n", kind, e.Kind, e.Rank, e.Actor, e.Status, e.Host[:1], e.Reason, step(e))
+		fmt.Fprintf(&out, "\t%s: %s %d %s %s on %s: %s%s\n", kind, e.Kind, e.Rank, e.Actor, e.Status, e.Host[:1],
+			e.Reason, step(e))
 		require.Equal(s.t, s.now, e.At)
 	}
 	for _, b := range x.starts {
@@ -225,7 +233,8 @@ func (s *scenario) trace(x effects) string {
 func (s *scenario) hostOf(label string) subjects.HostID {
 	id, err := subjects.NewHostID(label)
 	require.NoError(s.t, err)
-	known := slices.Concat(s.st.spec.Procs.Hosts, s.st.spec.Policy.Spares, s.st.spares, slices.Collect(maps.Keys(s.st.diedHosts)), s.st.evacuatingHosts())
+	known := slices.Concat(s.st.spec.Procs.Hosts, s.st.spec.Policy.Spares, s.st.spares,
+		slices.Collect(maps.Keys(s.st.diedHosts)), s.st.evacuatingHosts())
 	if i := slices.IndexFunc(known, func(h subjects.HostID) bool { return h.Label() == label }); i >= 0 {
 		return known[i]
 	}
@@ -240,7 +249,8 @@ func step(e actor.Event) string {
 	return " (" + e.Step + ")"
 }
 
-func (s *scenario) start(args []string, actors *agent.ActorSpec, region string, policy []string, change ...func(*Spec)) {
+func (s *scenario) start(args []string, actors *agent.ActorSpec, region string, policy []string,
+	change ...func(*Spec)) {
 	hosts, perHost := s.number(args[0]), s.number(args[1])
 	extent := shape.Of("host", hosts).With("gpu", perHost)
 	r, err := shape.Select(extent, region)
@@ -295,7 +305,8 @@ func (s *scenario) run(args []string) agent.Run {
 
 func (s *scenario) event(kind string, args []string) actor.Event {
 	e := actor.Event{
-		Kind: kind, Status: args[1], Mesh: s.st.spec.Procs.ID.String(), Reason: strings.Join(args[2:], " "), At: s.now,
+		Kind: kind, Status: args[1], Mesh: s.st.spec.Procs.ID.String(),
+		Reason: strings.Join(args[2:], " "), At: s.now,
 	}
 	for i, part := range strings.Split(args[0], ".") {
 		*[]*int{&e.Rank, &e.Gen, &e.Nth}[i] = s.number(part)

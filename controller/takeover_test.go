@@ -47,7 +47,8 @@ func TestTakeOver_twoControllersNeverBothAct_CTL10(t *testing.T) {
 	f := agent.FencedFromEvent(lost)
 	require.Equal(t, agent.Claim{Epoch: 1, Owner: first.ID()}, f.Requested)
 	require.Equal(t, agent.Claim{Epoch: 2, Owner: second.ID()}, f.Current)
-	require.Equal(t, f, agent.FencedFromEvent(testkit.Next(t, subscribes(t, r.p, first))), "a later watcher learns of it, too")
+	require.Equal(t, f, agent.FencedFromEvent(testkit.Next(t, subscribes(t, r.p, first))),
+		"a later watcher learns of it, too")
 	for _, ask := range []func() error{
 		func() error {
 			_, err := agent.Stop.Call(t.Context(), first, agent.StopRequest{ID: idOf(t, first)})
@@ -107,7 +108,8 @@ func TestTakeOver_usesTheNewestClaimAndCurrentHosts(t *testing.T) {
 	require.EqualValues(t, 5, s.Epoch)
 
 	_, err = TakeOver(m.ID, states, 3)
-	require.Equal(t, &agent.FencedError{ID: id, Agent: "hosts", Requested: agent.Claim{Epoch: 3, Owner: m.Owner}, Current: has}, err)
+	require.Equal(t, &agent.FencedError{ID: id, Agent: "hosts", Requested: agent.Claim{Epoch: 3, Owner: m.Owner},
+		Current: has}, err)
 	_, err = TakeOver(m.ID, states[3:], 0)
 	require.EqualError(t, err, "mesh "+id+": no host has it")
 	_, err = TakeOver(m.ID, states[1:2], 0)

@@ -24,10 +24,12 @@ type muted struct {
 func newMuted(t *testing.T, lease time.Duration) *muted {
 	m := &muted{rig: newRig(t)}
 	echo := actor.NewType[*struct{}, actor.None]("echo")
-	registry, err := actor.NewRegistry(echo.Define(func(*actor.Context, actor.None) (*struct{}, error) { return &struct{}{}, nil }))
+	registry, err := actor.NewRegistry(
+		echo.Define(func(*actor.Context, actor.None) (*struct{}, error) { return &struct{}{}, nil }))
 	require.NoError(t, err)
 	for rank := range 2 {
-		p, router, err := proc.Join(t.Context(), proc.Options{Bus: m.bus(t), Registry: registry, Mesh: m.spec.Procs, Rank: rank, Log: zerolog.Nop()})
+		p, router, err := proc.Join(t.Context(), proc.Options{Bus: m.bus(t), Registry: registry, Mesh: m.spec.Procs,
+			Rank: rank, Log: zerolog.Nop()})
 		require.NoError(t, err)
 		closing(t, p, router)
 		m.proc = p

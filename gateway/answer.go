@@ -215,8 +215,10 @@ func isNoAnswer(err error) bool {
 
 func (t *outcomeCounts) coverage() coverage {
 	return coverage{
-		asked: t.answered + len(t.failed) + len(t.missing), answered: t.answered, failed: len(t.failed), missing: len(t.missing),
-		failedRegion: shape.Describe(t.base, t.failed), missingRegion: shape.Describe(t.base, t.missing), first: t.first,
+		asked: t.answered + len(t.failed) + len(t.missing), answered: t.answered, failed: len(t.failed),
+		missing:      len(t.missing),
+		failedRegion: shape.Describe(t.base, t.failed), missingRegion: shape.Describe(t.base, t.missing),
+		first: t.first,
 	}
 }
 

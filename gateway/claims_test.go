@@ -78,7 +78,8 @@ func TestClaims_doesNotAnswerForALiveGateway(t *testing.T) {
 	a := tables("a", "c")["a"]
 	a.add("c", minute, after(0))
 	require.Empty(t, a.checks(30*time.Second, announced("a", "c")))
-	require.Empty(t, a.checks(30*time.Second+absentGrace/2, announced("a")), "its connection is lost for a moment")
+	require.Empty(t, a.checks(30*time.Second+absentGrace/2, announced("a")),
+		"its connection is lost for a moment")
 	require.Empty(t, a.checks(31*time.Second, announced("a", "c")))
 	require.Empty(t, a.checks(31*time.Second+absentGrace, announced("a")))
 	a.add("c", claim{ID: 8, Timeout: time.Minute}, after(31*time.Second+absentGrace))
@@ -144,14 +145,17 @@ func FuzzPeerMessage(f *testing.F) {
 	require.NoError(f, err)
 	from := id.Proc().Process().String()
 	for _, data := range [][]byte{
-		[]byte(`{"claim":{"id":1,"reply":"r","from":"a","format":"f","for":1000000000}}`), []byte(`{"release":1,"of":"` + from + `"}`), []byte(`{"leaves":true}`),
-		[]byte(`{}`), []byte(`null`), {}, []byte(`{` + strings.Repeat(`"claim":null,"claim":{},`, 10_000) + `"release":1}`),
+		[]byte(`{"claim":{"id":1,"reply":"r","from":"a","format":"f","for":1000000000}}`),
+		[]byte(`{"release":1,"of":"` + from + `"}`), []byte(`{"leaves":true}`),
+		[]byte(`{}`), []byte(`null`), {},
+		[]byte(`{` + strings.Repeat(`"claim":null,"claim":{},`, 10_000) + `"release":1}`),
 	} {
 		f.Add(data)
 	}
 	p := &claims{g: &Gateway{}, self: "self", table: newClaimTable("self")}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		bustest.CheckAllocBound(t, data, func() { p.receive(bus.Msg{Subject: subjects.Space{}.Heartbeat(claimKind, from), Data: data}) })
+		bustest.CheckAllocBound(t, data,
+			func() { p.receive(bus.Msg{Subject: subjects.Space{}.Heartbeat(claimKind, from), Data: data}) })
 		require.LessOrEqual(t, p.table.size, maxClaims)
 		require.LessOrEqual(t, len(p.table.claimants), maxClaims)
 	})

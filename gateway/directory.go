@@ -114,7 +114,8 @@ func (d *directory) startLookupLocked(name string, soon bool) *pendingLookup {
 		l.startedAt = notBefore(old.asOf.Add(lookupInterval))
 	}
 	if d.waiting >= maxWaiting {
-		l.err = &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway looks for %d meshes at once already", maxWaiting)}
+		l.err = &actor.Error{Code: actor.CodeUnavailable,
+			Text: fmt.Sprintf("this gateway looks for %d meshes at once already", maxWaiting)}
 		close(l.done)
 		return l
 	}
@@ -149,7 +150,8 @@ func (d *directory) startLookupLocked(name string, soon bool) *pendingLookup {
 // may be alive may have the mesh.
 func isDefinite(err error) bool {
 	missing, partial := errors.AsType[*mesh.MissingHostsError](err)
-	return !(partial && missing.MayBeAlive()) && (isA[*mesh.NotFoundError](err) || isA[*mesh.AmbiguousError](err))
+	return !(partial && missing.MayBeAlive()) &&
+		(isA[*mesh.NotFoundError](err) || isA[*mesh.AmbiguousError](err))
 }
 
 // lookup finds a mesh and asks its procs for their actors.
@@ -178,7 +180,8 @@ func (d *directory) lookup(ctx context.Context, name string, at time.Time, soon 
 
 // findMesh finds a mesh. It reports a mesh as missing only after a query of all hosts, and names the
 // silent ones.
-func (d *directory) findMesh(ctx context.Context, name string, at time.Time, soon bool) (*meshScan, mesh.ProcMesh, error) {
+func (d *directory) findMesh(ctx context.Context, name string, at time.Time, soon bool) (*meshScan,
+	mesh.ProcMesh, error) {
 	if soon {
 		if s, err := d.scan(ctx, &d.lastKnownScan, d.net.KnownMeshes, at); err == nil {
 			if procs, err := s.found.Lookup(name); err == nil {
@@ -277,7 +280,8 @@ func (d *directory) markStale(id subjects.MeshID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.entries {
-		if soon := e.asOf.Add(minAge); e.procs.ID() == id && soon.Before(e.refreshAt) && e.refreshAt.Sub(e.asOf) == maxAge {
+		if soon := e.asOf.Add(minAge); e.procs.ID() == id && soon.Before(e.refreshAt) &&
+			e.refreshAt.Sub(e.asOf) == maxAge {
 			e.refreshAt = soon
 		}
 	}

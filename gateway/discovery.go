@@ -107,7 +107,8 @@ func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
 }
 
 // listing is the endpoints of one mesh.
-func (g *Gateway) listing(procs mesh.ProcMesh, r mesh.ActorList, schemas map[string]map[string]agent.Schema) (out []micro.Endpoint) {
+func (g *Gateway) listing(procs mesh.ProcMesh, r mesh.ActorList, schemas map[string]map[string]agent.Schema) (
+	out []micro.Endpoint) {
 	id := procs.ID()
 	for full, info := range r.Actors {
 		if !info.Managed { // the proc's own
@@ -117,7 +118,8 @@ func (g *Gateway) listing(procs mesh.ProcMesh, r mesh.ActorList, schemas map[str
 			name, types, _ := strings.Cut(text, "(")
 			in, answer := splitTypes(types)
 			e := micro.Endpoint{
-				Name: micro.Name(id.Label(), full, name), Subject: g.space.GatewayTo(id.String(), full, name), Group: queueGroup,
+				Name: micro.Name(id.Label(), full, name), Subject: g.space.GatewayTo(id.String(), full, name),
+				Group: queueGroup,
 				Metadata: map[string]string{
 					"mesh": id.String(), "actor": full, "endpoint": name, "type": info.Type,
 					"shape": procs.Extent().String(), "in": in, "out": answer,
@@ -158,7 +160,8 @@ func (g *Gateway) stats() []micro.Stats {
 		ProcessingTime: time.Duration(g.counts.totalNanos.Load()),
 		Data: map[string]any{
 			"under_way": g.active.Load(), "refused": g.counts.refused.Load(),
-			"dropped": g.requests().Dropped(), "unanswerable": g.counts.unanswerable.Load(), "answered_for_the_dead": g.counts.expired.Load(),
+			"dropped": g.requests().Dropped(), "unanswerable": g.counts.unanswerable.Load(),
+			"answered_for_the_dead": g.counts.expired.Load(),
 		},
 	}
 	if text := g.counts.lastError.Load(); text != nil {

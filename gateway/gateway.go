@@ -124,7 +124,8 @@ func (g *Gateway) serve(ctx context.Context) error {
 	}
 	if err == nil {
 		g.hosts.copyFromPeer(ctx) // before it is asked itself
-		_, err = g.data.Lossy(micro.Inbox).SubscribeGroup(g.space.Heartbeats(agent.KindHostList), queueGroup, g.serveHostList)
+		_, err = g.data.Lossy(micro.Inbox).SubscribeGroup(g.space.Heartbeats(agent.KindHostList), queueGroup,
+			g.serveHostList)
 	}
 	if err != nil {
 		return err
@@ -187,7 +188,8 @@ func (g *Gateway) Close(ctx context.Context) error {
 	case <-answered:
 		g.claims.publish(peerMessage{Leaves: true})
 	case <-ctx.Done():
-		errs = append(errs, fmt.Errorf("close the gateway of %s: %d casts are under way: %w", g.label, g.active.Load(), ctx.Err()))
+		errs = append(errs, fmt.Errorf("close the gateway of %s: %d casts are under way: %w", g.label,
+			g.active.Load(), ctx.Err()))
 	}
 	g.hosts.watcher.Close()
 	return errors.Join(append(errs, g.net.Close(ctx))...)
@@ -213,7 +215,8 @@ func (g *Gateway) receive(m bus.Msg) {
 	}
 	if m.Reply != "" && !g.proc.MayAnswer(m.Reply, from) {
 		g.counts.unanswerable.Add(1)
-		g.sampledLog.Warn().Str("reply", m.Reply).Str("from", from).Msg("request with a reply subject of another sender")
+		g.sampledLog.Warn().Str("reply", m.Reply).Str("from", from).
+			Msg("request with a reply subject of another sender")
 		return
 	}
 	if err := g.admit(from); err != nil { // before others are refused for his sake
@@ -235,10 +238,12 @@ func (g *Gateway) acquire(m bus.Msg) *actor.Error {
 	casts := g.active.Add(1)
 	size := g.activeBytes.Add(int64(len(m.Data)))
 	if casts > maxCasts {
-		return &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway is at its limit of %d casts", maxCasts)}
+		return &actor.Error{Code: actor.CodeUnavailable,
+			Text: fmt.Sprintf("this gateway is at its limit of %d casts", maxCasts)}
 	}
 	if size > maxBytes && size > int64(len(m.Data)) {
-		return &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("the casts of this gateway are at their limit of %d bytes", maxBytes)}
+		return &actor.Error{Code: actor.CodeUnavailable,
+			Text: fmt.Sprintf("the casts of this gateway are at their limit of %d bytes", maxBytes)}
 	}
 	return nil
 }
@@ -318,7 +323,8 @@ func (g *Gateway) newResponder(r request, publish func(request, bus.Msg) error) 
 			}
 		} else if o.err != nil {
 			g.counts.unanswerable.Add(1)
-			g.sampledLog.Warn().Err(o.err).Str("from", r.from).Str("mesh", r.mesh).Msg("request without a reply subject failed")
+			g.sampledLog.Warn().Err(o.err).Str("from", r.from).Str("mesh", r.mesh).
+				Msg("request without a reply subject failed")
 		}
 	}
 	return one

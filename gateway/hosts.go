@@ -161,7 +161,8 @@ func (h *hosts) prune() {
 	}
 	now := time.Now()
 	for id, k := range h.known {
-		over := k.change.State == presence.Dead && (now.Sub(k.lastHeard) > h.remember || back[id.Label()].After(k.lastHeard))
+		over := k.change.State == presence.Dead &&
+			(now.Sub(k.lastHeard) > h.remember || back[id.Label()].After(k.lastHeard))
 		if k.change.Graceful {
 			over = now.Sub(k.change.At) > departedKept
 		}
@@ -281,7 +282,8 @@ func (h *hosts) Inventory(ctx context.Context) (inv mesh.Inventory, err error) {
 	inv.Meshes, err = h.MeshesOn(ctx, ids)
 	inv.Hosts = silent
 	for _, id := range ids {
-		inv.Hosts = append(inv.Hosts, mesh.HostState{HostInfo: agent.HostInfo{ID: id, Label: id.Label()}, State: agent.HostAlive})
+		inv.Hosts = append(inv.Hosts, mesh.HostState{HostInfo: agent.HostInfo{ID: id, Label: id.Label()},
+			State: agent.HostAlive})
 	}
 	return inv, err
 }
@@ -306,12 +308,14 @@ func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.
 	lost := h.missedEvents
 	h.mu.Unlock()
 	known, _ := h.reachable()
-	found, err := agent.DiscoverHosts(ctx, h.Bus(), h.Proc().Space(), config.DiscoveryQuietPeriod.Get(h.Config()), known...)
+	found, err := agent.DiscoverHosts(ctx, h.Bus(), h.Proc().Space(),
+		config.DiscoveryQuietPeriod.Get(h.Config()), known...)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(found) == 0 {
-		return nil, nil, fmt.Errorf("no host answers on %s in %s: start a hostd there", h.Bus().Control().URL(), h.Proc().Space())
+		return nil, nil, fmt.Errorf("no host answers on %s in %s: start a hostd there", h.Bus().Control().URL(),
+			h.Proc().Space())
 	}
 	answered := map[subjects.HostID]bool{}
 	for _, info := range found {
@@ -333,7 +337,8 @@ func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.
 			k.State, k.Reason = agent.HostSuspect, "it did not answer"
 		}
 		info := agent.HostInfo{ID: k.ID, Label: k.ID.Label()}
-		silent = append(silent, mesh.HostState{HostInfo: info, State: k.State, Reason: k.Reason, Silence: k.Silence})
+		silent = append(silent, mesh.HostState{HostInfo: info, State: k.State, Reason: k.Reason,
+			Silence: k.Silence})
 	}
 	return ids, silent, nil
 }

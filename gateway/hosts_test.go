@@ -24,7 +24,8 @@ func (h *hosts) labels() (out []string) {
 
 func (s *system) awaitHosts(labels ...string) {
 	s.Helper()
-	require.Eventually(s, func() bool { return slices.Equal(labels, s.gateway.hosts.labels()) }, patience, time.Millisecond)
+	require.Eventually(s, func() bool { return slices.Equal(labels, s.gateway.hosts.labels()) }, patience,
+		time.Millisecond)
 }
 
 func TestGateway_findsAMeshOnceKnownHostsAnswered_GW5(t *testing.T) {
@@ -103,7 +104,8 @@ func TestGateway_forgetsASilentlyLostHost(t *testing.T) {
 	require.NoError(t, err)
 	s.gateway.hosts.noteAlive(gone, time.Now().Add(-time.Minute))
 	s.spawn(1)
-	require.Equal(t, "[0]", string(s.ask("get", "").Data), "the others are asked again, and for who else there is")
+	require.Equal(t, "[0]", string(s.ask("get", "").Data),
+		"the others are asked again, and for who else there is")
 	s.awaitHosts("a")
 }
 

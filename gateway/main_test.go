@@ -52,7 +52,10 @@ func (p *probe) odd(*actor.Context, actor.None) (int, error) {
 }
 
 func probeDef() actor.Def {
-	made := func(ctx *actor.Context, _ actor.None) (*probe, error) { return &probe{rank: ctx.Point().Rank()}, nil }
+	made := func(ctx *actor.Context, _ actor.None) (*probe,
+		error) {
+		return &probe{rank: ctx.Point().Rank()}, nil
+	}
 	return probeType.Define(made,
 		actor.NewEndpoint[*probe, actor.None, int]("get").Handle((*probe).get),
 		actor.NewEndpoint[*probe, actor.None, int]("count").Handle((*probe).count),
@@ -145,7 +148,8 @@ func (s *system) freeze() (thaw func()) {
 
 // request is a plain request to an endpoint of the probes, with headers in pairs.
 func (s *system) request(endpoint, body string, headers ...string) bus.Msg {
-	m := bus.Msg{Subject: "castnet.v1.default.cast.demo.probe." + endpoint + ".anon", Data: []byte(body), Header: bus.Header{}}
+	m := bus.Msg{Subject: "castnet.v1.default.cast.demo.probe." + endpoint + ".anon", Data: []byte(body),
+		Header: bus.Header{}}
 	for i := 0; i < len(headers); i += 2 {
 		m.Header.Add(headers[i], headers[i+1])
 	}

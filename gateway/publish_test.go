@@ -30,7 +30,8 @@ func TestGateway_repliesShareOneWaitForALostServer_GW1(t *testing.T) {
 	}()
 	srv.Shutdown()
 	require.Eventually(t, func() bool { return g.data.URL() == "" }, patience, time.Millisecond)
-	r := request{reply: "_INBOX.x", format: wire.JSON, from: subjects.Anon, publishBy: time.Now().Add(300 * time.Millisecond)}
+	r := request{reply: "_INBOX.x", format: wire.JSON, from: subjects.Anon,
+		publishBy: time.Now().Add(300 * time.Millisecond)}
 	say := g.newResponder(r, g.publish)
 	began := time.Now()
 	for range 1000 {
@@ -120,7 +121,8 @@ func dieInALiveHostd(t *testing.T, collect string) {
 	require.NoError(t, s.client.Publish("panic", nil))
 	answer := testkit.Next(t, answers)
 	require.Equal(t, "503", code(answer), "%v", answer.Header)
-	require.Contains(t, answer.Header.Get(actor.HeaderError), "gateway "+s.gateway.ID().String()+" died during the cast: the cast may have run")
+	require.Contains(t, answer.Header.Get(actor.HeaderError), "gateway "+s.gateway.ID().String()+
+		" died during the cast: the cast may have run")
 	if collect == modeStream {
 		require.Empty(t, testkit.Next(t, answers).Data)
 	}
@@ -165,7 +167,8 @@ func TestGateway_claimsGoOnlyToTheirKeepers_GW4(t *testing.T) {
 func TestGateway_aloneSendsNoClaims(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(1)
-	require.Eventually(t, func() bool { return s.gateway.hosts.haveOnlyGateway(s.gateway.claims.self) }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.gateway.hosts.haveOnlyGateway(s.gateway.claims.self) },
+		patience, time.Millisecond)
 	heard := make(chan string, 10)
 	_, err := s.client.Subscribe("castnet.v1.default.hb.claim.*", func(m bus.Msg) { heard <- string(m.Data) })
 	require.NoError(t, err)

@@ -57,7 +57,8 @@ func parseReplyInfo(space subjects.Space, m bus.Msg) (request, error) {
 	r := request{reply: m.Reply, ttl: actor.DefaultDeadline}
 	for key, values := range m.Header {
 		if strings.EqualFold(key, headerCollect) {
-			r.wantsStream = r.wantsStream || slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == modeStream })
+			r.wantsStream = r.wantsStream ||
+				slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == modeStream })
 		}
 	}
 	format, unknown := wire.FormatOf(m.Header.Get(actor.HeaderContentType), m.Data)
@@ -123,9 +124,11 @@ func (r *request) readCollect(h bus.Header) error {
 	case !slices.Contains(collectModes, r.collect):
 		return badRequest("%s %.100q: want one of %s", headerCollect, r.collect, strings.Join(collectModes, ", "))
 	case reducing && r.collect != modeReduce:
-		return badRequest("%s %s contradicts %s: want one of the two, or %s %s", headerCollect, r.collect, headerReduce, headerCollect, modeReduce)
+		return badRequest("%s %s contradicts %s: want one of the two, or %s %s", headerCollect, r.collect,
+			headerReduce, headerCollect, modeReduce)
 	case !reducing && r.collect == modeReduce:
-		return badRequest("%s %s: want the name of a reducer in %s, such as sum", headerCollect, modeReduce, headerReduce)
+		return badRequest("%s %s: want the name of a reducer in %s, such as sum", headerCollect,
+			modeReduce, headerReduce)
 	}
 	return r.checkReducer(reducing)
 }
@@ -149,7 +152,8 @@ func (r *request) readTTL(h bus.Header, longest time.Duration) error {
 	text := strings.TrimSpace(h.Get(headerTTL))
 	ttl, err := time.ParseDuration(text)
 	if err != nil || ttl <= 0 || ttl > longest {
-		return badRequest("%s %.100q: want a duration of more than 0 and at most %s, such as 5s", headerTTL, text, longest)
+		return badRequest("%s %.100q: want a duration of more than 0 and at most %s, such as 5s", headerTTL,
+			text, longest)
 	}
 	r.ttl = ttl
 	return nil

@@ -27,7 +27,8 @@ func asked(body string, headers ...string) (request, error) {
 	for i := 0; i < len(headers); i += 2 {
 		h.Add(headers[i], headers[i+1])
 	}
-	return parse(subjects.Space{}, bus.Msg{Subject: to, Reply: "_INBOX.x", Header: h, Data: []byte(body)}, longest)
+	return parse(subjects.Space{},
+		bus.Msg{Subject: to, Reply: "_INBOX.x", Header: h, Data: []byte(body)}, longest)
 }
 
 func TestRequest_withoutHeadersGathersAllWithin30s(t *testing.T) {
@@ -42,7 +43,8 @@ func TestRequest_withoutHeadersGathersAllWithin30s(t *testing.T) {
 func TestRequest_headersSetTargetVerbAndDeadline(t *testing.T) {
 	r, err := asked("", "Castnet-Region", "host=0:2,gpu=*", "Castnet-Reduce", "top(3)", "Castnet-TTL", "1m30s")
 	require.NoError(t, err)
-	require.Equal(t, []any{"host=0:2,gpu=*", modeReduce, "top(3)", 90 * time.Second, value{}}, []any{r.region, r.collect, r.reducer, r.ttl, r.body})
+	require.Equal(t, []any{"host=0:2,gpu=*", modeReduce, "top(3)", 90 * time.Second, value{}},
+		[]any{r.region, r.collect, r.reducer, r.ttl, r.body})
 	for _, collect := range []string{modeGather, modeStream, modeSend, modeChoose} {
 		r, err := asked("", "Castnet-Collect", collect)
 		require.NoError(t, err)
@@ -61,32 +63,44 @@ func TestRequest_reportsInvalidInput(t *testing.T) {
 		headers []string
 		want    string
 	}{
-		"collect unknown":        {"", []string{"Castnet-Collect", "all"}, `Castnet-Collect "all": want one of gather, stream, reduce, send, choose`},
-		"collect empty":          {"", []string{"Castnet-Collect", ""}, `Castnet-Collect "": want one of`},
-		"reduce and stream":      {"", []string{"Castnet-Collect", "stream", "Castnet-Reduce", "sum"}, "Castnet-Collect stream contradicts Castnet-Reduce"},
-		"reduce and gather":      {"", []string{"Castnet-Collect", "gather", "Castnet-Reduce", "sum"}, "Castnet-Collect gather contradicts Castnet-Reduce"},
-		"reduce and send":        {"", []string{"Castnet-Collect", "send", "Castnet-Reduce", "sum"}, "Castnet-Collect send contradicts Castnet-Reduce"},
-		"reduce and choose":      {"", []string{"Castnet-Collect", "choose", "Castnet-Reduce", "sum"}, "Castnet-Collect choose contradicts Castnet-Reduce"},
-		"reduce by nothing":      {"", []string{"Castnet-Collect", "reduce"}, "want the name of a reducer in Castnet-Reduce"},
-		"reducer empty":          {"", []string{"Castnet-Reduce", ""}, "Castnet-Reduce"},
-		"reducer cannot be":      {"", []string{"Castnet-Reduce", "top(x)"}, "top(x)"},
-		"TTL no duration":        {"", []string{"Castnet-TTL", "5"}, `Castnet-TTL "5": want a duration`},
-		"TTL zero":               {"", []string{"Castnet-TTL", "0s"}, "more than 0"},
-		"TTL negative":           {"", []string{"Castnet-TTL", "-1s"}, "more than 0"},
-		"TTL too long":           {"", []string{"Castnet-TTL", "10m1s"}, "at most 10m0s"},
-		"TTL empty":              {"", []string{"Castnet-TTL", ""}, `Castnet-TTL ""`},
-		"a header of ours":       {"", []string{"Castnet-Speed", "1"}, `header "Castnet-Speed": want one of Castnet-Collect, Castnet-Reduce, Castnet-Region, Castnet-TTL`},
-		"another spelling":       {"", []string{"castnet-region", "host=0"}, `header "castnet-region": want`},
-		"a header twice":         {"", []string{"Castnet-Region", "host=0", "Castnet-Region", "host=1"}, "header Castnet-Region appears 2 times"},
-		"a content type twice":   {"", []string{"Content-Type", "application/json", "Content-Type", "application/cbor"}, "Content-Type appears 2 times"},
-		"another content type":   {"5", []string{"Content-Type", "text/plain"}, "want application/json or application/cbor"},
-		"no JSON":                {`{"n"`, nil, "the body is not JSON"},
-		"two values":             {"5 5", nil, "more data after the first value"},
-		"a number too large":     {"18446744073709551616", nil, "does not fit into 64 bits"},
-		"a float too large":      {"1e999", nil, "does not fit into 64 bits"},
-		"nested too deeply":      {strings.Repeat("[", 100) + strings.Repeat("]", 100), nil, "cannot decode the body"},
-		"no CBOR":                {"\xff", nil, "cannot decode the body"},
-		"CBOR with a rest":       {"\x18\x2a\x00", []string{"Content-Type", "application/cbor"}, "cannot decode the body"},
+		"collect unknown": {"", []string{"Castnet-Collect", "all"},
+			`Castnet-Collect "all": want one of gather, stream, reduce, send, choose`},
+		"collect empty": {"", []string{"Castnet-Collect", ""}, `Castnet-Collect "": want one of`},
+		"reduce and stream": {"", []string{"Castnet-Collect", "stream", "Castnet-Reduce", "sum"},
+			"Castnet-Collect stream contradicts Castnet-Reduce"},
+		"reduce and gather": {"", []string{"Castnet-Collect", "gather", "Castnet-Reduce", "sum"},
+			"Castnet-Collect gather contradicts Castnet-Reduce"},
+		"reduce and send": {"", []string{"Castnet-Collect", "send", "Castnet-Reduce", "sum"},
+			"Castnet-Collect send contradicts Castnet-Reduce"},
+		"reduce and choose": {"", []string{"Castnet-Collect", "choose", "Castnet-Reduce", "sum"},
+			"Castnet-Collect choose contradicts Castnet-Reduce"},
+		"reduce by nothing": {"", []string{"Castnet-Collect", "reduce"},
+			"want the name of a reducer in Castnet-Reduce"},
+		"reducer empty":     {"", []string{"Castnet-Reduce", ""}, "Castnet-Reduce"},
+		"reducer cannot be": {"", []string{"Castnet-Reduce", "top(x)"}, "top(x)"},
+		"TTL no duration":   {"", []string{"Castnet-TTL", "5"}, `Castnet-TTL "5": want a duration`},
+		"TTL zero":          {"", []string{"Castnet-TTL", "0s"}, "more than 0"},
+		"TTL negative":      {"", []string{"Castnet-TTL", "-1s"}, "more than 0"},
+		"TTL too long":      {"", []string{"Castnet-TTL", "10m1s"}, "at most 10m0s"},
+		"TTL empty":         {"", []string{"Castnet-TTL", ""}, `Castnet-TTL ""`},
+		"a header of ours": {"", []string{"Castnet-Speed", "1"},
+			`header "Castnet-Speed": want one of Castnet-Collect, Castnet-Reduce, Castnet-Region, Castnet-TTL`},
+		"another spelling": {"", []string{"castnet-region", "host=0"}, `header "castnet-region": want`},
+		"a header twice": {"", []string{"Castnet-Region", "host=0", "Castnet-Region", "host=1"},
+			"header Castnet-Region appears 2 times"},
+		"a content type twice": {"", []string{"Content-Type", "application/json", "Content-Type",
+			"application/cbor"}, "Content-Type appears 2 times"},
+		"another content type": {"5", []string{"Content-Type", "text/plain"},
+			"want application/json or application/cbor"},
+		"no JSON":            {`{"n"`, nil, "the body is not JSON"},
+		"two values":         {"5 5", nil, "more data after the first value"},
+		"a number too large": {"18446744073709551616", nil, "does not fit into 64 bits"},
+		"a float too large":  {"1e999", nil, "does not fit into 64 bits"},
+		"nested too deeply": {strings.Repeat("[", 100) + strings.Repeat("]", 100), nil,
+			"cannot decode the body"},
+		"no CBOR": {"\xff", nil, "cannot decode the body"},
+		"CBOR with a rest": {"\x18\x2a\x00", []string{"Content-Type", "application/cbor"},
+			"cannot decode the body"},
 		"CBOR of endless length": {"\x9f\x01\xff", nil, "cannot decode the body"},
 	} {
 		r, err := asked(tc.body, tc.headers...)
@@ -97,7 +111,8 @@ func TestRequest_reportsInvalidInput(t *testing.T) {
 		require.NotEmpty(t, m.Data, name)
 		require.NotContains(t, m.Header.Get("Nats-Service-Error"), "\n", name)
 	}
-	_, err := parse(subjects.Space{}, bus.Msg{Subject: "castnet.v1.default.cast.de*mo.counter.add.anon"}, longest)
+	_, err := parse(subjects.Space{},
+		bus.Msg{Subject: "castnet.v1.default.cast.de*mo.counter.add.anon"}, longest)
 	require.ErrorContains(t, err, "mesh name")
 }
 

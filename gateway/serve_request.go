@@ -130,7 +130,8 @@ func sizeOf(all []value) (n int) {
 
 // stream casts and sends each answer as it comes. Refusals by outdated procs wait until there is
 // anything else to send.
-func (r request) stream(ctx context.Context, to mesh.ActorMesh[any], most int, say responder, final bool) bool {
+func (r request) stream(ctx context.Context, to mesh.ActorMesh[any], most int, say responder,
+	final bool) bool {
 	t, err := to.Target()
 	if err != nil {
 		say(outcome{err: err})
@@ -206,7 +207,8 @@ func (r request) choose(ctx context.Context, to mesh.ActorMesh[any], say respond
 func isOutdated(err error) bool {
 	if partial, ok := errors.AsType[*cast.CoverageError](err); ok {
 		c := partial.Coverage
-		return c.Answered == 0 && len(c.Missing) == 0 && !slices.ContainsFunc(c.Failed, func(f cast.Failure) bool { return !isOutdated(f.Err) })
+		return c.Answered == 0 && len(c.Missing) == 0 &&
+			!slices.ContainsFunc(c.Failed, func(f cast.Failure) bool { return !isOutdated(f.Err) })
 	}
 	e, ok := errors.AsType[*actor.Error](err)
 	if !ok {

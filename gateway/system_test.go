@@ -66,8 +66,10 @@ func TestGateway_endsEveryStreamWithAnEmptyMessage(t *testing.T) { // GW-2
 	s := newSystem(t)
 	s.spawn(1)
 	for name, m := range map[string]bus.Msg{
-		"no such mesh":     {Subject: "castnet.v1.default.cast.nope.probe.get.anon", Header: bus.Header{headerCollect: {modeStream}}},
-		"no such subject":  {Subject: "castnet.v1.default.cast.demo.probe._get.anon", Header: bus.Header{headerCollect: {modeStream}}},
+		"no such mesh": {Subject: "castnet.v1.default.cast.nope.probe.get.anon",
+			Header: bus.Header{headerCollect: {modeStream}}},
+		"no such subject": {Subject: "castnet.v1.default.cast.demo.probe._get.anon",
+			Header: bus.Header{headerCollect: {modeStream}}},
 		"no such endpoint": s.request("nope", "", headerCollect, modeStream),
 		"bad body":         s.request("big", "{", headerCollect, modeStream),
 		"bad deadline":     s.request("get", "", headerCollect, modeStream, headerTTL, "soon"),
@@ -83,7 +85,10 @@ func TestGateway_endsEveryStreamWithAnEmptyMessage(t *testing.T) { // GW-2
 		require.Equal(t, []string{"0", "0", "0", "0"}, numbers(all[1]), name)
 		require.Empty(t, code(all[1]), name)
 	}
-	s.gateway.admit = func(string) *actor.Error { return &actor.Error{Code: actor.CodeTooMany, Text: "too much"} }
+	s.gateway.admit = func(string) *actor.Error {
+		return &actor.Error{Code: actor.CodeTooMany,
+			Text: "too much"}
+	}
 	all := s.until(s.request("get", "", headerCollect, modeStream))
 	require.Len(t, all, 2)
 	require.Equal(t, "429", code(all[0]))
@@ -175,7 +180,8 @@ func TestGateway_closeAnswersPendingRequests(t *testing.T) {
 		require.Equal(t, "503", code(last), "%s: %v", collect, last.Header)
 		require.Contains(t, last.Header.Get(actor.HeaderError), "the cast may have run")
 	}
-	require.Contains(t, [][]string{{"2", "0", "0", "2"}, {"0", "0", "0", "0"}}, numbers(all[1][len(all[1])-1]), "cast, or not yet")
+	require.Contains(t, [][]string{{"2", "0", "0", "2"}, {"0", "0", "0", "0"}}, numbers(all[1][len(all[1])-1]),
+		"cast, or not yet")
 }
 
 func TestGateway_reportsABrokenBus(t *testing.T) {
@@ -268,7 +274,8 @@ func TestGateway_closeAnswersRequestsInFlight_GW1(t *testing.T) {
 
 func TestGateway_closeRespectsItsDeadline(t *testing.T) {
 	s := newSystem(t)
-	g, err := Start(t.Context(), Options{Label: "b", Bus: &bus.Options{URL: s.cluster.Server.URL(), Token: "secret"}})
+	g, err := Start(t.Context(), Options{Label: "b",
+		Bus: &bus.Options{URL: s.cluster.Server.URL(), Token: "secret"}})
 	require.NoError(t, err)
 	release, over := make(chan struct{}), make(chan struct{})
 	require.True(t, g.spawn(func(context.Context) {

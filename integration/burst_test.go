@@ -103,11 +103,13 @@ func keepCounting(t *testing.T, told, asked mesh.ActorMesh[*builtinCounter], ran
 func (tr *traffic) more(t *testing.T) {
 	t.Helper()
 	from := tr.rounds.Load()
-	require.Eventually(t, func() bool { return tr.rounds.Load() > from+20 || len(tr.failures()) > 0 }, 2*testkit.Patience, poll)
+	require.Eventually(t, func() bool { return tr.rounds.Load() > from+20 || len(tr.failures()) > 0 },
+		2*testkit.Patience, poll)
 	require.Empty(t, tr.failures())
 }
 
-// A stranger with no more than a plain NATS client floods one subject of each kind. No process ends, no message
+// A stranger with no more than a plain NATS client floods one subject of each kind. No process
+// ends, no message
 // of others is lost, doubled or out of order or said to be, and afterwards everything answers.
 func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 	burst := 100_000 // an inbox holds 65,536
@@ -159,7 +161,8 @@ func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 			t.Logf("sent in %s", time.Since(began))
 			tr.more(t)
 			for _, to := range []string{
-				space.Host(host.String(), "info", subjects.Anon), space.Gateway("demo", flooded.Name(), "get", subjects.Anon),
+				space.Host(host.String(), "info", subjects.Anon),
+				space.Gateway("demo", flooded.Name(), "get", subjects.Anon),
 				space.Port(proc.Actor(flooded.Name()).Port("get"), subjects.Anon), "$SRV.PING.castnet-host",
 			} {
 				require.Eventually(t, func() bool {
@@ -183,5 +186,6 @@ func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 	}
 }
 
-// bursts are the bodies of a burst: nothing, what no decoder reads, what looks like a packet, and what is well formed.
+// bursts are the bodies of a burst: nothing, what no decoder reads, what looks like a packet, and
+// what is well formed.
 var bursts = [][]byte{nil, []byte("\xff\x00 no message"), {0, 1, 2, 3, 4, 5, 6, 7}, []byte("null")}

@@ -150,7 +150,8 @@ func (c *cluster) connect(t *testing.T) *mesh.Net {
 	t.Helper()
 	return testmesh.Connect(t, c.server, func(o *mesh.Options) {
 		o.Config = &config.Config{}
-		require.NoError(t, config.DeliveryReconnectTimeout.Override(o.Config, time.Second)) // or it closes 5 s after a host was killed
+		// or it closes 5 s after a host was killed
+		require.NoError(t, config.DeliveryReconnectTimeout.Override(o.Config, time.Second))
 	})
 }
 
@@ -188,5 +189,6 @@ func (c *cluster) running(t testing.TB, path string) (found []int) {
 // gone waits until no process of this cluster runs from a path.
 func (c *cluster) gone(t *testing.T, path string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(c.running(t, path)) == 0 }, testkit.Patience, poll, "INT-1: processes of %s are left", path)
+	require.Eventually(t, func() bool { return len(c.running(t, path)) == 0 }, testkit.Patience, poll,
+		"INT-1: processes of %s are left", path)
 }

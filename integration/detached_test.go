@@ -41,7 +41,8 @@ func (s shell) count(folder string) (words int64) {
 	s.Helper()
 	job, err := json.Marshal(counting.Job{Folder: folder, Suffix: ".go"})
 	require.NoError(s, err)
-	out := s.run(s.cli, "req", "castnet.v1.default.cast.words.wordcount.count.anon", string(job), "--raw", "--timeout", testkit.Patience.String())
+	out := s.run(s.cli, "req", "castnet.v1.default.cast.words.wordcount.count.anon", string(job), "--raw",
+		"--timeout", testkit.Patience.String())
 	var shares []counting.Share
 	require.NoError(s, json.Unmarshal([]byte(out), &shares), out)
 	require.Len(s, shares, 4)
@@ -79,7 +80,8 @@ func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
 	client, folder := program("castnet"), corpus(t)
 	_, _, want := oracle(t, folder, ".go")
 
-	s.run(client, "spawn", "words", "--hosts", "a,b", "--per-host", "2", "--command", program("wordcount"), "--actor", "wordcount", "--detach")
+	s.run(client, "spawn", "words", "--hosts", "a,b", "--per-host", "2", "--command", program("wordcount"),
+		"--actor", "wordcount", "--detach")
 	require.Equal(t, want, s.count(folder))
 	words, err := net.Lookup(t.Context(), "words")
 	require.NoError(t, err)

@@ -14,7 +14,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Meaning of test_extrinsic_allocation: two hostds that somebody else has started are a mesh of hosts, whose taker
+// Meaning of test_extrinsic_allocation: two hostds that somebody else has started are a mesh of
+// hosts, whose taker
 // shuts them down.
 func TestRunningHosts_areAttachedTakenAndShutDown(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,8 @@ type gatewayed struct {
 func newGatewayed(t *testing.T, labels ...string) *gatewayed {
 	t.Helper()
 	c := newCluster(t, labels...)
-	g := &gatewayed{T: t, cluster: c, net: c.connect(t), nc: foreign(t, c), cli: natsCLI(t), env: c.environment(t)}
+	g := &gatewayed{T: t, cluster: c, net: c.connect(t), nc: foreign(t, c), cli: natsCLI(t),
+		env: c.environment(t)}
 	hosts, err := g.net.Hosts(t.Context())
 	require.NoError(t, err)
 	g.procs, err = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
@@ -87,7 +88,8 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	unrecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a", "b")
-	whole := map[string]string{"Castnet-Asked": "4", "Castnet-Answered": "4", "Castnet-Failed": "0", "Castnet-Missing": "0", "Content-Type": "application/json"}
+	whole := map[string]string{"Castnet-Asked": "4", "Castnet-Answered": "4", "Castnet-Failed": "0",
+		"Castnet-Missing": "0", "Content-Type": "application/json"}
 	with := func(a answer) map[string]string { return a.header }
 
 	sum := g.req(subject("add"), "5", "-H", "Castnet-Reduce:sum")
@@ -104,7 +106,8 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	require.Equal(t, "[6,6]", slice[0].body)
 	require.Equal(t, "2", slice[0].header["Castnet-Asked"])
 
-	streamed := g.req(subject("get"), "", "-H", "Castnet-Collect:stream", "--wait-for-empty", "--reply-timeout=30s")
+	streamed := g.req(subject("get"), "", "-H", "Castnet-Collect:stream", "--wait-for-empty",
+		"--reply-timeout=30s")
 	require.Len(t, streamed, 5, "each rank, and the end")
 	end := streamed[4]
 	require.Equal(t, "nil body", end.body, "as the command prints it")
@@ -113,10 +116,12 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	for _, a := range streamed[:4] {
 		got[a.header["Castnet-Rank"]+" "+a.header["Castnet-Point"]] = a.body
 	}
-	require.Equal(t, map[string]string{"0 host=0,gpu=0": "5", "1 host=0,gpu=1": "5", "2 host=1,gpu=0": "6", "3 host=1,gpu=1": "6"}, got)
+	require.Equal(t, map[string]string{"0 host=0,gpu=0": "5", "1 host=0,gpu=1": "5", "2 host=1,gpu=0": "6",
+		"3 host=1,gpu=1": "6"}, got)
 
 	began := time.Now()
-	refused := g.req(subject("nope"), "", "-H", "Castnet-Collect:stream", "--wait-for-empty", "--reply-timeout=60s")
+	refused := g.req(subject("nope"), "", "-H", "Castnet-Collect:stream", "--wait-for-empty",
+		"--reply-timeout=60s")
 	require.Len(t, refused, 2, "the error, and the end")
 	require.Equal(t, "404", refused[0].header[actor.HeaderErrorCode])
 	require.Equal(t, "nil body", refused[1].body)
@@ -132,7 +137,8 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	require.Empty(t, sent.Data)
 	require.Equal(t, "4", sent.Header.Get("Castnet-Asked"))
 	require.NotContains(t, sent.Header, "Castnet-Answered")
-	require.Equal(t, "26", string(g.one(subject("get"), "", "Castnet-Reduce", "sum").Data), "what was sent came before what is asked now")
+	require.Equal(t, "26", string(g.one(subject("get"), "", "Castnet-Reduce", "sum").Data),
+		"what was sent came before what is asked now")
 
 	cbor := g.one(subject("add"), "\x18\x2a", "Content-Type", "application/cbor")
 	require.Equal(t, "application/cbor", cbor.Header.Get("Content-Type"))
@@ -150,16 +156,19 @@ func TestGateway_answersBadRequests(t *testing.T) {
 		headers       []string
 		code, want    string
 	}{
-		"no such mesh":        {"castnet.v1.default.cast.nope.counter.get.anon", "", nil, "404", `mesh "nope" does not exist; there is demo-`},
-		"no such actor":       {"castnet.v1.default.cast.demo.nope.get.anon", "", nil, "404", `actor mesh "nope" does not exist; there is agent, counter-`},
-		"no such endpoint":    {subject("nope"), "", nil, "404", "no such endpoint; it has add, get"},
-		"a broken subject":    {"castnet.v1.default.cast.demo.counter._get.anon", "", nil, "400", "endpoint"},
-		"no JSON":             {subject("add"), `{"x"`, nil, "400", "the body is not JSON"},
-		"another type":        {subject("add"), `"five"`, nil, "400", "takes int64"},
-		"a region outside":    {subject("get"), "", []string{"Castnet-Region", "gpu=7"}, "400", "Castnet-Region"},
-		"an unknown label":    {subject("get"), "", []string{"Castnet-Region", "rack=0"}, "400", "rack"},
-		"an unknown reducer":  {subject("get"), "", []string{"Castnet-Reduce", "abacus"}, "400", "abacus"},
-		"a contradiction":     {subject("get"), "", []string{"Castnet-Reduce", "sum", "Castnet-Collect", "stream"}, "400", "contradicts"},
+		"no such mesh": {"castnet.v1.default.cast.nope.counter.get.anon", "", nil, "404",
+			`mesh "nope" does not exist; there is demo-`},
+		"no such actor": {"castnet.v1.default.cast.demo.nope.get.anon", "", nil, "404",
+			`actor mesh "nope" does not exist; there is agent, counter-`},
+		"no such endpoint":   {subject("nope"), "", nil, "404", "no such endpoint; it has add, get"},
+		"a broken subject":   {"castnet.v1.default.cast.demo.counter._get.anon", "", nil, "400", "endpoint"},
+		"no JSON":            {subject("add"), `{"x"`, nil, "400", "the body is not JSON"},
+		"another type":       {subject("add"), `"five"`, nil, "400", "takes int64"},
+		"a region outside":   {subject("get"), "", []string{"Castnet-Region", "gpu=7"}, "400", "Castnet-Region"},
+		"an unknown label":   {subject("get"), "", []string{"Castnet-Region", "rack=0"}, "400", "rack"},
+		"an unknown reducer": {subject("get"), "", []string{"Castnet-Reduce", "abacus"}, "400", "abacus"},
+		"a contradiction": {subject("get"), "", []string{"Castnet-Reduce", "sum", "Castnet-Collect", "stream"},
+			"400", "contradicts"},
 		"a deadline too long": {subject("get"), "", []string{"Castnet-TTL", "1h"}, "400", "at most 10m"},
 		"an unknown header":   {subject("get"), "", []string{"Castnet-Speed", "1"}, "400", "Castnet-Speed"},
 	} {
@@ -192,7 +201,8 @@ func TestGateway_namesDeadAndSilentRanks(t *testing.T) {
 
 	proctest.Suspend(t, pid[3])
 	defer proctest.Resume(t, pid[3])
-	streamed := g.req(subject("get"), "", "-H", "Castnet-Collect:stream", "-H", "Castnet-TTL:4s", "--wait-for-empty", "--reply-timeout=30s")
+	streamed := g.req(subject("get"), "", "-H", "Castnet-Collect:stream", "-H", "Castnet-TTL:4s",
+		"--wait-for-empty", "--reply-timeout=30s")
 	require.Len(t, streamed, 5)
 	end := streamed[4].header
 	require.Equal(t, "1", end["Castnet-Missing"])
@@ -271,7 +281,8 @@ func diesDuringACast(t *testing.T, collect string) {
 	m, err := replies.NextMsg(testkit.Patience)
 	require.NoError(t, err)
 	require.Equal(t, "503", m.Header.Get(actor.HeaderErrorCode), "%v", m.Header)
-	require.Equal(t, "gateway "+id+" died during the cast: the cast may have run", m.Header.Get(actor.HeaderError))
+	require.Equal(t, "gateway "+id+" died during the cast: the cast may have run",
+		m.Header.Get(actor.HeaderError))
 	require.NotEmpty(t, m.Data)
 	if collect == "stream" {
 		end, err := replies.NextMsg(testkit.Patience)
@@ -296,8 +307,10 @@ func TestDiscovery_natsCommandListsHostsProcsAndGateways(t *testing.T) {
 	micro := func(args ...string) string {
 		return g.nats(append([]string{"--timeout", testkit.Patience.String(), "micro"}, args...)...)
 	}
-	// The command lists what answers within 300 ms of the answer before, so the whole list is asked for by its length.
-	want := map[string]int{"castnet-host a": 1, "castnet-host b": 1, "castnet-gateway gateway": 2, "castnet-proc " + g.procs.ID().Label(): 4}
+	// The command lists what answers within 300 ms of the answer before, so the whole list is asked
+	// for by its length.
+	want := map[string]int{"castnet-host a": 1, "castnet-host b": 1, "castnet-gateway gateway": 2,
+		"castnet-proc " + g.procs.ID().Label(): 4}
 	got := map[string]int{}
 	for _, a := range g.req("$SRV.PING", "", "--reply-timeout", testkit.Patience.String(), "--replies", "8") {
 		var service struct{ Name, ID string }
@@ -310,7 +323,8 @@ func TestDiscovery_natsCommandListsHostsProcsAndGateways(t *testing.T) {
 	require.Regexp(t, `│ (a|b|gateway|demo)-`, list)
 	info := micro("info", "castnet-gateway")
 	for _, want := range []string{
-		"castnet.v1.default.cast." + g.procs.ID().String() + ".counter-", ".add.*", "shape: host=2,gpu=2", "in: int64", "out: int64",
+		"castnet.v1.default.cast." + g.procs.ID().String() + ".counter-", ".add.*", "shape: host=2,gpu=2",
+		"in: int64", "out: int64",
 		"direction: in,out",
 	} {
 		require.Contains(t, info, want)

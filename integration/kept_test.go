@@ -30,13 +30,15 @@ type kept struct {
 func newKept(t *testing.T) *kept {
 	t.Helper()
 	k := &kept{cluster: newCluster(t), state: t.TempDir()}
-	k.nodes = []*node{k.startNode(t, "a", "--state-dir", t.TempDir()), k.startNode(t, "b", "--state-dir", k.state)}
+	k.nodes = []*node{k.startNode(t, "a", "--state-dir", t.TempDir()),
+		k.startNode(t, "b", "--state-dir", k.state)}
 	net := k.connect(t)
 	require.NoError(t, config.SupervisionPollInterval.Override(net.Config(), 500*time.Millisecond))
 	var err error
 	k.hosts, err = net.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
-	k.procs, err = k.hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "kept", PerHost: shape.Of("proc", 2), Keep: true})
+	k.procs, err = k.hosts.SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "kept", PerHost: shape.Of("proc", 2), Keep: true})
 	require.NoError(t, err)
 	k.actor, k.was = counters(t, k.procs), k.states(t)
 	return k
@@ -68,7 +70,8 @@ func TestKeptMesh_ranksSurviveTheirHostAndJoinTheNext_CTL16(t *testing.T) {
 	t.Parallel()
 	k := newKept(t)
 	k.dies(t)
-	for begun := time.Now(); time.Since(begun) < 1500*time.Millisecond; { // which is several questions to the procs
+	// which is several questions to the procs
+	for begun := time.Now(); time.Since(begun) < 1500*time.Millisecond; {
 		_, err := counting.Progress.Call(t.Context(), k.actor.At("host", 1, "proc", 1), actor.None{})
 		require.NoError(t, err, "its actors go on")
 	}
@@ -76,7 +79,8 @@ func TestKeptMesh_ranksSurviveTheirHostAndJoinTheNext_CTL16(t *testing.T) {
 	require.Eventually(t, func() bool {
 		now := k.states(t)
 		for i, was := range k.was {
-			if now[i].Proc == nil || now[i].Proc.PID != was.Proc.PID || now[i].Gen != was.Gen || now[i].Status.Phase != agent.Running {
+			if now[i].Proc == nil || now[i].Proc.PID != was.Proc.PID || now[i].Gen != was.Gen ||
+				now[i].Status.Phase != agent.Running {
 				return false
 			}
 		}

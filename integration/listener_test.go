@@ -26,7 +26,8 @@ import (
 // listenerVariable has every cluster of the tests heard by a stranger: wildcard or stream (make listened).
 const listenerVariable = "CASTNET_INTEGRATION_LISTENER"
 
-// The strangers: a subscriber to everything, a stream of everything, which acknowledges requests, and another account that
+// The strangers: a subscriber to everything, a stream of everything, which acknowledges requests,
+// and another account that
 // imports everything.
 const (
 	wildcard = "wildcard"
@@ -60,19 +61,22 @@ func (c *cluster) overheard(t *testing.T, by string) {
 		_, err = b.Data().Subscribe(">", func(bus.Msg) {})
 	case stream:
 		config := `{"name":"audit","subjects":["castnet.v1.>"],"storage":"memory","max_msgs":1000}`
-		_, err = b.Control().Request(t.Context(), bus.Msg{Subject: "$JS.API.STREAM.CREATE.audit", Data: []byte(config)})
+		_, err = b.Control().Request(t.Context(),
+			bus.Msg{Subject: "$JS.API.STREAM.CREATE.audit", Data: []byte(config)})
 	default:
 		err = fmt.Errorf("%s=%s: want %s or %s", listenerVariable, by, wildcard, stream)
 	}
 	require.NoError(t, err)
 }
 
-// unrecorded skips a test of plain NATS clients where a stream records their requests: it acknowledges them before castnet
+// unrecorded skips a test of plain NATS clients where a stream records their requests: it
+// acknowledges them before castnet
 // answers, and these clients take the first reply for the answer (castnet doctor says so).
 func unrecorded(t *testing.T) {
 	t.Helper()
 	if os.Getenv(listenerVariable) == stream {
-		t.Skip("a stream that records requests acknowledges them, and a plain NATS client takes that for the answer")
+		t.Skip(
+			"a stream that records requests acknowledges them, and a plain NATS client takes that for the answer")
 	}
 }
 
@@ -84,7 +88,8 @@ func unheard(t *testing.T, why string) {
 	}
 }
 
-// A wildcard subscriber keeps the server from reporting "no responders", and a stream acknowledges requests. Every
+// A wildcard subscriber keeps the server from reporting "no responders", and a stream acknowledges
+// requests. Every
 // verb gives the same result as without them.
 func TestWildcardListener_breaksNoCommand(t *testing.T) {
 	t.Parallel()
@@ -135,7 +140,8 @@ func TestWildcardListener_breaksNoCommand(t *testing.T) {
 				}
 			}
 			require.True(t, ended[2] && ended[3], "the ranks of the host that died: %v", ended)
-			stranger, err := c.connect(t).HostsOf("dead", hosts.Hosts()[1]) // to a program that knows nothing of the host
+			// to a program that knows nothing of the host
+			stranger, err := c.connect(t).HostsOf("dead", hosts.Hosts()[1])
 			require.NoError(t, err)
 			began := time.Now()
 			require.ErrorAs(t, stranger.Take(t.Context()), new(*mesh.HostsError))
@@ -173,7 +179,8 @@ func ownerDies(t *testing.T, c *cluster, net *mesh.Net) {
 	owner.Send(t, syscall.SIGKILL)
 	killed := time.Now()
 	require.ErrorAs(t, <-over, new(*mesh.ControllerError))
-	require.Less(t, time.Since(killed), 30*time.Second, "docs/delivery.md says 20 s, for a machine that is not busy")
+	require.Less(t, time.Since(killed), 30*time.Second,
+		"docs/delivery.md says 20 s, for a machine that is not busy")
 }
 
 // commandsWork runs the commands of the client.
@@ -188,7 +195,8 @@ func commandsWork(s shell) {
 	require.Contains(s, s.run(client, "doctor"), "warn  listeners")
 	s.run(client, "stop", "words")
 	world := filepath.Join(s.TempDir(), "world.yaml")
-	require.NoError(s, os.WriteFile(world, []byte("name: train\nshape: x=2\nper-host: 1\ncommand: builtin\n"), 0o600))
+	require.NoError(s, os.WriteFile(world,
+		[]byte("name: train\nshape: x=2\nper-host: 1\ncommand: builtin\n"), 0o600))
 	s.run(client, "plan", "-f", world)
 	s.run(client, "apply", "-f", world)
 	require.Contains(s, s.run(client, "worlds"), "train")
@@ -204,7 +212,8 @@ func namesWork(t *testing.T, c *cluster, net *mesh.Net, hosts mesh.HostMesh) {
 	_, err = other.TakeName(t.Context(), "alone")
 	require.ErrorAs(t, err, new(*mesh.NameTakenError))
 	release()
-	named, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "alone", PerHost: shape.Unit(), TakeName: true})
+	named, err := hosts.SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "alone", PerHost: shape.Unit(), TakeName: true})
 	require.NoError(t, err)
 	_, err = other.TakeName(t.Context(), "alone")
 	require.ErrorAs(t, err, new(*mesh.NameTakenError))

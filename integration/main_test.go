@@ -49,7 +49,8 @@ var programs = map[string]string{
 	"castnet": "cmd/client", "hostd": "cmd/hostd", "hello": "examples/hello", "wordcount": "examples/wordcount",
 }
 
-// buildPrograms builds what the tests run, without the race detector: these are the programs that users have. What
+// buildPrograms builds what the tests run, without the race detector: these are the programs that
+// users have. What
 // make has built is not linked again. They run from a folder of the tests' own: what runs there is theirs.
 func buildPrograms() (string, error) {
 	bin, err := os.MkdirTemp("", "castnet-integration-")
@@ -82,7 +83,8 @@ func program(name string) string { return filepath.Join(os.Getenv(binVariable), 
 const ownerLease = time.Second
 
 // ownerMain is a client that tests can treat badly. It connects where the environment says and
-// prints `connected`; on each line of stdin it spawns two procs a host and prints the mesh, or takes all hosts, gets
+// prints `connected`; on each line of stdin it spawns two procs a host and prints the mesh, or
+// takes all hosts, gets
 // two of its own and prints those, or why there is none; it ends with stdin.
 func ownerMain() int {
 	ctx := context.Background()
@@ -102,7 +104,8 @@ func ownerMain() int {
 			fmt.Println(gotHosts(ctx, net, hosts))
 			continue
 		}
-		procs, err := hosts.SpawnProcs(ctx, mesh.SpawnSpec{Name: "owned", PerHost: shape.Of("gpu", 2), Lease: ownerLease})
+		procs, err := hosts.SpawnProcs(ctx,
+			mesh.SpawnSpec{Name: "owned", PerHost: shape.Of("gpu", 2), Lease: ownerLease})
 		if err != nil {
 			fmt.Println(err)
 			continue

@@ -91,7 +91,8 @@ func (c *caster) castTo(to, endpoint, where, body string, replies int, flags ...
 // request runs `nats request` and returns what it says.
 func (c *caster) request(to, endpoint, where, body string, replies int, flags ...string) string {
 	c.Helper()
-	args := []string{"request", "--timeout", testkit.Patience.String(), "--reply-timeout", testkit.Patience.String(), "--replies", strconv.Itoa(replies)}
+	args := []string{"request", "--timeout", testkit.Patience.String(), "--reply-timeout",
+		testkit.Patience.String(), "--replies", strconv.Itoa(replies)}
 	args = append(append(args, flags...), fmt.Sprintf("%s.%s.%s.%s.anon", c.subject, to, endpoint, where), body)
 	cmd := exec.CommandContext(c.Context(), c.cli, args...)
 	cmd.Env = c.env
@@ -134,7 +135,8 @@ func TestNATSCommand_castsToAllRanksAndToASlice(t *testing.T) {
 	c := newCaster(t)
 	for rank, a := range c.cast("add", "_-_", "5", 4, "-H", "Rank:7") {
 		require.Equal(t, "5", a.body, "rank %d", rank)
-		require.Equal(t, map[string]string{actor.HeaderContentType: "application/json", actor.HeaderRank: strconv.Itoa(rank)}, a.header)
+		require.Equal(t, map[string]string{actor.HeaderContentType: "application/json",
+			actor.HeaderRank: strconv.Itoa(rank)}, a.header)
 	}
 	for where, ranks := range map[string][]int{"1-_": {2, 3}, "_-0": {0, 2}, "0-1": {1}} {
 		got := c.cast("get", where, "", len(ranks))
@@ -143,8 +145,10 @@ func TestNATSCommand_castsToAllRanksAndToASlice(t *testing.T) {
 		}
 	}
 	region := c.cast("get", "_-_", "", 2, "-H", "Castnet-Region:gpu=1")
-	require.Equal(t, []string{"5", "5"}, []string{region[1].body, region[3].body}, "ranks of a region that is no token")
-	require.Contains(t, c.request(c.actor, "get", "_-_", "", 4, "-H", "Castnet-Reduce:sum"), "or a cast through the gateway")
+	require.Equal(t, []string{"5", "5"}, []string{region[1].body, region[3].body},
+		"ranks of a region that is no token")
+	require.Contains(t, c.request(c.actor, "get", "_-_", "", 4, "-H", "Castnet-Reduce:sum"),
+		"or a cast through the gateway")
 	for rank, a := range c.cast("add", "0-_", "\x18\x2a", 2, "-H", "Content-Type:application/cbor") {
 		require.Equal(t, "\x18\x2f", a.body, "CBOR of 5 + 42, rank %d", rank)
 		require.Equal(t, "application/cbor", a.header[actor.HeaderContentType])
@@ -171,7 +175,8 @@ func TestNATSCommand_errorsUseTheRequestsFormat(t *testing.T) {
 		{c.actor, "add", "5 5", "", "400", "takes int64: decode JSON as int64"},
 		{c.actor, "add", "\x18", asCBOR, "400", "takes int64: decode"},
 		{c.actor, "add", "\x64five", asCBOR, "400", "takes int64: decode"},
-		{c.actor, "add", "5", "Content-Type:text/plain", "400", `content type "text/plain": want application/json or application/cbor`},
+		{c.actor, "add", "5", "Content-Type:text/plain", "400",
+			`content type "text/plain": want application/json or application/cbor`},
 		{c.actor, "sub", "5", "", "404", "no such endpoint; it has add, get, reset"},
 		{"nobody", "add", "5", "", "404", "has no such actor"},
 	} {

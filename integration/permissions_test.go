@@ -22,7 +22,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// documented is the configuration of a server with permissions that the documentation has, with a store of the test.
+// documented is the configuration of a server with permissions that the documentation has, with a
+// store of the test.
 func documented(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/external-nats.md")
@@ -43,7 +44,8 @@ func TestPermissions_documentedOnesSuffice(t *testing.T) {
 	t.Parallel()
 	c := onServer(t, embed.Options{ConfigFile: documented(t)})
 	c.user = "hostd"
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), User: "program", Password: "program"}})
+	net, err := mesh.Connect(t.Context(),
+		mesh.Options{Bus: &bus.Options{URL: c.server.URL(), User: "program", Password: "program"}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
 	a := c.startNode(t, "a")
@@ -60,7 +62,8 @@ func TestPermissions_documentedOnesSuffice(t *testing.T) {
 	}, testkit.Patience, poll, first.Said())
 	second := c.startNode(t, "s2", "--system")
 	world := filepath.Join(t.TempDir(), "world.yaml")
-	require.NoError(t, os.WriteFile(world, []byte("name: train\nshape: x=2\nper-host: 1\ncommand: builtin\n"), 0o600))
+	require.NoError(t, os.WriteFile(world,
+		[]byte("name: train\nshape: x=2\nper-host: 1\ncommand: builtin\n"), 0o600))
 	client := program("castnet")
 	s.run(client, "apply", "-f", world)
 	s.run(client, "spawn", "demo", "--hosts", "a", "--detach")
@@ -88,14 +91,17 @@ func TestPermissions_documentedOnesSuffice(t *testing.T) {
 func (s shell) worksAsAProgram(t *testing.T, client string) {
 	t.Helper()
 	for _, args := range []string{
-		"doctor", "hosts", "procs", "meshes", "actors demo", "mesh show demo", "explain demo", "events", "top", "logs demo", "worlds",
-		"call demo[host=0] counter get", "cast demo counter get", "spawn more --hosts a --per-host 2 --detach", "mesh restart more --force", "stop more",
+		"doctor", "hosts", "procs", "meshes", "actors demo", "mesh show demo", "explain demo", "events", "top",
+		"logs demo", "worlds",
+		"call demo[host=0] counter get", "cast demo counter get", "spawn more --hosts a --per-host 2 --detach",
+		"mesh restart more --force", "stop more",
 	} {
 		cmd := exec.CommandContext(s.Context(), client, strings.Fields(args)...)
 		cmd.Env = s.env
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "client %s: %s", args, out)
-		require.NotRegexp(t, "permission denied|no permission|may not (publish|subscribe)", string(out), "client %s", args)
+		require.NotRegexp(t, "permission denied|no permission|may not (publish|subscribe)", string(out),
+			"client %s", args)
 	}
 }
 
@@ -108,7 +114,8 @@ func ownsAMesh(t *testing.T, net *mesh.Net) {
 		Name: "own", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
 	})
 	require.NoError(t, err)
-	counters, err := mesh.Spawn(t.Context(), procs, actor.NewType[*builtinCounter, int64]("counter"), "counter", 0)
+	counters, err := mesh.Spawn(t.Context(), procs,
+		actor.NewType[*builtinCounter, int64]("counter"), "counter", 0)
 	require.NoError(t, err)
 	add := actor.NewEndpoint[*builtinCounter, int64, int64]("add")
 	sum, err := cast.Reduce(t.Context(), counters, add, 2, cast.Sum[int64]())
@@ -123,7 +130,8 @@ func castsAsACaller(t *testing.T, url string) {
 	b, err := bus.Open(t.Context(), bus.Options{URL: url, User: "caller", Password: "caller"})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close(context.Background())) }()
-	m, err := b.Data().Request(t.Context(), bus.Msg{Subject: subjects.Space{}.Gateway("demo", "counter", "get", subjects.Anon)})
+	m, err := b.Data().Request(t.Context(),
+		bus.Msg{Subject: subjects.Space{}.Gateway("demo", "counter", "get", subjects.Anon)})
 	require.NoError(t, err)
 	require.Equal(t, "[1]", string(m.Data))
 }

@@ -31,9 +31,11 @@ func (c *cluster) run(t *testing.T, name string, args ...string) (string, int) {
 func requireReport(t *testing.T, out, folder string) {
 	t.Helper()
 	counts, files, words := oracle(t, folder, ".go")
-	require.Contains(t, out, fmt.Sprintf("\n%d files, %d words, %d of them different\n", files, words, len(counts)))
+	require.Contains(t, out, fmt.Sprintf("\n%d files, %d words, %d of them different\n", files,
+		words, len(counts)))
 	for rank := range 8 {
-		require.Regexp(t, fmt.Sprintf(`(?m)^ +%d  host=%d,proc=%d +%s +\d+ +\d+ +\d+$`, rank, rank/4, rank%4, string(rune('a'+rank/4))), out)
+		require.Regexp(t, fmt.Sprintf(`(?m)^ +%d  host=%d,proc=%d +%s +\d+ +\d+ +\d+$`, rank, rank/4, rank%4,
+			string(rune('a'+rank/4))), out)
 	}
 	var first string
 	for w, n := range counts {
@@ -43,7 +45,8 @@ func requireReport(t *testing.T, out, folder string) {
 	}
 	require.Regexp(t, fmt.Sprintf(`(?m)^   1  %s +%d  █+$`, first, counts[first]), out)
 	require.Regexp(t, `its owner knows after [0-9.]+ ms: .* failed on b-.*killed by signal 9`, out)
-	require.Regexp(t, `the others still answer, in [0-9.]+ ms: asked 8 · answered 7 · failed 1 \[host=1,proc=1\] · missing 0`, out)
+	require.Regexp(t,
+		`the others still answer, in [0-9.]+ ms: asked 8 · answered 7 · failed 1 \[host=1,proc=1\] · missing 0`, out)
 	require.Contains(t, out, "\ncleaned up in ")
 }
 
@@ -67,7 +70,8 @@ func TestDemo_runsOnExistingHosts(t *testing.T) {
 		out, code := c.run(t, "wordcount", "--hosts", "2", folder)
 		require.Zero(t, code, out)
 		requireReport(t, out, folder)
-		require.Eventually(t, func() bool { return c.server.NumSubs() == before }, testkit.Patience, poll, "INT-3: %d subscriptions, %d before", c.server.NumSubs(), before)
+		require.Eventually(t, func() bool { return c.server.NumSubs() == before }, testkit.Patience, poll,
+			"INT-3: %d subscriptions, %d before", c.server.NumSubs(), before)
 	}
 }
 
@@ -79,8 +83,10 @@ func TestDemo_refusesBadInputBeforeAnythingStarts(t *testing.T) { // DEMO-2
 		code int
 		says string
 	}{
-		"no such folder":    {[]string{"--hostd", program("hostd"), "/does/not/exist"}, 1, "open /does/not/exist: no such file or directory"},
-		"no such hostd":     {[]string{"--hostd", "/does/not/exist", "/"}, 1, "/does/not/exist: no such file or directory"},
+		"no such folder": {[]string{"--hostd", program("hostd"), "/does/not/exist"}, 1,
+			"open /does/not/exist: no such file or directory"},
+		"no such hostd": {[]string{"--hostd", "/does/not/exist", "/"}, 1,
+			"/does/not/exist: no such file or directory"},
 		"a hostd that ends": {[]string{"--hostd", "/bin/false", "/"}, 1, " ended: exit status 1\n"},
 		"no hosts":          {[]string{"/"}, 1, "0 of 1 hosts answer"},
 		"two folders":       {[]string{"/a", "/b"}, 2, "2 folders: want one"},

@@ -31,7 +31,8 @@ func TestKilledHost_ranksFailAndTheOwnerIsNotified(t *testing.T) {
 			break
 		}
 	}
-	require.Equal(t, map[int]string{0: "host=1/2,proc=0/2", 1: "host=1/2,proc=1/2"}, told, "by rank of the slice")
+	require.Equal(t, map[int]string{0: "host=1/2,proc=0/2", 1: "host=1/2,proc=1/2"}, told,
+		"by rank of the slice")
 	_, err := cast.Gather(t.Context(), m, counting.Progress, actor.None{})
 	var partial *cast.CoverageError
 	require.ErrorAs(t, err, &partial)

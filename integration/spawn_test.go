@@ -26,7 +26,8 @@ func TestBadProgram_errorNamesHostAndPath(t *testing.T) {
 		"/etc/passwd":     `command "/etc/passwd": want an executable file`,
 		"hostd":           `command "hostd": want an absolute path on the host`,
 	} {
-		_, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "bad", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: path}})
+		_, err := hosts.SpawnProcs(t.Context(),
+			mesh.SpawnSpec{Name: "bad", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: path}})
 		var failed *mesh.SpawnError
 		require.ErrorAs(t, err, &failed, path)
 		require.Len(t, failed.Failed, 2, path)
@@ -42,7 +43,8 @@ func TestForbiddenProgram_refusalNamesTheFlag(t *testing.T) {
 	hosts, err := c.connect(t).Hosts(t.Context())
 	require.NoError(t, err)
 	path := copied(t, program("hello"))
-	_, err = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "bad", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: path}})
+	_, err = hosts.SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "bad", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: path}})
 	require.ErrorContains(t, err, "is not allowed on this host")
 	require.ErrorContains(t, err, "--allow "+path)
 }
@@ -58,7 +60,8 @@ func TestOtherBuild_refusalNamesBothBuildIDs(t *testing.T) {
 	o := c.startOwner(t, path)
 	replace(t, program("wordcount"), path) // as `go build` does under a program that runs
 	says := o.ask(t)
-	require.Regexp(t, `rank 0 .* on a-\w+: .*`+path+` on host a is build [0-9a-f]{12}, the caller is build [0-9a-f]{12}`, says+o.Out.Unread())
+	require.Regexp(t, `rank 0 .* on a-\w+: .*`+path+
+		` on host a is build [0-9a-f]{12}, the caller is build [0-9a-f]{12}`, says+o.Out.Unread())
 	o.end(t)
 }
 

@@ -32,16 +32,21 @@ var (
 )
 
 func keeperDef() actor.Def {
-	return keeperType.Define(func(ctx *actor.Context, _ actor.None) (*keeper, error) { return &keeper{mesh.NetOf(ctx)}, nil }, keep.Handle((*keeper).keep))
+	return keeperType.Define(func(ctx *actor.Context, _ actor.None) (*keeper,
+		error) {
+		return &keeper{mesh.NetOf(ctx)}, nil
+	}, keep.Handle((*keeper).keep))
 }
 
 func (k *keeper) keep(ctx *actor.Context, c charge) (mesh.ActorMesh[actortest.TestActor], error) {
-	return mesh.SpawnActors(ctx, c.Procs.Via(k.net), actortest.TestActors, mesh.ActorSpawnSpec[actor.None]{Label: "kept", Lease: c.Lease})
+	return mesh.SpawnActors(ctx, c.Procs.Via(k.net), actortest.TestActors,
+		mesh.ActorSpawnSpec[actor.None]{Label: "kept", Lease: c.Lease})
 }
 
 func (k *keeper) Cleanup(ctx *actor.Context, _ error) error { return k.net.Close(ctx) }
 
-// Meaning of test_orphaned_actors_cleaned_up_on_controller_crash: the process of a controller ends without touching
+// Meaning of test_orphaned_actors_cleaned_up_on_controller_crash: the process of a controller ends
+// without touching
 // what it owns on other hosts.
 func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 	t.Parallel()
@@ -62,13 +67,15 @@ func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 	time.Sleep(1500 * time.Millisecond) // longer than their lease, which agents time by their own clock
 	require.Equal(t, map[agent.Phase]int{agent.Running: 4}, phases(t, procs, kept.Name()))
 
-	require.NoError(t, actortest.CauseFailure.Send(t.Context(), enders.Ref(0), actortest.Failure{Kind: actortest.Exit, Code: 1}))
+	require.NoError(t, actortest.CauseFailure.Send(t.Context(), enders.Ref(0),
+		actortest.Failure{Kind: actortest.Exit, Code: 1}))
 	for e, err := range apart.Watch(testkit.Soon(t)) {
 		require.NoError(t, err)
 		require.True(t, e.Failed())
 		break
 	}
-	require.Eventually(t, func() bool { return phases(t, procs, kept.Name())[agent.Stopped] == 4 }, testkit.Patience, poll)
+	require.Eventually(t, func() bool { return phases(t, procs, kept.Name())[agent.Stopped] == 4 },
+		testkit.Patience, poll)
 	states, err := procs.ActorStates(t.Context(), kept.Name())
 	require.NoError(t, err)
 	require.Equal(t, agent.OrphanedReason(time.Second), states.Values()[3].Status.Reason)
@@ -123,7 +130,8 @@ func TestFaultC15_everyPendingCallFailsWhenItsProcDies(t *testing.T) {
 	require.NoError(t, err, "the others answer")
 }
 
-// The table of what the end of a process means for the actors in it (test_proc_status_to_actor_status_…), with real ones.
+// The table of what the end of a process means for the actors in it
+// (test_proc_status_to_actor_status_…), with real ones.
 func TestProcEnds_determineTheActorStatus(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
@@ -131,19 +139,22 @@ func TestProcEnds_determineTheActorStatus(t *testing.T) {
 	procs := spawn(t, net, 3)
 	actors, err := mesh.Spawn(t.Context(), procs, actortest.TestActors, "actors", actor.None{})
 	require.NoError(t, err)
-	for rank, f := range []actortest.Failure{{Kind: actortest.Exit}, {Kind: actortest.Exit, Code: 1}, {Kind: actortest.Kill}} {
+	for rank, f := range []actortest.Failure{{Kind: actortest.Exit}, {Kind: actortest.Exit, Code: 1},
+		{Kind: actortest.Kill}} {
 		require.NoError(t, actortest.CauseFailure.Send(t.Context(), actors.Ref(rank), f))
 	}
 	got := make([]string, 3)
 	n := 0
 	for e, err := range actors.Watch(testkit.Soon(t)) {
 		require.NoError(t, err)
-		how, _, _ := strings.Cut(e.Reason, "\n") // a proc that is killed may have warned that the peer of an answer is gone
+		// a proc that is killed may have warned that the peer of an answer is gone
+		how, _, _ := strings.Cut(e.Reason, "\n")
 		got[e.Rank] = e.Status + ": " + how
 		if n++; n == len(got) {
 			break
 		}
 	}
-	require.Equal(t, []string{"stopped: exited cleanly", "failed: exited with code 1", "failed: killed by signal 9 (killed)"}, got)
+	require.Equal(t, []string{"stopped: exited cleanly", "failed: exited with code 1",
+		"failed: killed by signal 9 (killed)"}, got)
 	require.NoError(t, actors.Stop(t.Context()), "nothing is left to stop")
 }

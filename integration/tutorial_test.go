@@ -14,7 +14,8 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// tutorialBlock is a fenced block of docs/tutorial.md. A comment before it names its file, or says that it stays.
+// tutorialBlock is a fenced block of docs/tutorial.md. A comment before it names its file, or says
+// that it stays.
 var tutorialBlock = regexp.MustCompile("(?ms)^(?:<!-- (stays|file \\S+) -->\n)?```(sh|go|)\n(.*?\n)```$")
 
 // TestTutorial_eachCommandPrintsWhatThePageSays runs the blocks of the page in their order, in one folder.
@@ -75,7 +76,8 @@ type reader struct {
 func (r *reader) run(t *testing.T, block string) string {
 	t.Helper()
 	state := filepath.Join(t.TempDir(), "state")
-	cmd := exec.Command("bash", "-euo", "pipefail", "-c", r.state+block+"{ export -p; echo cd \"$PWD\"; } > "+state)
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c",
+		r.state+block+"{ export -p; echo cd \"$PWD\"; } > "+state)
 	said := &testkit.Transcript{}
 	cmd.Dir, cmd.Env, cmd.Stderr = r.home, r.env, said
 	out, err := cmd.Output()

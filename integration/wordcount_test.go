@@ -45,8 +45,10 @@ func corpus(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"empty.go": "", "blank.go": " \n\t\n", "broken.go": "a\xffb \xe2\x82 c", "long.go": strings.Repeat("f", 1<<20) + " end",
-		"sub/deep/er.go": "package er // größer ÄRGER 漢字 snake_case x1", "notes.txt": "nobody counts this", "sub/x-y.go": "x y x",
+		"empty.go": "", "blank.go": " \n\t\n", "broken.go": "a\xffb \xe2\x82 c",
+		"long.go":        strings.Repeat("f", 1<<20) + " end",
+		"sub/deep/er.go": "package er // größer ÄRGER 漢字 snake_case x1", "notes.txt": "nobody counts this",
+		"sub/x-y.go": "x y x",
 	} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -71,7 +73,8 @@ func TestWordCount_matchesASingleProcess(t *testing.T) { // WC-2
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	m := counters(t, spawn(t, c.connect(t), 4))
-	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output() // a binary built with -trimpath does not know it
+	// a binary built with -trimpath does not know it
+	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	require.NoError(t, err)
 	src := filepath.Join(strings.TrimSpace(string(root)), "src")
 	for name, folder := range map[string]string{

@@ -91,7 +91,8 @@ func SpawnActors[A, P any](
 		if err == nil || s.AllowPartial && isPartial(err) {
 			return m, err
 		}
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(procs.net.config))
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx),
+			config.MeshCleanupDeadline.Get(procs.net.config))
 		defer cancel()
 		_, stopping := m.stopUncontrolled(stop, "its spawn failed")
 		return ActorMesh[A]{}, errors.Join(err, stopping)
@@ -320,7 +321,8 @@ func (m ActorMesh[A]) Changes(ctx context.Context) iter.Seq2[actor.Event, error]
 
 func (m ActorMesh[A]) watched() watched {
 	w := m.procs.watched()
-	w.controllers = append(w.controllers, m.owner) // the controller of the procs stays: their ends end the actors
+	// the controller of the procs stays: their ends end the actors
+	w.controllers = append(w.controllers, m.owner)
 	w.actors = m.name
 	w.find = m.findSource
 	if m.owner.IsValid() {

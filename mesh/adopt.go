@@ -23,7 +23,8 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 		return fail(err)
 	}
 	if w := p.desc.World; w != nil {
-		return fail(fmt.Errorf("it belongs to world %s, which no program can own: want a mesh that is detached (castnet spawn --detach)", w.World))
+		return fail(fmt.Errorf("it belongs to world %s, which no program can own: want a mesh that is detached "+
+			"(castnet spawn --detach)", w.World))
 	}
 	detached, err := n.Detached(ctx)
 	if err != nil {
@@ -46,7 +47,8 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 		return fail(unwrapRefusal(err))
 	}
 	d := got.Request
-	p, err = p.TakeOver(ctx, Takeover{Epoch: got.Claim.Epoch, Lease: leaseOrNone(d.Lease), Policy: d.Policy.WithoutSpares(p.desc.Hosts), Display: d.Display})
+	p, err = p.TakeOver(ctx, Takeover{Epoch: got.Claim.Epoch, Lease: leaseOrNone(d.Lease),
+		Policy: d.Policy.WithoutSpares(p.desc.Hosts), Display: d.Display})
 	if err != nil {
 		return p, err
 	}

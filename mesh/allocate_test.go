@@ -50,7 +50,8 @@ func flavours(t *testing.T, c *cluster) map[string]func(t *testing.T) mesh.Alloc
 			require.NoError(t, err)
 			procs, err := below.Spawn(t.Context(), "carriers", shape.Of("slot", 4))
 			require.NoError(t, err)
-			return mesh.OnProcs(procs, host.HostActorType, host.HostActorParams{Label: "t", AllowUser: true}, host.HostActorID)
+			return mesh.OnProcs(procs, host.HostActorType, host.HostActorParams{Label: "t", AllowUser: true},
+				host.HostActorID)
 		},
 	}
 }
@@ -64,8 +65,10 @@ func silence[T any](t *testing.T, port *actor.Port[T]) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "nothing more: %v", v)
 }
 
-// Meaning of test_proc_mesh_allocate, test_spawn_actor, test_failing_spawn_actor and test_allocate: whichever way
-// the hosts come, meshes on them have the right shape, casts reach each actor once, each actor reaches each, and one
+// Meaning of test_proc_mesh_allocate, test_spawn_actor, test_failing_spawn_actor and test_allocate:
+// whichever way
+// the hosts come, meshes on them have the right shape, casts reach each actor once, each actor
+// reaches each, and one
 // that cannot be made is named.
 func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 	t.Parallel()
@@ -130,7 +133,8 @@ func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 	}
 }
 
-// requireOnce fails when an actor was asked by one of two casts, to all and to the first half, more than once, at
+// requireOnce fails when an actor was asked by one of two casts, to all and to the first half, more
+// than once, at
 // once or within a second.
 func requireOnce(t *testing.T, meshes []mesh.ActorMesh[actortest.TestActor]) {
 	t.Helper()
@@ -164,7 +168,8 @@ func requireConnected(t *testing.T, net *mesh.Net, refs []actor.Ref[actortest.Te
 		for _, b := range refs {
 			if a.ID() != b.ID() {
 				pair := []actor.Ref[actortest.TestActor]{a, b}
-				require.NoError(t, actortest.Forward.Send(t.Context(), a, actortest.Route{ToVisit: pair, Home: port.Ref()}))
+				require.NoError(t, actortest.Forward.Send(t.Context(), a,
+					actortest.Route{ToVisit: pair, Home: port.Ref()}))
 				ways[way(pair)] = true
 			}
 		}
@@ -201,7 +206,8 @@ func TestAllocate_returnsUnsuitableHosts(t *testing.T) { // MESH-8
 func TestAllocate_failedHostLeavesNone(t *testing.T) { // MESH-8
 	t.Parallel()
 	c := newCluster(t, "h2") // whose label the third one is to have
-	for name, a := range map[string]mesh.Allocator{"here": c.here(t), "processes": host.ProcessHosts(c.options(t))} {
+	for name, a := range map[string]mesh.Allocator{"here": c.here(t),
+		"processes": host.ProcessHosts(c.options(t))} {
 		_, err := c.Allocate(t.Context(), a, "hosts", shape.Of("host", 3))
 		require.ErrorContains(t, err, `"h2" is taken`, name)
 		hosts, err := c.Hosts(t.Context())

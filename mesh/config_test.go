@@ -26,7 +26,8 @@ func configured(cfg *config.Config) func(*mesh.Options) {
 // settings are the keys of a proc that are not as they are by default, with their layers.
 func settings(t *testing.T, net *mesh.Net, p mesh.ProcMesh, rank int) map[string]string {
 	t.Helper()
-	entries, err := agent.GetConfig.Call(t.Context(), agent.Of(p.Describe().ProcID(rank, 0)).Via(net.Proc()), actor.None{})
+	entries, err := agent.GetConfig.Call(t.Context(),
+		agent.Of(p.Describe().ProcID(rank, 0)).Via(net.Proc()), actor.None{})
 	require.NoError(t, err)
 	require.Len(t, entries, len(config.Keys()))
 	said := map[string]string{}
@@ -52,11 +53,13 @@ func TestConfig_procsGetClientOverridesAndCanChangeThem(t *testing.T) {
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"proc.ready-timeout": "2m client", "delivery.timeout": "1m client"}, settings(t, net, procs, 0))
+	require.Equal(t, map[string]string{"proc.ready-timeout": "2m client", "delivery.timeout": "1m client"},
+		settings(t, net, procs, 0))
 
 	_, err = wait.Call(t.Context(), counters.Ref(0), 3*time.Minute)
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"proc.ready-timeout": "3m runtime", "delivery.timeout": "1m client"}, settings(t, net, procs, 0))
+	require.Equal(t, map[string]string{"proc.ready-timeout": "3m runtime", "delivery.timeout": "1m client"},
+		settings(t, net, procs, 0))
 	require.Equal(t, "2m client", settings(t, net, procs, 1)["proc.ready-timeout"], "others are not touched")
 	require.Equal(t, 2*time.Minute, config.ProcReadyTimeout.Get(cfg))
 	_, err = wait.Call(t.Context(), counters.Ref(0), -time.Second)
@@ -82,11 +85,13 @@ func TestConfig_hostAppliesTheClientsProcSettings(t *testing.T) {
 	require.NoError(t, config.ProcReadyTimeout.Set(cfg, 0), "without end")
 	require.NoError(t, config.ProcDrainTimeout.Set(cfg, time.Second))
 	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "patient", PerHost: shape.Of("gpu", 1), Command: ownCommand(t, "CASTNET_PROC_DRAIN_TIMEOUT=3s", "CASTNET_ACTOR_MAILBOX_SIZE=7"),
+		Name: "patient", PerHost: shape.Of("gpu", 1),
+		Command: ownCommand(t, "CASTNET_PROC_DRAIN_TIMEOUT=3s", "CASTNET_ACTOR_MAILBOX_SIZE=7"),
 	})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{
-		"proc.ready-timeout": "0 client", "proc.drain-timeout": "3s environment", "actor.mailbox-size": "7 environment",
+		"proc.ready-timeout": "0 client", "proc.drain-timeout": "3s environment",
+		"actor.mailbox-size": "7 environment",
 	}, settings(t, net, procs, 0))
 	_, err = c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "odd", PerHost: shape.Of("gpu", 1), Command: ownCommand(t, "CASTNET_PROC_DRAIN_TIMEOUT=soon"),
@@ -101,11 +106,15 @@ func (c *cluster) silent(t *testing.T) subjects.HostID {
 	require.NoError(t, err)
 	b := c.Open(t)
 	mute := actor.NewType[*Counter, actor.None]("mute")
-	registry, err := actor.NewRegistry(mute.Define(func(*actor.Context, actor.None) (*Counter, error) { return &Counter{}, nil },
-		actor.NewEndpoint[*Counter, agent.GetRequest, []agent.State](agent.Get.Name()).Handle(unanswered[agent.GetRequest, []agent.State]),
-		actor.NewEndpoint[*Counter, actor.None, agent.HostInfo](agent.Info.Name()).Handle(unanswered[actor.None, agent.HostInfo])))
+	registry, err := actor.NewRegistry(
+		mute.Define(func(*actor.Context, actor.None) (*Counter, error) { return &Counter{}, nil },
+			actor.NewEndpoint[*Counter, agent.GetRequest, []agent.State](agent.Get.Name()).
+				Handle(unanswered[agent.GetRequest, []agent.State]),
+			actor.NewEndpoint[*Counter, actor.None, agent.HostInfo](agent.Info.Name()).
+				Handle(unanswered[actor.None, agent.HostInfo])))
 	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: id.Proc(), Bus: b, Registry: registry, Coordinator: func(actor.Event) {}})
+	p, err := actor.NewProc(t.Context(),
+		actor.Options{ID: id.Proc(), Bus: b, Registry: registry, Coordinator: func(actor.Event) {}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
 	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: mute.Name(), Name: agent.Name, Params: actor.None{}})
@@ -131,8 +140,12 @@ func TestKeys_boundWaitsForSilentHosts(t *testing.T) {
 	}
 	net := c.Connect(t, configured(cfg))
 	for name, ask := range map[string]func(context.Context) error{
-		"proc.state-idle": func(ctx context.Context) error { _, err := net.MeshesOn(ctx, []subjects.HostID{id}); return err },
-		"attach.timeout":  func(ctx context.Context) error { _, err := net.Attach(ctx, "hosts", id); return err },
+		"proc.state-idle": func(ctx context.Context) error {
+			_,
+				err := net.MeshesOn(ctx, []subjects.HostID{id})
+			return err
+		},
+		"attach.timeout": func(ctx context.Context) error { _, err := net.Attach(ctx, "hosts", id); return err },
 	} {
 		answered := make(chan error, 1)
 		go func() { answered <- ask(context.Background()) }()

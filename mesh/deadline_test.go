@@ -20,14 +20,16 @@ func TestKey_meshSpawnDeadlineEndsAnUnboundedSpawn(t *testing.T) {
 	cfg := &config.Config{}
 	require.NoError(t, config.MeshSpawnDeadline.Set(cfg, 2*time.Second))
 	_, err := c.AllHosts(t, c.Connect(t, configured(cfg))).SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "halting", PerHost: shape.Unit(), ProgressTimeout: -1, Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
+		Name: "halting", PerHost: shape.Unit(), ProgressTimeout: -1,
+		Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
 	})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, agent.Timeout, failed.Failed[0].Status.Phase)
 }
 
-// An actor that is still being made is not an actor that failed: its rank is Timeout, and nothing of the mesh is left.
+// An actor that is still being made is not an actor that failed: its rank is Timeout, and nothing
+// of the mesh is left.
 func TestKey_actorSpawnIdleEndsASpawnWithHungConstructors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")

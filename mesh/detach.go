@@ -33,7 +33,8 @@ type OwnedError struct {
 }
 
 func (e *OwnedError) Error() string {
-	return fmt.Sprintf("mesh %s is owned by %s in epoch %d: want a mesh that is detached (castnet spawn --detach)",
+	return fmt.Sprintf("mesh %s is owned by %s in epoch %d: want a mesh that is detached (castnet spawn "+
+		"--detach)",
 		e.Mesh, e.Owner, e.Epoch)
 }
 
@@ -53,7 +54,8 @@ func (p ProcMesh) Detach(ctx context.Context) (DetachedMesh, error) {
 	case p.desc.Owner.Proc != p.net.proc.ID():
 		return fail(&OwnerError{Owner: p.desc.Owner})
 	case p.region.NumRanks() < p.desc.Extent.NumRanks():
-		return fail(fmt.Errorf("%d ranks of %d: want the whole mesh", p.region.NumRanks(), p.desc.Extent.NumRanks()))
+		return fail(fmt.Errorf("%d ranks of %d: want the whole mesh", p.region.NumRanks(),
+			p.desc.Extent.NumRanks()))
 	}
 	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(p.net.config))
 	defer cancel()

@@ -27,9 +27,11 @@ func withSystem(t *testing.T) *cluster {
 // make spawns procs, and counters that nobody owns.
 func (c *cluster) make(t *testing.T, net *mesh.Net, name string) mesh.ProcMesh {
 	t.Helper()
-	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: name, PerHost: shape.Of("gpu", 2)})
+	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: name, PerHost: shape.Of("gpu", 2)})
 	require.NoError(t, err)
-	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "counters", Uncontrolled: true})
+	_, err = mesh.SpawnActors(t.Context(), procs, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "counters", Uncontrolled: true})
 	require.NoError(t, err)
 	return procs
 }
@@ -67,7 +69,8 @@ func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH16(t *testing.T) {
 	var stale *agent.FencedError
 	require.ErrorAs(t, err, &stale)
 	require.EqualValues(t, 1, stale.Requested.Epoch)
-	require.Equal(t, agent.Claim{Epoch: 2, Owner: held.Procs.Describe().Owner}, stale.Current, "what was expected, and who owns it")
+	require.Equal(t, agent.Claim{Epoch: 2, Owner: held.Procs.Describe().Owner}, stale.Current,
+		"what was expected, and who owns it")
 	_, err = first.Adopt(t.Context(), "nobody", 0)
 	require.ErrorAs(t, err, new(*mesh.NotFoundError))
 
@@ -94,7 +97,8 @@ func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH16(t *testing.T) {
 	var lost *mesh.LostActorsError
 	require.ErrorAs(t, looked.Restart(t.Context(), mesh.RollingRestart{}), &lost, "nobody owns its actors")
 	require.Equal(t, before, c.pids(t, procs))
-	require.NoError(t, looked.Restart(t.Context(), mesh.RollingRestart{Reason: "new data", Force: true}), "its owner starts its ranks anew")
+	require.NoError(t, looked.Restart(t.Context(), mesh.RollingRestart{Reason: "new data", Force: true}),
+		"its owner starts its ranks anew")
 	anew := c.pids(t, procs)
 	for rank, pid := range before {
 		require.NotEqual(t, pid, anew[rank])
@@ -136,10 +140,12 @@ func TestDetach_meshSurvivesANewSystemController_MESH16(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, found.Stop(t.Context()), "its owner is asked")
 	require.Empty(t, c.pids(t, procs))
-	require.Eventually(t, func() bool { return len(c.detached(t)) == 0 }, testkit.Patience, 20*time.Millisecond, "what has ended is forgotten")
+	require.Eventually(t, func() bool { return len(c.detached(t)) == 0 }, testkit.Patience, 20*time.Millisecond,
+		"what has ended is forgotten")
 }
 
-// An adopter that dies, or is too slow, at any instant before it has confirmed leaves the mesh to the system controller.
+// An adopter that dies, or is too slow, at any instant before it has confirmed leaves the mesh to
+// the system controller.
 func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH16(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -151,7 +157,8 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH16(t *testing.T) {
 			t.Parallel()
 			c := withSystem(t)
 			maker, end := c.Client(t)
-			procs, err := c.AllHosts(t, maker).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 2), Lease: tc.lease})
+			procs, err := c.AllHosts(t, maker).SpawnProcs(t.Context(),
+				mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 2), Lease: tc.lease})
 			require.NoError(t, err)
 			held, err := procs.Detach(t.Context())
 			require.NoError(t, err)
@@ -160,7 +167,8 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH16(t *testing.T) {
 			adopter, _ := c.Client(t)
 			ctl, err := system.Find(t.Context(), adopter.Proc())
 			require.NoError(t, err)
-			asked := system.AdoptRequest{Mesh: procs.ID(), Claim: agent.Claim{Epoch: held.Epoch, Owner: adopter.Proc().ID().Actor("adopter")}}
+			asked := system.AdoptRequest{Mesh: procs.ID(),
+				Claim: agent.Claim{Epoch: held.Epoch, Owner: adopter.Proc().ID().Actor("adopter")}}
 			_, err = system.Adopt.Call(t.Context(), ctl, asked)
 			require.NoError(t, err)
 			_, err = c.Adopt(t.Context(), "words", 0)
@@ -182,7 +190,8 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH16(t *testing.T) {
 				require.Error(t, mine.Stop(t.Context()), "the hosts obey the system again")
 			}
 			var again mesh.ProcMesh
-			require.Eventually(t, func() bool { again, err = c.Adopt(t.Context(), "words", 0); return err == nil }, testkit.Patience, 20*time.Millisecond)
+			require.Eventually(t, func() bool { again, err = c.Adopt(t.Context(), "words", 0); return err == nil },
+				testkit.Patience, 20*time.Millisecond)
 			require.Equal(t, before, c.pids(t, procs))
 			require.Empty(t, c.detached(t))
 			require.NoError(t, again.Stop(t.Context()))
@@ -264,15 +273,20 @@ func TestDetach_namesTheHolderOfARefusedMesh(t *testing.T) {
 	require.ErrorAs(t, err, &taken)
 	require.Equal(t, system.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
 	for want, d := range map[string]system.DetachRequest{
-		"want its owner and epoch":                {Mesh: procs.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}},
-		"0 hosts: want 1 to":                      {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}},
-		" belongs to system-":                     {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}, Hosts: procs.Describe().Hosts},
-		"lease of -1ns: want more than 0, or 0 f": {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}, Hosts: procs.Describe().Hosts, Lease: -1},
+		"want its owner and epoch": {Mesh: procs.ID(),
+			Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}},
+		"0 hosts: want 1 to": {Mesh: procs.ID(),
+			Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}},
+		" belongs to system-": {Mesh: procs.ID(),
+			Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}, Hosts: procs.Describe().Hosts},
+		"lease of -1ns: want more than 0, or 0 f": {Mesh: procs.ID(),
+			Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}, Hosts: procs.Describe().Hosts, Lease: -1},
 	} {
 		_, err := system.Detach.Call(t.Context(), ctl, d)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = system.Adopt.Call(t.Context(), ctl, system.AdoptRequest{Mesh: twin.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}})
+	_, err = system.Adopt.Call(t.Context(), ctl,
+		system.AdoptRequest{Mesh: twin.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}})
 	require.ErrorContains(t, err, "not found")
 	require.NoError(t, actorsOf(t, c, "words").Procs().Stop(t.Context()))
 }

@@ -23,18 +23,21 @@ func TestDrain_withoutForceRefusesToLoseActors(t *testing.T) {
 	all := c.AllHosts(t, c.Net)
 	spare := all.Slice("host", 2, 3)
 	procs, err := all.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: mesh.Policy{Recovery: mesh.Replace, Spares: spare.Hosts()},
+		Name: "workers", PerHost: shape.Of("gpu", 2),
+		Policy: mesh.Policy{Recovery: mesh.Replace, Spares: spare.Hosts()},
 	})
 	require.NoError(t, err)
 	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
 		Label: "kept", Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
 	})
 	require.NoError(t, err)
-	free, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 1, 2), counter, mesh.ActorSpawnSpec[int64]{Label: "free", Uncontrolled: true})
+	free, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 1, 2), counter,
+		mesh.ActorSpawnSpec[int64]{Label: "free", Uncontrolled: true})
 	require.NoError(t, err)
 	stopped, err := all.Slice("host", 1, 2).Spawn(t.Context(), "stopped", shape.Unit()) // which no host can take
 	require.NoError(t, err)
-	_, err = mesh.SpawnActors(t.Context(), stopped, counter, mesh.ActorSpawnSpec[int64]{Label: "end", Uncontrolled: true})
+	_, err = mesh.SpawnActors(t.Context(), stopped, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "end", Uncontrolled: true})
 	require.NoError(t, err)
 
 	b := all.Slice("host", 1, 2)
@@ -42,8 +45,10 @@ func TestDrain_withoutForceRefusesToLoseActors(t *testing.T) {
 	_, err = b.Drain(t.Context(), mesh.DrainOptions{Reason: "new disks"})
 	var lost *mesh.LostActorsError
 	require.ErrorAs(t, err, &lost)
-	require.Equal(t, []mesh.LostActors{{Name: free.Name(), Region: "host=1,gpu=1", Reason: "no owner restarts them"}}, lost.Lost, "of that host alone")
-	require.EqualError(t, err, "drain "+procs.ID().String()+": its actors would be lost:\n  "+free.Name()+" on [host=1,gpu=1]: no owner restarts them")
+	require.Equal(t, []mesh.LostActors{{Name: free.Name(), Region: "host=1,gpu=1",
+		Reason: "no owner restarts them"}}, lost.Lost, "of that host alone")
+	require.EqualError(t, err, "drain "+procs.ID().String()+": its actors would be lost:\n  "+free.Name()+
+		" on [host=1,gpu=1]: no owner restarts them")
 	require.Equal(t, before, c.pids(t, procs))
 	require.NoError(t, spare.CheckDrain(t.Context()))
 	done, err := b.Drain(t.Context(), mesh.DrainOptions{Reason: "new disks", Force: true})
@@ -57,7 +62,8 @@ func TestDrain_movesRanksOfALiveMeshToASpareHost_CTL11(t *testing.T) {
 	all := c.AllHosts(t, c.Net)
 	hosts, spare := all.Slice("host", 0, 2), all.Slice("host", 2, 3)
 	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: mesh.Policy{Recovery: mesh.Replace, Spares: spare.Hosts()},
+		Name: "workers", PerHost: shape.Of("gpu", 2),
+		Policy: mesh.Policy{Recovery: mesh.Replace, Spares: spare.Hosts()},
 	})
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
@@ -83,7 +89,8 @@ func TestDrain_movesRanksOfALiveMeshToASpareHost_CTL11(t *testing.T) {
 		answered <- fewest
 	}()
 	at := agent.Of(all.Hosts()[1].Proc()).Via(c.Proc())
-	done, err := agent.Drain.Call(t.Context(), at, agent.DrainRequest{Reason: "new disks", Grace: 5 * time.Second})
+	done, err := agent.Drain.Call(t.Context(), at,
+		agent.DrainRequest{Reason: "new disks", Grace: 5 * time.Second})
 	require.NoError(t, err)
 	require.Equal(t, agent.StopSummary{Moved: 2}, done)
 	var moved []string

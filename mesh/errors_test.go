@@ -15,7 +15,8 @@ func TestNotFoundError_namesAFewOfMany(t *testing.T) {
 	many := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
 	require.EqualError(t, &mesh.NotFoundError{What: "mesh", Name: "x", Known: many},
 		`mesh "x" does not exist; there is a, b, c, d, e, f, g, h, and 2 more`)
-	require.EqualError(t, &mesh.AmbiguousError{What: "mesh", Name: "x", Candidates: many[:2]}, `mesh "x" is ambiguous: want one of a, b`)
+	require.EqualError(t, &mesh.AmbiguousError{What: "mesh", Name: "x", Candidates: many[:2]},
+		`mesh "x" is ambiguous: want one of a, b`)
 	require.Len(t, many, 10)
 	require.Equal(t, "i", many[8], "what it has is left alone")
 }
@@ -26,7 +27,8 @@ func TestSpawnError_namesRanksOfTheWholeMesh(t *testing.T) {
 	procs, _ := c.workers(t, 3, 0)
 	for _, free := range []bool{false, true} {
 		part := procs.Slice("gpu", 1, 3)
-		_, err := mesh.SpawnActors(t.Context(), part, counter, mesh.ActorSpawnSpec[int64]{Label: "some", Params: -1, Uncontrolled: free})
+		_, err := mesh.SpawnActors(t.Context(), part, counter,
+			mesh.ActorSpawnSpec[int64]{Label: "some", Params: -1, Uncontrolled: free})
 		require.ErrorContains(t, err, "1 of 2 ranks did not start\n  rank 2 (host=0/1,gpu=2/3) on a-")
 		require.ErrorContains(t, err, "cannot count from -1")
 	}
@@ -48,5 +50,6 @@ func TestFind_reportsHowEndedActorsEnded(t *testing.T) {
 		return err != nil
 	}, testkit.Patience, 10*time.Millisecond)
 	require.ErrorAs(t, err, new(*mesh.NotFoundError))
-	require.EqualError(t, err, `actor mesh "counters" has ended: `+counters.Name()+" failed: crash: panicked: crash test")
+	require.EqualError(t, err, `actor mesh "counters" has ended: `+counters.Name()+
+		" failed: crash: panicked: crash test")
 }

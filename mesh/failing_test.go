@@ -22,7 +22,8 @@ import (
 
 // hurt is a cluster of two hosts, whose procs run in the hosts' own process when open is set: with the
 // connections that open makes.
-func hurt(t *testing.T, open func(ctx context.Context, host int, o bus.Options) (*bus.Bus, error)) (*cluster, mesh.HostMesh) {
+func hurt(t *testing.T, open func(ctx context.Context, host int, o bus.Options) (*bus.Bus, error)) (*cluster,
+	mesh.HostMesh) {
 	t.Helper()
 	c := newCluster(t)
 	var ids []subjects.HostID
@@ -75,14 +76,19 @@ func TestSpawnProcs_failureEverywhereNamesEveryRank(t *testing.T) {
 		c, hosts := hurt(t, nil)
 		path, err := filepath.EvalSymlinks("/bin/sh")
 		require.NoError(t, err)
-		by := refused(t, c, hosts, mesh.SpawnSpec{Name: "failing", Command: mesh.Command{Path: path, Args: []string{"-c", "echo no luck >&2; false"}}})
+		by := refused(t, c, hosts, mesh.SpawnSpec{Name: "failing",
+			Command: mesh.Command{Path: path, Args: []string{"-c", "echo no luck >&2; false"}}})
 		want := agent.Status{Phase: agent.Failed, Reason: "exited with code 1\n  stderr: no luck"}
 		require.Equal(t, map[int]agent.Status{0: want, 1: want}, by)
 	})
 	t.Run("local", func(t *testing.T) {
-		c, hosts := hurt(t, func(context.Context, int, bus.Options) (*bus.Bus, error) { return nil, errors.New("no luck") })
+		c, hosts := hurt(t, func(context.Context, int, bus.Options) (*bus.Bus, error) {
+			return nil,
+				errors.New("no luck")
+		})
 		want := agent.Status{Phase: agent.Failed, Reason: "no luck"}
-		require.Equal(t, map[int]agent.Status{0: want, 1: want}, refused(t, c, hosts, mesh.SpawnSpec{Name: "failing"}))
+		require.Equal(t, map[int]agent.Status{0: want, 1: want},
+			refused(t, c, hosts, mesh.SpawnSpec{Name: "failing"}))
 	})
 }
 
@@ -104,7 +110,8 @@ func TestSpawnProcs_hungHostFailsOnlyItsRanks(t *testing.T) {
 		first := filepath.Join(t.TempDir(), "first") // whoever makes it halts
 		script := "mkdir " + first + " 2>/dev/null && exec sleep 60; exec " + ownPath(t)
 		halted(t, refused(t, c, hosts, mesh.SpawnSpec{
-			Name: "halting", ProgressTimeout: idle, Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", script}},
+			Name: "halting", ProgressTimeout: idle,
+			Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", script}},
 		}))
 	})
 	t.Run("local", func(t *testing.T) {
@@ -138,7 +145,8 @@ func TestHostReady_endsAProcThatIsNotReadyInTime(t *testing.T) {
 			mine, err := c.Connect(t, configured(cfg)).Attach(t.Context(), "hosts", hosts.Hosts()...)
 			require.NoError(t, err)
 			want := agent.Status{Phase: agent.Failed, Reason: "not ready within 300ms"}
-			by := refused(t, c, mine, mesh.SpawnSpec{Name: "silent", Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 60"}}})
+			by := refused(t, c, mine, mesh.SpawnSpec{Name: "silent",
+				Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 60"}}})
 			require.Equal(t, map[int]agent.Status{0: want, 1: want}, by)
 		})
 	}

@@ -175,7 +175,8 @@ func TestFailure_actorsLostWithARestartedProcAreAFailure_MESH21(t *testing.T) { 
 		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: restart,
 	})
 	require.NoError(t, err)
-	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "kept", Policy: restart})
+	_, err = mesh.SpawnActors(t.Context(), procs, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "kept", Policy: restart})
 	require.NoError(t, err)
 	lost, err := mesh.Spawn(t.Context(), procs, counter, "lost", 0)
 	require.NoError(t, err)

@@ -15,7 +15,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// An event of a stranger speaks of ranks that the mesh does not have, of more than there can be, or of generations that
+// An event of a stranger speaks of ranks that the mesh does not have, of more than there can be, or
+// of generations that
 // never were. Casts go on beside it, and a real death is noticed.
 func TestCast_ignoresForgedEvents(t *testing.T) {
 	t.Parallel()
@@ -33,7 +34,8 @@ func TestCast_ignoresForgedEvents(t *testing.T) {
 	invented := 1
 	tell := func() {
 		for _, e := range []actor.Event{
-			{Rank: 1000, Count: 65_536}, {Rank: 1, Gen: invented}, {Rank: 0, Gen: invented, Count: 65_536}, {Rank: 3, Gen: 1 << 31, Count: 2},
+			{Rank: 1000, Count: 65_536}, {Rank: 1, Gen: invented}, {Rank: 0, Gen: invented, Count: 65_536},
+			{Rank: 3, Gen: 1 << 31, Count: 2},
 		} {
 			e.Kind, e.Mesh, e.Status = actor.KindProc, procs.ID().String(), string(actor.Failed)
 			data, err := json.Marshal(e)

@@ -25,7 +25,8 @@ func (n *Net) acquireOwned(
 		return HostMesh{}, err
 	}
 	desc := agent.Mesh{ID: id, Extent: e, Hosts: make([]subjects.HostID, e.NumRanks()), PerHost: 1}
-	owner, err := n.startController(ctx, controller.Spec{Hosts: true, Name: name, Region: e.Region(), Procs: desc})
+	owner, err := n.startController(ctx,
+		controller.Spec{Hosts: true, Name: name, Region: e.Region(), Procs: desc})
 	if err != nil {
 		return HostMesh{}, err
 	}

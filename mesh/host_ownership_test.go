@@ -58,7 +58,8 @@ func TestHostMesh_otherProgramsCanAskAndWatchItsController_MESH20(t *testing.T) 
 	o.Each(2, func(_ int, s agent.Status) { require.Equal(t, agent.Stopped, s.Phase) })
 	alive, err := mixed.Ping(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []bool{true, false, false}, alive.Values(), "who has it stopped has its hosts end, and no others")
+	require.Equal(t, []bool{true, false, false}, alive.Values(),
+		"who has it stopped has its hosts end, and no others")
 	of, err := mixed.States(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, agent.Running, of.Values()[0].Status.Phase)
@@ -145,7 +146,8 @@ func TestHostMesh_controllerStartsBeforeItsHosts_MESH20(t *testing.T) {
 	require.Equal(t, 1, a.times)
 	await(t, told, "hosts.allocate.failed")
 	for _, a := range c.Proc().Actors() {
-		require.False(t, strings.HasPrefix(a.Name, "controller-") && a.Status == actor.Running, "nothing is left of its controller")
+		require.False(t, strings.HasPrefix(a.Name, "controller-") && a.Status == actor.Running,
+			"nothing is left of its controller")
 	}
 	net := c.Connect(t)
 	require.NoError(t, net.Close(t.Context()))

@@ -375,7 +375,8 @@ func askAlive[R any](
 // collectSummary asks every host to stop procs and adds up the results. A remaining proc is an
 // error.
 func (h HostMesh) collectSummary(
-	ctx context.Context, verb string, ask func(context.Context, actor.Ref[agent.Agent]) (agent.StopSummary, error),
+	ctx context.Context, verb string,
+	ask func(context.Context, actor.Ref[agent.Agent]) (agent.StopSummary, error),
 ) (agent.StopSummary, error) {
 	if err := h.Err(); err != nil {
 		return agent.StopSummary{}, err

@@ -223,7 +223,8 @@ func (i *Inventory) addSilent(silent silentHosts, remember time.Duration) {
 
 // addMeshes asks the answering hosts for their procs, and the owners of meshes for those on silent
 // hosts.
-func (n *Net) addMeshes(whole context.Context, i *Inventory, ids []subjects.HostID, silent silentHosts) error {
+func (n *Net) addMeshes(whole context.Context, i *Inventory, ids []subjects.HostID,
+	silent silentHosts) error {
 	ctx, cancel := context.WithTimeout(whole, inventoryTimeout)
 	defer cancel()
 	asked, errs := n.askStates(ctx, ids)

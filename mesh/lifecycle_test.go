@@ -85,7 +85,8 @@ func TestLifecycle_partialStopIsReported(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
-	for _, key := range []config.Key[time.Duration]{config.TerminateGrace, config.TerminateGraceSingle, config.MeshStopDeadline} {
+	for _, key := range []config.Key[time.Duration]{config.TerminateGrace, config.TerminateGraceSingle,
+		config.MeshStopDeadline} {
 		require.NoError(t, key.Set(cfg, time.Second/2))
 	}
 	procs, err := c.AllHosts(t, c.Connect(t, configured(cfg))).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
@@ -112,6 +113,7 @@ func TestClose_logsAnOwnerThatDidNotStopItsMesh_MESH2(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, counters.Stop(t.Context()))
 	require.NoError(t, net.Close(t.Context()))
-	require.Contains(t, said.String(), `"mesh":"`+procs.ID().String()+`","ranks":2,"message":"stopping the mesh: its owner ended without a Stop"`)
+	require.Contains(t, said.String(), `"mesh":"`+procs.ID().String()+
+		`","ranks":2,"message":"stopping the mesh: its owner ended without a Stop"`)
 	require.NotContains(t, said.String(), `"mesh":"`+counters.Name())
 }

@@ -27,7 +27,8 @@ func locally(t *testing.T, config string) (mesh.HostMesh, <-chan string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nats.conf")
 	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
-	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile, o.DontListen = path, false }) // one of several has to listen
+	// one of several has to listen
+	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile, o.DontListen = path, false })
 	registry, err := actor.NewRegistry(actors())
 	require.NoError(t, err)
 	for _, label := range []string{"a", "b", "c", "d"} {

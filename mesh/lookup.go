@@ -71,7 +71,8 @@ func (i Inventory) Lookup(name string) (ProcMesh, error) {
 			found, ids = append(found, m), append(ids, id.String())
 		}
 	}
-	if taken := slices.DeleteFunc(slices.Clone(found), func(m MeshState) bool { return !m.hasTakenName() }); len(taken) == 1 {
+	if taken := slices.DeleteFunc(slices.Clone(found),
+		func(m MeshState) bool { return !m.hasTakenName() }); len(taken) == 1 {
 		found = taken
 	}
 	switch len(found) {
@@ -169,7 +170,8 @@ func (a *meshAssembly) describe(h subjects.HostID, said agent.Mesh) error {
 	if said.World != nil {
 		whole := wholeWorld(said)
 		if !whole.IsWhole() || said.World.First%said.PerHost != 0 {
-			return fmt.Errorf("host %s describes its share of world %s as %+v: want that of a host rank", h.Label(), said.World.World, *said.World)
+			return fmt.Errorf("host %s describes its share of world %s as %+v: want that of a host rank", h.Label(),
+				said.World.World, *said.World)
 		}
 		m.Procs.desc, m.stateIndex = whole, map[int]int{}
 	}
@@ -177,8 +179,10 @@ func (a *meshAssembly) describe(h subjects.HostID, said agent.Mesh) error {
 	id := said.ID.String()
 	if known := a.byID[id]; known != nil {
 		k, n := known.Procs.desc, m.Procs.desc
-		if (known.stateIndex == nil) != (m.stateIndex == nil) || !k.Extent.Equal(n.Extent) || k.PerHost != n.PerHost {
-			return fmt.Errorf("host %s describes mesh %s as %s with %d procs per host, others as %s with %d", h.Label(), id, n.Extent, n.PerHost, k.Extent, k.PerHost)
+		if (known.stateIndex == nil) != (m.stateIndex == nil) || !k.Extent.Equal(n.Extent) ||
+			k.PerHost != n.PerHost {
+			return fmt.Errorf("host %s describes mesh %s as %s with %d procs per host, others as %s with %d",
+				h.Label(), id, n.Extent, n.PerHost, k.Extent, k.PerHost)
 		}
 		m = known
 	} else {

@@ -137,7 +137,8 @@ func TestSpawn_failureNamesEachRankAndLeavesNothing_MESH4(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	hosts := c.AllHosts(t, c.Net)
 	for name, s := range map[string]mesh.SpawnSpec{
-		"exits at once":   {Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "echo no such model >&2; exit 3"}}},
+		"exits at once": {Command: mesh.Command{Path: "/bin/sh",
+			Args: []string{"-c", "echo no such model >&2; exit 3"}}},
 		"does not exist":  {Command: mesh.Command{Path: "/does/not/exist"}},
 		"is no proc":      {Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "exit 0"}}},
 		"is not absolute": {Command: mesh.Command{Path: "sh"}},
@@ -221,7 +222,8 @@ func TestLookup_findsMeshesOfOtherPrograms(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ends := []<-chan string{heard(t, found.Watch(ctx)), heard(t, mesh.ActorsOn[*Counter](procs, counters.Name()).Watch(ctx))}
+	ends := []<-chan string{heard(t, found.Watch(ctx)),
+		heard(t, mesh.ActorsOn[*Counter](procs, counters.Name()).Watch(ctx))}
 	_, err = crash.Call(t.Context(), found.Slice("gpu", 1, 2).Ref(0), actor.None{})
 	require.Error(t, err)
 	for _, w := range ends {
@@ -298,7 +300,8 @@ func TestHosts_surviveUnsolicitedMessages(t *testing.T) {
 	hosts := c.AllHosts(t, c.Net)
 	ref := agent.Of(hosts.Infos()[0].ID.Proc()).Via(c.Proc())
 	require.NoError(t, agent.Create.Send(t.Context(), ref, agent.CreateRequest{}))
-	require.NoError(t, agent.Ready.Send(t.Context(), ref, agent.ReadyReport{Proc: c.Proc().ID(), Nonce: "guessed"}))
+	require.NoError(t, agent.Ready.Send(t.Context(), ref,
+		agent.ReadyReport{Proc: c.Proc().ID(), Nonce: "guessed"}))
 	_, err := agent.Ping.Call(t.Context(), ref, actor.None{})
 	require.NoError(t, err)
 	_, err = hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 1))
@@ -355,7 +358,8 @@ func TestLogs_returnTheLastLinesOfEachRank(t *testing.T) {
 	tails, err := procs.Slice("gpu", 1, 2).Logs(t.Context(), 5)
 	require.NoError(t, err)
 	require.Len(t, tails, 2)
-	require.Equal(t, agent.LogTail{Rank: 1, Stream: "stdout", Lines: []string{"hello from " + strconv.Itoa(1)}}, tails[0])
+	require.Equal(t, agent.LogTail{Rank: 1, Stream: "stdout", Lines: []string{"hello from " + strconv.Itoa(1)}},
+		tails[0])
 }
 
 func TestAwaitHosts_reportsTheMostHostsSeen(t *testing.T) {
@@ -386,7 +390,8 @@ func TestHosts_excludesUnschedulableHosts(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	hosts := c.AllHosts(t, c.Net).Hosts()
 	cordon := func(i int, on bool) {
-		_, err := agent.Cordon.Call(t.Context(), agent.Of(hosts[i].Proc()).Via(c.Proc()), agent.CordonRequest{Cordon: on, Reason: "new disks"})
+		_, err := agent.Cordon.Call(t.Context(), agent.Of(hosts[i].Proc()).Via(c.Proc()),
+			agent.CordonRequest{Cordon: on, Reason: "new disks"})
 		require.NoError(t, err)
 	}
 	cordon(1, true)

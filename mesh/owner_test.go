@@ -59,7 +59,8 @@ func (o *overseer) own(ctx *actor.Context, _ actor.None) (mesh.ProcMesh, error) 
 func (o *overseer) Cleanup(ctx *actor.Context, _ error) error { return o.net.Close(ctx) }
 
 // oversees starts an overseer in a program of its own, which has made its procs.
-func (c *cluster) oversees(t *testing.T, o overseeing) (net *mesh.Net, who actor.Ref[*overseer], procs mesh.ProcMesh) {
+func (c *cluster) oversees(t *testing.T, o overseeing) (net *mesh.Net, who actor.Ref[*overseer],
+	procs mesh.ProcMesh) {
 	t.Helper()
 	net = c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{overseers()} })
 	who, err := actor.Spawn(t.Context(), net.Proc(), overseerType, "overseer", o)

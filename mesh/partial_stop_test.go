@@ -77,8 +77,10 @@ func TestStop_actorSliceStopsOnlyItsRanks_MESH5(t *testing.T) {
 func TestStop_sliceOfARestartingMeshStaysStopped_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond}
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
+	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond,
+		MaxBackoff: 10 * time.Millisecond}
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
 	require.NoError(t, err)
 	said := steps(t, procs)
 	restarts := func(rank int) {
@@ -134,7 +136,8 @@ func TestStop_colocatedProcsStopTogether(t *testing.T) {
 	require.NoError(t, procs.Slice("host", 1, 3).Stop(t.Context()))
 	alive, err := procs.Ping(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []bool{true, true, true, false, false, false, false, false, false, true, true, true}, alive.Values())
+	require.Equal(t, []bool{true, true, true, false, false, false, false, false, false, true, true, true},
+		alive.Values())
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
@@ -147,7 +150,8 @@ func TestStop_confirmsTheEndOfActorsOnADeadProc(t *testing.T) {
 	require.NoError(t, err)
 	owned, err := mesh.Spawn(t.Context(), procs, counter, "owned", 0)
 	require.NoError(t, err)
-	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "free", Uncontrolled: true})
+	free, err := mesh.SpawnActors(t.Context(), procs, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "free", Uncontrolled: true})
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
 	_, err = add.Call(t.Context(), owned.Ref(1), 1)

@@ -166,7 +166,8 @@ func (p ProcMesh) stopHosts(ctx context.Context, s agent.StopRequest) (agent.Ove
 
 // isUnreachable reports whether an error means that the receiver is gone.
 func isUnreachable(err error) bool {
-	for _, e := range []error{actor.ErrNoProc, actor.ErrNoActor, actor.ErrProcDead, actor.ErrStopped, errHostDead} {
+	for _, e := range []error{actor.ErrNoProc, actor.ErrNoActor, actor.ErrProcDead, actor.ErrStopped,
+		errHostDead} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -25,9 +25,10 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	defer cancel()
 	id := p.desc.ID.String()
 	h := p.hostMesh()
-	answers, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
-		return agent.Get.Call(ctx, a, agent.GetRequest{ID: id})
-	})
+	answers, errs := eachHost(ctx, h,
+		func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
+			return agent.Get.Call(ctx, a, agent.GetRequest{ID: id})
+		})
 	by := map[int]agent.State{}
 	silent := map[subjects.HostID]error{}
 	for i, states := range answers {

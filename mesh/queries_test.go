@@ -29,7 +29,8 @@ func TestStates_areByRankAndNameMissingRanks(t *testing.T) { // MESH-9
 		states, err := part.States(t.Context())
 		require.NoError(t, err)
 		s, _ := states.At(0)
-		return s.Status.Phase == agent.Failed && s.Rank == 0 && s.Proc.Signal == 9 && s.Proc.State == agent.ProcessKilled
+		return s.Status.Phase == agent.Failed && s.Rank == 0 && s.Proc.Signal == 9 &&
+			s.Proc.State == agent.ProcessKilled
 	}, 10*time.Second, 20*time.Millisecond)
 	alive, err := procs.Ping(t.Context())
 	require.NoError(t, err)
@@ -48,7 +49,8 @@ func TestSpawnActors_allowPartialKeepsStartedRanks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 3, 0)
-	some, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "some", Params: -1, AllowPartial: true})
+	some, err := mesh.SpawnActors(t.Context(), procs, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "some", Params: -1, AllowPartial: true})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)
 	require.Len(t, failed.Failed, 1)
@@ -76,7 +78,8 @@ func TestSpawnActors_withoutAControllerHaveNoOwner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
-	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "free", Params: 5, Uncontrolled: true})
+	free, err := mesh.SpawnActors(t.Context(), procs, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "free", Params: 5, Uncontrolled: true})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -100,7 +103,8 @@ func TestSpawnActors_withoutAControllerHaveNoOwner(t *testing.T) {
 	states, err := free.States(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []agent.Phase{agent.Failed, agent.Stopped}, phases(states))
-	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "free", Params: -5, Uncontrolled: true})
+	_, err = mesh.SpawnActors(t.Context(), procs, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "free", Params: -5, Uncontrolled: true})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, 1, failed.Failed[0].Rank)
@@ -132,7 +136,8 @@ func TestService_overlappingViewsShareItAndConflictsFail(t *testing.T) {
 	require.Equal(t, []agent.Phase{agent.Running, agent.Stopped}, phases(states))
 }
 
-// Meaning of test_halting_proc_allocation: the program of one host never says a word, that of the other is well.
+// Meaning of test_halting_proc_allocation: the program of one host never says a word, that of the
+// other is well.
 func TestSpawnProcs_progressTimeoutNamesSilentRanks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
@@ -142,7 +147,8 @@ func TestSpawnProcs_progressTimeoutNamesSilentRanks(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "first") // who makes it sleeps
 	_, err = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "halting", PerHost: shape.Unit(), ProgressTimeout: 3 * time.Second,
-		Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", `mkdir "$0" 2>/dev/null && exec sleep 60; exec "$1"`, first, self}},
+		Command: mesh.Command{Path: "/bin/sh",
+			Args: []string{"-c", `mkdir "$0" 2>/dev/null && exec sleep 60; exec "$1"`, first, self}},
 	})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)
@@ -158,7 +164,8 @@ func TestSpawnProcs_failedProgramIsNamedWithExitAndOutput(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	_, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "failing", PerHost: shape.Unit(), Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "echo no luck >&2; exit 1"}},
+		Name: "failing", PerHost: shape.Unit(),
+		Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "echo no luck >&2; exit 1"}},
 	})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)
@@ -174,7 +181,8 @@ func TestLease_actorsEndWhenTheirOwnerIsGone(t *testing.T) {
 	other := c.Connect(t)
 	seen, err := other.Lookup(t.Context(), "workers")
 	require.NoError(t, err)
-	counters, err := mesh.SpawnActors(t.Context(), seen, counter, mesh.ActorSpawnSpec[int64]{Label: "short", Params: 1, Lease: 2 * time.Second})
+	counters, err := mesh.SpawnActors(t.Context(), seen, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "short", Params: 1, Lease: 2 * time.Second})
 	require.NoError(t, err)
 	time.Sleep(5 * time.Second / 2) // longer than the lease, which hosts time by their own clock: it is renewed
 	alive, err := procs.ActorStates(t.Context(), counters.Name())

@@ -58,10 +58,13 @@ func hear(t *testing.T, said <-chan string) string {
 func TestPolicy_restartBringsBackAKilledProcAndItsActors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond}
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
+	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond,
+		MaxBackoff: 10 * time.Millisecond}
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
 	require.NoError(t, err)
-	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "counters", Params: 10, Policy: quick})
+	counters, err := mesh.SpawnActors(t.Context(), procs, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "counters", Params: 10, Policy: quick})
 	require.NoError(t, err)
 	first := counters.At("host", 1, "gpu", 0)
 	said, actors := steps(t, procs), steps(t, counters)
@@ -103,23 +106,26 @@ func TestPolicy_dropContinuesWithoutTheRank(t *testing.T) {
 	})
 	require.NoError(t, err)
 	told := make(chan actor.Event, 64)
-	_, err = bustest.Open(t, c.Server, func(o *bus.Options) { o.Token = "secret" }).Data().Subscribe(c.Net.Proc().Space().Events("", procs.ID()), func(m bus.Msg) {
-		var e actor.Event
-		if assert.NoError(t, json.Unmarshal(m.Data, &e)) {
-			told <- e
-		}
-	})
+	_, err = bustest.Open(t, c.Server, func(o *bus.Options) { o.Token = "secret" }).Data().
+		Subscribe(c.Net.Proc().Space().Events("", procs.ID()), func(m bus.Msg) {
+			var e actor.Event
+			if assert.NoError(t, json.Unmarshal(m.Data, &e)) {
+				told <- e
+			}
+		})
 	require.NoError(t, err)
 	said := steps(t, procs)
 	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
 	require.Equal(t, "1 failed rank.drop <nil>", hear(t, said))
-	counters, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 2, 3), counter, mesh.ActorSpawnSpec[int64]{Label: "counters"})
+	counters, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 2, 3), counter,
+		mesh.ActorSpawnSpec[int64]{Label: "counters"})
 	require.NoError(t, err)
 	n, err := add.Call(t.Context(), counters.Ref(0), 5)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n)
 
-	// The owner reports its decision, and no event of the mesh repeats what hosts say of ranks that end as requested.
+	// The owner reports its decision, and no event of the mesh repeats what hosts say of ranks that
+	// end as requested.
 	require.NoError(t, procs.Stop(t.Context()))
 	var all []string
 	for e := range told {
@@ -143,7 +149,8 @@ func TestPolicy_refusesInvalidPolicies(t *testing.T) {
 		"most -1 restarts: want 1 to 1000": {Recovery: mesh.Restart, MaxRestarts: -1},
 		"spare host with recovery restart": {Recovery: mesh.Restart, Spares: hosts.Hosts()},
 	} {
-		_, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 1), Policy: p})
+		_, err := hosts.SpawnProcs(t.Context(),
+			mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 1), Policy: p})
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -22,13 +22,20 @@ func TestSpawn_refusesAnUnschedulableMeshAtOnce_MESH10(t *testing.T) {
 		as      any
 		want    string
 	}{
-		"extents that overlap":     {hosts: hosts, name: "w", perHost: shape.Of("host", 2), as: new(*shape.Error), want: `"host"`},
-		"an empty extent":          {hosts: hosts, name: "w", perHost: shape.Of("gpu", 0), as: new(*shape.Error), want: "at least 1"},
-		"too many procs":           {hosts: hosts, name: "w", perHost: shape.Of("gpu", 5000), as: new(*mesh.RefusedError), want: "at most 4096"},
-		"a name that is no label":  {hosts: hosts, name: "my.workers", perHost: shape.Unit(), as: new(*subjects.Error), want: `"my.workers"`},
-		"hosts out of range":       {hosts: hosts.Slice("host", 1, 2), name: "w", perHost: shape.Unit(), as: new(*shape.Error), want: "host"},
-		"hosts in no other shape":  {hosts: hosts.Reshape(shape.Of("rack", 2)), name: "w", perHost: shape.Unit(), as: new(*mesh.CardinalityError), want: "want 2 ranks, got 1 hosts"},
-		"hosts of nobody's making": {hosts: mesh.HostMesh{}, name: "w", perHost: shape.Unit(), as: new(*mesh.RefusedError), want: "the zero host mesh"},
+		"extents that overlap": {hosts: hosts, name: "w", perHost: shape.Of("host", 2), as: new(*shape.Error),
+			want: `"host"`},
+		"an empty extent": {hosts: hosts, name: "w", perHost: shape.Of("gpu", 0), as: new(*shape.Error),
+			want: "at least 1"},
+		"too many procs": {hosts: hosts, name: "w", perHost: shape.Of("gpu", 5000),
+			as: new(*mesh.RefusedError), want: "at most 4096"},
+		"a name that is no label": {hosts: hosts, name: "my.workers", perHost: shape.Unit(),
+			as: new(*subjects.Error), want: `"my.workers"`},
+		"hosts out of range": {hosts: hosts.Slice("host", 1, 2), name: "w", perHost: shape.Unit(),
+			as: new(*shape.Error), want: "host"},
+		"hosts in no other shape": {hosts: hosts.Reshape(shape.Of("rack", 2)), name: "w", perHost: shape.Unit(),
+			as: new(*mesh.CardinalityError), want: "want 2 ranks, got 1 hosts"},
+		"hosts of nobody's making": {hosts: mesh.HostMesh{}, name: "w", perHost: shape.Unit(),
+			as: new(*mesh.RefusedError), want: "the zero host mesh"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := try.hosts.Spawn(t.Context(), try.name, try.perHost)

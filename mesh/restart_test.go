@@ -21,7 +21,8 @@ import (
 func TestRestart_rollsOneRankAtATimeWithActors_MESH18(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2)})
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2)})
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
 		Label: "counters", Params: 10, Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
@@ -32,13 +33,14 @@ func TestRestart_rollsOneRankAtATimeWithActors_MESH18(t *testing.T) {
 	before := c.pids(t, procs)
 	var told []int
 	part := procs.Slice("gpu", 1, 2)
-	require.NoError(t, part.Restart(t.Context(), mesh.RollingRestart{Reason: "a new release", OnRank: func(s mesh.RankStatus) {
-		require.Equal(t, agent.Running, s.Status.Phase)
-		told = append(told, s.Rank)
-		n, err := add.Call(t.Context(), counters.Ref(s.Rank), 1)
-		require.NoError(t, err, "its actor runs")
-		require.EqualValues(t, 11, n)
-	}}))
+	require.NoError(t, part.Restart(t.Context(),
+		mesh.RollingRestart{Reason: "a new release", OnRank: func(s mesh.RankStatus) {
+			require.Equal(t, agent.Running, s.Status.Phase)
+			told = append(told, s.Rank)
+			n, err := add.Call(t.Context(), counters.Ref(s.Rank), 1)
+			require.NoError(t, err, "its actor runs")
+			require.EqualValues(t, 11, n)
+		}}))
 	require.Equal(t, []int{1, 3}, told)
 	for _, rank := range []string{"1", "3"} { // by the whole mesh
 		require.Equal(t, rank+" initializing rank.roll.attempt <nil>", hear(t, said))
@@ -53,7 +55,8 @@ func TestRestart_rollsOneRankAtATimeWithActors_MESH18(t *testing.T) {
 	sum, err := cast.Reduce(t.Context(), counters, add, 0, cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 42, sum)
-	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{MaxUnavailable: 4}), "all at once, some for the second time")
+	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{MaxUnavailable: 4}),
+		"all at once, some for the second time")
 	require.NoError(t, procs.Stop(t.Context()))
 	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{}), "what has ended is left out")
 }
@@ -84,7 +87,8 @@ func TestRestart_rollingRestartStopsAtTheFirstFailure_MESH18(t *testing.T) {
 func TestRestart_withoutForceRefusesToLoseActors_MESH18(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2)})
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2)})
 	require.NoError(t, err)
 	kept, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
 		Label: "kept", Params: 10, Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
@@ -94,7 +98,8 @@ func TestRestart_withoutForceRefusesToLoseActors_MESH18(t *testing.T) {
 		Label: "dropped", Policy: mesh.Policy{Recovery: mesh.Drop},
 	})
 	require.NoError(t, err)
-	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "free", Uncontrolled: true})
+	free, err := mesh.SpawnActors(t.Context(), procs, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "free", Uncontrolled: true})
 	require.NoError(t, err)
 	before := c.pids(t, procs)
 	var lost *mesh.LostActorsError
@@ -106,7 +111,8 @@ func TestRestart_withoutForceRefusesToLoseActors_MESH18(t *testing.T) {
 	}}, lost)
 	require.Equal(t, before, c.pids(t, procs), "nothing was restarted")
 	require.ErrorAs(t, procs.Slice("gpu", 0, 1).CheckRestart(t.Context()), &lost)
-	require.Equal(t, []mesh.LostActors{{Name: free.Name(), Region: "host=0,gpu=0", Reason: ownerless}}, lost.Lost, "of the region alone")
+	require.Equal(t, []mesh.LostActors{{Name: free.Name(), Region: "host=0,gpu=0", Reason: ownerless}},
+		lost.Lost, "of the region alone")
 
 	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{Force: true}))
 	sum, err := cast.Reduce(t.Context(), kept, add, 0, cast.Sum[int64]())
@@ -132,8 +138,10 @@ func TestRestart_withoutForceRefusesASilentProc_MESH18(t *testing.T) {
 	var silent *cast.CoverageError
 	require.ErrorAs(t, lost, &silent)
 	require.Len(t, silent.Coverage.Missing, 1)
-	require.NoError(t, procs.Slice("gpu", 0, 1).Restart(t.Context(), mesh.RollingRestart{}), "it is not in the region")
-	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{Force: true, Grace: 100 * time.Millisecond}))
+	require.NoError(t, procs.Slice("gpu", 0, 1).Restart(t.Context(), mesh.RollingRestart{}),
+		"it is not in the region")
+	require.NoError(t, procs.Restart(t.Context(),
+		mesh.RollingRestart{Force: true, Grace: 100 * time.Millisecond}))
 }
 
 func TestSpawnActors_uncontrolledActorsRefuseAPolicy(t *testing.T) {
@@ -153,7 +161,8 @@ func TestRestart_reportsInvalidArgumentsAtOnce_MESH18(t *testing.T) {
 	c := newCluster(t, "a")
 	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
-	require.ErrorContains(t, procs.Restart(t.Context(), mesh.RollingRestart{MaxUnavailable: 257}), "want 1 to 256")
+	require.ErrorContains(t, procs.Restart(t.Context(), mesh.RollingRestart{MaxUnavailable: 257}),
+		"want 1 to 256")
 	require.ErrorContains(t, procs.Slice("gpu", 5, 6).Restart(t.Context(), mesh.RollingRestart{}), "gpu")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -166,7 +175,8 @@ func TestSpawnProcs_verifiesSpareHosts(t *testing.T) {
 	absent, err := subjects.NewHostID("absent")
 	require.NoError(t, err)
 	_, err = c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "workers", PerHost: shape.Unit(), Policy: mesh.Policy{Recovery: mesh.Replace, Spares: []subjects.HostID{absent}},
+		Name: "workers", PerHost: shape.Unit(),
+		Policy: mesh.Policy{Recovery: mesh.Replace, Spares: []subjects.HostID{absent}},
 	})
 	require.ErrorAs(t, err, new(*mesh.RefusedError))
 	var silent *mesh.HostsError

@@ -228,7 +228,8 @@ func (n *Net) presenceWatcher() (*presence.Watcher, error) {
 // startMesh creates a mesh through its controller and waits until every rank runs. Ranks of unknown
 // status at the deadline are Timeout in the error.
 func startMesh(
-	ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent.Mesh, r shape.Region, idle time.Duration,
+	ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent.Mesh, r shape.Region,
+	idle time.Duration,
 ) error {
 	began := time.Now()
 	if _, err := agent.Create.Call(ctx, owner, agent.CreateRequest{}); err != nil {
@@ -259,7 +260,8 @@ func unstarted(o agent.Overlay, m agent.Mesh, r shape.Region, began time.Time) [
 // awaitSettled waits until every rank has reached the wanted status or has ended, until the
 // deadline, or until no rank has changed for idle. last is the previous overlay; nil: none.
 func awaitSettled(
-	ctx context.Context, owner actor.Ref[agent.Agent], w agent.WaitRequest, idle time.Duration, last agent.Overlay,
+	ctx context.Context, owner actor.Ref[agent.Agent], w agent.WaitRequest, idle time.Duration,
+	last agent.Overlay,
 ) (agent.Overlay, error) {
 	pending := func(o agent.Overlay) bool {
 		return slices.ContainsFunc(o, func(r agent.Run) bool { return r.Status.Phase < w.Until })

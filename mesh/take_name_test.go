@@ -20,7 +20,8 @@ import (
 
 func TestTakeName_oneOfConcurrentProgramsWins_MESH17(t *testing.T) {
 	t.Parallel()
-	for kept, start := range map[string]func(*testing.T, ...string) *cluster{"with": newStored, "without": newCluster} {
+	for kept, start := range map[string]func(*testing.T, ...string) *cluster{"with": newStored,
+		"without": newCluster} {
 		t.Run(kept+" JetStream", func(t *testing.T) {
 			t.Parallel()
 			c := start(t, "a")
@@ -81,7 +82,8 @@ func TestTakeName_withoutASystemControllerAsksTheHosts_MESH17(t *testing.T) {
 	release, err := c.TakeName(t.Context(), "words")
 	require.NoError(t, err)
 	defer release()
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
 	require.NoError(t, err)
 	other, _ := c.Client(t)
 	var taken *mesh.NameTakenError
@@ -118,7 +120,8 @@ func TestTakeName_concurrentMeshesGetDistinctNames_MESH17(t *testing.T) {
 	for i, net := range []*mesh.Net{c.Net, other} { // on hosts that know nothing of each other
 		hosts := c.AllHosts(t, net).Slice("host", i, i+1)
 		all.Go(func() {
-			made[i], errs[i] = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
+			made[i], errs[i] = hosts.SpawnProcs(t.Context(),
+				mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
 		})
 	}
 	all.Wait()
@@ -159,7 +162,8 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH17(t *testing.T) {
 	ctl, err := system.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
 	declare := func(d system.UpsertRequest) error {
-		d.Spec = system.Spec{Name: "words", Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin}}
+		d.Spec = system.Spec{Name: "words", Shape: shape.Of("x", 1), PerHost: 1,
+			Command: agent.Command{Path: agent.Builtin}}
 		_, err := system.Upsert.Call(t.Context(), ctl, d)
 		return err
 	}
@@ -171,7 +175,9 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH17(t *testing.T) {
 		stood, gone := make(chan error, 64), make(chan struct{})
 		go func() {
 			defer close(gone)
-			system.KeepJoined(ctx, c.Proc(), system.JoinRequest{World: "words", Host: &system.HostJoin{ID: host, Incarnation: "1"}}, func(_ system.JoinResponse, err error) { stood <- err })
+			system.KeepJoined(ctx, c.Proc(),
+				system.JoinRequest{World: "words", Host: &system.HostJoin{ID: host, Incarnation: "1"}},
+				func(_ system.JoinResponse, err error) { stood <- err })
 		}()
 		return stood, func() {
 			cancel()
@@ -179,7 +185,8 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH17(t *testing.T) {
 		}
 	}
 	stood, leave := stand()
-	for _, err := range []error{declare(system.UpsertRequest{}), declare(system.UpsertRequest{Dry: true}), outcome(t, stood)} {
+	for _, err := range []error{declare(system.UpsertRequest{}), declare(system.UpsertRequest{Dry: true}),
+		outcome(t, stood)} {
 		var taken *mesh.NameTakenError
 		require.ErrorAs(t, err, &taken)
 		require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
@@ -202,12 +209,14 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH17(t *testing.T) {
 	require.NoError(t, declare(system.UpsertRequest{}))
 }
 
-// takes takes a name that nobody is to have; the system controller may still be asking for it, for a host that has left.
+// takes takes a name that nobody is to have; the system controller may still be asking for it, for
+// a host that has left.
 func (c *cluster) takes(t *testing.T, name string) (release func()) {
 	t.Helper()
 	for end := time.Now().Add(testkit.Patience); ; {
 		release, err := c.TakeName(t.Context(), name)
-		if taken, is := errors.AsType[*mesh.NameTakenError](err); is && taken.Kind == "program" && time.Now().Before(end) {
+		if taken, is := errors.AsType[*mesh.NameTakenError](err); is && taken.Kind == "program" &&
+			time.Now().Before(end) {
 			continue
 		}
 		require.NoError(t, err)
@@ -260,7 +269,8 @@ func TestLookup_findsTheMeshThatHoldsItsName_MESH15(t *testing.T) {
 		require.NoError(t, err)
 		return p.ID()
 	}
-	taken, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
+	taken, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
 	require.NoError(t, err)
 	twin := c.make(t, other, "words")
 	require.Equal(t, taken.ID(), found("words"))

@@ -18,9 +18,11 @@ func TestTakeOver_formerOwnerStopsActing_MESH14(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond}
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Lease: 6 * time.Second, Policy: quick})
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Lease: 6 * time.Second, Policy: quick})
 	require.NoError(t, err)
-	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "counters", Policy: quick})
+	counters, err := mesh.SpawnActors(t.Context(), procs, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "counters", Policy: quick})
 	require.NoError(t, err)
 	said := steps(t, procs)
 	require.NoError(t, syscall.Kill(c.pids(t, procs)[2], syscall.SIGKILL))
@@ -35,7 +37,8 @@ func TestTakeOver_formerOwnerStopsActing_MESH14(t *testing.T) {
 	require.NoError(t, mine.UnmarshalText(text))
 	mine, err = mine.Via(other.Net).TakeOver(t.Context(), mesh.Takeover{Epoch: 1, Policy: quick, Lease: -1})
 	require.NoError(t, err)
-	require.Contains(t, hear(t, said), "controller.fenced controller "+procs.Describe().Owner.String()+" has lost its mesh: ")
+	require.Contains(t, hear(t, said), "controller.fenced controller "+procs.Describe().Owner.String()+
+		" has lost its mesh: ")
 	require.NotNil(t, agent.AsFenced(procs.Stop(t.Context())))
 	_, err = procs.TakeOver(t.Context(), mesh.Takeover{Epoch: 1})
 	f := agent.AsFenced(err)
@@ -49,7 +52,8 @@ func TestTakeOver_formerOwnerStopsActing_MESH14(t *testing.T) {
 	changes := steps(t, mine)
 	other.watched(t, mine.Describe().Owner)
 	require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
-	require.Equal(t, "1 initializing rank.restart.attempt <nil>", hear(t, changes), "the new owner's policy counts")
+	require.Equal(t, "1 initializing rank.restart.attempt <nil>", hear(t, changes),
+		"the new owner's policy counts")
 	require.Equal(t, "1 running rank.restart.success <nil>", hear(t, changes))
 	actors, err := mesh.SpawnActors(t.Context(), mine, counter, mesh.ActorSpawnSpec[int64]{Label: "counters"})
 	require.NoError(t, err)

@@ -27,7 +27,8 @@ const programVariable = "MESH_TEST_UNHANDLED"
 // unhandledStatus is the exit status of unhandledMain.
 const unhandledStatus = 7
 
-// unhandledMain is a program that handles no failure. One of its actors panics. When that has ended the Net, the program
+// unhandledMain is a program that handles no failure. One of its actors panics. When that has ended
+// the Net, the program
 // prints the errors of its verbs, by name, as JSON, and returns its own exit status.
 func unhandledMain() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*testkit.Patience)
@@ -93,9 +94,21 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 	}
 	var begun sync.WaitGroup
 	for verb, do := range map[string]func(context.Context) error{
-		"a waiting call":           func(ctx context.Context) error { _, err := hold.Call(ctx, busy.Ref(0), long); return err },
-		"a waiting cast":           func(ctx context.Context) error { _, err := cast.Gather(ctx, busy, hold, long); return err },
-		"a waiting AwaitHosts":     func(ctx context.Context) error { _, err := net.AwaitHosts(ctx, 2); return err },
+		"a waiting call": func(ctx context.Context) error {
+			_,
+				err := hold.Call(ctx, busy.Ref(0), long)
+			return err
+		},
+		"a waiting cast": func(ctx context.Context) error {
+			_,
+				err := cast.Gather(ctx, busy, hold, long)
+			return err
+		},
+		"a waiting AwaitHosts": func(ctx context.Context) error {
+			_,
+				err := net.AwaitHosts(ctx, 2)
+			return err
+		},
 		"a waiting watch":          func(ctx context.Context) error { return last(busy.Watch(ctx)) },
 		"a waiting watch of procs": func(ctx context.Context) error { return last(free.Watch(ctx)) },
 		"a waiting watch of hosts": func(ctx context.Context) error { return last(hosts.Watch(ctx)) },
@@ -117,25 +130,45 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 		"Post":        func(ctx context.Context) error { return add.Send(ctx, counters.Ref(0), 1) },
 		"cast.Gather": func(ctx context.Context) error { _, err := cast.Gather(ctx, counters, add, 1); return err },
 		"cast.Post":   func(ctx context.Context) error { return cast.Send(ctx, counters, add, 1) },
-		"actor.Spawn": func(ctx context.Context) error { _, err := actor.Spawn(ctx, net.Proc(), counter, "own", 0); return err },
-		"mesh.Spawn":  func(ctx context.Context) error { _, err := mesh.Spawn(ctx, free, counter, "more", 0); return err },
-		"mesh.Find":   func(ctx context.Context) error { _, err := mesh.Find[*Counter](ctx, procs, "counters"); return err },
-		"Hosts":       func(ctx context.Context) error { _, err := net.Hosts(ctx); return err },
-		"AwaitHosts":  func(ctx context.Context) error { _, err := net.AwaitHosts(ctx, 1); return err },
-		"AllHosts":    func(ctx context.Context) error { _, err := net.AllHosts(ctx); return err },
-		"Inventory":   func(ctx context.Context) error { _, err := net.Inventory(ctx); return err },
-		"Meshes":      func(ctx context.Context) error { _, err := net.Meshes(ctx); return err },
-		"Lookup":      func(ctx context.Context) error { _, err := net.Lookup(ctx, "workers"); return err },
-		"TakeName":    func(ctx context.Context) error { _, err := net.TakeName(ctx, "name"); return err },
-		"Attach":      func(ctx context.Context) error { _, err := net.Attach(ctx, "mine", hosts.Hosts()...); return err },
+		"actor.Spawn": func(ctx context.Context) error {
+			_,
+				err := actor.Spawn(ctx, net.Proc(), counter, "own", 0)
+			return err
+		},
+		"mesh.Spawn": func(ctx context.Context) error {
+			_,
+				err := mesh.Spawn(ctx, free, counter, "more", 0)
+			return err
+		},
+		"mesh.Find": func(ctx context.Context) error {
+			_,
+				err := mesh.Find[*Counter](ctx, procs, "counters")
+			return err
+		},
+		"Hosts":      func(ctx context.Context) error { _, err := net.Hosts(ctx); return err },
+		"AwaitHosts": func(ctx context.Context) error { _, err := net.AwaitHosts(ctx, 1); return err },
+		"AllHosts":   func(ctx context.Context) error { _, err := net.AllHosts(ctx); return err },
+		"Inventory":  func(ctx context.Context) error { _, err := net.Inventory(ctx); return err },
+		"Meshes":     func(ctx context.Context) error { _, err := net.Meshes(ctx); return err },
+		"Lookup":     func(ctx context.Context) error { _, err := net.Lookup(ctx, "workers"); return err },
+		"TakeName":   func(ctx context.Context) error { _, err := net.TakeName(ctx, "name"); return err },
+		"Attach": func(ctx context.Context) error {
+			_,
+				err := net.Attach(ctx, "mine", hosts.Hosts()...)
+			return err
+		},
 		"Allocate": func(ctx context.Context) error {
 			_, err := net.Allocate(ctx, list, "mine", shape.Of("host", 1))
 			return err
 		},
-		"Adopt":       func(ctx context.Context) error { _, err := net.Adopt(ctx, "workers", 1); return err },
-		"Detached":    func(ctx context.Context) error { _, err := net.Detached(ctx); return err },
-		"hosts.Spawn": func(ctx context.Context) error { _, err := hosts.Spawn(ctx, "more", shape.Of("gpu", 1)); return err },
-		"hosts.Take":  func(ctx context.Context) error { return hosts.Take(ctx) },
+		"Adopt":    func(ctx context.Context) error { _, err := net.Adopt(ctx, "workers", 1); return err },
+		"Detached": func(ctx context.Context) error { _, err := net.Detached(ctx); return err },
+		"hosts.Spawn": func(ctx context.Context) error {
+			_,
+				err := hosts.Spawn(ctx, "more", shape.Of("gpu", 1))
+			return err
+		},
+		"hosts.Take": func(ctx context.Context) error { return hosts.Take(ctx) },
 		"hosts.Drain": func(ctx context.Context) error {
 			_, err := hosts.Drain(ctx, mesh.DrainOptions{Reason: "test"})
 			return err
@@ -181,7 +214,8 @@ func TestFailure_unhandledOneFailsCallsAndSetsTheExitStatus_MESH21(t *testing.T)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self)
 	cmd.WaitDelay = time.Second
-	cmd.Env = append(os.Environ(), programVariable+"=1", "NATS_URL="+c.Server.URL(), "NATS_TOKEN="+c.Server.Token())
+	cmd.Env = append(os.Environ(), programVariable+"=1", "NATS_URL="+c.Server.URL(),
+		"NATS_TOKEN="+c.Server.Token())
 	var stderr testkit.Transcript
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

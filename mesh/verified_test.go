@@ -18,7 +18,8 @@ func TestShutdown_retriesProcsThatAFormerOneLeft_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
-	require.NoError(t, hold.Send(t.Context(), counters.Ref(1), 4*time.Second)) // its proc is killed after its grace, or ends then
+	// its proc is killed after its grace, or ends then
+	require.NoError(t, hold.Send(t.Context(), counters.Ref(1), 4*time.Second))
 	hosts := c.AllHosts(t, c.Net)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -59,7 +60,8 @@ func TestOnProcs_requiresAProcForEachRank(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
-	_, err := c.Allocate(t.Context(), mesh.OnProcs(procs, host.HostActorType, host.HostActorParams{Label: "t"}, host.HostActorID), "three", shape.Of("host", 3))
+	_, err := c.Allocate(t.Context(), mesh.OnProcs(procs, host.HostActorType, host.HostActorParams{Label: "t"},
+		host.HostActorID), "three", shape.Of("host", 3))
 	require.ErrorContains(t, err, "2 procs: want 3 for host=3")
 }
 
@@ -83,7 +85,8 @@ func TestSpawnProcs_allowPartialKeepsStartedRanks(t *testing.T) {
 	c, hosts := hurt(t, nil)
 	some, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "some", PerHost: shape.Unit(), AllowPartial: true,
-		Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "mkdir " + t.TempDir() + "/first 2>/dev/null && exit 3; exec " + ownPath(t)}},
+		Command: mesh.Command{Path: "/bin/sh",
+			Args: []string{"-c", "mkdir " + t.TempDir() + "/first 2>/dev/null && exit 3; exec " + ownPath(t)}},
 	})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)

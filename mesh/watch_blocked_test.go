@@ -16,7 +16,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// stall keeps the data of one program from being taken by another until resume is called. fill has it queue as much as it
+// stall keeps the data of one program from being taken by another until resume is called. fill has
+// it queue as much as it
 // may; what leaves later makes room again.
 func stall(t *testing.T, from, to *mesh.Net) (resume, fill func()) {
 	t.Helper()
@@ -40,7 +41,8 @@ func stall(t *testing.T, from, to *mesh.Net) (resume, fill func()) {
 	}
 }
 
-// watcher is a program that watches what another owns, and has testkit.Patience with one that says nothing for two seconds.
+// watcher is a program that watches what another owns, and has testkit.Patience with one that says
+// nothing for two seconds.
 func (c *cluster) watcher(t *testing.T) *mesh.Net {
 	t.Helper()
 	var quick config.Config
@@ -82,7 +84,8 @@ func TestWatch_reportsRemoteEndsWhileDataIsBlocked_MESH6(t *testing.T) {
 			require.Equal(t, "0 failed proc.exit.signal <nil>", hear(t, said), "what was before it began to watch")
 			require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
 			require.Equal(t, "1 failed proc.exit.signal <nil>", hear(t, said))
-			require.Never(t, func() bool { return len(said) > 0 }, 4*time.Second, 100*time.Millisecond, "nobody is blamed for what is held up")
+			require.Never(t, func() bool { return len(said) > 0 }, 4*time.Second, 100*time.Millisecond,
+				"nobody is blamed for what is held up")
 			resume()
 			require.NoError(t, syscall.Kill(pids[2], syscall.SIGKILL))
 			require.Equal(t, "2 failed proc.exit.signal <nil>", hear(t, said), "each is told once")
@@ -107,7 +110,8 @@ func TestWatch_reportsWorldEndsWhileDataIsBlocked_MESH6(t *testing.T) {
 	resume, _ := stall(t, c.Net, other) // who listens to data of one has none of others
 	defer resume()
 	told = heard(t, procs.Via(other).Watch(t.Context()))
-	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, told), "the system controller says what was before")
+	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, told),
+		"the system controller says what was before")
 	require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
 	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, told))
 }
@@ -128,7 +132,8 @@ func TestWatchHosts_reportsChangesWhileDataIsBlocked_MESH19(t *testing.T) {
 		for hear(t, said) != want {
 		}
 	}
-	_, err = agent.Cordon.Call(t.Context(), agent.Of(mine.Hosts()[0].Proc()).Via(c.Proc()), agent.CordonRequest{Cordon: true, Reason: "new disks"})
+	_, err = agent.Cordon.Call(t.Context(), agent.Of(mine.Hosts()[0].Proc()).Via(c.Proc()),
+		agent.CordonRequest{Cordon: true, Reason: "new disks"})
 	require.NoError(t, err)
 	until("0 cordoned host.mode <nil>")
 	require.NoError(t, mine.Shutdown(t.Context(), "done"))

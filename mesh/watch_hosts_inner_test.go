@@ -25,7 +25,8 @@ func hostsOf(t *testing.T) HostMesh {
 	t.Helper()
 	fleet, err := shape.Of("rack", 2).Concat(shape.Of("host", 2))
 	require.NoError(t, err)
-	h := HostMesh{net: &Net{config: &config.Config{}, proc: &actor.Proc{}, ctx: t.Context()}, name: "fleet", region: fleet.Region()}
+	h := HostMesh{net: &Net{config: &config.Config{}, proc: &actor.Proc{}, ctx: t.Context()}, name: "fleet",
+		region: fleet.Region()}
 	for i := range 4 {
 		id, err := subjects.NewHostID(fmt.Sprintf("h%d", i))
 		require.NoError(t, err)
@@ -42,7 +43,8 @@ type hostWatch struct {
 }
 
 func newHostWatch(h HostMesh) *hostWatch {
-	return &hostWatch{newOfHosts(h), rankStates{latest: map[int]actor.Event{}}, newWatcher(shape.Extent{}, h.region)}
+	return &hostWatch{newOfHosts(h), rankStates{latest: map[int]actor.Event{}},
+		newWatcher(shape.Extent{}, h.region)}
 }
 
 func (w *hostWatch) hear(c presence.Change) {
@@ -80,7 +82,8 @@ func TestWatchHosts_sliceSeesItsOwnHostsAndEachChangeOnce_MESH19(t *testing.T) {
 	is(first, presence.Change{State: presence.Suspect})
 	is(first, presence.Change{State: presence.Dead})
 	is(first, presence.Change{State: presence.Dead})
-	require.Equal(t, []string{"2.0 at 0 host.suspect suspect <nil>", "2.0 at 0 host.dead failed <nil>"}, w.told())
+	require.Equal(t, []string{"2.0 at 0 host.suspect suspect <nil>", "2.0 at 0 host.dead failed <nil>"},
+		w.told())
 	is(first, presence.Change{State: presence.Alive})
 	is(first, presence.Change{State: presence.Dead, Graceful: true})
 	is(second, presence.Change{State: presence.Unknown})
@@ -171,7 +174,8 @@ func TestSupervise_hostThatDiesTwiceFailsTwice(t *testing.T) {
 	require.NoError(t, err)
 	id, err := subjects.NewMeshID("one")
 	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, bustest.Server(t)), Registry: registry})
+	p, err := actor.NewProc(t.Context(),
+		actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, bustest.Server(t)), Registry: registry})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close(context.Background())) }()
 	_, err = actor.Spawn(t.Context(), p, typ, "supervisor", actor.None{})

@@ -59,5 +59,6 @@ func TestWatchHosts_reportsHostsAsRanks_MESH19(t *testing.T) {
 			break
 		}
 	}
-	require.Equal(t, map[int]string{0: "stopped", 1: "stopped", 2: "failed"}, left, "who comes later is told of those before")
+	require.Equal(t, map[int]string{0: "stopped", 1: "stopped", 2: "failed"}, left,
+		"who comes later is told of those before")
 }

@@ -83,10 +83,12 @@ func newMouth(t *testing.T, srv *embed.Server) (*mouth, *Net) {
 	t.Helper()
 	m := &mouth{}
 	typ := actor.NewType[agent.Agent, actor.None]("mouth")
-	registry, err := actor.NewRegistry(typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return m, nil },
-		append(agent.Methods(), agent.ListEvents.Handle(func(_ agent.Agent, ctx *actor.Context, q agent.ListEventsRequest) (agent.EventList, error) {
-			return m.list(ctx, q)
-		}).Urgent())...))
+	registry, err := actor.NewRegistry(
+		typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return m, nil },
+			append(agent.Methods(), agent.ListEvents.Handle(
+				func(_ agent.Agent, ctx *actor.Context, q agent.ListEventsRequest) (agent.EventList, error) {
+					return m.list(ctx, q)
+				}).Urgent())...))
 	require.NoError(t, err)
 	n := program(t, srv, registry)
 	m.proc = n.proc
@@ -108,7 +110,8 @@ func program(t *testing.T, srv *embed.Server, registry actor.Registry) *Net {
 	t.Helper()
 	id, err := subjects.NewMeshID("program")
 	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, srv), Registry: registry})
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, srv),
+		Registry: registry})
 	require.NoError(t, err)
 	testkit.Close(t, p.Close)
 	return &Net{proc: p, config: &config.Config{}, ctx: context.Background(), watchedMeshes: watchedMeshesOf(p)}

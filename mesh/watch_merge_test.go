@@ -33,8 +33,10 @@ func TestRankStates_incarnationsEndOnce_MESH6(t *testing.T) {
 	require.Empty(t, hear(1, 0, actor.Running), "an answer may be older than an event")
 	require.Equal(t, []string{"1.1 running: said"}, hear(1, 1, actor.Running))
 	require.Empty(t, hear(1, 0, actor.Stopped), "its end is known")
-	require.Equal(t, []string{"0.0 failed: replaced by another generation", "0.2 running: said"}, hear(0, 2, actor.Running))
-	require.Equal(t, []string{"1.1 failed: replaced by another generation", "1.2 failed: said"}, hear(1, 2, actor.Failed))
+	require.Equal(t, []string{"0.0 failed: replaced by another generation", "0.2 running: said"},
+		hear(0, 2, actor.Running))
+	require.Equal(t, []string{"1.1 failed: replaced by another generation", "1.2 failed: said"},
+		hear(1, 2, actor.Failed))
 	require.Equal(t, []int{0}, r.live())
 }
 
@@ -45,7 +47,8 @@ func TestRankStates_actorsEndWithTheirProcs(t *testing.T) {
 		{Kind: actor.KindActor, Actor: "probe", Rank: 1, Status: string(actor.Running)},
 	}})
 	for rank, ends := range []bool{false, true, false} { // it has ended, it was there, it never was
-		changes, _ := r.step(actor.Event{Kind: actor.KindProc, Rank: rank, Status: string(actor.Failed), Reason: "killed"})
+		changes, _ := r.step(actor.Event{Kind: actor.KindProc, Rank: rank, Status: string(actor.Failed),
+			Reason: "killed"})
 		require.Equal(t, ends, len(changes) == 1, "rank %d", rank)
 	}
 	last := r.latest[1]
@@ -147,7 +150,8 @@ func TestRankStates_gapIsSeenUntilAListFillsIt_MESH6(t *testing.T) {
 		r := newRankStates("")
 		r.step(h.list(0, 0))
 		heard := map[uint64]bool{}
-		for _, e := range rapid.SliceOf(rapid.SampledFrom([]actor.Event(append(h, actor.Event{})))).Draw(t, "heard") {
+		for _, e := range rapid.SliceOf(rapid.SampledFrom([]actor.Event(append(h, actor.Event{})))).
+			Draw(t, "heard") {
 			if e.Seq == 0 {
 				continue
 			}

@@ -30,7 +30,8 @@ func (c *cluster) declare(t *testing.T, name string, extent shape.Extent, perHos
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	d := system.UpsertRequest{Spec: system.Spec{Name: name, Shape: extent, PerHost: perHost, Command: agent.Command{Path: self}}}
+	d := system.UpsertRequest{Spec: system.Spec{Name: name, Shape: extent, PerHost: perHost,
+		Command: agent.Command{Path: self}}}
 	_, err = system.Upsert.Call(t.Context(), ctl, d)
 	require.NoError(t, err)
 }
@@ -105,9 +106,12 @@ func TestLookup_worldBehavesAsAnyMesh(t *testing.T) {
 	require.True(t, one.Equal(again))
 
 	refused := procs.Restart(t.Context(), mesh.RollingRestart{})
-	require.ErrorContains(t, refused, "the ranks of world train restart with their hosts: stop each hostd (SIGTERM) and start it again, one after another")
+	require.ErrorContains(t, refused,
+		"the ranks of world train restart with their hosts: stop each hostd (SIGTERM) and start it again, one "+
+			"after another")
 	require.ErrorContains(t, refused, " (--world train --host-rank 0)")
-	require.ErrorContains(t, procs.Slice("x", 0, 1).Stop(t.Context()), "cannot stop 1 ranks of world train: want all 3")
+	require.ErrorContains(t, procs.Slice("x", 0, 1).Stop(t.Context()),
+		"cannot stop 1 ranks of world train: want all 3")
 	require.NoError(t, found.Procs().Stop(t.Context()), "whoever has a handle stops it, as any mesh")
 	require.Empty(t, c.pids(t, procs))
 	_, err = c.Lookup(t.Context(), "train")
@@ -134,13 +138,15 @@ func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 	require.NoError(t, read.UnmarshalText(text))
 	require.True(t, read.Equal(procs))
 
-	ends, err := mesh.SpawnActors(t.Context(), procs.Slice("x", 2, 3), counter, mesh.ActorSpawnSpec[int64]{Label: "counters", Params: 1})
+	ends, err := mesh.SpawnActors(t.Context(), procs.Slice("x", 2, 3), counter,
+		mesh.ActorSpawnSpec[int64]{Label: "counters", Params: 1})
 	require.NoError(t, err, "what has no host is not asked")
 	n, err := add.Call(t.Context(), ends.Ref(0), 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
 
-	// What is on its way to a proc that ends comes back, whoever has the rank afterwards (test_update_sim_address).
+	// What is on its way to a proc that ends comes back, whoever has the rank afterwards
+	// (test_update_sim_address).
 	leaver, err := mesh.Spawn(t.Context(), procs.Slice("x", 0, 1), counter, "leaver", 0)
 	require.NoError(t, err)
 	old := leaver.Ref(0)
@@ -168,21 +174,25 @@ func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 	c.oldMailReturns(t, old, mails+1)
 	whole, err := mesh.Spawn(t.Context(), procs, counter, "whole", 1)
 	require.NoError(t, err)
-	require.Equal(t, []uint32{1, 0, 0}, []uint32{whole.Ref(0).ID().Proc.Gen, whole.Ref(1).ID().Proc.Gen, whole.Ref(2).ID().Proc.Gen})
+	require.Equal(t, []uint32{1, 0, 0}, []uint32{whole.Ref(0).ID().Proc.Gen, whole.Ref(1).ID().Proc.Gen,
+		whole.Ref(2).ID().Proc.Gen})
 	sum, err := cast.Reduce(t.Context(), whole, add, 1, cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 6, sum)
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
-// oldMailReturns shows that so many messages to an incarnation that is over have come back, as do those that are sent to
+// oldMailReturns shows that so many messages to an incarnation that is over have come back, as do
+// those that are sent to
 // it now, and that the next one, with an actor of the same name, has none of them.
 func (c *cluster) oldMailReturns(t *testing.T, old actor.Ref[*Counter], mails int) {
 	t.Helper()
 	heir := old.ID()
 	heir.Proc.Gen++
-	spec := agent.ActorSpec{Name: heir.Name, Type: counter.Name(), Params: []byte{0}, Owner: c.Proc().ID().Actor("owner")}
-	_, err := agent.Create.Call(t.Context(), agent.Of(heir.Proc).Via(c.Proc()), agent.CreateRequest{Actors: &spec, Wait: true})
+	spec := agent.ActorSpec{Name: heir.Name, Type: counter.Name(), Params: []byte{0},
+		Owner: c.Proc().ID().Actor("owner")}
+	_, err := agent.Create.Call(t.Context(), agent.Of(heir.Proc).Via(c.Proc()),
+		agent.CreateRequest{Actors: &spec, Wait: true})
 	require.NoError(t, err)
 	back := func() (n int) {
 		for _, r := range c.Proc().DeadLetters() {
@@ -192,7 +202,8 @@ func (c *cluster) oldMailReturns(t *testing.T, old actor.Ref[*Counter], mails in
 		}
 		return n
 	}
-	require.Eventually(t, func() bool { return back() == mails }, testkit.Patience, 5*time.Millisecond, "all came back")
+	require.Eventually(t, func() bool { return back() == mails }, testkit.Patience, 5*time.Millisecond,
+		"all came back")
 	if err := add.Send(t.Context(), old, 1); err == nil {
 		require.Eventually(t, func() bool { return back() == mails+1 }, testkit.Patience, 5*time.Millisecond)
 	}
@@ -250,7 +261,8 @@ func TestWatch_worldBehavesAsAnyMesh_MESH6(t *testing.T) {
 
 	require.NoError(t, procs.Stop(t.Context()))
 	for _, w := range []<-chan string{ends, late} {
-		require.ElementsMatch(t, []string{"0.0 at 0 stopped <nil>", "2.1 at 2 stopped <nil>"}, []string{testkit.Next(t, w), testkit.Next(t, w)})
+		require.ElementsMatch(t, []string{"0.0 at 0 stopped <nil>", "2.1 at 2 stopped <nil>"},
+			[]string{testkit.Next(t, w), testkit.Next(t, w)})
 	}
 	require.Equal(t, "2.1 at 1 stopped <nil>", testkit.Next(t, part))
 	cancel()

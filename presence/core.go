@@ -227,7 +227,8 @@ func (c *core) evaluate(h *host) {
 	switch {
 	case h.hasLeft(times * c.confirm):
 		c.setState(h, Dead,
-			fmt.Sprintf("its connections have ended, and no process has listened there for %s%s", roundForDisplay(h.refusedFor()), h.closeReasonSuffix()))
+			fmt.Sprintf("its connections have ended, and no process has listened there for %s%s",
+				roundForDisplay(h.refusedFor()), h.closeReasonSuffix()))
 		return
 	case quiet >= times*c.dead && h.unanswered > 0: // PRES-2
 		c.setState(h, Dead,

@@ -111,7 +111,8 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 	case "forged": // the end of all
 		s.ends(h.conns)
 	case "stale": // an old heartbeat comes again
-		s.send(heartbeatReceived{agent.Heartbeat{Host: h.id, Incarnation: h.life, Seq: h.seq, Interval: h.interval}})
+		s.send(heartbeatReceived{agent.Heartbeat{Host: h.id, Incarnation: h.life, Seq: h.seq,
+			Interval: h.interval}})
 	case "goodbye":
 		s.beat(h, true)
 		h.dead = true

@@ -19,13 +19,16 @@ func FuzzWatcherInput(f *testing.F) {
 	require.NoError(f, err)
 	w := newWatcher(f, bustest.Server(f))
 	f.Cleanup(w.Watch([]subjects.HostID{id}, func(Change) {}))
-	beat, err := wire.Marshal(agent.Heartbeat{Host: id, Incarnation: 1, Seq: 1, Conns: []agent.Connection{{Server: "s", Client: 7}}})
+	beat, err := wire.Marshal(agent.Heartbeat{Host: id, Incarnation: 1, Seq: 1,
+		Conns: []agent.Connection{{Server: "s", Client: 7}}})
 	require.NoError(f, err)
 	end, err := wire.Marshal(agent.Connection{Server: "s", Client: 7})
 	require.NoError(f, err)
 	for _, data := range [][]byte{
-		beat, end, {0xa0}, {}, make([]byte, 16), []byte(`{"server":{"id":"s"},"client":{"id":7},"reason":"Client Closed"}`),
-		[]byte(`{"server":` + strings.Repeat(`{"":`, 50_000)), []byte(`{"reason":"` + strings.Repeat(`\ud800`, 50_000) + `"}`),
+		beat, end, {0xa0}, {}, make([]byte, 16),
+		[]byte(`{"server":{"id":"s"},"client":{"id":7},"reason":"Client Closed"}`),
+		[]byte(`{"server":` + strings.Repeat(`{"":`, 50_000)),
+		[]byte(`{"reason":"` + strings.Repeat(`\ud800`, 50_000) + `"}`),
 	} {
 		f.Add(data)
 	}

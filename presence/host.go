@@ -127,7 +127,8 @@ func (c *core) onHeartbeat(b agent.Heartbeat) {
 	h.gateway = b.Gateway
 	h.lagFactor = max(1, h.lagFactor-1,
 		min(maxLagFactor, 1+int(min(maxHealthScore, b.Lag/max(1, b.Interval/2)))))
-	h.intervalFactor = int(max(1, min(maxIntervalFactor, (min(b.Interval, time.Minute)+c.heartbeat-1)/c.heartbeat)))
+	h.intervalFactor = int(max(1, min(maxIntervalFactor,
+		(min(b.Interval, time.Minute)+c.heartbeat-1)/c.heartbeat)))
 	h.updateConns(b.Conns)
 	if b.Closing {
 		h.closeReason = b.Reason

@@ -50,9 +50,11 @@ func (r *trial) tell(c Change) {
 		return
 	}
 	h, since := r.hosts[label], r.well[label]
-	require.True(r.t, since == never || r.now-since < 4*time.Second+r.busy+h.lag, "%v: well since %v: %s", r.now, since, c.line())
+	require.True(r.t, since == never || r.now-since < 4*time.Second+r.busy+h.lag, "%v: well since %v: %s", r.now,
+		since, c.line())
 	least, beat := defaults().dead, h.lastBeat
-	if _, known := r.core.find(h.id); known.allConnsEnded() { // a heartbeat counts by when it was sent: it may be older than what refutes it
+	// a heartbeat counts by when it was sent: it may be older than what refutes it
+	if _, known := r.core.find(h.id); known.allConnsEnded() {
 		least, beat = defaults().confirm, h.lastSent
 	}
 	require.GreaterOrEqual(r.t, r.now-r.hears, least, "%v: PRES-1: %s", r.now, c.line())
@@ -140,7 +142,8 @@ func TestStep_findsExactlyTheDeadHosts(t *testing.T) { // PRES-1, PRES-4
 			if rapid.Bool().Draw(t, "host") {
 				r.act(rapid.SampledFrom(harmToHosts).Draw(t, "harm"), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "to"))
 			} else {
-				r.actOnWatcher(rapid.SampledFrom(harmToWatcher).Draw(t, "harm"), rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "to"))
+				r.actOnWatcher(rapid.SampledFrom(harmToWatcher).Draw(t, "harm"),
+					rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "to"))
 			}
 		}
 		r.mends()

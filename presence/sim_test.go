@@ -13,7 +13,8 @@ import (
 
 // defaults are those of the configuration.
 func defaults() timeouts {
-	return timeouts{heartbeat: 500 * time.Millisecond, suspect: 1500 * time.Millisecond, dead: 4500 * time.Millisecond, confirm: 600 * time.Millisecond}
+	return timeouts{heartbeat: 500 * time.Millisecond, suspect: 1500 * time.Millisecond,
+		dead: 4500 * time.Millisecond, confirm: 600 * time.Millisecond}
 }
 
 const way = time.Millisecond // of a message, from end to end
@@ -108,7 +109,8 @@ func (s *sim) beat(h *simHost, goodbye bool) {
 		h.sent = map[uint64]time.Duration{}
 	}
 	h.sent[h.seq] = s.now
-	b := agent.Heartbeat{Host: h.id, Incarnation: h.life, Seq: h.seq, Interval: h.interval, Lag: h.lag, Conns: slices.Clone(h.conns), Goodbye: goodbye, Mode: h.mode, Gateway: h.gateway}
+	b := agent.Heartbeat{Host: h.id, Incarnation: h.life, Seq: h.seq, Interval: h.interval, Lag: h.lag,
+		Conns: slices.Clone(h.conns), Goodbye: goodbye, Mode: h.mode, Gateway: h.gateway}
 	if goodbye || h.mode != "" && h.mode != agent.ModeOpen {
 		b.Reason = "asked to"
 	}
@@ -124,7 +126,8 @@ func (s *sim) ends(conns []agent.Connection) {
 
 func (s *sim) plan(after time.Duration, do func()) {
 	p := planned{s.now + after, do}
-	i, _ := slices.BinarySearchFunc(s.later, p, func(a, b planned) int { return cmp.Or(cmp.Compare(a.at, b.at), -1) })
+	i, _ := slices.BinarySearchFunc(s.later, p,
+		func(a, b planned) int { return cmp.Or(cmp.Compare(a.at, b.at), -1) })
 	s.later = slices.Insert(s.later, i, p)
 }
 

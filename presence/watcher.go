@@ -172,7 +172,8 @@ func (w *Watcher) handleLocked(event any) {
 	changes, do := w.core.step(event, now)
 	for _, c := range changes {
 		c.At = w.startedAt.Add(now)
-		w.pendingChanges = append(slices.DeleteFunc(w.pendingChanges, func(old Change) bool { return old.Host == c.Host }),
+		w.pendingChanges = append(slices.DeleteFunc(w.pendingChanges,
+			func(old Change) bool { return old.Host == c.Host }),
 			c)
 	}
 	w.pendingEffects.probes, w.pendingEffects.wake = append(w.pendingEffects.probes, do.probes...), do.wake

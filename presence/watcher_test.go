@@ -40,7 +40,8 @@ func newFakeHost(t *testing.T, srv *embed.Server, label string) *fakeHost {
 		h.beat.Conns = append(h.beat.Conns, agent.Connection{Server: server, Client: n})
 	}
 	_, err = h.bus.Data().Subscribe(subjects.Space{}.HostVerbs(id.String(), ""), func(m bus.Msg) {
-		answer := bus.Msg{Subject: m.Reply, Header: bus.Header{actor.HeaderContentType: {"application/json"}}, Data: []byte("{}")}
+		answer := bus.Msg{Subject: m.Reply, Header: bus.Header{actor.HeaderContentType: {"application/json"}},
+			Data: []byte("{}")}
 		_ = h.bus.Data().PublishMsg(answer) // the watcher may have gone
 	})
 	require.NoError(t, err)
@@ -69,7 +70,8 @@ func (h *fakeHost) says(as subjects.HostID, b agent.Heartbeat) {
 	if err != nil {
 		h.t.Error(err)
 	}
-	_ = h.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, as.Proc().Process().String()), data)
+	_ = h.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.KindHostHeartbeat,
+		as.Proc().Process().String()), data)
 }
 
 // mute ends the heartbeats.
@@ -151,7 +153,8 @@ func relayed(t *testing.T, srv *embed.Server) {
 	b := bustest.Open(t, srv)
 	id, err := subjects.NewHostID("relay")
 	require.NoError(t, err)
-	require.NoError(t, RelayDisconnects(RelayConfig{From: b.Control(), To: b.Control(), Sender: id.Proc().Process()}))
+	require.NoError(t, RelayDisconnects(RelayConfig{From: b.Control(), To: b.Control(),
+		Sender: id.Proc().Process()}))
 }
 
 func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) { // PRES-2, PRES-5
@@ -179,7 +182,8 @@ func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) { // PRES
 
 // A wildcard subscriber keeps the server from reporting "no responders"; a stream even replies to requests.
 func TestWatcher_detectsDeathDespiteAWildcardListener(t *testing.T) {
-	for name, reply := range map[string]string{"who only listens": "", "a stream": `{"stream":"audit","seq":7}`} {
+	for name, reply := range map[string]string{"who only listens": "",
+		"a stream": `{"stream":"audit","seq":7}`} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 				audit := bustest.Open(t, srv).Data()
@@ -215,7 +219,8 @@ func TestWatcher_serverEventsRevealADeathWithinASecond(t *testing.T) { // PRES-3
 		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id), "PRES-3")
 		require.LessOrEqual(t, all[2].At.Sub(began), 10*time.Millisecond)
 		require.InDelta(t, 0.6, all[3].At.Sub(began).Seconds(), 0.02)
-		require.Contains(t, all[3].Reason, "its connections have ended, and no process has listened there for 600ms")
+		require.Contains(t, all[3].Reason,
+			"its connections have ended, and no process has listened there for 600ms")
 	})
 }
 
@@ -227,7 +232,8 @@ func TestWatcher_disconnectHintOnlyTriggersAProbe(t *testing.T) { // PRES-3
 		for _, c := range h.beat.Conns {
 			data, err := wire.Marshal(c)
 			require.NoError(t, err)
-			require.NoError(t, h.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, "forger"), data))
+			require.NoError(t, h.bus.Control().
+				Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, "forger"), data))
 		}
 		time.Sleep(20 * time.Second)
 		require.NotContains(t, d.states(h.id), Dead, "PRES-3")
@@ -248,8 +254,11 @@ func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) { // PRES-9
 			forger.says(forger.id, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1 << 40, Interval: time.Second})
 			forger.says(h.id, agent.Heartbeat{Host: forger.id, Incarnation: 1, Seq: 1 << 40, Interval: time.Second})
 			forger.says(h.id, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1 << 40, Interval: -time.Second})
-			require.NoError(t, forger.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, h.id.Proc().Process().String()), []byte("hello")))
-			require.NoError(t, forger.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, "anon"), []byte("hello")))
+			require.NoError(t, forger.bus.Control().
+				Publish(subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, h.id.Proc().Process().String()),
+					[]byte("hello")))
+			require.NoError(t, forger.bus.Control().
+				Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, "anon"), []byte("hello")))
 			time.Sleep(500 * time.Millisecond)
 		}
 		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id), "PRES-9")
@@ -270,7 +279,8 @@ func TestWatcher_discoversAnUnwatchedHostByItsHeartbeat_PRES8_PRES11(t *testing.
 		h.beat.Gateway = h.id.Proc().Process()
 		leaving, err := subjects.NewHostID("b")
 		require.NoError(t, err)
-		h.says(leaving, agent.Heartbeat{Host: leaving, Incarnation: 1, Seq: 1, Interval: time.Second, Goodbye: true})
+		h.says(leaving, agent.Heartbeat{Host: leaving, Incarnation: 1, Seq: 1, Interval: time.Second,
+			Goodbye: true})
 		h.says(leaving, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1, Interval: time.Second})
 		time.Sleep(2 * time.Second)
 		require.Len(t, found, 1)
@@ -357,7 +367,8 @@ func TestDisconnect_isOfAClientNotOfAServer(t *testing.T) {
 		require.Equal(t, agent.Connection{Server: "S", Client: 7}, c)
 	}
 	bad := [][]byte{nil, []byte("{"), []byte("{}"), []byte(`{"reason":"Client Closed"}`)}
-	for _, reason := range []string{"", "Server Shutdown", "Slow Consumer (Write Deadline)", "Stale Connection", "Kicked"} {
+	for _, reason := range []string{"", "Server Shutdown", "Slow Consumer (Write Deadline)",
+		"Stale Connection", "Kicked"} {
 		bad = append(bad, advisory(reason))
 	}
 	for _, data := range bad {

@@ -20,7 +20,8 @@ func TestShape_aMillionRanksNeedFewAllocations(t *testing.T) {
 	e := shape.Of("host", million/8).With("gpu", 8)
 	all := slices.Collect(shape.Everything(e).Ranks())
 	few := shape.Of("host", eighth/8).With("gpu", 8)
-	scattered := slices.DeleteFunc(slices.Clone(all[:eighth]), func(r int) bool { return (r+r/8)%2 == 0 }) // a chessboard
+	// a chessboard
+	scattered := slices.DeleteFunc(slices.Clone(all[:eighth]), func(r int) bool { return (r+r/8)%2 == 0 })
 	values, half := make([]int, million), make([]int, million)
 	for i := range half {
 		half[i] = i / (million / 2)
@@ -49,9 +50,10 @@ func TestShape_aMillionRanksNeedFewAllocations(t *testing.T) {
 		"one value for all":      {50, func() { _ = must(shape.UniformMesh(e.Region(), 1)) }},
 		"slice values":           {50, func() { _ = must(must(shape.NewValueMesh(e.Region(), half)).Slice(rows)) }},
 		"slice runs of values":   {100, func() { _ = must(must(shape.UniformMesh(e.Region(), 1)).Slice(rows)) }},
-		"values from pairs":      {200, func() { _ = must(shape.MeshOfPairs(few.Region(), slices.All(half[:eighth]))) }},
-		"overlay of many runs":   {200, func() { _ = must(shape.OverlayOf(cmp.Compare, runs...)) }},
-		"merge many runs":        {200, func() { _ = must(ticks.Merge(ticks, cmp.Compare)) }},
+		"values from pairs": {200,
+			func() { _ = must(shape.MeshOfPairs(few.Region(), slices.All(half[:eighth]))) }},
+		"overlay of many runs": {200, func() { _ = must(shape.OverlayOf(cmp.Compare, runs...)) }},
+		"merge many runs":      {200, func() { _ = must(ticks.Merge(ticks, cmp.Compare)) }},
 	} {
 		require.LessOrEqual(t, testing.AllocsPerRun(1, does.do), does.most, name)
 	}
@@ -119,7 +121,8 @@ func BenchmarkRegion_subset(b *testing.B) {
 
 func BenchmarkValueMesh_compressAMillion(b *testing.B) {
 	r := shape.Of("x", million).Region()
-	m := must(shape.NewValueMesh(r, must(shape.MeshOfRuns(r, "up", shape.Run[string]{Begin: 9, End: 99, Value: "down"})).Values()))
+	m := must(shape.NewValueMesh(r,
+		must(shape.MeshOfRuns(r, "up", shape.Run[string]{Begin: 9, End: 99, Value: "down"})).Values()))
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = m.Compress()

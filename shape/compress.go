@@ -97,7 +97,8 @@ func equality[T any]() func(a, b *T) bool {
 		return func(*T, *T) bool { return false }
 	case holdsInterface(t):
 		return func(a, b *T) bool {
-			return reflect.ValueOf(a).Elem().Comparable() && reflect.ValueOf(b).Elem().Comparable() && any(*a) == any(*b)
+			return reflect.ValueOf(a).Elem().Comparable() && reflect.ValueOf(b).Elem().Comparable() &&
+				any(*a) == any(*b)
 		}
 	}
 	return func(a, b *T) bool { return any(*a) == any(*b) }

@@ -90,7 +90,8 @@ func ExampleValueMesh() {
 	fmt.Println(string(text), err)
 	// Output:
 	// failed true
-	// {"region":"rank=1000/1","values":["running","failed"],"runs":[{"end":10,"value":0},{"end":20,"value":1},{"end":1000,"value":0}]} <nil>
+	// {"region":"rank=1000/1","values":["running","failed"],"runs":[{"end":10,"value":0},{"end":20,"value":1},{"end":1000,"value":0}]}
+	// <nil>
 }
 
 func ExampleValueOverlay() {

@@ -20,7 +20,8 @@ func (b *budget) spend(n int) bool {
 }
 
 func tooManyBoxes(text string) error {
-	return &Error{What: "selection", Input: text, Want: fmt.Sprintf("at most %d regions when it is multiplied out", maxWork)}
+	return &Error{What: "selection", Input: text,
+		Want: fmt.Sprintf("at most %d regions when it is multiplied out", maxWork)}
 }
 
 // expander multiplies a parsed selection out into boxes.
@@ -112,11 +113,13 @@ func (x *expander) atom(e *expr, at chainPos, then *continuation) ([]box, error)
 		}
 	}
 	if at.dim >= len(grid) {
-		return nil, &Error{What: "selection", Input: x.text, Want: fmt.Sprintf("no part beyond the last dimension of %q", x.base)}
+		return nil, &Error{What: "selection", Input: x.text,
+			Want: fmt.Sprintf("no part beyond the last dimension of %q", x.base)}
 	}
 	d := grid[at.dim]
 	if at.used&(1<<at.dim) != 0 {
-		return nil, &Error{What: "selection", Input: x.text, Want: "each dimension once: " + d.name() + " appears twice"}
+		return nil, &Error{What: "selection", Input: x.text, Want: "each dimension once: " + d.name() +
+			" appears twice"}
 	}
 	s, err := e.span(d)
 	if err != nil {
@@ -145,7 +148,8 @@ func (e *expr) span(d Dim) (span, error) {
 		return span{0, d.Size, 1}, nil
 	case 'i':
 		if e.begin >= d.Size {
-			return span{}, &Error{What: "index of " + d.name(), Input: strconv.Itoa(e.begin), Want: fmt.Sprintf("0 to %d", d.Size-1)}
+			return span{}, &Error{What: "index of " + d.name(), Input: strconv.Itoa(e.begin),
+				Want: fmt.Sprintf("0 to %d", d.Size-1)}
 		}
 		return span{e.begin, 1, 1}, nil
 	}

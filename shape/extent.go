@@ -45,13 +45,17 @@ func (e Extent) With(label string, size int) Extent {
 	case !isLabel(label):
 		return Extent{err: &Error{What: "dimension", Input: label, Want: wantLabel}}
 	case e.index(label) >= 0:
-		return Extent{err: &Error{What: "dimension", Input: label, Want: "a label that is not in " + e.String() + " yet"}}
+		return Extent{err: &Error{What: "dimension", Input: label, Want: "a label that is not in " +
+			e.String() + " yet"}}
 	case size < 1:
-		return Extent{err: &Error{What: "size of dimension " + label, Input: strconv.Itoa(size), Want: "at least 1"}}
+		return Extent{err: &Error{What: "size of dimension " + label, Input: strconv.Itoa(size),
+			Want: "at least 1"}}
 	case len(e.dims) == MaxDims:
-		return Extent{err: &Error{What: "dimension", Input: label, Want: fmt.Sprintf("at most %d dimensions", MaxDims)}}
+		return Extent{err: &Error{What: "dimension", Input: label,
+			Want: fmt.Sprintf("at most %d dimensions", MaxDims)}}
 	case e.NumRanks() > MaxRanks/size:
-		return Extent{err: &Error{What: "size of dimension " + label, Input: strconv.Itoa(size), Want: fmt.Sprintf("at most %d ranks in all", MaxRanks)}}
+		return Extent{err: &Error{What: "size of dimension " + label, Input: strconv.Itoa(size),
+			Want: fmt.Sprintf("at most %d ranks in all", MaxRanks)}}
 	}
 	return Extent{dims: append(slices.Clone(e.dims), Dim{label, size})}
 }
@@ -97,12 +101,14 @@ func (e Extent) Rank(coords ...int) (int, error) {
 		return 0, e.err
 	}
 	if len(coords) != len(e.dims) {
-		return 0, &Error{What: "coordinates", Input: fmt.Sprint(coords), Want: fmt.Sprintf("%d of them, for %s", len(e.dims), e)}
+		return 0, &Error{What: "coordinates", Input: fmt.Sprint(coords),
+			Want: fmt.Sprintf("%d of them, for %s", len(e.dims), e)}
 	}
 	rank := 0
 	for i, d := range e.dims {
 		if coords[i] < 0 || coords[i] >= d.Size {
-			return 0, &Error{What: "coordinate of " + d.Label, Input: strconv.Itoa(coords[i]), Want: fmt.Sprintf("0 to %d", d.Size-1)}
+			return 0, &Error{What: "coordinate of " + d.Label, Input: strconv.Itoa(coords[i]),
+				Want: fmt.Sprintf("0 to %d", d.Size-1)}
 		}
 		rank = rank*d.Size + coords[i]
 	}
@@ -181,7 +187,8 @@ func ParseExtent(text string) (Extent, error) {
 		label, size, ok := strings.Cut(part, "=")
 		n, good := parseInt(size)
 		if !ok || !good {
-			return Extent{}, &Error{What: "extent", Input: text, Want: "label=size,label=size…, such as host=2,gpu=4, sizes from 1 to 2147483647"}
+			return Extent{}, &Error{What: "extent", Input: text,
+				Want: "label=size,label=size…, such as host=2,gpu=4, sizes from 1 to 2147483647"}
 		}
 		e = e.With(label, n)
 		if e.err != nil {

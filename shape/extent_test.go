@@ -203,14 +203,16 @@ func TestExtent_outOfRangeErrorsStateTheRange(t *testing.T) {
 
 func TestParseExtent_isStrict(t *testing.T) {
 	for _, text := range []string{
-		",", "x", "x=", "=1", "x=1,", ",x=1", "x=01", "x=+1", "x=-1", "x=0", "x= 1", "x=1,x=2", "x=1 ,y=2", "x=1/2", "a.b=1",
+		",", "x", "x=", "=1", "x=1,", ",x=1", "x=01", "x=+1", "x=-1", "x=0", "x= 1", "x=1,x=2", "x=1 ,y=2",
+		"x=1/2", "a.b=1",
 		"x=2147483648", "x=99999999999999999999", "x=65536,y=65536", strings.Repeat("x", 33) + "=1",
 	} {
 		_, err := shape.ParseExtent(text)
 		require.ErrorAs(t, err, new(*shape.Error), "%q", text)
 	}
 	_, err := shape.ParseExtent("gpu:4")
-	require.EqualError(t, err, `extent "gpu:4": want label=size,label=size…, such as host=2,gpu=4, sizes from 1 to 2147483647`)
+	require.EqualError(t, err,
+		`extent "gpu:4": want label=size,label=size…, such as host=2,gpu=4, sizes from 1 to 2147483647`)
 	_, err = shape.ParseExtent(strings.Repeat("?", 1<<20))
 	require.Less(t, len(err.Error()), 1000)
 }
@@ -256,7 +258,8 @@ func TestParsePoint_isStrict(t *testing.T) { // SHP-5
 }
 
 func FuzzParsePoint(f *testing.F) {
-	for _, text := range []string{"", "host=1/2,gpu=3/4", "x=2147483646/2147483647", "x=1/1", "x=0/1,x=0/1", "=/"} {
+	for _, text := range []string{"", "host=1/2,gpu=3/4", "x=2147483646/2147483647", "x=1/1",
+		"x=0/1,x=0/1", "=/"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

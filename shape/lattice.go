@@ -98,10 +98,12 @@ func (r Region) SubsetOf(o Region) error {
 	first := sort.Search(n-1, func(view int) bool { return !r.startsWithin(view+1, o) })
 	for view := first; view < n; view++ {
 		if view-first == maxWalk {
-			return &Error{What: "region", Input: r.String(), Want: fmt.Sprintf("a part of %s that can be told without going through all ranks", o)}
+			return &Error{What: "region", Input: r.String(),
+				Want: fmt.Sprintf("a part of %s that can be told without going through all ranks", o)}
 		}
 		if base := r.base(view); !o.Contains(base) {
-			return &Error{What: "base rank", Input: strconv.Itoa(base), Want: fmt.Sprintf("one of %s, where %s is to be a part of it", o, r)}
+			return &Error{What: "base rank", Input: strconv.Itoa(base),
+				Want: fmt.Sprintf("one of %s, where %s is to be a part of it", o, r)}
 		}
 	}
 	return nil

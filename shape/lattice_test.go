@@ -67,7 +67,8 @@ func TestRegion_subsetAndRemapAgreeWithTheOracle(t *testing.T) {
 		others, err := a.Remap(b)
 		if inside >= 0 {
 			first := must(a.BaseRank(inside))
-			require.EqualError(t, err, fmt.Sprintf(`base rank "%d": want one of %s, where %s is to be a part of it`, first, b, a))
+			require.EqualError(t, err, fmt.Sprintf(
+				`base rank "%d": want one of %s, where %s is to be a part of it`, first, b, a))
 			require.Equal(t, err, a.SubsetOf(b))
 			return
 		}
@@ -120,7 +121,8 @@ func TestRegion_checksSubsetsOfTwoBillionRanksQuickly(t *testing.T) { // SHP-11
 	odd := must(all.SliceStep("host", 1, 1<<27, 2))
 	require.NoError(t, odd.SubsetOf(all))
 	short := must(all.Slice("host", 0, 1<<27-1))
-	require.EqualError(t, all.SubsetOf(short), fmt.Sprintf(`base rank "%d": want one of %s, where %s is to be a part of it`, (1<<27-1)*15, short, all))
+	require.EqualError(t, all.SubsetOf(short),
+		fmt.Sprintf(`base rank "%d": want one of %s, where %s is to be a part of it`, (1<<27-1)*15, short, all))
 	narrow := must(all.Slice("gpu", 0, 14))
 	require.ErrorContains(t, all.SubsetOf(narrow), `base rank "14"`)
 	require.NoError(t, must(odd.Slice("gpu", 3, 9)).SubsetOf(narrow))

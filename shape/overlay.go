@@ -175,7 +175,8 @@ func (o ValueOverlay[T]) Apply(m ValueMesh[T]) (ValueMesh[T], error) {
 		return m, err
 	}
 	if last := o[len(o)-1]; last.End > uint64(m.Len()) {
-		return m, &Error{What: "run of an overlay", Input: fmt.Sprintf("%d:%d", last.Begin, last.End), Want: fmt.Sprintf("an end of at most %d, the ranks of the mesh", m.Len())}
+		return m, &Error{What: "run of an overlay", Input: fmt.Sprintf("%d:%d", last.Begin, last.End),
+			Want: fmt.Sprintf("an end of at most %d, the ranks of the mesh", m.Len())}
 	}
 	if len(m.runs) == 0 {
 		values := slices.Clone(m.dense)

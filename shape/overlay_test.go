@@ -66,7 +66,8 @@ func requireTold(t require.TestingT, want told, o overlay) {
 	}
 	for i := 1; i < len(o); i++ {
 		a, b := o[i-1], o[i]
-		require.False(t, a.End == b.Begin && a.Generation == b.Generation && a.Value == b.Value, "neighbours are one run")
+		require.False(t, a.End == b.Begin && a.Generation == b.Generation && a.Value == b.Value,
+			"neighbours are one run")
 	}
 }
 
@@ -119,10 +120,12 @@ func TestValueOverlay_badRunsAreRefusedEverywhere(t *testing.T) {
 	fine := overlay{{0, 1, 0, "a"}}
 	m := must(shape.UniformMesh(shape.Of("x", 9).Region(), "up"))
 	for want, bad := range map[string]overlay{
-		`run of an overlay "3:3": want an end after the begin`:                           {{3, 3, 0, "a"}},
-		`run of an overlay "3:1": want an end after the begin`:                           {{3, 1, 0, "a"}},
-		`run of an overlay "1:3": want a begin of at least 2, where the run before ends`: {{0, 2, 0, "a"}, {1, 3, 0, "a"}},
-		`run of an overlay "0:1": want a begin of at least 6, where the run before ends`: {{5, 6, 0, "a"}, {0, 1, 0, "a"}},
+		`run of an overlay "3:3": want an end after the begin`: {{3, 3, 0, "a"}},
+		`run of an overlay "3:1": want an end after the begin`: {{3, 1, 0, "a"}},
+		`run of an overlay "1:3": want a begin of at least 2, where the run before ends`: {{0, 2, 0, "a"},
+			{1, 3, 0, "a"}},
+		`run of an overlay "0:1": want a begin of at least 6, where the run before ends`: {{5, 6, 0, "a"},
+			{0, 1, 0, "a"}},
 	} {
 		require.EqualError(t, bad.Check(), want)
 		_, err := bad.Merge(fine, cmp.Compare)
@@ -153,11 +156,13 @@ func TestValueOverlay_shiftMovesEveryRank(t *testing.T) {
 	require.ErrorContains(t, err, "want ranks of 64 bits")
 	require.Empty(t, must(overlay(nil).Shift(5)))
 	all := overlay{{0, math.MaxUint64, 1, "a"}}
-	require.Equal(t, overlay{{0, 9, 1, "a"}, {9, 10, 2, "b"}, {10, math.MaxUint64, 1, "a"}}, must(all.Merge(overlay{{9, 10, 2, "b"}}, cmp.Compare)))
+	require.Equal(t, overlay{{0, 9, 1, "a"}, {9, 10, 2, "b"}, {10, math.MaxUint64, 1, "a"}},
+		must(all.Merge(overlay{{9, 10, 2, "b"}}, cmp.Compare)))
 }
 
 func FuzzValueOverlay(f *testing.F) {
-	f.Add([]byte(`[{"begin":0,"end":4,"generation":7,"value":"a"}]`), []byte(`[{"begin":2,"end":18446744073709551615,"value":"b"}]`))
+	f.Add([]byte(`[{"begin":0,"end":4,"generation":7,"value":"a"}]`),
+		[]byte(`[{"begin":2,"end":18446744073709551615,"value":"b"}]`))
 	f.Add([]byte(`[{"begin":3,"end":3,"value":""}]`), []byte(`null`))
 	f.Fuzz(func(t *testing.T, left, right []byte) {
 		var a, b, back overlay

@@ -56,13 +56,15 @@ func (p Packed[T]) Mesh() (ValueMesh[T], error) {
 			want = fmt.Sprintf("one of %d values", len(p.Values))
 		}
 		if want != "" {
-			return ValueMesh[T]{}, &Error{What: "packed run", Input: fmt.Sprintf("end %d, value %d", r.End, r.Value), Want: want}
+			return ValueMesh[T]{}, &Error{What: "packed run",
+				Input: fmt.Sprintf("end %d, value %d", r.End, r.Value), Want: want}
 		}
 		end = r.End
 		pack.fillTo(int(end), p.Values[r.Value])
 	}
 	if end != uint64(n) {
-		return ValueMesh[T]{}, &Error{What: "end of the packed runs", Input: strconv.FormatUint(end, 10), Want: fmt.Sprintf("%d, the ranks of %s", n, p.Region)}
+		return ValueMesh[T]{}, &Error{What: "end of the packed runs", Input: strconv.FormatUint(end, 10),
+			Want: fmt.Sprintf("%d, the ranks of %s", n, p.Region)}
 	}
 	return pack.build(p.Region), nil
 }
@@ -70,7 +72,8 @@ func (p Packed[T]) Mesh() (ValueMesh[T], error) {
 // MarshalJSON writes the mesh as a Packed.
 func (m ValueMesh[T]) MarshalJSON() ([]byte, error) { return json.Marshal(m.Pack()) }
 
-// UnmarshalJSON reads a Packed. It may be a peer's: its lists take at most 48 bytes for each of theirs, and 512 KiB.
+// UnmarshalJSON reads a Packed. It may be a peer's: its lists take at most 48 bytes for each of
+// theirs, and 512 KiB.
 func (m *ValueMesh[T]) UnmarshalJSON(data []byte) error {
 	var came struct {
 		Region Region          `json:"region"`
@@ -99,7 +102,8 @@ const (
 	listSlack  = 512 << 10
 )
 
-// readList reads a list up to the first that does not belong there: each error that json.Unmarshal goes past costs memory. It
+// readList reads a list up to the first that does not belong there: each error that json.Unmarshal
+// goes past costs memory. It
 // counts before it takes room.
 func readList[E any](what string, text json.RawMessage) ([]E, error) {
 	if len(text) == 0 || string(text) == "null" {
@@ -111,7 +115,8 @@ func readList[E any](what string, text json.RawMessage) ([]E, error) {
 	}
 	n, most := countElements(text), listFactor*len(text)+listSlack
 	if n > most/max(1, int(unsafe.Sizeof(*new(E)))) {
-		return nil, &Error{What: what, Input: fmt.Sprintf("%d in %d bytes", n, len(text)), Want: fmt.Sprintf("at most %d bytes in memory", most)}
+		return nil, &Error{What: what, Input: fmt.Sprintf("%d in %d bytes", n, len(text)),
+			Want: fmt.Sprintf("at most %d bytes in memory", most)}
 	}
 	out := make([]E, 0, n)
 	for dec.More() {

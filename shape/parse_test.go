@@ -52,7 +52,8 @@ func TestParseSelection_examples(t *testing.T) {
 		require.Equal(t, want, s.String(), "%q", text)
 	}
 	three := e.With("z", 3)
-	require.Equal(t, "host=0,gpu=1,z=2 | host=1,gpu=2,z=*", must(shape.ParseSelection(three, "(0,1|1),2")).String(), "what follows a union follows each part")
+	require.Equal(t, "host=0,gpu=1,z=2 | host=1,gpu=2,z=*",
+		must(shape.ParseSelection(three, "(0,1|1),2")).String(), "what follows a union follows each part")
 }
 
 func TestCheckSelection_refusesTextThatNoExtentAccepts(t *testing.T) {
@@ -127,7 +128,8 @@ func TestSelect_refusesDisjointRegions(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 4)
 	_, err := shape.Select(e, "host=0 | gpu=2:4")
 	require.ErrorIs(t, err, shape.ErrNotRegion)
-	require.EqualError(t, err, `selection "host=0,gpu=* | host=*,gpu=2:4": want one index, range or * for each dimension; these are 2 regions`)
+	require.EqualError(t, err,
+		`selection "host=0,gpu=* | host=*,gpu=2:4": want one index, range or * for each dimension; these are 2 regions`)
 	_, err = shape.Select(e, "none")
 	require.ErrorContains(t, err, "these are 0 regions")
 	half := must(e.Region().SliceStep("gpu", 1, 4, 2))
@@ -159,7 +161,8 @@ func TestSelection_refusesTooManyTerms(t *testing.T) {
 	require.Equal(t, "*", must(shape.ParseSelection(small, chain("0", shape.MaxDims))).String())
 
 	nested := "((* & 0:3:1 & *) & (0:1:2 | *)),(0:3:2 & 0:3:3),((*|*) & (0:1:2 & 0 & 0:2:3) & (*|0|0:2:1))"
-	require.Equal(t, "*", must(shape.ParseSelection(shape.Of("x", 1).With("y", 1).With("z", 1), nested)).String(), "what says a thing twice does not multiply")
+	require.Equal(t, "*", must(shape.ParseSelection(shape.Of("x", 1).With("y", 1).With("z", 1), nested)).
+		String(), "what says a thing twice does not multiply")
 
 	line := shape.Of("x", 1<<30)
 	var odd, three []string
@@ -191,7 +194,8 @@ func TestSelection_differentExtentsDoNotMix(t *testing.T) {
 
 func FuzzParseSelection(f *testing.F) {
 	for _, text := range []string{
-		"", "*", "none", "host=1", "gpu=0:2,host=*", "gpu=::3", "z=1:2:3:4", "host=1 | gpu=2", "?", "(0|1),1:4 & *,::2 | 2,6", "(0,1|1),(2)", "((",
+		"", "*", "none", "host=1", "gpu=0:2,host=*", "gpu=::3", "z=1:2:3:4", "host=1 | gpu=2", "?",
+		"(0|1),1:4 & *,::2 | 2,6", "(0,1|1),(2)", "((",
 	} {
 		f.Add(text)
 	}

@@ -61,14 +61,16 @@ func ParsePoint(text string) (Point, error) {
 		c, good := parseInt(coord)
 		n, good2 := parseInt(size)
 		if !ok || !ok2 || !good || !good2 {
-			return Point{}, &Error{What: "point", Input: text, Want: "label=coordinate/size,label=coordinate/size…, such as host=0/2,gpu=3/4"}
+			return Point{}, &Error{What: "point", Input: text,
+				Want: "label=coordinate/size,label=coordinate/size…, such as host=0/2,gpu=3/4"}
 		}
 		p.extent = p.extent.With(label, n)
 		if p.extent.err != nil {
 			return Point{}, fmt.Errorf("point %.200q: %w", text, p.extent.err)
 		}
 		if c >= n {
-			return Point{}, &Error{What: "point", Input: text, Want: fmt.Sprintf("a coordinate of %s from 0 to %d", label, n-1)}
+			return Point{}, &Error{What: "point", Input: text,
+				Want: fmt.Sprintf("a coordinate of %s from 0 to %d", label, n-1)}
 		}
 		p.rank = p.rank*n + c
 	}

@@ -64,7 +64,8 @@ func (r Region) Index(label string, i int) (Region, error) {
 		return Region{}, err
 	}
 	if i < 0 || i >= r.dims[at].size {
-		return Region{}, &Error{What: "index of " + label, Input: strconv.Itoa(i), Want: fmt.Sprintf("0 to %d", r.dims[at].size-1)}
+		return Region{}, &Error{What: "index of " + label, Input: strconv.Itoa(i),
+			Want: fmt.Sprintf("0 to %d", r.dims[at].size-1)}
 	}
 	return r.SliceStep(label, i, i+1, 1)
 }

@@ -95,20 +95,24 @@ func TestRegion_largestExtentDoesNotOverflow(t *testing.T) {
 
 func TestParseRegion_isStrict(t *testing.T) {
 	for _, text := range []string{
-		"+", "0+", "0+x=2/1", "01+x=2/1", "-1+x=2/1", "1+2+x=2/1", "x", "x=2", "x=2/", "x=/1", "x=2/0", "x=0/1", "x=2/01", "x=2/1,", "=2/1",
-		"x=2/1,x=2/4", "x=2/1,y=2/1", "x=2/2,y=3/1", "x=2/1,y=2/2", "x=2/2147483647", "2147483646+x=2/1", "2147483647+", "x=2/1/1", " x=2/1",
+		"+", "0+", "0+x=2/1", "01+x=2/1", "-1+x=2/1", "1+2+x=2/1", "x", "x=2", "x=2/", "x=/1", "x=2/0", "x=0/1",
+		"x=2/01", "x=2/1,", "=2/1",
+		"x=2/1,x=2/4", "x=2/1,y=2/1", "x=2/2,y=3/1", "x=2/1,y=2/2", "x=2/2147483647", "2147483646+x=2/1",
+		"2147483647+", "x=2/1/1", " x=2/1",
 	} {
 		_, err := shape.ParseRegion(text)
 		require.ErrorAs(t, err, new(*shape.Error), "%q", text)
 		require.ErrorContains(t, err, text)
 	}
-	require.Equal(t, 5, must(must(shape.ParseRegion("5+")).BaseRank(0)), "a point of a space without dimensions left")
+	require.Equal(t, 5, must(must(shape.ParseRegion("5+")).BaseRank(0)),
+		"a point of a space without dimensions left")
 	_, err := shape.ParseRegion(strings.Repeat("?", 1<<20))
 	require.Less(t, len(err.Error()), 1000)
 }
 
 func FuzzParseRegion(f *testing.F) {
-	for _, text := range []string{"", "5+", "2+replica=1/2,host=2/1", "1+x=2/3", "x=2/1,y=2/2", "x=2147483647/1", "x=46341/46341,y=46341/1"} {
+	for _, text := range []string{"", "5+", "2+replica=1/2,host=2/1", "1+x=2/3", "x=2/1,y=2/2", "x=2147483647/1",
+		"x=46341/46341,y=46341/1"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

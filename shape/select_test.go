@@ -79,7 +79,8 @@ func TestSelect_agreesWithTheOracle(t *testing.T) {
 }
 
 func FuzzSelect(f *testing.F) {
-	for _, text := range []string{"", "*", "host=1", "gpu=0:2,host=*", "gpu=::3", "z=1:2:3:4", "host=1 | gpu=2", "1,0:2", "(0|1),3&*"} {
+	for _, text := range []string{"", "*", "host=1", "gpu=0:2,host=*", "gpu=::3", "z=1:2:3:4", "host=1 | gpu=2",
+		"1,0:2", "(0|1),3&*"} {
 		f.Add(text)
 	}
 	e := shape.Of("host", 3).With("gpu", 7)

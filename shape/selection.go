@@ -58,7 +58,8 @@ func (s Selection) IsEmpty() bool { return len(s.boxes) == 0 }
 // Equal reports whether two selections have the same text over equal extents. Selections of the
 // same ranks may still be put in other terms: without each other, those leave nothing.
 func (s Selection) Equal(o Selection) bool {
-	return s.base.Equal(o.base) && slices.EqualFunc(s.boxes, o.boxes, func(a, b box) bool { return slices.Equal(a, b) })
+	return s.base.Equal(o.base) &&
+		slices.EqualFunc(s.boxes, o.boxes, func(a, b box) bool { return slices.Equal(a, b) })
 }
 
 // Contains reports whether the point with these coordinates is selected. There must be one

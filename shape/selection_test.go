@@ -118,7 +118,8 @@ func genSelection(t *rapid.T, e shape.Extent) ([]int, shape.Selection) {
 		if rapid.Bool().Draw(t, "none") {
 			return []int{}, must(shape.ParseSelection(e, "none"))
 		}
-		return []int{0}, must(shape.ParseSelection(e, rapid.SampledFrom([]string{"", "*", "0", "(0|*)"}).Draw(t, "text")))
+		return []int{0}, must(shape.ParseSelection(e, rapid.SampledFrom([]string{"", "*", "0", "(0|*)"}).
+			Draw(t, "text")))
 	}
 	smallest := slices.MinFunc(dims, func(a, b shape.Dim) int { return a.Size - b.Size }).Size
 	tree := genSaid(t, 0, len(dims), smallest, 3)

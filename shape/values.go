@@ -37,7 +37,8 @@ func NewValueMesh[T any](r Region, values []T) (ValueMesh[T], error) {
 		return ValueMesh[T]{}, r.err
 	}
 	if n := r.NumRanks(); len(values) != n {
-		return ValueMesh[T]{}, &Error{What: "number of values", Input: strconv.Itoa(len(values)), Want: fmt.Sprintf("%d, the ranks of %s", n, r)}
+		return ValueMesh[T]{}, &Error{What: "number of values", Input: strconv.Itoa(len(values)),
+			Want: fmt.Sprintf("%d, the ranks of %s", n, r)}
 	}
 	return ValueMesh[T]{region: r, dense: values}, nil
 }
@@ -65,7 +66,8 @@ func MeshOfRuns[T any](r Region, rest T, runs ...Run[T]) (ValueMesh[T], error) {
 			want = fmt.Sprintf("no overlap with the run that ends at %d", p.end())
 		}
 		if want != "" {
-			return ValueMesh[T]{}, &Error{What: "run of values", Input: fmt.Sprintf("%d:%d", run.Begin, run.End), Want: want}
+			return ValueMesh[T]{}, &Error{What: "run of values",
+				Input: fmt.Sprintf("%d:%d", run.Begin, run.End), Want: want}
 		}
 		p.fillTo(run.Begin, rest)
 		p.fillTo(run.End, run.Value)
@@ -84,14 +86,16 @@ func MeshOfPairs[T any](r Region, pairs iter.Seq2[int, T]) (ValueMesh[T], error)
 	var all []Run[T]
 	for rank, v := range pairs {
 		if rank < 0 || rank >= n {
-			return ValueMesh[T]{}, &Error{What: "rank of a value", Input: strconv.Itoa(rank), Want: fmt.Sprintf("0 to %d, in %s", n-1, r)}
+			return ValueMesh[T]{}, &Error{What: "rank of a value", Input: strconv.Itoa(rank),
+				Want: fmt.Sprintf("0 to %d, in %s", n-1, r)}
 		}
 		all = append(all, Run[T]{Begin: rank, Value: v})
 	}
 	slices.SortStableFunc(all, func(a, b Run[T]) int { return cmp.Compare(a.Begin, b.Begin) })
 	values := make([]T, 0, min(n, len(all)))
 	missing := func() error {
-		return &Error{What: "values", Input: fmt.Sprintf("none for rank %d", len(values)), Want: fmt.Sprintf("one for each of the %d ranks of %s", n, r)}
+		return &Error{What: "values", Input: fmt.Sprintf("none for rank %d", len(values)),
+			Want: fmt.Sprintf("one for each of the %d ranks of %s", n, r)}
 	}
 	for i, pair := range all {
 		if i+1 < len(all) && all[i+1].Begin == pair.Begin {

@@ -87,7 +87,8 @@ func TestValueMesh_encodingsReadTheSame(t *testing.T) { // SHP-6, SHP-10
 		want := genRuns(t, r.NumRanks())
 		dense := must(shape.NewValueMesh(r, want))
 		requireBothForms(t, r, want, dense)
-		runs := slices.DeleteFunc(slices.Collect(dense.Runs()), func(run shape.Run[string]) bool { return run.Value == "a" })
+		runs := slices.DeleteFunc(slices.Collect(dense.Runs()),
+			func(run shape.Run[string]) bool { return run.Value == "a" })
 		runs = rapid.Permutation(runs).Draw(t, "runs")
 		requireBothForms(t, r, want, must(shape.MeshOfRuns(r, "a", runs...)))
 		var ranks []int
@@ -126,7 +127,8 @@ func TestValueMesh_slicesAgreeWithTheOracle(t *testing.T) { // SHP-10
 		part := r
 		for _, d := range r.Extent().Dims() {
 			begin := rapid.IntRange(0, d.Size-1).Draw(t, "begin")
-			part = must(part.SliceStep(d.Label, begin, rapid.IntRange(begin+1, d.Size).Draw(t, "end"), rapid.IntRange(1, 3).Draw(t, "step")))
+			part = must(part.SliceStep(d.Label, begin, rapid.IntRange(begin+1, d.Size).Draw(t, "end"),
+				rapid.IntRange(1, 3).Draw(t, "step")))
 		}
 		var wanted []string
 		for _, base := range part.Ranks() {
@@ -157,7 +159,8 @@ func TestValueMesh_slicesNextToABorderAgreeWithTheOracle(t *testing.T) { // SHP-
 			for view, base := range part.Ranks() {
 				v, ok := got.At(view)
 				require.True(t, ok)
-				require.Equal(t, base < border, v == 1, "rank %d of %s, of which those below %d are 1", base, part, border)
+				require.Equal(t, base < border, v == 1, "rank %d of %s, of which those below %d are 1",
+					base, part, border)
 			}
 		}
 	}
@@ -168,7 +171,8 @@ func TestValueMesh_slicesOverGapsVisitEachRank(t *testing.T) {
 	m := must(shape.MeshOfRuns(whole, "left", shape.Run[string]{Begin: 100, End: 200, Value: "right"}))
 	part := must(shape.ParseRegion("x=100/3"))
 	got := must(m.Slice(part))
-	requireValues(t, part, append(slices.Repeat([]string{"left"}, 50), slices.Repeat([]string{"right"}, 50)...), got)
+	requireValues(t, part, append(slices.Repeat([]string{"left"}, 50),
+		slices.Repeat([]string{"right"}, 50)...), got)
 }
 
 func TestValueMesh_twoBillionRanksCostOnlyTheirRuns(t *testing.T) { // SHP-11
@@ -205,12 +209,14 @@ func TestValueMesh_badValuesAreNamed(t *testing.T) {
 		require.EqualError(t, err, fmt.Sprintf(`number of values "%d": want 4, the ranks of x=4/1`, len(values)))
 	}
 	for want, runs := range map[string][]shape.Run[int]{
-		`run of values "2:2": want an end after the begin`:                       {{Begin: 2, End: 2}},
-		`run of values "3:1": want an end after the begin`:                       {{Begin: 3, End: 1}},
-		`run of values "-1:1": want ranks from 0 to 3`:                           {{Begin: -1, End: 1}},
-		`run of values "3:5": want ranks from 0 to 3`:                            {{Begin: 3, End: 5}},
-		`run of values "1:3": want no overlap with the run that ends at 2`:       {{Begin: 1, End: 3}, {Begin: 0, End: 2}},
-		fmt.Sprintf(`run of values "%d:1": want ranks from 0 to 3`, math.MinInt): {{Begin: 0, End: 1}, {Begin: math.MinInt, End: 1}},
+		`run of values "2:2": want an end after the begin`: {{Begin: 2, End: 2}},
+		`run of values "3:1": want an end after the begin`: {{Begin: 3, End: 1}},
+		`run of values "-1:1": want ranks from 0 to 3`:     {{Begin: -1, End: 1}},
+		`run of values "3:5": want ranks from 0 to 3`:      {{Begin: 3, End: 5}},
+		`run of values "1:3": want no overlap with the run that ends at 2`: {{Begin: 1, End: 3},
+			{Begin: 0, End: 2}},
+		fmt.Sprintf(`run of values "%d:1": want ranks from 0 to 3`, math.MinInt): {{Begin: 0, End: 1},
+			{Begin: math.MinInt, End: 1}},
 	} {
 		_, err := shape.MeshOfRuns(r, 0, runs...)
 		require.EqualError(t, err, want)
@@ -263,7 +269,8 @@ func TestValueMesh_incomparableValuesAreNeverEqual(t *testing.T) {
 	require.Equal(t, 1000, must(shape.NewValueMesh(r, lists.Values())).Compress().Len())
 	nan := must(shape.MeshOfRuns(r, math.NaN(), shape.Run[float64]{Begin: 5, End: 10, Value: 1}))
 	require.True(t, math.IsNaN(must1(nan.At(4))) && math.IsNaN(must1(nan.At(10))))
-	mixed := must(shape.MeshOfRuns[any](r, []int{1}, shape.Run[any]{Begin: 5, End: 10, Value: "x"}, shape.Run[any]{Begin: 10, End: 20, Value: "x"}))
+	mixed := must(shape.MeshOfRuns[any](r, []int{1}, shape.Run[any]{Begin: 5, End: 10, Value: "x"},
+		shape.Run[any]{Begin: 10, End: 20, Value: "x"}))
 	require.Len(t, slices.Collect(mixed.Runs()), 3)
 	require.Equal(t, []int{1}, must1(mixed.Compress().At(20)))
 	type pair struct {
@@ -276,7 +283,8 @@ func TestValueMesh_incomparableValuesAreNeverEqual(t *testing.T) {
 
 func TestValueMesh_iterationStopsWhenAsked(t *testing.T) {
 	r := shape.Of("x", 100).Region()
-	for _, m := range []shape.ValueMesh[int]{must(shape.UniformMesh(r, 1)), must(shape.NewValueMesh(r, make([]int, 100)))} {
+	for _, m := range []shape.ValueMesh[int]{must(shape.UniformMesh(r, 1)),
+		must(shape.NewValueMesh(r, make([]int, 100)))} {
 		for p := range m.All() {
 			require.Zero(t, p.Rank())
 			break
@@ -313,7 +321,8 @@ func TestPacked_oversizedInputIsRefused(t *testing.T) {
 
 func FuzzPacked(f *testing.F) {
 	for _, data := range []string{
-		`{"region":""}`, `{"region":"x=3/1","values":["a","b","c"]}`, `{"region":"x=2147483647/1","values":["a"],"runs":[{"end":2147483647,"value":0}]}`,
+		`{"region":""}`, `{"region":"x=3/1","values":["a","b","c"]}`,
+		`{"region":"x=2147483647/1","values":["a"],"runs":[{"end":2147483647,"value":0}]}`,
 		`{"region":"x=9/1","values":["a","b"],"runs":[{"end":3,"value":0},{"end":4,"value":0},{"end":9,"value":1}]}`,
 	} {
 		f.Add([]byte(data))
@@ -360,9 +369,11 @@ func TestValueMesh_decodingAllocatesAtMost64TimesItsText(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		took := after.TotalAlloc - before.TotalAlloc
 		require.LessOrEqual(t, took, uint64(64*len(text)+1<<20), "%s: %v", name, err)
-		require.Equal(t, name == "values of little" || name == "values that take more" || name == "values in values" || name == "no values", err == nil, "%s: %v", name, err)
+		require.Equal(t, name == "values of little" || name == "values that take more" ||
+			name == "values in values" || name == "no values", err == nil, "%s: %v", name, err)
 	}
 	var m shape.ValueMesh[[100]wide]
 	err := m.UnmarshalText([]byte(fmt.Sprintf(`{"region":"x=%d/1","values":%s}`, n, list("[]"))))
-	require.ErrorContains(t, err, `values of a mesh: values "100000 in 300001 bytes": want at most 14924336 bytes in memory`)
+	require.ErrorContains(t, err,
+		`values of a mesh: values "100000 in 300001 bytes": want at most 14924336 bytes in memory`)
 }

@@ -23,7 +23,8 @@ func TestGrants_matchTheDocumentedTable(t *testing.T) {
 		return b.String()
 	}
 	for _, role := range []subjects.Role{subjects.RoleProgram, subjects.RoleCaller, subjects.RoleHost} {
-		row := regexp.MustCompile(`(?m)^\| ` + string(role) + `: [^|]* \|([^|]*) \|([^|]*) \|$`).FindStringSubmatch(string(page))
+		row := regexp.MustCompile(`(?m)^\| ` + string(role) + `: [^|]* \|([^|]*) \|([^|]*) \|$`).
+			FindStringSubmatch(string(page))
 		require.NotNil(t, row, role)
 		grants := space.Grants(role, "_INBOX")
 		require.Equal(t, written(grants.Publish), row[1], role)
@@ -35,7 +36,8 @@ func TestGrants_matchTheDocumentedConfiguration(t *testing.T) {
 	page, err := os.ReadFile("../docs/external-nats.md")
 	require.NoError(t, err)
 	for _, role := range []subjects.Role{subjects.RoleProgram, subjects.RoleCaller} {
-		block := regexp.MustCompile(`(?s)\n  ` + string(role) + ` = \{\n    publish: \[(.*?)\]\n    subscribe: \[(.*?)\]\n`).FindStringSubmatch(string(page))
+		block := regexp.MustCompile(`(?s)\n  ` + string(role) +
+			` = \{\n    publish: \[(.*?)\]\n    subscribe: \[(.*?)\]\n`).FindStringSubmatch(string(page))
 		require.NotNil(t, block, role)
 		quoted := func(text string) (all []string) {
 			for _, m := range regexp.MustCompile(`"([^"]*)"`).FindAllStringSubmatch(text, -1) {
@@ -43,7 +45,8 @@ func TestGrants_matchTheDocumentedConfiguration(t *testing.T) {
 			}
 			return all
 		}
-		require.Equal(t, subjects.Space{}.Grants(role, "_INBOX"), subjects.Grants{Publish: quoted(block[1]), Subscribe: quoted(block[2])}, role)
+		require.Equal(t, subjects.Space{}.Grants(role, "_INBOX"),
+			subjects.Grants{Publish: quoted(block[1]), Subscribe: quoted(block[2])}, role)
 	}
 }
 
@@ -52,7 +55,8 @@ func TestGrants_stayInTheirSpaceAndInbox(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, subjects.Grants{Publish: []string{"a.b.v1.lab.cast.>"}, Subscribe: []string{"_MINE.>"}},
 		space.Grants(subjects.RoleCaller, "_MINE"))
-	require.Equal(t, []string{"a.b.v1.lab.>", "$SRV.>", "_MINE.>", "$SYS.REQ.ACCOUNT.PING.*"}, space.Grants(subjects.RoleHost, "_MINE").Publish)
+	require.Equal(t, []string{"a.b.v1.lab.>", "$SRV.>", "_MINE.>", "$SYS.REQ.ACCOUNT.PING.*"},
+		space.Grants(subjects.RoleHost, "_MINE").Publish)
 	require.Contains(t, space.Grants(subjects.RoleProgram, "_MINE").Publish, "a.b.v1.lab.hb.echo.*")
 	require.Zero(t, space.Grants("stranger", "_MINE"))
 }

@@ -91,10 +91,13 @@ func TestID_textRoundTrips(t *testing.T) {
 func TestID_otherSpellingsAreRefused(t *testing.T) {
 	for _, text := range []string{
 		"", "-", "/", ":", "_", "trainers", "-7kd93x0b5m2qa", "trainers-7kd93x0b5m2q", "trainers-7KD93x0b5m2qa",
-		"tr.ainers-7kd93x0b5m2qa", "_trainers-7kd93x0b5m2qa", "träiners-7kd93x0b5m2qa", strings.Repeat("a", 33) + "-7kd93x0b5m2qa",
+		"tr.ainers-7kd93x0b5m2qa", "_trainers-7kd93x0b5m2qa", "träiners-7kd93x0b5m2qa",
+		strings.Repeat("a", 33) + "-7kd93x0b5m2qa",
 		mesh1 + "/", mesh1 + "/1", mesh1 + "/1.", mesh1 + "/.1", mesh1 + "/01.0", mesh1 + "/+1.0", mesh1 + "/1.-1",
-		mesh1 + "/4294967296.0", mesh1 + "/99999999999.0", mesh1 + "/1.0.0", mesh1 + "/1.0/", mesh1 + "/1.0/_x", mesh1 + "/1.0/a b",
-		mesh1 + "/1.0/a/b", mesh1 + "/1.0/a:", mesh1 + "/1.0/a:b:c", mesh1 + "/1.0/a:_", mesh1 + "/1.0/a:_A", mesh1 + "/1.0/a:_" + strings.Repeat("a", 32),
+		mesh1 + "/4294967296.0", mesh1 + "/99999999999.0", mesh1 + "/1.0.0", mesh1 + "/1.0/", mesh1 + "/1.0/_x",
+		mesh1 + "/1.0/a b",
+		mesh1 + "/1.0/a/b", mesh1 + "/1.0/a:", mesh1 + "/1.0/a:b:c", mesh1 + "/1.0/a:_", mesh1 + "/1.0/a:_A",
+		mesh1 + "/1.0/a:_" + strings.Repeat("a", 32),
 		mesh1 + "_1", mesh1 + "_01-0", mesh1 + "_1-0_1", mesh1 + "_1.0", "x_1-0", "\x00", mesh1 + "\n",
 	} {
 		require.Empty(t, checkAll(t, text), "%q", text)
@@ -142,7 +145,8 @@ func TestActorID_roundTripsWithinItsProcess(t *testing.T) {
 func TestProcID_ordersByNumberNotText(t *testing.T) {
 	mesh := must(subjects.ParseMeshID(mesh1))
 	require.Negative(t, subjects.ProcID{Mesh: mesh, Rank: 9}.Compare(subjects.ProcID{Mesh: mesh, Rank: 10}))
-	require.Negative(t, subjects.ProcID{Mesh: mesh, Rank: 9}.Process().Compare(subjects.ProcID{Mesh: mesh, Rank: 10}.Process()))
+	require.Negative(t, subjects.ProcID{Mesh: mesh, Rank: 9}.Process().
+		Compare(subjects.ProcID{Mesh: mesh, Rank: 10}.Process()))
 }
 
 func TestID_invalidValuesHaveNoText(t *testing.T) { // SUB-2
@@ -153,8 +157,10 @@ func TestID_invalidValuesHaveNoText(t *testing.T) { // SUB-2
 		String() string
 		IsValid() bool
 	}{
-		subjects.MeshID{}, subjects.HostID{}, subjects.ProcID{}, subjects.ProcessID{}, subjects.ActorID{}, subjects.PortID{},
-		subjects.ProcID{Rank: 1}, subjects.ProcID{}.Process(), subjects.HostID{}.Proc(), subjects.ProcessID{}.Proc(),
+		subjects.MeshID{}, subjects.HostID{}, subjects.ProcID{}, subjects.ProcessID{}, subjects.ActorID{},
+		subjects.PortID{},
+		subjects.ProcID{Rank: 1}, subjects.ProcID{}.Process(), subjects.HostID{}.Proc(),
+		subjects.ProcessID{}.Proc(),
 		proc.Actor(""), proc.Actor("a.b"), proc.Actor("a").Port("*"), subjects.ProcID{}.Actor("a").Port("b"),
 	} {
 		require.False(t, v.IsValid(), "%#v", v)
@@ -162,7 +168,8 @@ func TestID_invalidValuesHaveNoText(t *testing.T) { // SUB-2
 		_, err := v.MarshalText()
 		require.ErrorAs(t, err, new(*subjects.Error))
 	}
-	require.Empty(t, subjects.MeshID{}.Label()+subjects.MeshID{}.UID()+subjects.HostID{}.Label()+subjects.HostID{}.UID())
+	require.Empty(t, subjects.MeshID{}.Label()+subjects.MeshID{}.UID()+subjects.HostID{}.Label()+
+		subjects.HostID{}.UID())
 }
 
 func TestHostID_isRankZeroOfItsUnitMesh(t *testing.T) {
@@ -178,7 +185,8 @@ func TestNew_drawsValidDistinctNames(t *testing.T) {
 	rule := regexp.MustCompile(`^a-b-[0-9a-z]{13}$`)
 	for range 1000 {
 		for _, s := range []string{
-			must(subjects.NewMeshID("a-b")).String(), must(subjects.NewHostID("a-b")).String(), must(subjects.NewName("a-b")),
+			must(subjects.NewMeshID("a-b")).String(), must(subjects.NewHostID("a-b")).String(),
+			must(subjects.NewName("a-b")),
 		} {
 			require.Regexp(t, rule, s)
 			require.False(t, seen[s], s)
@@ -191,7 +199,8 @@ func TestNew_drawsValidDistinctNames(t *testing.T) {
 
 func TestNew_badLabelNamesInputAndRule(t *testing.T) {
 	_, err := subjects.NewHostID("a.b")
-	require.EqualError(t, err, `host label "a.b": want 1 to 32 characters of A-Z a-z 0-9 _ -, starting with a letter or digit`)
+	require.EqualError(t, err,
+		`host label "a.b": want 1 to 32 characters of A-Z a-z 0-9 _ -, starting with a letter or digit`)
 	_, err = subjects.NewMeshID("")
 	require.ErrorContains(t, err, `mesh label "": want 1 to 32`)
 	_, err = subjects.NewName("_x")
@@ -214,10 +223,12 @@ func TestCheck_tokensMatchTheirRegexps(t *testing.T) {
 		rule  *regexp.Regexp
 	}{
 		{func(s string) error { return subjects.CheckLabel("x", s) }, regexp.MustCompile(`^` + label + `\z`)},
-		{func(s string) error { return subjects.CheckName("x", s) }, regexp.MustCompile(`^` + label + `(-[0-9a-z]{13})?\z`)},
+		{func(s string) error { return subjects.CheckName("x", s) },
+			regexp.MustCompile(`^` + label + `(-[0-9a-z]{13})?\z`)},
 		{subjects.CheckPort, regexp.MustCompile(`^(` + label + `|_[0-9a-z]{1,31})\z`)},
 		{subjects.CheckCoords, regexp.MustCompile(`^(_|` + number + `)(-(_|` + number + `)){0,3}\z`)},
-		{subjects.CheckFrom, regexp.MustCompile(`^(` + label + `|` + label + `-[0-9a-z]{13}_` + number + `-` + number + `)\z`)},
+		{subjects.CheckFrom, regexp.MustCompile(`^(` + label + `|` + label + `-[0-9a-z]{13}_` + number + `-` +
+			number + `)\z`)},
 	}
 	noise := rapid.StringMatching(`[A-Za-z0-9_.*> -]{0,50}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -235,7 +246,8 @@ func TestCheck_tokensMatchTheirRegexps(t *testing.T) {
 }
 
 func FuzzID(f *testing.F) {
-	for _, text := range []string{mesh1, proc1, mesh1 + "/1.0", mesh1 + "/1.0/agent", mesh1 + "/1.0/agent:_0", ""} {
+	for _, text := range []string{mesh1, proc1, mesh1 + "/1.0", mesh1 + "/1.0/agent",
+		mesh1 + "/1.0/agent:_0", ""} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) { checkAll(t, text) })

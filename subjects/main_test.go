@@ -36,7 +36,8 @@ var (
 		return must(subjects.ParseMeshID(genUnique.Draw(t, "mesh")))
 	})
 	genProc = rapid.Custom(func(t *rapid.T) subjects.ProcID {
-		id := subjects.ProcID{Mesh: genMesh.Draw(t, "mesh"), Rank: rapid.Uint32().Draw(t, "rank"), Gen: rapid.Uint32().Draw(t, "gen")}
+		id := subjects.ProcID{Mesh: genMesh.Draw(t, "mesh"), Rank: rapid.Uint32().Draw(t, "rank"),
+			Gen: rapid.Uint32().Draw(t, "gen")}
 		if rapid.Bool().Draw(t, "shares its process") {
 			id.Index = rapid.Uint32Range(0, id.Rank).Draw(t, "seat")
 		}

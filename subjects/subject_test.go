@@ -41,7 +41,8 @@ func build(s subjects.Space, v subjects.Subject) string {
 
 // genSubject draws a parsed subject of any kind.
 var genSubject = rapid.Custom(func(t *rapid.T) subjects.Subject {
-	v := subjects.Subject{Kind: subjects.Kind(rapid.Uint8Range(1, 11).Draw(t, "kind")), From: genFrom.Draw(t, "from")}
+	v := subjects.Subject{Kind: subjects.Kind(rapid.Uint8Range(1, 11).Draw(t, "kind")),
+		From: genFrom.Draw(t, "from")}
 	ranked := func() { v.Proc = genProc.Draw(t, "proc"); v.Mesh, v.HasRank = v.Proc.Mesh, true }
 	switch v.Kind {
 	case subjects.KindPort:
@@ -55,7 +56,8 @@ var genSubject = rapid.Custom(func(t *rapid.T) subjects.Subject {
 	case subjects.KindHost:
 		v.Host, v.Verb = rapid.OneOf(genUnique, rapid.Just(subjects.Any)).Draw(t, "host"), genLabel.Draw(t, "verb")
 	case subjects.KindGateway:
-		v.MeshName, v.Actor, v.Endpoint = genName.Draw(t, "mesh"), genName.Draw(t, "actor"), genLabel.Draw(t, "endpoint")
+		v.MeshName, v.Actor, v.Endpoint = genName.Draw(t, "mesh"), genName.Draw(t, "actor"),
+			genLabel.Draw(t, "endpoint")
 	case subjects.KindHeartbeat:
 		v.Event = genLabel.Draw(t, "kind")
 	case subjects.KindEvent:
@@ -87,42 +89,48 @@ func TestSpace_subjectsMatchTheDocumentedTable(t *testing.T) {
 	proc := subjects.ProcID{Mesh: mesh, Rank: 12}
 	process, actor := proc.Process(), proc.Actor("counter-0c8h4w2n6v1ye")
 	for want, got := range map[string]string{
-		"p.trainers-7kd93x0b5m2qa.12-0.counter-0c8h4w2n6v1ye.add.anon":     s.Port(actor.Port("add"), "anon"),
-		"p.trainers-7kd93x0b5m2qa.12-0.*.*.*":                              s.PortsOf(proc),
-		"k.trainers-7kd93x0b5m2qa.worker.step.3-_.anon":                    s.Cast(mesh, "worker", "step", "3-_", "anon"),
-		"k.trainers-7kd93x0b5m2qa.*.*.3-_.*":                               s.CastsOf(mesh, "3-_"),
-		"f.trainers-7kd93x0b5m2qa_12-0.anon":                               s.Frame(process, "anon"),
-		"f.trainers-7kd93x0b5m2qa_12-0.*":                                  s.FramesOf(process),
-		"c.trainers-7kd93x0b5m2qa_12-0.trainers-7kd93x0b5m2qa_12-0":        s.Control(process, process.String()),
-		"c.trainers-7kd93x0b5m2qa_12-0.*":                                  s.ControlsOf(process),
-		"h.rack3n07-2m9qx1k4h0t7c.ping.anon":                               s.Host(host1, "ping", "anon"),
-		"h.any.ping.anon":                                                  s.Host(subjects.Any, "ping", "anon"),
-		"h.rack3n07-2m9qx1k4h0t7c.*.*":                                     s.HostVerbs(host1, ""),
-		"h.any.ping.*":                                                     s.HostVerbs(subjects.Any, "ping"),
-		"cast.trainers.worker.step.anon":                                   s.Gateway("trainers", "worker", "step", "anon"),
-		"cast.trainers.worker.step.*":                                      s.GatewayTo("trainers", "worker", "step"),
-		"p.trainers-7kd93x0b5m2qa.12-0.*.add.*":                            s.PortsNamed(proc, "add"),
-		"cast.*.*.*.*":                                                     s.Gateways(),
-		"hb.host.anon":                                                     s.Heartbeat("host", "anon"),
-		"hb.host.*":                                                        s.Heartbeats("host"),
-		"hb.*.*":                                                           s.Heartbeats(""),
-		"ev.online._._._.anon":                                             s.Event("online", subjects.EventScope{}, "anon"),
-		"ev.ready.trainers-7kd93x0b5m2qa._._.anon":                         s.Event("ready", mesh.Scope(), "anon"),
-		"ev.exited.trainers-7kd93x0b5m2qa.12-0._.anon":                     s.Event("exited", proc.Scope(), "anon"),
-		"ev.failed.trainers-7kd93x0b5m2qa.12-0.counter-0c8h4w2n6v1ye.anon": s.Event("failed", actor.Scope(), "anon"),
-		"ev.stopped.trainers-7kd93x0b5m2qa._.worker.anon":                  s.Event("stopped", subjects.EventScope{Mesh: mesh, Actor: "worker"}, "anon"),
-		"ev.*.trainers-7kd93x0b5m2qa.*.*.*":                                s.Events("", mesh),
-		"ev.actor.*.0-0.agent.*":                                           s.RankZeroEvents("actor", "agent"),
-		"ev.actor.trainers-7kd93x0b5m2qa.*.worker.*":                       s.ActorEvents("actor", mesh, "worker"),
-		"ev.exited.*.*.*.*":                                                s.Events("exited", subjects.MeshID{}),
-		"log.trainers-7kd93x0b5m2qa.12-0.stderr.anon":                      s.Log(proc, "stderr", "anon"),
-		"log.trainers-7kd93x0b5m2qa.*.*.*":                                 s.Logs(mesh),
-		"log.*.*.*.*":                                                      s.Logs(subjects.MeshID{}),
-		"r.alice.0c8h4w":                                                   s.Reply("alice", "0c8h4w"),
-		"r.alice.0c8h4w.Xy9":                                               s.Reply("alice", "0c8h4w.Xy9"),
-		"r.alice.>":                                                        s.Replies("alice"),
-		"n.trainers-7kd93x0b5m2qa_12-0.rack3n07-2m9qx1k4h0t7c_0-0":         s.Hint(process, host1+"_0-0"),
-		"n.trainers-7kd93x0b5m2qa_12-0.*":                                  s.HintsOf(process),
+		"p.trainers-7kd93x0b5m2qa.12-0.counter-0c8h4w2n6v1ye.add.anon": s.Port(actor.Port("add"), "anon"),
+		"p.trainers-7kd93x0b5m2qa.12-0.*.*.*":                          s.PortsOf(proc),
+		"k.trainers-7kd93x0b5m2qa.worker.step.3-_.anon": s.Cast(mesh, "worker", "step",
+			"3-_", "anon"),
+		"k.trainers-7kd93x0b5m2qa.*.*.3-_.*":                        s.CastsOf(mesh, "3-_"),
+		"f.trainers-7kd93x0b5m2qa_12-0.anon":                        s.Frame(process, "anon"),
+		"f.trainers-7kd93x0b5m2qa_12-0.*":                           s.FramesOf(process),
+		"c.trainers-7kd93x0b5m2qa_12-0.trainers-7kd93x0b5m2qa_12-0": s.Control(process, process.String()),
+		"c.trainers-7kd93x0b5m2qa_12-0.*":                           s.ControlsOf(process),
+		"h.rack3n07-2m9qx1k4h0t7c.ping.anon":                        s.Host(host1, "ping", "anon"),
+		"h.any.ping.anon":                                           s.Host(subjects.Any, "ping", "anon"),
+		"h.rack3n07-2m9qx1k4h0t7c.*.*":                              s.HostVerbs(host1, ""),
+		"h.any.ping.*":                                              s.HostVerbs(subjects.Any, "ping"),
+		"cast.trainers.worker.step.anon": s.Gateway("trainers", "worker",
+			"step", "anon"),
+		"cast.trainers.worker.step.*": s.GatewayTo("trainers",
+			"worker", "step"),
+		"p.trainers-7kd93x0b5m2qa.12-0.*.add.*": s.PortsNamed(proc, "add"),
+		"cast.*.*.*.*":                          s.Gateways(),
+		"hb.host.anon":                          s.Heartbeat("host", "anon"),
+		"hb.host.*":                             s.Heartbeats("host"),
+		"hb.*.*":                                s.Heartbeats(""),
+		"ev.online._._._.anon": s.Event("online",
+			subjects.EventScope{}, "anon"),
+		"ev.ready.trainers-7kd93x0b5m2qa._._.anon":     s.Event("ready", mesh.Scope(), "anon"),
+		"ev.exited.trainers-7kd93x0b5m2qa.12-0._.anon": s.Event("exited", proc.Scope(), "anon"),
+		"ev.failed.trainers-7kd93x0b5m2qa.12-0.counter-0c8h4w2n6v1ye.anon": s.Event("failed",
+			actor.Scope(), "anon"),
+		"ev.stopped.trainers-7kd93x0b5m2qa._.worker.anon": s.Event("stopped",
+			subjects.EventScope{Mesh: mesh, Actor: "worker"}, "anon"),
+		"ev.*.trainers-7kd93x0b5m2qa.*.*.*":                        s.Events("", mesh),
+		"ev.actor.*.0-0.agent.*":                                   s.RankZeroEvents("actor", "agent"),
+		"ev.actor.trainers-7kd93x0b5m2qa.*.worker.*":               s.ActorEvents("actor", mesh, "worker"),
+		"ev.exited.*.*.*.*":                                        s.Events("exited", subjects.MeshID{}),
+		"log.trainers-7kd93x0b5m2qa.12-0.stderr.anon":              s.Log(proc, "stderr", "anon"),
+		"log.trainers-7kd93x0b5m2qa.*.*.*":                         s.Logs(mesh),
+		"log.*.*.*.*":                                              s.Logs(subjects.MeshID{}),
+		"r.alice.0c8h4w":                                           s.Reply("alice", "0c8h4w"),
+		"r.alice.0c8h4w.Xy9":                                       s.Reply("alice", "0c8h4w.Xy9"),
+		"r.alice.>":                                                s.Replies("alice"),
+		"n.trainers-7kd93x0b5m2qa_12-0.rack3n07-2m9qx1k4h0t7c_0-0": s.Hint(process, host1+"_0-0"),
+		"n.trainers-7kd93x0b5m2qa_12-0.*":                          s.HintsOf(process),
 	} {
 		require.Equal(t, "castnet.v1.default."+want, got)
 		parsed, err := s.Parse(got)
@@ -166,18 +174,25 @@ func TestSpace_invalidPartsYieldNoSubject(t *testing.T) { // SUB-3
 	process := proc.Process()
 	for _, bad := range []string{"", "*", ">", "a.b", "a b", "_A", strings.Repeat("a", 70)} {
 		for i, got := range []string{
-			s.Port(proc.Actor(bad).Port("x"), "anon"), s.Port(proc.Actor("x").Port(bad), "anon"), s.Port(proc.Actor("x").Port("x"), bad),
-			s.Cast(mesh, bad, "x", "_", "anon"), s.Cast(mesh, "x", bad, "_", "anon"), s.Cast(mesh, "x", "x", bad, "anon"), s.Cast(mesh, "x", "x", "_", bad),
+			s.Port(proc.Actor(bad).Port("x"), "anon"), s.Port(proc.Actor("x").Port(bad), "anon"),
+			s.Port(proc.Actor("x").Port("x"), bad),
+			s.Cast(mesh, bad, "x", "_", "anon"), s.Cast(mesh, "x", bad, "_", "anon"),
+			s.Cast(mesh, "x", "x", bad, "anon"), s.Cast(mesh, "x", "x", "_", bad),
 			s.CastsOf(mesh, bad), s.Frame(process, bad), s.Control(process, bad), s.Hint(process, bad),
-			s.Host(bad, "x", "anon"), s.Host(subjects.Any, bad, "anon"), s.Host(subjects.Any, "x", bad), s.HostVerbs(bad, ""),
-			s.Gateway(bad, "x", "x", "anon"), s.Gateway("x", bad, "x", "anon"), s.Gateway("x", "x", bad, "anon"), s.Gateway("x", "x", "x", bad),
-			s.Heartbeat(bad, "anon"), s.Heartbeat("x", bad), s.Event(bad, mesh.Scope(), "anon"), s.Event("x", mesh.Scope(), bad),
+			s.Host(bad, "x", "anon"), s.Host(subjects.Any, bad, "anon"), s.Host(subjects.Any, "x", bad),
+			s.HostVerbs(bad, ""),
+			s.Gateway(bad, "x", "x", "anon"), s.Gateway("x", bad, "x", "anon"), s.Gateway("x", "x", bad, "anon"),
+			s.Gateway("x", "x", "x", bad),
+			s.Heartbeat(bad, "anon"), s.Heartbeat("x", bad), s.Event(bad, mesh.Scope(), "anon"),
+			s.Event("x", mesh.Scope(), bad),
 			s.Log(proc, bad, "anon"), s.Log(proc, "x", bad), s.Reply(bad, "x"), s.Reply("x", bad+".*"), s.Replies(bad),
 		} {
 			require.Empty(t, got, "builder %d, part %q", i, bad)
 		}
 		if bad != "" { // where the empty token means all
-			for _, got := range []string{s.HostVerbs(subjects.Any, bad), s.Heartbeats(bad), s.Events(bad, mesh), s.RankZeroEvents("x", bad), s.ActorEvents("x", mesh, bad), s.Event("x", subjects.EventScope{Mesh: mesh, Actor: bad}, "anon")} {
+			for _, got := range []string{s.HostVerbs(subjects.Any, bad), s.Heartbeats(bad), s.Events(bad, mesh),
+				s.RankZeroEvents("x", bad), s.ActorEvents("x", mesh, bad),
+				s.Event("x", subjects.EventScope{Mesh: mesh, Actor: bad}, "anon")} {
 				require.Empty(t, got)
 			}
 		}
@@ -185,9 +200,12 @@ func TestSpace_invalidPartsYieldNoSubject(t *testing.T) { // SUB-3
 	var noMesh subjects.MeshID
 	var noProc subjects.ProcID
 	for _, got := range []string{
-		s.Port(noProc.Actor("x").Port("x"), "anon"), s.PortsOf(noProc), s.PortsNamed(noProc, "x"), s.GatewayTo("x", "x", "*"), s.Cast(noMesh, "x", "x", "_", "anon"), s.CastsOf(noMesh, "_"),
-		s.Frame(noProc.Process(), "anon"), s.FramesOf(noProc.Process()), s.ControlsOf(noProc.Process()), s.HintsOf(noProc.Process()),
-		s.Log(noProc, "x", "anon"), s.Event("x", noProc.Scope(), "anon"), s.Event("x", subjects.EventScope{Actor: "x"}, "anon"),
+		s.Port(noProc.Actor("x").Port("x"), "anon"), s.PortsOf(noProc), s.PortsNamed(noProc, "x"),
+		s.GatewayTo("x", "x", "*"), s.Cast(noMesh, "x", "x", "_", "anon"), s.CastsOf(noMesh, "_"),
+		s.Frame(noProc.Process(), "anon"), s.FramesOf(noProc.Process()), s.ControlsOf(noProc.Process()),
+		s.HintsOf(noProc.Process()),
+		s.Log(noProc, "x", "anon"), s.Event("x", noProc.Scope(), "anon"),
+		s.Event("x", subjects.EventScope{Actor: "x"}, "anon"),
 	} {
 		require.Empty(t, got)
 	}
@@ -234,7 +252,8 @@ func TestSpace_defaultsAndRules(t *testing.T) {
 	require.Equal(t, subjects.Space{}, must(subjects.NewSpace("castnet", "default")))
 	require.Equal(t, "castnet.v1.default", subjects.Space{}.String())
 	require.Equal(t, "a.b.v1.c", must(subjects.NewSpace("a.b", "c")).String())
-	for _, bad := range [][2]string{{"a..b", ""}, {".", ""}, {"a.*", ""}, {strings.Repeat("abc.", 16) + "d", ""}, {"", "a.b"}, {"", ">"}, {"$SYS", ""}} {
+	for _, bad := range [][2]string{{"a..b", ""}, {".", ""}, {"a.*", ""}, {strings.Repeat("abc.", 16) + "d", ""},
+		{"", "a.b"}, {"", ">"}, {"$SYS", ""}} {
 		_, err := subjects.NewSpace(bad[0], bad[1])
 		require.ErrorAs(t, err, new(*subjects.Error))
 		require.ErrorContains(t, err, bad[0])
@@ -269,8 +288,10 @@ func TestSpace_hotPathAllocatesNothing(t *testing.T) { // SUB-5
 
 func FuzzSpace_parse(f *testing.F) {
 	for _, tail := range []string{
-		"p." + mesh1 + ".12-0.counter.add.anon", "k." + mesh1 + ".worker.step.3-_." + proc1, "f." + proc1 + ".anon", "c." + proc1 + "." + proc1,
-		"h.any.ping.anon", "cast.trainers.worker.step.anon", "hb.host.anon", "ev.exited." + mesh1 + ".12-0._.anon", "ev.x._._._.anon",
+		"p." + mesh1 + ".12-0.counter.add.anon", "k." + mesh1 + ".worker.step.3-_." + proc1, "f." + proc1 + ".anon",
+		"c." + proc1 + "." + proc1,
+		"h.any.ping.anon", "cast.trainers.worker.step.anon", "hb.host.anon", "ev.exited." + mesh1 + ".12-0._.anon",
+		"ev.x._._._.anon",
 		"log." + mesh1 + ".12-0.stderr.anon", "r.alice.x.y", "n." + proc1 + "." + proc1, "", "..", "p",
 	} {
 		f.Add("castnet.v1.default." + tail)

@@ -19,7 +19,8 @@ func crowd(b *testing.B, worlds int) *scenario {
 		spec := Spec{Name: name, Shape: shape.Of("x", 10), PerHost: 10, Command: agent.Command{Path: agent.Builtin}}
 		s.st.step(nameChecked{request: upsert{from(1), UpsertRequest{Spec: spec}, s.mesh(name)}}, s.now)
 		s.st.step(join{from(1), JoinRequest{World: name, Host: &HostJoin{ID: host, Incarnation: "1"}}}, s.now)
-		s.st.step(shareReport{host, s.mesh(name), 0, agent.Overlay{{Count: 10, Status: agent.Status{Phase: agent.Running}}}}, s.now)
+		s.st.step(shareReport{host, s.mesh(name), 0,
+			agent.Overlay{{Count: 10, Status: agent.Status{Phase: agent.Running}}}}, s.now)
 	}
 	require.Equal(b, StatusLive, s.st.worlds["w0"].status)
 	return s
@@ -47,7 +48,8 @@ func BenchmarkStep(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("worlds=%d/report", worlds), func(b *testing.B) {
 			s := crowd(b, worlds)
-			e := shareReport{s.host("h0"), s.mesh("w0"), 0, agent.Overlay{{Count: 10, Status: agent.Status{Phase: agent.Running}}}}
+			e := shareReport{s.host("h0"), s.mesh("w0"), 0,
+				agent.Overlay{{Count: 10, Status: agent.Status{Phase: agent.Running}}}}
 			for b.Loop() {
 				s.st.step(e, s.now)
 			}
@@ -56,7 +58,8 @@ func BenchmarkStep(b *testing.B) {
 			s := crowd(b, worlds)
 			for n := 0; b.Loop(); n++ {
 				s.st.step(undelivered{s.proc(fmt.Sprintf("w0/90.%d", n))}, s.now)
-				s.st.step(join{from(1), JoinRequest{World: "w0", Proc: &ProcJoin{ID: s.proc(fmt.Sprintf("w0/90.%d", n+1))}}}, s.now)
+				s.st.step(join{from(1), JoinRequest{World: "w0",
+					Proc: &ProcJoin{ID: s.proc(fmt.Sprintf("w0/90.%d", n+1))}}}, s.now)
 			}
 		})
 	}

@@ -20,7 +20,8 @@ import (
 // removeBucket removes the stream in which the worlds are kept.
 func (r *rig) removeBucket(t *testing.T) {
 	t.Helper()
-	m, err := r.Open(t).Control().Request(testkit.Soon(t), bus.Msg{Subject: "$JS.API.STREAM.DELETE.KV_castnet-castnet-default"})
+	m, err := r.Open(t).Control().Request(testkit.Soon(t),
+		bus.Msg{Subject: "$JS.API.STREAM.DELETE.KV_castnet-castnet-default"})
 	require.NoError(t, err)
 	require.Contains(t, string(m.Data), `"success":true`)
 }
@@ -85,7 +86,8 @@ func (r *rig) requireSame(t *testing.T, s system.Spec, a, b *machine, mesh strin
 	require.Equal(t, []string{"0.1", "1.1"}, r.runs(t, a, mesh))
 	require.Equal(t, []string{"2.0", "3.0"}, r.runs(t, b, mesh))
 	again := r.declare(t, s)
-	require.Equal(t, system.UpsertResponse{World: "w", Mesh: mesh, Status: system.StatusLive, Change: system.ChangeNone}, again)
+	require.Equal(t, system.UpsertResponse{World: "w", Mesh: mesh, Status: system.StatusLive,
+		Change: system.ChangeNone}, again)
 }
 
 func TestWorlds_lostBucketIsRecreatedAndRefilled_WORLD18(t *testing.T) {
@@ -142,7 +144,8 @@ func TestWorlds_standbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
 	r.requireSame(t, s, a, b, mesh)
 }
 
-// A world that has ended in a new bucket is not brought back by a host that was away, which the first controller never
+// A world that has ended in a new bucket is not brought back by a host that was away, which the
+// first controller never
 // asked: one that it knew, and asked as the world ended, may have stopped its share already (WORLD-10).
 func TestWorlds_stoppedWorldIsNotAdopted_WORLD18(t *testing.T) {
 	t.Parallel()
@@ -159,7 +162,8 @@ func TestWorlds_stoppedWorldIsNotAdopted_WORLD18(t *testing.T) {
 	require.Empty(t, ask(t, r, system.GetSnapshot, system.Filter{}).Worlds)
 	a.join(t, "w", 0) // it is asked now, if it did not answer when the term began
 	a.joined(t)
-	require.Eventually(t, func() bool { return len(r.runs(t, a, w.Mesh)) == 0 }, testkit.Patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.runs(t, a, w.Mesh)) == 0 }, testkit.Patience,
+		20*time.Millisecond)
 	require.NotEqual(t, w.Mesh, r.snapshot(t, "w").Mesh, "it waits for another declaration")
 }
 
@@ -174,7 +178,8 @@ func (m *machine) runShare(t *testing.T, r *rig, mesh string) {
 	_, err = agent.Create.Call(testkit.Soon(t), agent.Of(m.ID().Proc()).Via(r.client), agent.CreateRequest{
 		HostIncarnation: info.Incarnation(),
 		Procs: &agent.Mesh{
-			ID: id, Extent: s.Shape, Hosts: []subjects.HostID{m.ID()}, PerHost: s.PerHost, Owner: m.ID().Proc().Actor(agent.Name),
+			ID: id, Extent: s.Shape, Hosts: []subjects.HostID{m.ID()}, PerHost: s.PerHost,
+			Owner:   m.ID().Proc().Actor(agent.Name),
 			Command: s.Command, World: &agent.WorldShare{World: s.Name, First: 0, Count: 1},
 		},
 	})

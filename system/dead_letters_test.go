@@ -24,7 +24,8 @@ var (
 )
 
 // joinHolder starts a proc that has joined a world, with the probes that reach it.
-func (r *rig) joinHolder(t *testing.T, world string) (p *actor.Proc, probes chan *actor.Deferred[actor.None]) {
+func (r *rig) joinHolder(t *testing.T, world string) (p *actor.Proc,
+	probes chan *actor.Deferred[actor.None]) {
 	t.Helper()
 	mesh, err := subjects.ParseMeshID(r.declare(t, spec(world, shape.Of("x", 1), 1)).Mesh)
 	require.NoError(t, err)
@@ -37,12 +38,15 @@ func (r *rig) joinHolder(t *testing.T, world string) (p *actor.Proc, probes chan
 		}),
 	))
 	require.NoError(t, err)
-	p, err = actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: mesh}, Bus: r.Open(t), Registry: registry})
+	p, err = actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: mesh}, Bus: r.Open(t),
+		Registry: registry})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Close(context.Background()) })
-	_, err = p.Spawn(testkit.Soon(t), actor.SpawnSpec{Type: holderType.Name(), Name: agent.Name, Params: actor.None{}})
+	_, err = p.Spawn(testkit.Soon(t),
+		actor.SpawnSpec{Type: holderType.Name(), Name: agent.Name, Params: actor.None{}})
 	require.NoError(t, err)
-	_, err = system.Join.Call(testkit.Soon(t), r.system(t), system.JoinRequest{World: world, Proc: &system.ProcJoin{ID: p.ID()}})
+	_, err = system.Join.Call(testkit.Soon(t), r.system(t),
+		system.JoinRequest{World: world, Proc: &system.ProcJoin{ID: p.ID()}})
 	require.NoError(t, err)
 	r.await(t, world, "world.live")
 	return p, probes
@@ -64,7 +68,8 @@ func probed(t *testing.T, probes <-chan *actor.Deferred[actor.None]) *actor.Defe
 func TestWorlds_probeWithUnknownFateIsResent_WORLD9(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
-	require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
+	require.NoError(t, r.keys.LoadEnv(
+		func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
 	r.serve(t, "s")
 	p, probes := r.joinHolder(t, "w")
 	require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), r.system(t), p.ID()))
@@ -77,14 +82,16 @@ func TestWorlds_probeWithUnknownFateIsResent_WORLD9(t *testing.T) {
 func TestWorlds_reportDuringAProbeTriggersAnother_WORLD9(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
-	require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
+	require.NoError(t, r.keys.LoadEnv(
+		func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
 	r.serve(t, "s")
 	p, probes := r.joinHolder(t, "w")
 	ctl := r.system(t)
 	require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), ctl, p.ID()))
 	first := probed(t, probes)
 	require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), ctl, p.ID()))
-	require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status, "the controller has heard of the second one by now")
+	require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status,
+		"the controller has heard of the second one by now")
 	first.Reply(actor.None{}, nil)
 	probed(t, probes).Reply(actor.None{}, nil)
 	require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status)

@@ -19,7 +19,8 @@ func (s *scenario) giving(text string, epoch uint64) DetachRequest {
 	require.NoError(s.t, err)
 	owner, err := subjects.ParseActorID("client-000000000000c/0.0/controller-000000000000d")
 	require.NoError(s.t, err)
-	return DetachRequest{Mesh: id, Claim: agent.Claim{Epoch: epoch, Owner: owner}, Hosts: []subjects.HostID{s.host("a")}}
+	return DetachRequest{Mesh: id, Claim: agent.Claim{Epoch: epoch, Owner: owner},
+		Hosts: []subjects.HostID{s.host("a")}}
 }
 
 // effectsOf says what a step wants done about detached meshes, a word each.
@@ -62,22 +63,29 @@ func TestDetached_isSavedBeforeHostsAndCallersHear_WORLD16(t *testing.T) {
 	step := func(e any) string { return effectsOf(s.st.step(e, s.now)) }
 	require.Equal(t, "save-2 take-2", step(detach{from(1), words}))
 	require.Equal(t, "", step(detach{from(2), words}), "the same again waits, too")
-	require.Equal(t, "answer-3-refused", step(adopt{from(3), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2}}}), "it is being handed over")
+	require.Equal(t, "answer-3-refused", step(adopt{from(3), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2}}}),
+		"it is being handed over")
 	require.Equal(t, "", step(takeResult{words.Mesh, 2, errors.New("host a: silent"), true}))
 	require.Equal(t, "host a: silent", s.st.listDetached()[0].Reason)
 	require.Equal(t, "", step(takeResult{words.Mesh, 1, nil, false}), "of an epoch that is over")
 	require.Equal(t, "answer-1 answer-2 mesh.detach", step(takeResult{words.Mesh, 2, nil, false}))
 	require.Equal(t, "answer-4", step(detach{from(4), words}))
-	require.Equal(t, "answer-5-refused", step(detach{from(5), s.giving("words-0000000000001", 4)}), "another claim on it")
-	require.Equal(t, "answer-6-refused", step(detach{from(6), s.giving("words-0000000000002", 1)}), "the name is taken")
+	require.Equal(t, "answer-5-refused", step(detach{from(5), s.giving("words-0000000000001", 4)}),
+		"another claim on it")
+	require.Equal(t, "answer-6-refused", step(detach{from(6), s.giving("words-0000000000002", 1)}),
+		"the name is taken")
 	require.Equal(t, "answer-7-refused", step(adopt{from(7), AdoptRequest{words.Mesh, agent.Claim{Epoch: 1}}}))
 	require.Equal(t, "", step(detachedEnd{words.Mesh, 1, agent.Claim{}, "it has ended"}))
-	require.Equal(t, "answer-7-refused", step(adopt{from(7), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2}}}), "nobody cannot adopt it")
+	require.Equal(t, "answer-7-refused", step(adopt{from(7), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2}}}),
+		"nobody cannot adopt it")
 	require.Equal(t, "save-2 answer-8", step(adopt{from(8), AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
-	require.Equal(t, "forget let-go answer-9 mesh.adopt", step(confirm{from(9), AdoptRequest{words.Mesh, adopterAt(t, 3)}}))
+	require.Equal(t, "forget let-go answer-9 mesh.adopt",
+		step(confirm{from(9), AdoptRequest{words.Mesh, adopterAt(t, 3)}}))
 	require.Empty(t, s.st.detached)
-	require.Equal(t, "save-4 take-4", step(detach{from(10), s.giving("words-0000000000001", 3)}), "the name is free again")
-	require.Equal(t, "forget answer-10-refused", step(takeResult{words.Mesh, 4, errors.New("it has ended"), false}))
+	require.Equal(t, "save-4 take-4", step(detach{from(10), s.giving("words-0000000000001", 3)}),
+		"the name is free again")
+	require.Equal(t, "forget answer-10-refused",
+		step(takeResult{words.Mesh, 4, errors.New("it has ended"), false}))
 	require.Empty(t, s.st.detached)
 }
 
@@ -85,7 +93,8 @@ func TestDetached_nextControllerUsesALaterEpoch_WORLD10(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
-	record := s.st.step(detach{from(1), words}, s.now)[0].(saveRecord).record // the controller dies here, whatever the hosts have heard
+	// the controller dies here, whatever the hosts have heard
+	record := s.st.step(detach{from(1), words}, s.now)[0].(saveRecord).record
 	first := record.Detached.CurrentClaim
 	for range 2 {
 		next := newScenario(t)
@@ -111,15 +120,19 @@ func TestDetached_nameIsUniqueAndItEndsWithTheSystem_WORLD16(t *testing.T) {
 	s.st.step(detach{from(1), words}, s.now)
 	s.st.step(takeResult{words.Mesh, 2, nil, false}, s.now)
 	host := s.host("b")
-	out := s.st.step(join{from(2), JoinRequest{World: "words", Host: &HostJoin{ID: host, Incarnation: "l"}}}, s.now)
+	out := s.st.step(join{from(2),
+		JoinRequest{World: "words", Host: &HostJoin{ID: host, Incarnation: "l"}}}, s.now)
 	require.Equal(t, &NameTakenError{"words", "mesh", words.Mesh.String()}, out[0].(answer).err)
-	s.st.step(nameChecked{request: join{from(3), JoinRequest{World: "w", Host: &HostJoin{ID: host, Incarnation: "l"}}}}, s.now)
+	s.st.step(nameChecked{request: join{from(3),
+		JoinRequest{World: "w", Host: &HostJoin{ID: host, Incarnation: "l"}}}}, s.now)
 	out = s.st.step(detach{from(4), s.giving("w-0000000000003", 1)}, s.now)
 	require.Equal(t, &NameTakenError{"w", "world", "w-…"}, out[0].(answer).err)
-	require.Equal(t, "let-go", effectsOf(s.st.step(detachedEnd{words.Mesh, 2, adopterAt(t, 3), "another has it"}, s.now)[1:]))
+	require.Equal(t, "let-go", effectsOf(
+		s.st.step(detachedEnd{words.Mesh, 2, adopterAt(t, 3), "another has it"}, s.now)[1:]))
 	s.st.step(detach{from(5), words}, s.now)
 	s.st.step(takeResult{words.Mesh, 2, nil, false}, s.now)
-	require.Contains(t, effectsOf(s.st.step(stop{from(6), StopRequest{All: true, Reason: "good night"}}, s.now)), "forget stop")
+	require.Contains(t, effectsOf(s.st.step(stop{from(6), StopRequest{All: true, Reason: "good night"}}, s.now)),
+		"forget stop")
 	require.Equal(t, "answer-7-refused", effectsOf(s.st.step(detach{from(7), words}, s.now)))
 }
 
@@ -131,7 +144,8 @@ func adopterAt(t *testing.T, epoch uint64) agent.Claim {
 	return agent.Claim{Epoch: epoch, Owner: owner}
 }
 
-// Whoever adopts a mesh and dies before he has said that he has it leaves it to the system, whatever the hosts have heard
+// Whoever adopts a mesh and dies before he has said that he has it leaves it to the system,
+// whatever the hosts have heard
 // of him; who is only slow is refused.
 func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	s := newScenario(t)
@@ -143,8 +157,11 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	step(takeResult{words.Mesh, 2, nil, false})
 	require.Equal(t, "save-2 answer-2", step(adopt{from(2), AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
 	require.Contains(t, s.st.listDetached()[0].Reason, "it is being adopted by client-")
-	require.Equal(t, "answer-3-refused", step(adopt{from(3), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2, Owner: words.Claim.Owner}}}), "one at a time")
-	require.Equal(t, "", step(detachedEnd{words.Mesh, 2, adopterAt(t, 3), "fenced"}), "that he has claimed it is no end")
+	require.Equal(t, "answer-3-refused",
+		step(adopt{from(3), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2, Owner: words.Claim.Owner}}}),
+		"one at a time")
+	require.Equal(t, "", step(detachedEnd{words.Mesh, 2, adopterAt(t, 3), "fenced"}),
+		"that he has claimed it is no end")
 	due, ok := s.st.nextTick()
 	require.True(t, ok)
 	require.Equal(t, 4*time.Second, due.Sub(s.now), "half of its lease: the hosts have not ended it then")
@@ -153,18 +170,23 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	s.now = due
 	require.Equal(t, "mesh.adopt.lapse let-go save-4 take-4", step(tick{}))
 	r := s.st.detached["words"].DetachedRecord
-	require.True(t, r.isOwnClaim(agent.Claim{Epoch: 3, Owner: adopterAt(t, 0).Owner.Proc.Actor("controller")}), "the hosts may have heard of him")
-	require.Equal(t, "answer-4-refused", step(confirm{from(4), AdoptRequest{words.Mesh, adopterAt(t, 3)}}), "too late")
+	require.True(t, r.isOwnClaim(agent.Claim{Epoch: 3, Owner: adopterAt(t, 0).Owner.Proc.Actor("controller")}),
+		"the hosts may have heard of him")
+	require.Equal(t, "answer-4-refused",
+		step(confirm{from(4), AdoptRequest{words.Mesh, adopterAt(t, 3)}}), "too late")
 	step(takeResult{words.Mesh, 4, nil, false})
 	require.Equal(t, "answer-5-refused", step(adopt{from(5), AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
 	require.Equal(t, "save-4 answer-6", step(adopt{from(6), AdoptRequest{words.Mesh, adopterAt(t, 4)}}))
-	require.Equal(t, "forget let-go answer-7 mesh.adopt", step(confirm{from(7), AdoptRequest{words.Mesh, adopterAt(t, 5)}}))
-	require.Equal(t, "answer-8", step(confirm{from(8), AdoptRequest{words.Mesh, adopterAt(t, 5)}}), "the answer was lost: it is asked again")
+	require.Equal(t, "forget let-go answer-7 mesh.adopt",
+		step(confirm{from(7), AdoptRequest{words.Mesh, adopterAt(t, 5)}}))
+	require.Equal(t, "answer-8", step(confirm{from(8), AdoptRequest{words.Mesh, adopterAt(t, 5)}}),
+		"the answer was lost: it is asked again")
 	_, ok = s.st.nextTick()
 	require.False(t, ok)
 }
 
-// The controller dies while a mesh is being adopted: the next one follows the adopter, who is told so when he confirms.
+// The controller dies while a mesh is being adopted: the next one follows the adopter, who is told
+// so when he confirms.
 func TestDetached_nextControllerTakesItBack_WORLD10(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
@@ -174,7 +196,9 @@ func TestDetached_nextControllerTakesItBack_WORLD10(t *testing.T) {
 	record := s.st.step(adopt{from(2), AdoptRequest{words.Mesh, adopterAt(t, 2)}}, s.now)[0].(saveRecord).record
 	next := newScenario(t)
 	next.st.self = next.proc("other/0.0")
-	require.Equal(t, "save-4 take-4", effectsOf(next.st.step(restored{records: []Record{record}, directSuccessor: true}, next.now)))
+	require.Equal(t, "save-4 take-4",
+		effectsOf(next.st.step(restored{records: []Record{record}, directSuccessor: true}, next.now)))
 	require.True(t, next.st.detached["words"].isOwnClaim(adopterAt(t, 3)))
-	require.Equal(t, "answer-3-refused", effectsOf(next.st.step(confirm{from(3), AdoptRequest{words.Mesh, adopterAt(t, 3)}}, next.now)))
+	require.Equal(t, "answer-3-refused",
+		effectsOf(next.st.step(confirm{from(3), AdoptRequest{words.Mesh, adopterAt(t, 3)}}, next.now)))
 }

@@ -47,8 +47,7 @@
 //     One adopter at a time, naming the present epoch, succeeds (agent.FencedError refuses others).
 //   - WORLD-17 (names): The acting controller arbitrates the names of worlds, detached meshes and
 //     programs (Reserve). It asks the hosts first. A reservation is saved, and ends at its release
-//     or after proc.spawn-idle. Without saved ones, a following controller grants none for that
-//     long.
+//     or after proc.spawn-idle. Without saved ones, a successor grants none for that long.
 //   - WORLD-18 (lost bucket): The controller recreates a lost bucket from its own state. In a
 //     bucket younger than 10 minutes, a world without a record is adopted from its hosts. No proc
 //     is stopped because a record is missing.

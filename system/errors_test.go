@@ -47,10 +47,12 @@ func TestErrors_nameErrorsKeepTypeAndFieldsOnTheWire(t *testing.T) {
 }
 
 func TestShareReport_costIsIndependentOfRanks_WORLD9(t *testing.T) {
-	e := actor.Event{Mesh: "w-0000000000000", Host: "a-0000000000000", Status: string(actor.Failed), Reason: "why", Rank: 2, Count: 1 << 40}
+	e := actor.Event{Mesh: "w-0000000000000", Host: "a-0000000000000", Status: string(actor.Failed),
+		Reason: "why", Rank: 2, Count: 1 << 40}
 	r, ok := parseShareReport(e)
 	require.True(t, ok)
-	require.Equal(t, agent.Overlay{{First: 2, Count: 1 << 40, Status: agent.Status{Phase: agent.Failed, Reason: "why"}}}, r.now)
+	require.Equal(t, agent.Overlay{{First: 2, Count: 1 << 40,
+		Status: agent.Status{Phase: agent.Failed, Reason: "why"}}}, r.now)
 	var ranks []int
 	r.now.Each(4, func(rank int, _ agent.Status) { ranks = append(ranks, rank) })
 	require.Equal(t, []int{2, 3}, ranks, "those of the share")

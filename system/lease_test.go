@@ -43,7 +43,8 @@ func (c *contender) leads(now time.Time) bool {
 	return c.leading && c.clock(now).Before(c.renewed.Add(leaseAbandon)) && !now.Before(c.asleep)
 }
 
-// Whatever is lost, late or asleep, two never lead at a time by their own clocks, and no epoch comes twice. When
+// Whatever is lost, late or asleep, two never lead at a time by their own clocks, and no epoch
+// comes twice. When
 // everything works again somebody leads within 4 s: of the 5 s of a failover one is left to begin in.
 func TestLease_hasOneLeaderAtATime_WORLD13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -54,7 +55,8 @@ func TestLease_hasOneLeaderAtATime_WORLD13(t *testing.T) {
 		now, v := start, &vault{}
 		all := make([]*contender, 3)
 		for i := range all {
-			all[i] = &contender{lease: lease{self: fmt.Sprint(i)}, skew: time.Duration(between(-5000, 5000)) * time.Millisecond}
+			all[i] = &contender{lease: lease{self: fmt.Sprint(i)},
+				skew: time.Duration(between(-5000, 5000)) * time.Millisecond}
 		}
 		used := map[uint64]string{}
 		calm := false
@@ -207,8 +209,10 @@ func TestLease_isRenewedAndReleased(t *testing.T) {
 	require.EqualError(t, b.lossError(), "the lease was not renewed for 2s")
 }
 
-// A holder that is gone without a word, whenever in its term, is followed within 3 s and the time that words take; one
-// lost word adds what it takes to be given up. What is left of the 5 s that a failover may take is for the next term to begin.
+// A holder that is gone without a word, whenever in its term, is followed within 3 s and the time
+// that words take; one
+// lost word adds what it takes to be given up. What is left of the 5 s that a failover may take is
+// for the next term to begin.
 func TestLease_takeoverLeavesASafetyMargin_WORLD13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := func(name string, most int) time.Duration {
@@ -217,7 +221,8 @@ func TestLease_takeoverLeavesASafetyMargin_WORLD13(t *testing.T) {
 		start, v := time.Unix(1000, 0), &vault{}
 		trip, lost := ms("trip", 100), rapid.IntRange(-1, 20).Draw(t, "lost")
 		dead := start.Add(2*time.Second + ms("dies", 1000))
-		run := func(l *lease, from time.Time, until func(time.Time) bool, write func(time.Time, writeLease) (uint64, bool)) time.Time {
+		run := func(l *lease, from time.Time, until func(time.Time) bool,
+			write func(time.Time, writeLease) (uint64, bool)) time.Time {
 			for now, words := from, 0; ; words++ {
 				if until(now) {
 					return now
@@ -251,13 +256,14 @@ func TestLease_takeoverLeavesASafetyMargin_WORLD13(t *testing.T) {
 			w  writeLease
 		}
 		var past []written
-		run(a, start, func(now time.Time) bool { return now.After(dead) }, func(at time.Time, w writeLease) (uint64, bool) {
-			if at.After(dead) {
-				return 0, false
-			}
-			past = append(past, written{at, w})
-			return v.write(w)
-		})
+		run(a, start, func(now time.Time) bool { return now.After(dead) },
+			func(at time.Time, w writeLease) (uint64, bool) {
+				if at.After(dead) {
+					return 0, false
+				}
+				past = append(past, written{at, w})
+				return v.write(w)
+			})
 		*v = vault{}
 		replay := func(now time.Time) bool { // what a wrote by then
 			for len(past) > 0 && !past[0].at.After(now) {
@@ -266,7 +272,8 @@ func TestLease_takeoverLeavesASafetyMargin_WORLD13(t *testing.T) {
 			}
 			return b.leading
 		}
-		followed := run(b, start.Add(500*time.Millisecond+ms("begins", 1000)), replay, func(_ time.Time, w writeLease) (uint64, bool) { return v.write(w) })
+		followed := run(b, start.Add(500*time.Millisecond+ms("begins", 1000)), replay,
+			func(_ time.Time, w writeLease) (uint64, bool) { return v.write(w) })
 		require.True(t, followed.After(dead))
 		limit := leasePoll + leaseTake + 4*trip
 		if lost >= 0 {

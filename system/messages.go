@@ -91,27 +91,31 @@ type Filter struct {
 
 // Snapshot is the present state of the system.
 type Snapshot struct {
-	Execution string       `cbor:"1,keyasint" json:"execution"`
-	Epoch     uint64       `cbor:"2,keyasint,omitempty" json:"epoch,omitempty"` // 0: no other controller can take over
-	Worlds    []WorldState `cbor:"3,keyasint" json:"worlds"`                    // by name
-	Durable   bool         `cbor:"4,keyasint" json:"durable"`                   // worlds outlive the system controller
+	Execution string `cbor:"1,keyasint" json:"execution"`
+	// 0: no other controller can take over
+	Epoch  uint64       `cbor:"2,keyasint,omitempty" json:"epoch,omitempty"`
+	Worlds []WorldState `cbor:"3,keyasint" json:"worlds"` // by name
+	// worlds outlive the system controller
+	Durable bool `cbor:"4,keyasint" json:"durable"`
 
 	Detached []DetachedState `cbor:"5,keyasint,omitempty" json:"detached,omitempty"` // by name; not filtered
 }
 
 // WorldState is one world.
 type WorldState struct {
-	Name           string            `cbor:"1,keyasint" json:"name"`
-	Status         Status            `cbor:"2,keyasint" json:"status"`
-	Reason         string            `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
-	For            time.Duration     `cbor:"4,keyasint" json:"for"` // the time in this status
-	Mesh           string            `cbor:"5,keyasint,omitempty" json:"mesh,omitempty"`
-	Shape          *shape.Extent     `cbor:"6,keyasint,omitempty" json:"shape,omitempty"` // nil: not declared
-	PerHost        int               `cbor:"7,keyasint,omitempty" json:"per_host,omitempty"`
-	Labels         map[string]string `cbor:"8,keyasint,omitempty" json:"labels,omitempty"`
-	Hosts          []HostState       `cbor:"9,keyasint" json:"hosts"`                       // by host rank; not filtered
-	Procs          []ProcState       `cbor:"10,keyasint" json:"procs"`                      // by rank
-	StoppingReason string            `cbor:"11,keyasint,omitempty" json:"ending,omitempty"` // set: it is being stopped
+	Name    string            `cbor:"1,keyasint" json:"name"`
+	Status  Status            `cbor:"2,keyasint" json:"status"`
+	Reason  string            `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
+	For     time.Duration     `cbor:"4,keyasint" json:"for"` // the time in this status
+	Mesh    string            `cbor:"5,keyasint,omitempty" json:"mesh,omitempty"`
+	Shape   *shape.Extent     `cbor:"6,keyasint,omitempty" json:"shape,omitempty"` // nil: not declared
+	PerHost int               `cbor:"7,keyasint,omitempty" json:"per_host,omitempty"`
+	Labels  map[string]string `cbor:"8,keyasint,omitempty" json:"labels,omitempty"`
+	// by host rank; not filtered
+	Hosts []HostState `cbor:"9,keyasint" json:"hosts"`
+	Procs []ProcState `cbor:"10,keyasint" json:"procs"` // by rank
+	// set: it is being stopped
+	StoppingReason string `cbor:"11,keyasint,omitempty" json:"ending,omitempty"`
 }
 
 // HostState is a host of a world.
@@ -140,7 +144,8 @@ type StopRequest struct {
 	Timeout time.Duration              `cbor:"2,keyasint,omitempty" json:"timeout,omitempty"` // 0: 8 s
 	Reason  string                     `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
 	Report  *actor.PortRef[StopReport] `cbor:"4,keyasint,omitempty" json:"report,omitempty"` // nil: no report
-	All     bool                       `cbor:"5,keyasint,omitempty" json:"all,omitempty"`    // Worlds is then empty
+	// Worlds is then empty
+	All bool `cbor:"5,keyasint,omitempty" json:"all,omitempty"`
 }
 
 // StopResponse is the immediate reply to a StopRequest. A StopReport follows.
@@ -156,9 +161,10 @@ type StopReport struct {
 
 // WorldStopped is the outcome of a stop for the members of a world.
 type WorldStopped struct {
-	World   string   `cbor:"1,keyasint" json:"world"`
-	Stopped int      `cbor:"2,keyasint" json:"stopped"`                    // procs that stopped cleanly
-	Aborted int      `cbor:"3,keyasint" json:"aborted"`                    // procs that ended otherwise, or still run
+	World   string `cbor:"1,keyasint" json:"world"`
+	Stopped int    `cbor:"2,keyasint" json:"stopped"` // procs that stopped cleanly
+	// procs that ended otherwise, or still run
+	Aborted int      `cbor:"3,keyasint" json:"aborted"`
 	Silent  []string `cbor:"4,keyasint,omitempty" json:"silent,omitempty"` // hosts and procs that never replied
 }
 
@@ -205,20 +211,23 @@ type AdoptResponse struct {
 
 // DetachedState is a detached mesh.
 type DetachedState struct {
-	Mesh   subjects.MeshID `cbor:"1,keyasint" json:"mesh"`
-	Claim  agent.Claim     `cbor:"2,keyasint" json:"claim"`
-	For    time.Duration   `cbor:"3,keyasint" json:"for"`
-	Reason string          `cbor:"4,keyasint,omitempty" json:"reason,omitempty"` // why the hosts have not confirmed it
-	Lease  time.Duration   `cbor:"5,keyasint,omitempty" json:"lease,omitempty"`
+	Mesh  subjects.MeshID `cbor:"1,keyasint" json:"mesh"`
+	Claim agent.Claim     `cbor:"2,keyasint" json:"claim"`
+	For   time.Duration   `cbor:"3,keyasint" json:"for"`
+	// why the hosts have not confirmed it
+	Reason string        `cbor:"4,keyasint,omitempty" json:"reason,omitempty"`
+	Lease  time.Duration `cbor:"5,keyasint,omitempty" json:"lease,omitempty"`
 }
 
 // DetachedRecord is the saved state of a detached mesh.
 type DetachedRecord struct {
 	DetachRequest
-	OriginalClaim agent.Claim   `cbor:"11,keyasint" json:"given"`                      // of the program that detached it
-	CurrentClaim  agent.Claim   `cbor:"12,keyasint" json:"now"`                        // of the system
-	FormerClaims  []agent.Claim `cbor:"13,keyasint,omitempty" json:"before,omitempty"` // of the system and of adopters
-	AdopterClaim  *agent.Claim  `cbor:"14,keyasint,omitempty" json:"giving,omitempty"` // of the present adopter
+	// of the program that detached it
+	OriginalClaim agent.Claim `cbor:"11,keyasint" json:"given"`
+	CurrentClaim  agent.Claim `cbor:"12,keyasint" json:"now"` // of the system
+	// of the system and of adopters
+	FormerClaims []agent.Claim `cbor:"13,keyasint,omitempty" json:"before,omitempty"`
+	AdopterClaim *agent.Claim  `cbor:"14,keyasint,omitempty" json:"giving,omitempty"` // of the present adopter
 }
 
 // Record is the saved state of a world: its declaration and its assignments.
@@ -230,7 +239,8 @@ type Record struct {
 	Hosts          []HostAssignment  `cbor:"5,keyasint,omitempty" json:"hosts,omitempty"`
 	Procs          []SelfJoined      `cbor:"6,keyasint,omitempty" json:"procs,omitempty"`
 	StoppingReason string            `cbor:"7,keyasint,omitempty" json:"ending,omitempty"`
-	Gens           map[int]int       `cbor:"8,keyasint,omitempty" json:"gens,omitempty"` // next generation by host rank
+	// next generation by host rank
+	Gens map[int]int `cbor:"8,keyasint,omitempty" json:"gens,omitempty"`
 
 	Detached *DetachedRecord  `cbor:"9,keyasint,omitempty" json:"detached,omitempty"`  // set: not a world
 	Reserved *NameReservation `cbor:"10,keyasint,omitempty" json:"reserved,omitempty"` // set: not a world
@@ -243,7 +253,8 @@ type HostAssignment struct {
 	Incarnation string            `cbor:"3,keyasint,omitempty" json:"life,omitempty"`
 	Gen         int               `cbor:"4,keyasint,omitempty" json:"gen,omitempty"` // of its procs
 	Labels      map[string]string `cbor:"5,keyasint,omitempty" json:"labels,omitempty"`
-	OrderedIn   string            `cbor:"6,keyasint,omitempty" json:"born,omitempty"` // the incarnation that got the order
+	// the incarnation that got the order
+	OrderedIn string `cbor:"6,keyasint,omitempty" json:"born,omitempty"`
 }
 
 // SelfJoined is a proc that joined without a host's order.

@@ -30,43 +30,56 @@ func samples(t *testing.T) map[string]any {
 	host, proc, labels := s.host("a"), s.proc("w/3.1"), map[string]string{"k": "v"}
 	extent := shape.Of("x", 4)
 	spec := Spec{
-		Name: "w", Shape: extent, PerHost: 2, Command: agent.Command{Path: "/bin/w", Args: []string{"-v"}, Env: []string{"K=v"}, Dir: "/tmp"},
-		Labels: labels, Limits: agent.Limits{Memory: 1 << 30}, Keep: true,
+		Name: "w", Shape: extent, PerHost: 2,
+		Command: agent.Command{Path: "/bin/w", Args: []string{"-v"}, Env: []string{"K=v"}, Dir: "/tmp"},
+		Labels:  labels, Limits: agent.Limits{Memory: 1 << 30}, Keep: true,
 	}
 	var port actor.PortRef[StopReport]
 	require.NoError(t, port.UnmarshalText([]byte("client-000000000000c/0.0/client:_1")))
-	state := ProcState{ID: proc, Health: HealthEnded, Reason: "why", Failed: []string{"counter"}, Host: host.String(), Labels: labels}
+	state := ProcState{ID: proc, Health: HealthEnded, Reason: "why", Failed: []string{"counter"},
+		Host: host.String(), Labels: labels}
 	seat := HostAssignment{Host: host, Rank: 1, Incarnation: "l", Gen: 1, Labels: labels, OrderedIn: "b"}
 	claim := agent.Claim{Epoch: 2, Owner: proc.Actor("owner")}
-	giving := DetachRequest{Mesh: proc.Mesh, Claim: claim, Hosts: []subjects.HostID{host}, Lease: time.Minute, Display: "d", Policy: controller.Policy{
-		Recovery: controller.Replace, MaxRestarts: 2, Window: time.Minute, Backoff: time.Second, MaxBackoff: time.Minute, Spares: []subjects.HostID{host},
-	}}
+	giving := DetachRequest{Mesh: proc.Mesh, Claim: claim, Hosts: []subjects.HostID{host}, Lease: time.Minute,
+		Display: "d", Policy: controller.Policy{
+			Recovery: controller.Replace, MaxRestarts: 2, Window: time.Minute, Backoff: time.Second,
+			MaxBackoff: time.Minute, Spares: []subjects.HostID{host},
+		}}
 	return map[string]any{
 		"UpsertRequest":   UpsertRequest{Spec: spec, Dry: true},
 		"NameReservation": NameReservation{proc.Mesh, proc},
-		"UpsertResponse":  UpsertResponse{World: "w", Mesh: proc.Mesh.String(), Status: StatusLive, Change: ChangeLabels},
-		"JoinRequest":     JoinRequest{World: "w", Host: &HostJoin{host, 1, "l"}, Proc: &ProcJoin{proc, ModeManager}, Labels: labels},
-		"JoinResponse":    JoinResponse{World: "w", Execution: "e", First: 2, Count: 2},
-		"LeaveRequest":    LeaveRequest{Host: &host, Proc: &proc},
-		"Heartbeat":       Heartbeat{Proc: proc, Failed: []string{"counter"}},
-		"Filter":          Filter{Worlds: []string{"w"}, WorldLabels: labels, ProcLabels: labels},
+		"UpsertResponse": UpsertResponse{World: "w", Mesh: proc.Mesh.String(), Status: StatusLive,
+			Change: ChangeLabels},
+		"JoinRequest": JoinRequest{World: "w", Host: &HostJoin{host, 1, "l"},
+			Proc: &ProcJoin{proc, ModeManager}, Labels: labels},
+		"JoinResponse": JoinResponse{World: "w", Execution: "e", First: 2, Count: 2},
+		"LeaveRequest": LeaveRequest{Host: &host, Proc: &proc},
+		"Heartbeat":    Heartbeat{Proc: proc, Failed: []string{"counter"}},
+		"Filter":       Filter{Worlds: []string{"w"}, WorldLabels: labels, ProcLabels: labels},
 		"Snapshot": Snapshot{Execution: "e", Epoch: 7, Durable: true, Worlds: []WorldState{{
-			Name: "w", Status: StatusUnhealthy, Reason: "why", For: time.Second, Mesh: proc.Mesh.String(), Shape: &extent, PerHost: 2, Labels: labels,
-			Hosts: []HostState{{Rank: 1, ID: host, First: 2, Count: 2, Lost: "why", Labels: labels}}, Procs: []ProcState{state}, StoppingReason: "why",
-		}}, Detached: []DetachedState{{Mesh: proc.Mesh, Claim: claim, For: time.Second, Reason: "why", Lease: time.Minute}}},
+			Name: "w", Status: StatusUnhealthy, Reason: "why", For: time.Second, Mesh: proc.Mesh.String(),
+			Shape: &extent, PerHost: 2, Labels: labels,
+			Hosts: []HostState{{Rank: 1, ID: host, First: 2, Count: 2, Lost: "why", Labels: labels}},
+			Procs: []ProcState{state}, StoppingReason: "why",
+		}}, Detached: []DetachedState{{Mesh: proc.Mesh, Claim: claim, For: time.Second, Reason: "why",
+			Lease: time.Minute}}},
 		"DetachRequest":  giving,
 		"DetachResponse": DetachResponse{proc.Mesh, claim, true},
 		"AdoptRequest":   AdoptRequest{proc.Mesh, claim},
 		"AdoptResponse":  AdoptResponse{giving, claim},
 		"WorldHealth":    WorldHealth{[]ProcState{state}},
-		"StopRequest":    StopRequest{Worlds: []string{"w"}, Timeout: time.Second, Reason: "why", Report: &port, All: true},
-		"StopResponse":   StopResponse{Worlds: []string{"w"}, Skipped: map[string]string{"v": "why"}},
-		"StopReport":     StopReport{[]WorldStopped{{World: "w", Stopped: 1, Aborted: 2, Silent: []string{"host a"}}}},
-		"Location":       Location{World: "w", Proc: proc, Host: host.String(), Health: HealthEnded, Reason: "why"},
+		"StopRequest": StopRequest{Worlds: []string{"w"}, Timeout: time.Second, Reason: "why",
+			Report: &port, All: true},
+		"StopResponse": StopResponse{Worlds: []string{"w"}, Skipped: map[string]string{"v": "why"}},
+		"StopReport": StopReport{[]WorldStopped{{World: "w", Stopped: 1, Aborted: 2,
+			Silent: []string{"host a"}}}},
+		"Location": Location{World: "w", Proc: proc, Host: host.String(), Health: HealthEnded, Reason: "why"},
 		"Record": Record{
-			Name: "w", Spec: &spec, Mesh: proc.Mesh.String(), Labels: labels, Hosts: []HostAssignment{seat}, StoppingReason: "why", Gens: map[int]int{1: 2},
-			Procs:    []SelfJoined{{ID: proc, Mode: ModeManager, Labels: labels}},
-			Detached: &DetachedRecord{DetachRequest: giving, OriginalClaim: claim, CurrentClaim: claim, FormerClaims: []agent.Claim{claim}, AdopterClaim: &claim},
+			Name: "w", Spec: &spec, Mesh: proc.Mesh.String(), Labels: labels, Hosts: []HostAssignment{seat},
+			StoppingReason: "why", Gens: map[int]int{1: 2},
+			Procs: []SelfJoined{{ID: proc, Mode: ModeManager, Labels: labels}},
+			Detached: &DetachedRecord{DetachRequest: giving, OriginalClaim: claim, CurrentClaim: claim,
+				FormerClaims: []agent.Claim{claim}, AdopterClaim: &claim},
 			Reserved: &NameReservation{proc.Mesh, proc},
 		},
 	}

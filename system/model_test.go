@@ -71,12 +71,14 @@ type portion struct {
 }
 
 func newCluster(t *rapid.T) *cluster {
-	c := &cluster{t: t, dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), s: newScenario(t), store: map[string]Record{},
+	c := &cluster{t: t, dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), s: newScenario(t),
+		store:  map[string]Record{},
 		orders: map[string]string{}, told: map[string]Status{}}
 	for i := range 5 {
 		label := string(rune('a' + i))
 		c.hosts = append(c.hosts, &machine{
-			id: c.s.host(label), world: []string{"red", "blue"}[i%2], rank: i / 2 % 2, has: map[subjects.MeshID]*portion{},
+			id: c.s.host(label), world: []string{"red", "blue"}[i%2], rank: i / 2 % 2,
+			has: map[subjects.MeshID]*portion{},
 		})
 	}
 	return c
@@ -138,7 +140,8 @@ func runs(p *portion) agent.Overlay {
 	return agent.Overlay{{First: p.first, Count: p.count, Status: agent.Status{Phase: agent.Running}}}
 }
 
-// create checks that no address is ever given twice (WORLD-10), and that what is given is what counting gives.
+// create checks that no address is ever given twice (WORLD-10), and that what is given is what
+// counting gives.
 func (c *cluster) create(e create) {
 	m := c.host(e.host)
 	require.NotZero(c.t, e.count, "an empty share is ordered")
@@ -205,7 +208,8 @@ func (c *cluster) check(effects []any) {
 
 func (c *cluster) join(m *machine) {
 	if !m.cut {
-		c.hear(join{from(1), JoinRequest{World: m.world, Host: &HostJoin{ID: m.id, Rank: m.rank, Incarnation: fmt.Sprint(m.life)}}}, -1)
+		c.hear(join{from(1), JoinRequest{World: m.world,
+			Host: &HostJoin{ID: m.id, Rank: m.rank, Incarnation: fmt.Sprint(m.life)}}}, -1)
 	}
 }
 
@@ -213,7 +217,8 @@ func (c *cluster) declare(name string, procs, perHost int, keep bool) any {
 	c.meshes++
 	mesh, err := subjects.ParseMeshID(fmt.Sprintf("%s-%013d", name, c.meshes))
 	require.NoError(c.t, err)
-	spec := Spec{Name: name, Shape: shape.Of("x", procs), PerHost: perHost, Keep: keep, Command: agent.Command{Path: agent.Builtin}}
+	spec := Spec{Name: name, Shape: shape.Of("x", procs), PerHost: perHost, Keep: keep,
+		Command: agent.Command{Path: agent.Builtin}}
 	return upsert{from(1), UpsertRequest{Spec: spec}, mesh}
 }
 
@@ -279,7 +284,8 @@ func (c *cluster) act() {
 	case 8: // the controller dies in the middle of something
 		e := c.declare(name, 4, 2, false)
 		if c.between(0, 1) == 1 {
-			e = join{from(1), JoinRequest{World: m.world, Host: &HostJoin{ID: m.id, Rank: m.rank, Incarnation: fmt.Sprint(m.life)}}}
+			e = join{from(1), JoinRequest{World: m.world,
+				Host: &HostJoin{ID: m.id, Rank: m.rank, Incarnation: fmt.Sprint(m.life)}}}
 		}
 		if !m.cut {
 			c.hear(e, c.between(0, 4))
@@ -384,7 +390,8 @@ func TestModel_evictionMatchesANaiveCheck_WORLD7(t *testing.T) {
 		for range 80 {
 			world := rapid.SampledFrom([]string{"w", "v"}).Draw(t, "world")
 			id := fmt.Sprintf("%s/%d.0", world, rapid.IntRange(0, 2).Draw(t, "rank"))
-			verb := rapid.SampledFrom([]string{"proc", "beat", "beat", "beat", "fails", "leave-proc", "at"}).Draw(t, "verb")
+			verb := rapid.SampledFrom([]string{"proc", "beat", "beat", "beat", "fails", "leave-proc", "at"}).
+				Draw(t, "verb")
 			args := []string{id}
 			switch verb {
 			case "proc":
@@ -392,7 +399,8 @@ func TestModel_evictionMatchesANaiveCheck_WORLD7(t *testing.T) {
 			case "fails":
 				verb, args = "beat", append(args, "actor")
 			case "at":
-				args = []string{(s.now.Sub(s.start) + time.Duration(rapid.IntRange(0, 3).Draw(t, "s"))*time.Second).String()}
+				args = []string{(s.now.Sub(s.start) + time.Duration(rapid.IntRange(0, 3).Draw(t, "s"))*time.Second).
+					String()}
 			}
 			evicted, refused := map[string]bool{}, false
 			for _, e := range s.run(verb, args) {

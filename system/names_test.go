@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The names that an earlier controller may have given away are refused to those that take one. A host that offers
+// The names that an earlier controller may have given away are refused to those that take one. A
+// host that offers
 // itself takes none: its world may be one that the earlier controller had (WORLD-17, WORLD-14).
 func TestReservations_hostIsAdmittedBeforeItsNameIsReserved(t *testing.T) {
 	early, unknown := errors.New("try again in 29s"), errors.New("not all hosts have said")
@@ -37,7 +38,8 @@ func TestNames_waitingJoinOfALeavingHostIsRefused(t *testing.T) {
 		e.from = replyFunc(func(err error) { told = append(told, err) })
 		return queryName{world, e}
 	}
-	q := nameQueue{waiting: []queryName{ask("a", "red"), ask("b", "red")}, asked: []queryName{{"blue", upsert{}}, ask("a", "blue")}}
+	q := nameQueue{waiting: []queryName{ask("a", "red"), ask("b", "red")},
+		asked: []queryName{{"blue", upsert{}}, ask("a", "blue")}}
 	q.dropJoins(s.host("a"))
 	require.Len(t, q.waiting, 1)
 	require.Equal(t, s.host("b"), q.waiting[0].request.(join).Host.ID)

@@ -118,7 +118,8 @@ func specOf(x heldShare) (Spec, bool) {
 		return Spec{}, false
 	}
 	s := Spec{
-		Name: m.World.World, Shape: m.Extent, PerHost: m.PerHost, Command: m.Command, Limits: m.Limits, Keep: m.Keep,
+		Name: m.World.World, Shape: m.Extent, PerHost: m.PerHost, Command: m.Command,
+		Limits: m.Limits, Keep: m.Keep,
 	}
 	if s.Check() != nil || s.Name != x.mesh.Label() || m.ID != x.mesh {
 		return Spec{}, false

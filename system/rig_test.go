@@ -33,13 +33,15 @@ type rig struct {
 
 func newRig(t testing.TB, options ...testmesh.Option) *rig {
 	t.Helper()
-	r := &rig{Cluster: testmesh.Start(t, options...), told: make(chan actor.Event, 1<<16), keys: new(config.Config)}
+	r := &rig{Cluster: testmesh.Start(t, options...), told: make(chan actor.Event, 1<<16),
+		keys: new(config.Config)}
 	r.client = r.Proc()
-	_, err := r.client.Bus().Control().Subscribe(subjects.Space{}.Events(actor.KindMesh, subjects.MeshID{}), func(m bus.Msg) {
-		if e, err := actor.DecodeEvent(m.Data); err == nil && len(e.Step) > 6 && e.Step[:6] == "world." {
-			r.told <- e
-		}
-	})
+	_, err := r.client.Bus().Control().Subscribe(subjects.Space{}.Events(actor.KindMesh, subjects.MeshID{}),
+		func(m bus.Msg) {
+			if e, err := actor.DecodeEvent(m.Data); err == nil && len(e.Step) > 6 && e.Step[:6] == "world." {
+				r.told <- e
+			}
+		})
 	require.NoError(t, err)
 	return r
 }
@@ -64,7 +66,9 @@ func (r *rig) serve(t testing.TB, label string) (s *system.Service, kill func())
 	t.Helper()
 	b, err := r.open(t.Context(), label)
 	require.NoError(t, err)
-	s, err = system.Start(t.Context(), system.Options{Bus: b, Label: label, Config: r.keys, Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)})
+	s, err = system.Start(t.Context(),
+		system.Options{Bus: b, Label: label, Config: r.keys,
+			Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)})
 	require.NoError(t, err)
 	var once sync.Once
 	end := func(cut bool) {
@@ -137,10 +141,12 @@ func (m *machine) join(t testing.TB, world string, rank int) {
 	require.NoError(t, err)
 	var ctx context.Context
 	ctx, m.leave = context.WithCancel(context.Background())
-	joining := system.JoinRequest{World: world, Host: &system.HostJoin{ID: m.ID(), Rank: rank, Incarnation: info.Incarnation()}}
+	joining := system.JoinRequest{World: world,
+		Host: &system.HostJoin{ID: m.ID(), Rank: rank, Incarnation: info.Incarnation()}}
 	go func() {
 		defer close(m.gone)
-		system.KeepJoined(ctx, m.Proc(), joining, func(_ system.JoinResponse, err error) { m.said <- fmt.Sprint(err) })
+		system.KeepJoined(ctx, m.Proc(), joining,
+			func(_ system.JoinResponse, err error) { m.said <- fmt.Sprint(err) })
 	}()
 	t.Cleanup(func() {
 		m.leave()
@@ -163,7 +169,8 @@ func (r *rig) declare(t testing.TB, s system.Spec) system.UpsertResponse {
 	return ask(t, r, system.Upsert, system.UpsertRequest{Spec: s})
 }
 
-// ask calls the system controller. A term ends where a busy machine has not renewed its lease for 2 s: the next
+// ask calls the system controller. A term ends where a busy machine has not renewed its lease for 2
+// s: the next
 // one is asked again, as what a rig asks has the same answer there.
 func ask[M, R any](t testing.TB, r *rig, e actor.Endpoint[*system.Controller, M, R], m M) (out R) {
 	t.Helper()
@@ -186,7 +193,8 @@ func (r *rig) snapshot(t testing.TB, world string) system.WorldState {
 // runs are the procs of a mesh that a host has and that have not ended: rank.gen of each.
 func (r *rig) runs(t testing.TB, m *machine, mesh string) (out []string) {
 	t.Helper()
-	states, err := agent.Get.Call(testkit.Soon(t), agent.Of(m.ID().Proc()).Via(r.client), agent.GetRequest{ID: mesh})
+	states, err := agent.Get.Call(testkit.Soon(t), agent.Of(m.ID().Proc()).Via(r.client),
+		agent.GetRequest{ID: mesh})
 	require.NoError(t, err)
 	for _, s := range states {
 		if !s.Status.Phase.Terminal() {
@@ -223,9 +231,10 @@ func (g *pinger) HandleDeadLetter(ctx *actor.Context, r actor.DeadLetter) error 
 // member starts a proc that joins a world of itself.
 func (r *rig) member(t testing.TB, id subjects.ProcID) (p *actor.Proc, stop func()) {
 	t.Helper()
-	registry, err := actor.NewRegistry(pingerType.Define(func(ctx *actor.Context, to subjects.ProcID) (*pinger, error) {
-		return &pinger{actor.RefOf[*pinger](to.Actor("pinger")).Via(ctx.Proc())}, nil
-	}, poke.Handle((*pinger).poke)))
+	registry, err := actor.NewRegistry(
+		pingerType.Define(func(ctx *actor.Context, to subjects.ProcID) (*pinger, error) {
+			return &pinger{actor.RefOf[*pinger](to.Actor("pinger")).Via(ctx.Proc())}, nil
+		}, poke.Handle((*pinger).poke)))
 	require.NoError(t, err)
 	p, err = actor.NewProc(t.Context(), actor.Options{ID: id, Bus: r.Open(t), Registry: registry})
 	require.NoError(t, err)

@@ -1,12 +1,16 @@
 package system_test
 
-// What Monarch's tests of its system actor mean here, and which of ours show it. Scripts are those of testdata, in
-// virtual time; TestWorlds_… and TestSeed_… have a server and hosts that run their procs themselves, TestHostd_…
-// (cmd/hostd), TestF07_…, TestF11_… and TestWorlds_stopReports… (integration/faults) real hostds and processes.
+// What Monarch's tests of its system actor mean here, and which of ours show it. Scripts are those
+// of testdata, in
+// virtual time; TestWorlds_… and TestSeed_… have a server and hosts that run their procs
+// themselves, TestHostd_…
+// (cmd/hostd), TestF07_…, TestF11_… and TestWorlds_stopReports… (integration/faults) real hostds
+// and processes.
 //
 //	system_actor.rs
 //	test_supervision_state               supervision_state, a-s9; TestSeed_supervisionState
-//	test_host_join_before_world          host_join_before_world; TestSeed_hostsJoin; TestHostd_isAHostOfItsWorldUntilItEnds
+// test_host_join_before_world host_join_before_world; TestSeed_hostsJoin;
+// TestHostd_isAHostOfItsWorldUntilItEnds
 //	test_host_join_after_world           host_join_after_world; TestSeed_hostsJoin; TestWorlds_hostsRunShares…
 //	test_snapshot_filter                 snapshot_filter, a-s8; TestSeed_snapshotFilter
 //	test_undeliverable_message_return    undeliverable_message_return, eviction; TestWorlds_unreachableProc…,
@@ -17,19 +21,21 @@ package system_test
 //
 //	system.rs
 //	test_join                            rejoin, modes; TestSeed_bootstrapRetry
-//	test_system_snapshot                 system_snapshot; TestWorlds_hostsRunShares…; TestShare_matchesANaiveCount
+// test_system_snapshot system_snapshot; TestWorlds_hostsRunShares…; TestShare_matchesANaiveCount
 //	test_system_shutdown                 system_shutdown; TestSeed_systemShutdown
 //	test_single_world_shutdown           single_world_shutdown; TestSeed_singleWorldShutdown
-//	test_channel_dial_count              none: nobody dials anybody, a process has two connections to its server (package bus)
+// test_channel_dial_count none: nobody dials anybody, a process has two connections to its server
+// (package bus)
 //
 //	proc_actor.rs, as far as worlds have a part in it
-//	test_bootstrap                       TestHostd_isAHostOfItsWorldUntilItEnds: what a proc finds in its environment
+// test_bootstrap TestHostd_isAHostOfItsWorldUntilItEnds: what a proc finds in its environment
 //	test_bootstrap_retry                 TestSeed_bootstrapRetry; TestHostd_runsNoSystemControllerWhenDisabled
 //	test_stop                            single_world_shutdown; TestSeed_singleWorldShutdown
 //	test_stop_timeout                    a-s7; TestWorlds_stopReportsKilledRanks
 //	test_supervision_message_handling    supervision_state, modes; TestSeed_supervisionState
 //
-// The others of proc_actor.rs are about procs and delivery, whoever owns them: packages agent/proc, actor and link.
+// The others of proc_actor.rs are about procs and delivery, whoever owns them: packages agent/proc,
+// actor and link.
 
 import (
 	"slices"
@@ -53,8 +59,10 @@ import (
 func TestSeed_supervisionState_WORLD9(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{Cluster: &testmesh.Cluster{Server: bustest.Server(t)}, keys: new(config.Config)} // a Net uses the network
-		require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "1s"}[key] }))
+		// a Net uses the network
+		r := &rig{Cluster: &testmesh.Cluster{Server: bustest.Server(t)}, keys: new(config.Config)}
+		require.NoError(t, r.keys.LoadEnv(
+			func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "1s"}[key] }))
 		b := bustest.Open(t, r.Server)
 		id, err := subjects.NewMeshID("client")
 		require.NoError(t, err)
@@ -78,7 +86,8 @@ func TestSeed_supervisionState_WORLD9(t *testing.T) {
 		mesh, err := subjects.ParseMeshID(r.declare(t, spec("world", shape.Of("x", 2), 1)).Mesh)
 		require.NoError(t, err)
 		for rank := range uint32(2) {
-			_, err := system.Join.Call(testkit.Soon(t), ctl, system.JoinRequest{World: "world", Proc: &system.ProcJoin{ID: subjects.ProcID{Mesh: mesh, Rank: rank}}})
+			_, err := system.Join.Call(testkit.Soon(t), ctl,
+				system.JoinRequest{World: "world", Proc: &system.ProcJoin{ID: subjects.ProcID{Mesh: mesh, Rank: rank}}})
 			require.NoError(t, err)
 		}
 		require.Nil(t, failing("nowhere"), "of a world that is not there, there is none")
@@ -126,12 +135,14 @@ func TestSeed_snapshotFilter_WORLD12(t *testing.T) {
 	r := newRig(t, testmesh.JetStream())
 	r.serve(t, "s")
 	red, blue := spec("red", shape.Of("x", 1), 1), spec("blue", shape.Of("x", 1), 1)
-	red.Labels, blue.Labels = map[string]string{"colour": "red", "size": "big"}, map[string]string{"colour": "blue"}
+	red.Labels, blue.Labels = map[string]string{"colour": "red", "size": "big"},
+		map[string]string{"colour": "blue"}
 	mesh, err := subjects.ParseMeshID(r.declare(t, red).Mesh)
 	require.NoError(t, err)
 	r.declare(t, blue)
 	_, err = system.Join.Call(testkit.Soon(t), r.system(t), system.JoinRequest{
-		World: "red", Proc: &system.ProcJoin{ID: subjects.ProcID{Mesh: mesh}}, Labels: map[string]string{"kind": "gpu"},
+		World: "red", Proc: &system.ProcJoin{ID: subjects.ProcID{Mesh: mesh}},
+		Labels: map[string]string{"kind": "gpu"},
 	})
 	require.NoError(t, err)
 	for _, tc := range []struct {
@@ -167,7 +178,8 @@ func twoWorlds(t *testing.T, r *rig) (foo, bar system.UpsertResponse, hosts []*m
 	foo, bar = r.declare(t, spec("foo", shape.Of("x", 4), 2)), r.declare(t, spec("bar", shape.Of("x", 1), 1))
 	hosts = []*machine{r.host(t, "a", "foo", 0), r.host(t, "b", "foo", 1), r.host(t, "c", "bar", 0)}
 	for _, name := range []string{"foo", "bar"} {
-		require.Eventually(t, func() bool { return r.snapshot(t, name).Status == system.StatusLive }, testkit.Patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return r.snapshot(t, name).Status == system.StatusLive },
+			testkit.Patience, 10*time.Millisecond)
 	}
 	return foo, bar, hosts
 }
@@ -178,7 +190,8 @@ func (r *rig) stop(t *testing.T, of ...string) system.StopReport {
 	port := actor.OpenPort[system.StopReport](r.client)
 	defer port.Close()
 	to := port.Ref()
-	_, err := system.Stop.Call(testkit.Soon(t), r.system(t), system.StopRequest{Worlds: of, All: len(of) == 0, Reason: "enough", Report: &to})
+	_, err := system.Stop.Call(testkit.Soon(t), r.system(t),
+		system.StopRequest{Worlds: of, All: len(of) == 0, Reason: "enough", Report: &to})
 	require.NoError(t, err)
 	report, err := port.Recv(testkit.Soon(t))
 	require.NoError(t, err)
@@ -191,7 +204,8 @@ func TestSeed_systemShutdown_WORLD11(t *testing.T) {
 	r := newRig(t, testmesh.JetStream())
 	s, _ := r.serve(t, "s")
 	foo, bar, hosts := twoWorlds(t, r)
-	require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "bar", Stopped: 1}, {World: "foo", Stopped: 4}}}, r.stop(t))
+	require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "bar", Stopped: 1},
+		{World: "foo", Stopped: 4}}}, r.stop(t))
 	<-s.Done()
 	for _, h := range hosts {
 		require.Empty(t, slices.Concat(r.runs(t, h, foo.Mesh), r.runs(t, h, bar.Mesh)))
@@ -207,13 +221,15 @@ func TestSeed_singleWorldShutdown_WORLD8_WORLD11(t *testing.T) {
 	r := newRig(t, testmesh.JetStream())
 	r.serve(t, "s")
 	foo, bar, hosts := twoWorlds(t, r)
-	require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "foo", Stopped: 4}}}, r.stop(t, "foo"))
+	require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "foo", Stopped: 4}}},
+		r.stop(t, "foo"))
 	require.Empty(t, slices.Concat(r.runs(t, hosts[0], foo.Mesh), r.runs(t, hosts[1], foo.Mesh)))
 	require.Equal(t, system.StatusLive, r.snapshot(t, "bar").Status)
 	require.Equal(t, []string{"0.0"}, r.runs(t, hosts[2], bar.Mesh))
 	again := r.declare(t, spec("foo", shape.Of("y", 2), 1))
 	require.NotEqual(t, foo.Mesh, again.Mesh, "another world of that name is another mesh")
-	require.Eventually(t, func() bool { return r.snapshot(t, "foo").Status == system.StatusLive }, testkit.Patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return r.snapshot(t, "foo").Status == system.StatusLive },
+		testkit.Patience, 10*time.Millisecond)
 	require.Equal(t, []string{"0.0"}, r.runs(t, hosts[0], again.Mesh), "its hosts had offered themselves again")
 }
 

@@ -32,7 +32,8 @@ func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD5(t *testing.T) {
 	r.await(t, "foo", "world.live")
 	idle.joined(t)
 	require.Equal(t, []string{"8.0", "9.0", "10.0", "11.0"}, r.runs(t, late, foo.Mesh))
-	require.Equal(t, []string{"0.0", "1.0", "2.0", "3.0", "4.0", "5.0", "6.0", "7.0"}, r.runs(t, first, foo.Mesh))
+	require.Equal(t, []string{"0.0", "1.0", "2.0", "3.0", "4.0", "5.0", "6.0", "7.0"},
+		r.runs(t, first, foo.Mesh))
 	require.Empty(t, r.runs(t, idle, foo.Mesh))
 	w := r.snapshot(t, "foo")
 	require.Len(t, w.Hosts, 3)
@@ -100,9 +101,11 @@ func TestWorlds_stopIsAnsweredTwice_WORLD11(t *testing.T) {
 	port := actor.OpenPort[system.StopReport](r.client)
 	defer port.Close()
 	to := port.Ref()
-	accepted, err := system.Stop.Call(testkit.Soon(t), r.system(t), system.StopRequest{Worlds: []string{"w", "v"}, Reason: "enough", Report: &to})
+	accepted, err := system.Stop.Call(testkit.Soon(t), r.system(t),
+		system.StopRequest{Worlds: []string{"w", "v"}, Reason: "enough", Report: &to})
 	require.NoError(t, err)
-	require.Equal(t, system.StopResponse{Worlds: []string{"w"}, Skipped: map[string]string{"v": "not found"}}, accepted)
+	require.Equal(t, system.StopResponse{Worlds: []string{"w"}, Skipped: map[string]string{"v": "not found"}},
+		accepted)
 	report, err := port.Recv(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "w", Stopped: 3}}}, report)
@@ -115,11 +118,13 @@ func TestWorlds_stopIsAnsweredTwice_WORLD11(t *testing.T) {
 	<-s.Done()
 }
 
-// A proc that dies makes its world Unhealthy at once, and after the eviction time it goes, with the reason (C-1).
+// A proc that dies makes its world Unhealthy at once, and after the eviction time it goes, with the
+// reason (C-1).
 func TestWorlds_deadProcEvictsItsWorld_WORLD7(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
-	require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_EVICTION_TIMEOUT": "300ms"}[key] }))
+	require.NoError(t, r.keys.LoadEnv(
+		func(key string) string { return map[string]string{"CASTNET_WORLD_EVICTION_TIMEOUT": "300ms"}[key] }))
 	r.serve(t, "s")
 	a := r.host(t, "a", "w", 0)
 	w := r.declare(t, spec("w", shape.Of("x", 2), 2))
@@ -154,7 +159,8 @@ func TestWorlds_workWithoutAStore_WORLD14(t *testing.T) {
 		now, err := system.GetSnapshot.Call(testkit.Soon(t), s, system.Filter{})
 		return err == nil && len(now.Worlds) == 1 && now.Worlds[0].Status == system.StatusAwaiting
 	}, testkit.Patience, 50*time.Millisecond, "the host offers itself to the next one, which knows no world")
-	require.Eventually(t, func() bool { return len(r.runs(t, a, first.Mesh)) == 0 }, testkit.Patience, 50*time.Millisecond, "what nobody knows is stopped")
+	require.Eventually(t, func() bool { return len(r.runs(t, a, first.Mesh)) == 0 }, testkit.Patience,
+		50*time.Millisecond, "what nobody knows is stopped")
 }
 
 // What a bad message gets is an answer, and the controller lives.
@@ -181,36 +187,43 @@ func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
 	require.ErrorContains(t, err, "nowhere/1: not found")
 }
 
-// test_undeliverable_message_return by meaning: a proc whose heartbeats go on, but that no message reaches, is
+// test_undeliverable_message_return by meaning: a proc whose heartbeats go on, but that no message
+// reaches, is
 // unhealthy once somebody has had a message back from it.
 func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
-	require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] })) // they never beat
+	// they never beat
+	require.NoError(t, r.keys.LoadEnv(
+		func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
 	r.serve(t, "s")
 	ctl := r.system(t)
 	r.declare(t, spec("world", shape.Of("x", 1), 1))
 	mesh, err := subjects.NewMeshID("world")
 	require.NoError(t, err)
 	ping, pong := subjects.ProcID{Mesh: mesh}, subjects.ProcID{Mesh: mesh, Rank: 1}
-	_, err = system.Join.Call(testkit.Soon(t), ctl, system.JoinRequest{World: "world", Proc: &system.ProcJoin{ID: ping}})
+	_, err = system.Join.Call(testkit.Soon(t), ctl,
+		system.JoinRequest{World: "world", Proc: &system.ProcJoin{ID: ping}})
 	require.ErrorContains(t, err, "is not of this world: want a proc of mesh world-")
 	w := r.snapshot(t, "world")
 	ping.Mesh, err = subjects.ParseMeshID(w.Mesh)
 	require.NoError(t, err)
 	pong.Mesh = ping.Mesh
 	for _, id := range []subjects.ProcID{ping, pong} {
-		_, err = system.Join.Call(testkit.Soon(t), ctl, system.JoinRequest{World: "world", Proc: &system.ProcJoin{ID: id}})
+		_, err = system.Join.Call(testkit.Soon(t), ctl,
+			system.JoinRequest{World: "world", Proc: &system.ProcJoin{ID: id}})
 		require.NoError(t, err)
 	}
 	r.await(t, "world", "world.live")
 	sender, _ := r.member(t, ping)
 	_, stop := r.member(t, pong)
 	require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), ctl, pong))
-	pinged, err := sender.Spawn(testkit.Soon(t), actor.SpawnSpec{Type: pingerType.Name(), Name: "pinger", Params: pong})
+	pinged, err := sender.Spawn(testkit.Soon(t),
+		actor.SpawnSpec{Type: pingerType.Name(), Name: "pinger", Params: pong})
 	require.NoError(t, err)
 	require.NoError(t, poke.Send(testkit.Soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
-	require.Eventually(t, func() bool { return sender.DeadLetters() != nil }, testkit.Patience, time.Millisecond, "there is no such actor")
+	require.Eventually(t, func() bool { return sender.DeadLetters() != nil }, testkit.Patience, time.Millisecond,
+		"there is no such actor")
 	require.Equal(t, system.StatusLive, r.snapshot(t, "world").Status, "whoever says so, pong is reached")
 	stop()
 	require.NoError(t, poke.Send(testkit.Soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
@@ -223,7 +236,8 @@ func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 	require.Equal(t, system.HealthUnreachable, sick.Unhealthy[0].Health)
 }
 
-// Controllers are killed while worlds are declared: whoever was told yes has a world, and in the end each host runs
+// Controllers are killed while worlds are declared: whoever was told yes has a world, and in the
+// end each host runs
 // exactly its shares (F7).
 func TestWorlds_surviveControllerDeathsUnderLoad_WORLD2_WORLD10(t *testing.T) {
 	t.Parallel()
@@ -249,7 +263,8 @@ func TestWorlds_surviveControllerDeathsUnderLoad_WORLD2_WORLD10(t *testing.T) {
 				name = "w"
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			if _, err = system.Upsert.Call(ctx, s, system.UpsertRequest{Spec: spec(name, shape.Of("x", 4), 2)}); err == nil {
+			if _, err = system.Upsert.Call(ctx, s,
+				system.UpsertRequest{Spec: spec(name, shape.Of("x", 4), 2)}); err == nil {
 				accepted[name] = true
 			}
 			cancel()
@@ -258,7 +273,8 @@ func TestWorlds_surviveControllerDeathsUnderLoad_WORLD2_WORLD10(t *testing.T) {
 	}
 	r.serve(t, "last")
 	r.declare(t, spec("w", shape.Of("x", 4), 2)) // if it was not
-	require.Eventually(t, func() bool { return r.snapshot(t, "w").Status == system.StatusLive }, testkit.Patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return r.snapshot(t, "w").Status == system.StatusLive },
+		testkit.Patience, 20*time.Millisecond)
 	now, err := system.GetSnapshot.Call(testkit.Soon(t), r.system(t), system.Filter{})
 	require.NoError(t, err)
 	for _, w := range now.Worlds {

@@ -62,7 +62,8 @@ func (st *state) worldState(w *world, procs map[string]string) WorldState {
 }
 
 func (m *member) procState() ProcState {
-	p := ProcState{ID: m.id, Health: m.health, Reason: m.healthReason, Failed: slices.Clone(m.failed), Labels: m.labels}
+	p := ProcState{ID: m.id, Health: m.health, Reason: m.healthReason, Failed: slices.Clone(m.failed),
+		Labels: m.labels}
 	if m.assignment != nil {
 		p.Host = m.assignment.host.id.String()
 	}

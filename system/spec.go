@@ -17,13 +17,15 @@ import (
 
 // Spec declares a world: a proc mesh with a name, whose hosts may join later.
 type Spec struct {
-	Name    string            `cbor:"1,keyasint" json:"name"`
-	Shape   shape.Extent      `cbor:"2,keyasint" json:"shape"`
-	PerHost int               `cbor:"3,keyasint" json:"per_host"`
-	Command agent.Command     `cbor:"4,keyasint" json:"command"` // an absolute path on the hosts, or agent.Builtin
+	Name    string       `cbor:"1,keyasint" json:"name"`
+	Shape   shape.Extent `cbor:"2,keyasint" json:"shape"`
+	PerHost int          `cbor:"3,keyasint" json:"per_host"`
+	// an absolute path on the hosts, or agent.Builtin
+	Command agent.Command     `cbor:"4,keyasint" json:"command"`
 	Labels  map[string]string `cbor:"5,keyasint,omitempty" json:"labels,omitempty"`
 	Limits  agent.Limits      `cbor:"6,keyasint,omitzero" json:"limits,omitzero"`
-	Keep    bool              `cbor:"7,keyasint,omitempty" json:"keep,omitempty"` // procs outlive their hostd: see agent.Mesh
+	// procs outlive their hostd: see agent.Mesh
+	Keep bool `cbor:"7,keyasint,omitempty" json:"keep,omitempty"`
 }
 
 // The bounds of a world.

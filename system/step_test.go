@@ -67,7 +67,8 @@ type scenario struct {
 
 func newScenario(t require.TestingT) *scenario {
 	start := time.Unix(1000, 0)
-	l := limits{silence: 4 * time.Second, eviction: 30 * time.Second, stopWithin: 8 * time.Second, reservation: 30 * time.Second}
+	l := limits{silence: 4 * time.Second, eviction: 30 * time.Second, stopWithin: 8 * time.Second,
+		reservation: 30 * time.Second}
 	return &scenario{t: t, start: start, now: start, st: newState(l)}
 }
 
@@ -89,7 +90,8 @@ func (s *scenario) hear(verb string, args []string) string {
 	plain, named := words(args)
 	switch verb {
 	case "limits": // silence eviction stop
-		s.st.silence, s.st.eviction, s.st.stopWithin = s.duration(plain[0]), s.duration(plain[1]), s.duration(plain[2])
+		s.st.silence, s.st.eviction, s.st.stopWithin = s.duration(plain[0]), s.duration(plain[1]),
+			s.duration(plain[2])
 		return ""
 	case "snapshot":
 		out := s.trace(s.st.step(tick{}, s.now))
@@ -164,11 +166,14 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 	case "declare", "plan": // world shape per-host [labels:k=v,…] [keep:yes] [path:…]
 		extent, err := shape.ParseExtent(plain[1])
 		require.NoError(s.t, err)
-		spec := Spec{Name: plain[0], Shape: extent, PerHost: s.number(plain[2]), Labels: labels(named["labels"]), Keep: named["keep"] != ""}
+		spec := Spec{Name: plain[0], Shape: extent, PerHost: s.number(plain[2]), Labels: labels(named["labels"]),
+			Keep: named["keep"] != ""}
 		spec.Command.Path = "/bin/" + map[bool]string{true: "worker", false: named["path"]}[named["path"] == ""]
-		return upsert{from: from(1), UpsertRequest: UpsertRequest{Spec: spec, Dry: verb == "plan"}, mesh: s.mesh(plain[0])}
+		return upsert{from: from(1), UpsertRequest: UpsertRequest{Spec: spec, Dry: verb == "plan"},
+			mesh: s.mesh(plain[0])}
 	case "host": // host rank world [life:…] [labels:…]
-		return join{from(1), JoinRequest{World: plain[2], Labels: labels(named["labels"]), Host: &HostJoin{ID: s.host(plain[0]), Rank: s.number(plain[1]), Incarnation: named["life"]}}}
+		return join{from(1), JoinRequest{World: plain[2], Labels: labels(named["labels"]),
+			Host: &HostJoin{ID: s.host(plain[0]), Rank: s.number(plain[1]), Incarnation: named["life"]}}}
 	case "proc": // world/rank.gen world [mode:…] [labels:…]
 		j := ProcJoin{ID: s.proc(plain[0])}
 		if m := named["mode"]; m != "" {
@@ -200,7 +205,8 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 	case "returned":
 		return undelivered{s.proc(plain[0])}
 	case "stop": // [worlds] [timeout:…]
-		x := StopRequest{Worlds: plain, All: len(plain) == 0, Reason: named["why"], Report: new(actor.PortRef[StopReport])}
+		x := StopRequest{Worlds: plain, All: len(plain) == 0, Reason: named["why"],
+			Report: new(actor.PortRef[StopReport])}
 		if d := named["timeout"]; d != "" {
 			x.Timeout = s.duration(d)
 		}

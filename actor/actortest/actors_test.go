@@ -66,7 +66,8 @@ const deadly = "CASTNET_ACTORTEST_DIE_BY"
 func TestTestActor_endsItsProcess(t *testing.T) {
 	if kind := os.Getenv(deadly); kind != "" {
 		rig, ref := testActor(t)
-		_, err := actortest.CauseFailure.Call(rig.Context(), ref, actortest.Failure{Kind: actortest.FailureKind(kind), Code: 7})
+		_, err := actortest.CauseFailure.Call(rig.Context(), ref,
+			actortest.Failure{Kind: actortest.FailureKind(kind), Code: 7})
 		fmt.Println("it lives:", err)
 		return
 	}
@@ -103,11 +104,13 @@ func TestForward_visitsEachActorAndReturnsTheList(t *testing.T) {
 		peer := rig.Peer()
 		refs := []actor.Ref[actortest.TestActor]{first}
 		for range 3 {
-			refs = append(refs, actortest.Spawn(rig, actortest.TestActors, actor.None{}), actortest.Spawn(peer, actortest.TestActors, actor.None{}))
+			refs = append(refs, actortest.Spawn(rig, actortest.TestActors, actor.None{}),
+				actortest.Spawn(peer, actortest.TestActors, actor.None{}))
 		}
 		home := actor.OpenPort[actortest.Route](rig.Proc())
 		defer home.Close()
-		require.NoError(t, actortest.Forward.Send(rig.Context(), first, actortest.Route{ToVisit: refs, Home: home.Ref()}))
+		require.NoError(t, actortest.Forward.Send(rig.Context(), first,
+			actortest.Route{ToVisit: refs, Home: home.Ref()}))
 		back, err := home.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 		require.Empty(t, back.ToVisit)
@@ -117,7 +120,8 @@ func TestForward_visitsEachActorAndReturnsTheList(t *testing.T) {
 
 func TestForward_failsWhenNoActorIsLeft(t *testing.T) {
 	rig, ref := testActor(t)
-	_, err := actortest.Forward.Call(rig.Context(), ref, actortest.Route{Home: actor.OpenPort[actortest.Route](rig.Proc()).Ref()})
+	_, err := actortest.Forward.Call(rig.Context(), ref,
+		actortest.Route{Home: actor.OpenPort[actortest.Route](rig.Proc()).Ref()})
 	require.EqualError(t, err, "forward: no actor is left to visit")
 }
 
@@ -135,7 +139,8 @@ func TestSupervisor_handlesEachEndOfAChild(t *testing.T) {
 		for range 3 {
 			child, err := actortest.SpawnTest.Call(rig.Context(), ref, actor.None{})
 			require.NoError(t, err)
-			require.NoError(t, actortest.CauseFailure.Send(rig.Context(), child, actortest.Failure{Kind: actortest.Panic}))
+			require.NoError(t, actortest.CauseFailure.Send(rig.Context(), child,
+				actortest.Failure{Kind: actortest.Panic}))
 			require.True(t, rig.Terminal(child).Failed())
 		}
 		_, err := actortest.GetActorID.Call(rig.Context(), ref, actor.None{})
@@ -158,9 +163,11 @@ func TestSleepActor_killInterruptsItWithinTheDeadline(t *testing.T) {
 		start := time.Now()
 		done := rig.Proc().KillActor(ref.ID().Name, "it sleeps")
 		require.ErrorIs(t, testkit.Next(t, waits), actor.ErrFailed)
-		require.Zero(t, time.Since(start).Truncate(time.Millisecond), "what waits in its mailbox comes back at once")
+		require.Zero(t, time.Since(start).Truncate(time.Millisecond),
+			"what waits in its mailbox comes back at once")
 		testkit.Next(t, done)
-		require.Equal(t, 5*time.Second, time.Since(start).Truncate(time.Millisecond), "no handler can be ended but by itself; the hour is not slept")
+		require.Equal(t, 5*time.Second, time.Since(start).Truncate(time.Millisecond),
+			"no handler can be ended but by itself; the hour is not slept")
 		e := rig.ExpectFailure(ref)
 		require.Equal(t, "killed: it sleeps", e.Reason)
 		require.Equal(t, actor.CodeKilled, e.Code)
@@ -172,7 +179,8 @@ func TestWrapper_reportsTheEndOfItsChild(t *testing.T) {
 		rig := actortest.New(t, actortest.Actors()...)
 		ends := actor.OpenPort[actor.Event](rig.Proc())
 		defer ends.Close()
-		ref := actortest.Spawn(rig, actortest.Wrappers, actortest.WrapperParams{Supervisor: ends.Ref(), Child: "inner"})
+		ref := actortest.Spawn(rig, actortest.Wrappers,
+			actortest.WrapperParams{Supervisor: ends.Ref(), Child: "inner"})
 		child, err := actortest.WrappedActor.Call(rig.Context(), ref, actor.None{})
 		require.NoError(t, err)
 		require.Equal(t, child.ID(), rig.Spawned()[0].ID())
@@ -189,7 +197,8 @@ func TestWrapper_reportsTheEndOfItsChild(t *testing.T) {
 			got <- e
 		}()
 		rig.Settle()
-		require.NoError(t, actortest.WrapperFailure.Send(rig.Context(), ref, actortest.Failure{Kind: actortest.Panic}))
+		require.NoError(t, actortest.WrapperFailure.Send(rig.Context(), ref,
+			actortest.Failure{Kind: actortest.Panic}))
 		sent, err := ends.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 		require.Equal(t, rig.Terminal(child), sent)

@@ -71,7 +71,8 @@ func (t *Till) do(ctx *actor.Context, f func(*actor.Context, *Till) error) (acto
 }
 
 func tillDef() actor.Def {
-	return tills.Define(newTill, deposit.Handle((*Till).deposit), tell.Handle((*Till).tell), later.Handle((*Till).later),
+	return tills.Define(newTill, deposit.Handle((*Till).deposit), tell.Handle((*Till).tell),
+		later.Handle((*Till).later),
 		open.Handle((*Till).open), do.Handle((*Till).do))
 }
 

@@ -14,11 +14,13 @@ import (
 )
 
 // throw starts a game and returns where its end is told.
-func throw(t testing.TB, rig *actortest.Rig, ttl uint64, from, to actor.Ref[*actortest.PingPong]) *actor.OncePort[bool] {
+func throw(t testing.TB, rig *actortest.Rig, ttl uint64, from,
+	to actor.Ref[*actortest.PingPong]) *actor.OncePort[bool] {
 	t.Helper()
 	done := actor.OpenOnce[bool](rig.Proc())
 	t.Cleanup(done.Close)
-	require.NoError(t, actortest.Ping.Send(rig.Context(), from, actortest.Ball{TTL: ttl, Peer: to, Done: done.Ref()}))
+	require.NoError(t, actortest.Ping.Send(rig.Context(), from,
+		actortest.Ball{TTL: ttl, Peer: to, Done: done.Ref()}))
 	return done
 }
 
@@ -44,7 +46,8 @@ func TestPingPong_respectsItsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rig := actortest.New(t, actortest.Actors()...)
 		slow := actortest.PingPongParams{Delay: time.Minute}
-		ping, pong := actortest.Spawn(rig, actortest.PingPongs, slow), actortest.Spawn(rig, actortest.PingPongs, slow)
+		ping, pong := actortest.Spawn(rig, actortest.PingPongs, slow),
+			actortest.Spawn(rig, actortest.PingPongs, slow)
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 		defer cancel()
@@ -77,9 +80,12 @@ func TestPingPong_deadPeerReturnsEachMessageOnce(t *testing.T) {
 		kill   func(t *testing.T, at *actortest.Rig, name string)
 		reason *actor.Error
 	}{
-		"stopped here":        {false, stopActor, actor.ErrStopped},
-		"stopped elsewhere":   {true, stopActor, actor.ErrStopped},
-		"its proc has closed": {true, func(t *testing.T, at *actortest.Rig, _ string) { require.NoError(t, at.Proc().Close(t.Context())) }, actor.ErrNoProc},
+		"stopped here":      {false, stopActor, actor.ErrStopped},
+		"stopped elsewhere": {true, stopActor, actor.ErrStopped},
+		"its proc has closed": {true, func(t *testing.T, at *actortest.Rig,
+			_ string) {
+			require.NoError(t, at.Proc().Close(t.Context()))
+		}, actor.ErrNoProc},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

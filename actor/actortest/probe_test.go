@@ -135,7 +135,8 @@ func TestNone_waitsForLocalMessages_KIT4(t *testing.T) {
 			struck.None()
 		})
 		require.Len(t, failures, 1)
-		require.Regexp(t, `want no more messages to strike, got 1000; the first from rig-\w+/0.0/till-\w+: 0$`, failures[0])
+		require.Regexp(t, `want no more messages to strike, got 1000; the first from rig-\w+/0.0/till-\w+: 0$`,
+			failures[0])
 	})
 }
 
@@ -162,7 +163,8 @@ func TestProbe_receivesTheMessageByReference_KIT6(t *testing.T) {
 		done := actortest.On(here, do)
 		actortest.On(there, do)
 		var ran bool
-		require.NoError(t, do.Send(rig.Context(), here.Ref(), func(*actor.Context, *Till) error { ran = true; return nil }))
+		require.NoError(t, do.Send(rig.Context(), here.Ref(),
+			func(*actor.Context, *Till) error { ran = true; return nil }))
 		require.NoError(t, done.Next().Value(nil, nil))
 		require.True(t, ran)
 		err := do.Send(rig.Context(), there.Ref().Via(rig.Proc()), func(*actor.Context, *Till) error { return nil })
@@ -218,5 +220,6 @@ func TestRecorder_isBounded(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, struck.All(), 1<<16)
 	})
-	require.Equal(t, []string{"actortest: 65536 messages to strike wait in the recorder: the rest is dropped"}, failures)
+	require.Equal(t, []string{"actortest: 65536 messages to strike wait in the recorder: the rest is dropped"},
+		failures)
 }

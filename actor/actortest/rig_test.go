@@ -21,7 +21,8 @@ func both(t *testing.T, test func(t *testing.T)) {
 }
 
 // setUp is a till in a rig of its own, and the ledger it books in.
-func setUp(t testing.TB) (*actortest.Rig, actor.Ref[*Till], *actortest.Recorder[int, int], *actortest.Recorder[int, actor.None]) {
+func setUp(t testing.TB) (*actortest.Rig, actor.Ref[*Till], *actortest.Recorder[int, int],
+	*actortest.Recorder[int, actor.None]) {
 	t.Helper()
 	rig := actortest.New(t, tillDef())
 	ledger := actortest.NewProbe[*Ledger](rig)
@@ -38,7 +39,8 @@ func TestRig_actorThatDoesNotStopFailsTheTest_KIT1(t *testing.T) {
 			rig.Settle()
 		})
 		require.NotEmpty(t, failures)
-		require.Regexp(t, `^actortest: rig-\w+/0.0/till-\w+ did not stop: its handler of do has not returned$`, failures[0])
+		require.Regexp(t, `^actortest: rig-\w+/0.0/till-\w+ did not stop: its handler of do has not returned$`,
+			failures[0])
 		close(gate)
 		synctest.Wait()
 	})
@@ -50,7 +52,8 @@ func TestRig_unexpectedFailureFailsTheTestWithAReport_KIT2(t *testing.T) {
 		parent := actortest.Spawn(rig, actortest.TestActors, actor.None{})
 		_, err := actortest.SpawnTest.Call(rig.Context(), parent, actor.None{})
 		require.NoError(t, err)
-		_, err = actortest.CauseFailure.Call(rig.Context(), parent, actortest.Failure{Kind: actortest.Panic, Children: true})
+		_, err = actortest.CauseFailure.Call(rig.Context(), parent,
+			actortest.Failure{Kind: actortest.Panic, Children: true})
 		require.NoError(t, err)
 		require.True(t, rig.Terminal(parent).Failed())
 	})
@@ -63,7 +66,8 @@ actor rig-\w+/0.0/test-actor-\w+ \(type test-actor\) failed: its child test-acto
 func TestRig_expectedFailurePasses_KIT2(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig, ref, _, _ := setUp(t)
-		require.NoError(t, do.Send(rig.Context(), ref, func(*actor.Context, *Till) error { return errors.New("as planned") }))
+		require.NoError(t, do.Send(rig.Context(), ref,
+			func(*actor.Context, *Till) error { return errors.New("as planned") }))
 		e := rig.ExpectFailure(ref)
 		require.Equal(t, "do: as planned", e.Reason)
 		require.Equal(t, actor.CodeHandler, e.Code)
@@ -83,12 +87,14 @@ func TestSpawn_constructorErrorEndsTheTest(t *testing.T) {
 func TestExpectFailure_refusesAStoppedActor(t *testing.T) {
 	failures := play(t.Context(), func(t testing.TB) {
 		rig, ref, _, _ := setUp(t)
-		require.NoError(t, do.Send(rig.Context(), ref, func(ctx *actor.Context, _ *Till) error { ctx.Stop("enough"); return nil }))
+		require.NoError(t, do.Send(rig.Context(), ref,
+			func(ctx *actor.Context, _ *Till) error { ctx.Stop("enough"); return nil }))
 		require.Equal(t, "enough", rig.Terminal(ref).Reason)
 		rig.ExpectFailure(ref)
 	})
 	require.Len(t, failures, 1)
-	require.Regexp(t, `want a failure, got: actor rig-\w+/0.0/till-\w+ \(type till\) stopped: enough$`, failures[0])
+	require.Regexp(t, `want a failure, got: actor rig-\w+/0.0/till-\w+ \(type till\) stopped: enough$`,
+		failures[0])
 }
 
 func TestWait_timesOutAndNamesWhatIsMissing_KIT5(t *testing.T) {
@@ -170,7 +176,8 @@ func TestRig_spawnedListsChildrenOfTheActor_KIT4(t *testing.T) {
 			require.NoError(t, err)
 			want = append(want, child.ID())
 		}
-		_, err := actortest.CauseFailure.Call(rig.Context(), ref, actortest.Failure{Kind: actortest.Panic, Children: true})
+		_, err := actortest.CauseFailure.Call(rig.Context(), ref,
+			actortest.Failure{Kind: actortest.Panic, Children: true})
 		require.NoError(t, err)
 		var got []subjects.ActorID
 		for _, c := range rig.Spawned() {

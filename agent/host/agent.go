@@ -39,16 +39,19 @@ func methods() []actor.Method[agent.Agent] {
 		agent.Info.Handle(func(a agent.Agent, _ *actor.Context, _ actor.None) (agent.HostInfo, error) {
 			return a.(*hostAgent).info(), nil
 		}),
-		agent.Renew.Handle(func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.RenewResult, error) {
+		agent.Renew.Handle(func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) (
+			[]agent.RenewResult, error) {
 			return agent.HandleRenew(ctx, a, leases)
 		}).Urgent(),
 		agent.Cordon.Handle(func(a agent.Agent, ctx *actor.Context, c agent.CordonRequest) (agent.HostInfo, error) {
 			return a.(*hostAgent).cordon(ctx, c)
 		}),
-		agent.Drain.Handle(func(a agent.Agent, ctx *actor.Context, d agent.DrainRequest) (agent.StopSummary, error) {
+		agent.Drain.Handle(func(a agent.Agent, ctx *actor.Context, d agent.DrainRequest) (
+			agent.StopSummary, error) {
 			return agent.StopSummary{}, a.(*hostAgent).drain(ctx, d)
 		}),
-		agent.TakeHost.Handle(func(a agent.Agent, ctx *actor.Context, t agent.TakeHostRequest) (agent.HostInfo, error) {
+		agent.TakeHost.Handle(func(a agent.Agent, ctx *actor.Context, t agent.TakeHostRequest) (
+			agent.HostInfo, error) {
 			return a.(*hostAgent).takeHost(ctx, t)
 		}),
 		agent.GetConfig.Handle(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]keys.Entry, error) {

@@ -133,7 +133,8 @@ func (a *hostAgent) onReady(ctx *actor.Context, r agent.ReadyReport) error {
 	}
 	if c.mesh.Build != "" && c.mesh.Build != r.Build {
 		a.kill(c,
-			fmt.Sprintf("%s on host %s is build %s, the caller is build %s: install the caller's build there", c.mesh.Command.Path, a.id.Label(), r.Build, c.mesh.Build))
+			fmt.Sprintf("%s on host %s is build %s, the caller is build %s: install the caller's build there",
+				c.mesh.Command.Path, a.id.Label(), r.Build, c.mesh.Build))
 	}
 	if c.killReason != "" {
 		return errors.New(c.killReason)

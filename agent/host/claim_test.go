@@ -19,8 +19,10 @@ func TestClaim_formerOwnersOrdersAreRefusedNamingBoth_HOST15(t *testing.T) {
 			r := newRig(t, mode)
 			m := r.mesh(t, 2)
 			id := m.ID.String()
-			first, second := agent.Claim{Epoch: 1, Owner: m.Owner}, agent.Claim{Epoch: 2, Owner: r.client.ID().Actor("successor")}
-			_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Wait: true, Lease: time.Minute, Claim: first})
+			first, second := agent.Claim{Epoch: 1, Owner: m.Owner},
+				agent.Claim{Epoch: 2, Owner: r.client.ID().Actor("successor")}
+			_, err := agent.Create.Call(t.Context(), r.agent(),
+				agent.CreateRequest{Procs: &m, Wait: true, Lease: time.Minute, Claim: first})
 			require.NoError(t, err)
 			_, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: id, TTL: time.Minute, Claim: second})
 			require.NoError(t, err)
@@ -67,7 +69,8 @@ func TestRestart_rankRestartsWithoutTheOwnerOrOtherHosts_AGT1(t *testing.T) {
 	r.create(t, m)
 	m.Hosts = []subjects.HostID{m.Hosts[0], spare}
 	m.Owner = r.client.ID().Actor("successor")
-	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Ranks: []int{0}, Gen: 1, Wait: true})
+	_, err = agent.Create.Call(t.Context(), r.agent(),
+		agent.CreateRequest{Procs: &m, Ranks: []int{0}, Gen: 1, Wait: true})
 	require.NoError(t, err)
 	require.Equal(t, 1, r.states(t, m)[0].Gen)
 	require.Equal(t, m.Hosts, r.states(t, m)[0].Mesh.Hosts)

@@ -29,25 +29,27 @@ type idler struct {
 var idlerType = actor.NewType[agent.Agent, actor.None]("idler")
 
 func (i *idler) def() actor.Def {
-	return idlerType.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return i, nil }, append(agent.Methods(),
-		agent.Evacuate.Handle(func(_ agent.Agent, ctx *actor.Context, v agent.EvacuateRequest) (agent.EvacuateResponse, error) {
-			actor.Defer[agent.EvacuateResponse](ctx)
-			host := agent.Of(v.Host.Proc())
-			ctx.Go(func(work context.Context) func(*actor.Context) {
-				for rank := range i.moves {
-					time.Sleep(i.every)
-					part, err := i.mesh.Extent.Region().Slice("gpu", rank, rank+1)
-					if err == nil {
-						_, err = agent.Stop.Call(work, host, agent.StopRequest{ID: i.mesh.ID.String(), Region: &part})
+	return idlerType.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return i, nil },
+		append(agent.Methods(),
+			agent.Evacuate.Handle(func(_ agent.Agent, ctx *actor.Context, v agent.EvacuateRequest) (
+				agent.EvacuateResponse, error) {
+				actor.Defer[agent.EvacuateResponse](ctx)
+				host := agent.Of(v.Host.Proc())
+				ctx.Go(func(work context.Context) func(*actor.Context) {
+					for rank := range i.moves {
+						time.Sleep(i.every)
+						part, err := i.mesh.Extent.Region().Slice("gpu", rank, rank+1)
+						if err == nil {
+							_, err = agent.Stop.Call(work, host, agent.StopRequest{ID: i.mesh.ID.String(), Region: &part})
+						}
+						if err != nil {
+							panic(err)
+						}
 					}
-					if err != nil {
-						panic(err)
-					}
-				}
-				return nil
-			})
-			return agent.EvacuateResponse{}, nil
-		}))...)
+					return nil
+				})
+				return agent.EvacuateResponse{}, nil
+			}))...)
 }
 
 func (i *idler) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
@@ -65,8 +67,9 @@ func TestDrain_hungOwnerDelaysItOnce_HOST16(t *testing.T) {
 				i := &idler{moves: moves, every: time.Minute}
 				client := owner(t, srv, i)
 				i.mesh = agent.Mesh{
-					ID: id, Extent: shape.Of("host", 1).With("gpu", ranks), Hosts: []subjects.HostID{at}, PerHost: ranks, PerProcess: 1,
-					Owner: client.ID().Actor("owner"),
+					ID: id, Extent: shape.Of("host", 1).With("gpu", ranks), Hosts: []subjects.HostID{at}, PerHost: ranks,
+					PerProcess: 1,
+					Owner:      client.ID().Actor("owner"),
 				}
 				ref := agent.Of(at.Proc()).Via(client)
 				_, err = agent.Create.Call(t.Context(), ref, agent.CreateRequest{Procs: &i.mesh, Wait: true})
@@ -89,7 +92,8 @@ func idleHost(t *testing.T, srv *embed.Server) subjects.HostID {
 	registry, err := actor.NewRegistry(talkerDef())
 	require.NoError(t, err)
 	h, err := host.Start(t.Context(), host.Options{
-		Label: "a", Bus: bustest.Open(t, srv), RunDir: t.TempDir(), Version: "v0", Settings: agent.BusSettings{URL: "nats://nowhere"},
+		Label: "a", Bus: bustest.Open(t, srv), RunDir: t.TempDir(), Version: "v0",
+		Settings: agent.BusSettings{URL: "nats://nowhere"},
 		Local: &host.Local{Registry: registry, Open: func(ctx context.Context, name string) (*bus.Bus, error) {
 			return bus.Open(ctx, bus.Options{Server: srv, Name: name})
 		}},
@@ -106,7 +110,8 @@ func owner(t *testing.T, srv *embed.Server, i *idler) *actor.Proc {
 	require.NoError(t, err)
 	registry, err := actor.NewRegistry(i.def())
 	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, srv), Registry: registry})
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, srv),
+		Registry: registry})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
 	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: idlerType.Name(), Name: "owner", Params: actor.None{}})

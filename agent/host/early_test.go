@@ -58,7 +58,8 @@ func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh)
 	c.id, err = subjects.NewHostID("a")
 	require.NoError(t, err)
 	c.onLeft, c.onClosing, c.onModeChange = func() {}, func(string) {}, func(agent.HostMode, string) {}
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: c.id.Proc(), Bus: bustest.Open(t, bustest.Server(t)), Registry: registry})
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: c.id.Proc(), Bus: bustest.Open(t, bustest.Server(t)),
+		Registry: registry})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
 	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: c})
@@ -66,14 +67,16 @@ func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh)
 	mesh, err := subjects.NewMeshID("mesh")
 	require.NoError(t, err)
 	return p, agent.Mesh{
-		ID: mesh, Extent: shape.Of("gpu", procs), Hosts: []subjects.HostID{c.id}, PerHost: procs, Owner: c.id.Proc().Actor("owner"),
+		ID: mesh, Extent: shape.Of("gpu", procs), Hosts: []subjects.HostID{c.id}, PerHost: procs,
+		Owner: c.id.Proc().Actor("owner"),
 	}
 }
 
 // A proc can be faster than the host that launches it: it is known to be ready before its launch is over,
 // which for one that is kept is when it is written down.
 func TestLaunch_procReadyBeforeItsLaunchEndsIsRunning_HOST10(t *testing.T) {
-	slow := &slowRunner{runner: newLocalRunner(Options{}), launched: make(chan agent.Bootstrap, 1), over: make(chan struct{})}
+	slow := &slowRunner{runner: newLocalRunner(Options{}), launched: make(chan agent.Bootstrap, 1),
+		over: make(chan struct{})}
 	host, m := startAgent(t, params{runner: slow}, 1)
 	mesh := m.ID
 	_, err := agent.Create.Call(t.Context(), host, agent.CreateRequest{Procs: &m})
@@ -89,7 +92,8 @@ func TestLaunch_procReadyBeforeItsLaunchEndsIsRunning_HOST10(t *testing.T) {
 	require.NoError(t, err)
 	states, err = agent.Get.Call(t.Context(), host, agent.GetRequest{ID: mesh.String()})
 	require.NoError(t, err)
-	require.Equal(t, []any{agent.Running, agent.ProcessReady, 7}, []any{states[0].Status.Phase, states[0].Proc.State, states[0].Proc.PID})
+	require.Equal(t, []any{agent.Running, agent.ProcessReady, 7},
+		[]any{states[0].Status.Phase, states[0].Proc.State, states[0].Proc.PID})
 	_, err = agent.Stop.Call(t.Context(), host, agent.StopRequest{ID: mesh.String()})
 	require.NoError(t, err)
 }

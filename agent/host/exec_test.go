@@ -24,9 +24,11 @@ func allowExec(o *host.Options) {
 	_ = config.HostAllowExec.Override(o.Config, true) // the value is in its bounds
 }
 
-func (r *rig) exec(t *testing.T, within time.Duration, of *subjects.ProcID, command ...string) (agent.ExecResult, error) {
+func (r *rig) exec(t *testing.T, within time.Duration, of *subjects.ProcID, command ...string) (
+	agent.ExecResult, error) {
 	t.Helper()
-	return agent.Exec.Call(t.Context(), r.agent(), agent.ExecRequest{Command: command, Timeout: within, Proc: of})
+	return agent.Exec.Call(t.Context(), r.agent(),
+		agent.ExecRequest{Command: command, Timeout: within, Proc: of})
 }
 
 func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
@@ -77,9 +79,11 @@ func TestExec_killsTheProcessTreeAtTheDeadline_HOST14(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, allowExec)
 	pids := filepath.Join(t.TempDir(), "pids")
-	done, err := r.exec(t, time.Second, nil, "sh", "-c", "trap '' TERM; echo begun; sleep 600 & echo $$ $! >"+pids+"; wait")
+	done, err := r.exec(t, time.Second, nil, "sh", "-c", "trap '' TERM; echo begun; sleep 600 & echo $$ $! >"+
+		pids+"; wait")
 	require.NoError(t, err)
-	require.Equal(t, agent.ExecResult{Code: -1, Signal: int(syscall.SIGKILL), TimedOut: true, Stdout: "begun\n"}, done)
+	require.Equal(t, agent.ExecResult{Code: -1, Signal: int(syscall.SIGKILL), TimedOut: true,
+		Stdout: "begun\n"}, done)
 	text, err := os.ReadFile(pids)
 	require.NoError(t, err)
 	pid := strings.Fields(string(text))
@@ -105,7 +109,8 @@ func TestExec_passesTheRankToTheCommand_HOST14(t *testing.T) {
 	m := r.mesh(t, 2)
 	r.create(t, m)
 	id := m.ProcID(1, 0)
-	done, err := r.exec(t, time.Minute, &id, "sh", "-c", "echo $CASTNET_RANK $CASTNET_PROC_ID $CASTNET_PID $CASTNET_PROC")
+	done, err := r.exec(t, time.Minute, &id, "sh", "-c",
+		"echo $CASTNET_RANK $CASTNET_PROC_ID $CASTNET_PID $CASTNET_PROC")
 	require.NoError(t, err)
 	pid := strconv.Itoa(r.states(t, m)[1].Proc.PID)
 	require.Equal(t, "1 "+id.String()+" "+pid+"\n", done.Stdout, "it is no proc itself")
@@ -120,7 +125,8 @@ func (r *rig) sleeper(ctx context.Context, t *testing.T) (pids []string, failed 
 	begun, ended := filepath.Join(t.TempDir(), "begun"), make(chan error, 1)
 	go func() {
 		script := "sleep 600 & echo $$ $! >" + begun + ".new; mv " + begun + ".new " + begun + "; wait"
-		_, err := agent.Exec.Call(ctx, r.agent(), agent.ExecRequest{Command: []string{"sh", "-c", script}, Timeout: time.Minute})
+		_, err := agent.Exec.Call(ctx, r.agent(),
+			agent.ExecRequest{Command: []string{"sh", "-c", script}, Timeout: time.Minute})
 		ended <- err
 	}()
 	var text []byte

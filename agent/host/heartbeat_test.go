@@ -19,22 +19,23 @@ import (
 func (r *rig) beats(t *testing.T) <-chan agent.Heartbeat {
 	t.Helper()
 	all := make(chan agent.Heartbeat, 1024)
-	_, err := r.client.Bus().Control().Subscribe(subjects.Space{}.Heartbeats(agent.KindHostHeartbeat), func(m bus.Msg) {
-		s, err := subjects.Space{}.Parse(m.Subject)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		var b agent.Heartbeat
-		if err = wire.Unmarshal(m.Data, &b); err == nil {
-			err = b.Check(s.From)
-		}
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		all <- b
-	})
+	_, err := r.client.Bus().Control().Subscribe(subjects.Space{}.Heartbeats(agent.KindHostHeartbeat),
+		func(m bus.Msg) {
+			s, err := subjects.Space{}.Parse(m.Subject)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			var b agent.Heartbeat
+			if err = wire.Unmarshal(m.Data, &b); err == nil {
+				err = b.Check(s.From)
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			all <- b
+		})
 	require.NoError(t, err)
 	return all
 }

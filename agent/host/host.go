@@ -219,11 +219,13 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	}
 	h.heartbeater = newHeartbeater(h.id, keys.SupervisionHeartbeatInterval.Get(o.Config))
 	params := params{
-		id: h.id, opts: o, runner: h.runner, store: h.store, build: id, started: time.Now(), onLeft: func() { close(h.left) },
+		id: h.id, opts: o, runner: h.runner, store: h.store, build: id, started: time.Now(),
+		onLeft:    func() { close(h.left) },
 		onClosing: h.heartbeater.announceClosing, onModeChange: h.heartbeater.announceMode,
 		adopted: left, firstPacket: h.firstPacket,
 	}
-	if _, err := h.proc.Spawn(ctx, actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true, AnnounceStart: true, Mailbox: agent.MailboxSize}); err != nil {
+	if _, err := h.proc.Spawn(ctx, actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: params,
+		Announce: true, AnnounceStart: true, Mailbox: agent.MailboxSize}); err != nil {
 		return err
 	}
 	for _, who := range []string{h.id.String(), subjects.Any} {

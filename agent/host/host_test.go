@@ -54,9 +54,13 @@ func TestCreate_refusesInvalidSpecsAtOnce(t *testing.T) {
 		"lists host":                      func(m *agent.Mesh) { m.Hosts = append(m.Hosts, m.Hosts[0]) },
 		"1 hosts × 3 procs are not the 2": func(m *agent.Mesh) { m.PerHost = 3 },
 		"1 hosts × 0 procs":               func(m *agent.Mesh) { m.PerHost = 0 },
-		"want at most 4096":               func(m *agent.Mesh) { m.PerHost, m.Extent = 5000, shape.Of("gpu", 5000) },
+		"want at most 4096": func(m *agent.Mesh) {
+			m.PerHost, m.Extent = 5000,
+				shape.Of("gpu", 5000)
+		},
 		"4611686018427387905 procs on each host": func(m *agent.Mesh) {
-			m.PerHost, m.Extent, m.Hosts = 1<<62+1, shape.Of("gpu", 4), append(m.Hosts, elsewhere, elsewhere, elsewhere)
+			m.PerHost, m.Extent, m.Hosts = 1<<62+1, shape.Of("gpu", 4),
+				append(m.Hosts, elsewhere, elsewhere, elsewhere)
 		},
 		"LD_PRELOAD changes how":      func(m *agent.Mesh) { m.Command.Env = []string{"LD_PRELOAD=x"} },
 		"argument 2: want no NUL":     func(m *agent.Mesh) { m.Command.Args = []string{"a", "b\x00"} },
@@ -109,7 +113,8 @@ func TestProc_killIsReportedAtOnceWithItsSignal_HOST3(t *testing.T) {
 	pid := r.states(t, m)[1].Proc.PID
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	e := testkit.Next(t, r.events)
-	require.Equal(t, []any{m.ID.String(), 1, 9, "failed", r.host.ID().String()}, []any{e.Mesh, e.Rank, e.Signal, e.Status, e.Host})
+	require.Equal(t, []any{m.ID.String(), 1, 9, "failed", r.host.ID().String()},
+		[]any{e.Mesh, e.Rank, e.Signal, e.Status, e.Host})
 	require.Equal(t, "killed by signal 9 (killed)", e.Reason)
 	require.Nil(t, e.ExitCode)
 	s := r.states(t, m)
@@ -127,13 +132,15 @@ func TestProc_earlyExitReportsStatusAndLastOutput_HOST3(t *testing.T) {
 	m := r.shell(t, "for i in 1 2 3 4 5 6; do echo line $i >&2; done; exit 3")
 	o := r.create(t, m)
 	require.Equal(t, agent.Failed, o[0].Status.Phase)
-	require.Equal(t, "exited with code 3\n  stderr: line 2\n  stderr: line 3\n  stderr: line 4\n  stderr: line 5\n  stderr: line 6", o[0].Status.Reason)
+	require.Equal(t, "exited with code 3\n  stderr: line 2\n  stderr: line 3\n  stderr: line 4\n  stderr: "+
+		"line 5\n  stderr: line 6", o[0].Status.Reason)
 	e := testkit.Next(t, r.events)
 	require.Equal(t, 3, *e.ExitCode)
 	require.Equal(t, o[0].Status.Reason, e.Reason)
 	require.Contains(t, e.StderrTail, "line 6")
 	o = r.create(t, r.shell(t, "exit 0"))
-	require.Equal(t, agent.Status{Phase: agent.Failed, Reason: "exited with code 0 before it was ready: does its main call proc.Main first?"}, o[0].Status)
+	require.Equal(t, agent.Status{Phase: agent.Failed,
+		Reason: "exited with code 0 before it was ready: does its main call proc.Main first?"}, o[0].Status)
 }
 
 func TestReady_anotherBuildIsKilledNamingBoth_HOST4(t *testing.T) {
@@ -154,7 +161,8 @@ func TestReady_unlaunchedProcIsRefused_HOST4(t *testing.T) {
 	m := r.mesh(t, 1, roleVar+"=hangs")
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
-	_, err = agent.Ready.Call(t.Context(), r.agent(), agent.ReadyReport{Proc: subjects.ProcID{Mesh: m.ID}, Nonce: "guess"})
+	_, err = agent.Ready.Call(t.Context(), r.agent(),
+		agent.ReadyReport{Proc: subjects.ProcID{Mesh: m.ID}, Nonce: "guess"})
 	require.ErrorContains(t, err, "was not launched by host")
 	require.Equal(t, agent.Initializing, r.states(t, m)[0].Status.Phase)
 	require.Equal(t, agent.Stopped, r.stop(t, m, time.Second)[0].Status.Phase)
@@ -177,11 +185,13 @@ func TestStop_procThatIgnoresTermIsKilledAfterTheGrace_HOST5(t *testing.T) {
 	require.NoError(t, err)
 	r.ignoreTerm(t, m)
 	o := r.stop(t, m, 300*time.Millisecond)
-	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "did not stop in time: killed by signal 9 (killed)"}), o)
+	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "did not stop in time: killed by " +
+		"signal 9 (killed)"}), o)
 	requireGone(t, r.states(t, m))
 	require.True(t, r.states(t, m)[0].Proc.GraceExpired)
 	e := testkit.Next(t, r.events)
-	require.Equal(t, []string{"proc.stop.timeout", "stopping", "did not stop in time: sending SIGKILL"}, []string{e.Step, e.Status, e.Reason})
+	require.Equal(t, []string{"proc.stop.timeout", "stopping", "did not stop in time: sending SIGKILL"},
+		[]string{e.Step, e.Status, e.Reason})
 	require.Equal(t, []any{m.ID.String(), 0, r.host.ID().String()}, []any{e.Mesh, e.Rank, e.Host})
 	end := testkit.Next(t, r.events)
 	require.Equal(t, []any{"proc.exit.signal", "stopped", 9}, []any{end.Step, end.Status, end.Signal})
@@ -191,7 +201,8 @@ func TestStop_procThatIgnoresTermIsKilledAfterTheGrace_HOST5(t *testing.T) {
 
 func TestKeys_procAndHostGracePeriodsDiffer(t *testing.T) {
 	t.Parallel()
-	for procs, short := range map[int]keys.Key[time.Duration]{1: keys.TerminateGraceSingle, 2: keys.TerminateGrace} {
+	for procs, short := range map[int]keys.Key[time.Duration]{1: keys.TerminateGraceSingle,
+		2: keys.TerminateGrace} {
 		c := &keys.Config{}
 		require.NoError(t, keys.TerminateGraceSingle.Set(c, time.Hour))
 		require.NoError(t, keys.TerminateGrace.Set(c, time.Hour))
@@ -202,7 +213,8 @@ func TestKeys_procAndHostGracePeriodsDiffer(t *testing.T) {
 		require.NoError(t, err)
 		r.ignoreTerm(t, m)
 		o := r.stop(t, m, 0)
-		require.Equal(t, all(procs, agent.Status{Phase: agent.Stopped, Reason: "did not stop in time: killed by signal 9 (killed)"}), o)
+		require.Equal(t, all(procs, agent.Status{Phase: agent.Stopped, Reason: "did not stop in time: killed by " +
+			"signal 9 (killed)"}), o)
 		r.close()
 	}
 }
@@ -243,7 +255,8 @@ func TestStop_repliesAfterAllEndsOfTheMeshAreReported_HOST3(t *testing.T) {
 			}
 		})
 	})()
-	require.NoError(t, agent.Stop.Send(t.Context(), r.agent(), agent.StopRequest{ID: busy.ID.String(), Grace: time.Minute}))
+	require.NoError(t, agent.Stop.Send(t.Context(), r.agent(),
+		agent.StopRequest{ID: busy.ID.String(), Grace: time.Minute}))
 	require.Equal(t, agent.ShuttingDown, r.wait(t, busy, agent.ShuttingDown)[0].Status.Phase)
 	r.stop(t, quick, 0)
 	mu.Lock()
@@ -295,10 +308,13 @@ func TestLease_expiryStopsTheProcs_HOST7(t *testing.T) {
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Lease: time.Millisecond})
 	require.NoError(t, err)
 	o := r.wait(t, m, agent.Stopped)
-	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "orphaned: its owner was silent for 1ms"}), o)
-	require.Contains(t, r.logs.String(), "lease expired: stopping the mesh: orphaned: its owner was silent for 1ms")
+	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped,
+		Reason: "orphaned: its owner was silent for 1ms"}), o)
+	require.Contains(t, r.logs.String(),
+		"lease expired: stopping the mesh: orphaned: its owner was silent for 1ms")
 	require.Contains(t, r.logs.String(), m.Owner.String())
-	require.Equal(t, "orphaned: its owner was silent for 1ms", testkit.Next(t, r.events).Reason, "and so does the event")
+	require.Equal(t, "orphaned: its owner was silent for 1ms", testkit.Next(t, r.events).Reason,
+		"and so does the event")
 
 	kept := r.mesh(t, 1)
 	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &kept, Lease: time.Second})
@@ -326,11 +342,13 @@ func TestLogs_arePublishedAndTheLastLinesKept(t *testing.T) {
 	require.NoError(t, err)
 	r.create(t, m)
 	at := subjects.ProcID{Mesh: m.ID}
-	_, err = agent.Create.Call(t.Context(), agent.Of(at).Via(r.client), agent.CreateRequest{Actors: &agent.ActorSpec{
-		Name: "talker", Type: "talker", Params: encode(t, actor.None{}), Owner: m.Owner,
-	}})
+	_, err = agent.Create.Call(t.Context(), agent.Of(at).Via(r.client),
+		agent.CreateRequest{Actors: &agent.ActorSpec{
+			Name: "talker", Type: "talker", Params: encode(t, actor.None{}), Owner: m.Owner,
+		}})
 	require.NoError(t, err)
-	o, err := agent.Wait.Call(t.Context(), agent.Of(at).Via(r.client), agent.WaitRequest{ID: "talker", Until: agent.Running})
+	o, err := agent.Wait.Call(t.Context(), agent.Of(at).Via(r.client),
+		agent.WaitRequest{ID: "talker", Until: agent.Running})
 	require.NoError(t, err)
 	require.Equal(t, agent.Running, o[0].Status.Phase, o[0].Status.Reason)
 	for _, line := range []string{"one", "two", "three"} {
@@ -347,14 +365,16 @@ func TestLogs_arePublishedAndTheLastLinesKept(t *testing.T) {
 	}
 	tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogsRequest{ID: m.ID.String(), Lines: 2})
 	require.NoError(t, err)
-	require.Equal(t, []agent.LogTail{{Stream: "stdout", Lines: []string{"two", "three"}}, {Stream: "stderr"}}, tails)
+	require.Equal(t, []agent.LogTail{{Stream: "stdout", Lines: []string{"two", "three"}},
+		{Stream: "stderr"}}, tails)
 }
 
 func TestForeign_anyClientCanQueryAHost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, who := range []string{"any", r.host.ID().String()} {
-		m, err := r.client.Bus().Control().Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.h." + who + ".info.anon"})
+		m, err := r.client.Bus().Control().Request(t.Context(),
+			bus.Msg{Subject: "castnet.v1.default.h." + who + ".info.anon"})
 		require.NoError(t, err)
 		var got map[string]any
 		require.NoError(t, json.Unmarshal(m.Data, &got))
@@ -365,7 +385,8 @@ func TestForeign_anyClientCanQueryAHost(t *testing.T) {
 		require.NotEmpty(t, got["build"])
 	}
 	for verb, want := range map[string]string{"nonsense": "404", "stop": "400"} {
-		m, err := r.client.Bus().Control().Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.h.any." + verb + ".anon", Data: []byte(`[`)})
+		m, err := r.client.Bus().Control().Request(t.Context(),
+			bus.Msg{Subject: "castnet.v1.default.h.any." + verb + ".anon", Data: []byte(`[`)})
 		require.NoError(t, err)
 		require.Equal(t, want, m.Header.Get(actor.HeaderErrorCode), verb)
 	}

@@ -39,20 +39,24 @@ func TestPolicy_runsOnlyAllowedPrograms_HOST2(t *testing.T) {
 		want string // the program that runs
 		err  string
 	}{
-		"the host's own binary":                {Options{}, self, self, ""},
-		"no other":                             {Options{}, tool, "", "is not allowed on this host: start hostd with --allow " + tool},
-		"an allowed path":                      {Options{Allow: []string{tool}}, tool, tool, ""},
-		"a link to an allowed path":            {Options{Allow: []string{tool}}, link, tool, ""},
-		"an allowed link":                      {Options{Allow: []string{link}}, tool, tool, ""},
-		"what is in an allowed directory":      {Options{Allow: []string{beside}}, inside, inside, ""},
-		"what is beside it":                    {Options{Allow: []string{filepath.Join(dir, "too")}}, tool, "", "is not allowed"},
-		"a way out of an allowed directory":    {Options{Allow: []string{beside}}, beside + "/../tool", "", "is not allowed"},
-		"a program of the user":                {Options{AllowUser: true}, tool, tool, ""},
-		"one that anybody may change":          {Options{AllowUser: true}, open, "", "is not allowed"},
-		"what is not executable":               {Options{AllowUser: true}, plain, "", "want an executable file"},
-		"a directory":                          {Options{AllowUser: true}, dir, "", "want an executable file"},
-		"what is not there":                    {Options{AllowUser: true}, dir + "/none", "", "no such file"},
-		"a relative path":                      {Options{AllowUser: true}, "tool", "", `command "tool": want an absolute path`},
+		"the host's own binary": {Options{}, self, self, ""},
+		"no other": {Options{}, tool, "",
+			"is not allowed on this host: start hostd with --allow " + tool},
+		"an allowed path":                 {Options{Allow: []string{tool}}, tool, tool, ""},
+		"a link to an allowed path":       {Options{Allow: []string{tool}}, link, tool, ""},
+		"an allowed link":                 {Options{Allow: []string{link}}, tool, tool, ""},
+		"what is in an allowed directory": {Options{Allow: []string{beside}}, inside, inside, ""},
+		"what is beside it": {Options{Allow: []string{filepath.Join(dir, "too")}}, tool, "",
+			"is not allowed"},
+		"a way out of an allowed directory": {Options{Allow: []string{beside}}, beside + "/../tool", "",
+			"is not allowed"},
+		"a program of the user":       {Options{AllowUser: true}, tool, tool, ""},
+		"one that anybody may change": {Options{AllowUser: true}, open, "", "is not allowed"},
+		"what is not executable":      {Options{AllowUser: true}, plain, "", "want an executable file"},
+		"a directory":                 {Options{AllowUser: true}, dir, "", "want an executable file"},
+		"what is not there":           {Options{AllowUser: true}, dir + "/none", "", "no such file"},
+		"a relative path": {Options{AllowUser: true}, "tool", "",
+			`command "tool": want an absolute path`},
 		"nothing":                              {Options{AllowUser: true}, "", "", "want an absolute path"},
 		"built-in actors where there are none": {Options{}, agent.Builtin, "", "has no built-in actors"},
 	} {
@@ -65,17 +69,20 @@ func TestPolicy_runsOnlyAllowedPrograms_HOST2(t *testing.T) {
 		require.Equal(t, c.want, path, name)
 		require.Equal(t, []string{"-v"}, args, name)
 	}
-	path, args, err := Options{Builtin: []string{"proc"}}.resolveCommand(agent.Command{Path: agent.Builtin, Args: []string{"-v"}}, self)
+	path, args, err := Options{Builtin: []string{"proc"}}.resolveCommand(
+		agent.Command{Path: agent.Builtin, Args: []string{"-v"}}, self)
 	require.NoError(t, err)
 	require.Equal(t, self, path)
 	require.Equal(t, []string{"proc", "-v"}, args)
 }
 
 func TestEnvironment_hasNoSecretsOrLoaderVariables_HOST2(t *testing.T) {
-	all := map[string]string{"PATH": "/bin", "HOME": "/home/n", "NATS_TOKEN": "secret", "LD_PRELOAD": "x", "LANG": ""}
+	all := map[string]string{"PATH": "/bin", "HOME": "/home/n", "NATS_TOKEN": "secret",
+		"LD_PRELOAD": "x", "LANG": ""}
 	require.Equal(t, []string{"PATH=/bin", "HOME=/home/n"}, baseEnv(func(k string) string { return all[k] }))
 	require.NoError(t, checkEnv([]string{"A=", "B=c=d"}))
-	for _, bad := range []string{"A", "=b", "", "A=hush\x00", "LD_LIBRARY_PATH=hush", "DYLD_INSERT_LIBRARIES=hush", "hush"} {
+	for _, bad := range []string{"A", "=b", "", "A=hush\x00", "LD_LIBRARY_PATH=hush",
+		"DYLD_INSERT_LIBRARIES=hush", "hush"} {
 		err := checkEnv([]string{"OK=1", bad})
 		require.ErrorContains(t, err, "environment entry 2", "%q", bad)
 		require.NotContains(t, err.Error(), "hush", "a value may be a secret")
@@ -83,24 +90,29 @@ func TestEnvironment_hasNoSecretsOrLoaderVariables_HOST2(t *testing.T) {
 }
 
 func TestProc_meaningOfAnExitDependsOnTheRequest_HOST3(t *testing.T) {
-	clean, code, term, kill := launch.Exit{}, launch.Exit{Code: 2}, launch.Exit{Code: -1, Signal: 15}, launch.Exit{Code: -1, Signal: 9}
-	asked, late := child{stopRequested: true, stopReason: "done"}, child{stopRequested: true, stopReason: "done", graceExpired: true}
+	clean, code, term, kill := launch.Exit{}, launch.Exit{Code: 2}, launch.Exit{Code: -1, Signal: 15},
+		launch.Exit{Code: -1, Signal: 9}
+	asked, late := child{stopRequested: true, stopReason: "done"},
+		child{stopRequested: true, stopReason: "done", graceExpired: true}
 	for name, c := range map[string]struct {
 		child   child
 		exit    launch.Exit
 		running bool
 		want    string
 	}{
-		"asked, went":                 {asked, clean, false, "stopped: done"},
-		"asked, had no TERM handler":  {asked, term, false, "stopped: done"},
-		"asked, had to be killed":     {late, kill, false, "stopped: did not stop in time: killed by signal 9 (killed)"},
-		"asked, killed by another":    {asked, kill, false, "stopped: killed by signal 9 (killed)"},
-		"asked, fell over":            {asked, code, false, "stopped: exited with code 2"},
-		"of its own, when ready":      {child{}, clean, true, "stopped: exited cleanly"},
-		"of its own, before":          {child{}, clean, false, "failed: exited with code 0 before it was ready: does its main call proc.Main first?"},
+		"asked, went":                {asked, clean, false, "stopped: done"},
+		"asked, had no TERM handler": {asked, term, false, "stopped: done"},
+		"asked, had to be killed": {late, kill, false,
+			"stopped: did not stop in time: killed by signal 9 (killed)"},
+		"asked, killed by another": {asked, kill, false, "stopped: killed by signal 9 (killed)"},
+		"asked, fell over":         {asked, code, false, "stopped: exited with code 2"},
+		"of its own, when ready":   {child{}, clean, true, "stopped: exited cleanly"},
+		"of its own, before": {child{}, clean, false,
+			"failed: exited with code 0 before it was ready: does its main call proc.Main first?"},
 		"failed":                      {child{}, code, true, "failed: exited with code 2"},
 		"terminated by somebody else": {child{}, term, true, "failed: killed by signal 15 (terminated)"},
-		"ended by the host":           {child{killReason: "too late", stopRequested: true}, kill, false, "failed: too late"},
+		"ended by the host": {child{killReason: "too late", stopRequested: true}, kill, false,
+			"failed: too late"},
 	} {
 		require.Equal(t, c.want, c.child.status(c.exit, c.running).String(), name)
 	}
@@ -116,7 +128,8 @@ func TestHost_evictsTheOldestEndedMeshes(t *testing.T) {
 		_, err = a.table.Create(agent.ResourceSpec{ID: id.String(), Ranks: []int{0, 1}})
 		require.NoError(t, err)
 		for rank := range 2 {
-			a.procs.put(&child{id: subjects.ProcID{Mesh: id, Rank: uint32(rank)}, mesh: agent.Mesh{ID: id}, rank: rank})
+			a.procs.put(&child{id: subjects.ProcID{Mesh: id, Rank: uint32(rank)},
+				mesh: agent.Mesh{ID: id}, rank: rank})
 		}
 	}
 	for _, id := range meshes[1:] { // the first one lives on

@@ -61,7 +61,8 @@ func TestLogs_ofAProcPrecedeItsEnd_HOST8(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withShell)
 	for range 5 {
-		m := r.shell(t, "i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done; echo last words >&2; printf unfinished; exit 3")
+		m := r.shell(t, "i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done; echo last words >&2; "+
+			"printf unfinished; exit 3")
 		h := r.listen(t, m)
 		_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 		require.NoError(t, err)
@@ -80,7 +81,8 @@ func TestLogs_ofAProcPrecedeItsEnd_HOST8(t *testing.T) {
 
 		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogsRequest{ID: m.ID.String(), Lines: 2})
 		require.NoError(t, err)
-		require.Equal(t, []agent.LogTail{{Stream: "stdout", Lines: []string{"line 499", "unfinished"}}, {Stream: "stderr", Lines: []string{"last words"}}}, tails, "kept after death")
+		require.Equal(t, []agent.LogTail{{Stream: "stdout", Lines: []string{"line 499", "unfinished"}},
+			{Stream: "stderr", Lines: []string{"last words"}}}, tails, "kept after death")
 	}
 }
 
@@ -91,7 +93,8 @@ func TestLogs_precedeTheEndWhenTheHostCloses_HOST8(t *testing.T) {
 	h := r.listen(t, m)
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(h.soFar(t, r)["stdout"]) == 1 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(h.soFar(t, r)["stdout"]) == 1 }, 20*time.Second,
+		10*time.Millisecond)
 	r.close()
 	require.Equal(t, "stopped", testkit.Next(t, r.events).Status)
 	require.Equal(t, []string{"ready", "good-bye"}, h.soFar(t, r)["stdout"])
@@ -153,7 +156,8 @@ func TestF23_readOnlyDiskRunsProcsAndReportsLostLogs(t *testing.T) {
 	got := h.soFar(t, r)
 	require.Empty(t, got["stdout"])
 	require.Len(t, got["stderr"], 1)
-	require.Contains(t, got["stderr"][0], "[castnet] the output of this proc is not kept: log file: open "+fmt.Sprint(dir))
+	require.Contains(t, got["stderr"][0], "[castnet] the output of this proc is not kept: log file: open "+
+		fmt.Sprint(dir))
 	require.Contains(t, got["stderr"][0], "read-only file system")
 	require.Contains(t, r.logs.String(), "cannot keep the output of a proc")
 }

@@ -57,5 +57,6 @@ func (*talker) say(_ *actor.Context, what string) (actor.None, error) {
 }
 
 func talkerDef() actor.Def {
-	return talkerType.Define(func(*actor.Context, actor.None) (*talker, error) { return &talker{}, nil }, say.Handle((*talker).say))
+	return talkerType.Define(func(*actor.Context, actor.None) (*talker, error) { return &talker{}, nil },
+		say.Handle((*talker).say))
 }

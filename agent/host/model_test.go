@@ -168,7 +168,8 @@ func (s *subject) history(t *rapid.T) {
 	for range 2 {
 		h.meshes = append(h.meshes, &modelMesh{desc: r.mesh(s.T, modelRanks), ranks: map[int]modelRank{}})
 	}
-	steps := map[string]func(){"create": h.create, "create again": h.create, "stop": h.stop, "lapse": h.lapse, "drain": h.drain}
+	steps := map[string]func(){"create": h.create, "create again": h.create, "stop": h.stop, "lapse": h.lapse,
+		"drain": h.drain}
 	if s.kills {
 		steps["kill"] = h.kill
 	}
@@ -214,7 +215,8 @@ func (h *play) create() {
 	}
 	d := m.desc
 	d.Command.Args = []string{strconv.Itoa(spec)}
-	_, err := agent.Create.Call(h.ctx(), h.rig.agent(), agent.CreateRequest{Procs: &d, Gen: gen, Ranks: only, Wait: true})
+	_, err := agent.Create.Call(h.ctx(), h.rig.agent(),
+		agent.CreateRequest{Procs: &d, Gen: gen, Ranks: only, Wait: true})
 	if only == nil {
 		only = []int{0, 1}
 	}
@@ -227,7 +229,8 @@ func (h *play) create() {
 
 func (h *play) stop() {
 	m := h.any()
-	o, err := agent.Stop.Call(h.ctx(), h.rig.agent(), agent.StopRequest{ID: m.desc.ID.String(), Reason: "enough"})
+	o, err := agent.Stop.Call(h.ctx(), h.rig.agent(),
+		agent.StopRequest{ID: m.desc.ID.String(), Reason: "enough"})
 	require.NoError(h, err)
 	m.end("enough")
 	require.Equal(h, len(m.ranks), o.Ranks())
@@ -318,7 +321,8 @@ func (h *play) compare() {
 		require.Equal(h, 1, h.subject.told[end], "ends of mesh, rank and generation %s", end)
 	}
 	for end, n := range h.subject.told {
-		mine := slices.ContainsFunc(h.meshes, func(m *modelMesh) bool { return strings.HasPrefix(end, m.desc.ID.String()) })
+		mine := slices.ContainsFunc(h.meshes,
+			func(m *modelMesh) bool { return strings.HasPrefix(end, m.desc.ID.String()) })
 		require.True(h, !mine || h.ended[end], "%d ends of %s, which has not ended", n, end)
 	}
 }
@@ -337,7 +341,8 @@ func children(t require.TestingT) (pids []string) {
 	for _, file := range files {
 		data, _ := os.ReadFile(file) // it may be gone
 		_, rest, _ := strings.Cut(string(data), ") ")
-		if fields := strings.Fields(rest); len(fields) > 1 && fields[0] != "Z" && fields[1] == strconv.Itoa(os.Getpid()) {
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[0] != "Z" &&
+			fields[1] == strconv.Itoa(os.Getpid()) {
 			pids = append(pids, filepath.Base(filepath.Dir(file)))
 		}
 	}

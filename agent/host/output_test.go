@@ -47,7 +47,8 @@ func (w *fakeConn) lines(subject string) (all []string) {
 
 func newOutput() (*outputPublisher, *fakeConn) {
 	w := &fakeConn{}
-	o := &outputPublisher{conn: w, procQuota: &quota{rate: procRate}, hostQuota: &quota{rate: hostRate}, done: make(chan struct{})}
+	o := &outputPublisher{conn: w, procQuota: &quota{rate: procRate}, hostQuota: &quota{rate: hostRate},
+		done: make(chan struct{})}
 	o.streams[logfile.Stdout].subject, o.streams[logfile.Stderr].subject = "out", "err"
 	return o, w
 }
@@ -145,13 +146,16 @@ func TestOutput_unreadLinesAreReported(t *testing.T) {
 	o.streams[logfile.Stdout].omitted.skipped = 5
 	o.addLine(logfile.Stdout, []byte("next"), now)
 	o.publishRound(now)
-	require.Equal(t, []string{"[castnet] 5 bytes that came faster than they could be read", "next"}, w.lines("out"))
-	require.Equal(t, "1 line left out, and 7 bytes that came faster than they could be read", (&omittedOutput{lines: 1, skipped: 7}).String())
+	require.Equal(t, []string{"[castnet] 5 bytes that came faster than they could be read", "next"},
+		w.lines("out"))
+	require.Equal(t, "1 line left out, and 7 bytes that came faster than they could be read",
+		(&omittedOutput{lines: 1, skipped: 7}).String())
 }
 
 func TestOutput_procEndBrieflyAwaitsItsLines(t *testing.T) {
 	o, _ := newOutput()
-	o.drain(launch.Exit{At: time.Now().Add(-outputDrainTimeout)}, outputDrainTimeout) // nothing is told: the bus is stuck
+	// nothing is told: the bus is stuck
+	o.drain(launch.Exit{At: time.Now().Add(-outputDrainTimeout)}, outputDrainTimeout)
 	close(o.done)
 	o.drain(launch.Exit{At: time.Now().Add(time.Hour)}, outputDrainTimeout)
 	o = nil
@@ -162,7 +166,8 @@ func TestOutput_forgottenProcLeavesNoFiles(t *testing.T) {
 	l := launch.New(launch.Options{})
 	defer l.Close()
 	dir := t.TempDir()
-	process, err := l.Launch(launch.Spec{Name: "p", Path: "/bin/sh", Args: []string{"-c", "exit 0"}, LogDir: dir})
+	process, err := l.Launch(launch.Spec{Name: "p", Path: "/bin/sh",
+		Args: []string{"-c", "exit 0"}, LogDir: dir})
 	require.NoError(t, err)
 	<-process.Done()
 	mesh, err := subjects.NewMeshID("m")

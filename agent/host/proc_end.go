@@ -173,7 +173,8 @@ func (a *hostAgent) retireMesh(mesh subjects.MeshID) {
 // the last action of the agent, so it may block until ctx ends.
 func (a *hostAgent) stopAll(ctx *actor.Context, grace time.Duration) {
 	// procs with a process of their own come last
-	left := slices.SortedFunc(a.procs.alive(), func(x, y *child) int { return cmp.Compare(y.id.Index, x.id.Index) })
+	left := slices.SortedFunc(a.procs.alive(),
+		func(x, y *child) int { return cmp.Compare(y.id.Index, x.id.Index) })
 	for i, c := range left {
 		if a.table.Advance(c.mesh.ID.String(), c.rank, agent.Status{Phase: agent.ShuttingDown}) {
 			c.update(func() { c.stopRequested, c.stopReason = true, "its host stopped" })

@@ -26,12 +26,14 @@ func TestProcIndex_countsMatchANaiveCount(t *testing.T) {
 				if c != nil {
 					gen = c.id.Gen + 1
 				}
-				c = &child{id: subjects.ProcID{Mesh: id, Rank: uint32(rank), Gen: gen}, mesh: agent.Mesh{ID: id}, rank: rank}
+				c = &child{id: subjects.ProcID{Mesh: id, Rank: uint32(rank), Gen: gen},
+					mesh: agent.Mesh{ID: id}, rank: rank}
 				all.put(c)
 				newest[rank] = c
 			case "move":
 				if c != nil {
-					to := agent.ProcessState(rapid.IntRange(int(agent.ProcessStarted), int(agent.ProcessFailed)).Draw(t, "life"))
+					to := agent.ProcessState(rapid.IntRange(int(agent.ProcessStarted), int(agent.ProcessFailed)).
+						Draw(t, "life"))
 					c.update(func() {
 						if next, ok := c.state.Advance(to); ok {
 							c.state = next

@@ -43,7 +43,8 @@ func newKeeper(t *testing.T, r *rig, wants config.Snapshot) keeper {
 	require.NoError(t, err)
 	k.mesh.Keep, k.mesh.Hosts = true, []subjects.HostID{k.ID()}
 	k.at = agent.Of(k.ID().Proc()).Via(r.client)
-	o, err := agent.Create.Call(t.Context(), k.at, agent.CreateRequest{Procs: &k.mesh, Wait: true, Config: wants})
+	o, err := agent.Create.Call(t.Context(), k.at,
+		agent.CreateRequest{Procs: &k.mesh, Wait: true, Config: wants})
 	require.NoError(t, err)
 	require.Equal(t, all(1, agent.Status{Phase: agent.Running}), o)
 	return k
@@ -93,7 +94,8 @@ func TestAdopt_procThatDoesNotAnswerInTimeIsKilled_HOST11(t *testing.T) {
 	pid := k.proc(t).Proc.PID
 	records := recordsIn(t, k.options.StateDir)
 	require.Len(t, records, 1)
-	for path, text := range records { // the time is for the next host alone: a launch takes longer on a busy machine
+	// the time is for the next host alone: a launch takes longer on a busy machine
+	for path, text := range records {
 		require.Contains(t, string(text), `"29m"`)
 		records[path] = bytes.ReplaceAll(text, []byte(`"29m"`), []byte(`"1s"`))
 	}
@@ -112,8 +114,10 @@ func TestAdopt_procThatDoesNotAnswerInTimeIsKilled_HOST11(t *testing.T) {
 	_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // this process here has launched it
 }
 
-// A host that dies before it has written down a proc leaves one that the next host does not know, and starts anew, with
-// the same address. The old one has ended before the new host can be heard of, and what the new one says is not taken
+// A host that dies before it has written down a proc leaves one that the next host does not know,
+// and starts anew, with
+// the same address. The old one has ended before the new host can be heard of, and what the new one
+// says is not taken
 // for what the old one has said already.
 func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 	t.Parallel()
@@ -156,7 +160,8 @@ func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 	require.True(t, heard, "what it left is ended before anybody can speak to it")
 	pid, err := syscall.Wait4(before.Proc.PID, nil, syscall.WNOHANG, nil)
 	require.NoError(t, err)
-	require.Equal(t, before.Proc.PID, pid, "the old one has ended: who launched it is this process here, and nobody has reaped it")
+	require.Equal(t, before.Proc.PID, pid,
+		"the old one has ended: who launched it is this process here, and nobody has reaped it")
 	insist(func() error {
 		_, err := agent.Create.Call(soon, k.at, agent.CreateRequest{Procs: &k.mesh, Wait: true})
 		return err

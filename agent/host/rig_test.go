@@ -70,7 +70,8 @@ func newRig(t *testing.T, change ...func(*host.Options)) *rig {
 func (r *rig) options(t *testing.T, label string) host.Options {
 	t.Helper()
 	log := zerolog.New(r.logs).Level(zerolog.WarnLevel)
-	return host.Options{Label: label, Bus: r.Open(t), Settings: r.Settings(), Log: log, RunDir: t.TempDir(), Version: "v0"}
+	return host.Options{Label: label, Bus: r.Open(t), Settings: r.Settings(), Log: log, RunDir: t.TempDir(),
+		Version: "v0"}
 }
 
 // mesh is one to be made of so many procs of the tests' own binary.
@@ -81,8 +82,10 @@ func (r *rig) mesh(t *testing.T, procs int, env ...string) agent.Mesh {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	return agent.Mesh{
-		ID: id, Extent: shape.Of("host", 1).With("gpu", procs), Hosts: []subjects.HostID{r.host.ID()}, PerHost: procs,
-		Owner: r.client.ID().Actor("controller"), Command: agent.Command{Path: exe, Env: env}, PerProcess: r.perProcess,
+		ID: id, Extent: shape.Of("host", 1).With("gpu", procs), Hosts: []subjects.HostID{r.host.ID()},
+		PerHost: procs,
+		Owner:   r.client.ID().Actor("controller"), Command: agent.Command{Path: exe, Env: env},
+		PerProcess: r.perProcess,
 	}
 }
 
@@ -113,7 +116,8 @@ func (r *rig) wait(t *testing.T, m agent.Mesh, until agent.Phase) agent.Overlay 
 
 func (r *rig) stop(t *testing.T, m agent.Mesh, grace time.Duration) agent.Overlay {
 	t.Helper()
-	o, err := agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Reason: "enough", Grace: grace})
+	o, err := agent.Stop.Call(t.Context(), r.agent(),
+		agent.StopRequest{ID: m.ID.String(), Reason: "enough", Grace: grace})
 	require.NoError(t, err)
 	return o
 }

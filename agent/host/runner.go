@@ -63,7 +63,8 @@ type execRunner struct {
 
 func (r *execRunner) resolve(m agent.Mesh, self string) (launchSpec, error) {
 	if m.Keep && r.store == nil {
-		return launchSpec{}, fmt.Errorf("mesh %s: cannot keep procs when the host dies: start hostd with --state-dir",
+		return launchSpec{}, fmt.Errorf(
+			"mesh %s: cannot keep procs when the host dies: start hostd with --state-dir",
 			m.ID)
 	}
 	if m.PerProcess > 1 {

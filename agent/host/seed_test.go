@@ -26,7 +26,8 @@ func TestHost_describesANewProcWhoseAgentAnswers(t *testing.T) {
 			states := r.states(t, m)
 			require.Len(t, states, 1)
 			s := states[0]
-			require.Equal(t, []any{m.ID.String(), 0, 0, agent.Status{Phase: agent.Running}}, []any{s.ID, s.Rank, s.Gen, s.Status})
+			require.Equal(t, []any{m.ID.String(), 0, 0, agent.Status{Phase: agent.Running}},
+				[]any{s.ID, s.Rank, s.Gen, s.Status})
 			require.Equal(t, m, *s.Mesh, "with its command")
 			require.Equal(t, agent.ProcessReady, s.Proc.State)
 			require.Equal(t, r.host.ID().String(), s.Proc.Host)

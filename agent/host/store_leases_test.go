@@ -25,20 +25,23 @@ func TestLease_continuesAfterRestartWithHalfItsTTLAtLeast_HOST11(t *testing.T) {
 	by := someClaim(t, 3)
 	s := opened(t, t.TempDir())
 	path := s.leaseFile("m")
-	s.overwrite(path, storedLease{Boot: boot, Until: 100 * time.Hour, TTL: 100 * time.Hour, Claim: someClaim(t, 12345)})
+	s.overwrite(path, storedLease{Boot: boot, Until: 100 * time.Hour, TTL: 100 * time.Hour,
+		Claim: someClaim(t, 12345)})
 	s.overwrite(path, storedLease{Boot: boot, Until: time.Hour + time.Minute, TTL: time.Minute, Claim: by})
 	var lease storedLease
 	require.True(t, s.readOverwritten(path, &lease), "a longer value was there before")
 	require.Equal(t, by, lease.Claim)
 	for after, want := range map[time.Duration]time.Duration{
-		0: time.Minute, 20 * time.Second: 40 * time.Second, 50 * time.Second: 30 * time.Second, 24 * time.Hour: 30 * time.Second,
-		-time.Hour: time.Minute,
+		0: time.Minute, 20 * time.Second: 40 * time.Second, 50 * time.Second: 30 * time.Second,
+		24 * time.Hour: 30 * time.Second,
+		-time.Hour:     time.Minute,
 	} {
 		left, ok := lease.remaining(boot, time.Hour+after)
 		require.True(t, ok)
 		require.Equal(t, want, left, "after %s", after)
 	}
-	for name, unusable := range map[string]storedLease{"another boot": lease, "no TTL": {Boot: other, Until: time.Hour}} {
+	for name, unusable := range map[string]storedLease{"another boot": lease,
+		"no TTL": {Boot: other, Until: time.Hour}} {
 		_, ok := unusable.remaining(other, time.Hour)
 		require.False(t, ok, name)
 	}

@@ -36,10 +36,12 @@ func someKept(t *testing.T, rank, gen int) procRecord {
 	require.NoError(t, err)
 	return procRecord{
 		Mesh: agent.Mesh{
-			ID: id, Extent: shape.Of("gpu", 2), Hosts: []subjects.HostID{host}, PerHost: 2, Owner: host.Proc().Actor("owner"),
+			ID: id, Extent: shape.Of("gpu", 2), Hosts: []subjects.HostID{host}, PerHost: 2,
+			Owner:   host.Proc().Actor("owner"),
 			Command: agent.Command{Path: agent.Builtin}, Keep: true,
 		},
-		Rank: rank, Gen: gen, Nonce: "nonce", Lease: time.Minute, Process: launch.Record{Name: "x", PID: 7, Kept: true},
+		Rank: rank, Gen: gen, Nonce: "nonce", Lease: time.Minute,
+		Process: launch.Record{Name: "x", PID: 7, Kept: true},
 	}
 }
 
@@ -104,5 +106,6 @@ func TestStateDir_loadsCompleteRecordsOnly_HOST10(t *testing.T) {
 	require.Empty(t, s.loadProcs())
 	left, err := filepath.Glob(filepath.Join(s.dir, "*"))
 	require.NoError(t, err)
-	require.Equal(t, []string{filepath.Join(s.dir, "broken"+procSuffix), filepath.Join(s.dir, lockName)}, left, "what cannot be read is left alone")
+	require.Equal(t, []string{filepath.Join(s.dir, "broken"+procSuffix), filepath.Join(s.dir, lockName)}, left,
+		"what cannot be read is left alone")
 }

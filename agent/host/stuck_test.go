@@ -23,7 +23,8 @@ type stuckRunner struct {
 }
 
 func (r *stuckRunner) start(context.Context, agent.Bootstrap, launchSpec) (process, error) {
-	return &stuckProcess{fakeProcess{localProc: localProc{graceExpired: make(chan struct{})}, done: r.let}, r.asked}, nil
+	return &stuckProcess{fakeProcess{localProc: localProc{graceExpired: make(chan struct{})},
+		done: r.let}, r.asked}, nil
 }
 
 // stuckProcess survives SIGKILL, as one does that sleeps in the kernel.
@@ -46,7 +47,8 @@ func TestStop_unkillableProcessDelaysNoneAndIsReported_HOST5(t *testing.T) {
 	host, m := startAgent(t, params{runner: run, opts: Options{Config: c, MaxStops: 1, Label: "a"}}, 3)
 	_, err := agent.Create.Call(t.Context(), host, agent.CreateRequest{Procs: &m, Wait: true})
 	require.NoError(t, err)
-	sum, err := agent.StopAll.Call(t.Context(), host, agent.StopAllRequest{Reason: "enough", Grace: time.Millisecond})
+	sum, err := agent.StopAll.Call(t.Context(), host,
+		agent.StopAllRequest{Reason: "enough", Grace: time.Millisecond})
 	require.NoError(t, err)
 	require.Len(t, run.asked, 3, "one at a time, and each")
 	left, ok := errors.AsType[*agent.NotEndedError](sum.Err())
@@ -67,7 +69,8 @@ func TestStop_unkillableProcessDelaysNoneAndIsReported_HOST5(t *testing.T) {
 type killedRunner struct{ runner }
 
 func (r killedRunner) start(context.Context, agent.Bootstrap, launchSpec) (process, error) {
-	return &killedProcess{fakeProcess{localProc: localProc{graceExpired: make(chan struct{})}, done: make(chan struct{})}}, nil
+	return &killedProcess{fakeProcess{localProc: localProc{graceExpired: make(chan struct{})},
+		done: make(chan struct{})}}, nil
 }
 
 type killedProcess struct{ fakeProcess }

@@ -16,25 +16,29 @@ import (
 func (r *rig) share(t *testing.T, script string) agent.Mesh {
 	t.Helper()
 	m := r.shell(t, script)
-	m.Extent, m.PerHost, m.World = shape.Of("a", 3).With("b", 4), 8, &agent.WorldShare{World: "foo", First: 8, Count: 2}
+	m.Extent, m.PerHost, m.World = shape.Of("a", 3).With("b", 4), 8,
+		&agent.WorldShare{World: "foo", First: 8, Count: 2}
 	return m
 }
 
 func TestCreate_worldShareSetsRankVariables(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
-	m := r.share(t, `echo $CASTNET_WORLD $CASTNET_PROC_ID $CASTNET_RANK $CASTNET_LOCAL_RANK $CASTNET_WORLD_SIZE >&2; exit 3`)
+	m := r.share(t,
+		`echo $CASTNET_WORLD $CASTNET_PROC_ID $CASTNET_RANK $CASTNET_LOCAL_RANK $CASTNET_WORLD_SIZE >&2; exit 3`)
 	r.create(t, m)
 	states := r.states(t, m)
 	require.Len(t, states, 2)
-	for i, want := range []string{"foo " + m.ID.String() + "/8.0 8 0 12", "foo " + m.ID.String() + "/9.0 9 1 12"} {
+	for i, want := range []string{"foo " + m.ID.String() + "/8.0 8 0 12",
+		"foo " + m.ID.String() + "/9.0 9 1 12"} {
 		require.Equal(t, 8+i, states[i].Rank)
 		require.Equal(t, []string{want}, states[i].Proc.StderrTail)
 	}
 	bad := m
 	bad.World = &agent.WorldShare{World: "foo", First: 8, Count: 5}
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &bad})
-	require.ErrorContains(t, err, "1 hosts with 5 ranks from 8 of the 12 of world foo: want one host and at most 8 ranks")
+	require.ErrorContains(t, err, "1 hosts with 5 ranks from 8 of the 12 of world foo: want one host and at "+
+		"most 8 ranks")
 }
 
 // The first generation of a share is no word for whichever comes next.
@@ -62,7 +66,8 @@ func TestWorlds_staleControllersAndIncarnationsAreRefused_HOST13(t *testing.T) {
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m, other := r.share(t, "exit 3"), r.share(t, "exit 3")
 	ask := func(m agent.Mesh, epoch uint64, life string) error {
-		_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Epoch: epoch, HostIncarnation: life})
+		_, err := agent.Create.Call(t.Context(), r.agent(),
+			agent.CreateRequest{Procs: &m, Epoch: epoch, HostIncarnation: life})
 		return err
 	}
 	info := func() agent.HostInfo {
@@ -75,7 +80,8 @@ func TestWorlds_staleControllersAndIncarnationsAreRefused_HOST13(t *testing.T) {
 	require.ErrorContains(t, ask(other, 6, ""), "host a: the request is of epoch 6, older than epoch 7")
 	_, err := agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Epoch: 6})
 	require.ErrorContains(t, err, (&agent.EpochError{Host: "a", Requested: 6, Current: 7}).Error())
-	require.ErrorContains(t, ask(other, 7, "yesterday"), "host a: the request is for the incarnation since yesterday, this one is since ")
+	require.ErrorContains(t, ask(other, 7, "yesterday"),
+		"host a: the request is for the incarnation since yesterday, this one is since ")
 	require.Empty(t, r.states(t, other))
 	require.NoError(t, ask(other, 0, ""), "who is no system controller has no epoch")
 	_, err = agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Epoch: 8})

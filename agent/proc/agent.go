@@ -78,7 +78,8 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 		point, err = o.Mesh.Extent.Point(o.Rank)
 		if err == nil {
 			_, err = p.Spawn(ctx,
-				actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: params{o.OnLeave, o.Nonce}, Point: point, Mailbox: agent.MailboxSize})
+				actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: params{o.OnLeave, o.Nonce},
+					Point: point, Mailbox: agent.MailboxSize})
 		}
 	}
 	if err == nil {
@@ -154,14 +155,16 @@ func isOwnEnd(e actor.Event) bool {
 
 // methods returns the methods of the protocol and of the agent itself.
 func methods() []actor.Method[agent.Agent] {
-	return append(agent.Methods(), actorEnded.Handle(func(a agent.Agent, ctx *actor.Context, e actor.Event) (actor.None, error) {
-		a.(*procAgent).onActorEnd(e)
-		return actor.None{}, nil
-	}), agent.GetConfig.Handle(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]config.Entry, error) {
-		return agent.ConfigOf(a.(*procAgent).proc).Entries(), nil
-	}), agent.Readopt.Handle(func(a agent.Agent, ctx *actor.Context, r agent.ReadoptRequest) (agent.ReadoptResponse, error) {
-		return a.(*procAgent).readopt(ctx, r)
-	}))
+	return append(agent.Methods(),
+		actorEnded.Handle(func(a agent.Agent, ctx *actor.Context, e actor.Event) (actor.None, error) {
+			a.(*procAgent).onActorEnd(e)
+			return actor.None{}, nil
+		}), agent.GetConfig.Handle(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]config.Entry, error) {
+			return agent.ConfigOf(a.(*procAgent).proc).Entries(), nil
+		}), agent.Readopt.Handle(func(a agent.Agent, ctx *actor.Context,
+			r agent.ReadoptRequest) (agent.ReadoptResponse, error) {
+			return a.(*procAgent).readopt(ctx, r)
+		}))
 }
 
 // Create spawns an actor and replies at once. Wait replies once the constructor has returned.

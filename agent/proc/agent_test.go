@@ -49,7 +49,8 @@ func newRig(t *testing.T, ranks int) *rig {
 func newClient(t *testing.T, srv *embed.Server, defs ...actor.Def) *actor.Proc {
 	t.Helper()
 	p, err := actor.NewProc(t.Context(), actor.Options{
-		ID: subjects.ProcID{Mesh: newMesh(t, "client")}, Bus: open(t, srv), Registry: registry(t, defs...), Log: quiet(t),
+		ID: subjects.ProcID{Mesh: newMesh(t, "client")}, Bus: open(t, srv), Registry: registry(t, defs...),
+		Log: quiet(t),
 	})
 	require.NoError(t, err)
 	router, err := cast.Start(p, nil)
@@ -97,7 +98,8 @@ func (r *rig) agent(rank int) actor.Ref[agent.Agent] {
 // create asks a rank for a counter.
 func (r *rig) create(t *testing.T, rank int, name string, start int64) (agent.Overlay, error) {
 	t.Helper()
-	return agent.Create.Call(t.Context(), r.agent(rank), agent.CreateRequest{Actors: counterSpec(t, name, start)})
+	return agent.Create.Call(t.Context(), r.agent(rank),
+		agent.CreateRequest{Actors: counterSpec(t, name, start)})
 }
 
 func counterSpec(t *testing.T, name string, start int64) *agent.ActorSpec {
@@ -133,7 +135,8 @@ func TestProcAgent_createsActorsAndDrainsThemOnStop(t *testing.T) {
 	r := newRig(t, 2)
 	_, err := r.create(t, 1, "c", 5)
 	require.NoError(t, err)
-	require.Equal(t, agent.Run{First: 1, Count: 1, Status: agent.Status{Phase: agent.Running}}, r.wait(t, 1, "c", agent.Running))
+	require.Equal(t, agent.Run{First: 1, Count: 1, Status: agent.Status{Phase: agent.Running}},
+		r.wait(t, 1, "c", agent.Running))
 	for range 10 {
 		require.NoError(t, add.Send(t.Context(), r.counter(1, "c"), 1))
 	}
@@ -156,7 +159,8 @@ func TestProcAgent_createsActorsAndDrainsThemOnStop(t *testing.T) {
 	for range 2 { // the second time at once
 		o, err := agent.Stop.Call(t.Context(), r.agent(1), agent.StopRequest{ID: "c", Reason: "done"})
 		require.NoError(t, err)
-		require.Equal(t, agent.Overlay{{First: 1, Count: 1, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}}, o)
+		require.Equal(t, agent.Overlay{{First: 1, Count: 1,
+			Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}}, o)
 	}
 	_, err = add.Call(t.Context(), r.counter(1, "c"), 1)
 	require.ErrorIs(t, err, actor.ErrStopped)
@@ -187,7 +191,8 @@ func TestProcAgent_reportsWhyAnActorCannotStart(t *testing.T) {
 	require.Equal(t, agent.Failed, run.Status.Phase)
 	require.Contains(t, run.Status.Reason, "cannot count from below zero")
 
-	for _, spec := range []agent.ActorSpec{{Name: "a", Type: "abacus"}, {Name: "b", Type: "counter", Params: []byte{0x61, 'x'}}} {
+	for _, spec := range []agent.ActorSpec{{Name: "a", Type: "abacus"},
+		{Name: "b", Type: "counter", Params: []byte{0x61, 'x'}}} {
 		spec.Owner = owner(t)
 		_, err = agent.Create.Call(t.Context(), r.agent(0), agent.CreateRequest{Actors: &spec})
 		require.NoError(t, err)
@@ -225,14 +230,17 @@ func TestProcAgent_stopsAnActorDuringItsConstructor(t *testing.T) {
 func TestProcAgent_reportsItsRankInTheCallersView(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 4)
-	all := members{cast.Target{Via: r.client, Placement: cast.Placement{Mesh: r.mesh.ID, Extent: r.mesh.Extent, PerHost: 4}, Actor: agent.Name, Region: r.mesh.Extent.Region()}}
+	all := members{cast.Target{Via: r.client, Placement: cast.Placement{Mesh: r.mesh.ID, Extent: r.mesh.Extent,
+		PerHost: 4}, Actor: agent.Name, Region: r.mesh.Extent.Region()}}
 	half := all
 	var err error
 	half.t.Region, err = all.t.Region.Slice("gpu", 2, 4)
 	require.NoError(t, err)
-	_, err = cast.Reduce(t.Context(), half, agent.Create, agent.CreateRequest{Actors: counterSpec(t, "c", 1)}, agent.MergeOverlays)
+	_, err = cast.Reduce(t.Context(), half, agent.Create, agent.CreateRequest{Actors: counterSpec(t, "c", 1)},
+		agent.MergeOverlays)
 	require.NoError(t, err)
-	o, err := cast.Reduce(t.Context(), half, agent.Wait, agent.WaitRequest{ID: "c", Until: agent.Running}, agent.MergeOverlays)
+	o, err := cast.Reduce(t.Context(), half, agent.Wait, agent.WaitRequest{ID: "c", Until: agent.Running},
+		agent.MergeOverlays)
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}}, o)
 	where, err := point.Call(t.Context(), r.counter(3, "c"), actor.None{})
@@ -265,11 +273,12 @@ func TestProcAgent_publishesEndsOfActors_AGT9(t *testing.T) {
 	r := newRig(t, 1)
 	ended := make(chan actor.Event, 8)
 	control := r.client.Bus().Control()
-	sub, err := control.Subscribe(r.client.Space().ActorEvents(actor.KindActor, r.mesh.ID, "c"), func(m bus.Msg) {
-		if e, err := actor.DecodeEventFrom(r.client.Space(), m); err == nil {
-			ended <- e
-		}
-	})
+	sub, err := control.Subscribe(r.client.Space().ActorEvents(actor.KindActor, r.mesh.ID, "c"),
+		func(m bus.Msg) {
+			if e, err := actor.DecodeEventFrom(r.client.Space(), m); err == nil {
+				ended <- e
+			}
+		})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, sub.Unsubscribe()) }()
 	require.NoError(t, control.Flush(t.Context()))
@@ -301,10 +310,13 @@ func TestProcAgent_waitAnswersBeforeTheCallersDeadline_AGT5(t *testing.T) {
 	o, err := agent.Wait.Call(ctx, r.agent(0), agent.WaitRequest{ID: "c", Until: agent.Stopped})
 	require.NoError(t, err)
 	require.Equal(t, agent.Running, o[0].Status.Phase)
-	target := members{cast.Target{Via: r.client, Placement: cast.Placement{Mesh: r.mesh.ID, Extent: r.mesh.Extent, PerHost: 1}, Actor: agent.Name, Region: r.mesh.Extent.Region()}}
+	target := members{cast.Target{Via: r.client,
+		Placement: cast.Placement{Mesh: r.mesh.ID, Extent: r.mesh.Extent, PerHost: 1}, Actor: agent.Name,
+		Region: r.mesh.Extent.Region()}}
 	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	o, err = cast.Reduce(ctx, target, agent.Wait, agent.WaitRequest{ID: "c", Until: agent.Stopped}, agent.MergeOverlays)
+	o, err = cast.Reduce(ctx, target, agent.Wait, agent.WaitRequest{ID: "c", Until: agent.Stopped},
+		agent.MergeOverlays)
 	require.NoError(t, err, "before its folder gives up, too")
 	require.Equal(t, agent.Running, o[0].Status.Phase)
 }
@@ -318,7 +330,8 @@ func TestProcAgent_fulfilsTheAgentContract(t *testing.T) { // AGT-9
 			require.NoError(t, err)
 			raw, err := wire.Marshal(0)
 			require.NoError(t, err)
-			return agent.CreateRequest{Actors: &agent.ActorSpec{Name: name, Type: typ, Params: raw, Owner: r.client.ID().Actor("controller")}}
+			return agent.CreateRequest{Actors: &agent.ActorSpec{Name: name, Type: typ, Params: raw,
+				Owner: r.client.ID().Actor("controller")}}
 		}
 		return agenttest.Fixture{
 			Agent: r.agent(0).Via(r.client), Client: r.client, Recreatable: true, Leases: true,
@@ -337,7 +350,8 @@ func TestProcAgent_fulfilsTheAgentContract(t *testing.T) { // AGT-9
 func TestJoin_refusesARankOutsideTheMesh(t *testing.T) {
 	t.Parallel()
 	m := agent.Mesh{ID: newMesh(t, "mesh"), Extent: shape.Of("gpu", 2), PerHost: 2}
-	p, router, err := proc.Join(t.Context(), proc.Options{Bus: open(t, bustest.Server(t)), Mesh: m, Rank: 2, Log: quiet(t)})
+	p, router, err := proc.Join(t.Context(), proc.Options{Bus: open(t, bustest.Server(t)), Mesh: m, Rank: 2,
+		Log: quiet(t)})
 	require.ErrorContains(t, err, `"2"`)
 	require.Nil(t, router)
 	require.NoError(t, p.Close(t.Context()))

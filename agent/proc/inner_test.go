@@ -36,7 +36,8 @@ func TestProcAgent_remembersTheNewestEndedActors_PROC4(t *testing.T) {
 func TestProcAgent_endWithTheProcIsNotAnOwnEnd(t *testing.T) {
 	id, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
-	ended := actor.Event{Kind: actor.KindActor, Status: string(actor.Stopped), Actor: "a", Mesh: id.String(), Rank: 1}
+	ended := actor.Event{Kind: actor.KindActor, Status: string(actor.Stopped), Actor: "a",
+		Mesh: id.String(), Rank: 1}
 	require.True(t, isOwnEnd(ended))
 	ended.Cause = &actor.Event{Kind: actor.KindProc, Status: string(actor.Failed), Mesh: ended.Mesh, Rank: 2}
 	require.True(t, isOwnEnd(ended), "it does not survive another proc")
@@ -73,7 +74,8 @@ func TestConnect_retriesASilentServer(t *testing.T) {
 			served.Go(func() { _, _ = io.Copy(c, s); c.Close() })
 		}
 	})
-	o := bus.Options{URL: "nats://" + l.Addr().String(), Token: srv.Token(), ConnectTimeout: 500 * time.Millisecond}
+	o := bus.Options{URL: "nats://" + l.Addr().String(), Token: srv.Token(),
+		ConnectTimeout: 500 * time.Millisecond}
 	b, err := connect(t.Context(), o)
 	require.NoError(t, err)
 	require.NoError(t, b.Close(t.Context()))

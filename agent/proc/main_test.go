@@ -59,5 +59,6 @@ func (c *counter) crash(*actor.Context, actor.None) (actor.None, error) { panic(
 func (c *counter) hang(*actor.Context, actor.None) (actor.None, error) { select {} }
 
 func counterDef() actor.Def {
-	return counterType.Define(newCounter, add.Handle((*counter).add), point.Handle((*counter).where), crash.Handle((*counter).crash), hang.Handle((*counter).hang))
+	return counterType.Define(newCounter, add.Handle((*counter).add), point.Handle((*counter).where),
+		crash.Handle((*counter).crash), hang.Handle((*counter).hang))
 }

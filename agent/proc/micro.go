@@ -23,7 +23,8 @@ func serveMicro(p *actor.Proc) error {
 	types := p.Registry().Types()
 	return micro.Serve(microSubscriber{p}, micro.Service{
 		Name: "castnet-proc", ID: id.Process().String(), Description: "runs actors",
-		Metadata: map[string]string{"mesh": id.Mesh.String(), "proc": id.String(), "namespace": p.Space().Namespace()},
+		Metadata: map[string]string{"mesh": id.Mesh.String(), "proc": id.String(),
+			"namespace": p.Space().Namespace()},
 		Info: func(answer func([]micro.Endpoint)) {
 			var all []micro.Endpoint
 			for _, t := range types {

@@ -165,7 +165,8 @@ func (a *procAgent) Logs(*actor.Context, agent.LogsRequest) ([]agent.LogTail, er
 
 // readopt accepts the adoption by a host with the nonce (PROC-5).
 func (a *procAgent) readopt(ctx *actor.Context, r agent.ReadoptRequest) (agent.ReadoptResponse, error) {
-	if r.Proc != a.proc.ID() || a.nonce == "" || subtle.ConstantTimeCompare([]byte(r.Nonce), []byte(a.nonce)) == 0 {
+	if r.Proc != a.proc.ID() || a.nonce == "" ||
+		subtle.ConstantTimeCompare([]byte(r.Nonce), []byte(a.nonce)) == 0 {
 		return agent.ReadoptResponse{}, fmt.Errorf("proc %s: cannot adopt: the nonce is not the proc's",
 			a.proc.ID())
 	}

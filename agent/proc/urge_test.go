@@ -43,7 +43,8 @@ func (r *rig) fill(t *testing.T, rank int, name string) {
 	t.Helper()
 	for _, size := range []int{1 << 20, 1 << 16, 1 << 12, 1 << 8, 0} {
 		require.Eventually(t, func() bool {
-			err := noise.Send(t.Context(), actor.RefOf[*counter](r.procs[rank].ID().Actor(name)).Via(r.client), make([]byte, size))
+			err := noise.Send(t.Context(), actor.RefOf[*counter](r.procs[rank].ID().Actor(name)).Via(r.client),
+				make([]byte, size))
 			if err != nil {
 				require.ErrorIs(t, err, actor.ErrBacklog)
 			}
@@ -88,11 +89,13 @@ func TestStop_aheadOfItsCreateAwaitsIt_AGT11(t *testing.T) {
 	}()
 	refused := func() bool { // what came by the control lane
 		i, _ := r.procs[0].Actor(agent.Name)
-		return slices.ContainsFunc(i.Endpoints, func(e actor.EndpointInfo) bool { return e.Name == "stop" && e.Failed == 1 })
+		return slices.ContainsFunc(i.Endpoints,
+			func(e actor.EndpointInfo) bool { return e.Name == "stop" && e.Failed == 1 })
 	}
 	require.Eventually(t, refused, time.Minute, time.Millisecond)
 	require.Empty(t, stopped)
 	resume()
 	require.NoError(t, <-created)
-	require.Equal(t, agent.Overlay{{Count: 1, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}}, <-stopped)
+	require.Equal(t, agent.Overlay{{Count: 1, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}},
+		<-stopped)
 }

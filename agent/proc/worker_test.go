@@ -97,7 +97,8 @@ func bootstrap(t *testing.T, p *actor.Proc, url string) agent.Bootstrap {
 	hostID, err := subjects.NewHostID("a")
 	require.NoError(t, err)
 	return agent.Bootstrap{
-		Mesh: agent.Mesh{ID: newMesh(t, "mesh"), Extent: shape.Of("gpu", 2), Hosts: []subjects.HostID{hostID}, PerHost: 2, Owner: owner(t)},
+		Mesh: agent.Mesh{ID: newMesh(t, "mesh"), Extent: shape.Of("gpu", 2), Hosts: []subjects.HostID{hostID},
+			PerHost: 2, Owner: owner(t)},
 		Rank: 1, Host: p.ID().Actor(agent.Name), Nonce: "nonce", Bus: agent.BusSettings{URL: url},
 	}
 }
@@ -181,9 +182,11 @@ func busy(t *testing.T) *worker {
 	p, h := newHost(t, srv, nil)
 	w := launchWorker(t, encoded(t, bootstrap(t, p, srv.URL())))
 	said := testkit.Next(t, h.said)
-	_, err := agent.Create.Call(t.Context(), agent.Of(said.Proc).Via(p), agent.CreateRequest{Actors: counterSpec(t, "c", 0)})
+	_, err := agent.Create.Call(t.Context(), agent.Of(said.Proc).Via(p),
+		agent.CreateRequest{Actors: counterSpec(t, "c", 0)})
 	require.NoError(t, err)
-	_, err = agent.Wait.Call(t.Context(), agent.Of(said.Proc).Via(p), agent.WaitRequest{ID: "c", Until: agent.Running})
+	_, err = agent.Wait.Call(t.Context(), agent.Of(said.Proc).Via(p),
+		agent.WaitRequest{ID: "c", Until: agent.Running})
 	require.NoError(t, err)
 	c := actor.RefOf[*counter](said.Proc.Actor("c")).Via(p)
 	require.NoError(t, hang.Send(t.Context(), c, actor.None{}))
@@ -220,7 +223,8 @@ func TestMain_keptProcAwaitsAdoptionUntilItsTimeout_PROC2(t *testing.T) {
 		most time.Duration
 		told func(*agent.Bootstrap)
 	}{
-		"by its host":   {300 * time.Millisecond, func(b *agent.Bootstrap) { b.AdoptionTimeout = 300 * time.Millisecond }},
+		"by its host": {300 * time.Millisecond,
+			func(b *agent.Bootstrap) { b.AdoptionTimeout = 300 * time.Millisecond }},
 		"by its client": {time.Second, func(b *agent.Bootstrap) { b.Config = adoption(t, time.Second) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,10 +259,12 @@ func TestAdopt_requiresTheNonce_PROC5(t *testing.T) {
 	testkit.Next(t, h.said)
 	to := agent.Of(boot.ProcID()).Via(p)
 	for _, nonce := range []string{"", "guess"} {
-		_, err := agent.Readopt.Call(t.Context(), to, agent.ReadoptRequest{Proc: boot.ProcID(), Nonce: nonce, Host: boot.Host})
+		_, err := agent.Readopt.Call(t.Context(), to,
+			agent.ReadoptRequest{Proc: boot.ProcID(), Nonce: nonce, Host: boot.Host})
 		require.ErrorContains(t, err, "cannot adopt: the nonce is not the proc's")
 	}
-	got, err := agent.Readopt.Call(t.Context(), to, agent.ReadoptRequest{Proc: boot.ProcID(), Nonce: boot.Nonce, Host: boot.Host})
+	got, err := agent.Readopt.Call(t.Context(), to,
+		agent.ReadoptRequest{Proc: boot.ProcID(), Nonce: boot.Nonce, Host: boot.Host})
 	require.NoError(t, err)
 	require.Equal(t, agent.ReadoptResponse{PID: w.cmd.Process.Pid}, got)
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))

@@ -45,7 +45,8 @@ func checkSum(sum int64, ranks int) error {
 func checkAnswers(all [][]byte, ranks func(i int) int) error {
 	for i, a := range all {
 		if len(a) != messageSize || rankIn(a) != ranks(i) {
-			return fmt.Errorf("answer %d of %d is %q, want %d bytes that begin with rank %d", i, len(all), a, messageSize, ranks(i))
+			return fmt.Errorf("answer %d of %d is %q, want %d bytes that begin with rank %d", i, len(all), a,
+				messageSize, ranks(i))
 		}
 	}
 	return nil

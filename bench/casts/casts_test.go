@@ -16,7 +16,8 @@ import (
 type closer interface{ Close(context.Context) error }
 
 // started is a start that went well, closed when the test ends.
-func started[C closer](t *testing.T, start func(context.Context, *server.Server, Share) (C, error), srv *server.Server, s Share) C {
+func started[C closer](t *testing.T, start func(context.Context, *server.Server, Share) (C, error),
+	srv *server.Server, s Share) C {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -75,7 +75,8 @@ func StartNaive(ctx context.Context, srv *server.Server, s Share) (*Fanout, erro
 		return nil, err
 	}
 	for n := s.First; n < s.First+s.Each && err == nil; n++ {
-		_, err = f.nc.Subscribe(rankSubject+strconv.Itoa(n), func(m *nats.Msg) { respond(m, number(int64(len(m.Data)))) })
+		_, err = f.nc.Subscribe(rankSubject+strconv.Itoa(n),
+			func(m *nats.Msg) { respond(m, number(int64(len(m.Data)))) })
 	}
 	if err == nil {
 		err = f.nc.FlushWithContext(ctx)

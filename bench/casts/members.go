@@ -114,7 +114,8 @@ func (m *Members) start(ctx context.Context, srv *server.Server, s Share) error 
 		if err != nil {
 			return err
 		}
-		if _, err := p.Spawn(ctx, actor.SpawnSpec{Type: "rank", Name: rankName, Params: n, Point: point}); err != nil {
+		if _, err := p.Spawn(ctx, actor.SpawnSpec{Type: "rank", Name: rankName, Params: n,
+			Point: point}); err != nil {
 			return err
 		}
 	}

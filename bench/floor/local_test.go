@@ -138,9 +138,11 @@ func TestServe_answersEachLineWithOne(t *testing.T) {
 		require.Len(t, values[i], 1)
 		require.Positive(t, values[i][0])
 	}
-	require.EqualError(t, errs[1], `request "local-tell-1to1-0B many": want how much to do, a number from 1, after the name`)
+	require.EqualError(t, errs[1],
+		`request "local-tell-1to1-0B many": want how much to do, a number from 1, after the name`)
 	require.EqualError(t, errs[3], `request "nothing 5": there is no workload "nothing"`)
-	require.EqualError(t, errs[4], `request "local-ask-p50 0": want how much to do, a number from 1, after the name`)
+	require.EqualError(t, errs[4],
+		`request "local-ask-p50 0": want how much to do, a number from 1, after the name`)
 	require.EqualError(t, errs[5], `request "": there is no workload ""`)
 }
 

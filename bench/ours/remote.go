@@ -38,7 +38,10 @@ func (s *sink) count(*actor.Context, actor.None) (int, error) { return s.told, n
 func Remote(o server.Options) remote.Library {
 	return remote.Library{
 		Receive: func(ctx context.Context) (remote.Receiver, error) { return newReceiver(ctx, o) },
-		Send:    func(ctx context.Context, address string) (remote.Sender, error) { return newSender(ctx, o, address) },
+		Send: func(ctx context.Context, address string) (remote.Sender,
+			error) {
+			return newSender(ctx, o, address)
+		},
 	}
 }
 
@@ -67,7 +70,8 @@ func (e *end) start(ctx context.Context, o server.Options) error {
 	if err != nil {
 		return err
 	}
-	registry, err := actor.NewRegistry(sinks.Define(newSink, tell.Handle((*sink).tell), ask.Handle((*sink).ask), count.Handle((*sink).count)))
+	registry, err := actor.NewRegistry(sinks.Define(newSink, tell.Handle((*sink).tell), ask.Handle((*sink).ask),
+		count.Handle((*sink).count)))
 	if err != nil {
 		return err
 	}
@@ -75,7 +79,8 @@ func (e *end) start(ctx context.Context, o server.Options) error {
 	if err != nil {
 		return err
 	}
-	e.proc, err = actor.NewProc(ctx, actor.Options{ID: id.Proc(), Bus: e.bus, Registry: registry, Log: server.Log()})
+	e.proc, err = actor.NewProc(ctx,
+		actor.Options{ID: id.Proc(), Bus: e.bus, Registry: registry, Log: server.Log()})
 	return err
 }
 

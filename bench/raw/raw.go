@@ -34,7 +34,10 @@ const (
 func Library(o server.Options) remote.Library {
 	return remote.Library{
 		Receive: func(ctx context.Context) (remote.Receiver, error) { return newReceiver(ctx, o) },
-		Send:    func(ctx context.Context, address string) (remote.Sender, error) { return newSender(ctx, o, address) },
+		Send: func(ctx context.Context, address string) (remote.Sender,
+			error) {
+			return newSender(ctx, o, address)
+		},
 	}
 }
 

@@ -60,7 +60,8 @@ func respond(ctx context.Context, s Sender, line string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, local.Patience, fmt.Errorf("not done within %v", local.Patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, local.Patience,
+		fmt.Errorf("not done within %v", local.Patience))
 	defer cancel()
 	runtime.GC() // REM-4
 	return w.run(&stage{Sender: s, n: n, ctx: ctx})

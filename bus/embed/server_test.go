@@ -90,7 +90,8 @@ func TestStart_offLoopbackRequiresAuthentication_EMB2(t *testing.T) {
 		{Host: "::"},
 		{Host: "some.host"},
 		{ConfigFile: config(t, `host: "0.0.0.0"`)},
-		{ConfigFile: config(t, `host: "0.0.0.0", no_auth_user: a, accounts { A { users: [{user: a, password: p}] } }`)},
+		{ConfigFile: config(t,
+			`host: "0.0.0.0", no_auth_user: a, accounts { A { users: [{user: a, password: p}] } }`)},
 	} {
 		_, err := embed.Start(t.Context(), o)
 		require.ErrorIs(t, err, embed.ErrUnauthenticated)
@@ -205,7 +206,8 @@ func TestExportDisconnects_clientsSeeDisconnectsWithoutMoreAccess(t *testing.T) 
 	for found := false; !found; {
 		select {
 		case said := <-heard:
-			found = strings.Contains(said, server) && strings.Contains(said, fmt.Sprintf(`"id":%d`, n)) && strings.Contains(said, "Client Closed")
+			found = strings.Contains(said, server) && strings.Contains(said, fmt.Sprintf(`"id":%d`, n)) &&
+				strings.Contains(said, "Client Closed")
 			require.NotContains(t, said, "secret")
 		case <-time.After(10 * time.Second):
 			require.FailNow(t, "nothing is heard")

@@ -26,7 +26,8 @@ func (c *cluster) look(t *testing.T, args ...string) (out, screen string, code i
 		}
 		return ""
 	}
-	a := &app.App{Getenv: getenv, Printer: &output.Printer{Format: output.Table, Stdout: &stdout, Stderr: &stderr, ErrTTY: true}}
+	a := &app.App{Getenv: getenv, Printer: &output.Printer{Format: output.Table, Stdout: &stdout,
+		Stderr: &stderr, ErrTTY: true}}
 	root := rootCommand(a)
 	root.SetArgs(args)
 	root.SetOut(&stdout)

@@ -32,7 +32,8 @@ func TestCast_supportsEveryCollectMode(t *testing.T) {
 	require.Equal(t, "[host=0,gpu=0] 10\n[host=0,gpu=1] 15\n[host=1,gpu=0] 10\n[host=1,gpu=1] 10\n", r.out)
 	require.Contains(t, r.err, "asked 4 · answered 4 · failed 0 · missing 0 · ")
 	require.NotContains(t, r.err, "p50", "they came together")
-	all := decode[outcome](t, c.ok(t, "cast", "demo[gpu=1]", "counter", "get", "--collect", "gather", "-o", "json"))
+	all := decode[outcome](t, c.ok(t, "cast", "demo[gpu=1]", "counter", "get", "--collect", "gather",
+		"-o", "json"))
 	require.Len(t, all.Replies, 2)
 	require.Equal(t, "host=0,gpu=1", all.Replies[0].Point)
 
@@ -42,7 +43,8 @@ func TestCast_supportsEveryCollectMode(t *testing.T) {
 	} {
 		require.Equal(t, want, c.ok(t, "cast", "demo", "counter", "get", "--reduce", reducer), reducer)
 	}
-	require.Equal(t, "45\n", c.ok(t, "cast", "demo", "counter", "get", "--collect", "reduce", "--reduce", "sum", "--batch-size", "3"), "folded here")
+	require.Equal(t, "45\n", c.ok(t, "cast", "demo", "counter", "get", "--collect", "reduce", "--reduce", "sum",
+		"--batch-size", "3"), "folded here")
 
 	p := decode[outcome](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--collect", "send", "-o", "json"))
 	require.Equal(t, 4, p.Asked)
@@ -50,10 +52,12 @@ func TestCast_supportsEveryCollectMode(t *testing.T) {
 	r = c.client(t, "cast", "demo[host=1]", "counter", "add", "1", "--collect", "send")
 	require.Empty(t, r.out)
 	require.Equal(t, "asked 2 · sent 2 · failed 0\n", r.err)
-	require.Equal(t, "51\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"), "what was sent has arrived")
+	require.Equal(t, "51\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"),
+		"what was sent has arrived")
 
 	require.Equal(t, "12\n", c.ok(t, "cast", "demo[host=1]", "counter", "get", "--collect", "choose"))
-	require.EqualValues(t, 11, decode[outcome](t, c.ok(t, "cast", "demo[host=0,gpu=0]", "counter", "get", "--collect", "choose", "-o", "json")).Value)
+	require.EqualValues(t, 11, decode[outcome](t,
+		c.ok(t, "cast", "demo[host=0,gpu=0]", "counter", "get", "--collect", "choose", "-o", "json")).Value)
 }
 
 func TestCast_usesTheEndpointsReducer(t *testing.T) {
@@ -79,7 +83,8 @@ func TestCast_sendsBatchesUntilStopped(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	require.Len(t, lines, 6)
 	for i := range 3 {
-		require.ElementsMatch(t, []string{"[host=0,", "[host=1,"}, []string{lines[2*i][:8], lines[2*i+1][:8]}, r.out)
+		require.ElementsMatch(t, []string{"[host=0,", "[host=1,"},
+			[]string{lines[2*i][:8], lines[2*i+1][:8]}, r.out)
 	}
 	require.Contains(t, r.err, "asked 6 · answered 6 · failed 0 · missing 0 · p50 ")
 
@@ -88,12 +93,15 @@ func TestCast_sendsBatchesUntilStopped(t *testing.T) {
 	r = c.client(t, "cast", "demo", "counter", "add", "1", "--canary")
 	require.Equal(t, cli.ExitPartial, r.code)
 	require.Empty(t, r.out)
-	require.Contains(t, r.err, "asked 1 · answered 0 · failed 1 [host=0,gpu=0] · missing 0 · not asked 5 [host=*,gpu=1:3 | host=1,gpu=0]")
-	require.Contains(t, r.err, "6 of 6 ranks gave no value:\n  [host=0,gpu=0] the proc is gone: killed by signal 9")
+	require.Contains(t, r.err, "asked 1 · answered 0 · failed 1 [host=0,gpu=0] · missing 0 · not asked 5 "+
+		"[host=*,gpu=1:3 | host=1,gpu=0]")
+	require.Contains(t, r.err, "6 of 6 ranks gave no value:\n  [host=0,gpu=0] the proc is gone: killed by "+
+		"signal 9")
 	require.Contains(t, r.err, "not asked: the canary failed: ")
 
 	for _, collect := range []string{"stream", "gather"} {
-		stopped := c.client(t, "cast", "demo", "counter", "add", "1", "--batch-size", "2", "--max-failures", "1", "--collect", collect, "-o", "json")
+		stopped := c.client(t, "cast", "demo", "counter", "add", "1", "--batch-size", "2", "--max-failures", "1",
+			"--collect", collect, "-o", "json")
 		require.Equal(t, cli.ExitPartial, stopped.code, stopped.err)
 		got := decode[outcome](t, stopped.out)
 		require.Len(t, got.Replies, 1, collect)
@@ -103,7 +111,8 @@ func TestCast_sendsBatchesUntilStopped(t *testing.T) {
 		require.Contains(t, got.Coverage.NotAskedRegion, "host=")
 		require.Contains(t, got.Coverage.NotAsked[0].Error, "stopped after 1 failures")
 	}
-	require.Equal(t, "7\n", c.client(t, "cast", "demo", "counter", "get", "--reduce", "sum").out, "who was not asked has not counted")
+	require.Equal(t, "7\n", c.client(t, "cast", "demo", "counter", "get", "--reduce", "sum").out,
+		"who was not asked has not counted")
 	r = c.client(t, "cast", "demo", "counter", "get", "--collect", "send")
 	require.Equal(t, cli.ExitPartial, r.code)
 	require.Contains(t, r.err, "asked 6 · sent 5 · failed 1 [host=0,gpu=0]\n")
@@ -121,7 +130,8 @@ func TestCast_dryRunListsRanksWithoutSending(t *testing.T) {
 		rows = append(rows, strings.Join(strings.Fields(line), " "))
 	}
 	require.Equal(t, []string{
-		"BATCH RANK POINT HOST", "1 1 host=0,gpu=1 a", "1 5 host=1,gpu=1 b", "2 2 host=0,gpu=2 a", "2 6 host=1,gpu=2 b",
+		"BATCH RANK POINT HOST", "1 1 host=0,gpu=1 a", "1 5 host=1,gpu=1 b", "2 2 host=0,gpu=2 a",
+		"2 6 host=1,gpu=2 b",
 	}, rows)
 	require.Equal(t, "would ask 4 of 8 ranks in 2 batches; nothing was sent\n", r.err)
 
@@ -132,38 +142,47 @@ func TestCast_dryRunListsRanksWithoutSending(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, r.code)
 	require.Contains(t, r.err, "--one-per proc: mesh demo has no such dimension; want one of host, gpu")
 
-	planned := decode[[]casting.PlannedRecord](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--sample", "25%", "--seed", "7", "--dry-run", "-o", "json"))
+	planned := decode[[]casting.PlannedRecord](t,
+		c.ok(t, "cast", "demo", "counter", "add", "1", "--sample", "25%", "--seed", "7", "--dry-run", "-o", "json"))
 	require.Len(t, planned, 2)
 	require.Equal(t, 1, planned[1].Batch)
 	require.True(t, strings.HasPrefix(planned[0].Host, "a-") || strings.HasPrefix(planned[0].Host, "b-"))
 	require.Equal(t, "0\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"))
 
-	asked := decodeLines[outcome](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--sample", "25%", "--seed", "7", "-o", "ndjson"))
+	asked := decodeLines[outcome](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--sample", "25%", "--seed",
+		"7", "-o", "ndjson"))
 	require.Len(t, asked, 3)
 	require.Equal(t, 2, asked[2].Coverage.Asked)
 	for _, p := range planned {
-		require.Equal(t, "1\n", c.ok(t, "call", "demo["+p.Point+"]", "counter", "get"), "the same seed draws the same ranks")
+		require.Equal(t, "1\n", c.ok(t, "call", "demo["+p.Point+"]", "counter", "get"),
+			"the same seed draws the same ranks")
 	}
 }
 
 func TestNatsCommand_translatesFlagsForAGateway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	env := append(baseEnv(dir), "NATS_URL=nats://127.0.0.1:1", "NATS_TOKEN=secret") // where nothing is: nobody is asked
+	// where nothing is: nobody is asked
+	env := append(baseEnv(dir), "NATS_URL=nats://127.0.0.1:1", "NATS_TOKEN=secret")
 	for _, row := range []struct{ args, want string }{
-		{`demo[host=0:2,gpu=*]|counter|add|{"n":"it's"}`, `nats req castnet.v1.default.cast.demo.counter.add.anon '{"n":"it'\''s"}' -H Content-Type:application/json ` +
-			`-H 'Castnet-Region:host=0:2,gpu=*' -H Castnet-Collect:stream --timeout=35s --wait-for-empty --reply-timeout=30s`},
-		{`demo|counter|get|--reduce|top(3)|--timeout|2m`, `nats req castnet.v1.default.cast.demo.counter.get.anon '' -H Content-Type:application/json ` +
-			`-H 'Castnet-Reduce:top(3)' -H Castnet-TTL:2m0s --timeout=2m5s`},
-		{`demo|counter|add| -5|--collect|gather|--namespace|lab`, `nats req castnet.v1.lab.cast.demo.counter.add.anon ' -5' -H Content-Type:application/json --timeout=35s`},
-		{`demo|echo|echo|"{{x}}"|--collect|send|-s|nats://n`, `nats --server nats://n req castnet.v1.default.cast.demo.echo.echo.anon '"{{x}}"' -H Content-Type:application/json ` +
-			`-H Castnet-Collect:send --timeout=35s --no-templates`},
+		{`demo[host=0:2,gpu=*]|counter|add|{"n":"it's"}`,
+			`nats req castnet.v1.default.cast.demo.counter.add.anon '{"n":"it'\''s"}' -H Content-Type:application/json ` +
+				`-H 'Castnet-Region:host=0:2,gpu=*' -H Castnet-Collect:stream --timeout=35s --wait-for-empty --reply-timeout=30s`},
+		{`demo|counter|get|--reduce|top(3)|--timeout|2m`,
+			`nats req castnet.v1.default.cast.demo.counter.get.anon '' -H Content-Type:application/json ` +
+				`-H 'Castnet-Reduce:top(3)' -H Castnet-TTL:2m0s --timeout=2m5s`},
+		{`demo|counter|add| -5|--collect|gather|--namespace|lab`,
+			`nats req castnet.v1.lab.cast.demo.counter.add.anon ' -5' -H Content-Type:application/json --timeout=35s`},
+		{`demo|echo|echo|"{{x}}"|--collect|send|-s|nats://n`,
+			`nats --server nats://n req castnet.v1.default.cast.demo.echo.echo.anon '"{{x}}"' -H Content-Type:application/json ` +
+				`-H Castnet-Collect:send --timeout=35s --no-templates`},
 	} {
 		r := runClient(t, env, append(append([]string{"cast"}, strings.Split(row.args, "|")...), "--print-nats")...)
 		require.Zero(t, r.code, r.err)
 		require.Equal(t, row.want+"\n", r.out)
 		require.Empty(t, r.err)
-		words, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", `nats() { printf '%s\n' "$@"; }; `+r.out).Output()
+		words, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", `nats() { printf '%s\n' "$@"; }; `+
+			r.out).Output()
 		require.NoError(t, err)
 		_, subject, _ := strings.Cut(string(words), "req\n")
 		subject, _, _ = strings.Cut(subject, "\n")

@@ -45,7 +45,8 @@ JSON: name, value, default, layer, place, changed, env, local, doc.`,
 	}
 	c.Flags().BoolVar(&changed, "changed", false, "show only non-default values")
 	c.Flags().StringVar(&host, "host", "", "show the limits of the host with this `LABEL` or ID")
-	_ = c.RegisterFlagCompletionFunc("host", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	_ = c.RegisterFlagCompletionFunc("host", func(c *cobra.Command, _ []string, prefix string) ([]string,
+		cobra.ShellCompDirective) {
 		return a.Complete(candidates.Hosts)(c, nil, prefix)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -84,7 +85,10 @@ type agentFinder func(ctx context.Context, net *mesh.Net) (subjects.ProcID, erro
 // newAgentFinder returns a finder for the agent of a host or of a proc.
 func newAgentFinder(host, proc string) (agentFinder, error) {
 	if host != "" {
-		return func(ctx context.Context, net *mesh.Net) (subjects.ProcID, error) { return agentOfHost(ctx, net, host) }, nil
+		return func(ctx context.Context, net *mesh.Net) (subjects.ProcID,
+			error) {
+			return agentOfHost(ctx, net, host)
+		}, nil
 	}
 	if strings.Contains(proc, "/") {
 		id, err := subjects.ParseProcID(proc)

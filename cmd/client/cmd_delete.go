@@ -105,9 +105,10 @@ func deleteWorlds(ctx context.Context, a *app.App, net *mesh.Net, s system.StopR
 }
 
 func showDeleted(out *output.Printer, worlds []system.WorldStopped) error {
-	return output.Records(out, worlds, []string{"world", "stopped", "aborted", "silent"}, func(w system.WorldStopped) []string {
-		return []string{
-			w.World, strconv.Itoa(w.Stopped), strconv.Itoa(w.Aborted), text.OrDash(strings.Join(w.Silent, ", ")),
-		}
-	})
+	return output.Records(out, worlds, []string{"world", "stopped", "aborted", "silent"},
+		func(w system.WorldStopped) []string {
+			return []string{
+				w.World, strconv.Itoa(w.Stopped), strconv.Itoa(w.Aborted), text.OrDash(strings.Join(w.Silent, ", ")),
+			}
+		})
 }

@@ -45,7 +45,8 @@ authorization { users: [
 	srv, err := embed.Start(t.Context(), embed.Options{ConfigFile: file})
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
-	return &cluster{Cluster: &testmesh.Cluster{Server: srv}, env: append(baseEnv(dir), "NATS_URL="+srv.URL(), "NATS_USER=full", "NATS_PASSWORD=secret")}
+	return &cluster{Cluster: &testmesh.Cluster{Server: srv},
+		env: append(baseEnv(dir), "NATS_URL="+srv.URL(), "NATS_USER=full", "NATS_PASSWORD=secret")}
 }
 
 func TestDoctor_reportsAHealthySystem(t *testing.T) {
@@ -55,7 +56,8 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 	all := c.doctor(t, cli.ExitOK)
 	require.Len(t, all, 8)
 	for check, want := range map[string]string{
-		"connection": c.Server.URL() + ", nats-server 2.", "permissions": "castnet.v1.default", "clocks": "on 2 hosts",
+		"connection": c.Server.URL() + ", nats-server 2.", "permissions": "castnet.v1.default",
+		"clocks": "on 2 hosts",
 	} {
 		require.Equal(t, doctor.ResultOK, all[check].Result, all[check])
 		require.Contains(t, all[check].Found, want)
@@ -69,7 +71,8 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 		Todo: "start hostd with --data DIR, or turn JetStream on in the server and for the account",
 	}, all["jetstream"])
 	require.Equal(t, doctor.ResultWarn, all["system"].Result, "worlds do not survive")
-	require.Contains(t, all["versions"].Found, "hostd test (build ", "one build, of a version that is not the client's")
+	require.Contains(t, all["versions"].Found, "hostd test (build ",
+		"one build, of a version that is not the client's")
 
 	require.Equal(t, result{err: "no worlds: `castnet apply -f FILE` declares them\n"}, c.client(t, "worlds"))
 	lines := c.ok(t, "doctor")
@@ -91,12 +94,14 @@ func TestDoctor_namesClientsThatReceiveForeignSubjects(t *testing.T) {
 	require.NoError(t, err)
 	f := c.doctor(t, cli.ExitFailure)["listeners"]
 	require.Equal(t, doctor.ResultWarn, f.Result)
-	require.Equal(t, "another client subscribes to castnet.v1.default.p.>: the server cannot say that a process is gone, "+
+	require.Equal(t, "another client subscribes to castnet.v1.default.p.>: the server cannot say that a "+
+		"process is gone, "+
 		"so its end is known later", f.Found)
 	require.Contains(t, f.Todo, "end that subscription")
 	require.NoError(t, sub.Unsubscribe())
 	_, err = b.Control().Request(t.Context(), bus.Msg{
-		Subject: "$JS.API.STREAM.CREATE.audit", Data: []byte(`{"name":"audit","subjects":["castnet.v1.>"],"storage":"memory"}`),
+		Subject: "$JS.API.STREAM.CREATE.audit",
+		Data:    []byte(`{"name":"audit","subjects":["castnet.v1.>"],"storage":"memory"}`),
 	})
 	require.NoError(t, err)
 	f = c.doctor(t, cli.ExitFailure)["listeners"]
@@ -112,17 +117,21 @@ func TestDoctor_namesMissingPermissions(t *testing.T) {
 	all := c.doctor(t, cli.ExitFailure, "--user", "short", "--password", "secret")
 	require.Equal(t, doctor.Finding{
 		Check: "permissions", Result: doctor.ResultFail, Todo: "allow that in the configuration of the server",
-		Found: "this user may not publish castnet.v1.default.k.>, castnet.v1.default.f.>; nor subscribe castnet.v1.default.hb.gone.*",
+		Found: "this user may not publish castnet.v1.default.k.>, castnet.v1.default.f.>; nor subscribe " +
+			"castnet.v1.default.hb.gone.*",
 	}, all["permissions"])
 	require.Contains(t, all["connection"].Found, "user short, account $G")
 	require.Equal(t, doctor.ResultOK, all["jetstream"].Result, all["jetstream"])
 	require.Equal(t, doctor.Finding{
-		Check: "system", Result: doctor.ResultWarn, Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system",
+		Check: "system", Result: doctor.ResultWarn,
+		Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system",
 	}, all["system"])
 	require.Equal(t, doctor.Finding{
-		Check: "hosts", Result: doctor.ResultFail, Found: "no host sends heartbeats, and none answers", Todo: "start a hostd on this bus, and see that --namespace is the same",
+		Check: "hosts", Result: doctor.ResultFail, Found: "no host sends heartbeats, and none answers",
+		Todo: "start a hostd on this bus, and see that --namespace is the same",
 	}, all["hosts"])
-	require.Equal(t, doctor.ResultOK, c.doctor(t, cli.ExitFailure)["permissions"].Result, "the other user has them all")
+	require.Equal(t, doctor.ResultOK, c.doctor(t, cli.ExitFailure)["permissions"].Result,
+		"the other user has them all")
 }
 
 func TestDoctor_reportsWhyAConnectionFails(t *testing.T) {
@@ -134,7 +143,8 @@ func TestDoctor_reportsWhyAConnectionFails(t *testing.T) {
 	all = c.doctor(t, cli.ExitFailure, "--token", "wrong")
 	require.Contains(t, all["connection"].Todo, "--creds, --user or --token")
 	r := c.client(t, "doctor", "--token", "wrong")
-	require.Regexp(t, `^FAIL  connection   bus: connect to .* refused the credentials.* — give the credentials`, r.out)
+	require.Regexp(t,
+		`^FAIL  connection   bus: connect to .* refused the credentials.* — give the credentials`, r.out)
 	require.Equal(t, "castnet: doctor: connection has failed\n", r.err)
 	require.NotContains(t, r.out+r.err, "wrong")
 }

@@ -74,8 +74,9 @@ If a move would lose actors, these are named, and nothing is drained without --f
 		},
 	},
 	{
-		name: "shutdown", short: "Stop every proc of hosts, and then hostd", doneText: "shut down", stopsProcs: true,
-		long: "Stop every proc of the hosts: SIGTERM, and SIGKILL after the grace. Then hostd itself ends.",
+		name: "shutdown", short: "Stop every proc of hosts, and then hostd", doneText: "shut down",
+		stopsProcs: true,
+		long:       "Stop every proc of the hosts: SIGTERM, and SIGKILL after the grace. Then hostd itself ends.",
 		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
 			return agent.StopAll.Urge(ctx, h, agent.StopAllRequest{Reason: f.reason, Grace: f.grace})
 		},

@@ -31,7 +31,8 @@ cause follows ←. With --verbose, IDs, the exit code or signal, every cause and
 stderr follow. Other events are not kept; docs/events.md lists all.
 
 JSON: as events are on the bus; with --follow, one line each.`,
-		Example:           "  castnet events\n  castnet events -f --kind proc --mesh demo\n  castnet events -f -o ndjson",
+		Example: "  castnet events\n  castnet events -f --kind proc --mesh demo\n  castnet events -f " +
+			"-o ndjson",
 		Args:              flags.WantArgs(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -43,11 +44,13 @@ JSON: as events are on the bus; with --follow, one line each.`,
 		fs, &pick.Kind, "kind", "KIND", "show only events of this kind: host, mesh, rank, proc or actor",
 		flags.Choice(kinds...),
 	)
-	flags.Add(fs, &pick.Mesh, "mesh", "MESH", "show only events of the mesh with this label or ID", func(s string) (string, error) {
-		return s, subjects.CheckName("mesh", s)
-	})
+	flags.Add(fs, &pick.Mesh, "mesh", "MESH", "show only events of the mesh with this label or ID",
+		func(s string) (string, error) {
+			return s, subjects.CheckName("mesh", s)
+		})
 	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("mesh", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	_ = c.RegisterFlagCompletionFunc("mesh", func(c *cobra.Command, _ []string, prefix string) ([]string,
+		cobra.ShellCompDirective) {
 		return a.Complete(candidates.MeshesAndWorlds)(c, nil, prefix)
 	})
 	c.RunE = func(c *cobra.Command, _ []string) error {

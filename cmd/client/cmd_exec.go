@@ -41,9 +41,10 @@ JSON: region, ranks (both of a mesh alone), hosts, exit_code, signal, late, stdo
 		"without a mesh: only hosts with these labels; several with commas between", flags.Labels,
 	)
 	c.Flags().BoolVar(&s.PerHost, "hosts", false, "once per host of the region instead of once per rank")
-	_ = c.RegisterFlagCompletionFunc("label", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return a.Complete(candidates.HostLabels)(c, nil, prefix)
-	})
+	_ = c.RegisterFlagCompletionFunc("label",
+		func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			return a.Complete(candidates.HostLabels)(c, nil, prefix)
+		})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := s.Parse(args, c.ArgsLenAtDash(), a.Conn.Timeout); err != nil {
 			return err

@@ -37,17 +37,22 @@ func TestExec_runsOnHostsAndRanksAndGroupsEqualOutput(t *testing.T) {
 	require.Equal(t, "a, b, c: hello\n", c.ok(t, "exec", "--", "echo", "hello"))
 	require.Equal(t, "b: hello\n", c.ok(t, "exec", "--label", "name=b", "--", "echo", "hello"))
 
-	require.Equal(t, "b: exited with code 0\n  1\n  2\n  | 3\n", c.ok(t, "exec", "--label", "name=b", "--", "sh", "-c", `printf '1\n2'; printf 3 >&2`),
+	require.Equal(t, "b: exited with code 0\n  1\n  2\n  | 3\n",
+		c.ok(t, "exec", "--label", "name=b", "--", "sh", "-c", `printf '1\n2'; printf 3 >&2`),
 		"a last line without an end is a line")
 
 	_, up := c.up(t, "demo", "--per-host", "gpu=2")
-	require.Equal(t, "[*] -5\n", c.ok(t, "exec", "demo", "--", "echo", "-5"), "arguments are as they were written")
-	r := c.client(t, "exec", "demo[host=1:3]", "--", "sh", "-c", `[ $CASTNET_RANK = 4 ] && { echo no luck >&2; exit 7; }; echo fine; kill -0 $CASTNET_PID`)
-	require.Equal(t, "[host=1,gpu=* | host=2,gpu=1] fine\n[host=2,gpu=0] exited with code 7\n  | no luck\n", r.out)
+	require.Equal(t, "[*] -5\n", c.ok(t, "exec", "demo", "--", "echo", "-5"),
+		"arguments are as they were written")
+	r := c.client(t, "exec", "demo[host=1:3]", "--", "sh", "-c",
+		`[ $CASTNET_RANK = 4 ] && { echo no luck >&2; exit 7; }; echo fine; kill -0 $CASTNET_PID`)
+	require.Equal(t,
+		"[host=1,gpu=* | host=2,gpu=1] fine\n[host=2,gpu=0] exited with code 7\n  | no luck\n", r.out)
 	require.Equal(t, "castnet: exec: [host=2,gpu=0]: exited with code 7: no luck\n", r.err)
 	require.Equal(t, 7, r.code)
 
-	groups := decode[[]hostexec.Group](t, c.ok(t, "exec", "demo[gpu=1]", "-o", "json", "--", "sh", "-c", "echo $CASTNET_PROC_ID; echo to >&2"))
+	groups := decode[[]hostexec.Group](t, c.ok(t, "exec", "demo[gpu=1]", "-o", "json", "--", "sh", "-c",
+		"echo $CASTNET_PROC_ID; echo to >&2"))
 	require.Len(t, groups, 3)
 	require.Equal(t, []string{"host=1,gpu=1"}, []string{groups[1].Region})
 	require.Equal(t, []int{3}, groups[1].Ranks)
@@ -69,7 +74,8 @@ func TestExec_ctrlCEndsTheCommand(t *testing.T) {
 	c := newCluster(t)
 	c.openHost(t, "a")
 	begun := filepath.Join(t.TempDir(), "begun")
-	b := start(t, c.env, "exec", "--timeout", "10m", "--", "sh", "-c", "sleep 600 & echo $! >"+begun+".new; mv "+begun+".new "+begun+"; wait")
+	b := start(t, c.env, "exec", "--timeout", "10m", "--", "sh", "-c", "sleep 600 & echo $! >"+begun+".new; mv "+
+		begun+".new "+begun+"; wait")
 	var text []byte
 	require.Eventually(t, func() (ok bool) {
 		var err error
@@ -82,7 +88,8 @@ func TestExec_ctrlCEndsTheCommand(t *testing.T) {
 	require.Eventually(t, func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(stat), ") Z ")
-	}, testkit.Patience, 5*time.Millisecond, "what the command has started is gone, long before its time is over")
+	}, testkit.Patience, 5*time.Millisecond,
+		"what the command has started is gone, long before its time is over")
 }
 
 func TestExec_refusalExplainsHowToAllowIt(t *testing.T) {
@@ -91,9 +98,11 @@ func TestExec_refusalExplainsHowToAllowIt(t *testing.T) {
 	c.openHost(t, "open")
 	r := c.client(t, "exec", "--", "sh", "-c", "exit 3")
 	require.Equal(t, hostexec.RefusedCode, r.code, "the worst")
-	require.Equal(t, "castnet: exec: shut: cannot run commands: start hostd with --allow-exec, or set host.allow-exec: on\n", r.err)
+	require.Equal(t, "castnet: exec: shut: cannot run commands: start hostd with --allow-exec, or set "+
+		"host.allow-exec: on\n", r.err)
 	require.Contains(t, r.out, "open: exited with code 3\n")
-	require.Equal(t, hostexec.RefusedCode, c.client(t, "exec", "--label", "name=open", "--", "no-such-program").code)
+	require.Equal(t, hostexec.RefusedCode,
+		c.client(t, "exec", "--label", "name=open", "--", "no-such-program").code)
 	for _, tc := range []struct {
 		args []string
 		code int

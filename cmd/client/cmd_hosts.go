@@ -34,8 +34,9 @@ columns are omitted.
 JSON: id, label, version, build, pid, procs (alive), started, cpus, labels, mode (open,
 cordoned, draining or leaving), why, local, trees; state (alive, suspect, unknown or dead),
 reason, silence (nanoseconds since it was heard).`,
-		Example: "  castnet hosts\n  castnet hosts --label zone=a\n  castnet hosts drain n07 n08 --reason 'new disks'\n  castnet hosts --output json",
-		Args:    flags.WantCommand,
+		Example: "  castnet hosts\n  castnet hosts --label zone=a\n  castnet hosts drain n07 n08 --reason 'new " +
+			"disks'\n  castnet hosts --output json",
+		Args: flags.WantCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
 				return listHosts(ctx, a.Printer, net, pick)
@@ -46,9 +47,10 @@ reason, silence (nanoseconds since it was heard).`,
 		c.PersistentFlags(), &pick.Labels, "label", "KEY=VALUE",
 		"only hosts with these labels; several with commas between", flags.Labels,
 	)
-	_ = c.RegisterFlagCompletionFunc("label", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return a.Complete(candidates.HostLabels)(c, nil, prefix)
-	})
+	_ = c.RegisterFlagCompletionFunc("label",
+		func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			return a.Complete(candidates.HostLabels)(c, nil, prefix)
+		})
 	for _, d := range hostActions {
 		c.AddCommand(hostActionCommand(a, d, &pick))
 	}
@@ -98,7 +100,8 @@ func showHosts(out *output.Printer, hosts []mesh.HostState) error {
 	return output.Records(out, hosts, columns, func(h mesh.HostState) []string {
 		row := []string{h.Label, hostStatus(out, h), h.ID.String(), "-", "-", "-", "-", "-"}
 		if h.State == agent.HostAlive {
-			row = append(row[:3], strconv.Itoa(h.Procs), strconv.Itoa(h.CPUs), strconv.Itoa(h.PID), text.Age(time.Since(h.Started)),
+			row = append(row[:3], strconv.Itoa(h.Procs), strconv.Itoa(h.CPUs), strconv.Itoa(h.PID),
+				text.Age(time.Since(h.Started)),
 				text.OrDash(shortVersion(h.Version)))
 		}
 		if len(builds) > 1 {

@@ -34,7 +34,8 @@ mostly a fifth of that. Lines of stderr are yellow, or marked if there are no co
 If hosts do not answer, the lines of the others are shown, and the exit code is 4.
 
 JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
-		Example:           "  castnet logs demo\n  castnet logs 'demo[host=0]' -f --tail 0\n  castnet logs demo -f --merge=false",
+		Example: "  castnet logs demo\n  castnet logs 'demo[host=0]' -f --tail 0\n  castnet logs demo " +
+			"-f --merge=false",
 		Args:              flags.WantArgs(1, 1),
 		ValidArgsFunction: a.Complete(candidates.Meshes),
 	}

@@ -122,16 +122,20 @@ func meshFields(out *output.Printer, v inspect.View) [][2]string {
 	}
 	rows = append(rows, [2]string{"owner", v.Owner.ID})
 	if !v.Owner.Answers {
-		return append(rows, [2]string{"", out.Paint(output.Red, "is silent: ") + v.Owner.Why}, [2]string{"", "the rest is reported by the hosts"},
+		return append(rows, [2]string{"", out.Paint(output.Red, "is silent: ") + v.Owner.Why},
+			[2]string{"", "the rest is reported by the hosts"},
 			[2]string{"lease", v.DescribeLease()})
 	}
 	o := v.Owner
 	if w := v.World; w != nil {
-		return append(rows, [2]string{"world", strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", w.Status, text.Age(w.For), cmp.Or(w.Ending, w.Reason)), ": ")},
+		return append(rows, [2]string{"world",
+			strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", w.Status, text.Age(w.For),
+				cmp.Or(w.Ending, w.Reason)), ": ")},
 			[2]string{"failures", v.Policy})
 	}
 	rows = append(rows,
-		[2]string{"", fmt.Sprintf("since %s; restarts %d, stalls %d", text.Age(time.Since(*o.Since)), o.Restarts, o.Stalls)},
+		[2]string{"", fmt.Sprintf("since %s; restarts %d, stalls %d", text.Age(time.Since(*o.Since)),
+			o.Restarts, o.Stalls)},
 		[2]string{"failures", v.Policy})
 	if o.Spares > 0 {
 		rows = append(rows, [2]string{"", text.Pluralize(o.Spares, "spare host") + " left"})
@@ -149,12 +153,13 @@ func formatLease(d time.Duration) string {
 // showRuns prints a table of equal ranks.
 func showRuns(out *output.Printer, what string, runs []inspect.StatusRun) error {
 	fmt.Fprintln(out.Stdout)
-	err := output.Records(out, runs[:min(len(runs), maxRuns)], []string{what, "n", "status", "reason"}, func(r inspect.StatusRun) []string {
-		return []string{
-			"[" + text.Shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), out.PaintStatus(r.Status),
-			text.Reason(r.Reason),
-		}
-	})
+	err := output.Records(out, runs[:min(len(runs), maxRuns)], []string{what, "n", "status", "reason"},
+		func(r inspect.StatusRun) []string {
+			return []string{
+				"[" + text.Shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), out.PaintStatus(r.Status),
+				text.Reason(r.Reason),
+			}
+		})
 	if more := len(runs) - maxRuns; more > 0 {
 		fmt.Fprintf(out.Stdout, "and %d more; --output json has all\n", more)
 	}
@@ -166,13 +171,14 @@ func showRestartedRanks(out *output.Printer, later []inspect.RestartedRank) erro
 		return nil
 	}
 	fmt.Fprintln(out.Stdout)
-	return output.Records(out, later, []string{"rank", "gen", "host", "restarts", "now", "reason"}, func(l inspect.RestartedRank) []string {
-		return []string{
-			"[" + l.Point + "]", strconv.Itoa(l.Gen), text.HostLabel(l.Host), strconv.Itoa(l.Restarts), cmp.Or(
-				l.DescribePhase(), out.PaintStatus(l.Status),
-			), text.Reason(l.Cause),
-		}
-	})
+	return output.Records(out, later, []string{"rank", "gen", "host", "restarts", "now", "reason"},
+		func(l inspect.RestartedRank) []string {
+			return []string{
+				"[" + l.Point + "]", strconv.Itoa(l.Gen), text.HostLabel(l.Host), strconv.Itoa(l.Restarts), cmp.Or(
+					l.DescribePhase(), out.PaintStatus(l.Status),
+				), text.Reason(l.Cause),
+			}
+		})
 }
 
 // writeFields prints a name and a value per line.

@@ -110,7 +110,8 @@ below.
 
 JSON: mesh, rank, point, process, sent, acked, flying, waiting, credit, packets, retransmitted, rtt,
 received, duplicates, gaps, stalled, answers, dead.`,
-		Example:           "  castnet procs\n  castnet procs 'demo[host=0]'\n  castnet procs --all --output ndjson\n  castnet procs demo --links",
+		Example: "  castnet procs\n  castnet procs 'demo[host=0]'\n  castnet procs --all --output " +
+			"ndjson\n  castnet procs demo --links",
 		Args:              flags.WantArgs(0, 1),
 		ValidArgsFunction: a.Complete(candidates.Meshes),
 	}

@@ -39,7 +39,8 @@ without --force. The actors of a detached mesh have no owner.
 
 JSON, a line for each with ndjson, as it is over: mesh, rank (of the whole mesh), point, host, status,
 reason, took (nanoseconds since it began).`,
-		Example:           "  castnet mesh restart demo\n  castnet mesh restart 'demo[host=0]' --max-unavailable 2 --reason 'new data'",
+		Example: "  castnet mesh restart demo\n  castnet mesh restart 'demo[host=0]' " +
+			"--max-unavailable 2 --reason 'new data'",
 		Args:              flags.WantArgs(1, 1),
 		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),
 	}
@@ -76,7 +77,8 @@ world are refused first: those procs restart with their hostd. --timeout has no 
 Hosts are named by label or ID; --label alone takes every host that has it.
 
 JSON: as with ` + "`castnet mesh restart`" + `.`,
-		Example:           "  castnet hosts restart n07 n08 --reason 'new data'\n  castnet hosts restart --label zone=a --max-unavailable 2",
+		Example: "  castnet hosts restart n07 n08 --reason 'new data'\n  castnet hosts restart " +
+			"--label zone=a --max-unavailable 2",
 		ValidArgsFunction: a.CompleteEach(candidates.Hosts),
 	}
 	rollingFlags(c, &r)
@@ -140,7 +142,8 @@ func targetsOnHosts(
 				continue
 			}
 			if w := procs.Describe().World; w != nil {
-				return nil, fmt.Errorf("host %s has procs of world %s, which restart with their hostd: stop hostd (SIGTERM) and start it again; "+
+				return nil, fmt.Errorf("host %s has procs of world %s, which restart with their hostd: stop hostd "+
+					"(SIGTERM) and start it again; "+
 					"`castnet mesh restart` restarts procs of other meshes", h.Label, w.World)
 			}
 			t.Region, err = hostRegion(procs.Describe(), at)

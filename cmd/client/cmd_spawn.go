@@ -54,8 +54,9 @@ type, owner, and with --detach epoch, which castnet adopt takes); without --deta
 		}
 		u.Detach = detach
 		if detach && u.Actor != "" && u.Policy.Recovery == mesh.Restart {
-			return cli.Usagef(`--recovery restart with --detach: the actors of a detached mesh have no owner that could ` +
-				`restart them: want --actor "", or no --detach`)
+			return cli.Usagef(
+				`--recovery restart with --detach: the actors of a detached mesh have no owner that could ` +
+					`restart them: want --actor "", or no --detach`)
 		}
 		if hosts != "" {
 			u.Hosts.Names = strings.Split(hosts, ",")

@@ -70,17 +70,18 @@ func stopMesh(ctx context.Context, a *app.App, net *mesh.Net, t target.Target) e
 		return err
 	}
 	ends := make(chan actor.Event, 2*len(records)+1) // each rank ends once
-	sub, err := net.Bus().Control().Subscribe(net.Proc().Space().Events(actor.KindProc, p.Procs.ID()), func(m bus.Msg) {
-		e, err := actor.DecodeEventFrom(net.Proc().Space(), m)
-		if e, in := e.ClampRanks(p.Procs.Extent().NumRanks()); err == nil && in && e.Terminal() {
-			e.Each(func(e actor.Event) { // one event may cover many ranks
-				select {
-				case ends <- e:
-				default: // a repeated event
-				}
-			})
-		}
-	})
+	sub, err := net.Bus().Control().Subscribe(net.Proc().Space().Events(actor.KindProc, p.Procs.ID()),
+		func(m bus.Msg) {
+			e, err := actor.DecodeEventFrom(net.Proc().Space(), m)
+			if e, in := e.ClampRanks(p.Procs.Extent().NumRanks()); err == nil && in && e.Terminal() {
+				e.Each(func(e actor.Event) { // one event may cover many ranks
+					select {
+					case ends <- e:
+					default: // a repeated event
+					}
+				})
+			}
+		})
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,8 @@ func locate(ctx context.Context, net *mesh.Net, what, name string, rank int) (w 
 	inv, p, missing := net.InventoryFor(ctx, name)
 	_, none := errors.AsType[*mesh.NotFoundError](missing)
 	if none && err != nil && !errors.Is(err, system.ErrNoController) {
-		return w, target.WithMissingHosts(inv, fmt.Errorf("%w; %w", err, missing)) // the controller's answer comes first
+		// the controller's answer comes first
+		return w, target.WithMissingHosts(inv, fmt.Errorf("%w; %w", err, missing))
 	}
 	if missing != nil {
 		return w, missing

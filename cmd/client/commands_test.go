@@ -33,7 +33,8 @@ func TestLists_areTablesForTerminalsAndDocumentsForScripts(t *testing.T) {
 	require.Equal(t, 2, hosts[0].Procs)
 	lines := strings.Split(strings.TrimSpace(c.ok(t, "hosts")), "\n")
 	require.Len(t, lines, 3)
-	require.Equal(t, []string{"HOST", "STATUS", "ID", "PROCS", "CPUS", "PID", "AGE", "VERSION"}, strings.Fields(lines[0]))
+	require.Equal(t, []string{"HOST", "STATUS", "ID", "PROCS", "CPUS", "PID", "AGE", "VERSION"},
+		strings.Fields(lines[0]))
 	require.Equal(t, []string{"b", "alive", hosts[1].ID.String(), "2"}, strings.Fields(lines[2])[:4])
 
 	procs := decodeLines[inspect.Proc](t, c.ok(t, "procs", "-o", "ndjson"))
@@ -76,7 +77,8 @@ func TestCallAndCast_reachOneAndMany(t *testing.T) {
 	require.Zero(t, r.code, r.err)
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	slices.Sort(lines)
-	require.Equal(t, []string{"[host=0,gpu=0] 11", "[host=0,gpu=1] 11", "[host=1,gpu=0] 16", "[host=1,gpu=1] 11"}, lines)
+	require.Equal(t, []string{"[host=0,gpu=0] 11", "[host=0,gpu=1] 11", "[host=1,gpu=0] 16",
+		"[host=1,gpu=1] 11"}, lines)
 	require.Contains(t, r.err, "asked 4 · answered 4 · failed 0 · missing 0 · ")
 
 	type outcome struct {
@@ -105,7 +107,8 @@ func TestEcho_returnsAnyJSON(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	c.up(t, "--per-host", "gpu=2", "--actor", "echo")
-	for _, text := range []string{`{"a":[1,2.5,-3,true,null],"b":{"c":"ü<&>"}}`, `"text"`, `9223372036854775807`, `-0.5`, `[]`, `{}`, `false`} {
+	for _, text := range []string{`{"a":[1,2.5,-3,true,null],"b":{"c":"ü<&>"}}`, `"text"`, `9223372036854775807`,
+		`-0.5`, `[]`, `{}`, `false`} {
 		require.Equal(t, text+"\n", c.ok(t, "call", "demo[gpu=0]", "echo", "echo", text))
 	}
 	for reducer, want := range map[string]string{"sum": "5\n", "max": "2.5\n"} {
@@ -143,7 +146,8 @@ func TestCast_namesRanksWithoutAValueAndWhy(t *testing.T) {
 	require.Contains(t, r.err, "the proc is gone: killed by signal 9")
 	require.Contains(t, c.ok(t, "procs", "demo"), "killed by signal 9")
 
-	require.Equal(t, cli.ExitFailure, func() int { c.client(t, "stop", "demo"); return b.Exit(t) }(), "not every proc was stopped")
+	require.Equal(t, cli.ExitFailure, func() int { c.client(t, "stop", "demo"); return b.Exit(t) }(),
+		"not every proc was stopped")
 	require.Contains(t, b.Err.String(), "1 of 4 procs failed")
 }
 
@@ -203,7 +207,8 @@ func TestLogs_followNeitherLosesNorRepeatsLines(t *testing.T) {
 		c.ok(t, "cast", "demo", "talker", "talk", `"`+what+`"`)
 	}
 	c.ok(t, "call", "demo[gpu=1]", "talker", "grumble", `"ouch"`)
-	require.Equal(t, "[host=0,gpu=0] two from 0\n[host=0,gpu=0] three from 0\n", c.ok(t, "logs", "demo[gpu=0]", "--tail", "2"))
+	require.Equal(t, "[host=0,gpu=0] two from 0\n[host=0,gpu=0] three from 0\n",
+		c.ok(t, "logs", "demo[gpu=0]", "--tail", "2"))
 	records := decode[[]logs.Record](t, c.ok(t, "logs", "demo", "-o", "json"))
 	require.Len(t, records, 7)
 	require.Equal(t, logs.Record{Rank: 1, Point: "host=0,gpu=1", Stream: "stderr", Line: "ouch"}, records[6])
@@ -275,12 +280,18 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 		want []string
 	}{
 		{[]string{"nonsense"}, cli.ExitUsage, []string{`unknown command "nonsense"`, "usage: "}},
-		{[]string{"cats"}, cli.ExitUsage, []string{`unknown command "cats" for "castnet": did you mean`, "usage: "}},
-		{[]string{"mesh", "shwo", "demo"}, cli.ExitUsage, []string{`unknown command "shwo" for "castnet mesh": did you mean show?`, "usage: "}},
-		{[]string{"config", "nonsense"}, cli.ExitUsage, []string{`unknown command "nonsense" for "castnet config"`}},
-		{[]string{"hosts", "cordno", "a"}, cli.ExitUsage, []string{`unknown command "cordno" for "castnet hosts": did you mean cordon?`, "usage: castnet hosts"}},
-		{[]string{"adopt", "demo", "--epoch", "x"}, cli.ExitUsage, []string{`"x" for --epoch: want a whole number`}},
-		{[]string{"cast", "demo"}, cli.ExitUsage, []string{"castnet: want ACTOR ENDPOINT\n", "usage: castnet cast MESH[region] ACTOR ENDPOINT [JSON]"}},
+		{[]string{"cats"}, cli.ExitUsage,
+			[]string{`unknown command "cats" for "castnet": did you mean`, "usage: "}},
+		{[]string{"mesh", "shwo", "demo"}, cli.ExitUsage,
+			[]string{`unknown command "shwo" for "castnet mesh": did you mean show?`, "usage: "}},
+		{[]string{"config", "nonsense"}, cli.ExitUsage,
+			[]string{`unknown command "nonsense" for "castnet config"`}},
+		{[]string{"hosts", "cordno", "a"}, cli.ExitUsage,
+			[]string{`unknown command "cordno" for "castnet hosts": did you mean cordon?`, "usage: castnet hosts"}},
+		{[]string{"adopt", "demo", "--epoch", "x"}, cli.ExitUsage,
+			[]string{`"x" for --epoch: want a whole number`}},
+		{[]string{"cast", "demo"}, cli.ExitUsage,
+			[]string{"castnet: want ACTOR ENDPOINT\n", "usage: castnet cast MESH[region] ACTOR ENDPOINT [JSON]"}},
 		{[]string{"hosts", "--nope"}, cli.ExitUsage, []string{"--nope"}},
 		{[]string{"hosts", "-o", "xml"}, cli.ExitUsage, []string{`"xml"`, "table, json or ndjson"}},
 		{[]string{"hosts", "--log-level", "loud"}, cli.ExitUsage, []string{`"loud"`, "debug"}},
@@ -291,51 +302,80 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 		{[]string{"cast", "demo", "counter", "add", "{"}, cli.ExitUsage, []string{`"{"`, "want JSON"}},
 		{[]string{"cast", "demo", "counter", "add", "hello"}, cli.ExitUsage, []string{`"hello"`, `'"text"'`}},
 		{[]string{"cast", "demo", "counter", "add", "1 2"}, cli.ExitUsage, []string{`"1 2"`, "more data after"}},
-		{[]string{"cast", "demo", "counter", "get", "--reduce", "median"}, cli.ExitUsage, []string{`castnet: reducer "median": no such built-in reducer`, "sum, min, max, all, any", "endpoint get declares"}},
-		{[]string{"cast", "demo", "counter", "get", "--reduce", "top(0)"}, cli.ExitUsage, []string{"top(0)", "1 or more"}},
-		{[]string{"cast", "demo", "counter", "get", "--reduce", "top("}, cli.ExitUsage, []string{`"top("`, "no such"}},
-		{[]string{"cast", "demo", "counter", "get", "--collect", "table"}, cli.ExitUsage, []string{`"table"`, `stream, gather, reduce, send or choose`}},
-		{[]string{"cast", "demo", "counter", "get", "--collect", "reduce"}, cli.ExitUsage, []string{`--collect reduce`, `want --reduce`}},
-		{[]string{"cast", "demo", "counter", "get", "--collect", "send", "--reduce", "sum"}, cli.ExitUsage, []string{`--collect send`, `--collect reduce`}},
-		{[]string{"cast", "demo", "counter", "get", "--collect", "send", "--canary"}, cli.ExitUsage, []string{`--canary`, `stream, gather or reduce`}},
-		{[]string{"cast", "demo", "counter", "get", "--batch-size", "0"}, cli.ExitUsage, []string{`"0" for "--batch-size"`, `1 or more`}},
-		{[]string{"cast", "demo", "counter", "get", "--batch-delay", "soon", "--batch-size", "1"}, cli.ExitUsage, []string{`"soon"`, `500ms or 5s`}},
-		{[]string{"cast", "demo", "counter", "get", "--batch-delay", "1s"}, cli.ExitUsage, []string{`--batch-delay 1s`, `--batch-size, --one-per or --canary`}},
-		{[]string{"cast", "demo", "counter", "get", "--one-per", "G.P"}, cli.ExitUsage, []string{`"G.P"`, `--one-per`}},
+		{[]string{"cast", "demo", "counter", "get", "--reduce", "median"}, cli.ExitUsage,
+			[]string{`castnet: reducer "median": no such built-in reducer`, "sum, min, max, all, any",
+				"endpoint get declares"}},
+		{[]string{"cast", "demo", "counter", "get", "--reduce", "top(0)"}, cli.ExitUsage,
+			[]string{"top(0)", "1 or more"}},
+		{[]string{"cast", "demo", "counter", "get", "--reduce", "top("}, cli.ExitUsage,
+			[]string{`"top("`, "no such"}},
+		{[]string{"cast", "demo", "counter", "get", "--collect", "table"}, cli.ExitUsage,
+			[]string{`"table"`, `stream, gather, reduce, send or choose`}},
+		{[]string{"cast", "demo", "counter", "get", "--collect", "reduce"}, cli.ExitUsage,
+			[]string{`--collect reduce`, `want --reduce`}},
+		{[]string{"cast", "demo", "counter", "get", "--collect", "send", "--reduce", "sum"}, cli.ExitUsage,
+			[]string{`--collect send`, `--collect reduce`}},
+		{[]string{"cast", "demo", "counter", "get", "--collect", "send", "--canary"}, cli.ExitUsage,
+			[]string{`--canary`, `stream, gather or reduce`}},
+		{[]string{"cast", "demo", "counter", "get", "--batch-size", "0"}, cli.ExitUsage,
+			[]string{`"0" for "--batch-size"`, `1 or more`}},
+		{[]string{"cast", "demo", "counter", "get", "--batch-delay", "soon", "--batch-size", "1"}, cli.ExitUsage,
+			[]string{`"soon"`, `500ms or 5s`}},
+		{[]string{"cast", "demo", "counter", "get", "--batch-delay", "1s"}, cli.ExitUsage,
+			[]string{`--batch-delay 1s`, `--batch-size, --one-per or --canary`}},
+		{[]string{"cast", "demo", "counter", "get", "--one-per", "G.P"}, cli.ExitUsage,
+			[]string{`"G.P"`, `--one-per`}},
 		{[]string{"cast", "demo", "counter", "get", "--canary=perhaps"}, cli.ExitUsage, []string{`"perhaps"`}},
-		{[]string{"cast", "demo", "counter", "get", "--max-failures", "none", "--batch-size", "1"}, cli.ExitUsage, []string{`"none"`, `1 or more`}},
-		{[]string{"cast", "demo", "counter", "get", "--sample", "10"}, cli.ExitUsage, []string{`"10" for "--sample"`, `such as 10%`}},
-		{[]string{"cast", "demo", "counter", "get", "--sample", "10%", "--seed", "x"}, cli.ExitUsage, []string{`"x" for "--seed"`, `whole number`}},
-		{[]string{"cast", "demo", "counter", "get", "--seed", "7"}, cli.ExitUsage, []string{`--seed 7`, `want --sample`}},
-		{[]string{"cast", "demo", "counter", "get", "--print-nats", "--batch-size", "2"}, cli.ExitUsage, []string{`--batch-size has no equivalent`}},
-		{[]string{"cast", "demo", "counter", "get", "--print-nats", "--dry-run"}, cli.ExitUsage, []string{`want one of --dry-run and --print-nats`}},
-		{[]string{"cast", "demo", "counter", "get", "--print-nats", "--timeout", "11m"}, cli.ExitUsage, []string{`--timeout 11m0s`, `10m0s`}},
-		{[]string{"cast", "demo", "counter", "get", "--timeout", "0"}, cli.ExitUsage, []string{`--timeout is 0s`, `more than 0`}},
+		{[]string{"cast", "demo", "counter", "get", "--max-failures", "none", "--batch-size", "1"}, cli.ExitUsage,
+			[]string{`"none"`, `1 or more`}},
+		{[]string{"cast", "demo", "counter", "get", "--sample", "10"}, cli.ExitUsage,
+			[]string{`"10" for "--sample"`, `such as 10%`}},
+		{[]string{"cast", "demo", "counter", "get", "--sample", "10%", "--seed", "x"}, cli.ExitUsage,
+			[]string{`"x" for "--seed"`, `whole number`}},
+		{[]string{"cast", "demo", "counter", "get", "--seed", "7"}, cli.ExitUsage,
+			[]string{`--seed 7`, `want --sample`}},
+		{[]string{"cast", "demo", "counter", "get", "--print-nats", "--batch-size", "2"}, cli.ExitUsage,
+			[]string{`--batch-size has no equivalent`}},
+		{[]string{"cast", "demo", "counter", "get", "--print-nats", "--dry-run"}, cli.ExitUsage,
+			[]string{`want one of --dry-run and --print-nats`}},
+		{[]string{"cast", "demo", "counter", "get", "--print-nats", "--timeout", "11m"}, cli.ExitUsage,
+			[]string{`--timeout 11m0s`, `10m0s`}},
+		{[]string{"cast", "demo", "counter", "get", "--timeout", "0"}, cli.ExitUsage,
+			[]string{`--timeout is 0s`, `more than 0`}},
 		{[]string{"cast", "demo", "counter", "add", `"x"`}, cli.ExitUsage, []string{"takes int64"}},
 		{[]string{"cast", "demo", "counter", "a b"}, cli.ExitUsage, []string{`"a b"`}},
 		{[]string{"call", "demo", "counter", "get"}, cli.ExitUsage, []string{"call asks one rank", "host=1,gpu=2"}},
 		{[]string{"cast", "nobody", "counter", "get"}, cli.ExitNotFound, []string{`"nobody"`, "demo-"}},
 		{[]string{"cast", "demo", "abacus", "get"}, cli.ExitNotFound, []string{`"abacus"`, "counter-"}},
-		{[]string{"cast", "demo", "counter", "guess"}, cli.ExitNotFound, []string{"no such endpoint", "add, get, reset"}},
-		{[]string{"cast", "demo", "counter", "guess", "--reduce", "sum"}, cli.ExitNotFound, []string{"no such endpoint", "add, get, reset"}},
-		{[]string{"call", "demo[gpu=0]", "counter", "guess"}, cli.ExitNotFound, []string{"guess", "add, get, reset"}},
+		{[]string{"cast", "demo", "counter", "guess"}, cli.ExitNotFound,
+			[]string{"no such endpoint", "add, get, reset"}},
+		{[]string{"cast", "demo", "counter", "guess", "--reduce", "sum"}, cli.ExitNotFound,
+			[]string{"no such endpoint", "add, get, reset"}},
+		{[]string{"call", "demo[gpu=0]", "counter", "guess"}, cli.ExitNotFound,
+			[]string{"guess", "add, get, reset"}},
 		{[]string{"stop", "demo[gpu=0]"}, cli.ExitUsage, []string{"a whole mesh", "demo[gpu=0]"}},
 		{[]string{"logs", "demo", "--tail", "-1"}, cli.ExitUsage, []string{"--tail is -1"}},
-		{[]string{"logs", "demo", "--merge", "-o", "ndjson"}, cli.ExitUsage, []string{"--merge has no effect on JSON"}},
-		{[]string{"logs", "demo", "--merge-window", "0s"}, cli.ExitUsage, []string{"--merge-window", "more than 0"}},
+		{[]string{"logs", "demo", "--merge", "-o", "ndjson"}, cli.ExitUsage,
+			[]string{"--merge has no effect on JSON"}},
+		{[]string{"logs", "demo", "--merge-window", "0s"}, cli.ExitUsage,
+			[]string{"--merge-window", "more than 0"}},
 		{[]string{"up", "x.y"}, cli.ExitUsage, []string{`"x.y"`}},
 		{[]string{"up", "--per-host", "gpu"}, cli.ExitUsage, []string{"--per-host", `"gpu"`}},
-		{[]string{"up", "other", "--per-host", "gpu=5000"}, cli.ExitUsage, []string{"--per-host", "5000 procs on each host: want at most 4096"}},
-		{[]string{"spawn", "other", "--per-host", "-1"}, cli.ExitUsage, []string{`"-1" for "--per-host"`, "at least 1"}},
+		{[]string{"up", "other", "--per-host", "gpu=5000"}, cli.ExitUsage,
+			[]string{"--per-host", "5000 procs on each host: want at most 4096"}},
+		{[]string{"spawn", "other", "--per-host", "-1"}, cli.ExitUsage,
+			[]string{`"-1" for "--per-host"`, "at least 1"}},
 		{[]string{"up", "other", "--per-host", "host=2"}, cli.ExitUsage, []string{"host"}},
 		{[]string{"up", "--params", "{"}, cli.ExitUsage, []string{"--params", `"{"`}},
 		{[]string{"up", "--command", "prog"}, cli.ExitUsage, []string{`"prog"`, "absolute"}},
 		{[]string{"up", "--arg", "prog"}, cli.ExitUsage, []string{`"prog"`, "--command"}},
 		{[]string{"up", "--lease", "1ms"}, cli.ExitUsage, []string{"--lease is 1ms"}},
-		{[]string{"up", "other", "--actor", "abacus"}, cli.ExitFailure, []string{`"abacus"`, "it knows counter, echo, plain", "4 of 4 ranks", "[*]"}},
+		{[]string{"up", "other", "--actor", "abacus"}, cli.ExitFailure,
+			[]string{`"abacus"`, "it knows counter, echo, plain", "4 of 4 ranks", "[*]"}},
 		{[]string{"up", "other", "--params", `"x"`}, cli.ExitFailure, []string{"int64", "[*]"}},
 		{[]string{"up", "other", "--command", "/does/not/exist"}, cli.ExitFailure, []string{"/does/not/exist"}},
-		{[]string{"hosts", "-s", "nats://127.0.0.1:1"}, cli.ExitConnection, []string{"127.0.0.1:1", "nothing is listening"}},
+		{[]string{"hosts", "-s", "nats://127.0.0.1:1"}, cli.ExitConnection,
+			[]string{"127.0.0.1:1", "nothing is listening"}},
 		{[]string{"hosts", "--token", "wrong"}, cli.ExitConnection, []string{c.Server.URL(), "credentials"}},
 		{[]string{"up", "--token", "wrong"}, cli.ExitConnection, []string{c.Server.URL(), "credentials"}},
 		{[]string{"hosts", "--namespace", "a.b"}, cli.ExitUsage, []string{`"a.b"`}},
@@ -360,8 +400,10 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 func TestRecords_haveStableNames(t *testing.T) {
 	code := 3
 	raw, err := json.Marshal([]any{
-		inspect.Proc{Mesh: "m", Point: "p", Host: "h", PID: 1, Status: "s", Reason: "r", ExitCode: &code, Signal: 9},
-		inspect.Actor{Current: "c", Endpoints: []string{"e"}}, logs.Record{}, casting.Reply{Error: "e"}, casting.Coverage{}, heldmesh.Started{},
+		inspect.Proc{Mesh: "m", Point: "p", Host: "h", PID: 1, Status: "s", Reason: "r",
+			ExitCode: &code, Signal: 9},
+		inspect.Actor{Current: "c", Endpoints: []string{"e"}}, logs.Record{}, casting.Reply{Error: "e"},
+		casting.Coverage{}, heldmesh.Started{},
 	})
 	require.NoError(t, err)
 	require.JSONEq(t, `[

@@ -24,7 +24,8 @@ func TestSpawn_detachedMeshOutlivesItsClientAndIsAdopted(t *testing.T) {
 	require.Contains(t, r.err, "no system controller answers")
 	require.Empty(t, c.ok(t, "meshes"), "nothing is left of what could not be handed over")
 	c.System(t, "s")
-	up := decode[heldmesh.Started](t, c.ok(t, "spawn", "demo", "--per-host", "2", "--hosts", "a", "--params", "100", "--detach", "-o", "ndjson"))
+	up := decode[heldmesh.Started](t, c.ok(t, "spawn", "demo", "--per-host", "2", "--hosts", "a", "--params",
+		"100", "--detach", "-o", "ndjson"))
 	require.Equal(t, []string{"a"}, up.Hosts)
 	require.Equal(t, "host=1,proc=2", up.Extent)
 	require.EqualValues(t, 2, up.Epoch)
@@ -44,14 +45,18 @@ func TestSpawn_detachedMeshOutlivesItsClientAndIsAdopted(t *testing.T) {
 
 	r = c.client(t, "spawn", "demo", "--detach")
 	require.Equal(t, cli.ExitFailure, r.code)
-	require.Contains(t, r.err, "name demo is taken by mesh "+up.Mesh+": want another name, or `castnet stop demo` first")
+	require.Contains(t, r.err, "name demo is taken by mesh "+up.Mesh+
+		": want another name, or `castnet stop demo` first")
 	file := filepath.Join(t.TempDir(), "world.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("name: demo\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("name: demo\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
 	r = c.client(t, "plan", "-f", file)
-	require.Equal(t, []string{"", "castnet: name demo is taken by mesh " + up.Mesh + "\n"}, []string{r.out, r.err})
+	require.Equal(t, []string{"", "castnet: name demo is taken by mesh " + up.Mesh + "\n"},
+		[]string{r.out, r.err})
 	r = c.client(t, "adopt", "demo", "--epoch", "1")
 	require.Equal(t, cli.ExitFailure, r.code)
-	require.Regexp(t, `belongs to system-\w+/0.0/demo-\w+ since epoch 2: the request is from client-\w+/0.0/adopter in epoch 1`, r.err)
+	require.Regexp(t,
+		`belongs to system-\w+/0.0/demo-\w+ since epoch 2: the request is from client-\w+/0.0/adopter in epoch 1`, r.err)
 	require.Equal(t, cli.ExitNotFound, c.client(t, "adopt", "nobody").code)
 	require.Equal(t, cli.ExitUsage, c.client(t, "adopt", "demo[host=0]").code)
 
@@ -65,7 +70,8 @@ func TestSpawn_detachedMeshOutlivesItsClientAndIsAdopted(t *testing.T) {
 	require.Equal(t, cli.ExitFailure, r.code)
 	require.Contains(t, r.err, "is owned by "+mine.Owner+" in epoch 3: want a mesh that is detached")
 	r = c.client(t, "plan", "-f", file)
-	require.Equal(t, []string{"", "castnet: name demo is taken by mesh " + up.Mesh + "\n"}, []string{r.out, r.err}, "also when a program owns it")
+	require.Equal(t, []string{"", "castnet: name demo is taken by mesh " + up.Mesh + "\n"},
+		[]string{r.out, r.err}, "also when a program owns it")
 	require.Equal(t, "204\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
 	require.Zero(t, exit(t, b, os.Interrupt))
 	require.Empty(t, c.ok(t, "meshes"))
@@ -87,7 +93,8 @@ func TestMeshes_listTheirOwners(t *testing.T) {
 	d := start(t, c.env, "spawn", "three", "--actor", "", "-o", "ndjson")
 	require.Equal(t, "host=1,proc=1", decode[heldmesh.Started](t, d.Out.Line(t)).Extent)
 	require.Zero(t, exit(t, d, os.Interrupt), "without --detach it is held as up does")
-	require.Eventually(t, func() bool { return !strings.Contains(c.ok(t, "meshes"), "three") }, testkit.Patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return !strings.Contains(c.ok(t, "meshes"), "three") }, testkit.Patience,
+		50*time.Millisecond)
 }
 
 func TestApply_refusesTheNameOfAMesh(t *testing.T) {
@@ -96,7 +103,8 @@ func TestApply_refusesTheNameOfAMesh(t *testing.T) {
 	c.System(t, "s")
 	_, up := c.up(t, "train", "--per-host", "gpu=1")
 	file := t.TempDir() + "/w.yaml"
-	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("name: train\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
 	for _, verb := range []string{"plan", "apply"} {
 		r := c.client(t, verb, "-f", file)
 		require.Equal(t, cli.ExitFailure, r.code, verb)

@@ -25,18 +25,24 @@ func TestHosts_drainMovesRanksToASpare(t *testing.T) {
 	})
 	require.NoError(t, err)
 	counter := actor.NewType[struct{}, int64]("counter")
-	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "free", Uncontrolled: true})
+	free, err := mesh.SpawnActors(t.Context(), procs, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "free", Uncontrolled: true})
 	require.NoError(t, err)
 	r := c.client(t, "hosts", "drain", "a")
 	require.Equal(t, cli.ExitFailure, r.code, r.err)
-	require.Equal(t, "castnet: drain "+procs.ID().String()+": its actors would be lost:\n  "+free.Name()+" on [*]: no owner restarts them\n"+
-		"nothing was drained: --force drains the procs without these actors;\nactors of a mesh that was made with --recovery restart come back\n", r.err)
-	require.Equal(t, "HOST  RESULT   PROCS\na     drained  0 ended, 2 moved\n", c.ok(t, "hosts", "drain", "a", "--max-concurrent", "2", "--force"))
+	require.Equal(t, "castnet: drain "+procs.ID().String()+": its actors would be lost:\n  "+free.Name()+
+		" on [*]: no owner restarts them\n"+
+		"nothing was drained: --force drains the procs without these actors;\nactors of a mesh that was made "+
+		"with --recovery restart come back\n", r.err)
+	require.Equal(t, "HOST  RESULT   PROCS\na     drained  0 ended, 2 moved\n",
+		c.ok(t, "hosts", "drain", "a", "--max-concurrent", "2", "--force"))
 	var ranks []string
 	for _, r := range decode[[]inspect.Proc](t, c.ok(t, "procs", "-o", "json")) {
 		ranks = append(ranks, r.Point+" "+text.HostLabel(r.Host)+" "+r.Status)
 	}
-	require.Equal(t, []string{"host=0,gpu=0 b running", "host=0,gpu=1 b running"}, ranks, "what its former host knows of a rank is over")
+	require.Equal(t, []string{"host=0,gpu=0 b running", "host=0,gpu=1 b running"}, ranks,
+		"what its former host knows of a rank is over")
 	moved := decode[[]hostActionRecord](t, c.ok(t, "hosts", "drain", "b", "-o", "json"))
-	require.Equal(t, hostActionRecord{Host: "b", ID: moved[0].ID, Result: "drained", Moved: 2}, moved[0], "back to the first, which is a spare host now")
+	require.Equal(t, hostActionRecord{Host: "b", ID: moved[0].ID, Result: "drained", Moved: 2}, moved[0],
+		"back to the first, which is a spare host now")
 }

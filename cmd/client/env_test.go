@@ -15,7 +15,8 @@ import (
 func TestEnv_printsVariablesThatReachTheLocalHostd(t *testing.T) {
 	t.Parallel()
 	env, path := alone(t)
-	require.NoError(t, bus.WriteLocal(path, bus.LocalServer{URL: "nats://127.0.0.1:5222", Token: "it's a secret", PID: os.Getpid()}))
+	require.NoError(t, bus.WriteLocal(path, bus.LocalServer{URL: "nats://127.0.0.1:5222", Token: "it's a secret",
+		PID: os.Getpid()}))
 	r := runClient(t, env, "env")
 	require.Zero(t, r.code, r.err)
 	require.Equal(t, "export NATS_URL=nats://127.0.0.1:5222\nexport NATS_TOKEN='it'\\''s a secret'\n", r.out)

@@ -17,7 +17,8 @@ func TestEvents_showChangesAndFailures(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	c.host(t, "b")
-	all, procs := start(t, c.env, "events", "-f", "-o", "ndjson"), start(t, c.env, "events", "-f", "-v", "--kind", "proc", "--mesh", "demo")
+	all, procs := start(t, c.env, "events", "-f", "-o", "ndjson"),
+		start(t, c.env, "events", "-f", "-v", "--kind", "proc", "--mesh", "demo")
 	for !strings.Contains(all.Out.String(), `"kind":"host"`) { // until it listens
 		c.ok(t, "hosts", "cordon", "a")
 		c.ok(t, "hosts", "uncordon", "a")
@@ -26,13 +27,16 @@ func TestEvents_showChangesAndFailures(t *testing.T) {
 	cordoned := decode[actor.Event](t, all.Out.Find(t, `"step":"host.cordon"`))
 	require.Equal(t, "cordoned", cordoned.Status, "as it is now")
 	c.leave[1]()
-	require.Contains(t, []string{"host.left", "host.dead"}, decode[actor.Event](t, all.Out.Find(t, `,"host":"b-`)).Step)
+	require.Contains(t, []string{"host.left", "host.dead"},
+		decode[actor.Event](t, all.Out.Find(t, `,"host":"b-`)).Step)
 	c.ok(t, "hosts", "uncordon", "a")
 	_, up := c.up(t, "demo", "--per-host", "gpu=2")
 	require.Equal(t, up.Mesh, decode[actor.Event](t, all.Out.Find(t, `"step":"mesh.spawn.success"`)).Mesh)
 	c.kill(t, "demo", "gpu=1")
 	require.Equal(t, 9, decode[actor.Event](t, all.Out.Find(t, `"step":"proc.exit.signal"`)).Signal)
-	require.Regexp(t, `^\d\d:\d\d:\d\d proc  demo \[host=0,gpu=1\] failed (proc\.exit\.signal )?on a: killed by signal 9`, procs.Out.Find(t, " failed "))
+	require.Regexp(t,
+		`^\d\d:\d\d:\d\d proc  demo \[host=0,gpu=1\] failed (proc\.exit\.signal )?on a: killed by signal 9`,
+		procs.Out.Find(t, " failed "))
 	require.Contains(t, procs.Out.Line(t), "about: "+up.Mesh+"/1.0")
 	require.Contains(t, procs.Out.Line(t), "host: a-")
 	require.Contains(t, procs.Out.Line(t), "signal: 9")

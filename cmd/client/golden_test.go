@@ -45,16 +45,19 @@ func TestGolden_meshes(t *testing.T) {
 	golden.Check(t, "meshes", func(out *output.Printer) error {
 		return showMeshes(out, []inspect.MeshSummary{
 			{
-				Mesh: demoID, Kind: "mesh", Extent: "host=2,gpu=4", Ranks: 8, Running: 8, Phase: "running", Hosts: []string{hostA, hostB},
+				Mesh: demoID, Kind: "mesh", Extent: "host=2,gpu=4", Ranks: 8, Running: 8, Phase: "running",
+				Hosts: []string{hostA, hostB},
 				Owner: inspect.MeshOwner{Kind: "program", ID: ownerID}, Since: sinceTime(2 * time.Hour),
 			},
 			{
-				Mesh: "train-0kd93x0b5m2qc", Kind: "world", Extent: "replica=16,gpu=8", Ranks: 128, Running: 96, Phase: "unknown",
+				Mesh: "train-0kd93x0b5m2qc", Kind: "world", Extent: "replica=16,gpu=8", Ranks: 128, Running: 96,
+				Phase: "unknown",
 				Hosts: []string{hostA, hostB, "node-c-0123456789abe", "node-d-0123456789abf", "node-e-0123456789abg"},
 				Owner: inspect.MeshOwner{Kind: "system"}, Since: sinceTime(72 * time.Hour),
 			},
 			{
-				Mesh: "orphan-1kd93x0b5m2qe", Kind: "mesh", Extent: "proc=1", Ranks: 1, Phase: "stopped", Hosts: []string{hostA},
+				Mesh: "orphan-1kd93x0b5m2qe", Kind: "mesh", Extent: "proc=1", Ranks: 1, Phase: "stopped",
+				Hosts: []string{hostA},
 				Owner: inspect.MeshOwner{Kind: "none", Why: "it has ended"},
 			},
 		})
@@ -65,13 +68,17 @@ func procs() []inspect.Proc {
 	code := 3
 	started := sinceTime(90 * time.Minute)
 	return []inspect.Proc{
-		{Mesh: demoID, Rank: 0, Point: "host=0,gpu=0", Host: hostA, PID: 41234, Status: "running", Started: started},
-		{Mesh: demoID, Rank: 1, Point: "host=0,gpu=1", Host: hostA, PID: 41235, Status: "running", Started: started, Adopted: true},
+		{Mesh: demoID, Rank: 0, Point: "host=0,gpu=0", Host: hostA, PID: 41234, Status: "running",
+			Started: started},
+		{Mesh: demoID, Rank: 1, Point: "host=0,gpu=1", Host: hostA, PID: 41235, Status: "running", Started: started,
+			Adopted: true},
 		{
-			Mesh: demoID, Rank: 2, Point: "host=1,gpu=0", Host: hostB, PID: 977, Status: "failed", Started: started, ExitCode: &code,
-			Reason: "exited with code 3: cannot load the checkpoint: no such file or directory",
+			Mesh: demoID, Rank: 2, Point: "host=1,gpu=0", Host: hostB, PID: 977, Status: "failed", Started: started,
+			ExitCode: &code,
+			Reason:   "exited with code 3: cannot load the checkpoint: no such file or directory",
 		},
-		{Mesh: demoID, Rank: 3, Point: "host=1,gpu=1", Host: hostB, Status: "unknown", Reason: "host node-b does not answer"},
+		{Mesh: demoID, Rank: 3, Point: "host=1,gpu=1", Host: hostB, Status: "unknown",
+			Reason: "host node-b does not answer"},
 	}
 }
 
@@ -93,9 +100,11 @@ func TestGolden_links(t *testing.T) {
 	golden.Check(t, "links", func(out *output.Printer) error {
 		return showLinks(out, []inspect.Link{
 			{Mesh: demoID, Point: "host=0,gpu=0", Peer: actor.Peer{
-				Process: id.Process(), Sent: 120345, Acked: 120340, Retransmitted: 3, Received: 98765, Credit: 4 << 20, RTT: 210 * time.Microsecond,
+				Process: id.Process(), Sent: 120345, Acked: 120340, Retransmitted: 3, Received: 98765, Credit: 4 << 20,
+				RTT: 210 * time.Microsecond,
 			}},
-			{Mesh: demoID, Rank: 1, Point: "host=0,gpu=1", Peer: actor.Peer{Process: id.Process(), DeadReason: "killed by signal 9"}},
+			{Mesh: demoID, Rank: 1, Point: "host=0,gpu=1",
+				Peer: actor.Peer{Process: id.Process(), DeadReason: "killed by signal 9"}},
 		})
 	})
 }
@@ -104,12 +113,15 @@ func TestGolden_actors(t *testing.T) {
 	golden.Check(t, "actors", func(out *output.Printer) error {
 		return showActors(out, []inspect.Actor{
 			{
-				Rank: 0, Point: "host=0,gpu=0", Actor: "counter-0123456789abc", Type: "counter", Status: "running", Handled: 12345,
+				Rank: 0, Point: "host=0,gpu=0", Actor: "counter-0123456789abc", Type: "counter", Status: "running",
+				Handled:   12345,
 				Endpoints: []string{"add(int64) int64", "get() int64", "reset()"},
 			},
 			{
-				Rank: 1, Point: "host=0,gpu=1", Actor: "counter-0123456789abc", Type: "counter", Status: "failed", Queued: 12,
-				Reason: "panicked: runtime error: index out of range [5] with length 3", Endpoints: []string{"add(int64) int64", "get() int64", "reset()"},
+				Rank: 1, Point: "host=0,gpu=1", Actor: "counter-0123456789abc", Type: "counter",
+				Status: "failed", Queued: 12,
+				Reason:    "panicked: runtime error: index out of range [5] with length 3",
+				Endpoints: []string{"add(int64) int64", "get() int64", "reset()"},
 			},
 		})
 	})
@@ -118,11 +130,14 @@ func TestGolden_actors(t *testing.T) {
 func TestGolden_hosts(t *testing.T) {
 	hosts := []mesh.HostState{
 		{State: agent.HostAlive, HostInfo: agent.HostInfo{
-			ID: hostID(t, hostA), Label: "node-a", Procs: 4, CPUs: 64, PID: 1234, Started: ago(50 * time.Hour), Mode: agent.ModeOpen,
-			Version: "v0.0.0-20261125120000-0123456789ab", Build: "b1", Labels: map[string]string{"zone": "a", "disk": "nvme"},
+			ID: hostID(t, hostA), Label: "node-a", Procs: 4, CPUs: 64, PID: 1234, Started: ago(50 * time.Hour),
+			Mode:    agent.ModeOpen,
+			Version: "v0.0.0-20261125120000-0123456789ab", Build: "b1",
+			Labels: map[string]string{"zone": "a", "disk": "nvme"},
 		}},
 		{State: agent.HostAlive, HostInfo: agent.HostInfo{
-			ID: hostID(t, hostB), Label: "node-b", CPUs: 64, PID: 999, Started: ago(3 * time.Minute), Mode: agent.ModeCordoned,
+			ID: hostID(t, hostB), Label: "node-b", CPUs: 64, PID: 999, Started: ago(3 * time.Minute),
+			Mode:       agent.ModeCordoned,
 			ModeReason: "the disks are replaced on Friday", Version: "v1.2.0", Build: "b1",
 		}},
 		{
@@ -145,26 +160,33 @@ func broken() inspect.View {
 	code := 3
 	since := ago(3 * time.Hour)
 	return inspect.View{
-		Mesh: demoID, Label: "demo", Extent: "host=2,gpu=4", Shape: shape.Of("host", 2).With("gpu", 4), PerHost: 4, Ranks: 8, Program: "/opt/words/bin/words",
+		Mesh: demoID, Label: "demo", Extent: "host=2,gpu=4", Shape: shape.Of("host", 2).With("gpu", 4), PerHost: 4,
+		Ranks: 8, Program: "/opt/words/bin/words",
 		Phase: "running", Policy: "propagate", NoActors: "host=0,gpu=2",
 		Owner: inspect.Owner{ID: ownerID, Answers: true, Since: &since, Lease: 30 * time.Second, Restarts: 2},
 		Statuses: []inspect.StatusRun{
 			{Region: "host=0,gpu=0:3", Ranks: 3, Status: "running"},
-			{Region: "host=0,gpu=3", Ranks: 1, Status: "failed", Reason: "exited with code 3: cannot load the checkpoint /data/checkpoints/2026-11-25/step-120000.bin"},
-			{Region: "host=1,gpu=*", Ranks: 4, Status: "failed", Reason: "host node-b is dead: no heartbeat for 4.5s, and no answer to 3 pings"},
+			{Region: "host=0,gpu=3", Ranks: 1, Status: "failed",
+				Reason: "exited with code 3: cannot load the checkpoint /data/checkpoints/2026-11-25/step-120000.bin"},
+			{Region: "host=1,gpu=*", Ranks: 4, Status: "failed",
+				Reason: "host node-b is dead: no heartbeat for 4.5s, and no answer to 3 pings"},
 		},
 		Failures: []inspect.Failure{
 			{
 				Rank: 3, Point: "host=0,gpu=3", Host: hostA, ExitCode: &code, At: ago(5 * time.Minute),
-				Reason:     "exited with code 3: cannot load the checkpoint /data/checkpoints/2026-11-25/step-120000.bin",
-				StderrTail: []string{"loading step-120000.bin", "open /data/checkpoints/2026-11-25/step-120000.bin: no such file or directory"},
+				Reason: "exited with code 3: cannot load the checkpoint /data/checkpoints/2026-11-25/step-120000.bin",
+				StderrTail: []string{"loading step-120000.bin",
+					"open /data/checkpoints/2026-11-25/step-120000.bin: no such file or directory"},
 			},
-			{Rank: 4, Point: "host=1,gpu=0", Host: hostB, Reason: "host node-b is dead: no heartbeat for 4.5s, and no answer to 3 pings"},
+			{Rank: 4, Point: "host=1,gpu=0", Host: hostB,
+				Reason: "host node-b is dead: no heartbeat for 4.5s, and no answer to 3 pings"},
 		},
 		RestartedRanks: []inspect.RestartedRank{{
-			RankHistory: controller.RankHistory{Rank: 1, Gen: 2, Host: hostA, Restarts: 2, Cause: "killed by signal 9"}, Point: "host=0,gpu=1", Status: "running",
+			RankHistory: controller.RankHistory{Rank: 1, Gen: 2, Host: hostA, Restarts: 2,
+				Cause: "killed by signal 9"}, Point: "host=0,gpu=1", Status: "running",
 		}},
-		Hosts: []inspect.Host{{ID: hostA, State: "alive"}, {ID: hostB, State: "dead", Reason: "no heartbeat for 4.5s, and no answer to 3 pings"}},
+		Hosts: []inspect.Host{{ID: hostA, State: "alive"},
+			{ID: hostB, State: "dead", Reason: "no heartbeat for 4.5s, and no answer to 3 pings"}},
 		Actors: []inspect.ActorMesh{{Actor: "worker-0123456789abc", Type: "worker", Statuses: []inspect.StatusRun{
 			{Region: "host=0,gpu=0:2", Ranks: 2, Status: "running"},
 		}}},
@@ -192,15 +214,18 @@ func world() inspect.View {
 	v := broken()
 	v.Label = "train"
 	v.Owner = inspect.Owner{ID: "hostd-8kd93x0b5m2qd/0.0/system", Answers: true}
-	v.World = &inspect.World{Status: system.StatusUnhealthy, For: 95 * time.Second, Reason: "proc train-0kd93x0b5m2qc/5.0: failed: killed by signal 9"}
+	v.World = &inspect.World{Status: system.StatusUnhealthy, For: 95 * time.Second,
+		Reason: "proc train-0kd93x0b5m2qc/5.0: failed: killed by signal 9"}
 	v.Policy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
 	return v
 }
 
 func TestGolden_meshShowAndExplain(t *testing.T) {
-	for name, v := range map[string]inspect.View{"broken": broken(), "healthy": healthy(), "orphaned": orphaned(), "world": world()} {
+	for name, v := range map[string]inspect.View{"broken": broken(), "healthy": healthy(),
+		"orphaned": orphaned(), "world": world()} {
 		golden.Check(t, "mesh-show-"+name, func(out *output.Printer) error { return showMesh(out, v) })
-		golden.Check(t, "explain-"+name, func(out *output.Printer) error { return showExplanation(out, v.Explanation()) })
+		golden.Check(t, "explain-"+name,
+			func(out *output.Printer) error { return showExplanation(out, v.Explanation()) })
 	}
 }
 
@@ -209,18 +234,22 @@ func TestGolden_worlds(t *testing.T) {
 	golden.Check(t, "worlds", func(out *output.Printer) error {
 		return showWorlds(out, []system.WorldState{
 			{
-				Name: "train", Status: system.StatusUnhealthy, For: 95 * time.Second, Shape: &e, Labels: map[string]string{"team": "vision"},
+				Name: "train", Status: system.StatusUnhealthy, For: 95 * time.Second, Shape: &e,
+				Labels: map[string]string{"team": "vision"},
 				Reason: "proc train-0kd93x0b5m2qc/5.0: failed: killed by signal 9",
-				Hosts:  []system.HostState{{Rank: 0, ID: hostID(t, hostA), Count: 4}, {Rank: 1, ID: hostID(t, hostB), Count: 4, Lost: "no heartbeat"}},
+				Hosts: []system.HostState{{Rank: 0, ID: hostID(t, hostA), Count: 4},
+					{Rank: 1, ID: hostID(t, hostB), Count: 4, Lost: "no heartbeat"}},
 			},
 			{Name: "words", Status: system.StatusLive, For: 26 * time.Hour, Shape: &e},
 		})
 	})
 	golden.Check(t, "apply", func(out *output.Printer) error {
-		return showApplied(out, []system.UpsertResponse{{World: "train", Change: "create", Status: system.StatusUnhealthy, Mesh: "train-0kd93x0b5m2qc"}, {World: "words", Change: "nothing"}})
+		return showApplied(out, []system.UpsertResponse{{World: "train", Change: "create",
+			Status: system.StatusUnhealthy, Mesh: "train-0kd93x0b5m2qc"}, {World: "words", Change: "nothing"}})
 	})
 	golden.Check(t, "delete", func(out *output.Printer) error {
-		return showDeleted(out, []system.WorldStopped{{World: "train", Stopped: 6, Aborted: 2, Silent: []string{"node-b"}}, {World: "words", Stopped: 4}})
+		return showDeleted(out, []system.WorldStopped{{World: "train", Stopped: 6, Aborted: 2,
+			Silent: []string{"node-b"}}, {World: "words", Stopped: 4}})
 	})
 	id, err := subjects.ParseProcID("train-0kd93x0b5m2qc/5.1")
 	require.NoError(t, err)
@@ -232,8 +261,10 @@ func TestGolden_worlds(t *testing.T) {
 func TestGolden_restart(t *testing.T) {
 	golden.Check(t, "restart", func(out *output.Printer) error {
 		return showRestarted(out, []restartRecord{
-			{Mesh: demoID, Rank: 0, Point: "host=0,gpu=0", Host: "node-a", Status: "running", Took: 1234 * time.Millisecond},
-			{Mesh: demoID, Rank: 1, Point: "host=0,gpu=1", Host: "node-a", Status: "failed", Reason: "it was not ready within 1m0s: waiting for the model server on port 8080", Took: time.Minute},
+			{Mesh: demoID, Rank: 0, Point: "host=0,gpu=0", Host: "node-a", Status: "running",
+				Took: 1234 * time.Millisecond},
+			{Mesh: demoID, Rank: 1, Point: "host=0,gpu=1", Host: "node-a", Status: "failed",
+				Reason: "it was not ready within 1m0s: waiting for the model server on port 8080", Took: time.Minute},
 		})
 	})
 }
@@ -246,5 +277,6 @@ func TestGolden_configShow(t *testing.T) {
 		}
 		return ""
 	}))
-	golden.Check(t, "config-show-changed", func(out *output.Printer) error { return showConfig(out, c.Entries(), true) })
+	golden.Check(t, "config-show-changed",
+		func(out *output.Printer) error { return showConfig(out, c.Entries(), true) })
 }

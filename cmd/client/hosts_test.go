@@ -29,7 +29,8 @@ func TestHosts_canBeCordonedDrainedAndShutDown(t *testing.T) {
 		require.Equal(t, want, strings.Join(got, ", "))
 	}
 	require.NotContains(t, c.ok(t, "hosts"), "REASON", "there is nothing to say")
-	require.Equal(t, "HOST  RESULT\na     cordoned\nb     cordoned\n", c.ok(t, "hosts", "cordon", "a", "b", "--reason", "new disks"))
+	require.Equal(t, "HOST  RESULT\na     cordoned\nb     cordoned\n",
+		c.ok(t, "hosts", "cordon", "a", "b", "--reason", "new disks"))
 	mode("a cordoned, b cordoned, c open")
 	require.Regexp(t, `a +cordoned .*  new disks`, c.ok(t, "hosts"))
 	c.ok(t, "hosts", "uncordon", "b")
@@ -37,11 +38,14 @@ func TestHosts_canBeCordonedDrainedAndShutDown(t *testing.T) {
 	c.ok(t, "hosts", "uncordon", "a")
 
 	c.up(t, "demo", "--per-host", "gpu=2")
-	drained := decode[[]hostActionRecord](t, c.ok(t, "hosts", "drain", "b", "--grace", "2s", "--max-concurrent", "2", "-o", "json"))
+	drained := decode[[]hostActionRecord](t, c.ok(t, "hosts", "drain", "b", "--grace", "2s", "--max-concurrent",
+		"2", "-o", "json"))
 	require.Len(t, drained, 1)
-	require.Equal(t, hostActionRecord{Host: "b", ID: drained[0].ID, Result: "drained", Asked: 2, Ended: 2}, drained[0])
+	require.Equal(t, hostActionRecord{Host: "b", ID: drained[0].ID, Result: "drained", Asked: 2,
+		Ended: 2}, drained[0])
 	mode("a open, b open, c open")
-	require.Equal(t, "HOST  RESULT     PROCS\nb     shut down  0 ended\nc     shut down  2 ended\n", c.ok(t, "hosts", "shutdown", "c", "b", "--grace", "2s"))
+	require.Equal(t, "HOST  RESULT     PROCS\nb     shut down  0 ended\nc     shut down  2 ended\n",
+		c.ok(t, "hosts", "shutdown", "c", "b", "--grace", "2s"))
 	again := c.client(t, "hosts", "shutdown", "c", "a", "--timeout", "5s")
 	require.Zero(t, again.code, "a host that has left says so again: %s", again.err)
 }
@@ -49,7 +53,8 @@ func TestHosts_canBeCordonedDrainedAndShutDown(t *testing.T) {
 func TestHosts_selectByLabelAndComplete(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	for label, labels := range map[string]map[string]string{"n1": {"zone": "a", "disk": "nvme"}, "n2": {"zone": "b"}} {
+	for label, labels := range map[string]map[string]string{"n1": {"zone": "a", "disk": "nvme"},
+		"n2": {"zone": "b"}} {
 		c.host(t, label, func(o *host.Options) { o.Labels = labels })
 	}
 	require.Regexp(t, `(?m)^HOST .* VERSION +LABELS\nn1 .* disk=nvme,zone=a\nn2 .* zone=b$`, c.ok(t, "hosts"))
@@ -62,11 +67,13 @@ func TestHosts_selectByLabelAndComplete(t *testing.T) {
 		why  string
 		args []string
 	}{
-		{cli.ExitNotFound, `host labelled "zone=c" does not exist; there is disk=nvme, zone=a, zone=b`, []string{"hosts", "--label", "zone=c"}},
+		{cli.ExitNotFound, `host labelled "zone=c" does not exist; there is disk=nvme, zone=a, zone=b`,
+			[]string{"hosts", "--label", "zone=c"}},
 		{cli.ExitNotFound, `host "n3" does not exist; there is n1, n2`, []string{"hosts", "drain", "n1", "n3"}},
 		{cli.ExitUsage, "want KEY=VALUE", []string{"hosts", "--label", "zone"}},
 		{cli.ExitUsage, "drain: want the labels of hosts", []string{"hosts", "drain"}},
-		{cli.ExitUsage, "want a whole number from 1 to 256", []string{"hosts", "drain", "n1", "--max-concurrent", "257"}},
+		{cli.ExitUsage, "want a whole number from 1 to 256",
+			[]string{"hosts", "drain", "n1", "--max-concurrent", "257"}},
 		{cli.ExitUsage, "want a duration", []string{"hosts", "shutdown", "n1", "--grace", "soon"}},
 		{cli.ExitUsage, "unknown flag: --grace", []string{"hosts", "cordon", "n1", "--grace", "1s"}},
 	} {
@@ -76,7 +83,8 @@ func TestHosts_selectByLabelAndComplete(t *testing.T) {
 		require.Empty(t, r.out)
 	}
 	suggest := func(args ...string) string {
-		return strings.Join(strings.Fields(strings.Split(c.ok(t, append([]string{"__complete"}, args...)...), ":")[0]), " ")
+		return strings.Join(strings.Fields(strings.Split(c.ok(t, append([]string{"__complete"}, args...)...),
+			":")[0]), " ")
 	}
 	require.Equal(t, "n1 n2", suggest("hosts", "drain", ""))
 	require.Equal(t, "n2", suggest("hosts", "drain", "n1", ""))
@@ -113,12 +121,15 @@ func TestConfig_showsEffectiveValuesAndTheirSources(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("proc.ready-timeout: 2m\n"), 0o600))
 	c.env = slices.DeleteFunc(c.env, func(v string) bool { return strings.HasPrefix(v, "CASTNET_DELIVERY_") })
 	own := c.ok(t, "config", "show", "--changed", "--config", file)
-	require.Regexp(t, `^KEY +VALUE +FROM +DEFAULT +VARIABLE\nproc\.ready-timeout +2m +\S+castnet\.yaml:1:1 +30s +CASTNET_PROC_READY_TIMEOUT\n$`, own)
+	require.Regexp(t,
+		`^KEY +VALUE +FROM +DEFAULT +VARIABLE\nproc\.ready-timeout +2m +\S+castnet\.yaml:1:1 +30s +CASTNET_PROC_READY_TIMEOUT\n$`, own)
 	b, up := c.up(t, "demo", "--per-host", "gpu=2", "--config", file)
-	require.Regexp(t, `\nproc\.ready-timeout +2m +client +30s `, c.ok(t, "config", "show", "--changed", "demo[gpu=1]"))
+	require.Regexp(t, `\nproc\.ready-timeout +2m +client +30s `,
+		c.ok(t, "config", "show", "--changed", "demo[gpu=1]"))
 	entries := decode[[]config.Entry](t, c.ok(t, "config", "show", up.Mesh+"/0.0", "-o", "json"))
 	require.Len(t, entries, len(config.Keys()))
-	require.Empty(t, decode[[]config.Entry](t, c.ok(t, "config", "show", "--host", "a", "--changed", "-o", "json")))
+	require.Empty(t, decode[[]config.Entry](t,
+		c.ok(t, "config", "show", "--host", "a", "--changed", "-o", "json")))
 	for _, row := range []struct {
 		code int
 		why  string

@@ -51,7 +51,8 @@ func playHostd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := bus.WriteLocal(path, bus.LocalServer{URL: srv.URL(), Token: "found", PID: os.Getpid()}); err != nil {
+	if err := bus.WriteLocal(path,
+		bus.LocalServer{URL: srv.URL(), Token: "found", PID: os.Getpid()}); err != nil {
 		return err
 	}
 	<-ctx.Done()

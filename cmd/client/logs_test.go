@@ -45,7 +45,8 @@ func TestLogs_followMergesAndEndsWithTheMesh(t *testing.T) {
 	require.Equal(t, "demo has ended: 2 procs stopped\n", merged.Err.String())
 	require.Equal(t, "demo[gpu=1] has ended: 1 proc stopped\n", plain.Err.String())
 
-	require.Contains(t, c.ok(t, "logs", "demo[gpu=1]", "--tail", "1"), "[host=0,gpu=1] last from 1\n", "kept after death")
+	require.Contains(t, c.ok(t, "logs", "demo[gpu=1]", "--tail", "1"), "[host=0,gpu=1] last from 1\n",
+		"kept after death")
 	r := c.client(t, "logs", up.Mesh, "-f", "--tail", "1", "-o", "ndjson")
 	require.Zero(t, r.code, r.err)
 	require.Len(t, decodeLines[logs.Record](t, r.out), 4)
@@ -67,8 +68,10 @@ func TestLogs_followContinuesWithTheNextGeneration(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	again := mesh.Policy{Recovery: mesh.Restart}
-	p := c.own(t, mesh.SpawnSpec{Name: "demo", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: os.Args[0]}, Policy: again})
-	talkers, err := mesh.SpawnActors(t.Context(), p, talkerType, mesh.ActorSpawnSpec[actor.None]{Label: "talker", Policy: again})
+	p := c.own(t, mesh.SpawnSpec{Name: "demo", PerHost: shape.Of("gpu", 1),
+		Command: mesh.Command{Path: os.Args[0]}, Policy: again})
+	talkers, err := mesh.SpawnActors(t.Context(), p, talkerType,
+		mesh.ActorSpawnSpec[actor.None]{Label: "talker", Policy: again})
 	require.NoError(t, err)
 	b := start(t, c.env, "logs", "demo", "-f", "--tail", "0")
 	for b.Out.Unread() == "" && !t.Failed() { // until it follows
@@ -87,7 +90,8 @@ func TestLogs_followContinuesWithTheNextGeneration(t *testing.T) {
 	}
 	require.NoError(t, p.Stop(t.Context()))
 	require.Zero(t, b.Exit(t), b.Err)
-	require.Equal(t, "[host=0,gpu=0] runs again, as generation 1\ndemo has ended: 1 proc stopped\n", b.Err.String())
+	require.Equal(t, "[host=0,gpu=0] runs again, as generation 1\ndemo has ended: 1 proc stopped\n",
+		b.Err.String())
 }
 
 func TestLogs_followEndsWithAMeshThatLostItsOwner(t *testing.T) {

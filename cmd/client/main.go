@@ -71,10 +71,12 @@ func rootCommand(a *app.App) *cobra.Command {
 		"output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp),
 	)
 	return flags.GroupCommand(root,
-		upCommand(a), spawnCommand(a), adoptCommand(a), meshesCommand(a), hostsCommand(a), procsCommand(a), actorsCommand(
+		upCommand(a), spawnCommand(a), adoptCommand(a), meshesCommand(a), hostsCommand(a), procsCommand(a),
+		actorsCommand(
 			a,
 		),
-		meshCommand(a), explainCommand(a), callCommand(a), castCommand(a), logsCommand(a), stopCommand(a), eventsCommand(a), topCommand(a), configCommand(
+		meshCommand(a), explainCommand(a), callCommand(a), castCommand(a), logsCommand(a), stopCommand(a),
+		eventsCommand(a), topCommand(a), configCommand(
 			a,
 		),
 		worldsCommand(a), applyCommand(a, false), applyCommand(a, true), deleteCommand(a), whereCommand(a),

@@ -50,8 +50,9 @@ var (
 	grumble    = actor.NewEndpoint[*talker, string, actor.None]("grumble")
 	crash      = actor.NewEndpoint[*talker, actor.None, actor.None]("crash")
 	null       = actor.NewEndpoint[*talker, actor.None, *int]("null")
-	rank       = actor.NewEndpoint[*talker, actor.None, int]("rank", actor.NewReducer("first", func(a, _ int) (int, error) { return a, nil }))
-	hang       = actor.NewEndpoint[*talker, actor.None, actor.None]("hang")
+	rank       = actor.NewEndpoint[*talker, actor.None, int]("rank",
+		actor.NewReducer("first", func(a, _ int) (int, error) { return a, nil }))
+	hang = actor.NewEndpoint[*talker, actor.None, actor.None]("hang")
 )
 
 // talker prints.
@@ -69,7 +70,10 @@ func talkerDef() actor.Def {
 		}),
 		crash.Handle(func(*talker, *actor.Context, actor.None) (actor.None, error) { panic("crash test") }),
 		null.Handle(func(*talker, *actor.Context, actor.None) (*int, error) { return nil, nil }),
-		rank.Handle(func(_ *talker, ctx *actor.Context, _ actor.None) (int, error) { return ctx.Point().Rank(), nil }),
+		rank.Handle(func(_ *talker, ctx *actor.Context, _ actor.None) (int,
+			error) {
+			return ctx.Point().Rank(), nil
+		}),
 		hang.Handle(func(_ *talker, ctx *actor.Context, _ actor.None) (actor.None, error) {
 			actor.Defer[actor.None](ctx) // never answers
 			return actor.None{}, nil
@@ -77,7 +81,8 @@ func talkerDef() actor.Def {
 }
 
 // startHost starts a host and its gateway, and returns what stops both.
-func startHost(ctx context.Context, url, token, label string, change ...func(*host.Options)) (*host.Host, func(context.Context) error, error) {
+func startHost(ctx context.Context, url, token, label string, change ...func(*host.Options)) (*host.Host,
+	func(context.Context) error, error) {
 	o := bus.Options{URL: url, Token: token}
 	named := o
 	named.Name = "host/" + label
@@ -101,7 +106,10 @@ func startHost(ctx context.Context, url, token, label string, change ...func(*ho
 		return nil, nil, errors.Join(err, h.Close(ctx), b.Close(ctx))
 	}
 	h.SetGateway(g.Announced)
-	return h, func(ctx context.Context) error { return errors.Join(g.Close(ctx), h.Close(ctx), b.Close(ctx)) }, nil
+	return h, func(ctx context.Context) error {
+		return errors.Join(g.Close(ctx), h.Close(ctx),
+			b.Close(ctx))
+	}, nil
 }
 
 // cluster is a server and hosts in the tests' own process.
@@ -143,7 +151,8 @@ func (c *cluster) host(t *testing.T, label string, change ...func(*host.Options)
 func baseEnv(dir string) []string {
 	return []string{
 		roleVar + "=client", "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(),
-		"XDG_RUNTIME_DIR=" + dir, "XDG_CONFIG_HOME=" + dir, "CASTNET_DELIVERY_NO_RESPONDER_TIMEOUT=100ms", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
+		"XDG_RUNTIME_DIR=" + dir, "XDG_CONFIG_HOME=" + dir, "CASTNET_DELIVERY_NO_RESPONDER_TIMEOUT=100ms",
+		"GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 	}
 }
 

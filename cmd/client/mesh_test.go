@@ -33,7 +33,8 @@ func (c *cluster) own(t *testing.T, s mesh.SpawnSpec) mesh.ProcMesh {
 }
 
 // explained asks why until the answer is what is waited for: owners hear of what happened a moment later.
-func (c *cluster) explained(t *testing.T, name string, enough func(inspect.Explanation) bool) (x inspect.Explanation) {
+func (c *cluster) explained(t *testing.T, name string, enough func(inspect.Explanation) bool) (
+	x inspect.Explanation) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		x = decode[inspect.Explanation](t, c.ok(t, "explain", name, "-o", "json"))
@@ -63,8 +64,10 @@ func TestMeshShow_printsTheOwnersView(t *testing.T) {
 	require.Regexp(t, `(?m)^\[\*\] +4 +running +-$`, text)
 	require.Equal(t, up.Mesh+" is running: all its 4 ranks\n", c.ok(t, "explain", "demo"))
 	require.Equal(t, inspect.Explanation{
-		Mesh: up.Mesh, Phase: "running", Healthy: true, Answer: up.Mesh + " is running: all its 4 ranks", Causes: []inspect.Cause{}, Next: []string{}, Todo: []string{},
-	}, decode[inspect.Explanation](t, c.ok(t, "explain", "demo", "-o", "json")), "lists are there when they are empty")
+		Mesh: up.Mesh, Phase: "running", Healthy: true, Answer: up.Mesh + " is running: all its 4 ranks",
+		Causes: []inspect.Cause{}, Next: []string{}, Todo: []string{},
+	}, decode[inspect.Explanation](t, c.ok(t, "explain", "demo", "-o", "json")),
+		"lists are there when they are empty")
 
 	c.kill(t, "demo", "host=1,gpu=0")
 	x := c.explained(t, "demo", func(x inspect.Explanation) bool { return !x.Healthy })
@@ -72,7 +75,8 @@ func TestMeshShow_printsTheOwnersView(t *testing.T) {
 	require.Equal(t, "host=1,gpu=0", x.Causes[0].Region)
 	require.Contains(t, x.Causes[0].Why, "killed by signal 9")
 	text = c.ok(t, "explain", "demo")
-	require.Contains(t, text, up.Mesh+" is running with 3 of its 4 ranks:\n  [host=1,gpu=0] failed: killed by signal 9")
+	require.Contains(t, text, up.Mesh+
+		" is running with 3 of its 4 ranks:\n  [host=1,gpu=0] failed: killed by signal 9")
 	require.Contains(t, text, "What happens next:\n  failed ranks do not restart (propagate)\n")
 	require.Contains(t, text, "castnet logs '"+up.Mesh+"[host=1,gpu=0]'")
 	v = decode[inspect.View](t, c.ok(t, "mesh", "show", "demo", "-o", "json"))
@@ -91,7 +95,8 @@ func TestMeshShow_reportsASilentOwnerAndTheHostsView(t *testing.T) {
 	require.Equal(t, "running", v.Phase)
 	require.Equal(t, []inspect.StatusRun{{Region: "*", Ranks: 2, Status: "running"}}, v.Statuses)
 	require.True(t, v.Lease > 0 && v.Lease <= 45*time.Second, "%s", v.Lease)
-	require.Regexp(t, `is silent: .* is gone\n +the rest is reported by the hosts\n`, c.ok(t, "mesh", "show", "demo"))
+	require.Regexp(t, `is silent: .* is gone\n +the rest is reported by the hosts\n`,
+		c.ok(t, "mesh", "show", "demo"))
 	text := c.ok(t, "explain", "demo")
 	require.Regexp(t, up.Mesh+` is running, all of it, but:\n  its owner does not answer: .* is gone\n`, text)
 	require.Regexp(t, `its lease expires in \d+s: then the hosts stop its procs`, text)
@@ -107,14 +112,16 @@ func TestExplain_namesRestartTimesAndLostHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	p := c.own(t, mesh.SpawnSpec{
-		Name: "again", PerHost: shape.Of("gpu", 2), Policy: controller.Policy{Recovery: controller.Restart, Backoff: time.Hour, MaxBackoff: time.Hour},
+		Name: "again", PerHost: shape.Of("gpu", 2),
+		Policy: controller.Policy{Recovery: controller.Restart, Backoff: time.Hour, MaxBackoff: time.Hour},
 	})
 	c.kill(t, "again", "host=0,gpu=1")
 	x := c.explained(t, "again", func(x inspect.Explanation) bool { return !x.Healthy })
 	require.Contains(t, x.Answer, "is running with 3 of its 4 ranks")
 	require.Equal(t, "host=0,gpu=1", x.Causes[0].Region)
 	require.Contains(t, x.Causes[0].Why, "initializing: restarts: killed by signal 9")
-	require.Regexp(t, `^\[host=0,gpu=1\] starts in (59m|1h0m), in generation 1 \(restart 1; restart: each rank at most 3 times within 1m0s, backoff 1h0m0s to 1h0m0s\)$`, x.Next[0])
+	require.Regexp(t,
+		`^\[host=0,gpu=1\] starts in (59m|1h0m), in generation 1 \(restart 1; restart: each rank at most 3 times within 1m0s, backoff 1h0m0s to 1h0m0s\)$`, x.Next[0])
 	require.Regexp(t, `(?m)^\[host=0,gpu=1\] +1 +a +1 +starts in `, c.ok(t, "mesh", "show", "again"))
 
 	c.leave[1]()
@@ -156,15 +163,19 @@ func TestMeshShow_showsTheCurrentGenerationOfARank(t *testing.T) {
 	var out strings.Builder
 	a := &output.Printer{Stdout: &out}
 	require.NoError(t, showRestartedRanks(a, []inspect.RestartedRank{
-		{RankHistory: controller.RankHistory{Gen: 3, Restarts: 3, Cause: "killed"}, Point: "gpu=0", Status: "failed"},
-		{RankHistory: controller.RankHistory{Gen: 1, Restarts: 1, Cause: "killed", RestartPhase: "starting"}, Point: "gpu=1", Status: "initializing"},
+		{RankHistory: controller.RankHistory{Gen: 3, Restarts: 3, Cause: "killed"}, Point: "gpu=0",
+			Status: "failed"},
+		{RankHistory: controller.RankHistory{Gen: 1, Restarts: 1, Cause: "killed", RestartPhase: "starting"},
+			Point: "gpu=1", Status: "initializing"},
 	}))
 	require.Regexp(t, `(?m)^\[gpu=0\] +3 +- +3 +failed +killed$`, out.String())
 	require.Regexp(t, `(?m)^\[gpu=1\] +1 +- +1 +starting +killed$`, out.String())
 }
 
 func TestMeshShow_printsTheReportedNameBesideTheID(t *testing.T) {
-	rows := meshFields(&output.Printer{}, inspect.View{Mesh: "m-000000000000m", Label: "trainers", Owner: inspect.Owner{Answers: true, Since: new(time.Time)}})
+	rows := meshFields(&output.Printer{},
+		inspect.View{Mesh: "m-000000000000m", Label: "trainers",
+			Owner: inspect.Owner{Answers: true, Since: new(time.Time)}})
 	require.Equal(t, [][2]string{{"mesh", "m-000000000000m"}, {"called", "trainers"}}, rows[:2])
 	require.Equal(t, "owner", rows[5][0])
 	require.Contains(t, rows[6][1], "restarts 0", "it belongs to the owner")

@@ -21,7 +21,8 @@ func TestProcs_showWhichAnEarlierHostdLaunched(t *testing.T) {
 	for _, s := range []agent.State{
 		{ID: "demo", Rank: 0, Status: running, Proc: &agent.ProcInfo{PID: 7, Adopted: true}},
 		{ID: "demo", Rank: 1, Status: running, Proc: &agent.ProcInfo{PID: 8}},
-		{ID: "demo", Rank: 2, Status: agent.Status{Phase: agent.Failed, Reason: "why"}, Proc: &agent.ProcInfo{PID: 9, Adopted: true}},
+		{ID: "demo", Rank: 2, Status: agent.Status{Phase: agent.Failed, Reason: "why"},
+			Proc: &agent.ProcInfo{PID: 9, Adopted: true}},
 	} {
 		r := inspect.NewProc(s)
 		adopted, remarks = append(adopted, r.Adopted), append(remarks, r.Note())
@@ -35,12 +36,16 @@ func TestLinks_showWhichMessageTheyAwait(t *testing.T) {
 	a := &output.Printer{Stdout: &out, Format: output.Table}
 	id, err := subjects.ParseProcessID("demo-0123456789abc_1-0")
 	require.NoError(t, err)
-	stalled := actor.Peer{Process: id, Sent: 9, Acked: 4, Retransmitted: 3, Credit: 2 << 10, StallReason: "packets after 4 up to 9 are not acknowledged"}
+	stalled := actor.Peer{Process: id, Sent: 9, Acked: 4, Retransmitted: 3, Credit: 2 << 10,
+		StallReason: "packets after 4 up to 9 are not acknowledged"}
 	require.NoError(t, showLinks(a, []inspect.Link{
-		{Mesh: "demo", Point: "gpu=0", Peer: stalled}, {Mesh: "demo", Point: "gpu=0", Peer: actor.Peer{Process: id, DeadReason: "killed"}},
+		{Mesh: "demo", Point: "gpu=0", Peer: stalled},
+		{Mesh: "demo", Point: "gpu=0", Peer: actor.Peer{Process: id, DeadReason: "killed"}},
 	}))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	require.Len(t, lines, 3)
-	require.Regexp(t, `demo-0123456789abc_1-0 +9 +4 +3 +0 +0 +0 +2 KiB +0s +packets after 4 up to 9 are not acknowledged$`, lines[1])
+	require.Regexp(t,
+		`demo-0123456789abc_1-0 +9 +4 +3 +0 +0 +0 +2 KiB +0s +packets after 4 up to 9 are not acknowledged$`,
+		lines[1])
 	require.Regexp(t, ` 0 +0 +0 +0 +0 +0 +- +- +dead: killed$`, lines[2])
 }

@@ -28,23 +28,27 @@ func TestMeshRestart_restartsARegionAndReportsEachRank(t *testing.T) {
 	}
 	before := pids()
 	var got []restartRecord
-	for line := range strings.Lines(c.ok(t, "mesh", "restart", "demo[gpu=1:3]", "--reason", "new data", "-o", "ndjson")) {
+	for line := range strings.Lines(c.ok(t, "mesh", "restart", "demo[gpu=1:3]", "--reason", "new data",
+		"-o", "ndjson")) {
 		got = append(got, decode[restartRecord](t, line))
 	}
 	require.Len(t, got, 2)
 	for i, r := range got {
 		require.Positive(t, r.Took)
 		require.Equal(t, restartRecord{
-			Mesh: p.ID().String(), Rank: i + 1, Point: []string{"host=0,gpu=1", "host=0,gpu=2"}[i], Host: r.Host, Status: "running", Took: r.Took,
+			Mesh: p.ID().String(), Rank: i + 1, Point: []string{"host=0,gpu=1", "host=0,gpu=2"}[i], Host: r.Host,
+			Status: "running", Took: r.Took,
 		}, r)
 	}
 	after := pids()
 	require.Equal(t, before[0], after[0])
 	require.NotEqual(t, before[1:], after[1:])
-	require.Regexp(t, `(?m)^demo-\w+ +2 +host=0,gpu=2 +a +running +[\d.]+m?s +-$`, c.ok(t, "mesh", "restart", "demo", "--max-unavailable", "3"))
+	require.Regexp(t, `(?m)^demo-\w+ +2 +host=0,gpu=2 +a +running +[\d.]+m?s +-$`,
+		c.ok(t, "mesh", "restart", "demo", "--max-unavailable", "3"))
 
 	var ranks []int
-	for _, r := range decode[[]restartRecord](t, c.ok(t, "hosts", "restart", "a", "--max-unavailable", "3", "-o", "json")) {
+	for _, r := range decode[[]restartRecord](t,
+		c.ok(t, "hosts", "restart", "a", "--max-unavailable", "3", "-o", "json")) {
 		ranks = append(ranks, r.Rank)
 	}
 	require.ElementsMatch(t, []int{0, 1, 2}, ranks)
@@ -75,7 +79,8 @@ func TestMeshRestart_refusesToLoseActors(t *testing.T) {
 		r := c.client(t, command...)
 		require.Equal(t, cli.ExitFailure, r.code, "%v: %s", command, r.err)
 		require.Empty(t, r.out)
-		require.Contains(t, r.err, "restart "+up.Mesh+": its actors would be lost:\n  "+up.Actor+" on ["+region+"]: no owner restarts them\n", "%v", command)
+		require.Contains(t, r.err, "restart "+up.Mesh+": its actors would be lost:\n  "+up.Actor+" on ["+region+
+			"]: no owner restarts them\n", "%v", command)
 		require.Contains(t, r.err, "nothing was restarted: --force restarts the procs without", "%v", command)
 		require.Contains(t, r.err, "--recovery restart")
 	}
@@ -84,7 +89,8 @@ func TestMeshRestart_refusesToLoseActors(t *testing.T) {
 	require.NotContains(t, c.ok(t, "mesh", "show", "demo"), "none")
 
 	c.ok(t, "mesh", "restart", "demo[host=1]", "--force")
-	require.Equal(t, up.Mesh+" is running: all its 4 ranks, with no actors on [host=1,proc=*]\n", c.ok(t, "explain", "demo"))
+	require.Equal(t, up.Mesh+" is running: all its 4 ranks, with no actors on [host=1,proc=*]\n",
+		c.ok(t, "explain", "demo"))
 	require.Regexp(t, `(?m)^actors +none on \[host=1,proc=\*\]$`, c.ok(t, "mesh", "show", "demo"))
 	c.ok(t, "mesh", "restart", "demo[host=1]") // without actors none are lost
 	c.ok(t, "hosts", "restart", "a", "b", "--force")
@@ -104,9 +110,11 @@ func TestUp_recoveryRestartBringsActorsBackWithParams(t *testing.T) {
 	require.Equal(t, up.Mesh+" is running: all its 4 ranks\n", c.ok(t, "explain", "demo"))
 	c.ok(t, "hosts", "restart", "a", "b")
 	require.Equal(t, "404\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
-	require.Regexp(t, "^restart: each rank at most 3 times", decode[inspect.View](t, c.ok(t, "mesh", "show", "demo", "-o", "json")).Policy)
+	require.Regexp(t, "^restart: each rank at most 3 times",
+		decode[inspect.View](t, c.ok(t, "mesh", "show", "demo", "-o", "json")).Policy)
 	c.kill(t, "demo", "host=1,gpu=0")
-	c.eventually(t, func(r result) bool { return r.out == "403\n" }, "cast", "demo", "counter", "get", "--reduce", "sum")
+	c.eventually(t, func(r result) bool { return r.out == "403\n" }, "cast", "demo", "counter", "get",
+		"--reduce", "sum")
 }
 
 func TestUp_otherRecoveryRequiresForceToRestart(t *testing.T) {
@@ -134,7 +142,10 @@ func TestSpawn_detachedMeshRefusesActorRestarts(t *testing.T) {
 	c.ok(t, "spawn", "demo", "--detach", "--recovery", "restart", "--actor", "")
 	c.ok(t, "mesh", "restart", "demo")
 	c.kill(t, "demo", "host=0,proc=0")
-	c.eventually(t, func(r result) bool { return strings.Contains(r.out, "is running: its one rank, with no actors in it") }, "explain", "demo")
+	c.eventually(t, func(r result) bool {
+		return strings.Contains(r.out, "is running: its one rank, with no "+
+			"actors in it")
+	}, "explain", "demo")
 	c.ok(t, "stop", "demo")
 }
 
@@ -145,7 +156,8 @@ func TestHostRegion_usesTheHostDimensions(t *testing.T) {
 	require.NoError(t, err)
 	id, err := subjects.NewMeshID("demo")
 	require.NoError(t, err)
-	for extent, want := range map[string]string{"rack=1,host=2,gpu=2": "rack=0,host=1", "host=2": "host=1", "host=2,gpu=1": "host=1"} {
+	for extent, want := range map[string]string{"rack=1,host=2,gpu=2": "rack=0,host=1", "host=2": "host=1",
+		"host=2,gpu=1": "host=1"} {
 		per := 1
 		if strings.Contains(extent, "gpu=2") {
 			per = 2

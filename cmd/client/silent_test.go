@@ -36,7 +36,8 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS2(t *testing.T) {
 	b := c.hostd(t, "b")
 	_, up := c.up(t, "noise", "--per-host", "gpu=2", "--command", os.Args[0], "--actor", "talker")
 	c.ok(t, "cast", "noise", "talker", "talk", `"hello"`)
-	require.Regexp(t, `^HOST  STATUS  ID +PROCS  CPUS  PID +AGE +VERSION\na +alive .*\nb +alive .*\n$`, c.ok(t, "hosts"))
+	require.Regexp(t, `^HOST  STATUS  ID +PROCS  CPUS  PID +AGE +VERSION\na +alive .*\nb +alive .*\n$`,
+		c.ok(t, "hosts"))
 	c.up(t, "ended", "--command", os.Args[0])
 	c.ok(t, "stop", "ended")
 	proctest.Suspend(t, b.PID())
@@ -47,8 +48,10 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS2(t *testing.T) {
 	require.Contains(t, r.err, "1 of 2 hosts did not answer: b (", "also before anybody who watches it knows")
 	r = c.eventually(t, func(r result) bool { return strings.Contains(r.err, "last heard") }, "hosts")
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
-	require.Regexp(t, `(?m)^a +alive .*\nb +(suspect|unknown|dead) +b-\w+ +- +- +- +- +- +last heard \S+ ago$`, r.out)
-	require.Regexp(t, `^castnet: 1 of 2 hosts did not answer: b \((suspect|unknown|dead), last heard \S+ ago\)\n$`, r.err)
+	require.Regexp(t,
+		`(?m)^a +alive .*\nb +(suspect|unknown|dead) +b-\w+ +- +- +- +- +- +last heard \S+ ago$`, r.out)
+	require.Regexp(t,
+		`^castnet: 1 of 2 hosts did not answer: b \((suspect|unknown|dead), last heard \S+ ago\)\n$`, r.err)
 	states := decode[[]mesh.HostState](t, c.client(t, "hosts", "-o", "json").out)
 	require.Len(t, states, 2)
 	require.Equal(t, agent.HostAlive, states[0].State)
@@ -58,7 +61,8 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS2(t *testing.T) {
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
 	require.Regexp(t, `(?m)^`+up.Mesh+` +0 +host=0,gpu=0 +a +\d+ +\d+s +running +-\n`, r.out)
 	require.Regexp(t, `(?m)^`+up.Mesh+` +2 +host=1,gpu=0 +b +- +- +(unknown|failed) +host b`, r.out)
-	require.Regexp(t, `^castnet: 2 of 4 ranks of noise missing: no answer from b \(\w+, last heard \S+ ago\)\n$`, r.err)
+	require.Regexp(t,
+		`^castnet: 2 of 4 ranks of noise missing: no answer from b \(\w+, last heard \S+ ago\)\n$`, r.err)
 	require.Zero(t, c.client(t, "procs", "noise[host=0]").code, "no rank of the region is there")
 	require.Equal(t, cli.ExitPartial, c.client(t, "procs").code)
 	c.unknownMeshesAreDoubtful(t)
@@ -94,8 +98,10 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS2(t *testing.T) {
 func (c *cluster) unknownMeshesAreDoubtful(t *testing.T) {
 	t.Run("unknown", func(t *testing.T) {
 		for _, command := range []string{
-			"procs nothing", "procs nothing --links", "mesh show nothing", "mesh restart nothing", "explain nothing", "logs nothing",
-			"where nothing/0", "exec nothing -- true", "stop nothing", "adopt nothing", "cast nothing talker talk", "config show nothing",
+			"procs nothing", "procs nothing --links", "mesh show nothing", "mesh restart nothing", "explain nothing",
+			"logs nothing",
+			"where nothing/0", "exec nothing -- true", "stop nothing", "adopt nothing", "cast nothing talker talk",
+			"config show nothing",
 			"hosts restart --label zone=x",
 		} {
 			t.Run(command, func(t *testing.T) {

@@ -23,5 +23,6 @@ func TestBadInput_isReportedWithoutAnyHost_CLIC2(t *testing.T) {
 		require.Equal(t, cli.ExitUsage, r.code, "%v: %s", args, r.err)
 		require.Contains(t, r.err, want)
 	}
-	require.Equal(t, cli.ExitConnection, runClient(t, env, "procs", "demo[gpu=7,cpu=1]").code, "another mesh may have these")
+	require.Equal(t, cli.ExitConnection, runClient(t, env, "procs", "demo[gpu=7,cpu=1]").code,
+		"another mesh may have these")
 }

@@ -28,12 +28,15 @@ func TestTop_countsHandledMessages(t *testing.T) {
 	c.ok(t, "cast", "demo[host=1]", "counter", "add", "1")
 	l := decode[inspect.Sample](t, c.ok(t, "top", "--interval", "1ms", "-o", "ndjson"))
 	require.Len(t, l.Procs, 4)
-	require.Equal(t, inspect.ProcCounters{Mesh: up.Mesh, Rank: 2, Point: "host=1,gpu=0", Host: l.Procs[0].Host, Status: "running", Actors: 1, Handled: 4}, l.Procs[0])
+	require.Equal(t, inspect.ProcCounters{Mesh: up.Mesh, Rank: 2, Point: "host=1,gpu=0", Host: l.Procs[0].Host,
+		Status: "running", Actors: 1, Handled: 4}, l.Procs[0])
 	require.Equal(t, "b", l.Hosts[0].Host, "those that did most are first")
 	require.EqualValues(t, 5, l.Hosts[0].Handled)
 	text := c.ok(t, "top", "--interval", "1ms", "--rows", "1")
-	require.Regexp(t, `(?m)^HOST +STATUS +PROCS +MSG/S +QUEUED +HANDLED\nb +alive +2 +0.0 +0 +5\nand 1 more host with fewer messages\n$`, text)
-	require.Regexp(t, `(?m)^`+up.Mesh+` +host=1,gpu=0 +b +running +1 +0.0 +0 +4 +-\nand 3 more procs with fewer messages\n`, text)
+	require.Regexp(t,
+		`(?m)^HOST +STATUS +PROCS +MSG/S +QUEUED +HANDLED\nb +alive +2 +0.0 +0 +5\nand 1 more host with fewer messages\n$`, text)
+	require.Regexp(t, `(?m)^`+up.Mesh+
+		` +host=1,gpu=0 +b +running +1 +0.0 +0 +4 +-\nand 3 more procs with fewer messages\n`, text)
 	for _, args := range [][]string{{"--rows", "0"}, {"--interval", "-1s"}, {"hosts"}} {
 		r := c.client(t, append([]string{"top"}, args...)...)
 		require.Equal(t, cli.ExitUsage, r.code, "%v: %s", args, r.err)
@@ -70,7 +73,8 @@ func TestTop_redrawsUntilInterruptedAndErases(t *testing.T) {
 		}
 	}}
 	a := &output.Printer{Stdout: s, OutTTY: true, Format: output.Table}
-	require.ErrorIs(t, top.Live(ctx, a, &inspect.Sampler{Net: c.Net, Timeout: 10 * time.Second}, time.Millisecond, 20), context.Canceled)
+	require.ErrorIs(t, top.Live(ctx, a, &inspect.Sampler{Net: c.Net, Timeout: 10 * time.Second},
+		time.Millisecond, 20), context.Canceled)
 	text := s.String()
 	require.True(t, strings.HasPrefix(text, top.ScreenOn))
 	require.True(t, strings.HasSuffix(text, top.ScreenOff))

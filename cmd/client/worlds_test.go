@@ -30,7 +30,8 @@ func (c *cluster) hostOf(t *testing.T, label, world string, rank int) {
 	joined, gone := make(chan struct{}, 64), make(chan struct{})
 	go func() {
 		defer close(gone)
-		j := system.JoinRequest{World: world, Host: &system.HostJoin{ID: h.ID(), Rank: rank, Incarnation: info.Incarnation()}}
+		j := system.JoinRequest{World: world,
+			Host: &system.HostJoin{ID: h.ID(), Rank: rank, Incarnation: info.Incarnation()}}
 		system.KeepJoined(ctx, h.Proc(), j, func(_ system.JoinResponse, err error) {
 			if err == nil {
 				joined <- struct{}{}
@@ -54,15 +55,19 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	c.System(t, "s")
 	c.hostOf(t, "n1", "train", 0)
 	file := filepath.Join(t.TempDir(), "world.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: { replica: 2 }\nper-host: 2\ncommand: builtin\nlabels: { team: vision }\n"), 0o600))
-	require.Equal(t, "WORLD  CHANGE  STATUS             MESH\ntrain  create  awaiting creation  -\n", c.ok(t, "plan", "-f", file))
+	require.NoError(t, os.WriteFile(file,
+		[]byte(
+			"name: train\nshape: { replica: 2 }\nper-host: 2\ncommand: builtin\nlabels: { team: vision }\n"), 0o600))
+	require.Equal(t, "WORLD  CHANGE  STATUS             MESH\ntrain  create  awaiting creation  -\n",
+		c.ok(t, "plan", "-f", file))
 	require.Regexp(t, `train  awaiting creation  .*  0      0:n1 +- +-`, c.ok(t, "worlds"))
 	require.Regexp(t, `train  create  unhealthy  train-`, c.ok(t, "apply", "-f", file))
 	require.Eventually(t, func() bool {
 		now := decode[[]system.WorldState](t, c.ok(t, "worlds", "train", "-o", "json"))
 		return now[0].Status == system.StatusLive
 	}, testkit.Patience, 20*time.Millisecond)
-	require.Regexp(t, `train  live    .*  2/2    0:n1   team=vision  -`, c.ok(t, "worlds", "--label", "team=vision"))
+	require.Regexp(t, `train  live    .*  2/2    0:n1   team=vision  -`,
+		c.ok(t, "worlds", "--label", "team=vision"))
 	require.Empty(t, c.ok(t, "worlds", "--label", "team=other"))
 	require.Regexp(t, `train  nothing  live`, c.ok(t, "apply", "-f", file))
 	require.Regexp(t, `train  train-\w+/1.0  n1-\w+  alive`, c.ok(t, "where", "train/1"))
@@ -70,7 +75,9 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	require.Equal(t, cli.ExitNotFound, c.client(t, "worlds", "other").code)
 	c.worldIsAMesh(t)
 
-	require.NoError(t, os.WriteFile(file, []byte("name: new\nshape: x=1\nper-host: 1\ncommand: builtin\n---\nname: train\nshape: x=9\nper-host: 2\ncommand: builtin\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("name: new\nshape: x=1\nper-host: 1\ncommand: builtin\n---\nname: train\nshape: x=9\nper-host: "+
+			"2\ncommand: builtin\n"), 0o600))
 	r = c.client(t, "apply", "-f", file)
 	require.Equal(t, cli.ExitFailure, r.code)
 	require.Contains(t, r.err, "world train already exists with shape replica=2")
@@ -79,10 +86,12 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, r.code)
 	require.Equal(t, "castnet: "+file+": world new is declared twice: want each world once\n", r.err)
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	require.Equal(t, "castnet: "+file+": no world in it: want name, shape, per-host and command\n", c.client(t, "plan", "-f", file).err)
+	require.Equal(t, "castnet: "+file+": no world in it: want name, shape, per-host and command\n",
+		c.client(t, "plan", "-f", file).err)
 	require.Contains(t, c.client(t, "adopt", "train").err, "it belongs to world train, which no program can own")
 
-	require.Equal(t, "WORLD  STOPPED  ABORTED  SILENT\ntrain  2        0        -\n", c.ok(t, "delete", "train", "--reason", "done"))
+	require.Equal(t, "WORLD  STOPPED  ABORTED  SILENT\ntrain  2        0        -\n",
+		c.ok(t, "delete", "train", "--reason", "done"))
 	r = c.client(t, "delete", "nowhere")
 	require.Equal(t, cli.ExitNotFound, r.code)
 	require.Contains(t, r.err, "world nowhere: not found")
@@ -97,7 +106,8 @@ func (c *cluster) worldIsAMesh(t *testing.T) {
 	require.Equal(t, 2, strings.Count(c.ok(t, "procs"), "\ntrain-"))
 	procs, err := c.Lookup(t.Context(), "train")
 	require.NoError(t, err)
-	_, err = mesh.SpawnActors(t.Context(), procs, actor.NewType[any, any]("counter"), mesh.ActorSpawnSpec[any]{Label: "counter", Params: 100, Uncontrolled: true})
+	_, err = mesh.SpawnActors(t.Context(), procs, actor.NewType[any, any]("counter"),
+		mesh.ActorSpawnSpec[any]{Label: "counter", Params: 100, Uncontrolled: true})
 	require.NoError(t, err)
 	require.Equal(t, "105\n", c.ok(t, "call", "train[replica=1]", "counter", "add", "5"))
 	require.Equal(t, "207\n", c.ok(t, "cast", "train", "counter", "add", "1", "--reduce", "sum"))
@@ -117,24 +127,31 @@ func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {
 	c.hostOf(t, "n1", "train", 1)
 	c.hostOf(t, "n2", "train", 2)
 	file := filepath.Join(t.TempDir(), "world.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: x=3\nper-host: 2\ncommand: builtin\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("name: train\nshape: x=3\nper-host: 2\ncommand: builtin\n"), 0o600))
 	c.ok(t, "apply", "-f", file)
-	x := c.explained(t, "train", func(x inspect.Explanation) bool { return strings.Contains(x.Answer, "1 running") })
+	x := c.explained(t, "train", func(x inspect.Explanation) bool {
+		return strings.Contains(x.Answer,
+			"1 running")
+	})
 	require.Contains(t, x.Answer, " is unhealthy: of its 3 ranks 2 not-exist, 1 running")
 	require.Equal(t, "running", x.Phase, "what it lacks does not make it none")
 	require.Len(t, x.Causes, 1, "%+v", x)
-	require.Equal(t, inspect.Cause{What: "host", Region: "x=0:2", Ranks: 2, Why: "the world has no host with rank 0"}, x.Causes[0])
+	require.Equal(t, inspect.Cause{What: "host", Region: "x=0:2", Ranks: 2,
+		Why: "the world has no host with rank 0"}, x.Causes[0])
 	require.Contains(t, x.Next[0], "it waits for missing procs")
 	require.Equal(t, []string{"start a hostd with --world train --host-rank 0"}, x.Todo)
 	require.Contains(t, c.ok(t, "worlds"), " 1:n1 2:n2(stands by) ")
-	require.Regexp(t, `castnet: rank 0 of mesh train-\w+ has no host: see castnet explain train`, c.client(t, "where", "train/0").err)
+	require.Regexp(t, `castnet: rank 0 of mesh train-\w+ has no host: see castnet explain train`,
+		c.client(t, "where", "train/0").err)
 	require.Regexp(t, `(?m)^\[x=0:2\] +2 +not-exist +no host has it$`, c.ok(t, "mesh", "show", "train"))
 	r := c.client(t, "exec", "--hosts", "train[x=0]", "--", "true")
 	require.Equal(t, cli.ExitNotFound, r.code)
 	require.Equal(t, "castnet: exec: no host has a rank of train[x=0]\n", r.err)
 	require.Equal(t, result{err: "no host has a rank of train[x=0]\n"}, c.client(t, "procs", "train[x=0]"))
 	r = c.client(t, "exec", "train", "--", "true")
-	require.Equal(t, "[x=0:2] no host has it\n[x=2] cannot run commands: start hostd with --allow-exec, or set host.allow-exec: on\n", r.out)
+	require.Equal(t, "[x=0:2] no host has it\n[x=2] cannot run commands: start hostd with --allow-exec, or "+
+		"set host.allow-exec: on\n", r.out)
 	c.ok(t, "stop", "train")
 	for _, w := range decode[[]system.WorldState](t, c.ok(t, "worlds", "-o", "json")) {
 		require.Equal(t, system.StatusAwaiting, w.Status, "its hosts offer themselves again a moment later")
@@ -143,7 +160,9 @@ func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {
 
 func TestWorlds_countRunningProcs(t *testing.T) {
 	e := shape.Of("x", 3)
-	w := system.WorldState{Shape: &e, Procs: []system.ProcState{{Health: system.HealthAlive}, {Health: system.HealthAlive, Failed: []string{"worker"}}, {Health: system.HealthExpired}}}
+	w := system.WorldState{Shape: &e,
+		Procs: []system.ProcState{{Health: system.HealthAlive},
+			{Health: system.HealthAlive, Failed: []string{"worker"}}, {Health: system.HealthExpired}}}
 	require.Equal(t, "2/3", formatProcs(w))
 	w.Shape = nil
 	require.Equal(t, "2", formatProcs(w))
@@ -155,9 +174,11 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.System(t, "s")
 	file := filepath.Join(t.TempDir(), "world.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: { replica: 3 }\nper-host: 2\ncommand: builtin\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("name: train\nshape: { replica: 3 }\nper-host: 2\ncommand: builtin\n"), 0o600))
 	c.ok(t, "apply", "-f", file)
-	for _, args := range [][]string{{"procs", "train"}, {"cast", "train", "counter", "get"}, {"exec", "train", "--", "true"}, {"logs", "train"}} {
+	for _, args := range [][]string{{"procs", "train"}, {"cast", "train", "counter", "get"},
+		{"exec", "train", "--", "true"}, {"logs", "train"}} {
 		r := c.client(t, args...)
 		require.Equal(t, cli.ExitNotFound, r.code, args)
 		require.Contains(t, r.err, "world train has no procs so far: 0 of 3 procs have started", args)
@@ -165,7 +186,8 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	x := decode[inspect.Explanation](t, c.ok(t, "explain", "train", "-o", "json"))
 	require.Equal(t, "not-exist", x.Phase)
 	require.Len(t, x.Causes, 2, "two hosts")
-	require.Equal(t, []any{"the world has no host with rank 1", "replica=2"}, []any{x.Causes[1].Why, x.Causes[1].Region})
+	require.Equal(t, []any{"the world has no host with rank 1", "replica=2"},
+		[]any{x.Causes[1].Why, x.Causes[1].Region})
 	v := decode[inspect.View](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
 	require.Equal(t, system.StatusUnhealthy, v.World.Status)
 	require.Equal(t, []any{3, "replica=3", true}, []any{v.Ranks, v.Extent, v.Owner.Answers})

@@ -45,13 +45,15 @@ func keptMesh(t *testing.T, d *daemon) agent.Mesh {
 	host, err := subjects.ParseHostID(d.ready.Host)
 	require.NoError(t, err)
 	return agent.Mesh{
-		ID: id, Extent: shape.Of("gpu", 2), Hosts: []subjects.HostID{host}, PerHost: 2, Owner: host.Proc().Actor("owner"),
+		ID: id, Extent: shape.Of("gpu", 2), Hosts: []subjects.HostID{host}, PerHost: 2,
+		Owner:   host.Proc().Actor("owner"),
 		Command: agent.Command{Path: agent.Builtin}, Keep: true,
 	}
 }
 
 // again calls until the other side, or the bus, is back.
-func again[M, R any](t *testing.T, e actor.Endpoint[agent.Agent, M, R], to actor.Ref[agent.Agent], m M) (out R) {
+func again[M, R any](t *testing.T, e actor.Endpoint[agent.Agent, M, R], to actor.Ref[agent.Agent],
+	m M) (out R) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -75,14 +77,16 @@ func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {
 	p := s.asker(t)
 	m := keptMesh(t, d)
 	host := agent.Of(m.Hosts[0].Proc()).Via(p)
-	o, err := agent.Create.Call(testkit.Soon(t), host, agent.CreateRequest{Procs: &m, Wait: true, Lease: time.Minute})
+	o, err := agent.Create.Call(testkit.Soon(t), host,
+		agent.CreateRequest{Procs: &m, Wait: true, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}}, o)
 	before, err := agent.Get.Call(testkit.Soon(t), host, agent.GetRequest{ID: m.ID.String()})
 	require.NoError(t, err)
 	counters := actor.RefOf[any](m.ProcID(1, 0).Actor("c")).Via(p)
 	spec := agent.ActorSpec{Name: "c", Type: "counter", Params: []byte{0x18, 0x28}, Owner: m.Owner} // 40
-	_, err = agent.Create.Call(testkit.Soon(t), agent.Of(m.ProcID(1, 0)).Via(p), agent.CreateRequest{Actors: &spec, Wait: true})
+	_, err = agent.Create.Call(testkit.Soon(t), agent.Of(m.ProcID(1, 0)).Via(p),
+		agent.CreateRequest{Actors: &spec, Wait: true})
 	require.NoError(t, err)
 
 	_, why := s.fails(t, "--state-dir", state, "--label", "a", "--nats", d.ready.Bus, "--namespace", "other")
@@ -94,7 +98,8 @@ func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {
 	require.Equal(t, d.ready.Host, next.ready.Host, "the host is the same")
 	require.Equal(t, d.ready.Bus, next.ready.Bus, "so is its server")
 	require.Equal(t, token, s.readLocal(t).Token)
-	require.Equal(t, o, again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Running}), next.Err.String())
+	require.Equal(t, o, again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Running}),
+		next.Err.String())
 	after := again(t, agent.Get, host, agent.GetRequest{ID: m.ID.String()})
 	for i := range after {
 		require.True(t, after[i].Proc.Adopted)
@@ -127,7 +132,8 @@ func TestHostd_leaseOfAKeptMeshContinuesAfterRestart(t *testing.T) {
 	d := s.start(t, "--state-dir", state, "--label", "a", "--listen", own)
 	m := keptMesh(t, d)
 	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
-	_, err := agent.Create.Call(testkit.Soon(t), host, agent.CreateRequest{Procs: &m, Wait: true, Lease: time.Hour})
+	_, err := agent.Create.Call(testkit.Soon(t), host,
+		agent.CreateRequest{Procs: &m, Wait: true, Lease: time.Hour})
 	require.NoError(t, err)
 	d.Send(t, syscall.SIGKILL)
 	d.Exit(t)
@@ -145,7 +151,8 @@ func TestHostd_leaseOfAKeptMeshContinuesAfterRestart(t *testing.T) {
 	for len(o) > 0 && !o[0].Status.Phase.Terminal() {
 		o = again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Stopped})
 	}
-	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Stopped, Reason: agent.OrphanedReason(time.Second)}}}, o)
+	require.Equal(t, agent.Overlay{{First: 0, Count: 2,
+		Status: agent.Status{Phase: agent.Stopped, Reason: agent.OrphanedReason(time.Second)}}}, o)
 	next.Stop(t)
 	require.NoFileExists(t, file)
 	s.requireClean(t)

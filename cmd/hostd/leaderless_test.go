@@ -43,8 +43,10 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) serve(t *testing.T, i int) *embed.Server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "nats.conf")
-	text := fmt.Sprintf("server_name: s%d\nlisten: \"%s:4222\"\njetstream { store_dir: %q }\nauthorization { token: t }\n"+
-		"cluster { name: c, listen: \"%[2]s:6222\", routes: [\"nats://%[4]s:6222\", \"nats://%[5]s:6222\", \"nats://%[6]s:6222\"] }\n",
+	text := fmt.Sprintf("server_name: s%d\nlisten: \"%s:4222\"\njetstream { store_dir: %q }\nauthorization { "+
+		"token: t }\n"+
+		"cluster { name: c, listen: \"%[2]s:6222\", routes: [\"nats://%[4]s:6222\", \"nats://%[5]s:6222\", "+
+		"\"nats://%[6]s:6222\"] }\n",
 		i, c.at[i], t.TempDir(), c.at[0], c.at[1], c.at[2])
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	s, err := embed.Start(testkit.Soon(t), embed.Options{ConfigFile: file})

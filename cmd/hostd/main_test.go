@@ -51,7 +51,8 @@ func (s site) getenv(key string) string {
 }
 
 func (s site) env() []string {
-	return append(testkit.Environment(s.runtime, s.config, s.tmp, asHostd+"=1", "GORACE=atexit_sleep_ms=0"), s.vars...)
+	return append(testkit.Environment(s.runtime, s.config, s.tmp, asHostd+"=1",
+		"GORACE=atexit_sleep_ms=0"), s.vars...)
 }
 
 // localFile is where other programs of the user find a hostd.
@@ -111,13 +112,15 @@ func (s site) fails(t *testing.T, args ...string) (code int, why string) {
 	t.Helper()
 	d := s.spawn(t, args...)
 	code = d.Exit(t)
-	lines := slices.DeleteFunc(strings.Split(strings.TrimSuffix(d.Err.String(), "\n"), "\n"), func(line string) bool {
-		return strings.Contains(line, "killed an orphaned process") // that of another test may have died just now
-	})
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSuffix(d.Err.String(), "\n"), "\n"),
+		func(line string) bool {
+			return strings.Contains(line, "killed an orphaned process") // that of another test may have died just now
+		})
 	why = strings.Join(lines, "\n")
 	first, rest, more := strings.Cut(why, "\n")
 	require.True(t, strings.HasPrefix(first, "hostd: "), "want one line that begins with hostd:, got:\n%s", why)
-	require.True(t, !more || strings.HasPrefix(rest, "usage: ") && !strings.Contains(rest, "\n"), "want one line and usage, got:\n%s", why)
+	require.True(t, !more || strings.HasPrefix(rest, "usage: ") && !strings.Contains(rest, "\n"),
+		"want one line and usage, got:\n%s", why)
 	return code, first
 }
 

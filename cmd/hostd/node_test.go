@@ -82,7 +82,8 @@ func alive(pid int) bool {
 func requireGone(t *testing.T, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
-		require.Eventually(t, func() bool { return !alive(pid) }, testkit.Patience, 10*time.Millisecond, "process %d is left", pid)
+		require.Eventually(t, func() bool { return !alive(pid) }, testkit.Patience, 10*time.Millisecond,
+			"process %d is left", pid)
 	}
 }
 
@@ -116,11 +117,13 @@ func TestHostd_printsAnIntroductionOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_CONTEXT=", "NATS_URL=")
 	d := s.spawn(t, "--log-format", "console", "--label", "me", "--namespace", "lab")
-	require.Eventually(t, func() bool { return strings.Contains(d.Err.String(), "Ctrl-C drains") }, testkit.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(d.Err.String(), "Ctrl-C drains") },
+		testkit.Patience, time.Millisecond)
 	l := s.readLocal(t)
 	for _, want := range []string{
 		"  host   me-", "  bus    " + l.URL + ", its own; the token is in " + s.localFile() + ", namespace lab\n",
-		"  runs   hostd's built-in actors, and any program of this user\n", "  try    castnet --namespace lab hosts\n",
+		"  runs   hostd's built-in actors, and any program of this user\n",
+		"  try    castnet --namespace lab hosts\n",
 		"sub 'castnet.v1.lab.ev.>'\n",
 	} {
 		require.Contains(t, d.Err.String(), want)
@@ -172,7 +175,9 @@ func (d *daemon) leaves(t *testing.T, s site) (pid int, trees string) {
 	m := keptMesh(t, d)
 	m.Extent, m.PerHost, m.Keep = shape.Of("gpu", 1), 1, false
 	file := filepath.Join(t.TempDir(), "pid")
-	m.Command = agent.Command{Path: "/bin/sh", Args: []string{"-c", `setsid sh -c 'echo $$ > "$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & wait`, file}}
+	m.Command = agent.Command{Path: "/bin/sh",
+		Args: []string{"-c",
+			`setsid sh -c 'echo $$ > "$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & wait`, file}}
 	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
 	_, err := agent.Create.Call(testkit.Soon(t), host, agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
@@ -212,7 +217,8 @@ func TestHostd_secondInstanceOfAUserNamesTheFirst_HOSTD2(t *testing.T) {
 	first := s.start(t)
 	code, why := s.fails(t)
 	require.Equal(t, 1, code)
-	require.Contains(t, why, "a hostd of this user is running (pid "+strconv.Itoa(first.PID())+", "+first.ready.Bus+")")
+	require.Contains(t, why, "a hostd of this user is running (pid "+strconv.Itoa(first.PID())+", "+
+		first.ready.Bus+")")
 
 	_, why = s.fails(t, "--listen", "127.0.0.1:0") // its token would be known to nobody
 	require.Contains(t, why, "start a separate one with --listen and NATS_TOKEN")
@@ -230,7 +236,8 @@ func TestHostd_readsTheServerConfigurationFile(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_PASSWORD=p")
 	conf := filepath.Join(t.TempDir(), "nats.conf")
-	require.NoError(t, os.WriteFile(conf, []byte(`host: 127.0.0.1, authorization { users = [{ user: u, password: p }] }`), 0o600))
+	require.NoError(t, os.WriteFile(conf,
+		[]byte(`host: 127.0.0.1, authorization { users = [{ user: u, password: p }] }`), 0o600))
 	data := t.TempDir()
 	d := s.start(t, "--nats-config", conf, "--user", "u", "--data", data)
 	require.Contains(t, d.ready.Allow, "--allow PATH for more", "others than the user may come in")

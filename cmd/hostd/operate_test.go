@@ -39,7 +39,8 @@ func hostOf(t *testing.T, net *mesh.Net) actor.Ref[agent.Agent] {
 // probe asks for one of the health pages.
 func probeHTTP(t *testing.T, d *daemon, page string) (int, healthStatus) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(testkit.Soon(t), http.MethodGet, strings.TrimSuffix(d.ready.HTTP, "/readyz")+page, nil)
+	req, err := http.NewRequestWithContext(testkit.Soon(t), http.MethodGet,
+		strings.TrimSuffix(d.ready.HTTP, "/readyz")+page, nil)
 	require.NoError(t, err)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := client.Do(req)
@@ -57,7 +58,8 @@ func TestHostd_reportsItsHealthOverHTTP_HOSTD7(t *testing.T) {
 	require.NoError(t, err)
 	defer srv.Shutdown()
 	s := newSite(t, "NATS_TOKEN=t")
-	d := s.start(t, "--nats", srv.URL(), "--http", ":0", "--label", "a", "--host-label", "zone=b", "--host-label", "disk=nvme")
+	d := s.start(t, "--nats", srv.URL(), "--http", ":0", "--label", "a", "--host-label", "zone=b",
+		"--host-label", "disk=nvme")
 	require.True(t, strings.HasPrefix(d.ready.HTTP, "http://127.0.0.1:"), d.ready.HTTP)
 	require.Equal(t, "disk=nvme zone=b", d.ready.Labels)
 	net := s.connect(t, bus.Options{URL: srv.URL(), Token: "t"})
@@ -67,12 +69,14 @@ func TestHostd_reportsItsHealthOverHTTP_HOSTD7(t *testing.T) {
 	require.Equal(t, 200, code)
 	require.Equal(t, healthStatus{OK: true, Host: d.ready.Host, Mode: agent.ModeOpen}, c)
 
-	info, err := agent.Cordon.Call(testkit.Soon(t), agentOf, agent.CordonRequest{Cordon: true, Reason: "new disks"})
+	info, err := agent.Cordon.Call(testkit.Soon(t), agentOf,
+		agent.CordonRequest{Cordon: true, Reason: "new disks"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"zone": "b", "disk": "nvme"}, info.Labels)
 	code, c = probeHTTP(t, d, "/readyz")
 	require.Equal(t, 503, code)
-	require.Equal(t, healthStatus{Reason: "the host is cordoned: new disks", Host: d.ready.Host, Mode: agent.ModeCordoned}, c)
+	require.Equal(t, healthStatus{Reason: "the host is cordoned: new disks", Host: d.ready.Host,
+		Mode: agent.ModeCordoned}, c)
 	code, c = probeHTTP(t, d, "/healthz")
 	require.Equal(t, 200, code, "it is as it should be")
 	require.True(t, c.OK)
@@ -106,7 +110,8 @@ func TestHostd_lameDuckAwaitsItsProcs_HOSTD6(t *testing.T) {
 	require.Equal(t, "the host is cordoned: "+lameDuckReason, c.Reason)
 	hosts, err := net.AllHosts(testkit.Soon(t))
 	require.NoError(t, err)
-	_, err = hosts.SpawnProcs(testkit.Soon(t), mesh.SpawnSpec{Name: "late", PerHost: counters.Extent(), Command: mesh.Command{Path: agent.Builtin}})
+	_, err = hosts.SpawnProcs(testkit.Soon(t),
+		mesh.SpawnSpec{Name: "late", PerHost: counters.Extent(), Command: mesh.Command{Path: agent.Builtin}})
 	require.Error(t, err)
 	n, err := add.Call(testkit.Soon(t), counters.Ref(0), 2)
 	require.NoError(t, err, "what runs is not touched")
@@ -153,7 +158,8 @@ func TestHostd_leavesOnABusRequest_HOSTD6(t *testing.T) {
 	d := s.start(t)
 	net := s.connect(t, bus.Options{})
 	_, pids := spawn(t, net)
-	done, err := agent.StopAll.Call(testkit.Soon(t), hostOf(t, net), agent.StopAllRequest{Reason: "moving out", Grace: testkit.Patience})
+	done, err := agent.StopAll.Call(testkit.Soon(t), hostOf(t, net),
+		agent.StopAllRequest{Reason: "moving out", Grace: testkit.Patience})
 	require.NoError(t, err)
 	require.Equal(t, agent.StopSummary{Requested: 2, Ended: 2}, done)
 	d.await(t, "asked over the bus to leave")
@@ -167,11 +173,13 @@ func TestHostd_leavesOnABusRequest_HOSTD6(t *testing.T) {
 func TestHostd_appliesItsConfiguration(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "castnet.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("proc.ready-timeout: 1ms\nterminate.grace: 3s\nspawn: { concurrency: 2 }\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("proc.ready-timeout: 1ms\nterminate.grace: 3s\nspawn: { concurrency: 2 }\n"), 0o600))
 	s := newSite(t, "CASTNET_TERMINATE_GRACE=4s")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	show := exec.CommandContext(testkit.Soon(t), self, "--config", file, "--ready-timeout", "20s", "--show-config")
+	show := exec.CommandContext(testkit.Soon(t), self, "--config", file, "--ready-timeout", "20s",
+		"--show-config")
 	show.Env = s.env()
 	table, err := show.Output()
 	require.NoError(t, err)

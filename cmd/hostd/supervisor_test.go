@@ -50,7 +50,8 @@ func TestUpkeep_replacesABrokenGateway(t *testing.T) {
 }
 
 func TestUpkeep_gatewayThatNeverStartedIsAnError(t *testing.T) {
-	_, err := supervise(t.Context(), "gateway", func(context.Context) (service, error) { return nil, errors.New("no") }, testkit.Patience, zerolog.Nop())
+	_, err := supervise(t.Context(), "gateway",
+		func(context.Context) (service, error) { return nil, errors.New("no") }, testkit.Patience, zerolog.Nop())
 	require.ErrorContains(t, err, "no")
 }
 
@@ -67,7 +68,8 @@ func TestHostd_servesCastsUnlessDisabled(t *testing.T) {
 		require.NoError(t, err)
 		_, err = b.Control().Request(testkit.Soon(t), bus.Msg{Subject: "$SRV.PING.castnet-host"})
 		require.NoError(t, err)
-		for _, subject := range []string{"castnet.v1.default.cast.m.counters.add.anon", "$SRV.PING.castnet-gateway"} {
+		for _, subject := range []string{"castnet.v1.default.cast.m.counters.add.anon",
+			"$SRV.PING.castnet-gateway"} {
 			_, err = b.Control().Request(testkit.Soon(t), bus.Msg{Subject: subject})
 			if with {
 				require.NoError(t, err)

@@ -39,7 +39,8 @@ func declare(t *testing.T, p *actor.Proc, name string, procs, perHost int) syste
 }
 
 // awaitWorld waits until a world has a status, whichever controller says so.
-func awaitWorld(t *testing.T, p *actor.Proc, name string, status system.Status) (w system.WorldState, s system.Snapshot) {
+func awaitWorld(t *testing.T, p *actor.Proc, name string, status system.Status) (w system.WorldState,
+	s system.Snapshot) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -48,7 +49,8 @@ func awaitWorld(t *testing.T, p *actor.Proc, name string, status system.Status) 
 		if err != nil {
 			return false
 		}
-		if s, err = system.GetSnapshot.Call(ctx, ctl, system.Filter{Worlds: []string{name}}); err != nil || len(s.Worlds) != 1 {
+		if s, err = system.GetSnapshot.Call(ctx, ctl, system.Filter{Worlds: []string{name}}); err != nil ||
+			len(s.Worlds) != 1 {
 			return false
 		}
 		w = s.Worlds[0]
@@ -89,10 +91,12 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD10(t *testing.T) {
 	pids := pidsOf(t, p, w)
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "environ"))
 	require.NoError(t, err)
-	for _, want := range []string{"CASTNET_WORLD=w", "CASTNET_RANK=3", "CASTNET_LOCAL_RANK=0", "CASTNET_WORLD_SIZE=5", "CASTNET_PROC_ID=" + w.Mesh + "/3.0"} {
+	for _, want := range []string{"CASTNET_WORLD=w", "CASTNET_RANK=3", "CASTNET_LOCAL_RANK=0",
+		"CASTNET_WORLD_SIZE=5", "CASTNET_PROC_ID=" + w.Mesh + "/3.0"} {
 		require.Contains(t, string(env), want+"\x00")
 	}
-	other := s.start(t, "--nats", s.readLocal(t).URL, "--token", s.readLocal(t).Token, "--label", "b", "--world", "w", "--host-rank", "0")
+	other := s.start(t, "--nats", s.readLocal(t).URL, "--token", s.readLocal(t).Token, "--label", "b", "--world",
+		"w", "--host-rank", "0")
 	awaitWorld(t, p, "w", system.StatusLive)
 	other.Stop(t)
 	w, _ = awaitWorld(t, p, "w", system.StatusUnhealthy)
@@ -112,7 +116,8 @@ func TestHostd_runsNoSystemControllerWhenDisabled_HOSTD10(t *testing.T) {
 	d.Err.Await(t, "cannot join the world")
 	d.Stop(t)
 	for _, wrong := range [][]string{
-		{"--world", "w"}, {"--host-rank", "1"}, {"--world", "w", "--host-rank", "-1"}, {"--world", "w.x", "--host-rank", "1"},
+		{"--world", "w"}, {"--host-rank", "1"}, {"--world", "w", "--host-rank", "-1"},
+		{"--world", "w.x", "--host-rank", "1"},
 	} {
 		code, why := s.fails(t, wrong...)
 		require.Equal(t, 2, code)
@@ -121,13 +126,15 @@ func TestHostd_runsNoSystemControllerWhenDisabled_HOSTD10(t *testing.T) {
 	s.requireClean(t)
 }
 
-// Killed controllers and a server that restarts cost a world nothing: no proc ends, none is started (F7, F11).
+// Killed controllers and a server that restarts cost a world nothing: no proc ends, none is started
+// (F7, F11).
 func TestHostd_worldsSurviveControllersAndTheServer_WORLD10(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_TOKEN=t")
 	store := t.TempDir()
 	serve := func(port int) *embed.Server {
-		srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: "t", JetStream: true, StoreDir: store, Port: port})
+		srv, err := embed.Start(testkit.Soon(t),
+			embed.Options{Token: "t", JetStream: true, StoreDir: store, Port: port})
 		require.NoError(t, err)
 		return srv
 	}
@@ -139,7 +146,8 @@ func TestHostd_worldsSurviveControllersAndTheServer_WORLD10(t *testing.T) {
 		systems[label] = s.start(t, "--nats", at, "--system", "--label", label)
 	}
 	for i, label := range []string{"a", "b"} {
-		s.start(t, "--nats", at, "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).Err.Await(t, "joined the world")
+		s.start(t, "--nats", at, "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).
+			Err.Await(t, "joined the world")
 	}
 	s.vars = append(s.vars, "NATS_URL="+at)
 	p := s.asker(t)
@@ -188,7 +196,8 @@ func TestHostd_killedWorldHostIsReplacedAtItsRank_WORLD10(t *testing.T) {
 	s.start(t, "--data", t.TempDir(), "--label", "s")
 	local := s.readLocal(t)
 	member := func(label string) *daemon {
-		return s.start(t, "--nats", local.URL, "--token", local.Token, "--label", label, "--world", "w", "--host-rank", "0")
+		return s.start(t, "--nats", local.URL, "--token", local.Token, "--label", label, "--world", "w",
+			"--host-rank", "0")
 	}
 	p := s.asker(t)
 	declare(t, p, "w", 1, 1)
@@ -212,12 +221,14 @@ func TestHostd_killedWorldHostIsReplacedAtItsRank_WORLD10(t *testing.T) {
 // removeBucket removes the stream in which the worlds are kept.
 func removeBucket(t *testing.T, p *actor.Proc) {
 	t.Helper()
-	m, err := p.Bus().Control().Request(testkit.Soon(t), bus.Msg{Subject: "$JS.API.STREAM.DELETE.KV_castnet-castnet-default"})
+	m, err := p.Bus().Control().Request(testkit.Soon(t),
+		bus.Msg{Subject: "$JS.API.STREAM.DELETE.KV_castnet-castnet-default"})
 	require.NoError(t, err)
 	require.Contains(t, string(m.Data), `"success":true`)
 }
 
-// The bucket is lost while its controller runs, with the controller, and with a standby there: the processes stay.
+// The bucket is lost while its controller runs, with the controller, and with a standby there: the
+// processes stay.
 func TestHostd_worldsSurviveTheLossOfTheirBucket_WORLD18(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_TOKEN=t")
@@ -229,7 +240,8 @@ func TestHostd_worldsSurviveTheLossOfTheirBucket_WORLD18(t *testing.T) {
 	}
 	controller := startSystem("s1")
 	for i, label := range []string{"a", "b"} {
-		s.start(t, "--nats", srv.URL(), "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).Err.Await(t, "joined the world")
+		s.start(t, "--nats", srv.URL(), "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).
+			Err.Await(t, "joined the world")
 	}
 	s.vars = append(s.vars, "NATS_URL="+srv.URL())
 	p := s.asker(t)

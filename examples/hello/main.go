@@ -63,6 +63,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: gpu 3 of host 0 counts %d; gpus 0 and 1 of all hosts count %d\n", counters.Extent(), one, sum)
+	fmt.Printf("%s: gpu 3 of host 0 counts %d; gpus 0 and 1 of all hosts count %d\n",
+		counters.Extent(), one, sum)
 	return nil
 }

@@ -51,7 +51,8 @@ func main() {
 func run(ctx context.Context, meals int, choke string, out io.Writer) (err error) {
 	victim := slices.Index(names[:], choke)
 	if meals < 1 || victim < 0 && choke != "" {
-		return fmt.Errorf("%d meals, %q chokes: want 1 meal or more, and one of %s, or nobody", meals, choke, strings.Join(names[:], ", "))
+		return fmt.Errorf("%d meals, %q chokes: want 1 meal or more, and one of %s, or nobody", meals, choke,
+			strings.Join(names[:], ", "))
 	}
 	server, err := embed.Start(ctx, embed.Options{Token: rand.Text()})
 	if err != nil {
@@ -93,7 +94,8 @@ func run(ctx context.Context, meals int, choke string, out io.Writer) (err error
 }
 
 // serve runs the dinner and reports it.
-func serve(ctx context.Context, net *mesh.Net, guests mesh.ActorMesh[*Philosopher], dinner Dinner, out io.Writer) error {
+func serve(ctx context.Context, net *mesh.Net, guests mesh.ActorMesh[*Philosopher], dinner Dinner,
+	out io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var t table
 	line := status.Start(out, t.String)
@@ -134,7 +136,8 @@ func serve(ctx context.Context, net *mesh.Net, guests mesh.ActorMesh[*Philosophe
 	if err := t.check(dinner.Meals); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s\ndinner is over after %.1f s: no fork was ever in two hands, and all who live have had %d meals\n", &t, took.Seconds(), dinner.Meals)
+	fmt.Fprintf(out, "%s\ndinner is over after %.1f s: no fork was ever in two hands, and all who live have "+
+		"had %d meals\n", &t, took.Seconds(), dinner.Meals)
 	return nil
 }
 

@@ -47,7 +47,8 @@ func TestPhilosophers_oneDiesHoldingForksAndTheOthersContinue(t *testing.T) {
 }
 
 func TestPhilosophers_namesWhoMayChoke(t *testing.T) {
-	require.ErrorContains(t, run(t.Context(), 5, "Zeno", nil), `"Zeno" chokes: want 1 meal or more, and one of Plato`)
+	require.ErrorContains(t, run(t.Context(), 5, "Zeno", nil),
+		`"Zeno" chokes: want 1 meal or more, and one of Plato`)
 }
 
 // The order of forks, and with it the absence of a deadlock: the second is always the higher one.
@@ -64,7 +65,8 @@ func TestCheck_findsAForkInTwoHands(t *testing.T) {
 	moment := func(seat int, does Doing, after int) Moment {
 		return Moment{seat, does, at.Add(time.Duration(after) * time.Second)}
 	}
-	good := []Moment{moment(0, Eats, 1), moment(2, Eats, 2), moment(0, Thinks, 3), moment(1, Hungers, 0), moment(2, Dies, 4), moment(1, Eats, 5)}
+	good := []Moment{moment(0, Eats, 1), moment(2, Eats, 2), moment(0, Thinks, 3), moment(1, Hungers, 0),
+		moment(2, Dies, 4), moment(1, Eats, 5)}
 	require.NoError(t, (&table{moments: good}).check(1))
 	bad := []Moment{moment(0, Eats, 1), moment(1, Eats, 2), moment(0, Thinks, 3)}
 	require.EqualError(t, (&table{moments: bad}).check(1), "Hypatia eats with fork 1 while Plato does")

@@ -60,13 +60,15 @@ func (p *Player) hit(ctx *actor.Context, b Ball) (actor.None, error) {
 	if b.Left == 0 {
 		return actor.None{}, b.Over.Send(ctx, actor.None{})
 	}
-	return actor.None{}, hit.Send(ctx, b.From, Ball{Left: b.Left - 1, From: actor.Self[*Player](ctx), Over: b.Over})
+	return actor.None{}, hit.Send(ctx, b.From,
+		Ball{Left: b.Left - 1, From: actor.Self[*Player](ctx), Over: b.Over})
 }
 
 func (p *Player) count(*actor.Context, actor.None) (int, error) { return p.hits, nil }
 
 func definition() actor.Def {
-	return player.Define(newPlayer, serve.Handle((*Player).serve), hit.Handle((*Player).hit), hits.Handle((*Player).count))
+	return player.Define(newPlayer, serve.Handle((*Player).serve), hit.Handle((*Player).hit),
+		hits.Handle((*Player).count))
 }
 
 func main() {
@@ -122,7 +124,8 @@ func run(ctx context.Context, pairs, rounds int, out io.Writer) (err error) {
 }
 
 // play serves all balls and waits until the last one is played.
-func play(ctx context.Context, net *mesh.Net, players mesh.ActorMesh[*Player], rounds int, out io.Writer) (time.Duration, error) {
+func play(ctx context.Context, net *mesh.Net, players mesh.ActorMesh[*Player], rounds int,
+	out io.Writer) (time.Duration, error) {
 	pairs := players.Extent().NumRanks() / 2
 	over, err := actor.OpenAccumulator(net.Proc(), actor.Barrier(), actor.Exactly(pairs))
 	if err != nil {
@@ -148,7 +151,8 @@ func play(ctx context.Context, net *mesh.Net, players mesh.ActorMesh[*Player], r
 		if err != nil {
 			return "" // the match itself reports errors
 		}
-		return fmt.Sprintf("ping %s pong  %s of %s round trips, %s/s", court(n), status.Count(n/2), status.Count(pairs*rounds),
+		return fmt.Sprintf("ping %s pong  %s of %s round trips, %s/s", court(n), status.Count(n/2),
+			status.Count(pairs*rounds),
 			status.Count(int(float64(n/2)/time.Since(began).Seconds())))
 	})
 	defer line.Stop()
@@ -170,7 +174,8 @@ func court(hits int) string {
 }
 
 // report prints the result. It fails for a missing or repeated hit.
-func report(ctx context.Context, players mesh.ActorMesh[*Player], rounds int, took time.Duration, out io.Writer) error {
+func report(ctx context.Context, players mesh.ActorMesh[*Player], rounds int, took time.Duration,
+	out io.Writer) error {
 	counts, err := cast.Gather(ctx, players, hits, actor.None{})
 	if err != nil {
 		return err
@@ -181,8 +186,10 @@ func report(ctx context.Context, players mesh.ActorMesh[*Player], rounds int, to
 		}
 	}
 	n := players.Extent().NumRanks() / 2 * rounds
-	fmt.Fprintf(out, "%s round trips between %d processes in %.1f s: %s/s, and %d µs for each ball to the other side and back\n",
-		status.Count(n), players.Extent().NumRanks(), took.Seconds(), status.Count(int(float64(n)/took.Seconds())), took.Microseconds()/int64(rounds))
+	fmt.Fprintf(out, "%s round trips between %d processes in %.1f s: %s/s, and %d µs for each ball to the "+
+		"other side and back\n",
+		status.Count(n), players.Extent().NumRanks(), took.Seconds(), status.Count(int(float64(n)/took.Seconds())),
+		took.Microseconds()/int64(rounds))
 	fmt.Fprintf(out, "every player has hit %s times: no ball was lost, none came twice\n", status.Count(rounds))
 	return nil
 }

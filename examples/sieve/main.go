@@ -96,7 +96,8 @@ func run(ctx context.Context, below int, out io.Writer) (primes []int, err error
 }
 
 // find feeds the chain and collects the primes.
-func find(ctx context.Context, net *mesh.Net, stations mesh.ActorMesh[*Station], below int, out io.Writer) ([]int, error) {
+func find(ctx context.Context, net *mesh.Net, stations mesh.ActorMesh[*Station], below int,
+	out io.Writer) ([]int, error) {
 	found := actor.OpenPort[Finding](net.Proc())
 	defer found.Close()
 	o := Opening{Below: below, Found: found.Ref()}
@@ -147,12 +148,14 @@ func feed(ctx context.Context, first actor.Ref[*Filter], below int, entered chan
 }
 
 // collect receives primes until every filter has reported its own and the last one is done.
-func collect(ctx context.Context, found *actor.Port[Finding], below int, entered <-chan struct{}, out io.Writer) ([]int, error) {
+func collect(ctx context.Context, found *actor.Port[Finding], below int, entered <-chan struct{},
+	out io.Writer) ([]int, error) {
 	var primes []int
 	var count, at, filters atomic.Int64 // for the status line
 	line := status.Start(out, func() string {
 		n := int(at.Load())
-		return fmt.Sprintf("sieve %s %s primes up to %s, %d filters", status.Bar(n, below, 24), status.Count(int(count.Load())), status.Count(n), filters.Load())
+		return fmt.Sprintf("sieve %s %s primes up to %s, %d filters", status.Bar(n, below, 24),
+			status.Count(int(count.Load())), status.Count(n), filters.Load())
 	})
 	defer line.Stop()
 	for all := -1; all != int(filters.Load()); {

@@ -33,7 +33,8 @@ type Line struct {
 // Start shows the result of text until Stop. One goroutine calls text. An empty text shows nothing.
 func Start(out io.Writer, text func() string) *Line {
 	f, ok := out.(*os.File)
-	l := &Line{text: text, terminal: ok && isatty.IsTerminal(f.Fd()), out: out, stop: make(chan struct{}), done: make(chan struct{})}
+	l := &Line{text: text, terminal: ok && isatty.IsTerminal(f.Fd()), out: out, stop: make(chan struct{}),
+		done: make(chan struct{})}
 	go l.run()
 	return l
 }

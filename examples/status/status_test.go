@@ -44,7 +44,8 @@ func TestBar_isFullAtTheEndAndNeverLonger(t *testing.T) {
 }
 
 func TestCount_groupsDigits(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 12345678: "12,345,678", -1234: "-1,234"} {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 12345678: "12,345,678",
+		-1234: "-1,234"} {
 		require.Equal(t, want, Count(n))
 	}
 }

@@ -87,8 +87,10 @@ func startHostd(path, label, allow string, server *embed.Server) (*hostd, error)
 		return nil, err
 	}
 	h := &hostd{label: label, said: said, done: make(chan struct{}), asked: make(chan struct{})}
-	h.cmd = exec.Command(path, "--nats", server.URL(), "--label", label, "--allow", allow, "--log-format", "console")
-	h.cmd.Env = append(withoutNATS(os.Environ()), "NATS_TOKEN="+server.Token()) // arguments are visible to all users
+	h.cmd = exec.Command(path, "--nats", server.URL(), "--label", label, "--allow", allow,
+		"--log-format", "console")
+	// arguments are visible to all users
+	h.cmd.Env = append(withoutNATS(os.Environ()), "NATS_TOKEN="+server.Token())
 	h.cmd.Stdout, h.cmd.Stderr = h.said, h.said
 	h.cmd.SysProcAttr = sysProcAttr()
 	if err := h.cmd.Start(); err != nil {

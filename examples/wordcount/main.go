@@ -83,7 +83,9 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	fs.DurationVar(&s.within, "within", 10*time.Minute, "how long the counting may take")
 	err := fs.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintf(usage, "usage: wordcount [flags] [folder]\n\nCounts words on all hosts of a castnet, kills a proc, and shows how that is noticed.\nThe folder is the Go sources of this machine unless one is given.\n\n")
+		fmt.Fprintf(usage, "usage: wordcount [flags] [folder]\n\nCounts words on all hosts of a castnet, kills "+
+			"a proc, and shows how that is noticed.\nThe folder is the Go sources of this machine unless one is "+
+			"given.\n\n")
 		fs.SetOutput(usage)
 		fs.PrintDefaults()
 	}

@@ -28,7 +28,8 @@ func TestParse_defaultsToTwoHostsAndAnAbsolutePath(t *testing.T) {
 }
 
 func TestNumbers_groupDigits(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 12345678: "12,345,678", -1234: "-1,234"} {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 12345678: "12,345,678",
+		-1234: "-1,234"} {
 		require.Equal(t, want, grouped(n))
 	}
 }
@@ -56,7 +57,8 @@ func TestDraw_isABarOnATerminalAndALineElsewhere(t *testing.T) { // DEMO-3
 	var out strings.Builder
 	done := counting.Done{Files: 1500, Of: 2000}
 	draw(&out, true, done, 3*time.Second)
-	require.Equal(t, "\r\x1b[Kcounting "+strings.Repeat("━", 30)+strings.Repeat("─", 10)+" 1,500 of 2,000 files, 500 files/s", out.String())
+	require.Equal(t, "\r\x1b[Kcounting "+strings.Repeat("━", 30)+strings.Repeat("─", 10)+
+		" 1,500 of 2,000 files, 500 files/s", out.String())
 	out.Reset()
 	draw(&out, false, done, 3*time.Second)
 	require.Equal(t, "counting: 1,500 of 2,000 files, 500 files/s\n", out.String())

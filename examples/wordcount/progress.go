@@ -61,13 +61,15 @@ func (b *bar) stop() {
 }
 
 func draw(to io.Writer, terminal bool, done counting.Done, took time.Duration) {
-	text := fmt.Sprintf("%s of %s files, %s files/s", grouped(done.Files), grouped(done.Of), grouped(int64(float64(done.Files)/took.Seconds())))
+	text := fmt.Sprintf("%s of %s files, %s files/s", grouped(done.Files), grouped(done.Of),
+		grouped(int64(float64(done.Files)/took.Seconds())))
 	if !terminal {
 		fmt.Fprintf(to, "counting: %s\n", text)
 		return
 	}
 	full := int(done.Files * barWidth / done.Of)
-	fmt.Fprintf(to, "\r\x1b[Kcounting %s%s %s", strings.Repeat("━", full), strings.Repeat("─", barWidth-full), text)
+	fmt.Fprintf(to, "\r\x1b[Kcounting %s%s %s", strings.Repeat("━", full),
+		strings.Repeat("─", barWidth-full), text)
 }
 
 func erase(to io.Writer, terminal bool) {

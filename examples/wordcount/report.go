@@ -44,7 +44,8 @@ func (s *story) ranks(shares shape.ValueMesh[counting.Share]) {
 	for rank := range shares.Len() {
 		width = max(width, len(s.where(rank)))
 	}
-	fmt.Fprintf(s.out, "\n%4s  %-*s  %-8s %8s %12s %9s\n", "rank", width, "point", "host", "files", "words", "ms")
+	fmt.Fprintf(s.out, "\n%4s  %-*s  %-8s %8s %12s %9s\n", "rank", width, "point", "host", "files",
+		"words", "ms")
 	for point, share := range shares.All() {
 		host := "?"
 		if id, err := s.procs.Host(point.Rank()); err == nil {
@@ -65,15 +66,18 @@ func (s *story) top(counts map[string]int64) {
 	}
 }
 
-func (s *story) summary(shares shape.ValueMesh[counting.Share], total counting.Total, counting, folding time.Duration) {
+func (s *story) summary(shares shape.ValueMesh[counting.Share], total counting.Total, counting,
+	folding time.Duration) {
 	files, words := 0, int64(0)
 	for _, share := range shares.Values() {
 		files, words = files+share.Files, words+share.Words
 	}
 	rate := int64(float64(files) / counting.Seconds())
-	fmt.Fprintf(s.out, "\n%s files, %s words, %s of them different\n", grouped(int64(files)), grouped(words), grouped(int64(len(total.Counts))))
+	fmt.Fprintf(s.out, "\n%s files, %s words, %s of them different\n", grouped(int64(files)), grouped(words),
+		grouped(int64(len(total.Counts))))
 	fmt.Fprintf(s.out, "counted in %s: %s files/s\n", brief(counting), grouped(rate))
-	fmt.Fprintf(s.out, "folded in %s: per host, then here (shards of the vocabulary: %d)\n", brief(folding), total.Shards)
+	fmt.Fprintf(s.out, "folded in %s: per host, then here (shards of the vocabulary: %d)\n",
+		brief(folding), total.Shards)
 }
 
 // grouped formats a number as 1,234,567.

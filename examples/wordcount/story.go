@@ -106,7 +106,8 @@ func (s *story) count(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.within)
 	defer cancel()
 	began := time.Now()
-	bar := startBar(ctx, os.Stderr, func(ctx context.Context) (counting.Done, error) { return counting.Look(ctx, s.counters) })
+	bar := startBar(ctx, os.Stderr,
+		func(ctx context.Context) (counting.Done, error) { return counting.Look(ctx, s.counters) })
 	shares, err := counting.Count(ctx, s.counters, counting.Job{Folder: s.folder, Suffix: s.suffix})
 	bar.stop()
 	if err != nil {

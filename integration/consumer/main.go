@@ -68,7 +68,8 @@ func serve(ctx context.Context, server *embed.Server, f func() error) error {
 	if err != nil {
 		return err
 	}
-	h, err := host.Start(ctx, host.Options{Label: "a", Bus: b, Settings: agent.BusSettings{URL: server.URL(), Token: token}})
+	h, err := host.Start(ctx, host.Options{Label: "a", Bus: b,
+		Settings: agent.BusSettings{URL: server.URL(), Token: token}})
 	if err != nil {
 		return errors.Join(err, b.Close(ctx))
 	}

@@ -90,9 +90,11 @@ func (w *workerRole) senderDef() actor.Def {
 		}
 		return &sender{
 			load: l, history: w.history, self: ctx.Self().String(), rand: rand.New(rand.NewPCG(l.Seed, 1)),
-			numbers: map[subjects.ActorID]uint64{}, count: &atomic.Int64{}, publish: w.bus.Data().Publish, proc: w.proc,
+			numbers: map[subjects.ActorID]uint64{}, count: &atomic.Int64{},
+			publish: w.bus.Data().Publish, proc: w.proc,
 		}, nil
-	}, begin.Handle((*sender).begin), sent.Handle((*sender).sent), seal.Handle((*sender).seal), progress.Handle((*sender).progress))
+	}, begin.Handle((*sender).begin), sent.Handle((*sender).sent), seal.Handle((*sender).seal),
+		progress.Handle((*sender).progress))
 }
 
 func (s *sender) begin(ctx *actor.Context, _ actor.None) (actor.None, error) {
@@ -119,7 +121,8 @@ func (s *sender) sent(ctx *actor.Context, _ actor.None) (actor.None, error) {
 
 // seal writes down that whatever did not come back has arrived.
 func (s *sender) seal(*actor.Context, actor.None) (actor.None, error) {
-	return actor.None{}, s.history.Add(history.Record{Kind: history.Settled, Stream: history.Stream{From: s.self}})
+	return actor.None{}, s.history.Add(
+		history.Record{Kind: history.Settled, Stream: history.Stream{From: s.self}})
 }
 
 func (s *sender) progress(*actor.Context, actor.None) (progressReport, error) {
@@ -135,7 +138,8 @@ func (s *sender) HandleDeadLetter(_ *actor.Context, r actor.DeadLetter) error {
 	if s.load.Casts != nil {
 		return s.returned(r)
 	}
-	rec := history.Record{Kind: fate(r.Reason), Stream: history.Stream{From: s.self, To: r.Reason.Actor}, Note: r.Reason.Error()}
+	rec := history.Record{Kind: fate(r.Reason), Stream: history.Stream{From: s.self, To: r.Reason.Actor},
+		Note: r.Reason.Error()}
 	if p, ok := r.Message.(parcel); ok {
 		rec.N = p.N
 	}

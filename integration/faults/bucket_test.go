@@ -36,7 +36,8 @@ func newClusterRealm(t *testing.T, program string) *realm {
 	}
 	for i, port := range ports {
 		name := fmt.Sprint("n", i)
-		text := fmt.Sprintf("server_name: %s\njetstream { store_dir: %q, sync_interval: always }\ncluster {\n name: faults\n listen: \"127.0.0.1:%d\"\n routes: [%s]\n}\n",
+		text := fmt.Sprintf("server_name: %s\njetstream { store_dir: %q, sync_interval: always }\ncluster {\n "+
+			"name: faults\n listen: \"127.0.0.1:%d\"\n routes: [%s]\n}\n",
 			name, filepath.Join(dir, name), port, strings.Join(routes, ", "))
 		file := filepath.Join(dir, name+".conf")
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
@@ -80,8 +81,10 @@ func (r *realm) bucket() (info bucketInfo, ok bool) {
 	return info, json.Unmarshal(m.Data, &info) == nil
 }
 
-// F35. The bucket of the worlds has a copy on each of three servers. It is removed, or its leader is lost: the
-// worlds are the same, with a host or without, a name that was taken stays taken, and the next controller knows all.
+// F35. The bucket of the worlds has a copy on each of three servers. It is removed, or its leader
+// is lost: the
+// worlds are the same, with a host or without, a name that was taken stays taken, and the next
+// controller knows all.
 func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 	program := buildHostd(t, "")
 	for _, loss := range []struct {
@@ -89,12 +92,14 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 		lose func(r *realm, before bucketInfo)
 	}{
 		{"bucket", func(r *realm, before bucketInfo) {
-			m, err := r.client.Bus().Control().Request(r.Context(), bus.Msg{Subject: "$JS.API.STREAM.DELETE." + bucketStream})
+			m, err := r.client.Bus().Control().Request(r.Context(),
+				bus.Msg{Subject: "$JS.API.STREAM.DELETE." + bucketStream})
 			require.NoError(r, err)
 			require.Contains(r, string(m.Data), `"success":true`)
 			require.Eventually(r, func() bool {
 				now, ok := r.bucket()
-				return ok && now.Created.After(before.Created) && now.Config.Replicas == clusterSize && now.State.Subjects >= before.State.Subjects
+				return ok && now.Created.After(before.Created) && now.Config.Replicas == clusterSize &&
+					now.State.Subjects >= before.State.Subjects
 			}, patience, 20*time.Millisecond, "the bucket is not made and filled again")
 		}},
 		{"leader", func(r *realm, before bucketInfo) {
@@ -121,7 +126,8 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 				require.Equal(t, known.Mesh, again.Mesh)
 				require.Equal(t, system.ChangeNone, again.Change)
 				again = r.declares(loaded, tickers(t, loadedProcs))
-				require.Equal(t, system.UpsertResponse{World: loaded, Mesh: r.mesh, Status: system.StatusLive, Change: system.ChangeNone}, again)
+				require.Equal(t, system.UpsertResponse{World: loaded, Mesh: r.mesh, Status: system.StatusLive,
+					Change: system.ChangeNone}, again)
 				taken()
 			}
 			requireKnown()
@@ -136,7 +142,8 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 
 // takes detaches a mesh: the system controller keeps it and its name. The result requires that it still does.
 func (r *realm) takes(t *testing.T) (still func()) {
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: r.url}, Label: "taker", OnFailure: func(actor.Event) {}})
+	net, err := mesh.Connect(t.Context(),
+		mesh.Options{Bus: &bus.Options{URL: r.url}, Label: "taker", OnFailure: func(actor.Event) {}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = net.Close(t.Context()) })
 	hosts, err := net.AwaitHosts(t.Context(), len(r.systems)+len(r.hosts))

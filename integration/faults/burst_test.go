@@ -54,7 +54,10 @@ func TestF33_foreignBurstLosesNoMessage(t *testing.T) {
 		{"ev", func(to *worker, _ subjects.ActorID) string {
 			return space.Event(actor.KindProc, to.id.Scope(), subjects.Anon)
 		}},
-		{"hb", func(*worker, subjects.ActorID) string { return space.Heartbeat(agent.KindHostHeartbeat, subjects.Anon) }},
+		{"hb", func(*worker, subjects.ActorID) string {
+			return space.Heartbeat(agent.KindHostHeartbeat,
+				subjects.Anon)
+		}},
 	} {
 		try(t, fault{"F33 burst of " + kind.name, 1, often}, func(t *testing.T, seed uint64, f *figures) {
 			w := newWorld(t, seed, serverConfig{})
@@ -97,8 +100,10 @@ func TestF33_foreignBurstEndsNoHost(t *testing.T) {
 		before, calling := e.pids(), e.calls(2)
 		host := e.hosts[0].id()
 		for _, subject := range []string{
-			space.Host(subjects.Any, "info", subjects.Anon), space.Host(host.String(), "get", subjects.Anon), "$SRV.PING",
-			space.Heartbeat(agent.KindHostHeartbeat, subjects.Anon), space.Event(actor.KindProc, e.procs.ID().Scope(), subjects.Anon),
+			space.Host(subjects.Any, "info", subjects.Anon),
+			space.Host(host.String(), "get", subjects.Anon), "$SRV.PING",
+			space.Heartbeat(agent.KindHostHeartbeat, subjects.Anon),
+			space.Event(actor.KindProc, e.procs.ID().Scope(), subjects.Anon),
 			space.Gateway("workers", "tickers", "tick", subjects.Anon),
 		} {
 			w.burst(f, subject)

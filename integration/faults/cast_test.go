@@ -159,7 +159,8 @@ func TestF30_castsAreExactDuringCutsAndKills(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F14 F30 cut and killed", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		c := newWorld(t, seed, serverConfig{}).meshes()
-		c.begin(load{Senders: 2, Messages: 1500, Rate: 150, For: 2500 * time.Millisecond, Deadline: 3 * time.Second})
+		c.begin(load{Senders: 2, Messages: 1500, Rate: 150, For: 2500 * time.Millisecond,
+			Deadline: 3 * time.Second})
 		settled := c.settle(2*patience, c.caller)
 		dead := map[int]time.Time{} // ranks, and when they were killed at the earliest
 		var cuts []time.Time

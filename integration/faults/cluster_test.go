@@ -20,7 +20,8 @@ func newCluster(t *testing.T, seed uint64, limit, otherLimit int) (w *world, oth
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)
 	w = newWorld(t, seed, serverConfig{MaxPayload: limit, ConfigFile: clusterFile(t, dir, "first", port, 0)})
-	second, r := start(t, "server", "second", w.dir, serverConfig{MaxPayload: otherLimit, ConfigFile: clusterFile(t, dir, "second", 0, port)})
+	second, r := start(t, "server", "second", w.dir,
+		serverConfig{MaxPayload: otherLimit, ConfigFile: clusterFile(t, dir, "second", 0, port)})
 	w.others = append(w.others, second)
 	u, err := url.Parse(r.URL)
 	require.NoError(t, err)
@@ -75,7 +76,8 @@ func clusterFile(t *testing.T, dir, name string, port, other int) string {
 	if other != 0 {
 		routes = fmt.Sprintf("routes: [nats-route://127.0.0.1:%d]", other)
 	}
-	text := fmt.Sprintf("server_name: %s\ncluster {\n name: faults\n listen: \"127.0.0.1:%s\"\n no_advertise: true\n %s\n}\n", name, listen, routes)
+	text := fmt.Sprintf("server_name: %s\ncluster {\n name: faults\n listen: \"127.0.0.1:%s\"\n "+
+		"no_advertise: true\n %s\n}\n", name, listen, routes)
 	file := filepath.Join(dir, name+".conf")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file

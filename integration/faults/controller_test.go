@@ -51,7 +51,8 @@ func TestF01_ownerHearsOfAKilledProc(t *testing.T) {
 			f.time("monitor", (<-monitored).Sub(killed))
 		}
 		alive := calls.answered.Load()
-		require.Eventually(t, func() bool { return calls.answered.Load() > alive+100 }, patience, time.Millisecond, "the others answer")
+		require.Eventually(t, func() bool { return calls.answered.Load() > alive+100 }, patience, time.Millisecond,
+			"the others answer")
 		calls.stop()
 		ends.quiet(time.Now().Add(200 * time.Millisecond))
 		actors.quiet(time.Now())
@@ -105,12 +106,14 @@ func TestF06_killedOwnersMeshesEndWithTheirLease(t *testing.T) {
 		owner.kill()
 		require.Eventually(t, func() bool { return processes(hosts) == 0 }, patience, 5*time.Millisecond)
 		f.time("last exit", time.Since(killed))
-		require.Eventually(t, func() bool { return srv.NumSubs() <= before }, patience, 5*time.Millisecond, "%d subscriptions, %d before", srv.NumSubs(), before)
+		require.Eventually(t, func() bool { return srv.NumSubs() <= before }, patience, 5*time.Millisecond,
+			"%d subscriptions, %d before", srv.NumSubs(), before)
 		f.count("left over", processes(hosts)+max(0, srv.NumSubs()-before))
 	})
 }
 
-// F7. An owner that is killed at any instant of a spawn, and another one that has the same made at once: what the
+// F7. An owner that is killed at any instant of a spawn, and another one that has the same made at
+// once: what the
 // first had ends, and nothing happens to what the second has.
 func TestF07_nextOwnerReplacesTheFirst(t *testing.T) {
 	t.Parallel()
@@ -252,7 +255,8 @@ func TestF10_starvedOwnerKeepsItsMeshes(t *testing.T) {
 	})
 }
 
-// F15. The ranks of a host of which nothing comes have failed within 5 s; when it is back, what it has of the mesh
+// F15. The ranks of a host of which nothing comes have failed within 5 s; when it is back, what it
+// has of the mesh
 // is stopped.
 func TestF15_ranksOfAHostInABlackHoleFail(t *testing.T) {
 	t.Parallel()
@@ -277,14 +281,16 @@ func TestF15_ranksOfAHostInABlackHoleFail(t *testing.T) {
 		}
 		hole.Resume()
 		back := time.Now()
-		require.Eventually(t, func() bool { return len(e.hosts[1].processes()) == 1 }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(e.hosts[1].processes()) == 1 }, patience,
+			10*time.Millisecond)
 		f.time("its procs stopped", time.Since(back))
 		require.Len(t, e.hosts[0].processes(), 3)
 		ends.quiet(time.Now().Add(100 * time.Millisecond))
 	})
 }
 
-// F30. A cast to a mesh of which some are dead and one is stopped takes no longer than its deadline, and names both.
+// F30. A cast to a mesh of which some are dead and one is stopped takes no longer than its
+// deadline, and names both.
 func TestF30_castNamesDeadAndSuspendedRanks(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F30 controller", 1, often}, func(t *testing.T, _ uint64, f *figures) {

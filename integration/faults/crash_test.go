@@ -21,7 +21,8 @@ func TestF01_killedReceiverLeavesEachMessageAFate(t *testing.T) {
 		left, right, other := w.worker("left"), w.worker("right"), w.worker("other")
 		to := append(right.spawn(t, recorders{N: 2}), other.spawn(t, recorders{N: 2})...)
 		for _, mode := range []string{post, wait, call, call} {
-			w.begin(left, load{Mode: mode, Senders: 2, Messages: 1500, Rate: 1000, For: 1500 * time.Millisecond, Deadline: deadline}, to)
+			w.begin(left, load{Mode: mode, Senders: 2, Messages: 1500, Rate: 1000, For: 1500 * time.Millisecond,
+				Deadline: deadline}, to)
 		}
 		w.pause(200*time.Millisecond, 800*time.Millisecond)
 		killed := time.Now()
@@ -31,7 +32,8 @@ func TestF01_killedReceiverLeavesEachMessageAFate(t *testing.T) {
 			f.count("told", 1)
 		}
 		// The same rank again, with actors of the same names: nothing for the old one reaches it (D5).
-		again := w.workerAs("again", subjects.ProcID{Mesh: right.id.Mesh, Rank: right.id.Rank, Gen: right.id.Gen + 1})
+		again := w.workerAs("again", subjects.ProcID{Mesh: right.id.Mesh, Rank: right.id.Rank,
+			Gen: right.id.Gen + 1})
 		w.begin(other, load{Mode: wait, Senders: 1, Messages: 500}, again.spawn(t, recorders{N: 2}))
 		w.settle(2*patience, left, other).wait(t)
 		records, v := w.finish()
@@ -77,7 +79,8 @@ func handledBy(records []history.Record, id subjects.ProcID) int {
 const serverPatience = 10 * time.Second
 
 // stopped is a run in which one process is stopped for a while and goes on.
-func stopped(t *testing.T, seed uint64, f *figures, l load, pause time.Duration, which func(*world, pairing) *child) {
+func stopped(t *testing.T, seed uint64, f *figures, l load, pause time.Duration,
+	which func(*world, pairing) *child) {
 	t.Helper()
 	w := newWorld(t, seed, serverConfig{})
 	p := w.pair(l)
@@ -99,7 +102,8 @@ func stopped(t *testing.T, seed uint64, f *figures, l load, pause time.Duration,
 // steady is a load that goes on longer than a pause of some length.
 func steady(mode string, pause time.Duration) load {
 	const rate = 500
-	return load{Mode: mode, Senders: 4, Rate: rate, Messages: rate * int((pause + 2*time.Second).Milliseconds()) / 1000}
+	return load{Mode: mode, Senders: 4, Rate: rate,
+		Messages: rate * int((pause + 2*time.Second).Milliseconds()) / 1000}
 }
 
 func receiver(_ *world, p pairing) *child { return p.right.child }

@@ -16,7 +16,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// estate is hosts, each a hostd of its own, and a mesh of procs with an actor in each, whose owner is the test.
+// estate is hosts, each a hostd of its own, and a mesh of procs with an actor in each, whose owner
+// is the test.
 type estate struct {
 	*testing.T
 	hosts   []*machine
@@ -40,7 +41,8 @@ func newEstate(t *testing.T, o bus.Options, labels ...string) *estate {
 func (e *estate) connects(o bus.Options) {
 	e.Helper()
 	var err error
-	e.net, err = mesh.Connect(e.Context(), mesh.Options{Bus: &o, Label: "estate", OnFailure: func(actor.Event) {}})
+	e.net, err = mesh.Connect(e.Context(),
+		mesh.Options{Bus: &o, Label: "estate", OnFailure: func(actor.Event) {}})
 	require.NoError(e, err)
 	e.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -56,9 +58,11 @@ func (e *estate) spawns(perHost int, p mesh.Policy, lease time.Duration) {
 	defer cancel()
 	hosts, err := e.net.AwaitHosts(ctx, len(e.hosts))
 	require.NoError(e, err)
-	e.procs, err = hosts.SpawnProcs(ctx, mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", perHost), Policy: p, Lease: lease})
+	e.procs, err = hosts.SpawnProcs(ctx, mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", perHost),
+		Policy: p, Lease: lease})
 	require.NoError(e, err)
-	e.tickers, err = mesh.SpawnActors(ctx, e.procs, tickerType, mesh.ActorSpawnSpec[actor.None]{Label: "tickers", Policy: p, Lease: lease})
+	e.tickers, err = mesh.SpawnActors(ctx, e.procs, tickerType,
+		mesh.ActorSpawnSpec[actor.None]{Label: "tickers", Policy: p, Lease: lease})
 	require.NoError(e, err)
 }
 

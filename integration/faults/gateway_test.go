@@ -43,7 +43,8 @@ func newGatewayed(t *testing.T, seed uint64) *gatewayed {
 	t.Helper()
 	w := newWorld(t, seed, serverConfig{})
 	program := filepath.Join(t.TempDir(), "hostd")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", program, "./cmd/hostd").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", program, "./cmd/hostd").
+		CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	g := &gatewayed{world: w, client: w.newWitness().Bus().Control()}
 	for _, label := range []string{"a", "b"} {
@@ -60,7 +61,8 @@ func newGatewayed(t *testing.T, seed uint64) *gatewayed {
 	})
 	hosts, err := g.net.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
-	g.procs, err = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "demo", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin}})
+	g.procs, err = hosts.SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "demo", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin}})
 	require.NoError(t, err)
 	_, err = mesh.Spawn(t.Context(), g.procs, actor.NewType[any, int64]("counter"), "counter", int64(0))
 	require.NoError(t, err)
@@ -73,7 +75,8 @@ func (w *world) hostd(program, label string) *hostd {
 	p, err := chaos.Start(w.addr)
 	require.NoError(w, err)
 	h := &hostd{proxy: p, over: make(chan struct{})}
-	h.cmd = exec.Command(program, "--nats", "nats://"+p.Addr(), "--label", label, "--log-dir", filepath.Join(w.dir, label))
+	h.cmd = exec.Command(program, "--nats", "nats://"+p.Addr(), "--label", label, "--log-dir",
+		filepath.Join(w.dir, label))
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log, err := os.Create(filepath.Join(w.dir, label+".log"))
 	require.NoError(w, err)
@@ -103,7 +106,9 @@ func (w *world) hostd(program, label string) *hostd {
 func (g *gatewayed) ask(within time.Duration, endpoint, body string, headers bus.Header) *bus.Msg {
 	ctx, cancel := context.WithTimeout(g.Context(), within)
 	defer cancel()
-	m, err := g.client.Request(ctx, bus.Msg{Subject: "castnet.v1.default.cast.demo.counter." + endpoint + ".anon", Data: []byte(body), Header: headers})
+	m, err := g.client.Request(ctx,
+		bus.Msg{Subject: "castnet.v1.default.cast.demo.counter." + endpoint + ".anon", Data: []byte(body),
+			Header: headers})
 	if err != nil {
 		return nil
 	}
@@ -145,7 +150,8 @@ func (g *gatewayed) cutUntilOver(done <-chan struct{}) (cuts int) {
 		}
 		p := g.hosts[g.rand.IntN(len(g.hosts))].proxy
 		cut := p.Cut(chaos.Cut{
-			Direction: chaos.Direction(g.rand.IntN(2)), After: 1 + g.rand.IntN(4<<10), Reset: g.rand.IntN(2) == 0, All: g.rand.IntN(4) == 0,
+			Direction: chaos.Direction(g.rand.IntN(2)), After: 1 + g.rand.IntN(4<<10), Reset: g.rand.IntN(2) == 0,
+			All: g.rand.IntN(4) == 0,
 		})
 		select {
 		case <-cut:
@@ -236,7 +242,8 @@ func TestF30_gatewayCastsNameDeadRanksAndAwaitNoOther(t *testing.T) {
 		require.NotNil(t, g.ask(patience, "get", "", nil))
 		for _, s := range all[0].States {
 			if s.Rank == dead {
-				time.AfterFunc(time.Duration(g.rand.Int64N(int64(300*time.Millisecond))), func() { _ = syscall.Kill(s.Proc.PID, syscall.SIGKILL) })
+				time.AfterFunc(time.Duration(g.rand.Int64N(int64(300*time.Millisecond))),
+					func() { _ = syscall.Kill(s.Proc.PID, syscall.SIGKILL) })
 			}
 		}
 		for named := 0; named < 20; {

@@ -16,7 +16,8 @@ func handledAt(moment time.Time, by map[string][]int) []history.Record {
 	var all []history.Record
 	for receiver, at := range by {
 		for _, ms := range at {
-			all = append(all, history.Record{Kind: history.Handled, At: moment.Add(time.Duration(ms) * time.Millisecond), Note: receiver + "/a"})
+			all = append(all, history.Record{Kind: history.Handled,
+				At: moment.Add(time.Duration(ms) * time.Millisecond), Note: receiver + "/a"})
 		}
 	}
 	return all
@@ -25,10 +26,12 @@ func handledAt(moment time.Time, by map[string][]int) []history.Record {
 func TestOvertime_runsFromTheLastDeadlineToTheLastFate(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(k history.Kind, from string, ms int) history.Record {
-		return history.Record{Kind: k, At: start.Add(time.Duration(ms) * time.Millisecond), Stream: history.Stream{From: from, To: "to"}}
+		return history.Record{Kind: k, At: start.Add(time.Duration(ms) * time.Millisecond),
+			Stream: history.Stream{From: from, To: "to"}}
 	}
 	records := []history.Record{
-		at(history.Sent, "a", 0), at(history.Sent, "a", 100), at(history.Undeliverable, "a", 900), at(history.Answered, "a", 5000),
+		at(history.Sent, "a", 0), at(history.Sent, "a", 100), at(history.Undeliverable, "a", 900),
+		at(history.Answered, "a", 5000),
 		at(history.Sent, "b", 0), at(history.Indeterminate, "b", 700),
 	}
 	require.Equal(t, 300*time.Millisecond, overtime(records, 500*time.Millisecond))
@@ -43,7 +46,8 @@ func TestRecovery_runsFromTheFaultToTheLongestSilencesEnd(t *testing.T) {
 		"right": {0, 99, 500, 501},
 	})
 	require.Equal(t, 50*time.Millisecond, recovery(records, at(100), at(300), "left"))
-	require.Equal(t, 200*time.Millisecond, recovery(records, at(100), at(300), "left", "right"), "the worst counts")
+	require.Equal(t, 200*time.Millisecond, recovery(records, at(100), at(300), "left", "right"),
+		"the worst counts")
 	require.Zero(t, recovery(records, at(100), at(600), "right"), "it was back before the fault was over")
 }
 
@@ -54,7 +58,8 @@ func TestFigures_fitOneLine(t *testing.T) {
 	f.count("cuts", 5)
 	f.time("recovery", 20*time.Millisecond)
 	f.count("cuts", 6)
-	require.Equal(t, "F0: lost=0 duplicated=0 reordered=0 of 7, indeterminate=0, undeliverable=1, cuts=11, recovery ms=20 (n=2 runs)", f.String())
+	require.Equal(t, "F0: lost=0 duplicated=0 reordered=0 of 7, indeterminate=0, undeliverable=1, cuts=11, "+
+		"recovery ms=20 (n=2 runs)", f.String())
 	for ms := range 100 {
 		f.time("recovery", time.Duration(ms)*time.Millisecond)
 	}

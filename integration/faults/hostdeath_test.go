@@ -61,7 +61,8 @@ func (t *ticker) tick(_ *actor.Context, by int64) (int64, error) {
 }
 
 func tickerDef() actor.Def {
-	return tickerType.Define(func(*actor.Context, actor.None) (*ticker, error) { return &ticker{}, nil }, tick.Handle((*ticker).tick))
+	return tickerType.Define(func(*actor.Context, actor.None) (*ticker, error) { return &ticker{}, nil },
+		tick.Handle((*ticker).tick))
 }
 
 // ticks counts at a ticker until it is stopped: so often it was answered, and so often nobody knows.
@@ -112,7 +113,8 @@ func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 		k := m.ticks(actor.RefOf[*ticker](of.Actor("ticker")).Via(m.client))
 		flows := func(more int64) {
 			want := k.answered.Load() + more
-			require.Eventually(t, func() bool { return k.answered.Load() >= want }, patience, time.Millisecond, "messages flow")
+			require.Eventually(t, func() bool { return k.answered.Load() >= want }, patience, time.Millisecond,
+				"messages flow")
 		}
 		flows(50)
 		m.dies()
@@ -126,7 +128,8 @@ func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 		f.time("adopted", time.Since(began))
 		after, wrong := m.states(d), 0
 		for i, s := range after {
-			if s.Status.Phase != agent.Running || s.Gen != before[i].Gen || s.Proc.PID != before[i].Proc.PID || !s.Proc.Adopted {
+			if s.Status.Phase != agent.Running || s.Gen != before[i].Gen || s.Proc.PID != before[i].Proc.PID ||
+				!s.Proc.Adopted {
 				wrong++
 			}
 		}
@@ -163,12 +166,14 @@ func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 
 // points are those of packages launch and agent/host.
 var points = []string{
-	"launch-planted", "launch-forked", "launch-payload", "launch-delivered", "launch-tree-killed", "launch-reaped",
+	"launch-planted", "launch-forked", "launch-payload", "launch-delivered", "launch-tree-killed",
+	"launch-reaped",
 	"host-state-reserved", "host-launched", "host-state-written", "host-recorded", "host-ended",
 	"adopt-verified", "adopt-held", "host-adopted", "host-census", "host-readopted", "census-killed",
 }
 
-// F5. Whatever the instant at which hostd dies: one live process at most for a rank and generation, and in the
+// F5. Whatever the instant at which hostd dies: one live process at most for a rank and generation,
+// and in the
 // end none. A run dies once at each point; in the sample one run is all.
 func TestF05_nextHostdFindsEverythingAfterADeath(t *testing.T) {
 	program := buildHostd(t, "failpoint")
@@ -182,7 +187,8 @@ func TestF05_nextHostdFindsEverythingAfterADeath(t *testing.T) {
 func diesAt(t *testing.T, program, point string, f *figures) {
 	m := newMachine(t, program)
 	at := "CASTNET_FAILPOINT=" + point
-	adopting := strings.HasPrefix(point, "adopt") || point == "host-adopted" || point == "host-census" || point == "host-readopted" || point == "census-killed"
+	adopting := strings.HasPrefix(point, "adopt") || point == "host-adopted" || point == "host-census" ||
+		point == "host-readopted" || point == "census-killed"
 	if adopting {
 		m.start()
 	} else {
@@ -196,20 +202,24 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 	})
 	if adopting {
 		insist(m, agent.Wait, host, agent.WaitRequest{ID: d.ID.String(), Until: agent.Running})
-		require.Eventually(m, func() bool { return slices.ContainsFunc(m.processes(), sleeps) }, patience, 5*time.Millisecond, "what the plain one leaves behind")
+		require.Eventually(m, func() bool { return slices.ContainsFunc(m.processes(), sleeps) }, patience,
+			5*time.Millisecond, "what the plain one leaves behind")
 		m.dies()
-		for tries := 3; m.boots(at) && point == "census-killed" && tries > 0; tries-- { // some other hostd on the computer has taken its census in between
+		// some other hostd on the computer has taken its census in between
+		for tries := 3; m.boots(at) && point == "census-killed" && tries > 0; tries-- {
 			f.count("ended by another's census", 1)
 			m.whileItLives(func(ctx context.Context) {
 				_, _ = agent.Create.Call(ctx, host, agent.CreateRequest{Procs: &plain})
 			})
-			require.Eventually(m, func() bool { return slices.ContainsFunc(m.processes(), sleeps) }, patience, 5*time.Millisecond, "it is left anew")
+			require.Eventually(m, func() bool { return slices.ContainsFunc(m.processes(), sleeps) }, patience,
+				5*time.Millisecond, "it is left anew")
 			m.dies()
 		}
 	}
 	if !m.dead() { // the points of its end
 		m.whileItLives(func(ctx context.Context) {
-			_, _ = agent.Stop.Call(ctx, host, agent.StopRequest{ID: d.ID.String(), Grace: time.Second}) // it dies over it
+			// it dies over it
+			_, _ = agent.Stop.Call(ctx, host, agent.StopRequest{ID: d.ID.String(), Grace: time.Second})
 		})
 		select {
 		case <-m.over:
@@ -217,7 +227,8 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 			require.FailNow(t, point+" is never hit", m.said())
 		}
 	}
-	require.Equal(t, syscall.SIGKILL, m.hostd.ProcessState.Sys().(syscall.WaitStatus).Signal(), "%s: %v: %s", point, m.hostd.ProcessState, m.said())
+	require.Equal(t, syscall.SIGKILL, m.hostd.ProcessState.Sys().(syscall.WaitStatus).Signal(), "%s: %v: %s",
+		point, m.hostd.ProcessState, m.said())
 	f.count("deaths", 1)
 	m.start()
 	host, _ = m.host()

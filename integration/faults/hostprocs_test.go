@@ -27,9 +27,12 @@ var endings = []struct {
 	{name: "code 0", script: "echo fine >&2", reason: "exited with code 0 before it was ready", tail: "fine"},
 	{name: "code 1", script: "echo no luck >&2; exit 1", reason: "exited with code 1", tail: "no luck"},
 	{name: "panic", script: "panics", reason: "exited with code 2", tail: "panic: no way on"},
-	{name: "abort", script: "echo giving up >&2; ulimit -c 0; kill -ABRT $$", reason: "killed by signal 6", tail: "giving up", signal: 6},
-	{name: "KILL", script: "echo poor me >&2; kill -KILL $$", reason: "killed by signal 9", tail: "poor me", signal: 9},
-	{name: "memory", script: "gobbles", reason: "killed by the kernel: out of memory", tail: "hungry", signal: 9, memory: 32 << 20},
+	{name: "abort", script: "echo giving up >&2; ulimit -c 0; kill -ABRT $$", reason: "killed by signal 6",
+		tail: "giving up", signal: 6},
+	{name: "KILL", script: "echo poor me >&2; kill -KILL $$", reason: "killed by signal 9",
+		tail: "poor me", signal: 9},
+	{name: "memory", script: "gobbles", reason: "killed by the kernel: out of memory", tail: "hungry", signal: 9,
+		memory: 32 << 20},
 }
 
 // F2.
@@ -52,7 +55,8 @@ func TestF02_procExitIsReportedCorrectly(t *testing.T) {
 				continue
 			}
 			f.count("ends", 1)
-			right := s.Status.Phase == agent.Failed && strings.HasPrefix(s.Status.Reason, e.reason) && s.Proc.Signal == e.signal &&
+			right := s.Status.Phase == agent.Failed && strings.HasPrefix(s.Status.Reason, e.reason) &&
+				s.Proc.Signal == e.signal &&
 				s.Proc.OOM == (e.memory > 0) && strings.Contains(strings.Join(s.Proc.StderrTail, "\n"), e.tail)
 			if !right {
 				f.count("wrong", 1)
@@ -88,7 +92,8 @@ func (m *machine) descriptors() int {
 // runs waits until so many processes run on the machine besides hostd.
 func (m *machine) runs(n int) {
 	m.Helper()
-	require.Eventually(m, func() bool { return len(m.processes()) >= n+1 }, patience, 5*time.Millisecond, "%d processes", n)
+	require.Eventually(m, func() bool { return len(m.processes()) >= n+1 }, patience, 5*time.Millisecond,
+		"%d processes", n)
 }
 
 // begins makes a mesh of procs that are never ready, and waits until all run.
@@ -121,7 +126,8 @@ func TestF26_stormOfProcsLeaksNothing(t *testing.T) {
 		began := time.Now()
 		m.begins(d, procs)
 		f.time("launched", time.Since(began))
-		took, bound := m.ends(d, time.Second), host.StopBound(procs, 16, time.Second, config.TerminateKillWait.Get(nil))
+		took, bound := m.ends(d, time.Second),
+			host.StopBound(procs, 16, time.Second, config.TerminateKillWait.Get(nil))
 		f.time("stopped", took)
 		f.time("bound", bound)
 		require.Less(t, took, bound)
@@ -131,7 +137,8 @@ func TestF26_stormOfProcsLeaksNothing(t *testing.T) {
 		require.Len(t, m.processes(), 1)
 		f.count("zombies", m.zombies())
 		require.Zero(t, m.zombies())
-		require.Eventually(t, func() bool { return m.descriptors() <= before+2 }, patience, 5*time.Millisecond, "%d descriptors before, %d now", before, m.descriptors())
+		require.Eventually(t, func() bool { return m.descriptors() <= before+2 }, patience, 5*time.Millisecond,
+			"%d descriptors before, %d now", before, m.descriptors())
 		f.count("descriptors that did not come back", max(0, m.descriptors()-before-2))
 		m.stops()
 	})
@@ -145,7 +152,8 @@ var trees = []struct {
 }{
 	{name: "fork bomb", script: "b() { b | b & sleep 1000; }; b & exec sleep 1000", alone: 4, pids: 64},
 	{name: "setsid", script: "setsid sleep 1000 & setsid sh -c 'trap \"\" TERM; sleep 1000' & wait", alone: 4},
-	{name: "double fork", script: "(setsid sh -c '(sleep 1000 &) & sleep 1000 &' &) ; exec sleep 1000", alone: 3},
+	{name: "double fork", script: "(setsid sh -c '(sleep 1000 &) & sleep 1000 &' &) ; exec sleep 1000",
+		alone: 3},
 	{name: "held stdout", script: "setsid sleep 1000 & trap '' TERM; echo held; wait; sleep 1000", alone: 2},
 }
 
@@ -166,7 +174,8 @@ func TestF27_processTreeEndsWithItsProc(t *testing.T) {
 			m.begins(d, tree.alone)
 			took := m.ends(d, grace)
 			f.time("stopped", took)
-			for end := time.Now().Add(time.Second); len(m.processes()) > 1 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(time.Second); len(m.processes()) > 1 &&
+				time.Now().Before(end); time.Sleep(time.Millisecond) {
 			}
 			f.count("survivors", len(m.processes())-1)
 			require.Len(t, m.processes(), 1, tree.name)
@@ -218,7 +227,8 @@ func TestF29_hostdSurvivesWithoutDescriptors(t *testing.T) {
 	})
 }
 
-// F29: forks are refused, as by a machine that is full of processes. Which ranks meet that is the scheduler's.
+// F29: forks are refused, as by a machine that is full of processes. Which ranks meet that is the
+// scheduler's.
 func TestF29_hostdSurvivesWithoutProcesses(t *testing.T) {
 	const procs, refusals = 16, 5
 	program := buildHostd(t, "failpoint")
@@ -234,7 +244,8 @@ func TestF29_hostdSurvivesWithoutProcesses(t *testing.T) {
 				continue
 			}
 			again = append(again, s.Rank)
-			want := fmt.Sprintf("cannot launch %q (%s): fork: the user, the cgroup or the machine is at its limit of processes: "+
+			want := fmt.Sprintf("cannot launch %q (%s): fork: the user, the cgroup or the machine is at its limit "+
+				"of processes: "+
 				"resource temporarily unavailable", d.ProcID(s.Rank, 0).Process(), program)
 			require.Equal(t, agent.Status{Phase: agent.Failed, Reason: want}, s.Status)
 			_, host := m.host()

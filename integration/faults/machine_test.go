@@ -42,7 +42,9 @@ type machine struct {
 func newMachine(t *testing.T, program string, args ...string) *machine {
 	t.Helper()
 	dir := t.TempDir()
-	m := &machine{T: t, dir: dir, program: program, args: append(args, "--state-dir", filepath.Join(dir, "state"), "--allow", self(t), "--allow", "/bin/sh", "--label", "m")}
+	m := &machine{T: t, dir: dir, program: program,
+		args: append(args, "--state-dir", filepath.Join(dir, "state"), "--allow", self(t), "--allow", "/bin/sh",
+			"--label", "m")}
 	for _, dir := range []string{"run", "tmp"} {
 		require.NoError(t, os.Mkdir(filepath.Join(m.dir, dir), 0o700))
 	}
@@ -73,7 +75,8 @@ func buildHostd(t *testing.T, tags string) string {
 	t.Helper()
 	program, err := filepath.Abs(filepath.Join("../../bin/faults", "hostd"+tags))
 	require.NoError(t, err)
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-tags", tags, "-o", program, "./cmd/hostd").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-tags", tags, "-o", program,
+		"./cmd/hostd").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return program
 }
@@ -166,7 +169,8 @@ func (m *machine) stops() {
 
 func (m *machine) requireEmpty() {
 	m.Helper()
-	require.Eventually(m, func() bool { return len(m.processes()) == 0 }, patience, 2*time.Millisecond, "FLT-5: processes are left")
+	require.Eventually(m, func() bool { return len(m.processes()) == 0 }, patience, 2*time.Millisecond,
+		"FLT-5: processes are left")
 }
 
 // processes are those that run on the machine, besides zombies.
@@ -281,14 +285,16 @@ func (m *machine) states(d agent.Mesh) []agent.State {
 }
 
 // insist asks until it is answered: the other side, or the bus, may be coming back.
-func insist[M, R any](m *machine, e actor.Endpoint[agent.Agent, M, R], to actor.Ref[agent.Agent], msg M) (out R) {
+func insist[M, R any](m *machine, e actor.Endpoint[agent.Agent, M, R], to actor.Ref[agent.Agent],
+	msg M) (out R) {
 	m.Helper()
 	var last error
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(m.Context(), patience/4)
 		out, last = e.Call(ctx, to, msg)
 		cancel()
-		if failure, ok := errors.AsType[*actor.Error](last); last == nil || ok && failure.Code == actor.CodeHandler {
+		if failure, ok := errors.AsType[*actor.Error](last); last == nil || ok &&
+			failure.Code == actor.CodeHandler {
 			break
 		}
 	}

@@ -58,7 +58,8 @@ type role interface {
 
 // play is the life of a child. It says `{}` when it is ready, and ends when its stdin does.
 func play(name string) int {
-	roles := map[string]func(config []byte) (role, report, error){"server": newServerRole, "worker": newWorkerRole, "owner": newOwnerRole}
+	roles := map[string]func(config []byte) (role, report, error){"server": newServerRole,
+		"worker": newWorkerRole, "owner": newOwnerRole}
 	start := roles[name]
 	if start == nil {
 		fmt.Fprintf(os.Stderr, "%s=%q is no role\n", roleVariable, name)

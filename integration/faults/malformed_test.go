@@ -88,8 +88,10 @@ func damaging(t *testing.T, seed uint64, f *figures) history.Verdict {
 	refused := p.left.look(t).Info.Stats.Malformed + p.right.look(t).Info.Stats.Malformed
 	require.NotZero(t, refused)
 	records, _ := w.finish()
-	v := history.Check(slices.DeleteFunc(records, func(r history.Record) bool { // some are whole, but the stranger's
-		return !strings.HasPrefix(r.Stream.From, p.left.id.String()) && !strings.HasPrefix(r.Stream.From, p.right.id.String())
+	// some are whole, but the stranger's
+	v := history.Check(slices.DeleteFunc(records, func(r history.Record) bool {
+		return !strings.HasPrefix(r.Stream.From, p.left.id.String()) &&
+			!strings.HasPrefix(r.Stream.From, p.right.id.String())
 	}))
 	f.judge(t, v)
 	require.Equal(t, v.Sent, v.Handled)

@@ -41,7 +41,10 @@ type member struct {
 }
 
 func (w *workerRole) memberDef() actor.Def {
-	return memberType.Define(func(_ *actor.Context, rank int) (*member, error) { return &member{rank, w.history}, nil },
+	return memberType.Define(func(_ *actor.Context, rank int) (*member,
+		error) {
+		return &member{rank, w.history}, nil
+	},
 		mark.Handle((*member).mark), marks.Handle((*member).marks))
 }
 
@@ -61,13 +64,15 @@ func (m *member) marks(ctx *actor.Context, p parcel) ([]uint64, error) {
 }
 
 // enter makes the ranks of this process members of a mesh; w.proc is the first of them.
-func (w *workerRole) enter(ctx context.Context, place cast.Placement, registry actor.Registry, log zerolog.Logger) error {
+func (w *workerRole) enter(ctx context.Context, place cast.Placement, registry actor.Registry,
+	log zerolog.Logger) error {
 	first := int(w.proc.ID().Rank)
 	for rank := first; rank < first+place.PerProcess; rank++ {
 		p := w.proc
 		if rank > first {
 			var err error
-			if p, err = actor.NewProc(ctx, actor.Options{ID: place.Proc(rank), Registry: registry, Log: log, Lead: w.proc}); err != nil {
+			if p, err = actor.NewProc(ctx, actor.Options{ID: place.Proc(rank), Registry: registry, Log: log,
+				Lead: w.proc}); err != nil {
 				return err
 			}
 		}
@@ -78,7 +83,8 @@ func (w *workerRole) enter(ctx context.Context, place cast.Placement, registry a
 		if err != nil {
 			return err
 		}
-		if _, err := p.Spawn(ctx, actor.SpawnSpec{Type: memberType.Name(), Name: membersName, Params: rank, Point: at}); err != nil {
+		if _, err := p.Spawn(ctx, actor.SpawnSpec{Type: memberType.Name(), Name: membersName, Params: rank,
+			Point: at}); err != nil {
 			return err
 		}
 	}
@@ -185,7 +191,8 @@ type castOutcome struct {
 
 // answered are the ranks that are said to have answered.
 func (o castOutcome) answered() []int {
-	return slices.DeleteFunc(slices.Clone(o.Asked), func(r int) bool { return slices.Contains(o.Failed, r) || slices.Contains(o.Missing, r) })
+	return slices.DeleteFunc(slices.Clone(o.Asked),
+		func(r int) bool { return slices.Contains(o.Failed, r) || slices.Contains(o.Missing, r) })
 }
 
 // cast speaks to the mesh once, and writes down what is known of the message at once. An error is one
@@ -222,7 +229,8 @@ func (s *sender) cast(ctx context.Context, i int) error {
 // tell writes down what is known of a message to one rank.
 func (s *sender) tell(c crew, base int, n uint64, what history.Kind, why string) error {
 	to := c.place.Proc(base).Actor(membersName).String()
-	return s.history.Add(history.Record{Kind: what, Stream: history.Stream{From: s.self, To: to}, N: n, Note: why})
+	return s.history.Add(history.Record{Kind: what, Stream: history.Stream{From: s.self, To: to},
+		N: n, Note: why})
 }
 
 // take writes down what an error, or none, says of each rank.

@@ -40,8 +40,10 @@ func cutting(t *testing.T, seed uint64, f *figures, l load) {
 // largestPacket is the most that leaves in one piece: link.Config.ChunkSize, and its head.
 const largestPacket = 260 << 10
 
-// cutUntil cuts connections of one worker after the other until some have settled, and says when. Each cut comes
-// after so many bytes at least: a packet that is never whole before the next cut, because the machine takes longer
+// cutUntil cuts connections of one worker after the other until some have settled, and says when.
+// Each cut comes
+// after so many bytes at least: a packet that is never whole before the next cut, because the
+// machine takes longer
 // to connect again than the pause is, would be sent for ever.
 func (w *world) cutUntil(settled *settling, least int) (cuts []time.Time) {
 	w.Helper()
@@ -78,7 +80,8 @@ func TestF14_connectionCutsLoseNothing(t *testing.T) {
 	})
 	try(t, fault{"F14 large messages", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		cutting(t, seed, f, load{
-			Mode: []string{post, wait, call}[seed%3], Senders: 3, Messages: 150, Rate: 50, Sizes: []int{100, 300 << 10, 5000, 60 << 10, 900 << 10},
+			Mode: []string{post, wait, call}[seed%3], Senders: 3, Messages: 150, Rate: 50,
+			Sizes: []int{100, 300 << 10, 5000, 60 << 10, 900 << 10},
 		})
 	})
 }

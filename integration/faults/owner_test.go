@@ -86,11 +86,13 @@ func (r *ownerRole) own(ctx context.Context, p possession) error {
 	if err != nil {
 		return err
 	}
-	procs, err := hosts.SpawnProcs(ctx, mesh.SpawnSpec{Name: "owned", PerHost: shape.Of("gpu", p.PerHost), Lease: p.Lease})
+	procs, err := hosts.SpawnProcs(ctx, mesh.SpawnSpec{Name: "owned", PerHost: shape.Of("gpu", p.PerHost),
+		Lease: p.Lease})
 	if err != nil {
 		return err
 	}
-	tickers, err := mesh.SpawnActors(ctx, procs, tickerType, mesh.ActorSpawnSpec[actor.None]{Label: "tickers", Lease: p.Lease})
+	tickers, err := mesh.SpawnActors(ctx, procs, tickerType,
+		mesh.ActorSpawnSpec[actor.None]{Label: "tickers", Lease: p.Lease})
 	if err != nil {
 		return err
 	}

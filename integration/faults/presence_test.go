@@ -173,7 +173,8 @@ func aBus(t *testing.T, program, hears string) bus.Options {
 		dir, err := filepath.Abs("testdata/operator")
 		require.NoError(t, err)
 		o.Creds = filepath.Join(dir, "hosts.creds")
-		args = []string{"--nats-config", filepath.Join(dir, "nats.conf"), "--creds", o.Creds, "--system-creds", filepath.Join(dir, "system.creds")}
+		args = []string{"--nats-config", filepath.Join(dir, "nats.conf"), "--creds", o.Creds, "--system-creds",
+			filepath.Join(dir, "system.creds")}
 	}
 	m := newMachine(t, program, append(args, "--gateway=false")...)
 	m.start()
@@ -199,14 +200,16 @@ func TestF03_killedHostIsDead(t *testing.T) { // HOSTD-9
 			l, m := newLookout(t, o), joined(t, program, "h", o)
 			l.watch(m.id())
 			l.spawns(m.id(), 2)
-			time.Sleep(600*time.Millisecond + time.Duration(seed*83%500)*time.Millisecond) // wherever between two heartbeats
+			// wherever between two heartbeats
+			time.Sleep(600*time.Millisecond + time.Duration(seed*83%500)*time.Millisecond)
 			killed := time.Now()
 			m.dies()
 			at, _ := l.until(m.id(), presence.Suspect)
 			f.time("suspect", at.Sub(killed))
 			at, dead := l.until(m.id(), presence.Dead)
 			f.time("dead", at.Sub(killed))
-			require.Equal(t, c.hears != nobody, strings.Contains(dead.Reason, "its connections have ended"), dead.Reason)
+			require.Equal(t, c.hears != nobody,
+				strings.Contains(dead.Reason, "its connections have ended"), dead.Reason)
 		})
 	}
 }
@@ -342,7 +345,8 @@ func newQuota(t *testing.T) quota {
 		t.Skipf("not shown: no quota can be set here: %v", err)
 	}
 	t.Cleanup(func() {
-		require.Eventually(t, func() bool { return os.Remove(q.dir) == nil }, patience, 10*time.Millisecond, "the cgroup stays")
+		require.Eventually(t, func() bool { return os.Remove(q.dir) == nil }, patience, 10*time.Millisecond,
+			"the cgroup stays")
 	})
 	require.NoError(t, os.WriteFile(filepath.Join(q.dir, "cpu.cfs_period_us"), []byte("100000"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(q.dir, "cpu.cfs_quota_us"), []byte("5000"), 0o600))
@@ -357,7 +361,8 @@ func (q quota) take(t *testing.T, pid int) {
 // free lets a process go where it was: to the root.
 func (q quota) free(t *testing.T, pid int) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(q.dir), "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(q.dir), "cgroup.procs"),
+		[]byte(strconv.Itoa(pid)), 0o600))
 }
 
 // busy is a process in it that never rests.

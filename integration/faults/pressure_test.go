@@ -74,7 +74,8 @@ func TestF20_suspendedReaderStaysConnectedAndItsSenderBuffersLittle(t *testing.T
 		began := time.Now()
 		right.signal(t, syscall.SIGSTOP)
 		const burst, size = 100 << 20, 64 << 10
-		w.begin(left, load{Mode: []string{post, wait}[seed%2], Senders: 4, Messages: burst / size / 4, Sizes: []int{size}}, to)
+		w.begin(left, load{Mode: []string{post, wait}[seed%2], Senders: 4, Messages: burst / size / 4,
+			Sizes: []int{size}}, to)
 		end := time.Now().Add(3 * time.Second) // before the server loses patience, which it may after 5 s
 		f.asks(t, "call to others", left, quick[0], func() bool { return time.Now().After(end) })
 		right.signal(t, syscall.SIGCONT)

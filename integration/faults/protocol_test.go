@@ -54,15 +54,16 @@ const (
 
 // load is what each of some senders of a worker is to send.
 type load struct {
-	Mode     string
-	Senders  int
-	To       []subjects.ActorID // in turn
-	Casts    *casts             `json:",omitempty"` // instead: a mesh to cast to, in each of the ways, whatever the mode
-	Messages int                // of each sender, at most
-	For      time.Duration      // how long it sends; 0: until all are sent
-	Sizes    []int              // of the payloads, in turn; none: up to 256 bytes, at random
-	Rate     int                // messages a second of each sender; 0: as fast as it can
-	Deadline time.Duration      // of each message; 0: patience
+	Mode    string
+	Senders int
+	To      []subjects.ActorID // in turn
+	// instead: a mesh to cast to, in each of the ways, whatever the mode
+	Casts    *casts        `json:",omitempty"`
+	Messages int           // of each sender, at most
+	For      time.Duration // how long it sends; 0: until all are sent
+	Sizes    []int         // of the payloads, in turn; none: up to 256 bytes, at random
+	Rate     int           // messages a second of each sender; 0: as fast as it can
+	Deadline time.Duration // of each message; 0: patience
 	Seed     uint64
 }
 

@@ -39,7 +39,8 @@ func (w *workerRole) listen(context.Context, order) (report, error) {
 			panic(err) // nobody else publishes there
 		}
 		stream := history.Stream{From: p.From, To: p.Parcel.To}
-		if err := w.history.Add(history.Record{Kind: history.Handled, Stream: stream, N: p.Parcel.N, Note: p.Parcel.To}); err != nil {
+		if err := w.history.Add(history.Record{Kind: history.Handled, Stream: stream, N: p.Parcel.N,
+			Note: p.Parcel.To}); err != nil {
 			panic(err)
 		}
 	})

@@ -12,7 +12,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// hurried says of every third run that its messages have so little time that they are given up while they are held back:
+// hurried says of every third run that its messages have so little time that they are given up
+// while they are held back:
 // of those whose receiver cannot be asked by then nobody knows what became of them.
 func hurried(seed uint64) bool { return seed%3 == 0 }
 
@@ -89,7 +90,8 @@ func TestF17_bytesForAFormerIncarnationReachNoActor(t *testing.T) {
 		w := newWorld(t, seed, serverConfig{})
 		p, held, late := holding(w)
 		w.kills(p.right)
-		again := w.workerAs("again", subjects.ProcID{Mesh: p.right.id.Mesh, Rank: p.right.id.Rank, Gen: p.right.id.Gen + 1})
+		again := w.workerAs("again", subjects.ProcID{Mesh: p.right.id.Mesh, Rank: p.right.id.Rank,
+			Gen: p.right.id.Gen + 1})
 		to := again.spawn(t, recorders{N: 2})
 		held.SendAway()
 		w.tells(p.right)
@@ -125,7 +127,8 @@ func TestF17_bytesOfADeadSenderAreRefused(t *testing.T) {
 		f.judge(t, v)
 		stale := 0
 		for _, r := range records {
-			if r.Kind == history.Handled && strings.HasPrefix(r.Stream.From, p.left.id.String()+"/") && r.At.After(known) {
+			if r.Kind == history.Handled && strings.HasPrefix(r.Stream.From, p.left.id.String()+"/") &&
+				r.At.After(known) {
 				stale++
 			}
 		}

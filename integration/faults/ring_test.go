@@ -28,7 +28,8 @@ type round struct {
 type ringer struct{}
 
 func (w *workerRole) ringDef() actor.Def {
-	return ringType.Define(func(*actor.Context, actor.None) (*ringer, error) { return &ringer{}, nil }, pass.Handle((*ringer).pass))
+	return ringType.Define(func(*actor.Context, actor.None) (*ringer, error) { return &ringer{}, nil },
+		pass.Handle((*ringer).pass))
 }
 
 func (*ringer) pass(ctx *actor.Context, r round) (int, error) {

@@ -36,7 +36,8 @@ func newServerRole(config []byte) (role, report, error) {
 	defer cancel()
 	r := &serverRole{}
 	log := zerolog.New(io.MultiWriter(os.Stderr, (*slowCounter)(&r.slow))).With().Timestamp().Logger()
-	srv, err := embed.Start(ctx, embed.Options{Port: c.Port, MaxPayload: c.MaxPayload, ConfigFile: c.ConfigFile, Log: log})
+	srv, err := embed.Start(ctx, embed.Options{Port: c.Port, MaxPayload: c.MaxPayload,
+		ConfigFile: c.ConfigFile, Log: log})
 	if err != nil {
 		return nil, report{}, err
 	}

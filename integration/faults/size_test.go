@@ -35,7 +35,8 @@ func TestF22_messagesAroundTheServerLimitArriveWhole(t *testing.T) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right := w.worker("left"), w.worker("right")
 		sizes := around(defaultMaxPayload)
-		w.begin(left, load{Mode: wait, Senders: 1, Messages: len(sizes), Sizes: sizes}, right.spawn(t, recorders{N: 1}))
+		w.begin(left, load{Mode: wait, Senders: 1, Messages: len(sizes), Sizes: sizes},
+			right.spawn(t, recorders{N: 1}))
 		w.settle(2*patience, left).wait(t)
 		require.Zero(t, lostConnections(t, w))
 		_, v := w.finish()
@@ -51,7 +52,8 @@ func TestF22_messageOf64MiBArrivesWholeOrIsRefused(t *testing.T) {
 		left, right := w.worker("left"), w.worker("right")
 		const most = 64 << 20
 		sizes := []int{most / 2, 100, most - 64<<10, most, most + 1, 100}
-		w.begin(left, load{Mode: wait, Senders: 1, Messages: len(sizes), Sizes: sizes}, right.spawn(t, recorders{N: 1}))
+		w.begin(left, load{Mode: wait, Senders: 1, Messages: len(sizes), Sizes: sizes},
+			right.spawn(t, recorders{N: 1}))
 		w.settle(2*patience, left).wait(t)
 		require.Zero(t, lostConnections(t, w))
 		_, v := w.finish()
@@ -84,7 +86,8 @@ func TestF22_limitThatShrinksAtARestartLosesNothing(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F22 limit shrinks", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{MaxPayload: defaultMaxPayload})
-		p := w.pair(load{Mode: wait, Senders: 2, Messages: 200, Rate: 100, Sizes: []int{900 << 10, 100, 300 << 10, 5000, 70 << 10}})
+		p := w.pair(load{Mode: wait, Senders: 2, Messages: 200, Rate: 100,
+			Sizes: []int{900 << 10, 100, 300 << 10, 5000, 70 << 10}})
 		w.pause(200*time.Millisecond, 800*time.Millisecond)
 		began := time.Now()
 		w.server.kill()

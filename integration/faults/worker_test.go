@@ -54,14 +54,16 @@ func newWorkerRole(config []byte) (role, report, error) {
 		return nil, report{}, err
 	}
 	log := zerolog.New(os.Stderr).With().Timestamp().Logger()
-	if w.bus, err = bus.Open(ctx, bus.Options{URL: c.URL, Name: c.ID.String(), OnState: w.hear, Log: log}); err != nil {
+	if w.bus, err = bus.Open(ctx, bus.Options{URL: c.URL, Name: c.ID.String(), OnState: w.hear,
+		Log: log}); err != nil {
 		return nil, report{}, err
 	}
 	registry, err := actor.NewRegistry(w.recorderDef(), w.senderDef(), w.ringDef(), w.memberDef())
 	if err != nil {
 		return nil, report{}, err
 	}
-	if w.proc, err = actor.NewProc(ctx, actor.Options{ID: c.ID, Bus: w.bus, Registry: registry, Log: log}); err != nil {
+	if w.proc, err = actor.NewProc(ctx,
+		actor.Options{ID: c.ID, Bus: w.bus, Registry: registry, Log: log}); err != nil {
 		return nil, report{}, err
 	}
 	if c.Place != nil {
@@ -79,7 +81,8 @@ func (w *workerRole) hear(s bus.State) {
 
 func (w *workerRole) obey(o order) (report, error) {
 	do := map[string]func(context.Context, order) (report, error){
-		"spawn": w.spawn, "load": w.load, "settle": w.settle, "call": w.call, "look": w.look, "ring": w.ring, "listen": w.listen,
+		"spawn": w.spawn, "load": w.load, "settle": w.settle, "call": w.call, "look": w.look, "ring": w.ring,
+		"listen": w.listen,
 	}[o.Do]
 	if do == nil {
 		return report{}, fmt.Errorf("%q is no order for a worker", o.Do)
@@ -99,7 +102,8 @@ func (w *workerRole) spawn(ctx context.Context, o order) (report, error) {
 	var r report
 	for range o.Recorders.N {
 		id, err := w.proc.Spawn(ctx, actor.SpawnSpec{
-			Type: recorderType.Name(), Name: "recorder-" + strconv.Itoa(w.next), Params: o.Recorders.Slow, Mailbox: o.Recorders.Mailbox,
+			Type: recorderType.Name(), Name: "recorder-" + strconv.Itoa(w.next), Params: o.Recorders.Slow,
+			Mailbox: o.Recorders.Mailbox,
 		})
 		if err != nil {
 			return r, err

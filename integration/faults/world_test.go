@@ -92,7 +92,8 @@ func (w *world) workerIn(name string, id subjects.ProcID, place *cast.Placement)
 	p, err := chaos.Start(w.addr)
 	require.NoError(w, err)
 	w.Cleanup(p.Close)
-	c, _ := start(w.T, "worker", name, w.dir, workerConfig{ID: id, URL: "nats://" + p.Addr(), History: filepath.Join(w.dir, name), Place: place})
+	c, _ := start(w.T, "worker", name, w.dir,
+		workerConfig{ID: id, URL: "nats://" + p.Addr(), History: filepath.Join(w.dir, name), Place: place})
 	one := &worker{c, id, p}
 	w.workers = append(w.workers, one)
 	return one
@@ -133,7 +134,8 @@ func (w *world) begin(one *worker, l load, to []subjects.ActorID) {
 func (w *world) kills(one *worker) {
 	w.Helper()
 	one.kill()
-	require.NoError(w, w.history.Add(history.Record{Kind: history.Ended, Stream: history.Stream{To: one.id.String()}}))
+	require.NoError(w, w.history.Add(
+		history.Record{Kind: history.Ended, Stream: history.Stream{To: one.id.String()}}))
 	w.workers = slices.DeleteFunc(w.workers, func(other *worker) bool { return other == one })
 }
 
@@ -144,7 +146,8 @@ func (w *world) tells(one *worker) {
 		w.witness = w.newWitness()
 	}
 	w.witness.Emit(actor.Event{
-		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: one.id.Mesh.String(), Rank: int(one.id.Rank), Gen: int(one.id.Gen),
+		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: one.id.Mesh.String(), Rank: int(one.id.Rank),
+		Gen:    int(one.id.Gen),
 		Signal: int(syscall.SIGKILL), Reason: "killed by the test", At: time.Now(),
 	})
 }
@@ -251,7 +254,8 @@ func overtime(records []history.Record, deadline time.Duration) (worst time.Dura
 	return worst
 }
 
-// inTime requires that no fate came long after its deadline (DEL-1): twice the longest time of an answer, and what a busy
+// inTime requires that no fate came long after its deadline (DEL-1): twice the longest time of an
+// answer, and what a busy
 // machine takes.
 func (f *figures) inTime(t *testing.T, records []history.Record, deadline time.Duration) {
 	t.Helper()

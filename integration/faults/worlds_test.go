@@ -25,7 +25,8 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// realm is a server with JetStream, two hostds with the system controller, and two hosts of a world under load.
+// realm is a server with JetStream, two hostds with the system controller, and two hosts of a world
+// under load.
 type realm struct {
 	*testing.T
 	program, file string
@@ -55,7 +56,8 @@ func newRealm(t *testing.T, program string) *realm {
 	r := &realm{T: t, program: program, holes: map[*machine]*chaos.Proxy{}}
 	dir := t.TempDir()
 	r.file = filepath.Join(dir, "nats.conf")
-	require.NoError(t, os.WriteFile(r.file, fmt.Appendf(nil, "jetstream { store_dir: %q, sync_interval: always }\n", dir), 0o600))
+	require.NoError(t, os.WriteFile(r.file,
+		fmt.Appendf(nil, "jetstream { store_dir: %q, sync_interval: always }\n", dir), 0o600))
 	r.serves(0)
 	at, err := url.Parse(r.url)
 	require.NoError(t, err)
@@ -90,7 +92,8 @@ func tickers(t *testing.T, procs int) system.Spec {
 // serves starts the server, as one that finds what the last one left.
 func (r *realm) serves(port int) {
 	var ready report
-	r.server, ready = start(r.T, "server", "server", filepath.Dir(r.file), serverConfig{Port: port, ConfigFile: r.file})
+	r.server, ready = start(r.T, "server", "server", filepath.Dir(r.file),
+		serverConfig{Port: port, ConfigFile: r.file})
 	r.url = ready.URL
 }
 
@@ -175,7 +178,8 @@ func (r *realm) leader() (at *machine) {
 		require.NoError(r, err)
 		for line := range strings.Lines(string(data)) {
 			var said struct{ Epoch uint64 }
-			if strings.Contains(line, "became the system controller") && json.Unmarshal([]byte(line), &said) == nil && said.Epoch > latest {
+			if strings.Contains(line, "became the system controller") && json.Unmarshal([]byte(line), &said) == nil &&
+				said.Epoch > latest {
 				latest, at = said.Epoch, m
 			}
 		}
@@ -206,7 +210,8 @@ func (r *realm) loads() {
 	require.NoError(r, err)
 	for rank := range loadedProcs {
 		of := subjects.ProcID{Mesh: id, Rank: uint32(rank)}
-		spec := agent.ActorSpec{Name: "ticker", Type: "ticker", Params: []byte{0xa0}, Owner: r.client.ID().Actor("owner")}
+		spec := agent.ActorSpec{Name: "ticker", Type: "ticker", Params: []byte{0xa0},
+			Owner: r.client.ID().Actor("owner")}
 		host := r.hosts[rank/procsPerHost]
 		insist(host, agent.Create, agent.Of(of).Via(r.client), agent.CreateRequest{Actors: &spec, Wait: true})
 		host.client = r.client
@@ -220,11 +225,13 @@ func (r *realm) flows() {
 	r.Helper()
 	for _, k := range r.load {
 		want := k.answered.Load() + 20
-		require.Eventually(r, func() bool { return k.answered.Load() >= want }, patience, time.Millisecond, "messages flow")
+		require.Eventually(r, func() bool { return k.answered.Load() >= want }, patience, time.Millisecond,
+			"messages flow")
 	}
 }
 
-// judge requires that the fault has cost the world nothing: the same processes, no other one, nothing forgotten
+// judge requires that the fault has cost the world nothing: the same processes, no other one,
+// nothing forgotten
 // that they counted, and nothing counted twice.
 func (r *realm) judge(f *figures) {
 	r.Helper()
@@ -243,7 +250,8 @@ func (r *realm) judge(f *figures) {
 		f.count("indeterminate", int(k.unknown.Load()))
 		k.stop() // nobody knows of the call that this ends
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
-		n, err := tick.Call(ctx, actor.RefOf[*ticker](subjects.ProcID{Mesh: id, Rank: uint32(rank)}.Actor("ticker")).Via(r.client), 0)
+		n, err := tick.Call(ctx, actor.RefOf[*ticker](
+			subjects.ProcID{Mesh: id, Rank: uint32(rank)}.Actor("ticker")).Via(r.client), 0)
 		cancel()
 		require.NoError(r, err)
 		require.GreaterOrEqual(r, n, k.answered.Load(), "nothing that was answered is forgotten")
@@ -270,7 +278,8 @@ func (r *realm) stops() {
 	}
 }
 
-// F7. The controller is killed while a world is being declared whose host is there, and another one under load.
+// F7. The controller is killed while a world is being declared whose host is there, and another one
+// under load.
 func TestF07_killedControllerAffectsNoWorld(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
@@ -320,7 +329,8 @@ func TestF07_suspendedControllerActsNoMore(t *testing.T) {
 // onlyOneActs looks for a while who answers: always one of the latest term, once the last one has noticed.
 func (r *realm) onlyOneActs(f *figures) {
 	r.Helper()
-	require.Eventually(r, func() bool { now, ok := r.snapshot(); return ok && now.Epoch == r.epoch }, patience, 5*time.Millisecond)
+	require.Eventually(r, func() bool { now, ok := r.snapshot(); return ok && now.Epoch == r.epoch }, patience,
+		5*time.Millisecond)
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
 		if now, ok := r.snapshot(); ok && now.Epoch != r.epoch {
 			f.count("answers of an earlier term", 1)
@@ -352,7 +362,8 @@ func TestF11_serverRestartAffectsNoWorld(t *testing.T) {
 	})
 }
 
-// F11. The controller and a host of the world are behind a black hole, for longer than leases and presence last.
+// F11. The controller and a host of the world are behind a black hole, for longer than leases and
+// presence last.
 func TestF11_partitionAffectsNoWorld(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
@@ -362,11 +373,13 @@ func TestF11_partitionAffectsNoWorld(t *testing.T) {
 		began, before := time.Now(), r.epoch
 		r.holes[leader].Stall()
 		r.holes[host].Stall()
-		require.Eventually(t, func() bool { now, ok := r.snapshot(); return ok && now.Epoch > before }, patience, 5*time.Millisecond)
+		require.Eventually(t, func() bool { now, ok := r.snapshot(); return ok && now.Epoch > before }, patience,
+			5*time.Millisecond)
 		f.time("failover", time.Since(began))
 		require.Eventually(t, func() bool {
 			now, ok := r.snapshot()
-			return ok && now.Epoch > before && len(now.Worlds) == 1 && len(now.Worlds[0].Hosts) == 2 && now.Worlds[0].Hosts[1].Lost != ""
+			return ok && now.Epoch > before && len(now.Worlds) == 1 && len(now.Worlds[0].Hosts) == 2 &&
+				now.Worlds[0].Hosts[1].Lost != ""
 		}, patience, 5*time.Millisecond)
 		f.time("host known to be dead", time.Since(began))
 		over := time.Now()
@@ -388,7 +401,8 @@ func TestWorlds_stopReportsKilledRanks(t *testing.T) {
 	m.start()
 	r := &realm{T: t, client: m.connects()}
 	w := r.declares("stubborn", system.Spec{
-		Shape: shape.Of("x", 2), PerHost: 2, Command: agent.Command{Path: "/bin/sh", Args: []string{"-c", "trap '' TERM; while :; do sleep 0.1; done"}},
+		Shape: shape.Of("x", 2), PerHost: 2,
+		Command: agent.Command{Path: "/bin/sh", Args: []string{"-c", "trap '' TERM; while :; do sleep 0.1; done"}},
 	})
 	require.Eventually(t, func() bool {
 		pids := r.processesOf(w.Mesh, m)
@@ -401,12 +415,14 @@ func TestWorlds_stopReportsKilledRanks(t *testing.T) {
 	defer cancel()
 	ctl, err := system.Find(ctx, r.client)
 	require.NoError(t, err)
-	accepted, err := system.Stop.Call(ctx, ctl, system.StopRequest{Worlds: []string{"stubborn"}, Timeout: time.Second, Report: &to})
+	accepted, err := system.Stop.Call(ctx, ctl,
+		system.StopRequest{Worlds: []string{"stubborn"}, Timeout: time.Second, Report: &to})
 	require.NoError(t, err)
 	require.Equal(t, []string{"stubborn"}, accepted.Worlds)
 	report, err := port.Recv(ctx)
 	require.NoError(t, err)
 	require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "stubborn", Aborted: 2}}}, report)
-	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 0 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 0 }, patience,
+		5*time.Millisecond)
 	m.stops()
 }

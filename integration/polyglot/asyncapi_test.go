@@ -101,7 +101,8 @@ func TestREADME_listsTheCodesOfTheCode(t *testing.T) {
 	readme, err := os.ReadFile(repo(t, "spec", "README.md"))
 	require.NoError(t, err)
 	var want []string
-	for _, m := range regexp.MustCompile(`(?m)^\tCode\w+ +Code = (\d+) +// (.*)$`).FindAllStringSubmatch(string(code), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\tCode\w+ +Code = (\d+) +// (.*)$`).
+		FindAllStringSubmatch(string(code), -1) {
 		want = append(want, "| "+m[1]+" | "+m[2]+" |")
 	}
 	require.NotEmpty(t, want)

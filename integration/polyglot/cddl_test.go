@@ -65,7 +65,8 @@ func headersInCDDL(t *testing.T) map[string]bool {
 	cddl, err := os.ReadFile(repo(t, "spec", "wire.cddl"))
 	require.NoError(t, err)
 	all := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^  \??\s*"([A-Z][A-Za-z-]+)":`).FindAllStringSubmatch(string(cddl), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^  \??\s*"([A-Z][A-Za-z-]+)":`).
+		FindAllStringSubmatch(string(cddl), -1) {
 		all[m[1]] = true
 	}
 	return all
@@ -147,7 +148,8 @@ func numbered(t *testing.T, field *ast.Field) (wireField, bool) {
 	if len(parts) < 2 || parts[1] != "keyasint" {
 		return wireField{}, false
 	}
-	return wireField{parts[0], len(parts) > 2 && parts[2] == "omitempty", cddlType(field.Type), field.Names[0].Name}, true
+	return wireField{parts[0], len(parts) > 2 && parts[2] == "omitempty", cddlType(field.Type),
+		field.Names[0].Name}, true
 }
 
 // cddlType is the CDDL of a Go type.

@@ -30,13 +30,15 @@ func TestLiveMesh_acceptsCastsFromEveryLanguage(t *testing.T) {
 // Each language runs the tests that it has, with its own runner.
 
 func nodeCasts(t *testing.T, r *rig) {
-	out, err := outputOf(t, 2*testkit.Patience, r.forLanguage(t, "js"), "node", "", node(t), "--test", "--test-concurrency=1", "--test-reporter=spec")
+	out, err := outputOf(t, 2*testkit.Patience, r.forLanguage(t, "js"), "node", "", node(t), "--test",
+		"--test-concurrency=1", "--test-reporter=spec")
 	require.NoError(t, err, out)
 	require.Regexp(t, `tests \d\d`, out, "it ran none")
 }
 
 func pythonCasts(t *testing.T, r *rig) {
-	out, err := outputOf(t, 2*testkit.Patience, r.forLanguage(t, "py"), "python", "", python(t), "-B", "-m", "unittest", "-v")
+	out, err := outputOf(t, 2*testkit.Patience, r.forLanguage(t, "py"), "python", "", python(t), "-B", "-m",
+		"unittest", "-v")
 	require.NoError(t, err, out)
 	require.Regexp(t, `Ran \d\d tests`, out, "it ran none")
 }
@@ -46,7 +48,8 @@ func (r *rig) forLanguage(t *testing.T, language string) []string {
 	t.Helper()
 	doomed := "doomed-" + language
 	r.up(t, doomed, "counter")
-	out, err := outputOf(t, testkit.Patience, r.env, "", "", program(t, "castnet"), "procs", doomed, "--output", "ndjson")
+	out, err := outputOf(t, testkit.Patience, r.env, "", "", program(t, "castnet"), "procs", doomed,
+		"--output", "ndjson")
 	require.NoError(t, err, out)
 	pids := make([]string, 4)
 	for line := range strings.Lines(out) {
@@ -54,6 +57,7 @@ func (r *rig) forLanguage(t *testing.T, language string) []string {
 		require.NoError(t, json.Unmarshal([]byte(line), &p), line)
 		pids[p.Rank] = strconv.Itoa(p.PID)
 	}
-	return append(r.env[:len(r.env):len(r.env)], "CASTNET_MESH="+r.counters.Mesh, "CASTNET_ACTOR="+r.counters.Actor,
+	return append(r.env[:len(r.env):len(r.env)], "CASTNET_MESH="+r.counters.Mesh,
+		"CASTNET_ACTOR="+r.counters.Actor,
 		"CASTNET_DOOMED="+doomed, "CASTNET_PIDS="+strings.Join(pids, " "))
 }

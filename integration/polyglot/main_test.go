@@ -28,7 +28,8 @@ func program(t *testing.T, name string) string {
 	t.Helper()
 	path := repo(t, "bin", name)
 	_, err := os.Stat(path)
-	require.False(t, errors.Is(err, fs.ErrNotExist), "there is no bin/%s: run `make polyglot`, which builds it", name)
+	require.False(t, errors.Is(err, fs.ErrNotExist),
+		"there is no bin/%s: run `make polyglot`, which builds it", name)
 	require.NoError(t, err)
 	return path
 }

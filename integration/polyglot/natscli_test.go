@@ -85,7 +85,8 @@ func natsCasts(t *testing.T, r *rig) {
 		require.Equal(t, []any{0, 0, 0, 0}, numbers(got[0].value(t)))
 		require.Subset(t, got[0].header, all)
 
-		got = r.request(t, gatewayOf+"demo.counter.add.anon", encode(5), append(typed, "-H", "Castnet-Reduce:sum")...)
+		got = r.request(t, gatewayOf+"demo.counter.add.anon", encode(5),
+			append(typed, "-H", "Castnet-Reduce:sum")...)
 		require.Len(t, got, 1)
 		require.Equal(t, 20, numbers(got[0].value(t)))
 		require.Subset(t, got[0].header, all)
@@ -98,12 +99,14 @@ func natsCasts(t *testing.T, r *rig) {
 			require.Equal(t, 6, numbers(a.value(t)), a.header)
 			ranks[a.header["Castnet-Rank"]+" "+a.header["Castnet-Point"]] = true
 		}
-		require.Equal(t, map[string]bool{"0 host=0,gpu=0": true, "1 host=0,gpu=1": true, "2 host=1,gpu=0": true, "3 host=1,gpu=1": true}, ranks)
+		require.Equal(t, map[string]bool{"0 host=0,gpu=0": true, "1 host=0,gpu=1": true, "2 host=1,gpu=0": true,
+			"3 host=1,gpu=1": true}, ranks)
 		require.Equal(t, "nil body", got[4].body, "as nats calls an empty one")
 		require.Subset(t, got[4].header, all)
 
-		got = r.request(t, gatewayOf+"demo.counter.add.anon", encode(1), append(typed, "-H", "Castnet-Collect:stream",
-			"-H", "Castnet-Region:host=9", "--wait-for-empty", "--reply-timeout="+(2*testkit.Patience).String())...)
+		got = r.request(t, gatewayOf+"demo.counter.add.anon", encode(1),
+			append(typed, "-H", "Castnet-Collect:stream",
+				"-H", "Castnet-Region:host=9", "--wait-for-empty", "--reply-timeout="+(2*testkit.Patience).String())...)
 		require.Len(t, got, 2, "why it is refused, and the end")
 		require.Equal(t, "400", got[0].header["Nats-Service-Error-Code"])
 		require.Equal(t, "nil body", got[1].body)
@@ -118,7 +121,8 @@ func natsIsAnsweredAsTheVectorsSay(t *testing.T, r *rig) {
 		for _, h := range v.Headers {
 			flags = append(flags, "-H", h[0]+":"+h[1])
 		}
-		got := r.request(t, gatewayOf+strings.Join([]string{v.Mesh, v.Actor, v.Endpoint, "anon"}, "."), string(must(hex.DecodeString(v.Body))), flags...)
+		got := r.request(t, gatewayOf+strings.Join([]string{v.Mesh, v.Actor, v.Endpoint, "anon"}, "."),
+			string(must(hex.DecodeString(v.Body))), flags...)
 		require.Len(t, got, 1, v.Name)
 		require.Equal(t, v.Want.Format, got[0].header["Content-Type"], v.Name)
 		if v.Want.Code == 0 {
@@ -128,7 +132,8 @@ func natsIsAnsweredAsTheVectorsSay(t *testing.T, r *rig) {
 			continue
 		}
 		said := got[0].header["Nats-Service-Error"]
-		require.Equal(t, strconv.Itoa(v.Want.Code), got[0].header["Nats-Service-Error-Code"], "%s: %s", v.Name, said)
+		require.Equal(t, strconv.Itoa(v.Want.Code), got[0].header["Nats-Service-Error-Code"],
+			"%s: %s", v.Name, said)
 		body, ok := got[0].value(t).(map[string]any)
 		require.True(t, ok, "%s: an error has a body: %q", v.Name, got[0].body)
 		require.NotEmpty(t, body["error"], v.Name)

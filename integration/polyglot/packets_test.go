@@ -81,22 +81,30 @@ const (
 
 func packetVectors(t *testing.T) []packetVector {
 	five := must(wire.Marshal(5))
-	send := wire.Envelope{Kind: wire.Message, Actor: counterName, Port: "add", Sender: caller, TTL: 30 * time.Second, Body: five}
-	call := wire.Envelope{Kind: wire.Message, Wait: true, Actor: counterName, Port: "add", Sender: caller, Reply: home, Body: five}
+	send := wire.Envelope{Kind: wire.Message, Actor: counterName, Port: "add", Sender: caller,
+		TTL: 30 * time.Second, Body: five}
+	call := wire.Envelope{Kind: wire.Message, Wait: true, Actor: counterName, Port: "add", Sender: caller,
+		Reply: home, Body: five}
 	region := must(shape.Select(shape.Of("host", 2).With("gpu", 4), "gpu=0:2"))
 	casting := must(wire.Marshal(header{
 		Region: region, Prevs: runs{4, 8}, Skip: shape.Interval(1, 1), Mode: 2, ReplyPort: home, Reducer: "sum",
 	}))
 	toAll := wire.Envelope{Kind: wire.Cast, TTL: time.Minute, Ext: casting, Body: five}
-	overflow := must(wire.Marshal(wire.Error{Code: 1, Text: "does not fit", Actor: counterName, Endpoint: "add"}))
-	one := wire.Envelope{Kind: wire.Value, Port: "_0a", Ext: must(wire.Marshal(replyHeader{Rank: 3})), Body: five}
-	failed := wire.Envelope{Kind: wire.Failure, Port: "_0a", Ext: must(wire.Marshal(replyHeader{Rank: 2})), Body: overflow}
+	overflow := must(wire.Marshal(wire.Error{Code: 1, Text: "does not fit", Actor: counterName,
+		Endpoint: "add"}))
+	one := wire.Envelope{Kind: wire.Value, Port: "_0a",
+		Ext: must(wire.Marshal(replyHeader{Rank: 3})), Body: five}
+	failed := wire.Envelope{Kind: wire.Failure, Port: "_0a", Ext: must(wire.Marshal(replyHeader{Rank: 2})),
+		Body: overflow}
 	folded := wire.Envelope{Kind: wire.Value, Port: "_0a", Body: must(wire.Marshal([][]byte{five})),
-		Ext: must(wire.Marshal(replyHeader{Folded: true, Parts: []shape.Ranks{shape.Interval(0, 2)}, Failed: []failure{{shape.Interval(2, 1), overflow}}}))}
-	gathered := wire.Envelope{Kind: wire.Value, Port: "_0a", Body: gatheredBody(rowOf(2, five) + rowOf(1, must(wire.Marshal("hi")))),
-		Ext: must(wire.Marshal(replyHeader{Folded: true, Parts: []shape.Ranks{shape.Interval(4, 3)}}))}
+		Ext: must(wire.Marshal(replyHeader{Folded: true, Parts: []shape.Ranks{shape.Interval(0, 2)},
+			Failed: []failure{{shape.Interval(2, 1), overflow}}}))}
+	gathered := wire.Envelope{Kind: wire.Value, Port: "_0a",
+		Body: gatheredBody(rowOf(2, five) + rowOf(1, must(wire.Marshal("hi")))),
+		Ext:  must(wire.Marshal(replyHeader{Folded: true, Parts: []shape.Ranks{shape.Interval(4, 3)}}))}
 	ended := wire.Envelope{Kind: wire.Failure, Actor: "client", Port: "_0a", Sender: counterName, Body: overflow}
-	chunk := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: 9, Offset: 4, Total: 6}.Append(nil), Body: []byte{1, 2}}
+	chunk := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: 9, Offset: 4, Total: 6}.Append(nil),
+		Body: []byte{1, 2}}
 
 	head := wire.Head{Kind: wire.Data, Age: 3 * time.Millisecond, Seq: 300, PrevSeq: 299}
 	withKnown := head
@@ -118,27 +126,43 @@ func packetVectors(t *testing.T) []packetVector {
 
 	vs := []packetVector{
 		{Name: "a send", Hex: hex.EncodeToString(data(head, send))},
-		{Name: "two calls that wait for room, and word of the other way", Hex: hex.EncodeToString(data(withKnown, call, call))},
+		{Name: "two calls that wait for room, and word of the other way",
+			Hex: hex.EncodeToString(data(withKnown, call, call))},
 		{Name: "a cast: gpu=0:2 of host=2,gpu=4, folded by sum", Hex: hex.EncodeToString(data(head, toAll))},
 		{Name: "answers of ranks 3 and 2 to a cast", Hex: hex.EncodeToString(data(head, one, failed))},
-		{Name: "an answer of ranks 0 and 1 folded into one, rank 2 failed", Hex: hex.EncodeToString(data(head, folded))},
-		{Name: "the answers of a host to a gather: those of ranks 4 and 5 are equal", Hex: hex.EncodeToString(data(head, gathered))},
+		{Name: "an answer of ranks 0 and 1 folded into one, rank 2 failed",
+			Hex: hex.EncodeToString(data(head, folded))},
+		{Name: "the answers of a host to a gather: those of ranks 4 and 5 are equal",
+			Hex: hex.EncodeToString(data(head, gathered))},
 		{Name: "a part of an envelope of 6 bytes", Hex: hex.EncodeToString(data(head, chunk))},
 		{Name: "a beat", Hex: hex.EncodeToString(only(wire.Probe))},
-		{Name: "a repair", Hex: hex.EncodeToString(wire.AppendRepair(only(wire.Repair), "castnet.v1.default.k.x", []byte{0, 2, 2, 0, 0, 1, 0}))},
-		{Name: "a piece", Hex: hex.EncodeToString(wire.AppendFragment(only(wire.Fragment), wire.FragmentHead{Offset: 2, Total: 5}, []byte("abc")))},
+		{Name: "a repair", Hex: hex.EncodeToString(wire.AppendRepair(only(wire.Repair), "castnet.v1.default.k.x",
+			[]byte{0, 2, 2, 0, 0, 1, 0}))},
+		{Name: "a piece", Hex: hex.EncodeToString(
+			wire.AppendFragment(only(wire.Fragment), wire.FragmentHead{Offset: 2, Total: 5}, []byte("abc")))},
 		{Name: "what a receiver has", Hex: hex.EncodeToString(control(wire.LinkState, state))},
-		{Name: "a receiver in which 512 bytes wait that came before the link was opened anew", Hex: hex.EncodeToString(control(wire.LinkState, anew))},
-		{Name: "refusals before number 4 are known", Hex: hex.EncodeToString(control(wire.ConfirmRefusals, wire.ConfirmBody{Next: 4}))},
-		{Name: "a receiver breaks the link", Hex: hex.EncodeToString(control(wire.ReceiverReset, wire.ResetBody{Seq: 9, Text: "who are you?"}))},
-		{Name: "a sender gives the link up", Hex: hex.EncodeToString(control(wire.SenderReset, wire.ResetBody{Seq: 9, Text: "closed"}))},
-		{Name: "a sender closes all its links", Hex: hex.EncodeToString(control(wire.SenderReset, wire.ResetBody{Seq: 9, Text: wire.ClosedText, Closed: true}))},
-		{Name: "were messages 0 to 1 of packet 9 delivered?", Hex: hex.EncodeToString(control(wire.FateQuery, wire.FateQueryBody{Seq: 9, Indexes: []int{0, 2}}))},
-		{Name: "they were not", Hex: hex.EncodeToString(control(wire.FateReply, wire.FateQueryBody{Seq: 9, Indexes: []int{0, 2}}))},
-		{Name: "nobody waits for the answer", Hex: hex.EncodeToString(control(wire.Cancel, wire.CancelBody{Replies: []string{home}}))},
-		{Name: "the receiver was away", Hex: hex.EncodeToString(wire.AppendHead(nil, wire.Head{Kind: wire.Resume}))},
+		{Name: "a receiver in which 512 bytes wait that came before the link was opened anew",
+			Hex: hex.EncodeToString(control(wire.LinkState, anew))},
+		{Name: "refusals before number 4 are known",
+			Hex: hex.EncodeToString(control(wire.ConfirmRefusals, wire.ConfirmBody{Next: 4}))},
+		{Name: "a receiver breaks the link",
+			Hex: hex.EncodeToString(control(wire.ReceiverReset, wire.ResetBody{Seq: 9, Text: "who are you?"}))},
+		{Name: "a sender gives the link up",
+			Hex: hex.EncodeToString(control(wire.SenderReset, wire.ResetBody{Seq: 9, Text: "closed"}))},
+		{Name: "a sender closes all its links",
+			Hex: hex.EncodeToString(control(wire.SenderReset,
+				wire.ResetBody{Seq: 9, Text: wire.ClosedText, Closed: true}))},
+		{Name: "were messages 0 to 1 of packet 9 delivered?",
+			Hex: hex.EncodeToString(control(wire.FateQuery, wire.FateQueryBody{Seq: 9, Indexes: []int{0, 2}}))},
+		{Name: "they were not", Hex: hex.EncodeToString(
+			control(wire.FateReply, wire.FateQueryBody{Seq: 9, Indexes: []int{0, 2}}))},
+		{Name: "nobody waits for the answer",
+			Hex: hex.EncodeToString(control(wire.Cancel, wire.CancelBody{Replies: []string{home}}))},
+		{Name: "the receiver was away",
+			Hex: hex.EncodeToString(wire.AppendHead(nil, wire.Head{Kind: wire.Resume}))},
 		{Name: "a question that waits for no data", Hex: hex.EncodeToString(wire.AppendUrgent(nil, &call))},
-		{Name: "the end of an actor, whose word waits for no data", Hex: hex.EncodeToString(wire.AppendUrgent(nil, &ended))},
+		{Name: "the end of an actor, whose word waits for no data",
+			Hex: hex.EncodeToString(wire.AppendUrgent(nil, &ended))},
 		{Name: "goodbye", Hex: hex.EncodeToString(only(wire.Goodbye))},
 	}
 	for i := range vs {
@@ -182,8 +206,10 @@ func (v *packetVector) read(t *testing.T) {
 	default:
 		_, _, err := wire.DecodeControl(data)
 		require.NoError(t, err, v.Name)
-		rule := map[wire.PacketKind]string{wire.LinkState: "link-state-body", wire.ConfirmRefusals: "confirm-body", wire.ReceiverReset: "reset-body",
-			wire.SenderReset: "reset-body", wire.FateQuery: "fate-query-body", wire.FateReply: "fate-query-body", wire.Cancel: "cancel-body"}[h.Kind]
+		rule := map[wire.PacketKind]string{wire.LinkState: "link-state-body", wire.ConfirmRefusals: "confirm-body",
+			wire.ReceiverReset: "reset-body",
+			wire.SenderReset:   "reset-body", wire.FateQuery: "fate-query-body", wire.FateReply: "fate-query-body",
+			wire.Cancel: "cancel-body"}[h.Kind]
 		v.Bodies = append(v.Bodies, cborOf(t, rule, left))
 	}
 }
@@ -196,8 +222,10 @@ func (v *packetVector) readEnvelopes(t *testing.T, left []byte) {
 		if !ok {
 			break
 		}
-		says := map[string]any{"kind": e.Kind, "same": same, "wait": e.Wait, "actor": e.Actor, "port": e.Port, "sender": e.Sender,
-			"ttl_ms": e.TTL.Milliseconds(), "reply": e.Reply, "ext": hex.EncodeToString(e.Ext), "body": hex.EncodeToString(e.Body)}
+		says := map[string]any{"kind": e.Kind, "same": same, "wait": e.Wait, "actor": e.Actor, "port": e.Port,
+			"sender": e.Sender,
+			"ttl_ms": e.TTL.Milliseconds(), "reply": e.Reply, "ext": hex.EncodeToString(e.Ext),
+			"body": hex.EncodeToString(e.Body)}
 		switch e.Kind {
 		case wire.Cast:
 			v.Bodies = append(v.Bodies, cborOf(t, "header", e.Ext))

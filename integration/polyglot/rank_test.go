@@ -46,18 +46,21 @@ func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 		require.Contains(t, bad.header["Castnet-Partial"], "work.2: "+want, bad.header)
 	}
 
-	for body, want := range map[string]string{"\x43abc": "a byte string of 3 bytes", "\xf9\x7e\x00": "the number NaN"} {
+	for body, want := range map[string]string{"\x43abc": "a byte string of 3 bytes",
+		"\xf9\x7e\x00": "the number NaN"} {
 		refused := ask(body, "-H", "Content-Type:"+asCBOR)
 		require.Equal(t, "400", refused.header["Nats-Service-Error-Code"], refused.header)
 		require.Contains(t, refused.header["Nats-Service-Error"], want)
 	}
 
-	silent := r.request(t, gatewayOf+"works.plain.ask.anon", `"silence"`, "-H", "Castnet-TTL:2s", "-H", "Castnet-Region:host=0",
+	silent := r.request(t, gatewayOf+"works.plain.ask.anon", `"silence"`, "-H", "Castnet-TTL:2s", "-H",
+		"Castnet-Region:host=0",
 		"-H", "Castnet-Collect:stream", "--wait-for-empty", "--reply-timeout="+testkit.Patience.String())
 	require.Len(t, silent, 3)
 	require.Equal(t, "10", silent[0].body, silent[0].header)
 	require.Equal(t, "1", silent[1].header["Castnet-Rank"], silent[1].header)
-	require.Contains(t, []string{"408", "504"}, silent[1].header["Nats-Service-Error-Code"], "it says so itself, or is missing")
+	require.Contains(t, []string{"408", "504"}, silent[1].header["Nats-Service-Error-Code"],
+		"it says so itself, or is missing")
 	require.Equal(t, "1", silent[2].header["Castnet-Answered"])
 
 	told := r.request(t, gatewayOf+"works.plain.tell.anon", "5")
@@ -67,7 +70,8 @@ func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 		var headers map[string]string
 		seen := ask(`"headers"`, "-H", "Castnet-Collect:choose", "-H", "Castnet-Region:"+region)
 		require.NoError(t, json.Unmarshal([]byte(seen.body), &headers), seen.body)
-		require.Subset(t, headers, map[string]string{"Castnet-Rank": rank, "Castnet-Point": region, "Content-Type": asJSON})
+		require.Subset(t, headers, map[string]string{"Castnet-Rank": rank, "Castnet-Point": region,
+			"Content-Type": asJSON})
 		require.Regexp(t, `^gateway-.*/client$`, headers["Castnet-From"])
 		require.Regexp(t, `^\d+(\.\d+)?s$`, headers["Castnet-TTL"])
 	}
@@ -75,7 +79,8 @@ func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 
 func TestPlainRank_refusesAReservedSubject(t *testing.T) {
 	r := newRig(t)
-	out, err := outputOf(t, testkit.Patience, r.env, "", "", program(t, "castnet"), "up", "bad", "--actor", "plain", "--no-hostd",
+	out, err := outputOf(t, testkit.Patience, r.env, "", "", program(t, "castnet"), "up", "bad", "--actor",
+		"plain", "--no-hostd",
 		"--params", `{"subject":"castnet.{rank}"}`)
 	require.Error(t, err)
 	require.Contains(t, out, "castnet's own: want one outside of castnet.")

@@ -28,7 +28,8 @@ const (
 
 // covered are the headers of a reply for so many ranks that all answered.
 func covered(n string) map[string]string {
-	return map[string]string{"Castnet-Asked": n, "Castnet-Answered": n, "Castnet-Failed": "0", "Castnet-Missing": "0"}
+	return map[string]string{"Castnet-Asked": n, "Castnet-Answered": n, "Castnet-Failed": "0",
+		"Castnet-Missing": "0"}
 }
 
 func requestVectors() []requestVector {
@@ -39,7 +40,8 @@ func requestVectors() []requestVector {
 		if headers == nil {
 			headers = [][2]string{}
 		}
-		return requestVector{Name: name, Mesh: "demo", Actor: "counter", Endpoint: "get", Headers: headers, Want: want}
+		return requestVector{Name: name, Mesh: "demo", Actor: "counter", Endpoint: "get",
+			Headers: headers, Want: want}
 	}
 	at := func(v requestVector, mesh, actor, endpoint, body string) requestVector {
 		v.Mesh, v.Actor, v.Endpoint, v.Body = mesh, actor, endpoint, body
@@ -52,33 +54,45 @@ func requestVectors() []requestVector {
 		get("a reducer folds", replyVector{Value: 0, Headers: covered("4")}, [2]string{"Castnet-Reduce", "sum"}),
 		get("reduce may be said, too", replyVector{Value: 4, Headers: covered("4")},
 			[2]string{"Castnet-Reduce", "count"}, [2]string{"Castnet-Collect", "reduce"}),
-		get("a region is asked alone", replyVector{Value: []int{0, 0}, Headers: covered("2")}, [2]string{"Castnet-Region", "host=1"}),
-		get("a star is everything", replyVector{Value: []int{0, 0, 0, 0}, Headers: covered("4")}, [2]string{"Castnet-Region", "*"}),
-		get("an empty region is everything", replyVector{Value: []int{0, 0, 0, 0}, Headers: covered("4")}, [2]string{"Castnet-Region", ""}),
-		get("a deadline may be said", replyVector{Value: []int{0, 0, 0, 0}, Headers: covered("4")}, [2]string{"Castnet-TTL", "10s"}),
-		get("who asks in CBOR is answered in CBOR", replyVector{Format: asCBOR, Value: []int{0, 0, 0, 0}, Headers: covered("4")}, inCBOR),
+		get("a region is asked alone", replyVector{Value: []int{0, 0}, Headers: covered("2")},
+			[2]string{"Castnet-Region", "host=1"}),
+		get("a star is everything", replyVector{Value: []int{0, 0, 0, 0}, Headers: covered("4")},
+			[2]string{"Castnet-Region", "*"}),
+		get("an empty region is everything", replyVector{Value: []int{0, 0, 0, 0}, Headers: covered("4")},
+			[2]string{"Castnet-Region", ""}),
+		get("a deadline may be said", replyVector{Value: []int{0, 0, 0, 0}, Headers: covered("4")},
+			[2]string{"Castnet-TTL", "10s"}),
+		get("who asks in CBOR is answered in CBOR",
+			replyVector{Format: asCBOR, Value: []int{0, 0, 0, 0}, Headers: covered("4")}, inCBOR),
 
 		at(get("an unknown mesh", bad(404, "nosuch", "demo")), "nosuch", "counter", "get", ""),
 		at(get("an unknown actor", bad(404, "nobody", "counter")), "demo", "nobody", "get", ""),
-		at(get("an unknown endpoint", bad(404, "subtract", "add", "get", "reset")), "demo", "counter", "subtract", ""),
-		at(get("an unknown mesh, in CBOR", replyVector{Format: asCBOR, Code: 404, Mentions: []string{"nosuch"}}, inCBOR), "nosuch", "counter", "get", ""),
+		at(get("an unknown endpoint", bad(404, "subtract", "add", "get", "reset")), "demo", "counter",
+			"subtract", ""),
+		at(get("an unknown mesh, in CBOR", replyVector{Format: asCBOR, Code: 404, Mentions: []string{"nosuch"}},
+			inCBOR), "nosuch", "counter", "get", ""),
 		get("a region outside the mesh", bad(400, "host=9"), [2]string{"Castnet-Region", "host=9"}),
 		get("a dimension that is not there", bad(400, "rack", "host"), [2]string{"Castnet-Region", "rack=0"}),
 		get("a region that is no text of one", bad(400, "gpu="), [2]string{"Castnet-Region", "gpu="}),
 		get("a reducer and another way to collect", bad(400, "Castnet-Reduce", "Castnet-Collect"),
 			[2]string{"Castnet-Reduce", "sum"}, [2]string{"Castnet-Collect", "stream"}),
 		get("reduce without a reducer", bad(400, "Castnet-Reduce"), [2]string{"Castnet-Collect", "reduce"}),
-		get("a way to collect that is none", bad(400, "Castnet-Collect", "everything", "gather", "stream"), [2]string{"Castnet-Collect", "everything"}),
+		get("a way to collect that is none", bad(400, "Castnet-Collect", "everything", "gather", "stream"),
+			[2]string{"Castnet-Collect", "everything"}),
 		get("an unknown reducer", bad(400, "average-ish"), [2]string{"Castnet-Reduce", "average-ish"}),
 		get("a deadline that is no duration", bad(400, "Castnet-TTL", "soon"), [2]string{"Castnet-TTL", "soon"}),
 		get("a deadline without a unit", bad(400, "Castnet-TTL"), [2]string{"Castnet-TTL", "5"}),
 		get("a deadline in the past", bad(400, "Castnet-TTL"), [2]string{"Castnet-TTL", "-1s"}),
 		get("a deadline too far", bad(400, "Castnet-TTL", "10m"), [2]string{"Castnet-TTL", "11m"}),
-		get("a header of ours that is none", bad(400, "Castnet-Colour", "Castnet-Region"), [2]string{"Castnet-Colour", "red"}),
-		get("a header twice", bad(400, "Castnet-Region"), [2]string{"Castnet-Region", "host=0"}, [2]string{"Castnet-Region", "host=1"}),
-		get("a format that is none", bad(400, "text/plain", "application/json"), [2]string{"Content-Type", "text/plain"}),
+		get("a header of ours that is none", bad(400, "Castnet-Colour", "Castnet-Region"),
+			[2]string{"Castnet-Colour", "red"}),
+		get("a header twice", bad(400, "Castnet-Region"), [2]string{"Castnet-Region", "host=0"},
+			[2]string{"Castnet-Region", "host=1"}),
+		get("a format that is none", bad(400, "text/plain", "application/json"),
+			[2]string{"Content-Type", "text/plain"}),
 		at(get("a body of another type", bad(400, "int64")), "demo", "counter", "add", "2266697665220a"),
 		at(get("a body that ends too early", bad(400)), "demo", "counter", "add", "7b2278"),
-		at(get("CBOR that ends too early", replyVector{Format: asCBOR, Code: 400}, inCBOR), "demo", "counter", "add", "18"),
+		at(get("CBOR that ends too early", replyVector{Format: asCBOR, Code: 400}, inCBOR), "demo",
+			"counter", "add", "18"),
 	}
 }

@@ -38,7 +38,8 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(server.Shutdown)
 	r := &rig{env: environment(t, "NATS_URL="+server.URL(), "NATS_TOKEN="+secret)}
 	for _, label := range []string{"a", "b"} {
-		started(t, r.env, "hostd is ready", program(t, "hostd"), "--nats", server.URL(), "--label", label, "--log-format", "json")
+		started(t, r.env, "hostd is ready", program(t, "hostd"), "--nats", server.URL(), "--label", label,
+			"--log-format", "json")
 	}
 	return r
 }
@@ -54,8 +55,9 @@ func casting(t *testing.T) *rig {
 // up holds a mesh until the test ends.
 func (r *rig) up(t *testing.T, name, actor string, more ...string) (m meshUp) {
 	t.Helper()
-	line := started(t, r.env, `"kind":"up"`, program(t, "castnet"), append([]string{"up", name, "--per-host", "gpu=2", "--actor", actor,
-		"--no-hostd", "--output", "ndjson"}, more...)...)
+	line := started(t, r.env, `"kind":"up"`, program(t, "castnet"),
+		append([]string{"up", name, "--per-host", "gpu=2", "--actor", actor,
+			"--no-hostd", "--output", "ndjson"}, more...)...)
 	require.NoError(t, json.Unmarshal([]byte(line), &m), line)
 	require.Equal(t, 4, m.Ranks, line)
 	return m
@@ -77,7 +79,8 @@ func environment(t *testing.T, more ...string) []string {
 	config, err := os.UserConfigDir()
 	require.NoError(t, err)
 	// The go command keeps the settings it builds with, or it would link again what make has built.
-	env := testkit.Environment(t.TempDir(), t.TempDir(), os.TempDir(), "GOENV="+filepath.Join(config, "go", "env"))
+	env := testkit.Environment(t.TempDir(), t.TempDir(), os.TempDir(),
+		"GOENV="+filepath.Join(config, "go", "env"))
 	return append(env, more...)
 }
 
@@ -108,7 +111,8 @@ func startedUntil(t *testing.T, mayEnd bool, env []string, with string, name str
 }
 
 // outputOf runs a program to its end, within time, and returns what it says.
-func outputOf(t *testing.T, within time.Duration, env []string, dir, stdin, name string, args ...string) (string, error) {
+func outputOf(t *testing.T, within time.Duration, env []string, dir, stdin, name string,
+	args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()

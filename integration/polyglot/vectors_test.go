@@ -86,7 +86,8 @@ func TestVectors_matchTheCode(t *testing.T) {
 	out.SetEscapeHTML(false)
 	out.SetIndent("", " ")
 	require.NoError(t, out.Encode(vectors{
-		About:    "Test vectors of castnet's wire, v1. Made from the Go code by integration/polyglot; see README.md.",
+		About: "Test vectors of castnet's wire, v1. Made from the Go code by integration/polyglot; see " +
+			"README.md.",
 		Subjects: subjectVectors(t),
 		Refused:  refusedVectors(t),
 		Tokens:   tokenVectors(),
@@ -102,8 +103,10 @@ func TestVectors_matchTheCode(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(made.Bytes(), got), "the code makes other vectors than spec/vectors.json holds (PLY-1): "+
-		"if the wire is meant to change, go test -C integration/polyglot -run TestVectors -update, and look at its diff")
+	require.True(t, bytes.Equal(made.Bytes(), got),
+		"the code makes other vectors than spec/vectors.json holds (PLY-1): "+
+			"if the wire is meant to change, go test -C integration/polyglot -run TestVectors -update, and look at "+
+			"its diff")
 }
 
 func must[T any](v T, err error) T {
@@ -127,26 +130,34 @@ func subjectVectors(t *testing.T) (all []subjectVector) {
 	}
 	type m = map[string]any
 	var s subjects.Space
-	add(s, s.Gateway("trainers", "counter", "add", from), m{"meshname": "trainers", "actor": "counter", "endpoint": "add", "from": from})
-	add(s, s.Gateway(mesh.String(), name, "add", "alice"), m{"meshname": mesh, "actor": name, "endpoint": "add", "from": "alice"})
-	add(s, s.Port(process.Actor(name).Port("add"), from), m{"mesh": mesh, "rank": 12, "gen": 0, "actor": name, "port": "add", "from": from})
-	add(s, s.Port(seated.Actor("agent").Port("ping"), from), m{"mesh": mesh, "rank": 12, "gen": 1, "seat": 3, "actor": "agent", "port": "ping", "from": from})
+	add(s, s.Gateway("trainers", "counter", "add", from),
+		m{"meshname": "trainers", "actor": "counter", "endpoint": "add", "from": from})
+	add(s, s.Gateway(mesh.String(), name, "add", "alice"),
+		m{"meshname": mesh, "actor": name, "endpoint": "add", "from": "alice"})
+	add(s, s.Port(process.Actor(name).Port("add"), from),
+		m{"mesh": mesh, "rank": 12, "gen": 0, "actor": name, "port": "add", "from": from})
+	add(s, s.Port(seated.Actor("agent").Port("ping"), from),
+		m{"mesh": mesh, "rank": 12, "gen": 1, "seat": 3, "actor": "agent", "port": "ping", "from": from})
 	for _, where := range []string{"_", "0-_", "3-_-0-4294967295"} {
-		add(s, s.Cast(mesh, name, "add", where, from), m{"mesh": mesh, "actor": name, "port": "add", "where": where, "from": from})
+		add(s, s.Cast(mesh, name, "add", where, from),
+			m{"mesh": mesh, "actor": name, "port": "add", "where": where, "from": from})
 	}
 	add(s, s.Host(host.String(), "info", from), m{"host": host, "verb": "info", "from": from})
 	add(s, s.Host(subjects.Any, "info", from), m{"host": "any", "verb": "info", "from": from})
 	add(s, s.Heartbeat("host", host.Proc().Process().String()), m{"kind": "host", "from": host.Proc().Process()})
 	by := process.Process().String()
 	add(s, s.Event("mesh", mesh.Scope(), by), m{"kind": "mesh", "mesh": mesh, "from": by})
-	add(s, s.Event("proc", process.Scope(), by), m{"kind": "proc", "mesh": mesh, "rank": 12, "gen": 0, "from": by})
-	add(s, s.Event("actor", seated.Actor(name).Scope(), by), m{"kind": "actor", "mesh": mesh, "rank": 12, "gen": 1, "seat": 3, "actor": name, "from": by})
+	add(s, s.Event("proc", process.Scope(), by),
+		m{"kind": "proc", "mesh": mesh, "rank": 12, "gen": 0, "from": by})
+	add(s, s.Event("actor", seated.Actor(name).Scope(), by),
+		m{"kind": "actor", "mesh": mesh, "rank": 12, "gen": 1, "seat": 3, "actor": name, "from": by})
 	add(s, s.Log(process, "stderr", by), m{"mesh": mesh, "rank": 12, "gen": 0, "stream": "stderr", "from": by})
 	add(s, s.Reply("alice", "q1.0007"), m{"from": "alice", "token": "q1.0007"})
 	add(s, s.Frame(process.Process(), by), m{"process": by, "from": by})
 	add(s, s.Control(process.Process(), by), m{"process": by, "from": by})
 	other := must(subjects.NewSpace("corp.castnet", "team-a"))
-	add(other, other.Gateway("demo", "counter", "add", from), m{"meshname": "demo", "actor": "counter", "endpoint": "add", "from": from})
+	add(other, other.Gateway("demo", "counter", "add", from),
+		m{"meshname": "demo", "actor": "counter", "endpoint": "add", "from": from})
 	return all
 }
 
@@ -176,12 +187,16 @@ func tokenVectors() (all []tokenVector) {
 		texts []string
 	}{
 		{"label", func(s string) error { return subjects.CheckLabel("label", s) }, []string{
-			"a", "A-b_9", "0", "abcdefghijklmnopqrstuvwxyz012345", "abcdefghijklmnopqrstuvwxyz0123456", "", "_a", "-a", "a.b", "a b", "ä", "*", ">"}},
+			"a", "A-b_9", "0", "abcdefghijklmnopqrstuvwxyz012345", "abcdefghijklmnopqrstuvwxyz0123456", "", "_a", "-a",
+			"a.b", "a b", "ä", "*", ">"}},
 		{"name", func(s string) error { return subjects.CheckName("name", s) }, []string{
-			"counter", "counter-0c8h4w2n6v1ye", "abcdefghijklmnopqrstuvwxyz012345-0c8h4w2n6v1ye", "abcdefghijklmnopqrstuvwxyz012345-0c8h4w2n6v1y", "_x"}},
+			"counter", "counter-0c8h4w2n6v1ye", "abcdefghijklmnopqrstuvwxyz012345-0c8h4w2n6v1ye",
+			"abcdefghijklmnopqrstuvwxyz012345-0c8h4w2n6v1y", "_x"}},
 		{"port", subjects.CheckPort, []string{"add", "_0z", "_", "_A", "a.b"}},
-		{"where", subjects.CheckCoords, []string{"_", "0", "3-_", "_-_-_-_", "_-_-_-_-_", "01", "4294967295", "4294967296", "-1", "3-", ""}},
-		{"from", subjects.CheckFrom, []string{"anon", "alice", "trainers-7kd93x0b5m2qa_12-0", "trainers_12-0", "_inbox", "a.b"}},
+		{"where", subjects.CheckCoords, []string{"_", "0", "3-_", "_-_-_-_", "_-_-_-_-_", "01", "4294967295",
+			"4294967296", "-1", "3-", ""}},
+		{"from", subjects.CheckFrom, []string{"anon", "alice", "trainers-7kd93x0b5m2qa_12-0", "trainers_12-0",
+			"_inbox", "a.b"}},
 	}
 	for _, r := range rules {
 		for _, text := range r.texts {
@@ -213,10 +228,13 @@ func pointText(p shape.Point) string {
 func regionVectors(t *testing.T) (all []regionVector) {
 	for _, c := range [][2]string{
 		{"host=2,gpu=4", ""}, {"host=2,gpu=4", "*"}, {"host=2,gpu=4", "host=1"}, {"host=2,gpu=4", "host=0:2,gpu=*"},
-		{"host=2,gpu=4", "gpu=3"}, {"host=2,gpu=4", "gpu=0:2,host=1"}, {"host=2,gpu=4", "1,0:2"}, {"host=2,gpu=4", "gpu=::2"},
+		{"host=2,gpu=4", "gpu=3"}, {"host=2,gpu=4", "gpu=0:2,host=1"}, {"host=2,gpu=4", "1,0:2"},
+		{"host=2,gpu=4", "gpu=::2"},
 		{"host=2,gpu=4", "gpu=2:9"}, {"gpu=4", "0"},
-		{"host=2,gpu=4", "host=2"}, {"host=2,gpu=4", "rack=0"}, {"host=2,gpu=4", "gpu="}, {"host=2,gpu=4", "gpu=-1"},
-		{"host=2,gpu=4", "gpu=2:2"}, {"host=2,gpu=4", "gpu=?"}, {"host=2,gpu=4", "host=0 | gpu=3"}, {"host=2,gpu=4", "none"},
+		{"host=2,gpu=4", "host=2"}, {"host=2,gpu=4", "rack=0"}, {"host=2,gpu=4", "gpu="},
+		{"host=2,gpu=4", "gpu=-1"},
+		{"host=2,gpu=4", "gpu=2:2"}, {"host=2,gpu=4", "gpu=?"}, {"host=2,gpu=4", "host=0 | gpu=3"},
+		{"host=2,gpu=4", "none"},
 	} {
 		e := must(shape.ParseExtent(c[0]))
 		v := regionVector{Extent: c[0], Region: c[1]}
@@ -254,7 +272,8 @@ func formatVectors() (all []formatVector) {
 
 func valueVectors(t *testing.T) (all []valueVector) {
 	for _, v := range []any{
-		nil, false, true, 0, 23, 24, 255, 256, 65536, 1 << 32, 1 << 52, -1, -24, -25, -1000, 1.5, -0.25, 3.141592653589793, 1e100,
+		nil, false, true, 0, 23, 24, 255, 256, 65536, 1 << 32, 1 << 52, -1, -24, -25, -1000, 1.5, -0.25,
+		3.141592653589793, 1e100,
 		"", "hello", "grüße, 世界", []any{}, []any{1, 2, 3}, []any{nil, 5, nil}, map[string]any{},
 		map[string]any{"a": 1, "b": []any{true, "x"}, "zz": map[string]any{"n": nil}},
 	} {

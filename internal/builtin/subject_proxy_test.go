@@ -20,7 +20,8 @@ import (
 )
 
 // served spawns a plain actor for a subject of a program: reply answers each message, nil not at all.
-func served(t *testing.T, subject string, reply func(bus.Msg) *bus.Msg) (*actortest.Rig, actor.Ref[*subjectProxy]) {
+func served(t *testing.T, subject string, reply func(bus.Msg) *bus.Msg) (*actortest.Rig,
+	actor.Ref[*subjectProxy]) {
 	t.Helper()
 	rig := actortest.New(t, Defs()...)
 	other := rig.Proc().Bus().Control() // a connection that hears what the proc says
@@ -239,7 +240,8 @@ func TestSubject_expandsItsPlaceholders(t *testing.T) {
 	rig := actortest.New(t, Defs()...)
 	ref := actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"a.{mesh}.{rank}.{actor}.{rank}"})
 	_, err := call.Call(rig.Context(), ref, 1)
-	require.ErrorContains(t, err, "no service listens on a."+rig.Proc().ID().Mesh.String()+".0."+ref.ID().Name+".0")
+	require.ErrorContains(t, err, "no service listens on a."+rig.Proc().ID().Mesh.String()+".0."+
+		ref.ID().Name+".0")
 }
 
 func TestCheckSubject_admitsOnlyPlainApplicationSubjects(t *testing.T) {
@@ -256,7 +258,8 @@ func TestCheckSubject_admitsOnlyPlainApplicationSubjects(t *testing.T) {
 }
 
 func TestFromJSON_readsTheOutputOfToJSON(t *testing.T) {
-	leaf := rapid.OneOf(rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.Int64().AsAny(), rapid.String().AsAny())
+	leaf := rapid.OneOf(rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.Int64().AsAny(),
+		rapid.String().AsAny())
 	value := rapid.OneOf(leaf, rapid.SliceOf(leaf).AsAny(), rapid.MapOf(rapid.String(), leaf).AsAny())
 	rapid.Check(t, func(t *rapid.T) {
 		v := value.Draw(t, "v")

@@ -114,7 +114,8 @@ func TestClose_leavesNoDirectory(t *testing.T) {
 }
 
 func TestOpen_withoutCgroupsRefusesLimitsWithTheReason(t *testing.T) {
-	for root, want := range map[string]string{None: "turned off", filepath.Join(t.TempDir(), "absent"): "absent"} {
+	for root, want := range map[string]string{None: "turned off",
+		filepath.Join(t.TempDir(), "absent"): "absent"} {
 		m := open(t, Options{Root: root})
 		require.ErrorContains(t, m.Unavailable(), want)
 	}
@@ -153,7 +154,9 @@ func TestLimits_areInTheSyntaxOfBothVersions(t *testing.T) {
 			v1 = append(v1, s.file+"="+s.value)
 		}
 	}
-	require.Equal(t, []string{"memory.max=1048576", "memory.swap.max=0", "pids.max=7", "cpu.max=1000 100000"}, v2)
-	require.Equal(t, []string{"memory.limit_in_bytes=1048576", "memory.memsw.limit_in_bytes=1048576", "pids.max=7",
+	require.Equal(t, []string{"memory.max=1048576", "memory.swap.max=0", "pids.max=7",
+		"cpu.max=1000 100000"}, v2)
+	require.Equal(t, []string{"memory.limit_in_bytes=1048576",
+		"memory.memsw.limit_in_bytes=1048576", "pids.max=7",
 		"cpu.cfs_period_us=100000", "cpu.cfs_quota_us=1000"}, v1)
 }

@@ -61,7 +61,8 @@ func TestParseConfig_errorsNameLineAndColumn_CLI7(t *testing.T) {
 		"a: 1\n\tb: 2\n":                                        `c:2: found a tab character that violates indentation`,
 		"a: [\nproc.ready-timeout: &a\nproc: ~\n":               `c:2: did not find expected ',' or ']'`,
 		strings.Repeat("#", 1<<20+1):                            "c: more than 1048576 bytes",
-		"host: null\nproc: [a]\n":                               "c:1:7: \"host\" has no value\nc:2:7: \"proc\": want one value: no list, no alias",
+		"host: null\nproc: [a]\n": "c:1:7: \"host\" has no value\nc:2:7: " +
+			"\"proc\": want one value: no list, no alias",
 	} {
 		_, err := cli.ParseConfig("c", []byte(text))
 		require.EqualError(t, err, want)
@@ -94,8 +95,10 @@ func TestConfigPage_showsAValidFile(t *testing.T) {
 
 func TestWriteConfig_namesTheSourcesOfValues(t *testing.T) {
 	entries := []config.Entry{
-		{Name: "proc.ready-timeout", Value: "2m", Default: "30s", Layer: config.LayerFile, Source: "c.yaml:2:1", Changed: true, Env: "CASTNET_PROC_READY_TIMEOUT"},
-		{Name: "attach.timeout", Value: "1m", Default: "1m", Layer: config.LayerEnv, Source: "CASTNET_ATTACH_TIMEOUT", Env: "CASTNET_ATTACH_TIMEOUT"},
+		{Name: "proc.ready-timeout", Value: "2m", Default: "30s", Layer: config.LayerFile, Source: "c.yaml:2:1",
+			Changed: true, Env: "CASTNET_PROC_READY_TIMEOUT"},
+		{Name: "attach.timeout", Value: "1m", Default: "1m", Layer: config.LayerEnv,
+			Source: "CASTNET_ATTACH_TIMEOUT", Env: "CASTNET_ATTACH_TIMEOUT"},
 		{Name: "of.a.stranger", Value: "\x1b[2J\n", Default: "a\tb", Layer: "client", Changed: true, Env: "X"},
 	}
 	var b strings.Builder
@@ -113,7 +116,8 @@ func TestWriteConfig_namesTheSourcesOfValues(t *testing.T) {
 // No file makes the reader panic, and what it reads has a place each.
 func FuzzParseConfig(f *testing.F) {
 	for _, text := range []string{
-		"proc.ready-timeout: 2m\nproc:\n  spawn-idle: 1m\n", "a: &x [*x]", "a: &x {<<: *x}", "? {a: b}\n: c", "%YAML 1.2\n---\na: |\n  b\n...\n", "\xff\xfe", "a: !!binary x",
+		"proc.ready-timeout: 2m\nproc:\n  spawn-idle: 1m\n", "a: &x [*x]", "a: &x {<<: *x}", "? {a: b}\n: c",
+		"%YAML 1.2\n---\na: |\n  b\n...\n", "\xff\xfe", "a: !!binary x",
 	} {
 		f.Add([]byte(text))
 	}

@@ -30,24 +30,28 @@ func local(t *testing.T, getenv func(string) string) {
 	t.Helper()
 	path, err := bus.LocalFile(getenv)
 	require.NoError(t, err)
-	require.NoError(t, bus.WriteLocal(path, bus.LocalServer{URL: "nats://127.0.0.1:5222", Token: "local", PID: os.Getpid()}))
+	require.NoError(t, bus.WriteLocal(path, bus.LocalServer{URL: "nats://127.0.0.1:5222", Token: "local",
+		PID: os.Getpid()}))
 }
 
 func TestConnection_precedenceIsFlagsVariablesContextLocalFile_CLI1(t *testing.T) {
 	getenv := machine(t, map[string]string{
 		"NATS_URL": "nats://env", "NATS_CA": "env.ca", "NATS_INBOX_PREFIX": "ENV",
 	})
-	contexts(t, getenv, "", map[string]string{"c": `{"url":"nats://context","ca":"context.ca","inbox_prefix":"CTX","token":"t","tls_first":true}`})
+	contexts(t, getenv, "",
+		map[string]string{"c": `{"url":"nats://context","ca":"context.ca","inbox_prefix":"CTX","token":"t","tls_first":true}`})
 	local(t, getenv)
 
 	o, err := typed(t, "--context", "c", "--server", "nats://flag").Options(getenv)
 	require.NoError(t, err)
-	require.Equal(t, bus.Options{URL: "nats://flag", CAFile: "env.ca", InboxPrefix: "ENV", Token: "t", TLSFirst: true}, o)
+	require.Equal(t, bus.Options{URL: "nats://flag", CAFile: "env.ca", InboxPrefix: "ENV", Token: "t",
+		TLSFirst: true}, o)
 
 	o, err = typed(t, "--context", "c", "--tlsca", "flag.ca", "--insecure", "--timeout", "3s").Options(getenv)
 	require.NoError(t, err)
 	require.Equal(t, bus.Options{
-		URL: "nats://env", CAFile: "flag.ca", InboxPrefix: "ENV", Token: "t", TLSFirst: true, Insecure: true, ConnectTimeout: 3 * time.Second,
+		URL: "nats://env", CAFile: "flag.ca", InboxPrefix: "ENV", Token: "t", TLSFirst: true, Insecure: true,
+		ConnectTimeout: 3 * time.Second,
 	}, o)
 }
 
@@ -80,7 +84,8 @@ func TestConnection_identityComesFromOneSource_CLI3(t *testing.T) {
 		want bus.Options
 	}{
 		"a flag shuts out another kind": {
-			map[string]string{"NATS_CREDS": "env.creds", "NATS_TOKEN": "env"}, []string{"--user", "me", "--password", "p"},
+			map[string]string{"NATS_CREDS": "env.creds", "NATS_TOKEN": "env"},
+			[]string{"--user", "me", "--password", "p"},
 			bus.Options{User: "me", Password: "p"},
 		},
 		"the password from the environment": {
@@ -94,7 +99,8 @@ func TestConnection_identityComesFromOneSource_CLI3(t *testing.T) {
 			map[string]string{"NATS_NKEY": "n"}, []string{"--context", "c"}, bus.Options{NKey: "n"},
 		},
 		"a certificate and its key": {
-			map[string]string{"NATS_CERT": "env.crt", "NATS_KEY": "env.key"}, []string{"--tlscert", "a.crt", "--tlskey", "a.key", "--token", "t"},
+			map[string]string{"NATS_CERT": "env.crt", "NATS_KEY": "env.key"},
+			[]string{"--tlscert", "a.crt", "--tlskey", "a.key", "--token", "t"},
 			bus.Options{CertFile: "a.crt", KeyFile: "a.key", Token: "t"},
 		},
 	} {
@@ -116,10 +122,13 @@ func TestConnection_findsTheLocalHostdAndItsToken_CLI4(t *testing.T) {
 		args []string
 		want bus.Options
 	}{
-		"when nothing is said":   {nil, bus.Options{URL: "nats://127.0.0.1:5222", Token: "local"}},
-		"when its URL is said":   {[]string{"-s", "nats://127.0.0.1:5222/"}, bus.Options{URL: "nats://127.0.0.1:5222/", Token: "local"}},
-		"but with one's own":     {[]string{"-s", "nats://127.0.0.1:5222", "--token", "t"}, bus.Options{URL: "nats://127.0.0.1:5222", Token: "t"}},
-		"its token goes nowhere": {[]string{"-s", "nats://127.0.0.1:4222"}, bus.Options{URL: "nats://127.0.0.1:4222"}},
+		"when nothing is said": {nil, bus.Options{URL: "nats://127.0.0.1:5222", Token: "local"}},
+		"when its URL is said": {[]string{"-s", "nats://127.0.0.1:5222/"},
+			bus.Options{URL: "nats://127.0.0.1:5222/", Token: "local"}},
+		"but with one's own": {[]string{"-s", "nats://127.0.0.1:5222", "--token", "t"},
+			bus.Options{URL: "nats://127.0.0.1:5222", Token: "t"}},
+		"its token goes nowhere": {[]string{"-s", "nats://127.0.0.1:4222"},
+			bus.Options{URL: "nats://127.0.0.1:4222"}},
 	} {
 		o, err := typed(t, row.args...).Options(getenv)
 		require.NoError(t, err, name)
@@ -140,7 +149,8 @@ func TestConnection_nameComesFromFlagOrVariable(t *testing.T) {
 func TestConnection_contradictionsAreUsageErrors(t *testing.T) {
 	vars := map[string]string{}
 	getenv := machine(t, vars)
-	contexts(t, getenv, "", map[string]string{"broken": `{`, "proxied": `{"url":"nats://c","socks_proxy":"socks5://p"}`,
+	contexts(t, getenv, "", map[string]string{"broken": `{`,
+		"proxied":   `{"url":"nats://c","socks_proxy":"socks5://p"}`,
 		"looked-up": `{"nsc":"nsc://operator/account/user"}`})
 	for _, row := range []struct {
 		want string
@@ -150,10 +160,12 @@ func TestConnection_contradictionsAreUsageErrors(t *testing.T) {
 		{"--tlscert and --tlskey go together", []string{"--tlskey", "k"}},
 		{"--timeout is 0s, want more than 0", []string{"--timeout", "0"}},
 		{"a password needs a user", []string{"--password", "p"}},
-		{`NATS context "nowhere" does not exist; there is broken, looked-up, proxied`, []string{"--context", "nowhere"}},
+		{`NATS context "nowhere" does not exist; there is broken, looked-up, proxied`,
+			[]string{"--context", "nowhere"}},
 		{`NATS context "../x" does not exist`, []string{"--context", "../x"}},
 		{`NATS context "broken": unexpected end of JSON`, []string{"--context", "broken"}},
-		{`NATS context "looked-up" takes its credentials from nsc (nsc://operator/account/user)`, []string{"--context", "looked-up"}},
+		{`NATS context "looked-up" takes its credentials from nsc (nsc://operator/account/user)`,
+			[]string{"--context", "looked-up"}},
 		{`NATS context "proxied" goes through the proxy socks5://p`, []string{"--context", "proxied"}},
 	} {
 		_, err := typed(t, row.args...).Options(getenv)
@@ -175,7 +187,8 @@ func TestConnection_contextPathsExpandHomeAndVariables_CLI2(t *testing.T) {
 func TestConnection_contextsAreInTheHomeWithoutAConfigFolder_CLI2(t *testing.T) {
 	home := t.TempDir()
 	config := map[string]string{"XDG_CONFIG_HOME": filepath.Join(home, ".config")}
-	contexts(t, func(key string) string { return config[key] }, "c", map[string]string{"c": `{"url":"nats://home"}`})
+	contexts(t, func(key string) string { return config[key] }, "c",
+		map[string]string{"c": `{"url":"nats://home"}`})
 	o, err := typed(t).Options(machine(t, map[string]string{"HOME": home, "XDG_CONFIG_HOME": ""}))
 	require.NoError(t, err)
 	require.Equal(t, "nats://home", o.URL)

@@ -74,12 +74,13 @@ func TestExecute_printsAnErrorOnceWithAHelpHint_CLI6(t *testing.T) {
 		root := &cobra.Command{Use: "tool"}
 		var b bool
 		var d time.Duration
-		sub := &cobra.Command{Use: "do THING", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
-			if args[0] == "bad" {
-				return cli.Usagef("THING %q: want a good one", args[0])
-			}
-			return map[string]error{"lost": actor.ErrNoActor}[args[0]]
-		}}
+		sub := &cobra.Command{Use: "do THING", Args: cobra.ExactArgs(1),
+			RunE: func(_ *cobra.Command, args []string) error {
+				if args[0] == "bad" {
+					return cli.Usagef("THING %q: want a good one", args[0])
+				}
+				return map[string]error{"lost": actor.ErrNoActor}[args[0]]
+			}}
 		sub.Flags().BoolVar(&b, "now", false, "")
 		sub.Flags().DurationVar(&d, "for", 0, "")
 		sub.Flags().Int("times", 0, "")
@@ -97,14 +98,27 @@ func TestExecute_printsAnErrorOnceWithAHelpHint_CLI6(t *testing.T) {
 		{[]string{"do", "it"}, 0, ""},
 		{[]string{"do", "lost"}, 3, "tool: no such actor\n"},
 		{[]string{"do", "bad"}, 2, "tool: THING \"bad\": want a good one\n"},
-		{[]string{"do"}, 2, "tool: accepts 1 arg(s), received 0\nusage: tool do THING [flags] (see tool do --help)\n"},
-		{[]string{"do", "--fast", "it"}, 2, "tool: unknown flag: --fast\nusage: tool do THING [flags] (see tool do --help)\n"},
-		{[]string{"do", "--now=soon", "it"}, 2, "tool: invalid argument \"soon\" for --now: want true or false\nusage: tool do THING [flags] (see tool do --help)\n"},
-		{[]string{"do", "--for", "5", "it"}, 2, "tool: invalid argument \"5\" for --for: want a duration such as 500ms or 30s\nusage: tool do THING [flags] (see tool do --help)\n"},
-		{[]string{"do", "--times", "x", "it"}, 2, "tool: invalid argument \"x\" for --times: want a whole number\nusage: tool do THING [flags] (see tool do --help)\n"},
-		{[]string{"do", "--times", "1e30", "it"}, 2, "tool: invalid argument \"1e30\" for --times: want a whole number\nusage: tool do THING [flags] (see tool do --help)\n"},
-		{[]string{"do", "--times", "99999999999999999999", "it"}, 2, "tool: invalid argument \"99999999999999999999\" for --times: want a whole number of 64 bits\nusage: tool do THING [flags] (see tool do --help)\n"},
-		{[]string{"undo"}, 2, "tool: unknown command \"undo\" for \"tool\" Did you mean this? do\nusage: tool (see tool --help)\n"},
+		{[]string{"do"}, 2, "tool: accepts 1 arg(s), received 0\nusage: tool do THING [flags] (see tool do " +
+			"--help)\n"},
+		{[]string{"do", "--fast", "it"}, 2,
+			"tool: unknown flag: --fast\nusage: tool do THING [flags] (see tool do --help)\n"},
+		{[]string{"do", "--now=soon", "it"}, 2,
+			"tool: invalid argument \"soon\" for --now: want true or false\nusage: tool do THING [flags] (see tool " +
+				"do --help)\n"},
+		{[]string{"do", "--for", "5", "it"}, 2,
+			"tool: invalid argument \"5\" for --for: want a duration such as 500ms or 30s\nusage: tool do THING " +
+				"[flags] (see tool do --help)\n"},
+		{[]string{"do", "--times", "x", "it"}, 2,
+			"tool: invalid argument \"x\" for --times: want a whole number\nusage: tool do THING [flags] (see tool " +
+				"do --help)\n"},
+		{[]string{"do", "--times", "1e30", "it"}, 2,
+			"tool: invalid argument \"1e30\" for --times: want a whole number\nusage: tool do THING [flags] (see " +
+				"tool do --help)\n"},
+		{[]string{"do", "--times", "99999999999999999999", "it"}, 2,
+			"tool: invalid argument \"99999999999999999999\" for --times: want a whole number of 64 bits\nusage: " +
+				"tool do THING [flags] (see tool do --help)\n"},
+		{[]string{"undo"}, 2, "tool: unknown command \"undo\" for \"tool\" Did you mean this? do\nusage: tool " +
+			"(see tool --help)\n"},
 	} {
 		code, stderr := run(row.args...)
 		require.Equal(t, row.code, code, row.args)

@@ -16,7 +16,8 @@ func TestParseYAML_keepsOrderAndPositions(t *testing.T) {
 		{Key: "b", Position: "f:1:1", Value: cli.Value{Position: "f:1:4", Text: "1", IsText: true}},
 		{Key: "a", Position: "f:2:1", Value: cli.Value{Position: "f:2:4", List: []cli.Value{
 			{Position: "f:2:5", Text: "x", IsText: true},
-			{Position: "f:2:8", Fields: []cli.Field{{Key: "y", Position: "f:2:9", Value: cli.Value{Position: "f:2:12", Text: "null"}}}},
+			{Position: "f:2:8", Fields: []cli.Field{{Key: "y", Position: "f:2:9",
+				Value: cli.Value{Position: "f:2:12", Text: "null"}}}},
 		}}},
 	}, docs[0].Fields)
 	require.Equal(t, "text", docs[1].Text)

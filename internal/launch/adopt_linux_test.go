@@ -110,7 +110,8 @@ func needsExitOf(t *testing.T, e Exit) {
 	if e.Unknown {
 		var u unix.Utsname
 		require.NoError(t, unix.Uname(&u))
-		t.Skipf("Linux %s does not tell how somebody else's child ended: 6.15 does", unix.ByteSliceToString(u.Release[:]))
+		t.Skipf("Linux %s does not tell how somebody else's child ended: 6.15 does",
+			unix.ByteSliceToString(u.Release[:]))
 	}
 }
 
@@ -211,15 +212,18 @@ func TestAdopt_refusesAWrongProcessWithoutTouchingIt(t *testing.T) {
 		is   error
 		text string
 	}{
-		"start time":  {func(r *Record) { r.Ticks++ }, ErrPIDReused, "not the same process: it started at tick"},
-		"boot":        {func(r *Record) { r.Boot = "other" }, ErrOtherBoot, "earlier boot"},
-		"pid":         {func(r *Record) { r.PID = os.Getpid() }, ErrPIDReused, "not the same process"},
-		"no pid":      {func(r *Record) { r.PID = 1 << 22 }, ErrGone, `cannot adopt "kept" (pid 4194304): process is gone`},
-		"zero pid":    {func(r *Record) { r.PID = 0 }, ErrGone, "gone"},
-		"name":        {func(r *Record) { r.Name = "../kept" }, nil, "does not match"},
-		"not kept":    {func(r *Record) { r.Kept = false }, nil, "the record is not of a kept process"},
-		"cgroup":      {func(r *Record) { r.Group.Dir = "/sys/fs/cgroup" }, ErrPIDReused, "no cgroup of a launcher"},
-		"another one": {func(r *Record) { r.Group.Dir = "/x/castnet-1/keep.kept.1" }, ErrPIDReused, "is not in /x/"},
+		"start time": {func(r *Record) { r.Ticks++ }, ErrPIDReused, "not the same process: it started at tick"},
+		"boot":       {func(r *Record) { r.Boot = "other" }, ErrOtherBoot, "earlier boot"},
+		"pid":        {func(r *Record) { r.PID = os.Getpid() }, ErrPIDReused, "not the same process"},
+		"no pid": {func(r *Record) { r.PID = 1 << 22 }, ErrGone,
+			`cannot adopt "kept" (pid 4194304): process is gone`},
+		"zero pid": {func(r *Record) { r.PID = 0 }, ErrGone, "gone"},
+		"name":     {func(r *Record) { r.Name = "../kept" }, nil, "does not match"},
+		"not kept": {func(r *Record) { r.Kept = false }, nil, "the record is not of a kept process"},
+		"cgroup": {func(r *Record) { r.Group.Dir = "/sys/fs/cgroup" }, ErrPIDReused,
+			"no cgroup of a launcher"},
+		"another one": {func(r *Record) { r.Group.Dir = "/x/castnet-1/keep.kept.1" }, ErrPIDReused,
+			"is not in /x/"},
 	} {
 		wrong := r
 		tt.edit(&wrong)
@@ -297,7 +301,8 @@ func TestKillLeftovers_endsOnlyChildrenOfDeadLaunchers(t *testing.T) {
 	adopted := mustAdopt(t, l, r)
 	var orphans []int
 	for _, line := range []string{"one ", "two ", "three ", "four "} {
-		orphans = append(orphans, pidIn(t, filepath.Join(filepath.Dir(r.Output[logfile.Stdout].Path), "plain.stdout.log"), line))
+		orphans = append(orphans, pidIn(t,
+			filepath.Join(filepath.Dir(r.Output[logfile.Stdout].Path), "plain.stdout.log"), line))
 	}
 	left, err := l.KillLeftovers()
 	require.NoError(t, err)

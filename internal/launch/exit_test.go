@@ -19,7 +19,8 @@ func TestExit_decodesTheWaitStatus(t *testing.T) {
 		{0, true, Exit{At: now}, "exited with code 0"},
 		{1 << 8, true, Exit{Code: 1, At: now}, "exited with code 1"},
 		{9, true, Exit{Code: -1, Signal: 9, At: now}, "killed by signal 9 (killed)"},
-		{6 | 0x80, true, Exit{Code: -1, Signal: 6, Core: true, At: now}, "killed by signal 6 (aborted), core dumped"},
+		{6 | 0x80, true, Exit{Code: -1, Signal: 6, Core: true, At: now},
+			"killed by signal 6 (aborted), core dumped"},
 		{0, false, Exit{Code: -1, Unknown: true, At: now}, "ended with an unknown status"},
 	} {
 		got := newExit(tt.status, tt.known, now)

@@ -40,7 +40,8 @@ func life() {
 	check(err)
 	if keptChild == nil {
 		keptChild, err = l.Launch(Spec{
-			Name: "kept", Path: os.Args[0], Env: append(env, modeVar+"=kept"), LogDir: dir, Keep: true, Payload: make([]byte, 1<<19),
+			Name: "kept", Path: os.Args[0], Env: append(env, modeVar+"=kept"), LogDir: dir, Keep: true,
+			Payload: make([]byte, 1<<19),
 		})
 		check(err)
 		data, err := json.Marshal(keptChild.Record())
@@ -82,7 +83,8 @@ func readRecord(file string) (r Record) {
 
 // points are all of doc.go's and of package cgroup's, and where the test itself writes its record.
 var points = []string{
-	"launch-planted", "launch-forked", "launch-payload", "launch-delivered", "launch-tree-killed", "launch-reaped",
+	"launch-planted", "launch-forked", "launch-payload", "launch-delivered", "launch-tree-killed",
+	"launch-reaped",
 	"adopt-verified", "adopt-held", "census-killed", "test-unrecorded", "test-recorded",
 }
 
@@ -117,7 +119,8 @@ func TestFailpoints_nextLauncherFindsEveryChild_LCH9(t *testing.T) {
 			live(dir, "stays", "nowhere")
 			require.Equal(t, 1, keptIn(t, dir), "%s: the next one adopts it or launches it", point)
 			require.True(t, live(dir, "ends", "nowhere").Clean(), point)
-			require.Eventually(t, func() bool { return len(survivors(dir)) == 0 }, patience, time.Millisecond, "%s%s: %v", point, hit, survivors(dir))
+			require.Eventually(t, func() bool { return len(survivors(dir)) == 0 }, patience, time.Millisecond,
+				"%s%s: %v", point, hit, survivors(dir))
 		}
 		require.Positive(t, died, "%s is never hit", point)
 	}
@@ -136,7 +139,8 @@ func survivors(dir string) (pids []string) {
 
 func keptIn(t *testing.T, dir string) (n int) {
 	for _, pid := range survivors(dir) {
-		if data, err := os.ReadFile("/proc/" + pid + "/environ"); err == nil && strings.Contains(string(data), modeVar+"=kept") {
+		if data, err := os.ReadFile("/proc/" + pid + "/environ"); err == nil &&
+			strings.Contains(string(data), modeVar+"=kept") {
 			n++
 		}
 	}
@@ -157,7 +161,8 @@ func TestFailpoints_refusedForkLeavesNothing_LCH3(t *testing.T) {
 func refused() {
 	dir := os.Args[1]
 	l := New(Options{StateDir: dir})
-	spec := Spec{Name: "one", Path: "/bin/sh", Args: []string{"-c", "exit 0"}, LogDir: dir, Limits: Limits{Files: 64}}
+	spec := Spec{Name: "one", Path: "/bin/sh", Args: []string{"-c", "exit 0"}, LogDir: dir,
+		Limits: Limits{Files: 64}}
 	kept := spec
 	kept.Name, kept.Keep = "two", true
 	before := 0
@@ -167,7 +172,8 @@ func refused() {
 		}
 		_, err := l.Launch(s)
 		failure, ok := errors.AsType[*LaunchError](err)
-		if !ok || !errors.Is(err, syscall.EAGAIN) || failure.Name != s.Name || !strings.Contains(err.Error(), "fork: the user") {
+		if !ok || !errors.Is(err, syscall.EAGAIN) || failure.Name != s.Name ||
+			!strings.Contains(err.Error(), "fork: the user") {
 			check(fmt.Errorf("want a *LaunchError of %s for EAGAIN, got %v", s.Name, err))
 		}
 	}

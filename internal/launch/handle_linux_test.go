@@ -85,7 +85,8 @@ func TestTerminate_wakesAStoppedChild(t *testing.T) {
 // returns the pid and the stdout of the orphan.
 func launchInner(t *testing.T, mode string) (pid int, stdout string) {
 	dir := t.TempDir()
-	// Outside of a cgroup, as the inner one: the end of its launcher's tree, or a census, would be that of the orphan.
+	// Outside of a cgroup, as the inner one: the end of its launcher's tree, or a census, would be
+	// that of the orphan.
 	l := New(Options{Cgroup: cgroup.None})
 	outer := mustLaunch(t, l, specOf(t, "launcher", mode, dir))
 	t.Cleanup(func() { require.NoError(t, l.Close()) })

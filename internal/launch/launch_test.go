@@ -162,10 +162,11 @@ func TestLogs_keepButDoNotRepeatEarlierOutput(t *testing.T) {
 	require.Equal(t, life+life, readFile(t, stderrOf(c)))
 	require.Equal(t, []string{"line 0", "line 1", "no newline \uFFFD"}, c.Exit().StderrTail)
 	var followed []string
-	require.NoError(t, c.Output().Follow(t.Context(), c.Done(), logfile.Handler{Line: func(s logfile.Stream, line []byte) {
-		require.Equal(t, logfile.Stderr, s, "stdout is empty")
-		followed = append(followed, string(line))
-	}}))
+	require.NoError(t, c.Output().Follow(t.Context(), c.Done(),
+		logfile.Handler{Line: func(s logfile.Stream, line []byte) {
+			require.Equal(t, logfile.Stderr, s, "stdout is empty")
+			followed = append(followed, string(line))
+		}}))
 	require.Equal(t, strings.Split(life, "\n"), followed)
 
 	info, err := os.Stat(stderrOf(c))

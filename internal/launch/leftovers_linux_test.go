@@ -48,7 +48,8 @@ func TestKillLeftovers_retriesUntilAKeptChildIsGone(t *testing.T) {
 	require.NoFileExists(t, path)
 }
 
-// For a moment of each exec a process has no environment, and for as long as its parts are counted an empty one: a
+// For a moment of each exec a process has no environment, and for as long as its parts are counted
+// an empty one: a
 // look at this one meets the first every few times, and the second now and then.
 func TestLeftovers_areFoundDuringAnExec(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "again.sh")

@@ -107,7 +107,8 @@ func TestLimits_cpuLimitIsSetInTheCgroup(t *testing.T) {
 	}
 	path := inGroup(t, c, file)
 	require.Equal(t, want, strings.TrimSpace(readFile(t, path)))
-	require.Contains(t, strings.Fields(readFile(t, filepath.Join(filepath.Dir(path), "cgroup.procs"))), strconv.Itoa(c.PID()))
+	require.Contains(t, strings.Fields(readFile(t, filepath.Join(filepath.Dir(path), "cgroup.procs"))),
+		strconv.Itoa(c.PID()))
 }
 
 func TestLimits_cpusAndFilesApplyFromTheFirstInstruction(t *testing.T) {
@@ -145,7 +146,8 @@ func TestLimits_unenforcedLimitsAreReported(t *testing.T) {
 	c := mustLaunch(t, l, spec)
 	missing := c.Unenforced()
 	require.Len(t, missing, 4, "%v", missing)
-	for i, want := range []string{"memory 3 GiB: ", "pids 9: ", "cpu 1.5 cores: ", "cpus [1000]: invalid argument"} {
+	for i, want := range []string{"memory 3 GiB: ", "pids 9: ", "cpu 1.5 cores: ",
+		"cpus [1000]: invalid argument"} {
 		require.True(t, strings.HasPrefix(missing[i], want), missing[i])
 	}
 	require.Contains(t, missing[0], "cgroups are turned off")
@@ -166,7 +168,8 @@ func TestLaunch_withoutDescriptorsFailsAndTheNextSucceeds_LCH3(t *testing.T) {
 // they can run out, and then once more when there are.
 func exhaust() {
 	l := New(Options{})
-	spec := Spec{Name: "ready", Path: os.Args[0], Env: []string{modeVar + "=exit"}, Args: []string{"0"}, LogDir: os.Args[1]}
+	spec := Spec{Name: "ready", Path: os.Args[0], Env: []string{modeVar + "=exit"}, Args: []string{"0"},
+		LogDir: os.Args[1]}
 	c, err := l.Launch(spec) // opens the poller
 	check(err)
 	<-c.Done()

@@ -28,7 +28,8 @@ func TestLimits_refuseInvalidValues(t *testing.T) {
 
 func TestSize_textIsHumanReadable(t *testing.T) {
 	for n, want := range map[int64]string{
-		1: "1 bytes", 1023: "1023 bytes", 1024: "1 KiB", 1536: "1536 bytes", 64 << 20: "64 MiB", 3 << 30: "3 GiB", 1 << 50: "1048576 GiB",
+		1: "1 bytes", 1023: "1023 bytes", 1024: "1 KiB", 1536: "1536 bytes", 64 << 20: "64 MiB", 3 << 30: "3 GiB",
+		1 << 50: "1048576 GiB",
 	} {
 		require.Equal(t, want, formatBytes(n))
 	}

@@ -47,7 +47,8 @@ func TestF23_floodOnASmallDiskIsFollowedInOrder(t *testing.T) {
 	require.NoError(t, c.Output().Follow(t.Context(), c.Done(), logfile.Handler{
 		Line: func(_ logfile.Stream, line []byte) {
 			var i int
-			if _, err := fmt.Sscanf(string(line), "line %d", &i); err == nil && string(line) == fmt.Sprint("line ", i) && i > last {
+			if _, err := fmt.Sscanf(string(line), "line %d", &i); err == nil &&
+				string(line) == fmt.Sprint("line ", i) && i > last {
 				last = i
 			}
 			told++
@@ -66,7 +67,8 @@ func TestF23_fullDiskStillRunsAProc(t *testing.T) {
 	fill(t, spec.LogDir)
 	c := mustLaunch(t, newLauncher(t), spec)
 	c.Terminate(patience)
-	require.NoError(t, c.Output().Follow(t.Context(), c.Done(), logfile.Handler{Line: func(logfile.Stream, []byte) {}}))
+	require.NoError(t, c.Output().Follow(t.Context(), c.Done(),
+		logfile.Handler{Line: func(logfile.Stream, []byte) {}}))
 	require.Equal(t, int(unix.SIGTERM), exitOf(t, c).Signal)
 }
 

@@ -206,12 +206,13 @@ func lineIn(t testing.TB, path, prefix string) string {
 	defer cancel()
 	found, rest := false, ""
 	waitForFile(t, path)
-	err := logfile.Output{{Path: path}}.Follow(ctx, nil, logfile.Handler{Line: func(_ logfile.Stream, line []byte) {
-		if after, ok := strings.CutPrefix(string(line), prefix); ok && !found {
-			found, rest = true, strings.TrimSpace(after)
-			cancel()
-		}
-	}})
+	err := logfile.Output{{Path: path}}.Follow(ctx, nil,
+		logfile.Handler{Line: func(_ logfile.Stream, line []byte) {
+			if after, ok := strings.CutPrefix(string(line), prefix); ok && !found {
+				found, rest = true, strings.TrimSpace(after)
+				cancel()
+			}
+		}})
 	require.True(t, found, "no line %q in %s: %v", prefix, path, err)
 	return rest
 }

@@ -134,7 +134,8 @@ func subreaper() {
 	check(children[0].Kill())
 	<-children[0].Done()
 	left := len(childrenOf(os.Getpid()))
-	for end := time.Now().Add(patience); left > 5 && time.Now().Before(end); left = len(childrenOf(os.Getpid())) {
+	for end := time.Now().Add(patience); left > 5 &&
+		time.Now().Before(end); left = len(childrenOf(os.Getpid())) {
 		time.Sleep(time.Millisecond) // what the second script ran in passing may not have ended
 	}
 	fmt.Println("after one", left)

@@ -35,7 +35,8 @@ func TestBarrier_ofOneMessagePassesWithItsFate(t *testing.T) {
 	for range 20 {
 		left := b.leave()
 		for i, r := range all {
-			require.False(t, r.Reached() && !strings.Contains(arrived, strconv.Itoa(i+1)+":"), "%d is not acknowledged", i+1)
+			require.False(t, r.Reached() && !strings.Contains(arrived, strconv.Itoa(i+1)+":"),
+				"%d is not acknowledged", i+1)
 		}
 		b.acked(b.peer.out.lastSeq)
 		for _, s := range left {

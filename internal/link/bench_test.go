@@ -62,7 +62,8 @@ func castMany(b *testing.B, links int, grouped bool, between func(k *castBench, 
 		k.members = append(k.members, &Target{Peer: k.core.Peer(id), Actor: "a", Port: "p"})
 	}
 	m := &Cast{
-		Subject: "k", Group: NewGroup(k.members), Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, 64)},
+		Subject: "k", Group: NewGroup(k.members),
+		Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, 64)},
 		GroupExt: func([]Run) ([]byte, error) { return nil, nil },
 	}
 	var stamping time.Duration
@@ -111,7 +112,8 @@ func (k *castBench) acked() {
 }
 
 func (k *castBench) post(to *Target) {
-	if err := k.core.Send(k.now, to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("between")}, Mark{}, 0); err != nil {
+	if err := k.core.Send(k.now, to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("between")},
+		Mark{}, 0); err != nil {
 		k.b.Fatal(err)
 	}
 	k.leave()

@@ -64,9 +64,11 @@ func TestCast_repairsOnlyTheMemberThatMissedIt_LINK7(t *testing.T) {
 func TestCast_skipsMembersThatCannotTakeIt_LINK7(t *testing.T) {
 	b := newBench(t, Config{InitialWindow: 5000})
 	others := b.others(4)
-	require.NoError(t, b.core.Send(b.now, others[0], &wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 4700)}, Mark{}, 0))
+	require.NoError(t, b.core.Send(b.now, others[0],
+		&wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 4700)}, Mark{}, 0))
 	b.leave() // it has no credit left
-	require.NoError(t, b.core.Send(b.now, others[1], &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("waits")}, Mark{}, 0))
+	require.NoError(t, b.core.Send(b.now, others[1],
+		&wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("waits")}, Mark{}, 0))
 	b.core.MarkDead(b.now, others[2].Peer, errors.New("dead"))
 	prevs, failed := b.cast(500, b.to, others[0], others[1], others[2], others[3])
 	require.Equal(t, []uint64{0, NotIncluded, NotIncluded, NotIncluded, 0}, prevs)
@@ -129,7 +131,8 @@ func TestCast_eachMemberHasAFate_LINK7(t *testing.T) {
 	barrier := b.core.Barrier(b.now)
 	b.acked(1)
 	refused := []wire.Refusal{{Seq: 1, Count: 1, Why: []byte("no")}}
-	require.NoError(t, b.core.OnState(b.now, others[0].Peer, &wire.LinkStateBody{Progress: wire.AckState{Acked: 1}, Refusals: refused}))
+	require.NoError(t, b.core.OnState(b.now, others[0].Peer,
+		&wire.LinkStateBody{Progress: wire.AckState{Acked: 1}, Refusals: refused}))
 	b.after(1100 * time.Millisecond)
 	b.core.OnVerdict(others[1].Peer, &wire.FateQueryBody{Seq: 1, Indexes: []int{0, 1}})
 	require.Equal(t, []string{"cast never", "cast never"}, b.told())

@@ -145,7 +145,8 @@ func TestSend_numbersFollowThePacketOrder_LINK1(t *testing.T) {
 	b := newBench(t, Config{})
 	other := b.others(1)[0]
 	b.post("a")
-	require.NoError(t, b.core.Send(b.now, other, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("b")}, Mark{}, 0))
+	require.NoError(t, b.core.Send(b.now, other,
+		&wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("b")}, Mark{}, 0))
 	b.post("c")
 	require.Error(t, b.send(wire.Envelope{Body: make([]byte, 65<<20)}))
 	require.Equal(t, [][2]uint64{{1, 0}, {2, 0}}, b.links(), "what waits for the same process leaves together")
@@ -180,11 +181,14 @@ func TestSend_neitherKeepsNorChangesTheEnvelope(t *testing.T) {
 func TestFate_eachMessageOfARunHasItsOwn_LINK3(t *testing.T) {
 	b := newBench(t, Config{})
 	for range 6 {
-		require.NoError(t, b.core.Send(b.now, b.to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("x")}, Mark{Type: "x"}, b.now+Instant(time.Minute)))
+		require.NoError(t, b.core.Send(b.now, b.to,
+			&wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("x")}, Mark{Type: "x"},
+			b.now+Instant(time.Minute)))
 	}
 	b.leave()
 	require.Len(t, b.peer.out.sent[0].frame.fates, 1, "they are kept as one run")
-	refused := []wire.Refusal{{Seq: 1, Index: 1, Count: 2, Why: []byte("no")}, {Seq: 1, Index: 5, Count: 9, Why: []byte("no")}}
+	refused := []wire.Refusal{{Seq: 1, Index: 1, Count: 2, Why: []byte("no")},
+		{Seq: 1, Index: 5, Count: 9, Why: []byte("no")}}
 	k := wire.AckState{Acked: 0}
 	for range 2 { // the receiver repeats itself
 		require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Progress: k, Refusals: refused}))
@@ -227,7 +231,8 @@ func TestProbe_backsOffToOnePerSecond_LINK4(t *testing.T) {
 		}
 	}
 	ms := time.Millisecond
-	require.Equal(t, []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 2600 * ms, 3600 * ms, 4600 * ms}, at)
+	require.Equal(t, []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 2600 * ms, 3600 * ms,
+		4600 * ms}, at)
 	b.acked(1)
 	b.after(time.Minute)
 	require.Empty(t, b.leave())
@@ -242,9 +247,11 @@ func TestWindow_limitsBytesInFlight_LINK5(t *testing.T) {
 	first := b.links()
 	require.Len(t, first, 3)
 	require.Empty(t, b.links())
-	require.NoError(t, b.core.OnHead(b.now, b.peer, &wire.AckState{Acked: 2, ReceivedBytes: b.peer.out.sentBytes / 3 * 2, Window: 2500}))
+	require.NoError(t, b.core.OnHead(b.now, b.peer,
+		&wire.AckState{Acked: 2, ReceivedBytes: b.peer.out.sentBytes / 3 * 2, Window: 2500}))
 	require.Len(t, b.links(), 1)
-	require.NoError(t, b.core.OnHead(b.now, b.peer, &wire.AckState{Acked: 4, ReceivedBytes: b.peer.out.sentBytes, Window: 1}))
+	require.NoError(t, b.core.OnHead(b.now, b.peer,
+		&wire.AckState{Acked: 4, ReceivedBytes: b.peer.out.sentBytes, Window: 1}))
 	require.Len(t, b.links(), 1, "a window holds one packet, however small it is")
 	require.Empty(t, b.links())
 }
@@ -320,7 +327,8 @@ func TestFirstSeq_successorIsNotMistakenForADeadProcess(t *testing.T) {
 	from := receiver.others(1)[0].Peer
 	arrives := func(b *bench) bool {
 		s := b.leave()[0]
-		_, delivered := receiver.core.Arrive(receiver.now, from, Arrival{Seq: s.Seq, PrevSeq: s.PrevSeq, Size: s.size})
+		_, delivered := receiver.core.Arrive(receiver.now, from,
+			Arrival{Seq: s.Seq, PrevSeq: s.PrevSeq, Size: s.size})
 		return delivered
 	}
 	old.post("a")

@@ -49,7 +49,8 @@ func TestGroup_laggingMemberIsAddressedSeparately_LINK15(t *testing.T) {
 	all := b.others(5)
 	g := NewGroup(all)
 	b.castTo(g, 10, 0)
-	require.NoError(t, b.core.Send(b.now, all[1], &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("between")}, Mark{}, 0))
+	require.NoError(t, b.core.Send(b.now, all[1],
+		&wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("between")}, Mark{}, 0))
 	require.Equal(t, []Run{{1, 1}, {1, NotIncluded}, {3, 1}}, b.castTo(g, 10, 0), "for it something is queued")
 	left := b.leave()
 	require.Len(t, left, 3)
@@ -59,10 +60,12 @@ func TestGroup_laggingMemberIsAddressedSeparately_LINK15(t *testing.T) {
 	require.Equal(t, []Run{{1, 2}, {1, 3}, {3, 2}}, b.castTo(g, 10, 0))
 	require.Equal(t, []Run{{5, 4}}, b.castTo(g, 10, 0), "all are in step again")
 	b.castTo(NewGroup(all[3:4]), 10, 0)
-	require.Equal(t, []Run{{3, 5}, {1, 6}, {1, 5}}, b.castTo(g, 10, 0), "in step with one group is out of step with others")
+	require.Equal(t, []Run{{3, 5}, {1, 6}, {1, 5}}, b.castTo(g, 10, 0),
+		"in step with one group is out of step with others")
 	b.core.MarkDead(b.now, all[2].Peer, errors.New("dead"))
 	b.core.resetOutgoing(all[4].Peer, LinkReset, "broken")
-	require.NoError(t, b.state(all[0].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 7, Window: 1 << 20}}))
+	require.NoError(t, b.state(all[0].Peer,
+		wire.LinkStateBody{Progress: wire.AckState{Acked: 7, Window: 1 << 20}}))
 	_, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: g, Envelope: &wire.Envelope{Kind: wire.Cast},
 		GroupExt: func(all []Run) ([]byte, error) {
@@ -85,17 +88,20 @@ func TestGroup_deferredCastsApplyBeforeAnAcknowledgement_LINK15(t *testing.T) {
 	b.now += Instant(10 * time.Millisecond)
 	o := &all[0].Peer.out
 	require.Len(t, o.sent, 1)
-	require.NoError(t, b.core.OnHead(b.now, all[0].Peer, &wire.AckState{Acked: 3, ReceivedBytes: o.sentBytes * 3, Window: 1 << 20}))
+	require.NoError(t, b.core.OnHead(b.now, all[0].Peer,
+		&wire.AckState{Acked: 3, ReceivedBytes: o.sentBytes * 3, Window: 1 << 20}))
 	require.Len(t, o.sent, 1, "of which the last is not acknowledged")
 	require.Equal(t, []uint64{4, 3, 3}, []uint64{o.sent[0].seq, o.sent[0].prev, o.acked})
 	require.Equal(t, 10*time.Millisecond, o.srtt)
 	require.Equal(t, o.sentBytes, o.receivedBytes/3*4)
 
-	require.NoError(t, b.state(all[1].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 1}, Missing: []uint64{1, 4}}))
+	require.NoError(t, b.state(all[1].Peer,
+		wire.LinkStateBody{Progress: wire.AckState{Acked: 1}, Missing: []uint64{1, 4}}))
 	require.Equal(t, [][2]uint64{{2, 1}, {3, 2}, {4, 3}}, b.links(), "it is sent again")
 
 	refused := []wire.Refusal{{Seq: 2, Count: 1, Why: []byte("no")}}
-	require.NoError(t, b.state(all[2].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 4}, Refusals: refused}))
+	require.NoError(t, b.state(all[2].Peer,
+		wire.LinkStateBody{Progress: wire.AckState{Acked: 4}, Refusals: refused}))
 	require.Equal(t, []string{"cast never"}, b.told())
 
 	b.core.OnVerdict(all[3].Peer, &wire.FateQueryBody{Seq: 4, Indexes: []int{0, 1}})
@@ -166,7 +172,8 @@ func TestGroup_syncedMembersNeverExceedTheirWindow_LINK15(t *testing.T) {
 	all := b.others(3)
 	g := NewGroup(all)
 	b.castTo(g, 10, 0)
-	require.NoError(t, b.state(all[0].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 1, Window: 1 << 20}}))
+	require.NoError(t, b.state(all[0].Peer,
+		wire.LinkStateBody{Progress: wire.AckState{Acked: 1, Window: 1 << 20}}))
 	last := []Run{{3, NotIncluded}}
 	for range 100 {
 		last = b.castTo(g, 1000, 0)
@@ -174,7 +181,8 @@ func TestGroup_syncedMembersNeverExceedTheirWindow_LINK15(t *testing.T) {
 			require.LessOrEqual(t, to.Peer.used()-to.Peer.out.receivedBytes, to.Peer.out.window)
 		}
 	}
-	require.Equal(t, []Run{{1, b.core.lastSeq - 1}, {2, NotIncluded}}, last, "one has room, and does not wait for the others")
+	require.Equal(t, []Run{{1, b.core.lastSeq - 1}, {2, NotIncluded}}, last,
+		"one has room, and does not wait for the others")
 	require.NotEmpty(t, all[1].Peer.out.queue)
 	require.Equal(t, 1, g.synced)
 	b.castTo(g, 9000, 0)
@@ -189,7 +197,8 @@ func TestGroup_shrunkWindowMakesAMemberLag_LINK15(t *testing.T) {
 	b.castTo(g, 10, 0)
 	require.NoError(t, b.state(all[1].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 1, Window: 1000}}))
 	require.Equal(t, 1, g.synced)
-	require.NoError(t, b.state(all[1].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 1, Window: 1 << 20}}))
+	require.NoError(t, b.state(all[1].Peer,
+		wire.LinkStateBody{Progress: wire.AckState{Acked: 1, Window: 1 << 20}}))
 	b.castTo(g, 10, 0)
 	require.Equal(t, 2, g.synced)
 }

@@ -60,14 +60,17 @@ func TestPacket_contentMatchesItsSequenceNumbers_LINK2(t *testing.T) {
 		{"the second before the first", nil, Arrival{Seq: 9, PrevSeq: 7}, "parked"},
 		{"the first after the second", packets{{Seq: 9, PrevSeq: 7}}, Arrival{Seq: 7}, "7 9"},
 		{"the same ahead of a gap", packets{{Seq: 9, PrevSeq: 7}}, Arrival{Seq: 9, PrevSeq: 7}, "duplicate"},
-		{"what fills one of two gaps", packets{{Seq: 1}, {Seq: 9, PrevSeq: 7}, {Seq: 4, PrevSeq: 2}}, Arrival{Seq: 2, PrevSeq: 1}, "2 4"},
+		{"what fills one of two gaps", packets{{Seq: 1}, {Seq: 9, PrevSeq: 7}, {Seq: 4, PrevSeq: 2}},
+			Arrival{Seq: 2, PrevSeq: 1}, "2 4"},
 		{"a cast where all was acknowledged", packets{{Seq: 7}}, Arrival{Seq: 9, AllAcked: true}, "9"},
 		{"a cast on a link that is not open", nil, Arrival{Seq: 9, AllAcked: true}, "refused"},
 		{"a link that opens anew", packets{{Seq: 7}}, Arrival{Seq: 9}, "9"},
-		{"what was ahead on a link that was given up", packets{{Seq: 1}, {Seq: 5, PrevSeq: 4}, {Seq: 9, PrevSeq: 8}}, Arrival{Seq: 8}, "8 9"},
+		{"what was ahead on a link that was given up",
+			packets{{Seq: 1}, {Seq: 5, PrevSeq: 4}, {Seq: 9, PrevSeq: 8}}, Arrival{Seq: 8}, "8 9"},
 		{"no number", nil, Arrival{}, "refused"},
 		{"its own predecessor", packets{{Seq: 7}}, Arrival{Seq: 9, PrevSeq: 9}, "refused"},
-		{"two with one predecessor", packets{{Seq: 7}, {Seq: 9, PrevSeq: 7}}, Arrival{Seq: 10, PrevSeq: 7}, "refused"},
+		{"two with one predecessor", packets{{Seq: 7}, {Seq: 9, PrevSeq: 7}},
+			Arrival{Seq: 10, PrevSeq: 7}, "refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, Config{})
@@ -173,9 +176,11 @@ func TestState_malformedStateChangesNothing_LINK14(t *testing.T) {
 		require.Error(t, b.core.OnState(b.now, b.peer, s), name)
 		require.Error(t, b.core.OnHead(b.now, b.peer, &s.Progress), name)
 	}
-	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Missing: []uint64{0, 1}, Refusals: []wire.Refusal{
-		{Seq: absurd, Count: 1}, {Seq: 1, Index: -1, Count: 2}, {Seq: 1, Index: 1, Count: int(absurd - 1)}, {Seq: 1, Count: -1},
-	}}))
+	require.NoError(t, b.core.OnState(b.now, b.peer,
+		&wire.LinkStateBody{Missing: []uint64{0, 1}, Refusals: []wire.Refusal{
+			{Seq: absurd, Count: 1}, {Seq: 1, Index: -1, Count: 2}, {Seq: 1, Index: 1, Count: int(absurd - 1)},
+			{Seq: 1, Count: -1},
+		}}))
 	b.core.OnVerdict(b.peer, &wire.FateQueryBody{Seq: 1, Indexes: []int{-1, 5, 2, int(absurd - 1), 0}})
 	b.core.OnReceiverReset(b.peer, &wire.ResetBody{Seq: absurd})
 	require.Empty(t, b.told())

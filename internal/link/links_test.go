@@ -97,7 +97,8 @@ func (n *node) Deliver(in *link.Inbound) (taken int, why []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i, came := range in.Bodies {
-		l := letter{in.From.ID().String(), e.Actor, e.Port, string(came.Body(in.Data)), e.TTL, uint64(came.Wait), in.From}
+		l := letter{in.From.ID().String(), e.Actor, e.Port, string(came.Body(in.Data)), e.TTL,
+			uint64(came.Wait), in.From}
 		if n.refuses != nil {
 			if why := n.refuses(l); why != nil {
 				return i, why
@@ -177,7 +178,8 @@ func say(text string) *wire.Envelope {
 func TestFlush_returnsWhenMailboxesHoldAllMessages(t *testing.T) {
 	const each = 200
 	srv := bustest.Server(t)
-	a, b, c := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{}), newNode(t, srv, "c", link.Config{})
+	a, b, c := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{}),
+		newNode(t, srv, "c", link.Config{})
 	for round := range 10 {
 		for i := range each {
 			for _, to := range []*node{b, c} {
@@ -234,7 +236,8 @@ func TestClose_endsAFlushAndGivesEveryMessageAFate(t *testing.T) {
 	a, raw := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	to := a.Target(raw.to("x"))
 	for i := range 1000 { // some are on their way, for others there is no credit
-		require.NoError(t, a.Send(to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 100)}, link.Mark{Type: fmt.Sprint(i)}, 0))
+		require.NoError(t, a.Send(to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 100)},
+			link.Mark{Type: fmt.Sprint(i)}, 0))
 	}
 	testkit.Next(t, raw.data)
 	a.Close()
@@ -256,7 +259,8 @@ func TestClose_endsAFlushAndGivesEveryMessageAFate(t *testing.T) {
 func TestSendWait_subtractsTheWaitFromTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
-		a, b := newNode(t, srv, "a", link.Config{WaitWindow: 1000}), newNode(t, srv, "b", link.Config{WaitWindow: 1000})
+		a, b := newNode(t, srv, "a", link.Config{WaitWindow: 1000}),
+			newNode(t, srv, "b", link.Config{WaitWindow: 1000})
 		to := a.Target(b.to("x"))
 		e := func() *wire.Envelope {
 			return &wire.Envelope{Kind: wire.Message, Wait: true, Sender: "s", TTL: time.Hour, Body: make([]byte, 900)}

@@ -136,7 +136,8 @@ func TestProbe_stopsAfterAnAcknowledgement(t *testing.T) {
 	require.NoError(t, a.Send(to, say("anybody there?"), link.Mark{}, 0))
 	m, h, _ := r.packetOf(t)
 	require.Equal(t, a.space.Hint(a.id, strconv.FormatUint(h.Seq, 36)), m.Reply)
-	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 10, Window: 1 << 20}})
+	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 10,
+		Window: 1 << 20}})
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.NoError(t, a.Send(to, say("good"), link.Mark{}, 0))
 	m, next, _ := r.packetOf(t)
@@ -213,7 +214,8 @@ func dial(t testing.TB, srv *embed.Server) *bus.Bus {
 
 func TestSend_withoutAServerArrivesAfterReconnect(t *testing.T) {
 	srv := listen(t, embed.Options{})
-	a, b := nodeOn(t, dial(t, srv), newHost(t, "a"), link.Config{}), nodeOn(t, dial(t, srv), newHost(t, "b"), link.Config{})
+	a, b := nodeOn(t, dial(t, srv), newHost(t, "a"), link.Config{}),
+		nodeOn(t, dial(t, srv), newHost(t, "b"), link.Config{})
 	to := a.Target(b.to("x"))
 	require.NoError(t, a.Send(to, say("0"), link.Mark{}, 0))
 	require.NoError(t, a.Flush(testkit.Soon(t)))
@@ -237,7 +239,8 @@ func TestSend_withoutAServerArrivesAfterReconnect(t *testing.T) {
 func TestSend_splitsPacketsForASmallerServerLimit(t *testing.T) {
 	const n = 40
 	srv := listen(t, embed.Options{})
-	a, b := nodeOn(t, dial(t, srv), newHost(t, "a"), link.Config{}), nodeOn(t, dial(t, srv), newHost(t, "b"), link.Config{})
+	a, b := nodeOn(t, dial(t, srv), newHost(t, "a"), link.Config{}),
+		nodeOn(t, dial(t, srv), newHost(t, "b"), link.Config{})
 	to := a.Target(b.to("x"))
 	require.NoError(t, a.Send(to, say("open"), link.Mark{}, 0))
 	require.NoError(t, a.Flush(testkit.Soon(t)))
@@ -343,7 +346,8 @@ func TestChunks_othersOvertakeALargeMessageButFollowersDoNot_LINK9(t *testing.T)
 			}
 		}
 		taken += uint64(len(rest))
-		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: taken, Window: 1 << 20}})
+		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: taken,
+			Window: 1 << 20}})
 	}
 	require.Equal(t, []int{0, 2, 3, 0, -1, 1, 4}, order)
 }

@@ -75,7 +75,8 @@ func TestLink_repairsRandomLossInOrder(t *testing.T) {
 
 func TestReceive_countsMalformedPackets(t *testing.T) {
 	srv := bustest.Server(t)
-	a, r, other := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw"), newNode(t, srv, "other", link.Config{})
+	a, r, other := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw"),
+		newNode(t, srv, "other", link.Config{})
 	counted := func() int { return len(a.complaints()) + int(a.Stats().Malformed) }
 	known := func(k wire.AckState) []byte {
 		return wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Ack: &k})
@@ -88,25 +89,32 @@ func TestReceive_countsMalformedPackets(t *testing.T) {
 	}
 	mine := a.space.Port(a.to("x"), r.id.String())
 	for name, data := range map[string][]byte{
-		"a head that ends too soon":               {0, wire.Version, byte(wire.Data)},
-		"another version":                         {0, wire.Version + 1, byte(wire.Data), 0, 0, 1, 0},
-		"a kind that is not known":                {0, wire.Version, 200, 0, 0, 1, 0},
-		"a control packet among the data":         wire.AppendHead(nil, wire.Head{Kind: wire.LinkState}),
-		"number 0":                                packet(wire.Head{}, texts("x")...),
-		"a number that follows itself":            packet(wire.Head{Seq: 7, PrevSeq: 7}, texts("x")...),
-		"a number that follows a later one":       packet(wire.Head{Seq: 7, PrevSeq: math.MaxUint64}, texts("x")...),
-		"the continuation of nothing":             packet(wire.Head{Seq: math.MaxUint64, PrevSeq: 0}, texts("x")...)[:5],
+		"a head that ends too soon":       {0, wire.Version, byte(wire.Data)},
+		"another version":                 {0, wire.Version + 1, byte(wire.Data), 0, 0, 1, 0},
+		"a kind that is not known":        {0, wire.Version, 200, 0, 0, 1, 0},
+		"a control packet among the data": wire.AppendHead(nil, wire.Head{Kind: wire.LinkState}),
+		"number 0":                        packet(wire.Head{}, texts("x")...),
+		"a number that follows itself":    packet(wire.Head{Seq: 7, PrevSeq: 7}, texts("x")...),
+		"a number that follows a later one": packet(wire.Head{Seq: 7, PrevSeq: math.MaxUint64},
+			texts("x")...),
+		"the continuation of nothing": packet(wire.Head{Seq: math.MaxUint64, PrevSeq: 0},
+			texts("x")...)[:5],
 		"an acknowledgement of what was not sent": known(wire.AckState{Acked: math.MaxUint64}),
 		"a repair without a subject":              wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 1}),
 		"a repair for another namespace":          repair("else.where", packet(wire.Head{Seq: 1}, texts("x")...)),
-		"a repair of somebody else's packet":      repair(a.space.Port(a.to("x"), other.id.String()), packet(wire.Head{Seq: 1}, texts("x")...)),
-		"a repair of a frame":                     repair(a.space.Frame(a.id, r.id.String()), packet(wire.Head{Seq: 1}, texts("x")...)),
-		"a repair of a beat":                      repair(mine, wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Seq: 1})),
-		"a repair of nothing":                     repair(mine, nil),
-		"a piece beyond the whole":                piece(wire.FragmentHead{Offset: 9, Total: 10}, "two"),
-		"an empty piece":                          piece(wire.FragmentHead{Total: 10}, ""),
-		"a piece of no packet":                    piece(wire.FragmentHead{Total: 7}, "nothing"),
-		"a piece of a piece":                      piece(wire.FragmentHead{Total: len(piece(wire.FragmentHead{Total: 1}, "x"))}, string(piece(wire.FragmentHead{Total: 1}, "x"))),
+		"a repair of somebody else's packet": repair(a.space.Port(a.to("x"), other.id.String()),
+			packet(wire.Head{Seq: 1}, texts("x")...)),
+		"a repair of a frame": repair(a.space.Frame(a.id, r.id.String()),
+			packet(wire.Head{Seq: 1}, texts("x")...)),
+		"a repair of a beat": repair(mine,
+			wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Seq: 1})),
+		"a repair of nothing":      repair(mine, nil),
+		"a piece beyond the whole": piece(wire.FragmentHead{Offset: 9, Total: 10}, "two"),
+		"an empty piece":           piece(wire.FragmentHead{Total: 10}, ""),
+		"a piece of no packet":     piece(wire.FragmentHead{Total: 7}, "nothing"),
+		"a piece of a piece": piece(
+			wire.FragmentHead{Total: len(piece(wire.FragmentHead{Total: 1}, "x"))},
+			string(piece(wire.FragmentHead{Total: 1}, "x"))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := counted()
@@ -116,8 +124,9 @@ func TestReceive_countsMalformedPackets(t *testing.T) {
 		})
 	}
 	for name, body := range map[string]any{
-		"more than was sent":       wire.LinkStateBody{Progress: wire.AckState{Acked: math.MaxUint64}},
-		"more bytes than were":     wire.LinkStateBody{Progress: wire.AckState{Acked: 1, ReceivedBytes: math.MaxUint64}},
+		"more than was sent": wire.LinkStateBody{Progress: wire.AckState{Acked: math.MaxUint64}},
+		"more bytes than were": wire.LinkStateBody{Progress: wire.AckState{Acked: 1,
+			ReceivedBytes: math.MaxUint64}},
 		"a question of odd length": wire.FateQueryBody{Seq: 99, Indexes: []int{1}},
 		"a question about nothing": wire.FateQueryBody{Seq: 99},
 	} {
@@ -153,14 +162,18 @@ func TestReceive_ignoresFalseClaimsOfAPeer(t *testing.T) {
 		wire.ReceiverReset:   {wire.ResetBody{Seq: huge}, wire.ResetBody{}},
 		wire.SenderReset:     {wire.ResetBody{}},
 		wire.FateReply: {
-			wire.FateQueryBody{Seq: h.Seq, Indexes: []int{-1, 1}}, wire.FateQueryBody{Seq: h.Seq, Indexes: []int{0, math.MaxInt}},
-			wire.FateQueryBody{Seq: h.Seq, Indexes: []int{math.MaxInt, math.MaxInt}}, wire.FateQueryBody{Seq: huge, Indexes: []int{0, 1}},
+			wire.FateQueryBody{Seq: h.Seq, Indexes: []int{-1, 1}},
+			wire.FateQueryBody{Seq: h.Seq, Indexes: []int{0, math.MaxInt}},
+			wire.FateQueryBody{Seq: h.Seq, Indexes: []int{math.MaxInt, math.MaxInt}},
+			wire.FateQueryBody{Seq: huge, Indexes: []int{0, 1}},
 			wire.FateQueryBody{Seq: h.Seq, Indexes: []int{0}},
 		},
 		wire.FateQuery: {wire.FateQueryBody{Seq: huge, Indexes: []int{-5, math.MaxInt, math.MaxInt, -5}}},
 		wire.LinkState: {
-			wire.LinkStateBody{Refusals: []wire.Refusal{{Seq: h.Seq, Index: -1, Count: 1}, {Seq: h.Seq, Index: 1, Count: math.MaxInt}, {Seq: huge, Count: 1}, {Seq: h.Seq, Count: -1}}},
-			wire.LinkStateBody{Missing: []uint64{huge, huge}}, wire.LinkStateBody{Missing: []uint64{h.Seq, h.Seq - 1, 0}},
+			wire.LinkStateBody{Refusals: []wire.Refusal{{Seq: h.Seq, Index: -1, Count: 1},
+				{Seq: h.Seq, Index: 1, Count: math.MaxInt}, {Seq: huge, Count: 1}, {Seq: h.Seq, Count: -1}}},
+			wire.LinkStateBody{Missing: []uint64{huge, huge}},
+			wire.LinkStateBody{Missing: []uint64{h.Seq, h.Seq - 1, 0}},
 			wire.LinkStateBody{Progress: wire.AckState{Window: huge, Waited: huge}},
 		},
 		wire.Resume: {struct{}{}},
@@ -177,7 +190,8 @@ func TestReceive_ignoresFalseClaimsOfAPeer(t *testing.T) {
 	})
 	require.Empty(t, a.told())
 	require.Equal(t, 1, a.Infos(1)[0].InFlight)
-	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1, Window: huge}})
+	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1,
+		Window: huge}})
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.Empty(t, a.told())
 	require.LessOrEqual(t, a.Infos(1)[0].Credit, int64(8<<20), "no window is larger than our own")
@@ -187,7 +201,8 @@ func TestReceive_ignoresFalseClaimsOfAPeer(t *testing.T) {
 
 func TestReceive_absurdSequenceNumberAffectsOnlyItsSender(t *testing.T) {
 	srv := bustest.Server(t)
-	a, r, other := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw"), newNode(t, srv, "other", link.Config{})
+	a, r, other := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw"),
+		newNode(t, srv, "other", link.Config{})
 	r.sends(t, a, packet(wire.Head{Seq: math.MaxUint64}, texts("the last")...))
 	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("too late")...))
 	testkit.Until(t, "it is a duplicate", func() bool { return a.Stats().Duplicates == 1 })
@@ -213,7 +228,8 @@ func TestReceive_repairedPacketsKeepTheirOrder(t *testing.T) {
 	}
 	require.Equal(t, []uint64{4, 7}, s.Missing)
 	inner := packet(wire.Head{Seq: 5}, texts("2")...) // it went to many, as number 5 of another order
-	data := wire.AppendRepair(wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 7, PrevSeq: 4}), a.space.Port(a.to("y"), r.id.String()), inner)
+	data := wire.AppendRepair(wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 7, PrevSeq: 4}),
+		a.space.Port(a.to("y"), r.id.String()), inner)
 	r.sends(t, a, data)
 	letters := a.await(t, 4)
 	require.Equal(t, []string{"0", "1", "2", "3"}, bodies(letters))
@@ -249,7 +265,8 @@ func TestReceive_reassemblesASplitPacket(t *testing.T) {
 	whole := packet(wire.Head{Seq: 1}, texts(strings.Repeat("long", 100))...)
 	piece := func(offset, size int) []byte {
 		head := wire.AppendHead(nil, wire.Head{Kind: wire.Fragment, Seq: 1})
-		return wire.AppendFragment(head, wire.FragmentHead{Offset: offset, Total: len(whole)}, whole[offset:min(len(whole), offset+size)])
+		return wire.AppendFragment(head, wire.FragmentHead{Offset: offset, Total: len(whole)},
+			whole[offset:min(len(whole), offset+size)])
 	}
 	r.sends(t, a, piece(100, 100)) // no beginning
 	r.sends(t, a, piece(0, 100))
@@ -267,21 +284,29 @@ func TestReceive_reassemblesASplitPacket(t *testing.T) {
 
 func TestReceive_mismatchedChunksAreRefusedAsOneMessage(t *testing.T) {
 	part := func(id uint64, offset, total int, body []byte) wire.Envelope {
-		return wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkHead{ID: id, Offset: offset, Total: total}.Append(nil), Body: body}
+		return wire.Envelope{Kind: wire.Chunk, Sender: "s",
+			Ext: wire.ChunkHead{ID: id, Offset: offset, Total: total}.Append(nil), Body: body}
 	}
-	inner := (&wire.Envelope{Kind: wire.Message, Actor: "x", Port: "in", Sender: "s", Body: []byte("whole")}).Append(nil, false)
+	inner := (&wire.Envelope{Kind: wire.Message, Actor: "x", Port: "in", Sender: "s", Body: []byte("whole")}).
+		Append(nil, false)
 	half := len(inner) / 2
 	for name, c := range map[string]struct {
 		parts []wire.Envelope
 		why   string
 	}{
-		"no beginning":        {[]wire.Envelope{part(1, half, len(inner), inner[half:])}, "does not follow"},
-		"a hole":              {[]wire.Envelope{part(1, 0, 10, inner[:2]), part(1, 8, 10, inner[:2])}, "does not follow"},
-		"another size":        {[]wire.Envelope{part(1, 0, 10, inner[:5]), part(1, 5, 9, inner[:4])}, "does not follow"},
-		"no message":          {[]wire.Envelope{part(1, 0, 4, []byte{1, 2, 3, 4})}, "cannot decode the message from its parts"},
-		"a part of a part":    {[]wire.Envelope{part(1, 0, len(partOf(inner)), partOf(inner))}, "cannot decode the message from its parts"},
-		"no part":             {[]wire.Envelope{{Kind: wire.Chunk, Sender: "s", Body: inner}}, "malformed or missing number"},
-		"more than there may": {[]wire.Envelope{part(1, math.MaxInt32-4, math.MaxInt32, inner[:4])}, "does not follow"},
+		"no beginning": {[]wire.Envelope{part(1, half, len(inner), inner[half:])}, "does not follow"},
+		"a hole": {[]wire.Envelope{part(1, 0, 10, inner[:2]), part(1, 8, 10, inner[:2])},
+			"does not follow"},
+		"another size": {[]wire.Envelope{part(1, 0, 10, inner[:5]), part(1, 5, 9, inner[:4])},
+			"does not follow"},
+		"no message": {[]wire.Envelope{part(1, 0, 4, []byte{1, 2, 3, 4})},
+			"cannot decode the message from its parts"},
+		"a part of a part": {[]wire.Envelope{part(1, 0, len(partOf(inner)), partOf(inner))},
+			"cannot decode the message from its parts"},
+		"no part": {[]wire.Envelope{{Kind: wire.Chunk, Sender: "s", Body: inner}},
+			"malformed or missing number"},
+		"more than there may": {[]wire.Envelope{part(1, math.MaxInt32-4, math.MaxInt32, inner[:4])},
+			"does not follow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := bustest.Server(t)
@@ -314,13 +339,16 @@ func TestReceive_dropsAnAbandonedLargeMessage(t *testing.T) {
 	a, r := newNode(t, srv, "a", link.Config{AssemblyBytes: 1000}), newRaw(t, srv, "raw")
 	body := bytes.Repeat([]byte{1}, 600)
 	for i := range uint64(20) { // each has no room beside another
-		begin := wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkHead{ID: i, Total: 900}.Append(nil), Body: body}
+		begin := wire.Envelope{Kind: wire.Chunk, Sender: "s",
+			Ext: wire.ChunkHead{ID: i, Total: 900}.Append(nil), Body: body}
 		over := wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkHead{ID: i}.Append(nil)}
 		r.sends(t, a, packet(wire.Head{Seq: 2*i + 1, PrevSeq: 2 * i}, begin))
 		r.sends(t, a, packet(wire.Head{Seq: 2*i + 2, PrevSeq: 2*i + 1}, over))
 	}
-	inner := (&wire.Envelope{Kind: wire.Message, Actor: "x", Port: "in", Sender: "s", Body: body}).Append(nil, false)
-	whole := wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkHead{ID: 99, Total: len(inner)}.Append(nil), Body: inner}
+	inner := (&wire.Envelope{Kind: wire.Message, Actor: "x", Port: "in", Sender: "s", Body: body}).
+		Append(nil, false)
+	whole := wire.Envelope{Kind: wire.Chunk, Sender: "s",
+		Ext: wire.ChunkHead{ID: 99, Total: len(inner)}.Append(nil), Body: inner}
 	r.sends(t, a, packet(wire.Head{Seq: 41, PrevSeq: 40}, whole))
 	require.Equal(t, string(body), a.await(t, 1)[0].body)
 }
@@ -343,14 +371,17 @@ func TestHint_withoutAPendingMessageIsIgnored(t *testing.T) {
 	a, r := newNode(t, srv, "a", link.Config{NoResponderGrace: time.Nanosecond}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
 	_, h, _ := r.packetOf(t)
-	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 10, Window: 1 << 20}})
+	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 10,
+		Window: 1 << 20}})
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 	for _, m := range []bus.Msg{
 		{Subject: a.space.Hint(a.id, "zz"), NoResponders: true, HintFor: "nonsense"},
-		{Subject: a.space.Hint(a.id, "not-a-number"), NoResponders: true, HintFor: a.space.Frame(r.id, a.id.String())},
+		{Subject: a.space.Hint(a.id, "not-a-number"), NoResponders: true,
+			HintFor: a.space.Frame(r.id, a.id.String())},
 		{Subject: a.space.Hint(a.id, "1"), HintFor: "nonsense"},
 		{Subject: a.space.Hint(a.id, "1"), NoResponders: true, HintFor: a.space.Frame(r.id, a.id.String())},
-		{Subject: a.space.Hint(a.id, "1"), NoResponders: true, HintFor: a.space.Frame(newHost(t, "stranger").Proc().Process(), a.id.String())},
+		{Subject: a.space.Hint(a.id, "1"), NoResponders: true,
+			HintFor: a.space.Frame(newHost(t, "stranger").Proc().Process(), a.id.String())},
 	} {
 		a.receive(m)
 	}

@@ -37,5 +37,6 @@ func TestResend_requestsEachGapAtOnce_LINK4(t *testing.T) {
 	b.after(time.Second)
 	require.Equal(t, []uint64{1, 2, 4, 5}, missing(b.said(wire.LinkState))[0], "again, together")
 	b.core.OnProbe(b.now, b.peer, 9, 0)
-	require.Equal(t, [][]uint64{{1, 2, 4, 5, 6, 9}}, missing(b.said(wire.LinkState)), "and what the sender says was the last")
+	require.Equal(t, [][]uint64{{1, 2, 4, 5, 6, 9}}, missing(b.said(wire.LinkState)),
+		"and what the sender says was the last")
 }

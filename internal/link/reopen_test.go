@@ -113,7 +113,9 @@ func TestReopen_restartedPeerFreesTheWaitWindow_LINK18(t *testing.T) {
 	b.leave()
 	require.Error(t, b.send(waiting()))
 	// As its receiver it says nothing of them, and counts them as taken up on this link.
-	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Progress: wire.AckState{Acked: 2, ReceivedBytes: b.peer.out.sentBytes, Waited: 2 * cost}}))
+	require.NoError(t, b.core.OnState(b.now, b.peer,
+		&wire.LinkStateBody{Progress: wire.AckState{Acked: 2, ReceivedBytes: b.peer.out.sentBytes,
+			Waited: 2 * cost}}))
 	require.Zero(t, b.peer.out.waits())
 	require.NoError(t, b.send(waiting()))
 }

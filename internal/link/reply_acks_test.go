@@ -13,7 +13,8 @@ import (
 func (b *bench) ask(g *Group) *Cast {
 	b.t.Helper()
 	k := &Cast{
-		Subject: "k", Group: g, ReplyAcks: true, Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, 10)},
+		Subject: "k", Group: g, ReplyAcks: true,
+		Envelope:  &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, 10)},
 		GroupExt:  func([]Run) ([]byte, error) { return []byte("all"), nil },
 		MemberExt: func(int) ([]byte, error) { return []byte("alone"), nil },
 		Mark:      Mark{Type: "cast"},
@@ -67,7 +68,8 @@ func TestReplyAcks_replyDoesNotAcknowledgeEarlierMessages_LINK16(t *testing.T) {
 	k := b.ask(NewGroup([]*Target{b.to}))
 	b.core.ReplyReceived(b.now, b.peer, k.Seq)
 	require.NoError(t, b.state(b.peer, wire.LinkStateBody{
-		Progress: wire.AckState{Acked: k.Seq, ReceivedBytes: b.peer.out.sentBytes}, FirstRefusal: 1, Refusals: []wire.Refusal{{Seq: 1, Count: 1, Why: []byte("full")}},
+		Progress: wire.AckState{Acked: k.Seq, ReceivedBytes: b.peer.out.sentBytes}, FirstRefusal: 1,
+		Refusals: []wire.Refusal{{Seq: 1, Count: 1, Why: []byte("full")}},
 	}))
 	require.Equal(t, []string{"before never"}, b.told())
 }

@@ -13,7 +13,8 @@ import (
 // asks has the receiver say that it misses what is after one number, up to another.
 func (b *bench) asks(after, upto uint64) {
 	b.t.Helper()
-	require.NoError(b.t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Progress: wire.AckState{Acked: after}, Missing: []uint64{after, upto}}))
+	require.NoError(b.t, b.core.OnState(b.now, b.peer,
+		&wire.LinkStateBody{Progress: wire.AckState{Acked: after}, Missing: []uint64{after, upto}}))
 }
 
 // A connection that is slow does not take what is sent again faster than its receiver asks.
@@ -36,7 +37,8 @@ func TestResend_packetRequestedTwiceLeavesOnce_LINK4(t *testing.T) {
 	require.Len(t, b.links(), 3, "and may have been lost")
 }
 
-// After a cut what was asked for before it is still about to leave: the rest of it must not be all that arrives
+// After a cut what was asked for before it is still about to leave: the rest of it must not be all
+// that arrives
 // before the next cut.
 func TestResend_oldestGapLeavesFirst_LINK4(t *testing.T) {
 	b := newBench(t, Config{})

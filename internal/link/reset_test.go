@@ -29,15 +29,18 @@ func TestReset_endsTheLinkAtBothEnds_LINK6(t *testing.T) {
 	require.Equal(t, []string{"hinted never", "sent unknown", "large never", "transfer never"}, b.told())
 
 	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Missing: []uint64{0, 2}}))
-	require.Equal(t, []any{wire.ResetBody{Seq: 2, Text: "what is missing was given up"}}, b.said(wire.SenderReset), "told again when it asks")
+	require.Equal(t, []any{wire.ResetBody{Seq: 2, Text: "what is missing was given up"}},
+		b.said(wire.SenderReset), "told again when it asks")
 	b.post("anew")
 	require.Equal(t, [][2]uint64{{3, 0}}, b.links())
-	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Progress: wire.AckState{Acked: 2, ReceivedBytes: 1 << 40}}))
+	require.NoError(t, b.core.OnState(b.now, b.peer,
+		&wire.LinkStateBody{Progress: wire.AckState{Acked: 2, ReceivedBytes: 1 << 40}}))
 	require.Zero(t, b.peer.out.acked, "what is said of the former link is not of this one")
 	b.core.OnReceiverReset(b.peer, &wire.ResetBody{Seq: 2})
 	require.Empty(t, b.told())
 	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Missing: []uint64{1, 2}}))
-	require.Equal(t, []any{wire.ResetBody{Seq: 2, Text: "what is missing was given up"}}, b.said(wire.SenderReset))
+	require.Equal(t, []any{wire.ResetBody{Seq: 2, Text: "what is missing was given up"}},
+		b.said(wire.SenderReset))
 }
 
 func TestReset_receiverDropsAbandonedMessages_LINK6(t *testing.T) {
@@ -114,7 +117,8 @@ func TestReset_closedSenderIsNotAFailure_LINK6(t *testing.T) {
 	} {
 		b := newBench(t, Config{})
 		b.arrive(Arrival{Seq: 1})
-		require.True(t, b.core.OnSenderReset(b.peer, &c.gone), "its Bye travels on the other lane, and may come later")
+		require.True(t, b.core.OnSenderReset(b.peer, &c.gone),
+			"its Bye travels on the other lane, and may come later")
 		effects := b.effects()
 		why, is := errors.AsType[*Error](effects[len(effects)-1].Err)
 		require.True(t, is)
@@ -127,7 +131,8 @@ func TestReset_closingPeerSaysGoodbye_LINK6(t *testing.T) {
 	b.post("sent")
 	b.leave()
 	b.core.Close(errClosed)
-	require.Equal(t, []any{wire.ResetBody{Seq: 1, Text: wire.ClosedText, Closed: true}}, b.said(wire.SenderReset))
+	require.Equal(t, []any{wire.ResetBody{Seq: 1, Text: wire.ClosedText, Closed: true}},
+		b.said(wire.SenderReset))
 }
 
 func TestPeers_longestSilentPeerIsEvicted_LINK12(t *testing.T) {

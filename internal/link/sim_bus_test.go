@@ -103,7 +103,8 @@ func (w *world) perform(p *proc, e *Effect) {
 	}
 	switch e.Kind {
 	case EffectFate:
-		w.logf("%d is told: group %s, %d messages, known %t, %d %s", p.index, e.Fate.Mark.Type, e.Fate.Count, e.Fate.Known, e.Fate.Reason, e.Fate.Text)
+		w.logf("%d is told: group %s, %d messages, known %t, %d %s", p.index, e.Fate.Mark.Type, e.Fate.Count,
+			e.Fate.Known, e.Fate.Reason, e.Fate.Text)
 		w.history.fate(w, p, &e.Fate)
 	case EffectBroken:
 		w.logf("%d: link with %d is over: %v", p.index, p.procOf(e.Peer).index, e.Err)
@@ -161,7 +162,8 @@ func (w *world) transmit(p, to *proc, lane int, subject string, b []byte, pub Pu
 	c := &p.conns[lane]
 	k := &packet{from: p, lane: lane, life: to.conns[lane].life, subject: subject, bytes: b, sent: w.now}
 	if h, _, err := wire.DecodeHead(b); w.log != nil && lane == data {
-		w.logf("%d to %d: %q kind %d n %d prev %d known %+v %v, %d bytes", p.index, to.index, subject, h.Kind, h.Seq, h.PrevSeq, h.Ack, err, len(b))
+		w.logf("%d to %d: %q kind %d n %d prev %d known %+v %v, %d bytes", p.index, to.index, subject, h.Kind,
+			h.Seq, h.PrevSeq, h.Ack, err, len(b))
 	}
 	switch {
 	case len(b) > p.limit:

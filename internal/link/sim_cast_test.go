@@ -90,11 +90,13 @@ func (p *proc) targets(g *castGroup) (all []*Target) {
 // cast sends to a group.
 func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant, answers bool) {
 	first, g := len(w.history.records), len(w.history.groups)
-	k := &Cast{Subject: "k." + names[to.actor], Group: to.Group, Until: until, ReplyAcks: answers, Mark: Mark{Type: groupName(g)}}
+	k := &Cast{Subject: "k." + names[to.actor], Group: to.Group, Until: until, ReplyAcks: answers,
+		Mark: Mark{Type: groupName(g)}}
 	for _, q := range to.to {
 		w.history.record(p, q, sender, to.actor, size, w.history.group(p))
 	}
-	k.Envelope = &wire.Envelope{Kind: wire.Cast, Sender: names[sender], Actor: names[to.actor], Port: "p", Body: body(first, size)}
+	k.Envelope = &wire.Envelope{Kind: wire.Cast, Sender: names[sender], Actor: names[to.actor], Port: "p",
+		Body: body(first, size)}
 	k.GroupExt = func(prevs []Run) ([]byte, error) {
 		w.counts.Unlooked += uint64(len(to.to) - len(p.core.castPlan))
 		if w.mutant != nil && w.mutant.prevs != nil {
@@ -187,7 +189,8 @@ func (p *Peer) used() uint64 {
 func (w *world) auditGroups(p *proc) {
 	for _, g := range p.dropped {
 		if g.synced != 0 || len(g.deferred) != 0 {
-			w.fail("%d keeps %d members in step with a group that was dropped, and %d casts", p.index, g.synced, len(g.deferred))
+			w.fail("%d keeps %d members in step with a group that was dropped, and %d casts", p.index, g.synced,
+				len(g.deferred))
 		}
 	}
 	for _, g := range p.groups {
@@ -198,8 +201,10 @@ func (w *world) auditGroups(p *proc) {
 		inStep, given := 0, g.deferredBase
 		for m := g.syncedRing.next; m != &g.syncedRing; m = m.next {
 			inStep++
-			if m.applied < given || m.applied > g.deferredEnd() || inStep == 1 && len(g.deferred) > 0 && m.applied != g.deferredBase {
-				w.fail("%d: the group of %d casts has a member that was given %d, behind one of %d", p.index, g.deferredEnd(), m.applied, given)
+			if m.applied < given || m.applied > g.deferredEnd() || inStep == 1 && len(g.deferred) > 0 &&
+				m.applied != g.deferredBase {
+				w.fail("%d: the group of %d casts has a member that was given %d, behind one of %d", p.index,
+					g.deferredEnd(), m.applied, given)
 				return
 			}
 			given = m.applied
@@ -208,7 +213,8 @@ func (w *world) auditGroups(p *proc) {
 		if inStep != g.synced || inStep+strays != len(g.members) {
 			w.fail("%d: %d members in step, %d strays, of %d", p.index, inStep, strays, len(g.members))
 		}
-		if len(g.deferred) > 0 && (!slices.Contains(p.core.groups, g.Group) || p.core.nextTick == 0 || p.core.nextTick > p.core.deferredDue(g.Group)) {
+		if len(g.deferred) > 0 && (!slices.Contains(p.core.groups, g.Group) || p.core.nextTick == 0 ||
+			p.core.nextTick > p.core.deferredDue(g.Group)) {
 			w.fail("%d: nobody is given the casts to its group in time", p.index)
 		}
 	}
@@ -226,6 +232,7 @@ func (w *world) auditMember(p *proc, g *Group, m *member) {
 	case last != g.lastSeq:
 		w.fail("%d: a member in step was sent %d, and the group %d", p.index, last, g.lastSeq)
 	case peer.used()-o.receivedBytes > o.window:
-		w.fail("%d: a member in step has %d bytes on the way, of %d", p.index, peer.used()-o.receivedBytes, o.window)
+		w.fail("%d: a member in step has %d bytes on the way, of %d", p.index,
+			peer.used()-o.receivedBytes, o.window)
 	}
 }

@@ -50,12 +50,14 @@ func (w *world) audit() {
 		if w.mutant == nil { // which the promises must notice
 			w.auditGroups(p)
 		}
-		if queued != p.core.queuedBytes || assembled != p.core.assemblyBytes || pieced != p.core.fragmentBytes || senders != p.core.openSenders {
+		if queued != p.core.queuedBytes || assembled != p.core.assemblyBytes || pieced != p.core.fragmentBytes ||
+			senders != p.core.openSenders {
 			w.fail("%d counts %d bytes queued, %d assembled, %d senders: it holds %d, %d, %d", p.index,
 				p.core.queuedBytes, p.core.assemblyBytes, p.core.openSenders, queued, assembled, senders)
 		}
 		if parked != p.core.outOfOrderBytes || tombs != p.core.tombstones || parked > w.cfg.MaxOutOfOrderTotal {
-			w.fail("DEL-6: %d counts %d bytes behind gaps and %d tombs: it holds %d and %d", p.index, p.core.outOfOrderBytes, p.core.tombstones, parked, tombs)
+			w.fail("DEL-6: %d counts %d bytes behind gaps and %d tombs: it holds %d and %d", p.index,
+				p.core.outOfOrderBytes, p.core.tombstones, parked, tombs)
 		}
 		if max(assembled, pieced) > w.cfg.AssemblyBytes {
 			w.fail("DEL-6: %d holds %d bytes of unfinished messages", p.index, assembled)
@@ -103,7 +105,8 @@ func (w *world) auditReady(p *proc) {
 			w.fail("DEL-6: packets to leave again wait in %d places", n)
 		}
 		for i := range o.sent {
-			if it := &o.sent[i]; w.mutant == nil && it.resendEpoch == p.core.connEpoch && (o.resendEpoch != it.resendEpoch || it.seq < o.resendFrom) {
+			if it := &o.sent[i]; w.mutant == nil && it.resendEpoch == p.core.connEpoch &&
+				(o.resendEpoch != it.resendEpoch || it.seq < o.resendFrom) {
 				w.fail("DEL-3: %d: nobody looks at packet %d, which is to leave again", p.index, it.seq)
 			}
 		}
@@ -116,8 +119,10 @@ func (w *world) auditIn(p *proc, peer *Peer) (assembled int) {
 	for _, a := range in.outOfOrder {
 		parked += a.Size
 	}
-	if parked != in.outOfOrderBytes || parked > w.cfg.MaxOutOfOrderBytes || len(in.outOfOrder) > w.cfg.MaxOutOfOrder {
-		w.fail("DEL-6: %d holds %d packets of %d bytes that wait, and counts %d", p.index, len(in.outOfOrder), parked, in.outOfOrderBytes)
+	if parked != in.outOfOrderBytes || parked > w.cfg.MaxOutOfOrderBytes ||
+		len(in.outOfOrder) > w.cfg.MaxOutOfOrder {
+		w.fail("DEL-6: %d holds %d packets of %d bytes that wait, and counts %d", p.index, len(in.outOfOrder),
+			parked, in.outOfOrderBytes)
 	}
 	for _, a := range in.chunks {
 		assembled += len(a.buf) + assemblyCost
@@ -168,7 +173,8 @@ func (w *world) checkSettled() {
 				continue
 			}
 			if o := &p.peers[q.index].out; !o.idle() || len(p.peers[q.index].owed()) > 0 {
-				w.fail("DEL-7: %d still holds %d packets, %d frames and %d transfers for %d", p.index, len(o.sent), len(o.queue), len(o.transfers), q.index)
+				w.fail("DEL-7: %d still holds %d packets, %d frames and %d transfers for %d", p.index, len(o.sent),
+					len(o.queue), len(o.transfers), q.index)
 			}
 		}
 	}
@@ -183,7 +189,8 @@ func (w *world) checkEnd() {
 		}
 		w.history.settled(w, p, len(w.history.records), "at the end")
 		if p.core.queuedBytes+p.core.assemblyBytes+p.core.fragmentBytes != 0 {
-			w.fail("DEL-6: %d holds %d bytes queued, %d assembled at the end", p.index, p.core.queuedBytes, p.core.assemblyBytes)
+			w.fail("DEL-6: %d holds %d bytes queued, %d assembled at the end", p.index, p.core.queuedBytes,
+				p.core.assemblyBytes)
 		}
 		if len(p.barrier) > 0 || len(p.waiting) > 0 {
 			w.fail("DEL-7: %d barriers and %d senders wait for ever in %d", len(p.barrier), len(p.waiting), p.index)
@@ -194,7 +201,8 @@ func (w *world) checkEnd() {
 			}
 			if !peer.out.idle() || !peer.in.idle() || len(peer.in.outOfOrder)+len(peer.owed()) > 0 {
 				w.fail("DEL-7: %d is not done with %d: %d packets on the way, missing %d, say %d, %d refusals, %d parked",
-					p.index, i, len(peer.out.sent), peer.in.requestedUpTo, peer.in.ackAt, len(peer.in.refusals), len(peer.in.outOfOrder))
+					p.index, i, len(peer.out.sent), peer.in.requestedUpTo, peer.in.ackAt, len(peer.in.refusals),
+					len(peer.in.outOfOrder))
 			}
 		}
 	}
@@ -240,7 +248,8 @@ func (w *world) checkPings() {
 func (w *world) checkBooks(p, q *proc, peer *Peer) {
 	o := &peer.out
 	if o.lastSeq != o.acked || o.sentBytes != o.receivedBytes || o.waits() != 0 {
-		w.fail("%d to %d: last %d, acknowledged %d; used %d, taken %d; %d bytes wait", p.index, q.index, o.lastSeq, o.acked, o.sentBytes, o.receivedBytes, o.waits())
+		w.fail("%d to %d: last %d, acknowledged %d; used %d, taken %d; %d bytes wait", p.index, q.index, o.lastSeq,
+			o.acked, o.sentBytes, o.receivedBytes, o.waits())
 	}
 }
 

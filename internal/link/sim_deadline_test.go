@@ -12,7 +12,8 @@ func (w *world) auditDeadlines(p *proc, peer *Peer) {
 	}
 	overdue := func(what string, n uint64, until Instant, patience time.Duration) {
 		if max(until, p.woke)+Instant(patience+time.Millisecond) < w.now {
-			w.fail("DEL-1: in %d %s %d to %s has no fate, %s after its deadline", p.index, what, n, peer.id, time.Duration(w.now-until))
+			w.fail("DEL-1: in %d %s %d to %s has no fate, %s after its deadline", p.index, what, n, peer.id,
+				time.Duration(w.now-until))
 		}
 	}
 	frame := func(what string, n uint64, f *frame, patience time.Duration) {

@@ -35,8 +35,10 @@ const (
 )
 
 var faultNames = [faultKinds]string{ // read only
-	"drop", "duplicate", "delay", "tail lost", "old tail after reconnect", "interest lag", "hint", "cut", "control cut", "late replay",
-	"replay to next incarnation", "payload shrink", "slow reader cut", "slow writer", "pause", "kill", "told dead", "told dead and is not", "forged",
+	"drop", "duplicate", "delay", "tail lost", "old tail after reconnect", "interest lag", "hint", "cut",
+	"control cut", "late replay",
+	"replay to next incarnation", "payload shrink", "slow reader cut", "slow writer", "pause", "kill",
+	"told dead", "told dead and is not", "forged",
 }
 
 // faults are how often what goes wrong, in one run.
@@ -55,8 +57,9 @@ type faults struct {
 func drawFaults(seed uint64) faults {
 	rng := rand.New(rand.NewPCG(seed, 0xfa017))
 	f := faults{
-		delay: time.Duration(1+rng.IntN(5)) * time.Millisecond, handling: time.Duration(1+rng.IntN(40)) * time.Millisecond,
-		slow: 1 << 30, sends: 20 + rng.IntN(30), large: []int{2000, 5000, 13 << 10}[rng.IntN(3)],
+		delay:    time.Duration(1+rng.IntN(5)) * time.Millisecond,
+		handling: time.Duration(1+rng.IntN(40)) * time.Millisecond,
+		slow:     1 << 30, sends: 20 + rng.IntN(30), large: []int{2000, 5000, 13 << 10}[rng.IntN(3)],
 	}
 	if seed%8 == 0 {
 		return f
@@ -160,7 +163,8 @@ func (w *world) cut(p *proc, lane int) {
 	c.cut = true
 	c.life++
 	for i := range w.events {
-		if k := w.events[i].packet; k != nil && k.from == p && k.lane == lane && !k.hint && !k.held && w.chance(0.5) {
+		if k := w.events[i].packet; k != nil && k.from == p && k.lane == lane && !k.hint && !k.held &&
+			w.chance(0.5) {
 			w.counts.Faults[faultTail]++
 			k.lost = true
 		} else if k != nil && k.from == p && k.lane == lane {
@@ -330,14 +334,18 @@ func (w *world) forge(p *proc) {
 	var body any
 	switch w.rng.IntN(9) {
 	case 0:
-		kind, body = wire.LinkState, &wire.LinkStateBody{Progress: wire.AckState{Acked: p.core.lastSeq + 1 + uint64(w.rng.IntN(5)), Window: absurd}}
+		kind, body = wire.LinkState, &wire.LinkStateBody{Progress: wire.AckState{Acked: p.core.lastSeq + 1 +
+			uint64(w.rng.IntN(5)), Window: absurd}}
 	case 1:
-		kind, body = wire.LinkState, &wire.LinkStateBody{Progress: wire.AckState{Acked: o.acked, ReceivedBytes: absurd, Waited: absurd}}
+		kind, body = wire.LinkState, &wire.LinkStateBody{Progress: wire.AckState{Acked: o.acked,
+			ReceivedBytes: absurd, Waited: absurd}}
 		if o.acked == 0 {
 			return
 		}
 	case 2:
-		kind, body = wire.LinkState, &wire.LinkStateBody{Missing: []uint64{o.lastSeq, absurd, absurd, 1, 0}, FirstRefusal: absurd, Refusals: []wire.Refusal{{Seq: absurd, Index: -1, Count: 1 << 62}, {Seq: o.lastSeq + 1, Count: 1}, {Seq: o.lastSeq, Index: 1 << 60, Count: 1 << 62}}}
+		kind, body = wire.LinkState, &wire.LinkStateBody{Missing: []uint64{o.lastSeq, absurd, absurd, 1, 0},
+			FirstRefusal: absurd, Refusals: []wire.Refusal{{Seq: absurd, Index: -1, Count: 1 << 62},
+				{Seq: o.lastSeq + 1, Count: 1}, {Seq: o.lastSeq, Index: 1 << 60, Count: 1 << 62}}}
 	case 3:
 		kind, body = wire.ConfirmRefusals, &wire.ConfirmBody{Next: absurd}
 	case 4:
@@ -345,7 +353,8 @@ func (w *world) forge(p *proc) {
 	case 5:
 		kind, body = wire.FateQuery, &wire.FateQueryBody{Seq: absurd, Indexes: []int{-1, 1 << 60, 0}}
 	case 6:
-		kind, body = wire.FateReply, &wire.FateQueryBody{Seq: o.lastSeq, Indexes: []int{-5, 1 << 62, 1 << 62, 1 << 62, 7}}
+		kind, body = wire.FateReply, &wire.FateQueryBody{Seq: o.lastSeq,
+			Indexes: []int{-5, 1 << 62, 1 << 62, 1 << 62, 7}}
 	case 7:
 		w.forgeData(p, from, wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Seq: absurd, PrevSeq: in.lastSeq}))
 		return

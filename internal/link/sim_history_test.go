@@ -75,10 +75,12 @@ func (h *history) enter(w *world, i int, p, from *proc, sender, actor int, e *wi
 	last := &p.last[from.index][sender*4+actor]
 	switch {
 	case r.to != p || r.from != from:
-		w.fail("DEL-5: #%d of %d for %d entered a mailbox of %d as one of %d", i, r.from.index, r.to.index, p.index, from.index)
+		w.fail("DEL-5: #%d of %d for %d entered a mailbox of %d as one of %d", i, r.from.index, r.to.index,
+			p.index, from.index)
 	case p.dead[from.index]:
 		w.fail("DEL-5: #%d entered a mailbox of %d, which was told that %d is dead", i, p.index, from.index)
-	case r.sender != sender || r.actor != actor || len(e.Body) != r.size || e.Body[len(e.Body)-1] != byte(i) && e.Kind != wire.Cast && r.size > 8:
+	case r.sender != sender || r.actor != actor || len(e.Body) != r.size || e.Body[len(e.Body)-1] != byte(i) &&
+		e.Kind != wire.Cast && r.size > 8:
 		w.fail("#%d is not what was sent: %d bytes of %d", i, len(e.Body), r.size)
 	case r.entered > 1:
 		w.fail("DEL-4: #%d entered twice", i)
@@ -100,7 +102,8 @@ func (h *history) fate(w *world, p *proc, f *Fate) {
 	}
 	if to := p.procOf(f.Peer); h.groups[id].sent > 0 || to != nil { // of a cast: each member has a group
 		for r := range h.records {
-			if h.records[r].group >= id && h.records[r].group < id+len(w.procs) && h.records[r].from == p && h.records[r].to == to {
+			if h.records[r].group >= id && h.records[r].group < id+len(w.procs) && h.records[r].from == p &&
+				h.records[r].to == to {
 				id = h.records[r].group
 				break
 			}
@@ -119,7 +122,8 @@ func (h *history) fate(w *world, p *proc, f *Fate) {
 	case g.fates > g.sent:
 		w.fail("DEL-1: %d fates of %d messages of group %d", g.fates, g.sent, id)
 	case g.known > g.sent-g.entered:
-		w.fail("DEL-2: told that %d of %d messages of group %d never enter, and %d have", g.known, g.sent, id, g.entered)
+		w.fail("DEL-2: told that %d of %d messages of group %d never enter, and %d have", g.known, g.sent,
+			id, g.entered)
 	}
 }
 
@@ -129,7 +133,8 @@ func (h *history) settled(w *world, p *proc, before int, when string) {
 	for i := range h.records[:before] {
 		r := &h.records[i]
 		if g := &h.groups[r.group]; r.from == p && !r.void && g.sent-g.fates > g.entered {
-			w.fail("DEL-1: %s, #%d to %d counts as delivered and has not entered: of group %d, %d were sent, %d entered, %d have fates",
+			w.fail("DEL-1: %s, #%d to %d counts as delivered and has not entered: of group %d, %d were sent, %d "+
+				"entered, %d have fates",
 				when, i, r.to.index, r.group, g.sent, g.entered, g.fates)
 			return
 		}
@@ -148,11 +153,12 @@ func (h *history) sum(n *counts) {
 
 // counts are figures of many runs.
 type counts struct {
-	Seeds, Steps, Short                                   uint64
-	Virtual                                               time.Duration
-	Sent, Entered, Handled, Refused, Skipped, Unmade      uint64 // messages
-	Delivered, Undeliverable, Indeterminate               uint64 // fates
-	Unlooked, Reached                                     uint64 // members that a cast did not look at, and whose answers acknowledge it
+	Seeds, Steps, Short                              uint64
+	Virtual                                          time.Duration
+	Sent, Entered, Handled, Refused, Skipped, Unmade uint64 // messages
+	Delivered, Undeliverable, Indeterminate          uint64 // fates
+	// members that a cast did not look at, and whose answers acknowledge it
+	Unlooked, Reached                                     uint64
 	Published, Casts, Pieces, NotMeant, Fenced, Malformed uint64 // packets
 	Retransmitted, Beats, Duplicates, Gaps, Overrun       uint64
 	Broken, Woken, Barriers, Audits, Pings                uint64

@@ -76,16 +76,19 @@ func receiverMutants() []mutant {
 				a.PrevSeq = peer.in.lastSeq
 			}
 		}},
-		{name: "nothing is asked for", effect: onState(func(_ *proc, _ *Peer, s *wire.LinkStateBody) { s.Missing = nil })},
+		{name: "nothing is asked for",
+			effect: onState(func(_ *proc, _ *Peer, s *wire.LinkStateBody) { s.Missing = nil })},
 		{name: "the dead are heard", head: func(peer *Peer) { peer.dead = nil }},
 		{name: "acknowledged before it is there", effect: onState(func(_ *proc, peer *Peer, s *wire.LinkStateBody) {
 			s.Progress.Acked = max(s.Progress.Acked, peer.in.highestSeq)
 		})},
-		{name: "refusals are not said", effect: onState(func(_ *proc, _ *Peer, s *wire.LinkStateBody) { s.Refusals = nil })},
+		{name: "refusals are not said",
+			effect: onState(func(_ *proc, _ *Peer, s *wire.LinkStateBody) { s.Refusals = nil })},
 		{name: "refusals are said once", effect: onState(func(_ *proc, peer *Peer, _ *wire.LinkStateBody) {
 			peer.in.refusals, peer.in.firstRefusal = nil, peer.in.firstRefusal+uint64(len(peer.in.refusals))
 		})},
-		{name: "tombstones are ignored", arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.tombstones = nil }},
+		{name: "tombstones are ignored",
+			arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.tombstones = nil }},
 		{name: "what was given up is taken", arrive: func(p *proc, peer *Peer, a *Arrival) {
 			if last := peer.in.lastSeq; a.Seq < peer.in.openSeq && !slices.Contains(p.seen, packetOf{peer, a.Seq}) {
 				again(peer, a)
@@ -98,7 +101,8 @@ func receiverMutants() []mutant {
 				p.was.peer = nil
 			}
 		}},
-		{name: "more is counted than came", arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.receivedBytes += 64 }},
+		{name: "more is counted than came",
+			arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.receivedBytes += 64 }},
 		{name: "less is counted than came", arrive: func(_ *proc, peer *Peer, a *Arrival) {
 			if a.Seq > peer.in.lastSeq {
 				a.Size--
@@ -118,11 +122,12 @@ func senderMutants() []mutant {
 			it := pub.To.out.find(pub.Seq)
 			return it == nil || it.sends == 1
 		}},
-		{name: "what a lost connection was about to take is not sent on the next", after: onSent(func(p *proc, it *sentPacket) {
-			if it.resendEpoch != 0 {
-				it.resendEpoch = p.core.connEpoch
-			}
-		})},
+		{name: "what a lost connection was about to take is not sent on the next",
+			after: onSent(func(p *proc, it *sentPacket) {
+				if it.resendEpoch != 0 {
+					it.resendEpoch = p.core.connEpoch
+				}
+			})},
 		{name: "no beats", publish: func(_ *proc, pub *Publish) bool {
 			h, _, err := wire.DecodeHead(pub.Data)
 			return err != nil || h.Kind != wire.Probe
@@ -145,7 +150,8 @@ func senderMutants() []mutant {
 				}
 			}
 		}},
-		{name: "what cannot be known is not told", effect: func(_ *proc, e *Effect) bool { return e.Kind != EffectFate || e.Fate.Known }},
+		{name: "what cannot be known is not told",
+			effect: func(_ *proc, e *Effect) bool { return e.Kind != EffectFate || e.Fate.Known }},
 		{name: "what cannot be known is told as known", effect: func(_ *proc, e *Effect) bool {
 			e.Fate.Known = true
 			return true
@@ -162,15 +168,18 @@ func senderMutants() []mutant {
 			}
 			return true
 		}},
-		{name: "nobody looks when a deadline comes", after: onPeers(func(_ *proc, peer *Peer) { peer.out.deadline = 0 })},
-		{name: "who was asked at a deadline has all the time there is", after: onSent(func(p *proc, it *sentPacket) {
-			for i := range it.frame.fates {
-				if m := &it.frame.fates[i]; m.queriedAt != 0 {
-					m.queriedAt = p.w.now
+		{name: "nobody looks when a deadline comes",
+			after: onPeers(func(_ *proc, peer *Peer) { peer.out.deadline = 0 })},
+		{name: "who was asked at a deadline has all the time there is",
+			after: onSent(func(p *proc, it *sentPacket) {
+				for i := range it.frame.fates {
+					if m := &it.frame.fates[i]; m.queriedAt != 0 {
+						m.queriedAt = p.w.now
+					}
 				}
-			}
-		})},
-		{name: "nobody is asked at a deadline", effect: func(_ *proc, e *Effect) bool { return e.Packet != wire.FateQuery }},
+			})},
+		{name: "nobody is asked at a deadline",
+			effect: func(_ *proc, e *Effect) bool { return e.Packet != wire.FateQuery }},
 		{name: "nobody is told of room", effect: func(_ *proc, e *Effect) bool { return e.Kind != EffectRoom }},
 	}
 }

@@ -212,7 +212,8 @@ func (w *world) send(p, to *proc, sender, actor, size int, until Instant, flags,
 		e.Kind = wire.Value
 	}
 	err := p.core.Send(w.now, p.target(to, actor), &e, m, until)
-	w.logf("%d sends #%d of group %d to %d, %s to %s, %d bytes, flags %d: %v", p.index, r, g, to.index, names[sender], names[actor], size, flags, err)
+	w.logf("%d sends #%d of group %d to %d, %s to %s, %d bytes, flags %d: %v", p.index, r, g, to.index,
+		names[sender], names[actor], size, flags, err)
 	if err != nil {
 		w.history.void(r)
 		return w.notSent(err)

@@ -50,7 +50,8 @@ func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer boo
 	if err := p.core.OnHead(w.now, peer, h.Ack); err != nil {
 		return err
 	}
-	a := Arrival{Seq: h.Seq, PrevSeq: h.PrevSeq, Size: len(rest), Packet: &letter{subject: subject, rest: rest, from: k.from}}
+	a := Arrival{Seq: h.Seq, PrevSeq: h.PrevSeq, Size: len(rest),
+		Packet: &letter{subject: subject, rest: rest, from: k.from}}
 	switch h.Kind {
 	case wire.Data:
 		if subject != "" && subject[0] == 'k' {

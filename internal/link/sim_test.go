@@ -35,12 +35,13 @@ type world struct {
 
 // Times of a run: messages are sent and faults happen for a while, then everything must settle.
 const (
-	begin    = Instant(time.Second)
-	span     = Instant(2500 * time.Millisecond)
-	healed   = begin + span + Instant(time.Second)
-	settles  = healed + Instant(5*time.Second)  // links between the living
-	ends     = healed + Instant(24*time.Second) // what must wait for silence
-	liesEnd  = healed + Instant(90*time.Second) // and who is taken for dead and is not, until the last who waits for room has tried
+	begin   = Instant(time.Second)
+	span    = Instant(2500 * time.Millisecond)
+	healed  = begin + span + Instant(time.Second)
+	settles = healed + Instant(5*time.Second)  // links between the living
+	ends    = healed + Instant(24*time.Second) // what must wait for silence
+	// and who is taken for dead and is not, until the last who waits for room has tried
+	liesEnd  = healed + Instant(90*time.Second)
 	maxStep  = 200_000
 	minSteps = 200
 )
@@ -122,7 +123,8 @@ func (w *world) at(at Instant, kind eventKind, p *proc, arg int, k *packet) {
 // newWorld makes a world with processes that are about to send.
 func newWorld(seed uint64, ids []subjects.ProcessID, f faults, m *mutant, n *counts, log io.Writer) *world {
 	w := &world{
-		seed: seed, rng: rand.New(rand.NewPCG(seed, 0xca57)), now: begin, ids: ids, counts: n, mutant: m, log: log, faulty: true,
+		seed: seed, rng: rand.New(rand.NewPCG(seed, 0xca57)), now: begin, ids: ids, counts: n, mutant: m,
+		log: log, faulty: true,
 	}
 	w.faults, w.quiet = f, seed%8 == 0
 	w.cfg, w.limits = w.config()
@@ -137,11 +139,15 @@ func newWorld(seed uint64, ids []subjects.ProcessID, f faults, m *mutant, n *cou
 // config draws small bounds, so that all are reached.
 func (w *world) config() (Config, []int) {
 	c := Config{
-		PacketSize: 100 + w.rng.IntN(400), ChunkSize: 300 + w.rng.IntN(500), ChunksInFlight: 1 + w.rng.IntN(4), MaxMessage: 12 << 10,
+		PacketSize: 100 + w.rng.IntN(400), ChunkSize: 300 + w.rng.IntN(500), ChunksInFlight: 1 + w.rng.IntN(4),
+		MaxMessage:    12 << 10,
 		AssemblyBytes: 8000 + w.rng.IntN(20<<10), Outbox: 3000 + w.rng.IntN(8000), OutboxAll: 12 << 10,
-		InitialWindow: 800 + w.rng.IntN(2000), Window: 3000 + w.rng.IntN(6000), WindowAll: 12 << 10, WaitWindow: 400 + w.rng.IntN(1000),
-		AckEvery: 2 + w.rng.IntN(8), SilenceTimeout: 8 * time.Second, ReconnectGrace: time.Second, DefaultDeadline: 3 * time.Second,
-		MaxOutOfOrder: 2 + w.rng.IntN(12), MaxOutOfOrderBytes: 4000, MaxOutOfOrderTotal: 6000, MaxRefusals: 2 + w.rng.IntN(10), MaxPeers: 1 << 20,
+		InitialWindow: 800 + w.rng.IntN(2000), Window: 3000 + w.rng.IntN(6000), WindowAll: 12 << 10,
+		WaitWindow: 400 + w.rng.IntN(1000),
+		AckEvery:   2 + w.rng.IntN(8), SilenceTimeout: 8 * time.Second, ReconnectGrace: time.Second,
+		DefaultDeadline: 3 * time.Second,
+		MaxOutOfOrder:   2 + w.rng.IntN(12), MaxOutOfOrderBytes: 4000, MaxOutOfOrderTotal: 6000,
+		MaxRefusals: 2 + w.rng.IntN(10), MaxPeers: 1 << 20,
 	}
 	if w.chance(0.5) { // room to be in step with casts
 		c.InitialWindow, c.WindowAll = 9000+w.rng.IntN(12_000), 100_000

@@ -22,8 +22,9 @@ import (
 
 // A failing seed says how it is run again.
 var (
-	seedFlag   = flag.Uint64("link.seed", 0, "run this seed of the simulation alone, and print all that happens")
-	seedsFlag  = flag.Uint64("link.seeds", 0, "how many seeds of the simulation are run; 0: all of them in the long series, else a part")
+	seedFlag  = flag.Uint64("link.seed", 0, "run this seed of the simulation alone, and print all that happens")
+	seedsFlag = flag.Uint64("link.seeds", 0,
+		"how many seeds of the simulation are run; 0: all of them in the long series, else a part")
 	mutantFlag = flag.String("link.mutant", "", "run this mutant alone; with link.seed, print all that happens")
 )
 
@@ -116,9 +117,11 @@ func TestSimulation_randomFaultsBreakNoPromise(t *testing.T) { // DEL-7
 	began := time.Now()
 	n, seed, failed := simulateAll(t, seeds(100_000), nil)
 	if failed != "" {
-		t.Fatalf("seed %d: %s\nto see it happen: go test -run TestSimulation ./internal/link -link.seed=%d", seed, failed, seed)
+		t.Fatalf("seed %d: %s\nto see it happen: go test -run TestSimulation ./internal/link -link.seed=%d",
+			seed, failed, seed)
 	}
-	t.Logf("%d seeds, %d events, %.0f hours of virtual time in %.1f s", n.Seeds, n.Steps, n.Virtual.Hours(), time.Since(began).Seconds())
+	t.Logf("%d seeds, %d events, %.0f hours of virtual time in %.1f s", n.Seeds, n.Steps, n.Virtual.Hours(),
+		time.Since(began).Seconds())
 	n.report(t)
 	require.Zero(t, n.Short, "runs of less than %d events", minSteps)
 	for kind, times := range n.Faults {
@@ -133,17 +136,22 @@ func TestSimulation_randomFaultsBreakNoPromise(t *testing.T) { // DEL-7
 
 // report prints a line for each promise.
 func (n *counts) report(t *testing.T) {
-	t.Logf("DEL-1 fates: %d messages of who lived to the end, each exactly one: %d delivered, and all of these are there; others: %d undeliverable, %d indeterminate, told in time",
+	t.Logf("DEL-1 fates: %d messages of who lived to the end, each exactly one: %d delivered, and all of "+
+		"these are there; others: %d undeliverable, %d indeterminate, told in time",
 		n.Sent, n.Delivered, n.Undeliverable, n.Indeterminate)
 	t.Logf("DEL-2 lies: 0 of %d fates that say that no handler runs it", n.Undeliverable)
 	t.Logf("DEL-3 out of order: 0 of %d messages that entered a mailbox", n.Entered)
 	t.Logf("DEL-4 duplicates: 0 of %d, while %d packets came twice", n.Entered, n.Duplicates)
 	t.Logf("DEL-5 messages of dead or other incarnations: 0, while %d packets of the dead came", n.Fenced)
-	t.Logf("DEL-6 bounds: 0 violations in %d audits, %d sends refused for want of room, %d packets dropped for it", n.Audits, n.NotSent[QueueFull], n.Overrun)
-	t.Logf("DEL-7 deadlocks: 0 links unsettled, 0 of %d waits for room and 0 of %d barriers for ever", n.Woken, n.Barriers)
+	t.Logf("DEL-6 bounds: 0 violations in %d audits, %d sends refused for want of room, %d packets dropped "+
+		"for it", n.Audits, n.NotSent[QueueFull], n.Overrun)
+	t.Logf("DEL-7 deadlocks: 0 links unsettled, 0 of %d waits for room and 0 of %d barriers for ever",
+		n.Woken, n.Barriers)
 	t.Logf("DEL-8 refusals: %d, all told", n.Refused)
-	t.Logf("DEL-9 casts: %d, a fate for each member, %d of which were in step, and %d acknowledged by their answers", n.Casts, n.Unlooked, n.Reached)
-	t.Logf("%d packets, %d sent again, %d gaps, %d beats, %d pieces, %d links broken", n.Published, n.Retransmitted, n.Gaps, n.Beats, n.Pieces, n.Broken)
+	t.Logf("DEL-9 casts: %d, a fate for each member, %d of which were in step, and %d acknowledged by their "+
+		"answers", n.Casts, n.Unlooked, n.Reached)
+	t.Logf("%d packets, %d sent again, %d gaps, %d beats, %d pieces, %d links broken", n.Published,
+		n.Retransmitted, n.Gaps, n.Beats, n.Pieces, n.Broken)
 	var faults []string
 	for kind, times := range n.Faults {
 		faults = append(faults, fmt.Sprintf("%s %d", faultNames[kind], times))

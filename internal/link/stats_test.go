@@ -33,7 +33,8 @@ func TestInfos_showLinkPositions(t *testing.T) {
 		require.Greater(t, i.Credit, 32<<10-size-300)
 
 		time.Sleep(30 * time.Millisecond) // virtual
-		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1, Window: 1000}})
+		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1,
+			Window: 1000}})
 		synctest.Wait()
 		i = a.Infos(10)[0]
 		require.Equal(t, []uint64{h.Seq, h.Seq}, []uint64{i.Sent, i.Acked})
@@ -42,7 +43,8 @@ func TestInfos_showLinkPositions(t *testing.T) {
 		require.Less(t, i.Credit, int64(1000))
 
 		for range 10 { // one leaves, for the others there is no credit
-			require.NoError(t, a.Send(to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 20_000)}, link.Mark{}, 0))
+			require.NoError(t, a.Send(to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 20_000)},
+				link.Mark{}, 0))
 		}
 		synctest.Wait()
 		i = a.Infos(10)[0]
@@ -111,7 +113,8 @@ func TestInfos_nameASilentReceiver(t *testing.T) {
 		}
 		require.Empty(t, a.Infos(1)[0].StallReason, "it may be slow")
 		time.Sleep(2 * time.Second)
-		require.Equal(t, "packets after 0 up to 2 are not acknowledged; the peer is silent for 3s", a.Infos(1)[0].StallReason)
+		require.Equal(t, "packets after 0 up to 2 are not acknowledged; the peer is silent for 3s",
+			a.Infos(1)[0].StallReason)
 		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: 2, Window: 1000}})
 		synctest.Wait()
 		require.Empty(t, a.Infos(1)[0].StallReason)
@@ -123,7 +126,8 @@ func TestInfos_nameUnconfirmedRefusals(t *testing.T) {
 	a, r := newNode(t, srv, "a", link.Config{MaxRefusals: 1}), newRaw(t, srv, "raw")
 	a.refuses = func(letter) []byte { return []byte("no") }
 	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("x")...))
-	testkit.Until(t, "it is refused", func() bool { all := a.Infos(1); return len(all) > 0 && all[0].StallReason != "" })
+	testkit.Until(t, "it is refused",
+		func() bool { all := a.Infos(1); return len(all) > 0 && all[0].StallReason != "" })
 	require.Equal(t, "packets after 1 wait until their sender confirms 1 refusals", a.Infos(1)[0].StallReason)
 }
 

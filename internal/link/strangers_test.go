@@ -29,9 +29,11 @@ func TestStrangers_shareOneMemoryBound_LINK11(t *testing.T) {
 		_, ok := b.core.Arrive(b.now, p, Arrival{Seq: 1})
 		require.True(t, ok)
 		for i := range uint64(each) {
-			_, err := b.core.Chunk(p, &wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: i, Total: 1000}.Append(nil), Body: []byte{1}})
+			_, err := b.core.Chunk(p, &wire.Envelope{Kind: wire.Chunk,
+				Ext: wire.ChunkHead{ID: i, Total: 1000}.Append(nil), Body: []byte{1}})
 			require.NoError(t, err)
-			_, ok = b.core.Arrive(b.now, p, Arrival{Seq: 2*i + 5, PrevSeq: 2*i + 4, Size: 1000, Packet: make([]byte, 1000)})
+			_, ok = b.core.Arrive(b.now, p,
+				Arrival{Seq: 2*i + 5, PrevSeq: 2*i + 4, Size: 1000, Packet: make([]byte, 1000)})
 			require.False(t, ok)
 			b.core.OnQuery(b.now, p, &wire.FateQueryBody{Seq: 1<<40 + i, Indexes: make([]int, 200)})
 			b.effects()

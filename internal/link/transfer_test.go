@@ -79,7 +79,8 @@ func TestChunks_reassembleToTheMessage_LINK9(t *testing.T) {
 	const assembly = 1000 + 2*assemblyCost
 	b := newBench(t, Config{AssemblyBytes: assembly, MaxMessage: 800})
 	part := func(id uint64, at, total, size int) (whole []byte, err error) {
-		e := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: id, Offset: at, Total: total}.Append(nil), Body: bytes.Repeat([]byte{byte(at)}, size)}
+		e := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: id, Offset: at, Total: total}.Append(nil),
+			Body: bytes.Repeat([]byte{byte(at)}, size)}
 		return b.core.Chunk(b.peer, &e)
 	}
 	whole, err := part(1, 0, 30, 10)
@@ -99,7 +100,8 @@ func TestChunks_reassembleToTheMessage_LINK9(t *testing.T) {
 	_, err = part(4, 0, 2000, 200)
 	require.NoError(t, err, "its sender is told with the last part")
 	_, err = part(4, 1800, 2000, 200)
-	require.ErrorContains(t, err, fmt.Sprintf("no memory for a message of 2000 bytes: unfinished ones have %d, want at most %d", 900+2*assemblyCost, assembly))
+	require.ErrorContains(t, err, fmt.Sprintf("no memory for a message of 2000 bytes: unfinished ones have "+
+		"%d, want at most %d", 900+2*assemblyCost, assembly))
 	for id := range uint64(2) {
 		_, err = part(5+id, 0, 20, 10)
 		require.NoError(t, err, "likewise")
@@ -139,7 +141,8 @@ func TestPiece_reassemblesASplitPacket(t *testing.T) {
 		require.Equal(t, wire.Fragment, h.Kind)
 		cut, part, err := wire.DecodeFragment(rest)
 		require.NoError(t, err)
-		require.Nil(t, to.core.Fragment(to.peer, h.Seq, wire.FragmentHead{Offset: cut.Offset + 1, Total: cut.Total}, part), "that is not the next one")
+		require.Nil(t, to.core.Fragment(to.peer, h.Seq, wire.FragmentHead{Offset: cut.Offset + 1, Total: cut.Total},
+			part), "that is not the next one")
 		if whole = to.core.Fragment(to.peer, h.Seq, cut, part); whole == nil {
 			require.Nil(t, to.core.Fragment(to.peer, h.Seq, cut, part), "it may come twice")
 		}
@@ -156,7 +159,8 @@ func TestPiece_reassemblesASplitPacket(t *testing.T) {
 	to.core.Fragment(to.peer, 5, wire.FragmentHead{Total: 10}, []byte("half"))
 	to.arrive(Arrival{Seq: 5})
 	require.Zero(t, to.core.fragmentBytes, "it came whole")
-	require.Nil(t, to.core.Fragment(to.peer, 5, wire.FragmentHead{Total: 1}, []byte("x")), "and is not wanted any more")
+	require.Nil(t, to.core.Fragment(to.peer, 5, wire.FragmentHead{Total: 1}, []byte("x")),
+		"and is not wanted any more")
 }
 
 func TestWaitWindow_isSeparateFromTheLinkWindow_LINK10(t *testing.T) {

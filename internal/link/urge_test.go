@@ -21,7 +21,8 @@ func TestUrgent_controlConnectionOvertakesBlockedData_LINK19(t *testing.T) {
 	b.loses.Store(&loses)
 	target := a.Target(b.to("x"))
 	for {
-		if err := a.Send(target, &wire.Envelope{Kind: wire.Message, Body: make([]byte, 1<<20)}, link.Mark{}, 0); err != nil {
+		if err := a.Send(target, &wire.Envelope{Kind: wire.Message, Body: make([]byte, 1<<20)}, link.Mark{},
+			0); err != nil {
 			require.ErrorContains(t, err, "are queued for")
 			break
 		}

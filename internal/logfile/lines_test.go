@@ -57,7 +57,8 @@ func TestLines_areCutAtTheLimitBetweenRunes_LOG3(t *testing.T) {
 		"unfinished":       {exact + "y", []string{exact + TruncatedMark}},
 		"rune across":      {exact[1:] + "é\n", []string{exact[1:] + TruncatedMark}},
 		"rune before":      {exact[2:] + "éy\n", []string{exact[2:] + "é" + TruncatedMark}},
-		"not text":         {exact[4:] + "\x80\x80\x80\x80\x80\n", []string{exact[4:] + "\x80\x80\x80\x80" + TruncatedMark}},
+		"not text": {exact[4:] + "\x80\x80\x80\x80\x80\n",
+			[]string{exact[4:] + "\x80\x80\x80\x80" + TruncatedMark}},
 	} {
 		for _, chunk := range []int{1, 7, 1 << 20} {
 			require.Equal(t, tt.want, splitInChunks(tt.in, chunk), "%s by %d", name, chunk)

@@ -145,7 +145,8 @@ func semver(v string) string {
 
 // Rules of the protocol, quoted.
 var (
-	semverRule        = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+	semverRule = regexp.MustCompile(
+		`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 	invalidBuildChars = regexp.MustCompile(`[^0-9A-Za-z-]+`)
 	nameRule          = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 )

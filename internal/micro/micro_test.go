@@ -58,9 +58,11 @@ func TestService_answersPingInfoAndStats(t *testing.T) { // MIC-1, MIC-2, MIC-3
 		}
 		return more
 	}
-	for filter, subject := range map[string]string{"$SRV.*": "$SRV.", "$SRV.*.svc": "$SRV.", "$SRV.*.svc.one": "$SRV."} {
+	for filter, subject := range map[string]string{"$SRV.*": "$SRV.", "$SRV.*.svc": "$SRV.",
+		"$SRV.*.svc.one": "$SRV."} {
 		tail := filter[len("$SRV.*"):]
-		require.Equal(t, with(map[string]any{"type": "io.nats.micro.v1.ping_response"}), w.ask(t, filter, subject+"PING"+tail))
+		require.Equal(t, with(map[string]any{"type": "io.nats.micro.v1.ping_response"}),
+			w.ask(t, filter, subject+"PING"+tail))
 		require.Equal(t, with(map[string]any{
 			"type": "io.nats.micro.v1.info_response", "description": "says so",
 			"endpoints": []any{map[string]any{"name": "e", "subject": "s", "queue_group": ""}},
@@ -83,7 +85,8 @@ func TestService_listsAsManyEndpointsAsFit_MIC4(t *testing.T) {
 	}
 	w := &wires{handle: map[string]func(bus.Msg){}, limit: 20_000}
 	require.NoError(t, micro.Serve(w, micro.Service{
-		Name: "svc", ID: "one", Info: func(answer func([]micro.Endpoint)) { answer(all) }, Stats: func() []micro.Stats { return did },
+		Name: "svc", ID: "one", Info: func(answer func([]micro.Endpoint)) { answer(all) },
+		Stats: func() []micro.Stats { return did },
 	}))
 	for _, verb := range []string{"INFO", "STATS"} {
 		some := w.ask(t, "$SRV.*", "$SRV."+verb)["endpoints"].([]any)
@@ -98,7 +101,8 @@ func TestService_listsAsManyEndpointsAsFit_MIC4(t *testing.T) {
 
 func TestService_normalizesVersions(t *testing.T) {
 	for version, want := range map[string]string{
-		"": "0.0.0", "v1.2.3": "1.2.3", "1.2.3-rc.1+x": "1.2.3-rc.1+x", "(devel)": "0.0.0+devel", "1.2": "0.0.0+1-2",
+		"": "0.0.0", "v1.2.3": "1.2.3", "1.2.3-rc.1+x": "1.2.3-rc.1+x", "(devel)": "0.0.0+devel",
+		"1.2": "0.0.0+1-2",
 	} {
 		w := &wires{handle: map[string]func(bus.Msg){}}
 		require.NoError(t, micro.Serve(w, micro.Service{Name: "svc", ID: "one", Version: version}))

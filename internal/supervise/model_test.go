@@ -11,8 +11,10 @@ import (
 )
 
 var (
-	strategies = rapid.SampledFrom([]supervise.Strategy{supervise.OneForOne, supervise.OneForAll, supervise.RestForOne})
-	ends       = rapid.SampledFrom([]supervise.ExitReason{supervise.Stopped, supervise.Requested, supervise.Failed, supervise.Failed})
+	strategies = rapid.SampledFrom([]supervise.Strategy{supervise.OneForOne, supervise.OneForAll,
+		supervise.RestForOne})
+	ends = rapid.SampledFrom([]supervise.ExitReason{supervise.Stopped, supervise.Requested,
+		supervise.Failed, supervise.Failed})
 )
 
 // anyPolicy draws policies that are small enough for every limit to be met.
@@ -28,7 +30,8 @@ var anyPolicy = rapid.Custom(func(t *rapid.T) supervise.Policy {
 		}).Draw(t, "when"),
 		MaxRestarts: rapid.IntRange(1, 4).Draw(t, "most"),
 		Window:      time.Duration(rapid.IntRange(1, 20).Draw(t, "within")) * time.Second,
-		Backoff:     supervise.Backoff{First: time.Duration(first) * time.Second, Max: time.Duration(longest) * time.Second},
+		Backoff: supervise.Backoff{First: time.Duration(first) * time.Second,
+			Max: time.Duration(longest) * time.Second},
 	}
 })
 

@@ -19,12 +19,14 @@ func TestNames_matchTheDocumentation(t *testing.T) {
 		require.Equal(t, name, when.String())
 	}
 	for strategy, name := range map[supervise.Strategy]string{
-		supervise.OneForOne: "one-for-one", supervise.OneForAll: "one-for-all", supervise.RestForOne: "rest-for-one",
+		supervise.OneForOne: "one-for-one", supervise.OneForAll: "one-for-all",
+		supervise.RestForOne: "rest-for-one",
 	} {
 		require.Equal(t, name, strategy.String())
 		require.NoError(t, strategy.Check())
 	}
-	require.EqualError(t, supervise.Strategy(3).Check(), "strategy(3): want one of [one-for-one one-for-all rest-for-one]")
+	require.EqualError(t, supervise.Strategy(3).Check(),
+		"strategy(3): want one of [one-for-one one-for-all rest-for-one]")
 }
 
 func TestPolicy_refusesInvalidPoliciesByName(t *testing.T) {
@@ -35,7 +37,8 @@ func TestPolicy_refusesInvalidPoliciesByName(t *testing.T) {
 		{supervise.Policy{When: 4}, "policy: when(4): want one of [propagate temporary transient permanent]"},
 		{supervise.Policy{MaxRestarts: -1}, "policy: at most -1 restarts: want 1 to 1000, or 0 for 3"},
 		{supervise.Policy{MaxRestarts: 1001}, "policy: at most 1001 restarts: want 1 to 1000, or 0 for 3"},
-		{supervise.Policy{Window: -time.Second}, "policy: restarts within -1s: want a time above zero, or 0 for 5s"},
+		{supervise.Policy{Window: -time.Second},
+			"policy: restarts within -1s: want a time above zero, or 0 for 5s"},
 		{
 			supervise.Policy{Backoff: supervise.Backoff{First: -1, Max: 1}},
 			"policy: backoff from -1ns to 1ns: want a first delay of 0 or more, and a maximum no less",

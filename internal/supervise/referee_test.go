@@ -67,7 +67,8 @@ func (r *referee) told(who int) bool { return r.is(who, born) && r.last(who, sto
 func (r *referee) causes(who int) (out []entry) {
 	since := max(r.last(who, start), r.firstBirth(who))
 	for i, e := range r.log {
-		concerned := e.who == who || r.strategy == supervise.OneForAll || r.strategy == supervise.RestForOne && e.who < who
+		concerned := e.who == who || r.strategy == supervise.OneForAll ||
+			r.strategy == supervise.RestForOne && e.who < who
 		if i > since && e.what == trigger && concerned {
 			out = append(out, e)
 		}

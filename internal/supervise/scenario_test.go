@@ -22,7 +22,8 @@ var (
 // slow is permanent and waits so many seconds at first.
 func slow(seconds int) supervise.Policy {
 	d := time.Duration(seconds) * time.Second
-	return supervise.Policy{When: supervise.Permanent, Backoff: supervise.Backoff{First: d, Max: 4 * d}, Window: time.Hour}
+	return supervise.Policy{When: supervise.Permanent, Backoff: supervise.Backoff{First: d, Max: 4 * d},
+		Window: time.Hour}
 }
 
 // limit is permanent, with an intensity.
@@ -45,7 +46,8 @@ func run(t *testing.T, scenarios []scenario) {
 }
 
 func TestPolicy_decidesWhichEndsLeadToARestart_SUP2(t *testing.T) {
-	for _, strategy := range []supervise.Strategy{supervise.OneForOne, supervise.OneForAll, supervise.RestForOne} {
+	for _, strategy := range []supervise.Strategy{supervise.OneForOne, supervise.OneForAll,
+		supervise.RestForOne} {
 		for _, c := range []struct {
 			name         string
 			p            supervise.Policy
@@ -76,18 +78,20 @@ func TestOneForOne_endAffectsNoOtherChild_SUP1(t *testing.T) {
 			{"b fails", ""}, // an old life
 			{"b2 fails", "start b2"},
 		}},
-		{"an escalation leaves the siblings to the parent", supervise.OneForAll, policies{"a": permanent, "b": propagate, "c": permanent}, []line{
-			{"b fails", "escalate b: its policy is propagate"},
-			{"b fails", ""},
-			{"a fails", "stop c"}, // b is not missed
-			{"c asked", "start a"},
-			{"a is a", "start c"},
-			{"c is c", ""},
-		}},
-		{"an orderly end, too", supervise.OneForAll, policies{"a": permanent, "b": transient, "c": permanent}, []line{
-			{"b ends", ""},
-			{"a fails", "stop c"},
-		}},
+		{"an escalation leaves the siblings to the parent", supervise.OneForAll,
+			policies{"a": permanent, "b": propagate, "c": permanent}, []line{
+				{"b fails", "escalate b: its policy is propagate"},
+				{"b fails", ""},
+				{"a fails", "stop c"}, // b is not missed
+				{"c asked", "start a"},
+				{"a is a", "start c"},
+				{"c is c", ""},
+			}},
+		{"an orderly end, too", supervise.OneForAll,
+			policies{"a": permanent, "b": transient, "c": permanent}, []line{
+				{"b ends", ""},
+				{"a fails", "stop c"},
+			}},
 		{"who is asked to stop leaves alone", supervise.RestForOne, all, []line{
 			{"a asked", ""},
 			{"b fails", "stop c"},
@@ -181,20 +185,22 @@ func TestGroups_stopInReverseAndStartInOrder_SUP3(t *testing.T) {
 
 func TestGroups_includeMembersWithOtherPolicies_SUP1(t *testing.T) {
 	run(t, []scenario{
-		{"a temporary one is stopped for good", supervise.OneForAll, policies{"a": permanent, "b": temporary, "c": permanent}, []line{
-			{"a fails", "stop c"},
-			{"c asked", "stop b"},
-			{"b asked", "start a"},
-			{"a is a", "start c"},
-			{"c is c", ""},
-			{"b fails", ""},
-		}},
-		{"a temporary one may end before its turn", supervise.OneForAll, policies{"a": permanent, "b": temporary, "c": permanent}, []line{
-			{"a fails", "stop c"},
-			{"b fails", ""},
-			{"c asked", "start a"},
-			{"a is a", "start c"},
-		}},
+		{"a temporary one is stopped for good", supervise.OneForAll,
+			policies{"a": permanent, "b": temporary, "c": permanent}, []line{
+				{"a fails", "stop c"},
+				{"c asked", "stop b"},
+				{"b asked", "start a"},
+				{"a is a", "start c"},
+				{"c is c", ""},
+				{"b fails", ""},
+			}},
+		{"a temporary one may end before its turn", supervise.OneForAll,
+			policies{"a": permanent, "b": temporary, "c": permanent}, []line{
+				{"a fails", "stop c"},
+				{"b fails", ""},
+				{"c asked", "start a"},
+				{"a is a", "start c"},
+			}},
 		{"one that propagates comes again", supervise.OneForAll, policies{"a": propagate, "b": permanent}, []line{
 			{"b fails", "stop a"},
 			{"a fails", "start a"}, // it was to end
@@ -203,16 +209,18 @@ func TestGroups_includeMembersWithOtherPolicies_SUP1(t *testing.T) {
 			{"a fails", "escalate a: its policy is propagate"},
 			{"b fails", "start b"},
 		}},
-		{"one that propagates and cannot come again is the parent's", supervise.OneForAll, policies{"a": propagate, "b": permanent}, []line{
-			{"b fails", "stop a"},
-			{"a asked", "start a"},
-			{"a cannot start", "escalate a: its policy is propagate, start b"},
-			{"b is b", ""},
-		}},
-		{"a transient one that had its end with the group comes again", supervise.RestForOne, policies{"a": permanent, "b": transient}, []line{
-			{"a fails", "stop b"},
-			{"b ends", "start a"},
-			{"a is a", "start b"},
-		}},
+		{"one that propagates and cannot come again is the parent's", supervise.OneForAll,
+			policies{"a": propagate, "b": permanent}, []line{
+				{"b fails", "stop a"},
+				{"a asked", "start a"},
+				{"a cannot start", "escalate a: its policy is propagate, start b"},
+				{"b is b", ""},
+			}},
+		{"a transient one that had its end with the group comes again", supervise.RestForOne,
+			policies{"a": permanent, "b": transient}, []line{
+				{"a fails", "stop b"},
+				{"b ends", "start a"},
+				{"a is a", "start b"},
+			}},
 	})
 }

@@ -70,7 +70,8 @@ func startingOf(c *life) bool { return c.starting }
 // a child ends by itself.
 func (o *owner) end(c *life, why supervise.ExitReason) {
 	certain := !c.stopping && (why == supervise.Requested || o.strategy == supervise.OneForOne || o.calm())
-	forgets := why == supervise.Requested || c.p.When == supervise.Temporary || why == supervise.Stopped && c.p.When != supervise.Permanent
+	forgets := why == supervise.Requested || c.p.When == supervise.Temporary || why == supervise.Stopped &&
+		c.p.When != supervise.Permanent
 	c.released = c.released || certain && forgets
 	c.either = forgets && !c.stopping
 	c.fell = time.Time{}
@@ -115,7 +116,8 @@ func (o *owner) carry(effects []supervise.Effect[string]) {
 		case supervise.Stop[string]:
 			c := o.by(e.Key)
 			require.True(o.t, c.lives && !c.stopping, "SUP-1: %s does not live", e.Key)
-			require.True(o.t, !grouped || len(o.filter(stoppingOf)) == 0, "SUP-3: a stop before the one before has ended")
+			require.True(o.t, !grouped || len(o.filter(stoppingOf)) == 0,
+				"SUP-3: a stop before the one before has ended")
 			c.stopping = true
 		case supervise.Start[string]:
 			c := o.by(e.Key)
@@ -123,7 +125,8 @@ func (o *owner) carry(effects []supervise.Effect[string]) {
 			require.False(o.t, c.escaped || c.released, "SUP-1, SUP-6: %s had another fate", e.Key)
 			require.NotEqual(o.t, supervise.Temporary, c.p.When, "SUP-2")
 			require.True(o.t, !grouped || len(o.filter(stoppingOf)) == 0, "SUP-3: a start before the stops are done")
-			require.True(o.t, !grouped || len(o.filter(startingOf)) == 0, "SUP-3: a start before the one before is there")
+			require.True(o.t, !grouped || len(o.filter(startingOf)) == 0,
+				"SUP-3: a start before the one before is there")
 			if grouped {
 				for _, before := range o.children[:slices.Index(o.children, c)] {
 					require.True(o.t, before.either || !before.waits(), "SUP-3: %s comes before %s", before.key, c.key)
@@ -248,7 +251,8 @@ func TestSupervisor_neverPanics_SUP8(t *testing.T) {
 }
 
 func TestSupervisor_restartHistoryIsBounded_SUP8(t *testing.T) {
-	for strategy, most := range map[supervise.Strategy]int{supervise.OneForOne: 4, supervise.OneForAll: 1000, supervise.RestForOne: 1000} {
+	for strategy, most := range map[supervise.Strategy]int{supervise.OneForOne: 4, supervise.OneForAll: 1000,
+		supervise.RestForOne: 1000} {
 		s, now := supervise.New[string](strategy), origin
 		s.Started("a", supervise.Policy{When: supervise.Permanent, MaxRestarts: 4})
 		for range 2000 {

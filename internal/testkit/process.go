@@ -101,7 +101,8 @@ func Environment(runtime, config, temporary string, more ...string) []string {
 		"LC_ALL=C.UTF-8",
 	}
 	for _, v := range os.Environ() {
-		if key, _, _ := strings.Cut(v, "="); key == "PATH" || key == "HOME" || key == "XDG_CACHE_HOME" || strings.HasPrefix(key, "GO") {
+		if key, _, _ := strings.Cut(v, "="); key == "PATH" || key == "HOME" || key == "XDG_CACHE_HOME" ||
+			strings.HasPrefix(key, "GO") {
 			env = append(env, v)
 		}
 	}

@@ -25,7 +25,8 @@ func TestProcess_readsLinesToTheEnd(t *testing.T) {
 func TestProcess_stopsInOrder(t *testing.T) {
 	t.Parallel()
 	both := &testkit.Transcript{}
-	cmd := exec.Command("sh", "-c", `trap 'echo done; exit 0' TERM; echo ready >&2; while :; do sleep 0.01; done`)
+	cmd := exec.Command("sh", "-c",
+		`trap 'echo done; exit 0' TERM; echo ready >&2; while :; do sleep 0.01; done`)
 	cmd.Stdout, cmd.Stderr = both, both
 	p := testkit.Start(t, cmd)
 	p.Err.Await(t, "ready")

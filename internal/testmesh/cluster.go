@@ -57,7 +57,10 @@ func HostOptions(change func(*host.Options)) Option {
 // Start starts a cluster that ends with the test. The server requires a token.
 func Start(t testing.TB, options ...Option) *Cluster {
 	t.Helper()
-	s := starting{server: []func(*embed.Options){func(o *embed.Options) { o.DontListen, o.Token = false, "secret" }}}
+	s := starting{server: []func(*embed.Options){func(o *embed.Options) {
+		o.DontListen,
+			o.Token = false, "secret"
+	}}}
 	for _, o := range options {
 		o(&s)
 	}

@@ -22,7 +22,8 @@ const small = 16
 func anySaid(levels int) *rapid.Generator[wire.Said] {
 	return rapid.Custom(func(t *rapid.T) wire.Said {
 		long := func(what string) int {
-			return rapid.SampledFrom([]int{0, 0, 1, small - 1, small, small + 1, 2 * small, 2*small + 1, 60}).Draw(t, what)
+			return rapid.SampledFrom([]int{0, 0, 1, small - 1, small, small + 1, 2 * small, 2*small + 1,
+				60}).Draw(t, what)
 		}
 		v := wire.Said{}
 		for i := range long("numbers") {
@@ -132,7 +133,8 @@ func TestBlocks_shortListsKeepTheirEncoding_WIRE8(t *testing.T) {
 
 func TestBlocks_ambiguousValuesFailToEncode_WIRE8(t *testing.T) {
 	_, err := wire.Marshal(wire.Said{Deep: make([][][]int, 65537)})
-	require.ErrorContains(t, err, "encode wire.Said: 65537 elements of a list that cannot be split: want at most 65536")
+	require.ErrorContains(t, err, "encode wire.Said: 65537 elements of a list that cannot be split: want at "+
+		"most 65536")
 	_, err = wire.Marshal(wire.Said{Tables: make([]map[string]bool, 65537)})
 	require.ErrorContains(t, err, "65537 elements of a list that cannot be split")
 }
@@ -178,8 +180,9 @@ func TestBlocks_splitLongMapsIntoPairs_WIRE8(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"two":          {join(arrayOf(2), manyPairs(4096), unhex(t, "a1"+"6178"+"00")), ""},
-		"a key twice":  {join(arrayOf(2), manyPairs(4096), unhex(t, "a1"+"653030303030"+"00")), "duplicate map key"},
+		"two": {join(arrayOf(2), manyPairs(4096), unhex(t, "a1"+"6178"+"00")), ""},
+		"a key twice": {join(arrayOf(2), manyPairs(4096), unhex(t, "a1"+"653030303030"+"00")),
+			"duplicate map key"},
 		"not full":     {join(arrayOf(2), manyPairs(4095), manyPairs(4095)), "a list of blocks"},
 		"one":          {join(arrayOf(1), manyPairs(4096)), "a list of blocks"},
 		"not of pairs": {join(arrayOf(2), manyPairs(4096), arrayOf(0)), "a list of blocks"},
@@ -218,7 +221,8 @@ func TestBlocks_decodeInProportionalMemory_WIRE6(t *testing.T) {
 		"not full":                           blocks(65536, 65536, 1, 65536),
 		"as far as may be, but for the copy": blocks(slices.Repeat([]int{65536}, 20)...),
 	} {
-		for _, v := range []any{new([]wire.Error), new([]*wire.Error), new([]wire.LinkStateBody), new([]wire.Said), new(wire.Said), new([]wire.Wide)} {
+		for _, v := range []any{new([]wire.Error), new([]*wire.Error), new([]wire.LinkStateBody), new([]wire.Said),
+			new(wire.Said), new([]wire.Wide)} {
 			t.Run(fmt.Sprintf("%s/%T", name, v), func(t *testing.T) { requireBody(t, wire.CBOR, data, v) })
 		}
 	}
@@ -231,7 +235,8 @@ func TestBlocks_runtimeTypesHaveNarrowLimits_WIRE7(t *testing.T) {
 		require.True(t, wire.IsOwn(v), "%T", v)
 	}
 	for _, v := range []any{
-		new(any), new([]float64), new([][]byte), new(sample), new([]sample), new(map[string]wire.Error), new(struct{ wire.Error }),
+		new(any), new([]float64), new([][]byte), new(sample), new([]sample), new(map[string]wire.Error),
+		new(struct{ wire.Error }),
 	} {
 		require.False(t, wire.IsOwn(v), "%T", v)
 	}
@@ -239,7 +244,8 @@ func TestBlocks_runtimeTypesHaveNarrowLimits_WIRE7(t *testing.T) {
 
 func FuzzBlocks(f *testing.F) {
 	for _, v := range []wire.Said{
-		{Numbers: make([]int, 40), Raw: make([][]byte, 17)}, {Sets: make([]wire.Spans, 33), Within: &wire.Said{Sets: []wire.Spans{make(wire.Spans, 20)}}},
+		{Numbers: make([]int, 40), Raw: make([][]byte, 17)},
+		{Sets: make([]wire.Spans, 33), Within: &wire.Said{Sets: []wire.Spans{make(wire.Spans, 20)}}},
 		{Table: map[int][]string{1: make([]string, 20)}, Counts: map[string]int{"a": 1}},
 	} {
 		data, err := wire.InBlocks(v, small)

@@ -18,7 +18,8 @@ func arrayOf(n int) []byte { return binary.BigEndian.AppendUint32([]byte{0x9a}, 
 func mapOf(n int) []byte   { return binary.BigEndian.AppendUint32([]byte{0xba}, uint32(n)) }
 
 func TestDecode_sharesThePacketsMemory_WIRE1(t *testing.T) {
-	packet := (&wire.Envelope{Kind: wire.Cast, Ext: make([]byte, 1<<16), Body: make([]byte, 1<<16)}).Append(nil, false)
+	packet := (&wire.Envelope{Kind: wire.Cast, Ext: make([]byte, 1<<16), Body: make([]byte, 1<<16)}).
+		Append(nil, false)
 	packet = (&wire.Envelope{Kind: wire.Message, Body: []byte{7}}).Append(packet, true)
 	es := wire.NewEnvelopeReader(packet)
 	var first, second wire.Envelope
@@ -42,15 +43,17 @@ func TestDecode_sharesThePacketsMemory_WIRE1(t *testing.T) {
 
 func TestDecode_packetUsesNoMoreMemoryThanItsSize_WIRE1(t *testing.T) {
 	text := strings.Repeat("x", 33) // a size that the allocator rounds up
-	named := (&wire.Envelope{Kind: wire.Message, Actor: text, Port: text, Sender: text, Reply: text}).Append(nil, false)
+	named := (&wire.Envelope{Kind: wire.Message, Actor: text, Port: text, Sender: text, Reply: text}).
+		Append(nil, false)
 	for name, data := range map[string][]byte{
-		"many envelopes":        bytes.Repeat(named, 10_000),
-		"many least ones":       bytes.Repeat(unhex(t, "0100000000"), 100_000),
-		"many to one":           join(named, bytes.Repeat(unhex(t, "0900"), 100_000)),
-		"a length nobody sent":  unhex(t, "01"+"ffffffff7f"),
-		"a body nobody sent":    unhex(t, "01"+"000000"+"ffffffff7f"),
-		"one great body":        (&wire.Envelope{Kind: wire.Value, Body: make([]byte, 1<<20)}).Append(nil, false),
-		"a great name":          (&wire.Envelope{Kind: wire.Value, Actor: strings.Repeat("a", 1<<20)}).Append(nil, false),
+		"many envelopes":       bytes.Repeat(named, 10_000),
+		"many least ones":      bytes.Repeat(unhex(t, "0100000000"), 100_000),
+		"many to one":          join(named, bytes.Repeat(unhex(t, "0900"), 100_000)),
+		"a length nobody sent": unhex(t, "01"+"ffffffff7f"),
+		"a body nobody sent":   unhex(t, "01"+"000000"+"ffffffff7f"),
+		"one great body":       (&wire.Envelope{Kind: wire.Value, Body: make([]byte, 1<<20)}).Append(nil, false),
+		"a great name": (&wire.Envelope{Kind: wire.Value, Actor: strings.Repeat("a", 1<<20)}).
+			Append(nil, false),
 		"a head":                unhex(t, heads[2].hex),
 		"a subject nobody sent": unhex(t, "ffffffff7f"+"61"),
 		"a great subject":       wire.AppendRepair(nil, strings.Repeat("a", 1<<20), nil),
@@ -90,7 +93,8 @@ func hostile(t testing.TB) map[string][]byte {
 	const n = 5000
 	bodies["an unknown field, then what is wrong"] = join(arrayOf(n), unhex(t, "a1186300"), make([]byte, n-1))
 	for _, item := range []string{
-		"00", "1818", "1903e8", "20", "f9c000", "fa40490fdb", "f4", "f6", "e0", "80", "8100", "8180", "a0", "a10000",
+		"00", "1818", "1903e8", "20", "f9c000", "fa40490fdb", "f4", "f6", "e0", "80", "8100", "8180",
+		"a0", "a10000",
 		"60", "6161", "61ff", "40", "4101", "a160f6", "a1616101", "a2617801617902", "a161ff01", "a14001", "a1a000",
 		"a260006000", "a1186300", "a200f401f4",
 	} {
@@ -118,7 +122,8 @@ func TestUnmarshal_usesProportionalMemory_WIRE6(t *testing.T) {
 	for name, data := range hostile(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, v := range []any{
-				new(any), new([]any), new(map[string]any), new([]byte), new(string), new([]int), new([]string), new([][]byte),
+				new(any), new([]any), new(map[string]any), new([]byte), new(string), new([]int), new([]string),
+				new([][]byte),
 				new([]map[string]int), new([]wire.Error), new([]sample), new([]large),
 			} {
 				requireBody(t, wire.CBOR, data, v)
@@ -150,7 +155,8 @@ func requireBody(t *testing.T, f wire.Format, data []byte, v any) {
 	t.Helper()
 	requireBounded(t, data, bodyFactor, bodyMore, func() { _ = f.Decode(data, fresh(v)) })
 	if f == wire.CBOR {
-		requireBounded(t, data, bodyFactor, bodyMore, func() { _ = wire.UnmarshalCounting(data, fresh(v), new(atomic.Uint64)) })
+		requireBounded(t, data, bodyFactor, bodyMore,
+			func() { _ = wire.UnmarshalCounting(data, fresh(v), new(atomic.Uint64)) })
 	}
 }
 
@@ -161,13 +167,17 @@ func TestControl_decodesInProportionalMemory_WIRE6(t *testing.T) {
 				kind  wire.PacketKind
 				field string // of the body, which data is the value of
 			}{
-				{wire.LinkState, "a105"}, {wire.LinkState, "a2" + "186300" + "05"}, {wire.LinkState, "a1" + "05" + "81" + "a1" + "04"},
-				{wire.FateQuery, "a102"}, {wire.FateQuery, "a2" + "186300" + "02"}, {wire.Cancel, "a101"}, {wire.Cancel, "a2" + "186300" + "01"},
-				{wire.ReceiverReset, "a102"}, {wire.ConfirmRefusals, "a101"}, {wire.ConfirmRefusals, "a10a"}, {wire.Resume, ""},
+				{wire.LinkState, "a105"}, {wire.LinkState, "a2" + "186300" + "05"},
+				{wire.LinkState, "a1" + "05" + "81" + "a1" + "04"},
+				{wire.FateQuery, "a102"}, {wire.FateQuery, "a2" + "186300" + "02"}, {wire.Cancel, "a101"},
+				{wire.Cancel, "a2" + "186300" + "01"},
+				{wire.ReceiverReset, "a102"}, {wire.ConfirmRefusals, "a101"}, {wire.ConfirmRefusals, "a10a"},
+				{wire.Resume, ""},
 			} {
 				packet := join(wire.AppendHead(nil, wire.Head{Kind: c.kind}), unhex(t, c.field), data)
 				requireBounded(t, packet, bodyFactor, bodyMore, func() { _, _, _ = wire.DecodeControl(packet) })
-				requireBounded(t, packet, bodyFactor, bodyMore, func() { _, _, _ = wire.DecodeControlCounting(packet, new(atomic.Uint64)) })
+				requireBounded(t, packet, bodyFactor, bodyMore,
+					func() { _, _, _ = wire.DecodeControlCounting(packet, new(atomic.Uint64)) })
 			}
 		})
 	}

@@ -80,7 +80,8 @@ func TestUnmarshal_countsAMessageWithUnknownFieldsOnce_WIRE3(t *testing.T) {
 		"none":       want,
 		"at the top": map[string]any{"L": want.L, "M": want.M, "Z": "last", "A": 1, "New": []int{1}},
 		"within a list, and within a map": map[string]any{
-			"L": []map[string]int{{"A": 1, "AA": 9, "B": 2}, {"A": 3, "B": 4}}, "M": map[string]any{"k": map[string]int{"": 7, "A": 5, "B": 6}}, "Z": "last",
+			"L": []map[string]int{{"A": 1, "AA": 9, "B": 2}, {"A": 3, "B": 4}},
+			"M": map[string]any{"k": map[string]int{"": 7, "A": 5, "B": 6}}, "Z": "last",
 		},
 	} {
 		b, err := wire.Marshal(sent)
@@ -106,7 +107,8 @@ func TestUnmarshal_failedDecodingCountsNoFields_WIRE3(t *testing.T) {
 	}
 	require.Error(t, wire.UnmarshalCounting(unhex(t, "a11863f6"), wire.Error{}, &unknown), "no pointer")
 	require.Error(t, wire.UnmarshalCounting(unhex(t, "a11863f6"), (*wire.Error)(nil), &unknown), "nil")
-	require.NoError(t, wire.UnmarshalCounting(unhex(t, "a16161f6"), new(any), &unknown), "any has a place for all")
+	require.NoError(t, wire.UnmarshalCounting(unhex(t, "a16161f6"), new(any), &unknown),
+		"any has a place for all")
 	require.Zero(t, unknown.Load())
 }
 
@@ -117,7 +119,8 @@ func TestErrors_matchGoldenBytes_WIRE4(t *testing.T) {
 	}{
 		{wire.Error{}, "a2" + "0100" + "0260"},
 		{wire.Error{Code: 300, Text: "no"}, "a2" + "0119012c" + "02626e6f"},
-		{wire.Error{Code: 1, Text: "x", Actor: "a", Endpoint: "e", Ran: true}, "a5" + "0101" + "026178" + "036161" + "046165" + "05f5"},
+		{wire.Error{Code: 1, Text: "x", Actor: "a", Endpoint: "e", Ran: true}, "a5" + "0101" + "026178" + "036161" +
+			"046165" + "05f5"},
 		{wire.Error{Code: 23, Text: "x", Detail: []byte("{}")}, "a3" + "0117" + "026178" + "07427b7d"},
 	} {
 		b, err := wire.Marshal(c.e)
@@ -216,12 +219,14 @@ func TestAppendMarshal_appendsTheBytesOfMarshal(t *testing.T) {
 		check(t, make([]byte, n))
 		check(t, strings.Repeat("x", n))
 	}
-	for _, v := range []any{nil, []byte(nil), raw(nil), raw{1}, name("x"), "\xff", new("x"), &[]byte{1}, time.Time{}} {
+	for _, v := range []any{nil, []byte(nil), raw(nil), raw{1}, name("x"), "\xff", new("x"), &[]byte{1},
+		time.Time{}} {
 		check(t, v)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		b := drawBytes(t, "bytes")
-		for _, v := range []any{b, string(b), rapid.String().Draw(t, "text"), rapid.Int().Draw(t, "number"), map[string][]byte{"b": b}} {
+		for _, v := range []any{b, string(b), rapid.String().Draw(t, "text"), rapid.Int().Draw(t, "number"),
+			map[string][]byte{"b": b}} {
 			check(t, v)
 		}
 	})
@@ -269,7 +274,8 @@ func TestBytes_decodesOneByteString(t *testing.T) {
 			require.Equal(t, byte(7), b[n-1], "the memory is the body's")
 		}
 	}
-	for _, c := range []string{"", "60", "80", "f6", "5f41aaff", "5c", "5d", "5e", "5f", "58", "5901", "5a010203", "5bffffffffffffffff"} {
+	for _, c := range []string{"", "60", "80", "f6", "5f41aaff", "5c", "5d", "5e", "5f", "58", "5901",
+		"5a010203", "5bffffffffffffffff"} {
 		_, ok := wire.Bytes(unhex(t, c))
 		require.False(t, ok, c)
 	}
@@ -293,7 +299,8 @@ func TestErrorBounded_alwaysFitsAPacket(t *testing.T) {
 		require.NoError(t, wire.Unmarshal(b, &back))
 		require.Equal(t, e, back)
 		if utf8.ValidString(text) {
-			require.True(t, strings.HasPrefix(text, strings.TrimSuffix(e.Text, "… [cut]")), "cut between runes, nothing replaced")
+			require.True(t, strings.HasPrefix(text, strings.TrimSuffix(e.Text, "… [cut]")),
+				"cut between runes, nothing replaced")
 		}
 	})
 }

@@ -21,20 +21,26 @@ var controls = []struct {
 	body any
 	hex  string
 }{
-	{"the least state", wire.LinkState, &wire.LinkStateBody{}, "00020500000000" + "a1" + "01" + "a4" + "0100" + "0200" + "0300" + "0400"},
+	{"the least state", wire.LinkState, &wire.LinkStateBody{}, "00020500000000" + "a1" + "01" + "a4" + "0100" +
+		"0200" + "0300" + "0400"},
 	{"a state", wire.LinkState, &wire.LinkStateBody{
 		Progress: wire.AckState{Acked: 5, ReceivedBytes: 300, Window: 1 << 20, Waited: 7}, Missing: []uint64{5, 7},
 		FirstRefusal: 2, Refusals: []wire.Refusal{{Seq: 5, Index: 1, Count: 2, Why: []byte{0xa0}}},
 	}, "00020500000000" + "a4" + "01" + "a4" + "0105" + "0219012c" + "031a00100000" + "0407" + "02820507" +
 		"0402" + "05" + "81" + "a4" + "0105" + "0201" + "0302" + "0441a0"},
-	{"a state of a link that was opened anew", wire.LinkState, &wire.LinkStateBody{Former: 300}, "00020500000000" + "a2" + "01" + "a4" + "0100" + "0200" + "0300" + "0400" + "06" + "19012c"},
+	{"a state of a link that was opened anew", wire.LinkState, &wire.LinkStateBody{Former: 300},
+		"00020500000000" + "a2" + "01" + "a4" + "0100" + "0200" + "0300" + "0400" + "06" + "19012c"},
 	{"a confirm", wire.ConfirmRefusals, &wire.ConfirmBody{Next: 300}, "00020600000000" + "a1" + "0119012c"},
-	{"a break", wire.ReceiverReset, &wire.ResetBody{Seq: 7, Text: "no"}, "00020700000000" + "a2" + "0107" + "02626e6f"},
+	{"a break", wire.ReceiverReset, &wire.ResetBody{Seq: 7, Text: "no"},
+		"00020700000000" + "a2" + "0107" + "02626e6f"},
 	{"a gone", wire.SenderReset, &wire.ResetBody{Seq: 7}, "00020800000000" + "a2" + "0107" + "0260"},
-	{"a gone of who closes", wire.SenderReset, &wire.ResetBody{Seq: 7, Text: "x", Closed: true}, "00020800000000" + "a3" + "0107" + "026178" + "03f5"},
-	{"a query", wire.FateQuery, &wire.FateQueryBody{Seq: 7, Indexes: []int{0, 300}}, "00020900000000" + "a2" + "0107" + "02" + "82" + "00" + "19012c"},
+	{"a gone of who closes", wire.SenderReset, &wire.ResetBody{Seq: 7, Text: "x", Closed: true},
+		"00020800000000" + "a3" + "0107" + "026178" + "03f5"},
+	{"a query", wire.FateQuery, &wire.FateQueryBody{Seq: 7, Indexes: []int{0, 300}},
+		"00020900000000" + "a2" + "0107" + "02" + "82" + "00" + "19012c"},
 	{"a verdict", wire.FateReply, &wire.FateQueryBody{Seq: 7}, "00020a00000000" + "a2" + "0107" + "02" + "f6"},
-	{"a cancel", wire.Cancel, &wire.CancelBody{Replies: []string{"m/0.0/a:_1"}}, "00020b00000000" + "a1" + "01" + "81" + "6a6d2f302e302f613a5f31"},
+	{"a cancel", wire.Cancel, &wire.CancelBody{Replies: []string{"m/0.0/a:_1"}}, "00020b00000000" + "a1" + "01" +
+		"81" + "6a6d2f302e302f613a5f31"},
 	{"a resume", wire.Resume, nil, "00020c00000000" + "f6"},
 }
 
@@ -57,12 +63,14 @@ func TestControl_matchesGoldenBytes_WIRE4(t *testing.T) {
 func TestControl_roundTrips(t *testing.T) {
 	number, index := rapid.Uint64(), rapid.Int()
 	refusal := rapid.Custom(func(t *rapid.T) wire.Refusal {
-		return wire.Refusal{Seq: number.Draw(t, "n"), Index: index.Draw(t, "index"), Count: index.Draw(t, "count"), Why: drawBytes(t, "why")}
+		return wire.Refusal{Seq: number.Draw(t, "n"), Index: index.Draw(t, "index"), Count: index.Draw(t, "count"),
+			Why: drawBytes(t, "why")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		state := &wire.LinkStateBody{
 			Progress: wire.AckState{
-				Acked: number.Draw(t, "acked"), ReceivedBytes: number.Draw(t, "taken"), Window: number.Draw(t, "window"), Waited: number.Draw(t, "waited"),
+				Acked: number.Draw(t, "acked"), ReceivedBytes: number.Draw(t, "taken"), Window: number.Draw(t, "window"),
+				Waited: number.Draw(t, "waited"),
 			},
 			FirstRefusal: number.Draw(t, "first"), Former: number.Draw(t, "former"),
 		}
@@ -72,7 +80,8 @@ func TestControl_roundTrips(t *testing.T) {
 		if rapid.Bool().Draw(t, "refuses") {
 			state.Refusals = rapid.SliceOfN(refusal, 1, 5).Draw(t, "refused")
 		}
-		over := &wire.ResetBody{Seq: number.Draw(t, "n"), Text: rapid.String().Draw(t, "text"), Closed: rapid.Bool().Draw(t, "closed")}
+		over := &wire.ResetBody{Seq: number.Draw(t, "n"), Text: rapid.String().Draw(t, "text"),
+			Closed: rapid.Bool().Draw(t, "closed")}
 		query := &wire.FateQueryBody{Seq: number.Draw(t, "n"), Indexes: rapid.SliceOf(index).Draw(t, "indexes")}
 		for _, c := range []struct {
 			kind wire.PacketKind
@@ -109,10 +118,15 @@ func TestDecodeControl_namesWhatIsMalformed(t *testing.T) {
 		{"00020f00000000", "packet: unknown kind 15"},
 		{"00020600000000", "decode *wire.ConfirmBody: EOF"},
 		{"00020600000000" + "a101", "decode *wire.ConfirmBody: unexpected EOF"},
-		{"00020600000000" + "a1012000", "decode *wire.ConfirmBody: cbor: 1 bytes of extraneous data starting at index 3"},
-		{"00020600000000" + "a10120", "decode *wire.ConfirmBody: cbor: cannot unmarshal negative integer into Go struct field wire.ConfirmBody.1 of type uint64"},
-		{"00020700000000" + "a201070201", "decode *wire.ResetBody: cbor: cannot unmarshal positive integer into Go struct field wire.ResetBody.2 of type string"},
-		{"00020b00000000" + "80", "decode *wire.CancelBody: cbor: cannot unmarshal array into Go value of type wire.CancelBody (cannot decode CBOR array to struct without toarray option)"},
+		{"00020600000000" + "a1012000",
+			"decode *wire.ConfirmBody: cbor: 1 bytes of extraneous data starting at index 3"},
+		{"00020600000000" + "a10120", "decode *wire.ConfirmBody: cbor: cannot unmarshal negative integer into " +
+			"Go struct field wire.ConfirmBody.1 of type uint64"},
+		{"00020700000000" + "a201070201",
+			"decode *wire.ResetBody: cbor: cannot unmarshal positive integer into Go struct field wire.ResetBody.2 " +
+				"of type string"},
+		{"00020b00000000" + "80", "decode *wire.CancelBody: cbor: cannot unmarshal array into Go value of type " +
+			"wire.CancelBody (cannot decode CBOR array to struct without toarray option)"},
 	} {
 		_, body, err := wire.DecodeControl(unhex(t, c.hex))
 		require.EqualError(t, err, c.want, c.hex)
@@ -158,20 +172,30 @@ func TestControl_hasNarrowLimits_WIRE7(t *testing.T) {
 		want string // "" is none
 	}{
 		{"65,536 elements", join(unhex(t, "a2"+"0107"+"02"), array(65536, "\x01")), &wire.FateQueryBody{}, ""},
-		{"65,537 elements", join(unhex(t, "a2"+"0107"+"02"), array(65537, "\x01")), &wire.FateQueryBody{}, "cbor: exceeded max number of elements 65536 for CBOR array"},
+		{"65,537 elements", join(unhex(t, "a2"+"0107"+"02"), array(65537, "\x01")), &wire.FateQueryBody{},
+			"cbor: exceeded max number of elements 65536 for CBOR array"},
 		{"4,096 pairs", manyKeys(4096), &wire.ConfirmBody{}, ""},
-		{"4,097 pairs", manyKeys(4097), &wire.ConfirmBody{}, "cbor: exceeded max number of key-value pairs 4096 for CBOR map"},
+		{"4,097 pairs", manyKeys(4097), &wire.ConfirmBody{},
+			"cbor: exceeded max number of key-value pairs 4096 for CBOR map"},
 		{"16 levels", unknown(unhex(t, strings.Repeat("81", 15)+"00")), &wire.ConfirmBody{}, ""},
-		{"17 levels", unknown(unhex(t, strings.Repeat("81", 16)+"00")), &wire.ConfirmBody{}, "cbor: exceeded max nested level 16"},
-		{"keys twice and wrong text, in what is skipped", unknown(unhex(t, "a2"+"61ff00"+"61ff00")), &wire.ConfirmBody{}, ""},
+		{"17 levels", unknown(unhex(t, strings.Repeat("81", 16)+"00")), &wire.ConfirmBody{},
+			"cbor: exceeded max nested level 16"},
+		{"keys twice and wrong text, in what is skipped", unknown(unhex(t, "a2"+"61ff00"+"61ff00")),
+			&wire.ConfirmBody{}, ""},
 		{"a tag", unknown(unhex(t, "c100")), &wire.ConfirmBody{}, "cbor: CBOR tag isn't allowed"},
 		{"a big integer", unknown(unhex(t, "c24101")), &wire.ConfirmBody{}, "cbor: CBOR tag isn't allowed"},
-		{"an indefinite array", unknown(unhex(t, "9f00ff")), &wire.ConfirmBody{}, "cbor: indefinite-length array isn't allowed"},
-		{"an indefinite map", unhex(t, "bf0107ff"), &wire.ConfirmBody{}, "cbor: indefinite-length map isn't allowed"},
-		{"an indefinite text", unhex(t, "a2"+"0107"+"02"+"7f6161ff"), &wire.ResetBody{}, "cbor: indefinite-length UTF-8 text string isn't allowed"},
-		{"a key twice", unhex(t, "a2"+"0107"+"0108"), &wire.ConfirmBody{}, "cbor: found duplicate map key 1 at map element index 1"},
-		{"an unknown key twice", unhex(t, "a2"+"186300"+"186300"), &wire.ConfirmBody{}, "cbor: found duplicate map key 99 at map element index 1"},
-		{"a text that is not UTF-8", unhex(t, "a2"+"0107"+"02"+"61ff"), &wire.ResetBody{}, "cbor: invalid UTF-8 string"},
+		{"an indefinite array", unknown(unhex(t, "9f00ff")), &wire.ConfirmBody{},
+			"cbor: indefinite-length array isn't allowed"},
+		{"an indefinite map", unhex(t, "bf0107ff"), &wire.ConfirmBody{},
+			"cbor: indefinite-length map isn't allowed"},
+		{"an indefinite text", unhex(t, "a2"+"0107"+"02"+"7f6161ff"), &wire.ResetBody{},
+			"cbor: indefinite-length UTF-8 text string isn't allowed"},
+		{"a key twice", unhex(t, "a2"+"0107"+"0108"), &wire.ConfirmBody{},
+			"cbor: found duplicate map key 1 at map element index 1"},
+		{"an unknown key twice", unhex(t, "a2"+"186300"+"186300"), &wire.ConfirmBody{},
+			"cbor: found duplicate map key 99 at map element index 1"},
+		{"a text that is not UTF-8", unhex(t, "a2"+"0107"+"02"+"61ff"), &wire.ResetBody{},
+			"cbor: invalid UTF-8 string"},
 	} {
 		for _, counter := range []*atomic.Uint64{nil, new(atomic.Uint64)} {
 			err := wire.UnmarshalCounting(c.data, c.v, counter)
@@ -184,7 +208,8 @@ func TestControl_hasNarrowLimits_WIRE7(t *testing.T) {
 		}
 	}
 	type query wire.FateQueryBody
-	require.NoError(t, wire.Unmarshal(join(unhex(t, "a2"+"0107"+"02"), array(65537, "\x01")), &query{}), "a user's body may have more")
+	require.NoError(t, wire.Unmarshal(join(unhex(t, "a2"+"0107"+"02"), array(65537, "\x01")), &query{}),
+		"a user's body may have more")
 }
 
 // newer is what a peer of a later build might write: body with fields nobody knows yet, the first
@@ -221,7 +246,8 @@ func TestControl_countsNestedUnknownFields_WIRE3(t *testing.T) {
 	require.NoError(t, wire.UnmarshalCounting(data, &s, &unknown))
 	require.EqualValues(t, 1, unknown.Load())
 	r := wire.Refusal{Seq: 5, Index: 1, Count: 2, Why: []byte{0xa0}}
-	require.Equal(t, wire.LinkStateBody{Progress: wire.AckState{Acked: 3}, FirstRefusal: 9, Refusals: []wire.Refusal{r, r, r}}, s)
+	require.Equal(t, wire.LinkStateBody{Progress: wire.AckState{Acked: 3}, FirstRefusal: 9,
+		Refusals: []wire.Refusal{r, r, r}}, s)
 }
 
 func TestControl_acceptsTheLargestNumbers(t *testing.T) {
@@ -237,9 +263,12 @@ func TestUrgent_roundTrips(t *testing.T) {
 		e   wire.Envelope
 		hex string
 	}{
-		{wire.Envelope{Kind: wire.Message, Actor: "a", Port: "p", Sender: "s", TTL: time.Second, Reply: "r", Body: []byte{5}}, "31" + "0161" + "0170" + "0173" + "e807" + "0172" + "0105"},
-		{wire.Envelope{Kind: wire.Value, Actor: "a", Port: "p", Sender: "s", Body: []byte{5}}, "02" + "0161" + "0170" + "0173" + "0105"},
-		{wire.Envelope{Kind: wire.Failure, Actor: "a", Port: "p", Sender: "s", Body: []byte{5}}, "03" + "0161" + "0170" + "0173" + "0105"},
+		{wire.Envelope{Kind: wire.Message, Actor: "a", Port: "p", Sender: "s", TTL: time.Second, Reply: "r",
+			Body: []byte{5}}, "31" + "0161" + "0170" + "0173" + "e807" + "0172" + "0105"},
+		{wire.Envelope{Kind: wire.Value, Actor: "a", Port: "p", Sender: "s", Body: []byte{5}},
+			"02" + "0161" + "0170" + "0173" + "0105"},
+		{wire.Envelope{Kind: wire.Failure, Actor: "a", Port: "p", Sender: "s", Body: []byte{5}},
+			"03" + "0161" + "0170" + "0173" + "0105"},
 	} {
 		b := wire.AppendUrgent([]byte{9}, &c.e)
 		require.Equal(t, "09"+"00020e00000000"+c.hex, hex.EncodeToString(b))

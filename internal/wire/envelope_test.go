@@ -24,19 +24,26 @@ var envelopes = []struct {
 	{"a message", wire.Envelope{
 		Kind: wire.Message, Actor: "counter", Port: "add", Sender: "client", TTL: 1500 * time.Millisecond,
 		Reply: "m/0.0/a:_1", Ext: []byte{0xa0}, Body: []byte{0x05},
-	}, false, "71" + "07636f756e746572" + "03616464" + "06636c69656e74" + "dc0b" + "0a6d2f302e302f613a5f31" + "01a0" + "0105"},
-	{"another to the same", wire.Envelope{Kind: wire.Message, Actor: "counter", Port: "add", Sender: "client", Body: []byte{6}}, true, "09" + "0106"},
+	}, false, "71" + "07636f756e746572" + "03616464" + "06636c69656e74" + "dc0b" + "0a6d2f302e302f613a5f31" +
+		"01a0" + "0105"},
+	{"another to the same", wire.Envelope{Kind: wire.Message, Actor: "counter", Port: "add", Sender: "client",
+		Body: []byte{6}}, true, "09" + "0106"},
 	{"one that waits for room", wire.Envelope{
 		Kind: wire.Message, Wait: true, Actor: "counter", Port: "add", Sender: "client", TTL: time.Second,
 	}, true, "99" + "e807" + "00"},
-	{"a value", wire.Envelope{Kind: wire.Value, Actor: "a", Port: "_1", Body: []byte{0xf6}}, false, "02" + "0161" + "025f31" + "00" + "01f6"},
-	{"a failure", wire.Envelope{Kind: wire.Failure, Actor: "a", Port: "_1", Body: []byte{0xa0}}, true, "0b" + "01a0"},
-	{"a cast", wire.Envelope{Kind: wire.Cast, Sender: "s", Reply: "r", Ext: []byte{1, 2}}, false, "64" + "0000" + "0173" + "0172" + "020102" + "00"},
+	{"a value", wire.Envelope{Kind: wire.Value, Actor: "a", Port: "_1", Body: []byte{0xf6}}, false,
+		"02" + "0161" + "025f31" + "00" + "01f6"},
+	{"a failure", wire.Envelope{Kind: wire.Failure, Actor: "a", Port: "_1", Body: []byte{0xa0}}, true,
+		"0b" + "01a0"},
+	{"a cast", wire.Envelope{Kind: wire.Cast, Sender: "s", Reply: "r", Ext: []byte{1, 2}}, false,
+		"64" + "0000" + "0173" + "0172" + "020102" + "00"},
 	{"a chunk", wire.Envelope{
 		Kind: wire.Chunk, Ext: wire.ChunkHead{ID: 300, Offset: 5, Total: 1 << 20}.Append(nil), Body: []byte{0xaa},
 	}, false, "45" + "000000" + "06" + "ac02" + "05" + "808040" + "01aa"},
-	{"the end of chunks", wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: 300}.Append(nil)}, true, "4d" + "04" + "ac02" + "00" + "00" + "00"},
-	{"a bounce", wire.Envelope{Kind: wire.Bounce, Actor: "a", Port: "p", Body: []byte{0xa0}}, false, "06" + "0161" + "0170" + "00" + "01a0"},
+	{"the end of chunks", wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: 300}.Append(nil)}, true,
+		"4d" + "04" + "ac02" + "00" + "00" + "00"},
+	{"a bounce", wire.Envelope{Kind: wire.Bounce, Actor: "a", Port: "p", Body: []byte{0xa0}}, false,
+		"06" + "0161" + "0170" + "00" + "01a0"},
 	{"a part of a millisecond", wire.Envelope{Kind: wire.Message, TTL: 1}, false, "11" + "000000" + "01" + "00"},
 }
 
@@ -130,7 +137,8 @@ func drawEnvelope(t *rapid.T) wire.Envelope {
 }
 
 func TestEnvelope_encodingCapsTheDeadline(t *testing.T) {
-	for _, c := range []struct{ ttl, want time.Duration }{{-1, 0}, {0, 0}, {1, time.Millisecond}, {year, year}, {math.MaxInt64, year}} {
+	for _, c := range []struct{ ttl, want time.Duration }{{-1, 0}, {0, 0}, {1, time.Millisecond}, {year, year},
+		{math.MaxInt64, year}} {
 		es := wire.NewEnvelopeReader((&wire.Envelope{Kind: wire.Message, TTL: c.ttl}).Append(nil, false))
 		var e wire.Envelope
 		_, ok := es.Next(&e)
@@ -194,7 +202,8 @@ func TestEnvelopes_truncationYieldsAnErrorOrFewer(t *testing.T) {
 
 func TestChunk_roundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := wire.ChunkHead{ID: rapid.Uint64().Draw(t, "id"), Total: rapid.IntRange(1, math.MaxInt32).Draw(t, "total")}
+		c := wire.ChunkHead{ID: rapid.Uint64().Draw(t, "id"),
+			Total: rapid.IntRange(1, math.MaxInt32).Draw(t, "total")}
 		c.Offset = rapid.IntRange(0, c.Total-1).Draw(t, "offset")
 		got, err := wire.DecodeChunk(c.Append(nil), rapid.IntRange(1, c.Total-c.Offset).Draw(t, "size"))
 		require.NoError(t, err)
@@ -239,7 +248,8 @@ func TestDecodeChunk_zeroTotalAbandonsTheMessage(t *testing.T) {
 func BenchmarkEnvelopes(b *testing.B) {
 	head := wire.Head{Kind: wire.Data, Seq: 1e6, PrevSeq: 1e6 - 1}
 	e := wire.Envelope{
-		Kind: wire.Message, Actor: "counter-0c8h4w2n6v1ye", Port: "add", Sender: "client-7kd93x0b5m2qa", TTL: 30 * time.Second,
+		Kind: wire.Message, Actor: "counter-0c8h4w2n6v1ye", Port: "add", Sender: "client-7kd93x0b5m2qa",
+		TTL:   30 * time.Second,
 		Reply: "trainers-7kd93x0b5m2qa/12.0/counter-0c8h4w2n6v1ye:_7", Body: make([]byte, 128),
 	}
 	var packet []byte

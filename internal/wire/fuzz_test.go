@@ -216,7 +216,8 @@ func checkControl(t *testing.T, data []byte) {
 	countedKind, counted, countedErr := wire.DecodeControlCounting(data, &unknown)
 	require.Equal(t, err == nil, countedErr == nil)
 	if err != nil {
-		require.Equal(t, strings.HasPrefix(err.Error(), "packet: "), strings.HasPrefix(countedErr.Error(), "packet: "))
+		require.Equal(t, strings.HasPrefix(err.Error(), "packet: "),
+			strings.HasPrefix(countedErr.Error(), "packet: "))
 		require.Nil(t, body)
 		return
 	}
@@ -236,7 +237,8 @@ func checkControl(t *testing.T, data []byte) {
 func FuzzUnmarshal(f *testing.F) {
 	for _, s := range []string{
 		"a0", "a2616101616102", "83010203", "f6", "9b7fffffffffffffff", "c100", "61ff", "9a00ffffff", "ba00ffffff",
-		strings.Repeat("81", 33) + "00", strings.Repeat("a160", 33) + "00", "88" + "0001020304050607", "41aa", "58020102", "f97e00", "a16149f5",
+		strings.Repeat("81", 33) + "00", strings.Repeat("a160", 33) + "00", "88" + "0001020304050607", "41aa",
+		"58020102", "f97e00", "a16149f5",
 	} {
 		f.Add(unhex(f, s))
 	}
@@ -295,7 +297,8 @@ func checkRewritten[T any](t *testing.T, v T) []byte {
 
 // FuzzBytes says that Bytes takes what Unmarshal takes, of what is a byte string.
 func FuzzBytes(f *testing.F) {
-	for _, s := range []string{"", "40", "41aa", "5801aa", "590001aa", "5a00000001aa", "5b0000000000000001aa", "5c", "5f41aaff", "60", "f6", "8101"} {
+	for _, s := range []string{"", "40", "41aa", "5801aa", "590001aa", "5a00000001aa", "5b0000000000000001aa",
+		"5c", "5f41aaff", "60", "f6", "8101"} {
 		f.Add(unhex(f, s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -29,8 +29,9 @@ func TestJSONValue_reportsInvalidInput(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "EOF", "{": "unexpected EOF", "five": "invalid character", "1 2": "more data after the first value",
 		"1]": "more data after the first value", "\"\xff\"": "the text is not UTF-8", "01": "more data after",
-		"18446744073709551616": "the number 18446744073709551616 does not fit into 64 bits",
-		"-9223372036854775809": "does not fit into 64 bits", "[1e999]": "the number 1e999 does not fit into 64 bits",
+		"18446744073709551616":               "the number 18446744073709551616 does not fit into 64 bits",
+		"-9223372036854775809":               "does not fit into 64 bits",
+		"[1e999]":                            "the number 1e999 does not fit into 64 bits",
 		"[" + strings.Repeat("9", 500) + "]": "the number " + strings.Repeat("9", 40) + " does not fit",
 	} {
 		got, err := wire.JSONValue([]byte(text))

@@ -51,5 +51,6 @@ func requireBounded(t testing.TB, data []byte, factor, more uint64, f func()) {
 			return
 		}
 	}
-	t.Fatalf("%d bytes took %d, %.1f times their size: % x…", len(data), got, float64(got)/float64(len(data)), data[:min(len(data), 32)])
+	t.Fatalf("%d bytes took %d, %.1f times their size: % x…", len(data), got, float64(got)/float64(len(data)),
+		data[:min(len(data), 32)])
 }

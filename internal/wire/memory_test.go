@@ -40,11 +40,15 @@ type (
 // targets are pointers to zero values of types of many shapes.
 func targets() []any {
 	return []any{
-		new(any), new([]any), new(map[string]any), new([]byte), new(string), new(bool), new([]int), new([]int8), new([]uint16),
-		new([]float32), new([]float64), new([]bool), new([]string), new([][]byte), new([][2]string), new([]map[string]int),
-		new(map[string]string), new(map[int]large), new(map[string]*sample), new([]map[string]large), new([]time.Time),
+		new(any), new([]any), new(map[string]any), new([]byte), new(string), new(bool), new([]int), new([]int8),
+		new([]uint16),
+		new([]float32), new([]float64), new([]bool), new([]string), new([][]byte), new([][2]string),
+		new([]map[string]int),
+		new(map[string]string), new(map[int]large), new(map[string]*sample), new([]map[string]large),
+		new([]time.Time),
 		new(wire.Error), new([]wire.Error), new(sample), new([]sample), new([]large), new([]*large), new([]**large),
-		new(holder), new([]holder), new(node), new([]node), new(tuple), new([]tuple), new([]fmt.Stringer), new(map[any]any),
+		new(holder), new([]holder), new(node), new([]node), new(tuple), new([]tuple), new([]fmt.Stringer),
+		new(map[any]any),
 		new([]map[string][]string), new([][][]int), new([]struct{}), new([]map[[2]string]bool),
 	}
 }
@@ -55,19 +59,29 @@ func fresh(v any) any { return reflect.New(reflect.TypeOf(v).Elem()).Interface()
 // items are CBOR, and JSON, of which many take much.
 var items = map[wire.Format][]string{
 	wire.CBOR: {
-		"00", "1818", "18ff", "1903e8", "1bffffffffffffffff", "20", "3903e8", "3bffffffffffffffff", "f9c000", "fa40490fdb",
-		"fb7fe0000000000000", "f4", "f6", "e0", "f8ff", "80", "8100", "8180", "820080", "81818180", "a0", "a10000", "a180f6", "a1a0a0", "a1f4f6",
-		"60", "6161", "61ff", "626161", "6a30313233343536373839", "40", "4101", "a160f6", "a1616101", "a2617801617902", "a161ff01",
-		"a14001", "a1a000", "a260006000", "a1186300", "a200f401f4", "a4600060006000f600", "a160a160a160a160f6", "a102818060", "a10281a0",
-		"a1617881a160f6", "a1646e6f6465a0", "a1644b69647381a0", "a1644b69647381a1644b69647380", "a1644e657874a1644e657874a0",
-		"a1645768656e6161", "82f680", "8260816161", "82a160f682616160", "a9616100616200616300616400616500616600616700616800616900",
+		"00", "1818", "18ff", "1903e8", "1bffffffffffffffff", "20", "3903e8", "3bffffffffffffffff",
+		"f9c000", "fa40490fdb",
+		"fb7fe0000000000000", "f4", "f6", "e0", "f8ff", "80", "8100", "8180", "820080", "81818180", "a0", "a10000",
+		"a180f6", "a1a0a0", "a1f4f6",
+		"60", "6161", "61ff", "626161", "6a30313233343536373839", "40", "4101", "a160f6", "a1616101",
+		"a2617801617902", "a161ff01",
+		"a14001", "a1a000", "a260006000", "a1186300", "a200f401f4", "a4600060006000f600", "a160a160a160a160f6",
+		"a102818060", "a10281a0",
+		"a1617881a160f6", "a1646e6f6465a0", "a1644b69647381a0", "a1644b69647381a1644b69647380",
+		"a1644e657874a1644e657874a0",
+		"a1645768656e6161", "82f680", "8260816161", "82a160f682616160",
+		"a9616100616200616300616400616500616600616700616800616900",
 		"a100a100a100f6", "a26000f400", "7818" + strings.Repeat("61", 24), "78ff" + strings.Repeat("61", 255),
 	},
 	wire.JSON: {
-		"0", "1", "-1", "10", "100.5", "1e400", "99999999999999999999", "null", "true", `""`, `"a"`, `"abc"`, `"\u0061"`, "\"\xff\xff\xff\xff\xff\xff\"",
-		"[]", "[1]", "[[]]", "[[[[]]]]", "[1,2,3]", "{}", `{"":0}`, `{"a":1}`, `{"a":1,"b":2}`, `{"a":"x","b":[1,2,3]}`, `{"":{"":{"":{"":0}}}}`,
-		`{"x":{"":0}}`, `{"X":[0]}`, `{"\u0058":[0]}`, `{"l":[{},{}]}`, `{"L":[0]}`, `{"Kids":[{},{}]}`, `{"KIDS":[{"kids":[0]}]}`,
-		`{"Next":{"Next":{}}}`, `{"When":"x"}`, `{"S":1,"B":"aGVsbG8="}`, `{"P":1,"M":{"a":true}}`, `"2006-01-02T15:04:05Z"`,
+		"0", "1", "-1", "10", "100.5", "1e400", "99999999999999999999", "null", "true", `""`, `"a"`, `"abc"`,
+		`"\u0061"`, "\"\xff\xff\xff\xff\xff\xff\"",
+		"[]", "[1]", "[[]]", "[[[[]]]]", "[1,2,3]", "{}", `{"":0}`, `{"a":1}`, `{"a":1,"b":2}`,
+		`{"a":"x","b":[1,2,3]}`, `{"":{"":{"":{"":0}}}}`,
+		`{"x":{"":0}}`, `{"X":[0]}`, `{"\u0058":[0]}`, `{"l":[{},{}]}`, `{"L":[0]}`, `{"Kids":[{},{}]}`,
+		`{"KIDS":[{"kids":[0]}]}`,
+		`{"Next":{"Next":{}}}`, `{"When":"x"}`, `{"S":1,"B":"aGVsbG8="}`, `{"P":1,"M":{"a":true}}`,
+		`"2006-01-02T15:04:05Z"`,
 		`{"1":{}}`, `{"1":1,"2":2,"3":3,"4":4,"5":5,"6":6,"7":7,"8":8,"9":9}`,
 	},
 }
@@ -88,7 +102,8 @@ func requireMeasured(t testing.TB, f wire.Format, data []byte, v any) {
 	measured, worst := f.Measure(data, v)
 	const more = 2 << 10
 	if measured > worst+more {
-		t.Fatalf("%T: %d bytes are measured to take %d, the worst %d: % x", v, len(data), measured, worst, data[:min(len(data), 64)])
+		t.Fatalf("%T: %d bytes are measured to take %d, the worst %d: % x", v, len(data), measured, worst,
+			data[:min(len(data), 64)])
 	}
 	if measured > wireLimit(data) { // it is refused, and not read
 		return
@@ -103,7 +118,8 @@ func requireMeasured(t testing.TB, f wire.Format, data []byte, v any) {
 			return
 		}
 	}
-	t.Fatalf("%T: %d bytes took %d and are measured to take %d: % x", v, len(data), got, measured, data[:min(len(data), 64)])
+	t.Fatalf("%T: %d bytes took %d and are measured to take %d: % x", v, len(data), got, measured,
+		data[:min(len(data), 64)])
 }
 
 func wireLimit(data []byte) int { return bodyFactor*len(data) + bodyMore }
@@ -146,7 +162,8 @@ func anyItem(f wire.Format, levels int) *rapid.Generator[string] {
 			top = 5
 		}
 		kind := rapid.IntRange(0, top).Draw(r, "kind")
-		name := rapid.SampledFrom([]string{"", "a", "x", "l", "N", "Kids", "Next", "When", "S", "M", "long name of a field"})
+		name := rapid.SampledFrom([]string{"", "a", "x", "l", "N", "Kids", "Next", "When", "S", "M",
+			"long name of a field"})
 		if kind <= 3 {
 			return leaf(f, kind, name.Draw(r, "text"), rapid.IntRange(-300, 70000).Draw(r, "number"))
 		}
@@ -202,16 +219,21 @@ type user struct {
 // document is a value as programs have them.
 func document(n int) map[string]any {
 	all := map[string]any{"title": "a report", "version": 3, "ok": true, "ratio": 0.25, "none": nil}
-	numbers, halves, words, few, nested, lists := []int{}, []float64{}, []string{}, []map[string]int{}, []any{}, [][]int{}
+	numbers, halves, words, few, nested, lists := []int{}, []float64{}, []string{}, []map[string]int{},
+		[]any{}, [][]int{}
 	users := []user{}
 	for i := range n {
-		numbers, halves, words = append(numbers, i), append(halves, float64(i)/2), append(words, fmt.Sprint("word ", i))
+		numbers, halves, words = append(numbers, i), append(halves, float64(i)/2),
+			append(words, fmt.Sprint("word ", i))
 		few = append(few, map[string]int{"id": i, "n": 1})
-		nested = append(nested, map[string]any{"name": fmt.Sprint(i), "at": []int{i, i + 1}, "sub": map[string]any{"x": 1.5, "y": nil}})
+		nested = append(nested, map[string]any{"name": fmt.Sprint(i), "at": []int{i, i + 1},
+			"sub": map[string]any{"x": 1.5, "y": nil}})
 		lists = append(lists, []int{i, 1})
-		users = append(users, user{ID: int64(i), Name: fmt.Sprint("user ", i), Tags: []string{"a"}, Attrs: map[string]string{"k": "v"}})
+		users = append(users, user{ID: int64(i), Name: fmt.Sprint("user ", i), Tags: []string{"a"},
+			Attrs: map[string]string{"k": "v"}})
 	}
-	all["numbers"], all["halves"], all["words"], all["few"], all["nested"], all["lists"], all["users"] = numbers, halves, words, few, nested, lists, users
+	all["numbers"], all["halves"], all["words"], all["few"], all["nested"], all["lists"], all["users"] = numbers,
+		halves, words, few, nested, lists, users
 	return all
 }
 
@@ -245,7 +267,8 @@ func TestUnmarshal_refusalNamesTypeAndSizes_WIRE6(t *testing.T) {
 		err := f.Decode(data, new([]large))
 		refused, is := errors.AsType[*wire.TooLargeError](err)
 		require.True(t, is, "%v", err)
-		require.Equal(t, wire.TooLargeError{Type: "[]wire_test.large", Bytes: len(data), Limit: wireLimit(data)}, *refused)
+		require.Equal(t, wire.TooLargeError{Type: "[]wire_test.large", Bytes: len(data),
+			Limit: wireLimit(data)}, *refused)
 		require.ErrorContains(t, err, refused.Error())
 		require.EqualError(t, f.DecodeCounting(data, new([]large), new(atomic.Uint64)), err.Error())
 	}

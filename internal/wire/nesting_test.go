@@ -33,7 +33,8 @@ type flat struct {
 }
 
 func TestMarshal_refusesCyclicValues_WIRE9(t *testing.T) {
-	next, kids, byName, within := &node{}, &node{Kids: make([]node, 1)}, &node{Named: map[string]*node{}}, &node{}
+	next, kids, byName, within := &node{}, &node{Kids: make([]node, 1)},
+		&node{Named: map[string]*node{}}, &node{}
 	next.Next = next
 	kids.Kids[0].Kids = kids.Kids
 	byName.Named["self"] = byName
@@ -42,7 +43,8 @@ func TestMarshal_refusesCyclicValues_WIRE9(t *testing.T) {
 	list[0] = list
 	var pointer any
 	pointer = &pointer
-	for _, v := range []any{next, *next, kids, byName, within, list, pointer, []*node{next}, struct{ V any }{list}} {
+	for _, v := range []any{next, *next, kids, byName, within, list, pointer, []*node{next},
+		struct{ V any }{list}} {
 		for _, f := range []Format{CBOR, JSON} {
 			_, err := f.Encode(v)
 			require.ErrorIs(t, err, errTooDeep, "%T", v)
@@ -98,7 +100,8 @@ func TestMarshal_refusesValuesThatExpandTooMuch_WIRE9(t *testing.T) {
 }
 
 func TestMarshal_skipsCycleChecksForAcyclicTypes_WIRE9(t *testing.T) {
-	for _, v := range []any{1, "", flat{}, &flat{}, []flat{}, map[string]flat{}, [][][]int{}, time.Now(), &named{}, struct{}{}} {
+	for _, v := range []any{1, "", flat{}, &flat{}, []flat{}, map[string]flat{}, [][][]int{}, time.Now(),
+		&named{}, struct{}{}} {
 		for _, f := range []Format{CBOR, JSON} {
 			require.False(t, f.isRecursive(reflect.TypeOf(v)), "%T", v)
 		}
@@ -109,7 +112,8 @@ func TestPanicText_doesNotPrintCyclicValues(t *testing.T) {
 	cyclic := map[string]any{}
 	cyclic["self"] = cyclic
 	for want, p := range map[string]any{
-		"a value of type map[string]interface {}": cyclic, "text": "text", "7": 7, "an error": errors.New("an error"), "1s": time.Second,
+		"a value of type map[string]interface {}": cyclic, "text": "text", "7": 7,
+		"an error": errors.New("an error"), "1s": time.Second,
 	} {
 		require.Equal(t, want, PanicText(p))
 	}

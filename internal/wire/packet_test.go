@@ -23,9 +23,11 @@ var heads = []struct {
 	hex  string
 }{
 	{"data", wire.Head{Kind: wire.Data, Seq: 300, PrevSeq: 299}, "00020100" + "00" + "ac02" + "ab02"},
-	{"data that waited", wire.Head{Kind: wire.Data, Age: 1500 * time.Millisecond, Seq: 1}, "00020100" + "dc0b" + "01" + "00"},
+	{"data that waited", wire.Head{Kind: wire.Data, Age: 1500 * time.Millisecond, Seq: 1},
+		"00020100" + "dc0b" + "01" + "00"},
 	{"data and what has come", wire.Head{
-		Kind: wire.Data, Seq: 2, PrevSeq: 1, Ack: &wire.AckState{Acked: 5, ReceivedBytes: 300, Window: 1 << 20, Waited: 7},
+		Kind: wire.Data, Seq: 2, PrevSeq: 1,
+		Ack: &wire.AckState{Acked: 5, ReceivedBytes: 300, Window: 1 << 20, Waited: 7},
 	}, "00020101" + "00" + "02" + "01" + "05" + "ac02" + "808040" + "07"},
 	{"a beat", wire.Head{Kind: wire.Probe, Seq: 7, PrevSeq: 5}, "00020200" + "00" + "07" + "05"},
 	{"a repair", wire.Head{Kind: wire.Repair, Seq: 9, PrevSeq: 4}, "00020300" + "00" + "09" + "04"},
@@ -39,7 +41,8 @@ var heads = []struct {
 	{"a cancel", wire.Head{Kind: wire.Cancel}, "00020b00" + "000000"},
 	{"a resume", wire.Head{Kind: wire.Resume}, "00020c00" + "000000"},
 	{"a bye", wire.Head{Kind: wire.Goodbye}, "00020d00" + "000000"},
-	{"the largest", wire.Head{Kind: wire.Data, Age: year, Seq: math.MaxUint64, PrevSeq: math.MaxUint64}, "00020100" +
+	{"the largest", wire.Head{Kind: wire.Data, Age: year, Seq: math.MaxUint64,
+		PrevSeq: math.MaxUint64}, "00020100" +
 		"80d8c4bd75" + "ffffffffffffffffff01" + "ffffffffffffffffff01"},
 }
 
@@ -77,7 +80,8 @@ func drawHead(t *rapid.T) wire.Head {
 	if rapid.Bool().Draw(t, "knows") {
 		number := rapid.Uint64()
 		h.Ack = &wire.AckState{
-			Acked: number.Draw(t, "acked"), ReceivedBytes: number.Draw(t, "taken"), Window: number.Draw(t, "window"), Waited: number.Draw(t, "waited"),
+			Acked: number.Draw(t, "acked"), ReceivedBytes: number.Draw(t, "taken"), Window: number.Draw(t, "window"),
+			Waited: number.Draw(t, "waited"),
 		}
 	}
 	return h
@@ -87,7 +91,8 @@ func drawBytes(t *rapid.T, label string) []byte { return rapid.SliceOf(rapid.Byt
 
 func TestHead_ageIsMillisecondsWithinAYear(t *testing.T) {
 	for _, c := range []struct{ age, want time.Duration }{
-		{-time.Hour, 0}, {time.Millisecond - 1, 0}, {2*time.Millisecond - 1, time.Millisecond}, {year, year}, {math.MaxInt64, year},
+		{-time.Hour, 0}, {time.Millisecond - 1, 0}, {2*time.Millisecond - 1, time.Millisecond}, {year, year},
+		{math.MaxInt64, year},
 	} {
 		h, _, err := wire.DecodeHead(wire.AppendHead(nil, wire.Head{Kind: wire.Data, Age: c.age}))
 		require.NoError(t, err)
@@ -120,7 +125,8 @@ func TestDecodeHead_namesWhatIsMalformed(t *testing.T) {
 		{"00020101" + "000000" + "0101", "packet: field window: malformed or missing number"},
 		{"00020101" + "000000" + "010101", "packet: field waited: malformed or missing number"},
 		{"00020100" + "81d8c4bd75" + "0000", "packet: age of 31536000001 ms, want at most 31536000000"},
-		{"00020100" + "ffffffffffffffffff01" + "0000", "packet: age of 18446744073709551615 ms, want at most 31536000000"},
+		{"00020100" + "ffffffffffffffffff01" + "0000",
+			"packet: age of 18446744073709551615 ms, want at most 31536000000"},
 	} {
 		h, rest, err := wire.DecodeHead(unhex(t, c.hex))
 		require.EqualError(t, err, c.want, c.hex)

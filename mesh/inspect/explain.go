@@ -178,7 +178,8 @@ func (v View) rankCauses() (out []Cause) {
 func (v View) isCausedByHost(f Failure) bool {
 	return f.ExitCode == nil && f.Signal == 0 && slices.ContainsFunc(v.Hosts, func(h Host) bool {
 		return h.ID == f.Host && h.State != hostAlive &&
-			(strings.HasPrefix(f.Reason, "host "+text.HostLabel(h.ID)+" is ") || strings.HasPrefix(f.Reason, "host "+h.ID+" is "))
+			(strings.HasPrefix(f.Reason, "host "+text.HostLabel(h.ID)+" is ") ||
+				strings.HasPrefix(f.Reason, "host "+h.ID+" is "))
 	})
 }
 
@@ -273,7 +274,8 @@ func (w World) nextStep() string {
 		return "it is being stopped: " + w.Ending
 	}
 	if w.Status == system.StatusUnhealthy && w.Reason != "" {
-		return "it waits for missing procs; a world with an ended proc is stopped and removed (world.eviction-timeout); now: " + w.Reason
+		return "it waits for missing procs; a world with an ended proc is stopped and removed " +
+			"(world.eviction-timeout); now: " + w.Reason
 	}
 	return "nothing: it is " + string(w.Status)
 }

@@ -17,14 +17,17 @@ func TestExplanation_putsTheRootCauseFirst_INS5(t *testing.T) {
 	base := shape.Of("host", 2).With("gpu", 2)
 	at := time.Now().Add(-time.Hour)
 	v := View{
-		Mesh: "m-000000000000m", Ranks: 4, Phase: "failed", Shape: base, Owner: Owner{Answers: true}, Policy: "propagate", PerHost: 2,
-		Hosts: []Host{{ID: "a-000000000000a", State: hostAlive}, {ID: "b-000000000000b", State: "dead", Reason: "it said goodbye"}},
+		Mesh: "m-000000000000m", Ranks: 4, Phase: "failed", Shape: base, Owner: Owner{Answers: true},
+		Policy: "propagate", PerHost: 2,
+		Hosts: []Host{{ID: "a-000000000000a", State: hostAlive},
+			{ID: "b-000000000000b", State: "dead", Reason: "it said goodbye"}},
 		Statuses: []StatusRun{
 			{Region: "host=0", Ranks: 2, Status: "failed", Reason: "exit"},
 			{Region: "host=1", Ranks: 2, Status: "failed", Reason: "host b is dead: it said goodbye"},
 		},
 		Failures: []Failure{
-			{Rank: 1, Host: "a-000000000000a", Reason: "it ended", ExitCode: &code, StderrTail: []string{"one", "two"}, At: at},
+			{Rank: 1, Host: "a-000000000000a", Reason: "it ended", ExitCode: &code,
+				StderrTail: []string{"one", "two"}, At: at},
 			{Rank: 0, Host: "a-000000000000a", Reason: "it ended", ExitCode: &code, At: at.Add(time.Second)},
 			{Rank: 2, Host: "b-000000000000b", Reason: "host b is dead: it said goodbye"},
 			{Rank: 3, Host: "b-000000000000b", Reason: "host b is dead: it said goodbye"},
@@ -50,12 +53,16 @@ func TestExplanation_coversMissingLeasesAndMissingHosts(t *testing.T) {
 		Mesh: "m-000000000000m", Ranks: 2, Phase: "running", Shape: one, PerHost: 2, Owner: Owner{Why: "gone"},
 		Statuses: []StatusRun{{Region: "*", Ranks: 2, Status: "running"}},
 	}
-	require.Equal(t, []string{"no host reports a lease: live procs run until `castnet stop`"}, v.Explanation().Next)
+	require.Equal(t, []string{"no host reports a lease: live procs run until `castnet stop`"},
+		v.Explanation().Next)
 	v = View{
-		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", Shape: one, PerHost: 1, Owner: Owner{Answers: true}, World: &World{Status: system.StatusUnhealthy},
-		Statuses: []StatusRun{{Region: "gpu=0", Ranks: 1, Status: "running"}, {Region: "gpu=1", Ranks: 1, Status: "not-exist"}},
+		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", Shape: one, PerHost: 1, Owner: Owner{Answers: true},
+		World: &World{Status: system.StatusUnhealthy},
+		Statuses: []StatusRun{{Region: "gpu=0", Ranks: 1, Status: "running"},
+			{Region: "gpu=1", Ranks: 1, Status: "not-exist"}},
 	}
-	require.Equal(t, "w-000000000000m is unhealthy: of its 2 ranks 1 not-exist, 1 running", v.Explanation().Answer)
+	require.Equal(t, "w-000000000000m is unhealthy: of its 2 ranks 1 not-exist, 1 running",
+		v.Explanation().Answer)
 }
 
 // The system controller knows the hosts of a world that have created nothing, and why.
@@ -72,17 +79,22 @@ func TestExplanation_countsWorldHostsWithoutProcs(t *testing.T) {
 		return system.ProcState{ID: subjects.ProcID{Mesh: mesh, Rank: rank}, Health: health, Reason: why}
 	}
 	w := inspection{
-		desc:      agent.Mesh{ID: mesh, Extent: shape.Of("x", 5), PerHost: 1, World: &agent.WorldShare{World: "train", Count: 5}, Hosts: make([]subjects.HostID, 5)},
+		desc: agent.Mesh{ID: mesh, Extent: shape.Of("x", 5), PerHost: 1,
+			World: &agent.WorldShare{World: "train", Count: 5}, Hosts: make([]subjects.HostID, 5)},
 		liveHosts: []subjects.HostID{ids["here"], ids["slow"], ids["shut"]},
 		states:    map[int]agent.State{0: {Rank: 0, Status: agent.Status{Phase: agent.Running}}},
 		world: &system.WorldState{
 			Status: system.StatusUnhealthy, Reason: "proc train/2.0: it is lost",
-			Hosts: []system.HostState{{Rank: 0, ID: ids["here"], Count: 1}, {Rank: 1, ID: ids["slow"], Count: 1}, {Rank: 2, ID: ids["gone"], Count: 1, Lost: "no heartbeat"}, {Rank: 3, ID: ids["shut"], Count: 1}},
-			Procs: []system.ProcState{proc(0, system.HealthAlive, ""), proc(2, system.HealthExpired, "host gone-0000000000000 is lost: no heartbeat"), proc(3, system.HealthEnded, "failed: command is not allowed")},
+			Hosts: []system.HostState{{Rank: 0, ID: ids["here"], Count: 1}, {Rank: 1, ID: ids["slow"], Count: 1},
+				{Rank: 2, ID: ids["gone"], Count: 1, Lost: "no heartbeat"}, {Rank: 3, ID: ids["shut"], Count: 1}},
+			Procs: []system.ProcState{proc(0, system.HealthAlive, ""),
+				proc(2, system.HealthExpired, "host gone-0000000000000 is lost: no heartbeat"),
+				proc(3, system.HealthEnded, "failed: command is not allowed")},
 		},
 	}
 	x := w.view().Explanation()
-	require.Equal(t, "train-0000000000000 is unhealthy: of its 5 ranks 2 not-exist, 1 running, 2 failed", x.Answer)
+	require.Equal(t, "train-0000000000000 is unhealthy: of its 5 ranks 2 not-exist, 1 running, 2 failed",
+		x.Answer)
 	var causes []string
 	for _, c := range x.Causes {
 		causes = append(causes, c.String())

@@ -106,7 +106,8 @@ func agentRef(net *mesh.Net, id subjects.ActorID) actor.Ref[agent.Agent] {
 func summarize(m mesh.MeshState) MeshSummary {
 	desc := m.Procs.Describe()
 	r := MeshSummary{
-		Mesh: desc.ID.String(), Label: desc.ID.Label(), Kind: "mesh", Extent: desc.Extent.String(), Ranks: desc.Extent.NumRanks(),
+		Mesh: desc.ID.String(), Label: desc.ID.Label(), Kind: "mesh", Extent: desc.Extent.String(),
+		Ranks: desc.Extent.NumRanks(),
 		Hosts: []string{}, Owner: MeshOwner{ID: desc.Owner.String()},
 	}
 	if desc.World != nil {

@@ -105,7 +105,8 @@ func (w *inspection) view() View {
 		Mesh: w.desc.ID.String(), Label: cmp.Or(
 			r.Name, w.desc.ID.Label(),
 		), Extent: w.desc.Extent.String(), Ranks: w.desc.Extent.NumRanks(),
-		Program: w.desc.Command.Path, Policy: r.Policy.String(), Shape: w.desc.Extent, PerHost: w.desc.PerHost, Failures: []Failure{}, RestartedRanks: []RestartedRank{}, Actors: []ActorMesh{},
+		Program: w.desc.Command.Path, Policy: r.Policy.String(), Shape: w.desc.Extent, PerHost: w.desc.PerHost,
+		Failures: []Failure{}, RestartedRanks: []RestartedRank{}, Actors: []ActorMesh{},
 		Owner: Owner{
 			ID: w.desc.Owner.String(), Answers: w.ownerErr == nil, Lease: r.Lease, Restarts: r.Restarts,
 			Stalls: r.Stalls, Spares: r.Spares,

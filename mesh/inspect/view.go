@@ -129,7 +129,8 @@ func Mesh(ctx context.Context, net *mesh.Net, name string) (v View, missing, err
 	if err != nil {
 		return View{}, nil, err
 	}
-	m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase == agent.Unknown }) // the owner knows more
+	// the owner knows more
+	m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase == agent.Unknown })
 	w := inspection{net: net, desc: m.Procs.Describe(), liveHosts: ids}
 	var wg sync.WaitGroup
 	within, cancel := context.WithTimeout(ctx, askTimeout)

@@ -44,11 +44,14 @@ func TestView_ownersReportOverridesThatOfHosts_INS3(t *testing.T) {
 		}),
 		ownerErr: actor.ErrNoProc,
 	}
-	require.Equal(t, []StatusRun{{Region: "*", Ranks: 2, Status: "running"}}, w.view().Statuses, "the newest generation counts")
+	require.Equal(t, []StatusRun{{Region: "*", Ranks: 2, Status: "running"}}, w.view().Statuses,
+		"the newest generation counts")
 	w.ownerErr = nil
-	w.report = controller.Report{Procs: desc, Statuses: agent.OverlayOf(map[int]agent.Status{1: {Phase: agent.Failed, Reason: "hung"}})}
+	w.report = controller.Report{Procs: desc,
+		Statuses: agent.OverlayOf(map[int]agent.Status{1: {Phase: agent.Failed, Reason: "hung"}})}
 	require.Equal(t, []StatusRun{
-		{Region: "gpu=0", Ranks: 1, Status: "running"}, {Region: "gpu=1", Ranks: 1, Status: "failed", Reason: "hung"},
+		{Region: "gpu=0", Ranks: 1, Status: "running"},
+		{Region: "gpu=1", Ranks: 1, Status: "failed", Reason: "hung"},
 	}, w.view().Statuses)
 }
 
@@ -61,7 +64,8 @@ func TestGroupRanks_coverEveryRankOnce_INS4(t *testing.T) {
 			ranks[rank] = rank
 		}
 		seen := map[int]int{}
-		for _, g := range GroupRanks(base, ranks, func(r int) int { return r }, func(r int) int { return outcomes[r] }) {
+		for _, g := range GroupRanks(base, ranks, func(r int) int { return r },
+			func(r int) int { return outcomes[r] }) {
 			require.Equal(t, g.Items, g.Ranks)
 			require.Equal(t, shape.Describe(base, g.Ranks), g.Region)
 			for _, r := range g.Ranks {

@@ -27,7 +27,8 @@ func count(tree fs.FS) (packages map[string]*stats, tests stats, err error) {
 			return err
 		}
 		if e.IsDir() {
-			if name != "." && (strings.HasPrefix(e.Name(), ".") || slices.Contains([]string{"testdata", "node_modules", "bin"}, e.Name())) {
+			if name != "." && (strings.HasPrefix(e.Name(), ".") ||
+				slices.Contains([]string{"testdata", "node_modules", "bin"}, e.Name())) {
 				return fs.SkipDir
 			}
 			return nil
@@ -97,7 +98,8 @@ func run(out io.Writer, tree fs.FS) error {
 }
 
 func printRow(table io.Writer, name string, s stats) {
-	fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t  %s\n", s.files, s.code, 100*s.comments/max(s.code+s.comments, 1),
+	fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t  %s\n", s.files, s.code,
+		100*s.comments/max(s.code+s.comments, 1),
 		len(s.functions), s.length(50), s.length(90), s.length(100), perThousand(s.golf.total(), s.code), name)
 }
 

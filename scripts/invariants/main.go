@@ -45,7 +45,8 @@ var (
 	inText = regexp.MustCompile(`\b([A-Z]+)-([0-9]+)\b`)
 )
 
-// read collects the promises of a tree, and the tests that cover them. A number that two promises have is an error.
+// read collects the promises of a tree, and the tests that cover them. A number that two promises
+// have is an error.
 func read(tree fs.FS) ([]*invariant, error) {
 	var all []*invariant
 	byID := map[string]*invariant{}
@@ -77,7 +78,9 @@ func eachGoFile(tree fs.FS, visit func(name string, content []byte) error) error
 		switch {
 		case err != nil:
 			return err
-		case e.IsDir() && name != "." && (strings.HasPrefix(e.Name(), ".") || slices.Contains([]string{"testdata", "node_modules", "bin"}, e.Name())):
+		case e.IsDir() && name != "." &&
+			(strings.HasPrefix(e.Name(), ".") ||
+				slices.Contains([]string{"testdata", "node_modules", "bin"}, e.Name())):
 			return fs.SkipDir
 		case e.IsDir() || !strings.HasSuffix(name, ".go"):
 			return nil
@@ -120,7 +123,8 @@ func addTests(tests map[string][]string, name string, content []byte) error {
 	}
 	for _, d := range file.Decls {
 		f, isFunc := d.(*ast.FuncDecl)
-		if !isFunc || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") && !strings.HasPrefix(f.Name.Name, "Fuzz") {
+		if !isFunc || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") &&
+			!strings.HasPrefix(f.Name.Name, "Fuzz") {
 			continue
 		}
 		begin, end := f.Pos(), f.End()
@@ -145,7 +149,8 @@ func addTests(tests map[string][]string, name string, content []byte) error {
 // write prints the page.
 func write(out io.Writer, all []*invariant) error {
 	var b strings.Builder
-	b.WriteString("# Invariants\n\nThe `doc.go` of a package states these promises in full. `go run ./scripts/invariants` writes this page.\n")
+	b.WriteString("# Invariants\n\nThe `doc.go` of a package states these promises in full. `go run " +
+		"./scripts/invariants` writes this page.\n")
 	family := ""
 	for _, i := range all {
 		if i.family != family {

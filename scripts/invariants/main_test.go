@@ -21,7 +21,8 @@ func TestPage_isUpToDate(t *testing.T) {
 	require.NoError(t, write(&b, all))
 	page, err := os.ReadFile("../../docs/invariants.md")
 	require.NoError(t, err)
-	require.True(t, string(page) == b.String(), "docs/invariants.md is old: go run ./scripts/invariants > docs/invariants.md")
+	require.True(t, string(page) == b.String(),
+		"docs/invariants.md is old: go run ./scripts/invariants > docs/invariants.md")
 	for _, i := range all {
 		assert.LessOrEqual(t, i.words, maxWords, "%s has too many words", i.id())
 	}
@@ -29,19 +30,24 @@ func TestPage_isUpToDate(t *testing.T) {
 
 func TestRead_findsPromisesAndTheirTests(t *testing.T) {
 	tree := fstest.MapFS{
-		"p/doc.go": {Data: []byte("// Package p keeps promises:\n//\n//   - AB-2 (order): one after\n//     another.\n//   - AB-1 (count): each once.\n//   - no promise\npackage p\n")},
-		"p/p_test.go": {Data: []byte("package p\n\nfunc TestAB1_eachOnce(t *testing.T) {}\n\n// TestMore covers AB-2.\nfunc TestMore(t *testing.T) {}\n\n" +
-			"func TestLine(t *testing.T) { // AB-1\n}\n\nfunc FuzzIn(f *testing.F) {\n\t// AB-2 holds\n}\n\n// helper, not of AB-1\nfunc helper() {}\n")},
+		"p/doc.go": {Data: []byte("// Package p keeps promises:\n//\n//   - AB-2 (order): one after\n//     " +
+			"another.\n//   - AB-1 (count): each once.\n//   - no promise\npackage p\n")},
+		"p/p_test.go": {Data: []byte("package p\n\nfunc TestAB1_eachOnce(t *testing.T) {}\n\n// TestMore covers " +
+			"AB-2.\nfunc TestMore(t *testing.T) {}\n\n" +
+			"func TestLine(t *testing.T) { // AB-1\n}\n\nfunc FuzzIn(f *testing.F) {\n\t// AB-2 holds\n}\n\n// " +
+			"helper, not of AB-1\nfunc helper() {}\n")},
 	}
 	all, err := read(tree)
 	require.NoError(t, err)
 	require.Equal(t, []*invariant{
-		{family: "AB", number: 1, title: "count", words: 2, dir: "p", tests: []string{"TestAB1_eachOnce", "TestLine"}},
+		{family: "AB", number: 1, title: "count", words: 2, dir: "p",
+			tests: []string{"TestAB1_eachOnce", "TestLine"}},
 		{family: "AB", number: 2, title: "order", words: 3, dir: "p", tests: []string{"FuzzIn", "TestMore"}},
 	}, all)
 	var b strings.Builder
 	require.NoError(t, write(&b, all))
-	require.Contains(t, b.String(), "\n## AB · p\n\n| | title | tests |\n|---|---|---|\n| AB-1 | count | TestAB1_eachOnce<br>TestLine |\n")
+	require.Contains(t, b.String(),
+		"\n## AB · p\n\n| | title | tests |\n|---|---|---|\n| AB-1 | count | TestAB1_eachOnce<br>TestLine |\n")
 	tree["q/doc.go"] = tree["p/doc.go"]
 	_, err = read(tree)
 	require.EqualError(t, err, "AB-2 stands in p and in q")

@@ -40,7 +40,8 @@ const (
 
 func (k kind) String() string { return [...]string{"pages", "other markdown", "Go comments"}[k] }
 
-// read collects the prose of a tree, sorted by name. With names it takes the files and folders below these alone.
+// read collects the prose of a tree, sorted by name. With names it takes the files and folders
+// below these alone.
 func read(tree fs.FS, names []string) ([]text, error) {
 	byName := map[string]*text{}
 	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
@@ -48,7 +49,8 @@ func read(tree fs.FS, names []string) ([]text, error) {
 		case err != nil:
 			return err
 		case e.IsDir():
-			if name != "." && (strings.HasPrefix(e.Name(), ".") || slices.Contains([]string{"testdata", "node_modules", "bin"}, e.Name())) {
+			if name != "." && (strings.HasPrefix(e.Name(), ".") ||
+				slices.Contains([]string{"testdata", "node_modules", "bin"}, e.Name())) {
 				return fs.SkipDir
 			}
 			return nil
@@ -118,12 +120,14 @@ func run(out io.Writer, tree fs.FS, names []string, list bool) error {
 		return nil
 	}
 	slices.SortStableFunc(all, func(a, b text) int {
-		return cmp.Or(cmp.Compare(a.kind, b.kind), -cmp.Compare(measure(a.sentences).relativeShare(), measure(b.sentences).relativeShare()))
+		return cmp.Or(cmp.Compare(a.kind, b.kind),
+			-cmp.Compare(measure(a.sentences).relativeShare(), measure(b.sentences).relativeShare()))
 	})
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "sentences\tmean words\tover 30\trelative/100\tforbidden\t  text")
 	row := func(name string, f figures) {
-		fmt.Fprintf(table, "%d\t%.1f\t%.1f%%\t%.2f\t%d\t  %s\n", f.sentences, f.mean(), f.longShare(), f.relativeShare(), f.forbidden, name)
+		fmt.Fprintf(table, "%d\t%.1f\t%.1f%%\t%.2f\t%d\t  %s\n", f.sentences, f.mean(), f.longShare(),
+			f.relativeShare(), f.forbidden, name)
 	}
 	for _, t := range all {
 		row(t.name, measure(t.sentences))

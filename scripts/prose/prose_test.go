@@ -27,9 +27,12 @@ func TestProse_repositoryKeepsItsLimits(t *testing.T) {
 		f := total(all, k)
 		require.Positive(t, f.sentences, k)
 		assert.LessOrEqual(t, f.mean(), limit.mean, "%s: words of a sentence: see go run ./scripts/prose", k)
-		assert.LessOrEqual(t, f.longShare(), limit.long, "%s: sentences over 30 words of a hundred: see go run ./scripts/prose -list", k)
-		assert.LessOrEqual(t, f.relativeShare(), limit.relative, "%s: relative words of a hundred: see go run ./scripts/prose", k)
-		assert.LessOrEqual(t, f.forbidden, limit.forbidden, "%s: forbidden beginnings: see go run ./scripts/prose -list", k)
+		assert.LessOrEqual(t, f.longShare(), limit.long,
+			"%s: sentences over 30 words of a hundred: see go run ./scripts/prose -list", k)
+		assert.LessOrEqual(t, f.relativeShare(), limit.relative,
+			"%s: relative words of a hundred: see go run ./scripts/prose", k)
+		assert.LessOrEqual(t, f.forbidden, limit.forbidden,
+			"%s: forbidden beginnings: see go run ./scripts/prose -list", k)
 	}
 }
 
@@ -38,14 +41,17 @@ func TestMarkdown_countsOnlySentencesOfProse(t *testing.T) {
 		"<!-- left out -->\n| a table | of words |\n```\ncode is no prose.\n```\n    nor is this.\n" +
 		"- one item of a list\n- another item\n  that goes on\n1. a third\n"
 	require.Equal(t, []string{
-		"The host, which runs x here, is up.", "See the page!", "one item of a list", "another item that goes on", "a third",
+		"The host, which runs x here, is up.", "See the page!", "one item of a list",
+		"another item that goes on", "a third",
 	}, markdownSentences(page))
 }
 
 func TestComments_countOnlySentencesOfLineComments(t *testing.T) {
-	file := "// Package x is one thing. It\n// does another.\n//\n//\tx.Do() // an example\n//\n//   - X-1: a claim\n//   - X-2: one more\n" +
+	file := "// Package x is one thing. It\n// does another.\n//\n//\tx.Do() // an example\n//\n//   - X-1: " +
+		"a claim\n//   - X-2: one more\n" +
 		"package x // not a line of its own\n\n//go:generate nothing\n\t// Who asks?\n\t//nolint:all\nvar s = 1\n"
-	require.Equal(t, []string{"Package x is one thing.", "It does another.", "a claim", "one more", "Who asks?"}, commentSentences(file))
+	require.Equal(t, []string{"Package x is one thing.", "It does another.", "a claim", "one more", "Who asks?"},
+		commentSentences(file))
 }
 
 func TestMeasure_countsLongSentencesRelativeWordsAndBeginnings(t *testing.T) {
@@ -72,7 +78,8 @@ func TestRun_printsARowPerTextAndItsOffences(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(&out, tree, nil, false))
 	for _, row := range []string{
-		`1 +5\.0 +0\.0% +20\.00 +1 +README\.md`, `1 +5\.0 +0\.0% +0\.00 +0 +docs/deep/b\.md`, `1 +4\.0 +0\.0% +0\.00 +0 +p\n`,
+		`1 +5\.0 +0\.0% +20\.00 +1 +README\.md`, `1 +5\.0 +0\.0% +0\.00 +0 +docs/deep/b\.md`,
+		`1 +4\.0 +0\.0% +0\.00 +0 +p\n`,
 		`2 +5\.0 +0\.0% +10\.00 +1 +all pages`, `1 .* all other markdown`, `1 .* all Go comments`,
 	} {
 		require.Regexp(t, row, out.String())

@@ -71,7 +71,8 @@ func markdownSentences(page string) []string {
 			}
 		case strings.HasPrefix(line, "```"), strings.HasPrefix(line, "~~~"):
 			fence = line[:3]
-		case strings.HasPrefix(line, "#"), strings.HasPrefix(line, "    "), strings.HasPrefix(strings.TrimSpace(line), "|"):
+		case strings.HasPrefix(line, "#"), strings.HasPrefix(line, "    "),
+			strings.HasPrefix(strings.TrimSpace(line), "|"):
 			lines = append(lines, "")
 		case listItem.MatchString(line):
 			lines = append(lines, "", listItem.FindStringSubmatch(line)[1])
@@ -142,7 +143,8 @@ func measure(all []string) (f figures) {
 	return f
 }
 
-// offends reports whether a sentence is long, and whether its beginning is forbidden. A question may begin with any word.
+// offends reports whether a sentence is long, and whether its beginning is forbidden. A question
+// may begin with any word.
 func offends(sentence string) (long, forbidden bool) {
 	found := word.FindAllString(sentence, -1)
 	if len(found) == 0 {

@@ -56,7 +56,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	fs.IntVar(&s.n, "n", 100, "how often the tests of each package run")
 	fs.IntVar(&s.busy, "busy", 0, "how many loops keep processors busy meanwhile")
 	fs.IntVar(&s.p, "p", 1, "how many packages run at once")
-	fs.IntVar(&s.parallel, "parallel", 0, "how many parallel tests of a package run at once; 0: as many as it chooses")
+	fs.IntVar(&s.parallel, "parallel", 0,
+		"how many parallel tests of a package run at once; 0: as many as it chooses")
 	fs.BoolVar(&s.race, "race", false, "run under the race detector")
 	fs.StringVar(&s.run, "run", ".", "run the tests that match this `regexp`")
 	fs.DurationVar(&s.timeout, "timeout", 10*time.Minute, "how long one run may take")
@@ -281,11 +282,13 @@ func (p *series) keep(said []byte, cause error, out io.Writer) (err error) {
 
 var (
 	failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: ([^\s/]+)`)
-	timedOut   = regexp.MustCompile(`(?m)^panic: test timed out after .*\n(?:\trunning tests:\n((?:\t\t.*\n)+))?`)
-	stillRuns  = regexp.MustCompile(`(?m)^\t\t([^\s/]+)`)
+	timedOut   = regexp.MustCompile(
+		`(?m)^panic: test timed out after .*\n(?:\trunning tests:\n((?:\t\t.*\n)+))?`)
+	stillRuns = regexp.MustCompile(`(?m)^\t\t([^\s/]+)`)
 )
 
-// failedTests are the tests that an output says have failed, or that ran when the time was over. Each is named
+// failedTests are the tests that an output says have failed, or that ran when the time was over.
+// Each is named
 // once, and without its subtests.
 func failedTests(said string) (names []string) {
 	for _, m := range failedTest.FindAllStringSubmatch(said, -1) {

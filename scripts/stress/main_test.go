@@ -70,7 +70,8 @@ func inFlaky(t *testing.T) {
 func TestStress_countsFailuresByTestAndRound(t *testing.T) {
 	inFlaky(t)
 	var out bytes.Buffer
-	require.Equal(t, exitFailed, command(t.Context(), []string{"-n", "4", "-busy", "1", "-p", "2", "-parallel", "3", "-run", "Odd|Sound", "./..."}, &out))
+	require.Equal(t, exitFailed, command(t.Context(),
+		[]string{"-n", "4", "-busy", "1", "-p", "2", "-parallel", "3", "-run", "Odd|Sound", "./..."}, &out))
 	for _, row := range []string{`flaky +4 +2 +500\.0`, `  TestOdd +4 +2 +500\.0`, `flaky/sound +4 +0 +0\.0`} {
 		require.Regexp(t, "(?m)^"+row+"$", out.String())
 	}
@@ -138,8 +139,10 @@ func TestStress_refusesInvalidArguments(t *testing.T) {
 func TestFailures_parseTheOutput(t *testing.T) {
 	for said, want := range map[string][]string{
 		"ok": nil,
-		"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\n--- FAIL: TestC (0.00s)\nFAIL\n": {"TestA", "TestC"},
-		"panic: test timed out after 1s\n\trunning tests:\n\t\tTestA (1s)\n\t\tTestB/c (0s)\n\ngoroutine 1 [running]:\n\t\tnothing\n": {
+		"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\n--- FAIL: TestC (0.00s)\nFAIL\n": {"TestA",
+			"TestC"},
+		"panic: test timed out after 1s\n\trunning tests:\n\t\tTestA (1s)\n\t\tTestB/c (0s)\n\ngoroutine 1 " +
+			"[running]:\n\t\tnothing\n": {
 			"TestA (timed out)", "TestB (timed out)"},
 		"--- FAIL: TestA (0.00s)\npanic: boom [recovered]\n": {"TestA"},
 	} {

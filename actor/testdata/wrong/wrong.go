@@ -31,7 +31,8 @@ var (
 	_ = counter.Define((*Counter).add)                            // want cannot use
 )
 
-func verbs(ctx context.Context, p *actor.Proc, c actor.Ref[*Counter], l actor.Ref[*Lamp], numbers actor.PortRef[int]) {
+func verbs(ctx context.Context, p *actor.Proc, c actor.Ref[*Counter], l actor.Ref[*Lamp],
+	numbers actor.PortRef[int]) {
 	_, _ = add.Call(ctx, c, 1)
 	_, _ = add.Call(ctx, c, "one")      // want cannot use "one"
 	_, _ = add.Call(ctx, l, 1)          // want cannot use l

@@ -56,7 +56,8 @@ func newEnd(ctx context.Context) (*end, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := actor.NewActorSystem("bench", actor.WithLogger(log.DiscardLogger), actor.WithActorInitMaxRetries(1),
+	s, err := actor.NewActorSystem("bench", actor.WithLogger(log.DiscardLogger),
+		actor.WithActorInitMaxRetries(1),
 		actor.WithRemote(goakt.NewConfig(host, port)))
 	if err != nil {
 		return nil, err

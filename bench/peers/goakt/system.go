@@ -21,7 +21,8 @@ type system struct {
 }
 
 func newSystem(ctx context.Context, fault local.Fault) (local.System, error) {
-	s, err := actor.NewActorSystem("bench", actor.WithLogger(log.DiscardLogger), actor.WithActorInitMaxRetries(1))
+	s, err := actor.NewActorSystem("bench", actor.WithLogger(log.DiscardLogger),
+		actor.WithActorInitMaxRetries(1))
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,8 @@ func newEnd() (*end, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := hollywood.New(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), hollywood.NewConfig().WithBufferSize(readBuffer))
+	r := hollywood.New(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		hollywood.NewConfig().WithBufferSize(readBuffer))
 	engine, err := actor.NewEngine(actor.NewEngineConfig().WithRemote(r))
 	return &end{engine, r}, err
 }

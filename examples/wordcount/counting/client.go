@@ -25,7 +25,8 @@ func Count(ctx context.Context, m cast.Mesh[*Counter], j Job) (shape.ValueMesh[S
 	first, _ := shares.At(0)
 	for point, s := range shares.All() { // WC-1
 		if s.Listed != first.Listed || s.Digest != first.Digest {
-			return shares, fmt.Errorf("%s is not the same folder everywhere: rank 0 sees %d files, rank %d (%s) sees %d, or others",
+			return shares, fmt.Errorf("%s is not the same folder everywhere: rank 0 sees %d files, rank %d (%s) "+
+				"sees %d, or others",
 				j.Folder, first.Listed, point.Rank(), point, s.Listed)
 		}
 	}

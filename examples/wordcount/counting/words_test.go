@@ -55,7 +55,8 @@ func oracle(text string) (out []string) {
 }
 
 func FuzzWords(f *testing.F) {
-	for _, seed := range []string{"", "a b", "Straße İ_ſ\xff٣", strings.Repeat("é", 70) + " x", "\xe2\x82 \xe2\x82\xac"} {
+	for _, seed := range []string{"", "a b", "Straße İ_ſ\xff٣", strings.Repeat("é", 70) + " x",
+		"\xe2\x82 \xe2\x82\xac"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -153,7 +153,8 @@ func (f *flow) pass(due time.Time) bool {
 		return false
 	default:
 	}
-	return f.until(due) && f.pair.proxy.gate.wait(f.pair.over) && (f.direction == Down || f.pair.held.wait(f.pair.over))
+	return f.until(due) && f.pair.proxy.gate.wait(f.pair.over) &&
+		(f.direction == Down || f.pair.held.wait(f.pair.over))
 }
 
 // until waits for a moment; false: the pair is over.

@@ -72,7 +72,8 @@ func Start(upstream string) (*Proxy, error) {
 		return nil, fmt.Errorf("start proxy: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Proxy{listener: l, ctx: ctx, cancel: cancel, gate: newGate(), upstream: upstream, pairs: map[*pair]struct{}{}}
+	p := &Proxy{listener: l, ctx: ctx, cancel: cancel, gate: newGate(), upstream: upstream,
+		pairs: map[*pair]struct{}{}}
 	p.tasks.Go(p.accept)
 	return p, nil
 }

@@ -273,7 +273,8 @@ func TestHold_releasesBytesOnTheOldConnection_CHAOS4(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "held back", string(late))
 	require.NoError(t, old.Close())
-	require.Eventually(t, func() bool { return p.Stats().Open == 1 }, patience, time.Millisecond, "the new one is left")
+	require.Eventually(t, func() bool { return p.Stats().Open == 1 }, patience, time.Millisecond,
+		"the new one is left")
 }
 
 func TestClose_endsHeldAndStalledConnections_CHAOS5(t *testing.T) {
@@ -316,7 +317,8 @@ func TestSlow_delaysAndThrottles(t *testing.T) {
 	wrote := pump(client, noise(128<<10))
 	_, err = io.ReadFull(far, make([]byte, 128<<10))
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, time.Since(began), 80*time.Millisecond, "an eighth of a second, less the last read")
+	require.GreaterOrEqual(t, time.Since(began), 80*time.Millisecond,
+		"an eighth of a second, less the last read")
 	require.NoError(t, <-wrote)
 }
 

@@ -37,7 +37,8 @@ func (v Verdict) Plus(o Verdict) Verdict {
 		Lost: v.Lost + o.Lost, Duplicated: v.Duplicated + o.Duplicated, Reordered: v.Reordered + o.Reordered,
 		Lies: v.Lies + o.Lies, Stale: v.Stale + o.Stale, Invented: v.Invented + o.Invented,
 		Corrupt: v.Corrupt + o.Corrupt, Unsettled: v.Unsettled + o.Unsettled,
-		Undeliverable: v.Undeliverable + o.Undeliverable, Indeterminate: v.Indeterminate + o.Indeterminate, Gone: v.Gone + o.Gone,
+		Undeliverable: v.Undeliverable + o.Undeliverable, Indeterminate: v.Indeterminate + o.Indeterminate,
+		Gone: v.Gone + o.Gone,
 	}
 	sum.Examples = append(append(sum.Examples, v.Examples...), o.Examples...)
 	sum.Examples = sum.Examples[:min(len(sum.Examples), maxExamples)]
@@ -51,7 +52,8 @@ func (v Verdict) String() string {
 	for _, c := range []struct {
 		name string
 		n    int
-	}{{"lies", v.Lies}, {"stale", v.Stale}, {"invented", v.Invented}, {"corrupt", v.Corrupt}, {"unsettled", v.Unsettled}} {
+	}{{"lies", v.Lies}, {"stale", v.Stale}, {"invented", v.Invented}, {"corrupt", v.Corrupt},
+		{"unsettled", v.Unsettled}} {
 		if c.n > 0 {
 			s += fmt.Sprintf(", %s=%d", c.name, c.n)
 		}
@@ -102,7 +104,8 @@ func (c *checker) wrong(s *stream, what string, n int, of uint64) int {
 		if of > 0 {
 			about = fmt.Sprintf("message %d", of)
 		}
-		c.verdict.Examples = append(c.verdict.Examples, fmt.Sprintf("%s: %s of %s to %s", what, about, s.From, s.To))
+		c.verdict.Examples = append(c.verdict.Examples,
+			fmt.Sprintf("%s: %s of %s to %s", what, about, s.From, s.To))
 	}
 	return n
 }
@@ -110,7 +113,8 @@ func (c *checker) wrong(s *stream, what string, n int, of uint64) int {
 func (c *checker) stream(key Stream) *stream {
 	s := c.streams[key]
 	if s == nil {
-		s = &stream{Stream: key, sent: map[uint64]time.Time{}, handled: map[uint64]bool{}, fates: map[uint64]Kind{}, nameless: map[Kind]int{}}
+		s = &stream{Stream: key, sent: map[uint64]time.Time{}, handled: map[uint64]bool{}, fates: map[uint64]Kind{},
+			nameless: map[Kind]int{}}
 		c.streams[key] = s
 		c.order = append(c.order, s)
 	}

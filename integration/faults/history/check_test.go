@@ -66,25 +66,36 @@ func TestCheck_findsPlantedFaults(t *testing.T) {
 		in   *book
 		want history.Verdict
 	}{
-		{"HIST-2: a loss", sent(ab, 3).each(history.Handled, ab, 1, 3), history.Verdict{Sent: 3, Handled: 2, Lost: 1}},
-		{"HIST-2: the last ones lost", sent(ab, 3).each(history.Handled, ab, 1), history.Verdict{Sent: 3, Handled: 1, Lost: 2}},
-		{"HIST-2: answered and never handled", sent(ab, 1).add(history.Answered, ab, 1), history.Verdict{Sent: 1, Lost: 1}},
+		{"HIST-2: a loss", sent(ab, 3).each(history.Handled, ab, 1, 3),
+			history.Verdict{Sent: 3, Handled: 2, Lost: 1}},
+		{"HIST-2: the last ones lost", sent(ab, 3).each(history.Handled, ab, 1),
+			history.Verdict{Sent: 3, Handled: 1, Lost: 2}},
+		{"HIST-2: answered and never handled", sent(ab, 1).add(history.Answered, ab, 1),
+			history.Verdict{Sent: 1, Lost: 1}},
 		{"HIST-2: one of two came back", sent(ab, 3).each(history.Handled, ab, 1).add(history.Undeliverable, ab, 0),
 			history.Verdict{Sent: 3, Handled: 1, Undeliverable: 1, Lost: 1}},
-		{"HIST-2: sent to a dead process and not heard of", (&book{}).each(history.Sent, ab, 1, 2).ended("right/0.0").each(history.Sent, ab, 3, 4).
-			add(history.Indeterminate, ab, 3).settled(ab.From), history.Verdict{Sent: 4, Indeterminate: 1, Lost: 1, Gone: 2}},
-		{"HIST-3: a duplicate", sent(ab, 2).each(history.Handled, ab, 1, 2, 2), history.Verdict{Sent: 2, Handled: 2, Duplicated: 1}},
-		{"HIST-3: an old duplicate is not an inversion, too", sent(ab, 2).each(history.Handled, ab, 1, 2, 1), history.Verdict{Sent: 2, Handled: 2, Duplicated: 1}},
-		{"HIST-3: an inversion", sent(ab, 3).each(history.Handled, ab, 1, 3, 2), history.Verdict{Sent: 3, Handled: 3, Reordered: 1}},
-		{"HIST-4: a lie with a number", sent(ab, 2).each(history.Handled, ab, 1, 2).add(history.Undeliverable, ab, 2),
+		{"HIST-2: sent to a dead process and not heard of",
+			(&book{}).each(history.Sent, ab, 1, 2).ended("right/0.0").each(history.Sent, ab, 3, 4).
+				add(history.Indeterminate, ab, 3).settled(ab.From),
+			history.Verdict{Sent: 4, Indeterminate: 1, Lost: 1, Gone: 2}},
+		{"HIST-3: a duplicate", sent(ab, 2).each(history.Handled, ab, 1, 2, 2),
+			history.Verdict{Sent: 2, Handled: 2, Duplicated: 1}},
+		{"HIST-3: an old duplicate is not an inversion, too", sent(ab, 2).each(history.Handled, ab, 1, 2, 1),
+			history.Verdict{Sent: 2, Handled: 2, Duplicated: 1}},
+		{"HIST-3: an inversion", sent(ab, 3).each(history.Handled, ab, 1, 3, 2),
+			history.Verdict{Sent: 3, Handled: 3, Reordered: 1}},
+		{"HIST-4: a lie with a number",
+			sent(ab, 2).each(history.Handled, ab, 1, 2).add(history.Undeliverable, ab, 2),
 			history.Verdict{Sent: 2, Handled: 2, Undeliverable: 1, Lies: 1}},
 		{"HIST-4: a lie without one", sent(ab, 2).each(history.Handled, ab, 1, 2).add(history.Undeliverable, ab, 0),
 			history.Verdict{Sent: 2, Handled: 2, Undeliverable: 1, Lies: 1}},
 		{"HIST-4: two fates", sent(ab, 1).add(history.Undeliverable, ab, 1).add(history.Answered, ab, 1),
 			history.Verdict{Sent: 1, Lies: 1, Lost: 1}},
 		{"HIST-5: another incarnation", &stale, history.Verdict{Sent: 1, Handled: 1, Stale: 1}},
-		{"HIST-5: nobody sent it", sent(ab, 1).each(history.Handled, ab, 1, 9), history.Verdict{Sent: 1, Handled: 1, Invented: 1}},
-		{"HIST-5: other bytes", sent(ab, 1).each(history.Handled, ab, 1).add(history.Corrupt, ab, 1), history.Verdict{Sent: 1, Handled: 1, Corrupt: 1}},
+		{"HIST-5: nobody sent it", sent(ab, 1).each(history.Handled, ab, 1, 9),
+			history.Verdict{Sent: 1, Handled: 1, Invented: 1}},
+		{"HIST-5: other bytes", sent(ab, 1).each(history.Handled, ab, 1).add(history.Corrupt, ab, 1),
+			history.Verdict{Sent: 1, Handled: 1, Corrupt: 1}},
 		{"HIST-6: no fate", (&book{}).add(history.Sent, ab, 1), history.Verdict{Sent: 1, Unsettled: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,18 +116,23 @@ func TestCheck_allowsPermittedOutcomes(t *testing.T) {
 	}{
 		{"it came back", sent(ab, 2).each(history.Handled, ab, 1).add(history.Undeliverable, ab, 2),
 			history.Verdict{Sent: 2, Handled: 1, Undeliverable: 1}},
-		{"it came back without a number", sent(ab, 2).each(history.Handled, ab, 1).add(history.Undeliverable, ab, 0),
+		{"it came back without a number",
+			sent(ab, 2).each(history.Handled, ab, 1).add(history.Undeliverable, ab, 0),
 			history.Verdict{Sent: 2, Handled: 1, Undeliverable: 1}},
-		{"nobody knows of two, and one was handled", sent(ab, 2).each(history.Handled, ab, 1).each(history.Indeterminate, ab, 1, 2),
+		{"nobody knows of two, and one was handled",
+			sent(ab, 2).each(history.Handled, ab, 1).each(history.Indeterminate, ab, 1, 2),
 			history.Verdict{Sent: 2, Handled: 1, Indeterminate: 2}},
-		{"nobody knows, without a number", sent(ab, 2).each(history.Handled, ab, 1, 2).add(history.Indeterminate, ab, 0),
+		{"nobody knows, without a number",
+			sent(ab, 2).each(history.Handled, ab, 1, 2).add(history.Indeterminate, ab, 0),
 			history.Verdict{Sent: 2, Handled: 2, Indeterminate: 1}},
 		{"its receiver was killed", sent(ab, 3).each(history.Handled, ab, 1).ended("right/0.0"),
 			history.Verdict{Sent: 3, Handled: 1, Gone: 2}},
-		{"its sender was killed", (&book{}).each(history.Sent, ab, 1, 2).each(history.Handled, ab, 1).ended("left/0.0"),
+		{"its sender was killed", (&book{}).each(history.Sent, ab, 1, 2).each(history.Handled, ab, 1).
+			ended("left/0.0"),
 			history.Verdict{Sent: 2, Handled: 1}},
-		{"it was sent to a dead process, and its sender was told", (&book{}).ended("right/0.0").each(history.Sent, ab, 1, 2, 3).
-			add(history.Undeliverable, ab, 2).each(history.Indeterminate, ab, 0, 0).settled(ab.From),
+		{"it was sent to a dead process, and its sender was told",
+			(&book{}).ended("right/0.0").each(history.Sent, ab, 1, 2, 3).
+				add(history.Undeliverable, ab, 2).each(history.Indeterminate, ab, 0, 0).settled(ab.From),
 			history.Verdict{Sent: 3, Undeliverable: 1, Indeterminate: 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -128,7 +144,8 @@ func TestCheck_allowsPermittedOutcomes(t *testing.T) {
 }
 
 func TestCheck_killedReceiverDoesNotExcuseAFalseReport(t *testing.T) {
-	v := history.Check(*sent(ab, 2).each(history.Handled, ab, 2, 1, 1).add(history.Undeliverable, ab, 1).ended("right/0.0"))
+	v := history.Check(*sent(ab, 2).each(history.Handled, ab, 2, 1, 1).add(history.Undeliverable, ab, 1).
+		ended("right/0.0"))
 	require.Equal(t, 1, v.Lies)
 	require.Equal(t, 1, v.Reordered)
 	require.Equal(t, 1, v.Duplicated)

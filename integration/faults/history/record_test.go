@@ -29,7 +29,8 @@ func TestLog_roundTrips(t *testing.T) {
 		{Kind: history.Sent, At: time.Unix(3, 4), Stream: ab, N: 1},
 		{Kind: history.Settled, At: time.Unix(5, 6), Stream: history.Stream{From: ab.From}},
 		{Kind: history.Handled, At: time.Unix(7, 8), Stream: ab, N: 1, Note: ab.To},
-		{Kind: history.Undeliverable, At: time.Unix(9, 10), Stream: history.Stream{From: "a b", To: "c d"}, Note: "two lines  and a tab"},
+		{Kind: history.Undeliverable, At: time.Unix(9, 10), Stream: history.Stream{From: "a b", To: "c d"},
+			Note: "two lines  and a tab"},
 	}
 	for i, r := range want {
 		if i < 2 {

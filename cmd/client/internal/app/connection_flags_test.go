@@ -10,7 +10,8 @@ import (
 
 func TestConnectionFlags_repeatTheConnectionWithoutSecrets(t *testing.T) {
 	a := &App{Conn: cli.Connection{
-		Server: "nats://me:hunter2@one:4222,nats://two", Creds: "/a b.creds", User: "me", Password: "hunter2", Token: "t0ken", Namespace: "lab",
+		Server: "nats://me:hunter2@one:4222,nats://two", Creds: "/a b.creds", User: "me", Password: "hunter2",
+		Token: "t0ken", Namespace: "lab",
 	}}
 	flags := a.ConnectionFlags()
 	require.Equal(t, []string{

@@ -26,10 +26,12 @@ func TestCoverage_separatesFailedFromMissingRegions(t *testing.T) {
 	late := failedReply(p, 2, actor.ErrDeadline)
 	late2 := failedReply(p, 3, actor.ErrDeadline)
 	c := summarize(p, []Reply{{Rank: 0, MS: 1.5}, boom, late, late2})
-	require.Equal(t, "asked 4 · answered 1 · failed 1 [host=0,gpu=1] · missing 2 [host=1,gpu=*] · p50 1.5ms p99 1.5ms", c.String())
+	require.Equal(t, "asked 4 · answered 1 · failed 1 [host=0,gpu=1] · missing 2 [host=1,gpu=*] · p50 "+
+		"1.5ms p99 1.5ms", c.String())
 	err := c.asError(p.Base)
 	require.Equal(t, cli.ExitPartial, cli.ExitCode(err))
-	require.EqualError(t, err, "3 of 4 ranks gave no value:\n  [host=0,gpu=1] panicked: boom\n  [host=1,gpu=*] deadline exceeded")
+	require.EqualError(t, err, "3 of 4 ranks gave no value:\n  [host=0,gpu=1] panicked: boom\n  "+
+		"[host=1,gpu=*] deadline exceeded")
 	require.NoError(t, summarize(p, []Reply{{MS: 1}}).asError(p.Base))
 }
 
@@ -37,7 +39,8 @@ func TestCoverage_undeliverableCallIsItsOwnError(t *testing.T) {
 	p := somePlace()
 	var rs []Reply
 	for view := range 4 {
-		rs = append(rs, failedReply(p, view, &actor.Error{Code: actor.CodeNoEndpoint, Text: "no such endpoint; it has add"}))
+		rs = append(rs, failedReply(p, view,
+			&actor.Error{Code: actor.CodeNoEndpoint, Text: "no such endpoint; it has add"}))
 	}
 	err := summarize(p, rs).asError(p.Base)
 	require.EqualError(t, err, "no rank takes the message: no such endpoint; it has add")
@@ -51,7 +54,8 @@ func TestReasons_omitAddressesOfTheRegion(t *testing.T) {
 	var lost []Reply
 	for view := range 4 {
 		id := fmt.Sprintf("demo-7kd93x0b5m2qa/%d.0", view)
-		lost = append(lost, failedReply(p, view, &actor.Error{Code: actor.CodeNoProc, Actor: id + "/counter", Text: "proc " + id + " is gone"}))
+		lost = append(lost, failedReply(p, view,
+			&actor.Error{Code: actor.CodeNoProc, Actor: id + "/counter", Text: "proc " + id + " is gone"}))
 	}
 	all := append(lost[1:], Reply{Rank: 0})
 	require.EqualError(t, summarize(p, all).asError(p.Base),

@@ -15,7 +15,8 @@ func TestGolden_cast(t *testing.T) {
 	replies := []Reply{
 		{Rank: 0, Point: p.Point(0), Value: json.RawMessage(`5`), MS: 1.5},
 		{Rank: 3, Point: p.Point(3), Value: json.RawMessage(`{"loss":0.331,"step":100}`), MS: 2.25},
-		failedReply(p, 1, &actor.Error{Code: actor.CodePanic, Text: "panicked: runtime error: index out of range [5] with length 3"}),
+		failedReply(p, 1, &actor.Error{Code: actor.CodePanic,
+			Text: "panicked: runtime error: index out of range [5] with length 3"}),
 		failedReply(p, 2, actor.ErrDeadline),
 	}
 	golden.Check(t, "cast", func(out *output.Printer) error {
@@ -34,7 +35,8 @@ func TestGolden_cast(t *testing.T) {
 	})
 	golden.Check(t, "cast-plan", func(out *output.Printer) error {
 		return showPlanned(out, []PlannedRecord{
-			{Batch: 1, Rank: 0, Point: p.Point(0), Host: "node-a-0123456789abc"}, {Batch: 2, Rank: 2, Point: p.Point(2), Host: "node-b-0123456789abd"},
+			{Batch: 1, Rank: 0, Point: p.Point(0), Host: "node-a-0123456789abc"},
+			{Batch: 2, Rank: 2, Point: p.Point(2), Host: "node-b-0123456789abd"},
 		})
 	})
 }

@@ -86,10 +86,12 @@ func (s *Spec) Register(c *cobra.Command) {
 		"print the nats command of the same cast through a gateway, and send nothing",
 	)
 	for name, values := range map[string][]string{
-		"collect": CollectModes(), "reduce": ReducerExamples(), "one-per": {"host"}, "sample": {"10%", "25%", "50%"},
+		"collect": CollectModes(), "reduce": ReducerExamples(), "one-per": {"host"},
+		"sample":      {"10%", "25%", "50%"},
 		"batch-delay": {"1s", "5s", "1m"}, "batch-size": nil, "max-failures": nil, "seed": nil,
 	} {
-		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+		// the flag exists
+		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
@@ -135,7 +137,8 @@ func (s *Spec) validate(given func(name string) bool) error {
 	batches := given("batch-size") || given("one-per") || given("canary")
 	switch throttled := len(s.throttled) > 0; {
 	case throttled && (s.collect == collectSend || s.collect == collectChoose):
-		return cli.Usagef("--%s with --collect %s: want %s, %s or %s, which wait for the answers of many", s.throttled[0],
+		return cli.Usagef("--%s with --collect %s: want %s, %s or %s, which wait for the answers of many",
+			s.throttled[0],
 			s.collect, collectStream, collectGather, collectReduce)
 	case given("batch-delay") && !batches:
 		return cli.Usagef(

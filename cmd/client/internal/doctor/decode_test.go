@@ -20,8 +20,10 @@ func FuzzDoctor(f *testing.F) {
 	}
 	deep := strings.Repeat(`{"":`, 9000) + "1" + strings.Repeat("}", 9000)
 	for _, text := range []string{
-		`{"streams":1,"limits":{"max_streams":-1},"tiers":{"R1":{"streams":1}}}`, `{"data":{"user":"u","account":"a"}}`, `{"id":"` + id.String() + `"}`, "", "{}",
-		`{"tiers":{"a":[` + strings.Repeat(deep+",", 20) + deep + `]}}`, `{"labels":{` + strings.Repeat(`"":"",`, 30_000) + `"":""}}`,
+		`{"streams":1,"limits":{"max_streams":-1},"tiers":{"R1":{"streams":1}}}`,
+		`{"data":{"user":"u","account":"a"}}`, `{"id":"` + id.String() + `"}`, "", "{}",
+		`{"tiers":{"a":[` + strings.Repeat(deep+",", 20) + deep + `]}}`,
+		`{"labels":{` + strings.Repeat(`"":"",`, 30_000) + `"":""}}`,
 	} {
 		f.Add([]byte(text))
 	}

@@ -48,7 +48,8 @@ func heard(t *testing.T, label string, change ...func(*hostCheck)) hostCheck {
 	t.Helper()
 	id, err := subjects.NewHostID(label)
 	require.NoError(t, err)
-	a := hostCheck{id: id, took: time.Millisecond, info: agent.HostInfo{Version: cli.Version(), Build: "b1", Now: time.Now()}}
+	a := hostCheck{id: id, took: time.Millisecond,
+		info: agent.HostInfo{Version: cli.Version(), Build: "b1", Now: time.Now()}}
 	for _, f := range change {
 		f(&a)
 	}
@@ -72,14 +73,16 @@ func TestSurvey_namesSilentSlowAndForeignBuildHosts(t *testing.T) {
 		f := hostSurvey{answers: tc.answers, beating: len(tc.answers)}.hosts()
 		require.Equal(t, []string{tc.result, tc.found}, []string{f.Result, f.Found})
 	}
-	require.Equal(t, "1 of 1 answer; heartbeats from 0 of them", hostSurvey{answers: []hostCheck{fine}}.hosts().Found)
+	require.Equal(t, "1 of 1 answer; heartbeats from 0 of them",
+		hostSurvey{answers: []hostCheck{fine}}.hosts().Found)
 	unlisted := hostSurvey{answers: []hostCheck{fine}, beating: 1, unlisted: true}.hosts()
 	require.Equal(t, ResultFail, unlisted.Result)
 	require.True(t, unlisted.partial)
 
 	v := hostSurvey{answers: []hostCheck{fine, fine, other, silent}}.versions()
 	require.Equal(t, ResultWarn, v.Result)
-	require.Equal(t, fmt.Sprintf("castnet %[1]s; hostd %[1]s (build b1) on f, f; hostd %[1]s (build b2) on o", cli.Version()), v.Found)
+	require.Equal(t, fmt.Sprintf("castnet %[1]s; hostd %[1]s (build b1) on f, f; hostd %[1]s (build b2) on o",
+		cli.Version()), v.Found)
 	require.Equal(t, ResultOK, hostSurvey{answers: []hostCheck{fine}}.versions().Result)
 }
 
@@ -88,6 +91,7 @@ func TestSurvey_warnsOfClockSkew(t *testing.T) {
 	far := heard(t, "y", func(a *hostCheck) { a.skew, a.took = 1500*time.Millisecond, 2*time.Second })
 	f := hostSurvey{answers: []hostCheck{ahead, far}}.clocks()
 	require.Equal(t, ResultWarn, f.Result)
-	require.Equal(t, "clock differs from this machine: x (+1.5s)", f.Found, "what the way there and back takes is no skew")
+	require.Equal(t, "clock differs from this machine: x (+1.5s)", f.Found,
+		"what the way there and back takes is no skew")
 	require.Equal(t, ResultOK, hostSurvey{answers: []hostCheck{far}}.clocks().Result)
 }

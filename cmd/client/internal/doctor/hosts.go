@@ -91,7 +91,8 @@ func (c *heartbeatListener) onHeartbeat(m bus.Msg) {
 // collect waits until every host could send two heartbeats, then asks each known host.
 func (c *heartbeatListener) collect(ctx context.Context) hostSurvey {
 	select {
-	case <-time.After(time.Until(c.startedAt.Add(2 * config.SupervisionHeartbeatInterval.Get(c.d.options.Config)))):
+	case <-time.After(time.Until(c.startedAt.Add(
+		2 * config.SupervisionHeartbeatInterval.Get(c.d.options.Config)))):
 	case <-ctx.Done():
 	}
 	c.close()
@@ -192,7 +193,8 @@ func (s hostSurvey) hosts() Finding {
 		return f
 	}
 	if len(s.answers) == 0 {
-		f.Found, f.Todo = "no host sends heartbeats, and none answers", "start a hostd on this bus, and see that --namespace is the same"
+		f.Found, f.Todo = "no host sends heartbeats, and none answers",
+			"start a hostd on this bus, and see that --namespace is the same"
 		return f
 	}
 	f.Found = fmt.Sprintf("%d of %d answer", len(here), len(s.answers))

@@ -50,7 +50,8 @@ func (d *doctor) listeners(ctx context.Context) Finding {
 	all.Wait()
 	var found, todo []string
 	if names := slices.Sorted(maps.Keys(streams)); len(names) > 0 {
-		found = append(found, fmt.Sprintf("the stream %s records messages between processes, and acknowledges requests of plain "+
+		found = append(found, fmt.Sprintf("the stream %s records messages between processes, and acknowledges "+
+			"requests of plain "+
 			"NATS clients before castnet answers them", strings.Join(names, ", ")))
 		todo = append(todo, "record "+d.space.String()+".ev.> and .log.> only")
 	}

@@ -158,7 +158,8 @@ func details(e actor.Event) (out []string) {
 
 // position returns the coordinates of an event, or ranks for an unknown mesh.
 func (v *View) position(ctx context.Context, e actor.Event) string {
-	if e.Kind == actor.KindHost || e.Kind == actor.KindMesh && e.Count == 0 && e.Point == "" { // an event about a whole host or mesh
+	// an event about a whole host or mesh
+	if e.Kind == actor.KindHost || e.Kind == actor.KindMesh && e.Count == 0 && e.Point == "" {
 		return ""
 	}
 	last := e.Rank + max(e.Count, 1) - 1

@@ -15,18 +15,24 @@ func TestEvents_showTheRootCauseInOneLine(t *testing.T) {
 	code := 3
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.Local)
 	e := actor.Event{
-		Kind: actor.KindActor, Status: "failed", Mesh: "demo-000000000000m", Rank: 2, Actor: "counter-000000000000n", Type: "counter", Name: "trainer",
-		Host: "b-000000000000b", Step: "rank.drop", Reason: "it broke\ntwice", At: at, ExitCode: &code, StderrTail: []string{"oh"},
-		Cause: &actor.Event{Kind: actor.KindActor, Status: "failed", Reason: "second", Cause: &actor.Event{Kind: actor.KindActor, Status: "failed", Reason: "first"}},
+		Kind: actor.KindActor, Status: "failed", Mesh: "demo-000000000000m", Rank: 2,
+		Actor: "counter-000000000000n", Type: "counter", Name: "trainer",
+		Host: "b-000000000000b", Step: "rank.drop", Reason: "it broke\ntwice", At: at, ExitCode: &code,
+		StderrTail: []string{"oh"},
+		Cause: &actor.Event{Kind: actor.KindActor, Status: "failed", Reason: "second",
+			Cause: &actor.Event{Kind: actor.KindActor, Status: "failed", Reason: "first"}},
 	}
 	a := &output.Printer{}
 	v := NewView(a, nil, true)
 	v.extents[e.Mesh] = shape.Of("host", 2).With("gpu", 2)
 	require.Equal(t, "host=1,gpu=0", v.position(t.Context(), e))
-	require.Equal(t, "05:06:07 actor trainer [host=1,gpu=0] counter failed rank.drop on b: it broke … ← actor failed: first", v.line(e, "host=1,gpu=0"))
+	require.Equal(t, "05:06:07 actor trainer [host=1,gpu=0] counter failed rank.drop on b: it broke … ← "+
+		"actor failed: first", v.line(e, "host=1,gpu=0"))
 	require.Equal(t, []string{
-		"about: demo-000000000000m/2.0/counter-000000000000n (type counter), at " + at.Format(time.RFC3339Nano), "host: b-000000000000b", "exit code: 3",
-		"reason: it broke", "reason: twice", "caused by: actor failed: second", "caused by: actor failed: first", "| oh",
+		"about: demo-000000000000m/2.0/counter-000000000000n (type counter), at " + at.Format(time.RFC3339Nano),
+		"host: b-000000000000b", "exit code: 3",
+		"reason: it broke", "reason: twice", "caused by: actor failed: second",
+		"caused by: actor failed: first", "| oh",
 	}, details(e))
 	own := e
 	own.Kind, own.Point = actor.KindMesh, "host=1/2,gpu=0/2"
@@ -37,7 +43,8 @@ func TestEvents_showTheRootCauseInOneLine(t *testing.T) {
 	require.Equal(t, "host=1,gpu=*", v.position(t.Context(), e))
 	v.refreshedAt = time.Now()
 	e.Mesh = "gone-000000000000m"
-	require.Equal(t, "2-3", v.position(t.Context(), e), "its mesh is not known, and hosts were asked a moment ago")
+	require.Equal(t, "2-3", v.position(t.Context(), e),
+		"its mesh is not known, and hosts were asked a moment ago")
 	e.Rank, e.Count = 1000, 1<<40
 	require.Equal(t, "1000-1099511628775", v.position(t.Context(), e), "whoever says so is shown in a few bytes")
 }

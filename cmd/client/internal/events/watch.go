@@ -22,7 +22,8 @@ type Filter struct {
 }
 
 func (p Filter) matches(e actor.Event) bool {
-	return (p.Kind == "" || p.Kind == e.Kind) && (p.Mesh == "" || p.Mesh == e.Mesh || p.Mesh == text.Label(e.Mesh) || p.Mesh == e.Name)
+	return (p.Kind == "" || p.Kind == e.Kind) &&
+		(p.Mesh == "" || p.Mesh == e.Mesh || p.Mesh == text.Label(e.Mesh) || p.Mesh == e.Name)
 }
 
 const (

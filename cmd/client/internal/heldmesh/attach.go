@@ -112,8 +112,10 @@ func (h *heldMesh) printEvent(e actor.Event) error {
 	if e.Reason != "" {
 		reason = ": " + e.Reason
 	}
-	_, err := fmt.Fprintf(h.Stdout, "%s %s %s %s on %s%s\n", h.Paint(output.Grey, e.At.Local().Format(time.TimeOnly)),
-		h.Paint(output.Cyan, "["+inspect.Point(h.procs.Extent(), e.Rank)+"]"), what, h.PaintStatus(e.Status), text.HostLabel(h.hostOf(e)), reason)
+	_, err := fmt.Fprintf(h.Stdout, "%s %s %s %s on %s%s\n",
+		h.Paint(output.Grey, e.At.Local().Format(time.TimeOnly)),
+		h.Paint(output.Cyan, "["+inspect.Point(h.procs.Extent(), e.Rank)+"]"), what, h.PaintStatus(e.Status),
+		text.HostLabel(h.hostOf(e)), reason)
 	return err
 }
 

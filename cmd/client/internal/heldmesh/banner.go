@@ -29,7 +29,8 @@ type Started struct {
 func (h *heldMesh) printBanner(ctx context.Context) error {
 	r := Started{
 		Kind: "up", Mesh: h.procs.ID().String(), Label: h.spec.name, Extent: h.procs.Extent().String(),
-		Ranks: h.procs.Extent().NumRanks(), Type: h.spec.Actor, Owner: h.procs.Describe().Owner.String(), Epoch: h.handover.Epoch,
+		Ranks: h.procs.Extent().NumRanks(), Type: h.spec.Actor, Owner: h.procs.Describe().Owner.String(),
+		Epoch: h.handover.Epoch,
 	}
 	for _, host := range h.hosts {
 		r.Hosts = append(r.Hosts, host.Label)
@@ -51,7 +52,8 @@ func (h *heldMesh) printBanner(ctx context.Context) error {
 func showBanner(out *output.Printer, r Started, examples []string, closing string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is up: %s, %s on %s (%s)", out.Paint(output.Green, r.Mesh), r.Extent,
-		text.Pluralize(r.Ranks, "proc"), text.Pluralize(len(r.Hosts), "host"), text.Shorten(strings.Join(r.Hosts, ", "), 60))
+		text.Pluralize(r.Ranks, "proc"), text.Pluralize(len(r.Hosts), "host"),
+		text.Shorten(strings.Join(r.Hosts, ", "), 60))
 	if r.Type != "" {
 		fmt.Fprintf(&b, ", a %s in each", r.Type)
 	}

@@ -124,7 +124,8 @@ func startMesh(ctx context.Context, a *app.App, net *mesh.Net, u Spec) (*heldMes
 	if u.Actor != "" {
 		bar.Message(fmt.Sprintf("starting %s", text.Pluralize(n, "actor")))
 		h.actors, err = mesh.SpawnActors(ctx, h.procs, actor.NewType[any, any](u.Actor), mesh.ActorSpawnSpec[any]{
-			Label: u.Actor, Params: u.params, Policy: u.actorPolicy(), Uncontrolled: u.Detach, // else they end with this command
+			// else they end with this command
+			Label: u.Actor, Params: u.params, Policy: u.actorPolicy(), Uncontrolled: u.Detach,
 		})
 		if err != nil {
 			return nil, explainSpawnError(err)

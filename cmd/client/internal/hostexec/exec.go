@@ -98,7 +98,8 @@ func (s Spec) resolve(ctx context.Context, net *mesh.Net) ([]task, shape.Extent,
 	}
 	at := slices.IndexFunc(inv.Meshes, func(m mesh.MeshState) bool { return m.Procs.ID() == procs.ID() })
 	m := inv.Meshes[at]
-	m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase == agent.Unknown }) // on a silent host
+	// on a silent host
+	m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase == agent.Unknown })
 	out, err := s.tasksIn(m, p.Region)
 	if err == nil && len(out) == 0 { // ranks of a world whose hosts have not joined
 		err = target.WithMissingHosts(inv, fmt.Errorf("exec: no host has a rank of %s", s.target))
@@ -190,7 +191,8 @@ func (s Spec) run(ctx context.Context, net *mesh.Net, e task) result {
 	said, ok := errors.AsType[*actor.Error](err)
 	switch {
 	case ok && said.Ran:
-		r.code, r.err = RefusedCode, strings.TrimPrefix(said.Text, "host "+e.host.Label()+": ") // all refusals have this form
+		// all refusals have this form
+		r.code, r.err = RefusedCode, strings.TrimPrefix(said.Text, "host "+e.host.Label()+": ")
 	case err != nil:
 		r.code, r.err = unreachableCode, text.StripActorID(err.Error())
 	case done.TimedOut:

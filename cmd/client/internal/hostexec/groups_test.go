@@ -30,6 +30,8 @@ func TestFoldExec_sortsLargestGroupFirst(t *testing.T) {
 	}
 	require.Equal(t, []string{"[host=1:3] b", "[host=0] a", "[host=5] c"}, got)
 	require.Equal(t, "silent", groups[2].describeResult(true))
-	require.Equal(t, "exited with code 1: last", Group{ExecResult: agent.ExecResult{Code: 1, Stderr: "first\nlast\n"}}.describeResult(true))
-	require.Equal(t, "exited with code 0; 9 bytes before this are left out", Group{ExecResult: agent.ExecResult{DroppedBytes: 9}}.describeResult(false))
+	require.Equal(t, "exited with code 1: last",
+		Group{ExecResult: agent.ExecResult{Code: 1, Stderr: "first\nlast\n"}}.describeResult(true))
+	require.Equal(t, "exited with code 0; 9 bytes before this are left out",
+		Group{ExecResult: agent.ExecResult{DroppedBytes: 9}}.describeResult(false))
 }

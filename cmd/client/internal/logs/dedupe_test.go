@@ -36,7 +36,9 @@ func TestDropShown_dropsLinesThatTailsShowed(t *testing.T) {
 	line := func(rank int, stream, text string) Record {
 		return Record{Rank: rank, Stream: stream, Line: text}
 	}
-	early := []Record{line(0, "stdout", "a"), line(1, "stdout", "a"), line(0, "stderr", "a"), line(0, "stdout", "b")}
-	tails := []agent.LogTail{{Rank: 0, Stream: "stdout", Lines: []string{"x", "a"}}, {Rank: 0, Stream: "stderr"}, {Rank: 1, Stream: "stdout", Lines: []string{"z"}}}
+	early := []Record{line(0, "stdout", "a"), line(1, "stdout", "a"), line(0, "stderr", "a"),
+		line(0, "stdout", "b")}
+	tails := []agent.LogTail{{Rank: 0, Stream: "stdout", Lines: []string{"x", "a"}}, {Rank: 0, Stream: "stderr"},
+		{Rank: 1, Stream: "stdout", Lines: []string{"z"}}}
 	require.Equal(t, []Record{early[1], early[2], early[3]}, dropShown(early, tails))
 }

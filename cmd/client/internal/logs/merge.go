@@ -77,7 +77,8 @@ func (m *rowGrouper) add(r Record, now time.Time) {
 
 // ready removes and returns the due groups.
 func (m *rowGrouper) ready(now time.Time) (out []*rowGroup) {
-	for e := m.groups.Front(); e != nil && (m.groups.Len() > maxOpenGroups || !now.Before(m.deadline(e))); e = m.groups.Front() {
+	for e := m.groups.Front(); e != nil &&
+		(m.groups.Len() > maxOpenGroups || !now.Before(m.deadline(e))); e = m.groups.Front() {
 		out = append(out, m.remove(e))
 	}
 	return out

@@ -31,7 +31,8 @@ func texts(groups []*rowGroup) (all []string) {
 func TestRowGrouper_mergesEqualLinesOfSeveralRanks(t *testing.T) {
 	m, now := newRowGrouper(4, 3*time.Second), time.Now()
 	for _, r := range []Record{
-		printed(0, "ready"), printed(1, "ready"), printed(0, "alone"), printed(2, "ready"), printed(3, "ready"), printed(2, "pair"), printed(3, "pair"),
+		printed(0, "ready"), printed(1, "ready"), printed(0, "alone"), printed(2, "ready"), printed(3, "ready"),
+		printed(2, "pair"), printed(3, "pair"),
 	} {
 		m.add(r, now)
 	}
@@ -52,7 +53,8 @@ func TestRowGrouper_showsTheRangeOfDifferingNumbers(t *testing.T) {
 	m.add(printed(0, "step ten"), now)
 	m.add(printed(1, "step nine"), now)
 	require.Equal(t, []string{
-		"[*] [4 similar lines] step 10 loss 0.331…1e2 on gpu 0…3!", "[host=0,gpu=1] step nine", "[host=0,gpu=0] step ten",
+		"[*] [4 similar lines] step 10 loss 0.331…1e2 on gpu 0…3!", "[host=0,gpu=1] step nine",
+		"[host=0,gpu=0] step ten",
 	}, texts(m.takeAll()))
 }
 
@@ -64,7 +66,8 @@ func TestRowGrouper_extraLinesOfOneRankDoNotSplitOthers(t *testing.T) {
 	for _, line := range []string{"x", "a", "y", "b", "c"} {
 		m.add(printed(1, line), now)
 	}
-	require.Equal(t, []string{"[host=0,gpu=1] x", "[host=0,gpu=*] 2× a", "[host=0,gpu=1] y", "[host=0,gpu=*] 2× b", "[host=0,gpu=*] 2× c"}, texts(m.takeAll()))
+	require.Equal(t, []string{"[host=0,gpu=1] x", "[host=0,gpu=*] 2× a", "[host=0,gpu=1] y",
+		"[host=0,gpu=*] 2× b", "[host=0,gpu=*] 2× c"}, texts(m.takeAll()))
 }
 
 func TestRowGrouper_delaysNoLineBeyondItsWindow(t *testing.T) {
@@ -107,7 +110,8 @@ func TestRowGrouper_losesNoLineAndKeepsEachRanksOrder(t *testing.T) {
 			}
 		}
 		for range rapid.IntRange(0, 60).Draw(t, "lines") {
-			r := printed(rapid.IntRange(0, 2).Draw(t, "rank"), rapid.SampledFrom([]string{"a", "b", "s 1", "s 2", ""}).Draw(t, "line"))
+			r := printed(rapid.IntRange(0, 2).Draw(t, "rank"), rapid.SampledFrom([]string{"a", "b", "s 1", "s 2", ""}).
+				Draw(t, "line"))
 			in[r.Rank] = append(in[r.Rank], r.Line)
 			now = now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "ms")) * time.Millisecond)
 			m.add(r, now)

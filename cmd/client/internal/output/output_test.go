@@ -27,9 +27,12 @@ func render(t *testing.T, a *Printer, f Format, tty bool, planets ...planet) str
 
 func TestShow_printsTheSameRecordsInEveryFormat(t *testing.T) {
 	mars, venus := planet{"Mars <&>", 2}, planet{"Venus", 1}
-	require.Equal(t, "NAME      MOONS\nMars <&>  **\nVenus     *\n", render(t, &Printer{}, Table, false, mars, venus))
-	require.Equal(t, "{\"name\":\"Mars <&>\",\"moons\":2}\n{\"name\":\"Venus\",\"moons\":1}\n", render(t, &Printer{}, NDJSON, true, mars, venus))
-	require.Equal(t, "[\n  {\n    \"name\": \"Venus\",\n    \"moons\": 1\n  }\n]\n", render(t, &Printer{}, JSON, true, venus))
+	require.Equal(t, "NAME      MOONS\nMars <&>  **\nVenus     *\n",
+		render(t, &Printer{}, Table, false, mars, venus))
+	require.Equal(t, "{\"name\":\"Mars <&>\",\"moons\":2}\n{\"name\":\"Venus\",\"moons\":1}\n",
+		render(t, &Printer{}, NDJSON, true, mars, venus))
+	require.Equal(t, "[\n  {\n    \"name\": \"Venus\",\n    \"moons\": 1\n  }\n]\n",
+		render(t, &Printer{}, JSON, true, venus))
 	require.Equal(t, "[]\n", render(t, &Printer{}, JSON, false))
 	require.Empty(t, render(t, &Printer{}, Table, true))
 	require.Empty(t, render(t, &Printer{}, NDJSON, true))
@@ -37,8 +40,10 @@ func TestShow_printsTheSameRecordsInEveryFormat(t *testing.T) {
 
 func TestShow_drawsTablesOnATerminalWithOptionalColour(t *testing.T) {
 	plain := render(t, &Printer{}, Table, true, planet{"Mars", 2})
-	require.Equal(t, "NAME  MOONS\n───────────\nMars  **\n", plain, "nothing behind the last column: what just fits takes one line")
-	require.Contains(t, render(t, &Printer{UseColor: true}, Table, true, planet{"Mars", 2}), "\x1b[32mMars\x1b[0m")
+	require.Equal(t, "NAME  MOONS\n───────────\nMars  **\n", plain,
+		"nothing behind the last column: what just fits takes one line")
+	require.Contains(t, render(t, &Printer{UseColor: true}, Table, true, planet{"Mars", 2}),
+		"\x1b[32mMars\x1b[0m")
 }
 
 func TestProgress_isDrawnOnTerminalsAndErased(t *testing.T) {
@@ -73,6 +78,7 @@ func TestProgress_isOneLinePerSecondWithoutATerminal(t *testing.T) {
 		time.Sleep(time.Minute)
 		p.Update(4, 9, "procs have ended")
 		p.Clear()
-		require.Equal(t, "3/9 procs have ended\n4/9 procs have ended\n", err.String(), "and none when nothing is new")
+		require.Equal(t, "3/9 procs have ended\n4/9 procs have ended\n", err.String(),
+			"and none when nothing is new")
 	})
 }

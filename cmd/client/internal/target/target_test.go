@@ -22,7 +22,8 @@ func TestParseTarget_splitsNameAndRegion(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	for _, text := range []string{"", "demo[", "demo]", "[a=1]", "a.b", "a b", "demo[a=1]]x", "demo[[a=1]", "demo[a=1]b", "../x"} {
+	for _, text := range []string{"", "demo[", "demo]", "[a=1]", "a.b", "a b", "demo[a=1]]x", "demo[[a=1]",
+		"demo[a=1]b", "../x"} {
 		_, err := Parse(text)
 		require.Error(t, err, text)
 		require.Equal(t, cli.ExitUsage, cli.ExitCode(err), text)

@@ -32,7 +32,8 @@ func TestParseValue_yieldsIntegersForWholeNumbers(t *testing.T) {
 }
 
 func TestParseValue_namesInvalidJSON(t *testing.T) {
-	for _, text := range []string{"{", "hello", "1 2", "18446744073709551616", "[1e999]", `{"a":99999999999999999999}`, "01", "nul"} {
+	for _, text := range []string{"{", "hello", "1 2", "18446744073709551616", "[1e999]",
+		`{"a":99999999999999999999}`, "01", "nul"} {
 		_, err := ParseValue("message", text)
 		require.ErrorContains(t, err, "message ", text)
 		require.ErrorContains(t, err, "want JSON")

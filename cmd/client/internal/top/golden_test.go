@@ -17,14 +17,17 @@ func TestGolden_top(t *testing.T) {
 		},
 		Procs: []inspect.ProcCounters{
 			{
-				Mesh: "demo-7kd93x0b5m2qa", Point: "host=0,gpu=0", Host: "node-a-0123456789abc", Status: "running", Actors: 3,
+				Mesh: "demo-7kd93x0b5m2qa", Point: "host=0,gpu=0", Host: "node-a-0123456789abc",
+				Status: "running", Actors: 3,
 				Queued: 300, Handled: 1234567, Rate: 15321.4, Busy: "trainer.step",
 			},
 			{
-				Mesh: "demo-7kd93x0b5m2qa", Rank: 1, Point: "host=0,gpu=1", Host: "node-a-0123456789abc", Status: "running", Actors: 1,
+				Mesh: "demo-7kd93x0b5m2qa", Rank: 1, Point: "host=0,gpu=1", Host: "node-a-0123456789abc",
+				Status: "running", Actors: 1,
 				Handled: 17, Rate: 0.5, Busy: "a-trainer-with-a-long-name.load-the-checkpoint",
 			},
-			{Mesh: "demo-7kd93x0b5m2qa", Rank: 4, Point: "host=1,gpu=0", Host: "node-b-0123456789abd", Status: "unknown", Silent: true},
+			{Mesh: "demo-7kd93x0b5m2qa", Rank: 4, Point: "host=1,gpu=0", Host: "node-b-0123456789abd",
+				Status: "unknown", Silent: true},
 		},
 	}
 	golden.Check(t, "top", func(out *output.Printer) error { return showTop(out, l, 2) })

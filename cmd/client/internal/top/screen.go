@@ -93,15 +93,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 func showTop(out *output.Printer, l inspect.Sample, rows int) error {
 	hosts := l.Hosts[:min(len(l.Hosts), rows)]
-	err := output.Records(out, hosts, []string{"host", "status", "procs", "msg/s", "queued", "handled"}, func(h inspect.HostCounters) []string {
-		status, procs := out.Paint(output.Green, h.State), strconv.Itoa(h.Procs)
-		if h.State != agent.HostAlive {
-			status, procs = out.Paint(output.Yellow, h.State), "-"
-		}
-		return []string{
-			h.Host, status, procs, formatRate(h.Rate), strconv.Itoa(h.Queued), strconv.FormatUint(h.Handled, 10),
-		}
-	})
+	err := output.Records(out, hosts, []string{"host", "status", "procs", "msg/s", "queued", "handled"},
+		func(h inspect.HostCounters) []string {
+			status, procs := out.Paint(output.Green, h.State), strconv.Itoa(h.Procs)
+			if h.State != agent.HostAlive {
+				status, procs = out.Paint(output.Yellow, h.State), "-"
+			}
+			return []string{
+				h.Host, status, procs, formatRate(h.Rate), strconv.Itoa(h.Queued), strconv.FormatUint(h.Handled, 10),
+			}
+		})
 	writeOmitted(out.Stdout, len(l.Hosts)-len(hosts), "host")
 	if len(l.Procs) == 0 || err != nil {
 		return err
