@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/proctest"
@@ -72,6 +73,7 @@ type system struct {
 	cluster *testmesh.Cluster
 	net     *mesh.Net
 	gateway *Gateway
+	host    *host.Host // of the gateway
 	client  *bus.Conn
 }
 
@@ -80,17 +82,17 @@ func newSystem(t *testing.T) *system {
 	t.Parallel() // they mostly wait
 	s := &system{T: t, cluster: testmesh.Start(t)}
 	s.client, s.net = s.cluster.Open(t).Control(), s.cluster.Net
-	s.gateway = s.withHost("a")
+	s.gateway, s.host = s.withHost("a")
 	return s
 }
 
 // withHost is one more host with a gateway that it announces.
-func (s *system) withHost(label string) *Gateway {
+func (s *system) withHost(label string) (*Gateway, *host.Host) {
 	s.Helper()
 	h, _ := s.cluster.Host(s, label)
 	g := s.another(label)
 	h.SetGateway(g.Announced)
-	return g
+	return g, h
 }
 
 // another is one more gateway.

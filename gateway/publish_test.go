@@ -86,7 +86,7 @@ func TestGateway_announcesItsLeaveAfterItsReplies_GW4(t *testing.T) {
 // listener is a gateway that hears what is claimed, and accepts nothing.
 func (s *system) listener(label string) *Gateway {
 	s.Helper()
-	g := s.withHost(label)
+	g, _ := s.withHost(label)
 	require.NoError(s, g.sub.Unsubscribe())
 	require.NoError(s, g.data.Flush(s.Context()))
 	return g
@@ -116,9 +116,7 @@ func dieInALiveHostd(t *testing.T, collect string) {
 		defer other.claims.mu.Unlock()
 		return other.claims.table.size == 1
 	}, patience, time.Millisecond)
-	_, err = s.gateway.data.Subscribe("panic", func(bus.Msg) { panic("a test") })
-	require.NoError(t, err)
-	require.NoError(t, s.client.Publish("panic", nil))
+	s.host.SetGateway(func() subjects.ProcessID { return subjects.ProcessID{} }) // as after its death
 	answer := testkit.Next(t, answers)
 	require.Equal(t, "503", code(answer), "%v", answer.Header)
 	require.Contains(t, answer.Header.Get(actor.HeaderError), "gateway "+s.gateway.ID().String()+
@@ -143,7 +141,8 @@ func TestGateway_claimsGoOnlyToTheirKeepers_GW4(t *testing.T) {
 	s := newSystem(t)
 	all := []*Gateway{s.gateway}
 	for i := range claimReplicas + 3 {
-		all = append(all, s.withHost(fmt.Sprint(i)))
+		g, _ := s.withHost(fmt.Sprint(i))
+		all = append(all, g)
 	}
 	slices.SortFunc(all, func(a, b *Gateway) int { return strings.Compare(a.claims.self, b.claims.self) })
 	keeping := func() (out []bool) {

@@ -193,6 +193,7 @@ func TestGateway_reportsABrokenBus(t *testing.T) {
 	select {
 	case <-g.Done():
 		require.ErrorIs(t, g.Err(), bus.ErrHandlerPanic)
+		require.False(t, g.Announced().IsValid(), "its host announces none")
 	case <-time.After(patience):
 		require.FailNow(t, "nobody is told")
 	}

@@ -276,13 +276,17 @@ func TestWatcher_discoversAnUnwatchedHostByItsHeartbeat_PRES8_PRES11(t *testing.
 			w.Watch([]subjects.HostID{id}, d.add)
 		})
 		h := newFakeHost(t, srv, "a")
+		h.mute()
 		h.beat.Gateway = h.id.Proc().Process()
 		leaving, err := subjects.NewHostID("b")
 		require.NoError(t, err)
 		h.says(leaving, agent.Heartbeat{Host: leaving, Incarnation: 1, Seq: 1, Interval: time.Second,
 			Goodbye: true})
 		h.says(leaving, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1, Interval: time.Second})
-		time.Sleep(2 * time.Second)
+		for range 3 {
+			h.beats()
+			time.Sleep(h.beat.Interval)
+		}
 		require.Len(t, found, 1)
 		require.Equal(t, h.id, <-found)
 		told := d.of(h.id)
