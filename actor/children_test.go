@@ -301,8 +301,7 @@ func picks() actor.Def {
 func TestSpawnChild_constructorErrorReachesTheSpawnerOnly_ACT6(t *testing.T) {
 	for want, f := range map[string]made{
 		"actor type pick: cannot": func(*actor.Context) (*Box, error) {
-			return nil,
-				errors.New("cannot")
+			return nil, errors.New("cannot")
 		},
 		"the constructor of actor type pick panicked: crash": func(*actor.Context) (*Box, error) { panic("crash") },
 	} {

@@ -30,7 +30,6 @@ type fakeHost struct {
 	ranks  []int
 	refuse error
 	mute   bool                          // says nothing to Create
-	old    bool                          // does not know Renew
 	busy   <-chan struct{}               // its ranks take so long to stop; nil: no time
 	renew  func() (agent.Overlay, error) // what it says to Keepalive; nil: how its ranks are
 
@@ -165,17 +164,13 @@ func newRig(t *testing.T, change ...func(*fakeHost)) *rig {
 			f(h)
 		}
 		typ := actor.NewType[agent.Agent, actor.None]("fake-host")
-		methods := agent.Methods()
-		if !h.old {
-			methods = append(methods, agent.Renew.Handle(
-				func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.RenewResult, error) {
-					h.note("renew")
-					return agent.HandleRenew(ctx, a, leases)
-				}))
-		}
+		methods := append(agent.Methods(), agent.Renew.Handle(
+			func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.RenewResult, error) {
+				h.note("renew")
+				return agent.HandleRenew(ctx, a, leases)
+			}))
 		p, _ := r.proc(t, id.Proc(), typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) {
-			return h,
-				nil
+			return h, nil
 		}, methods...))
 		_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
 		require.NoError(t, err)

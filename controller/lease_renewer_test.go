@@ -19,55 +19,51 @@ import (
 
 func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL14(t *testing.T) {
 	t.Parallel()
-	for _, old := range []bool{false, true} {
-		t.Run(fmt.Sprintf("old=%v", old), func(t *testing.T) {
-			r := newRig(t, func(h *fakeHost) { h.old = old })
-			first, second := agent.Claim{Epoch: 1, Owner: r.p.ID().Actor("a")},
-				agent.Claim{Epoch: 2, Owner: r.p.ID().Actor("b")}
-			for _, h := range r.hosts {
-				for _, id := range []string{"mine", "lost"} {
-					_, err := h.table.Create(agent.ResourceSpec{ID: id, Ranks: h.ranks, Mesh: &r.spec.Procs, Claim: first})
-					require.NoError(t, err)
-				}
-				require.NoError(t, h.table.AcceptClaim("fake", "lost", second))
-			}
-			away, err := subjects.NewHostID("away")
+	r := newRig(t)
+	first, second := agent.Claim{Epoch: 1, Owner: r.p.ID().Actor("a")},
+		agent.Claim{Epoch: 2, Owner: r.p.ID().Actor("b")}
+	for _, h := range r.hosts {
+		for _, id := range []string{"mine", "lost"} {
+			_, err := h.table.Create(agent.ResourceSpec{ID: id, Ranks: h.ranks, Mesh: &r.spec.Procs, Claim: first})
 			require.NoError(t, err)
-			k := NewLeaseRenewer(r.p)
-			defer k.Close()
-			var all sync.WaitGroup
-			errs := make(chan error, 5)
-			ask := func(f func() error) { all.Go(func() { errs <- f() }) }
-			for i, host := range r.spec.Procs.Hosts {
-				ask(func() error {
-					o, err := k.renewLease(t.Context(), host, agent.Lease{ID: "mine", TTL: time.Minute, Claim: first})
-					if len(o) != 1 || o[0].First != 2*i {
-						return fmt.Errorf("%v %w", o, err)
-					}
-					return err
-				})
-				ask(func() error {
-					_, err := k.renewLease(t.Context(), host, agent.Lease{ID: "lost", TTL: time.Minute, Claim: first})
-					if f := agent.AsFenced(err); f == nil || f.Current != second {
-						return fmt.Errorf("not fenced: %w", err)
-					}
-					return nil
-				})
+		}
+		require.NoError(t, h.table.AcceptClaim("fake", "lost", second))
+	}
+	away, err := subjects.NewHostID("away")
+	require.NoError(t, err)
+	k := NewLeaseRenewer(r.p)
+	defer k.Close()
+	var all sync.WaitGroup
+	errs := make(chan error, 5)
+	ask := func(f func() error) { all.Go(func() { errs <- f() }) }
+	for i, host := range r.spec.Procs.Hosts {
+		ask(func() error {
+			o, err := k.renewLease(t.Context(), host, agent.Lease{ID: "mine", TTL: time.Minute, Claim: first})
+			if len(o) != 1 || o[0].First != 2*i {
+				return fmt.Errorf("%v %w", o, err)
 			}
-			ask(func() error {
-				if _, err := k.renewLease(t.Context(), away, agent.Lease{ID: "mine", TTL: time.Minute}); err == nil {
-					return fmt.Errorf("who answered for host %s?", away)
-				}
-				return nil
-			})
-			all.Wait()
-			for range cap(errs) {
-				require.NoError(t, <-errs)
-			}
-			for _, h := range r.hosts {
-				require.Equal(t, map[bool]int{false: 1, true: 0}[old], h.count("renew"))
-			}
+			return err
 		})
+		ask(func() error {
+			_, err := k.renewLease(t.Context(), host, agent.Lease{ID: "lost", TTL: time.Minute, Claim: first})
+			if f := agent.AsFenced(err); f == nil || f.Current != second {
+				return fmt.Errorf("not fenced: %w", err)
+			}
+			return nil
+		})
+	}
+	ask(func() error {
+		if _, err := k.renewLease(t.Context(), away, agent.Lease{ID: "mine", TTL: time.Minute}); err == nil {
+			return fmt.Errorf("who answered for host %s?", away)
+		}
+		return nil
+	})
+	all.Wait()
+	for range cap(errs) {
+		require.NoError(t, <-errs)
+	}
+	for _, h := range r.hosts {
+		require.Equal(t, 1, h.count("renew"))
 	}
 }
 

@@ -83,8 +83,7 @@ func TestSpawnProcs_failureEverywhereNamesEveryRank(t *testing.T) {
 	})
 	t.Run("local", func(t *testing.T) {
 		c, hosts := hurt(t, func(context.Context, int, bus.Options) (*bus.Bus, error) {
-			return nil,
-				errors.New("no luck")
+			return nil, errors.New("no luck")
 		})
 		want := agent.Status{Phase: agent.Failed, Reason: "no luck"}
 		require.Equal(t, map[int]agent.Status{0: want, 1: want},

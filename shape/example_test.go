@@ -87,7 +87,8 @@ func ExampleValueMesh() {
 	m, err := shape.MeshOfRuns(r, "running", shape.Run[string]{Begin: 10, End: 20, Value: "failed"})
 	fmt.Println(m.At(12))
 	text, _ := json.Marshal(m)
-	fmt.Println(string(text), err)
+	fmt.Println(string(text))
+	fmt.Println(err)
 	// Output:
 	// failed true
 	// {"region":"rank=1000/1","values":["running","failed"],"runs":[{"end":10,"value":0},{"end":20,"value":1},{"end":1000,"value":0}]}
