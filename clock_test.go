@@ -13,10 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wallClocks are the files that take a time apart from the monotonic clock that it has, and why a step of the
-// wall clock does no harm there. Elsewhere times are compared as they were read, and durations
-// travel: so no step
-// ends a lease, a deadline or a host.
+// wallClocks are the files that take a time apart from the monotonic clock that it has, and why a
+// step of the wall clock does no harm there. Elsewhere times are compared as they were read, and
+// durations travel: so no step ends a lease, a deadline or a host.
 var wallClocks = map[string]string{
 	"agent/host/store.go": "numbers that grow, whatever the clock does: the last one is " +
 		"written down",
@@ -47,8 +46,8 @@ func TestF24_usesOfTheWallClockAreListed(t *testing.T) {
 	requireListed(t, found, wallClocks, "times that come from the wall clock jump with it")
 }
 
-// eachCall visits the calls pkg.F() and x.F() of every file that runs as part of the system or tests it: what
-// measures it, and what breaks it for a time, are apart.
+// eachCall visits the calls pkg.F() and x.F() of every file that runs as part of the system or
+// tests it: what measures it, and what breaks it for a time, are apart.
 func eachCall(t *testing.T, visit func(path string, file *ast.File, s *ast.SelectorExpr, call *ast.CallExpr,
 	at token.Position)) {
 	t.Helper()

@@ -206,12 +206,10 @@ func TestDeadLetters_doNotFailTheirSenderByDefault(t *testing.T) {
 
 func TestDeadLetters_handlerErrorOrPanicFailsTheActor(t *testing.T) {
 	for want, r := range map[string]receipt{
-		"undeliverable message: that matters": func(*actor.Context,
-			actor.DeadLetter) error {
+		"undeliverable message: that matters": func(*actor.Context, actor.DeadLetter) error {
 			return errors.New("that matters")
 		},
-		"panicked: that matters": func(*actor.Context,
-			actor.DeadLetter) error {
+		"panicked: that matters": func(*actor.Context, actor.DeadLetter) error {
 			panic("that matters")
 		},
 	} {

@@ -45,7 +45,8 @@ type Event struct {
 	PerProcess int       `json:"per_process,omitempty"` // number of consecutive ranks in one process; 0 = one
 	// the number of earlier actors of that name in its proc
 	Nth int `json:"nth,omitempty"`
-	// of KindRank: the number of the event among those of its controller, from 1; that of Rank in a run
+	// of KindRank: the number of the event among those of its controller, from 1; that of Rank in a
+	// run
 	Seq uint64 `json:"seq,omitempty"`
 
 	Detail json.RawMessage `json:"detail,omitempty"` // data of the code

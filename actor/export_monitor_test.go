@@ -19,7 +19,8 @@ func (p *Proc) Owed() int {
 	return len(p.remoteMonitors.all)
 }
 
-// Monitoring is a watch from the watcher's side: how it is told of the end, and how its owner ends it.
+// Monitoring is a watch from the watcher's side: how it is told of the end, and how its owner ends
+// it.
 func Monitoring(down func(Down)) (end func(Down), quit func() bool) {
 	m := &monitorState{down: down}
 	return m.fire, m.stop

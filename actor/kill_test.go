@@ -15,7 +15,8 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// answerWait starts callers of an actor that is blocked, and returns their answers when all are queued.
+// answerWait starts callers of an actor that is blocked, and returns their answers when all are
+// queued.
 func answerWait(t *testing.T, n int, ref actor.Ref[*Box], home *actor.Proc) <-chan error {
 	t.Helper()
 	info, _ := home.Actor(ref.ID().Name)

@@ -117,8 +117,8 @@ func TestLink_requestsMissingMessagesAndKeepsOrder_DEL3(t *testing.T) {
 	require.EqualValues(t, 1, b.Stats().Links.Gaps)
 }
 
-// requireHistory waits until an actor has handled so many messages, and requires that it were these: a link
-// counts one before it is in the mailbox.
+// requireHistory waits until an actor has handled so many messages, and requires that it were
+// these: a link counts one before it is in the mailbox.
 func requireHistory(t *testing.T, ref actor.Ref[*Box], want ...int64) {
 	t.Helper()
 	var got []int64

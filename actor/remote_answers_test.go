@@ -13,7 +13,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// waitingCall is a call of one proc to another that waits for its answer, and a stranger who knows where.
+// waitingCall is a call of one proc to another that waits for its answer, and a stranger who knows
+// where.
 type waitingCall struct {
 	a, b  *actor.Proc
 	s     *stranger

@@ -13,7 +13,8 @@ import (
 // bomb is what a Ledger panics of.
 const bomb = "bomb"
 
-// TestRemoteBatch_failingActorReturnsTheRestOnce_DEL8: in whichever of the messages that came together.
+// TestRemoteBatch_failingActorReturnsTheRestOnce_DEL8: in whichever of the messages that came
+// together.
 func TestRemoteBatch_failingActorReturnsTheRestOnce_DEL8(t *testing.T) {
 	t.Parallel()
 	const n = 300

@@ -68,8 +68,8 @@ func crowd(t *testing.T, p *actor.Proc, born *atomic.Int64, n int) []string {
 	return names
 }
 
-// disperse stops them all, some at a time: Go keeps what describes a goroutine for good, so there are not
-// to be many at once.
+// disperse stops them all, some at a time: Go keeps what describes a goroutine for good, so there
+// are not to be many at once.
 func disperse(t *testing.T, p *actor.Proc, names []string) {
 	t.Helper()
 	for some := range slices.Chunk(names, 500) {

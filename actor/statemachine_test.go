@@ -33,8 +33,8 @@ type order struct {
 	want    error
 }
 
-// tamed is one actor and a model of its life. Between two commands everything is at rest, so the model
-// is exact.
+// tamed is one actor and a model of its life. Between two commands everything is at rest, so the
+// model is exact.
 type tamed struct {
 	*rapid.T
 	p     *actor.Proc

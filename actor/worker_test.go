@@ -38,8 +38,7 @@ func blockers(silent actor.Ref[*Box], port *actor.Port[int]) map[string]struct {
 	}{
 		"a channel": {func(_ *actor.Context, done <-chan struct{}) error { <-done; return nil }, false},
 		"a sleep":   {func(*actor.Context, <-chan struct{}) error { time.Sleep(time.Second); return nil }, false},
-		"a call": {func(ctx *actor.Context,
-			_ <-chan struct{}) error {
+		"a call": {func(ctx *actor.Context, _ <-chan struct{}) error {
 			return second(add.Call(ctx, silent, 1))
 		}, true},
 		"a call by its ID": {func(ctx *actor.Context, _ <-chan struct{}) error {

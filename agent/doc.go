@@ -34,8 +34,8 @@
 //   - AGT-8 (stop all): StopAll stops everything. The agent ends after its reply. Until then it
 //     answers other requests and refuses Create.
 //   - AGT-9 (list and watch): Get returns the latest state of each rank, a controller's ListEvents
-//     the latest event. Each end is one event on `ev.`. A watcher that subscribes first, then lists,
-//     misses no end; it merges by rank, generation and status.
+//     the latest event. Each end is one event on `ev.`. A watcher that subscribes first, then
+//     lists, misses no end; it merges by rank, generation and status.
 //   - AGT-10 (one owner): A resource has one owner. Orders carry the owner's Claim. An agent
 //     refuses claims earlier than the newest known one (FencedError); a later claim takes over.
 //     Claims compare by epoch, then owner, so all agents agree.

@@ -253,8 +253,8 @@ type ListEventsRequest struct {
 	After uint64 `cbor:"1,keyasint,omitempty" json:"after,omitempty"`
 }
 
-// EventList is the reply to a ListEventsRequest: as many events as fit one control message, in their
-// order. A watcher that applies them has every event up to Version.
+// EventList is the reply to a ListEventsRequest: as many events as fit one control message, in
+// their order. A watcher that applies them has every event up to Version.
 type EventList struct {
 	Events  []actor.Event `cbor:"1,keyasint,omitempty" json:"events,omitempty"`
 	Version uint64        `cbor:"2,keyasint" json:"version"`

@@ -229,7 +229,8 @@ func TestTable_generationBeginsAfterAnEndAndNeverReturns_AGT6(t *testing.T) {
 	require.False(t, table.HasSpec("m", "spec"))
 }
 
-// A wait is answered at the first moment its condition holds, and that is when a look at all ranks says so.
+// A wait is answered at the first moment its condition holds, and that is when a look at all ranks
+// says so.
 func TestWait_matchesANaiveEvaluation(t *testing.T) {
 	held := []agent.Phase{agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed}
 	rapid.Check(t, func(t *rapid.T) {

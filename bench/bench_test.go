@@ -186,7 +186,8 @@ func TestRun_printsOnlyTheRowsAskedFor(t *testing.T) {
 	require.Contains(t, out.String(), "row=call-latency-p99 ")
 }
 
-// Interrupted in the middle of a measurement, when there are procs and responders, or ranks and fanouts.
+// Interrupted in the middle of a measurement, when there are procs and responders, or ranks and
+// fanouts.
 func TestRun_interruptLeavesNothingBehind(t *testing.T) {
 	for _, name := range []string{"cast-gather-8-hostd", "cast-gather-64"} {
 		s, err := parse([]string{"-only", "^" + name + "$", "-repeats", "1000", "-samples", "5"}, io.Discard)

@@ -39,8 +39,8 @@ func controlFamilies() []family {
 	return []family{{[]row{{name, "messages", false}}, onServer(false, controlContest)}}
 }
 
-// controlContest counts what spawning, looking at and stopping a mesh puts on the bus, and takes what is the
-// most; against the number of hosts.
+// controlContest counts what spawning, looking at and stopping a mesh puts on the bus, and takes
+// what is the most; against the number of hosts.
 func controlContest(ctx context.Context, r *rig) (contest, error) {
 	n := max(controlHosts/r.shrink, fewestHosts)
 	if err := r.addSimulated(ctx, n); err != nil {
@@ -81,8 +81,8 @@ func (t traffic) total() (n int) {
 	return n
 }
 
-// exchanged is how many requests and replies there were: what is on the subjects of ports, casts and links,
-// but for what keeps a link whole.
+// exchanged is how many requests and replies there were: what is on the subjects of ports, casts
+// and links, but for what keeps a link whole.
 func (t traffic) exchanged() int { return t.kinds["p"] + t.kinds["k"] + t.kinds["f"] }
 
 // String is a line of the table.
@@ -175,8 +175,9 @@ func drained(heard <-chan *nats.Msg) map[string]int {
 	}
 }
 
-// kindOf is the kind of a message: that of its subject, which is the token after root, version and namespace;
-// of an event with the token after it, of a link's packet with the kind that its third byte says.
+// kindOf is the kind of a message: that of its subject, which is the token after root, version and
+// namespace; of an event with the token after it, of a link's packet with the kind that its third
+// byte says.
 func kindOf(m *nats.Msg) string {
 	tokens := strings.Split(m.Subject, ".")
 	const kind, beat, repair = 3, 2, 3

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Acknowledgements that a busy machine makes late are asked for, and given once more: those are not counted.
+// Acknowledgements that a busy machine makes late are asked for, and given once more: those are not
+// counted.
 func TestControl_messagesGrowWithHostsNotProcs(t *testing.T) {
 	const hosts = 12
 	for _, perHost := range []int{2, 10} {

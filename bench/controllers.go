@@ -29,10 +29,9 @@ func controllerFamilies() []family {
 	}, onServer(false, controllerContest)}}
 }
 
-// controllerContest takes what the owner of a mesh of procs and one of actors costs while nothing happens, in
-// percent of a CPU and in messages a second, and how long it is until it knows of one in ten ranks
-// that fail at
-// once; each against 1.
+// controllerContest takes what the owner of a mesh of procs and one of actors costs while nothing
+// happens, in percent of a CPU and in messages a second, and how long it is until it knows of one
+// in ten ranks that fail at once; each against 1.
 func controllerContest(ctx context.Context, r *rig) (contest, error) {
 	hosts := max(controlHosts/r.shrink, fewestHosts)
 	if _, err := r.launch(ctx, launch{simulatedRole, []string{hostsEnv + "=" + fmt.Sprint(hosts)}}); err != nil {

@@ -179,8 +179,8 @@ func procDeathContest(_ context.Context, r *rig) (contest, error) {
 	return against("one-ms", ours, constant(1)), nil
 }
 
-// killProcs kills so many procs, each while calls wait for it: when the owner was told, and when the last of
-// these calls had failed.
+// killProcs kills so many procs, each while calls wait for it: when the owner was told, and when
+// the last of these calls had failed.
 func killProcs(ctx context.Context, r *rig, n int) (told, failed []float64, err error) {
 	procs, err := r.spawn(ctx, "killed", n)
 	if err != nil {

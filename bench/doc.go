@@ -14,10 +14,11 @@
 //
 //   - call-latency, call-latency-p99: a Call of 64 bytes, answered with the same, to an actor in
 //     another process; against a NATS request and its reply between two processes.
-//   - cast-gather-8-hostd: a cast of 64 bytes to 8 procs of one hostd, every answer of 64 bytes brought
-//     home; against one publish to a subject that 8 processes subscribe, and their 8 replies.
-//   - cast-reduce-8-hostd: the same cast, its answers folded to one number on the way; against the same
-//     publish and replies, summed up by who asked.
+//   - cast-gather-8-hostd: a cast of 64 bytes to 8 procs of one hostd, every answer of 64 bytes
+//     brought home; against one publish to a subject that 8 processes subscribe, and their 8
+//     replies.
+//   - cast-reduce-8-hostd: the same cast, its answers folded to one number on the way; against the
+//     same publish and replies, summed up by who asked.
 //   - spawn-8: HostMesh.Spawn of 8 procs until it returns; against 8 times exec of the same
 //     program, which connects and says so on a subject.
 //
@@ -121,48 +122,49 @@
 //
 // # Rows of casts
 //
-// They cast 64 bytes to N ranks, which are spread over 8 processes (one for N=1), with the server in a
-// process of its own: package bench/casts says what each side does. N is 1, 8, 64, 512 and 4096.
+// They cast 64 bytes to N ranks, which are spread over 8 processes (one for N=1), with the server
+// in a process of its own: package bench/casts says what each side does. N is 1, 8, 64, 512 and
+// 4096.
 //
-//   - cast-reduce-N, cast-gather-N: µs until the answers are home, as their sum, or 64 bytes of each
-//     rank; one cast at a time.
+//   - cast-reduce-N, cast-gather-N: µs until the answers are home, as their sum, or 64 bytes of
+//     each rank; one cast at a time.
 //
 // - cast-reduce-N-inflight8, cast-gather-N-inflight8: such casts per second, with 8 in flight, on
 // both sides.
 //   - cast-post-N: µs until the caller knows that every rank has the message in its mailbox.
 //   - cast-reduce-4096-naive: as cast-reduce-4096, against a publish and a reply for each rank.
-//   - cast-slice-2-of-4096: µs of a gather from two of the 4096 ranks, in different processes; against a
-//     call of one.
-//   - cast-per-rank-growth: the time of cast-reduce-4096 over the number of ranks, in ns; against that of
-//     cast-reduce-64.
-//   - all but the last with -embedded at the end: the same with the server in the process that casts, on
-//     both sides.
+//   - cast-slice-2-of-4096: µs of a gather from two of the 4096 ranks, in different processes;
+//     against a call of one.
+//   - cast-per-rank-growth: the time of cast-reduce-4096 over the number of ranks, in ns; against
+//     that of cast-reduce-64.
+//   - all but the last with -embedded at the end: the same with the server in the process that
+//     casts, on both sides.
 //
-// The base of the first three is one publish, which every process hands to a goroutine for each of its
-// ranks, and one reply from each process. The median is of -samples casts, or fewer in proportion to the
-// ranks when they are more than 256; with 8 in flight there are 8 times as many.
+// The base of the first three is one publish, which every process hands to a goroutine for each of
+// its ranks, and one reply from each process. The median is of -samples casts, or fewer in
+// proportion to the ranks when they are more than 256; with 8 in flight there are 8 times as many.
 //
 // # Rows of the gateway
 //
-//   - gateway-overhead: µs of a cast of 64 bytes to 8 procs of one hostd, folded to a sum, asked for by one
-//     plain NATS request; against the same cast by this program itself.
-//   - gateway-casts-per-second: such casts per second, with 8 in flight; against NATS requests to one
-//     process, as many in flight.
+//   - gateway-overhead: µs of a cast of 64 bytes to 8 procs of one hostd, folded to a sum, asked
+//     for by one plain NATS request; against the same cast by this program itself.
+//   - gateway-casts-per-second: such casts per second, with 8 in flight; against NATS requests to
+//     one process, as many in flight.
 //
 // # Rows of messages between processes
 //
 // They compare what one process can send to one actor of another, over TCP on loopback: package
 // bench/remote says what each of the workloads does, bench/ours how castnet takes part.
 //
-//   - remote-tell-64B, remote-tell-1KiB: messages per second of a burst of 1,000,000 or 200,000, from
-//     one goroutine, until the last is handled.
-//   - remote-ask-p50, remote-ask-p99: µs of an ask of 64 bytes, answered with the same, one in flight;
-//     of 10,000.
+//   - remote-tell-64B, remote-tell-1KiB: messages per second of a burst of 1,000,000 or 200,000,
+//     from one goroutine, until the last is handled.
+//   - remote-ask-p50, remote-ask-p99: µs of an ask of 64 bytes, answered with the same, one in
+//     flight; of 10,000.
 //   - remote-ask-64: asks per second from 64 goroutines, of 64,000.
-//   - route-burst-lost: how many of 500,000 messages of 1 KiB were lost between two servers that are
-//     joined by a route, the sender connected to one and the receiver to the other.
-//   - flood-rss: the most memory, in MiB, that a sender had resident which sent messages of 1 KiB for
-//     6 s to a process that was stopped (SIGSTOP).
+//   - route-burst-lost: how many of 500,000 messages of 1 KiB were lost between two servers that
+//     are joined by a route, the sender connected to one and the receiver to the other.
+//   - flood-rss: the most memory, in MiB, that a sender had resident which sent messages of 1 KiB
+//     for 6 s to a process that was stopped (SIGSTOP).
 //
 // With -nats at the end the base is plain NATS (bench/raw) on the same server: publish without a
 // wait, and one flush for a burst; request for an ask. Its rate does not count lost
@@ -193,11 +195,10 @@
 //   - the first eight with -floor at their end: the same against mutexq, which is a mutex, two
 //     slices and a goroutine (bench/floor).
 //
-// In what is per second (local-ask-64, remote-tell and remote-ask-64, casts with 8 in flight, with all their
-// suffixes) more is better, and so is a ratio above 1; in all other rows less is. When both sides are 0 the
-// ratio is 1.
-// -shrink divides what is done in rows that -samples says nothing about, to try them out: the numbers
-// then mean little.
+// In what is per second (local-ask-64, remote-tell and remote-ask-64, casts with 8 in flight, with
+// all their suffixes) more is better, and so is a ratio above 1; in all other rows less is. When
+// both sides are 0 the ratio is 1. -shrink divides what is done in rows that -samples says nothing
+// about, to try them out: the numbers then mean little.
 //
 // # Method
 //
@@ -213,17 +214,18 @@
 //     within seconds.
 //   - BENCH-6: where there are several bases, the row shows the one with the best median in this
 //     run, by the direction of the row. When one of them cannot be had there is no row.
-//   - BENCH-7: a peer is pinned to the version that base_name shows, in a module of its own, so that
-//     it runs with the dependency versions it chooses itself. It is built when a row needs it.
+//   - BENCH-7: a peer is pinned to the version that base_name shows, in a module of its own, so
+//     that it runs with the dependency versions it chooses itself. It is built when a row needs it.
 //   - BENCH-8: within one process, everybody (ours and the floor, too) is a child that is asked for
-//     the workload and does nothing between its turns. It has a new system for each repeat, and is a
-//     new process where actors are spawned. Messages between processes are measured the same way,
+//     the workload and does nothing between its turns. It has a new system for each repeat, and is
+//     a new process where actors are spawned. Messages between processes are measured the same way,
 //     between two children, which are new ones for each repeat where it may leave them in disorder
 //     (route-burst-lost, flood-rss).
 //
 // The server, the host agent, and everybody who answers are processes of their own: this program
 // again, in the role that an environment variable names, or a peer. All run on loopback ports the
-// system chooses. Each ends when the pipe on its stdin does, which no end of its parent can prevent.
+// system chooses. Each ends when the pipe on its stdin does, which no end of its parent can
+// prevent.
 //
 // # Failure
 //

@@ -43,7 +43,8 @@ func overheadContest(ctx context.Context, r *rig) (contest, error) {
 	return against("direct-cast", latency(r.samples, through, 0.5), latency(r.samples, direct, 0.5)), nil
 }
 
-// gatewayRateContest measures how many such casts a gateway does against how many requests NATS does.
+// gatewayRateContest measures how many such casts a gateway does against how many requests NATS
+// does.
 func gatewayRateContest(ctx context.Context, r *rig) (contest, error) {
 	if _, err := spawnWorkers(ctx, r, members); err != nil {
 		return nil, err

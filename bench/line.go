@@ -13,8 +13,8 @@ type score struct {
 
 func (s score) median() float64 { return quantile(s.values, 0.5) }
 
-// best is the base a row is measured against: the one whose median is the best (BENCH-6). There must
-// be one at least.
+// best is the base a row is measured against: the one whose median is the best (BENCH-6). There
+// must be one at least.
 func (r row) best(bases []score) score {
 	better := func(a, b score) int {
 		x, y := a.median(), b.median()

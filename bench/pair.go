@@ -20,8 +20,8 @@ type pair struct {
 // endStarter starts the end that plays a part: its arguments are those of remote.Play.
 type endStarter func(part ...string) (*child, error)
 
-// site is where an end of our own stands: on the server of that URL or, when it is "", on one in its
-// process.
+// site is where an end of our own stands: on the server of that URL or, when it is "", on one in
+// its process.
 type site struct {
 	url, token string
 	configs    map[string]string // files of the servers in processes, by part

@@ -50,8 +50,8 @@ func procFamilies() []family {
 // procs is how many there are of n.
 func (s settings) procs(n int) int { return max(n/s.shrink, fewestProcs) }
 
-// readyContest measures a spawn on one host against as many processes that the system starts, each of which
-// connects, subscribes and says that it is ready.
+// readyContest measures a spawn on one host against as many processes that the system starts, each
+// of which connects, subscribes and says that it is ready.
 func readyContest(n int) func(context.Context, *rig) (contest, error) {
 	return func(_ context.Context, r *rig) (contest, error) {
 		n := r.procs(n)
@@ -122,8 +122,8 @@ func constant(v float64) side {
 	return func(context.Context) ([]float64, error) { return []float64{v}, nil }
 }
 
-// idleContest measures what share of a CPU a host takes, with the server in its process, while its procs have
-// nothing to do; against one percent.
+// idleContest measures what share of a CPU a host takes, with the server in its process, while its
+// procs have nothing to do; against one percent.
 func idleContest(ctx context.Context, g *ground) (contest, error) {
 	hostd, err := startRole(hostdRole)
 	if err != nil {

@@ -56,8 +56,8 @@ func remoteFamilies() []family {
 	return all
 }
 
-// remoteNATSContest measures ours against plain NATS, through one server when it is not in a process
-// of each.
+// remoteNATSContest measures ours against plain NATS, through one server when it is not in a
+// process of each.
 func remoteNATSContest(b between) setup {
 	return func(ctx context.Context, g *ground) (contest, error) {
 		s, server, err := b.site(ctx, g)

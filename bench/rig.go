@@ -49,7 +49,8 @@ func onServer(embedded bool, on func(context.Context, *rig) (contest, error)) se
 	}
 }
 
-// newRig starts a rig without a host, which ends with the ground it is on, also when there is an error.
+// newRig starts a rig without a host, which ends with the ground it is on, also when there is an
+// error.
 func newRig(ctx context.Context, g *ground, embedded bool) (*rig, error) {
 	r := &rig{ground: g, token: rand.Text()}
 	if !embedded {

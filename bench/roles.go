@@ -81,8 +81,8 @@ const (
 	readySubject = "bench.ready"
 )
 
-// play is the life of a child. Those that run workloads answer what in asks; the others say one line
-// on out when they are ready. All end when in does.
+// play is the life of a child. Those that run workloads answer what in asks; the others say one
+// line on out when they are ready. All end when in does.
 func play(name string, in io.Reader, out io.Writer) int {
 	roles := map[string]func(in io.Reader, out io.Writer) error{
 		serverRole: playServer, hostRole: playHost, hostdRole: playHostd, subscriberRole: playSubscriber,
@@ -149,8 +149,8 @@ func playShare[R interface{ Close(context.Context) error }](
 	}
 }
 
-// untilEnd says that the role is ready and waits for the end of in. Meanwhile it can be asked what it
-// has used.
+// untilEnd says that the role is ready and waits for the end of in. Meanwhile it can be asked what
+// it has used.
 func untilEnd(in io.Reader, out io.Writer, line string) error {
 	if _, err := fmt.Fprintln(out, line); err != nil {
 		return err

@@ -26,7 +26,8 @@ accounts {
 
 func ignore(bus.Msg) {}
 
-// absent asks whether somebody listens to here.<name>.me, as name does itself and no one else in its name.
+// absent asks whether somebody listens to here.<name>.me, as name does itself and no one else in
+// its name.
 func absent(t *testing.T, c *bus.Conn, names ...string) []bool {
 	t.Helper()
 	subjects := make([]string, len(names))
@@ -48,12 +49,10 @@ func listens(t *testing.T, c *bus.Conn, subject string) {
 func TestAbsent_wildcardListenerIsNotTheProcess(t *testing.T) {
 	t.Parallel()
 	for name, hears := range map[string]func(t *testing.T, srv *embed.Server){
-		"a subscriber to everything": func(t *testing.T,
-			srv *embed.Server) {
+		"a subscriber to everything": func(t *testing.T, srv *embed.Server) {
 			listens(t, bustest.Open(t, srv).Data(), ">")
 		},
-		"a subscriber to the kind": func(t *testing.T,
-			srv *embed.Server) {
+		"a subscriber to the kind": func(t *testing.T, srv *embed.Server) {
 			listens(t, bustest.Open(t, srv).Data(), "here.*.*")
 		},
 		"a stream": func(t *testing.T, srv *embed.Server) {

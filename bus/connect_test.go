@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"strconv"
 	"testing"
 	"time"
 
@@ -166,21 +165,11 @@ func firstDenied(t testing.TB, heard <-chan bus.State, op bus.Op) *bus.Permissio
 	}
 }
 
-// portOf is where srv can be started again.
-func portOf(t testing.TB, srv *embed.Server) int {
-	t.Helper()
-	u, err := url.Parse(srv.URL())
-	require.NoError(t, err)
-	port, err := strconv.Atoi(u.Port())
-	require.NoError(t, err)
-	return port
-}
-
 func TestReconnect_keepsSubscriptionsAndFailsPublishesMeanwhile(t *testing.T) {
-	srv := listen(t, embed.Options{})
-	port := portOf(t, srv)
+	address := bustest.NewAddress(t)
+	srv := listenAt(t, address, embed.Options{})
 	onState, heard := states()
-	a := open(t, bus.Options{URL: srv.URL(), OnState: onState})
+	a := open(t, bus.Options{URL: address.URL(), OnState: onState})
 	got := make(chan string, 1)
 	_, err := a.Data().Subscribe("x", func(m bus.Msg) { got <- string(m.Data) })
 	require.NoError(t, err)
@@ -196,7 +185,7 @@ func TestReconnect_keepsSubscriptionsAndFailsPublishesMeanwhile(t *testing.T) {
 	require.Less(t, time.Since(began), testkit.Patience/4, "nothing waits for the server to come back")
 	require.Empty(t, a.Data().URL())
 
-	again := listen(t, embed.Options{Port: port})
+	again := listenAt(t, address, embed.Options{})
 	awaitState(t, heard, bus.LaneData, bus.Reconnected)
 	b := open(t, bus.Options{URL: again.URL()})
 	require.NoError(t, b.Data().Publish("x", []byte("after")))
@@ -205,24 +194,24 @@ func TestReconnect_keepsSubscriptionsAndFailsPublishesMeanwhile(t *testing.T) {
 }
 
 func TestReconnect_authorizationFailureBreaksTheBus(t *testing.T) {
-	srv := listen(t, embed.Options{Token: "old"})
-	port := portOf(t, srv)
-	b := open(t, bus.Options{URL: srv.URL(), Token: "old"})
+	address := bustest.NewAddress(t)
+	srv := listenAt(t, address, embed.Options{Token: "old"})
+	b := open(t, bus.Options{URL: address.URL(), Token: "old"})
 	srv.Shutdown()
-	listen(t, embed.Options{Port: port, Token: "new"})
+	listenAt(t, address, embed.Options{Token: "new"})
 	testkit.Next(t, b.Done())
 	require.ErrorContains(t, b.Err(), "closed by the server")
 	require.ErrorContains(t, b.Err(), "Authorization Violation")
 }
 
 func TestReconnect_deniedSubscriptionBreaksTheBus(t *testing.T) {
-	srv := listen(t, embed.Options{User: "alice", Password: "secret"})
-	port := portOf(t, srv)
-	b := open(t, bus.Options{URL: srv.URL(), User: "alice", Password: "secret"})
+	address := bustest.NewAddress(t)
+	srv := listenAt(t, address, embed.Options{User: "alice", Password: "secret"})
+	b := open(t, bus.Options{URL: address.URL(), User: "alice", Password: "secret"})
 	_, err := b.Control().Subscribe("shut.x", func(bus.Msg) {})
 	require.NoError(t, err)
 	srv.Shutdown()
-	listen(t, embed.Options{Port: port, ConfigFile: config(t, restricted)})
+	listenAt(t, address, embed.Options{ConfigFile: config(t, restricted)})
 	testkit.Next(t, b.Done())
 	require.Equal(t, &bus.PermissionError{Op: bus.OpSubscribe, Subject: "shut.x"}, b.Err())
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// held is a member of a group whose handler waits in its first message, with n messages behind that.
+// held is a member of a group whose handler waits in its first message, with n messages behind
+// that.
 func held(t *testing.T, b, from *bus.Bus, n int) (sub *bus.Sub, release chan struct{}, heard chan bus.Msg) {
 	t.Helper()
 	began, release := make(chan struct{}), make(chan struct{})
@@ -76,10 +77,10 @@ func TestDrain_respectsItsDeadline(t *testing.T) {
 
 func TestDrain_withoutAServerDeliversWhatArrived(t *testing.T) {
 	const n = 10
-	srv := listen(t, embed.Options{})
-	port := portOf(t, srv)
+	address := bustest.NewAddress(t)
+	srv := listenAt(t, address, embed.Options{})
 	onState, states := states()
-	a, from := open(t, bus.Options{URL: srv.URL(), OnState: onState}), open(t, bus.Options{URL: srv.URL()})
+	a, from := open(t, bus.Options{URL: address.URL(), OnState: onState}), open(t, bus.Options{URL: srv.URL()})
 	sub, release, heard := held(t, a, from, n)
 	require.NoError(t, a.Data().Flush(testkit.Soon(t)), "it has them")
 	srv.Shutdown()
@@ -90,7 +91,7 @@ func TestDrain_withoutAServerDeliversWhatArrived(t *testing.T) {
 	require.NoError(t, testkit.Next(t, over))
 	require.Len(t, heard, n)
 
-	again := listen(t, embed.Options{Port: port})
+	again := listenAt(t, address, embed.Options{})
 	awaitState(t, states, bus.LaneData, bus.Reconnected)
 	_, err := open(t, bus.Options{URL: again.URL()}).Data().Request(testkit.Soon(t), bus.Msg{Subject: "jobs"})
 	require.ErrorIs(t, err, bus.ErrNoResponders)

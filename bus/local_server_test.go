@@ -61,8 +61,7 @@ func TestLocal_isRemovedOnlyByItsWriter(t *testing.T) {
 
 func TestLocal_isRefusedWhenWritableByOthers(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
-		"open directory": func(t *testing.T,
-			path string) {
+		"open directory": func(t *testing.T, path string) {
 			require.NoError(t, os.Chmod(filepath.Dir(path), 0o755))
 		},
 		"open file": func(t *testing.T, path string) { require.NoError(t, os.Chmod(path, 0o640)) },
@@ -79,8 +78,7 @@ func TestLocal_isRefusedWhenWritableByOthers(t *testing.T) {
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, os.Mkdir(path, 0o700))
 		},
-		"not JSON": func(t *testing.T,
-			path string) {
+		"not JSON": func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(path, []byte("nats://x"), 0o600))
 		},
 		"too long": func(t *testing.T, path string) {

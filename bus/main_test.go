@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/testkit"
 )
@@ -22,6 +23,14 @@ func listen(t testing.TB, o embed.Options) *embed.Server {
 	srv, err := embed.Start(testkit.Soon(t), o)
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
+	return srv
+}
+
+// listenAt starts a server behind an address.
+func listenAt(t testing.TB, at *bustest.Address, o embed.Options) *embed.Server {
+	t.Helper()
+	srv := listen(t, o)
+	at.Serve(srv)
 	return srv
 }
 

@@ -47,11 +47,11 @@ func onBoth(t testing.TB, ch <-chan bus.State, kind bus.StateKind) {
 }
 
 func TestWatch_reportsEveryStateChange(t *testing.T) {
-	srv := listen(t, embed.Options{ConfigFile: config(t, restricted)})
-	port := portOf(t, srv)
+	address := bustest.NewAddress(t)
+	srv := listenAt(t, address, embed.Options{ConfigFile: config(t, restricted)})
 	onState, states := states()
 	var watched, told heard
-	b := open(t, bus.Options{URL: srv.URL(), User: "alice", Password: "secret", OnState: func(s bus.State) {
+	b := open(t, bus.Options{URL: address.URL(), User: "alice", Password: "secret", OnState: func(s bus.State) {
 		if s.Kind != bus.Connected { // that may be before anybody can watch
 			told.take(s)
 		}
@@ -63,7 +63,7 @@ func TestWatch_reportsEveryStateChange(t *testing.T) {
 	awaitState(t, states, bus.LaneData, bus.Denied)
 	srv.Shutdown()
 	onBoth(t, states, bus.Disconnected)
-	listen(t, embed.Options{Port: port, ConfigFile: config(t, restricted)})
+	listenAt(t, address, embed.Options{ConfigFile: config(t, restricted)})
 	onBoth(t, states, bus.Reconnected)
 	require.NoError(t, b.Close(testkit.Soon(t)))
 	for lane, n := range map[bus.Lane]int{bus.LaneData: 4, bus.LaneControl: 3} {

@@ -14,7 +14,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// manyRuns is how many runs there are in a mesh of which every second rank is one: more than a list may have.
+// manyRuns is how many runs there are in a mesh of which every second rank is one: more than a list
+// may have.
 const manyRuns = 70_000
 
 func everySecond() shape.Ranks {

@@ -60,7 +60,8 @@ func TestStream_earlyReturnEndsHandlerContexts_CAST4(t *testing.T) {
 	}
 }
 
-// mixed is members of which one process is known to be gone, so that a stream yields something at once.
+// mixed is members of which one process is known to be gone, so that a stream yields something at
+// once.
 type mixed struct{ members }
 
 func (m mixed) Target() (cast.Target, error) {

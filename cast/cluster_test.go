@@ -195,8 +195,8 @@ func newCrowd(t testing.TB, extent shape.Extent, perHost, perProcess int) *clust
 	return newCrowdAgain(t, extent, perHost, perProcess, nil)
 }
 
-// newCrowdAgain is a crowd in which processes have begun again, as generations by their first ranks: those
-// before them never answer.
+// newCrowdAgain is a crowd in which processes have begun again, as generations by their first
+// ranks: those before them never answer.
 func newCrowdAgain(t testing.TB, extent shape.Extent, perHost, perProcess int, gens map[int]uint32) *cluster {
 	t.Helper()
 	c := &cluster{server: bustest.Server(t), log: testkit.Log(t)}

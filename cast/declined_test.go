@@ -78,7 +78,8 @@ func newCrowdWithout(t *testing.T, e shape.Extent, perHost, perProcess, absent i
 	return c
 }
 
-// Post from inside a process of several ranks: each that is not there is named, and the others have it.
+// Post from inside a process of several ranks: each that is not there is named, and the others have
+// it.
 func TestSend_reportsEachUnreachedRankOfItsProcess_CAST4(t *testing.T) {
 	c := newCrowd(t, twoByFour(), 4, 4)
 	from := c.members

@@ -49,9 +49,9 @@
 //   - CAST-8 (silent folder): Before the deadline, processes below a silent folder send their
 //     replies past it. If a second folder above the first is silent too, the processes below the
 //     lower one are missing. A reply counts once, even if the folder resumes.
-//   - CAST-9 (progress): In a watched cast, each folding process reports settled shape.Ranks when there
-//     are more than before, until all are settled. In a ReduceStream it reports its partial fold.
-//     Reports are hints; only replies count.
+//   - CAST-9 (progress): In a watched cast, each folding process reports settled shape.Ranks when
+//     there are more than before, until all are settled. In a ReduceStream it reports its partial
+//     fold. Reports are hints; only replies count.
 //   - CAST-10 (generations): Of a rank's successive procs (ACT-11), a cast addresses the newest
 //     one known to its caller. A later generation fails those ranks and tells the caller, whose
 //     next cast addresses it. An earlier generation ignores the cast.

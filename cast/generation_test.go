@@ -14,8 +14,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// again are two hosts of four ranks each, in which the process of rank 4, which folds for its host, has begun
-// again: its third generation lives, as nobody has heard.
+// again are two hosts of four ranks each, in which the process of rank 4, which folds for its host,
+// has begun again: its third generation lives, as nobody has heard.
 func again(t *testing.T, perProcess int) *cluster {
 	t.Helper()
 	return newCrowdAgain(t, twoByFour(), 4, perProcess, map[int]uint32{4: 2})
@@ -104,8 +104,8 @@ func TestGenerations_restartedAggregatorFoldsForOtherHosts_CAST10(t *testing.T) 
 	require.EqualValues(t, 79*80/2, all)
 }
 
-// A caller that has missed it all asks for the first generation. It hears at once who has the rank, and asks
-// it from then on; no actor has had its cast.
+// A caller that has missed it all asks for the first generation. It hears at once who has the rank,
+// and asks it from then on; no actor has had its cast.
 func TestGenerations_callerRetriesWithTheNewerGeneration_CAST10(t *testing.T) {
 	t.Parallel()
 	verbs := map[string]func(t *testing.T, c *cluster) error{

@@ -92,8 +92,9 @@ func itoa(i int) string {
 	return s
 }
 
-// The link between a process and its folder breaks, both live. The process sends its answer past the
-// folder; the folder's own word, which comes later and has that answer in it, is thrown away whole.
+// The link between a process and its folder breaks, both live. The process sends its answer past
+// the folder; the folder's own word, which comes later and has that answer in it, is thrown away
+// whole.
 func TestAggregation_acceptsAFoldAfterABypassedPart_CAST6(t *testing.T) {
 	f := newFolder(0, 0, 8, shape.Ranks{})
 	one := func(lo, n int, v string) contribution {
@@ -110,7 +111,8 @@ func TestAggregation_acceptsAFoldAfterABypassedPart_CAST6(t *testing.T) {
 	require.Zero(t, home.pending)
 }
 
-// 4b: as 4, but the folder has given that process up: its word has a hole, and what went past is in it.
+// 4b: as 4, but the folder has given that process up: its word has a hole, and what went past is in
+// it.
 func TestAggregation_acceptsAFoldAroundABypassedPart_CAST6(t *testing.T) {
 	f := newFolder(0, 0, 8, shape.Ranks{})
 	f.contribute(contribution{parts: []part{{shape.Interval(2, 2), actor.Answer{Value: "2 3 "}}}})
@@ -120,7 +122,8 @@ func TestAggregation_acceptsAFoldAroundABypassedPart_CAST6(t *testing.T) {
 	require.Zero(t, f.pending, "six ranks answered, and are waited for till the deadline")
 }
 
-// Those below a silent folder were asked to answer past it. Then it goes on: its own word lacks one of them.
+// Those below a silent folder were asked to answer past it. Then it goes on: its own word lacks one
+// of them.
 func TestAggregation_lateFoldKeepsBypassedParts_CAST8(t *testing.T) {
 	some := func(sets ...shape.Ranks) contribution {
 		return contribution{parts: []part{{shape.UnionOf(sets...), actor.Answer{Value: "some"}}}}

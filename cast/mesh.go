@@ -44,8 +44,8 @@ func (m meshWith[A]) Target() (Target, error) {
 	return t, err
 }
 
-// Select makes the verbs cast to some ranks of a mesh. The selection may be a union, which takes one
-// cast and has one coverage:
+// Select makes the verbs cast to some ranks of a mesh. The selection may be a union, which takes
+// one cast and has one coverage:
 //
 //	s, err := shape.ParseSelection(counters.Extent(), "host=0 | gpu=3")
 //	all, err := cast.Gather(ctx, cast.Select(counters, s), add, 1)

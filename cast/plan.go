@@ -18,15 +18,15 @@ const (
 	costDirect   = 4 // a packet for one process alone, and its delivery
 )
 
-// maxWhereDims is how many dimensions a `<where>` token spells out; the region in the header selects along
-// the others. Each dimension doubles a member's subscriptions.
+// maxWhereDims is how many dimensions a `<where>` token spells out; the region in the header
+// selects along the others. Each dimension doubles a member's subscriptions.
 const maxWhereDims = 4
 
 // wildcard stands for every index of a dimension.
 const wildcard = "_"
 
-// whereDims are the positions of the dimensions a token speaks of: those with more than one index, the
-// first four.
+// whereDims are the positions of the dimensions a token speaks of: those with more than one index,
+// the first four.
 func whereDims(e shape.Extent) []int {
 	var at []int
 	for i, d := range e.Dims() {
@@ -37,7 +37,8 @@ func whereDims(e shape.Extent) []int {
 	return at
 }
 
-// whereTokens are the tokens a member at a point subscribes: every combination of its own index and free.
+// whereTokens are the tokens a member at a point subscribes: every combination of its own index and
+// free.
 func whereTokens(e shape.Extent, at shape.Point) []string {
 	dims := whereDims(e)
 	coords := at.Coords()

@@ -16,9 +16,9 @@ type progressCallback struct {
 	notify func(settled int)
 }
 
-// WithProgress makes the waiting verbs call told with the number of settled shape.Ranks, whenever it has
-// grown, on the goroutine of the verb. Folded answers arrive together at the end. Until then each
-// process that folds for several ranks reports its progress, at most once in every (50 ms at
+// WithProgress makes the waiting verbs call told with the number of settled shape.Ranks, whenever
+// it has grown, on the goroutine of the verb. Folded answers arrive together at the end. Until then
+// each process that folds for several ranks reports its progress, at most once in every (50 ms at
 // least).
 //
 //	bar := func(n int) { fmt.Printf("\r%d/%d", n, counters.Extent().NumRanks()) }

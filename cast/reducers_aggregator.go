@@ -63,12 +63,12 @@ func Collect[R any]() Aggregator[R, []R] {
 	return Aggregator[R, []R]{name: kindCollect + "()", result: items[R]}
 }
 
-// TopK is the k largest answers, the largest first; of equal ones those of lower ranks. Texts are compared
-// byte by byte; a NaN is smaller than every number.
+// TopK is the k largest answers, the largest first; of equal ones those of lower ranks. Texts are
+// compared byte by byte; a NaN is smaller than every number.
 func TopK[R cmp.Ordered](k int) Aggregator[R, []R] { return topOrBottom[R](kindTop, k) }
 
-// BottomK is the k smallest answers, the smallest first; of equal ones those of lower ranks. They are
-// compared as TopK does.
+// BottomK is the k smallest answers, the smallest first; of equal ones those of lower ranks. They
+// are compared as TopK does.
 func BottomK[R cmp.Ordered](k int) Aggregator[R, []R] { return topOrBottom[R](kindBottom, k) }
 
 func topOrBottom[R cmp.Ordered](word string, k int) Aggregator[R, []R] {

@@ -67,7 +67,8 @@ func requireAggregate[R, Acc any](t *rapid.T, by Aggregator[R, Acc], answers []R
 	require.Equal(t, want, got)
 }
 
-// requireReducer holds a reducer, as callers and as procs fold with it, against a fold from the left.
+// requireReducer holds a reducer, as callers and as procs fold with it, against a fold from the
+// left.
 func requireReducer[R any](t *rapid.T, by actor.Reducer[R], answers []R) {
 	require.NoError(t, by.Err())
 	want := answers[0]

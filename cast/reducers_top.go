@@ -56,7 +56,8 @@ func (t top) value(a actor.Answer) (any, error) {
 	return v, t.accepts(reflect.TypeOf(v))
 }
 
-// maxOneByteItems is how many items may be of one byte: each takes far more once it has been read (WIRE-6).
+// maxOneByteItems is how many items may be of one byte: each takes far more once it has been read
+// (WIRE-6).
 const maxOneByteItems = 4096
 
 // open sorts again: a peer may send any order.

@@ -30,8 +30,8 @@ type Member struct {
 	Rank      int
 }
 
-// Router takes casts off the bus for the procs of one process, hands them to their actors, and folds the
-// answers of its host.
+// Router takes casts off the bus for the procs of one process, hands them to their actors, and
+// folds the answers of its host.
 type Router struct {
 	p            *actor.Proc // the first of the process
 	placement    Placement

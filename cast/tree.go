@@ -15,8 +15,8 @@ const defaultArity = 16
 //
 //	home ◀─ at most arity nodes ◀─ at most arity under each ◀─ …
 //
-// A node is a host. It folds for itself and for the adjacent ranks behind its own, which other hosts
-// fold under it. So adjacent folds are always in rank order (CAST-5).
+// A node is a host. It folds for itself and for the adjacent ranks behind its own, which other
+// hosts fold under it. So adjacent folds are always in rank order (CAST-5).
 type tree struct {
 	placement  Placement
 	region     shape.Region

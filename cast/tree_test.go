@@ -197,11 +197,11 @@ func (f *flight) at(id subjects.ProcID, do func()) {
 	do()
 }
 
-// gives up are the ends of patience, from the lowest up: who is above asks around the silent, then gives up.
+// gives up are the ends of patience, from the lowest up: who is above asks around the silent, then
+// gives up.
 func (f *flight) givesUp() {
 	ids := f.ids()
-	slices.SortStableFunc(ids, func(a,
-		b subjects.ProcID) int {
+	slices.SortStableFunc(ids, func(a, b subjects.ProcID) int {
 		return len(f.procs[b].job.ancestors) - len(f.procs[a].job.ancestors)
 	})
 	for _, id := range ids {

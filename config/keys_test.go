@@ -184,7 +184,8 @@ func TestBools_acceptShellAndYAMLWords(t *testing.T) {
 	}
 }
 
-// No text makes a key panic, take a value it cannot write, or refuse one without saying what it wants.
+// No text makes a key panic, take a value it cannot write, or refuse one without saying what it
+// wants.
 func FuzzSet(f *testing.F) {
 	for _, text := range []string{"", "30s", "-1h", "0", "256", "64MiB", "9223372036854775807GiB",
 		"-9223372036854775808", "on", "warn", "1e9s", "\x00"} {

@@ -15,7 +15,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// Faults of other systems' controllers that show in what is decided; docs/recovery.md lists all of them.
+// Faults of other systems' controllers that show in what is decided; docs/recovery.md lists all of
+// them.
 
 // plays does a script as those of testdata are, and requires its trace.
 func plays(t *testing.T, script string) *scenario {
@@ -320,7 +321,8 @@ func TestFaultAC11_meshWithoutRanksOrHostsIsRefused(t *testing.T) {
 	require.ErrorContains(t, Spec{Procs: none, Region: extent.Region()}.check(), "has no hosts")
 }
 
-// The table of what the end of a process means for the actor in it (test_proc_status_to_actor_status_…).
+// The table of what the end of a process means for the actor in it
+// (test_proc_status_to_actor_status_…).
 func TestProcStatus_determinesTheActorStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		heard []string // what is told of the proc

@@ -86,12 +86,10 @@ func TestHostMesh_fulfilsTheAgentContract_CTL17(t *testing.T) {
 func TestHostMesh_controllerReturnsItsHostsOnce_CTL17(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]func(t *testing.T, r *rig, ref actor.Ref[agent.Agent]){
-		"it is stopped": func(_ *testing.T, r *rig,
-			ref actor.Ref[agent.Agent]) {
+		"it is stopped": func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) {
 			r.p.StopActor(ref.ID().Name, "done")
 		},
-		"it is killed": func(_ *testing.T, r *rig,
-			ref actor.Ref[agent.Agent]) {
+		"it is killed": func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) {
 			r.p.KillActor(ref.ID().Name, "for a test")
 		},
 		"its proc ends": func(_ *testing.T, r *rig, _ actor.Ref[agent.Agent]) { r.close() },

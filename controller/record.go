@@ -68,8 +68,8 @@ func (l *eventLog) after(version uint64) (events []actor.Event) {
 // connection.
 const maxListBytes = 32 << 10
 
-// list returns a page of the kept events after a version. An event that is too long for a page loses
-// its last output, details and causes.
+// list returns a page of the kept events after a version. An event that is too long for a page
+// loses its last output, details and causes.
 func (l *eventLog) list(version uint64) (page agent.EventList, err error) {
 	if version > l.version {
 		return page, fmt.Errorf("cannot list events after %d: want 0 to %d", version, l.version)

@@ -13,7 +13,8 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// muted are the controller of actors in two procs, one in each, of which one can be kept from taking data.
+// muted are the controller of actors in two procs, one in each, of which one can be kept from
+// taking data.
 type muted struct {
 	*rig
 	controller actor.Ref[agent.Agent]

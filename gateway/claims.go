@@ -202,8 +202,8 @@ func newClaims(g *Gateway) *claims {
 	return &claims{g: g, self: self, table: newClaimTable(self)}
 }
 
-// updateSub listens to claims if this gateway is to keep any, and only then. One goroutine at a time
-// calls it.
+// updateSub listens to claims if this gateway is to keep any, and only then. One goroutine at a
+// time calls it.
 func (p *claims) updateSub() error {
 	p.mu.Lock()
 	keeps := p.table.keepsClaims()

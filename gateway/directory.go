@@ -146,8 +146,8 @@ func (d *directory) startLookupLocked(name string, soon bool) *pendingLookup {
 	return l
 }
 
-// isDefinite reports whether a lookup proved that a name has no mesh, or several. A silent host that
-// may be alive may have the mesh.
+// isDefinite reports whether a lookup proved that a name has no mesh, or several. A silent host
+// that may be alive may have the mesh.
 func isDefinite(err error) bool {
 	missing, partial := errors.AsType[*mesh.MissingHostsError](err)
 	return !(partial && missing.MayBeAlive()) &&
@@ -178,8 +178,8 @@ func (d *directory) lookup(ctx context.Context, name string, at time.Time, soon 
 	return &entry{procs: procs, actors: roster, asOf: s.startedAt}, nil
 }
 
-// findMesh finds a mesh. It reports a mesh as missing only after a query of all hosts, and names the
-// silent ones.
+// findMesh finds a mesh. It reports a mesh as missing only after a query of all hosts, and names
+// the silent ones.
 func (d *directory) findMesh(ctx context.Context, name string, at time.Time, soon bool) (*meshScan,
 	mesh.ProcMesh, error) {
 	if soon {

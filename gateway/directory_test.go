@@ -18,7 +18,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// fakeHosts are what a directory asks. Their meshes are zero ones: nobody can be asked what runs there.
+// fakeHosts are what a directory asks. Their meshes are zero ones: nobody can be asked what runs
+// there.
 type fakeHosts struct {
 	asked  atomic.Int32
 	silent []mesh.HostState

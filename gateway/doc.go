@@ -67,13 +67,14 @@
 // # Several gateways
 //
 // Gateways are one queue group. A host announces in its heartbeats the gateway that serves in its
-// hostd. Each gateway watches all hosts (package presence), and so knows the other gateways. One that
-// knows no other claims nothing. Claims and releases are JSON, on hb.claim.<from>. The three gateways
-// with the lowest IDs keep the claims of each other gateway, so that four listen to claims.
+// hostd. Each gateway watches all hosts (package presence), and so knows the other gateways. One
+// that knows no other claims nothing. Claims and releases are JSON, on hb.claim.<from>. The three
+// gateways with the lowest IDs keep the claims of each other gateway, so that four listen to
+// claims.
 //
-// A gateway is dead once no host that may be alive has announced it for 1 s, or for 10 s if none has
-// so far. So it is dead 1 s after its host, or after its host announces another gateway or none. A
-// gateway that cannot hear declares no other dead.
+// A gateway is dead once no host that may be alive has announced it for 1 s, or for 10 s if none
+// has so far. So it is dead 1 s after its host, or after its host announces another gateway or
+// none. A gateway that cannot hear declares no other dead.
 //
 // The lowest gateway answers for a dead one; if it does not, the next one answers after a second. A
 // gateway that was cut off for longer also answers when it returns; the first answer counts.

@@ -330,8 +330,8 @@ func (g *Gateway) newResponder(r request, publish func(request, bus.Msg) error) 
 	return one
 }
 
-// publish sends one message of an answer, once there is a server to send it to, if it is there in time for
-// the whole answer.
+// publish sends one message of an answer, once there is a server to send it to, if it is there in
+// time for the whole answer.
 func (g *Gateway) publish(r request, m bus.Msg) error {
 	err := g.publishNow(r, m)
 	if !errors.Is(err, bus.ErrDisconnected) {

@@ -35,8 +35,8 @@ const maxHosts = 4096 // that are known
 var errHostsIncomplete = errors.New("the list of hosts is not complete")
 
 // hosts tracks the hosts, recently dead ones included (discovery.dead-host-retention), and asks
-// them for their meshes. Each heartbeat makes its host known, so the known ones are mostly complete,
-// and a query of them need not wait for more.
+// them for their meshes. Each heartbeat makes its host known, so the known ones are mostly
+// complete, and a query of them need not wait for more.
 type hosts struct {
 	*mesh.Net
 	watcher  *presence.Watcher
@@ -300,8 +300,8 @@ func (h *hosts) KnownMeshes(ctx context.Context) (inv mesh.Inventory, err error)
 	return inv, err
 }
 
-// scan searches for hosts. Their own later messages take precedence. silent are the known hosts that
-// did not answer.
+// scan searches for hosts. Their own later messages take precedence. silent are the known hosts
+// that did not answer.
 func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.HostState, err error) {
 	began := time.Now()
 	h.mu.Lock()

@@ -109,7 +109,8 @@ func TestGateway_forgetsASilentlyLostHost(t *testing.T) {
 	s.awaitHosts("a")
 }
 
-// known asks for the hosts that the gateway knows: each label with its state, and whether these are all.
+// known asks for the hosts that the gateway knows: each label with its state, and whether these are
+// all.
 func (s *system) known() (states []string, all bool) {
 	l, err := agent.ListKnownHosts(s.Context(), s.net.Bus(), subjects.Space{})
 	require.NoError(s, err)

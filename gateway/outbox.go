@@ -59,7 +59,8 @@ func (r request) isRepeatable(m bus.Msg) bool {
 	return !r.wantsStream || m.Header.Get(actor.HeaderRank) == ""
 }
 
-// publishConfirmed is publish, and again when the connection is lost before the server has the message.
+// publishConfirmed is publish, and again when the connection is lost before the server has the
+// message.
 func (g *Gateway) publishConfirmed(r request, m bus.Msg) error {
 	on := g.data.ConnectionCount()
 	err := g.publish(r, m)

@@ -117,8 +117,8 @@ func (r request) castOnce(ctx context.Context, to mesh.ActorMesh[any], most int)
 	return o
 }
 
-// maxGathered is how much larger than a message the answers may be before they are written down: JSON of
-// small numbers may be shorter than CBOR.
+// maxGathered is how much larger than a message the answers may be before they are written down:
+// JSON of small numbers may be shorter than CBOR.
 const maxGathered = 4
 
 func sizeOf(all []value) (n int) {

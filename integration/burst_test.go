@@ -25,8 +25,8 @@ var (
 	getOfBuiltin = actor.NewEndpoint[*builtinCounter, actor.None, int64]("get")
 )
 
-// traffic is messages, calls and casts to counters: a message that is lost, doubled or out of order makes a
-// wrong count.
+// traffic is messages, calls and casts to counters: a message that is lost, doubled or out of order
+// makes a wrong count.
 type traffic struct {
 	rounds atomic.Int64 // messages that were asked after, and casts
 
@@ -48,7 +48,8 @@ func (tr *traffic) failures() []string {
 	return tr.wrong
 }
 
-// keepCounting has each rank of told be told and asked, and all of asked at once, until the traffic stops.
+// keepCounting has each rank of told be told and asked, and all of asked at once, until the traffic
+// stops.
 func keepCounting(t *testing.T, told, asked mesh.ActorMesh[*builtinCounter], ranks int) *traffic {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -165,7 +165,8 @@ func spawn(t *testing.T, net *mesh.Net, perHost int) mesh.ProcMesh {
 	return procs
 }
 
-// running lists the processes of this cluster that run from a file or folder. A zombie runs from nowhere.
+// running lists the processes of this cluster that run from a file or folder. A zombie runs from
+// nowhere.
 func (c *cluster) running(t testing.TB, path string) (found []int) {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/exe")

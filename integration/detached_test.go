@@ -36,7 +36,8 @@ func (s shell) run(path string, args ...string) string {
 	return out.String()
 }
 
-// count has the mesh words count a folder, asked by the nats command, and returns how many words it found.
+// count has the mesh words count a folder, asked by the nats command, and returns how many words it
+// found.
 func (s shell) count(folder string) (words int64) {
 	s.Helper()
 	job, err := json.Marshal(counting.Job{Folder: folder, Suffix: ".go"})

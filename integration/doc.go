@@ -1,5 +1,6 @@
 // Package integration tests the whole of castnet as its users meet it: hostd and the examples as
-// processes, real signals, a NATS server on loopback. It has no code of its own; all of it is tests.
+// processes, real signals, a NATS server on loopback. It has no code of its own; all of it is
+// tests.
 //
 // # How it works
 //

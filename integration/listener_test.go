@@ -23,7 +23,8 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// listenerVariable has every cluster of the tests heard by a stranger: wildcard or stream (make listened).
+// listenerVariable has every cluster of the tests heard by a stranger: wildcard or stream (make
+// listened).
 const listenerVariable = "CASTNET_INTEGRATION_LISTENER"
 
 // The strangers: a subscriber to everything, a stream of everything, which acknowledges requests,
@@ -35,7 +36,8 @@ const (
 	mirror   = "mirror"
 )
 
-// mirrored has the account of castnet, whose user is the one without credentials, and that of the mirror.
+// mirrored has the account of castnet, whose user is the one without credentials, and that of the
+// mirror.
 const mirrored = `
 no_auth_user: castnet
 accounts {

@@ -51,7 +51,8 @@ var programs = map[string]string{
 
 // buildPrograms builds what the tests run, without the race detector: these are the programs that
 // users have. What
-// make has built is not linked again. They run from a folder of the tests' own: what runs there is theirs.
+// make has built is not linked again. They run from a folder of the tests' own: what runs there is
+// theirs.
 func buildPrograms() (string, error) {
 	bin, err := os.MkdirTemp("", "castnet-integration-")
 	if err != nil {

@@ -103,8 +103,8 @@ func (c *caster) request(to, endpoint, where, body string, replies int, flags ..
 
 var headerLine = regexp.MustCompile(`^\d\d:\d\d:\d\d (?:([A-Za-z-]+): (.*))?$`)
 
-// answers reads what the command prints: lines with the time in front, of which one is empty but for it,
-// and the body.
+// answers reads what the command prints: lines with the time in front, of which one is empty but
+// for it, and the body.
 func answers(out string) (all []answer) {
 	for i, text := range strings.Split(out, "Received with rtt ") {
 		if i == 0 {

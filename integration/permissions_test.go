@@ -87,7 +87,8 @@ func TestPermissions_documentedOnesSuffice(t *testing.T) {
 	}
 }
 
-// worksAsAProgram runs commands, which must neither fail nor be denied a subject. The mesh demo is there.
+// worksAsAProgram runs commands, which must neither fail nor be denied a subject. The mesh demo is
+// there.
 func (s shell) worksAsAProgram(t *testing.T, client string) {
 	t.Helper()
 	for _, args := range []string{

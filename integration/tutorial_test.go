@@ -18,7 +18,8 @@ import (
 // that it stays.
 var tutorialBlock = regexp.MustCompile("(?ms)^(?:<!-- (stays|file \\S+) -->\n)?```(sh|go|)\n(.*?\n)```$")
 
-// TestTutorial_eachCommandPrintsWhatThePageSays runs the blocks of the page in their order, in one folder.
+// TestTutorial_eachCommandPrintsWhatThePageSays runs the blocks of the page in their order, in one
+// folder.
 func TestTutorial_eachCommandPrintsWhatThePageSays(t *testing.T) {
 	text, err := os.ReadFile("../docs/tutorial.md")
 	require.NoError(t, err)

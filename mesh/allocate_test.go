@@ -152,7 +152,8 @@ func requireOnce(t *testing.T, meshes []mesh.ActorMesh[actortest.TestActor]) {
 	}
 }
 
-// requireConnected has each actor send to each, and back to the test: the way taken is the way asked for.
+// requireConnected has each actor send to each, and back to the test: the way taken is the way
+// asked for.
 func requireConnected(t *testing.T, net *mesh.Net, refs []actor.Ref[actortest.TestActor]) {
 	t.Helper()
 	port := actor.OpenPort[actortest.Route](net.Proc())

@@ -128,8 +128,8 @@ func unanswered[M, R any](_ *Counter, ctx *actor.Context, _ M) (out R, err error
 	return out, nil
 }
 
-// With the defaults each of these would wait for 30 s and more, which the context does not allow; nor is it
-// what ends the wait.
+// With the defaults each of these would wait for 30 s and more, which the context does not allow;
+// nor is it what ends the wait.
 func TestKeys_boundWaitsForSilentHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

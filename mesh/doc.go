@@ -70,8 +70,8 @@
 //     *OwnedError. Nothing starts or stops. The system controller owns the mesh until Adopt
 //     succeeds.
 //   - MESH-17 (names): TakeName takes a name from the system controller. Of concurrent takers one
-//     succeeds; a live mesh or world refuses all (*NameTakenError). Without a system controller only
-//     hosts are asked, and two takers may succeed. A plain spawn asks nobody.
+//     succeeds; a live mesh or world refuses all (*NameTakenError). Without a system controller
+//     only hosts are asked, and two takers may succeed. A plain spawn asks nobody.
 //   - MESH-18 (restart): Restart restarts healthy ranks in batches, each once the one before runs
 //     with its actors. It stops at the first failure and names the untouched ranks. If actors
 //     would be lost, it refuses and names them, unless forced.

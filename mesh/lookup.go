@@ -56,8 +56,8 @@ func (n *Net) InventoryFor(ctx context.Context, name string) (Inventory, ProcMes
 // silentHostWait is how long Lookup asks again for a mesh that a silent host may have.
 const silentHostWait = 5 * time.Second
 
-// Lookup is Net.Lookup in the Inventory. If a host is missing from it, the *NotFoundError comes with
-// a *MissingHostsError: the mesh may exist there.
+// Lookup is Net.Lookup in the Inventory. If a host is missing from it, the *NotFoundError comes
+// with a *MissingHostsError: the mesh may exist there.
 func (i Inventory) Lookup(name string) (ProcMesh, error) {
 	var found []MeshState
 	var known, ids []string

@@ -39,7 +39,8 @@ var (
 	pass    = actor.NewEndpoint[*Counter, passing, int64]("pass")
 )
 
-// halting is made at once, but on rank 1: there its constructor takes so long, whoever asks it to end.
+// halting is made at once, but on rank 1: there its constructor takes so long, whoever asks it to
+// end.
 var halting = actor.NewType[*Counter, time.Duration]("halting")
 
 func haltings() actor.Def {

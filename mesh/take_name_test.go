@@ -75,7 +75,8 @@ func onlyOneTakes(t *testing.T, nets []*mesh.Net) {
 	release()
 }
 
-// A name is free there unless a mesh on a host has it: no reservation exists without a system controller.
+// A name is free there unless a mesh on a host has it: no reservation exists without a system
+// controller.
 func TestTakeName_withoutASystemControllerAsksTheHosts_MESH17(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")

@@ -43,9 +43,9 @@
 //     only their sender's own host.
 //   - PRES-10 (close): After Close, no function is called and no goroutine remains. After a cancel
 //     of Watch, its function is not called.
-//   - PRES-11 (mode, gateway): A heartbeat carries the mode of the host, which says whether it takes
-//     procs, and the gateway in its hostd. A change is reported while the host is alive, else on its
-//     return.
+//   - PRES-11 (mode, gateway): A heartbeat carries the mode of the host, which says whether it
+//     takes procs, and the gateway in its hostd. A change is reported while the host is alive, else
+//     on its return.
 //   - PRES-12 (events): An EventReporter starts with the first state other than alive, then reports
 //     each change once: failed, stopped, suspect, unknown, alive, or another mode. A previously
 //     unwatched host is not reported.

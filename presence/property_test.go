@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// harm is what is done in a random run, and to whom: to hosts a and b, never to c, and to the watcher.
+// harm is what is done in a random run, and to whom: to hosts a and b, never to c, and to the
+// watcher.
 var (
 	harmToHosts   = []string{"killed", "vanishes", "freezes", "leaves", "unreachable", "goodbye", "lags", "mend"}
 	harmToWatcher = []string{"down", "stall", "pause", "busy", "quick", "heal", "hint", "forged"}

@@ -114,8 +114,9 @@ func (w *Watcher) unsubscribe() {
 	}
 }
 
-// Watch calls f for each host that is not alive, takes no procs or has a gateway, and then with each
-// change, until cancel. The calls come in sequence from the watcher's goroutine. Function f must not block.
+// Watch calls f for each host that is not alive, takes no procs or has a gateway, and then with
+// each change, until cancel. The calls come in sequence from the watcher's goroutine. Function f
+// must not block.
 func (w *Watcher) Watch(hosts []subjects.HostID, f func(Change)) (cancel func()) {
 	x := &subscription{hosts: map[subjects.HostID]bool{}, notify: f}
 	for _, h := range hosts {
@@ -346,8 +347,8 @@ func (w *Watcher) onHeartbeat(m bus.Msg) {
 	w.handle(b)
 }
 
-// Discover calls found for each heartbeat of an unwatched host, except for a goodbye. Function found
-// may watch the host, which then begins with that heartbeat. It must not block.
+// Discover calls found for each heartbeat of an unwatched host, except for a goodbye. Function
+// found may watch the host, which then begins with that heartbeat. It must not block.
 func (w *Watcher) Discover(found func(subjects.HostID)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

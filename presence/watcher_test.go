@@ -180,7 +180,8 @@ func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) { // PRES
 	})
 }
 
-// A wildcard subscriber keeps the server from reporting "no responders"; a stream even replies to requests.
+// A wildcard subscriber keeps the server from reporting "no responders"; a stream even replies to
+// requests.
 func TestWatcher_detectsDeathDespiteAWildcardListener(t *testing.T) {
 	for name, reply := range map[string]string{"who only listens": "",
 		"a stream": `{"stream":"audit","seq":7}`} {
@@ -266,7 +267,8 @@ func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) { // PRES-9
 	})
 }
 
-// A watcher that discovers hosts begins with the heartbeat that showed the host, and with its gateway.
+// A watcher that discovers hosts begins with the heartbeat that showed the host, and with its
+// gateway.
 func TestWatcher_discoversAnUnwatchedHostByItsHeartbeat_PRES8_PRES11(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		d := &diary{}

@@ -56,8 +56,8 @@
 //     decoding.
 //   - SHP-11 (cost): Time and memory grow with the text or the yielded ranks, not with the
 //     extent. An input that would multiply beyond that is an error.
-//   - SHP-12 (sets of ranks): Ranks takes memory for its runs, not for its ranks. It reads the bytes
-//     that it writes, and no others.
+//   - SHP-12 (sets of ranks): Ranks takes memory for its runs, not for its ranks. It reads the
+//     bytes that it writes, and no others.
 //
 // # Failure
 //

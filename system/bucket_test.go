@@ -100,7 +100,8 @@ func TestWorlds_lostBucketIsRecreatedAndRefilled_WORLD18(t *testing.T) {
 	}
 }
 
-// bucketIsGone removes the bucket of a controller. byOthers: somebody else makes another one at once.
+// bucketIsGone removes the bucket of a controller. byOthers: somebody else makes another one at
+// once.
 func bucketIsGone(t *testing.T, byOthers bool) {
 	r, s, a, b, mesh, kill := lossRig(t)
 	r.declare(t, spec("later", shape.Of("x", 1), 1))
@@ -146,7 +147,8 @@ func TestWorlds_standbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
 
 // A world that has ended in a new bucket is not brought back by a host that was away, which the
 // first controller never
-// asked: one that it knew, and asked as the world ended, may have stopped its share already (WORLD-10).
+// asked: one that it knew, and asked as the world ended, may have stopped its share already
+// (WORLD-10).
 func TestWorlds_stoppedWorldIsNotAdopted_WORLD18(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())

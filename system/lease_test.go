@@ -45,7 +45,8 @@ func (c *contender) leads(now time.Time) bool {
 
 // Whatever is lost, late or asleep, two never lead at a time by their own clocks, and no epoch
 // comes twice. When
-// everything works again somebody leads within 4 s: of the 5 s of a failover one is left to begin in.
+// everything works again somebody leads within 4 s: of the 5 s of a failover one is left to begin
+// in.
 func TestLease_hasOneLeaderAtATime_WORLD13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const tick = 50 * time.Millisecond
@@ -163,7 +164,8 @@ func cmpOr(a, b string) string {
 	return a
 }
 
-// The holder renews it each half second; when it gives the lease back, another has it at its next look.
+// The holder renews it each half second; when it gives the lease back, another has it at its next
+// look.
 func TestLease_isRenewedAndReleased(t *testing.T) {
 	now, v := time.Unix(1000, 0), &vault{}
 	a, b := &lease{self: "a"}, &lease{self: "b"}

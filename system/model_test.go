@@ -42,7 +42,8 @@ func TestShare_matchesANaiveCount_WORLD5(t *testing.T) { // WORLD-1
 	require.Zero(t, n)
 }
 
-// cluster is hosts as simple as can be, and a controller that may die between any two things it does.
+// cluster is hosts as simple as can be, and a controller that may die between any two things it
+// does.
 type cluster struct {
 	t       *rapid.T
 	dice    *rand.Rand // even: rapid's own numbers are small ones
@@ -90,7 +91,8 @@ func (c *cluster) host(id subjects.HostID) *machine {
 	return c.hosts[slices.IndexFunc(c.hosts, func(m *machine) bool { return m.id == id })]
 }
 
-// hear has the controller hear something, and do so many of the things it then wants done; less than 0: all.
+// hear has the controller hear something, and do so many of the things it then wants done; less
+// than 0: all.
 func (c *cluster) hear(event any, most int) {
 	effects := c.s.st.step(event, c.s.now)
 	for i, e := range effects {
@@ -309,8 +311,8 @@ func (c *cluster) act() {
 	}
 }
 
-// Whatever happens, in the end each host runs exactly what the worlds have there, and nothing was ever
-// started twice under one address.
+// Whatever happens, in the end each host runs exactly what the worlds have there, and nothing was
+// ever started twice under one address.
 func TestModel_spawnsNothingTwiceAndForgetsNothing_WORLD10(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

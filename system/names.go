@@ -95,8 +95,8 @@ type nameCheck struct {
 	tooEarly error           // an unsaved reservation of the former controller may still be valid
 }
 
-// checkName checks a request for a new world or a reservation (WORLD-17). waits: the request returns
-// once the hosts have reported the holder of the name.
+// checkName checks a request for a new world or a reservation (WORLD-17). waits: the request
+// returns once the hosts have reported the holder of the name.
 func (st *state) checkName(name string, request any) (waits bool, err error) {
 	if st.worlds[name] != nil {
 		return false, nil
@@ -108,8 +108,8 @@ func (st *state) checkName(name string, request any) (waits bool, err error) {
 	return false, st.nameCheck.refusal(request)
 }
 
-// refusal returns the error for a request that cannot have the name. A share on a host may belong to
-// this very world, unsaved by an earlier controller; so it blocks only programs.
+// refusal returns the error for a request that cannot have the name. A share on a host may belong
+// to this very world, unsaved by an earlier controller; so it blocks only programs.
 func (c nameCheck) refusal(request any) error {
 	_, program := request.(reserve)
 	_, member := request.(join)

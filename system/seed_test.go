@@ -55,7 +55,8 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// The whole service, in virtual time: who is asked evaluates silence then, and names the unhealthy alone.
+// The whole service, in virtual time: who is asked evaluates silence then, and names the unhealthy
+// alone.
 func TestSeed_supervisionState_WORLD9(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

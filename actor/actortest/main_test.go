@@ -76,8 +76,8 @@ func tillDef() actor.Def {
 		open.Handle((*Till).open), do.Handle((*Till).do))
 }
 
-// play is a test within a test: what it fails with is returned, and what it waits for is a bubble's or
-// the clock's.
+// play is a test within a test: what it fails with is returned, and what it waits for is a bubble's
+// or the clock's.
 func play(ctx context.Context, body func(testing.TB)) (failures []string) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &player{ctx: ctx}

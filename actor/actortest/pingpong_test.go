@@ -71,8 +71,8 @@ func TestPingPong_failsAtTheGivenRound(t *testing.T) {
 	})
 }
 
-// 100 messages to somebody who is gone are 100 messages that come back, however he went and wherever
-// he was.
+// 100 messages to somebody who is gone are 100 messages that come back, however he went and
+// wherever he was.
 func TestPingPong_deadPeerReturnsEachMessageOnce(t *testing.T) {
 	const sent = 100
 	for name, c := range map[string]struct {
@@ -82,8 +82,7 @@ func TestPingPong_deadPeerReturnsEachMessageOnce(t *testing.T) {
 	}{
 		"stopped here":      {false, stopActor, actor.ErrStopped},
 		"stopped elsewhere": {true, stopActor, actor.ErrStopped},
-		"its proc has closed": {true, func(t *testing.T, at *actortest.Rig,
-			_ string) {
+		"its proc has closed": {true, func(t *testing.T, at *actortest.Rig, _ string) {
 			require.NoError(t, at.Proc().Close(t.Context()))
 		}, actor.ErrNoProc},
 	} {

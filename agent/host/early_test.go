@@ -43,7 +43,8 @@ func (p *fakeProcess) Terminate(time.Duration) { p.once.Do(func() { close(p.done
 func (p *fakeProcess) Done() <-chan struct{}   { return p.done }
 func (p *fakeProcess) Exit() launch.Exit       { <-p.done; return launch.Exit{At: time.Now()} }
 
-// startAgent starts a host agent without a host around it, and describes a mesh of so many procs there.
+// startAgent starts a host agent without a host around it, and describes a mesh of so many procs
+// there.
 func startAgent(t *testing.T, c params, procs int) (actor.Ref[agent.Agent], agent.Mesh) {
 	t.Helper()
 	p, m := startAgentProc(t, c, procs)
@@ -72,8 +73,8 @@ func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh)
 	}
 }
 
-// A proc can be faster than the host that launches it: it is known to be ready before its launch is over,
-// which for one that is kept is when it is written down.
+// A proc can be faster than the host that launches it: it is known to be ready before its launch is
+// over, which for one that is kept is when it is written down.
 func TestLaunch_procReadyBeforeItsLaunchEndsIsRunning_HOST10(t *testing.T) {
 	slow := &slowRunner{runner: newLocalRunner(Options{}), launched: make(chan agent.Bootstrap, 1),
 		over: make(chan struct{})}

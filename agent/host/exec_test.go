@@ -119,7 +119,8 @@ func TestExec_passesTheRankToTheCommand_HOST14(t *testing.T) {
 // patience bounds what a command takes to begin, or to end.
 const patience = 20 * time.Second
 
-// sleeper has the host run a command and a child of that, which sleep. It returns once they do, with both.
+// sleeper has the host run a command and a child of that, which sleep. It returns once they do,
+// with both.
 func (r *rig) sleeper(ctx context.Context, t *testing.T) (pids []string, failed <-chan error) {
 	t.Helper()
 	begun, ended := filepath.Join(t.TempDir(), "begun"), make(chan error, 1)

@@ -24,8 +24,8 @@ func (h *Host) Cordon(ctx context.Context, c agent.CordonRequest) error {
 	return err
 }
 
-// WatchProcs yields the number of live procs, now and after every end. It ends with ctx or the loop.
-// An error is the last item.
+// WatchProcs yields the number of live procs, now and after every end. It ends with ctx or the
+// loop. An error is the last item.
 func (h *Host) WatchProcs(ctx context.Context) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
 		ended := make(chan struct{}, 1)

@@ -55,7 +55,8 @@ func TestStateDir_admitsOneHostAtATime_HOST10(t *testing.T) {
 	opened(t, dir)
 }
 
-// A process that a host had forked when it was killed has the lock, too, until it has executed its program.
+// A process that a host had forked when it was killed has the lock, too, until it has executed its
+// program.
 func TestStateDir_awaitsTheLockOfADeadHost_HOST10(t *testing.T) {
 	gone := exec.Command("true")
 	require.NoError(t, gone.Run())

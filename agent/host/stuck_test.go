@@ -65,7 +65,8 @@ func TestStop_unkillableProcessDelaysNoneAndIsReported_HOST5(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// killedRunner runs procs that have been killed before the host agent hears that their grace is over.
+// killedRunner runs procs that have been killed before the host agent hears that their grace is
+// over.
 type killedRunner struct{ runner }
 
 func (r killedRunner) start(context.Context, agent.Bootstrap, launchSpec) (process, error) {

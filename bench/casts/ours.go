@@ -65,7 +65,8 @@ func (c *Ours) Post(ctx context.Context, m []byte) error {
 	return c.to.via.Flush(ctx)
 }
 
-// GatherTwo gathers from two ranks, the first and the one in the middle, which is in another process.
+// GatherTwo gathers from two ranks, the first and the one in the middle, which is in another
+// process.
 func (c *Ours) GatherTwo(ctx context.Context, m []byte) error {
 	step := c.to.region.NumRanks() / 2
 	two, err := c.to.region.SliceStep("rank", 0, 2*step, step)

@@ -10,9 +10,9 @@ import (
 )
 
 // Serve measures what the lines of in ask for, on a new system each time, and writes the answers to
-// out (package lines). It returns when in ends; the error is one of in or out. The system of a Fresh
-// workload is left to the end of the process: to take many actors down may take longer than to
-// measure them.
+// out (package lines). It returns when in ends; the error is one of in or out. The system of a
+// Fresh workload is left to the end of the process: to take many actors down may take longer than
+// to measure them.
 func Serve(in io.Reader, out io.Writer, makeSystem Maker) error {
 	return lines.Serve(in, out, func(ctx context.Context, line string) string {
 		value, err := respond(ctx, line, makeSystem)

@@ -3,15 +3,15 @@
 //
 //	value, err := local.Run(ctx, workload, n, ours.New)
 //
-// And it is castnet as the workloads of bench/remote see it: a proc in each of two processes, and one
-// actor that the other proc knows by its ID.
+// And it is castnet as the workloads of bench/remote see it: a proc in each of two processes, and
+// one actor that the other proc knows by its ID.
 //
 //	err := remote.Play(args, os.Stdin, os.Stdout, ours.Remote(server.Options{URL: url, Token: token}))
 //
 // It uses what every program can: [actor.Spawn] with [actor.NoWait], [actor.Endpoint.PostWait] and
 // [actor.Endpoint.Call], with the default mailbox. That one has a bound, which the peers' do not: a
-// sender that finds it full waits for room, and the time this takes counts. A burst to another process
-// ends with [actor.Proc.Flush].
+// sender that finds it full waits for room, and the time this takes counts. A burst to another
+// process ends with [actor.Proc.Flush].
 //
 // # Failure
 //

@@ -1,5 +1,5 @@
-// Package remote holds the workloads that compare messaging between two processes: what is sent, and
-// what stops the clock. They are written once, for all.
+// Package remote holds the workloads that compare messaging between two processes: what is sent,
+// and what stops the clock. They are written once, for all.
 //
 // A library takes part as a [Library], which is a thin adapter to its API: a [Receiver] in one
 // process, and a [Sender] in the other. [Play] is the main function of either.
@@ -8,7 +8,8 @@
 //	program send "address"     says "ready" when the receiver has answered it
 //
 // Both then answer lines, in the form of package bench/local/lines, until their stdin ends. The
-// sender runs the workload that a line names. Both say what their process has used so far ([Usage]).
+// sender runs the workload that a line names. Both say what their process has used so far
+// ([Usage]).
 //
 // # Invariants
 //
@@ -27,9 +28,9 @@
 // All messages of a workload are one slice of bytes, which nobody changes; a library that has types
 // of its own for messages makes one for each.
 //
-//   - remote-tell-64B, remote-tell-1KiB: a plain goroutine sends messages of that size as fast as it
-//     can, and waits for room where its library has a way to. The results are messages per second, of
-//     those that arrived, and how many were lost.
+//   - remote-tell-64B, remote-tell-1KiB: a plain goroutine sends messages of that size as fast as
+//     it can, and waits for room where its library has a way to. The results are messages per
+//     second, of those that arrived, and how many were lost.
 //   - remote-ask: questions of 64 bytes, answered with the same, one in flight. The results are the
 //     median and the 99th percentile of the times, in microseconds.
 //   - remote-ask-64: the same from 64 goroutines at once. The result is answers per second.

@@ -76,8 +76,8 @@ func (st *stage) send(m []byte) (o outcome, err error) {
 	return o, err
 }
 
-// arrivals waits until as many messages have arrived as were sent, or until no more come (REM-3). It
-// returns how many have, and when the last of them was seen to.
+// arrivals waits until as many messages have arrived as were sent, or until no more come (REM-3).
+// It returns how many have, and when the last of them was seen to.
 func (st *stage) arrivals(before, sent int) (arrived int, last time.Time, err error) {
 	last = time.Now()
 	for {

@@ -62,7 +62,8 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 		require.Equal(t, doctor.ResultOK, all[check].Result, all[check])
 		require.Contains(t, all[check].Found, want)
 	}
-	// On a busy machine doctor warns that hosts are slow: TestSurvey_namesSilentSlow… has both findings.
+	// On a busy machine doctor warns that hosts are slow: TestSurvey_namesSilentSlow… has both
+	// findings.
 	require.NotEqual(t, doctor.ResultFail, all["hosts"].Result, all["hosts"])
 	require.Contains(t, all["hosts"].Found, "2 of 2 answer")
 	require.Contains(t, all["connection"].Found, "no TLS")

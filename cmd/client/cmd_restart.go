@@ -201,8 +201,8 @@ type restartRecord struct {
 	Took   time.Duration `json:"took"`
 }
 
-// restartRanks reports each restarted proc: as a line for scripts, else as a bar with a table at the
-// end.
+// restartRanks reports each restarted proc: as a line for scripts, else as a bar with a table at
+// the end.
 func restartRanks(
 	ctx context.Context, out *output.Printer, places []target.Resolved, r mesh.RollingRestart,
 ) error {

@@ -41,8 +41,8 @@
 //     the exit code is 4 and each reason is listed once with its region. A stopped throttled cast
 //     lists the skipped ranks with the reason.
 //   - CLI-C4 (terminals): Colours, rules and progress appear on terminals only, colours not with
-//     NO_COLOR. Tables and texts fit the width of the terminal. Progress uses stderr and is cleared at
-//     the end.
+//     NO_COLOR. Tables and texts fit the width of the terminal. Progress uses stderr and is cleared
+//     at the end.
 //   - CLI-C5 (Ctrl-C): Ctrl-C ends every command, with 0 for up, `logs -f`, `events -f` and live
 //     top. `logs -f` also ends with the last rank and reports its end. up stops its mesh, then its
 //     hostd, before the exit.

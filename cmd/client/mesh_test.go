@@ -32,7 +32,8 @@ func (c *cluster) own(t *testing.T, s mesh.SpawnSpec) mesh.ProcMesh {
 	return p
 }
 
-// explained asks why until the answer is what is waited for: owners hear of what happened a moment later.
+// explained asks why until the answer is what is waited for: owners hear of what happened a moment
+// later.
 func (c *cluster) explained(t *testing.T, name string, enough func(inspect.Explanation) bool) (
 	x inspect.Explanation) {
 	t.Helper()

@@ -94,7 +94,8 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS2(t *testing.T) {
 	c.ok(t, "hosts")
 }
 
-// unknownMeshesAreDoubtful says that no command believes that a mesh does not exist while host b is silent.
+// unknownMeshesAreDoubtful says that no command believes that a mesh does not exist while host b is
+// silent.
 func (c *cluster) unknownMeshesAreDoubtful(t *testing.T) {
 	t.Run("unknown", func(t *testing.T) {
 		for _, command := range []string{

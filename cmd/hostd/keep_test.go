@@ -65,7 +65,8 @@ func again[M, R any](t *testing.T, e actor.Endpoint[agent.Agent, M, R], to actor
 	return out
 }
 
-// own is where a hostd listens whose next one is to find its port free: no other test looks for it there.
+// own is where a hostd listens whose next one is to find its port free: no other test looks for it
+// there.
 const own = "127.0.0.1:0"
 
 func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
@@ -169,7 +170,8 @@ func TestHostd_killEndsItsProcs(t *testing.T) { // HOST-6
 	next.Stop(t)
 }
 
-// leaves has a proc start a process in a session of its own, and says which, and how the host ends such.
+// leaves has a proc start a process in a session of its own, and says which, and how the host ends
+// such.
 func (d *daemon) leaves(t *testing.T, s site) (pid int, trees string) {
 	t.Helper()
 	m := keptMesh(t, d)
@@ -252,20 +254,19 @@ func TestHostd_readsTheServerConfigurationFile(t *testing.T) {
 
 func TestHostd_permanentlyLostBusIsAnError_HOSTD5(t *testing.T) {
 	t.Parallel()
-	serve := func(port int, token string) *embed.Server {
-		srv, err := embed.Start(testkit.Soon(t), embed.Options{Port: port, Token: token})
+	address := bustest.NewAddress(t)
+	serve := func(token string) *embed.Server {
+		srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: token})
 		require.NoError(t, err)
 		t.Cleanup(srv.Shutdown)
+		address.Serve(srv)
 		return srv
 	}
-	srv := serve(0, "old")
+	srv := serve("old")
 	s := newSite(t, "NATS_TOKEN=old")
-	d := s.start(t, "--nats", srv.URL())
-	_, port, _ := strings.Cut(strings.TrimPrefix(srv.URL(), "nats://"), ":")
-	n, err := strconv.Atoi(port)
-	require.NoError(t, err)
+	d := s.start(t, "--nats", address.URL())
 	srv.Shutdown()
-	serve(n, "new") // does not know hostd any more
+	serve("new") // does not know hostd any more
 	require.Equal(t, 6, d.Exit(t))
 	require.Contains(t, d.Err.String(), "hostd: the bus is lost for good")
 	s.requireClean(t)

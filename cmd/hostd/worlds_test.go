@@ -189,7 +189,8 @@ func portOf(t *testing.T, raw string) int {
 	return n
 }
 
-// The ranks of a host that was killed run on the next one that is started with its rank, as other procs.
+// The ranks of a host that was killed run on the next one that is started with its rank, as other
+// procs.
 func TestHostd_killedWorldHostIsReplacedAtItsRank_WORLD10(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

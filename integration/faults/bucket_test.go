@@ -140,7 +140,8 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 	}
 }
 
-// takes detaches a mesh: the system controller keeps it and its name. The result requires that it still does.
+// takes detaches a mesh: the system controller keeps it and its name. The result requires that it
+// still does.
 func (r *realm) takes(t *testing.T) (still func()) {
 	net, err := mesh.Connect(t.Context(),
 		mesh.Options{Bus: &bus.Options{URL: r.url}, Label: "taker", OnFailure: func(actor.Event) {}})

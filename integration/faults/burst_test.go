@@ -18,7 +18,8 @@ import (
 // million is the size of a burst: tiny messages as fast as one client sends them.
 const million = 1_000_000
 
-// burst sends a million messages to a subject: empty ones, garbage, beginnings of packets, and JSON.
+// burst sends a million messages to a subject: empty ones, garbage, beginnings of packets, and
+// JSON.
 func (w *world) burst(f *figures, subject string) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
@@ -35,8 +36,8 @@ func (w *world) burst(f *figures, subject string) {
 	f.time("burst", time.Since(began))
 }
 
-// Messages and calls go both ways between two workers, and a third casts to a mesh, while one of them gets
-// a million messages of a stranger on a subject of one kind.
+// Messages and calls go both ways between two workers, and a third casts to a mesh, while one of
+// them gets a million messages of a stranger on a subject of one kind.
 func TestF33_foreignBurstLosesNoMessage(t *testing.T) {
 	space := subjects.Space{}
 	for _, kind := range []struct {

@@ -107,8 +107,8 @@ func TestF14_everyRankAnswersCastsDuringCuts(t *testing.T) {
 	})
 }
 
-// killing is a run in which processes of a mesh are killed, and others told, while it is cast to. Missing
-// are none: nobody who is known to be dead is waited for until the deadline.
+// killing is a run in which processes of a mesh are killed, and others told, while it is cast to.
+// Missing are none: nobody who is known to be dead is waited for until the deadline.
 func killing(f *figures, c *casting, kills int) {
 	c.Helper()
 	c.begin(load{Senders: 3, Messages: 1500, Rate: 300, For: 2500 * time.Millisecond})
@@ -153,8 +153,8 @@ func TestF30_castsNameDeadRanksAndAwaitNoOther(t *testing.T) {
 	})
 }
 
-// Connections are cut all the time, and processes killed meanwhile. The word of a death may be lost with a
-// connection: then the dead are missing, and nobody else.
+// Connections are cut all the time, and processes killed meanwhile. The word of a death may be lost
+// with a connection: then the dead are missing, and nobody else.
 func TestF30_castsAreExactDuringCutsAndKills(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F14 F30 cut and killed", 1, often}, func(t *testing.T, seed uint64, f *figures) {

@@ -27,7 +27,8 @@ type child struct {
 	err     error          // how it ended
 }
 
-// start starts a child and waits until it is ready. What is left of it when the test ends is killed.
+// start starts a child and waits until it is ready. What is left of it when the test ends is
+// killed.
 func start(t *testing.T, role, name, dir string, config any) (*child, report) {
 	t.Helper()
 	self, err := os.Executable()

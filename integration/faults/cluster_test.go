@@ -14,8 +14,8 @@ import (
 	"github.com/castnet-io/castnet/bus"
 )
 
-// newCluster is a world whose server has a second one beside it, on an address of its own. The limits
-// are what each takes of one message, 0: as by default.
+// newCluster is a world whose server has a second one beside it, on an address of its own. The
+// limits are what each takes of one message, 0: as by default.
 func newCluster(t *testing.T, seed uint64, limit, otherLimit int) (w *world, other string) {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)

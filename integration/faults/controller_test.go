@@ -188,7 +188,8 @@ func TestF08_suspendedProcOfAMeshIsNotDead(t *testing.T) {
 	}
 }
 
-// F9. A hostd that is stopped, and an owner that is, make nobody dead; what happened meanwhile is told then.
+// F9. A hostd that is stopped, and an owner that is, make nobody dead; what happened meanwhile is
+// told then.
 func TestF09_suspendedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F9 hostd", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {

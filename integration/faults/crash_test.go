@@ -12,8 +12,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// F1. There is no host agent: in every other run the test says that the process is dead, as its host
-// agent would; in the others nobody does, and calls end by what the server says or by their deadline.
+// F1. There is no host agent: in every other run the test says that the process is dead, as its
+// host agent would; in the others nobody does, and calls end by what the server says or by their
+// deadline.
 func TestF01_killedReceiverLeavesEachMessageAFate(t *testing.T) {
 	const deadline = 2 * time.Second
 	try(t, fault{"F1", 2, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -74,8 +75,8 @@ func handledBy(records []history.Record, id subjects.ProcID) int {
 	return n
 }
 
-// serverPatience is how long a server keeps a client that does not answer, and a process the link to
-// another one that says nothing. After that nobody can know what has arrived.
+// serverPatience is how long a server keeps a client that does not answer, and a process the link
+// to another one that says nothing. After that nobody can know what has arrived.
 const serverPatience = 10 * time.Second
 
 // stopped is a run in which one process is stopped for a while and goes on.

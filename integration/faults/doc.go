@@ -12,9 +12,9 @@
 // A run is a world of its own: a server, workers (each this test binary again, with a proc, actors
 // that send and actors that record) and their proxies. Everything random in it comes from its seed,
 // which is in the name of its subtest; what the kernel and the scheduler do does not. When all runs
-// of a fault are over, one line sums up what was found and says how many there were. The faults have
-// the numbers of the project's fault matrix. Tests that mostly wait run side by side, those that
-// measure speed, memory or delay by themselves.
+// of a fault are over, one line sums up what was found and says how many there were. The faults
+// have the numbers of the project's fault matrix. Tests that mostly wait run side by side, those
+// that measure speed, memory or delay by themselves.
 //
 // # Invariants
 //
@@ -26,7 +26,8 @@
 //   - FLT-3: no actor handles what was addressed to another incarnation (DEL-5).
 //   - FLT-4: every message of a sender that lives has a fate in bounded time: Proc.Flush returns
 //     (DEL-1), and where messages have deadlines none comes long after.
-//   - FLT-5: no process ends but those that the test ends, and those exit 0. None outlives its test.
+//   - FLT-5: no process ends but those that the test ends, and those exit 0. None outlives its
+//     test.
 //
 // Of faults that kill no process and after which no process is away for longer than others:
 //
@@ -37,10 +38,10 @@
 //
 // Of casts:
 //
-//   - FLT-8: each rank that lives handles each cast once, and in order with direct messages of its sender;
-//     those who are said to have answered, failed and be missing are all who were asked, and what was folded
-//     is of exactly those who answered. Only silent ranks, and ranks that fold for
-//     them, are missing; only dead ranks fail (CAST-1 to CAST-6).
+//   - FLT-8: each rank that lives handles each cast once, and in order with direct messages of its
+//     sender; those who are said to have answered, failed and be missing are all who were asked,
+//     and what was folded is of exactly those who answered. Only silent ranks, and ranks that fold
+//     for them, are missing; only dead ranks fail (CAST-1 to CAST-6).
 //
 // Of pressure:
 //
@@ -50,10 +51,11 @@
 // That the checker finds what is planted is tested in package history; that faults bite, by
 // TestControl_cutLosesMessagesOfPlainNATSOnly, which sends by NATS without castnet's links.
 //
-// Of hosts, whose hostd is killed, starved, or given procs that behave badly (F2 to F5, F23, F26, F27, F29):
+// Of hosts, whose hostd is killed, starved, or given procs that behave badly (F2 to F5, F23, F26,
+// F27, F29):
 //
-//   - FLT-9: of a rank and generation one process lives at most, and none after its host was stopped (HOST-3,
-//     HOST-5, HOST-6, HOST-10).
+//   - FLT-9: of a rank and generation one process lives at most, and none after its host was
+//     stopped (HOST-3, HOST-5, HOST-6, HOST-10).
 //
 // Of hosts as others see them (F3, F9 to F11, F15):
 //

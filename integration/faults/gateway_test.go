@@ -23,7 +23,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// hostd is a hostd process: its gateway, its host agent and its procs reach the server by one proxy.
+// hostd is a hostd process: its gateway, its host agent and its procs reach the server by one
+// proxy.
 type hostd struct {
 	cmd   *exec.Cmd
 	proxy *chaos.Proxy
@@ -140,7 +141,8 @@ func covered(t *testing.T, m *bus.Msg) (asked, answered int) {
 	return n[0], n[1]
 }
 
-// cutUntilOver cuts connections of one hostd after the other until done is closed, and says how often.
+// cutUntilOver cuts connections of one hostd after the other until done is closed, and says how
+// often.
 func (g *gatewayed) cutUntilOver(done <-chan struct{}) (cuts int) {
 	for {
 		select {
@@ -163,8 +165,8 @@ func (g *gatewayed) cutUntilOver(done <-chan struct{}) (cuts int) {
 	}
 }
 
-// A request or an answer that is on a connection that is cut is lost, as any message of NATS: then the client
-// hears nothing. What it hears is true, and no handler runs twice.
+// A request or an answer that is on a connection that is cut is lost, as any message of NATS: then
+// the client hears nothing. What it hears is true, and no handler runs twice.
 func TestF14_gatewayCastsAreCorrectDuringCuts(t *testing.T) {
 	t.Parallel()
 	const (

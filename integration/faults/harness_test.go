@@ -11,7 +11,8 @@ import (
 	"github.com/castnet-io/castnet/integration/faults/history"
 )
 
-// handledAt is a history of messages that receivers handled, each so many milliseconds after a moment.
+// handledAt is a history of messages that receivers handled, each so many milliseconds after a
+// moment.
 func handledAt(moment time.Time, by map[string][]int) []history.Record {
 	var all []history.Record
 	for receiver, at := range by {

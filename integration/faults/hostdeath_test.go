@@ -65,7 +65,8 @@ func tickerDef() actor.Def {
 		tick.Handle((*ticker).tick))
 }
 
-// ticks counts at a ticker until it is stopped: so often it was answered, and so often nobody knows.
+// ticks counts at a ticker until it is stopped: so often it was answered, and so often nobody
+// knows.
 type ticks struct {
 	answered, unknown atomic.Int64
 	stop              func()
@@ -93,7 +94,8 @@ func (m *machine) ticks(to actor.Ref[*ticker]) *ticks {
 	return k
 }
 
-// F4. Policy keep: the next hostd adopts, and those who talk to the procs notice an outage of the bus alone.
+// F4. Policy keep: the next hostd adopts, and those who talk to the procs notice an outage of the
+// bus alone.
 func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F4", 3, often}, func(t *testing.T, _ uint64, f *figures) {

@@ -67,8 +67,8 @@ func fill(t *testing.T, disk string) (empty func()) {
 	return func() { require.NoError(t, os.Remove(file.Name())) }
 }
 
-// freeze makes a disk one that may only be read, for whoever opens a file there from now on: one with open
-// files cannot be made so as a whole.
+// freeze makes a disk one that may only be read, for whoever opens a file there from now on: one
+// with open files cannot be made so as a whole.
 func freeze(t *testing.T, disk string) (thaw func()) {
 	t.Helper()
 	require.NoError(t, syscall.Mount(disk, disk, "", syscall.MS_BIND, ""))

@@ -144,7 +144,8 @@ func TestF26_stormOfProcsLeaksNothing(t *testing.T) {
 	})
 }
 
-// trees are procs that try to leave something behind; alone is how many processes there are at least.
+// trees are procs that try to leave something behind; alone is how many processes there are at
+// least.
 var trees = []struct {
 	name, script string
 	alone        int

@@ -22,8 +22,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// machine is a computer with a hostd: its directory is in the environment of all that runs there, so that
-// who is left can be found.
+// machine is a computer with a hostd: its directory is in the environment of all that runs there,
+// so that who is left can be found.
 type machine struct {
 	*testing.T
 	dir     string
@@ -37,8 +37,8 @@ type machine struct {
 	client  *actor.Proc // nil before the first
 }
 
-// newMachine is one with a hostd that runs this test binary, and shells. It has ended with the test, and
-// all that it has started (FLT-5).
+// newMachine is one with a hostd that runs this test binary, and shells. It has ended with the
+// test, and all that it has started (FLT-5).
 func newMachine(t *testing.T, program string, args ...string) *machine {
 	t.Helper()
 	dir := t.TempDir()

@@ -28,7 +28,8 @@ var (
 	inARow = actor.NewReducer("row", func(a, b []uint64) ([]uint64, error) { return append(a, b...), nil })
 )
 
-// markOf is what a rank answers to a message: in a sum of them is who answered, once each, and to what.
+// markOf is what a rank answers to a message: in a sum of them is who answered, once each, and to
+// what.
 func markOf(n uint64, rank int) uint64 { return n<<maxMarks | 1<<rank }
 
 // maxMarks bounds the ranks of a mesh.
@@ -195,9 +196,9 @@ func (o castOutcome) answered() []int {
 		func(r int) bool { return slices.Contains(o.Failed, r) || slices.Contains(o.Missing, r) })
 }
 
-// cast speaks to the mesh once, and writes down what is known of the message at once. An error is one
-// of the test, or of what was said: a coverage that does not add up, a fold of others than those that
-// are said to have answered.
+// cast speaks to the mesh once, and writes down what is known of the message at once. An error is
+// one of the test, or of what was said: a coverage that does not add up, a fold of others than
+// those that are said to have answered.
 func (s *sender) cast(ctx context.Context, i int) error {
 	c, way, err := s.crew(i)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/castnet-io/castnet/integration/faults/history"
 )
 
-// cutting is a run in which connections are cut again and again while two workers send to each other.
+// cutting is a run in which connections are cut again and again while two workers send to each
+// other.
 func cutting(t *testing.T, seed uint64, f *figures, l load) {
 	t.Helper()
 	w := newWorld(t, seed, serverConfig{})
@@ -55,7 +56,8 @@ func (w *world) cutUntil(settled *settling, least int) (cuts []time.Time) {
 	return cuts
 }
 
-// cut cuts the connections of one worker, and says when, unless all have settled or too little is sent.
+// cut cuts the connections of one worker, and says when, unless all have settled or too little is
+// sent.
 func (w *world) cut(settled *settling, least int) []time.Time {
 	w.pause(20*time.Millisecond, 200*time.Millisecond)
 	one := w.workers[w.rand.IntN(len(w.workers))]
@@ -117,7 +119,8 @@ func TestF15_stalledConnectionLosesNothing(t *testing.T) {
 	})
 }
 
-// While a process is away the server says that nobody listens there, as it does of one that is dead.
+// While a process is away the server says that nobody listens there, as it does of one that is
+// dead.
 func TestF15_unreachableServerLosesNothing(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F15 away for 0.1 to 3 s", 1, often}, func(t *testing.T, seed uint64, f *figures) {

@@ -299,7 +299,8 @@ func TestF11_serverRestartMakesNoHostDead(t *testing.T) {
 	}
 }
 
-// F10. Hosts, and then those who watch them, get 5 % of a processor, which eight others want as well.
+// F10. Hosts, and then those who watch them, get 5 % of a processor, which eight others want as
+// well.
 func TestF10_starvedHostIsNotDead(t *testing.T) {
 	program := buildHostd(t, "")
 	for _, who := range []string{"hosts", "watcher"} {

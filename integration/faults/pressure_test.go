@@ -10,8 +10,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// asks has a worker call an actor again and again until something is over, at least once, and counts
-// how long each call took. Each is to be answered.
+// asks has a worker call an actor again and again until something is over, at least once, and
+// counts how long each call took. Each is to be answered.
 func (f *figures) asks(t *testing.T, name string, from *worker, to subjects.ActorID, over func() bool) {
 	t.Helper()
 	for {

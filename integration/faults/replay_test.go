@@ -38,8 +38,8 @@ func release(t *testing.T, p *chaos.Proxy, held *chaos.Held, pairs int) {
 	require.Eventually(t, func() bool { return p.Stats().Open <= pairs }, patience, time.Millisecond)
 }
 
-// heard waits until a worker has been asked something by another: what the server had for it before,
-// it has had.
+// heard waits until a worker has been asked something by another: what the server had for it
+// before, it has had.
 func heard(t *testing.T, by *worker, from *worker, at subjects.ActorID) {
 	t.Helper()
 	r := from.do(t, order{Do: "call", To: at, Endpoint: measure.Name()})

@@ -50,8 +50,8 @@ func (f *figures) count(name string, n int) {
 	f.counts[name] += n
 }
 
-// must counts a figure without which nothing was shown. A single run may do without: the machine may have let
-// nobody send while the fault was there.
+// must counts a figure without which nothing was shown. A single run may do without: the machine
+// may have let nobody send while the fault was there.
 func (f *figures) must(name string, n int) {
 	if !slices.Contains(f.musts, name) {
 		f.musts = append(f.musts, name)

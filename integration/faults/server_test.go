@@ -58,7 +58,8 @@ func (r *serverRole) close() error {
 	return nil
 }
 
-// slowCounter counts the log lines in which a server says that it cuts a client that reads too slowly.
+// slowCounter counts the log lines in which a server says that it cuts a client that reads too
+// slowly.
 type slowCounter atomic.Int64
 
 func (n *slowCounter) Write(line []byte) (int, error) {

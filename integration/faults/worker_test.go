@@ -96,8 +96,8 @@ func (w *workerRole) obey(o order) (report, error) {
 	return do(ctx, o)
 }
 
-// spawn makes recorders. Their names depend on nothing but how many there were before, so that those
-// of a later incarnation have the same ones.
+// spawn makes recorders. Their names depend on nothing but how many there were before, so that
+// those of a later incarnation have the same ones.
 func (w *workerRole) spawn(ctx context.Context, o order) (report, error) {
 	var r report
 	for range o.Recorders.N {

@@ -150,7 +150,8 @@ func (r *realm) snapshot() (now system.Snapshot, ok bool) {
 	return now, err == nil
 }
 
-// live waits until a controller of the term that is known, or a later one, says that a world is live.
+// live waits until a controller of the term that is known, or a later one, says that a world is
+// live.
 func (r *realm) live(name string) (w system.WorldState) {
 	r.Helper()
 	require.Eventually(r, func() bool {
@@ -326,7 +327,8 @@ func TestF07_suspendedControllerActsNoMore(t *testing.T) {
 	})
 }
 
-// onlyOneActs looks for a while who answers: always one of the latest term, once the last one has noticed.
+// onlyOneActs looks for a while who answers: always one of the latest term, once the last one has
+// noticed.
 func (r *realm) onlyOneActs(f *figures) {
 	r.Helper()
 	require.Eventually(r, func() bool { now, ok := r.snapshot(); return ok && now.Epoch == r.epoch }, patience,
@@ -394,7 +396,8 @@ func TestF11_partitionAffectsNoWorld(t *testing.T) {
 	})
 }
 
-// Procs that heed no SIGTERM are killed, and the report says so: it comes when the time of the stop is over.
+// Procs that heed no SIGTERM are killed, and the report says so: it comes when the time of the stop
+// is over.
 func TestWorlds_stopReportsKilledRanks(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, buildHostd(t, ""), "--data", t.TempDir(), "--world", "stubborn", "--host-rank", "0")

@@ -34,7 +34,8 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// python is an interpreter that has cbor2. The first on PATH may be one of a version manager's, without it.
+// python is an interpreter that has cbor2. The first on PATH may be one of a version manager's,
+// without it.
 func python(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"python3", "/usr/bin/python3"} {

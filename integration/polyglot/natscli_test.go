@@ -46,8 +46,8 @@ func (r *rig) request(t *testing.T, subject, body string, flags ...string) []ans
 
 var headerLine = regexp.MustCompile(`^\d\d:\d\d:\d\d (?:([A-Za-z-]+): (.*))?$`)
 
-// answers reads what the command prints: lines with the time in front, of which one is empty but for it,
-// and the body.
+// answers reads what the command prints: lines with the time in front, of which one is empty but
+// for it, and the body.
 func answers(out string) (all []answer) {
 	for i, text := range strings.Split(out, "Received with rtt ") {
 		if i == 0 {

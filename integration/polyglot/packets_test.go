@@ -26,15 +26,16 @@ type packetVector struct {
 	Bodies []cborVector   `json:"cbor,omitempty"`
 }
 
-// cborVector is a piece of CBOR in a packet: any decoder finds the same in it. Numbered keys of maps are
-// texts here, and bytes are hex.
+// cborVector is a piece of CBOR in a packet: any decoder finds the same in it. Numbered keys of
+// maps are texts here, and bytes are hex.
 type cborVector struct {
 	Rule  string `json:"rule"` // of wire.cddl
 	Hex   string `json:"hex"`
 	Value any    `json:"value"`
 }
 
-// The structs below are those of package cast, which keeps them to itself: TestCDDL holds them to it.
+// The structs below are those of package cast, which keeps them to itself: TestCDDL holds them to
+// it.
 
 type header struct {
 	Region         shape.Region `cbor:"1,keyasint"`
@@ -278,7 +279,8 @@ func plain(v any) any {
 	return v
 }
 
-// gatherTravelsAsThePacketsSay looks at the bus while a host sends equal answers of its two ranks home.
+// gatherTravelsAsThePacketsSay looks at the bus while a host sends equal answers of its two ranks
+// home.
 func gatherTravelsAsThePacketsSay(t *testing.T, r *rig) {
 	b, err := bus.Open(t.Context(), bus.FromEnv(r.getenv))
 	require.NoError(t, err)

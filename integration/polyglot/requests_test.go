@@ -1,7 +1,7 @@
 package polyglot
 
-// requestVector is a request to the gateway, and what is answered. Each language sends all of them to a
-// live mesh: counters at 0, named demo, of the extent host=2,gpu=2.
+// requestVector is a request to the gateway, and what is answered. Each language sends all of them
+// to a live mesh: counters at 0, named demo, of the extent host=2,gpu=2.
 type requestVector struct {
 	Name     string      `json:"name"`
 	Mesh     string      `json:"meshname"`

@@ -84,8 +84,8 @@ func environment(t *testing.T, more ...string) []string {
 	return append(env, more...)
 }
 
-// started runs a program until the test ends, when it must stop in peace, and returns the first line that
-// it says with a text in it.
+// started runs a program until the test ends, when it must stop in peace, and returns the first
+// line that it says with a text in it.
 func started(t *testing.T, env []string, with string, name string, args ...string) string {
 	t.Helper()
 	return startedUntil(t, false, env, with, name, args...)

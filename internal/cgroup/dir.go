@@ -69,8 +69,8 @@ type managerDir struct {
 	lock *os.File
 }
 
-// lockTimeout bounds the wait for locks that others hold briefly: another KillLeftovers, or a forked
-// child before its exec.
+// lockTimeout bounds the wait for locks that others hold briefly: another KillLeftovers, or a
+// forked child before its exec.
 const lockTimeout = time.Second
 
 // createManagerDir retries if KillLeftovers removed the new directory as an old one.

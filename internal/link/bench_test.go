@@ -119,8 +119,8 @@ func (k *castBench) post(to *Target) {
 	k.leave()
 }
 
-// BenchmarkSendNext carries messages of 64 B from one Core to another, as many to a packet as fit, and
-// the acknowledgements back.
+// BenchmarkSendNext carries messages of 64 B from one Core to another, as many to a packet as fit,
+// and the acknowledgements back.
 func BenchmarkSendNext(b *testing.B) {
 	const batch = 100
 	from, to := newBench(b, Config{}), newBench(b, Config{})

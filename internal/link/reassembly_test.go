@@ -12,8 +12,8 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK2: however many of them are handed on
-// together, and wherever one differs from its neighbours.
+// TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK2: however many of them are
+// handed on together, and wherever one differs from its neighbours.
 func TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK2(t *testing.T) {
 	const n = 1000
 	srv := bustest.Server(t)

@@ -13,8 +13,8 @@ const (
 	control
 )
 
-// A conn is a connection of a process to the bus: what it publishes arrives at another connection in
-// order while both live.
+// A conn is a connection of a process to the bus: what it publishes arrives at another connection
+// in order while both live.
 type conn struct {
 	cut      bool
 	life     int
@@ -82,8 +82,8 @@ func (w *world) choke(p *proc) {
 	w.at(p.writesAt, evWrites, p, 0, nil)
 }
 
-// checkMemory checks that a packet is what it was, until the next one is asked for: its publisher may be
-// slow. Memory that a Core keeps for later is spoilt.
+// checkMemory checks that a packet is what it was, until the next one is asked for: its publisher
+// may be slow. Memory that a Core keeps for later is spoilt.
 func (w *world) checkMemory(p *proc) {
 	if !bytes.Equal(p.hand, p.published) {
 		w.fail("a packet of %d changed while it was published", p.index)

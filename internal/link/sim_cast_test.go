@@ -133,7 +133,8 @@ func (w *world) reached(p *proc, n uint64, by *proc) {
 	w.counts.Reached += uint64(peer.out.repliedPackets - was)
 }
 
-// castHeader is the ext of a cast: whether its answers say that it has arrived, each member and its prev.
+// castHeader is the ext of a cast: whether its answers say that it has arrived, each member and its
+// prev.
 func castHeader(answers bool, to []*proc, prevs []Run) (ext []byte) {
 	ext = []byte{0}
 	if answers {
@@ -184,8 +185,8 @@ func (p *Peer) used() uint64 {
 	return used
 }
 
-// auditGroups checks that those in step can take the next cast, and that nobody is owed a cast that is
-// forgotten.
+// auditGroups checks that those in step can take the next cast, and that nobody is owed a cast that
+// is forgotten.
 func (w *world) auditGroups(p *proc) {
 	for _, g := range p.dropped {
 		if g.synced != 0 || len(g.deferred) != 0 {

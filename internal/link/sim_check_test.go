@@ -133,8 +133,8 @@ func (w *world) auditIn(p *proc, peer *Peer) (assembled int) {
 	return assembled
 }
 
-// auditCredit checks that no more is on the way than its receiver has allowed. A window has room for one
-// packet.
+// auditCredit checks that no more is on the way than its receiver has allowed. A window has room
+// for one packet.
 func (w *world) auditCredit(p *proc, peer *Peer, q *proc) {
 	owed := peer.owed()
 	if !q.alive || q.peers[p.index] == nil || len(peer.out.sent)+len(owed) == 0 {
@@ -269,7 +269,8 @@ func (w *world) sumStats(s Stats) {
 	w.counts.Overrun += s.Overrun
 }
 
-// checkQuiet checks that where nothing went wrong everything was delivered, or refused, or too late.
+// checkQuiet checks that where nothing went wrong everything was delivered, or refused, or too
+// late.
 func (w *world) checkQuiet() {
 	if !w.quiet {
 		return

@@ -292,8 +292,8 @@ func (w *world) replay(p *proc, k *packet) {
 	w.arrive(p, k)
 }
 
-// replayNext brings it when its receiver is gone and has a next incarnation: that has another address,
-// but for what goes to many.
+// replayNext brings it when its receiver is gone and has a next incarnation: that has another
+// address, but for what goes to many.
 func (w *world) replayNext(k *packet, next *proc) {
 	w.counts.Faults[faultNext]++
 	if k.lane == data && k.subject != "" && k.subject[0] == 'k' && next.alive {

@@ -7,14 +7,15 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// A history is all that was sent, all that entered a mailbox and all fates. It knows nothing of links:
-// what it checks is what was promised (DEL-1 … DEL-6), message by message.
+// A history is all that was sent, all that entered a mailbox and all fates. It knows nothing of
+// links: what it checks is what was promised (DEL-1 … DEL-6), message by message.
 type history struct {
 	records []record
 	groups  []group
 }
 
-// record is a message. The messages of a sender to a receiver must enter in the order of the records.
+// record is a message. The messages of a sender to a receiver must enter in the order of the
+// records.
 type record struct {
 	from, to      *proc
 	sender, actor int
@@ -127,8 +128,8 @@ func (h *history) fate(w *world, p *proc, f *Fate) {
 	}
 }
 
-// settled checks that the messages of a process before a record have a fate: who was told no other one
-// was told that it was delivered.
+// settled checks that the messages of a process before a record have a fate: who was told no other
+// one was told that it was delivered.
 func (h *history) settled(w *world, p *proc, before int, when string) {
 	for i := range h.records[:before] {
 		r := &h.records[i]

@@ -6,8 +6,8 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// A mutant is a Core that lacks a part. It is made by changing what goes into one, what comes out of it,
-// or what it holds in between: the code itself has no hooks for it.
+// A mutant is a Core that lacks a part. It is made by changing what goes into one, what comes out
+// of it, or what it holds in between: the code itself has no hooks for it.
 type mutant struct {
 	name    string
 	head    func(*Peer)                               // before a packet of the data lane

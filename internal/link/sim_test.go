@@ -9,8 +9,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// A world is some processes, each a Core driven as Links drive it, over a model of the bus, in virtual
-// time. All that happens in it follows from its seed.
+// A world is some processes, each a Core driven as Links drive it, over a model of the bus, in
+// virtual time. All that happens in it follows from its seed.
 type world struct {
 	seed   uint64
 	rng    *rand.Rand

@@ -56,8 +56,8 @@ func processIDs(t testing.TB, n int) []subjects.ProcessID {
 // maxProcs is how many processes a world has at most, next incarnations included.
 const maxProcs = 6
 
-// simulateAll runs seeds from 1 on, on all processors, until one fails or a mutant dies. It returns the
-// first that failed and how.
+// simulateAll runs seeds from 1 on, on all processors, until one fails or a mutant dies. It returns
+// the first that failed and how.
 func simulateAll(t *testing.T, n uint64, m *mutant) (all counts, seed uint64, failed string) {
 	ids := processIDs(t, maxProcs)
 	var next atomic.Uint64

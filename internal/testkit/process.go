@@ -109,9 +109,9 @@ func Environment(runtime, config, temporary string, more ...string) []string {
 	return append(env, more...)
 }
 
-// WriteProgram writes a file that the test executes. A child that another goroutine forks during the
-// write would keep the file open for writing until its exec, and to execute it would fail with "text
-// file busy": no child is forked meanwhile.
+// WriteProgram writes a file that the test executes. A child that another goroutine forks during
+// the write would keep the file open for writing until its exec, and to execute it would fail with
+// "text file busy": no child is forked meanwhile.
 func WriteProgram(t testing.TB, path string, text []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()

@@ -19,8 +19,8 @@ type Link struct {
 	actor.Peer
 }
 
-// Links asks each rank of meshes for its links. dropped names the ranks that received unusable input.
-// The error names procs without an answer and comes with the links of the others.
+// Links asks each rank of meshes for its links. dropped names the ranks that received unusable
+// input. The error names procs without an answer and comes with the links of the others.
 func Links(ctx context.Context, net *mesh.Net, meshes []mesh.MeshState) (
 	records []Link, dropped []string, err error,
 ) {

@@ -113,7 +113,8 @@ func (s *stats) addLines(files *token.FileSet, file *ast.File, content string) {
 	}
 }
 
-// hasCode reports whether a line with a comment has code before it. Lines within a block comment have none.
+// hasCode reports whether a line with a comment has code before it. Lines within a block comment
+// have none.
 func hasCode(line string) bool {
 	at := strings.Index(line, "//")
 	if block := strings.Index(line, "/*"); block >= 0 && (at < 0 || block < at) {

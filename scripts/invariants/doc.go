@@ -3,7 +3,8 @@
 //
 //	go run ./scripts/invariants > docs/invariants.md
 //
-// A promise is a list item of a doc.go that begins with a number and a title, such as "ACT-1 (serial): ".
+// A promise is a list item of a doc.go that begins with a number and a title, such as "ACT-1
+// (serial): ".
 //
 // A test covers a promise if its name has the number without the hyphen, such as
 // TestActor_isSerial_ACT1, or if the number

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limits are the figures that the repository keeps. A change may lower them, and does not raise them.
+// limits are the figures that the repository keeps. A change may lower them, and does not raise
+// them.
 var limits = map[kind]struct {
 	mean, long, relative float64
 	forbidden            int

@@ -83,7 +83,8 @@ func markdownSentences(page string) []string {
 	return sentences(strings.Join(lines, "\n"))
 }
 
-// commentSentences are the sentences of the line comments of a Go file, without code and directives.
+// commentSentences are the sentences of the line comments of a Go file, without code and
+// directives.
 func commentSentences(file string) (all []string) {
 	var block []string
 	end := func() {
@@ -118,7 +119,8 @@ func (f *figures) add(g figures) {
 	f.forbidden += g.forbidden
 }
 
-// measure counts sentences. Those of fewer than three words count only when their beginning is forbidden.
+// measure counts sentences. Those of fewer than three words count only when their beginning is
+// forbidden.
 func measure(all []string) (f figures) {
 	for _, s := range all {
 		long, forbidden := offends(s)

@@ -143,7 +143,8 @@ func stress(ctx context.Context, s settings, out io.Writer) ([]*series, error) {
 	return all, nil
 }
 
-// runRound runs the tests of each package once, s.p packages at once, and reports whether all passed.
+// runRound runs the tests of each package once, s.p packages at once, and reports whether all
+// passed.
 func runRound(ctx context.Context, s settings, all []*series, out io.Writer) (passed bool, err error) {
 	running, ctx := errgroup.WithContext(ctx)
 	running.SetLimit(s.p)
@@ -214,8 +215,8 @@ func (l *lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// keepBusy starts loops that take a processor each, and returns what ends them. They are threads of this
-// process, so none outlives it.
+// keepBusy starts loops that take a processor each, and returns what ends them. They are threads of
+// this process, so none outlives it.
 func keepBusy(n int) (end func()) {
 	before := runtime.GOMAXPROCS(n + 2)
 	var over atomic.Bool
@@ -233,7 +234,8 @@ func keepBusy(n int) (end func()) {
 	}
 }
 
-// runOnce runs the tests once. It fails with the context, and when the output of a run cannot be kept.
+// runOnce runs the tests once. It fails with the context, and when the output of a run cannot be
+// kept.
 func (p *series) runOnce(ctx context.Context, s settings, out io.Writer) error {
 	said, err := p.execute(ctx, s)
 	if ctx.Err() != nil {
@@ -303,7 +305,8 @@ func failedTests(said string) (names []string) {
 	return slices.Compact(names)
 }
 
-// report prints a row for each package, and one for each test that failed. It reports whether any did.
+// report prints a row for each package, and one for each test that failed. It reports whether any
+// did.
 func report(out io.Writer, all []*series) (failed bool) {
 	if len(all) == 0 {
 		return false

@@ -14,7 +14,8 @@ import (
 	"github.com/castnet-io/castnet/bench/remote"
 )
 
-// readBuffer is room for a batch of its writer, 4,096 messages of 1 KiB, which comes to the default.
+// readBuffer is room for a batch of its writer, 4,096 messages of 1 KiB, which comes to the
+// default.
 const readBuffer = 64 << 20
 
 // The kinds and IDs of the receiver's actors: who counts, and who answers.

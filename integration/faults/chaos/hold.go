@@ -13,8 +13,8 @@ func (p *Proxy) Hold() *Held {
 	return h
 }
 
-// SendAway cuts the clients off with RST. Their connections to the server stay, and so does what was
-// held back.
+// SendAway cuts the clients off with RST. Their connections to the server stay, and so does what
+// was held back.
 func (h *Held) SendAway() {
 	for _, q := range h.pairs {
 		reset(q.client)

@@ -205,8 +205,8 @@ func (c *checker) judge(s *stream) {
 	c.judgeOpen(s, max(0, silent-back-unknown), max(0, tooLate-back-unknown), last)
 }
 
-// judgeOpen judges the messages of a stream that were not handled and of which nothing was said, and
-// those of them that were sent to a process that was dead already.
+// judgeOpen judges the messages of a stream that were not handled and of which nothing was said,
+// and those of them that were sent to a process that was dead already.
 func (c *checker) judgeOpen(s *stream, open, tooLate int, last uint64) {
 	v := &c.verdict
 	_, dead := c.end(s.To)

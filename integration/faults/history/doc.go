@@ -18,20 +18,20 @@
 //   - HIST-2: Check counts a message as Lost when it was sent, nobody was told that it did not
 //     arrive, and a receiver that lives did not handle it; or when it was sent after its receiver
 //     had been killed, and nobody was told.
-//   - HIST-3: it counts every handling after the first as Duplicated, and every one of a lower number
-//     than one before as Reordered.
+//   - HIST-3: it counts every handling after the first as Duplicated, and every one of a lower
+//     number than one before as Reordered.
 //   - HIST-4: it counts as Lies those that were said to be undeliverable and were handled.
 //   - HIST-5: it counts as Stale those that another actor handled than they were addressed to, as
 //     Invented those that nobody sent, as Corrupt those with other bytes than were sent.
 //   - HIST-6: it counts as Unsettled those whose sender lives and was told nothing, not even that
 //     everything else has arrived.
 //
-// A message that comes back does not always say which one it is (number 0). Then the checker counts:
-// of one stream, as many must be unhandled as came back. One lie and one loss on the same stream can
-// hide each other there; with a number they cannot.
+// A message that comes back does not always say which one it is (number 0). Then the checker
+// counts: of one stream, as many must be unhandled as came back. One lie and one loss on the same
+// stream can hide each other there; with a number they cannot.
 //
-// A message that was sent to a process and not handled before that was killed is Gone when nobody was
-// told: it may have been delivered, and nobody promised more.
+// A message that was sent to a process and not handled before that was killed is Gone when nobody
+// was told: it may have been delivered, and nobody promised more.
 //
 // A Log may be used on any goroutine.
 package history

@@ -25,8 +25,8 @@ const (
 	Ended         Kind = "ended"         // a process was killed
 )
 
-// Stream is a sender and a receiver, as text. In an Ended record the receiver is the process and the
-// sender is empty; in a Settled record the receiver is empty.
+// Stream is a sender and a receiver, as text. In an Ended record the receiver is the process and
+// the sender is empty; in a Settled record the receiver is empty.
 type Stream struct{ From, To string }
 
 // Record is one line of a history.

@@ -1,4 +1,5 @@
-// Package casting runs `castnet cast`: its flags, the five ways to collect replies, and the coverage.
+// Package casting runs `castnet cast`: its flags, the five ways to collect replies, and the
+// coverage.
 //
 // A Spec is a cast as typed. Run resolves its target and sends. Every addressed rank then has a
 // reply, a failure, or a reason why it is missing; the coverage lists each reason once, with the

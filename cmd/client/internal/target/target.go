@@ -175,7 +175,8 @@ func (t Target) ResolveWithEnded(ctx context.Context, net *mesh.Net) (p Resolved
 	return p, cmp.Or(p.MissingHosts(inv, t), missing), err
 }
 
-// Inspect asks all parties of a whole mesh. missing names the silent hosts that may have a live one.
+// Inspect asks all parties of a whole mesh. missing names the silent hosts that may have a live
+// one.
 func (t Target) Inspect(ctx context.Context, net *mesh.Net) (v inspect.View, missing, err error) {
 	v, missing, err = inspect.Mesh(ctx, net, t.Name)
 	if _, empty := errors.AsType[*inspect.EmptyWorldError](err); empty {
