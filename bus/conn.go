@@ -46,7 +46,7 @@ func newConn(b *Bus, lane Lane, o Options) *Conn {
 		bus:        b,
 		lane:       lane,
 		log:        log,
-		sampledLog: log.Sample(&zerolog.BurstSampler{Burst: logBurst, Period: logPeriod}),
+		sampledLog: log.Sample(&zerolog.BurstSampler{Burst: eventLogBurst, Period: logPeriod}),
 		insecure:   o.Insecure,
 		inProcess:  o.Server != nil,
 		clientCert: o.CertFile != "",

@@ -13,8 +13,8 @@ import (
 
 // Rate limit of the log lines that a peer can cause.
 const (
-	logBurst  = 10
-	logPeriod = time.Second
+	eventLogBurst = 10
+	logPeriod     = time.Second
 )
 
 // The methods here run on nats.go's event goroutine of each connection: one at a time, in order,

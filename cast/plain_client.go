@@ -17,7 +17,7 @@ const (
 	headerRegion = "Castnet-Region"
 	headerTTL    = "Castnet-TTL"
 
-	maxTTL = 10 * time.Minute
+	maxPlainTTL = 10 * time.Minute
 )
 
 // receivePlain hands the cast of a plain NATS client to its ranks, each of which answers by itself
@@ -54,9 +54,9 @@ func parsePlainHeaders(e shape.Extent, h bus.Header) (region shape.Region, ttl t
 	if _, there := h[headerTTL]; there {
 		text := strings.TrimSpace(h.Get(headerTTL))
 		ttl, err = time.ParseDuration(text)
-		if err != nil || ttl <= 0 || ttl > maxTTL {
+		if err != nil || ttl <= 0 || ttl > maxPlainTTL {
 			return region, 0, fmt.Errorf("%s %.100q: want a duration of more than 0 and at most %s, such as 5s",
-				headerTTL, text, maxTTL)
+				headerTTL, text, maxPlainTTL)
 		}
 	}
 	text := strings.TrimSpace(h.Get(headerRegion))

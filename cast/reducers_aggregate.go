@@ -23,10 +23,10 @@ const (
 	kindHistogram = "histogram"
 )
 
-// maxSpec and maxNested bound what a peer may name.
+// maxSpec and maxNestedReducers bound what a peer may name.
 const (
-	maxSpec   = 64 << 10
-	maxNested = 8
+	maxSpec           = 64 << 10
+	maxNestedReducers = 8
 )
 
 // answerReader reads an answer of an endpoint: Open of its actor.Answers, or openAs.
@@ -100,7 +100,7 @@ func parseSameType(text string, read answerReader, depth int) (builtin, bool) {
 	}
 	inner, ok := strings.CutPrefix(text, kindMerge+"(")
 	inner, closed := strings.CutSuffix(inner, ")")
-	if !ok || !closed || depth == maxNested {
+	if !ok || !closed || depth == maxNestedReducers {
 		return builtin{}, false
 	}
 	values, ok := parseSameType(inner, nil, depth+1)

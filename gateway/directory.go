@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	maxEntries = 1024            // meshes that the directory knows
-	maxAge     = 5 * time.Second // after which an entry is looked up anew, in the background
-	minAge     = time.Second     // before which it is not, whatever dies, and whether or not that succeeds
+	maxEntries  = 1024            // meshes that the directory knows
+	entryMaxAge = 5 * time.Second // after which an entry is looked up anew, in the background
+	minAge      = time.Second     // before which it is not, whatever dies, and whether or not that succeeds
 	// lookupInterval is the time between two lookups of the same name or of all meshes. Without it,
 	// each request for a missing mesh would query all hosts and procs. Requests in between wait for
 	// the next lookup.
@@ -270,7 +270,7 @@ func (d *directory) storeLocked(name string, e *entry) {
 		}
 		delete(d.entries, oldest)
 	}
-	e.refreshAt = e.asOf.Add(maxAge)
+	e.refreshAt = e.asOf.Add(entryMaxAge)
 	d.entries[name] = e
 }
 
@@ -281,7 +281,7 @@ func (d *directory) markStale(id subjects.MeshID) {
 	defer d.mu.Unlock()
 	for _, e := range d.entries {
 		if soon := e.asOf.Add(minAge); e.procs.ID() == id && soon.Before(e.refreshAt) &&
-			e.refreshAt.Sub(e.asOf) == maxAge {
+			e.refreshAt.Sub(e.asOf) == entryMaxAge {
 			e.refreshAt = soon
 		}
 	}

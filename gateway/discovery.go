@@ -71,7 +71,7 @@ func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
 	c := &g.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.at) < maxAge/5 {
+	if time.Since(c.at) < entryMaxAge/5 {
 		return c.entries
 	}
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)

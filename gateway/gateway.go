@@ -264,7 +264,7 @@ func (g *Gateway) refuse(m bus.Msg, err error) {
 func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	began := time.Now()
 	r, err := parse(g.space, m, config.GatewayMaxTimeout.Get(g.net.Config()))
-	r.publishBy = began.Add(r.ttl + reconnectWait)
+	r.publishBy = began.Add(r.ttl + busReturnTimeout)
 	say := g.newResponder(r, g.publishConfirmed)
 	defer func() { g.counts.totalNanos.Add(int64(time.Since(began))) }()
 	if err == nil && r.reply == "" && r.collect != modeSend {
@@ -360,8 +360,8 @@ func (g *Gateway) publish(r request, m bus.Msg) error {
 	return err
 }
 
-// reconnectWait is the time after its deadline that an answer waits for a lost connection.
-const reconnectWait = 30 * time.Second
+// busReturnTimeout is the time after its deadline that an answer waits for a lost connection.
+const busReturnTimeout = 30 * time.Second
 
 // publishNow sends one message of an answer. It replaces a message that is too large by an error.
 func (g *Gateway) publishNow(r request, m bus.Msg) error {

@@ -30,7 +30,7 @@ const startupGrace = time.Second
 // after its goodbye. It exceeds any search for hosts.
 const departedKept = time.Minute
 
-const maxHosts = 4096 // that are known
+const maxKnownHosts = 4096 // that are known
 
 var errHostsIncomplete = errors.New("the list of hosts is not complete")
 
@@ -104,7 +104,7 @@ func (h *hosts) noteAlive(id subjects.HostID, at time.Time) {
 	k := h.known[id]
 	isNew := k == nil
 	switch {
-	case isNew && len(h.known) >= maxHosts:
+	case isNew && len(h.known) >= maxKnownHosts:
 		h.complete = false
 		h.mu.Unlock()
 		return
@@ -327,7 +327,7 @@ func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.
 	for id, k := range h.known {
 		k.missing = k.lastHeard.Before(began.Add(-startupGrace)) && !answered[id]
 	}
-	h.complete = h.missedEvents == lost && len(h.known) < maxHosts
+	h.complete = h.missedEvents == lost && len(h.known) < maxKnownHosts
 	h.mu.Unlock()
 	for _, k := range h.listing().Hosts {
 		if answered[k.ID] {

@@ -72,8 +72,8 @@ type expr struct {
 	begin, end, step int    // of a range; end -1 is that of the dimension
 }
 
-// maxNested bounds parentheses in parentheses.
-const maxNested = 64
+// maxSelectionDepth bounds parentheses in parentheses.
+const maxSelectionDepth = 64
 
 type parser struct {
 	text string
@@ -135,8 +135,8 @@ func (p *parser) list(op byte, nested int, part func(int) (*expr, error)) (*expr
 // atom reads `[label=]spec` or a union in parentheses.
 func (p *parser) atom(nested int) (*expr, error) {
 	if p.accept('(') {
-		if nested == maxNested {
-			return nil, p.syntaxError(fmt.Sprintf("at most %d parentheses in each other", maxNested))
+		if nested == maxSelectionDepth {
+			return nil, p.syntaxError(fmt.Sprintf("at most %d parentheses in each other", maxSelectionDepth))
 		}
 		in, err := p.union(nested + 1)
 		if err == nil && !p.accept(')') {

@@ -12,9 +12,9 @@ type Error struct {
 // Error names the input and shows the rule.
 func (e *Error) Error() string {
 	// A peer chose the input: show enough to recognise it, not all of it.
-	const most = 120
-	if len(e.Input) > most {
-		return fmt.Sprintf("%s %q… (%d bytes): want %s", e.What, e.Input[:most], len(e.Input), e.Want)
+	const maxQuoted = 120
+	if len(e.Input) > maxQuoted {
+		return fmt.Sprintf("%s %q… (%d bytes): want %s", e.What, e.Input[:maxQuoted], len(e.Input), e.Want)
 	}
 	return fmt.Sprintf("%s %q: want %s", e.What, e.Input, e.Want)
 }

@@ -69,7 +69,7 @@ func (c *Controller) probe(ctx *actor.Context, id subjects.ProcID) {
 	c.suspects[id] = false
 	p := ctx.Proc()
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(work, inventoryTimeout)
+		work, cancel := context.WithTimeout(work, hostInventoryTimeout)
 		defer cancel()
 		_, err := agent.Ping.Call(work, agent.Of(id).Via(p), actor.None{})
 		return func(ctx *actor.Context) {

@@ -89,7 +89,7 @@ func (c *Controller) takeOnce(
 	spec.Presence = c.hosts
 	spec.Renewer = c.renewer
 	spec.KeepOnStop = leave.Load
-	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, hostInventoryTimeout)
 	defer cancel()
 	id, err := p.Spawn(ctx, actor.SpawnSpec{
 		Type: controller.Type.Name(), Name: r.Mesh.String(), Params: spec, Mailbox: agent.MailboxSize,
@@ -118,7 +118,7 @@ func (c *Controller) takeOnce(
 
 // statesOf returns the hosts' states of a mesh, and the errors of silent hosts.
 func (c *Controller) statesOf(ctx context.Context, p *actor.Proc, r DetachedRecord) ([]agent.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, hostInventoryTimeout)
 	defer cancel()
 	said, errs := askHosts(r.Hosts, func(h subjects.HostID) ([]agent.State, error) {
 		states, err := agent.Get.Call(ctx, c.agentOf(p, h), agent.GetRequest{ID: r.Mesh.String()})

@@ -164,7 +164,7 @@ func (c *Controller) queryNames(ctx *actor.Context) {
 	quiet := config.DiscoveryQuietPeriod.Get(c.service.opts.Config)
 	early := c.tooEarlyError()
 	ctx.Go(func(life context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(life, inventoryTimeout)
+		work, cancel := context.WithTimeout(life, hostInventoryTimeout)
 		defer cancel()
 		inUse, err := NamesInUse(work, p, quiet)
 		if err != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// inventoryTimeout bounds a query of a host.
-	inventoryTimeout = 5 * time.Second
+	// hostInventoryTimeout bounds a query of a host.
+	hostInventoryTimeout = 5 * time.Second
 	// orderTimeout bounds an order; a host replies at once.
 	orderTimeout = 3 * time.Second
 )
@@ -243,7 +243,7 @@ func (c *Controller) fetchInventory(ctx *actor.Context, id subjects.HostID) {
 	p := ctx.Proc()
 	last := c.inventories[id]
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(work, inventoryTimeout)
+		work, cancel := context.WithTimeout(work, hostInventoryTimeout)
 		defer cancel()
 		now, info, err := queryInventory(work, agent.Of(id.Proc()).Via(p), last)
 		if err != nil {
@@ -362,7 +362,7 @@ func (c *Controller) renewLeases(ctx *actor.Context, h *host) {
 	p := ctx.Proc()
 	id := h.id
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(work, inventoryTimeout)
+		work, cancel := context.WithTimeout(work, hostInventoryTimeout)
 		defer cancel()
 		said, err := agent.RenewAll(work, c.agentOf(p, id), all)
 		for _, r := range said {

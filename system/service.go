@@ -45,14 +45,14 @@ type Service struct {
 }
 
 const (
-	// closeTimeout bounds the end of a term.
-	closeTimeout = 3 * time.Second
+	// termCloseTimeout bounds the end of a term.
+	termCloseTimeout = 3 * time.Second
 	// loadTimeout bounds reading the worlds.
 	loadTimeout = 10 * time.Second
 	// beginRetry is the time between two attempts to begin a term.
 	beginRetry = time.Second
-	// mailboxSize bounds the waiting messages, such as the ends of procs.
-	mailboxSize = 1 << 14
+	// controllerMailbox bounds the waiting messages, such as the ends of procs.
+	controllerMailbox = 1 << 14
 	// procName is the label of the proc of a system controller.
 	procName = "system"
 	// maxReplicas is the number of servers of a cluster that store the worlds.
@@ -312,7 +312,7 @@ func (r *activeTerm) stop() {
 	if r == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), termCloseTimeout)
 	defer cancel()
 	if r.hosts != nil {
 		r.hosts.Close()
@@ -386,7 +386,7 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 	if err == nil {
 		params := term{s, epoch, records, found, follows, r.end, r.hosts, r.renewer}
 		_, err = r.proc.Spawn(ctx, actor.SpawnSpec{
-			Type: Type.Name(), Name: actorName, Params: params, Mailbox: mailboxSize,
+			Type: Type.Name(), Name: actorName, Params: params, Mailbox: controllerMailbox,
 		})
 	}
 	if err == nil {

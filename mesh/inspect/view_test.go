@@ -17,16 +17,16 @@ import (
 func TestAskEach_asksABoundedNumberAtATime_INS1(t *testing.T) {
 	var now, most, all atomic.Int64
 	release := make(chan struct{})
-	askEach(3*maxConcurrentAsks, func(int) {
+	askEach(3*maxConcurrentQueries, func(int) {
 		most.Store(max(most.Load(), now.Add(1)))
-		if all.Add(1) == maxConcurrentAsks {
+		if all.Add(1) == maxConcurrentQueries {
 			close(release)
 		}
 		<-release
 		now.Add(-1)
 	})
-	require.LessOrEqual(t, most.Load(), int64(maxConcurrentAsks))
-	require.EqualValues(t, 3*maxConcurrentAsks, all.Load(), "all are asked")
+	require.LessOrEqual(t, most.Load(), int64(maxConcurrentQueries))
+	require.EqualValues(t, 3*maxConcurrentQueries, all.Load(), "all are asked")
 }
 
 func TestView_ownersReportOverridesThatOfHosts_INS3(t *testing.T) {

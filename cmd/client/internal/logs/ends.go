@@ -14,8 +14,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// hostPollInterval is the interval of queries to the hosts of a mesh without owner.
-const hostPollInterval = 2 * time.Second
+// ownerlessPollInterval is the interval of queries to the hosts of a mesh without owner.
+const ownerlessPollInterval = 2 * time.Second
 
 // endWatch waits until every rank of a target has ended for good. The mesh's watch reports this,
 // because an owner may restart ranks. Without owner the hosts report it.
@@ -75,7 +75,7 @@ func (w *endWatch) follow(ctx context.Context) map[int]string {
 // a new owner.
 func (w *endWatch) askHosts(ctx context.Context, old agent.Mesh) (next mesh.ProcMesh, how map[int]string) {
 	seen := newEnds(w.p.Region)
-	pause := time.NewTicker(hostPollInterval)
+	pause := time.NewTicker(ownerlessPollInterval)
 	defer pause.Stop()
 	for ctx.Err() == nil {
 		meshes, err := w.net.Meshes(ctx)
