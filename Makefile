@@ -28,7 +28,7 @@ TOGETHER = -p $(shell expr $(CPUS) + 2) -parallel $(shell expr $(CPUS) + 4)
 
 # The race detector finds nothing here: packages without goroutines, tools, and tests of programs that are
 # built without it.
-ALONE   := internal/wire|shape|internal/supervise|subjects|scripts/.*|integration|cmd/client|cmd/hostd|examples/.*
+ALONE   := internal/wire|shape|internal/supervise|subjects|scripts/.*|integration|cmd/client|cmd/client/.*|cmd/hostd|examples/.*
 
 # Nested modules to lint.
 NESTED  := bench integration/faults integration/polyglot integration/consumer

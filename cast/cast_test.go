@@ -131,7 +131,7 @@ func TestGather_deadlineNamesMissingRanksAndKeepsTheRest_CAST4(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, twoByFour(), 4)
 	for _, fold := range []bool{false, true} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		var err error
 		if fold {
