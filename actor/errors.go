@@ -32,14 +32,13 @@ const (
 	CodeInvalid     Code = 16 // refused at the caller: a broken ref, name or value
 	CodePortGone    Code = 17 // the port is closed, or was a once port and has had its message
 	CodeKilled      Code = 18 // the actor was killed
-	// the actor did not survive the end of another: its child, or one it is linked to
-	CodeCascade   Code = 19
-	CodeExpired   Code = 20 // its time was over before it reached the actor
-	CodeBacklog   Code = 21 // the queue to that process is full
-	CodeTooMany   Code = 22 // a plain NATS client sends more than it may
-	CodeFenced    Code = 23 // the claim is older than another owner's; the detail names it
-	CodeNameTaken Code = 24 // the name belongs to a live mesh, a world or a program; the detail names it
-	CodeConflict  Code = 25 // the request differs from the existing object; the detail says how
+	CodeCascade     Code = 19 // a child or a linked actor ended, and the actor with it
+	CodeExpired     Code = 20 // its time was over before it reached the actor
+	CodeBacklog     Code = 21 // the queue to that process is full
+	CodeTooMany     Code = 22 // a plain NATS client sends more than it may
+	CodeFenced      Code = 23 // the claim is older than another owner's; the detail names it
+	CodeNameTaken   Code = 24 // the name belongs to a live mesh, a world or a program; the detail names it
+	CodeConflict    Code = 25 // the request differs from the existing object; the detail says how
 )
 
 // Error is the error of every verb. Compare it with the sentinels by errors.Is: they match on the
