@@ -46,7 +46,7 @@ func once(rs shape.Ranks) map[int]int {
 	return all
 }
 
-// What is folded so far has each answer once, nothing can come between the ranks of a piece, and in
+// The present fold has each answer once, nothing can come between the ranks of a piece, and in
 // the end everything is folded as if nobody had looked.
 func TestAggregation_partialPiecesLieBetweenAwaitedRanks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// What a post costs by each way to some processes: the figures behind the constants of plan.go. All
+// The cost of a post by each way to some processes: the figures behind the constants of plan.go. All
 // of it, the
 // server's share too, is CPU time of this process, so neighbours on the machine do not count.
 

@@ -102,7 +102,7 @@ func TestStop_sliceOfARestartingMeshStaysStopped_MESH5(t *testing.T) {
 	require.Equal(t, []agent.Phase{r, s, r, s}, phases(states))
 }
 
-// Nobody renews the leases of a mesh whose owner is gone, but until they run out its ranks can be
+// The leases of a mesh whose owner is gone are not renewed, but until they run out its ranks can be
 // stopped.
 func TestStop_hostsStopASliceWithoutAnOwner_MESH5(t *testing.T) {
 	t.Parallel()

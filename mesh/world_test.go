@@ -145,7 +145,7 @@ func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
 
-	// What is on its way to a proc that ends comes back, whoever has the rank afterwards
+	// A message on its way to a proc that ends comes back, whoever has the rank afterwards
 	// (test_update_sim_address).
 	leaver, err := mesh.Spawn(t.Context(), procs.Slice("x", 0, 1), counter, "leaver", 0)
 	require.NoError(t, err)

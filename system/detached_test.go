@@ -144,7 +144,7 @@ func adopterAt(t *testing.T, epoch uint64) agent.Claim {
 	return agent.Claim{Epoch: epoch, Owner: owner}
 }
 
-// Whoever adopts a mesh and dies before he has said that he has it leaves it to the system,
+// An adopter that dies before it has said that it has the mesh leaves it to the system,
 // whatever the hosts have heard
 // of him; who is only slow is refused.
 func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {

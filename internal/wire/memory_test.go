@@ -95,7 +95,7 @@ func many(t testing.TB, f wire.Format, size int, item string) []byte {
 	return join(arrayOf(n), bytes.Repeat(unhex(t, item), n))
 }
 
-// What is measured is no less than what is taken, but for what reading anything takes, and no more
+// The measured size is no less than what is taken, but for what reading anything takes, and no more
 // than what the worst body of the size would.
 func requireMeasured(t testing.TB, f wire.Format, data []byte, v any) {
 	t.Helper()
