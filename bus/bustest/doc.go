@@ -4,7 +4,8 @@
 //	b := bustest.Open(t, srv)
 //
 // Server and Open work inside a testing/synctest bubble, where an hour of heartbeats takes
-// milliseconds; there is no socket involved. Servers and connections end with the test, connections
+// milliseconds; there is no socket involved. An [Address] has sockets, for tests that replace a
+// listening server by another one. Servers and connections end with the test, connections
 // first.
 //
 // # Invariants
