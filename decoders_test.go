@@ -15,9 +15,8 @@ import (
 )
 
 // decoders are the files that read JSON themselves, and the fuzzers that hold them to what bytes of
-// the bus may cost
-// (WIRE-6), or why none has come over the bus. What is read through internal/wire is measured
-// there.
+// the bus may cost (WIRE-6), or why none has come over the bus. What is read through internal/wire
+// is measured there.
 var decoders = map[string]string{
 
 	"agent/claim.go":                          "agent.FuzzAgentMessages",

@@ -79,8 +79,7 @@ func guarded(t *testing.T) (a, b *actor.Proc, ref actor.Ref[*Guard], g *Guard) {
 }
 
 // stall keeps the data of one proc from being taken by another, and has it queue as much as it may,
-// until the returned
-// function is called.
+// until the returned function is called.
 func stall(t *testing.T, from, to *actor.Proc) (resume func()) {
 	t.Helper()
 	resume, at := hold(t, from, to)

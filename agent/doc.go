@@ -46,6 +46,5 @@
 // Package agent/agenttest is a test suite for these promises. All three implementations pass it.
 //
 // Table is the pure state of an agent, and belongs to its turn. Wire structs are append-only, with
-// numbers as CBOR keys. JSON names
-// serve foreign clients and the CLI.
+// numbers as CBOR keys. JSON names serve foreign clients and the CLI.
 package agent

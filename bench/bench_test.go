@@ -140,9 +140,8 @@ func TestPlay_refusesAnUnknownRole(t *testing.T) {
 }
 
 // Casts on an embedded server differ in nothing but that, so a few of them do. Rows against peers
-// need modules
-// that a test cannot count on; they differ from those against the floor in nothing but the program
-// of the base.
+// need modules that a test cannot count on; they differ from those against the floor in nothing but
+// the program of the base.
 func TestRun_measuresEveryRowThatNeedsNoPeer(t *testing.T) {
 	const pattern = "^call|^cast.*([0-9]|naive|hostd|growth)$|^cast.*-8(-inflight8)?-embedded$|^spawn-8$|^procs|^first|^control|^detect-(actor|proc)|^hostd|^actor-spawn|^worlds|^handle|-floor$|-nats|^route|^flood"
 	s, err := parse([]string{"-only", pattern, "-repeats", "1", "-samples", "20", "-shrink", "1000"}, io.Discard)

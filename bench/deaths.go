@@ -110,8 +110,8 @@ func end(ctx context.Context, heard <-chan told, rank int) (time.Time, error) {
 }
 
 // actorDeathContest fails actors one after the other, by an error and by a panic in turns, and
-// takes how long it is
-// from when the message is sent that does it until the owner is told; against a millisecond.
+// takes how long it is from when the message is sent that does it until the owner is told; against
+// a millisecond.
 func actorDeathContest(ctx context.Context, r *rig) (contest, error) {
 	n := max(failingRanks/r.shrink, leastDeaths)
 	procs, err := r.spawn(ctx, "failing", n)
@@ -159,8 +159,7 @@ func failActors(ctx context.Context, procs mesh.ProcMesh, n int) (took []float64
 }
 
 // procDeathContest kills procs one after the other, and takes how long it is from kill(2) until
-// their owner is told
-// and every call that waited for them has failed; against a millisecond.
+// their owner is told and every call that waited for them has failed; against a millisecond.
 func procDeathContest(_ context.Context, r *rig) (contest, error) {
 	owner, calls := deaths{name: "detect-proc, owner"}, deaths{name: "detect-proc, last call"}
 	ours := func(ctx context.Context) ([]float64, error) {

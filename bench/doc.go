@@ -24,101 +24,61 @@
 //
 // # Rows of processes
 //
-// - procs-ready-16, procs-ready-48, procs-ready-200: HostMesh.SpawnProcs of as many procs on one
-// host until it
-//
-//	  returns; against exec of the same program, as often and as many launched at a time, which connects,
-//	  subscribes and says that it is ready.
-//
-//	- procs-stop-200: ProcMesh.Stop of 200 procs until it returns; against host.StopBound for as many.
-//
-// - first-reply-ms: from asking for a proc until an actor that was then spawned in it has answered
-// a call; against
-//
-//	a millisecond.
-//
-// - control-messages-100x10: all messages of one operation on a mesh of 100 hosts of 10 procs, as a
-// subscriber of
-// `castnet.>` counts them, but for heartbeats: of spawn, status and stop the one that has the most;
-// against the number of hosts.
-//
-//	The hosts are simulated: they share a process with each other and with their procs (host.Local). Notes
-//	have each operation by the kinds of its subjects. TestControl_messagesGrowWithHostsNotProcs holds
-//	the bounds: requests and replies at most 2 × hosts + 10, all messages at most 8 × hosts.
-//
-// - hostd-idle-cpu: percent of a CPU that a host with the server in its process takes for 30 s,
-// while its 64
-//
-//	procs have nothing to do; against 1.
-//
-// - detect-actor-p99-ms: from sending an actor a message that fails it, by an error or a panic,
-// until its owner, in
-// a process that is neither the actor's nor the host's, is told; of 40 actors in a repeat; against
-// a millisecond.
-//
-// - detect-proc-p99-ms: from SIGKILL of a proc until its owner is told and each of 4 calls that
-// waited for it has
-// failed; of 40 procs in a repeat; against a millisecond. Notes of both have the histogram of all
-// repeats.
-//
-// - controller-idle-cpu-100x10, controller-idle-messages-100x10, controller-burst-ms-100x10: a
-// process that owns 1,000
-// procs on 100 simulated hosts, and an actor in each: percent of a CPU that it takes for 30 s while
-// nothing
-// happens, all messages on the bus in a second of that, heartbeats included, and ms from one cast
-// that fails
-// the actors of one proc on each host until it knows of all; each against 1. Notes have messages by
-// kind, and
-//
-//	the CPU time of the burst.
-//
-// - detect-host-p99-ms, detect-host-close-p99-ms: from SIGKILL of a host until a process that
-// watches it says that it
-// is dead, of 20 hosts in a repeat; in the second one where a host hears from its server which
-// connections have
-//
-//	ended; against a millisecond.
-//
-// - false-deaths-starved: how many of four hosts are taken for dead in a minute in which they share
-// 5 % of a CPU with
-//
-//	eight busy loops (where there are cgroups v1); against 1.
-//
-// - bus-restart-recovery-ms: from when a server is back until four hosts are known to be alive
-// again; against a
-//
-//	millisecond. No row when one was taken for dead.
+//   - procs-ready-16, procs-ready-48, procs-ready-200: HostMesh.SpawnProcs of as many procs on one
+//     host until it returns; against exec of the same program, as often and as many launched at a
+//     time, which connects, subscribes and says that it is ready.
+//   - procs-stop-200: ProcMesh.Stop of 200 procs until it returns; against host.StopBound for as
+//     many.
+//   - first-reply-ms: from asking for a proc until an actor that was then spawned in it has
+//     answered a call; against a millisecond.
+//   - control-messages-100x10: all messages of one operation on a mesh of 100 hosts of 10 procs, as
+//     a subscriber of `castnet.>` counts them, but for heartbeats: of spawn, status and stop the
+//     one that has the most; against the number of hosts. The hosts are simulated: they share a
+//     process with each other and with their procs (host.Local). Notes have each operation by the
+//     kinds of its subjects. TestControl_messagesGrowWithHostsNotProcs holds the bounds: requests
+//     and replies at most 2 × hosts + 10, all messages at most 8 × hosts.
+//   - hostd-idle-cpu: percent of a CPU that a host with the server in its process takes for 30 s,
+//     while its 64 procs have nothing to do; against 1.
+//   - detect-actor-p99-ms: from sending an actor a message that fails it, by an error or a panic,
+//     until its owner, in a process that is neither the actor's nor the host's, is told; of 40
+//     actors in a repeat; against a millisecond.
+//   - detect-proc-p99-ms: from SIGKILL of a proc until its owner is told and each of 4 calls that
+//     waited for it has failed; of 40 procs in a repeat; against a millisecond. Notes of both have
+//     the histogram of all repeats.
+//   - controller-idle-cpu-100x10, controller-idle-messages-100x10, controller-burst-ms-100x10: a
+//     process that owns 1,000 procs on 100 simulated hosts, and an actor in each: percent of a CPU
+//     that it takes for 30 s while nothing happens, all messages on the bus in a second of that,
+//     heartbeats included, and ms from one cast that fails the actors of one proc on each host
+//     until it knows of all; each against 1. Notes have messages by kind, and the CPU time of the
+//     burst.
+//   - detect-host-p99-ms, detect-host-close-p99-ms: from SIGKILL of a host until a process that
+//     watches it says that it is dead, of 20 hosts in a repeat; in the second one where a host
+//     hears from its server which connections have ended; against a millisecond.
+//   - false-deaths-starved: how many of four hosts are taken for dead in a minute in which they
+//     share 5 % of a CPU with eight busy loops (where there are cgroups v1); against 1.
+//   - bus-restart-recovery-ms: from when a server is back until four hosts are known to be alive
+//     again; against a millisecond. No row when one was taken for dead.
 //
 // Latencies are the median (or the 99th percentile) of one repeat of -samples messages, one in
 // flight.
 //
 // # Rows of meshes
 //
-// - actor-spawn-512: µs of mesh.Spawn of an actor in each of 512 procs of 8 simulated hosts, until
-// it returns;
-//
-//	against a gather of 64 bytes from as many actors there. A repeat has -samples/100 of each.
-//
-// - handle-bytes-1e5: bytes of heap that one holds who has read a handle on 100,000 ranks of 12,500
-// hosts, and
-//
-//	has 16 slices of it and its text; against a mebibyte.
+//   - actor-spawn-512: µs of mesh.Spawn of an actor in each of 512 procs of 8 simulated hosts,
+//     until it returns; against a gather of 64 bytes from as many actors there. A repeat has
+//     -samples/100 of each.
+//   - handle-bytes-1e5: bytes of heap that one holds who has read a handle on 100,000 ranks of
+//     12,500 hosts, and has 16 slices of it and its text; against a mebibyte.
 //
 // # Rows of worlds
 //
-// - worlds-reconcile-1000-ms: from the start of a system controller, just after its predecessor was
-// killed, until it has
-// told that each of 1,000 worlds of 10 procs is live: it waits for the lease, reads what is wanted
-// and asks
-// 20 hosts, which are imagined, what there is; against a millisecond. Notes have its memory, and
-// the CPU that it takes
-//
-//	in 10 s in which nothing happens.
-//
-// - detached-reconcile-1000-ms: the same with 1,000 detached meshes of 10 procs beside the worlds,
-// until the hosts have
-//
-//	heard who owns each.
+//   - worlds-reconcile-1000-ms: from the start of a system controller, just after its predecessor
+//     was killed, until it has told that each of 1,000 worlds of 10 procs is live: it waits for the
+//     lease, reads what is wanted and asks 20 hosts, which are imagined, what there is; against a
+//     millisecond. Notes have its memory, and the CPU that it takes in 10 s in which nothing
+//     happens.
+//   - detached-reconcile-1000-ms: the same with 1,000 detached meshes of 10 procs beside the
+//     worlds, until the hosts have heard who owns each.
 //
 // # Rows of casts
 //
@@ -128,9 +88,8 @@
 //
 //   - cast-reduce-N, cast-gather-N: µs until the answers are home, as their sum, or 64 bytes of
 //     each rank; one cast at a time.
-//
-// - cast-reduce-N-inflight8, cast-gather-N-inflight8: such casts per second, with 8 in flight, on
-// both sides.
+//   - cast-reduce-N-inflight8, cast-gather-N-inflight8: such casts per second, with 8 in flight, on
+//     both sides.
 //   - cast-post-N: µs until the caller knows that every rank has the message in its mailbox.
 //   - cast-reduce-4096-naive: as cast-reduce-4096, against a publish and a reply for each rank.
 //   - cast-slice-2-of-4096: µs of a gather from two of the 4096 ranks, in different processes;
@@ -167,13 +126,12 @@
 //     for 6 s to a process that was stopped (SIGSTOP).
 //
 // With -nats at the end the base is plain NATS (bench/raw) on the same server: publish without a
-// wait, and one flush for a burst; request for an ask. Its rate does not count lost
-// messages, and a note says so. Where castnet or a peer loses a message, there is no row. With
-// -peer it is the
-// best of the peers with their own remoting and its defaults. It has no server between, which
-// castnet has: in a process of its own or, with -embedded at the end, in the receiver's. The two
-// last rows have a base of plain NATS and no suffix; the servers of the first are in the processes
-// of sender and receiver.
+// wait, and one flush for a burst; request for an ask. Its rate does not count lost messages, and a
+// note says so. Where castnet or a peer loses a message, there is no row. With -peer it is the best
+// of the peers with their own remoting and its defaults. It has no server between, which castnet
+// has: in a process of its own or, with -embedded at the end, in the receiver's. The two last rows
+// have a base of plain NATS and no suffix; the servers of the first are in the processes of sender
+// and receiver.
 //
 // For each repeat a note says what a message cost in each process: CPU time, and the bytes written
 // and the system calls that wrote them (where there is a /proc).
@@ -230,8 +188,7 @@
 // # Failure
 //
 // A flag that makes no sense is exit code 2. A repeat that fails is done once more, with a note
-// that says why. A
-// row that fails again is no line; the others are measured
-// all the same, and the run ends with exit code 1 and says why. So does a run that is interrupted,
-// at once. A step that hangs fails after 40 s, the build of a peer after 10 minutes.
+// that says why. A row that fails again is no line; the others are measured all the same, and the
+// run ends with exit code 1 and says why. So does a run that is interrupted, at once. A step that
+// hangs fails after 40 s, the build of a peer after 10 minutes.
 package main

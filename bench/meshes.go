@@ -33,8 +33,7 @@ func meshFamilies() []family {
 }
 
 // actorSpawnContest measures the spawn of an actor in each of many procs that share processes,
-// until it returns,
-// against one gather over as many actors in the same procs.
+// until it returns, against one gather over as many actors in the same procs.
 func actorSpawnContest(ctx context.Context, r *rig) (contest, error) {
 	if err := r.addSimulated(ctx, spawnHosts); err != nil {
 		return nil, err
@@ -83,8 +82,7 @@ func timed(n int, do, undo func() error) ([]float64, error) {
 }
 
 // handleContest measures what one who reads a handle on a mesh of 10⁵ ranks holds: the handle,
-// slices of it along
-// every dimension, and the handle as text again; against a mebibyte.
+// slices of it along every dimension, and the handle as text again; against a mebibyte.
 func handleContest(context.Context, *ground) (contest, error) {
 	text := []byte(handleText())
 	ours := func(context.Context) ([]float64, error) {

@@ -180,8 +180,7 @@ func (f *flock) await(ctx context.Context, s presence.State, hosts []subjects.Ho
 }
 
 // detectContest kills hosts one after the other, and takes how long it is until the watcher says
-// that they are dead;
-// against a millisecond.
+// that they are dead; against a millisecond.
 func detectContest(hints bool) setup {
 	return func(ctx context.Context, g *ground) (contest, error) {
 		f, err := newFlock(ctx, g, hints)
@@ -214,8 +213,7 @@ func detectContest(hints bool) setup {
 }
 
 // restartContest restarts the server, and takes how long it is from when it is back until all hosts
-// are alive;
-// against a millisecond. None may be dead.
+// are alive; against a millisecond. None may be dead.
 func restartContest(ctx context.Context, g *ground) (contest, error) {
 	f, err := newFlock(ctx, g, false)
 	if err != nil {
@@ -248,8 +246,7 @@ func restartContest(ctx context.Context, g *ground) (contest, error) {
 }
 
 // starvedContest gives hosts 5 % of a processor, beside busy loops, and counts those that are taken
-// for dead; against
-// one.
+// for dead; against one.
 func starvedContest(ctx context.Context, g *ground) (contest, error) {
 	group := filepath.Join("/sys/fs/cgroup/cpu", fmt.Sprintf("bench-of-castnet-%d", os.Getpid()))
 	if err := os.Mkdir(group, 0o755); err != nil {

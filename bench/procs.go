@@ -95,8 +95,7 @@ func stopContest(_ context.Context, r *rig) (contest, error) {
 }
 
 // firstReplyContest measures how soon somebody answers who was not there: a proc is asked for, an
-// actor in it,
-// and the actor; against a millisecond.
+// actor in it, and the actor; against a millisecond.
 func firstReplyContest(_ context.Context, r *rig) (contest, error) {
 	m := payload()
 	ours := func(ctx context.Context) ([]float64, error) {
@@ -169,8 +168,7 @@ func (c *child) used(ctx context.Context) (time.Duration, error) {
 }
 
 // cpuRequest is the line that asks a host how much CPU time it has had. Unlike others that are
-// asked what they
-// have used, it does not collect its garbage then.
+// asked what they have used, it does not collect its garbage then.
 const cpuRequest = "cpu"
 
 func answerCPU(_ context.Context, line string) string {

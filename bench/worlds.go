@@ -56,10 +56,8 @@ type continent struct {
 }
 
 // worldsContest measures from the start of a system controller, whose predecessor was killed just
-// before, until it has
-// the lease, has read every world, has asked the hosts, has told that each is live, and the hosts
-// of so many detached
-// meshes have heard of it; against a millisecond.
+// before, until it has the lease, has read every world, has asked the hosts, has told that each is
+// live, and the hosts of so many detached meshes have heard of it; against a millisecond.
 func worldsContest(detached int) func(context.Context, *ground) (contest, error) {
 	return func(ctx context.Context, g *ground) (contest, error) {
 		c := &continent{

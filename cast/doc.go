@@ -8,9 +8,8 @@
 //	top, err := cast.Aggregate(ctx, counters, add, 1, cast.TopK[int64](3)) // of another type than the answers
 //
 // for p := range cast.ReduceStream(ctx, counters, add, 1, cast.Sum[int64](), time.Second) { … } //
-// what is folded so far
-// all, err = cast.Gather(ctx, cast.WithProgress(counters, time.Second, bar), add, 1) // bar gets
-// the number of settled shape.Ranks
+// what is folded so far all, err = cast.Gather(ctx, cast.WithProgress(counters, time.Second, bar),
+// add, 1) // bar gets the number of settled shape.Ranks
 //
 //	for pt, r := range cast.Stream(ctx, counters, add, 1) { … }       // as they arrive
 //	err = cast.Send(ctx, counters, add, 1)                            // no answer

@@ -150,8 +150,7 @@ func TestCast_dyingRankKeepsOtherRepliesOfItsProcess_CAST4(t *testing.T) {
 }
 
 // The end of another generation than the one that was asked settles nothing, for anybody may invent
-// one; that a later
-// one runs does.
+// one; that a later one runs does.
 func TestGenerations_onlyTheAskedOrALaterGenerationLosesRanks_CAST10(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	region, err := e.Region().Slice("gpu", 1, 8)

@@ -12,9 +12,8 @@ import (
 )
 
 // packedAnswers is answers one behind the other, in rank order, as they travel; equal ones in a row
-// are kept once.
-// Each entry is how many ranks it is of (4 bytes, big endian), how long it is (uvarint), and the
-// answer.
+// are kept once. Each entry is how many ranks it is of (4 bytes, big endian), how long it is
+// (uvarint), and the answer.
 type packedAnswers struct {
 	data      []byte
 	lastEntry int // where the last entry begins

@@ -17,9 +17,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// The cost of a post by each way to some processes: the figures behind the constants of plan.go. All
-// of it, the
-// server's share too, is CPU time of this process, so neighbours on the machine do not count.
+// The cost of a post by each way to some processes: the figures behind the constants of plan.go.
+// All of it, the server's share too, is CPU time of this process, so neighbours on the machine do
+// not count.
 
 type counted struct{}
 
@@ -130,8 +130,8 @@ func cpu(b *testing.B) time.Duration {
 }
 
 // BenchmarkSequenceNumbers is what a cast to 100,000 ranks pays for saying what each must have seen
-// before: what its links
-// have in front is spread over the ranks and encoded, and a rank in the middle reads its own.
+// before: what its links have in front is spread over the ranks and encoded, and a rank in the
+// middle reads its own.
 func BenchmarkSequenceNumbers(b *testing.B) {
 	const n = 100_000
 	e := shape.Of("rank", n)

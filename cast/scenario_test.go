@@ -22,10 +22,8 @@ import (
 var traces = flag.Bool("cast.traces", false, "write the traces of testdata/*.txt anew")
 
 // Each file of testdata is one cast on its way home, through the shipped tree and folds: a line is
-// something that
-// happens, and the lines below it that start with a tab are what is sent then, and what home knows.
-// A process is
-// named by the first of its ranks that is asked.
+// something that happens, and the lines below it that start with a tab are what is sent then, and
+// what home knows. A process is named by the first of its ranks that is asked.
 func TestRouter_scenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)

@@ -55,9 +55,8 @@ func TestReroute_silentRankFailsNoOther_CAST8(t *testing.T) {
 	})
 }
 
-// The result of the silent one when it wakes up lacks a rank below it that was slow, and went past it:
-// though it has
-// more ranks than came past it, it must not take their place.
+// The result of the silent one when it wakes up lacks a rank below it that was slow, and went past
+// it: though it has more ranks than came past it, it must not take their place.
 func TestReroute_partialLateReplyReplacesNoOther_CAST8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)

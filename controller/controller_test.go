@@ -242,8 +242,7 @@ func one(n int, p agent.Phase, why string) agent.Overlay {
 func (h *fakeHost) stops() int { return h.count("stop") + h.count("urgent stop") }
 
 // stoppedOnce requires that hosts were asked to stop once each: in its order among the data, and by
-// the control lane
-// once at most (AGT-11). A question behind those tells that all have come.
+// the control lane once at most (AGT-11). A question behind those tells that all have come.
 func (r *rig) stoppedOnce(t *testing.T, hosts ...*fakeHost) {
 	t.Helper()
 	if err := r.p.Flush(t.Context()); err != nil {

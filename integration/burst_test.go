@@ -110,8 +110,8 @@ func (tr *traffic) more(t *testing.T) {
 }
 
 // A stranger with no more than a plain NATS client floods one subject of each kind. No process
-// ends, no message
-// of others is lost, doubled or out of order or said to be, and afterwards everything answers.
+// ends, no message of others is lost, doubled or out of order or said to be, and afterwards
+// everything answers.
 func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 	burst := 100_000 // an inbox holds 65,536
 	if testkit.Long() {

@@ -15,8 +15,7 @@ import (
 )
 
 // Meaning of test_extrinsic_allocation: two hostds that somebody else has started are a mesh of
-// hosts, whose taker
-// shuts them down.
+// hosts, whose taker shuts them down.
 func TestRunningHosts_areAttachedTakenAndShutDown(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")

@@ -28,8 +28,7 @@ import (
 const listenerVariable = "CASTNET_INTEGRATION_LISTENER"
 
 // The strangers: a subscriber to everything, a stream of everything, which acknowledges requests,
-// and another account that
-// imports everything.
+// and another account that imports everything.
 const (
 	wildcard = "wildcard"
 	stream   = "stream"
@@ -72,8 +71,8 @@ func (c *cluster) overheard(t *testing.T, by string) {
 }
 
 // unrecorded skips a test of plain NATS clients where a stream records their requests: it
-// acknowledges them before castnet
-// answers, and these clients take the first reply for the answer (castnet doctor says so).
+// acknowledges them before castnet answers, and these clients take the first reply for the answer
+// (castnet doctor says so).
 func unrecorded(t *testing.T) {
 	t.Helper()
 	if os.Getenv(listenerVariable) == stream {
@@ -91,8 +90,7 @@ func unheard(t *testing.T, why string) {
 }
 
 // A wildcard subscriber keeps the server from reporting "no responders", and a stream acknowledges
-// requests. Every
-// verb gives the same result as without them.
+// requests. Every verb gives the same result as without them.
 func TestWildcardListener_breaksNoCommand(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{wildcard, stream, mirror} {

@@ -50,9 +50,8 @@ var programs = map[string]string{
 }
 
 // buildPrograms builds what the tests run, without the race detector: these are the programs that
-// users have. What
-// make has built is not linked again. They run from a folder of the tests' own: what runs there is
-// theirs.
+// users have. What make has built is not linked again. They run from a folder of the tests' own:
+// what runs there is theirs.
 func buildPrograms() (string, error) {
 	bin, err := os.MkdirTemp("", "castnet-integration-")
 	if err != nil {
@@ -85,8 +84,7 @@ const ownerLease = time.Second
 
 // ownerMain is a client that tests can treat badly. It connects where the environment says and
 // prints `connected`; on each line of stdin it spawns two procs a host and prints the mesh, or
-// takes all hosts, gets
-// two of its own and prints those, or why there is none; it ends with stdin.
+// takes all hosts, gets two of its own and prints those, or why there is none; it ends with stdin.
 func ownerMain() int {
 	ctx := context.Background()
 	net, err := mesh.Connect(ctx, mesh.Options{Label: "owner"})

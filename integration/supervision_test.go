@@ -46,8 +46,7 @@ func (k *keeper) keep(ctx *actor.Context, c charge) (mesh.ActorMesh[actortest.Te
 func (k *keeper) Cleanup(ctx *actor.Context, _ error) error { return k.net.Close(ctx) }
 
 // Meaning of test_orphaned_actors_cleaned_up_on_controller_crash: the process of a controller ends
-// without touching
-// what it owns on other hosts.
+// without touching what it owns on other hosts.
 func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")

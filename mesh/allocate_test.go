@@ -66,10 +66,8 @@ func silence[T any](t *testing.T, port *actor.Port[T]) {
 }
 
 // Meaning of test_proc_mesh_allocate, test_spawn_actor, test_failing_spawn_actor and test_allocate:
-// whichever way
-// the hosts come, meshes on them have the right shape, casts reach each actor once, each actor
-// reaches each, and one
-// that cannot be made is named.
+// whichever way the hosts come, meshes on them have the right shape, casts reach each actor once,
+// each actor reaches each, and one that cannot be made is named.
 func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 	t.Parallel()
 	for flavour := range flavours(t, nil) {
@@ -134,8 +132,7 @@ func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 }
 
 // requireOnce fails when an actor was asked by one of two casts, to all and to the first half, more
-// than once, at
-// once or within a second.
+// than once, at once or within a second.
 func requireOnce(t *testing.T, meshes []mesh.ActorMesh[actortest.TestActor]) {
 	t.Helper()
 	time.Sleep(time.Second) // what comes twice comes after what was waited for

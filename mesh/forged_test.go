@@ -16,8 +16,7 @@ import (
 )
 
 // An event of a stranger speaks of ranks that the mesh does not have, of more than there can be, or
-// of generations that
-// never were. Casts go on beside it, and a real death is noticed.
+// of generations that never were. Casts go on beside it, and a real death is noticed.
 func TestCast_ignoresForgedEvents(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")

@@ -28,8 +28,8 @@ const programVariable = "MESH_TEST_UNHANDLED"
 const unhandledStatus = 7
 
 // unhandledMain is a program that handles no failure. One of its actors panics. When that has ended
-// the Net, the program
-// prints the errors of its verbs, by name, as JSON, and returns its own exit status.
+// the Net, the program prints the errors of its verbs, by name, as JSON, and returns its own exit
+// status.
 func unhandledMain() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*testkit.Patience)
 	defer cancel()

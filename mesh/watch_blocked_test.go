@@ -17,8 +17,7 @@ import (
 )
 
 // stall keeps the data of one program from being taken by another until resume is called. fill has
-// it queue as much as it
-// may; what leaves later makes room again.
+// it queue as much as it may; what leaves later makes room again.
 func stall(t *testing.T, from, to *mesh.Net) (resume, fill func()) {
 	t.Helper()
 	gate, entered := make(chan struct{}), make(chan struct{})

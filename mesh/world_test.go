@@ -183,8 +183,8 @@ func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 }
 
 // oldMailReturns shows that so many messages to an incarnation that is over have come back, as do
-// those that are sent to
-// it now, and that the next one, with an actor of the same name, has none of them.
+// those that are sent to it now, and that the next one, with an actor of the same name, has none of
+// them.
 func (c *cluster) oldMailReturns(t *testing.T, old actor.Ref[*Counter], mails int) {
 	t.Helper()
 	heir := old.ID()

@@ -51,7 +51,6 @@
 //     unwatched host is not reported.
 //
 // Every process with a Watcher receives the heartbeats of all hosts in its namespace. Discover also
-// reports those of unwatched hosts. Type core
-// decides and is pure. Watcher handles messages and time. All methods are safe for concurrent use,
-// but a callback must not call cancel or Close.
+// reports those of unwatched hosts. Type core decides and is pure. Watcher handles messages and
+// time. All methods are safe for concurrent use, but a callback must not call cancel or Close.
 package presence

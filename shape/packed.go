@@ -103,8 +103,7 @@ const (
 )
 
 // readList reads a list up to the first that does not belong there: each error that json.Unmarshal
-// goes past costs memory. It
-// counts before it takes room.
+// goes past costs memory. It counts before it takes room.
 func readList[E any](what string, text json.RawMessage) ([]E, error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil

@@ -146,9 +146,8 @@ func TestWorlds_standbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
 }
 
 // A world that has ended in a new bucket is not brought back by a host that was away, which the
-// first controller never
-// asked: one that it knew, and asked as the world ended, may have stopped its share already
-// (WORLD-10).
+// first controller never asked: one that it knew, and asked as the world ended, may have stopped
+// its share already (WORLD-10).
 func TestWorlds_stoppedWorldIsNotAdopted_WORLD18(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())

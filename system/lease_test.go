@@ -44,9 +44,8 @@ func (c *contender) leads(now time.Time) bool {
 }
 
 // Whatever is lost, late or asleep, two never lead at a time by their own clocks, and no epoch
-// comes twice. When
-// everything works again somebody leads within 4 s: of the 5 s of a failover one is left to begin
-// in.
+// comes twice. When everything works again somebody leads within 4 s: of the 5 s of a failover one
+// is left to begin in.
 func TestLease_hasOneLeaderAtATime_WORLD13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const tick = 50 * time.Millisecond
@@ -212,9 +211,8 @@ func TestLease_isRenewedAndReleased(t *testing.T) {
 }
 
 // A holder that is gone without a word, whenever in its term, is followed within 3 s and the time
-// that words take; one
-// lost word adds what it takes to be given up. What is left of the 5 s that a failover may take is
-// for the next term to begin.
+// that words take; one lost word adds what it takes to be given up. What is left of the 5 s that a
+// failover may take is for the next term to begin.
 func TestLease_takeoverLeavesASafetyMargin_WORLD13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := func(name string, most int) time.Duration {

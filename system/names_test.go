@@ -8,8 +8,8 @@ import (
 )
 
 // The names that an earlier controller may have given away are refused to those that take one. A
-// host that offers
-// itself takes none: its world may be one that the earlier controller had (WORLD-17, WORLD-14).
+// host that offers itself takes none: its world may be one that the earlier controller had
+// (WORLD-17, WORLD-14).
 func TestReservations_hostIsAdmittedBeforeItsNameIsReserved(t *testing.T) {
 	early, unknown := errors.New("try again in 29s"), errors.New("not all hosts have said")
 	mesh := &NameTakenError{Name: "w", Kind: kindMesh}

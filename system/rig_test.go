@@ -170,8 +170,7 @@ func (r *rig) declare(t testing.TB, s system.Spec) system.UpsertResponse {
 }
 
 // ask calls the system controller. A term ends where a busy machine has not renewed its lease for 2
-// s: the next
-// one is asked again, as what a rig asks has the same answer there.
+// s: the next one is asked again, as what a rig asks has the same answer there.
 func ask[M, R any](t testing.TB, r *rig, e actor.Endpoint[*system.Controller, M, R], m M) (out R) {
 	t.Helper()
 	for ctx := testkit.Soon(t); ; {

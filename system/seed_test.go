@@ -1,11 +1,9 @@
 package system_test
 
 // What Monarch's tests of its system actor mean here, and which of ours show it. Scripts are those
-// of testdata, in
-// virtual time; TestWorlds_… and TestSeed_… have a server and hosts that run their procs
-// themselves, TestHostd_…
-// (cmd/hostd), TestF07_…, TestF11_… and TestWorlds_stopReports… (integration/faults) real hostds
-// and processes.
+// of testdata, in virtual time; TestWorlds_… and TestSeed_… have a server and hosts that run their
+// procs themselves, TestHostd_… (cmd/hostd), TestF07_…, TestF11_… and TestWorlds_stopReports…
+// (integration/faults) real hostds and processes.
 //
 //	system_actor.rs
 //	test_supervision_state               supervision_state, a-s9; TestSeed_supervisionState

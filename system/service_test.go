@@ -188,8 +188,7 @@ func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
 }
 
 // test_undeliverable_message_return by meaning: a proc whose heartbeats go on, but that no message
-// reaches, is
-// unhealthy once somebody has had a message back from it.
+// reaches, is unhealthy once somebody has had a message back from it.
 func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())
@@ -237,8 +236,7 @@ func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 }
 
 // Controllers are killed while worlds are declared: whoever was told yes has a world, and in the
-// end each host runs
-// exactly its shares (F7).
+// end each host runs exactly its shares (F7).
 func TestWorlds_surviveControllerDeathsUnderLoad_WORLD2_WORLD10(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testmesh.JetStream())

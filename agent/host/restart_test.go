@@ -115,10 +115,8 @@ func TestAdopt_procThatDoesNotAnswerInTimeIsKilled_HOST11(t *testing.T) {
 }
 
 // A host that dies before it has written down a proc leaves one that the next host does not know,
-// and starts anew, with
-// the same address. The old one has ended before the new host can be heard of, and what the new one
-// says is not taken
-// for what the old one has said already.
+// and starts anew, with the same address. The old one has ended before the new host can be heard
+// of, and what the new one says is not taken for what the old one has said already.
 func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

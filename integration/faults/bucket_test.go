@@ -82,9 +82,8 @@ func (r *realm) bucket() (info bucketInfo, ok bool) {
 }
 
 // F35. The bucket of the worlds has a copy on each of three servers. It is removed, or its leader
-// is lost: the
-// worlds are the same, with a host or without, a name that was taken stays taken, and the next
-// controller knows all.
+// is lost: the worlds are the same, with a host or without, a name that was taken stays taken, and
+// the next controller knows all.
 func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 	program := buildHostd(t, "")
 	for _, loss := range []struct {

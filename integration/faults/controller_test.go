@@ -113,8 +113,7 @@ func TestF06_killedOwnersMeshesEndWithTheirLease(t *testing.T) {
 }
 
 // F7. An owner that is killed at any instant of a spawn, and another one that has the same made at
-// once: what the
-// first had ends, and nothing happens to what the second has.
+// once: what the first had ends, and nothing happens to what the second has.
 func TestF07_nextOwnerReplacesTheFirst(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F7", 1, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -257,8 +256,7 @@ func TestF10_starvedOwnerKeepsItsMeshes(t *testing.T) {
 }
 
 // F15. The ranks of a host of which nothing comes have failed within 5 s; when it is back, what it
-// has of the mesh
-// is stopped.
+// has of the mesh is stopped.
 func TestF15_ranksOfAHostInABlackHoleFail(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F15 controller", 0, seldom}, func(t *testing.T, _ uint64, f *figures) {

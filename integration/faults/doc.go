@@ -31,10 +31,8 @@
 //
 // Of faults that kill no process and after which no process is away for longer than others:
 //
-// - FLT-6: nothing is indeterminate, but messages whose deadline is over before the fault is (of
-// F14 with deadlines all
-//
-//	have some milliseconds, of F17 those of every third run 100).
+//   - FLT-6: nothing is indeterminate, but messages whose deadline is over before the fault is (of
+//     F14 with deadlines all have some milliseconds, of F17 those of every third run 100).
 //
 // Of casts:
 //
@@ -59,30 +57,25 @@
 //
 // Of hosts as others see them (F3, F9 to F11, F15):
 //
-// - FLT-11: whatever becomes of the system controller or the server, no proc of a world ends or is
-// started twice,
-//
-//	nothing that was declared is forgotten, and one controller answers (F7, F11: WORLD-10, WORLD-13).
-//
-// - FLT-10: a host is dead to those who watch it when it is killed, stopped or cut off for the full
-// time, and never
-//
-//	because it or the watcher is starved, or the server is away (package presence).
+//   - FLT-11: whatever becomes of the system controller or the server, no proc of a world ends or
+//     is started twice, nothing that was declared is forgotten, and one controller answers (F7,
+//     F11: WORLD-10, WORLD-13).
+//   - FLT-10: a host is dead to those who watch it when it is killed, stopped or cut off for the
+//     full time, and never because it or the watcher is starved, or the server is away (package
+//     presence).
 //
 // Of meshes under controllers (F1, F6 to F10, F15, F30):
 //
-// - FLT-11: the owner is told of each end once, with its cause, and of none that was not: a proc, a
-// host or an owner
-//
-//	that is stopped or starved for a while ends nobody. The meshes of a killed owner end with its
-//	lease, and no others do. Casts and calls wait for nobody who is known to be dead (CTL-3, CTL-4, CTL-8).
+//   - FLT-11: the owner is told of each end once, with its cause, and of none that was not: a proc,
+//     a host or an owner that is stopped or starved for a while ends nobody. The meshes of a killed
+//     owner end with its lease, and no others do. Casts and calls wait for nobody who is known to
+//     be dead (CTL-3, CTL-4, CTL-8).
 //
 // # Limits
 //
 // Loss of single packets: a proxy cannot make it on TCP. Host agents, in tests of messages: where a
 // process is killed, the test itself tells the others, as a host agent does, or nobody does. Zero
-// found in n messages is an
-// upper bound of 3/n, at 95 %, and no more.
+// found in n messages is an upper bound of 3/n, at 95 %, and no more.
 //
 // The tests look into /proc and stop processes, so they are for Linux.
 package faults

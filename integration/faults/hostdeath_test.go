@@ -175,8 +175,7 @@ var points = []string{
 }
 
 // F5. Whatever the instant at which hostd dies: one live process at most for a rank and generation,
-// and in the
-// end none. A run dies once at each point; in the sample one run is all.
+// and in the end none. A run dies once at each point; in the sample one run is all.
 func TestF05_nextHostdFindsEverythingAfterADeath(t *testing.T) {
 	program := buildHostd(t, "failpoint")
 	try(t, fault{"F5", 1, 100}, func(t *testing.T, _ uint64, f *figures) {

@@ -42,10 +42,8 @@ func cutting(t *testing.T, seed uint64, f *figures, l load) {
 const largestPacket = 260 << 10
 
 // cutUntil cuts connections of one worker after the other until some have settled, and says when.
-// Each cut comes
-// after so many bytes at least: a packet that is never whole before the next cut, because the
-// machine takes longer
-// to connect again than the pause is, would be sent for ever.
+// Each cut comes after so many bytes at least: a packet that is never whole before the next cut,
+// because the machine takes longer to connect again than the pause is, would be sent for ever.
 func (w *world) cutUntil(settled *settling, least int) (cuts []time.Time) {
 	w.Helper()
 	for !settled.over() {

@@ -255,8 +255,7 @@ func overtime(records []history.Record, deadline time.Duration) (worst time.Dura
 }
 
 // inTime requires that no fate came long after its deadline (DEL-1): twice the longest time of an
-// answer, and what a busy
-// machine takes.
+// answer, and what a busy machine takes.
 func (f *figures) inTime(t *testing.T, records []history.Record, deadline time.Duration) {
 	t.Helper()
 	late := overtime(records, deadline)

@@ -232,8 +232,7 @@ func (r *realm) flows() {
 }
 
 // judge requires that the fault has cost the world nothing: the same processes, no other one,
-// nothing forgotten
-// that they counted, and nothing counted twice.
+// nothing forgotten that they counted, and nothing counted twice.
 func (r *realm) judge(f *figures) {
 	r.Helper()
 	r.live(loaded)

@@ -49,8 +49,7 @@ func TestKillLeftovers_retriesUntilAKeptChildIsGone(t *testing.T) {
 }
 
 // For a moment of each exec a process has no environment, and for as long as its parts are counted
-// an empty one: a
-// look at this one meets the first every few times, and the second now and then.
+// an empty one: a look at this one meets the first every few times, and the second now and then.
 func TestLeftovers_areFoundDuringAnExec(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "again.sh")
 	require.NoError(t, os.WriteFile(script, []byte(`exec /bin/sh "$0"`), 0o600))

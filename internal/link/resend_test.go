@@ -38,8 +38,7 @@ func TestResend_packetRequestedTwiceLeavesOnce_LINK4(t *testing.T) {
 }
 
 // After a cut what was asked for before it is still about to leave: the rest of it must not be all
-// that arrives
-// before the next cut.
+// that arrives before the next cut.
 func TestResend_oldestGapLeavesFirst_LINK4(t *testing.T) {
 	b := newBench(t, Config{})
 	for _, m := range []string{"a", "b", "c", "d"} {

@@ -3,10 +3,8 @@
 //	go run ./scripts/codestats
 //
 // A row per package gives its files, lines of code (without comments and empty lines), comments in
-// a hundred lines,
-// and the lengths of its functions: median, 90th percentile and longest. Then come the types with
-// more than 30
-// methods, and the golf in 1,000 lines of code:
+// a hundred lines, and the lengths of its functions: median, 90th percentile and longest. Then come
+// the types with more than 30 methods, and the golf in 1,000 lines of code:
 //
 //   - an if statement whose initialiser assigns to a variable that is declared elsewhere;
 //   - one whose initialiser is a call or an increment;

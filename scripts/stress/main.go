@@ -290,8 +290,7 @@ var (
 )
 
 // failedTests are the tests that an output says have failed, or that ran when the time was over.
-// Each is named
-// once, and without its subtests.
+// Each is named once, and without its subtests.
 func failedTests(said string) (names []string) {
 	for _, m := range failedTest.FindAllStringSubmatch(said, -1) {
 		names = append(names, m[1])

@@ -13,10 +13,9 @@
 // after the client has left (Hold).
 //
 // Toxiproxy could do the first half of that. Its cuts come after so many bytes (limit_data) or by
-// RST (reset_peer, after a
-// time), never an RST after a byte; and nothing in it holds back what was sent on a connection that
-// its client has left.
-// These are most of what is tested, and one proxy is simpler than two in a row.
+// RST (reset_peer, after a time), never an RST after a byte; and nothing in it holds back what was
+// sent on a connection that its client has left. These are most of what is tested, and one proxy is
+// simpler than two in a row.
 //
 // Packet loss cannot be made here: what a proxy reads from a TCP connection the kernel has
 // acknowledged, and dropping some of it would be corruption, which no network does.
