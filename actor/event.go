@@ -28,7 +28,7 @@ type Event struct {
 	Mesh       string    `json:"mesh,omitempty"`
 	Rank       int       `json:"rank"`
 	Gen        int       `json:"gen"`
-	ProcIndex  int       `json:"seat,omitempty"` // of the proc in its process
+	ProcIndex  int       `json:"proc_index,omitempty"` // of the proc in its process
 	Actor      string    `json:"actor,omitempty"`
 	Type       string    `json:"type,omitempty"`
 	Host       string    `json:"host,omitempty"`

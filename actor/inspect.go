@@ -24,7 +24,7 @@ type Info struct {
 
 	Current string `json:"current,omitempty"` // the endpoint whose handler runs
 	// for how long; it may include up to 63 earlier handlers of a burst
-	RunningFor time.Duration `json:"for,omitempty"`
+	RunningFor time.Duration `json:"running_for,omitempty"`
 
 	Endpoints []EndpointInfo `json:"endpoints,omitempty"` // those with calls, by name
 	Parent    string         `json:"parent,omitempty"`    // the actor whose child it is
@@ -62,7 +62,7 @@ type Peer struct {
 	Sent uint64 `json:"sent"` // number of the last packet to it
 	// of those, number of the last it has acknowledged
 	Acked         uint64 `json:"acked"`
-	InFlight      int    `json:"flying,omitempty"`        // packets without an acknowledgement
+	InFlight      int    `json:"in_flight,omitempty"`     // packets without an acknowledgement
 	Waiting       int    `json:"waiting,omitempty"`       // bytes in the queue
 	Credit        int64  `json:"credit"`                  // bytes that may leave before the next grant
 	Packets       uint64 `json:"packets"`                 // packets sent, over all links
@@ -74,10 +74,10 @@ type Peer struct {
 	Duplicates uint64 `json:"duplicates,omitempty"` // duplicate packets, dropped
 	Gaps       uint64 `json:"gaps,omitempty"`       // gaps in the order
 	// the cause of a stall in either direction, with its duration
-	StallReason string `json:"stalled,omitempty"`
+	StallReason string `json:"stall_reason,omitempty"`
 
-	Heard      bool   `json:"answers"`        // it was heard from
-	DeadReason string `json:"dead,omitempty"` // why the link to it is closed
+	Heard      bool   `json:"heard"`                 // it was heard from
+	DeadReason string `json:"dead_reason,omitempty"` // why the link to it is closed
 }
 
 // maxListed bounds the lists of an Info.

@@ -24,10 +24,10 @@ func (c Claim) Compare(o Claim) int {
 
 // FencedError refuses the order of a former owner (AGT-10).
 type FencedError struct {
-	ID        string `json:"id"`    // the resource
-	Agent     string `json:"at"`    // the refusing agent
-	Requested Claim  `json:"asked"` // claim of the order
-	Current   Claim  `json:"has"`   // claim of the present owner
+	ID        string `json:"id"`        // the resource
+	Agent     string `json:"agent"`     // the refusing agent
+	Requested Claim  `json:"requested"` // claim of the order
+	Current   Claim  `json:"current"`   // claim of the present owner
 }
 
 func (e *FencedError) Error() string {

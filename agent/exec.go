@@ -22,7 +22,7 @@ const (
 // all its descendants.
 type ExecRequest struct {
 	Command []string      `cbor:"1,keyasint" json:"command"` // path or looked-up name, and arguments; no shell
-	Timeout time.Duration `cbor:"2,keyasint" json:"within"`  // from receipt at the host
+	Timeout time.Duration `cbor:"2,keyasint" json:"timeout"` // from receipt at the host
 
 	// Proc is the rank on whose behalf the command runs. The command finds its ID in the
 	// environment.
@@ -43,13 +43,13 @@ func (e ExecRequest) Check() error {
 
 // ExecResult holds the exit status of a command and the end of its output.
 type ExecResult struct {
-	Code     int    `cbor:"1,keyasint" json:"exit_code"`                  // -1 after a signal
-	Signal   int    `cbor:"2,keyasint,omitempty" json:"signal,omitempty"` // the fatal signal
-	TimedOut bool   `cbor:"3,keyasint,omitempty" json:"late,omitempty"`   // killed on timeout
+	ExitCode int    `cbor:"1,keyasint" json:"exit_code"`                     // -1 after a signal
+	Signal   int    `cbor:"2,keyasint,omitempty" json:"signal,omitempty"`    // the fatal signal
+	TimedOut bool   `cbor:"3,keyasint,omitempty" json:"timed_out,omitempty"` // killed on timeout
 	Stdout   string `cbor:"4,keyasint,omitempty" json:"stdout,omitempty"`
 	Stderr   string `cbor:"5,keyasint,omitempty" json:"stderr,omitempty"`
 	// earlier bytes of both outputs, discarded
-	DroppedBytes int64 `cbor:"6,keyasint,omitempty" json:"lost,omitempty"`
+	DroppedBytes int64 `cbor:"6,keyasint,omitempty" json:"dropped_bytes,omitempty"`
 }
 
 // ExecNotAllowedError refuses a command because the operator of the host has not permitted Exec.

@@ -20,7 +20,7 @@ const HeartbeatInbox = "heartbeats"
 type Heartbeat struct {
 	Host subjects.HostID `cbor:"1,keyasint" json:"host"`
 	// distinguishes successive lives under the host's ID
-	Incarnation uint64        `cbor:"2,keyasint" json:"life"`
+	Incarnation uint64        `cbor:"2,keyasint" json:"incarnation"`
 	Seq         uint64        `cbor:"3,keyasint" json:"seq"`      // within this incarnation, from 1
 	Interval    time.Duration `cbor:"4,keyasint" json:"interval"` // until the next heartbeat
 	// delay of this heartbeat; large when the host is starved
@@ -30,7 +30,7 @@ type Heartbeat struct {
 	// the last heartbeat of this incarnation: everything has ended
 	Goodbye bool `cbor:"8,keyasint,omitempty" json:"goodbye"`
 	// why it is closing or takes no procs
-	Reason string   `cbor:"9,keyasint,omitempty" json:"why"`
+	Reason string   `cbor:"9,keyasint,omitempty" json:"reason"`
 	Mode   HostMode `cbor:"10,keyasint,omitempty" json:"mode"` // "": open
 	// the gateway that serves in its hostd now; zero: none
 	Gateway subjects.ProcessID `cbor:"11,keyasint,omitzero" json:"gateway,omitzero"`

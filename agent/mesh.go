@@ -53,7 +53,7 @@ type Mesh struct {
 	// for a free rank; the last host may have fewer than PerHost ranks.
 	World *WorldShare `cbor:"11,keyasint,omitempty" json:"world,omitempty"`
 	// NameTaken reports a reserved label: no world and no other mesh has it.
-	NameTaken bool `cbor:"12,keyasint,omitempty" json:"taken,omitempty"`
+	NameTaken bool `cbor:"12,keyasint,omitempty" json:"name_taken,omitempty"`
 	// Restarts reports that the owner restarts failed procs. Their actors restart only with a
 	// policy of their own.
 	Restarts bool `cbor:"13,keyasint,omitempty" json:"restarts,omitempty"`
@@ -69,11 +69,11 @@ type WorldShare struct {
 // Limits bound the resources of each proc, as far as the host's kernel can enforce them. ProcInfo
 // lists unenforced limits. 0 is no limit.
 type Limits struct {
-	Memory     int64   `cbor:"1,keyasint,omitempty" json:"memory,omitempty"` // bytes
-	Pids       int     `cbor:"2,keyasint,omitempty" json:"pids,omitempty"`   // processes and threads
-	CPU        float64 `cbor:"3,keyasint,omitempty" json:"cpu,omitempty"`    // cores
-	Files      int     `cbor:"4,keyasint,omitempty" json:"files,omitempty"`  // open files
-	PinnedCPUs int     `cbor:"5,keyasint,omitempty" json:"bind,omitempty"`   // exclusive CPUs to pin it to
+	Memory     int64   `cbor:"1,keyasint,omitempty" json:"memory,omitempty"`      // bytes
+	Pids       int     `cbor:"2,keyasint,omitempty" json:"pids,omitempty"`        // processes and threads
+	CPU        float64 `cbor:"3,keyasint,omitempty" json:"cpu,omitempty"`         // cores
+	Files      int     `cbor:"4,keyasint,omitempty" json:"files,omitempty"`       // open files
+	PinnedCPUs int     `cbor:"5,keyasint,omitempty" json:"pinned_cpus,omitempty"` // exclusive CPUs to pin it to
 }
 
 // Check refuses limits that no proc can meet, and meaningless ones.

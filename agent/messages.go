@@ -106,7 +106,7 @@ type CreateRequest struct {
 	Epoch uint64 `cbor:"8,keyasint,omitempty" json:"epoch,omitempty"`
 	// HostIncarnation is the expected incarnation of the host (HostInfo.Incarnation); "" = any. A
 	// host with a different incarnation refuses.
-	HostIncarnation string `cbor:"9,keyasint,omitempty" json:"host_life,omitempty"`
+	HostIncarnation string `cbor:"9,keyasint,omitempty" json:"host_incarnation,omitempty"`
 	// Claim is the owner's claim (AGT-10).
 	Claim Claim `cbor:"10,keyasint,omitzero" json:"claim,omitzero"`
 }
@@ -169,7 +169,7 @@ type WaitRequest struct {
 // Claim later than the owner's takes the resource over.
 type Lease struct {
 	ID    string        `cbor:"1,keyasint" json:"id"`
-	TTL   time.Duration `cbor:"2,keyasint" json:"for"`
+	TTL   time.Duration `cbor:"2,keyasint" json:"ttl"`
 	Claim Claim         `cbor:"3,keyasint,omitzero" json:"claim,omitzero"` // as in CreateRequest
 }
 
@@ -191,7 +191,7 @@ type LogTail struct {
 
 // CordonRequest closes a host to new procs, or reopens it. Running procs are not affected.
 type CordonRequest struct {
-	Cordon bool   `cbor:"1,keyasint" json:"on"`
+	Cordon bool   `cbor:"1,keyasint" json:"cordon"`
 	Reason string `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
 }
 
@@ -209,7 +209,7 @@ type DrainRequest struct {
 	Reason string        `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
 	Grace  time.Duration `cbor:"3,keyasint,omitempty" json:"grace,omitempty"` // 0 = 10 s
 	// concurrent stops, 1 to 256 (0 = 16), or moves (0 = 1)
-	MaxConcurrent int `cbor:"4,keyasint,omitempty" json:"at_once,omitempty"`
+	MaxConcurrent int `cbor:"4,keyasint,omitempty" json:"max_concurrent,omitempty"`
 }
 
 // EvacuateRequest asks the owner of a mesh to move its ranks off a host. A draining host sends it.
@@ -218,7 +218,7 @@ type EvacuateRequest struct {
 	Reason string          `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
 	Grace  time.Duration   `cbor:"3,keyasint,omitempty" json:"grace,omitempty"` // as in StopRequest
 	// concurrent moves, 1 to MaxConcurrentMoves; 0 = 1
-	MaxConcurrent int `cbor:"4,keyasint,omitempty" json:"at_once,omitempty"`
+	MaxConcurrent int `cbor:"4,keyasint,omitempty" json:"max_concurrent,omitempty"`
 }
 
 // MaxConcurrentMoves bounds the ranks of a host that move or stop at a time.

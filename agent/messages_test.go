@@ -130,7 +130,7 @@ func samples() map[string]any {
 			Gateway: read[subjects.ProcessID]("gateway-000000000000g_0-0")},
 		"Connection":  agent.Connection{Server: "S", Client: 7},
 		"ExecRequest": agent.ExecRequest{Command: []string{"uname", "-r"}, Timeout: time.Second, Proc: &rank},
-		"ExecResult": agent.ExecResult{Code: -1, Signal: 9, TimedOut: true, Stdout: "out", Stderr: "err",
+		"ExecResult": agent.ExecResult{ExitCode: -1, Signal: 9, TimedOut: true, Stdout: "out", Stderr: "err",
 			DroppedBytes: 7},
 		"TakeHostRequest": agent.TakeHostRequest{Force: true, Release: true},
 		"ReadyReport": agent.ReadyReport{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"),

@@ -14,7 +14,7 @@ type State struct {
 	ID       string     `cbor:"1,keyasint" json:"id"`
 	Rank     int        `cbor:"2,keyasint" json:"rank"`
 	Status   Status     `cbor:"3,keyasint" json:"status"`
-	Revision uint64     `cbor:"4,keyasint" json:"generation"` // number of changes
+	Revision uint64     `cbor:"4,keyasint" json:"revision"` // number of changes
 	Proc     *ProcInfo  `cbor:"5,keyasint,omitempty" json:"proc,omitempty"`
 	Actor    *ActorInfo `cbor:"6,keyasint,omitempty" json:"actor,omitempty"`
 	// from a host agent, on its first rank: the mesh
@@ -35,7 +35,7 @@ type ProcInfo struct {
 	Signal     int          `cbor:"4,keyasint,omitempty" json:"signal,omitempty"`
 	StderrTail []string     `cbor:"5,keyasint,omitempty" json:"stderr_tail,omitempty"`
 	Host       string       `cbor:"6,keyasint,omitempty" json:"host,omitempty"`
-	State      ProcessState `cbor:"7,keyasint" json:"life"`
+	State      ProcessState `cbor:"7,keyasint" json:"state"`
 	Core       bool         `cbor:"8,keyasint,omitempty" json:"core,omitempty"` // it left a core dump
 	// killed by the kernel for lack of memory
 	OOM     bool   `cbor:"9,keyasint,omitempty" json:"oom,omitempty"`
@@ -45,7 +45,7 @@ type ProcInfo struct {
 	// launched by an earlier host on the machine
 	Adopted bool `cbor:"12,keyasint,omitempty" json:"adopted,omitempty"`
 	// still alive after its grace, then sent SIGKILL
-	GraceExpired bool `cbor:"13,keyasint,omitempty" json:"overdue,omitempty"`
+	GraceExpired bool `cbor:"13,keyasint,omitempty" json:"grace_expired,omitempty"`
 	// ended, but a descendant survives SIGKILL
 	Survivors bool `cbor:"14,keyasint,omitempty" json:"survivors,omitempty"`
 }
@@ -85,12 +85,12 @@ type HostInfo struct {
 
 	Labels     map[string]string `cbor:"9,keyasint,omitempty" json:"labels,omitempty"`
 	Mode       HostMode          `cbor:"10,keyasint" json:"mode"`
-	ModeReason string            `cbor:"11,keyasint,omitempty" json:"why,omitempty"` // why it takes no procs
+	ModeReason string            `cbor:"11,keyasint,omitempty" json:"mode_reason,omitempty"` // why it takes no procs
 	// procs run in its own process
 	Local bool   `cbor:"12,keyasint,omitempty" json:"local,omitempty"`
 	Owner string `cbor:"14,keyasint,omitempty" json:"owner,omitempty"` // the owning process
 	// how it ends the descendants of procs: cgroup, subreaper or group
-	TreeControl string `cbor:"13,keyasint,omitempty" json:"trees,omitempty"`
+	TreeControl string `cbor:"13,keyasint,omitempty" json:"tree_control,omitempty"`
 	// latest known term of the system controller
 	Epoch uint64 `cbor:"15,keyasint,omitempty" json:"epoch,omitempty"`
 	// the host's clock at the time of the answer
@@ -98,7 +98,7 @@ type HostInfo struct {
 
 	// Revision grows, within one incarnation, with every change of Get's answer. 0: no resource so
 	// far.
-	Revision uint64 `cbor:"17,keyasint,omitempty" json:"changes,omitempty"`
+	Revision uint64 `cbor:"17,keyasint,omitempty" json:"revision,omitempty"`
 }
 
 // Incarnation distinguishes the lives of a host: a restarted host has a new one.
@@ -117,10 +117,10 @@ const (
 
 // StopSummary is the result of stopping many ranks.
 type StopSummary struct {
-	Requested int     `cbor:"1,keyasint" json:"asked"`          // ranks alive at the request
-	Ended     int     `cbor:"2,keyasint" json:"ended"`          // ranks that have ended
-	Failed    int     `cbor:"3,keyasint" json:"failed"`         // ended ranks that were killed or failed
-	Remaining []State `cbor:"4,keyasint,omitempty" json:"left"` // ranks or remnants still present, at most 256
+	Requested int     `cbor:"1,keyasint" json:"requested"`           // ranks alive at the request
+	Ended     int     `cbor:"2,keyasint" json:"ended"`               // ranks that have ended
+	Failed    int     `cbor:"3,keyasint" json:"failed"`              // ended ranks that were killed or failed
+	Remaining []State `cbor:"4,keyasint,omitempty" json:"remaining"` // ranks or remnants still present, at most 256
 
 	// Moved counts the drained ranks that moved to other hosts. Requested does not include them.
 	Moved int `cbor:"5,keyasint,omitempty" json:"moved,omitempty"`

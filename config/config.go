@@ -137,8 +137,8 @@ type Entry struct {
 	Value   string `cbor:"2,keyasint" json:"value"`
 	Default string `cbor:"3,keyasint" json:"default"`
 	Layer   Layer  `cbor:"4,keyasint" json:"layer"`
-	Source  string `cbor:"5,keyasint,omitempty" json:"place,omitempty"` // file:line:column, or the variable
-	Changed bool   `cbor:"6,keyasint,omitempty" json:"changed"`         // differs from the default
+	Source  string `cbor:"5,keyasint,omitempty" json:"source,omitempty"` // file:line:column, or the variable
+	Changed bool   `cbor:"6,keyasint,omitempty" json:"changed"`          // differs from the default
 	Env     string `cbor:"7,keyasint" json:"env"`
 	Local   bool   `cbor:"8,keyasint,omitempty" json:"local"`
 	Doc     string `cbor:"9,keyasint,omitempty" json:"doc"`

@@ -82,7 +82,7 @@ func TestMessages_matchTheGoldenVectors(t *testing.T) {
 				Changed: true, Env: "CASTNET_A_B", Local: true, Doc: "d"},
 			&config.Entry{},
 			"a90163612e620262326d0362316d046b656e7669726f6e6d656e74056b434153544e45545f415f4206f5076b434153544e45545f415f4208f5096164",
-			`{"name":"a.b","value":"2m","default":"1m","layer":"environment","place":"CASTNET_A_B","changed":true,"env":"CASTNET_A_B","local":true,"doc":"d"}`,
+			`{"name":"a.b","value":"2m","default":"1m","layer":"environment","source":"CASTNET_A_B","changed":true,"env":"CASTNET_A_B","local":true,"doc":"d"}`,
 		},
 	} {
 		b, err := wire.Marshal(row.message)

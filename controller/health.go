@@ -25,7 +25,7 @@ type Report struct {
 	Region    string           `cbor:"5,keyasint" json:"region"` // of the procs' extent
 	Phase     agent.Phase      `cbor:"6,keyasint" json:"phase"`
 	Statuses  agent.Overlay    `cbor:"7,keyasint" json:"statuses"` // by rank of the region
-	Restarted []RankHistory    `cbor:"8,keyasint,omitempty" json:"later,omitempty"`
+	Restarted []RankHistory    `cbor:"8,keyasint,omitempty" json:"restarted,omitempty"`
 	Failed    []actor.Event    `cbor:"9,keyasint,omitempty" json:"failed,omitempty"` // the first 64 failures
 	Hosts     []HostHealth     `cbor:"10,keyasint,omitempty" json:"hosts,omitempty"` // the unhealthy ones
 	Policy    Policy           `cbor:"11,keyasint" json:"policy"`
@@ -43,13 +43,13 @@ type RankHistory struct {
 	Proc     int    `cbor:"3,keyasint" json:"proc"` // the generation of its proc
 	Host     string `cbor:"4,keyasint" json:"host"`
 	Cause    string `cbor:"5,keyasint,omitempty" json:"cause,omitempty"` // of the last restart
-	Restarts int    `cbor:"6,keyasint,omitempty" json:"tries,omitempty"`
+	Restarts int    `cbor:"6,keyasint,omitempty" json:"restarts,omitempty"`
 
 	// RestartPhase is "waiting" (for its backoff), "held" (until its proc runs), "starting",
 	// "leaving", or "".
-	RestartPhase string `cbor:"7,keyasint,omitempty" json:"doing,omitempty"`
+	RestartPhase string `cbor:"7,keyasint,omitempty" json:"restart_phase,omitempty"`
 	// NextIn is the time until the rank starts. For a held rank it is the time until it fails.
-	NextIn time.Duration `cbor:"8,keyasint,omitempty" json:"for,omitempty"`
+	NextIn time.Duration `cbor:"8,keyasint,omitempty" json:"next_in,omitempty"`
 }
 
 // HostHealth is the state of a dead, suspect or unknown host.

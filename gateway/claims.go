@@ -36,7 +36,7 @@ type claim struct {
 	From     string        `json:"from"`
 	Format   string        `json:"format"`           // a content type
 	Stream   bool          `json:"stream,omitempty"` // an empty message ends the answer
-	Timeout  time.Duration `json:"for"`              // until its deadline, in nanoseconds
+	Timeout  time.Duration `json:"timeout"`          // until its deadline, in nanoseconds
 	deadline time.Time
 }
 
@@ -182,7 +182,7 @@ type peerMessage struct {
 	Leaves  bool   `json:"leaves,omitempty"` // the sender has answered everything
 	Claim   *claim `json:"claim,omitempty"`
 	Release uint64 `json:"release,omitempty"` // a claim's ID
-	Gateway string `json:"of,omitempty"`      // the dead gateway whose claim it was; "" = the sender
+	Gateway string `json:"gateway,omitempty"` // the dead gateway whose claim it was; "" = the sender
 }
 
 // claims announces this gateway's accepted requests to the others, and answers for dead gateways

@@ -52,12 +52,12 @@ func (p ProcessID) ActorByLocalName(name string) ActorID {
 	if at < 0 {
 		return id.Actor(name)
 	}
-	seat, ok := parseNumber(name[:at])
-	if !ok || seat == 0 || seat > math.MaxUint32-id.Rank {
+	index, ok := parseNumber(name[:at])
+	if !ok || index == 0 || index > math.MaxUint32-id.Rank {
 		return ActorID{}
 	}
-	id.Rank += seat
-	id.Index = seat
+	id.Rank += index
+	id.Index = index
 	return id.Actor(name[at+1:])
 }
 

@@ -270,9 +270,9 @@ func (b builder) proc(p ProcID) builder {
 	return b.token(isLabelUID, p.Mesh.s).rank(p.Rank, p.Gen, p.Index)
 }
 
-func (b builder) rank(rank, gen, seat uint32) builder {
-	b.invalid = b.invalid || seat > rank
-	b.text = appendRank(append(b.text, '.'), rank, gen, seat, '-')
+func (b builder) rank(rank, gen, index uint32) builder {
+	b.invalid = b.invalid || index > rank
+	b.text = appendRank(append(b.text, '.'), rank, gen, index, '-')
 	return b
 }
 

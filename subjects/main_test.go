@@ -39,7 +39,7 @@ var (
 		id := subjects.ProcID{Mesh: genMesh.Draw(t, "mesh"), Rank: rapid.Uint32().Draw(t, "rank"),
 			Gen: rapid.Uint32().Draw(t, "gen")}
 		if rapid.Bool().Draw(t, "shares its process") {
-			id.Index = rapid.Uint32Range(0, id.Rank).Draw(t, "seat")
+			id.Index = rapid.Uint32Range(0, id.Rank).Draw(t, "index")
 		}
 		return id
 	})

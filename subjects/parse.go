@@ -145,7 +145,7 @@ func (p *parser) event(out *Subject) {
 func (p *parser) rank(out *Subject, token string) {
 	id, ok := parseRank(token, "-")
 	if !ok {
-		p.fail("rank", token, "rank-gen or rank-gen-seat, numbers, as 12-0")
+		p.fail("rank", token, "rank-gen or rank-gen-index, numbers, as 12-0")
 	}
 	id.Mesh = out.Mesh
 	out.Proc, out.HasRank = id, true

@@ -23,7 +23,7 @@ func ParseProcID(s string) (ProcID, error) {
 	p, ok := parseRank(rank, ".")
 	if !found || !ok || !isLabelUID(mesh) {
 		return ProcID{}, &Error{What: "proc ID", Input: s,
-			Want: "mesh/rank.gen or mesh/rank.gen.seat, as trainers-7kd93x0b5m2qa/12.0"}
+			Want: "mesh/rank.gen or mesh/rank.gen.index, as trainers-7kd93x0b5m2qa/12.0"}
 	}
 	p.Mesh = MeshID{mesh}
 	return p, nil
@@ -75,11 +75,11 @@ func (p ProcID) append(b []byte, afterMesh, sep byte) []byte {
 	return appendRank(append(append(b, p.Mesh.s...), afterMesh), p.Rank, p.Gen, p.Index, sep)
 }
 
-func appendRank(b []byte, rank, gen, seat uint32, sep byte) []byte {
+func appendRank(b []byte, rank, gen, index uint32, sep byte) []byte {
 	b = append(strconv.AppendUint(b, uint64(rank), 10), sep)
 	b = strconv.AppendUint(b, uint64(gen), 10)
-	if seat > 0 {
-		b = strconv.AppendUint(append(b, sep), uint64(seat), 10)
+	if index > 0 {
+		b = strconv.AppendUint(append(b, sep), uint64(index), 10)
 	}
 	return b
 }

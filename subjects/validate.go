@@ -178,15 +178,15 @@ func parseNumber(s string) (uint32, bool) {
 // parseRank parses rank<sep>gen, or rank<sep>gen<sep>index.
 func parseRank(s, sep string) (p ProcID, ok bool) {
 	left, right, found := strings.Cut(s, sep)
-	right, seat, seated := strings.Cut(right, sep)
+	right, index, indexed := strings.Cut(right, sep)
 	rank, okRank := parseNumber(left)
 	gen, okGen := parseNumber(right)
 	p = ProcID{Rank: rank, Gen: gen}
 	ok = found && okRank && okGen
-	if seated {
-		n, okSeat := parseNumber(seat)
+	if indexed {
+		n, okIndex := parseNumber(index)
 		p.Index = n
-		ok = ok && okSeat && n > 0 && n <= rank
+		ok = ok && okIndex && n > 0 && n <= rank
 	}
 	return p, ok
 }

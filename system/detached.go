@@ -220,7 +220,7 @@ func (st *state) listDetached() (out []DetachedState) {
 			why = "it is being adopted by " + d.AdopterClaim.Owner.String()
 		}
 		out = append(out, DetachedState{
-			Mesh: d.Mesh, Claim: d.CurrentClaim, For: st.now.Sub(d.since), Reason: why, Lease: d.Lease,
+			Mesh: d.Mesh, Claim: d.CurrentClaim, Age: st.now.Sub(d.since), Reason: why, Lease: d.Lease,
 		})
 	}
 	return out

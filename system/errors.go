@@ -50,10 +50,10 @@ func (e *ExistsError) FromDetail(code actor.Code, detail []byte) bool {
 
 // LabelError refuses to overwrite a label (WORLD-4).
 type LabelError struct {
-	Object    string `json:"of"` // a world, a host or a proc
+	Object    string `json:"object"` // a world, a host or a proc
 	Label     string `json:"label"`
-	Current   string `json:"has"`
-	Requested string `json:"asked"`
+	Current   string `json:"current"`
+	Requested string `json:"requested"`
 }
 
 func (e *LabelError) Error() string {

@@ -52,7 +52,7 @@ type JoinRequest struct {
 type HostJoin struct {
 	ID          subjects.HostID `cbor:"1,keyasint" json:"id"`
 	Rank        int             `cbor:"2,keyasint" json:"rank"`
-	Incarnation string          `cbor:"3,keyasint" json:"life"` // of the hostd
+	Incarnation string          `cbor:"3,keyasint" json:"incarnation"` // of the hostd
 }
 
 // ProcJoin is a self-joined proc, which sends Beat afterwards.
@@ -103,19 +103,19 @@ type Snapshot struct {
 
 // WorldState is one world.
 type WorldState struct {
-	Name    string            `cbor:"1,keyasint" json:"name"`
-	Status  Status            `cbor:"2,keyasint" json:"status"`
-	Reason  string            `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
-	For     time.Duration     `cbor:"4,keyasint" json:"for"` // the time in this status
-	Mesh    string            `cbor:"5,keyasint,omitempty" json:"mesh,omitempty"`
-	Shape   *shape.Extent     `cbor:"6,keyasint,omitempty" json:"shape,omitempty"` // nil: not declared
-	PerHost int               `cbor:"7,keyasint,omitempty" json:"per_host,omitempty"`
-	Labels  map[string]string `cbor:"8,keyasint,omitempty" json:"labels,omitempty"`
+	Name      string            `cbor:"1,keyasint" json:"name"`
+	Status    Status            `cbor:"2,keyasint" json:"status"`
+	Reason    string            `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
+	StatusAge time.Duration     `cbor:"4,keyasint" json:"status_age"` // the time in this status
+	Mesh      string            `cbor:"5,keyasint,omitempty" json:"mesh,omitempty"`
+	Shape     *shape.Extent     `cbor:"6,keyasint,omitempty" json:"shape,omitempty"` // nil: not declared
+	PerHost   int               `cbor:"7,keyasint,omitempty" json:"per_host,omitempty"`
+	Labels    map[string]string `cbor:"8,keyasint,omitempty" json:"labels,omitempty"`
 	// by host rank; not filtered
 	Hosts []HostState `cbor:"9,keyasint" json:"hosts"`
 	Procs []ProcState `cbor:"10,keyasint" json:"procs"` // by rank
 	// set: it is being stopped
-	StoppingReason string `cbor:"11,keyasint,omitempty" json:"ending,omitempty"`
+	StoppingReason string `cbor:"11,keyasint,omitempty" json:"stopping_reason,omitempty"`
 }
 
 // HostState is a host of a world.
@@ -205,7 +205,7 @@ type AdoptRequest struct {
 
 // AdoptResponse is the mesh as it was detached, and the claim that the adopter replaces.
 type AdoptResponse struct {
-	Request DetachRequest `cbor:"1,keyasint" json:"detaching"`
+	Request DetachRequest `cbor:"1,keyasint" json:"request"`
 	Claim   agent.Claim   `cbor:"2,keyasint" json:"claim"`
 }
 
@@ -213,7 +213,7 @@ type AdoptResponse struct {
 type DetachedState struct {
 	Mesh  subjects.MeshID `cbor:"1,keyasint" json:"mesh"`
 	Claim agent.Claim     `cbor:"2,keyasint" json:"claim"`
-	For   time.Duration   `cbor:"3,keyasint" json:"for"`
+	Age   time.Duration   `cbor:"3,keyasint" json:"age"`
 	// why the hosts have not confirmed it
 	Reason string        `cbor:"4,keyasint,omitempty" json:"reason,omitempty"`
 	Lease  time.Duration `cbor:"5,keyasint,omitempty" json:"lease,omitempty"`
@@ -223,11 +223,11 @@ type DetachedState struct {
 type DetachedRecord struct {
 	DetachRequest
 	// of the program that detached it
-	OriginalClaim agent.Claim `cbor:"11,keyasint" json:"given"`
-	CurrentClaim  agent.Claim `cbor:"12,keyasint" json:"now"` // of the system
+	OriginalClaim agent.Claim `cbor:"11,keyasint" json:"original_claim"`
+	CurrentClaim  agent.Claim `cbor:"12,keyasint" json:"current_claim"` // of the system
 	// of the system and of adopters
-	FormerClaims []agent.Claim `cbor:"13,keyasint,omitempty" json:"before,omitempty"`
-	AdopterClaim *agent.Claim  `cbor:"14,keyasint,omitempty" json:"giving,omitempty"` // of the present adopter
+	FormerClaims []agent.Claim `cbor:"13,keyasint,omitempty" json:"former_claims,omitempty"`
+	AdopterClaim *agent.Claim  `cbor:"14,keyasint,omitempty" json:"adopter_claim,omitempty"` // of the present adopter
 }
 
 // Record is the saved state of a world: its declaration and its assignments.
@@ -238,7 +238,7 @@ type Record struct {
 	Labels         map[string]string `cbor:"4,keyasint,omitempty" json:"labels,omitempty"`
 	Hosts          []HostAssignment  `cbor:"5,keyasint,omitempty" json:"hosts,omitempty"`
 	Procs          []SelfJoined      `cbor:"6,keyasint,omitempty" json:"procs,omitempty"`
-	StoppingReason string            `cbor:"7,keyasint,omitempty" json:"ending,omitempty"`
+	StoppingReason string            `cbor:"7,keyasint,omitempty" json:"stopping_reason,omitempty"`
 	// next generation by host rank
 	Gens map[int]int `cbor:"8,keyasint,omitempty" json:"gens,omitempty"`
 
@@ -250,11 +250,11 @@ type Record struct {
 type HostAssignment struct {
 	Host        subjects.HostID   `cbor:"1,keyasint" json:"host"`
 	Rank        int               `cbor:"2,keyasint" json:"rank"`
-	Incarnation string            `cbor:"3,keyasint,omitempty" json:"life,omitempty"`
+	Incarnation string            `cbor:"3,keyasint,omitempty" json:"incarnation,omitempty"`
 	Gen         int               `cbor:"4,keyasint,omitempty" json:"gen,omitempty"` // of its procs
 	Labels      map[string]string `cbor:"5,keyasint,omitempty" json:"labels,omitempty"`
 	// the incarnation that got the order
-	OrderedIn string `cbor:"6,keyasint,omitempty" json:"born,omitempty"`
+	OrderedIn string `cbor:"6,keyasint,omitempty" json:"ordered_in,omitempty"`
 }
 
 // SelfJoined is a proc that joined without a host's order.

@@ -57,11 +57,11 @@ func samples(t *testing.T) map[string]any {
 		"Heartbeat":    Heartbeat{Proc: proc, Failed: []string{"counter"}},
 		"Filter":       Filter{Worlds: []string{"w"}, WorldLabels: labels, ProcLabels: labels},
 		"Snapshot": Snapshot{Execution: "e", Epoch: 7, Durable: true, Worlds: []WorldState{{
-			Name: "w", Status: StatusUnhealthy, Reason: "why", For: time.Second, Mesh: proc.Mesh.String(),
+			Name: "w", Status: StatusUnhealthy, Reason: "why", StatusAge: time.Second, Mesh: proc.Mesh.String(),
 			Shape: &extent, PerHost: 2, Labels: labels,
 			Hosts: []HostState{{Rank: 1, ID: host, First: 2, Count: 2, Lost: "why", Labels: labels}},
 			Procs: []ProcState{state}, StoppingReason: "why",
-		}}, Detached: []DetachedState{{Mesh: proc.Mesh, Claim: claim, For: time.Second, Reason: "why",
+		}}, Detached: []DetachedState{{Mesh: proc.Mesh, Claim: claim, Age: time.Second, Reason: "why",
 			Lease: time.Minute}}},
 		"DetachRequest":  giving,
 		"DetachResponse": DetachResponse{proc.Mesh, claim, true},

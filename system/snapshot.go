@@ -37,7 +37,7 @@ func hasLabels(labels, want map[string]string) bool {
 
 func (st *state) worldState(w *world, procs map[string]string) WorldState {
 	out := WorldState{
-		Name: w.name, Status: w.status, Reason: w.statusReason, For: st.now.Sub(w.since),
+		Name: w.name, Status: w.status, Reason: w.statusReason, StatusAge: st.now.Sub(w.since),
 		Mesh: w.mesh.String(), Labels: w.labels, Hosts: []HostState{}, Procs: []ProcState{},
 	}
 	if w.spec != nil {

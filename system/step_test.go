@@ -400,7 +400,7 @@ func describe(e any) string {
 func (s *scenario) shown(all []WorldState) string {
 	var out strings.Builder
 	for _, w := range all {
-		fmt.Fprintf(&out, "\t%s %s for %s", w.Name, w.Status, w.For)
+		fmt.Fprintf(&out, "\t%s %s for %s", w.Name, w.Status, w.StatusAge)
 		for _, part := range []string{w.Reason, w.StoppingReason} {
 			if part != "" {
 				out.WriteString(": " + part)

@@ -109,7 +109,7 @@ func (r *execRunner) exec(ctx context.Context, spec launch.Spec, by time.Time) (
 	defer cancel()
 	cause := context.Cause(ctx)
 	if errors.Is(cause, context.DeadlineExceeded) {
-		return agent.ExecResult{Code: -1, TimedOut: true}, nil
+		return agent.ExecResult{ExitCode: -1, TimedOut: true}, nil
 	}
 	if cause != nil {
 		return agent.ExecResult{}, fmt.Errorf("exec %s: not started: %w", spec.Path, cause)
@@ -127,7 +127,7 @@ func (r *execRunner) exec(ctx context.Context, spec launch.Spec, by time.Time) (
 	})
 	exit := child.Exit()
 	done := agent.ExecResult{
-		Code: exit.Code, Signal: exit.Signal,
+		ExitCode: exit.Code, Signal: exit.Signal,
 		TimedOut: exit.Signal != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded),
 		Stdout:   out[logfile.Stdout].String(), Stderr: out[logfile.Stderr].String(),
 		DroppedBytes: out[0].dropped + out[1].dropped,

@@ -52,11 +52,11 @@ func TestExec_returnsExitStatusAndOutput_HOST14(t *testing.T) {
 	r := newRig(t, allowExec, func(o *host.Options) { o.RunDir = dir })
 	done, err := r.exec(t, time.Minute, nil, "sh", "-c", "echo out; echo err >&2; cat; exit 3")
 	require.NoError(t, err)
-	require.Equal(t, agent.ExecResult{Code: 3, Stdout: "out\n", Stderr: "err\n"}, done)
+	require.Equal(t, agent.ExecResult{ExitCode: 3, Stdout: "out\n", Stderr: "err\n"}, done)
 
 	done, err = r.exec(t, time.Minute, nil, "sh", "-c", "kill -TERM $$")
 	require.NoError(t, err)
-	require.Equal(t, agent.ExecResult{Code: -1, Signal: int(syscall.SIGTERM)}, done)
+	require.Equal(t, agent.ExecResult{ExitCode: -1, Signal: int(syscall.SIGTERM)}, done)
 
 	_, err = r.exec(t, time.Minute, nil, "no-such-program")
 	require.ErrorContains(t, err, `"no-such-program": executable file not found`)
@@ -82,7 +82,7 @@ func TestExec_killsTheProcessTreeAtTheDeadline_HOST14(t *testing.T) {
 	done, err := r.exec(t, time.Second, nil, "sh", "-c", "trap '' TERM; echo begun; sleep 600 & echo $$ $! >"+
 		pids+"; wait")
 	require.NoError(t, err)
-	require.Equal(t, agent.ExecResult{Code: -1, Signal: int(syscall.SIGKILL), TimedOut: true,
+	require.Equal(t, agent.ExecResult{ExitCode: -1, Signal: int(syscall.SIGKILL), TimedOut: true,
 		Stdout: "begun\n"}, done)
 	text, err := os.ReadFile(pids)
 	require.NoError(t, err)

@@ -70,7 +70,7 @@ type store struct {
 // hostIdentity is the identity of a host over its incarnations.
 type hostIdentity struct {
 	ID          subjects.HostID `json:"id"`
-	FirstPacket uint64          `json:"first"` // above all packet numbers of the last incarnation
+	FirstPacket uint64          `json:"first_packet"` // above all packet numbers of the last incarnation
 }
 
 // openStore locks a directory. If it is in use, the error names the user.

@@ -35,7 +35,7 @@ func configShowCommand(a *app.App) *cobra.Command {
 		Long: `Show every limit, its value and who said it: those that this command would push to what it
 spawns; with PROC, one rank as MESH[region] or by its ID, those that the proc goes by.
 
-JSON: name, value, default, layer, place, changed, env, local, doc.`,
+JSON: name, value, default, layer, source, changed, env, local, doc.`,
 		Example: `  castnet config show --changed
   castnet --config castnet.yaml config show
   castnet config show 'demo[host=0,gpu=1]'

@@ -69,7 +69,7 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 	require.Contains(t, all["connection"].Found, "no TLS")
 	require.Equal(t, doctor.Finding{
 		Check: "jetstream", Result: doctor.ResultWarn, Found: "no JetStream: " + doctor.NotDurableText,
-		Todo: "start hostd with --data DIR, or turn JetStream on in the server and for the account",
+		Suggestion: "start hostd with --data DIR, or turn JetStream on in the server and for the account",
 	}, all["jetstream"])
 	require.Equal(t, doctor.ResultWarn, all["system"].Result, "worlds do not survive")
 	require.Contains(t, all["versions"].Found, "hostd test (build ",
@@ -98,7 +98,7 @@ func TestDoctor_namesClientsThatReceiveForeignSubjects(t *testing.T) {
 	require.Equal(t, "another client subscribes to castnet.v1.default.p.>: the server cannot say that a "+
 		"process is gone, "+
 		"so its end is known later", f.Found)
-	require.Contains(t, f.Todo, "end that subscription")
+	require.Contains(t, f.Suggestion, "end that subscription")
 	require.NoError(t, sub.Unsubscribe())
 	_, err = b.Control().Request(t.Context(), bus.Msg{
 		Subject: "$JS.API.STREAM.CREATE.audit",
@@ -109,7 +109,7 @@ func TestDoctor_namesClientsThatReceiveForeignSubjects(t *testing.T) {
 	require.Equal(t, doctor.ResultWarn, f.Result)
 	require.Contains(t, f.Found, "the stream audit records messages between processes")
 	require.NotContains(t, f.Found, "somebody subscribes")
-	require.Contains(t, f.Todo, "castnet.v1.default.ev.>")
+	require.Contains(t, f.Suggestion, "castnet.v1.default.ev.>")
 }
 
 func TestDoctor_namesMissingPermissions(t *testing.T) {
@@ -117,7 +117,7 @@ func TestDoctor_namesMissingPermissions(t *testing.T) {
 	c := guarded(t)
 	all := c.doctor(t, cli.ExitFailure, "--user", "short", "--password", "secret")
 	require.Equal(t, doctor.Finding{
-		Check: "permissions", Result: doctor.ResultFail, Todo: "allow that in the configuration of the server",
+		Check: "permissions", Result: doctor.ResultFail, Suggestion: "allow that in the configuration of the server",
 		Found: "this user may not publish castnet.v1.default.k.>, castnet.v1.default.f.>; nor subscribe " +
 			"castnet.v1.default.hb.gone.*",
 	}, all["permissions"])
@@ -125,11 +125,11 @@ func TestDoctor_namesMissingPermissions(t *testing.T) {
 	require.Equal(t, doctor.ResultOK, all["jetstream"].Result, all["jetstream"])
 	require.Equal(t, doctor.Finding{
 		Check: "system", Result: doctor.ResultWarn,
-		Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system",
+		Found: "no system controller answers: worlds cannot be declared", Suggestion: "start a hostd with --system",
 	}, all["system"])
 	require.Equal(t, doctor.Finding{
 		Check: "hosts", Result: doctor.ResultFail, Found: "no host sends heartbeats, and none answers",
-		Todo: "start a hostd on this bus, and see that --namespace is the same",
+		Suggestion: "start a hostd on this bus, and see that --namespace is the same",
 	}, all["hosts"])
 	require.Equal(t, doctor.ResultOK, c.doctor(t, cli.ExitFailure)["permissions"].Result,
 		"the other user has them all")
@@ -142,7 +142,7 @@ func TestDoctor_reportsWhyAConnectionFails(t *testing.T) {
 	require.Len(t, all, 1, "nothing else can be looked at")
 	require.Contains(t, all["connection"].Found, "nats://127.0.0.1:1: nothing is listening there")
 	all = c.doctor(t, cli.ExitFailure, "--token", "wrong")
-	require.Contains(t, all["connection"].Todo, "--creds, --user or --token")
+	require.Contains(t, all["connection"].Suggestion, "--creds, --user or --token")
 	r := c.client(t, "doctor", "--token", "wrong")
 	require.Regexp(t,
 		`^FAIL  connection   bus: connect to .* refused the credentials.* — give the credentials`, r.out)

@@ -28,8 +28,8 @@ A host runs commands only where its operator allows that: hostd --allow-exec, or
 The exit code is the highest of all: that of the command, 128 plus the signal that killed it, 124
 after --timeout, 126 if a host refuses it, 125 if a host does not answer or a rank has no host.
 
-JSON: region, ranks (both of a mesh alone), hosts, exit_code, signal, late, stdout, stderr, lost
-(omitted earlier bytes), error.`,
+JSON: region, ranks (both of a mesh alone), hosts, exit_code, signal, timed_out, stdout, stderr,
+dropped_bytes (omitted earlier ones), error.`,
 		Example: `  castnet exec -- uptime
   castnet exec --label zone=a -- df -h /var
   castnet exec demo --hosts -- nvidia-smi -L

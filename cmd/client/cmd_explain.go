@@ -76,7 +76,7 @@ func showExplanation(out *output.Printer, x inspect.Explanation) error {
 	for _, part := range []struct {
 		name  string
 		lines []string
-	}{{"What happens next:", x.Next}, {"What to do:", x.Todo}} {
+	}{{"What happens next:", x.Next}, {"What to do:", x.Suggestions}} {
 		if len(part.lines) > 0 {
 			lines = append(lines, out.Println(0, part.name))
 		}

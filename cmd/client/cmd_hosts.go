@@ -32,7 +32,7 @@ is not expected. If a host does not answer, or --timeout ended the search, the e
 columns are omitted.
 
 JSON: id, label, version, build, pid, procs (alive), started, cpus, labels, mode (open,
-cordoned, draining or leaving), why, local, trees; state (alive, suspect, unknown or dead),
+cordoned, draining or leaving), mode_reason, local, tree_control; state (alive, suspect, unknown or dead),
 reason, silence (nanoseconds since it was heard).`,
 		Example: "  castnet hosts\n  castnet hosts --label zone=a\n  castnet hosts drain n07 n08 --reason 'new " +
 			"disks'\n  castnet hosts --output json",

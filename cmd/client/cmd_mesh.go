@@ -39,11 +39,11 @@ The owner is the controller in the program that made the mesh. If it does not an
 reports are shown instead, with a note.
 
 JSON: mesh, label, extent, ranks, program, phase, statuses (region, ranks, status, reason),
-failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, at), restarts
-(rank, point, gen, proc, host, cause, tries, doing, for), hosts (id, state, reason), actors
-(actor, type, statuses), no_actors (region of the running ranks without actors), lease_left, owner
-(id, answers, reason, since, lease, restarts, stalls, spares), policy, and of a world, which the system controller owns, world (status,
-reason, for, ending). Durations are in nanoseconds.`,
+failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, at), restarted_ranks
+(rank, point, gen, proc, host, cause, restarts, restart_phase, next_in), hosts (id, state, reason),
+actors (actor, type, statuses), no_actors (region of the running ranks without actors), lease_left,
+owner (id, answering, reason, since, lease, restarts, stalls, spares), policy, and of a world, which
+the system controller owns, world (status, reason, status_age, stopping_reason). Durations are in nanoseconds.`,
 		Example:           "  castnet mesh show demo\n  castnet mesh show demo -o json",
 		Args:              flags.WantArgs(1, 1),
 		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),
@@ -121,16 +121,16 @@ func meshFields(out *output.Printer, v inspect.View) [][2]string {
 		rows = append(rows, [2]string{"actors", "none " + v.DescribeRegion(v.NoActors)})
 	}
 	rows = append(rows, [2]string{"owner", v.Owner.ID})
-	if !v.Owner.Answers {
-		return append(rows, [2]string{"", out.Paint(output.Red, "is silent: ") + v.Owner.Why},
+	if !v.Owner.Answering {
+		return append(rows, [2]string{"", out.Paint(output.Red, "is silent: ") + v.Owner.Reason},
 			[2]string{"", "the rest is reported by the hosts"},
 			[2]string{"lease", v.DescribeLease()})
 	}
 	o := v.Owner
 	if w := v.World; w != nil {
 		return append(rows, [2]string{"world",
-			strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", w.Status, text.Age(w.For),
-				cmp.Or(w.Ending, w.Reason)), ": ")},
+			strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", w.Status, text.Age(w.StatusAge),
+				cmp.Or(w.StoppingReason, w.Reason)), ": ")},
 			[2]string{"failures", v.Policy})
 	}
 	rows = append(rows,

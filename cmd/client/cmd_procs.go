@@ -108,8 +108,8 @@ With --links, show the links of those procs instead: packets, retransmissions, d
 credit, and the reason of a stall. Dropped input, such as malformed or late messages, is counted
 below.
 
-JSON: mesh, rank, point, process, sent, acked, flying, waiting, credit, packets, retransmitted, rtt,
-received, duplicates, gaps, stalled, answers, dead.`,
+JSON: mesh, rank, point, process, sent, acked, in_flight, waiting, credit, packets, retransmitted, rtt,
+received, duplicates, gaps, stall_reason, heard, dead_reason.`,
 		Example: "  castnet procs\n  castnet procs 'demo[host=0]'\n  castnet procs --all --output " +
 			"ndjson\n  castnet procs demo --links",
 		Args:              flags.WantArgs(0, 1),

@@ -129,7 +129,7 @@ func showWorlds(out *output.Printer, worlds []system.WorldState) error {
 	columns := []string{"world", "status", "for", "procs", "hosts", "labels", "reason"}
 	return output.Records(out, worlds, columns, func(w system.WorldState) []string {
 		return []string{
-			w.Name, worldStatus(out, w), text.Age(w.For), formatProcs(w), formatHosts(w), text.OrDash(
+			w.Name, worldStatus(out, w), text.Age(w.StatusAge), formatProcs(w), formatHosts(w), text.OrDash(
 				target.FormatLabels(w.Labels),
 			),
 			text.Reason(cmp.Or(w.StoppingReason, w.Reason)),

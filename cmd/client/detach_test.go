@@ -88,7 +88,7 @@ func TestMeshes_listTheirOwners(t *testing.T) {
 	require.Len(t, m, 2)
 	require.Equal(t, inspect.MeshOwner{Kind: "program", ID: up.Owner, Epoch: 1}, m[0].Owner)
 	require.Equal(t, "none", m[1].Owner.Kind)
-	require.Contains(t, m[1].Owner.Why, "is gone")
+	require.Contains(t, m[1].Owner.Reason, "is gone")
 	c.ok(t, "stop", "two")
 	d := start(t, c.env, "spawn", "three", "--actor", "", "-o", "ndjson")
 	require.Equal(t, "host=1,proc=1", decode[heldmesh.Started](t, d.Out.Line(t)).Extent)

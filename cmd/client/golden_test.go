@@ -58,7 +58,7 @@ func TestGolden_meshes(t *testing.T) {
 			{
 				Mesh: "orphan-1kd93x0b5m2qe", Kind: "mesh", Extent: "proc=1", Ranks: 1, Phase: "stopped",
 				Hosts: []string{hostA},
-				Owner: inspect.MeshOwner{Kind: "none", Why: "it has ended"},
+				Owner: inspect.MeshOwner{Kind: "none", Reason: "it has ended"},
 			},
 		})
 	})
@@ -163,7 +163,7 @@ func broken() inspect.View {
 		Mesh: demoID, Label: "demo", Extent: "host=2,gpu=4", Shape: shape.Of("host", 2).With("gpu", 4), PerHost: 4,
 		Ranks: 8, Program: "/opt/words/bin/words",
 		Phase: "running", Policy: "propagate", NoActors: "host=0,gpu=2",
-		Owner: inspect.Owner{ID: ownerID, Answers: true, Since: &since, Lease: 30 * time.Second, Restarts: 2},
+		Owner: inspect.Owner{ID: ownerID, Answering: true, Since: &since, Lease: 30 * time.Second, Restarts: 2},
 		Statuses: []inspect.StatusRun{
 			{Region: "host=0,gpu=0:3", Ranks: 3, Status: "running"},
 			{Region: "host=0,gpu=3", Ranks: 1, Status: "failed",
@@ -205,16 +205,16 @@ func healthy() inspect.View {
 
 func orphaned() inspect.View {
 	v := healthy()
-	v.Owner = inspect.Owner{ID: ownerID, Why: "proc up-9kd93x0b5m2qb/0.0 is gone: it has left the bus"}
-	v.Lease = 24 * time.Second
+	v.Owner = inspect.Owner{ID: ownerID, Reason: "proc up-9kd93x0b5m2qb/0.0 is gone: it has left the bus"}
+	v.LeaseLeft = 24 * time.Second
 	return v
 }
 
 func world() inspect.View {
 	v := broken()
 	v.Label = "train"
-	v.Owner = inspect.Owner{ID: "hostd-8kd93x0b5m2qd/0.0/system", Answers: true}
-	v.World = &inspect.World{Status: system.StatusUnhealthy, For: 95 * time.Second,
+	v.Owner = inspect.Owner{ID: "hostd-8kd93x0b5m2qd/0.0/system", Answering: true}
+	v.World = &inspect.World{Status: system.StatusUnhealthy, StatusAge: 95 * time.Second,
 		Reason: "proc train-0kd93x0b5m2qc/5.0: failed: killed by signal 9"}
 	v.Policy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
 	return v
@@ -234,13 +234,13 @@ func TestGolden_worlds(t *testing.T) {
 	golden.Check(t, "worlds", func(out *output.Printer) error {
 		return showWorlds(out, []system.WorldState{
 			{
-				Name: "train", Status: system.StatusUnhealthy, For: 95 * time.Second, Shape: &e,
+				Name: "train", Status: system.StatusUnhealthy, StatusAge: 95 * time.Second, Shape: &e,
 				Labels: map[string]string{"team": "vision"},
 				Reason: "proc train-0kd93x0b5m2qc/5.0: failed: killed by signal 9",
 				Hosts: []system.HostState{{Rank: 0, ID: hostID(t, hostA), Count: 4},
 					{Rank: 1, ID: hostID(t, hostB), Count: 4, Lost: "no heartbeat"}},
 			},
-			{Name: "words", Status: system.StatusLive, For: 26 * time.Hour, Shape: &e},
+			{Name: "words", Status: system.StatusLive, StatusAge: 26 * time.Hour, Shape: &e},
 		})
 	})
 	golden.Check(t, "apply", func(out *output.Printer) error {

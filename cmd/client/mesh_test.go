@@ -54,7 +54,7 @@ func TestMeshShow_printsTheOwnersView(t *testing.T) {
 	require.Equal(t, "running", v.Phase)
 	require.Equal(t, []inspect.StatusRun{{Region: "*", Ranks: 4, Status: "running"}}, v.Statuses)
 	require.Equal(t, "propagate", v.Policy)
-	require.True(t, v.Owner.Answers)
+	require.True(t, v.Owner.Answering)
 	require.Equal(t, 45*time.Second, v.Owner.Lease)
 	require.Len(t, v.Hosts, 2)
 	require.Equal(t, up.Actor, v.Actors[0].Actor)
@@ -66,7 +66,7 @@ func TestMeshShow_printsTheOwnersView(t *testing.T) {
 	require.Equal(t, up.Mesh+" is running: all its 4 ranks\n", c.ok(t, "explain", "demo"))
 	require.Equal(t, inspect.Explanation{
 		Mesh: up.Mesh, Phase: "running", Healthy: true, Answer: up.Mesh + " is running: all its 4 ranks",
-		Causes: []inspect.Cause{}, Next: []string{}, Todo: []string{},
+		Causes: []inspect.Cause{}, Next: []string{}, Suggestions: []string{},
 	}, decode[inspect.Explanation](t, c.ok(t, "explain", "demo", "-o", "json")),
 		"lists are there when they are empty")
 
@@ -74,7 +74,7 @@ func TestMeshShow_printsTheOwnersView(t *testing.T) {
 	x := c.explained(t, "demo", func(x inspect.Explanation) bool { return !x.Healthy })
 	require.Len(t, x.Causes, 1, "%+v", x)
 	require.Equal(t, "host=1,gpu=0", x.Causes[0].Region)
-	require.Contains(t, x.Causes[0].Why, "killed by signal 9")
+	require.Contains(t, x.Causes[0].Reason, "killed by signal 9")
 	text = c.ok(t, "explain", "demo")
 	require.Contains(t, text, up.Mesh+
 		" is running with 3 of its 4 ranks:\n  [host=1,gpu=0] failed: killed by signal 9")
@@ -91,11 +91,11 @@ func TestMeshShow_reportsASilentOwnerAndTheHostsView(t *testing.T) {
 	b, up := c.up(t, "demo", "--per-host", "gpu=2", "--lease", "45s")
 	exit(t, b, syscall.SIGKILL)
 	v := decode[inspect.View](t, c.ok(t, "mesh", "show", "demo", "-o", "json"))
-	require.False(t, v.Owner.Answers)
-	require.Contains(t, v.Owner.Why, "is gone")
+	require.False(t, v.Owner.Answering)
+	require.Contains(t, v.Owner.Reason, "is gone")
 	require.Equal(t, "running", v.Phase)
 	require.Equal(t, []inspect.StatusRun{{Region: "*", Ranks: 2, Status: "running"}}, v.Statuses)
-	require.True(t, v.Lease > 0 && v.Lease <= 45*time.Second, "%s", v.Lease)
+	require.True(t, v.LeaseLeft > 0 && v.LeaseLeft <= 45*time.Second, "%s", v.LeaseLeft)
 	require.Regexp(t, `is silent: .* is gone\n +the rest is reported by the hosts\n`,
 		c.ok(t, "mesh", "show", "demo"))
 	text := c.ok(t, "explain", "demo")
@@ -120,16 +120,16 @@ func TestExplain_namesRestartTimesAndLostHosts(t *testing.T) {
 	x := c.explained(t, "again", func(x inspect.Explanation) bool { return !x.Healthy })
 	require.Contains(t, x.Answer, "is running with 3 of its 4 ranks")
 	require.Equal(t, "host=0,gpu=1", x.Causes[0].Region)
-	require.Contains(t, x.Causes[0].Why, "initializing: restarts: killed by signal 9")
+	require.Contains(t, x.Causes[0].Reason, "initializing: restarts: killed by signal 9")
 	require.Regexp(t,
 		`^\[host=0,gpu=1\] starts in (59m|1h0m), in generation 1 \(restart 1; restart: each rank at most 3 times within 1m0s, backoff 1h0m0s to 1h0m0s\)$`, x.Next[0])
 	require.Regexp(t, `(?m)^\[host=0,gpu=1\] +1 +a +1 +starts in `, c.ok(t, "mesh", "show", "again"))
 
 	c.leave[1]()
-	x = c.explained(t, "again", func(x inspect.Explanation) bool { return x.Causes[0].What == "host" })
+	x = c.explained(t, "again", func(x inspect.Explanation) bool { return x.Causes[0].Kind == "host" })
 	require.Equal(t, "host=1,gpu=*", x.Causes[0].Region)
-	require.Contains(t, x.Causes[0].Why, "host b is ")
-	require.Contains(t, x.Todo, "check hostd on b")
+	require.Contains(t, x.Causes[0].Reason, "host b is ")
+	require.Contains(t, x.Suggestions, "check hostd on b")
 	require.NoError(t, p.Stop(t.Context()))
 }
 
@@ -176,7 +176,7 @@ func TestMeshShow_showsTheCurrentGenerationOfARank(t *testing.T) {
 func TestMeshShow_printsTheReportedNameBesideTheID(t *testing.T) {
 	rows := meshFields(&output.Printer{},
 		inspect.View{Mesh: "m-000000000000m", Label: "trainers",
-			Owner: inspect.Owner{Answers: true, Since: new(time.Time)}})
+			Owner: inspect.Owner{Answering: true, Since: new(time.Time)}})
 	require.Equal(t, [][2]string{{"mesh", "m-000000000000m"}, {"called", "trainers"}}, rows[:2])
 	require.Equal(t, "owner", rows[5][0])
 	require.Contains(t, rows[6][1], "restarts 0", "it belongs to the owner")

@@ -113,7 +113,7 @@ func (c *cluster) worldIsAMesh(t *testing.T) {
 	require.Equal(t, "207\n", c.ok(t, "cast", "train", "counter", "add", "1", "--reduce", "sum"))
 	require.Regexp(t, `train-\w+ is running: all its 2 ranks\n`, c.ok(t, "explain", "train"))
 	v := decode[inspect.View](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
-	require.True(t, v.Owner.Answers)
+	require.True(t, v.Owner.Answering)
 	require.Equal(t, system.StatusLive, v.World.Status)
 	require.Regexp(t, `/system$`, v.Owner.ID)
 	require.Equal(t, []inspect.StatusRun{{Region: "*", Ranks: 2, Status: "running"}}, v.Statuses)
@@ -137,10 +137,10 @@ func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {
 	require.Contains(t, x.Answer, " is unhealthy: of its 3 ranks 2 not-exist, 1 running")
 	require.Equal(t, "running", x.Phase, "what it lacks does not make it none")
 	require.Len(t, x.Causes, 1, "%+v", x)
-	require.Equal(t, inspect.Cause{What: "host", Region: "x=0:2", Ranks: 2,
-		Why: "the world has no host with rank 0"}, x.Causes[0])
+	require.Equal(t, inspect.Cause{Kind: "host", Region: "x=0:2", Ranks: 2,
+		Reason: "the world has no host with rank 0"}, x.Causes[0])
 	require.Contains(t, x.Next[0], "it waits for missing procs")
-	require.Equal(t, []string{"start a hostd with --world train --host-rank 0"}, x.Todo)
+	require.Equal(t, []string{"start a hostd with --world train --host-rank 0"}, x.Suggestions)
 	require.Contains(t, c.ok(t, "worlds"), " 1:n1 2:n2(stands by) ")
 	require.Regexp(t, `castnet: rank 0 of mesh train-\w+ has no host: see castnet explain train`,
 		c.client(t, "where", "train/0").err)
@@ -187,10 +187,10 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	require.Equal(t, "not-exist", x.Phase)
 	require.Len(t, x.Causes, 2, "two hosts")
 	require.Equal(t, []any{"the world has no host with rank 1", "replica=2"},
-		[]any{x.Causes[1].Why, x.Causes[1].Region})
+		[]any{x.Causes[1].Reason, x.Causes[1].Region})
 	v := decode[inspect.View](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
 	require.Equal(t, system.StatusUnhealthy, v.World.Status)
-	require.Equal(t, []any{3, "replica=3", true}, []any{v.Ranks, v.Extent, v.Owner.Answers})
+	require.Equal(t, []any{3, "replica=3", true}, []any{v.Ranks, v.Extent, v.Owner.Answering})
 	for _, verb := range []string{"explain", "stop", "delete"} {
 		require.Contains(t, c.ok(t, "__complete", verb, "tr"), "train\n", verb)
 	}

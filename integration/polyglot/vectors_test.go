@@ -121,7 +121,7 @@ func subjectVectors(t *testing.T) (all []subjectVector) {
 	mesh := must(subjects.ParseMeshID("trainers-7kd93x0b5m2qa"))
 	host := must(subjects.ParseHostID("rack3n07-2m9qx1k4h0t7c"))
 	process := subjects.ProcID{Mesh: mesh, Rank: 12}
-	seated := subjects.ProcID{Mesh: mesh, Rank: 12, Gen: 1, Index: 3}
+	indexed := subjects.ProcID{Mesh: mesh, Rank: 12, Gen: 1, Index: 3}
 	const name, from = "counter-0c8h4w2n6v1ye", subjects.Anon
 	add := func(s subjects.Space, subject string, parts map[string]any) {
 		got, err := s.Parse(subject)
@@ -136,8 +136,8 @@ func subjectVectors(t *testing.T) (all []subjectVector) {
 		m{"meshname": mesh, "actor": name, "endpoint": "add", "from": "alice"})
 	add(s, s.Port(process.Actor(name).Port("add"), from),
 		m{"mesh": mesh, "rank": 12, "gen": 0, "actor": name, "port": "add", "from": from})
-	add(s, s.Port(seated.Actor("agent").Port("ping"), from),
-		m{"mesh": mesh, "rank": 12, "gen": 1, "seat": 3, "actor": "agent", "port": "ping", "from": from})
+	add(s, s.Port(indexed.Actor("agent").Port("ping"), from),
+		m{"mesh": mesh, "rank": 12, "gen": 1, "index": 3, "actor": "agent", "port": "ping", "from": from})
 	for _, where := range []string{"_", "0-_", "3-_-0-4294967295"} {
 		add(s, s.Cast(mesh, name, "add", where, from),
 			m{"mesh": mesh, "actor": name, "port": "add", "where": where, "from": from})
@@ -149,8 +149,8 @@ func subjectVectors(t *testing.T) (all []subjectVector) {
 	add(s, s.Event("mesh", mesh.Scope(), by), m{"kind": "mesh", "mesh": mesh, "from": by})
 	add(s, s.Event("proc", process.Scope(), by),
 		m{"kind": "proc", "mesh": mesh, "rank": 12, "gen": 0, "from": by})
-	add(s, s.Event("actor", seated.Actor(name).Scope(), by),
-		m{"kind": "actor", "mesh": mesh, "rank": 12, "gen": 1, "seat": 3, "actor": name, "from": by})
+	add(s, s.Event("actor", indexed.Actor(name).Scope(), by),
+		m{"kind": "actor", "mesh": mesh, "rank": 12, "gen": 1, "index": 3, "actor": name, "from": by})
 	add(s, s.Log(process, "stderr", by), m{"mesh": mesh, "rank": 12, "gen": 0, "stream": "stderr", "from": by})
 	add(s, s.Reply("alice", "q1.0007"), m{"from": "alice", "token": "q1.0007"})
 	add(s, s.Frame(process.Process(), by), m{"process": by, "from": by})

@@ -15,32 +15,32 @@ import (
 
 // Explanation explains the state of a mesh. Its JSON names are stable.
 type Explanation struct {
-	Mesh    string   `json:"mesh"`
-	Phase   string   `json:"phase"`
-	Healthy bool     `json:"healthy"` // every rank runs and no problem is known
-	Answer  string   `json:"answer"`
-	Causes  []Cause  `json:"causes"` // root cause first
-	Next    []string `json:"next"`   // next automatic steps
-	Todo    []string `json:"suggestions"`
+	Mesh        string   `json:"mesh"`
+	Phase       string   `json:"phase"`
+	Healthy     bool     `json:"healthy"` // every rank runs and no problem is known
+	Answer      string   `json:"answer"`
+	Causes      []Cause  `json:"causes"` // root cause first
+	Next        []string `json:"next"`   // next automatic steps
+	Suggestions []string `json:"suggestions"`
 }
 
 // Cause is one problem.
 type Cause struct {
-	What       string    `json:"kind"` // host, owner, rank or actor
+	Kind       string    `json:"kind"` // host, owner, rank or actor
 	Region     string    `json:"region,omitempty"`
 	Ranks      int       `json:"ranks,omitempty"`
-	Why        string    `json:"reason"`
+	Reason     string    `json:"reason"`
 	Since      time.Time `json:"since,omitzero"`
 	StderrTail []string  `json:"stderr_tail,omitempty"`
 }
 
 // String formats a cause in one line.
 func (c Cause) String() string {
-	line := text.Shorten(c.Why, 200)
-	if c.Region != "" && c.What != "host" {
+	line := text.Shorten(c.Reason, 200)
+	if c.Region != "" && c.Kind != "host" {
 		line = fmt.Sprintf("[%s] %s", c.Region, line)
 	}
-	if c.Ranks > 0 && c.What == "host" {
+	if c.Ranks > 0 && c.Kind == "host" {
 		line += fmt.Sprintf("; it has %s [%s]", text.Pluralize(c.Ranks, "rank"), c.Region)
 	}
 	if !c.Since.IsZero() {
@@ -51,7 +51,7 @@ func (c Cause) String() string {
 
 // Explanation explains why the mesh is not running. It is a pure function of the view.
 func (v View) Explanation() Explanation {
-	x := Explanation{Mesh: v.Mesh, Phase: v.Phase, Causes: []Cause{}, Next: []string{}, Todo: []string{}}
+	x := Explanation{Mesh: v.Mesh, Phase: v.Phase, Causes: []Cause{}, Next: []string{}, Suggestions: []string{}}
 	for _, found := range [][]Cause{v.hostCauses(), v.ownerCauses(), v.rankCauses(), v.actorCauses()} {
 		x.Causes = append(x.Causes, found...)
 	}
@@ -59,7 +59,7 @@ func (v View) Explanation() Explanation {
 	x.Answer = v.summary(x.Healthy)
 	if !x.Healthy {
 		x.Next = append(x.Next, v.nextSteps()...)
-		x.Todo = append(x.Todo, v.suggestions()...)
+		x.Suggestions = append(x.Suggestions, v.suggestions()...)
 	}
 	return x
 }
@@ -131,20 +131,20 @@ func (v View) hostCauses() (out []Cause) {
 		if h.State == hostMissing {
 			why = h.Reason
 		}
-		out = append(out, Cause{What: "host", Region: shape.Describe(v.Shape, ranks), Ranks: len(ranks), Why: why})
+		out = append(out, Cause{Kind: "host", Region: shape.Describe(v.Shape, ranks), Ranks: len(ranks), Reason: why})
 	}
 	slices.SortStableFunc(out, func(a, b Cause) int {
-		return cmp.Compare(strings.Index(b.Why, " is dead: "), strings.Index(a.Why, " is dead: "))
+		return cmp.Compare(strings.Index(b.Reason, " is dead: "), strings.Index(a.Reason, " is dead: "))
 	})
 	return out
 }
 
 // ownerCauses returns the silent owner of a live mesh.
 func (v View) ownerCauses() []Cause {
-	if v.Owner.Answers || v.hasEnded() {
+	if v.Owner.Answering || v.hasEnded() {
 		return nil
 	}
-	return []Cause{{What: "owner", Why: "its owner does not answer: " + v.Owner.Why}}
+	return []Cause{{Kind: "owner", Reason: "its owner does not answer: " + v.Owner.Reason}}
 }
 
 // rankCauses returns the ends of ranks, the earliest first, and then other reasons. Equal ends are
@@ -154,7 +154,7 @@ func (v View) rankCauses() (out []Cause) {
 	for _, g := range GroupRanks(v.Shape, own, func(f Failure) int { return f.Rank }, Failure.describe) {
 		first := g.Items[0]
 		out = append(out, Cause{
-			What: "rank", Region: g.Region, Ranks: len(g.Ranks), Why: g.Outcome,
+			Kind: "rank", Region: g.Region, Ranks: len(g.Ranks), Reason: g.Outcome,
 			Since: first.At, StderrTail: first.StderrTail,
 		})
 	}
@@ -166,7 +166,7 @@ func (v View) rankCauses() (out []Cause) {
 			out = append(
 				out,
 				Cause{
-					What: "rank", Region: r.Region, Ranks: r.Ranks, Why: strings.TrimSuffix(r.Status+": "+r.Reason, ": "),
+					Kind: "rank", Region: r.Region, Ranks: r.Ranks, Reason: strings.TrimSuffix(r.Status+": "+r.Reason, ": "),
 				},
 			)
 		}
@@ -215,7 +215,7 @@ func (v View) actorCauses() (out []Cause) {
 				why := strings.TrimSuffix(
 					fmt.Sprintf("actor %s is %s: %s", text.Label(x.Actor), r.Status, r.Reason), ": ",
 				)
-				out = append(out, Cause{What: "actor", Region: r.Region, Ranks: r.Ranks, Why: why})
+				out = append(out, Cause{Kind: "actor", Region: r.Region, Ranks: r.Ranks, Reason: why})
 			}
 		}
 	}
@@ -233,8 +233,8 @@ func (v View) nextSteps() (out []string) {
 	if v.hasEnded() {
 		return []string{"nothing: it has ended, and its hosts remember it for a while"}
 	}
-	if !v.Owner.Answers {
-		if v.Lease == 0 {
+	if !v.Owner.Answering {
+		if v.LeaseLeft == 0 {
 			return append(out, "no host reports a lease: live procs run until `castnet stop`")
 		}
 		return append(out, "its lease "+v.DescribeLease())
@@ -270,8 +270,8 @@ func (v View) nextSteps() (out []string) {
 
 // nextStep returns the next automatic step for a world.
 func (w World) nextStep() string {
-	if w.Ending != "" {
-		return "it is being stopped: " + w.Ending
+	if w.StoppingReason != "" {
+		return "it is being stopped: " + w.StoppingReason
 	}
 	if w.Status == system.StatusUnhealthy && w.Reason != "" {
 		return "it waits for missing procs; a world with an ended proc is stopped and removed " +
@@ -318,7 +318,7 @@ func (v View) suggestions() (out []string) {
 	}
 	if v.hasEnded() {
 		out = append(out, "start it again: a mesh that has ended does not come back")
-	} else if !v.Owner.Answers {
+	} else if !v.Owner.Answering {
 		out = append(out, "stop it, then start its program again: castnet stop "+v.Mesh)
 	}
 	return out

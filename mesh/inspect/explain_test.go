@@ -17,7 +17,7 @@ func TestExplanation_putsTheRootCauseFirst_INS5(t *testing.T) {
 	base := shape.Of("host", 2).With("gpu", 2)
 	at := time.Now().Add(-time.Hour)
 	v := View{
-		Mesh: "m-000000000000m", Ranks: 4, Phase: "failed", Shape: base, Owner: Owner{Answers: true},
+		Mesh: "m-000000000000m", Ranks: 4, Phase: "failed", Shape: base, Owner: Owner{Answering: true},
 		Policy: "propagate", PerHost: 2,
 		Hosts: []Host{{ID: "a-000000000000a", State: hostAlive},
 			{ID: "b-000000000000b", State: "dead", Reason: "it said goodbye"}},
@@ -44,19 +44,19 @@ func TestExplanation_putsTheRootCauseFirst_INS5(t *testing.T) {
 	}, lines, "who failed for its host did is told of with the host")
 	require.Equal(t, []string{"one", "two"}, x.Causes[1].StderrTail)
 	require.Equal(t, "m-000000000000m is failed: of its 4 ranks 4 failed", x.Answer)
-	require.Contains(t, x.Todo[0], "castnet logs 'm-000000000000m[host=0,gpu=0]'")
+	require.Contains(t, x.Suggestions[0], "castnet logs 'm-000000000000m[host=0,gpu=0]'")
 }
 
 func TestExplanation_coversMissingLeasesAndMissingHosts(t *testing.T) {
 	one := shape.Of("gpu", 2)
 	v := View{
-		Mesh: "m-000000000000m", Ranks: 2, Phase: "running", Shape: one, PerHost: 2, Owner: Owner{Why: "gone"},
+		Mesh: "m-000000000000m", Ranks: 2, Phase: "running", Shape: one, PerHost: 2, Owner: Owner{Reason: "gone"},
 		Statuses: []StatusRun{{Region: "*", Ranks: 2, Status: "running"}},
 	}
 	require.Equal(t, []string{"no host reports a lease: live procs run until `castnet stop`"},
 		v.Explanation().Next)
 	v = View{
-		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", Shape: one, PerHost: 1, Owner: Owner{Answers: true},
+		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", Shape: one, PerHost: 1, Owner: Owner{Answering: true},
 		World: &World{Status: system.StatusUnhealthy},
 		Statuses: []StatusRun{{Region: "gpu=0", Ranks: 1, Status: "running"},
 			{Region: "gpu=1", Ranks: 1, Status: "not-exist"}},
@@ -110,7 +110,7 @@ func TestExplanation_countsWorldHostsWithoutProcs(t *testing.T) {
 		"read the output of the first of them: castnet logs 'train-0000000000000[x=3]'",
 		"check hostd on gone, or start another with --world train --host-rank 2",
 		"start a hostd with --world train --host-rank 4",
-	}, x.Todo)
+	}, x.Suggestions)
 }
 
 func TestPhase_withASilentOwnerIsTheLeastAdvanced(t *testing.T) {

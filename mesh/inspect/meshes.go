@@ -30,10 +30,10 @@ type MeshSummary struct {
 
 // MeshOwner is the owner of a mesh.
 type MeshOwner struct {
-	Kind  string `json:"kind"` // program, system, or none: no answer
-	ID    string `json:"id"`
-	Epoch uint64 `json:"epoch,omitempty"`
-	Why   string `json:"reason,omitempty"` // why there is none
+	Kind   string `json:"kind"` // program, system, or none: no answer
+	ID     string `json:"id"`
+	Epoch  uint64 `json:"epoch,omitempty"`
+	Reason string `json:"reason,omitempty"` // why there is none
 }
 
 const (
@@ -64,7 +64,7 @@ func Meshes(ctx context.Context, net *mesh.Net, all bool) (records []MeshSummary
 			return
 		}
 		records[i].Owner.Kind = OwnedByNobody
-		records[i].Owner.Why = "it has ended"
+		records[i].Owner.Reason = "it has ended"
 	})
 	slices.SortStableFunc(records, func(x, y MeshSummary) int { return cmp.Compare(x.Mesh, y.Mesh) })
 	return records, inv.Err(), nil
@@ -81,7 +81,7 @@ func (o *MeshOwner) inspect(
 		if err != nil {
 			o.Kind = OwnedByNobody
 			o.ID = ""
-			o.Why = err.Error()
+			o.Reason = err.Error()
 		}
 		return
 	}
@@ -95,7 +95,7 @@ func (o *MeshOwner) inspect(
 		}
 	}
 	if _, err := agent.Ping.Call(ctx, agentRef(net, m.Owner), actor.None{}); err != nil {
-		o.Kind, o.Why = OwnedByNobody, errorText(err)
+		o.Kind, o.Reason = OwnedByNobody, errorText(err)
 	}
 }
 

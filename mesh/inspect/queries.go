@@ -108,7 +108,7 @@ func (w *inspection) view() View {
 		Program: w.desc.Command.Path, Policy: r.Policy.String(), Shape: w.desc.Extent, PerHost: w.desc.PerHost,
 		Failures: []Failure{}, RestartedRanks: []RestartedRank{}, Actors: []ActorMesh{},
 		Owner: Owner{
-			ID: w.desc.Owner.String(), Answers: w.ownerErr == nil, Lease: r.Lease, Restarts: r.Restarts,
+			ID: w.desc.Owner.String(), Answering: w.ownerErr == nil, Lease: r.Lease, Restarts: r.Restarts,
 			Stalls: r.Stalls, Spares: r.Spares,
 		},
 	}
@@ -125,11 +125,11 @@ func (w *inspection) view() View {
 	switch {
 	case w.ownerErr != nil:
 		v.Policy = ""
-		v.Owner.Why = errorText(w.ownerErr)
-		v.Lease = w.lease
+		v.Owner.Reason = errorText(w.ownerErr)
+		v.LeaseLeft = w.lease
 	case w.world != nil:
 		v.Policy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
-		v.World = &World{w.world.Status, w.world.Reason, w.world.For, w.world.StoppingReason}
+		v.World = &World{w.world.Status, w.world.Reason, w.world.StatusAge, w.world.StoppingReason}
 	default:
 		v.Owner.Since = &r.Since
 		v.Phase = r.Phase.String()

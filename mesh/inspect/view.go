@@ -27,11 +27,11 @@ type View struct {
 	Program        string          `json:"program"`
 	Phase          string          `json:"phase"`
 	Statuses       []StatusRun     `json:"statuses"`
-	Failures       []Failure       `json:"failures"` // of the newest generations, earliest first
-	RestartedRanks []RestartedRank `json:"restarts"` // ranks beyond their first generation
+	Failures       []Failure       `json:"failures"`        // of the newest generations, earliest first
+	RestartedRanks []RestartedRank `json:"restarted_ranks"` // ranks beyond their first generation
 	Hosts          []Host          `json:"hosts"`
 	Actors         []ActorMesh     `json:"actors"`
-	Lease          time.Duration   `json:"lease_left"` // until hosts stop the procs without renewal; 0: never
+	LeaseLeft      time.Duration   `json:"lease_left"` // until hosts stop the procs without renewal; 0: never
 	Owner          Owner           `json:"owner"`
 	Policy         string          `json:"policy"`
 	World          *World          `json:"world,omitempty"` // for a world of the system controller
@@ -43,22 +43,22 @@ type View struct {
 
 // World is the system controller's view of a world.
 type World struct {
-	Status system.Status `json:"status"`
-	Reason string        `json:"reason,omitempty"`
-	For    time.Duration `json:"for"`
-	Ending string        `json:"ending,omitempty"`
+	Status         system.Status `json:"status"`
+	Reason         string        `json:"reason,omitempty"`
+	StatusAge      time.Duration `json:"status_age"`
+	StoppingReason string        `json:"stopping_reason,omitempty"`
 }
 
 // Owner is the controller of a mesh with its own data.
 type Owner struct {
-	ID       string        `json:"id"`
-	Answers  bool          `json:"answers"`
-	Why      string        `json:"reason,omitempty"` // why it does not answer
-	Since    *time.Time    `json:"since,omitempty"`
-	Lease    time.Duration `json:"lease"`
-	Restarts int           `json:"restarts"`
-	Stalls   int           `json:"stalls"`
-	Spares   int           `json:"spares"`
+	ID        string        `json:"id"`
+	Answering bool          `json:"answering"`
+	Reason    string        `json:"reason,omitempty"` // why it does not answer
+	Since     *time.Time    `json:"since,omitempty"`
+	Lease     time.Duration `json:"lease"`
+	Restarts  int           `json:"restarts"`
+	Stalls    int           `json:"stalls"`
+	Spares    int           `json:"spares"`
 }
 
 // StatusRun is a set of ranks with equal status.
@@ -173,10 +173,10 @@ func (v View) DescribeLease() string {
 	if v.hasEnded() {
 		return "ended with the mesh"
 	}
-	if v.Lease == 0 {
+	if v.LeaseLeft == 0 {
 		return "none known to a host: live procs run until `castnet stop`"
 	}
-	return fmt.Sprintf("expires in %s: then the hosts stop its procs", text.Remaining(v.Lease))
+	return fmt.Sprintf("expires in %s: then the hosts stop its procs", text.Remaining(v.LeaseLeft))
 }
 
 // UnhealthyHosts returns the hosts that are not alive.

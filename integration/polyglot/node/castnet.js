@@ -21,7 +21,7 @@ export function valid(rule, text) {
   return rule !== "where" || text.split("-").every((c) => c === "_" || Number(c) < 2 ** 32);
 }
 
-const rank = (p) => ("rank" in p ? [p.rank, p.gen, ...(p.seat ? [p.seat] : [])].join("-") : "_");
+const rank = (p) => ("rank" in p ? [p.rank, p.gen, ...(p.index ? [p.index] : [])].join("-") : "_");
 
 const forms = {
   p: (p) => [p.mesh, rank(p), p.actor, p.port, p.from],

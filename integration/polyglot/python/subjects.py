@@ -25,7 +25,7 @@ def valid(rule, text):
 def _rank(parts):
     if "rank" not in parts:
         return "_"
-    numbers = [parts["rank"], parts["gen"]] + ([parts["seat"]] if parts.get("seat") else [])
+    numbers = [parts["rank"], parts["gen"]] + ([parts["index"]] if parts.get("index") else [])
     return "-".join(map(str, numbers))
 
 

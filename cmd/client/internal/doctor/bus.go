@@ -40,7 +40,7 @@ func (d *doctor) connection(ctx context.Context) Finding {
 	c := d.bus.Control()
 	took, err := roundTrip(ctx, c)
 	if err != nil {
-		return Finding{Result: ResultFail, Found: err.Error(), Todo: connectTodo(err)}
+		return Finding{Result: ResultFail, Found: err.Error(), Suggestion: connectTodo(err)}
 	}
 	version, secured := c.ServerVersion()
 	if secured == "" {
@@ -49,7 +49,7 @@ func (d *doctor) connection(ctx context.Context) Finding {
 	f := Finding{Result: ResultOK, Found: fmt.Sprintf("%s, nats-server %s, %s, %s there and back, %s",
 		c.URL(), version, d.user(ctx), took.Round(10*time.Microsecond), secured)}
 	if took > slowRoundTrip {
-		f.Result, f.Todo = ResultWarn, "use a server nearby, or a leaf node"
+		f.Result, f.Suggestion = ResultWarn, "use a server nearby, or a leaf node"
 	}
 	return f
 }
@@ -158,13 +158,13 @@ func (d *doctor) permissions(ctx context.Context) Finding {
 	missing, err := runProbes(ctx, d.bus, probes(d.space, inbox, subjects.ProcID{Mesh: id}))
 	if err != nil {
 		return Finding{
-			Result: ResultFail, Found: "cannot test the permissions: " + err.Error(), Todo: "repair the connection",
+			Result: ResultFail, Found: "cannot test the permissions: " + err.Error(), Suggestion: "repair the connection",
 		}
 	}
 	if len(missing) > 0 {
 		return Finding{
 			Result: ResultFail, Found: "this user may not " + formatGrants(missing),
-			Todo: "allow that in the configuration of the server",
+			Suggestion: "allow that in the configuration of the server",
 		}
 	}
 	return Finding{
@@ -268,7 +268,7 @@ func (d *doctor) jetStream(ctx context.Context) Finding {
 	_, denied := errors.AsType[*bus.PermissionError](err)
 	switch {
 	case errors.Is(err, bus.ErrNoResponders):
-		return Finding{Result: ResultWarn, Found: "no JetStream: " + NotDurableText, Todo: turnOn}
+		return Finding{Result: ResultWarn, Found: "no JetStream: " + NotDurableText, Suggestion: turnOn}
 	case denied:
 		return Finding{
 			Result: ResultOK, Found: "JetStream is closed to this user; only a system controller needs it",
@@ -276,18 +276,18 @@ func (d *doctor) jetStream(ctx context.Context) Finding {
 	case err != nil:
 		return Finding{
 			Result: ResultWarn, Found: fmt.Sprintf("cannot use JetStream: %s: %s", firstLine(err), NotDurableText),
-			Todo: turnOn,
+			Suggestion: turnOn,
 		}
 	case len(said.Tiers) > 0:
 	case limitReached(said.Storage, limits.Storage) && limitReached(said.Memory, limits.Memory):
 		return Finding{
 			Result: ResultFail, Found: "the account has no storage left",
-			Todo: "raise the account's limits, or delete streams",
+			Suggestion: "raise the account's limits, or delete streams",
 		}
 	case limitReached(int64(said.Streams), int64(limits.Streams)):
 		return Finding{
 			Result: ResultWarn, Found: fmt.Sprintf("the account is at its limit of %d streams", said.Streams),
-			Todo: "raise the account's limit, if worlds are not kept yet",
+			Suggestion: "raise the account's limit, if worlds are not kept yet",
 		}
 	}
 	return Finding{
@@ -307,7 +307,7 @@ func (d *doctor) system(ctx context.Context) (f Finding) {
 	net, err := mesh.Connect(ctx, d.options)
 	if err != nil {
 		return Finding{
-			Result: ResultFail, Found: "a client cannot join: " + firstLine(err), Todo: "see the permissions",
+			Result: ResultFail, Found: "a client cannot join: " + firstLine(err), Suggestion: "see the permissions",
 		}
 	}
 	defer func() {
@@ -319,7 +319,7 @@ func (d *doctor) system(ctx context.Context) (f Finding) {
 	if errors.Is(err, system.ErrNoController) {
 		return Finding{
 			Result: ResultWarn, Found: "no system controller answers: worlds cannot be declared",
-			Todo: "start a hostd with --system",
+			Suggestion: "start a hostd with --system",
 		}
 	}
 	var now system.Snapshot
@@ -328,7 +328,7 @@ func (d *doctor) system(ctx context.Context) (f Finding) {
 	}
 	if err != nil {
 		return Finding{
-			Result: ResultFail, Found: "the system controller: " + firstLine(err), Todo: "see the log of its hostd",
+			Result: ResultFail, Found: "the system controller: " + firstLine(err), Suggestion: "see the log of its hostd",
 		}
 	}
 	owns := text.Pluralize(len(now.Worlds), "world") + " and " + text.Pluralize(
@@ -337,7 +337,7 @@ func (d *doctor) system(ctx context.Context) (f Finding) {
 	f = Finding{Result: ResultOK, Found: fmt.Sprintf("epoch %d, %s, kept in JetStream", now.Epoch, owns)}
 	if !now.Durable {
 		f = Finding{
-			Result: ResultWarn, Found: owns + ": " + NotDurableText, Todo: "enable JetStream, then restart hostd",
+			Result: ResultWarn, Found: owns + ": " + NotDurableText, Suggestion: "enable JetStream, then restart hostd",
 		}
 	}
 	return f

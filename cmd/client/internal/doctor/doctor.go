@@ -27,10 +27,10 @@ const (
 
 // Finding is the result of a check. Its JSON names are stable.
 type Finding struct {
-	Check  string `json:"check"`
-	Result string `json:"result"`
-	Found  string `json:"found"`
-	Todo   string `json:"suggestion,omitempty"`
+	Check      string `json:"check"`
+	Result     string `json:"result"`
+	Found      string `json:"found"`
+	Suggestion string `json:"suggestion,omitempty"`
 
 	partial bool // failed for a part of its objects
 }
@@ -81,7 +81,7 @@ func (d *doctor) run(ctx context.Context) (err error) {
 		}
 		return d.report(
 			Finding{
-				Check: "connection", Result: ResultFail, Found: d.app.SuggestHostd(err).Error(), Todo: connectTodo(err),
+				Check: "connection", Result: ResultFail, Found: d.app.SuggestHostd(err).Error(), Suggestion: connectTodo(err),
 			},
 		)
 	}
@@ -148,8 +148,8 @@ func (d *doctor) report(f Finding) error {
 		line := fmt.Sprintf(
 			"%s  %-11s  %s", a.Paint(resultColour(f.Result), fmt.Sprintf("%-4s", f.Result)), f.Check, f.Found,
 		)
-		if f.Todo != "" {
-			line += " — " + f.Todo
+		if f.Suggestion != "" {
+			line += " — " + f.Suggestion
 		}
 		return a.Println(len("FAIL  permissions  "), line)
 	}

@@ -189,11 +189,11 @@ func (s hostSurvey) hosts() Finding {
 	f := Finding{Check: "hosts", Result: ResultFail}
 	here := s.answered()
 	if s.discoveryErr != nil && len(s.answers) == 0 {
-		f.Found, f.Todo = "cannot query the hosts: "+firstLine(s.discoveryErr), "see the permissions"
+		f.Found, f.Suggestion = "cannot query the hosts: "+firstLine(s.discoveryErr), "see the permissions"
 		return f
 	}
 	if len(s.answers) == 0 {
-		f.Found, f.Todo = "no host sends heartbeats, and none answers",
+		f.Found, f.Suggestion = "no host sends heartbeats, and none answers",
 			"start a hostd on this bus, and see that --namespace is the same"
 		return f
 	}
@@ -211,17 +211,17 @@ func (s hostSurvey) hosts() Finding {
 	case len(silent) > 0:
 		f.Found += "; silent: " + text.Names(silent)
 		f.partial = len(here) > 0
-		f.Todo = "see those machines and their hostd"
+		f.Suggestion = "see those machines and their hostd"
 	case s.unlisted:
 		f.Found += "; no gateway listed the hosts, so a silent host may be missing here"
 		f.partial = true
-		f.Todo = "see whether a hostd hangs"
+		f.Suggestion = "see whether a hostd hangs"
 	case len(slow) > 0:
 		f.Result, f.Found = ResultWarn, f.Found+"; slow: "+text.Names(slow)
-		f.Todo = "see how busy those machines are, and how far"
+		f.Suggestion = "see how busy those machines are, and how far"
 	case s.beating < len(s.answers):
 		f.Result, f.Found = ResultWarn, f.Found+fmt.Sprintf("; heartbeats from %d of them", s.beating)
-		f.Todo = "allow this user to subscribe to hb.host.*, or wait for hosts that have just started"
+		f.Suggestion = "allow this user to subscribe to hb.host.*, or wait for hosts that have just started"
 	default:
 		f.Result = ResultOK
 	}
@@ -253,9 +253,9 @@ func (s hostSurvey) versions() Finding {
 		f.Found += "; no host to compare it with"
 		return f
 	case len(parts) > 1:
-		f.Result, f.Todo = ResultWarn, "run the same hostd everywhere"
+		f.Result, f.Suggestion = ResultWarn, "run the same hostd everywhere"
 	case behind:
-		f.Result, f.Todo = ResultWarn, "use the client of the same version"
+		f.Result, f.Suggestion = ResultWarn, "use the client of the same version"
 	}
 	f.Found += "; " + strings.Join(parts, "; ")
 	return f
@@ -278,7 +278,7 @@ func (s hostSurvey) clocks() Finding {
 	case len(far) > 0:
 		f.Result = ResultWarn
 		f.Found = "clock differs from this machine: " + text.Names(far)
-		f.Todo = "have these machines keep time (NTP)"
+		f.Suggestion = "have these machines keep time (NTP)"
 	default:
 		f.Found = fmt.Sprintf(
 			"within %s of this machine, on %s", most.Round(time.Millisecond),

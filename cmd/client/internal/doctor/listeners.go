@@ -64,7 +64,7 @@ func (d *doctor) listeners(ctx context.Context) Finding {
 	}
 	const follows = ": the server cannot say that a process is gone, so its end is known later"
 	return Finding{
-		Result: ResultWarn, Found: strings.Join(found, "; ") + follows, Todo: strings.Join(todo, "; "),
+		Result: ResultWarn, Found: strings.Join(found, "; ") + follows, Suggestion: strings.Join(todo, "; "),
 	}
 }
 

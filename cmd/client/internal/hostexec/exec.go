@@ -187,7 +187,7 @@ func (s Spec) run(ctx context.Context, net *mesh.Net, e task) result {
 		ctx, agent.Of(e.host.Proc()).Via(net.Proc()),
 		agent.ExecRequest{Command: s.command, Timeout: s.timeout, Proc: e.proc},
 	)
-	r := result{task: e, done: done, code: done.Code}
+	r := result{task: e, done: done, code: done.ExitCode}
 	said, ok := errors.AsType[*actor.Error](err)
 	switch {
 	case ok && said.Ran:

@@ -14,7 +14,7 @@ func TestGolden_exec(t *testing.T) {
 			ExecResult: agent.ExecResult{Stdout: "VmRSS: 1234 kB\n"}},
 		{
 			Region: "host=1,gpu=0", Ranks: []int{4}, Hosts: []string{"node-b"}, code: 2,
-			ExecResult: agent.ExecResult{Code: 2, Stderr: "grep: /proc/977/status: No such file or directory\n"},
+			ExecResult: agent.ExecResult{ExitCode: 2, Stderr: "grep: /proc/977/status: No such file or directory\n"},
 		},
 		{Region: "host=1,gpu=1:4", Ranks: []int{5, 6, 7}, Hosts: []string{"node-b"},
 			Error: "commands are not allowed here: hostd --allow-exec", code: RefusedCode},

@@ -80,7 +80,7 @@ func (g Group) describeResult(last bool) string {
 	case g.Signal != 0:
 		result = fmt.Sprintf("killed by signal %d (%v)", g.Signal, syscall.Signal(g.Signal))
 	default:
-		result = fmt.Sprintf("exited with code %d", g.Code)
+		result = fmt.Sprintf("exited with code %d", g.ExitCode)
 	}
 	if said := strings.TrimSpace(g.Stderr); last && said != "" {
 		lines := strings.Split(said, "\n")

@@ -31,7 +31,7 @@ func TestFoldExec_sortsLargestGroupFirst(t *testing.T) {
 	require.Equal(t, []string{"[host=1:3] b", "[host=0] a", "[host=5] c"}, got)
 	require.Equal(t, "silent", groups[2].describeResult(true))
 	require.Equal(t, "exited with code 1: last",
-		Group{ExecResult: agent.ExecResult{Code: 1, Stderr: "first\nlast\n"}}.describeResult(true))
+		Group{ExecResult: agent.ExecResult{ExitCode: 1, Stderr: "first\nlast\n"}}.describeResult(true))
 	require.Equal(t, "exited with code 0; 9 bytes before this are left out",
 		Group{ExecResult: agent.ExecResult{DroppedBytes: 9}}.describeResult(false))
 }

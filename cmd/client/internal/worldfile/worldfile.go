@@ -245,7 +245,7 @@ func (f *worldParser) labels(v cli.Value) map[string]string {
 func (f *worldParser) limits(v cli.Value) (l agent.Limits) {
 	f.fields(v, "limits", map[string]func(cli.Value){
 		"memory": readInteger(f, &l.Memory), "pids": readInteger(f, &l.Pids), "files": readInteger(f, &l.Files),
-		"bind": readInteger(
+		"pinned_cpus": readInteger(
 			f, &l.PinnedCPUs,
 		),
 		"cpu": func(v cli.Value) {

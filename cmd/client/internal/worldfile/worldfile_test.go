@@ -18,7 +18,7 @@ shape: { replica: 2, gpu: 4 }
 per-host: 4
 command: { path: /bin/w, args: [--verbose], env: { DATA: /data }, dir: /tmp }
 labels: { team: vision }
-limits: { memory: 8589934592, pids: 64, cpu: 1.5, files: 100, bind: 2 }
+limits: { memory: 8589934592, pids: 64, cpu: 1.5, files: 100, pinned_cpus: 2 }
 keep: true
 ---
 name: one
