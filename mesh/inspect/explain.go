@@ -131,7 +131,9 @@ func (v View) hostCauses() (out []Cause) {
 		if h.State == hostMissing {
 			why = h.Reason
 		}
-		out = append(out, Cause{Kind: "host", Region: shape.Describe(v.Shape, ranks), Ranks: len(ranks), Reason: why})
+		out = append(out, Cause{
+			Kind: "host", Region: shape.Describe(v.Shape, ranks), Ranks: len(ranks), Reason: why,
+		})
 	}
 	slices.SortStableFunc(out, func(a, b Cause) int {
 		return cmp.Compare(strings.Index(b.Reason, " is dead: "), strings.Index(a.Reason, " is dead: "))

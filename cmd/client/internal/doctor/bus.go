@@ -158,7 +158,8 @@ func (d *doctor) permissions(ctx context.Context) Finding {
 	missing, err := runProbes(ctx, d.bus, probes(d.space, inbox, subjects.ProcID{Mesh: id}))
 	if err != nil {
 		return Finding{
-			Result: ResultFail, Found: "cannot test the permissions: " + err.Error(), Suggestion: "repair the connection",
+			Result: ResultFail, Found: "cannot test the permissions: " + err.Error(),
+			Suggestion: "repair the connection",
 		}
 	}
 	if len(missing) > 0 {
@@ -328,7 +329,8 @@ func (d *doctor) system(ctx context.Context) (f Finding) {
 	}
 	if err != nil {
 		return Finding{
-			Result: ResultFail, Found: "the system controller: " + firstLine(err), Suggestion: "see the log of its hostd",
+			Result: ResultFail, Found: "the system controller: " + firstLine(err),
+			Suggestion: "see the log of its hostd",
 		}
 	}
 	owns := text.Pluralize(len(now.Worlds), "world") + " and " + text.Pluralize(
@@ -337,7 +339,8 @@ func (d *doctor) system(ctx context.Context) (f Finding) {
 	f = Finding{Result: ResultOK, Found: fmt.Sprintf("epoch %d, %s, kept in JetStream", now.Epoch, owns)}
 	if !now.Durable {
 		f = Finding{
-			Result: ResultWarn, Found: owns + ": " + NotDurableText, Suggestion: "enable JetStream, then restart hostd",
+			Result: ResultWarn, Found: owns + ": " + NotDurableText,
+			Suggestion: "enable JetStream, then restart hostd",
 		}
 	}
 	return f

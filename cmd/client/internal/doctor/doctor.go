@@ -81,7 +81,8 @@ func (d *doctor) run(ctx context.Context) (err error) {
 		}
 		return d.report(
 			Finding{
-				Check: "connection", Result: ResultFail, Found: d.app.SuggestHostd(err).Error(), Suggestion: connectTodo(err),
+				Check: "connection", Result: ResultFail, Found: d.app.SuggestHostd(err).Error(),
+				Suggestion: connectTodo(err),
 			},
 		)
 	}
