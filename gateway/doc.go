@@ -10,7 +10,7 @@
 // Content-Type, else by its first byte. An empty body is the endpoint's zero message. Headers, all
 // optional:
 //
-//	Castnet-Region   whom, such as host=0:2,gpu=*; default all
+//	Castnet-Region   whom, such as host=0:2,gpu=* or the union host=0|gpu=3; default all
 //	Castnet-Collect  gather (default) | stream | reduce | send | choose
 //	Castnet-Reduce   a built-in reducer (sum, count, top(3) …) or one the endpoint declares; implies reduce
 //	Castnet-TTL      until when, a Go duration of at most gateway.max-timeout, 10m; default 30s
@@ -23,7 +23,8 @@
 // has no JSON form, or known to be gone. Missing counts ranks without an answer at the deadline.
 //
 //	reduce  one message, the folded value
-//	gather  one message, an array by rank of the region, null where there is no value
+//	gather  one message, an array by rank of the region, null where there is no value; of a union by
+//	        rank of the mesh
 //	choose  one message, the value, and Castnet-Rank and Castnet-Point in the whole mesh
 //	send    one empty message, once all were published to; nobody answers, so there is no Castnet-Answered,
 //	        and failed are those that are known to be gone, to whom nothing was published

@@ -42,11 +42,9 @@ func (g *Gateway) attempt(ctx context.Context, r request, e *entry, say responde
 	if err == nil {
 		err = r.checkEndpoint(info)
 	}
-	if err == nil && r.region != "" {
-		to = to.Select(r.region)
-		if _, outside := to.Target(); outside != nil {
-			err = badRequest("%s %.200q: %v", headerRegion, r.region, outside)
-		}
+	var some recipients
+	if err == nil {
+		some, err = r.recipients(to)
 	}
 	if err != nil {
 		if final {
@@ -56,16 +54,46 @@ func (g *Gateway) attempt(ctx context.Context, r request, e *entry, say responde
 	}
 	switch r.collect {
 	case modeStream:
-		return r.stream(ctx, to, g.data.MaxPayload(), say, final)
+		return r.stream(ctx, some, g.data.MaxPayload(), say, final)
 	case modeChoose:
-		return r.choose(ctx, to, say, final)
+		return r.choose(ctx, some, say, final)
 	}
-	o := r.castOnce(ctx, to, g.data.MaxPayload())
+	o := r.castOnce(ctx, some, g.data.MaxPayload())
 	if !final && isOutdated(o.err) {
 		return false
 	}
 	say(o)
 	return true
+}
+
+// recipients are the ranks that a request addresses.
+type recipients struct {
+	cast.Mesh[any]
+	count int
+}
+
+// recipients returns the ranks of the request's region. Those of a union keep their numbers in the
+// mesh.
+func (r request) recipients(m mesh.ActorMesh[any]) (recipients, error) {
+	t, err := m.Target()
+	if err != nil || r.region == "" {
+		return recipients{m, t.Region.NumRanks()}, err
+	}
+	s, err := shape.ParseSelection(t.Region.Extent(), r.region)
+	if err == nil && s.IsEmpty() {
+		_, err = s.Region() // refuses it
+	}
+	if err != nil {
+		return recipients{}, badRequest("%s %.200q: %v", headerRegion, r.region, err)
+	}
+	if region, err := s.Region(); err == nil {
+		return recipients{m.Select(r.region), region.NumRanks()}, nil
+	}
+	count := 0
+	for range s.Ranks() {
+		count++
+	}
+	return recipients{cast.Select(m, s), count}, nil
 }
 
 // checkEndpoint refuses an endpoint that the actors do not have. An empty description permits all.
@@ -88,7 +116,7 @@ func (r request) checkEndpoint(info agent.ActorInfo) error {
 }
 
 // castOnce casts and makes one message of the answers.
-func (r request) castOnce(ctx context.Context, to mesh.ActorMesh[any], most int) (o outcome) {
+func (r request) castOnce(ctx context.Context, to recipients, most int) (o outcome) {
 	var large error // the answer does not fit, whoever gave it
 	switch r.collect {
 	case modeSend:
@@ -104,7 +132,7 @@ func (r request) castOnce(ctx context.Context, to mesh.ActorMesh[any], most int)
 			large = r.tooLarge(size, most)
 		}
 	}
-	if c, covers := coverageOf(o.err, to.Extent().NumRanks()); covers {
+	if c, covers := coverageOf(o.err, to.count); covers {
 		c.sendOnly = r.collect == modeSend
 		o.coverage = &c
 		o.partial = o.err != nil && c.answered > 0 && !c.sendOnly
@@ -130,7 +158,7 @@ func sizeOf(all []value) (n int) {
 
 // stream casts and sends each answer as it comes. Refusals by outdated procs wait until there is
 // anything else to send.
-func (r request) stream(ctx context.Context, to mesh.ActorMesh[any], most int, say responder,
+func (r request) stream(ctx context.Context, to recipients, most int, say responder,
 	final bool) bool {
 	t, err := to.Target()
 	if err != nil {
@@ -175,7 +203,7 @@ func (r request) stream(ctx context.Context, to mesh.ActorMesh[any], most int, s
 }
 
 // choose asks one rank and names it in the answer.
-func (r request) choose(ctx context.Context, to mesh.ActorMesh[any], say responder, final bool) bool {
+func (r request) choose(ctx context.Context, to recipients, say responder, final bool) bool {
 	t, err := to.Target()
 	if err != nil {
 		say(outcome{err: err})

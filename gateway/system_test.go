@@ -97,6 +97,27 @@ func TestGateway_endsEveryStreamWithAnEmptyMessage(t *testing.T) { // GW-2
 	require.Equal(t, "application/cbor", m.Header.Get(actor.HeaderContentType), "in the request's format")
 }
 
+func TestGateway_castsToAUnionWithOneCoverage_GW3(t *testing.T) {
+	s := newSystem(t)
+	s.spawn(6)
+	const union = "gpu=0 | gpu=2 | gpu=5"
+	m := s.ask("get", "", headerRegion, union)
+	require.Equal(t, "[0,null,2,null,null,5]", string(m.Data), "by rank of the mesh")
+	require.Equal(t, []string{"3", "3", "0", "0"}, numbers(m))
+	m = s.ask("get", "", headerRegion, union, headerReduce, "sum")
+	require.Equal(t, "7", string(m.Data))
+	require.Equal(t, []string{"3", "3", "0", "0"}, numbers(m))
+	require.Contains(t, []string{"0", "2", "5"},
+		string(s.ask("get", "", headerRegion, union, headerCollect, modeChoose).Data))
+	all := s.stream("get", "", headerRegion, union)
+	require.Len(t, all, 4)
+	require.Equal(t, []string{"3", "3", "0", "0"}, numbers(all[3]))
+	m = s.ask("get", "", headerRegion, "gpu=0 | gpu=7")
+	require.Equal(t, "400", code(m))
+	require.Contains(t, m.Header.Get(actor.HeaderError), "gpu=0 | gpu=7")
+	require.Equal(t, "400", code(s.ask("get", "", headerRegion, "none")))
+}
+
 func TestGateway_looksUpAStaleMeshOnce_GW5(t *testing.T) {
 	s := newSystem(t)
 	first := s.spawn(2)

@@ -46,6 +46,15 @@ func TestCast_supportsEveryCollectMode(t *testing.T) {
 	require.Equal(t, "45\n", c.ok(t, "cast", "demo", "counter", "get", "--collect", "reduce", "--reduce", "sum",
 		"--batch-size", "3"), "folded here")
 
+	const union = "demo[host=0 | gpu=1]"
+	r = c.client(t, "cast", union, "counter", "get")
+	require.ElementsMatch(t, []string{"[host=0,gpu=0] 10", "[host=0,gpu=1] 15", "[host=1,gpu=1] 10"},
+		strings.FieldsFunc(r.out, func(c rune) bool { return c == '\n' }))
+	require.Contains(t, r.err, "asked 3 · answered 3 · failed 0 · missing 0 · ")
+	require.Equal(t, "35\n", c.ok(t, "cast", union, "counter", "get", "--reduce", "sum"))
+	r = c.client(t, "cast", union, "counter", "get", "--dry-run")
+	require.Equal(t, "would ask 3 of 4 ranks in one batch; nothing was sent\n", r.err)
+
 	p := decode[outcome](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--collect", "send", "-o", "json"))
 	require.Equal(t, 4, p.Asked)
 	require.Equal(t, 4, p.Sent)

@@ -15,8 +15,8 @@ func castCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cast MESH[region] ACTOR ENDPOINT [JSON]",
 		Short: "Ask every actor of a region at once",
-		Long: `Cast one message to the actors of a region: one publish, whatever their number. --collect
-selects how answers are collected:
+		Long: `Cast one message to the actors of a region: one publish, whatever their number. A union of
+regions, such as 'demo[host=0 | gpu=3]', is one cast too. --collect selects how answers are collected:
 
   stream   printed on arrival, each with its rank's coordinates (the default)
   gather   printed together, by rank
@@ -43,6 +43,7 @@ failed_region, missing, missing_region, not_asked, not_asked_region, p50_ms, p99
 failed ones with error in place of value, then the coverage.`,
 		Example: `  castnet cast demo counter add 1
   castnet cast 'demo[gpu=0:2]' counter get
+  castnet cast 'demo[host=0 | gpu=3]' counter get --reduce sum
   castnet cast demo counter get --reduce sum
   castnet cast demo counter get --reduce 'top(3)'
   castnet cast demo counter get --collect gather -o json

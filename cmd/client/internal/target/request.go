@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -38,11 +40,23 @@ func ParseRequest(args []string) (Request, error) {
 	return q, err
 }
 
-// Resolve looks up the target and the actor.
-func (q Request) Resolve(ctx context.Context, net *mesh.Net) (Resolved, mesh.ActorMesh[any], error) {
-	p, err := q.Target.Resolve(ctx, net)
+// Resolve looks up the actors of the target. A target may be a union of regions, whose ranks keep
+// their numbers in the mesh.
+func (q Request) Resolve(ctx context.Context, net *mesh.Net) (Resolved, cast.Mesh[any], error) {
+	whole, err := Target{Name: q.Target.Name}.Resolve(ctx, net)
 	if err != nil {
-		return Resolved{}, mesh.ActorMesh[any]{}, err
+		return Resolved{}, nil, err
+	}
+	s, err := shape.ParseSelection(whole.Base, q.Target.Region)
+	if err == nil && !s.IsEmpty() {
+		if _, union := s.Region(); union != nil {
+			m, err := whole.Actors(ctx, q.Actor)
+			return whole, cast.Select(m, s), err
+		}
+	}
+	p, err := q.Target.ResolveIn(whole.whole)
+	if err != nil {
+		return Resolved{}, nil, err
 	}
 	m, err := p.Actors(ctx, q.Actor)
 	return p, m, err
