@@ -83,15 +83,15 @@ agent/proc < agent config actor cast bus internal/link internal/micro internal/w
 	what runs in a spawned process does not know who controls it: never mesh, never controller
 controller < agent presence config actor cast bus internal/fanout internal/supervise subjects shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
-system < controller agent presence config actor bus internal/micro internal/wire subjects shape ; agent/host agent/proc
+system < controller agent presence config actor bus internal/fanout internal/micro internal/wire subjects shape ; agent/host agent/proc
 	owns what outlives its maker, by messages to agents and controllers of its own, and keeps it in the bus's store, which it reads as it does messages; hostd runs it, and the client speaks to it
 agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects shape internal/build internal/failpoint internal/fanout internal/launch internal/link internal/logfile internal/logger
 	a host does not know who controls it: never mesh, never controller
 mesh < controller system config agent presence cast actor bus internal/build internal/fanout internal/logger internal/wire subjects shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
-mesh/inspect < mesh controller system cast agent actor internal/text shape subjects
+mesh/inspect < mesh controller system cast agent actor internal/fanout internal/text shape subjects
 	what a mesh is and how it is, for programs, the client and pages alike; it asks, and changes nothing
-gateway < mesh config agent presence cast actor bus internal/micro internal/wire subjects shape ; agent/host agent/proc
+gateway < mesh config agent presence cast actor bus internal/fanout internal/micro internal/wire subjects shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
 internal/testmesh < internal/testkit mesh system agent/host agent actor bus bus/bustest bus/embed subjects
 	the one rig of tests with hosts, for the packages below mesh too; what runs in production must not carry it
@@ -123,9 +123,9 @@ cmd/client/internal/events < mesh controller agent actor bus shape subjects inte
 	events come over the bus
 cmd/client/internal/top < mesh agent internal/text mesh/inspect cmd/client/internal/output ; cmd/client/internal/golden
 	counters of procs, drawn
-cmd/client/internal/hostexec < mesh agent actor shape subjects internal/cli internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
+cmd/client/internal/hostexec < mesh agent actor shape subjects internal/cli internal/fanout internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	hosts run the commands; the client sends them
-cmd/client/internal/doctor < mesh config system agent actor bus subjects internal/cli internal/text internal/wire cmd/client/internal/app cmd/client/internal/output ; cmd/client/internal/golden
+cmd/client/internal/doctor < mesh config system agent actor bus subjects internal/cli internal/fanout internal/text internal/wire cmd/client/internal/app cmd/client/internal/output ; cmd/client/internal/golden
 	it opens a bus of its own, as a user that may not join
 cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it holds meshes by handles, and starts hostd as a program
@@ -147,8 +147,8 @@ examples/wordcount < examples/wordcount/counting mesh cast actor agent agent/hos
 	what a reader may copy: public packages only
 integration < * ; internal/launch examples/wordcount/counting
 	whole-system tests with real processes may look at everything and are imported by nobody
-scripts/stress
-	repeats tests of any package, so it knows none
+scripts/stress < internal/fanout
+	repeats tests of any package, so it knows none of them
 scripts/codestats
 	reads code, and knows no package
 scripts/invariants
@@ -173,8 +173,6 @@ github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch 
 	every log line; values (subjects, shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options
-golang.org/x/sync < actor cast agent/proc controller agent/host mesh mesh/inspect system gateway cmd/hostd cmd/client/internal/doctor cmd/client/internal/hostexec scripts/stress tests
-	bounded concurrency where goroutines are owned, not in the roads below
 github.com/spf13/cobra < internal/cli cmd/hostd cmd/client cmd/client/internal/app cmd/client/internal/casting cmd/client/internal/flags cmd/client/internal/heldmesh
 	command lines belong to commands
 github.com/spf13/pflag < internal/cli cmd/hostd cmd/client/internal/flags
@@ -200,7 +198,6 @@ var libraryModules = []string{
 	"github.com/nats-io/nats.go",
 	"github.com/fxamacker/cbor/v2",
 	"github.com/rs/zerolog",
-	"golang.org/x/sync",
 	"golang.org/x/sys",
 
 	// What those bring along.

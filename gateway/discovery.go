@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/micro"
 	"github.com/castnet-io/castnet/mesh"
 )
@@ -84,18 +83,12 @@ func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
 	}
 	rosters := make([]mesh.ActorList, len(all))
 	schemas := make([]map[string]map[string]agent.Schema, len(all))
-	var asking errgroup.Group
-	asking.SetLimit(maxLookups)
-	for i, m := range all {
+	fanout.Each(maxLookups, all, func(i int, m mesh.MeshState) {
 		if m.Alive() {
-			asking.Go(func() error {
-				rosters[i], _ = m.Procs.ListActors(ctx) // one that does not answer is not listed
-				schemas[i], _ = m.Procs.Schemas(ctx)
-				return nil
-			})
+			rosters[i], _ = m.Procs.ListActors(ctx) // one that does not answer is not listed
+			schemas[i], _ = m.Procs.Schemas(ctx)
 		}
-	}
-	_ = asking.Wait() // without an error
+	})
 	var out []micro.Endpoint
 	for i, m := range all {
 		out = append(out, g.listing(m.Procs, rosters[i], schemas[i])...)

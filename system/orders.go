@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -218,15 +217,7 @@ const maxHostsAsked = 64
 func askHosts[H, R any](hosts []H, ask func(H) (R, error)) ([]R, []error) {
 	said := make([]R, len(hosts))
 	errs := make([]error, len(hosts))
-	var asking errgroup.Group
-	asking.SetLimit(maxHostsAsked)
-	for i, h := range hosts {
-		asking.Go(func() error {
-			said[i], errs[i] = ask(h)
-			return nil
-		})
-	}
-	_ = asking.Wait() // errs has the errors
+	fanout.Each(maxHostsAsked, hosts, func(i int, h H) { said[i], errs[i] = ask(h) })
 	return said, errs
 }
 

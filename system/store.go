@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -175,12 +176,12 @@ func (s *store) write(ctx context.Context, worlds map[string]*Record) error {
 	if s.empty {
 		return errBucketEmpty
 	}
-	var writing errgroup.Group
-	writing.SetLimit(maxConcurrentWrites)
-	for name, r := range worlds {
-		writing.Go(func() error { return s.put(ctx, name, r) })
-	}
-	return writing.Wait()
+	names := slices.Sorted(maps.Keys(worlds))
+	errs := make([]error, len(names))
+	fanout.Each(maxConcurrentWrites, names, func(i int, name string) {
+		errs[i] = s.put(ctx, name, worlds[name])
+	})
+	return errors.Join(errs...)
 }
 
 func (s *store) put(ctx context.Context, name string, r *Record) error {

@@ -3,7 +3,7 @@ package inspect
 import (
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/castnet-io/castnet/internal/fanout"
 )
 
 const (
@@ -13,15 +13,7 @@ const (
 	maxConcurrentQueries = 64
 )
 
-// askEach calls ask for each index below n, some at a time, and waits for all.
-func askEach(n int, ask func(i int)) {
-	var all errgroup.Group
-	all.SetLimit(maxConcurrentQueries)
-	for i := range n {
-		all.Go(func() error {
-			ask(i)
-			return nil
-		})
-	}
-	_ = all.Wait() // ask returns no error
+// askEach calls ask for every item and its index, some at a time, and waits for all.
+func askEach[T any](items []T, ask func(i int, item T)) {
+	fanout.Each(maxConcurrentQueries, items, ask)
 }

@@ -19,8 +19,8 @@ func Failures(ctx context.Context, net *mesh.Net) ([]actor.Event, error) {
 	within, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	reports := make([]controller.Report, len(meshes))
-	askEach(len(meshes), func(i int) {
-		owner := agentRef(net, meshes[i].Procs.Describe().Owner)
+	askEach(meshes, func(i int, m mesh.MeshState) {
+		owner := agentRef(net, m.Procs.Describe().Owner)
 		reports[i], _ = controller.Health.Call(within, owner, actor.None{})
 	})
 	past := []actor.Event{}

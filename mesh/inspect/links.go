@@ -39,8 +39,7 @@ func Links(ctx context.Context, net *mesh.Net, meshes []mesh.MeshState) (
 			all = append(all, &answer{mesh: m.Procs.Describe(), state: s})
 		}
 	}
-	askEach(len(all), func(i int) {
-		got := all[i]
+	askEach(all, func(_ int, got *answer) {
 		name := fmt.Sprintf("rank %d of %s", got.state.Rank, got.mesh.ID)
 		info, err := net.Proc().InspectProc(ctx, got.mesh.ProcID(got.state.Rank, got.state.Gen))
 		if err != nil {

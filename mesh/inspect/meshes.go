@@ -57,10 +57,10 @@ func Meshes(ctx context.Context, net *mesh.Net, all bool) (records []MeshSummary
 	records = make([]MeshSummary, len(states))
 	within, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	askEach(len(states), func(i int) {
-		records[i] = summarize(states[i])
-		if HasLiveRank(states[i]) {
-			records[i].Owner.inspect(within, net, states[i].Procs.Describe(), detached)
+	askEach(states, func(i int, m mesh.MeshState) {
+		records[i] = summarize(m)
+		if HasLiveRank(m) {
+			records[i].Owner.inspect(within, net, m.Procs.Describe(), detached)
 			return
 		}
 		records[i].Owner.Kind = OwnedByNobody

@@ -77,8 +77,8 @@ func (w *inspection) askActors(ctx context.Context, m mesh.MeshState) {
 func (w *inspection) askHosts(ctx context.Context, known []agent.State) {
 	answers := make([][]agent.State, len(w.liveHosts)+1)
 	answers[len(w.liveHosts)] = known // for hosts that ended meanwhile
-	askEach(len(w.liveHosts), func(i int) {
-		host := agent.Of(w.liveHosts[i].Proc()).Via(w.net.Proc())
+	askEach(w.liveHosts, func(i int, id subjects.HostID) {
+		host := agent.Of(id.Proc()).Via(w.net.Proc())
 		answers[i], _ = agent.Get.Call(ctx, host, agent.GetRequest{ID: w.desc.ID.String()})
 	})
 	w.states = map[int]agent.State{}

@@ -78,7 +78,7 @@ func (t *Sampler) Sample(ctx context.Context) (Sample, error) {
 	}
 	meshes := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !m.Alive() })
 	asked := make([][]ProcCounters, len(meshes))
-	askEach(len(meshes), func(i int) { asked[i] = countProcs(ctx, meshes[i]) })
+	askEach(meshes, func(i int, m mesh.MeshState) { asked[i] = countProcs(ctx, m) })
 	l := Sample{
 		At: time.Now(), Hosts: []HostCounters{}, Procs: append([]ProcCounters{}, slices.Concat(asked...)...),
 		Missing: inv.Err(),

@@ -17,7 +17,7 @@ import (
 func TestAskEach_asksABoundedNumberAtATime_INS1(t *testing.T) {
 	var now, most, all atomic.Int64
 	release := make(chan struct{})
-	askEach(3*maxConcurrentQueries, func(int) {
+	askEach(make([]int, 3*maxConcurrentQueries), func(int, int) {
 		most.Store(max(most.Load(), now.Add(1)))
 		if all.Add(1) == maxConcurrentQueries {
 			close(release)

@@ -21,7 +21,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/castnet-io/castnet/internal/fanout"
 )
 
 // Exit codes.
@@ -146,15 +146,11 @@ func stress(ctx context.Context, s settings, out io.Writer) ([]*series, error) {
 // runRound runs the tests of each package once, s.p packages at once, and reports whether all
 // passed.
 func runRound(ctx context.Context, s settings, all []*series, out io.Writer) (passed bool, err error) {
-	running, ctx := errgroup.WithContext(ctx)
-	running.SetLimit(s.p)
 	lines := &lockedWriter{w: out}
 	before := failures(all)
-	for _, p := range all {
-		running.Go(func() error { return p.runOnce(ctx, s, lines) })
-	}
-	err = running.Wait()
-	return failures(all) == before, err
+	errs := make([]error, len(all))
+	fanout.Each(s.p, all, func(i int, p *series) { errs[i] = p.runOnce(ctx, s, lines) })
+	return failures(all) == before, errors.Join(errs...)
 }
 
 // find lists the packages that have tests.

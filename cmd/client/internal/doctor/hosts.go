@@ -12,13 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -116,17 +115,12 @@ func (c *heartbeatListener) collect(ctx context.Context) hostSurvey {
 	s := hostSurvey{
 		discoveryErr: err, answers: make([]hostCheck, len(known)), beating: len(c.lags), unlisted: unlisted,
 	}
-	var asked errgroup.Group
-	asked.SetLimit(maxConcurrentHosts)
-	for i, id := range slices.SortedFunc(maps.Keys(known), subjects.HostID.Compare) {
-		asked.Go(func() error {
-			s.answers[i] = c.d.askHost(ctx, id)
-			s.answers[i].lag = known[id]
-			s.answers[i].gatewayView = expected[id]
-			return nil
-		})
-	}
-	_ = asked.Wait() // askHost reports its error in the answer
+	ids := slices.SortedFunc(maps.Keys(known), subjects.HostID.Compare)
+	fanout.Each(maxConcurrentHosts, ids, func(i int, id subjects.HostID) {
+		s.answers[i] = c.d.askHost(ctx, id)
+		s.answers[i].lag = known[id]
+		s.answers[i].gatewayView = expected[id]
+	})
 	return s
 }
 

@@ -9,14 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
@@ -153,16 +152,10 @@ func Run(ctx context.Context, a *app.App, net *mesh.Net, s Spec) error {
 	ended := make(chan struct{}, len(errands))
 	go func() {
 		defer close(ended)
-		var all errgroup.Group
-		all.SetLimit(maxConcurrentExecs)
-		for i, e := range errands {
-			all.Go(func() error {
-				results[i] = s.run(ctx, net, e)
-				ended <- struct{}{}
-				return nil
-			})
-		}
-		_ = all.Wait() // run reports its error in the result
+		fanout.Each(maxConcurrentExecs, errands, func(i int, e task) {
+			results[i] = s.run(ctx, net, e)
+			ended <- struct{}{}
+		})
 	}()
 	n := 0
 	for range ended { // each has a deadline
