@@ -38,7 +38,8 @@
 //
 //   - ACT-1 (one goroutine): at most one goroutine runs an actor's code; an idle actor has none.
 //   - ACT-2 (panics): a panic of a handler, a task or a marshaler fails its actor. The caller gets
-//     ErrPanic, and the proc lives. A panic while decoding makes the message malformed.
+//     ErrPanic, and the proc lives. A panic while decoding makes the message malformed. Endless
+//     recursion overflows the stack, which ends the process.
 //   - ACT-3 (one terminal event): an actor has exactly one terminal event, after its last handler
 //     returned and its children ended. A child that does not stop within 10 s is killed and left
 //     behind.

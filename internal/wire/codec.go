@@ -32,7 +32,8 @@ type codec struct {
 	own    decModes // of castnet's own bodies
 	joined decModes // of the same after their blocks are joined
 
-	// Caches per type; Format computes them once for each type of the program.
+	// Results of functions of a type alone. The types of the program bound them, and none changes,
+	// so no caller can tell whether it was there before.
 	plans   [2]sync.Map // reflect.Type -> *plan
 	endless [2]sync.Map // reflect.Type -> bool: whether values can be nested to any depth
 }

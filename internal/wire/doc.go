@@ -28,7 +28,7 @@
 //     their bytes stay.
 //   - WIRE-5 (encoding): Marshal refuses values that no peer accepts (tags, big integers,
 //     functions), except invalid UTF-8, refused by the receiver. A panic of a type's marshaler is
-//     an error. Times keep their nanoseconds.
+//     an error, but its endless recursion ends the process. Times keep their nanoseconds.
 //   - WIRE-6 (memory): reading a body takes at most 64 times its size plus 1 MiB, for any claimed
 //     lengths and any type. A larger one gets a *TooLargeError before anything is allocated. Types
 //     with decoding methods of their own are not covered.
