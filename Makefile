@@ -69,7 +69,7 @@ stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 P=1 R
 	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -p '$(P)' -parallel '$(PARALLEL)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)
 
 long: ## series of minutes: 100,000 seeds of links, a cast to 100,000 ranks, a million actors
-	@CASTNET_TEST_LONG=1 go test -count 1 -timeout 20m -v -run 'TestSimulation|HundredThousandRanks|MillionActors|TestModel_actors|TestBurst|TestModel_histories' ./internal/link ./cast ./actor ./agent/host ./integration
+	@CASTNET_TEST_LONG=1 go test -count 1 -timeout 20m -v -run 'TestSimulation|HundredThousandRanks|MillionActors|TestModel_actors|TestBurst|TestModel_histories|largeBody|stormLeaks' ./internal/wire ./internal/link ./internal/launch ./cast ./actor ./agent/host ./integration
 
 bench: ## castnet beside raw NATS and other actor libraries; ONLY=regexp picks rows, REPEATS=n
 	@go run -C bench . -only '$(ONLY)' -repeats '$(REPEATS)'

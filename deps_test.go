@@ -1,6 +1,8 @@
 package castnet_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -232,7 +235,7 @@ func TestDAG_rowsImportOnlyRowsAbove(t *testing.T) {
 
 func TestDAG_everyPackageIsListed(t *testing.T) {
 	order, _ := parseTable(dag)
-	for _, p := range listPackages(t, "./...") {
+	for _, p := range everyPackage(t) {
 		name := shortName(p.ImportPath)
 		if name == "" { // the root, which holds only documentation and these tests
 			continue
@@ -245,7 +248,7 @@ func TestDAG_everyPackageIsListed(t *testing.T) {
 func TestDAG_everyImportIsAnEdge(t *testing.T) {
 	_, rows := parseTable(dag)
 	var wrong []string
-	for _, p := range listPackages(t, "./...") {
+	for _, p := range everyPackage(t) {
 		from := shortName(p.ImportPath)
 		row := rows[from]
 		testsMay := slices.Concat(row.imports, row.tests, testHelpers, []string{from})
@@ -270,7 +273,7 @@ func TestDAG_everyImportIsAnEdge(t *testing.T) {
 func TestDAG_thirdPartyImportsStayWhereTheyBelong(t *testing.T) {
 	_, rows := parseTable(thirdParty)
 	var wrong []string
-	for _, p := range listPackages(t, "./...") {
+	for _, p := range everyPackage(t) {
 		from := shortName(p.ImportPath)
 		check := func(imports, who []string) {
 			for _, imp := range imports {
@@ -297,16 +300,12 @@ func TestDAG_thirdPartyImportsStayWhereTheyBelong(t *testing.T) {
 }
 
 func TestLibraryGraph_carriesOnlyTheAllowList(t *testing.T) {
-	for _, p := range listPackages(t, "./...") {
-		name := shortName(p.ImportPath)
-		if name != "mesh" && name != "agent/proc" {
-			continue
-		}
-		for _, dep := range listPackages(t, "-deps", p.ImportPath) {
-			if dep.Module != nil {
-				require.Containsf(t, libraryModules, dep.Module.Path,
-					"%s drags %s in by %s: every user of the library would build it", name, dep.Module.Path, dep.ImportPath)
-			}
+	all, err := goList("-deps", "./mesh", "./agent/proc")
+	require.NoError(t, err)
+	for _, dep := range all {
+		if dep.Module != nil {
+			require.Containsf(t, libraryModules, dep.Module.Path,
+				"%s drags %s in: every user of the library would build it", dep.ImportPath, dep.Module.Path)
 		}
 	}
 }
@@ -349,32 +348,47 @@ type listed struct {
 	Module                             *struct{ Path string }
 }
 
-// listPackages asks the go command, once per system that the code has build
-// tags for. It passes -e: a package that does not compile still has imports to
-// check, and its own build says what is wrong with it.
-func listPackages(t *testing.T, args ...string) []listed {
+// everyPackage lists the packages of this module.
+func everyPackage(t *testing.T) []listed {
 	t.Helper()
+	all, err := listedOnce()
+	require.NoError(t, err)
+	return all
+}
+
+var listedOnce = sync.OnceValues(func() ([]listed, error) { return goList("./...") })
+
+// goList asks the go command, once per system that the code has build tags for. It passes -e: a
+// package that does not compile still has imports to check, and its own build says what is wrong
+// with it.
+func goList(args ...string) ([]listed, error) {
 	var all []listed
 	for _, goos := range []string{"linux", "darwin"} {
 		fields := "-json=ImportPath,Imports,TestImports,XTestImports,Module"
-		cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-e", fields}, args...)...)
+		cmd := exec.CommandContext(context.Background(), "go", append([]string{"list", "-e", fields}, args...)...)
 		cmd.Env = append(os.Environ(), "GOOS="+goos)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
-		require.NoErrorf(t, err, "%v: %s", cmd.Args, stderr.String())
-		for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w: %s", cmd.Args, err, stderr.String())
+		}
+		for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 			var p listed
 			err := dec.Decode(&p)
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			require.NoError(t, err, "go list printed something else than JSON")
+			if err != nil {
+				return nil, fmt.Errorf("go list printed something else than JSON: %w", err)
+			}
 			all = append(all, p)
 		}
 	}
-	require.NotEmpty(t, all, "go list %v found no package", args)
-	return all
+	if len(all) == 0 {
+		return nil, fmt.Errorf("go list %v found no package", args)
+	}
+	return all, nil
 }
 
 // shortName is the import path inside this module; the root is "".

@@ -182,9 +182,9 @@ func TestCall_reportsUndelivered_DEL2(t *testing.T) {
 			}
 		}
 	})
-	a, b := two(t)
+	a, b := limited(t, 1<<20)
 	ref := spawn(t, b).Via(a)
-	_, err := echo.Call(t.Context(), ref, strings.Repeat("x", 65<<20))
+	_, err := echo.Call(t.Context(), ref, strings.Repeat("x", 2<<20))
 	require.ErrorIs(t, err, actor.ErrTooLarge)
 	require.True(t, asError(t, err).Undeliverable())
 	_, err = do.Call(t.Context(), ref, func(*actor.Context, *Box) (int64, error) { return 0, nil })
@@ -259,12 +259,12 @@ func TestCall_passesItsDeadlineOn(t *testing.T) {
 }
 
 func TestCall_leavesNoState(t *testing.T) {
-	a, b := two(t)
+	a, b := limited(t, 1<<20)
 	ref := spawn(t, b).Via(a)
 	calls := []func() error{
 		func() error { return second(add.Call(t.Context(), ref, 1)) },
 		func() error { return second(fail.Call(t.Context(), ref, "x")) },
-		func() error { return second(echo.Call(t.Context(), ref, strings.Repeat("x", 65<<20))) },
+		func() error { return second(echo.Call(t.Context(), ref, strings.Repeat("x", 2<<20))) },
 		func() error { return second(absent.Call(t.Context(), ref, 1)) },
 		func() error {
 			release := blocked(t, actor.RefOf[*Box](ref.ID()).Via(b))

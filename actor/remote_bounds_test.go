@@ -8,8 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/bus/bustest"
-	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
@@ -69,10 +67,7 @@ func TestErrTooLarge_appliesAbove64MiB(t *testing.T) {
 
 func TestErrTooLarge_appliesToEveryVerb(t *testing.T) {
 	const most = 1 << 20
-	srv := bustest.Server(t)
-	cfg := link.Config{MaxMessage: most}
-	a := startOn(t, bustest.Open(t, srv), newHost(t, "left").Proc(), cfg, ledgers())
-	b := startOn(t, bustest.Open(t, srv), newHost(t, "right").Proc(), cfg, ledgers())
+	a, b := limited(t, most)
 	ref, book := newLedger(t, b, a)
 	for _, err := range []error{
 		enter.Send(t.Context(), ref, entry{Pad: make([]byte, most)}),

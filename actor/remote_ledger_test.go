@@ -141,6 +141,14 @@ func pair(t testing.TB) (a, b *actor.Proc) {
 	return start(t, srv, "left", ledgers(), mailers()), start(t, srv, "right", ledgers(), mailers())
 }
 
+// limited is a pair whose messages have at most so many bytes.
+func limited(t testing.TB, most int) (a, b *actor.Proc) {
+	t.Helper()
+	srv, cfg := bustest.Server(t), link.Config{MaxMessage: most}
+	return startOn(t, bustest.Open(t, srv), newHost(t, "left").Proc(), cfg, ledgers()),
+		startOn(t, bustest.Open(t, srv), newHost(t, "right").Proc(), cfg, ledgers())
+}
+
 // startOn gives a test a proc on a bus, with bounds of its own.
 func startOn(t testing.TB, b *bus.Bus, id subjects.ProcID, cfg link.Config, defs ...actor.Def) *actor.Proc {
 	t.Helper()

@@ -55,7 +55,7 @@ func TestRestart_constructorFailureCountsAsFailure(t *testing.T) {
 				ref, starts := moody(t, n, actor.Restart{When: actor.Transient, MaxRestarts: 2,
 					Window: time.Hour}, c.later)
 				fails(t, n.p, ref, "no more")
-				time.Sleep(time.Hour)
+				time.Sleep(settled)
 				require.EqualValues(t, 3, starts.Load())
 				e := <-n.seen
 				require.Equal(t, []string{c.want, c.want}, []string{e.Reason, e.Cause.Reason}, "both starts")
@@ -92,7 +92,7 @@ func TestRestart_stopOrKillDuringStartTakesEffectAtOnce(t *testing.T) {
 			} else {
 				<-n.p.StopActor(next.ID().Name, "leave it")
 			}
-			time.Sleep(time.Hour)
+			time.Sleep(settled)
 			if kill {
 				require.EqualValues(t, 3, starts.Load(), "a kill is a failure")
 				require.Empty(t, n.seen)

@@ -23,6 +23,9 @@ type nursery struct {
 	seen   chan actor.Event
 }
 
+// settled is longer than the restarts, delays and constructors of a test take.
+const settled = 3 * time.Minute
+
 func newNursery(t *testing.T, opts ...actor.Option) nursery {
 	t.Helper()
 	n := nursery{p: start(t, bustest.Server(t), "alone", keepers(), picks()), seen: make(chan actor.Event, 64)}
@@ -74,7 +77,7 @@ func TestRestart_policyDecidesAfterEachEnd(t *testing.T) {
 					default:
 						<-n.p.StopActor(kid.ID().Name, "enough")
 					}
-					time.Sleep(time.Hour)
+					time.Sleep(settled)
 					_, restarted := n.next(t, kid)
 					require.Equal(t, again, restarted)
 					if told {
@@ -288,7 +291,7 @@ func TestRestart_stopDuringBackoffCancelsIt(t *testing.T) {
 		require.Empty(t, n.seen, "its fate is open")
 		<-n.p.StopActor(kid.ID().Name, "leave it")
 		require.Equal(t, kid.ID().Name, (<-n.seen).Actor)
-		time.Sleep(time.Hour)
+		time.Sleep(settled)
 		_, again := n.next(t, kid)
 		require.False(t, again)
 		require.Equal(t, actor.Running, must(n.p.Actor(n.parent.ID().Name)).Status)
@@ -324,7 +327,7 @@ func TestRestart_exhaustedTopLevelActorFailsTheProc(t *testing.T) {
 		}, actor.WithRestart(actor.Restart{When: actor.Transient}))
 		require.NoError(t, err)
 		fails(t, p, ref, "no more")
-		time.Sleep(time.Hour)
+		time.Sleep(settled)
 		require.EqualValues(t, 3, starts.Load(), "a constructor that hangs is one more failure")
 		require.Equal(t, actor.Running, status(t, p, actor.Successor(ref)))
 		require.Empty(t, failures)
@@ -343,7 +346,7 @@ func TestRestart_stopsAfterClose(t *testing.T) {
 		fails(t, n.p, kid, "no more")
 		synctest.Wait()
 		require.NoError(t, n.p.Close(testkit.Soon(t)))
-		time.Sleep(time.Hour)
+		time.Sleep(settled)
 		for _, ref := range []actor.Ref[*Box]{root, kid, other} {
 			require.Equal(t, ref.ID(), actor.Successor(ref).ID())
 		}

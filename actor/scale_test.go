@@ -97,7 +97,7 @@ func TestScale_aMillionActorsAreCheapAndLeaveNothing_ACT10(t *testing.T) {
 	const left = 4 << 20 // bytes: of those that are remembered, and of workers that were
 	n := 1_000_000
 	if raceEnabled || !testkit.Long() {
-		n = 100_000
+		n = 50_000
 	}
 	p, born := speckProc(t)
 	before := heap()

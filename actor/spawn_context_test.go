@@ -42,7 +42,7 @@ func TestContextSpawn_reportsTheConstructorsResultOnce(t *testing.T) {
 						})
 				})
 				require.NoError(t, err)
-				time.Sleep(time.Hour)
+				time.Sleep(settled)
 				err = <-told
 				require.Equal(t, c.after, took)
 				require.Empty(t, told)

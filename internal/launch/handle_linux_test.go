@@ -295,14 +295,14 @@ func TestLaunch_failuresLeakNoDescriptors_LCH3(t *testing.T) {
 }
 
 // Goroutines are watched by TestMain.
-func TestLaunch_aHundredLaunchesLeakNothing(t *testing.T) {
+func TestLaunch_concurrentLaunchesLeakNothing(t *testing.T) {
 	l, spec := New(Options{}), specOf(t, "exit", "4")
 	exitOf(t, mustLaunch(t, l, spec)) // opens the poller
 	before := len(openFDs(t, os.Getpid()))
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			for j := range 25 {
+			for j := range 10 {
 				mine := spec
 				mine.Name = fmt.Sprintf("exit-%d-%d", i, j)
 				c, err := l.Launch(mine)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/castnet-io/castnet/internal/cgroup"
 	"github.com/castnet-io/castnet/internal/logfile"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // needCgroups skips where the kernel gives none to make trees of.
@@ -164,12 +165,16 @@ func TestTrees_subreaperEndsAndReapsOrphans(t *testing.T) {
 }
 
 // A storm of launches and stops leaves neither zombies nor descriptors.
-func TestLaunch_stormOf200LeaksNothing(t *testing.T) {
+func TestLaunch_stormLeaksNothing(t *testing.T) {
+	n := 50
+	if testkit.Long() {
+		n = 200
+	}
 	l, spec := New(Options{}), specOf(t, "ready")
 	exitOf(t, mustLaunch(t, l, specOf(t, "exit", "0"))) // opens the poller
 	before := len(openFDs(t, os.Getpid()))
 	var storm []*Child
-	for i := range 200 {
+	for i := range n {
 		mine := spec
 		mine.Name = "storm-" + strconv.Itoa(i)
 		storm = append(storm, mustLaunch(t, l, mine))

@@ -34,7 +34,7 @@ func seeds(all uint64) uint64 {
 	case *seedsFlag != 0:
 		return *seedsFlag
 	case !testkit.Long():
-		return all / 50
+		return all / 100
 	case raced:
 		return all / 10
 	}
@@ -56,11 +56,15 @@ func processIDs(t testing.TB, n int) []subjects.ProcessID {
 // maxProcs is how many processes a world has at most, next incarnations included.
 const maxProcs = 6
 
-// simulateAll runs seeds from 1 on, on all processors, until one fails or a mutant dies. It returns
-// the first that failed and how.
+// simulateAll runs n seeds on all processors, until one fails or a mutant dies. The first is 1, or
+// follows the seeds that the mutant skips. It returns the first that failed and how.
 func simulateAll(t *testing.T, n uint64, m *mutant) (all counts, seed uint64, failed string) {
 	ids := processIDs(t, maxProcs)
 	var next atomic.Uint64
+	if m != nil {
+		next.Store(m.skip)
+	}
+	last := next.Load() + n
 	var mu sync.Mutex // guards all, seed and failed
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -71,7 +75,7 @@ func simulateAll(t *testing.T, n uint64, m *mutant) (all counts, seed uint64, fa
 				mu.Lock()
 				over := failed != ""
 				mu.Unlock()
-				if s > n || over {
+				if s > last || over {
 					break
 				}
 				if f := simulate(s, ids, m, &own, nil); f != "" {

@@ -97,7 +97,7 @@ func TestBlocks_decodeToTheOriginalValue_WIRE8(t *testing.T) {
 }
 
 func TestBlocks_splitLongListsOfTheRuntime_WIRE8(t *testing.T) {
-	const n = 140_000
+	const n = 70_000
 	said := wire.Said{Table: map[int][]string{}, Tables: []map[string]bool{{}}, Within: &wire.Said{}}
 	for i := range n {
 		said.Numbers, said.Texts = append(said.Numbers, i), append(said.Texts, fmt.Sprint(i))

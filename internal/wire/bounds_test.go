@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
@@ -134,9 +135,12 @@ func TestUnmarshal_usesProportionalMemory_WIRE6(t *testing.T) {
 }
 
 func TestUnmarshal_largeBodyUsesProportionalMemory_WIRE6(t *testing.T) {
-	some := 5 // all of them take long
-	if raced {
+	some := 20
+	switch {
+	case raced:
 		some = 50
+	case testkit.Long():
+		some = 1
 	}
 	for f, all := range items {
 		for i, item := range all {

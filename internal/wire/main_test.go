@@ -3,13 +3,17 @@ package wire_test
 import (
 	"encoding/hex"
 	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // nearly all that the tests decode is garbage at once
+	goleak.VerifyTestMain(m)
+}
 
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
