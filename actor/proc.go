@@ -102,6 +102,7 @@ type Proc struct {
 	ports         map[portKey]port
 	subscriptions map[subjects.MeshID]*meshSubscription
 	dead          deadProcs
+	ending        []deathRange // ends whose procs are not marked down yet
 	watchers      map[*unreachableWatcher]struct{}
 	observers     map[*func(Event)]struct{}
 	values        map[any]any

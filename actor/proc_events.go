@@ -101,7 +101,7 @@ func (p *Proc) receiveProcEvent(m bus.Msg) {
 		return
 	}
 	if e.Terminal() { // its earlier messages come first (DEL-8)
-		p.bus.Data().AfterReceived(func() { p.MarkDown(e) })
+		p.NoteEnd(e)
 	} else if e.Status == string(Running) {
 		e.Each(p.NoteGeneration)
 	}
@@ -111,6 +111,36 @@ func (p *Proc) receiveProcEvent(m bus.Msg) {
 	for _, l := range all { // supervision waits for no data
 		l.f(e)
 	}
+}
+
+// NoteEnd records that procs have ended, and marks them down after the messages that the server
+// already has from them (DEL-8).
+func (p *Proc) NoteEnd(e Event) {
+	p = p.process.lead
+	n := deathRangeOf(e)
+	p.mu.Lock()
+	p.ending = append(p.ending, n)
+	p.mu.Unlock()
+	p.bus.Data().AfterReceived(func() {
+		p.MarkDown(e)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.ending = slices.DeleteFunc(p.ending, func(m deathRange) bool { return m.source == n.source })
+	})
+}
+
+// IsEnded reports whether the end of a proc, or of its process, is known. Down knows it up to 1 s
+// later, after the proc's earlier messages.
+func (p *Proc) IsEnded(id subjects.ProcID) bool {
+	if _, down := p.Down(id); down {
+		return true
+	}
+	p = p.process.lead
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.ending, func(n deathRange) bool {
+		return n.contains(id) || n.contains(id.Lead())
+	})
 }
 
 // MarkDown records that procs are dead: their messages are dropped, none are sent to them (DEL-5),

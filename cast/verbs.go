@@ -241,7 +241,8 @@ func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	return ep.Call(ctx, actor.RefOf[A](latestProc(p, t.Placement.Proc(base)).Actor(t.Actor)).Via(t.Via), m)
 }
 
-// Pick picks a rank of the region, at random among those not known to be gone.
+// Pick picks a rank of the region, at random among those whose end is unknown. The owner of a mesh
+// knows an end before its watch yields it.
 func Pick[A any](ctx context.Context, to Mesh[A]) (int, error) {
 	t, err := to.Target()
 	if err != nil {
@@ -267,7 +268,7 @@ func choice(ctx context.Context, t Target, among []int) int {
 		if err != nil || p == nil {
 			break
 		}
-		if _, dead := p.Down(latestProc(p, t.Placement.Proc(base))); !dead {
+		if !p.IsEnded(latestProc(p, t.Placement.Proc(base))) {
 			return picked
 		}
 	}

@@ -244,8 +244,7 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 	defer c.emitProgress(ctx)
 	x := c.step(what, time.Now())
 	for _, e := range x.procEnds {
-		p := ctx.Proc()
-		p.Bus().Data().AfterReceived(func() { p.MarkDown(e) }) // after the messages that the proc sent
+		ctx.Proc().NoteEnd(e)
 		ctx.Proc().Emit(e)
 	}
 	for _, e := range x.events {

@@ -74,6 +74,7 @@ func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
+			c.Net = c.hasty(t)
 			hosts, err := c.Allocate(t.Context(), flavours(t, c)[flavour](t), "hosts", shape.Of("replicas", 4))
 			require.NoError(t, err)
 			require.Equal(t, "replicas=4", hosts.Extent().String())

@@ -92,11 +92,12 @@
 //
 // Watches of one controller's meshes through one Net share a subscription. A host that left a world
 // in good order before a watch began has no ranks in it. Procs say who owns their found actors, or
-// report the states of actors without owner. A watch subscribes to the events of a
-// mesh and lists the latest ones, at first, after a reconnection or a gap in their numbers, and at
-// every beat: an eighth of supervision.controller-timeout, at most 3 s. The system
-// controller keeps an adopted mesh even if the adopter dies before Adopt succeeds. An order to stop
-// that a controller of hosts gets also returns them.
+// report the states of actors without owner. A watch subscribes to the events of a mesh and lists
+// the latest ones, at first, after a reconnection or a gap in their numbers, and at every beat: an
+// eighth of supervision.controller-timeout, at most 3 s. One unanswered list blames no controller,
+// because the program itself may have been suspended. The system controller keeps an adopted mesh
+// even if the adopter dies before Adopt succeeds. An order to stop that a controller of hosts gets
+// also returns them.
 //
 // # Failure
 //

@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
@@ -36,6 +38,14 @@ func newStored(t *testing.T, labels ...string) *cluster {
 	return &cluster{testmesh.Start(t, testmesh.JetStream(), testmesh.Hosts(labels...))}
 }
 
+// hasty is a client that takes a process for gone 1 s after the server found no listener, not 5 s.
+func (c *cluster) hasty(t *testing.T) *mesh.Net {
+	t.Helper()
+	cfg := &config.Config{}
+	require.NoError(t, config.DeliveryReconnectTimeout.Set(cfg, time.Second))
+	return c.Connect(t, configured(cfg))
+}
+
 // workers spawns procs and counters on all hosts.
 func (c *cluster) workers(t *testing.T, perHost int, start int64) (mesh.ProcMesh, mesh.ActorMesh[*Counter]) {
 	t.Helper()
@@ -47,10 +57,21 @@ func (c *cluster) workers(t *testing.T, perHost int, start int64) (mesh.ProcMesh
 	return procs, counters
 }
 
-// pids are the live processes of a mesh by rank, as the hosts tell.
+// pids are the live processes of a mesh by rank, as its hosts tell. It searches for no others.
 func (c *cluster) pids(t *testing.T, p mesh.ProcMesh) map[int]int {
 	t.Helper()
-	return testmesh.PIDs(t, c.Net, p.ID().String())
+	pids := map[int]int{}
+	states, err := p.Via(c.Net).States(t.Context())
+	if errors.As(err, new(*mesh.NotFoundError)) {
+		return pids
+	}
+	require.NoError(t, err)
+	for rank, s := range states.Values() {
+		if s.Proc != nil && !s.Status.Phase.Terminal() {
+			pids[rank] = s.Proc.PID
+		}
+	}
+	return pids
 }
 
 func TestMesh_mainJobRunsOnTwoHosts(t *testing.T) {

@@ -110,7 +110,7 @@ func TestStop_hostsStopASliceWithoutAnOwner_MESH5(t *testing.T) {
 	owner, leave := c.Client(t)
 	procs, err := c.AllHosts(t, owner).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
-	found, err := c.Lookup(t.Context(), "workers")
+	found, err := c.hasty(t).Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	require.Equal(t, procs.ID(), found.ID())
 	require.NoError(t, owner.Bus().Close(t.Context())) // as when its process is killed: nobody is told anything

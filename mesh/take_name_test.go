@@ -225,16 +225,10 @@ func (c *cluster) takes(t *testing.T, name string) (release func()) {
 	}
 }
 
-// outcome is how a host stands with its world next.
+// outcome is how a host stands with its world next. On a busy machine an answer may be late.
 func outcome(t *testing.T, stood <-chan error) error {
 	t.Helper()
-	select {
-	case err := <-stood:
-		return err
-	case <-time.After(testkit.Patience):
-		t.Fatal("nothing is heard of the host")
-		return nil
-	}
+	return testkit.Find(t, stood, func(err error) bool { return !errors.Is(err, context.DeadlineExceeded) })
 }
 
 func TestTakeName_startingWorldCompetesForItsName_MESH17(t *testing.T) {

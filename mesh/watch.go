@@ -198,7 +198,8 @@ func (f *feed) run() {
 	defer context.AfterFunc(f.net.ctx, func() {
 		f.end(actor.Event{}, fmt.Errorf("watch: %w", f.net.endCause()))
 	})()
-	for heard := time.Now(); ; {
+	heard := time.Now()
+	for unanswered := 0; ; {
 		err := f.list()
 		if f.ctx.Err() != nil {
 			return
@@ -206,7 +207,12 @@ func (f *feed) run() {
 		gone, lost := errors.AsType[*ControllerError](err)
 		if err == nil {
 			heard = time.Now()
-		} else if !lost && time.Since(heard) >= f.watchdog {
+			unanswered = 0
+		} else {
+			unanswered++
+		}
+		// One unanswered list is no evidence: this program may have been suspended meanwhile.
+		if !lost && unanswered > 1 && time.Since(heard) >= f.watchdog {
 			gone = &ControllerError{f.source.watched(), err}
 			lost = true
 		}

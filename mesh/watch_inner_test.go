@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -224,6 +225,40 @@ func TestWatch_silentControllerEndsAllItsWatchers_MESH12(t *testing.T) {
 	later, endLater := w.follow(t, w.region)
 	defer endLater()
 	require.Equal(t, heard{0, 0, nil}, testkit.Next(t, later), "a later watch asks again")
+}
+
+// pausing is a source whose second list meets a pause of the program. The fourth has an end.
+type pausing struct{ lists int }
+
+func (p *pausing) watched() subjects.ActorID { return subjects.ActorID{} }
+
+func (p *pausing) subscribe(func(actor.Event), func()) (cancel func(), err error) {
+	return func() {}, nil
+}
+
+func (p *pausing) list(context.Context, uint64, func() rankStates) (l eventList, err error) {
+	p.lists++
+	switch p.lists {
+	case 2:
+		time.Sleep(time.Hour)
+		return l, context.DeadlineExceeded
+	case 4:
+		l.events = []actor.Event{{Kind: actor.KindProc, Status: string(actor.Failed)}}
+	}
+	return l, nil
+}
+
+func TestWatch_pausedProgramBlamesNoController_MESH12(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		extent := shape.Of("gpu", 1)
+		n := &Net{config: &config.Config{}, ctx: t.Context()}
+		w := watched{net: n, extent: extent, region: extent.Region(), find: from(&pausing{})}
+		for e, err := range w.changes(t.Context()) {
+			require.NoError(t, err)
+			require.True(t, e.Terminal())
+			break
+		}
+	})
 }
 
 func TestWatch_slowReaderEndsAlone_MESH6(t *testing.T) {

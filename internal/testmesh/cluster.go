@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
 )
 
@@ -26,7 +27,7 @@ type Cluster struct {
 	*mesh.Net // a client
 	Server    *embed.Server
 
-	hosts int // number started by Start
+	hosts []subjects.HostID // started by Start
 }
 
 // Option configures Start.
@@ -64,9 +65,10 @@ func Start(t testing.TB, options ...Option) *Cluster {
 	for _, o := range options {
 		o(&s)
 	}
-	c := &Cluster{Server: bustest.Server(t, s.server...), hosts: len(s.labels)}
+	c := &Cluster{Server: bustest.Server(t, s.server...)}
 	for _, label := range s.labels {
-		c.Host(t, label, s.host...)
+		h, _ := c.Host(t, label, s.host...)
+		c.hosts = append(c.hosts, h.ID())
 	}
 	c.Net = c.Connect(t)
 	return c
@@ -190,11 +192,11 @@ func (c *Cluster) HostInWorld(t testing.TB, label, world string, rank int) (leav
 	})
 }
 
-// AllHosts returns the mesh of all hosts that Start started. It waits, because a single discovery
-// may miss one on a busy machine.
+// AllHosts returns the mesh of all hosts that Start started. It searches for no others, which would
+// take HostsQuiet.
 func (c *Cluster) AllHosts(t testing.TB, net *mesh.Net) mesh.HostMesh {
 	t.Helper()
-	hosts, err := net.AwaitHosts(t.Context(), c.hosts)
+	hosts, err := net.Attach(t.Context(), "hosts", c.hosts...)
 	require.NoError(t, err)
 	return hosts
 }
