@@ -37,7 +37,7 @@ NESTED  := bench integration/faults integration/polyglot integration/consumer
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help ready build demo test race long stress bench faults polyglot staticcheck lint fmt tools compose consumer clean
+.PHONY: help ready build listened demo test race long stress bench faults polyglot staticcheck lint fmt tools compose consumer clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,8 +50,8 @@ build: ready ## bin/hostd, bin/castnet and bin/wordcount
 	@scripts/compile.sh build -o bin/castnet ./cmd/client
 
 listened: ## the integration tests beside a wildcard subscriber, then beside a stream over everything
-	CASTNET_INTEGRATION_LISTENER=wildcard go test -vet=off -count 1 -timeout 20m ./integration
-	CASTNET_INTEGRATION_LISTENER=stream go test -vet=off -count 1 -timeout 20m ./integration
+	CASTNET_INTEGRATION_LISTENER=wildcard go test -vet=off -count 1 -timeout 5m ./integration
+	CASTNET_INTEGRATION_LISTENER=stream go test -vet=off -count 1 -timeout 5m ./integration
 
 demo: build ## count words on two hosts, kill a proc, see it noticed; CORPUS=dir picks the files
 	@bin/wordcount --hostd bin/hostd $(if $(CORPUS),'$(CORPUS)')

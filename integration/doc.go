@@ -5,8 +5,8 @@
 // # How it works
 //
 // TestMain first makes the test binary what a host starts (proc.Main), or the owner of a mesh that
-// a test will kill, when the environment says so. Otherwise it builds hostd and the word count once
-// into a temporary folder and runs the tests, one at a time.
+// a test will kill, when the environment says so. Otherwise it builds the programs once, copies
+// them into a temporary folder and runs the tests.
 //
 // # Conditions after every test
 //

@@ -32,6 +32,9 @@ func newKept(t *testing.T) *kept {
 	k := &kept{cluster: newCluster(t), state: t.TempDir()}
 	k.nodes = []*node{k.startNode(t, "a", "--state-dir", t.TempDir()),
 		k.startNode(t, "b", "--state-dir", k.state)}
+	for _, n := range k.nodes {
+		n.ready(t)
+	}
 	net := k.connect(t)
 	require.NoError(t, config.SupervisionPollInterval.Override(net.Config(), 500*time.Millisecond))
 	var err error

@@ -108,8 +108,9 @@ func TestWildcardListener_breaksNoCommand(t *testing.T) {
 			}
 			c.overheard(t, by)
 			net := c.connect(t)
-			c.startNode(t, "a", "--system")
-			b := c.startNode(t, "b")
+			a, b := c.startNode(t, "a", "--system"), c.startNode(t, "b")
+			a.ready(t)
+			b.ready(t)
 			hosts, err := net.AwaitHosts(t.Context(), 2)
 			require.NoError(t, err)
 			require.Eventually(t, func() bool {

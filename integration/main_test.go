@@ -44,11 +44,6 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// programs are the commands that the tests run, each with its package.
-var programs = map[string]string{
-	"castnet": "cmd/client", "hostd": "cmd/hostd", "hello": "examples/hello", "wordcount": "examples/wordcount",
-}
-
 // buildPrograms builds what the tests run, without the race detector: these are the programs that
 // users have. What make has built is not linked again. They run from a folder of the tests' own:
 // what runs there is theirs.
@@ -60,12 +55,16 @@ func buildPrograms() (string, error) {
 	if bin, err = filepath.EvalSymlinks(bin); err != nil {
 		return "", err
 	}
-	for name, pkg := range programs {
-		built := filepath.Join("bin", name)
-		if out, err := exec.Command("go", "build", "-C", "..", "-o", built, "./"+pkg).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
+	for _, args := range [][]string{
+		{"bin/castnet", "./cmd/client"}, {"bin/", "./cmd/hostd", "./examples/hello", "./examples/wordcount"},
+	} {
+		build := exec.Command("go", append([]string{"build", "-C", "..", "-o"}, args...)...)
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go build %s: %w\n%s", args, err, out)
 		}
-		text, err := os.ReadFile(filepath.Join("..", built))
+	}
+	for _, name := range []string{"castnet", "hostd", "hello", "wordcount"} {
+		text, err := os.ReadFile(filepath.Join("..", "bin", name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(bin, name), text, 0o700)
 		}

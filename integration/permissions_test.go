@@ -50,6 +50,8 @@ func TestPermissions_documentedOnesSuffice(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
 	a := c.startNode(t, "a")
 	first := c.startNode(t, "s1", "--system")
+	a.ready(t)
+	first.ready(t)
 	_, err = net.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
 	env := slices.DeleteFunc(c.environment(t), func(e string) bool {

@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -21,11 +23,14 @@ var tutorialBlock = regexp.MustCompile("(?ms)^(?:<!-- (stays|file \\S+) -->\n)?`
 // TestTutorial_eachCommandPrintsWhatThePageSays runs the blocks of the page in their order, in one
 // folder.
 func TestTutorial_eachCommandPrintsWhatThePageSays(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../docs/tutorial.md")
 	require.NoError(t, err)
 	repo, err := filepath.Abs("..")
 	require.NoError(t, err)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	// No other test looks for a port at this address, so the port stays free.
+	own := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	free, err := net.Listen("tcp", own+":0")
 	require.NoError(t, err)
 	require.NoError(t, free.Close())
 	page := strings.NewReplacer(
@@ -63,7 +68,8 @@ func tutorialEnvironment(t *testing.T) []string {
 	config, err := os.UserConfigDir()
 	require.NoError(t, err)
 	return testkit.Environment(t.TempDir(), t.TempDir(), t.TempDir(),
-		"GOENV="+filepath.Join(config, "go", "env"), "GOSUMDB=off") // the modules are in the cache
+		"GOENV="+filepath.Join(config, "go", "env"), "GOSUMDB=off", // the modules are in the cache
+		"GOFLAGS="+os.Getenv("GOFLAGS")+" -ldflags=-w") // half of a link is its debug information
 }
 
 // reader is a person at a terminal who follows the page.

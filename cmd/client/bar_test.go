@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/castnet-io/castnet/cmd/client/internal/app"
-	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/mesh/inspect"
@@ -17,23 +13,8 @@ import (
 // look runs a command as if a person looked at its stderr.
 func (c *cluster) look(t *testing.T, args ...string) (out, screen string, code int) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	getenv := func(key string) string {
-		for _, v := range c.env {
-			if value, is := strings.CutPrefix(v, key+"="); is {
-				return value
-			}
-		}
-		return ""
-	}
-	a := &app.App{Getenv: getenv, Printer: &output.Printer{Format: output.Table, Stdout: &stdout,
-		Stderr: &stderr, ErrTTY: true}}
-	root := rootCommand(a)
-	root.SetArgs(args)
-	root.SetOut(&stdout)
-	root.SetErr(&stderr)
-	code = cli.Execute(t.Context(), root, &stderr)
-	return stdout.String(), stderr.String(), code
+	r := runOn(t, c.env, true, args...)
+	return r.out, r.err, r.code
 }
 
 func TestCast_progressBarCountsReplies(t *testing.T) {

@@ -15,19 +15,23 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-// run executes a command line and returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr *os.File, getenv func(string) string) int {
-	a := &app.App{Getenv: getenv, Printer: &output.Printer{
+// newApp describes this process: its terminal and its environment.
+func newApp(stdout, stderr *os.File, getenv func(string) string) *app.App {
+	return &app.App{Getenv: getenv, Printer: &output.Printer{
 		Format: output.Table, Stdout: stdout, Stderr: stderr,
 		OutTTY: isatty.IsTerminal(stdout.Fd()), ErrTTY: isatty.IsTerminal(stderr.Fd()),
 		UseColor: getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",
 		Width:    output.TerminalWidth(stdout),
 	}}
+}
+
+// run executes a command line and returns the exit code.
+func run(ctx context.Context, a *app.App, args []string) int {
 	root := rootCommand(a)
 	root.SetArgs(flags.EscapeNegativeNumbers(args))
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	return cli.Execute(ctx, root, stderr)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	return cli.Execute(ctx, root, a.Stderr)
 }
 
 const overview = `castnet starts meshes, shows what runs in them, and casts work to them.
@@ -72,13 +76,8 @@ func rootCommand(a *app.App) *cobra.Command {
 	)
 	return flags.GroupCommand(root,
 		upCommand(a), spawnCommand(a), adoptCommand(a), meshesCommand(a), hostsCommand(a), procsCommand(a),
-		actorsCommand(
-			a,
-		),
-		meshCommand(a), explainCommand(a), callCommand(a), castCommand(a), logsCommand(a), stopCommand(a),
-		eventsCommand(a), topCommand(a), configCommand(
-			a,
-		),
+		actorsCommand(a), meshCommand(a), explainCommand(a), callCommand(a), castCommand(a), logsCommand(a), stopCommand(a),
+		eventsCommand(a), topCommand(a), configCommand(a),
 		worldsCommand(a), applyCommand(a, false), applyCommand(a, true), deleteCommand(a), whereCommand(a),
 		doctorCommand(a), envCommand(a), execCommand(a),
 	)
@@ -87,5 +86,5 @@ func rootCommand(a *app.App) *cobra.Command {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, os.Getenv))
+	os.Exit(run(ctx, newApp(os.Stdout, os.Stderr, os.Getenv), os.Args[1:]))
 }

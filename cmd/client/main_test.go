@@ -1,18 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -22,6 +20,8 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/gateway"
 	"github.com/castnet-io/castnet/internal/builtin"
 	"github.com/castnet-io/castnet/internal/testkit"
@@ -168,20 +168,31 @@ func (c *cluster) client(t *testing.T, args ...string) result {
 	return runClient(t, c.env, args...)
 }
 
+// runClient runs a command to its end, in this process. Commands that a signal ends, or that start
+// a hostd, need a process of their own: start.
 func runClient(t *testing.T, env []string, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	return runOn(t, env, false, args...)
+}
+
+// runOn runs a command whose stderr is a terminal or a file.
+func runOn(t *testing.T, env []string, terminal bool, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testkit.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = env
-	var out, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &stderr
-	err := cmd.Run()
-	require.NoError(t, ctx.Err(), "client %v did not end: %s", args, stderr.String())
-	if err != nil {
-		require.ErrorAs(t, err, new(*exec.ExitError))
+	var out, stderr testkit.Transcript // a logger writes from other goroutines
+	getenv := func(key string) string {
+		for _, v := range slices.Backward(env) {
+			if value, is := strings.CutPrefix(v, key+"="); is {
+				return value
+			}
+		}
+		return ""
 	}
-	return result{out.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	printer := &output.Printer{Format: output.Table, Stdout: &out, Stderr: &stderr, ErrTTY: terminal}
+	code := run(ctx, &app.App{Getenv: getenv, Printer: printer}, args)
+	require.NoError(t, ctx.Err(), "client %v did not end: %s", args, stderr.String())
+	return result{out.String(), stderr.String(), code}
 }
 
 // ok runs a command that must succeed, and returns its results.

@@ -57,67 +57,66 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS2(t *testing.T) {
 	require.Equal(t, agent.HostAlive, states[0].State)
 	require.Positive(t, states[1].Silence)
 
-	r = c.client(t, "procs", "noise")
-	require.Equal(t, cli.ExitPartial, r.code, r.err)
-	require.Regexp(t, `(?m)^`+up.Mesh+` +0 +host=0,gpu=0 +a +\d+ +\d+s +running +-\n`, r.out)
-	require.Regexp(t, `(?m)^`+up.Mesh+` +2 +host=1,gpu=0 +b +- +- +(unknown|failed) +host b`, r.out)
-	require.Regexp(t,
-		`^castnet: 2 of 4 ranks of noise missing: no answer from b \(\w+, last heard \S+ ago\)\n$`, r.err)
-	require.Zero(t, c.client(t, "procs", "noise[host=0]").code, "no rank of the region is there")
-	require.Equal(t, cli.ExitPartial, c.client(t, "procs").code)
-	c.unknownMeshesAreDoubtful(t)
-
-	r = c.client(t, "meshes")
-	require.Equal(t, cli.ExitPartial, r.code, r.err)
-	require.Regexp(t, up.Mesh+` +mesh +host=2,gpu=2 +2/4 +a,b +client-\w+ +(unknown|running) `, r.out)
-
-	r = c.client(t, "top", "--interval", "1ms")
-	require.Equal(t, cli.ExitPartial, r.code, r.err)
-	require.Regexp(t, `(?m)^HOST +STATUS +PROCS +MSG/S +QUEUED +HANDLED\nb +(suspect|unknown|dead) +- +`, r.out)
-	require.Contains(t, r.err, "1 of 2 hosts did not answer: b (")
-
-	r = c.client(t, "hosts", "cordon", "b")
-	require.Equal(t, cli.ExitTimeout, r.code, r.err)
-	require.Regexp(t, `^castnet: host b \(\w+, last heard \S+ ago\) is known, but does not answer\n$`, r.err)
-
-	r = c.client(t, "logs", "noise", "--tail", "1")
-	require.Equal(t, cli.ExitPartial, r.code, r.err)
-	require.Contains(t, r.out, "from 0")
-	require.NotContains(t, r.out, "from 2")
-	require.Contains(t, r.err, "2 of 4 ranks of noise missing: no answer from b (")
-
-	found := c.doctor(t, cli.ExitPartial)["hosts"]
-	require.Regexp(t, `^1 of 2 answer; silent: b \(\w+, last heard \S+ ago\)$`, found.Found)
+	c.silenceIsReported(t, up.Mesh)
 
 	proctest.Resume(t, b.PID())
 	c.eventually(t, func(r result) bool { return r.code == cli.ExitOK }, "procs", "noise")
 	c.ok(t, "hosts")
 }
 
-// unknownMeshesAreDoubtful says that no command believes that a mesh does not exist while host b is
-// silent.
-func (c *cluster) unknownMeshesAreDoubtful(t *testing.T) {
-	t.Run("unknown", func(t *testing.T) {
-		for _, command := range []string{
-			"procs nothing", "procs nothing --links", "mesh show nothing", "mesh restart nothing", "explain nothing",
-			"logs nothing",
-			"where nothing/0", "exec nothing -- true", "stop nothing", "adopt nothing", "cast nothing talker talk",
-			"config show nothing",
-			"hosts restart --label zone=x",
-		} {
+// silenceIsReported runs commands concurrently, because each waits for the silent host b.
+func (c *cluster) silenceIsReported(t *testing.T, noise string) {
+	t.Run("commands", func(t *testing.T) {
+		each := func(command string, code int, check func(t *testing.T, r result)) {
 			t.Run(command, func(t *testing.T) {
 				t.Parallel()
 				r := c.client(t, strings.Fields(command)...)
-				require.Equal(t, cli.ExitPartial, r.code, "the host that did not answer may have it: %s", r.err)
+				require.Equal(t, code, r.code, r.err)
+				check(t, r)
+			})
+		}
+		each("procs noise", cli.ExitPartial, func(t *testing.T, r result) {
+			require.Regexp(t, `(?m)^`+noise+` +0 +host=0,gpu=0 +a +\d+ +\d+s +running +-\n`, r.out)
+			require.Regexp(t, `(?m)^`+noise+` +2 +host=1,gpu=0 +b +- +- +(unknown|failed) +host b`, r.out)
+			require.Regexp(t,
+				`^castnet: 2 of 4 ranks of noise missing: no answer from b \(\w+, last heard \S+ ago\)\n$`, r.err)
+		})
+		each("procs noise[host=0]", cli.ExitOK, func(*testing.T, result) {}) // no rank of the region is there
+		each("procs", cli.ExitPartial, func(*testing.T, result) {})
+		each("meshes", cli.ExitPartial, func(t *testing.T, r result) {
+			require.Regexp(t, noise+` +mesh +host=2,gpu=2 +2/4 +a,b +client-\w+ +(unknown|running) `, r.out)
+		})
+		each("top --interval 1ms", cli.ExitPartial, func(t *testing.T, r result) {
+			require.Regexp(t,
+				`(?m)^HOST +STATUS +PROCS +MSG/S +QUEUED +HANDLED\nb +(suspect|unknown|dead) +- +`, r.out)
+			require.Contains(t, r.err, "1 of 2 hosts did not answer: b (")
+		})
+		each("hosts cordon b", cli.ExitTimeout, func(t *testing.T, r result) {
+			require.Regexp(t,
+				`^castnet: host b \(\w+, last heard \S+ ago\) is known, but does not answer\n$`, r.err)
+		})
+		each("logs noise --tail 1", cli.ExitPartial, func(t *testing.T, r result) {
+			require.Contains(t, r.out, "from 0")
+			require.NotContains(t, r.out, "from 2")
+			require.Contains(t, r.err, "2 of 4 ranks of noise missing: no answer from b (")
+		})
+		each("doctor -o json", cli.ExitPartial, func(t *testing.T, r result) {
+			require.Regexp(t, `"1 of 2 answer; silent: b \(\w+, last heard \S+ ago\)"`, r.out)
+		})
+		// no command believes that a mesh does not exist, because b may have it
+		for _, command := range []string{
+			"procs nothing", "procs nothing --links", "mesh show nothing", "mesh restart nothing", "explain nothing",
+			"logs nothing", "where nothing/0", "exec nothing -- true", "stop nothing", "adopt nothing",
+			"cast nothing talker talk", "config show nothing", "hosts restart --label zone=x",
+		} {
+			each(command, cli.ExitPartial, func(t *testing.T, r result) {
 				require.Contains(t, r.err, "does not exist")
 				require.Equal(t, 1, strings.Count(r.err, "1 of 2 hosts did not answer: b ("), r.err)
 			})
 		}
+		// a live mesh of the name may be on b
 		for _, command := range []string{"logs ended", "mesh show ended", "explain ended"} {
-			t.Run(command, func(t *testing.T) {
-				t.Parallel()
-				r := c.client(t, strings.Fields(command)...)
-				require.Equal(t, cli.ExitPartial, r.code, "a live mesh of the name may be on the silent host: %s", r.err)
+			each(command, cli.ExitPartial, func(t *testing.T, r result) {
 				require.Regexp(t, `(no answer from|did not answer:) b \(`, r.err)
 			})
 		}

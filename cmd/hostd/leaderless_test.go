@@ -89,15 +89,18 @@ func TestHostd_awaitsJetStreamBeforeItIsDiscoverable_HOSTD12(t *testing.T) {
 
 func TestHostd_stopsAtOnceWhileItAwaitsJetStream_HOSTD12(t *testing.T) {
 	t.Parallel()
-	s, c := newSite(t, "NATS_TOKEN=t"), newCluster(t)
-	srv := c.serve(t, 0)
+	srv := newCluster(t).serve(t, 0)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		d := s.spawn(t, "--nats", srv.URL(), "--system", "--label", "a")
-		d.await(t, "waiting for JetStream")
-		asked := time.Now()
-		d.Send(t, sig)
-		require.Equal(t, cli.ExitInterrupted, d.Exit(t), d.Err.String())
-		require.Less(t, time.Since(asked), 4*time.Second, "less than one try takes")
-		s.requireClean(t)
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "NATS_TOKEN=t")
+			d := s.spawn(t, "--nats", srv.URL(), "--system", "--label", "a")
+			d.await(t, "waiting for JetStream")
+			asked := time.Now()
+			d.Send(t, sig)
+			require.Equal(t, cli.ExitInterrupted, d.Exit(t), d.Err.String())
+			require.Less(t, time.Since(asked), 4*time.Second, "less than one try takes")
+			s.requireClean(t)
+		})
 	}
 }

@@ -228,49 +228,56 @@ func removeBucket(t *testing.T, p *actor.Proc) {
 	require.Contains(t, string(m.Data), `"success":true`)
 }
 
-// The bucket is lost while its controller runs, with the controller, and with a standby there: the
+// The bucket is lost while its controller runs, with the controller, or with a standby there: the
 // processes stay.
 func TestHostd_worldsSurviveTheLossOfTheirBucket_WORLD18(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "NATS_TOKEN=t")
-	srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: "t", JetStream: true})
-	require.NoError(t, err)
-	defer srv.Shutdown()
-	startSystem := func(label string) *daemon {
-		return s.start(t, "--nats", srv.URL(), "--system", "--label", label, "--gateway=false")
+	for name, loses := range map[string]func(t *testing.T, startSystem func(label string) *daemon,
+		controller *daemon, remove func()){
+		"its controller runs": func(t *testing.T, _ func(string) *daemon, controller *daemon, remove func()) {
+			remove()
+			controller.Err.Await(t, "recreated it from memory")
+		},
+		"its controller dies": func(t *testing.T, startSystem func(string) *daemon, controller *daemon,
+			remove func()) {
+			remove()
+			controller.Send(t, syscall.SIGKILL)
+			controller.Exit(t)
+			startSystem("s1")
+		},
+		"a standby follows": func(t *testing.T, startSystem func(string) *daemon, controller *daemon,
+			remove func()) {
+			standby := startSystem("s2")
+			remove()
+			controller.Send(t, syscall.SIGKILL)
+			standby.Err.Await(t, "became the system controller")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "NATS_TOKEN=t")
+			srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: "t", JetStream: true})
+			require.NoError(t, err)
+			t.Cleanup(srv.Shutdown)
+			startSystem := func(label string) *daemon {
+				return s.start(t, "--nats", srv.URL(), "--system", "--label", label, "--gateway=false")
+			}
+			controller := startSystem("s1")
+			for i, label := range []string{"a", "b"} {
+				s.start(t, "--nats", srv.URL(), "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).
+					Err.Await(t, "joined the world")
+			}
+			s.vars = append(s.vars, "NATS_URL="+srv.URL())
+			p := s.asker(t)
+			declare(t, p, "w", 4, 2)
+			w, _ := awaitWorld(t, p, "w", system.StatusLive)
+			pids := pidsOf(t, p, w)
+			loses(t, startSystem, controller, func() { removeBucket(t, p) })
+			now, _ := awaitWorld(t, p, "w", system.StatusLive)
+			require.Equal(t, w.Mesh, now.Mesh)
+			require.Equal(t, pids, pidsOf(t, p, now))
+			again := declare(t, p, "w", 4, 2)
+			require.Equal(t, system.ChangeNone, again.Change)
+		})
 	}
-	controller := startSystem("s1")
-	for i, label := range []string{"a", "b"} {
-		s.start(t, "--nats", srv.URL(), "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).
-			Err.Await(t, "joined the world")
-	}
-	s.vars = append(s.vars, "NATS_URL="+srv.URL())
-	p := s.asker(t)
-	declare(t, p, "w", 4, 2)
-	w, _ := awaitWorld(t, p, "w", system.StatusLive)
-	pids := pidsOf(t, p, w)
-	same := func() {
-		t.Helper()
-		now, _ := awaitWorld(t, p, "w", system.StatusLive)
-		require.Equal(t, w.Mesh, now.Mesh)
-		require.Equal(t, pids, pidsOf(t, p, now))
-		again := declare(t, p, "w", 4, 2)
-		require.Equal(t, system.ChangeNone, again.Change)
-	}
-
-	removeBucket(t, p)
-	controller.Err.Await(t, "recreated it from memory")
-	same()
-
-	removeBucket(t, p)
-	controller.Send(t, syscall.SIGKILL)
-	controller.Exit(t)
-	controller = startSystem("s1")
-	same()
-
-	standby := startSystem("s2")
-	removeBucket(t, p)
-	controller.Send(t, syscall.SIGKILL)
-	standby.Err.Await(t, "became the system controller")
-	same()
 }
