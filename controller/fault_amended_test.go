@@ -111,7 +111,8 @@ func TestOrphans_endWhenTheirLeaseExpires(t *testing.T) {
 		for _, p := range procs {
 			o, err := agent.Wait.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.UntilEnded("orphans"))
 			require.NoError(t, err)
-			require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: agent.OrphanedReason(time.Second)}, o[0].Status)
+			require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: agent.OrphanedReason(time.Second)},
+				o[0].Status)
 		}
 	})
 }

@@ -228,8 +228,7 @@ func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 			actor.SpawnSpec{Type: pingerType.Name(), Name: "pinger", Params: pong})
 		require.NoError(t, err)
 		require.NoError(t, poke.Send(testkit.Soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
-		require.Eventually(t, func() bool { return sender.DeadLetters() != nil }, testkit.Patience, time.Millisecond,
-			"there is no such actor")
+		testkit.Until(t, "there is no such actor", func() bool { return sender.DeadLetters() != nil })
 		require.Equal(t, system.StatusLive, r.snapshot(t, "world").Status, "whoever says so, pong is reached")
 		stop()
 		require.NoError(t, poke.Send(testkit.Soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))

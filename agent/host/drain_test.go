@@ -66,9 +66,9 @@ func TestDrain_hungOwnerDelaysItOnce_HOST16(t *testing.T) {
 				i := &idler{moves: moves, every: time.Minute}
 				client := owner(t, srv, i)
 				i.mesh = agent.Mesh{
-					ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("host", 1).With("gpu", ranks), Hosts: []subjects.HostID{at}, PerHost: ranks,
-					PerProcess: 1,
-					Owner:      client.ID().Actor("owner"),
+					ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("host", 1).With("gpu", ranks),
+					Hosts: []subjects.HostID{at}, PerHost: ranks, PerProcess: 1,
+					Owner: client.ID().Actor("owner"),
 				}
 				ref := agent.Of(at.Proc()).Via(client)
 				_, err := agent.Create.Call(t.Context(), ref, agent.CreateRequest{Procs: &i.mesh, Wait: true})
@@ -85,7 +85,8 @@ func TestDrain_hungOwnerDelaysItOnce_HOST16(t *testing.T) {
 	}
 }
 
-// hostInBubble is a host that runs procs in its own process, and uses nothing from outside a bubble.
+// hostInBubble is a host that runs procs in its own process, and uses nothing from outside a
+// bubble.
 func hostInBubble(t *testing.T, srv *embed.Server) *host.Host {
 	t.Helper()
 	registry, err := actor.NewRegistry(talkerDef())

@@ -62,8 +62,8 @@ func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh)
 	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: c})
 	require.NoError(t, err)
 	return p, agent.Mesh{
-		ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("gpu", procs), Hosts: []subjects.HostID{c.id}, PerHost: procs,
-		Owner: c.id.Proc().Actor("owner"),
+		ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("gpu", procs),
+		Hosts: []subjects.HostID{c.id}, PerHost: procs, Owner: c.id.Proc().Actor("owner"),
 	}
 }
 

@@ -68,7 +68,8 @@ func newRig(t *testing.T, change ...func(*host.Options)) *rig {
 	return r
 }
 
-// newBubbleRig is a rig for a bubble of testing/synctest: it has no socket, process, events or logs.
+// newBubbleRig is a rig for a bubble of testing/synctest, without sockets, processes, events and
+// logs.
 func newBubbleRig(t *testing.T) *rig {
 	t.Helper()
 	srv := bustest.Server(t)

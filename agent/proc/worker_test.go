@@ -96,8 +96,8 @@ func newHost(t *testing.T, srv *embed.Server, refuse error) (*actor.Proc, *fakeH
 func bootstrap(t *testing.T, p *actor.Proc, url string) agent.Bootstrap {
 	t.Helper()
 	return agent.Bootstrap{
-		Mesh: agent.Mesh{ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("gpu", 2), Hosts: []subjects.HostID{testproc.HostID(t, "a")},
-			PerHost: 2, Owner: owner(t)},
+		Mesh: agent.Mesh{ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("gpu", 2),
+			Hosts: []subjects.HostID{testproc.HostID(t, "a")}, PerHost: 2, Owner: owner(t)},
 		Rank: 1, Host: p.ID().Actor(agent.Name), Nonce: "nonce", Bus: agent.BusSettings{URL: url},
 	}
 }

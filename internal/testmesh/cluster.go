@@ -49,8 +49,8 @@ func Server(change func(*embed.Options)) Option {
 // JetStream gives the server a store.
 func JetStream() Option { return Server(func(o *embed.Options) { o.JetStream = true }) }
 
-// InMemory lets nothing listen, so that the cluster works in a bubble of testing/synctest. Its hosts
-// run their procs themselves.
+// InMemory lets nothing listen, so that the cluster works in a bubble of testing/synctest. Its
+// hosts run their procs themselves.
 func InMemory() Option { return Server(func(o *embed.Options) { o.DontListen = true }) }
 
 // HostOptions changes the options of every host that Start starts.
