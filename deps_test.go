@@ -76,6 +76,8 @@ actor/actortest < actor bus/bustest bus/embed subjects
 	users test their actors with it, alone; what runs in production must not carry a test kit
 cast < actor bus internal/link internal/wire subjects shape
 	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus
+internal/testproc < internal/testkit cast actor bus bus/bustest bus/embed subjects
+	procs on a bus, for the tests inside packages that a mesh is made of, which the rig of whole meshes would import
 agent < actor bus config internal/micro internal/wire subjects shape
 	the lifecycle protocol is messages only, and the two requests that find who speaks it
 presence < agent config actor bus internal/wire subjects
@@ -166,8 +168,8 @@ scripts/prose
 const thirdParty = `
 github.com/nats-io/nats.go < bus bus/embed:tests integration:tests
 	one place sets the options that keep order and lose nothing in silence; tests may play a foreign client
-github.com/nats-io/nats-server/v2 < bus/embed
-	a program that uses the library must not carry a server that it never starts
+github.com/nats-io/nats-server/v2 < bus/embed system:tests
+	a program that uses the library must not carry a server that it never starts; tests in bubbles start its clock outside
 github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
 golang.org/x/sys < internal/cgroup internal/launch internal/logfile agent/proc cmd/client/internal/output
@@ -186,7 +188,7 @@ github.com/jedib0t/go-pretty/v6 < cmd/client/internal/output
 	tables and progress bars are for programs that a person looks at
 github.com/mattn/go-isatty < cmd/hostd cmd/client examples/status examples/wordcount
 	only a program that a person looks at asks whether one does
-github.com/stretchr/testify < cmd/client/internal/golden bus/bustest actor/actortest agent/agenttest internal/proctest internal/testkit internal/testmesh tests
+github.com/stretchr/testify < cmd/client/internal/golden bus/bustest actor/actortest agent/agenttest internal/proctest internal/testkit internal/testproc internal/testmesh tests
 	assertions are for tests
 go.uber.org/goleak < bus/bustest internal/testkit tests
 	leak checks are for tests
@@ -215,7 +217,7 @@ var libraryModules = []string{
 
 // testHelpers may be imported by the tests of every package.
 var testHelpers = []string{"bus/bustest", "bus/embed", "actor/actortest", "agent/agenttest",
-	"internal/proctest", "internal/testkit", "internal/testmesh"}
+	"internal/proctest", "internal/testkit", "internal/testproc", "internal/testmesh"}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // sleepers are the files that wait for the clock, and why there is no event to wait for. A file
-// that imports testing/synctest sleeps in bubbles, where that takes no time.
+// that imports testing/synctest, or calls testkit.Virtual, sleeps in bubbles, where that takes no
+// time.
 var sleepers = map[string]string{
 	"agent/host/store.go": "a lock tells nobody when it is free",
 	"agent/proc/main.go": "the last thing of a process whose parent is gone is to wait so " +
@@ -28,11 +29,7 @@ var sleepers = map[string]string{
 	"actor/scale_test.go":      "looks at every stack: to look costs more",
 	"agent/agenttest/exercise.go": "real agents time leases by their own clock: it is renewed " +
 		"for longer than that",
-	"cast/declined_test.go": "what leaves a queue makes room in it until a window is full",
-	"controller/fault_test.go": "agents time leases by their own clock: they are renewed for " +
-		"longer than that",
-	"controller/urge_test.go": "agents time leases by their own clock: nothing ends for " +
-		"longer than that",
+	"cast/declined_test.go":         "what leaves a queue makes room in it until a window is full",
 	"system/service_test.go":        "kills at another instant each time",
 	"integration/extrinsic_test.go": "what comes twice comes after what was waited for",
 	"integration/supervision_test.go": "agents time leases by their own clock: nothing ends for " +
@@ -72,7 +69,7 @@ func TestSleeps_eachIsListedWithAReason_REPO3(t *testing.T) {
 	found := map[string][]string{}
 	eachCall(t, func(path string, file *ast.File, s *ast.SelectorExpr, _ *ast.CallExpr, at token.Position) {
 		if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "time" && s.Sel.Name == "Sleep" &&
-			!imports(file, "testing/synctest") {
+			!hasBubbles(file) {
 			found[path] = append(found[path], at.String())
 		}
 	})
@@ -91,7 +88,18 @@ func TestSkips_eachIsListedWithAReason_REPO3(t *testing.T) {
 	requireListed(t, found, skippers, "a test that cannot run here is one that nobody runs")
 }
 
-func imports(file *ast.File, path string) bool {
-	return slices.ContainsFunc(file.Imports,
-		func(i *ast.ImportSpec) bool { return i.Path.Value == `"`+path+`"` })
+// hasBubbles reports whether a file's tests run in bubbles of testing/synctest.
+func hasBubbles(file *ast.File) (found bool) {
+	if slices.ContainsFunc(file.Imports,
+		func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` }) {
+		return true
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			pkg, ok := s.X.(*ast.Ident)
+			found = found || ok && pkg.Name == "testkit" && s.Sel.Name == "Virtual"
+		}
+		return !found
+	})
+	return found
 }

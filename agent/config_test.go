@@ -20,22 +20,15 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/config"
-	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/internal/testproc"
 )
 
 // configured is a proc with limits of a configuration.
 func configured(t *testing.T, c *config.Config, defs ...actor.Def) *actor.Proc {
 	t.Helper()
-	registry, err := actor.NewRegistry(defs...)
-	require.NoError(t, err)
-	id, err := subjects.NewMeshID("configured")
-	require.NoError(t, err)
-	o := actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, bustest.Server(t)),
-		Registry: registry}
-	agent.ConfigureProc(&o, c)
-	p, err := actor.NewProc(t.Context(), o)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
+	var o testproc.Options
+	agent.ConfigureProc(&o.Options, c)
+	p, _ := testproc.Start(t, bustest.Server(t), o, defs...)
 	return p
 }
 

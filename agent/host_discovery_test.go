@@ -13,6 +13,8 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -36,8 +38,7 @@ func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, label := range []string{"b", "a"} {
-		id, err := subjects.NewHostID(label)
-		require.NoError(t, err)
+		id := testproc.HostID(t, label)
 		data, err := json.Marshal(agent.HostInfo{ID: id, Label: label})
 		require.NoError(t, err)
 		answer(data, nil)
@@ -83,42 +84,42 @@ func TestDiscoverHosts_returnsNoneDespiteAWildcardListener(t *testing.T) {
 }
 
 func TestDiscoverListedHosts_endsSoonAfterKnownHostsAnswered(t *testing.T) {
-	t.Parallel()
-	srv := bustest.Server(t)
-	const quiet = 20 * time.Second // nobody waits for so long
-	var ids []subjects.HostID
-	for _, label := range []string{"a", "slow"} {
-		id, err := subjects.NewHostID(label)
-		require.NoError(t, err)
-		ids = append(ids, id)
-	}
-	asked := make(chan struct{}, 2)
-	hb := bustest.Open(t, srv)
-	for i, id := range ids {
-		_, err := bustest.Open(t, srv).Control().Subscribe("castnet.v1.default.h.any.info.*", func(m bus.Msg) {
-			data, err := json.Marshal(agent.HostInfo{ID: id, Label: id.Label()})
+	testkit.Virtual(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		const quiet = 20 * time.Second // nobody waits for so long
+		var ids []subjects.HostID
+		for _, label := range []string{"a", "slow"} {
+			id := testproc.HostID(t, label)
+			ids = append(ids, id)
+		}
+		asked := make(chan struct{}, 2)
+		hb := bustest.Open(t, srv)
+		for i, id := range ids {
+			_, err := bustest.Open(t, srv).Control().Subscribe("castnet.v1.default.h.any.info.*", func(m bus.Msg) {
+				data, err := json.Marshal(agent.HostInfo{ID: id, Label: id.Label()})
+				require.NoError(t, err)
+				if i == 1 {
+					<-asked // by then the other one has answered, and the gateway may have
+				}
+				require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+				asked <- struct{}{}
+			})
 			require.NoError(t, err)
-			if i == 1 {
-				<-asked // by then the other one has answered, and the gateway may have
-			}
+		}
+		_, err := hb.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
+			data, err := wire.Marshal(agent.HostList{Complete: true,
+				Hosts: []agent.KnownHost{{ID: ids[0]}, {ID: ids[1]}}})
+			require.NoError(t, err)
 			require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
-			asked <- struct{}{}
 		})
 		require.NoError(t, err)
-	}
-	_, err := hb.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
-		data, err := wire.Marshal(agent.HostList{Complete: true,
-			Hosts: []agent.KnownHost{{ID: ids[0]}, {ID: ids[1]}}})
+		require.NoError(t, hb.Control().Flush(t.Context()))
+		began := time.Now()
+		found, err := agent.DiscoverListedHosts(t.Context(), bustest.Open(t, srv), subjects.Space{}, quiet)
 		require.NoError(t, err)
-		require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+		require.Len(t, found, 2)
+		require.Less(t, time.Since(began), quiet)
 	})
-	require.NoError(t, err)
-	require.NoError(t, hb.Control().Flush(t.Context()))
-	began := time.Now()
-	found, err := agent.DiscoverListedHosts(t.Context(), bustest.Open(t, srv), subjects.Space{}, quiet)
-	require.NoError(t, err)
-	require.Len(t, found, 2)
-	require.Less(t, time.Since(began), quiet)
 }
 
 func TestListKnownHosts_retriesUntilAGatewayAnswers(t *testing.T) {
@@ -127,8 +128,7 @@ func TestListKnownHosts_retriesUntilAGatewayAnswers(t *testing.T) {
 	_, err := agent.ListKnownHosts(t.Context(), b, subjects.Space{})
 	require.ErrorIs(t, err, bus.ErrNoResponders)
 
-	id, err := subjects.NewHostID("a")
-	require.NoError(t, err)
+	id := testproc.HostID(t, "a")
 	asked := 0
 	want := agent.HostList{Complete: true,
 		Hosts: []agent.KnownHost{{ID: id, State: agent.HostDead, Reason: "no heartbeat", Silence: time.Minute}}}

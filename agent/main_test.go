@@ -3,7 +3,7 @@ package agent_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }

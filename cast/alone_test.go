@@ -95,7 +95,7 @@ func TestCast_keepsOrderForEveryMessageSize_CAST2(t *testing.T) {
 		}
 	}
 	require.NoError(t, c.client.Flush(testkit.Soon(t)))
-	inTurn(t, c.await(t, 8*2*rounds), 8, 2*rounds)
+	inTurn(t, c.Take(t, 8*2*rounds), 8, 2*rounds)
 	require.Zero(t, c.client.Stats().Bounced)
 }
 
@@ -109,7 +109,7 @@ func TestCast_keepsOrderAfterUnevenLinkTraffic_CAST2(t *testing.T) {
 		}
 		require.NoError(t, cast.Send(t.Context(), c.members, note, 2*i+1))
 	}
-	inTurn(t, c.await(t, ranks*2*rounds), ranks, 2*rounds)
+	inTurn(t, c.Take(t, ranks*2*rounds), ranks, 2*rounds)
 }
 
 // choke posts to a rank that does not hear until something waits for credit.
@@ -138,10 +138,10 @@ func TestCast_rankWithoutCreditDelaysNoOther_CAST1(t *testing.T) {
 	for i := range n {
 		require.NoError(t, cast.Send(testkit.Soon(t), c.members, note, i))
 	}
-	inTurn(t, c.await(t, 3*n), 3, n)
+	inTurn(t, c.Take(t, 3*n), 3, n)
 	require.Greater(t, toMany(), n/2)
 	hear()
-	entries := c.await(t, n)
+	entries := c.Take(t, n)
 	inTurn(t, entries, 1, n)
 	require.Equal(t, 2, entries[0].rank)
 }
@@ -191,10 +191,10 @@ func TestCast_directCopyKnowsItsPointAndSender_CAST3(t *testing.T) {
 	hear := c.deafen(t, 6)
 	c.choke(t, 6)
 	require.NoError(t, cast.Send(testkit.Soon(t), c.in(t, "gpu=1:3"), note, 7))
-	c.await(t, 3)
+	c.Take(t, 3)
 	hear()
 	require.Equal(t, []entry{{6, 7, "host=1/2,gpu=1/2", 3, c.client.ID().Actor("client").String()}},
-		c.await(t, 1))
+		c.Take(t, 1))
 }
 
 // One that others fold to (4), and one that folds to it.
@@ -215,7 +215,7 @@ func TestCast_rankWithoutCreditIsAskedOnceItReads_CAST4(t *testing.T) {
 			}
 			gathered <- err
 		}()
-		for _, e := range c.await(t, 7) {
+		for _, e := range c.Take(t, 7) {
 			require.NotEqual(t, rank, e.rank)
 		}
 		answered := 0

@@ -39,10 +39,10 @@ func TestCast_cancelEndsHandlerContexts_CAST4(t *testing.T) {
 					defer cancel()
 					gaveUp := make(chan error, 1)
 					go func() { gaveUp <- ask(ctx) }()
-					require.Len(t, c.await(t, 8), 8, "%s from %s: all handlers run", verb, from)
+					require.Len(t, c.Take(t, 8), 8, "%s from %s: all handlers run", verb, from)
 					cancel()
 					require.ErrorIs(t, <-gaveUp, context.Canceled)
-					require.Len(t, c.await(t, 8), 8, "%s from %s: all handlers are told", verb, from)
+					require.Len(t, c.Take(t, 8), 8, "%s from %s: all handlers are told", verb, from)
 				}
 			}
 		})
@@ -52,10 +52,10 @@ func TestCast_cancelEndsHandlerContexts_CAST4(t *testing.T) {
 func TestStream_earlyReturnEndsHandlerContexts_CAST4(t *testing.T) {
 	c := newCrowd(t, shape.Of("host", 2).With("gpu", 4), 4, 2)
 	for range cast.Stream(t.Context(), mixed{c.members}, until, actor.None{}) { // the dead come first
-		require.Len(t, c.await(t, 6), 6, "all handlers run")
+		require.Len(t, c.Take(t, 6), 6, "all handlers run")
 		break
 	}
-	for _, e := range c.await(t, 6) {
+	for _, e := range c.Take(t, 6) {
 		require.Equal(t, 2, e.n, "rank %d is told", e.rank)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/shape"
 )
 
@@ -32,7 +33,7 @@ func TestCast_reachesEachRankOfTheRegionOnce_CAST1(t *testing.T) {
 		for _, base := range part.region.Ranks() {
 			want = append(want, base)
 		}
-		for _, e := range c.await(t, len(want)) {
+		for _, e := range c.Take(t, len(want)) {
 			got = append(got, e.rank)
 		}
 		slices.Sort(got)
@@ -58,7 +59,7 @@ func TestCast_keepsOrderWithDirectMessages_CAST2(t *testing.T) {
 		}
 	}
 	seen := make([][]int, 3)
-	for _, e := range c.await(t, n/3+1+2*(n/3)+n) {
+	for _, e := range c.Take(t, n/3+1+2*(n/3)+n) {
 		seen[e.rank] = append(seen[e.rank], e.n)
 	}
 	require.Len(t, seen[2], n)
@@ -71,7 +72,7 @@ func TestCast_keepsOrderWithDirectMessages_CAST2(t *testing.T) {
 func TestCast_handlerSeesItsPointAndTheSender_CAST3(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	require.NoError(t, cast.Send(t.Context(), c.in(t, "gpu=1:3"), note, 0))
-	got := c.await(t, 4)
+	got := c.Take(t, 4)
 	slices.SortFunc(got, func(a, b entry) int { return cmp.Compare(a.rank, b.rank) })
 	client := c.client.ID().Actor("client").String()
 	require.Equal(t, []entry{
@@ -79,7 +80,7 @@ func TestCast_handlerSeesItsPointAndTheSender_CAST3(t *testing.T) {
 		{5, 0, "host=1/2,gpu=0/2", 2, client}, {6, 0, "host=1/2,gpu=1/2", 3, client},
 	}, got)
 	require.NoError(t, note.Send(t.Context(), c.Ref(6).Via(c.client), 0))
-	require.Equal(t, []entry{{6, 0, "host=1/2,gpu=2/4", 6, client}}, c.await(t, 1),
+	require.Equal(t, []entry{{6, 0, "host=1/2,gpu=2/4", 6, client}}, c.Take(t, 1),
 		"a direct message: its place in the mesh")
 }
 
@@ -128,33 +129,34 @@ func TestStream_yieldsEachRankOnceAndCanEndEarly_CAST4(t *testing.T) {
 }
 
 func TestGather_deadlineNamesMissingRanksAndKeepsTheRest_CAST4(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, twoByFour(), 4)
-	for _, fold := range []bool{false, true} {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		var err error
-		if fold {
-			var sum int
-			sum, err = cast.Reduce(ctx, c.members, wait, 5, cast.Sum[int]())
-			require.Equal(t, 28-5, sum, "the host's other answers were folded in time")
-		} else {
-			_, err = cast.Gather(ctx, c.members, wait, 5)
+	testkit.Virtual(t, func(t *testing.T) {
+		c := newCluster(t, twoByFour(), 4)
+		for _, fold := range []bool{false, true} {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			var err error
+			if fold {
+				var sum int
+				sum, err = cast.Reduce(ctx, c.members, wait, 5, cast.Sum[int]())
+				require.Equal(t, 28-5, sum, "the host's other answers were folded in time")
+			} else {
+				_, err = cast.Gather(ctx, c.members, wait, 5)
+			}
+			require.ErrorIs(t, err, actor.ErrDeadline)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			var partial *cast.CoverageError
+			require.ErrorAs(t, err, &partial)
+			require.Equal(t, "host=1,gpu=1", partial.Coverage.MissingRegion())
+			require.Empty(t, partial.Coverage.Failed)
 		}
-		require.ErrorIs(t, err, actor.ErrDeadline)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var partial *cast.CoverageError
-		require.ErrorAs(t, err, &partial)
-		require.Equal(t, "host=1,gpu=1", partial.Coverage.MissingRegion())
-		require.Empty(t, partial.Coverage.Failed)
-	}
+	})
 }
 
 func TestCast_callerCanCancel_CAST4(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		c.await(t, 1) // rank 1 waits
+		c.Take(t, 1) // rank 1 waits
 		cancel()
 	}()
 	_, err := cast.Gather(ctx, c.members, wait, 1)
@@ -170,7 +172,7 @@ func TestCast_endsWhenTheCallersProcCloses_CAST4(t *testing.T) {
 		_, err := cast.Gather(context.Background(), c.members, wait, 1)
 		done <- err
 	}()
-	c.await(t, 1) // rank 1 holds its answer
+	c.Take(t, 1) // rank 1 holds its answer
 	require.NoError(t, c.client.Close(t.Context()))
 	select {
 	case err := <-done:
@@ -187,7 +189,7 @@ func TestCast_deadRankFailsAtOnceAndStaysExcluded_CAST4(t *testing.T) {
 		_, err := cast.Gather(t.Context(), c.members, wait, 5)
 		waiting <- err
 	}()
-	c.await(t, 1) // rank 5 has it and says nothing
+	c.Take(t, 1) // rank 5 has it and says nothing
 	c.die(5)
 	err := <-waiting
 	require.ErrorIs(t, err, actor.ErrProcDead)
@@ -201,7 +203,7 @@ func TestCast_deadRankFailsAtOnceAndStaysExcluded_CAST4(t *testing.T) {
 	err = cast.Send(t.Context(), c.members, note, 1)
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "failed 1 [host=1,gpu=1]")
-	require.Len(t, c.await(t, 7), 7)
+	require.Len(t, c.Take(t, 7), 7)
 	sum, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, cast.Sum[int]())
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.Equal(t, 28-5, sum)
@@ -220,7 +222,7 @@ func TestCast_deadRankDoesNotDelayItsAggregator_CAST4(t *testing.T) {
 		require.Equal(t, 28-6, sum)
 		waiting <- err
 	}()
-	c.await(t, 1)
+	c.Take(t, 1)
 	c.die(6)
 	err := <-waiting
 	require.ErrorIs(t, err, actor.ErrProcDead)
@@ -235,7 +237,7 @@ func TestCast_reroutesAroundADeadAggregator_CAST6(t *testing.T) {
 		require.Equal(t, 79*80/2-6, sum)
 		waiting <- err
 	}()
-	c.await(t, 1) // rank 6 folds for its host and for those under it, and hangs
+	c.Take(t, 1) // rank 6 folds for its host and for those under it, and hangs
 	c.die(6)
 	err := <-waiting
 	require.ErrorContains(t, err, "asked 80 · answered 79 · failed 1 [host=3,gpu=0] · missing 0")
@@ -315,7 +317,7 @@ func TestCast_actorCanCastToItsOwnMesh(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, strings.Fields(want), all.Values())
 		require.NoError(t, cast.Send(t.Context(), local, note, rank))
-		require.Len(t, c.await(t, 8), 8)
+		require.Len(t, c.Take(t, 8), 8)
 	}
 }
 

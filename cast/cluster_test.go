@@ -1,10 +1,8 @@
 package cast_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -53,7 +51,7 @@ type member struct {
 }
 
 func (m *member) note(ctx *actor.Context, n int) (actor.None, error) {
-	m.book.add(entry{m.rank, n, ctx.Point().String(), ctx.Point().Rank(), ctx.Sender().String()})
+	m.book.Add(entry{m.rank, n, ctx.Point().String(), ctx.Point().Rank(), ctx.Sender().String()})
 	return actor.None{}, nil
 }
 
@@ -81,16 +79,16 @@ func (m *member) refuse(_ *actor.Context, rank int) (int, error) {
 
 func (m *member) wait(_ *actor.Context, rank int) (int, error) {
 	if m.rank == rank {
-		m.book.add(entry{rank: rank})
+		m.book.Add(entry{rank: rank})
 		<-m.book.done
 	}
 	return m.rank, nil
 }
 
 func (m *member) until(ctx *actor.Context, _ actor.None) (int, error) {
-	m.book.add(entry{rank: m.rank, n: 1})
+	m.book.Add(entry{rank: m.rank, n: 1})
 	<-ctx.Done()
-	m.book.add(entry{rank: m.rank, n: 2})
+	m.book.Add(entry{rank: m.rank, n: 2})
 	return 0, ctx.Err()
 }
 
@@ -108,41 +106,9 @@ type entry struct {
 
 // book collects what all members are told.
 type book struct {
+	testkit.Notes[entry]
 	members members
 	done    chan struct{} // closed when the test is over
-	mu      sync.Mutex
-	entries []entry
-	more    chan struct{}
-}
-
-func (b *book) add(e entry) {
-	b.mu.Lock()
-	b.entries = append(b.entries, e)
-	b.mu.Unlock()
-	select {
-	case b.more <- struct{}{}:
-	default:
-	}
-}
-
-// await returns everything there is once it is at least n, and starts a new page.
-func (b *book) await(t *testing.T, n int) []entry {
-	t.Helper()
-	for {
-		b.mu.Lock()
-		if len(b.entries) >= n {
-			defer b.mu.Unlock()
-			out := b.entries
-			b.entries = nil
-			return out
-		}
-		b.mu.Unlock()
-		select {
-		case <-b.more:
-		case <-time.After(testkit.Patience):
-			t.Fatalf("waited for %d messages in vain", n)
-		}
-	}
 }
 
 // members is a region of the test's mesh: what package mesh hands to users.
@@ -200,12 +166,10 @@ func newCrowd(t testing.TB, extent shape.Extent, perHost, perProcess int) *clust
 func newCrowdAgain(t testing.TB, extent shape.Extent, perHost, perProcess int, gens map[int]uint32) *cluster {
 	t.Helper()
 	c := &cluster{server: bustest.Server(t), log: testkit.Log(t)}
-	c.book = &book{done: make(chan struct{}), more: make(chan struct{}, 1)}
-	mesh, err := subjects.NewMeshID("mesh")
-	require.NoError(t, err)
-	c.place, c.region = cast.Placement{Mesh: mesh, Extent: extent, PerHost: perHost, PerProcess: perProcess},
-		extent.Region()
-	c.client = c.start(t, subjects.ProcID{Mesh: newMesh(t, "client")}, nil)
+	c.book = &book{done: make(chan struct{})}
+	c.place, c.region = cast.Placement{Mesh: testproc.MeshID(t, "mesh"), Extent: extent, PerHost: perHost,
+		PerProcess: perProcess}, extent.Region()
+	c.client = c.start(t, subjects.ProcID{}, nil)
 	c.book.members = c.members
 	c.via = c.client
 	for rank := range extent.NumRanks() {
@@ -229,13 +193,6 @@ func (c *cluster) startMember(t testing.TB, id subjects.ProcID) *actor.Proc {
 	return p
 }
 
-func newMesh(t testing.TB, label string) subjects.MeshID {
-	t.Helper()
-	id, err := subjects.NewMeshID(label)
-	require.NoError(t, err)
-	return id
-}
-
 // start is one proc with its router, ended when the test is.
 func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor.Proc {
 	t.Helper()
@@ -247,22 +204,11 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 		odd.Handle((*member).odd),
 		refuse.Handle((*member).refuse), wait.Handle((*member).wait), relay.Handle((*member).relay),
 		list.Handle((*member).list), until.Handle((*member).until), tags.Handle((*member).tags))
-	registry, err := actor.NewRegistry(def)
-	require.NoError(t, err)
-	o := actor.Options{ID: id, Registry: registry, Log: c.log}
+	o := testproc.Options{Options: actor.Options{ID: id, Log: c.log}, Member: m}
 	if id.Index > 0 {
 		o.Lead = c.procs[id.Rank-id.Index]
-	} else {
-		o.Bus = bustest.Open(t, c.server, func(o *bus.Options) { o.Log = c.log })
 	}
-	p, err := actor.NewProc(t.Context(), o)
-	require.NoError(t, err)
-	r, err := cast.Start(p, m)
-	require.NoError(t, err)
-	testkit.Close(t, p.Close, func(context.Context) error {
-		r.Close()
-		return nil
-	})
+	p, _ := testproc.Start(t, c.server, o, def)
 	return p
 }
 

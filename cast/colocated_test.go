@@ -30,7 +30,7 @@ func TestColocated_castReachesEachRankOnceWithItsPoint(t *testing.T) {
 			in := c.in(t, part)
 			require.NoError(t, cast.Send(t.Context(), in, note, i))
 			seen := map[int]bool{}
-			for _, e := range c.await(t, in.region.NumRanks()) {
+			for _, e := range c.Take(t, in.region.NumRanks()) {
 				view, member := in.region.ViewRank(e.rank)
 				require.True(t, member && !seen[e.rank], "rank %d of %s", e.rank, part)
 				require.Equal(t, []int{i, view}, []int{e.n, e.view})
@@ -91,7 +91,7 @@ func TestColocated_failedAndDeadRanksAreNamed(t *testing.T) {
 			_, err := cast.Gather(t.Context(), c.members, wait, 13)
 			waiting <- err
 		}()
-		c.await(t, 1)
+		c.Take(t, 1)
 		c.die(13)
 		require.ErrorContains(t, <-waiting, "answered 23 · failed 1 [host=1,gpu=5] · missing 0")
 	})
@@ -106,7 +106,7 @@ func TestColocated_deadProcessFailsItsRanks(t *testing.T) {
 			_, err := cast.Reduce(t.Context(), c.members, wait, 8, cast.Sum[int]())
 			waiting <- err
 		}()
-		c.await(t, 1)
+		c.Take(t, 1)
 		c.die(8)
 		err := <-waiting
 		var partial *cast.CoverageError
@@ -124,7 +124,7 @@ func TestColocated_castsKeepOrderWithDirectMessages(t *testing.T) {
 		require.NoError(t, note.Send(t.Context(), c.Ref(13).Via(c.client), 2*i+1))
 	}
 	next := 0
-	for _, e := range c.await(t, rounds*25) {
+	for _, e := range c.Take(t, rounds*25) {
 		if e.rank == 13 {
 			require.Equal(t, next, e.n)
 			next++

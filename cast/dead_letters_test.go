@@ -1,7 +1,6 @@
 package cast_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -61,40 +61,28 @@ func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.D
 	t.Helper()
 	server, back := bustest.Server(t), make(chan actor.DeadLetter, 100)
 	e := shape.Of("gpu", 2)
-	place := cast.Placement{Mesh: newMesh(t, "mesh"), Extent: e, PerHost: 2, PerProcess: 2}
+	place := cast.Placement{Mesh: testproc.MeshID(t, "mesh"), Extent: e, PerHost: 2, PerProcess: 2}
 	said := map[int]chan string{}
 	begin := func(id subjects.ProcID, first *actor.Proc, m *cast.Member) *actor.Proc {
 		rank := int(id.Rank)
 		said[rank] = make(chan string, 1000)
 		mine := said[rank]
-		registry, err := actor.NewRegistry(
+		p, _ := testproc.Start(t, server,
+			testproc.Options{Options: actor.Options{ID: id, Lead: first}, Member: m},
 			scribeType.Define(func(*actor.Context, actor.None) (*scribe, error) { return &scribe{mine}, nil },
 				large.Handle((*scribe).large), small.Handle((*scribe).small)),
 			posterType.Define(func(*actor.Context, actor.None) (*poster, error) { return &poster{back}, nil },
 				order.Handle((*poster).order)))
-		require.NoError(t, err)
-		o := actor.Options{ID: id, Registry: registry, Lead: first}
-		if first == nil {
-			o.Bus = bustest.Open(t, server)
-		}
-		p, err := actor.NewProc(t.Context(), o)
-		require.NoError(t, err)
-		r, err := cast.Start(p, m)
-		require.NoError(t, err)
 		if m != nil {
 			_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "scribe", Name: "members", Params: actor.None{}})
 			require.NoError(t, err)
 		}
-		testkit.Close(t, p.Close, func(context.Context) error {
-			r.Close()
-			return nil
-		})
 		return p
 	}
 	first := begin(place.Proc(0), nil, &cast.Member{Placement: place, Rank: 0})
 	begin(place.Proc(1), first, &cast.Member{Placement: place, Rank: 1})
 	ranks := map[int]chan string{0: said[0], 1: said[1]}
-	client := begin(subjects.ProcID{Mesh: newMesh(t, "client")}, nil, nil)
+	client := begin(subjects.ProcID{}, nil, nil)
 	return scribes{members{via: client, place: place, region: e.Region()}}, client, ranks, back
 }
 
@@ -119,7 +107,7 @@ func TestSend_returnedCastNamesItsMembers(t *testing.T) {
 	t.Parallel()
 	to, client, _, back := pair(t)
 	e := shape.Of("gpu", 16) // so many processes that there is one packet for all
-	to.place, to.region = cast.Placement{Mesh: newMesh(t, "nobody"), Extent: e, PerHost: 16}, e.Region()
+	to.place, to.region = cast.Placement{Mesh: testproc.MeshID(t, "nobody"), Extent: e, PerHost: 16}, e.Region()
 	ref, err := actor.Spawn(t.Context(), client, posterType, "poster", actor.None{})
 	require.NoError(t, err)
 	_, err = order.Call(t.Context(), ref, to)
@@ -142,7 +130,7 @@ func TestSend_returnedCastYieldsOneDeadLetterPerRank(t *testing.T) {
 	to, client, _, back := pair(t)
 	for _, processes := range []int{1, 16} { // each alone, and one packet for all
 		e := shape.Of("gpu", 2*processes)
-		to.place, to.region = cast.Placement{Mesh: newMesh(t, "nobody"), Extent: e, PerHost: 2 * processes,
+		to.place, to.region = cast.Placement{Mesh: testproc.MeshID(t, "nobody"), Extent: e, PerHost: 2 * processes,
 			PerProcess: 2}, e.Region()
 		requireBack(t, client, to, back, allOf(e)...)
 	}

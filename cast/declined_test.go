@@ -10,6 +10,8 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 )
 
@@ -43,7 +45,7 @@ func TestCast_refusedRankDoesNotFailItsHost_CAST4(t *testing.T) {
 		_, err := cast.Aggregate(t.Context(), c.members, note, 1, cast.Count[actor.None]())
 		failed <- err
 	}()
-	c.book.await(t, 7) // so the folder was refused, and is not asked again
+	c.Take(t, 7) // so the folder was refused, and is not asked again
 	close(release)
 	var cov *cast.CoverageError
 	require.ErrorAs(t, <-failed, &cov)
@@ -52,21 +54,23 @@ func TestCast_refusedRankDoesNotFailItsHost_CAST4(t *testing.T) {
 
 // A rank whose process runs, and it does not: Stream is told at once.
 func TestStream_reportsAStoppedRank_CAST4(t *testing.T) {
-	d := newCrowdWithout(t, shape.Of("gpu", 4), 4, 2, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	for pt, r := range cast.Stream(ctx, d.members, who, actor.None{}) {
-		if pt.Rank() == 1 {
-			require.ErrorIs(t, r.Err, actor.ErrNoProc)
+	testkit.Virtual(t, func(t *testing.T) {
+		d := newCrowdWithout(t, shape.Of("gpu", 4), 4, 2, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		for pt, r := range cast.Stream(ctx, d.members, who, actor.None{}) {
+			if pt.Rank() == 1 {
+				require.ErrorIs(t, r.Err, actor.ErrNoProc)
+			}
 		}
-	}
+	})
 }
 
 func newCrowdWithout(t *testing.T, e shape.Extent, perHost, perProcess, absent int) *cluster {
 	t.Helper()
 	c := newCrowd(t, e, perHost, perProcess)
 	// the same, without a rank: a mesh of its own
-	c.place.Mesh = newMesh(t, "mesh")
+	c.place.Mesh = testproc.MeshID(t, "mesh")
 	c.procs = nil
 	for rank := range e.NumRanks() {
 		if rank == absent {
@@ -92,7 +96,7 @@ func TestSend_reportsEachUnreachedRankOfItsProcess_CAST4(t *testing.T) {
 	require.ErrorAs(t, err, &cov)
 	require.Equal(t, "host=0,gpu=0 | host=0,gpu=2", cov.Coverage.FailedRegion())
 	require.Empty(t, cov.Coverage.Missing)
-	require.ElementsMatch(t, []int{1, 3, 4, 5, 7}, ranksOf(c.await(t, 5)))
+	require.ElementsMatch(t, []int{1, 3, 4, 5, 7}, ranksOf(c.Take(t, 5)))
 }
 
 func ranksOf(all []entry) (ranks []int) {
@@ -107,7 +111,7 @@ func TestSend_stoppedRankFailsNoOtherOfItsProcess(t *testing.T) {
 	c := newCrowdWithout(t, shape.Of("gpu", 4), 4, 4, 2)
 	require.NoError(t, cast.Send(t.Context(), c.members, note, 1))
 	require.NoError(t, c.client.Flush(t.Context()))
-	require.ElementsMatch(t, []int{0, 1, 3}, ranksOf(c.await(t, 3)))
+	require.ElementsMatch(t, []int{0, 1, 3}, ranksOf(c.Take(t, 3)))
 	require.Eventually(t, func() bool {
 		back := c.client.DeadLetters()
 		return len(back) == 1 && back[0].Reason.Actor == c.place.Proc(2).String()
@@ -124,7 +128,7 @@ func TestSend_namesTheUnreachedRank_CAST4(t *testing.T) {
 	<-c.procs[3].StopActor(ref.ID().Name, "test")
 	err := cast.Send(t.Context(), from, note, 1)
 	t.Log(err)
-	require.Len(t, c.await(t, 7), 7)
+	require.Len(t, c.Take(t, 7), 7)
 	var cov *cast.CoverageError
 	if err != nil {
 		require.True(t, errors.As(err, &cov), "%v", err)

@@ -68,7 +68,7 @@ func TestFold_refusesInvalidReducersAndReportsUnknownOnes(t *testing.T) { // CAS
 		`reducer "abacus": no such built-in reducer, and the endpoint declares none of that name`)
 	require.Nil(t, v)
 	require.NoError(t, note.Send(testkit.Soon(t), c.Ref(0).Via(c.client), 8))
-	require.Equal(t, 8, c.await(t, 1)[0].n, "CAST-7: no actor has handled it")
+	require.Equal(t, 8, c.Take(t, 1)[0].n, "CAST-7: no actor has handled it")
 }
 
 func TestFold_throttledMeshFoldsAtTheCaller(t *testing.T) {

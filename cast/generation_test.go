@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -24,8 +25,7 @@ func again(t *testing.T, perProcess int) *cluster {
 func eachAgain(t *testing.T, test func(t *testing.T, c *cluster)) {
 	for _, perProcess := range []int{1, 2, 4} {
 		t.Run(strconv.Itoa(perProcess)+" in a process", func(t *testing.T) {
-			t.Parallel()
-			test(t, again(t, perProcess))
+			testkit.Virtual(t, func(t *testing.T) { test(t, again(t, perProcess)) })
 		})
 	}
 }
@@ -66,7 +66,7 @@ func (c *cluster) requireWhole(t *testing.T, in members) {
 		require.Equal(t, want[pt.Rank()], r.Value)
 	}
 	require.NoError(t, cast.Send(t.Context(), in, note, 1))
-	require.ElementsMatch(t, ranks, ranksOf(c.await(t, len(want))))
+	require.ElementsMatch(t, ranks, ranksOf(c.Take(t, len(want))))
 	for range 10 {
 		_, err := cast.Choose(t.Context(), in, who, actor.None{})
 		require.NoError(t, err)
@@ -146,7 +146,7 @@ func TestGenerations_deadLetterRevealsTheNewGeneration_CAST10(t *testing.T) {
 	eachAgain(t, func(t *testing.T, c *cluster) {
 		require.NoError(t, cast.Send(t.Context(), c.members, note, 1))
 		n := c.place.PerProcess
-		for _, e := range c.await(t, 8-n) {
+		for _, e := range c.Take(t, 8-n) {
 			require.True(t, e.rank < 4 || e.rank >= 4+n, "rank %d", e.rank)
 		}
 		require.NoError(t, c.client.Flush(t.Context()))
@@ -158,14 +158,15 @@ func TestGenerations_deadLetterRevealsTheNewGeneration_CAST10(t *testing.T) {
 
 // Who folds knows more than the caller: it does not wait for a proc whose rank another has.
 func TestGenerations_aggregatorDoesNotAwaitEndedRanks_CAST10(t *testing.T) {
-	t.Parallel()
-	c := newCrowdAgain(t, twoByFour(), 4, 1, map[int]uint32{5: 2})
-	c.hear(c.procs[4], 5, 2, actor.Running)
-	begun := time.Now()
-	all, err := cast.Gather(t.Context(), c.in(t, "host=1,gpu=0:2"), who, actor.None{})
-	require.ErrorContains(t, err, "asked 2 · answered 1 · failed 1 [host=1,gpu=1]")
-	require.Equal(t, []int{4, 0}, all.Values())
-	require.Less(t, time.Since(begun), 10*time.Second, "it waits for its deadline")
+	testkit.Virtual(t, func(t *testing.T) {
+		c := newCrowdAgain(t, twoByFour(), 4, 1, map[int]uint32{5: 2})
+		c.hear(c.procs[4], 5, 2, actor.Running)
+		begun := time.Now()
+		all, err := cast.Gather(t.Context(), c.in(t, "host=1,gpu=0:2"), who, actor.None{})
+		require.ErrorContains(t, err, "asked 2 · answered 1 · failed 1 [host=1,gpu=1]")
+		require.Equal(t, []int{4, 0}, all.Values())
+		require.Less(t, time.Since(begun), 10*time.Second, "it waits for its deadline")
+	})
 }
 
 // To who is known to be dead nothing is sent; but the others' cast tells that another has its rank.
@@ -173,7 +174,7 @@ func TestGenerations_rankPresumedDeadAnnouncesItsRestart_CAST10(t *testing.T) {
 	c := again(t, 1)
 	c.hear(c.client, 4, 0, actor.Failed)
 	require.ErrorContains(t, cast.Send(t.Context(), c.members, note, 1), "failed 1 [host=1,gpu=0]")
-	require.Len(t, c.await(t, 7), 7)
+	require.Len(t, c.Take(t, 7), 7)
 	require.Eventually(t, func() bool { return c.client.LatestGeneration(c.proc(4, 0)) == c.proc(4, 2) },
 		10*time.Second, time.Millisecond)
 	c.requireWhole(t, c.members)
@@ -191,5 +192,5 @@ func TestGenerations_castForALaterGenerationIsRefused_CAST10(t *testing.T) {
 	ref := actor.RefOf[*member](old.ID().Actor("members")).Via(c.client)
 	_, err := note.Call(t.Context(), ref, 99)
 	require.NoError(t, err)
-	require.Len(t, c.await(t, 1), 1)
+	require.Len(t, c.Take(t, 1), 1)
 }

@@ -58,28 +58,29 @@ func TestHostile_regionBeyondTheMeshAllocatesNothing_CAST6(t *testing.T) {
 
 // What has been sent is kept long after it can be of use, and beyond maxFolds.
 func TestCast_forgetsFinishedCasts_CAST6(t *testing.T) {
-	t.Parallel()
-	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
-	p := procAt(t, place.Proc(1))
-	fs := newAggregations(p, place)
-	defer fs.close()
-	region := place.Extent.Region()
-	const casts = maxAggregations + 500
-	for i := range casts {
-		home := p.ID().Actor("nobody").Port("_0" + string(rune('a'+i%26)) + itoa(i))
-		j := newJob(tree{placement: place, region: region, arity: 2}, modeFold, 1)
-		j.replyTo, j.castID, j.ttl, j.reducer = home, home.String(), time.Second, "sum"
-		f := fs.begin(j)
-		fs.addLocal(f, 1, actor.Answer{Err: errGone})
-	}
-	require.Eventually(t, func() bool {
+	testkit.Virtual(t, func(t *testing.T) {
+		place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+		p := procAt(t, place.Proc(1))
+		fs := newAggregations(p, place)
+		defer fs.close()
+		region := place.Extent.Region()
+		const casts = maxAggregations + 500
+		for i := range casts {
+			home := p.ID().Actor("nobody").Port("_0" + string(rune('a'+i%26)) + itoa(i))
+			j := newJob(tree{placement: place, region: region, arity: 2}, modeFold, 1)
+			j.replyTo, j.castID, j.ttl, j.reducer = home, home.String(), time.Second, "sum"
+			f := fs.begin(j)
+			fs.addLocal(f, 1, actor.Answer{Err: errGone})
+		}
+		require.Eventually(t, func() bool {
+			fs.mu.Lock()
+			defer fs.mu.Unlock()
+			return len(fs.active) == 0 // the timers have forgotten all
+		}, 20*time.Second, 20*time.Millisecond)
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		return len(fs.active) == 0 // the timers have forgotten all
-	}, 20*time.Second, 20*time.Millisecond)
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	require.Empty(t, fs.finished, "%d casts are forgotten and still held", len(fs.finished))
+		require.Empty(t, fs.finished, "%d casts are forgotten and still held", len(fs.finished))
+	})
 }
 
 var errGone = &actor.Error{Code: actor.CodeHandler, Text: "no"}
@@ -261,22 +262,23 @@ func TestAggregation_earlyRepliesAreBoundedInBytes_CAST6(t *testing.T) {
 }
 
 func TestAggregation_repliesToAnUnknownCastExpire_CAST6(t *testing.T) {
-	t.Parallel()
-	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
-	fs := newAggregations(procAt(t, place.Proc(0)), place)
-	defer fs.close()
-	fs.earlyTimeout = time.Millisecond
-	body, err := wire.Marshal([][]byte{make([]byte, 1<<20)})
-	require.NoError(t, err)
-	fs.receive(actor.Incoming{From: place.Proc(2).Actor(routerActor), Envelope: wire.Envelope{
-		Kind: wire.Value, Body: body, Ext: encodeReply(
-			replyHeader{Cast: "cast", Folded: true, Parts: []shape.Ranks{shape.Interval(2, 2)}}),
-	}})
-	require.Eventually(t, func() bool {
-		fs.mu.Lock()
-		defer fs.mu.Unlock()
-		return fs.earlyBytes == 0
-	}, 20*time.Second, 20*time.Millisecond)
+	testkit.Virtual(t, func(t *testing.T) {
+		place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+		fs := newAggregations(procAt(t, place.Proc(0)), place)
+		defer fs.close()
+		fs.earlyTimeout = time.Millisecond
+		body, err := wire.Marshal([][]byte{make([]byte, 1<<20)})
+		require.NoError(t, err)
+		fs.receive(actor.Incoming{From: place.Proc(2).Actor(routerActor), Envelope: wire.Envelope{
+			Kind: wire.Value, Body: body, Ext: encodeReply(
+				replyHeader{Cast: "cast", Folded: true, Parts: []shape.Ranks{shape.Interval(2, 2)}}),
+		}})
+		require.Eventually(t, func() bool {
+			fs.mu.Lock()
+			defer fs.mu.Unlock()
+			return fs.earlyBytes == 0
+		}, 20*time.Second, 20*time.Millisecond)
+	})
 }
 
 // Only who was to fold an answer can send it past itself.

@@ -54,7 +54,7 @@ func TestCast_overlappingCastsReachEachRankOnce_CAST1(t *testing.T) { // CAST-2,
 				sender string
 			}
 			got := map[pair][]int{}
-			for _, e := range c.await(t, want) {
+			for _, e := range c.Take(t, want) {
 				view, in := meant(e.n).ViewRank(e.rank)
 				require.True(t, in, "rank %d is not in %s", e.rank, meant(e.n))
 				at, err := meant(e.n).Extent().Point(view)
@@ -75,7 +75,7 @@ func TestCast_overlappingCastsReachEachRankOnce_CAST1(t *testing.T) { // CAST-2,
 					require.Equal(t, ns, got[pair{rank, p.ID().Actor("client").String()}], "rank %d", rank)
 				}
 			}
-			require.Empty(t, c.await(t, 0), "and nothing else")
+			require.Empty(t, c.Take(t, 0), "and nothing else")
 		})
 	}
 }

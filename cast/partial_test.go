@@ -43,20 +43,21 @@ func TestReduceStream_doesNotAwaitSlowRanks(t *testing.T) {
 
 // Rank 1 holds up its host, and its process; the others of these are heard of all the same.
 func TestReduceStream_yieldsAHostsResultsDespiteASlowRank(t *testing.T) {
-	t.Parallel()
-	for _, perProcess := range []int{1, 2, 4} {
-		c := newCrowd(t, twoByFour(), 4, perProcess)
-		heard := false
-		for p := range cast.ReduceStream(testkit.Soon(t), c.members, wait, 1, cast.Sum[int](), 0) {
-			require.NoError(t, p.Err)
-			if heard = p.Coverage.Answered == 7; heard {
-				require.Equal(t, 28-1, p.Value)
-				require.Equal(t, "host=0,gpu=1", p.Coverage.MissingRegion())
-				break
+	testkit.Virtual(t, func(t *testing.T) {
+		for _, perProcess := range []int{1, 2, 4} {
+			c := newCrowd(t, twoByFour(), 4, perProcess)
+			heard := false
+			for p := range cast.ReduceStream(testkit.Soon(t), c.members, wait, 1, cast.Sum[int](), 0) {
+				require.NoError(t, p.Err)
+				if heard = p.Coverage.Answered == 7; heard {
+					require.Equal(t, 28-1, p.Value)
+					require.Equal(t, "host=0,gpu=1", p.Coverage.MissingRegion())
+					break
+				}
 			}
+			require.True(t, heard, "%d in a process", perProcess)
 		}
-		require.True(t, heard, "%d in a process", perProcess)
-	}
+	})
 }
 
 // What a process has said that it has, and took along, is in the end not counted.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/shape"
 )
 
@@ -34,22 +35,24 @@ func TestProgress_countsRanksWhileRepliesFold_CAST9(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, perProcess := range []int{1, 2} {
-				c := newCrowd(t, twoByFour(), 4, perProcess)
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-				last := 0
-				err := ask(ctx, cast.WithProgress(c.members, 0, func(n int) {
-					require.Greater(t, n, last)
-					if last = n; n == 7 {
-						cancel() // rank 5 never answers
-					}
-				}))
-				partial := new(cast.CoverageError)
-				require.ErrorAs(t, err, &partial)
-				require.Less(t, partial.Coverage.Answered, 8, "it was a word only")
-				require.Equal(t, 8, last, "nobody waits for it any more")
-				cancel()
-			}
+			testkit.Virtual(t, func(t *testing.T) {
+				for _, perProcess := range []int{1, 2} {
+					c := newCrowd(t, twoByFour(), 4, perProcess)
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+					last := 0
+					err := ask(ctx, cast.WithProgress(c.members, 0, func(n int) {
+						require.Greater(t, n, last)
+						if last = n; n == 7 {
+							cancel() // rank 5 never answers
+						}
+					}))
+					partial := new(cast.CoverageError)
+					require.ErrorAs(t, err, &partial)
+					require.Less(t, partial.Coverage.Answered, 8, "it was a word only")
+					require.Equal(t, 8, last, "nobody waits for it any more")
+					cancel()
+				}
+			})
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/cast"
-	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -167,30 +167,19 @@ func (b books) Ref(rank int) actor.Ref[*ledger] {
 func ledgers(t *testing.T) books {
 	t.Helper()
 	server := bustest.Server(t)
-	registry, err := actor.NewRegistry(ledgerType.Define(func(*actor.Context, actor.None) (*ledger, error) {
+	def := ledgerType.Define(func(*actor.Context, actor.None) (*ledger, error) {
 		return &ledger{counts: map[string]int{}, lines: make([]int, 64), page: &page{Words: map[string]int{}}}, nil
 	}, ownMap.Handle((*ledger).ownMap), ownSlice.Handle((*ledger).ownSlice), ownPage.Handle((*ledger).ownPage),
 		ownAny.Handle((*ledger).ownAny), ownLater.Handle((*ledger).ownLater), odds.Handle((*ledger).odds),
-		oddValue.Handle((*ledger).oddValue), oddError.Handle((*ledger).oddError)))
-	require.NoError(t, err)
+		oddValue.Handle((*ledger).oddValue), oddError.Handle((*ledger).oddError))
 	start := func(id subjects.ProcID, m *cast.Member, first *actor.Proc) *actor.Proc {
-		o := actor.Options{ID: id, Registry: registry, Lead: first, Coordinator: func(actor.Event) {}}
-		if first == nil {
-			o.Bus = bustest.Open(t, server)
-		}
-		p, err := actor.NewProc(t.Context(), o)
-		require.NoError(t, err)
-		r, err := cast.Start(p, m)
-		require.NoError(t, err)
-		testkit.Close(t, p.Close, func(context.Context) error {
-			r.Close()
-			return nil
-		})
+		o := actor.Options{ID: id, Lead: first, Coordinator: func(actor.Event) {}}
+		p, _ := testproc.Start(t, server, testproc.Options{Options: o, Member: m}, def)
 		return p
 	}
 	extent := shape.Of("host", 2).With("gpu", 3)
-	place := cast.Placement{Mesh: newMesh(t, "mesh"), Extent: extent, PerHost: 3, PerProcess: 3}
-	client := start(subjects.ProcID{Mesh: newMesh(t, "client")}, nil, nil)
+	place := cast.Placement{Mesh: testproc.MeshID(t, "mesh"), Extent: extent, PerHost: 3, PerProcess: 3}
+	client := start(subjects.ProcID{}, nil, nil)
 	var first *actor.Proc
 	for rank := range extent.NumRanks() {
 		if rank%3 == 0 {

@@ -29,7 +29,7 @@ func TestSelect_everyVerbReachesAUnionOnce_CAST1(t *testing.T) {
 
 		require.NoError(t, cast.Send(testkit.Soon(t), to, note, 1))
 		var got []int
-		for _, e := range c.await(t, len(in)) {
+		for _, e := range c.Take(t, len(in)) {
 			got = append(got, e.rank)
 			require.Equal(t, e.rank, e.view, "it keeps its number in the mesh")
 		}

@@ -63,10 +63,10 @@ func TestThrottled_batchesAreSequential(t *testing.T) {
 	var most, n atomic.Int32
 	for _, r := range cast.Stream(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 2}), note, 1) {
 		require.NoError(t, r.Err)
-		most.Store(max(most.Load(), int32(len(c.peek()))-n.Add(1)))
+		most.Store(max(most.Load(), int32(len(c.All(nil)))-n.Add(1)))
 	}
 	require.LessOrEqual(t, most.Load(), int32(1), "at most the other of its batch had been told")
-	require.Len(t, c.await(t, 8), 8)
+	require.Len(t, c.Take(t, 8), 8)
 }
 
 func TestThrottled_stoppedCastNamesRanksNotAsked(t *testing.T) {
@@ -124,7 +124,7 @@ func TestThrottled_deadRankCountsAsFailure(t *testing.T) {
 		_, err := cast.Gather(testkit.Soon(t), c.members, wait, 2)
 		waiting <- err
 	}()
-	c.await(t, 1) // rank 2 has it and says nothing
+	c.Take(t, 1) // rank 2 has it and says nothing
 	c.die(2)
 	require.ErrorIs(t, <-waiting, actor.ErrProcDead)
 	_, err := cast.Gather(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 1, StopAfter: 1}),
@@ -138,10 +138,10 @@ func TestThrottled_cancelledCallerAsksNoMoreRanks(t *testing.T) {
 	for range cast.Stream(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 1}), note, 1) {
 		break
 	}
-	require.Len(t, c.await(t, 1), 1)
+	require.Len(t, c.Take(t, 1), 1)
 	ctx, cancel := context.WithCancel(testkit.Soon(t))
 	go func() {
-		c.await(t, 1) // rank 1 waits
+		c.Take(t, 1) // rank 1 waits
 		cancel()
 	}()
 	_, err := cast.Gather(ctx, cast.Throttled(c.members, cast.Throttle{Batch: 2, Pause: time.Hour}), wait, 1)
@@ -180,11 +180,4 @@ func TestThrottled_invalidArgumentsFailBeforeSending(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrInvalid)
 	_, err = cast.Reduce(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{}), who, actor.None{}, bad)
 	require.ErrorContains(t, err, "fold the answers of who: reducer bad panicked")
-}
-
-// peek is what has been written down so far.
-func (b *book) peek() []entry {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.entries)
 }

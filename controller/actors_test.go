@@ -4,32 +4,25 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/proc"
 )
 
 func TestController_ownsActorsThroughTheirProcAgents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	echo := actor.NewType[*struct{}, int]("echo")
-	registry, err := actor.NewRegistry(echo.Define(func(ctx *actor.Context, bad int) (*struct{}, error) {
+	def := echo.Define(func(ctx *actor.Context, bad int) (*struct{}, error) {
 		if ctx.Point().Rank() == bad {
 			return nil, errors.New("not this one")
 		}
 		return &struct{}{}, nil
-	}))
-	require.NoError(t, err)
-	for rank := range 4 {
-		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t), Registry: registry, Mesh: r.spec.Procs,
-			Rank: rank, Log: zerolog.Nop()})
-		require.NoError(t, err)
-		closing(t, p, router)
-	}
+	})
+	r.join(t, 4, def)
 	spec := r.spec
+	var err error
 	spec.Region, err = spec.Region.Slice("gpu", 1, 2)
 	require.NoError(t, err)
 	spec.Actors = &agent.ActorSpec{Name: "echoes", Type: "echo", Params: []byte{1}}

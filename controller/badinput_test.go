@@ -9,6 +9,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -21,11 +22,9 @@ func TestController_badInputGetsExactErrors(t *testing.T) {
 	create(t, ref)
 	wait(t, ref, agent.Running)
 	never := r.own(t, r.spec)
-	other, _ := r.proc(t, newHostProc(t), Def())
-	elsewhere := actor.RefOf[agent.Agent](ref.ID()).Via(other)
+	elsewhere := actor.RefOf[agent.Agent](ref.ID()).Via(r.teller(t))
 	beyond := shape.Of("host", 3).With("gpu", 2).Region()
-	gone, err := subjects.NewHostID("gone")
-	require.NoError(t, err)
+	gone := testproc.HostID(t, "gone")
 	for name, row := range map[string]struct {
 		ask  func(context.Context) error
 		want error  // nil: see text
@@ -92,9 +91,7 @@ func TestPolicy_invalidPoliciesAreRefusedBeforeAnyStart(t *testing.T) {
 	r := newRig(t)
 	spares := make([]subjects.HostID, 3)
 	for i := range spares {
-		var err error
-		spares[i], err = subjects.NewHostID(string(rune('x' + i)))
-		require.NoError(t, err)
+		spares[i] = testproc.HostID(t, string(rune('x'+i)))
 	}
 	for want, p := range map[string]Policy{
 		"policy: backoff from -1s to 0s: want 0 or more": {Recovery: Restart,

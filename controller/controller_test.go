@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,11 +12,12 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
-	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -33,49 +33,21 @@ type fakeHost struct {
 	busy   <-chan struct{}               // its ranks take so long to stop; nil: no time
 	renew  func() (agent.Overlay, error) // what it says to Keepalive; nil: how its ranks are
 
-	mu   sync.Mutex
-	told []string
-	more chan struct{}
-}
-
-func (h *fakeHost) note(what string) {
-	h.mu.Lock()
-	h.told = append(h.told, what)
-	h.mu.Unlock()
-	select {
-	case h.more <- struct{}{}:
-	default:
-	}
+	told testkit.Notes[string]
 }
 
 // await waits until the host was told something so many times.
 func (h *fakeHost) await(t *testing.T, what string, n int) {
 	t.Helper()
-	for {
-		if h.count(what) >= n {
-			return
-		}
-		select {
-		case <-h.more:
-		case <-time.After(testkit.Patience):
-			t.Fatalf("a host was told %s %d times, want %d", what, h.count(what), n)
-		}
-	}
+	h.told.Await(t, n, func(w string) bool { return w == what })
 }
 
-func (h *fakeHost) count(what string) (n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, w := range h.told {
-		if w == what {
-			n++
-		}
-	}
-	return n
+func (h *fakeHost) count(what string) int {
+	return len(h.told.All(func(w string) bool { return w == what }))
 }
 
 func (h *fakeHost) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Overlay, error) {
-	h.note("create")
+	h.told.Add("create")
 	if h.mute {
 		actor.Defer[agent.Overlay](ctx)
 	}
@@ -96,9 +68,9 @@ func (h *fakeHost) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay,
 		return nil, err
 	}
 	if ctx.Urged() {
-		h.note("urgent stop")
+		h.told.Add("urgent stop")
 	} else {
-		h.note("stop")
+		h.told.Add("stop")
 	}
 	stopped := func(*actor.Context) agent.Overlay {
 		for _, r := range h.ranks {
@@ -121,7 +93,7 @@ func (h *fakeHost) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay,
 }
 
 func (h *fakeHost) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay, error) {
-	h.note("wait")
+	h.told.Add("wait")
 	return nil, h.table.ReplyWhen(ctx, w, 0)
 }
 
@@ -131,7 +103,7 @@ func (h *fakeHost) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, err
 
 // Keepalive of a host with lost ranks tells what no event told.
 func (h *fakeHost) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
-	h.note("keepalive " + l.TTL.String())
+	h.told.Add("keepalive " + l.TTL.String())
 	if err := h.table.AcceptClaim("fake", l.ID, l.Claim); err != nil {
 		return nil, err
 	}
@@ -159,14 +131,14 @@ func newRig(t *testing.T, change ...func(*fakeHost)) *rig {
 	extent := shape.Of("host", 2).With("gpu", 2)
 	r := &rig{srv: bustest.Server(t), spec: Spec{Procs: meshOf(t, extent, 2), Region: extent.Region()}}
 	for i, id := range r.spec.Procs.Hosts {
-		h := &fakeHost{table: agent.NewTable(), ranks: []int{2 * i, 2*i + 1}, more: make(chan struct{}, 1)}
+		h := &fakeHost{table: agent.NewTable(), ranks: []int{2 * i, 2*i + 1}}
 		for _, f := range change {
 			f(h)
 		}
 		typ := actor.NewType[agent.Agent, actor.None]("fake-host")
 		methods := append(agent.Methods(), agent.Renew.Handle(
 			func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.RenewResult, error) {
-				h.note("renew")
+				h.told.Add("renew")
 				return agent.HandleRenew(ctx, a, leases)
 			}))
 		p, _ := r.proc(t, id.Proc(), typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) {
@@ -176,9 +148,7 @@ func newRig(t *testing.T, change ...func(*fakeHost)) *rig {
 		require.NoError(t, err)
 		r.hosts, r.at = append(r.hosts, h), append(r.at, p)
 	}
-	client, err := subjects.NewMeshID("client")
-	require.NoError(t, err)
-	r.p, r.close = r.proc(t, subjects.ProcID{Mesh: client}, Def())
+	r.p, r.close = testproc.Start(t, r.srv, testproc.Options{}, Def())
 	return r
 }
 
@@ -187,22 +157,20 @@ func (r *rig) bus(t *testing.T) *bus.Bus { return bustest.Open(t, r.srv) }
 // proc starts one that is no rank of a mesh. Its close may be called before the test ends.
 func (r *rig) proc(t *testing.T, id subjects.ProcID, def actor.Def) (*actor.Proc, func()) {
 	t.Helper()
-	registry, err := actor.NewRegistry(def)
-	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(),
-		actor.Options{ID: id, Bus: r.bus(t), Registry: registry, Log: zerolog.Nop()})
-	require.NoError(t, err)
-	router, err := cast.Start(p, nil)
-	require.NoError(t, err)
-	return p, closing(t, p, router)
+	return testproc.Start(t, r.srv, testproc.Options{Options: actor.Options{ID: id}}, def)
 }
 
-// closing closes a proc and its router when the test ends; what it returns does so before.
-func closing(t *testing.T, p *actor.Proc, router *cast.Router) (now func()) {
-	return testkit.Close(t, p.Close, func(context.Context) error {
-		router.Close()
-		return nil
-	})
+// join starts ranks of the mesh, which are real and in this process.
+func (r *rig) join(t *testing.T, ranks int, defs ...actor.Def) (all []*actor.Proc) {
+	t.Helper()
+	for rank := range ranks {
+		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t),
+			Registry: testproc.Registry(t, defs...), Mesh: r.spec.Procs, Rank: rank, Log: zerolog.Nop()})
+		require.NoError(t, err)
+		testproc.Close(t, p, router)
+		all = append(all, p)
+	}
+	return all
 }
 
 // own starts a controller.
@@ -286,7 +254,7 @@ func TestListEvents_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 		Host:   r.spec.Procs.Hosts[0].String(),
 		Reason: "exited with code 3", ExitCode: &code, StderrTail: []string{"oh"}, At: time.Unix(7, 0).UTC(),
 	}
-	teller, _ := r.proc(t, newHostProc(t), Def())
+	teller := r.teller(t)
 	lie, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: died.Mesh, Rank: 2})
 	require.NoError(t, err)
 	about := r.p.Space().Event(actor.KindProc, died.Proc().Scope(), teller.ID().Process().String())
@@ -315,41 +283,36 @@ func TestListEvents_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 	}
 }
 
-func newHostProc(t *testing.T) subjects.ProcID {
-	t.Helper()
-	id, err := subjects.NewHostID("teller")
-	require.NoError(t, err)
-	return id.Proc()
-}
-
 func TestLease_isRenewedEveryThirdUntilTheEnd_CTL4(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.spec.Lease = time.Second
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	since := time.Now()
-	for _, h := range r.hosts {
-		h.await(t, "keepalive 1s", 3)
-	}
-	require.GreaterOrEqual(t, time.Since(since), 900*time.Millisecond)
-	_, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
-	require.NoError(t, err)
-	states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
-	require.NoError(t, err)
-	require.Len(t, states, 4)
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.spec.Lease = time.Second
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		since := time.Now()
+		for _, h := range r.hosts {
+			h.await(t, "keepalive 1s", 3)
+		}
+		require.GreaterOrEqual(t, time.Since(since), 900*time.Millisecond)
+		_, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
+		require.NoError(t, err)
+		states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
+		require.NoError(t, err)
+		require.Len(t, states, 4)
+	})
 }
 
 func TestLease_renewalReportsMissedEnds_CTL4(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.spec.Lease = time.Second
-	r.hosts[1].lost = []int{3}
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	e := testkit.Next(t, subscribes(t, r.p, ref))
-	require.Equal(t, 3, e.Rank)
-	require.Contains(t, e.Reason, "nobody heard")
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.spec.Lease = time.Second
+		r.hosts[1].lost = []int{3}
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		e := testkit.Next(t, subscribes(t, r.p, ref))
+		require.Equal(t, 3, e.Rank)
+		require.Contains(t, e.Reason, "nobody heard")
+	})
 }
 
 func TestController_stopEndsItsMesh_CTL4(t *testing.T) {
@@ -370,9 +333,7 @@ func TestCreate_failureNamesTheHost_CTL5(t *testing.T) {
 			h.refuse = errors.New("not on my host")
 		}
 	})
-	gone, err := subjects.NewHostID("gone")
-	require.NoError(t, err)
-	r.spec.Procs.Hosts[1] = gone
+	r.spec.Procs.Hosts[1] = testproc.HostID(t, "gone")
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	o := wait(t, ref, agent.Running)
@@ -387,18 +348,19 @@ func TestCreate_failureNamesTheHost_CTL5(t *testing.T) {
 }
 
 func TestCreate_silentHostDelaysNothingForever_CTL5(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(h *fakeHost) { h.mute = h.ranks[0] == 2 })
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	o, err := agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Running})
-	require.NoError(t, err)
-	require.Equal(t, agent.Overlay{
-		{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}},
-		{First: 2, Count: 2, Status: agent.Status{Phase: agent.Initializing}},
-	}, o)
-	r.close() // asks both to stop
-	r.stoppedOnce(t, r.hosts[1])
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, func(h *fakeHost) { h.mute = h.ranks[0] == 2 })
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		o, err := agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Running})
+		require.NoError(t, err)
+		require.Equal(t, agent.Overlay{
+			{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}},
+			{First: 2, Count: 2, Status: agent.Status{Phase: agent.Initializing}},
+		}, o)
+		r.close() // asks both to stop
+		r.stoppedOnce(t, r.hosts[1])
+	})
 }

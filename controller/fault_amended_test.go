@@ -10,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 )
 
 func TestFaultAC5_endingControllerTellsSubscribersWhy(t *testing.T) {
@@ -33,7 +34,7 @@ func TestFaultAC6_goneWatcherIsHarmless(t *testing.T) {
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	elsewhere, leave := r.proc(t, newHostProc(t), Def())
+	elsewhere, leave := r.proc(t, testproc.HostID(t, "teller").Proc(), Def())
 	subscribes(t, elsewhere, ref)
 	leave()
 	r.teller(t).Emit(r.killed(1))
@@ -62,21 +63,22 @@ func TestFaultAC7_stateListsEachRankOfTheRegionOnce(t *testing.T) {
 }
 
 func TestFaultAC8_failingQueryDoesNotFailARank(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.spec.Lease = time.Second
-	r.hosts[0].renew = notNow
-	r.hosts[1].renew = func() (agent.Overlay, error) { return nil, nil } // it knows no such mesh
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	wait(t, ref, agent.Running)
-	port := subscribes(t, r.p, ref)
-	for _, h := range r.hosts {
-		h.await(t, "keepalive 1s", 3)
-	}
-	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
-	r.teller(t).Emit(r.killed(2))
-	require.Equal(t, 2, testkit.Next(t, port).Rank, "nothing was told before that")
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.spec.Lease = time.Second
+		r.hosts[0].renew = notNow
+		r.hosts[1].renew = func() (agent.Overlay, error) { return nil, nil } // it knows no such mesh
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		port := subscribes(t, r.p, ref)
+		for _, h := range r.hosts {
+			h.await(t, "keepalive 1s", 3)
+		}
+		require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
+		r.teller(t).Emit(r.killed(2))
+		require.Equal(t, 2, testkit.Next(t, port).Rank, "nothing was told before that")
+	})
 }
 
 func TestFaultAC10_actorIsNamedByMeshAndPoint(t *testing.T) {
@@ -93,24 +95,26 @@ actors 2 2 gpu=1:2
 
 // Meaning of test_orphaned_actors_are_cleaned_up.
 func TestOrphans_endWhenTheirLeaseExpires(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	procs := r.ranks(t, frailDef())
-	for _, p := range procs {
-		to := agent.Of(p.ID()).Via(r.p)
-		spec := frails("orphans")
-		spec.Owner = r.p.ID().Actor("nobody")
-		_, err := agent.Create.Call(t.Context(), to, agent.CreateRequest{Actors: spec, Wait: true})
-		require.NoError(t, err)
-		o, err := agent.Keepalive.Call(t.Context(), to, agent.Lease{ID: "orphans", TTL: time.Second})
-		require.NoError(t, err)
-		require.Equal(t, agent.Running, o[0].Status.Phase)
-	}
-	for _, p := range procs {
-		o, err := agent.Wait.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.UntilEnded("orphans"))
-		require.NoError(t, err)
-		require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: agent.OrphanedReason(time.Second)}, o[0].Status)
-	}
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		procs := r.join(t, 4, frailDef())
+		for _, p := range procs {
+			to := agent.Of(p.ID()).Via(r.p)
+			spec := frails("orphans")
+			spec.Owner = r.p.ID().Actor("nobody")
+			_, err := agent.Create.Call(t.Context(), to, agent.CreateRequest{Actors: spec, Wait: true})
+			require.NoError(t, err)
+			o, err := agent.Keepalive.Call(t.Context(), to, agent.Lease{ID: "orphans", TTL: time.Second})
+			require.NoError(t, err)
+			require.Equal(t, agent.Running, o[0].Status.Phase)
+		}
+		for _, p := range procs {
+			o, err := agent.Wait.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.UntilEnded("orphans"))
+			require.NoError(t, err)
+			require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: agent.OrphanedReason(time.Second)},
+				o[0].Status)
+		}
+	})
 }
 
 func TestController_publishesRankEventsThatNoHostDid(t *testing.T) {

@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 )
 
@@ -34,7 +33,7 @@ func (r *rig) killed(rank int) actor.Event {
 // teller is a proc in the place of a host that tells of its procs' ends.
 func (r *rig) teller(t *testing.T) *actor.Proc {
 	t.Helper()
-	p, _ := r.proc(t, newHostProc(t), Def())
+	p, _ := r.proc(t, testproc.HostID(t, "teller").Proc(), Def())
 	return p
 }
 
@@ -96,22 +95,6 @@ func health(t *testing.T, ref actor.Ref[agent.Agent]) Report {
 	return r
 }
 
-// ranks is a mesh of actors on so many procs, which are real and in this process.
-func (r *rig) ranks(t *testing.T, defs ...actor.Def) []*actor.Proc {
-	t.Helper()
-	registry, err := actor.NewRegistry(defs...)
-	require.NoError(t, err)
-	var all []*actor.Proc
-	for rank := range r.spec.Procs.Extent.NumRanks() {
-		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t), Registry: registry, Mesh: r.spec.Procs,
-			Rank: rank, Log: zerolog.Nop()})
-		require.NoError(t, err)
-		closing(t, p, router)
-		all = append(all, p)
-	}
-	return all
-}
-
 // meshSteps is what the controllers of the rig tell on ev. of their meshes.
 func (r *rig) meshSteps(t *testing.T) <-chan actor.Event {
 	t.Helper()
@@ -143,51 +126,53 @@ func frails(name string) *agent.ActorSpec {
 }
 
 func TestFaultC1_controllerAnswersDespiteFailures_CTL7(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(h *fakeHost) { h.renew = notNow })
-	r.spec.Lease = time.Second
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	wait(t, ref, agent.Running)
-	said := subscribes(t, r.p, ref)
-	r.teller(t).Emit(r.killed(1))
-	require.Equal(t, 1, testkit.Next(t, said).Rank)
-	r.hosts[0].await(t, "keepalive 1s", 1) // which fails
-	require.Len(t, list(t, ref, 0), 1)
-	_, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
-	require.NoError(t, err)
-	for range 3 {
-		testkit.Next(t, said)
-	}
-	require.Empty(t, list(t, ref, 4), "the mesh is over, and its controller lives")
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, func(h *fakeHost) { h.renew = notNow })
+		r.spec.Lease = time.Second
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		said := subscribes(t, r.p, ref)
+		r.teller(t).Emit(r.killed(1))
+		require.Equal(t, 1, testkit.Next(t, said).Rank)
+		r.hosts[0].await(t, "keepalive 1s", 1) // which fails
+		require.Len(t, list(t, ref, 0), 1)
+		_, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
+		require.NoError(t, err)
+		for range 3 {
+			testkit.Next(t, said)
+		}
+		require.Empty(t, list(t, ref, 4), "the mesh is over, and its controller lives")
+	})
 }
 
 func TestFaultC3_leasesOfLiveRanksAreRenewedDespiteFailures(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	procs := r.ranks(t, frailDef())
-	spec := r.spec
-	spec.Lease, spec.Actors = 4*time.Second, frails("frails")
-	ref := r.own(t, spec)
-	create(t, ref)
-	wait(t, ref, agent.Running)
-	port := subscribes(t, r.p, ref)
-	teller := r.teller(t)
-	teller.Emit(r.killed(0)) // a proc has ended
-	testkit.Next(t, port)
-	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[1].ID().Actor("frails")).
-		Via(r.p), actor.None{})
-	require.Error(t, err)
-	testkit.Next(t, port)
-	until := time.Now().Add(spec.Lease * 5 / 4)
-	for time.Now().Before(until) {
-		for _, p := range procs[2:] {
-			o, err := agent.Keepalive.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.Lease{ID: "frails"})
-			require.NoError(t, err)
-			require.Equal(t, agent.Running, o[0].Status.Phase)
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		procs := r.join(t, 4, frailDef())
+		spec := r.spec
+		spec.Lease, spec.Actors = 4*time.Second, frails("frails")
+		ref := r.own(t, spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		port := subscribes(t, r.p, ref)
+		teller := r.teller(t)
+		teller.Emit(r.killed(0)) // a proc has ended
+		testkit.Next(t, port)
+		_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[1].ID().Actor("frails")).
+			Via(r.p), actor.None{})
+		require.Error(t, err)
+		testkit.Next(t, port)
+		until := time.Now().Add(spec.Lease * 5 / 4)
+		for time.Now().Before(until) {
+			for _, p := range procs[2:] {
+				o, err := agent.Keepalive.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.Lease{ID: "frails"})
+				require.NoError(t, err)
+				require.Equal(t, agent.Running, o[0].Status.Phase)
+			}
+			time.Sleep(100 * time.Millisecond)
 		}
-		time.Sleep(100 * time.Millisecond) // leases end by the clock of those who keep them
-	}
+	})
 }
 
 func TestFaultC4_stopReachesRemainingRanksAfterAFailure(t *testing.T) {
@@ -218,44 +203,46 @@ func TestFaultC4_stopReachesRemainingRanksAfterAFailure(t *testing.T) {
 }
 
 func TestFaultC5_unreachableAgentFailsNoRank(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(h *fakeHost) { h.renew = notNow })
-	r.spec.Lease = time.Second
-	said := r.meshSteps(t)
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	wait(t, ref, agent.Running)
-	port := subscribes(t, r.p, ref)
-	for range 4 { // again and again
-		e := <-said
-		for e.Step != "lease.renew.failed" {
-			e = <-said
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, func(h *fakeHost) { h.renew = notNow })
+		r.spec.Lease = time.Second
+		said := r.meshSteps(t)
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		port := subscribes(t, r.p, ref)
+		for range 4 { // again and again
+			e := <-said
+			for e.Step != "lease.renew.failed" {
+				e = <-said
+			}
+			require.Regexp(t, `^[ab]-\w+ did not renew leases: .*not now$`, e.Reason)
+			require.Equal(t, actor.KindMesh, e.Kind)
 		}
-		require.Regexp(t, `^[ab]-\w+ did not renew leases: .*not now$`, e.Reason)
-		require.Equal(t, actor.KindMesh, e.Kind)
-	}
-	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
-	r.teller(t).Emit(r.killed(3))
-	require.Equal(t, 3, testkit.Next(t, port).Rank, "nothing was told before that")
+		require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
+		r.teller(t).Emit(r.killed(3))
+		require.Equal(t, 3, testkit.Next(t, port).Rank, "nothing was told before that")
+	})
 }
 
 func TestFaultC7_failedStopOnOneHostKeepsOtherStatuses(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	procs := r.ranks(t, frailDef())
-	spec := r.spec
-	spec.Actors = frails("frails")
-	ref := r.own(t, spec)
-	create(t, ref)
-	wait(t, ref, agent.Running)
-	<-procs[0].StopActor(agent.Name, "nobody answers for rank 0")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	o, err := agent.Stop.Call(ctx, ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
-	require.NoError(t, err)
-	require.Equal(t, agent.Run{First: 1, Count: 3, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}},
-		o[len(o)-1])
-	require.False(t, o[0].Status.Phase.Terminal(), "nobody knows of rank 0: %v", o)
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		procs := r.join(t, 4, frailDef())
+		spec := r.spec
+		spec.Actors = frails("frails")
+		ref := r.own(t, spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		<-procs[0].StopActor(agent.Name, "nobody answers for rank 0")
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		o, err := agent.Stop.Call(ctx, ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
+		require.NoError(t, err)
+		require.Equal(t, agent.Run{First: 1, Count: 3, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}},
+			o[len(o)-1])
+		require.False(t, o[0].Status.Phase.Terminal(), "nobody knows of rank 0: %v", o)
+	})
 }
 
 func TestFaultC11_burstOfFailuresArrivesOneByOne(t *testing.T) {
@@ -307,7 +294,7 @@ func TestFaultC12_repeatedListHasNoDuplicates(t *testing.T) {
 func TestFaultC14_procWithAFailedActorAcceptsOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	procs := r.ranks(t, frailDef())
+	procs := r.join(t, 4, frailDef())
 	spec := r.spec
 	spec.Actors = frails("first")
 	ref := r.own(t, spec)
@@ -325,7 +312,7 @@ func TestFaultC14_procWithAFailedActorAcceptsOthers(t *testing.T) {
 func TestFaultC18_failureReportBeginsWithActorPlaceAndCause(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	procs := r.ranks(t, frailDef())
+	procs := r.join(t, 4, frailDef())
 	spec := r.spec
 	spec.Actors, spec.Name = frails("frails"), "trainers"
 	ref := r.own(t, spec)

@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/agenttest"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -70,7 +71,7 @@ func is(t *testing.T, ref actor.Ref[agent.Agent], host subjects.HostID, s presen
 
 func TestHostMesh_fulfilsTheAgentContract_CTL17(t *testing.T) {
 	t.Parallel()
-	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
+	agenttest.TestAgentInBubbles(t, func(t *testing.T) agenttest.Fixture {
 		r := newRig(t)
 		ref, _ := r.hosting(t, 2)
 		states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
@@ -138,25 +139,26 @@ func TestHostMesh_failedReturnIsReportedAndRetried_CTL17(t *testing.T) {
 }
 
 func TestHostMesh_stopAnswersBeforeEachCallersDeadline_CTL17(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	ref, got := r.hosting(t, 2)
-	got.free = make(chan struct{})
-	patient := make(chan error, 1)
-	go func() {
-		_, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
-		patient <- err
-	}()
-	_, err := agent.Wait.Call(t.Context(), ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.ShuttingDown})
-	require.NoError(t, err)
-	soon, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	o, err := agent.Stop.Call(soon, ref, agent.StopRequest{ID: idOf(t, ref), Reason: "again"})
-	require.NoError(t, err)
-	require.Equal(t, "stopping: done", o[0].Status.String(), "as they are then")
-	close(got.free)
-	require.NoError(t, <-patient)
-	testkit.Next(t, got.back)
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		ref, got := r.hosting(t, 2)
+		got.free = make(chan struct{})
+		patient := make(chan error, 1)
+		go func() {
+			_, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
+			patient <- err
+		}()
+		_, err := agent.Wait.Call(t.Context(), ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.ShuttingDown})
+		require.NoError(t, err)
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		o, err := agent.Stop.Call(soon, ref, agent.StopRequest{ID: idOf(t, ref), Reason: "again"})
+		require.NoError(t, err)
+		require.Equal(t, "stopping: done", o[0].Status.String(), "as they are then")
+		close(got.free)
+		require.NoError(t, <-patient)
+		testkit.Next(t, got.back)
+	})
 }
 
 func TestHostMesh_newSubscriberHearsFailuresAndHeartbeats_CTL17(t *testing.T) {
@@ -165,9 +167,7 @@ func TestHostMesh_newSubscriberHearsFailuresAndHeartbeats_CTL17(t *testing.T) {
 	ref, got := r.hosting(t, 2)
 	is(t, ref, got.ids[1], presence.Dead)
 	is(t, ref, got.ids[1], presence.Dead)
-	id, err := subjects.NewMeshID("other")
-	require.NoError(t, err)
-	other, closeOther := r.proc(t, subjects.ProcID{Mesh: id}, Def())
+	other, closeOther := testproc.Start(t, r.srv, testproc.Options{}, Def())
 	there := ref.Via(other)
 	e := list(t, there, 0)[0]
 	require.Equal(t, "host.dead failed 1 host=1/2", e.Step+" "+e.Status+" "+string(rune('0'+e.Rank))+" "+e.Point)
@@ -200,9 +200,7 @@ func TestHostMesh_refusesUnsupportedRequests_CTL17(t *testing.T) { // CTL-9
 	require.ErrorContains(t, HoldAllocation(t.Context(), fresh, got), "cannot hold 2 hosts")
 	require.ErrorContains(t, HoldAllocation(t.Context(), r.own(t, r.spec), got), "want a mesh of hosts")
 
-	id, err := subjects.NewMeshID("other")
-	require.NoError(t, err)
-	other, _ := r.proc(t, subjects.ProcID{Mesh: id}, Def())
+	other, _ := testproc.Start(t, r.srv, testproc.Options{}, Def())
 	require.ErrorContains(t, HoldAllocation(t.Context(), fresh.Via(other), got),
 		"want an allocation of this process", "hosts do not travel")
 	_, err = notify.Call(t.Context(), ref.Via(other), notification{released{}})

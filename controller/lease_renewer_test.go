@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
-	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/internal/testproc"
 )
 
 func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL14(t *testing.T) {
@@ -29,8 +29,7 @@ func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL14(t *testing.T) {
 		}
 		require.NoError(t, h.table.AcceptClaim("fake", "lost", second))
 	}
-	away, err := subjects.NewHostID("away")
-	require.NoError(t, err)
+	away := testproc.HostID(t, "away")
 	k := NewLeaseRenewer(r.p)
 	defer k.Close()
 	var all sync.WaitGroup
@@ -68,30 +67,28 @@ func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL14(t *testing.T) {
 }
 
 func TestLeaseRenewer_controllersShareRenewals_CTL14(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.spec.Lease, r.spec.Renewer = time.Second, NewLeaseRenewer(r.p)
-	defer r.spec.Renewer.Close()
-	for _, name := range []string{"a", "b", "c", "d"} {
-		s := r.spec
-		id, err := subjects.NewMeshID(name)
-		require.NoError(t, err)
-		s.Procs.ID = id
-		ref, err := actor.Spawn(t.Context(), r.p, Type, name, s)
-		require.NoError(t, err)
-		create(t, ref)
-	}
-	for _, h := range r.hosts {
-		h.await(t, "keepalive 1s", 12)
-		require.Less(t, h.count("renew"), 12, "most of twelve leases went with others")
-	}
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.spec.Lease, r.spec.Renewer = time.Second, NewLeaseRenewer(r.p)
+		defer r.spec.Renewer.Close()
+		for _, name := range []string{"a", "b", "c", "d"} {
+			s := r.spec
+			s.Procs.ID = testproc.MeshID(t, name)
+			ref, err := actor.Spawn(t.Context(), r.p, Type, name, s)
+			require.NoError(t, err)
+			create(t, ref)
+		}
+		for _, h := range r.hosts {
+			h.await(t, "keepalive 1s", 12)
+			require.Less(t, h.count("renew"), 12, "most of twelve leases went with others")
+		}
+	})
 }
 
 func TestLeaseRenewer_closedRenewerRefusesCallers_CTL14(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := NewLeaseRenewer(nil)
-		host, err := subjects.NewHostID("h")
-		require.NoError(t, err)
+		host := testproc.HostID(t, "h")
 		at := k.nextRenewal(time.Minute)
 		time.Sleep(time.Minute - 1)
 		require.Equal(t, at, k.nextRenewal(time.Minute), "whoever renews so often does it at the same moment")
@@ -105,23 +102,24 @@ func TestLeaseRenewer_closedRenewerRefusesCallers_CTL14(t *testing.T) {
 		synctest.Wait()
 		k.Close()
 		require.ErrorIs(t, <-waits, errRenewerClosed)
-		_, err = k.renewLease(t.Context(), host, agent.Lease{ID: "m"})
+		_, err := k.renewLease(t.Context(), host, agent.Lease{ID: "m"})
 		require.ErrorIs(t, err, errRenewerClosed)
 	})
 }
 
 func TestPoll_agentsArePolledWithoutALease_CTL4(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	cfg := &config.Config{}
-	require.NoError(t, config.SupervisionPollInterval.Override(cfg, 50*time.Millisecond))
-	agent.SetConfig(r.p, cfg)
-	r.spec.Lease = -1
-	r.hosts[1].lost = []int{3}
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	e := testkit.Next(t, subscribes(t, r.p, ref))
-	require.Equal(t, 3, e.Rank)
-	require.Contains(t, e.Reason, "nobody heard")
-	r.hosts[0].await(t, "keepalive 0s", 2)
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		cfg := &config.Config{}
+		require.NoError(t, config.SupervisionPollInterval.Override(cfg, 50*time.Millisecond))
+		agent.SetConfig(r.p, cfg)
+		r.spec.Lease = -1
+		r.hosts[1].lost = []int{3}
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		e := testkit.Next(t, subscribes(t, r.p, ref))
+		require.Equal(t, 3, e.Rank)
+		require.Contains(t, e.Reason, "nobody heard")
+		r.hosts[0].await(t, "keepalive 0s", 2)
+	})
 }

@@ -86,32 +86,33 @@ type fakeProc struct{ agent.Agent }
 func (*fakeProc) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
 
 func TestOrphanCheck_repeatsUntilNoProcAnswers_CTL16(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.spec.Procs.Keep = true
-	cfg := &config.Config{}
-	require.NoError(t, config.SupervisionPollInterval.Override(cfg, 50*time.Millisecond))
-	agent.SetConfig(r.p, cfg)
-	kill := r.keptProc(t)
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	wait(t, ref, agent.Running)
-	dead := hostChange{Host: r.spec.Procs.Hosts[1], State: presence.Dead, Reason: "killed"}
-	_, err := notify.Call(t.Context(), ref, notification{dead})
-	require.NoError(t, err)
-	kept := agent.Overlay{
-		{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}},
-		{First: 2, Count: 2, Status: agent.Status{Phase: agent.Running,
-			Reason: "its host b is dead; its proc may still run: killed"}},
-	}
-	require.Equal(t, kept, overlay(t, ref))
-	kill()
-	ctx := testkit.Soon(t)
-	part, err := r.spec.Region.Slice("host", 1, 2)
-	require.NoError(t, err)
-	_, err = agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Stopped, Region: &part})
-	require.NoError(t, err)
-	require.Equal(t, agent.Overlay{kept[0],
-		{First: 2, Count: 2, Status: agent.Status{Phase: agent.Failed, Reason: "host b is dead: killed"}}},
-		overlay(t, ref))
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.spec.Procs.Keep = true
+		cfg := &config.Config{}
+		require.NoError(t, config.SupervisionPollInterval.Override(cfg, 50*time.Millisecond))
+		agent.SetConfig(r.p, cfg)
+		kill := r.keptProc(t)
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		dead := hostChange{Host: r.spec.Procs.Hosts[1], State: presence.Dead, Reason: "killed"}
+		_, err := notify.Call(t.Context(), ref, notification{dead})
+		require.NoError(t, err)
+		kept := agent.Overlay{
+			{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}},
+			{First: 2, Count: 2, Status: agent.Status{Phase: agent.Running,
+				Reason: "its host b is dead; its proc may still run: killed"}},
+		}
+		require.Equal(t, kept, overlay(t, ref))
+		kill()
+		ctx := testkit.Soon(t)
+		part, err := r.spec.Region.Slice("host", 1, 2)
+		require.NoError(t, err)
+		_, err = agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Stopped, Region: &part})
+		require.NoError(t, err)
+		require.Equal(t, agent.Overlay{kept[0],
+			{First: 2, Count: 2, Status: agent.Status{Phase: agent.Failed, Reason: "host b is dead: killed"}}},
+			overlay(t, ref))
+	})
 }

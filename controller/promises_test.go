@@ -11,7 +11,7 @@ import (
 
 func TestController_fulfilsTheAgentContract(t *testing.T) { // AGT-9
 	t.Parallel()
-	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
+	agenttest.TestAgentInBubbles(t, func(t *testing.T) agenttest.Fixture {
 		r := newRig(t)
 		ref := r.own(t, r.spec)
 		return agenttest.Fixture{

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -13,9 +14,7 @@ func TestSpares_ownersStartWithDifferentHosts_CTL11(t *testing.T) {
 	r := newRig(t)
 	r.spec.Policy = Policy{Recovery: Replace}
 	for range 2 {
-		h, err := subjects.NewHostID("spare")
-		require.NoError(t, err)
-		r.spec.Policy.Spares = append(r.spec.Policy.Spares, h)
+		r.spec.Policy.Spares = append(r.spec.Policy.Spares, testproc.HostID(t, "spare"))
 	}
 	first := map[subjects.HostID]bool{}
 	for range 64 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -276,14 +277,12 @@ func (s *scenario) start(args []string, actors *agent.ActorSpec, region string, 
 // meshOf is a mesh on hosts a, b, c …
 func meshOf(t *testing.T, extent shape.Extent, perHost int) agent.Mesh {
 	t.Helper()
-	id, err := subjects.NewMeshID("mesh")
-	require.NoError(t, err)
+	id := testproc.MeshID(t, "mesh")
 	owner, err := subjects.ParseActorID("client-000000000000c/0.0/controller-000000000000d")
 	require.NoError(t, err)
 	m := agent.Mesh{ID: id, Extent: extent, PerHost: perHost, Owner: owner}
 	for i := range extent.NumRanks() / perHost {
-		h, err := subjects.NewHostID(string(rune('a' + i)))
-		require.NoError(t, err)
+		h := testproc.HostID(t, string(rune('a'+i)))
 		m.Hosts = append(m.Hosts, h)
 	}
 	return m

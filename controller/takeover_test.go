@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -24,49 +25,50 @@ func (r *rig) states(t *testing.T) (all []agent.State) {
 }
 
 func TestTakeOver_twoControllersNeverBothAct_CTL10(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.spec.Lease = time.Second
-	first := r.own(t, r.spec)
-	create(t, first)
-	wait(t, first, agent.Running)
-	told := subscribes(t, r.p, first)
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.spec.Lease = time.Second
+		first := r.own(t, r.spec)
+		create(t, first)
+		wait(t, first, agent.Running)
+		told := subscribes(t, r.p, first)
 
-	spec, err := TakeOver(r.spec.Procs.ID, r.states(t), 1)
-	require.NoError(t, err)
-	spec.Lease = time.Minute // the one that is fenced is the one that speaks first
-	second := r.own(t, spec)
-	create(t, second)
-	require.Equal(t, one(4, agent.Running, ""), wait(t, second, agent.Running))
-	for _, h := range r.hosts {
-		require.Equal(t, 1, h.count("create"), "nothing is started anew")
-	}
+		spec, err := TakeOver(r.spec.Procs.ID, r.states(t), 1)
+		require.NoError(t, err)
+		spec.Lease = time.Minute // the one that is fenced is the one that speaks first
+		second := r.own(t, spec)
+		create(t, second)
+		require.Equal(t, one(4, agent.Running, ""), wait(t, second, agent.Running))
+		for _, h := range r.hosts {
+			require.Equal(t, 1, h.count("create"), "nothing is started anew")
+		}
 
-	lost := testkit.Next(t, told)
-	require.Equal(t, agent.StepFenced, lost.Step, "its next renewal is refused")
-	f := agent.FencedFromEvent(lost)
-	require.Equal(t, agent.Claim{Epoch: 1, Owner: first.ID()}, f.Requested)
-	require.Equal(t, agent.Claim{Epoch: 2, Owner: second.ID()}, f.Current)
-	require.Equal(t, f, agent.FencedFromEvent(testkit.Next(t, subscribes(t, r.p, first))),
-		"a later watcher learns of it, too")
-	for _, ask := range []func() error{
-		func() error {
-			_, err := agent.Stop.Call(t.Context(), first, agent.StopRequest{ID: idOf(t, first)})
-			return err
-		},
-		func() error { _, err := agent.Wait.Call(t.Context(), first, agent.UntilEnded("")); return err },
-	} {
-		require.Equal(t, f, agent.AsFenced(ask()))
-	}
-	_, err = agent.StopAll.Call(t.Context(), first, agent.StopAllRequest{})
-	require.NoError(t, err, "it ends, and leaves the mesh alone")
-	require.Equal(t, one(4, agent.Running, ""), wait(t, second, agent.Running))
-	for _, h := range r.hosts {
-		require.Zero(t, h.stops())
-	}
-	o, err := agent.Stop.Call(t.Context(), second, agent.StopRequest{ID: idOf(t, second), Reason: "done"})
-	require.NoError(t, err)
-	require.Equal(t, one(4, agent.Stopped, "done"), o)
+		lost := testkit.Next(t, told)
+		require.Equal(t, agent.StepFenced, lost.Step, "its next renewal is refused")
+		f := agent.FencedFromEvent(lost)
+		require.Equal(t, agent.Claim{Epoch: 1, Owner: first.ID()}, f.Requested)
+		require.Equal(t, agent.Claim{Epoch: 2, Owner: second.ID()}, f.Current)
+		require.Equal(t, f, agent.FencedFromEvent(testkit.Next(t, subscribes(t, r.p, first))),
+			"a later watcher learns of it, too")
+		for _, ask := range []func() error{
+			func() error {
+				_, err := agent.Stop.Call(t.Context(), first, agent.StopRequest{ID: idOf(t, first)})
+				return err
+			},
+			func() error { _, err := agent.Wait.Call(t.Context(), first, agent.UntilEnded("")); return err },
+		} {
+			require.Equal(t, f, agent.AsFenced(ask()))
+		}
+		_, err = agent.StopAll.Call(t.Context(), first, agent.StopAllRequest{})
+		require.NoError(t, err, "it ends, and leaves the mesh alone")
+		require.Equal(t, one(4, agent.Running, ""), wait(t, second, agent.Running))
+		for _, h := range r.hosts {
+			require.Zero(t, h.stops())
+		}
+		o, err := agent.Stop.Call(t.Context(), second, agent.StopRequest{ID: idOf(t, second), Reason: "done"})
+		require.NoError(t, err)
+		require.Equal(t, one(4, agent.Stopped, "done"), o)
+	})
 }
 
 func TestTakeOver_refusedStopIsAnsweredAtOnce_CTL10(t *testing.T) {
@@ -89,8 +91,7 @@ func TestTakeOver_refusedStopIsAnsweredAtOnce_CTL10(t *testing.T) {
 
 func TestTakeOver_usesTheNewestClaimAndCurrentHosts(t *testing.T) {
 	m := meshOf(t, shape.Of("host", 2).With("gpu", 2), 2)
-	spare, err := subjects.NewHostID("spare")
-	require.NoError(t, err)
+	spare := testproc.HostID(t, "spare")
 	has := agent.Claim{Epoch: 4, Owner: m.Owner}
 	id, runs := m.ID.String(), agent.Status{Phase: agent.Running}
 	of := func(host subjects.HostID) *agent.ProcInfo { return &agent.ProcInfo{Host: host.String()} }

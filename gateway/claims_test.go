@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -141,8 +142,7 @@ func TestClaims_leavingGatewayHasAnsweredEverything(t *testing.T) {
 
 // Whatever a stranger says as a gateway, the table is within its bounds.
 func FuzzPeerMessage(f *testing.F) {
-	id, err := subjects.NewHostID("other")
-	require.NoError(f, err)
+	id := testproc.HostID(f, "other")
 	from := id.Proc().Process().String()
 	for _, data := range [][]byte{
 		[]byte(`{"claim":{"id":1,"reply":"r","from":"a","format":"f","for":1000000000}}`),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -49,8 +50,7 @@ func TestGateway_findsAMeshOnceKnownHostsAnswered_GW5(t *testing.T) {
 func TestGateway_aMeshIsUnavailableWhileASilentHostMayHaveIt_MESH22(t *testing.T) {
 	s := newSystem(t)
 	s.awaitKnown("a alive")
-	silent, err := subjects.NewHostID("silent")
-	require.NoError(t, err)
+	silent := testproc.HostID(t, "silent")
 	s.gateway.hosts.noteAlive(silent, time.Now())
 	ask := func() bus.Msg {
 		m, err := s.client.Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.cast.nope.probe.get.anon"})
@@ -100,8 +100,7 @@ func TestGateway_departedHostStaysGoneDespiteALateReply(t *testing.T) {
 func TestGateway_forgetsASilentlyLostHost(t *testing.T) {
 	s := newSystem(t)
 	s.awaitHosts("a")
-	gone, err := subjects.NewHostID("gone")
-	require.NoError(t, err)
+	gone := testproc.HostID(t, "gone")
 	s.gateway.hosts.noteAlive(gone, time.Now().Add(-time.Minute))
 	s.spawn(1)
 	require.Equal(t, "[0]", string(s.ask("get", "").Data),
@@ -136,8 +135,7 @@ func TestGateway_listsADeadHostUntilItExpires(t *testing.T) {
 	require.NoError(t, h.Close(t.Context()))
 	s.awaitKnown("a alive") // it has left in order
 
-	dead, err := subjects.NewHostID("dead")
-	require.NoError(t, err)
+	dead := testproc.HostID(t, "dead")
 	hosts := s.gateway.hosts
 	hosts.noteAlive(dead, time.Now().Add(-hosts.remember/2))
 	s.awaitKnown("a alive", "dead dead")
@@ -158,8 +156,7 @@ func TestGateway_listsADeadHostUntilItExpires(t *testing.T) {
 func TestGateway_listsAHostWithANewIDOnce(t *testing.T) {
 	s := newSystem(t)
 	s.awaitKnown("a alive")
-	before, err := subjects.NewHostID("a")
-	require.NoError(t, err)
+	before := testproc.HostID(t, "a")
 	s.gateway.hosts.noteAlive(before, time.Now().Add(-time.Minute))
 	s.awaitKnown("a alive")
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent/host"
@@ -28,7 +27,7 @@ const patience = 30 * time.Second
 // The tests' own binary is what their procs run.
 func TestMain(m *testing.M) {
 	proc.Main(probeDef())
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 var probeType = actor.NewType[*probe, actor.None]("probe")

@@ -9,14 +9,14 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 // Whatever strangers say as hosts, as servers and as echoes of this process is taken, or is not.
 func FuzzWatcherInput(f *testing.F) {
-	id, err := subjects.NewHostID("host")
-	require.NoError(f, err)
+	id := testproc.HostID(f, "host")
 	w := newWatcher(f, bustest.Server(f))
 	f.Cleanup(w.Watch([]subjects.HostID{id}, func(Change) {}))
 	beat, err := wire.Marshal(agent.Heartbeat{Host: id, Incarnation: 1, Seq: 1,

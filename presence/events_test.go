@@ -6,12 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/internal/testproc"
 )
 
 func TestEventReporter_reportsEachChangeOnce_PRES12(t *testing.T) {
-	id, err := subjects.NewHostID("a")
-	require.NoError(t, err)
+	id := testproc.HostID(t, "a")
 	var teller EventReporter
 	for i, step := range []struct {
 		is   Change

@@ -14,6 +14,8 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -29,9 +31,9 @@ type fakeHost struct {
 }
 
 func newFakeHost(t *testing.T, srv *embed.Server, label string) *fakeHost {
-	id, err := subjects.NewHostID(label)
-	require.NoError(t, err)
+	id := testproc.HostID(t, label)
 	h := &fakeHost{id: id, t: t, stop: make(chan struct{})}
+	var err error
 	h.bus, err = bus.Open(t.Context(), bus.Options{Server: srv})
 	require.NoError(t, err)
 	h.beat = agent.Heartbeat{Host: id, Incarnation: 1, Interval: 500 * time.Millisecond}
@@ -91,16 +93,7 @@ func (h *fakeHost) ends() {
 }
 
 // diary is what a function was told.
-type diary struct {
-	mu  sync.Mutex
-	all []Change
-}
-
-func (d *diary) add(c Change) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.all = append(d.all, c)
-}
+type diary struct{ testkit.Notes[Change] }
 
 // states are those of a host, in the order they were told.
 func (d *diary) states(h subjects.HostID) (all []State) {
@@ -110,30 +103,17 @@ func (d *diary) states(h subjects.HostID) (all []State) {
 	return all
 }
 
-func (d *diary) of(h subjects.HostID) (all []Change) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, c := range d.all {
-		if c.Host == h {
-			all = append(all, c)
-		}
-	}
-	return all
+func (d *diary) of(h subjects.HostID) []Change {
+	return d.All(func(c Change) bool { return c.Host == h })
 }
 
 // newWatcher is one in a process of its own.
 func newWatcher(t testing.TB, srv *embed.Server) *Watcher {
 	t.Helper()
-	id, err := subjects.NewHostID("watcher")
-	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: id.Proc(), Bus: bustest.Open(t, srv)})
-	require.NoError(t, err)
+	p, _ := testproc.Start(t, srv, testproc.Options{})
 	w, err := New(p)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		w.Close()
-		require.NoError(t, p.Close(context.Background()))
-	})
+	t.Cleanup(w.Close)
 	return w
 }
 
@@ -151,16 +131,14 @@ func relayed(t *testing.T, srv *embed.Server) {
 	t.Helper()
 	require.NoError(t, srv.ExportDisconnects())
 	b := bustest.Open(t, srv)
-	id, err := subjects.NewHostID("relay")
-	require.NoError(t, err)
 	require.NoError(t, RelayDisconnects(RelayConfig{From: b.Control(), To: b.Control(),
-		Sender: id.Proc().Process()}))
+		Sender: testproc.HostID(t, "relay").Proc().Process()}))
 }
 
 func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) { // PRES-2, PRES-5
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
-		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		defer w.Watch([]subjects.HostID{h.id}, d.Add)()
 		time.Sleep(3 * time.Second)
 		require.Equal(t, []State{Unknown, Alive}, d.states(h.id))
 		began := time.Now()
@@ -195,7 +173,7 @@ func TestWatcher_detectsDeathDespiteAWildcardListener(t *testing.T) {
 				})
 				require.NoError(t, err)
 				h, d := newFakeHost(t, srv, "a"), &diary{}
-				defer w.Watch([]subjects.HostID{h.id}, d.add)()
+				defer w.Watch([]subjects.HostID{h.id}, d.Add)()
 				time.Sleep(3 * time.Second)
 				began := time.Now()
 				h.ends()
@@ -211,7 +189,7 @@ func TestWatcher_serverEventsRevealADeathWithinASecond(t *testing.T) { // PRES-3
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		relayed(t, srv)
 		h, d := newFakeHost(t, srv, "a"), &diary{}
-		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		defer w.Watch([]subjects.HostID{h.id}, d.Add)()
 		time.Sleep(3 * time.Second)
 		began := time.Now()
 		h.ends()
@@ -228,7 +206,7 @@ func TestWatcher_serverEventsRevealADeathWithinASecond(t *testing.T) { // PRES-3
 func TestWatcher_disconnectHintOnlyTriggersAProbe(t *testing.T) { // PRES-3
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
-		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		defer w.Watch([]subjects.HostID{h.id}, d.Add)()
 		time.Sleep(3 * time.Second)
 		for _, c := range h.beat.Conns {
 			data, err := wire.Marshal(c)
@@ -239,7 +217,8 @@ func TestWatcher_disconnectHintOnlyTriggersAProbe(t *testing.T) { // PRES-3
 		time.Sleep(20 * time.Second)
 		require.NotContains(t, d.states(h.id), Dead, "PRES-3")
 		require.Contains(t, d.states(h.id), Suspect)
-		require.Equal(t, Alive, d.all[len(d.all)-1].State)
+		all := d.All(nil)
+		require.Equal(t, Alive, all[len(all)-1].State)
 		h.ends()
 	})
 }
@@ -247,7 +226,7 @@ func TestWatcher_disconnectHintOnlyTriggersAProbe(t *testing.T) { // PRES-3
 func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) { // PRES-9
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, forger, d := newFakeHost(t, srv, "a"), newFakeHost(t, srv, "f"), &diary{}
-		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		defer w.Watch([]subjects.HostID{h.id}, d.Add)()
 		time.Sleep(3 * time.Second)
 		h.mute()
 		require.NoError(t, h.bus.Close(t.Context()))
@@ -275,13 +254,12 @@ func TestWatcher_discoversAnUnwatchedHostByItsHeartbeat_PRES8_PRES11(t *testing.
 		found := make(chan subjects.HostID, 10)
 		w.Discover(func(id subjects.HostID) {
 			found <- id
-			w.Watch([]subjects.HostID{id}, d.add)
+			w.Watch([]subjects.HostID{id}, d.Add)
 		})
 		h := newFakeHost(t, srv, "a")
 		h.mute()
 		h.beat.Gateway = h.id.Proc().Process()
-		leaving, err := subjects.NewHostID("b")
-		require.NoError(t, err)
+		leaving := testproc.HostID(t, "b")
 		h.says(leaving, agent.Heartbeat{Host: leaving, Incarnation: 1, Seq: 1, Interval: time.Second,
 			Goodbye: true})
 		h.says(leaving, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1, Interval: time.Second})
@@ -301,7 +279,7 @@ func TestWatcher_discoversAnUnwatchedHostByItsHeartbeat_PRES8_PRES11(t *testing.
 func TestWatcher_disconnectedWatcherReportsUnknown(t *testing.T) { // PRES-1
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
-		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		defer w.Watch([]subjects.HostID{h.id}, d.Add)()
 		time.Sleep(3 * time.Second)
 		srv.Shutdown()
 		time.Sleep(time.Minute)
@@ -316,15 +294,15 @@ func TestWatch_reportsCurrentStatesThenChangesUntilCancelled(t *testing.T) { // 
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		a, b := newFakeHost(t, srv, "a"), newFakeHost(t, srv, "b")
 		both, one := &diary{}, &diary{}
-		cancelBoth := w.Watch([]subjects.HostID{a.id, b.id, a.id, {}}, both.add)
+		cancelBoth := w.Watch([]subjects.HostID{a.id, b.id, a.id, {}}, both.Add)
 		time.Sleep(3 * time.Second)
 		a.ends()
 		time.Sleep(10 * time.Second)
 		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, both.states(a.id))
 		require.Equal(t, []State{Unknown, Alive}, both.states(b.id))
 		late := &diary{}
-		cancelLate := w.Watch([]subjects.HostID{a.id, b.id}, late.add)
-		cancelOne := w.Watch([]subjects.HostID{b.id}, one.add)
+		cancelLate := w.Watch([]subjects.HostID{a.id, b.id}, late.Add)
+		cancelOne := w.Watch([]subjects.HostID{b.id}, one.Add)
 		time.Sleep(time.Second)
 		require.Equal(t, []State{Dead}, late.states(a.id))
 		require.Empty(t, late.states(b.id), "it is alive")
@@ -348,7 +326,7 @@ func TestWatch_reportsCurrentStatesThenChangesUntilCancelled(t *testing.T) { // 
 func TestWatcher_queuesOnlyTheLatestChangePerHost(t *testing.T) { // PRES-8
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
-		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		defer w.Watch([]subjects.HostID{h.id}, d.Add)()
 		time.Sleep(3 * time.Second)
 		w.mu.Lock()
 		for range 100 { // as it may be while a function is being told

@@ -94,8 +94,7 @@ func TestWorlds_lostBucketIsRecreatedAndRefilled_WORLD18(t *testing.T) {
 	t.Parallel()
 	for _, byOthers := range []bool{false, true} {
 		t.Run(fmt.Sprint("by others: ", byOthers), func(t *testing.T) {
-			t.Parallel()
-			bucketIsGone(t, byOthers)
+			testkit.Virtual(t, func(t *testing.T) { bucketIsGone(t, byOthers) })
 		})
 	}
 }
@@ -127,45 +126,48 @@ func bucketIsGone(t *testing.T, byOthers bool) {
 }
 
 func TestWorlds_hostsRestoreWorldsWithoutBucketAndController_WORLD18(t *testing.T) {
-	t.Parallel()
-	r, s, a, b, mesh, kill := lossRig(t)
-	kill()
-	r.removeBucket(t)
-	r.serve(t, "two")
-	r.requireSame(t, s, a, b, mesh)
-	require.Equal(t, 1, r.records(t))
+	testkit.Virtual(t, func(t *testing.T) {
+		r, s, a, b, mesh, kill := lossRig(t)
+		kill()
+		r.removeBucket(t)
+		r.serve(t, "two")
+		r.requireSame(t, s, a, b, mesh)
+		require.Equal(t, 1, r.records(t))
+	})
 }
 
 func TestWorlds_standbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
-	t.Parallel()
-	r, s, a, b, mesh, kill := lossRig(t)
-	r.serve(t, "two")
-	r.removeBucket(t)
-	kill()
-	r.requireSame(t, s, a, b, mesh)
+	testkit.Virtual(t, func(t *testing.T) {
+		r, s, a, b, mesh, kill := lossRig(t)
+		r.serve(t, "two")
+		r.removeBucket(t)
+		kill()
+		r.requireSame(t, s, a, b, mesh)
+	})
 }
 
 // A world that has ended in a new bucket is not brought back by a host that was away, which the
 // first controller never asked: one that it knew, and asked as the world ended, may have stopped
 // its share already (WORLD-10).
 func TestWorlds_stoppedWorldIsNotAdopted_WORLD18(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testmesh.JetStream())
-	_, kill := r.serve(t, "one")
-	w := r.declare(t, spec("w", shape.Of("x", 1), 1))
-	a := r.hostAway(t, "a")
-	a.runShare(t, r, w.Mesh)
-	ask(t, r, system.Stop, system.StopRequest{Worlds: []string{"w"}})
-	r.await(t, "w", "world.end")
-	require.Len(t, r.runs(t, a, w.Mesh), 1)
-	kill()
-	r.serve(t, "two")
-	require.Empty(t, ask(t, r, system.GetSnapshot, system.Filter{}).Worlds)
-	a.join(t, "w", 0) // it is asked now, if it did not answer when the term began
-	a.joined(t)
-	require.Eventually(t, func() bool { return len(r.runs(t, a, w.Mesh)) == 0 }, testkit.Patience,
-		20*time.Millisecond)
-	require.NotEqual(t, w.Mesh, r.snapshot(t, "w").Mesh, "it waits for another declaration")
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, testmesh.JetStream())
+		_, kill := r.serve(t, "one")
+		w := r.declare(t, spec("w", shape.Of("x", 1), 1))
+		a := r.hostAway(t, "a")
+		a.runShare(t, r, w.Mesh)
+		ask(t, r, system.Stop, system.StopRequest{Worlds: []string{"w"}})
+		r.await(t, "w", "world.end")
+		require.Len(t, r.runs(t, a, w.Mesh), 1)
+		kill()
+		r.serve(t, "two")
+		require.Empty(t, ask(t, r, system.GetSnapshot, system.Filter{}).Worlds)
+		a.join(t, "w", 0) // it is asked now, if it did not answer when the term began
+		a.joined(t)
+		require.Eventually(t, func() bool { return len(r.runs(t, a, w.Mesh)) == 0 }, testkit.Patience,
+			20*time.Millisecond)
+		require.NotEqual(t, w.Mesh, r.snapshot(t, "w").Mesh, "it waits for another declaration")
+	})
 }
 
 // runShare has a host run the only share of world w, as a controller ordered it once.

@@ -1,7 +1,6 @@
 package system_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
@@ -30,18 +30,14 @@ func (r *rig) joinHolder(t *testing.T, world string) (p *actor.Proc,
 	mesh, err := subjects.ParseMeshID(r.declare(t, spec(world, shape.Of("x", 1), 1)).Mesh)
 	require.NoError(t, err)
 	probes = make(chan *actor.Deferred[actor.None], 64)
-	registry, err := actor.NewRegistry(holderType.Define(
+	o := actor.Options{ID: subjects.ProcID{Mesh: mesh}, Bus: r.Open(t)}
+	p, _ = testproc.Start(t, r.Server, testproc.Options{Options: o}, holderType.Define(
 		func(*actor.Context, actor.None) (*holder, error) { return new(holder), nil },
 		probe.Handle(func(_ *holder, ctx *actor.Context, _ actor.None) (actor.None, error) {
 			probes <- actor.Defer[actor.None](ctx)
 			return actor.None{}, nil
 		}),
 	))
-	require.NoError(t, err)
-	p, err = actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: mesh}, Bus: r.Open(t),
-		Registry: registry})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = p.Close(context.Background()) })
 	_, err = p.Spawn(testkit.Soon(t),
 		actor.SpawnSpec{Type: holderType.Name(), Name: agent.Name, Params: actor.None{}})
 	require.NoError(t, err)
@@ -66,33 +62,35 @@ func probed(t *testing.T, probes <-chan *actor.Deferred[actor.None]) *actor.Defe
 
 // The proc ends while it is probed, so the probe has reached it and is answered by nobody.
 func TestWorlds_probeWithUnknownFateIsResent_WORLD9(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testmesh.JetStream())
-	require.NoError(t, r.keys.LoadEnv(
-		func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
-	r.serve(t, "s")
-	p, probes := r.joinHolder(t, "w")
-	require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), r.system(t), p.ID()))
-	probed(t, probes)
-	require.NoError(t, p.Close(testkit.Soon(t)))
-	require.Contains(t, r.await(t, "w", "world.unhealthy").Reason, "/0.0: a message to it was returned")
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, testmesh.JetStream())
+		require.NoError(t, r.keys.LoadEnv(
+			func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
+		r.serve(t, "s")
+		p, probes := r.joinHolder(t, "w")
+		require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), r.system(t), p.ID()))
+		probed(t, probes)
+		require.NoError(t, p.Close(testkit.Soon(t)))
+		require.Contains(t, r.await(t, "w", "world.unhealthy").Reason, "/0.0: a message to it was returned")
+	})
 }
 
 // A proc that answers a probe may have been lost after the probe had left.
 func TestWorlds_reportDuringAProbeTriggersAnother_WORLD9(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testmesh.JetStream())
-	require.NoError(t, r.keys.LoadEnv(
-		func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
-	r.serve(t, "s")
-	p, probes := r.joinHolder(t, "w")
-	ctl := r.system(t)
-	require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), ctl, p.ID()))
-	first := probed(t, probes)
-	require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), ctl, p.ID()))
-	require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status,
-		"the controller has heard of the second one by now")
-	first.Reply(actor.None{}, nil)
-	probed(t, probes).Reply(actor.None{}, nil)
-	require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status)
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, testmesh.JetStream())
+		require.NoError(t, r.keys.LoadEnv(
+			func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
+		r.serve(t, "s")
+		p, probes := r.joinHolder(t, "w")
+		ctl := r.system(t)
+		require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), ctl, p.ID()))
+		first := probed(t, probes)
+		require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), ctl, p.ID()))
+		require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status,
+			"the controller has heard of the second one by now")
+		first.Reply(actor.None{}, nil)
+		probed(t, probes).Reply(actor.None{}, nil)
+		require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status)
+	})
 }

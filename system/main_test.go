@@ -3,7 +3,14 @@ package system
 import (
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server/ats"
+	"go.uber.org/goleak"
+
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+// The clock of JetStream is one for the process, and outside all bubbles.
+func TestMain(m *testing.M) {
+	ats.Register()
+	testkit.Main(m, goleak.IgnoreCurrent())
+}

@@ -18,12 +18,13 @@ import (
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
 )
 
-// rig is a cluster, its client, and what the tests start.
+// rig is a cluster in memory, its client, and what the tests start.
 type rig struct {
 	*testmesh.Cluster
 	client *actor.Proc
@@ -33,6 +34,7 @@ type rig struct {
 
 func newRig(t testing.TB, options ...testmesh.Option) *rig {
 	t.Helper()
+	options = append(options, testmesh.InMemory())
 	r := &rig{Cluster: testmesh.Start(t, options...), told: make(chan actor.Event, 1<<16),
 		keys: new(config.Config)}
 	r.client = r.Proc()
@@ -111,17 +113,9 @@ type machine struct {
 // hostAway starts one that joins no world.
 func (r *rig) hostAway(t testing.TB, label string) *machine {
 	t.Helper()
-	registry, err := actor.NewRegistry()
-	require.NoError(t, err)
-	h, err := host.Start(t.Context(), host.Options{
-		Label: label, Bus: r.Open(t), Settings: r.Settings(), RunDir: t.TempDir(), Log: zerolog.Nop(),
-		Local: &host.Local{Registry: registry, Open: r.open},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
-		defer cancel()
-		require.NoError(t, h.Close(ctx))
+	h, _ := r.Host(t, label, func(o *host.Options) {
+		o.RunDir, o.Log = t.TempDir(), zerolog.Nop()
+		o.Local = &host.Local{Registry: testproc.Registry(t), Open: r.open}
 	})
 	return &machine{Host: h, gone: make(chan struct{}), said: make(chan string, 64)}
 }
@@ -230,14 +224,8 @@ func (g *pinger) HandleDeadLetter(ctx *actor.Context, r actor.DeadLetter) error 
 // member starts a proc that joins a world of itself.
 func (r *rig) member(t testing.TB, id subjects.ProcID) (p *actor.Proc, stop func()) {
 	t.Helper()
-	registry, err := actor.NewRegistry(
+	return testproc.Start(t, r.Server, testproc.Options{Options: actor.Options{ID: id, Bus: r.Open(t)}},
 		pingerType.Define(func(ctx *actor.Context, to subjects.ProcID) (*pinger, error) {
 			return &pinger{actor.RefOf[*pinger](to.Actor("pinger")).Via(ctx.Proc())}, nil
 		}, poke.Handle((*pinger).poke)))
-	require.NoError(t, err)
-	p, err = actor.NewProc(t.Context(), actor.Options{ID: id, Bus: r.Open(t), Registry: registry})
-	require.NoError(t, err)
-	stop = sync.OnceFunc(func() { require.NoError(t, p.Close(context.Background())) })
-	t.Cleanup(stop)
-	return p, stop
 }

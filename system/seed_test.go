@@ -38,14 +38,11 @@ package system_test
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/bus/bustest"
-	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/shape"
@@ -56,18 +53,10 @@ import (
 // The whole service, in virtual time: who is asked evaluates silence then, and names the unhealthy
 // alone.
 func TestSeed_supervisionState_WORLD9(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		// a Net uses the network
-		r := &rig{Cluster: &testmesh.Cluster{Server: bustest.Server(t)}, keys: new(config.Config)}
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
 		require.NoError(t, r.keys.LoadEnv(
 			func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "1s"}[key] }))
-		b := bustest.Open(t, r.Server)
-		id, err := subjects.NewMeshID("client")
-		require.NoError(t, err)
-		r.client, err = actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: b})
-		require.NoError(t, err)
-		defer func() { require.NoError(t, r.client.Close(t.Context())) }()
 		r.serve(t, "s")
 		ctl := r.system(t)
 		failing := func(world string) []uint32 {
@@ -108,67 +97,70 @@ func TestSeed_hostsJoin_WORLD3_WORLD5(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"hosts", "world"} {
 		t.Run(first+" first", func(t *testing.T) {
-			r := newRig(t, testmesh.JetStream())
-			r.serve(t, "s")
-			what := spec("test", shape.Of("replica", 2).With("host", 3), 3)
-			var test system.UpsertResponse
-			if first == "world" {
-				test = r.declare(t, what)
-			}
-			a, b := r.host(t, "a", "test", 0), r.host(t, "b", "test", 1)
-			a.joined(t)
-			b.joined(t)
-			if first == "hosts" {
-				require.Equal(t, system.StatusAwaiting, r.snapshot(t, "test").Status)
-				test = r.declare(t, what)
-			}
-			r.await(t, "test", "world.live")
-			require.Equal(t, []string{"0.0", "1.0", "2.0"}, r.runs(t, a, test.Mesh))
-			require.Equal(t, []string{"3.0", "4.0", "5.0"}, r.runs(t, b, test.Mesh))
+			testkit.Virtual(t, func(t *testing.T) {
+				r := newRig(t, testmesh.JetStream())
+				r.serve(t, "s")
+				what := spec("test", shape.Of("replica", 2).With("host", 3), 3)
+				var test system.UpsertResponse
+				if first == "world" {
+					test = r.declare(t, what)
+				}
+				a, b := r.host(t, "a", "test", 0), r.host(t, "b", "test", 1)
+				a.joined(t)
+				b.joined(t)
+				if first == "hosts" {
+					require.Equal(t, system.StatusAwaiting, r.snapshot(t, "test").Status)
+					test = r.declare(t, what)
+				}
+				r.await(t, "test", "world.live")
+				require.Equal(t, []string{"0.0", "1.0", "2.0"}, r.runs(t, a, test.Mesh))
+				require.Equal(t, []string{"3.0", "4.0", "5.0"}, r.runs(t, b, test.Mesh))
+			})
 		})
 	}
 }
 
 func TestSeed_snapshotFilter_WORLD12(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testmesh.JetStream())
-	r.serve(t, "s")
-	red, blue := spec("red", shape.Of("x", 1), 1), spec("blue", shape.Of("x", 1), 1)
-	red.Labels, blue.Labels = map[string]string{"colour": "red", "size": "big"},
-		map[string]string{"colour": "blue"}
-	mesh, err := subjects.ParseMeshID(r.declare(t, red).Mesh)
-	require.NoError(t, err)
-	r.declare(t, blue)
-	_, err = system.Join.Call(testkit.Soon(t), r.system(t), system.JoinRequest{
-		World: "red", Proc: &system.ProcJoin{ID: subjects.ProcID{Mesh: mesh}},
-		Labels: map[string]string{"kind": "gpu"},
-	})
-	require.NoError(t, err)
-	for _, tc := range []struct {
-		filter system.Filter
-		want   []string
-		procs  int
-	}{
-		{system.Filter{}, []string{"blue", "red"}, 1},
-		{system.Filter{Worlds: []string{"red", "green"}}, []string{"red"}, 1},
-		{system.Filter{WorldLabels: map[string]string{"colour": "red"}}, []string{"red"}, 1},
-		{system.Filter{WorldLabels: map[string]string{"colour": "red", "size": "small"}}, nil, 0},
-		{system.Filter{Worlds: []string{"blue"}, WorldLabels: map[string]string{"colour": "red"}}, nil, 0},
-		{system.Filter{ProcLabels: map[string]string{"kind": "gpu"}}, []string{"blue", "red"}, 1},
-		{system.Filter{ProcLabels: map[string]string{"kind": "tpu"}}, []string{"blue", "red"}, 0},
-	} {
-		now, err := system.GetSnapshot.Call(testkit.Soon(t), r.system(t), tc.filter)
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, testmesh.JetStream())
+		r.serve(t, "s")
+		red, blue := spec("red", shape.Of("x", 1), 1), spec("blue", shape.Of("x", 1), 1)
+		red.Labels, blue.Labels = map[string]string{"colour": "red", "size": "big"},
+			map[string]string{"colour": "blue"}
+		mesh, err := subjects.ParseMeshID(r.declare(t, red).Mesh)
 		require.NoError(t, err)
-		require.NotEmpty(t, now.Execution)
-		var names []string
-		procs := 0
-		for _, w := range now.Worlds {
-			names = append(names, w.Name)
-			procs += len(w.Procs)
+		r.declare(t, blue)
+		_, err = system.Join.Call(testkit.Soon(t), r.system(t), system.JoinRequest{
+			World: "red", Proc: &system.ProcJoin{ID: subjects.ProcID{Mesh: mesh}},
+			Labels: map[string]string{"kind": "gpu"},
+		})
+		require.NoError(t, err)
+		for _, tc := range []struct {
+			filter system.Filter
+			want   []string
+			procs  int
+		}{
+			{system.Filter{}, []string{"blue", "red"}, 1},
+			{system.Filter{Worlds: []string{"red", "green"}}, []string{"red"}, 1},
+			{system.Filter{WorldLabels: map[string]string{"colour": "red"}}, []string{"red"}, 1},
+			{system.Filter{WorldLabels: map[string]string{"colour": "red", "size": "small"}}, nil, 0},
+			{system.Filter{Worlds: []string{"blue"}, WorldLabels: map[string]string{"colour": "red"}}, nil, 0},
+			{system.Filter{ProcLabels: map[string]string{"kind": "gpu"}}, []string{"blue", "red"}, 1},
+			{system.Filter{ProcLabels: map[string]string{"kind": "tpu"}}, []string{"blue", "red"}, 0},
+		} {
+			now, err := system.GetSnapshot.Call(testkit.Soon(t), r.system(t), tc.filter)
+			require.NoError(t, err)
+			require.NotEmpty(t, now.Execution)
+			var names []string
+			procs := 0
+			for _, w := range now.Worlds {
+				names = append(names, w.Name)
+				procs += len(w.Procs)
+			}
+			require.Equal(t, tc.want, names, tc.filter)
+			require.Equal(t, tc.procs, procs, tc.filter)
 		}
-		require.Equal(t, tc.want, names, tc.filter)
-		require.Equal(t, tc.procs, procs, tc.filter)
-	}
+	})
 }
 
 // twoWorlds are foo, with two hosts, and bar, with one.
@@ -199,48 +191,51 @@ func (r *rig) stop(t *testing.T, of ...string) system.StopReport {
 
 // Everything goes: worlds, their procs, and the system controller. Who only asks is left alone.
 func TestSeed_systemShutdown_WORLD11(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testmesh.JetStream())
-	s, _ := r.serve(t, "s")
-	foo, bar, hosts := twoWorlds(t, r)
-	require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "bar", Stopped: 1},
-		{World: "foo", Stopped: 4}}}, r.stop(t))
-	<-s.Done()
-	for _, h := range hosts {
-		require.Empty(t, slices.Concat(r.runs(t, h, foo.Mesh), r.runs(t, h, bar.Mesh)))
-	}
-	_, err := system.Find(testkit.Soon(t), r.client)
-	require.ErrorIs(t, err, system.ErrNoController)
-	require.NoError(t, r.client.Bus().Err())
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, testmesh.JetStream())
+		s, _ := r.serve(t, "s")
+		foo, bar, hosts := twoWorlds(t, r)
+		require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "bar", Stopped: 1},
+			{World: "foo", Stopped: 4}}}, r.stop(t))
+		<-s.Done()
+		for _, h := range hosts {
+			require.Empty(t, slices.Concat(r.runs(t, h, foo.Mesh), r.runs(t, h, bar.Mesh)))
+		}
+		_, err := system.Find(testkit.Soon(t), r.client)
+		require.ErrorIs(t, err, system.ErrNoController)
+		require.NoError(t, r.client.Bus().Err())
+	})
 }
 
 // One world goes, with all its procs; the other one notices nothing, and the name is free.
 func TestSeed_singleWorldShutdown_WORLD8_WORLD11(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testmesh.JetStream())
-	r.serve(t, "s")
-	foo, bar, hosts := twoWorlds(t, r)
-	require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "foo", Stopped: 4}}},
-		r.stop(t, "foo"))
-	require.Empty(t, slices.Concat(r.runs(t, hosts[0], foo.Mesh), r.runs(t, hosts[1], foo.Mesh)))
-	require.Equal(t, system.StatusLive, r.snapshot(t, "bar").Status)
-	require.Equal(t, []string{"0.0"}, r.runs(t, hosts[2], bar.Mesh))
-	again := r.declare(t, spec("foo", shape.Of("y", 2), 1))
-	require.NotEqual(t, foo.Mesh, again.Mesh, "another world of that name is another mesh")
-	require.Eventually(t, func() bool { return r.snapshot(t, "foo").Status == system.StatusLive },
-		testkit.Patience, 10*time.Millisecond)
-	require.Equal(t, []string{"0.0"}, r.runs(t, hosts[0], again.Mesh), "its hosts had offered themselves again")
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, testmesh.JetStream())
+		r.serve(t, "s")
+		foo, bar, hosts := twoWorlds(t, r)
+		require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "foo", Stopped: 4}}},
+			r.stop(t, "foo"))
+		require.Empty(t, slices.Concat(r.runs(t, hosts[0], foo.Mesh), r.runs(t, hosts[1], foo.Mesh)))
+		require.Equal(t, system.StatusLive, r.snapshot(t, "bar").Status)
+		require.Equal(t, []string{"0.0"}, r.runs(t, hosts[2], bar.Mesh))
+		again := r.declare(t, spec("foo", shape.Of("y", 2), 1))
+		require.NotEqual(t, foo.Mesh, again.Mesh, "another world of that name is another mesh")
+		require.Eventually(t, func() bool { return r.snapshot(t, "foo").Status == system.StatusLive },
+			testkit.Patience, 10*time.Millisecond)
+		require.Equal(t, []string{"0.0"}, r.runs(t, hosts[0], again.Mesh), "its hosts had offered themselves again")
+	})
 }
 
 // Who joins before there is a system controller keeps trying.
 func TestSeed_bootstrapRetry_WORLD3(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testmesh.JetStream())
-	a := r.host(t, "a", "w", 0)
-	require.Equal(t, system.ErrNoController.Error(), <-a.said)
-	r.serve(t, "s")
-	a.joined(t)
-	w := r.declare(t, spec("w", shape.Of("x", 1), 1))
-	r.await(t, "w", "world.live")
-	require.Equal(t, []string{"0.0"}, r.runs(t, a, w.Mesh))
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, testmesh.JetStream())
+		a := r.host(t, "a", "w", 0)
+		require.Equal(t, system.ErrNoController.Error(), <-a.said)
+		r.serve(t, "s")
+		a.joined(t)
+		w := r.declare(t, spec("w", shape.Of("x", 1), 1))
+		r.await(t, "w", "world.live")
+		require.Equal(t, []string{"0.0"}, r.runs(t, a, w.Mesh))
+	})
 }

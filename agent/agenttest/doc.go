@@ -8,6 +8,8 @@
 //		return agenttest.Fixture{Agent: rig.agent(), Client: rig.client, New: rig.spec, …}
 //	})
 //
+// TestAgentInBubbles is for fixtures without sockets and processes: it runs in virtual time.
+//
 // Each test gets a fresh fixture and has 30 s. If a fixture leaves a field nil, the suite skips the
 // tests that need it.
 package agenttest

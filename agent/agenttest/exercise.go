@@ -2,6 +2,7 @@ package agenttest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/subjects"
 )
+
+// maxWithin bounds the time of a wait that is to end before its caller's deadline.
+const maxWithin = 8 * time.Second
 
 // Fixture is an agent under test with functions that make its requests.
 type Fixture struct {
@@ -35,16 +39,34 @@ type Fixture struct {
 // testCase is a Fixture in a test.
 type testCase struct {
 	Fixture
-	t   *testing.T
-	ctx context.Context
+	t        *testing.T
+	ctx      context.Context
+	inBubble bool
 }
 
 // TestAgent tests an agent against the promises of package agent.
 func TestAgent(t *testing.T, fresh func(t *testing.T) Fixture) {
-	for _, c := range []struct {
-		name string
-		run  func(testCase)
-	}{
+	for _, e := range exercises() {
+		t.Run(e.name, func(t *testing.T) { e.test(t, fresh, false) })
+	}
+}
+
+// exercise is one test of the suite.
+type exercise struct {
+	name string
+	run  func(testCase)
+}
+
+// test runs it against a fresh fixture.
+func (e exercise) test(t *testing.T, fresh func(t *testing.T) Fixture, inBubble bool) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	e.run(testCase{fresh(t), t, ctx, inBubble})
+}
+
+// exercises returns the suite.
+func exercises() []exercise {
+	return []exercise{
 		{"AGT1_theSameSpecAgainChangesNothingAnotherIsAConflict", testCase.idempotence},
 		{"AGT1_whatFailedToStartStaysOnRecordUntilItIsStopped", testCase.failure},
 		{"AGT3_whatNoAgentHoldsCannotBeWaitedFor", testCase.invalidWaits},
@@ -56,12 +78,6 @@ func TestAgent(t *testing.T, fresh func(t *testing.T) Fixture) {
 		{"AGT9_everyEndIsOneEventAndGetHasTheLatestState", testCase.ends},
 		{"stopIsAnsweredWhenAllHasEndedAndAsOftenAsItIsAsked", testCase.stop},
 		{"pingIsAnswered", testCase.ping},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			c.run(testCase{fresh(t), t, ctx})
-		})
 	}
 }
 
@@ -188,11 +204,18 @@ func (s testCase) unknownResource() {
 
 func (s testCase) waitTimeout() {
 	_, id := s.create()
-	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
-	defer cancel()
-	o, err := agent.Wait.Call(ctx, s.Agent, agent.WaitRequest{ID: id, Until: agent.Stopped})
-	require.NoError(s.t, err, "with the statuses as they are")
-	s.requirePhase(o, agent.Running)
+	for within := time.Second; ; within *= 2 {
+		ctx, cancel := context.WithTimeout(s.ctx, within)
+		o, err := agent.Wait.Call(ctx, s.Agent, agent.WaitRequest{ID: id, Until: agent.Stopped})
+		cancel()
+		// on a busy machine request and reply may take longer than the margin of the agent
+		if errors.Is(err, context.DeadlineExceeded) && !s.inBubble && within < maxWithin {
+			continue
+		}
+		require.NoError(s.t, err, "with the statuses as they are")
+		s.requirePhase(o, agent.Running)
+		return
+	}
 }
 
 func (s testCase) generations() {

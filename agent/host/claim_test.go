@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -60,16 +61,14 @@ func TestRestart_rankRestartsWithoutTheOwnerOrOtherHosts_AGT1(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m := r.shell(t, "exit 3")
-	other, err := subjects.NewHostID("b")
-	require.NoError(t, err)
-	spare, err := subjects.NewHostID("c")
-	require.NoError(t, err)
+	other := testproc.HostID(t, "b")
+	spare := testproc.HostID(t, "c")
 	m.Hosts = append(m.Hosts, other)
 	m.Extent = shape.Of("host", 2).With("gpu", 1)
 	r.create(t, m)
 	m.Hosts = []subjects.HostID{m.Hosts[0], spare}
 	m.Owner = r.client.ID().Actor("successor")
-	_, err = agent.Create.Call(t.Context(), r.agent(),
+	_, err := agent.Create.Call(t.Context(), r.agent(),
 		agent.CreateRequest{Procs: &m, Ranks: []int{0}, Gen: 1, Wait: true})
 	require.NoError(t, err)
 	require.Equal(t, 1, r.states(t, m)[0].Gen)

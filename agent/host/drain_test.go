@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -61,18 +62,16 @@ func TestDrain_hungOwnerDelaysItOnce_HOST16(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := bustest.Server(t)
-				at := idleHost(t, srv)
-				id, err := subjects.NewMeshID("mesh")
-				require.NoError(t, err)
+				at := hostInBubble(t, srv).ID()
 				i := &idler{moves: moves, every: time.Minute}
 				client := owner(t, srv, i)
 				i.mesh = agent.Mesh{
-					ID: id, Extent: shape.Of("host", 1).With("gpu", ranks), Hosts: []subjects.HostID{at}, PerHost: ranks,
-					PerProcess: 1,
-					Owner:      client.ID().Actor("owner"),
+					ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("host", 1).With("gpu", ranks),
+					Hosts: []subjects.HostID{at}, PerHost: ranks, PerProcess: 1,
+					Owner: client.ID().Actor("owner"),
 				}
 				ref := agent.Of(at.Proc()).Via(client)
-				_, err = agent.Create.Call(t.Context(), ref, agent.CreateRequest{Procs: &i.mesh, Wait: true})
+				_, err := agent.Create.Call(t.Context(), ref, agent.CreateRequest{Procs: &i.mesh, Wait: true})
 				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
@@ -86,8 +85,9 @@ func TestDrain_hungOwnerDelaysItOnce_HOST16(t *testing.T) {
 	}
 }
 
-// idleHost is a host that runs procs in its own process, and uses nothing from outside a bubble.
-func idleHost(t *testing.T, srv *embed.Server) subjects.HostID {
+// hostInBubble is a host that runs procs in its own process, and uses nothing from outside a
+// bubble.
+func hostInBubble(t *testing.T, srv *embed.Server) *host.Host {
 	t.Helper()
 	registry, err := actor.NewRegistry(talkerDef())
 	require.NoError(t, err)
@@ -100,21 +100,14 @@ func idleHost(t *testing.T, srv *embed.Server) subjects.HostID {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.Close(context.Background())) })
-	return h.ID()
+	return h
 }
 
 // owner is a proc that has an actor which owns meshes.
 func owner(t *testing.T, srv *embed.Server, i *idler) *actor.Proc {
 	t.Helper()
-	id, err := subjects.NewMeshID("client")
-	require.NoError(t, err)
-	registry, err := actor.NewRegistry(i.def())
-	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, srv),
-		Registry: registry})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
-	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: idlerType.Name(), Name: "owner", Params: actor.None{}})
+	p, _ := testproc.Start(t, srv, testproc.Options{}, i.def())
+	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: idlerType.Name(), Name: "owner", Params: actor.None{}})
 	require.NoError(t, err)
 	return p
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -54,22 +55,15 @@ func startAgent(t *testing.T, c params, procs int) (actor.Ref[agent.Agent], agen
 // startAgentProc is startAgent, and returns the proc that the agent runs in.
 func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh) {
 	t.Helper()
-	registry, err := actor.NewRegistry(agentType.Define(newAgent, methods()...).Enduring())
-	require.NoError(t, err)
-	c.id, err = subjects.NewHostID("a")
-	require.NoError(t, err)
+	c.id = testproc.HostID(t, "a")
 	c.onLeft, c.onClosing, c.onModeChange = func() {}, func(string) {}, func(agent.HostMode, string) {}
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: c.id.Proc(), Bus: bustest.Open(t, bustest.Server(t)),
-		Registry: registry})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
-	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: c})
-	require.NoError(t, err)
-	mesh, err := subjects.NewMeshID("mesh")
+	p, _ := testproc.Start(t, bustest.Server(t), testproc.Options{Options: actor.Options{ID: c.id.Proc()}},
+		agentType.Define(newAgent, methods()...).Enduring())
+	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: c})
 	require.NoError(t, err)
 	return p, agent.Mesh{
-		ID: mesh, Extent: shape.Of("gpu", procs), Hosts: []subjects.HostID{c.id}, PerHost: procs,
-		Owner: c.id.Proc().Actor("owner"),
+		ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("gpu", procs),
+		Hosts: []subjects.HostID{c.id}, PerHost: procs, Owner: c.id.Proc().Actor("owner"),
 	}
 }
 

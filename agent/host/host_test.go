@@ -20,6 +20,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -47,8 +48,7 @@ func TestCreate_isIdempotent_AGT1(t *testing.T) {
 func TestCreate_refusesInvalidSpecsAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	elsewhere, err := subjects.NewHostID("b")
-	require.NoError(t, err)
+	elsewhere := testproc.HostID(t, "b")
 	for want, change := range map[string]func(*agent.Mesh){
 		"has no share on host":            func(m *agent.Mesh) { m.Hosts = []subjects.HostID{elsewhere} },
 		"lists host":                      func(m *agent.Mesh) { m.Hosts = append(m.Hosts, m.Hosts[0]) },
@@ -81,7 +81,7 @@ func TestCreate_refusesInvalidSpecsAtOnce(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.Empty(t, r.states(t, m))
 	}
-	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{})
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{})
 	require.ErrorContains(t, err, "want the field procs")
 }
 
@@ -396,12 +396,16 @@ func TestHost_fulfilsTheAgentContract(t *testing.T) { // AGT-9
 	t.Parallel()
 	for mode, fresh := range map[string]func(t *testing.T) *rig{
 		"processes":      func(t *testing.T) *rig { return newRig(t) },
-		"in_its_process": func(t *testing.T) *rig { return newRig(t, local(t)) },
-		"sharing_a_proc": func(t *testing.T) *rig { r := newRig(t, local(t)); r.perProcess = 2; return r },
+		"in_its_process": func(t *testing.T) *rig { return newBubbleRig(t) },
+		"sharing_a_proc": func(t *testing.T) *rig { r := newBubbleRig(t); r.perProcess = 2; return r },
 	} {
+		test := agenttest.TestAgentInBubbles
+		if mode == "processes" {
+			test = agenttest.TestAgent
+		}
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
+			test(t, func(t *testing.T) agenttest.Fixture {
 				r := fresh(t)
 				s := agenttest.Fixture{
 					Agent: r.agent(), Client: r.client, Recreatable: true, Leases: true,

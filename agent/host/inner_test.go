@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -122,10 +123,9 @@ func TestHost_evictsTheOldestEndedMeshes(t *testing.T) {
 	a := &hostAgent{table: agent.NewTable(), procs: procIndex{}}
 	var meshes []subjects.MeshID
 	for range maxEnded + 2 {
-		id, err := subjects.NewMeshID("mesh")
-		require.NoError(t, err)
+		id := testproc.MeshID(t, "mesh")
 		meshes = append(meshes, id)
-		_, err = a.table.Create(agent.ResourceSpec{ID: id.String(), Ranks: []int{0, 1}})
+		_, err := a.table.Create(agent.ResourceSpec{ID: id.String(), Ranks: []int{0, 1}})
 		require.NoError(t, err)
 		for rank := range 2 {
 			a.procs.put(&child{id: subjects.ProcID{Mesh: id, Rank: uint32(rank)},

@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/logfile"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -170,14 +171,12 @@ func TestOutput_forgottenProcLeavesNoFiles(t *testing.T) {
 		Args: []string{"-c", "exit 0"}, LogDir: dir})
 	require.NoError(t, err)
 	<-process.Done()
-	mesh, err := subjects.NewMeshID("m")
-	require.NoError(t, err)
+	mesh := testproc.MeshID(t, "m")
 	a := &hostAgent{table: agent.NewTable(), procs: procIndex{}}
 	a.procs.put(&child{mesh: agent.Mesh{ID: mesh}, process: process})
 	a.endedMeshes = make([]subjects.MeshID, maxEnded)
 	a.endedMeshes[0] = mesh
-	another, err := subjects.NewMeshID("m")
-	require.NoError(t, err)
+	another := testproc.MeshID(t, "m")
 	a.procs[another.String()] = &meshProcs{}
 	a.retireMesh(another) // one too many
 	require.NotContains(t, a.procs, mesh.String())

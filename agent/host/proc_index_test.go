@@ -7,13 +7,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 // Whatever becomes of procs, the counts of a share are what a look at each of them says.
 func TestProcIndex_countsMatchANaiveCount(t *testing.T) {
-	id, err := subjects.NewMeshID("mesh")
-	require.NoError(t, err)
+	id := testproc.MeshID(t, "mesh")
 	rapid.Check(t, func(t *rapid.T) {
 		all := procIndex{}
 		newest := map[int]*child{}

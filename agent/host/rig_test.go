@@ -13,8 +13,10 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -66,6 +68,16 @@ func newRig(t *testing.T, change ...func(*host.Options)) *rig {
 	return r
 }
 
+// newBubbleRig is a rig for a bubble of testing/synctest, without sockets, processes, events and
+// logs.
+func newBubbleRig(t *testing.T) *rig {
+	t.Helper()
+	srv := bustest.Server(t)
+	r := &rig{host: hostInBubble(t, srv)}
+	r.client, _ = testproc.Start(t, srv, testproc.Options{})
+	return r
+}
+
 // options are those of a host that runs no programs but the tests' own.
 func (r *rig) options(t *testing.T, label string) host.Options {
 	t.Helper()
@@ -77,14 +89,12 @@ func (r *rig) options(t *testing.T, label string) host.Options {
 // mesh is one to be made of so many procs of the tests' own binary.
 func (r *rig) mesh(t *testing.T, procs int, env ...string) agent.Mesh {
 	t.Helper()
-	id, err := subjects.NewMeshID("mesh")
-	require.NoError(t, err)
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	return agent.Mesh{
-		ID: id, Extent: shape.Of("host", 1).With("gpu", procs), Hosts: []subjects.HostID{r.host.ID()},
-		PerHost: procs,
-		Owner:   r.client.ID().Actor("controller"), Command: agent.Command{Path: exe, Env: env},
+		ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("host", 1).With("gpu", procs),
+		Hosts: []subjects.HostID{r.host.ID()}, PerHost: procs,
+		Owner: r.client.ID().Actor("controller"), Command: agent.Command{Path: exe, Env: env},
 		PerProcess: r.perProcess,
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -32,14 +33,14 @@ type rig struct {
 func newRig(t *testing.T, ranks int) *rig {
 	t.Helper()
 	srv := bustest.Server(t)
-	r := &rig{mesh: agent.Mesh{ID: newMesh(t, "mesh"), Extent: shape.Of("gpu", ranks), PerHost: ranks}}
+	r := &rig{mesh: agent.Mesh{ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("gpu", ranks), PerHost: ranks}}
 	for rank := range ranks {
-		b := open(t, srv)
 		p, router, err := proc.Join(t.Context(), proc.Options{
-			Bus: b, Registry: registry(t, counterDef()), Mesh: r.mesh, Rank: rank, Log: quiet(t),
+			Bus: open(t, srv), Registry: testproc.Registry(t, counterDef()), Mesh: r.mesh, Rank: rank, Log: quiet(t),
 		})
 		require.NoError(t, err)
-		r.procs = append(r.procs, closing(t, p, router))
+		testproc.Close(t, p, router)
+		r.procs = append(r.procs, p)
 	}
 	r.client = newClient(t, srv)
 	return r
@@ -48,22 +49,7 @@ func newRig(t *testing.T, ranks int) *rig {
 // newClient is a proc that is no rank of a mesh.
 func newClient(t *testing.T, srv *embed.Server, defs ...actor.Def) *actor.Proc {
 	t.Helper()
-	p, err := actor.NewProc(t.Context(), actor.Options{
-		ID: subjects.ProcID{Mesh: newMesh(t, "client")}, Bus: open(t, srv), Registry: registry(t, defs...),
-		Log: quiet(t),
-	})
-	require.NoError(t, err)
-	router, err := cast.Start(p, nil)
-	require.NoError(t, err)
-	return closing(t, p, router)
-}
-
-func closing(t *testing.T, p *actor.Proc, r *cast.Router) *actor.Proc {
-	t.Helper()
-	testkit.Close(t, p.Close, func(context.Context) error {
-		r.Close()
-		return nil
-	})
+	p, _ := testproc.Start(t, srv, testproc.Options{Options: actor.Options{Log: quiet(t)}}, defs...)
 	return p
 }
 
@@ -74,20 +60,6 @@ func quiet(t *testing.T) zerolog.Logger {
 func open(t *testing.T, srv *embed.Server) *bus.Bus {
 	t.Helper()
 	return bustest.Open(t, srv, func(o *bus.Options) { o.Log = quiet(t) })
-}
-
-func registry(t *testing.T, defs ...actor.Def) actor.Registry {
-	t.Helper()
-	r, err := actor.NewRegistry(defs...)
-	require.NoError(t, err)
-	return r
-}
-
-func newMesh(t *testing.T, label string) subjects.MeshID {
-	t.Helper()
-	id, err := subjects.NewMeshID(label)
-	require.NoError(t, err)
-	return id
 }
 
 // agent addresses the agent of a rank.
@@ -300,30 +272,31 @@ func TestProcAgent_publishesEndsOfActors_AGT9(t *testing.T) {
 }
 
 func TestProcAgent_waitAnswersBeforeTheCallersDeadline_AGT5(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 1)
-	_, err := r.create(t, 0, "c", 0)
-	require.NoError(t, err)
-	r.wait(t, 0, "c", agent.Running)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	o, err := agent.Wait.Call(ctx, r.agent(0), agent.WaitRequest{ID: "c", Until: agent.Stopped})
-	require.NoError(t, err)
-	require.Equal(t, agent.Running, o[0].Status.Phase)
-	target := members{cast.Target{Via: r.client,
-		Placement: cast.Placement{Mesh: r.mesh.ID, Extent: r.mesh.Extent, PerHost: 1}, Actor: agent.Name,
-		Region: r.mesh.Extent.Region()}}
-	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	o, err = cast.Reduce(ctx, target, agent.Wait, agent.WaitRequest{ID: "c", Until: agent.Stopped},
-		agent.MergeOverlays)
-	require.NoError(t, err, "before its folder gives up, too")
-	require.Equal(t, agent.Running, o[0].Status.Phase)
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		_, err := r.create(t, 0, "c", 0)
+		require.NoError(t, err)
+		r.wait(t, 0, "c", agent.Running)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		o, err := agent.Wait.Call(ctx, r.agent(0), agent.WaitRequest{ID: "c", Until: agent.Stopped})
+		require.NoError(t, err)
+		require.Equal(t, agent.Running, o[0].Status.Phase)
+		target := members{cast.Target{Via: r.client,
+			Placement: cast.Placement{Mesh: r.mesh.ID, Extent: r.mesh.Extent, PerHost: 1}, Actor: agent.Name,
+			Region: r.mesh.Extent.Region()}}
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		o, err = cast.Reduce(ctx, target, agent.Wait, agent.WaitRequest{ID: "c", Until: agent.Stopped},
+			agent.MergeOverlays)
+		require.NoError(t, err, "before its folder gives up, too")
+		require.Equal(t, agent.Running, o[0].Status.Phase)
+	})
 }
 
 func TestProcAgent_fulfilsTheAgentContract(t *testing.T) { // AGT-9
 	t.Parallel()
-	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
+	agenttest.TestAgentInBubbles(t, func(t *testing.T) agenttest.Fixture {
 		r := newRig(t, 1)
 		creation := func(typ string) agent.CreateRequest {
 			name, err := subjects.NewName("c")
@@ -349,7 +322,7 @@ func TestProcAgent_fulfilsTheAgentContract(t *testing.T) { // AGT-9
 
 func TestJoin_refusesARankOutsideTheMesh(t *testing.T) {
 	t.Parallel()
-	m := agent.Mesh{ID: newMesh(t, "mesh"), Extent: shape.Of("gpu", 2), PerHost: 2}
+	m := agent.Mesh{ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("gpu", 2), PerHost: 2}
 	p, router, err := proc.Join(t.Context(), proc.Options{Bus: open(t, bustest.Server(t)), Mesh: m, Rank: 2,
 		Log: quiet(t)})
 	require.ErrorContains(t, err, `"2"`)

@@ -1,9 +1,7 @@
 package proc_test
 
 import (
-	"context"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,31 +10,9 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 )
-
-func soon(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// stall keeps all data to a rank from being taken.
-func (r *rig) stall(t *testing.T, rank int) (resume func()) {
-	t.Helper()
-	gate, entered := make(chan struct{}), make(chan struct{})
-	enter := sync.OnceFunc(func() { close(entered) })
-	port, closePort := actor.OpenPortFunc(r.procs[rank], func([]byte) error {
-		enter()
-		<-gate // on the data pump
-		return nil
-	}, func(error) {})
-	resume = sync.OnceFunc(func() { close(gate) })
-	t.Cleanup(func() { resume(); closePort() })
-	require.NoError(t, port.Via(r.client).Send(t.Context(), nil))
-	<-entered
-	return resume
-}
 
 // fill posts to a rank until no more can be queued for it.
 func (r *rig) fill(t *testing.T, rank int, name string) {
@@ -62,19 +38,19 @@ func TestStop_arrivesWhileDataIsBlocked_AGT11(t *testing.T) {
 	_, err := r.create(t, 0, "c", 5)
 	require.NoError(t, err)
 	r.wait(t, 0, "c", agent.Running)
-	resume := r.stall(t, 0)
+	resume := testproc.Hold(t, r.procs[0], r.client)
 	r.fill(t, 0, "c")
-	o, err := agent.Stop.Urge(soon(t), r.agent(0), agent.StopRequest{ID: "c", Reason: "done"})
+	o, err := agent.Stop.Urge(testkit.Soon(t), r.agent(0), agent.StopRequest{ID: "c", Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{{Count: 1, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}}, o)
 	resume()
-	require.NoError(t, r.client.Flush(soon(t)))
+	require.NoError(t, r.client.Flush(testkit.Soon(t)))
 }
 
 func TestStop_aheadOfItsCreateAwaitsIt_AGT11(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	resume := r.stall(t, 0)
+	resume := testproc.Hold(t, r.procs[0], r.client)
 	created, stopped := make(chan error, 1), make(chan agent.Overlay, 1)
 	go func() {
 		_, err := r.create(t, 0, "c", 5)
@@ -83,7 +59,7 @@ func TestStop_aheadOfItsCreateAwaitsIt_AGT11(t *testing.T) {
 	sent := func() uint64 { return r.client.Stats().Links.Sent }
 	require.Eventually(t, func() bool { return sent() >= 2 }, time.Minute, time.Millisecond)
 	go func() {
-		o, err := agent.Stop.Urge(soon(t), r.agent(0), agent.StopRequest{ID: "c", Reason: "done"})
+		o, err := agent.Stop.Urge(testkit.Soon(t), r.agent(0), agent.StopRequest{ID: "c", Reason: "done"})
 		assert.NoError(t, err)
 		stopped <- o
 	}()

@@ -20,6 +20,7 @@ import (
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -94,11 +95,9 @@ func newHost(t *testing.T, srv *embed.Server, refuse error) (*actor.Proc, *fakeH
 // bootstrap is what a host at p says to rank 1 of 2.
 func bootstrap(t *testing.T, p *actor.Proc, url string) agent.Bootstrap {
 	t.Helper()
-	hostID, err := subjects.NewHostID("a")
-	require.NoError(t, err)
 	return agent.Bootstrap{
-		Mesh: agent.Mesh{ID: newMesh(t, "mesh"), Extent: shape.Of("gpu", 2), Hosts: []subjects.HostID{hostID},
-			PerHost: 2, Owner: owner(t)},
+		Mesh: agent.Mesh{ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("gpu", 2),
+			Hosts: []subjects.HostID{testproc.HostID(t, "a")}, PerHost: 2, Owner: owner(t)},
 		Rank: 1, Host: p.ID().Actor(agent.Name), Nonce: "nonce", Bus: agent.BusSettings{URL: url},
 	}
 }

@@ -50,6 +50,10 @@ func Server(change func(*embed.Options)) Option {
 // JetStream gives the server a store.
 func JetStream() Option { return Server(func(o *embed.Options) { o.JetStream = true }) }
 
+// InMemory lets nothing listen, so that the cluster works in a bubble of testing/synctest. Its
+// hosts run their procs themselves.
+func InMemory() Option { return Server(func(o *embed.Options) { o.DontListen = true }) }
+
 // HostOptions changes the options of every host that Start starts.
 func HostOptions(change func(*host.Options)) Option {
 	return func(s *starting) { s.host = append(s.host, change) }
@@ -75,8 +79,14 @@ func Start(t testing.TB, options ...Option) *Cluster {
 }
 
 // BusOptions returns the options of a connection to the server.
-func (c *Cluster) BusOptions(t testing.TB) bus.Options {
-	return bus.Options{URL: c.Server.URL(), Token: c.Server.Token(), Log: testkit.Log(t)}
+func (c *Cluster) BusOptions(t testing.TB) bus.Options { return busOptions(t, c.Server) }
+
+func busOptions(t testing.TB, srv *embed.Server) bus.Options {
+	o := bus.Options{URL: srv.URL(), Token: srv.Token(), Log: testkit.Log(t)}
+	if o.URL == "" {
+		o.Server = srv
+	}
+	return o
 }
 
 // Settings returns the bus settings for procs.
@@ -135,8 +145,9 @@ func Connect(t testing.TB, srv *embed.Server, change ...func(*mesh.Options)) *me
 
 func connect(t testing.TB, srv *embed.Server, change []func(*mesh.Options)) (net *mesh.Net, leave func()) {
 	t.Helper()
+	b := busOptions(t, srv)
 	o := mesh.Options{
-		Bus: &bus.Options{URL: srv.URL(), Token: srv.Token()}, Log: testkit.Log(t), HostsQuiet: HostsQuiet,
+		Bus: &b, Log: testkit.Log(t), HostsQuiet: HostsQuiet,
 		OnFailure: func(actor.Event) {}, // tests end ranks on purpose; the log shows them
 	}
 	for _, f := range change {
