@@ -30,7 +30,6 @@ var sleepers = map[string]string{
 	"agent/agenttest/exercise.go": "real agents time leases by their own clock: it is renewed " +
 		"for longer than that",
 	"cast/declined_test.go":         "what leaves a queue makes room in it until a window is full",
-	"system/service_test.go":        "kills at another instant each time",
 	"integration/extrinsic_test.go": "what comes twice comes after what was waited for",
 	"integration/supervision_test.go": "agents time leases by their own clock: nothing ends for " +
 		"longer than that",

@@ -10,7 +10,6 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
-	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 )
@@ -54,16 +53,14 @@ func TestCast_refusedRankDoesNotFailItsHost_CAST4(t *testing.T) {
 
 // A rank whose process runs, and it does not: Stream is told at once.
 func TestStream_reportsAStoppedRank_CAST4(t *testing.T) {
-	testkit.Virtual(t, func(t *testing.T) {
-		d := newCrowdWithout(t, shape.Of("gpu", 4), 4, 2, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		for pt, r := range cast.Stream(ctx, d.members, who, actor.None{}) {
-			if pt.Rank() == 1 {
-				require.ErrorIs(t, r.Err, actor.ErrNoProc)
-			}
+	d := newCrowdWithout(t, shape.Of("gpu", 4), 4, 2, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	for pt, r := range cast.Stream(ctx, d.members, who, actor.None{}) {
+		if pt.Rank() == 1 {
+			require.ErrorIs(t, r.Err, actor.ErrNoProc)
 		}
-	})
+	}
 }
 
 func newCrowdWithout(t *testing.T, e shape.Extent, perHost, perProcess, absent int) *cluster {
