@@ -15,7 +15,7 @@ import (
 func TestLink_keepsOrderForEveryMessageSize_DEL3(t *testing.T) {
 	t.Parallel()
 	const senders, receivers = 3, 2
-	sizes := []int{0, 100, 5_000, 40_000, 300_000, 0, 3 << 20, 10, 200_000, 1}
+	sizes := []int{0, 100, 5_000, 40_000, 300_000, 0, 3 << 19, 10, 200_000, 1}
 	rounds := len(sizes) // each pair sends each size once
 	a, b := pair(t)
 	var refs []actor.Ref[*Ledger]

@@ -44,8 +44,11 @@ func padded(n int) entry { return entry{By: "me", N: n, Pad: make([]byte, 100)} 
 func filled(t *testing.T, ref actor.Ref[*Ledger]) (n int) {
 	t.Helper()
 	for ; ; n++ {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		// A deadline would bound the delivery, too.
+		ctx, cancel := context.WithCancel(t.Context())
+		full := time.AfterFunc(200*time.Millisecond, cancel)
 		err := enter.SendWait(ctx, ref, padded(n))
+		full.Stop()
 		cancel()
 		if err != nil {
 			require.ErrorIs(t, err, actor.ErrBacklog)

@@ -130,7 +130,7 @@ func TestInbox_lossyOneDropsCountsAndDelaysNothing_BUS2(t *testing.T) {
 // A burst that is larger than every queue, over a socket: each lane is left once it has handled
 // what it has, and then it hears again.
 func TestInbox_burstBreaksNoBus_BUS2(t *testing.T) {
-	const n = 200_000
+	const n = 50_000
 	srv := listen(t, embed.Options{})
 	b, from := open(t, bus.Options{URL: srv.URL(), QueueLen: 64}), open(t, bus.Options{URL: srv.URL()})
 	lossy := b.Control().Lossy("strangers")
