@@ -20,8 +20,12 @@ import (
 const knownHostTimeout = time.Second
 
 // firstAnswerTimeout is the wait for the first host. Without listeners the server replies at once,
-// unless some client subscribes to everything.
+// unless some client subscribes to everything. Then the servers are asked who listens.
 const firstAnswerTimeout = 5 * time.Second
+
+// repeatInterval is the interval of requests until the first answer, for hosts that start
+// meanwhile.
+const repeatInterval = time.Second
 
 // errDiscoveryDone ends a discovery.
 var errDiscoveryDone = errors.New("all known hosts have answered")
@@ -51,6 +55,7 @@ func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discover
 	defer wg.Wait()
 	defer end(nil)
 	defer func() { slices.SortFunc(out, byLabel) }()
+	request := bus.Msg{Subject: space.Host(subjects.Any, Info.Name(), subjects.Anon)}
 	if list {
 		wg.Go(func() {
 			known, err := ListKnownHosts(looking, b, space)
@@ -60,21 +65,62 @@ func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discover
 			}
 		})
 	}
-	request := bus.Msg{Subject: space.Host(subjects.Any, Info.Name(), subjects.Anon)}
-	for m, err := range b.Control().RequestMany(looking, request, 0, isHostInfo) {
-		if errors.Is(context.Cause(looking), errDiscoveryDone) && err != nil {
-			break
+	wg.Go(func() {
+		if hasNoListener(looking, b, space, request.Subject) {
+			end(errDiscoveryDone)
 		}
-		if err != nil {
-			return out, fmt.Errorf("cannot find hosts: %w", err)
+	})
+	type answer struct {
+		msg bus.Msg
+		err error
+	}
+	answers := make(chan answer)
+	var asking sync.WaitGroup
+	ask := func() {
+		for m, err := range b.Control().RequestMany(looking, request, 0, isHostInfo) {
+			answers <- answer{m, err}
+			if err != nil {
+				return
+			}
 		}
-		h, _ := parseHostInfo(m)
-		over.Reset(c.recordAnswer(h.ID, time.Now()))
-		if h.ID.IsValid() {
+		end(errDiscoveryDone) // no host listens, or the search is over
+	}
+	asking.Go(ask)
+	asking.Go(func() {
+		again := time.NewTicker(repeatInterval)
+		defer again.Stop()
+		for {
+			select {
+			case <-again.C:
+				if c.isAnswered() {
+					return
+				}
+				asking.Go(ask)
+			case <-looking.Done():
+				return
+			}
+		}
+	})
+	wg.Go(func() {
+		asking.Wait()
+		close(answers)
+	})
+	for a := range answers {
+		if a.err != nil {
+			if !errors.Is(context.Cause(looking), errDiscoveryDone) {
+				err = fmt.Errorf("cannot find hosts: %w", a.err)
+			}
+			end(a.err)
+			continue
+		}
+		h, _ := parseHostInfo(a.msg)
+		isNew, wait := c.recordAnswer(h.ID, time.Now())
+		over.Reset(wait)
+		if isNew && h.ID.IsValid() {
 			out = append(out, h)
 		}
 	}
-	return out, nil
+	return out, err
 }
 
 func byLabel(a, b HostInfo) int {
@@ -119,13 +165,23 @@ func newDiscovery(quiet, grace time.Duration, known []subjects.HostID, now time.
 	return c
 }
 
-// recordAnswer records the answer of a host and returns the time to wait for the next one.
-func (c *discovery) recordAnswer(id subjects.HostID, now time.Time) time.Duration {
+// isAnswered reports whether a host has answered.
+func (c *discovery) isAnswered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answered[id], c.lastAnswer = true, now
+	return len(c.answered) > 0
+}
+
+// recordAnswer records the answer of a host and returns the time to wait for the next one. isNew
+// marks its first answer.
+func (c *discovery) recordAnswer(id subjects.HostID, now time.Time) (isNew bool, wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	isNew = !c.answered[id]
+	c.answered[id] = true
+	c.lastAnswer = now
 	delete(c.missing, id)
-	return c.remainingWait()
+	return isNew, c.remainingWait()
 }
 
 // expectHosts records the list of hosts.
@@ -224,7 +280,7 @@ func ListKnownHosts(ctx context.Context, b *bus.Bus, space subjects.Space) (Host
 	again := time.NewTicker(listRetryInterval)
 	defer again.Stop()
 	asking.Go(func() {
-		if !noGateway(ctx, b, space) {
+		if !hasNoListener(ctx, b, space, space.Heartbeat(KindHostList, subjects.Anon)) {
 			return
 		}
 		select {
@@ -250,15 +306,16 @@ func ListKnownHosts(ctx context.Context, b *bus.Bus, space subjects.Space) (Host
 	}
 }
 
-// noGateway reports whether the servers see no gateway. It publishes to a host that never existed.
-// Users may publish to this subject, and only subscribers to everything receive it.
-func noGateway(ctx context.Context, b *bus.Bus, space subjects.Space) bool {
+// hasNoListener reports whether the servers see no listener to a subject. It publishes to a host
+// that never existed. Users may publish to that subject, and only subscribers to everything receive
+// it.
+func hasNoListener(ctx context.Context, b *bus.Bus, space subjects.Space, subject string) bool {
 	never, err := subjects.NewHostID("nobody")
 	if err != nil {
 		return false
 	}
-	gateways := []string{space.Heartbeat(KindHostList, subjects.Anon)}
-	absent, err := b.Control().Absent(ctx, space.Host(never.String(), Info.Name(), subjects.Anon), gateways)
+	unused := space.Host(never.String(), Info.Name(), subjects.Anon)
+	absent, err := b.Control().Absent(ctx, unused, []string{subject})
 	return err == nil && absent[0]
 }
 

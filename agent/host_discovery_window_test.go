@@ -20,20 +20,25 @@ func TestDiscoveryWindow_awaitsKnownHostsAndBrieflyOthers(t *testing.T) {
 	began := time.Now()
 	at := func(n time.Duration) time.Time { return began.Add(n * ms) }
 
+	wait := func(c *discovery, id subjects.HostID, now time.Time) time.Duration {
+		_, wait := c.recordAnswer(id, now)
+		return wait
+	}
+
 	unlisted := newDiscovery(quiet, grace, nil, began)
-	require.Equal(t, quiet, unlisted.recordAnswer(a, at(1)))
+	require.Equal(t, quiet, wait(unlisted, a, at(1)))
 
 	listed := newDiscovery(quiet, grace, nil, began)
-	require.Equal(t, quiet, listed.recordAnswer(a, at(1)))
+	require.Equal(t, quiet, wait(listed, a, at(1)))
 	require.Equal(t, knownHostTimeout-4*ms, listed.expectHosts([]subjects.HostID{a, b}, at(5)),
 		"b is slow, and there")
-	require.Equal(t, grace, listed.recordAnswer(b, at(8)), "nobody else is known")
-	require.Equal(t, 60*ms, listed.recordAnswer(c, at(30)), "somebody else is there: others may be as slow")
-	require.Equal(t, quiet, listed.recordAnswer(c, at(500)), "but no slower than without a list")
+	require.Equal(t, grace, wait(listed, b, at(8)), "nobody else is known")
+	require.Equal(t, 60*ms, wait(listed, c, at(30)), "somebody else is there: others may be as slow")
+	require.Equal(t, quiet, wait(listed, c, at(500)), "but no slower than without a list")
 
 	known := newDiscovery(quiet, quiet, []subjects.HostID{a, b}, began)
-	require.Equal(t, knownHostTimeout, known.recordAnswer(a, at(1)))
-	require.Equal(t, quiet, known.recordAnswer(b, at(2)), "who looks for all waits for who is not known")
+	require.Equal(t, knownHostTimeout, wait(known, a, at(1)))
+	require.Equal(t, quiet, wait(known, b, at(2)), "who looks for all waits for who is not known")
 	require.Equal(t, knownHostTimeout, newDiscovery(quiet, grace, nil, began).expectHosts([]subjects.HostID{a},
 		began), "nobody has answered")
 }

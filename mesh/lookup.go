@@ -34,17 +34,30 @@ func (n *Net) Lookup(ctx context.Context, name string) (ProcMesh, error) {
 
 // InventoryFor is Lookup with the Inventory that answered it.
 func (n *Net) InventoryFor(ctx context.Context, name string) (Inventory, ProcMesh, error) {
+	var p ProcMesh
+	var unresolved error
+	inv, err := n.InventoryUntil(ctx, func(i Inventory) bool {
+		p, unresolved = i.Lookup(name)
+		missing, partial := errors.AsType[*MissingHostsError](unresolved)
+		return !partial || !missing.MayBeAlive()
+	})
+	if err != nil {
+		return inv, ProcMesh{}, err
+	}
+	return inv, p, unresolved
+}
+
+// silentHostWait is how long a query asks again because a silent host matters to it.
+const silentHostWait = 5 * time.Second
+
+// InventoryUntil is Inventory, repeated until one is enough, for 5 s at most.
+func (n *Net) InventoryUntil(ctx context.Context, isEnough func(Inventory) bool) (Inventory, error) {
 	wait, cancel := context.WithTimeout(ctx, silentHostWait)
 	defer cancel()
 	for {
 		inv, err := n.Inventory(ctx)
-		if err != nil {
-			return inv, ProcMesh{}, err
-		}
-		p, err := inv.Lookup(name)
-		missing, partial := errors.AsType[*MissingHostsError](err)
-		if !partial || !missing.MayBeAlive() || wait.Err() != nil {
-			return inv, p, err
+		if err != nil || isEnough(inv) || wait.Err() != nil {
+			return inv, err
 		}
 		select {
 		case <-time.After(n.quiet):
@@ -52,9 +65,6 @@ func (n *Net) InventoryFor(ctx context.Context, name string) (Inventory, ProcMes
 		}
 	}
 }
-
-// silentHostWait is how long Lookup asks again for a mesh that a silent host may have.
-const silentHostWait = 5 * time.Second
 
 // Lookup is Net.Lookup in the Inventory. If a host is missing from it, the *NotFoundError comes
 // with a *MissingHostsError: the mesh may exist there.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -404,6 +405,27 @@ func TestAwaitHosts_reportsTheMostHostsSeen(t *testing.T) {
 	_, err = net.AwaitHosts(ctx, 2)
 	require.ErrorContains(t, err, "1 of 2 hosts answer")
 	require.Greater(t, asked, 1)
+}
+
+// A listener to everything hides from the server that no host listens.
+func TestAwaitHosts_findsAHostThatStartsLaterDespiteAWildcardListener(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		c := testmesh.Start(t, testmesh.InMemory())
+		everything := c.Open(t).Data()
+		_, err := everything.Subscribe(">", func(bus.Msg) {})
+		require.NoError(t, err)
+		require.NoError(t, everything.Flush(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		found := make(chan error, 1)
+		go func() {
+			_, err := c.AwaitHosts(ctx, 1)
+			found <- err
+		}()
+		synctest.Wait() // its first search has begun
+		c.Host(t, "a")
+		require.NoError(t, <-found)
+	})
 }
 
 func TestHosts_excludesUnschedulableHosts(t *testing.T) {

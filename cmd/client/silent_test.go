@@ -123,6 +123,19 @@ func (c *cluster) silenceIsReported(t *testing.T, noise string) {
 	})
 }
 
+func TestSilentHost_namedHostThatAnswersLateIsFound(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.hostd(t, "a")
+	b := c.hostd(t, "b")
+	c.ok(t, "hosts")
+	proctest.Suspend(t, b.PID())
+	resume := func() { _ = b.Process.Signal(syscall.SIGCONT) } // fails when it has ended
+	t.Cleanup(resume)
+	defer time.AfterFunc(1500*time.Millisecond, resume).Stop() // a search waits 1 s for a known host
+	require.Equal(t, "HOST  RESULT\nb     cordoned\n", c.ok(t, "hosts", "cordon", "b"))
+}
+
 func TestSilentHost_killedHostIsDeadUntilItReturns(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -83,14 +83,30 @@ func TestKillLeftovers_sparesTheGroupsOfALiveManager_CGR2(t *testing.T) {
 func TestKillLeftovers_awaitsAChildBeingForked(t *testing.T) {
 	root := ownRoot(t)
 	_, ended := leave(t, root, "owner", stopPrefix)
-	lock, err := lockDir(filepath.Join(root, ownerPrefix("owner")+"dead"))
+	dead, err := lockDir(filepath.Join(root, ownerPrefix("owner")+"dead"))
 	require.NoError(t, err)
-	executed := time.AfterFunc(50*time.Millisecond, func() { _ = lock.Close() })
+	executed := time.AfterFunc(50*time.Millisecond, func() { _ = dead.lock.Close() })
 	defer executed.Stop()
 	left, err := open(t, Options{Root: root, Owner: "owner"}).KillLeftovers(nil, time.Second)
 	require.NoError(t, err)
 	require.Equal(t, []Leftover{{Name: "left", Processes: 1}}, left)
 	require.Error(t, <-ended)
+}
+
+// KillLeftovers may lock the directory of a manager that starts, before the manager does.
+func TestKillLeftovers_removesNoDirectoryOfAStartingManager_CGR2(t *testing.T) {
+	root := ownRoot(t)
+	name := ownerPrefix("starting") + "new"
+	require.NoError(t, os.Mkdir(filepath.Join(root, name), 0o755))
+	dead, err := lockDir(filepath.Join(root, name))
+	require.NoError(t, err)
+	removed := make(chan struct{})
+	defer time.AfterFunc(50*time.Millisecond, func() { dead.close(); close(removed) }).Stop()
+	d, err := createManagerDir(root, name)
+	require.NoError(t, err)
+	<-removed
+	require.DirExists(t, d.path)
+	d.close()
 }
 
 func TestAdopt_refusesForeignDirectories_CGR1(t *testing.T) {

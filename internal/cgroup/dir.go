@@ -62,8 +62,9 @@ func mountedPath(mount, root, place string) string {
 	return filepath.Join(mount, strings.TrimPrefix(place, root))
 }
 
-// managerDir is a manager's own directory in one hierarchy. Its lock lasts as long as the manager,
-// so KillLeftovers recognizes the directories of dead managers.
+// managerDir is a manager's own directory in one hierarchy, with its lock. The lock lasts as long as
+// the manager, so KillLeftovers recognizes the directories of dead managers. Only the holder of the
+// lock removes the directory.
 type managerDir struct {
 	path string
 	lock *os.File
@@ -73,13 +74,18 @@ type managerDir struct {
 // forked child before its exec.
 const lockTimeout = time.Second
 
-// createManagerDir retries if KillLeftovers removed the new directory as an old one.
-func createManagerDir(base, name string) (d *managerDir, err error) {
+// createManagerDir retries if KillLeftovers takes the new directory for an old one: KillLeftovers
+// locks the directory first, and removes it.
+func createManagerDir(base, name string) (*managerDir, error) {
 	if _, err := os.Stat(base); err != nil {
 		return nil, err
 	}
+	path := filepath.Join(base, name)
 	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(retryInterval) {
-		d, err = tryCreateManagerDir(filepath.Join(base, name))
+		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		d, err := lockDir(path)
 		taken := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EWOULDBLOCK)
 		if !taken || time.Now().After(deadline) {
 			return d, err
@@ -87,23 +93,9 @@ func createManagerDir(base, name string) (d *managerDir, err error) {
 	}
 }
 
-func tryCreateManagerDir(path string) (*managerDir, error) {
-	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	lock, err := lockDir(path)
-	if err == nil {
-		_, err = os.Stat(path)
-		if err == nil {
-			return &managerDir{path, lock}, nil
-		}
-		_ = lock.Close()
-	}
-	_ = os.Remove(path)
-	return nil, err
-}
-
-func lockDir(path string) (*os.File, error) {
+// lockDir locks the directory that has this path. A removed directory can be locked, while its
+// manager has already made the next one: then the error is fs.ErrNotExist.
+func lockDir(path string) (*managerDir, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -112,7 +104,13 @@ func lockDir(path string) (*os.File, error) {
 		_ = f.Close()
 		return nil, &fs.PathError{Op: "lock", Path: path, Err: err}
 	}
-	return f, nil
+	locked, err := f.Stat()
+	named, err2 := os.Stat(path)
+	if err != nil || err2 != nil || !os.SameFile(locked, named) {
+		_ = f.Close()
+		return nil, &fs.PathError{Op: "lock", Path: path, Err: fs.ErrNotExist}
+	}
+	return &managerDir{path, f}, nil
 }
 
 // close removes the directory, unless it holds a kept group.

@@ -220,14 +220,14 @@ func (m *Manager) KillLeftovers(spared []Group, killWait time.Duration) (left []
 			if filepath.Base(path) == m.name || (m.owner == "" && !ours) {
 				continue
 			}
-			lock, err := lockDeadDir(path, ours && m.owner != "")
+			dead, err := lockDeadDir(path, ours && m.owner != "")
 			if err != nil {
 				continue // its manager lives, or the directory is gone
 			}
 			found, err := killGroups(path, ours, keep, killWait)
 			left = append(left, found...)
 			errs = append(errs, err)
-			(&managerDir{path, lock}).close()
+			dead.close()
 		}
 	}
 	return left, errors.Join(errs...)
@@ -235,11 +235,11 @@ func (m *Manager) KillLeftovers(spared []Group, killWait time.Duration) (left []
 
 // lockDeadDir locks the directory of a dead manager. surely marks one known to be dead, because its
 // owner is ours. A forked child holds such a lock until its exec, so lockDeadDir waits.
-func lockDeadDir(path string, surely bool) (lock *os.File, err error) {
+func lockDeadDir(path string, surely bool) (d *managerDir, err error) {
 	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(retryInterval) {
-		lock, err = lockDir(path)
+		d, err = lockDir(path)
 		if !surely || !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
-			return lock, err
+			return d, err
 		}
 	}
 }

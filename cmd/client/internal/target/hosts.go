@@ -21,9 +21,14 @@ type HostSelector struct {
 }
 
 // Find selects among the answering hosts. An unknown name is an error before anything is sent. The
-// labels of silent hosts are known, their other labels are not.
+// labels of silent hosts are known, their other labels are not. Find asks a named host again, for
+// 5 s at most, unless it is dead.
 func (p HostSelector) Find(ctx context.Context, net *mesh.Net) (mesh.Inventory, []agent.HostInfo, error) {
-	inv, err := net.Inventory(ctx)
+	inv, err := net.InventoryUntil(ctx, func(i mesh.Inventory) bool {
+		return !slices.ContainsFunc(i.Silent(), func(h mesh.HostState) bool {
+			return h.State != agent.HostDead && p.names(h.HostInfo)
+		})
+	})
 	if err != nil {
 		return inv, nil, err
 	}
@@ -109,8 +114,13 @@ func (p HostSelector) Attach(
 
 func hostMatches(h agent.HostInfo, name string) bool { return h.Label == name || h.ID.String() == name }
 
+// names reports whether the selector has the name of a host.
+func (p HostSelector) names(h agent.HostInfo) bool {
+	return slices.ContainsFunc(p.Names, func(n string) bool { return hostMatches(h, n) })
+}
+
 func (p HostSelector) matches(h agent.HostInfo) bool {
-	if len(p.Names) > 0 && !slices.ContainsFunc(p.Names, func(n string) bool { return hostMatches(h, n) }) {
+	if len(p.Names) > 0 && !p.names(h) {
 		return false
 	}
 	for key, value := range p.Labels {
