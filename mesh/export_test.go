@@ -1,6 +1,12 @@
 package mesh
 
-import "github.com/castnet-io/castnet/subjects"
+import (
+	"context"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
+)
 
 // Follows reports whether the Net has listed the ranks of a controller's mesh.
 func (n *Net) Follows(owner subjects.ActorID) bool {
@@ -12,4 +18,9 @@ func (n *Net) Follows(owner subjects.ActorID) bool {
 		}
 	}
 	return false
+}
+
+// AskSystem is askSystem.
+func (n *Net) AskSystem(ctx context.Context, ask func(actor.Ref[*system.Controller]) error) error {
+	return n.askSystem(ctx, ask)
 }
