@@ -2,8 +2,10 @@ package mesh
 
 import (
 	"context"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
 )
@@ -23,4 +25,13 @@ func (n *Net) Follows(owner subjects.ActorID) bool {
 // AskSystem is askSystem.
 func (n *Net) AskSystem(ctx context.Context, ask func(actor.Ref[*system.Controller]) error) error {
 	return n.askSystem(ctx, ask)
+}
+
+// AwaitSettled waits for running ranks, without change for a second at most if idle is true.
+func AwaitSettled(ctx context.Context, owner actor.Ref[agent.Agent], idle bool) (agent.Overlay, error) {
+	within := time.Duration(0)
+	if idle {
+		within = time.Second
+	}
+	return awaitSettled(ctx, owner, agent.WaitRequest{ID: "m", Until: agent.Running}, within, nil)
 }
