@@ -246,28 +246,29 @@ func TestFaultC7_failedStopOnOneHostKeepsOtherStatuses(t *testing.T) {
 }
 
 func TestFaultC11_burstOfFailuresArrivesOneByOne(t *testing.T) {
-	t.Parallel()
-	const perHost = 500
-	extent := shape.Of("host", 2).With("gpu", perHost)
-	r := newRig(t, func(h *fakeHost) {
-		first := h.ranks[0] / 2 * perHost
-		h.ranks = nil
-		for rank := range perHost {
-			h.ranks = append(h.ranks, first+rank)
+	testkit.Virtual(t, func(t *testing.T) {
+		const perHost = 500
+		extent := shape.Of("host", 2).With("gpu", perHost)
+		r := newRig(t, func(h *fakeHost) {
+			first := h.ranks[0] / 2 * perHost
+			h.ranks = nil
+			for rank := range perHost {
+				h.ranks = append(h.ranks, first+rank)
+			}
+		})
+		r.spec.Procs.Extent, r.spec.Procs.PerHost, r.spec.Region = extent, perHost, extent.Region()
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		watcher := r.teller(t)
+		port := subscribes(t, watcher, ref)
+		for rank := range 2 * perHost {
+			watcher.Emit(r.killed(rank))
+		}
+		for rank := range 2 * perHost {
+			require.Equal(t, rank, testkit.Next(t, port).Rank)
 		}
 	})
-	r.spec.Procs.Extent, r.spec.Procs.PerHost, r.spec.Region = extent, perHost, extent.Region()
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	wait(t, ref, agent.Running)
-	watcher := r.teller(t)
-	port := subscribes(t, watcher, ref)
-	for rank := range 2 * perHost {
-		watcher.Emit(r.killed(rank))
-	}
-	for rank := range 2 * perHost {
-		require.Equal(t, rank, testkit.Next(t, port).Rank)
-	}
 }
 
 func TestFaultC12_repeatedListHasNoDuplicates(t *testing.T) {

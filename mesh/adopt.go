@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/system"
@@ -26,23 +27,23 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 		return fail(fmt.Errorf("it belongs to world %s, which no program can own: want a mesh that is detached "+
 			"(castnet spawn --detach)", w.World))
 	}
-	detached, err := n.Detached(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	ctl, err := system.Find(ctx, n.proc)
-	if err != nil {
-		return fail(err)
-	}
-	i := slices.IndexFunc(detached, func(d system.DetachedState) bool { return d.Mesh == p.desc.ID })
-	if i < 0 {
-		return fail(notDetachedError(inv.Meshes, p))
-	}
-	claim := agent.Claim{Epoch: epoch, Owner: n.proc.ID().Actor(adopter)}
-	if epoch == 0 {
-		claim.Epoch = detached[i].Claim.Epoch
-	}
-	got, err := system.Adopt.Call(ctx, ctl, system.AdoptRequest{Mesh: p.desc.ID, Claim: claim})
+	var got system.AdoptResponse
+	err = n.askSystem(ctx, func(ctl actor.Ref[*system.Controller]) error {
+		now, err := system.GetSnapshot.Call(ctx, ctl, system.Filter{Worlds: []string{noWorld}})
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(now.Detached, func(d system.DetachedState) bool { return d.Mesh == p.desc.ID })
+		if i < 0 {
+			return notDetachedError(inv.Meshes, p)
+		}
+		claim := agent.Claim{Epoch: epoch, Owner: n.proc.ID().Actor(adopter)}
+		if epoch == 0 {
+			claim.Epoch = now.Detached[i].Claim.Epoch
+		}
+		got, err = system.Adopt.Call(ctx, ctl, system.AdoptRequest{Mesh: p.desc.ID, Claim: claim})
+		return err
+	})
 	if err != nil {
 		return fail(unwrapRefusal(err))
 	}
@@ -61,9 +62,8 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 }
 
 const (
-	noWorld      = "-"       // the name of no world
-	adopter      = "adopter" // says in whose name a mesh is adopted, before there is a controller
-	confirmRetry = 200 * time.Millisecond
+	noWorld = "-"       // the name of no world
+	adopter = "adopter" // says in whose name a mesh is adopted, before there is a controller
 )
 
 // confirm tells the system controller that this program has the mesh, so that it lets go. It
@@ -78,7 +78,7 @@ func (n *Net) confirm(ctx context.Context, a system.AdoptRequest) error {
 			return err
 		}
 		select {
-		case <-time.After(confirmRetry):
+		case <-time.After(termRetry):
 		case <-ctx.Done():
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -63,11 +64,11 @@ func (p ProcMesh) Detach(ctx context.Context) (DetachedMesh, error) {
 	if err != nil {
 		return fail(err)
 	}
-	ctl, err := system.Find(ctx, p.net.proc)
-	if err != nil {
-		return fail(err)
-	}
-	owned, err := system.Detach.Call(ctx, ctl, d)
+	var owned system.DetachResponse
+	err = p.net.askSystem(ctx, func(ctl actor.Ref[*system.Controller]) (err error) {
+		owned, err = system.Detach.Call(ctx, ctl, d)
+		return err
+	})
 	if err != nil {
 		return fail(unwrapRefusal(err))
 	}
@@ -156,10 +157,33 @@ func (n *Net) Detached(ctx context.Context) ([]system.DetachedState, error) {
 	}
 	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
-	ctl, err := system.Find(ctx, n.proc)
-	if err != nil {
-		return nil, err
-	}
-	now, err := system.GetSnapshot.Call(ctx, ctl, system.Filter{Worlds: []string{noWorld}})
+	var now system.Snapshot
+	err := n.askSystem(ctx, func(ctl actor.Ref[*system.Controller]) (err error) {
+		now, err = system.GetSnapshot.Call(ctx, ctl, system.Filter{Worlds: []string{noWorld}})
+		return err
+	})
 	return now.Detached, err
+}
+
+// termRetry is the pause before the next term of the system controller is asked.
+const termRetry = 200 * time.Millisecond
+
+// askSystem asks the system controller. If its term ends meanwhile, askSystem asks the next one,
+// until ctx ends.
+func (n *Net) askSystem(ctx context.Context, ask func(actor.Ref[*system.Controller]) error) error {
+	for ended := false; ; {
+		ctl, err := system.Find(ctx, n.proc)
+		if err == nil {
+			err = ask(ctl)
+			ended = isUnreachable(err)
+		}
+		if !ended || err != nil && !isUnreachable(err) && !errors.Is(err, system.ErrNoController) {
+			return err
+		}
+		select {
+		case <-time.After(termRetry):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }

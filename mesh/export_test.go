@@ -1,6 +1,14 @@
 package mesh
 
-import "github.com/castnet-io/castnet/subjects"
+import (
+	"context"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
+)
 
 // Follows reports whether the Net has listed the ranks of a controller's mesh.
 func (n *Net) Follows(owner subjects.ActorID) bool {
@@ -12,4 +20,18 @@ func (n *Net) Follows(owner subjects.ActorID) bool {
 		}
 	}
 	return false
+}
+
+// AskSystem is askSystem.
+func (n *Net) AskSystem(ctx context.Context, ask func(actor.Ref[*system.Controller]) error) error {
+	return n.askSystem(ctx, ask)
+}
+
+// AwaitSettled waits for running ranks, without change for a second at most if idle is true.
+func AwaitSettled(ctx context.Context, owner actor.Ref[agent.Agent], idle bool) (agent.Overlay, error) {
+	within := time.Duration(0)
+	if idle {
+		within = time.Second
+	}
+	return awaitSettled(ctx, owner, agent.WaitRequest{ID: "m", Until: agent.Running}, within, nil)
 }

@@ -273,12 +273,26 @@ func awaitSettled(
 		}
 		o, err := agent.Wait.Call(wait, owner, w)
 		cancel()
-		if err != nil || idle <= 0 || slices.Equal(o, last) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			o, err = lateStatuses(ctx, owner, w.ID)
+		}
+		if err != nil || idle <= 0 || ctx.Err() != nil || slices.Equal(o, last) {
 			return o, err
 		}
 		last = o
 	}
 	return last, nil
+}
+
+// lateTimeout bounds the request for the statuses after a wait without a reply.
+const lateTimeout = 5 * time.Second
+
+// lateStatuses returns the present statuses, also after the deadline. On a busy machine the reply
+// to a wait comes too late, and the caller still learns of the ranks.
+func lateStatuses(ctx context.Context, owner actor.Ref[agent.Agent], id string) (agent.Overlay, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTimeout)
+	defer cancel()
+	return agent.Wait.Call(ctx, owner, agent.WaitRequest{ID: id, Until: agent.Initializing})
 }
 
 // abandonSpawn stops the started ranks of a failed spawn and ends its controller (MESH-4).

@@ -413,7 +413,7 @@ func (s *Service) describe(r *activeTerm) micro.Service {
 	p := r.proc
 	subject := func(endpoint string) string { return p.Space().PortsNamed(p.ID(), endpoint) }
 	return micro.Service{
-		Name: serviceName, ID: p.ID().Mesh.String(), Version: s.opts.Version,
+		Name: serviceName, ID: serviceID(p.Space()), Version: s.opts.Version,
 		Description: "owns worlds and detached meshes",
 		Metadata: map[string]string{
 			metaSpace: p.Space().String(),

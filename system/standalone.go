@@ -9,7 +9,7 @@ import (
 func (s *Service) runStandalone(ctx context.Context) {
 	follows := false
 	for ctx.Err() == nil && s.opts.Bus.Err() == nil {
-		others, err := find(ctx, s.opts.Bus, s.opts.Space, findTimeout)
+		others, err := find(ctx, s.opts.Bus, s.opts.Space)
 		follows = follows || len(others) > 0
 		if err != nil || len(others) > 0 {
 			s.sleep(ctx, beginRetry)
@@ -39,7 +39,7 @@ func (s *Service) runStandalone(ctx context.Context) {
 
 // yieldsToOther reports whether another controller started at the same time and has priority.
 func (s *Service) yieldsToOther(ctx context.Context, now *activeTerm) bool {
-	others, err := find(ctx, s.opts.Bus, s.opts.Space, findTimeout)
+	others, err := find(ctx, s.opts.Bus, s.opts.Space)
 	if err != nil {
 		return false
 	}

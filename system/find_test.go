@@ -1,0 +1,84 @@
+package system_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
+	"github.com/castnet-io/castnet/system"
+)
+
+// find returns the result of Find, and the time that it took.
+func (r *rig) find(t *testing.T) (actor.Ref[*system.Controller], time.Duration, error) {
+	t.Helper()
+	began := time.Now()
+	ref, err := system.Find(t.Context(), r.client)
+	return ref, time.Since(began), err
+}
+
+// listens subscribes in the place of the system controller of a space.
+func (r *rig) listens(t *testing.T, space string, hear func(c *bus.Conn, m bus.Msg)) {
+	t.Helper()
+	c := r.Open(t).Control()
+	_, err := c.Subscribe("$SRV.*.castnet-system."+space, func(m bus.Msg) { hear(c, m) })
+	require.NoError(t, err)
+}
+
+func ignore(*bus.Conn, bus.Msg) {}
+
+func TestFind_absenceIsKnownAtOnce(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.listens(t, "castnet_v1_other", ignore)
+		_, took, err := r.find(t)
+		require.ErrorIs(t, err, system.ErrNoController)
+		require.Zero(t, took)
+	})
+}
+
+func TestFind_wildcardListenerHidesNoAbsence(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, testmesh.JetStream())
+		_, err := r.Open(t).Data().Subscribe(">", func(bus.Msg) {})
+		require.NoError(t, err)
+		_, took, err := r.find(t)
+		require.ErrorIs(t, err, system.ErrNoController)
+		require.Less(t, took, 2*time.Second)
+		r.serve(t, "s")
+		r.system(t)
+	})
+}
+
+func TestFind_lateAnswerCounts(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		id := r.client.ID().Actor("system")
+		r.listens(t, "castnet_v1_default", func(c *bus.Conn, m bus.Msg) {
+			answer := fmt.Sprintf(`{"metadata":{"space":"castnet.v1.default","actor":%q,"epoch":"1"}}`, id)
+			time.AfterFunc(4*time.Second, func() { _ = c.Publish(m.Reply, []byte(answer)) })
+		})
+		ref, took, err := r.find(t)
+		require.NoError(t, err)
+		require.Equal(t, id, ref.ID())
+		require.Equal(t, 4*time.Second, took)
+	})
+}
+
+func TestFind_silentListenerIsNoAbsence(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.listens(t, "castnet_v1_default", ignore)
+		_, took, err := r.find(t)
+		require.NotErrorIs(t, err, system.ErrNoController)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "no answer within 5s, and one listens")
+		require.Equal(t, 5*time.Second, took)
+	})
+}
