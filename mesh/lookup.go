@@ -53,7 +53,7 @@ func (n *Net) InventoryFor(ctx context.Context, name string) (Inventory, ProcMes
 	}
 }
 
-// silentHostWait is how long Lookup asks again for a mesh that a silent host may have.
+// silentHostWait is the time for which Lookup repeats its search for a mesh on silent hosts.
 const silentHostWait = 5 * time.Second
 
 // Lookup is Net.Lookup in the Inventory. If a host is missing from it, the *NotFoundError comes
