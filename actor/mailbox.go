@@ -7,7 +7,7 @@ import (
 	"github.com/castnet-io/castnet/internal/link"
 )
 
-// mailboxSize is how many messages may wait for one actor before senders are refused, besides those
+// mailboxSize limits the messages that wait for one actor before senders are refused, besides those
 // it has taken up already.
 const (
 	mailboxSize = 1024
@@ -205,7 +205,7 @@ func (in *instance) deliver(d *Delivery) error {
 	if to == nil || in.refuses() || in.mailbox.queued >= int(in.limit) {
 		return in.refusal(to, d.Port)
 	}
-	if d.Reply != "" && to.queue.method().urgent && !in.proc.process.urged.takes(d) {
+	if d.Reply != "" && to.queue.method().urgent && !in.proc.process.urgents.accept(d) {
 		return nil
 	}
 	to.queue.pushDelivery(d)

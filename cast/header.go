@@ -75,7 +75,7 @@ type replyHeader struct {
 // bodies are the values of a contribution, each as it would travel by itself.
 type bodies [][]byte
 
-// failure is why ranks have no value.
+// failure is the reason why ranks have no value.
 type failure struct {
 	Ranks shape.Ranks `cbor:"1,keyasint"`
 	Error []byte      `cbor:"2,keyasint"` // a wire.Error
@@ -159,7 +159,7 @@ func (c contribution) encode(cast string) (values bodies, ext []byte, err error)
 	return c.encodeParts(replyHeader{Cast: cast, Folded: true, Failed: c.failed})
 }
 
-// encodeProgress encodes the partial fold and the settled shape.Ranks.
+// encodeProgress encodes the partial fold and the settled ranks.
 func (c contribution) encodeProgress(settled shape.Ranks) (values bodies, ext []byte, err error) {
 	return c.encodeParts(replyHeader{Folded: true, Settled: settled})
 }
