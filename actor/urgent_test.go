@@ -236,7 +236,7 @@ func TestUrge_requestHandledInOrderIsNotHandledAgain_ACT12(t *testing.T) {
 	sendUrgent(t, s, ref.ID(), "halt", at("_0a"))
 	sendUrgent(t, s, ref.ID(), "halt", at("_0b"))
 	for _, want := range []struct {
-		port  string
+		port   string
 		urgent byte
 	}{{"_0a", 0xf4}, {"_0b", 0xf5}} { // the answer to the first was given in its order, and may be held up there
 		e := s.hears(t, wire.Urgent).(*wire.Envelope)

@@ -48,6 +48,10 @@ func (tr *traffic) failures() []string {
 	return tr.wrong
 }
 
+// pace is the time between rounds of traffic: without it the traffic takes both processors, and the
+// burst waits.
+const pace = 5 * time.Millisecond
+
 // keepCounting has each rank of told be told and asked, and all of asked at once, until the traffic
 // stops.
 func keepCounting(t *testing.T, told, asked mesh.ActorMesh[*builtinCounter], ranks int) *traffic {
@@ -61,10 +65,20 @@ func keepCounting(t *testing.T, told, asked mesh.ActorMesh[*builtinCounter], ran
 		context.AfterFunc(ctx, free)
 		return ctx
 	}
+	next := func(round *time.Ticker) bool {
+		select {
+		case <-round.C:
+			return ctx.Err() == nil
+		case <-ctx.Done():
+			return false
+		}
+	}
 	for rank := range ranks {
 		done.Go(func() {
+			round := time.NewTicker(pace)
+			defer round.Stop()
 			to := told.Ref(rank)
-			for n := int64(0); ctx.Err() == nil; {
+			for n := int64(0); next(round); {
 				for range 10 {
 					if err := addToBuiltin.Send(within(), to, 1); err != nil {
 						tr.fail("rank %d was not told: %v", rank, err)
@@ -82,7 +96,9 @@ func keepCounting(t *testing.T, told, asked mesh.ActorMesh[*builtinCounter], ran
 		})
 	}
 	done.Go(func() {
-		for n := int64(1); ctx.Err() == nil; n++ {
+		round := time.NewTicker(pace)
+		defer round.Stop()
+		for n := int64(1); next(round); n++ {
 			got, err := cast.Gather(within(), asked, addToBuiltin, 1)
 			for rank, v := range got.Values() {
 				if v != n {

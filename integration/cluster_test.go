@@ -175,19 +175,21 @@ func spawn(t *testing.T, net *mesh.Net, perHost int) mesh.ProcMesh {
 // nowhere.
 func (c *cluster) running(t testing.TB, path string) (found []int) {
 	t.Helper()
-	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	all, err := os.ReadDir("/proc") // a pattern would read the folder of each process
 	require.NoError(t, err)
-	for _, link := range links {
-		exe, err := os.Readlink(link)
+	for _, d := range all {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil {
+			continue // no process
+		}
+		exe, err := os.Readlink(filepath.Join("/proc", d.Name(), "exe"))
 		if err != nil || exe != path && exe != path+" (deleted)" && !strings.HasPrefix(exe, path+"/") {
 			continue
 		}
-		env, err := os.ReadFile(filepath.Join(filepath.Dir(link), "environ"))
+		env, err := os.ReadFile(filepath.Join("/proc", d.Name(), "environ"))
 		if err != nil || !bytes.Contains(env, []byte("TMPDIR="+c.tmp+"/")) {
 			continue // it has ended, or is another test's
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-		require.NoError(t, err)
 		found = append(found, pid)
 	}
 	return found

@@ -69,7 +69,9 @@ func tutorialEnvironment(t *testing.T) []string {
 	require.NoError(t, err)
 	return testkit.Environment(t.TempDir(), t.TempDir(), t.TempDir(),
 		"GOENV="+filepath.Join(config, "go", "env"), "GOSUMDB=off", // the modules are in the cache
-		"GOFLAGS="+os.Getenv("GOFLAGS")+" -ldflags=-w") // half of a link is its debug information
+		// Half of a link is its debug information; a third of a compilation is to inline and to
+		// collect garbage.
+		"GOFLAGS="+os.Getenv("GOFLAGS")+" -ldflags=-w -gcflags=-l", "GOGC=400")
 }
 
 // reader is a person at a terminal who follows the page.

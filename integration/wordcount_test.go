@@ -6,9 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,15 +21,15 @@ import (
 // oracle counts the words of a folder as one would who knows nothing of meshes.
 func oracle(t *testing.T, folder, suffix string) (counts map[string]int64, files int, words int64) {
 	t.Helper()
-	word, number := regexp.MustCompile(`[\pL\p{Nd}_]+`), regexp.MustCompile(`^\p{Nd}`)
+	between := func(r rune) bool { return !unicode.In(r, unicode.L, unicode.Nd) && r != '_' }
 	counts = map[string]int64{}
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || !strings.HasSuffix(path, suffix) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		for _, w := range word.FindAllString(strings.ToLower(string(text)), -1) {
-			if len(w) <= counting.MaxWord && !number.MatchString(w) {
+		for _, w := range strings.FieldsFunc(strings.ToLower(string(text)), between) {
+			if first, _ := utf8.DecodeRuneInString(w); len(w) <= counting.MaxWord && !unicode.Is(unicode.Nd, first) {
 				counts[w]++
 				words++
 			}

@@ -48,7 +48,7 @@ func flavours(t *testing.T, c *cluster) map[string]func(t *testing.T) mesh.Alloc
 		"in the procs of a mesh": func(t *testing.T) mesh.Allocator {
 			below, err := c.Allocate(t.Context(), c.here(t), "below", shape.Of("host", 1))
 			require.NoError(t, err)
-			procs, err := below.Spawn(t.Context(), "carriers", shape.Of("slot", 4))
+			procs, err := below.Spawn(t.Context(), "carriers", shape.Of("slot", 2))
 			require.NoError(t, err)
 			return mesh.OnProcs(procs, host.HostActorType, host.HostActorParams{Label: "t", AllowUser: true},
 				host.HostActorID)
@@ -75,16 +75,16 @@ func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
 			c.Net = c.hasty(t)
-			hosts, err := c.Allocate(t.Context(), flavours(t, c)[flavour](t), "hosts", shape.Of("replicas", 4))
+			hosts, err := c.Allocate(t.Context(), flavours(t, c)[flavour](t), "hosts", shape.Of("replicas", 2))
 			require.NoError(t, err)
-			require.Equal(t, "replicas=4", hosts.Extent().String())
+			require.Equal(t, "replicas=2", hosts.Extent().String())
 			one, err := hosts.Spawn(t.Context(), "test_1", shape.Unit())
 			require.NoError(t, err)
-			require.Equal(t, "replicas=4", one.Extent().String())
+			require.Equal(t, "replicas=2", one.Extent().String())
 			two, err := hosts.Spawn(t.Context(), "test_2", shape.Of("gpus", 3).With("extra", 2))
 			require.NoError(t, err)
-			require.Equal(t, "replicas=4,gpus=3,extra=2", two.Extent().String())
-			require.Equal(t, 24, two.Extent().NumRanks())
+			require.Equal(t, "replicas=2,gpus=3,extra=2", two.Extent().String())
+			require.Equal(t, 12, two.Extent().NumRanks())
 
 			var refs []actor.Ref[actortest.TestActor]
 			var meshes []mesh.ActorMesh[actortest.TestActor]
@@ -100,7 +100,7 @@ func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 					require.Equal(t, actors.Ref(rank).ID(), id)
 					refs = append(refs, actors.Ref(rank))
 				}
-				half, err := cast.Gather(t.Context(), actors.Slice("replicas", 0, 2), actortest.GetActorID, actor.None{})
+				half, err := cast.Gather(t.Context(), actors.Slice("replicas", 0, 1), actortest.GetActorID, actor.None{})
 				require.NoError(t, err)
 				require.Equal(t, ids.Values()[:n/2], half.Values())
 				meshes = append(meshes, actors)
@@ -127,7 +127,7 @@ func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 			_, err = hosts.Describe(t.Context())
 			var gone *mesh.HostsError
 			require.ErrorAs(t, err, &gone)
-			require.Len(t, gone.Failed, 4)
+			require.Len(t, gone.Failed, 2)
 		})
 	}
 }
