@@ -81,7 +81,7 @@ func TestCancel_queuedCallIsNotHandled(t *testing.T) {
 	require.Equal(t, 3, book.count(), "and those that follow are")
 }
 
-// fateFunc waits until b has taken what a has said so far, on the control lane, too.
+// fateFunc waits until b has taken what a has said so far, on the control connection, too.
 func fateFunc(t *testing.T, a, b *actor.Proc) {
 	t.Helper()
 	require.NoError(t, a.Flush(testkit.Soon(t)))

@@ -15,7 +15,7 @@ import (
 type process struct {
 	lead    *Proc
 	pending pendingRequests
-	urged   urgents
+	urgents urgentTable
 
 	mu  sync.RWMutex // guards all
 	all map[uint32]*Proc

@@ -26,9 +26,9 @@ type Delivery struct {
 	// sender does not wait.
 	Answer func(Answer)
 
-	typ     string   // of the message, for people, once it is known
-	replyTo *replyTo // set for a request from another proc
-	urged   bool     // it came by the control connection
+	typ       string   // of the message, for people, once it is known
+	replyTo   *replyTo // set for a request from another proc
+	onControl bool     // it came by the control connection
 }
 
 // Answer is the outcome of one delivery.
@@ -36,7 +36,7 @@ type Answer struct {
 	Value any
 	Err   error
 
-	overtook bool // it came by the control connection
+	onControl bool // it came by the control connection
 }
 
 // complete reports the outcome to the sender.
@@ -45,9 +45,9 @@ func (d *Delivery) complete(v any, err error) {
 		d.Answer(Answer{Value: v, Err: err})
 	} else if w := d.replyTo; w != nil {
 		d.unregisterCancel()
-		if w.kept && err == nil {
+		if w.storeAnswer && err == nil {
 			if body, err := wire.AppendMarshal(nil, v); err == nil {
-				d.keep(body)
+				d.storeAnswer(body)
 			}
 		}
 		w.p.sendAnswer(d.Actor, w.port, Answer{Value: v, Err: err}, nil)
@@ -69,8 +69,8 @@ func completeWith[R any](d *Delivery, v R, more bool) (gathers bool) {
 	e := wire.Envelope{Kind: wire.Value}
 	a, err := encode(w.p, v)
 	e.Bytes, e.Body = a.bytes, a.body
-	if w.kept && err == nil {
-		d.keep(e.CopyBody())
+	if w.storeAnswer && err == nil {
+		d.storeAnswer(e.CopyBody())
 	}
 	w.port.batch = more
 	w.p.sendEncodedAnswer(d.Actor, w.port, e, err)

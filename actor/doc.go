@@ -62,12 +62,12 @@
 //   - ACT-11 (generations): of the procs of one rank, the rank belongs to the highest generation
 //     confirmed by its host. LatestGeneration returns that proc; an ID always means one proc, dead
 //     or not.
-//   - ACT-12 (urgent messages): an urgent message (Urge) is sent on both connections until it is
-//     answered. Its endpoint must be Urgent. The handler runs at most once per connection, and not
-//     for the control copy if the data copy came first.
+//   - ACT-12 (urgent messages): an urgent message (CallUrgent) is sent on both connections until it
+//     is answered. Its endpoint must be Urgent. The handler runs at most once per connection, and
+//     not for the control copy if the data copy came first.
 //   - ACT-13 (supervision): monitor and Link messages travel in the order of data. After about a
 //     second without arrival the control connection repeats them; a monitor fired so sets
-//     Down.OutOfOrder. That path never reports an unborn actor as gone.
+//     Down.OutOfOrder. That path never reports an actor as gone that has not started.
 //   - ACT-14 (answers are copies): an answer to another proc, and every answer to a cast, is
 //     encoded within its handler's turn or by Deferred.Reply, unless its type holds no pointers. A
 //     Call within the proc receives the value itself.

@@ -19,8 +19,8 @@ func (p *Proc) Waiting() (ports, calls int) {
 	return len(p.ports), calls
 }
 
-// Receive hands the proc a message as the bus would: on its ports, its control lane, as a hint, or
-// as the event of a proc.
+// Receive hands the proc a message as the bus would: on its ports, its control connection, as a
+// hint, or as the event of a proc.
 func (p *Proc) Receive(where int, m bus.Msg) {
 	[]func(bus.Msg){p.receivePort, p.receiveControl, p.receiveHint, p.receiveProcEvent,
 		p.receivePacket}[where%5](m)

@@ -129,14 +129,14 @@ func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
 	if a.Err != nil {
 		FailForeign(&out, format, a.Err)
 	}
-	lane := p.bus.Data()
+	conn := p.bus.Data()
 	if m.Urgent {
-		lane = p.bus.Control()
+		conn = p.bus.Control()
 	}
-	err := lane.PublishMsg(out)
+	err := conn.PublishMsg(out)
 	if errors.Is(err, bus.ErrTooLarge) {
 		FailForeign(&out, format, busError("", "", err))
-		err = lane.PublishMsg(out)
+		err = conn.PublishMsg(out)
 	}
 	if err != nil {
 		p.sampledLog.Warn().Err(err).Str("to", m.Msg.Reply).Msg("cannot answer a foreign client")

@@ -205,7 +205,7 @@ func (in *instance) deliver(d *Delivery) error {
 	if to == nil || in.refuses() || in.mailbox.queued >= int(in.limit) {
 		return in.refusal(to, d.Port)
 	}
-	if d.Reply != "" && to.queue.method().urgent && !in.proc.process.urged.takes(d) {
+	if d.Reply != "" && to.queue.method().urgent && !in.proc.process.urgents.accept(d) {
 		return nil
 	}
 	to.queue.pushDelivery(d)

@@ -143,7 +143,7 @@ func (p *Proc) monitor(m *monitorState, from string, id subjects.ActorID) (cance
 	c := &call{to: id, onAnswer: func(a Answer) {
 		if a.Err != nil {
 			d := downWith(id, a.Err)
-			d.OutOfOrder = a.overtook
+			d.OutOfOrder = a.onControl
 			m.fire(d)
 		}
 	}}

@@ -91,9 +91,9 @@ func (p *Proc) answerMonitor(d *Delivery, why *Error) {
 	}
 	home := d.replyTo.port
 	e := wire.Envelope{Kind: wire.Failure, Sender: d.Actor, Body: EncodeError(why)}
-	u := p.urging(home.peer.UnnamedTarget(home.port), e, answerMark{}, forget)
-	u.word = true
-	if !p.remoteMonitors.replaceCancel(d.Reply, u.end) { // cancelled
+	u := p.newUrgentSend(home.peer.UnnamedTarget(home.port), e, answerMark{}, forget)
+	u.supervision = true
+	if !p.remoteMonitors.replaceCancel(d.Reply, u.stop) { // cancelled
 		return
 	}
 	if err := u.send(false); err != nil {
@@ -115,17 +115,17 @@ func (p *Proc) monitorRemote(m *monitorState, c *call, from string) error {
 		}
 		return err
 	}
-	u, err := p.urgeAs(c, from, portDown, body)
+	u, err := p.newUrgentCall(c, from, portDown, body)
 	if err != nil {
 		return err
 	}
-	u.word = true
+	u.supervision = true
 	if err := u.send(false); err != nil {
 		p.closePort(c.key, c)
 		return err
 	}
 	m.onStop(func() {
-		u.end()
+		u.stop()
 		p.closePort(c.key, c)
 	})
 	return nil
@@ -148,14 +148,14 @@ func (p *Proc) sendSupervision(to subjects.PortID, what any) error {
 	}
 	key := p.id.Actor(clientName).Port(p.freshPort()).String()
 	forget := func(error) { p.remoteMonitors.remove(key, to.Actor.Proc) }
-	u := p.urging(t.Target, wire.Envelope{Kind: wire.Message, Sender: clientName, Body: body}, unsaid{},
+	u := p.newUrgentSend(t.Target, wire.Envelope{Kind: wire.Message, Sender: clientName, Body: body}, lossIgnored{},
 		forget)
-	u.word = true
+	u.supervision = true
 	if n, ok := p.remoteMonitors.reserve(p, key, to.Actor.Proc); !ok {
 		return errorf(CodeMailboxFull, to.Actor.String(), to.Port,
 			"the proc has %d monitors of other procs already", n)
 	}
-	p.remoteMonitors.setCancel(key, u.end)
+	p.remoteMonitors.setCancel(key, u.stop)
 	if err := u.send(false); err != nil {
 		forget(err)
 		return err
@@ -163,15 +163,15 @@ func (p *Proc) sendSupervision(to subjects.PortID, what any) error {
 	return nil
 }
 
-// unsaid is the mark of messages whose loss is not reported.
-type unsaid struct{}
+// lossIgnored is the mark of messages whose loss is not reported.
+type lossIgnored struct{}
 
-func (unsaid) onFate(subjects.ProcID, *Error) {}
+func (lossIgnored) onFate(subjects.ProcID, *Error) {}
 
-// overtakes answers a monitor on the control connection if the actor has ended. An unknown actor
-// may not exist yet, and a live one is asked again, so neither is answered. It keeps nothing,
+// answerMonitorEarly answers a monitor on the control connection if the actor has ended. An unknown
+// actor may not exist yet, and a live one is asked again, so neither is answered. It keeps nothing,
 // because the request also comes in order.
-func (p *Proc) overtakes(in *instance, home subjects.PortID, peer *link.Peer) {
+func (p *Proc) answerMonitorEarly(in *instance, home subjects.PortID, peer *link.Peer) {
 	if in == nil {
 		return
 	}
@@ -182,17 +182,17 @@ func (p *Proc) overtakes(in *instance, home subjects.PortID, peer *link.Peer) {
 	}
 	in.mu.Unlock()
 	if why != nil {
-		p.links.Urge(peer, &wire.Envelope{
+		p.links.SendUrgent(peer, &wire.Envelope{
 			Kind: wire.Failure, Actor: home.Actor.LocalName(), Port: home.Port, Sender: in.id().
 				LocalName(), Body: EncodeError(why),
 		})
 	}
 }
 
-// overtaken takes an actor's end from the control connection, and acknowledges it to stop its
-// repetition.
-func (p *Proc) overtaken(from subjects.ActorID, peer *link.Peer, name string, e *wire.Envelope) {
-	in := Incoming{From: from, Envelope: *e, urged: true}
+// receiveUrgentEnd takes an actor's end from the control connection, and acknowledges it to stop
+// its repetition.
+func (p *Proc) receiveUrgentEnd(from subjects.ActorID, peer *link.Peer, name string, e *wire.Envelope) {
+	in := Incoming{From: from, Envelope: *e, onControl: true}
 	// only a call takes an error as its answer
 	if c, is := p.findPort(name, e.Port).(*call); is && (c.onAnswer == nil || c.recv(in) != nil) {
 		p.counts.malformed.Add(1)
@@ -200,7 +200,7 @@ func (p *Proc) overtaken(from subjects.ActorID, peer *link.Peer, name string, e 
 	}
 	body, err := wire.Marshal(p.id.Actor(name).Port(e.Port).String())
 	if err == nil {
-		p.links.Urge(peer, &wire.Envelope{Kind: wire.Message, Actor: e.Sender, Port: portDemonitor,
+		p.links.SendUrgent(peer, &wire.Envelope{Kind: wire.Message, Actor: e.Sender, Port: portDemonitor,
 			Sender: p.id.Actor(clientName).LocalName(), Body: body})
 	}
 }

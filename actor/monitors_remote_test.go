@@ -185,7 +185,7 @@ func TestLink_worksOverAStalledLinkAndOutlivesItsCreator_ACT13(t *testing.T) {
 	}
 }
 
-// urgents counts what goes by the control lane to a proc because it is urgent.
+// urgents counts what goes by the control connection to a proc because it is urgent.
 func urgents(t *testing.T, srv *embed.Server, to *actor.Proc) func() int {
 	t.Helper()
 	var mu sync.Mutex
@@ -265,7 +265,7 @@ func TestMonitor_reportOnBothConnectionsIsHandledOnce_ACT13(t *testing.T) {
 			})
 		}
 		byControl := func() {
-			s.urges(t, a.ID(), &wire.Envelope{Kind: wire.Failure, Actor: home.Actor.Name, Port: home.Port,
+			s.sendUrgent(t, a.ID(), &wire.Envelope{Kind: wire.Failure, Actor: home.Actor.Name, Port: home.Port,
 				Sender: "x", Body: why})
 			e := s.hears(t, wire.Urgent).(*wire.Envelope)
 			require.Equal(t, []string{"x", "_forget"}, []string{e.Actor, e.Port}, "it is told that the word came")
@@ -296,20 +296,20 @@ func TestMonitor_acceptsEndReportsOnlyFromTheActorsProc_ACT13(t *testing.T) {
 	_, question := s.packet(t)
 	asked := make(chan error, 1)
 	go func() {
-		asked <- second(halt.Urge(testkit.Soon(t), actor.RefOf[*Guard](s.id.Actor("guard")).Via(a), "stop"))
+		asked <- second(halt.CallUrgent(testkit.Soon(t), actor.RefOf[*Guard](s.id.Actor("guard")).Via(a), "stop"))
 	}()
-	urge := s.hears(t, wire.Urgent).(*wire.Envelope)
+	request := s.hears(t, wire.Urgent).(*wire.Envelope)
 	says := func(by *stranger, reply string) {
 		home, err := subjects.ParsePortID(reply)
 		require.NoError(t, err)
-		by.urges(t, a.ID(), &wire.Envelope{
+		by.sendUrgent(t, a.ID(), &wire.Envelope{
 			Kind: wire.Failure, Actor: home.Actor.Name, Port: home.Port, Sender: "x",
 			Body: actor.EncodeError(actor.ErrStopped),
 		})
 	}
 	says(thief, question.Reply)
 	testkit.Until(t, "it is refused", func() bool { return a.Stats().Malformed == 1 })
-	says(s, urge.Reply) // an error answers nothing that is urged
+	says(s, request.Reply) // an error answers no urgent message
 	testkit.Until(t, "it is refused", func() bool { return a.Stats().Malformed == 2 })
 	require.Empty(t, downs)
 	require.Empty(t, asked)
@@ -325,7 +325,7 @@ func TestMonitor_controlRequestForAnUnknownActorIsNotAnswered_ACT13(t *testing.T
 	ended, alive := spawn(t, b), spawn(t, b)
 	testkit.Next(t, b.StopActor(ended.ID().Name, "enough"))
 	ask := func(actor, reply string) {
-		s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: actor, Port: "_down", Sender: "x",
+		s.sendUrgent(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: actor, Port: "_down", Sender: "x",
 			Reply: reply, Body: []byte{0xa0}})
 	}
 	at := func(port string) string { return s.id.Actor("x").Port(port).String() }
@@ -338,11 +338,11 @@ func TestMonitor_controlRequestForAnUnknownActorIsNotAnswered_ACT13(t *testing.T
 	require.ErrorIs(t, actor.FromWire(e.Body), actor.ErrStopped)
 	require.Zero(t, b.Watched(alive.ID().Name)+b.Owed(), "nothing is kept")
 	require.EqualValues(t, 1, b.Stats().Malformed)
-	s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_link", Sender: "x",
+	s.sendUrgent(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_link", Sender: "x",
 		Body: []byte{0xff}})
-	s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_forget", Sender: "x",
+	s.sendUrgent(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_forget", Sender: "x",
 		Body: []byte{0xff}})
-	s.urges(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_info", Sender: "x",
+	s.sendUrgent(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_info", Sender: "x",
 		Reply: at("_05"), Body: []byte{0xa0}})
 	testkit.Until(t, "they are refused", func() bool { return b.Stats().Malformed == 3 })
 }

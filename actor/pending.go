@@ -67,11 +67,11 @@ type replyTo struct {
 	port    replyPort
 	pending *pendingRequests // nil: it cannot be given up
 	// the answer is stored for a repeated request on the control connection (ACT-12)
-	kept       bool
-	cancelled  atomic.Bool
-	handlerCtx atomic.Pointer[Context] // of its running handler
-	onCancel   atomic.Pointer[func()]  // called on cancellation of a Deferred
-	ctx        Context
+	storeAnswer bool
+	cancelled   atomic.Bool
+	handlerCtx  atomic.Pointer[Context] // of its running handler
+	onCancel    atomic.Pointer[func()]  // called on cancellation of a Deferred
+	ctx         Context
 }
 
 // replyPort is a port waiting for an answer.

@@ -24,15 +24,15 @@ type Incoming struct {
 	Local    bool
 	Value    any // valid when Local: the message itself
 
-	unknown *atomic.Uint64 // counts bodies with unknown fields
-	links   *link.Links    // the message's links; nil: none
-	urged   bool           // it came by the control connection
+	unknown   *atomic.Uint64 // counts bodies with unknown fields
+	links     *link.Links    // the message's links; nil: none
+	onControl bool           // it came by the control connection
 }
 
 // Answer reads an incoming Value or Failure.
 func (in Incoming) Answer() Answer {
 	if in.Envelope.Kind == wire.Failure {
-		return Answer{Err: FromWire(in.Envelope.Body), overtook: in.urged}
+		return Answer{Err: FromWire(in.Envelope.Body), onControl: in.onControl}
 	}
 	return Answer{Value: &rawAnswer{in.Envelope.Body, in.unknown}}
 }

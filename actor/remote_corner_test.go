@@ -95,7 +95,7 @@ func TestCancel_endsCallsWithoutADeadline(t *testing.T) {
 	}
 }
 
-// A connection of the data lane hears nothing that it said itself.
+// A connection of the data connection hears nothing that it said itself.
 func TestEmit_isVisibleToItsOwnProc(t *testing.T) {
 	p := start(t, bustest.Server(t), "alone")
 	heard := make(chan bus.Msg, 10)

@@ -46,8 +46,8 @@ func (s *stranger) says(t testing.TB, to *actor.Proc, kind wire.PacketKind, body
 	require.NoError(t, s.Control().Publish(s.space.Control(to.ID().Process(), s.id.Process().String()), data))
 }
 
-// urges sends an urgent message, or answer, to a proc.
-func (s *stranger) urges(t testing.TB, to subjects.ProcID, e *wire.Envelope) {
+// sendUrgent sends an urgent message, or answer, to a proc.
+func (s *stranger) sendUrgent(t testing.TB, to subjects.ProcID, e *wire.Envelope) {
 	t.Helper()
 	require.NoError(t, s.Control().Publish(s.space.Control(to.Process(), s.id.Process().String()),
 		wire.AppendUrgent(nil, e)))

@@ -8,7 +8,7 @@
 //	_, err := agent.Create.Call(ctx, agents, agent.CreateRequest{…})     // start it
 //	overlay, err := agent.Wait.Call(ctx, agents, agent.WaitRequest{ID: id, Until: agent.Running})
 //	states, err := agent.Get.Call(ctx, agents, agent.GetRequest{})  // list everything
-//	overlay, err = agent.Stop.Urge(ctx, agents, agent.StopRequest{ID: id, Reason: "done"})
+//	overlay, err = agent.Stop.CallUrgent(ctx, agents, agent.StopRequest{ID: id, Reason: "done"})
 //
 // One message per agent creates, awaits or stops all its ranks. The reply is one Overlay over those
 // ranks. Any NATS client can send a host the same requests: the verb after `h.` is the endpoint.
@@ -39,9 +39,10 @@
 //   - AGT-10 (one owner): A resource has one owner. Orders carry the owner's Claim. An agent
 //     refuses claims earlier than the newest known one (FencedError); a later claim takes over.
 //     Claims compare by epoch, then owner, so all agents agree.
-//   - AGT-11 (control connection): An urgent Stop, StopAll or ListEvents (actor.Endpoint.Urge) also
-//     uses the control connection. A Stop ahead of its Create ends and reports live ranks only; its
-//     ordered copy does the rest. Unanswered lease renewals repeat there at half time (Insist).
+//   - AGT-11 (control connection): An urgent Stop, StopAll or ListEvents
+//     (actor.Endpoint.CallUrgent) also uses the control connection. A Stop ahead of its Create ends
+//     and reports live ranks only; its ordered copy does the rest. Unanswered lease renewals repeat
+//     there at half time (CallWithFallback).
 //
 // Package agent/agenttest is a test suite for these promises. All three implementations pass it.
 //

@@ -48,7 +48,7 @@ func HandleRenew(ctx *actor.Context, a Agent, leases []Lease) ([]RenewResult, er
 // The error applies to all leases without a result.
 func RenewAll(ctx context.Context, host actor.Ref[Agent], leases []Lease) (out []RenewResult, err error) {
 	for some := range slices.Chunk(leases, MaxRenewals) {
-		said, err := Insist(ctx, Renew, host, some)
+		said, err := CallWithFallback(ctx, Renew, host, some)
 		if err == nil && len(said) != len(some) {
 			err = fmt.Errorf("%d answers to %d leases", len(said), len(some))
 		}

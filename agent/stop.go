@@ -10,7 +10,7 @@ import (
 // stop implements Stop. An urgent Stop may arrive before the Create of its resource. It then ends
 // live ranks and omits the others, because a second copy follows in order (AGT-11).
 func stop(a Agent, ctx *actor.Context, s StopRequest) (Overlay, error) {
-	if ctx.Urged() {
+	if ctx.OnControl() {
 		states, err := a.Get(ctx, GetRequest{ID: s.ID})
 		if err != nil {
 			return nil, err

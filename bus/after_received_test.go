@@ -135,7 +135,7 @@ func TestAfterReceived_withoutAServerRunsAfterArrivedMessages(t *testing.T) {
 	testkit.Next(t, entered)
 	require.NoError(t, to.Data().Flush(testkit.Soon(t)))
 	srv.Shutdown()
-	awaitState(t, heard, bus.LaneData, bus.Disconnected)
+	awaitState(t, heard, bus.DataConn, bus.Disconnected)
 	came := make(chan int32, 1)
 	to.Data().AfterReceived(func() { came <- n.Load() })
 	close(gate)

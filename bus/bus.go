@@ -32,16 +32,16 @@ type Bus struct {
 	ignoredReplies atomic.Uint64 // replies that were no answers
 }
 
-// Open connects both lanes, or fails with a *ConnectError. It tries once; a connection that worked
-// before is then restored for ever.
+// Open makes both connections, or fails with a *ConnectError. It tries once; a connection that
+// worked before is then restored for ever.
 func Open(ctx context.Context, o Options) (*Bus, error) {
 	o = o.withDefaults()
 	b := &Bus{log: o.Log, done: make(chan struct{})}
 	if err := o.check(); err != nil {
 		return nil, &ConnectError{URL: o.where(), Reason: BadOptions, Err: err}
 	}
-	b.data = newConn(b, LaneData, o)
-	b.control = newConn(b, LaneControl, o)
+	b.data = newConn(b, DataConn, o)
+	b.control = newConn(b, ControlConn, o)
 	for _, c := range b.conns() {
 		err := context.Cause(ctx)
 		if err == nil {

@@ -75,7 +75,7 @@ func TestInbox_overflowBreaksTheConnection_BUS2(t *testing.T) {
 	close(release)
 	for _, want := range []bus.StateKind{bus.Disconnected, bus.Reconnected} {
 		s := testkit.Next(t, heard)
-		require.Equal(t, bus.LaneData, s.Lane, "the other lane goes on")
+		require.Equal(t, bus.DataConn, s.Conn, "the other connection goes on")
 		require.Equal(t, want, s.Kind)
 	}
 	require.NoError(t, other.Data().Publish("after", nil))
@@ -127,8 +127,8 @@ func TestInbox_lossyOneDropsCountsAndDelaysNothing_BUS2(t *testing.T) {
 	require.NoError(t, slow.Err())
 }
 
-// A burst that is larger than every queue, over a socket: each lane is left once it has handled
-// what it has, and then it hears again.
+// A burst that is larger than every queue, over a socket: each connection is left once it has
+// handled what it has, and then it hears again.
 func TestInbox_burstBreaksNoBus_BUS2(t *testing.T) {
 	const n = 50_000
 	srv := listen(t, embed.Options{})
@@ -211,7 +211,7 @@ func TestHandler_panicBreaksTheBusNotTheProcess_BUS6(t *testing.T) {
 	require.NoError(t, b.Data().Publish("boom", nil))
 	testkit.Next(t, a.Done())
 	require.ErrorIs(t, a.Err(), bus.ErrHandlerPanic)
-	require.ErrorContains(t, a.Err(), "control lane: no")
+	require.ErrorContains(t, a.Err(), "control connection: no")
 }
 
 func TestClose_hungHandlerDelaysItOnlyUntilItsContextEnds(t *testing.T) {
@@ -228,7 +228,7 @@ func TestClose_hungHandlerDelaysItOnlyUntilItsContextEnds(t *testing.T) {
 	err = b.Close(ctx)
 	close(release)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "control lane")
+	require.ErrorContains(t, err, "control connection")
 	require.Equal(t, err, b.Close(testkit.Soon(t)))
 }
 

@@ -16,11 +16,11 @@ import (
 // exceeds 4,096 bytes, so longer ones are refused here.
 const maxControlLine = 4096 - 64
 
-// Conn is one lane: a connection with its Inbox and its lossy ones. Its methods are safe for
+// Conn is a connection with its Inbox and its lossy ones. Its methods are safe for
 // concurrent use.
 type Conn struct {
 	bus        *Bus
-	lane       Lane
+	name       ConnName
 	nc         *nats.Conn
 	log        zerolog.Logger
 	sampledLog zerolog.Logger // log with rate limits, for lines that a peer can cause
@@ -40,11 +40,11 @@ type Conn struct {
 	requests requests
 }
 
-func newConn(b *Bus, lane Lane, o Options) *Conn {
-	log := o.Log.With().Str("lane", string(lane)).Logger()
+func newConn(b *Bus, name ConnName, o Options) *Conn {
+	log := o.Log.With().Str("connection", string(name)).Logger()
 	c := &Conn{
 		bus:        b,
-		lane:       lane,
+		name:       name,
 		log:        log,
 		sampledLog: log.Sample(&zerolog.BurstSampler{Burst: eventLogBurst, Period: logPeriod}),
 		insecure:   o.Insecure,
@@ -82,8 +82,8 @@ func (c *Conn) PublishMsg(m Msg) error {
 	return nil
 }
 
-// Flush returns when the server has processed all earlier publishes and subscriptions of this lane.
-// Without a deadline in ctx it waits 5 s.
+// Flush returns when the server has processed all earlier publishes and subscriptions of this
+// connection. Without a deadline in ctx it waits 5 s.
 func (c *Conn) Flush(ctx context.Context) error {
 	ctx, cancel := bounded(ctx, flushTimeout)
 	defer cancel()
@@ -102,17 +102,17 @@ func (c *Conn) Flush(ctx context.Context) error {
 	return nil
 }
 
-// ConnectionCount counts the lane's connections. If it is equal before a publish and after a Flush,
-// the server has the message; otherwise the message may be lost.
+// ConnectionCount counts the connects of this Conn. If it is equal before a publish and after a
+// Flush, the server has the message; otherwise the message may be lost.
 func (c *Conn) ConnectionCount() uint64 { return c.nc.Stats().Reconnects }
 
 // MaxPayload is the largest message, headers included, the server accepts.
 func (c *Conn) MaxPayload() int { return int(c.nc.MaxPayload()) }
 
-// URL is the server of this lane, without userinfo; "" while disconnected.
+// URL is the server of this connection, without userinfo; "" while disconnected.
 func (c *Conn) URL() string { return stripUserinfo(c.nc.ConnectedUrl()) }
 
-// ServerClientID is the server's identity of the lane's connection: the server's ID, and a number
+// ServerClientID is the server's identity of the connection: the server's ID, and a number
 // unique on that server. The ID is "" while disconnected.
 func (c *Conn) ServerClientID() (server string, number uint64) {
 	number, err := c.nc.GetClientID()

@@ -27,7 +27,7 @@ func (c *Conn) natsOptions(ctx context.Context, o Options) ([]nats.Option, error
 		timeout = max(time.Millisecond, min(timeout, time.Until(d)))
 	}
 	opts := []nats.Option{
-		nats.Name(o.Name + "/" + string(c.lane)),
+		nats.Name(o.Name + "/" + string(c.name)),
 		nats.Timeout(timeout),
 		nats.ReconnectBufSize(-1),
 		nats.MaxReconnects(-1),
@@ -46,7 +46,7 @@ func (c *Conn) natsOptions(ctx context.Context, o Options) ([]nats.Option, error
 		nats.ClosedHandler(c.onClosed),
 		nats.LameDuckModeHandler(c.onLameDuck),
 	}
-	if c.lane == LaneData {
+	if c.name == DataConn {
 		// Members in the sender's own process are served without the bus.
 		opts = append(opts, nats.NoEcho())
 	}
@@ -102,7 +102,7 @@ func reconnectDelay(attempts int, most time.Duration) time.Duration {
 	return d + time.Duration(rand.Float64()*reconnectJitter*float64(d))
 }
 
-// dial connects one lane, once: only connections that worked before are retried.
+// dial connects once: only connections that worked before are retried.
 func (c *Conn) dial(ctx context.Context, o Options) error {
 	fail := func(r Reason, err error) error {
 		return &ConnectError{URL: o.where(), Reason: r, Hint: o.hint, Err: err}

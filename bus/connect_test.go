@@ -156,7 +156,7 @@ func TestPermission_deniedPublishIsAState(t *testing.T) {
 func firstDenied(t testing.TB, heard <-chan bus.State, op bus.Op) *bus.PermissionError {
 	t.Helper()
 	for {
-		s := awaitState(t, heard, bus.LaneData, bus.Denied)
+		s := awaitState(t, heard, bus.DataConn, bus.Denied)
 		denied, ok := errors.AsType[*bus.PermissionError](s.Err)
 		require.True(t, ok)
 		if denied.Op == op {
@@ -173,10 +173,10 @@ func TestReconnect_keepsSubscriptionsAndFailsPublishesMeanwhile(t *testing.T) {
 	got := make(chan string, 1)
 	_, err := a.Data().Subscribe("x", func(m bus.Msg) { got <- string(m.Data) })
 	require.NoError(t, err)
-	awaitState(t, heard, bus.LaneData, bus.Connected)
+	awaitState(t, heard, bus.DataConn, bus.Connected)
 
 	srv.Shutdown()
-	awaitState(t, heard, bus.LaneData, bus.Disconnected)
+	awaitState(t, heard, bus.DataConn, bus.Disconnected)
 	began := time.Now()
 	require.ErrorIs(t, a.Data().Publish("x", nil), bus.ErrDisconnected)
 	require.ErrorIs(t, a.Data().Flush(testkit.Soon(t)), bus.ErrDisconnected)
@@ -186,7 +186,7 @@ func TestReconnect_keepsSubscriptionsAndFailsPublishesMeanwhile(t *testing.T) {
 	require.Empty(t, a.Data().URL())
 
 	again := listenAt(t, address, embed.Options{})
-	awaitState(t, heard, bus.LaneData, bus.Reconnected)
+	awaitState(t, heard, bus.DataConn, bus.Reconnected)
 	b := open(t, bus.Options{URL: again.URL()})
 	require.NoError(t, b.Data().Publish("x", []byte("after")))
 	require.Equal(t, "after", testkit.Next(t, got))
@@ -220,10 +220,10 @@ func TestLameDuck_clientLeavesBeforeTheServerStops(t *testing.T) {
 	srv := listen(t, embed.Options{ConfigFile: config(t, `lame_duck_grace_period: "50ms"`)})
 	onState, heard := states()
 	b := open(t, bus.Options{URL: srv.URL(), OnState: onState})
-	awaitState(t, heard, bus.LaneControl, bus.Connected)
+	awaitState(t, heard, bus.ControlConn, bus.Connected)
 	done := make(chan struct{})
 	go func() { srv.LameDuck(); close(done) }()
-	awaitState(t, heard, bus.LaneControl, bus.Disconnected)
+	awaitState(t, heard, bus.ControlConn, bus.Disconnected)
 	testkit.Next(t, done)
 	require.NoError(t, b.Err())
 }

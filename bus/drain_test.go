@@ -84,7 +84,7 @@ func TestDrain_withoutAServerDeliversWhatArrived(t *testing.T) {
 	sub, release, heard := held(t, a, from, n)
 	require.NoError(t, a.Data().Flush(testkit.Soon(t)), "it has them")
 	srv.Shutdown()
-	awaitState(t, states, bus.LaneData, bus.Disconnected)
+	awaitState(t, states, bus.DataConn, bus.Disconnected)
 	over := make(chan error, 1)
 	go func() { over <- sub.Drain(context.Background()) }()
 	close(release)
@@ -92,7 +92,7 @@ func TestDrain_withoutAServerDeliversWhatArrived(t *testing.T) {
 	require.Len(t, heard, n)
 
 	again := listenAt(t, address, embed.Options{})
-	awaitState(t, states, bus.LaneData, bus.Reconnected)
+	awaitState(t, states, bus.DataConn, bus.Reconnected)
 	_, err := open(t, bus.Options{URL: again.URL()}).Data().Request(testkit.Soon(t), bus.Msg{Subject: "jobs"})
 	require.ErrorIs(t, err, bus.ErrNoResponders)
 }

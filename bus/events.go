@@ -21,7 +21,7 @@ const (
 // and possibly before nats.Connect has returned. So they use the connection in their argument.
 
 func (c *Conn) notifyState(kind StateKind, err error) {
-	s := State{Lane: c.lane, Kind: kind, Err: err}
+	s := State{Conn: c.name, Kind: kind, Err: err}
 	c.bus.watchers.notify(s)
 	if c.onState != nil {
 		c.onState(s)
@@ -81,7 +81,7 @@ func (c *Conn) forceReconnect(nc *nats.Conn) {
 // because the server refused the credentials twice.
 func (c *Conn) onClosed(nc *nats.Conn) {
 	if !c.bus.isEnded() {
-		c.bus.fail(fmt.Errorf("bus: %s lane closed by the server: %w", c.lane, nc.LastError()))
+		c.bus.fail(fmt.Errorf("bus: %s connection closed by the server: %w", c.name, nc.LastError()))
 	}
 	c.notifyState(Closed, c.bus.Err())
 	close(c.closed)
@@ -105,7 +105,7 @@ func (c *Conn) onError(_ *nats.Conn, ns *nats.Subscription, err error) {
 		c.onDenied(parsePermission(err))
 	case errors.Is(err, nats.ErrMaxSubscriptionsExceeded):
 		// The server does not name the refused subscription.
-		c.bus.fail(fmt.Errorf("bus: a subscription of the %s lane was refused: %w", c.lane, err))
+		c.bus.fail(fmt.Errorf("bus: a subscription of the %s connection was refused: %w", c.name, err))
 	default:
 		c.sampledLog.Warn().Err(err).Str("subject", subjectOf(ns)).Msg("bus error")
 	}

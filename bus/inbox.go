@@ -24,12 +24,12 @@ const (
 // handlers.
 type Inbox struct {
 	conn     *Conn
-	name     string // "" = the lane's own
+	name     string // "" = the connection's own
 	queue    chan *nats.Msg
 	pumpDone chan struct{} // the pump has returned
 	marks    marks
 
-	overflow atomic.Int32  // of the lane's own
+	overflow atomic.Int32  // of the connection's own
 	dropped  atomic.Uint64 // by ended subscriptions; of a lossy one
 }
 
@@ -37,7 +37,7 @@ func newInbox(c *Conn, name string, room int) *Inbox {
 	return &Inbox{conn: c, name: name, queue: make(chan *nats.Msg, room), pumpDone: make(chan struct{})}
 }
 
-// Lossy returns a lossy Inbox of the lane, for requests of plain clients and for frequently
+// Lossy returns a lossy Inbox of the connection, for requests of plain clients and for frequently
 // repeated news. It drops and counts messages without room. Its own queue and pump keep it
 // independent of other Inboxes. The first call with a name creates the Inbox; it ends with the Bus.
 func (c *Conn) Lossy(name string) *Inbox {
@@ -52,7 +52,7 @@ func (c *Conn) Lossy(name string) *Inbox {
 	return i
 }
 
-// inboxes returns the lane's own Inbox, and then the lossy ones.
+// inboxes returns the connection's own Inbox, and then the lossy ones.
 func (c *Conn) inboxes() []*Inbox {
 	c.lossyMu.Lock()
 	defer c.lossyMu.Unlock()
@@ -71,9 +71,9 @@ func (i *Inbox) Dropped() uint64 {
 	return n
 }
 
-// onOverflow handles a message without room. For the lane's own Inbox the connection counts as
-// lost. The Inbox leaves it as soon as half of the queue has been handled, because a new connection
-// would fill the queue again at once.
+// onOverflow handles a message without room. For the connection's own Inbox the connection counts
+// as lost. The Inbox leaves it as soon as half of the queue has been handled, because a new
+// connection would fill the queue again at once.
 func (i *Inbox) onOverflow(subject string) {
 	if i.name != "" {
 		i.conn.sampledLog.Warn().Str("inbox", i.name).Str("subject", subject).Int("holds", cap(i.queue)).
@@ -105,9 +105,9 @@ type Sub struct {
 }
 
 // Subscribe calls h for each message on subject, with or without wildcards. When it returns, the
-// server has the interest (BUS-3). h runs on the lane's one pump, in publish order across all
-// subjects of the lane (BUS-1). h must not block, because all other subscriptions of the lane wait
-// for it. Each Subscribe gets each message, even if several use one subject.
+// server has the interest (BUS-3). h runs on the connection's one pump, in publish order across all
+// subjects of the connection (BUS-1). h must not block, because all other subscriptions of the
+// connection wait for it. Each Subscribe gets each message, even if several use one subject.
 func (c *Conn) Subscribe(subject string, h func(Msg)) (*Sub, error) {
 	return c.inbox.Subscribe(subject, h)
 }
@@ -232,9 +232,9 @@ func (s *Sub) Drain(ctx context.Context) error {
 	return errors.Join(fmt.Errorf("bus: drain %q: %w", s.subject, err), left)
 }
 
-// pump hands the queue to the handlers, one message after the other. The lane's own pump closes the
-// connection when the Bus is over. A panic in a handler breaks the Bus instead of the process
-// (BUS-6).
+// pump hands the queue to the handlers, one message after the other. The connection's own pump
+// closes the connection when the Bus is over. A panic in a handler breaks the Bus instead of the
+// process (BUS-6).
 func (i *Inbox) pump() {
 	c := i.conn
 	defer close(i.pumpDone)
@@ -244,7 +244,7 @@ func (i *Inbox) pump() {
 	defer func() {
 		if p := recover(); p != nil {
 			c.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("bus handler panicked")
-			c.bus.fail(fmt.Errorf("%w on the %s lane: %v", ErrHandlerPanic, c.lane, p))
+			c.bus.fail(fmt.Errorf("%w on the %s connection: %v", ErrHandlerPanic, c.name, p))
 		}
 	}()
 	for {
@@ -287,7 +287,7 @@ func (c *Conn) awaitClosed(ctx context.Context) error {
 		select {
 		case <-end:
 		case <-ctx.Done():
-			return fmt.Errorf("bus: close the %s lane: %w", c.lane, ctx.Err())
+			return fmt.Errorf("bus: close the %s connection: %w", c.name, ctx.Err())
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func dialAsIfRemote(t *testing.T, so embed.Options, change func(*Conn, *Options)
 	defer srv.Shutdown()
 	o := Options{Server: srv}.withDefaults()
 	b := &Bus{done: make(chan struct{})}
-	c := newConn(b, LaneData, o)
+	c := newConn(b, DataConn, o)
 	c.inProcess = false
 	change(c, &o)
 	err = c.dial(t.Context(), o)

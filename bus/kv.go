@@ -139,7 +139,7 @@ func (c *Conn) failOnDenied(ctx context.Context, bucket string, do func(context.
 	defer stop(nil)
 	defer c.bus.Watch(func(s State) {
 		denied, ok := errors.AsType[*PermissionError](s.Err)
-		if ok && s.Lane == c.lane && (denied.Subject == "$JS.API.INFO" ||
+		if ok && s.Conn == c.name && (denied.Subject == "$JS.API.INFO" ||
 			strings.Contains(denied.Subject, "KV_"+bucket) ||
 			strings.HasPrefix(denied.Subject, "$KV."+bucket+".")) {
 			stop(denied)

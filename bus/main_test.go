@@ -53,11 +53,11 @@ func states() (func(bus.State), <-chan bus.State) {
 	return func(s bus.State) { ch <- s }, ch
 }
 
-// awaitState returns the next state of the given lane and kind.
-func awaitState(t testing.TB, ch <-chan bus.State, lane bus.Lane, kind bus.StateKind) bus.State {
+// awaitState returns the next state of the given connection and kind.
+func awaitState(t testing.TB, ch <-chan bus.State, name bus.ConnName, kind bus.StateKind) bus.State {
 	t.Helper()
 	for {
-		if s := testkit.Next(t, ch); s.Lane == lane && s.Kind == kind {
+		if s := testkit.Next(t, ch); s.Conn == name && s.Kind == kind {
 			return s
 		}
 	}

@@ -20,9 +20,9 @@ type marks struct {
 	stopped bool          // no new goroutine may start
 }
 
-// AfterReceived calls f on the lane's pump after all messages that the server has already sent to
-// this lane. It does not wait. If the server does not answer within 1 s, f is called then. If the
-// Bus ends before, f is not called.
+// AfterReceived calls f on the connection's pump after all messages that the server has already
+// sent to this connection. It does not wait. If the server does not answer within 1 s, f is called
+// then. If the Bus ends before, f is not called.
 func (c *Conn) AfterReceived(f func()) { c.inbox.afterReceived(f) }
 
 func (i *Inbox) afterReceived(f func()) {

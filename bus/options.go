@@ -54,8 +54,8 @@ type Options struct {
 	PingInterval time.Duration
 	ReconnectMax time.Duration // bound of the reconnect delay, which starts shorter; default 2 s
 
-	// OnState receives every State, in order per lane, the two lanes concurrently. It runs on the
-	// connection's event goroutine and must not block and not call Close.
+	// OnState receives every State, in order for each connection, and concurrently for the two. It
+	// runs on the connection's event goroutine and must not block and not call Close.
 	OnState func(State)
 
 	Log zerolog.Logger

@@ -26,8 +26,8 @@ const (
 // errQuietPeriod ends a RequestMany after the quiet period.
 var errQuietPeriod = errors.New("bus: quiet")
 
-// requests holds the waiting requests of one lane. They share one wildcard subscription, so replies
-// too keep BUS-1.
+// requests holds the waiting requests of one connection. They share one wildcard subscription, so
+// replies too keep BUS-1.
 type requests struct {
 	setupMu sync.Mutex // held while the subscription is made
 	prefix  string     // of reply subjects, with its dot; "" until it is made
@@ -48,7 +48,7 @@ type request struct {
 
 // Request sends m and returns the first reply accepted by every accept; it sets m.Reply. It fails
 // with ErrNoResponders or a *PermissionError as soon as the server reports one, and waits 30 s
-// without a context deadline. On the data lane it does not reach a responder of the same
+// without a context deadline. On the data connection it does not reach a responder of the same
 // connection.
 //
 // Streams that record a subject acknowledge requests to it, and any client may reply. A caller
@@ -115,7 +115,8 @@ func (c *Conn) startRequest(m Msg, room int, accept []func(Msg) bool) (*request,
 	return cl, nil
 }
 
-// replyPrefix returns the prefix of the lane's reply subscription, created with the first request.
+// replyPrefix returns the prefix of the connection's reply subscription, created with the first
+// request.
 func (c *Conn) replyPrefix() (string, error) {
 	c.requests.setupMu.Lock()
 	defer c.requests.setupMu.Unlock()

@@ -2,13 +2,13 @@ package bus
 
 import "sync"
 
-// Lane is one of the two connections of a Bus: data or control.
-type Lane string
+// ConnName names one of the two connections of a Bus: data or control.
+type ConnName string
 
-// The lanes. The name of a connection at the server ends in its lane.
+// The connections of a Bus. The name of one at the server ends in its ConnName.
 const (
-	LaneData    Lane = "data"
-	LaneControl Lane = "control"
+	DataConn    ConnName = "data"
+	ControlConn ConnName = "control"
 )
 
 // StateKind is the kind of a connection's change.
@@ -26,7 +26,7 @@ const (
 
 // State is one event in the life of a connection.
 type State struct {
-	Lane Lane
+	Conn ConnName
 	Kind StateKind
 	Err  error // why; nil for Connected, Reconnected and a Close asked for
 }

@@ -15,28 +15,28 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// heard collects States, apart by lane: only those of one lane have an order.
+// heard collects States, apart by connection: only those of one connection have an order.
 type heard struct {
 	mu  sync.Mutex
-	all map[bus.Lane][]string
+	all map[bus.ConnName][]string
 }
 
 func (h *heard) take(s bus.State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.all == nil {
-		h.all = map[bus.Lane][]string{}
+		h.all = map[bus.ConnName][]string{}
 	}
-	h.all[s.Lane] = append(h.all[s.Lane], fmt.Sprint(s.Kind, s.Err))
+	h.all[s.Conn] = append(h.all[s.Conn], fmt.Sprint(s.Kind, s.Err))
 }
 
-func (h *heard) of(lane bus.Lane) []string {
+func (h *heard) of(name bus.ConnName) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append([]string(nil), h.all[lane]...)
+	return append([]string(nil), h.all[name]...)
 }
 
-// onBoth waits until both lanes have come to a state.
+// onBoth waits until both connections have come to a state.
 func onBoth(t testing.TB, ch <-chan bus.State, kind bus.StateKind) {
 	t.Helper()
 	for n := 0; n < 2; {
@@ -60,16 +60,16 @@ func TestWatch_reportsEveryStateChange(t *testing.T) {
 	onBoth(t, states, bus.Connected)
 	b.Watch(watched.take)
 	require.NoError(t, b.Data().Publish("shut.door", nil))
-	awaitState(t, states, bus.LaneData, bus.Denied)
+	awaitState(t, states, bus.DataConn, bus.Denied)
 	srv.Shutdown()
 	onBoth(t, states, bus.Disconnected)
 	listenAt(t, address, embed.Options{ConfigFile: config(t, restricted)})
 	onBoth(t, states, bus.Reconnected)
 	require.NoError(t, b.Close(testkit.Soon(t)))
-	for lane, n := range map[bus.Lane]int{bus.LaneData: 4, bus.LaneControl: 3} {
-		require.GreaterOrEqual(t, len(watched.of(lane)), n)
-		require.Equal(t, told.of(lane), watched.of(lane), lane)
-		require.Equal(t, "closed<nil>", watched.of(lane)[len(watched.of(lane))-1])
+	for name, n := range map[bus.ConnName]int{bus.DataConn: 4, bus.ControlConn: 3} {
+		require.GreaterOrEqual(t, len(watched.of(name)), n)
+		require.Equal(t, told.of(name), watched.of(name), name)
+		require.Equal(t, "closed<nil>", watched.of(name)[len(watched.of(name))-1])
 	}
 }
 

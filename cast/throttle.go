@@ -158,14 +158,14 @@ func (t Throttle) plan(to Target) [][]int {
 	}
 	for _, rank := range left {
 		base, _ := to.Region.BaseRank(rank) // it is one of the region's
-		var lanes []batchLimit
+		var limits []batchLimit
 		if t.PerHost > 0 {
-			lanes = append(lanes, batchLimit{host: true, n: p.hostOf(base), max: t.PerHost})
+			limits = append(limits, batchLimit{host: true, n: p.hostOf(base), max: t.PerHost})
 		}
 		if dim >= 0 {
-			lanes = append(lanes, batchLimit{n: base / stride % size, max: 1})
+			limits = append(limits, batchLimit{n: base / stride % size, max: 1})
 		}
-		f.put(rank, lanes)
+		f.put(rank, limits)
 	}
 	return f.batches
 }
@@ -176,7 +176,7 @@ type batchLimit struct {
 	n, max int
 }
 
-// limitInBatch is a lane in a batch.
+// limitInBatch is a limit in one batch.
 type limitInBatch struct {
 	batchLimit
 	batch int
@@ -188,17 +188,17 @@ type batchPacker struct {
 	max          int // ranks in a batch; 0: any number
 	batches      [][]int
 	firstOpen    int                  // the first batch that is not full
-	firstOpenFor map[batchLimit]int   // the first batch in which a lane is not full
-	used         map[limitInBatch]int // of lanes that are not full
+	firstOpenFor map[batchLimit]int   // the first batch in which a limit is not reached
+	used         map[limitInBatch]int // of limits that are not reached
 }
 
-// put puts a rank into the first batch with room in each of its lanes.
-func (f *batchPacker) put(rank int, lanes []batchLimit) {
+// put puts a rank into the first batch within each of its limits.
+func (f *batchPacker) put(rank int, limits []batchLimit) {
 	at := f.firstOpen
-	for _, l := range lanes {
+	for _, l := range limits {
 		at = max(at, f.firstOpenFor[l])
 	}
-	for at < len(f.batches) && !f.hasRoom(at, lanes) {
+	for at < len(f.batches) && !f.hasRoom(at, limits) {
 		at++
 	}
 	if at == len(f.batches) {
@@ -208,7 +208,7 @@ func (f *batchPacker) put(rank int, lanes []batchLimit) {
 	for f.max > 0 && f.firstOpen < len(f.batches) && len(f.batches[f.firstOpen]) == f.max {
 		f.firstOpen++
 	}
-	for _, l := range lanes {
+	for _, l := range limits {
 		f.used[limitInBatch{l, at}]++
 		for f.used[limitInBatch{l, f.firstOpenFor[l]}] == l.max {
 			delete(f.used, limitInBatch{l, f.firstOpenFor[l]})
@@ -217,12 +217,12 @@ func (f *batchPacker) put(rank int, lanes []batchLimit) {
 	}
 }
 
-// hasRoom reports whether a batch has room; no lane begins behind it.
-func (f *batchPacker) hasRoom(at int, lanes []batchLimit) bool {
+// hasRoom reports whether a batch has room; the first open batch of each limit is not behind it.
+func (f *batchPacker) hasRoom(at int, limits []batchLimit) bool {
 	if f.max > 0 && len(f.batches[at]) == f.max {
 		return false
 	}
-	for _, l := range lanes {
+	for _, l := range limits {
 		if f.used[limitInBatch{l, at}] == l.max {
 			return false
 		}

@@ -67,7 +67,7 @@ func (h *fakeHost) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay,
 	if err := h.table.AcceptClaim("fake", s.ID, s.Claim); err != nil {
 		return nil, err
 	}
-	if ctx.Urged() {
+	if ctx.OnControl() {
 		h.told.Add("urgent stop")
 	} else {
 		h.told.Add("stop")

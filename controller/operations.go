@@ -66,7 +66,7 @@ func (c *controller) renewShare(
 	if c.spec.Renewer != nil {
 		return c.spec.Renewer.renewLease(ctx, m.Hosts[host], lease)
 	}
-	return agent.Insist(ctx, agent.Keepalive, hostAgent(p, m.Hosts[host]), lease)
+	return agent.CallWithFallback(ctx, agent.Keepalive, hostAgent(p, m.Hosts[host]), lease)
 }
 
 // stop asks a host, or the proc agents, to stop their ranks and waits until they have.
@@ -81,7 +81,7 @@ func (c *controller) stop(
 		}
 		return StopActors(ctx, to, s)
 	}
-	return agent.Stop.Urge(ctx, hostAgent(p, m.Hosts[host]), s)
+	return agent.Stop.CallUrgent(ctx, hostAgent(p, m.Hosts[host]), s)
 }
 
 // Stop stops the mesh and replies once every rank has ended, or at the deadline with the present

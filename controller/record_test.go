@@ -75,7 +75,7 @@ func TestListEvents_isAnsweredWhileDataIsBlocked_CTL18(t *testing.T) {
 	require.Equal(t, one(2, agent.Stopped, "done"), o)
 	far := m.controller.Via(m.proc)
 	defer m.mute()() // the answer among the data does not arrive
-	said, err := agent.ListEvents.Urge(testkit.Soon(t), far, agent.ListEventsRequest{After: 1})
+	said, err := agent.ListEvents.CallUrgent(testkit.Soon(t), far, agent.ListEventsRequest{After: 1})
 	require.NoError(t, err)
 	require.Len(t, said.Events, 1)
 	require.Equal(t, "stopped", said.Events[0].Status)

@@ -91,7 +91,7 @@ func (c *controller) stopStale(ctx *actor.Context, host subjects.HostID) {
 		if c.spec.Actors != nil {
 			_, err = c.stop(work, p, m, 0, s)
 		} else {
-			_, err = agent.Stop.Urge(work, hostAgent(p, host), s)
+			_, err = agent.Stop.CallUrgent(work, hostAgent(p, host), s)
 		}
 		return func(ctx *actor.Context) {
 			if err != nil && !c.checkFenced(ctx, err) {

@@ -110,7 +110,7 @@ func urge[M any](
 		places <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-places }()
-			o, err := e.Urge(ctx, to.Ref(rank), m)
+			o, err := e.CallUrgent(ctx, to.Ref(rank), m)
 			if err != nil {
 				return
 			}

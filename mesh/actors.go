@@ -274,7 +274,7 @@ func (m ActorMesh[A]) Stop(ctx context.Context) error {
 		o, err = m.stopUncontrolled(ctx, why)
 	} else {
 		request := agent.StopRequest{ID: m.name, Reason: why, Region: &m.procs.region}
-		o, err = agent.Stop.Urge(ctx, m.controller(), request)
+		o, err = agent.Stop.CallUrgent(ctx, m.controller(), request)
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", m.name, err)

@@ -103,7 +103,7 @@ func (n *Net) stopHosts(ctx context.Context, o ownedController, reason string) e
 	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(n.config))
 	defer cancel()
 	owner := actor.RefOf[agent.Agent](n.proc.ID().Actor(o.controller)).Via(n.proc)
-	said, err := agent.Stop.Urge(ctx, owner, agent.StopRequest{ID: o.hosts.ID.String(), Reason: reason})
+	said, err := agent.Stop.CallUrgent(ctx, owner, agent.StopRequest{ID: o.hosts.ID.String(), Reason: reason})
 	if e, ok := errors.AsType[*actor.Error](err); ok && e.Undeliverable() {
 		return nil
 	}

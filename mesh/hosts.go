@@ -293,7 +293,7 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 	before := &HostsError{Mesh: h.name, Hosts: len(h.hosts)}
 	stop := func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.StopSummary, error) {
 		s, err := askAlive(ctx, dead, a, func(ctx context.Context) (agent.StopSummary, error) {
-			return agent.StopAll.Urge(ctx, a, agent.StopAllRequest{Reason: reason})
+			return agent.StopAll.CallUrgent(ctx, a, agent.StopAllRequest{Reason: reason})
 		})
 		if isUnreachable(err) {
 			mu.Lock()

@@ -123,7 +123,7 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 	stopping := agent.StopRequest{ID: id, Reason: "stopped by its user", Region: &p.region}
 	idle := config.ProcStopIdle.Get(p.net.config)
 	once, done := context.WithTimeout(ctx, idle)
-	o, err := agent.Stop.Urge(once, p.controller(), stopping)
+	o, err := agent.Stop.CallUrgent(once, p.controller(), stopping)
 	done()
 	if whole := p.region.NumRanks() == p.desc.Extent.NumRanks(); err == nil && whole {
 		o, err = awaitSettled(ctx, p.controller(), agent.UntilEnded(id), idle, o)
@@ -150,7 +150,7 @@ func (p ProcMesh) stopHosts(ctx context.Context, s agent.StopRequest) (agent.Ove
 		s.Region = nil // the hosts then forget the mesh
 	}
 	stop := func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Overlay, error) {
-		return agent.Stop.Urge(ctx, a, s)
+		return agent.Stop.CallUrgent(ctx, a, s)
 	}
 	answers, errs := eachHost(ctx, p.hostMesh(), stop)
 	by := map[int]agent.Status{}

@@ -300,7 +300,7 @@ func abandonSpawn(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(n.config))
 	defer cancel()
 	const reason = "its spawn failed"
-	_, err := agent.Stop.Urge(ctx, owner, agent.StopRequest{ID: id, Reason: reason, Grace: time.Second})
+	_, err := agent.Stop.CallUrgent(ctx, owner, agent.StopRequest{ID: id, Reason: reason, Grace: time.Second})
 	n.stopController(ctx, owner.ID().Name, reason)
 	if err != nil {
 		return fmt.Errorf("cannot stop the started ranks of %s: %w", id, err)

@@ -478,7 +478,7 @@ func (s byController) restore(e actor.Event) actor.Event {
 
 func (s byController) list(ctx context.Context, after uint64, _ func() rankStates) (eventList, error) {
 	owner := actor.RefOf[agent.Agent](s.owner).Via(s.net.proc)
-	l, err := agent.ListEvents.Urge(ctx, owner, agent.ListEventsRequest{After: after})
+	l, err := agent.ListEvents.CallUrgent(ctx, owner, agent.ListEventsRequest{After: after})
 	if isUnreachable(err) {
 		err = &ControllerError{s.owner, err}
 	}

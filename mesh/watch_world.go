@@ -51,7 +51,7 @@ func (w *ofWorld) list(ctx context.Context, _ uint64, known func() rankStates) (
 		return l, err
 	}
 	before := known()
-	now, err := agent.Insist(ctx, system.GetSnapshot, ctl, system.Filter{Worlds: []string{w.world}})
+	now, err := agent.CallWithFallback(ctx, system.GetSnapshot, ctl, system.Filter{Worlds: []string{w.world}})
 	if err != nil {
 		return l, err
 	}

@@ -298,7 +298,7 @@ func (w *Watcher) sendEcho(now time.Duration) {
 
 func (w *Watcher) onBusState(s bus.State) {
 	switch {
-	case s.Lane != bus.LaneControl:
+	case s.Conn != bus.ControlConn:
 	case s.Kind == bus.Reconnected:
 		w.handle(connectionChanged{true})
 	case s.Kind == bus.Disconnected, s.Kind == bus.Closed:

@@ -8,7 +8,7 @@ const (
 	KindPort      Kind = iota + 1 // p: a message to one port of one actor
 	KindCast                      // k: a cast
 	KindFrame                     // f: many messages of one link
-	KindControl                   // c: the control lane
+	KindControl                   // c: control packets
 	KindHost                      // h: requests to a host agent
 	KindGateway                   // cast: the gateway
 	KindHeartbeat                 // hb: heartbeats

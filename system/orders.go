@@ -190,7 +190,7 @@ func (c *Controller) stopOnce(ctx context.Context, p *actor.Proc, e stopShare) (
 	out := memberStopped{world: e.world, who: e.who}
 	if e.who.proc.IsValid() {
 		request := agent.StopAllRequest{Reason: e.why, Grace: e.grace}
-		sum, err := agent.StopAll.Urge(ctx, agent.Of(e.who.proc).Via(p), request)
+		sum, err := agent.StopAll.CallUrgent(ctx, agent.Of(e.who.proc).Via(p), request)
 		if len(sum.Remaining) > 0 {
 			out.aborted = 1
 		} else {
@@ -199,7 +199,7 @@ func (c *Controller) stopOnce(ctx context.Context, p *actor.Proc, e stopShare) (
 		return out, err
 	}
 	request := agent.StopRequest{ID: e.mesh.String(), Reason: e.why, Grace: e.grace, Epoch: c.epoch}
-	o, err := agent.Stop.Urge(ctx, c.agentOf(p, e.who.host), request)
+	o, err := agent.Stop.CallUrgent(ctx, c.agentOf(p, e.who.host), request)
 	for _, run := range o {
 		if run.Status.Phase == agent.Stopped && run.Status.Reason == e.why {
 			out.stopped += run.Count

@@ -40,7 +40,7 @@ func TestStop_arrivesWhileDataIsBlocked_AGT11(t *testing.T) {
 	r.wait(t, 0, "c", agent.Running)
 	resume := testproc.Hold(t, r.procs[0], r.client)
 	r.fill(t, 0, "c")
-	o, err := agent.Stop.Urge(testkit.Soon(t), r.agent(0), agent.StopRequest{ID: "c", Reason: "done"})
+	o, err := agent.Stop.CallUrgent(testkit.Soon(t), r.agent(0), agent.StopRequest{ID: "c", Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{{Count: 1, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}}, o)
 	resume()
@@ -59,11 +59,11 @@ func TestStop_aheadOfItsCreateAwaitsIt_AGT11(t *testing.T) {
 	sent := func() uint64 { return r.client.Stats().Links.Sent }
 	require.Eventually(t, func() bool { return sent() >= 2 }, time.Minute, time.Millisecond)
 	go func() {
-		o, err := agent.Stop.Urge(testkit.Soon(t), r.agent(0), agent.StopRequest{ID: "c", Reason: "done"})
+		o, err := agent.Stop.CallUrgent(testkit.Soon(t), r.agent(0), agent.StopRequest{ID: "c", Reason: "done"})
 		assert.NoError(t, err)
 		stopped <- o
 	}()
-	refused := func() bool { // what came by the control lane
+	refused := func() bool { // what came by the control connection
 		i, _ := r.procs[0].Actor(agent.Name)
 		return slices.ContainsFunc(i.Endpoints,
 			func(e actor.EndpointInfo) bool { return e.Name == "stop" && e.Failed == 1 })

@@ -78,7 +78,7 @@ If a move would lose actors, these are named, and nothing is drained without --f
 		stopsProcs: true,
 		long:       "Stop every proc of the hosts: SIGTERM, and SIGKILL after the grace. Then hostd itself ends.",
 		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
-			return agent.StopAll.Urge(ctx, h, agent.StopAllRequest{Reason: f.reason, Grace: f.grace})
+			return agent.StopAll.CallUrgent(ctx, h, agent.StopAllRequest{Reason: f.reason, Grace: f.grace})
 		},
 	},
 }

@@ -355,9 +355,9 @@ func (l *Links) Cancel(to *Peer, reply string) {
 // data.
 const maxUrgent = 64 << 10
 
-// Urge sends a message, or an answer, on the control connection (LINK-19). A larger one is not
-// sent.
-func (l *Links) Urge(to *Peer, e *wire.Envelope) {
+// SendUrgent sends a message, or an answer, on the control connection (LINK-19). A larger one is
+// not sent.
+func (l *Links) SendUrgent(to *Peer, e *wire.Envelope) {
 	if e.Size() <= maxUrgent {
 		packet := wire.AppendUrgent(make([]byte, 0, wire.HeadSize+e.Size()), e)
 		l.withCore(func(Instant) { l.core.emitControl(to, wire.Urgent, packet) })
@@ -380,7 +380,7 @@ func (l *Links) onState(s bus.State) {
 		}
 	case s.Kind == bus.Closed:
 		l.withCore(func(Instant) { l.core.Close(&Error{Reason: BusClosed, Text: "the bus is closed"}) })
-	case s.Lane != bus.LaneData:
+	case s.Conn != bus.DataConn:
 	case s.Kind == bus.Disconnected:
 		l.withCore(func(Instant) { l.core.OnDisconnect() })
 	case s.Kind == bus.Reconnected:

@@ -32,7 +32,7 @@ func (w *world) malformed(k *packet, err error) {
 	}
 }
 
-// onPacket takes a packet of the data lane, as Links do.
+// onPacket takes a packet of the data connection, as Links do.
 func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer bool) error {
 	h, rest, err := wire.DecodeHead(b)
 	if err != nil {
@@ -196,7 +196,7 @@ func (w *world) deliverOne(p *proc, peer *Peer, l *letter, e wire.Envelope, skip
 	return why
 }
 
-// onControl takes a packet of the control lane, as Links do.
+// onControl takes a packet of the control connection, as Links do.
 func (w *world) onControl(p *proc, k *packet) {
 	kind, body, err := wire.DecodeControl(k.bytes)
 	if err != nil {

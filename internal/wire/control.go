@@ -103,7 +103,7 @@ func DecodeControlCounting(data []byte, unknown *atomic.Uint64) (kind PacketKind
 		}
 		return Urgent, e, nil
 	default:
-		return 0, nil, fmt.Errorf("packet: kind %d is not of the control lane", h.Kind)
+		return 0, nil, fmt.Errorf("packet: kind %d is not for the control connection", h.Kind)
 	}
 	if err := UnmarshalCounting(rest, body, unknown); err != nil {
 		return 0, nil, err

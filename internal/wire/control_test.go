@@ -106,11 +106,11 @@ func TestControl_roundTrips(t *testing.T) {
 func TestDecodeControl_namesWhatIsMalformed(t *testing.T) {
 	for _, c := range []struct{ hex, want string }{
 		{"", "packet: want first byte 0x00, got 0 bytes without it"},
-		{"00020100000000", "packet: kind 1 is not of the control lane"},
-		{"00020200000000", "packet: kind 2 is not of the control lane"},
-		{"00020300000000", "packet: kind 3 is not of the control lane"},
-		{"00020400000000", "packet: kind 4 is not of the control lane"},
-		{"00020d00000000", "packet: kind 13 is not of the control lane"},
+		{"00020100000000", "packet: kind 1 is not for the control connection"},
+		{"00020200000000", "packet: kind 2 is not for the control connection"},
+		{"00020300000000", "packet: kind 3 is not for the control connection"},
+		{"00020400000000", "packet: kind 4 is not for the control connection"},
+		{"00020d00000000", "packet: kind 13 is not for the control connection"},
 		{"00020e00000000", "packet: want one message or one answer, and nothing else"},
 		{"00020e00000000" + "04000000", "packet: field body: malformed or missing number"},
 		{"00020e00000000" + "0400000000", "packet: want one message or one answer, and nothing else"},

@@ -12,15 +12,16 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// urgeAgain is the first delay before an unanswered urgent message, or an unacknowledged
-// supervision message, is repeated on the control connection. It doubles each time up to urgeMost.
+// minUrgentRepeat is the first delay before an unanswered urgent message, or an unacknowledged
+// supervision message, is repeated on the control connection. It doubles each time up to
+// maxUrgentRepeat.
 const (
-	urgeAgain = time.Second
-	urgeMost  = 4 * time.Second
+	minUrgentRepeat = time.Second
+	maxUrgentRepeat = 4 * time.Second
 )
 
-// Urgent lets an endpoint's messages also come by the control connection (Urge). The handler may
-// see one several times, and before earlier messages of its sender (Context.Urged).
+// Urgent lets an endpoint's messages also come by the control connection (CallUrgent). The handler
+// may see one several times, and before earlier messages of its sender (Context.OnControl).
 func (m Method[A]) Urgent() Method[A] {
 	if m.m != nil {
 		m.m.urgent = true
@@ -28,18 +29,18 @@ func (m Method[A]) Urgent() Method[A] {
 	return m
 }
 
-// Urged reports whether the message came by the control connection. It may have overtaken earlier
-// messages of its sender, and comes again, in order. An error is then not sent to the caller; the
-// ordered copy gets the answer.
-func (c *Context) Urged() bool {
+// OnControl reports whether the message came by the control connection. It may have overtaken
+// earlier messages of its sender, and comes again, in order. An error is then not sent to the
+// caller; the ordered copy gets the answer.
+func (c *Context) OnControl() bool {
 	d := c.delivery()
-	return d != nil && d.urged
+	return d != nil && d.onControl
 }
 
-// Urge is Call for a message that must not wait for data (ACT-12). To another process the message
-// also goes by the control connection, repeatedly until it is answered. The first answer counts,
-// except errors on the control connection.
-func (e Endpoint[A, M, R]) Urge(ctx context.Context, to Ref[A], m M) (R, error) {
+// CallUrgent is Call for a message that must not wait for data (ACT-12). To another process the
+// message also goes by the control connection, repeatedly until it is answered. The first answer
+// counts, except errors on the control connection.
+func (e Endpoint[A, M, R]) CallUrgent(ctx context.Context, to Ref[A], m M) (R, error) {
 	p, from, err := e.prepare(ctx, &to)
 	if err != nil {
 		var none R
@@ -50,11 +51,11 @@ func (e Endpoint[A, M, R]) Urge(ctx context.Context, to Ref[A], m M) (R, error) 
 	}
 	ctx, cancel := p.bounded(ctx)
 	defer cancel()
-	return DecodeAnswer[R](urge(ctx, p, from, to.id, e.d.name, m))
+	return DecodeAnswer[R](callUrgent(ctx, p, from, to.id, e.d.name, m))
 }
 
-// urge asks on both connections, and waits.
-func urge[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, endpoint string,
+// callUrgent sends on both connections, and waits.
+func callUrgent[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, endpoint string,
 	m M) Answer {
 	if ctx.Err() != nil {
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
@@ -65,7 +66,7 @@ func urge[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID,
 	}
 	c := &call{to: to, answerWait: answerWait{waiter: p.waiters.get(0)}}
 	defer p.waiters.put(c.waiter)
-	u, err := p.urgeAs(c, from, endpoint, body)
+	u, err := p.newUrgentCall(c, from, endpoint, body)
 	if err != nil {
 		return Answer{Err: err}
 	}
@@ -74,40 +75,40 @@ func urge[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID,
 	if err := u.send(true); err != nil && c.state.CompareAndSwap(waitOpen, waitAbandoned) {
 		return Answer{Err: err}
 	}
-	defer u.end()
+	defer u.stop()
 	return p.await(ctx, c, endpoint)
 }
 
-// urging is a message sent in the order of data and repeatedly on the control connection. It ends
-// by its owner; a supervision message (ACT-13) also ends once its ordered copy has arrived, and
-// uses the control connection only after urgeAgain.
-type urging struct {
-	p        *Proc
-	to       *link.Target
-	envelope wire.Envelope // its sender is named within the process
-	mark     any           // link.Mark.Call
-	until    time.Time     // its deadline; zero: it has none
-	word     bool          // it is one of supervision
-	ended    func(error)   // called on an end other than by the owner: nil means arrival
+// urgentSend is a message sent in the order of data and repeatedly on the control connection. Its
+// owner ends it; a supervision message (ACT-13) also ends once its ordered copy has arrived,
+// and uses the control connection only after minUrgentRepeat.
+type urgentSend struct {
+	p           *Proc
+	to          *link.Target
+	envelope    wire.Envelope // its sender is named within the process
+	mark        any           // link.Mark.Call
+	until       time.Time     // its deadline; zero: it has none
+	supervision bool          // a message about a monitor or link (ACT-13)
+	ended       func(error)   // called on an end other than by the owner: nil means arrival
 
-	over    atomic.Bool
+	stopped atomic.Bool
 	arrived *link.Barrier // of its data copy; nil: not queued yet
 	pause   time.Duration
-	timer   *time.Timer // timer of again, which runs alone
+	timer   *time.Timer // runs repeat, one at a time
 }
 
-// urging prepares a message without sending it.
-func (p *Proc) urging(to *link.Target, e wire.Envelope, mark any, ended func(error)) *urging {
-	u := &urging{p: p, to: to, envelope: e, mark: mark, ended: ended, pause: urgeAgain}
+// newUrgentSend prepares a message without sending it.
+func (p *Proc) newUrgentSend(to *link.Target, e wire.Envelope, mark any, ended func(error)) *urgentSend {
+	u := &urgentSend{p: p, to: to, envelope: e, mark: mark, ended: ended, pause: minUrgentRepeat}
 	u.envelope.Sender = p.id.Actor(e.Sender).LocalName()
-	u.timer = time.AfterFunc(time.Hour, u.again)
+	u.timer = time.AfterFunc(time.Hour, u.repeat)
 	u.timer.Stop()
 	return u
 }
 
-// urgeAs is urging for a request. It opens the reply port; the caller closes it unless urgeAs
-// fails.
-func (p *Proc) urgeAs(c *call, from, endpoint string, body []byte) (*urging, error) {
+// newUrgentCall is newUrgentSend for a request. It opens the reply port; the caller closes it
+// unless newUrgentCall fails.
+func (p *Proc) newUrgentCall(c *call, from, endpoint string, body []byte) (*urgentSend, error) {
 	t, err := p.target(c.to, endpoint)
 	if err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func (p *Proc) urgeAs(c *call, from, endpoint string, body []byte) (*urging, err
 		return nil, p.stopped()
 	}
 	e := wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.replyAddr, Body: body}
-	return p.urging(t.Target, e, c, func(err error) {
+	return p.newUrgentSend(t.Target, e, c, func(err error) {
 		if err != nil {
 			c.setAnswer(Answer{Err: err})
 		}
@@ -126,11 +127,11 @@ func (p *Proc) urgeAs(c *call, from, endpoint string, body []byte) (*urging, err
 
 // send sends the message on the control connection, if it is urgent by now, and queues it among the
 // data once there is room.
-func (u *urging) send(urgent bool) error {
-	if u.over.Load() {
+func (u *urgentSend) send(urgent bool) error {
+	if u.stopped.Load() {
 		return nil
 	}
-	if u.word && u.arrived.Reached() {
+	if u.supervision && u.arrived.Reached() {
 		u.ended(nil)
 		return nil
 	}
@@ -143,19 +144,19 @@ func (u *urging) send(urgent bool) error {
 		until = u.p.links.At(u.until)
 	}
 	if urgent {
-		u.p.links.Urge(u.to.Peer, &e)
+		u.p.links.SendUrgent(u.to.Peer, &e)
 	}
-	if err := u.queue(&e, until); err != nil && !errors.Is(err, ErrBacklog) {
+	if err := u.queueInOrder(&e, until); err != nil && !errors.Is(err, ErrBacklog) {
 		return err
 	}
 	pause := u.pause
-	u.pause = min(2*pause, urgeMost)
+	u.pause = min(2*pause, maxUrgentRepeat)
 	u.timer.Reset(pause)
 	return nil
 }
 
-// queue puts the message among the data, unless it is there.
-func (u *urging) queue(e *wire.Envelope, until link.Instant) error {
+// queueInOrder puts the message among the data, unless it is there.
+func (u *urgentSend) queueInOrder(e *wire.Envelope, until link.Instant) error {
 	if u.arrived != nil {
 		return nil
 	}
@@ -173,14 +174,14 @@ func (u *urging) queue(e *wire.Envelope, until link.Instant) error {
 	return nil
 }
 
-func (u *urging) again() {
+func (u *urgentSend) repeat() {
 	if err := u.send(true); err != nil {
 		u.ended(err)
 	}
 }
 
-func (u *urging) end() {
-	u.over.Store(true)
+func (u *urgentSend) stop() {
+	u.stopped.Store(true)
 	u.timer.Stop()
 }
 
@@ -194,10 +195,10 @@ func (l linkHandler) Urgent(from *link.Peer, e *wire.Envelope) {
 	sender := from.ActorByLocalName(e.Sender)
 	switch e.Kind {
 	case wire.Message:
-		p.urged(sender, from, name, e)
+		p.receiveUrgent(sender, from, name, e)
 		return
 	case wire.Failure:
-		p.overtaken(sender, from, name, e)
+		p.receiveUrgentEnd(sender, from, name, e)
 		return
 	}
 	c, is := p.findPort(name, e.Port).(*call)
@@ -208,8 +209,8 @@ func (l linkHandler) Urgent(from *link.Peer, e *wire.Envelope) {
 	}
 }
 
-// urged delivers a message from the control connection.
-func (p *Proc) urged(from subjects.ActorID, peer *link.Peer, actor string, e *wire.Envelope) {
+// receiveUrgent delivers a message from the control connection.
+func (p *Proc) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor string, e *wire.Envelope) {
 	if e.Port == portLink || e.Port == portDemonitor {
 		if err := p.deliverSystem(&Delivery{Actor: actor, Port: e.Port, From: from,
 			Raw: e.Body}); err != nil {
@@ -224,84 +225,84 @@ func (p *Proc) urged(from subjects.ActorID, peer *link.Peer, actor string, e *wi
 	}
 	in := p.find(actor)
 	if e.Port == portDown {
-		p.overtakes(in, home, peer)
+		p.answerMonitorEarly(in, home, peer)
 		return
 	}
 	if in == nil || in.def.methods[e.Port] == nil || !in.def.methods[e.Port].urgent {
 		return
 	}
-	if again := p.process.urged.answer(e.Reply); again != nil {
-		p.links.Urge(peer, again)
+	if again := p.process.urgents.answer(e.Reply); again != nil {
+		p.links.SendUrgent(peer, again)
 		return
 	}
-	d := &Delivery{Actor: actor, Port: e.Port, From: from, Raw: e.Body, Reply: e.Reply, urged: true}
+	d := &Delivery{Actor: actor, Port: e.Port, From: from, Raw: e.Body, Reply: e.Reply, onControl: true}
 	if e.TTL > 0 {
 		d.Deadline = time.Now().Add(e.TTL)
 	}
 	d.Answer = func(a Answer) {
 		body, err := wire.AppendMarshal(nil, a.Value)
 		if a.Err != nil || err != nil {
-			p.process.urged.forget(e.Reply)
+			p.process.urgents.forget(e.Reply)
 			return
 		}
-		answer := p.urgent(home, actor, body)
-		p.process.urged.answered(e.Reply, answer)
-		p.links.Urge(peer, answer)
+		answer := p.controlAnswer(home, actor, body)
+		p.process.urgents.answered(e.Reply, answer)
+		p.links.SendUrgent(peer, answer)
 	}
 	if err := in.deliver(d); err != nil { // see Urgent
-		p.process.urged.forget(e.Reply)
+		p.process.urgents.forget(e.Reply)
 	}
 }
 
-// urgents holds the newest urgent messages, by reply port. Each is taken at most once from the
+// urgentTable holds the newest urgent messages, by reply port. Each is taken at most once from the
 // control connection, and not after its ordered copy.
-type urgents struct {
+type urgentTable struct {
 	mu    sync.Mutex
-	all   map[string]*urgent
+	all   map[string]*urgentEntry
 	order []string // oldest first; some may be forgotten
 }
 
-type urgent struct {
+type urgentEntry struct {
 	ordered bool           // it was taken in its order
 	answer  *wire.Envelope // to the other
 }
 
 const maxUrgents = 256
 
-// takes reports whether a message is to be handled, and notes it.
-func (u *urgents) takes(d *Delivery) bool {
+// accept reports whether a message is to be handled, and notes it.
+func (u *urgentTable) accept(d *Delivery) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	known := u.all[d.Reply]
 	switch {
 	case known == nil:
-		u.add(d.Reply, &urgent{ordered: !d.urged})
-	case d.urged:
+		u.add(d.Reply, &urgentEntry{ordered: !d.onControl})
+	case d.onControl:
 		return false
 	default:
 		known.ordered = true
 	}
 	if d.replyTo != nil {
-		d.replyTo.kept = true
+		d.replyTo.storeAnswer = true
 	}
 	return true
 }
 
-// largestKept is the largest answer on the control connection, in bytes (LINK-19).
-const largestKept = 64 << 10
+// maxStoredAnswer is the largest answer on the control connection, in bytes (LINK-19).
+const maxStoredAnswer = 64 << 10
 
-// keep stores the answer to an ordered message, for repeats of the message on the control
+// storeAnswer stores the answer to an ordered message, for repeats of the message on the control
 // connection.
-func (d *Delivery) keep(body []byte) {
+func (d *Delivery) storeAnswer(body []byte) {
 	p := d.replyTo.p
 	home := d.replyTo.port.port
-	if len(body) < largestKept {
-		p.process.urged.answered(d.Reply, p.urgent(home, d.Actor, body))
+	if len(body) < maxStoredAnswer {
+		p.process.urgents.answered(d.Reply, p.controlAnswer(home, d.Actor, body))
 	}
 }
 
-// urgent returns an actor's answer for the control connection.
-func (p *Proc) urgent(home subjects.PortID, actor string, body []byte) *wire.Envelope {
+// controlAnswer returns an actor's answer for the control connection.
+func (p *Proc) controlAnswer(home subjects.PortID, actor string, body []byte) *wire.Envelope {
 	return &wire.Envelope{
 		Kind: wire.Value, Actor: home.Actor.LocalName(), Port: home.Port, Sender: p.id.Actor(actor).
 			LocalName(), Body: body,
@@ -309,9 +310,9 @@ func (p *Proc) urgent(home subjects.PortID, actor string, body []byte) *wire.Env
 }
 
 // add notes a message in the place of the oldest. The lock is held.
-func (u *urgents) add(reply string, m *urgent) {
+func (u *urgentTable) add(reply string, m *urgentEntry) {
 	if u.all == nil {
-		u.all = map[string]*urgent{}
+		u.all = map[string]*urgentEntry{}
 	}
 	if len(u.order) == maxUrgents {
 		delete(u.all, u.order[0])
@@ -322,7 +323,7 @@ func (u *urgents) add(reply string, m *urgent) {
 }
 
 // answered stores an answer for a caller that repeats its request.
-func (u *urgents) answered(reply string, answer *wire.Envelope) {
+func (u *urgentTable) answered(reply string, answer *wire.Envelope) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if m := u.all[reply]; m != nil {
@@ -330,7 +331,7 @@ func (u *urgents) answered(reply string, answer *wire.Envelope) {
 	}
 }
 
-func (u *urgents) answer(reply string) *wire.Envelope {
+func (u *urgentTable) answer(reply string) *wire.Envelope {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if m := u.all[reply]; m != nil {
@@ -340,7 +341,7 @@ func (u *urgents) answer(reply string) *wire.Envelope {
 }
 
 // forget removes an unusable message, so that it may come again.
-func (u *urgents) forget(reply string) {
+func (u *urgentTable) forget(reply string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if m := u.all[reply]; m != nil && !m.ordered {

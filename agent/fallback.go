@@ -8,14 +8,14 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// Insist calls an urgent endpoint. If half of the time passes without a reply, or too much data
-// queues, it repeats the request on the control connection (actor.Endpoint.Urge).
-func Insist[A, M, R any](ctx context.Context, e actor.Endpoint[A, M, R], to actor.Ref[A], m M) (R, error) {
+// CallWithFallback calls an urgent endpoint. If half of the time passes without a reply, or too
+// much data queues, it repeats the request on the control connection (actor.Endpoint.CallUrgent).
+func CallWithFallback[A, M, R any](ctx context.Context, e actor.Endpoint[A, M, R], to actor.Ref[A], m M) (R, error) {
 	first, cancel := FirstHalf(ctx)
 	defer cancel()
 	r, err := e.Call(first, to, m)
 	if ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, actor.ErrBacklog)) {
-		return e.Urge(ctx, to, m)
+		return e.CallUrgent(ctx, to, m)
 	}
 	return r, err
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Guard is an actor that is urged. It notes by which lane a message came.
+// Guard is an actor with an urgent endpoint. It notes by which connection each message came.
 type Guard struct {
 	mu      sync.Mutex
 	seen    []bool
-	refuses bool // what comes by the control lane
+	refuses bool // what comes by the control connection
 	defers  bool // its answers
 }
 
@@ -35,21 +35,21 @@ var (
 func (g *Guard) take(ctx *actor.Context, _ string) (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen = append(g.seen, ctx.Urged())
-	if ctx.Urged() && g.refuses {
+	g.seen = append(g.seen, ctx.OnControl())
+	if ctx.OnControl() && g.refuses {
 		return false, errors.New("not now")
 	}
-	urged := ctx.Urged()
+	urgent := ctx.OnControl()
 	if g.defers {
 		answer := actor.Defer[bool](ctx)
 		ctx.Go(func(context.Context) func(*actor.Context) {
-			return func(*actor.Context) { answer.Reply(urged, nil) }
+			return func(*actor.Context) { answer.Reply(urgent, nil) }
 		})
 	}
-	return urged, nil
+	return urgent, nil
 }
 
-func (g *Guard) lanes() []bool {
+func (g *Guard) onControl() []bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return append([]bool(nil), g.seen...)
@@ -120,10 +120,10 @@ func TestUrge_requestArrivesWhileDataIsBlocked_ACT12(t *testing.T) {
 	defer cancel()
 	_, err := halt.Call(ctx, ref, "stop")
 	require.ErrorIs(t, err, actor.ErrBacklog, "a call has no room")
-	urged, err := halt.Urge(testkit.Soon(t), ref, "stop")
+	urgent, err := halt.CallUrgent(testkit.Soon(t), ref, "stop")
 	require.NoError(t, err)
-	require.True(t, urged)
-	require.Equal(t, []bool{true}, g.lanes())
+	require.True(t, urgent)
+	require.Equal(t, []bool{true}, g.onControl())
 	resume()
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 }
@@ -135,7 +135,7 @@ func TestUrge_replyArrivesWhileDataIsBlocked_ACT12(t *testing.T) {
 		g.mu.Lock()
 		g.defers = n%2 == 1
 		g.mu.Unlock()
-		_, err := halt.Urge(testkit.Soon(t), ref, "stop")
+		_, err := halt.CallUrgent(testkit.Soon(t), ref, "stop")
 		require.NoError(t, err)
 	}
 }
@@ -143,37 +143,37 @@ func TestUrge_replyArrivesWhileDataIsBlocked_ACT12(t *testing.T) {
 func TestUrge_isHandledAtMostOncePerConnection_ACT12(t *testing.T) {
 	a, _, ref, g := guarded(t)
 	for range 20 {
-		_, err := halt.Urge(testkit.Soon(t), ref, "stop")
+		_, err := halt.CallUrgent(testkit.Soon(t), ref, "stop")
 		require.NoError(t, err)
 	}
 	require.NoError(t, a.Flush(testkit.Soon(t)))
-	var urged, ordered int
-	for _, u := range g.lanes() {
+	var urgent, ordered int
+	for _, u := range g.onControl() {
 		if u {
-			urged++
+			urgent++
 		} else {
 			ordered++
 		}
 	}
-	require.LessOrEqual(t, urged, 20)
+	require.LessOrEqual(t, urgent, 20)
 	require.LessOrEqual(t, ordered, 20)
-	require.GreaterOrEqual(t, urged+ordered, 20)
+	require.GreaterOrEqual(t, urgent+ordered, 20)
 }
 
 func TestUrge_ignoresErrorsOfTheControlConnection_ACT12(t *testing.T) {
 	_, _, ref, g := guarded(t)
 	g.refuses = true
-	urged, err := halt.Urge(testkit.Soon(t), ref, "stop")
+	urgent, err := halt.CallUrgent(testkit.Soon(t), ref, "stop")
 	require.NoError(t, err)
-	require.False(t, urged, "what came in its order answered")
+	require.False(t, urgent, "what came in its order answered")
 }
 
 func TestUrge_toAColocatedActorIsAPlainCall_ACT12(t *testing.T) {
 	_, b, ref, g := guarded(t)
-	urged, err := halt.Urge(testkit.Soon(t), ref.Via(b), "stop")
+	urgent, err := halt.CallUrgent(testkit.Soon(t), ref.Via(b), "stop")
 	require.NoError(t, err)
-	require.False(t, urged)
-	require.Equal(t, []bool{false}, g.lanes())
+	require.False(t, urgent)
+	require.Equal(t, []bool{false}, g.onControl())
 }
 
 func TestUrge_failsAsACallDoes_ACT12(t *testing.T) {
@@ -181,24 +181,24 @@ func TestUrge_failsAsACallDoes_ACT12(t *testing.T) {
 	g.refuses = true
 	resume := stall(t, a, b)
 	asked := make(chan error, 1)
-	go func() { asked <- second(halt.Urge(testkit.Soon(t), ref, "stop")) }()
-	testkit.Until(t, "it was urged", func() bool { return len(g.lanes()) > 0 })
+	go func() { asked <- second(halt.CallUrgent(testkit.Soon(t), ref, "stop")) }()
+	testkit.Until(t, "an urgent copy came", func() bool { return len(g.onControl()) > 0 })
 	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "struck"})
 	require.ErrorIs(t, testkit.Next(t, asked), actor.ErrProcDead)
 	resume()
-	_, err := halt.Urge(testkit.Soon(t), ref, "stop")
+	_, err := halt.CallUrgent(testkit.Soon(t), ref, "stop")
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	var none actor.Ref[*Guard]
-	_, err = halt.Urge(testkit.Soon(t), none, "stop")
+	_, err = halt.CallUrgent(testkit.Soon(t), none, "stop")
 	require.ErrorIs(t, err, &actor.Error{Code: actor.CodeInvalid})
 }
 
-// urges is what a stranger says by the control lane to a Guard.
-func urges(t *testing.T, s *stranger, to subjects.ActorID, port, reply string) {
+// sendUrgent sends an urgent message of a stranger to a Guard.
+func sendUrgent(t *testing.T, s *stranger, to subjects.ActorID, port, reply string) {
 	t.Helper()
 	body, err := wire.Marshal("stop")
 	require.NoError(t, err)
-	s.urges(t, to.Proc, &wire.Envelope{Kind: wire.Message, Actor: to.Name, Port: port, Sender: "x", Reply: reply,
+	s.sendUrgent(t, to.Proc, &wire.Envelope{Kind: wire.Message, Actor: to.Name, Port: port, Sender: "x", Reply: reply,
 		TTL: time.Minute, Body: body})
 }
 
@@ -208,16 +208,16 @@ func TestUrge_repeatedRequestGetsTheStoredReply_ACT12(t *testing.T) {
 	ref, err := actor.Spawn(t.Context(), b, guard, "guard", g)
 	require.NoError(t, err)
 	reply := s.id.Actor("x").Port("_0a").String()
-	urges(t, s, ref.ID(), "patrol", reply)                                // takes nothing urgent
-	urges(t, s, ref.ID(), "halt", b.ID().Actor("x").Port("_0a").String()) // is to be answered to another
-	urges(t, s, ref.ID(), "halt", "nobody")
+	sendUrgent(t, s, ref.ID(), "patrol", reply)                                // takes nothing urgent
+	sendUrgent(t, s, ref.ID(), "halt", b.ID().Actor("x").Port("_0a").String()) // is to be answered to another
+	sendUrgent(t, s, ref.ID(), "halt", "nobody")
 	for range 3 { // as if the answer were lost
-		urges(t, s, ref.ID(), "halt", reply)
+		sendUrgent(t, s, ref.ID(), "halt", reply)
 		e := s.hears(t, wire.Urgent).(*wire.Envelope)
 		require.Equal(t, wire.Value, e.Kind)
 		require.Equal(t, "_0a", e.Port)
 	}
-	require.Equal(t, []bool{true}, g.lanes())
+	require.Equal(t, []bool{true}, g.onControl())
 	require.EqualValues(t, 2, b.Stats().Malformed)
 }
 
@@ -232,18 +232,18 @@ func TestUrge_requestHandledInOrderIsNotHandledAgain_ACT12(t *testing.T) {
 	at := func(port string) string { return s.id.Actor("x").Port(port).String() }
 	s.send(t, ref.ID().Port("halt"), s.id.Process().String(),
 		packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: at("_0a"), Body: body}))
-	testkit.Until(t, "it is handled", func() bool { return len(g.lanes()) == 1 })
-	urges(t, s, ref.ID(), "halt", at("_0a"))
-	urges(t, s, ref.ID(), "halt", at("_0b"))
+	testkit.Until(t, "it is handled", func() bool { return len(g.onControl()) == 1 })
+	sendUrgent(t, s, ref.ID(), "halt", at("_0a"))
+	sendUrgent(t, s, ref.ID(), "halt", at("_0b"))
 	for _, want := range []struct {
 		port  string
-		urged byte
+		urgent byte
 	}{{"_0a", 0xf4}, {"_0b", 0xf5}} { // the answer to the first was given in its order, and may be held up there
 		e := s.hears(t, wire.Urgent).(*wire.Envelope)
 		require.Equal(t, want.port, e.Port)
-		require.Equal(t, []byte{want.urged}, e.Body)
+		require.Equal(t, []byte{want.urgent}, e.Body)
 	}
-	require.Equal(t, []bool{false, true}, g.lanes())
+	require.Equal(t, []bool{false, true}, g.onControl())
 }
 
 func TestUrge_refusesAReplyFromAnotherProc_ACT12(t *testing.T) {
@@ -253,12 +253,12 @@ func TestUrge_refusesAReplyFromAnotherProc_ACT12(t *testing.T) {
 	other := newStranger(t, srv)
 	ref := actor.RefOf[*Guard](s.id.Actor("guard")).Via(a)
 	asked := make(chan error, 1)
-	go func() { asked <- second(halt.Urge(testkit.Soon(t), ref, "stop")) }()
+	go func() { asked <- second(halt.CallUrgent(testkit.Soon(t), ref, "stop")) }()
 	e := s.hears(t, wire.Urgent).(*wire.Envelope)
 	home, err := subjects.ParsePortID(e.Reply)
 	require.NoError(t, err)
 	answer := func(by *stranger) {
-		by.urges(t, a.ID(), &wire.Envelope{Kind: wire.Value, Actor: home.Actor.Name, Port: home.Port,
+		by.sendUrgent(t, a.ID(), &wire.Envelope{Kind: wire.Value, Actor: home.Actor.Name, Port: home.Port,
 			Sender: "guard", Body: []byte{0xf5}})
 	}
 	answer(other)

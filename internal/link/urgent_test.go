@@ -32,15 +32,15 @@ func TestUrgent_controlConnectionOvertakesBlockedData_LINK19(t *testing.T) {
 		defer b.mu.Unlock()
 		return append([]string(nil), b.urged...)
 	}
-	a.Urge(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: make([]byte, 64<<10)}) // too large
-	a.Urge(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: []byte("now")})
+	a.SendUrgent(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: make([]byte, 64<<10)}) // too large
+	a.SendUrgent(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: []byte("now")})
 	testkit.Until(t, "it came", func() bool { return len(urged()) == 1 })
 	require.Equal(t, a.id.String()+" p now", urged()[0])
 	require.Empty(t, b.letters())
 
 	b.MarkDead(a.id, errors.New("struck"))
 	fenced := b.Stats().Fenced
-	a.Urge(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: []byte("again")})
+	a.SendUrgent(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: []byte("again")})
 	testkit.Until(t, "it is fenced", func() bool { return b.Stats().Fenced > fenced })
 	require.Len(t, urged(), 1)
 }
