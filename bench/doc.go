@@ -40,24 +40,24 @@
 //   - hostd-idle-cpu: percent of a CPU that a host with the server in its process takes for 30 s,
 //     while its 64 procs have nothing to do; against 1.
 //   - detect-actor-p99-ms: from sending an actor a message that fails it, by an error or a panic,
-//     until its owner, in a process that is neither the actor's nor the host's, is told; of 40
-//     actors in a repeat; against a millisecond.
-//   - detect-proc-p99-ms: from SIGKILL of a proc until its owner is told and each of 4 calls that
-//     waited for it has failed; of 40 procs in a repeat; against a millisecond. Notes of both have
-//     the histogram of all repeats.
+//     until its owner, in a third process, learns of it; of 40 actors in a repeat; against a
+//     millisecond.
+//   - detect-proc-p99-ms: from SIGKILL of a proc until its owner learns of it and each of 4 calls
+//     that waited for it has failed; of 40 procs in a repeat; against a millisecond. Notes of both
+//     have the histogram of all repeats.
 //   - controller-idle-cpu-100x10, controller-idle-messages-100x10, controller-burst-ms-100x10: a
 //     process that owns 1,000 procs on 100 simulated hosts, and an actor in each: percent of a CPU
 //     that it takes for 30 s while nothing happens, all messages on the bus in a second of that,
 //     heartbeats included, and ms from one cast that fails the actors of one proc on each host
 //     until it knows of all; each against 1. Notes have messages by kind, and the CPU time of the
 //     burst.
-//   - detect-host-p99-ms, detect-host-close-p99-ms: from SIGKILL of a host until a process that
-//     watches it says that it is dead, of 20 hosts in a repeat; in the second one where a host
-//     hears from its server which connections have ended; against a millisecond.
-//   - false-deaths-starved: how many of four hosts are taken for dead in a minute in which they
-//     share 5 % of a CPU with eight busy loops (where there are cgroups v1); against 1.
+//   - detect-host-p99-ms, detect-host-close-p99-ms: from SIGKILL of a host until a watching process
+//     reports it as dead, of 20 hosts in a repeat; against a millisecond. In the second row a host
+//     relays the disconnects that its server reports.
+//   - false-deaths-starved: how many of four hosts are reported dead within a minute, while they
+//     share 5 % of a CPU with eight busy loops (needs cgroups v1); against 1.
 //   - bus-restart-recovery-ms: from when a server is back until four hosts are known to be alive
-//     again; against a millisecond. No row when one was taken for dead.
+//     again; against a millisecond. There is no row if one was reported dead.
 //
 // Latencies are the median (or the 99th percentile) of one repeat of -samples messages, one in
 // flight.
@@ -67,24 +67,22 @@
 //   - actor-spawn-512: µs of mesh.Spawn of an actor in each of 512 procs of 8 simulated hosts,
 //     until it returns; against a gather of 64 bytes from as many actors there. A repeat has
 //     -samples/100 of each.
-//   - handle-bytes-1e5: bytes of heap that one holds who has read a handle on 100,000 ranks of
-//     12,500 hosts, and has 16 slices of it and its text; against a mebibyte.
+//   - handle-bytes-1e5: bytes of heap for a handle on 100,000 ranks of 12,500 hosts as read from
+//     text, with 16 slices of it and its text; against a mebibyte.
 //
 // # Rows of worlds
 //
 //   - worlds-reconcile-1000-ms: from the start of a system controller, just after its predecessor
-//     was killed, until it has told that each of 1,000 worlds of 10 procs is live: it waits for the
-//     lease, reads what is wanted and asks 20 hosts, which are imagined, what there is; against a
-//     millisecond. Notes have its memory, and the CPU that it takes in 10 s in which nothing
-//     happens.
+//     was killed, until it has reported each of 1,000 worlds of 10 procs as live; against a
+//     millisecond. It waits for the lease, reads the worlds and asks 20 simulated hosts for their
+//     procs. Notes have its memory, and its CPU time in 10 s without events.
 //   - detached-reconcile-1000-ms: the same with 1,000 detached meshes of 10 procs beside the
 //     worlds, until the hosts have heard who owns each.
 //
 // # Rows of casts
 //
-// They cast 64 bytes to N ranks, which are spread over 8 processes (one for N=1), with the server
-// in a process of its own: package bench/casts says what each side does. N is 1, 8, 64, 512 and
-// 4096.
+// They cast 64 bytes to N ranks in 8 processes (one for N=1), with the server in a process of its
+// own. Package bench/casts describes both sides. N is 1, 8, 64, 512 and 4096.
 //
 //   - cast-reduce-N, cast-gather-N: µs until the answers are home, as their sum, or 64 bytes of
 //     each rank; one cast at a time.
@@ -96,34 +94,34 @@
 //     against a call of one.
 //   - cast-per-rank-growth: the time of cast-reduce-4096 over the number of ranks, in ns; against
 //     that of cast-reduce-64.
-//   - all but the last with -embedded at the end: the same with the server in the process that
-//     casts, on both sides.
+//   - all but the last with -embedded at the end: the same with the server in the casting process,
+//     on both sides.
 //
-// The base of the first three is one publish, which every process hands to a goroutine for each of
-// its ranks, and one reply from each process. The median is of -samples casts, or fewer in
+// The base of the first three is one publish and one reply from each process. A process hands the
+// message to a goroutine for each of its ranks. The median is of -samples casts, or fewer in
 // proportion to the ranks when they are more than 256; with 8 in flight there are 8 times as many.
 //
 // # Rows of the gateway
 //
-//   - gateway-overhead: µs of a cast of 64 bytes to 8 procs of one hostd, folded to a sum, asked
-//     for by one plain NATS request; against the same cast by this program itself.
+//   - gateway-overhead: µs of one plain NATS request for a cast of 64 bytes to 8 procs of one
+//     hostd, folded to a sum; against the same cast by this program itself.
 //   - gateway-casts-per-second: such casts per second, with 8 in flight; against NATS requests to
 //     one process, as many in flight.
 //
 // # Rows of messages between processes
 //
-// They compare what one process can send to one actor of another, over TCP on loopback: package
-// bench/remote says what each of the workloads does, bench/ours how castnet takes part.
+// They compare messages from one process to one actor of another, over TCP on loopback. Package
+// bench/remote describes the workloads, bench/ours castnet's side.
 //
 //   - remote-tell-64B, remote-tell-1KiB: messages per second of a burst of 1,000,000 or 200,000,
 //     from one goroutine, until the last is handled.
 //   - remote-ask-p50, remote-ask-p99: µs of an ask of 64 bytes, answered with the same, one in
 //     flight; of 10,000.
 //   - remote-ask-64: asks per second from 64 goroutines, of 64,000.
-//   - route-burst-lost: how many of 500,000 messages of 1 KiB were lost between two servers that
-//     are joined by a route, the sender connected to one and the receiver to the other.
-//   - flood-rss: the most memory, in MiB, that a sender had resident which sent messages of 1 KiB
-//     for 6 s to a process that was stopped (SIGSTOP).
+//   - route-burst-lost: lost messages of 500,000 of 1 KiB. Sender and receiver are connected to
+//     two servers that are joined by a route.
+//   - flood-rss: the largest resident memory, in MiB, of a sender that sends messages of 1 KiB for
+//     6 s to a stopped process (SIGSTOP).
 //
 // With -nats at the end the base is plain NATS (bench/raw) on the same server: publish without a
 // wait, and one flush for a burst; request for an ask. Its rate does not count lost messages, and a
@@ -133,14 +131,14 @@
 // have a base of plain NATS and no suffix; the servers of the first are in the processes of sender
 // and receiver.
 //
-// For each repeat a note says what a message cost in each process: CPU time, and the bytes written
-// and the system calls that wrote them (where there is a /proc).
+// For each repeat a note has the cost of a message in each process: CPU time, and, with a /proc,
+// the written bytes and the system calls for them.
 //
 // # Rows within one process
 //
-// They compare actor runtimes: package bench/local says what each of the workloads does, bench/ours
-// how castnet takes part. The base is the best of the peers, which are other actor libraries for Go
-// (their programs are in bench/peers), each used as its own documentation and benchmarks use it.
+// They compare actor runtimes. Package bench/local describes the workloads, bench/ours castnet's
+// side. The base is the best of the peers: other actor libraries for Go, with their programs in
+// bench/peers. Each is used as its own documentation and benchmarks use it.
 //
 //   - local-tell-1to1-0B, local-tell-4to1-0B, local-tell-1to1-64B, local-tell-4to1-64B: ns per
 //     message, of 1,000,000 that 1 or 4 goroutines send to one actor.
@@ -153,42 +151,39 @@
 //   - the first eight with -floor at their end: the same against mutexq, which is a mutex, two
 //     slices and a goroutine (bench/floor).
 //
-// In what is per second (local-ask-64, remote-tell and remote-ask-64, casts with 8 in flight, with
-// all their suffixes) more is better, and so is a ratio above 1; in all other rows less is. When
-// both sides are 0 the ratio is 1. -shrink divides what is done in rows that -samples says nothing
-// about, to try them out: the numbers then mean little.
+// In rows per second more is better, and so is a ratio above 1: local-ask-64, remote-tell,
+// remote-ask-64, and casts with 8 in flight, with all their suffixes. In all other rows less is
+// better. When both sides are 0 the ratio is 1. -shrink divides the work of rows without samples,
+// to try them out: the numbers then mean little.
 //
 // # Method
 //
-//   - BENCH-1: ours and the bases are measured in the same run, between the same kinds of processes
-//     and, where there is a server, through the same one, in turns: ours, base, ours, base …
-//   - BENCH-2: each side has a repeat that does not count before the first that does, and the
-//     process that measures collects its garbage before each.
-//   - BENCH-3: a row shows medians over the repeats; its ratio is the median of ours over that of
-//     the base. Only ratios of one run mean something.
-//   - BENCH-4: the same fixed work on every CPU is timed before and after each measurement. When
-//     its spread exceeds 10 % of its median, something else was running, and the last line says so.
-//   - BENCH-5: no process outlives a run that ends or is interrupted. When it is killed they follow
-//     within seconds.
-//   - BENCH-6: where there are several bases, the row shows the one with the best median in this
-//     run, by the direction of the row. When one of them cannot be had there is no row.
-//   - BENCH-7: a peer is pinned to the version that base_name shows, in a module of its own, so
-//     that it runs with the dependency versions it chooses itself. It is built when a row needs it.
-//   - BENCH-8: within one process, everybody (ours and the floor, too) is a child that is asked for
-//     the workload and does nothing between its turns. It has a new system for each repeat, and is
-//     a new process where actors are spawned. Messages between processes are measured the same way,
-//     between two children, which are new ones for each repeat where it may leave them in disorder
-//     (route-burst-lost, flood-rss).
+//   - BENCH-1 (same run): castnet and the bases are measured in turns in one run, between the same
+//     kinds of processes and through the same server, if there is one.
+//   - BENCH-2 (warm-up): Each side first has a repeat that does not count. The measuring process
+//     collects its garbage before each repeat.
+//   - BENCH-3 (medians): A row shows medians over the repeats. Its ratio is the median of castnet
+//     over that of the base. Only ratios of one run are comparable.
+//   - BENCH-4 (disturbance): The same fixed work on every CPU is timed before and after each
+//     measurement. If its spread exceeds 10 % of its median, the last line reports a disturbance.
+//   - BENCH-5 (processes): No process outlives a run that ends or is interrupted. After a kill of
+//     the run they end within seconds.
+//   - BENCH-6 (best base): Of several bases the row shows the one with the best median in this run,
+//     by the direction of the row. If one of them is unavailable, there is no row.
+//   - BENCH-7 (pinned peers): A peer is pinned to the version in base_name, in a module of its own,
+//     so that it runs with its own dependency versions. It is built when a row needs it.
+//   - BENCH-8 (fresh systems): Within one process, each side is a child that is idle between its
+//     turns, with a new system for each repeat, and a new process for spawns. Rows between
+//     processes use two such children, new ones for route-burst-lost and flood-rss.
 //
-// The server, the host agent, and everybody who answers are processes of their own: this program
-// again, in the role that an environment variable names, or a peer. All run on loopback ports the
-// system chooses. Each ends when the pipe on its stdin does, which no end of its parent can
-// prevent.
+// The server, the host agent and all responders are separate processes: this program again, in a
+// role named by an environment variable, or a peer. All use loopback ports chosen by the system.
+// Each ends with the pipe on its stdin, however its parent ends.
 //
 // # Failure
 //
-// A flag that makes no sense is exit code 2. A repeat that fails is done once more, with a note
-// that says why. A row that fails again is no line; the others are measured all the same, and the
-// run ends with exit code 1 and says why. So does a run that is interrupted, at once. A step that
-// hangs fails after 40 s, the build of a peer after 10 minutes.
+// An invalid flag is exit code 2. A failed repeat runs once more, with a note of the reason. A row
+// that fails again has no line. The other rows are still measured, and the run ends with exit code
+// 1 and the reason. An interrupted run ends so at once. A step that hangs fails after 40 s, the
+// build of a peer after 10 minutes.
 package main

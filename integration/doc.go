@@ -1,20 +1,19 @@
 // Package integration tests the whole of castnet as its users meet it: hostd and the examples as
-// processes, real signals, a NATS server on loopback. It has no code of its own; all of it is
-// tests.
+// processes, real signals, and a NATS server on loopback. It contains tests only.
 //
 // # How it works
 //
-// TestMain first makes the test binary what a host starts (proc.Main), or the owner of a mesh that
-// a test will kill, when the environment says so. Otherwise it builds the programs once, copies
-// them into a temporary folder and runs the tests.
+// By an environment variable, TestMain turns the test binary into a proc (proc.Main), or into the
+// owner of a mesh that a test kills. Otherwise it builds the programs once, copies them into a
+// temporary folder and runs the tests.
 //
 // # Conditions after every test
 //
-//   - INT-1: no process that runs from that folder or from the test binary is left; a zombie whose
-//     parent was killed is init's to bury and does not count.
-//   - INT-2: hostds that were not killed exit 0 when told to stop, and their folder for temporary
-//     files is empty then.
-//   - INT-3: a server has as many subscriptions after a client as before it.
+//   - INT-1 (no processes): No process of that folder or of the test binary is left. A zombie whose
+//     parent was killed belongs to init, and does not count.
+//   - INT-2 (clean stops): A hostd that was not killed exits with 0 after SIGTERM, and leaves its
+//     folder for temporary files empty.
+//   - INT-3 (no subscriptions): A server has as many subscriptions after a client as before it.
 //
-// The tests look into /proc, so they are for Linux.
+// The tests read /proc, so they are for Linux.
 package integration

@@ -41,6 +41,7 @@ func (i *invariant) id() string { return i.family + "-" + strconv.Itoa(i.number)
 
 var (
 	item   = regexp.MustCompile(`^- ([A-Z]+)-([0-9]+) \(([^)]+)\): (.*)`)
+	bare   = regexp.MustCompile(`^- [A-Z]+-[0-9]+:`) // without a title
 	inName = regexp.MustCompile(`([A-Z]+)([0-9]+)`)
 	inText = regexp.MustCompile(`\b([A-Z]+)-([0-9]+)\b`)
 )
@@ -55,7 +56,11 @@ func read(tree fs.FS) ([]*invariant, error) {
 		if strings.HasSuffix(name, "_test.go") {
 			return addTests(tests, name, content)
 		}
-		for _, i := range promises(path.Dir(name), string(content)) {
+		found, err := promises(path.Dir(name), string(content))
+		if err != nil {
+			return err
+		}
+		for _, i := range found {
 			if had := byID[i.id()]; had != nil {
 				return fmt.Errorf("%s stands in %s and in %s", i.id(), had.dir, i.dir)
 			}
@@ -93,14 +98,16 @@ func eachGoFile(tree fs.FS, visit func(name string, content []byte) error) error
 	})
 }
 
-// promises are those in the line comments of a file.
-func promises(dir, content string) (found []*invariant) {
+// promises returns those in the line comments of a file. One without a title is an error.
+func promises(dir, content string) (found []*invariant, err error) {
 	var open *invariant
 	for line := range strings.Lines(content) {
 		text, isComment := strings.CutPrefix(line, "//")
 		text = strings.TrimSpace(text)
 		m := item.FindStringSubmatch(text)
 		switch {
+		case isComment && bare.MatchString(text):
+			return nil, fmt.Errorf("%s: no title: %s", dir, text)
 		case !isComment, text == "", strings.HasPrefix(text, "- ") && m == nil:
 			open = nil
 		case m != nil:
@@ -111,7 +118,7 @@ func promises(dir, content string) (found []*invariant) {
 			open.words += len(strings.Fields(text))
 		}
 	}
-	return found
+	return found, nil
 }
 
 // addTests notes which promises the tests of a file name.

@@ -51,4 +51,7 @@ func TestRead_findsPromisesAndTheirTests(t *testing.T) {
 	tree["q/doc.go"] = tree["p/doc.go"]
 	_, err = read(tree)
 	require.EqualError(t, err, "AB-2 stands in p and in q")
+	tree["q/doc.go"] = &fstest.MapFile{Data: []byte("//   - AB-3: no title\npackage q\n")}
+	_, err = read(tree)
+	require.EqualError(t, err, "q: no title: - AB-3: no title")
 }

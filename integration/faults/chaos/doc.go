@@ -1,5 +1,5 @@
-// Package chaos is a TCP proxy that stands between one process and its server and hurts the
-// connections that go through it, one process alone and on demand.
+// Package chaos is a TCP proxy between one process and its server. On demand it disturbs the
+// connections of that process.
 //
 //	p, err := chaos.Start("127.0.0.1:4222")
 //	defer p.Close()
@@ -7,35 +7,34 @@
 //	p.Slow(chaos.Both, chaos.Weather{Latency: 50 * time.Millisecond})
 //	at := <-p.Cut(chaos.Cut{Direction: chaos.Up, After: 12345, Reset: true})
 //
-// A pair is one connection of the client and the one to the server that belongs to it. A proxy can
-// delay and throttle (Slow), keep all sockets open and let nothing through (Stall), cut
-// after any byte, so in the middle of a frame (Cut), and hold back what the client sent until long
-// after the client has left (Hold).
+// A pair is one connection of the client and the matching one to the server. Slow delays and
+// throttles. Stall keeps all sockets open and passes nothing. Cut cuts after any byte, also within
+// a frame. Hold keeps the bytes of a client until long after the client has left.
 //
-// Toxiproxy could do the first half of that. Its cuts come after so many bytes (limit_data) or by
-// RST (reset_peer, after a time), never an RST after a byte; and nothing in it holds back what was
-// sent on a connection that its client has left. These are most of what is tested, and one proxy is
-// simpler than two in a row.
+// Toxiproxy has only the first two. It cuts after a number of bytes (limit_data) or by RST after a
+// time (reset_peer), never by RST after a byte. It holds back no bytes of a client that has left.
+// Most tests need these, and one proxy is simpler than two in a row.
 //
-// Packet loss cannot be made here: what a proxy reads from a TCP connection the kernel has
-// acknowledged, and dropping some of it would be corruption, which no network does.
+// A proxy cannot lose packets: the kernel has acknowledged the bytes that it reads. To drop some of
+// them would be corruption, which no network does.
 //
 // # Contract
 //
-//   - CHAOS-1: a proxy that is not told to hurt passes every byte once, in order, both ways.
-//   - CHAOS-2: a cut passes exactly the bytes before it and nothing after it, on the pair that
-//     carried the last one. With Reset, bytes on their way may be lost as well, and both ends see
+//   - CHAOS-1 (transparent): An undisturbed proxy passes every byte once, in order, both ways.
+//   - CHAOS-2 (exact cuts): A cut passes exactly the bytes before it and nothing after it, on the
+//     pair of the last byte. With Reset, bytes on their way may be lost as well, and both ends see
 //     ECONNRESET.
-//   - CHAOS-3: Stall and Hold lose nothing: what they kept goes on in order when they end.
-//   - CHAOS-4: what a Held keeps reaches the server on the connection it was sent on, whatever has
-//     become of the client.
-//   - CHAOS-5: when Close returns, all connections have ended with RST and no goroutine is left.
+//   - CHAOS-3 (no loss): Stall and Hold lose nothing. At their end the kept bytes go on in order.
+//   - CHAOS-4 (held bytes): The bytes of a Held reach the server on their own connection, whatever
+//     has become of the client.
+//   - CHAOS-5 (close): When Close returns, all connections have ended with RST and no goroutine is
+//     left.
 //
-// A Proxy keeps up to 2,048 reads of at most 32 KiB for each direction of a pair; then its sender
-// feels it, as it would from a slow network. All methods may be called on any goroutine.
+// A Proxy keeps up to 2,048 reads of at most 32 KiB for each direction of a pair. Then its sender
+// has to wait, as on a slow network. All methods may be called on any goroutine.
 //
 // # Failure
 //
-// Only Start fails: the address cannot be listened on. A server that cannot be reached is a
-// connection that is cut at once.
+// Only Start can fail, if it cannot listen on the address. If the server cannot be reached, the
+// client's connection is cut at once.
 package chaos

@@ -1,5 +1,5 @@
-// Package history is what processes write down about their messages, and the checker that judges it
-// afterwards. The checker knows nothing of how messages travel.
+// Package history records the messages of processes, and checks the records afterwards. The checker
+// does not depend on how messages travel.
 //
 //	log, err := history.Create(filepath.Join(dir, "left.history"))
 //	log.Sent(stream, 7)                     // before it is sent
@@ -7,31 +7,30 @@
 //	records, err := history.Read(dir)
 //	v := history.Check(records)             // v.Lost, v.Duplicated, …
 //
-// A stream is what one sender says to one receiver; the sender numbers its messages from 1. Each
-// record is one line and one write to a file opened with O_APPEND, so what was written survives
-// kill -9 of its writer. Streams are told apart by text: the IDs of the two actors.
+// A stream is the messages of one sender to one receiver, numbered from 1. Each record is one line
+// and one write to a file opened with O_APPEND, so written records survive kill -9 of their writer.
+// The text of a stream is the IDs of the two actors.
 //
 // # Contract
 //
-//   - HIST-1: a record whose method has returned is read back, whatever happened to its process. A
-//     last line without an end is left out: its method has not returned.
-//   - HIST-2: Check counts a message as Lost when it was sent, nobody was told that it did not
-//     arrive, and a receiver that lives did not handle it; or when it was sent after its receiver
-//     had been killed, and nobody was told.
-//   - HIST-3: it counts every handling after the first as Duplicated, and every one of a lower
-//     number than one before as Reordered.
-//   - HIST-4: it counts as Lies those that were said to be undeliverable and were handled.
-//   - HIST-5: it counts as Stale those that another actor handled than they were addressed to, as
-//     Invented those that nobody sent, as Corrupt those with other bytes than were sent.
-//   - HIST-6: it counts as Unsettled those whose sender lives and was told nothing, not even that
-//     everything else has arrived.
+//   - HIST-1 (durable records): A record whose method has returned is read back, whatever happened
+//     to its process. A last line without an end is left out: its method has not returned.
+//   - HIST-2 (Lost): Check counts a message as Lost if it was sent, its sender learned of no
+//     failure, and its live receiver did not handle it, or was already killed when it was sent.
+//   - HIST-3 (Duplicated, Reordered): Every handling after the first counts as Duplicated, and
+//     every one of a lower number than one before as Reordered.
+//   - HIST-4 (Lies): A message that was reported as Undeliverable and was handled counts as a lie.
+//   - HIST-5 (Stale, Invented, Corrupt): A message handled by another actor than its receiver
+//     counts as Stale, one that was never sent as Invented, one with other bytes as Corrupt.
+//   - HIST-6 (Unsettled): A message counts as Unsettled if its live sender has learned nothing, not
+//     even that everything else has arrived.
 //
-// A message that comes back does not always say which one it is (number 0). Then the checker
-// counts: of one stream, as many must be unhandled as came back. One lie and one loss on the same
-// stream can hide each other there; with a number they cannot.
+// A returned message does not always have its number (then 0). In that case the checker compares
+// counts: of one stream, as many messages must be unhandled as were returned. One lie and one loss
+// on the same stream can then hide each other; with numbers they cannot.
 //
-// A message that was sent to a process and not handled before that was killed is Gone when nobody
-// was told: it may have been delivered, and nobody promised more.
+// A message to a process that was killed before it handled the message is Gone if its sender
+// learned of no failure. It may have been delivered.
 //
 // A Log may be used on any goroutine.
 package history
