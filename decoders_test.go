@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// decoders are the files that read JSON themselves, and the fuzzers that hold them to what bytes of
-// the bus may cost (WIRE-6), or why none has come over the bus. What is read through internal/wire
-// is measured there.
+// decoders are the files that read JSON themselves. Each has the fuzzer that holds it to the bound
+// of WIRE-6, or the reason why its bytes never come over the bus. internal/wire measures its own
+// readers.
 var decoders = map[string]string{
 
 	"agent/claim.go":                          "agent.FuzzAgentMessages",

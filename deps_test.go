@@ -205,7 +205,7 @@ var libraryModules = []string{
 	"github.com/rs/zerolog",
 	"golang.org/x/sys",
 
-	// What those bring along.
+	// Their own dependencies.
 	"github.com/klauspost/compress", // nats.go: WebSocket compression
 	"github.com/nats-io/nkeys",      // nats.go: credentials
 	"github.com/nats-io/nuid",       // nats.go: inboxes

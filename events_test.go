@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is told on `ev.` is a contract: the page has every step that the code names, and no other.
+// The events on `ev.` are a contract: the page has every step in the code, and no other.
 func TestEventsPage_listsTheStepsInTheCode(t *testing.T) {
 	literal := regexp.MustCompile(
 		`"((?:procs|proc|hosts|host|mesh|world|rank|lease|controller)\.[a-z]+(?:\.[a-z]+)?)"`)

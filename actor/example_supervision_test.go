@@ -27,7 +27,7 @@ func ExampleWithRestart() {
 		fmt.Println(err)
 		return
 	}
-	// Nobody waits for the answer, so the error fails the actor.
+	// No caller waits for the answer, so the error fails the actor.
 	if err := deposit.Send(ctx, first, -5); err != nil {
 		fmt.Println(err)
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// What a till can be asked: clients need no more than this.
+// Endpoints of a till: clients need no more than these.
 var (
 	till    = actor.NewType[*Till, int64]("till")
 	deposit = actor.NewEndpoint[*Till, int64, int64]("deposit")

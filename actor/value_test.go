@@ -54,7 +54,7 @@ func TestValues_matchGoldenBytes_WIRE4(t *testing.T) {
 	require.Equal(t, event, back)
 }
 
-// What a type of the runtime holds is a user's when it is made for any type.
+// A generic type of the runtime may hold a user's value, with the limits of users.
 func TestValues_longUserValueFitsAnyRuntimeType_WIRE7(t *testing.T) {
 	known := actor.Maybe[[]float64]{Value: make([]float64, 100_000), OK: true}
 	b, err := wire.Marshal(known)

@@ -140,7 +140,7 @@ func TestKV_persistsWithAStoreDirectory(t *testing.T) {
 	require.NoError(t, b.Close(t.Context()))
 }
 
-// What a user may not do is said at once, with the subject: not that nobody answers.
+// A missing permission is reported at once, with the subject, and not as a missing answer.
 func TestKV_namesTheMissingPermission_BUS7(t *testing.T) {
 	const rules = `
 jetstream: {}

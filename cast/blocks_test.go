@@ -106,7 +106,7 @@ func TestHeader_manyRunsRoundTrip_WIRE8(t *testing.T) {
 	require.True(t, got.Skip.ContainsAll(runs))
 	require.EqualValues(t, 1, genAt(got.Gens, manyRuns-1))
 
-	// What has come of them, each by itself, and who has failed, each for a reason of his own.
+	// Every second rank alone has an outcome, and each failed rank a reason of its own.
 	c := contribution{}
 	for i, s := range runs.Runs() {
 		if i%2 == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// Whoever waits no longer lets the handlers know, in each process, in his own, too.
+// A caller that stops waiting ends the handlers' contexts, in each process and in its own.
 func TestCast_cancelEndsHandlerContexts_CAST4(t *testing.T) {
 	for name, perProcess := range map[string]int{"a process each": 1, "four in a process": 4} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// What the members of a test's mesh can be asked. All are of type *member.
+// Endpoints of the members of a test's mesh. All are of type *member.
 var (
 	memberType = actor.NewType[*member, int]("member")
 	// written down, with point and sender

@@ -6,11 +6,8 @@
 //	sum, err := cast.Reduce(ctx, counters, add, 1, cast.Sum[int64]()) // folded on the way home
 //	all, err := cast.Gather(ctx, counters, add, 1)                    // one value per rank
 //	top, err := cast.Aggregate(ctx, counters, add, 1, cast.TopK[int64](3)) // of another type than the answers
-//
-// for p := range cast.ReduceStream(ctx, counters, add, 1, cast.Sum[int64](), time.Second) { … } //
-// what is folded so far all, err = cast.Gather(ctx, cast.WithProgress(counters, time.Second, bar),
-// add, 1) // bar gets the number of settled shape.Ranks
-//
+//	for p := range cast.ReduceStream(ctx, counters, add, 1, cast.Sum[int64](), time.Second) { … } // partial folds
+//	all, err = cast.Gather(ctx, cast.WithProgress(counters, time.Second, bar), add, 1) // bar gets the settled ranks
 //	for pt, r := range cast.Stream(ctx, counters, add, 1) { … }       // as they arrive
 //	err = cast.Send(ctx, counters, add, 1)                            // no answer
 //	n, err := cast.Choose(ctx, counters, add, 1)                      // any one rank
@@ -48,7 +45,7 @@
 //   - CAST-8 (silent folder): Before the deadline, processes below a silent folder send their
 //     replies past it. If a second folder above the first is silent too, the processes below the
 //     lower one are missing. A reply counts once, even if the folder resumes.
-//   - CAST-9 (progress): In a watched cast, each folding process reports settled shape.Ranks when
+//   - CAST-9 (progress): In a watched cast, each folding process reports its settled ranks when
 //     there are more than before, until all are settled. In a ReduceStream it reports its partial
 //     fold. Reports are hints; only replies count.
 //   - CAST-10 (generations): Of a rank's successive procs (ACT-11), a cast addresses the newest

@@ -156,7 +156,7 @@ func TestGenerations_deadLetterRevealsTheNewGeneration_CAST10(t *testing.T) {
 	})
 }
 
-// Who folds knows more than the caller: it does not wait for a proc whose rank another has.
+// A folding process knows more than the caller: it does not wait for a replaced proc.
 func TestGenerations_aggregatorDoesNotAwaitEndedRanks_CAST10(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		c := newCrowdAgain(t, twoByFour(), 4, 1, map[int]uint32{5: 2})

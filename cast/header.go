@@ -159,7 +159,7 @@ func (c contribution) encode(cast string) (values bodies, ext []byte, err error)
 	return c.encodeParts(replyHeader{Cast: cast, Folded: true, Failed: c.failed})
 }
 
-// encodeProgress encodes the partial fold and the settled shape.Ranks.
+// encodeProgress encodes the partial fold and the settled ranks.
 func (c contribution) encodeProgress(settled shape.Ranks) (values bodies, ext []byte, err error) {
 	return c.encodeParts(replyHeader{Folded: true, Settled: settled})
 }

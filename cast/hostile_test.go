@@ -56,7 +56,7 @@ func TestHostile_regionBeyondTheMeshAllocatesNothing_CAST6(t *testing.T) {
 	require.LessOrEqual(t, total, place.Extent.NumRanks(), "fates kept; take says %v", err)
 }
 
-// What has been sent is kept long after it can be of use, and beyond maxFolds.
+// Finished casts are forgotten after their time, and beyond maxFolds.
 func TestCast_forgetsFinishedCasts_CAST6(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}

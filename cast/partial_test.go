@@ -60,7 +60,7 @@ func TestReduceStream_yieldsAHostsResultsDespiteASlowRank(t *testing.T) {
 	})
 }
 
-// What a process has said that it has, and took along, is in the end not counted.
+// Progress that a process reported before it died does not count in the end.
 func TestReduceStream_finalResultOmitsProgressReports(t *testing.T) {
 	c := newCrowd(t, shape.Of("host", 2).With("gpu", 2), 2, 2)
 	var last cast.Partial[int]

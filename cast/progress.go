@@ -16,17 +16,15 @@ type progressCallback struct {
 	notify func(settled int)
 }
 
-// WithProgress makes the waiting verbs call told with the number of settled shape.Ranks, whenever
-// it has grown, on the goroutine of the verb. Folded answers arrive together at the end. Until then
-// each process that folds for several ranks reports its progress, at most once in every (50 ms at
-// least).
+// WithProgress makes the waiting verbs call onSettled with the number of settled ranks, whenever it
+// has grown, on the goroutine of the verb. Folded answers arrive together at the end. Until then
+// each process that folds for several ranks reports its progress, at most once per interval (50 ms
+// at least).
 //
 //	bar := func(n int) { fmt.Printf("\r%d/%d", n, counters.Extent().NumRanks()) }
-//
-// sum, err := cast.Reduce(ctx, cast.WithProgress(counters, 200*time.Millisecond, bar), add, 1,
-// cast.Sum[int64]())
-func WithProgress[A any](to Mesh[A], every time.Duration, told func(settled int)) Mesh[A] {
-	watch := &progressCallback{max(every, minProgressInterval), told}
+//	sum, err := cast.Reduce(ctx, cast.WithProgress(counters, 200*time.Millisecond, bar), add, 1, cast.Sum[int64]())
+func WithProgress[A any](to Mesh[A], interval time.Duration, onSettled func(settled int)) Mesh[A] {
+	watch := &progressCallback{max(interval, minProgressInterval), onSettled}
 	return meshWith[A]{to, func(t *Target) error {
 		t.progress = watch
 		return nil

@@ -22,7 +22,7 @@ var update = flag.Bool("cast.table", false, "write the table of docs/casting.md 
 const table = "../docs/casting.md"
 
 // A cast to 100,000 ranks on 12,500 hosts, through the shipped planner, router's header, tree and
-// folder. What it takes is in the docs, and is what this test sees.
+// folder. The docs have its measured cost.
 func TestCast_reachesAHundredThousandRanks(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine does it all: there is nothing to race")

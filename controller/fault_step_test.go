@@ -102,7 +102,7 @@ overlay 0+2 running
 	}
 }
 
-// What comes from the bus may be anything.
+// Any bytes may come from the bus.
 func TestFaultC10_noInputPanics(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := &scenario{t: t}

@@ -10,10 +10,10 @@
 // Content-Type, else by its first byte. An empty body is the endpoint's zero message. Headers, all
 // optional:
 //
-//	Castnet-Region   whom, such as host=0:2,gpu=* or the union host=0|gpu=3; default all
+//	Castnet-Region   the addressed ranks, such as host=0:2,gpu=* or the union host=0|gpu=3; default all
 //	Castnet-Collect  gather (default) | stream | reduce | send | choose
 //	Castnet-Reduce   a built-in reducer (sum, count, top(3) …) or one the endpoint declares; implies reduce
-//	Castnet-TTL      until when, a Go duration of at most gateway.max-timeout, 10m; default 30s
+//	Castnet-TTL      time limit, a Go duration of at most gateway.max-timeout, 10m; default 30s
 //
 // # Answers
 //
@@ -26,8 +26,8 @@
 //	gather  one message, an array by rank of the region, null where there is no value; of a union by
 //	        rank of the mesh
 //	choose  one message, the value, and Castnet-Rank and Castnet-Point in the whole mesh
-//	send    one empty message, once all were published to; nobody answers, so there is no Castnet-Answered,
-//	        and failed are those that are known to be gone, to whom nothing was published
+//	send    one empty message, once every live rank was published to; no rank answers, so there is no
+//	        Castnet-Answered, and failed are the ranks known to be gone
 //	stream  one message per rank as it answers, with rank and point; then an empty one
 //
 // If a folded or gathered value lacks ranks, Castnet-Partial has their reasons. Errors have

@@ -130,7 +130,7 @@ func TestGateway_looksUpAStaleMeshOnce_GW5(t *testing.T) {
 	}
 	require.Len(t, s.stream("get", ""), 4)
 
-	// What is known says that there is an actor of another name: all refuse, and none has run.
+	// The entry names another actor: all ranks refuse, and no handler has run.
 	stale := *s.gateway.directory.entries["demo"]
 	s.gateway.directory.mu.Lock()
 	stale.actors.Actors = map[string]agent.ActorInfo{"probe-0123456789ab": {}}

@@ -128,7 +128,7 @@ func (c *cluster) command(t *testing.T, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// kill is kill -9. What a hostd could not clean up is removed for it.
+// kill is kill -9. It then removes the files that hostd could not clean up.
 func (n *node) kill(t *testing.T) {
 	t.Helper()
 	n.killed = true

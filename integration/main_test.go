@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 }
 
 // buildPrograms builds what the tests run, without the race detector: these are the programs that
-// users have. What make has built is not linked again. They run from a folder of the tests' own:
-// what runs there is theirs.
+// users have. Programs built by make are not linked again. They run from the tests' own folder, so
+// each process there belongs to the tests.
 func buildPrograms() (string, error) {
 	bin, err := os.MkdirTemp("", "castnet-integration-")
 	if err != nil {

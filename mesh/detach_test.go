@@ -239,7 +239,7 @@ func (c *cluster) heard(t *testing.T, p mesh.ProcMesh, epoch uint64) bool {
 	return said > 0
 }
 
-// Whoever takes a mesh over by force has it; the system controller forgets it then.
+// A program that takes a mesh over by force owns it, and the system controller forgets it.
 func TestDetach_takenOverMeshIsForgotten_MESH16(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)

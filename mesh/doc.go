@@ -56,7 +56,7 @@
 //     gone or fenced, or silent for supervision.controller-timeout. Held-up data is no silence,
 //     and no rank is blamed. Worlds need a live system controller, actors without owner a live
 //     proc.
-//   - MESH-13 (actor's mesh): A mesh made with an actor's Context (Within) ends with that actor.
+//   - MESH-13 (actor's mesh): A mesh made with an actor's Context (NetOf) ends with that actor.
 //     Supervise handles its failures on the actor's turn.
 //   - MESH-14 (take over): TakeOver makes a program the owner of another program's proc mesh. It
 //     starts and stops nothing. The former owner acts no more (*agent.FencedError), even if it

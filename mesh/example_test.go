@@ -102,7 +102,7 @@ func ExampleProcMesh() {
 	// host=1/2,gpu=1/2 false stopped: stopped by its user
 }
 
-// What is wrong with one rank is said by rank; the others answer all the same.
+// An error of one rank is reported for that rank; the others still answer.
 func ExampleActorMesh() {
 	ctx := context.Background()
 	_, hosts, end := demo(ctx)

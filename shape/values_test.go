@@ -259,7 +259,7 @@ func TestValueMesh_zeroHasNoValues(t *testing.T) {
 	require.Zero(t, back)
 }
 
-// What == does not compare is kept as it is: NaN, slices, and slices in interfaces.
+// Values without == stay unmerged: NaN, slices, and slices in interfaces.
 func TestValueMesh_incomparableValuesAreNeverEqual(t *testing.T) {
 	r := shape.Of("x", 1000).Region()
 	lists := must(shape.UniformMesh(r, []int{1}))

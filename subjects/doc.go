@@ -41,8 +41,7 @@
 //	ev.<kind>.<mesh>.<r>.<actor>.<from>             events ("_" where a part does not apply)
 //	log.<mesh>.<r>.<stream>.<from>                  log lines
 //	r.<from>.<token>                                replies to foreign clients (1 to 4 tokens, each a label)
-//
-// n.<process>.<link> "no responders" hints; link is the publisher's own mark of the message
+//	n.<process>.<link>                              "no responders" hints; link is the publisher's mark of the message
 //
 // # How to use it
 //

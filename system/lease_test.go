@@ -211,8 +211,8 @@ func TestLease_isRenewedAndReleased(t *testing.T) {
 }
 
 // A holder that is gone without a word, whenever in its term, is followed within 3 s and the time
-// that words take; one lost word adds what it takes to be given up. What is left of the 5 s that a
-// failover may take is for the next term to begin.
+// of its messages; a lost one adds its timeout. The rest of the 5 s of a failover is for the start
+// of the next term.
 func TestLease_takeoverLeavesASafetyMargin_WORLD13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := func(name string, most int) time.Duration {

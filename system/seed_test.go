@@ -1,6 +1,6 @@
 package system_test
 
-// What Monarch's tests of its system actor mean here, and which of ours show it. Scripts are those
+// Monarch's tests of its system actor, and the matching ones here. Scripts are those
 // of testdata, in virtual time; TestWorlds_… and TestSeed_… have a server and hosts that run their
 // procs themselves, TestHostd_… (cmd/hostd), TestF07_…, TestF11_… and TestWorlds_stopReports…
 // (integration/faults) real hostds and processes.
@@ -189,7 +189,7 @@ func (r *rig) stop(t *testing.T, of ...string) system.StopReport {
 	return report
 }
 
-// Everything goes: worlds, their procs, and the system controller. Who only asks is left alone.
+// Everything goes: worlds, their procs, and the system controller. Programs that only ask go on.
 func TestSeed_systemShutdown_WORLD11(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -226,7 +226,7 @@ func TestSeed_singleWorldShutdown_WORLD8_WORLD11(t *testing.T) {
 	})
 }
 
-// Who joins before there is a system controller keeps trying.
+// A host that joins before the first system controller keeps trying.
 func TestSeed_bootstrapRetry_WORLD3(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())

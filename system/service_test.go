@@ -170,7 +170,7 @@ func TestWorlds_workWithoutAStore_WORLD14(t *testing.T) {
 	})
 }
 
-// What a bad message gets is an answer, and the controller lives.
+// A bad message gets an answer, and the controller lives.
 func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())

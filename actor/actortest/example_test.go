@@ -29,7 +29,7 @@ func Example() {
 	// 5 true true
 }
 
-// What the actor under test spawns can be a probe, too.
+// A child of the actor under test can be a probe, too.
 func ExampleReplaceType() {
 	runTest(func(t testing.TB) {
 		rig := actortest.New(t, tillDef())

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What a ledger can be asked; only its declarations are needed to test who speaks to one.
+// Endpoints of a ledger. A test of its clients needs only these declarations.
 var (
 	ledgers = actor.NewType[*Ledger, string]("ledger")
 	book    = actor.NewEndpoint[*Ledger, int, int]("book")
@@ -27,7 +27,7 @@ var (
 // Ledger is never made.
 type Ledger struct{}
 
-// What a till can be asked.
+// Endpoints of a till.
 var (
 	tills   = actor.NewType[*Till, actor.Ref[*Ledger]]("till")
 	deposit = actor.NewEndpoint[*Till, int, int]("deposit")

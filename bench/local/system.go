@@ -8,8 +8,8 @@ type Ref any
 // System is an actor library, as far as the workloads need one. Failures go to the Fault
 // that the system was made with, so that no workload has to check each message.
 type System interface {
-	// Spawn makes an actor. It may return before the actor has started. One goroutine spawns. What it
-	// returns after a fault can be sent to, though nothing comes of it.
+	// Spawn makes an actor. It may return before the actor has started. One goroutine spawns. After a
+	// fault its result accepts messages without effect.
 	Spawn(b Behavior) Ref
 	// Tell sends a message from code that is not an actor; on any goroutine.
 	Tell(to Ref, m any)

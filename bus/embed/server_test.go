@@ -96,8 +96,8 @@ func TestStart_offLoopbackRequiresAuthentication_EMB2(t *testing.T) {
 		_, err := embed.Start(t.Context(), o)
 		require.ErrorIs(t, err, embed.ErrUnauthenticated)
 	}
-	// What is allowed is shown without opening a port to the network: a server
-	// that has authentication fails later, for the address.
+	// A server with authentication passes the check and fails later, at the address. So the test
+	// opens no port to the network.
 	for _, o := range []embed.Options{
 		{Host: "192.0.2.1", Token: "t"},
 		{Host: "192.0.2.1", User: "u", Password: "p"},

@@ -219,7 +219,7 @@ func TestF30_castsNameSilentRanksAtTheDeadline(t *testing.T) {
 	})
 }
 
-// Who folds for the others of its host, or for other hosts, stands still.
+// A process that folds for the others of its host, or for other hosts, is stopped.
 func TestF30_stoppedAggregatorFailsNoOtherRank(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second

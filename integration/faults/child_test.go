@@ -27,8 +27,7 @@ type child struct {
 	err     error          // how it ended
 }
 
-// start starts a child and waits until it is ready. What is left of it when the test ends is
-// killed.
+// start starts a child and waits until it is ready. The end of the test kills it.
 func start(t *testing.T, role, name, dir string, config any) (*child, report) {
 	t.Helper()
 	self, err := os.Executable()

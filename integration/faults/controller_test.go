@@ -85,7 +85,7 @@ func TestF01_killedProcOfARestartingMeshReturns(t *testing.T) {
 	})
 }
 
-// F6. What a killed owner had ends with its lease, and leaves no subscription.
+// F6. The meshes of a killed owner end with its lease, and leave no subscription.
 func TestF06_killedOwnersMeshesEndWithTheirLease(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F6", 1, often}, func(t *testing.T, _ uint64, f *figures) {

@@ -166,7 +166,7 @@ func (g *gatewayed) cutUntilOver(done <-chan struct{}) (cuts int) {
 }
 
 // A request or an answer that is on a connection that is cut is lost, as any message of NATS: then
-// the client hears nothing. What it hears is true, and no handler runs twice.
+// the client receives nothing. Each received answer is true, and no handler runs twice.
 func TestF14_gatewayCastsAreCorrectDuringCuts(t *testing.T) {
 	t.Parallel()
 	const (

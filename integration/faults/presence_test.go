@@ -153,7 +153,7 @@ func (l *lookout) spawns(on subjects.HostID, procs int) {
 	require.NoError(l, err)
 }
 
-// Who hears from the server of a bus which connections end.
+// The hosts that relay the disconnects of a server.
 const (
 	nobody      = ""
 	own         = "its own"      // a hostd, of its own server

@@ -18,7 +18,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Whoever may publish may do so in many names.
+// A program that may publish can do so under many names.
 func TestStrangers_shareOneMemoryBound_LINK11(t *testing.T) {
 	const strangers, each, most = 1000, 200, 1 << 20
 	b := newBench(t, Config{AssemblyBytes: most, MaxOutOfOrderTotal: most})

@@ -68,7 +68,7 @@ func anySaid(levels int) *rapid.Generator[wire.Said] {
 	})
 }
 
-// What is cut has no long list, and what is put together again reads as it would have without.
+// A split value has no long list, and a joined one reads like the original.
 func TestBlocks_decodeToTheOriginalValue_WIRE8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anySaid(2).Draw(t, "said")

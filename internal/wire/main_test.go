@@ -40,7 +40,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What decoding may take: for a packet as it comes (WIRE-1), and for a body (WIRE-6).
+// The memory bounds of decoding: for a packet (WIRE-1), and for a body (WIRE-6).
 const (
 	packetFactor, packetMore = 2, 4 << 10
 	bodyFactor, bodyMore     = 64, 1 << 20

@@ -36,9 +36,10 @@ const (
 	pages    kind = iota // README, ARCHITECTURE, HACKING and docs/, without decisions
 	records              // other markdown
 	comments             // of Go files
+	testComments         // of Go tests
 )
 
-func (k kind) String() string { return [...]string{"pages", "other markdown", "Go comments"}[k] }
+func (k kind) String() string { return [...]string{"pages", "other markdown", "Go comments", "comments of tests"}[k] }
 
 // read collects the prose of a tree, sorted by name. With names it takes the files and folders
 // below these alone.
@@ -62,7 +63,9 @@ func read(tree fs.FS, names []string) ([]text, error) {
 		case strings.HasSuffix(name, ".md") && isPage(name):
 			k = pages
 		case strings.HasSuffix(name, ".md"):
-		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+		case strings.HasSuffix(name, "_test.go"):
+			owner, k, split = path.Dir(name)+" (tests)", testComments, commentSentences
+		case strings.HasSuffix(name, ".go"):
 			owner, k, split = path.Dir(name), comments, commentSentences
 		default:
 			return nil
@@ -132,7 +135,7 @@ func run(out io.Writer, tree fs.FS, names []string, list bool) error {
 	for _, t := range all {
 		row(t.name, measure(t.sentences))
 	}
-	for k := pages; k <= comments; k++ {
+	for k := pages; k <= testComments; k++ {
 		row("all "+k.String(), total(all, k))
 	}
 	return table.Flush()
