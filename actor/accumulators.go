@@ -11,7 +11,7 @@ import (
 // retries sends another message. Each accumulator says whether such a duplicate counts twice.
 // Relays may reduce all but Count.
 
-// maxSources is how many sources a per-source state keeps; updates of more are refused.
+// maxSources limits the sources of a per-source state; updates of more are refused.
 const maxSources = 65_536
 
 // Number is the constraint of Sum.

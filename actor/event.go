@@ -87,7 +87,7 @@ func (e Event) ClampRanks(ranks int) (Event, bool) {
 	return e, true
 }
 
-// maxCount is how many ranks an event may be about: more than a host runs.
+// maxCount limits the ranks of an event: more than a host runs.
 const maxCount = 1 << 16
 
 // Terminal reports whether the subject of the event has ended.
@@ -254,7 +254,7 @@ func (in *instance) event(s Status, end ending) Event {
 	return e.withCause(end.cause)
 }
 
-// ending is why an actor ends.
+// ending is the cause of an actor's end.
 type ending struct {
 	endpoint string // whose handler failed it; "" when none did
 	code     Code   // how, when it failed

@@ -47,7 +47,7 @@ type EndpointInfo struct {
 	Ran     Timing `json:"ran"`    // in the handler
 }
 
-// Timing is how long something took, looked at for one message in 64.
+// Timing holds durations, sampled from one message in 64.
 type Timing struct {
 	Samples uint64        `json:"samples"`
 	Mean    time.Duration `json:"mean"`

@@ -7,7 +7,7 @@ import (
 	"github.com/castnet-io/castnet/internal/link"
 )
 
-// mailboxSize is how many messages may wait for one actor before senders are refused, besides those
+// mailboxSize limits the messages that wait for one actor before senders are refused, besides those
 // it has taken up already.
 const (
 	mailboxSize = 1024

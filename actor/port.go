@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// portSize is how many messages may wait in a port before senders are refused.
+// portSize limits the messages that wait in a port before senders are refused.
 const portSize = 1024
 
 // Incoming is a message at a raw port.

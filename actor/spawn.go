@@ -153,7 +153,7 @@ func (c *Context) Spawn(s SpawnSpec, then func(*Context, error)) error {
 	return nil
 }
 
-// spawnState is how an actor comes to be, and comes to be again.
+// spawnState is the state of an actor's start and restarts.
 type spawnState struct {
 	SpawnSpec
 	constructed   bool                   // its constructor has returned, or panicked

@@ -16,7 +16,7 @@ const (
 	// requestTimeout bounds a request without a context deadline.
 	requestTimeout = 30 * time.Second
 
-	// maxQueuedReplies is how many replies of one RequestMany may wait to be taken.
+	// maxQueuedReplies bounds the waiting replies of one RequestMany.
 	maxQueuedReplies = 1024
 
 	// maxStrayReplies is the same for a Request: other clients may reply before the responder.

@@ -21,7 +21,7 @@ const (
 	notAsked             // the cast stopped before
 )
 
-// collector is what is known of the answers to one cast: the fate of each rank, and the values. The
+// collector holds the answers to one cast so far: the fate of each rank, and the values. The
 // caller has one for all batches of its cast, and each folding process one for the ranks that it
 // folds for. It is pure: its methods are the events of a cast, and change it alone.
 //

@@ -75,7 +75,7 @@ type replyHeader struct {
 // bodies are the values of a contribution, each as it would travel by itself.
 type bodies [][]byte
 
-// failure is why ranks have no value.
+// failure is the reason why ranks have no value.
 type failure struct {
 	Ranks shape.Ranks `cbor:"1,keyasint"`
 	Error []byte      `cbor:"2,keyasint"` // a wire.Error

@@ -35,7 +35,7 @@ type meshWith[A any] struct {
 	option func(*Target) error
 }
 
-// Target is that of the mesh, with the option.
+// Target returns the target of the mesh, with the option.
 func (m meshWith[A]) Target() (Target, error) {
 	t, err := m.Mesh.Target()
 	if err == nil {
@@ -98,7 +98,7 @@ func (t Target) invalid(text string) error {
 		Text: fmt.Sprintf("cast to %s on %s: %s", t.Actor, t.Placement.Mesh, text)}
 }
 
-// MaxRanks is how many ranks a cast reaches at most: its caller keeps the fate of each.
+// MaxRanks bounds the ranks of a cast, because its caller keeps the fate of each.
 const MaxRanks = 1 << 20
 
 // validate refuses a region that is empty or leaves the mesh.

@@ -108,7 +108,7 @@ func (a *operation) recordProgress(from subjects.ProcID, parts []part) {
 	}
 }
 
-// countRanks is how many ranks have answers in parts.
+// countRanks counts the ranks with answers in parts.
 func countRanks(parts []part) (n int) {
 	for _, p := range parts {
 		n += p.ranks.Len()

@@ -18,7 +18,7 @@ const (
 	costDirect   = 4 // a packet for one process alone, and its delivery
 )
 
-// maxWhereDims is how many dimensions a `<where>` token spells out; the region in the header
+// maxWhereDims limits the dimensions of a `<where>` token; the region in the header
 // selects along the others. Each dimension doubles a member's subscriptions.
 const maxWhereDims = 4
 
@@ -135,7 +135,7 @@ func strides(e shape.Extent) []int {
 	return out
 }
 
-// indices is how many of a dimension's indices the members have.
+// indices counts the indices of the members in a dimension.
 func indices(members []member, stride, size int) int {
 	seen := map[int]bool{}
 	for _, m := range members {

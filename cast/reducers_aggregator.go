@@ -50,7 +50,7 @@ func (g Aggregator[R, Acc]) foldAll(values iter.Seq2[actor.Answer, bool]) (Acc, 
 	return g.result(acc)
 }
 
-// Count is how many ranks answered.
+// Count counts the ranks that answered.
 func Count[R any]() Aggregator[R, int] {
 	return Aggregator[R, int]{name: kindCount + "()", result: func(acc any) (int, error) {
 		n, _ := acc.(int)

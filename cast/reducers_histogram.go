@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// maxBounds is how many bounds a histogram may have.
+// maxBounds limits the bounds of a histogram.
 const maxBounds = 1024
 
 // histogram counts numbers between bounds, into an []int one longer than the bounds. It keeps the
@@ -91,7 +91,7 @@ func (h histogram) lift(a actor.Answer) (any, error) {
 	return counts, nil
 }
 
-// below is how many bounds v has reached.
+// below counts the bounds that v has reached.
 func below[T cmp.Ordered](bounds []T, v T) int {
 	at, reached := slices.BinarySearch(bounds, v)
 	if reached {

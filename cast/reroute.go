@@ -22,7 +22,7 @@ func safetyMargin(ttl time.Duration) time.Duration { return min(ttl/8, 500*time.
 // rerouteLead is the time before giving up at which a process reroutes around silent ones.
 func rerouteLead(ttl time.Duration) time.Duration { return safetyMargin(ttl) * 3 / 4 }
 
-// timeout is how long a process waits.
+// timeout is the waiting time of a process.
 func (fs *aggregations) timeout(j job) time.Duration {
 	return j.ttl - time.Duration(len(j.ancestors)+1)*safetyMargin(j.ttl)
 }

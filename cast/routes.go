@@ -25,7 +25,7 @@ type routeKey struct {
 	region, asked   string
 }
 
-// route is how casts reach a region.
+// route is the plan by which casts reach a region.
 type route struct {
 	tree        tree
 	packets     []packet

@@ -230,7 +230,7 @@ func (f *batchPacker) hasRoom(at int, limits []batchLimit) bool {
 	return true
 }
 
-// timeout is how long a batch may take.
+// timeout is the time limit of a batch.
 func (t Throttle) timeout() time.Duration { return cmp.Or(t.Timeout, actor.DefaultDeadline) }
 
 // stopReason is the reason to stop after these batches and failures; nil: continue.

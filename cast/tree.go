@@ -7,7 +7,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// defaultArity is how many hosts answer to one at most.
+// defaultArity limits the hosts that answer to one host.
 const defaultArity = 16
 
 // tree is the way home of a cast with folded answers. It is a pure function of the header:

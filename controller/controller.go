@@ -20,7 +20,7 @@ const (
 	spawnReserve = 9
 	// minStopWait is the least wait for ranks to end, beyond their grace.
 	minStopWait = 5 * time.Second
-	// closingGrace is how long a proc may take to stop before it is killed when the controller
+	// closingGrace is the time for a proc to stop before it is killed when the controller
 	// itself ends.
 	closingGrace = 3 * time.Second
 )
@@ -41,7 +41,7 @@ func (c *controller) stopLimit(grace time.Duration) time.Duration {
 	return grace + max(minStopWait, config.MeshStopDeadline.Get(c.config)-config.TerminateGrace.Get(c.config))
 }
 
-// stopGrace is how long a proc may take to stop before it is killed.
+// stopGrace is the time for a proc to stop before it is killed.
 func (c *controller) stopGrace() time.Duration {
 	if c.spec.Region.NumRanks() == 1 {
 		return config.TerminateGraceSingle.Get(c.config)
@@ -49,7 +49,7 @@ func (c *controller) stopGrace() time.Duration {
 	return config.TerminateGrace.Get(c.config)
 }
 
-// lease is how long ranks outlive the last renewal by their controller; 0: for ever.
+// lease is the time for which ranks outlive the last renewal by their controller; 0: for ever.
 func (c *controller) lease() time.Duration {
 	if c.spec.Lease == 0 {
 		return config.SupervisionLeaseTTL.Get(c.config)

@@ -6,7 +6,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// watchGrace is how long a program has, after a rank has failed, to begin to watch its mesh.
+// watchGrace is the time for a program to begin to watch its mesh after a rank has failed.
 const watchGrace = time.Second
 
 // escalate fails the controller, and so the maker of the mesh, for a failed rank without a handler

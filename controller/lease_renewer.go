@@ -38,7 +38,7 @@ type renewResult struct {
 	err      error
 }
 
-// batchDelay is how long a round waits for more requests.
+// batchDelay is the time for which a round waits for more requests.
 const batchDelay = 50 * time.Millisecond
 
 var errRenewerClosed = errors.New("cannot renew the lease: the owner is closing")

@@ -61,7 +61,7 @@ func (st *state) step(heard any, now time.Time) effects {
 	return *x
 }
 
-// endEventGrace is how long a failure that only an answer has reported waits for its event.
+// endEventGrace is the time for which a failure known only from an answer waits for its event.
 const endEventGrace = 250 * time.Millisecond
 
 // reportedFailure is a failure from an agent's answer. Its event, with the exit code, the signal

@@ -31,7 +31,7 @@ const (
 	maxRegion  = 16 << 10 // bytes of the name of a region
 )
 
-// codeDeadline is what HTTP calls a gateway that got no answer.
+// codeDeadline is the HTTP status "gateway timeout".
 const codeDeadline = 504
 
 // coverage is the outcome of a request's ranks.
@@ -77,7 +77,7 @@ type outcome struct {
 // encoded is an encoded body.
 type encoded []byte
 
-// headerReserve is what a message of a stream may need besides its body.
+// headerReserve is the room for the headers of a stream's message.
 const headerReserve = 1 << 10
 
 // encode encodes a value of a stream if it fits: a client that sees a rank as answered must get its

@@ -146,8 +146,8 @@ func (g *Gateway) requests() *bus.Inbox { return g.data.Lossy("requests") }
 // ID is the gateway's address: its process.
 func (g *Gateway) ID() subjects.ProcessID { return g.proc.ID().Process() }
 
-// Announced is what its host announces in its heartbeats (agent.Heartbeat.Gateway): its address,
-// while it can serve.
+// Announced is the gateway's entry in the heartbeats of its host (agent.Heartbeat.Gateway): its
+// address, while it can serve.
 func (g *Gateway) Announced() subjects.ProcessID {
 	if g.Err() != nil || g.data.URL() == "" {
 		return subjects.ProcessID{}

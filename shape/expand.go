@@ -37,7 +37,7 @@ type chainPos struct {
 	used uint32
 }
 
-// continuation is what follows an expression in the chains it stands in.
+// continuation is the rest of the chains around an expression.
 type continuation struct {
 	e    *expr
 	next *continuation
@@ -141,7 +141,7 @@ func (x *expander) atom(e *expr, at chainPos, then *continuation) ([]box, error)
 	return boxes, nil
 }
 
-// span is what an atom takes along a dimension. An end beyond the size means the size.
+// span is an atom's part of a dimension. An end beyond the size means the size.
 func (e *expr) span(d Dim) (span, error) {
 	switch e.op {
 	case '*':

@@ -60,7 +60,7 @@ func (e Extent) With(label string, size int) Extent {
 	return Extent{dims: append(slices.Clone(e.dims), Dim{label, size})}
 }
 
-// Err is why the extent is unusable; nil when it is not.
+// Err returns the reason why the extent is unusable, or nil.
 func (e Extent) Err() error { return e.err }
 
 // Dims are the dimensions in order. The slice is the caller's own.

@@ -11,7 +11,7 @@ import (
 // maxWalk bounds how many ranks are looked at one by one where arithmetic does not decide.
 const maxWalk = 1 << 22
 
-// lattice is how a region lies in another: its ranks are start + Σ index·step of the other's.
+// lattice describes a region within another: its ranks are start + Σ index·step of the other's.
 type lattice struct {
 	start int
 	dims  []latticeDim // the slowest first, none of size 1

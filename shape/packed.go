@@ -127,8 +127,8 @@ func readList[E any](what string, text json.RawMessage) ([]E, error) {
 	return out, nil
 }
 
-// countElements is how many values a JSON array has at most: one more than it has commas of its
-// own.
+// countElements is the largest possible number of values in a JSON array: one more than it has
+// commas of its own.
 func countElements(text []byte) int {
 	n, depth, quoted := 1, 0, false
 	for i := 0; i < len(text); i++ {

@@ -15,7 +15,7 @@ type Point struct {
 // Rank is the point's position in rank order.
 func (p Point) Rank() int { return p.rank }
 
-// Extent is what the point is a place in.
+// Extent returns the extent of the point.
 func (p Point) Extent() Extent { return p.extent }
 
 // Coords is one coordinate per dimension.

@@ -22,7 +22,7 @@ type regionDim struct {
 	stride int
 }
 
-// Err is why the region is unusable; nil when it is not.
+// Err returns the reason why the region is unusable, or nil.
 func (r Region) Err() error { return r.err }
 
 // Extent is the region's own shape.
@@ -107,7 +107,7 @@ func (r Region) dim(label string) (int, error) {
 	return at, nil
 }
 
-// BaseRank is what a view rank stands for.
+// BaseRank returns the base rank of a view rank.
 func (r Region) BaseRank(view int) (int, error) {
 	if r.err != nil {
 		return 0, r.err

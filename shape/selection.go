@@ -49,7 +49,7 @@ func Everything(base Extent) Selection {
 	return Selection{base, []box{wholeBox(base.grid())}}
 }
 
-// Extent is what the selection selects from.
+// Extent returns the extent of the selection.
 func (s Selection) Extent() Extent { return s.base }
 
 // IsEmpty reports whether no rank is selected.

@@ -112,7 +112,7 @@ func MeshOfPairs[T any](r Region, pairs iter.Seq2[int, T]) (ValueMesh[T], error)
 	return ValueMesh[T]{region: r, dense: values}.Compress(), nil
 }
 
-// Region is what the values are for.
+// Region returns the region of the values.
 func (m ValueMesh[T]) Region() Region { return m.region }
 
 // Extent is the shape of that.

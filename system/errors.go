@@ -18,7 +18,7 @@ func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("name %s is taken by %s %s", e.Name, e.Kind, e.Holder)
 }
 
-// Detail is how the error travels.
+// Detail returns the form in which the error travels.
 func (e *NameTakenError) Detail() (actor.Code, []byte) { return actor.CodeNameTaken, mustJSON(e) }
 
 // FromDetail decodes the result of Detail.
@@ -40,7 +40,7 @@ func (e *ExistsError) Error() string {
 		e.World, e.Shape, e.PerHost, e.Command)
 }
 
-// Detail is how the error travels.
+// Detail returns the form in which the error travels.
 func (e *ExistsError) Detail() (actor.Code, []byte) { return actor.CodeConflict, mustJSON(e) }
 
 // FromDetail decodes the result of Detail.
@@ -61,7 +61,7 @@ func (e *LabelError) Error() string {
 		e.Object, e.Label, e.Current, e.Requested)
 }
 
-// Detail is how the error travels.
+// Detail returns the form in which the error travels.
 func (e *LabelError) Detail() (actor.Code, []byte) { return actor.CodeConflict, mustJSON(e) }
 
 // FromDetail decodes the result of Detail.

@@ -20,7 +20,7 @@ const (
 	surveyTimeout = time.Second
 )
 
-// adoptTimeLeft is how much longer worlds without a record are adopted; 0: they are not.
+// adoptTimeLeft is the remaining time in which worlds without a record are adopted; 0: none.
 func (r records) adoptTimeLeft() time.Duration {
 	if r.made.IsZero() { // without a store, leases end the procs
 		return 0

@@ -146,7 +146,7 @@ func (s *Service) limits() limits {
 	}
 }
 
-// lease is how long procs outlive the last controller if none follows; 0: for ever.
+// lease is the time for which procs outlive the last controller if none follows; 0: for ever.
 func (s *Service) lease() time.Duration {
 	if s.store != nil {
 		return 0

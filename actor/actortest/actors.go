@@ -70,7 +70,7 @@ func testMethods() []actor.Method[TestActor] {
 	}
 }
 
-// CastInfo is how a TestActor sees the message it handles.
+// CastInfo describes the message that a TestActor handles.
 type CastInfo struct {
 	Rank   int   // its place in the view of the cast
 	Coords []int // the same, by dimension

@@ -10,7 +10,7 @@ import (
 // PingPongs are actors that send a message to and fro.
 var PingPongs = actor.NewType[*PingPong, PingPongParams]("ping-pong")
 
-// Ping is how they do it.
+// Ping is their endpoint.
 var Ping = actor.NewEndpoint[*PingPong, Ball, actor.None]("ping")
 
 // PingPongParams are the parameters of a PingPong; all are optional.

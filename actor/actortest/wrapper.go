@@ -6,7 +6,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// failureWait is how long NextFailure waits.
+// failureWait is the waiting time of NextFailure.
 const failureWait = 10 * time.Second
 
 // Wrappers are actors that own a TestActor and report its end.

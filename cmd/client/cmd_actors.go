@@ -25,8 +25,8 @@ func actorsCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "actors MESH[region]",
 		Short: "List the actors in the procs of a mesh",
-		Long: `List what runs in each proc of a mesh, or of a region of it: mailbox, messages handled,
-and what the actors can be asked. With --all, also what castnet itself runs there.
+		Long: `List the actors in each proc of a mesh, or of a region of it: mailbox, messages handled,
+and the endpoints of the actors. With --all, also castnet's own actors there.
 
 JSON: rank, point, actor, type, status, reason, queued, handled, current, endpoints.`,
 		Example:           "  castnet actors demo\n  castnet actors 'demo[host=0]' --output json",
@@ -68,7 +68,7 @@ func showActors(out *output.Printer, records []inspect.Actor) error {
 	}
 	for _, t := range slices.Sorted(maps.Keys(endpoints)) {
 		if len(endpoints[t]) > 0 {
-			out.Notef("a %s can be asked: %s", t, strings.Join(endpoints[t], "  "))
+			out.Notef("endpoints of %s: %s", t, strings.Join(endpoints[t], "  "))
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func TestLists_areTablesForTerminalsAndDocumentsForScripts(t *testing.T) {
 	require.Contains(t, actors[1].Endpoints, "add(int64) int64")
 	r := c.client(t, "actors", "demo")
 	require.Equal(t, 5, strings.Count(r.out, "\n"))
-	require.Contains(t, r.err, "a counter can be asked: add(int64) int64")
+	require.Contains(t, r.err, "endpoints of counter: add(int64) int64")
 	require.Contains(t, c.ok(t, "actors", "demo", "--all"), "proc-agent")
 
 	links := decode[[]inspect.Link](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "--links", "-o", "json"))
@@ -237,7 +237,7 @@ func TestUp_showsLinesOfItsMesh(t *testing.T) {
 			nats = line
 		}
 	}
-	require.Contains(t, shown[0], "host=2,gpu=2, 4 procs on 2 hosts (a, b), a counter in each")
+	require.Contains(t, shown[0], "host=2,gpu=2, 4 procs on 2 hosts (a, b), actor counter in each")
 	require.Contains(t, shown, "  castnet call 'demo[host=0,gpu=0]' counter add 1")
 	require.Contains(t, shown, "  castnet cast demo counter add 1 --reduce sum")
 	require.Equal(t, "nats req castnet.v1.default.cast.demo.counter.add.anon 1 -H Castnet-Reduce:sum", nats)

@@ -67,7 +67,7 @@ func TestHosts_selectByLabelAndComplete(t *testing.T) {
 		why  string
 		args []string
 	}{
-		{cli.ExitNotFound, `host labelled "zone=c" does not exist; there is disk=nvme, zone=a, zone=b`,
+		{cli.ExitNotFound, `host with labels "zone=c" does not exist; there is disk=nvme, zone=a, zone=b`,
 			[]string{"hosts", "--label", "zone=c"}},
 		{cli.ExitNotFound, `host "n3" does not exist; there is n1, n2`, []string{"hosts", "drain", "n1", "n3"}},
 		{cli.ExitUsage, "want KEY=VALUE", []string{"hosts", "--label", "zone"}},

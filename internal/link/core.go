@@ -299,7 +299,7 @@ func (c *Core) MarkDead(now Instant, p *Peer, why error) {
 	c.closeIncoming(p, 0)
 }
 
-// Dead is why nothing goes to a process; nil when nothing is known against it.
+// Dead returns the reason why no message goes to a process, or nil.
 func (c *Core) Dead(p *Peer) error { return p.dead }
 
 // Goodbye tells all peers that the links are about to close.
@@ -331,7 +331,7 @@ func (c *Core) Close(why *Error) {
 	c.ready, c.sendTurn = nil, nil
 }
 
-// Due is when Tick has something to do, at the earliest; 0: after the next event, if ever.
+// Due returns the earliest time of the next Tick with work; 0: after the next event, if ever.
 func (c *Core) Due() Instant { return c.nextTick }
 
 // Tick does the due work.

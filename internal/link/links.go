@@ -169,7 +169,7 @@ func (l *Links) setTimer() {
 	l.timer.Reset(max(0, time.Duration(due-l.now())))
 }
 
-// minTickInterval is how much time lies between two Ticks at least.
+// minTickInterval is the shortest time between two Ticks.
 const minTickInterval = Instant(time.Millisecond)
 
 func (l *Links) tick() {

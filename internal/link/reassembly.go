@@ -44,7 +44,7 @@ type packetReader struct {
 	extendable bool          // others may join first
 }
 
-// maxBatch is how many messages are handed on together at most.
+// maxBatch limits the messages that are handed on together.
 const maxBatch = 1024
 
 // appendPlain adds the following messages while they match, and returns their number.

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Info is how the two links between this process and another one stand.
+// Info is the state of the two links between this process and another one.
 type Info struct {
 	Process subjects.ProcessID
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ExitReason is how a child ended.
+// ExitReason is the way in which a child ended.
 type ExitReason uint8
 
 const (

@@ -153,7 +153,7 @@ func (s *stats) add(o stats) {
 	s.wide = append(s.wide, o.wide...)
 }
 
-// length is that of the function at a percentile; 100 is the longest one.
+// length returns the length of the function at a percentile; 100 is the longest one.
 func (s *stats) length(percentile int) int {
 	if len(s.functions) == 0 {
 		return 0

@@ -33,13 +33,15 @@ type text struct {
 type kind int
 
 const (
-	pages    kind = iota // README, ARCHITECTURE, HACKING and docs/, without decisions
-	records              // other markdown
-	comments             // of Go files
-	testComments         // of Go tests
+	pages        kind = iota // README, ARCHITECTURE, HACKING and docs/, without decisions
+	records                  // other markdown
+	comments                 // of Go files
+	testComments             // of Go tests
 )
 
-func (k kind) String() string { return [...]string{"pages", "other markdown", "Go comments", "comments of tests"}[k] }
+func (k kind) String() string {
+	return [...]string{"pages", "other markdown", "Go comments", "comments of tests"}[k]
+}
 
 // read collects the prose of a tree, sorted by name. With names it takes the files and folders
 // below these alone.

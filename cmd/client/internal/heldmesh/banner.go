@@ -55,7 +55,7 @@ func showBanner(out *output.Printer, r Started, examples []string, closing strin
 		text.Pluralize(r.Ranks, "proc"), text.Pluralize(len(r.Hosts), "host"),
 		text.Shorten(strings.Join(r.Hosts, ", "), 60))
 	if r.Type != "" {
-		fmt.Fprintf(&b, ", a %s in each", r.Type)
+		fmt.Fprintf(&b, ", actor %s in each", r.Type)
 	}
 	fmt.Fprintf(&b, "\n\n")
 	for _, l := range examples {

@@ -58,7 +58,7 @@ func (p HostSelector) Filter(hosts []mesh.HostState) ([]agent.HostInfo, error) {
 	}
 	if len(out) == 0 && len(p.Labels) > 0 {
 		return nil, &mesh.NotFoundError{
-			What: "host labelled", Name: FormatLabels(p.Labels), Known: AllLabels(infos),
+			What: "host with labels", Name: FormatLabels(p.Labels), Known: AllLabels(infos),
 		}
 	}
 	return out, nil
