@@ -115,7 +115,7 @@ func bothTo(ctx context.Context, r *rig, baseRole string, ranks int) (*casts.Our
 	return ours, base, err
 }
 
-// casterTo starts so many ranks, which are processes in a role, and who casts to them.
+// casterTo starts the processes of the ranks, in a role, and a caster to them.
 func casterTo[C casts.Caster](
 	ctx context.Context, r *rig, role string, ranks int,
 	open func(context.Context, *server.Server, casts.Share) (C, error),

@@ -28,8 +28,8 @@ const (
 	controlPerHost = 10
 	fewestHosts    = 4 // however much the row is shrunk
 
-	// controlQuiet is how long nothing comes once an operation is told in full: longer than what
-	// acknowledges or asks again waits.
+	// controlQuiet is the pause that ends an operation: longer than the delays of acknowledgements
+	// and repeats.
 	controlQuiet = 500 * time.Millisecond
 )
 
@@ -59,7 +59,7 @@ func controlContest(ctx context.Context, r *rig) (contest, error) {
 	return against("hosts", ours, base), nil
 }
 
-// addSimulated starts so many hosts, which have their procs in one process, and joins them.
+// addSimulated starts n hosts with their procs in one process, and joins them.
 func (r *rig) addSimulated(ctx context.Context, hosts int) error {
 	if _, err := r.launch(ctx, launch{simulatedRole,
 		[]string{hostsEnv + "=" + strconv.Itoa(hosts)}}); err != nil {

@@ -112,7 +112,7 @@ func (r *rig) counts(ctx context.Context, during time.Duration) (perSecond float
 	}
 }
 
-// overhear has all messages of everybody come to a channel.
+// overhear subscribes a channel to all messages on the bus.
 func (r *rig) overhear() (<-chan *nats.Msg, func() error, error) {
 	heard := make(chan *nats.Msg, 1<<16)
 	sub, err := r.raw.ChanSubscribe("castnet.>", heard)

@@ -74,7 +74,7 @@ func (d deaths) String() string {
 	return s
 }
 
-// told is an end that the owner has heard of.
+// told is an end that the owner has learned of.
 type told struct {
 	rank int
 	at   time.Time
@@ -110,8 +110,8 @@ func end(ctx context.Context, heard <-chan told, rank int) (time.Time, error) {
 }
 
 // actorDeathContest fails actors one after the other, by an error and by a panic in turns, and
-// takes how long it is from when the message is sent that does it until the owner is told; against
-// a millisecond.
+// measures the time from the failing message until its owner learns of the end; against a
+// millisecond.
 func actorDeathContest(ctx context.Context, r *rig) (contest, error) {
 	n := max(failingRanks/r.shrink, leastDeaths)
 	procs, err := r.spawn(ctx, "failing", n)
@@ -158,8 +158,8 @@ func failActors(ctx context.Context, procs mesh.ProcMesh, n int) (took []float64
 	return took, w.Stop(ctx)
 }
 
-// procDeathContest kills procs one after the other, and takes how long it is from kill(2) until
-// their owner is told and every call that waited for them has failed; against a millisecond.
+// procDeathContest kills procs one after the other, and measures the time from kill(2) until their
+// owner learns of it and every waiting call has failed; against a millisecond.
 func procDeathContest(_ context.Context, r *rig) (contest, error) {
 	owner, calls := deaths{name: "detect-proc, owner"}, deaths{name: "detect-proc, last call"}
 	ours := func(ctx context.Context) ([]float64, error) {
@@ -178,8 +178,8 @@ func procDeathContest(_ context.Context, r *rig) (contest, error) {
 	return against("one-ms", ours, constant(1)), nil
 }
 
-// killProcs kills so many procs, each while calls wait for it: when the owner was told, and when
-// the last of these calls had failed.
+// killProcs kills n procs while calls wait for them. It returns the times until the owner learned
+// of each, and until the last of its calls failed.
 func killProcs(ctx context.Context, r *rig, n int) (told, failed []float64, err error) {
 	procs, err := r.spawn(ctx, "killed", n)
 	if err != nil {

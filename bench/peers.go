@@ -29,8 +29,8 @@ func peers() []peer {
 	}
 }
 
-// peersFor are those that a workload within a process is measured against. Hollywood's inbox takes
-// 28 KB of an actor unless it is told to be small; where actors are made it takes part both ways.
+// peersFor are the peers of a workload within a process. Hollywood's inbox takes 28 KB of an actor
+// by default; in workloads that make actors it takes part with a small inbox, too.
 func peersFor(w local.Workload) []peer {
 	all := peers()
 	switch w.Name {

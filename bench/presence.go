@@ -51,7 +51,7 @@ type flock struct {
 	dead       int
 }
 
-// heard is a change, and when the watcher told it.
+// heard is a change, and the time of the watcher's report.
 type heard struct {
 	presence.Change
 	at time.Time
@@ -108,7 +108,7 @@ func (f *flock) endServer() error {
 	return endChildren(f.server)
 }
 
-// add starts so many hosts, and waits until all are alive.
+// add starts n hosts, and waits until all are alive.
 func (f *flock) add(ctx context.Context, n int) ([]subjects.HostID, error) {
 	var started []*child
 	for i := range n {
@@ -192,7 +192,7 @@ func detectContest(hints bool) setup {
 			if err != nil {
 				return nil, err
 			}
-			time.Sleep(time.Second) // each has said who it is
+			time.Sleep(time.Second) // each has sent a heartbeat
 			killed, told := map[subjects.HostID]time.Time{}, map[subjects.HostID]time.Time{}
 			for _, id := range ids {
 				killed[id] = time.Now()

@@ -73,7 +73,7 @@ func readyContest(n int) func(context.Context, *rig) (contest, error) {
 	}
 }
 
-// spawn spawns so many procs that run this program.
+// spawn spawns n procs that run this program.
 func (r *rig) spawn(ctx context.Context, name string, n int) (mesh.ProcMesh, error) {
 	return r.hosts.SpawnProcs(ctx, mesh.SpawnSpec{Name: name, PerHost: shape.Of("proc", n)})
 }
@@ -94,8 +94,8 @@ func stopContest(_ context.Context, r *rig) (contest, error) {
 	return against("stop-bound", ours, constant(float64(bound/time.Millisecond))), nil
 }
 
-// firstReplyContest measures how soon somebody answers who was not there: a proc is asked for, an
-// actor in it, and the actor; against a millisecond.
+// firstReplyContest measures the time to a first answer: the spawn of a proc, the spawn of an actor
+// in it, and a call; against a millisecond.
 func firstReplyContest(_ context.Context, r *rig) (contest, error) {
 	m := payload()
 	ours := func(ctx context.Context) ([]float64, error) {

@@ -102,7 +102,7 @@ func (r *rig) connectWith(ctx context.Context, hosts int, log zerolog.Logger) (e
 	return err
 }
 
-// start starts children, one for each role named, and returns what each said when it was ready.
+// start starts children, one for each role, and returns the ready line of each.
 func (r *rig) start(ctx context.Context, roles ...string) ([]string, error) {
 	var all []launch
 	for _, role := range roles {
@@ -117,7 +117,7 @@ type launch struct {
 	env  []string
 }
 
-// launch starts children and returns what each said when it was ready.
+// launch starts children and returns the ready line of each.
 func (r *rig) launch(ctx context.Context, all ...launch) ([]string, error) {
 	children := make([]*child, 0, len(all))
 	r.later(func(context.Context) error { return endChildren(children...) })

@@ -11,8 +11,8 @@ import (
 	"github.com/castnet-io/castnet/bench/remote"
 )
 
-// clusterConfig is what a server has to be told to join another: its cluster listens on a port, and
-// has a route to the port of the other.
+// clusterConfig is the configuration by which a server joins another: its cluster listens on a
+// port, and has a route to the port of the other.
 const clusterConfig = `cluster {
   name: bench
   listen: "127.0.0.1:%d"
@@ -22,7 +22,7 @@ const clusterConfig = `cluster {
 `
 
 // routeContest measures ours against plain NATS, each with a server in each of the two processes.
-// A burst may end with somebody cut off, so that each repeat has processes of its own.
+// A burst may end with a lost connection, so each repeat has processes of its own.
 func routeContest(b between) setup {
 	return func(_ context.Context, g *ground) (contest, error) {
 		fresh := func(name, role string) side {

@@ -44,7 +44,7 @@ func run(ctx context.Context, s settings, out, notes io.Writer) (err error) {
 	return errors.Join(failed...)
 }
 
-// report writes a row, and everybody who took part in it.
+// report writes a row, and a line for each contender.
 func (r row) report(scores []score, out, notes io.Writer) {
 	for _, s := range scores {
 		fmt.Fprintln(notes, r.note(s))

@@ -34,8 +34,8 @@ func spawnOurs(r *rig) side {
 	}
 }
 
-// execBase starts so many processes in a role in which they say when they are ready. As many are
-// launched at a time as hosts launch.
+// execBase starts n processes in a role that reports its readiness. It launches as many at a time
+// as a host.
 func execBase(r *rig, role string, n int, ready <-chan *nats.Msg) side {
 	return func(ctx context.Context) (_ []float64, err error) {
 		var mu sync.Mutex

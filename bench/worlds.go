@@ -49,15 +49,15 @@ type continent struct {
 	client     *actor.Proc
 	hosts      []*imagined
 	system     *child
-	live       chan string // the worlds that are told to be live
+	live       chan string // worlds reported as live
 	worlds     int
 	detached   int
 	epoch      uint64 // of the owner of the detached meshes
 }
 
-// worldsContest measures from the start of a system controller, whose predecessor was killed just
-// before, until it has the lease, has read every world, has asked the hosts, has told that each is
-// live, and the hosts of so many detached meshes have heard of it; against a millisecond.
+// worldsContest measures the takeover of a system controller whose predecessor was just killed. It
+// ends when each world is reported live and the hosts of the detached meshes know the controller;
+// against a millisecond.
 func worldsContest(detached int) func(context.Context, *ground) (contest, error) {
 	return func(ctx context.Context, g *ground) (contest, error) {
 		c := &continent{
@@ -206,7 +206,7 @@ func declare(ctx context.Context, ref actor.Ref[*system.Controller], h *imagined
 	return err
 }
 
-// await waits until so many worlds are live.
+// await waits until n worlds are live.
 func (c *continent) await(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -251,7 +251,7 @@ func (c *child) resident() int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
 	for line := range bytes.Lines(text) {
 		if rest, ok := bytes.CutPrefix(line, []byte("VmRSS:")); ok {
-			kib, _ := strconv.Atoi(string(bytes.Fields(rest)[0])) // what is no number is not said
+			kib, _ := strconv.Atoi(string(bytes.Fields(rest)[0])) // not a number: no report
 			return kib >> 10
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 const (
 	maxEntries  = 1024            // meshes that the directory knows
-	entryMaxAge = 5 * time.Second // after which an entry is looked up anew, in the background
+	entryMaxAge = 5 * time.Second // after which an entry is refreshed, in the background
 	minAge      = time.Second     // before which it is not, whatever dies, and whether or not that succeeds
 	// lookupInterval is the time between two lookups of the same name or of all meshes. Without it,
 	// each request for a missing mesh would query all hosts and procs. Requests in between wait for
@@ -42,7 +42,7 @@ type entry struct {
 	actors mesh.ActorList
 	asOf   time.Time // when it was asked for
 
-	refreshAt time.Time // when a cast has it looked up anew; guarded by the directory
+	refreshAt time.Time // after which a cast refreshes it; guarded by the directory
 }
 
 // meshScan is one query of all meshes, shared by all lookups.
@@ -216,7 +216,7 @@ func (d *directory) scan(
 		if mine {
 			sleepUntil(ctx, s.startedAt)
 			s.found, s.err = ask(ctx)
-			if s.err != nil && ctx.Err() == nil && last == &d.lastFullScan { // somebody died while he was asked
+			if s.err != nil && ctx.Err() == nil && last == &d.lastFullScan { // a host died during the scan
 				s.found, s.err = ask(ctx)
 			}
 			close(s.done)

@@ -44,7 +44,7 @@ type hosts struct {
 
 	mu           sync.Mutex // guards all below
 	known        map[subjects.HostID]*knownHost
-	complete     bool      // none is missing: nothing they said was lost since somebody looked
+	complete     bool      // no host is missing: no message of theirs was lost since the last scan
 	missedEvents int       // number of gaps in which messages of hosts may be lost
 	nextScan     time.Time // after which a request for the hosts starts a new search
 }

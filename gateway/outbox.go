@@ -11,7 +11,7 @@ import (
 
 const (
 	confirmInterval     = 50 * time.Millisecond // the server is asked whether it has all answers so far
-	maxUnconfirmedBytes = 16 << 20              // bytes of answers that wait for that; others are not said again
+	maxUnconfirmedBytes = 16 << 20              // bytes of unconfirmed answers; others are not sent again
 )
 
 // sentAnswer is an answer that may not have reached the server.

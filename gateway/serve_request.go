@@ -117,7 +117,7 @@ func (r request) checkEndpoint(info agent.ActorInfo) error {
 
 // castOnce casts and makes one message of the answers.
 func (r request) castOnce(ctx context.Context, to recipients, most int) (o outcome) {
-	var large error // the answer does not fit, whoever gave it
+	var large error // the answer does not fit
 	switch r.collect {
 	case modeSend:
 		o.empty = true

@@ -3,15 +3,15 @@
 //
 // # Use
 //
-//	net, err := mesh.Connect(ctx, mesh.Options{})                 // NATS_URL, or the local hostd
-//	defer net.Close(ctx)                                          // stops what this program made
-//	hosts, err := net.Hosts(ctx)                                  // every hostd on the bus
+//	conn, err := mesh.Connect(ctx, mesh.Options{})                // NATS_URL, or the local hostd
+//	defer conn.Close(ctx)                                         // stops what this program made
+//	hosts, err := conn.Hosts(ctx)                                 // every hostd on the bus
 //	procs, err := hosts.Spawn(ctx, "workers", shape.Of("gpu", 4)) // OS processes: host × gpu
 //	counters, err := mesh.Spawn(ctx, procs, counter, "counters", 0)
 //	n, err := add.Call(ctx, counters.At("host", 0, "gpu", 3), 5)  // one
 //	sum, err := cast.Reduce(ctx, counters.Slice("gpu", 0, 2), add, 1, cast.Sum[int64]())
 //
-// Lookup finds meshes of other programs, and worlds, by name: net.Lookup(ctx, "train"). Find finds
+// Lookup finds meshes of other programs, and worlds, by name: conn.Lookup(ctx, "train"). Find finds
 // the actors in them.
 //
 // Hosts also come from a list (Attach) or an allocator (Allocate). Package agent/host has

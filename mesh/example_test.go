@@ -14,18 +14,18 @@ import (
 )
 
 // demo is a castnet in this process: a server, a client of it, and two hosts that run procs here, too.
-func demo(ctx context.Context) (net *mesh.Net, hosts mesh.HostMesh, end func()) {
+func demo(ctx context.Context) (conn *mesh.Net, hosts mesh.HostMesh, end func()) {
 	server, err := embed.Start(ctx, embed.Options{Token: "secret"})
 	must(err)
 	registry, err := actor.NewRegistry(actors())
 	must(err)
-	net, err = mesh.Connect(ctx, mesh.Options{Server: server})
+	conn, err = mesh.Connect(ctx, mesh.Options{Server: server})
 	must(err)
-	here := host.LocalHosts{Label: "node", Local: &host.Local{Registry: registry}} // on the bus of net
-	hosts, err = net.Allocate(ctx, here, "nodes", shape.Of("host", 2))
+	here := host.LocalHosts{Label: "node", Local: &host.Local{Registry: registry}} // on the bus of conn
+	hosts, err = conn.Allocate(ctx, here, "nodes", shape.Of("host", 2))
 	must(err)
-	return net, hosts, func() {
-		must(net.Close(ctx)) // stops all that was spawned and started
+	return conn, hosts, func() {
+		must(conn.Close(ctx)) // stops all that was spawned and started
 		server.Shutdown()
 	}
 }
@@ -60,13 +60,13 @@ func Example() {
 // Hosts are sliced and reshaped as any mesh; what is spawned on a part of them is there alone.
 func ExampleHostMesh() {
 	ctx := context.Background()
-	net, hosts, end := demo(ctx)
+	conn, hosts, end := demo(ctx)
 	defer end()
 	procs, err := hosts.Slice("host", 1, 2).Spawn(ctx, "workers", shape.Of("gpu", 4))
 	must(err)
 	fmt.Println(hosts.Extent(), hosts.Reshape(shape.Of("rack", 2).With("node", 1)).Extent(), procs.Extent())
 
-	again, err := net.Attach(ctx, "again", hosts.Hosts()...) // fails unless each of them answers
+	again, err := conn.Attach(ctx, "again", hosts.Hosts()...) // fails unless each of them answers
 	must(err)
 	must(again.Take(ctx)) // nobody else ends them now
 	fmt.Println(again.Shutdown(ctx, "done"))
@@ -122,7 +122,7 @@ func ExampleActorMesh() {
 // A handle is a value: as text it goes into a message, a file or a command line, and who reads it uses it.
 func ExampleActorMesh_MarshalText() {
 	ctx := context.Background()
-	net, hosts, end := demo(ctx)
+	conn, hosts, end := demo(ctx)
 	defer end()
 	procs, err := hosts.Spawn(ctx, "workers", shape.Of("gpu", 2))
 	must(err)
@@ -133,7 +133,7 @@ func ExampleActorMesh_MarshalText() {
 
 	var read mesh.ActorMesh[*Counter]
 	must(read.UnmarshalText(text))
-	sum, err := cast.Reduce(ctx, read.Via(net), add, 1, cast.Sum[int64]())
+	sum, err := cast.Reduce(ctx, read.Via(conn), add, 1, cast.Sum[int64]())
 	fmt.Println(read.Extent(), sum, err)
 
 	err = read.UnmarshalText([]byte("counters"))

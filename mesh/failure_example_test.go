@@ -9,11 +9,11 @@ import (
 
 // A program that ends with status 1, and says why, when nothing in it has dealt with a failure.
 func ExampleNet_Context() {
-	net, err := mesh.Connect(context.Background(), mesh.Options{})
+	conn, err := mesh.Connect(context.Background(), mesh.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	// … spawn meshes, and work with them …
-	<-net.Context().Done()
-	log.Fatal(context.Cause(net.Context()))
+	<-conn.Context().Done()
+	log.Fatal(context.Cause(conn.Context()))
 }

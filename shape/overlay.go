@@ -152,7 +152,7 @@ func (o ValueOverlay[T]) Ranks() (n uint64) {
 	return n
 }
 
-// Shift is the overlay with every rank moved up by so many.
+// Shift returns the overlay with every rank moved up by a number.
 func (o ValueOverlay[T]) Shift(by uint64) (ValueOverlay[T], error) {
 	if err := o.Check(); err != nil || len(o) == 0 {
 		return nil, err

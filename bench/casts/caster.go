@@ -33,7 +33,7 @@ func stamp(out, m []byte, rank int) {
 // rankIn is the rank in an answer.
 func rankIn(answer []byte) int { return int(binary.LittleEndian.Uint32(answer)) }
 
-// checkSum says what is wrong with the sum of the answers of so many ranks.
+// checkSum returns an error if the sum of the answers of n ranks is wrong.
 func checkSum(sum int64, ranks int) error {
 	if want := int64(ranks) * messageSize; sum != want {
 		return fmt.Errorf("the answers of %d ranks sum up to %d, want %d", ranks, sum, want)

@@ -76,7 +76,7 @@ func (c *Raw) Gather(ctx context.Context, m []byte) error {
 	return checkAnswers(all, every)
 }
 
-// Post waits until every process has said that its ranks have it.
+// Post waits until every process has confirmed that its ranks have it.
 func (c *Raw) Post(ctx context.Context, m []byte) error {
 	return c.cast(ctx, postSubject, m, func([]byte) error { return nil })
 }

@@ -11,7 +11,7 @@ import (
 // processes is over how many the ranks are spread, when there are as many.
 const processes = 8
 
-// Share is what one process is told: which ranks of the mesh are its own.
+// Share tells one process its ranks of the mesh.
 type Share struct {
 	Mesh  subjects.MeshID
 	Ranks int // in the mesh
@@ -37,7 +37,7 @@ func Spread(ranks int) ([]Share, error) {
 	return all, nil
 }
 
-// String is the form in which a process is told its share.
+// String is the form of the share in an argument of its process.
 func (s Share) String() string { return fmt.Sprintf("%s %d %d %d", s.Mesh, s.Ranks, s.Each, s.First) }
 
 // ParseShare reads it.

@@ -67,7 +67,7 @@ func (t *tally) Receive(c Context, m any) any {
 	return nil
 }
 
-// total is a sum that somebody asked for.
+// total is a requested sum.
 type total struct{ n int }
 
 // producer sends n increments and asks how many there were.

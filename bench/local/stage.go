@@ -57,7 +57,7 @@ func perform(ctx context.Context, w Workload, n int, makeSystem Maker) (float64,
 	return value, s, err
 }
 
-// closeSystem also closes what nobody waits for any more.
+// closeSystem also closes an abandoned system.
 func closeSystem(s System) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()

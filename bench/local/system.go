@@ -19,7 +19,7 @@ type System interface {
 	Close(ctx context.Context) error
 }
 
-// Maker makes a system. ctx ends when nobody waits for the system's work any more; fault may be
+// Maker makes a system. ctx ends when the workload is over or abandoned; fault may be
 // called on any goroutine, and its first error ends the workload.
 type Maker func(ctx context.Context, fault Fault) (System, error)
 

@@ -20,7 +20,7 @@ var (
 	count = actor.NewEndpoint[*sink, actor.None, int]("count")
 )
 
-// sink counts what it is told, and answers what it is asked with the same.
+// sink counts its messages, and answers a call with the same bytes.
 type sink struct{ told int }
 
 func newSink(*actor.Context, actor.None) (*sink, error) { return &sink{}, nil }

@@ -17,7 +17,7 @@ import (
 
 // system is a proc and what it stands on.
 type system struct {
-	ctx    context.Context // ends when nobody waits for the workload
+	ctx    context.Context // ends with the wait for the workload
 	fault  local.Fault
 	server *embed.Server
 	bus    *bus.Bus

@@ -10,7 +10,7 @@ type Library struct {
 	Send func(ctx context.Context, address string) (Sender, error)
 }
 
-// Receiver counts the messages it is told, and answers those it is asked with the same.
+// Receiver counts its messages, and answers a call with the same bytes.
 type Receiver interface {
 	// Address is how a sender finds it: one line of text.
 	Address() string
@@ -25,7 +25,7 @@ type Sender interface {
 	// Flush waits until it is known of each message what became of it, where the library tells, and
 	// else until all are on their way.
 	Flush(context.Context) error
-	// Count asks how many messages the receiver has been told since it started.
+	// Count asks for the number of messages since the receiver started.
 	Count(context.Context) (int, error)
 	// Ask sends a message and returns the answer.
 	Ask(ctx context.Context, m []byte) ([]byte, error)

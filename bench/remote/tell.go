@@ -16,7 +16,7 @@ const (
 
 // outcome is what became of a burst.
 type outcome struct {
-	refused int   // messages that the sender was told at once were not sent
+	refused int   // messages refused at the sender
 	why     error // of the first of them
 	arrived int
 	lost    int // messages that did not arrive and were not refused

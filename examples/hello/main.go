@@ -38,12 +38,12 @@ func main() {
 }
 
 func run(ctx context.Context) (err error) {
-	net, err := mesh.Connect(ctx, mesh.Options{}) // NATS_URL, or the hostd of this machine
+	conn, err := mesh.Connect(ctx, mesh.Options{}) // NATS_URL, or the hostd of this machine
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, net.Close(ctx)) }() // stops what was spawned
-	hosts, err := net.Hosts(ctx)
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }() // stops what was spawned
+	hosts, err := conn.Hosts(ctx)
 	if err != nil {
 		return err
 	}

@@ -59,12 +59,12 @@ func run(ctx context.Context, meals int, choke string, out io.Writer) (err error
 		return err
 	}
 	defer server.Shutdown()
-	net, err := mesh.Connect(ctx, mesh.Options{Server: server})
+	conn, err := mesh.Connect(ctx, mesh.Options{Server: server})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, net.Close(context.WithoutCancel(ctx))) }() // stops all the rest
-	hosts, err := net.Allocate(ctx, host.LocalHosts{Label: "here"}, "local", shape.Of("host", 2))
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }() // stops all the rest
+	hosts, err := conn.Allocate(ctx, host.LocalHosts{Label: "here"}, "local", shape.Of("host", 2))
 	if err != nil {
 		return err
 	}
@@ -90,17 +90,17 @@ func run(ctx context.Context, meals int, choke string, out io.Writer) (err error
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	return serve(ctx, net, guests, dinner, out)
+	return serve(ctx, conn, guests, dinner, out)
 }
 
 // serve runs the dinner and reports it.
-func serve(ctx context.Context, net *mesh.Net, guests mesh.ActorMesh[*Philosopher], dinner Dinner,
+func serve(ctx context.Context, conn *mesh.Net, guests mesh.ActorMesh[*Philosopher], dinner Dinner,
 	out io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var t table
 	line := status.Start(out, t.String)
 	defer line.Stop()
-	moments := actor.OpenPort[Moment](net.Proc())
+	moments := actor.OpenPort[Moment](conn.Proc())
 	defer moments.Close()
 	dinner.Report = moments.Ref()
 	var work sync.WaitGroup
@@ -109,7 +109,7 @@ func serve(ctx context.Context, net *mesh.Net, guests mesh.ActorMesh[*Philosophe
 		for e, err := range guests.Procs().Watch(ctx) {
 			if err == nil {
 				line.Print(fmt.Sprintf("%s is dead: %s", names[e.Rank], e))
-				err = moments.Ref().Via(net.Proc()).Send(ctx, Moment{e.Rank, Dies, e.At})
+				err = moments.Ref().Via(conn.Proc()).Send(ctx, Moment{e.Rank, Dies, e.At})
 			}
 			if err != nil {
 				cancel(err)

@@ -99,12 +99,12 @@ func run(ctx context.Context, pairs, rounds int, out io.Writer) (err error) {
 		return err
 	}
 	defer server.Shutdown()
-	net, err := mesh.Connect(ctx, mesh.Options{Server: server})
+	conn, err := mesh.Connect(ctx, mesh.Options{Server: server})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, net.Close(context.WithoutCancel(ctx))) }() // stops all the rest
-	hosts, err := net.Allocate(ctx, host.LocalHosts{Label: "side"}, "table", shape.Of("host", 2))
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }() // stops all the rest
+	hosts, err := conn.Allocate(ctx, host.LocalHosts{Label: "side"}, "table", shape.Of("host", 2))
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func run(ctx context.Context, pairs, rounds int, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	took, err := play(ctx, net, players, rounds, out)
+	took, err := play(ctx, conn, players, rounds, out)
 	if err != nil {
 		return err
 	}
@@ -124,10 +124,10 @@ func run(ctx context.Context, pairs, rounds int, out io.Writer) (err error) {
 }
 
 // play serves all balls and waits until the last one is played.
-func play(ctx context.Context, net *mesh.Net, players mesh.ActorMesh[*Player], rounds int,
+func play(ctx context.Context, conn *mesh.Net, players mesh.ActorMesh[*Player], rounds int,
 	out io.Writer) (time.Duration, error) {
 	pairs := players.Extent().NumRanks() / 2
-	over, err := actor.OpenAccumulator(net.Proc(), actor.Barrier(), actor.Exactly(pairs))
+	over, err := actor.OpenAccumulator(conn.Proc(), actor.Barrier(), actor.Exactly(pairs))
 	if err != nil {
 		return 0, err
 	}

@@ -58,12 +58,12 @@ func run(ctx context.Context, below int, out io.Writer) (primes []int, err error
 		return nil, err
 	}
 	defer server.Shutdown()
-	net, err := mesh.Connect(ctx, mesh.Options{Server: server})
+	conn, err := mesh.Connect(ctx, mesh.Options{Server: server})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, net.Close(context.WithoutCancel(ctx))) }() // stops all the rest
-	hosts, err := net.Allocate(ctx, host.LocalHosts{Label: "here"}, "local", shape.Of("host", 2))
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }() // stops all the rest
+	hosts, err := conn.Allocate(ctx, host.LocalHosts{Label: "here"}, "local", shape.Of("host", 2))
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func run(ctx context.Context, below int, out io.Writer) (primes []int, err error
 		return nil, err
 	}
 	began := time.Now()
-	primes, err = find(ctx, net, stations, below, out)
+	primes, err = find(ctx, conn, stations, below, out)
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +96,9 @@ func run(ctx context.Context, below int, out io.Writer) (primes []int, err error
 }
 
 // find feeds the chain and collects the primes.
-func find(ctx context.Context, net *mesh.Net, stations mesh.ActorMesh[*Station], below int,
+func find(ctx context.Context, conn *mesh.Net, stations mesh.ActorMesh[*Station], below int,
 	out io.Writer) ([]int, error) {
-	found := actor.OpenPort[Finding](net.Proc())
+	found := actor.OpenPort[Finding](conn.Proc())
 	defer found.Close()
 	o := Opening{Below: below, Found: found.Ref()}
 	for rank := range stations.Extent().NumRanks() {
@@ -113,7 +113,7 @@ func find(ctx context.Context, net *mesh.Net, stations mesh.ActorMesh[*Station],
 	fed, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(fed)
-		if err := feed(ctx, first.Via(net.Proc()), below, entered); err != nil {
+		if err := feed(ctx, first.Via(conn.Proc()), below, entered); err != nil {
 			cancel(err)
 		}
 	}()

@@ -54,11 +54,11 @@ func run(ctx context.Context) error {
 	}
 	defer server.Shutdown()
 	return serve(ctx, server, func() error {
-		net, err := mesh.Connect(ctx, mesh.Options{Bus: &bus.Options{Token: token}, Server: server})
+		conn, err := mesh.Connect(ctx, mesh.Options{Bus: &bus.Options{Token: token}, Server: server})
 		if err != nil {
 			return err
 		}
-		return errors.Join(use(ctx, net), net.Close(ctx))
+		return errors.Join(use(ctx, conn), conn.Close(ctx))
 	})
 }
 
@@ -77,8 +77,8 @@ func serve(ctx context.Context, server *embed.Server, f func() error) error {
 }
 
 // use is what the program is about.
-func use(ctx context.Context, net *mesh.Net) error {
-	hosts, err := net.Hosts(ctx)
+func use(ctx context.Context, conn *mesh.Net) error {
+	hosts, err := conn.Hosts(ctx)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func buildNote(path string) ([]byte, bool) {
 		return nil, false
 	}
 	note, err := s.Data()
-	// Header, the owner "Go" and a length of more than nothing: a linker told to leave the id out
+	// Header, the owner "Go" and a length of more than nothing: a linker without an id
 	// writes an empty one, which would make all programs equal.
 	return note, err == nil && len(note) > 16+16
 }

@@ -38,7 +38,7 @@ func (n *Notes[T]) All(match func(T) bool) (out []T) {
 	return out
 }
 
-// Await waits until at least so many values match, and returns them.
+// Await waits until at least that number of values match, and returns them.
 func (n *Notes[T]) Await(t testing.TB, least int, match func(T) bool) []T {
 	t.Helper()
 	for late := time.After(Patience); ; {
@@ -60,7 +60,7 @@ func (n *Notes[T]) Await(t testing.TB, least int, match func(T) bool) []T {
 	}
 }
 
-// Take waits until there are at least so many values, and removes and returns all.
+// Take waits until there are at least that number of values, and removes and returns all.
 func (n *Notes[T]) Take(t testing.TB, least int) []T {
 	t.Helper()
 	n.Await(t, least, nil)

@@ -7,7 +7,7 @@
 // Failures are lists; a Sampler counts messages. GroupRanks and Reasons turn the outcomes of many
 // ranks into the few regions that share one.
 //
-//	v, _, err := inspect.Mesh(ctx, net, "demo")
+//	v, _, err := inspect.Mesh(ctx, conn, "demo")
 //	if err != nil {
 //		return err
 //	}

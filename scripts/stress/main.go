@@ -180,7 +180,7 @@ func (p *series) compile(ctx context.Context, race bool) error {
 	return err
 }
 
-// output runs a go command; its error has what the command said.
+// output runs a go command; its error has the command's output.
 func output(cmd *exec.Cmd) (string, error) {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -258,7 +258,7 @@ func (p *series) execute(ctx context.Context, s settings) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// keep counts a run that failed, and writes down what it said.
+// keep counts a failed run, and stores its output.
 func (p *series) keep(said []byte, cause error, out io.Writer) (err error) {
 	p.failed++
 	names := failedTests(string(said))
@@ -322,7 +322,7 @@ func report(out io.Writer, all []*series) (failed bool) {
 			kept = append(kept, p.kept)
 		}
 	}
-	_ = table.Flush() // a report that nobody reads
+	_ = table.Flush() // the report goes to a closed output
 	for _, dir := range kept {
 		fmt.Fprintf(out, "what failed runs said: %s\n", dir)
 	}

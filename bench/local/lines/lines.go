@@ -13,10 +13,10 @@ const (
 	errorWord  = "error"
 )
 
-// Request is the line that asks for so much of something.
+// Request is the line that requests a workload of size n.
 func Request(name string, n int) string { return fmt.Sprintf("%s %d", name, n) }
 
-// ParseRequest reads a request. A name that nobody knows is for the caller to find.
+// ParseRequest reads a request. It does not check the name.
 func ParseRequest(line string) (name string, n int, err error) {
 	name, size, _ := strings.Cut(line, " ")
 	n, err = strconv.Atoi(size)

@@ -45,7 +45,7 @@ func (q *pair) run() {
 // end closes both connections: with RST, or with FIN.
 func (q *pair) end(rst bool) {
 	q.once.Do(func() {
-		close(q.over) // first: nobody says a polite FIN any more
+		close(q.over) // first: no polite FIN any more
 		for _, c := range []*net.TCPConn{q.client, q.server} {
 			if rst {
 				reset(c)

@@ -28,7 +28,7 @@ type Weather struct {
 // Cut says where to cut.
 type Cut struct {
 	Direction Direction // Up or Down
-	After     int       // so many more bytes in this direction, on whatever pair; at least 1
+	After     int       // more bytes in this direction, on any pair; at least 1
 	Reset     bool      // RST; else FIN, after what was read has been passed on
 	All       bool      // all pairs; else the one that carried the last byte
 }
@@ -105,8 +105,8 @@ func (p *Proxy) Stall() { p.gate.shut() }
 // Resume ends a Stall.
 func (p *Proxy) Resume() { p.gate.open() }
 
-// Cut cuts after so many bytes; the channel then gives the moment. It takes the place of a cut that
-// has not come yet, whose channel gives nothing.
+// Cut cuts after c.After bytes; the channel then yields the time. It replaces a cut that has not
+// happened yet, whose channel yields nothing.
 func (p *Proxy) Cut(c Cut) <-chan time.Time {
 	a := &armed{Cut: c, left: max(1, c.After), done: make(chan time.Time, 1)}
 	p.mu.Lock()

@@ -15,7 +15,7 @@ type Verdict struct {
 
 	// Outcomes that faults permit.
 	Undeliverable int // known not to have been handled
-	Indeterminate int // nobody knows
+	Indeterminate int // unknown fate
 	Gone          int // delivered to a process that was killed before it handled them
 
 	// Examples are the first few findings of what must not be.
@@ -45,8 +45,7 @@ func (v Verdict) Plus(o Verdict) Verdict {
 	return sum
 }
 
-// String is the verdict in one line; what must not be is left out when there is none, but for the
-// three that everybody asks for.
+// String is the verdict in one line. Except for the first three, counts of zero are left out.
 func (v Verdict) String() string {
 	s := fmt.Sprintf("lost=%d duplicated=%d reordered=%d of %d", v.Lost, v.Duplicated, v.Reordered, v.Sent)
 	for _, c := range []struct {
@@ -121,7 +120,7 @@ func (c *checker) stream(key Stream) *stream {
 	return s
 }
 
-// note takes down what senders said; handlings are for later, when all that was sent is known.
+// note records the fates at senders; handlings follow once all sent messages are known.
 func (c *checker) note(r Record) {
 	switch r.Kind {
 	case Settled:
@@ -168,12 +167,12 @@ func (s *stream) isSent(n uint64) bool {
 	return ok
 }
 
-// judge compares what was sent, what was handled and what was said of one stream.
+// judge compares the sent messages, the handled ones and the fates of one stream.
 func (c *checker) judge(s *stream) {
 	v := &c.verdict
 	v.Sent += len(s.sent)
 	died, dead := c.end(s.To)
-	silent, tooLate := 0, 0 // not handled, and nothing said of it by number; and sent to a dead process
+	silent, tooLate := 0, 0 // not handled, without a fate by number; and sent to a dead process
 	last := uint64(0)
 	for n, at := range s.sent {
 		fate, told := s.fates[n]
@@ -205,14 +204,14 @@ func (c *checker) judge(s *stream) {
 	c.judgeOpen(s, max(0, silent-back-unknown), max(0, tooLate-back-unknown), last)
 }
 
-// judgeOpen judges the messages of a stream that were not handled and of which nothing was said,
-// and those of them that were sent to a process that was dead already.
+// judgeOpen judges the messages of a stream without handling and fate, and those of them that were
+// sent to a dead process.
 func (c *checker) judgeOpen(s *stream, open, tooLate int, last uint64) {
 	v := &c.verdict
 	_, dead := c.end(s.To)
 	_, mute := c.end(s.From)
 	switch {
-	case mute: // nobody is left to be told
+	case mute: // no sender is left to learn of it
 	case !c.settled[s.From]:
 		v.Unsettled += c.wrong(s, "no fate", open, 0)
 	case dead:

@@ -16,8 +16,8 @@ type Kind string
 // Kinds of records.
 const (
 	Sent          Kind = "sent"          // about to be sent
-	Undeliverable Kind = "undeliverable" // its sender was told that no handler ran it, and none will
-	Indeterminate Kind = "indeterminate" // its sender was told that nobody knows
+	Undeliverable Kind = "undeliverable" // its sender knows that no handler ran it, and none will
+	Indeterminate Kind = "indeterminate" // its sender knows that its fate is unknown
 	Answered      Kind = "answered"      // its sender got the answer
 	Settled       Kind = "settled"       // what the sender sent and did not hear of has arrived
 	Handled       Kind = "handled"       // its handler has begun
