@@ -5,9 +5,9 @@
 //
 //	sum, err := cast.Reduce(ctx, counters, add, 1, cast.Sum[int64]()) // folded on the way home
 //	all, err := cast.Gather(ctx, counters, add, 1)                    // one value per rank
-//	top, err := cast.Aggregate(ctx, counters, add, 1, cast.TopK[int64](3)) // of another type than the answers
+//	top, err := cast.Aggregate(ctx, counters, add, 1, cast.TopK[int64](3)) // of another type
 //	for p := range cast.ReduceStream(ctx, counters, add, 1, cast.Sum[int64](), time.Second) { … } // partial folds
-//	all, err = cast.Gather(ctx, cast.WithProgress(counters, time.Second, bar), add, 1) // bar gets the settled ranks
+//	all, err = cast.Gather(ctx, cast.WithProgress(counters, time.Second, bar), add, 1)
 //	for pt, r := range cast.Stream(ctx, counters, add, 1) { … }       // as they arrive
 //	err = cast.Send(ctx, counters, add, 1)                            // no answer
 //	n, err := cast.Choose(ctx, counters, add, 1)                      // any one rank

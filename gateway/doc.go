@@ -10,9 +10,9 @@
 // Content-Type, else by its first byte. An empty body is the endpoint's zero message. Headers, all
 // optional:
 //
-//	Castnet-Region   the addressed ranks, such as host=0:2,gpu=* or the union host=0|gpu=3; default all
+//	Castnet-Region   the ranks, such as host=0:2,gpu=* or the union host=0|gpu=3; default all
 //	Castnet-Collect  gather (default) | stream | reduce | send | choose
-//	Castnet-Reduce   a built-in reducer (sum, count, top(3) …) or one the endpoint declares; implies reduce
+//	Castnet-Reduce   a built-in reducer (sum, top(3) …) or one the endpoint declares; implies reduce
 //	Castnet-TTL      time limit, a Go duration of at most gateway.max-timeout, 10m; default 30s
 //
 // # Answers

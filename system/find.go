@@ -58,7 +58,8 @@ var (
 )
 
 // Find returns the system controller that answers first. ErrNoController means that none listens,
-// according to the servers. If ctx ends or 5 s pass without an answer, the error says what is known.
+// according to the servers. If ctx ends or 5 s pass without an answer, the error says what is
+// known.
 func Find(ctx context.Context, p *actor.Proc) (actor.Ref[*Controller], error) {
 	found, err := findFirst(ctx, p.Bus().Control(), p.Space())
 	if err != nil {

@@ -62,9 +62,9 @@ func mountedPath(mount, root, place string) string {
 	return filepath.Join(mount, strings.TrimPrefix(place, root))
 }
 
-// managerDir is a manager's own directory in one hierarchy, with its lock. The lock lasts as long as
-// the manager, so KillLeftovers recognizes the directories of dead managers. Only the holder of the
-// lock removes the directory.
+// managerDir is a manager's own directory in one hierarchy, with its lock. The lock lasts as long
+// as the manager, so KillLeftovers recognizes the directories of dead managers. Only the holder of
+// the lock removes the directory.
 type managerDir struct {
 	path string
 	lock *os.File

@@ -162,7 +162,8 @@ func (v View) rankCauses() (out []Cause) {
 	}
 	for _, r := range v.Statuses {
 		switch {
-		case r.Status == agent.Failed.String(), r.Reason == noHostReason, v.isHostReason(r.Reason): // reported above
+		case r.Status == agent.Failed.String(), r.Reason == noHostReason, v.isHostReason(r.Reason):
+			// reported above
 		case r.Status == agent.Running.String() && r.Reason == "":
 		default:
 			out = append(
