@@ -148,8 +148,8 @@ func (p *Proc) sendSupervision(to subjects.PortID, what any) error {
 	}
 	key := p.id.Actor(clientName).Port(p.freshPort()).String()
 	forget := func(error) { p.remoteMonitors.remove(key, to.Actor.Proc) }
-	u := p.newUrgentSend(t.Target, wire.Envelope{Kind: wire.Message, Sender: clientName, Body: body}, lossIgnored{},
-		forget)
+	e := wire.Envelope{Kind: wire.Message, Sender: clientName, Body: body}
+	u := p.newUrgentSend(t.Target, e, lossIgnored{}, forget)
 	u.supervision = true
 	if n, ok := p.remoteMonitors.reserve(p, key, to.Actor.Proc); !ok {
 		return errorf(CodeMailboxFull, to.Actor.String(), to.Port,

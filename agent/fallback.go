@@ -10,7 +10,8 @@ import (
 
 // CallWithFallback calls an urgent endpoint. If half of the time passes without a reply, or too
 // much data queues, it repeats the request on the control connection (actor.Endpoint.CallUrgent).
-func CallWithFallback[A, M, R any](ctx context.Context, e actor.Endpoint[A, M, R], to actor.Ref[A], m M) (R, error) {
+func CallWithFallback[A, M, R any](ctx context.Context, e actor.Endpoint[A, M, R], to actor.Ref[A],
+	m M) (R, error) {
 	first, cancel := FirstHalf(ctx)
 	defer cancel()
 	r, err := e.Call(first, to, m)
