@@ -3,15 +3,17 @@
 //
 // # Use
 //
-//	sum, err := cast.Reduce(ctx, counters, add, 1, cast.Sum[int64]()) // folded on the way home
-//	all, err := cast.Gather(ctx, counters, add, 1)                    // one value per rank
+//	all, err := cast.Gather(ctx, counters, add, 1) // one value per rank
+//	sum := cast.Sum[int64]()
+//	n, err := cast.Reduce(ctx, counters, add, 1, sum) // folded on the way home
 //	top, err := cast.Aggregate(ctx, counters, add, 1, cast.TopK[int64](3)) // of another type
-//	for p := range cast.ReduceStream(ctx, counters, add, 1, cast.Sum[int64](), time.Second) { … } // partial folds
-//	all, err = cast.Gather(ctx, cast.WithProgress(counters, time.Second, bar), add, 1)
+//	for p := range cast.ReduceStream(ctx, counters, add, 1, sum, time.Second) { … } // partial folds
+//	watched := cast.WithProgress(counters, time.Second, bar) // bar gets the settled ranks
+//	all, err = cast.Gather(ctx, watched, add, 1)
 //	for pt, r := range cast.Stream(ctx, counters, add, 1) { … }       // as they arrive
 //	err = cast.Send(ctx, counters, add, 1)                            // no answer
-//	n, err := cast.Choose(ctx, counters, add, 1)                      // any one rank
-//	sum, err = cast.Reduce(ctx, cast.Select(counters, union), add, 1, cast.Sum[int64]()) // any ranks
+//	n, err = cast.Choose(ctx, counters, add, 1)                       // any one rank
+//	n, err = cast.Reduce(ctx, cast.Select(counters, union), add, 1, sum) // any ranks
 //
 // counters is any Mesh, such as a slice of a mesh.ActorMesh. A slice that fixes some dimensions and
 // takes the others whole costs one publish, whatever the number of ranks. A few processes get one

@@ -22,8 +22,8 @@ type progressCallback struct {
 // at least).
 //
 //	bar := func(n int) { fmt.Printf("\r%d/%d", n, counters.Extent().NumRanks()) }
-//	shown := cast.WithProgress(counters, 200*time.Millisecond, bar)
-//	sum, err := cast.Reduce(ctx, shown, add, 1, cast.Sum[int64]())
+//	watched := cast.WithProgress(counters, 200*time.Millisecond, bar)
+//	sum, err := cast.Reduce(ctx, watched, add, 1, cast.Sum[int64]())
 func WithProgress[A any](to Mesh[A], interval time.Duration, onSettled func(settled int)) Mesh[A] {
 	watch := &progressCallback{max(interval, minProgressInterval), onSettled}
 	return meshWith[A]{to, func(t *Target) error {

@@ -26,7 +26,7 @@
 //	gather  one message, an array by rank of the region, null where there is no value; of a union by
 //	        rank of the mesh
 //	choose  one message, the value, and Castnet-Rank and Castnet-Point in the whole mesh
-//	send    one empty message, once every live rank was published to; no rank answers, so there is no
+//	send    one empty message, once every live rank was published to; there is no
 //	        Castnet-Answered, and failed are the ranks known to be gone
 //	stream  one message per rank as it answers, with rank and point; then an empty one
 //

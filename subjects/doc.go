@@ -40,8 +40,8 @@
 //	hb.<kind>.<from>                                heartbeats
 //	ev.<kind>.<mesh>.<r>.<actor>.<from>             events ("_" where a part does not apply)
 //	log.<mesh>.<r>.<stream>.<from>                  log lines
-//	r.<from>.<token>                                replies to foreign clients (1 to 4 tokens, each a label)
-//	n.<process>.<link>                              "no responders" hints; link is the publisher's mark of the message
+//	r.<from>.<token>                                replies to foreign clients (1 to 4 labels)
+//	n.<process>.<link>                              "no responders" hints, by the publisher's mark
 //
 // # How to use it
 //

@@ -6,7 +6,8 @@
 // heads and envelopes, the handling goroutine reads the body once:
 //
 //	packet    0x00  version  kind  flags  uvarint age(ms)  uvarint n  uvarint prev  [4 uvarint known]  rest…
-//	envelope  kind|flags  [str actor  str port  str sender]  [uvarint ttl(ms)]  [str reply]  [str ext]  str body
+//	envelope  kind|flags  [str actor  str port  str sender]  [uvarint ttl(ms)]  [str reply]
+//	          [str ext]  str body
 //
 // Here str is a uvarint length and that many bytes. A flag announces each part in brackets. A
 // message on a port's subject without a leading 0x00 comes from a foreign NATS client. It is JSON
