@@ -95,7 +95,7 @@ func TestLifecycle_partialStopIsReported(t *testing.T) {
 	require.NoError(t, err)
 	told := c.told(t)
 	const held = 8 * time.Second // longer than a controller waits with these keys
-	require.NoError(t, hold.Send(t.Context(), counters.Ref(1), held))
+	c.keepBusy(t, counters.Ref(1), held)
 	err = counters.Stop(context.Background())
 	require.ErrorAs(t, err, new(*mesh.StopError))
 	require.Equal(t, "1 of 2 ranks have not ended", await(t, told, "mesh.stop.failed").Reason)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
 	"github.com/castnet-io/castnet/agent/host"
@@ -78,6 +80,17 @@ func (c *Counter) say(ctx *actor.Context, what string) (actor.None, error) {
 func (c *Counter) hold(_ *actor.Context, d time.Duration) (actor.None, error) {
 	time.Sleep(d)
 	return actor.None{}, nil
+}
+
+// keepBusy returns when an actor is in hold. A stop that follows finds it there, though stops overtake
+// messages.
+func (c *cluster) keepBusy(t *testing.T, ref actor.Ref[*Counter], d time.Duration) {
+	t.Helper()
+	require.NoError(t, hold.Send(t.Context(), ref, d))
+	testkit.Until(t, "the actor is busy", func() bool {
+		i, err := c.Proc().Inspect(t.Context(), ref.ID())
+		return err == nil && i.Current == "hold"
+	})
 }
 
 // wait has its proc wait so long for procs from now on.

@@ -19,7 +19,7 @@ func TestShutdown_retriesProcsThatAFormerOneLeft_MESH5(t *testing.T) {
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
 	// its proc is killed after its grace, or ends then
-	require.NoError(t, hold.Send(t.Context(), counters.Ref(1), 4*time.Second))
+	c.keepBusy(t, counters.Ref(1), 4*time.Second)
 	hosts := c.AllHosts(t, c.Net)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
