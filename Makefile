@@ -63,7 +63,7 @@ test: build bin/nats ## vet, and every test without the race detector
 
 race: ## the tests of packages with goroutines, under the race detector
 	@scripts/preflight.sh --race
-	go test -race -vet=off $(TOGETHER) -timeout 15m $(filter-out $(addprefix ./,$(subst |, ,$(ALONE))),$(LONG)) $$(go list ./... | grep -vE '/($(ALONE))$$')
+	go test -race -vet=off $(TOGETHER) -timeout 15m $(filter-out $(addprefix ./,$(subst |, ,$(ALONE))),$(LONG)) $$(go list ./... | grep -vE '/castnet$$|/($(ALONE))$$')
 
 stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 P=1 RACE=1; GOMAXPROCS applies
 	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -p '$(P)' -parallel '$(PARALLEL)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)

@@ -11,8 +11,9 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 )
 
-// closeTimeout bounds the end of a test's Bus.
-const closeTimeout = 5 * time.Second
+// patience bounds the start and the end of a test's Bus. The server is in the same process, so only a
+// busy machine delays them.
+const patience = 30 * time.Second
 
 // Server starts a server that does not listen. It shuts down with the test.
 func Server(t testing.TB, change ...func(*embed.Options)) *embed.Server {
@@ -30,7 +31,7 @@ func Server(t testing.TB, change ...func(*embed.Options)) *embed.Server {
 // Open connects a Bus to srv and closes it when the test ends.
 func Open(t testing.TB, srv *embed.Server, change ...func(*bus.Options)) *bus.Bus {
 	t.Helper()
-	o := bus.Options{Server: srv, Name: t.Name()}
+	o := bus.Options{Server: srv, Name: t.Name(), ConnectTimeout: patience}
 	for _, f := range change {
 		f(&o)
 	}
@@ -38,7 +39,7 @@ func Open(t testing.TB, srv *embed.Server, change ...func(*bus.Options)) *bus.Bu
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		// The test's own context is done by now.
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		require.NoError(t, b.Close(ctx))
 	})
