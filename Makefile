@@ -11,6 +11,7 @@ RUNS     ?= full
 PKG      ?= ./...
 RUN      ?= .
 N        ?= 100
+SEEDS    ?= 100000
 BUSY     ?= 0
 P        ?= 1
 PARALLEL ?= 0
@@ -68,8 +69,9 @@ race: ## the tests of packages with goroutines, under the race detector
 stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 P=1 RACE=1; GOMAXPROCS applies
 	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -p '$(P)' -parallel '$(PARALLEL)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)
 
-long: ## series of minutes: 100,000 seeds of links, a cast to 100,000 ranks, a million actors
-	@CASTNET_TEST_LONG=1 go test -count 1 -timeout 20m -v -run 'TestSimulation|HundredThousandRanks|MillionActors|TestModel_actors|TestBurst|TestModel_histories|largeBody|stormLeaks' ./internal/wire ./internal/link ./internal/launch ./cast ./actor ./agent/host ./integration
+long: ## series of minutes: SEEDS=100000 of simulated links, a cast to 100,000 ranks, a million actors
+	@CASTNET_TEST_LONG=1 go test -count 1 -timeout 20m -v -run 'HundredThousandRanks|MillionActors|TestModel_actors|TestBurst|TestModel_histories|TestUnmarshal_largeBody|TestLaunch_storm' ./cast ./actor ./agent/host ./integration ./internal/wire ./internal/launch
+	@go test -count 1 -timeout 20m -v -run TestSimulation ./internal/link -link.seeds '$(SEEDS)'
 
 bench: ## castnet beside raw NATS and other actor libraries; ONLY=regexp picks rows, REPEATS=n
 	@go run -C bench . -only '$(ONLY)' -repeats '$(REPEATS)'
