@@ -26,7 +26,6 @@ var sleepers = map[string]string{
 	"internal/launch/orphans_linux.go":   "a process in the midst of an exec tells nobody when it is through",
 
 	"internal/testkit/wait.go": "a condition without an event is checked again and again",
-	"actor/scale_test.go":      "looks at every stack: to look costs more",
 	"agent/agenttest/exercise.go": "real agents time leases by their own clock: it is renewed " +
 		"for longer than that",
 	"cast/declined_test.go":         "what leaves a queue makes room in it until a window is full",

@@ -86,10 +86,7 @@ func disperse(t *testing.T, p *actor.Proc, names []string) {
 // atRest waits until no worker is left.
 func atRest(t *testing.T) {
 	t.Helper()
-	testkit.Until(t, "rest", func() bool {
-		time.Sleep(time.Millisecond) // to look costs more than that
-		return !strings.Contains(stacks(), workerFrame)
-	})
+	testkit.Until(t, "rest", func() bool { return !strings.Contains(stacks(), workerFrame) })
 }
 
 func TestScale_aMillionActorsAreCheapAndLeaveNothing_ACT10(t *testing.T) {
