@@ -70,6 +70,9 @@ type Entry struct {
 func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
+	if c.serverIsAloneWithoutJetStream() {
+		return nil, fmt.Errorf("%w: open the bucket %s", ErrNoJetStream, o.Bucket)
+	}
 	js, err := jetstream.New(c.nc)
 	if err != nil {
 		return nil, c.kvErr(err, fmt.Sprintf("open the bucket %s", o.Bucket))
@@ -92,6 +95,17 @@ func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 		return nil, c.kvErr(err, fmt.Sprintf("open the bucket %s", o.Bucket))
 	}
 	return k, nil
+}
+
+// serverIsAloneWithoutJetStream reports whether the connected server says that it has no JetStream
+// and belongs to no cluster. A request would tell the same by "no responders", but not beside a
+// subscriber to every subject.
+func (c *Conn) serverIsAloneWithoutJetStream() bool {
+	server := c.nc.ConnectedServerId()
+	enabled, _ := c.nc.ConnectedServerJetStream()
+	clustered := c.Clustered()
+	connected := server != "" && c.nc.ConnectedServerId() == server
+	return connected && !enabled && !clustered
 }
 
 // openBucket opens or creates a bucket, and returns the time of its creation by the clock of the

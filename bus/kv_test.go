@@ -115,6 +115,16 @@ func TestKV_reportsAMissingStore_BUS7(t *testing.T) {
 	require.ErrorIs(t, err, bus.ErrNoJetStream)
 }
 
+func TestKV_reportsAMissingStoreBesideASubscriberToEverything_BUS7(t *testing.T) {
+	srv := bustest.Server(t)
+	listener := bustest.Open(t, srv)
+	all, err := listener.Data().Subscribe(">", func(bus.Msg) {})
+	require.NoError(t, err)
+	defer all.Unsubscribe()
+	_, err = bustest.Open(t, srv).Control().KV(t.Context(), bus.KVOptions{Bucket: "things"})
+	require.ErrorIs(t, err, bus.ErrNoJetStream, "the listener hides that there are no responders")
+}
+
 func TestKV_persistsWithAStoreDirectory(t *testing.T) {
 	dir := t.TempDir()
 	start := func() *embed.Server {
