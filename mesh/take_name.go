@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
@@ -31,7 +32,20 @@ func (n *Net) TakeName(ctx context.Context, name string) (release func(), err er
 	}
 	ctx, cancel := withTimeout(ctx, config.AttachTimeout.Get(n.config))
 	defer cancel()
-	ctl, err := system.Find(ctx, n.proc)
+	asked := system.NameReservation{ID: id, By: n.proc.ID()}
+	reserve := func(ctl actor.Ref[*system.Controller]) error {
+		_, err := system.Reserve.Call(ctx, ctl, asked)
+		return err
+	}
+	release = func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		_ = n.askSystem(ctx, func(ctl actor.Ref[*system.Controller]) error { // it expires otherwise
+			_, err := system.Release.Call(ctx, ctl, asked)
+			return err
+		})
+	}
+	err = n.askSystem(ctx, reserve)
 	if errors.Is(err, system.ErrNoController) {
 		if err := n.checkNameFree(ctx, name); err != nil {
 			return fail(err)
@@ -39,15 +53,6 @@ func (n *Net) TakeName(ctx context.Context, name string) (release func(), err er
 		return func() {}, nil
 	}
 	if err != nil {
-		return fail(err)
-	}
-	asked := system.NameReservation{ID: id, By: n.proc.ID()}
-	release = func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-		defer cancel()
-		_, _ = system.Release.Call(ctx, ctl, asked) // it expires otherwise
-	}
-	if _, err := system.Reserve.Call(ctx, ctl, asked); err != nil {
 		if _, refused := errors.AsType[*NameTakenError](err); !refused {
 			release() // the reply may have been lost after the reservation
 		}

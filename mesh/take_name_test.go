@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
@@ -235,15 +236,18 @@ func TestTakeName_startingWorldCompetesForItsName_MESH17(t *testing.T) {
 	t.Parallel()
 	c := newStored(t)
 	c.System(t, "s")
-	ctl, err := system.Find(t.Context(), c.Proc())
-	require.NoError(t, err)
 	spec := system.Spec{Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin}}
 	for round := range 10 {
 		spec.Name = fmt.Sprintf("words%d", round)
 		var all sync.WaitGroup
 		errs := make([]error, 2)
 		all.Go(func() { _, errs[0] = c.TakeName(t.Context(), spec.Name) }) // and never gives it back
-		all.Go(func() { _, errs[1] = system.Upsert.Call(t.Context(), ctl, system.UpsertRequest{Spec: spec}) })
+		all.Go(func() {
+			errs[1] = c.Net.AskSystem(t.Context(), func(ctl actor.Ref[*system.Controller]) error {
+				_, err := system.Upsert.Call(t.Context(), ctl, system.UpsertRequest{Spec: spec})
+				return err
+			})
+		})
 		all.Wait()
 		if errs[0] == nil {
 			errs[0], errs[1] = errs[1], errs[0]

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/castnet-io/castnet/actor"
@@ -18,24 +19,14 @@ func (p ProcMesh) stopWorld(ctx context.Context) error {
 	}
 	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(p.net.config))
 	defer cancel()
-	ctl, err := system.Find(ctx, p.net.proc)
+	var report system.StopReport
+	var accepted bool // by an earlier term, which may have removed the world
+	err := p.net.askSystem(ctx, func(ctl actor.Ref[*system.Controller]) (err error) {
+		report, accepted, err = p.net.requestStop(ctx, ctl, name, accepted)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("stop world %s: %w", name, err)
-	}
-	port := actor.OpenPort[system.StopReport](p.net.proc)
-	defer port.Close()
-	to := port.Ref()
-	request := system.StopRequest{Worlds: []string{name}, Reason: "stopped by its user", Report: &to}
-	accepted, err := system.Stop.Call(ctx, ctl, request)
-	if err == nil && len(accepted.Worlds) == 0 {
-		err = fmt.Errorf("%s", accepted.Skipped[name])
-	}
-	if err != nil {
-		return fmt.Errorf("stop world %s: %w", name, err)
-	}
-	report, err := port.Recv(ctx)
-	if err != nil {
-		return fmt.Errorf("stop world %s: no report: %w", name, err)
 	}
 	for _, w := range report.Worlds {
 		if len(w.Silent) > 0 {
@@ -43,4 +34,38 @@ func (p ProcMesh) stopWorld(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// requestStop makes one term of the system controller stop a world, and returns its report.
+// accepted says that a term has accepted the request. Then a world that is gone has stopped. If the
+// term ends before its report, the error is that of its end.
+func (n *Net) requestStop(
+	ctx context.Context, ctl actor.Ref[*system.Controller], world string, accepted bool,
+) (system.StopReport, bool, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	unwatch, err := n.proc.Monitor(ctl.ID(), func(d actor.Down) { cancel(d.Reason) })
+	if err != nil {
+		return system.StopReport{}, accepted, err
+	}
+	defer unwatch()
+	port := actor.OpenPort[system.StopReport](n.proc)
+	defer port.Close()
+	to := port.Ref()
+	request := system.StopRequest{Worlds: []string{world}, Reason: "stopped by its user", Report: &to}
+	got, err := system.Stop.Call(ctx, ctl, request)
+	if err != nil {
+		return system.StopReport{}, accepted, err
+	}
+	if why, skipped := got.Skipped[world]; skipped {
+		if accepted && why == system.SkippedNotFound {
+			return system.StopReport{}, accepted, nil
+		}
+		return system.StopReport{}, accepted, errors.New(why)
+	}
+	report, err := port.Recv(ctx)
+	if err != nil {
+		return report, true, fmt.Errorf("no report: %w", context.Cause(ctx))
+	}
+	return report, true, nil
 }

@@ -154,6 +154,9 @@ type StopResponse struct {
 	Skipped map[string]string `cbor:"2,keyasint,omitempty" json:"skipped,omitempty"` // reasons, by name
 }
 
+// SkippedNotFound is the reason in StopResponse.Skipped of a world that does not exist.
+const SkippedNotFound = "not found"
+
 // StopReport is the result of a stop, sent at its timeout at the latest.
 type StopReport struct {
 	Worlds []WorldStopped `cbor:"1,keyasint" json:"worlds"` // by name

@@ -70,7 +70,7 @@ func (st *state) stop(e stop) {
 	for _, name := range names {
 		switch w := st.worlds[name]; {
 		case w == nil:
-			skip(name, "not found")
+			skip(name, SkippedNotFound)
 		case w.stopping != nil:
 			skip(name, "it is already stopping")
 		default:
