@@ -142,7 +142,7 @@ type controller struct {
 	actorWaiters      []actorWaiter
 }
 
-// newController subscribes to the mesh's events before anything is created (CTL-1).
+// newController subscribes to the mesh's events before anything is created (CTL-3).
 func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	s.Procs.Owner = ctx.Self()
 	if s.Actors != nil {
@@ -378,7 +378,7 @@ func (c *controller) forEachShare(
 	}
 }
 
-// onCreateError handles the error of a creation (CTL-5).
+// onCreateError handles the error of a creation (CTL-8).
 func (c *controller) onCreateError(ctx *actor.Context, host int, err error) {
 	c.handle(ctx, createFailure{host, err})
 }

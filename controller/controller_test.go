@@ -326,7 +326,7 @@ func TestController_stopEndsItsMesh_CTL4(t *testing.T) {
 	r.stoppedOnce(t, r.hosts...) // and not for what was never created
 }
 
-func TestCreate_failureNamesTheHost_CTL5(t *testing.T) {
+func TestCreate_failureNamesTheHost_CTL8(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(h *fakeHost) {
 		if h.ranks[0] == 0 {
@@ -347,7 +347,7 @@ func TestCreate_failureNamesTheHost_CTL5(t *testing.T) {
 	require.Zero(t, r.hosts[0].stops())
 }
 
-func TestCreate_silentHostDelaysNothingForever_CTL5(t *testing.T) {
+func TestCreate_silentHostDelaysNothingForever_CTL8(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, func(h *fakeHost) { h.mute = h.ranks[0] == 2 })
 		ref := r.own(t, r.spec)

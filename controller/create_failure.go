@@ -11,7 +11,7 @@ import (
 
 // statusesAfterFailure yields the status of each rank of the share that is still initializing, in
 // order. It is Failed after a refusal, or Initializing with the reason if the outcome is unknown
-// (CTL-5).
+// (CTL-8).
 func (st *state) statusesAfterFailure(f createFailure) iter.Seq2[int, agent.Status] {
 	first := f.host * st.spec.Procs.PerHost
 	last := first + st.spec.Procs.PerHost

@@ -14,29 +14,21 @@
 //
 // # Contract
 //
-//   - CTL-1 (no ownerless window): The controller subscribes to the events of its mesh before it
-//     creates the first rank.
-//   - CTL-2 (one message per host): An operation sends one message to each host, whatever the
-//     number of ranks. A partial stop sends one to each host with ranks of the part. Stops also
-//     use the control connection (AGT-11).
-//   - CTL-3 (numbered events): Each change of a rank is one event on `ev.rank`, numbered from 1.
-//     Each end is reported once. ListEvents has each rank's latest event. A failure known only from
-//     a reply waits 250 ms for its event.
-//   - CTL-4 (leases): A live controller renews its procs' leases every third of their term.
-//     Replies bring missed events. Without leases it polls every supervision.poll-interval, and
-//     makes earlier owners' leases endless. A stopping controller first stops its mesh; a crashed
-//     one's leases expire.
-//   - CTL-5 (silent host): If a host does not answer, its ranks keep their last status, with the
-//     silence as the reason while they are being created. If a host refuses or is known to be
-//     gone, they fail.
-//   - CTL-6 (restart): A rank that fails after it ran restarts under the Policy, as its next
-//     generation, after a backoff, up to a limit. Waits for ends skip the failures in between.
-//     Reports and orders for earlier generations have no effect.
-//   - CTL-7 (liveness): The controller answers ListEvents for as long as it lives, whatever the
-//     state of the ranks. It keeps no record of its watchers, so none can block it.
-//   - CTL-8 (host death): Only a host's death ends its ranks (package presence). A healthy
-//     spare takes its place if the Policy has one; otherwise the ranks fail, reported on `ev.`. A
-//     host that returns gets a stop for its remaining procs.
+//   - CTL-2 (one message per host): An operation sends one message to each host concerned, and one
+//     cast stops actors. Controllers with one LeaseRenewer share messages of 256 renewals.
+//     Unanswered stops and renewals also use the control connection (AGT-11).
+//   - CTL-3 (events): Each change of a rank is one event on `ev.rank`, numbered from 1; each end
+//     is reported once. As long as the controller lives, ListEvents returns each rank's latest
+//     event, also over the control connection.
+//   - CTL-4 (leases, stop): A live controller renews its procs' leases every third of their term;
+//     those of a crashed one expire. A stopping controller first stops its mesh. Running ranks are
+//     `stopping` from the stop request on.
+//   - CTL-6 (restart): A rank that fails after it ran restarts under the Policy as its next
+//     generation, after a backoff, up to a limit. agent.Restart does so for healthy ranks,
+//     whatever the Policy. Reports of former generations have no effect.
+//   - CTL-8 (host death): A silent host's ranks keep their status. They fail when it refuses or is
+//     dead (package presence), unless a healthy spare takes its place (Policy). A host that
+//     returns gets a stop for its remaining procs.
 //   - CTL-9 (news): A message from another process is a request, never news. News arrives only on
 //     event subjects, and permissions can limit their publishers.
 //   - CTL-10 (one owner): A mesh has one owner at a time; each next owner has a higher epoch
@@ -45,26 +37,12 @@
 //   - CTL-11 (spare hosts): A drained host's ranks move to a spare, in batches, each after its
 //     old proc ended. Moves are no restarts; actor owners learn of them first. The drained host
 //     becomes a spare. Spares are probed before use; fewest procs first.
-//   - CTL-12 (requested restart): agent.Restart restarts healthy ranks in place, as their next
-//     generation, whatever the Policy. Each replies when it runs with its actors, or at its first
-//     failure. Requested restarts do not count.
-//   - CTL-13 (control fallback): One cast stops actors. After a second, the controller stops each
-//     unanswered actor over the control connection. Lease renewals use it when half their time
-//     passed without a reply.
-//   - CTL-14 (shared renewal): Controllers with one LeaseRenewer renew together, with one message
-//     per host and 256 leases. Each lease gets its own result.
-//   - CTL-15 (stopping): Running ranks are `stopping` from the moment of the stop request.
-//     `mesh.stop.attempt` is published then, before any host gets the order, and also when the
-//     owner's end stops the mesh.
 //   - CTL-16 (kept mesh): Kept procs outlive their host. The controller probes a dead host's
 //     procs at once, then every supervision.poll-interval. Ranks run while any answers, then share
 //     the host's fate. A returning host adopts them, or stops them with the mesh.
 //   - CTL-17 (host meshes): A mesh of taken hosts has a controller, made first (Spec.Hosts). It
 //     lists each host's end once; a returning host is the next generation. Stop and the
 //     controller's end return all hosts; failures are errors, which the next Stop retries.
-//   - CTL-18 (pages): ListEvents is answered over the control connection, after any version, in the
-//     order of CTL-3. A page has as many events as fit. An event that is too long loses its last
-//     output, details and causes.
 //   - CTL-19 (final failure): A rank that fails for good after the mesh came up goes to
 //     Spec.OnRankFailed 1 s later, unless it was stopping. If OnRankFailed does not handle it, the
 //     controller fails; that ends the mesh and reaches its parent (ACT-6).
@@ -81,4 +59,24 @@
 //
 // State belongs to the controller's turn. The decisions are the pure function step;
 // internal/supervise counts restarts, and testdata has scenarios.
+//
+// An operation sends one message to a host, whatever the number of ranks. A partial stop sends one
+// to each host with ranks of the part. After a second, the controller stops each unanswered actor
+// over the control connection. Lease renewals use it when half their time passed without a reply.
+// In a shared renewal each lease gets its own result.
+//
+// The controller subscribes to the events of its mesh before it creates the first rank. A failure
+// known only from a reply waits 250 ms for its event. It keeps no record of its watchers, so none
+// can block it. ListEvents answers whatever the state of the ranks, after any version, in the
+// order of the numbers. A page has as many events as fit. An event that is too long loses its last
+// output, details and causes.
+//
+// Replies to renewals bring missed events. Without leases the controller polls every
+// supervision.poll-interval, and makes earlier owners' leases endless. `mesh.stop.attempt` is
+// published before any host gets the order to stop, and also when the owner's end stops the mesh.
+//
+// Waits for ends skip failures that a restart follows. Reports and orders for earlier generations
+// have no effect. Each rank of a requested restart replies when it runs with its actors, or at its
+// first failure; it does not count. While ranks are being created, their reason names a silent
+// host. Failed ranks are reported on `ev.`.
 package controller

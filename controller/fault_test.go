@@ -125,7 +125,7 @@ func frails(name string) *agent.ActorSpec {
 	return &agent.ActorSpec{Name: name, Type: frail.Name(), Params: []byte{0xa0}}
 }
 
-func TestFaultC1_controllerAnswersDespiteFailures_CTL7(t *testing.T) {
+func TestFaultC1_controllerAnswersDespiteFailures_CTL3(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, func(h *fakeHost) { h.renew = notNow })
 		r.spec.Lease = time.Second

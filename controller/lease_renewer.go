@@ -12,7 +12,7 @@ import (
 )
 
 // LeaseRenewer renews the leases of all meshes with controllers in one proc. It renews them in
-// rounds, with one message per host (CTL-14).
+// rounds, with one message per host (CTL-2).
 type LeaseRenewer struct {
 	p         *actor.Proc
 	startedAt time.Time

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testproc"
 )
 
-func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL14(t *testing.T) {
+func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL2(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	first, second := agent.Claim{Epoch: 1, Owner: r.p.ID().Actor("a")},
@@ -66,7 +66,7 @@ func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL14(t *testing.T) {
 	}
 }
 
-func TestLeaseRenewer_controllersShareRenewals_CTL14(t *testing.T) {
+func TestLeaseRenewer_controllersShareRenewals_CTL2(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t)
 		r.spec.Lease, r.spec.Renewer = time.Second, NewLeaseRenewer(r.p)
@@ -85,7 +85,7 @@ func TestLeaseRenewer_controllersShareRenewals_CTL14(t *testing.T) {
 	})
 }
 
-func TestLeaseRenewer_closedRenewerRefusesCallers_CTL14(t *testing.T) {
+func TestLeaseRenewer_closedRenewerRefusesCallers_CTL2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := NewLeaseRenewer(nil)
 		host := testproc.HostID(t, "h")

@@ -198,7 +198,7 @@ func (c *controller) renew(ctx *actor.Context) {
 	})
 }
 
-// onRenewError reports a failed renewal. It changes no rank (CTL-5).
+// onRenewError reports a failed renewal. It changes no rank (CTL-8).
 func (c *controller) onRenewError(ctx *actor.Context, host int, err error) {
 	agents := "the agents of its procs"
 	if c.spec.Actors == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestEventLog_pagesKeepOrderAndFitTheControlConnection_CTL18(t *testing.T) {
+func TestEventLog_pagesKeepOrderAndFitTheControlConnection_CTL3(t *testing.T) {
 	const ends, lane = 300, 64 << 10
 	l := &eventLog{latest: map[int]actor.Event{}}
 	for rank := range ends {
@@ -66,7 +66,7 @@ func TestEventLog_adjacentEqualEndsAreOneEvent(t *testing.T) {
 	}, page)
 }
 
-func TestListEvents_isAnsweredWhileDataIsBlocked_CTL18(t *testing.T) {
+func TestListEvents_isAnsweredWhileDataIsBlocked_CTL3(t *testing.T) {
 	t.Parallel()
 	m := newMuted(t, 0)
 	o, err := agent.Stop.Call(t.Context(), m.controller,

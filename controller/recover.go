@@ -212,7 +212,7 @@ func (st *state) stopRegion(x *effects, part shape.Region, reason string, now ti
 	}
 }
 
-// handleHostChange applies a change of a host. Only its death changes a rank (CTL-5); other changes
+// handleHostChange applies a change of a host. Only its death changes a rank (CTL-8); other changes
 // are only reported.
 func (st *state) handleHostChange(x *effects, h hostChange, now time.Time) {
 	index := slices.Index(st.spec.Procs.Hosts, h.Host)

@@ -14,7 +14,7 @@ import (
 )
 
 // restartOrder restarts healthy ranks in place: each ends, and starts as its next generation
-// (CTL-12). For a rolling restart the caller sends one order per batch.
+// (CTL-6). For a rolling restart the caller sends one order per batch.
 type restartOrder struct {
 	ranks  []int
 	grace  time.Duration

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestStop_ranksAreStoppingFromTheRequestOn_CTL15(t *testing.T) {
+func TestStop_ranksAreStoppingFromTheRequestOn_CTL4(t *testing.T) {
 	t.Parallel()
 	busy := make(chan struct{})
 	r := newRig(t, func(h *fakeHost) { h.busy = busy })
@@ -50,7 +50,7 @@ func TestStop_ranksAreStoppingFromTheRequestOn_CTL15(t *testing.T) {
 	told("mesh.stop.success")
 }
 
-func TestStop_ranksAreStoppingWhenTheOwnerEnds_CTL15(t *testing.T) {
+func TestStop_ranksAreStoppingWhenTheOwnerEnds_CTL4(t *testing.T) {
 	t.Parallel()
 	busy := make(chan struct{})
 	r := newRig(t, func(h *fakeHost) { h.busy = busy })

@@ -21,7 +21,7 @@ const (
 
 // StopActors stops the actors of a region through their agents, and returns the statuses by rank of
 // it once all have ended. It is one cast; earlier data and the folding processes may delay it.
-// After a second each agent also gets the stop over the control connection (CTL-13).
+// After a second each agent also gets the stop over the control connection (CTL-2).
 func StopActors(ctx context.Context, to cast.Mesh[agent.Agent], s agent.StopRequest) (agent.Overlay, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var alone agent.Overlay
@@ -79,7 +79,7 @@ func withDeadProcs(o agent.Overlay, err error) (agent.Overlay, error) {
 
 // keepActors renews a lease at the agents of a region and returns the statuses by rank of it. It is
 // one cast. After half of the time, silent agents also get the renewal over the control connection
-// (CTL-13).
+// (CTL-2).
 func keepActors(ctx context.Context, to cast.Mesh[agent.Agent], l agent.Lease) (agent.Overlay, error) {
 	first, cancel := agent.FirstHalf(ctx)
 	defer cancel()

@@ -38,7 +38,7 @@ func newMuted(t *testing.T, lease time.Duration) *muted {
 	return m
 }
 
-func TestLease_procLeasesAreRenewedWhileDataIsBlocked_CTL13(t *testing.T) {
+func TestLease_procLeasesAreRenewedWhileDataIsBlocked_CTL2(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t)
 		r.spec.Lease = 3 * time.Second
@@ -52,7 +52,7 @@ func TestLease_procLeasesAreRenewedWhileDataIsBlocked_CTL13(t *testing.T) {
 	})
 }
 
-func TestStop_actorsStopWhileDataIsBlocked_CTL13(t *testing.T) {
+func TestStop_actorsStopWhileDataIsBlocked_CTL2(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		m := newMuted(t, 0)
 		defer m.mute()()
@@ -63,7 +63,7 @@ func TestStop_actorsStopWhileDataIsBlocked_CTL13(t *testing.T) {
 	})
 }
 
-func TestLease_actorLeasesAreRenewedWhileDataIsBlocked_CTL13(t *testing.T) {
+func TestLease_actorLeasesAreRenewedWhileDataIsBlocked_CTL2(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		const lease = 4 * time.Second
 		m := newMuted(t, lease)

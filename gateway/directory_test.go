@@ -79,7 +79,7 @@ func TestDirectory_keepsEntriesWhenHostsAreUnreachable(t *testing.T) {
 }
 
 // A silent host may have the mesh: it is unavailable, not unknown, and what is known of it is kept.
-func TestDirectory_aMeshIsUnknownOnlyWhenEveryLiveHostAnswered_MESH22(t *testing.T) {
+func TestDirectory_aMeshIsUnknownOnlyWhenEveryLiveHostAnswered_MESH9(t *testing.T) {
 	for state, want := range map[string]error{
 		agent.HostSuspect: actor.ErrUnavailable, agent.HostUnknown: actor.ErrUnavailable,
 		agent.HostDead: actor.ErrNoActor,

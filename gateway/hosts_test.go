@@ -47,7 +47,7 @@ func TestGateway_findsAMeshOnceKnownHostsAnswered_GW5(t *testing.T) {
 }
 
 // A known host that does not answer may have the mesh, until it is dead.
-func TestGateway_aMeshIsUnavailableWhileASilentHostMayHaveIt_MESH22(t *testing.T) {
+func TestGateway_aMeshIsUnavailableWhileASilentHostMayHaveIt_MESH9(t *testing.T) {
 	s := newSystem(t)
 	s.awaitKnown("a alive")
 	silent := testproc.HostID(t, "silent")

@@ -51,7 +51,7 @@ type ActorSpawnSpec[P any] struct {
 }
 
 // Spawn starts an actor of a type in every proc of a region, under one fresh name that starts with
-// label. A constructor that fails anywhere fails the spawn and names the rank (MESH-3, MESH-4).
+// label. A constructor that fails anywhere fails the spawn and names the rank (MESH-3).
 func Spawn[A, P any](
 	ctx context.Context, procs ProcMesh, typ actor.Type[A, P], label string, params P,
 ) (ActorMesh[A], error) {

@@ -52,7 +52,7 @@ func (c *cluster) detached(t *testing.T) []system.DetachedState {
 	return now.Detached
 }
 
-func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH16(t *testing.T) {
+func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH14(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
 	maker, end := c.Client(t)
@@ -119,7 +119,7 @@ func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH16(t *testing.T) {
 }
 
 // F7 for what is detached: the next system controller has it, in a later epoch.
-func TestDetach_meshSurvivesANewSystemController_MESH16(t *testing.T) {
+func TestDetach_meshSurvivesANewSystemController_MESH14(t *testing.T) {
 	t.Parallel()
 	c := newStored(t, "a")
 	one := c.System(t, "one")
@@ -155,7 +155,7 @@ func TestDetach_meshSurvivesANewSystemController_MESH16(t *testing.T) {
 
 // An adopter that dies, or is too slow, at any instant before it has confirmed leaves the mesh to
 // the system controller: before the hosts hear of it, and afterwards.
-func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH16(t *testing.T) {
+func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH14(t *testing.T) {
 	t.Parallel()
 	const lease = 20 * time.Second // an adopter has half of it, and needs seconds on a busy machine
 	c := withSystem(t)
@@ -240,7 +240,7 @@ func (c *cluster) heard(t *testing.T, p mesh.ProcMesh, epoch uint64) bool {
 }
 
 // A program that takes a mesh over by force owns it, and the system controller forgets it.
-func TestDetach_takenOverMeshIsForgotten_MESH16(t *testing.T) {
+func TestDetach_takenOverMeshIsForgotten_MESH14(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
 	maker, end := c.Client(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestHostMesh_otherProgramsCanAskAndWatchItsController_MESH20(t *testing.T) {
+func TestHostMesh_otherProgramsCanAskAndWatchItsController_MESH8(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "found")
 	found := c.AllHosts(t, c.Net)
@@ -98,7 +98,7 @@ func (i *innkeeper) open(ctx *actor.Context, _ actor.None) (mesh.HostMesh, error
 
 func (i *innkeeper) Cleanup(ctx *actor.Context, _ error) error { return i.net.Close(ctx) }
 
-func TestHostMesh_endsWithTheActorThatAllocatedIt_MESH13(t *testing.T) {
+func TestHostMesh_endsWithTheActorThatAllocatedIt_MESH2(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	keepers := innkeepers.Define(func(ctx *actor.Context, p inn) (*innkeeper, error) {
@@ -136,7 +136,7 @@ func (a *asked) Allocate(context.Context, shape.Extent) (mesh.Allocation, error)
 	return nil, errors.New("there are no hosts")
 }
 
-func TestHostMesh_controllerStartsBeforeItsHosts_MESH20(t *testing.T) {
+func TestHostMesh_controllerStartsBeforeItsHosts_MESH8(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	told := c.told(t)
@@ -156,7 +156,7 @@ func TestHostMesh_controllerStartsBeforeItsHosts_MESH20(t *testing.T) {
 	require.Equal(t, 1, a.times, "who cannot have a controller gets no hosts")
 }
 
-func TestClose_reportsHostsThatWereNotReturned_MESH20(t *testing.T) {
+func TestClose_reportsHostsThatWereNotReturned_MESH8(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))

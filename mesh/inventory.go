@@ -20,7 +20,7 @@ import (
 )
 
 // Inventory is the hosts and the proc meshes of a namespace at one moment. It holds the hosts that
-// answered, and those expected by a gateway or the owner of a mesh (MESH-22).
+// answered, and those expected by a gateway or the owner of a mesh (MESH-9).
 type Inventory struct {
 	Hosts []HostState // by label
 	// Meshes are the meshes known to the answering hosts. A rank on a silent host has its status

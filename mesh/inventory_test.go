@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestInventory_isPartialWhileAGatewayHangs_MESH22(t *testing.T) {
+func TestInventory_isPartialWhileAGatewayHangs_MESH9(t *testing.T) {
 	t.Parallel()
 	c := testmesh.Start(t, testmesh.Hosts("a"))
 	inv, err := c.Inventory(t.Context())
@@ -33,7 +33,7 @@ func TestInventory_isPartialWhileAGatewayHangs_MESH22(t *testing.T) {
 	require.EqualError(t, inv.Err(), "no gateway listed the hosts: silent hosts may be missing")
 }
 
-func TestInventory_isCompleteDespiteAWildcardListener_MESH22(t *testing.T) {
+func TestInventory_isCompleteDespiteAWildcardListener_MESH9(t *testing.T) {
 	t.Parallel()
 	c := testmesh.Start(t, testmesh.Hosts("a"))
 	everything := c.Open(t).Data()
@@ -54,7 +54,7 @@ func TestInventory_isCompleteDespiteAWildcardListener_MESH22(t *testing.T) {
 }
 
 // A gateway knows a host that answers nobody: it may have the mesh.
-func TestLookup_reportsUnknownOnlyWhenAllHostsAnswered_MESH22(t *testing.T) {
+func TestLookup_reportsUnknownOnlyWhenAllHostsAnswered_MESH9(t *testing.T) {
 	t.Parallel()
 	c := testmesh.Start(t, testmesh.Hosts("a"))
 	c.AllHosts(t, c.Net)

@@ -25,7 +25,7 @@ func (lateOwner) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay, e
 	return lateOverlay, nil
 }
 
-func TestAwaitSettled_returnsTheRanksAfterTheDeadline_MESH4(t *testing.T) {
+func TestAwaitSettled_returnsTheRanksAfterTheDeadline_MESH3(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		c := testmesh.Start(t, testmesh.InMemory())
 		typ := actor.NewType[agent.Agent, actor.None]("late-owner")

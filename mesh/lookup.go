@@ -100,7 +100,7 @@ func (i Inventory) Lookup(name string) (ProcMesh, error) {
 	return ProcMesh{}, &AmbiguousError{What: "mesh", Name: name, Candidates: ids}
 }
 
-// hasTakenName reports whether the mesh has its label for one (MESH-17).
+// hasTakenName reports whether the mesh has its label for one (MESH-15).
 func (m MeshState) hasTakenName() bool {
 	d := m.Procs.desc
 	return d.World != nil || d.NameTaken || system.IsSystemClaim(d.ID, m.claim())

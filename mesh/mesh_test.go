@@ -154,7 +154,7 @@ func TestClose_stopsMeshesOfTheProgram_MESH2(t *testing.T) {
 	}
 }
 
-func TestSpawn_failureNamesEachRankAndLeavesNothing_MESH4(t *testing.T) {
+func TestSpawn_failureNamesEachRankAndLeavesNothing_MESH3(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	hosts := c.AllHosts(t, c.Net)
@@ -191,7 +191,7 @@ func TestSpawn_failureNamesEachRankAndLeavesNothing_MESH4(t *testing.T) {
 	}
 }
 
-func TestSpawnActors_constructorErrorNamesItsRank_MESH4(t *testing.T) {
+func TestSpawnActors_constructorErrorNamesItsRank_MESH3(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)

@@ -143,7 +143,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 }
 
 // NetOf returns a Net in the proc of an actor, for actors that make meshes. A mesh spawned with
-// the Context of an actor belongs to the actor, and ends with it (MESH-13). The proc's program
+// the Context of an actor belongs to the actor, and ends with it (MESH-2). The proc's program
 // must have Def among its actors. The caller closes the Net, in its Cleanup at the latest.
 func NetOf(ctx *actor.Context) *Net {
 	p := ctx.Proc()

@@ -70,7 +70,7 @@ func (c *cluster) oversees(t *testing.T, o overseeing) (net *mesh.Net, who actor
 	return net, who, procs
 }
 
-func TestOwner_actorHandlesFailuresAndItsMeshEndsWithIt_MESH13(t *testing.T) {
+func TestOwner_actorHandlesFailuresAndItsMeshEndsWithIt_MESH2(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	heard := make(chan actor.Event, 4)
@@ -91,7 +91,7 @@ func TestOwner_actorHandlesFailuresAndItsMeshEndsWithIt_MESH13(t *testing.T) {
 	require.Len(t, c.pids(t, more), 2)
 }
 
-func TestOwner_unhandledFailureFailsTheActorAndItsMesh_MESH13(t *testing.T) {
+func TestOwner_unhandledFailureFailsTheActorAndItsMesh_MESH21(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	heard := make(chan actor.Event, 4)

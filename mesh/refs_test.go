@@ -83,7 +83,7 @@ func TestProcMesh_textRoundTripsAndParsingIsStrict(t *testing.T) {
 }
 
 // A handle is a value: another program reads it from a message, uses it, and does not own it.
-func TestActorMesh_receivedHandleWorksWithoutOwnership(t *testing.T) { // MESH-7
+func TestActorMesh_receivedHandleWorksWithoutOwnership(t *testing.T) { // MESH-2
 	t.Parallel()
 	c := newCluster(t, "a")
 	_, counters := c.workers(t, 4, 10)

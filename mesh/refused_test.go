@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestSpawn_refusesAnUnschedulableMeshAtOnce_MESH10(t *testing.T) {
+func TestSpawn_refusesAnUnschedulableMeshAtOnce_MESH3(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)

@@ -71,7 +71,7 @@ func (h HostMesh) Spawn(ctx context.Context, name string, perHost shape.Extent) 
 	return h.SpawnProcs(ctx, SpawnSpec{Name: name, PerHost: perHost})
 }
 
-// SpawnProcs is Spawn with all options (MESH-3, MESH-4).
+// SpawnProcs is Spawn with all options (MESH-3).
 func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error) {
 	desc, err := h.newMesh(s)
 	if err != nil {
@@ -184,7 +184,7 @@ func (h HostMesh) isLocal() bool {
 	return !slices.ContainsFunc(h.Infos(), func(i agent.HostInfo) bool { return !i.Local })
 }
 
-// startController starts the controller of a mesh in this program (CTL-1), as a child of the
+// startController starts the controller of a mesh in this program (CTL-3), as a child of the
 // calling actor, if there is one.
 func (n *Net) startController(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent], error) {
 	watcher, err := n.presenceWatcher()
@@ -295,7 +295,7 @@ func lateStatuses(ctx context.Context, owner actor.Ref[agent.Agent], id string) 
 	return agent.Wait.Call(ctx, owner, agent.WaitRequest{ID: id, Until: agent.Initializing})
 }
 
-// abandonSpawn stops the started ranks of a failed spawn and ends its controller (MESH-4).
+// abandonSpawn stops the started ranks of a failed spawn and ends its controller (MESH-3).
 func abandonSpawn(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(n.config))
 	defer cancel()

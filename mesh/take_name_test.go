@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-func TestTakeName_oneOfConcurrentProgramsWins_MESH17(t *testing.T) {
+func TestTakeName_oneOfConcurrentProgramsWins_MESH15(t *testing.T) {
 	t.Parallel()
 	for kept, start := range map[string]func(*testing.T, ...string) *cluster{"with": newStored,
 		"without": newCluster} {
@@ -78,7 +78,7 @@ func onlyOneTakes(t *testing.T, nets []*mesh.Net) {
 
 // A name is free there unless a mesh on a host has it: no reservation exists without a system
 // controller.
-func TestTakeName_withoutASystemControllerAsksTheHosts_MESH17(t *testing.T) {
+func TestTakeName_withoutASystemControllerAsksTheHosts_MESH15(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	release, err := c.TakeName(t.Context(), "words")
@@ -97,7 +97,7 @@ func TestTakeName_withoutASystemControllerAsksTheHosts_MESH17(t *testing.T) {
 }
 
 // A reservation is saved before it is answered: the next system controller knows it.
-func TestTakeName_nextSystemControllerKnowsTakenNames_MESH17(t *testing.T) {
+func TestTakeName_nextSystemControllerKnowsTakenNames_MESH15(t *testing.T) {
 	t.Parallel()
 	c := newStored(t)
 	s := c.System(t, "s")
@@ -112,7 +112,7 @@ func TestTakeName_nextSystemControllerKnowsTakenNames_MESH17(t *testing.T) {
 	require.Equal(t, "program", taken.Kind)
 }
 
-func TestTakeName_concurrentMeshesGetDistinctNames_MESH17(t *testing.T) {
+func TestTakeName_concurrentMeshesGetDistinctNames_MESH15(t *testing.T) {
 	t.Parallel()
 	c := newStored(t, "a", "b")
 	c.System(t, "s")
@@ -158,7 +158,7 @@ func TestTakeName_concurrentMeshesGetDistinctNames_MESH17(t *testing.T) {
 }
 
 // A world that somebody declares, or that a host begins which joins it.
-func TestTakeName_worldCannotUseALiveMeshsName_MESH17(t *testing.T) {
+func TestTakeName_worldCannotUseALiveMeshsName_MESH15(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
 	ctl, err := system.Find(t.Context(), c.Proc())
@@ -232,7 +232,7 @@ func outcome(t *testing.T, stood <-chan error) error {
 	return testkit.Find(t, stood, func(err error) bool { return !errors.Is(err, context.DeadlineExceeded) })
 }
 
-func TestTakeName_startingWorldCompetesForItsName_MESH17(t *testing.T) {
+func TestTakeName_startingWorldCompetesForItsName_MESH15(t *testing.T) {
 	t.Parallel()
 	c := newStored(t)
 	c.System(t, "s")

@@ -12,7 +12,7 @@ import (
 )
 
 // Detach and Adopt ask the system controller in this way.
-func TestAskSystem_asksTheNextTerm_MESH16(t *testing.T) {
+func TestAskSystem_asksTheNextTerm_MESH14(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		c := testmesh.Start(t, testmesh.InMemory())
 		s := c.System(t, "s")

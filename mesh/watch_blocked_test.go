@@ -127,7 +127,7 @@ func TestWatch_reportsWorldEndsWhileDataIsBlocked_MESH6(t *testing.T) {
 	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, told))
 }
 
-func TestWatchHosts_reportsChangesWhileDataIsBlocked_MESH19(t *testing.T) {
+func TestWatchHosts_reportsChangesWhileDataIsBlocked_MESH6(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	mine, err := c.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 1))

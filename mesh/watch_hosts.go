@@ -18,7 +18,7 @@ var errNetClosed = errors.New("the Net is closed")
 
 // Watch yields the end of every host of the region, known ones included, until ctx ends or the loop
 // is left: dead (failed), or left cleanly (stopped). A host that returns may end again, as the next
-// generation of its rank (MESH-19).
+// generation of its rank (MESH-6).
 func (h HostMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return ends(h.Changes(ctx))
 }

@@ -67,7 +67,7 @@ func (w *hostWatch) told() (all []string) {
 	}
 }
 
-func TestWatchHosts_sliceSeesItsOwnHostsAndEachChangeOnce_MESH19(t *testing.T) {
+func TestWatchHosts_sliceSeesItsOwnHostsAndEachChangeOnce_MESH6(t *testing.T) {
 	w := newHostWatch(hostsOf(t).Slice("rack", 1, 2))
 	first, second := w.mesh.hosts[0], w.mesh.hosts[1]
 	is := func(id subjects.HostID, c presence.Change) {
@@ -92,7 +92,7 @@ func TestWatchHosts_sliceSeesItsOwnHostsAndEachChangeOnce_MESH19(t *testing.T) {
 	}, w.told(), "it ends again, as the next generation")
 }
 
-func TestWatchHosts_deafProgramBlamesNoHost_MESH19(t *testing.T) {
+func TestWatchHosts_deafProgramBlamesNoHost_MESH12(t *testing.T) {
 	w := newHostWatch(hostsOf(t))
 	is := func(i int, s presence.State) {
 		w.hear(presence.Change{Host: w.mesh.hosts[i], State: s, Mode: agent.ModeOpen})
@@ -120,7 +120,7 @@ func (d deafened) subscribe(hear func(actor.Event), _ func()) (cancel func(), er
 	return func() {}, nil
 }
 
-func TestWatchHosts_deafProgramEndsTheWatchInTime_MESH19(t *testing.T) {
+func TestWatchHosts_deafProgramEndsTheWatchInTime_MESH12(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hostsOf(t)
 		d := deafened{newOfHosts(h)}

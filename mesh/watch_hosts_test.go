@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestWatchHosts_reportsHostsAsRanks_MESH19(t *testing.T) {
+func TestWatchHosts_reportsHostsAsRanks_MESH6(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	cfg := &config.Config{}

@@ -90,7 +90,7 @@ func (r *rig) requireSame(t *testing.T, s system.Spec, a, b *machine, mesh strin
 		Change: system.ChangeNone}, again)
 }
 
-func TestWorlds_lostBucketIsRecreatedAndRefilled_WORLD18(t *testing.T) {
+func TestWorlds_lostBucketIsRecreatedAndRefilled_WORLD14(t *testing.T) {
 	t.Parallel()
 	for _, byOthers := range []bool{false, true} {
 		t.Run(fmt.Sprint("by others: ", byOthers), func(t *testing.T) {
@@ -125,7 +125,7 @@ func bucketIsGone(t *testing.T, byOthers bool) {
 	require.Len(t, now.Worlds, 1, "no host runs it: the controller knew it")
 }
 
-func TestWorlds_hostsRestoreWorldsWithoutBucketAndController_WORLD18(t *testing.T) {
+func TestWorlds_hostsRestoreWorldsWithoutBucketAndController_WORLD14(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r, s, a, b, mesh, kill := lossRig(t)
 		kill()
@@ -136,7 +136,7 @@ func TestWorlds_hostsRestoreWorldsWithoutBucketAndController_WORLD18(t *testing.
 	})
 }
 
-func TestWorlds_standbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
+func TestWorlds_standbyTakesOverWithoutABucket_WORLD14(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r, s, a, b, mesh, kill := lossRig(t)
 		r.serve(t, "two")
@@ -148,8 +148,8 @@ func TestWorlds_standbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
 
 // A world that has ended in a new bucket is not brought back by a host that was away, which the
 // first controller never asked: one that it knew, and asked as the world ended, may have stopped
-// its share already (WORLD-10).
-func TestWorlds_stoppedWorldIsNotAdopted_WORLD18(t *testing.T) {
+// its share already (WORLD-2).
+func TestWorlds_stoppedWorldIsNotAdopted_WORLD14(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
 		_, kill := r.serve(t, "one")

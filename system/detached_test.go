@@ -89,7 +89,7 @@ func TestDetached_isSavedBeforeHostsAndCallersHear_WORLD16(t *testing.T) {
 	require.Empty(t, s.st.detached)
 }
 
-func TestDetached_nextControllerUsesALaterEpoch_WORLD10(t *testing.T) {
+func TestDetached_nextControllerUsesALaterEpoch_WORLD2(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
@@ -186,7 +186,7 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 
 // The controller dies while a mesh is being adopted: the next one follows the adopter, who is told
 // so when he confirms.
-func TestDetached_nextControllerTakesItBack_WORLD10(t *testing.T) {
+func TestDetached_nextControllerTakesItBack_WORLD2(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)

@@ -5,52 +5,39 @@
 //
 // # Contract
 //
-//   - WORLD-1 (one mesh): A world is one mesh: its procs are ranks of it, wherever they run. Host
-//     rank r has the ranks from r × (procs per host) on.
-//   - WORLD-2 (saved first): A decision is saved before it is carried out and before the reply.
-//   - WORLD-3 (join): The reply to a join precedes any other message to the joiner; a repeated
-//     join gets one too. A join is refused, with the reason, for a live host's rank, a proc of
-//     another world, or a stopping world.
-//   - WORLD-4 (declaration): A declaration is accepted whole or not at all. The same declaration
-//     again changes nothing, or adds labels. An existing label is never overwritten.
-//   - WORLD-5 (assignment): Host rank assigns ranks, not arrival. Host ⌊procs ÷ per host⌋ takes
-//     the remainder; later hosts stand by; no host gets an empty share. A self-joined proc may
-//     have a rank beyond the shape: it is watched, and counts.
-//   - WORLD-6 (phases): A world waits for its declaration. It is then Live while it has as many
-//     procs as its shape and all are healthy, otherwise Unhealthy. The phase changes as soon as
-//     the change is known, with the reason.
-//   - WORLD-7 (eviction): A world with a proc that was unhealthy for the eviction time is stopped
-//     and removed, with the reason. A world that only lacks procs waits for ever. The clock is
-//     monotonic; a clock that went back stands still.
-//   - WORLD-8 (removal): A removed world leaves nothing. Its name is free, and a new world of
-//     that name is another mesh.
+//   - WORLD-1 (one mesh): A world is one mesh, wherever its procs run. Host rank r has the ranks
+//     from r × (procs per host) on, whatever the order of arrival. Later hosts stand by; no host
+//     gets an empty share.
+//   - WORLD-2 (controller death): A decision is saved before it is carried out and before the
+//     reply. At whatever instant a controller dies, no proc is spawned twice or forgotten. A rank
+//     whose procs may have died gets a new generation.
+//   - WORLD-3 (requests): Every request gets a reply, and none ends the controller. A declaration
+//     is accepted whole or not at all; a repeated one only adds labels. The reply to a join
+//     precedes any other message to the joiner.
+//   - WORLD-6 (phases): A declared world is Live while it has as many procs as its shape, all
+//     healthy; otherwise it is Unhealthy. It is removed once a proc was unhealthy for the eviction
+//     time. Each change has its reason.
+//   - WORLD-8 (end): A stop gets two replies: one at once, and at the deadline at the latest a
+//     report of stopped, aborted and silent members. A removed world leaves nothing, and its name
+//     is free for another mesh.
 //   - WORLD-9 (unhealthy): A proc is unhealthy when it ended, missed its heartbeat time, a
 //     message to it and the probe after that came back, an actor of it failed, or its host is
 //     dead. Silence alone heals with the next heartbeat.
-//   - WORLD-10 (controller death): At whatever instant a controller dies, no proc is spawned
-//     twice or forgotten. Orders may repeat. A rank whose procs may have died gets a new
-//     generation. Procs on a host that no world has there are stopped.
-//   - WORLD-11 (stop): A stop gets two replies: one at once, and a report of stopped, aborted and
-//     silent members, at the deadline at the latest. A world without members ends at once; so
-//     does a system without worlds.
 //   - WORLD-12 (snapshot): A snapshot shows the state when it is taken. Names and labels of
 //     worlds must both match; a filter selects procs in a world, but never hosts. An urgent
 //     snapshot waits for no data (ACT-12).
 //   - WORLD-13 (one acts): One controller acts. It renews its lease each half second and stops 2
 //     s after the last renewal. Another follows after 2.75 s of silence, or a release; failover
 //     takes at most 5 s. Hosts refuse earlier epochs (HOST-13).
-//   - WORLD-14 (no JetStream): Without JetStream the controller runs, and reports that worlds end
-//     with it. Their procs have a lease. The next controller stops unknown procs.
-//   - WORLD-15 (requests): Every request gets a reply. No request ends the controller.
+//   - WORLD-14 (lost store): Without JetStream the controller runs, and reports that worlds end
+//     with it. It recreates a lost bucket from its own state. No proc is stopped because its
+//     record is missing there.
 //   - WORLD-16 (detached meshes): The system controller follows a detached mesh's owner in the
 //     next epoch, renews leases and keeps the policy. It saves first and replies once hosts obey.
 //     One adopter at a time, naming the present epoch, succeeds (agent.FencedError refuses others).
 //   - WORLD-17 (names): The acting controller arbitrates the names of worlds, detached meshes and
 //     programs (Reserve). It asks the hosts first. A reservation is saved, and ends at its release
 //     or after proc.spawn-idle. Without saved ones, a successor grants none for that long.
-//   - WORLD-18 (lost bucket): The controller recreates a lost bucket from its own state. In a
-//     bucket younger than 10 minutes, a world without a record is adopted from its hosts. No proc
-//     is stopped because a record is missing.
 //
 // # Details
 //
@@ -69,6 +56,19 @@
 // Reservations are saved with JetStream alone. Without it, a controller that follows another grants
 // no names to programs and new worlds for proc.spawn-idle. By the end of a reservation the hosts
 // know its mesh.
+//
+// Host ⌊procs ÷ per host⌋ takes the remainder. A self-joined proc may have a rank beyond the
+// shape: it is watched, and counts. A repeated join gets a reply too. A join is refused, with the
+// reason, for a live host's rank, a proc of another world, or a stopping world. An existing label
+// is never overwritten.
+//
+// A world waits for its declaration, and then for procs that it lacks, for ever. The phase changes
+// as soon as the change is known. The clock of evictions is monotonic; a clock that went back
+// stands still. A world without members ends at a stop at once; so does a system without worlds.
+//
+// After the death of a controller orders may repeat, and procs on a host that no world has there
+// are stopped. Without JetStream procs have a lease, and the next controller stops unknown procs.
+// In a bucket younger than 10 minutes, a world without a record is adopted from its hosts.
 //
 // # Use
 //

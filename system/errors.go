@@ -48,7 +48,7 @@ func (e *ExistsError) FromDetail(code actor.Code, detail []byte) bool {
 	return code == actor.CodeConflict && json.Unmarshal(detail, e) == nil && e.World != "" && e.Shape != ""
 }
 
-// LabelError refuses to overwrite a label (WORLD-4).
+// LabelError refuses to overwrite a label (WORLD-3).
 type LabelError struct {
 	Object    string `json:"object"` // a world, a host or a proc
 	Label     string `json:"label"`

@@ -148,7 +148,7 @@ func (st *state) assignmentFor(id subjects.HostID, mesh subjects.MeshID, gen int
 }
 
 // reconcile compares the shares of a host with its assignments. It stops shares without an
-// assignment, and orders missing shares (WORLD-10).
+// assignment, and orders missing shares (WORLD-2).
 func (st *state) reconcile(e inventory) {
 	has := map[*assignment]bool{}
 	for _, x := range e.shares {

@@ -60,7 +60,7 @@ func (st *state) join(e join) {
 }
 
 // rejectJoin replies to a join with an error. It still asks the host for its inventory: the host
-// may run a share of an ended world, which must be stopped (WORLD-10).
+// may run a share of an ended world, which must be stopped (WORLD-2).
 func (st *state) rejectJoin(e join, why error) {
 	st.answer(e.from, nil, why)
 	if e.Host != nil && e.Host.ID.IsValid() {
@@ -172,7 +172,7 @@ func (st *state) assignHost(s *assignment, id subjects.HostID) {
 }
 
 // beginGeneration computes a host's share and the generation of its procs. The ranks never had that
-// generation before, so that no address is used twice (WORLD-10).
+// generation before, so that no address is used twice (WORLD-2).
 func (st *state) beginGeneration(s *assignment) {
 	w := s.world
 	s.computeShare()
@@ -203,7 +203,7 @@ func (st *state) renewGeneration(s *assignment) {
 	st.beginGeneration(s)
 }
 
-// orderShare orders a host to create its share, unless that is empty (WORLD-5).
+// orderShare orders a host to create its share, unless that is empty (WORLD-1).
 func (st *state) orderShare(s *assignment) {
 	if w := s.world; s.count > 0 && w.stopping == nil {
 		st.emit(create{

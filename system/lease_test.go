@@ -284,7 +284,7 @@ func TestLease_takeoverLeavesASafetyMargin_WORLD13(t *testing.T) {
 	})
 }
 
-func TestLease_lostBucketKeepsTheHolderUntilExpiry_WORLD18(t *testing.T) {
+func TestLease_lostBucketKeepsTheHolderUntilExpiry_WORLD14(t *testing.T) {
 	start := time.Unix(1000, 0)
 	a := &lease{self: "a"}
 	a.observed(start, leaseRecord{}, 0)
@@ -306,7 +306,7 @@ func TestLease_lostBucketKeepsTheHolderUntilExpiry_WORLD18(t *testing.T) {
 	require.Equal(t, writeLease{leaseRecord{"b", 4}, 0, leaseAbandon}, b.next(start.Add(leaseTake)))
 }
 
-func TestLease_repeatedReadFailuresCondemnTheBucket_WORLD18(t *testing.T) {
+func TestLease_repeatedReadFailuresCondemnTheBucket_WORLD14(t *testing.T) {
 	start := time.Unix(1000, 0)
 	l := &lease{self: "a"}
 	require.False(t, l.readFailed(start))

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestShare_matchesANaiveCount_WORLD5(t *testing.T) { // WORLD-1
+func TestShare_matchesANaiveCount_WORLD1(t *testing.T) { // WORLD-1
 	rapid.Check(t, func(t *rapid.T) {
 		procs, perHost := rapid.IntRange(1, 200).Draw(t, "procs"), rapid.IntRange(1, 50).Draw(t, "per host")
 		seen := map[int]bool{}
@@ -142,7 +142,7 @@ func runs(p *portion) agent.Overlay {
 	return agent.Overlay{{First: p.first, Count: p.count, Status: agent.Status{Phase: agent.Running}}}
 }
 
-// create checks that no address is ever given twice (WORLD-10), and that what is given is what
+// create checks that no address is ever given twice (WORLD-2), and that what is given is what
 // counting gives.
 func (c *cluster) create(e create) {
 	m := c.host(e.host)
@@ -313,7 +313,7 @@ func (c *cluster) act() {
 
 // Whatever happens, in the end each host runs exactly what the worlds have there, and nothing was
 // ever started twice under one address.
-func TestModel_spawnsNothingTwiceAndForgetsNothing_WORLD10(t *testing.T) {
+func TestModel_spawnsNothingTwiceAndForgetsNothing_WORLD2(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCluster(t)
@@ -379,8 +379,8 @@ func (c *cluster) empty() {
 	require.False(c.t, ok)
 }
 
-// The time of an eviction is that of somebody who looks at every proc after every step (WORLD-7).
-func TestModel_evictionMatchesANaiveCheck_WORLD7(t *testing.T) {
+// The time of an eviction is that of somebody who looks at every proc after every step (WORLD-6).
+func TestModel_evictionMatchesANaiveCheck_WORLD6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newScenario(t)
 		s.st.limits = limits{silence: 5 * time.Second, eviction: 7 * time.Second, stopWithin: time.Second}

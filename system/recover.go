@@ -59,7 +59,7 @@ func (st *state) mayAdopt(name string) bool {
 }
 
 // adoptShare assigns a host the share that it runs of a world with a lost record, and creates the
-// world if there is none (WORLD-18); nil: the share is not adopted.
+// world if there is none (WORLD-14); nil: the share is not adopted.
 func (st *state) adoptShare(e inventory, x heldShare) *assignment {
 	name := x.mesh.Label()
 	spec, ok := specOf(x)

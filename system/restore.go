@@ -9,7 +9,7 @@ import (
 )
 
 // restore loads the state of an earlier controller. All members count as alive now, and every host
-// is asked for its inventory before any order (WORLD-10).
+// is asked for its inventory before any order (WORLD-2).
 func (st *state) restore(e restored) {
 	st.adoptUntil = st.now.Add(e.adopting)
 	for _, name := range e.ended {

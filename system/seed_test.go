@@ -93,7 +93,7 @@ func TestSeed_supervisionState_WORLD9(t *testing.T) {
 }
 
 // Hosts that join before their world and hosts that join behind it run the same ranks.
-func TestSeed_hostsJoin_WORLD3_WORLD5(t *testing.T) {
+func TestSeed_hostsJoin_WORLD3_WORLD1(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"hosts", "world"} {
 		t.Run(first+" first", func(t *testing.T) {
@@ -190,7 +190,7 @@ func (r *rig) stop(t *testing.T, of ...string) system.StopReport {
 }
 
 // Everything goes: worlds, their procs, and the system controller. Programs that only ask go on.
-func TestSeed_systemShutdown_WORLD11(t *testing.T) {
+func TestSeed_systemShutdown_WORLD8(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
 		s, _ := r.serve(t, "s")
@@ -208,7 +208,7 @@ func TestSeed_systemShutdown_WORLD11(t *testing.T) {
 }
 
 // One world goes, with all its procs; the other one notices nothing, and the name is free.
-func TestSeed_singleWorldShutdown_WORLD8_WORLD11(t *testing.T) {
+func TestSeed_singleWorldShutdown_WORLD8(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
 		r.serve(t, "s")

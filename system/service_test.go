@@ -19,7 +19,7 @@ import (
 )
 
 // Shape [3,4] with 8 per host gives ranks 8 to 11 to host 1, whoever comes first.
-func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD5(t *testing.T) {
+func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD1(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
 		r.serve(t, "s")
@@ -49,7 +49,7 @@ func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD5(t *testing.T) {
 }
 
 // A controller that is killed is followed within 5 s; nothing is spawned twice or forgotten (F7).
-func TestWorlds_standbyControllerTakesOver_WORLD10_WORLD13(t *testing.T) {
+func TestWorlds_standbyControllerTakesOver_WORLD2_WORLD13(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
 		_, kill := r.serve(t, "one")
@@ -74,7 +74,7 @@ func TestWorlds_standbyControllerTakesOver_WORLD10_WORLD13(t *testing.T) {
 }
 
 // A rank whose host is lost is created anew on the next host of that rank, as another incarnation.
-func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD10(t *testing.T) {
+func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD2(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
 		r.serve(t, "s")
@@ -95,7 +95,7 @@ func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD10(t *testing.T) {
 }
 
 // A stop is answered at once, and then with what came of it.
-func TestWorlds_stopIsAnsweredTwice_WORLD11(t *testing.T) {
+func TestWorlds_stopIsAnsweredTwice_WORLD8(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
 		s, _ := r.serve(t, "s")
@@ -125,7 +125,7 @@ func TestWorlds_stopIsAnsweredTwice_WORLD11(t *testing.T) {
 
 // A proc that dies makes its world Unhealthy at once, and after the eviction time it goes, with the
 // reason (C-1).
-func TestWorlds_deadProcEvictsItsWorld_WORLD7(t *testing.T) {
+func TestWorlds_deadProcEvictsItsWorld_WORLD6(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
 		require.NoError(t, r.keys.LoadEnv(
@@ -171,7 +171,7 @@ func TestWorlds_workWithoutAStore_WORLD14(t *testing.T) {
 }
 
 // A bad message gets an answer, and the controller lives.
-func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
+func TestWorlds_badMessagesAreAnswered_WORLD3(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
 		r.serve(t, "s")
@@ -244,7 +244,7 @@ func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 
 // Controllers are killed while worlds are declared: whoever was told yes has a world, and in the
 // end each host runs exactly its shares (F7).
-func TestWorlds_surviveControllerDeathsUnderLoad_WORLD2_WORLD10(t *testing.T) {
+func TestWorlds_surviveControllerDeathsUnderLoad_WORLD2(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
 		hosts := []*machine{r.host(t, "a", "w", 0), r.host(t, "b", "w", 1)}

@@ -87,7 +87,7 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// mergeLabels returns the union of has and adds. A key with two values is an error (WORLD-4).
+// mergeLabels returns the union of has and adds. A key with two values is an error (WORLD-3).
 func mergeLabels(of string, has, adds map[string]string) (map[string]string, error) {
 	out := maps.Clone(has)
 	for _, k := range slices.Sorted(maps.Keys(adds)) {
@@ -112,7 +112,7 @@ func (s Spec) isSame(o Spec) (bool, error) {
 }
 
 // share returns the range of ranks for a host rank. The host after the last full one takes the
-// remainder; later hosts get none (WORLD-5).
+// remainder; later hosts get none (WORLD-1).
 func share(procs, perHost, hostRank int) (first, count int) {
 	if hostRank > procs/perHost { // also avoids an overflow of the product
 		return 0, 0

@@ -261,7 +261,7 @@ func (w *world) deriveStatus() (Status, string) {
 	return StatusLive, ""
 }
 
-// assess adds a member to the unhealthy ones of its world, or removes it (WORLD-7).
+// assess adds a member to the unhealthy ones of its world, or removes it (WORLD-6).
 func (st *state) assess(m *member) {
 	w := m.world
 	if w == nil {

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the traces of testdata/*.txt anew
 
 // Each file of testdata is a script: a line is something that the controller hears, and the lines
 // below it that start with a tab are what it wants done.
-func TestStep_scenarios(t *testing.T) { // WORLD-4, WORLD-6
+func TestStep_scenarios(t *testing.T) { // WORLD-3, WORLD-6
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)

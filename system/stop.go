@@ -40,7 +40,7 @@ type stoppingWorld struct {
 	result  WorldStopped
 }
 
-// stop replies twice: with the stopping worlds at once, and with a report at the end (WORLD-11).
+// stop replies twice: with the stopping worlds at once, and with a report at the end (WORLD-8).
 func (st *state) stop(e stop) {
 	timeout := cmp.Or(e.Timeout, st.stopWithin)
 	why := cmp.Or(e.Reason, "asked to stop")
@@ -99,7 +99,7 @@ func (st *state) shutDown(why string) {
 	}
 }
 
-// evict stops a world with a proc that was unhealthy for too long (WORLD-7).
+// evict stops a world with a proc that was unhealthy for too long (WORLD-6).
 func (st *state) evict(w *world) {
 	st.unhealthyTimers.stop(&w.unhealthyTimer)
 	_, bad := w.deriveStatus()

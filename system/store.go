@@ -40,7 +40,7 @@ func bucketOf(s subjects.Space) string {
 // nothing.
 //
 // The store remembers its reads and writes. When the bucket is gone, the store makes another one
-// and fills it from memory (WORLD-18).
+// and fills it from memory (WORLD-14).
 type store struct {
 	open func(context.Context) (*bus.KV, error)
 

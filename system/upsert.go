@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// upsert declares a world, as a whole or not at all (WORLD-4).
+// upsert declares a world, as a whole or not at all (WORLD-3).
 func (st *state) upsert(e upsert) {
 	change, err := st.planUpsert(e)
 	if err == nil {

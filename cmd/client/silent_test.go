@@ -29,7 +29,7 @@ func (c *cluster) eventually(t *testing.T, good func(result) bool, args ...strin
 	return r
 }
 
-func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS2(t *testing.T) {
+func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS1(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.hostd(t, "a")

@@ -128,7 +128,7 @@ func TestHostd_runsNoSystemControllerWhenDisabled_HOSTD10(t *testing.T) {
 
 // Killed controllers and a server that restarts cost a world nothing: no proc ends, none is started
 // (F7, F11).
-func TestHostd_worldsSurviveControllersAndTheServer_WORLD10(t *testing.T) {
+func TestHostd_worldsSurviveControllersAndTheServer_WORLD2(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_TOKEN=t")
 	store := t.TempDir()
@@ -191,7 +191,7 @@ func portOf(t *testing.T, raw string) int {
 
 // The ranks of a host that was killed run on the next one that is started with its rank, as other
 // procs.
-func TestHostd_killedWorldHostIsReplacedAtItsRank_WORLD10(t *testing.T) {
+func TestHostd_killedWorldHostIsReplacedAtItsRank_WORLD2(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.start(t, "--data", t.TempDir(), "--label", "s")
@@ -230,7 +230,7 @@ func removeBucket(t *testing.T, p *actor.Proc) {
 
 // The bucket is lost while its controller runs, with the controller, or with a standby there: the
 // processes stay.
-func TestHostd_worldsSurviveTheLossOfTheirBucket_WORLD18(t *testing.T) {
+func TestHostd_worldsSurviveTheLossOfTheirBucket_WORLD14(t *testing.T) {
 	t.Parallel()
 	for name, loses := range map[string]func(t *testing.T, startSystem func(label string) *daemon,
 		controller *daemon, remove func()){

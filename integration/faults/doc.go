@@ -63,7 +63,7 @@
 // Of worlds (F7, F11):
 //
 //   - FLT-12 (worlds): Whatever happens to the system controller or the server, no proc of a world
-//     ends or starts twice, no declaration is forgotten, and one controller answers (WORLD-10,
+//     ends or starts twice, no declaration is forgotten, and one controller answers (WORLD-2,
 //     WORLD-13).
 //
 // Of meshes under controllers (F1, F6 to F10, F15, F30):

@@ -17,13 +17,16 @@
 //
 // # Contract
 //
-//   - INS-1 (bounded): A query waits two seconds for reports at most, asks 64 parties at a time,
-//     and ends with its context. It asks and changes nothing.
-//   - INS-2 (silence is named): What did not answer is named: an owner, a host, or a rank in a
-//     View, and in lists by an error beside the records of the others.
-//   - INS-3 (precedence): The owner's report overrides that of hosts. Of several generations of a
-//     rank the newest counts.
-//   - INS-4 (every rank once): In the groups of a View every rank of the mesh occurs exactly once.
+//   - INS-1 (queries): A query asks 64 parties at a time, waits two seconds for reports at most,
+//     ends with its context, and changes nothing. It names each owner, host and rank that did not
+//     answer.
+//   - INS-3 (every rank once): The groups of a View have every rank of the mesh exactly once. The
+//     owner's report of a rank overrides that of hosts, and of several generations the newest
+//     counts.
 //   - INS-5 (pure explanation): An Explanation is a function of its View and of the present time
 //     alone. Its causes are ordered: hosts, owner, ranks, actors.
+//
+// # Details
+//
+// A list has an error for the silent parties beside the records of the others.
 package inspect

@@ -55,7 +55,7 @@ func TestView_ownersReportOverridesThatOfHosts_INS3(t *testing.T) {
 	}, w.view().Statuses)
 }
 
-func TestGroupRanks_coverEveryRankOnce_INS4(t *testing.T) {
+func TestGroupRanks_coverEveryRankOnce_INS3(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := shape.Of("host", 3).With("gpu", 4)
 		outcomes := rapid.SliceOfN(rapid.IntRange(0, 3), 12, 12).Draw(t, "outcomes")
