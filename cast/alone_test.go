@@ -79,7 +79,7 @@ func inTurn(t *testing.T, entries []entry, ranks, n int) {
 	}
 }
 
-func TestCast_keepsOrderForEveryMessageSize_CAST2(t *testing.T) {
+func TestCast_keepsOrderForEveryMessageSize_CAST1(t *testing.T) {
 	const rounds = 12
 	c := newCluster(t, twoByFour(), 4)
 	for i := range rounds {
@@ -100,7 +100,7 @@ func TestCast_keepsOrderForEveryMessageSize_CAST2(t *testing.T) {
 }
 
 // Each link has another number in front when the cast is sent.
-func TestCast_keepsOrderAfterUnevenLinkTraffic_CAST2(t *testing.T) {
+func TestCast_keepsOrderAfterUnevenLinkTraffic_CAST1(t *testing.T) {
 	const ranks, rounds = 24, 5 // more than travel as plain runs
 	c := newCluster(t, shape.Of("gpu", ranks), 8)
 	for i := range rounds {
@@ -186,7 +186,7 @@ func TestCast_largeCastReachesEachRankOnce_CAST1(t *testing.T) {
 	require.Len(t, folded, 8*(len(body)+1)+7)
 }
 
-func TestCast_directCopyKnowsItsPointAndSender_CAST3(t *testing.T) {
+func TestCast_directCopyKnowsItsPointAndSender_CAST1(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	hear := c.deafen(t, 6)
 	c.choke(t, 6)

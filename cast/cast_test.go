@@ -41,7 +41,7 @@ func TestCast_reachesEachRankOfTheRegionOnce_CAST1(t *testing.T) {
 	}
 }
 
-func TestCast_keepsOrderWithDirectMessages_CAST2(t *testing.T) {
+func TestCast_keepsOrderWithDirectMessages_CAST1(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 3), 3)
 	const n = 1000
 	for i := range n {
@@ -69,7 +69,7 @@ func TestCast_keepsOrderWithDirectMessages_CAST2(t *testing.T) {
 	}
 }
 
-func TestCast_handlerSeesItsPointAndTheSender_CAST3(t *testing.T) {
+func TestCast_handlerSeesItsPointAndTheSender_CAST1(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	require.NoError(t, cast.Send(t.Context(), c.in(t, "gpu=1:3"), note, 0))
 	got := c.Take(t, 4)

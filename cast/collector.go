@@ -152,7 +152,7 @@ func (c *collector) takes(rs shape.Ranks) bool {
 
 // mustDefer reports whether a part must wait for the end. It came after a reroute around a silent
 // process, and ranks between its own may still answer. Once the part has its place, they cannot be
-// folded (CAST-8). At the end it counts if it covers all that came meanwhile.
+// folded (CAST-6). At the end it counts if it covers all that came meanwhile.
 func (c *collector) mustDefer(rs shape.Ranks) bool {
 	end := rs.First()
 	for _, r := range rs.Runs() {

@@ -86,8 +86,8 @@ func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.D
 	return scribes{members{via: client, place: place, region: e.Region()}}, client, ranks, back
 }
 
-// A cast that leaves in parts must not be overtaken by a message to any rank it is for (CAST-2).
-func TestCast_largeCastKeepsOrderWithinAProcess_CAST2(t *testing.T) {
+// A cast that leaves in parts must not be overtaken by a message to any rank it is for (CAST-1).
+func TestCast_largeCastKeepsOrderWithinAProcess_CAST1(t *testing.T) {
 	t.Parallel()
 	to, client, said, _ := pair(t)
 	for rank := range 2 {

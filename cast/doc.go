@@ -28,25 +28,18 @@
 //
 // # Contract
 //
-//   - CAST-1 (exactly once): Each live rank of the region, or of the selection in it, gets the
-//     message exactly once. No other rank gets it.
-//   - CAST-2 (order): Casts and direct messages of one sender reach an actor in the order of
-//     sending (DEL-3).
-//   - CAST-3 (point and sender): A handler sees its point in the region of the cast, dense from
-//     rank 0, whichever ranks are selected. Its sender is the casting actor.
+//   - CAST-1 (delivery): Each live rank of the region, or of the selection in it, gets the message
+//     exactly once, in order with its sender's direct messages (DEL-3). No other rank gets it.
+//     Handlers see their point and the casting actor.
 //   - CAST-4 (waits end): A waiting verb returns with every reply, or at the deadline (default 30
 //     s) with a *CoverageError naming failed and missing ranks. Dead ranks fail at once. Cancelling
 //     ctx or leaving a Stream ends handlers' contexts; waiting ones never run.
-//   - CAST-5 (fold order): Replies fold in rank order: in their process, in the first live
-//     process of each host, in a tree of hosts (at most 16 children each), and at the caller. A
-//     reducer must be associative, but need not be commutative.
+//   - CAST-5 (fold order): Replies fold in rank order: a reducer must be associative, but need not
+//     be commutative. If a process does not know the reducer of a cast, none of its actors handles
+//     the cast.
 //   - CAST-6 (folded once): A reply that reached a live process is folded once, whichever
-//     processes die. Replies are routed around a dead folder. Dead ranks fail at once.
-//   - CAST-7 (unknown reducer): If a process does not know the reducer of a cast, none of its
-//     actors handles the cast.
-//   - CAST-8 (silent folder): Before the deadline, processes below a silent folder send their
-//     replies past it. If a second folder above the first is silent too, the processes below the
-//     lower one are missing. A reply counts once, even if the folder resumes.
+//     processes die. Replies bypass a dead folder at once, a silent one before the deadline. Below
+//     two silent folders in a row, processes are missing.
 //   - CAST-9 (progress): In a watched cast, each folding process reports its settled ranks when
 //     there are more than before, until all are settled. In a ReduceStream it reports its partial
 //     fold. Reports are hints; only replies count.
@@ -58,6 +51,14 @@
 //     refuses a message that asks for more; only gateways may.
 //   - CAST-12 (copied replies): A reply shares no memory with its actor (ACT-14). A reply that
 //     cannot be encoded fails its rank.
+//
+// # Details
+//
+// A handler's point is that in the region of the cast, dense from rank 0, whichever ranks are
+// selected. Replies fold in their process, in the first live process of each host, in a tree of
+// hosts (at most 16 children each), and at the caller. If a second folder above a silent one is
+// silent too, the processes below the lower one are missing. A reply counts once, even if a silent
+// folder resumes. Dead ranks fail at once.
 //
 // Verbs may be called on any goroutine, handlers included. The router runs on the proc's data pump
 // and never blocks it. Folding has its own goroutine; Router.Close waits for it.

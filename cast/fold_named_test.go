@@ -51,7 +51,7 @@ func TestFold_namesAFailedRankAndKeepsTheOthers(t *testing.T) {
 	require.Equal(t, int64(21), sum)
 }
 
-func TestFold_refusesInvalidReducersAndReportsUnknownOnes(t *testing.T) { // CAST-7
+func TestFold_refusesInvalidReducersAndReportsUnknownOnes(t *testing.T) { // CAST-5
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	toMany, alone := packets(t, c, 0)
 	_, err := cast.Fold(testkit.Soon(t), c.members, untyped("who"), nil, "top(x)")
@@ -68,7 +68,7 @@ func TestFold_refusesInvalidReducersAndReportsUnknownOnes(t *testing.T) { // CAS
 		`reducer "abacus": no such built-in reducer, and the endpoint declares none of that name`)
 	require.Nil(t, v)
 	require.NoError(t, note.Send(testkit.Soon(t), c.Ref(0).Via(c.client), 8))
-	require.Equal(t, 8, c.Take(t, 1)[0].n, "CAST-7: no actor has handled it")
+	require.Equal(t, 8, c.Take(t, 1)[0].n, "CAST-5: no actor has handled it")
 }
 
 func TestFold_throttledMeshFoldsAtTheCaller(t *testing.T) {

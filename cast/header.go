@@ -107,7 +107,7 @@ func (h *header) decode(ext []byte) error {
 	return nil
 }
 
-// point is a rank's point in the region (CAST-3).
+// point is a rank's point in the region (CAST-1).
 func (h *header) point(view int) shape.Point {
 	p, err := h.Region.Extent().Point(view)
 	if err != nil {

@@ -125,7 +125,7 @@ func TestAggregation_acceptsAFoldAroundABypassedPart_CAST6(t *testing.T) {
 
 // Those below a silent folder were asked to answer past it. Then it goes on: its own word lacks one
 // of them.
-func TestAggregation_lateFoldKeepsBypassedParts_CAST8(t *testing.T) {
+func TestAggregation_lateFoldKeepsBypassedParts_CAST6(t *testing.T) {
 	some := func(sets ...shape.Ranks) contribution {
 		return contribution{parts: []part{{shape.UnionOf(sets...), actor.Answer{Value: "some"}}}}
 	}

@@ -14,7 +14,7 @@ import (
 // Several senders cast at once to slices of slices that overlap, some with steps, some with fewer
 // dimensions. Each rank is handed what it is meant to have, once, in the order of each sender, with
 // its place in the slice.
-func TestCast_overlappingCastsReachEachRankOnce_CAST1(t *testing.T) { // CAST-2, CAST-3
+func TestCast_overlappingCastsReachEachRankOnce_CAST1(t *testing.T) { // CAST-1
 	for name, perProcess := range map[string]int{"a process each": 1, "two in a process": 2} {
 		t.Run(name, func(t *testing.T) {
 			c := newCrowd(t, shape.Of("host", 2).With("gpu", 6), 6, perProcess)

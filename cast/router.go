@@ -167,7 +167,7 @@ func (r *Router) receive(m bus.Msg) {
 		}
 		k.Prev, err = h.prev(first)
 		k.ReplyAcks = h.Mode.aggregates()
-		k.Deliver = func() error { return r.deliver(from, n, e, h, nil) } // CAST-1, CAST-2
+		k.Deliver = func() error { return r.deliver(from, n, e, h, nil) } // CAST-1
 		return k, err
 	})
 }
@@ -234,7 +234,7 @@ func (r *Router) receiveDirect(from subjects.ActorID, e *wire.Envelope) error {
 	return r.deliver(from, 0, &own, h, nil)
 }
 
-// deliver hands a cast to the actors of this process, each with its point in the region (CAST-3). n
+// deliver hands a cast to the actors of this process, each with its point in the region (CAST-1). n
 // is its number, 0 for a direct cast. Without answers, refused gets the unreached ranks; if it is
 // nil, the sender gets them, rank by rank. An error is about all of them.
 func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header,
@@ -258,7 +258,7 @@ func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h he
 		f.Refused = refused
 	}
 	to, absent := r.localRecipients(&h, first, end)
-	if unknown != nil { // no handler runs (CAST-7)
+	if unknown != nil { // no handler runs (CAST-5)
 		for _, at := range to {
 			answer(at.View, actor.Answer{Err: unknown})
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestReroute_silentRankFailsNoOther_CAST8(t *testing.T) {
+func TestReroute_silentRankFailsNoOther_CAST6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
 		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"),
@@ -57,7 +57,7 @@ func TestReroute_silentRankFailsNoOther_CAST8(t *testing.T) {
 
 // The result of the silent one when it wakes up lacks a rank below it that was slow, and went past
 // it: though it has more ranks than came past it, it must not take their place.
-func TestReroute_partialLateReplyReplacesNoOther_CAST8(t *testing.T) {
+func TestReroute_partialLateReplyReplacesNoOther_CAST6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
 		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"),
@@ -88,7 +88,7 @@ func TestReroute_partialLateReplyReplacesNoOther_CAST8(t *testing.T) {
 }
 
 // The same, but the slow rank's answer comes after the word of the one that wakes up.
-func TestReroute_lateAggregatorKeepsNoBypassedRanks_CAST8(t *testing.T) {
+func TestReroute_lateAggregatorKeepsNoBypassedRanks_CAST6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
 		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"),

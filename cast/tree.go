@@ -134,7 +134,7 @@ func (t tree) processEnd(view int) int {
 }
 
 // endOf is the first rank behind those in the same place. A region keeps the order of the mesh
-// (SHP-2), and at most the given number of its ranks are in one place.
+// (SHP-1), and at most the given number of its ranks are in one place.
 func (t tree) endOf(view int, of func(base int) int, most int) int {
 	here := of(t.base(view))
 	return view + sort.Search(min(max(most, 1), t.region.NumRanks()-view), func(i int) bool {

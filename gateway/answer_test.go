@@ -81,7 +81,7 @@ func TestOutcomes_addUp(t *testing.T) {
 		"a handler's own deadline is no silence")
 	require.True(t, sum.count(3, &actor.Error{Code: actor.CodeDeadline}))
 	c := sum.coverage()
-	require.Equal(t, c.asked, c.answered+c.failed+c.missing, "GW-3")
+	require.Equal(t, c.asked, c.answered+c.failed+c.missing, "GW-2")
 	require.Equal(t, []any{4, 1, 2, 1, "host=1,gpu=1"},
 		[]any{c.asked, c.answered, c.failed, c.missing, c.missingRegion})
 	require.Equal(t, meshPoint{3, "host=1,gpu=1"}, meshPointOf(sum.base, 3))

@@ -50,11 +50,9 @@
 //   - GW-1 (an answer each): Each request with a reply subject gets an answer shortly after its
 //     deadline at the latest, or 30 s later if the gateway lost its server. Others (except send),
 //     and forbidden reply subjects, are counted and logged, not cast.
-//   - GW-2 (end of answer): An empty message ends an answer; no other message is empty. It is
-//     sent when every rank has answered, failed, or is missing at the deadline. A pause alone
-//     never ends an answer.
-//   - GW-3 (coverage): The coverage adds up: asked = answered + failed + missing. It covers the
-//     sent values: a rank of a stream has answered if its value was sent.
+//   - GW-2 (end of answer): An empty message ends an answer; no other message is empty. It is sent
+//     once every rank has answered, failed, or is missing at the deadline. The coverage adds up:
+//     asked = answered + failed + missing.
 //   - GW-4 (dead gateway): Before a gateway casts, it announces the accepted request to the
 //     others. If it dies, a live one answers 503: the cast may have run. A single gateway, or a
 //     request that was not yet read, has no such answer.
@@ -64,6 +62,11 @@
 //   - GW-6 (bounds): At most 1,024 casts run, with 64 MiB of bodies; 1,024 names are cached.
 //     Requests per sender and second, lookups, and claims have bounds. Excess gets 503 or 429. A
 //     full queue drops requests and counts them in STATS.
+//
+// # Details
+//
+// A pause alone never ends an answer. The coverage covers the sent values: a rank of a stream has
+// answered if its value was sent.
 //
 // # Several gateways
 //

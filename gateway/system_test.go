@@ -16,7 +16,7 @@ import (
 
 func code(m bus.Msg) string { return m.Header.Get(actor.HeaderErrorCode) }
 
-func TestGateway_statisticsMatchItsReplies_GW3(t *testing.T) {
+func TestGateway_statisticsMatchItsReplies_GW2(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(2)
 
@@ -97,7 +97,7 @@ func TestGateway_endsEveryStreamWithAnEmptyMessage(t *testing.T) { // GW-2
 	require.Equal(t, "application/cbor", m.Header.Get(actor.HeaderContentType), "in the request's format")
 }
 
-func TestGateway_castsToAUnionWithOneCoverage_GW3(t *testing.T) {
+func TestGateway_castsToAUnionWithOneCoverage_GW2(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(6)
 	const union = "gpu=0 | gpu=2 | gpu=5"
