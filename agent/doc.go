@@ -15,19 +15,14 @@
 //
 // # Contract
 //
-//   - AGT-1 (idempotent create): A second Create with the same spec changes nothing and returns the
-//     statuses. A different spec under the same ID returns an error. Failed ranks keep their
-//     record.
-//   - AGT-2 (no blocking): A handler of an agent waits for no process, network or other actor. Long
-//     work runs as a task. Wait and Stop reply when it is done.
-//   - AGT-3 (forward only): The status of a rank only advances. Timeout and Unknown are results at
-//     the caller. No agent stores them.
-//   - AGT-4 (unknown ID): An unknown ID gives an empty reply, not an error.
-//   - AGT-5 (reply in time): Wait and Stop reply shortly before the caller's deadline at the
-//     latest, with the present statuses.
-//   - AGT-6 (generations): A stopped resource whose ranks have ended can be created again, with any
-//     spec. Each rank begins its next generation, shown in State. A request for a generation gets
-//     that one or an error. An ended generation never returns.
+//   - AGT-1 (create): A second Create with the same spec returns the statuses; another spec is an
+//     error. When all ranks of a stopped resource have ended, Create begins their next generation.
+//     An ended generation never returns.
+//   - AGT-3 (status): The status of a rank only advances. Timeout and Unknown are results at the
+//     caller; no agent stores them. An unknown ID gives an empty reply, not an error.
+//   - AGT-5 (reply in time): A handler of an agent waits for no process, network or other actor.
+//     Wait and Stop reply when they are done, or shortly before the caller's deadline with the
+//     present statuses.
 //   - AGT-7 (leases): Without renewal, the agent stops a leased resource as orphaned, and reports
 //     it to log, subscribers and `ev.`. Leases are durations on the agent's clock. After a pause of
 //     the agent, an expired lease lasts half its TTL more, once.
@@ -43,6 +38,12 @@
 //     (actor.Endpoint.CallUrgent) also uses the control connection. A Stop ahead of its Create ends
 //     and reports live ranks only; its ordered copy does the rest. Unanswered lease renewals repeat
 //     there at half time (CallWithFallback).
+//
+// # Details
+//
+// Long work of an agent runs as a task. A repeated Create changes nothing. Failed ranks keep their
+// record. The next generation may have any spec, and State shows it. A request for a generation
+// gets that one or an error.
 //
 // Package agent/agenttest is a test suite for these promises. All three implementations pass it.
 //

@@ -126,7 +126,7 @@ type ResourceSpec struct {
 // RankStart is a rank to be started.
 type RankStart struct{ Rank, Gen int }
 
-// Create adds a resource, or begins the next generation of ended ranks (AGT-1, AGT-6). It returns
+// Create adds a resource, or begins the next generation of ended ranks (AGT-1). It returns
 // the ranks to start, without those that exist already. On error nothing changes.
 func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 	only := m.OnlyRanks
@@ -243,7 +243,7 @@ func (t *Table) HasSpec(id, hash string) bool {
 }
 
 // MarkStopping records a stop request. Once the ranks have ended, the ID may be created again
-// (AGT-6).
+// (AGT-1).
 func (t *Table) MarkStopping(id string) {
 	if r, ok := t.resources[id]; ok {
 		r.stopping = true
@@ -322,7 +322,7 @@ func (t *Table) Phases(id string) PhaseCount {
 	return PhaseCount{}
 }
 
-// Overlay returns the statuses of all ranks of a resource, empty for an unknown one (AGT-4).
+// Overlay returns the statuses of all ranks of a resource, empty for an unknown one (AGT-3).
 func (t *Table) Overlay(id string) Overlay {
 	if r, ok := t.resources[id]; ok {
 		return r.overlay()

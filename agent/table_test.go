@@ -75,7 +75,7 @@ func TestStatus_onlyAdvances_AGT3(t *testing.T) {
 	require.False(t, table.Advance("x", 0, running), "no such resource")
 }
 
-func TestTable_unknownIDYieldsAnEmptyAnswer_AGT4(t *testing.T) {
+func TestTable_unknownIDYieldsAnEmptyAnswer_AGT3(t *testing.T) {
 	table := tableOf(t, 0, 1)
 	require.Empty(t, table.Overlay("x"))
 	require.Empty(t, table.States("x"))
@@ -180,7 +180,7 @@ func TestLease_extensionAddsHalfItsTTLOnce_AGT7(t *testing.T) {
 	}
 }
 
-func TestTable_generationBeginsAfterAnEndAndNeverReturns_AGT6(t *testing.T) {
+func TestTable_generationBeginsAfterAnEndAndNeverReturns_AGT1(t *testing.T) {
 	table := tableOf(t, 0, 2)
 	m := agent.ResourceSpec{ID: "m", Hash: "spec", Ranks: []int{0, 1}}
 	gen := func(rank int) int { return table.States("m")[rank].Gen }

@@ -18,7 +18,7 @@ const (
 // timeouts are the configured times.
 type timeouts struct{ heartbeat, suspect, dead, confirm time.Duration }
 
-// never precedes all times. Times are on a monotonic clock that starts with the watcher (PRES-6).
+// never precedes all times. Times are on a monotonic clock that starts with the watcher (PRES-1).
 const never = time.Duration(-1)
 
 // Events of the core.
@@ -162,7 +162,7 @@ func (c *core) onConnectionChange(up bool) {
 }
 
 // markAllUnknown makes live and suspect hosts unknown, because the watcher cannot hear (PRES-1).
-// Dead hosts stay dead (PRES-5).
+// Dead hosts stay dead (PRES-4).
 func (c *core) markAllUnknown(why string) {
 	for _, h := range c.hosts {
 		if h.state != Dead {
@@ -230,7 +230,7 @@ func (c *core) evaluate(h *host) {
 			fmt.Sprintf("its connections have ended, and no process has listened there for %s%s",
 				roundForDisplay(h.refusedFor()), h.closeReasonSuffix()))
 		return
-	case quiet >= times*c.dead && h.unanswered > 0: // PRES-2
+	case quiet >= times*c.dead && h.unanswered > 0: // PRES-1
 		c.setState(h, Dead,
 			fmt.Sprintf("no heartbeat for %s, and no answer%s", roundForDisplay(quiet), h.closeReasonSuffix()))
 		return

@@ -23,32 +23,34 @@
 //
 // # Invariants
 //
-//   - PRES-1 (silence): Silence counts only after an unbroken time of listening: connection up, a
-//     quick echo after all earlier messages, no dropped heartbeat, no pause longer than
-//     supervision.dead-after. Until then a host is unknown.
-//   - PRES-2 (probes): Silence makes a host dead only after an unanswered probe.
+//   - PRES-1 (silence): Silence makes a host dead only after an unanswered probe. It counts only
+//     after unbroken listening: connection up, a quick echo, no dropped heartbeat, no pause longer
+//     than supervision.dead-after. Until then a host is unknown.
 //   - PRES-3 (hints): One hint, or one probe without a listener, makes a host suspect and triggers
 //     a probe. Hints for all its connections, plus missing listeners for supervision.confirm-after,
 //     make the host dead.
-//   - PRES-4 (goodbye): A host that says goodbye is dead at once, with that reason.
-//   - PRES-5 (stale messages): A dead host stays dead until its next heartbeat. Messages older than
-//     the last heartbeat or the goodbye are ignored.
-//   - PRES-6 (monotonic clock): States follow from intervals of the monotonic clock. Steps of the
-//     wall clock have no effect.
-//   - PRES-7 (slow heartbeats): A host with a longer heartbeat interval gets proportionally longer
-//     timeouts.
-//   - PRES-8 (bounded memory): Only watched hosts take memory. At most one change per host waits
-//     for delivery, the newest. A state may be reported twice in a row; a brief one may be skipped.
+//   - PRES-4 (goodbye): A host that says goodbye is dead at once, with that reason. A dead host
+//     stays dead until its next heartbeat; messages older than the last heartbeat or the goodbye
+//     are ignored.
+//   - PRES-8 (delivery): Only watched hosts take memory, at most one waiting change each, the
+//     newest. A state may be repeated; a brief one may be skipped. After Close or the cancel of a
+//     Watch its function is not called.
 //   - PRES-9 (sender): A heartbeat counts for the sending process's host only. False messages harm
 //     only their sender's own host.
-//   - PRES-10 (close): After Close, no function is called and no goroutine remains. After a cancel
-//     of Watch, its function is not called.
-//   - PRES-11 (mode, gateway): A heartbeat carries the mode of the host, which says whether it
-//     takes procs, and the gateway in its hostd. A change is reported while the host is alive, else
-//     on its return.
-//   - PRES-12 (events): An EventReporter starts with the first state other than alive, then reports
-//     each change once: failed, stopped, suspect, unknown, alive, or another mode. A previously
-//     unwatched host is not reported.
+//   - PRES-11 (changes): A new mode or gateway of a host is reported while it is alive, else on
+//     its return. An EventReporter starts with the first state other than alive, then reports each
+//     change once.
+//
+// # Details
+//
+// The echo follows all earlier messages. States follow from intervals of the monotonic clock;
+// steps of the wall clock have no effect. A host with a longer heartbeat interval gets
+// proportionally longer timeouts.
+//
+// A heartbeat carries the mode of the host, which says whether it takes procs, and the gateway in
+// its hostd. The changes of an EventReporter are failed, stopped, suspect, unknown, alive, or
+// another mode. It does not report a host that was not watched before. No goroutine remains after
+// Close.
 //
 // Every process with a Watcher receives the heartbeats of all hosts in its namespace. Discover also
 // reports those of unwatched hosts. Type core decides and is pure. Watcher handles messages and

@@ -16,7 +16,7 @@ const (
 	stepMode    = "host.mode" // cordoned, draining, or open again
 )
 
-// EventReporter turns the changes of a Watcher into events (PRES-12). The zero value is ready.
+// EventReporter turns the changes of a Watcher into events (PRES-11). The zero value is ready.
 type EventReporter struct{ last map[subjects.HostID]Change }
 
 // Event returns the event for a change, or false for none. The caller adds mesh and rank.

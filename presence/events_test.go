@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testproc"
 )
 
-func TestEventReporter_reportsEachChangeOnce_PRES12(t *testing.T) {
+func TestEventReporter_reportsEachChangeOnce_PRES11(t *testing.T) {
 	id := testproc.HostID(t, "a")
 	var teller EventReporter
 	for i, step := range []struct {

@@ -13,7 +13,7 @@ import (
 const (
 	// maxLagFactor bounds the stretch by a host's own lag.
 	maxLagFactor = maxHealthScore + 1
-	// maxIntervalFactor bounds the stretch by a host's longer interval (PRES-7): the bounds of
+	// maxIntervalFactor bounds the stretch by a host's longer interval (PRES-1): the bounds of
 	// supervision.heartbeat-interval.
 	maxIntervalFactor = 6000
 	// minRefusals is the minimum of probes without listener before a host counts as gone.
@@ -112,7 +112,7 @@ func (c *core) removeHost(id subjects.HostID) {
 // onHeartbeat handles a heartbeat.
 func (c *core) onHeartbeat(b agent.Heartbeat) {
 	_, h := c.find(b.Host)
-	if h == nil || b.Incarnation == h.incarnation && (h.goodbye || b.Seq <= h.seq) { // PRES-5
+	if h == nil || b.Incarnation == h.incarnation && (h.goodbye || b.Seq <= h.seq) { // PRES-4
 		return
 	}
 	silence := c.now - h.lastHeard

@@ -100,7 +100,7 @@ func New(p *actor.Proc) (*Watcher, error) {
 	return w, nil
 }
 
-// Close ends the watcher and waits for its goroutine (PRES-10).
+// Close ends the watcher and waits for its goroutine (PRES-8).
 func (w *Watcher) Close() {
 	w.unsubscribe()
 	w.cancel()

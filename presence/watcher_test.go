@@ -135,7 +135,7 @@ func relayed(t *testing.T, srv *embed.Server) {
 		Sender: testproc.HostID(t, "relay").Proc().Process()}))
 }
 
-func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) { // PRES-2, PRES-5
+func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) { // PRES-1, PRES-4
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		h, d := newFakeHost(t, srv, "a"), &diary{}
 		defer w.Watch([]subjects.HostID{h.id}, d.Add)()
@@ -153,7 +153,7 @@ func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) { // PRES
 		again := newFakeHost(t, srv, "b")
 		again.says(h.id, agent.Heartbeat{Host: h.id, Incarnation: 2, Seq: 1, Interval: time.Second})
 		time.Sleep(time.Millisecond)
-		require.Equal(t, Alive, d.states(h.id)[4], "PRES-5")
+		require.Equal(t, Alive, d.states(h.id)[4], "PRES-4")
 		again.ends()
 	})
 }
@@ -290,7 +290,7 @@ func TestWatcher_disconnectedWatcherReportsUnknown(t *testing.T) { // PRES-1
 	})
 }
 
-func TestWatch_reportsCurrentStatesThenChangesUntilCancelled(t *testing.T) { // PRES-8, PRES-10
+func TestWatch_reportsCurrentStatesThenChangesUntilCancelled(t *testing.T) { // PRES-8
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		a, b := newFakeHost(t, srv, "a"), newFakeHost(t, srv, "b")
 		both, one := &diary{}, &diary{}
@@ -312,7 +312,7 @@ func TestWatch_reportsCurrentStatesThenChangesUntilCancelled(t *testing.T) { // 
 		time.Sleep(10 * time.Second)
 		require.Equal(t, []State{Suspect, Dead}, one.states(b.id))
 		require.Empty(t, one.states(a.id))
-		require.Len(t, both.states(b.id), 2, "PRES-10")
+		require.Len(t, both.states(b.id), 2, "PRES-8")
 		cancelOne()
 		cancelLate()
 		w.mu.Lock()

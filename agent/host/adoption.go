@@ -106,7 +106,7 @@ const (
 	challengeTimeout = 2 * time.Second
 )
 
-// challenge verifies, as a task, that the adopted process is the proc (HOST-11). Without an answer
+// challenge verifies, as a task, that the adopted process is the proc (HOST-10). Without an answer
 // in time, the process is killed like a proc that is not ready in time.
 func (a *hostAgent) challenge(ctx *actor.Context, c *child) {
 	self := ctx.Self()

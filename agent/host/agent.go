@@ -170,7 +170,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 }
 
 // renewLease renews the lease of a mesh; 0 changes nothing. For a kept mesh it also saves lease and
-// owner for the next host (HOST-11).
+// owner for the next host (HOST-10).
 func (a *hostAgent) renewLease(ctx *actor.Context, id string, term time.Duration, keep bool) {
 	a.leases.Renew(ctx, id, term)
 	if keep && term > 0 {
@@ -203,7 +203,7 @@ func (a *hostAgent) ranksOf(m agent.Mesh) ([]int, error) {
 	return ranks, nil
 }
 
-// acceptEpoch records the epoch of a system controller, or refuses an outdated one (HOST-13).
+// acceptEpoch records the epoch of a system controller, or refuses an outdated one (HOST-9).
 func (a *hostAgent) acceptEpoch(epoch uint64) error {
 	if epoch != 0 && epoch < a.epoch {
 		return &agent.EpochError{Host: a.id.Label(), Requested: epoch, Current: a.epoch}

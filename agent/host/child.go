@@ -93,7 +93,7 @@ func (a *hostAgent) onLaunched(ctx *actor.Context, c *child) {
 }
 
 // awaitExit waits, as a task, for the end of a proc and for the publication of its output. Watchers
-// see the output before the end (HOST-8). For an unexpected end the wait for output is short.
+// see the output before the end (HOST-3). For an unexpected end the wait for output is short.
 func (a *hostAgent) awaitExit(ctx *actor.Context, c *child) {
 	process := c.process
 	out := c.output

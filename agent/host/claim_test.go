@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestClaim_formerOwnersOrdersAreRefusedNamingBoth_HOST15(t *testing.T) {
+func TestClaim_formerOwnersOrdersAreRefusedNamingBoth_HOST10(t *testing.T) {
 	t.Parallel()
 	for name, mode := range modes(t) {
 		t.Run(name, func(t *testing.T) {

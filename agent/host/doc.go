@@ -16,48 +16,50 @@
 // # Contract
 //
 //   - HOST-1 (unique label): A label belongs to one live host. Start refuses a label in use.
-//   - HOST-2 (allowed programs): A host runs only programs that its policy allows (Options.Allow),
-//     without a shell.
+//   - HOST-2 (allowed programs): A host runs only programs that Options.Allow allows, without a
+//     shell. Commands (agent.Exec) need host.allow-exec, which clients cannot push. A command's
+//     descendants and files end with it, at its deadline at the latest.
 //   - HOST-3 (one end): Each launch ends in exactly one terminal status, with exit code or signal
-//     and last stderr lines. `ev.` has each end once, right after its output (HOST-8). Requested
-//     ends batch for up to 1 s, before the reply.
+//     and last stderr lines. `ev.` has each end once, right after the output of the proc.
 //   - HOST-4 (readiness): A proc that is not ready in time, or has another build, is killed, and
 //     its status says why. A ready report with a wrong nonce is refused.
-//   - HOST-5 (stop): Stopping a proc is TERM, grace, KILL, always carried out. Close stops all
-//     procs and waits. A survivor of KILL delays no other stop and is in the reply
-//     (agent.NotEndedError).
+//   - HOST-5 (stop): Stopping a proc is TERM, grace, KILL, always carried out, also when its lease
+//     expires. Close stops all procs and waits. A survivor of KILL delays no other stop and is in
+//     the reply (agent.NotEndedError).
 //   - HOST-6 (no orphans): When the host process dies, its procs die (lifeline, parent-death
 //     signal), except those of a kept mesh.
-//   - HOST-7 (leases): Procs with an expired lease are stopped. Log and status say so. One message
-//     renews up to 256 leases (agent.Renew).
-//   - HOST-8 (output first): The output of a proc is published before its end. The end waits for
-//     output at most 200 ms, or 50 ms for an unexpected end.
-//   - HOST-9 (host owner): Only the owning process may drain a host or make it leave, until it
-//     releases the host or another process takes it by force.
-//   - HOST-10 (kept procs): A host with Options.StateDir records each kept proc (Mesh.Keep)
-//     before it is ready; unrecorded ones fail (StateError). The next host has that ID, adopts live
-//     procs in their generation, reports ended and kills unrecorded ones. No generation runs twice.
-//   - HOST-11 (adoption): An adopted proc runs once the watched process has answered with its
-//     nonce; after proc.ready-timeout it is killed. Its lease continues, with at least half its
-//     TTL. Output since the former host is published.
-//   - HOST-12 (heartbeats): From Start on the host sends `hb.` heartbeats on the control
-//     connection, every supervision.heartbeat-interval. Each has its delay, mode and closing
-//     reason. The last one, a goodbye, follows the end of every proc.
-//   - HOST-13 (epochs): A host refuses orders of former system controllers (agent.EpochError), and
-//     orders for another incarnation of the host.
-//   - HOST-14 (exec): Commands (agent.Exec) run only with host.allow-exec, which clients cannot
-//     push. A command and its descendants end at its deadline, with the host, or with the caller's
-//     wait. Its output is bounded; its files go with it.
-//   - HOST-15 (owner of a mesh): The latest claim names the owner of a mesh (AGT-10), also for the
-//     next host that adopts its procs.
+//   - HOST-9 (owners): Only the owning process may drain a host or make it leave, unless another
+//     takes it by force. A host refuses orders of former system controllers (agent.EpochError) and
+//     for another incarnation of the host.
+//   - HOST-10 (kept procs): The next host of an Options.StateDir has its ID and the owners of its
+//     meshes. It adopts live kept procs that answer with their nonce, reports ended ones and kills
+//     the rest. No generation runs twice.
+//   - HOST-12 (control connection): From Start on the host sends heartbeats on the control
+//     connection; the last one, a goodbye, follows the end of every proc. Requests of plain
+//     clients and discovery use it too, so no data delays them.
 //   - HOST-16 (drain): A draining host first asks owners to move their ranks (agent.Evacuate), then
 //     stops the rest. A dead owner causes no wait. An owner without progress delays the drain by
 //     one move timeout.
-//   - HOST-17 (control connection): Requests of plain NATS clients and discovery use the control
-//     connection, so no data delays them. A burst beyond its queue is dropped and counted.
 //
-// The agent keeps AGT-1 … AGT-10. It remembers the newest 256 ended meshes. One host at a time
-// uses a state directory. A host without one kills leftovers of killed hosts without one.
+// # Details
+//
+// The owner of a host keeps it until it releases the host or another process takes it by force.
+// The latest claim names the owner of a mesh (AGT-10). Log and status name an expired lease. One
+// message renews up to 256 leases (agent.Renew). A command also ends with the host, or with the
+// caller's wait; its output is bounded.
+//
+// The end of a proc waits for its output at most 200 ms, or 50 ms for an unexpected end. Requested
+// ends batch for up to 1 s, before the reply. A heartbeat has its delay, the mode of the host and
+// the reason for which it closes. The host sends one every supervision.heartbeat-interval. A burst
+// of requests beyond the queue of the control connection is dropped and counted.
+//
+// A host with Options.StateDir records each kept proc (Mesh.Keep) before it is ready; a proc
+// without a record fails (StateError). An adopted proc that has not answered after
+// proc.ready-timeout is killed. Its lease continues, with at least half its TTL. Output since the
+// former host is published.
+//
+// The agent keeps the promises of package agent. It remembers the newest 256 ended meshes. One host
+// at a time uses a state directory. A host without one kills leftovers of killed hosts without one.
 //
 // # Output
 //

@@ -31,7 +31,7 @@ const (
 	envPID = "CASTNET_PID"
 )
 
-// exec runs a command as a child of the host and replies when it has ended (HOST-14).
+// exec runs a command as a child of the host and replies when it has ended (HOST-2).
 func (a *hostAgent) exec(ctx *actor.Context, e agent.ExecRequest) error {
 	if !keys.HostAllowExec.Get(a.opts.Config) {
 		return &agent.ExecNotAllowedError{Host: a.id.Label()}

@@ -31,7 +31,7 @@ func (r *rig) exec(t *testing.T, within time.Duration, of *subjects.ProcID, comm
 		agent.ExecRequest{Command: command, Timeout: within, Proc: of})
 }
 
-func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
+func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST2(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	_, err := r.exec(t, time.Minute, nil, "true")
@@ -46,7 +46,7 @@ func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
 	require.ErrorContains(t, err, "cannot run commands", "what a client pushes is no permission")
 }
 
-func TestExec_returnsExitStatusAndOutput_HOST14(t *testing.T) {
+func TestExec_returnsExitStatusAndOutput_HOST2(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := newRig(t, allowExec, func(o *host.Options) { o.RunDir = dir })
@@ -75,7 +75,7 @@ func TestExec_returnsExitStatusAndOutput_HOST14(t *testing.T) {
 	require.Empty(t, left, "no file stays")
 }
 
-func TestExec_killsTheProcessTreeAtTheDeadline_HOST14(t *testing.T) {
+func TestExec_killsTheProcessTreeAtTheDeadline_HOST2(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, allowExec)
 	pids := filepath.Join(t.TempDir(), "pids")
@@ -103,7 +103,7 @@ func lives(pid string) bool {
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
-func TestExec_passesTheRankToTheCommand_HOST14(t *testing.T) {
+func TestExec_passesTheRankToTheCommand_HOST2(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, allowExec)
 	m := r.mesh(t, 2)
@@ -141,7 +141,7 @@ func (r *rig) sleeper(ctx context.Context, t *testing.T) (pids []string, failed 
 	return pids, ended
 }
 
-func TestExec_endsWithTheHost_HOST14(t *testing.T) {
+func TestExec_endsWithTheHost_HOST2(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, allowExec)
 	pids, failed := r.sleeper(t.Context(), t)
@@ -152,7 +152,7 @@ func TestExec_endsWithTheHost_HOST14(t *testing.T) {
 	}
 }
 
-func TestExec_endsWhenTheCallerCancels_HOST14(t *testing.T) {
+func TestExec_endsWhenTheCallerCancels_HOST2(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, allowExec)
 	ctx, cancel := context.WithCancel(t.Context())

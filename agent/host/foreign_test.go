@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 )
 
-func TestForeign_requestsAreAnsweredWhileDataIsBlocked_HOST17(t *testing.T) {
+func TestForeign_requestsAreAnsweredWhileDataIsBlocked_HOST12(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, local(t))
 	gate, entered := make(chan struct{}), make(chan struct{})

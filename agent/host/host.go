@@ -243,7 +243,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 // requestInbox returns the inbox for requests of plain clients. The control connection carries it.
 func (h *Host) requestInbox() *bus.Inbox { return h.proc.Bus().Control().Lossy("requests") }
 
-// handleForeign passes a foreign request to the agent endpoint named by its verb (HOST-17).
+// handleForeign passes a foreign request to the agent endpoint named by its verb (HOST-12).
 func (h *Host) handleForeign(m bus.Msg) {
 	if s, err := h.proc.Space().Parse(m.Subject); err == nil {
 		h.proc.DeliverForeign(agent.Name, s.Verb, actor.ForeignMessage{Msg: m, From: s.From, Urgent: true})

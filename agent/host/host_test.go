@@ -301,7 +301,7 @@ func TestClose_leavesNoProcessAndReportsEachEnd_HOST5(t *testing.T) {
 	require.Empty(t, hosts)
 }
 
-func TestLease_expiryStopsTheProcs_HOST7(t *testing.T) {
+func TestLease_expiryStopsTheProcs_HOST5(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1)

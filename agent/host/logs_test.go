@@ -57,7 +57,7 @@ func (h *heard) soFar(t *testing.T, r *rig) map[string][]string {
 
 func withShell(o *host.Options) { o.Allow = []string{"/bin/sh"} }
 
-func TestLogs_ofAProcPrecedeItsEnd_HOST8(t *testing.T) {
+func TestLogs_ofAProcPrecedeItsEnd_HOST3(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withShell)
 	for range 5 {
@@ -86,7 +86,7 @@ func TestLogs_ofAProcPrecedeItsEnd_HOST8(t *testing.T) {
 	}
 }
 
-func TestLogs_precedeTheEndWhenTheHostCloses_HOST8(t *testing.T) {
+func TestLogs_precedeTheEndWhenTheHostCloses_HOST3(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withShell)
 	m := r.shell(t, "trap 'echo good-bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")

@@ -241,7 +241,7 @@ func (a *hostAgent) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, er
 	return states, nil
 }
 
-// Keepalive renews the lease of a mesh, or takes the mesh over (HOST-15). It returns the statuses
+// Keepalive renews the lease of a mesh, or takes the mesh over (HOST-10). It returns the statuses
 // of its procs, in case their controller missed events.
 func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay, error) {
 	if l.TTL < 0 {

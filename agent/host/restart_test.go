@@ -87,7 +87,7 @@ func recordsIn(t *testing.T, dir string) map[string][]byte {
 }
 
 // The client's configuration of its procs also applies on the next host.
-func TestAdopt_procThatDoesNotAnswerInTimeIsKilled_HOST11(t *testing.T) {
+func TestAdopt_procThatDoesNotAnswerInTimeIsKilled_HOST10(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	k := newKeeper(t, r, config.Snapshot{Values: map[string]string{config.ProcReadyTimeout.String(): "29m"}})

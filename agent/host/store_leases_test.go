@@ -20,7 +20,7 @@ func someClaim(t *testing.T, epoch uint64) agent.Claim {
 	return agent.Claim{Epoch: epoch, Owner: owner}
 }
 
-func TestLease_continuesAfterRestartWithHalfItsTTLAtLeast_HOST11(t *testing.T) {
+func TestLease_continuesAfterRestartWithHalfItsTTLAtLeast_HOST10(t *testing.T) {
 	const boot, other = "0b0a3c52-6f0e-4c3e-9d52-0f1c4f3f8a11", "1b0a3c52-6f0e-4c3e-9d52-0f1c4f3f8a11"
 	by := someClaim(t, 3)
 	s := opened(t, t.TempDir())
@@ -52,7 +52,7 @@ func TestLease_continuesAfterRestartWithHalfItsTTLAtLeast_HOST11(t *testing.T) {
 	require.False(t, s.readOverwritten(path+"absent", &lease))
 }
 
-func TestLease_onlyKeptMeshesAreStored_HOST11(t *testing.T) {
+func TestLease_onlyKeptMeshesAreStored_HOST10(t *testing.T) {
 	s := opened(t, t.TempDir())
 	all, by := []procRecord{someKept(t, 0, 0), someKept(t, 1, 0)}, someClaim(t, 2)
 	mesh := all[0].Mesh.ID.String()
@@ -62,7 +62,7 @@ func TestLease_onlyKeptMeshesAreStored_HOST11(t *testing.T) {
 	s.saveLease("gone-0000000000003", time.Minute, by)
 	s.restoreLeases(all)
 	for _, k := range all {
-		require.Equal(t, by, k.Claim, "who renewed it owns it (HOST-15)")
+		require.Equal(t, by, k.Claim, "who renewed it owns it (HOST-10)")
 		require.Greater(t, k.Lease, time.Minute)
 		require.LessOrEqual(t, k.Lease, 2*time.Minute)
 	}

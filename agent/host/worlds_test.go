@@ -42,7 +42,7 @@ func TestCreate_worldShareSetsRankVariables(t *testing.T) {
 }
 
 // The first generation of a share is no word for whichever comes next.
-func TestCreate_worldShareUsesTheGivenGeneration_AGT6(t *testing.T) {
+func TestCreate_worldShareUsesTheGivenGeneration_AGT1(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m := r.share(t, "exit 3")
@@ -61,7 +61,7 @@ func TestCreate_worldShareUsesTheGivenGeneration_AGT6(t *testing.T) {
 	require.ErrorContains(t, err, "generation 0 is over: the latest is generation 2")
 }
 
-func TestWorlds_staleControllersAndIncarnationsAreRefused_HOST13(t *testing.T) {
+func TestWorlds_staleControllersAndIncarnationsAreRefused_HOST9(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m, other := r.share(t, "exit 3"), r.share(t, "exit 3")

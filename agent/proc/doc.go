@@ -17,14 +17,16 @@
 //
 //   - PROC-1 (ready): A proc reports ready only after the server has all its subscriptions. The
 //     report is the first message of the proc on the bus.
-//   - PROC-2 (lifeline): The process ends when its host ends, whatever its actors do, after at most
-//     2 s of cleanup.
-//   - PROC-3 (SIGTERM): SIGTERM stops the actors, each after its accepted messages, and exits with
-//     0. A second SIGTERM exits at once with 1. A kept proc first waits for another host, up to
-//     Bootstrap.AdoptionTimeout.
+//   - PROC-2 (end): The process ends within 2 s of its host, whatever its actors do; a kept proc
+//     first waits for another host with the nonce. SIGTERM stops the actors, each after its
+//     accepted messages; a second one exits at once.
 //   - PROC-4 (actor names): An actor's name belongs to one spec. Another spec under it is a
 //     conflict (AGT-1). The agent remembers the newest 1,024 ended actors.
-//   - PROC-5 (adoption): A host needs the launch nonce to adopt a proc.
+//
+// # Details
+//
+// A kept proc waits up to Bootstrap.AdoptionTimeout for another host. After SIGTERM the process
+// exits with 0, after a second one with 1.
 //
 // # Failure
 //

@@ -157,7 +157,7 @@ func hostGone(in *launch.Inherited, patience time.Duration) <-chan struct{} {
 }
 
 // awaitExitReason calls leave at the first reason to end, and exits at the second. The cleanup is
-// bounded, whatever the actors do (PROC-2, PROC-3). Its goroutine lives as long as the process.
+// bounded, whatever the actors do (PROC-2). Its goroutine lives as long as the process.
 func awaitExitReason(term <-chan os.Signal, lifeline <-chan struct{}, orphanGrace time.Duration,
 	leave func(error)) {
 	select {

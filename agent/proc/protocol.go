@@ -163,7 +163,7 @@ func (a *procAgent) Logs(*actor.Context, agent.LogsRequest) ([]agent.LogTail, er
 	return nil, errors.New("a proc agent has no output of procs: ask the agent of its host")
 }
 
-// readopt accepts the adoption by a host with the nonce (PROC-5).
+// readopt accepts the adoption by a host with the nonce (PROC-2).
 func (a *procAgent) readopt(ctx *actor.Context, r agent.ReadoptRequest) (agent.ReadoptResponse, error) {
 	if r.Proc != a.proc.ID() || a.nonce == "" ||
 		subtle.ConstantTimeCompare([]byte(r.Nonce), []byte(a.nonce)) == 0 {

@@ -160,7 +160,7 @@ func TestReady_procIsReachableOnceItReports_PROC1(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
-	code, stderr := w.exit(t) // PROC-3
+	code, stderr := w.exit(t) // PROC-2
 	require.Zero(t, code, stderr)
 	require.Empty(t, stderr)
 }
@@ -208,7 +208,7 @@ func TestMain_endsWithItsHostDespiteBusyActors_PROC2(t *testing.T) {
 	require.Less(t, time.Since(since), 8*time.Second)
 }
 
-func TestMain_secondTermEndsAtOnce_PROC3(t *testing.T) {
+func TestMain_secondTermEndsAtOnce_PROC2(t *testing.T) {
 	w := busy(t)
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGINT)) // another number, or the kernel may merge them
@@ -250,7 +250,7 @@ func adoption(t *testing.T, d time.Duration) config.Snapshot {
 	return c.Snapshot()
 }
 
-func TestAdopt_requiresTheNonce_PROC5(t *testing.T) {
+func TestAdopt_requiresTheNonce_PROC2(t *testing.T) {
 	srv := listening(t)
 	p, h := newHost(t, srv, nil)
 	boot := bootstrap(t, p, srv.URL())
