@@ -203,7 +203,7 @@ func TestClose_noHandlerRunsAfterwards_BUS5(t *testing.T) {
 	require.ErrorIs(t, err, bus.ErrClosed)
 }
 
-func TestHandler_panicBreaksTheBusNotTheProcess_BUS6(t *testing.T) {
+func TestHandler_panicBreaksTheBusNotTheProcess_BUS5(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
 	_, err := a.Control().Subscribe("boom", func(bus.Msg) { panic("no") })

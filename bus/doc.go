@@ -28,9 +28,8 @@
 //     full-mesh cluster only an end-to-end reply proves it.
 //   - BUS-4 (authentication): a server off this machine without authentication is refused, on the
 //     first connect and on every reconnect, unless Insecure is set.
-//   - BUS-5 (close): when Close returns no handler runs and none will.
-//   - BUS-6 (panics): a panic in a handler is logged with its stack and breaks the Bus; a peer's
-//     bytes never end the process.
+//   - BUS-5 (handlers): When Close returns no handler runs and none will. A panic in a handler is
+//     logged with its stack and breaks the Bus; a peer's bytes never end the process.
 //   - BUS-7 (KV): of several writers of a key in a KV bucket one succeeds: each names the revision
 //     it replaces. Without JetStream, opening a bucket returns ErrNoJetStream; without a leader or
 //     a quorum, ErrJetStreamUnavailable.

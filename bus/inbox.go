@@ -234,7 +234,7 @@ func (s *Sub) Drain(ctx context.Context) error {
 
 // pump hands the queue to the handlers, one message after the other. The connection's own pump
 // closes the connection when the Bus is over. A panic in a handler breaks the Bus instead of the
-// process (BUS-6).
+// process (BUS-5).
 func (i *Inbox) pump() {
 	c := i.conn
 	defer close(i.pumpDone)

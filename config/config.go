@@ -131,7 +131,7 @@ func keyNames() []string {
 	return list
 }
 
-// Entry is a key with its effective value: a row of `castnet config show` (CFG-4).
+// Entry is a key with its effective value: a row of `castnet config show` (CFG-1).
 type Entry struct {
 	Name    string `cbor:"1,keyasint" json:"name"`
 	Value   string `cbor:"2,keyasint" json:"value"`

@@ -67,7 +67,7 @@ func TestSet_byNameEqualsSetByKey(t *testing.T) {
 		`there is no key "delivery.max-mesage"; did you mean delivery.max-message?`)
 }
 
-func TestSet_refusesAValueOutOfBounds_CFG3(t *testing.T) {
+func TestSet_refusesAValueOutOfBounds_CFG2(t *testing.T) {
 	var c config.Config
 	require.EqualError(t, config.TerminateConcurrency.Set(&c, 257), `terminate.concurrency="257": want 1 to 256`)
 	require.EqualError(t, config.TerminateConcurrency.Override(&c, 0),
@@ -83,7 +83,7 @@ func TestSet_refusesAValueOutOfBounds_CFG3(t *testing.T) {
 	require.Equal(t, map[string]string{"proc.ready-timeout": "0"}, c.Snapshot().Values)
 }
 
-func TestLoad_reportsEachMistakeAndAppliesNothing_CFG2_CFG3(t *testing.T) {
+func TestLoad_reportsEachMistakeAndAppliesNothing_CFG2(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.LoadEnv(vars{"CASTNET_PROC_READY_TIMEOUT": "1m"}.get))
 	err := c.LoadEnv(vars{
@@ -100,7 +100,7 @@ func TestLoad_reportsEachMistakeAndAppliesNothing_CFG2_CFG3(t *testing.T) {
 	require.Equal(t, time.Minute, config.ProcReadyTimeout.Get(&c), "the layer stays as it was")
 }
 
-func TestLoadFile_errorsNameFileAndLine_CFG2_CFG3(t *testing.T) {
+func TestLoadFile_errorsNameFileAndLine_CFG2(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.LoadFile(map[string]config.Setting{"proc.ready-timeout": {"1m", "a.yaml:1:13"}}))
 	err := c.LoadFile(map[string]config.Setting{
@@ -128,7 +128,7 @@ func TestUnknownVariables_warnExceptOfReservedOnes(t *testing.T) {
 	}))
 }
 
-func TestEntries_nameTheSourceOfAValue_CFG4(t *testing.T) {
+func TestEntries_nameTheSourceOfAValue_CFG1(t *testing.T) {
 	var c config.Config
 	_, err := c.Push(config.Snapshot{Values: map[string]string{"proc.ready-timeout": "1m",
 		"delivery.timeout": "1m"}})

@@ -8,24 +8,25 @@
 //
 // # Layers
 //
-//   - CFG-1 (precedence): A key takes its value from the first layer that has one: override (flags,
-//     tests), environment, runtime (Set), file, client (Push), default. Settings at the process
-//     override the client's.
-//   - CFG-2 (replacement): LoadEnv, LoadFile and Push replace their layer as a whole, or return an
-//     error and change nothing. They are idempotent.
-//   - CFG-3 (errors): An error names the source, the key, the value and the expected form, one
-//     error per mistake. No layer holds a value outside its bounds.
-//   - CFG-4 (sources): Entries names the source of each value.
+//   - CFG-1 (precedence): A key takes its value from the first layer that has one: override
+//     (flags, tests), environment, runtime (Set), file, client (Push), default. Entries names the
+//     source of each value.
+//   - CFG-2 (replacement): LoadEnv, LoadFile and Push replace their layer as a whole, or change
+//     nothing and return one error per mistake. An error names source, key, value and the expected
+//     form. No layer holds a value outside its bounds.
 //
 // # Values from clients
 //
-//   - CFG-5 (snapshot): A Snapshot holds all values chosen in any layer, pushed ones included, and
-//     no defaults. A chosen value equal to the default is included, because the receiver's default
-//     may differ.
-//   - CFG-6 (local keys): Local keys never leave their process: those of the bus connection, and
-//     those that protect the resources of a machine.
-//   - CFG-7 (bounds): A Snapshot has bounds. Keys that are unknown or local here are ignored and
-//     counted. A value out of bounds refuses the whole.
+//   - CFG-5 (snapshot): A Snapshot holds all values chosen in any layer, but no defaults and no
+//     local keys. Its size has bounds. A receiver ignores and counts unknown keys, and refuses the
+//     whole for a value out of bounds.
+//
+// # Details
+//
+// Settings at the process override those of the client. LoadEnv, LoadFile and Push are idempotent.
+// A Snapshot has pushed values too. A chosen value equal to the default is included, because the
+// receiver's default may differ. Local keys are those of the bus connection, and those that
+// protect the resources of a machine. Keys that are local to the receiver are ignored and counted.
 //
 // # Concurrency
 //

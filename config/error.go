@@ -2,7 +2,7 @@ package config
 
 import "fmt"
 
-// Error is one mistake in one source (CFG-3).
+// Error is one mistake in one source (CFG-2).
 type Error struct {
 	Source     string // file:line:column, or the client; "" for a variable and for Set
 	Key        string // as written: the key or the variable

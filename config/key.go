@@ -29,7 +29,7 @@ type Info struct {
 	Default        string
 	MonarchDefault string // Monarch's default for such a limit, or ""
 	Bounds         string // such as "1ms to 24h"; "" for a bool
-	Local          bool   // never leaves its process (CFG-6); other keys are pushed to hosts and procs
+	Local          bool   // never leaves its process (CFG-5); other keys are pushed to hosts and procs
 	UsedBy         string // packages that apply it
 	Doc            string // one line
 }

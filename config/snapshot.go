@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Bounds of a Snapshot (CFG-7), with room for the keys of later builds.
+// Bounds of a Snapshot (CFG-5), with room for the keys of later builds.
 const (
 	maxSnapshotKeys = 512
 	maxSnapshotName = 128
@@ -18,7 +18,7 @@ const (
 const clientSource = "pushed by a client"
 
 // Snapshot is the configuration that a client pushes: name and text of every chosen value except
-// local ones (CFG-5, CFG-6). It is a message: its CBOR and JSON forms are append-only.
+// local ones (CFG-5). It is a message: its CBOR and JSON forms are append-only.
 type Snapshot struct {
 	Values map[string]string `cbor:"1,keyasint,omitempty" json:"values,omitempty"`
 }
@@ -40,7 +40,7 @@ func (c *Config) Snapshot() Snapshot {
 }
 
 // Push replaces the client layer (CFG-2). It returns the number of ignored keys: those that are
-// unknown or local here (CFG-7).
+// unknown or local here (CFG-5).
 func (c *Config) Push(s Snapshot) (ignored int, err error) {
 	if err := s.check(); err != nil {
 		return 0, err

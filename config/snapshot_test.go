@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-func TestSnapshot_holdsOverridesAndRoundTrips_CFG5_CFG6(t *testing.T) {
+func TestSnapshot_holdsOverridesAndRoundTrips_CFG5(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.LoadEnv(vars{"CASTNET_PROC_READY_TIMEOUT": "30s",
 		"CASTNET_BUS_CONNECT_TIMEOUT": "9s"}.get))
@@ -24,7 +24,7 @@ func TestSnapshot_holdsOverridesAndRoundTrips_CFG5_CFG6(t *testing.T) {
 		c.Snapshot().Values)
 }
 
-func TestPush_ignoresAndCountsUnknownKeys_CFG7(t *testing.T) {
+func TestPush_ignoresAndCountsUnknownKeys_CFG5(t *testing.T) {
 	var c config.Config
 	ignored, err := c.Push(config.Snapshot{Values: map[string]string{
 		"of.tomorrow": "?", "bus.connect-timeout": "soon", "proc.ready-timeout": "1m",
@@ -35,7 +35,7 @@ func TestPush_ignoresAndCountsUnknownKeys_CFG7(t *testing.T) {
 	require.Equal(t, 2*time.Second, config.BusConnectTimeout.Get(&c))
 }
 
-func TestPush_isAllOrNothing_CFG2_CFG7(t *testing.T) {
+func TestPush_isAllOrNothing_CFG2_CFG5(t *testing.T) {
 	var c config.Config
 	_, err := c.Push(config.Snapshot{Values: map[string]string{"attach.timeout": "3s"}})
 	require.NoError(t, err)

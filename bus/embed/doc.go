@@ -17,14 +17,16 @@
 //
 // # Invariants
 //
-//   - EMB-1 (start): after Start the server is ready for connections, or it is gone and the error
-//     names the address.
+//   - EMB-1 (start and end): After Start the server is ready for connections, or it is gone and
+//     the error names the address. Shutdown returns when its goroutines, listeners and temporary
+//     directory are gone. It handles no signal and ends no process.
 //   - EMB-2 (authentication): off loopback, clients must authenticate (token, user, any scheme of
 //     the configuration file, a verified client certificate), unless Insecure is set. The
 //     configuration file's author protects any other listeners it opens.
-//   - EMB-3 (shutdown): Shutdown returns when the server's goroutines and listeners are gone, and
-//     the temporary directory of its JetStream.
-//   - EMB-4 (signals): the server never handles a signal and never ends the process.
+//
+// # Details
+//
+// The temporary directory is that of a JetStream without a directory of its own.
 //
 // # Concurrency
 //

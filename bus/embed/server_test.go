@@ -147,7 +147,7 @@ func TestOptions_overrideTheConfigurationFile(t *testing.T) {
 	require.Equal(t, 1, srv.NumClients())
 }
 
-func TestShutdown_closesTheListenerAndRemovesItsFiles_EMB3(t *testing.T) {
+func TestShutdown_closesTheListenerAndRemovesItsFiles_EMB1(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	srv := start(t, embed.Options{JetStream: true})
 	entries, err := os.ReadDir(os.TempDir())
