@@ -36,28 +36,27 @@
 //
 // All types are immutable values; they may be used on any goroutine.
 //
-//   - SHP-1 (row-major): Ranks are row-major: the last dimension runs fastest. Rank and Point are
-//     inverses.
-//   - SHP-2 (base ranks): A cut of a region keeps base ranks. Slices of slices and groups map
-//     their dense ranks to ranks of the first extent, in the same order.
-//   - SHP-3 (inverses): BaseRank and ViewRank are inverses on the region. ViewRank refuses every
-//     other rank.
-//   - SHP-4 (describe): Describe names exactly the given ranks. Select reads every term of it
-//     back.
-//   - SHP-5 (texts): Texts of extents, points and regions round-trip unchanged through Parse and
-//     String. A selection's text selects the same ranks and prints the same.
-//   - SHP-6 (value mesh): A ValueMesh has exactly one value for every rank of its region.
-//   - SHP-7 (ascending): A Selection yields its ranks ascending, each once.
-//   - SHP-8 (normal form): A Selection orders its regions by first rank, without duplicates. Up
-//     to 1,024 regions, none lies within another. All ranks are `*`, no ranks are `none`.
+//   - SHP-1 (ranks): Ranks are row-major: the last dimension runs fastest. A cut of a region, also
+//     of a slice or group, keeps base ranks and their order. Rank and Point are inverses; so are
+//     BaseRank and ViewRank.
+//   - SHP-4 (texts): Texts of extents, points, regions and selections round-trip through Parse and
+//     String. Describe names exactly the given ranks, and Select reads every term of it back.
+//   - SHP-6 (value mesh): A ValueMesh has exactly one value for every rank of its region. It reads
+//     the same in both its forms, and after encoding and decoding.
+//   - SHP-7 (selections): A Selection yields its ranks ascending, each once. It orders its regions
+//     by first rank, without duplicates. Up to 1,024 regions, none lies within another. All ranks
+//     are `*`, no ranks are `none`.
 //   - SHP-9 (merge): Merging overlays is commutative, associative and idempotent. For each rank
 //     the highest generation wins, then the value that compares highest.
-//   - SHP-10 (two forms): A ValueMesh reads the same in both its forms, and after encoding and
-//     decoding.
-//   - SHP-11 (cost): Time and memory grow with the text or the yielded ranks, not with the
-//     extent. An input that would multiply beyond that is an error.
-//   - SHP-12 (sets of ranks): Ranks takes memory for its runs, not for its ranks. It reads the
-//     bytes that it writes, and no others.
+//   - SHP-11 (cost): Time and memory grow with the text, the runs or the yielded ranks, not with
+//     the extent. An input that would multiply beyond that is an error. Ranks reads the bytes that
+//     it writes, and no others.
+//
+// # Details
+//
+// Slices of slices and groups map their dense ranks to ranks of the first extent, in the same
+// order. ViewRank refuses every rank outside of the region. A selection's text selects the same
+// ranks and prints the same; the other texts round-trip unchanged.
 //
 // # Failure
 //

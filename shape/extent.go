@@ -180,7 +180,7 @@ func (e Extent) String() string {
 	return string(b)
 }
 
-// ParseExtent reads the text form (SHP-5).
+// ParseExtent reads the text form (SHP-4).
 func ParseExtent(text string) (Extent, error) {
 	e := Extent{}
 	for part := range splitList(text) {

@@ -59,7 +59,7 @@ func TestExtent_unitHasOneRankAndNoText(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestExtent_textRoundTrips(t *testing.T) { // SHP-5
+func TestExtent_textRoundTrips(t *testing.T) { // SHP-4
 	e := shape.Of("host", 2).With("gpu", 4)
 	require.Equal(t, "host=2,gpu=4", e.String())
 	require.Equal(t, "host=1/2,gpu=3/4", must(e.Point(7)).String())
@@ -233,7 +233,7 @@ func FuzzParseExtent(f *testing.F) {
 	})
 }
 
-func TestParsePoint_isStrict(t *testing.T) { // SHP-5
+func TestParsePoint_isStrict(t *testing.T) { // SHP-4
 	for text, want := range map[string]string{
 		"x":           `point "x": want label=coordinate/size`,
 		"x=1":         `point "x=1": want label=coordinate/size`,

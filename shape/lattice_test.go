@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-func TestRegion_atDropsTheDimension(t *testing.T) { // SHP-2
+func TestRegion_atDropsTheDimension(t *testing.T) { // SHP-1
 	r := must(shape.Of("host", 2).With("gpu", 4).Region().At("host", 1))
 	require.Equal(t, "4+gpu=4/1", r.String())
 	require.Equal(t, []int{4, 5, 6, 7}, baseRanks(r))
@@ -24,7 +24,7 @@ func TestRegion_atDropsTheDimension(t *testing.T) { // SHP-2
 	require.EqualError(t, err, `index of gpu "4": want 0 to 3`)
 }
 
-func TestRegion_cutsInAnyOrderAgreeWithTheOracle(t *testing.T) { // SHP-2, SHP-3
+func TestRegion_cutsInAnyOrderAgreeWithTheOracle(t *testing.T) { // SHP-1
 	rapid.Check(t, func(t *rapid.T) {
 		e := genAny.Draw(t, "extent")
 		want, got := genCut(t, e)
@@ -35,7 +35,7 @@ func TestRegion_cutsInAnyOrderAgreeWithTheOracle(t *testing.T) { // SHP-2, SHP-3
 			require.Equal(t, view, point.Rank())
 			require.Equal(t, append([]int{}, p.coords...), point.Coords())
 			require.Equal(t, p.base, must(got.BaseOf(point)))
-			require.Equal(t, point, must(shape.ParsePoint(point.String()))) // SHP-5
+			require.Equal(t, point, must(shape.ParsePoint(point.String()))) // SHP-4
 		}
 	})
 }
@@ -142,7 +142,7 @@ func TestRegion_subsetOfAnInvalidRegionIsAnError(t *testing.T) {
 	require.Equal(t, broken.Err(), err)
 }
 
-func TestRegion_groupsAgreeWithTheOracle(t *testing.T) { // SHP-2
+func TestRegion_groupsAgreeWithTheOracle(t *testing.T) { // SHP-1
 	rapid.Check(t, func(t *rapid.T) {
 		e := genAny.Draw(t, "extent")
 		want, r := genCut(t, e)

@@ -98,7 +98,7 @@ func TestValueOverlay_ignoresOlderGenerations(t *testing.T) { // SHP-9
 	require.Equal(t, overlay{{0, 4, 7, "running"}, {4, 6, 6, "starting"}}, must(now.Merge(late, cmp.Compare)))
 }
 
-func TestValueOverlay_applyAgreesWithTheOracle(t *testing.T) { // SHP-10
+func TestValueOverlay_applyAgreesWithTheOracle(t *testing.T) { // SHP-6
 	rapid.Check(t, func(t *rapid.T) {
 		r := shape.Of("x", rapid.IntRange(45, 300).Draw(t, "size")).Region()
 		values := genRuns(t, r.NumRanks())

@@ -52,7 +52,7 @@ func (p Point) String() string {
 	return string(b)
 }
 
-// ParsePoint reads the text form (SHP-5).
+// ParsePoint reads the text form (SHP-4).
 func ParsePoint(text string) (Point, error) {
 	p := Point{}
 	for part := range splitList(text) {

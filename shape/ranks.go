@@ -16,7 +16,7 @@ func (r RankRun) End() int { return r.First + r.Count }
 
 // Ranks is a set of ranks, held as ascending runs that do not touch: it takes memory for its runs,
 // not for its ranks. It is an immutable value; the zero Ranks is no rank. Encoders of binary forms
-// write it as bytes (SHP-12).
+// write it as bytes (SHP-11).
 type Ranks struct{ runs []RankRun }
 
 // Interval is count ranks from first on.

@@ -24,7 +24,7 @@ func anyRanks(t *rapid.T) (shape.Ranks, []int) {
 	return shape.RanksOf(slices.Values(list)), list
 }
 
-func TestRanks_behaveAsTheSetOfTheirRanks_SHP12(t *testing.T) {
+func TestRanks_behaveAsTheSetOfTheirRanks_SHP11(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, as := anyRanks(t)
 		b, bs := anyRanks(t)
@@ -69,7 +69,7 @@ func TestRanks_behaveAsTheSetOfTheirRanks_SHP12(t *testing.T) {
 	})
 }
 
-func TestRanks_bytesRoundTrip_SHP12(t *testing.T) {
+func TestRanks_bytesRoundTrip_SHP11(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, as := anyRanks(t)
 		data, err := a.MarshalBinary()

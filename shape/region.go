@@ -9,7 +9,7 @@ import (
 
 // Region is a rectangular, possibly strided part of an extent. Its ranks are dense from 0 (view
 // ranks); each stands for a rank of the extent it was cut from (base ranks), however often it was
-// sliced (SHP-2). It is an immutable value; the zero Region is the whole of the unit extent.
+// sliced (SHP-1). It is an immutable value; the zero Region is the whole of the unit extent.
 type Region struct {
 	offset int
 	dims   []regionDim
@@ -128,7 +128,7 @@ func (r Region) base(view int) int {
 	return base
 }
 
-// ViewRank finds a base rank in the region; false when it is not in it (SHP-3). The strides of a
+// ViewRank finds a base rank in the region; false when it is not in it (SHP-1). The strides of a
 // region nest, so the coordinates come off one by one, the largest stride first.
 func (r Region) ViewRank(base int) (int, bool) {
 	if r.err != nil || base < r.offset {

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-func TestRegion_slicesOfSlicesKeepBaseRanks(t *testing.T) { // SHP-2, SHP-3, SHP-5
+func TestRegion_slicesOfSlicesKeepBaseRanks(t *testing.T) { // SHP-1, SHP-4
 	rapid.Check(t, func(t *rapid.T) {
 		e := genExtent.Draw(t, "extent")
 		want, got := dumbOf(e), e.Region()
@@ -132,7 +132,7 @@ func FuzzParseRegion(f *testing.F) {
 			base, err := r.BaseRank(view)
 			require.NoError(t, err)
 			require.Less(t, base, shape.MaxRanks)
-			back, ok := r.ViewRank(base) // SHP-3
+			back, ok := r.ViewRank(base) // SHP-1
 			require.True(t, ok)
 			require.Equal(t, view, back)
 		}

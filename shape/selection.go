@@ -13,7 +13,7 @@ import (
 // unit extent.
 type Selection struct {
 	base  Extent
-	boxes []box // normal (SHP-8)
+	boxes []box // normal (SHP-7)
 }
 
 // maxAbsorbed bounds the boxes that are compared each with each. A set with more is one that was
@@ -184,7 +184,7 @@ func (s Selection) Region() (Region, error) {
 const emptyText = "none"
 
 // String is the text form: for each box the indices along every dimension, such as `host=0,gpu=1:4
-// | host=1,gpu=*`. All ranks are `*`, no ranks `none`. It reads back (SHP-5).
+// | host=1,gpu=*`. All ranks are `*`, no ranks `none`. It reads back (SHP-4).
 func (s Selection) String() string {
 	grid := s.base.grid()
 	switch {

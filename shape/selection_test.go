@@ -170,7 +170,7 @@ func requireSelects(t require.TestingT, want []int, s shape.Selection) {
 	for _, p := range dumbOf(e).ranks {
 		require.Equal(t, slices.Contains(want, p.base), must(s.Contains(p.coords...)))
 	}
-	again := must(shape.ParseSelection(e, s.String())) // SHP-5
+	again := must(shape.ParseSelection(e, s.String())) // SHP-4
 	require.Equal(t, s.String(), again.String())
 	require.True(t, s.Equal(again))
 	require.Equal(t, want, ranksOf(again))
@@ -180,7 +180,7 @@ func requireSelects(t require.TestingT, want []int, s shape.Selection) {
 		for _, base := range r.Ranks() {
 			union[base] = true
 		}
-		for j, o := range regions { // SHP-8
+		for j, o := range regions { // SHP-7
 			require.True(t, i == j || r.SubsetOf(o) != nil, "%s is within %s", r, o)
 		}
 	}
@@ -197,7 +197,7 @@ func requireSelects(t require.TestingT, want []int, s shape.Selection) {
 	require.Equal(t, len(want) == 0, s.String() == "none")
 }
 
-func TestSelection_agreesWithTheOracle(t *testing.T) { // SHP-5, SHP-7, SHP-8
+func TestSelection_agreesWithTheOracle(t *testing.T) { // SHP-4, SHP-7
 	rapid.Check(t, func(t *rapid.T) {
 		want, s := genSelection(t, genAny.Draw(t, "extent"))
 		requireSelects(t, want, s)

@@ -30,7 +30,7 @@ func (r Region) String() string {
 
 const wantRegion = "[OFFSET+]label=size/stride,label=size/stride…, such as 2+host=2/4,gpu=4/1"
 
-// ParseRegion reads the text form (SHP-5). It accepts what slicing an extent can make and nothing
+// ParseRegion reads the text form (SHP-4). It accepts what slicing an extent can make and nothing
 // else: each stride must jump over everything the faster dimensions span.
 func ParseRegion(text string) (Region, error) {
 	r, dims := Region{}, text
@@ -63,7 +63,7 @@ func ParseRegion(text string) (Region, error) {
 }
 
 // nestingError is the error in the offset and strides, "" if they nest. Nesting lets ViewRank
-// remove the coordinates one by one (SHP-3).
+// remove the coordinates one by one (SHP-1).
 func (r Region) nestingError() string {
 	span := 0 // the largest distance within the dimensions so far, the fastest first
 	for _, d := range slices.Backward(r.dims) {

@@ -52,7 +52,7 @@ func requireValues[T comparable](t require.TestingT, r shape.Region, want []T, m
 	require.Equal(t, len(want), end)
 }
 
-// requireBothForms holds a mesh and everything that keeps its values against the values (SHP-10).
+// requireBothForms holds a mesh and everything that keeps its values against the values (SHP-6).
 func requireBothForms[T comparable](t require.TestingT, r shape.Region, want []T, m shape.ValueMesh[T]) {
 	requireValues(t, r, want, m)
 	small := m.Compress()
@@ -80,7 +80,7 @@ func genRuns(t *rapid.T, n int) []string {
 	return values
 }
 
-func TestValueMesh_encodingsReadTheSame(t *testing.T) { // SHP-6, SHP-10
+func TestValueMesh_encodingsReadTheSame(t *testing.T) { // SHP-6
 	rapid.Check(t, func(t *rapid.T) {
 		e := genAny.Draw(t, "extent")
 		_, r := genCut(t, e)
@@ -118,7 +118,7 @@ func TestValueMesh_encodingsReadTheSame(t *testing.T) { // SHP-6, SHP-10
 	})
 }
 
-func TestValueMesh_slicesAgreeWithTheOracle(t *testing.T) { // SHP-10
+func TestValueMesh_slicesAgreeWithTheOracle(t *testing.T) { // SHP-6
 	rapid.Check(t, func(t *rapid.T) {
 		e := genAny.Draw(t, "extent")
 		_, r := genCut(t, e)
@@ -148,7 +148,7 @@ func TestValueMesh_slicesAgreeWithTheOracle(t *testing.T) { // SHP-10
 
 // Steps of 3 over blocks of 4 with gaps of 2 hit blocks only, but not at an even distance.
 // Wherever a run ends, and whatever is cut out around there.
-func TestValueMesh_slicesNextToABorderAgreeWithTheOracle(t *testing.T) { // SHP-10
+func TestValueMesh_slicesNextToABorderAgreeWithTheOracle(t *testing.T) { // SHP-6
 	r := shape.Of("host", 4).With("gpu", 4).Region()
 	for border := 1; border < r.NumRanks(); border++ {
 		m := must(shape.MeshOfRuns(r, 0, shape.Run[int]{Begin: 0, End: border, Value: 1}))

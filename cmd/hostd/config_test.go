@@ -149,7 +149,7 @@ func TestConfig_onlyAPrivateBusAllowsAnyProgram_HOSTD3(t *testing.T) {
 	}
 }
 
-func TestClientCommands_requireTheFlagOrTheVariable_HOSTD11(t *testing.T) {
+func TestClientCommands_requireTheFlagOrTheVariable_HOSTD3(t *testing.T) {
 	for _, row := range []struct {
 		flag bool
 		env  string

@@ -9,22 +9,20 @@
 //
 // # Contract
 //
-//   - HOSTD-1 (failed start): A failed start leaves no server, file or process. It prints one line
-//     and exits with a code of package internal/cli.
+//   - HOSTD-1 (start): The host starts last, and is invisible before. A failed start leaves no
+//     server, file or process. It prints one line and exits with a code of package internal/cli.
 //   - HOSTD-2 (local file): The file for other programs of this user exists while hostd serves
 //     them. It belongs to the first hostd with its own server. A second one needs --nats-config, or
 //     --listen with a token.
-//   - HOSTD-3 (user programs): Without --allow, programs of the user run only on a private server:
-//     its own, on loopback, with a token hidden from ps.
-//   - HOSTD-4 (drain): SIGTERM and SIGINT remove the file, stop the procs, then bus and server, and
-//     exit with 0. A second signal exits at once with 1, and the operating system ends the procs
-//     (HOST-6).
+//   - HOSTD-3 (programs of users): Without --allow, programs of the user run only on a private
+//     server: its own, on loopback, with a token hidden from ps. Clients run commands only with
+//     --allow-exec or a local host.allow-exec.
+//   - HOSTD-4 (drain): SIGTERM and SIGINT remove the file, stop the procs, then bus and server,
+//     and exit with 0. A second signal exits at once with 1. SIGUSR2 first cordons the host and
+//     awaits its procs, up to --lame-duck.
 //   - HOSTD-5 (failures): A bus closed for good ends hostd and its procs with code 6; a temporary
 //     loss does not. A failed host agent ends both with code 1. A gateway that loses its
 //     connections for good is replaced, and ends nothing.
-//   - HOSTD-6 (lame duck): SIGUSR2 cordons the host and waits for its procs, up to --lame-duck,
-//     then drains and exits with 0. A leave request over the bus exits with 0 after all procs
-//     stopped. SIGTERM drains at once.
 //   - HOSTD-7 (health): With --http, /healthz is 200 during the start and while the agent
 //     answers. /readyz is 200 while the agent answers, the bus is connected and the host takes
 //     procs. Otherwise 503, with a reason. JSON: ok, reason, host, mode, procs.
@@ -35,8 +33,11 @@
 //   - HOSTD-10 (system controller): With its own server or --system, hostd runs the system
 //     controller and restarts it after the loss of its bus. With --world it belongs to that world
 //     from its start until its drain begins.
-//   - HOSTD-11 (exec): hostd runs commands for clients only with --allow-exec or a local
-//     host.allow-exec. It logs program and caller.
-//   - HOSTD-12 (start): hostd with a system controller waits for an unresponsive JetStream and logs
-//     this. The host starts last, invisible before. A missing permission ends hostd.
+//
+// # Details
+//
+// A hostd with a system controller waits for an unresponsive JetStream and logs this. A missing
+// permission ends it. After a second signal the operating system ends the procs (HOST-6). A leave
+// request over the bus exits with 0 after all procs stopped. hostd logs program and caller of a
+// command.
 package main

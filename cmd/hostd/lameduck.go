@@ -15,7 +15,7 @@ import (
 // lameDuckReason is the public reason of a lame duck's cordon.
 const lameDuckReason = "lame duck: it ends after its procs"
 
-// awaitStop returns when the node must end: nil on request (HOSTD-4, HOSTD-6), otherwise the
+// awaitStop returns when the node must end: nil on request (HOSTD-4), otherwise the
 // failure (HOSTD-5).
 func (n *node) awaitStop(ctx context.Context, asks signalRequests, log zerolog.Logger) error {
 	ducking, cancel := context.WithCancel(ctx)
@@ -55,7 +55,7 @@ func (n *node) awaitStop(ctx context.Context, asks signalRequests, log zerolog.L
 }
 
 // lameDuck cordons the host and waits until its procs have ended by themselves, up to the
-// configured time (HOSTD-6).
+// configured time (HOSTD-4).
 func (n *node) lameDuck(ctx context.Context, log zerolog.Logger) {
 	if err := n.host.Cordon(ctx, agent.CordonRequest{Cordon: true, Reason: lameDuckReason}); err != nil {
 		log.Warn().Err(err).Msg("lame duck: the host agent does not answer")

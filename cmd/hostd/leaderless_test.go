@@ -56,7 +56,7 @@ func (c *cluster) serve(t *testing.T, i int) *embed.Server {
 }
 
 // One of three servers is up, as after a power cut: JetStream has no leader.
-func TestHostd_awaitsJetStreamBeforeItIsDiscoverable_HOSTD12(t *testing.T) {
+func TestHostd_awaitsJetStreamBeforeItIsDiscoverable_HOSTD1(t *testing.T) {
 	t.Parallel()
 	s, c := newSite(t, "NATS_TOKEN=t"), newCluster(t)
 	srv := c.serve(t, 0)
@@ -87,7 +87,7 @@ func TestHostd_awaitsJetStreamBeforeItIsDiscoverable_HOSTD12(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_stopsAtOnceWhileItAwaitsJetStream_HOSTD12(t *testing.T) {
+func TestHostd_stopsAtOnceWhileItAwaitsJetStream_HOSTD1(t *testing.T) {
 	t.Parallel()
 	srv := newCluster(t).serve(t, 0)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {

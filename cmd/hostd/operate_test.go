@@ -96,7 +96,7 @@ func TestHostd_reportsItsHealthOverHTTP_HOSTD7(t *testing.T) {
 	d.Stop(t)
 }
 
-func TestHostd_lameDuckAwaitsItsProcs_HOSTD6(t *testing.T) {
+func TestHostd_lameDuckAwaitsItsProcs_HOSTD4(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--http", "127.0.0.1:0")
@@ -128,7 +128,7 @@ func TestHostd_lameDuckAwaitsItsProcs_HOSTD6(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_lameDuckDrainsAtItsTimeout_HOSTD6(t *testing.T) {
+func TestHostd_lameDuckDrainsAtItsTimeout_HOSTD4(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--lame-duck", "50ms")
@@ -140,7 +140,7 @@ func TestHostd_lameDuckDrainsAtItsTimeout_HOSTD6(t *testing.T) {
 	s.requireClean(t)
 }
 
-func TestHostd_lameDuckObeysSigterm_HOSTD6(t *testing.T) {
+func TestHostd_lameDuckObeysSigterm_HOSTD4(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
@@ -152,7 +152,7 @@ func TestHostd_lameDuckObeysSigterm_HOSTD6(t *testing.T) {
 	requireGone(t, pids)
 }
 
-func TestHostd_leavesOnABusRequest_HOSTD6(t *testing.T) {
+func TestHostd_leavesOnABusRequest_HOSTD4(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)

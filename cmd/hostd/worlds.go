@@ -75,7 +75,7 @@ func (s systemService) Close(ctx context.Context) error {
 }
 
 // startSystem starts and supervises the system controller. It waits for an unresponsive JetStream
-// (HOSTD-12).
+// (HOSTD-1).
 func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (err error) {
 	if !n.worldFlags.system {
 		return nil

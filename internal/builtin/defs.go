@@ -8,7 +8,7 @@ func Defs() []actor.Def {
 		echoType.Define(newEcho, echoEndpoint.Handle((*echo).echo)),
 		counterType.Define(newCounter, add.Handle((*counter).add), get.Handle((*counter).get),
 			reset.Handle((*counter).reset)),
-		// BLT-4: its errors are a program's
+		// BLT-3: its errors are a program's
 		subjectProxyType.Define(newSubjectProxy, call.Handle((*subjectProxy).call),
 			send.Handle((*subjectProxy).send)).Enduring(),
 	}

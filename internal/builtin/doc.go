@@ -29,17 +29,18 @@
 //
 // # Contract
 //
-//   - BLT-1 (isolation): Each actor has its own state. Ranks share nothing.
 //   - BLT-2 (overflow): A sum that would overflow a counter is an error, and the count stays.
-//   - BLT-3 (JSON only): plain forwards its message unchanged or refuses it as a bad message:
-//     bytes, NaN and infinities have no JSON form.
-//   - BLT-4 (replies): plain returns the program's reply, which is one JSON value, or an error.
-//     Errors are a Nats-Service-Error with its code, an empty or malformed reply, a subject without
-//     listener, and silence until the deadline.
+//   - BLT-3 (JSON): plain forwards its message unchanged or refuses it as a bad message: bytes,
+//     NaN and infinities have no JSON form. It returns the program's reply, which is one JSON
+//     value, or an error.
 //   - BLT-5 (subject): plain uses one literal subject, outside castnet's root, inboxes and the
 //     server's own. Another subject is refused at the actor's start.
-//   - BLT-6 (at most once): A program gets each message at most once. A message lost by NATS is not
-//     repeated.
+//
+// # Details
+//
+// Errors of plain are a Nats-Service-Error with its code, an empty or malformed reply, a subject
+// without listener, and silence until the deadline. A program gets each message at most once. A
+// message lost by NATS is not repeated.
 //
 // plain handles one message at a time, in mailbox order, on the data connection of its proc. It
 // delays only its own senders. An error without a waiting caller is logged, and the actor

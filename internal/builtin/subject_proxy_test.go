@@ -84,7 +84,7 @@ func TestAsk_carriesCallerActorAndDeadline(t *testing.T) {
 	require.LessOrEqual(t, ttl, actortest.Timeout)
 }
 
-func TestAsk_refusesAnInvalidReply_BLT4(t *testing.T) {
+func TestAsk_refusesAnInvalidReply_BLT3(t *testing.T) {
 	for reply, want := range map[string]string{
 		"":                      "a reply of work: it is empty: want JSON, null for no value",
 		" \n":                   "a reply of work: it is empty",

@@ -44,7 +44,7 @@ func leave(t *testing.T, root, owner, kind string) (pid int, ended <-chan error)
 	return p.Process.Pid, end
 }
 
-func TestKillLeftovers_sparesOtherOwnersKeptGroups_CGR2(t *testing.T) {
+func TestKillLeftovers_sparesOtherOwnersKeptGroups_CGR1(t *testing.T) {
 	root := ownRoot(t)
 	_, nobodys := leave(t, root, "", stopPrefix)
 	_, others := leave(t, root, "other", stopPrefix)
@@ -68,7 +68,7 @@ func TestKillLeftovers_sparesOtherOwnersKeptGroups_CGR2(t *testing.T) {
 	require.NoDirExists(t, filepath.Dir(g.Dir))
 }
 
-func TestKillLeftovers_sparesTheGroupsOfALiveManager_CGR2(t *testing.T) {
+func TestKillLeftovers_sparesTheGroupsOfALiveManager_CGR1(t *testing.T) {
 	root := ownRoot(t)
 	g, _, err := open(t, Options{Root: root, Owner: "a"}).Create("x", false, Limits{})
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestKillLeftovers_awaitsAChildBeingForked(t *testing.T) {
 }
 
 // KillLeftovers may lock the directory of a manager that starts, before the manager does.
-func TestKillLeftovers_removesNoDirectoryOfAStartingManager_CGR2(t *testing.T) {
+func TestKillLeftovers_removesNoDirectoryOfAStartingManager_CGR1(t *testing.T) {
 	root := ownRoot(t)
 	name := ownerPrefix("starting") + "new"
 	require.NoError(t, os.Mkdir(filepath.Join(root, name), 0o755))

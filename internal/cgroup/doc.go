@@ -18,10 +18,9 @@
 //
 // # Invariants
 //
-//   - CGR-1 (own directories only): No directory is killed or removed, and no recorded group is
-//     adopted, unless a manager made it.
-//   - CGR-2 (living owners): KillLeftovers spares the groups of live managers, and the kept groups
-//     of other owners.
+//   - CGR-1 (own groups only): No directory is killed or removed, and no recorded group is
+//     adopted, unless a manager made it. KillLeftovers spares the groups of live managers, and the
+//     kept groups of other owners.
 //
 // The point at which tests kill the process (see internal/failpoint):
 //

@@ -202,7 +202,7 @@ type Leftover struct {
 	Processes int    // killed in it
 }
 
-// KillLeftovers kills and removes the groups of dead managers (CGR-2). It spares the given groups.
+// KillLeftovers kills and removes the groups of dead managers (CGR-1). It spares the given groups.
 // Of other owners it kills what is not kept; a manager without an owner leaves them alone. killWait
 // bounds the wait for each group.
 func (m *Manager) KillLeftovers(spared []Group, killWait time.Duration) (left []Leftover, err error) {

@@ -55,7 +55,7 @@ func TestConnection_precedenceIsFlagsVariablesContextLocalFile_CLI1(t *testing.T
 	}, o)
 }
 
-func TestConnection_selectedContextCountsOnlyWithoutURL_CLI2(t *testing.T) {
+func TestConnection_selectedContextCountsOnlyWithoutURL_CLI1(t *testing.T) {
 	vars := map[string]string{}
 	getenv := machine(t, vars)
 	contexts(t, getenv, "chosen", map[string]string{
@@ -77,7 +77,7 @@ func TestConnection_selectedContextCountsOnlyWithoutURL_CLI2(t *testing.T) {
 	require.Equal(t, bus.Options{URL: "nats://env"}, resolve())
 }
 
-func TestConnection_identityComesFromOneSource_CLI3(t *testing.T) {
+func TestConnection_identityComesFromOneSource_CLI1(t *testing.T) {
 	for name, row := range map[string]struct {
 		vars map[string]string
 		args []string
@@ -115,7 +115,7 @@ func TestConnection_identityComesFromOneSource_CLI3(t *testing.T) {
 	}
 }
 
-func TestConnection_findsTheLocalHostdAndItsToken_CLI4(t *testing.T) {
+func TestConnection_findsTheLocalHostdAndItsToken_CLI1(t *testing.T) {
 	getenv := machine(t, nil)
 	local(t, getenv)
 	for name, row := range map[string]struct {
@@ -174,7 +174,7 @@ func TestConnection_contradictionsAreUsageErrors(t *testing.T) {
 	}
 }
 
-func TestConnection_contextPathsExpandHomeAndVariables_CLI2(t *testing.T) {
+func TestConnection_contextPathsExpandHomeAndVariables_CLI1(t *testing.T) {
 	getenv := machine(t, map[string]string{"HOME": "/home/me", "SECRETS": "/run/secrets"})
 	contexts(t, getenv, "c", map[string]string{"c": `{"description":"unknown keys are passed over","creds":"~/a.creds",
 		"cert":"$SECRETS/c.crt","key":"${SECRETS}/c.key","ca":"/plain.ca"}`})
@@ -184,7 +184,7 @@ func TestConnection_contextPathsExpandHomeAndVariables_CLI2(t *testing.T) {
 		CertFile: "/run/secrets/c.crt", KeyFile: "/run/secrets/c.key", CAFile: "/plain.ca"}, o)
 }
 
-func TestConnection_contextsAreInTheHomeWithoutAConfigFolder_CLI2(t *testing.T) {
+func TestConnection_contextsAreInTheHomeWithoutAConfigFolder_CLI1(t *testing.T) {
 	home := t.TempDir()
 	config := map[string]string{"XDG_CONFIG_HOME": filepath.Join(home, ".config")}
 	contexts(t, func(key string) string { return config[key] }, "c",

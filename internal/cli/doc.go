@@ -10,22 +10,24 @@
 //
 // # Bus address
 //
-//   - CLI-1 (precedence): A setting comes from the first of these sources: flag, NATS_… variable
-//     (as in bus.FromEnv), NATS context, file of this machine's hostd, default.
-//   - CLI-2 (contexts): The context is that of --context or NATS_CONTEXT. Without a URL it can also
-//     be the one chosen by `nats context select`. Contexts are files of the nats command. Only this
-//     package reads them.
-//   - CLI-3 (identity): An identity (creds, nkey, user and password, token, JWT and seed) comes
-//     whole from one source, as does a certificate with its key. Only a password or seed may come
-//     from a later source.
-//   - CLI-4 (local token): The URL of this machine's hostd needs no token: the same file has it.
+//   - CLI-1 (precedence): A setting comes from the first of these sources: flag, NATS_… variable,
+//     NATS context, file of this machine's hostd, default. An identity comes whole from one
+//     source, as does a certificate with its key.
+//
+// The context is that of --context or NATS_CONTEXT. Without a URL it can also be the one chosen by
+// `nats context select`. Contexts are files of the nats command. Only this package reads them.
+//
+// An identity is creds, nkey, user and password, token, or JWT and seed. Only a password or seed
+// may come from a later source. The URL of this machine's hostd needs no token: the same file has
+// it. Variables are read as in bus.FromEnv.
 //
 // # End of a command
 //
-//   - CLI-5 (exit code): The exit code tells scripts the kind of failure, see the constants.
-//     ExitCode maps every error of castnet's packages. WithCode sets the code of other errors.
-//   - CLI-6 (errors): An error is one line on standard error that begins with the command's name. A
-//     usage error adds the usage line and where to find help.
+//   - CLI-5 (end of a command): An error is one line on standard error that begins with the
+//     command's name. The exit code tells scripts the kind of failure, see the constants. ExitCode
+//     maps every error of castnet's packages.
+//
+// WithCode sets the code of other errors. A usage error adds the usage line and where to find help.
 //
 // # Configuration files
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Execute runs the command line, prints an error to stderr (CLI-6) and returns the exit code. An
+// Execute runs the command line, prints an error to stderr (CLI-5) and returns the exit code. An
 // error before a command's RunE is a usage error.
 func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	root.SilenceErrors, root.SilenceUsage = true, true

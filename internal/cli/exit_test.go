@@ -69,7 +69,7 @@ func TestExitCode_classifiesErrors_CLI5(t *testing.T) {
 	require.NoError(t, cli.WithCode(6, nil))
 }
 
-func TestExecute_printsAnErrorOnceWithAHelpHint_CLI6(t *testing.T) {
+func TestExecute_printsAnErrorOnceWithAHelpHint_CLI5(t *testing.T) {
 	run := func(args ...string) (int, string) {
 		root := &cobra.Command{Use: "tool"}
 		var b bool

@@ -35,7 +35,7 @@ type contextFile struct {
 	TLSFirst    bool   `json:"tls_first"`
 }
 
-// loadContext reads the selected NATS context (CLI-2), if any.
+// loadContext reads the selected NATS context (CLI-1), if any.
 func (c *Connection) loadContext(getenv func(string) string) (settings, error) {
 	dir := contextDir(getenv)
 	name := c.contextName(getenv)

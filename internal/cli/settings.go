@@ -20,7 +20,7 @@ var identities = [...][]string{
 }
 
 // resolve takes each setting from the first source with it, an identity and a certificate whole
-// (CLI-3).
+// (CLI-1).
 func resolve(sources ...source) settings {
 	set := settings{}
 	for _, key := range []string{"NATS_URL", "NATS_CA", "NATS_INBOX_PREFIX"} {
@@ -70,7 +70,7 @@ func hasIdentity(s source) bool {
 	return false
 }
 
-// localToken returns the token of this machine's hostd if url is its URL (CLI-4).
+// localToken returns the token of this machine's hostd if url is its URL (CLI-1).
 func localToken(getenv source, url string) string {
 	if url == "" {
 		return ""

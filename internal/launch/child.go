@@ -35,7 +35,7 @@ type Child struct {
 	orphans        *orphans
 	marker         string // identifies its orphans
 
-	mu    sync.Mutex  // held while signalling, so LCH-5 holds
+	mu    sync.Mutex  // held while signalling, so LCH-4 holds
 	stop  stopState   // signals that may still be sent
 	timer *time.Timer // follows stop.deadline
 }
@@ -74,7 +74,7 @@ func (c *Child) Name() string { return c.name }
 // Unenforced lists limits without effect, each with its reason.
 func (c *Child) Unenforced() []string { return slices.Clone(c.handle.tree.unenforced) }
 
-// Done is closed once the child has ended and Exit is recorded (LCH-7).
+// Done is closed once the child has ended and Exit is recorded (LCH-4).
 func (c *Child) Done() <-chan struct{} { return c.done }
 
 // GraceExpired is closed if the child outlives the grace of Terminate and SIGKILL is sent. It does
@@ -194,7 +194,7 @@ func (c *Child) writePayload(payload []byte) {
 // process is only forgotten.
 func (c *Child) recordExit(exited bool) {
 	c.mu.Lock()
-	c.stop = c.stop.exit() // from here on no signal goes to its number (LCH-5)
+	c.stop = c.stop.exit() // from here on no signal goes to its number (LCH-4)
 	c.timer.Stop()
 	c.mu.Unlock()
 

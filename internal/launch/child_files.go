@@ -14,7 +14,7 @@ import (
 )
 
 // childFiles holds every file that a launch opens, so that undo can remove all of them (LCH-3). All
-// are close-on-exec. Only the five childEnds reach the child, and no other child (LCH-2).
+// are close-on-exec. Only the five childEnds reach the child, and no other child (LCH-1).
 type childFiles struct {
 	childEnds []*os.File // descriptors 0 to 4 of the child
 	payload   *os.File   // write end

@@ -61,22 +61,25 @@
 //
 // # Invariants
 //
-//   - LCH-1 (one thread): One locked thread forks every child and lives until Close, because Linux
-//     sends PDEATHSIG at the end of the forking thread.
-//   - LCH-2 (one holder): Only the launcher holds the write end of a lifeline. Siblings inherit
-//     nothing of each other.
+//   - LCH-1 (death of the launcher): When the launcher's process dies, each child sees the end of
+//     its lifeline and, on Linux, gets PDEATHSIG. Only the launcher holds the write ends; siblings
+//     inherit nothing of each other.
 //   - LCH-3 (all or nothing): A failed Launch leaves no new process, descriptor, goroutine or file.
-//   - LCH-4 (whole tree): When Done closes, no process of the child's tree lives, except survivors
-//     of SIGKILL after Options.KillWait (logged, Exit.Survivors). The group is killed before its
-//     number is free. Its cgroups are removed. Launcher.TreeControl defines the tree.
-//   - LCH-5 (right target): No signal goes to the number of a reaped process.
-//   - LCH-6 (KILL is reached): Every Terminate ends in an exit, or in SIGKILL to the tree at its
-//     deadline, reported by [Child.GraceExpired]. A later call can only shorten the deadline.
-//   - LCH-7 (one end): Done closes exactly once, after Exit is recorded.
-//   - LCH-8 (bounded): Payloads, tails and Close have limits.
+//   - LCH-4 (whole tree): Done closes once, after Exit is recorded. Then no process of the child's
+//     tree lives, except survivors of SIGKILL (logged, Exit.Survivors). No signal goes to the
+//     number of a reaped process.
+//   - LCH-6 (bounded): Every Terminate ends in an exit, or in SIGKILL to the tree at its deadline,
+//     reported by [Child.GraceExpired]. A later call can only shorten the deadline. Payloads,
+//     tails and Close have limits.
 //   - LCH-9 (kept children): After the crash of a launcher at any instant, the next one of its
 //     StateDir adopts or ends each kept child. No two children share a name: Launch returns
 //     ErrKeptAlive.
+//
+// # Details
+//
+// One locked thread forks every child and lives until Close, because Linux sends PDEATHSIG at the
+// end of the forking thread. [Launcher.TreeControl] defines the tree. SIGKILL has Options.KillWait
+// to take effect. The group is killed before its number is free, and its cgroups are removed.
 //
 // If the disk is full or read-only, a child runs without its log files. The error in [Child.Output]
 // has the cause.

@@ -172,7 +172,7 @@ func (h *handle) reap() (status syscall.WaitStatus, known bool) {
 	}
 }
 
-// signal sends a signal to this process, even if its number was reused (LCH-5).
+// signal sends a signal to this process, even if its number was reused (LCH-4).
 func (h *handle) signal(sig syscall.Signal) error {
 	return h.withPidfd(func(fd int) error { return unix.PidfdSendSignal(fd, sig, nil, 0) })
 }

@@ -210,12 +210,12 @@ func TestExit_reapedByAnotherIsUnknown(t *testing.T) {
 
 // Close abandons a process that survives SIGKILL. The test uses one that was not killed, because a
 // real survivor cannot be made.
-func TestClose_timesOutOnHungChildren_LCH8(t *testing.T) { // LCH-5
+func TestClose_timesOutOnHungChildren_LCH6(t *testing.T) { // LCH-4
 	l := New(Options{})
 	c := mustLaunch(t, l, specOf(t, "ready"))
 	c.handle.interrupt()
 	require.True(t, exitOf(t, c).Unknown)
-	require.NoError(t, c.Kill(), "LCH-5: nothing is sent any more")
+	require.NoError(t, c.Kill(), "LCH-4: nothing is sent any more")
 
 	require.NoError(t, unix.Kill(c.PID(), 0), "it was left alone")
 	require.NoError(t, unix.Kill(c.PID(), unix.SIGKILL))
@@ -250,7 +250,7 @@ func ofRuntime(target string) bool {
 	return false
 }
 
-func TestLaunch_childHasOnlyItsFiveDescriptors_LCH2(t *testing.T) {
+func TestLaunch_childHasOnlyItsFiveDescriptors_LCH1(t *testing.T) {
 	l := newLauncher(t)
 	careless, err := unix.Dup(2) // without close-on-exec
 	require.NoError(t, err)

@@ -91,7 +91,7 @@ func TestPayload_isReadOnce(t *testing.T) {
 	require.ErrorIs(t, err, ErrPayloadTaken)
 }
 
-func TestPayload_readTimesOut_LCH8(t *testing.T) {
+func TestPayload_readTimesOut_LCH6(t *testing.T) {
 	in, w, _ := inheritPipes(t)
 	_, err := w.WriteString("half")
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestPayload_readTimesOut_LCH8(t *testing.T) {
 	require.ErrorContains(t, err, "after 4 bytes")
 }
 
-func TestPayload_refusesOversizedInput_LCH8(t *testing.T) {
+func TestPayload_refusesOversizedInput_LCH6(t *testing.T) {
 	in, w, _ := inheritPipes(t)
 	go func() {
 		_, _ = w.WriteString(strings.Repeat("x", MaxPayload+1))

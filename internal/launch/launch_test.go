@@ -138,7 +138,7 @@ func TestDir_isTheChildsWorkingDirectory(t *testing.T) {
 	require.Equal(t, dir+"\n", readFile(t, stdoutOf(c)))
 }
 
-func TestOutput_tailHoldsTheLastLinesOfAFlood_LCH8(t *testing.T) {
+func TestOutput_tailHoldsTheLastLinesOfAFlood_LCH6(t *testing.T) {
 	c := mustLaunch(t, newLauncher(t), specOf(t, "flood", "50000"))
 	e := exitOf(t, c)
 	require.Equal(t, 3, e.Code)
@@ -266,7 +266,7 @@ func TestClose_endsEveryChildAndRefusesMore(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-func TestClose_duringLaunchLeavesNoChild_LCH7(t *testing.T) {
+func TestClose_duringLaunchLeavesNoChild_LCH4(t *testing.T) {
 	for range 10 {
 		l, spec := New(Options{}), specOf(t, "ready")
 		got := make(chan *Child, 1)
@@ -291,7 +291,7 @@ func TestStuckError_namesEveryStuckChild(t *testing.T) {
 		"launcher closed with processes that survived SIGKILL for 5s: a (pid 11), b (pid 12)")
 }
 
-func TestAwaitAll_returnsChildrenStillRunning_LCH8(t *testing.T) {
+func TestAwaitAll_returnsChildrenStillRunning_LCH6(t *testing.T) {
 	ended := &Child{done: make(chan struct{})}
 	close(ended.done)
 	stuck := &Child{done: make(chan struct{})}

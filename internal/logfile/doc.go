@@ -15,10 +15,9 @@
 //
 // # Invariants
 //
-//   - LOG-1 (bounded files): Each file keeps its newest File.Cap bytes, plus at most as many older
-//     bytes, while a reader follows.
+//   - LOG-1 (bounds): Each file keeps its newest File.Cap bytes, plus at most as many older bytes,
+//     while a reader follows. Lines and tails have limits. A longer line is cut and ends with
+//     TruncatedMark.
 //   - LOG-2 (whole lines): A reader gets every line that was not discarded, in order and unsplit.
 //     Discarded bytes are counted.
-//   - LOG-3 (bounded memory): Lines and tails have limits. A longer line is cut and ends with
-//     TruncatedMark.
 package logfile

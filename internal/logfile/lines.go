@@ -13,7 +13,7 @@ const (
 	TruncatedMark = "… [TRUNCATED]"
 )
 
-// lineSplitter splits chunks of bytes into lines without newlines, in bounded memory (LOG-3).
+// lineSplitter splits chunks of bytes into lines without newlines, in bounded memory (LOG-1).
 type lineSplitter struct {
 	emit      func(line []byte) // slice valid during the call
 	buf       []byte            // the line so far, at most MaxLine

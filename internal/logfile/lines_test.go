@@ -43,7 +43,7 @@ func splitInChunks(text string, chunk int) (got []string) {
 	return got
 }
 
-func TestLines_areCutAtTheLimitBetweenRunes_LOG3(t *testing.T) {
+func TestLines_areCutAtTheLimitBetweenRunes_LOG1(t *testing.T) {
 	exact := strings.Repeat("x", MaxLine)
 	for name, tt := range map[string]struct {
 		in   string

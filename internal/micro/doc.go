@@ -9,13 +9,10 @@
 // # Contract
 //
 //   - MIC-1 (discovery): A service answers PING, INFO and STATS once each, sent to all, to its
-//     name, or to its ID.
-//   - MIC-2 (subscriptions): A service has three subscriptions, whatever its number of endpoints.
-//   - MIC-3 (current): INFO and STATS are computed per request, so removed endpoints are not
-//     listed.
+//     name, or to its ID. It has three subscriptions, whatever its number of endpoints. Removed
+//     endpoints are not listed.
 //   - MIC-4 (size): An answer too large for one message lists only its first endpoints: half, a
-//     quarter …
-//   - MIC-5 (schemas): A schema describes a type's encoding/json form in at most 4 KiB.
+//     quarter … A schema describes a type's encoding/json form in at most 4 KiB.
 //
 // Requests arrive on a pump of the bus. If INFO needs other processes, the callback answers from a
 // goroutine of its own.

@@ -36,7 +36,7 @@ type job struct {
 	hidden int
 }
 
-func TestSchema_describesTheTypesEncoding_MIC5(t *testing.T) {
+func TestSchema_describesTheTypesEncoding_MIC4(t *testing.T) {
 	for want, v := range map[string]any{
 		`{"type":"boolean"}`:                                                    true,
 		`{"type":"integer"}`:                                                    int64(1),
@@ -75,7 +75,7 @@ type (
 	}
 )
 
-func TestSchema_isBounded_MIC5(t *testing.T) {
+func TestSchema_isBounded_MIC4(t *testing.T) {
 	require.Equal(t, `{"title":"micro.wide"}`, Schema(reflect.TypeFor[wide]()))
 	require.Less(t, strings.Count(Schema(reflect.TypeFor[deep]()), "type"), maxSchema)
 }

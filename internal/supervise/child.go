@@ -30,7 +30,7 @@ type child[K comparable] struct {
 }
 
 // decide reports whether a child that ended by itself is restarted. Otherwise reason is set if the
-// end escalates to the parent (SUP-2).
+// end escalates to the parent (SUP-1).
 func (c *child[K]) decide(why ExitReason, now time.Time) (again bool, reason string) {
 	p := c.policy
 	switch {

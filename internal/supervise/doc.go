@@ -41,25 +41,26 @@
 //
 // # Contract
 //
-//   - SUP-1 (one fate): each end of a child has one fate: forgotten, restarted, or escalated. A
-//     child stopped for its group is restarted, unless it is temporary or its user asked for a
-//     stop.
-//   - SUP-2 (policies): the policy alone decides about a child that ended by itself. Propagate
-//     escalates a failure, Temporary forgets it, Transient restarts after a failure, Permanent
-//     after any end.
+//   - SUP-1 (one fate): Each end of a child has one fate: forgotten, restarted, or escalated. The
+//     policy alone decides after an end by itself. A child stopped for its group is restarted,
+//     unless temporary; one asked to stop never is.
 //   - SUP-3 (one at a time): a group does one step at a time: stops in reverse start order, each
 //     after the previous end; then starts in start order, each after the previous child runs. A
 //     restarted child keeps its place.
-//   - SUP-4 (intensity): fewer than MaxRestarts restarts lie within the sliding Window; otherwise
-//     the child is escalated. Under OneForOne each child has its own count. Group strategies have
-//     one per supervisor; a group restart counts once, for the policy of the next cause.
-//   - SUP-5 (backoff): a restart comes Backoff after the end that caused it, and no sooner. The
-//     delay doubles with each restart within the window.
-//   - SUP-6 (requested stops): a child asked to stop is not restarted, whatever its state.
-//   - SUP-7 (stopping): after Stopping there are no effects.
-//   - SUP-8 (bounds): no order of events panics. A State remembers the live and restarting
-//     children, and MaxRestarts times of restarts of each. In a group strategy it remembers 1,000
-//     times, because a later child may need them.
+//   - SUP-4 (intensity): Fewer than MaxRestarts restarts lie within the sliding Window; otherwise
+//     the child is escalated. A restart comes Backoff after the end that caused it, and no sooner.
+//     The delay doubles with each restart within the window.
+//   - SUP-8 (bounds): No order of events panics, and after Stopping there are no effects. A State
+//     remembers the live and restarting children, and MaxRestarts times of restarts of each, or
+//     1,000 in a group strategy.
+//
+// # Details
+//
+// Propagate escalates a failure, Temporary forgets it, Transient restarts after a failure,
+// Permanent after any end. A child asked to stop is not restarted, whatever its state. Under
+// OneForOne each child has its own count of restarts. Group strategies have one per supervisor; a
+// group restart counts once, for the policy of the next cause. They remember 1,000 times, because
+// a later child may need them.
 //
 // A State belongs to its supervisor's turn: it is not safe for concurrent use.
 package supervise

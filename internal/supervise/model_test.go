@@ -108,7 +108,7 @@ func anything(t *rapid.T) {
 	require.Equal(t, living, children, "SUP-8: it remembers who may live again, and nobody else")
 }
 
-// The State and a reader of the whole history agree, whatever happens (SUP-1 to SUP-8).
+// The State and a reader of the whole history agree, whatever happens (SUP-1 … SUP-8).
 func TestModel_effectsMatchTheHistory(t *testing.T) { rapid.Check(t, anything) }
 
 func FuzzEvents(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anything)) }

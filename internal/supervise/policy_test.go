@@ -68,7 +68,7 @@ func TestPolicy_acceptsValidPolicies(t *testing.T) {
 }
 
 // The delay is what a float of any size would say it is.
-func TestBackoff_doublesWithEachRestartInTheWindow_SUP5(t *testing.T) {
+func TestBackoff_doublesWithEachRestartInTheWindow_SUP4(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := rapid.Int64Range(1, math.MaxInt64).Draw(t, "first")
 		longest := rapid.Int64Range(first, math.MaxInt64).Draw(t, "max")

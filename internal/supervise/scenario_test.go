@@ -45,7 +45,7 @@ func run(t *testing.T, scenarios []scenario) {
 	}
 }
 
-func TestPolicy_decidesWhichEndsLeadToARestart_SUP2(t *testing.T) {
+func TestPolicy_decidesWhichEndsLeadToARestart_SUP1(t *testing.T) {
 	for _, strategy := range []supervise.Strategy{supervise.OneForOne, supervise.OneForAll,
 		supervise.RestForOne} {
 		for _, c := range []struct {

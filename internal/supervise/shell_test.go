@@ -122,8 +122,8 @@ func (o *owner) carry(effects []supervise.Effect[string]) {
 		case supervise.Start[string]:
 			c := o.by(e.Key)
 			require.False(o.t, c.lives || c.starting, "SUP-1: %s is there", e.Key)
-			require.False(o.t, c.escaped || c.released, "SUP-1, SUP-6: %s had another fate", e.Key)
-			require.NotEqual(o.t, supervise.Temporary, c.p.When, "SUP-2")
+			require.False(o.t, c.escaped || c.released, "SUP-1: %s had another fate", e.Key)
+			require.NotEqual(o.t, supervise.Temporary, c.p.When, "SUP-1")
 			require.True(o.t, !grouped || len(o.filter(stoppingOf)) == 0, "SUP-3: a start before the stops are done")
 			require.True(o.t, !grouped || len(o.filter(startingOf)) == 0,
 				"SUP-3: a start before the one before is there")
@@ -137,7 +137,7 @@ func (o *owner) carry(effects []supervise.Effect[string]) {
 					"SUP-4: %d restarts within %s", most+1, c.p.Window)
 			}
 			if !c.fell.IsZero() {
-				require.GreaterOrEqual(o.t, o.now.Sub(c.fell), c.p.Backoff.First, "SUP-5")
+				require.GreaterOrEqual(o.t, o.now.Sub(c.fell), c.p.Backoff.First, "SUP-4")
 			}
 			c.starting, c.starts = true, append(c.starts, o.now)
 		case supervise.SetTimer[string]:

@@ -22,7 +22,7 @@ type State[K comparable] struct {
 	order    list.List           // the same children, in the order of their first start
 	shared   restartHistory      // the restarts of a group strategy (SUP-4)
 	timerAt  time.Time           // the time of the pending SetTimer; zero: none
-	stopping bool                // SUP-7
+	stopping bool                // SUP-8
 }
 
 // New returns the state of a supervisor without children.
@@ -59,7 +59,7 @@ func (s *State[K]) Ended(key K, why ExitReason, now time.Time) []Effect[K] {
 		return nil
 	case (c.phase == starting || c.phase == down) && why != Requested:
 		return nil // it has ended before
-	case c.noRestart || why == Requested && c.phase != stopping: // SUP-6
+	case c.noRestart || why == Requested && c.phase != stopping: // SUP-1
 		s.remove(c)
 	default: // its group waits for this end, whatever its cause
 		c.phase, c.stopPending = down, false
@@ -119,7 +119,7 @@ func (s *State[K]) StartFailed(key K, now time.Time) (out []Effect[K]) {
 }
 
 // Stopping reports that the supervisor itself ends and stops its children. They are forgotten
-// (SUP-7).
+// (SUP-8).
 func (s *State[K]) Stopping() {
 	s.stopping = true
 	clear(s.children)

@@ -83,7 +83,7 @@ func TestSupervisor_tooManyRestartsEscalate_SUP4(t *testing.T) {
 	})
 }
 
-func TestBackoff_restartAwaitsItsDelay_SUP5(t *testing.T) {
+func TestBackoff_restartAwaitsItsDelay_SUP4(t *testing.T) {
 	run(t, []scenario{
 		{"longer each time, up to the longest", supervise.OneForOne, delayed, []line{
 			{"a fails", "wait 1s"}, {"+1s due", "start a"},
@@ -155,7 +155,7 @@ func TestBackoff_restartAwaitsItsDelay_SUP5(t *testing.T) {
 	})
 }
 
-func TestStop_requestedStopPreventsARestart_SUP6(t *testing.T) {
+func TestStop_requestedStopPreventsARestart_SUP1(t *testing.T) {
 	run(t, []scenario{
 		{"during its delay", supervise.OneForOne, delayed, []line{
 			{"a fails", "wait 1s"},
@@ -209,7 +209,7 @@ func TestStop_requestedStopPreventsARestart_SUP6(t *testing.T) {
 	})
 }
 
-func TestStop_noEffectFollows_SUP7(t *testing.T) {
+func TestStop_noEffectFollows_SUP8(t *testing.T) {
 	run(t, []scenario{
 		{"in the middle of everything", supervise.OneForAll, delayed, []line{
 			{"a fails", "stop c"},
