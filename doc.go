@@ -12,9 +12,8 @@
 //
 // # Contract of the repository
 //
-//   - REPO-1 (imports): Every import is an edge of the package DAG, and every edge of the DAG has a
-//     reason (deps_test.go).
-//   - REPO-2 (package comments): Every package has exactly one package comment, in doc.go
+//   - REPO-1 (packages): Every import is an edge of the package DAG, and every edge of the DAG has
+//     a reason (deps_test.go). Every package has exactly one package comment, in doc.go
 //     (pkgdoc_test.go).
 //   - REPO-3 (sleeps and skips): Every sleep and every skip of a test is listed with a reason
 //     (sleeps_test.go). Sleeps in a bubble of testing/synctest take no time and need none.

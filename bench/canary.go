@@ -15,7 +15,7 @@ const (
 	calm = 0.10
 )
 
-// canary times the same work again and again: whatever changes is not ours (BENCH-4).
+// canary times the same work again and again: whatever changes is not ours.
 type canary struct{ times []float64 } // ms
 
 // sing does the work once, on every CPU, and notes how long it took.

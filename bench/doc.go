@@ -158,23 +158,27 @@
 //
 // # Method
 //
-//   - BENCH-1 (same run): castnet and the bases are measured in turns in one run, between the same
-//     kinds of processes and through the same server, if there is one.
-//   - BENCH-2 (warm-up): Each side first has a repeat that does not count. The measuring process
-//     collects its garbage before each repeat.
-//   - BENCH-3 (medians): A row shows medians over the repeats. Its ratio is the median of castnet
-//     over that of the base. Only ratios of one run are comparable.
-//   - BENCH-4 (disturbance): The same fixed work on every CPU is timed before and after each
-//     measurement. If its spread exceeds 10 % of its median, the last line reports a disturbance.
+//   - Castnet and the bases are measured in turns in one run, between the same kinds of processes
+//     and through the same server, if there is one.
+//   - Each side first has a repeat that does not count. The measuring process collects its garbage
+//     before each repeat.
+//   - A row shows medians over the repeats. Its ratio is the median of castnet over that of the
+//     base. Only ratios of one run are comparable.
+//   - The same fixed work on every CPU is timed before and after each measurement. If its spread
+//     exceeds 10 % of its median, the last line reports a disturbance.
 //   - BENCH-5 (processes): No process outlives a run that ends or is interrupted. After a kill of
 //     the run they end within seconds.
-//   - BENCH-6 (best base): Of several bases the row shows the one with the best median in this run,
-//     by the direction of the row. If one of them is unavailable, there is no row.
-//   - BENCH-7 (pinned peers): A peer is pinned to the version in base_name, in a module of its own,
-//     so that it runs with its own dependency versions. It is built when a row needs it.
+//   - BENCH-6 (bases): Of several bases the row shows the one with the best median in this run;
+//     without one of them there is no row. A peer is a module of its own, pinned to the version in
+//     base_name.
 //   - BENCH-8 (fresh systems): Within one process, each side is a child that is idle between its
 //     turns, with a new system for each repeat, and a new process for spawns. Rows between
 //     processes use two such children, new ones for route-burst-lost and flood-rss.
+//
+// # Details
+//
+// The direction of the row says which median is the best. A peer runs with its own dependency
+// versions, and is built when a row needs it.
 //
 // The server, the host agent and all responders are separate processes: this program again, in a
 // role named by an environment variable, or a peer. All use loopback ports chosen by the system.

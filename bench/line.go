@@ -29,7 +29,7 @@ func (r row) best(bases []score) score {
 	return slices.MinFunc(bases, better)
 }
 
-// line is a row of the report (BENCH-3).
+// line is a row of the report.
 func (r row) line(ours score, bases []score) string {
 	base := r.best(bases)
 	o, b := ours.median(), base.median()

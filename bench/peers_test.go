@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/bench/local"
 )
 
-func TestPeers_arePinnedToReportedVersions_BENCH7(t *testing.T) {
+func TestPeers_arePinnedToReportedVersions_BENCH6(t *testing.T) {
 	seen := map[string]bool{}
 	for _, w := range local.Workloads() {
 		for _, p := range peersFor(w) {

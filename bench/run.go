@@ -73,7 +73,7 @@ func (rs results) scores(row int) []score {
 }
 
 // measure sets a family up on ground of its own, so that no row runs beside another's processes,
-// and repeats all sides in turns (BENCH-1, BENCH-2).
+// and repeats all sides in turns.
 func measure(ctx context.Context, f family, g *ground) (rs results, err error) {
 	fmt.Fprintf(g.notes, "%s: setting up\n", f.rows[0].name)
 	defer func() { err = errors.Join(err, g.close()) }()

@@ -22,7 +22,7 @@ func TestController_fulfilsTheAgentContract(t *testing.T) { // AGT-9
 	})
 }
 
-func TestRestart_wrongMeshRestartsNothing_AGT4(t *testing.T) {
+func TestRestart_wrongMeshRestartsNothing_AGT3(t *testing.T) {
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)

@@ -143,7 +143,7 @@ func (s *recordServer) fencedError() error {
 	return s.record.fenced
 }
 
-// isFor reports whether an ID names the mesh. A request for another ID gets an empty reply (AGT-4).
+// isFor reports whether an ID names the mesh. A request for another ID gets an empty reply (AGT-3).
 func (s *recordServer) isFor(id string) bool { return id == s.record.spec.id() }
 
 // Get returns the state of every rank. A fenced controller returns the new owner as an error.

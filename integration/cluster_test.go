@@ -81,7 +81,7 @@ func (c *cluster) environment(t *testing.T) []string {
 	t.Cleanup(func() {
 		left, err := os.ReadDir(tmp)
 		require.NoError(t, err)
-		require.Empty(t, left, "INT-2: files are left")
+		require.Empty(t, left, "INT-1: files are left")
 	})
 	env := testkit.Environment(tmp, t.TempDir(), tmp, "NATS_URL="+c.server.URL())
 	if c.user != "" {
@@ -107,7 +107,7 @@ func (c *cluster) startNode(t *testing.T, label string, more ...string) *node {
 	n := &node{Process: testkit.Start(t, cmd)}
 	t.Cleanup(func() {
 		if !n.killed {
-			n.Stop(t) // INT-2
+			n.Stop(t) // INT-1
 		}
 	})
 	return n

@@ -9,11 +9,14 @@
 //
 // # Conditions after every test
 //
-//   - INT-1 (no processes): No process of that folder or of the test binary is left. A zombie whose
-//     parent was killed belongs to init, and does not count.
-//   - INT-2 (clean stops): A hostd that was not killed exits with 0 after SIGTERM, and leaves its
-//     folder for temporary files empty.
-//   - INT-3 (no subscriptions): A server has as many subscriptions after a client as before it.
+//   - INT-1 (clean end): No process of that folder or of the test binary is left. A stopped hostd
+//     exits with 0 and leaves its temporary folder empty. A server has as many subscriptions after
+//     a client as before it.
+//
+// # Details
+//
+// A zombie whose parent was killed belongs to init, and does not count. A hostd that was killed
+// may leave files.
 //
 // The tests read /proc, so they are for Linux.
 package integration

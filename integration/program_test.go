@@ -71,11 +71,11 @@ func TestDemo_runsOnExistingHosts(t *testing.T) {
 		require.Zero(t, code, out)
 		requireReport(t, out, folder)
 		require.Eventually(t, func() bool { return c.server.NumSubs() == before }, testkit.Patience, poll,
-			"INT-3: %d subscriptions, %d before", c.server.NumSubs(), before)
+			"INT-1: %d subscriptions, %d before", c.server.NumSubs(), before)
 	}
 }
 
-func TestDemo_refusesBadInputBeforeAnythingStarts(t *testing.T) { // DEMO-2
+func TestDemo_refusesBadInputBeforeAnythingStarts(t *testing.T) { // DEMO-1
 	t.Parallel()
 	c := newCluster(t)
 	for name, bad := range map[string]struct {

@@ -70,7 +70,7 @@ func counters(t *testing.T, procs mesh.ProcMesh) mesh.ActorMesh[*counting.Counte
 	return m
 }
 
-func TestWordCount_matchesASingleProcess(t *testing.T) { // WC-2
+func TestWordCount_matchesASingleProcess(t *testing.T) { // WC-1
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	m := counters(t, spawn(t, c.connect(t), 4))

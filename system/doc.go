@@ -28,7 +28,7 @@
 //     snapshot waits for no data (ACT-12).
 //   - WORLD-13 (one acts): One controller acts. It renews its lease each half second and stops 2
 //     s after the last renewal. Another follows after 2.75 s of silence, or a release; failover
-//     takes at most 5 s. Hosts refuse earlier epochs (HOST-13).
+//     takes at most 5 s. Hosts refuse earlier epochs (HOST-9).
 //   - WORLD-14 (lost store): Without JetStream the controller runs, and reports that worlds end
 //     with it. It recreates a lost bucket from its own state. No proc is stopped because its
 //     record is missing there.

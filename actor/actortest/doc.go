@@ -16,18 +16,15 @@
 //
 // # Invariants
 //
-//   - KIT-1 (clean end): nothing started here outlives the test. An actor that does not stop fails
-//     the test.
-//   - KIT-2 (failures): the failure of an actor without a parent fails the test with its report,
-//     unless the test expects it.
-//   - KIT-3 (recorders): a Recorder has every message to its endpoint once, with its sender, and
-//     those of one sender in order.
+//   - KIT-1 (clean end): Nothing started here outlives the test. An actor that does not stop fails
+//     the test, and so does an unexpected failure of an actor without a parent. A wait ends after
+//     Timeout, with the missing event.
+//   - KIT-3 (recorders): A Recorder has every message to its endpoint once, with its sender, and
+//     those of one sender in order. A probe is an ordinary actor; in the sender's proc it gets the
+//     message itself.
 //   - KIT-4 (settling): results after settling (None, All, Spawned, Children, DeadLetters) are
 //     complete in a bubble until its clock moves. Otherwise mail is handled and bus messages have
 //     arrived; Context.Go, timers, ends of children and dead letters may be outstanding.
-//   - KIT-5 (waits): every wait ends, after Timeout at most, and then reports the missing event.
-//   - KIT-6 (probes): a probe is an ordinary actor. In the proc of the sender it gets the message
-//     itself.
 //
 // # Concurrency
 //

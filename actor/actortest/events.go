@@ -41,7 +41,7 @@ func (r *Rig) recordFailure(e actor.Event) {
 	}
 }
 
-// failOnUnexpected fails the test for every failure it did not expect (KIT-2). The proc is closed.
+// failOnUnexpected fails the test for every failure it did not expect (KIT-1). The proc is closed.
 func (r *Rig) failOnUnexpected() {
 	r.t.Helper()
 	r.mu.Lock()

@@ -156,7 +156,7 @@ func TestNone_waitsForMessagesOnTheBus_KIT4(t *testing.T) {
 	})
 }
 
-func TestProbe_receivesTheMessageByReference_KIT6(t *testing.T) {
+func TestProbe_receivesTheMessageByReference_KIT3(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig := actortest.New(t)
 		here, there := actortest.NewProbe[*Till](rig), actortest.NewProbe[*Till](rig.Peer())

@@ -46,7 +46,7 @@ func TestRig_actorThatDoesNotStopFailsTheTest_KIT1(t *testing.T) {
 	})
 }
 
-func TestRig_unexpectedFailureFailsTheTestWithAReport_KIT2(t *testing.T) {
+func TestRig_unexpectedFailureFailsTheTestWithAReport_KIT1(t *testing.T) {
 	failures := play(t.Context(), func(t testing.TB) {
 		rig := actortest.New(t, actortest.Actors()...)
 		parent := actortest.Spawn(rig, actortest.TestActors, actor.None{})
@@ -63,7 +63,7 @@ actor rig-\w+/0.0/test-actor-\w+ \(type test-actor\) failed: its child test-acto
   caused by: actor rig-\w+/0.0/test-actor-\w+ \(type test-actor\) failed: cause-failure: panicked: for testing$`, failures[0])
 }
 
-func TestRig_expectedFailurePasses_KIT2(t *testing.T) {
+func TestRig_expectedFailurePasses_KIT1(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig, ref, _, _ := setUp(t)
 		require.NoError(t, do.Send(rig.Context(), ref,
@@ -97,7 +97,7 @@ func TestExpectFailure_refusesAStoppedActor(t *testing.T) {
 		failures[0])
 }
 
-func TestWait_timesOutAndNamesWhatIsMissing_KIT5(t *testing.T) {
+func TestWait_timesOutAndNamesWhatIsMissing_KIT1(t *testing.T) {
 	for name, c := range map[string]struct {
 		body func(t testing.TB)
 		want string

@@ -70,7 +70,7 @@ func TestRun_lostMessageIsAnErrorInTime_LOC3(t *testing.T) {
 			start := time.Now()
 			_, err := local.Run(t.Context(), w, 20, f.make)
 			require.EqualError(t, err, "not done within 30s", w.Name)
-			require.Equal(t, local.Patience, time.Since(start), "LOC-5")
+			require.Equal(t, local.Patience, time.Since(start), "LOC-3")
 			require.True(t, f.closed)
 		})
 	}
@@ -165,7 +165,7 @@ func TestServe_closesTheSystemsOfFreshWorkloads(t *testing.T) {
 	}
 }
 
-func TestServe_endOfInputEndsAWaitAtOnce_LOC5(t *testing.T) {
+func TestServe_endOfInputEndsAWaitAtOnce_LOC3(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, feed := io.Pipe()
 		f := &faulty{loses: 1}

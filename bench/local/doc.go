@@ -7,17 +7,15 @@
 //
 // # Invariants
 //
-//   - LOC-1 (same code): A workload is the same code for every system. A system decides only how
-//     its library makes a message, an answer or an actor.
-//   - LOC-2 (timing): Timing begins with the first message or spawn, and ends when the last one has
-//     been handled. Setup and close of the system are not timed, nor are actors of workloads that
-//     do not measure spawns.
-//   - LOC-3 (checked results): A workload whose messages do not add up returns an error, not a
-//     time.
-//   - LOC-4 (memory): Garbage is collected before each measurement and before the answer, so that
-//     none of it is collected while another program is measured.
-//   - LOC-5 (patience): No wait is longer than [Patience], and the end of stdin ends a wait at
-//     once.
+//   - A workload is the same code for every system. A system decides only how its library makes a
+//     message, an answer or an actor.
+//   - Timing begins with the first message or spawn, and ends when the last one has been handled.
+//     Setup and close of the system are not timed, nor are actors of workloads that do not measure
+//     spawns.
+//   - LOC-3 (results): A workload whose messages do not add up returns an error, not a time. No
+//     wait is longer than [Patience], and the end of stdin ends a wait at once.
+//   - Garbage is collected before each measurement and before the answer, so that none of it is
+//     collected while another program is measured.
 //
 // # Workloads
 //

@@ -16,7 +16,7 @@ import (
 func Serve(in io.Reader, out io.Writer, makeSystem Maker) error {
 	return lines.Serve(in, out, func(ctx context.Context, line string) string {
 		value, err := respond(ctx, line, makeSystem)
-		runtime.GC() // LOC-4
+		runtime.GC()
 		if err != nil {
 			return lines.Failure(err)
 		}

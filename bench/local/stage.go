@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Patience bounds every wait of a workload (LOC-5); its system has closePatience more to close.
+// Patience bounds every wait of a workload (LOC-3); its system has closePatience more to close.
 const (
 	Patience      = 30 * time.Second
 	closePatience = 5 * time.Second
@@ -46,7 +46,7 @@ func perform(ctx context.Context, w Workload, n int, makeSystem Maker) (float64,
 	if err != nil {
 		return 0, nil, fmt.Errorf("make the system: %w", err)
 	}
-	runtime.GC() // LOC-4
+	runtime.GC()
 	value, err := w.run(&stage{System: s, n: n, ctx: ctx, faults: faults})
 	if err == nil {
 		select {
@@ -79,7 +79,7 @@ func (st *stage) await(done <-chan struct{}) error {
 	}
 }
 
-// timed is how long it takes from the beginning of work until done is closed (LOC-2).
+// timed is how long it takes from the beginning of work until done is closed.
 func (st *stage) timed(done <-chan struct{}, work func()) (time.Duration, error) {
 	start := time.Now()
 	work()

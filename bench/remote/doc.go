@@ -12,16 +12,14 @@
 //
 // # Invariants
 //
-//   - REM-1 (same code): A workload is the same code for every library. A library decides only how
-//     a message travels.
-//   - REM-2 (timing): A burst is timed from its first message until the last has been handled and,
-//     where the library reports fates, its sender knows each. Setup is not timed.
-//   - REM-3 (arrivals): Messages are counted where they are handled. Those that have not arrived
-//     when arrivals stop are reported as lost.
-//   - REM-4 (memory): Both processes collect garbage before and after each measurement, so that
-//     none of it runs while another program is measured.
-//   - REM-5 (patience): No wait is longer than [local.Patience], and the end of stdin ends a wait
-//     at once.
+//   - A workload is the same code for every library. A library decides only how a message travels.
+//   - A burst is timed from its first message until the last has been handled and, where the
+//     library reports fates, its sender knows each. Setup is not timed.
+//   - REM-3 (results): Messages are counted where they are handled. Those that have not arrived
+//     when arrivals stop are reported as lost. No wait is longer than [local.Patience], and the
+//     end of stdin ends a wait at once.
+//   - Both processes collect garbage before and after each measurement, so that none of it runs
+//     while another program is measured.
 //
 // # Workloads
 //

@@ -48,7 +48,7 @@ func burst(size int) func(*stage) ([]float64, error) {
 	}
 }
 
-// send tells one message n times, as fast as it can, and waits for what becomes of them (REM-2).
+// send tells one message n times, as fast as it can, and waits for what becomes of them.
 func (st *stage) send(m []byte) (o outcome, err error) {
 	before, err := st.Count(st.ctx)
 	if err != nil {

@@ -35,7 +35,7 @@ func AnswerUsage(_ context.Context, line string) string {
 		return lines.Failure(fmt.Errorf("request %q: want %s", line, UsageRequest))
 	}
 	u, err := used()
-	runtime.GC() // REM-4
+	runtime.GC()
 	if err != nil {
 		return lines.Failure(err)
 	}

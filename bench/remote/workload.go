@@ -63,6 +63,6 @@ func respond(ctx context.Context, s Sender, line string) ([]float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, local.Patience,
 		fmt.Errorf("not done within %v", local.Patience))
 	defer cancel()
-	runtime.GC() // REM-4
+	runtime.GC()
 	return w.run(&stage{Sender: s, n: n, ctx: ctx})
 }

@@ -36,11 +36,14 @@
 //
 // # Contract
 //
-//   - DEMO-1 (cleanup): On every exit the program stops its procs, hostds and server. If it is
-//     killed, the Linux kernel sends its hostds SIGTERM. A second SIGTERM can leave a hostd's
-//     output folder behind.
-//   - DEMO-2 (errors): A missing folder, a failed hostd or too few hosts are one line on stderr and
-//     an exit code: 0 done, 1 failed, 2 bad command line, 130 interrupted.
-//   - DEMO-3 (output): Results go to stdout. Progress and errors go to stderr, with a progress bar
-//     on a terminal.
+//   - DEMO-1 (end of the program): On every exit the program stops its procs, hostds and server.
+//     An error is one line on stderr and an exit code. Results go to stdout, progress and errors
+//     to stderr.
+//
+// # Details
+//
+// Exit codes are 0 done, 1 failed, 2 bad command line, 130 interrupted. Errors are a missing
+// folder, a failed hostd or too few hosts. On a terminal progress is a bar. If the program is
+// killed, the Linux kernel sends its hostds SIGTERM. A second SIGTERM can leave a hostd's output
+// folder behind.
 package main

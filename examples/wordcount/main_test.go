@@ -53,7 +53,7 @@ func TestMost_sortsByCountThenByWord(t *testing.T) {
 	require.Len(t, most(counts, 20), 4)
 }
 
-func TestDraw_isABarOnATerminalAndALineElsewhere(t *testing.T) { // DEMO-3
+func TestDraw_isABarOnATerminalAndALineElsewhere(t *testing.T) { // DEMO-1
 	var out strings.Builder
 	done := counting.Done{Files: 1500, Of: 2000}
 	draw(&out, true, done, 3*time.Second)

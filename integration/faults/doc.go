@@ -15,35 +15,33 @@
 // the numbers of the project's fault matrix. Tests that mostly wait run in parallel. Tests that
 // measure speed, memory or delay run alone.
 //
-// # Invariants
+// # Conditions
 //
-// Of every run, whatever its fault:
+// The tests check these promises under faults. Of every run, whatever its fault:
 //
-//   - FLT-1 (order, once): No message is lost, handled twice, or handled after a later one of its
-//     stream (DEL-1, DEL-3, DEL-4).
-//   - FLT-2 (Undeliverable): No message reported as Undeliverable is handled (DEL-2).
-//   - FLT-3 (right actor): No actor handles a message for another incarnation (DEL-5).
-//   - FLT-4 (fates in time): Every message of a live sender has a fate in bounded time: Proc.Flush
-//     returns (DEL-1). A message with a deadline has it soon after that.
-//   - FLT-5 (processes): Only processes that the test ends end, and they exit with 0. None outlives
-//     its test.
+//   - No message is lost, handled twice, or handled after a later one of its stream (DEL-1, DEL-3,
+//     DEL-4).
+//   - No message reported as Undeliverable is handled (DEL-2).
+//   - No actor handles a message for another incarnation (DEL-5).
+//   - Every message of a live sender has a fate in bounded time: Proc.Flush returns (DEL-1). A
+//     message with a deadline has it soon after that.
+//   - Only processes that the test ends end, and they exit with 0. None outlives its test.
 //
 // Of faults that kill no process, and keep none away for longer than the others:
 //
-//   - FLT-6 (Indeterminate): Only messages whose deadline passes before the fault ends are
-//     Indeterminate. In F14 with deadlines each has some milliseconds, in F17 those of every third
-//     run have 100.
+//   - Only messages whose deadline passes before the fault ends are Indeterminate. In F14 with
+//     deadlines each has some milliseconds, in F17 those of every third run have 100.
 //
 // Of casts:
 //
-//   - FLT-8 (casts): Each live rank handles each cast once, in order with its sender's direct
-//     messages. The coverage has every asked rank, and a fold exactly the answered ones. Only
-//     silent ranks and those they fold for are missing (CAST-1 to CAST-6).
+//   - Each live rank handles each cast once, in order with its sender's direct messages. The
+//     coverage has every asked rank, and a fold exactly the answered ones. Only silent ranks and
+//     those they fold for are missing (CAST-1 to CAST-6).
 //
 // Of pressure:
 //
-//   - FLT-7 (pressure): The server disconnects no slow reader, a sender's memory has a bound, and
-//     calls to others are answered (DEL-6, DEL-7).
+//   - The server disconnects no slow reader, a sender's memory has a bound, and calls to others
+//     are answered (DEL-6, DEL-7).
 //
 // Tests of package history plant errors that the checker must find.
 // TestControl_cutLosesMessagesOfPlainNATSOnly sends without castnet's links, and shows that the
@@ -51,26 +49,24 @@
 //
 // Of hosts whose hostd is killed, starved, or has misbehaving procs (F2 to F5, F23, F26, F27, F29):
 //
-//   - FLT-9 (one process): At most one process of a rank and generation lives, and none after its
-//     host was stopped (HOST-3, HOST-5, HOST-6, HOST-10).
+//   - At most one process of a rank and generation lives, and none after its host was stopped
+//     (HOST-3, HOST-5, HOST-6, HOST-10).
 //
 // Of hosts as others see them (F3, F9 to F11, F15):
 //
-//   - FLT-10 (host deaths): A watched host becomes dead when it is killed, stopped or cut off for
-//     the full time. It does not when it or the watcher is starved, or the server is away (package
-//     presence).
+//   - A watched host becomes dead when it is killed, stopped or cut off for the full time. It does
+//     not when it or the watcher is starved, or the server is away (package presence).
 //
 // Of worlds (F7, F11):
 //
-//   - FLT-12 (worlds): Whatever happens to the system controller or the server, no proc of a world
-//     ends or starts twice, no declaration is forgotten, and one controller answers (WORLD-2,
-//     WORLD-13).
+//   - Whatever happens to the system controller or the server, no proc of a world ends or starts
+//     twice, no declaration is forgotten, and one controller answers (WORLD-2, WORLD-13).
 //
 // Of meshes under controllers (F1, F6 to F10, F15, F30):
 //
-//   - FLT-11 (reported ends): The owner learns of each end once, with its cause. A stopped or
-//     starved process ends no other. Only a killed owner's meshes end with its lease. Casts and
-//     calls wait for no dead proc (CTL-3, CTL-4, CTL-8).
+//   - The owner learns of each end once, with its cause. A stopped or starved process ends no
+//     other. Only a killed owner's meshes end with its lease. Casts and calls wait for no dead
+//     proc (CTL-3, CTL-4, CTL-8).
 //
 // # Limits
 //

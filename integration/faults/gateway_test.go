@@ -97,7 +97,7 @@ func (w *world) hostd(program, label string) *hostd {
 		}
 		p.Close()
 		said, _ := os.ReadFile(log.Name())
-		require.Zero(w, h.cmd.ProcessState.ExitCode(), "FLT-5: %s", said)
+		require.Zero(w, h.cmd.ProcessState.ExitCode(), "%s", said)
 		require.NoError(w, log.Close())
 	})
 	return h
@@ -137,7 +137,7 @@ func covered(t *testing.T, m *bus.Msg) (asked, answered int) {
 		n[i], err = strconv.Atoi(m.Header.Get(key))
 		require.NoError(t, err, "%v", m.Header)
 	}
-	require.Equal(t, n[0], n[1]+n[2]+n[3], "GW-3: %v", m.Header)
+	require.Equal(t, n[0], n[1]+n[2]+n[3], "GW-2: %v", m.Header)
 	return n[0], n[1]
 }
 

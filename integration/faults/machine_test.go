@@ -38,7 +38,7 @@ type machine struct {
 }
 
 // newMachine is one with a hostd that runs this test binary, and shells. It has ended with the
-// test, and all that it has started (FLT-5).
+// test, and all that it has started.
 func newMachine(t *testing.T, program string, args ...string) *machine {
 	t.Helper()
 	dir := t.TempDir()
@@ -170,7 +170,7 @@ func (m *machine) stops() {
 func (m *machine) requireEmpty() {
 	m.Helper()
 	require.Eventually(m, func() bool { return len(m.processes()) == 0 }, patience, 2*time.Millisecond,
-		"FLT-5: processes are left")
+		"processes are left")
 }
 
 // processes are those that run on the machine, besides zombies.

@@ -45,7 +45,7 @@ func readAsyncAPI(t *testing.T) (a asyncAPI) {
 	return a
 }
 
-func TestAsyncAPI_listsTheSubjectsOfTheCode(t *testing.T) { // PLY-3
+func TestAsyncAPI_listsTheSubjectsOfTheCode(t *testing.T) { // PLY-1
 	a := readAsyncAPI(t)
 	placeholder := regexp.MustCompile(`\{(\w+)\}`)
 	var kinds []string

@@ -24,7 +24,7 @@ type wireField struct {
 	Name     string
 }
 
-func TestCDDL_hasTheKeysOfEachWireStruct(t *testing.T) { // PLY-2
+func TestCDDL_hasTheKeysOfEachWireStruct(t *testing.T) { // PLY-1
 	inCode := map[string][]wireField{}
 	for _, pkg := range []string{"internal/wire", "cast"} {
 		for name, fields := range structsOf(t, repo(t, pkg)) {
@@ -41,7 +41,7 @@ func TestCDDL_hasTheKeysOfEachWireStruct(t *testing.T) { // PLY-2
 	}
 }
 
-func TestCDDL_namesTheHeadersOfTheCode(t *testing.T) { // PLY-2
+func TestCDDL_namesTheHeadersOfTheCode(t *testing.T) { // PLY-1
 	inCode := map[string]bool{}
 	header := regexp.MustCompile(`^"(Castnet-[A-Za-z-]*[a-zA-Z]|Nats-Service-[A-Za-z-]+|Content-Type)"$`)
 	for _, pkg := range []string{"actor", "gateway", "internal/builtin"} {

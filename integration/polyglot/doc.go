@@ -10,18 +10,18 @@
 //
 // # Contract
 //
-//   - PLY-1 (vectors): spec/vectors.json has the bytes of the present Go code. `go test -run
-//     TestVectors -update` rewrites it, and its diff is a change of the wire.
-//   - PLY-2 (CDDL): spec/wire.cddl has one rule for each struct with numbered keys in internal/wire
-//     and cast, with the same keys, and no other rule. Its headers are those of the code.
-//   - PLY-3 (addresses): spec/asyncapi.yaml has the addresses that package subjects builds.
-//   - PLY-4 (page): Each shell command and each program on docs/any-nats-client.md is run, and
-//     prints the output on the page.
-//   - PLY-5 (tools): A missing tool fails a test, and the failure says what to install. No test
-//     skips.
-//   - PLY-6 (ends): No process is left, and every wait has a deadline.
-//   - PLY-7 (README): Each shell command of the README is run, from the first to the last, except
-//     make test.
+//   - PLY-1 (spec): spec/vectors.json has the bytes of the code, spec/wire.cddl its numbered
+//     structs with their keys and its headers, and spec/asyncapi.yaml the addresses of package
+//     subjects.
+//   - PLY-4 (pages): Each shell command of the README, except make test, and each command and
+//     program on docs/any-nats-client.md is run. Those of the page print the output on it.
 //
-// The answer of a gather has no struct of PLY-2; the tests read it from the bus.
+// # Details
+//
+// `go test -run TestVectors -update` rewrites spec/vectors.json, and its diff is a change of the
+// wire. spec/wire.cddl has one rule for each struct with numbered keys in internal/wire and cast,
+// and no other. A missing tool fails a test, and the failure says what to install. No test skips.
+// No process is left, and every wait has a deadline.
+//
+// The answer of a gather has no struct of PLY-1; the tests read it from the bus.
 package polyglot

@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestREADME_eachCommandWorks(t *testing.T) { // PLY-7
+func TestREADME_eachCommandWorks(t *testing.T) { // PLY-4
 	page, err := os.ReadFile(repo(t, "README.md"))
 	require.NoError(t, err)
 	env := environment(t)

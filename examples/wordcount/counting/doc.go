@@ -22,14 +22,15 @@
 //
 // # Contract
 //
-//   - WC-1 (one rank per file): Exactly one rank counts each file. Different lists at the ranks are
-//     an error.
-//   - WC-2 (exact total): The total equals that of one process over all files, for any number of
-//     ranks.
+//   - WC-1 (exact total): Exactly one rank counts each file, and the total equals that of one
+//     process over all files, for any number of ranks. Different lists at the ranks are an error.
 //   - WC-3 (bounded messages): No message exceeds the limit. A hash cuts the vocabulary into
 //     shards, one cast each. If a shard's fold exceeds the limit, its result is "too large" and the
 //     caller doubles the number of shards.
-//   - WC-4 (memory): A rank's memory grows with its vocabulary, not with the size of a file.
+//
+// # Details
+//
+// A rank's memory grows with its vocabulary, not with the size of a file.
 //
 // # Concurrency
 //

@@ -20,15 +20,18 @@
 //
 // # Contract
 //
-//   - CHAOS-1 (transparent): An undisturbed proxy passes every byte once, in order, both ways.
+//   - CHAOS-1 (no loss): An undisturbed proxy passes every byte once, in order, both ways. Stall
+//     and Hold lose nothing: at their end the kept bytes go on in order, whatever has become of
+//     the client.
 //   - CHAOS-2 (exact cuts): A cut passes exactly the bytes before it and nothing after it, on the
 //     pair of the last byte. With Reset, bytes on their way may be lost as well, and both ends see
 //     ECONNRESET.
-//   - CHAOS-3 (no loss): Stall and Hold lose nothing. At their end the kept bytes go on in order.
-//   - CHAOS-4 (held bytes): The bytes of a Held reach the server on their own connection, whatever
-//     has become of the client.
 //   - CHAOS-5 (close): When Close returns, all connections have ended with RST and no goroutine is
 //     left.
+//
+// # Details
+//
+// The bytes of a Held reach the server on their own connection.
 //
 // A Proxy keeps up to 2,048 reads of at most 32 KiB for each direction of a pair. Then its sender
 // has to wait, as on a slow network. All methods may be called on any goroutine.

@@ -220,7 +220,7 @@ func TestCut_cancelledCutDoesNotHappen_CHAOS2(t *testing.T) {
 	require.Zero(t, p.Stats().Cuts)
 }
 
-func TestStall_losesNothing_CHAOS3(t *testing.T) {
+func TestStall_losesNothing_CHAOS1(t *testing.T) {
 	p, s := rig(t)
 	client := dial(t, p)
 	far := s.next(t)
@@ -240,7 +240,7 @@ func TestStall_losesNothing_CHAOS3(t *testing.T) {
 	require.NoError(t, <-wrote)
 }
 
-func TestHold_releasesBytesOnTheOldConnection_CHAOS4(t *testing.T) {
+func TestHold_releasesBytesOnTheOldConnection_CHAOS1(t *testing.T) {
 	p, s := rig(t)
 	client := dial(t, p)
 	old := s.next(t)

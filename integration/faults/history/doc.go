@@ -15,15 +15,19 @@
 //
 //   - HIST-1 (durable records): A record whose method has returned is read back, whatever happened
 //     to its process. A last line without an end is left out: its method has not returned.
-//   - HIST-2 (Lost): Check counts a message as Lost if it was sent, its sender learned of no
-//     failure, and its live receiver did not handle it, or was already killed when it was sent.
-//   - HIST-3 (Duplicated, Reordered): Every handling after the first counts as Duplicated, and
-//     every one of a lower number than one before as Reordered.
-//   - HIST-4 (Lies): A message that was reported as Undeliverable and was handled counts as a lie.
-//   - HIST-5 (Stale, Invented, Corrupt): A message handled by another actor than its receiver
-//     counts as Stale, one that was never sent as Invented, one with other bytes as Corrupt.
-//   - HIST-6 (Unsettled): A message counts as Unsettled if its live sender has learned nothing, not
-//     even that everything else has arrived.
+//   - HIST-2 (verdict): Check counts each message that was lost, duplicated, reordered, stale,
+//     invented, corrupt or unsettled, and each that was reported as Undeliverable and was handled.
+//     It counts no other.
+//
+// # Details
+//
+// A message is Lost if it was sent, its sender learned of no failure, and its live receiver did
+// not handle it, or was already killed when it was sent. Every handling after the first is
+// Duplicated, and every one of a lower number than one before is Reordered. A message that was
+// reported as Undeliverable and was handled is a lie. A message handled by another actor than its
+// receiver is Stale, one that was never sent is Invented, one with other bytes is Corrupt. A
+// message is Unsettled if its live sender has learned nothing, not even that everything else has
+// arrived.
 //
 // A returned message does not always have its number (then 0). In that case the checker compares
 // counts: of one stream, as many messages must be unhandled as were returned. One lie and one loss
