@@ -85,7 +85,7 @@ type Limit struct {
 	set bool
 }
 
-// Exactly makes a port take n updates, yield one value made of all of them, and close (PORT-4). If
+// Exactly makes a port take n updates, yield one value made of all of them, and close (PORT-3). If
 // n is less than one, the verb that opens the port returns an error.
 func Exactly(n int) Limit { return Limit{n, true} }
 

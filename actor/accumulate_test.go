@@ -118,7 +118,7 @@ func TestAccumulator_foldsEachUpdateOnce_PORT3(t *testing.T) {
 	require.Equal(t, senders*each, port.Latest())
 }
 
-func TestAccumulator_yieldsOneStateAfterNUpdatesAndCloses_PORT4(t *testing.T) {
+func TestAccumulator_yieldsOneStateAfterNUpdatesAndCloses_PORT3(t *testing.T) {
 	p := alone(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(rt, "n")
@@ -152,7 +152,7 @@ func TestAccumulator_yieldsOneStateAfterNUpdatesAndCloses_PORT4(t *testing.T) {
 	require.Zero(t, open)
 }
 
-func TestAccumulator_acceptsExactlyNOfManySenders_PORT4(t *testing.T) {
+func TestAccumulator_acceptsExactlyNOfManySenders_PORT3(t *testing.T) {
 	p := alone(t)
 	for range 50 {
 		port := accumulator(t, p, actor.Count(), actor.Exactly(5))
@@ -284,7 +284,7 @@ func TestRelay_treeLosesNoUpdate_PORT5(t *testing.T) {
 	require.Equal(t, 2*senders*each, total.Latest())
 }
 
-func TestRelay_limitsOnEachHopYieldOneTotal_PORT4(t *testing.T) {
+func TestRelay_limitsOnEachHopYieldOneTotal_PORT3(t *testing.T) {
 	root, leaf := two(t)
 	sum := actor.Sum[int]()
 	total := accumulator(t, root, sum, actor.Exactly(2))
@@ -303,7 +303,7 @@ func TestRelay_limitsOnEachHopYieldOneTotal_PORT4(t *testing.T) {
 	require.Equal(t, 0+1+2+10+11+12, got)
 }
 
-func TestRelay_closeBeforeTheLimitIsAnError_PORT4(t *testing.T) {
+func TestRelay_closeBeforeTheLimitIsAnError_PORT3(t *testing.T) {
 	p := alone(t)
 	total := accumulator(t, p, actor.Sum[int]())
 	r := relayFor(t, p, total.Ref(), actor.Sum[int]().Reducer(), actor.RelayOptions{Limit: actor.Exactly(3)})

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// The built-in accumulators. Castnet hands a handler no message twice (DEL-4), but a sender that
+// The built-in accumulators. Castnet hands a handler no message twice (DEL-3), but a sender that
 // retries sends another message. Each accumulator says whether such a duplicate counts twice.
 // Relays may reduce all but Count.
 

@@ -56,7 +56,7 @@ func TestAfter_canRearmItself(t *testing.T) {
 	})
 }
 
-func TestAfter_runsBeforeQueuedMail_ACT9(t *testing.T) {
+func TestAfter_runsBeforeQueuedMail_ACT1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref := spawn(t, p)

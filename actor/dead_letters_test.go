@@ -222,7 +222,7 @@ func TestDeadLetters_handlerErrorOrPanicFailsTheActor(t *testing.T) {
 	}
 }
 
-func TestDeadLetters_arriveBeforeQueuedMail_ACT9(t *testing.T) {
+func TestDeadLetters_arriveBeforeQueuedMail_ACT1(t *testing.T) {
 	p := alone(t, mailers())
 	ref := spawn(t, p)
 	var order []string

@@ -61,7 +61,7 @@ func TestDefer_errorIsTheReplyAndActorLives(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestDefer_endingActorAnswersPendingCalls_DEL8(t *testing.T) {
+func TestDefer_endingActorAnswersPendingCalls_DEL5(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		end  func(*actor.Proc, actor.Ref[*Box])

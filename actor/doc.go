@@ -36,7 +36,9 @@
 //
 // # Ordering and concurrency
 //
-//   - ACT-1 (one goroutine): at most one goroutine runs an actor's code; an idle actor has none.
+//   - ACT-1 (one goroutine): At most one goroutine runs an actor's code; an idle actor has none.
+//     Signals of the runtime and of the actor's own tasks, timers and children come before the
+//     mail.
 //   - ACT-2 (panics): a panic of a handler, a task or a marshaler fails its actor. The caller gets
 //     ErrPanic, and the proc lives. A panic while decoding makes the message malformed. Endless
 //     recursion overflows the stack, which ends the process.
@@ -49,14 +51,12 @@
 //   - ACT-5 (stop and kill): a stopped actor handles its accepted messages and refuses the rest. A
 //     killed or failed actor handles nothing more: its context ends, and its mailbox comes back at
 //     once, even while its last handler runs.
-//   - ACT-6 (one owner of a failure): a failure leads to a restart, or its parent handles it
-//     (Supervisor), or it fails the parent. Without a parent, the Coordinator or the proc takes it.
-//     While an actor stops, a child's failure is only an event.
-//   - ACT-7 (restarts): a restarted actor is a new one, with a new name; no message for the old one
-//     reaches it.
-//   - ACT-8 (monitors): a monitor fires exactly once for the end of an actor, whenever it began.
-//   - ACT-9 (control before mail): signals of the runtime and of the actor's own tasks, timers and
-//     children come before the mail.
+//   - ACT-6 (one owner of a failure): A failure leads to a restart, or its parent handles it
+//     (Supervisor), or it fails the parent. Without a parent, the Coordinator or the proc takes
+//     it. A restarted actor is new: no message for the former one reaches it.
+//   - ACT-8 (monitors): A monitor fires exactly once for the end of an actor, whenever it began.
+//     When data stalls, the control connection repeats monitor and Link messages after about a
+//     second. It never reports an actor as gone that has not started.
 //   - ACT-10 (memory): sending within a proc allocates nothing when the message holds no pointers.
 //     An actor at rest holds neither a goroutine nor the buffers of a burst.
 //   - ACT-11 (generations): of the procs of one rank, the rank belongs to the highest generation
@@ -65,20 +65,14 @@
 //   - ACT-12 (urgent messages): an urgent message (CallUrgent) is sent on both connections until it
 //     is answered. Its endpoint must be Urgent. The handler runs at most once per connection, and
 //     not for the control copy if the data copy came first.
-//   - ACT-13 (supervision): monitor and Link messages travel in the order of data. After about a
-//     second without arrival the control connection repeats them; a monitor fired so sets
-//     Down.OutOfOrder. That path never reports an actor as gone that has not started.
 //   - ACT-14 (answers are copies): an answer to another proc, and every answer to a cast, is
 //     encoded within its handler's turn or by Deferred.Reply, unless its type holds no pointers. A
 //     Call within the proc receives the value itself.
-//   - PORT-1 (once ports): a once port takes one message. A refused message does not use it up.
-//     Later senders get ErrPortGone.
-//   - PORT-2 (closed ports): a closed port returns ErrPortGone; a port that never existed returns
-//     ErrNoEndpoint.
-//   - PORT-3 (accumulators): an accumulating port folds each accepted update once, in the order of
-//     arrival. Receivers see the latest state; a refused update changes nothing.
-//   - PORT-4 (exact counts): Exactly(n) yields one value made of exactly n updates; then the port
-//     closes.
+//   - PORT-1 (closed ports): A once port takes one message; a refused message does not use it up.
+//     A closed or used port returns ErrPortGone, and a port that never existed ErrNoEndpoint.
+//   - PORT-3 (accumulators): An accumulating port folds each accepted update once, in the order of
+//     arrival. Receivers see the latest state; a refused update changes nothing. Exactly(n) yields
+//     one value of exactly n updates; then the port closes.
 //   - PORT-5 (relays): a relay forwards accepted updates once and in order, folded with their
 //     neighbours only. It reports updates that it cannot forward.
 //   - DEL-1 (one fate): a message enters the mailbox, or is Undeliverable, or is Indeterminate. A
@@ -86,22 +80,28 @@
 //     deadline and the time of a last query.
 //   - DEL-2 (Undeliverable): no handler ran a message whose error is Undeliverable. A handler's own
 //     error never is, whatever its code.
-//   - DEL-3 (order): messages of one sender to one actor, casts included, are handled in sending
-//     order; only urgent and late supervision messages overtake (ACT-12, ACT-13). After failed
-//     repair the link breaks: its messages have fates, its calls fail, a new link begins.
-//   - DEL-4 (no duplicates): no handler sees a message twice, except an urgent one.
-//   - DEL-5 (dead procs): a proc known to be dead is sent nothing, and its messages are dropped. An
-//     event covers only the ranks of its mesh, as far as this process knows the mesh's size.
-//   - DEL-6 (bounds): mailboxes and ports are bounded, and a sender learns of a full one. A
-//     mailbox: 1,024 messages (Options), plus one batch in work, plus 8 MiB of SendWait per remote
-//     proc. The queue to one process: 8 MiB (ErrBacklog).
-//   - DEL-7 (no waiting): only callers and SendWait wait for a slow actor. Answers are never
+//   - DEL-3 (order): Messages of one sender to one actor, casts included, are handled in sending
+//     order, and none twice. Only urgent messages repeat; only they and late supervision messages
+//     overtake (ACT-12, ACT-8). A failed repair breaks the link.
+//   - DEL-5 (ends): A proc known to be dead is sent nothing. A call to a dead actor or proc fails
+//     at once with its end event, after its earlier messages. Mail in a stopped actor comes back.
+//   - DEL-6 (bounds): Mailboxes, ports and the queue to each process are bounded, and a sender
+//     learns of a full one. Only callers and SendWait wait for a slow actor. Answers are never
 //     refused for want of room.
-//   - DEL-8 (ends): mail in a stopped actor comes back. A call to a dead actor or proc fails at
-//     once with its end event, after its earlier messages. If a caller gives up, its message's
-//     Context ends or it is not handled.
 //   - DEL-10 (plain clients): messages of plain NATS clients are checked, counted and answered in
 //     kind; each client may send 20,000 a second.
+//
+// # Details
+//
+// While an actor stops, a child's failure is only an event. A restarted actor has a new name.
+// Monitor and Link messages travel in the order of data. After about a second without arrival the
+// control connection repeats them; a monitor fired so sets Down.OutOfOrder.
+//
+// After a failed repair of a link its messages have fates, its calls fail, and a new link begins.
+// Messages of a dead proc are dropped. An event covers only the ranks of its mesh, as far as this
+// process knows the mesh's size. If a caller gives up, its message's Context ends or it is not
+// handled. A mailbox holds 1,024 messages (Options), one batch in work, and 8 MiB of SendWait per
+// remote proc. The queue to one process holds 8 MiB (ErrBacklog).
 //
 // Handlers may block; other actors do not wait for them. An actor calls on its own turn, so two
 // actors that call each other wait for their deadlines. Use Context.Go for work off the turn, and

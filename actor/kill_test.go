@@ -116,7 +116,7 @@ func TestClose_namesAKilledActorWithAHungHandler(t *testing.T) {
 	})
 }
 
-func TestCall_errorNamesTheActorsEndAndItsCause_DEL8(t *testing.T) {
+func TestCall_errorNamesTheActorsEndAndItsCause_DEL5(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		local := actor.RefOf[*Box](ref.ID()).Via(home)
 		kid := child(t, local, actor.Restart{})

@@ -195,7 +195,7 @@ func TestMailbox_fullMailboxRefusesTheSender_DEL6(t *testing.T) {
 	})
 }
 
-func TestActor_failedActorReturnsItsMail_DEL8(t *testing.T) {
+func TestActor_failedActorReturnsItsMail_DEL5(t *testing.T) {
 	a, b := two(t)
 	ref := spawn(t, b)
 	release := blocked(t, ref)

@@ -208,7 +208,7 @@ func (c *clerk) send(way int) {
 func (c *clerk) handle(n int) {
 	defer c.keep()
 	require.False(c, c.over, "a handler ran after the end")
-	require.Zero(c, c.control, "mail came before a function (ACT-9)")
+	require.Zero(c, c.control, "mail came before a function (ACT-1)")
 	if len(c.batch) == 0 {
 		c.batch, c.waiting = c.waiting, nil
 	}

@@ -15,7 +15,7 @@ type Down struct {
 	// ErrNoActor if there is none, else ErrProcDead, ErrNoProc or ErrLinkBroken.
 	Reason *Error
 	// OutOfOrder is set if data to or from the actor were delayed and its end came by the control
-	// connection (ACT-13): its earlier messages may still come.
+	// connection (ACT-8): its earlier messages may still come.
 	OutOfOrder bool
 }
 

@@ -290,7 +290,7 @@ func TestMonitor_refusesInvalidArguments(t *testing.T) {
 	testkit.Until(t, "forgotten", func() bool { return b.Watched(ref.ID().Name) == 0 })
 }
 
-func TestMonitor_reportArrivesBeforeQueuedMail_ACT9(t *testing.T) {
+func TestMonitor_reportArrivesBeforeQueuedMail_ACT1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, other := spawn(t, p), spawn(t, p)

@@ -81,7 +81,7 @@ func (p *Proc) serveMonitor(d *Delivery) error {
 }
 
 // answerMonitor answers with the end of an actor, in order; after a delay also by the control
-// connection (ACT-13).
+// connection (ACT-8).
 func (p *Proc) answerMonitor(d *Delivery, why *Error) {
 	forget := func(error) { p.remoteMonitors.remove(d.Reply, d.From.Proc) }
 	if d.replyTo == nil || d.replyTo.port.peer == nil { // it is asked within the process
@@ -132,7 +132,7 @@ func (p *Proc) monitorRemote(m *monitorState, c *call, from string) error {
 }
 
 // sendSupervision sends another proc a message about a watch or a link, in order; after a delay
-// also by the control connection (ACT-13). Its loss is not reported: both sides learn of each
+// also by the control connection (ACT-8). Its loss is not reported: both sides learn of each
 // other's end in other ways.
 func (p *Proc) sendSupervision(to subjects.PortID, what any) error {
 	if p.process.has(to.Actor.Proc) {

@@ -42,7 +42,7 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestMonitor_reportOvertakesBlockedData_ACT13(t *testing.T) {
+func TestMonitor_reportOvertakesBlockedData_ACT8(t *testing.T) {
 	inTime(t, func(t *testing.T, _ *embed.Server, a, b *actor.Proc) {
 		ref := spawn(t, b)
 		downs, _ := watched(t, a, ref.ID())
@@ -67,7 +67,7 @@ func TestMonitor_reportOvertakesBlockedData_ACT13(t *testing.T) {
 	})
 }
 
-func TestMonitor_requestOvertakesBlockedData_ACT13(t *testing.T) {
+func TestMonitor_requestOvertakesBlockedData_ACT8(t *testing.T) {
 	for _, before := range []bool{true, false} { // the question
 		inTime(t, func(t *testing.T, _ *embed.Server, a, b *actor.Proc) {
 			ref := spawn(t, b)
@@ -95,7 +95,7 @@ func TestMonitor_requestOvertakesBlockedData_ACT13(t *testing.T) {
 	}
 }
 
-func TestMonitor_workflowSurvivesAStalledLink_ACT13(t *testing.T) {
+func TestMonitor_workflowSurvivesAStalledLink_ACT8(t *testing.T) {
 	for _, full := range []bool{true, false} { // its question finds no room, or is queued
 		inTime(t, func(t *testing.T, _ *embed.Server, a, b *actor.Proc) {
 			ref, other := spawn(t, b), spawn(t, b)
@@ -128,7 +128,7 @@ func TestMonitor_workflowSurvivesAStalledLink_ACT13(t *testing.T) {
 	}
 }
 
-func TestMonitor_cancelTakesEffectWhileDataIsBlocked_ACT13(t *testing.T) {
+func TestMonitor_cancelTakesEffectWhileDataIsBlocked_ACT8(t *testing.T) {
 	for _, before := range []bool{true, false} { // data are held up
 		inTime(t, func(t *testing.T, srv *embed.Server, a, b *actor.Proc) {
 			ref, resume := spawn(t, b), func() {}
@@ -157,7 +157,7 @@ func TestMonitor_cancelTakesEffectWhileDataIsBlocked_ACT13(t *testing.T) {
 	}
 }
 
-func TestLink_worksOverAStalledLinkAndOutlivesItsCreator_ACT13(t *testing.T) {
+func TestLink_worksOverAStalledLinkAndOutlivesItsCreator_ACT8(t *testing.T) {
 	for _, first := range []bool{true, false} { // ends who tied it
 		inTime(t, func(t *testing.T, _ *embed.Server, a, b *actor.Proc) {
 			one, other := spawn(t, a), spawn(t, b)
@@ -206,7 +206,7 @@ func urgents(t *testing.T, srv *embed.Server, to *actor.Proc) func() int {
 	}
 }
 
-func TestMonitor_healthyReportUsesTheDataConnectionInOrder_ACT13(t *testing.T) {
+func TestMonitor_healthyReportUsesTheDataConnectionInOrder_ACT8(t *testing.T) {
 	const rounds, posts = 20, 50
 	inTime(t, func(t *testing.T, srv *embed.Server, a, b *actor.Proc) {
 		toA, toB := urgents(t, srv, a), urgents(t, srv, b)
@@ -246,7 +246,7 @@ func TestMonitor_healthyReportUsesTheDataConnectionInOrder_ACT13(t *testing.T) {
 	})
 }
 
-func TestMonitor_reportOnBothConnectionsIsHandledOnce_ACT13(t *testing.T) {
+func TestMonitor_reportOnBothConnectionsIsHandledOnce_ACT8(t *testing.T) {
 	for _, urgentFirst := range []bool{true, false} {
 		srv := bustest.Server(t)
 		a, s := start(t, srv, "left"), newStranger(t, srv)
@@ -288,7 +288,7 @@ func TestMonitor_reportOnBothConnectionsIsHandledOnce_ACT13(t *testing.T) {
 	}
 }
 
-func TestMonitor_acceptsEndReportsOnlyFromTheActorsProc_ACT13(t *testing.T) {
+func TestMonitor_acceptsEndReportsOnlyFromTheActorsProc_ACT8(t *testing.T) {
 	srv := bustest.Server(t)
 	a, s, thief := start(t, srv, "left", guards()), newStranger(t, srv), newStranger(t, srv)
 	downs, cancel := watched(t, a, s.id.Actor("x"))
@@ -319,7 +319,7 @@ func TestMonitor_acceptsEndReportsOnlyFromTheActorsProc_ACT13(t *testing.T) {
 	require.ErrorIs(t, testkit.Next(t, asked), actor.ErrProcDead)
 }
 
-func TestMonitor_controlRequestForAnUnknownActorIsNotAnswered_ACT13(t *testing.T) {
+func TestMonitor_controlRequestForAnUnknownActorIsNotAnswered_ACT8(t *testing.T) {
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)
 	ended, alive := spawn(t, b), spawn(t, b)

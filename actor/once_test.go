@@ -119,7 +119,7 @@ func TestOncePort_closesWithItsActorOrContext(t *testing.T) {
 	require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrPortGone)
 }
 
-func TestPort_closedDiffersFromUnknown_PORT2(t *testing.T) {
+func TestPort_closedDiffersFromUnknown_PORT1(t *testing.T) {
 	p := alone(t)
 	port := actor.OpenPort[int](p)
 	port.Close()

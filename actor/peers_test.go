@@ -131,7 +131,7 @@ func requireHistory(t *testing.T, ref actor.Ref[*Box], want ...int64) {
 	require.Equal(t, want, got)
 }
 
-func TestLink_deliversEachMessageOnce_DEL4(t *testing.T) {
+func TestLink_deliversEachMessageOnce_DEL3(t *testing.T) {
 	srv := bustest.Server(t)
 	b, f := start(t, srv, "right"), newForger(t, srv)
 	ref := spawn(t, b)
@@ -168,7 +168,7 @@ func TestDeadProcs_exchangeNoMessages_DEL5(t *testing.T) {
 	require.NoError(t, err, "nobody is told that it is dead itself")
 }
 
-func TestCall_failsAtOnceWhenItsProcDies_DEL8(t *testing.T) {
+func TestCall_failsAtOnceWhenItsProcDies_DEL5(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
 	ref := spawn(t, b)
@@ -185,7 +185,7 @@ func TestCall_failsAtOnceWhenItsProcDies_DEL8(t *testing.T) {
 	require.ErrorIs(t, testkit.Next(t, lost), actor.ErrProcDead)
 }
 
-func TestCall_toAnUnknownProcFailsAtOnce_DEL8(t *testing.T) {
+func TestCall_toAnUnknownProcFailsAtOnce_DEL5(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")

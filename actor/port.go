@@ -174,7 +174,7 @@ func (p *Proc) findPort(actor, name string) port {
 	return p.ports[portKey{actor, name}]
 }
 
-// portError is the error of a missing port (PORT-2): it is closed, or never existed.
+// portError is the error of a missing port (PORT-1): it is closed, or never existed.
 func (p *Proc) portError(actor, name string) *Error {
 	target := p.id.Actor(actor).String()
 	digits, private := strings.CutPrefix(name, "_0") // as freshPort writes it

@@ -100,7 +100,7 @@ func (p *Proc) receiveProcEvent(m bus.Msg) {
 	if !in {
 		return
 	}
-	if e.Terminal() { // its earlier messages come first (DEL-8)
+	if e.Terminal() { // its earlier messages come first (DEL-5)
 		p.NoteEnd(e)
 	} else if e.Status == string(Running) {
 		e.Each(p.NoteGeneration)
@@ -114,7 +114,7 @@ func (p *Proc) receiveProcEvent(m bus.Msg) {
 }
 
 // NoteEnd records that procs have ended, and marks them down after the messages that the server
-// already has from them (DEL-8).
+// already has from them (DEL-5).
 func (p *Proc) NoteEnd(e Event) {
 	p = p.process.lead
 	n := deathRangeOf(e)
@@ -194,7 +194,7 @@ func procDead(actor, endpoint string, e Event) *Error {
 }
 
 // Down returns the event that ended a proc, or its process, if known. Listeners receive an end
-// before Down returns it. Down first waits for the proc's earlier messages (DEL-8): until the
+// before Down returns it. Down first waits for the proc's earlier messages (DEL-5): until the
 // server has answered on the data connection, or for 1 s.
 func (p *Proc) Down(id subjects.ProcID) (Event, bool) {
 	p = p.process.lead

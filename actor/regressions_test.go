@@ -90,7 +90,7 @@ func TestKill_endsAnActorThatAwaitsItsChildren(t *testing.T) {
 	})
 }
 
-func TestRestart_keepsNoFormerGenerations_ACT7(t *testing.T) {
+func TestRestart_keepsNoFormerGenerations_ACT6(t *testing.T) {
 	p := alone(t)
 	first, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithRestart(actor.Restart{
 		When: actor.Permanent, MaxRestarts: 1000, Window: time.Millisecond,

@@ -196,7 +196,7 @@ func TestRelay_delaysNoUpdateBeyondTwiceMax_PORT5(t *testing.T) {
 	})
 }
 
-func TestRelay_withALimitSendsOneFoldOfN_PORT4(t *testing.T) {
+func TestRelay_withALimitSendsOneFoldOfN_PORT3(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "n")
 		relay := drive(t, RelayOptions{Limit: Exactly(n)})

@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestKill_returnsMailToRemoteSenders_DEL8(t *testing.T) {
+func TestKill_returnsMailToRemoteSenders_DEL5(t *testing.T) {
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
 	open := book.shut()
@@ -47,7 +47,7 @@ func TestKill_returnsMailToRemoteSenders_DEL8(t *testing.T) {
 	testkit.Until(t, "the first was handled", func() bool { return book.count() == 1 })
 }
 
-func TestStop_handlesAcceptedRemoteMessages_DEL8(t *testing.T) {
+func TestStop_handlesAcceptedRemoteMessages_DEL5(t *testing.T) {
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
 	open := book.shut()
@@ -67,7 +67,7 @@ func TestStop_handlesAcceptedRemoteMessages_DEL8(t *testing.T) {
 	book.inOrder(t)
 }
 
-func TestClose_handlesOrReturnsAcceptedRemoteMessages_DEL8(t *testing.T) {
+func TestClose_handlesOrReturnsAcceptedRemoteMessages_DEL5(t *testing.T) {
 	t.Parallel()
 	const n = 500
 	a, b := pair(t)

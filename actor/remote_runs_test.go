@@ -13,9 +13,9 @@ import (
 // bomb is what a Ledger panics of.
 const bomb = "bomb"
 
-// TestRemoteBatch_failingActorReturnsTheRestOnce_DEL8: in whichever of the messages that came
+// TestRemoteBatch_failingActorReturnsTheRestOnce_DEL5: in whichever of the messages that came
 // together.
-func TestRemoteBatch_failingActorReturnsTheRestOnce_DEL8(t *testing.T) {
+func TestRemoteBatch_failingActorReturnsTheRestOnce_DEL5(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	for _, at := range []int{0, 1, 150, n - 2, n - 1} {

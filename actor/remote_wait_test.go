@@ -59,7 +59,7 @@ func filled(t *testing.T, ref actor.Ref[*Ledger]) (n int) {
 	}
 }
 
-func TestSendWait_blocksOnlyItsSender(t *testing.T) { // DEL-7
+func TestSendWait_blocksOnlyItsSender(t *testing.T) { // DEL-6
 	t.Parallel()
 	a, b := held(t)
 	ref, book := newLedger(t, b, a)

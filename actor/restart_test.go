@@ -100,7 +100,7 @@ func TestRestart_temporaryChildFailsNoParent_ACT6(t *testing.T) {
 	})
 }
 
-func TestRestart_createsANewActor_ACT7(t *testing.T) {
+func TestRestart_createsANewActor_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
 		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent}))

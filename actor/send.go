@@ -139,7 +139,7 @@ func (p *Proc) retrySend(o *outbound, t *target, err error) error {
 	return p.send(o)
 }
 
-// respond queues an envelope for a waiting port. It is never refused for want of room (DEL-7), and
+// respond queues an envelope for a waiting port. It is never refused for want of room (DEL-6), and
 // may run on a pump.
 func (p *Proc) respond(at replyPort, e wire.Envelope) error {
 	to := at.port

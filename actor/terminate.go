@@ -97,7 +97,7 @@ func (in *instance) runCleanup(c Cleaner) {
 }
 
 // terminate ends an actor's life, in one place: on its own turn, with exactly one terminal event
-// after its last handler (ACT-3). No sender is left waiting (DEL-8).
+// after its last handler (ACT-3). No sender is left waiting (DEL-5).
 func (in *instance) terminate() {
 	in.mu.Lock()
 	in.state = stopped

@@ -80,7 +80,7 @@ func callUrgent[M any](ctx context.Context, p *Proc, from string, to subjects.Ac
 }
 
 // urgentSend is a message sent in the order of data and repeatedly on the control connection. Its
-// owner ends it; a supervision message (ACT-13) also ends once its ordered copy has arrived,
+// owner ends it; a supervision message (ACT-8) also ends once its ordered copy has arrived,
 // and uses the control connection only after minUrgentRepeat.
 type urgentSend struct {
 	p           *Proc
@@ -88,7 +88,7 @@ type urgentSend struct {
 	envelope    wire.Envelope // its sender is named within the process
 	mark        any           // link.Mark.Call
 	until       time.Time     // its deadline; zero: it has none
-	supervision bool          // a message about a monitor or link (ACT-13)
+	supervision bool          // a message about a monitor or link (ACT-8)
 	ended       func(error)   // called on an end other than by the owner: nil means arrival
 
 	stopped atomic.Bool

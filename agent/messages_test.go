@@ -191,7 +191,7 @@ func TestMessages_haveNarrowLimits_WIRE7(t *testing.T) {
 	}
 }
 
-func TestMessages_longListsAreEncodedInBlocks_WIRE8(t *testing.T) {
+func TestMessages_longListsAreEncodedInBlocks_WIRE7(t *testing.T) {
 	t.Parallel()
 	const n = 70_000
 	all := samples()

@@ -89,7 +89,7 @@ func TestCast_regionWithManyRunsIsDelivered_CAST1(t *testing.T) {
 	}
 }
 
-func TestHeader_manyRunsRoundTrip_WIRE8(t *testing.T) {
+func TestHeader_manyRunsRoundTrip_WIRE7(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("rank", 2*manyRuns+2), PerHost: 1}
 	runs := everySecond()
 	h := header{Region: place.Extent.Region(), Skip: runs, Mode: modeFold}

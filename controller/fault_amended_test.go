@@ -136,7 +136,7 @@ func TestController_publishesRankEventsThatNoHostDid(t *testing.T) {
 	require.Empty(t, said, "the mesh as a whole goes on")
 }
 
-func TestDeadProcs_deathAppliesAfterEarlierReplies_DEL8(t *testing.T) {
+func TestDeadProcs_deathAppliesAfterEarlierReplies_DEL5(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)

@@ -52,7 +52,7 @@ func newClusterOn(t *testing.T, o embed.Options, labels ...string) *cluster {
 	return c
 }
 
-// onServer is a cluster without hosts. In the end none of its processes is left (INT-1).
+// onServer is a cluster without hosts. In the end none of its processes is left.
 func onServer(t *testing.T, o embed.Options) *cluster {
 	t.Helper()
 	c := &cluster{tmp: t.TempDir()}
@@ -81,7 +81,7 @@ func (c *cluster) environment(t *testing.T) []string {
 	t.Cleanup(func() {
 		left, err := os.ReadDir(tmp)
 		require.NoError(t, err)
-		require.Empty(t, left, "INT-1: files are left")
+		require.Empty(t, left, "files are left")
 	})
 	env := testkit.Environment(tmp, t.TempDir(), tmp, "NATS_URL="+c.server.URL())
 	if c.user != "" {
@@ -107,7 +107,7 @@ func (c *cluster) startNode(t *testing.T, label string, more ...string) *node {
 	n := &node{Process: testkit.Start(t, cmd)}
 	t.Cleanup(func() {
 		if !n.killed {
-			n.Stop(t) // INT-1
+			n.Stop(t)
 		}
 	})
 	return n
@@ -199,5 +199,5 @@ func (c *cluster) running(t testing.TB, path string) (found []int) {
 func (c *cluster) gone(t *testing.T, path string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(c.running(t, path)) == 0 }, testkit.Patience, poll,
-		"INT-1: processes of %s are left", path)
+		"processes of %s are left", path)
 }

@@ -9,14 +9,11 @@
 //
 // # Conditions after every test
 //
-//   - INT-1 (clean end): No process of that folder or of the test binary is left. A stopped hostd
-//     exits with 0 and leaves its temporary folder empty. A server has as many subscriptions after
-//     a client as before it.
-//
-// # Details
-//
-// A zombie whose parent was killed belongs to init, and does not count. A hostd that was killed
-// may leave files.
+//   - No process of that folder or of the test binary is left. A zombie whose parent was killed
+//     belongs to init, and does not count.
+//   - A hostd that was not killed exits with 0 after SIGTERM, and leaves its folder for temporary
+//     files empty.
+//   - A server has as many subscriptions after a client as before it.
 //
 // The tests read /proc, so they are for Linux.
 package integration

@@ -71,7 +71,7 @@ func TestDemo_runsOnExistingHosts(t *testing.T) {
 		require.Zero(t, code, out)
 		requireReport(t, out, folder)
 		require.Eventually(t, func() bool { return c.server.NumSubs() == before }, testkit.Patience, poll,
-			"INT-1: %d subscriptions, %d before", c.server.NumSubs(), before)
+			"%d subscriptions, %d before", c.server.NumSubs(), before)
 	}
 }
 

@@ -58,17 +58,19 @@
 // All types are small immutable values, comparable with ==, safe for concurrent use. Their zero
 // value is invalid, except the zero Space, the default.
 //
-//   - SUB-1 (one text): each value has one text. Parse functions and String are inverse, and two
-//     different texts are never the same value.
-//   - SUB-2 (invalid values): an invalid value has no text: String is "", marshaling is an error.
-//   - SUB-3 (builders): a builder yields a subject accepted by Parse, or "" if a part is invalid.
-//     NATS clients refuse the empty subject, so a bad part can never become a wildcard or another
-//     sender's subject.
-//   - SUB-4 (parsing): Parse takes one literal subject of its own Space and returns the arguments
-//     of its builder. Wildcards and empty tokens are errors.
+//   - SUB-1 (one text): Each valid value has one text. Parse functions and String are inverse, and
+//     two different texts are never the same value. An invalid value has no text: String is "",
+//     marshaling is an error.
+//   - SUB-3 (subjects): A builder yields a subject of at most [MaxSubject] bytes, or "" if a part
+//     is invalid. Parse takes one literal subject of its own Space and returns the arguments of
+//     its builder. Wildcards and empty tokens are errors.
 //   - SUB-5 (no allocation): Parse of an accepted subject allocates nothing. Its fields share the
 //     memory of the subject.
-//   - SUB-6 (length): no subject is longer than [MaxSubject] bytes.
+//
+// # Details
+//
+// NATS clients refuse the empty subject, so a bad part can never become a wildcard or another
+// sender's subject.
 //
 // # Failure
 //

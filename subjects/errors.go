@@ -19,7 +19,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s %q: want %s", e.What, e.Input, e.Want)
 }
 
-// errInvalid is the error of marshaling an invalid ID (SUB-2).
+// errInvalid is the error of marshaling an invalid ID (SUB-1).
 func errInvalid(what string) error {
 	return &Error{What: what, Want: "a valid ID, not a zero or hand-made invalid one"}
 }

@@ -28,7 +28,7 @@ type parsed[T any] interface {
 	encoding.TextUnmarshaler
 }
 
-// checkID holds SUB-1 and SUB-2 for one text: it is refused, or stands for
+// checkID holds SUB-1 for one text: it is refused, or stands for
 // exactly one valid value, whatever way it goes in and out.
 func checkID[T id[T], P parsed[T]](t require.TestingT, parse func(string) (T, error), text string) bool {
 	v, err := parse(text)
@@ -149,7 +149,7 @@ func TestProcID_ordersByNumberNotText(t *testing.T) {
 		Compare(subjects.ProcID{Mesh: mesh, Rank: 10}.Process()))
 }
 
-func TestID_invalidValuesHaveNoText(t *testing.T) { // SUB-2
+func TestID_invalidValuesHaveNoText(t *testing.T) { // SUB-1
 	mesh := must(subjects.ParseMeshID(mesh1))
 	proc := subjects.ProcID{Mesh: mesh}
 	for _, v := range []interface {

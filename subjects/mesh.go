@@ -90,7 +90,7 @@ func (h *HostID) UnmarshalText(text []byte) error { return unmarshal(h, text, Pa
 // labelPart is the label of a label-uid, "" of an empty text.
 func labelPart(s string) string { return s[:max(len(s)-UIDLen-1, 0)] }
 
-// appendText is the one AppendText of all IDs (SUB-2).
+// appendText is the one AppendText of all IDs (SUB-1).
 func appendText(b []byte, what string, id interface{ String() string }) ([]byte, error) {
 	s := id.String()
 	if s == "" {

@@ -34,7 +34,7 @@ func (s Subject) Scope() EventScope {
 		Index: s.Proc.Index, Actor: s.Actor}
 }
 
-// Parse reads a literal subject of this Space (SUB-4, SUB-5).
+// Parse reads a literal subject of this Space (SUB-3, SUB-5).
 func (s Space) Parse(subject string) (Subject, error) {
 	rest, ok := strings.CutPrefix(subject, s.prefixText())
 	if !ok {

@@ -14,7 +14,7 @@ const (
 // MaxRoot is the longest root, in bytes.
 const MaxRoot = 64
 
-// MaxSubject is the longest subject a Space builds, in bytes (SUB-6): a cast with
+// MaxSubject is the longest subject a Space builds, in bytes (SUB-3): a cast with
 // every token at its longest. It is far below NATS' control line of 4096.
 const MaxSubject = maxPrefix + len("k.") + MaxName + len(".") + MaxName + len(".") + MaxLabel +
 	len(".") + MaxCoords*(maxNumber+1) - 1 + len(".") + maxProcess

@@ -141,7 +141,7 @@ func TestMessages_haveNarrowLimits_WIRE7(t *testing.T) {
 	}
 }
 
-func TestMessages_manyProcsAreEncodedInBlocks_WIRE8(t *testing.T) {
+func TestMessages_manyProcsAreEncodedInBlocks_WIRE7(t *testing.T) {
 	snapshot := samples(t)["Snapshot"].(Snapshot)
 	w := &snapshot.Worlds[0]
 	w.Procs, w.Hosts = slices.Repeat(w.Procs, 70_000), slices.Repeat(w.Hosts, 66_000)

@@ -20,7 +20,7 @@
 // The tests check these promises under faults. Of every run, whatever its fault:
 //
 //   - No message is lost, handled twice, or handled after a later one of its stream (DEL-1, DEL-3,
-//     DEL-4).
+//     DEL-3).
 //   - No message reported as Undeliverable is handled (DEL-2).
 //   - No actor handles a message for another incarnation (DEL-5).
 //   - Every message of a live sender has a fate in bounded time: Proc.Flush returns (DEL-1). A
@@ -41,7 +41,7 @@
 // Of pressure:
 //
 //   - The server disconnects no slow reader, a sender's memory has a bound, and calls to others
-//     are answered (DEL-6, DEL-7).
+//     are answered (DEL-6).
 //
 // Tests of package history plant errors that the checker must find.
 // TestControl_cutLosesMessagesOfPlainNATSOnly sends without castnet's links, and shows that the

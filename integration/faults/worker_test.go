@@ -146,7 +146,7 @@ func (w *workerRole) settle(ctx context.Context, _ order) (report, error) {
 	if err := w.proc.Flush(ctx); err != nil {
 		return report{}, fmt.Errorf("flush: %w", err)
 	}
-	for _, ref := range w.senders { // what came back is before the mail (ACT-9)
+	for _, ref := range w.senders { // what came back is before the mail (ACT-1)
 		if _, err := seal.Call(ctx, ref, actor.None{}); err != nil {
 			return report{}, fmt.Errorf("seal: %w", err)
 		}

@@ -50,7 +50,7 @@ func (g *gatherers) came() [2]int {
 	return [2]int{len(g.b.letters()), int(g.a.Stats().Sent)}
 }
 
-func TestCoalesce_sendsAtOnceOutsideABatch_LINK17(t *testing.T) {
+func TestCoalesce_sendsAtOnceOutsideABatch_LINK16(t *testing.T) {
 	coalescer(t, func(g *gatherers) {
 		for n := range 3 {
 			g.send(1, g.plain)
@@ -59,7 +59,7 @@ func TestCoalesce_sendsAtOnceOutsideABatch_LINK17(t *testing.T) {
 	})
 }
 
-func TestCoalesce_batchRepliesShareOnePacket_LINK17(t *testing.T) {
+func TestCoalesce_batchRepliesShareOnePacket_LINK16(t *testing.T) {
 	coalescer(t, func(g *gatherers) {
 		g.send(5, g.gather)
 		require.Equal(t, [2]int{0, 0}, g.came())
@@ -68,7 +68,7 @@ func TestCoalesce_batchRepliesShareOnePacket_LINK17(t *testing.T) {
 	})
 }
 
-func TestCoalesce_nestedBatchesShareOnePacket_LINK17(t *testing.T) {
+func TestCoalesce_nestedBatchesShareOnePacket_LINK16(t *testing.T) {
 	coalescer(t, func(g *gatherers) {
 		g.a.BeginBatch()
 		g.a.BeginBatch()
@@ -81,7 +81,7 @@ func TestCoalesce_nestedBatchesShareOnePacket_LINK17(t *testing.T) {
 	})
 }
 
-func TestCoalesce_waitIsBounded_LINK17(t *testing.T) {
+func TestCoalesce_waitIsBounded_LINK16(t *testing.T) {
 	coalescer(t, func(g *gatherers) {
 		g.a.BeginBatch()
 		g.send(2, g.plain)

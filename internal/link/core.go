@@ -216,7 +216,7 @@ func (c *Core) Lookup(id subjects.ProcessID) *Peer {
 	return nil
 }
 
-// evict drops the peer that was silent longest. Its link breaks with the usual effects (LINK-12).
+// evict drops the peer that was silent longest. Its link breaks with the usual effects (LINK-11).
 func (c *Core) evict(p *Peer) {
 	c.resetOutgoing(p, LinkReset, fmt.Sprintf("%s was evicted: more than %d other peers were active since",
 		p.id, c.cfg.MaxPeers))

@@ -16,61 +16,71 @@
 //
 // # Contract
 //
-//   - LINK-1 (numbers): packets get numbers in the order in which they leave, and Links publishes
-//     in that order. A message that was not queued takes no number.
-//   - LINK-2 (order): a number is delivered at most once, in the order of its link, and never after
-//     a later one. If the order cannot be kept, the link breaks.
+//   - LINK-1 (order): Packets get numbers in the order in which they leave. A number is delivered
+//     at most once, in the order of its link, and never after a later one. If the order cannot be
+//     kept, the link breaks.
 //   - LINK-3 (fates): an accepted message has exactly one fate: Undelivered reports it with what is
 //     known, or its packet is acknowledged (LINK-16) and it is in a mailbox. Refusals are repeated
 //     until confirmed; a packet with unreported refusals is not acknowledged.
 //   - LINK-4 (repair): a receiver requests missing packets at once and repeatedly; a sender repeats
 //     requested ones only, each once while it is about to leave. A late acknowledgement is probed
 //     for, at most once a second, so the tail is repaired, too.
-//   - LINK-5 (window): bytes in flight stay within the receiver's window, except for one packet of
-//     any size. The sum of all windows is bounded, so many senders get small ones.
+//   - LINK-5 (windows): Bytes in flight stay within the receiver's window, except for one packet
+//     of any size. SendWait messages have their own, opened as mailboxes consume them, also over
+//     several openings. The sum of all windows is bounded.
 //   - LINK-6 (reset): a reset ends a link at both ends: each message in flight has a fate, and the
 //     receiver is notified, repeatedly if it asks. The next message opens the link again; packets
 //     of the former opening are dropped.
-//   - LINK-7 (casts): a cast takes one number. A member with a queue, without credit, or with a too
-//     small limit gets a packet of its own, and delays no other. Repair and fates are per member.
+//   - LINK-7 (casts): A cast takes one number, and each member has its own repair and fates. A
+//     member that cannot take it gets a packet of its own, and delays no other. A cast to a Group
+//     keeps all promises here.
 //   - LINK-8 (deadlines): at its deadline a message leaves the queue, or its receiver is queried.
 //     An undelivered one is refused from then on. Without an answer within twice the retransmission
 //     timeout, its fate is Indeterminate. A Never message goes with its link.
 //   - LINK-9 (large messages): a message larger than a packet leaves in parts, in turn with packets
 //     and other transfers. Later messages of its sender to that actor wait behind it; its last part
 //     waits for earlier ones. All others overtake it.
-//   - LINK-10 (SendWait): SendWait messages have a window of their own, opened as mailboxes consume
-//     them. A waiting sender probes, so a lost report does not stop it.
-//   - LINK-11 (bounds): everything stored is bounded (Config): queues, packets behind gaps,
-//     unfinished messages, refusals, tombstones. Answers and dead letters may exceed the queue's
-//     bound, because their requests were bounded. Unfinished work of all peers together is bounded,
-//     too.
-//   - LINK-12 (eviction): above Config.MaxPeers processes, the one silent longest is evicted, with
-//     its tombstones. Its links break. Late packets of a former opening then count as a new one.
-//   - LINK-13 (silence): a peer that owes an answer is given up after Config.SilenceTimeout; when
-//     the bus reports no subscriber, after NoResponderGrace or ReconnectGrace. Times without a
-//     connection of this process do not count.
+//   - LINK-11 (bounds): Everything stored is bounded (Config), and so is the unfinished work of
+//     all peers together. Above Config.MaxPeers processes, the one silent longest is evicted; its
+//     links break.
+//   - LINK-13 (silence): A peer that owes an answer is given up after Config.SilenceTimeout. It is
+//     given up earlier if the bus, or two replies of the servers, report no subscriber for it.
+//     Times without a connection do not count.
 //   - LINK-14 (false claims): a peer's false claims harm its own links only. Impossible ones are
 //     counted.
-//   - LINK-15 (groups): a cast to a Group does no work for synced members. Their links catch up
-//     before any other use, and before an acknowledgement can be late, so all promises here hold.
-//     Deferred casts stay within a synced member's reserved credit.
-//   - LINK-16 (answers acknowledge): an answered cast needs no acknowledgement: receivers
-//     acknowledge it later with other packets, or after Config.ReplyAckDelay without an answer. The
-//     sender does not probe after ReplyReceived. An answer releases one message, but neither credit
-//     nor memory (LINK-14).
-//   - LINK-17 (coalescing): messages known to come at once may leave together: answers to one
-//     packet, requests of callers woken by one packet. Without expected senders there is no delay.
-//     The delay is at most 200 µs, and keeps the order.
-//   - LINK-18 (SendWait over openings): a peer's links hold no more SendWait messages over several
-//     openings than over one, plus one message each. The end of a link does not end the wait for an
-//     answer to a later request.
+//   - LINK-16 (fewer packets): An answered cast needs no acknowledgement of its own. Messages
+//     known to come at once may leave together, after at most 200 µs, in their order. An answer
+//     releases one message, but neither credit nor memory (LINK-14).
 //   - LINK-19 (urgent messages): an urgent message of at most 64 KiB leaves at once on the control
 //     connection, past all credit and queues. It has no number, order or fate: the sender repeats
 //     it, and the receiver detects copies.
-//   - LINK-20 (hidden absence): a wildcard subscriber hides absent peers from the bus. Then servers
-//     are asked about a peer that owes an answer for Config.Suspect. Two replies without a
-//     connection of the peer count as "no responders" (LINK-13); silence counts as nothing.
+//
+// # Details
+//
+// Links publishes packets in the order of their numbers. A message that was not queued takes no
+// number. Many senders get small windows. A sender that waits with SendWait probes, so a lost
+// report does not stop it. A peer's links hold no more SendWait messages over several openings
+// than over one, plus one message each. The end of a link does not end the wait for an answer to a
+// later request.
+//
+// A member of a cast with a queue, without credit, or with a too small limit gets a packet of its
+// own. A cast to a Group does no work for synced members. Their links catch up before any other
+// use, and before an acknowledgement can be late. Deferred casts stay within a synced member's
+// reserved credit.
+//
+// Bounds cover queues, packets behind gaps, unfinished messages, refusals and tombstones. Answers
+// and dead letters may exceed the queue's bound, because their requests were bounded. An evicted
+// peer loses its tombstones: late packets of a former opening then count as a new one.
+//
+// When the bus reports no subscriber, a peer is given up after NoResponderGrace or ReconnectGrace.
+// A wildcard subscriber hides absent peers from the bus. Then servers are asked about a peer that
+// owes an answer for Config.Suspect. Two replies without a connection of the peer count as "no
+// responders"; silence counts as nothing.
+//
+// Receivers acknowledge an answered cast later with other packets, or after Config.ReplyAckDelay
+// without an answer. The sender does not probe after ReplyReceived. The answers to one packet may
+// leave together, and so may requests of callers woken by one packet. Without expected senders
+// there is no delay.
 //
 // A Core is not safe for concurrent use; all methods of Links are. Sends and Ticks cost in
 // proportion to the links they touch. A Tick looks at each active link, and a cast at each lagging

@@ -211,7 +211,7 @@ func (c *Core) OnReceiverReset(p *Peer, b *wire.ResetBody) {
 	}
 }
 
-// OnHint takes the bus's report of no subscriber for packet n; 0: for a probe (LINK-20). It takes
+// OnHint takes the bus's report of no subscriber for packet n; 0: for a probe (LINK-13). It takes
 // effect when repeated for long enough.
 func (c *Core) OnHint(now Instant, p *Peer, n uint64) {
 	c.catchUp(p)

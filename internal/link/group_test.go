@@ -31,7 +31,7 @@ func (b *bench) castTo(g *Group, body int, until Instant) (prevs []Run) {
 // state is a word of a peer.
 func (b *bench) state(p *Peer, s wire.LinkStateBody) error { return b.core.OnState(b.now, p, &s) }
 
-func TestGroup_castIsConstantTimeForSyncedMembers_LINK15(t *testing.T) {
+func TestGroup_castIsConstantTimeForSyncedMembers_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	g := NewGroup(b.others(200))
 	require.Equal(t, []Run{{200, 0}}, b.castTo(g, 10, 0))
@@ -44,7 +44,7 @@ func TestGroup_castIsConstantTimeForSyncedMembers_LINK15(t *testing.T) {
 	require.EqualValues(t, 2000, b.core.Stats().Sent)
 }
 
-func TestGroup_laggingMemberIsAddressedSeparately_LINK15(t *testing.T) {
+func TestGroup_laggingMemberIsAddressedSeparately_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(5)
 	g := NewGroup(all)
@@ -77,7 +77,7 @@ func TestGroup_laggingMemberIsAddressedSeparately_LINK15(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestGroup_deferredCastsApplyBeforeAnAcknowledgement_LINK15(t *testing.T) {
+func TestGroup_deferredCastsApplyBeforeAnAcknowledgement_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(6)
 	g := NewGroup(all)
@@ -117,7 +117,7 @@ func TestGroup_deferredCastsApplyBeforeAnAcknowledgement_LINK15(t *testing.T) {
 	require.Empty(t, g.deferred, "nobody is owed them any more")
 }
 
-func TestGroup_refusesImpossibleAcknowledgements_LINK15(t *testing.T) {
+func TestGroup_refusesImpossibleAcknowledgements_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(2)
 	g := NewGroup(all)
@@ -133,7 +133,7 @@ func TestGroup_refusesImpossibleAcknowledgements_LINK15(t *testing.T) {
 	}
 }
 
-func TestGroup_unacknowledgedCastIsProbed_LINK15(t *testing.T) {
+func TestGroup_unacknowledgedCastIsProbed_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	g := NewGroup(b.others(3))
 	b.castTo(g, 10, 0)
@@ -155,7 +155,7 @@ func TestGroup_unacknowledgedCastIsProbed_LINK15(t *testing.T) {
 	<-later.Done()
 }
 
-func TestGroup_shortDeadlineIsKept_LINK15(t *testing.T) {
+func TestGroup_shortDeadlineIsKept_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	g := NewGroup(b.others(2))
 	b.castTo(g, 10, 0)
@@ -167,7 +167,7 @@ func TestGroup_shortDeadlineIsKept_LINK15(t *testing.T) {
 	require.Equal(t, []string{"cast unknown", "cast unknown"}, b.told())
 }
 
-func TestGroup_syncedMembersNeverExceedTheirWindow_LINK15(t *testing.T) {
+func TestGroup_syncedMembersNeverExceedTheirWindow_LINK7(t *testing.T) {
 	b := newBench(t, Config{InitialWindow: 20_000})
 	all := b.others(3)
 	g := NewGroup(all)
@@ -190,7 +190,7 @@ func TestGroup_syncedMembersNeverExceedTheirWindow_LINK15(t *testing.T) {
 	require.Less(t, len(g.deferred), 10, "and little is noted")
 }
 
-func TestGroup_shrunkWindowMakesAMemberLag_LINK15(t *testing.T) {
+func TestGroup_shrunkWindowMakesAMemberLag_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(2)
 	g := NewGroup(all)
@@ -203,7 +203,7 @@ func TestGroup_shrunkWindowMakesAMemberLag_LINK15(t *testing.T) {
 	require.Equal(t, 2, g.synced)
 }
 
-func TestGroup_reconnectProbesAllMembers_LINK15(t *testing.T) {
+func TestGroup_reconnectProbesAllMembers_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	g := NewGroup(b.others(3))
 	b.castTo(g, 10, 0)
@@ -223,7 +223,7 @@ func TestGroup_reconnectProbesAllMembers_LINK15(t *testing.T) {
 	require.Zero(t, g.synced)
 }
 
-func TestGroup_droppedGroupKeepsNoDeferredCasts_LINK15(t *testing.T) {
+func TestGroup_droppedGroupKeepsNoDeferredCasts_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(3)
 	g := NewGroup(all)
@@ -241,7 +241,7 @@ func TestGroup_droppedGroupKeepsNoDeferredCasts_LINK15(t *testing.T) {
 	require.Equal(t, []Run{{3, 5}}, b.castTo(g, 10, 0))
 }
 
-func TestGroup_oversizedCastGoesToEachMemberAlone_LINK15(t *testing.T) {
+func TestGroup_oversizedCastGoesToEachMemberAlone_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	all := b.others(3)
 	g := NewGroup(all)
@@ -267,7 +267,7 @@ func TestGroup_oversizedCastGoesToEachMemberAlone_LINK15(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 1}, {3, 1}}, b.links())
 }
 
-func TestGroup_castToAForgottenMemberIsAnError_LINK15(t *testing.T) {
+func TestGroup_castToAForgottenMemberIsAnError_LINK7(t *testing.T) {
 	b := newBench(t, Config{MaxPeers: 3})
 	all := b.others(3) // the first makes room for the last one's sake: b.peer is gone
 	g := NewGroup(all)

@@ -44,7 +44,7 @@ func (b *bench) arrive(a Arrival) string {
 	return "dropped"
 }
 
-func TestPacket_contentMatchesItsSequenceNumbers_LINK2(t *testing.T) {
+func TestPacket_contentMatchesItsSequenceNumbers_LINK1(t *testing.T) {
 	type packets = []Arrival
 	for _, c := range []struct {
 		name   string
@@ -92,7 +92,7 @@ func missing(states []any) (all [][]uint64) {
 	return all
 }
 
-func TestPacket_outOfOrderPacketsWaitWithinBounds_LINK2(t *testing.T) {
+func TestPacket_outOfOrderPacketsWaitWithinBounds_LINK1(t *testing.T) {
 	b := newBench(t, Config{MaxOutOfOrder: 3, MaxOutOfOrderBytes: 250})
 	b.arrive(Arrival{Seq: 1})
 	require.Equal(t, "parked", b.arrive(Arrival{Seq: 3, PrevSeq: 2, Size: 100}))

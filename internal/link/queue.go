@@ -12,7 +12,7 @@ import (
 // Send queues a message. It keeps neither e, whose target is set, nor its memory. until is the
 // deadline of its fate: 0 for the default, Never for the life of the link. An error means that the
 // message was not queued; after QueueFull, EffectRoom signals the time to try again. An answer is
-// never refused for want of room (DEL-7).
+// never refused for want of room (DEL-6).
 func (c *Core) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until Instant) error {
 	return c.SendWhole(now, to, e, nil, m, until, nil)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK2: however many of them are
+// TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK1: however many of them are
 // handed on together, and wherever one differs from its neighbours.
-func TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK2(t *testing.T) {
+func TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK1(t *testing.T) {
 	const n = 1000
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")

@@ -24,7 +24,7 @@ func (b *bench) broken() (all []uint64) {
 	return all
 }
 
-func TestReopen_callOnTheNextLinkOutlivesTheFormerOne_LINK18(t *testing.T) {
+func TestReopen_callOnTheNextLinkOutlivesTheFormerOne_LINK5(t *testing.T) {
 	b := newBench(t, Config{})
 	ask := func() uint64 {
 		a := &asker{}
@@ -51,7 +51,7 @@ func TestReopen_callOnTheNextLinkOutlivesTheFormerOne_LINK18(t *testing.T) {
 	require.Greater(t, third, over[0])
 }
 
-func TestReopen_unqueuedCallHasNoSerial_LINK18(t *testing.T) {
+func TestReopen_unqueuedCallHasNoSerial_LINK5(t *testing.T) {
 	b := newBench(t, Config{Outbox: 10})
 	b.core.OnDisconnect()
 	b.post("waits")
@@ -67,7 +67,7 @@ func waiting() wire.Envelope {
 	return wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, waitSize)}
 }
 
-func TestReopen_formerLinksCountInTheNextWindow_LINK18(t *testing.T) {
+func TestReopen_formerLinksCountInTheNextWindow_LINK5(t *testing.T) {
 	b := newBench(t, Config{WaitWindow: 3 * (waitSize + messageCost)})
 	cost := uint64(waitSize + messageCost)
 	for range 3 {
@@ -100,7 +100,7 @@ func TestReopen_formerLinksCountInTheNextWindow_LINK18(t *testing.T) {
 	require.NoError(t, b.send(waiting()))
 }
 
-func TestReopen_restartedPeerFreesTheWaitWindow_LINK18(t *testing.T) {
+func TestReopen_restartedPeerFreesTheWaitWindow_LINK5(t *testing.T) {
 	cost := uint64(waitSize + messageCost)
 	b := newBench(t, Config{WaitWindow: 3 * (waitSize + messageCost)})
 	for range 3 {
@@ -120,7 +120,7 @@ func TestReopen_restartedPeerFreesTheWaitWindow_LINK18(t *testing.T) {
 	require.NoError(t, b.send(waiting()))
 }
 
-func TestReopen_receiverReportsWhatItHoldsOfFormerLinks_LINK18(t *testing.T) {
+func TestReopen_receiverReportsWhatItHoldsOfFormerLinks_LINK5(t *testing.T) {
 	b := newBench(t, Config{WaitWindow: 4000})
 	come := func(n, prev, waits uint64) {
 		a, ok := b.core.Arrive(b.now, b.peer, Arrival{Seq: n, PrevSeq: prev})

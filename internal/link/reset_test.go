@@ -135,7 +135,7 @@ func TestReset_closingPeerSaysGoodbye_LINK6(t *testing.T) {
 		b.said(wire.SenderReset))
 }
 
-func TestPeers_longestSilentPeerIsEvicted_LINK12(t *testing.T) {
+func TestPeers_longestSilentPeerIsEvicted_LINK11(t *testing.T) {
 	b := newBench(t, Config{MaxPeers: 2})
 	b.post("sent")
 	b.leave()

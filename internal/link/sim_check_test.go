@@ -173,7 +173,7 @@ func (w *world) checkSettled() {
 				continue
 			}
 			if o := &p.peers[q.index].out; !o.idle() || len(p.peers[q.index].owed()) > 0 {
-				w.fail("DEL-7: %d still holds %d packets, %d frames and %d transfers for %d", p.index, len(o.sent),
+				w.fail("DEL-6: %d still holds %d packets, %d frames and %d transfers for %d", p.index, len(o.sent),
 					len(o.queue), len(o.transfers), q.index)
 			}
 		}
@@ -193,14 +193,14 @@ func (w *world) checkEnd() {
 				p.core.assemblyBytes)
 		}
 		if len(p.barrier) > 0 || len(p.waiting) > 0 {
-			w.fail("DEL-7: %d barriers and %d senders wait for ever in %d", len(p.barrier), len(p.waiting), p.index)
+			w.fail("DEL-6: %d barriers and %d senders wait for ever in %d", len(p.barrier), len(p.waiting), p.index)
 		}
 		for i, peer := range p.peers {
 			if peer == nil {
 				continue
 			}
 			if !peer.out.idle() || !peer.in.idle() || len(peer.in.outOfOrder)+len(peer.owed()) > 0 {
-				w.fail("DEL-7: %d is not done with %d: %d packets on the way, missing %d, say %d, %d refusals, %d parked",
+				w.fail("DEL-6: %d is not done with %d: %d packets on the way, missing %d, say %d, %d refusals, %d parked",
 					p.index, i, len(peer.out.sent), peer.in.requestedUpTo, peer.in.ackAt, len(peer.in.refusals),
 					len(peer.in.outOfOrder))
 			}

@@ -84,7 +84,7 @@ func (h *history) enter(w *world, i int, p, from *proc, sender, actor int, e *wi
 		e.Kind != wire.Cast && r.size > 8:
 		w.fail("#%d is not what was sent: %d bytes of %d", i, len(e.Body), r.size)
 	case r.entered > 1:
-		w.fail("DEL-4: #%d entered twice", i)
+		w.fail("DEL-3: #%d entered twice", i)
 	case i+1 <= *last:
 		w.fail("DEL-3: #%d of %s for %s entered after #%d", i, names[sender], names[actor], *last-1)
 	case g.known > g.sent-g.entered:

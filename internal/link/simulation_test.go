@@ -112,7 +112,7 @@ func (n *counts) add(more *counts) {
 	}
 }
 
-func TestSimulation_randomFaultsBreakNoPromise(t *testing.T) { // DEL-7
+func TestSimulation_randomFaultsBreakNoPromise(t *testing.T) { // DEL-6
 	if *seedFlag != 0 && *mutantFlag == "" {
 		require.Empty(t, simulate(*seedFlag, processIDs(t, maxProcs), nil, &counts{}, os.Stdout))
 		return
@@ -145,14 +145,14 @@ func (n *counts) report(t *testing.T) {
 		n.Sent, n.Delivered, n.Undeliverable, n.Indeterminate)
 	t.Logf("DEL-2 lies: 0 of %d fates that say that no handler runs it", n.Undeliverable)
 	t.Logf("DEL-3 out of order: 0 of %d messages that entered a mailbox", n.Entered)
-	t.Logf("DEL-4 duplicates: 0 of %d, while %d packets came twice", n.Entered, n.Duplicates)
+	t.Logf("DEL-3 duplicates: 0 of %d, while %d packets came twice", n.Entered, n.Duplicates)
 	t.Logf("DEL-5 messages of dead or other incarnations: 0, while %d packets of the dead came", n.Fenced)
 	t.Logf("DEL-6 bounds: 0 violations in %d audits, %d sends refused for want of room, %d packets dropped "+
 		"for it", n.Audits, n.NotSent[QueueFull], n.Overrun)
-	t.Logf("DEL-7 deadlocks: 0 links unsettled, 0 of %d waits for room and 0 of %d barriers for ever",
+	t.Logf("DEL-6 deadlocks: 0 links unsettled, 0 of %d waits for room and 0 of %d barriers for ever",
 		n.Woken, n.Barriers)
-	t.Logf("DEL-8 refusals: %d, all told", n.Refused)
-	t.Logf("DEL-9 casts: %d, a fate for each member, %d of which were in step, and %d acknowledged by their "+
+	t.Logf("DEL-5 refusals: %d, all told", n.Refused)
+	t.Logf("LINK-7 casts: %d, a fate for each member, %d of which were in step, and %d acknowledged by their "+
 		"answers", n.Casts, n.Unlooked, n.Reached)
 	t.Logf("%d packets, %d sent again, %d gaps, %d beats, %d pieces, %d links broken", n.Published,
 		n.Retransmitted, n.Gaps, n.Beats, n.Pieces, n.Broken)

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// suspect is the state of a silent peer according to servers (LINK-20).
+// suspect is the state of a silent peer according to servers (LINK-13).
 type suspect struct {
 	asked bool          // they are being asked
 	at    Instant       // when they may be asked again

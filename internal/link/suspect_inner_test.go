@@ -23,7 +23,7 @@ func (b *bench) hear() { b.t.Helper(); require.NoError(b.t, b.core.OnHead(b.now,
 // asked is what servers say at once.
 func (b *bench) asked(gone, known bool) { b.core.OnAsked(b.now, b.peer, b.now, gone, known) }
 
-func TestSuspect_longAbsentPeerIsReset_LINK20(t *testing.T) {
+func TestSuspect_longAbsentPeerIsReset_LINK13(t *testing.T) {
 	for heard, want := range map[bool]time.Duration{false: 500 * time.Millisecond, true: 5 * time.Second} {
 		b := newBench(t, Config{})
 		if heard {
@@ -50,7 +50,7 @@ func TestSuspect_longAbsentPeerIsReset_LINK20(t *testing.T) {
 	}
 }
 
-func TestSuspect_presentPeerIsQueriedLessAndLess_LINK20(t *testing.T) {
+func TestSuspect_presentPeerIsQueriedLessAndLess_LINK13(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		b := newBench(t, Config{})
 		b.post("sent")
@@ -67,7 +67,7 @@ func TestSuspect_presentPeerIsQueriedLessAndLess_LINK20(t *testing.T) {
 	}
 }
 
-func TestSuspect_heardPeerIsNotAbsent_LINK20(t *testing.T) {
+func TestSuspect_heardPeerIsNotAbsent_LINK13(t *testing.T) {
 	b := newBench(t, Config{})
 	b.hear()
 	b.post("sent")
@@ -92,7 +92,7 @@ func TestSuspect_heardPeerIsNotAbsent_LINK20(t *testing.T) {
 	require.Empty(t, b.told(), "the time begins anew")
 }
 
-func TestSuspect_serversAreNotQueriedWhenHintsWork_LINK20(t *testing.T) {
+func TestSuspect_serversAreNotQueriedWhenHintsWork_LINK13(t *testing.T) {
 	b := newBench(t, Config{})
 	b.hear()
 	b.post("sent")

@@ -14,7 +14,7 @@ import (
 )
 
 // A listener to everything keeps the server from reporting that nobody listens.
-func TestSuspect_findsAnAbsentPeerDespiteAWildcardListener_LINK20(t *testing.T) {
+func TestSuspect_findsAnAbsentPeerDespiteAWildcardListener_LINK13(t *testing.T) {
 	for name, known := range map[string]bool{"it was never there": false, "it was heard of": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestSuspect_findsAnAbsentPeerDespiteAWildcardListener_LINK20(t *testing.T) 
 }
 
 // Its connection is there, so it may still do what it was sent.
-func TestSuspect_silentButConnectedPeerIsPresent_LINK20(t *testing.T) {
+func TestSuspect_silentButConnectedPeerIsPresent_LINK13(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		_, err := bustest.Open(t, srv).Data().Subscribe(">", func(bus.Msg) {})

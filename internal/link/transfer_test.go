@@ -163,7 +163,7 @@ func TestPiece_reassemblesASplitPacket(t *testing.T) {
 		"and is not wanted any more")
 }
 
-func TestWaitWindow_isSeparateFromTheLinkWindow_LINK10(t *testing.T) {
+func TestWaitWindow_isSeparateFromTheLinkWindow_LINK5(t *testing.T) {
 	b := newBench(t, Config{WaitWindow: 3 * (36 + messageCost)})
 	wait := wire.Envelope{Sender: "s", Wait: true, Body: []byte("waits for room......................")}
 	for range 3 {
@@ -191,7 +191,7 @@ func TestWaitWindow_isSeparateFromTheLinkWindow_LINK10(t *testing.T) {
 	require.EqualValues(t, 100, to.said(wire.LinkState)[0].(*wire.LinkStateBody).Progress.Waited)
 }
 
-func TestWaitWindow_countsALargeMessageWhole_LINK10(t *testing.T) {
+func TestWaitWindow_countsALargeMessageWhole_LINK5(t *testing.T) {
 	b := newBench(t, Config{ChunkSize: 100})
 	require.NoError(t, b.send(wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, 250)}))
 	total := b.peer.out.waitUsed

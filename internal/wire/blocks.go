@@ -12,7 +12,7 @@ import (
 const leastLong = 2 * ownPairs
 
 // inBlocks returns the encoding of v, with its long lists and maps in blocks if v is castnet's own
-// (WIRE-8).
+// (WIRE-7).
 func inBlocks(data []byte, v any) ([]byte, error) {
 	t := reflect.TypeOf(v)
 	if !own(t) {

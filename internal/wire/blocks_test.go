@@ -69,7 +69,7 @@ func anySaid(levels int) *rapid.Generator[wire.Said] {
 }
 
 // A split value has no long list, and a joined one reads like the original.
-func TestBlocks_decodeToTheOriginalValue_WIRE8(t *testing.T) {
+func TestBlocks_decodeToTheOriginalValue_WIRE7(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anySaid(2).Draw(t, "said")
 		whole, err := wire.Marshal(v)
@@ -96,7 +96,7 @@ func TestBlocks_decodeToTheOriginalValue_WIRE8(t *testing.T) {
 	})
 }
 
-func TestBlocks_splitLongListsOfTheRuntime_WIRE8(t *testing.T) {
+func TestBlocks_splitLongListsOfTheRuntime_WIRE7(t *testing.T) {
 	const n = 70_000
 	said := wire.Said{Table: map[int][]string{}, Tables: []map[string]bool{{}}, Within: &wire.Said{}}
 	for i := range n {
@@ -122,7 +122,7 @@ func TestBlocks_splitLongListsOfTheRuntime_WIRE8(t *testing.T) {
 	require.True(t, reflect.DeepEqual(said, back))
 }
 
-func TestBlocks_shortListsKeepTheirEncoding_WIRE8(t *testing.T) {
+func TestBlocks_shortListsKeepTheirEncoding_WIRE7(t *testing.T) {
 	for n, want := range map[int]string{65536: "9a00010000" + "00", 65537: "82" + "9a00010000" + "00"} {
 		data, err := wire.Marshal(make([]wire.Error, n))
 		require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestBlocks_shortListsKeepTheirEncoding_WIRE8(t *testing.T) {
 	}
 }
 
-func TestBlocks_ambiguousValuesFailToEncode_WIRE8(t *testing.T) {
+func TestBlocks_ambiguousValuesFailToEncode_WIRE7(t *testing.T) {
 	_, err := wire.Marshal(wire.Said{Deep: make([][][]int, 65537)})
 	require.ErrorContains(t, err, "encode wire.Said: 65537 elements of a list that cannot be split: want at "+
 		"most 65536")
@@ -148,7 +148,7 @@ func blocks(sizes ...int) []byte {
 	return data
 }
 
-func TestBlocks_refuseMalformedBlocks_WIRE8(t *testing.T) {
+func TestBlocks_refuseMalformedBlocks_WIRE7(t *testing.T) {
 	const full = 65536
 	for name, c := range map[string]struct {
 		data []byte
@@ -175,7 +175,7 @@ func TestBlocks_refuseMalformedBlocks_WIRE8(t *testing.T) {
 	}
 }
 
-func TestBlocks_splitLongMapsIntoPairs_WIRE8(t *testing.T) {
+func TestBlocks_splitLongMapsIntoPairs_WIRE7(t *testing.T) {
 	for name, c := range map[string]struct {
 		data []byte
 		want string

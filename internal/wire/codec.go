@@ -248,7 +248,7 @@ func (f Format) DecodeCounting(data []byte, v any, unknown *atomic.Uint64) error
 	return f.Decode(data, v)
 }
 
-// recoverPanic converts a panic of a user's marshaler to an error (WIRE-5), because decoding
+// recoverPanic converts a panic of a user's marshaler to an error (WIRE-2), because decoding
 // goroutines serve others, too.
 func recoverPanic(err *error, doing string, v any) {
 	if p := recover(); p != nil {

@@ -132,7 +132,7 @@ func TestErrors_matchGoldenBytes_WIRE4(t *testing.T) {
 	}
 }
 
-func TestMarshal_refusesValuesNoPeerAccepts_WIRE5(t *testing.T) {
+func TestMarshal_refusesValuesNoPeerAccepts_WIRE2(t *testing.T) {
 	for _, v := range []any{*big.NewInt(1), big.NewInt(1), func() {}, make(chan int), struct{ F func() }{}} {
 		_, err := wire.Marshal(v)
 		require.ErrorContains(t, err, "encode", "%T", v)
@@ -145,7 +145,7 @@ type rude struct{}
 func (rude) MarshalText() ([]byte, error) { panic("out") }
 func (*rude) UnmarshalText([]byte) error  { panic("in") }
 
-func TestMarshal_marshalerPanicIsAnError_WIRE5(t *testing.T) {
+func TestMarshal_marshalerPanicIsAnError_WIRE2(t *testing.T) {
 	for _, f := range []wire.Format{wire.CBOR, wire.JSON} {
 		_, err := f.Encode(rude{})
 		require.ErrorContains(t, err, "panicked: out")
@@ -155,7 +155,7 @@ func TestMarshal_marshalerPanicIsAnError_WIRE5(t *testing.T) {
 	}
 }
 
-func TestMarshal_timesKeepNanoseconds_WIRE5(t *testing.T) {
+func TestMarshal_timesKeepNanoseconds_WIRE2(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 	b, err := wire.Marshal(at)
 	require.NoError(t, err)

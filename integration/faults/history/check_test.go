@@ -58,7 +58,7 @@ func TestCheck_passesACleanHistory(t *testing.T) {
 	require.Equal(t, "lost=0 duplicated=0 reordered=0 of 3, indeterminate=0, undeliverable=0", v.String())
 }
 
-func TestCheck_findsPlantedFaults(t *testing.T) {
+func TestCheck_findsPlantedFaults(t *testing.T) { // HIST-2
 	stale := *sent(ab, 1)
 	stale = append(stale, history.Record{Kind: history.Handled, Stream: ab, N: 1, Note: "right/0.1/b"})
 	for _, c := range []struct {
@@ -66,37 +66,37 @@ func TestCheck_findsPlantedFaults(t *testing.T) {
 		in   *book
 		want history.Verdict
 	}{
-		{"HIST-2: a loss", sent(ab, 3).each(history.Handled, ab, 1, 3),
+		{"a loss", sent(ab, 3).each(history.Handled, ab, 1, 3),
 			history.Verdict{Sent: 3, Handled: 2, Lost: 1}},
-		{"HIST-2: the last ones lost", sent(ab, 3).each(history.Handled, ab, 1),
+		{"the last ones lost", sent(ab, 3).each(history.Handled, ab, 1),
 			history.Verdict{Sent: 3, Handled: 1, Lost: 2}},
-		{"HIST-2: answered and never handled", sent(ab, 1).add(history.Answered, ab, 1),
+		{"answered and never handled", sent(ab, 1).add(history.Answered, ab, 1),
 			history.Verdict{Sent: 1, Lost: 1}},
-		{"HIST-2: one of two came back", sent(ab, 3).each(history.Handled, ab, 1).add(history.Undeliverable, ab, 0),
+		{"one of two came back", sent(ab, 3).each(history.Handled, ab, 1).add(history.Undeliverable, ab, 0),
 			history.Verdict{Sent: 3, Handled: 1, Undeliverable: 1, Lost: 1}},
-		{"HIST-2: sent to a dead process and not heard of",
+		{"sent to a dead process and not heard of",
 			(&book{}).each(history.Sent, ab, 1, 2).ended("right/0.0").each(history.Sent, ab, 3, 4).
 				add(history.Indeterminate, ab, 3).settled(ab.From),
 			history.Verdict{Sent: 4, Indeterminate: 1, Lost: 1, Gone: 2}},
-		{"HIST-2: a duplicate", sent(ab, 2).each(history.Handled, ab, 1, 2, 2),
+		{"a duplicate", sent(ab, 2).each(history.Handled, ab, 1, 2, 2),
 			history.Verdict{Sent: 2, Handled: 2, Duplicated: 1}},
-		{"HIST-2: an old duplicate is not an inversion, too", sent(ab, 2).each(history.Handled, ab, 1, 2, 1),
+		{"an old duplicate is not an inversion, too", sent(ab, 2).each(history.Handled, ab, 1, 2, 1),
 			history.Verdict{Sent: 2, Handled: 2, Duplicated: 1}},
-		{"HIST-2: an inversion", sent(ab, 3).each(history.Handled, ab, 1, 3, 2),
+		{"an inversion", sent(ab, 3).each(history.Handled, ab, 1, 3, 2),
 			history.Verdict{Sent: 3, Handled: 3, Reordered: 1}},
-		{"HIST-2: a lie with a number",
+		{"a lie with a number",
 			sent(ab, 2).each(history.Handled, ab, 1, 2).add(history.Undeliverable, ab, 2),
 			history.Verdict{Sent: 2, Handled: 2, Undeliverable: 1, Lies: 1}},
-		{"HIST-2: a lie without one", sent(ab, 2).each(history.Handled, ab, 1, 2).add(history.Undeliverable, ab, 0),
+		{"a lie without one", sent(ab, 2).each(history.Handled, ab, 1, 2).add(history.Undeliverable, ab, 0),
 			history.Verdict{Sent: 2, Handled: 2, Undeliverable: 1, Lies: 1}},
-		{"HIST-2: two fates", sent(ab, 1).add(history.Undeliverable, ab, 1).add(history.Answered, ab, 1),
+		{"two fates", sent(ab, 1).add(history.Undeliverable, ab, 1).add(history.Answered, ab, 1),
 			history.Verdict{Sent: 1, Lies: 1, Lost: 1}},
-		{"HIST-2: another incarnation", &stale, history.Verdict{Sent: 1, Handled: 1, Stale: 1}},
-		{"HIST-2: nobody sent it", sent(ab, 1).each(history.Handled, ab, 1, 9),
+		{"another incarnation", &stale, history.Verdict{Sent: 1, Handled: 1, Stale: 1}},
+		{"nobody sent it", sent(ab, 1).each(history.Handled, ab, 1, 9),
 			history.Verdict{Sent: 1, Handled: 1, Invented: 1}},
-		{"HIST-2: other bytes", sent(ab, 1).each(history.Handled, ab, 1).add(history.Corrupt, ab, 1),
+		{"other bytes", sent(ab, 1).each(history.Handled, ab, 1).add(history.Corrupt, ab, 1),
 			history.Verdict{Sent: 1, Handled: 1, Corrupt: 1}},
-		{"HIST-2: no fate", (&book{}).add(history.Sent, ab, 1), history.Verdict{Sent: 1, Unsettled: 1}},
+		{"no fate", (&book{}).add(history.Sent, ab, 1), history.Verdict{Sent: 1, Unsettled: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := history.Check(*c.in)
