@@ -222,7 +222,7 @@ var testHelpers = []string{"bus/bustest", "bus/embed", "actor/actortest", "agent
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A table that names a package below the row would allow a cycle.
-func TestDAG_rowsImportOnlyRowsAbove(t *testing.T) {
+func TestDAG_rowsImportOnlyRowsAbove(t *testing.T) { // REPO-1
 	order, rows := parseTable(dag)
 	for i, name := range order {
 		require.NotEmptyf(t, rows[name].why, "row %s gives no reason", name)
@@ -235,7 +235,7 @@ func TestDAG_rowsImportOnlyRowsAbove(t *testing.T) {
 	}
 }
 
-func TestDAG_everyPackageIsListed(t *testing.T) {
+func TestDAG_everyPackageIsListed(t *testing.T) { // REPO-1
 	order, _ := parseTable(dag)
 	for _, p := range everyPackage(t) {
 		name := shortName(p.ImportPath)
@@ -247,7 +247,7 @@ func TestDAG_everyPackageIsListed(t *testing.T) {
 	}
 }
 
-func TestDAG_everyImportIsAnEdge(t *testing.T) {
+func TestDAG_everyImportIsAnEdge(t *testing.T) { // REPO-1
 	_, rows := parseTable(dag)
 	var wrong []string
 	for _, p := range everyPackage(t) {

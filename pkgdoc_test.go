@@ -18,7 +18,7 @@ import (
 // repeat the name of the package.
 const minDocLines = 5
 
-// REPO-1, for every package of every module of the repository.
+// REPO-1 holds for every package of every module of the repository.
 //
 // Reading every Go file has a second use: it makes them inputs of this test
 // binary, so that go test never answers the tests of the DAG, which read them

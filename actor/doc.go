@@ -39,16 +39,16 @@
 //   - ACT-1 (one goroutine): At most one goroutine runs an actor's code; an idle actor has none.
 //     Signals of the runtime and of the actor's own tasks, timers and children come before the
 //     mail.
-//   - ACT-2 (panics): a panic of a handler, a task or a marshaler fails its actor. The caller gets
+//   - ACT-2 (panics): A panic of a handler, a task or a marshaler fails its actor. The caller gets
 //     ErrPanic, and the proc lives. A panic while decoding makes the message malformed. Endless
 //     recursion overflows the stack, which ends the process.
-//   - ACT-3 (one terminal event): an actor has exactly one terminal event, after its last handler
+//   - ACT-3 (one terminal event): An actor has exactly one terminal event, after its last handler
 //     returned and its children ended. A child that does not stop within 10 s is killed and left
 //     behind.
-//   - ACT-4 (errors): a handler's error is the answer, and the actor lives. Without a waiting
+//   - ACT-4 (errors): A handler's error is the answer, and the actor lives. Without a waiting
 //     caller (Send) the error fails the actor, unless its Def is Enduring. Malformed messages, dead
 //     letters and messages of plain NATS clients never fail an actor.
-//   - ACT-5 (stop and kill): a stopped actor handles its accepted messages and refuses the rest. A
+//   - ACT-5 (stop and kill): A stopped actor handles its accepted messages and refuses the rest. A
 //     killed or failed actor handles nothing more: its context ends, and its mailbox comes back at
 //     once, even while its last handler runs.
 //   - ACT-6 (one owner of a failure): A failure leads to a restart, or its parent handles it
@@ -57,15 +57,15 @@
 //   - ACT-8 (monitors): A monitor fires exactly once for the end of an actor, whenever it began.
 //     When data stalls, the control connection repeats monitor and Link messages after about a
 //     second. It never reports an actor as gone that has not started.
-//   - ACT-10 (memory): sending within a proc allocates nothing when the message holds no pointers.
+//   - ACT-10 (memory): Sending within a proc allocates nothing when the message holds no pointers.
 //     An actor at rest holds neither a goroutine nor the buffers of a burst.
-//   - ACT-11 (generations): of the procs of one rank, the rank belongs to the highest generation
+//   - ACT-11 (generations): Of the procs of one rank, the rank belongs to the highest generation
 //     confirmed by its host. LatestGeneration returns that proc; an ID always means one proc, dead
 //     or not.
-//   - ACT-12 (urgent messages): an urgent message (CallUrgent) is sent on both connections until it
+//   - ACT-12 (urgent messages): An urgent message (CallUrgent) is sent on both connections until it
 //     is answered. Its endpoint must be Urgent. The handler runs at most once per connection, and
 //     not for the control copy if the data copy came first.
-//   - ACT-14 (answers are copies): an answer to another proc, and every answer to a cast, is
+//   - ACT-14 (answers are copies): An answer to another proc, and every answer to a cast, is
 //     encoded within its handler's turn or by Deferred.Reply, unless its type holds no pointers. A
 //     Call within the proc receives the value itself.
 //   - PORT-1 (closed ports): A once port takes one message; a refused message does not use it up.
@@ -73,12 +73,12 @@
 //   - PORT-3 (accumulators): An accumulating port folds each accepted update once, in the order of
 //     arrival. Receivers see the latest state; a refused update changes nothing. Exactly(n) yields
 //     one value of exactly n updates; then the port closes.
-//   - PORT-5 (relays): a relay forwards accepted updates once and in order, folded with their
+//   - PORT-5 (relays): A relay forwards accepted updates once and in order, folded with their
 //     neighbours only. It reports updates that it cannot forward.
-//   - DEL-1 (one fate): a message enters the mailbox, or is Undeliverable, or is Indeterminate. A
+//   - DEL-1 (one fate): A message enters the mailbox, or is Undeliverable, or is Indeterminate. A
 //     call returns its fate. A sent message without entry becomes a dead letter, within its
 //     deadline and the time of a last query.
-//   - DEL-2 (Undeliverable): no handler ran a message whose error is Undeliverable. A handler's own
+//   - DEL-2 (Undeliverable): No handler ran a message whose error is Undeliverable. A handler's own
 //     error never is, whatever its code.
 //   - DEL-3 (order): Messages of one sender to one actor, casts included, are handled in sending
 //     order, and none twice. Only urgent messages repeat; only they and late supervision messages
@@ -88,14 +88,14 @@
 //   - DEL-6 (bounds): Mailboxes, ports and the queue to each process are bounded, and a sender
 //     learns of a full one. Only callers and SendWait wait for a slow actor. Answers are never
 //     refused for want of room.
-//   - DEL-10 (plain clients): messages of plain NATS clients are checked, counted and answered in
+//   - DEL-10 (plain clients): Messages of plain NATS clients are checked, counted and answered in
 //     kind; each client may send 20,000 a second.
 //
 // # Details
 //
 // While an actor stops, a child's failure is only an event. A restarted actor has a new name.
-// Monitor and Link messages travel in the order of data. After about a second without arrival the
-// control connection repeats them; a monitor fired so sets Down.OutOfOrder.
+// Monitor and Link messages travel in the order of data. A monitor that the control connection
+// fired sets Down.OutOfOrder.
 //
 // After a failed repair of a link its messages have fates, its calls fail, and a new link begins.
 // Messages of a dead proc are dropped. An event covers only the ranks of its mesh, as far as this

@@ -41,9 +41,8 @@
 //
 // # Details
 //
-// Long work of an agent runs as a task. A repeated Create changes nothing. Failed ranks keep their
-// record. The next generation may have any spec, and State shows it. A request for a generation
-// gets that one or an error.
+// Long work of an agent runs as a task. Failed ranks keep their record. The next generation may
+// have any spec, and State shows it. A request for a generation gets that one or an error.
 //
 // Package agent/agenttest is a test suite for these promises. All three implementations pass it.
 //

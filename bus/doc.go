@@ -17,23 +17,23 @@
 //
 // # Invariants
 //
-//   - BUS-1 (order): messages published by one Conn arrive at one Inbox in publish order, across
+//   - BUS-1 (order): Messages published by one Conn arrive at one Inbox in publish order, across
 //     all its subjects, for one connection's life. A reconnect ends the order: State reports it,
 //     and the caller restores the order.
-//   - BUS-2 (no silent loss): a full Inbox reconnects once half of it is handled; a lossy one drops
+//   - BUS-2 (no silent loss): A full Inbox reconnects once half of it is handled; a lossy one drops
 //     and counts. A refused subscription or a permanent end breaks the Bus. Each refused publish is
 //     a Denied State, in order. Publishing without a server fails.
-//   - BUS-3 (interest): after Subscribe and at each Reconnected State, our server has the interest,
+//   - BUS-3 (interest): After Subscribe and at each Reconnected State, our server has the interest,
 //     so a peer may send at once. That is transitive with one server or a hub and leaves. In a
 //     full-mesh cluster only an end-to-end reply proves it.
-//   - BUS-4 (authentication): a server off this machine without authentication is refused, on the
+//   - BUS-4 (authentication): A server off this machine without authentication is refused, on the
 //     first connect and on every reconnect, unless Insecure is set.
 //   - BUS-5 (handlers): When Close returns no handler runs and none will. A panic in a handler is
 //     logged with its stack and breaks the Bus; a peer's bytes never end the process.
-//   - BUS-7 (KV): of several writers of a key in a KV bucket one succeeds: each names the revision
+//   - BUS-7 (KV): Of several writers of a key in a KV bucket one succeeds: each names the revision
 //     it replaces. Without JetStream, opening a bucket returns ErrNoJetStream; without a leader or
 //     a quorum, ErrJetStreamUnavailable.
-//   - BUS-8 (answers): a request ignores replies refused by its caller, such as the acknowledgement
+//   - BUS-8 (answers): A request ignores replies refused by its caller, such as the acknowledgement
 //     of a stream, and counts them (IgnoredReplies). A quiet period begins with an answer only.
 //
 // BUS-2 does not cover NATS itself: a message without a subscriber, or in flight on a lost

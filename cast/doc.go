@@ -58,7 +58,7 @@
 // selected. Replies fold in their process, in the first live process of each host, in a tree of
 // hosts (at most 16 children each), and at the caller. If a second folder above a silent one is
 // silent too, the processes below the lower one are missing. A reply counts once, even if a silent
-// folder resumes. Dead ranks fail at once.
+// folder resumes.
 //
 // Verbs may be called on any goroutine, handlers included. The router runs on the proc's data pump
 // and never blocks it. Folding has its own goroutine; Router.Close waits for it.

@@ -23,7 +23,6 @@
 //
 // # Details
 //
-// Settings at the process override those of the client. LoadEnv, LoadFile and Push are idempotent.
 // A Snapshot has pushed values too. A chosen value equal to the default is included, because the
 // receiver's default may differ. Local keys are those of the bus connection, and those that
 // protect the resources of a machine. Keys that are local to the receiver are ignored and counted.

@@ -57,13 +57,9 @@
 // mesh of hosts follows presence. It has no leases and no policy, starts nothing, and cannot be
 // taken over. ListEvents has the latest change of each host; other programs watch hosts themselves.
 //
-// State belongs to the controller's turn. The decisions are the pure function step;
-// internal/supervise counts restarts, and testdata has scenarios.
-//
-// An operation sends one message to a host, whatever the number of ranks. A partial stop sends one
-// to each host with ranks of the part. After a second, the controller stops each unanswered actor
-// over the control connection. Lease renewals use it when half their time passed without a reply.
-// In a shared renewal each lease gets its own result.
+// A partial stop sends one message to each host with ranks of the part. After a second, the
+// controller stops each unanswered actor over the control connection. Lease renewals use it when
+// half their time passed without a reply. In a shared renewal each lease gets its own result.
 //
 // The controller subscribes to the events of its mesh before it creates the first rank. A failure
 // known only from a reply waits 250 ms for its event. It keeps no record of its watchers, so none
@@ -75,8 +71,11 @@
 // supervision.poll-interval, and makes earlier owners' leases endless. `mesh.stop.attempt` is
 // published before any host gets the order to stop, and also when the owner's end stops the mesh.
 //
-// Waits for ends skip failures that a restart follows. Reports and orders for earlier generations
-// have no effect. Each rank of a requested restart replies when it runs with its actors, or at its
+// Waits for ends skip failures that a restart follows. Orders for earlier generations have no
+// effect either. Each rank of a requested restart replies when it runs with its actors, or at its
 // first failure; it does not count. While ranks are being created, their reason names a silent
 // host. Failed ranks are reported on `ev.`.
+//
+// State belongs to the controller's turn. The decisions are the pure function step;
+// internal/supervise counts restarts, and testdata has scenarios.
 package controller

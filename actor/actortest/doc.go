@@ -22,7 +22,7 @@
 //   - KIT-3 (recorders): A Recorder has every message to its endpoint once, with its sender, and
 //     those of one sender in order. A probe is an ordinary actor; in the sender's proc it gets the
 //     message itself.
-//   - KIT-4 (settling): results after settling (None, All, Spawned, Children, DeadLetters) are
+//   - KIT-4 (settling): Results after settling (None, All, Spawned, Children, DeadLetters) are
 //     complete in a bubble until its clock moves. Otherwise mail is handled and bus messages have
 //     arrived; Context.Go, timers, ends of children and dead letters may be outstanding.
 //

@@ -10,7 +10,7 @@
 //
 // # Invariants
 //
-//   - BTS-1 (clean end): nothing started here outlives the test: no goroutine, no connection, no
+//   - BTS-1 (clean end): Nothing started here outlives the test: no goroutine, no connection, no
 //     file.
 //   - BTS-2 (memory): CheckAllocBound limits a decoder of bytes from the bus to 64 times their size
 //     plus 1 MiB.

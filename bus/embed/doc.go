@@ -20,7 +20,7 @@
 //   - EMB-1 (start and end): After Start the server is ready for connections, or it is gone and
 //     the error names the address. Shutdown returns when its goroutines, listeners and temporary
 //     directory are gone. It handles no signal and ends no process.
-//   - EMB-2 (authentication): off loopback, clients must authenticate (token, user, any scheme of
+//   - EMB-2 (authentication): Off loopback, clients must authenticate (token, user, any scheme of
 //     the configuration file, a verified client certificate), unless Insecure is set. The
 //     configuration file's author protects any other listeners it opens.
 //

@@ -79,7 +79,7 @@ type valueVector struct {
 	CBOR string          `json:"cbor"`
 }
 
-func TestVectors_matchTheCode(t *testing.T) {
+func TestVectors_matchTheCode(t *testing.T) { // PLY-1
 	path := repo(t, "spec", "vectors.json")
 	var made bytes.Buffer
 	out := json.NewEncoder(&made)

@@ -19,25 +19,25 @@
 //   - LINK-1 (order): Packets get numbers in the order in which they leave. A number is delivered
 //     at most once, in the order of its link, and never after a later one. If the order cannot be
 //     kept, the link breaks.
-//   - LINK-3 (fates): an accepted message has exactly one fate: Undelivered reports it with what is
+//   - LINK-3 (fates): An accepted message has exactly one fate: Undelivered reports it with what is
 //     known, or its packet is acknowledged (LINK-16) and it is in a mailbox. Refusals are repeated
 //     until confirmed; a packet with unreported refusals is not acknowledged.
-//   - LINK-4 (repair): a receiver requests missing packets at once and repeatedly; a sender repeats
+//   - LINK-4 (repair): A receiver requests missing packets at once and repeatedly; a sender repeats
 //     requested ones only, each once while it is about to leave. A late acknowledgement is probed
 //     for, at most once a second, so the tail is repaired, too.
 //   - LINK-5 (windows): Bytes in flight stay within the receiver's window, except for one packet
 //     of any size. SendWait messages have their own, opened as mailboxes consume them, also over
 //     several openings. The sum of all windows is bounded.
-//   - LINK-6 (reset): a reset ends a link at both ends: each message in flight has a fate, and the
+//   - LINK-6 (reset): A reset ends a link at both ends: each message in flight has a fate, and the
 //     receiver is notified, repeatedly if it asks. The next message opens the link again; packets
 //     of the former opening are dropped.
 //   - LINK-7 (casts): A cast takes one number, and each member has its own repair and fates. A
 //     member that cannot take it gets a packet of its own, and delays no other. A cast to a Group
 //     keeps all promises here.
-//   - LINK-8 (deadlines): at its deadline a message leaves the queue, or its receiver is queried.
+//   - LINK-8 (deadlines): At its deadline a message leaves the queue, or its receiver is queried.
 //     An undelivered one is refused from then on. Without an answer within twice the retransmission
 //     timeout, its fate is Indeterminate. A Never message goes with its link.
-//   - LINK-9 (large messages): a message larger than a packet leaves in parts, in turn with packets
+//   - LINK-9 (large messages): A message larger than a packet leaves in parts, in turn with packets
 //     and other transfers. Later messages of its sender to that actor wait behind it; its last part
 //     waits for earlier ones. All others overtake it.
 //   - LINK-11 (bounds): Everything stored is bounded (Config), and so is the unfinished work of
@@ -46,12 +46,12 @@
 //   - LINK-13 (silence): A peer that owes an answer is given up after Config.SilenceTimeout. It is
 //     given up earlier if the bus, or two replies of the servers, report no subscriber for it.
 //     Times without a connection do not count.
-//   - LINK-14 (false claims): a peer's false claims harm its own links only. Impossible ones are
+//   - LINK-14 (false claims): A peer's false claims harm its own links only. Impossible ones are
 //     counted.
 //   - LINK-16 (fewer packets): An answered cast needs no acknowledgement of its own. Messages
 //     known to come at once may leave together, after at most 200 µs, in their order. An answer
 //     releases one message, but neither credit nor memory (LINK-14).
-//   - LINK-19 (urgent messages): an urgent message of at most 64 KiB leaves at once on the control
+//   - LINK-19 (urgent messages): An urgent message of at most 64 KiB leaves at once on the control
 //     connection, past all credit and queues. It has no number, order or fate: the sender repeats
 //     it, and the receiver detects copies.
 //

@@ -44,7 +44,7 @@
 //   - SUP-1 (one fate): Each end of a child has one fate: forgotten, restarted, or escalated. The
 //     policy alone decides after an end by itself. A child stopped for its group is restarted,
 //     unless temporary; one asked to stop never is.
-//   - SUP-3 (one at a time): a group does one step at a time: stops in reverse start order, each
+//   - SUP-3 (one at a time): A group does one step at a time: stops in reverse start order, each
 //     after the previous end; then starts in start order, each after the previous child runs. A
 //     restarted child keeps its place.
 //   - SUP-4 (intensity): Fewer than MaxRestarts restarts lie within the sliding Window; otherwise
@@ -57,10 +57,9 @@
 // # Details
 //
 // Propagate escalates a failure, Temporary forgets it, Transient restarts after a failure,
-// Permanent after any end. A child asked to stop is not restarted, whatever its state. Under
-// OneForOne each child has its own count of restarts. Group strategies have one per supervisor; a
-// group restart counts once, for the policy of the next cause. They remember 1,000 times, because
-// a later child may need them.
+// Permanent after any end. Under OneForOne each child has its own count of restarts. Group
+// strategies have one per supervisor; a group restart counts once, for the policy of the next
+// cause. They remember 1,000 times, because a later child may need them.
 //
 // A State belongs to its supervisor's turn: it is not safe for concurrent use.
 package supervise

@@ -15,18 +15,18 @@
 //
 // # Contract
 //
-//   - WIRE-1 (packets): decoders of packets never panic, and allocate at most twice the packet's
+//   - WIRE-1 (packets): Decoders of packets never panic, and allocate at most twice the packet's
 //     size plus 4 KiB, for names. Results share the packet's memory, so the caller must not reuse
 //     the buffer. A part never extends outside its whole.
 //   - WIRE-2 (encoding): Marshal is deterministic (RFC 8949 §4.2.1). It refuses values that no
 //     peer accepts (tags, big integers, functions). A panic of a type's marshaler is an error.
 //     Times keep their nanoseconds.
-//   - WIRE-3 (unknown fields): unknown fields of a CBOR map are skipped unchecked; a message with
+//   - WIRE-3 (unknown fields): Unknown fields of a CBOR map are skipped unchecked; a message with
 //     some is counted once, if the caller gives a counter. Elsewhere duplicate keys, indefinite
 //     lengths, tags and invalid UTF-8 are errors.
-//   - WIRE-4 (append-only): kinds, codes and the CBOR keys of wire structs are append-only, and
+//   - WIRE-4 (append-only): Kinds, codes and the CBOR keys of wire structs are append-only, and
 //     their bytes stay.
-//   - WIRE-6 (memory): reading a body takes at most 64 times its size plus 1 MiB, for any claimed
+//   - WIRE-6 (memory): Reading a body takes at most 64 times its size plus 1 MiB, for any claimed
 //     lengths and any type. A larger one gets a *TooLargeError before anything is allocated. Types
 //     with decoding methods of their own are not covered.
 //   - WIRE-7 (own limits): castnet's own packets and bodies have at most 16 levels, 65,536
@@ -38,10 +38,10 @@
 //
 // # Details
 //
-// Equal values give equal bytes. Invalid UTF-8 is refused by the receiver. Endless recursion of a
-// marshaler ends the process. A user's body may have 32 levels, and 2^24 elements or pairs; own.go
-// has the types of castnet's own. The last block may be smaller. Senders refuse long lists of
-// lists of lists, of maps or of any.
+// Invalid UTF-8 is refused by the receiver. Endless recursion of a marshaler ends the process. A
+// user's body may have 32 levels, and 2^24 elements or pairs; own.go has the types of castnet's
+// own. The last block may be smaller. Senders refuse long lists of lists of lists, of maps or of
+// any.
 //
 // WIRE-6 measures a body, item by item along its type, if the worst body of its size would exceed
 // the limit. A body of numbers and text takes about 20 times its size in Go. A list of maps with
