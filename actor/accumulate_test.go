@@ -318,7 +318,7 @@ func TestRelay_closeBeforeTheLimitIsAnError_PORT3(t *testing.T) {
 func TestRelay_sendsItsBufferWhenItsActorEnds_PORT5(t *testing.T) {
 	p := alone(t)
 	ref, came := spawn(t, p), make(chan actor.Incoming, 1)
-	to := portAt[int](t, p.OpenRaw("sink", "in", func(in actor.Incoming) { came <- in }).ID())
+	to := portAt[int](t, actor.OpenRaw(p, "sink", "in", func(in actor.Incoming) { came <- in }).ID())
 	var relay actor.PortRef[int]
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
 		o := actor.RelayOptions{First: time.Hour, Max: time.Hour}

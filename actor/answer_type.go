@@ -1,22 +1,9 @@
 package actor
 
-import (
-	"fmt"
-
-	"github.com/castnet-io/castnet/internal/wire"
-)
+import "github.com/castnet-io/castnet/internal/wire"
 
 // AnswerType is the runtime's knowledge of an endpoint's answers, for packages that fold them.
 type AnswerType struct{ m *method }
-
-// AnswerTypeOf describes the answers of an actor's endpoint; the actor may have ended.
-func (p *Proc) AnswerTypeOf(actor, endpoint string) (AnswerType, error) {
-	in := p.find(actor)
-	if in == nil || in.def.methods[endpoint] == nil {
-		return AnswerType{}, fmt.Errorf("proc %s has no actor %s with an endpoint %s", p.id, actor, endpoint)
-	}
-	return AnswerType{in.def.methods[endpoint]}, nil
-}
 
 // Decode decodes an answer from the bus, or returns the value of a local one.
 func (a AnswerType) Decode(answer Answer) (any, error) { return answer.open(a.m.result) }

@@ -87,33 +87,33 @@ func ask[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, 
 	if has { // ctx itself wakes the waiter
 		c.waiter = p.waiters.get(0)
 	} else {
-		deadline = time.Now().Add(p.deadline)
+		deadline = time.Now().Add(p.options.Deadline)
 		c.waiter = p.waiters.get(p.instant(deadline))
 	}
 	defer p.waiters.put(c.waiter)
 	if to.Proc == p.id {
-		p.Deliver(Delivery{
+		p.deliverOrReject(Delivery{
 			Actor: to.Name, Port: endpoint, From: p.id.Actor(from), Local: true, Value: m,
 			Deadline: deadline, Answer: c.setAnswer,
 		})
-		return p.await(ctx, c, endpoint)
+		return c.await(ctx, p, endpoint)
 	}
 	w, err := encode(p, m)
 	if err == nil {
-		err = p.sendRequest(c, from, endpoint, w, deadline, ctx)
+		err = c.send(p, from, endpoint, w, deadline, ctx)
 	} else {
 		err = errorf(CodeInvalid, to.String(), endpoint, "%v", err)
 	}
-	p.releaseBuf(w)
+	p.outbox.releaseBuf(w)
 	if err != nil && c.state.CompareAndSwap(waitOpen, waitAbandoned) { // else an answer came all the same
 		return Answer{Err: err}
 	}
-	defer p.closePort(c.key, c)
-	return p.await(ctx, c, endpoint)
+	defer p.ports.remove(c.key, c)
+	return c.await(ctx, p, endpoint)
 }
 
 // await waits for the answer.
-func (p *Proc) await(ctx context.Context, c *call, endpoint string) Answer {
+func (c *call) await(ctx context.Context, p *Proc, endpoint string) Answer {
 	if in, ok := ctx.Value(senderKey{}).(*instance); ok {
 		in.yield()
 	}
@@ -125,7 +125,7 @@ func (p *Proc) await(ctx context.Context, c *call, endpoint string) Answer {
 		return c.answer
 	}
 	if c.replyAddr != "" {
-		p.CancelRequest(c.to.Proc, c.replyAddr)
+		p.casts.CancelRequest(c.to.Proc, c.replyAddr)
 	}
 	if errors.Is(ended, context.DeadlineExceeded) {
 		return Answer{Err: errorf(CodeDeadline, c.to.String(), endpoint, "no answer within the deadline")}
@@ -133,28 +133,17 @@ func (p *Proc) await(ctx context.Context, c *call, endpoint string) Answer {
 	return Answer{Err: fromContext(ctx, c.to.String(), endpoint)}
 }
 
-// CancelRequest notifies another proc, and its colocated procs, that no caller waits for answers to
-// a reply port. It is for packages that extend the runtime (cast).
-func (p *Proc) CancelRequest(to subjects.ProcID, reply string) {
-	t, err := p.target(to.Actor(clientName), portInfo) // any port: the request goes to its process
-	if err == nil {
-		p.links.Cancel(t.Peer, reply)
-	} else if errors.Is(err, errColocated) {
-		p.process.pending.cancel(p.self, reply)
-	}
-}
-
-// sendRequest sends a request to another proc, with a reply port. The caller closes the port unless
-// sendRequest fails. With a context it waits for room until the context ends. The zero deadline is
+// send sends the request to another proc, with a reply port. The caller closes the port unless send
+// fails. With a context it waits for room until the context ends. The zero deadline is
 // none.
-func (p *Proc) sendRequest(c *call, from, endpoint string, w encodedMessage, deadline time.Time,
+func (c *call) send(p *Proc, from, endpoint string, w encodedMessage, deadline time.Time,
 	wait context.Context) error {
 	// before its death could be missed
-	if _, err := p.target(c.to, endpoint); err != nil && !errors.Is(err, errColocated) {
+	if _, err := p.outbox.target(c.to, endpoint); err != nil && !errors.Is(err, errColocated) {
 		return err
 	}
-	p.assignReplyPort(c, from)
-	if !p.openPort(c.key, c) { // the answer could not come
+	c.assignReplyPort(p, from)
+	if !p.ports.add(c.key, c) { // the answer could not come
 		return p.stopped()
 	}
 	o := &outbound{
@@ -165,36 +154,20 @@ func (p *Proc) sendRequest(c *call, from, endpoint string, w encodedMessage, dea
 	if !deadline.IsZero() {
 		o.envelope.TTL = max(time.Until(deadline), time.Millisecond) // 0 is no deadline
 	}
-	if err := p.send(o); err != nil {
-		p.closePort(c.key, c)
+	if err := p.outbox.send(o); err != nil {
+		p.ports.remove(c.key, c)
 		return err
 	}
 	return nil
 }
 
-// assignReplyPort gives a call a fresh port: one text holds its name, too.
-func (p *Proc) assignReplyPort(c *call, from string) {
+// assignReplyPort gives the call a fresh port: one text holds its name, too.
+func (c *call) assignReplyPort(p *Proc, from string) {
 	var room [128]byte
 	b := append(append(append(append(room[:0], p.name...), '/'), from...), ':')
 	name := len(b)
-	c.replyAddr = string(p.appendFreshPort(b))
+	c.replyAddr = string(p.ports.appendFreshName(b))
 	c.key = portKey{from, c.replyAddr[name:]}
-}
-
-// failCalls ends the matching calls, whose answers are known not to come, and returns their number.
-func (p *Proc) failCalls(match func(*call) bool, why func(*call) error) int {
-	p.mu.Lock()
-	var failed []*call
-	for _, pt := range p.ports {
-		if c, is := pt.(*call); is && match(c) {
-			failed = append(failed, c)
-		}
-	}
-	p.mu.Unlock()
-	for _, c := range failed {
-		c.setAnswer(Answer{Err: why(c)})
-	}
-	return len(failed)
 }
 
 // sendUntyped sends a message without waiting for an answer.
@@ -214,15 +187,15 @@ func sendRemote[M any](p *Proc, from string, to subjects.ActorID, port, typ stri
 	wait context.Context) error {
 	w, err := encode(p, m)
 	if err != nil {
-		p.releaseBuf(w)
+		p.outbox.releaseBuf(w)
 		return errorf(CodeInvalid, to.String(), port, "%v", err)
 	}
-	err = p.send(&outbound{
+	err = p.outbox.send(&outbound{
 		to: to, port: port, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Bytes: w.bytes,
 			Body: w.body, Wait: wait != nil},
 		mark: link.Mark{Type: typ}, deadline: deadline, wait: wait,
 	})
-	p.releaseBuf(w)
+	p.outbox.releaseBuf(w)
 	return err
 }
 
@@ -238,7 +211,7 @@ func encode[M any](p *Proc, m M) (w encodedMessage, err error) {
 	if raw, is := any(&m).(*[]byte); is && *raw != nil {
 		return encodedMessage{body: *raw, bytes: true}, nil
 	}
-	w.buf, _ = p.bufs.Get().(*[]byte)
+	w.buf, _ = p.outbox.bufs.Get().(*[]byte)
 	if w.buf == nil {
 		w.buf = new([]byte)
 	}
@@ -249,14 +222,14 @@ func encode[M any](p *Proc, m M) (w encodedMessage, err error) {
 // maxScratch is the size in bytes above which a buffer is not pooled.
 const maxScratch = 64 << 10
 
-func (p *Proc) releaseBuf(w encodedMessage) {
+func (ob *outbox) releaseBuf(w encodedMessage) {
 	if w.buf == nil {
 		return
 	}
 	if cap(w.body) <= maxScratch {
 		*w.buf = w.body
 	}
-	p.bufs.Put(w.buf)
+	ob.bufs.Put(w.buf)
 }
 
 //go:noinline

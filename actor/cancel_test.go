@@ -98,7 +98,7 @@ func TestCancel_deferredHandlerLearnsOfTheCancel(t *testing.T) {
 	for _, end := range []func(context.CancelFunc){
 		func(cancel context.CancelFunc) { cancel() },
 		func(context.CancelFunc) {
-			b.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
+			b.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
 		},
 	} {
 		ctx, cancel := context2(t)
@@ -122,7 +122,7 @@ func TestCancel_deadCallerProcEndsItsCalls(t *testing.T) {
 	testkit.Next(t, book.began)
 	go func() { asked <- second(enter.Call(ctx, ref, entry{By: "nobody"})) }()
 	testkit.Until(t, "it waits", func() bool { return queued(b, ref.ID().Name) == 1 })
-	b.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
+	b.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
 	require.ErrorIs(t, testkit.Next(t, book.ended), context.Canceled)
 	require.NoError(t, second(enter.Call(testkit.Soon(t), ref.Via(b), entry{By: "me"})))
 	require.Equal(t, 1, book.count(), "what waited was not handled")

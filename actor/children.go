@@ -80,14 +80,16 @@ func (f *children) youngestFirst() []*instance {
 	})
 }
 
-// adopt makes an actor the child of its parent; nil stands for the proc.
-func (p *Proc) adopt(parent, in *instance, r Restart) error {
+// adopt makes an actor the child of its parent, or of the proc.
+func adopt(in *instance, r Restart) error {
 	in.trackConstructor()
+	parent := in.parent
 	if parent == nil {
 		if r != (Restart{}) && !in.spawn.isRestart { // else the lock is held
-			p.topLevel.mu.Lock()
-			defer p.topLevel.mu.Unlock()
-			p.topLevel.children.supervise(in, r)
+			top := &in.proc.topLevel
+			top.mu.Lock()
+			defer top.mu.Unlock()
+			top.children.supervise(in, r)
 		}
 		return nil
 	}
@@ -154,7 +156,7 @@ func (in *instance) stopChildren(f *children, over bool) {
 	in.mu.Unlock()
 	for _, c := range left {
 		log := in.log()
-		log.Warn().Str("child", c.name).Dur("waited", in.proc.cleanup).
+		log.Warn().Str("child", c.name).Dur("waited", in.proc.options.Cleanup).
 			Msg("child did not stop in time; not waiting for it")
 		c.fail(ending{code: CodeKilled, reason: "killed: its parent stopped and it did not"})
 	}
@@ -165,7 +167,6 @@ func (in *instance) stopChildren(f *children, over bool) {
 //
 //go:noinline
 func (in *instance) notifyParent() {
-	p := in.proc
 	e := in.publishStatus(in.state.status())
 	in.mu.Lock()
 	told := in.failed && !in.startReported // to its spawner, by Spawn
@@ -181,15 +182,15 @@ func (in *instance) notifyParent() {
 	switch {
 	case in.spawn != nil && in.spawn.isRestart: // its restart never succeeded, and onRestarted reports that
 	case told:
-		p.withChildren(in, func(f *children, o childOwner) { f.dropRestart(o, in) })
+		withChildren(in, func(f *children, o childOwner) { f.dropRestart(o, in) })
 	default:
-		p.withChildren(in, func(f *children, o childOwner) { f.onEnd(o, in, e) })
+		withChildren(in, func(f *children, o childOwner) { f.onEnd(o, in, e) })
 	}
 }
 
 // cancelRestart drops a pending restart of an ended actor.
-func (p *Proc) cancelRestart(in *instance) {
-	p.withChildren(in, func(f *children, o childOwner) {
+func cancelRestart(in *instance) {
+	withChildren(in, func(f *children, o childOwner) {
 		if _, known := f.undecided[in]; known { // else onEnd sees that a stop was requested
 			f.dropRestart(o, in)
 		}
@@ -197,10 +198,11 @@ func (p *Proc) cancelRestart(in *instance) {
 }
 
 // withChildren does something when the family of an actor may be looked at.
-func (p *Proc) withChildren(in *instance, do func(*children, childOwner)) {
+func withChildren(in *instance, do func(*children, childOwner)) {
 	parent := in.parent
 	if parent == nil {
-		p.topLevel.run(p, func(o childOwner) { do(p.topLevel.children, o) })
+		top := &in.proc.topLevel
+		top.run(func(o childOwner) { do(top.children, o) })
 		return
 	}
 	parent.runSoon(func(ctx *Context) { do(parent.extra.children, actorOwner{parent, ctx}) })
@@ -259,8 +261,11 @@ func restartSuffix(reason string) string {
 	return " (" + reason + ")"
 }
 
-// topLevel holds the actors of a proc without a parent that have a Restart.
+// topLevel holds the actors of a proc without a parent that have a Restart. It is a childOwner,
+// under its lock.
 type topLevel struct {
+	p *Proc
+
 	mu          sync.Mutex // guards the fields below
 	children    *children
 	closed      bool
@@ -269,9 +274,9 @@ type topLevel struct {
 }
 
 // run runs f as the proc.
-func (r *topLevel) run(p *Proc, f func(childOwner)) {
+func (r *topLevel) run(f func(childOwner)) {
 	r.mu.Lock()
-	f(procOwner{p})
+	f(r)
 	then := r.afterUnlock
 	r.afterUnlock = nil
 	r.mu.Unlock()
@@ -294,19 +299,13 @@ func (r *topLevel) close() {
 	r.timers = nil
 }
 
-// procOwner is a proc as childOwner, under its lock.
-type procOwner struct{ p *Proc }
-
-func (o procOwner) run(f func(childOwner)) { o.p.topLevel.run(o.p, f) }
-
-func (o procOwner) after(d time.Duration, f func(childOwner)) (cancel func()) {
-	r := &o.p.topLevel
+func (r *topLevel) after(d time.Duration, f func(childOwner)) (cancel func()) {
 	if r.closed {
 		return func() {}
 	}
 	var t *time.Timer
 	t = time.AfterFunc(max(d, 0), func() {
-		o.run(func(o childOwner) {
+		r.run(func(o childOwner) {
 			if _, there := r.timers[t]; there {
 				delete(r.timers, t)
 				f(o)
@@ -320,21 +319,21 @@ func (o procOwner) after(d time.Duration, f func(childOwner)) (cancel func()) {
 	}
 }
 
-func (o procOwner) proc() *Proc         { return o.p }
-func (o procOwner) instance() *instance { return nil }
+func (r *topLevel) proc() *Proc         { return r.p }
+func (r *topLevel) instance() *instance { return nil }
 
 // onFinalEnd takes the end of an actor without a parent. A failure is the coordinator's; without
 // one the proc fails.
-func (o procOwner) onFinalEnd(e Event, fatal bool, reason string) {
+func (r *topLevel) onFinalEnd(e Event, fatal bool, reason string) {
 	if !fatal {
 		return
 	}
 	e.Reason += restartSuffix(reason)
-	o.p.topLevel.afterUnlock = append(o.p.topLevel.afterUnlock, func() {
-		if o.p.coordinator != nil {
-			o.p.coordinator(e)
+	r.afterUnlock = append(r.afterUnlock, func() {
+		if f := r.p.options.Coordinator; f != nil {
+			f(e)
 		} else {
-			o.p.fail(e)
+			r.p.fail(e)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 // between processes, but goes straight into the mailbox.
 type process struct {
 	lead    *Proc
+	members Members
 	pending pendingRequests
 	urgents urgentTable
 
@@ -69,15 +70,12 @@ func (ps *process) find(within string) (*Proc, string) {
 	return ps.procAt(id.Proc.Index), id.Name
 }
 
-// Colocated returns the procs of this process, this one included. It is for packages that extend
-// the runtime (cast).
-func (p *Proc) Colocated() []*Proc { return p.process.procs() }
-
 // Lead is the first proc of this process: itself, when it is alone.
 func (p *Proc) Lead() *Proc { return p.process.lead }
 
 // sendColocated hands an envelope to another proc of this process. An error is its fate.
-func (p *Proc) sendColocated(o *outbound) error {
+func (ob *outbox) sendColocated(o *outbound) error {
+	p := ob.p
 	q := p.process.procAt(o.to.Proc.Index)
 	if q == nil {
 		return errorf(CodeNoProc, o.to.String(), o.port, "process %s has no proc %s", p.self, o.to.Proc)
@@ -85,7 +83,7 @@ func (p *Proc) sendColocated(o *outbound) error {
 	e := o.envelope
 	e.Actor = o.to.Name
 	e.Port = o.port
-	err := q.receiveColocated(p.id.Actor(e.Sender), e)
+	err := q.inbox.receiveColocated(p.id.Actor(e.Sender), e)
 	if err == nil || o.wait == nil || !e.Wait || !errors.Is(err, ErrMailboxFull) {
 		return err
 	}
@@ -106,21 +104,22 @@ func (p *Proc) sendColocated(o *outbound) error {
 				return err
 			}
 		}
-		err = q.receiveColocated(p.id.Actor(e.Sender), e)
+		err = q.inbox.receiveColocated(p.id.Actor(e.Sender), e)
 	}
 	return err
 }
 
 // receiveColocated takes an envelope from another proc of this process. It keeps nothing of the
 // envelope.
-func (p *Proc) receiveColocated(from subjects.ActorID, e wire.Envelope) error {
-	if pt := p.findPort(e.Actor, e.Port); pt != nil {
+func (b *inbox) receiveColocated(from subjects.ActorID, e wire.Envelope) error {
+	p := b.p
+	if pt := p.ports.find(e.Actor, e.Port); pt != nil {
 		e.Bytes, e.Body = false, e.CopyBody()
 		return pt.recv(Incoming{From: from, Envelope: e, unknown: &p.counts.unknown})
 	}
 	switch e.Kind {
 	case wire.Bounce:
-		p.bounceLocal(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
+		p.deadLetters.bounce(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
 		return nil
 	case wire.Message:
 	default:
@@ -128,5 +127,5 @@ func (p *Proc) receiveColocated(from subjects.ActorID, e wire.Envelope) error {
 		return nil
 	}
 	e.Bytes, e.Body = false, e.CopyBody()
-	return p.deliverMessage(from, nil, &e)
+	return b.deliverMessage(from, nil, &e)
 }

@@ -78,13 +78,13 @@ func TestColocated_surviveTheDeathOfOne(t *testing.T) {
 	require.NoError(t, b2.Close(testkit.Soon(t)))
 	down := actor.Event{Kind: actor.KindProc, Status: string(actor.Stopped), Mesh: b2.ID().Mesh.String(),
 		Rank: int(b2.ID().Rank), ProcIndex: int(b2.ID().Index), At: time.Now()}
-	a.MarkDown(down)
+	a.Members().MarkDown(down)
 	_, err = add.Call(testkit.Soon(t), two.Via(a), 1)
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	_, err = add.Call(testkit.Soon(t), three.Via(a), 1)
 	require.NoError(t, err)
 	down.Rank, down.ProcIndex = int(b.ID().Rank), 0
-	a.MarkDown(down)
+	a.Members().MarkDown(down)
 	_, err = add.Call(testkit.Soon(t), three.Via(a), 1)
 	require.ErrorIs(t, err, actor.ErrProcDead, "with the first proc its process is gone")
 }

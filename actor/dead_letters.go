@@ -35,37 +35,40 @@ const maxDeadLetters = 128
 
 // deadLetters holds the messages that came back to a proc, or could not be delivered or returned.
 type deadLetters struct {
-	mu   sync.Mutex
+	p *Proc
+
+	mu   sync.Mutex // guards the fields below
 	ring []DeadLetter
 	next int
 }
 
-func (d *deadLetters) add(r DeadLetter) {
+func (l *deadLetters) add(r DeadLetter) {
 	r.Message = nil // of unknown size
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.ring) < maxDeadLetters {
-		d.ring = append(d.ring, r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.ring) < maxDeadLetters {
+		l.ring = append(l.ring, r)
 		return
 	}
-	d.ring[d.next] = r
-	d.next = (d.next + 1) % maxDeadLetters
+	l.ring[l.next] = r
+	l.next = (l.next + 1) % maxDeadLetters
 }
 
 // DeadLetters returns the newest messages, at most 128 and without their bodies, that came back to
 // actors and clients of this proc, oldest first. Stats counts them all.
 func (p *Proc) DeadLetters() []DeadLetter {
-	d := &p.deadLetters
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return append(append([]DeadLetter(nil), d.ring[d.next:]...), d.ring[:d.next]...)
+	l := &p.deadLetters
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append(append([]DeadLetter(nil), l.ring[l.next:]...), l.ring[:l.next]...)
 }
 
-// bounceLocal returns a message to its sending actor in this proc; nil stands for the client.
-func (p *Proc) bounceLocal(from *instance, typ string, m any, why *Error) {
+// bounce returns a message to its sending actor in this proc; nil stands for the client.
+func (l *deadLetters) bounce(from *instance, typ string, m any, why *Error) {
+	p := l.p
 	p.counts.bounced.Add(1)
 	r := DeadLetter{Reason: why, Type: typ, Message: m, From: p.senderID(from), At: time.Now()}
-	p.deadLetters.add(r)
+	l.add(r)
 	p.sampledLog.Warn().Err(why).Str("type", typ).Stringer("from", r.From).Msg("undeliverable message")
 	if from == nil {
 		return
@@ -97,9 +100,10 @@ func (in *instance) countDeadLetters(n int) bool {
 	return true
 }
 
-// rejectDelivery notifies the sender that no handler will run its message (DEL-2): by an answer if
-// the sender waits for one, else by a dead letter.
-func (p *Proc) rejectDelivery(d *Delivery, err error) {
+// reject notifies the sender that no handler will run its message (DEL-2): by an answer if the
+// sender waits for one, else by a dead letter.
+func (l *deadLetters) reject(d *Delivery, err error) {
+	p := l.p
 	p.counts.undeliverable.Add(1)
 	switch {
 	case d.awaitsAnswer():
@@ -107,9 +111,9 @@ func (p *Proc) rejectDelivery(d *Delivery, err error) {
 	case !d.From.IsValid():
 		p.sampledLog.Warn().Err(err).Msg("undeliverable message")
 	case d.From.Proc == p.id:
-		p.bounceLocal(p.find(d.From.Name), typeOf(d.Value), d.Value, asError(err))
+		l.bounce(p.find(d.From.Name), typeOf(d.Value), d.Value, asError(err))
 	default: // it was accepted, and comes back all the same
-		if berr := p.respond(replyPort{port: d.From.Port(portBounce)},
+		if berr := p.outbox.respond(replyPort{port: d.From.Port(portBounce)},
 			bounceEnvelope(d.Actor, d.typ, err)); berr != nil {
 			p.sampledLog.Warn().Err(err).Stringer("to", d.From).Msg("cannot return an undeliverable message")
 		}

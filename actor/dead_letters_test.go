@@ -146,7 +146,7 @@ func TestSend_toADeadProcFailsAtOnce_DEL5(t *testing.T) {
 	a, b := duo(t)
 	ref := spawn(t, b)
 	from, back := newMailer(t, a)
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String()})
+	a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String()})
 	require.Equal(t, 100, posts(t, from, 100, ref, actor.ErrProcDead))
 	exactly(t, 0, from, back)
 	require.Zero(t, a.Stats().Bounced)

@@ -39,9 +39,9 @@ func TestDeadProcs_eventCannotNameRanksBeyondTheMesh_DEL5(t *testing.T) {
 	mesh, err := subjects.NewMeshID("workers")
 	require.NoError(t, err)
 	told := 0
-	defer p.OnUnreachable(func(subjects.ProcID, error) { told++ })()
+	defer p.Members().OnUnreachable(func(subjects.ProcID, error) { told++ })()
 	var heard []actor.Event
-	cancel, err := p.ListenProcs(mesh, ranks, func(e actor.Event) { heard = append(heard, e) })
+	cancel, err := p.Members().ListenProcs(mesh, ranks, func(e actor.Event) { heard = append(heard, e) })
 	require.NoError(t, err)
 	real := subjects.ProcID{Mesh: mesh, Rank: 2}
 	p.Receive(eventOf, deaths(t, p, real, 0))
@@ -61,8 +61,8 @@ func TestDeadProcs_eventCannotNameRanksBeyondTheMesh_DEL5(t *testing.T) {
 	taken(t, p)
 	require.Len(t, heard, 2)
 	require.Equal(t, []int{3, 1}, []int{heard[1].Rank, heard[1].Count}, "of what is there it is believed")
-	require.Len(t, p.DeadProcs(mesh), 2)
-	_, known := p.Down(real)
+	require.Len(t, p.Members().DeadProcs(mesh), 2)
+	_, known := p.Members().Down(real)
 	require.True(t, known)
 	cancel()
 	p.Receive(eventOf, deaths(t, p, subjects.ProcID{Mesh: mesh, Rank: 1}, 0))
@@ -76,10 +76,10 @@ func TestDeadProcs_senderHearsOfLaterDeaths_DEL5(t *testing.T) {
 	mesh, err := subjects.NewMeshID("workers")
 	require.NoError(t, err)
 	id := subjects.ProcID{Mesh: mesh, Rank: 70_000}
-	require.NoError(t, a.FollowMesh(mesh, 1))
+	require.NoError(t, a.Members().FollowMesh(mesh, 1))
 	require.NoError(t, add.Send(t.Context(), actor.RefOf[*Box](id.Actor("x")).Via(a), 1))
 	f.dies(t, id, "killed")
-	testkit.Until(t, "its end is known", func() bool { _, dead := a.Down(id); return dead })
+	testkit.Until(t, "its end is known", func() bool { _, dead := a.Members().Down(id); return dead })
 }
 
 func TestDeadProcs_storeRangesOfRanksAsOneEntry_DEL5(t *testing.T) {
@@ -87,13 +87,13 @@ func TestDeadProcs_storeRangesOfRanksAsOneEntry_DEL5(t *testing.T) {
 	mesh, err := subjects.NewMeshID("many")
 	require.NoError(t, err)
 	down := func(first, count, perProcess int) {
-		p.MarkDown(actor.Event{
+		p.Members().MarkDown(actor.Event{
 			Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: first, Count: count,
 			PerProcess: perProcess,
 		})
 	}
 	var told []uint32
-	defer p.OnUnreachable(func(id subjects.ProcID, _ error) { told = append(told, id.Rank) })()
+	defer p.Members().OnUnreachable(func(id subjects.ProcID, _ error) { told = append(told, id.Rank) })()
 	down(10, 5, 1) // 10 to 14
 	down(20, 0, 1) // 20
 	require.Equal(t, 2, p.Ends())
@@ -104,17 +104,17 @@ func TestDeadProcs_storeRangesOfRanksAsOneEntry_DEL5(t *testing.T) {
 	down(9, 0, 1)
 	require.Len(t, told, 16, "a second word changes nothing")
 	for rank := range uint32(30) {
-		e, dead := p.Down(subjects.ProcID{Mesh: mesh, Rank: rank})
+		e, dead := p.Members().Down(subjects.ProcID{Mesh: mesh, Rank: rank})
 		require.Equal(t, rank >= 8 && rank < 24, dead, "rank %d", rank)
 		if dead {
 			require.Equal(t, []int{int(rank), 0}, []int{e.Rank, e.Count})
 		}
-		_, dead = p.Down(subjects.ProcID{Mesh: mesh, Rank: rank, Gen: 1})
+		_, dead = p.Members().Down(subjects.ProcID{Mesh: mesh, Rank: rank, Gen: 1})
 		require.False(t, dead)
 	}
-	require.Len(t, p.DeadProcs(mesh), 16)
+	require.Len(t, p.Members().DeadProcs(mesh), 16)
 	down(40, 4, 2)
-	e, dead := p.Down(subjects.ProcID{Mesh: mesh, Rank: 43, Index: 1})
+	e, dead := p.Members().Down(subjects.ProcID{Mesh: mesh, Rank: 43, Index: 1})
 	require.True(t, dead)
 	require.Equal(t, 1, e.ProcIndex)
 }
@@ -127,8 +127,8 @@ func TestDeadProcs_surviveForgedGenerations_DEL5(t *testing.T) {
 	require.NoError(t, err)
 	ends := func(status actor.Status, rank, gen int) {
 		e := actor.Event{Kind: actor.KindProc, Status: string(status), Mesh: mesh.String(), Rank: rank, Gen: gen}
-		if p.NoteGeneration(e); e.Terminal() {
-			p.MarkDown(e)
+		if p.Members().NoteGeneration(e); e.Terminal() {
+			p.Members().MarkDown(e)
 		}
 	}
 	ends(actor.Failed, 0, 0)
@@ -136,20 +136,22 @@ func TestDeadProcs_surviveForgedGenerations_DEL5(t *testing.T) {
 	ends(actor.Running, 1, 1)
 	ends(actor.Failed, 1, 1)
 	for gen := range actor.MaxDown + 1000 {
-		p.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: gen % ranks,
-			Gen: 2 + gen})
+		p.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(),
+			Rank: gen % ranks,
+			Gen:  2 + gen})
 	}
 	require.LessOrEqual(t, p.Ends(), 64, "they are bounded by the ranks of the mesh")
 	for rank, gen := range []uint32{0, 1} {
-		_, dead := p.Down(subjects.ProcID{Mesh: mesh, Rank: uint32(rank), Gen: gen})
+		_, dead := p.Members().Down(subjects.ProcID{Mesh: mesh, Rank: uint32(rank), Gen: gen})
 		require.True(t, dead, "rank %d", rank)
 	}
 }
 
 func TestDeadProcs_procIgnoresEventsOfItsOwnDeath_DEL5(t *testing.T) {
 	p := alone(t)
-	p.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: p.ID().Mesh.String(), Count: 3})
-	_, dead := p.Down(p.ID())
+	p.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed",
+		Mesh: p.ID().Mesh.String(), Count: 3})
+	_, dead := p.Members().Down(p.ID())
 	require.False(t, dead)
-	require.Len(t, p.DeadProcs(p.ID().Mesh), 2)
+	require.Len(t, p.Members().DeadProcs(p.ID().Mesh), 2)
 }

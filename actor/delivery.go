@@ -50,7 +50,7 @@ func (d *Delivery) complete(v any, err error) {
 				d.storeAnswer(body)
 			}
 		}
-		w.p.sendAnswer(d.Actor, w.port, Answer{Value: v, Err: err}, nil)
+		w.p.outbox.sendAnswer(d.Actor, w.port, Answer{Value: v, Err: err}, nil)
 	}
 }
 
@@ -73,7 +73,7 @@ func completeWith[R any](d *Delivery, v R, more bool) (gathers bool) {
 		d.storeAnswer(e.CopyBody())
 	}
 	w.port.batch = more
-	w.p.sendEncodedAnswer(d.Actor, w.port, e, err)
-	w.p.releaseBuf(a)
+	w.p.outbox.sendEncodedAnswer(d.Actor, w.port, e, err)
+	w.p.outbox.releaseBuf(a)
 	return more
 }

@@ -34,6 +34,9 @@
 // calls; a PortRef travels in messages. Proc.Inspect shows any actor while it works. Package
 // actortest tests one alone.
 //
+// Proc.Casts, Foreign, Members and Values serve the packages of castnet that carry casts or own
+// meshes. Programs do not need them.
+//
 // # Ordering and concurrency
 //
 //   - ACT-1 (one goroutine): At most one goroutine runs an actor's code; an idle actor has none.

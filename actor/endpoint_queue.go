@@ -174,7 +174,7 @@ func (l *typedQueue[M, R]) serveRemote(in *instance, r *remoteBatch, i int) {
 		d := r.delivery(raw)
 		m, err = l.b.argument(in.id(), d, &in.proc.counts.unknown)
 		if err != nil { // the sender's fault: the actor goes on
-			in.proc.rejectDelivery(d, err)
+			in.proc.deadLetters.reject(d, err)
 			return
 		}
 	}
@@ -226,7 +226,7 @@ func (l *typedQueue[M, R]) serveCall(in *instance, lt *queuedMessage[M, R]) {
 func (l *typedQueue[M, R]) serveDelivery(in *instance, d *Delivery) {
 	m, err := l.b.argument(in.id(), d, &in.proc.counts.unknown)
 	if err != nil { // the sender's fault: the actor goes on
-		in.proc.rejectDelivery(d, err)
+		in.proc.deadLetters.reject(d, err)
 		return
 	}
 	ctx := d.context(in)
@@ -279,12 +279,12 @@ func (s typedSide[M, R]) reject(p *Proc, from, to int, why *Error) {
 			lt.remote.refuse(first, end, s.b.in, why)
 		case lt.delivery != nil:
 			lt.delivery.typ = s.b.in
-			p.rejectDelivery(lt.delivery, why)
+			p.deadLetters.reject(lt.delivery, why)
 		case lt.reply != nil:
 			var none R
 			lt.reply.sendAnswer(none, why)
 		default:
-			p.bounceLocal(lt.from, s.b.in, lt.m, why)
+			p.deadLetters.bounce(lt.from, s.b.in, lt.m, why)
 		}
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/bus"
@@ -190,7 +194,7 @@ func (e Event) String() string {
 
 // Emit publishes an event on the control connection, and shows it to this proc's observers.
 func (p *Proc) Emit(e Event) {
-	p.observe(e)
+	p.observers.notify(e)
 	data, err := json.Marshal(e)
 	if err != nil {
 		p.log.Error().Err(err).Stringer("event", e).Msg("cannot encode event")
@@ -223,7 +227,7 @@ func (in *instance) publishStatus(s Status) Event {
 	case in.announceEnd && (s != Running || in.announceStart):
 		p.Emit(e)
 	default:
-		p.observe(e)
+		p.observers.notify(e)
 	}
 	return e
 }
@@ -262,35 +266,40 @@ type ending struct {
 	cause    *Event
 }
 
+// observers receive the events of a proc.
+type observers struct {
+	any atomic.Bool // there are some
+
+	mu  sync.Mutex // guards all
+	all map[*func(Event)]struct{}
+}
+
 // Observe calls f with every event of this proc, on the goroutine of the event. f must not block.
 // The returned function ends it.
 func (p *Proc) Observe(f func(Event)) (cancel func()) {
 	mustHold(f != nil, "Observe", "a function, got nil")
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	key := &f
-	p.observers[key] = struct{}{}
-	p.observed.Store(true)
+	o := &p.observers
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all[&f] = struct{}{}
+	o.any.Store(true)
 	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.observers, key)
-		p.observed.Store(len(p.observers) > 0)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.all, &f)
+		o.any.Store(len(o.all) > 0)
 	}
 }
 
-func (p *Proc) observe(e Event) {
-	if !p.observed.Load() {
+func (o *observers) notify(e Event) {
+	if !o.any.Load() {
 		return
 	}
-	p.mu.Lock()
-	fs := make([]func(Event), 0, len(p.observers))
-	for f := range p.observers {
-		fs = append(fs, *f)
-	}
-	p.mu.Unlock()
+	o.mu.Lock()
+	fs := slices.Collect(maps.Keys(o.all))
+	o.mu.Unlock()
 	for _, f := range fs {
-		f(e)
+		(*f)(e)
 	}
 }
 

@@ -9,26 +9,30 @@ import (
 
 // Waiting says how many ports are open and how many calls wait.
 func (p *Proc) Waiting() (ports, calls int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, pt := range p.ports {
+	p.ports.mu.Lock()
+	defer p.ports.mu.Unlock()
+	for _, pt := range p.ports.open {
 		if _, is := pt.(*call); is {
 			calls++
 		}
 	}
-	return len(p.ports), calls
+	return len(p.ports.open), calls
 }
 
 // Receive hands the proc a message as the bus would: on its ports, its control connection, as a
 // hint, or as the event of a proc.
 func (p *Proc) Receive(where int, m bus.Msg) {
-	[]func(bus.Msg){p.receivePort, p.receiveControl, p.receiveHint, p.receiveProcEvent,
-		p.receivePacket}[where%5](m)
+	[]func(bus.Msg){p.inbox.receivePort, p.inbox.parsed(p.links.ReceiveControl),
+		p.inbox.parsed(p.links.ReceiveHint), p.Members().receiveProcEvent,
+		p.inbox.parsed(p.links.Receive)}[where%5](m)
 }
+
+// Deliver puts a message into a mailbox.
+func (p *Proc) Deliver(d Delivery) { p.deliverOrReject(d) }
 
 // Respond sends an envelope to a port that waits for it.
 func (p *Proc) Respond(to subjects.PortID, e wire.Envelope) error {
-	return p.respond(replyPort{port: to}, e)
+	return p.outbox.respond(replyPort{port: to}, e)
 }
 
 // LinkOver says that a link is over, as the links do.
@@ -62,7 +66,8 @@ func (e Event) Because(cause *Event) Event { return e.withCause(cause) }
 
 // Ends is how many ends of procs are remembered, those that one event told of as one.
 func (p *Proc) Ends() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.dead.order)
+	m := p.Members()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.dead.order)
 }

@@ -40,7 +40,7 @@ func (l linkHandler) Undelivered(f link.Fate) {
 		p, name := l.process.find(f.Mark.Sender)
 		for range f.Count {
 			if p != nil {
-				p.bounceLocal(p.find(name), f.Mark.Type, nil, why)
+				p.deadLetters.bounce(p.find(name), f.Mark.Type, nil, why)
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func (p *Proc) fateError(f link.Fate, to subjects.ProcID, actor, endpoint string
 	case link.NoProcess:
 		code = CodeNoProc
 	case link.Dead:
-		if e, ok := p.Down(to); ok {
+		if e, ok := p.Members().Down(to); ok {
 			err := procDead(actor, endpoint, e)
 			err.knownUnhandled = f.Known
 			return err
@@ -105,10 +105,10 @@ func (l linkHandler) Broken(peer subjects.ProcessID, serial uint64, why error) {
 	l.log.WithLevel(level).Stringer("peer", peer).Str("reason", reason.Text).Msg("link broken")
 	reason = ranError(reason)
 	for _, p := range l.process.procs() {
-		p.failCalls(func(c *call) bool { return c.lostWith(peer, serial) },
+		p.ports.failCalls(func(c *call) bool { return c.lostWith(peer, serial) },
 			func(*call) error { return reason })
 	}
-	l.notifyUnreachable(peer.Proc(), reason)
+	l.process.members.notifyUnreachable(peer.Proc(), reason)
 }
 
 // Malformed handles a packet that no peer of this build would send.
@@ -143,13 +143,13 @@ func (l linkHandler) deliverIn(in *link.Inbound) (taken int, err error) {
 			"process %s has no such proc", l.self)
 	}
 	if p == l.Proc {
-		return l.inbound.deliver(p, in)
+		return p.inbox.deliverInbound(in)
 	}
 	other := *e
 	other.Actor = name
 	in.Envelope = &other
 	defer func() { in.Envelope = e }()
-	return l.inbound.deliver(p, in)
+	return p.inbox.deliverInbound(in)
 }
 
 // bounceEnvelope is the envelope of a returned message, with its type as text.

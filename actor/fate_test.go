@@ -144,7 +144,7 @@ func TestSend_inFlightToADyingProcHasUnknownFate_DEL1(t *testing.T) {
 	from, back := newMailer(t, a)
 	require.Zero(t, posts(t, from, 100, s.ref(a), nil))
 	s.packet(t)
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: s.id.Mesh.String(),
+	a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: s.id.Mesh.String(),
 		Reason: "struck by lightning"})
 	known := 0
 	for _, r := range exactly(t, 100, from, back) {
@@ -163,7 +163,7 @@ func TestDeadProcs_deathAppliesAfterEarlierMessages_DEL5(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, s := start(t, srv, "left"), start(t, srv, "right"), newStranger(t, srv)
 	ref := spawn(t, a)
-	require.NoError(t, a.FollowMesh(s.id.Mesh, 1))
+	require.NoError(t, a.Members().FollowMesh(s.id.Mesh, 1))
 	hear := deafen(t, a, b)
 	for i := range uint64(n) {
 		s.send(t, ref.ID().Port("add"), s.id.Process().String(), message(i+1, i, 1))
@@ -174,10 +174,10 @@ func TestDeadProcs_deathAppliesAfterEarlierMessages_DEL5(t *testing.T) {
 	done := make(chan struct{})
 	a.Bus().Control().AfterReceived(func() { close(done) })
 	testkit.Next(t, done) // the event is here
-	_, dead := a.Down(s.id)
+	_, dead := a.Members().Down(s.id)
 	require.False(t, dead)
 	hear()
-	testkit.Until(t, "it is known", func() bool { _, dead := a.Down(s.id); return dead })
+	testkit.Until(t, "it is known", func() bool { _, dead := a.Members().Down(s.id); return dead })
 	got, err := add.Call(testkit.Soon(t), ref, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, n, got)

@@ -25,6 +25,16 @@ const (
 // type. The acknowledgement of a stream that records the request does not.
 func IsAnswer(m bus.Msg) bool { return m.Header.Get(HeaderContentType) != "" }
 
+// Foreign is the part of a proc that talks to plain NATS clients, within their rate (DEL-10). It is
+// for packages of castnet that take requests from them; programs do not need it.
+type Foreign struct {
+	p        *Proc
+	limiters rateLimiters
+}
+
+// Foreign returns the part of the proc that talks to plain NATS clients.
+func (p *Proc) Foreign() *Foreign { return &p.foreign }
+
 // ForeignMessage is a message of a plain NATS client.
 type ForeignMessage struct {
 	Msg    bus.Msg
@@ -36,11 +46,12 @@ type ForeignMessage struct {
 	Urgent bool          // it came by the control connection, and is answered there
 }
 
-// DeliverForeign delivers a message of a plain NATS client, at most once. If the message has a
+// Deliver delivers a message of a plain NATS client, at most once. If the message has a
 // reply subject, it is answered in the same format (DEL-10). A bad message is answered, too.
-func (p *Proc) DeliverForeign(actor, port string, m ForeignMessage) {
+func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
+	p := f.p
 	p.counts.foreign.Add(1)
-	admitted := p.limiters.allow(m.From)
+	admitted := f.limiters.allow(m.From)
 	if !admitted && m.Msg.Reply == "" { // only count it: there may be very many
 		p.counts.undeliverable.Add(1)
 		p.sampledLog.Warn().Str("from", m.From).Int("rate", foreignRate).
@@ -50,44 +61,44 @@ func (p *Proc) DeliverForeign(actor, port string, m ForeignMessage) {
 	format, err := wire.FormatOf(m.Msg.Header.Get(HeaderContentType), m.Msg.Data)
 	d := Delivery{
 		Actor: actor, Port: port, Point: m.Point, Raw: m.Msg.Data, Format: format,
-		Deadline: time.Now().Add(cmp.Or(m.TTL, p.deadline)),
+		Deadline: time.Now().Add(cmp.Or(m.TTL, p.options.Deadline)),
 	}
-	d.Answer = func(a Answer) { p.logForeign(m, a) }
+	d.Answer = func(a Answer) { f.log(m, a) }
 	if m.Msg.Reply != "" {
-		if !p.MayAnswer(m.Msg.Reply, m.From) {
+		if !f.MayAnswer(m.Msg.Reply, m.From) {
 			p.counts.malformed.Add(1)
 			p.sampledLog.Warn().Str("reply", m.Msg.Reply).Str("from", m.From).
 				Msg("foreign message refused: its reply subject is not its sender's")
 			return
 		}
-		d.Answer = func(a Answer) { p.answerForeign(m, format, a) }
+		d.Answer = func(a Answer) { f.answer(m, format, a) }
 	}
 	if !admitted {
-		p.rejectDelivery(&d, errorf(CodeTooMany, p.id.Actor(actor).String(), port, tooMany, m.From,
+		p.deadLetters.reject(&d, errorf(CodeTooMany, p.id.Actor(actor).String(), port, tooMany, m.From,
 			foreignRate))
 		return
 	}
 	if err := cmp.Or(m.Refuse, err); err != nil {
-		p.rejectDelivery(&d, errorf(CodeBadMessage, p.id.Actor(actor).String(), port, "%v", err))
+		p.deadLetters.reject(&d, errorf(CodeBadMessage, p.id.Actor(actor).String(), port, "%v", err))
 		return
 	}
-	p.Deliver(d)
+	p.deliverOrReject(d)
 }
 
-// RefuseForeign answers a message of a plain NATS client with an unparsable subject. A peer's
+// Refuse answers a message of a plain NATS client with an unparsable subject. A peer's
 // message has no sender to answer.
-func (p *Proc) RefuseForeign(m bus.Msg, err error) {
-	p.malformed(m, err)
-	if wire.IsPacket(m.Data) || m.Reply == "" || !p.MayAnswer(m.Reply, "") || !p.limiters.allow("") {
+func (f *Foreign) Refuse(m bus.Msg, err error) {
+	f.p.inbox.malformed(m, err)
+	if wire.IsPacket(m.Data) || m.Reply == "" || !f.MayAnswer(m.Reply, "") || !f.limiters.allow("") {
 		return
 	}
 	format, _ := wire.FormatOf(m.Header.Get(HeaderContentType), m.Data)
-	p.answerForeign(ForeignMessage{Msg: m}, format, Answer{Err: errorf(CodeBadMessage, "", "", "%v", err)})
+	f.answer(ForeignMessage{Msg: m}, format, Answer{Err: errorf(CodeBadMessage, "", "", "%v", err)})
 }
 
-// AdmitForeign applies the rate limit of a plain NATS client; an error reports the excess.
-func (p *Proc) AdmitForeign(from string) *Error {
-	if p.limiters.allow(from) {
+// Admit applies the rate limit of a plain NATS client; an error reports the excess.
+func (f *Foreign) Admit(from string) *Error {
+	if f.limiters.allow(from) {
 		return nil
 	}
 	return errorf(CodeTooMany, "", "", tooMany, from, foreignRate)
@@ -95,29 +106,29 @@ func (p *Proc) AdmitForeign(from string) *Error {
 
 const tooMany = "%s sends more than %d messages a second"
 
-// logForeign takes the outcome of a message without a reply subject. It counts as an answer: a
-// plain client's message does not fail an actor (ACT-4).
-func (p *Proc) logForeign(m ForeignMessage, a Answer) {
+// log takes the outcome of a message without a reply subject. It counts as an answer: a plain
+// client's message does not fail an actor (ACT-4).
+func (f *Foreign) log(m ForeignMessage, a Answer) {
 	if a.Err != nil {
-		p.sampledLog.Warn().Err(a.Err).Str("subject", m.Msg.Subject).
+		f.p.sampledLog.Warn().Err(a.Err).Str("subject", m.Msg.Subject).
 			Msg("foreign message without a reply subject failed")
 	}
 }
 
 // MayAnswer reports whether this proc may publish to a plain client's reply subject. Subjects of
 // castnet and of the server are refused, except the sender's own.
-func (p *Proc) MayAnswer(reply, from string) bool {
+func (f *Foreign) MayAnswer(reply, from string) bool {
 	if !foreignSubject(reply) {
 		return false
 	}
-	if !p.space.Owns(reply) {
+	if !f.p.space.Owns(reply) {
 		return true
 	}
-	s, err := p.space.Parse(reply)
+	s, err := f.p.space.Parse(reply)
 	return err == nil && s.Token != "" && s.From == from
 }
 
-func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
+func (f *Foreign) answer(m ForeignMessage, format wire.Format, a Answer) {
 	out := bus.Msg{Subject: m.Msg.Reply, Header: bus.Header{}}
 	out.Header.Set(HeaderContentType, format.ContentType())
 	if m.Rank != "" {
@@ -129,9 +140,9 @@ func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
 	if a.Err != nil {
 		FailForeign(&out, format, a.Err)
 	}
-	conn := p.bus.Data()
+	conn := f.p.bus.Data()
 	if m.Urgent {
-		conn = p.bus.Control()
+		conn = f.p.bus.Control()
 	}
 	err := conn.PublishMsg(out)
 	if errors.Is(err, bus.ErrTooLarge) {
@@ -139,8 +150,22 @@ func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
 		err = conn.PublishMsg(out)
 	}
 	if err != nil {
-		p.sampledLog.Warn().Err(err).Str("to", m.Msg.Reply).Msg("cannot answer a foreign client")
+		f.p.sampledLog.Warn().Err(err).Str("to", m.Msg.Reply).Msg("cannot answer a foreign client")
 	}
+}
+
+// publish sends a value to a plain NATS client.
+func (f *Foreign) publish(subject string, v any) error {
+	if f.p.space.Owns(subject) {
+		return errorf(CodeInvalid, subject, "", "want a subject of the client, got one of castnet")
+	}
+	body, err := wire.JSON.Encode(v)
+	if err != nil {
+		return errorf(CodeInvalid, subject, "", "%v", err)
+	}
+	m := bus.Msg{Subject: subject, Data: body, Header: bus.Header{}}
+	m.Header.Set(HeaderContentType, wire.JSON.ContentType())
+	return busError(subject, "", f.p.bus.Data().PublishMsg(m))
 }
 
 // FailForeign turns an answer into an error: always with a body, for an empty one ends a stream.

@@ -105,14 +105,14 @@ func TestForeign_floodingSenderGetsAnError_DEL10(t *testing.T) {
 		srv := bustest.Server(t)
 		p, f := start(t, srv, "alone"), newForger(t, srv)
 		to := spawn(t, p).ID().Port("add")
-		for p.AdmitForeign(subjects.Anon) == nil {
+		for p.Foreign().Admit(subjects.Anon) == nil {
 		}
 		for _, contentType := range []string{"", "text/plain"} {
 			m := f.ask(t, to, contentType, []byte("1"))
 			require.Equal(t, "429", m.Header.Get(actor.HeaderErrorCode), m.Header.Get(actor.HeaderError))
 			require.Contains(t, m.Header.Get(actor.HeaderError), "sends more than 20000 messages a second")
 		}
-		require.Nil(t, p.AdmitForeign("another"))
+		require.Nil(t, p.Foreign().Admit("another"))
 		time.Sleep(time.Millisecond) // virtual
 		require.Equal(t, "1", string(f.ask(t, to, "", []byte("1")).Data), "nothing of it was handled")
 	})

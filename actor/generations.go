@@ -1,10 +1,6 @@
 package actor
 
-import (
-	"sync"
-
-	"github.com/castnet-io/castnet/subjects"
-)
+import "github.com/castnet-io/castnet/subjects"
 
 // Bounds of the remembered generations: the ranks of one mesh with a later generation, and the
 // meshes. The oldest are forgotten; senders to them learn that the proc is gone.
@@ -13,11 +9,11 @@ const (
 	maxGenerationMeshes = 1 << 10
 )
 
-// generations holds the current procs of ranks whose first proc was replaced.
+// generations holds the current procs of ranks whose first proc was replaced. The lock of Members
+// guards it.
 type generations struct {
-	mu     sync.RWMutex // guards the fields below
 	byMesh map[subjects.MeshID]*meshGenerations
-	order  []subjects.MeshID // of later, oldest first
+	order  []subjects.MeshID // oldest first
 }
 
 // meshGenerations holds the known generations of one mesh.
@@ -26,22 +22,9 @@ type meshGenerations struct {
 	newest  map[uint32]Event // by rank: the event of the newest generation
 }
 
-// NoteGeneration records a running proc. If its generation is the latest known one, the rank
-// belongs to it from now on (ACT-11). Otherwise nothing changes.
-func (p *Proc) NoteGeneration(e Event) {
-	p = p.process.lead
-	id := e.Proc()
-	if !id.IsValid() || id.Gen == 0 {
-		return
-	}
-	e.StderrTail = nil
-	p.generations.note(id, e)
-}
-
+// note records a running proc, if its generation is the latest known one of its rank.
 func (i *generations) note(id subjects.ProcID, e Event) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	m := i.meshLocked(id.Mesh)
+	m := i.mesh(id.Mesh)
 	before, known := m.newest[id.Rank]
 	if !known && len(m.newest) >= maxGenerations || known && before.Gen > e.Gen {
 		return
@@ -54,7 +37,8 @@ func (i *generations) note(id subjects.ProcID, e Event) {
 	m.changes++
 }
 
-func (i *generations) meshLocked(id subjects.MeshID) *meshGenerations {
+// mesh returns what is known of a mesh, in place of the oldest if it is new.
+func (i *generations) mesh(id subjects.MeshID) *meshGenerations {
 	m := i.byMesh[id]
 	if m != nil {
 		return m
@@ -72,21 +56,8 @@ func (i *generations) meshLocked(id subjects.MeshID) *meshGenerations {
 	return m
 }
 
-// LatestGeneration returns the proc that has the rank of id now, as far as this process knows: id
-// itself, or one of a later generation. It may be called on any goroutine.
-func (p *Proc) LatestGeneration(id subjects.ProcID) subjects.ProcID {
-	if e, ok := p.Successor(id); ok {
-		return e.Proc()
-	}
-	return id
-}
-
-// Successor returns the event of the newest proc of id's rank, if its generation is later than
-// id's.
-func (p *Proc) Successor(id subjects.ProcID) (Event, bool) {
-	i := &p.process.lead.generations
-	i.mu.RLock()
-	defer i.mu.RUnlock()
+// successor returns the event of a later proc of id's rank.
+func (i *generations) successor(id subjects.ProcID) (Event, bool) {
 	m := i.byMesh[id.Mesh]
 	if m == nil {
 		return Event{}, false
@@ -97,42 +68,8 @@ func (p *Proc) Successor(id subjects.ProcID) (Event, bool) {
 
 // isNewest reports whether no other proc is known to have the rank of id.
 func (i *generations) isNewest(id subjects.ProcID) bool {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
 	if m := i.byMesh[id.Mesh]; m != nil {
 		return m.newest[id.Rank].Gen == int(id.Gen) // 0: no later one is known
 	}
 	return id.Gen == 0
-}
-
-// Successors returns the events of all procs in a mesh that replaced the first one of their rank.
-func (p *Proc) Successors(id subjects.MeshID) (all []Event) {
-	i := &p.process.lead.generations
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	if m := i.byMesh[id]; m != nil {
-		for _, e := range m.newest {
-			all = append(all, e)
-		}
-	}
-	return all
-}
-
-// ChangeCount counts the known changes to the ranks of a mesh. If it is unchanged, LatestGeneration
-// and DeadProcs return the same as before.
-func (p *Proc) ChangeCount(id subjects.MeshID) uint64 {
-	i := &p.process.lead.generations
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	if m := i.byMesh[id]; m != nil {
-		return m.changes
-	}
-	return 0
-}
-
-// countChange counts an end.
-func (i *generations) countChange(id subjects.MeshID) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.meshLocked(id).changes++
 }

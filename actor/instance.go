@@ -185,7 +185,7 @@ func (in *instance) requestStop(e ending) {
 	}
 	in.mu.Unlock()
 	if over {
-		in.proc.cancelRestart(in)
+		cancelRestart(in)
 	} else {
 		in.close(e)
 	}

@@ -293,7 +293,7 @@ func TestClose_endsCallsAndPorts(t *testing.T) {
 	defer blocked(t, ref)()
 	port := actor.OpenPort[int](a)
 	ends := make(chan error, 3)
-	a.OpenPrivate("client", nil, func(err error) { ends <- err })
+	actor.OpenPrivate(a, "client", nil, func(err error) { ends <- err })
 	go func() { ends <- second(add.Call(t.Context(), ref.Via(a), 1)) }()
 	go func() { ends <- second(port.Recv(t.Context())) }()
 	testkit.Until(t, "queued", func() bool { info, _ := b.Actor(ref.ID().Name); return info.Queued == 1 })

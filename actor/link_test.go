@@ -100,7 +100,7 @@ func TestLink_toADeadProcActsAtOnce(t *testing.T) {
 	a, b := two(t)
 	one, other, es := spawn(t, a), spawn(t, b), record(a)
 	tie(t, one, other.ID())
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
+	a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
 		Reason: "killed by signal 9"})
 	require.Equal(t, "linked actor "+other.ID().String()+" is gone: the proc is gone: killed by signal 9",
 		es.end(t, one.ID().Name).Reason)

@@ -71,7 +71,7 @@ func (p *Proc) Looking() bool { return p.workers.checkScheduled.Load() }
 
 // byHand is a desk that no goroutine runs but the test's.
 func byHand(p *Proc, name string, limit int, d *desk) *instance {
-	def, _ := p.registry.find("desk")
+	def, _ := p.options.Registry.find("desk")
 	return &instance{
 		proc: p, def: def, name: name, actor: d, state: running, phase: phaseBetween, constructorCalled: true,
 		limit: int32(limit),

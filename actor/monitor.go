@@ -82,7 +82,7 @@ func (c *Context) Link(id subjects.ActorID) error {
 		}
 		return nil
 	}
-	return in.proc.sendSupervision(id.Port(portLink), in.id())
+	return in.proc.remoteMonitors.send(id.Port(portLink), in.id())
 }
 
 // linkTo makes this actor fail with another one.
@@ -147,7 +147,7 @@ func (p *Proc) monitor(m *monitorState, from string, id subjects.ActorID) (cance
 			m.fire(d)
 		}
 	}}
-	switch err := p.monitorRemote(m, c, from); {
+	switch err := p.remoteMonitors.ask(m, c, from); {
 	case err == nil:
 	case errors.Is(err, ErrProcDead) || errors.Is(err, ErrLinkBroken):
 		m.fire(downWith(id, err))
@@ -157,7 +157,7 @@ func (p *Proc) monitor(m *monitorState, from string, id subjects.ActorID) (cance
 	}
 	return func() {
 		if m.stop() { // if this cannot be sent, the watch is over, too
-			_ = p.sendSupervision(id.Port(portDemonitor), c.replyAddr)
+			_ = p.remoteMonitors.send(id.Port(portDemonitor), c.replyAddr)
 		}
 	}, nil
 }

@@ -117,7 +117,7 @@ func TestMonitor_reportsADeadProc_ACT8(t *testing.T) {
 	a, b := two(t)
 	ref, watcher := spawn(t, b), spawn(t, a)
 	downs, _ := watching(t, watcher, ref.ID())
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
+	a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
 		Reason: "killed by signal 9"})
 	d := testkit.Next(t, downs)
 	require.ErrorIs(t, d.Reason, actor.ErrProcDead)
@@ -234,7 +234,7 @@ func TestMonitor_deadProcsMonitorsAreRemoved(t *testing.T) {
 	require.NoError(t, err)
 	still(t, ref.Via(a))
 	require.Equal(t, 1, b.Watched(ref.ID().Name))
-	b.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
+	b.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
 	require.Zero(t, b.Watched(ref.ID().Name))
 }
 

@@ -18,7 +18,7 @@ func (p *Proc) deliverSystem(d *Delivery) error {
 	}
 	switch d.Port {
 	case portDown:
-		return p.serveMonitor(d)
+		return p.remoteMonitors.serve(d)
 	case portDemonitor:
 		var reply string
 		if err := d.read(&reply); err != nil {
@@ -56,34 +56,36 @@ func (p *Proc) deliverSystem(d *Delivery) error {
 		d.complete(in.info(), nil)
 		return nil
 	}
-	return p.portError(d.Actor, d.Port)
+	return p.ports.missingError(d.Actor, d.Port)
 }
 
 // read decodes a message for the runtime itself.
 func (d *Delivery) read(to any) error { return d.Format.Decode(d.Raw, to) }
 
-// serveMonitor answers a message with the end of the actor it is for.
-func (p *Proc) serveMonitor(d *Delivery) error {
+// serve answers a message with the end of the actor it is for.
+func (r *remoteMonitors) serve(d *Delivery) error {
+	p := r.p
 	target := p.id.Actor(d.Actor).String()
 	if d.Reply == "" || !d.awaitsAnswer() {
 		return errorf(CodeBadMessage, target, d.Port, "want a port for the answer, got %q", d.Reply)
 	}
-	switch n, ok := p.remoteMonitors.reserve(p, d.Reply, d.From.Proc); {
+	switch n, ok := r.reserve(d.Reply, d.From.Proc); {
 	case ok:
 	case n == maxRemoteMonitors:
 		return errorf(CodeMailboxFull, target, d.Port, "the proc has %d monitors of other procs already", n)
 	default:
 		return errorf(CodeBadMessage, target, d.Port, "port %s has a monitor already", d.Reply)
 	}
-	p.remoteMonitors.setCancel(d.Reply, p.observeLocal(d.Actor,
-		&endObserver{func(down Down) { p.answerMonitor(d, down.Reason) }}))
+	r.setCancel(d.Reply, p.observeLocal(d.Actor,
+		&endObserver{func(down Down) { r.answer(d, down.Reason) }}))
 	return nil
 }
 
-// answerMonitor answers with the end of an actor, in order; after a delay also by the control
-// connection (ACT-8).
-func (p *Proc) answerMonitor(d *Delivery, why *Error) {
-	forget := func(error) { p.remoteMonitors.remove(d.Reply, d.From.Proc) }
+// answer answers with the end of an actor, in order; after a delay also by the control connection
+// (ACT-8).
+func (r *remoteMonitors) answer(d *Delivery, why *Error) {
+	p := r.p
+	forget := func(error) { r.remove(d.Reply, d.From.Proc) }
 	if d.replyTo == nil || d.replyTo.port.peer == nil { // it is asked within the process
 		forget(nil)
 		d.complete(nil, why)
@@ -91,9 +93,9 @@ func (p *Proc) answerMonitor(d *Delivery, why *Error) {
 	}
 	home := d.replyTo.port
 	e := wire.Envelope{Kind: wire.Failure, Sender: d.Actor, Body: EncodeError(why)}
-	u := p.newUrgentSend(home.peer.UnnamedTarget(home.port), e, answerMark{}, forget)
+	u := newUrgentSend(p, home.peer.UnnamedTarget(home.port), e, answerMark{}, forget)
 	u.supervision = true
-	if !p.remoteMonitors.replaceCancel(d.Reply, u.stop) { // cancelled
+	if !r.replaceCancel(d.Reply, u.stop) { // cancelled
 		return
 	}
 	if err := u.send(false); err != nil {
@@ -102,43 +104,45 @@ func (p *Proc) answerMonitor(d *Delivery, why *Error) {
 	}
 }
 
-// monitorRemote asks another proc for the end of an actor.
-func (p *Proc) monitorRemote(m *monitorState, c *call, from string) error {
+// ask asks another proc for the end of an actor.
+func (r *remoteMonitors) ask(m *monitorState, c *call, from string) error {
+	p := r.p
 	body, err := wire.Marshal(None{})
 	if err != nil {
 		return err
 	}
 	if p.process.has(c.to.Proc) {
-		err = p.sendRequest(c, from, portDown, encodedMessage{body: body}, time.Time{}, nil)
+		err = c.send(p, from, portDown, encodedMessage{body: body}, time.Time{}, nil)
 		if err == nil {
-			m.onStop(func() { p.closePort(c.key, c) })
+			m.onStop(func() { p.ports.remove(c.key, c) })
 		}
 		return err
 	}
-	u, err := p.newUrgentCall(c, from, portDown, body)
+	u, err := newUrgentCall(p, c, from, portDown, body)
 	if err != nil {
 		return err
 	}
 	u.supervision = true
 	if err := u.send(false); err != nil {
-		p.closePort(c.key, c)
+		p.ports.remove(c.key, c)
 		return err
 	}
 	m.onStop(func() {
 		u.stop()
-		p.closePort(c.key, c)
+		p.ports.remove(c.key, c)
 	})
 	return nil
 }
 
-// sendSupervision sends another proc a message about a watch or a link, in order; after a delay
-// also by the control connection (ACT-8). Its loss is not reported: both sides learn of each
-// other's end in other ways.
-func (p *Proc) sendSupervision(to subjects.PortID, what any) error {
+// send sends another proc a message about a watch or a link, in order; after a delay also by the
+// control connection (ACT-8). Its loss is not reported: both sides learn of each other's end in
+// other ways.
+func (r *remoteMonitors) send(to subjects.PortID, what any) error {
+	p := r.p
 	if p.process.has(to.Actor.Proc) {
 		return p.sendUntyped(clientName, to, what)
 	}
-	t, err := p.target(to.Actor, to.Port)
+	t, err := p.outbox.target(to.Actor, to.Port)
 	if err != nil {
 		return err
 	}
@@ -146,17 +150,16 @@ func (p *Proc) sendSupervision(to subjects.PortID, what any) error {
 	if err != nil {
 		return err
 	}
-	key := p.id.Actor(clientName).Port(p.freshPort()).String()
-	forget := func(error) { p.remoteMonitors.remove(key, to.Actor.Proc) }
-	u := p.newUrgentSend(
-		t.Target, wire.Envelope{Kind: wire.Message, Sender: clientName, Body: body}, lossIgnored{}, forget,
-	)
+	key := p.id.Actor(clientName).Port(p.ports.freshName()).String()
+	forget := func(error) { r.remove(key, to.Actor.Proc) }
+	e := wire.Envelope{Kind: wire.Message, Sender: clientName, Body: body}
+	u := newUrgentSend(p, t.Target, e, lossIgnored{}, forget)
 	u.supervision = true
-	if n, ok := p.remoteMonitors.reserve(p, key, to.Actor.Proc); !ok {
+	if n, ok := r.reserve(key, to.Actor.Proc); !ok {
 		return errorf(CodeMailboxFull, to.Actor.String(), to.Port,
 			"the proc has %d monitors of other procs already", n)
 	}
-	p.remoteMonitors.setCancel(key, u.stop)
+	r.setCancel(key, u.stop)
 	if err := u.send(false); err != nil {
 		forget(err)
 		return err
@@ -169,10 +172,10 @@ type lossIgnored struct{}
 
 func (lossIgnored) onFate(subjects.ProcID, *Error) {}
 
-// answerMonitorEarly answers a monitor on the control connection if the actor has ended. An unknown
-// actor may not exist yet, and a live one is asked again, so neither is answered. It keeps nothing,
+// answerEarly answers a monitor on the control connection if the actor has ended. An unknown actor
+// may not exist yet, and a live one is asked again, so neither is answered. It keeps nothing,
 // because the request also comes in order.
-func (p *Proc) answerMonitorEarly(in *instance, home subjects.PortID, peer *link.Peer) {
+func (r *remoteMonitors) answerEarly(in *instance, home subjects.PortID, peer *link.Peer) {
 	if in == nil {
 		return
 	}
@@ -183,19 +186,20 @@ func (p *Proc) answerMonitorEarly(in *instance, home subjects.PortID, peer *link
 	}
 	in.mu.Unlock()
 	if why != nil {
-		p.links.SendUrgent(peer, &wire.Envelope{
+		r.p.links.SendUrgent(peer, &wire.Envelope{
 			Kind: wire.Failure, Actor: home.Actor.LocalName(), Port: home.Port, Sender: in.id().
 				LocalName(), Body: EncodeError(why),
 		})
 	}
 }
 
-// receiveUrgentEnd takes an actor's end from the control connection, and acknowledges it to stop
-// its repetition.
-func (p *Proc) receiveUrgentEnd(from subjects.ActorID, peer *link.Peer, name string, e *wire.Envelope) {
+// receiveEnd takes an actor's end from the control connection, and acknowledges it to stop its
+// repetition.
+func (r *remoteMonitors) receiveEnd(from subjects.ActorID, peer *link.Peer, name string, e *wire.Envelope) {
+	p := r.p
 	in := Incoming{From: from, Envelope: *e, onControl: true}
 	// only a call takes an error as its answer
-	if c, is := p.findPort(name, e.Port).(*call); is && (c.onAnswer == nil || c.recv(in) != nil) {
+	if c, is := p.ports.find(name, e.Port).(*call); is && (c.onAnswer == nil || c.recv(in) != nil) {
 		p.counts.malformed.Add(1)
 		return
 	}
@@ -209,6 +213,7 @@ func (p *Proc) receiveUrgentEnd(from subjects.ActorID, peer *link.Peer, name str
 // remoteMonitors holds the watches by other procs, by reply port, until their answers have arrived.
 // It also holds this proc's own supervision messages in flight, by ports of this proc.
 type remoteMonitors struct {
+	p             *Proc
 	once          sync.Once // starts the listener for unreachable procs
 	stopListening func()    // ends the listener; written once
 
@@ -232,9 +237,9 @@ func (r *remoteMonitors) close() {
 }
 
 // reserve takes a place, or returns the number of taken places.
-func (r *remoteMonitors) reserve(p *Proc, reply string, of subjects.ProcID) (n int, ok bool) {
+func (r *remoteMonitors) reserve(reply string, of subjects.ProcID) (n int, ok bool) {
 	r.once.Do(func() {
-		r.stopListening = p.OnUnreachable(func(id subjects.ProcID, _ error) { r.removeProc(id) })
+		r.stopListening = r.p.Members().OnUnreachable(func(id subjects.ProcID, _ error) { r.removeProc(id) })
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()

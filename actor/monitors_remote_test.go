@@ -315,7 +315,7 @@ func TestMonitor_acceptsEndReportsOnlyFromTheActorsProc_ACT8(t *testing.T) {
 	require.Empty(t, asked)
 	says(s, question.Reply)
 	require.True(t, testkit.Next(t, downs).OutOfOrder)
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: s.id.Mesh.String()})
+	a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: s.id.Mesh.String()})
 	require.ErrorIs(t, testkit.Next(t, asked), actor.ErrProcDead)
 }
 
@@ -356,6 +356,6 @@ func TestMonitor_deadProcessRemovesMonitorsOfColocatedProcs(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, second(add.Call(t.Context(), ref.Via(seat), 1)))
 	require.Equal(t, 1, b.Owed())
-	b.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: first.ID().Mesh.String()})
+	b.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: first.ID().Mesh.String()})
 	require.Zero(t, b.Owed())
 }

@@ -13,8 +13,7 @@ import (
 )
 
 // LocalMulticast is one message to many actors of one process. The shared part is stored once, and
-// the body is decoded once if its type allows. Packages that extend the runtime (cast) create one,
-// and do not change it after DeliverAll.
+// the body is decoded once if its type allows. Do not change it after DeliverAll.
 type LocalMulticast struct {
 	Actor, Port string           // the target within each proc
 	From        subjects.ActorID // the sender
@@ -58,10 +57,10 @@ const turnChunk = 16
 // DeliverAll puts the message into the mailbox of each actor. A refused rank answers with the
 // reason, or the sender gets a dead letter. A few goroutines run the actors one after another, as
 // long as these are quick.
-func (p *Proc) DeliverAll(f *LocalMulticast, to []LocalRecipient) {
+func (c *Casts) DeliverAll(f *LocalMulticast, to []LocalRecipient) {
 	if strings.HasPrefix(f.Port, "_") { // the runtime answers by itself
 		for _, r := range to {
-			r.Proc.Deliver(f.deliveryFor(r.View))
+			r.Proc.deliverOrReject(f.deliveryFor(r.View))
 		}
 		return
 	}
@@ -77,7 +76,7 @@ func (p *Proc) DeliverAll(f *LocalMulticast, to []LocalRecipient) {
 	}
 	f.unanswered.Store(int64(len(to)))
 	if f.Reply != "" && f.Answer != nil {
-		f.registerCancel(&p.process.pending)
+		f.registerCancel(&c.p.process.pending)
 	}
 	wake := make([]*instance, 0, len(to))
 	for i, r := range to {
@@ -91,7 +90,7 @@ func (p *Proc) DeliverAll(f *LocalMulticast, to []LocalRecipient) {
 			wake = append(wake, in)
 		}
 	}
-	p.workers.startMany(wake)
+	c.p.workers.startMany(wake)
 }
 
 // registerCancel lets the sender give the message up.
@@ -123,19 +122,6 @@ func (f *LocalMulticast) countAnswer() {
 	if f.unanswered.Add(-1) == 0 && f.pending != nil {
 		f.pending.remove(f.Reply, f)
 	}
-}
-
-// DeliverOne is DeliverAll for one actor and no answer. The error is for the sender.
-func (p *Proc) DeliverOne(f *LocalMulticast, view int) error {
-	d := f.deliveryFor(view)
-	d.Point = f.Point(view)
-	return p.deliver(&d)
-}
-
-// Bounce returns a message to its sender as a dead letter for one rank.
-func (p *Proc) Bounce(f *LocalMulticast, view int, why error) {
-	d := f.deliveryFor(view)
-	p.rejectDelivery(&d, why)
 }
 
 // deliveryFor is the message for one by itself.
@@ -197,7 +183,7 @@ func (t *recipientTurn) reject(p *Proc, typ string, why error) {
 	t.multicast.countAnswer()
 	d := t.multicast.deliveryFor(t.view)
 	d.typ = typ
-	p.rejectDelivery(&d, why)
+	p.deadLetters.reject(&d, why)
 }
 
 func (l *typedQueue[M, R]) pushMulticast(f *LocalMulticast, i int) {

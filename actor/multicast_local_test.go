@@ -100,8 +100,9 @@ func (c *choir) sing(t *testing.T, endpoint string, message any) []actor.Answer 
 	answers := make([]actor.Answer, len(c.to))
 	var all sync.WaitGroup
 	all.Add(len(c.to))
-	c.p.DeliverAll(&actor.LocalMulticast{
-		Actor: c.name, Port: endpoint, From: c.p.ID().Actor("conductor"), Raw: raw,
+	c.p.Casts().DeliverAll(&actor.LocalMulticast{
+		Actor: c.name, Port: endpoint, From: c.p.ID().Actor("conductor"),
+		Raw:      raw,
 		Deadline: time.Now().Add(time.Hour),
 		Point: func(view int) shape.Point {
 			at, err := shape.Of("seat", len(c.to)).Point(view)
@@ -174,7 +175,8 @@ func TestLocalMulticast_killedActorAnswersForItsMailbox(t *testing.T) {
 	for i, port := range []string{"tutti", "refrain"} { // the other one does not come to sing
 		raw, err := wire.Marshal(actor.None{})
 		require.NoError(t, err)
-		c.p.DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: port, From: c.p.ID().Actor("conductor"), Raw: raw,
+		c.p.Casts().DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: port, From: c.p.ID().Actor("conductor"),
+			Raw: raw,
 			Answer: func(_ int, a actor.Answer) {
 				held[i] = a
 				answered <- i
@@ -185,7 +187,7 @@ func TestLocalMulticast_killedActorAnswersForItsMailbox(t *testing.T) {
 	require.Equal(t, 1, testkit.Next(t, answered))
 	require.ErrorIs(t, held[1].Err, actor.ErrFailed)
 	c.to = c.to[1:]
-	c.p.DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: "tutti", Raw: []byte{0xa0},
+	c.p.Casts().DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: "tutti", Raw: []byte{0xa0},
 		Point: func(int) shape.Point { return shape.Point{} }}, c.to)
 	require.Equal(t, 0, testkit.Next(t, answered), "now both sing")
 }

@@ -63,7 +63,7 @@ func (f forger) dies(t testing.TB, id subjects.ProcID, reason string) {
 func watchUnreachable(t *testing.T, ps ...*actor.Proc) <-chan error {
 	lost := make(chan error, 16)
 	for _, p := range ps {
-		t.Cleanup(p.OnUnreachable(func(_ subjects.ProcID, err error) { lost <- err }))
+		t.Cleanup(p.Members().OnUnreachable(func(_ subjects.ProcID, err error) { lost <- err }))
 	}
 	return lost
 }
@@ -153,7 +153,7 @@ func TestDeadProcs_exchangeNoMessages_DEL5(t *testing.T) {
 	_, err := add.Call(t.Context(), rb.Via(a), 1) // a follows b's mesh from here on
 	require.NoError(t, err)
 	f.dies(t, b.ID(), "killed by signal 9")
-	testkit.Until(t, "known", func() bool { _, dead := a.Down(b.ID()); return dead })
+	testkit.Until(t, "known", func() bool { _, dead := a.Members().Down(b.ID()); return dead })
 	_, err = add.Call(t.Context(), rb.Via(a), 1)
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "killed by signal 9")
@@ -163,7 +163,7 @@ func TestDeadProcs_exchangeNoMessages_DEL5(t *testing.T) {
 	n, err := add.Call(t.Context(), ra, 0)
 	require.NoError(t, err)
 	require.Zero(t, n)
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
+	a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
 	_, err = add.Call(t.Context(), ra, 0)
 	require.NoError(t, err, "nobody is told that it is dead itself")
 }
@@ -220,16 +220,16 @@ func hint(p *actor.Proc, to subjects.ProcID, n uint64) bus.Msg {
 func TestFollowMesh_acceptsEventsOnlyOnTheirSubject(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
-	require.NoError(t, a.FollowMesh(b.ID().Mesh, 1))
+	require.NoError(t, a.Members().FollowMesh(b.ID().Mesh, 1))
 	victim := start(t, srv, "victim")
 	data, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed",
 		Mesh: victim.ID().Mesh.String()})
 	require.NoError(t, err)
 	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, b.ID().Scope(), "host"), data))
 	testkit.Until(t, "refused", func() bool { return a.Stats().Malformed == 1 })
-	_, dead := a.Down(victim.ID())
+	_, dead := a.Members().Down(victim.ID())
 	require.False(t, dead)
-	require.ErrorIs(t, a.FollowMesh(subjects.MeshID{}, 1), actor.ErrInvalid)
+	require.ErrorIs(t, a.Members().FollowMesh(subjects.MeshID{}, 1), actor.ErrInvalid)
 }
 
 func TestFollowMesh_concurrentCallersSubscribeOnce(t *testing.T) {
@@ -238,7 +238,7 @@ func TestFollowMesh_concurrentCallersSubscribeOnce(t *testing.T) {
 	before := srv.NumSubs()
 	var wg sync.WaitGroup
 	for range 20 {
-		wg.Go(func() { require.NoError(t, a.FollowMesh(b.ID().Mesh, 1)) })
+		wg.Go(func() { require.NoError(t, a.Members().FollowMesh(b.ID().Mesh, 1)) })
 	}
 	wg.Wait()
 	require.Equal(t, before+1, srv.NumSubs())
@@ -250,12 +250,12 @@ func TestProc_remembersABoundedNumberOfDeadProcs(t *testing.T) {
 	mesh, err := subjects.NewMeshID("many")
 	require.NoError(t, err)
 	for rank := range actor.MaxDown + 10 {
-		p.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: rank,
+		p.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: rank,
 			StderrTail: []string{"x"}})
 	}
-	_, known := p.Down(subjects.ProcID{Mesh: mesh, Rank: 9})
+	_, known := p.Members().Down(subjects.ProcID{Mesh: mesh, Rank: 9})
 	require.False(t, known)
-	e, known := p.Down(subjects.ProcID{Mesh: mesh, Rank: 10})
+	e, known := p.Members().Down(subjects.ProcID{Mesh: mesh, Rank: 10})
 	require.True(t, known)
 	require.Empty(t, e.StderrTail)
 }
@@ -266,7 +266,7 @@ func TestClose_leavesNoSubscription(t *testing.T) {
 	ctx := testkit.Soon(t)
 	before := srv.NumSubs()
 	a := start(t, srv, "left")
-	require.NoError(t, a.FollowMesh(a.ID().Mesh, 1))
+	require.NoError(t, a.Members().FollowMesh(a.ID().Mesh, 1))
 	require.NoError(t, a.Close(ctx))
 	require.NoError(t, a.Bus().Data().Flush(ctx))
 	require.NoError(t, a.Bus().Control().Flush(ctx))
@@ -350,7 +350,7 @@ func TestSend_withoutAServerReportsUnavailable(t *testing.T) {
 	require.NoError(t, err)
 	peer, err := subjects.NewHostID("peer")
 	require.NoError(t, err)
-	require.NoError(t, p.FollowMesh(peer.Proc().Mesh, 1))
+	require.NoError(t, p.Members().FollowMesh(peer.Proc().Mesh, 1))
 	require.NoError(t, b.Close(testkit.Soon(t)))
 	began := time.Now()
 	_, err = add.Call(t.Context(), actor.RefOf[*Box](peer.Proc().Actor("x")).Via(p), 1)

@@ -85,10 +85,11 @@ type replyPort struct {
 // newRequest creates a Delivery for a request from another proc. peer is the sending process; nil
 // for this one. The reply port must be on that process: answers sent elsewhere would be forged
 // ones.
-func (p *Proc) newRequest(peer *link.Peer, e *wire.Envelope) (*Delivery, error) {
+func (b *inbox) newRequest(peer *link.Peer, e *wire.Envelope) (*Delivery, error) {
+	p := b.p
 	q := &request{}
 	q.Reply = e.Reply
-	at, ok := p.parseReplyPort(e.Reply)
+	at, ok := b.parseReplyPort(e.Reply)
 	if !ok { // a caller waits: an error of the handler does not end the actor
 		q.Answer = func(Answer) {}
 		return &q.Delivery, nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -89,14 +87,14 @@ type RawPort struct {
 
 // OpenRaw opens a port of the named actor; the actor need not exist. recv runs on a pump or on a
 // local sender's goroutine and must not block. An open port of the same name is replaced.
-func (p *Proc) OpenRaw(actor, name string, recv func(Incoming)) RawPort {
-	return p.open(actor, name, raw(recv, nil))
+func OpenRaw(p *Proc, actor, name string, recv func(Incoming)) RawPort {
+	return p.ports.openAt(actor, name, raw(recv, nil))
 }
 
 // OpenPrivate opens a raw port under a fresh name. If its actor or the proc ends before it is
 // closed, closed receives the reason.
-func (p *Proc) OpenPrivate(actor string, recv func(Incoming), closed func(error)) RawPort {
-	return p.open(actor, p.freshPort(), raw(recv, closed))
+func OpenPrivate(p *Proc, actor string, recv func(Incoming), closed func(error)) RawPort {
+	return p.ports.openAt(actor, p.ports.freshName(), raw(recv, closed))
 }
 
 func raw(recv func(Incoming), closed func(error)) port {
@@ -106,55 +104,11 @@ func raw(recv func(Incoming), closed func(error)) port {
 	}}
 }
 
-// open opens a port; on a stopped proc it is closed at once.
-func (p *Proc) open(actor, name string, pt port) RawPort {
-	key := portKey{actor, name}
-	if !p.openPort(key, pt) {
-		pt.closed(p.stopped())
-	} else if why := p.CheckSend(actor); why != nil {
-		p.closePort(key, pt)
-		pt.closed(why)
-	}
-	return RawPort{p, key, pt}
-}
-
-// openPort is open without the close; false if the proc has stopped.
-func (p *Proc) openPort(key portKey, pt port) bool {
-	p.mu.Lock()
-	over := p.closed
-	if !over {
-		p.ports[key] = pt
-	}
-	p.mu.Unlock()
-	if in := p.find(key.actor); in != nil {
-		in.mu.Lock()
-		in.hasPorts = true // set before it ends, because its end closes its ports
-		ended := in.state.terminal()
-		var why error
-		if ended {
-			why = in.endError()
-		}
-		in.mu.Unlock()
-		if ended {
-			p.closePortsOf(func(owner string) bool { return owner == key.actor }, why)
-		}
-	}
-	return !over
-}
-
 // ID is the port's address.
 func (r RawPort) ID() subjects.PortID { return r.p.id.Actor(r.key.actor).Port(r.key.port) }
 
 // Close ends the port; its later messages are counted and dropped. A port that replaced it stays.
-func (r RawPort) Close() { r.p.closePort(r.key, r.pt) }
-
-func (p *Proc) closePort(key portKey, pt port) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ports[key] == pt {
-		delete(p.ports, key)
-	}
-}
+func (r RawPort) Close() { r.p.ports.remove(r.key, r.pt) }
 
 // goneError is the error of a closed port, for senders and receivers.
 func (r RawPort) goneError(format string, args ...any) *Error {
@@ -166,39 +120,6 @@ func updateRefused(why error) *Error {
 	err := errorf(CodeBadMessage, "", "", "the update was refused: %v", why)
 	err.cause = why
 	return err
-}
-
-func (p *Proc) findPort(actor, name string) port {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ports[portKey{actor, name}]
-}
-
-// portError is the error of a missing port (PORT-1): it is closed, or never existed.
-func (p *Proc) portError(actor, name string) *Error {
-	target := p.id.Actor(actor).String()
-	digits, private := strings.CutPrefix(name, "_0") // as freshPort writes it
-	n, err := strconv.ParseUint(digits, 36, 64)
-	if private && err == nil && 0 < n && n <= p.nextPort.Load() {
-		return errorf(CodePortGone, target, name, "the port is closed")
-	}
-	return errorf(CodeNoEndpoint, target, name, "proc %s never had such a port", p.id)
-}
-
-// closePortsOf closes the ports of ended actors.
-func (p *Proc) closePortsOf(of func(owner string) bool, err error) {
-	p.mu.Lock()
-	var gone []port
-	for key, pt := range p.ports {
-		if of(key.actor) {
-			gone = append(gone, pt)
-			delete(p.ports, key)
-		}
-	}
-	p.mu.Unlock()
-	for _, pt := range gone {
-		pt.closed(err)
-	}
 }
 
 // Port receives the messages to its Ref, in order per sender.
@@ -236,9 +157,9 @@ func newPort[T any](size int) *Port[T] {
 func openPrivate(at PortOwner, recv func(RawPort, Incoming) error, closed func(error)) RawPort {
 	p, owner := at.portOwner()
 	l := &funcPort{onClose: closed}
-	raw := RawPort{p, portKey{owner, p.freshPort()}, l}
+	raw := RawPort{p, portKey{owner, p.ports.freshName()}, l}
 	l.onMessage = func(in Incoming) error { return recv(raw, in) }
-	return p.open(owner, raw.key.port, l)
+	return p.ports.openAt(owner, raw.key.port, l)
 }
 
 // decodeIncoming decodes a message at a port as a T.
@@ -311,11 +232,4 @@ func (t *Port[T]) Recv(ctx context.Context) (T, error) {
 func (t *Port[T]) Close() {
 	t.raw.Close()
 	t.closeWith(errorf(CodeStopped, t.raw.ID().Actor.String(), t.raw.key.port, "the port is closed"))
-}
-
-// freshPort returns an unused port name. The runtime's own ports start with a letter.
-func (p *Proc) freshPort() string { return string(p.appendFreshPort(nil)) }
-
-func (p *Proc) appendFreshPort(b []byte) []byte {
-	return strconv.AppendUint(append(b, "_0"...), p.nextPort.Add(1), 36)
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -76,7 +75,7 @@ func (r PortRef[T]) Send(ctx context.Context, v T) error {
 		return errorf(CodeInvalid, r.String(), "",
 			"no sender: send from an actor's handler, or bind the port with Via")
 	}
-	if err := p.CheckSend(from); err != nil {
+	if err := p.checkSend(from); err != nil {
 		return err
 	}
 	return r.sendAs(p, from, v)
@@ -85,12 +84,12 @@ func (r PortRef[T]) Send(ctx context.Context, v T) error {
 // sendAs is Send with a known sender.
 func (r PortRef[T]) sendAs(p *Proc, from string, v T) error {
 	if r.foreign != "" {
-		return p.publishForeign(r.foreign, v)
+		return p.foreign.publish(r.foreign, v)
 	}
 	if r.id.Actor.Proc == p.id {
-		pt := p.findPort(r.id.Actor.Name, r.id.Port)
+		pt := p.ports.find(r.id.Actor.Name, r.id.Port)
 		if pt == nil {
-			return p.portError(r.id.Actor.Name, r.id.Port)
+			return p.ports.missingError(r.id.Actor.Name, r.id.Port)
 		}
 		return pt.recv(Incoming{From: p.id.Actor(from), Envelope: wire.Envelope{Kind: wire.Message},
 			Local: true, Value: v})
@@ -102,18 +101,4 @@ func (r PortRef[T]) sendAs(p *Proc, from string, v T) error {
 func foreignSubject(s string) bool {
 	return s != "" && !strings.HasPrefix(s, "$") && !strings.ContainsAny(s, "*> \t\r\n") && s[0] != '.' &&
 		s[len(s)-1] != '.' && !strings.Contains(s, "..")
-}
-
-// publishForeign sends a value to a plain NATS client.
-func (p *Proc) publishForeign(subject string, v any) error {
-	if p.space.Owns(subject) {
-		return errorf(CodeInvalid, subject, "", "want a subject of the client, got one of castnet")
-	}
-	body, err := wire.JSON.Encode(v)
-	if err != nil {
-		return errorf(CodeInvalid, subject, "", "%v", err)
-	}
-	m := bus.Msg{Subject: subject, Data: body, Header: bus.Header{}}
-	m.Header.Set(HeaderContentType, wire.JSON.ContentType())
-	return busError(subject, "", p.bus.Data().PublishMsg(m))
 }

@@ -34,7 +34,7 @@ func TestPort_keepsOrder(t *testing.T) {
 
 // caller is the proc a ref is bound to, told by where it sends from.
 func caller(ref actor.Ref[*Box], home *actor.Proc) *actor.Proc {
-	if p, _ := actor.Sender(context.Background(), ref.Bound()); p != nil {
+	if p, _, _ := actor.Sender(context.Background(), ref.Bound()); p != nil {
 		return p
 	}
 	return home
@@ -129,8 +129,8 @@ func TestPort_closesWithItsActorOrContext(t *testing.T) {
 func TestPort_replacementOutlivesThePort(t *testing.T) {
 	p := alone(t)
 	got := make(chan string, 2)
-	first := p.OpenRaw("sink", "in", func(actor.Incoming) { got <- "first" })
-	p.OpenRaw("sink", "in", func(actor.Incoming) { got <- "second" })
+	first := actor.OpenRaw(p, "sink", "in", func(actor.Incoming) { got <- "first" })
+	actor.OpenRaw(p, "sink", "in", func(actor.Incoming) { got <- "second" })
 	first.Close()
 	require.NoError(t, p.Respond(first.ID(), frame(1)))
 	require.Equal(t, "second", testkit.Next(t, got))

@@ -62,53 +62,40 @@ type Options struct {
 // Proc is an actor runtime with an address: it runs actors, and receives and sends their messages
 // on the bus. All methods may be called on any goroutine.
 type Proc struct {
-	id          subjects.ProcID
-	name        string // id as text
-	self        subjects.ProcessID
-	bus         *bus.Bus
-	space       subjects.Space
-	registry    Registry
-	log         zerolog.Logger
-	sampledLog  zerolog.Logger // log with a rate limit, for events that a peer can cause
-	links       *link.Links
-	targets     targets
-	inbound     inbound
-	process     *process
-	generations generations // of the procs of meshes; the first proc's of a process
-	workers     *workers    // of the process
-	epoch       time.Time
-	waiters     *waiterPool
-	limiters    rateLimiters
-	bufs        sync.Pool // of *[]byte, to encode into
-	nextPort    atomic.Uint64
-	counts      counters
-	deadLetters deadLetters
-	observed    atomic.Bool // there are observers
-	cleanup     time.Duration
-	relays      RelayOptions
+	options    Options // with its defaults
+	id         subjects.ProcID
+	name       string // id as text
+	self       subjects.ProcessID
+	bus        *bus.Bus
+	space      subjects.Space
+	log        zerolog.Logger
+	sampledLog zerolog.Logger // log with a rate limit, for events that a peer can cause
+	epoch      time.Time
 
-	lastFailure atomic.Pointer[Event]
+	process *process
+	links   *link.Links // of the process
+	workers *workers    // of the process
+	waiters *waiterPool
 
-	deadline       time.Duration // see Options
-	mailbox        int           // the same
-	coordinator    func(Event)
 	directory      directory
 	topLevel       topLevel
+	ports          ports
+	inbox          inbox
+	outbox         outbox
 	remoteMonitors remoteMonitors
-	failed         chan struct{} // closed once failure is set
+	deadLetters    deadLetters
+	observers      observers
+	counts         counters
+	casts          Casts
+	foreign        Foreign
+	values         Values
 
-	mu            sync.Mutex // guards the fields below
-	failure       *Error
-	ports         map[portKey]port
-	subscriptions map[subjects.MeshID]*meshSubscription
-	dead          deadProcs
-	ending        []deathRange // ends whose procs are not marked down yet
-	watchers      map[*unreachableWatcher]struct{}
-	observers     map[*func(Event)]struct{}
-	values        map[any]any
-	subs          []*bus.Sub
-	closing       bool // spawns nothing more
-	closed        bool // receives nothing more
+	lastFailure atomic.Pointer[Event]
+	failed      chan struct{} // closed once failure is set
+
+	mu      sync.Mutex // guards the fields below
+	failure *Error
+	closing bool // spawns nothing more
 }
 
 // NewProc starts a proc: when it returns, messages to it arrive (BUS-3).
@@ -132,25 +119,28 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	if o.Bus == nil {
 		return nil, fmt.Errorf("start proc %s: want a bus, got nil", o.ID)
 	}
+	o.Cleanup = cmp.Or(max(0, o.Cleanup), cleanupTimeout)
+	o.Deadline = cmp.Or(o.Deadline, DefaultDeadline)
+	o.Mailbox = cmp.Or(o.Mailbox, mailboxSize)
 	log := o.Log.With().Stringer("proc", o.ID).Logger()
 	p := &Proc{
-		id: o.ID, name: o.ID.String(), self: o.ID.Process(), bus: o.Bus, space: o.Space,
-		registry: o.Registry, log: log,
+		options: o, id: o.ID, name: o.ID.String(), self: o.ID.Process(), bus: o.Bus, space: o.Space, log: log,
 		sampledLog: log.Sample(&zerolog.BurstSampler{Burst: logBurst, Period: logPeriod}),
 		epoch:      time.Now(),
-		cleanup:    cmp.Or(max(0, o.Cleanup), cleanupTimeout), relays: o.Relays,
-		deadline:    cmp.Or(o.Deadline, DefaultDeadline),
-		mailbox:     cmp.Or(o.Mailbox, mailboxSize),
-		coordinator: o.Coordinator, directory: directory{byName: map[string]*instance{}},
-		failed:        make(chan struct{}),
-		ports:         map[portKey]port{},
-		subscriptions: map[subjects.MeshID]*meshSubscription{},
-		watchers:      map[*unreachableWatcher]struct{}{}, observers: map[*func(Event)]struct{}{},
-		values: map[any]any{},
+		directory:  directory{byName: map[string]*instance{}},
+		observers:  observers{all: map[*func(Event)]struct{}{}},
+		values:     Values{all: map[any]any{}},
+		failed:     make(chan struct{}),
 	}
 	p.waiters = newWaiterPool(p.now)
-	p.limiters.now = p.now
-	p.topLevel = topLevel{children: newChildren(OneForOne), timers: map[*time.Timer]struct{}{}}
+	p.topLevel = topLevel{p: p, children: newChildren(OneForOne), timers: map[*time.Timer]struct{}{}}
+	p.ports = ports{p: p, open: map[portKey]port{}}
+	p.inbox.p = p
+	p.outbox.p = p
+	p.remoteMonitors.p = p
+	p.deadLetters.p = p
+	p.casts.p = p
+	p.foreign = Foreign{p: p, limiters: rateLimiters{now: p.now}}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 	}
@@ -158,14 +148,18 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		p.process = o.Lead.process
 		p.links = o.Lead.links
 		p.workers = o.Lead.workers
-		if err := p.subscribe(o.Bus.Data(), p.space.PortsOf(p.id), p.receivePort); err != nil {
+		if err := p.inbox.subscribe(o.Bus.Data(), p.space.PortsOf(p.id), p.inbox.receivePort); err != nil {
 			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 		}
 		p.process.join(p)
 		return p, nil
 	}
-	o.Links.DefaultDeadline = cmp.Or(o.Links.DefaultDeadline, p.deadline)
+	o.Links.DefaultDeadline = cmp.Or(o.Links.DefaultDeadline, o.Deadline)
 	p.process = &process{lead: p, all: map[uint32]*Proc{0: p}}
+	p.process.members = Members{
+		lead: p, subscriptions: map[subjects.MeshID]*meshSubscription{},
+		watchers: map[*unreachableWatcher]struct{}{},
+	}
 	p.workers = new(workers)
 	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linkHandler{p},
 		Config: o.Links, Unknown: &p.counts.unknown})
@@ -174,13 +168,13 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		subject string
 		handle  func(bus.Msg)
 	}{
-		{o.Bus.Data(), p.space.PortsOf(p.id), p.receivePort},
-		{o.Bus.Data(), p.space.FramesOf(p.self), p.receivePacket},
-		{o.Bus.Data(), p.space.HintsOf(p.self), p.receiveHint},
-		{o.Bus.Control(), p.space.ControlsOf(p.self), p.receiveControl},
+		{o.Bus.Data(), p.space.PortsOf(p.id), p.inbox.receivePort},
+		{o.Bus.Data(), p.space.FramesOf(p.self), p.inbox.parsed(p.links.Receive)},
+		{o.Bus.Data(), p.space.HintsOf(p.self), p.inbox.parsed(p.links.ReceiveHint)}, // no subscriber
+		{o.Bus.Control(), p.space.ControlsOf(p.self), p.inbox.parsed(p.links.ReceiveControl)},
 	} {
-		if err := p.subscribe(s.conn, s.subject, s.handle); err != nil {
-			p.disconnect()
+		if err := p.inbox.subscribe(s.conn, s.subject, s.handle); err != nil {
+			p.inbox.close()
 			p.links.Close()
 			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 		}
@@ -201,7 +195,7 @@ func (p *Proc) Bus() *bus.Bus { return p.bus }
 func (p *Proc) Log() zerolog.Logger { return p.log }
 
 // Registry returns the actor types of the proc.
-func (p *Proc) Registry() Registry { return p.registry }
+func (p *Proc) Registry() Registry { return p.options.Registry }
 
 // Close stops every actor (each handles its mail), then the subscriptions. When ctx ends (without a
 // deadline: after that of Options), the remaining actors are cancelled. Close leaves stuck actors
@@ -235,12 +229,13 @@ func (p *Proc) Close(ctx context.Context) error {
 		}
 	}
 	p.awaitFates(ctx)
-	p.disconnect()
+	p.ports.refuse()
+	p.inbox.close()
 	p.process.leave(p)
 	if p == p.process.lead {
 		p.links.Close()
 	}
-	p.closePortsOf(func(string) bool { return true }, p.stopped())
+	p.ports.closeOf(func(string) bool { return true }, p.stopped())
 	if err := p.bus.Data().Flush(ctx); err != nil { // later senders learn that the proc is gone
 		p.log.Debug().Err(err).Msg("cannot flush the close of the proc")
 	}
@@ -308,60 +303,7 @@ func stuckError(all []*instance) error {
 	return errors.Join(errs...)
 }
 
-// disconnect ends everything the proc receives.
-func (p *Proc) disconnect() {
-	p.mu.Lock()
-	p.closed = true
-	subs := p.subs
-	p.subs = nil
-	p.mu.Unlock()
-	for _, s := range subs {
-		p.unsubscribe(s)
-	}
-}
-
 func (p *Proc) find(name string) *instance { return p.directory.find(name) }
-
-func (p *Proc) unsubscribe(s *bus.Sub) {
-	if err := s.Unsubscribe(); err != nil && !errors.Is(err, bus.ErrClosed) {
-		p.log.Debug().Err(err).Msg("cannot unsubscribe")
-	}
-}
-
-// Subscribe receives a subject on the data connection, in order with the messages of ports, until
-// the proc closes. handle runs on the connection's pump and must not block.
-func (p *Proc) Subscribe(subject string, handle func(bus.Msg)) error {
-	return p.subscribe(p.bus.Data(), subject, handle)
-}
-
-// SubscribeLossy is Subscribe with a lossy Inbox: for requests of plain clients, in no order with
-// anything else.
-func (p *Proc) SubscribeLossy(in *bus.Inbox, subject string, handle func(bus.Msg)) error {
-	return p.subscribe(in, subject, handle)
-}
-
-// subscriber is a bus connection, or a lossy Inbox.
-type subscriber interface {
-	Subscribe(subject string, handle func(bus.Msg)) (*bus.Sub, error)
-}
-
-func (p *Proc) subscribe(on subscriber, subject string, handle func(bus.Msg)) error {
-	sub, err := on.Subscribe(subject, handle)
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	closed := p.closed
-	if !closed {
-		p.subs = append(p.subs, sub)
-	}
-	p.mu.Unlock()
-	if closed {
-		p.unsubscribe(sub)
-		return p.stopped()
-	}
-	return nil
-}
 
 // Failed is closed when an actor's failure had no other owner and failed the proc (Err has the
 // reason). Its actors are stopping or stopped; the creator of the proc closes it.
@@ -400,12 +342,12 @@ func (p *Proc) fail(e Event) {
 			false)
 	}
 	close(p.failed)
-	p.closePortsOf(func(owner string) bool { return owner == clientName }, why)
+	p.ports.closeOf(func(owner string) bool { return owner == clientName }, why)
 }
 
-// CheckSend returns the error of a failed proc for code that is not an actor; nil if sends are
+// checkSend returns the error of a failed proc for code that is not an actor; nil if sends are
 // allowed. Actors of a failed proc may still send while they stop.
-func (p *Proc) CheckSend(sender string) error {
+func (p *Proc) checkSend(sender string) error {
 	if sender != clientName {
 		return nil
 	}

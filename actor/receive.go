@@ -1,7 +1,9 @@
 package actor
 
 import (
+	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,121 +42,121 @@ func (p *Proc) Stats() Stats {
 	}
 }
 
+// inbox holds the subscriptions of a proc, and takes the messages that come by them.
+type inbox struct {
+	p *Proc
+
+	mu     sync.Mutex // guards the fields below
+	subs   []*bus.Sub
+	closed bool // receives nothing more
+}
+
+// close ends everything the proc receives.
+func (b *inbox) close() {
+	b.mu.Lock()
+	b.closed = true
+	subs := b.subs
+	b.subs = nil
+	b.mu.Unlock()
+	for _, s := range subs {
+		b.unsubscribe(s)
+	}
+}
+
+func (b *inbox) unsubscribe(s *bus.Sub) {
+	if err := s.Unsubscribe(); err != nil && !errors.Is(err, bus.ErrClosed) {
+		b.p.log.Debug().Err(err).Msg("cannot unsubscribe")
+	}
+}
+
+// Subscribe receives a subject on the data connection, in order with the messages of ports, until
+// the proc closes. handle runs on the connection's pump and must not block.
+func (p *Proc) Subscribe(subject string, handle func(bus.Msg)) error {
+	return p.inbox.subscribe(p.bus.Data(), subject, handle)
+}
+
+// SubscribeLossy is Subscribe with a lossy Inbox: for requests of plain clients, in no order with
+// anything else.
+func (p *Proc) SubscribeLossy(in *bus.Inbox, subject string, handle func(bus.Msg)) error {
+	return p.inbox.subscribe(in, subject, handle)
+}
+
+// subscriber is a bus connection, or a lossy Inbox.
+type subscriber interface {
+	Subscribe(subject string, handle func(bus.Msg)) (*bus.Sub, error)
+}
+
+func (b *inbox) subscribe(on subscriber, subject string, handle func(bus.Msg)) error {
+	sub, err := on.Subscribe(subject, handle)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	closed := b.closed
+	if !closed {
+		b.subs = append(b.subs, sub)
+	}
+	b.mu.Unlock()
+	if closed {
+		b.unsubscribe(sub)
+		return b.p.stopped()
+	}
+	return nil
+}
+
 // receivePort takes messages from the bus for this proc's ports, on the data pump.
-func (p *Proc) receivePort(m bus.Msg) {
+func (b *inbox) receivePort(m bus.Msg) {
+	p := b.p
 	s, err := p.space.Parse(m.Subject)
 	switch {
 	case err != nil:
-		p.RefuseForeign(m, err)
+		p.foreign.Refuse(m, err)
 	case !wire.IsPacket(m.Data):
-		p.DeliverForeign(s.Actor, s.Port, ForeignMessage{Msg: m, From: s.From})
+		p.foreign.Deliver(s.Actor, s.Port, ForeignMessage{Msg: m, From: s.From})
 	default:
 		p.links.Receive(m, s)
 	}
 }
 
-// receivePacket takes packets from the bus for this process, on the data pump.
-func (p *Proc) receivePacket(m bus.Msg) {
-	if s, err := p.space.Parse(m.Subject); err != nil {
-		p.malformed(m, err)
-	} else {
-		p.links.Receive(m, s)
-	}
-}
-
-// receiveControl takes link control messages of peers, on the control pump.
-func (p *Proc) receiveControl(m bus.Msg) {
-	if s, err := p.space.Parse(m.Subject); err != nil {
-		p.malformed(m, err)
-	} else {
-		p.links.ReceiveControl(m, s)
-	}
-}
-
-// receiveHint takes the server's report that a published message had no subscriber.
-func (p *Proc) receiveHint(m bus.Msg) {
-	if s, err := p.space.Parse(m.Subject); err != nil {
-		p.malformed(m, err)
-	} else {
-		p.links.ReceiveHint(m, s)
-	}
-}
-
-// ReceivedCast is a received cast packet for many processes.
-type ReceivedCast struct {
-	Prev      uint64 // the packet that must come before: see link.Opened
-	ReplyAcks bool   // see Multicast
-	Deliver   func() error
-}
-
-// ReceiveCast takes a cast from the bus, on the data pump: see link.Links.ReceiveCast. open gets
-// its sender, too.
-func (p *Proc) ReceiveCast(m bus.Msg, s subjects.Subject,
-	open func(from subjects.ActorID, n uint64, e *wire.Envelope) (ReceivedCast, error)) {
-	p.links.ReceiveCast(m, s, func(n uint64, e *wire.Envelope) (link.CastHead, error) {
-		from, err := subjects.ParseProcessID(s.From)
-		if err != nil {
-			return link.CastHead{}, err
+// parsed returns a handler that takes messages with their parsed subjects.
+func (b *inbox) parsed(take func(bus.Msg, subjects.Subject)) func(bus.Msg) {
+	return func(m bus.Msg) {
+		if s, err := b.p.space.Parse(m.Subject); err != nil {
+			b.malformed(m, err)
+		} else {
+			take(m, s)
 		}
-		k, err := open(from.ActorByLocalName(e.Sender), n, e)
-		return link.CastHead{PrevSeq: k.Prev, ReplyAcks: k.ReplyAcks, Deliver: func() []byte {
-			var err error
-			p.links.WithoutFlush(func() { err = k.Deliver() })
-			if err != nil {
-				p.counts.undeliverable.Add(1)
-				return EncodeError(err)
-			}
-			return nil
-		}}, err
-	})
-}
-
-// CastReplySent reports that the answer to the cast with number n of a process has been sent.
-func (p *Proc) CastReplySent(from subjects.ProcessID, n uint64) { p.links.ReplySent(from, n) }
-
-// OnCast sets the receiver of casts addressed to this proc alone, on the data pump.
-func (p *Proc) OnCast(take func(from subjects.ActorID, e *wire.Envelope) error) {
-	p.inbound.casts.Store(&take)
+	}
 }
 
 // deliverToPort hands an envelope of this proc's own to a port.
-func (p *Proc) deliverToPort(actor, name string, from subjects.ActorID, e wire.Envelope) {
-	pt := p.findPort(actor, name)
+func (b *inbox) deliverToPort(actor, name string, from subjects.ActorID, e wire.Envelope) {
+	p := b.p
+	pt := p.ports.find(actor, name)
 	if pt == nil {
 		p.counts.lateAnswers.Add(1)
 		return
 	}
 	if err := pt.recv(Incoming{From: from, Envelope: e, unknown: &p.counts.unknown}); err != nil {
-		p.rejectDelivery(&Delivery{Actor: actor, Port: name, From: from}, err)
+		p.deadLetters.reject(&Delivery{Actor: actor, Port: name, From: from}, err)
 	}
-}
-
-// AnswerFunc returns the Answer of a delivery with a reply port; nil without one.
-func (p *Proc) AnswerFunc(actor, reply string) func(Answer) {
-	if reply == "" {
-		return nil
-	}
-	at, ok := p.parseReplyPort(reply)
-	if !ok { // a caller waits: an error of the handler does not end the actor
-		return func(Answer) {}
-	}
-	return func(a Answer) { p.sendAnswer(actor, at, a, nil) }
 }
 
 // parseReplyPort reads a reply port.
-func (p *Proc) parseReplyPort(reply string) (replyPort, bool) {
+func (b *inbox) parseReplyPort(reply string) (replyPort, bool) {
 	at, err := subjects.ParsePortID(reply)
 	if err != nil {
-		p.counts.malformed.Add(1)
-		p.sampledLog.Warn().Err(err).Msg("malformed reply port")
+		b.p.counts.malformed.Add(1)
+		b.p.sampledLog.Warn().Err(err).Msg("malformed reply port")
 	}
 	return replyPort{port: at}, err == nil
 }
 
-// Deliver puts a message into a mailbox of this proc, or notifies the sender of the refusal.
-func (p *Proc) Deliver(d Delivery) {
+// deliverOrReject puts a message into a mailbox of this proc, or notifies the sender of the
+// refusal.
+func (p *Proc) deliverOrReject(d Delivery) {
 	if err := p.deliver(&d); err != nil {
-		p.rejectDelivery(&d, err)
+		p.deadLetters.reject(&d, err)
 	}
 }
 
@@ -173,20 +175,18 @@ func (p *Proc) noActor(actor, port string) *Error {
 	return errorf(CodeNoActor, p.id.Actor(actor).String(), port, "proc %s has no such actor", p.id)
 }
 
-func (p *Proc) malformed(m bus.Msg, err error) { linkHandler{p}.Malformed(m.Subject, len(m.Data), err) }
-
-// inbound is the data pump's state for delivering messages.
-type inbound struct {
-	casts atomic.Pointer[func(from subjects.ActorID, e *wire.Envelope) error]
+func (b *inbox) malformed(m bus.Msg, err error) {
+	linkHandler{b.p}.Malformed(m.Subject, len(m.Data), err)
 }
 
-// deliver delivers messages up to the first refusal, and returns their number.
-func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
+// deliverInbound delivers messages up to the first refusal, and returns their number.
+func (b *inbox) deliverInbound(in *link.Inbound) (taken int, err error) {
+	p := b.p
 	e := in.Envelope
 	from := in.From.ActorByLocalName(e.Sender)
 	switch e.Kind {
 	case wire.Cast:
-		take := b.casts.Load()
+		take := p.casts.receiver.Load()
 		if take == nil {
 			return 0, errorf(CodeNoEndpoint, p.id.Actor(e.Actor).String(), e.Port, "proc %s takes no casts",
 				p.id)
@@ -201,10 +201,10 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 			return 0, errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "no message was sent to %s",
 				in.From.ID())
 		}
-		p.bounceLocal(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
+		p.deadLetters.bounce(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
 		return 1, nil
 	}
-	pt := p.findPort(e.Actor, e.Port)
+	pt := p.ports.find(e.Actor, e.Port)
 	if pt == nil && e.Kind != wire.Message {
 		p.counts.lateAnswers.Add(1)
 		return 1, nil
@@ -218,7 +218,7 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 	for i, lt := range in.Bodies {
 		e.Body = lt.Body(in.Data)
 		if pt == nil {
-			err = p.deliverMessage(from, in.From, e)
+			err = b.deliverMessage(from, in.From, e)
 		} else {
 			p.links.WithoutFlush(func() { // a relay sends it on
 				err = pt.recv(Incoming{From: from, Envelope: *e, unknown: &p.counts.unknown, links: p.links})
@@ -234,12 +234,13 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 
 // deliverMessage delivers a message to an endpoint. peer is the process it came from; nil for this
 // one.
-func (p *Proc) deliverMessage(from subjects.ActorID, peer *link.Peer, e *wire.Envelope) (err error) {
+func (b *inbox) deliverMessage(from subjects.ActorID, peer *link.Peer, e *wire.Envelope) (err error) {
+	p := b.p
 	var d *Delivery
 	if e.Reply == "" {
 		d = &Delivery{}
 	} else {
-		d, err = p.newRequest(peer, e)
+		d, err = b.newRequest(peer, e)
 		if err != nil {
 			return err
 		}

@@ -54,19 +54,19 @@ func OpenRelay[U any](at PortOwner, to PortRef[U], by Reducer[U], o RelayOptions
 		return nil, errorf(CodeInvalid, "", to.id.Port,
 			"open a relay: want a port to forward to, got the zero PortRef or a malformed name")
 	}
-	o.MaxUpdates = cmp.Or(o.MaxUpdates, p.relays.MaxUpdates)
-	o.Max = cmp.Or(o.Max, p.relays.Max)
+	o.MaxUpdates = cmp.Or(o.MaxUpdates, p.options.Relays.MaxUpdates)
+	o.Max = cmp.Or(o.Max, p.options.Relays.Max)
 	rules, err := newRelayRules(by, o)
 	if err != nil {
 		return nil, errorf(CodeInvalid, to.id.Actor.String(), to.id.Port, "open a relay: %v", err)
 	}
 	// A port of this proc must exist before its relay. So relays form no ring, and their locks,
 	// held while they send, have an order.
-	if to.id.Actor.Proc == p.id && p.findPort(to.id.Actor.Name, to.id.Port) == nil {
-		return nil, p.portError(to.id.Actor.Name, to.id.Port)
+	if to.id.Actor.Proc == p.id && p.ports.find(to.id.Actor.Name, to.id.Port) == nil {
+		return nil, p.ports.missingError(to.id.Actor.Name, to.id.Port)
 	}
 	if to.id.Actor.Proc != p.id { // it waits for the server; a running relay must not
-		if err := p.FollowMesh(to.id.Actor.Proc.Mesh, int(to.id.Actor.Proc.Rank)+1); err != nil {
+		if err := p.Members().FollowMesh(to.id.Actor.Proc.Mesh, int(to.id.Actor.Proc.Rank)+1); err != nil {
 			return nil, err
 		}
 	}

@@ -90,6 +90,6 @@ func TestCall_brokenLinkFailsOnlyCallsItCarried(t *testing.T) {
 	err := testkit.Next(t, c.asked)
 	require.ErrorIs(t, err, actor.ErrLinkBroken)
 	require.True(t, asError(t, err).Indeterminate(), "its question was acknowledged")
-	c.a.CancelRequest(c.b.ID(), c.reply) // or its handler would go on
+	c.a.Casts().CancelRequest(c.b.ID(), c.reply) // or its handler would go on
 	_ = testkit.Next(t, c.book.ended)
 }

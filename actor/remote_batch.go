@@ -56,7 +56,7 @@ func (r *remoteBatch) refuse(from, to int, typ string, why *Error) {
 	for _, lt := range r.messages[from:to] {
 		d := r.delivery(nil)
 		d.typ = typ
-		r.p.rejectDelivery(d, why)
+		r.p.deadLetters.reject(d, why)
 		waited += uint64(lt.Wait)
 	}
 	r.p.links.Consumed(r.peer, waited)

@@ -212,7 +212,7 @@ func deafen(t testing.TB, p, by *actor.Proc) (hear func()) {
 	t.Helper()
 	entered, gate := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	p.OpenRaw("deaf", "in", func(actor.Incoming) {
+	actor.OpenRaw(p, "deaf", "in", func(actor.Incoming) {
 		once.Do(func() { close(entered) })
 		<-gate
 	})

@@ -146,7 +146,7 @@ func TestInfo_showsLinkPositionsPerPeer(t *testing.T) {
 	require.Positive(t, peer.InFlight)
 	hear()
 	require.NoError(t, a.Flush(testkit.Soon(t)))
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
+	a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
 		Reason: "struck by lightning"})
 	require.Contains(t, a.Info().Peers[0].DeadReason, "struck by lightning")
 	looked, err := b.InspectProc(testkit.Soon(t), b.ID())

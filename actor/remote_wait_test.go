@@ -128,7 +128,7 @@ func TestSendWait_endsWhenTheProcDiesOrCloses(t *testing.T) {
 		want error
 	}{
 		"the receiver's dies": {func(_ *testing.T, a, b *actor.Proc) {
-			a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
+			a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(),
 				Reason: "struck"})
 		}, actor.ErrProcDead},
 		"the sender's closes": {func(t *testing.T, a, _ *actor.Proc) {

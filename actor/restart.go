@@ -149,7 +149,7 @@ func (f *children) runEffects(o childOwner, effects []supervise.Effect[*instance
 		switch x := effect.(type) {
 		case supervise.Stop[*instance]:
 			x.Key.stopForGroupRestart()
-			o.after(x.Key.proc.cleanup, func(childOwner) { // it may have ended long since
+			o.after(x.Key.proc.options.Cleanup, func(childOwner) { // it may have ended long since
 				x.Key.fail(ending{code: CodeKilled, reason: "killed: its group restarts and it did not stop"})
 			})
 		case supervise.Start[*instance]:

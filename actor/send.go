@@ -18,8 +18,10 @@ import (
 // maxTargets bounds the remembered targets in other procs; a full table is cleared.
 const maxTargets = 1 << 16
 
-// targets caches the targets in other procs.
-type targets struct {
+// outbox sends the messages of a proc to other procs. It caches their targets.
+type outbox struct {
+	p    *Proc
+	bufs sync.Pool              // of *[]byte, to encode into
 	last atomic.Pointer[target] // most messages go where the one before went
 
 	mu  sync.Mutex // guards all
@@ -33,19 +35,19 @@ type target struct {
 
 // target returns the target of a port in another proc. The first one in a mesh waits for the
 // server, so it must not run on a pump.
-func (p *Proc) target(actor subjects.ActorID, port string) (*target, error) {
-	if t := p.targets.last.Load(); t != nil && t.id.Port == port && t.id.Actor == actor {
+func (ob *outbox) target(actor subjects.ActorID, port string) (*target, error) {
+	if t := ob.last.Load(); t != nil && t.id.Port == port && t.id.Actor == actor {
 		return t, nil
 	}
-	return p.lookupTarget(actor.Port(port), port)
+	return ob.lookupTarget(actor.Port(port), port)
 }
 
 //go:noinline
-func (p *Proc) lookupTarget(to subjects.PortID, port string) (*target, error) {
-	ts := &p.targets
-	ts.mu.Lock()
-	t := ts.all[to]
-	ts.mu.Unlock()
+func (ob *outbox) lookupTarget(to subjects.PortID, port string) (*target, error) {
+	p := ob.p
+	ob.mu.Lock()
+	t := ob.all[to]
+	ob.mu.Unlock()
 	if t == nil {
 		if !to.IsValid() {
 			return nil, errorf(CodeInvalid, "", port,
@@ -54,41 +56,41 @@ func (p *Proc) lookupTarget(to subjects.PortID, port string) (*target, error) {
 		if p.process.has(to.Actor.Proc) {
 			return nil, errColocated
 		}
-		if e, dead := p.Down(to.Actor.Proc); dead {
+		if e, dead := p.Members().Down(to.Actor.Proc); dead {
 			err := procDead(to.Actor.String(), to.Port, e)
 			err.knownUnhandled = true // nothing was sent
 			return nil, err
 		}
-		if err := p.FollowMesh(to.Actor.Proc.Mesh, int(to.Actor.Proc.Rank)+1); err != nil {
+		if err := p.Members().FollowMesh(to.Actor.Proc.Mesh, int(to.Actor.Proc.Rank)+1); err != nil {
 			return nil, err
 		}
 		t = &target{to, p.links.Target(to)}
-		ts.mu.Lock()
-		if ts.all == nil || len(ts.all) >= maxTargets {
-			ts.all = map[subjects.PortID]*target{}
+		ob.mu.Lock()
+		if ob.all == nil || len(ob.all) >= maxTargets {
+			ob.all = map[subjects.PortID]*target{}
 		}
-		ts.all[to] = t
-		ts.mu.Unlock()
+		ob.all[to] = t
+		ob.mu.Unlock()
 	}
-	ts.last.Store(t)
+	ob.last.Store(t)
 	return t, nil
 }
 
 // drop drops a target whose peer was evicted.
-func (ts *targets) drop(t *target) {
-	ts.last.CompareAndSwap(t, nil)
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	delete(ts.all, t.id)
+func (ob *outbox) drop(t *target) {
+	ob.last.CompareAndSwap(t, nil)
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	delete(ob.all, t.id)
 }
 
 // dropDead drops the targets in dead procs.
-func (ts *targets) dropDead(gone func(subjects.ProcID) bool) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	maps.DeleteFunc(ts.all, func(at subjects.PortID, _ *target) bool { return gone(at.Actor.Proc) })
-	if t := ts.last.Load(); t != nil && gone(t.id.Actor.Proc) {
-		ts.last.CompareAndSwap(t, nil)
+func (ob *outbox) dropDead(gone func(subjects.ProcID) bool) {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	maps.DeleteFunc(ob.all, func(at subjects.PortID, _ *target) bool { return gone(at.Actor.Proc) })
+	if t := ob.last.Load(); t != nil && gone(t.id.Actor.Proc) {
+		ob.last.CompareAndSwap(t, nil)
 	}
 }
 
@@ -104,11 +106,12 @@ type outbound struct {
 
 // send queues a message for another proc. After nil the message will have a fate. It keeps nothing
 // of the message.
-func (p *Proc) send(o *outbound) error {
-	t, err := p.target(o.to, o.port)
+func (ob *outbox) send(o *outbound) error {
+	p := ob.p
+	t, err := ob.target(o.to, o.port)
 	if err != nil {
 		if errors.Is(err, errColocated) {
-			return p.sendColocated(o)
+			return ob.sendColocated(o)
 		}
 		return err
 	}
@@ -119,13 +122,14 @@ func (p *Proc) send(o *outbound) error {
 	if err == nil {
 		return nil
 	}
-	return p.retrySend(o, t, err)
+	return ob.retry(o, t, err)
 }
 
-// retrySend waits for room, or renews the target, after a message could not be queued.
+// retry waits for room, or renews the target, after a message could not be queued.
 //
 //go:noinline
-func (p *Proc) retrySend(o *outbound, t *target, err error) error {
+func (ob *outbox) retry(o *outbound, t *target, err error) error {
+	p := ob.p
 	if full, ok := errors.AsType[*link.Error](err); ok && full.Reason == link.QueueFull && o.wait != nil {
 		ctx, cancel := p.bounded(o.wait)
 		defer cancel()
@@ -134,14 +138,15 @@ func (p *Proc) retrySend(o *outbound, t *target, err error) error {
 	if !errors.Is(err, link.ErrEvicted) {
 		return p.sendError(o.to.Proc, o.to.String(), o.port, err)
 	}
-	p.targets.drop(t)
+	ob.drop(t)
 	o.envelope.Sender = p.self.ActorByLocalName(o.envelope.Sender).Name
-	return p.send(o)
+	return ob.send(o)
 }
 
 // respond queues an envelope for a waiting port. It is never refused for want of room (DEL-6), and
 // may run on a pump.
-func (p *Proc) respond(at replyPort, e wire.Envelope) error {
+func (ob *outbox) respond(at replyPort, e wire.Envelope) error {
+	p := ob.p
 	to := at.port
 	if at.peer == nil && !to.IsValid() {
 		return errorf(CodeInvalid, "", to.Port,
@@ -149,11 +154,11 @@ func (p *Proc) respond(at replyPort, e wire.Envelope) error {
 	}
 	if to.Actor.Proc == p.id {
 		e.Bytes, e.Body = false, e.CopyBody()
-		p.deliverToPort(to.Actor.Name, to.Port, p.id.Actor(e.Sender), e)
+		p.inbox.deliverToPort(to.Actor.Name, to.Port, p.id.Actor(e.Sender), e)
 		return nil
 	}
 	if p.process.has(to.Actor.Proc) {
-		return p.sendColocated(&outbound{to: to.Actor, port: to.Port, envelope: e})
+		return ob.sendColocated(&outbound{to: to.Actor, port: to.Port, envelope: e})
 	}
 	if p.id.Index > 0 {
 		e.Sender = p.id.Actor(e.Sender).LocalName()
@@ -204,7 +209,7 @@ func busError(actor, endpoint string, err error) error {
 }
 
 // sendAnswer sends an answer. An answer that cannot be sent is replaced by its error.
-func (p *Proc) sendAnswer(actor string, to replyPort, a Answer, ext []byte) {
+func (ob *outbox) sendAnswer(actor string, to replyPort, a Answer, ext []byte) {
 	e := wire.Envelope{Kind: wire.Value, Ext: ext}
 	if a.Err != nil {
 		e.Kind = wire.Failure
@@ -214,16 +219,16 @@ func (p *Proc) sendAnswer(actor string, to replyPort, a Answer, ext []byte) {
 	if a.Err == nil {
 		e.Body, err = a.Raw()
 	}
-	p.sendEncodedAnswer(actor, to, e, err)
+	ob.sendEncodedAnswer(actor, to, e, err)
 }
 
 // sendEncodedAnswer is sendAnswer for an encoded answer, or for an encoding error.
-func (p *Proc) sendEncodedAnswer(actor string, to replyPort, e wire.Envelope, err error) {
+func (ob *outbox) sendEncodedAnswer(actor string, to replyPort, e wire.Envelope, err error) {
 	e.Sender = actor
 	if err != nil {
-		err = answerError(p.id.Actor(actor), err)
+		err = answerError(ob.p.id.Actor(actor), err)
 	} else {
-		err = p.respond(to, e)
+		err = ob.respond(to, e)
 		if err == nil {
 			return
 		}
@@ -232,19 +237,14 @@ func (p *Proc) sendEncodedAnswer(actor string, to replyPort, e wire.Envelope, er
 	e.Kind = wire.Failure
 	e.Bytes = false
 	e.Body = EncodeError(err)
-	if err := p.respond(to, e); err != nil {
-		p.sampledLog.Warn().Err(err).Stringer("to", to.port).Msg("cannot send an answer")
+	if err := ob.respond(to, e); err != nil {
+		ob.p.sampledLog.Warn().Err(err).Stringer("to", to.port).Msg("cannot send an answer")
 	}
 }
 
 // answerError is the answer in the place of one that cannot be encoded.
 func answerError(from subjects.ActorID, err error) *Error {
 	return errorf(CodeHandler, from.String(), "", "cannot encode the answer: %v", err)
-}
-
-// SendAnswer sends an answer to a port with an ext of the caller's own.
-func (p *Proc) SendAnswer(actor string, to subjects.PortID, a Answer, ext []byte) {
-	p.sendAnswer(actor, replyPort{port: to}, a, ext)
 }
 
 // Flush waits until every earlier message from this proc to others has its fate: delivered,

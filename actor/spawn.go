@@ -108,7 +108,7 @@ func (c *Context) Spawn(s SpawnSpec, then func(*Context, error)) error {
 	mustHold(then != nil, "Spawn", "a function, got nil")
 	by := c.in
 	p := by.proc
-	def, err := p.registry.find(s.Type)
+	def, err := p.options.Registry.find(s.Type)
 	if err == nil {
 		err = s.check()
 	}
@@ -163,7 +163,7 @@ type spawnState struct {
 }
 
 func (p *Proc) spawn(ctx context.Context, parent *instance, b *spawnState) (*instance, error) {
-	def, err := p.registry.find(b.Type)
+	def, err := p.options.Registry.find(b.Type)
 	if err == nil {
 		err = b.check()
 	}
@@ -237,7 +237,7 @@ func (p *Proc) startInstance(def *Def, parent *instance, b *spawnState, old *ins
 	in := &instance{
 		proc: p, def: def, name: b.Name, parent: parent, spawn: b,
 		announceEnd: b.Announce, announceStart: b.AnnounceStart ||
-			old != nil, strategy: b.Strategy, limit: int32(cmp.Or(b.Mailbox, p.mailbox)),
+			old != nil, strategy: b.Strategy, limit: int32(cmp.Or(b.Mailbox, p.options.Mailbox)),
 		phase: phaseBetween, // mail does not start it before its parent knows it
 	}
 	if in.limit == Unbounded {
@@ -246,7 +246,7 @@ func (p *Proc) startInstance(def *Def, parent *instance, b *spawnState, old *ins
 	if err := p.directory.add(in); err != nil {
 		return nil, err
 	}
-	if err := p.adopt(parent, in, b.Restart); err != nil {
+	if err := adopt(in, b.Restart); err != nil {
 		p.directory.remove(in)
 		return nil, err
 	}
@@ -307,7 +307,7 @@ func (in *instance) finishConstruct(err error) {
 		in.state = running
 	}
 	in.mu.Unlock()
-	if ahead && (in.announceEnd || in.proc.observed.Load()) {
+	if ahead && (in.announceEnd || in.proc.observers.any.Load()) {
 		in.publishStatus(Running)
 	}
 	alone := in.parent == nil || in.parent.strategy == OneForOne // else its group may start it again

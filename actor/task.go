@@ -85,7 +85,7 @@ func (e Endpoint[A, M, R]) SendAfter(ctx *Context, d time.Duration, to Ref[A],
 	in := ctx.in
 	return in.afterFunc(d, func() {
 		if err := e.Send(in.lifetime(), to, m); err != nil {
-			in.proc.bounceLocal(in, typeName[M](), m, asError(err))
+			in.proc.deadLetters.bounce(in, typeName[M](), m, asError(err))
 		}
 	}), nil
 }

@@ -54,7 +54,7 @@ func (in *instance) shutdown() {
 	defer cancel()
 	if !tasks.wait(ctx) {
 		log := in.log()
-		log.Warn().Dur("waited", in.proc.cleanup).Msg("tasks of a stopped actor still run")
+		log.Warn().Dur("waited", in.proc.options.Cleanup).Msg("tasks of a stopped actor still run")
 	}
 }
 
@@ -67,7 +67,7 @@ func (in *instance) cancelContext() {
 
 // cleanupContext is a context for one of the last things an actor does.
 func (in *instance) cleanupContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithValue(context.Background(), senderKey{}, in), in.proc.cleanup)
+	return context.WithTimeout(context.WithValue(context.Background(), senderKey{}, in), in.proc.options.Cleanup)
 }
 
 func (in *instance) runCleanup(c Cleaner) {
@@ -122,7 +122,7 @@ func (in *instance) terminate() {
 	}
 	r.control = nil
 	in.mailbox, in.actor = nil, nil // the proc keeps the instance for a while, not what was in it
-	heard := in.failed || in.announceEnd || in.parent != nil || in.spawn != nil || in.proc.observed.Load()
+	heard := in.failed || in.announceEnd || in.parent != nil || in.spawn != nil || in.proc.observers.any.Load()
 	in.mu.Unlock()
 
 	// it was killed before its first turn
@@ -156,7 +156,7 @@ func (in *instance) notifyWaiters(why *Error, debts []anyDeferred, watches []*en
 	for _, w := range watches { // before the ports, which include ports of its own watches
 		w.down(Down{Actor: in.id(), Reason: why})
 	}
-	in.proc.closePortsOf(func(owner string) bool { return owner == in.name }, why)
+	in.proc.ports.closeOf(func(owner string) bool { return owner == in.name }, why)
 }
 
 // endError is the error for senders to an ended or ending actor. The lock is held.

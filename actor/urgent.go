@@ -66,17 +66,17 @@ func callUrgent[M any](ctx context.Context, p *Proc, from string, to subjects.Ac
 	}
 	c := &call{to: to, answerWait: answerWait{waiter: p.waiters.get(0)}}
 	defer p.waiters.put(c.waiter)
-	u, err := p.newUrgentCall(c, from, endpoint, body)
+	u, err := newUrgentCall(p, c, from, endpoint, body)
 	if err != nil {
 		return Answer{Err: err}
 	}
-	defer p.closePort(c.key, c)
+	defer p.ports.remove(c.key, c)
 	u.until, _ = ctx.Deadline()
 	if err := u.send(true); err != nil && c.state.CompareAndSwap(waitOpen, waitAbandoned) {
 		return Answer{Err: err}
 	}
 	defer u.stop()
-	return p.await(ctx, c, endpoint)
+	return c.await(ctx, p, endpoint)
 }
 
 // urgentSend is a message sent in the order of data and repeatedly on the control connection. Its
@@ -98,7 +98,7 @@ type urgentSend struct {
 }
 
 // newUrgentSend prepares a message without sending it.
-func (p *Proc) newUrgentSend(to *link.Target, e wire.Envelope, mark any, ended func(error)) *urgentSend {
+func newUrgentSend(p *Proc, to *link.Target, e wire.Envelope, mark any, ended func(error)) *urgentSend {
 	u := &urgentSend{p: p, to: to, envelope: e, mark: mark, ended: ended, pause: minUrgentRepeat}
 	u.envelope.Sender = p.id.Actor(e.Sender).LocalName()
 	u.timer = time.AfterFunc(time.Hour, u.repeat)
@@ -108,17 +108,17 @@ func (p *Proc) newUrgentSend(to *link.Target, e wire.Envelope, mark any, ended f
 
 // newUrgentCall is newUrgentSend for a request. It opens the reply port; the caller closes it
 // unless newUrgentCall fails.
-func (p *Proc) newUrgentCall(c *call, from, endpoint string, body []byte) (*urgentSend, error) {
-	t, err := p.target(c.to, endpoint)
+func newUrgentCall(p *Proc, c *call, from, endpoint string, body []byte) (*urgentSend, error) {
+	t, err := p.outbox.target(c.to, endpoint)
 	if err != nil {
 		return nil, err
 	}
-	p.assignReplyPort(c, from)
-	if !p.openPort(c.key, c) { // the answer could not come
+	c.assignReplyPort(p, from)
+	if !p.ports.add(c.key, c) { // the answer could not come
 		return nil, p.stopped()
 	}
 	e := wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.replyAddr, Body: body}
-	return p.newUrgentSend(t.Target, e, c, func(err error) {
+	return newUrgentSend(p, t.Target, e, c, func(err error) {
 		if err != nil {
 			c.setAnswer(Answer{Err: err})
 		}
@@ -195,13 +195,13 @@ func (l linkHandler) Urgent(from *link.Peer, e *wire.Envelope) {
 	sender := from.ActorByLocalName(e.Sender)
 	switch e.Kind {
 	case wire.Message:
-		p.receiveUrgent(sender, from, name, e)
+		p.inbox.receiveUrgent(sender, from, name, e)
 		return
 	case wire.Failure:
-		p.receiveUrgentEnd(sender, from, name, e)
+		p.remoteMonitors.receiveEnd(sender, from, name, e)
 		return
 	}
-	c, is := p.findPort(name, e.Port).(*call)
+	c, is := p.ports.find(name, e.Port).(*call)
 	if !is {
 		p.counts.lateAnswers.Add(1)
 	} else if err := c.recv(Incoming{From: sender, Envelope: *e, unknown: &p.counts.unknown}); err != nil {
@@ -210,7 +210,8 @@ func (l linkHandler) Urgent(from *link.Peer, e *wire.Envelope) {
 }
 
 // receiveUrgent delivers a message from the control connection.
-func (p *Proc) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor string, e *wire.Envelope) {
+func (b *inbox) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor string, e *wire.Envelope) {
+	p := b.p
 	if e.Port == portLink || e.Port == portDemonitor {
 		if err := p.deliverSystem(&Delivery{Actor: actor, Port: e.Port, From: from,
 			Raw: e.Body}); err != nil {
@@ -225,7 +226,7 @@ func (p *Proc) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor strin
 	}
 	in := p.find(actor)
 	if e.Port == portDown {
-		p.answerMonitorEarly(in, home, peer)
+		p.remoteMonitors.answerEarly(in, home, peer)
 		return
 	}
 	if in == nil || in.def.methods[e.Port] == nil || !in.def.methods[e.Port].urgent {
@@ -245,7 +246,7 @@ func (p *Proc) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor strin
 			p.process.urgents.forget(e.Reply)
 			return
 		}
-		answer := p.controlAnswer(home, actor, body)
+		answer := controlAnswer(home, p.id.Actor(actor), body)
 		p.process.urgents.answered(e.Reply, answer)
 		p.links.SendUrgent(peer, answer)
 	}
@@ -297,15 +298,14 @@ func (d *Delivery) storeAnswer(body []byte) {
 	p := d.replyTo.p
 	home := d.replyTo.port.port
 	if len(body) < maxStoredAnswer {
-		p.process.urgents.answered(d.Reply, p.controlAnswer(home, d.Actor, body))
+		p.process.urgents.answered(d.Reply, controlAnswer(home, p.id.Actor(d.Actor), body))
 	}
 }
 
 // controlAnswer returns an actor's answer for the control connection.
-func (p *Proc) controlAnswer(home subjects.PortID, actor string, body []byte) *wire.Envelope {
+func controlAnswer(home subjects.PortID, actor subjects.ActorID, body []byte) *wire.Envelope {
 	return &wire.Envelope{
-		Kind: wire.Value, Actor: home.Actor.LocalName(), Port: home.Port, Sender: p.id.Actor(actor).
-			LocalName(), Body: body,
+		Kind: wire.Value, Actor: home.Actor.LocalName(), Port: home.Port, Sender: actor.LocalName(), Body: body,
 	}
 }
 

@@ -183,7 +183,8 @@ func TestUrge_failsAsACallDoes_ACT12(t *testing.T) {
 	asked := make(chan error, 1)
 	go func() { asked <- second(halt.CallUrgent(testkit.Soon(t), ref, "stop")) }()
 	testkit.Until(t, "an urgent copy came", func() bool { return len(g.onControl()) > 0 })
-	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "struck"})
+	a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed",
+		Mesh: b.ID().Mesh.String(), Reason: "struck"})
 	require.ErrorIs(t, testkit.Next(t, asked), actor.ErrProcDead)
 	resume()
 	_, err := halt.CallUrgent(testkit.Soon(t), ref, "stop")

@@ -181,14 +181,14 @@ func TestReducer_panicIsAnError(t *testing.T) {
 	require.False(t, add.Declares("bad"))
 }
 
-func TestAnswerTypeOf_foldsWhatAnEndpointDeclares(t *testing.T) {
+func TestAnswerType_foldsWhatAnEndpointDeclares(t *testing.T) {
 	sum := actor.NewReducer("sum", func(a, b int64) (int64, error) { return a + b, nil })
 	counted := actor.NewEndpoint[*Box, int64, int64]("counted", sum)
 	typ := actor.NewType[*Box, int64]("counting")
 	p := alone(t, typ.Define(newBox, counted.Handle((*Box).add)))
 	ref, err := actor.Spawn(t.Context(), p, typ, "c", 0)
 	require.NoError(t, err)
-	answers, err := p.AnswerTypeOf(ref.ID().Name, "counted")
+	answers, err := p.Casts().AnswerType(ref.ID().Name, "counted")
 	require.NoError(t, err)
 	fold, ok := answers.Fold("sum")
 	require.True(t, ok)
@@ -199,7 +199,7 @@ func TestAnswerTypeOf_foldsWhatAnEndpointDeclares(t *testing.T) {
 	require.EqualError(t, err, "reducer sum folds int64, got string and int64")
 	_, ok = answers.Fold("other")
 	require.False(t, ok)
-	_, err = p.AnswerTypeOf(ref.ID().Name, "add")
+	_, err = p.Casts().AnswerType(ref.ID().Name, "add")
 	require.ErrorContains(t, err, "has no actor")
 	v, err = answers.Decode(actor.Answer{Value: int64(4)})
 	require.NoError(t, err)

@@ -154,7 +154,7 @@ func (e Endpoint[A, M, R]) callLocal(ctx context.Context, from, to *instance, m 
 		rp.waiter = p.waiters.get(0)
 	} else {
 		now = p.now()
-		rp.ctx.deadline = now + int64(p.deadline)
+		rp.ctx.deadline = now + int64(p.options.Deadline)
 		rp.waiter = p.waiters.get(rp.ctx.deadline)
 	}
 	ok, why := send(to, &e.d.endpointSpec, queuedMessage[M, R]{m: m, from: from, reply: rp}, now)
@@ -187,12 +187,19 @@ func (e Endpoint[A, M, R]) prepare(ctx context.Context, to *Ref[A]) (*Proc, stri
 		return nil, "", errorf(CodeInvalid, to.id.String(), e.d.name,
 			"no sender: call from an actor's handler with its Context, or bind the ref with Via")
 	}
-	return p, from, p.CheckSend(from)
+	return p, from, p.checkSend(from)
 }
 
 // Sender returns the sender of ctx: the actor that ctx belongs to or derives from, else the client
-// of via. The proc is nil if there is neither.
-func Sender(ctx context.Context, via *Proc) (p *Proc, name string) { return senderOf(ctx, via) }
+// of via. The proc is nil if there is neither. The error is that of a failed proc, whose client may
+// not send.
+func Sender(ctx context.Context, via *Proc) (p *Proc, name string, err error) {
+	p, name = senderOf(ctx, via)
+	if p != nil {
+		err = p.checkSend(name)
+	}
+	return p, name, err
+}
 
 func senderOf(ctx context.Context, via *Proc) (*Proc, string) {
 	if in, ok := ctx.Value(senderKey{}).(*instance); ok {
@@ -206,7 +213,7 @@ func (p *Proc) bounded(ctx context.Context) (context.Context, context.CancelFunc
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, p.deadline)
+	return context.WithTimeout(ctx, p.options.Deadline)
 }
 
 // now is the proc's clock: nanoseconds since its start, independent of the wall clock.

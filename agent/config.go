@@ -16,11 +16,11 @@ var GetConfig = actor.NewEndpoint[Agent, actor.None, []config.Entry]("settings")
 type configKey struct{}
 
 // SetConfig sets the configuration of a proc. ConfigOf returns it.
-func SetConfig(p *actor.Proc, c *config.Config) { p.SetValue(configKey{}, c) }
+func SetConfig(p *actor.Proc, c *config.Config) { p.Values().Set(configKey{}, c) }
 
 // ConfigOf returns the configuration of a proc. Without one it returns nil, which means defaults.
 func ConfigOf(p *actor.Proc) *config.Config {
-	c, _ := p.Value(configKey{}).(*config.Config)
+	c, _ := p.Values().Get(configKey{}).(*config.Config)
 	return c
 }
 

@@ -20,7 +20,7 @@ func (a *operation) ackAnswered() {
 			members = k.membersIn(a.tree, s, members)
 		}
 		if n != 0 && len(members) > 0 {
-			a.p.CastReplyReceived(k.group, n, members)
+			k.group.ReplyReceived(n, members)
 		}
 	}
 }
@@ -28,7 +28,7 @@ func (a *operation) ackAnswered() {
 // ackAnswered tells the links that this process answered a cast, and need not acknowledge it.
 func (fs *aggregations) ackAnswered(j job, c contribution) {
 	if j.origin.number != 0 && c.coversAny(j.lo, j.ownEnd) {
-		fs.p.CastReplySent(j.origin.from.Proc.Process(), j.origin.number)
+		fs.p.Casts().ReplySent(j.origin.from.Proc.Process(), j.origin.number)
 	}
 }
 

@@ -1,7 +1,6 @@
 package cast
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -180,7 +179,7 @@ func (fs *aggregations) decline(cast string, f *aggregation) {
 // sendDeclined makes a sender of answers go past this process. The lock is held.
 func (fs *aggregations) sendDeclined(cast string, to subjects.ActorID) {
 	ext := encodeReply(replyHeader{Cast: cast, Folded: true, Declined: true})
-	fs.wg.Go(func() { fs.p.SendAnswer(routerActor, to.Port(foldPort), actor.Answer{}, ext) })
+	fs.wg.Go(func() { fs.p.Casts().SendAnswer(routerActor, to.Port(foldPort), actor.Answer{}, ext) })
 }
 
 // begin starts a job.
@@ -342,7 +341,7 @@ func (fs *aggregations) forward(f *aggregation) {
 		port = f.sentTo.Actor(routerActor).Port(foldPort)
 	}
 	fs.mu.Unlock()
-	fs.p.SendAnswer(routerActor, port, actor.Answer{Value: f.values}, f.ext)
+	fs.p.Casts().SendAnswer(routerActor, port, actor.Answer{Value: f.values}, f.ext)
 }
 
 // combine folds the answers in rank order (CAST-5). Answers that cannot be folded here go on
@@ -378,23 +377,11 @@ func (fs *aggregations) reducerFor(j job) (untypedReducer, error) {
 	if j.mode == modeCollect {
 		return packReducer, nil
 	}
-	answers, err := fs.answerTypes(j)
+	answers, err := fs.p.Casts().AnswerType(j.actor, j.endpoint)
 	if err != nil {
 		return untypedReducer{}, err
 	}
 	return findReducer(j.reducer, answers)
-}
-
-// answerTypes describes the answers of a job.
-func (fs *aggregations) answerTypes(j job) (answers actor.AnswerType, err error) {
-	err = errors.New("the process has closed") // when it has no procs any more
-	for _, p := range fs.p.Colocated() {       // of which one, perhaps, runs the actor
-		answers, err = p.AnswerTypeOf(j.actor, j.endpoint)
-		if err == nil {
-			break
-		}
-	}
-	return answers, err
 }
 
 // checkReducible returns the reason why a cast's answers cannot be folded; then no actor handles
@@ -403,7 +390,7 @@ func (fs *aggregations) checkReducible(j job) error {
 	if j.mode != modeFold {
 		return nil
 	}
-	answers, err := fs.answerTypes(j)
+	answers, err := fs.p.Casts().AnswerType(j.actor, j.endpoint)
 	if err != nil {
 		return nil
 	}

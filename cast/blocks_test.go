@@ -57,22 +57,22 @@ func TestCast_regionWithManyRunsIsDelivered_CAST1(t *testing.T) {
 	_, err := live.Spawn(t.Context(), actor.SpawnSpec{Type: "listener", Name: "members", Params: actor.None{}})
 	require.NoError(t, err)
 	client, router := start(subjects.ProcID{Mesh: mustMesh(t)}, nil)
-	require.NoError(t, client.FollowMesh(testMesh, 64))
+	require.NoError(t, client.Members().FollowMesh(testMesh, 64))
 
 	all, err := shape.Interval(0, place.Extent.NumRanks()).MarshalBinary()
 	require.NoError(t, err)
 	target := Target{Via: client, Placement: place, Actor: "members", Region: place.Extent.Region()}
 	for name, where := range map[string]string{"by itself": "", "with all others": wildcard} {
 		to := packet{where: where, members: []member{{last, last, live.ID()}}}
-		to.group, err = client.Group([]subjects.PortID{live.ID().Actor("members").Port("hear")})
+		to.group, err = client.Casts().Group([]subjects.PortID{live.ID().Actor("members").Port("hear")})
 		require.NoError(t, err)
 		way := &route{tree: tree{placement: place, region: target.Region}, localFirst: -1,
-			procChanges: client.ChangeCount(testMesh), packets: []packet{to}}
+			procChanges: client.Members().ChangeCount(testMesh), packets: []packet{to}}
 		for _, gone := range everySecond().Runs() {
 			way.unreachable = append(way.unreachable, lostRanks{gone, errGone})
 		}
 		router.routes.mu.Lock()
-		router.routes.insert(client, routeKey{testMesh, "members", "hear", target.Region.String(),
+		router.routes.insert(routeKey{testMesh, "members", "hear", target.Region.String(),
 			string(all)}, way)
 		router.routes.mu.Unlock()
 

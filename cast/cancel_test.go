@@ -65,7 +65,8 @@ func TestStream_earlyReturnEndsHandlerContexts_CAST4(t *testing.T) {
 type mixed struct{ members }
 
 func (m mixed) Target() (cast.Target, error) {
-	m.via.MarkDown(actor.Event{Kind: actor.KindProc, Status: string(actor.Failed), Mesh: m.place.Mesh.String(),
+	m.via.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: string(actor.Failed),
+		Mesh: m.place.Mesh.String(),
 		Rank: 6, Reason: "gone"})
 	return m.members.Target()
 }

@@ -197,7 +197,7 @@ func TestCast_deadRankFailsAtOnceAndStaysExcluded_CAST4(t *testing.T) {
 	require.ErrorContains(t, err, "killed by signal 9")
 
 	require.Eventually(t, func() bool { // that word may have come with the others' answers
-		_, known := c.client.Down(c.place.Proc(5))
+		_, known := c.client.Members().Down(c.place.Proc(5))
 		return known
 	}, 10*time.Second, time.Millisecond)
 	err = cast.Send(t.Context(), c.members, note, 1)

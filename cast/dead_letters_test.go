@@ -178,7 +178,7 @@ func TestSend_rankKnownDeadIsUndeliverable_CAST4(t *testing.T) {
 	require.NoError(t, err)
 	c.die(5)
 	require.Eventually(t, func() bool {
-		_, known := c.client.Down(c.place.Proc(5))
+		_, known := c.client.Members().Down(c.place.Proc(5))
 		return known
 	}, 10*time.Second, time.Millisecond)
 	_, err = cast.Gather(t.Context(), c.members, who, actor.None{})

@@ -26,7 +26,7 @@ func TestCast_refusedRankDoesNotFailItsHost_CAST4(t *testing.T) {
 	_, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, cast.Sum[int]())
 	require.NoError(t, err)
 	held, release := make(chan struct{}), make(chan struct{})
-	c.procs[0].OpenRaw("members", "stop", func(actor.Incoming) { close(held); <-release })
+	actor.OpenRaw(c.procs[0], "members", "stop", func(actor.Incoming) { close(held); <-release })
 	require.NoError(t, stop.Send(t.Context(), c.Ref(0).Via(c.procs[7]), actor.None{}))
 	<-held
 	// what leaves the queue for the server makes room until its window is full

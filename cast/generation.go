@@ -21,15 +21,15 @@ const successorPort = "later"
 // latestProc is the newest proc of a rank known to p. A process restarts as a whole.
 func latestProc(p *actor.Proc, id subjects.ProcID) subjects.ProcID {
 	if p != nil {
-		id.Gen = p.LatestGeneration(id.Lead()).Gen
+		id.Gen = p.Members().LatestGeneration(id.Lead()).Gen
 	}
 	return id
 }
 
 // isEnded reports whether a proc is known to be gone.
 func isEnded(p *actor.Proc, id subjects.ProcID) bool {
-	_, down := p.Down(id)
-	_, later := p.Successor(id)
+	_, down := p.Members().Down(id)
+	_, later := p.Members().Successor(id)
 	return down || later
 }
 
@@ -41,10 +41,10 @@ func (t tree) endedRanks(p *actor.Proc) (all []lostRanks) {
 				actor.MarkUnsent(&actor.Error{Code: actor.CodeProcDead, Text: "the proc is gone: " + reason})})
 		}
 	}
-	for _, e := range p.DeadProcs(t.placement.Mesh) {
+	for _, e := range p.Members().DeadProcs(t.placement.Mesh) {
 		add(t.ranksLostWith(e.Proc()), cmp.Or(e.Reason, e.Status))
 	}
-	for _, e := range p.Successors(t.placement.Mesh) {
+	for _, e := range p.Members().Successors(t.placement.Mesh) {
 		add(t.before(e.Proc()), supersededReason(e.Proc()))
 	}
 	return all
@@ -61,7 +61,7 @@ func (r *Router) isStale(h *header, view int) bool { return genAt(h.Gens, view) 
 // cast came by a subject of the mesh, not a link, so no sender awaits its acknowledgement.
 func (r *Router) rejectStale(from subjects.ActorID, e *wire.Envelope, h *header, view, end int) error {
 	caller := from.Proc.Lead().Actor(routerActor).Port(successorPort)
-	r.p.SendAnswer(routerActor, caller, actor.Answer{}, nil)
+	r.p.Casts().SendAnswer(routerActor, caller, actor.Answer{}, nil)
 	view = h.skip.After(view)
 	if view >= end {
 		return nil
@@ -84,7 +84,7 @@ func (r *Router) handleSuccessor(in actor.Incoming) { r.noteRunning(in.From.Proc
 
 // noteRunning records that a proc runs.
 func (r *Router) noteRunning(id subjects.ProcID) {
-	r.p.NoteGeneration(actor.Event{
+	r.p.Members().NoteGeneration(actor.Event{
 		Kind: actor.KindProc, Status: string(actor.Running), At: time.Now(),
 		Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), ProcIndex: int(id.Index),
 	})

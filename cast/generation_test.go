@@ -35,9 +35,9 @@ func (c *cluster) hear(p *actor.Proc, rank int, gen uint32, status actor.Status)
 	e := actor.Event{Kind: actor.KindProc, Status: string(status), Mesh: c.place.Mesh.String(), Rank: rank,
 		Gen: int(gen), Reason: "killed"}
 	if e.Terminal() {
-		p.MarkDown(e)
+		p.Members().MarkDown(e)
 	} else {
-		p.NoteGeneration(e)
+		p.Members().NoteGeneration(e)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestGenerations_callerRetriesWithTheNewerGeneration_CAST10(t *testing.T) {
 				require.ErrorIs(t, err, actor.ErrProcDead)
 				require.ErrorContains(t, err, "the proc is gone: generation 2 has its rank")
 				require.Less(t, time.Since(begun), 10*time.Second, "it waits for its deadline")
-				require.Equal(t, c.proc(4, 2), c.client.LatestGeneration(c.proc(4, 0)))
+				require.Equal(t, c.proc(4, 2), c.client.Members().LatestGeneration(c.proc(4, 0)))
 				c.requireWhole(t, c.members)
 			})
 		})
@@ -151,7 +151,7 @@ func TestGenerations_deadLetterRevealsTheNewGeneration_CAST10(t *testing.T) {
 		}
 		require.NoError(t, c.client.Flush(t.Context()))
 		require.Len(t, c.client.DeadLetters(), n)
-		require.Equal(t, c.proc(4, 2), c.client.LatestGeneration(c.proc(4, 0)))
+		require.Equal(t, c.proc(4, 2), c.client.Members().LatestGeneration(c.proc(4, 0)))
 		c.requireWhole(t, c.members)
 	})
 }
@@ -175,7 +175,9 @@ func TestGenerations_rankPresumedDeadAnnouncesItsRestart_CAST10(t *testing.T) {
 	c.hear(c.client, 4, 0, actor.Failed)
 	require.ErrorContains(t, cast.Send(t.Context(), c.members, note, 1), "failed 1 [host=1,gpu=0]")
 	require.Len(t, c.Take(t, 7), 7)
-	require.Eventually(t, func() bool { return c.client.LatestGeneration(c.proc(4, 0)) == c.proc(4, 2) },
+	require.Eventually(t, func() bool {
+		return c.client.Members().LatestGeneration(c.proc(4, 0)) == c.proc(4, 2)
+	},
 		10*time.Second, time.Millisecond)
 	c.requireWhole(t, c.members)
 }

@@ -191,7 +191,7 @@ func TestRoute_deathDuringPlanningIsNoticed_CAST6(t *testing.T) {
 	r, err := Start(p, nil)
 	require.NoError(t, err)
 	defer r.Close()
-	require.NoError(t, p.FollowMesh(testMesh, 64))
+	require.NoError(t, p.Members().FollowMesh(testMesh, 64))
 	ctx := testkit.Soon(t)
 	r.routes.mu.Lock()
 	asked := make(chan *operation, 1)
@@ -206,7 +206,8 @@ func TestRoute_deathDuringPlanningIsNoticed_CAST6(t *testing.T) {
 	for range 10_000 { // it comes to wait for routes.mu
 		runtime.Gosched()
 	}
-	p.MarkDown(actor.Event{Kind: actor.KindProc, Status: string(actor.Failed), Mesh: testMesh.String(), Rank: 2,
+	p.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: string(actor.Failed),
+		Mesh: testMesh.String(), Rank: 2,
 		At: time.Now()})
 	r.routes.mu.Unlock()
 	a := <-asked

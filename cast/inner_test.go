@@ -185,7 +185,8 @@ func TestGenerations_successorEndsTheFormerProc_CAST9(t *testing.T) {
 	second, seat := first, subjects.ProcID{Mesh: testMesh, Rank: 5, Index: 1}
 	second.Gen = 1
 	require.False(t, isEnded(p, first))
-	p.NoteGeneration(actor.Event{Kind: actor.KindProc, Status: string(actor.Running), Mesh: testMesh.String(),
+	p.Members().NoteGeneration(actor.Event{Kind: actor.KindProc, Status: string(actor.Running),
+		Mesh: testMesh.String(),
 		Rank: 4, Gen: 1})
 	require.True(t, isEnded(p, first))
 	require.False(t, isEnded(p, second))

@@ -70,12 +70,12 @@ type castRequest struct {
 func send(ctx context.Context, r *rollout, asked shape.Ranks) (*operation, error) {
 	t := r.target
 	q := r.request
-	p, from := actor.Sender(ctx, t.Via)
+	p, from, err := actor.Sender(ctx, t.Via)
 	if p == nil {
 		return nil, &actor.Error{Code: actor.CodeInvalid,
 			Text: "no sender: cast from an actor's handler, or to a mesh bound to a proc"}
 	}
-	if err := p.CheckSend(from); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -86,10 +86,10 @@ func send(ctx context.Context, r *rollout, asked shape.Ranks) (*operation, error
 		return nil, fmt.Errorf("cast %s: %w", q.endpoint, err)
 	}
 	// before anything is sent there
-	if err := p.FollowMesh(t.Placement.Mesh, t.Placement.Extent.NumRanks()); err != nil {
+	if err := p.Members().FollowMesh(t.Placement.Mesh, t.Placement.Extent.NumRanks()); err != nil {
 		return nil, err
 	}
-	router, ok := p.Value(routerKey{}).(*Router)
+	router, ok := p.Values().Get(routerKey{}).(*Router)
 	if !ok {
 		return nil, errors.New("the proc has no router: call cast.Start")
 	}
@@ -110,11 +110,11 @@ func send(ctx context.Context, r *rollout, asked shape.Ranks) (*operation, error
 		h.ReplyPort = a.replyPort
 	}
 	a.failLost(route.unreachable)
-	if p.ChangeCount(t.Placement.Mesh) != route.procChanges { // later deaths are reported by listen, or here
+	if !route.isCurrent(p) { // later deaths are reported by listen, or here
 		a.failLost(a.tree.endedRanks(p))
 	}
 	err = a.publish(ctx, from, h, body, fmt.Sprintf("%T", q.message))
-	router.routes.release(p.Lead(), route)
+	router.routes.release(route)
 	if err != nil {
 		a.close()
 		return nil, fmt.Errorf("cast %s to %s on %s: %w", q.endpoint, t.Actor, t.Placement.Mesh, err)
@@ -125,7 +125,7 @@ func send(ctx context.Context, r *rollout, asked shape.Ranks) (*operation, error
 // listen opens the port for the answers, and subscribes to lost ranks.
 func (a *operation) listen(from string) string {
 	most := 2*a.asked.Len() + 1 // one message per rank, and one more after a reroute
-	port := a.p.OpenPrivate(from, func(in actor.Incoming) {
+	port := actor.OpenPrivate(a.p, from, func(in actor.Incoming) {
 		if a.isProgress(in) {
 			return
 		}
@@ -135,7 +135,7 @@ func (a *operation) listen(from string) string {
 			}
 		})
 	}, func(err error) { a.aborted <- err })
-	cancel := a.p.OnUnreachable(a.onUnreachable)
+	cancel := a.p.Members().OnUnreachable(a.onUnreachable)
 	a.release = append(a.release, port.Close, cancel)
 	return port.ID().String()
 }
@@ -181,12 +181,12 @@ func (a *operation) close() {
 	for _, k := range a.route.packets {
 		for _, m := range k.members {
 			if a.isAwaiting(m.view) {
-				a.p.CancelRequest(m.id, a.replyPort)
+				a.p.Casts().CancelRequest(m.id, a.replyPort)
 			}
 		}
 	}
 	if here := a.route.localFirst; here >= 0 && a.isAwaiting(here) {
-		a.p.CancelRequest(a.p.Lead().ID(), a.replyPort)
+		a.p.Casts().CancelRequest(a.p.Lead().ID(), a.replyPort)
 	}
 }
 
@@ -246,7 +246,7 @@ func bounceHandler(p *actor.Proc, from, typ, to string, t tree, skip shape.Ranks
 			}
 			of := *why
 			of.Actor = t.proc(view).Actor(to).String()
-			p.BounceTo(from, typ, &of)
+			p.Casts().BounceTo(from, typ, &of)
 		}
 	}
 }
@@ -260,7 +260,7 @@ func (a *operation) multicast(m actor.Multicast, h header, k packet) error {
 	}
 	alone := h
 	m.MemberExt = func(int) ([]byte, error) { return wire.Marshal(alone) }
-	refused, err := a.p.Multicast(&m)
+	refused, err := a.p.Casts().Multicast(&m)
 	if err != nil {
 		return err
 	}

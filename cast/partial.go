@@ -216,5 +216,5 @@ func (fs *aggregations) sendProgress(j job, settled shape.Ranks, pieces []piece)
 	if err != nil {
 		values, ext, _ = contribution{}.encodeProgress(settled)
 	}
-	fs.p.SendAnswer(routerActor, j.replyTo, actor.Answer{Value: values}, ext)
+	fs.p.Casts().SendAnswer(routerActor, j.replyTo, actor.Answer{Value: values}, ext)
 }

@@ -34,7 +34,7 @@ func (r *Router) receivePlain(m bus.Msg, s subjects.Subject) {
 				continue // another rank is meant
 			}
 		}
-		to.p.DeliverForeign(s.Actor, s.Port, f)
+		to.p.Foreign().Deliver(s.Actor, s.Port, f)
 	}
 }
 

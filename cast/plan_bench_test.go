@@ -75,7 +75,7 @@ func newLineUp(b *testing.B, n int) (lineUp, *Router) {
 
 // way has casts to a region go as one packet to a token, or, when that is "", to each alone.
 func (r *Router) way(b *testing.B, l lineUp, where string) {
-	rt := &route{localFirst: -1, procChanges: r.p.ChangeCount(l.place.Mesh),
+	rt := &route{localFirst: -1, procChanges: r.p.Members().ChangeCount(l.place.Mesh),
 		tree: tree{placement: l.place, region: l.region}}
 	asked := Target{Region: l.region}.ranks()
 	key, err := asked.MarshalBinary()
@@ -85,7 +85,7 @@ func (r *Router) way(b *testing.B, l lineUp, where string) {
 	for _, m := range k.members {
 		to = append(to, m.id.Actor("members").Port(countNote.Name()))
 	}
-	k.group, err = r.p.Group(to)
+	k.group, err = r.p.Casts().Group(to)
 	require.NoError(b, err)
 	rt.packets = []packet{k}
 	r.routes.all = map[routeKey]*route{{l.place.Mesh, "members", countNote.Name(), l.region.String(),

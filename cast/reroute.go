@@ -65,7 +65,7 @@ func requestReroute(p *actor.Proc, cast string, views []int, below [][]subjects.
 	for i, view := range views {
 		ext := encodeReply(replyHeader{Cast: cast, Folded: true, RerouteRank: view + 1})
 		for _, id := range below[i] {
-			p.SendAnswer(routerActor, id.Actor(routerActor).Port(foldPort), actor.Answer{}, ext)
+			p.Casts().SendAnswer(routerActor, id.Actor(routerActor).Port(foldPort), actor.Answer{}, ext)
 		}
 	}
 }

@@ -59,15 +59,15 @@ type localMember struct {
 func Start(p *actor.Proc, m *Member) (*Router, error) {
 	r := &Router{p: p, cancel: func() {}, subscribed: map[string]bool{}}
 	if p.Lead() != p {
-		first, ok := p.Lead().Value(routerKey{}).(*Router)
+		first, ok := p.Lead().Values().Get(routerKey{}).(*Router)
 		if !ok {
 			return nil, fmt.Errorf("start router of %s: the first proc of its process has none", p.ID())
 		}
 		r = first
 	}
-	p.SetValue(routerKey{}, r)
+	p.Values().Set(routerKey{}, r)
 	if r.p == p {
-		p.OpenRaw(routerActor, successorPort, r.handleSuccessor)
+		actor.OpenRaw(p, routerActor, successorPort, r.handleSuccessor)
 	}
 	if m == nil {
 		return r, nil
@@ -93,12 +93,12 @@ func (r *Router) join(p *actor.Proc, m *Member) error {
 		}
 		r.placement = m.Placement
 		r.aggregations = newAggregations(p, m.Placement)
-		p.OnCast(r.receiveDirect)
-		p.OpenRaw(routerActor, foldPort, r.aggregations.receive)
-		if err := p.FollowMesh(m.Placement.Mesh, m.Placement.Extent.NumRanks()); err != nil {
+		p.Casts().OnCast(r.receiveDirect)
+		actor.OpenRaw(p, routerActor, foldPort, r.aggregations.receive)
+		if err := p.Members().FollowMesh(m.Placement.Mesh, m.Placement.Extent.NumRanks()); err != nil {
 			return err
 		}
-		r.cancel = p.OnUnreachable(r.aggregations.onUnreachable)
+		r.cancel = p.Members().OnUnreachable(r.aggregations.onUnreachable)
 	}
 	r.noteRunning(p.ID()) // it casts, too
 	r.mu.Lock()
@@ -142,14 +142,14 @@ func (r *Router) Close() {
 func (r *Router) receive(m bus.Msg) {
 	s, err := r.p.Space().Parse(m.Subject)
 	if err != nil {
-		r.p.RefuseForeign(m, err)
+		r.p.Foreign().Refuse(m, err)
 		return
 	}
 	if !wire.IsPacket(m.Data) {
 		r.receivePlain(m, s)
 		return
 	}
-	r.p.ReceiveCast(m, s, func(from subjects.ActorID, n uint64,
+	r.p.Casts().Receive(m, s, func(from subjects.ActorID, n uint64,
 		e *wire.Envelope) (k actor.ReceivedCast, err error) {
 		var h header
 		k.Prev = link.NotIncluded
@@ -268,7 +268,7 @@ func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h he
 		for _, view := range absent {
 			return r.absentError(&h, view)
 		}
-		return to[0].Proc.DeliverOne(f, to[0].View)
+		return to[0].Proc.Casts().DeliverOne(f, to[0].View)
 	}
 	for _, view := range absent {
 		switch err := r.absentError(&h, view); {
@@ -277,10 +277,10 @@ func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h he
 		case refused != nil:
 			refused(view, err)
 		default:
-			r.p.Bounce(f, view, err)
+			r.p.Casts().Bounce(f, view, err)
 		}
 	}
-	r.p.DeliverAll(f, to)
+	r.p.Casts().DeliverAll(f, to)
 	return nil
 }
 
@@ -343,7 +343,7 @@ func (r *Router) answerSink(s castOrigin, e *wire.Envelope, h *header,
 	name := e.Actor
 	if h.Mode == modeEach {
 		return func(view int, a actor.Answer) {
-			r.procFor(h, view).SendAnswer(name, home, a, encodeReply(replyHeader{Rank: view}))
+			r.procFor(h, view).Casts().SendAnswer(name, home, a, encodeReply(replyHeader{Rank: view}))
 		}, nil, nil
 	}
 	j := newJob(h.tree(r.placement), h.Mode, first)

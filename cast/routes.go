@@ -61,7 +61,7 @@ func (rs *routes) acquire(p *actor.Proc, t Target, asked shape.Ranks, endpoint s
 		if err != nil {
 			return nil, err
 		}
-		rs.insert(p, key, r)
+		rs.insert(key, r)
 	}
 	rs.uses++
 	r.lastUsed = rs.uses
@@ -70,7 +70,7 @@ func (rs *routes) acquire(p *actor.Proc, t Target, asked shape.Ranks, endpoint s
 }
 
 // insert puts a route in its place. The lock is held.
-func (rs *routes) insert(p *actor.Proc, key routeKey, r *route) {
+func (rs *routes) insert(key routeKey, r *route) {
 	if rs.all == nil {
 		rs.all = map[routeKey]*route{}
 	}
@@ -87,24 +87,25 @@ func (rs *routes) insert(p *actor.Proc, key routeKey, r *route) {
 		delete(rs.all, out)
 		old.evicted = true
 		if old.users == 0 {
-			old.close(p)
+			old.close()
 		}
 	}
 	rs.all[key] = r
 }
 
 // release returns a route after its cast was sent.
-func (rs *routes) release(p *actor.Proc, r *route) {
+func (rs *routes) release(r *route) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r.users--
 	if r.evicted && r.users == 0 {
-		r.close(p)
+		r.close()
 	}
 }
 
 func newRoute(p *actor.Proc, t Target, asked shape.Ranks, endpoint string) (*route, error) {
-	r := &route{localFirst: -1, procChanges: p.ChangeCount(t.Placement.Mesh)} // counted before it is looked at
+	// counted before it is looked at
+	r := &route{localFirst: -1, procChanges: p.Members().ChangeCount(t.Placement.Mesh)}
 	r.tree = tree{placement: t.Placement, region: t.Region}
 	members := r.members(p, asked)
 	r.unreachable = r.tree.endedRanks(p)
@@ -119,7 +120,7 @@ func newRoute(p *actor.Proc, t Target, asked shape.Ranks, endpoint string) (*rou
 			to[i] = m.id.Actor(t.Actor).Port(endpoint)
 		}
 		var err error
-		k.group, err = p.Group(to)
+		k.group, err = p.Casts().Group(to)
 		if errors.Is(err, actor.ErrProcDead) { // it has died since: without it
 			return newRoute(p, t, asked, endpoint)
 		} else if err != nil {
@@ -165,12 +166,17 @@ func (r *route) isFresh(p *actor.Proc) bool {
 			return false
 		}
 	}
-	return r.procChanges == p.ChangeCount(r.tree.placement.Mesh)
+	return r.isCurrent(p)
 }
 
-func (r *route) close(p *actor.Proc) {
+// isCurrent reports whether no proc of the mesh has ended or been replaced since.
+func (r *route) isCurrent(p *actor.Proc) bool {
+	return r.procChanges == p.Members().ChangeCount(r.tree.placement.Mesh)
+}
+
+func (r *route) close() {
 	for _, k := range r.packets {
-		p.DropGroup(k.group)
+		k.group.Drop()
 	}
 }
 

@@ -237,7 +237,7 @@ func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	if err != nil {
 		return zero, err
 	}
-	p, _ := actor.Sender(ctx, t.Via)
+	p, _, _ := actor.Sender(ctx, t.Via)
 	return ep.Call(ctx, actor.RefOf[A](latestProc(p, t.Placement.Proc(base)).Actor(t.Actor)).Via(t.Via), m)
 }
 
@@ -261,14 +261,14 @@ func Pick[A any](ctx context.Context, to Mesh[A]) (int, error) {
 // choice picks one of some ranks of the region: the first live one from a random place on.
 func choice(ctx context.Context, t Target, among []int) int {
 	start := rand.IntN(len(among))
-	p, _ := actor.Sender(ctx, t.Via)
+	p, _, _ := actor.Sender(ctx, t.Via)
 	for i := range among {
 		picked := among[(start+i)%len(among)]
 		base, err := t.Region.BaseRank(picked)
 		if err != nil || p == nil {
 			break
 		}
-		if !p.IsEnded(latestProc(p, t.Placement.Proc(base))) {
+		if !p.Members().IsEnded(latestProc(p, t.Placement.Proc(base))) {
 			return picked
 		}
 	}

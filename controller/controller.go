@@ -195,7 +195,7 @@ func isEnded(err error) bool {
 // subscribeEvents passes the events of the mesh's procs and actors to hear, in their order.
 func (c *controller) subscribeEvents(p *actor.Proc, hear func(actor.Event)) error {
 	ranks := c.spec.Procs.Extent.NumRanks()
-	deafen, err := p.ListenProcs(c.spec.Procs.ID, ranks, hear)
+	deafen, err := p.Members().ListenProcs(c.spec.Procs.ID, ranks, hear)
 	if err != nil {
 		return err
 	}
@@ -220,12 +220,12 @@ func (c *controller) subscribeEvents(p *actor.Proc, hear func(actor.Event)) erro
 
 // assignProcs records the procs of the actors whose procs are past their first generation.
 func (c *controller) assignProcs(p *actor.Proc) {
-	if c.spec.Actors == nil || p.ChangeCount(c.spec.Procs.ID) == 0 {
+	if c.spec.Actors == nil || p.Members().ChangeCount(c.spec.Procs.ID) == 0 {
 		return
 	}
 	for rank := range c.spec.Region.NumRanks() {
 		_, base := c.hostIndex(rank)
-		if now, later := p.Successor(c.spec.Procs.ProcID(base, 0)); later {
+		if now, later := p.Members().Successor(c.spec.Procs.ProcID(base, 0)); later {
 			c.rankState(rank).assignProc(now)
 		}
 	}
@@ -244,13 +244,13 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 	defer c.emitProgress(ctx)
 	x := c.step(what, time.Now())
 	for _, e := range x.procEnds {
-		ctx.Proc().NoteEnd(e)
+		ctx.Proc().Members().NoteEnd(e)
 		ctx.Proc().Emit(e)
 	}
 	for _, e := range x.events {
 		logEvent(ctx, e)
 		if e.Kind == actor.KindProc && e.Status == string(actor.Running) {
-			ctx.Proc().NoteGeneration(e) // the host's own event may be lost with a connection
+			ctx.Proc().Members().NoteGeneration(e) // the host's own event may be lost with a connection
 		}
 	}
 	c.publish(ctx, x.events)

@@ -265,7 +265,10 @@ func TestListEvents_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 	got := testkit.Next(t, early)
 	died.View, died.Point, died.Seq = 1, "host=0/2,gpu=1/2", 1
 	require.Equal(t, died, got)
-	require.Eventually(t, func() bool { _, down := r.p.Down(died.Proc()); return down }, 20*time.Second,
+	require.Eventually(t, func() bool {
+		_, down := r.p.Members().Down(died.Proc())
+		return down
+	}, 20*time.Second,
 		time.Millisecond,
 		"the process knows it, behind what the proc had said")
 

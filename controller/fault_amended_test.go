@@ -190,7 +190,10 @@ func TestDeadProcs_deathAppliesAfterEarlierReplies_DEL5(t *testing.T) {
 	close(gate)
 	require.Equal(t, answer{7, nil}, <-answered)
 	require.Equal(t, agent.Failed, r.waitRank(t, ref, 2))
-	require.Eventually(t, func() bool { _, dead := r.p.Down(worker.ID()); return dead }, 20*time.Second,
+	require.Eventually(t, func() bool {
+		_, dead := r.p.Members().Down(worker.ID())
+		return dead
+	}, 20*time.Second,
 		time.Millisecond)
 }
 

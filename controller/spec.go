@@ -112,7 +112,7 @@ func (a procAgents) Ref(rank int) actor.Ref[agent.Agent] {
 		return actor.ErrRef[agent.Agent](err)
 	}
 	p := a.target.Via
-	return agent.Of(p.LatestGeneration(a.target.Placement.Proc(base))).Via(p)
+	return agent.Of(p.Members().LatestGeneration(a.target.Placement.Proc(base))).Via(p)
 }
 
 // Placement returns the placement of a proc mesh for casts.

@@ -127,7 +127,7 @@ func noteGenerations(p *actor.Proc, m agent.Mesh, states []agent.State) {
 	for _, s := range states {
 		if s.Gen > 0 && !s.Status.Phase.Terminal() {
 			id := m.ProcID(s.Rank, s.Gen)
-			p.NoteGeneration(actor.Event{
+			p.Members().NoteGeneration(actor.Event{
 				Kind: actor.KindProc, Status: string(actor.Running), Mesh: s.ID, Rank: s.Rank, Gen: s.Gen,
 				ProcIndex: int(id.Index), PerProcess: m.PerProcess, Host: hostName(s), At: time.Now(),
 			})

@@ -308,7 +308,7 @@ func (p *claims) answerFor(gateway string, all []claim) {
 		Msg("a gateway died during casts: answering for it")
 	for _, c := range all {
 		format, err := wire.FormatOf(c.Format, nil)
-		if err == nil && c.Reply != "" && p.g.proc.MayAnswer(c.Reply, c.From) {
+		if err == nil && c.Reply != "" && p.g.proc.Foreign().MayAnswer(c.Reply, c.From) {
 			r := request{reply: c.Reply, format: format}
 			p.g.counts.expired.Add(1)
 			err = p.g.publishNow(r, r.message(outcome{err: &actor.Error{

@@ -103,7 +103,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g.log = o.Log.With().Stringer("gateway", g.proc.ID().Process()).Logger()
 	g.sampledLog = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
-	g.admit = g.proc.AdmitForeign
+	g.admit = g.proc.Foreign().Admit
 	g.hosts, err = newHosts(net)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the gateway of %s: %w", o.Label, err), net.Close(ctx))
@@ -131,7 +131,7 @@ func (g *Gateway) serve(ctx context.Context) error {
 		return err
 	}
 	g.release = append(g.release,
-		g.proc.OnUnreachable(func(id subjects.ProcID, _ error) { g.directory.markStale(id.Mesh) }),
+		g.proc.Members().OnUnreachable(func(id subjects.ProcID, _ error) { g.directory.markStale(id.Mesh) }),
 		g.net.Bus().Watch(g.hosts.onBusState))
 	g.spawn(g.claims.run)
 	g.spawn(g.confirm)
@@ -213,7 +213,7 @@ func (g *Gateway) receive(m bus.Msg) {
 	if s, err := g.space.Parse(m.Subject); err == nil {
 		from = s.From
 	}
-	if m.Reply != "" && !g.proc.MayAnswer(m.Reply, from) {
+	if m.Reply != "" && !g.proc.Foreign().MayAnswer(m.Reply, from) {
 		g.counts.unanswerable.Add(1)
 		g.sampledLog.Warn().Str("reply", m.Reply).Str("from", from).
 			Msg("request with a reply subject of another sender")
@@ -382,7 +382,7 @@ func (g *Gateway) isGone(e *entry) bool {
 		return true
 	}
 	for rank := range t.Placement.Extent.NumRanks() { // mostly, the first one lives
-		if _, dead := g.proc.Down(t.Placement.Proc(rank)); !dead {
+		if _, dead := g.proc.Members().Down(t.Placement.Proc(rank)); !dead {
 			return false
 		}
 	}

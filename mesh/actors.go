@@ -335,5 +335,5 @@ func (m ActorMesh[A]) watched() watched {
 func (m ActorMesh[A]) ref(base int) actor.Ref[A] {
 	m.procs.resolve()
 	p := m.procs.net.proc
-	return actor.RefOf[A](p.LatestGeneration(m.procs.placement().Proc(base)).Actor(m.name)).Via(p)
+	return actor.RefOf[A](p.Members().LatestGeneration(m.procs.placement().Proc(base)).Actor(m.name)).Via(p)
 }

@@ -49,7 +49,7 @@ type watchedMeshes struct {
 type watchedMeshesKey struct{}
 
 func watchedMeshesOf(p *actor.Proc) *watchedMeshes {
-	return p.ValueOr(watchedMeshesKey{}, func() any {
+	return p.Values().GetOr(watchedMeshesKey{}, func() any {
 		return &watchedMeshes{watched: map[string]bool{}}
 	}).(*watchedMeshes)
 }

@@ -117,9 +117,9 @@ func (m MeshState) noteStates(p *actor.Proc) {
 		if s.Proc != nil {
 			e.Host = s.Proc.Host
 		}
-		p.NoteGeneration(e)
+		p.Members().NoteGeneration(e)
 		if s.Status.Phase.Terminal() {
-			p.MarkDown(e)
+			p.Members().MarkDown(e)
 		}
 	}
 }

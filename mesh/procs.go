@@ -206,7 +206,7 @@ func (p ProcMesh) watched() watched {
 // is zero for a share of a world without a host.
 func (p ProcMesh) shareHost(at int) subjects.HostID {
 	p.resolve()
-	if e, ok := p.net.proc.Successor(p.desc.ProcID(at*p.desc.PerHost, 0)); ok {
+	if e, ok := p.net.proc.Members().Successor(p.desc.ProcID(at*p.desc.PerHost, 0)); ok {
 		if h, err := subjects.ParseHostID(e.Host); err == nil {
 			return h
 		}

@@ -43,7 +43,7 @@ type placementEntry struct {
 type placementCacheKey struct{}
 
 func placementCacheOf(p *actor.Proc) *placementCache {
-	return p.ValueOr(placementCacheKey{}, func() any {
+	return p.Values().GetOr(placementCacheKey{}, func() any {
 		as := &placementCache{all: map[subjects.MeshID]*placementEntry{}}
 		p.Bus().Watch(as.invalidate)
 		return as
@@ -101,7 +101,7 @@ func (a *placementEntry) complete(known bool) {
 // now on.
 func (p ProcMesh) markResolved() {
 	if a, asked := p.net.placements.entry(p.desc.ID); !asked {
-		a.complete(p.net.proc.FollowMesh(p.desc.ID, p.desc.Extent.NumRanks()) == nil)
+		a.complete(p.net.proc.Members().FollowMesh(p.desc.ID, p.desc.Extent.NumRanks()) == nil)
 	}
 }
 
@@ -118,7 +118,7 @@ func (p ProcMesh) resolve() {
 	known := false
 	defer func() { a.complete(known) }()
 	// Later restarts arrive as events; the query is about earlier ones.
-	if p.net.proc.FollowMesh(p.desc.ID, p.desc.Extent.NumRanks()) != nil {
+	if p.net.proc.Members().FollowMesh(p.desc.ID, p.desc.Extent.NumRanks()) != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*resolveTimeout)
@@ -188,7 +188,7 @@ func (p ProcMesh) applyStates(states []agent.State) bool {
 		if s.Proc != nil {
 			e.Host = s.Proc.Host
 		}
-		p.net.proc.NoteGeneration(e)
+		p.net.proc.Members().NoteGeneration(e)
 	}
 	return len(states) > 0
 }

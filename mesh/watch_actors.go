@@ -73,7 +73,7 @@ type ofActors struct {
 
 // watched is the agent of the first proc.
 func (w *ofActors) watched() subjects.ActorID {
-	return w.procs.net.proc.LatestGeneration(w.procs.placement().Proc(0)).Actor(agent.Name)
+	return w.procs.net.proc.Members().LatestGeneration(w.procs.placement().Proc(0)).Actor(agent.Name)
 }
 
 func (w *ofActors) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
@@ -85,7 +85,7 @@ func (w *ofActors) subscribe(hear func(actor.Event), relist func()) (cancel func
 			hear(e)
 		}
 	}
-	deafen, err := p.ListenProcs(mesh, ranks, hearEnd)
+	deafen, err := p.Members().ListenProcs(mesh, ranks, hearEnd)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (w *ofActors) list(
 	}
 	gens := map[int]int{} // the generation of the asked proc, or an earlier one
 	for _, base := range region.Ranks() {
-		gens[base] = int(w.procs.net.proc.LatestGeneration(w.procs.placement().Proc(base)).Gen)
+		gens[base] = int(w.procs.net.proc.Members().LatestGeneration(w.procs.placement().Proc(base)).Gen)
 	}
 	all, silent, err := w.askProcs(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ func (w *ofWorld) watched() subjects.ActorID { return w.by }
 
 func (w *ofWorld) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
 	p := w.net.proc
-	deafen, err := p.ListenProcs(w.mesh, w.ranks, func(e actor.Event) {
+	deafen, err := p.Members().ListenProcs(w.mesh, w.ranks, func(e actor.Event) {
 		if e.Terminal() || e.Status == string(actor.Running) {
 			hear(e)
 		}

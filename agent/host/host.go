@@ -246,7 +246,7 @@ func (h *Host) requestInbox() *bus.Inbox { return h.proc.Bus().Control().Lossy("
 // handleForeign passes a foreign request to the agent endpoint named by its verb (HOST-12).
 func (h *Host) handleForeign(m bus.Msg) {
 	if s, err := h.proc.Space().Parse(m.Subject); err == nil {
-		h.proc.DeliverForeign(agent.Name, s.Verb, actor.ForeignMessage{Msg: m, From: s.From, Urgent: true})
+		h.proc.Foreign().Deliver(agent.Name, s.Verb, actor.ForeignMessage{Msg: m, From: s.From, Urgent: true})
 	}
 }
 

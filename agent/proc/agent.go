@@ -67,7 +67,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p.SetValue(busSettingsKey{}, o.Settings)
+	p.Values().Set(busSettingsKey{}, o.Settings)
 	agent.SetConfig(p, o.Config)
 	place := cast.Placement{
 		Mesh: o.Mesh.ID, Extent: o.Mesh.Extent, PerHost: o.Mesh.PerHost, PerProcess: o.Mesh.PerProcess,
@@ -95,7 +95,7 @@ type busSettingsKey struct{}
 
 // BusSettingsOf returns the bus settings of a proc that Join started, otherwise zero.
 func BusSettingsOf(p *actor.Proc) agent.BusSettings {
-	s, _ := p.Value(busSettingsKey{}).(agent.BusSettings)
+	s, _ := p.Values().Get(busSettingsKey{}).(agent.BusSettings)
 	return s
 }
 

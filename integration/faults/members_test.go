@@ -211,7 +211,7 @@ func (s *sender) cast(ctx context.Context, i int) error {
 		if err := s.tell(c, base, p.N, history.Sent, ""); err != nil {
 			return err
 		}
-		if _, dead := s.proc.Down(c.place.Proc(base)); dead {
+		if _, dead := s.proc.Members().Down(c.place.Proc(base)); dead {
 			o.Known = append(o.Known, base)
 		}
 	}

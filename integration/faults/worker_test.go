@@ -117,7 +117,7 @@ func (w *workerRole) spawn(ctx context.Context, o order) (report, error) {
 // load makes senders and sets them to work.
 func (w *workerRole) load(ctx context.Context, o order) (report, error) {
 	for _, to := range o.Load.To { // as a mesh does for those who use it
-		if err := w.proc.FollowMesh(to.Proc.Mesh, int(to.Proc.Rank)+1); err != nil {
+		if err := w.proc.Members().FollowMesh(to.Proc.Mesh, int(to.Proc.Rank)+1); err != nil {
 			return report{}, err
 		}
 	}
@@ -175,7 +175,7 @@ func (w *workerRole) look(ctx context.Context, o order) (report, error) {
 	}
 	w.mu.Unlock()
 	for _, id := range o.Procs {
-		_, dead := w.proc.Down(id)
+		_, dead := w.proc.Members().Down(id)
 		s.Dead = append(s.Dead, dead)
 	}
 	for _, ref := range w.senders {
