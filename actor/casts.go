@@ -79,7 +79,7 @@ type Multicast struct {
 	Seq uint64 // set: its number, for the receivers of the group's packet; 0: there are none
 }
 
-// fateFunc is a teller.
+// fateFunc is a function as a fateObserver.
 type fateFunc func(to subjects.ProcID, why *Error)
 
 func (f fateFunc) onFate(to subjects.ProcID, why *Error) { f(to, why) }

@@ -98,17 +98,17 @@ func adopt(in *instance, r Restart) error {
 	if parent.aborted || parent.cleaningUp || parent.state.terminal() {
 		return parent.endError()
 	}
-	rare := parent.ensureExtra()
-	if rare.children == nil {
-		rare.children = newChildren(parent.strategy)
+	extra := parent.ensureExtra()
+	if extra.children == nil {
+		extra.children = newChildren(parent.strategy)
 	}
-	rare.children.add(in, r)
+	extra.children.add(in, r)
 	return nil
 }
 
-// stopChildren stops the children, the youngest first, and waits for them. Children of a failed
-// actor handle no more mail. If a child does not end in time, it is killed and left behind.
-func (in *instance) stopChildren(f *children, over bool) {
+// stop stops the children of an actor, the youngest first, and waits for them. If now is true, they
+// handle no more mail. If a child does not end in time, it is killed and left behind.
+func (f *children) stop(in *instance, now bool) {
 	in.mu.Lock()
 	if f.state != nil {
 		f.state.Stopping()
@@ -129,7 +129,7 @@ func (in *instance) stopChildren(f *children, over bool) {
 	in.extra.killedWhileStopping = hurry
 	in.mu.Unlock()
 	for _, c := range all {
-		if over {
+		if now {
 			c.stopNow(reason)
 		} else {
 			c.requestStop(ending{reason: reason})
@@ -197,7 +197,7 @@ func cancelRestart(in *instance) {
 	})
 }
 
-// withChildren does something when the family of an actor may be looked at.
+// withChildren runs do with the actor and its siblings, when these may be looked at.
 func withChildren(in *instance, do func(*children, childOwner)) {
 	parent := in.parent
 	if parent == nil {
@@ -210,7 +210,7 @@ func withChildren(in *instance, do func(*children, childOwner)) {
 
 // childOwner is the parent actor or the proc that owns the children.
 type childOwner interface {
-	run(f func(childOwner))                                    // later, when the family may be looked at
+	run(f func(childOwner))                                    // later, when the children may be looked at
 	after(d time.Duration, f func(childOwner)) (cancel func()) // cancel then, too
 	proc() *Proc
 	instance() *instance // nil: the proc

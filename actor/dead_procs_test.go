@@ -137,13 +137,25 @@ func TestDeadProcs_surviveForgedGenerations_DEL5(t *testing.T) {
 	ends(actor.Failed, 1, 1)
 	for gen := range actor.MaxDown + 1000 {
 		p.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(),
-			Rank: gen % ranks,
-			Gen:  2 + gen})
+			Rank: gen % ranks, Gen: 2 + gen})
 	}
 	require.LessOrEqual(t, p.Ends(), 64, "they are bounded by the ranks of the mesh")
 	for rank, gen := range []uint32{0, 1} {
 		_, dead := p.Members().Down(subjects.ProcID{Mesh: mesh, Rank: uint32(rank), Gen: gen})
 		require.True(t, dead, "rank %d", rank)
+	}
+}
+
+func TestDeadProcs_knownEndStaysKnown_DEL5(t *testing.T) {
+	p := alone(t)
+	mesh, err := subjects.NewMeshID("workers")
+	require.NoError(t, err)
+	for rank := range 64 {
+		e := actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: rank}
+		p.Members().NoteEnd(e)
+		for down := false; !down; _, down = p.Members().Down(e.Proc()) {
+			require.True(t, p.Members().IsEnded(e.Proc()), "rank %d", rank)
+		}
 	}
 }
 

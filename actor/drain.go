@@ -1,9 +1,8 @@
 package actor
 
-// drain permanently removes all unclaimed messages from the mailbox. The returned function notifies
-// their senders of why. The lock is held; call the function without it.
-func (in *instance) drain(why *Error) (tell func()) {
-	b := in.mailbox
+// drain permanently removes all unclaimed messages from the mailbox; nil has none. The returned
+// function notifies their senders of why. The lock is held; call the function without it.
+func (b *mailbox) drain(why *Error) (tell func()) {
 	if b == nil {
 		return func() {}
 	}
@@ -15,18 +14,18 @@ func (in *instance) drain(why *Error) (tell func()) {
 	b.signalRoom() // to be refused
 	return func() {
 		for _, part := range parts {
-			part.reject(in.proc, why)
+			part.reject(b.sendCtx.in.proc, why)
 		}
 	}
 }
 
 // rejectLeftover notifies the sender of a message that the turn had claimed before drain and then
 // gave up. It runs on the turn, after the drain.
-func (in *instance) rejectLeftover(why *Error) {
-	if b := in.mailbox; b != nil && b.claimedAtDrain == b.turnClaims+1 {
+func (b *mailbox) rejectLeftover(why *Error) {
+	if b != nil && b.claimedAtDrain == b.turnClaims+1 {
 		one := unhandledRanges(b.batch, int(b.turnClaims), outSide)[0]
 		one.to = one.from + 1
-		one.reject(in.proc, why)
+		one.reject(b.sendCtx.in.proc, why)
 	}
 }
 

@@ -129,7 +129,7 @@ func (l *typedQueue[M, R]) shrink() {
 }
 
 func (l *typedQueue[M, R]) serve(in *instance, n int) {
-	for in.mailbox.servedOfRun < n && in.claim() {
+	for in.mailbox.servedOfRun < n && in.mailbox.claim() {
 		in.mailbox.servedOfRun++
 		lt := &l.out.messages[l.pos]
 		i := l.posInBatch

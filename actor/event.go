@@ -4,10 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/bus"
@@ -194,7 +190,7 @@ func (e Event) String() string {
 
 // Emit publishes an event on the control connection, and shows it to this proc's observers.
 func (p *Proc) Emit(e Event) {
-	p.observers.notify(e)
+	p.observe(e)
 	data, err := json.Marshal(e)
 	if err != nil {
 		p.log.Error().Err(err).Stringer("event", e).Msg("cannot encode event")
@@ -227,7 +223,7 @@ func (in *instance) publishStatus(s Status) Event {
 	case in.announceEnd && (s != Running || in.announceStart):
 		p.Emit(e)
 	default:
-		p.observers.notify(e)
+		p.observe(e)
 	}
 	return e
 }
@@ -266,39 +262,15 @@ type ending struct {
 	cause    *Event
 }
 
-// observers receive the events of a proc.
-type observers struct {
-	any atomic.Bool // there are some
-
-	mu  sync.Mutex // guards all
-	all map[*func(Event)]struct{}
-}
-
 // Observe calls f with every event of this proc, on the goroutine of the event. f must not block.
 // The returned function ends it.
 func (p *Proc) Observe(f func(Event)) (cancel func()) {
 	mustHold(f != nil, "Observe", "a function, got nil")
-	o := &p.observers
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.all[&f] = struct{}{}
-	o.any.Store(true)
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.all, &f)
-		o.any.Store(len(o.all) > 0)
-	}
+	return p.observers.add(f)
 }
 
-func (o *observers) notify(e Event) {
-	if !o.any.Load() {
-		return
-	}
-	o.mu.Lock()
-	fs := slices.Collect(maps.Keys(o.all))
-	o.mu.Unlock()
-	for _, f := range fs {
+func (p *Proc) observe(e Event) {
+	for _, f := range p.observers.list() {
 		(*f)(e)
 	}
 }

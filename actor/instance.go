@@ -123,7 +123,7 @@ func (r *instanceExtra) needsNoCleanup() bool {
 		len(r.timers)+len(r.deferreds)+len(r.observers) == 0
 }
 
-// ensureExtra returns the rare part. The lock is held.
+// ensureExtra returns the fields that few actors need. The lock is held.
 func (in *instance) ensureExtra() *instanceExtra {
 	if in.extra == nil {
 		in.extra = &instanceExtra{}
@@ -225,7 +225,7 @@ func (in *instance) abort(e ending, failed bool) {
 	if r.cancel != nil {
 		r.cancel(why)
 	}
-	tell := in.drain(why)
+	tell := in.mailbox.drain(why)
 	in.wake()
 	in.mu.Unlock()
 	tell()
@@ -246,9 +246,9 @@ func (in *instance) step() bool {
 	in.phase = phaseBetween
 	b := in.mailbox
 	if b != nil && !in.aborted {
-		in.unclaim()
+		b.unclaim()
 		if len(b.batch) > 0 && b.batchPos == len(b.batch) {
-			in.finishBatch()
+			b.finishBatch()
 		}
 	}
 	switch {
@@ -273,7 +273,7 @@ func (in *instance) step() bool {
 		return in.runOnTurn(f)
 	case b != nil && len(b.batch)+b.queued > 0:
 		if len(b.batch) == 0 {
-			in.takeBatch()
+			b.takeBatch()
 		}
 		b.interrupt.Store(false)
 		in.phase = phaseHandling

@@ -50,7 +50,7 @@ type mailbox struct {
 	// the turn's: yields to other goroutines before it rests; answered callers often send again
 	lingerSteps int
 	batchTime   int64         // the turn's: the time it was taken up, when known
-	sendCtx     Context       // the turn's: shared by all messages without a waiting caller
+	sendCtx     Context       // the turn's, except its actor: of all messages without a waiting caller
 	credit      creditTracker // the turn's
 }
 
@@ -238,8 +238,7 @@ func (in *instance) enqueueRemote(r *remoteBatch, came *link.Inbound) (taken int
 }
 
 // takeBatch makes a batch of all incoming messages. The lock is held.
-func (in *instance) takeBatch() {
-	b := in.mailbox
+func (b *mailbox) takeBatch() {
 	for _, r := range b.order {
 		r.queue.swap()
 	}
@@ -258,8 +257,7 @@ func (in *instance) takeBatch() {
 }
 
 // finishBatch ends a fully handled batch. The lock is held.
-func (in *instance) finishBatch() {
-	b := in.mailbox
+func (b *mailbox) finishBatch() {
 	for _, r := range b.batch {
 		r.queue.counts().handled += uint64(r.n)
 		r.queue.clearBatch()
@@ -310,8 +308,7 @@ func (in *instance) roomSignal() <-chan struct{} {
 
 // claim takes the next message of the batch for the turn; false when the turn must look at the
 // actor first.
-func (in *instance) claim() bool {
-	b := in.mailbox
+func (b *mailbox) claim() bool {
 	n := b.turnClaims + 1
 	b.claimed.Store(n)
 	if b.interrupt.Load() {
@@ -319,18 +316,17 @@ func (in *instance) claim() bool {
 	}
 	b.turnClaims = n
 	if n%stampEvery == 1 || n == b.sample.pos {
-		in.noteTime(n)
+		b.noteTime(n)
 	}
 	return true
 }
 
 // noteTime records the time when the n-th message of the batch is claimed. The first of a batch
 // arrived just now.
-func (in *instance) noteTime(n uint32) {
-	b := in.mailbox
+func (b *mailbox) noteTime(n uint32) {
 	now := b.batchTime
 	if now == 0 || n > 1 {
-		now = in.proc.now()
+		now = b.sendCtx.in.proc.now()
 	}
 	b.handlingSince.Store(now)
 	if n == b.sample.pos {
@@ -339,7 +335,7 @@ func (in *instance) noteTime(n uint32) {
 }
 
 // unclaim reverts a failed claim, unless the mailbox was drained meanwhile. The lock is held.
-func (in *instance) unclaim() { in.mailbox.claimed.Store(in.mailbox.turnClaims) }
+func (b *mailbox) unclaim() { b.claimed.Store(b.turnClaims) }
 
 // recordSample notes how long the sample of the batch waited and ran.
 func (in *instance) recordSample(c *endpointStats) {

@@ -14,14 +14,14 @@ import (
 // (ACT-11), the procs that have ended (DEL-5), and the listeners to both. The procs of a process
 // share it. It is for packages of castnet that carry casts or own meshes; programs do not need it.
 type Members struct {
-	lead *Proc // the first proc of the process
+	lead        *Proc                                   // the first proc of the process
+	unreachable callbacks[func(subjects.ProcID, error)] // see OnUnreachable
 
 	mu            sync.RWMutex // guards the fields below
 	generations   generations
 	dead          deadProcs
 	ending        []deathRange // ends whose procs are not marked down yet
 	subscriptions map[subjects.MeshID]*meshSubscription
-	watchers      map[*unreachableWatcher]struct{}
 }
 
 // Members returns what the process of the proc knows of the members of proc meshes.
@@ -30,20 +30,13 @@ func (p *Proc) Members() *Members { return &p.process.members }
 // meshSubscription is the process's only subscription to the proc events of one mesh. Each event is
 // decoded once, for the proc itself and for all listeners.
 type meshSubscription struct {
-	ready chan struct{} // closed once err is set
-	err   error
+	ready     chan struct{} // closed once err is set
+	err       error
+	listeners callbacks[func(Event)]
 
-	// Guarded by the lock of Members.
-	ranks     int // the known size of the mesh: events about other ranks are ignored
-	listeners map[*procListener]struct{}
-}
-
-// procListener receives the proc events of a mesh.
-type procListener struct{ f func(Event) }
-
-// unreachableWatcher is notified when a proc becomes unreachable.
-type unreachableWatcher struct {
-	f func(subjects.ProcID, error)
+	// guarded by the lock of Members: the known size of the mesh; events about other ranks are
+	// ignored
+	ranks int
 }
 
 // FollowMesh subscribes this proc to the deaths of a mesh's first ranks, before any message is sent
@@ -55,7 +48,7 @@ func (ms *Members) FollowMesh(mesh subjects.MeshID, ranks int) error {
 	ms.mu.Lock()
 	w, known := ms.subscriptions[mesh]
 	if !known {
-		w = &meshSubscription{ready: make(chan struct{}), listeners: map[*procListener]struct{}{}}
+		w = &meshSubscription{ready: make(chan struct{})}
 		ms.subscriptions[mesh] = w
 	}
 	w.ranks = max(w.ranks, ranks)
@@ -83,16 +76,9 @@ func (ms *Members) ListenProcs(mesh subjects.MeshID, ranks int, f func(Event)) (
 	if err := ms.FollowMesh(mesh, ranks); err != nil {
 		return nil, err
 	}
-	l := &procListener{f}
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	w := ms.subscriptions[mesh]
-	w.listeners[l] = struct{}{}
-	return func() {
-		ms.mu.Lock()
-		defer ms.mu.Unlock()
-		delete(w.listeners, l)
-	}, nil
+	ms.mu.RLock()
+	defer ms.mu.RUnlock()
+	return ms.subscriptions[mesh].listeners.add(f), nil
 }
 
 // receiveProcEvent handles an event about ended or replaced procs of a mesh, on the control pump.
@@ -122,11 +108,8 @@ func (ms *Members) receiveProcEvent(m bus.Msg) {
 	} else if e.Status == string(Running) {
 		e.Each(ms.NoteGeneration)
 	}
-	ms.mu.Lock()
-	all := slices.Collect(maps.Keys(w.listeners))
-	ms.mu.Unlock()
-	for _, l := range all { // supervision waits for no data
-		l.f(e)
+	for _, f := range w.listeners.list() { // supervision waits for no data
+		(*f)(e)
 	}
 }
 
@@ -300,22 +283,11 @@ func (ms *Members) ChangeCount(mesh subjects.MeshID) uint64 {
 // The returned function ends it.
 func (ms *Members) OnUnreachable(f func(subjects.ProcID, error)) (cancel func()) {
 	mustHold(f != nil, "OnUnreachable", "a function, got nil")
-	w := &unreachableWatcher{f}
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	ms.watchers[w] = struct{}{}
-	return func() {
-		ms.mu.Lock()
-		defer ms.mu.Unlock()
-		delete(ms.watchers, w)
-	}
+	return ms.unreachable.add(f)
 }
 
 func (ms *Members) notifyUnreachable(id subjects.ProcID, reason error) {
-	ms.mu.Lock()
-	all := slices.Collect(maps.Keys(ms.watchers))
-	ms.mu.Unlock()
-	for _, w := range all {
-		w.f(id, reason)
+	for _, f := range ms.unreachable.list() {
+		(*f)(id, reason)
 	}
 }

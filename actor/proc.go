@@ -84,7 +84,7 @@ type Proc struct {
 	outbox         outbox
 	remoteMonitors remoteMonitors
 	deadLetters    deadLetters
-	observers      observers
+	observers      callbacks[func(Event)]
 	counts         counters
 	casts          Casts
 	foreign        Foreign
@@ -128,7 +128,6 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		sampledLog: log.Sample(&zerolog.BurstSampler{Burst: logBurst, Period: logPeriod}),
 		epoch:      time.Now(),
 		directory:  directory{byName: map[string]*instance{}},
-		observers:  observers{all: map[*func(Event)]struct{}{}},
 		values:     Values{all: map[any]any{}},
 		failed:     make(chan struct{}),
 	}
@@ -156,10 +155,7 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	}
 	o.Links.DefaultDeadline = cmp.Or(o.Links.DefaultDeadline, o.Deadline)
 	p.process = &process{lead: p, all: map[uint32]*Proc{0: p}}
-	p.process.members = Members{
-		lead: p, subscriptions: map[subjects.MeshID]*meshSubscription{},
-		watchers: map[*unreachableWatcher]struct{}{},
-	}
+	p.process.members = Members{lead: p, subscriptions: map[subjects.MeshID]*meshSubscription{}}
 	p.workers = new(workers)
 	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linkHandler{p},
 		Config: o.Links, Unknown: &p.counts.unknown})

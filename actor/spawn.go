@@ -307,7 +307,7 @@ func (in *instance) finishConstruct(err error) {
 		in.state = running
 	}
 	in.mu.Unlock()
-	if ahead && (in.announceEnd || in.proc.observers.any.Load()) {
+	if ahead && (in.announceEnd || in.proc.observers.some.Load()) {
 		in.publishStatus(Running)
 	}
 	alone := in.parent == nil || in.parent.strategy == OneForOne // else its group may start it again

@@ -34,10 +34,10 @@ func (in *instance) shutdown() {
 	in.cleaningUp = true
 	in.cancelContext()
 	over := in.aborted
-	family := in.extra.children
+	children := in.extra.children
 	in.mu.Unlock()
-	if family != nil {
-		in.stopChildren(family, over)
+	if children != nil {
+		children.stop(in, over)
 	}
 	if cleans && !in.handlerCrashed {
 		in.runCleanup(c)
@@ -122,7 +122,7 @@ func (in *instance) terminate() {
 	}
 	r.control = nil
 	in.mailbox, in.actor = nil, nil // the proc keeps the instance for a while, not what was in it
-	heard := in.failed || in.announceEnd || in.parent != nil || in.spawn != nil || in.proc.observers.any.Load()
+	heard := in.failed || in.announceEnd || in.parent != nil || in.spawn != nil || in.proc.observers.some.Load()
 	in.mu.Unlock()
 
 	// it was killed before its first turn
@@ -144,16 +144,16 @@ func (in *instance) terminate() {
 // notifyWaiters notifies everything that waits for an ended actor.
 //
 //go:noinline
-func (in *instance) notifyWaiters(why *Error, debts []anyDeferred, watches []*endObserver,
-	alarms map[*delayedCall]struct{}) {
-	in.rejectLeftover(why)
-	for a := range alarms {
+func (in *instance) notifyWaiters(why *Error, deferreds []anyDeferred, observers []*endObserver,
+	timers map[*delayedCall]struct{}) {
+	in.mailbox.rejectLeftover(why)
+	for a := range timers {
 		a.timer.Stop()
 	}
-	for _, d := range debts { // their handlers ran
+	for _, d := range deferreds { // their handlers ran
 		d.complete(nil, ranError(why))
 	}
-	for _, w := range watches { // before the ports, which include ports of its own watches
+	for _, w := range observers { // before the ports, which include ports of its own watches
 		w.down(Down{Actor: in.id(), Reason: why})
 	}
 	in.proc.ports.closeOf(func(owner string) bool { return owner == in.name }, why)
