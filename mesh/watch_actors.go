@@ -15,7 +15,7 @@ import (
 
 // findSource is the find function of actors whose owner is unknown to the handle or absent: their
 // procs know it.
-func (m ActorMesh[A]) findSource(ctx context.Context) (source, error) {
+func (m actorMesh) findSource(ctx context.Context) (source, error) {
 	owner := subjects.ActorID{}
 	if !m.uncontrolled {
 		var err error
@@ -31,7 +31,7 @@ func (m ActorMesh[A]) findSource(ctx context.Context) (source, error) {
 }
 
 // byController is the source of actors with an owner.
-func (m ActorMesh[A]) byController(owner subjects.ActorID) source {
+func (m actorMesh) byController(owner subjects.ActorID) source {
 	d := m.procs.desc
 	return byController{m.procs.net, owner, d.ID, d.Extent.NumRanks(), m.name}
 }
@@ -45,7 +45,7 @@ func (p ProcMesh) ownerOf(ctx context.Context, name string) (owner subjects.Acto
 	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
 	defer cancel()
 	answered := false
-	for _, r := range cast.Stream(ctx, p.agents(), agent.Get, agent.GetRequest{ID: name}) {
+	for _, r := range cast.Stream(ctx, agentsOf(p), agent.Get, agent.GetRequest{ID: name}) {
 		switch {
 		case r.Err != nil:
 			err = r.Err
@@ -154,7 +154,7 @@ func (w *ofActors) askProcs(
 		ctx, cancel = context.WithDeadline(ctx, d.Add(-time.Until(d)/2))
 		defer cancel()
 	}
-	all, err = cast.Gather(ctx, w.procs.agents(), agent.Get, agent.GetRequest{ID: w.actors})
+	all, err = cast.Gather(ctx, agentsOf(w.procs), agent.Get, agent.GetRequest{ID: w.actors})
 	silent, err = statusesByRank(err)
 	return all, silent, err
 }
