@@ -64,7 +64,7 @@ func Successor[A any](ref Ref[A]) Ref[A] {
 	if next := in.successor(); next != nil {
 		in = next
 	}
-	return Ref[A]{id: in.id(), via: ref.via, in: in}
+	return Ref[A]{actorRef{id: in.id(), via: ref.via, in: in}}
 }
 
 // restartPolicy returns the actor's restart policy.
