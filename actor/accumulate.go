@@ -57,7 +57,7 @@ func (a Accumulator[S, U]) Err() error {
 		return fmt.Errorf("accumulator %s: %w", a.name, a.err)
 	case a.fold == nil:
 		return fmt.Errorf("accumulator %s: want a function, got nil", a.name)
-	case a.reducer.none():
+	case a.reducer.reducerSpec == reducerSpec{}:
 		return nil
 	}
 	if err := a.reducer.Err(); err != nil {

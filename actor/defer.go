@@ -20,11 +20,11 @@ type deferred struct {
 // nothing and its Reply is dropped.
 func Defer[R any](ctx *Context) *Deferred[R] {
 	d := &Deferred[R]{}
-	d.takeOver(ctx)
+	takeOver(&d.deferred, ctx)
 	return d
 }
 
-func (d *deferred) takeOver(ctx *Context) {
+func takeOver(d *deferred, ctx *Context) {
 	d.in = ctx.in
 	if ctx.returned.Load() || ctx != ctx.in.currentCtx || ctx.deferred != nil || !ctx.in.addDeferred(d) {
 		log := ctx.in.log()

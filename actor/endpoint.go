@@ -57,7 +57,8 @@ func (t Type[A, P]) Define(construct func(*Context, P) (A, error), methods ...Me
 type Endpoint[A, M, R any] struct{ *endpointSpec }
 
 // endpointSpec is the untyped part of an endpoint, shared by all its copies. Its address is the
-// endpoint's identity.
+// endpoint's identity. Its unexported operations are functions: programs compile each method of an
+// embedded type again for each of their endpoints.
 type endpointSpec struct {
 	name  string
 	typ   string          // of its messages, for people
@@ -70,12 +71,12 @@ type endpointSpec struct {
 func NewEndpoint[A, M, R any](name string, reducers ...Reducer[R]) Endpoint[A, M, R] {
 	s := &endpointSpec{name, typeName[M](), map[string]Fold{}, subjects.CheckLabel("endpoint", name)}
 	for _, r := range reducers {
-		s.declare(r.reducerSpec, untyped(r))
+		declare(s, r.reducerSpec, untyped(r))
 	}
 	return Endpoint[A, M, R]{s}
 }
 
-func (s *endpointSpec) declare(r reducerSpec, fold Fold) {
+func declare(s *endpointSpec, r reducerSpec, fold Fold) {
 	if err := r.Err(); err != nil && s.err == nil {
 		s.err = fmt.Errorf("endpoint %s: %w", s.name, err)
 	}
@@ -104,7 +105,7 @@ func (s *endpointSpec) Err() error {
 
 // Handle binds the endpoint to its method.
 func (e Endpoint[A, M, R]) Handle(handle func(A, *Context, M) (R, error)) Method[A] {
-	m, err := e.bind(handle != nil, reflect.TypeFor[M](), reflect.TypeFor[R]())
+	m, err := bind(e.endpointSpec, handle != nil, reflect.TypeFor[M](), reflect.TypeFor[R]())
 	if err != nil {
 		return Method[A]{err: err}
 	}
@@ -118,7 +119,7 @@ func (e Endpoint[A, M, R]) Handle(handle func(A, *Context, M) (R, error)) Method
 }
 
 // bind returns the untyped part of the bound endpoint.
-func (s *endpointSpec) bind(hasMethod bool, in, out reflect.Type) (method, error) {
+func bind(s *endpointSpec, hasMethod bool, in, out reflect.Type) (method, error) {
 	if err := s.Err(); err != nil {
 		return method{}, err
 	}
@@ -164,7 +165,7 @@ func argument[M any](b *method, target subjects.ActorID, d *Delivery, unknown *a
 			return m, nil
 		}
 		var m M
-		err := b.decode(target, d, &m, unknown)
+		err := decodeMessage(b, target, d, &m, unknown)
 		return m, err
 	}
 	m, ok := as[M](d.Value)
@@ -174,8 +175,8 @@ func argument[M any](b *method, target subjects.ActorID, d *Delivery, unknown *a
 	return m, nil
 }
 
-// decode decodes a message into the value that m points to.
-func (b *method) decode(target subjects.ActorID, d *Delivery, m any, unknown *atomic.Uint64) error {
+// decodeMessage decodes a message into the value that m points to.
+func decodeMessage(b *method, target subjects.ActorID, d *Delivery, m any, unknown *atomic.Uint64) error {
 	if err := d.Format.DecodeCounting(d.Raw, m, unknown); err != nil {
 		return errorf(CodeBadMessage, target.String(), b.name, "takes %s: %v", b.in, err)
 	}

@@ -78,15 +78,15 @@ func (r *portRef) UnmarshalText(text []byte) error {
 // Send puts v into the port. A nil error says that the bus has the message, or that a port in this
 // process took it.
 func (r PortRef[T]) Send(ctx context.Context, v T) error {
-	p, from, err := r.sender(ctx)
+	p, from, err := portSender(ctx, r.portRef)
 	if err != nil {
 		return err
 	}
 	return sendToPort(p, from, r.portRef, v)
 }
 
-// sender returns the sender of ctx.
-func (r portRef) sender(ctx context.Context) (*Proc, string, error) {
+// portSender returns the sender of ctx.
+func portSender(ctx context.Context, r portRef) (*Proc, string, error) {
 	p, from := senderOf(ctx, r.via)
 	if p == nil {
 		return nil, "", errorf(CodeInvalid, r.String(), "",

@@ -55,9 +55,6 @@ func (r reducerSpec) Err() error {
 	return nil
 }
 
-// none reports the zero Reducer.
-func (r reducerSpec) none() bool { return r == reducerSpec{} }
-
 // Fold combines two answers; a panic of the user's function is an error.
 func (r Reducer[R]) Fold(acc, next R) (out R, err error) {
 	defer func() {

@@ -37,11 +37,11 @@ func ErrRef[A any](err error) Ref[A] { return Ref[A]{actorRef{err: err}} }
 
 // Via binds the proc that sends for code that is not an actor.
 func (r Ref[A]) Via(p *Proc) Ref[A] {
-	r.bind(p)
+	bindRef(&r.actorRef, p)
 	return r
 }
 
-func (r *actorRef) bind(p *Proc) {
+func bindRef(r *actorRef, p *Proc) {
 	r.via, r.in = p, nil
 	if p != nil && r.id.Proc == p.id {
 		r.in = p.find(r.id.Name)

@@ -172,7 +172,7 @@ func newRelayRules[U any](by Reducer[U], o RelayOptions) (relayRules[U], error) 
 		maxInterval: cmp.Or(o.Max, 50*time.Millisecond),
 		limit:       o.Limit,
 	}
-	if !by.none() {
+	if by.reducerSpec != (reducerSpec{}) {
 		if err := by.Err(); err != nil {
 			return r, err
 		}

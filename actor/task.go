@@ -79,7 +79,7 @@ func (e Endpoint[A, M, R]) SendAfter(ctx *Context, d time.Duration, to Ref[A],
 	if d < 0 {
 		return nil, errorf(CodeInvalid, to.id.String(), e.Name(), "a delay of %s: want 0 or more", d)
 	}
-	if _, _, err := e.prepare(ctx, &to.actorRef); err != nil {
+	if _, _, err := prepare(ctx, e.endpointSpec, &to.actorRef); err != nil {
 		return nil, err
 	}
 	in := ctx.in

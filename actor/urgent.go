@@ -41,7 +41,7 @@ func (c *Context) OnControl() bool {
 // message also goes by the control connection, repeatedly until it is answered. The first answer
 // counts, except errors on the control connection.
 func (e Endpoint[A, M, R]) CallUrgent(ctx context.Context, to Ref[A], m M) (R, error) {
-	p, from, err := e.prepare(ctx, &to.actorRef)
+	p, from, err := prepare(ctx, e.endpointSpec, &to.actorRef)
 	if err != nil {
 		var none R
 		return none, err

@@ -21,7 +21,7 @@ const clientName = "client"
 // If the actor dies meanwhile, Call fails at once, with the actor's end in Error.Event. An actor
 // calls on its own turn: two actors that call each other wait for their deadlines.
 func (e Endpoint[A, M, R]) Call(ctx context.Context, to Ref[A], m M) (R, error) {
-	if to.in != nil && e.isValid() {
+	if to.in != nil && isValid(e.endpointSpec) {
 		if from, here := localSender(ctx, to.in, to.via); here {
 			if v, err, ok := callLocal[M, R](ctx, e.endpointSpec, from, to.in, m); ok {
 				return v, err
@@ -35,7 +35,7 @@ func (e Endpoint[A, M, R]) Call(ctx context.Context, to Ref[A], m M) (R, error) 
 //
 //go:noinline
 func callRemote[M, R any](ctx context.Context, s *endpointSpec, to *actorRef, m M) (R, error) {
-	p, from, err := s.prepare(ctx, to)
+	p, from, err := prepare(ctx, s, to)
 	if err != nil {
 		var none R
 		return none, err
@@ -47,7 +47,7 @@ func callRemote[M, R any](ctx context.Context, s *endpointSpec, to *actorRef, m 
 // is on its way to another proc. If it does not arrive by ctx's deadline (without one: 30 s), or
 // comes back later, the sender gets a dead letter (DeadLetterHandler).
 func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
-	if to.in != nil && e.isValid() {
+	if to.in != nil && isValid(e.endpointSpec) {
 		if from, here := localSender(ctx, to.in, to.via); here {
 			if ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: from},
 				0); why == nil {
@@ -66,7 +66,7 @@ func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
 // another proc it waits while 8 MiB of such messages there are unconsumed; they enter even a full
 // mailbox. An actor waits on its turn: two that wait for each other wait for their deadlines.
 func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
-	if to.in != nil && e.isValid() {
+	if to.in != nil && isValid(e.endpointSpec) {
 		if from, here := localSender(ctx, to.in, to.via); here {
 			ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: from}, 0)
 			if ok && why == nil {
@@ -80,7 +80,7 @@ func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
 }
 
 // isValid reports whether an endpoint was made by NewEndpoint, with a good name.
-func (s *endpointSpec) isValid() bool { return s != nil && s.err == nil }
+func isValid(s *endpointSpec) bool { return s != nil && s.err == nil }
 
 // awaitRoom waits for room in the mailbox and sends again, until the mailbox takes the message.
 func (in *instance) awaitRoom(ctx context.Context, why *Error, again func(context.Context) error) error {
@@ -107,7 +107,7 @@ func (in *instance) awaitRoom(ctx context.Context, why *Error, again func(contex
 //
 //go:noinline
 func sendRemote[M any](ctx context.Context, s *endpointSpec, to *actorRef, m M, wait context.Context) error {
-	p, from, err := s.prepare(ctx, to)
+	p, from, err := prepare(ctx, s, to)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func callLocal[M, R any](
 }
 
 // prepare returns the sender of a message to an actor.
-func (s *endpointSpec) prepare(ctx context.Context, to *actorRef) (*Proc, string, error) {
+func prepare(ctx context.Context, s *endpointSpec, to *actorRef) (*Proc, string, error) {
 	if to.err != nil {
 		return nil, "", to.err
 	}

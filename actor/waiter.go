@@ -127,7 +127,7 @@ type waiterPool struct {
 	nextFire atomic.Int64 // when the timer fires; MaxInt64: it does not
 
 	mu    sync.Mutex // guards the fields below
-	all   weakSet[waiter]
+	all   weakSet
 	timer *time.Timer
 }
 

@@ -23,7 +23,8 @@ import (
 type ActorMesh[A any] struct{ actorMesh }
 
 // actorMesh is the part of an ActorMesh without the Go type. Programs compile an ActorMesh for each
-// of their types, and this part once.
+// of their types, and this part once. Its unexported operations are functions: methods of an
+// embedded type are compiled again for each.
 type actorMesh struct {
 	procs        ProcMesh
 	name         string           // the actors' shared name
@@ -108,7 +109,7 @@ func spawnActors(
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx),
 			config.MeshCleanupDeadline.Get(procs.net.config))
 		defer cancel()
-		_, stopping := m.stopUncontrolled(stop, "its spawn failed")
+		_, stopping := stopUncontrolled(stop, m, "its spawn failed")
 		return actorMesh{}, errors.Join(err, stopping)
 	}
 	procs.resolve() // its controller begins with the present procs, as the process knows them
@@ -217,11 +218,11 @@ func (m actorMesh) Target() (cast.Target, error) {
 }
 
 // Ref addresses one rank of the region.
-func (m ActorMesh[A]) Ref(rank int) actor.Ref[A] { return refOf[A](m.atRank(rank)) }
+func (m ActorMesh[A]) Ref(rank int) actor.Ref[A] { return refOf[A](atRank(m.actorMesh, rank)) }
 
 // At addresses the actor at one point, given as pairs of label and index: At("host", 0, "gpu", 3).
 // Dimensions of size 1 may be omitted. Calls through the ref return the error of bad pairs.
-func (m ActorMesh[A]) At(pairs ...any) actor.Ref[A] { return refOf[A](m.atPoint(pairs)) }
+func (m ActorMesh[A]) At(pairs ...any) actor.Ref[A] { return refOf[A](atPoint(m.actorMesh, pairs)) }
 
 // refOf is the ref of an actor that a proc sends to.
 func refOf[A any](p *actor.Proc, id subjects.ActorID, err error) actor.Ref[A] {
@@ -232,7 +233,7 @@ func refOf[A any](p *actor.Proc, id subjects.ActorID, err error) actor.Ref[A] {
 }
 
 // atRank returns the actor of a rank of the region, and the proc that sends to it.
-func (m actorMesh) atRank(rank int) (*actor.Proc, subjects.ActorID, error) {
+func atRank(m actorMesh, rank int) (*actor.Proc, subjects.ActorID, error) {
 	if err := m.Err(); err != nil {
 		return nil, subjects.ActorID{}, err
 	}
@@ -246,7 +247,7 @@ func (m actorMesh) atRank(rank int) (*actor.Proc, subjects.ActorID, error) {
 }
 
 // atPoint is atRank for the only rank at pairs of label and index.
-func (m actorMesh) atPoint(pairs []any) (*actor.Proc, subjects.ActorID, error) {
+func atPoint(m actorMesh, pairs []any) (*actor.Proc, subjects.ActorID, error) {
 	fail := func(err error) (*actor.Proc, subjects.ActorID, error) { return nil, subjects.ActorID{}, err }
 	if err := m.Err(); err != nil {
 		return fail(err)
@@ -272,7 +273,7 @@ func (m actorMesh) atPoint(pairs []any) (*actor.Proc, subjects.ActorID, error) {
 		return fail(fmt.Errorf("at %v: want an index for every dimension of %s: %d actors match",
 			pairs, extent, n))
 	}
-	return m.atRank(0)
+	return atRank(m, 0)
 }
 
 // Slice keeps the indices begin to end-1 along a dimension.
@@ -305,10 +306,10 @@ func (m actorMesh) Stop(ctx context.Context) error {
 	var o agent.Overlay
 	var err error
 	if m.uncontrolled {
-		o, err = m.stopUncontrolled(ctx, why)
+		o, err = stopUncontrolled(ctx, m, why)
 	} else {
 		request := agent.StopRequest{ID: m.name, Reason: why, Region: &m.procs.region}
-		o, err = agent.Stop.CallUrgent(ctx, m.controller(), request)
+		o, err = agent.Stop.CallUrgent(ctx, actor.RefOf[agent.Agent](m.owner).Via(m.procs.net.proc), request)
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", m.name, err)
@@ -321,7 +322,7 @@ func (m actorMesh) Stop(ctx context.Context) error {
 }
 
 // stopUncontrolled stops actors without a controller.
-func (m actorMesh) stopUncontrolled(ctx context.Context, reason string) (agent.Overlay, error) {
+func stopUncontrolled(ctx context.Context, m actorMesh, reason string) (agent.Overlay, error) {
 	return controller.StopActors(ctx, agentsOf(m.procs), agent.StopRequest{ID: m.name, Reason: reason})
 }
 
@@ -337,10 +338,6 @@ func (e *OwnerError) Error() string {
 	return fmt.Sprintf("%s owns the mesh: want its handle", e.Owner)
 }
 
-func (m actorMesh) controller() actor.Ref[agent.Agent] {
-	return actor.RefOf[agent.Agent](m.owner).Via(m.procs.net.proc)
-}
-
 // Watch yields the end of every actor of the region, earlier ends included, until ctx ends or the
 // loop is left (MESH-6). Restarted actors have not ended: Changes reports them.
 func (m actorMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
@@ -350,17 +347,17 @@ func (m actorMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 // Changes yields the changes of the region's actors: their ends, earlier ones included, and the
 // progress of restarts.
 func (m actorMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
-	return m.watched().changes(ctx)
+	return watchedActors(m).changes(ctx)
 }
 
-func (m actorMesh) watched() watched {
+func watchedActors(m actorMesh) watched {
 	w := m.procs.watched()
 	// the controller of the procs stays: their ends end the actors
 	w.controllers = append(w.controllers, m.owner)
 	w.actors = m.name
-	w.find = m.findSource
+	w.find = func(ctx context.Context) (source, error) { return findSource(ctx, m) }
 	if m.owner.IsValid() {
-		w.find = from(m.byController(m.owner))
+		w.find = from(controllerOf(m, m.owner))
 	}
 	return w
 }

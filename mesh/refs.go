@@ -278,9 +278,7 @@ func (m ActorMesh[A]) Via(n *Net) ActorMesh[A] {
 }
 
 // Equal reports whether two handles have the same actors.
-func (m ActorMesh[A]) Equal(o ActorMesh[A]) bool { return m.equal(o.actorMesh) }
-
-func (m actorMesh) equal(o actorMesh) bool { return m.name == o.name && m.procs.Equal(o.procs) }
+func (m ActorMesh[A]) Equal(o ActorMesh[A]) bool { return m.name == o.name && m.procs.Equal(o.procs) }
 
 // HostError is the error of a request to a host.
 type HostError struct {

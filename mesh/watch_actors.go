@@ -13,9 +13,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// findSource is the find function of actors whose owner is unknown to the handle or absent: their
+// findSource finds the source of actors whose owner is unknown to the handle or absent: their
 // procs know it.
-func (m actorMesh) findSource(ctx context.Context) (source, error) {
+func findSource(ctx context.Context, m actorMesh) (source, error) {
 	owner := subjects.ActorID{}
 	if !m.uncontrolled {
 		var err error
@@ -25,13 +25,13 @@ func (m actorMesh) findSource(ctx context.Context) (source, error) {
 		}
 	}
 	if owner.IsValid() {
-		return m.byController(owner), nil
+		return controllerOf(m, owner), nil
 	}
 	return &ofActors{procs: m.procs, actors: m.name}, nil
 }
 
-// byController is the source of actors with an owner.
-func (m actorMesh) byController(owner subjects.ActorID) source {
+// controllerOf is the source of actors with an owner.
+func controllerOf(m actorMesh, owner subjects.ActorID) source {
 	d := m.procs.desc
 	return byController{m.procs.net, owner, d.ID, d.Extent.NumRanks(), m.name}
 }

@@ -7,8 +7,8 @@ import (
 
 // Compress is the mesh in whichever form takes less memory. It is idempotent.
 func (m ValueMesh[T]) Compress() ValueMesh[T] {
-	packed := m.compress(comparerOf(m.values))
-	if len(packed.runs) == 0 && len(m.runs) == 0 {
+	packed := m.layout.compress(comparerOf(m.values))
+	if len(packed.runs) == 0 && len(m.layout.runs) == 0 {
 		return m
 	}
 	return pick(m.values, packed)

@@ -178,14 +178,14 @@ func (o ValueOverlay[T]) Apply(m ValueMesh[T]) (ValueMesh[T], error) {
 		return m, &Error{What: "run of an overlay", Input: fmt.Sprintf("%d:%d", last.Begin, last.End),
 			Want: fmt.Sprintf("an end of at most %d, the ranks of the mesh", m.Len())}
 	}
-	if len(m.runs) == 0 {
+	if len(m.layout.runs) == 0 {
 		values := slices.Clone(m.values)
 		for _, r := range o {
 			for i := r.Begin; i < r.End; i++ {
 				values[i] = r.Value
 			}
 		}
-		return ValueMesh[T]{layout{region: m.region}, values}.Compress(), nil
+		return ValueMesh[T]{layout{region: m.layout.region}, values}.Compress(), nil
 	}
 	values := slices.Clone(m.values)
 	for _, r := range o {
@@ -193,11 +193,11 @@ func (o ValueOverlay[T]) Apply(m ValueMesh[T]) (ValueMesh[T], error) {
 	}
 	p := newPacker(comparerOf(values))
 	for i, r := range o {
-		m.copyTo(p, int(r.Begin))
+		m.layout.copyTo(p, int(r.Begin))
 		p.fillTo(int(r.End), len(m.values)+i)
 	}
-	m.copyTo(p, m.Len())
-	return pick(values, p.build(m.region)), nil
+	m.layout.copyTo(p, m.Len())
+	return pick(values, p.build(m.layout.region)), nil
 }
 
 // copyTo packs the runs of a layout from where the packer is up to before a rank.

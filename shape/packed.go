@@ -27,7 +27,7 @@ type PackedRun struct {
 // read them only.
 func (m ValueMesh[T]) Pack() Packed[T] {
 	m = m.Compress()
-	return Packed[T]{m.region, m.values, m.packedRuns()}
+	return Packed[T]{m.layout.region, m.values, m.layout.packedRuns()}
 }
 
 func (l layout) packedRuns() (all []PackedRun) {

@@ -1,34 +1,47 @@
 package shape
 
+import "iter"
+
 // Slice is the values of a part of the mesh's region; the part keeps its own view ranks. A
 // run-length mesh stays one, at a cost of its runs, not of its ranks.
 func (m ValueMesh[T]) Slice(part Region) (ValueMesh[T], error) {
-	if err := part.SubsetOf(m.region); err != nil {
+	packed, places, err := m.layout.slice(part, comparerOf(m.values))
+	if err != nil {
 		return ValueMesh[T]{}, err
 	}
-	if packed, ok := m.sliceRuns(part, comparerOf(m.values)); ok {
+	if places == nil {
 		return pick(m.values, packed), nil
 	}
-	if m.Len() == 0 {
-		return ValueMesh[T]{}, &Error{What: "part of a mesh", Input: part.String(), Want: "a mesh with values"}
-	}
 	values := make([]T, 0, part.NumRanks())
-	for _, base := range part.Ranks() {
-		view, _ := m.region.ViewRank(base)
-		values = append(values, m.values[m.place(view)])
+	for place := range places {
+		values = append(values, m.values[place])
 	}
 	return ValueMesh[T]{layout{region: part}, values}.Compress(), nil
 }
 
-// sliceRuns slices a run-length mesh; false if the layout is a list, or the part has no even steps.
-func (l layout) sliceRuns(part Region, c comparer) (packed, bool) {
-	in, even := part.latticeIn(l.region)
-	if len(l.runs) == 0 || !even {
-		return packed{}, false
+// slice slices a run-length mesh by its runs. For a list, and for a part without even steps, it
+// returns the place of each rank of the part instead.
+func (l layout) slice(part Region, c comparer) (packed, iter.Seq[int], error) {
+	if err := part.SubsetOf(l.region); err != nil {
+		return packed{}, nil, err
 	}
-	s := runSlicer{l, newPacker(c)}
-	s.add(in.start, in.dims, in.rankSpan(), part.NumRanks())
-	return s.packer.build(part), true
+	in, even := part.latticeIn(l.region)
+	if len(l.runs) > 0 && even {
+		s := runSlicer{l, newPacker(c)}
+		s.add(in.start, in.dims, in.rankSpan(), part.NumRanks())
+		return s.packer.build(part), nil, nil
+	}
+	if l.count(c.count) == 0 {
+		return packed{}, nil, &Error{What: "part of a mesh", Input: part.String(), Want: "a mesh with values"}
+	}
+	return packed{}, func(yield func(int) bool) {
+		for _, base := range part.Ranks() {
+			view, _ := l.region.ViewRank(base)
+			if !yield(l.place(view)) {
+				return
+			}
+		}
+	}, nil
 }
 
 // runSlicer collects the runs of a lattice within a run-length mesh.

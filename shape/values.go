@@ -13,7 +13,7 @@ import (
 // a table of distinct values and their runs of ranks; reads are the same. Copies share the values;
 // the zero ValueMesh has none.
 type ValueMesh[T any] struct {
-	layout
+	layout layout
 	values []T // by rank, or the table
 }
 
@@ -133,18 +133,13 @@ func MeshOfPairs[T any](r Region, pairs iter.Seq2[int, T]) (ValueMesh[T], error)
 }
 
 // Region returns the region of the values.
-func (l layout) Region() Region { return l.region }
+func (m ValueMesh[T]) Region() Region { return m.layout.region }
 
 // Extent is the shape of that.
-func (l layout) Extent() Extent { return l.region.Extent() }
-
-// run is the run that a rank is in.
-func (l layout) run(rank int) int {
-	return sort.Search(len(l.runs), func(i int) bool { return l.runs[i].end > rank })
-}
+func (m ValueMesh[T]) Extent() Extent { return m.layout.region.Extent() }
 
 // Len is the number of values.
-func (m ValueMesh[T]) Len() int { return m.count(len(m.values)) }
+func (m ValueMesh[T]) Len() int { return m.layout.count(len(m.values)) }
 
 // count is the number of ranks, with so many values.
 func (l layout) count(values int) int {
@@ -152,6 +147,11 @@ func (l layout) count(values int) int {
 		return l.runs[len(l.runs)-1].end
 	}
 	return values
+}
+
+// run is the run that a rank is in.
+func (l layout) run(rank int) int {
+	return sort.Search(len(l.runs), func(i int) bool { return l.runs[i].end > rank })
 }
 
 // place is the place of a rank's value.
@@ -162,42 +162,23 @@ func (l layout) place(rank int) int {
 	return rank
 }
 
-// places yields the places of all values in rank order.
-func (l layout) places(values int) iter.Seq2[int, int] {
-	return func(yield func(rank, place int) bool) {
-		if len(l.runs) == 0 {
-			for i := 0; i < values && yield(i, i); i++ {
-			}
-			return
-		}
-		rank := 0
-		for _, r := range l.runs {
-			for ; rank < r.end; rank++ {
-				if !yield(rank, int(r.value)) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // At is the value at a rank of the region; false when there is no such rank.
 func (m ValueMesh[T]) At(rank int) (T, bool) {
 	if rank < 0 || rank >= m.Len() {
 		var zero T
 		return zero, false
 	}
-	return m.values[m.place(rank)], true
+	return m.values[m.layout.place(rank)], true
 }
 
 // Values are all values in rank order. The slice may be shared: read it only. A run-length mesh
 // makes a new one at each call.
 func (m ValueMesh[T]) Values() []T {
-	if len(m.runs) == 0 {
+	if len(m.layout.runs) == 0 {
 		return m.values
 	}
 	values := make([]T, 0, m.Len())
-	for _, r := range m.runs {
+	for _, r := range m.layout.runs {
 		for len(values) < r.end {
 			values = append(values, m.values[r.value])
 		}
@@ -208,8 +189,15 @@ func (m ValueMesh[T]) Values() []T {
 // All yields every value with its point in the region.
 func (m ValueMesh[T]) All() iter.Seq2[Point, T] {
 	return func(yield func(Point, T) bool) {
-		e := m.region.Extent()
-		for rank, place := range m.places(len(m.values)) {
+		e, runs := m.Extent(), m.layout.runs
+		for rank := range m.Len() {
+			place := rank
+			if len(runs) > 0 {
+				place = int(runs[0].value)
+				if rank == runs[0].end-1 {
+					runs = runs[1:]
+				}
+			}
 			if !yield(Point{rank, e}, m.values[place]) {
 				return
 			}
@@ -222,7 +210,7 @@ func (m ValueMesh[T]) All() iter.Seq2[Point, T] {
 func (m ValueMesh[T]) Runs() iter.Seq[Run[T]] {
 	return func(yield func(Run[T]) bool) {
 		begin := 0
-		for r := range m.runsOf(comparerOf(m.values)) {
+		for r := range m.layout.runsOf(comparerOf(m.values)) {
 			if !yield(Run[T]{begin, r.end, m.values[r.value]}) {
 				return
 			}
@@ -233,7 +221,7 @@ func (m ValueMesh[T]) Runs() iter.Seq[Run[T]] {
 
 // Map applies f to every value.
 func Map[T, U any](m ValueMesh[T], f func(Point, T) U) ValueMesh[U] {
-	out := ValueMesh[U]{layout{region: m.region}, make([]U, 0, m.Len())}
+	out := ValueMesh[U]{layout{region: m.layout.region}, make([]U, 0, m.Len())}
 	for p, v := range m.All() {
 		out.values = append(out.values, f(p, v))
 	}
@@ -248,7 +236,7 @@ func MapValues[T, U any](m ValueMesh[T], f func(T) U) ValueMesh[U] {
 		values[i] = f(v)
 	}
 	out := ValueMesh[U]{m.layout, values}
-	if len(m.runs) == 0 {
+	if len(m.layout.runs) == 0 {
 		return out
 	}
 	return out.Compress()
