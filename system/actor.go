@@ -94,14 +94,14 @@ func decides[M, R any](
 }
 
 // deferredReply is the caller of an endpoint.
-type deferredReply[R any] struct{ *actor.Deferred[R] }
+type deferredReply[R any] struct{ to *actor.Deferred[R] }
 
 // newCaller defers the reply to the present message.
 func newCaller[R any](ctx *actor.Context) caller { return deferredReply[R]{actor.Defer[R](ctx)} }
 
 func (d deferredReply[R]) reply(v any, err error) {
 	r, _ := v.(R)
-	d.Reply(r, err)
+	d.to.Reply(r, err)
 }
 
 // term is the parameter of a controller. The controller acts until it loses the lease or ends its
