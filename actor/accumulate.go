@@ -57,7 +57,7 @@ func (a Accumulator[S, U]) Err() error {
 		return fmt.Errorf("accumulator %s: %w", a.name, a.err)
 	case a.fold == nil:
 		return fmt.Errorf("accumulator %s: want a function, got nil", a.name)
-	case a.reducer.none():
+	case a.reducer.reducerSpec == reducerSpec{}:
 		return nil
 	}
 	if err := a.reducer.Err(); err != nil {
@@ -75,9 +75,6 @@ func (a Accumulator[S, U]) Fold(state S, update U) (out S, err error) {
 	}()
 	return a.fold(state, update)
 }
-
-// none reports whether r is the zero Reducer.
-func (r Reducer[R]) none() bool { return r.name == "" && r.fold == nil }
 
 // Limit is the number of updates that a port takes in its life. The zero Limit sets none.
 type Limit struct {
@@ -176,7 +173,7 @@ func (a *AccumulatorPort[S, U]) closeWith(err error) {
 
 // Ref is the port's address, to be sent to others.
 func (a *AccumulatorPort[S, U]) Ref() PortRef[U] {
-	return PortRef[U]{id: a.states.raw.ID(), via: a.states.raw.p}
+	return PortRef[U]{portRef{id: a.states.raw.ID(), via: a.states.raw.p}}
 }
 
 // Latest is the current state, received or not; before the first update the initial one. It may be

@@ -79,10 +79,19 @@ func (c *call) setAnswer(a Answer) {
 // Otherwise it is a message with its own reply port, and fails at once when the target's proc is
 // found dead.
 func ask[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, endpoint string, m M) Answer {
-	if ctx.Err() != nil {
-		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
+	if to.Proc == p.id {
+		return p.askLocal(ctx, from, to, endpoint, m)
 	}
-	c := &call{to: to}
+	w, err := encode(p, m)
+	a := p.askRemote(ctx, from, to, endpoint, w, err)
+	p.outbox.releaseBuf(w)
+	return a
+}
+
+// newCall returns a call that waits until ctx ends, or for the proc's deadline. The caller returns
+// its waiter.
+func (p *Proc) newCall(ctx context.Context, to subjects.ActorID) (c *call, deadline time.Time) {
+	c = &call{to: to}
 	deadline, has := ctx.Deadline()
 	if has { // ctx itself wakes the waiter
 		c.waiter = p.waiters.get(0)
@@ -90,21 +99,35 @@ func ask[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, 
 		deadline = time.Now().Add(p.options.Deadline)
 		c.waiter = p.waiters.get(p.instant(deadline))
 	}
+	return c, deadline
+}
+
+// askLocal is ask within the proc.
+func (p *Proc) askLocal(ctx context.Context, from string, to subjects.ActorID, endpoint string, m any) Answer {
+	if ctx.Err() != nil {
+		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
+	}
+	c, deadline := p.newCall(ctx, to)
 	defer p.waiters.put(c.waiter)
-	if to.Proc == p.id {
-		p.deliverOrReject(Delivery{
-			Actor: to.Name, Port: endpoint, From: p.id.Actor(from), Local: true, Value: m,
-			Deadline: deadline, Answer: c.setAnswer,
-		})
-		return c.await(ctx, p, endpoint)
+	p.deliverOrReject(Delivery{
+		Actor: to.Name, Port: endpoint, From: p.id.Actor(from), Local: true, Value: m,
+		Deadline: deadline, Answer: c.setAnswer,
+	})
+	return c.await(ctx, p, endpoint)
+}
+
+// askRemote is ask for an encoded request, or an encoding error.
+func (p *Proc) askRemote(ctx context.Context, from string, to subjects.ActorID, endpoint string,
+	w encodedMessage, err error) Answer {
+	if ctx.Err() != nil {
+		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}
-	w, err := encode(p, m)
-	if err == nil {
-		err = c.send(p, from, endpoint, w, deadline, ctx)
-	} else {
-		err = errorf(CodeInvalid, to.String(), endpoint, "%v", err)
+	if err != nil {
+		return Answer{Err: errorf(CodeInvalid, to.String(), endpoint, "%v", err)}
 	}
-	p.outbox.releaseBuf(w)
+	c, deadline := p.newCall(ctx, to)
+	defer p.waiters.put(c.waiter)
+	err = c.send(p, from, endpoint, w, deadline, ctx)
 	if err != nil && c.state.CompareAndSwap(waitOpen, waitAbandoned) { // else an answer came all the same
 		return Answer{Err: err}
 	}
@@ -177,15 +200,15 @@ func (p *Proc) sendUntyped(from string, to subjects.PortID, m any) error {
 			Actor: to.Actor.Name, Port: to.Port, From: p.id.Actor(from), Local: true, Value: m,
 		})
 	}
-	return sendRemote(p, from, to.Actor, to.Port, typeOf(m), m, time.Time{}, nil)
+	w, err := encode(p, m)
+	return p.sendEncoded(from, to.Actor, to.Port, typeOf(m), w, err, time.Time{}, nil)
 }
 
-// sendRemote sends a message to another process. typ is the name of the message's type. The message
-// has its fate by the deadline; zero stands for the default. With a context, sendRemote waits for
-// room until the context ends.
-func sendRemote[M any](p *Proc, from string, to subjects.ActorID, port, typ string, m M, deadline time.Time,
-	wait context.Context) error {
-	w, err := encode(p, m)
+// sendEncoded sends an encoded message to another process, or returns its encoding error. typ is
+// the name of the message's type. The message has its fate by the deadline; zero stands for the
+// default. With a context, sendEncoded waits for room until the context ends.
+func (p *Proc) sendEncoded(from string, to subjects.ActorID, port, typ string, w encodedMessage, err error,
+	deadline time.Time, wait context.Context) error {
 	if err != nil {
 		p.outbox.releaseBuf(w)
 		return errorf(CodeInvalid, to.String(), port, "%v", err)
@@ -207,15 +230,20 @@ type encodedMessage struct {
 }
 
 // encode encodes a message. The caller returns the borrowed buffer, also after an error.
-func encode[M any](p *Proc, m M) (w encodedMessage, err error) {
+func encode[M any](p *Proc, m M) (encodedMessage, error) {
 	if raw, is := any(&m).(*[]byte); is && *raw != nil {
 		return encodedMessage{body: *raw, bytes: true}, nil
 	}
+	return p.encodeAny(m)
+}
+
+//go:noinline
+func (p *Proc) encodeAny(m any) (w encodedMessage, err error) {
 	w.buf, _ = p.outbox.bufs.Get().(*[]byte)
 	if w.buf == nil {
 		w.buf = new([]byte)
 	}
-	w.body, err = encodeAny((*w.buf)[:0], m)
+	w.body, err = wire.AppendMarshal((*w.buf)[:0], m)
 	return w, err
 }
 
@@ -232,9 +260,6 @@ func (ob *outbox) releaseBuf(w encodedMessage) {
 	ob.bufs.Put(w.buf)
 }
 
-//go:noinline
-func encodeAny[M any](b []byte, m M) ([]byte, error) { return wire.AppendMarshal(b, m) }
-
 // rawAnswer is an undecoded answer from the bus. The waiting caller decodes it.
 type rawAnswer struct {
 	raw     []byte
@@ -249,7 +274,19 @@ func (a Answer) open(result decodeFunc) (any, error) {
 	}
 	v, err := result(wire.CBOR, answer.raw, answer.unknown)
 	if err != nil {
-		return nil, ranError(errorf(CodeBadMessage, "", "", "cannot decode the answer: %v", err))
+		return nil, undecodable(err)
 	}
 	return v, nil
+}
+
+// decode decodes the answer into the value that v points to.
+func (a *rawAnswer) decode(v any) error {
+	if err := wire.CBOR.DecodeCounting(a.raw, v, a.unknown); err != nil {
+		return undecodable(err)
+	}
+	return nil
+}
+
+func undecodable(err error) error {
+	return ranError(errorf(CodeBadMessage, "", "", "cannot decode the answer: %v", err))
 }

@@ -30,8 +30,8 @@ type children struct {
 	emptied chan struct{}
 
 	strategy  Strategy
-	state     *supervise.State[*instance] // nil: no child has a restart policy
-	undecided map[*instance]Event         // of those whose fate is not decided
+	state     *supervise.State    // nil: no child has a restart policy
+	undecided map[*instance]Event // of those whose fate is not decided
 }
 
 func newChildren(s Strategy) *children {
@@ -54,7 +54,7 @@ func (f *children) supervise(in *instance, r Restart) {
 		if r == (Restart{}) && f.strategy == OneForOne {
 			return
 		}
-		f.state = supervise.New[*instance](supervise.Strategy(f.strategy))
+		f.state = supervise.New(supervise.Strategy(f.strategy))
 		for _, older := range slices.Backward(f.youngestFirst()) {
 			if older != in {
 				f.state.Started(older, supervise.Policy{})

@@ -17,11 +17,11 @@ import (
 // and Log.
 type Context struct {
 	in          *instance
-	from        *instance   // the actor that sent the message, when in this proc
-	answer      answerSink  // the waiting caller, or the Delivery; nil: neither
-	deferred    anyDeferred // the answer, once a Deferred has taken it over
-	deadline    int64       // the deadline, by Proc.now; 0: none
-	local       bool        // it is of a message of this process
+	from        *instance  // the actor that sent the message, when in this proc
+	answer      answerSink // the waiting caller, or the Delivery; nil: neither
+	deferred    *deferred  // the answer, once a Deferred has taken it over
+	deadline    int64      // the deadline, by Proc.now; 0: none
+	local       bool       // it is of a message of this process
 	deadlineCtx atomic.Pointer[deadlineContext]
 	returned    atomic.Bool  // the handler has returned
 	cancelled   atomic.Bool  // the caller stopped waiting

@@ -65,15 +65,20 @@ func completeWith[R any](d *Delivery, v R, more bool) (gathers bool) {
 		d.complete(v, nil)
 		return false
 	}
-	d.unregisterCancel()
-	e := wire.Envelope{Kind: wire.Value}
 	a, err := encode(w.p, v)
-	e.Bytes, e.Body = a.bytes, a.body
+	d.completeEncoded(a, err, more)
+	return more
+}
+
+// completeEncoded is completeWith for an encoded answer, or for an encoding error.
+func (d *Delivery) completeEncoded(a encodedMessage, err error, more bool) {
+	w := d.replyTo
+	d.unregisterCancel()
+	e := wire.Envelope{Kind: wire.Value, Bytes: a.bytes, Body: a.body}
 	if w.storeAnswer && err == nil {
 		d.storeAnswer(e.CopyBody())
 	}
 	w.port.batch = more
 	w.p.outbox.sendEncodedAnswer(d.Actor, w.port, e, err)
 	w.p.outbox.releaseBuf(a)
-	return more
 }

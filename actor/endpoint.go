@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -55,79 +54,82 @@ func (t Type[A, P]) Define(construct func(*Context, P) (A, error), methods ...Me
 // Endpoint names a message M to actors of Go type A, with an answer R. Like a Type it holds no
 // code, so an actor's methods may call endpoints of their own kind. Make it once and keep it:
 // lookups are faster through copies of one endpoint.
-type Endpoint[A, M, R any] struct{ d *endpointDecl[R] }
+type Endpoint[A, M, R any] struct{ *endpointSpec }
 
-// endpointDecl is the part shared by all copies of an endpoint.
-type endpointDecl[R any] struct {
-	endpointSpec
-	reducers []Reducer[R]
-}
-
-// endpointSpec is the untyped part of an endpoint. Its address is the endpoint's identity.
+// endpointSpec is the untyped part of an endpoint, shared by all its copies. Its address is the
+// endpoint's identity. Its unexported operations are functions: programs compile each method of an
+// embedded type again for each of their endpoints.
 type endpointSpec struct {
-	name string
-	typ  string // of its messages, for people
-	err  error  // a bad name, of the endpoint or of a reducer
+	name  string
+	typ   string          // of its messages, for people
+	folds map[string]Fold // the declared reducers, by name
+	err   error           // a bad name, of the endpoint or of a reducer
 }
 
 // NewEndpoint names an endpoint. Casts to it may fold answers with these reducers, besides the
 // built-in ones. Err and every verb report a bad name.
 func NewEndpoint[A, M, R any](name string, reducers ...Reducer[R]) Endpoint[A, M, R] {
-	d := &endpointDecl[R]{endpointSpec{name, typeName[M](), subjects.CheckLabel("endpoint", name)}, reducers}
+	s := &endpointSpec{name, typeName[M](), map[string]Fold{}, subjects.CheckLabel("endpoint", name)}
 	for _, r := range reducers {
-		if err := r.Err(); err != nil && d.err == nil {
-			d.err = fmt.Errorf("endpoint %s: %w", name, err)
-		}
+		declare(s, r.reducerSpec, untyped(r))
 	}
-	return Endpoint[A, M, R]{d}
+	return Endpoint[A, M, R]{s}
+}
+
+func declare(s *endpointSpec, r reducerSpec, fold Fold) {
+	if err := r.Err(); err != nil && s.err == nil {
+		s.err = fmt.Errorf("endpoint %s: %w", s.name, err)
+	}
+	s.folds[r.name] = fold
 }
 
 // Name is the endpoint's name, and its port.
-func (e Endpoint[A, M, R]) Name() string {
-	if e.d == nil {
+func (s *endpointSpec) Name() string {
+	if s == nil {
 		return ""
 	}
-	return e.d.name
+	return s.name
 }
 
 // Declares reports whether the endpoint declares a reducer of that name.
-func (e Endpoint[A, M, R]) Declares(reducer string) bool {
-	return e.d != nil &&
-		slices.ContainsFunc(e.d.reducers, func(r Reducer[R]) bool { return r.name == reducer })
-}
+func (s *endpointSpec) Declares(reducer string) bool { return s != nil && s.folds[reducer] != nil }
 
 // Err reports the zero Endpoint, and a name of the endpoint or of a reducer that breaks the label
 // rule.
-func (e Endpoint[A, M, R]) Err() error {
-	if e.d == nil {
+func (s *endpointSpec) Err() error {
+	if s == nil {
 		return errors.New("want an endpoint made by NewEndpoint, got the zero Endpoint")
 	}
-	return e.d.err
+	return s.err
 }
 
 // Handle binds the endpoint to its method.
 func (e Endpoint[A, M, R]) Handle(handle func(A, *Context, M) (R, error)) Method[A] {
-	if err := e.Err(); err != nil {
+	m, err := bind(e.endpointSpec, handle != nil, reflect.TypeFor[M](), reflect.TypeFor[R]())
+	if err != nil {
 		return Method[A]{err: err}
 	}
-	if handle == nil {
-		return Method[A]{err: fmt.Errorf("endpoint %q: want a method, got nil", e.d.name)}
-	}
 	b := &boundEndpoint[M, R]{
-		handle:  func(a any, ctx *Context, m M) (R, error) { return handle(a.(A), ctx, m) },
-		shared:  wire.Immutable(reflect.TypeFor[M]()),
-		byValue: wire.Immutable(reflect.TypeFor[R]()),
-		method: method{
-			name: e.d.name, in: reflect.TypeFor[M]().String(), out: reflect.TypeFor[R]().String(),
-			types:  [2]reflect.Type{reflect.TypeFor[M](), reflect.TypeFor[R]()},
-			result: decoder[R], folds: map[string]Fold{},
-		},
+		method: m,
+		handle: func(a any, ctx *Context, m M) (R, error) { return handle(a.(A), ctx, m) },
 	}
+	b.result = decoder[R]
 	b.newQueue = func() endpointQueue { return newTypedQueue(b) }
-	for _, r := range e.d.reducers {
-		b.folds[r.name] = r.untyped()
-	}
 	return Method[A]{m: &b.method}
+}
+
+// bind returns the untyped part of the bound endpoint.
+func bind(s *endpointSpec, hasMethod bool, in, out reflect.Type) (method, error) {
+	if err := s.Err(); err != nil {
+		return method{}, err
+	}
+	if !hasMethod {
+		return method{}, fmt.Errorf("endpoint %q: want a method, got nil", s.name)
+	}
+	return method{
+		name: s.name, in: in.String(), out: out.String(), types: [2]reflect.Type{in, out}, folds: s.folds,
+		shared: wire.Immutable(in), byValue: wire.Immutable(out),
+	}, nil
 }
 
 // Method is an endpoint bound to code.
@@ -145,29 +147,25 @@ type method struct {
 	folds    map[string]Fold
 	newQueue func() endpointQueue
 	urgent   bool // see Method.Urgent
+	shared   bool // recipients of one message share no memory
+	byValue  bool // an answer shares no memory with its actor
 }
 
 // boundEndpoint is an endpoint bound to code.
 type boundEndpoint[M, R any] struct {
 	method
-	handle  func(a any, ctx *Context, m M) (R, error)
-	bufs    sync.Pool // of *room[M, R]
-	shared  bool      // recipients of one M share no memory
-	byValue bool      // an answer shares no memory with its actor
+	handle func(a any, ctx *Context, m M) (R, error)
+	bufs   sync.Pool // of *room[M, R]
 }
 
 // argument converts a message to M. If it has another type, the sender gets ErrBadMessage.
-func (b *boundEndpoint[M, R]) argument(target subjects.ActorID, d *Delivery,
-	unknown *atomic.Uint64) (M, error) {
+func argument[M any](b *method, target subjects.ActorID, d *Delivery, unknown *atomic.Uint64) (M, error) {
 	if !d.Local {
 		if m, ok := decodeBytes[M](d.Raw, nil); ok && d.Format == wire.CBOR {
 			return m, nil
 		}
 		var m M
-		err := d.Format.DecodeCounting(d.Raw, &m, unknown)
-		if err != nil {
-			err = errorf(CodeBadMessage, target.String(), b.name, "takes %s: %v", b.in, err)
-		}
+		err := decodeMessage(b, target, d, &m, unknown)
 		return m, err
 	}
 	m, ok := as[M](d.Value)
@@ -175,6 +173,14 @@ func (b *boundEndpoint[M, R]) argument(target subjects.ActorID, d *Delivery,
 		return m, errorf(CodeBadMessage, target.String(), b.name, "takes %s, got %T", b.in, d.Value)
 	}
 	return m, nil
+}
+
+// decodeMessage decodes a message into the value that m points to.
+func decodeMessage(b *method, target subjects.ActorID, d *Delivery, m any, unknown *atomic.Uint64) error {
+	if err := d.Format.DecodeCounting(d.Raw, m, unknown); err != nil {
+		return errorf(CodeBadMessage, target.String(), b.name, "takes %s: %v", b.in, err)
+	}
+	return nil
 }
 
 type decodeFunc func(format wire.Format, raw []byte, unknown *atomic.Uint64) (any, error)

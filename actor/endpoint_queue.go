@@ -68,27 +68,27 @@ func newTypedQueue[M, R any](b *boundEndpoint[M, R]) *typedQueue[M, R] {
 
 func (l *typedQueue[M, R]) method() *method          { return &l.b.method }
 func (l *typedQueue[M, R]) counts() *endpointStats   { return &l.stats }
-func (l *typedQueue[M, R]) pushDelivery(d *Delivery) { l.push(queuedMessage[M, R]{delivery: d}) }
+func (l *typedQueue[M, R]) pushDelivery(d *Delivery) { push(l, queuedMessage[M, R]{delivery: d}) }
 
-func (l *typedQueue[M, R]) pushRemote(r *remoteBatch) { l.push(queuedMessage[M, R]{remote: r}) }
+func (l *typedQueue[M, R]) pushRemote(r *remoteBatch) { push(l, queuedMessage[M, R]{remote: r}) }
 
-func (l *typedQueue[M, R]) push(lt queuedMessage[M, R]) {
+func push[M, R any](l *typedQueue[M, R], lt queuedMessage[M, R]) {
 	if len(l.in.messages) == cap(l.in.messages) {
-		l.reserve(1)
+		reserve(l, 1)
 	}
 	l.in.messages = append(l.in.messages, lt)
 }
 
 // reserve makes room for n more messages.
-func (l *typedQueue[M, R]) reserve(n int) {
+func reserve[M, R any](l *typedQueue[M, R], n int) {
 	if need := len(l.in.messages) + n; need > smallBuf && need > cap(l.in.messages) {
-		l.useLargeBuf()
+		useLargeBuf(l)
 	}
 	l.in.messages = slices.Grow(l.in.messages, n)
 }
 
 // useLargeBuf moves the incoming messages from a small buffer to a large one.
-func (l *typedQueue[M, R]) useLargeBuf() {
+func useLargeBuf[M, R any](l *typedQueue[M, R]) {
 	if l.in != &l.smallBufs[0] && l.in != &l.smallBufs[1] {
 		return // reserve does it
 	}
@@ -140,15 +140,15 @@ func (l *typedQueue[M, R]) serve(in *instance, n int) {
 		}
 		switch {
 		case lt.remote != nil && lt.remote.multicast != nil:
-			l.serveMulticast(in, lt.remote.multicast.turnAt(lt.recipient))
+			serveMulticast(l, in, lt.remote.multicast.turnAt(lt.recipient))
 		case lt.remote != nil:
-			l.serveRemote(in, lt.remote, i)
+			serveRemote(l, in, lt.remote, i)
 		case lt.delivery != nil:
-			l.serveDelivery(in, lt.delivery)
+			serveDelivery(l, in, lt.delivery)
 		case lt.reply != nil:
-			l.serveCall(in, lt)
+			serveCall(l, in, lt)
 		default:
-			l.serveSend(in, lt)
+			serveSend(l, in, lt)
 		}
 		if in.mailbox.turnClaims == in.mailbox.sample.pos {
 			in.recordSample(&l.stats)
@@ -158,21 +158,21 @@ func (l *typedQueue[M, R]) serve(in *instance, n int) {
 
 // serveSend handles a message without a waiting caller. Its Context belongs to the actor and is
 // reused.
-func (l *typedQueue[M, R]) serveSend(in *instance, lt *queuedMessage[M, R]) {
+func serveSend[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M, R]) {
 	ctx := &in.mailbox.sendCtx
 	ctx.from, ctx.remote = lt.from, nil
-	l.invoke(in, ctx, lt.m)
+	invoke(l, in, ctx, lt.m)
 }
 
 // serveRemote is serveSend for a message from another process.
-func (l *typedQueue[M, R]) serveRemote(in *instance, r *remoteBatch, i int) {
+func serveRemote[M, R any](l *typedQueue[M, R], in *instance, r *remoteBatch, i int) {
 	in.mailbox.credit.consume(r, i)
 	raw := r.messages[i].Body(r.data)
 	m, ok := decodeBytes[M](raw, &l.blocks)
 	if !ok {
 		var err error
 		d := r.delivery(raw)
-		m, err = l.b.argument(in.id(), d, &in.proc.counts.unknown)
+		m, err = argument[M](&l.b.method, in.id(), d, &in.proc.counts.unknown)
 		if err != nil { // the sender's fault: the actor goes on
 			in.proc.deadLetters.reject(d, err)
 			return
@@ -182,10 +182,10 @@ func (l *typedQueue[M, R]) serveRemote(in *instance, r *remoteBatch, i int) {
 	if ctx.remote != r {
 		ctx.from, ctx.remote = nil, r
 	}
-	l.invoke(in, ctx, m)
+	invoke(l, in, ctx, m)
 }
 
-func (l *typedQueue[M, R]) invoke(in *instance, ctx *Context, m M) {
+func invoke[M, R any](l *typedQueue[M, R], in *instance, ctx *Context, m M) {
 	if in.currentCtx != ctx {
 		in.currentCtx = ctx
 	}
@@ -200,7 +200,7 @@ func (l *typedQueue[M, R]) invoke(in *instance, ctx *Context, m M) {
 }
 
 // serveCall handles a message of a caller in this process.
-func (l *typedQueue[M, R]) serveCall(in *instance, lt *queuedMessage[M, R]) {
+func serveCall[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M, R]) {
 	rp := lt.reply
 	ctx := &rp.ctx
 	ctx.from = lt.from
@@ -223,8 +223,8 @@ func (l *typedQueue[M, R]) serveCall(in *instance, lt *queuedMessage[M, R]) {
 }
 
 // serveDelivery handles a message from the bus, or one of another type than the endpoint's.
-func (l *typedQueue[M, R]) serveDelivery(in *instance, d *Delivery) {
-	m, err := l.b.argument(in.id(), d, &in.proc.counts.unknown)
+func serveDelivery[M, R any](l *typedQueue[M, R], in *instance, d *Delivery) {
+	m, err := argument[M](&l.b.method, in.id(), d, &in.proc.counts.unknown)
 	if err != nil { // the sender's fault: the actor goes on
 		in.proc.deadLetters.reject(d, err)
 		return

@@ -104,7 +104,7 @@ type instanceExtra struct {
 	cancel            context.CancelCauseFunc
 	tasks             taskGroup
 	timers            map[*delayedCall]struct{}
-	deferreds         map[anyDeferred]struct{}
+	deferreds         map[*deferred]struct{}
 	done              chan struct{} // closed after the terminal event
 	observers         map[*endObserver]struct{}
 	links             map[subjects.ActorID]struct{}

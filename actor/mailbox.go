@@ -186,7 +186,7 @@ func send[M, R any](in *instance, s *endpointSpec, lt queuedMessage[M, R], now i
 	}
 	l, ok := to.queue.(*typedQueue[M, R])
 	if ok {
-		l.push(lt)
+		push(l, lt)
 		var w *worker
 		if lt.from != nil && lt.reply == nil { // a waiting sender cannot run it
 			w = lt.from.worker.Load()

@@ -83,18 +83,18 @@ func byHand(p *Proc, name string, limit int, d *desk) *instance {
 func sendAs(way int, in, from *instance, n int, told func(n int, err error)) (wake func(), err error) {
 	switch way {
 	case 0:
-		err = sent(send(in, &num.d.endpointSpec, queuedMessage[int, int]{m: n, from: from}, 0))
+		err = sent(send(in, num.endpointSpec, queuedMessage[int, int]{m: n, from: from}, 0))
 	case 1:
-		err = sent(send(in, &slice.d.endpointSpec, queuedMessage[[]int, int]{m: []int{n}, from: from}, 0))
+		err = sent(send(in, slice.endpointSpec, queuedMessage[[]int, int]{m: []int{n}, from: from}, 0))
 	case 2:
-		err = sent(send(in, &wide.d.endpointSpec, queuedMessage[[4]int, int]{m: [4]int{3: n}, from: from}, 0))
+		err = sent(send(in, wide.endpointSpec, queuedMessage[[4]int, int]{m: [4]int{3: n}, from: from}, 0))
 	case 3:
 		err = in.deliver(&Delivery{Actor: in.name, Port: "num", Local: true, Value: n,
 			Answer: func(a Answer) { told(n, a.Err) }})
 	case 4:
 		rp := &reply[int]{}
 		rp.ctx.in, rp.waiter = in, in.proc.waiters.get(0)
-		err = sent(send(in, &slice.d.endpointSpec,
+		err = sent(send(in, slice.endpointSpec,
 			queuedMessage[[]int, int]{m: []int{n}, from: from, reply: rp}, 0))
 		return func() {
 			if rp.state.Load() == waitAnswered {
@@ -313,7 +313,7 @@ func TestMailbox_concurrentCloseLosesNoMessage_ACT5(t *testing.T) {
 		ref.in.fail(ending{code: CodeKilled, reason: "killed"})
 		<-ref.in.ended()
 		wg.Wait()
-		_, err = num.Call(t.Context(), Ref[*desk]{id: from.id, via: p, in: from.in}, 0) // after what came back
+		_, err = num.Call(t.Context(), Ref[*desk]{actorRef{id: from.id, via: p, in: from.in}}, 0) // after what came back
 		require.NoError(t, err)
 		for n := range fates {
 			if wakes[n] != nil {

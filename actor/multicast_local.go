@@ -187,16 +187,16 @@ func (t *recipientTurn) reject(p *Proc, typ string, why error) {
 }
 
 func (l *typedQueue[M, R]) pushMulticast(f *LocalMulticast, i int) {
-	l.push(queuedMessage[M, R]{remote: &f.batch, recipient: i})
+	push(l, queuedMessage[M, R]{remote: &f.batch, recipient: i})
 }
 
 // serveMulticast handles a multicast message.
-func (l *typedQueue[M, R]) serveMulticast(in *instance, t *recipientTurn) {
+func serveMulticast[M, R any](l *typedQueue[M, R], in *instance, t *recipientTurn) {
 	if t.multicast.cancelled.Load() {
 		t.complete(nil, errorf(CodeCanceled, in.id().String(), l.b.name, "the caller gave up"))
 		return
 	}
-	m, err := l.b.copyFor(in, t.multicast)
+	m, err := copyFor[M](&l.b.method, in, t.multicast)
 	if err != nil { // the sender's fault: the actor is left alone
 		t.reject(in.proc, l.b.in, err)
 		return
@@ -226,7 +226,7 @@ func (l *typedQueue[M, R]) serveMulticast(in *instance, t *recipientTurn) {
 }
 
 // copyFor returns the message for one recipient: no recipient can change another one's copy.
-func (b *boundEndpoint[M, R]) copyFor(in *instance, f *LocalMulticast) (m M, err error) {
+func copyFor[M any](b *method, in *instance, f *LocalMulticast) (m M, err error) {
 	if to, is := any(&m).(*[]byte); is {
 		if body, ok := wire.Bytes(f.Raw); ok {
 			*to = bytes.Clone(body)
@@ -238,7 +238,7 @@ func (b *boundEndpoint[M, R]) copyFor(in *instance, f *LocalMulticast) (m M, err
 			return m, nil
 		}
 	}
-	m, err = b.argument(in.id(), &Delivery{Raw: f.Raw}, &in.proc.counts.unknown)
+	m, err = argument[M](b, in.id(), &Delivery{Raw: f.Raw}, &in.proc.counts.unknown)
 	if err == nil && b.shared {
 		read := any(m)
 		f.decoded.Store(&read)

@@ -37,19 +37,23 @@ func (in Incoming) Answer() Answer {
 
 // DecodeAnswer decodes an answer of type R on the waiting goroutine.
 func DecodeAnswer[R any](a Answer) (R, error) {
-	var zero R
-	if e, is := a.Value.(*rawAnswer); is && a.Err == nil {
+	var none R
+	if a.Err != nil {
+		return none, a.Err
+	}
+	if e, is := a.Value.(*rawAnswer); is {
 		if v, quickly := decodeBytes[R](e.raw, nil); quickly {
 			return v, nil
 		}
+		var v R
+		if err := e.decode(&v); err != nil {
+			return none, err
+		}
+		return v, nil
 	}
-	v, err := a.open(decoder[R])
-	if err != nil {
-		return zero, err
-	}
-	r, ok := as[R](v)
+	r, ok := as[R](a.Value)
 	if !ok {
-		return zero, ranError(errorf(CodeBadMessage, "", "", "the answer is %T, want %s", v,
+		return none, ranError(errorf(CodeBadMessage, "", "", "the answer is %T, want %s", a.Value,
 			reflect.TypeFor[R]()))
 	}
 	return r, nil
@@ -203,7 +207,7 @@ func (t *Port[T]) recv(at RawPort, in Incoming) error {
 }
 
 // Ref is the port's address, to be sent to others.
-func (t *Port[T]) Ref() PortRef[T] { return PortRef[T]{id: t.raw.ID(), via: t.raw.p} }
+func (t *Port[T]) Ref() PortRef[T] { return PortRef[T]{portRef{id: t.raw.ID(), via: t.raw.p}} }
 
 // Recv waits for the next message, until ctx, the port or its actor ends. Messages from before the
 // end are still received.

@@ -11,5 +11,5 @@ func OpenPortFunc[T any](at PortOwner, take func(T) error, closed func(error)) (
 		}
 		return take(v)
 	}, closed)
-	return PortRef[T]{id: raw.ID(), via: raw.p}, raw.Close
+	return PortRef[T]{portRef{id: raw.ID(), via: raw.p}}, raw.Close
 }

@@ -12,7 +12,10 @@ import (
 // PortRef is a typed address of a port, a value for use in messages. As text it is the port's ID,
 // or a NATS subject of a plain client. So a plain client can write its inbox subject into a message
 // and be answered there.
-type PortRef[T any] struct {
+type PortRef[T any] struct{ portRef }
+
+// portRef is a PortRef without the Go type.
+type portRef struct {
 	id      subjects.PortID
 	foreign string // a NATS subject, in place of an ID
 	via     *Proc
@@ -21,16 +24,21 @@ type PortRef[T any] struct {
 // ForeignPort is the port of a plain NATS client that subscribes to a subject. Messages to it are
 // JSON, delivered at most once without acknowledgement.
 func ForeignPort[T any](subject string) (PortRef[T], error) {
+	r, err := foreignPort(subject)
+	return PortRef[T]{r}, err
+}
+
+func foreignPort(subject string) (portRef, error) {
 	if !foreignSubject(subject) {
-		return PortRef[T]{}, errorf(CodeInvalid, "", "",
+		return portRef{}, errorf(CodeInvalid, "", "",
 			"port %q: want mesh/rank.gen/actor:port, or a NATS subject of a client without wildcards",
 			subject)
 	}
-	return PortRef[T]{foreign: subject}, nil
+	return portRef{foreign: subject}, nil
 }
 
 // ID is the port's address; the zero ID for a plain NATS client.
-func (r PortRef[T]) ID() subjects.PortID { return r.id }
+func (r portRef) ID() subjects.PortID { return r.id }
 
 // Via binds the proc that sends for code that is not an actor.
 func (r PortRef[T]) Via(p *Proc) PortRef[T] {
@@ -38,7 +46,7 @@ func (r PortRef[T]) Via(p *Proc) PortRef[T] {
 	return r
 }
 
-func (r PortRef[T]) String() string {
+func (r portRef) String() string {
 	if r.foreign != "" {
 		return r.foreign
 	}
@@ -46,7 +54,7 @@ func (r PortRef[T]) String() string {
 }
 
 // MarshalText writes the port's ID, or the subject.
-func (r PortRef[T]) MarshalText() ([]byte, error) {
+func (r portRef) MarshalText() ([]byte, error) {
 	if r.foreign != "" {
 		return []byte(r.foreign), nil
 	}
@@ -54,8 +62,8 @@ func (r PortRef[T]) MarshalText() ([]byte, error) {
 }
 
 // UnmarshalText parses the form of MarshalText.
-func (r *PortRef[T]) UnmarshalText(text []byte) error {
-	*r = PortRef[T]{}
+func (r *portRef) UnmarshalText(text []byte) error {
+	*r = portRef{}
 	if r.id.UnmarshalText(text) == nil {
 		return nil
 	}
@@ -63,38 +71,50 @@ func (r *PortRef[T]) UnmarshalText(text []byte) error {
 		return errorf(CodeInvalid, "", "", "port %q: want mesh/rank.gen/actor:port, or a NATS subject", s)
 	}
 	var err error
-	*r, err = ForeignPort[T](string(text))
+	*r, err = foreignPort(string(text))
 	return err
 }
 
 // Send puts v into the port. A nil error says that the bus has the message, or that a port in this
 // process took it.
 func (r PortRef[T]) Send(ctx context.Context, v T) error {
-	p, from := senderOf(ctx, r.via)
-	if p == nil {
-		return errorf(CodeInvalid, r.String(), "",
-			"no sender: send from an actor's handler, or bind the port with Via")
-	}
-	if err := p.checkSend(from); err != nil {
+	p, from, err := portSender(ctx, r.portRef)
+	if err != nil {
 		return err
 	}
-	return r.sendAs(p, from, v)
+	return sendToPort(p, from, r.portRef, v)
 }
 
-// sendAs is Send with a known sender.
-func (r PortRef[T]) sendAs(p *Proc, from string, v T) error {
-	if r.foreign != "" {
-		return p.foreign.publish(r.foreign, v)
+// portSender returns the sender of ctx.
+func portSender(ctx context.Context, r portRef) (*Proc, string, error) {
+	p, from := senderOf(ctx, r.via)
+	if p == nil {
+		return nil, "", errorf(CodeInvalid, r.String(), "",
+			"no sender: send from an actor's handler, or bind the port with Via")
 	}
-	if r.id.Actor.Proc == p.id {
-		pt := p.ports.find(r.id.Actor.Name, r.id.Port)
-		if pt == nil {
-			return p.ports.missingError(r.id.Actor.Name, r.id.Port)
-		}
-		return pt.recv(Incoming{From: p.id.Actor(from), Envelope: wire.Envelope{Kind: wire.Message},
-			Local: true, Value: v})
+	return p, from, p.checkSend(from)
+}
+
+// sendToPort is PortRef.Send with a known sender.
+func sendToPort[T any](p *Proc, from string, to portRef, v T) error {
+	switch {
+	case to.foreign != "":
+		return p.foreign.publish(to.foreign, v)
+	case to.id.Actor.Proc == p.id:
+		return p.putIntoPort(from, to.id, v)
 	}
-	return sendRemote(p, from, r.id.Actor, r.id.Port, typeName[T](), v, time.Time{}, nil)
+	w, err := encode(p, v)
+	return p.sendEncoded(from, to.id.Actor, to.id.Port, typeName[T](), w, err, time.Time{}, nil)
+}
+
+// putIntoPort puts a value into a port of the proc.
+func (p *Proc) putIntoPort(from string, to subjects.PortID, v any) error {
+	pt := p.ports.find(to.Actor.Name, to.Port)
+	if pt == nil {
+		return p.ports.missingError(to.Actor.Name, to.Port)
+	}
+	return pt.recv(Incoming{From: p.id.Actor(from), Envelope: wire.Envelope{Kind: wire.Message},
+		Local: true, Value: v})
 }
 
 // foreignSubject reports whether a plain NATS client may receive castnet messages on a subject.

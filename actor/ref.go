@@ -8,7 +8,10 @@ import (
 
 // Ref is a typed address of one actor. It is a value: copy it, send it in a message (only the ID
 // travels), keep it. When the actor is gone, verbs on its Ref return errors.
-type Ref[A any] struct {
+type Ref[A any] struct{ actorRef }
+
+// actorRef is a Ref without the Go type.
+type actorRef struct {
 	id  subjects.ActorID
 	via *Proc
 	in  *instance // the actor, when it lives in this process and was there when the ref was bound
@@ -21,31 +24,37 @@ func RefOf[A any](id subjects.ActorID) Ref[A] {
 	if !id.IsValid() {
 		return ErrRef[A](fmt.Errorf("want a valid actor ID, got %q", id))
 	}
-	return Ref[A]{id: id}
+	return Ref[A]{actorRef{id: id}}
 }
 
 // Self is the Ref of the actor of ctx. A must be its Go type, without a check.
-func Self[A any](ctx *Context) Ref[A] { return Ref[A]{id: ctx.Self(), via: ctx.in.proc, in: ctx.in} }
+func Self[A any](ctx *Context) Ref[A] {
+	return Ref[A]{actorRef{id: ctx.Self(), via: ctx.in.proc, in: ctx.in}}
+}
 
 // ErrRef is a ref with an error: every verb returns that error.
-func ErrRef[A any](err error) Ref[A] { return Ref[A]{err: err} }
+func ErrRef[A any](err error) Ref[A] { return Ref[A]{actorRef{err: err}} }
 
 // Via binds the proc that sends for code that is not an actor.
 func (r Ref[A]) Via(p *Proc) Ref[A] {
+	bindRef(&r.actorRef, p)
+	return r
+}
+
+func bindRef(r *actorRef, p *Proc) {
 	r.via, r.in = p, nil
 	if p != nil && r.id.Proc == p.id {
 		r.in = p.find(r.id.Name)
 	}
-	return r
 }
 
 // ID is the actor's address.
-func (r Ref[A]) ID() subjects.ActorID { return r.id }
+func (r actorRef) ID() subjects.ActorID { return r.id }
 
 // Err is the error a bad ref carries.
-func (r Ref[A]) Err() error { return r.err }
+func (r actorRef) Err() error { return r.err }
 
-func (r Ref[A]) String() string {
+func (r actorRef) String() string {
 	if r.err != nil {
 		return "bad ref: " + r.err.Error()
 	}
@@ -53,7 +62,7 @@ func (r Ref[A]) String() string {
 }
 
 // MarshalText writes the ID; a bad ref cannot be sent.
-func (r Ref[A]) MarshalText() ([]byte, error) {
+func (r actorRef) MarshalText() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -62,7 +71,7 @@ func (r Ref[A]) MarshalText() ([]byte, error) {
 
 // UnmarshalText reads an ID. The ref is bound to no proc: an actor may use it as it is, other
 // code binds it with Via.
-func (r *Ref[A]) UnmarshalText(text []byte) error {
-	*r = Ref[A]{}
+func (r *actorRef) UnmarshalText(text []byte) error {
+	*r = actorRef{}
 	return r.id.UnmarshalText(text)
 }

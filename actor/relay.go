@@ -76,7 +76,7 @@ func OpenRelay[U any](at PortOwner, to PortRef[U], by Reducer[U], o RelayOptions
 }
 
 // Ref is the relay's own address, to be sent to others in the place of the port it stands in for.
-func (r *Relay[U]) Ref() PortRef[U] { return PortRef[U]{id: r.raw.ID(), via: r.p} }
+func (r *Relay[U]) Ref() PortRef[U] { return PortRef[U]{portRef{id: r.raw.ID(), via: r.p}} }
 
 // Close ends the relay: later senders get ErrPortGone. It forwards the buffer, unfolded if the fold
 // fails, and returns an error if some updates were not sent. A relay with a Limit drops an
@@ -122,7 +122,7 @@ func (r *Relay[U]) onTimer() {
 func (r *Relay[U]) apply(e relayEvent[U]) error {
 	next, send, err := r.rules.step(r.state, e)
 	for _, u := range send {
-		err = cmp.Or(err, r.to.sendAs(r.p, r.owner, u)) // several are sent at the end only
+		err = cmp.Or(err, sendToPort(r.p, r.owner, r.to.portRef, u)) // several are sent at the end only
 	}
 	if err != nil && e.kind != relayClose {
 		return err
@@ -172,7 +172,7 @@ func newRelayRules[U any](by Reducer[U], o RelayOptions) (relayRules[U], error) 
 		maxInterval: cmp.Or(o.Max, 50*time.Millisecond),
 		limit:       o.Limit,
 	}
-	if !by.none() {
+	if by.reducerSpec != (reducerSpec{}) {
 		if err := by.Err(); err != nil {
 			return r, err
 		}

@@ -267,7 +267,7 @@ func newSink(t *testing.T) *sink {
 		s.came = append(s.came, arrival{time.Since(s.since), v})
 		return nil
 	}, nil)
-	s.PortRef = PortRef[[]int]{id: raw.ID()}
+	s.PortRef = PortRef[[]int]{portRef{id: raw.ID()}}
 	return s
 }
 

@@ -64,7 +64,7 @@ func Successor[A any](ref Ref[A]) Ref[A] {
 	if next := in.successor(); next != nil {
 		in = next
 	}
-	return Ref[A]{id: in.id(), via: ref.via, in: in}
+	return Ref[A]{actorRef{id: in.id(), via: ref.via, in: in}}
 }
 
 // restartPolicy returns the actor's restart policy.
@@ -144,25 +144,27 @@ func (f *children) reportFinalEnd(o childOwner, in *instance) {
 }
 
 // runEffects carries out the decided effects.
-func (f *children) runEffects(o childOwner, effects []supervise.Effect[*instance]) {
+func (f *children) runEffects(o childOwner, effects []supervise.Effect) {
 	for _, effect := range effects {
 		switch x := effect.(type) {
-		case supervise.Stop[*instance]:
-			x.Key.stopForGroupRestart()
-			o.after(x.Key.proc.options.Cleanup, func(childOwner) { // it may have ended long since
-				x.Key.fail(ending{code: CodeKilled, reason: "killed: its group restarts and it did not stop"})
+		case supervise.Stop:
+			child := x.Key.(*instance)
+			child.stopForGroupRestart()
+			o.after(child.proc.options.Cleanup, func(childOwner) { // it may have ended long since
+				child.fail(ending{code: CodeKilled, reason: "killed: its group restarts and it did not stop"})
 			})
-		case supervise.Start[*instance]:
-			f.restart(o, x.Key)
-		case supervise.SetTimer[*instance]:
+		case supervise.Start:
+			f.restart(o, x.Key.(*instance))
+		case supervise.SetTimer:
 			o.after(time.Until(x.Until), func(o childOwner) { f.runEffects(o, f.state.OnTimer(time.Now())) })
-		case supervise.Escalate[*instance]:
-			e := f.undecided[x.Key]
+		case supervise.Escalate:
+			child := x.Key.(*instance)
+			e := f.undecided[child]
 			reason := x.Reason
-			if x.Key.restartPolicy().When == Propagate { // already published
+			if child.restartPolicy().When == Propagate { // already published
 				reason = ""
 			}
-			delete(f.undecided, x.Key)
+			delete(f.undecided, child)
 			o.onFinalEnd(e, true, reason)
 		}
 	}

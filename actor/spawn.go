@@ -89,7 +89,7 @@ func spawnTyped[A, P any](ctx context.Context, p *Proc, parent *instance, typ Ty
 		o(&b.SpawnSpec)
 	}
 	in, err := p.spawn(ctx, parent, b)
-	return Ref[A]{id: p.id.Actor(name), via: p, in: in}, err
+	return Ref[A]{actorRef{id: p.id.Actor(name), via: p, in: in}}, err
 }
 
 // Spawn creates an actor and waits for its constructor. If ctx ends before (without a deadline:

@@ -79,13 +79,13 @@ func (e Endpoint[A, M, R]) SendAfter(ctx *Context, d time.Duration, to Ref[A],
 	if d < 0 {
 		return nil, errorf(CodeInvalid, to.id.String(), e.Name(), "a delay of %s: want 0 or more", d)
 	}
-	if _, _, err := e.prepare(ctx, &to); err != nil {
+	if _, _, err := prepare(ctx, e.endpointSpec, &to.actorRef); err != nil {
 		return nil, err
 	}
 	in := ctx.in
 	return in.afterFunc(d, func() {
 		if err := e.Send(in.lifetime(), to, m); err != nil {
-			in.proc.deadLetters.bounce(in, typeName[M](), m, asError(err))
+			in.proc.deadLetters.bounce(in, e.typ, m, asError(err))
 		}
 	}), nil
 }

@@ -144,7 +144,7 @@ func (in *instance) terminate() {
 // notifyWaiters notifies everything that waits for an ended actor.
 //
 //go:noinline
-func (in *instance) notifyWaiters(why *Error, deferreds []anyDeferred, observers []*endObserver,
+func (in *instance) notifyWaiters(why *Error, deferreds []*deferred, observers []*endObserver,
 	timers map[*delayedCall]struct{}) {
 	in.mailbox.rejectLeftover(why)
 	for a := range timers {

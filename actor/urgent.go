@@ -41,7 +41,7 @@ func (c *Context) OnControl() bool {
 // message also goes by the control connection, repeatedly until it is answered. The first answer
 // counts, except errors on the control connection.
 func (e Endpoint[A, M, R]) CallUrgent(ctx context.Context, to Ref[A], m M) (R, error) {
-	p, from, err := e.prepare(ctx, &to)
+	p, from, err := prepare(ctx, e.endpointSpec, &to.actorRef)
 	if err != nil {
 		var none R
 		return none, err
@@ -49,18 +49,18 @@ func (e Endpoint[A, M, R]) CallUrgent(ctx context.Context, to Ref[A], m M) (R, e
 	if p.process.has(to.id.Proc) {
 		return e.Call(ctx, to, m)
 	}
-	ctx, cancel := p.bounded(ctx)
-	defer cancel()
-	return DecodeAnswer[R](callUrgent(ctx, p, from, to.id, e.d.name, m))
+	return DecodeAnswer[R](p.callUrgent(ctx, from, to.id, e.name, m))
 }
 
 // callUrgent sends on both connections, and waits.
-func callUrgent[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, endpoint string,
-	m M) Answer {
+func (p *Proc) callUrgent(ctx context.Context, from string, to subjects.ActorID, endpoint string,
+	m any) Answer {
+	ctx, cancel := p.bounded(ctx)
+	defer cancel()
 	if ctx.Err() != nil {
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}
-	body, err := encodeAny(nil, m)
+	body, err := wire.AppendMarshal(nil, m)
 	if err != nil {
 		return Answer{Err: errorf(CodeInvalid, to.String(), endpoint, "%v", err)}
 	}

@@ -21,35 +21,35 @@ const clientName = "client"
 // If the actor dies meanwhile, Call fails at once, with the actor's end in Error.Event. An actor
 // calls on its own turn: two actors that call each other wait for their deadlines.
 func (e Endpoint[A, M, R]) Call(ctx context.Context, to Ref[A], m M) (R, error) {
-	if to.in != nil && e.d != nil && e.d.err == nil {
+	if to.in != nil && isValid(e.endpointSpec) {
 		if from, here := localSender(ctx, to.in, to.via); here {
-			if v, err, ok := e.callLocal(ctx, from, to.in, m); ok {
+			if v, err, ok := callLocal[M, R](ctx, e.endpointSpec, from, to.in, m); ok {
 				return v, err
 			}
 		}
 	}
-	return e.callRemote(ctx, &to, m)
+	return callRemote[M, R](ctx, e.endpointSpec, &to.actorRef, m)
 }
 
 // callRemote is Call for an actor not known to be local.
 //
 //go:noinline
-func (e Endpoint[A, M, R]) callRemote(ctx context.Context, to *Ref[A], m M) (R, error) {
-	p, from, err := e.prepare(ctx, to)
+func callRemote[M, R any](ctx context.Context, s *endpointSpec, to *actorRef, m M) (R, error) {
+	p, from, err := prepare(ctx, s, to)
 	if err != nil {
 		var none R
 		return none, err
 	}
-	return DecodeAnswer[R](ask(ctx, p, from, to.id, e.d.name, m))
+	return DecodeAnswer[R](ask(ctx, p, from, to.id, s.name, m))
 }
 
 // Send sends m without waiting. A nil error means that a local mailbox has the message, or that it
 // is on its way to another proc. If it does not arrive by ctx's deadline (without one: 30 s), or
 // comes back later, the sender gets a dead letter (DeadLetterHandler).
 func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
-	if to.in != nil && e.d != nil && e.d.err == nil {
+	if to.in != nil && isValid(e.endpointSpec) {
 		if from, here := localSender(ctx, to.in, to.via); here {
-			if ok, why := send(to.in, &e.d.endpointSpec, queuedMessage[M, R]{m: m, from: from},
+			if ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: from},
 				0); why == nil {
 				if ok {
 					return nil
@@ -59,65 +59,64 @@ func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
 			}
 		}
 	}
-	return e.sendRemote(ctx, &to, m, false)
+	return sendRemote(ctx, e.endpointSpec, &to.actorRef, m, nil)
 }
 
 // SendWait is Send with a wait for room, at most until ctx ends (without a deadline: 30 s). To
 // another proc it waits while 8 MiB of such messages there are unconsumed; they enter even a full
 // mailbox. An actor waits on its turn: two that wait for each other wait for their deadlines.
 func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
-	if to.in != nil && e.d != nil && e.d.err == nil {
+	if to.in != nil && isValid(e.endpointSpec) {
 		if from, here := localSender(ctx, to.in, to.via); here {
-			ok, why := send(to.in, &e.d.endpointSpec, queuedMessage[M, R]{m: m, from: from}, 0)
+			ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: from}, 0)
 			if ok && why == nil {
 				return nil
 			} else if ok {
-				return e.sendWaitLocal(ctx, &to, m, why)
+				return to.in.awaitRoom(ctx, why, func(ctx context.Context) error { return e.Send(ctx, to, m) })
 			}
 		}
 	}
-	return e.sendRemote(ctx, &to, m, true)
+	return sendRemote(ctx, e.endpointSpec, &to.actorRef, m, ctx)
 }
 
-// sendWaitLocal waits for room in a local mailbox.
-//
-//go:noinline
-func (e Endpoint[A, M, R]) sendWaitLocal(ctx context.Context, to *Ref[A], m M, why *Error) error {
+// isValid reports whether an endpoint was made by NewEndpoint, with a good name.
+func isValid(s *endpointSpec) bool { return s != nil && s.err == nil }
+
+// awaitRoom waits for room in the mailbox and sends again, until the mailbox takes the message.
+func (in *instance) awaitRoom(ctx context.Context, why *Error, again func(context.Context) error) error {
 	err := error(why)
-	ctx, cancel := to.in.proc.bounded(ctx)
+	ctx, cancel := in.proc.bounded(ctx)
 	defer cancel()
 	if from, ok := ctx.Value(senderKey{}).(*instance); ok {
 		from.yield()
 	}
 	for errors.Is(err, ErrMailboxFull) {
-		if room := to.in.roomSignal(); room != nil {
+		if room := in.roomSignal(); room != nil {
 			select {
 			case <-room:
 			case <-ctx.Done():
 				return err
 			}
 		}
-		err = e.Send(ctx, *to, m)
+		err = again(ctx)
 	}
 	return err
 }
 
-// sendRemote is Send for an actor not known to be local.
+// sendRemote is Send for an actor not known to be local. With the context wait it waits for room.
 //
 //go:noinline
-func (e Endpoint[A, M, R]) sendRemote(ctx context.Context, to *Ref[A], m M, wait bool) error {
-	p, from, err := e.prepare(ctx, to)
+func sendRemote[M any](ctx context.Context, s *endpointSpec, to *actorRef, m M, wait context.Context) error {
+	p, from, err := prepare(ctx, s, to)
 	if err != nil {
 		return err
 	}
 	if to.id.Proc == p.id {
-		return p.sendUntyped(from, to.id.Port(e.d.name), m)
+		return p.sendUntyped(from, to.id.Port(s.name), m)
 	}
 	deadline, _ := ctx.Deadline()
-	if !wait {
-		return sendRemote(p, from, to.id, e.d.name, e.d.typ, m, deadline, nil)
-	}
-	return sendRemote(p, from, to.id, e.d.name, e.d.typ, m, deadline, ctx)
+	w, err := encode(p, m)
+	return p.sendEncoded(from, to.id, s.name, s.typ, w, err, deadline, wait)
 }
 
 // localSender reports whether the target is known to be local to the sender's proc. from is the
@@ -140,14 +139,16 @@ func (in *instance) isReplaced() bool { return in.proc.find(in.name) != in || in
 
 // callLocal is Call within a proc, without encoding. ok is false if the actor's endpoint has other
 // types, or the address has a new actor.
-func (e Endpoint[A, M, R]) callLocal(ctx context.Context, from, to *instance, m M) (v R, err error, ok bool) {
+func callLocal[M, R any](
+	ctx context.Context, s *endpointSpec, from, to *instance, m M,
+) (v R, err error, ok bool) {
 	p := to.proc
 	rp := &reply[R]{}
 	rp.ctx.in = to
 	var now int64
 	done := ctx.Done()
 	if done != nil && ctx.Err() != nil {
-		return v, fromContext(ctx, to.id().String(), e.d.name), true
+		return v, fromContext(ctx, to.id().String(), s.name), true
 	}
 	if end, has := ctx.Deadline(); has { // ctx itself wakes the caller
 		rp.ctx.deadline = p.instant(end)
@@ -157,7 +158,7 @@ func (e Endpoint[A, M, R]) callLocal(ctx context.Context, from, to *instance, m 
 		rp.ctx.deadline = now + int64(p.options.Deadline)
 		rp.waiter = p.waiters.get(rp.ctx.deadline)
 	}
-	ok, why := send(to, &e.d.endpointSpec, queuedMessage[M, R]{m: m, from: from, reply: rp}, now)
+	ok, why := send(to, s, queuedMessage[M, R]{m: m, from: from, reply: rp}, now)
 	if !ok || why != nil {
 		p.waiters.put(rp.waiter)
 		if why == nil {
@@ -168,23 +169,24 @@ func (e Endpoint[A, M, R]) callLocal(ctx context.Context, from, to *instance, m 
 	if from != nil {
 		from.yield()
 	}
-	v, err = rp.wait(ctx, done, e.d.name)
+	v, err = awaitReply(rp, ctx, done, s.name)
 	return v, err, true
 }
 
-func (e Endpoint[A, M, R]) prepare(ctx context.Context, to *Ref[A]) (*Proc, string, error) {
+// prepare returns the sender of a message to an actor.
+func prepare(ctx context.Context, s *endpointSpec, to *actorRef) (*Proc, string, error) {
 	if to.err != nil {
 		return nil, "", to.err
 	}
 	if to.id.Name == "" { // whatever makes a Ref makes a valid one
-		return nil, "", errorf(CodeInvalid, "", e.Name(), "want the ref of an actor, got the zero Ref")
+		return nil, "", errorf(CodeInvalid, "", s.Name(), "want the ref of an actor, got the zero Ref")
 	}
-	if err := e.Err(); err != nil {
+	if err := s.Err(); err != nil {
 		return nil, "", errorf(CodeInvalid, to.id.String(), "", "%v", err)
 	}
 	p, from := senderOf(ctx, to.via)
 	if p == nil {
-		return nil, "", errorf(CodeInvalid, to.id.String(), e.d.name,
+		return nil, "", errorf(CodeInvalid, to.id.String(), s.name,
 			"no sender: call from an actor's handler with its Context, or bind the ref with Via")
 	}
 	return p, from, p.checkSend(from)

@@ -54,8 +54,8 @@ func (rp *reply[R]) complete(v any, err error) {
 	rp.sendAnswer(r, rerr)
 }
 
-// wait returns the answer, or the reason of its absence.
-func (rp *reply[R]) wait(ctx context.Context, done <-chan struct{}, endpoint string) (R, error) {
+// awaitReply returns the answer, or the reason of its absence.
+func awaitReply[R any](rp *reply[R], ctx context.Context, done <-chan struct{}, endpoint string) (R, error) {
 	ended := rp.await(ctx, done)
 	rp.ctx.in.proc.waiters.put(rp.waiter)
 	if ended != nil {
@@ -127,7 +127,7 @@ type waiterPool struct {
 	nextFire atomic.Int64 // when the timer fires; MaxInt64: it does not
 
 	mu    sync.Mutex // guards the fields below
-	all   weakSet[waiter]
+	all   weakSet
 	timer *time.Timer
 }
 

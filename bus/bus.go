@@ -22,13 +22,13 @@ type Bus struct {
 	done chan struct{} // closed by fail or Close, whichever is first
 
 	mu        sync.Mutex
-	ended     bool  // done is closed
-	err       error // why, nil after Close
+	ended     bool        // done is closed
+	err       error       // why, nil after Close
+	values    map[any]any // shared by the users of the Bus
 	closeOnce sync.Once
 	closeErr  error // of the first Close
 
 	watchers       stateWatchers
-	values         sync.Map
 	ignoredReplies atomic.Uint64 // replies that were no answers
 }
 
@@ -36,7 +36,7 @@ type Bus struct {
 // worked before is then restored for ever.
 func Open(ctx context.Context, o Options) (*Bus, error) {
 	o = o.withDefaults()
-	b := &Bus{log: o.Log, done: make(chan struct{})}
+	b := &Bus{log: o.Log, done: make(chan struct{}), values: map[any]any{}}
 	if err := o.check(); err != nil {
 		return nil, &ConnectError{URL: o.where(), Reason: BadOptions, Err: err}
 	}
@@ -69,8 +69,13 @@ func (b *Bus) Control() *Conn { return b.control }
 
 // LoadOrStore returns the value that users of the Bus share under a key: v if there was none.
 func (b *Bus) LoadOrStore(key, v any) any {
-	kept, _ := b.values.LoadOrStore(key, v)
-	return kept
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if kept, ok := b.values[key]; ok {
+		return kept
+	}
+	b.values[key] = v
+	return v
 }
 
 // IgnoredReplies counts the replies to requests that were no answers (BUS-8).

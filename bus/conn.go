@@ -34,8 +34,8 @@ type Conn struct {
 	inbox    *Inbox     // BUS-1: the one queue of all Subscribe calls
 	lossyMu  sync.Mutex // guards lossy
 	lossy    map[string]*Inbox
-	subs     sync.Map   // *nats.Subscription -> *Sub
-	subMu    sync.Mutex // held while a subscription enters subs
+	subMu    sync.Mutex // guards subs
+	subs     map[*nats.Subscription]*Sub
 	denials  denials
 	requests requests
 }
@@ -54,6 +54,7 @@ func newConn(b *Bus, name ConnName, o Options) *Conn {
 		closed:     make(chan struct{}),
 		connCtx:    newConnContext(),
 		lossy:      map[string]*Inbox{},
+		subs:       map[*nats.Subscription]*Sub{},
 	}
 	c.inbox = newInbox(c, "", o.QueueLen)
 	return c

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -128,12 +129,7 @@ func (c *Conn) onDenied(denied *PermissionError) {
 }
 
 func (c *Conn) isSubscribed(subject string) bool {
-	found := false
-	c.subs.Range(func(_, s any) bool {
-		found = s.(*Sub).subject == subject
-		return !found
-	})
-	return found
+	return slices.ContainsFunc(c.subscriptions(), func(s *Sub) bool { return s.subject == subject })
 }
 
 // parsePermission reads the server's text: … Publish to "SUBJECT", or …

@@ -62,12 +62,11 @@ func (c *Conn) inboxes() []*Inbox {
 // Dropped counts the messages dropped by a lossy Inbox.
 func (i *Inbox) Dropped() uint64 {
 	n := i.dropped.Load()
-	i.conn.subs.Range(func(_, s any) bool {
-		if s := s.(*Sub); s.inbox == i {
+	for _, s := range i.conn.subscriptions() {
+		if s.inbox == i {
 			n += s.dropped()
 		}
-		return true
-	})
+	}
 	return n
 }
 
@@ -163,7 +162,7 @@ func (c *Conn) register(s *Sub) error {
 		return err
 	}
 	s.natsSub = ns
-	c.subs.Store(ns, s)
+	c.subs[ns] = s
 	return nil
 }
 
@@ -178,7 +177,7 @@ func (c *Conn) confirm(ctx context.Context, s *Sub) error {
 // Unsubscribe ends the subscription. Its handler gets no more messages, except in a call already
 // under way. A second call does nothing.
 func (s *Sub) Unsubscribe() error {
-	if _, live := s.conn.subs.LoadAndDelete(s.natsSub); !live {
+	if !s.conn.forget(s) {
 		return nil
 	}
 	s.inbox.dropped.Add(s.dropped())
@@ -204,7 +203,7 @@ func (s *Sub) dropped() uint64 {
 // call it from a handler.
 func (s *Sub) Drain(ctx context.Context) error {
 	c := s.conn
-	if _, live := c.subs.Load(s.natsSub); !live {
+	if c.subOf(s.natsSub) == nil {
 		return nil
 	}
 	ctx, cancel := bounded(ctx, flushTimeout)
@@ -266,15 +265,25 @@ func (i *Inbox) pump() {
 
 // subOf returns the live subscription; nil if it has been unsubscribed.
 func (c *Conn) subOf(ns *nats.Subscription) *Sub {
-	if s, ok := c.subs.Load(ns); ok {
-		return s.(*Sub)
-	}
 	c.subMu.Lock()
 	defer c.subMu.Unlock()
-	if s, ok := c.subs.Load(ns); ok {
-		return s.(*Sub)
-	}
-	return nil
+	return c.subs[ns]
+}
+
+// forget reports whether a subscription was live. It is no longer.
+func (c *Conn) forget(s *Sub) bool {
+	c.subMu.Lock()
+	defer c.subMu.Unlock()
+	live := c.subs[s.natsSub] != nil
+	delete(c.subs, s.natsSub)
+	return live
+}
+
+// subscriptions are the live ones.
+func (c *Conn) subscriptions() []*Sub {
+	c.subMu.Lock()
+	defer c.subMu.Unlock()
+	return slices.Collect(maps.Values(c.subs))
 }
 
 // awaitClosed waits for the pumps and for the last event of nats.go.

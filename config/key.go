@@ -88,7 +88,7 @@ func (d *keyDef) invalidValue(place, name, text string) error {
 
 // envName returns the variable of a key.
 func envName(name string) string {
-	return Prefix + strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToUpper(name))
+	return Prefix + strings.ReplaceAll(strings.ReplaceAll(strings.ToUpper(name), ".", "_"), "-", "_")
 }
 
 // Keys describes every key, in the order of docs/configuration.md.

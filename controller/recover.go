@@ -34,14 +34,14 @@ func (st *state) decideRecovery(
 	}
 	seat.minEvent = max(seat.minEvent+1, about.Nth+1)
 	seat.oldHost = subjects.HostID{}
-	var fx []supervise.Effect[int]
+	var fx []supervise.Effect
 	if seat.phase == starting {
 		fx = st.supervisor.StartFailed(rank, now)
 	} else {
 		fx = st.supervisor.Ended(rank, supervise.Failed, now)
 	}
 	for _, f := range fx {
-		if e, gaveUp := f.(supervise.Escalate[int]); gaveUp {
+		if e, gaveUp := f.(supervise.Escalate); gaveUp {
 			st.apply(x, fx, now) // fx may start other ranks
 			return &permanentFailure{"; not restarted: " + e.Reason}
 		}
@@ -63,15 +63,15 @@ func (st *state) neverRan(rank int) bool {
 }
 
 // apply runs the effects of the supervisor.
-func (st *state) apply(x *effects, fx []supervise.Effect[int], now time.Time) {
+func (st *state) apply(x *effects, fx []supervise.Effect, now time.Time) {
 	for _, f := range fx {
 		switch f := f.(type) {
-		case supervise.SetTimer[int]:
+		case supervise.SetTimer:
 			if x.wake.IsZero() || f.Until.Before(x.wake) {
 				x.wake = f.Until
 			}
-		case supervise.Start[int]:
-			st.startWhenReady(x, f.Key, now)
+		case supervise.Start:
+			st.startWhenReady(x, f.Key.(int), now)
 		}
 	}
 }

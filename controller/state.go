@@ -20,7 +20,7 @@ type state struct {
 	procTimeout      time.Duration      // bounds an actor's wait for its proc to restart
 	serial           uint64             // numbers the requests to agents
 	rankStates       map[int]*rankState // of ranks that restarted, moved, or had their procs change
-	supervisor       *supervise.State[int]
+	supervisor       *supervise.State
 	spares           []subjects.HostID               // hosts without ranks of the mesh
 	diedHosts        map[subjects.HostID]bool        // hosts that died; ranks of the mesh may still run there
 	withoutOrphans   map[subjects.HostID]bool        // dead hosts without live kept procs
@@ -83,7 +83,7 @@ func newState(s Spec) (*state, error) {
 		reportedFailures: map[int]reportedFailure{},
 	}
 	if s.Policy.Restarts() {
-		st.supervisor = supervise.New[int](supervise.OneForOne)
+		st.supervisor = supervise.New(supervise.OneForOne)
 		for _, rank := range st.ranks() {
 			st.supervisor.Started(rank, s.Policy.intensity())
 		}

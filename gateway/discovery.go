@@ -75,7 +75,7 @@ func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
 	}
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	inv, err := g.hosts.Inventory(ctx)
+	inv, err := g.net.Inventory(ctx)
 	all := inv.Meshes
 	if err != nil {
 		g.sampledLog.Warn().Err(err).Msg("cannot list the endpoints")

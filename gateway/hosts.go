@@ -38,7 +38,7 @@ var errHostsIncomplete = errors.New("the list of hosts is not complete")
 // them for their meshes. Each heartbeat makes its host known, so the known ones are mostly
 // complete, and a query of them need not wait for more.
 type hosts struct {
-	*mesh.Net
+	net      *mesh.Net
 	watcher  *presence.Watcher
 	remember time.Duration
 
@@ -74,7 +74,7 @@ func (h *knownHost) state() (state presence.State, why string) {
 
 func newHosts(net *mesh.Net) (h *hosts, err error) {
 	h = &hosts{
-		Net: net, remember: config.DiscoveryDeadHostRetention.Get(net.Config()),
+		net: net, remember: config.DiscoveryDeadHostRetention.Get(net.Config()),
 		known: map[subjects.HostID]*knownHost{},
 	}
 	h.watcher, err = presence.New(net.Proc())
@@ -88,7 +88,7 @@ func newHosts(net *mesh.Net) (h *hosts, err error) {
 func (h *hosts) copyFromPeer(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, inheritTimeout)
 	defer cancel()
-	l, err := agent.ListKnownHosts(ctx, h.Bus(), h.Proc().Space())
+	l, err := agent.ListKnownHosts(ctx, h.net.Bus(), h.net.Proc().Space())
 	if err != nil {
 		return // there is no other, or it cannot be asked
 	}
@@ -279,7 +279,7 @@ func (h *hosts) Inventory(ctx context.Context) (inv mesh.Inventory, err error) {
 	if err != nil {
 		return inv, err
 	}
-	inv.Meshes, err = h.MeshesOn(ctx, ids)
+	inv.Meshes, err = h.net.MeshesOn(ctx, ids)
 	inv.Hosts = silent
 	for _, id := range ids {
 		inv.Hosts = append(inv.Hosts, mesh.HostState{HostInfo: agent.HostInfo{ID: id, Label: id.Label()},
@@ -296,7 +296,7 @@ func (h *hosts) KnownMeshes(ctx context.Context) (inv mesh.Inventory, err error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, knownHostsTimeout)
 	defer cancel()
-	inv.Meshes, err = h.MeshesOn(ctx, ids)
+	inv.Meshes, err = h.net.MeshesOn(ctx, ids)
 	return inv, err
 }
 
@@ -308,14 +308,14 @@ func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.
 	lost := h.missedEvents
 	h.mu.Unlock()
 	known, _ := h.reachable()
-	found, err := agent.DiscoverHosts(ctx, h.Bus(), h.Proc().Space(),
-		config.DiscoveryQuietPeriod.Get(h.Config()), known...)
+	found, err := agent.DiscoverHosts(ctx, h.net.Bus(), h.net.Proc().Space(),
+		config.DiscoveryQuietPeriod.Get(h.net.Config()), known...)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(found) == 0 {
-		return nil, nil, fmt.Errorf("no host answers on %s in %s: start a hostd there", h.Bus().Control().URL(),
-			h.Proc().Space())
+		return nil, nil, fmt.Errorf("no host answers on %s in %s: start a hostd there", h.net.Bus().Control().URL(),
+			h.net.Proc().Space())
 	}
 	answered := map[subjects.HostID]bool{}
 	for _, info := range found {

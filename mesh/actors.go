@@ -20,7 +20,12 @@ import (
 
 // ActorMesh is a region of an actor mesh: one actor of Go type A in every proc of a region. It is a
 // value. Its text is name|owner|procs; Via binds a decoded one to a Net.
-type ActorMesh[A any] struct {
+type ActorMesh[A any] struct{ actorMesh }
+
+// actorMesh is the part of an ActorMesh without the Go type. Programs compile an ActorMesh for each
+// of their types, and this part once. Its unexported operations are functions: methods of an
+// embedded type are compiled again for each.
+type actorMesh struct {
 	procs        ProcMesh
 	name         string           // the actors' shared name
 	owner        subjects.ActorID // its controller; zero: unknown, or none
@@ -62,10 +67,20 @@ func Spawn[A, P any](
 func SpawnActors[A, P any](
 	ctx context.Context, procs ProcMesh, typ actor.Type[A, P], s ActorSpawnSpec[P],
 ) (ActorMesh[A], error) {
-	fail := func(err error) (ActorMesh[A], error) {
-		return ActorMesh[A]{}, &RefusedError{"actors", s.Label, err}
+	m, err := spawnActors(ctx, procs, typ.Name(), ActorSpawnSpec[any]{
+		Label: s.Label, Params: s.Params, Lease: s.Lease, Policy: s.Policy, Display: s.Display,
+		ProgressTimeout: s.ProgressTimeout, AllowPartial: s.AllowPartial, Uncontrolled: s.Uncontrolled,
+	})
+	return ActorMesh[A]{m}, err
+}
+
+func spawnActors(
+	ctx context.Context, procs ProcMesh, typ string, s ActorSpawnSpec[any],
+) (actorMesh, error) {
+	fail := func(err error) (actorMesh, error) {
+		return actorMesh{}, &RefusedError{"actors", s.Label, err}
 	}
-	if err := cmp.Or(procs.Err(), typ.Err()); err != nil {
+	if err := cmp.Or(procs.Err(), actor.NewType[any, any](typ).Err()); err != nil {
 		return fail(err)
 	}
 	if s.Uncontrolled && s.Policy.Recovery != Propagate {
@@ -82,9 +97,9 @@ func SpawnActors[A, P any](
 	}
 	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
 	defer cancel()
-	actors := agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw}
+	actors := agent.ActorSpec{Name: name, Type: typ, Params: raw}
 	idle := cmp.Or(s.ProgressTimeout, config.ActorSpawnIdle.Get(procs.net.config))
-	m := ActorMesh[A]{procs: procs, name: name, uncontrolled: s.Uncontrolled}
+	m := actorMesh{procs: procs, name: name, uncontrolled: s.Uncontrolled}
 	if s.Uncontrolled {
 		actors.Owner = procs.net.proc.ID().Actor(agent.Name)
 		err := procs.createUncontrolled(ctx, actors, idle)
@@ -94,8 +109,8 @@ func SpawnActors[A, P any](
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx),
 			config.MeshCleanupDeadline.Get(procs.net.config))
 		defer cancel()
-		_, stopping := m.stopUncontrolled(stop, "its spawn failed")
-		return ActorMesh[A]{}, errors.Join(err, stopping)
+		_, stopping := stopUncontrolled(stop, m, "its spawn failed")
+		return actorMesh{}, errors.Join(err, stopping)
 	}
 	procs.resolve() // its controller begins with the present procs, as the process knows them
 	owner, err := procs.net.startController(ctx, controller.Spec{
@@ -109,7 +124,7 @@ func SpawnActors[A, P any](
 	if err == nil || s.AllowPartial && isPartial(err) {
 		return m, err
 	}
-	return ActorMesh[A]{}, errors.Join(err, abandonSpawn(ctx, procs.net, owner, name))
+	return actorMesh{}, errors.Join(err, abandonSpawn(ctx, procs.net, owner, name))
 }
 
 // isPartial reports whether a failed spawn has started some ranks.
@@ -127,7 +142,7 @@ func (p ProcMesh) createUncontrolled(ctx context.Context, spec agent.ActorSpec, 
 		defer cancel()
 	}
 	creation := agent.CreateRequest{Actors: &spec, Wait: true}
-	o, err := cast.Reduce(ctx, p.agents(), agent.Create, creation, agent.MergeOverlays)
+	o, err := cast.Reduce(ctx, agentsOf(p), agent.Create, creation, agent.MergeOverlays)
 	silent, err := statusesByRank(err)
 	if err != nil {
 		return fmt.Errorf("spawn %s: %w", spec.Name, err)
@@ -152,7 +167,14 @@ func (p ProcMesh) createUncontrolled(ctx context.Context, spec agent.ActorSpec, 
 func Service[A, P any](
 	ctx context.Context, procs ProcMesh, typ actor.Type[A, P], name string, params P,
 ) (ActorMesh[A], error) {
-	err := cmp.Or(procs.Err(), typ.Err(), subjects.CheckLabel("service", name))
+	m, err := spawnService(ctx, procs, typ.Name(), name, params)
+	return ActorMesh[A]{m}, err
+}
+
+func spawnService(
+	ctx context.Context, procs ProcMesh, typ, name string, params any,
+) (actorMesh, error) {
+	err := cmp.Or(procs.Err(), actor.NewType[any, any](typ).Err(), subjects.CheckLabel("service", name))
 	if err == nil && name == agent.Name {
 		err = fmt.Errorf("the name belongs to the agent of a proc: want another name")
 	}
@@ -161,31 +183,31 @@ func Service[A, P any](
 		raw, err = wire.Marshal(params)
 	}
 	if err != nil {
-		return ActorMesh[A]{}, &RefusedError{"service", name, err}
+		return actorMesh{}, &RefusedError{"service", name, err}
 	}
 	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
 	defer cancel()
-	spec := agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw, Owner: procs.desc.Owner}
+	spec := agent.ActorSpec{Name: name, Type: typ, Params: raw, Owner: procs.desc.Owner}
 	if err := procs.createUncontrolled(ctx, spec, config.ActorSpawnIdle.Get(procs.net.config)); err != nil {
-		return ActorMesh[A]{}, fmt.Errorf("service %q: %w", name, err)
+		return actorMesh{}, fmt.Errorf("service %q: %w", name, err)
 	}
-	return ActorMesh[A]{procs: procs, name: name, uncontrolled: true}, nil
+	return actorMesh{procs: procs, name: name, uncontrolled: true}, nil
 }
 
 // Err returns the error of a bad handle.
-func (m ActorMesh[A]) Err() error { return m.procs.Err() }
+func (m actorMesh) Err() error { return m.procs.Err() }
 
 // Name is the name the actors share within their procs.
-func (m ActorMesh[A]) Name() string { return m.name }
+func (m actorMesh) Name() string { return m.name }
 
 // Procs is the region of the proc mesh the actors live in.
-func (m ActorMesh[A]) Procs() ProcMesh { return m.procs }
+func (m actorMesh) Procs() ProcMesh { return m.procs }
 
 // Extent is the shape of the region.
-func (m ActorMesh[A]) Extent() shape.Extent { return m.procs.Extent() }
+func (m actorMesh) Extent() shape.Extent { return m.procs.Extent() }
 
 // Target returns the recipients of a cast; it makes the mesh a cast.Mesh.
-func (m ActorMesh[A]) Target() (cast.Target, error) {
+func (m actorMesh) Target() (cast.Target, error) {
 	if err := m.Err(); err != nil {
 		return cast.Target{}, err
 	}
@@ -196,49 +218,62 @@ func (m ActorMesh[A]) Target() (cast.Target, error) {
 }
 
 // Ref addresses one rank of the region.
-func (m ActorMesh[A]) Ref(rank int) actor.Ref[A] {
-	if err := m.Err(); err != nil {
-		return actor.ErrRef[A](err)
-	}
-	base, err := m.procs.region.BaseRank(rank)
-	if err != nil {
-		return actor.ErrRef[A](err)
-	}
-	return m.ref(base)
-}
+func (m ActorMesh[A]) Ref(rank int) actor.Ref[A] { return refOf[A](atRank(m.actorMesh, rank)) }
 
 // At addresses the actor at one point, given as pairs of label and index: At("host", 0, "gpu", 3).
 // Dimensions of size 1 may be omitted. Calls through the ref return the error of bad pairs.
-func (m ActorMesh[A]) At(pairs ...any) actor.Ref[A] {
-	r := m.procs.region
-	if err := m.Err(); err != nil {
+func (m ActorMesh[A]) At(pairs ...any) actor.Ref[A] { return refOf[A](atPoint(m.actorMesh, pairs)) }
+
+// refOf is the ref of an actor that a proc sends to.
+func refOf[A any](p *actor.Proc, id subjects.ActorID, err error) actor.Ref[A] {
+	if err != nil {
 		return actor.ErrRef[A](err)
 	}
-	if len(pairs)%2 != 0 {
-		return actor.ErrRef[A](fmt.Errorf("at %v: want pairs of label and index", pairs))
+	return actor.RefOf[A](id).Via(p)
+}
+
+// atRank returns the actor of a rank of the region, and the proc that sends to it.
+func atRank(m actorMesh, rank int) (*actor.Proc, subjects.ActorID, error) {
+	if err := m.Err(); err != nil {
+		return nil, subjects.ActorID{}, err
 	}
+	base, err := m.procs.region.BaseRank(rank)
+	if err != nil {
+		return nil, subjects.ActorID{}, err
+	}
+	m.procs.resolve()
+	p := m.procs.net.proc
+	return p, p.Members().LatestGeneration(m.procs.placement().Proc(base)).Actor(m.name), nil
+}
+
+// atPoint is atRank for the only rank at pairs of label and index.
+func atPoint(m actorMesh, pairs []any) (*actor.Proc, subjects.ActorID, error) {
+	fail := func(err error) (*actor.Proc, subjects.ActorID, error) { return nil, subjects.ActorID{}, err }
+	if err := m.Err(); err != nil {
+		return fail(err)
+	}
+	if len(pairs)%2 != 0 {
+		return fail(fmt.Errorf("at %v: want pairs of label and index", pairs))
+	}
+	extent := m.Extent()
 	for i := 0; i < len(pairs); i += 2 {
 		label, ok := pairs[i].(string)
 		index, ok2 := pairs[i+1].(int)
 		if !ok || !ok2 {
-			return actor.ErrRef[A](fmt.Errorf("at %v: want a label (string) and an index (int), got %T and %T",
+			return fail(fmt.Errorf("at %v: want a label (string) and an index (int), got %T and %T",
 				pairs, pairs[i], pairs[i+1]))
 		}
 		var err error
-		r, err = r.Index(label, index)
+		m.procs.region, err = m.procs.region.Index(label, index)
 		if err != nil {
-			return actor.ErrRef[A](err)
+			return fail(err)
 		}
 	}
-	if n := r.NumRanks(); n != 1 {
-		return actor.ErrRef[A](fmt.Errorf("at %v: want an index for every dimension of %s: %d actors match",
-			pairs, m.Extent(), n))
+	if n := m.procs.region.NumRanks(); n != 1 {
+		return fail(fmt.Errorf("at %v: want an index for every dimension of %s: %d actors match",
+			pairs, extent, n))
 	}
-	base, err := r.BaseRank(0)
-	if err != nil {
-		return actor.ErrRef[A](err)
-	}
-	return m.ref(base)
+	return atRank(m, 0)
 }
 
 // Slice keeps the indices begin to end-1 along a dimension.
@@ -258,7 +293,7 @@ func (m ActorMesh[A]) Select(text string) ActorMesh[A] {
 // ended. A *StopError lists the ranks still alive at the deadline. Other actors of the mesh
 // continue. Only the program that spawned the mesh may stop it; a mesh without owner may be
 // stopped by any program.
-func (m ActorMesh[A]) Stop(ctx context.Context) error {
+func (m actorMesh) Stop(ctx context.Context) error {
 	const why = "stopped by its user"
 	if err := m.Err(); err != nil {
 		return err
@@ -271,10 +306,10 @@ func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	var o agent.Overlay
 	var err error
 	if m.uncontrolled {
-		o, err = m.stopUncontrolled(ctx, why)
+		o, err = stopUncontrolled(ctx, m, why)
 	} else {
 		request := agent.StopRequest{ID: m.name, Reason: why, Region: &m.procs.region}
-		o, err = agent.Stop.CallUrgent(ctx, m.controller(), request)
+		o, err = agent.Stop.CallUrgent(ctx, actor.RefOf[agent.Agent](m.owner).Via(m.procs.net.proc), request)
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", m.name, err)
@@ -287,8 +322,8 @@ func (m ActorMesh[A]) Stop(ctx context.Context) error {
 }
 
 // stopUncontrolled stops actors without a controller.
-func (m ActorMesh[A]) stopUncontrolled(ctx context.Context, reason string) (agent.Overlay, error) {
-	return controller.StopActors(ctx, m.procs.agents(), agent.StopRequest{ID: m.name, Reason: reason})
+func stopUncontrolled(ctx context.Context, m actorMesh, reason string) (agent.Overlay, error) {
+	return controller.StopActors(ctx, agentsOf(m.procs), agent.StopRequest{ID: m.name, Reason: reason})
 }
 
 // OwnerError refuses an operation that only the owner of a mesh may do.
@@ -303,37 +338,26 @@ func (e *OwnerError) Error() string {
 	return fmt.Sprintf("%s owns the mesh: want its handle", e.Owner)
 }
 
-func (m ActorMesh[A]) controller() actor.Ref[agent.Agent] {
-	return actor.RefOf[agent.Agent](m.owner).Via(m.procs.net.proc)
-}
-
 // Watch yields the end of every actor of the region, earlier ends included, until ctx ends or the
 // loop is left (MESH-6). Restarted actors have not ended: Changes reports them.
-func (m ActorMesh[A]) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
+func (m actorMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return ends(m.Changes(ctx))
 }
 
 // Changes yields the changes of the region's actors: their ends, earlier ones included, and the
 // progress of restarts.
-func (m ActorMesh[A]) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
-	return m.watched().changes(ctx)
+func (m actorMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
+	return watchedActors(m).changes(ctx)
 }
 
-func (m ActorMesh[A]) watched() watched {
+func watchedActors(m actorMesh) watched {
 	w := m.procs.watched()
 	// the controller of the procs stays: their ends end the actors
 	w.controllers = append(w.controllers, m.owner)
 	w.actors = m.name
-	w.find = m.findSource
+	w.find = func(ctx context.Context) (source, error) { return findSource(ctx, m) }
 	if m.owner.IsValid() {
-		w.find = from(m.byController(m.owner))
+		w.find = from(controllerOf(m, m.owner))
 	}
 	return w
-}
-
-// ref addresses the actor of a rank of the whole mesh, in the present proc of the rank.
-func (m ActorMesh[A]) ref(base int) actor.Ref[A] {
-	m.procs.resolve()
-	p := m.procs.net.proc
-	return actor.RefOf[A](p.Members().LatestGeneration(m.procs.placement().Proc(base)).Actor(m.name)).Via(p)
 }

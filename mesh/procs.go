@@ -94,10 +94,9 @@ func (p ProcMesh) Select(text string) ProcMesh {
 	return p
 }
 
-// agents is the mesh of the procs' agents, which spawn actors.
-func (p ProcMesh) agents() ActorMesh[agent.Agent] {
-	return ActorMesh[agent.Agent]{procs: p, name: agent.Name}
-}
+// agentsOf is the mesh of the procs' agents, which spawn actors. It is no method: a program that
+// imports a type compiles all generic types in the signatures of its methods.
+func agentsOf(p ProcMesh) ActorMesh[agent.Agent] { return ActorsOn[agent.Agent](p, agent.Name) }
 
 // controller addresses the owner of the mesh.
 func (p ProcMesh) controller() actor.Ref[agent.Agent] {
@@ -221,7 +220,7 @@ func (p ProcMesh) Actors(ctx context.Context) (shape.ValueMesh[[]agent.State], e
 	}
 	ctx, cancel := withTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
 	defer cancel()
-	return cast.Gather(ctx, p.agents(), agent.Get, agent.GetRequest{})
+	return cast.Gather(ctx, agentsOf(p), agent.Get, agent.GetRequest{})
 }
 
 // Schemas asks one proc of the region for the schemas of its actors, by full name and endpoint.
@@ -231,7 +230,7 @@ func (p ProcMesh) Schemas(ctx context.Context) (map[string]map[string]agent.Sche
 	}
 	ctx, cancel := withTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
 	defer cancel()
-	states, err := cast.Choose(ctx, p.agents(), agent.Get, agent.GetRequest{Schemas: true})
+	states, err := cast.Choose(ctx, agentsOf(p), agent.Get, agent.GetRequest{Schemas: true})
 	out := map[string]map[string]agent.Schema{}
 	for _, s := range states {
 		if s.Actor != nil {
@@ -272,23 +271,27 @@ func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) 
 
 // Find resolves an actor mesh on the region by its full name or its label.
 func Find[A any](ctx context.Context, p ProcMesh, name string) (ActorMesh[A], error) {
+	m, err := find(ctx, p, name)
+	return ActorMesh[A]{m}, err
+}
+
+func find(ctx context.Context, p ProcMesh, name string) (actorMesh, error) {
 	r, err := p.ListActors(ctx)
 	if err != nil {
-		return ActorMesh[A]{}, err
+		return actorMesh{}, err
 	}
 	full, err := r.Find(name)
 	if err != nil {
-		return ActorMesh[A]{}, err
+		return actorMesh{}, err
 	}
-	m := ActorsOn[A](p, full)
-	m.owner = r.owners[full]
-	m.uncontrolled = r.uncontrolled[full]
-	return m, nil
+	return actorMesh{p, full, r.owners[full], r.uncontrolled[full]}, nil
 }
 
 // ActorsOn addresses the actors of a full name on a region of procs. It does not check that they
 // exist.
-func ActorsOn[A any](p ProcMesh, name string) ActorMesh[A] { return ActorMesh[A]{procs: p, name: name} }
+func ActorsOn[A any](p ProcMesh, name string) ActorMesh[A] {
+	return ActorMesh[A]{actorMesh{procs: p, name: name}}
+}
 
 // ActorList is the live actor meshes of a region, by full name.
 type ActorList struct {

@@ -125,7 +125,7 @@ func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh
 	}
 	ctx, cancel := withTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
 	defer cancel()
-	all, err := cast.Gather(ctx, p.agents(), agent.Get, agent.GetRequest{ID: name})
+	all, err := cast.Gather(ctx, agentsOf(p), agent.Get, agent.GetRequest{ID: name})
 	silent, err := statusesByRank(err)
 	if err != nil {
 		return none, err
@@ -169,7 +169,7 @@ func (p ProcMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
 	var none shape.ValueMesh[bool]
 	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
-	_, err := cast.Gather(ctx, p.agents(), agent.Ping, actor.None{})
+	_, err := cast.Gather(ctx, agentsOf(p), agent.Ping, actor.None{})
 	silent, err := statusesByRank(err)
 	if err != nil {
 		return none, err
@@ -183,7 +183,7 @@ func (p ProcMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
 }
 
 // States returns the state of each actor of the region; see ProcMesh.ActorStates.
-func (m ActorMesh[A]) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
+func (m actorMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	if err := m.Err(); err != nil {
 		return shape.ValueMesh[agent.State]{}, err
 	}

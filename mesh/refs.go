@@ -223,7 +223,7 @@ func (p ProcMesh) Equal(o ProcMesh) bool {
 
 // String is the region as text: name|owner|procs, where procs is the text of the procs' region. The
 // owner is empty if it is unknown to the handle, and - if there is none.
-func (m ActorMesh[A]) String() string {
+func (m actorMesh) String() string {
 	owner := ""
 	if m.owner.IsValid() {
 		owner = m.owner.String()
@@ -234,7 +234,7 @@ func (m ActorMesh[A]) String() string {
 }
 
 // MarshalText returns String, or the error of a bad handle.
-func (m ActorMesh[A]) MarshalText() ([]byte, error) {
+func (m actorMesh) MarshalText() ([]byte, error) {
 	if err := subjects.CheckName("actor mesh", m.name); err != nil {
 		return nil, err
 	}
@@ -245,13 +245,13 @@ func (m ActorMesh[A]) MarshalText() ([]byte, error) {
 }
 
 // UnmarshalText decodes the result of MarshalText. The reader chooses the Go type, as with any ref.
-func (m *ActorMesh[A]) UnmarshalText(text []byte) error {
+func (m *actorMesh) UnmarshalText(text []byte) error {
 	parts := strings.SplitN(string(text), "|", 3)
 	fail := func(err error) error { return &RefError{"actor mesh", string(text), err} }
 	if len(parts) != 3 {
 		return fail(fmt.Errorf("want name|owner|procs"))
 	}
-	got := ActorMesh[A]{name: parts[0]}
+	got := actorMesh{name: parts[0]}
 	if err := subjects.CheckName("actor mesh", got.name); err != nil {
 		return fail(err)
 	}

@@ -130,7 +130,7 @@ func (p ProcMesh) awaitReachable(ctx context.Context) error {
 	if !p.net.bus.Data().Clustered() {
 		return nil
 	}
-	_, err := cast.Gather(ctx, p.agents(), agent.Ping, actor.None{})
+	_, err := cast.Gather(ctx, agentsOf(p), agent.Ping, actor.None{})
 	return err
 }
 

@@ -63,6 +63,9 @@ func from(s source) func(context.Context) (source, error) {
 
 // changes streams the events of the region, each with the rank in the region. When the watched
 // party is gone, the last event reports it, beside a *ControllerError.
+// Inlined, it would be compiled again with each ActorMesh.
+//
+//go:noinline
 func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
 		if w.bad != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// findSource is the find function of actors whose owner is unknown to the handle or absent: their
+// findSource finds the source of actors whose owner is unknown to the handle or absent: their
 // procs know it.
-func (m ActorMesh[A]) findSource(ctx context.Context) (source, error) {
+func findSource(ctx context.Context, m actorMesh) (source, error) {
 	owner := subjects.ActorID{}
 	if !m.uncontrolled {
 		var err error
@@ -25,13 +25,13 @@ func (m ActorMesh[A]) findSource(ctx context.Context) (source, error) {
 		}
 	}
 	if owner.IsValid() {
-		return m.byController(owner), nil
+		return controllerOf(m, owner), nil
 	}
 	return &ofActors{procs: m.procs, actors: m.name}, nil
 }
 
-// byController is the source of actors with an owner.
-func (m ActorMesh[A]) byController(owner subjects.ActorID) source {
+// controllerOf is the source of actors with an owner.
+func controllerOf(m actorMesh, owner subjects.ActorID) source {
 	d := m.procs.desc
 	return byController{m.procs.net, owner, d.ID, d.Extent.NumRanks(), m.name}
 }
@@ -45,7 +45,7 @@ func (p ProcMesh) ownerOf(ctx context.Context, name string) (owner subjects.Acto
 	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
 	defer cancel()
 	answered := false
-	for _, r := range cast.Stream(ctx, p.agents(), agent.Get, agent.GetRequest{ID: name}) {
+	for _, r := range cast.Stream(ctx, agentsOf(p), agent.Get, agent.GetRequest{ID: name}) {
 		switch {
 		case r.Err != nil:
 			err = r.Err
@@ -154,7 +154,7 @@ func (w *ofActors) askProcs(
 		ctx, cancel = context.WithDeadline(ctx, d.Add(-time.Until(d)/2))
 		defer cancel()
 	}
-	all, err = cast.Gather(ctx, w.procs.agents(), agent.Get, agent.GetRequest{ID: w.actors})
+	all, err = cast.Gather(ctx, agentsOf(w.procs), agent.Get, agent.GetRequest{ID: w.actors})
 	silent, err = statusesByRank(err)
 	return all, silent, err
 }

@@ -1,107 +1,158 @@
 package shape
 
-import "reflect"
+import (
+	"iter"
+	"reflect"
+)
 
 // Compress is the mesh in whichever form takes less memory. It is idempotent.
 func (m ValueMesh[T]) Compress() ValueMesh[T] {
-	if len(m.runs) > 0 {
-		return (&packer[T]{table: m.table, runs: m.runs}).build(m.region)
+	packed := m.layout.compress(comparerOf(m.values))
+	if len(packed.runs) == 0 && len(m.layout.runs) == 0 {
+		return m
 	}
-	runs, same := 1, equality[T]()
-	for i := 1; i < len(m.dense); i++ {
-		if !same(&m.dense[i-1], &m.dense[i]) {
+	return pick(m.values, packed)
+}
+
+// comparer is the part of a list of values that their packing needs.
+type comparer struct {
+	count int
+	size  uint64              // of a value, without what it refers to
+	same  func(i, j int) bool // an incomparable value equals nothing
+	key   func(i int) any     // a value that equals itself
+}
+
+// comparerOf compares values by ==. It checks them first if they may be incomparable.
+func comparerOf[T any](values []T) comparer {
+	t := reflect.TypeFor[T]()
+	c := comparer{count: len(values), size: uint64(max(1, t.Size()))} // values without size still cost time
+	c.key = func(i int) any { return values[i] }
+	isComparable, checks := t.Comparable(), t.Comparable() && holdsInterface(t)
+	c.same = func(i, j int) bool {
+		a, b := &values[i], &values[j]
+		if checks && !(reflect.ValueOf(a).Elem().Comparable() && reflect.ValueOf(b).Elem().Comparable()) {
+			return false
+		}
+		return isComparable && any(*a) == any(*b)
+	}
+	return c
+}
+
+// runsOf yields the runs of a layout's values, with the place of each value. Adjacent equal values
+// of a list are one run.
+func (l layout) runsOf(c comparer) iter.Seq[tableRun] {
+	return func(yield func(tableRun) bool) {
+		for _, r := range l.runs {
+			if !yield(r) {
+				return
+			}
+		}
+		if len(l.runs) > 0 {
+			return
+		}
+		begin := 0
+		for end := 1; end <= c.count; end++ {
+			if end < c.count && c.same(begin, end) {
+				continue
+			}
+			if !yield(tableRun{end, uint32(begin)}) {
+				return
+			}
+			begin = end
+		}
+	}
+}
+
+// compress packs the values of a layout.
+func (l layout) compress(c comparer) packed {
+	if len(l.runs) == 0 {
+		runs := 0
+		for range l.runsOf(c) {
 			runs++
-			if runsSize[T](runs, 1) >= denseSize[T](len(m.dense)) {
-				return m
+			if c.runsSize(runs, 1) >= c.listSize(c.count) {
+				return packed{layout: layout{region: l.region}}
 			}
 		}
 	}
-	p := newPacker[T]()
-	for run := range m.Runs() {
-		p.fillTo(run.End, run.Value)
+	p := newPacker(c)
+	for r := range l.runsOf(c) {
+		p.fillTo(r.end, int(r.value))
 	}
-	if packed := p.build(m.region); len(packed.runs) > 0 {
-		return packed
-	}
-	return m
+	return p.build(l.region)
 }
 
-// denseSize and runsSize are what the two forms take, without what the values refer to.
-func denseSize[T any](n int) uint64 {
-	return uint64(n) * uint64(max(1, reflect.TypeFor[T]().Size())) // values without size still cost time
+// listSize and runsSize are what the two forms take, without what the values refer to.
+func (c comparer) listSize(n int) uint64 { return uint64(n) * c.size }
+
+func (c comparer) runsSize(runs, values int) uint64 {
+	return uint64(runs)*uint64(reflect.TypeFor[tableRun]().Size()) + c.listSize(values)
 }
 
-func runsSize[T any](runs, values int) uint64 {
-	return uint64(runs)*uint64(reflect.TypeFor[tableRun]().Size()) + denseSize[T](values)
-}
-
-// packer makes the run-length form from values in rank order.
-type packer[T any] struct {
-	table   []T
+// packer makes the run-length form from the places of values in rank order.
+type packer struct {
+	comparer
+	table   []int // places
 	runs    []tableRun
-	indexOf map[any]uint32 // places in the table
-	same    func(a, b *T) bool
+	indexOf map[any]uint32 // of values in the table
 }
 
-func newPacker[T any]() *packer[T] {
-	return &packer[T]{indexOf: map[any]uint32{}, same: equality[T]()}
-}
+func newPacker(c comparer) *packer { return &packer{comparer: c, indexOf: map[any]uint32{}} }
 
-func (p *packer[T]) end() int {
+func (p *packer) end() int {
 	if len(p.runs) == 0 {
 		return 0
 	}
 	return p.runs[len(p.runs)-1].end
 }
 
-// fillTo gives one value to the ranks from the end of the last run up to before another.
-func (p *packer[T]) fillTo(end int, value T) {
+// fillTo gives the value of a place to the ranks from the end of the last run up to before another.
+func (p *packer) fillTo(end, place int) {
 	last := len(p.runs) - 1
 	switch {
 	case end <= p.end():
-	case last >= 0 && p.same(&p.table[p.runs[last].value], &value):
+	case last >= 0 && p.same(p.table[p.runs[last].value], place):
 		p.runs[last].end = end
 	default:
-		p.runs = append(p.runs, tableRun{end, p.tableIndex(value)})
+		p.runs = append(p.runs, tableRun{end, p.tableIndex(place)})
 	}
 }
 
-// tableIndex finds a value's place in the table, or makes one.
-func (p *packer[T]) tableIndex(value T) uint32 {
+// tableIndex finds a value in the table, or adds it.
+func (p *packer) tableIndex(place int) uint32 {
 	at := uint32(len(p.table))
-	if p.same(&value, &value) { // neither NaN nor what cannot be a key
-		if known, ok := p.indexOf[value]; ok {
+	if p.same(place, place) { // neither NaN nor what cannot be a key
+		if known, ok := p.indexOf[p.key(place)]; ok {
 			return known
 		}
-		p.indexOf[value] = at
+		p.indexOf[p.key(place)] = at
 	}
-	p.table = append(p.table, value)
+	p.table = append(p.table, place)
 	return at
 }
 
-// build is the mesh of what was packed, in the smaller form.
-func (p *packer[T]) build(r Region) ValueMesh[T] {
-	m := ValueMesh[T]{region: r, table: p.table, runs: p.runs}
-	if n := m.Len(); runsSize[T](len(p.runs), len(p.table)) >= denseSize[T](n) {
-		return ValueMesh[T]{region: r, dense: m.Values()}
-	}
-	return m
+// packed is a layout with the places of the values in its table.
+type packed struct {
+	layout
+	table  []int
+	asList bool // a list takes less memory
 }
 
-// equality is == for a type. It checks the values if they may be incomparable: such a value equals
-// nothing.
-func equality[T any]() func(a, b *T) bool {
-	t := reflect.TypeFor[T]()
-	switch {
-	case !t.Comparable():
-		return func(*T, *T) bool { return false }
-	case holdsInterface(t):
-		return func(a, b *T) bool {
-			return reflect.ValueOf(a).Elem().Comparable() && reflect.ValueOf(b).Elem().Comparable() &&
-				any(*a) == any(*b)
-		}
+// build is the layout of what was packed.
+func (p *packer) build(r Region) packed {
+	asList := p.runsSize(len(p.runs), len(p.table)) >= p.listSize(p.end())
+	return packed{layout{r, p.runs}, p.table, asList}
+}
+
+// pick is the mesh of a packed layout, in the smaller form.
+func pick[T any](values []T, p packed) ValueMesh[T] {
+	m := ValueMesh[T]{p.layout, make([]T, len(p.table))}
+	for i, place := range p.table {
+		m.values[i] = values[place]
 	}
-	return func(a, b *T) bool { return any(*a) == any(*b) }
+	if p.asList {
+		return ValueMesh[T]{layout{region: p.region}, m.Values()}
+	}
+	return m
 }
 
 // holdsInterface reports whether a value of a comparable type may hold one of another type.

@@ -178,28 +178,32 @@ func (o ValueOverlay[T]) Apply(m ValueMesh[T]) (ValueMesh[T], error) {
 		return m, &Error{What: "run of an overlay", Input: fmt.Sprintf("%d:%d", last.Begin, last.End),
 			Want: fmt.Sprintf("an end of at most %d, the ranks of the mesh", m.Len())}
 	}
-	if len(m.runs) == 0 {
-		values := slices.Clone(m.dense)
+	if len(m.layout.runs) == 0 {
+		values := slices.Clone(m.values)
 		for _, r := range o {
 			for i := r.Begin; i < r.End; i++ {
 				values[i] = r.Value
 			}
 		}
-		return ValueMesh[T]{region: m.region, dense: values}.Compress(), nil
+		return ValueMesh[T]{layout{region: m.layout.region}, values}.Compress(), nil
 	}
-	p := newPacker[T]()
+	values := slices.Clone(m.values)
 	for _, r := range o {
-		m.copyTo(p, int(r.Begin))
-		p.fillTo(int(r.End), r.Value)
+		values = append(values, r.Value)
 	}
-	m.copyTo(p, m.Len())
-	return p.build(m.region), nil
+	p := newPacker(comparerOf(values))
+	for i, r := range o {
+		m.layout.copyTo(p, int(r.Begin))
+		p.fillTo(int(r.End), len(m.values)+i)
+	}
+	m.layout.copyTo(p, m.Len())
+	return pick(values, p.build(m.layout.region)), nil
 }
 
-// copyTo packs the values of a run-length mesh from where the packer is up to before a rank.
-func (m ValueMesh[T]) copyTo(p *packer[T], end int) {
+// copyTo packs the runs of a layout from where the packer is up to before a rank.
+func (l layout) copyTo(p *packer, end int) {
 	for p.end() < end {
-		r := m.runs[m.run(p.end())]
-		p.fillTo(min(end, r.end), m.table[r.value])
+		r := l.runs[l.run(p.end())]
+		p.fillTo(min(end, r.end), int(r.value))
 	}
 }

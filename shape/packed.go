@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
-	"unsafe"
 )
 
 // Packed is a ValueMesh as it travels: plain fields for any encoder. A message that crosses
@@ -27,14 +27,14 @@ type PackedRun struct {
 // read them only.
 func (m ValueMesh[T]) Pack() Packed[T] {
 	m = m.Compress()
-	p := Packed[T]{Region: m.region, Values: m.dense}
-	if len(m.runs) > 0 {
-		p.Values = m.table
+	return Packed[T]{m.layout.region, m.values, m.layout.packedRuns()}
+}
+
+func (l layout) packedRuns() (all []PackedRun) {
+	for _, r := range l.runs {
+		all = append(all, PackedRun{uint64(r.end), r.value})
 	}
-	for _, r := range m.runs {
-		p.Runs = append(p.Runs, PackedRun{uint64(r.end), r.value})
-	}
-	return p
+	return all
 }
 
 // Mesh validates the fields and returns their mesh. It takes no more memory than its input. The
@@ -46,27 +46,36 @@ func (p Packed[T]) Mesh() (ValueMesh[T], error) {
 	if len(p.Runs) == 0 || p.Region.err != nil {
 		return NewValueMesh(p.Region, p.Values)
 	}
-	n := p.Region.NumRanks()
-	pack, end := newPacker[T](), uint64(0)
-	for _, r := range p.Runs {
+	packed, err := packRuns(p.Region, p.Runs, comparerOf(p.Values))
+	if err != nil {
+		return ValueMesh[T]{}, err
+	}
+	return pick(p.Values, packed), nil
+}
+
+// packRuns validates runs and packs them.
+func packRuns(region Region, runs []PackedRun, c comparer) (packed, error) {
+	n := region.NumRanks()
+	pack, end := newPacker(c), uint64(0)
+	for _, r := range runs {
 		want := ""
 		if r.End <= end || r.End > uint64(n) {
-			want = fmt.Sprintf("an end from %d to %d, in %s", end+1, n, p.Region)
-		} else if int64(r.Value) >= int64(len(p.Values)) {
-			want = fmt.Sprintf("one of %d values", len(p.Values))
+			want = fmt.Sprintf("an end from %d to %d, in %s", end+1, n, region)
+		} else if int64(r.Value) >= int64(c.count) {
+			want = fmt.Sprintf("one of %d values", c.count)
 		}
 		if want != "" {
-			return ValueMesh[T]{}, &Error{What: "packed run",
+			return packed{}, &Error{What: "packed run",
 				Input: fmt.Sprintf("end %d, value %d", r.End, r.Value), Want: want}
 		}
 		end = r.End
-		pack.fillTo(int(end), p.Values[r.Value])
+		pack.fillTo(int(end), int(r.Value))
 	}
 	if end != uint64(n) {
-		return ValueMesh[T]{}, &Error{What: "end of the packed runs", Input: strconv.FormatUint(end, 10),
-			Want: fmt.Sprintf("%d, the ranks of %s", n, p.Region)}
+		return packed{}, &Error{What: "end of the packed runs", Input: strconv.FormatUint(end, 10),
+			Want: fmt.Sprintf("%d, the ranks of %s", n, region)}
 	}
-	return pack.build(p.Region), nil
+	return pack.build(region), nil
 }
 
 // MarshalJSON writes the mesh as a Packed.
@@ -75,25 +84,30 @@ func (m ValueMesh[T]) MarshalJSON() ([]byte, error) { return json.Marshal(m.Pack
 // UnmarshalJSON reads a Packed. It may be a peer's: its lists take at most 48 bytes for each of
 // theirs, and 512 KiB.
 func (m *ValueMesh[T]) UnmarshalJSON(data []byte) error {
+	var p Packed[T]
+	err := readPacked(data, &p.Region, &p.Values, &p.Runs)
+	if err != nil {
+		return fmt.Errorf("values of a mesh: %w", err)
+	}
+	*m, err = p.Mesh()
+	return err
+}
+
+// readPacked reads the fields of a Packed. values points to a slice.
+func readPacked(data []byte, region *Region, values any, runs *[]PackedRun) error {
 	var came struct {
 		Region Region          `json:"region"`
 		Values json.RawMessage `json:"values"`
 		Runs   json.RawMessage `json:"runs"`
 	}
-	p, err := Packed[T]{}, json.Unmarshal(data, &came)
-	if err == nil {
-		p.Region = came.Region
-		p.Values, err = readList[T]("values", came.Values)
+	if err := json.Unmarshal(data, &came); err != nil {
+		return err
 	}
-	if err == nil {
-		p.Runs, err = readList[PackedRun]("runs", came.Runs)
+	*region = came.Region
+	if err := readList("values", came.Values, values); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("values of a mesh: %w", err)
-	}
-	mesh, err := p.Mesh()
-	*m = mesh
-	return err
+	return readList("runs", came.Runs, runs)
 }
 
 // Bounds of a list: bytes for each byte of its text, and bytes on top.
@@ -102,29 +116,31 @@ const (
 	listSlack  = 512 << 10
 )
 
-// readList reads a list up to the first that does not belong there: each error that json.Unmarshal
-// goes past costs memory. It counts before it takes room.
-func readList[E any](what string, text json.RawMessage) ([]E, error) {
+// readList reads a list into the slice that to points to, up to the first element that does not
+// belong there: each error that json.Unmarshal goes past costs memory. It counts before it takes
+// room.
+func readList(what string, text json.RawMessage, to any) error {
 	if len(text) == 0 || string(text) == "null" {
-		return nil, nil
+		return nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if open, err := dec.Token(); err != nil || open != json.Delim('[') {
-		return nil, &Error{What: what, Input: string(text), Want: "a JSON array"}
+		return &Error{What: what, Input: string(text), Want: "a JSON array"}
 	}
+	list := reflect.ValueOf(to).Elem()
 	n, most := countElements(text), listFactor*len(text)+listSlack
-	if n > most/max(1, int(unsafe.Sizeof(*new(E)))) {
-		return nil, &Error{What: what, Input: fmt.Sprintf("%d in %d bytes", n, len(text)),
+	if n > most/max(1, int(list.Type().Elem().Size())) {
+		return &Error{What: what, Input: fmt.Sprintf("%d in %d bytes", n, len(text)),
 			Want: fmt.Sprintf("at most %d bytes in memory", most)}
 	}
-	out := make([]E, 0, n)
-	for dec.More() {
-		out = out[:len(out)+1]
-		if err := dec.Decode(&out[len(out)-1]); err != nil {
-			return nil, err
+	list.Set(reflect.MakeSlice(list.Type(), 0, n))
+	for i := 0; dec.More(); i++ {
+		list.SetLen(i + 1)
+		if err := dec.Decode(list.Index(i).Addr().Interface()); err != nil {
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // countElements is the largest possible number of values in a JSON array: one more than it has

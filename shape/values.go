@@ -13,10 +13,15 @@ import (
 // a table of distinct values and their runs of ranks; reads are the same. Copies share the values;
 // the zero ValueMesh has none.
 type ValueMesh[T any] struct {
+	layout layout
+	values []T // by rank, or the table
+}
+
+// layout tells which value a rank has. It is the part of a ValueMesh without the type of the values.
+// Programs compile a ValueMesh for each type, and this part once.
+type layout struct {
 	region Region
-	dense  []T // by rank; or else:
-	table  []T
-	runs   []tableRun // in order, from rank 0 to the last
+	runs   []tableRun // in order, from rank 0 to the last; none: the values are a list by rank
 }
 
 // tableRun is the ranks from the end of the run before to its own that have one value.
@@ -33,14 +38,19 @@ type Run[T any] struct {
 
 // NewValueMesh takes values in rank order; it keeps the slice. Their number must be the region's.
 func NewValueMesh[T any](r Region, values []T) (ValueMesh[T], error) {
-	if r.err != nil {
-		return ValueMesh[T]{}, r.err
+	if err := r.checkCount(len(values)); err != nil {
+		return ValueMesh[T]{}, err
 	}
-	if n := r.NumRanks(); len(values) != n {
-		return ValueMesh[T]{}, &Error{What: "number of values", Input: strconv.Itoa(len(values)),
-			Want: fmt.Sprintf("%d, the ranks of %s", n, r)}
+	return ValueMesh[T]{layout{region: r}, values}, nil
+}
+
+// checkCount returns an error unless the region is good and has n ranks.
+func (r Region) checkCount(n int) error {
+	if r.err == nil && r.NumRanks() != n {
+		return &Error{What: "number of values", Input: strconv.Itoa(n),
+			Want: fmt.Sprintf("%d, the ranks of %s", r.NumRanks(), r)}
 	}
-	return ValueMesh[T]{region: r, dense: values}, nil
+	return r.err
 }
 
 // UniformMesh is one value for all ranks, however many.
@@ -54,26 +64,36 @@ func MeshOfRuns[T any](r Region, rest T, runs ...Run[T]) (ValueMesh[T], error) {
 	}
 	runs = slices.Clone(runs)
 	slices.SortStableFunc(runs, func(a, b Run[T]) int { return cmp.Compare(a.Begin, b.Begin) })
-	p := newPacker[T]()
+	values := []T{rest}
 	for _, run := range runs {
-		want := ""
-		switch {
-		case run.Begin < 0 || run.End > r.NumRanks():
-			want = fmt.Sprintf("ranks from 0 to %d", r.NumRanks()-1)
-		case run.End <= run.Begin:
-			want = "an end after the begin"
-		case run.Begin < p.end():
-			want = fmt.Sprintf("no overlap with the run that ends at %d", p.end())
-		}
-		if want != "" {
-			return ValueMesh[T]{}, &Error{What: "run of values",
-				Input: fmt.Sprintf("%d:%d", run.Begin, run.End), Want: want}
-		}
-		p.fillTo(run.Begin, rest)
-		p.fillTo(run.End, run.Value)
+		values = append(values, run.Value)
 	}
-	p.fillTo(r.NumRanks(), rest)
-	return p.build(r), nil
+	p := newPacker(comparerOf(values))
+	for i, run := range runs {
+		if err := r.checkRun(run.Begin, run.End, p.end()); err != nil {
+			return ValueMesh[T]{}, err
+		}
+		p.fillTo(run.Begin, 0)
+		p.fillTo(run.End, i+1)
+	}
+	p.fillTo(r.NumRanks(), 0)
+	return pick(values, p.build(r)), nil
+}
+
+// checkRun returns an error unless a run of ranks is in the region and begins after another.
+func (r Region) checkRun(begin, end, after int) error {
+	want := ""
+	switch {
+	case begin < 0 || end > r.NumRanks():
+		want = fmt.Sprintf("ranks from 0 to %d", r.NumRanks()-1)
+	case end <= begin:
+		want = "an end after the begin"
+	case begin < after:
+		want = fmt.Sprintf("no overlap with the run that ends at %d", after)
+	default:
+		return nil
+	}
+	return &Error{What: "run of values", Input: fmt.Sprintf("%d:%d", begin, end), Want: want}
 }
 
 // MeshOfPairs collects a value for each rank, in any order. Of two for one rank the later counts;
@@ -109,21 +129,37 @@ func MeshOfPairs[T any](r Region, pairs iter.Seq2[int, T]) (ValueMesh[T], error)
 	if len(values) != n {
 		return ValueMesh[T]{}, missing()
 	}
-	return ValueMesh[T]{region: r, dense: values}.Compress(), nil
+	return ValueMesh[T]{layout{region: r}, values}.Compress(), nil
 }
 
 // Region returns the region of the values.
-func (m ValueMesh[T]) Region() Region { return m.region }
+func (m ValueMesh[T]) Region() Region { return m.layout.region }
 
 // Extent is the shape of that.
-func (m ValueMesh[T]) Extent() Extent { return m.region.Extent() }
+func (m ValueMesh[T]) Extent() Extent { return m.layout.region.Extent() }
 
 // Len is the number of values.
-func (m ValueMesh[T]) Len() int {
-	if len(m.runs) > 0 {
-		return m.runs[len(m.runs)-1].end
+func (m ValueMesh[T]) Len() int { return m.layout.count(len(m.values)) }
+
+// count is the number of ranks, with so many values.
+func (l layout) count(values int) int {
+	if len(l.runs) > 0 {
+		return l.runs[len(l.runs)-1].end
 	}
-	return len(m.dense)
+	return values
+}
+
+// run is the run that a rank is in.
+func (l layout) run(rank int) int {
+	return sort.Search(len(l.runs), func(i int) bool { return l.runs[i].end > rank })
+}
+
+// place is the place of a rank's value.
+func (l layout) place(rank int) int {
+	if len(l.runs) > 0 {
+		return int(l.runs[l.run(rank)].value)
+	}
+	return rank
 }
 
 // At is the value at a rank of the region; false when there is no such rank.
@@ -132,27 +168,19 @@ func (m ValueMesh[T]) At(rank int) (T, bool) {
 		var zero T
 		return zero, false
 	}
-	if len(m.runs) > 0 {
-		return m.table[m.runs[m.run(rank)].value], true
-	}
-	return m.dense[rank], true
-}
-
-// run is the run that a rank is in.
-func (m ValueMesh[T]) run(rank int) int {
-	return sort.Search(len(m.runs), func(i int) bool { return m.runs[i].end > rank })
+	return m.values[m.layout.place(rank)], true
 }
 
 // Values are all values in rank order. The slice may be shared: read it only. A run-length mesh
 // makes a new one at each call.
 func (m ValueMesh[T]) Values() []T {
-	if len(m.runs) == 0 {
-		return m.dense
+	if len(m.layout.runs) == 0 {
+		return m.values
 	}
 	values := make([]T, 0, m.Len())
-	for _, r := range m.runs {
+	for _, r := range m.layout.runs {
 		for len(values) < r.end {
-			values = append(values, m.table[r.value])
+			values = append(values, m.values[r.value])
 		}
 	}
 	return values
@@ -161,18 +189,17 @@ func (m ValueMesh[T]) Values() []T {
 // All yields every value with its point in the region.
 func (m ValueMesh[T]) All() iter.Seq2[Point, T] {
 	return func(yield func(Point, T) bool) {
-		e := m.region.Extent()
-		for rank, v := range m.dense {
-			if !yield(Point{rank, e}, v) {
-				return
-			}
-		}
-		rank := 0
-		for _, r := range m.runs {
-			for ; rank < r.end; rank++ {
-				if !yield(Point{rank, e}, m.table[r.value]) {
-					return
+		e, runs := m.Extent(), m.layout.runs
+		for rank := range m.Len() {
+			place := rank
+			if len(runs) > 0 {
+				place = int(runs[0].value)
+				if rank == runs[0].end-1 {
+					runs = runs[1:]
 				}
+			}
+			if !yield(Point{rank, e}, m.values[place]) {
+				return
 			}
 		}
 	}
@@ -183,30 +210,20 @@ func (m ValueMesh[T]) All() iter.Seq2[Point, T] {
 func (m ValueMesh[T]) Runs() iter.Seq[Run[T]] {
 	return func(yield func(Run[T]) bool) {
 		begin := 0
-		for _, r := range m.runs {
-			if !yield(Run[T]{begin, r.end, m.table[r.value]}) {
+		for r := range m.layout.runsOf(comparerOf(m.values)) {
+			if !yield(Run[T]{begin, r.end, m.values[r.value]}) {
 				return
 			}
 			begin = r.end
-		}
-		same := equality[T]()
-		for end := 1; end <= len(m.dense); end++ {
-			if end < len(m.dense) && same(&m.dense[begin], &m.dense[end]) {
-				continue
-			}
-			if !yield(Run[T]{begin, end, m.dense[begin]}) {
-				return
-			}
-			begin = end
 		}
 	}
 }
 
 // Map applies f to every value.
 func Map[T, U any](m ValueMesh[T], f func(Point, T) U) ValueMesh[U] {
-	out := ValueMesh[U]{region: m.region, dense: make([]U, 0, m.Len())}
+	out := ValueMesh[U]{layout{region: m.layout.region}, make([]U, 0, m.Len())}
 	for p, v := range m.All() {
-		out.dense = append(out.dense, f(p, v))
+		out.values = append(out.values, f(p, v))
 	}
 	return out
 }
@@ -214,16 +231,13 @@ func Map[T, U any](m ValueMesh[T], f func(Point, T) U) ValueMesh[U] {
 // MapValues applies f to every value, once for all ranks that share one in a run-length mesh: such
 // a mesh stays one.
 func MapValues[T, U any](m ValueMesh[T], f func(T) U) ValueMesh[U] {
-	if len(m.runs) == 0 {
-		return Map(m, func(_ Point, v T) U { return f(v) })
+	values := make([]U, len(m.values))
+	for i, v := range m.values {
+		values[i] = f(v)
 	}
-	table := make([]U, len(m.table))
-	for i, v := range m.table {
-		table[i] = f(v)
+	out := ValueMesh[U]{m.layout, values}
+	if len(m.layout.runs) == 0 {
+		return out
 	}
-	p := newPacker[U]()
-	for _, r := range m.runs {
-		p.fillTo(r.end, table[r.value])
-	}
-	return p.build(m.region)
+	return out.Compress()
 }

@@ -94,14 +94,14 @@ func decides[M, R any](
 }
 
 // deferredReply is the caller of an endpoint.
-type deferredReply[R any] struct{ *actor.Deferred[R] }
+type deferredReply[R any] struct{ to *actor.Deferred[R] }
 
 // newCaller defers the reply to the present message.
 func newCaller[R any](ctx *actor.Context) caller { return deferredReply[R]{actor.Defer[R](ctx)} }
 
 func (d deferredReply[R]) reply(v any, err error) {
 	r, _ := v.(R)
-	d.Reply(r, err)
+	d.to.Reply(r, err)
 }
 
 // term is the parameter of a controller. The controller acts until it loses the lease or ends its
@@ -135,6 +135,33 @@ func (r *termEnd) end(why error, floor uint64, quit bool) {
 	})
 }
 
+// meshSet is a set of mesh IDs, safe for concurrent use.
+type meshSet struct {
+	mu  sync.Mutex
+	all map[string]bool
+}
+
+func (s *meshSet) has(mesh string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[mesh]
+}
+
+func (s *meshSet) add(mesh string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]bool{}
+	}
+	s.all[mesh] = true
+}
+
+func (s *meshSet) remove(mesh string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, mesh)
+}
+
 // Controller is the actor of a system controller. Its state belongs to its turn.
 type Controller struct {
 	term
@@ -149,7 +176,7 @@ type Controller struct {
 	inventories    map[subjects.HostID]hostInventory
 
 	suspects map[subjects.ProcID]bool // probed procs; true: a message was returned after the probe was sent
-	meshes   sync.Map                 // IDs of the worlds' meshes, whose events are handled
+	meshes   meshSet                  // of the worlds, whose events are handled
 
 	names     nameQueue
 	startedAt time.Time
@@ -176,7 +203,7 @@ func newController(ctx *actor.Context, t term) (*Controller, error) {
 	c.st.durable = t.service.Durable()
 	err := p.Subscribe(p.Space().Events(actor.KindProc, subjects.MeshID{}), func(m bus.Msg) {
 		s, err := p.Space().Parse(m.Subject)
-		if _, ours := c.meshes.Load(s.Mesh.String()); err != nil || !ours {
+		if err != nil || !c.meshes.has(s.Mesh.String()) {
 			return
 		}
 		e, err := actor.DecodeEventFrom(p.Space(), m)
@@ -209,7 +236,7 @@ func newController(ctx *actor.Context, t term) (*Controller, error) {
 // watchWorld accepts the events of a world's procs, and watches its hosts.
 func (c *Controller) watchWorld(ctx *actor.Context, r Record) {
 	if r.Mesh != "" {
-		c.meshes.Store(r.Mesh, true)
+		c.meshes.add(r.Mesh)
 	}
 	self := actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
 	for _, h := range r.Hosts {
@@ -263,7 +290,7 @@ func (c *Controller) runEffects(ctx *actor.Context) {
 			c.watchWorld(ctx, e.record)
 		case deleteRecord:
 			changed[e.world] = nil
-			c.meshes.Delete(e.mesh.String())
+			c.meshes.remove(e.mesh.String())
 		}
 	}
 	if len(changed) == 0 || c.service.store == nil {

@@ -199,10 +199,11 @@ func (st *state) hasAssignment(id subjects.HostID, mesh subjects.MeshID) bool {
 // expireTimers runs the timers that are due.
 func (st *state) expireTimers() {
 	for {
-		m, ok := st.heartbeatTimers.expired(st.now, st.silence)
+		owner, ok := st.heartbeatTimers.expired(st.now, st.silence)
 		if !ok {
 			break
 		}
+		m := owner.(*member)
 		st.heartbeatTimers.stop(&m.timer)
 		st.setHealth(m, HealthExpired, fmt.Sprintf("silent for %s", st.silence))
 	}
@@ -211,14 +212,14 @@ func (st *state) expireTimers() {
 		if !ok {
 			break
 		}
-		st.evict(w)
+		st.evict(w.(*world))
 	}
 	for {
 		r, ok := st.reservationTimers.expired(st.now, st.reservation)
 		if !ok {
 			break
 		}
-		st.dropReservation(r)
+		st.dropReservation(r.(*reservation))
 	}
 	st.expireStops()
 	st.reclaimExpired()

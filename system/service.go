@@ -400,13 +400,13 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 }
 
 // microConn subscribes for package micro, until the proc closes.
-type microConn struct{ *actor.Proc }
+type microConn struct{ proc *actor.Proc }
 
 func (s microConn) Subscribe(subject string, handle func(bus.Msg)) error {
-	return s.SubscribeLossy(s.Bus().Data().Lossy(micro.Inbox), subject, handle)
+	return s.proc.SubscribeLossy(s.proc.Bus().Data().Lossy(micro.Inbox), subject, handle)
 }
 
-func (s microConn) Publish(m bus.Msg) error { return s.Bus().Data().PublishMsg(m) }
+func (s microConn) Publish(m bus.Msg) error { return s.proc.Bus().Data().PublishMsg(m) }
 
 // describe describes the controller for discovery; Find uses it.
 func (s *Service) describe(r *activeTerm) micro.Service {

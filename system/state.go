@@ -32,17 +32,17 @@ type state struct {
 	detached  map[string]*detachedMesh // by name
 	handovers []*detachedMesh          // detached meshes with an adopter
 
-	reserved          map[string]*reservation  // by name
-	reservationTimers timerQueue[*reservation] // of reservations
+	reserved          map[string]*reservation // by name
+	reservationTimers timerQueue              // of reservations
 
 	nameCheck *nameCheck // of the request of a nameChecked, during its step
 
 	adoptUntil time.Time       // until then, worlds without a record are adopted from their hosts
 	endedNames map[string]bool // names of worlds that ended since the bucket was made
 
-	heartbeatTimers timerQueue[*member] // of self-joined procs, since their last heartbeat
-	unhealthyTimers timerQueue[*world]  // of worlds, since their first proc became unhealthy
-	stops           []*stopOp           // unfinished stops
+	heartbeatTimers timerQueue // of self-joined procs, since their last heartbeat
+	unhealthyTimers timerQueue // of worlds, since their first proc became unhealthy
+	stops           []*stopOp  // unfinished stops
 
 	now            time.Time
 	shutdownReason string // why the whole system stops; "": it does not

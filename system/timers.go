@@ -7,27 +7,27 @@ import (
 
 // timerQueue holds timers of one duration, oldest first. Starting, stopping and finding the next
 // one to expire cost the same, whatever their number.
-type timerQueue[T any] struct{ list list.List }
+type timerQueue struct{ list list.List }
 
 // timerEntry is a timer of a queue.
-type timerEntry[T any] struct {
+type timerEntry struct {
 	at    time.Time
-	owner T
+	owner any
 }
 
 // start starts a timer now. now must not be before any other start.
-func (c *timerQueue[T]) start(now time.Time, owner T) *list.Element {
-	return c.list.PushBack(timerEntry[T]{now, owner})
+func (c *timerQueue) start(now time.Time, owner any) *list.Element {
+	return c.list.PushBack(timerEntry{now, owner})
 }
 
 // restart starts a timer again.
-func (c *timerQueue[T]) restart(e *list.Element, now time.Time) {
-	e.Value = timerEntry[T]{now, e.Value.(timerEntry[T]).owner}
+func (c *timerQueue) restart(e *list.Element, now time.Time) {
+	e.Value = timerEntry{now, e.Value.(timerEntry).owner}
 	c.list.MoveToBack(e)
 }
 
 // stop stops a running timer.
-func (c *timerQueue[T]) stop(e **list.Element) {
+func (c *timerQueue) stop(e **list.Element) {
 	if *e != nil {
 		c.list.Remove(*e)
 		*e = nil
@@ -35,17 +35,17 @@ func (c *timerQueue[T]) stop(e **list.Element) {
 }
 
 // nextExpiry returns the expiry of the oldest timer; false: there is none.
-func (c *timerQueue[T]) nextExpiry(long time.Duration) (time.Time, bool) {
+func (c *timerQueue) nextExpiry(long time.Duration) (time.Time, bool) {
 	if front := c.list.Front(); front != nil {
-		return front.Value.(timerEntry[T]).at.Add(long), true
+		return front.Value.(timerEntry).at.Add(long), true
 	}
 	return time.Time{}, false
 }
 
 // expired returns the owner of the oldest timer, if that has expired.
-func (c *timerQueue[T]) expired(now time.Time, long time.Duration) (owner T, ok bool) {
+func (c *timerQueue) expired(now time.Time, long time.Duration) (owner any, ok bool) {
 	if at, ok := c.nextExpiry(long); ok && !now.Before(at) {
-		return c.list.Front().Value.(timerEntry[T]).owner, true
+		return c.list.Front().Value.(timerEntry).owner, true
 	}
 	return owner, false
 }

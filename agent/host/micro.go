@@ -9,13 +9,13 @@ import (
 
 // microSubscriber ties subscriptions of package micro to the life of the proc, on the control
 // connection.
-type microSubscriber struct{ *actor.Proc }
+type microSubscriber struct{ proc *actor.Proc }
 
 func (s microSubscriber) Subscribe(subject string, handle func(bus.Msg)) error {
-	return s.SubscribeLossy(s.Bus().Control().Lossy(micro.Inbox), subject, handle)
+	return s.proc.SubscribeLossy(s.proc.Bus().Control().Lossy(micro.Inbox), subject, handle)
 }
 
-func (s microSubscriber) Publish(m bus.Msg) error { return s.Bus().Control().PublishMsg(m) }
+func (s microSubscriber) Publish(m bus.Msg) error { return s.proc.Bus().Control().PublishMsg(m) }
 
 // service describes the host to discovery, with all endpoints for plain NATS clients.
 func (h *Host) service(o Options) micro.Service {

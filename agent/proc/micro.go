@@ -8,13 +8,13 @@ import (
 )
 
 // microSubscriber ties subscriptions of package micro to the life of the proc.
-type microSubscriber struct{ *actor.Proc }
+type microSubscriber struct{ proc *actor.Proc }
 
 func (s microSubscriber) Subscribe(subject string, handle func(bus.Msg)) error {
-	return s.SubscribeLossy(s.Bus().Data().Lossy(micro.Inbox), subject, handle)
+	return s.proc.SubscribeLossy(s.proc.Bus().Data().Lossy(micro.Inbox), subject, handle)
 }
 
-func (s microSubscriber) Publish(m bus.Msg) error { return s.Bus().Data().PublishMsg(m) }
+func (s microSubscriber) Publish(m bus.Msg) error { return s.proc.Bus().Data().PublishMsg(m) }
 
 // serveMicro registers the proc as a micro service with the endpoints of its actor types.
 func serveMicro(p *actor.Proc) error {

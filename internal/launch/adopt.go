@@ -59,8 +59,8 @@ func (l *Launcher) adopt(r Record) (*Child, error) {
 	}
 	defer l.launching.Done()
 	spec := &Spec{Name: r.Name}
-	if !nameRule.MatchString(r.Name) {
-		return nil, fmt.Errorf("name %q does not match %s", r.Name, nameRule)
+	if !nameRule().MatchString(r.Name) {
+		return nil, fmt.Errorf("name %q does not match %s", r.Name, nameRule())
 	}
 	if !r.Kept {
 		return nil, errors.New("the record is not of a kept process")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,20 +69,24 @@ func inherit(value string) (*Inherited, error) {
 	return in, nil
 }
 
-var announcementRule = regexp.MustCompile(`^([1-9][0-9]{0,4}|0),([1-9][0-9]{0,4}|0)$`)
-
 // parseAnnouncement parses "PAYLOAD,LIFELINE".
 func parseAnnouncement(value string) (payload, lifeline int, err error) {
-	match := announcementRule.FindStringSubmatch(value)
-	if match == nil {
+	first, second, _ := strings.Cut(value, ",")
+	payload, ok := parseDescriptor(first)
+	lifeline, ok2 := parseDescriptor(second)
+	if !ok || !ok2 {
 		return 0, 0, errors.New(`expected two descriptors, such as "3,4"`)
 	}
-	payload, _ = strconv.Atoi(match[1]) // digits only, by the pattern
-	lifeline, _ = strconv.Atoi(match[2])
 	if payload < payloadFD || lifeline < payloadFD || payload == lifeline {
 		return 0, 0, fmt.Errorf("expected two different descriptors of %d or above", payloadFD)
 	}
 	return payload, lifeline, nil
+}
+
+// parseDescriptor parses a number of at most 5 digits, without signs or leading zeros.
+func parseDescriptor(text string) (int, bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 0 && len(text) <= 5 && strconv.Itoa(n) == text
 }
 
 func checkPipe(fd int) error {

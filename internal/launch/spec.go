@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -48,13 +49,16 @@ type Spec struct {
 	deathSignal syscall.Signal // signal at the launcher's end; 0 = none
 }
 
-var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$`)
+// nameRule is compiled by the first launch, because every proc has this package.
+var nameRule = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$`)
+})
 
 // validate finds errors before anything is created (LCH-3). The exec may still fail, because a path
 // can change meanwhile.
 func (s *Spec) validate() error {
-	if !nameRule.MatchString(s.Name) {
-		return fmt.Errorf("name %q does not match %s", s.Name, nameRule)
+	if !nameRule().MatchString(s.Name) {
+		return fmt.Errorf("name %q does not match %s", s.Name, nameRule())
 	}
 	if err := checkExecutable(s.Path); err != nil {
 		return err

@@ -26,7 +26,7 @@ type Core struct {
 	connEpoch uint64 // of the data connection: how many there were, with it
 
 	lastSeq       uint64 // the last number given to a packet
-	peers         *lru[*Peer]
+	peers         *lru
 	watching      []*Peer // peers that Tick checks
 	ready         []Publish
 	publishing    *frame          // of the packet last returned by Next
@@ -193,7 +193,7 @@ var (
 func NewCore(cfg Config, limit int) *Core {
 	cfg = cfg.withDefaults()
 	return &Core{cfg: cfg, limit: limit, connected: true, connEpoch: 1, lastSeq: cfg.FirstSeq,
-		peers: newLRU[*Peer](cfg.MaxPeers)}
+		peers: newLRU(cfg.MaxPeers)}
 }
 
 // Peer finds a process, or gets to know it.

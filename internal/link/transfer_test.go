@@ -235,18 +235,21 @@ func TestBarrier_passesWhenEarlierMessagesHaveFates(t *testing.T) {
 }
 
 func TestLRU_evictsTheLeastRecentlyUsed(t *testing.T) {
-	r, ids := newLRU[int](3), processIDs(t, 5)
+	r, ids := newLRU(3), processIDs(t, 5)
+	peers := []*Peer{{}, {}, {}, {}}
 	for n := range 3 {
 		state, _ := r.touch(ids[n])
-		*state = n + 10
+		*state = peers[n]
 	}
 	r.touch(ids[0])
 	state, forgotten := r.touch(ids[3])
-	require.Equal(t, 11, forgotten)
-	*state = 13
+	require.Same(t, peers[1], forgotten)
+	*state = peers[3]
 	require.Nil(t, r.get(ids[1]))
-	var all []int
-	r.newest(2, func(n int) { all = append(all, n) })
-	require.Equal(t, []int{13, 10}, all)
+	var all []*Peer
+	r.newest(2, func(p *Peer) { all = append(all, p) })
+	require.Len(t, all, 2)
+	require.Same(t, peers[3], all[0])
+	require.Same(t, peers[0], all[1])
 	require.Equal(t, len(r.items), r.order.Len())
 }

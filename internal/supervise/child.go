@@ -19,8 +19,8 @@ const (
 	starting
 )
 
-type child[K comparable] struct {
-	key         K
+type child struct {
+	key         any
 	policy      Policy
 	phase       phase
 	stopPending bool            // to be stopped as soon as it is there and its turn comes, until it has ended
@@ -31,7 +31,7 @@ type child[K comparable] struct {
 
 // decide reports whether a child that ended by itself is restarted. Otherwise reason is set if the
 // end escalates to the parent (SUP-1).
-func (c *child[K]) decide(why ExitReason, now time.Time) (again bool, reason string) {
+func (c *child) decide(why ExitReason, now time.Time) (again bool, reason string) {
 	p := c.policy
 	switch {
 	case why == Requested || p.When == Temporary || why == Stopped && p.When != Permanent:
@@ -47,15 +47,15 @@ func (c *child[K]) decide(why ExitReason, now time.Time) (again bool, reason str
 }
 
 // nextEffect returns the next effect for a child in its turn; nil if it has to wait.
-func (c *child[K]) nextEffect(now time.Time) Effect[K] {
+func (c *child) nextEffect(now time.Time) Effect {
 	if c.phase == alive && c.stopPending {
 		c.phase = stopping
-		return Stop[K]{c.key}
+		return Stop{c.key}
 	}
 	if c.phase == down && !c.notBefore.After(now) {
 		c.phase = starting
 		c.restarts.record(now)
-		return Start[K]{c.key}
+		return Start{c.key}
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import "time"
 func (b Backoff) After(restarts int) time.Duration { return b.delay(restarts) }
 
 // Remembered counts the children and the times of restarts that a State holds.
-func (s *State[K]) Remembered() (children, times int) {
+func (s *State) Remembered() (children, times int) {
 	times = len(s.shared.times)
 	for c := range s.childrenFrom(s.order.Front()) {
 		if !s.isGroup() {

@@ -18,18 +18,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var origin = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // text is effects in one line; times are counted from the origin.
-func text(effects []supervise.Effect[string]) string {
+func text(effects []supervise.Effect) string {
 	var out []string
 	for _, e := range effects {
 		switch e := e.(type) {
-		case supervise.Stop[string]:
-			out = append(out, "stop "+e.Key)
-		case supervise.Start[string]:
-			out = append(out, "start "+e.Key)
-		case supervise.SetTimer[string]:
+		case supervise.Stop:
+			out = append(out, "stop "+e.Key.(string))
+		case supervise.Start:
+			out = append(out, "start "+e.Key.(string))
+		case supervise.SetTimer:
 			out = append(out, fmt.Sprint("wait ", e.Until.Sub(origin)))
-		case supervise.Escalate[string]:
-			out = append(out, "escalate "+e.Key+": "+e.Reason)
+		case supervise.Escalate:
+			out = append(out, "escalate "+e.Key.(string)+": "+e.Reason)
 		}
 	}
 	return strings.Join(out, ", ")
@@ -38,7 +38,7 @@ func text(effects []supervise.Effect[string]) string {
 // script runs a State from lines of text.
 type script struct {
 	t        require.TestingT
-	s        *supervise.State[string]
+	s        *supervise.State
 	policies map[string]supervise.Policy
 	now      time.Time
 }
@@ -89,7 +89,7 @@ type line struct{ event, effects string }
 // play runs lines with a State that has children a, b and c, as far as there are policies for them.
 func play(t *testing.T, strategy supervise.Strategy, policies map[string]supervise.Policy, lines []line) {
 	t.Helper()
-	x := &script{t, supervise.New[string](strategy), policies, origin}
+	x := &script{t, supervise.New(strategy), policies, origin}
 	for _, key := range []string{"a", "b", "c"} {
 		if _, ok := policies[key]; ok {
 			x.do(key + " spawned")

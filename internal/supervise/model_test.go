@@ -62,7 +62,7 @@ func likely(t *rapid.T, r *referee) (event, key string) {
 // them are what an owner may be expected to say, so that histories go far.
 func anything(t *rapid.T) {
 	strategy := strategies.Draw(t, "strategy")
-	s, r := supervise.New[string](strategy), &referee{strategy: strategy, now: origin}
+	s, r := supervise.New(strategy), &referee{strategy: strategy, now: origin}
 	keys := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
 	events := rapid.SampledFrom([]string{"spawned", "ended", "ended", "restarted", "start failed", "due"})
 	until := rapid.SampledFrom([]int{30, 100, 100, 100}).Draw(t, "until")

@@ -35,7 +35,7 @@ func (c *life) waits() bool {
 // holds every effect against the contract. It knows nothing of how they come about.
 type owner struct {
 	t        *rapid.T
-	s        *supervise.State[string]
+	s        *supervise.State
 	strategy supervise.Strategy
 	children []*life // in start order
 	now      time.Time
@@ -109,18 +109,18 @@ func (o *owner) by(key string) *life {
 }
 
 // carry holds effects against the contract, and takes note of what is to be done.
-func (o *owner) carry(effects []supervise.Effect[string]) {
+func (o *owner) carry(effects []supervise.Effect) {
 	grouped := o.strategy != supervise.OneForOne
 	for _, e := range effects {
 		switch e := e.(type) {
-		case supervise.Stop[string]:
-			c := o.by(e.Key)
+		case supervise.Stop:
+			c := o.by(e.Key.(string))
 			require.True(o.t, c.lives && !c.stopping, "SUP-1: %s does not live", e.Key)
 			require.True(o.t, !grouped || len(o.filter(stoppingOf)) == 0,
 				"SUP-3: a stop before the one before has ended")
 			c.stopping = true
-		case supervise.Start[string]:
-			c := o.by(e.Key)
+		case supervise.Start:
+			c := o.by(e.Key.(string))
 			require.False(o.t, c.lives || c.starting, "SUP-1: %s is there", e.Key)
 			require.False(o.t, c.escaped || c.released, "SUP-1: %s had another fate", e.Key)
 			require.NotEqual(o.t, supervise.Temporary, c.p.When, "SUP-1")
@@ -140,11 +140,11 @@ func (o *owner) carry(effects []supervise.Effect[string]) {
 				require.GreaterOrEqual(o.t, o.now.Sub(c.fell), c.p.Backoff.First, "SUP-4")
 			}
 			c.starting, c.starts = true, append(c.starts, o.now)
-		case supervise.SetTimer[string]:
+		case supervise.SetTimer:
 			require.True(o.t, e.Until.After(o.now), "a wait for what is past")
 			o.alarm = e.Until
-		case supervise.Escalate[string]:
-			c := o.by(e.Key)
+		case supervise.Escalate:
+			c := o.by(e.Key.(string))
 			require.False(o.t, c.lives || c.escaped || c.released, "SUP-1: %s had another fate", e.Key)
 			c.escaped = true
 		}
@@ -196,7 +196,7 @@ func (o *owner) step() {
 func TestSupervisor_everyEndHasOneOutcome_SUP1(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strategy := strategies.Draw(t, "strategy")
-		o := &owner{t: t, s: supervise.New[string](strategy), strategy: strategy, now: origin}
+		o := &owner{t: t, s: supervise.New(strategy), strategy: strategy, now: origin}
 		for range rapid.IntRange(1, 5).Draw(t, "children") {
 			o.spawn(anyPolicy.Draw(t, "policy"))
 		}
@@ -222,7 +222,7 @@ func TestSupervisor_everyEndHasOneOutcome_SUP1(t *testing.T) {
 // Not even what Check refuses, or a clock that runs backwards.
 func TestSupervisor_neverPanics_SUP8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := supervise.New[int](supervise.Strategy(rapid.Byte().Draw(t, "strategy")))
+		s := supervise.New(supervise.Strategy(rapid.Byte().Draw(t, "strategy")))
 		for range rapid.IntRange(0, 100).Draw(t, "events") {
 			key, now := rapid.IntRange(0, 3).Draw(t, "key"), origin.Add(time.Duration(rapid.Int64().Draw(t, "now")))
 			switch rapid.IntRange(0, 5).Draw(t, "event") {
@@ -253,7 +253,7 @@ func TestSupervisor_neverPanics_SUP8(t *testing.T) {
 func TestSupervisor_restartHistoryIsBounded_SUP8(t *testing.T) {
 	for strategy, most := range map[supervise.Strategy]int{supervise.OneForOne: 4, supervise.OneForAll: 1000,
 		supervise.RestForOne: 1000} {
-		s, now := supervise.New[string](strategy), origin
+		s, now := supervise.New(strategy), origin
 		s.Started("a", supervise.Policy{When: supervise.Permanent, MaxRestarts: 4})
 		for range 2000 {
 			now = now.Add(time.Minute)

@@ -16,27 +16,27 @@ const (
 )
 
 // State is a supervisor's knowledge of its children. Create it by New.
-type State[K comparable] struct {
+type State struct {
 	strategy Strategy
-	children map[K]*list.Element // of *child[K]
-	order    list.List           // the same children, in the order of their first start
-	shared   restartHistory      // the restarts of a group strategy (SUP-4)
-	timerAt  time.Time           // the time of the pending SetTimer; zero: none
-	stopping bool                // SUP-8
+	children map[any]*list.Element // of *child
+	order    list.List             // the same children, in the order of their first start
+	shared   restartHistory        // the restarts of a group strategy (SUP-4)
+	timerAt  time.Time             // the time of the pending SetTimer; zero: none
+	stopping bool                  // SUP-8
 }
 
 // New returns the state of a supervisor without children.
-func New[K comparable](s Strategy) *State[K] {
-	return &State[K]{strategy: s, children: map[K]*list.Element{}, shared: restartHistory{maxKept: restartLimit}}
+func New(s Strategy) *State {
+	return &State{strategy: s, children: map[any]*list.Element{}, shared: restartHistory{maxKept: restartLimit}}
 }
 
 // Started adds a child at the end of the order. The policy has passed Check. A key in use, even by
 // a child waiting for its restart, is ignored.
-func (s *State[K]) Started(key K, p Policy) {
+func (s *State) Started(key any, p Policy) {
 	if s.stopping || s.find(key) != nil {
 		return
 	}
-	c := &child[K]{key: key, policy: p, restarts: &s.shared}
+	c := &child{key: key, policy: p, restarts: &s.shared}
 	if !s.isGroup() {
 		c.restarts = &restartHistory{maxKept: p.maxRestarts()}
 	}
@@ -47,7 +47,7 @@ func (s *State[K]) Started(key K, p Policy) {
 // any other child Asked is final: one waiting for its restart is forgotten, and one being started
 // is stopped as soon as it runs. To drop a child being stopped for its group, report Asked once
 // more after its end.
-func (s *State[K]) Ended(key K, why ExitReason, now time.Time) []Effect[K] {
+func (s *State) Ended(key any, why ExitReason, now time.Time) []Effect {
 	c := s.find(key)
 	switch {
 	case c == nil:
@@ -68,10 +68,10 @@ func (s *State[K]) Ended(key K, why ExitReason, now time.Time) []Effect[K] {
 }
 
 // Has reports whether a child is alive or waits for its restart.
-func (s *State[K]) Has(key K) bool { return s.find(key) != nil }
+func (s *State) Has(key any) bool { return s.find(key) != nil }
 
 // RestartAt returns the time of a waiting child's restart.
-func (s *State[K]) RestartAt(key K) time.Time {
+func (s *State) RestartAt(key any) time.Time {
 	if c := s.find(key); c != nil && c.phase == down {
 		return c.notBefore
 	}
@@ -79,14 +79,14 @@ func (s *State[K]) RestartAt(key K) time.Time {
 }
 
 // OnTimer reports that the time of a SetTimer has come.
-func (s *State[K]) OnTimer(now time.Time) []Effect[K] {
+func (s *State) OnTimer(now time.Time) []Effect {
 	s.timerAt = time.Time{}
 	return s.advance(now)
 }
 
 // Restarted reports that a Start of old made a child under a new key, or under the same. It has
 // old's place and policy. If the new key belongs to another child, old is forgotten.
-func (s *State[K]) Restarted(old, key K, now time.Time) []Effect[K] {
+func (s *State) Restarted(old, key any, now time.Time) []Effect {
 	c := s.find(old)
 	switch {
 	case c == nil || c.phase != starting:
@@ -103,7 +103,7 @@ func (s *State[K]) Restarted(old, key K, now time.Time) []Effect[K] {
 }
 
 // StartFailed reports that a Start made no child. That is one more failure of the child.
-func (s *State[K]) StartFailed(key K, now time.Time) (out []Effect[K]) {
+func (s *State) StartFailed(key any, now time.Time) (out []Effect) {
 	c := s.find(key)
 	switch {
 	case c == nil || c.phase != starting:
@@ -120,14 +120,14 @@ func (s *State[K]) StartFailed(key K, now time.Time) (out []Effect[K]) {
 
 // Stopping reports that the supervisor itself ends and stops its children. They are forgotten
 // (SUP-8).
-func (s *State[K]) Stopping() {
+func (s *State) Stopping() {
 	s.stopping = true
 	clear(s.children)
 	s.order.Init()
 }
 
 // onSelfEnd decides about a child that ended by itself.
-func (s *State[K]) onSelfEnd(c *child[K], why ExitReason, now time.Time) []Effect[K] {
+func (s *State) onSelfEnd(c *child, why ExitReason, now time.Time) []Effect {
 	again, reason := c.decide(why, now)
 	if again {
 		s.scheduleRestart(c, now)
@@ -135,14 +135,14 @@ func (s *State[K]) onSelfEnd(c *child[K], why ExitReason, now time.Time) []Effec
 	}
 	if reason != "" {
 		s.remove(c)
-		return []Effect[K]{Escalate[K]{c.key, reason}}
+		return []Effect{Escalate{c.key, reason}}
 	}
 	s.remove(c)
 	return nil
 }
 
 // scheduleRestart marks a child's group to stop, and sets the delay.
-func (s *State[K]) scheduleRestart(c *child[K], now time.Time) {
+func (s *State) scheduleRestart(c *child, now time.Time) {
 	p := c.policy
 	due := now.Add(p.Backoff.delay(c.restarts.countWithin(p.window(), now)))
 	c.restarts.pending = true
@@ -159,7 +159,7 @@ func (s *State[K]) scheduleRestart(c *child[K], now time.Time) {
 }
 
 // advance takes all possible steps. A second call does nothing more.
-func (s *State[K]) advance(now time.Time) (out []Effect[K]) {
+func (s *State) advance(now time.Time) (out []Effect) {
 	var next time.Time
 	for c := range s.actionable() {
 		if e := c.nextEffect(now); e != nil {
@@ -170,18 +170,18 @@ func (s *State[K]) advance(now time.Time) (out []Effect[K]) {
 	}
 	if !next.IsZero() && (s.timerAt.IsZero() || next.Before(s.timerAt)) {
 		s.timerAt = next
-		out = append(out, SetTimer[K]{next})
+		out = append(out, SetTimer{next})
 	}
 	return out
 }
 
 // actionable yields the children that need not wait for another: all under OneForOne, else the one
 // in its turn.
-func (s *State[K]) actionable() iter.Seq[*child[K]] {
+func (s *State) actionable() iter.Seq[*child] {
 	if !s.isGroup() {
 		return s.childrenFrom(s.order.Front())
 	}
-	return func(yield func(*child[K]) bool) {
+	return func(yield func(*child) bool) {
 		if c := s.nextInGroup(); c != nil {
 			yield(c)
 		}
@@ -190,8 +190,8 @@ func (s *State[K]) actionable() iter.Seq[*child[K]] {
 
 // nextInGroup returns the next child in a group strategy (SUP-3): the one that is stopping, else
 // the last one to stop, else the first one not running; nil if all run.
-func (s *State[K]) nextInGroup() *child[K] {
-	var last, first *child[K]
+func (s *State) nextInGroup() *child {
+	var last, first *child
 	for c := range s.childrenFrom(s.order.Front()) {
 		switch {
 		case c.phase == stopping:
@@ -209,38 +209,38 @@ func (s *State[K]) nextInGroup() *child[K] {
 }
 
 // group yields a child and all children that restart with it.
-func (s *State[K]) group(c *child[K]) iter.Seq[*child[K]] {
+func (s *State) group(c *child) iter.Seq[*child] {
 	switch s.strategy {
 	case OneForAll:
 		return s.childrenFrom(s.order.Front())
 	case RestForOne:
 		return s.childrenFrom(s.children[c.key])
 	}
-	return func(yield func(*child[K]) bool) { yield(c) }
+	return func(yield func(*child) bool) { yield(c) }
 }
 
 // childrenFrom yields the children from one on, in start order.
-func (s *State[K]) childrenFrom(e *list.Element) iter.Seq[*child[K]] {
-	return func(yield func(*child[K]) bool) {
+func (s *State) childrenFrom(e *list.Element) iter.Seq[*child] {
+	return func(yield func(*child) bool) {
 		for ; e != nil; e = e.Next() {
-			if !yield(e.Value.(*child[K])) {
+			if !yield(e.Value.(*child)) {
 				return
 			}
 		}
 	}
 }
 
-func (s *State[K]) isGroup() bool { return s.strategy == OneForAll || s.strategy == RestForOne }
+func (s *State) isGroup() bool { return s.strategy == OneForAll || s.strategy == RestForOne }
 
 // find returns a child, or nil.
-func (s *State[K]) find(key K) *child[K] {
+func (s *State) find(key any) *child {
 	if e, ok := s.children[key]; ok {
-		return e.Value.(*child[K])
+		return e.Value.(*child)
 	}
 	return nil
 }
 
-func (s *State[K]) remove(c *child[K]) {
+func (s *State) remove(c *child) {
 	s.order.Remove(s.children[c.key])
 	delete(s.children, c.key)
 }
