@@ -39,7 +39,7 @@ func newChildren(s Strategy) *children {
 }
 
 // add takes a child in. The lock is held.
-func (f *children) add(in *instance, r Restart) {
+func (f *children) add(in *instance, r RestartPolicy) {
 	f.members[in] = f.next
 	f.next++
 	if !in.spawn.isRestart { // else onRestarted registers it
@@ -49,9 +49,9 @@ func (f *children) add(in *instance, r Restart) {
 
 // supervise registers an actor with the restart state, which is created for the first one that may
 // be restarted. The lock is held.
-func (f *children) supervise(in *instance, r Restart) {
+func (f *children) supervise(in *instance, r RestartPolicy) {
 	if f.state == nil {
-		if r == (Restart{}) && f.strategy == OneForOne {
+		if r == (RestartPolicy{}) && f.strategy == OneForOne {
 			return
 		}
 		f.state = supervise.New(supervise.Strategy(f.strategy))
@@ -81,11 +81,11 @@ func (f *children) youngestFirst() []*instance {
 }
 
 // adopt makes an actor the child of its parent, or of the proc.
-func adopt(in *instance, r Restart) error {
+func adopt(in *instance, r RestartPolicy) error {
 	in.trackConstructor()
 	parent := in.parent
 	if parent == nil {
-		if r != (Restart{}) && !in.spawn.isRestart { // else the lock is held
+		if r != (RestartPolicy{}) && !in.spawn.isRestart { // else the lock is held
 			top := &in.proc.topLevel
 			top.mu.Lock()
 			defer top.mu.Unlock()

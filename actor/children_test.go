@@ -131,7 +131,7 @@ func TestSupervisor_ignoresAnOrderlyStop_ACT6(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone", keepers())
 		parent, kid := kept(t, p, func(*actor.Context, actor.Event) (bool, error) { return false, nil })
 		other := spawn(t, p)
-		grown := child(t, other, actor.Restart{})
+		grown := child(t, other, actor.RestartPolicy{})
 		for _, name := range []string{kid.ID().Name, grown.ID().Name} {
 			<-p.StopActor(name, "enough")
 		}
@@ -147,7 +147,7 @@ func chain(t *testing.T, p *actor.Proc, n int) []actor.Ref[*Box] {
 	t.Helper()
 	refs := []actor.Ref[*Box]{spawn(t, p)}
 	for len(refs) < n {
-		refs = append(refs, child(t, refs[len(refs)-1], actor.Restart{}))
+		refs = append(refs, child(t, refs[len(refs)-1], actor.RestartPolicy{}))
 	}
 	return refs
 }
@@ -215,8 +215,8 @@ func TestChildren_endBeforeTheirParent_ACT3(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		es := record(home)
 		top := actor.RefOf[*Box](ref.ID()).Via(home)
-		mid := child(t, top, actor.Restart{})
-		low := child(t, mid, actor.Restart{})
+		mid := child(t, top, actor.RestartPolicy{})
+		low := child(t, mid, actor.RestartPolicy{})
 		testkit.Next(t, home.StopActor(top.ID().Name, "enough"))
 		require.Equal(t, []string{low.ID().Name, mid.ID().Name, top.ID().Name}, es.order(top, mid, low))
 		require.Equal(t, "its parent stopped: its parent stopped: enough", es.end(t, low.ID().Name).Reason)
@@ -226,7 +226,7 @@ func TestChildren_endBeforeTheirParent_ACT3(t *testing.T) {
 func TestCleanup_runsAfterTheChildrenEnd_ACT3(t *testing.T) {
 	p := alone(t)
 	parent := spawn(t, p)
-	kid, es := child(t, parent, actor.Restart{}), record(p)
+	kid, es := child(t, parent, actor.RestartPolicy{}), record(p)
 	var ended []string
 	tidy(t, parent, func(*actor.Context, error) error { ended = es.of(kid.ID().Name); return nil })
 	testkit.Next(t, p.StopActor(parent.ID().Name, "enough"))
@@ -237,8 +237,10 @@ func TestChildren_drainMailOnStopButNotOnFailure_ACT5(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		p := alone(t)
 		parent := spawn(t, p)
-		kids := []actor.Ref[*Box]{child(t, parent, actor.Restart{}), child(t, parent, actor.Restart{}),
-			child(t, parent, actor.Restart{})}
+		var kids []actor.Ref[*Box]
+		for range 3 {
+			kids = append(kids, child(t, parent, actor.RestartPolicy{}))
+		}
 		handled := make(chan string, 3)
 		var releases []func()
 		for _, kid := range kids {
@@ -273,7 +275,7 @@ func TestChildren_hungChildIsKilledAndAbandoned_ACT3(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		es, parent := record(p), spawn(t, p)
-		kid, brother := child(t, parent, actor.Restart{}), child(t, parent, actor.Restart{})
+		kid, brother := child(t, parent, actor.RestartPolicy{}), child(t, parent, actor.RestartPolicy{})
 		release := blocked(t, kid)
 		began := time.Now()
 		<-p.StopActor(parent.ID().Name, "enough")
@@ -305,7 +307,7 @@ func TestSpawnChild_constructorErrorReachesTheSpawnerOnly_ACT6(t *testing.T) {
 		},
 		"the constructor of actor type pick panicked: crash": func(*actor.Context) (*Box, error) { panic("crash") },
 	} {
-		for _, r := range []actor.Restart{{}, {When: actor.Permanent}} {
+		for _, r := range []actor.RestartPolicy{{}, {Restart: actor.Permanent}} {
 			failures := make(chan actor.Event, 2)
 			p := startWith(t, bustest.Server(t), func(e actor.Event) { failures <- e }, picks())
 			seen := make(chan actor.Event, 2)
@@ -315,11 +317,11 @@ func TestSpawnChild_constructorErrorReachesTheSpawnerOnly_ACT6(t *testing.T) {
 				return false, nil
 			})
 			_, err := bid.Call(t.Context(), parent, func(ctx *actor.Context) error {
-				_, err := actor.SpawnChild(ctx, pick, "pick", f, actor.WithRestart(r))
+				_, err := actor.SpawnChild(ctx, pick, "pick", f, actor.WithRestartPolicy(r))
 				return err
 			})
 			require.ErrorContains(t, err, want)
-			_, err = actor.Spawn(t.Context(), p, pick, "pick", f, actor.WithRestart(r))
+			_, err = actor.Spawn(t.Context(), p, pick, "pick", f, actor.WithRestartPolicy(r))
 			require.ErrorContains(t, err, want)
 			_, err = bid.Call(t.Context(), parent, func(*actor.Context) error { return nil })
 			require.NoError(t, err, "its parent lives")
@@ -394,14 +396,20 @@ func TestSpawnChild_canAbandonAHungConstructor(t *testing.T) {
 
 func TestSpawn_reportsInvalidOptions(t *testing.T) {
 	p := alone(t)
+	restarts := actor.WithRestartPolicy
 	for want, o := range map[string]actor.Option{
-		"mailbox of -2 messages: want 1 to 1073741824, 0 for the default, or Unbounded":                   actor.Mailbox(-2),
-		"mailbox of 1073741825 messages: want 1 to 1073741824, 0 for the default, or Unbounded":           actor.Mailbox(1<<30 + 1),
-		"restart policy: when(9): want one of [propagate temporary transient permanent]":                  actor.WithRestart(actor.Restart{When: 9}),
-		"restart policy: at most -1 restarts: want 1 to 1000, or 0 for 3":                                 actor.WithRestart(actor.Restart{MaxRestarts: -1}),
-		"restart policy: restarts within -1ns: want a time above zero, or 0 for 5s":                       actor.WithRestart(actor.Restart{Window: -1}),
-		"restart policy: backoff from 2ns to 1ns: want a first delay of 0 or more, and a maximum no less": actor.WithRestart(actor.Restart{Backoff: actor.Backoff{First: 2, Max: 1}}),
-		"strategy(3): want one of [one-for-one one-for-all rest-for-one]":                                 actor.WithStrategy(3),
+		"mailbox of -2 messages: want 1 to 1073741824, 0 for the default, or Unbounded": actor.Mailbox(-2),
+		"mailbox of 1073741825 messages: want 1 to 1073741824, 0 for the default, or Unbounded": actor.Mailbox(
+			1<<30 + 1),
+		"restart policy: restart(9): want one of [propagate temporary transient permanent]": restarts(
+			actor.RestartPolicy{Restart: 9}),
+		"restart policy: at most -1 restarts: want 1 to 1000, or 0 for 3": restarts(
+			actor.RestartPolicy{MaxRestarts: -1}),
+		"restart policy: restarts within -1ns: want a time above zero, or 0 for 5s": restarts(
+			actor.RestartPolicy{Window: -1}),
+		"restart policy: backoff from 2ns to 1ns: want a first delay of 0 or more, and a maximum no less": restarts(
+			actor.RestartPolicy{Backoff: 2, MaxBackoff: 1}),
+		"strategy(3): want one of [one-for-one one-for-all rest-for-one]": actor.WithStrategy(3),
 	} {
 		_, err := actor.Spawn(t.Context(), p, box, "box", 0, o)
 		require.ErrorIs(t, err, actor.ErrInvalid)

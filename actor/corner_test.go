@@ -14,11 +14,11 @@ import (
 )
 
 // child makes a child of an actor that restarts as told.
-func child(t *testing.T, parent actor.Ref[*Box], r actor.Restart) actor.Ref[*Box] {
+func child(t *testing.T, parent actor.Ref[*Box], r actor.RestartPolicy) actor.Ref[*Box] {
 	t.Helper()
 	var ref actor.Ref[*Box]
 	_, err := do.Call(t.Context(), parent, func(ctx *actor.Context, _ *Box) (_ int64, err error) {
-		ref, err = actor.SpawnChild(ctx, box, "kid", 0, actor.WithRestart(r))
+		ref, err = actor.SpawnChild(ctx, box, "kid", 0, actor.WithRestartPolicy(r))
 		return 0, err
 	})
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestRestart_appliesToTopLevelActors_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, err := actor.Spawn(t.Context(), p, box, "box", 0,
-			actor.WithRestart(actor.Restart{When: actor.Permanent}))
+			actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Permanent}))
 		require.NoError(t, err)
 		_, err = boom.Call(t.Context(), ref, "once")
 		require.ErrorIs(t, err, actor.ErrPanic)
@@ -88,7 +88,7 @@ func TestRestart_exhaustedBudgetFailsTheParent_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
-		ref := child(t, parent, actor.Restart{When: actor.Permanent})
+		ref := child(t, parent, actor.RestartPolicy{Restart: actor.Permanent})
 		for range 3 { // within 5 s, as the zero Restart has it
 			_, err := boom.Call(t.Context(), ref, "again")
 			require.ErrorIs(t, err, actor.ErrPanic)
@@ -107,7 +107,7 @@ func TestSupervisor_ignoresTheEndOfAStoppingChild_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
-		ref := child(t, parent, actor.Restart{When: actor.Transient})
+		ref := child(t, parent, actor.RestartPolicy{Restart: actor.Transient})
 		_, err := p.Monitor(ref.ID(), func(d actor.Down) {
 			p.StopActor(d.Actor.Name, "it need not come again")
 			time.Sleep(time.Nanosecond) // the parent hears of that before it hears of the end
@@ -191,7 +191,8 @@ func TestRestart_groupRestartsChildrenWithoutAPolicy_ACT6(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithStrategy(actor.OneForAll))
 		require.NoError(t, err)
-		member, failing := child(t, parent, actor.Restart{}), child(t, parent, actor.Restart{When: actor.Permanent})
+		member := child(t, parent, actor.RestartPolicy{})
+		failing := child(t, parent, actor.RestartPolicy{Restart: actor.Permanent})
 		for range 2 {
 			_, err := boom.Call(t.Context(), failing, "once")
 			require.ErrorIs(t, err, actor.ErrPanic)

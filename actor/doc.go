@@ -26,7 +26,7 @@
 // connection does not receive its own messages.
 //
 // Send refuses when the mailbox is full; SendWait waits for room. Proc.Flush waits for the fates of
-// messages to other procs. An actor makes children with SpawnChild. WithRestart or the parent
+// messages to other procs. An actor makes children with SpawnChild. WithRestartPolicy or the parent
 // (Supervisor) decides on restarts.
 //
 // An actor watches others with Context.Monitor, runs long work with Context.Go, and answers later

@@ -9,7 +9,7 @@ import (
 )
 
 // A till that fails is followed by a new one, made from the same parameters under a new name.
-func ExampleWithRestart() {
+func ExampleWithRestartPolicy() {
 	ctx := context.Background()
 	p, done, err := proc(ctx)
 	if err != nil {
@@ -17,7 +17,8 @@ func ExampleWithRestart() {
 		return
 	}
 	defer done()
-	first, err := actor.Spawn(ctx, p, till, "till", 100, actor.WithRestart(actor.Restart{When: actor.Permanent}))
+	policy := actor.RestartPolicy{Restart: actor.Permanent}
+	first, err := actor.Spawn(ctx, p, till, "till", 100, actor.WithRestartPolicy(policy))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -63,7 +63,8 @@ func TestInspect_countsFailuresAndKeepsTheLast(t *testing.T) {
 	parent := spawn(t, p)
 	var child actor.Ref[*Box]
 	_, err := do.Call(t.Context(), parent, func(ctx *actor.Context, _ *Box) (_ int64, err error) {
-		child, err = actor.SpawnChild(ctx, box, "child", 0, actor.WithRestart(actor.Restart{When: actor.Temporary}))
+		child, err = actor.SpawnChild(ctx, box, "child", 0,
+			actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Temporary}))
 		return 0, err
 	})
 	require.NoError(t, err)

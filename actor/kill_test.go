@@ -119,7 +119,7 @@ func TestClose_namesAKilledActorWithAHungHandler(t *testing.T) {
 func TestCall_errorNamesTheActorsEndAndItsCause_DEL5(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		local := actor.RefOf[*Box](ref.ID()).Via(home)
-		kid := child(t, local, actor.Restart{})
+		kid := child(t, local, actor.RestartPolicy{})
 		release := blocked(t, local)
 		defer release()
 		answers := answerWait(t, 1, ref, home)
@@ -240,7 +240,7 @@ func TestCleanup_has10sAfterSlowChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
-		kid := child(t, parent, actor.Restart{})
+		kid := child(t, parent, actor.RestartPolicy{})
 		release := blocked(t, kid)
 		began := time.Now()
 		var end time.Time

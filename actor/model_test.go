@@ -147,7 +147,7 @@ func (b *beast) do(ctx *actor.Context, d deed) (int64, error) {
 			answer.Reply(1, nil)
 		})
 	case "child":
-		opts := []actor.Option{actor.WithRestart(someRestart(r)), actor.Mailbox(8)}
+		opts := []actor.Option{actor.WithRestartPolicy(someRestart(r)), actor.Mailbox(8)}
 		if r.IntN(2) == 0 {
 			opts = append(opts, actor.NoWait())
 		}
@@ -186,11 +186,11 @@ func (b *beast) do(ctx *actor.Context, d deed) (int64, error) {
 	return 0, nil
 }
 
-func someRestart(r *rand.Rand) actor.Restart {
-	return actor.Restart{
-		When:        []actor.When{actor.Propagate, actor.Temporary, actor.Transient, actor.Permanent}[r.IntN(4)],
+func someRestart(r *rand.Rand) actor.RestartPolicy {
+	return actor.RestartPolicy{
+		Restart:     []actor.Restart{actor.Propagate, actor.Temporary, actor.Transient, actor.Permanent}[r.IntN(4)],
 		MaxRestarts: 2,
-		Backoff:     actor.Backoff{First: time.Duration(r.IntN(2)) * time.Millisecond, Max: time.Millisecond},
+		Backoff:     time.Duration(r.IntN(2)) * time.Millisecond, MaxBackoff: time.Millisecond,
 	}
 }
 
@@ -276,7 +276,8 @@ func (z *zoo) step(ctx context.Context, w int, n int64, r *rand.Rand) {
 	what := deeds[r.IntN(len(deeds))]
 	switch {
 	case l == nil || dice < 4:
-		opts := []actor.Option{actor.WithRestart(someRestart(r)), actor.WithStrategy(actor.Strategy(r.IntN(3)))}
+		opts := []actor.Option{actor.WithRestartPolicy(someRestart(r)),
+			actor.WithStrategy(actor.Strategy(r.IntN(3)))}
 		if r.IntN(2) == 0 {
 			opts = append(opts, actor.NoWait())
 		}

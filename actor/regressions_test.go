@@ -92,8 +92,8 @@ func TestKill_endsAnActorThatAwaitsItsChildren(t *testing.T) {
 
 func TestRestart_keepsNoFormerGenerations_ACT6(t *testing.T) {
 	p := alone(t)
-	first, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithRestart(actor.Restart{
-		When: actor.Permanent, MaxRestarts: 1000, Window: time.Millisecond,
+	first, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithRestartPolicy(actor.RestartPolicy{
+		Restart: actor.Permanent, MaxRestarts: 1000, Window: time.Millisecond,
 	}))
 	require.NoError(t, err)
 	restart := func(times int) {

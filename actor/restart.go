@@ -2,6 +2,8 @@ package actor
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -10,30 +12,44 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// When selects the ends of an actor that lead to a restart.
-type When uint8
+// Restart selects the ends of an actor that lead to a restart; its values have the names of OTP.
+type Restart uint8
 
 const (
-	Propagate When = iota // none: a failure is the parent's, an orderly stop is the end of it
-	Temporary             // none: the parent sees a failure, and goes on
-	Transient             // failures
-	Permanent             // all except requested ones
+	Propagate Restart = iota // none: a failure is the parent's, an orderly stop is the end of it
+	Temporary                // none: the parent sees a failure, and goes on
+	Transient                // failures
+	Permanent                // all except requested ones
 )
 
-// Restart is the policy after an actor's end. The restarted actor is a new one, made from the same
-// parameters, with the same label under a new uid. Messages for the old one come back; Successor
-// returns the new one's Ref. When the restarts are used up, the actor has failed for good. Its
-// parent then handles that as if there were no Restart.
-type Restart struct {
-	When        When
-	MaxRestarts int           // restarts within the window; 0: 3; at most 1,000
-	Window      time.Duration // the window; 0: 5 s
-	Backoff     Backoff
+// String returns the name, such as transient.
+func (r Restart) String() string { return supervise.Restart(r).String() }
+
+// MarshalText writes the name.
+func (r Restart) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads a name.
+func (r *Restart) UnmarshalText(text []byte) error {
+	names := []Restart{Propagate, Temporary, Transient, Permanent}
+	i := slices.IndexFunc(names, func(n Restart) bool { return n.String() == string(text) })
+	if i < 0 {
+		return fmt.Errorf("restart %q: want one of %v", text, names)
+	}
+	*r = names[i]
+	return nil
 }
 
-// Backoff is the delay before a restart: it doubles from First to Max with each restart in the
-// window. The zero value restarts at once.
-type Backoff struct{ First, Max time.Duration }
+// RestartPolicy is the policy after an actor's end. The restarted actor is a new one, made from the
+// same parameters, with the same label under a new uid. Messages for the old one come back;
+// Successor returns the new one's Ref. When the restarts are used up, the actor has failed for good.
+// Its parent then handles that as if there were no RestartPolicy.
+type RestartPolicy struct {
+	Restart     Restart
+	MaxRestarts int           // restarts within the window; 0: 3; at most 1,000
+	Window      time.Duration // the window; 0: 5 s
+	Backoff     time.Duration // before a restart; it doubles with each restart within the window; 0: none
+	MaxBackoff  time.Duration // the longest backoff
+}
 
 // Strategy selects the siblings that restart together.
 type Strategy uint8
@@ -44,10 +60,10 @@ const (
 	RestForOne                 // the ended actor, and those spawned after it
 )
 
-func (r Restart) policy() supervise.Policy {
+func (r RestartPolicy) policy() supervise.Policy {
 	return supervise.Policy{
-		When: supervise.When(r.When), MaxRestarts: r.MaxRestarts, Window: r.Window,
-		Backoff: supervise.Backoff{First: r.Backoff.First, Max: r.Backoff.Max},
+		Restart: supervise.Restart(r.Restart), MaxRestarts: r.MaxRestarts, Window: r.Window,
+		Backoff: supervise.Backoff{First: r.Backoff, Max: r.MaxBackoff},
 	}
 }
 
@@ -68,11 +84,11 @@ func Successor[A any](ref Ref[A]) Ref[A] {
 }
 
 // restartPolicy returns the actor's restart policy.
-func (in *instance) restartPolicy() Restart {
+func (in *instance) restartPolicy() RestartPolicy {
 	if in.spawn == nil {
-		return Restart{}
+		return RestartPolicy{}
 	}
-	return in.spawn.Restart
+	return in.spawn.RestartPolicy
 }
 
 // trackConstructor tracks the constructor of a new actor. Until it has returned, only its waiting
@@ -106,7 +122,7 @@ func (f *children) onEnd(o childOwner, in *instance, e Event) {
 	late := in.lateStopRequest
 	in.mu.Unlock()
 	why := supervise.Stopped
-	if asked || grouped || late && in.spawn != nil && in.spawn.Restart.When != Propagate {
+	if asked || grouped || late && in.spawn != nil && in.spawn.RestartPolicy.Restart != Propagate {
 		why = supervise.Requested // it need not come again
 	} else if e.Failed() {
 		why = supervise.Failed
@@ -161,7 +177,7 @@ func (f *children) runEffects(o childOwner, effects []supervise.Effect) {
 			child := x.Key.(*instance)
 			e := f.undecided[child]
 			reason := x.Reason
-			if child.restartPolicy().When == Propagate { // already published
+			if child.restartPolicy().Restart == Propagate { // already published
 				reason = ""
 			}
 			delete(f.undecided, child)

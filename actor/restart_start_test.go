@@ -13,7 +13,7 @@ import (
 )
 
 // moody spawns an actor whose constructor does something else from the second time on.
-func moody(t *testing.T, n nursery, r actor.Restart, later made) (actor.Ref[*Box], *atomic.Int64) {
+func moody(t *testing.T, n nursery, r actor.RestartPolicy, later made) (actor.Ref[*Box], *atomic.Int64) {
 	t.Helper()
 	var starts atomic.Int64
 	var ref actor.Ref[*Box]
@@ -23,7 +23,7 @@ func moody(t *testing.T, n nursery, r actor.Restart, later made) (actor.Ref[*Box
 				return &Box{}, nil
 			}
 			return later(ctx)
-		}, actor.WithRestart(r))
+		}, actor.WithRestartPolicy(r))
 		return err
 	})
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestRestart_constructorFailureCountsAsFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNursery(t)
-				ref, starts := moody(t, n, actor.Restart{When: actor.Transient, MaxRestarts: 2,
+				ref, starts := moody(t, n, actor.RestartPolicy{Restart: actor.Transient, MaxRestarts: 2,
 					Window: time.Hour}, c.later)
 				fails(t, n.p, ref, "no more")
 				time.Sleep(settled)
@@ -76,7 +76,8 @@ func TestRestart_stopOrKillDuringStartTakesEffectAtOnce(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNursery(t)
-			ref, starts := moody(t, n, actor.Restart{When: actor.Permanent}, func(ctx *actor.Context) (*Box, error) {
+			policy := actor.RestartPolicy{Restart: actor.Permanent}
+			ref, starts := moody(t, n, policy, func(ctx *actor.Context) (*Box, error) {
 				select {
 				case <-ctx.Done():
 				case <-time.After(time.Second):

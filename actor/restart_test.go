@@ -50,7 +50,7 @@ func (n nursery) next(t *testing.T, ref actor.Ref[*Box]) (now actor.Ref[*Box], o
 func TestRestart_policyDecidesAfterEachEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		when                         actor.When
+		when                         actor.Restart
 		afterFailure, afterStop      bool // it is started again
 		toldOfFailure, toldOfStopped bool
 	}{
@@ -63,7 +63,7 @@ func TestRestart_policyDecidesAfterEachEnd(t *testing.T) {
 			t.Run(fmt.Sprint(c.when, " ", end), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					n := newNursery(t)
-					kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: c.when}))
+					kid := keptBy(t, n.parent, actor.WithRestartPolicy(actor.RestartPolicy{Restart: c.when}))
 					again, told := false, true
 					switch end {
 					case "fails":
@@ -94,7 +94,7 @@ func TestRestart_temporaryChildFailsNoParent_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
-		fails(t, p, child(t, parent, actor.Restart{When: actor.Temporary}), "no more")
+		fails(t, p, child(t, parent, actor.RestartPolicy{Restart: actor.Temporary}), "no more")
 		synctest.Wait()
 		require.Equal(t, actor.Running, status(t, p, parent))
 	})
@@ -103,7 +103,7 @@ func TestRestart_temporaryChildFailsNoParent_ACT6(t *testing.T) {
 func TestRestart_createsANewActor_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
-		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent}))
+		kid := keptBy(t, n.parent, actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Permanent}))
 		_, err := add.Call(t.Context(), kid, 5)
 		require.NoError(t, err)
 		release := blocked(t, kid)
@@ -133,9 +133,9 @@ func TestRestart_createsANewActor_ACT6(t *testing.T) {
 func TestRestart_backoffGrowsWithinTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
-		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{
-			When: actor.Transient, MaxRestarts: 10, Window: time.Minute,
-			Backoff: actor.Backoff{First: time.Second, Max: 3 * time.Second},
+		kid := keptBy(t, n.parent, actor.WithRestartPolicy(actor.RestartPolicy{
+			Restart: actor.Transient, MaxRestarts: 10, Window: time.Minute,
+			Backoff: time.Second, MaxBackoff: 3 * time.Second,
 		}))
 		for _, delay := range []time.Duration{1, 2, 3, 3} {
 			fails(t, n.p, kid, "no more")
@@ -155,7 +155,7 @@ func TestRestart_backoffGrowsWithinTheWindow(t *testing.T) {
 func TestRestart_givesUpAfterMaxRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
-		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent, MaxRestarts: 2,
+		kid := keptBy(t, n.parent, actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Permanent, MaxRestarts: 2,
 			Window: 10 * time.Second}))
 		failNow := func() {
 			fails(t, n.p, kid, "no more")
@@ -179,7 +179,7 @@ func TestRestart_parentLearnsWhyThereIsNoRestart_ACT6(t *testing.T) {
 		failures := make(chan actor.Event, 4)
 		p := startWith(t, bustest.Server(t), func(e actor.Event) { failures <- e })
 		parent := spawn(t, p)
-		kid := child(t, parent, actor.Restart{When: actor.Transient, MaxRestarts: 1})
+		kid := child(t, parent, actor.RestartPolicy{Restart: actor.Transient, MaxRestarts: 1})
 		fails(t, p, kid, "no more")
 		synctest.Wait()
 		kid = actor.Successor(kid)
@@ -188,8 +188,8 @@ func TestRestart_parentLearnsWhyThereIsNoRestart_ACT6(t *testing.T) {
 			" failed: fail: no more (1 restart within 5s)\n"+
 			"  caused by: actor "+kid.ID().String()+" (type box) failed: fail: no more", (<-failures).Report())
 		parent = spawn(t, p)
-		plain := child(t, parent, actor.Restart{})
-		child(t, parent, actor.Restart{When: actor.Permanent})
+		plain := child(t, parent, actor.RestartPolicy{})
+		child(t, parent, actor.RestartPolicy{Restart: actor.Permanent})
 		fails(t, p, plain, "no more")
 		require.Equal(t, "its child "+plain.ID().Name+" failed: fail: no more", (<-failures).Reason,
 			"as if its brother had no Restart")
@@ -205,8 +205,8 @@ func TestRestart_restartsTheGroupInOrder(t *testing.T) {
 				n := newNursery(t, actor.WithStrategy(strategy))
 				var kids []actor.Ref[*Box]
 				for _, opts := range [][]actor.Option{
-					{actor.WithRestart(actor.Restart{When: actor.Permanent})},
-					{actor.WithRestart(actor.Restart{When: actor.Transient})}, {}, {actor.NoWait()},
+					{actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Permanent})},
+					{actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Transient})}, {}, {actor.NoWait()},
 				} {
 					kids = append(kids, keptBy(t, n.parent, opts...))
 				}
@@ -260,7 +260,7 @@ func (es *events) names() (names []string) {
 func TestRestart_killsAGroupMemberThatDoesNotStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t, actor.WithStrategy(actor.OneForAll))
-		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent}))
+		kid := keptBy(t, n.parent, actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Permanent}))
 		hangs := keptBy(t, n.parent)
 		require.NoError(t, do.Send(t.Context(), hangs,
 			func(ctx *actor.Context, _ *Box) (int64, error) { <-ctx.Done(); return 0, nil }))
@@ -284,8 +284,8 @@ func TestRestart_stopDuringBackoffCancelsIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
-		kid := keptBy(t, n.parent, actor.WithRestart(
-			actor.Restart{When: actor.Permanent, Backoff: actor.Backoff{First: time.Minute, Max: time.Minute}}))
+		kid := keptBy(t, n.parent, actor.WithRestartPolicy(
+			actor.RestartPolicy{Restart: actor.Permanent, Backoff: time.Minute, MaxBackoff: time.Minute}))
 		fails(t, n.p, kid, "no more")
 		time.Sleep(time.Second)
 		require.Empty(t, n.seen, "its fate is open")
@@ -304,8 +304,8 @@ func TestRestart_exhaustedTopLevelActorFailsTheProc(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failures := make(chan actor.Event, 4)
 		p := startWith(t, bustest.Server(t), func(e actor.Event) { failures <- e }, picks())
-		ref, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithRestart(actor.Restart{
-			When: actor.Permanent, MaxRestarts: 1, Backoff: actor.Backoff{First: time.Second, Max: time.Second},
+		ref, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithRestartPolicy(actor.RestartPolicy{
+			Restart: actor.Permanent, MaxRestarts: 1, Backoff: time.Second, MaxBackoff: time.Second,
 		}))
 		require.NoError(t, err)
 		fails(t, p, ref, "no more")
@@ -324,7 +324,7 @@ func TestRestart_exhaustedTopLevelActorFailsTheProc(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 			return &Box{}, nil
-		}, actor.WithRestart(actor.Restart{When: actor.Transient}))
+		}, actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Transient}))
 		require.NoError(t, err)
 		fails(t, p, ref, "no more")
 		time.Sleep(settled)
@@ -337,11 +337,11 @@ func TestRestart_exhaustedTopLevelActorFailsTheProc(t *testing.T) {
 func TestRestart_stopsAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
-		later := actor.Restart{When: actor.Permanent, Backoff: actor.Backoff{First: time.Minute, Max: time.Minute}}
-		root, err := actor.Spawn(t.Context(), n.p, box, "box", 0, actor.WithRestart(later))
+		later := actor.RestartPolicy{Restart: actor.Permanent, Backoff: time.Minute, MaxBackoff: time.Minute}
+		root, err := actor.Spawn(t.Context(), n.p, box, "box", 0, actor.WithRestartPolicy(later))
 		require.NoError(t, err)
-		kid := keptBy(t, n.parent, actor.WithRestart(later))
-		other := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent}))
+		kid := keptBy(t, n.parent, actor.WithRestartPolicy(later))
+		other := keptBy(t, n.parent, actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Permanent}))
 		fails(t, n.p, root, "no more")
 		fails(t, n.p, kid, "no more")
 		synctest.Wait()

@@ -22,12 +22,12 @@ type SpawnSpec struct {
 	Raw    []byte // CBOR of the same
 	Point  shape.Point
 
-	Announce      bool     // publish its end and restarts on `ev.`; failures are published in any case
-	AnnounceStart bool     // with Announce: also publish its start
-	Mailbox       int      // the mailbox size in messages; 0: as in Options; Unbounded: none
-	Restart       Restart  // the restart policy; zero: a failure goes to its parent
-	Strategy      Strategy // how its own children are started again
-	NoWait        bool     // Spawn does not wait for the constructor
+	Announce      bool          // publish its end and restarts on `ev.`; failures are published in any case
+	AnnounceStart bool          // with Announce: also publish its start
+	Mailbox       int           // the mailbox size in messages; 0: as in Options; Unbounded: none
+	RestartPolicy RestartPolicy // the restart policy; zero: a failure goes to its parent
+	Strategy      Strategy      // how its own children are started again
+	NoWait        bool          // Spawn does not wait for the constructor
 }
 
 // Unbounded is the size of a mailbox without a bound. Its senders do not notice when the actor
@@ -46,8 +46,8 @@ func noWait(s *SpawnSpec) { s.NoWait = true }
 // Mailbox sets how many messages may wait for the actor; Unbounded is possible.
 func Mailbox(size int) Option { return func(s *SpawnSpec) { s.Mailbox = size } }
 
-// WithRestart sets the actor's restart policy.
-func WithRestart(r Restart) Option { return func(s *SpawnSpec) { s.Restart = r } }
+// WithRestartPolicy sets the actor's restart policy.
+func WithRestartPolicy(r RestartPolicy) Option { return func(s *SpawnSpec) { s.RestartPolicy = r } }
 
 // WithStrategy sets the restart strategy of the actor's children.
 func WithStrategy(y Strategy) Option { return func(s *SpawnSpec) { s.Strategy = y } }
@@ -213,8 +213,8 @@ func (s *SpawnSpec) check() error {
 	if err := checkMailbox(s.Mailbox); err != nil {
 		return errorf(CodeInvalid, "", "", "actor %q: %v", s.Name, err)
 	}
-	if err := s.Restart.policy().Check(); err != nil {
-		return errorf(CodeInvalid, "", "", "actor %q: restart %v", s.Name, err)
+	if err := s.RestartPolicy.policy().Check(); err != nil {
+		return errorf(CodeInvalid, "", "", "actor %q: %v", s.Name, err)
 	}
 	if err := supervise.Strategy(s.Strategy).Check(); err != nil {
 		return errorf(CodeInvalid, "", "", "actor %q: %v", s.Name, err)
@@ -246,7 +246,7 @@ func (p *Proc) startInstance(def *Def, parent *instance, b *spawnState, old *ins
 	if err := p.directory.add(in); err != nil {
 		return nil, err
 	}
-	if err := adopt(in, b.Restart); err != nil {
+	if err := adopt(in, b.RestartPolicy); err != nil {
 		p.directory.remove(in)
 		return nil, err
 	}
@@ -311,7 +311,7 @@ func (in *instance) finishConstruct(err error) {
 		in.publishStatus(Running)
 	}
 	alone := in.parent == nil || in.parent.strategy == OneForOne // else its group may start it again
-	if alone && b.Restart == (Restart{}) && b.Point.Extent().Equal(shape.Unit()) {
+	if alone && b.RestartPolicy == (RestartPolicy{}) && b.Point.Extent().Equal(shape.Unit()) {
 		in.spawn = nil // no longer needed
 	}
 	if b.result != nil {

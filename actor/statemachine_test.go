@@ -338,7 +338,7 @@ func TestSupervisor_countsAFailureBeforeAStopRequest_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
-		kid := child(t, parent, actor.Restart{})
+		kid := child(t, parent, actor.RestartPolicy{})
 		release := blocked(t, parent)
 		require.NoError(t, boom.Send(t.Context(), kid, "nobody else can know"))
 		synctest.Wait()

@@ -93,24 +93,24 @@ func TestPolicy_invalidPoliciesAreRefusedBeforeAnyStart(t *testing.T) {
 	for i := range spares {
 		spares[i] = testproc.HostID(t, string(rune('x'+i)))
 	}
-	for want, p := range map[string]Policy{
-		"policy: backoff from -1s to 0s: want 0 or more": {Recovery: Restart,
+	for want, p := range map[string]RestartPolicy{
+		"restart policy: backoff from -1s to 0s: want 0 or more": {Restart: actor.Transient,
 			Backoff: -time.Second},
-		"policy: backoff from 0s to -1s: want 0 or more": {Recovery: Restart,
+		"restart policy: backoff from 0s to -1s: want 0 or more": {Restart: actor.Transient,
 			MaxBackoff: -time.Second},
-		"policy: 3 spare hosts for a mesh on 2 hosts: want at most one for each host": {Recovery: Replace,
+		"restart policy: 3 spare hosts for a mesh on 2 hosts: want at most one for each host": {Restart: actor.Transient,
 			Spares: spares},
-		"is already a host of the mesh: want another": {Recovery: Replace,
+		"is already a host of the mesh: want another": {Restart: actor.Transient,
 			Spares: r.spec.Procs.Hosts[:1]},
-		"policy: recovery replace without spare hosts: want spare hosts, or recovery restart": {Recovery: Replace},
-		"policy: 1 spare host with recovery drop: want replace, or no spares": {Recovery: Drop,
+		"restart policy: permanent: want one of [propagate temporary transient]": {Restart: actor.Permanent},
+		"restart policy: 1 spare host with temporary: want transient, or no spares": {Restart: actor.Temporary,
 			Spares: spares[:1]},
-		"policy: recovery(9): want one of": {Recovery: 9},
-		"mesh " + r.spec.id() + ": policy: at most -1 restarts: want 1 to 1000": {Recovery: Restart,
+		"restart policy: restart(9): want one of": {Restart: 9},
+		"mesh " + r.spec.id() + ": restart policy: at most -1 restarts: want 1 to 1000": {Restart: actor.Transient,
 			MaxRestarts: -1},
 	} {
 		s := r.spec
-		s.Policy = p
+		s.RestartPolicy = p
 		_, err := actor.Spawn(t.Context(), r.p, Type, "controller", s)
 		require.ErrorContains(t, err, want)
 	}

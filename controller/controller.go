@@ -150,7 +150,7 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 		spec.Owner = ctx.Self()
 		s.Actors = &spec
 	}
-	s.Policy.Spares = shuffled(s.Policy.Spares)
+	s.RestartPolicy.Spares = shuffled(s.RestartPolicy.Spares)
 	st, err := newState(s)
 	if err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (c *controller) assignProcs(p *actor.Proc) {
 
 // watchHosts subscribes the controller to the health of the mesh's hosts and its spares.
 func (c *controller) watchHosts(p *actor.Proc, self actor.Ref[agent.Agent]) {
-	hosts := slices.Concat(c.spec.Procs.Hosts, c.spec.Policy.Spares)
+	hosts := slices.Concat(c.spec.Procs.Hosts, c.spec.RestartPolicy.Spares)
 	// A world may lack hosts.
 	hosts = slices.DeleteFunc(hosts, func(h subjects.HostID) bool { return !h.IsValid() })
 	c.unwatch = c.spec.watch(p, self, hosts)

@@ -23,11 +23,11 @@
 //   - CTL-4 (leases, stop): A live controller renews its procs' leases every third of their term;
 //     those of a crashed one expire. A stopping controller first stops its mesh. Running ranks are
 //     `stopping` from the stop request on.
-//   - CTL-6 (restart): A rank that fails after it ran restarts under the Policy as its next
+//   - CTL-6 (restart): A rank that fails after it ran restarts under the RestartPolicy, as its next
 //     generation, after a backoff, up to a limit. agent.Restart does so for healthy ranks,
-//     whatever the Policy. Reports of former generations have no effect.
+//     whatever the policy. Reports of former generations have no effect.
 //   - CTL-8 (host death): A silent host's ranks keep their status. They fail when it refuses or is
-//     dead (package presence), unless a healthy spare takes its place (Policy). A host that
+//     dead (package presence), unless a healthy spare takes its place (RestartPolicy). A host that
 //     returns gets a stop for its remaining procs.
 //   - CTL-9 (news): A message from another process is a request, never news. News arrives only on
 //     event subjects, and permissions can limit their publishers.

@@ -120,7 +120,7 @@ func TestOrphans_endWhenTheirLeaseExpires(t *testing.T) {
 func TestController_publishesRankEventsThatNoHostDid(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.spec.Policy = Policy{Recovery: Drop}
+	r.spec.RestartPolicy = RestartPolicy{Restart: actor.Temporary}
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)

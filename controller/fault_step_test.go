@@ -107,8 +107,8 @@ func TestFaultC10_noInputPanics(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := &scenario{t: t}
 		how := rapid.SampledFrom([]string{
-			"procs 2 2", "procs 2 2 restart", "procs 2 2 replace d", "procs 2 2 drop", "actors 2 3 gpu=1:3",
-			"actors 2 3 * restart",
+			"procs 2 2", "procs 2 2 transient", "procs 2 2 transient d", "procs 2 2 temporary", "actors 2 3 gpu=1:3",
+			"actors 2 3 * transient",
 		}).Draw(r, "mesh")
 		s.hear(strings.Fields(how)[0], strings.Fields(how)[1:])
 		for range rapid.IntRange(1, 20).Draw(r, "n") {
@@ -157,7 +157,7 @@ func anything(r *rapid.T, st *state) any {
 
 func TestFaultC13_olderGenerationOverwritesNothing(t *testing.T) {
 	plays(t, `
-procs 1 1 restart
+procs 1 1 transient
 	0+1 initializing
 overlay 0+1 running
 	0+1 running
@@ -182,7 +182,7 @@ proc 0.0 stopped done
 
 func TestFaultC16_ranksRestartOrMoveToASpare(t *testing.T) { // CTL-6, CTL-8
 	plays(t, `
-procs 2 1 replace d
+procs 2 1 transient d
 	0+2 initializing
 overlay 0+2 running
 	0+2 running

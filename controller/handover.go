@@ -8,12 +8,9 @@ import (
 
 // WithoutSpares returns the policy without the given spare hosts. If no spare is left, ranks
 // restart in place.
-func (p Policy) WithoutSpares(hosts []subjects.HostID) Policy {
+func (p RestartPolicy) WithoutSpares(hosts []subjects.HostID) RestartPolicy {
 	excluded := func(h subjects.HostID) bool { return slices.Contains(hosts, h) }
 	p.Spares = slices.DeleteFunc(slices.Clone(p.Spares), excluded)
-	if p.Recovery == Replace && len(p.Spares) == 0 {
-		p.Recovery = Restart
-	}
 	return p
 }
 

@@ -18,22 +18,22 @@ const maxReported = 64
 
 // Report is a controller's view of its mesh.
 type Report struct {
-	ID        string           `cbor:"1,keyasint" json:"id"`
-	Name      string           `cbor:"2,keyasint,omitempty" json:"name,omitempty"`
-	Procs     agent.Mesh       `cbor:"3,keyasint" json:"procs"` // of hosts: one rank on each
-	Actors    *agent.ActorSpec `cbor:"4,keyasint,omitempty" json:"actors,omitempty"`
-	Region    string           `cbor:"5,keyasint" json:"region"` // of the procs' extent
-	Phase     agent.Phase      `cbor:"6,keyasint" json:"phase"`
-	Statuses  agent.Overlay    `cbor:"7,keyasint" json:"statuses"` // by rank of the region
-	Restarted []RankHistory    `cbor:"8,keyasint,omitempty" json:"restarted,omitempty"`
-	Failed    []actor.Event    `cbor:"9,keyasint,omitempty" json:"failed,omitempty"` // the first 64 failures
-	Hosts     []HostHealth     `cbor:"10,keyasint,omitempty" json:"hosts,omitempty"` // the unhealthy ones
-	Policy    Policy           `cbor:"11,keyasint" json:"policy"`
-	Lease     time.Duration    `cbor:"12,keyasint" json:"lease"`    // 0: none
-	Restarts  int              `cbor:"14,keyasint" json:"restarts"` // of ranks
-	Stalls    int              `cbor:"15,keyasint" json:"stalls"`   // late lease renewals
-	Since     time.Time        `cbor:"16,keyasint" json:"since"`
-	Spares    int              `cbor:"17,keyasint,omitempty" json:"spares,omitempty"` // remaining spare hosts
+	ID            string           `cbor:"1,keyasint" json:"id"`
+	Name          string           `cbor:"2,keyasint,omitempty" json:"name,omitempty"`
+	Procs         agent.Mesh       `cbor:"3,keyasint" json:"procs"` // of hosts: one rank on each
+	Actors        *agent.ActorSpec `cbor:"4,keyasint,omitempty" json:"actors,omitempty"`
+	Region        string           `cbor:"5,keyasint" json:"region"` // of the procs' extent
+	Phase         agent.Phase      `cbor:"6,keyasint" json:"phase"`
+	Statuses      agent.Overlay    `cbor:"7,keyasint" json:"statuses"` // by rank of the region
+	Restarted     []RankHistory    `cbor:"8,keyasint,omitempty" json:"restarted,omitempty"`
+	Failed        []actor.Event    `cbor:"9,keyasint,omitempty" json:"failed,omitempty"` // the first 64 failures
+	Hosts         []HostHealth     `cbor:"10,keyasint,omitempty" json:"hosts,omitempty"` // the unhealthy ones
+	RestartPolicy RestartPolicy    `cbor:"11,keyasint" json:"restart_policy"`
+	Lease         time.Duration    `cbor:"12,keyasint" json:"lease"`    // 0: none
+	Restarts      int              `cbor:"14,keyasint" json:"restarts"` // of ranks
+	Stalls        int              `cbor:"15,keyasint" json:"stalls"`   // late lease renewals
+	Since         time.Time        `cbor:"16,keyasint" json:"since"`
+	Spares        int              `cbor:"17,keyasint,omitempty" json:"spares,omitempty"` // remaining spare hosts
 }
 
 // RankHistory is a rank past its first generation, or about to leave it.

@@ -99,7 +99,7 @@ func (st *state) beginMigration(
 func (st *state) endMigration(rank int) {
 	st.rankState(rank).migration = notMigrating
 	if st.supervisor != nil {
-		st.supervisor.Started(rank, st.spec.Policy.intensity())
+		st.supervisor.Started(rank, st.spec.RestartPolicy.intensity())
 	}
 }
 

@@ -54,7 +54,7 @@ func TestOrphanCheck_silentProcsOfADeadHostFail_CTL16(t *testing.T) {
 	require.Equal(t, "\t0+2 running\n\t2+2 failed: host b is dead: silent for 5s\n", s.trace(effects{}))
 	require.Len(t, s.hostIs(presence.Alive).staleHosts, 1, "what it has after all is to go")
 
-	s, _ = keeping(t, "replace", "d")
+	s, _ = keeping(t, "transient", "d")
 	s.st.withoutOrphans[s.hostOf("b")] = true
 	s.hostIs(presence.Dead)
 	s.hear("after", []string{"100ms"})

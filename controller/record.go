@@ -186,7 +186,7 @@ func (s *recordServer) report() Report {
 	spec := s.record.spec
 	r := Report{
 		ID: spec.id(), Name: spec.Name, Procs: spec.Procs, Actors: spec.Actors, Region: spec.Region.String(),
-		Phase: s.phaseOf(), Statuses: s.record.table.Overlay(spec.id()), Policy: spec.Policy,
+		Phase: s.phaseOf(), Statuses: s.record.table.Overlay(spec.id()), RestartPolicy: spec.RestartPolicy,
 		Since: s.createdAt,
 	}
 	r.Procs.Command = agent.Command{Path: r.Procs.Command.Path} // the rest may hold secrets

@@ -12,14 +12,14 @@ import (
 func TestSpares_ownersStartWithDifferentHosts_CTL11(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.spec.Policy = Policy{Recovery: Replace}
+	r.spec.RestartPolicy = RestartPolicy{Restart: actor.Transient}
 	for range 2 {
-		r.spec.Policy.Spares = append(r.spec.Policy.Spares, testproc.HostID(t, "spare"))
+		r.spec.RestartPolicy.Spares = append(r.spec.RestartPolicy.Spares, testproc.HostID(t, "spare"))
 	}
 	first := map[subjects.HostID]bool{}
 	for range 64 {
-		spares := health(t, r.own(t, r.spec)).Policy.Spares
-		require.ElementsMatch(t, r.spec.Policy.Spares, spares)
+		spares := health(t, r.own(t, r.spec)).RestartPolicy.Spares
+		require.ElementsMatch(t, r.spec.RestartPolicy.Spares, spares)
 		first[spares[0]] = true
 	}
 	require.Len(t, first, 2)

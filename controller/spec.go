@@ -18,13 +18,13 @@ const minLease = time.Second
 // Spec describes the mesh of a controller: a proc mesh, or an actor mesh on (a region of) one. It
 // is a value of the caller's process and never travels.
 type Spec struct {
-	Procs  agent.Mesh       // the proc mesh; of Hosts, one rank on each
-	Hosts  bool             // a mesh of hosts (HoldAllocation), with Procs, Region, Name and Presence only
-	Actors *agent.ActorSpec // set: an actor mesh on Region of Procs
-	Region shape.Region     // of Procs; the whole of it for a proc mesh
-	Lease  time.Duration    // of the ranks; 0: supervision.lease-ttl, less: none
-	Policy Policy           // reaction to failed ranks
-	Name   string           // of the mesh, in reports; "": its label
+	Procs         agent.Mesh       // the proc mesh; of Hosts, one rank on each
+	Hosts         bool             // a mesh of hosts (HoldAllocation), with Procs, Region, Name and Presence only
+	Actors        *agent.ActorSpec // set: an actor mesh on Region of Procs
+	Region        shape.Region     // of Procs; the whole of it for a proc mesh
+	Lease         time.Duration    // of the ranks; 0: supervision.lease-ttl, less: none
+	RestartPolicy RestartPolicy    // reaction to failed ranks
+	Name          string           // of the mesh, in reports; "": its label
 
 	Epoch    uint64 // the number of owners that the mesh has had, with this one; 0: 1
 	TakeOver bool   // take over the running mesh: see TakeOver
@@ -84,7 +84,7 @@ func (s Spec) check() error {
 		return fmt.Errorf("mesh %s: lease %s: want at least %s, 0 for the default, or less than 0 for none",
 			s.id(), s.Lease, minLease)
 	}
-	if err := s.Policy.check(s); err != nil {
+	if err := s.RestartPolicy.check(s); err != nil {
 		return fmt.Errorf("mesh %s: %w", s.id(), err)
 	}
 	return nil

@@ -73,7 +73,7 @@ func newState(s Spec) (*state, error) {
 		lastPhase:        agent.Initializing,
 		procTimeout:      config.SupervisionRestartWait.Get(nil),
 		rankStates:       map[int]*rankState{},
-		spares:           slices.Clone(s.Policy.Spares),
+		spares:           slices.Clone(s.RestartPolicy.Spares),
 		diedHosts:        map[subjects.HostID]bool{},
 		withoutOrphans:   map[subjects.HostID]bool{},
 		unusable:         map[subjects.HostID]error{},
@@ -82,10 +82,10 @@ func newState(s Spec) (*state, error) {
 		restarting:       map[int]bool{},
 		reportedFailures: map[int]reportedFailure{},
 	}
-	if s.Policy.Restarts() {
+	if s.RestartPolicy.Restarts() {
 		st.supervisor = supervise.New(supervise.OneForOne)
 		for _, rank := range st.ranks() {
-			st.supervisor.Started(rank, s.Policy.intensity())
+			st.supervisor.Started(rank, s.RestartPolicy.intensity())
 		}
 	}
 	return st, err

@@ -214,7 +214,7 @@ func (st *state) endRank(x *effects, rank int, s agent.Status, about actor.Event
 	st.stopSupervising(rank)
 	about.Reason = s.Reason
 	about.Step = cmp.Or(step, about.Step)
-	dropped := s.Phase == agent.Failed && st.spec.Policy.Recovery == Drop && !st.stopping
+	dropped := s.Phase == agent.Failed && st.spec.RestartPolicy.Restart == actor.Temporary && !st.stopping
 	if dropped {
 		st.rankState(rank).dropped = true
 		about.Step = "rank.drop"

@@ -234,7 +234,7 @@ func (s *scenario) trace(x effects) string {
 func (s *scenario) hostOf(label string) subjects.HostID {
 	id, err := subjects.NewHostID(label)
 	require.NoError(s.t, err)
-	known := slices.Concat(s.st.spec.Procs.Hosts, s.st.spec.Policy.Spares, s.st.spares,
+	known := slices.Concat(s.st.spec.Procs.Hosts, s.st.spec.RestartPolicy.Spares, s.st.spares,
 		slices.Collect(maps.Keys(s.st.diedHosts)), s.st.evacuatingHosts())
 	if i := slices.IndexFunc(known, func(h subjects.HostID) bool { return h.Label() == label }); i >= 0 {
 		return known[i]
@@ -258,11 +258,11 @@ func (s *scenario) start(args []string, actors *agent.ActorSpec, region string, 
 	require.NoError(s.t, err)
 	spec := Spec{Procs: meshOf(s.t, extent, perHost), Actors: actors, Region: r}
 	if len(policy) > 0 {
-		require.NoError(s.t, spec.Policy.Recovery.UnmarshalText([]byte(policy[0])))
+		require.NoError(s.t, spec.RestartPolicy.Restart.UnmarshalText([]byte(policy[0])))
 		for _, name := range policy[1:] {
 			h, err := subjects.NewHostID(name)
 			require.NoError(s.t, err)
-			spec.Policy.Spares = append(spec.Policy.Spares, h)
+			spec.RestartPolicy.Spares = append(spec.RestartPolicy.Spares, h)
 		}
 	}
 	for _, f := range change {

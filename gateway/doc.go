@@ -101,7 +101,7 @@
 // # Discovery
 //
 // A gateway is the micro service castnet-gateway: its INFO lists every endpoint of every live actor
-// mesh. On hb.hosts.<from> one gateway answers with its known hosts (agent.HostListing, in CBOR):
+// mesh. On hb.hosts.<from> one gateway answers with its known hosts (agent.HostList, in CBOR):
 // the state of each, the length of its silence, and whether the list has every live host. So a
 // search for hosts can tell when it is complete, and name missing hosts. The gateway watches these
 // hosts (package presence) and starts with the list of another gateway. On request it asks

@@ -48,11 +48,11 @@ func TestKilledHost_spareTakesItsPlaceAndActorsFollow(t *testing.T) { // CTL-8
 	require.NoError(t, err)
 	procs, err := hosts.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("proc", 2),
-		Policy: mesh.Policy{Recovery: mesh.Replace, Spares: []subjects.HostID{hosts.Hosts()[2]}},
+		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Spares: []subjects.HostID{hosts.Hosts()[2]}},
 	})
 	require.NoError(t, err)
 	m, err := mesh.SpawnActors(t.Context(), procs, counting.Type, mesh.ActorSpawnSpec[actor.None]{
-		Label: "counters", Policy: mesh.Policy{Recovery: mesh.Restart},
+		Label: "counters", RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient},
 	})
 	require.NoError(t, err)
 	c.nodes[1].kill(t)

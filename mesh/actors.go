@@ -38,9 +38,9 @@ type ActorSpawnSpec[P any] struct {
 	Params P             // for each constructor
 	Lease  time.Duration // how long the actors outlive a lost owner; 0: supervision.lease-ttl, less: for ever
 
-	// Policy is the recovery policy for failed actors, applied by the owner. The zero value leaves
+	// RestartPolicy is for failed actors; the owner applies it. The zero value leaves
 	// them failed.
-	Policy Policy
+	RestartPolicy RestartPolicy
 	// Display is the name of the mesh in reports; "": its name.
 	Display string
 
@@ -68,7 +68,7 @@ func SpawnActors[A, P any](
 	ctx context.Context, procs ProcMesh, typ actor.Type[A, P], s ActorSpawnSpec[P],
 ) (ActorMesh[A], error) {
 	m, err := spawnActors(ctx, procs, typ.Name(), ActorSpawnSpec[any]{
-		Label: s.Label, Params: s.Params, Lease: s.Lease, Policy: s.Policy, Display: s.Display,
+		Label: s.Label, Params: s.Params, Lease: s.Lease, RestartPolicy: s.RestartPolicy, Display: s.Display,
 		ProgressTimeout: s.ProgressTimeout, AllowPartial: s.AllowPartial, Uncontrolled: s.Uncontrolled,
 	})
 	return ActorMesh[A]{m}, err
@@ -83,9 +83,9 @@ func spawnActors(
 	if err := cmp.Or(procs.Err(), actor.NewType[any, any](typ).Err()); err != nil {
 		return fail(err)
 	}
-	if s.Uncontrolled && s.Policy.Recovery != Propagate {
-		return fail(fmt.Errorf("recovery %s of uncontrolled actors: want %s, as they have no owner",
-			s.Policy.Recovery, Propagate))
+	if s.Uncontrolled && s.RestartPolicy.Restart != Propagate {
+		return fail(fmt.Errorf("restart policy %s of uncontrolled actors: want %s, as they have no owner",
+			s.RestartPolicy.Restart, Propagate))
 	}
 	name, err := subjects.NewName(s.Label)
 	if err != nil {
@@ -114,7 +114,8 @@ func spawnActors(
 	}
 	procs.resolve() // its controller begins with the present procs, as the process knows them
 	owner, err := procs.net.startController(ctx, controller.Spec{
-		Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease, Policy: s.Policy, Name: s.Display,
+		Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease,
+		RestartPolicy: s.RestartPolicy, Name: s.Display,
 	})
 	if err != nil {
 		return fail(err)

@@ -49,7 +49,7 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 	}
 	d := got.Request
 	p, err = p.TakeOver(ctx, Takeover{Epoch: got.Claim.Epoch, Lease: leaseOrNone(d.Lease),
-		Policy: d.Policy.WithoutSpares(p.desc.Hosts), Display: d.Display})
+		RestartPolicy: d.RestartPolicy.WithoutSpares(p.desc.Hosts), Display: d.Display})
 	if err != nil {
 		return p, err
 	}

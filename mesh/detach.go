@@ -102,8 +102,8 @@ func (p ProcMesh) detachRequest(ctx context.Context) (d system.DetachRequest, er
 		return d, &OwnerError{Owner: d.Claim.Owner}
 	}
 	d.Mesh = p.desc.ID
-	d.Hosts = slices.Concat(r.Procs.Hosts, r.Policy.Spares)
-	d.Policy = r.Policy
+	d.Hosts = slices.Concat(r.Procs.Hosts, r.RestartPolicy.Spares)
+	d.RestartPolicy = r.RestartPolicy
 	d.Display = r.Name
 	d.Lease = r.Lease
 	return d, nil

@@ -45,7 +45,7 @@
 //   - MESH-9 (silence is named): States and Ping report each rank of the region; a silent one is
 //     Timeout, a name unknown to its proc a *NotFoundError. An Inventory and not-found errors name
 //     silent hosts and gateways, and a search cut by its deadline.
-//   - MESH-11 (restarts): Under a restarting Policy, handles and casts reach a rank's present
+//   - MESH-11 (restarts): Under a restarting policy, handles and casts reach a rank's present
 //     holder; a Ref means one actor. A process that missed events asks the owner or the hosts once,
 //     within 2 s; otherwise its first cast there fails.
 //   - MESH-12 (controller loss): A stream ends with a *ControllerError once the controller is

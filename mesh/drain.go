@@ -62,7 +62,7 @@ func (m MeshState) lostByMoving(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
 	defer cancel()
 	r, err := controller.Health.Call(asking, p.controller(), actor.None{})
-	if err != nil || r.Policy.Recovery != Replace || r.Spares == 0 {
+	if err != nil || r.Spares == 0 {
 		return ctx.Err()
 	}
 	here := map[int]bool{}

@@ -24,11 +24,11 @@ func TestDrain_withoutForceRefusesToLoseActors(t *testing.T) {
 	spare := all.Slice("host", 2, 3)
 	procs, err := all.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 2),
-		Policy: mesh.Policy{Recovery: mesh.Replace, Spares: spare.Hosts()},
+		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Spares: spare.Hosts()},
 	})
 	require.NoError(t, err)
 	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
-		Label: "kept", Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
+		Label: "kept", RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 10 * time.Millisecond},
 	})
 	require.NoError(t, err)
 	free, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 1, 2), counter,
@@ -63,11 +63,12 @@ func TestDrain_movesRanksOfALiveMeshToASpareHost_CTL11(t *testing.T) {
 	hosts, spare := all.Slice("host", 0, 2), all.Slice("host", 2, 3)
 	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 2),
-		Policy: mesh.Policy{Recovery: mesh.Replace, Spares: spare.Hosts()},
+		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Spares: spare.Hosts()},
 	})
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
-		Label: "counters", Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
+		Label:         "counters",
+		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 10 * time.Millisecond},
 	})
 	require.NoError(t, err)
 	said, actors := steps(t, procs), steps(t, counters)
@@ -124,7 +125,7 @@ func TestDrain_stopsRanksThatNoPolicyMoves_CTL11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: mesh.Policy{Recovery: mesh.Restart},
+		Name: "workers", PerHost: shape.Of("gpu", 2), RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient},
 	})
 	require.NoError(t, err)
 	said := steps(t, procs)

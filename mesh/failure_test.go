@@ -170,13 +170,13 @@ func TestFailure_actorsLostWithARestartedProcAreAFailure_MESH21(t *testing.T) { 
 	c := newCluster(t, "a")
 	told := make(chan actor.Event, 8)
 	net := c.handling(t, zerolog.Nop(), func(e actor.Event) { told <- e })
-	restart := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond}
+	restart := mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 10 * time.Millisecond}
 	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: restart,
+		Name: "workers", PerHost: shape.Of("gpu", 2), RestartPolicy: restart,
 	})
 	require.NoError(t, err)
 	_, err = mesh.SpawnActors(t.Context(), procs, counter,
-		mesh.ActorSpawnSpec[int64]{Label: "kept", Policy: restart})
+		mesh.ActorSpawnSpec[int64]{Label: "kept", RestartPolicy: restart})
 	require.NoError(t, err)
 	lost, err := mesh.Spawn(t.Context(), procs, counter, "lost", 0)
 	require.NoError(t, err)

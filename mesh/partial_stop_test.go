@@ -77,10 +77,10 @@ func TestStop_actorSliceStopsOnlyItsRanks_MESH5(t *testing.T) {
 func TestStop_sliceOfARestartingMeshStaysStopped_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond,
+	quick := mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 10 * time.Millisecond,
 		MaxBackoff: 10 * time.Millisecond}
 	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
-		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
+		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), RestartPolicy: quick})
 	require.NoError(t, err)
 	said := steps(t, procs)
 	restarts := func(rank int) {

@@ -58,13 +58,13 @@ func hear(t *testing.T, said <-chan string) string {
 func TestPolicy_restartBringsBackAKilledProcAndItsActors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond,
+	quick := mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 10 * time.Millisecond,
 		MaxBackoff: 10 * time.Millisecond}
 	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
-		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
+		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), RestartPolicy: quick})
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), procs, counter,
-		mesh.ActorSpawnSpec[int64]{Label: "counters", Params: 10, Policy: quick})
+		mesh.ActorSpawnSpec[int64]{Label: "counters", Params: 10, RestartPolicy: quick})
 	require.NoError(t, err)
 	first := counters.At("host", 1, "gpu", 0)
 	said, actors := steps(t, procs), steps(t, counters)
@@ -102,7 +102,7 @@ func TestPolicy_dropContinuesWithoutTheRank(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "workers", PerHost: shape.Of("gpu", 3), Policy: mesh.Policy{Recovery: mesh.Drop},
+		Name: "workers", PerHost: shape.Of("gpu", 3), RestartPolicy: mesh.RestartPolicy{Restart: mesh.Temporary},
 	})
 	require.NoError(t, err)
 	told := make(chan actor.Event, 64)
@@ -141,16 +141,16 @@ func TestPolicy_refusesInvalidPolicies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)
-	for want, p := range map[string]mesh.Policy{
-		"backoff from -1s":                 {Recovery: mesh.Restart, Backoff: -time.Second},
-		"replace without spare hosts":      {Recovery: mesh.Replace},
-		"is already a host of the mesh":    {Recovery: mesh.Replace, Spares: hosts.Hosts()},
-		"recovery(9): want one of":         {Recovery: 9},
-		"most -1 restarts: want 1 to 1000": {Recovery: mesh.Restart, MaxRestarts: -1},
-		"spare host with recovery restart": {Recovery: mesh.Restart, Spares: hosts.Hosts()},
+	for want, p := range map[string]mesh.RestartPolicy{
+		"backoff from -1s":                 {Restart: mesh.Transient, Backoff: -time.Second},
+		"permanent: want one of":           {Restart: actor.Permanent},
+		"is already a host of the mesh":    {Restart: mesh.Transient, Spares: hosts.Hosts()},
+		"restart(9): want one of":          {Restart: 9},
+		"most -1 restarts: want 1 to 1000": {Restart: mesh.Transient, MaxRestarts: -1},
+		"1 spare host with temporary":      {Restart: mesh.Temporary, Spares: hosts.Hosts()},
 	} {
 		_, err := hosts.SpawnProcs(t.Context(),
-			mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 1), Policy: p})
+			mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 1), RestartPolicy: p})
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -28,13 +28,13 @@ func asText(t *testing.T, m mesh.ActorMesh[*Counter], net *mesh.Net) (again mesh
 func (c *cluster) revived(t *testing.T, hosts mesh.HostMesh, ranks ...int) (mesh.ProcMesh,
 	mesh.ActorMesh[*Counter]) {
 	t.Helper()
-	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond,
+	quick := mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 10 * time.Millisecond,
 		MaxBackoff: 10 * time.Millisecond}
 	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2),
-		Policy: quick})
+		RestartPolicy: quick})
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), procs, counter,
-		mesh.ActorSpawnSpec[int64]{Label: "counters", Policy: quick})
+		mesh.ActorSpawnSpec[int64]{Label: "counters", RestartPolicy: quick})
 	require.NoError(t, err)
 	said := steps(t, counters)
 	for _, rank := range ranks {

@@ -63,7 +63,7 @@ func (e *LostActorsError) Error() string {
 func (e *LostActorsError) Unwrap() error { return e.Silent }
 
 // CheckRestart fails with a *LostActorsError if a Restart of the region would lose actors. An actor
-// restarts if its owner answers and has the policy Restart. Uncontrolled actors and those of a
+// restarts if its owner answers and has the restart policy Transient. Uncontrolled actors and those of a
 // Service have no owner.
 func (p ProcMesh) CheckRestart(ctx context.Context) error {
 	if err := p.Err(); err != nil {
@@ -132,8 +132,8 @@ func (p ProcMesh) lossReason(ctx context.Context, owner subjects.ActorID) string
 	if err != nil {
 		return "their owner does not answer: " + err.Error()
 	}
-	if r.Policy.Recovery != Restart {
-		return fmt.Sprintf("their policy is %s, not %s", r.Policy.Recovery, Restart)
+	if r.RestartPolicy.Restart != Transient {
+		return fmt.Sprintf("their restart policy is %s, not %s", r.RestartPolicy.Restart, Transient)
 	}
 	return ""
 }

@@ -25,7 +25,8 @@ func TestRestart_rollsOneRankAtATimeWithActors_MESH18(t *testing.T) {
 		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2)})
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
-		Label: "counters", Params: 10, Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
+		Label: "counters", Params: 10,
+		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 10 * time.Millisecond},
 	})
 	require.NoError(t, err)
 	said, actors := steps(t, procs), steps(t, counters)
@@ -91,11 +92,12 @@ func TestRestart_withoutForceRefusesToLoseActors_MESH18(t *testing.T) {
 		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2)})
 	require.NoError(t, err)
 	kept, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
-		Label: "kept", Params: 10, Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
+		Label: "kept", Params: 10,
+		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 10 * time.Millisecond},
 	})
 	require.NoError(t, err)
 	dropped, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 1, 2), counter, mesh.ActorSpawnSpec[int64]{
-		Label: "dropped", Policy: mesh.Policy{Recovery: mesh.Drop},
+		Label: "dropped", RestartPolicy: mesh.RestartPolicy{Restart: mesh.Temporary},
 	})
 	require.NoError(t, err)
 	free, err := mesh.SpawnActors(t.Context(), procs, counter,
@@ -106,7 +108,7 @@ func TestRestart_withoutForceRefusesToLoseActors_MESH18(t *testing.T) {
 	require.ErrorAs(t, procs.Restart(t.Context(), mesh.RollingRestart{}), &lost)
 	const ownerless = "no owner restarts them"
 	require.Equal(t, &mesh.LostActorsError{Verb: "restart", Mesh: procs.ID().String(), Lost: []mesh.LostActors{
-		{Name: dropped.Name(), Region: "host=0,gpu=1", Reason: "their policy is drop, not restart"},
+		{Name: dropped.Name(), Region: "host=0,gpu=1", Reason: "their restart policy is temporary, not transient"},
 		{Name: free.Name(), Region: "*", Reason: ownerless},
 	}}, lost)
 	require.Equal(t, before, c.pids(t, procs), "nothing was restarted")
@@ -150,7 +152,7 @@ func TestSpawnActors_uncontrolledActorsRefuseAPolicy(t *testing.T) {
 	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.NoError(t, err)
 	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
-		Label: "free", Uncontrolled: true, Policy: mesh.Policy{Recovery: mesh.Restart},
+		Label: "free", Uncontrolled: true, RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient},
 	})
 	require.ErrorAs(t, err, new(*mesh.RefusedError))
 	require.ErrorContains(t, err, "they have no owner")
@@ -176,7 +178,7 @@ func TestSpawnProcs_verifiesSpareHosts(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Unit(),
-		Policy: mesh.Policy{Recovery: mesh.Replace, Spares: []subjects.HostID{absent}},
+		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Spares: []subjects.HostID{absent}},
 	})
 	require.ErrorAs(t, err, new(*mesh.RefusedError))
 	var silent *mesh.HostsError

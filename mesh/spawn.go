@@ -28,15 +28,14 @@ type Command = agent.Command
 // Limits bound the resources of a proc; see agent.Limits.
 type Limits = agent.Limits
 
-// Policy is the recovery policy of a mesh; see controller.Policy.
-type Policy = controller.Policy
+// RestartPolicy is the restart policy of a mesh; see controller.RestartPolicy.
+type RestartPolicy = controller.RestartPolicy
 
-// Reactions to failed ranks.
+// Values of RestartPolicy.Restart; see actor.Restart.
 const (
-	Propagate = controller.Propagate // they fail
-	Restart   = controller.Restart   // they restart in their place
-	Replace   = controller.Replace   // as Restart; on a spare host if theirs is dead
-	Drop      = controller.Drop      // the mesh continues without them
+	Propagate = actor.Propagate // failed ranks fail the mesh
+	Temporary = actor.Temporary // the mesh continues without failed ranks
+	Transient = actor.Transient // failed ranks restart in their places
 )
 
 // SpawnSpec describes the procs to spawn.
@@ -48,8 +47,8 @@ type SpawnSpec struct {
 	Limits  Limits        // of each proc
 	Keep    bool          // procs outlive their hostd; the next hostd of the machine adopts them
 
-	// Policy is the recovery policy for failed procs. The zero value leaves them failed.
-	Policy Policy
+	// RestartPolicy is for failed procs. The zero value leaves them failed.
+	RestartPolicy RestartPolicy
 	// Display is the name of the mesh in reports; "": its ID.
 	Display string
 
@@ -86,12 +85,12 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error)
 		}
 		defer release() // by then the hosts know the mesh, or the spawn failed
 	}
-	if err := h.net.checkSpares(ctx, s.Policy); err != nil {
+	if err := h.net.checkSpares(ctx, s.RestartPolicy); err != nil {
 		return ProcMesh{}, &RefusedError{"procs", s.Name, err}
 	}
 	p := ProcMesh{net: h.net, desc: desc, region: desc.Extent.Region()}
 	owner, err := h.net.startController(ctx, controller.Spec{
-		Procs: desc, Region: p.region, Lease: s.Lease, Policy: s.Policy, Name: s.Display,
+		Procs: desc, Region: p.region, Lease: s.Lease, RestartPolicy: s.RestartPolicy, Name: s.Display,
 	})
 	if err != nil {
 		return ProcMesh{}, fmt.Errorf("spawn procs %s: %w", desc.ID, err)
@@ -114,7 +113,7 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error)
 }
 
 // checkSpares returns an error if a spare host of a policy does not answer.
-func (n *Net) checkSpares(ctx context.Context, p Policy) error {
+func (n *Net) checkSpares(ctx context.Context, p RestartPolicy) error {
 	if len(p.Spares) == 0 {
 		return nil
 	}
@@ -153,7 +152,7 @@ func (h HostMesh) newMesh(s SpawnSpec) (agent.Mesh, error) {
 	m := agent.Mesh{
 		ID: id, Extent: extent, Hosts: slices.Clone(h.hosts), PerHost: s.PerHost.NumRanks(),
 		Command: s.Command, Limits: s.Limits, Keep: s.Keep, NameTaken: s.TakeName,
-		Restarts: s.Policy.Restarts(),
+		Restarts: s.RestartPolicy.Restarts(),
 	}
 	if h.isLocal() {
 		m.PerProcess = m.PerHost

@@ -15,10 +15,10 @@ import (
 
 // Takeover configures the takeover of a mesh.
 type Takeover struct {
-	Epoch   uint64        // of the present owner; 0: any
-	Lease   time.Duration // as in SpawnSpec
-	Policy  Policy        // as in SpawnSpec; the former owner's policy ends
-	Display string        // as in SpawnSpec
+	Epoch         uint64        // of the present owner; 0: any
+	Lease         time.Duration // as in SpawnSpec
+	RestartPolicy RestartPolicy // as in SpawnSpec; the former owner's policy ends
+	Display       string        // as in SpawnSpec
 }
 
 // TakeOver makes this program the owner of the mesh. The hosts then refuse orders of the former
@@ -45,8 +45,8 @@ func (p ProcMesh) TakeOver(ctx context.Context, s Takeover) (ProcMesh, error) {
 		return fail(errors.Join(append(errs, err)...))
 	}
 	spec.Lease = s.Lease
-	spec.Policy = s.Policy
-	spec.Procs.Restarts = s.Policy.Restarts()
+	spec.RestartPolicy = s.RestartPolicy
+	spec.Procs.Restarts = s.RestartPolicy.Restarts()
 	spec.Name = s.Display
 	owner, err := p.net.startController(ctx, spec)
 	if err != nil {

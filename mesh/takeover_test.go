@@ -17,12 +17,12 @@ import (
 func TestTakeOver_formerOwnerStopsActing_MESH14(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond}
+	quick := mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 10 * time.Millisecond}
 	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
-		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Lease: 6 * time.Second, Policy: quick})
+		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Lease: 6 * time.Second, RestartPolicy: quick})
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), procs, counter,
-		mesh.ActorSpawnSpec[int64]{Label: "counters", Policy: quick})
+		mesh.ActorSpawnSpec[int64]{Label: "counters", RestartPolicy: quick})
 	require.NoError(t, err)
 	said := steps(t, procs)
 	require.NoError(t, syscall.Kill(c.pids(t, procs)[2], syscall.SIGKILL))
@@ -35,7 +35,8 @@ func TestTakeOver_formerOwnerStopsActing_MESH14(t *testing.T) {
 	require.NoError(t, err)
 	var mine mesh.ProcMesh
 	require.NoError(t, mine.UnmarshalText(text))
-	mine, err = mine.Via(other.Net).TakeOver(t.Context(), mesh.Takeover{Epoch: 1, Policy: quick, Lease: -1})
+	mine, err = mine.Via(other.Net).TakeOver(t.Context(),
+		mesh.Takeover{Epoch: 1, RestartPolicy: quick, Lease: -1})
 	require.NoError(t, err)
 	require.Contains(t, hear(t, said), "controller.fenced controller "+procs.Describe().Owner.String()+
 		" has lost its mesh: ")

@@ -84,7 +84,7 @@ func (c *Controller) takeOnce(
 	}
 	spec.Epoch = r.CurrentClaim.Epoch
 	spec.Lease = r.lease()
-	spec.Policy = r.Policy.WithoutSpares(spec.Procs.Hosts)
+	spec.RestartPolicy = r.RestartPolicy.WithoutSpares(spec.Procs.Hosts)
 	spec.Name = r.Display
 	spec.Presence = c.hosts
 	spec.Renewer = c.renewer

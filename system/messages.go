@@ -183,12 +183,12 @@ type Location struct {
 // DetachRequest hands a mesh over to the system controller, which then owns it, renews the lease,
 // and keeps the policy.
 type DetachRequest struct {
-	Mesh    subjects.MeshID   `cbor:"1,keyasint" json:"mesh"`
-	Claim   agent.Claim       `cbor:"2,keyasint" json:"claim"` // of the owner
-	Hosts   []subjects.HostID `cbor:"3,keyasint" json:"hosts"` // hosts that may run procs of the mesh
-	Lease   time.Duration     `cbor:"4,keyasint,omitempty" json:"lease,omitempty"`
-	Policy  controller.Policy `cbor:"5,keyasint" json:"policy"`
-	Display string            `cbor:"6,keyasint,omitempty" json:"display,omitempty"`
+	Mesh          subjects.MeshID          `cbor:"1,keyasint" json:"mesh"`
+	Claim         agent.Claim              `cbor:"2,keyasint" json:"claim"` // of the owner
+	Hosts         []subjects.HostID        `cbor:"3,keyasint" json:"hosts"` // hosts that may run procs of the mesh
+	Lease         time.Duration            `cbor:"4,keyasint,omitempty" json:"lease,omitempty"`
+	RestartPolicy controller.RestartPolicy `cbor:"5,keyasint" json:"restart_policy"`
+	Display       string                   `cbor:"6,keyasint,omitempty" json:"display,omitempty"`
 }
 
 // DetachResponse is the system controller's claim on a mesh.

@@ -41,8 +41,8 @@ func samples(t *testing.T) map[string]any {
 	seat := HostAssignment{Host: host, Rank: 1, Incarnation: "l", Gen: 1, Labels: labels, OrderedIn: "b"}
 	claim := agent.Claim{Epoch: 2, Owner: proc.Actor("owner")}
 	giving := DetachRequest{Mesh: proc.Mesh, Claim: claim, Hosts: []subjects.HostID{host}, Lease: time.Minute,
-		Display: "d", Policy: controller.Policy{
-			Recovery: controller.Replace, MaxRestarts: 2, Window: time.Minute, Backoff: time.Second,
+		Display: "d", RestartPolicy: controller.RestartPolicy{
+			Restart: actor.Transient, MaxRestarts: 2, Window: time.Minute, Backoff: time.Second,
 			MaxBackoff: time.Minute, Spares: []subjects.HostID{host},
 		}}
 	return map[string]any{

@@ -60,7 +60,7 @@ var hostActions = [...]hostAction{
 	},
 	{
 		name: "drain", short: "Move or stop the procs of hosts, which stay", doneText: "drained", stopsProcs: true,
-		long: `Empty the hosts. Meshes with spare hosts (policy replace) move their procs, one of a mesh at a
+		long: `Empty the hosts. Meshes with spare hosts move their procs, one of a mesh at a
 time or --max-concurrent at a time: a proc ends, and starts on the spare host as its next generation.
 Every other proc is stopped: SIGTERM, and SIGKILL after the grace. The command waits until no proc is
 left. Meanwhile the hosts take no procs; afterwards they do unless cordoned.

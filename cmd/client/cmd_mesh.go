@@ -32,7 +32,7 @@ func meshShowCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show MESH",
 		Short: "Show a mesh and its state",
-		Long: `Show a live mesh, or else the newest ended one of that name: its owner, its recovery policy,
+		Long: `Show a live mesh, or else the newest ended one of that name: its owner, its restart policy,
 and the state of its ranks, hosts and actors.
 
 The owner is the controller in the program that made the mesh. If it does not answer, the hosts'
@@ -42,7 +42,7 @@ JSON: mesh, label, extent, ranks, program, phase, statuses (region, ranks, statu
 failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, at), restarted_ranks
 (rank, point, gen, proc, host, cause, restarts, restart_phase, next_in), hosts (id, state, reason),
 actors (actor, type, statuses), no_actors (region of the running ranks without actors), lease_left,
-owner (id, answering, reason, since, lease, restarts, stalls, spares), policy, and of a world, which
+owner (id, answering, reason, since, lease, restarts, stalls, spares), restart_policy, and of a world, which
 the system controller owns, world (status, reason, status_age, stopping_reason). Durations are in nanoseconds.`,
 		Example:           "  castnet mesh show demo\n  castnet mesh show demo -o json",
 		Args:              flags.WantArgs(1, 1),
@@ -131,12 +131,12 @@ func meshFields(out *output.Printer, v inspect.View) [][2]string {
 		return append(rows, [2]string{"world",
 			strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", w.Status, text.Age(w.StatusAge),
 				cmp.Or(w.StoppingReason, w.Reason)), ": ")},
-			[2]string{"failures", v.Policy})
+			[2]string{"failures", v.RestartPolicy})
 	}
 	rows = append(rows,
 		[2]string{"", fmt.Sprintf("since %s; restarts %d, stalls %d", text.Age(time.Since(*o.Since)),
 			o.Restarts, o.Stalls)},
-		[2]string{"failures", v.Policy})
+		[2]string{"failures", v.RestartPolicy})
 	if o.Spares > 0 {
 		rows = append(rows, [2]string{"", text.Pluralize(o.Spares, "spare host") + " left"})
 	}

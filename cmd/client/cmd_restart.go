@@ -33,9 +33,9 @@ SIGKILL after the grace. The next proc follows once this one and its actors run 
 not come back, the restart stops and the remaining procs are unchanged. The owner of the mesh does
 the work: its live program, or the system controller for a detached mesh. --timeout has no effect.
 
-Actors come back if their owner answers and their policy is restart (castnet up --recovery restart),
-as they were when they were made. If any would be lost, they are named, and nothing is restarted
-without --force. The actors of a detached mesh have no owner.
+Actors come back if their owner answers and their restart policy is transient (castnet up --restart
+transient), as they were when they were made. If any would be lost, they are named, and nothing is
+restarted without --force. The actors of a detached mesh have no owner.
 
 JSON, a line for each with ndjson, as it is over: mesh, rank (of the whole mesh), point, host, status,
 reason, took (nanoseconds since it began).`,
@@ -259,7 +259,7 @@ func suggestForce(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w\nnothing was %sed: --force %ss the procs without these actors;\n"+
-		"actors of a mesh that was made with --recovery restart come back", err, lost.Verb, lost.Verb)
+		"actors of a mesh that was made with --restart transient come back", err, lost.Verb, lost.Verb)
 }
 
 // newRestartRecord converts the final status of a rank.

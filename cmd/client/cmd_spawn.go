@@ -53,9 +53,9 @@ type, owner, and with --detach epoch, which castnet adopt takes); without --deta
 			return err
 		}
 		u.Detach = detach
-		if detach && u.Actor != "" && u.Policy.Recovery == mesh.Restart {
+		if detach && u.Actor != "" && u.RestartPolicy.Restart == mesh.Transient {
 			return cli.Usagef(
-				`--recovery restart with --detach: the actors of a detached mesh have no owner that could ` +
+				`--restart transient with --detach: the actors of a detached mesh have no owner that could ` +
 					`restart them: want --actor "", or no --detach`)
 		}
 		if hosts != "" {

@@ -21,7 +21,7 @@ func TestHosts_drainMovesRanksToASpare(t *testing.T) {
 	require.NoError(t, err)
 	procs, err := hosts.Slice("host", 0, 1).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "demo", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
-		Policy: mesh.Policy{Recovery: mesh.Replace, Spares: hosts.Slice("host", 1, 2).Hosts()},
+		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Spares: hosts.Slice("host", 1, 2).Hosts()},
 	})
 	require.NoError(t, err)
 	counter := actor.NewType[struct{}, int64]("counter")
@@ -33,7 +33,7 @@ func TestHosts_drainMovesRanksToASpare(t *testing.T) {
 	require.Equal(t, "castnet: drain "+procs.ID().String()+": its actors would be lost:\n  "+free.Name()+
 		" on [*]: no owner restarts them\n"+
 		"nothing was drained: --force drains the procs without these actors;\nactors of a mesh that was made "+
-		"with --recovery restart come back\n", r.err)
+		"with --restart transient come back\n", r.err)
 	require.Equal(t, "HOST  RESULT   PROCS\na     drained  0 ended, 2 moved\n",
 		c.ok(t, "hosts", "drain", "a", "--max-concurrent", "2", "--force"))
 	var ranks []string

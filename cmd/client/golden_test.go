@@ -162,7 +162,7 @@ func broken() inspect.View {
 	return inspect.View{
 		Mesh: demoID, Label: "demo", Extent: "host=2,gpu=4", Shape: shape.Of("host", 2).With("gpu", 4), PerHost: 4,
 		Ranks: 8, Program: "/opt/words/bin/words",
-		Phase: "running", Policy: "propagate", NoActors: "host=0,gpu=2",
+		Phase: "running", RestartPolicy: "propagate", NoActors: "host=0,gpu=2",
 		Owner: inspect.Owner{ID: ownerID, Answering: true, Since: &since, Lease: 30 * time.Second, Restarts: 2},
 		Statuses: []inspect.StatusRun{
 			{Region: "host=0,gpu=0:3", Ranks: 3, Status: "running"},
@@ -216,7 +216,7 @@ func world() inspect.View {
 	v.Owner = inspect.Owner{ID: "hostd-8kd93x0b5m2qd/0.0/system", Answering: true}
 	v.World = &inspect.World{Status: system.StatusUnhealthy, StatusAge: 95 * time.Second,
 		Reason: "proc train-0kd93x0b5m2qc/5.0: failed: killed by signal 9"}
-	v.Policy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
+	v.RestartPolicy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
 	return v
 }
 

@@ -67,11 +67,11 @@ func TestLogs_followReportsFailedProcs(t *testing.T) {
 func TestLogs_followContinuesWithTheNextGeneration(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	again := mesh.Policy{Recovery: mesh.Restart}
+	again := mesh.RestartPolicy{Restart: mesh.Transient}
 	p := c.own(t, mesh.SpawnSpec{Name: "demo", PerHost: shape.Of("gpu", 1),
-		Command: mesh.Command{Path: os.Args[0]}, Policy: again})
+		Command: mesh.Command{Path: os.Args[0]}, RestartPolicy: again})
 	talkers, err := mesh.SpawnActors(t.Context(), p, talkerType,
-		mesh.ActorSpawnSpec[actor.None]{Label: "talker", Policy: again})
+		mesh.ActorSpawnSpec[actor.None]{Label: "talker", RestartPolicy: again})
 	require.NoError(t, err)
 	b := start(t, c.env, "logs", "demo", "-f", "--tail", "0")
 	for b.Out.Unread() == "" && !t.Failed() { // until it follows

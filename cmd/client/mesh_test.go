@@ -53,7 +53,7 @@ func TestMeshShow_printsTheOwnersView(t *testing.T) {
 	require.Equal(t, "host=2,gpu=2", v.Extent)
 	require.Equal(t, "running", v.Phase)
 	require.Equal(t, []inspect.StatusRun{{Region: "*", Ranks: 4, Status: "running"}}, v.Statuses)
-	require.Equal(t, "propagate", v.Policy)
+	require.Equal(t, "propagate", v.RestartPolicy)
 	require.True(t, v.Owner.Answering)
 	require.Equal(t, 45*time.Second, v.Owner.Lease)
 	require.Len(t, v.Hosts, 2)
@@ -114,7 +114,9 @@ func TestExplain_namesRestartTimesAndLostHosts(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	p := c.own(t, mesh.SpawnSpec{
 		Name: "again", PerHost: shape.Of("gpu", 2),
-		Policy: controller.Policy{Recovery: controller.Restart, Backoff: time.Hour, MaxBackoff: time.Hour},
+		RestartPolicy: controller.RestartPolicy{
+			Restart: actor.Transient, Backoff: time.Hour, MaxBackoff: time.Hour,
+		},
 	})
 	c.kill(t, "again", "host=0,gpu=1")
 	x := c.explained(t, "again", func(x inspect.Explanation) bool { return !x.Healthy })
@@ -122,7 +124,8 @@ func TestExplain_namesRestartTimesAndLostHosts(t *testing.T) {
 	require.Equal(t, "host=0,gpu=1", x.Causes[0].Region)
 	require.Contains(t, x.Causes[0].Reason, "initializing: restarts: killed by signal 9")
 	require.Regexp(t,
-		`^\[host=0,gpu=1\] starts in (59m|1h0m), in generation 1 \(restart 1; restart: each rank at most 3 times within 1m0s, backoff 1h0m0s to 1h0m0s\)$`, x.Next[0])
+		`^\[host=0,gpu=1\] starts in (59m|1h0m), in generation 1 \(restart 1; transient: each rank at most 3 times within 1m0s, `+
+			`backoff 1h0m0s to 1h0m0s\)$`, x.Next[0])
 	require.Regexp(t, `(?m)^\[host=0,gpu=1\] +1 +a +1 +starts in `, c.ok(t, "mesh", "show", "again"))
 
 	c.leave[1]()

@@ -82,7 +82,7 @@ func TestMeshRestart_refusesToLoseActors(t *testing.T) {
 		require.Contains(t, r.err, "restart "+up.Mesh+": its actors would be lost:\n  "+up.Actor+" on ["+region+
 			"]: no owner restarts them\n", "%v", command)
 		require.Contains(t, r.err, "nothing was restarted: --force restarts the procs without", "%v", command)
-		require.Contains(t, r.err, "--recovery restart")
+		require.Contains(t, r.err, "--restart transient")
 	}
 	require.Equal(t, before, pids())
 	require.Equal(t, "8\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"))
@@ -100,10 +100,10 @@ func TestMeshRestart_refusesToLoseActors(t *testing.T) {
 	c.ok(t, "stop", "demo")
 }
 
-func TestUp_recoveryRestartBringsActorsBackWithParams(t *testing.T) {
+func TestUp_transientRestartBringsActorsBackWithParams(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	_, up := c.up(t, "demo", "--per-host", "gpu=2", "--params", "100", "--recovery", "restart")
+	_, up := c.up(t, "demo", "--per-host", "gpu=2", "--params", "100", "--restart", "transient")
 	require.Equal(t, "404\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
 	c.ok(t, "mesh", "restart", "demo", "--max-unavailable", "2")
 	require.Equal(t, "400\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"))
@@ -111,35 +111,35 @@ func TestUp_recoveryRestartBringsActorsBackWithParams(t *testing.T) {
 	c.ok(t, "hosts", "restart", "a", "b")
 	require.Equal(t, "404\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
 	require.Regexp(t, "^restart: each rank at most 3 times",
-		decode[inspect.View](t, c.ok(t, "mesh", "show", "demo", "-o", "json")).Policy)
+		decode[inspect.View](t, c.ok(t, "mesh", "show", "demo", "-o", "json")).RestartPolicy)
 	c.kill(t, "demo", "host=1,gpu=0")
 	c.eventually(t, func(r result) bool { return r.out == "403\n" }, "cast", "demo", "counter", "get",
 		"--reduce", "sum")
 }
 
-func TestUp_otherRecoveryRequiresForceToRestart(t *testing.T) {
+func TestUp_otherRestartPoliciesRequireForceToRestart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	for recovery, args := range map[string][]string{"propagate": nil, "drop": {"--recovery", "drop"}} {
-		_, up := c.up(t, append([]string{recovery, "--per-host", "gpu=1", "--params", "7"}, args...)...)
-		r := c.client(t, "mesh", "restart", recovery)
+	for restart, args := range map[string][]string{"propagate": nil, "temporary": {"--restart", "temporary"}} {
+		_, up := c.up(t, append([]string{restart, "--per-host", "gpu=1", "--params", "7"}, args...)...)
+		r := c.client(t, "mesh", "restart", restart)
 		require.Equal(t, cli.ExitFailure, r.code)
-		require.Contains(t, r.err, "\n  "+up.Actor+" on [*]: their policy is "+recovery+", not restart\n")
-		require.Equal(t, "7\n", c.ok(t, "call", recovery, "counter", "get"))
+		require.Contains(t, r.err, "\n  "+up.Actor+" on [*]: their restart policy is "+restart+", not transient\n")
+		require.Equal(t, "7\n", c.ok(t, "call", restart, "counter", "get"))
 	}
 }
 
 func TestSpawn_detachedMeshRefusesActorRestarts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	r := c.client(t, "spawn", "demo", "--detach", "--recovery", "restart")
+	r := c.client(t, "spawn", "demo", "--detach", "--restart", "transient")
 	require.Equal(t, cli.ExitUsage, r.code)
 	require.Contains(t, r.err, "the actors of a detached mesh have no owner that could restart them")
-	r = c.client(t, "up", "--recovery", "replace")
+	r = c.client(t, "up", "--restart", "permanent")
 	require.Equal(t, cli.ExitUsage, r.code)
 	require.Contains(t, r.err, "want propagate, restart, drop")
 	c.System(t, "s")
-	c.ok(t, "spawn", "demo", "--detach", "--recovery", "restart", "--actor", "")
+	c.ok(t, "spawn", "demo", "--detach", "--restart", "transient", "--actor", "")
 	c.ok(t, "mesh", "restart", "demo")
 	c.kill(t, "demo", "host=0,proc=0")
 	c.eventually(t, func(r result) bool {

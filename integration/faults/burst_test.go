@@ -97,7 +97,7 @@ func TestF33_foreignBurstEndsNoHost(t *testing.T) {
 	try(t, fault{"F33 burst at hosts", 1, seldom}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		e := newEstate(t, bus.Options{URL: "nats://" + w.addr}, "a", "b")
-		e.spawns(2, mesh.Policy{}, 0)
+		e.spawns(2, mesh.RestartPolicy{}, 0)
 		before, calling := e.pids(), e.calls(2)
 		host := e.hosts[0].id()
 		for _, subject := range []string{

@@ -52,17 +52,17 @@ func (e *estate) connects(o bus.Options) {
 }
 
 // spawns makes the mesh.
-func (e *estate) spawns(perHost int, p mesh.Policy, lease time.Duration) {
+func (e *estate) spawns(perHost int, p mesh.RestartPolicy, lease time.Duration) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), patience)
 	defer cancel()
 	hosts, err := e.net.AwaitHosts(ctx, len(e.hosts))
 	require.NoError(e, err)
 	e.procs, err = hosts.SpawnProcs(ctx, mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", perHost),
-		Policy: p, Lease: lease})
+		RestartPolicy: p, Lease: lease})
 	require.NoError(e, err)
 	e.tickers, err = mesh.SpawnActors(ctx, e.procs, tickerType,
-		mesh.ActorSpawnSpec[actor.None]{Label: "tickers", Policy: p, Lease: lease})
+		mesh.ActorSpawnSpec[actor.None]{Label: "tickers", RestartPolicy: p, Lease: lease})
 	require.NoError(e, err)
 }
 

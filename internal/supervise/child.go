@@ -34,10 +34,10 @@ type child struct {
 func (c *child) decide(why ExitReason, now time.Time) (again bool, reason string) {
 	p := c.policy
 	switch {
-	case why == Requested || p.When == Temporary || why == Stopped && p.When != Permanent:
+	case why == Requested || p.Restart == Temporary || why == Stopped && p.Restart != Permanent:
 		return false, ""
-	case p.When != Transient && p.When != Permanent:
-		return false, fmt.Sprintf("its policy is %s", p.When)
+	case p.Restart != Transient && p.Restart != Permanent:
+		return false, fmt.Sprintf("its policy is %s", p.Restart)
 	case c.restarts.countWithin(p.window(), now) < p.maxRestarts():
 		return true, ""
 	case p.maxRestarts() == 1:

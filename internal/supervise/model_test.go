@@ -25,7 +25,7 @@ var anyPolicy = rapid.Custom(func(t *rapid.T) supervise.Policy {
 		longest = rapid.IntRange(first, 8).Draw(t, "max")
 	}
 	return supervise.Policy{
-		When: rapid.SampledFrom([]supervise.When{
+		Restart: rapid.SampledFrom([]supervise.Restart{
 			supervise.Propagate, supervise.Temporary, supervise.Transient, supervise.Permanent, supervise.Permanent,
 		}).Draw(t, "when"),
 		MaxRestarts: rapid.IntRange(1, 4).Draw(t, "most"),

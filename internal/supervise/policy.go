@@ -15,23 +15,23 @@ const (
 // restartLimit bounds the remembered times of restarts.
 const restartLimit = 1000
 
-// When selects the ends of a child that lead to a restart. A requested end never does.
-type When uint8
+// Restart selects the ends of a child that lead to a restart. A requested end never does.
+type Restart uint8
 
 const (
-	Propagate When = iota // none: a failure is the parent's, an orderly stop is the end of it
-	Temporary             // none: a failure is of no consequence either
-	Transient             // failures
-	Permanent             // all
+	Propagate Restart = iota // none: a failure is the parent's, an orderly stop is the end of it
+	Temporary                // none: a failure is of no consequence either
+	Transient                // failures
+	Permanent                // all
 )
 
-var whenNames = [...]string{"propagate", "temporary", "transient", "permanent"}
+var restartNames = [...]string{"propagate", "temporary", "transient", "permanent"}
 
-func (w When) String() string {
-	if int(w) >= len(whenNames) {
-		return fmt.Sprintf("when(%d)", uint8(w))
+func (r Restart) String() string {
+	if int(r) >= len(restartNames) {
+		return fmt.Sprintf("restart(%d)", uint8(r))
 	}
-	return whenNames[w]
+	return restartNames[r]
 }
 
 // Strategy selects the children that restart together.
@@ -78,7 +78,7 @@ func (b Backoff) delay(restarts int) time.Duration {
 
 // Policy is the restart policy of a child. The zero value propagates failures.
 type Policy struct {
-	When        When
+	Restart     Restart
 	MaxRestarts int           // restarts within the window, then the supervisor gives up; 0: 3; at most 1,000
 	Window      time.Duration // the window; 0: 5 s
 
@@ -91,19 +91,19 @@ type Policy struct {
 func (p Policy) Check() error {
 	b := p.Backoff
 	switch {
-	case int(p.When) >= len(whenNames):
-		return fmt.Errorf("policy: %s: want one of %v", p.When, whenNames)
+	case int(p.Restart) >= len(restartNames):
+		return fmt.Errorf("restart policy: %s: want one of %v", p.Restart, restartNames)
 	case p.MaxRestarts < 0 || p.MaxRestarts > restartLimit:
-		return fmt.Errorf("policy: at most %d restarts: want 1 to %d, or 0 for %d", p.MaxRestarts,
+		return fmt.Errorf("restart policy: at most %d restarts: want 1 to %d, or 0 for %d", p.MaxRestarts,
 			restartLimit, defaultMaxRestarts)
 	case p.Window < 0:
-		return fmt.Errorf("policy: restarts within %s: want a time above zero, or 0 for %s", p.Window,
+		return fmt.Errorf("restart policy: restarts within %s: want a time above zero, or 0 for %s", p.Window,
 			defaultWindow)
 	case b.First < 0 || b.First > b.Max:
-		return fmt.Errorf("policy: backoff from %s to %s: want a first delay of 0 or more, and a maximum no less",
-			b.First, b.Max)
+		return fmt.Errorf("restart policy: backoff from %s to %s: "+
+			"want a first delay of 0 or more, and a maximum no less", b.First, b.Max)
 	case b.First == 0 && b.Max > 0:
-		return fmt.Errorf("policy: backoff from 0s to %s: want a first delay above 0, or no delay", b.Max)
+		return fmt.Errorf("restart policy: backoff from 0s to %s: want a first delay above 0, or no delay", b.Max)
 	}
 	return nil
 }

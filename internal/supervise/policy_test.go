@@ -12,11 +12,11 @@ import (
 )
 
 func TestNames_matchTheDocumentation(t *testing.T) {
-	for when, name := range map[supervise.When]string{
+	for restart, name := range map[supervise.Restart]string{
 		supervise.Propagate: "propagate", supervise.Temporary: "temporary",
-		supervise.Transient: "transient", supervise.Permanent: "permanent", 4: "when(4)", 255: "when(255)",
+		supervise.Transient: "transient", supervise.Permanent: "permanent", 4: "restart(4)", 255: "restart(255)",
 	} {
-		require.Equal(t, name, when.String())
+		require.Equal(t, name, restart.String())
 	}
 	for strategy, name := range map[supervise.Strategy]string{
 		supervise.OneForOne: "one-for-one", supervise.OneForAll: "one-for-all",
@@ -34,22 +34,22 @@ func TestPolicy_refusesInvalidPoliciesByName(t *testing.T) {
 		p    supervise.Policy
 		want string
 	}{
-		{supervise.Policy{When: 4}, "policy: when(4): want one of [propagate temporary transient permanent]"},
-		{supervise.Policy{MaxRestarts: -1}, "policy: at most -1 restarts: want 1 to 1000, or 0 for 3"},
-		{supervise.Policy{MaxRestarts: 1001}, "policy: at most 1001 restarts: want 1 to 1000, or 0 for 3"},
+		{supervise.Policy{Restart: 4}, "restart policy: restart(4): want one of [propagate temporary transient permanent]"},
+		{supervise.Policy{MaxRestarts: -1}, "restart policy: at most -1 restarts: want 1 to 1000, or 0 for 3"},
+		{supervise.Policy{MaxRestarts: 1001}, "restart policy: at most 1001 restarts: want 1 to 1000, or 0 for 3"},
 		{supervise.Policy{Window: -time.Second},
-			"policy: restarts within -1s: want a time above zero, or 0 for 5s"},
+			"restart policy: restarts within -1s: want a time above zero, or 0 for 5s"},
 		{
 			supervise.Policy{Backoff: supervise.Backoff{First: -1, Max: 1}},
-			"policy: backoff from -1ns to 1ns: want a first delay of 0 or more, and a maximum no less",
+			"restart policy: backoff from -1ns to 1ns: want a first delay of 0 or more, and a maximum no less",
 		},
 		{
 			supervise.Policy{Backoff: supervise.Backoff{First: time.Second}},
-			"policy: backoff from 1s to 0s: want a first delay of 0 or more, and a maximum no less",
+			"restart policy: backoff from 1s to 0s: want a first delay of 0 or more, and a maximum no less",
 		},
 		{
 			supervise.Policy{Backoff: supervise.Backoff{Max: time.Second}},
-			"policy: backoff from 0s to 1s: want a first delay above 0, or no delay",
+			"restart policy: backoff from 0s to 1s: want a first delay above 0, or no delay",
 		},
 	} {
 		require.EqualError(t, c.p.Check(), c.want)
@@ -59,9 +59,9 @@ func TestPolicy_refusesInvalidPoliciesByName(t *testing.T) {
 func TestPolicy_acceptsValidPolicies(t *testing.T) {
 	for _, p := range []supervise.Policy{
 		{},
-		{When: supervise.Permanent, MaxRestarts: 1000, Window: time.Hour},
-		{When: supervise.Transient, Backoff: supervise.Backoff{First: time.Second, Max: time.Second}},
-		{When: supervise.Temporary, Backoff: supervise.Backoff{First: 1, Max: math.MaxInt64}},
+		{Restart: supervise.Permanent, MaxRestarts: 1000, Window: time.Hour},
+		{Restart: supervise.Transient, Backoff: supervise.Backoff{First: time.Second, Max: time.Second}},
+		{Restart: supervise.Temporary, Backoff: supervise.Backoff{First: 1, Max: math.MaxInt64}},
 	} {
 		require.NoError(t, p.Check())
 	}

@@ -86,7 +86,7 @@ func (r *referee) firstBirth(who int) int {
 }
 
 func (r *referee) unwanted(who int) bool {
-	return r.last(who, asked) > r.last(who, start) || r.policies[who].When == supervise.Temporary
+	return r.last(who, asked) > r.last(who, start) || r.policies[who].Restart == supervise.Temporary
 }
 
 func (r *referee) doomed(who int) bool {
@@ -168,10 +168,10 @@ func (r *referee) ended(key string, why supervise.ExitReason) string {
 // judged is what comes of a child that ended by itself.
 func (r *referee) judged(who int, why supervise.ExitReason) string {
 	p := r.policies[who]
-	again := map[supervise.When]map[supervise.ExitReason]bool{
+	again := map[supervise.Restart]map[supervise.ExitReason]bool{
 		supervise.Transient: {supervise.Failed: true},
 		supervise.Permanent: {supervise.Failed: true, supervise.Stopped: true},
-	}[p.When][why]
+	}[p.Restart][why]
 	n := r.restarts(who)
 	if again && n < p.MaxRestarts {
 		delay := p.Backoff.First
@@ -188,7 +188,7 @@ func (r *referee) judged(who int, why supervise.ExitReason) string {
 		return fmt.Sprintf("escalate %s: 1 restart within %s", r.keys[who], p.Window)
 	case again:
 		return fmt.Sprintf("escalate %s: %d restarts within %s", r.keys[who], p.MaxRestarts, p.Window)
-	case why == supervise.Failed && p.When == supervise.Propagate:
+	case why == supervise.Failed && p.Restart == supervise.Propagate:
 		return fmt.Sprintf("escalate %s: its policy is propagate", r.keys[who])
 	}
 	return ""

@@ -11,9 +11,9 @@ type policies = map[string]supervise.Policy
 
 var (
 	propagate = supervise.Policy{}
-	temporary = supervise.Policy{When: supervise.Temporary}
-	transient = supervise.Policy{When: supervise.Transient}
-	permanent = supervise.Policy{When: supervise.Permanent}
+	temporary = supervise.Policy{Restart: supervise.Temporary}
+	transient = supervise.Policy{Restart: supervise.Transient}
+	permanent = supervise.Policy{Restart: supervise.Permanent}
 
 	all     = policies{"a": permanent, "b": permanent, "c": permanent, "d": permanent}
 	delayed = policies{"a": slow(1), "b": slow(2), "c": slow(3), "d": slow(4)}
@@ -22,13 +22,13 @@ var (
 // slow is permanent and waits so many seconds at first.
 func slow(seconds int) supervise.Policy {
 	d := time.Duration(seconds) * time.Second
-	return supervise.Policy{When: supervise.Permanent, Backoff: supervise.Backoff{First: d, Max: 4 * d},
+	return supervise.Policy{Restart: supervise.Permanent, Backoff: supervise.Backoff{First: d, Max: 4 * d},
 		Window: time.Hour}
 }
 
 // limit is permanent, with an intensity.
 func limit(most int, within time.Duration) supervise.Policy {
-	return supervise.Policy{When: supervise.Permanent, MaxRestarts: most, Window: within}
+	return supervise.Policy{Restart: supervise.Permanent, MaxRestarts: most, Window: within}
 }
 
 type scenario struct {

@@ -28,7 +28,7 @@ type life struct {
 
 // waits reports whether it may be started again.
 func (c *life) waits() bool {
-	return !c.lives && !c.starting && !c.released && !c.escaped && c.p.When != supervise.Temporary
+	return !c.lives && !c.starting && !c.released && !c.escaped && c.p.Restart != supervise.Temporary
 }
 
 // owner carries out effects as the owner of a State does, in any order that the world allows, and
@@ -70,8 +70,8 @@ func startingOf(c *life) bool { return c.starting }
 // a child ends by itself.
 func (o *owner) end(c *life, why supervise.ExitReason) {
 	certain := !c.stopping && (why == supervise.Requested || o.strategy == supervise.OneForOne || o.calm())
-	forgets := why == supervise.Requested || c.p.When == supervise.Temporary || why == supervise.Stopped &&
-		c.p.When != supervise.Permanent
+	forgets := why == supervise.Requested || c.p.Restart == supervise.Temporary || why == supervise.Stopped &&
+		c.p.Restart != supervise.Permanent
 	c.released = c.released || certain && forgets
 	c.either = forgets && !c.stopping
 	c.fell = time.Time{}
@@ -123,7 +123,7 @@ func (o *owner) carry(effects []supervise.Effect) {
 			c := o.by(e.Key.(string))
 			require.False(o.t, c.lives || c.starting, "SUP-1: %s is there", e.Key)
 			require.False(o.t, c.escaped || c.released, "SUP-1: %s had another fate", e.Key)
-			require.NotEqual(o.t, supervise.Temporary, c.p.When, "SUP-1")
+			require.NotEqual(o.t, supervise.Temporary, c.p.Restart, "SUP-1")
 			require.True(o.t, !grouped || len(o.filter(stoppingOf)) == 0, "SUP-3: a start before the stops are done")
 			require.True(o.t, !grouped || len(o.filter(startingOf)) == 0,
 				"SUP-3: a start before the one before is there")
@@ -228,7 +228,7 @@ func TestSupervisor_neverPanics_SUP8(t *testing.T) {
 			switch rapid.IntRange(0, 5).Draw(t, "event") {
 			case 0:
 				p := supervise.Policy{
-					When: supervise.When(rapid.IntRange(0, 5).Draw(t, "when")), MaxRestarts: rapid.Int().Draw(t, "most"),
+					Restart: supervise.Restart(rapid.IntRange(0, 5).Draw(t, "restart")), MaxRestarts: rapid.Int().Draw(t, "most"),
 					Window: time.Duration(rapid.Int64().Draw(t, "within")),
 					Backoff: supervise.Backoff{
 						First: time.Duration(rapid.Int64().Draw(t, "first")), Max: time.Duration(rapid.Int64().Draw(t, "max")),
@@ -254,7 +254,7 @@ func TestSupervisor_restartHistoryIsBounded_SUP8(t *testing.T) {
 	for strategy, most := range map[supervise.Strategy]int{supervise.OneForOne: 4, supervise.OneForAll: 1000,
 		supervise.RestForOne: 1000} {
 		s, now := supervise.New(strategy), origin
-		s.Started("a", supervise.Policy{When: supervise.Permanent, MaxRestarts: 4})
+		s.Started("a", supervise.Policy{Restart: supervise.Permanent, MaxRestarts: 4})
 		for range 2000 {
 			now = now.Add(time.Minute)
 			require.Equal(t, "start a", text(s.Ended("a", supervise.Failed, now)))

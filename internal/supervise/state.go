@@ -153,7 +153,7 @@ func (s *State) scheduleRestart(c *child, now time.Time) {
 		}
 		if m.phase == alive || m.phase == starting {
 			m.stopPending = true
-			m.noRestart = m.noRestart || m.policy.When == Temporary
+			m.noRestart = m.noRestart || m.policy.Restart == Temporary
 		}
 	}
 }

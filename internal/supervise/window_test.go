@@ -73,7 +73,7 @@ func TestSupervisor_tooManyRestartsEscalate_SUP4(t *testing.T) {
 				{"c is c", ""},
 			}},
 		{"a count begins when the start does, not when it is decided", supervise.OneForOne, policies{
-			"a": {When: supervise.Permanent, MaxRestarts: 1, Window: 5 * time.Second,
+			"a": {Restart: supervise.Permanent, MaxRestarts: 1, Window: 5 * time.Second,
 				Backoff: supervise.Backoff{First: 4 * time.Second, Max: 4 * time.Second}},
 		}, []line{
 			{"a fails", "wait 4s"},

@@ -250,7 +250,8 @@ func (v View) nextSteps() (out []string) {
 			out = append(
 				out,
 				fmt.Sprintf(
-					"[%s] %s, in generation %d (restart %d; %s)", l.Point, l.DescribePhase(), l.Gen, l.Restarts, v.Policy,
+					"[%s] %s, in generation %d (restart %d; %s)", l.Point, l.DescribePhase(), l.Gen, l.Restarts,
+					v.RestartPolicy,
 				),
 			)
 		}
@@ -263,7 +264,7 @@ func (v View) nextSteps() (out []string) {
 		}
 	}
 	if len(v.Failures) > 0 {
-		out = append(out, fmt.Sprintf("failed ranks do not restart (%s)", v.Policy))
+		out = append(out, fmt.Sprintf("failed ranks do not restart (%s)", v.RestartPolicy))
 	}
 	if v.Phase == agent.ShuttingDown.String() {
 		out = append(out, "it stops: procs still running after the grace are killed")

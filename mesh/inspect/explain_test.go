@@ -18,7 +18,7 @@ func TestExplanation_putsTheRootCauseFirst_INS5(t *testing.T) {
 	at := time.Now().Add(-time.Hour)
 	v := View{
 		Mesh: "m-000000000000m", Ranks: 4, Phase: "failed", Shape: base, Owner: Owner{Answering: true},
-		Policy: "propagate", PerHost: 2,
+		RestartPolicy: "propagate", PerHost: 2,
 		Hosts: []Host{{ID: "a-000000000000a", State: hostAlive},
 			{ID: "b-000000000000b", State: "dead", Reason: "it said goodbye"}},
 		Statuses: []StatusRun{

@@ -105,7 +105,8 @@ func (w *inspection) view() View {
 		Mesh: w.desc.ID.String(), Label: cmp.Or(
 			r.Name, w.desc.ID.Label(),
 		), Extent: w.desc.Extent.String(), Ranks: w.desc.Extent.NumRanks(),
-		Program: w.desc.Command.Path, Policy: r.Policy.String(), Shape: w.desc.Extent, PerHost: w.desc.PerHost,
+		Program: w.desc.Command.Path, RestartPolicy: r.RestartPolicy.String(),
+		Shape: w.desc.Extent, PerHost: w.desc.PerHost,
 		Failures: []Failure{}, RestartedRanks: []RestartedRank{}, Actors: []ActorMesh{},
 		Owner: Owner{
 			ID: w.desc.Owner.String(), Answering: w.ownerErr == nil, Lease: r.Lease, Restarts: r.Restarts,
@@ -124,11 +125,11 @@ func (w *inspection) view() View {
 	}
 	switch {
 	case w.ownerErr != nil:
-		v.Policy = ""
+		v.RestartPolicy = ""
 		v.Owner.Reason = errorText(w.ownerErr)
 		v.LeaseLeft = w.lease
 	case w.world != nil:
-		v.Policy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
+		v.RestartPolicy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
 		v.World = &World{w.world.Status, w.world.Reason, w.world.StatusAge, w.world.StoppingReason}
 	default:
 		v.Owner.Since = &r.Since

@@ -33,7 +33,7 @@ type View struct {
 	Actors         []ActorMesh     `json:"actors"`
 	LeaseLeft      time.Duration   `json:"lease_left"` // until hosts stop the procs without renewal; 0: never
 	Owner          Owner           `json:"owner"`
-	Policy         string          `json:"policy"`
+	RestartPolicy  string          `json:"restart_policy"`
 	World          *World          `json:"world,omitempty"` // for a world of the system controller
 	NoActors       string          `json:"no_actors"`       // region of running ranks without live actors
 

@@ -6,25 +6,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
-	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 )
 
 // Spec is the validated input of `up`.
 type Spec struct {
-	name    string
-	perHost shape.Extent
-	command mesh.Command
-	Actor   string // Actor type; "" = procs only
-	params  any
-	lease   time.Duration
-	noHostd bool
-	Hosts   target.HostSelector
-	Detach  bool
-	Policy  mesh.Policy // of the procs, and of owned actors
+	name          string
+	perHost       shape.Extent
+	command       mesh.Command
+	Actor         string // Actor type; "" = procs only
+	params        any
+	lease         time.Duration
+	noHostd       bool
+	Hosts         target.HostSelector
+	Detach        bool
+	RestartPolicy mesh.RestartPolicy // of the procs, and of owned actors
 }
 
 // Flags are the flags of upSpec.
@@ -34,7 +34,7 @@ type Flags struct {
 	args                   []string
 	lease                  time.Duration
 	NoHostd                bool
-	policy                 mesh.Policy
+	restartPolicy          mesh.RestartPolicy
 }
 
 // CheckPerHost refuses more procs than a host permits.
@@ -45,14 +45,14 @@ func CheckPerHost(e shape.Extent, err error) (shape.Extent, error) {
 	return e, err
 }
 
-// recoveries lists the policies without parameters.
-func recoveries() []string {
-	return []string{mesh.Propagate.String(), mesh.Restart.String(), mesh.Drop.String()}
+// restarts lists the policies without parameters.
+func restarts() []string {
+	return []string{mesh.Propagate.String(), mesh.Temporary.String(), mesh.Transient.String()}
 }
 
-func readRecovery(text string) (r controller.Recovery, err error) {
-	if !slices.Contains(recoveries(), text) {
-		return r, fmt.Errorf("want %s", strings.Join(recoveries(), ", "))
+func readRestart(text string) (r actor.Restart, err error) {
+	if !slices.Contains(restarts(), text) {
+		return r, fmt.Errorf("want %s", strings.Join(restarts(), ", "))
 	}
 	return r, r.UnmarshalText([]byte(text))
 }

@@ -30,14 +30,14 @@ func (f *Flags) Register(c *cobra.Command) {
 		&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)",
 	)
 	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
-	flags.Add(fs, &f.policy.Recovery, "recovery", "POLICY",
-		"recovery of failed procs and actors: propagate, restart or drop (default propagate)", readRecovery)
+	flags.Add(fs, &f.restartPolicy.Restart, "restart", "POLICY", "what follows the failure of a rank: "+
+		"propagate (to the mesh), temporary (none) or transient (a restart; default propagate)", readRestart)
 	fs.DurationVar(
 		&f.lease, "lease", 0,
 		"how long procs outlive their owner when it is killed (default supervision.lease-ttl)",
 	)
 	_ = c.RegisterFlagCompletionFunc(
-		"recovery", cobra.FixedCompletions(recoveries(), cobra.ShellCompDirectiveNoFileComp),
+		"restart", cobra.FixedCompletions(restarts(), cobra.ShellCompDirectiveNoFileComp),
 	)
 	_ = c.RegisterFlagCompletionFunc(
 		"actor", cobra.FixedCompletions([]string{"counter", "echo", "plain"}, cobra.ShellCompDirectiveNoFileComp),
@@ -47,8 +47,9 @@ func (f *Flags) Register(c *cobra.Command) {
 // Spec validates all flags before anything starts.
 func (f Flags) Spec(name string) (Spec, error) {
 	u := Spec{
-		name: name, perHost: f.PerHost, Actor: f.actor, lease: f.lease, noHostd: f.NoHostd, Policy: f.policy,
-		command: mesh.Command{Path: agent.Builtin},
+		name: name, perHost: f.PerHost, Actor: f.actor, lease: f.lease, noHostd: f.NoHostd,
+		RestartPolicy: f.restartPolicy,
+		command:       mesh.Command{Path: agent.Builtin},
 	}
 	if err := subjects.CheckLabel("mesh", name); err != nil {
 		return u, err
@@ -116,7 +117,8 @@ func startMesh(ctx context.Context, a *app.App, net *mesh.Net, u Spec) (*heldMes
 	)
 	h := &heldMesh{App: a, spec: u, net: net, hosts: hosts.Infos()}
 	h.procs, err = hosts.SpawnProcs(ctx, mesh.SpawnSpec{
-		Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease, Policy: u.Policy, TakeName: true,
+		Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease, RestartPolicy: u.RestartPolicy,
+		TakeName: true,
 	})
 	if err != nil {
 		return nil, explainSpawnError(explainNameTaken(err))
@@ -125,7 +127,7 @@ func startMesh(ctx context.Context, a *app.App, net *mesh.Net, u Spec) (*heldMes
 		bar.Message(fmt.Sprintf("starting %s", text.Pluralize(n, "actor")))
 		h.actors, err = mesh.SpawnActors(ctx, h.procs, actor.NewType[any, any](u.Actor), mesh.ActorSpawnSpec[any]{
 			// else they end with this command
-			Label: u.Actor, Params: u.params, Policy: u.actorPolicy(), Uncontrolled: u.Detach,
+			Label: u.Actor, Params: u.params, RestartPolicy: u.actorRestartPolicy(), Uncontrolled: u.Detach,
 		})
 		if err != nil {
 			return nil, explainSpawnError(err)
@@ -143,12 +145,12 @@ func startMesh(ctx context.Context, a *app.App, net *mesh.Net, u Spec) (*heldMes
 	return h, h.printBanner(ctx)
 }
 
-// actorPolicy returns the policy of the actors. A detached mesh has no owner to apply one.
-func (u Spec) actorPolicy() mesh.Policy {
+// actorRestartPolicy returns the policy of the actors. A detached mesh has no owner to apply one.
+func (u Spec) actorRestartPolicy() mesh.RestartPolicy {
 	if u.Detach {
-		return mesh.Policy{}
+		return mesh.RestartPolicy{}
 	}
-	return u.Policy
+	return u.RestartPolicy
 }
 
 // explainNameTaken adds advice to the error of a name in use.
