@@ -15,7 +15,7 @@ import (
 func TestGet_returnsTheDefaultWithoutAnyLayer(t *testing.T) {
 	var c config.Config
 	for _, c := range []*config.Config{&c, nil} {
-		require.Equal(t, 30*time.Second, config.ProcSpawnIdle.Get(c))
+		require.Equal(t, 30*time.Second, config.ProcSpawnProgressTimeout.Get(c))
 		require.Equal(t, 16, config.TerminateConcurrency.Get(c))
 		require.Equal(t, config.Size(64<<20), config.DeliveryMaxMessage.Get(c))
 		require.True(t, config.ProcDeathSignal.Get(c))
@@ -87,13 +87,13 @@ func TestLoad_reportsEachMistakeAndAppliesNothing_CFG2(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.LoadEnv(vars{"CASTNET_PROC_READY_TIMEOUT": "1m"}.get))
 	err := c.LoadEnv(vars{
-		"CASTNET_PROC_READY_TIMEOUT":    "2m",
-		"CASTNET_PROC_SPAWN_IDLE":       "abc",
-		"CASTNET_TERMINATE_CONCURRENCY": "300",
-		"CASTNET_PROC_DEATH_SIGNAL":     "maybe",
+		"CASTNET_PROC_READY_TIMEOUT":          "2m",
+		"CASTNET_PROC_SPAWN_PROGRESS_TIMEOUT": "abc",
+		"CASTNET_TERMINATE_CONCURRENCY":       "300",
+		"CASTNET_PROC_DEATH_SIGNAL":           "maybe",
 	}.get)
 	require.EqualError(t, err, joined(
-		`CASTNET_PROC_SPAWN_IDLE="abc": want a duration such as 30s`,
+		`CASTNET_PROC_SPAWN_PROGRESS_TIMEOUT="abc": want a duration such as 30s`,
 		`CASTNET_PROC_DEATH_SIGNAL="maybe": want true or false`,
 		`CASTNET_TERMINATE_CONCURRENCY="300": want 1 to 256`,
 	))
@@ -104,12 +104,12 @@ func TestLoadFile_errorsNameFileAndLine_CFG2(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.LoadFile(map[string]config.Setting{"proc.ready-timeout": {"1m", "a.yaml:1:13"}}))
 	err := c.LoadFile(map[string]config.Setting{
-		"proc.spwan-idle":       {"30s", "a.yaml:2:5"},
-		"terminate.concurrency": {"many", "a.yaml:9:7"},
-		"something":             {strings.Repeat("x", 1000), "a.yaml:10:7"},
+		"proc.spwan-progress-timeout": {"30s", "a.yaml:2:5"},
+		"terminate.concurrency":       {"many", "a.yaml:9:7"},
+		"something":                   {strings.Repeat("x", 1000), "a.yaml:10:7"},
 	})
 	require.EqualError(t, err, joined(
-		`a.yaml:2:5: there is no key "proc.spwan-idle"; did you mean proc.spawn-idle?`,
+		`a.yaml:2:5: there is no key "proc.spwan-progress-timeout"; did you mean proc.spawn-progress-timeout?`,
 		`a.yaml:10:7: there is no key "something"`,
 		`a.yaml:9:7: terminate.concurrency="many": want a whole number such as 16`,
 	))
@@ -120,11 +120,13 @@ func TestLoadFile_errorsNameFileAndLine_CFG2(t *testing.T) {
 
 func TestUnknownVariables_warnExceptOfReservedOnes(t *testing.T) {
 	require.Equal(t, []string{
-		`environment: there is no key "CASTNET_PROC_SPAWN_IDEL"; did you mean CASTNET_PROC_SPAWN_IDLE?`,
+		`environment: there is no key "CASTNET_PROC_SPAWN_PROGRESS_TIMEOTU"; ` +
+			`did you mean CASTNET_PROC_SPAWN_PROGRESS_TIMEOUT?`,
 		`environment: there is no key "CASTNET_QUUX"`,
 	}, config.UnknownVariables([]string{
-		"PATH=/bin", "CASTNET_PROC=3,4", "CASTNET_BENCH_ROLE=a", "CASTNET_QUUX=1", "CASTNET_PROC_SPAWN_IDEL=3s",
-		"CASTNET_PROC_SPAWN_IDLE=3s", "CASTNET_PROC_SPAWN_IDEL=4s", "XCASTNET_A=b", "",
+		"PATH=/bin", "CASTNET_PROC=3,4", "CASTNET_BENCH_ROLE=a", "CASTNET_QUUX=1",
+		"CASTNET_PROC_SPAWN_PROGRESS_TIMEOTU=3s",
+		"CASTNET_PROC_SPAWN_PROGRESS_TIMEOUT=3s", "CASTNET_PROC_SPAWN_PROGRESS_TIMEOTU=4s", "XCASTNET_A=b", "",
 	}))
 }
 
@@ -167,13 +169,13 @@ func TestConflicts_nameContradictoryTimeouts(t *testing.T) {
 	require.Equal(t, []string{
 		"want supervision.poll-interval to be less than supervision.lease-ttl: leases would run out before they " +
 			"are renewed",
-		"want proc.ready-timeout to be at most proc.spawn-idle: a spawn would give up before hosts report which " +
-			"proc is not ready",
-		"want proc.ready-timeout to be less than mesh.spawn-deadline: a spawn would give up before hosts report " +
+		"want proc.ready-timeout to be at most proc.spawn-progress-timeout: a spawn would give up before hosts " +
+			"report which proc is not ready",
+		"want proc.ready-timeout to be less than mesh.spawn-timeout: a spawn would give up before hosts report " +
 			"which proc is not ready",
 		"want delivery.send-buffer to be at most delivery.send-buffer-total",
-		"want supervision.controller-timeout to be at least supervision.poll-interval + actor.state-idle + " +
-			"proc.state-idle: " +
+		"want supervision.controller-timeout to be at least supervision.poll-interval + actor.query-timeout + " +
+			"proc.query-timeout: " +
 			"a controller that waits for states would be declared dead",
 	}, c.Conflicts())
 	require.NoError(t, config.SupervisionLeaseTTL.Set(&c, 0))

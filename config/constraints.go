@@ -26,11 +26,13 @@ type constraint struct {
 
 var constraints = [...]constraint{
 	lessThan(SupervisionPollInterval, SupervisionLeaseTTL, "leases would run out before they are renewed"),
-	atMost(ProcReadyTimeout, ProcSpawnIdle, "a spawn would give up before hosts report which proc is not ready"),
-	atMost(TerminateGrace, ProcStopIdle, "a stop would give up before procs that do not end are killed"),
-	lessThan(ProcReadyTimeout, MeshSpawnDeadline,
+	atMost(ProcReadyTimeout, ProcSpawnProgressTimeout,
 		"a spawn would give up before hosts report which proc is not ready"),
-	lessThan(TerminateGrace, MeshStopDeadline, "a stop would give up before procs that do not end are killed"),
+	atMost(TerminateGrace, ProcStopProgressTimeout,
+		"a stop would give up before procs that do not end are killed"),
+	lessThan(ProcReadyTimeout, MeshSpawnTimeout,
+		"a spawn would give up before hosts report which proc is not ready"),
+	lessThan(TerminateGrace, MeshStopTimeout, "a stop would give up before procs that do not end are killed"),
 	lessThan(SupervisionHeartbeatInterval, SupervisionSuspectAfter,
 		"a host would be suspected before its next heartbeat"),
 	lessThan(SupervisionSuspectAfter, SupervisionDeadAfter, "a host would be dead before it is probed"),
@@ -39,9 +41,9 @@ var constraints = [...]constraint{
 	{
 		fmt.Sprintf("want %s to be at least %s + %s + %s: "+
 			"a controller that waits for states would be declared dead",
-			SupervisionControllerTimeout, SupervisionPollInterval, ActorStateIdle, ProcStateIdle),
+			SupervisionControllerTimeout, SupervisionPollInterval, ActorQueryTimeout, ProcQueryTimeout),
 		func(s []effectiveValue) bool {
-			round := valueIn(s, SupervisionPollInterval) + valueIn(s, ActorStateIdle) + valueIn(s, ProcStateIdle)
+			round := valueIn(s, SupervisionPollInterval) + valueIn(s, ActorQueryTimeout) + valueIn(s, ProcQueryTimeout)
 			return valueIn(s, SupervisionControllerTimeout) >= round
 		},
 	},

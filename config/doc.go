@@ -1,10 +1,10 @@
 // Package config holds every limit that a user of castnet may change. A key is typed and has a
 // default, bounds, a variable name and a line of documentation. Values come from layers.
 //
-//	var c config.Config                             // one per process, made by its main
-//	err := c.LoadEnv(os.Getenv)                     // CASTNET_PROC_SPAWN_IDLE=2m
-//	limit := config.ProcSpawnIdle.Get(&c)           // 2m0s
-//	err = config.ProcSpawnIdle.Set(&c, time.Minute) // no effect yet: the variable overrides it
+//	var c config.Config                                // one per process, made by its main
+//	err := c.LoadEnv(os.Getenv)                        // CASTNET_MESH_SPAWN_TIMEOUT=2m
+//	limit := config.MeshSpawnTimeout.Get(&c)           // 2m0s
+//	err = config.MeshSpawnTimeout.Set(&c, time.Minute) // no effect yet: the variable overrides it
 //
 // # Layers
 //

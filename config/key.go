@@ -23,8 +23,8 @@ type Key[T Value] struct{ *keyDef }
 
 // Info is the fixed description of a key.
 type Info struct {
-	Name           string // dotted, such as proc.spawn-idle
-	Env            string // the variable, such as CASTNET_PROC_SPAWN_IDLE
+	Name           string // dotted, such as proc.spawn-progress-timeout
+	Env            string // the variable, such as CASTNET_PROC_SPAWN_PROGRESS_TIMEOUT
 	Type           string // duration, int, bool, size or string
 	Default        string
 	MonarchDefault string // Monarch's default for such a limit, or ""

@@ -9,29 +9,32 @@ const (
 	maxSize     = 64 << 30
 )
 
-// Timeouts for procs and actors. Each report of progress restarts the idle limits. The deadlines of
+// Timeouts for procs and actors. Each report of progress restarts a progress timeout. The timeouts of
 // meshes bound a whole operation, if the caller's context has no deadline.
 var (
-	ProcSpawnIdle = newDuration("proc.spawn-idle", 30*time.Second, minDuration, maxDuration,
+	ProcSpawnProgressTimeout = newDuration("proc.spawn-progress-timeout",
+		30*time.Second, minDuration, maxDuration,
 		keyMeta{monarchDefault: "30s", usedBy: "mesh",
 			doc: "fails a spawn of procs if none of them makes progress for this long"})
-	ProcStopIdle = newDuration("proc.stop-idle", 30*time.Second, minDuration, maxDuration,
+	ProcStopProgressTimeout = newDuration("proc.stop-progress-timeout",
+		30*time.Second, minDuration, maxDuration,
 		keyMeta{monarchDefault: "30s", usedBy: "mesh",
 			doc: "fails a stop of procs if none of them makes progress for this long"})
-	ProcStateIdle = newDuration("proc.state-idle", time.Minute, minDuration, maxDuration,
+	ProcQueryTimeout = newDuration("proc.query-timeout", time.Minute, minDuration, maxDuration,
 		keyMeta{monarchDefault: "1m", usedBy: "mesh",
 			doc: "time for a host to report its procs, if the context has no deadline"})
-	ActorSpawnIdle = newDuration("actor.spawn-idle", 30*time.Second, minDuration, maxDuration,
+	ActorSpawnProgressTimeout = newDuration("actor.spawn-progress-timeout",
+		30*time.Second, minDuration, maxDuration,
 		keyMeta{monarchDefault: "30s", usedBy: "controller",
 			doc: "fails a spawn of actors if none of them makes progress for this long"})
-	ActorStateIdle = newDuration("actor.state-idle", 30*time.Second, minDuration, maxDuration,
+	ActorQueryTimeout = newDuration("actor.query-timeout", 30*time.Second, minDuration, maxDuration,
 		keyMeta{monarchDefault: "30s", usedBy: "mesh",
 			doc: "time for procs to report their actors, if the context has no deadline"})
-	MeshSpawnDeadline = newDuration("mesh.spawn-deadline", 45*time.Second, minDuration, maxDuration,
+	MeshSpawnTimeout = newDuration("mesh.spawn-timeout", 45*time.Second, minDuration, maxDuration,
 		keyMeta{usedBy: "mesh, controller", doc: "time for a whole spawn, if the context has no deadline"})
-	MeshStopDeadline = newDuration("mesh.stop-deadline", 30*time.Second, minDuration, maxDuration,
+	MeshStopTimeout = newDuration("mesh.stop-timeout", 30*time.Second, minDuration, maxDuration,
 		keyMeta{usedBy: "mesh, controller", doc: "time for a whole stop, if the context has no deadline"})
-	MeshCleanupDeadline = newDuration("mesh.cleanup-deadline", 15*time.Second, minDuration, maxDuration,
+	MeshCleanupTimeout = newDuration("mesh.cleanup-timeout", 15*time.Second, minDuration, maxDuration,
 		keyMeta{usedBy: "mesh", doc: "time to stop the started part of a failed spawn"})
 	AttachTimeout = newDuration("attach.timeout", time.Minute, minDuration, maxDuration,
 		keyMeta{monarchDefault: "1m", usedBy: "mesh",
@@ -214,9 +217,10 @@ var (
 
 // allKeys are all keys in the order of the documentation.
 var allKeys = withIndexes([]*keyDef{
-	ProcSpawnIdle.keyDef, ProcStopIdle.keyDef, ProcStateIdle.keyDef, ActorSpawnIdle.keyDef,
-	ActorStateIdle.keyDef,
-	MeshSpawnDeadline.keyDef, MeshStopDeadline.keyDef, MeshCleanupDeadline.keyDef, AttachTimeout.keyDef,
+	ProcSpawnProgressTimeout.keyDef, ProcStopProgressTimeout.keyDef, ProcQueryTimeout.keyDef,
+	ActorSpawnProgressTimeout.keyDef,
+	ActorQueryTimeout.keyDef,
+	MeshSpawnTimeout.keyDef, MeshStopTimeout.keyDef, MeshCleanupTimeout.keyDef, AttachTimeout.keyDef,
 	DiscoveryQuietPeriod.keyDef, DiscoveryDeadHostRetention.keyDef,
 
 	ProcReadyTimeout.keyDef, HostAllowExec.keyDef, SpawnConcurrency.keyDef, ProcReadyAckTimeout.keyDef,

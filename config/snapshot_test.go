@@ -18,9 +18,9 @@ func TestSnapshot_holdsOverridesAndRoundTrips_CFG5(t *testing.T) {
 	var c config.Config
 	require.NoError(t, c.LoadEnv(vars{"CASTNET_PROC_READY_TIMEOUT": "30s",
 		"CASTNET_BUS_CONNECT_TIMEOUT": "9s"}.get))
-	_, err := c.Push(config.Snapshot{Values: map[string]string{"proc.spawn-idle": "1m30s"}})
+	_, err := c.Push(config.Snapshot{Values: map[string]string{"proc.spawn-progress-timeout": "1m30s"}})
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"proc.ready-timeout": "30s", "proc.spawn-idle": "1m30s"},
+	require.Equal(t, map[string]string{"proc.ready-timeout": "30s", "proc.spawn-progress-timeout": "1m30s"},
 		c.Snapshot().Values)
 }
 

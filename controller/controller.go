@@ -28,17 +28,17 @@ const (
 // spawnLimit bounds the wait for ranks to run. By default it exceeds the hosts' wait for a ready
 // proc, so that their report on each rank arrives.
 func (c *controller) spawnLimit() time.Duration {
-	deadline := config.MeshSpawnDeadline.Get(c.config)
+	deadline := config.MeshSpawnTimeout.Get(c.config)
 	limit := deadline - deadline/spawnReserve
 	if c.spec.Actors != nil {
-		return min(limit, config.ActorSpawnIdle.Get(c.config)) // one reply reports all ranks
+		return min(limit, config.ActorSpawnProgressTimeout.Get(c.config)) // one reply reports all ranks
 	}
 	return limit
 }
 
 // stopLimit bounds the wait for ranks to end, their grace included.
 func (c *controller) stopLimit(grace time.Duration) time.Duration {
-	return grace + max(minStopWait, config.MeshStopDeadline.Get(c.config)-config.TerminateGrace.Get(c.config))
+	return grace + max(minStopWait, config.MeshStopTimeout.Get(c.config)-config.TerminateGrace.Get(c.config))
 }
 
 // stopGrace is the time for a proc to stop before it is killed.

@@ -209,7 +209,7 @@ func (c *hostsController) StopAll(ctx *actor.Context, s agent.StopAllRequest) (a
 func (c *hostsController) requestRelease(
 	ctx *actor.Context, reason string, then func(*actor.Context, error),
 ) {
-	within := config.MeshStopDeadline.Get(c.config)
+	within := config.MeshStopTimeout.Get(c.config)
 	if d, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(d)*9/10)
 	}

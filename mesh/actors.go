@@ -45,7 +45,7 @@ type ActorSpawnSpec[P any] struct {
 	Display string
 
 	// ProgressTimeout ends the wait for the ranks when none has made progress for this long. 0:
-	// actor.spawn-idle; negative: only the deadline ends it. Actors without owner give one reply,
+	// actor.spawn-progress-timeout; negative: only the deadline ends it. Actors without owner give one reply,
 	// so it bounds the wait for that.
 	ProgressTimeout time.Duration
 	// AllowPartial keeps the started ranks when others fail: the mesh is returned beside the error.
@@ -95,19 +95,19 @@ func spawnActors(
 	if err != nil {
 		return fail(err)
 	}
-	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshSpawnTimeout.Get(procs.net.config))
 	defer cancel()
 	actors := agent.ActorSpec{Name: name, Type: typ, Params: raw}
-	idle := cmp.Or(s.ProgressTimeout, config.ActorSpawnIdle.Get(procs.net.config))
+	progressTimeout := cmp.Or(s.ProgressTimeout, config.ActorSpawnProgressTimeout.Get(procs.net.config))
 	m := actorMesh{procs: procs, name: name, uncontrolled: s.Uncontrolled}
 	if s.Uncontrolled {
 		actors.Owner = procs.net.proc.ID().Actor(agent.Name)
-		err := procs.createUncontrolled(ctx, actors, idle)
+		err := procs.createUncontrolled(ctx, actors, progressTimeout)
 		if err == nil || s.AllowPartial && isPartial(err) {
 			return m, err
 		}
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx),
-			config.MeshCleanupDeadline.Get(procs.net.config))
+			config.MeshCleanupTimeout.Get(procs.net.config))
 		defer cancel()
 		_, stopping := stopUncontrolled(stop, m, "its spawn failed")
 		return actorMesh{}, errors.Join(err, stopping)
@@ -121,7 +121,7 @@ func spawnActors(
 		return fail(err)
 	}
 	m.owner = owner.ID()
-	err = startMesh(ctx, owner, name, procs.desc, procs.region, idle)
+	err = startMesh(ctx, owner, name, procs.desc, procs.region, progressTimeout)
 	if err == nil || s.AllowPartial && isPartial(err) {
 		return m, err
 	}
@@ -134,12 +134,14 @@ func isPartial(err error) bool {
 	return ok && len(some.Failed) < some.Ranks
 }
 
-// createUncontrolled creates actors without a controller and waits up to idle until they run.
-func (p ProcMesh) createUncontrolled(ctx context.Context, spec agent.ActorSpec, idle time.Duration) error {
+// createUncontrolled creates actors without a controller and waits up to progressTimeout until they run.
+func (p ProcMesh) createUncontrolled(
+	ctx context.Context, spec agent.ActorSpec, progressTimeout time.Duration,
+) error {
 	began := time.Now()
-	if idle > 0 {
+	if progressTimeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, idle)
+		ctx, cancel = context.WithTimeout(ctx, progressTimeout)
 		defer cancel()
 	}
 	creation := agent.CreateRequest{Actors: &spec, Wait: true}
@@ -186,10 +188,11 @@ func spawnService(
 	if err != nil {
 		return actorMesh{}, &RefusedError{"service", name, err}
 	}
-	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshSpawnTimeout.Get(procs.net.config))
 	defer cancel()
 	spec := agent.ActorSpec{Name: name, Type: typ, Params: raw, Owner: procs.desc.Owner}
-	if err := procs.createUncontrolled(ctx, spec, config.ActorSpawnIdle.Get(procs.net.config)); err != nil {
+	limit := config.ActorSpawnProgressTimeout.Get(procs.net.config)
+	if err := procs.createUncontrolled(ctx, spec, limit); err != nil {
 		return actorMesh{}, fmt.Errorf("service %q: %w", name, err)
 	}
 	return actorMesh{procs: procs, name: name, uncontrolled: true}, nil
@@ -302,7 +305,7 @@ func (m actorMesh) Stop(ctx context.Context) error {
 	if !m.uncontrolled && m.owner.Proc != m.procs.net.proc.ID() {
 		return fmt.Errorf("stop %s: %w", m.name, &OwnerError{Owner: m.owner})
 	}
-	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(m.procs.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshStopTimeout.Get(m.procs.net.config))
 	defer cancel()
 	var o agent.Overlay
 	var err error

@@ -17,7 +17,7 @@ import (
 // *agent.FencedError; for a mesh that is not detached, an *OwnedError. Both name the owner.
 func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, error) {
 	fail := func(err error) (ProcMesh, error) { return ProcMesh{}, fmt.Errorf("adopt %s: %w", name, err) }
-	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(n.config))
+	ctx, cancel := withTimeout(ctx, config.MeshSpawnTimeout.Get(n.config))
 	defer cancel()
 	inv, p, err := n.InventoryFor(ctx, name)
 	if err != nil {

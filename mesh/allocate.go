@@ -107,7 +107,7 @@ func (o onProcs[A, P]) Allocate(ctx context.Context, e shape.Extent) (Allocation
 	}
 	hosts, err := cast.Gather(ctx, actors, o.started, actor.None{})
 	if err != nil {
-		limit := config.MeshCleanupDeadline.Get(o.procs.net.config)
+		limit := config.MeshCleanupTimeout.Get(o.procs.net.config)
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()
 		return nil, errors.Join(err, actors.Stop(stop))

@@ -135,12 +135,12 @@ func TestKeys_boundWaitsForSilentHosts(t *testing.T) {
 	c := newCluster(t)
 	id := c.silent(t)
 	cfg := &config.Config{}
-	for _, key := range []config.Key[time.Duration]{config.ProcStateIdle, config.AttachTimeout} {
+	for _, key := range []config.Key[time.Duration]{config.ProcQueryTimeout, config.AttachTimeout} {
 		require.NoError(t, key.Set(cfg, 300*time.Millisecond))
 	}
 	net := c.Connect(t, configured(cfg))
 	for name, ask := range map[string]func(context.Context) error{
-		"proc.state-idle": func(ctx context.Context) error {
+		"proc.query-timeout": func(ctx context.Context) error {
 			_,
 				err := net.MeshesOn(ctx, []subjects.HostID{id})
 			return err
@@ -158,11 +158,11 @@ func TestKeys_boundWaitsForSilentHosts(t *testing.T) {
 	}
 }
 
-func TestKey_actorStateIdleBoundsTheWaitForProcs(t *testing.T) {
+func TestKey_actorQueryTimeoutBoundsTheWaitForProcs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
-	require.NoError(t, config.ActorStateIdle.Set(cfg, 300*time.Millisecond))
+	require.NoError(t, config.ActorQueryTimeout.Set(cfg, 300*time.Millisecond))
 	net := c.Connect(t, configured(cfg))
 	procs, err := c.AllHosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.NoError(t, err)
@@ -175,16 +175,16 @@ func TestKey_actorStateIdleBoundsTheWaitForProcs(t *testing.T) {
 	case err := <-answered:
 		require.Error(t, err)
 	case <-time.After(15 * time.Second):
-		require.FailNow(t, "actor.state-idle is not kept")
+		require.FailNow(t, "actor.query-timeout is not kept")
 	}
 	proctest.Resume(t, pid)
 }
 
-func TestKey_procSpawnIdleEndsASilentSpawn(t *testing.T) {
+func TestKey_procSpawnProgressTimeoutEndsASilentSpawn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
-	require.NoError(t, config.ProcSpawnIdle.Set(cfg, time.Second))
+	require.NoError(t, config.ProcSpawnProgressTimeout.Set(cfg, time.Second))
 	_, err := c.AllHosts(t, c.Connect(t, configured(cfg))).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "halting", PerHost: shape.Unit(), Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
 	})
@@ -193,11 +193,12 @@ func TestKey_procSpawnIdleEndsASilentSpawn(t *testing.T) {
 	require.Equal(t, agent.Timeout, failed.Failed[0].Status.Phase)
 }
 
-func TestKey_procStopIdleEndsASilentStop(t *testing.T) {
+func TestKey_procStopProgressTimeoutEndsASilentStop(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
-	require.NoError(t, config.ProcStopIdle.Set(cfg, 2*time.Second)) // an end is told after a second at most
+	// an end is reported after a second at most
+	require.NoError(t, config.ProcStopProgressTimeout.Set(cfg, 2*time.Second))
 	require.NoError(t, config.TerminateGrace.Set(cfg, 20*time.Second))
 	net := c.Connect(t, configured(cfg))
 	procs, err := c.AllHosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))

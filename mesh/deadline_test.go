@@ -20,7 +20,7 @@ func TestKey_meshSpawnDeadlineEndsAnUnboundedSpawn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
-	require.NoError(t, config.MeshSpawnDeadline.Set(cfg, 2*time.Second))
+	require.NoError(t, config.MeshSpawnTimeout.Set(cfg, 2*time.Second))
 	_, err := c.AllHosts(t, c.Connect(t, configured(cfg))).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "halting", PerHost: shape.Unit(), ProgressTimeout: -1,
 		Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
@@ -32,21 +32,21 @@ func TestKey_meshSpawnDeadlineEndsAnUnboundedSpawn(t *testing.T) {
 
 // An actor that is still being made is not an actor that failed: its rank is Timeout, and nothing
 // of the mesh is left.
-func TestKey_actorSpawnIdleEndsASpawnWithHungConstructors(t *testing.T) {
+func TestKey_actorSpawnProgressTimeoutEndsASpawnWithHungConstructors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
-	require.NoError(t, config.MeshCleanupDeadline.Set(cfg, time.Second/2)) // they cannot be stopped, either
+	require.NoError(t, config.MeshCleanupTimeout.Set(cfg, time.Second/2)) // they cannot be stopped, either
 	procs, err := c.AllHosts(t, c.Connect(t, configured(cfg))).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	for name, free := range map[string]bool{"owned": false, "of nobody": true} {
 		// A busy machine needs longer to make the other one, and to answer.
-		for idle := time.Second; ; idle *= 2 {
-			require.NoError(t, config.ActorSpawnIdle.Set(cfg, idle))
+		for timeout := time.Second; ; timeout *= 2 {
+			require.NoError(t, config.ActorSpawnProgressTimeout.Set(cfg, timeout))
 			_, err = mesh.SpawnActors(t.Context(), procs, halting,
-				mesh.ActorSpawnSpec[time.Duration]{Label: "halting", Params: idle + 2*time.Second, Uncontrolled: free})
+				mesh.ActorSpawnSpec[time.Duration]{Label: "halting", Params: timeout + 2*time.Second, Uncontrolled: free})
 			failed, named := errors.AsType[*mesh.SpawnError](err)
-			if (!named || len(failed.Failed) > 1) && idle < testkit.Patience {
+			if (!named || len(failed.Failed) > 1) && timeout < testkit.Patience {
 				continue
 			}
 			require.True(t, named, "%s: %v", name, err)

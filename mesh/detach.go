@@ -58,7 +58,7 @@ func (p ProcMesh) Detach(ctx context.Context) (DetachedMesh, error) {
 		return fail(fmt.Errorf("%d ranks of %d: want the whole mesh", p.region.NumRanks(),
 			p.desc.Extent.NumRanks()))
 	}
-	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshSpawnTimeout.Get(p.net.config))
 	defer cancel()
 	d, err := p.detachRequest(ctx)
 	if err != nil {

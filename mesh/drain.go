@@ -59,7 +59,7 @@ func (m MeshState) lostByMoving(ctx context.Context) error {
 	if !m.Alive() || p.desc.World != nil {
 		return nil
 	}
-	asking, cancel := context.WithTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
+	asking, cancel := context.WithTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config))
 	defer cancel()
 	r, err := controller.Health.Call(asking, p.controller(), actor.None{})
 	if err != nil || r.Spares == 0 {

@@ -27,10 +27,10 @@ func (n *Net) AskSystem(ctx context.Context, ask func(actor.Ref[*system.Controll
 	return n.askSystem(ctx, ask)
 }
 
-// AwaitSettled waits for running ranks, without change for a second at most if idle is true.
-func AwaitSettled(ctx context.Context, owner actor.Ref[agent.Agent], idle bool) (agent.Overlay, error) {
+// AwaitSettled waits for running ranks. With a limit, it waits a second at most without a change.
+func AwaitSettled(ctx context.Context, owner actor.Ref[agent.Agent], limit bool) (agent.Overlay, error) {
 	within := time.Duration(0)
-	if idle {
+	if limit {
 		within = time.Second
 	}
 	return awaitSettled(ctx, owner, agent.WaitRequest{ID: "m", Until: agent.Running}, within, nil)

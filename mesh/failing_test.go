@@ -103,14 +103,14 @@ func TestSpawnProcs_hungHostFailsOnlyItsRanks(t *testing.T) {
 			require.True(t, strings.HasPrefix(s.Reason, "still initializing after "), s.Reason)
 		}
 	}
-	const idle = 3 * time.Second // a busy machine starts a proc in that
+	const timeout = 3 * time.Second // a busy machine starts a proc in that
 	t.Run("processes", func(t *testing.T) {
 		t.Parallel()
 		c, hosts := hurt(t, nil)
 		first := filepath.Join(t.TempDir(), "first") // whoever makes it halts
 		script := "mkdir " + first + " 2>/dev/null && exec sleep 60; exec " + ownPath(t)
 		halted(t, refused(t, c, hosts, mesh.SpawnSpec{
-			Name: "halting", ProgressTimeout: idle,
+			Name: "halting", ProgressTimeout: timeout,
 			Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", script}},
 		}))
 	})
@@ -123,7 +123,7 @@ func TestSpawnProcs_hungHostFailsOnlyItsRanks(t *testing.T) {
 			}
 			return bus.Open(ctx, o)
 		})
-		by := refused(t, c, hosts, mesh.SpawnSpec{Name: "halting", ProgressTimeout: idle})
+		by := refused(t, c, hosts, mesh.SpawnSpec{Name: "halting", ProgressTimeout: timeout})
 		halted(t, by)
 		require.Contains(t, by, 0)
 	})

@@ -44,7 +44,7 @@ func (n *Net) acquireOwned(
 		}
 		return h, nil
 	}
-	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(n.config))
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupTimeout.Get(n.config))
 	defer cancel()
 	if got != nil {
 		err = errors.Join(err, got.Close(back))
@@ -100,7 +100,7 @@ func (n *Net) releaseHosts(
 // stopHosts makes the controller of a host mesh release its hosts. A controller that has ended has
 // already done so.
 func (n *Net) stopHosts(ctx context.Context, o ownedController, reason string) error {
-	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(n.config))
+	ctx, cancel := withTimeout(ctx, config.MeshStopTimeout.Get(n.config))
 	defer cancel()
 	owner := actor.RefOf[agent.Agent](n.proc.ID().Actor(o.controller)).Via(n.proc)
 	said, err := agent.Stop.CallUrgent(ctx, owner, agent.StopRequest{ID: o.hosts.ID.String(), Reason: reason})

@@ -381,7 +381,7 @@ func (h HostMesh) collectSummary(
 	if err := h.Err(); err != nil {
 		return agent.StopSummary{}, err
 	}
-	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(h.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshStopTimeout.Get(h.net.config))
 	defer cancel()
 	all, errs := eachHost(ctx, h, ask)
 	var sum agent.StopSummary

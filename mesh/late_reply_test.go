@@ -34,8 +34,8 @@ func TestAwaitSettled_returnsTheRanksAfterTheDeadline_MESH3(t *testing.T) {
 				agent.Methods()...))
 		owner, err := actor.Spawn(t.Context(), p, typ, "owner", actor.None{})
 		require.NoError(t, err)
-		for _, idle := range []bool{true, false} {
-			got, err := mesh.AwaitSettled(testkit.Soon(t), owner, idle)
+		for _, timeout := range []bool{true, false} {
+			got, err := mesh.AwaitSettled(testkit.Soon(t), owner, timeout)
 			require.NoError(t, err)
 			require.Equal(t, lateOverlay, got)
 		}

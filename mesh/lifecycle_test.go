@@ -86,7 +86,7 @@ func TestLifecycle_partialStopIsReported(t *testing.T) {
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	for _, key := range []config.Key[time.Duration]{config.TerminateGrace, config.TerminateGraceSingle,
-		config.MeshStopDeadline} {
+		config.MeshStopTimeout} {
 		require.NoError(t, key.Set(cfg, time.Second/2))
 	}
 	procs, err := c.AllHosts(t, c.Connect(t, configured(cfg))).Spawn(t.Context(), "workers", shape.Of("gpu", 2))

@@ -363,7 +363,7 @@ func (n *Net) askStates(ctx context.Context, hosts []subjects.HostID) ([][]agent
 	asked := make([][]agent.State, len(hosts))
 	errs := make([]error, len(hosts))
 	fanout.Each(maxConcurrentAsks, hosts, func(i int, h subjects.HostID) {
-		ctx, cancel := withTimeout(ctx, config.ProcStateIdle.Get(n.config))
+		ctx, cancel := withTimeout(ctx, config.ProcQueryTimeout.Get(n.config))
 		defer cancel()
 		asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.GetRequest{})
 	})

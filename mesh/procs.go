@@ -117,15 +117,15 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 	if p.desc.World != nil {
 		return p.stopWorld(ctx)
 	}
-	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshStopTimeout.Get(p.net.config))
 	defer cancel()
 	stopping := agent.StopRequest{ID: id, Reason: "stopped by its user", Region: &p.region}
-	idle := config.ProcStopIdle.Get(p.net.config)
-	once, done := context.WithTimeout(ctx, idle)
+	progressTimeout := config.ProcStopProgressTimeout.Get(p.net.config)
+	once, done := context.WithTimeout(ctx, progressTimeout)
 	o, err := agent.Stop.CallUrgent(once, p.controller(), stopping)
 	done()
 	if whole := p.region.NumRanks() == p.desc.Extent.NumRanks(); err == nil && whole {
-		o, err = awaitSettled(ctx, p.controller(), agent.UntilEnded(id), idle, o)
+		o, err = awaitSettled(ctx, p.controller(), agent.UntilEnded(id), progressTimeout, o)
 	}
 	if isUnreachable(err) {
 		o, err = p.stopHosts(ctx, stopping) // the owner is gone
@@ -218,7 +218,7 @@ func (p ProcMesh) Actors(ctx context.Context) (shape.ValueMesh[[]agent.State], e
 	if err := p.Err(); err != nil {
 		return shape.ValueMesh[[]agent.State]{}, err
 	}
-	ctx, cancel := withTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config))
 	defer cancel()
 	return cast.Gather(ctx, agentsOf(p), agent.Get, agent.GetRequest{})
 }
@@ -228,7 +228,7 @@ func (p ProcMesh) Schemas(ctx context.Context) (map[string]map[string]agent.Sche
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := withTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config))
 	defer cancel()
 	states, err := cast.Choose(ctx, agentsOf(p), agent.Get, agent.GetRequest{Schemas: true})
 	out := map[string]map[string]agent.Schema{}

@@ -14,14 +14,14 @@ import (
 )
 
 // States returns the state of each proc of the region, by rank of the region, from its host. Ranks
-// on a host that does not answer within the deadline (default proc.state-idle) are Timeout. If the
+// on a host that does not answer within the deadline (default proc.query-timeout) are Timeout. If the
 // hosts have forgotten the mesh, the error is a *NotFoundError.
 func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {
 		return none, err
 	}
-	ctx, cancel := withTimeout(ctx, config.ProcStateIdle.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.ProcQueryTimeout.Get(p.net.config))
 	defer cancel()
 	id := p.desc.ID.String()
 	h := p.hostMesh()
@@ -61,12 +61,12 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 
 // States returns the state of each host, by rank. A host that answers is Running in any mode; the
 // mode is the reason if the host accepts no procs. Hosts that do not answer within the deadline
-// (default proc.state-idle) are Timeout.
+// (default proc.query-timeout) are Timeout.
 func (h HostMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	if err := h.Err(); err != nil {
 		return shape.ValueMesh[agent.State]{}, err
 	}
-	ctx, cancel := withTimeout(ctx, config.ProcStateIdle.Get(h.net.config))
+	ctx, cancel := withTimeout(ctx, config.ProcQueryTimeout.Get(h.net.config))
 	defer cancel()
 	infos, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
 		return agent.Info.Call(ctx, a, actor.None{})
@@ -123,7 +123,7 @@ func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh
 	if err := p.Err(); err != nil {
 		return none, err
 	}
-	ctx, cancel := withTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config))
 	defer cancel()
 	all, err := cast.Gather(ctx, agentsOf(p), agent.Get, agent.GetRequest{ID: name})
 	silent, err := statusesByRank(err)

@@ -76,7 +76,7 @@ func (p ProcMesh) CheckRestart(ctx context.Context) error {
 // restart.
 func (p ProcMesh) lostActors(ctx context.Context, verb string, among func(base int) bool) error {
 	lost := &LostActorsError{Verb: verb, Mesh: p.desc.ID.String()}
-	asking, cancel := context.WithTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
+	asking, cancel := context.WithTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config))
 	defer cancel()
 	all, err := p.Actors(asking)
 	switch partial, is := errors.AsType[*cast.CoverageError](err); {
@@ -126,7 +126,7 @@ func (p ProcMesh) lossReason(ctx context.Context, owner subjects.ActorID) string
 	if !owner.IsValid() {
 		return "no owner restarts them"
 	}
-	ctx, cancel := context.WithTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
+	ctx, cancel := context.WithTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config))
 	defer cancel()
 	r, err := controller.Health.Call(ctx, actor.RefOf[agent.Agent](owner).Via(p.net.proc), actor.None{})
 	if err != nil {
@@ -260,7 +260,7 @@ type restartResult struct {
 
 // restartable returns the live ranks of the region, as their owner knows them.
 func (p ProcMesh) restartable(ctx context.Context) (views []int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, config.ProcStateIdle.Get(p.net.config))
+	ctx, cancel := context.WithTimeout(ctx, config.ProcQueryTimeout.Get(p.net.config))
 	defer cancel()
 	states, err := agent.Get.Call(ctx, p.controller(), agent.GetRequest{ID: p.desc.ID.String()})
 	ended := map[int]bool{}
@@ -279,8 +279,8 @@ func (p ProcMesh) restartable(ctx context.Context) (views []int, err error) {
 // actors.
 func (p ProcMesh) restartRank(ctx context.Context, view int, r RollingRestart) restartResult {
 	c := p.net.config
-	limit := max(r.Grace, 0) + config.MeshStopDeadline.Get(c) +
-		config.MeshSpawnDeadline.Get(c) + config.SupervisionRestartWait.Get(c)
+	limit := max(r.Grace, 0) + config.MeshStopTimeout.Get(c) +
+		config.MeshSpawnTimeout.Get(c) + config.SupervisionRestartWait.Get(c)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	part, err := p.singleRank(view)

@@ -130,7 +130,7 @@ func TestRestart_withoutForceRefusesASilentProc_MESH18(t *testing.T) {
 	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	cfg := &config.Config{}
-	require.NoError(t, config.ActorStateIdle.Set(cfg, 300*time.Millisecond))
+	require.NoError(t, config.ActorQueryTimeout.Set(cfg, 300*time.Millisecond))
 	looked, err := c.Connect(t, configured(cfg)).Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	proctest.Suspend(t, c.pids(t, procs)[1])

@@ -58,7 +58,7 @@ type SpawnSpec struct {
 	TakeName bool
 
 	// ProgressTimeout ends the wait for the ranks when none has made progress for this long. 0:
-	// proc.spawn-idle; negative: only the deadline ends it.
+	// proc.spawn-progress-timeout; negative: only the deadline ends it.
 	ProgressTimeout time.Duration
 	// AllowPartial keeps the started ranks when others fail: the mesh is returned beside the error.
 	AllowPartial bool
@@ -76,7 +76,7 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error)
 	if err != nil {
 		return ProcMesh{}, &RefusedError{"procs", s.Name, err}
 	}
-	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(h.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshSpawnTimeout.Get(h.net.config))
 	defer cancel()
 	if s.TakeName {
 		release, err := h.net.TakeName(ctx, s.Name)
@@ -97,8 +97,8 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error)
 	}
 	p.desc.Owner = owner.ID()
 	p.markResolved()
-	idle := cmp.Or(s.ProgressTimeout, config.ProcSpawnIdle.Get(h.net.config))
-	err = startMesh(ctx, owner, desc.ID.String(), desc, p.region, idle)
+	progressTimeout := cmp.Or(s.ProgressTimeout, config.ProcSpawnProgressTimeout.Get(h.net.config))
+	err = startMesh(ctx, owner, desc.ID.String(), desc, p.region, progressTimeout)
 	if s.AllowPartial && isPartial(err) {
 		return p, err
 	}
@@ -228,13 +228,13 @@ func (n *Net) presenceWatcher() (*presence.Watcher, error) {
 // status at the deadline are Timeout in the error.
 func startMesh(
 	ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent.Mesh, r shape.Region,
-	idle time.Duration,
+	progressTimeout time.Duration,
 ) error {
 	began := time.Now()
 	if _, err := agent.Create.Call(ctx, owner, agent.CreateRequest{}); err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
 	}
-	o, err := awaitSettled(ctx, owner, agent.WaitRequest{ID: id, Until: agent.Running}, idle, nil)
+	o, err := awaitSettled(ctx, owner, agent.WaitRequest{ID: id, Until: agent.Running}, progressTimeout, nil)
 	if err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
 	}
@@ -257,9 +257,10 @@ func unstarted(o agent.Overlay, m agent.Mesh, r shape.Region, began time.Time) [
 }
 
 // awaitSettled waits until every rank has reached the wanted status or has ended, until the
-// deadline, or until no rank has changed for idle. last is the previous overlay; nil: none.
+// deadline, or until no rank has changed for progressTimeout. last is the previous overlay, or
+// nil.
 func awaitSettled(
-	ctx context.Context, owner actor.Ref[agent.Agent], w agent.WaitRequest, idle time.Duration,
+	ctx context.Context, owner actor.Ref[agent.Agent], w agent.WaitRequest, progressTimeout time.Duration,
 	last agent.Overlay,
 ) (agent.Overlay, error) {
 	pending := func(o agent.Overlay) bool {
@@ -267,15 +268,15 @@ func awaitSettled(
 	}
 	for last == nil || pending(last) {
 		wait, cancel := context.WithCancel(ctx)
-		if idle > 0 {
-			wait, cancel = context.WithTimeout(ctx, idle)
+		if progressTimeout > 0 {
+			wait, cancel = context.WithTimeout(ctx, progressTimeout)
 		}
 		o, err := agent.Wait.Call(wait, owner, w)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
 			o, err = lateStatuses(ctx, owner, w.ID)
 		}
-		if err != nil || idle <= 0 || ctx.Err() != nil || slices.Equal(o, last) {
+		if err != nil || progressTimeout <= 0 || ctx.Err() != nil || slices.Equal(o, last) {
 			return o, err
 		}
 		last = o
@@ -296,7 +297,7 @@ func lateStatuses(ctx context.Context, owner actor.Ref[agent.Agent], id string) 
 
 // abandonSpawn stops the started ranks of a failed spawn and ends its controller (MESH-3).
 func abandonSpawn(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(n.config))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupTimeout.Get(n.config))
 	defer cancel()
 	const reason = "its spawn failed"
 	_, err := agent.Stop.CallUrgent(ctx, owner, agent.StopRequest{ID: id, Reason: reason, Grace: time.Second})

@@ -16,9 +16,10 @@ import (
 const releaseTimeout = 2 * time.Second
 
 // TakeName reserves a name with the system controller, if no live mesh and no world has it, until
-// release is called or proc.spawn-idle has passed. By then hosts must know the mesh of that name.
-// Of concurrent takers one succeeds; the others get a *NameTakenError (MESH-15). Without a system
-// controller, the hosts are asked and nothing is reserved: concurrent takers may both succeed.
+// release is called or proc.spawn-progress-timeout has passed. By then hosts must know the mesh of
+// that name. Of concurrent takers one succeeds; the others get a *NameTakenError (MESH-15). Without
+// a system controller, the hosts are asked and nothing is reserved: concurrent takers may both
+// succeed.
 func (n *Net) TakeName(ctx context.Context, name string) (release func(), err error) {
 	fail := func(err error) (func(), error) {
 		if taken, is := errors.AsType[*NameTakenError](err); is {

@@ -32,10 +32,10 @@ func (p ProcMesh) TakeOver(ctx context.Context, s Takeover) (ProcMesh, error) {
 	fail := func(err error) (ProcMesh, error) {
 		return ProcMesh{}, fmt.Errorf("take over %s: %w", p.desc.ID, err)
 	}
-	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshSpawnTimeout.Get(p.net.config))
 	defer cancel()
 	get := func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
-		ctx, cancel := context.WithTimeout(ctx, config.ProcStateIdle.Get(p.net.config))
+		ctx, cancel := context.WithTimeout(ctx, config.ProcQueryTimeout.Get(p.net.config))
 		defer cancel()
 		return agent.Get.Call(ctx, a, agent.GetRequest{ID: p.desc.ID.String()})
 	}
@@ -57,7 +57,7 @@ func (p ProcMesh) TakeOver(ctx context.Context, s Takeover) (ProcMesh, error) {
 	_, err = agent.Create.Call(ctx, owner, agent.CreateRequest{})
 	if err == nil {
 		running := agent.WaitRequest{ID: p.desc.ID.String(), Until: agent.Running}
-		_, err = awaitSettled(ctx, owner, running, config.ProcSpawnIdle.Get(p.net.config), nil)
+		_, err = awaitSettled(ctx, owner, running, config.ProcSpawnProgressTimeout.Get(p.net.config), nil)
 	}
 	if err != nil {
 		p.net.releaseController(ctx, p.desc.Owner, "the takeover of its mesh failed")

@@ -17,7 +17,7 @@ func (p ProcMesh) stopWorld(ctx context.Context) error {
 	if n := p.region.NumRanks(); n < p.desc.Extent.NumRanks() {
 		return fmt.Errorf("cannot stop %d ranks of world %s: want all %d", n, name, p.desc.Extent.NumRanks())
 	}
-	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshStopTimeout.Get(p.net.config))
 	defer cancel()
 	var report system.StopReport
 	var accepted bool // by an earlier term, which may have removed the world

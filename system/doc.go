@@ -37,7 +37,8 @@
 //     One adopter at a time, naming the present epoch, succeeds (agent.FencedError refuses others).
 //   - WORLD-17 (names): The acting controller arbitrates the names of worlds, detached meshes and
 //     programs (Reserve). It asks the hosts first. A reservation is saved, and ends at its release
-//     or after proc.spawn-idle. Without saved ones, a successor grants none for that long.
+//     or after proc.spawn-progress-timeout. Without saved ones, a successor grants none for as
+//     long.
 //
 // # Details
 //
@@ -54,8 +55,8 @@
 // mesh or one world (NameTakenError).
 //
 // Reservations are saved with JetStream alone. Without it, a controller that follows another grants
-// no names to programs and new worlds for proc.spawn-idle. By the end of a reservation the hosts
-// know its mesh.
+// no names to programs and new worlds for proc.spawn-progress-timeout. By the end of a reservation
+// the hosts know its mesh.
 //
 // Host ⌊procs ÷ per host⌋ takes the remainder. A self-joined proc may have a rank beyond the
 // shape: it is watched, and counts. A repeated join gets a reply too. A join is refused, with the

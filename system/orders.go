@@ -140,7 +140,7 @@ func (c *Controller) onCreateError(
 func (c *Controller) awaitShare(ctx *actor.Context, e create) {
 	p := ctx.Proc()
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(work, config.MeshSpawnDeadline.Get(c.service.opts.Config))
+		work, cancel := context.WithTimeout(work, config.MeshSpawnTimeout.Get(c.service.opts.Config))
 		defer cancel()
 		request := agent.WaitRequest{ID: e.mesh.String(), Until: agent.Running}
 		o, err := agent.Wait.Call(work, c.agentOf(p, e.host), request)

@@ -142,7 +142,7 @@ func (s *Service) limits() limits {
 		silence:     config.WorldProcTimeout.Get(s.opts.Config),
 		eviction:    config.WorldEvictionTimeout.Get(s.opts.Config),
 		stopWithin:  config.WorldStopTimeout.Get(s.opts.Config),
-		reservation: config.ProcSpawnIdle.Get(s.opts.Config),
+		reservation: config.ProcSpawnProgressTimeout.Get(s.opts.Config),
 	}
 }
 

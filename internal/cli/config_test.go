@@ -18,7 +18,7 @@ func TestConfigFile_keysAreNestedOrDotted_CLI7(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(`# limits of this machine
 proc.ready-timeout: 2m
 proc:
-  spawn-idle: 1m
+  spawn-progress-timeout: 1m
   death-signal: off
 "delivery": { max-message: 16MiB, "timeout": "1m" }
 terminate.concurrency: 8
@@ -26,12 +26,12 @@ terminate.concurrency: 8
 	settings, err := cli.ReadConfigFile(path)
 	require.NoError(t, err)
 	require.Equal(t, map[string]config.Setting{
-		"proc.ready-timeout":    {Text: "2m", Source: path + ":2:1"},
-		"proc.spawn-idle":       {Text: "1m", Source: path + ":4:3"},
-		"proc.death-signal":     {Text: "off", Source: path + ":5:3"},
-		"delivery.max-message":  {Text: "16MiB", Source: path + ":6:15"},
-		"delivery.timeout":      {Text: "1m", Source: path + ":6:35"},
-		"terminate.concurrency": {Text: "8", Source: path + ":7:1"},
+		"proc.ready-timeout":          {Text: "2m", Source: path + ":2:1"},
+		"proc.spawn-progress-timeout": {Text: "1m", Source: path + ":4:3"},
+		"proc.death-signal":           {Text: "off", Source: path + ":5:3"},
+		"delivery.max-message":        {Text: "16MiB", Source: path + ":6:15"},
+		"delivery.timeout":            {Text: "1m", Source: path + ":6:35"},
+		"terminate.concurrency":       {Text: "8", Source: path + ":7:1"},
 	}, settings)
 	var c config.Config
 	require.NoError(t, c.LoadFile(settings))
@@ -74,10 +74,11 @@ func TestParseConfig_errorsNameLineAndColumn_CLI7(t *testing.T) {
 }
 
 func TestParseConfig_unknownKeysAreLocated_CLI7(t *testing.T) {
-	settings, err := cli.ParseConfig("c", []byte("proc:\n  spwan-idle: 1s\nterminate:\n  concurrency: 1000\n"))
+	settings, err := cli.ParseConfig("c", []byte("proc:\n  spwan-progress-timeout: 1s\nterminate:\n  concurrency: 1000\n"))
 	require.NoError(t, err)
 	err = new(config.Config).LoadFile(settings)
-	require.EqualError(t, err, "c:2:3: there is no key \"proc.spwan-idle\"; did you mean proc.spawn-idle?\n"+
+	require.EqualError(t, err, "c:2:3: there is no key \"proc.spwan-progress-timeout\"; "+
+		"did you mean proc.spawn-progress-timeout?\n"+
 		"c:4:3: terminate.concurrency=\"1000\": want 1 to 256")
 	require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
 }
@@ -116,7 +117,7 @@ func TestWriteConfig_namesTheSourcesOfValues(t *testing.T) {
 // No file makes the reader panic, and what it reads has a place each.
 func FuzzParseConfig(f *testing.F) {
 	for _, text := range []string{
-		"proc.ready-timeout: 2m\nproc:\n  spawn-idle: 1m\n", "a: &x [*x]", "a: &x {<<: *x}", "? {a: b}\n: c",
+		"proc.ready-timeout: 2m\nproc:\n  spawn-progress-timeout: 1m\n", "a: &x [*x]", "a: &x {<<: *x}", "? {a: b}\n: c",
 		"%YAML 1.2\n---\na: |\n  b\n...\n", "\xff\xfe", "a: !!binary x",
 	} {
 		f.Add([]byte(text))
