@@ -112,7 +112,7 @@ func hold(t *testing.T, from, to *actor.Proc) (resume func(), at actor.PortRef[[
 	return resume, at
 }
 
-func TestUrge_requestArrivesWhileDataIsBlocked_ACT12(t *testing.T) {
+func TestUrgent_requestArrivesWhileDataIsBlocked_ACT12(t *testing.T) {
 	t.Parallel()
 	a, b, ref, g := guarded(t)
 	resume := stall(t, a, b)
@@ -128,7 +128,7 @@ func TestUrge_requestArrivesWhileDataIsBlocked_ACT12(t *testing.T) {
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 }
 
-func TestUrge_replyArrivesWhileDataIsBlocked_ACT12(t *testing.T) {
+func TestUrgent_replyArrivesWhileDataIsBlocked_ACT12(t *testing.T) {
 	a, b, ref, g := guarded(t)
 	defer stall(t, b, a)()
 	for n := range 6 { // whichever lane brings the question first
@@ -140,7 +140,7 @@ func TestUrge_replyArrivesWhileDataIsBlocked_ACT12(t *testing.T) {
 	}
 }
 
-func TestUrge_isHandledAtMostOncePerConnection_ACT12(t *testing.T) {
+func TestUrgent_isHandledAtMostOncePerConnection_ACT12(t *testing.T) {
 	a, _, ref, g := guarded(t)
 	for range 20 {
 		_, err := halt.CallUrgent(testkit.Soon(t), ref, "stop")
@@ -160,7 +160,7 @@ func TestUrge_isHandledAtMostOncePerConnection_ACT12(t *testing.T) {
 	require.GreaterOrEqual(t, urgent+ordered, 20)
 }
 
-func TestUrge_ignoresErrorsOfTheControlConnection_ACT12(t *testing.T) {
+func TestUrgent_ignoresErrorsOfTheControlConnection_ACT12(t *testing.T) {
 	_, _, ref, g := guarded(t)
 	g.refuses = true
 	urgent, err := halt.CallUrgent(testkit.Soon(t), ref, "stop")
@@ -168,7 +168,7 @@ func TestUrge_ignoresErrorsOfTheControlConnection_ACT12(t *testing.T) {
 	require.False(t, urgent, "what came in its order answered")
 }
 
-func TestUrge_toAColocatedActorIsAPlainCall_ACT12(t *testing.T) {
+func TestUrgent_toAColocatedActorIsAPlainCall_ACT12(t *testing.T) {
 	_, b, ref, g := guarded(t)
 	urgent, err := halt.CallUrgent(testkit.Soon(t), ref.Via(b), "stop")
 	require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestUrge_toAColocatedActorIsAPlainCall_ACT12(t *testing.T) {
 	require.Equal(t, []bool{false}, g.onControl())
 }
 
-func TestUrge_failsAsACallDoes_ACT12(t *testing.T) {
+func TestUrgent_failsAsACallDoes_ACT12(t *testing.T) {
 	a, b, ref, g := guarded(t)
 	g.refuses = true
 	resume := stall(t, a, b)
@@ -203,7 +203,7 @@ func sendUrgent(t *testing.T, s *stranger, to subjects.ActorID, port, reply stri
 		TTL: time.Minute, Body: body})
 }
 
-func TestUrge_repeatedRequestGetsTheStoredReply_ACT12(t *testing.T) {
+func TestUrgent_repeatedRequestGetsTheStoredReply_ACT12(t *testing.T) {
 	srv := bustest.Server(t)
 	b, s, g := start(t, srv, "right", guards()), newStranger(t, srv), &Guard{}
 	ref, err := actor.Spawn(t.Context(), b, guard, "guard", g)
@@ -222,7 +222,7 @@ func TestUrge_repeatedRequestGetsTheStoredReply_ACT12(t *testing.T) {
 	require.EqualValues(t, 2, b.Stats().Malformed)
 }
 
-func TestUrge_requestHandledInOrderIsNotHandledAgain_ACT12(t *testing.T) {
+func TestUrgent_requestHandledInOrderIsNotHandledAgain_ACT12(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	b, s, g := start(t, srv, "right", guards()), newStranger(t, srv), &Guard{}
@@ -247,7 +247,7 @@ func TestUrge_requestHandledInOrderIsNotHandledAgain_ACT12(t *testing.T) {
 	require.Equal(t, []bool{false, true}, g.onControl())
 }
 
-func TestUrge_refusesAReplyFromAnotherProc_ACT12(t *testing.T) {
+func TestUrgent_refusesAReplyFromAnotherProc_ACT12(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	a, s := start(t, srv, "left", guards()), newStranger(t, srv)

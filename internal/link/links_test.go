@@ -42,7 +42,7 @@ type node struct {
 	fates     []link.Fate
 	broken    []error
 	cancelled []string
-	urged     []string
+	urgent    []string
 	malformed []string
 }
 
@@ -124,7 +124,7 @@ func (n *node) Broken(_ subjects.ProcessID, _ uint64, err error) {
 func (n *node) Urgent(from *link.Peer, e *wire.Envelope) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.urged = append(n.urged, from.ID().String()+" "+e.Port+" "+string(e.Body))
+	n.urgent = append(n.urgent, from.ID().String()+" "+e.Port+" "+string(e.Body))
 }
 
 func (n *node) Cancel(from subjects.ProcessID, replies []string) {

@@ -27,20 +27,20 @@ func TestUrgent_controlConnectionOvertakesBlockedData_LINK19(t *testing.T) {
 			break
 		}
 	}
-	urged := func() []string {
+	urgent := func() []string {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return append([]string(nil), b.urged...)
+		return append([]string(nil), b.urgent...)
 	}
 	a.SendUrgent(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: make([]byte, 64<<10)}) // too large
 	a.SendUrgent(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: []byte("now")})
-	testkit.Until(t, "it came", func() bool { return len(urged()) == 1 })
-	require.Equal(t, a.id.String()+" p now", urged()[0])
+	testkit.Until(t, "it came", func() bool { return len(urgent()) == 1 })
+	require.Equal(t, a.id.String()+" p now", urgent()[0])
 	require.Empty(t, b.letters())
 
 	b.MarkDead(a.id, errors.New("struck"))
 	fenced := b.Stats().Fenced
 	a.SendUrgent(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: []byte("again")})
 	testkit.Until(t, "it is fenced", func() bool { return b.Stats().Fenced > fenced })
-	require.Len(t, urged(), 1)
+	require.Len(t, urgent(), 1)
 }

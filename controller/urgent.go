@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// urgeAfter is the time for the procs' agents to confirm the stop of their actors. Afterwards
+	// urgentAfter is the time for the procs' agents to confirm the stop of their actors. Afterwards
 	// each agent gets its own message.
-	urgeAfter = time.Second
-	// urgesAtOnce bounds the concurrent messages.
-	urgesAtOnce = 1024
+	urgentAfter = time.Second
+	// maxUrgentCalls bounds the concurrent messages.
+	maxUrgentCalls = 1024
 )
 
 // StopActors stops the actors of a region through their agents, and returns the statuses by rank of
@@ -28,7 +28,7 @@ func StopActors(ctx context.Context, to cast.Mesh[agent.Agent], s agent.StopRequ
 	var all bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		timer := time.NewTimer(urgeAfter)
+		timer := time.NewTimer(urgentAfter)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -43,7 +43,7 @@ func StopActors(ctx context.Context, to cast.Mesh[agent.Agent], s agent.StopRequ
 		for rank := range everyone {
 			everyone[rank] = rank
 		}
-		alone, all = urge(ctx, to, agent.Stop, s, everyone)
+		alone, all = callUrgentAll(ctx, to, agent.Stop, s, everyone)
 		if all {
 			cancel()
 		}
@@ -92,12 +92,12 @@ func keepActors(ctx context.Context, to cast.Mesh[agent.Agent], l agent.Lease) (
 	for _, f := range partial.Coverage.Missing {
 		silent = append(silent, f.Rank)
 	}
-	alone, _ := urge(ctx, to, agent.Keepalive, l, silent)
+	alone, _ := callUrgentAll(ctx, to, agent.Keepalive, l, silent)
 	return o.Merge(alone), err
 }
 
-// urge sends to agents of a region, by rank, and reports whether all have replied.
-func urge[M any](
+// callUrgentAll sends to agents of a region, by rank, and reports whether all have replied.
+func callUrgentAll[M any](
 	ctx context.Context, to cast.Mesh[agent.Agent], e actor.Endpoint[agent.Agent, M, agent.Overlay],
 	m M, ranks []int,
 ) (agent.Overlay, bool) {
@@ -105,7 +105,7 @@ func urge[M any](
 	answered := 0
 	var mu sync.Mutex // guards by and answered
 	var wg sync.WaitGroup
-	places := make(chan struct{}, urgesAtOnce)
+	places := make(chan struct{}, maxUrgentCalls)
 	for _, rank := range ranks {
 		places <- struct{}{}
 		wg.Go(func() {
