@@ -76,9 +76,9 @@ type directory struct {
 	lastFullScan  *meshScan // of all hosts
 }
 
-func newDirectory(net meshFinder, gone func(*entry) bool, spawn func(func(context.Context)) bool) *directory {
+func newDirectory(n meshFinder, gone func(*entry) bool, spawn func(func(context.Context)) bool) *directory {
 	return &directory{
-		net: net, isGone: gone, spawn: spawn, slots: make(chan struct{}, maxLookups),
+		net: n, isGone: gone, spawn: spawn, slots: make(chan struct{}, maxLookups),
 		entries: map[string]*entry{}, lookups: map[string]*pendingLookup{},
 	}
 }

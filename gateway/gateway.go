@@ -88,7 +88,7 @@ type counters struct {
 // namespace.
 func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g := &Gateway{label: o.Label, version: o.Version, handoff: make(chan bus.Msg), outbox: newOutbox()}
-	net, err := mesh.Connect(ctx, mesh.Options{
+	n, err := mesh.Connect(ctx, mesh.Options{
 		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
 		Config: o.Config, Log: o.Log,
 		OnFailure: func(actor.Event) {}, // it is logged; requests are served all the same
@@ -96,17 +96,17 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the gateway of %s: %w", o.Label, err)
 	}
-	g.net = net
-	g.proc = net.Proc()
-	g.space = net.Proc().Space()
-	g.data, g.control = net.Bus().Data(), net.Bus().Control()
+	g.net = n
+	g.proc = n.Proc()
+	g.space = n.Proc().Space()
+	g.data, g.control = n.Bus().Data(), n.Bus().Control()
 	g.log = o.Log.With().Stringer("gateway", g.proc.ID().Process()).Logger()
 	g.sampledLog = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.admit = g.proc.Foreign().Admit
-	g.hosts, err = newHosts(net)
+	g.hosts, err = newHosts(n)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the gateway of %s: %w", o.Label, err), net.Close(ctx))
+		return nil, errors.Join(fmt.Errorf("start the gateway of %s: %w", o.Label, err), n.Close(ctx))
 	}
 	g.directory = newDirectory(g.hosts, g.isGone, g.spawn)
 	g.claims = newClaims(g)

@@ -72,12 +72,12 @@ func (h *knownHost) state() (state presence.State, why string) {
 	return h.change.State, h.change.Reason
 }
 
-func newHosts(net *mesh.Net) (h *hosts, err error) {
+func newHosts(n *mesh.Net) (h *hosts, err error) {
 	h = &hosts{
-		net: net, remember: config.DiscoveryDeadHostRetention.Get(net.Config()),
+		net: n, remember: config.DiscoveryDeadHostRetention.Get(n.Config()),
 		known: map[subjects.HostID]*knownHost{},
 	}
-	h.watcher, err = presence.New(net.Proc())
+	h.watcher, err = presence.New(n.Proc())
 	if err == nil {
 		h.watcher.Discover(func(id subjects.HostID) { h.noteAlive(id, time.Now()) })
 	}

@@ -131,8 +131,8 @@ func (tr *traffic) more(t *testing.T) {
 func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	net, nc := testmesh.Connect(t, c.server), foreign(t, c)
-	hosts, err := net.Hosts(t.Context())
+	conn, nc := testmesh.Connect(t, c.server), foreign(t, c)
+	hosts, err := conn.Hosts(t.Context())
 	require.NoError(t, err)
 	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "demo", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: agent.Builtin},
@@ -145,12 +145,12 @@ func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 	require.NoError(t, err)
 	flooded, err := mesh.Spawn(t.Context(), procs, counter, "flooded", 0)
 	require.NoError(t, err)
-	before := testmesh.PIDs(t, net, procs.ID().String())
+	before := testmesh.PIDs(t, conn, procs.ID().String())
 	require.Len(t, before, 2)
 	tr := keepCounting(t, told, asked, 2)
 	tr.more(t)
 
-	space, host, owner := net.Proc().Space(), hosts.Infos()[0].ID, net.Proc().ID()
+	space, host, owner := conn.Proc().Space(), hosts.Infos()[0].ID, conn.Proc().ID()
 	proc := procs.Describe().ProcID(0, 0)
 	// A lossy inbox holds 8,192 messages. The inbox of a lane holds 65,536 of all its kinds, so here
 	// one kind fills it. Under `make long` each kind does.
@@ -193,9 +193,9 @@ func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 					return err == nil && m.Header.Get(actor.HeaderError) == ""
 				}, 2*testkit.Patience, poll, "%s does not answer", to)
 			}
-			_, err := net.AwaitHosts(testkit.Soon(t), len(c.nodes)) // each has the burst behind it, then
+			_, err := conn.AwaitHosts(testkit.Soon(t), len(c.nodes)) // each has the burst behind it, then
 			require.NoError(t, err)
-			require.Equal(t, before, testmesh.PIDs(t, net, procs.ID().String()))
+			require.Equal(t, before, testmesh.PIDs(t, conn, procs.ID().String()))
 			for _, n := range c.nodes {
 				select {
 				case <-n.Ended():
@@ -203,7 +203,7 @@ func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 				default:
 				}
 			}
-			require.NoError(t, net.Bus().Err())
+			require.NoError(t, conn.Bus().Err())
 			t.Logf("all answer after %s", time.Since(began))
 		})
 	}

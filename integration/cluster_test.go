@@ -162,9 +162,9 @@ func (c *cluster) connect(t *testing.T) *mesh.Net {
 }
 
 // spawn starts procs that run this binary, so many on each host.
-func spawn(t *testing.T, net *mesh.Net, perHost int) mesh.ProcMesh {
+func spawn(t *testing.T, conn *mesh.Net, perHost int) mesh.ProcMesh {
 	t.Helper()
-	hosts, err := net.Hosts(t.Context())
+	hosts, err := conn.Hosts(t.Context())
 	require.NoError(t, err)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("proc", perHost))
 	require.NoError(t, err)

@@ -23,10 +23,10 @@ import (
 func TestKilledProc_isReportedToItsOwnerAndOthersAnswer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	net := c.connect(t)
-	procs := spawn(t, net, 4)
+	conn := c.connect(t)
+	procs := spawn(t, conn, 4)
 	m := counters(t, procs)
-	pid := testmesh.PIDs(t, net, procs.ID().String())[5]
+	pid := testmesh.PIDs(t, conn, procs.ID().String())[5]
 	require.NotZero(t, pid)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	for e, err := range procs.Watch(testkit.Soon(t)) {
@@ -42,15 +42,15 @@ func TestKilledProc_isReportedToItsOwnerAndOthersAnswer(t *testing.T) {
 	require.Equal(t, 7, partial.Coverage.Answered)
 	require.Equal(t, "host=1,proc=1", partial.Coverage.FailedRegion())
 	require.ErrorIs(t, err, actor.ErrProcDead)
-	require.Len(t, testmesh.PIDs(t, net, procs.ID().String()), 7)
+	require.Len(t, testmesh.PIDs(t, conn, procs.ID().String()), 7)
 }
 
 func TestKilledHost_endsItsProcs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	net := c.connect(t)
-	procs := spawn(t, net, 4)
-	require.Len(t, testmesh.PIDs(t, net, procs.ID().String()), 4)
+	conn := c.connect(t)
+	procs := spawn(t, conn, 4)
+	require.Len(t, testmesh.PIDs(t, conn, procs.ID().String()), 4)
 	c.nodes[0].kill(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -63,10 +63,10 @@ func TestKilledOwner_procsStopWhenTheirLeaseExpires(t *testing.T) {
 	o := c.startOwner(t, "")
 	id, ok := strings.CutPrefix(o.ask(t), "mesh ")
 	require.True(t, ok, id)
-	net := c.connect(t)
-	require.Len(t, testmesh.PIDs(t, net, id), 2)
+	conn := c.connect(t)
+	require.Len(t, testmesh.PIDs(t, conn, id), 2)
 	o.dies(t)
-	require.Eventually(t, func() bool { return len(testmesh.PIDs(t, net, id)) == 0 }, testkit.Patience, poll)
+	require.Eventually(t, func() bool { return len(testmesh.PIDs(t, conn, id)) == 0 }, testkit.Patience, poll)
 	require.Contains(t, c.nodes[0].Said(), "lease expired")
 	require.Contains(t, c.nodes[0].Said(), id)
 }
@@ -78,15 +78,15 @@ func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 	var mine mesh.HostMesh
 	said := o.asks(t, getHosts)
 	require.NoError(t, mine.UnmarshalText([]byte(said)), said)
-	net := c.connect(t)
-	found, err := net.AwaitHosts(t.Context(), 3)
+	conn := c.connect(t)
+	found, err := conn.AwaitHosts(t.Context(), 3)
 	require.NoError(t, err)
 	require.Contains(t, found.Hosts(), mine.Hosts()[1])
 	o.dies(t)
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	ended := map[int]bool{}
-	for e, err := range mine.Via(net).Watch(ctx) {
+	for e, err := range mine.Via(conn).Watch(ctx) {
 		require.NoError(t, err)
 		if ended[e.Rank] = true; len(ended) == 2 {
 			break
@@ -94,7 +94,7 @@ func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 	}
 	require.Len(t, ended, 2)
 	c.gone(t, o.Path)
-	attached, err := net.AwaitHosts(t.Context(), 1)
+	attached, err := conn.AwaitHosts(t.Context(), 1)
 	require.NoError(t, err)
 	require.Len(t, attached.Hosts(), 1)
 	require.ErrorContains(t, attached.Take(t.Context()), "is owned by", "who was killed has not let go of it")
@@ -102,7 +102,7 @@ func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 	alive, err := attached.Ping(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, alive.Values())
-	spawn(t, net, 1)
+	spawn(t, conn, 1)
 	sweep(t, o.Env)
 }
 

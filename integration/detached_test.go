@@ -54,11 +54,11 @@ func (s shell) count(folder string) (words int64) {
 }
 
 // detached is what the system controller has of the mesh words.
-func detached(t *testing.T, net *mesh.Net) (d system.DetachedState, ok bool) {
+func detached(t *testing.T, conn *mesh.Net) (d system.DetachedState, ok bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	all, err := net.Detached(ctx)
+	all, err := conn.Detached(ctx)
 	if err != nil || len(all) == 0 {
 		return d, false
 	}
@@ -70,10 +70,10 @@ func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
 	unrecorded(t)
 	t.Parallel()
 	c := newClusterOn(t, embed.Options{Token: token, JetStream: true}, "a", "b")
-	net := c.connect(t)
+	conn := c.connect(t)
 	first := c.startNode(t, "s1", "--system")
 	require.Eventually(t, func() bool {
-		_, err := system.Find(t.Context(), net.Proc())
+		_, err := system.Find(t.Context(), conn.Proc())
 		return err == nil
 	}, testkit.Patience, poll)
 	c.startNode(t, "s2", "--system")
@@ -84,27 +84,27 @@ func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
 	s.run(client, "spawn", "words", "--hosts", "a,b", "--per-host", "2", "--command", program("wordcount"),
 		"--actor", "wordcount", "--detach")
 	require.Equal(t, want, s.count(folder))
-	words, err := net.Lookup(t.Context(), "words")
+	words, err := conn.Lookup(t.Context(), "words")
 	require.NoError(t, err)
-	before := testmesh.PIDs(t, net, words.ID().String())
+	before := testmesh.PIDs(t, conn, words.ID().String())
 	require.Len(t, before, 4)
 
 	first.kill(t)
 	require.Equal(t, want, s.count(folder), "nobody needs its owner to cast")
 	require.Eventually(t, func() bool {
-		d, ok := detached(t, net)
+		d, ok := detached(t, conn)
 		return ok && d.Claim.Epoch == 3
 	}, testkit.Patience, poll, "the other hostd owns it")
-	require.Equal(t, before, testmesh.PIDs(t, net, words.ID().String()))
+	require.Equal(t, before, testmesh.PIDs(t, conn, words.ID().String()))
 
 	adopter := c.start(t, "castnet", "adopt", "words", "--epoch", "3", "-o", "ndjson")
 	adopter.Out.Find(t, `"kind":"up"`)
-	_, ok := detached(t, net)
+	_, ok := detached(t, conn)
 	require.False(t, ok)
 	require.Equal(t, want, s.count(folder))
-	require.Equal(t, before, testmesh.PIDs(t, net, words.ID().String()))
+	require.Equal(t, before, testmesh.PIDs(t, conn, words.ID().String()))
 	adopter.Send(t, syscall.SIGINT)
 	require.Zero(t, adopter.Exit(t), adopter.Said())
-	require.Empty(t, testmesh.PIDs(t, net, words.ID().String()))
+	require.Empty(t, testmesh.PIDs(t, conn, words.ID().String()))
 	c.gone(t, program("wordcount"))
 }

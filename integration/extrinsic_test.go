@@ -19,10 +19,10 @@ import (
 func TestRunningHosts_areAttachedTakenAndShutDown(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	net := c.connect(t)
-	found, err := net.AwaitHosts(t.Context(), 2)
+	conn := c.connect(t)
+	found, err := conn.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
-	hosts, err := net.Attach(t.Context(), "extrinsic", found.Hosts()...)
+	hosts, err := conn.Attach(t.Context(), "extrinsic", found.Hosts()...)
 	require.NoError(t, err)
 	for name, perHost := range map[string]shape.Extent{"one": shape.Unit(), "four": shape.Of("gpus", 4)} {
 		procs, err := hosts.Spawn(t.Context(), name, perHost)

@@ -35,10 +35,10 @@ func newKept(t *testing.T) *kept {
 	for _, n := range k.nodes {
 		n.ready(t)
 	}
-	net := k.connect(t)
-	require.NoError(t, config.SupervisionPollInterval.Override(net.Config(), 500*time.Millisecond))
+	conn := k.connect(t)
+	require.NoError(t, config.SupervisionPollInterval.Override(conn.Config(), 500*time.Millisecond))
 	var err error
-	k.hosts, err = net.AwaitHosts(t.Context(), 2)
+	k.hosts, err = conn.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
 	k.procs, err = k.hosts.SpawnProcs(t.Context(),
 		mesh.SpawnSpec{Name: "kept", PerHost: shape.Of("proc", 2), Keep: true})

@@ -107,24 +107,24 @@ func TestWildcardListener_breaksNoCommand(t *testing.T) {
 				c.user = "castnet"
 			}
 			c.overheard(t, by)
-			net := c.connect(t)
+			conn := c.connect(t)
 			a, b := c.startNode(t, "a", "--system"), c.startNode(t, "b")
 			a.ready(t)
 			b.ready(t)
-			hosts, err := net.AwaitHosts(t.Context(), 2)
+			hosts, err := conn.AwaitHosts(t.Context(), 2)
 			require.NoError(t, err)
 			require.Eventually(t, func() bool {
-				_, err := system.Find(t.Context(), net.Proc())
+				_, err := system.Find(t.Context(), conn.Proc())
 				return err == nil
 			}, testkit.Patience, poll)
 			s := shell{T: t, env: c.environment(t)}
 			commandsWork(s)
-			namesWork(t, c, net, hosts)
+			namesWork(t, c, conn, hosts)
 			procs := castsWork(t, hosts)
 
-			ownerDies(t, c, net)
+			ownerDies(t, c, conn)
 
-			victim := testmesh.PIDs(t, net, procs.ID().String())[1]
+			victim := testmesh.PIDs(t, conn, procs.ID().String())[1]
 			require.NoError(t, syscall.Kill(victim, syscall.SIGKILL))
 			for e, err := range procs.Watch(testkit.Soon(t)) {
 				require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestWildcardListener_breaksNoCommand(t *testing.T) {
 			require.NoError(t, stranger.Shutdown(t.Context(), "it is dead already"))
 			require.Less(t, time.Since(began), 30*time.Second, "no deadline is waited for, of which Take has 1 min")
 			require.NoError(t, procs.Slice("host", 0, 1).Stop(t.Context()))
-			left, err := net.Hosts(t.Context())
+			left, err := conn.Hosts(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, hosts.Hosts()[:1], left.Hosts())
 		})
@@ -157,13 +157,13 @@ func TestWildcardListener_breaksNoCommand(t *testing.T) {
 }
 
 // ownerDies kills a program that owns a mesh, and waits until whoever watches that mesh knows.
-func ownerDies(t *testing.T, c *cluster, net *mesh.Net) {
+func ownerDies(t *testing.T, c *cluster, conn *mesh.Net) {
 	t.Helper()
 	owner := c.start(t, "castnet", "spawn", "owned", "--per-host", "1")
 	var owned mesh.ProcMesh
 	require.Eventually(t, func() (found bool) {
 		var err error
-		owned, err = net.Lookup(t.Context(), "owned")
+		owned, err = conn.Lookup(t.Context(), "owned")
 		return err == nil && strings.Contains(owner.Said(), "is up")
 	}, testkit.Patience, poll, owner.Said)
 	over := make(chan error, 1)
@@ -205,9 +205,9 @@ func commandsWork(s shell) {
 }
 
 // namesWork takes a name.
-func namesWork(t *testing.T, c *cluster, net *mesh.Net, hosts mesh.HostMesh) {
+func namesWork(t *testing.T, c *cluster, conn *mesh.Net, hosts mesh.HostMesh) {
 	t.Helper()
-	release, err := net.TakeName(t.Context(), "alone")
+	release, err := conn.TakeName(t.Context(), "alone")
 	require.NoError(t, err)
 	other := c.connect(t)
 	_, err = other.TakeName(t.Context(), "alone")

@@ -86,20 +86,20 @@ const ownerLease = time.Second
 // takes all hosts, gets two of its own and prints those, or why there is none; it ends with stdin.
 func ownerMain() int {
 	ctx := context.Background()
-	net, err := mesh.Connect(ctx, mesh.Options{Label: "owner"})
+	conn, err := mesh.Connect(ctx, mesh.Options{Label: "owner"})
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
 	fmt.Println("connected")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		hosts, err := net.Hosts(ctx)
+		hosts, err := conn.Hosts(ctx)
 		if err != nil {
 			fmt.Println(err)
 			continue
 		}
 		if in.Text() == getHosts {
-			fmt.Println(gotHosts(ctx, net, hosts))
+			fmt.Println(gotHosts(ctx, conn, hosts))
 			continue
 		}
 		procs, err := hosts.SpawnProcs(ctx,
@@ -110,7 +110,7 @@ func ownerMain() int {
 		}
 		fmt.Println("mesh", procs.ID())
 	}
-	if err := net.Close(ctx); err != nil {
+	if err := conn.Close(ctx); err != nil {
 		fmt.Println(err)
 		return 1
 	}
@@ -121,11 +121,12 @@ func ownerMain() int {
 const getHosts = "hosts"
 
 // gotHosts takes hosts and says which others it has got.
-func gotHosts(ctx context.Context, net *mesh.Net, hosts mesh.HostMesh) string {
+func gotHosts(ctx context.Context, conn *mesh.Net, hosts mesh.HostMesh) string {
 	if err := hosts.Take(ctx); err != nil {
 		return err.Error()
 	}
-	mine, err := net.Allocate(ctx, host.ProcessHosts{Label: "mine", Bus: net.Bus()}, "mine", shape.Of("host", 2))
+	allocator := host.ProcessHosts{Label: "mine", Bus: conn.Bus()}
+	mine, err := conn.Allocate(ctx, allocator, "mine", shape.Of("host", 2))
 	if err != nil {
 		return err.Error()
 	}

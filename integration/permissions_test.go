@@ -44,22 +44,22 @@ func TestPermissions_documentedOnesSuffice(t *testing.T) {
 	t.Parallel()
 	c := onServer(t, embed.Options{ConfigFile: documented(t)})
 	c.user = "hostd"
-	net, err := mesh.Connect(t.Context(),
+	conn, err := mesh.Connect(t.Context(),
 		mesh.Options{Bus: &bus.Options{URL: c.server.URL(), User: "program", Password: "program"}})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
+	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
 	a := c.startNode(t, "a")
 	first := c.startNode(t, "s1", "--system")
 	a.ready(t)
 	first.ready(t)
-	_, err = net.AwaitHosts(t.Context(), 2)
+	_, err = conn.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
 	env := slices.DeleteFunc(c.environment(t), func(e string) bool {
 		return strings.HasPrefix(e, "NATS_USER=") || strings.HasPrefix(e, "NATS_PASSWORD=")
 	})
 	s := shell{T: t, env: append(env, "NATS_USER=program", "NATS_PASSWORD=program")}
 	require.Eventually(t, func() bool {
-		_, err := net.Detached(t.Context())
+		_, err := conn.Detached(t.Context())
 		return err == nil
 	}, testkit.Patience, poll, first.Said())
 	second := c.startNode(t, "s2", "--system")
@@ -72,12 +72,12 @@ func TestPermissions_documentedOnesSuffice(t *testing.T) {
 
 	require.Equal(t, "1\n", s.run(client, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
 	s.worksAsAProgram(t, client)
-	ownsAMesh(t, net)
+	ownsAMesh(t, conn)
 	castsAsACaller(t, c.server.URL())
 
 	first.kill(t)
 	require.Eventually(t, func() bool {
-		d, ok := detached(t, net)
+		d, ok := detached(t, conn)
 		return ok && d.Claim.Epoch == 3
 	}, testkit.Patience, poll, second.Said())
 	require.Contains(t, s.run(client, "worlds"), "train", "it was read again")
@@ -109,9 +109,9 @@ func (s shell) worksAsAProgram(t *testing.T, client string) {
 }
 
 // ownsAMesh spawns, casts and stops, as a program does.
-func ownsAMesh(t *testing.T, net *mesh.Net) {
+func ownsAMesh(t *testing.T, conn *mesh.Net) {
 	t.Helper()
-	hosts, err := net.Hosts(t.Context())
+	hosts, err := conn.Hosts(t.Context())
 	require.NoError(t, err)
 	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "own", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},

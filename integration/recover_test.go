@@ -18,8 +18,8 @@ import (
 func TestKilledHost_ranksFailAndTheOwnerIsNotified(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	net := c.connect(t)
-	procs := spawn(t, net, 2)
+	conn := c.connect(t)
+	procs := spawn(t, conn, 2)
 	m := counters(t, procs)
 	c.nodes[1].kill(t)
 	told := map[int]string{}
@@ -43,8 +43,8 @@ func TestKilledHost_ranksFailAndTheOwnerIsNotified(t *testing.T) {
 func TestKilledHost_spareTakesItsPlaceAndActorsFollow(t *testing.T) { // CTL-8
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
-	net := c.connect(t)
-	hosts, err := net.AwaitHosts(t.Context(), 3)
+	conn := c.connect(t)
+	hosts, err := conn.AwaitHosts(t.Context(), 3)
 	require.NoError(t, err)
 	procs, err := hosts.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("proc", 2),

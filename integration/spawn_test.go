@@ -15,8 +15,8 @@ import (
 func TestBadProgram_errorNamesHostAndPath(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	net := c.connect(t)
-	hosts, err := net.Hosts(t.Context())
+	conn := c.connect(t)
+	hosts, err := conn.Hosts(t.Context())
 	require.NoError(t, err)
 	a, b := hosts.Infos()[0].ID.String(), hosts.Infos()[1].ID.String()
 	for path, want := range map[string]string{

@@ -50,8 +50,8 @@ func (k *keeper) Cleanup(ctx *actor.Context, _ error) error { return k.net.Close
 func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
-	net := c.connect(t)
-	hosts, err := net.AwaitHosts(t.Context(), 3)
+	conn := c.connect(t)
+	hosts, err := conn.AwaitHosts(t.Context(), 3)
 	require.NoError(t, err)
 	procs, err := hosts.Slice("host", 0, 2).Spawn(t.Context(), "workers", shape.Of("proc", 2))
 	require.NoError(t, err)
@@ -78,8 +78,8 @@ func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 	states, err := procs.ActorStates(t.Context(), kept.Name())
 	require.NoError(t, err)
 	require.Equal(t, agent.OrphanedReason(time.Second), states.Values()[3].Status.Reason)
-	require.Len(t, testmesh.PIDs(t, net, procs.ID().String()), 4, "the procs have another owner")
-	for _, err := range kept.Via(net).Watch(testkit.Soon(t)) {
+	require.Len(t, testmesh.PIDs(t, conn, procs.ID().String()), 4, "the procs have another owner")
+	for _, err := range kept.Via(conn).Watch(testkit.Soon(t)) {
 		var gone *mesh.ControllerError
 		require.ErrorAs(t, err, &gone, "and whoever asks is told whom to blame")
 	}
@@ -101,8 +101,8 @@ func phases(t *testing.T, procs mesh.ProcMesh, name string) map[agent.Phase]int 
 func TestFaultC15_everyPendingCallFailsWhenItsProcDies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	net := c.connect(t)
-	procs := spawn(t, net, 2)
+	conn := c.connect(t)
+	procs := spawn(t, conn, 2)
 	sleepers, err := mesh.Spawn(t.Context(), procs, actortest.SleepActors, "sleepers", actor.None{})
 	require.NoError(t, err)
 	const calls = 8
@@ -120,7 +120,7 @@ func TestFaultC15_everyPendingCallFailsWhenItsProcDies(t *testing.T) {
 		return s != nil && s.Queued+int(s.Handled) >= calls-1
 	}, testkit.Patience, poll)
 	killed := time.Now()
-	require.NoError(t, syscall.Kill(testmesh.PIDs(t, net, procs.ID().String())[1], syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(testmesh.PIDs(t, conn, procs.ID().String())[1], syscall.SIGKILL))
 	for range calls {
 		require.ErrorIs(t, <-failed, actor.ErrProcDead)
 	}
@@ -134,8 +134,8 @@ func TestFaultC15_everyPendingCallFailsWhenItsProcDies(t *testing.T) {
 func TestProcEnds_determineTheActorStatus(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	net := c.connect(t)
-	procs := spawn(t, net, 3)
+	conn := c.connect(t)
+	procs := spawn(t, conn, 3)
 	actors, err := mesh.Spawn(t.Context(), procs, actortest.TestActors, "actors", actor.None{})
 	require.NoError(t, err)
 	for rank, f := range []actortest.Failure{{Kind: actortest.Exit}, {Kind: actortest.Exit, Code: 1},

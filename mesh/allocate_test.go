@@ -152,9 +152,9 @@ func requireOnce(t *testing.T, meshes []mesh.ActorMesh[actortest.TestActor]) {
 
 // requireConnected has each actor send to each, and back to the test: the way taken is the way
 // asked for.
-func requireConnected(t *testing.T, net *mesh.Net, refs []actor.Ref[actortest.TestActor]) {
+func requireConnected(t *testing.T, conn *mesh.Net, refs []actor.Ref[actortest.TestActor]) {
 	t.Helper()
-	port := actor.OpenPort[actortest.Route](net.Proc())
+	port := actor.OpenPort[actortest.Route](conn.Proc())
 	defer port.Close()
 	way := func(refs []actor.Ref[actortest.TestActor]) (text string) {
 		for _, r := range refs {

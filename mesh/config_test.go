@@ -24,10 +24,10 @@ func configured(cfg *config.Config) func(*mesh.Options) {
 }
 
 // settings are the keys of a proc that are not as they are by default, with their layers.
-func settings(t *testing.T, net *mesh.Net, p mesh.ProcMesh, rank int) map[string]string {
+func settings(t *testing.T, conn *mesh.Net, p mesh.ProcMesh, rank int) map[string]string {
 	t.Helper()
 	entries, err := agent.GetConfig.Call(t.Context(),
-		agent.Of(p.Describe().ProcID(rank, 0)).Via(net.Proc()), actor.None{})
+		agent.Of(p.Describe().ProcID(rank, 0)).Via(conn.Proc()), actor.None{})
 	require.NoError(t, err)
 	require.Len(t, entries, len(config.Keys()))
 	said := map[string]string{}
@@ -46,21 +46,21 @@ func TestConfig_procsGetClientOverridesAndCanChangeThem(t *testing.T) {
 	require.NoError(t, config.ProcReadyTimeout.Override(cfg, 2*time.Minute))
 	require.NoError(t, config.DeliveryTimeout.Override(cfg, time.Minute))
 	require.NoError(t, config.BusPingInterval.Override(cfg, time.Second)) // local: it stays here
-	net := c.Connect(t, configured(cfg))
-	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{
+	conn := c.Connect(t, configured(cfg))
+	procs, err := c.AllHosts(t, conn).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 2),
 	})
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"proc.ready-timeout": "2m client", "delivery.timeout": "1m client"},
-		settings(t, net, procs, 0))
+		settings(t, conn, procs, 0))
 
 	_, err = wait.Call(t.Context(), counters.Ref(0), 3*time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"proc.ready-timeout": "3m runtime", "delivery.timeout": "1m client"},
-		settings(t, net, procs, 0))
-	require.Equal(t, "2m client", settings(t, net, procs, 1)["proc.ready-timeout"], "others are not touched")
+		settings(t, conn, procs, 0))
+	require.Equal(t, "2m client", settings(t, conn, procs, 1)["proc.ready-timeout"], "others are not touched")
 	require.Equal(t, 2*time.Minute, config.ProcReadyTimeout.Get(cfg))
 	_, err = wait.Call(t.Context(), counters.Ref(0), -time.Second)
 	require.ErrorContains(t, err, "proc.ready-timeout")
@@ -79,12 +79,12 @@ func TestConfig_hostAppliesTheClientsProcSettings(t *testing.T) {
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.ProcReadyTimeout.Set(cfg, time.Millisecond))
-	net := c.Connect(t, configured(cfg))
-	_, err := c.AllHosts(t, net).Spawn(t.Context(), "hasty", shape.Of("gpu", 1))
+	conn := c.Connect(t, configured(cfg))
+	_, err := c.AllHosts(t, conn).Spawn(t.Context(), "hasty", shape.Of("gpu", 1))
 	require.ErrorContains(t, err, "not ready within 1ms")
 	require.NoError(t, config.ProcReadyTimeout.Set(cfg, 0), "without end")
 	require.NoError(t, config.ProcDrainTimeout.Set(cfg, time.Second))
-	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{
+	procs, err := c.AllHosts(t, conn).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "patient", PerHost: shape.Of("gpu", 1),
 		Command: ownCommand(t, "CASTNET_PROC_DRAIN_TIMEOUT=3s", "CASTNET_ACTOR_MAILBOX_SIZE=7"),
 	})
@@ -92,8 +92,8 @@ func TestConfig_hostAppliesTheClientsProcSettings(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"proc.ready-timeout": "0 client", "proc.drain-timeout": "3s environment",
 		"actor.mailbox-size": "7 environment",
-	}, settings(t, net, procs, 0))
-	_, err = c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{
+	}, settings(t, conn, procs, 0))
+	_, err = c.AllHosts(t, conn).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "odd", PerHost: shape.Of("gpu", 1), Command: ownCommand(t, "CASTNET_PROC_DRAIN_TIMEOUT=soon"),
 	})
 	require.ErrorContains(t, err, `CASTNET_PROC_DRAIN_TIMEOUT="soon": want a duration`)
@@ -138,14 +138,14 @@ func TestKeys_boundWaitsForSilentHosts(t *testing.T) {
 	for _, key := range []config.Key[time.Duration]{config.ProcQueryTimeout, config.AttachTimeout} {
 		require.NoError(t, key.Set(cfg, 300*time.Millisecond))
 	}
-	net := c.Connect(t, configured(cfg))
+	conn := c.Connect(t, configured(cfg))
 	for name, ask := range map[string]func(context.Context) error{
 		"proc.query-timeout": func(ctx context.Context) error {
 			_,
-				err := net.MeshesOn(ctx, []subjects.HostID{id})
+				err := conn.MeshesOn(ctx, []subjects.HostID{id})
 			return err
 		},
-		"attach.timeout": func(ctx context.Context) error { _, err := net.Attach(ctx, "hosts", id); return err },
+		"attach.timeout": func(ctx context.Context) error { _, err := conn.Attach(ctx, "hosts", id); return err },
 	} {
 		answered := make(chan error, 1)
 		go func() { answered <- ask(context.Background()) }()
@@ -163,8 +163,8 @@ func TestKey_actorQueryTimeoutBoundsTheWaitForProcs(t *testing.T) {
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.ActorQueryTimeout.Set(cfg, 300*time.Millisecond))
-	net := c.Connect(t, configured(cfg))
-	procs, err := c.AllHosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	conn := c.Connect(t, configured(cfg))
+	procs, err := c.AllHosts(t, conn).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.NoError(t, err)
 	pid := c.pids(t, procs)[0]
 	proctest.Suspend(t, pid)
@@ -200,8 +200,8 @@ func TestKey_procStopProgressTimeoutEndsASilentStop(t *testing.T) {
 	// an end is reported after a second at most
 	require.NoError(t, config.ProcStopProgressTimeout.Set(cfg, 2*time.Second))
 	require.NoError(t, config.TerminateGrace.Set(cfg, 20*time.Second))
-	net := c.Connect(t, configured(cfg))
-	procs, err := c.AllHosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	conn := c.Connect(t, configured(cfg))
+	procs, err := c.AllHosts(t, conn).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
 	require.NoError(t, err)

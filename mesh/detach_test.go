@@ -27,9 +27,9 @@ func withSystem(t *testing.T) *cluster {
 }
 
 // make spawns procs, and counters that nobody owns.
-func (c *cluster) make(t *testing.T, net *mesh.Net, name string) mesh.ProcMesh {
+func (c *cluster) make(t *testing.T, conn *mesh.Net, name string) mesh.ProcMesh {
 	t.Helper()
-	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(),
+	procs, err := c.AllHosts(t, conn).SpawnProcs(t.Context(),
 		mesh.SpawnSpec{Name: name, PerHost: shape.Of("gpu", 2)})
 	require.NoError(t, err)
 	_, err = mesh.SpawnActors(t.Context(), procs, counter,

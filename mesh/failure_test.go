@@ -30,9 +30,9 @@ var (
 )
 
 func carelessDef() actor.Def {
-	return carelessType.Define(func(ctx *actor.Context, net *mesh.Net) (*careless, error) {
-		if net != nil {
-			return &careless{net: net}, nil
+	return carelessType.Define(func(ctx *actor.Context, conn *mesh.Net) (*careless, error) {
+		if conn != nil {
+			return &careless{net: conn}, nil
 		}
 		return &careless{mesh.NetOf(ctx), true}, nil
 	}, makes.Handle((*careless).makes))
@@ -83,19 +83,19 @@ func TestFailure_unwatchedMeshFailsTheActorThatMadeIt_MESH21(t *testing.T) { // 
 	t.Parallel()
 	c := newCluster(t, "a")
 	said := &words{}
-	net := c.handling(t, zerolog.New(said), nil)
-	hosts := c.AllHosts(t, net)
-	who, err := actor.Spawn(t.Context(), net.Proc(), carelessType, "careless", nil)
+	conn := c.handling(t, zerolog.New(said), nil)
+	hosts := c.AllHosts(t, conn)
+	who, err := actor.Spawn(t.Context(), conn.Proc(), carelessType, "careless", nil)
 	require.NoError(t, err)
 	procs, err := makes.Call(t.Context(), who, actor.None{})
 	require.NoError(t, err)
-	counters, err := mesh.Spawn(t.Context(), procs.Via(net), counter, "counters", 0)
+	counters, err := mesh.Spawn(t.Context(), procs.Via(conn), counter, "counters", 0)
 	require.NoError(t, err)
-	require.NoError(t, net.Context().Err())
+	require.NoError(t, conn.Context().Err())
 
 	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
-	<-net.Context().Done()
-	e, ok := context.Cause(net.Context()).(*actor.Error)
+	<-conn.Context().Done()
+	e, ok := context.Cause(conn.Context()).(*actor.Error)
 	require.True(t, ok)
 	require.ErrorIs(t, e, actor.ErrFailed)
 	require.Equal(t, 1, e.Event.RootCause().Rank, e.Event.Report())
@@ -115,8 +115,8 @@ func TestFailure_unwatchedMeshFailsTheActorThatMadeIt_MESH21(t *testing.T) { // 
 func TestFailure_failsTheMakerDespiteAProgramHandler_MESH21(t *testing.T) {
 	c := newCluster(t, "a")
 	told, said := make(chan actor.Event, 8), &words{}
-	net := c.handling(t, zerolog.New(said).Level(zerolog.WarnLevel), func(e actor.Event) { told <- e })
-	who, err := actor.Spawn(t.Context(), net.Proc(), carelessType, "careless", net)
+	conn := c.handling(t, zerolog.New(said).Level(zerolog.WarnLevel), func(e actor.Event) { told <- e })
+	who, err := actor.Spawn(t.Context(), conn.Proc(), carelessType, "careless", conn)
 	require.NoError(t, err)
 	procs, err := makes.Call(t.Context(), who, actor.None{})
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestFailure_failsTheMakerDespiteAProgramHandler_MESH21(t *testing.T) {
 	require.Equal(t, who.ID().Name, e.Actor, e.Report())
 	require.Equal(t, procs.ID().String(), e.RootCause().Mesh, e.Report())
 	require.Equal(t, 1, e.RootCause().Rank)
-	require.NoError(t, net.Context().Err())
+	require.NoError(t, conn.Context().Err())
 	require.Empty(t, c.pids(t, procs))
 	require.Empty(t, told)
 	require.NotContains(t, said.String(), "missed")
@@ -135,8 +135,8 @@ func TestFailure_programHandlerReceivesUnhandledFailures_MESH21(t *testing.T) { 
 	t.Parallel()
 	c := newCluster(t, "a")
 	told := make(chan actor.Event, 8)
-	net := c.handling(t, zerolog.Nop(), func(e actor.Event) { told <- e })
-	hosts := c.AllHosts(t, net)
+	conn := c.handling(t, zerolog.Nop(), func(e actor.Event) { told <- e })
+	hosts := c.AllHosts(t, conn)
 	spawn := func(name string) mesh.ProcMesh {
 		procs, err := hosts.Spawn(t.Context(), name, shape.Of("gpu", 2))
 		require.NoError(t, err)
@@ -155,23 +155,23 @@ func TestFailure_programHandlerReceivesUnhandledFailures_MESH21(t *testing.T) { 
 	require.Equal(t, left.ID().String(), e.Mesh)
 	require.Equal(t, 1, e.Rank)
 	require.Empty(t, told)
-	require.NoError(t, net.Context().Err())
+	require.NoError(t, conn.Context().Err())
 
-	lone, err := actor.Spawn(t.Context(), net.Proc(), counter, "lone", 0)
+	lone, err := actor.Spawn(t.Context(), conn.Proc(), counter, "lone", 0)
 	require.NoError(t, err)
 	_, err = crash.Call(t.Context(), lone, actor.None{})
 	require.ErrorIs(t, err, actor.ErrPanic)
 	require.Equal(t, lone.ID().Name, (<-told).Actor)
-	require.NoError(t, net.Context().Err())
+	require.NoError(t, conn.Context().Err())
 }
 
 func TestFailure_actorsLostWithARestartedProcAreAFailure_MESH21(t *testing.T) { // CTL-19
 	t.Parallel()
 	c := newCluster(t, "a")
 	told := make(chan actor.Event, 8)
-	net := c.handling(t, zerolog.Nop(), func(e actor.Event) { told <- e })
+	conn := c.handling(t, zerolog.Nop(), func(e actor.Event) { told <- e })
 	restart := mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 10 * time.Millisecond}
-	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{
+	procs, err := c.AllHosts(t, conn).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 2), RestartPolicy: restart,
 	})
 	require.NoError(t, err)

@@ -104,9 +104,9 @@ func TestHostMesh_endsWithTheActorThatAllocatedIt_MESH2(t *testing.T) {
 	keepers := innkeepers.Define(func(ctx *actor.Context, p inn) (*innkeeper, error) {
 		return &innkeeper{mesh.NetOf(ctx), p.from, p.take}, nil
 	}, openInn.Handle((*innkeeper).open))
-	net := c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{keepers} })
+	conn := c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{keepers} })
 	taken := c.AllHosts(t, c.Net)
-	keeper, err := actor.Spawn(t.Context(), net.Proc(), innkeepers, "keeper", inn{c.here(t), taken.Hosts()})
+	keeper, err := actor.Spawn(t.Context(), conn.Proc(), innkeepers, "keeper", inn{c.here(t), taken.Hosts()})
 	require.NoError(t, err)
 	hosts, err := openInn.Call(t.Context(), keeper, actor.None{})
 	require.NoError(t, err)
@@ -116,7 +116,7 @@ func TestHostMesh_endsWithTheActorThatAllocatedIt_MESH2(t *testing.T) {
 	require.Equal(t, []bool{true, true}, alive.Values())
 	require.ErrorContains(t, taken.Take(t.Context()), "is owned by")
 
-	ended := net.Proc().StopActor(keeper.ID().Name, "closing time")
+	ended := conn.Proc().StopActor(keeper.ID().Name, "closing time")
 	select {
 	case <-ended:
 	case <-time.After(20 * time.Second):
@@ -149,9 +149,9 @@ func TestHostMesh_controllerStartsBeforeItsHosts_MESH8(t *testing.T) {
 		require.False(t, strings.HasPrefix(a.Name, "controller-") && a.Status == actor.Running,
 			"nothing is left of its controller")
 	}
-	net := c.Connect(t)
-	require.NoError(t, net.Close(t.Context()))
-	_, err = net.Allocate(t.Context(), a, "none", shape.Of("host", 2))
+	conn := c.Connect(t)
+	require.NoError(t, conn.Close(t.Context()))
+	_, err = conn.Allocate(t.Context(), a, "none", shape.Of("host", 2))
 	require.Error(t, err)
 	require.Equal(t, 1, a.times, "who cannot have a controller gets no hosts")
 }
@@ -161,11 +161,11 @@ func TestClose_reportsHostsThatWereNotReturned_MESH8(t *testing.T) {
 	c := newCluster(t)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
 	require.NoError(t, err)
-	net := c.Connect(t)
+	conn := c.Connect(t)
 	s := &stubborn{List: started.Hosts()}
-	_, err = net.Allocate(t.Context(), s, "hosts", shape.Of("host", 1))
+	_, err = conn.Allocate(t.Context(), s, "hosts", shape.Of("host", 1))
 	require.NoError(t, err)
-	require.ErrorContains(t, net.Close(t.Context()), "not now")
+	require.ErrorContains(t, conn.Close(t.Context()), "not now")
 	require.Equal(t, 2, s.closed, "the end of its controller does it again")
 	require.NoError(t, started.Close(t.Context()))
 }

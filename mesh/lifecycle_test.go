@@ -106,13 +106,13 @@ func TestClose_logsAnOwnerThatDidNotStopItsMesh_MESH2(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	var said bytes.Buffer
-	net := c.Connect(t, func(o *mesh.Options) { o.Log = zerolog.New(zerolog.SyncWriter(&said)) })
-	procs, err := c.AllHosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	conn := c.Connect(t, func(o *mesh.Options) { o.Log = zerolog.New(zerolog.SyncWriter(&said)) })
+	procs, err := c.AllHosts(t, conn).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "stopped", 0)
 	require.NoError(t, err)
 	require.NoError(t, counters.Stop(t.Context()))
-	require.NoError(t, net.Close(t.Context()))
+	require.NoError(t, conn.Close(t.Context()))
 	require.Contains(t, said.String(), `"mesh":"`+procs.ID().String()+
 		`","ranks":2,"message":"stopping the mesh: its owner ended without a Stop"`)
 	require.NotContains(t, said.String(), `"mesh":"`+counters.Name())

@@ -399,10 +399,10 @@ func TestAwaitHosts_reportsTheMostHostsSeen(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, b.Flush(t.Context()))
-	net := c.Connect(t, func(o *mesh.Options) { o.HostsQuiet = 50 * time.Millisecond })
+	conn := c.Connect(t, func(o *mesh.Options) { o.HostsQuiet = 50 * time.Millisecond })
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // a look that finds none takes 5 s
 	defer cancel()
-	_, err = net.AwaitHosts(ctx, 2)
+	_, err = conn.AwaitHosts(ctx, 2)
 	require.ErrorContains(t, err, "1 of 2 hosts answer")
 	require.Greater(t, asked, 1)
 }

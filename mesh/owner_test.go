@@ -59,22 +59,22 @@ func (o *overseer) own(ctx *actor.Context, _ actor.None) (mesh.ProcMesh, error) 
 func (o *overseer) Cleanup(ctx *actor.Context, _ error) error { return o.net.Close(ctx) }
 
 // oversees starts an overseer in a program of its own, which has made its procs.
-func (c *cluster) oversees(t *testing.T, o overseeing) (net *mesh.Net, who actor.Ref[*overseer],
+func (c *cluster) oversees(t *testing.T, o overseeing) (conn *mesh.Net, who actor.Ref[*overseer],
 	procs mesh.ProcMesh) {
 	t.Helper()
-	net = c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{overseers()} })
-	who, err := actor.Spawn(t.Context(), net.Proc(), overseerType, "overseer", o)
+	conn = c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{overseers()} })
+	who, err := actor.Spawn(t.Context(), conn.Proc(), overseerType, "overseer", o)
 	require.NoError(t, err)
 	procs, err = own.Call(t.Context(), who, actor.None{})
 	require.NoError(t, err)
-	return net, who, procs
+	return conn, who, procs
 }
 
 func TestOwner_actorHandlesFailuresAndItsMeshEndsWithIt_MESH2(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	heard := make(chan actor.Event, 4)
-	net, who, procs := c.oversees(t, overseeing{brave: true, heard: heard})
+	conn, who, procs := c.oversees(t, overseeing{brave: true, heard: heard})
 	for rank := range 2 {
 		require.NoError(t, syscall.Kill(c.pids(t, procs)[rank], syscall.SIGKILL))
 		require.Equal(t, rank, (<-heard).Rank)
@@ -84,9 +84,9 @@ func TestOwner_actorHandlesFailuresAndItsMeshEndsWithIt_MESH2(t *testing.T) {
 	}
 	_, _, more := c.oversees(t, overseeing{brave: true, heard: heard})
 	require.Len(t, c.pids(t, more), 2)
-	<-net.Proc().StopActor(who.ID().Name, "enough")
-	net, who, procs = c.oversees(t, overseeing{brave: true, heard: heard})
-	<-net.Proc().StopActor(who.ID().Name, "enough")
+	<-conn.Proc().StopActor(who.ID().Name, "enough")
+	conn, who, procs = c.oversees(t, overseeing{brave: true, heard: heard})
+	<-conn.Proc().StopActor(who.ID().Name, "enough")
 	require.Empty(t, c.pids(t, procs), "a mesh does not outlive its owner")
 	require.Len(t, c.pids(t, more), 2)
 }
@@ -95,9 +95,9 @@ func TestOwner_unhandledFailureFailsTheActorAndItsMesh_MESH21(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	heard := make(chan actor.Event, 4)
-	net, who, procs := c.oversees(t, overseeing{heard: heard})
+	conn, who, procs := c.oversees(t, overseeing{heard: heard})
 	down := make(chan actor.Down, 1)
-	_, err := net.Proc().Monitor(who.ID(), func(d actor.Down) { down <- d })
+	_, err := conn.Proc().Monitor(who.ID(), func(d actor.Down) { down <- d })
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
 	<-heard

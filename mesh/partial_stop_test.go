@@ -146,8 +146,8 @@ func TestStop_confirmsTheEndOfActorsOnADeadProc(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	said := &words{}
-	net := c.handling(t, zerolog.New(said), func(actor.Event) {})
-	procs, err := c.AllHosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 3))
+	conn := c.handling(t, zerolog.New(said), func(actor.Event) {})
+	procs, err := c.AllHosts(t, conn).Spawn(t.Context(), "workers", shape.Of("gpu", 3))
 	require.NoError(t, err)
 	owned, err := mesh.Spawn(t.Context(), procs, counter, "owned", 0)
 	require.NoError(t, err)

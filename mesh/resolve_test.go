@@ -16,12 +16,12 @@ import (
 )
 
 // asText is a handle as another program has it, from text alone.
-func asText(t *testing.T, m mesh.ActorMesh[*Counter], net *mesh.Net) (again mesh.ActorMesh[*Counter]) {
+func asText(t *testing.T, m mesh.ActorMesh[*Counter], conn *mesh.Net) (again mesh.ActorMesh[*Counter]) {
 	t.Helper()
 	text, err := m.MarshalText()
 	require.NoError(t, err)
 	require.NoError(t, again.UnmarshalText(text))
-	return again.Via(net)
+	return again.Via(conn)
 }
 
 // revived are counters on procs of which some have been started again, by their owner.

@@ -29,8 +29,8 @@ func TestTakeName_oneOfConcurrentProgramsWins_MESH15(t *testing.T) {
 			c.System(t, "s")
 			nets := []*mesh.Net{c.Net, c.Net}
 			for range 4 {
-				net, _ := c.Client(t)
-				nets = append(nets, net)
+				conn, _ := c.Client(t)
+				nets = append(nets, conn)
 			}
 			for range 5 {
 				onlyOneTakes(t, nets)
@@ -44,10 +44,10 @@ func onlyOneTakes(t *testing.T, nets []*mesh.Net) {
 	t.Helper()
 	var all sync.WaitGroup
 	begin, releases, errs := make(chan struct{}), make([]func(), len(nets)), make([]error, len(nets))
-	for i, net := range nets {
+	for i, conn := range nets {
 		all.Go(func() {
 			<-begin
-			releases[i], errs[i] = net.TakeName(t.Context(), "words")
+			releases[i], errs[i] = conn.TakeName(t.Context(), "words")
 		})
 	}
 	close(begin)
@@ -119,8 +119,8 @@ func TestTakeName_concurrentMeshesGetDistinctNames_MESH15(t *testing.T) {
 	other, _ := c.Client(t)
 	var all sync.WaitGroup
 	made, errs := make([]mesh.ProcMesh, 2), make([]error, 2)
-	for i, net := range []*mesh.Net{c.Net, other} { // on hosts that know nothing of each other
-		hosts := c.AllHosts(t, net).Slice("host", i, i+1)
+	for i, conn := range []*mesh.Net{c.Net, other} { // on hosts that know nothing of each other
+		hosts := c.AllHosts(t, conn).Slice("host", i, i+1)
 		all.Go(func() {
 			made[i], errs[i] = hosts.SpawnProcs(t.Context(),
 				mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})

@@ -46,11 +46,11 @@ func unhandledMain() int {
 
 func unhandled(ctx context.Context) (map[string]string, error) {
 	const long = 2 * testkit.Patience
-	net, err := mesh.Connect(ctx, mesh.Options{Actors: []actor.Def{actors()}})
+	conn, err := mesh.Connect(ctx, mesh.Options{Actors: []actor.Def{actors()}})
 	if err != nil {
 		return nil, err
 	}
-	hosts, err := net.AwaitHosts(ctx, 1)
+	hosts, err := conn.AwaitHosts(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 		},
 		"a waiting AwaitHosts": func(ctx context.Context) error {
 			_,
-				err := net.AwaitHosts(ctx, 2)
+				err := conn.AwaitHosts(ctx, 2)
 			return err
 		},
 		"a waiting watch":          func(ctx context.Context) error { return last(busy.Watch(ctx)) },
@@ -119,20 +119,20 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	select {
-	case <-net.Context().Done():
+	case <-conn.Context().Done():
 	case <-ctx.Done():
 		return nil, errors.New("the failure of a rank did not end the Net")
 	}
 	begun.Wait()
 	for verb, do := range map[string]func(context.Context) error{
-		"the context": func(context.Context) error { return context.Cause(net.Context()) },
+		"the context": func(context.Context) error { return context.Cause(conn.Context()) },
 		"Call":        func(ctx context.Context) error { _, err := add.Call(ctx, counters.Ref(0), 1); return err },
 		"Post":        func(ctx context.Context) error { return add.Send(ctx, counters.Ref(0), 1) },
 		"cast.Gather": func(ctx context.Context) error { _, err := cast.Gather(ctx, counters, add, 1); return err },
 		"cast.Post":   func(ctx context.Context) error { return cast.Send(ctx, counters, add, 1) },
 		"actor.Spawn": func(ctx context.Context) error {
 			_,
-				err := actor.Spawn(ctx, net.Proc(), counter, "own", 0)
+				err := actor.Spawn(ctx, conn.Proc(), counter, "own", 0)
 			return err
 		},
 		"mesh.Spawn": func(ctx context.Context) error {
@@ -145,24 +145,24 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 				err := mesh.Find[*Counter](ctx, procs, "counters")
 			return err
 		},
-		"Hosts":      func(ctx context.Context) error { _, err := net.Hosts(ctx); return err },
-		"AwaitHosts": func(ctx context.Context) error { _, err := net.AwaitHosts(ctx, 1); return err },
-		"AllHosts":   func(ctx context.Context) error { _, err := net.AllHosts(ctx); return err },
-		"Inventory":  func(ctx context.Context) error { _, err := net.Inventory(ctx); return err },
-		"Meshes":     func(ctx context.Context) error { _, err := net.Meshes(ctx); return err },
-		"Lookup":     func(ctx context.Context) error { _, err := net.Lookup(ctx, "workers"); return err },
-		"TakeName":   func(ctx context.Context) error { _, err := net.TakeName(ctx, "name"); return err },
+		"Hosts":      func(ctx context.Context) error { _, err := conn.Hosts(ctx); return err },
+		"AwaitHosts": func(ctx context.Context) error { _, err := conn.AwaitHosts(ctx, 1); return err },
+		"AllHosts":   func(ctx context.Context) error { _, err := conn.AllHosts(ctx); return err },
+		"Inventory":  func(ctx context.Context) error { _, err := conn.Inventory(ctx); return err },
+		"Meshes":     func(ctx context.Context) error { _, err := conn.Meshes(ctx); return err },
+		"Lookup":     func(ctx context.Context) error { _, err := conn.Lookup(ctx, "workers"); return err },
+		"TakeName":   func(ctx context.Context) error { _, err := conn.TakeName(ctx, "name"); return err },
 		"Attach": func(ctx context.Context) error {
 			_,
-				err := net.Attach(ctx, "mine", hosts.Hosts()...)
+				err := conn.Attach(ctx, "mine", hosts.Hosts()...)
 			return err
 		},
 		"Allocate": func(ctx context.Context) error {
-			_, err := net.Allocate(ctx, list, "mine", shape.Of("host", 1))
+			_, err := conn.Allocate(ctx, list, "mine", shape.Of("host", 1))
 			return err
 		},
-		"Adopt":    func(ctx context.Context) error { _, err := net.Adopt(ctx, "workers", 1); return err },
-		"Detached": func(ctx context.Context) error { _, err := net.Detached(ctx); return err },
+		"Adopt":    func(ctx context.Context) error { _, err := conn.Adopt(ctx, "workers", 1); return err },
+		"Detached": func(ctx context.Context) error { _, err := conn.Detached(ctx); return err },
 		"hosts.Spawn": func(ctx context.Context) error {
 			_,
 				err := hosts.Spawn(ctx, "more", shape.Of("gpu", 1))
@@ -194,7 +194,7 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 	} {
 		try(verb, do)
 	}
-	return said, net.Close(ctx)
+	return said, conn.Close(ctx)
 }
 
 // last is the error that a watch ends with.

@@ -19,12 +19,12 @@ func TestWatchHosts_reportsHostsAsRanks_MESH6(t *testing.T) {
 	c := newCluster(t)
 	cfg := &config.Config{}
 	require.NoError(t, config.SupervisionDeadAfter.Override(cfg, 2*time.Second))
-	net := c.Connect(t, configured(cfg))
-	mine, err := net.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 2))
+	conn := c.Connect(t, configured(cfg))
+	mine, err := conn.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 2))
 	require.NoError(t, err)
 	absent, err := subjects.NewHostID("absent")
 	require.NoError(t, err)
-	fleet, err := net.HostsOf("fleet", append(mine.Hosts(), absent)...)
+	fleet, err := conn.HostsOf("fleet", append(mine.Hosts(), absent)...)
 	require.NoError(t, err)
 
 	said := make(chan string, 64)
@@ -44,7 +44,7 @@ func TestWatchHosts_reportsHostsAsRanks_MESH6(t *testing.T) {
 		require.Fail(t, "it is not told", want)
 	}
 	until("host=2/3 host.dead failed <nil>")
-	agentOf := agent.Of(mine.Hosts()[1].Proc()).Via(net.Proc())
+	agentOf := agent.Of(mine.Hosts()[1].Proc()).Via(conn.Proc())
 	_, err = agent.Cordon.Call(t.Context(), agentOf, agent.CordonRequest{Cordon: true, Reason: "new disks"})
 	require.NoError(t, err)
 	until("host=1/3 host.mode cordoned <nil>")

@@ -37,11 +37,11 @@ func (c *cluster) declare(t *testing.T, name string, extent shape.Extent, perHos
 }
 
 // running waits until so many ranks of a mesh run, and is its handle then.
-func (c *cluster) running(t *testing.T, net *mesh.Net, name string, ranks int) (p mesh.ProcMesh) {
+func (c *cluster) running(t *testing.T, conn *mesh.Net, name string, ranks int) (p mesh.ProcMesh) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		var err error
-		if p, err = net.Lookup(t.Context(), name); err != nil {
+		if p, err = conn.Lookup(t.Context(), name); err != nil {
 			return false
 		}
 		states, err := p.States(t.Context())

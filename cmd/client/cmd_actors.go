@@ -39,8 +39,8 @@ JSON: rank, point, actor, type, status, reason, queued, handled, current, endpoi
 		if err != nil {
 			return err
 		}
-		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			p, err := t.Resolve(ctx, net)
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+			p, err := t.Resolve(ctx, conn)
 			if err != nil {
 				return err
 			}

@@ -33,8 +33,8 @@ JSON and NDJSON: as castnet up.`,
 		if err != nil {
 			return err
 		}
-		return a.WithNet(c.Context(), func(net *mesh.Net) error {
-			return heldmesh.Adopt(c.Context(), a, net, t, epoch)
+		return a.WithNet(c.Context(), func(conn *mesh.Net) error {
+			return heldmesh.Adopt(c.Context(), a, conn, t, epoch)
 		})
 	}
 	return c

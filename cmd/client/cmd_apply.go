@@ -55,8 +55,8 @@ JSON: world, mesh, status, change (create, labels or nothing).`,
 		if err != nil {
 			return err
 		}
-		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			return applyWorlds(ctx, a.Printer, net, specs, dry)
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+			return applyWorlds(ctx, a.Printer, conn, specs, dry)
 		})
 	}
 	return c
@@ -64,9 +64,9 @@ JSON: world, mesh, status, change (create, labels or nothing).`,
 
 // applyWorlds validates and declares worlds.
 func applyWorlds(
-	ctx context.Context, out *output.Printer, net *mesh.Net, specs []system.Spec, dry bool,
+	ctx context.Context, out *output.Printer, conn *mesh.Net, specs []system.Spec, dry bool,
 ) error {
-	ref, err := target.FindSystem(ctx, net)
+	ref, err := target.FindSystem(ctx, conn)
 	if err != nil {
 		return err
 	}

@@ -30,15 +30,15 @@ ACTOR is a label or the full name; without JSON the message is empty.`,
 			if err != nil {
 				return err
 			}
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				return callActor(ctx, a.Printer, net, q)
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+				return callActor(ctx, a.Printer, conn, q)
 			})
 		},
 	}
 }
 
-func callActor(ctx context.Context, out *output.Printer, net *mesh.Net, q target.Request) error {
-	p, err := q.Target.Resolve(ctx, net)
+func callActor(ctx context.Context, out *output.Printer, conn *mesh.Net, q target.Request) error {
+	p, err := q.Target.Resolve(ctx, conn)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ failed ones with error in place of value, then the coverage.`,
 		if s.NatsCmd {
 			return casting.ShowNatsCommand(a, *s)
 		}
-		return a.WithNet(c.Context(), func(net *mesh.Net) error { return casting.Run(c.Context(), a, net, *s) })
+		return a.WithNet(c.Context(), func(conn *mesh.Net) error { return casting.Run(c.Context(), a, conn, *s) })
 	}
 	return c
 }

@@ -64,12 +64,12 @@ JSON: name, value, default, layer, source, changed, env, local, doc.`,
 		if err != nil {
 			return err
 		}
-		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			id, err := find(ctx, net)
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+			id, err := find(ctx, conn)
 			if err != nil {
 				return err
 			}
-			entries, err := agent.GetConfig.Call(ctx, agent.Of(id).Via(net.Proc()), actor.None{})
+			entries, err := agent.GetConfig.Call(ctx, agent.Of(id).Via(conn.Proc()), actor.None{})
 			if err != nil {
 				return err
 			}
@@ -80,14 +80,14 @@ JSON: name, value, default, layer, source, changed, env, local, doc.`,
 }
 
 // agentFinder finds the proc of an agent.
-type agentFinder func(ctx context.Context, net *mesh.Net) (subjects.ProcID, error)
+type agentFinder func(ctx context.Context, conn *mesh.Net) (subjects.ProcID, error)
 
 // newAgentFinder returns a finder for the agent of a host or of a proc.
 func newAgentFinder(host, proc string) (agentFinder, error) {
 	if host != "" {
-		return func(ctx context.Context, net *mesh.Net) (subjects.ProcID,
+		return func(ctx context.Context, conn *mesh.Net) (subjects.ProcID,
 			error) {
-			return agentOfHost(ctx, net, host)
+			return agentOfHost(ctx, conn, host)
 		}, nil
 	}
 	if strings.Contains(proc, "/") {
@@ -96,35 +96,35 @@ func newAgentFinder(host, proc string) (agentFinder, error) {
 	}
 	t, err := target.Parse(proc)
 	return func(
-		ctx context.Context, net *mesh.Net,
+		ctx context.Context, conn *mesh.Net,
 	) (subjects.ProcID, error) {
-		return agentOfRank(ctx, net, t)
+		return agentOfRank(ctx, conn, t)
 	}, err
 }
 
-func agentOfHost(ctx context.Context, net *mesh.Net, host string) (subjects.ProcID, error) {
-	_, picked, err := target.HostSelector{Names: []string{host}}.Find(ctx, net)
+func agentOfHost(ctx context.Context, conn *mesh.Net, host string) (subjects.ProcID, error) {
+	_, picked, err := target.HostSelector{Names: []string{host}}.Find(ctx, conn)
 	if err != nil {
 		return subjects.ProcID{}, err
 	}
 	return picked[0].ID.Proc(), nil
 }
 
-func agentOfRank(ctx context.Context, net *mesh.Net, t target.Target) (subjects.ProcID, error) {
-	p, err := t.Resolve(ctx, net)
+func agentOfRank(ctx context.Context, conn *mesh.Net, t target.Target) (subjects.ProcID, error) {
+	p, err := t.Resolve(ctx, conn)
 	if err != nil {
 		return subjects.ProcID{}, err
 	}
 	if n := p.Region.NumRanks(); n != 1 {
 		return subjects.ProcID{}, cli.Usagef("config show %s: want one proc, but it has %d (%s)", t, n, p.Base)
 	}
-	gen, err := currentGen(ctx, net, p)
+	gen, err := currentGen(ctx, conn, p)
 	return p.Procs.Describe().ProcID(p.Rank(0), gen), err
 }
 
 // currentGen returns the present generation of the target's rank.
-func currentGen(ctx context.Context, net *mesh.Net, p target.Resolved) (int, error) {
-	meshes, err := net.Meshes(ctx)
+func currentGen(ctx context.Context, conn *mesh.Net, p target.Resolved) (int, error) {
+	meshes, err := conn.Meshes(ctx)
 	for _, m := range meshes {
 		for _, s := range m.States {
 			if m.Procs.ID() == p.Procs.ID() && s.Rank == p.Rank(0) {

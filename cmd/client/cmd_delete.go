@@ -61,20 +61,20 @@ JSON: world, stopped, aborted, silent.`,
 			return cli.Usagef("delete: want the names of worlds, or -f FILE; `castnet worlds` lists them")
 		}
 		s := system.StopRequest{Worlds: names, Timeout: timeout, Reason: reason}
-		return a.WithNet(c.Context(), func(net *mesh.Net) error { return deleteWorlds(c.Context(), a, net, s) })
+		return a.WithNet(c.Context(), func(conn *mesh.Net) error { return deleteWorlds(c.Context(), a, conn, s) })
 	}
 	return c
 }
 
 // deleteWorlds waits for both replies.
-func deleteWorlds(ctx context.Context, a *app.App, net *mesh.Net, s system.StopRequest) error {
+func deleteWorlds(ctx context.Context, a *app.App, conn *mesh.Net, s system.StopRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, max(s.Timeout, a.Conn.Timeout)+deleteTimeoutMargin)
 	defer cancel()
-	ref, err := target.FindSystem(ctx, net)
+	ref, err := target.FindSystem(ctx, conn)
 	if err != nil {
 		return err
 	}
-	port := actor.OpenPort[system.StopReport](net.Proc())
+	port := actor.OpenPort[system.StopReport](conn.Proc())
 	defer port.Close()
 	to := port.Ref()
 	s.Report = &to

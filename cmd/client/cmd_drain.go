@@ -117,8 +117,8 @@ JSON: host, id, result (` + d.doneText + ` or failed), error; asked, ended, kill
 			return cli.Usagef("%s: want the labels of hosts, or --label KEY=VALUE; `castnet hosts` lists them", d.name)
 		}
 		p := target.HostSelector{Names: args, Labels: pick.Labels}
-		return a.WithNet(c.Context(), func(net *mesh.Net) error {
-			return runHostAction(c.Context(), a, net, d, p, f)
+		return a.WithNet(c.Context(), func(conn *mesh.Net) error {
+			return runHostAction(c.Context(), a, conn, d, p, f)
 		})
 	}
 	return c
@@ -138,16 +138,16 @@ type hostActionRecord struct {
 
 // runHostAction applies the action to all hosts at once.
 func runHostAction(
-	ctx context.Context, a *app.App, net *mesh.Net, d hostAction, pick target.HostSelector, f hostActionFlags,
+	ctx context.Context, a *app.App, conn *mesh.Net, d hostAction, pick target.HostSelector, f hostActionFlags,
 ) error {
-	_, infos, err := pick.Find(ctx, net)
+	_, infos, err := pick.Find(ctx, conn)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, hostActionTimeout(a, d, f, infos))
 	defer cancel()
 	if d.name == "drain" && !f.force {
-		if err := checkDrain(ctx, net, infos); err != nil {
+		if err := checkDrain(ctx, conn, infos); err != nil {
 			return suggestForce(err)
 		}
 	}
@@ -156,7 +156,7 @@ func runHostAction(
 	var wg sync.WaitGroup
 	for i, h := range infos {
 		wg.Go(func() {
-			done, err := d.run(ctx, agent.Of(h.ID.Proc()).Via(net.Proc()), f)
+			done, err := d.run(ctx, agent.Of(h.ID.Proc()).Via(conn.Proc()), f)
 			records[i] = d.record(h, done, err)
 		})
 	}
@@ -164,17 +164,17 @@ func runHostAction(
 		wg.Wait()
 		close(all)
 	}()
-	showHostActionProgress(ctx, a.Printer, net, infos, d, all)
+	showHostActionProgress(ctx, a.Printer, conn, infos, d, all)
 	return showHostActionRecords(a.Printer, d, records)
 }
 
 // checkDrain refuses a drain that would lose actors of moved procs.
-func checkDrain(ctx context.Context, net *mesh.Net, infos []agent.HostInfo) error {
+func checkDrain(ctx context.Context, conn *mesh.Net, infos []agent.HostInfo) error {
 	ids := make([]subjects.HostID, len(infos))
 	for i, h := range infos {
 		ids[i] = h.ID
 	}
-	hosts, err := net.HostsOf("hosts", ids...)
+	hosts, err := conn.HostsOf("hosts", ids...)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ const hostActionPollInterval = 300 * time.Millisecond
 
 // showHostActionProgress shows the number of remaining procs until all are done.
 func showHostActionProgress(
-	ctx context.Context, out *output.Printer, net *mesh.Net, infos []agent.HostInfo, d hostAction,
+	ctx context.Context, out *output.Printer, conn *mesh.Net, infos []agent.HostInfo, d hostAction,
 	all <-chan struct{},
 ) {
 	bar := out.NewLineProgress()
@@ -244,7 +244,7 @@ func showHostActionProgress(
 		case <-tick.C:
 			left := 0
 			for _, h := range infos {
-				now, err := agent.Info.Call(ctx, agent.Of(h.ID.Proc()).Via(net.Proc()), actor.None{})
+				now, err := agent.Info.Call(ctx, agent.Of(h.ID.Proc()).Via(conn.Proc()), actor.None{})
 				if err == nil {
 					left += now.Procs
 				}

@@ -57,8 +57,8 @@ JSON: as events are on the bus; with --follow, one line each.`,
 		if follow {
 			return followEvents(c.Context(), a, pick, verbose)
 		}
-		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			past, err := events.PastFailures(ctx, net, pick)
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+			past, err := events.PastFailures(ctx, conn, pick)
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ JSON: as events are on the bus; with --follow, one line each.`,
 			if len(past) == 0 {
 				a.Notef("no owner remembers a failure; --follow shows new events")
 			}
-			v := events.NewView(a.Printer, net, verbose)
+			v := events.NewView(a.Printer, conn, verbose)
 			for _, e := range past {
 				if err := v.Show(ctx, e); err != nil {
 					return err
@@ -82,24 +82,24 @@ JSON: as events are on the bus; with --follow, one line each.`,
 
 // followEvents prints past failures, then new events.
 func followEvents(ctx context.Context, a *app.App, pick events.Filter, verbose bool) error {
-	err := a.WithNet(ctx, func(net *mesh.Net) error {
-		w, err := events.Subscribe(net, pick) // before the query, so that no event is lost in between
+	err := a.WithNet(ctx, func(conn *mesh.Net) error {
+		w, err := events.Subscribe(conn, pick) // before the query, so that no event is lost in between
 		if err != nil {
 			return err
 		}
 		defer w.Close()
 		within, cancel := context.WithTimeout(ctx, a.Conn.Timeout)
 		defer cancel()
-		hosts, err := net.AllHosts(within)
+		hosts, err := conn.AllHosts(within)
 		if err != nil {
 			return err
 		}
 		defer w.WatchHosts(ctx, hosts, pick)()
-		past, err := events.PastFailures(within, net, pick)
+		past, err := events.PastFailures(within, conn, pick)
 		if err != nil {
 			return err
 		}
-		v := events.NewView(a.Printer, net, verbose)
+		v := events.NewView(a.Printer, conn, verbose)
 		for _, e := range past {
 			if err := v.Show(ctx, e); err != nil {
 				return err
@@ -109,8 +109,8 @@ func followEvents(ctx context.Context, a *app.App, pick events.Filter, verbose b
 			select {
 			case e := <-w.Events:
 				err = v.Show(ctx, e)
-			case <-net.Bus().Done():
-				return net.Bus().Err()
+			case <-conn.Bus().Done():
+				return conn.Bus().Err()
 			case <-ctx.Done():
 				return ctx.Err()
 			}

@@ -49,7 +49,7 @@ dropped_bytes (omitted earlier ones), error.`,
 		if err := s.Parse(args, c.ArgsLenAtDash(), a.Conn.Timeout); err != nil {
 			return err
 		}
-		return a.WithNet(c.Context(), func(net *mesh.Net) error { return hostexec.Run(c.Context(), a, net, s) })
+		return a.WithNet(c.Context(), func(conn *mesh.Net) error { return hostexec.Run(c.Context(), a, conn, s) })
 	}
 	return c
 }

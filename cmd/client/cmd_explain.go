@@ -35,8 +35,8 @@ JSON: mesh, phase, healthy, answer, causes (kind, region, ranks, reason, since, 
 			if err != nil {
 				return err
 			}
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				v, missing, err := t.Inspect(ctx, net)
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+				v, missing, err := t.Inspect(ctx, conn)
 				if err != nil {
 					return err
 				}

@@ -38,8 +38,8 @@ reason, silence (nanoseconds since it was heard).`,
 			"disks'\n  castnet hosts --output json",
 		Args: flags.WantCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				return listHosts(ctx, a.Printer, net, pick)
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+				return listHosts(ctx, a.Printer, conn, pick)
 			})
 		},
 	}
@@ -58,8 +58,8 @@ reason, silence (nanoseconds since it was heard).`,
 	return c
 }
 
-func listHosts(ctx context.Context, out *output.Printer, net *mesh.Net, pick target.HostSelector) error {
-	inv, err := net.Inventory(ctx)
+func listHosts(ctx context.Context, out *output.Printer, conn *mesh.Net, pick target.HostSelector) error {
+	inv, err := conn.Inventory(ctx)
 	if err != nil {
 		return err
 	}

@@ -60,8 +60,8 @@ JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
 		case o.Follow:
 			return logs.FollowLogs(c.Context(), a, t, o)
 		}
-		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			p, silent, err := t.ResolveWithEnded(ctx, net)
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+			p, silent, err := t.ResolveWithEnded(ctx, conn)
 			if err != nil {
 				return err
 			}

@@ -52,8 +52,8 @@ the system controller owns, world (status, reason, status_age, stopping_reason).
 			if err != nil {
 				return err
 			}
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				v, missing, err := t.Inspect(ctx, net)
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+				v, missing, err := t.Inspect(ctx, conn)
 				if err != nil {
 					return err
 				}

@@ -35,8 +35,8 @@ system or none; id, epoch, reason), since.`,
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also meshes that have ended")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			records, missing, err := inspect.Meshes(ctx, net, all)
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+			records, missing, err := inspect.Meshes(ctx, conn, all)
 			if err != nil {
 				return err
 			}

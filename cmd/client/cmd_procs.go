@@ -24,16 +24,16 @@ import (
 // linkRecords asks the live procs of a target, or of all meshes, for links and dropped input. The
 // error names silent procs and comes with the other records.
 func linkRecords(
-	ctx context.Context, net *mesh.Net, t *target.Target,
+	ctx context.Context, conn *mesh.Net, t *target.Target,
 ) (records []inspect.Link, unused []string, err error) {
 	var only *target.Resolved
 	var inv mesh.Inventory
 	var missing error
 	if t != nil {
 		var procs mesh.ProcMesh
-		inv, procs, err = net.InventoryFor(ctx, t.Name)
+		inv, procs, err = conn.InventoryFor(ctx, t.Name)
 		if err != nil {
-			return nil, nil, target.OrEmptyWorld(ctx, net, t.Name, err)
+			return nil, nil, target.OrEmptyWorld(ctx, conn, t.Name, err)
 		}
 		p, err := t.ResolveIn(procs)
 		if err != nil {
@@ -41,7 +41,7 @@ func linkRecords(
 		}
 		only, missing = &p, p.MissingHosts(inv, *t)
 	} else {
-		inv, err = net.Inventory(ctx)
+		inv, err = conn.Inventory(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -59,7 +59,7 @@ func linkRecords(
 		})
 		asked = append(asked, m)
 	}
-	records, unused, err = inspect.Links(ctx, net, asked)
+	records, unused, err = inspect.Links(ctx, conn, asked)
 	return records, unused, errors.Join(err, missing)
 }
 
@@ -127,16 +127,16 @@ received, duplicates, gaps, stall_reason, heard, dead_reason.`,
 			}
 			t = &parsed
 		}
-		return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
 			if links {
-				records, unused, err := linkRecords(ctx, net, t)
+				records, unused, err := linkRecords(ctx, conn, t)
 				err = errors.Join(showLinks(a.Printer, records), err)
 				for _, of := range unused {
 					a.Notef("dropped: %s", of)
 				}
 				return err
 			}
-			records, missing, err := listProcs(ctx, net, t, all)
+			records, missing, err := listProcs(ctx, conn, t, all)
 			if err != nil {
 				return err
 			}
@@ -160,12 +160,12 @@ func noteNoProcs(out *output.Printer, t *target.Target) {
 
 // listProcs returns the ranks of a target, or of every mesh. missing names hosts without an answer.
 func listProcs(
-	ctx context.Context, net *mesh.Net, t *target.Target, all bool,
+	ctx context.Context, conn *mesh.Net, t *target.Target, all bool,
 ) (records []inspect.Proc, missing, err error) {
 	if t != nil {
-		return listRanks(ctx, net, *t)
+		return listRanks(ctx, conn, *t)
 	}
-	inv, err := net.Inventory(ctx)
+	inv, err := conn.Inventory(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -179,11 +179,11 @@ func listProcs(
 
 // listRanks returns the ranks of a target.
 func listRanks(
-	ctx context.Context, net *mesh.Net, t target.Target,
+	ctx context.Context, conn *mesh.Net, t target.Target,
 ) (records []inspect.Proc, missing, err error) {
-	inv, procs, err := net.InventoryFor(ctx, t.Name)
+	inv, procs, err := conn.InventoryFor(ctx, t.Name)
 	if err != nil {
-		return nil, nil, target.OrEmptyWorld(ctx, net, t.Name, err)
+		return nil, nil, target.OrEmptyWorld(ctx, conn, t.Name, err)
 	}
 	p, err := t.ResolveIn(procs)
 	if err != nil {
@@ -198,8 +198,8 @@ func listRanks(
 }
 
 // listTarget returns the present state of every rank of a target.
-func listTarget(ctx context.Context, net *mesh.Net, p target.Resolved) ([]inspect.Proc, error) {
-	meshes, err := net.Meshes(ctx)
+func listTarget(ctx context.Context, conn *mesh.Net, p target.Resolved) ([]inspect.Proc, error) {
+	meshes, err := conn.Meshes(ctx)
 	for _, m := range meshes {
 		if m.Procs.ID() == p.Procs.ID() {
 			return inspect.Procs(m, p.Region.Contains), nil

@@ -50,10 +50,10 @@ reason, took (nanoseconds since it began).`,
 		if err != nil {
 			return err
 		}
-		return a.WithNet(c.Context(), func(net *mesh.Net) error {
+		return a.WithNet(c.Context(), func(conn *mesh.Net) error {
 			find, cancel := context.WithTimeout(c.Context(), a.Conn.Timeout)
 			defer cancel()
-			p, err := t.Resolve(find, net)
+			p, err := t.Resolve(find, conn)
 			if err != nil {
 				return err
 			}
@@ -89,10 +89,10 @@ JSON: as with ` + "`castnet mesh restart`" + `.`,
 			)
 		}
 		p := target.HostSelector{Names: args, Labels: pick.Labels}
-		return a.WithNet(c.Context(), func(net *mesh.Net) error {
+		return a.WithNet(c.Context(), func(conn *mesh.Net) error {
 			find, cancel := context.WithTimeout(c.Context(), a.Conn.Timeout)
 			defer cancel()
-			places, err := targetsOnHosts(find, net, p)
+			places, err := targetsOnHosts(find, conn, p)
 			if err != nil {
 				return err
 			}
@@ -121,9 +121,9 @@ func rollingFlags(c *cobra.Command, r *mesh.RollingRestart) {
 
 // targetsOnHosts returns the parts of live meshes on the selected hosts, host by host.
 func targetsOnHosts(
-	ctx context.Context, net *mesh.Net, pick target.HostSelector,
+	ctx context.Context, conn *mesh.Net, pick target.HostSelector,
 ) (places []target.Resolved, err error) {
-	inv, infos, err := pick.Find(ctx, net)
+	inv, infos, err := pick.Find(ctx, conn)
 	if err != nil {
 		return nil, err
 	}

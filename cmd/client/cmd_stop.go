@@ -46,17 +46,17 @@ JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`
 			if t.Region != "" {
 				return cli.Usagef("stop takes a whole mesh: want %s, got %s", t.Name, t)
 			}
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				return stopMesh(ctx, a, net, t)
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+				return stopMesh(ctx, a, conn, t)
 			})
 		},
 	}
 }
 
-func stopMesh(ctx context.Context, a *app.App, net *mesh.Net, t target.Target) error {
-	procs, err := net.Lookup(ctx, t.Name)
-	if w, _, bare := inspect.FindEmptyWorld(ctx, net, t.Name, err); bare {
-		return deleteWorlds(ctx, a, net, system.StopRequest{Worlds: []string{w.Name}})
+func stopMesh(ctx context.Context, a *app.App, conn *mesh.Net, t target.Target) error {
+	procs, err := conn.Lookup(ctx, t.Name)
+	if w, _, bare := inspect.FindEmptyWorld(ctx, conn, t.Name, err); bare {
+		return deleteWorlds(ctx, a, conn, system.StopRequest{Worlds: []string{w.Name}})
 	}
 	if err != nil {
 		return err
@@ -65,14 +65,14 @@ func stopMesh(ctx context.Context, a *app.App, net *mesh.Net, t target.Target) e
 	if err != nil {
 		return err
 	}
-	records, err := listTarget(ctx, net, p)
+	records, err := listTarget(ctx, conn, p)
 	if err != nil {
 		return err
 	}
 	ends := make(chan actor.Event, 2*len(records)+1) // each rank ends once
-	sub, err := net.Bus().Control().Subscribe(net.Proc().Space().Events(actor.KindProc, p.Procs.ID()),
+	sub, err := conn.Bus().Control().Subscribe(conn.Proc().Space().Events(actor.KindProc, p.Procs.ID()),
 		func(m bus.Msg) {
-			e, err := actor.DecodeEventFrom(net.Proc().Space(), m)
+			e, err := actor.DecodeEventFrom(conn.Proc().Space(), m)
 			if e, in := e.ClampRanks(p.Procs.Extent().NumRanks()); err == nil && in && e.Terminal() {
 				e.Each(func(e actor.Event) { // one event may cover many ranks
 					select {

@@ -39,8 +39,8 @@ status, silent, actors, queued, handled, rate, busy). A rate is messages handled
 	)
 	flags.Add(c.Flags(), &rows, "rows", "N", "maximum number of procs in tables (default 20)", flags.Count)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		err := a.WithNet(c.Context(), func(net *mesh.Net) error {
-			t := &inspect.Sampler{Net: net, Timeout: a.Conn.Timeout}
+		err := a.WithNet(c.Context(), func(conn *mesh.Net) error {
+			t := &inspect.Sampler{Net: conn, Timeout: a.Conn.Timeout}
 			if a.OutTTY && a.Format == output.Table {
 				return top.Live(c.Context(), a.Printer, t, every, rows)
 			}

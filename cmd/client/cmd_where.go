@@ -38,8 +38,8 @@ JSON: world (or the mesh), proc, host, health, reason.`,
 			if err != nil {
 				return err
 			}
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				w, err := locate(ctx, net, args[0], name, rank)
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+				w, err := locate(ctx, conn, args[0], name, rank)
 				if err != nil {
 					return err
 				}
@@ -50,15 +50,15 @@ JSON: world (or the mesh), proc, host, health, reason.`,
 }
 
 // locate asks the system controller for a rank, and the hosts for a mesh other than a world.
-func locate(ctx context.Context, net *mesh.Net, what, name string, rank int) (w system.Location, err error) {
-	ref, err := system.Find(ctx, net.Proc())
+func locate(ctx context.Context, conn *mesh.Net, what, name string, rank int) (w system.Location, err error) {
+	ref, err := system.Find(ctx, conn.Proc())
 	if err == nil {
 		w, err = system.Locate.Call(ctx, ref, what)
 		if err == nil {
 			return w, nil
 		}
 	}
-	inv, p, missing := net.InventoryFor(ctx, name)
+	inv, p, missing := conn.InventoryFor(ctx, name)
 	_, none := errors.AsType[*mesh.NotFoundError](missing)
 	if none && err != nil && !errors.Is(err, system.ErrNoController) {
 		// the controller's answer comes first

@@ -35,8 +35,8 @@ reason, failed, host, labels), ending.`,
 		Example: "  castnet worlds\n  castnet worlds train -o json\n  castnet worlds --label team=vision",
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Worlds = args
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				return listWorlds(ctx, a.Printer, net, f)
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+				return listWorlds(ctx, a.Printer, conn, f)
 			})
 		},
 		ValidArgsFunction: a.CompleteEach(candidates.Worlds),
@@ -51,8 +51,8 @@ reason, failed, host, labels), ending.`,
 	return c
 }
 
-func listWorlds(ctx context.Context, out *output.Printer, net *mesh.Net, f system.Filter) error {
-	ref, err := target.FindSystem(ctx, net)
+func listWorlds(ctx context.Context, out *output.Printer, conn *mesh.Net, f system.Filter) error {
+	ref, err := target.FindSystem(ctx, conn)
 	if err != nil {
 		return err
 	}

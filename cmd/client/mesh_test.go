@@ -22,8 +22,8 @@ import (
 // own spawns procs that the tests' own process owns.
 func (c *cluster) own(t *testing.T, s mesh.SpawnSpec) mesh.ProcMesh {
 	t.Helper()
-	net := c.Connect(t)
-	hosts, err := net.Hosts(t.Context())
+	conn := c.Connect(t)
+	hosts, err := conn.Hosts(t.Context())
 	require.NoError(t, err)
 	if s.Command.Path == "" {
 		s.Command.Path = agent.Builtin

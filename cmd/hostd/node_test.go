@@ -39,20 +39,20 @@ func (s site) connect(t *testing.T, o bus.Options) *mesh.Net {
 	if o.URL == "" {
 		o = bus.FromEnv(s.getenv)
 	}
-	net, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &o})
+	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &o})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = net.Close(ctx) // the bus may be gone: then there is nothing to stop
+		_ = conn.Close(ctx) // the bus may be gone: then there is nothing to stop
 	})
-	return net
+	return conn
 }
 
 // spawn starts a mesh of built-in counters at 40, two on each host, and returns the procs' pids.
-func spawn(t *testing.T, net *mesh.Net) (mesh.ActorMesh[any], []int) {
+func spawn(t *testing.T, conn *mesh.Net) (mesh.ActorMesh[any], []int) {
 	t.Helper()
-	hosts, err := net.Hosts(testkit.Soon(t))
+	hosts, err := conn.Hosts(testkit.Soon(t))
 	require.NoError(t, err)
 	procs, err := hosts.SpawnProcs(testkit.Soon(t), mesh.SpawnSpec{
 		Name: "m", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
@@ -60,7 +60,7 @@ func spawn(t *testing.T, net *mesh.Net) (mesh.ActorMesh[any], []int) {
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(testkit.Soon(t), procs, counter, "counters", int64(40))
 	require.NoError(t, err)
-	all, err := net.Meshes(testkit.Soon(t))
+	all, err := conn.Meshes(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	var pids []int

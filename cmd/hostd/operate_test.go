@@ -28,12 +28,12 @@ import (
 )
 
 // hostOf addresses the agent of the only host.
-func hostOf(t *testing.T, net *mesh.Net) actor.Ref[agent.Agent] {
+func hostOf(t *testing.T, conn *mesh.Net) actor.Ref[agent.Agent] {
 	t.Helper()
-	hosts, err := net.Hosts(testkit.Soon(t))
+	hosts, err := conn.Hosts(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Len(t, hosts.Infos(), 1)
-	return agent.Of(hosts.Infos()[0].ID.Proc()).Via(net.Proc())
+	return agent.Of(hosts.Infos()[0].ID.Proc()).Via(conn.Proc())
 }
 
 // probe asks for one of the health pages.
@@ -62,8 +62,8 @@ func TestHostd_reportsItsHealthOverHTTP_HOSTD7(t *testing.T) {
 		"--host-label", "disk=nvme")
 	require.True(t, strings.HasPrefix(d.ready.HTTP, "http://127.0.0.1:"), d.ready.HTTP)
 	require.Equal(t, "disk=nvme zone=b", d.ready.Labels)
-	net := s.connect(t, bus.Options{URL: srv.URL(), Token: "t"})
-	agentOf := hostOf(t, net)
+	conn := s.connect(t, bus.Options{URL: srv.URL(), Token: "t"})
+	agentOf := hostOf(t, conn)
 
 	code, c := probeHTTP(t, d, "/readyz")
 	require.Equal(t, 200, code)
@@ -100,15 +100,15 @@ func TestHostd_lameDuckAwaitsItsProcs_HOSTD4(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--http", "127.0.0.1:0")
-	net := s.connect(t, bus.Options{})
-	counters, pids := spawn(t, net)
+	conn := s.connect(t, bus.Options{})
+	counters, pids := spawn(t, conn)
 	d.Send(t, syscall.SIGUSR2)
 	said := d.await(t, "lame duck: no new procs; waiting for the end of 2, until")
 	require.Equal(t, 2, said.Procs)
 	code, c := probeHTTP(t, d, "/readyz")
 	require.Equal(t, 503, code)
 	require.Equal(t, "the host is cordoned: "+lameDuckReason, c.Reason)
-	hosts, err := net.AllHosts(testkit.Soon(t))
+	hosts, err := conn.AllHosts(testkit.Soon(t))
 	require.NoError(t, err)
 	_, err = hosts.SpawnProcs(testkit.Soon(t),
 		mesh.SpawnSpec{Name: "late", PerHost: counters.Extent(), Command: mesh.Command{Path: agent.Builtin}})
@@ -156,9 +156,9 @@ func TestHostd_leavesOnABusRequest_HOSTD4(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
-	net := s.connect(t, bus.Options{})
-	_, pids := spawn(t, net)
-	done, err := agent.StopAll.Call(testkit.Soon(t), hostOf(t, net),
+	conn := s.connect(t, bus.Options{})
+	_, pids := spawn(t, conn)
+	done, err := agent.StopAll.Call(testkit.Soon(t), hostOf(t, conn),
 		agent.StopAllRequest{Reason: "moving out", Grace: testkit.Patience})
 	require.NoError(t, err)
 	require.Equal(t, agent.StopSummary{Requested: 2, Ended: 2}, done)
@@ -189,12 +189,12 @@ func TestHostd_appliesItsConfiguration(t *testing.T) {
 	s.requireClean(t)
 
 	d := s.start(t, "--config", file)
-	net := s.connect(t, bus.Options{})
-	hosts, err := net.Hosts(testkit.Soon(t))
+	conn := s.connect(t, bus.Options{})
+	hosts, err := conn.Hosts(testkit.Soon(t))
 	require.NoError(t, err)
 	_, err = hosts.Spawn(testkit.Soon(t), "m", shape.Of("gpu", 1))
 	require.ErrorContains(t, err, "not ready within 1ms")
-	entries, err := agent.GetConfig.Call(testkit.Soon(t), hostOf(t, net), actor.None{})
+	entries, err := agent.GetConfig.Call(testkit.Soon(t), hostOf(t, conn), actor.None{})
 	require.NoError(t, err)
 	require.True(t, slices.ContainsFunc(entries, func(e keys.Entry) bool {
 		return e.Name == "terminate.grace" && e.Value == "4s" && e.Layer == keys.LayerEnv

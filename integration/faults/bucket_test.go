@@ -142,11 +142,11 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 // takes detaches a mesh: the system controller keeps it and its name. The result requires that it
 // still does.
 func (r *realm) takes(t *testing.T) (still func()) {
-	net, err := mesh.Connect(t.Context(),
+	conn, err := mesh.Connect(t.Context(),
 		mesh.Options{Bus: &bus.Options{URL: r.url}, Label: "taker", OnFailure: func(actor.Event) {}})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = net.Close(t.Context()) })
-	hosts, err := net.AwaitHosts(t.Context(), len(r.systems)+len(r.hosts))
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	hosts, err := conn.AwaitHosts(t.Context(), len(r.systems)+len(r.hosts))
 	require.NoError(t, err)
 	spec := mesh.SpawnSpec{Name: "taken", PerHost: shape.Of("x", 1), Command: mesh.Command{Path: self(t)}}
 	procs, err := hosts.SpawnProcs(t.Context(), spec)
@@ -156,7 +156,7 @@ func (r *realm) takes(t *testing.T) (still func()) {
 	require.True(t, held.Durable)
 	return func() {
 		require.Eventually(t, func() bool {
-			all, err := net.Detached(t.Context())
+			all, err := conn.Detached(t.Context())
 			return err == nil && len(all) == 1 && all[0].Mesh == procs.ID()
 		}, patience, 20*time.Millisecond, "the detached mesh is forgotten")
 		again := spec

@@ -126,12 +126,12 @@ func (c *Cluster) Host(t testing.TB, label string,
 // Connect connects one more client.
 func (c *Cluster) Connect(t testing.TB, change ...func(*mesh.Options)) *mesh.Net {
 	t.Helper()
-	net, _ := c.Client(t, change...)
-	return net
+	conn, _ := c.Client(t, change...)
+	return conn
 }
 
 // Client connects a client and returns a function that closes it early.
-func (c *Cluster) Client(t testing.TB, change ...func(*mesh.Options)) (net *mesh.Net, leave func()) {
+func (c *Cluster) Client(t testing.TB, change ...func(*mesh.Options)) (conn *mesh.Net, leave func()) {
 	t.Helper()
 	return connect(t, c.Server, change)
 }
@@ -139,11 +139,11 @@ func (c *Cluster) Client(t testing.TB, change ...func(*mesh.Options)) (net *mesh
 // Connect connects a client to a server without Cluster.
 func Connect(t testing.TB, srv *embed.Server, change ...func(*mesh.Options)) *mesh.Net {
 	t.Helper()
-	net, _ := connect(t, srv, change)
-	return net
+	conn, _ := connect(t, srv, change)
+	return conn
 }
 
-func connect(t testing.TB, srv *embed.Server, change []func(*mesh.Options)) (net *mesh.Net, leave func()) {
+func connect(t testing.TB, srv *embed.Server, change []func(*mesh.Options)) (conn *mesh.Net, leave func()) {
 	t.Helper()
 	b := busOptions(t, srv)
 	o := mesh.Options{
@@ -153,13 +153,13 @@ func connect(t testing.TB, srv *embed.Server, change []func(*mesh.Options)) (net
 	for _, f := range change {
 		f(&o)
 	}
-	net, err := mesh.Connect(t.Context(), o)
+	conn, err := mesh.Connect(t.Context(), o)
 	require.NoError(t, err)
-	return net, testkit.Close(t, net.Close)
+	return conn, testkit.Close(t, conn.Close)
 }
 
 // As returns the cluster from the view of another client.
-func (c *Cluster) As(net *mesh.Net) *Cluster { return &Cluster{net, c.Server, c.hosts} }
+func (c *Cluster) As(conn *mesh.Net) *Cluster { return &Cluster{conn, c.Server, c.hosts} }
 
 // System starts a system controller and waits until clients find it.
 func (c *Cluster) System(t testing.TB, label string, change ...func(*system.Options)) *system.Service {
@@ -205,17 +205,17 @@ func (c *Cluster) HostInWorld(t testing.TB, label, world string, rank int) (leav
 
 // AllHosts returns the mesh of all hosts that Start started. It searches for no others, which would
 // take HostsQuiet.
-func (c *Cluster) AllHosts(t testing.TB, net *mesh.Net) mesh.HostMesh {
+func (c *Cluster) AllHosts(t testing.TB, conn *mesh.Net) mesh.HostMesh {
 	t.Helper()
-	hosts, err := net.Attach(t.Context(), "hosts", c.hosts...)
+	hosts, err := conn.Attach(t.Context(), "hosts", c.hosts...)
 	require.NoError(t, err)
 	return hosts
 }
 
 // PIDs returns the live processes of a mesh by rank, as reported by its hosts.
-func PIDs(t testing.TB, net *mesh.Net, mesh string) map[int]int {
+func PIDs(t testing.TB, conn *mesh.Net, mesh string) map[int]int {
 	t.Helper()
-	all, err := net.Meshes(t.Context())
+	all, err := conn.Meshes(t.Context())
 	require.NoError(t, err)
 	pids := map[int]int{}
 	for _, m := range all {

@@ -14,12 +14,12 @@ import (
 // FindEmptyWorld finds a world without procs, unknown to hosts as a mesh, and its owner. It is the
 // last lookup for a name. false: no such world.
 func FindEmptyWorld(
-	ctx context.Context, net *mesh.Net, name string, missing error,
+	ctx context.Context, conn *mesh.Net, name string, missing error,
 ) (w system.WorldState, ctl string, ok bool) {
 	if _, is := errors.AsType[*mesh.NotFoundError](missing); !is {
 		return w, "", false
 	}
-	ref, err := system.Find(ctx, net.Proc())
+	ref, err := system.Find(ctx, conn.Proc())
 	if err != nil {
 		return w, "", false
 	}
@@ -48,7 +48,7 @@ func (e *EmptyWorldError) Error() string {
 }
 
 // emptyWorldView returns the system controller's view of such a world.
-func emptyWorldView(net *mesh.Net, w system.WorldState, ctl string, there []subjects.HostID) (View, error) {
+func emptyWorldView(conn *mesh.Net, w system.WorldState, ctl string, there []subjects.HostID) (View, error) {
 	if w.Shape == nil {
 		return View{}, &EmptyWorldError{w}
 	}
@@ -66,6 +66,6 @@ func emptyWorldView(net *mesh.Net, w system.WorldState, ctl string, there []subj
 			desc.Hosts[h.Rank] = h.ID
 		}
 	}
-	all := inspection{net: net, desc: desc, liveHosts: there, system: ctl, world: &w}
+	all := inspection{net: conn, desc: desc, liveHosts: there, system: ctl, world: &w}
 	return all.view(), nil
 }

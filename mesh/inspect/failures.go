@@ -11,8 +11,8 @@ import (
 
 // Failures returns the failures that the owners of meshes remember, the earliest first. It skips
 // owners without an answer.
-func Failures(ctx context.Context, net *mesh.Net) ([]actor.Event, error) {
-	meshes, err := net.Meshes(ctx)
+func Failures(ctx context.Context, conn *mesh.Net) ([]actor.Event, error) {
+	meshes, err := conn.Meshes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -20,7 +20,7 @@ func Failures(ctx context.Context, net *mesh.Net) ([]actor.Event, error) {
 	defer cancel()
 	reports := make([]controller.Report, len(meshes))
 	askEach(meshes, func(i int, m mesh.MeshState) {
-		owner := agentRef(net, m.Procs.Describe().Owner)
+		owner := agentRef(conn, m.Procs.Describe().Owner)
 		reports[i], _ = controller.Health.Call(within, owner, actor.None{})
 	})
 	past := []actor.Event{}

@@ -21,7 +21,7 @@ type Link struct {
 
 // Links asks each rank of meshes for its links. dropped names the ranks that received unusable
 // input. The error names procs without an answer and comes with the links of the others.
-func Links(ctx context.Context, net *mesh.Net, meshes []mesh.MeshState) (
+func Links(ctx context.Context, conn *mesh.Net, meshes []mesh.MeshState) (
 	records []Link, dropped []string, err error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -41,7 +41,7 @@ func Links(ctx context.Context, net *mesh.Net, meshes []mesh.MeshState) (
 	}
 	askEach(all, func(_ int, got *answer) {
 		name := fmt.Sprintf("rank %d of %s", got.state.Rank, got.mesh.ID)
-		info, err := net.Proc().InspectProc(ctx, got.mesh.ProcID(got.state.Rank, got.state.Gen))
+		info, err := conn.Proc().InspectProc(ctx, got.mesh.ProcID(got.state.Rank, got.state.Gen))
 		if err != nil {
 			got.err = fmt.Errorf("%s: %w", name, err)
 		}

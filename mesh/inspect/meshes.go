@@ -44,13 +44,13 @@ const (
 
 // Meshes asks hosts for meshes, the system controller for its own, and owners for a sign of
 // life. missing names hosts without an answer.
-func Meshes(ctx context.Context, net *mesh.Net, all bool) (records []MeshSummary, missing, err error) {
-	inv, err := net.Inventory(ctx)
+func Meshes(ctx context.Context, conn *mesh.Net, all bool) (records []MeshSummary, missing, err error) {
+	inv, err := conn.Inventory(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	states := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !all && !HasLiveRank(m) })
-	detached, err := net.Detached(ctx)
+	detached, err := conn.Detached(ctx)
 	if err != nil && !errors.Is(err, system.ErrNoController) {
 		return nil, nil, err
 	}
@@ -60,7 +60,7 @@ func Meshes(ctx context.Context, net *mesh.Net, all bool) (records []MeshSummary
 	askEach(states, func(i int, m mesh.MeshState) {
 		records[i] = summarize(m)
 		if HasLiveRank(m) {
-			records[i].Owner.inspect(within, net, m.Procs.Describe(), detached)
+			records[i].Owner.inspect(within, conn, m.Procs.Describe(), detached)
 			return
 		}
 		records[i].Owner.Kind = OwnedByNobody
@@ -72,11 +72,11 @@ func Meshes(ctx context.Context, net *mesh.Net, all bool) (records []MeshSummary
 
 // inspect pings the owner.
 func (o *MeshOwner) inspect(
-	ctx context.Context, net *mesh.Net, m agent.Mesh, detached []system.DetachedState,
+	ctx context.Context, conn *mesh.Net, m agent.Mesh, detached []system.DetachedState,
 ) {
 	if m.World != nil {
 		o.Kind = ownedBySystem
-		ref, err := system.Find(ctx, net.Proc())
+		ref, err := system.Find(ctx, conn.Proc())
 		o.ID = ref.ID().String()
 		if err != nil {
 			o.Kind = OwnedByNobody
@@ -94,13 +94,13 @@ func (o *MeshOwner) inspect(
 			return
 		}
 	}
-	if _, err := agent.Ping.Call(ctx, agentRef(net, m.Owner), actor.None{}); err != nil {
+	if _, err := agent.Ping.Call(ctx, agentRef(conn, m.Owner), actor.None{}); err != nil {
 		o.Kind, o.Reason = OwnedByNobody, errorText(err)
 	}
 }
 
-func agentRef(net *mesh.Net, id subjects.ActorID) actor.Ref[agent.Agent] {
-	return actor.RefOf[agent.Agent](id).Via(net.Proc())
+func agentRef(conn *mesh.Net, id subjects.ActorID) actor.Ref[agent.Agent] {
+	return actor.RefOf[agent.Agent](id).Via(conn.Proc())
 }
 
 func summarize(m mesh.MeshState) MeshSummary {

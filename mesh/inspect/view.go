@@ -114,16 +114,16 @@ const (
 
 // Mesh asks all parties of a live mesh, else of the newest ended one (CLI-C7). missing names the
 // silent hosts that may have a live one.
-func Mesh(ctx context.Context, net *mesh.Net, name string) (v View, missing, err error) {
-	inv, m, missing, err := FindWithEnded(ctx, net, name)
+func Mesh(ctx context.Context, conn *mesh.Net, name string) (v View, missing, err error) {
+	inv, m, missing, err := FindWithEnded(ctx, conn, name)
 	var ids []subjects.HostID
 	for _, h := range inv.Hosts {
 		if h.State == agent.HostAlive {
 			ids = append(ids, h.ID)
 		}
 	}
-	if w, ctl, bare := FindEmptyWorld(ctx, net, name, err); bare {
-		v, err = emptyWorldView(net, w, ctl, ids)
+	if w, ctl, bare := FindEmptyWorld(ctx, conn, name, err); bare {
+		v, err = emptyWorldView(conn, w, ctl, ids)
 		return v, inv.Err(), err
 	}
 	if err != nil {
@@ -131,7 +131,7 @@ func Mesh(ctx context.Context, net *mesh.Net, name string) (v View, missing, err
 	}
 	// the owner knows more
 	m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase == agent.Unknown })
-	w := inspection{net: net, desc: m.Procs.Describe(), liveHosts: ids}
+	w := inspection{net: conn, desc: m.Procs.Describe(), liveHosts: ids}
 	var wg sync.WaitGroup
 	within, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -207,9 +207,9 @@ func (l RestartedRank) DescribePhase() string {
 // FindWithEnded finds the live mesh, else the newest ended one. missing names the silent hosts that
 // may have a live one.
 func FindWithEnded(
-	ctx context.Context, net *mesh.Net, name string,
+	ctx context.Context, conn *mesh.Net, name string,
 ) (inv mesh.Inventory, found mesh.MeshState, missing, err error) {
-	inv, p, err := net.InventoryFor(ctx, name)
+	inv, p, err := conn.InventoryFor(ctx, name)
 	if _, unknown := errors.AsType[*mesh.NotFoundError](err); err != nil && !unknown {
 		return inv, found, nil, err
 	}

@@ -26,25 +26,25 @@ type App struct {
 }
 
 // WithNetTimeout connects, runs do within --timeout, and disconnects.
-func (a *App) WithNetTimeout(ctx context.Context, do func(ctx context.Context, net *mesh.Net) error) error {
-	return a.WithNet(ctx, func(net *mesh.Net) error {
+func (a *App) WithNetTimeout(ctx context.Context, do func(ctx context.Context, conn *mesh.Net) error) error {
+	return a.WithNet(ctx, func(conn *mesh.Net) error {
 		ctx, cancel := context.WithTimeout(ctx, a.Conn.Timeout)
 		defer cancel()
-		return do(ctx, net)
+		return do(ctx, conn)
 	})
 }
 
 // WithNet connects, runs do with its own timeouts, and disconnects.
-func (a *App) WithNet(ctx context.Context, do func(net *mesh.Net) error) error {
+func (a *App) WithNet(ctx context.Context, do func(conn *mesh.Net) error) error {
 	o, err := a.MeshOptions()
 	if err != nil {
 		return err
 	}
-	net, err := mesh.Connect(ctx, o)
+	conn, err := mesh.Connect(ctx, o)
 	if err != nil {
 		return a.OrInterrupted(ctx, a.SuggestHostd(err))
 	}
-	return a.RunAndClose(ctx, net, do)
+	return a.RunAndClose(ctx, conn, do)
 }
 
 // SuggestHostd adds advice to the error of a missing bus.
@@ -63,13 +63,13 @@ func (a *App) IsBusMissing(err error) bool {
 }
 
 // RunAndClose runs do and closes the connection, interrupted or not.
-func (a *App) RunAndClose(ctx context.Context, net *mesh.Net, do func(net *mesh.Net) error) error {
-	err := do(net)
-	if broken := net.Bus().Err(); broken != nil {
+func (a *App) RunAndClose(ctx context.Context, conn *mesh.Net, do func(conn *mesh.Net) error) error {
+	err := do(conn)
+	if broken := conn.Bus().Err(); broken != nil {
 		err = cli.WithCode(cli.ExitConnection, fmt.Errorf("the bus broke: %w", broken))
 	}
 	err = a.OrInterrupted(ctx, err)
-	return errors.Join(err, net.Close(context.WithoutCancel(ctx)))
+	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
 }
 
 // OrInterrupted maps all errors of an interrupt to one.

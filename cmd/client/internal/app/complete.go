@@ -15,7 +15,7 @@ import (
 const completionTimeout = time.Second
 
 // Lookup returns the candidates for a position, given the arguments before it.
-type Lookup func(ctx context.Context, net *mesh.Net, args []string) ([]string, error)
+type Lookup func(ctx context.Context, conn *mesh.Net, args []string) ([]string, error)
 
 // Complete completes each argument by its lookup. Without a bus it suggests nothing and stays
 // silent.
@@ -28,8 +28,8 @@ func (a *App) Complete(by ...Lookup) cobra.CompletionFunc {
 		ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 		defer cancel()
 		var names []string
-		_ = a.WithNet(ctx, func(net *mesh.Net) (err error) { // partial results are good enough
-			names, err = by[len(args)](ctx, net, args)
+		_ = a.WithNet(ctx, func(conn *mesh.Net) (err error) { // partial results are good enough
+			names, err = by[len(args)](ctx, conn, args)
 			return err
 		})
 		slices.Sort(names)
@@ -54,9 +54,9 @@ func (a *App) CompleteList(l Lookup) cobra.CompletionFunc {
 		prefix := before[len(before)-1]
 		before = before[:len(before)-1]
 		told := func(
-			ctx context.Context, net *mesh.Net, _ []string,
+			ctx context.Context, conn *mesh.Net, _ []string,
 		) ([]string, error) {
-			return l(ctx, net, before)
+			return l(ctx, conn, before)
 		}
 		names, how := a.Complete(told)(c, nil, prefix)
 		for i, n := range names {

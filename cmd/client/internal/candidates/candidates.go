@@ -15,8 +15,8 @@ import (
 )
 
 // Detached returns the labels of adoptable meshes.
-func Detached(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
-	all, err := net.Detached(ctx)
+func Detached(ctx context.Context, conn *mesh.Net, _ []string) ([]string, error) {
+	all, err := conn.Detached(ctx)
 	var names []string
 	for _, d := range all {
 		names = append(names, d.Mesh.Label())
@@ -25,8 +25,8 @@ func Detached(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) 
 }
 
 // Meshes returns the labels of live meshes, worlds with procs included.
-func Meshes(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
-	meshes, err := net.Meshes(ctx)
+func Meshes(ctx context.Context, conn *mesh.Net, _ []string) ([]string, error) {
+	meshes, err := conn.Meshes(ctx)
 	var names []string
 	for _, m := range meshes {
 		if inspect.HasLiveRank(m) {
@@ -37,17 +37,17 @@ func Meshes(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
 }
 
 // MeshesAndWorlds returns the labels of live meshes and of worlds without procs.
-func MeshesAndWorlds(ctx context.Context, net *mesh.Net, _ []string) (names []string, _ error) {
+func MeshesAndWorlds(ctx context.Context, conn *mesh.Net, _ []string) (names []string, _ error) {
 	for _, l := range []app.Lookup{Meshes, Worlds} {
-		some, _ := l(ctx, net, nil) // there may be no host or system controller
+		some, _ := l(ctx, conn, nil) // there may be no host or system controller
 		names = append(names, some...)
 	}
 	return names, nil
 }
 
 // Ranks returns the ranks of worlds and meshes as name/rank.
-func Ranks(ctx context.Context, net *mesh.Net, _ []string) (names []string, _ error) {
-	meshes, err := net.Meshes(ctx)
+func Ranks(ctx context.Context, conn *mesh.Net, _ []string) (names []string, _ error) {
+	meshes, err := conn.Meshes(ctx)
 	for _, m := range meshes {
 		for _, s := range m.States {
 			if !s.Status.Phase.Terminal() {
@@ -59,8 +59,8 @@ func Ranks(ctx context.Context, net *mesh.Net, _ []string) (names []string, _ er
 }
 
 // Actors returns the actor labels of the mesh in the first argument.
-func Actors(ctx context.Context, net *mesh.Net, args []string) ([]string, error) {
-	records, err := completionActors(ctx, net, args)
+func Actors(ctx context.Context, conn *mesh.Net, args []string) ([]string, error) {
+	records, err := completionActors(ctx, conn, args)
 	var names []string
 	for _, r := range records {
 		names = append(names, text.Label(r.Actor))
@@ -69,8 +69,8 @@ func Actors(ctx context.Context, net *mesh.Net, args []string) ([]string, error)
 }
 
 // Endpoints returns the endpoints of the actor in the second argument.
-func Endpoints(ctx context.Context, net *mesh.Net, args []string) ([]string, error) {
-	records, err := completionActors(ctx, net, args)
+func Endpoints(ctx context.Context, conn *mesh.Net, args []string) ([]string, error) {
+	records, err := completionActors(ctx, conn, args)
 	var names []string
 	for _, r := range records {
 		if r.Actor != args[1] && text.Label(r.Actor) != args[1] {
@@ -84,12 +84,12 @@ func Endpoints(ctx context.Context, net *mesh.Net, args []string) ([]string, err
 	return names, err
 }
 
-func completionActors(ctx context.Context, net *mesh.Net, args []string) ([]inspect.Actor, error) {
+func completionActors(ctx context.Context, conn *mesh.Net, args []string) ([]inspect.Actor, error) {
 	t, err := target.Parse(args[0])
 	if err != nil {
 		return nil, err
 	}
-	p, err := t.Resolve(ctx, net)
+	p, err := t.Resolve(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ func completionActors(ctx context.Context, net *mesh.Net, args []string) ([]insp
 }
 
 // Hosts returns the labels of live hosts.
-func Hosts(ctx context.Context, net *mesh.Net, taken []string) ([]string, error) {
-	hosts, err := net.AllHosts(ctx)
+func Hosts(ctx context.Context, conn *mesh.Net, taken []string) ([]string, error) {
+	hosts, err := conn.AllHosts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func Hosts(ctx context.Context, net *mesh.Net, taken []string) ([]string, error)
 }
 
 // HostLabels returns the key-value labels of live hosts.
-func HostLabels(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
-	hosts, err := net.AllHosts(ctx)
+func HostLabels(ctx context.Context, conn *mesh.Net, _ []string) ([]string, error) {
+	hosts, err := conn.AllHosts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +121,8 @@ func HostLabels(ctx context.Context, net *mesh.Net, _ []string) ([]string, error
 }
 
 // Worlds returns the names of the system's worlds, for completion.
-func Worlds(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
-	ref, err := target.FindSystem(ctx, net)
+func Worlds(ctx context.Context, conn *mesh.Net, _ []string) ([]string, error) {
+	ref, err := target.FindSystem(ctx, conn)
 	if err != nil {
 		return nil, err
 	}

@@ -27,10 +27,10 @@ type resolved struct {
 }
 
 // Run resolves the target and sends. A throttled cast has its timeout per batch.
-func Run(ctx context.Context, a *app.App, net *mesh.Net, s Spec) error {
+func Run(ctx context.Context, a *app.App, conn *mesh.Net, s Spec) error {
 	limited, cancel := context.WithTimeout(ctx, a.Conn.Timeout)
 	defer cancel()
-	k, err := s.resolveCast(limited, net)
+	k, err := s.resolveCast(limited, conn)
 	switch {
 	case err != nil:
 		return err
@@ -53,15 +53,15 @@ func Run(ctx context.Context, a *app.App, net *mesh.Net, s Spec) error {
 }
 
 // resolveCast looks up the target.
-func (s Spec) resolveCast(ctx context.Context, net *mesh.Net) (resolved, error) {
-	p, m, err := s.Resolve(ctx, net)
+func (s Spec) resolveCast(ctx context.Context, conn *mesh.Net) (resolved, error) {
+	p, m, err := s.Resolve(ctx, conn)
 	if err != nil {
 		return resolved{}, err
 	}
 	if err := s.checkOnePer(p.Base); err != nil {
 		return resolved{}, err
 	}
-	k := resolved{Spec: s, Resolved: p, net: net, actorMesh: m}
+	k := resolved{Spec: s, Resolved: p, net: conn, actorMesh: m}
 	k.throttledMesh = k.withThrottle(m)
 	k.batches, err = cast.Throttled[any](m, s.throttle).Batches()
 	return k, err

@@ -305,18 +305,18 @@ func firstLine(err error) string { return text.Shorten(err.Error(), 200) }
 
 // system connects as a client and asks the system controller.
 func (d *doctor) system(ctx context.Context) (f Finding) {
-	net, err := mesh.Connect(ctx, d.options)
+	conn, err := mesh.Connect(ctx, d.options)
 	if err != nil {
 		return Finding{
 			Result: ResultFail, Found: "a client cannot join: " + firstLine(err), Suggestion: "see the permissions",
 		}
 	}
 	defer func() {
-		if err := net.Close(context.WithoutCancel(ctx)); err != nil && f.Result == ResultOK {
+		if err := conn.Close(context.WithoutCancel(ctx)); err != nil && f.Result == ResultOK {
 			f = Finding{Result: ResultWarn, Found: "a client cannot leave: " + firstLine(err)}
 		}
 	}()
-	ref, err := system.Find(ctx, net.Proc())
+	ref, err := system.Find(ctx, conn.Proc())
 	if errors.Is(err, system.ErrNoController) {
 		return Finding{
 			Result: ResultWarn, Found: "no system controller answers: worlds cannot be declared",

@@ -64,9 +64,9 @@ type View struct {
 	refreshedAt time.Time
 }
 
-func NewView(out *output.Printer, net *mesh.Net, verbose bool) *View {
+func NewView(out *output.Printer, conn *mesh.Net, verbose bool) *View {
 	return &View{
-		out: out, net: net, verbose: verbose, shown: map[string]bool{}, extents: map[string]shape.Extent{},
+		out: out, net: conn, verbose: verbose, shown: map[string]bool{}, extents: map[string]shape.Extent{},
 	}
 }
 

@@ -38,10 +38,10 @@ type Watch struct {
 	sub    *bus.Sub
 }
 
-func Subscribe(net *mesh.Net, pick Filter) (*Watch, error) {
+func Subscribe(conn *mesh.Net, pick Filter) (*Watch, error) {
 	w := &Watch{Events: make(chan actor.Event, eventBuffer)}
-	space := net.Proc().Space()
-	sub, err := net.Bus().Control().Subscribe(space.Events(pick.Kind, subjects.MeshID{}), func(m bus.Msg) {
+	space := conn.Proc().Space()
+	sub, err := conn.Bus().Control().Subscribe(space.Events(pick.Kind, subjects.MeshID{}), func(m bus.Msg) {
 		e, err := actor.DecodeEventFrom(space, m)
 		if err == nil && pick.matches(e) && !repeatsReport(e) {
 			w.enqueue(e)
@@ -57,8 +57,8 @@ func repeatsReport(e actor.Event) bool {
 }
 
 // PastFailures returns the failures that the owners of meshes remember.
-func PastFailures(ctx context.Context, net *mesh.Net, pick Filter) ([]actor.Event, error) {
-	all, err := inspect.Failures(ctx, net)
+func PastFailures(ctx context.Context, conn *mesh.Net, pick Filter) ([]actor.Event, error) {
+	all, err := inspect.Failures(ctx, conn)
 	if err != nil {
 		return nil, err
 	}

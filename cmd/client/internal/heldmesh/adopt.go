@@ -9,12 +9,12 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-func Adopt(ctx context.Context, a *app.App, net *mesh.Net, t target.Target, epoch uint64) error {
-	procs, err := net.Adopt(ctx, t.Name, epoch)
+func Adopt(ctx context.Context, a *app.App, conn *mesh.Net, t target.Target, epoch uint64) error {
+	procs, err := conn.Adopt(ctx, t.Name, epoch)
 	if err != nil {
 		return err
 	}
-	h := &heldMesh{App: a, spec: Spec{name: procs.ID().Label()}, net: net, procs: procs}
+	h := &heldMesh{App: a, spec: Spec{name: procs.ID().Label()}, net: conn, procs: procs}
 	for _, id := range procs.Describe().Hosts {
 		h.hosts = append(h.hosts, agent.HostInfo{ID: id, Label: id.Label()})
 	}

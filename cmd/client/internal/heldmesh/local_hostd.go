@@ -44,9 +44,9 @@ func connectOrStart(ctx context.Context, a *app.App, u Spec) (*mesh.Net, *localH
 	if err != nil {
 		return nil, nil, err
 	}
-	net, err := mesh.Connect(ctx, o)
+	conn, err := mesh.Connect(ctx, o)
 	if o.Bus.URL != "" || !a.IsBusMissing(err) {
-		return net, nil, err
+		return conn, nil, err
 	}
 	if u.noHostd {
 		return nil, nil, a.SuggestHostd(err)
@@ -69,14 +69,14 @@ func connectOrStart(ctx context.Context, a *app.App, u Spec) (*mesh.Net, *localH
 	if err != nil { // the local file has the URL now
 		return nil, node, err
 	}
-	net, err = mesh.Connect(ctx, o)
+	conn, err = mesh.Connect(ctx, o)
 	if err == nil {
-		_, err = net.AwaitHosts(ctx, 1)
+		_, err = conn.AwaitHosts(ctx, 1)
 		if err != nil {
-			err = errors.Join(err, net.Close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
 		}
 	}
-	return net, node, err
+	return conn, node, err
 }
 
 // findHostd looks beside this program, then along PATH.

@@ -80,15 +80,15 @@ func (f Flags) Spec(name string) (Spec, error) {
 
 // Run starts the mesh, and a hostd if none runs, and holds both until the end.
 func Run(ctx context.Context, a *app.App, u Spec) (err error) {
-	net, node, err := connectOrStart(ctx, a, u)
+	conn, node, err := connectOrStart(ctx, a, u)
 	if node != nil {
 		defer func() { err = errors.Join(err, node.stop()) }() // after the end of the mesh
 	}
 	if err != nil {
 		return a.OrInterrupted(ctx, err)
 	}
-	return a.RunAndClose(ctx, net, func(net *mesh.Net) error {
-		h, err := startMesh(ctx, a, net, u)
+	return a.RunAndClose(ctx, conn, func(conn *mesh.Net) error {
+		h, err := startMesh(ctx, a, conn, u)
 		if err != nil {
 			return err
 		}
@@ -97,11 +97,11 @@ func Run(ctx context.Context, a *app.App, u Spec) (err error) {
 }
 
 // startMesh spawns procs and actors and prints the banner.
-func startMesh(ctx context.Context, a *app.App, net *mesh.Net, u Spec) (*heldMesh, error) {
+func startMesh(ctx context.Context, a *app.App, conn *mesh.Net, u Spec) (*heldMesh, error) {
 	bar := a.NewProgress()
 	defer bar.Clear()
 	bar.Message("looking for hosts")
-	hosts, passed, err := u.Hosts.Attach(ctx, net)
+	hosts, passed, err := u.Hosts.Attach(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func startMesh(ctx context.Context, a *app.App, net *mesh.Net, u Spec) (*heldMes
 			"starting %s on %s", text.Pluralize(n, "proc"), text.Pluralize(hosts.Extent().NumRanks(), "host"),
 		),
 	)
-	h := &heldMesh{App: a, spec: u, net: net, hosts: hosts.Infos()}
+	h := &heldMesh{App: a, spec: u, net: conn, hosts: hosts.Infos()}
 	h.procs, err = hosts.SpawnProcs(ctx, mesh.SpawnSpec{
 		Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease, RestartPolicy: u.RestartPolicy,
 		TakeName: true,
@@ -165,8 +165,8 @@ func explainNameTaken(err error) error {
 	return fmt.Errorf("%w: want another name, or `castnet stop %s` first", t, t.Name)
 }
 
-func Spawn(ctx context.Context, a *app.App, net *mesh.Net, u Spec) error {
-	h, err := startMesh(ctx, a, net, u)
+func Spawn(ctx context.Context, a *app.App, conn *mesh.Net, u Spec) error {
+	h, err := startMesh(ctx, a, conn, u)
 	if err != nil || u.Detach {
 		return err
 	}

@@ -78,18 +78,18 @@ type task struct {
 }
 
 // resolve finds the hosts and ranks of the target. The extent is that of the mesh, if any.
-func (s Spec) resolve(ctx context.Context, net *mesh.Net) ([]task, shape.Extent, error) {
+func (s Spec) resolve(ctx context.Context, conn *mesh.Net) ([]task, shape.Extent, error) {
 	if s.target == nil {
-		_, infos, err := s.Hosts.Find(ctx, net)
+		_, infos, err := s.Hosts.Find(ctx, conn)
 		var out []task
 		for _, h := range infos {
 			out = append(out, task{rank: -1, host: h.ID})
 		}
 		return out, shape.Extent{}, err
 	}
-	inv, procs, err := net.InventoryFor(ctx, s.target.Name)
+	inv, procs, err := conn.InventoryFor(ctx, s.target.Name)
 	if err != nil {
-		return nil, shape.Extent{}, target.OrEmptyWorld(ctx, net, s.target.Name, err)
+		return nil, shape.Extent{}, target.OrEmptyWorld(ctx, conn, s.target.Name, err)
 	}
 	p, err := s.target.ResolveIn(procs)
 	if err != nil {
@@ -139,10 +139,10 @@ func (s Spec) tasksIn(m mesh.MeshState, region shape.Region) (out []task, err er
 }
 
 // Run runs the command on all targets and prints the results.
-func Run(ctx context.Context, a *app.App, net *mesh.Net, s Spec) error {
+func Run(ctx context.Context, a *app.App, conn *mesh.Net, s Spec) error {
 	looking, cancel := context.WithTimeout(ctx, a.Conn.Timeout)
 	defer cancel()
-	errands, base, err := s.resolve(looking, net)
+	errands, base, err := s.resolve(looking, conn)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func Run(ctx context.Context, a *app.App, net *mesh.Net, s Spec) error {
 	go func() {
 		defer close(ended)
 		fanout.Each(maxConcurrentExecs, errands, func(i int, e task) {
-			results[i] = s.run(ctx, net, e)
+			results[i] = s.run(ctx, conn, e)
 			ended <- struct{}{}
 		})
 	}()
@@ -170,14 +170,14 @@ func Run(ctx context.Context, a *app.App, net *mesh.Net, s Spec) error {
 }
 
 // run runs the command on one host.
-func (s Spec) run(ctx context.Context, net *mesh.Net, e task) result {
+func (s Spec) run(ctx context.Context, conn *mesh.Net, e task) result {
 	if !e.host.IsValid() {
 		return result{task: e, code: unreachableCode, err: "no host has it"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+execTimeoutMargin)
 	defer cancel()
 	done, err := agent.Exec.Call(
-		ctx, agent.Of(e.host.Proc()).Via(net.Proc()),
+		ctx, agent.Of(e.host.Proc()).Via(conn.Proc()),
 		agent.ExecRequest{Command: s.command, Timeout: s.timeout, Proc: e.proc},
 	)
 	r := result{task: e, done: done, code: done.ExitCode}

@@ -31,13 +31,13 @@ type endWatch struct {
 
 // watchEnds starts a watch. When over closes, all lines sent before the last end have reached their
 // handler.
-func watchEnds(ctx context.Context, net *mesh.Net, p target.Resolved) *endWatch {
+func watchEnds(ctx context.Context, conn *mesh.Net, p target.Resolved) *endWatch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &endWatch{net: net, p: p, over: make(chan struct{}), again: make(chan string, 64), cancel: cancel}
+	w := &endWatch{net: conn, p: p, over: make(chan struct{}), again: make(chan string, 64), cancel: cancel}
 	w.task.Go(func() {
 		w.how = w.follow(ctx)
 		if w.how != nil {
-			net.Bus().Data().AfterReceived(func() { close(w.over) })
+			conn.Bus().Data().AfterReceived(func() { close(w.over) })
 		}
 	})
 	return w

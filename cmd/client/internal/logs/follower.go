@@ -27,10 +27,10 @@ type logFollower struct {
 	sub   *bus.Sub
 }
 
-func newLogFollower(net *mesh.Net, p target.Resolved) (*logFollower, error) {
+func newLogFollower(conn *mesh.Net, p target.Resolved) (*logFollower, error) {
 	f := &logFollower{lines: make(chan Record, followBuffer)}
-	space := net.Proc().Space()
-	sub, err := net.Bus().Data().Subscribe(space.Logs(p.Procs.ID()), func(m bus.Msg) {
+	space := conn.Proc().Space()
+	sub, err := conn.Bus().Data().Subscribe(space.Logs(p.Procs.ID()), func(m bus.Msg) {
 		s, err := space.Parse(m.Subject)
 		if err != nil || !p.Region.Contains(int(s.Proc.Rank)) {
 			return

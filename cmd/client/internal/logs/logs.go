@@ -61,19 +61,19 @@ func ShowTails(ctx context.Context, out *output.Printer, p target.Resolved, o Op
 
 // FollowLogs prints the output so far, then new output.
 func FollowLogs(ctx context.Context, a *app.App, t target.Target, o Options) error {
-	err := a.WithNet(ctx, func(net *mesh.Net) error {
+	err := a.WithNet(ctx, func(conn *mesh.Net) error {
 		within, cancel := context.WithTimeout(ctx, a.Conn.Timeout)
 		defer cancel()
-		p, silent, err := t.ResolveWithEnded(within, net)
+		p, silent, err := t.ResolveWithEnded(within, conn)
 		if err != nil {
 			return err
 		}
-		f, err := newLogFollower(net, p) // before the tails, so that no line is lost in between
+		f, err := newLogFollower(conn, p) // before the tails, so that no line is lost in between
 		if err != nil {
 			return err
 		}
 		defer f.close()
-		ends := watchEnds(ctx, net, p)
+		ends := watchEnds(ctx, conn, p)
 		defer ends.close()
 		tails, missing, err := tailLogs(p, within, o.Tail, silent)
 		if err != nil {

@@ -23,8 +23,8 @@ type HostSelector struct {
 // Find selects among the answering hosts. An unknown name is an error before anything is sent. The
 // labels of silent hosts are known, their other labels are not. Find asks a named host again, for
 // 5 s at most, unless it is dead.
-func (p HostSelector) Find(ctx context.Context, net *mesh.Net) (mesh.Inventory, []agent.HostInfo, error) {
-	inv, err := net.InventoryUntil(ctx, func(i mesh.Inventory) bool {
+func (p HostSelector) Find(ctx context.Context, conn *mesh.Net) (mesh.Inventory, []agent.HostInfo, error) {
+	inv, err := conn.InventoryUntil(ctx, func(i mesh.Inventory) bool {
 		return !slices.ContainsFunc(i.Silent(), func(h mesh.HostState) bool {
 			return h.State != agent.HostDead && p.names(h.HostInfo)
 		})
@@ -86,13 +86,13 @@ func (p HostSelector) checkName(hosts []mesh.HostState, name string) error {
 
 // Attach returns a mesh of the selected hosts. It skips hosts that take no procs, unless named.
 func (p HostSelector) Attach(
-	ctx context.Context, net *mesh.Net,
+	ctx context.Context, conn *mesh.Net,
 ) (hosts mesh.HostMesh, passed []agent.HostInfo, err error) {
 	if len(p.Names) == 0 && len(p.Labels) == 0 {
-		hosts, err = net.AllHosts(ctx)
+		hosts, err = conn.AllHosts(ctx)
 	} else {
 		var infos []agent.HostInfo
-		_, infos, err = p.Find(ctx, net)
+		_, infos, err = p.Find(ctx, conn)
 		if err != nil {
 			return hosts, nil, err
 		}
@@ -100,7 +100,7 @@ func (p HostSelector) Attach(
 		for _, h := range infos {
 			ids = append(ids, h.ID)
 		}
-		hosts, err = net.Attach(ctx, "hosts", ids...)
+		hosts, err = conn.Attach(ctx, "hosts", ids...)
 	}
 	if err != nil || len(p.Names) > 0 {
 		return hosts, nil, err

@@ -42,8 +42,8 @@ func ParseRequest(args []string) (Request, error) {
 
 // Resolve looks up the actors of the target. A target may be a union of regions, whose ranks keep
 // their numbers in the mesh.
-func (q Request) Resolve(ctx context.Context, net *mesh.Net) (Resolved, cast.Mesh[any], error) {
-	whole, err := Target{Name: q.Target.Name}.Resolve(ctx, net)
+func (q Request) Resolve(ctx context.Context, conn *mesh.Net) (Resolved, cast.Mesh[any], error) {
+	whole, err := Target{Name: q.Target.Name}.Resolve(ctx, conn)
 	if err != nil {
 		return Resolved{}, nil, err
 	}

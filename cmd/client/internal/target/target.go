@@ -47,10 +47,10 @@ type Resolved struct {
 }
 
 // Resolve looks up the target on the bus.
-func (t Target) Resolve(ctx context.Context, net *mesh.Net) (Resolved, error) {
-	procs, err := net.Lookup(ctx, t.Name)
+func (t Target) Resolve(ctx context.Context, conn *mesh.Net) (Resolved, error) {
+	procs, err := conn.Lookup(ctx, t.Name)
 	if err != nil {
-		return Resolved{}, OrEmptyWorld(ctx, net, t.Name, err)
+		return Resolved{}, OrEmptyWorld(ctx, conn, t.Name, err)
 	}
 	return t.ResolveIn(procs)
 }
@@ -152,8 +152,8 @@ func (p Resolved) MissingHosts(inv mesh.Inventory, t Target) error {
 }
 
 // OrEmptyWorld replaces the error of an unknown mesh if a world has the name.
-func OrEmptyWorld(ctx context.Context, net *mesh.Net, name string, missing error) error {
-	w, _, ok := inspect.FindEmptyWorld(ctx, net, name, missing)
+func OrEmptyWorld(ctx context.Context, conn *mesh.Net, name string, missing error) error {
+	w, _, ok := inspect.FindEmptyWorld(ctx, conn, name, missing)
 	if !ok {
 		return missing
 	}
@@ -166,10 +166,10 @@ func OrEmptyWorld(ctx context.Context, net *mesh.Net, name string, missing error
 
 // ResolveWithEnded finds a live mesh, else the newest ended one, whose hosts keep its output for a
 // while. missing names hosts without an answer.
-func (t Target) ResolveWithEnded(ctx context.Context, net *mesh.Net) (p Resolved, missing, err error) {
-	inv, m, missing, err := inspect.FindWithEnded(ctx, net, t.Name)
+func (t Target) ResolveWithEnded(ctx context.Context, conn *mesh.Net) (p Resolved, missing, err error) {
+	inv, m, missing, err := inspect.FindWithEnded(ctx, conn, t.Name)
 	if err != nil {
-		return Resolved{}, nil, OrEmptyWorld(ctx, net, t.Name, err)
+		return Resolved{}, nil, OrEmptyWorld(ctx, conn, t.Name, err)
 	}
 	p, err = t.ResolveIn(m.Procs)
 	return p, cmp.Or(p.MissingHosts(inv, t), missing), err
@@ -177,8 +177,8 @@ func (t Target) ResolveWithEnded(ctx context.Context, net *mesh.Net) (p Resolved
 
 // Inspect asks all parties of a whole mesh. missing names the silent hosts that may have a live
 // one.
-func (t Target) Inspect(ctx context.Context, net *mesh.Net) (v inspect.View, missing, err error) {
-	v, missing, err = inspect.Mesh(ctx, net, t.Name)
+func (t Target) Inspect(ctx context.Context, conn *mesh.Net) (v inspect.View, missing, err error) {
+	v, missing, err = inspect.Mesh(ctx, conn, t.Name)
 	if _, empty := errors.AsType[*inspect.EmptyWorldError](err); empty {
 		err = cli.WithCode(cli.ExitNotFound, err)
 	}
@@ -195,8 +195,8 @@ func ParseMesh(text, verb string) (Target, error) {
 }
 
 // FindSystem finds the system controller.
-func FindSystem(ctx context.Context, net *mesh.Net) (actor.Ref[*system.Controller], error) {
-	ref, err := system.Find(ctx, net.Proc())
+func FindSystem(ctx context.Context, conn *mesh.Net) (actor.Ref[*system.Controller], error) {
+	ref, err := system.Find(ctx, conn.Proc())
 	if errors.Is(err, system.ErrNoController) {
 		err = cli.WithCode(cli.ExitNotFound, err)
 	}
