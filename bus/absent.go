@@ -39,7 +39,7 @@ var errTooMany = errors.New("bus: too many connections to look for listeners")
 // because others may ask for the same reason.
 func (c *Conn) Absent(ctx context.Context, nobody string, subjects []string) (absent []bool, err error) {
 	absent = make([]bool, len(subjects))
-	heard, err := c.overheard(ctx, nobody)
+	heard, err := c.unusedHasListener(ctx, nobody)
 	if err != nil || !heard {
 		return absent, err
 	}
@@ -69,8 +69,8 @@ func (c *Conn) Absent(ctx context.Context, nobody string, subjects []string) (ab
 	return absent, nil
 }
 
-// overheard reports whether an unused subject has a listener.
-func (c *Conn) overheard(ctx context.Context, nobody string) (bool, error) {
+// unusedHasListener reports whether an unused subject has a listener.
+func (c *Conn) unusedHasListener(ctx context.Context, nobody string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, toldWithin)
 	defer cancel()
 	_, err := c.Request(ctx, Msg{Subject: nobody})

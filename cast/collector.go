@@ -54,8 +54,8 @@ func newCollector(lo, hi, own int) *collector {
 	return &collector{lo: lo, fates: make([]fate, hi-lo), own: make([]actor.Answer, own), reason: map[int]int{}}
 }
 
-// ask starts the wait for ranks.
-func (c *collector) ask(rs shape.Ranks) {
+// expect starts the wait for ranks.
+func (c *collector) expect(rs shape.Ranks) {
 	for _, at := range c.fatesOf(rs) {
 		if *at == skipped {
 			*at = waiting
@@ -239,7 +239,7 @@ func (c *collector) expire(why error) {
 
 // stop ends the cast before these ranks. None of them is waited for.
 func (c *collector) stop(rs shape.Ranks, why error) {
-	c.ask(rs)
+	c.expect(rs)
 	c.fail(rs, notAsked, why)
 }
 

@@ -123,7 +123,7 @@ func TestCollector_agreesWithItsOracle_CAST6(t *testing.T) {
 			rs := shape.RanksOf(slices.Values(ranks))
 			switch rapid.IntRange(0, 7).Draw(t, "event") {
 			case 0:
-				c.ask(rs)
+				c.expect(rs)
 				o.ask(ranks)
 			case 1:
 				c.answer(ranks[0], actor.Answer{Value: ranks[0]})

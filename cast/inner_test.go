@@ -69,14 +69,14 @@ func ranksOf(all []int) shape.Ranks { return shape.RanksOf(slices.Values(all)) }
 // newHome is the caller's side of a cast to all ranks of a target.
 func newHome(t Target, m mode) *rollout {
 	r := newRollout(t, castRequest{mode: m})
-	r.ask(t.ranks())
+	r.expect(t.ranks())
 	return r
 }
 
 // newFolder is the side of a process that folds for the ranks from lo to hi, its own up to below.
 func newFolder(lo, below, hi int, skip shape.Ranks) *collector {
 	c := newCollector(lo, hi, below-lo)
-	c.ask(skip.Without(hi))
+	c.expect(skip.Without(hi))
 	return c
 }
 

@@ -92,7 +92,7 @@ func (r *rollout) run(ctx context.Context, each func(rank int) bool) error {
 func (r *rollout) askBatch(whole context.Context, batch shape.Ranks, settled func() bool) error {
 	ctx, cancel := r.withDeadline(whole)
 	defer cancel()
-	r.ask(batch)
+	r.expect(batch)
 	err := r.cast(ctx, batch, settled)
 	if err != nil && !errors.Is(err, errAbandoned) && ctx.Err() != nil && whole.Err() == nil {
 		r.expire(err)
@@ -114,7 +114,7 @@ func (r *rollout) withDeadline(ctx context.Context) (context.Context, context.Ca
 
 // start casts to all ranks at once.
 func (r *rollout) start(ctx context.Context) (*operation, error) {
-	r.ask(r.target.ranks())
+	r.expect(r.target.ranks())
 	return send(ctx, r, r.target.ranks())
 }
 

@@ -354,7 +354,7 @@ func (m actorMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return watchedActors(m).changes(ctx)
 }
 
-func watchedActors(m actorMesh) watched {
+func watchedActors(m actorMesh) watchTarget {
 	w := m.procs.watched()
 	// the controller of the procs stays: their ends end the actors
 	w.controllers = append(w.controllers, m.owner)

@@ -83,10 +83,10 @@ func (l List) Close(context.Context) error { return nil }
 func OnProcs[A, P any](
 	procs ProcMesh, typ actor.Type[A, P], params P, started actor.Endpoint[A, actor.None, subjects.HostID],
 ) Allocator {
-	return onProcs[A, P]{procs, typ, params, started}
+	return procAllocator[A, P]{procs, typ, params, started}
 }
 
-type onProcs[A, P any] struct {
+type procAllocator[A, P any] struct {
 	procs   ProcMesh
 	typ     actor.Type[A, P]
 	params  P
@@ -94,7 +94,7 @@ type onProcs[A, P any] struct {
 }
 
 // Allocate spawns the actors and asks each for its host. The hosts are in the order of the procs.
-func (o onProcs[A, P]) Allocate(ctx context.Context, e shape.Extent) (Allocation, error) {
+func (o procAllocator[A, P]) Allocate(ctx context.Context, e shape.Extent) (Allocation, error) {
 	if err := o.procs.Err(); err != nil {
 		return nil, err
 	}

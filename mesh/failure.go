@@ -112,7 +112,7 @@ func Supervise(ctx *actor.Context, m Watchable, f func(*actor.Context, actor.Eve
 		}
 		return nil
 	})
-	dealWith(ctx, failures, f)
+	awaitFailure(ctx, failures, f)
 }
 
 // failure is the failure of a rank, or the error that ended a watch.
@@ -121,9 +121,9 @@ type failure struct {
 	last bool // the watch has ended
 }
 
-// dealWith waits for the next failure. The watch goes on meanwhile, so that none is repeated or
+// awaitFailure waits for the next failure. The watch goes on meanwhile, so that none is repeated or
 // missed.
-func dealWith(ctx *actor.Context, failures <-chan failure, f func(*actor.Context, actor.Event) error) {
+func awaitFailure(ctx *actor.Context, failures <-chan failure, f func(*actor.Context, actor.Event) error) {
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		select {
 		case x := <-failures:
@@ -131,7 +131,7 @@ func dealWith(ctx *actor.Context, failures <-chan failure, f func(*actor.Context
 				if why := f(ctx, x.Event); why != nil {
 					ctx.Fail("a mesh it owns has failed: "+why.Error(), &x.Event)
 				} else if !x.last {
-					dealWith(ctx, failures, f)
+					awaitFailure(ctx, failures, f)
 				}
 			}
 		case <-work.Done():

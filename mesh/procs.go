@@ -186,17 +186,17 @@ func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return p.watched().changes(ctx)
 }
 
-func (p ProcMesh) watched() watched {
+func (p ProcMesh) watched() watchTarget {
 	d := p.desc
-	w := watched{
+	w := watchTarget{
 		net: p.net, extent: d.Extent, region: p.region, bad: p.Err(), controllers: []subjects.ActorID{d.Owner},
 	}
 	if d.World != nil {
-		w.find = from(&ofWorld{
+		w.find = from(&worldSource{
 			net: p.net, world: d.World.World, mesh: d.ID, ranks: d.Extent.NumRanks(), by: d.Owner,
 		})
 	} else {
-		w.find = from(byController{p.net, d.Owner, d.ID, d.Extent.NumRanks(), ""})
+		w.find = from(controllerSource{p.net, d.Owner, d.ID, d.Extent.NumRanks(), ""})
 	}
 	return w
 }

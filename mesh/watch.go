@@ -19,17 +19,17 @@ import (
 
 // A watch subscribes to the events of a mesh, then lists the latest state of each rank, and merges
 // both (rankStates). It lists again after a reconnection, after a gap in the numbers of events, and
-// at every beat. A list is answered by the watched party, so it also shows that the party lives.
+// at every interval. A list is answered by the watched party, so it also shows that the party lives.
 
 // A watched party is asked this many times per controller timeout, and at least every 3 s.
 const (
-	beats   = 8
-	maxBeat = 3 * time.Second
+	listsPerTimeout   = 8
+	maxListInterval = 3 * time.Second
 )
 
-// beatOf is the time between two lists of a program.
-func beatOf(n *Net) time.Duration {
-	return min(config.SupervisionControllerTimeout.Get(n.config)/beats, maxBeat)
+// listInterval is the time between two lists of a program.
+func listInterval(n *Net) time.Duration {
+	return min(config.SupervisionControllerTimeout.Get(n.config)/listsPerTimeout, maxListInterval)
 }
 
 // source is where a watch learns of ranks. Equal sources of a Net share a feed.
@@ -40,12 +40,12 @@ type source interface {
 	// list returns the latest events of ranks after a version. known returns a copy of the present
 	// states. A *ControllerError means that the watched party is gone.
 	list(ctx context.Context, after uint64, known func() rankStates) (eventList, error)
-	// watched is the party that a silence is blamed on.
+	// watched is the party that the watch reports as lost after a silence.
 	watched() subjects.ActorID
 }
 
-// watched is a region under watch.
-type watched struct {
+// watchTarget is a region under watch.
+type watchTarget struct {
 	net    *Net
 	extent shape.Extent // of the whole mesh; none: events have their Point
 	region shape.Region
@@ -66,7 +66,7 @@ func from(s source) func(context.Context) (source, error) {
 // Inlined, it would be compiled again with each ActorMesh.
 //
 //go:noinline
-func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
+func (w watchTarget) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
 		if w.bad != nil {
 			yield(actor.Event{}, w.bad)
@@ -84,7 +84,7 @@ func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 		}
 		me, leave := w.net.feeds.join(w, from)
 		defer leave()
-		me.tell(ctx, yield)
+		me.yieldAll(ctx, yield)
 	}
 }
 
@@ -106,7 +106,7 @@ type feeds struct {
 }
 
 // join starts the watch of a region; leave ends it.
-func (fs *feeds) join(w watched, from source) (me *watcher, leave func()) {
+func (fs *feeds) join(w watchTarget, from source) (me *watcher, leave func()) {
 	me = newWatcher(w.extent, w.region)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -142,7 +142,7 @@ type feed struct {
 	net      *Net
 	source   source
 	watchdog time.Duration // the longest silence of the watched party
-	beat     time.Duration
+	interval time.Duration
 	due      chan struct{} // holds one signal: a list is due
 	ctx      context.Context
 	stop     context.CancelFunc
@@ -151,13 +151,13 @@ type feed struct {
 	mu       sync.Mutex // guards the fields below
 	ranks    rankStates
 	watchers map[*watcher]bool
-	over     error // the end of the feed; nil: it goes on
+	closed   error // the end of the feed; nil: it goes on
 }
 
-func newFeed(w watched, from source) *feed {
+func newFeed(w watchTarget, from source) *feed {
 	watchdog := config.SupervisionControllerTimeout.Get(w.net.config)
 	f := &feed{
-		net: w.net, source: from, watchdog: watchdog, beat: beatOf(w.net),
+		net: w.net, source: from, watchdog: watchdog, interval: listInterval(w.net),
 		due:      make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		ranks:    rankStates{actors: w.actors, latest: map[int]actor.Event{}},
@@ -171,12 +171,12 @@ func newFeed(w watched, from source) *feed {
 func (f *feed) add(w *watcher) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.over != nil {
+	if f.closed != nil {
 		return false
 	}
 	f.watchers[w] = true
 	for _, e := range f.ranks.ends() {
-		w.take(e)
+		w.enqueue(e)
 	}
 	return true
 }
@@ -194,12 +194,12 @@ func (f *feed) run() {
 	defer close(f.done)
 	cancel, err := f.source.subscribe(func(e actor.Event) { f.apply(e) }, func() { signal(f.due) })
 	if err != nil {
-		f.end(actor.Event{}, fmt.Errorf("watch: %w", err))
+		f.close(actor.Event{}, fmt.Errorf("watch: %w", err))
 		return
 	}
 	defer cancel()
 	defer context.AfterFunc(f.net.ctx, func() {
-		f.end(actor.Event{}, fmt.Errorf("watch: %w", f.net.endCause()))
+		f.close(actor.Event{}, fmt.Errorf("watch: %w", f.net.endCause()))
 	})()
 	heard := time.Now()
 	for unanswered := 0; ; {
@@ -220,7 +220,7 @@ func (f *feed) run() {
 			lost = true
 		}
 		if lost {
-			f.end(blamed(gone.Controller, gone.Err), gone)
+			f.close(controllerLostEvent(gone.Controller, gone.Err), gone)
 			return
 		}
 		f.await()
@@ -230,10 +230,10 @@ func (f *feed) run() {
 // await waits until the next list is due: at the next beat, or soon after a signal. All watchers
 // miss the same event at one moment, so each waits another part of that time.
 func (f *feed) await() {
-	wait := f.beat
+	wait := f.interval
 	select {
 	case <-f.due:
-		wait = rand.N(f.beat/beats + 1)
+		wait = rand.N(f.interval/listsPerTimeout + 1)
 	case <-time.After(wait):
 		return
 	case <-f.ctx.Done():
@@ -279,17 +279,17 @@ func (f *feed) known() rankStates {
 func (f *feed) apply(arrived any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.over != nil {
+	if f.closed != nil {
 		return
 	}
 	changes, behind := f.ranks.step(arrived)
 	for _, e := range changes {
 		if e.Step == agent.StepFenced {
-			f.endLocked(e, &ControllerError{f.source.watched(), fencedBy(e)})
+			f.closeLocked(e, &ControllerError{f.source.watched(), fencedBy(e)})
 			return
 		}
 		for w := range f.watchers {
-			w.take(e)
+			w.enqueue(e)
 		}
 	}
 	if behind {
@@ -305,21 +305,21 @@ func fencedBy(e actor.Event) error {
 	return errors.New(e.Reason)
 }
 
-// end ends every watch, with a last event if there is one.
-func (f *feed) end(last actor.Event, why error) {
+// close ends every watch, with a last event if there is one.
+func (f *feed) close(last actor.Event, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.endLocked(last, why)
+	f.closeLocked(last, why)
 }
 
-func (f *feed) endLocked(last actor.Event, why error) {
-	if f.over != nil {
+func (f *feed) closeLocked(last actor.Event, why error) {
+	if f.closed != nil {
 		return
 	}
-	f.over = why
+	f.closed = why
 	f.stop()
 	for w := range f.watchers {
-		w.end(last, why)
+		w.close(last, why)
 	}
 }
 
@@ -354,9 +354,9 @@ func newWatcher(extent shape.Extent, region shape.Region) *watcher {
 	return &watcher{extent: extent, region: region, more: make(chan struct{}, 1)}
 }
 
-// take stores an event of the region, by rank of the region. An overflow ends the watch, so that no
-// event is lost unnoticed.
-func (w *watcher) take(e actor.Event) {
+// enqueue stores an event of the region, by rank of the region. An overflow ends the watch, so that
+// no event is lost unnoticed.
+func (w *watcher) enqueue(e actor.Event) {
 	view, in := w.region.ViewRank(e.Rank)
 	if !in {
 		return
@@ -377,8 +377,8 @@ func (w *watcher) take(e actor.Event) {
 	signal(w.more)
 }
 
-// end ends the watch after the stored events. Only the first call has an effect.
-func (w *watcher) end(last actor.Event, why error) {
+// close ends the watch after the stored events. Only the first call has an effect.
+func (w *watcher) close(last actor.Event, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended == nil {
@@ -391,7 +391,7 @@ func (w *watcher) end(last actor.Event, why error) {
 // next returns the next event, or the last event with the error that ended the watch.
 func (w *watcher) next(ctx context.Context) (actor.Event, error) {
 	for {
-		if e, err, ok := w.first(); ok {
+		if e, err, ok := w.dequeue(); ok {
 			return e, err
 		}
 		select {
@@ -402,7 +402,7 @@ func (w *watcher) next(ctx context.Context) (actor.Event, error) {
 	}
 }
 
-func (w *watcher) first() (e actor.Event, err error, ok bool) {
+func (w *watcher) dequeue() (e actor.Event, err error, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.events) > 0 {
@@ -414,8 +414,8 @@ func (w *watcher) first() (e actor.Event, err error, ok bool) {
 	return w.last, w.ended, w.ended != nil
 }
 
-// tell yields the events until ctx or the watch ends.
-func (w *watcher) tell(ctx context.Context, yield func(actor.Event, error) bool) {
+// yieldAll yields the events until ctx or the watch ends.
+func (w *watcher) yieldAll(ctx context.Context, yield func(actor.Event, error) bool) {
 	for {
 		e, err := w.next(ctx)
 		if ctx.Err() != nil || !yield(e, err) || err != nil {
@@ -445,9 +445,9 @@ func (n *Net) listen(subject string, hear func(actor.Event), relist func()) (can
 	}, nil
 }
 
-// byController is the source of a mesh with a controller. The controller numbers its events, and
-// keeps the latest one of each rank.
-type byController struct {
+// controllerSource is the source of a mesh with a controller. The controller numbers its events,
+// and keeps the latest one of each rank.
+type controllerSource struct {
 	net    *Net
 	owner  subjects.ActorID
 	mesh   subjects.MeshID
@@ -455,9 +455,9 @@ type byController struct {
 	actors string // the name of its actors; "": procs
 }
 
-func (s byController) watched() subjects.ActorID { return s.owner }
+func (s controllerSource) watched() subjects.ActorID { return s.owner }
 
-func (s byController) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
+func (s controllerSource) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
 	subject := s.net.proc.Space().Event(actor.KindRank, s.mesh.Scope(), s.owner.Proc.Process().String())
 	return s.net.listen(subject, func(e actor.Event) {
 		if e, in := e.ClampRanks(s.ranks); in && e.Actor == s.actors && e.Seq > 0 {
@@ -467,7 +467,7 @@ func (s byController) subscribe(hear func(actor.Event), relist func()) (cancel f
 }
 
 // restore returns an event on the bus as the controller keeps it.
-func (s byController) restore(e actor.Event) actor.Event {
+func (s controllerSource) restore(e actor.Event) actor.Event {
 	switch {
 	case e.Step == agent.StepFenced:
 		e.Kind = actor.KindMesh
@@ -479,7 +479,7 @@ func (s byController) restore(e actor.Event) actor.Event {
 	return e
 }
 
-func (s byController) list(ctx context.Context, after uint64, _ func() rankStates) (eventList, error) {
+func (s controllerSource) list(ctx context.Context, after uint64, _ func() rankStates) (eventList, error) {
 	owner := actor.RefOf[agent.Agent](s.owner).Via(s.net.proc)
 	l, err := agent.ListEvents.CallUrgent(ctx, owner, agent.ListEventsRequest{After: after})
 	if isUnreachable(err) {
@@ -509,8 +509,8 @@ func (e *ControllerError) Error() string {
 
 func (e *ControllerError) Unwrap() error { return e.Err }
 
-// blamed is the event that reports the loss of a controller.
-func blamed(owner subjects.ActorID, why error) actor.Event {
+// controllerLostEvent is the event that reports the loss of a controller.
+func controllerLostEvent(owner subjects.ActorID, why error) actor.Event {
 	id := owner.Proc
 	return actor.Event{
 		Kind: actor.KindActor, Status: string(actor.Failed), Mesh: id.Mesh.String(), Rank: int(id.Rank),

@@ -27,13 +27,13 @@ func findSource(ctx context.Context, m actorMesh) (source, error) {
 	if owner.IsValid() {
 		return controllerOf(m, owner), nil
 	}
-	return &ofActors{procs: m.procs, actors: m.name}, nil
+	return &actorSource{procs: m.procs, actors: m.name}, nil
 }
 
 // controllerOf is the source of actors with an owner.
 func controllerOf(m actorMesh, owner subjects.ActorID) source {
 	d := m.procs.desc
-	return byController{m.procs.net, owner, d.ID, d.Extent.NumRanks(), m.name}
+	return controllerSource{m.procs.net, owner, d.ID, d.Extent.NumRanks(), m.name}
 }
 
 // ownerTimeout bounds the wait for a proc that knows the owner of an actor.
@@ -64,19 +64,19 @@ func (p ProcMesh) ownerOf(ctx context.Context, name string) (owner subjects.Acto
 	return owner, fmt.Errorf("cannot find its owner: %w", err)
 }
 
-// ofActors is the source of actors without owner. Their procs report their ends at once, and
+// actorSource is the source of actors without owner. Their procs report their ends at once, and
 // remember them; hosts report the ends of the procs.
-type ofActors struct {
+type actorSource struct {
 	procs  ProcMesh
 	actors string
 }
 
 // watched is the agent of the first proc.
-func (w *ofActors) watched() subjects.ActorID {
+func (w *actorSource) watched() subjects.ActorID {
 	return w.procs.net.proc.Members().LatestGeneration(w.procs.placement().Proc(0)).Actor(agent.Name)
 }
 
-func (w *ofActors) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
+func (w *actorSource) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
 	p := w.procs.net.proc
 	mesh := w.procs.desc.ID
 	ranks := w.procs.desc.Extent.NumRanks()
@@ -99,10 +99,10 @@ func (w *ofActors) subscribe(hear func(actor.Event), relist func()) (cancel func
 }
 
 // list asks each proc, and the hosts of silent ones. If none answers, that is an error.
-func (w *ofActors) list(
+func (w *actorSource) list(
 	ctx context.Context, _ uint64, known func() rankStates,
 ) (l eventList, err error) {
-	ctx, cancel := context.WithTimeout(ctx, beatOf(w.procs.net))
+	ctx, cancel := context.WithTimeout(ctx, listInterval(w.procs.net))
 	defer cancel()
 	region := w.procs.region
 	before := known()
@@ -146,7 +146,7 @@ func (w *ofActors) list(
 
 // askProcs returns the procs' states, and the errors of silent procs. It leaves time to ask their
 // hosts.
-func (w *ofActors) askProcs(
+func (w *actorSource) askProcs(
 	ctx context.Context,
 ) (all shape.ValueMesh[[]agent.State], silent map[int]agent.Status, err error) {
 	if d, ok := ctx.Deadline(); ok {
@@ -159,7 +159,7 @@ func (w *ofActors) askProcs(
 	return all, silent, err
 }
 
-func (w *ofActors) about(base, gen int, s agent.Status) actor.Event {
+func (w *actorSource) about(base, gen int, s agent.Status) actor.Event {
 	e := actor.Event{
 		Kind: actor.KindActor, Status: string(actor.Running), Mesh: w.procs.desc.ID.String(), Rank: base,
 		Gen: gen, Actor: w.actors, Reason: s.Reason, At: time.Now(),

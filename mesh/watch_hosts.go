@@ -27,12 +27,12 @@ func (h HostMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 // becomes suspect, unknown, dead, alive again, or changes its mode.
 func (h HostMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	find := func(context.Context) (source, error) { return newOfHosts(h), nil }
-	return watched{net: h.net, region: h.region, bad: h.Err(), find: find}.changes(ctx)
+	return watchTarget{net: h.net, region: h.region, bad: h.Err(), find: find}.changes(ctx)
 }
 
-// ofHosts is the source of a mesh of hosts. The program itself watches the hosts, as for all its
+// hostSource is the source of a mesh of hosts. The program itself watches the hosts, as for all its
 // meshes, and so depends on no other process. The events are numbered here.
-type ofHosts struct {
+type hostSource struct {
 	mesh     HostMesh
 	base     map[subjects.HostID]int // rank
 	reporter presence.EventReporter  // used by serial calls of event
@@ -44,8 +44,8 @@ type ofHosts struct {
 	unknown map[subjects.HostID]bool
 }
 
-func newOfHosts(h HostMesh) *ofHosts {
-	w := &ofHosts{
+func newOfHosts(h HostMesh) *hostSource {
+	w := &hostSource{
 		mesh: h, base: map[subjects.HostID]int{}, gens: map[int]int{}, ended: map[int]bool{},
 		unknown: map[subjects.HostID]bool{},
 	}
@@ -56,9 +56,9 @@ func newOfHosts(h HostMesh) *ofHosts {
 }
 
 // watched is the program's own watcher: a silence blames no host.
-func (w *ofHosts) watched() subjects.ActorID { return w.mesh.net.proc.ID().Actor("presence") }
+func (w *hostSource) watched() subjects.ActorID { return w.mesh.net.proc.ID().Actor("presence") }
 
-func (w *ofHosts) subscribe(hear func(actor.Event), _ func()) (cancel func(), err error) {
+func (w *hostSource) subscribe(hear func(actor.Event), _ func()) (cancel func(), err error) {
 	hosts, err := w.mesh.net.presenceWatcher()
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (w *ofHosts) subscribe(hear func(actor.Event), _ func()) (cancel func(), er
 }
 
 // event returns the event of a change, as one of the mesh. Calls are serial.
-func (w *ofHosts) event(c presence.Change) (e actor.Event, news bool) {
+func (w *hostSource) event(c presence.Change) (e actor.Event, news bool) {
 	w.mu.Lock()
 	delete(w.unknown, c.Host)
 	if c.State == presence.Unknown {
@@ -100,7 +100,7 @@ func (w *ofHosts) event(c presence.Change) (e actor.Event, news bool) {
 
 // list returns an error while a host is unknown. A connected program soon learns the state of a
 // host.
-func (w *ofHosts) list(context.Context, uint64, func() rankStates) (eventList, error) {
+func (w *hostSource) list(context.Context, uint64, func() rankStates) (eventList, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.unknown) > 0 {

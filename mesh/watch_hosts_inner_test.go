@@ -37,7 +37,7 @@ func hostsOf(t *testing.T) HostMesh {
 
 // hostWatch is what a watch of hosts makes of their changes.
 type hostWatch struct {
-	*ofHosts
+	*hostSource
 	ranks rankStates
 	me    *watcher
 }
@@ -51,7 +51,7 @@ func (w *hostWatch) hear(c presence.Change) {
 	if e, news := w.event(c); news {
 		changes, _ := w.ranks.step(e)
 		for _, e := range changes {
-			w.me.take(e)
+			w.me.enqueue(e)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (w *hostWatch) hear(c presence.Change) {
 // told is all that a watch has to say now.
 func (w *hostWatch) told() (all []string) {
 	for {
-		e, err, ok := w.me.first()
+		e, err, ok := w.me.dequeue()
 		if !ok {
 			return all
 		}
@@ -112,7 +112,7 @@ func TestWatchHosts_deafProgramBlamesNoHost_MESH12(t *testing.T) {
 }
 
 // deafened is a source whose hosts are unknown from then on.
-type deafened struct{ *ofHosts }
+type deafened struct{ *hostSource }
 
 func (d deafened) subscribe(hear func(actor.Event), _ func()) (cancel func(), err error) {
 	e, _ := d.event(presence.Change{Host: d.mesh.hosts[0], State: presence.Unknown, Mode: agent.ModeOpen})
@@ -126,7 +126,7 @@ func TestWatchHosts_deafProgramEndsTheWatchInTime_MESH12(t *testing.T) {
 		d := deafened{newOfHosts(h)}
 		began := time.Now()
 		var got []error
-		for e, err := range (watched{net: h.net, region: h.region, find: from(d)}).changes(t.Context()) {
+		for e, err := range (watchTarget{net: h.net, region: h.region, find: from(d)}).changes(t.Context()) {
 			got = append(got, err)
 			if err != nil {
 				require.Equal(t, "controller", e.Type)
@@ -138,7 +138,7 @@ func TestWatchHosts_deafProgramEndsTheWatchInTime_MESH12(t *testing.T) {
 		require.ErrorContains(t, got[1], "received nothing from the hosts of fleet for 2m0s")
 		_, lost := errors.AsType[*ControllerError](got[1])
 		require.True(t, lost)
-		require.InDelta(t, 2*time.Minute, time.Since(began), float64(maxBeat))
+		require.InDelta(t, 2*time.Minute, time.Since(began), float64(maxListInterval))
 	})
 }
 

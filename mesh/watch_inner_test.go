@@ -71,11 +71,11 @@ func (m *mouth) says(rank int, s actor.Status) {
 }
 
 // watches is the watch of a mesh of that controller by a program.
-func (m *mouth) watches(n *Net, ranks int) watched {
+func (m *mouth) watches(n *Net, ranks int) watchTarget {
 	extent := shape.Of("gpu", ranks)
-	return watched{
+	return watchTarget{
 		net: n, extent: extent, region: extent.Region(),
-		find: from(byController{n, m.id, m.proc.ID().Mesh, ranks, ""}),
+		find: from(controllerSource{n, m.id, m.proc.ID().Mesh, ranks, ""}),
 	}
 }
 
@@ -125,7 +125,7 @@ type heard struct {
 }
 
 // follow watches a region until the function is called.
-func (w watched) follow(t *testing.T, region shape.Region) (said chan heard, end func()) {
+func (w watchTarget) follow(t *testing.T, region shape.Region) (said chan heard, end func()) {
 	t.Helper()
 	w.region = region
 	ctx, cancel := context.WithCancel(t.Context())
@@ -192,7 +192,7 @@ func TestWatch_lostEventsAreListed_MESH6(t *testing.T) {
 	began := time.Now()
 	both := []heard{testkit.Next(t, said), testkit.Next(t, said)} // a list may bring both
 	require.ElementsMatch(t, []heard{{1, 1, nil}, {2, 2, nil}}, both, "the gap shows it")
-	require.Less(t, time.Since(began), maxBeat, "before the next list is due")
+	require.Less(t, time.Since(began), maxListInterval, "before the next list is due")
 	m.decides(3, actor.Failed)
 	require.Equal(t, heard{3, 3, nil}, testkit.Next(t, said), "the next list has what no event shows")
 	require.Empty(t, said)
@@ -252,7 +252,7 @@ func TestWatch_pausedProgramBlamesNoController_MESH12(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		extent := shape.Of("gpu", 1)
 		n := &Net{config: &config.Config{}, ctx: t.Context()}
-		w := watched{net: n, extent: extent, region: extent.Region(), find: from(&pausing{})}
+		w := watchTarget{net: n, extent: extent, region: extent.Region(), find: from(&pausing{})}
 		for e, err := range w.changes(t.Context()) {
 			require.NoError(t, err)
 			require.True(t, e.Terminal())
@@ -312,10 +312,10 @@ func TestWatcher_isBoundedAndReportsOverflow(t *testing.T) {
 	extent := shape.Of("gpu", 1)
 	w := newWatcher(extent, extent.Region())
 	for range unreadOfRank + unreadAtAll + 1 {
-		w.take(actor.Event{})
-		w.take(actor.Event{Rank: 1}) // of another region
+		w.enqueue(actor.Event{})
+		w.enqueue(actor.Event{Rank: 1}) // of another region
 	}
-	w.end(actor.Event{}, errors.New("later"))
+	w.close(actor.Event{}, errors.New("later"))
 	for range unreadOfRank + unreadAtAll {
 		e, err := w.next(t.Context())
 		require.NoError(t, err, "what came before is read")

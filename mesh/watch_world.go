@@ -12,9 +12,9 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// ofWorld is the source of a world's ranks. Their hosts report changes at once. The acting system
-// controller lists the ranks, knows dead hosts, and reports changes of the world.
-type ofWorld struct {
+// worldSource is the source of a world's ranks. Their hosts report changes at once. The acting
+// system controller lists the ranks, knows dead hosts, and reports changes of the world.
+type worldSource struct {
 	net   *Net
 	world string
 	mesh  subjects.MeshID
@@ -22,9 +22,9 @@ type ofWorld struct {
 	by    subjects.ActorID // the controller that answered last; before, the owner in the description
 }
 
-func (w *ofWorld) watched() subjects.ActorID { return w.by }
+func (w *worldSource) watched() subjects.ActorID { return w.by }
 
-func (w *ofWorld) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
+func (w *worldSource) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
 	p := w.net.proc
 	deafen, err := p.Members().ListenProcs(w.mesh, w.ranks, func(e actor.Event) {
 		if e.Terminal() || e.Status == string(actor.Running) {
@@ -43,8 +43,8 @@ func (w *ofWorld) subscribe(hear func(actor.Event), relist func()) (cancel func(
 	return func() { unlisten(); deafen() }, nil
 }
 
-func (w *ofWorld) list(ctx context.Context, _ uint64, known func() rankStates) (l eventList, err error) {
-	ctx, cancel := context.WithTimeout(ctx, beatOf(w.net))
+func (w *worldSource) list(ctx context.Context, _ uint64, known func() rankStates) (l eventList, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listInterval(w.net))
 	defer cancel()
 	ctl, err := system.Find(ctx, w.net.proc)
 	if err != nil {

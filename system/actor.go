@@ -65,26 +65,26 @@ func def() actor.Def {
 			c.handle(ctx, leave{newCaller[actor.None](ctx), l})
 			return r, nil
 		}),
-		decides(Join, func(from caller, j JoinRequest) any { return join{from, j} }),
-		decides(Beat, func(from caller, h Heartbeat) any { return heartbeat{from, h} }),
-		decides(Detach, func(from caller, d DetachRequest) any { return detach{from, d} }),
-		decides(Adopt, func(from caller, a AdoptRequest) any { return adopt{from, a} }),
-		decides(Confirm, func(from caller, a AdoptRequest) any { return confirm{from, a} }),
-		decides(Reserve, func(from caller, r NameReservation) any { return reserve{from, r} }),
-		decides(Release, func(from caller, r NameReservation) any { return release{from, r} }),
-		decides(Stop, func(from caller, s StopRequest) any { return stop{from, s} }),
-		decides(GetSnapshot, func(from caller, f Filter) any { return getSnapshot{from, f} }).Urgent(),
-		decides(GetHealth, func(from caller, world string) any { return getHealth{from, world} }),
-		decides(Locate, func(from caller, what string) any { return locate{from, what} }),
+		eventHandler(Join, func(from caller, j JoinRequest) any { return join{from, j} }),
+		eventHandler(Beat, func(from caller, h Heartbeat) any { return heartbeat{from, h} }),
+		eventHandler(Detach, func(from caller, d DetachRequest) any { return detach{from, d} }),
+		eventHandler(Adopt, func(from caller, a AdoptRequest) any { return adopt{from, a} }),
+		eventHandler(Confirm, func(from caller, a AdoptRequest) any { return confirm{from, a} }),
+		eventHandler(Reserve, func(from caller, r NameReservation) any { return reserve{from, r} }),
+		eventHandler(Release, func(from caller, r NameReservation) any { return release{from, r} }),
+		eventHandler(Stop, func(from caller, s StopRequest) any { return stop{from, s} }),
+		eventHandler(GetSnapshot, func(from caller, f Filter) any { return getSnapshot{from, f} }).Urgent(),
+		eventHandler(GetHealth, func(from caller, world string) any { return getHealth{from, world} }),
+		eventHandler(Locate, func(from caller, what string) any { return locate{from, what} }),
 		SuspectProc.Handle((*Controller).suspect),
 		procEvents.Handle((*Controller).handleEvent),
 		hostChanges.Handle((*Controller).handleHostChange),
 	).Enduring()
 }
 
-// decides handles an endpoint by an event of the core. The core replies, once all that it has
+// eventHandler handles an endpoint by an event of the core. The core replies, once all that it has
 // decided is saved.
-func decides[M, R any](
+func eventHandler[M, R any](
 	e actor.Endpoint[*Controller, M, R], event func(from caller, m M) any,
 ) actor.Method[*Controller] {
 	return e.Handle(func(c *Controller, ctx *actor.Context, m M) (r R, err error) {
@@ -126,7 +126,7 @@ type termEnd struct {
 	quit  bool   // the whole system was stopped
 }
 
-func (r *termEnd) end(why error, floor uint64, quit bool) {
+func (r *termEnd) set(why error, floor uint64, quit bool) {
 	r.once.Do(func() {
 		r.err = why
 		r.floor = floor
@@ -303,7 +303,7 @@ func (c *Controller) runEffects(ctx *actor.Context) {
 		return func(ctx *actor.Context) {
 			c.saving = false
 			if err != nil {
-				c.ready.end(err, 0, false)
+				c.ready.set(err, 0, false)
 				return
 			}
 			c.applyEffects(ctx, batch)

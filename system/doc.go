@@ -37,7 +37,7 @@
 //     One adopter at a time, naming the present epoch, succeeds (agent.FencedError refuses others).
 //   - WORLD-17 (names): The acting controller arbitrates the names of worlds, detached meshes and
 //     programs (Reserve). It asks the hosts first. A reservation is saved, and ends at its release
-//     or after proc.spawn-progress-timeout. Without saved ones, a successor grants none for as
+//     or after proc.spawn-progress-timeout. Without saved ones, a successor grants none for that
 //     long.
 //
 // # Details

@@ -48,7 +48,7 @@ func (c *Controller) applyEffects(ctx *actor.Context, effects []any) {
 		case quit:
 			log := ctx.Log()
 			log.Info().Str("reason", e.why).Msg("the system controller stops")
-			c.ready.end(errors.New(e.why), 0, true)
+			c.ready.set(errors.New(e.why), 0, true)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (c *Controller) onCreateError(
 		return nil
 	}
 	if info.Epoch > c.epoch {
-		return func(*actor.Context) { c.ready.end(err, info.Epoch, false) }
+		return func(*actor.Context) { c.ready.set(err, info.Epoch, false) }
 	}
 	s := agent.Status{Phase: agent.Failed, Reason: err.Error()}
 	failed := agent.Overlay{{First: e.first, Count: e.count, Status: s}}
@@ -243,7 +243,7 @@ func (c *Controller) fetchInventory(ctx *actor.Context, id subjects.HostID) {
 		return func(ctx *actor.Context) {
 			if info.Epoch > c.epoch {
 				err := &agent.EpochError{Host: info.Label, Requested: c.epoch, Current: info.Epoch}
-				c.ready.end(err, info.Epoch, false)
+				c.ready.set(err, info.Epoch, false)
 				return
 			}
 			c.inventories[id] = now

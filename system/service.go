@@ -361,7 +361,7 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 	r := &activeTerm{epoch: epoch, end: &termEnd{done: make(chan struct{})}}
 	o := actor.Options{
 		ID: subjects.ProcID{Mesh: id}, Bus: s.opts.Bus, Space: s.opts.Space, Registry: registry, Log: s.opts.Log,
-		Coordinator: func(e actor.Event) { r.end.end(errors.New(e.Report()), 0, false) }, // the next term follows
+		Coordinator: func(e actor.Event) { r.end.set(errors.New(e.Report()), 0, false) }, // the next term follows
 	}
 	agent.ConfigureProc(&o, s.opts.Config)
 	r.proc, err = actor.NewProc(ctx, o)
@@ -377,7 +377,7 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 			s.opts.Log.Warn().Err(err).Msg("cannot list the worlds on the hosts")
 		}
 		if floor > epoch {
-			r.end.end(fmt.Errorf("hosts know the later epoch %d", floor), floor, false)
+			r.end.set(fmt.Errorf("hosts know the later epoch %d", floor), floor, false)
 			return r, nil
 		}
 	}

@@ -84,7 +84,7 @@ func (a *hostAgent) adopt(ctx *actor.Context, f adoptedProc) {
 	a.leases.Renew(ctx, id, f.Lease)
 	c.launchResult <- launchResult{f.process, nil}
 	a.onLaunched(ctx, c)
-	a.challenge(ctx, c)
+	a.verifyAdopted(ctx, c)
 }
 
 // lostReason explains why a proc is gone.
@@ -106,9 +106,9 @@ const (
 	challengeTimeout = 2 * time.Second
 )
 
-// challenge verifies, as a task, that the adopted process is the proc (HOST-10). Without an answer
-// in time, the process is killed like a proc that is not ready in time.
-func (a *hostAgent) challenge(ctx *actor.Context, c *child) {
+// verifyAdopted verifies, as a task, that the adopted process is the proc (HOST-10). Without an
+// answer in time, the process is killed like a proc that is not ready in time.
+func (a *hostAgent) verifyAdopted(ctx *actor.Context, c *child) {
 	self := ctx.Self()
 	process := c.process
 	within := a.opts.readyTimeout(c.config)

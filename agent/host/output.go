@@ -142,7 +142,7 @@ func firstLine(err error) string {
 // addLine adds the next line of a stream.
 func (o *outputPublisher) addLine(s logfile.Stream, line []byte, now time.Time) {
 	st, n := &o.streams[s], len(line)+1
-	if !o.procQuota.take(n, now) || !o.hostQuota.take(n, now) {
+	if !o.procQuota.reserve(n, now) || !o.hostQuota.reserve(n, now) {
 		st.omitted.hold(line)
 		return
 	}
@@ -155,7 +155,7 @@ func (o *outputPublisher) publishRound(now time.Time) {
 	for s := range o.streams {
 		omitted := &o.streams[s].omitted
 		n := len(omitted.held)
-		if omitted.hasAny() && o.procQuota.take(n, now) && o.hostQuota.take(n, now) {
+		if omitted.hasAny() && o.procQuota.reserve(n, now) && o.hostQuota.reserve(n, now) {
 			o.publishHeld(logfile.Stream(s))
 		}
 		o.flush(logfile.Stream(s))
@@ -254,7 +254,7 @@ type quota struct {
 	spent       int
 }
 
-func (a *quota) take(n int, now time.Time) bool {
+func (a *quota) reserve(n int, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now.Sub(a.windowStart) >= time.Second {

@@ -18,7 +18,7 @@ import (
 func callCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "call MESH[region] ACTOR ENDPOINT [JSON]",
-		Short: "Ask one actor, print its answer",
+		Short: "Call one actor and print its reply",
 		Long: `Ask the actor of exactly one rank, and print its answer as JSON, whatever --output says.
 ACTOR is a label or the full name; without JSON the message is empty.`,
 		Example: `  castnet call 'demo[host=0,gpu=3]' counter add 5

@@ -14,7 +14,7 @@ func castCommand(a *app.App) *cobra.Command {
 	s := &casting.Spec{}
 	c := &cobra.Command{
 		Use:   "cast MESH[region] ACTOR ENDPOINT [JSON]",
-		Short: "Ask every actor of a region at once",
+		Short: "Cast to every actor of a region",
 		Long: `Cast one message to the actors of a region: one publish, whatever their number. A union of
 regions, such as 'demo[host=0 | gpu=3]', is one cast too. --collect selects how answers are collected:
 

@@ -29,7 +29,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 		_ = cmd.Wait() // the result is in ProcessState
 		for _, tr := range []*Transcript{p.Out, p.Err} {
 			if tr != nil {
-				tr.end()
+				tr.finish()
 			}
 		}
 	}()

@@ -27,7 +27,7 @@ func (tr *Transcript) Write(p []byte) (int, error) {
 	return tr.buf.Write(p)
 }
 
-func (tr *Transcript) end() {
+func (tr *Transcript) finish() {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.over = true
