@@ -166,7 +166,7 @@ func (c *Conn) failOnDenied(ctx context.Context, bucket string, do func(context.
 	return err
 }
 
-// Get returns a key, or ErrNoKey.
+// Get returns a key, or ErrKeyNotFound.
 func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()

@@ -29,7 +29,7 @@ const (
 	maxNestedReducers = 8
 )
 
-// answerReader reads an answer of an endpoint: Open of its actor.Answers, or openAs.
+// answerReader reads an answer of an endpoint: Decode of its actor.AnswerType, or openAs.
 type answerReader func(actor.Answer) (any, error)
 
 // openAs is actor.Open without a known type.

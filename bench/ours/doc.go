@@ -8,7 +8,7 @@
 //
 //	err := remote.Play(args, os.Stdin, os.Stdout, ours.Remote(server.Options{URL: url, Token: token}))
 //
-// It uses what every program can: [actor.Spawn] with [actor.NoWait], [actor.Endpoint.PostWait] and
+// It uses what every program can: [actor.Spawn] with [actor.NoWait], [actor.Endpoint.SendWait] and
 // [actor.Endpoint.Call], with the default mailbox. That one has a bound, which the peers' do not: a
 // sender that finds it full waits for room, and the time this takes counts. A burst to another
 // process ends with [actor.Proc.Flush].

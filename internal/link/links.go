@@ -280,7 +280,7 @@ func (l *Links) Cast(k *Cast) (failed map[int]error, err error) {
 	return failed, err
 }
 
-// DropGroup is the end of a group. See Core.Drop.
+// DropGroup is the end of a group. See Core.DropGroup.
 func (l *Links) DropGroup(g *Group) { l.withCore(func(Instant) { l.core.DropGroup(g) }) }
 
 // Flush waits until every earlier message has its fate.
