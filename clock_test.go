@@ -46,8 +46,8 @@ func TestF24_usesOfTheWallClockAreListed(t *testing.T) {
 	requireListed(t, found, wallClocks, "times that come from the wall clock jump with it")
 }
 
-// eachCall visits the calls pkg.F() and x.F() of every file that runs as part of the system or
-// tests it: what measures it, and what breaks it for a time, are apart.
+// eachCall visits the calls pkg.F() and x.F() of every file of the system and its tests. Benchmarks
+// and fault injection are apart.
 func eachCall(t *testing.T, visit func(path string, file *ast.File, s *ast.SelectorExpr, call *ast.CallExpr,
 	at token.Position)) {
 	t.Helper()

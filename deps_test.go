@@ -360,9 +360,8 @@ func everyPackage(t *testing.T) []listed {
 
 var listedOnce = sync.OnceValues(func() ([]listed, error) { return goList("./...") })
 
-// goList asks the go command, once per system that the code has build tags for. It passes -e: a
-// package that does not compile still has imports to check, and its own build says what is wrong
-// with it.
+// goList runs go list, once for each operating system with build tags in the code. It passes -e: a
+// package that does not compile still has imports to check, and its own build reports its errors.
 func goList(args ...string) ([]listed, error) {
 	var all []listed
 	for _, goos := range []string{"linux", "darwin"} {

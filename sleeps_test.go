@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// sleepers are the files that wait for the clock, and why there is no event to wait for. A file
-// that imports testing/synctest, or calls testkit.Virtual, sleeps in bubbles, where that takes no
-// time.
+// sleepers lists the files that wait for the clock, each with the reason why no event serves. A
+// file that imports testing/synctest, or calls testkit.Virtual, sleeps in bubbles, where a sleep
+// takes no time.
 var sleepers = map[string]string{
 	"agent/host/store.go": "a lock tells nobody when it is free",
 	"agent/proc/main.go": "the last thing of a process whose parent is gone is to wait so " +

@@ -13,8 +13,8 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// law is a built-in accumulator and a dumb oracle of what it makes of updates. see is what counts
-// of a state: a map that is not there and one that is empty are the same to it.
+// law is a built-in accumulator and a naive oracle of its value after updates. see normalizes a
+// state: a nil map equals an empty one.
 type law[S, U any] struct {
 	acc        actor.Accumulator[S, U]
 	update     *rapid.Generator[U]

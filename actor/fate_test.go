@@ -50,8 +50,8 @@ func TestError_everyCodeStatesItsFate(t *testing.T) {
 	}
 }
 
-// expiring has a mailer post to a stranger who never says whether it arrived, and returns what came
-// back, and after which time.
+// expiring has a mailer send to a silent stranger, and returns the dead letter and the time until
+// then.
 func expiring(t *testing.T, answers func(*stranger, *actor.Proc)) (actor.DeadLetter, time.Duration) {
 	t.Helper()
 	srv := bustest.Server(t)

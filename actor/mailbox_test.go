@@ -78,8 +78,8 @@ func byHand(p *Proc, name string, limit int, d *desk) *instance {
 	}
 }
 
-// sendAs puts a letter into a mailbox in one of the ways there are. told is told what becomes of a
-// letter that somebody waits for; wake is called when that can be asked, and is nil for the others.
+// sendAs puts a message into a mailbox in one of the existing ways. told receives the fate of an
+// awaited message; wake is called when the fate can be read, and is nil for the other ways.
 func sendAs(way int, in, from *instance, n int, told func(n int, err error)) (wake func(), err error) {
 	switch way {
 	case 0:

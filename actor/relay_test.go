@@ -20,8 +20,7 @@ import (
 
 var errPoison = errors.New("poison")
 
-// list is a reducer that shows what was folded, and in which order. It cannot fold negative
-// numbers.
+// list is a reducer that shows the folded values in order. It cannot fold negative numbers.
 func list() Reducer[[]int] {
 	return NewReducer("list", func(a, b []int) ([]int, error) {
 		both := slices.Concat(a, b)

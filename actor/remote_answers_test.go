@@ -13,8 +13,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// waitingCall is a call of one proc to another that waits for its answer, and a stranger who knows
-// where.
+// waitingCall is an unanswered call of one proc to another, and a stranger with the reply address.
 type waitingCall struct {
 	a, b  *actor.Proc
 	s     *stranger

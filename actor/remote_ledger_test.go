@@ -33,7 +33,7 @@ var (
 	later  = actor.NewEndpoint[*Ledger, int, int]("later")  // likewise, off its turn
 )
 
-// Ledger is an actor that writes down what it is told where a test can read it.
+// Ledger is an actor that records its messages for a test to read.
 type Ledger struct{ *pages }
 
 // pages are what a Ledger has written.

@@ -32,8 +32,8 @@ func configured(t *testing.T, c *config.Config, defs ...actor.Def) *actor.Proc {
 	return p
 }
 
-// relayed is what comes of updates that are sent at one moment to a relay without options of its
-// own: the first value that goes on, and after how long.
+// relayed returns the first output of a relay without options of its own, after updates at one
+// moment, and its delay.
 func relayed(t *testing.T, c *config.Config, updates ...int) (value int, after time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		p := configured(t, c)

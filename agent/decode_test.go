@@ -18,8 +18,7 @@ func long(before, again, after string) []byte {
 	return []byte(before + strings.Repeat(again, 200_000/len(again)) + after)
 }
 
-// Whatever a stranger answers who is asked which hosts there are is a host, a list of hosts or an
-// error.
+// Each answer of a stranger to a host query is a host, a list of hosts or an error.
 func FuzzIntroduction(f *testing.F) {
 	for _, data := range [][]byte{
 		[]byte(`{"id":"a-000000000000","label":"a","labels":{"gpu":"4"},"mode":"open"}`),

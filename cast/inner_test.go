@@ -196,7 +196,8 @@ func TestGenerations_successorEndsTheFormerProc_CAST9(t *testing.T) {
 		"a process begins again as a whole")
 }
 
-// An answer counts from who was asked; a proc that has the rank after it says that there is none.
+// An answer counts only from the requested generation; the error of a dead proc also from a later
+// one.
 func TestGenerations_replyCountsFromTheAskedGeneration_CAST10(t *testing.T) {
 	body, err := wire.Marshal(7)
 	require.NoError(t, err)

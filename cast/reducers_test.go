@@ -340,7 +340,7 @@ func TestMerge_returnsTheErrorOfItsValueReducer(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 1, "b": 2}, got)
 }
 
-// Whatever a peer packs, who opens it gets an error, or a value that folds.
+// Any packed value of a peer decodes to an error, or to a value that folds.
 func FuzzBuiltinOpen(f *testing.F) {
 	for _, text := range []string{"count()", "collect()", "count-by()", "top(2)", "bottom(1)", "histogram(0,10)",
 		"sum", "concat()", "merge(max)"} {

@@ -21,9 +21,9 @@ import (
 
 var traces = flag.Bool("cast.traces", false, "write the traces of testdata/*.txt anew")
 
-// Each file of testdata is one cast on its way home, through the shipped tree and folds: a line is
-// something that happens, and the lines below it that start with a tab are what is sent then, and
-// what home knows. A process is named by the first of its ranks that is asked.
+// Each file of testdata is the replies of one cast, through the shipped tree and folds. A line is
+// an event. The indented lines below it are the packets sent then, and the state of the caller. The
+// first requested rank of a process names it.
 func TestRouter_scenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func (s *scenario) views(args []string) (all []int) {
 	return all
 }
 
-// each is what happens to a rank or, where that is the same, to its process.
+// each applies an event to a rank or, if all its ranks share it, to its process.
 func (s *scenario) each(verb string, view int) {
 	f := s.flight
 	id := f.tree.aggregatorAt(view)

@@ -137,8 +137,8 @@ func (f *flight) slows(t *rapid.T) (one subjects.ProcID, found bool) {
 	return f.tree.aggregatorAt(newJob(f.tree, f.mode, f.procs[f.slow].views[0]).ancestors[0]), true
 }
 
-// once checks that each rank is in the result once, in order, and that none is missing but those
-// that may be.
+// once checks that the result has each rank once, in order, and lacks only those that may be
+// missing.
 func (f *flight) once(t *rapid.T, may func(view int) bool) {
 	got := strings.Fields(f.result())
 	require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }),

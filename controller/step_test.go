@@ -25,8 +25,8 @@ import (
 
 var update = flag.Bool("update", false, "write the traces of testdata/*.txt anew")
 
-// Each file of testdata is a script: a line is something that the controller hears, and the lines
-// below it that start with a tab are what it tells the streams, then all statuses.
+// Each file of testdata is a script. A line is an event for the controller. The indented lines
+// below it are its published events, then all statuses.
 func TestStep_scenarios(t *testing.T) { // CTL-6, CTL-8
 	play(t, "testdata/*.txt", func(t *testing.T) script { return &scenario{t: t} })
 }

@@ -209,6 +209,5 @@ func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 	}
 }
 
-// bursts are the bodies of a burst: nothing, what no decoder reads, what looks like a packet, and
-// what is well formed.
+// bursts are the bodies of a burst: empty, undecodable, almost a packet, and well formed.
 var bursts = [][]byte{nil, []byte("\xff\x00 no message"), {0, 1, 2, 3, 4, 5, 6, 7}, []byte("null")}

@@ -47,7 +47,7 @@ func TestRunningHosts_areAttachedTakenAndShutDown(t *testing.T) {
 	require.NoError(t, hosts.Shutdown(t.Context(), "again"), "what is gone is gone")
 }
 
-// answersFrom asks each actor who it is, and requires that it is who it should be.
+// answersFrom asks each actor for its identity, and requires the expected one.
 func answersFrom(t *testing.T, actors mesh.ActorMesh[actortest.TestActor]) []subjects.ActorID {
 	t.Helper()
 	ids, err := cast.Gather(t.Context(), actors, actortest.GetActorID, actor.None{})

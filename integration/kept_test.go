@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// kept is a mesh on a host a, and on a host b whose state is where the next b finds what it leaves.
+// kept is a mesh on two hosts, a and b. The next hostd of b finds the state of the one before.
 type kept struct {
 	*cluster
 	state string

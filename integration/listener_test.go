@@ -156,7 +156,8 @@ func TestWildcardListener_breaksNoCommand(t *testing.T) {
 	}
 }
 
-// ownerDies kills a program that owns a mesh, and waits until whoever watches that mesh knows.
+// ownerDies kills the program with the mesh, and waits until every watcher of the mesh has the
+// event.
 func ownerDies(t *testing.T, c *cluster, conn *mesh.Net) {
 	t.Helper()
 	owner := c.start(t, "castnet", "spawn", "owned", "--per-host", "1")

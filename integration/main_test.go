@@ -44,9 +44,9 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// buildPrograms builds what the tests run, without the race detector: these are the programs that
-// users have. Programs built by make are not linked again. They run from the tests' own folder, so
-// each process there belongs to the tests. The folder is beside them, where hard links take no time.
+// buildPrograms builds the tested programs without the race detector, as users have them. Programs
+// built by make are not linked again. They run from the tests' own folder, so each process there
+// belongs to the tests. The folder is beside them, so hard links take no time.
 func buildPrograms() (string, error) {
 	for _, args := range [][]string{
 		{"bin/castnet", "./cmd/client"}, {"bin/", "./cmd/hostd", "./examples/hello", "./examples/wordcount"},

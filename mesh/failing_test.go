@@ -45,8 +45,8 @@ func hurt(t *testing.T, open func(ctx context.Context, host int, o bus.Options) 
 	return c, hosts
 }
 
-// refused spawns a mesh that cannot be, and requires that its error names every rank that failed,
-// with its host, and that nothing of it is left.
+// refused spawns an impossible mesh. It requires that the error names every failed rank with its
+// host, and that nothing of the mesh remains.
 func refused(t *testing.T, c *cluster, hosts mesh.HostMesh, s mesh.SpawnSpec) map[int]agent.Status {
 	t.Helper()
 	s.PerHost = shape.Unit()

@@ -14,8 +14,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// A program that knows nothing of a host that is gone names it, and waits for no deadline, whoever
-// listens.
+// A program without knowledge of a dead host names it and waits for no deadline, with any listeners
+// on the bus.
 func TestStop_namesHostsThatAreGone_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -157,7 +157,7 @@ func TestTakeName_concurrentMeshesGetDistinctNames_MESH15(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A world that somebody declares, or that a host begins which joins it.
+// The world is declared, or a host begins it by joining.
 func TestTakeName_worldCannotUseALiveMeshsName_MESH15(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)

@@ -182,9 +182,8 @@ func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
-// oldMailReturns shows that so many messages to an incarnation that is over have come back, as do
-// those that are sent to it now, and that the next one, with an actor of the same name, has none of
-// them.
+// oldMailReturns requires that the messages to an ended incarnation have come back, also those sent
+// to it now. The next incarnation, with an actor of the same name, has none of them.
 func (c *cluster) oldMailReturns(t *testing.T, old actor.Ref[*Counter], mails int) {
 	t.Helper()
 	heir := old.ID()

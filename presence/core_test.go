@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the traces of testdata/*.txt anew")
 
-// Each file of testdata is a script: a line is a moment and what happens then, and the lines below
-// it that start with a tab are what is told until the next one.
+// Each file of testdata is a script. A line is a moment and its event. The indented lines below it
+// are the reports until the next one.
 func TestStep_scenarios(t *testing.T) { // PRES-1, PRES-3, PRES-4, PRES-11
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)

@@ -146,9 +146,9 @@ func TestWorlds_standbyTakesOverWithoutABucket_WORLD14(t *testing.T) {
 	})
 }
 
-// A world that has ended in a new bucket is not brought back by a host that was away, which the
-// first controller never asked: one that it knew, and asked as the world ended, may have stopped
-// its share already (WORLD-2).
+// A host was away when a world ended in a new bucket, and the first controller never asked it. It
+// does not bring the world back. A host known and asked at that end may have stopped its share
+// already (WORLD-2).
 func TestWorlds_stoppedWorldIsNotAdopted_WORLD14(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())

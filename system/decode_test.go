@@ -10,8 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// Whatever is in the bucket, and whatever strangers answer who is asked for a name, is read or is
-// an error.
+// Any content of the bucket, and any answer of a stranger about a name, decodes or is an error.
 func FuzzRecords(f *testing.F) {
 	for _, text := range []string{
 		`{"name":"w","spec":{},"hosts":[{"host":"a-000000000000","rank":1,"labels":{"gpu":"4"}}],"gens":{"1":2}}`,

@@ -144,8 +144,8 @@ func adopterAt(t *testing.T, epoch uint64) agent.Claim {
 	return agent.Claim{Epoch: epoch, Owner: owner}
 }
 
-// An adopter that dies before it has said that it has the mesh leaves it to the system, whatever
-// the hosts have heard of him; who is only slow is refused.
+// An adopter dies before it has confirmed the mesh, and so leaves it to the system, also if hosts
+// know the adopter. A slow one is refused.
 func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")

@@ -142,8 +142,8 @@ func runs(p *portion) agent.Overlay {
 	return agent.Overlay{{First: p.first, Count: p.count, Status: agent.Status{Phase: agent.Running}}}
 }
 
-// create checks that no address is ever given twice (WORLD-2), and that what is given is what
-// counting gives.
+// create checks that no address is given twice (WORLD-2), and that the addresses are those of a
+// plain count.
 func (c *cluster) create(e create) {
 	m := c.host(e.host)
 	require.NotZero(c.t, e.count, "an empty share is ordered")

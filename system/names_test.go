@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The names that an earlier controller may have given away are refused to those that take one. A
-// host that offers itself takes none: its world may be one that the earlier controller had
-// (WORLD-17, WORLD-14).
+// Takers are refused the names that an earlier controller may have given. A host that joins takes
+// no name: its world may be one of the earlier controller (WORLD-17, WORLD-14).
 func TestReservations_hostIsAdmittedBeforeItsNameIsReserved(t *testing.T) {
 	early, unknown := errors.New("try again in 29s"), errors.New("not all hosts have said")
 	mesh := &NameTakenError{Name: "w", Kind: kindMesh}

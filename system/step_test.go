@@ -22,8 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write the traces of testdata/*.txt anew")
 
-// Each file of testdata is a script: a line is something that the controller hears, and the lines
-// below it that start with a tab are what it wants done.
+// Each file of testdata is a script. A line is an event for the controller. The indented lines
+// below it are its orders.
 func TestStep_scenarios(t *testing.T) { // WORLD-3, WORLD-6
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)

@@ -67,8 +67,8 @@ func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh)
 	}
 }
 
-// A proc can be faster than the host that launches it: it is known to be ready before its launch is
-// over, which for one that is kept is when it is written down.
+// A proc can be faster than its host: it is ready before its launch is over. The launch of a kept
+// proc ends with its record.
 func TestLaunch_procReadyBeforeItsLaunchEndsIsRunning_HOST10(t *testing.T) {
 	slow := &slowRunner{runner: newLocalRunner(Options{}), launched: make(chan agent.Bootstrap, 1),
 		over: make(chan struct{})}

@@ -24,9 +24,8 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// A host does with real procs what a model without any does: whatever is created, stopped, killed
-// or left alone, in any order, its states, its processes and what it tells are the model's, after
-// each step.
+// A host with real procs behaves as the model. Procs are created, stopped, killed or left alone in
+// any order. After each step the states, processes and events of both agree.
 func TestModel_historiesOfCreationsAndStops(t *testing.T) {
 	most := 12 // histories: one of processes takes a fifth of a second
 	if testkit.Long() {
@@ -298,8 +297,8 @@ func (h *play) kill() {
 	}
 }
 
-// compare requires that the host says what the model says, that as many processes live, and that
-// each end was told once.
+// compare requires that host and model agree on the states and on the number of live processes, and
+// that each end was reported once.
 func (h *play) compare() {
 	alive := 0
 	for _, m := range h.meshes {

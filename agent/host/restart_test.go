@@ -114,9 +114,9 @@ func TestAdopt_procThatDoesNotAnswerInTimeIsKilled_HOST10(t *testing.T) {
 	_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // this process here has launched it
 }
 
-// A host that dies before it has written down a proc leaves one that the next host does not know,
-// and starts anew, with the same address. The old one has ended before the new host can be heard
-// of, and what the new one says is not taken for what the old one has said already.
+// A host dies before it has recorded a proc. The next host, at the same address, does not know that
+// proc. The old host has ended before the new one is visible, and no message of the new one counts
+// as one of the old.
 func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/castnet-io/castnet/agent"
 )
 
-// Meaning of test_basic of the host mesh agent: a client on another proc has a proc made, and is
-// told who it is, what runs it, that it is ready, and where its agent is, which answers.
+// Meaning of test_basic of the host mesh agent: a client on another proc creates a proc. The host
+// reports its ID, process and readiness, and its agent answers.
 func TestHost_describesANewProcWhoseAgentAnswers(t *testing.T) {
 	t.Parallel()
 	for name, mode := range modes(t) {

@@ -60,7 +60,7 @@ func (r *recorder) take(ctx *actor.Context, p parcel) (uint64, error) {
 
 func (r *recorder) measure(_ *actor.Context, b []byte) (int, error) { return len(b), nil }
 
-// sender sends what its load says, on a task of its own, so that it hears meanwhile what came back.
+// sender sends its load from a task of its own, so that it receives dead letters meanwhile.
 type sender struct {
 	load     load
 	history  *history.Log

@@ -112,8 +112,8 @@ func TestF06_killedOwnersMeshesEndWithTheirLease(t *testing.T) {
 	})
 }
 
-// F7. An owner that is killed at any instant of a spawn, and another one that has the same made at
-// once: what the first had ends, and nothing happens to what the second has.
+// F7. An owner is killed at any instant of a spawn, while another one spawns the same at the same
+// time. The ranks of the first end, and those of the second are untouched.
 func TestF07_nextOwnerReplacesTheFirst(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F7", 1, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -187,8 +187,8 @@ func TestF08_suspendedProcOfAMeshIsNotDead(t *testing.T) {
 	}
 }
 
-// F9. A hostd that is stopped, and an owner that is, make nobody dead; what happened meanwhile is
-// told then.
+// F9. A stopped hostd and a stopped owner make no rank dead; the events of that time are reported
+// afterwards.
 func TestF09_suspendedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F9 hostd", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {

@@ -75,8 +75,8 @@ func handledBy(records []history.Record, id subjects.ProcID) int {
 	return n
 }
 
-// serverPatience is how long a server keeps a client that does not answer, and a process the link
-// to another one that says nothing. After that nobody can know what has arrived.
+// serverPatience is how long a server keeps a silent client, and a process a silent link.
+// Afterwards the arrival of a message cannot be known.
 const serverPatience = 10 * time.Second
 
 // stopped is a run in which one process is stopped for a while and goes on.

@@ -228,8 +228,8 @@ func TestF29_hostdSurvivesWithoutDescriptors(t *testing.T) {
 	})
 }
 
-// F29: forks are refused, as by a machine that is full of processes. Which ranks meet that is the
-// scheduler's.
+// F29: forks are refused, as by a machine full of processes. The scheduler chooses the affected
+// ranks.
 func TestF29_hostdSurvivesWithoutProcesses(t *testing.T) {
 	const procs, refusals = 16, 5
 	program := buildHostd(t, "failpoint")

@@ -22,8 +22,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// machine is a computer with a hostd: its directory is in the environment of all that runs there,
-// so that who is left can be found.
+// machine is a computer with a hostd. All its processes have its directory in their environment, so
+// survivors can be found.
 type machine struct {
 	*testing.T
 	dir     string

@@ -57,7 +57,7 @@ func TestF28_malformedForeignBytesAreHarmless(t *testing.T) {
 	})
 }
 
-// Among what is damaged are answers and messages that came back, which say what became of others.
+// The damaged packets include answers and returned messages, with the fates of others.
 func TestF28_forgedPacketsAreIgnored(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F28 a stranger's word", 1, often}, func(t *testing.T, seed uint64, f *figures) {

@@ -28,8 +28,8 @@ var (
 	inARow = actor.NewReducer("row", func(a, b []uint64) ([]uint64, error) { return append(a, b...), nil })
 )
 
-// markOf is what a rank answers to a message: in a sum of them is who answered, once each, and to
-// what.
+// markOf is the answer of a rank to a message. A sum of marks shows the answering ranks, once each,
+// and the message.
 func markOf(n uint64, rank int) uint64 { return n<<maxMarks | 1<<rank }
 
 // maxMarks bounds the ranks of a mesh.
@@ -196,9 +196,9 @@ func (o castOutcome) answered() []int {
 		func(r int) bool { return slices.Contains(o.Failed, r) || slices.Contains(o.Missing, r) })
 }
 
-// cast speaks to the mesh once, and writes down what is known of the message at once. An error is
-// one of the test, or of what was said: a coverage that does not add up, a fold of others than
-// those that are said to have answered.
+// cast sends one cast to the mesh and records the known fate of the message at once. An error is
+// one of the test or of the result: a coverage with a wrong sum, or a fold of other ranks than the
+// answered ones.
 func (s *sender) cast(ctx context.Context, i int) error {
 	c, way, err := s.crew(i)
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// hurried says of every third run that its messages have so little time that they are given up
-// while they are held back:
-// of those whose receiver cannot be asked by then nobody knows what became of them.
+// hurried selects every third run: there the deadline of messages passes while they are held back.
+// If their receiver cannot be asked by then, their fate is unknown.
 func hurried(seed uint64) bool { return seed%3 == 0 }
 
 // holding is a run in which what left sends is held back while it goes on sending.

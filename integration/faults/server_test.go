@@ -58,8 +58,7 @@ func (r *serverRole) close() error {
 	return nil
 }
 
-// slowCounter counts the log lines in which a server says that it cuts a client that reads too
-// slowly.
+// slowCounter counts the log lines of a server about clients cut for slow reading.
 type slowCounter atomic.Int64
 
 func (n *slowCounter) Write(line []byte) (int, error) {

@@ -28,7 +28,7 @@ type workerConfig struct {
 	Place   *cast.Placement `json:",omitempty"` // of the mesh that its ranks are of
 }
 
-// workerRole is a proc with actors that send and actors that record what they handle.
+// workerRole is a proc with sending actors and recording actors.
 type workerRole struct {
 	proc    *actor.Proc
 	bus     *bus.Bus

@@ -70,9 +70,8 @@ func (b block) file(t *testing.T, dir, name string) string {
 // clock is what the nats command puts before a line.
 var clock = regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `)
 
-// run runs the block, which may build, and looks for each line that the page says it prints. …
-// stands for anything. Their order is not looked at: that of headers is any. A block that stays
-// says the last line only.
+// run runs the block, which may build, and looks for each output line of the page, in any order:
+// headers have none. … stands for anything. For a block that stays, only the last line counts.
 func (b block) run(t *testing.T, env []string, name string, args ...string) {
 	t.Helper()
 	if b.stays {

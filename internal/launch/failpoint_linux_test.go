@@ -21,8 +21,8 @@ import (
 	"github.com/castnet-io/castnet/internal/logfile"
 )
 
-// placeVar names the state directory in the environment of all that a test
-// starts, so that who survives can be found.
+// placeVar names the state directory in the environment of all processes of a test, so that
+// survivors can be found.
 const placeVar = "CASTNET_LAUNCH_TEST_PLACE"
 
 // life is one life of a host: it adopts what the last one wrote down, takes the
@@ -88,8 +88,8 @@ var points = []string{
 	"adopt-verified", "adopt-held", "census-killed", "test-unrecorded", "test-recorded",
 }
 
-// F5: whatever the point and the hit at which a launcher dies, the next one
-// finds what it left: never two of one name, and in the end nobody.
+// F5: a launcher dies at any point, at any hit. The next one finds its processes: never two of one
+// name, and none in the end.
 func TestFailpoints_nextLauncherFindsEveryChild_LCH9(t *testing.T) {
 	place := ownPlace(t)
 	outer := New(Options{Cgroup: cgroup.None})
@@ -157,7 +157,7 @@ func TestFailpoints_refusedForkLeavesNothing_LCH3(t *testing.T) {
 	require.True(t, e.Clean(), "%v %v", e, e.StderrTail)
 }
 
-// refused is a life in which forks are refused: what is open and what is there is as before.
+// refused is a life with refused forks: the open files and the processes are as before.
 func refused() {
 	dir := os.Args[1]
 	l := New(Options{StateDir: dir})

@@ -43,8 +43,8 @@ func sh(t *testing.T, script string) Spec {
 	return spec
 }
 
-// scattered starts processes that left their session, group and parent, that
-// emptied their environment and that hold stdout, and names each of them.
+// scattered starts and names processes outside their session, group and parent, with an empty
+// environment and an open stdout.
 const scattered = `
 setsid sh -c 'echo one $$; exec sleep 600' &
 (setsid sh -c 'echo two $$; exec sleep 600' &)

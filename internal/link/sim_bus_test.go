@@ -82,8 +82,8 @@ func (w *world) choke(p *proc) {
 	w.at(p.writesAt, evWrites, p, 0, nil)
 }
 
-// checkMemory checks that a packet is what it was, until the next one is asked for: its publisher
-// may be slow. Memory that a Core keeps for later is spoilt.
+// checkMemory checks that a packet is unchanged until the next one is requested: its publisher may
+// be slow. It overwrites the buffers that the Core keeps for later.
 func (w *world) checkMemory(p *proc) {
 	if !bytes.Equal(p.hand, p.published) {
 		w.fail("a packet of %d changed while it was published", p.index)

@@ -185,8 +185,8 @@ func (p *Peer) used() uint64 {
 	return used
 }
 
-// auditGroups checks that those in step can take the next cast, and that nobody is owed a cast that
-// is forgotten.
+// auditGroups checks that synced members can take the next cast, and that no member waits for a
+// forgotten cast.
 func (w *world) auditGroups(p *proc) {
 	for _, g := range p.dropped {
 		if g.synced != 0 || len(g.deferred) != 0 {

@@ -205,7 +205,8 @@ func (w *world) reconnect(p *proc, lane int) {
 	p.core.OnReconnect(w.now, p.limit)
 }
 
-// defer_ keeps what happens to a process that is paused. Its server cuts it when that is too much.
+// defer_ keeps the input of a paused process. When there is too much of it, the server cuts the
+// process.
 func (p *proc) defer_(e event) {
 	lane := data
 	if e.packet != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// A history is all that was sent, all that entered a mailbox and all fates. It knows nothing of
-// links: what it checks is what was promised (DEL-1 … DEL-6), message by message.
+// A history is all sent messages, all messages that entered a mailbox, and all fates. It knows
+// nothing of links: it checks the promises (DEL-1 … DEL-6), message by message.
 type history struct {
 	records []record
 	groups  []group
@@ -128,8 +128,8 @@ func (h *history) fate(w *world, p *proc, f *Fate) {
 	}
 }
 
-// settled checks that the messages of a process before a record have a fate: who was told no other
-// one was told that it was delivered.
+// settled checks the messages of a process before a record: each message without a failed fate was
+// delivered.
 func (h *history) settled(w *world, p *proc, before int, when string) {
 	for i := range h.records[:before] {
 		r := &h.records[i]
@@ -142,7 +142,7 @@ func (h *history) settled(w *world, p *proc, before int, when string) {
 	}
 }
 
-// sum adds what was sent by those that live to tell, and what of that counts as delivered.
+// sum counts the messages of surviving senders, and those of them that count as delivered.
 func (h *history) sum(n *counts) {
 	for i := range h.groups {
 		if g := &h.groups[i]; g.from.alive {

@@ -6,8 +6,8 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// A mutant is a Core that lacks a part. It is made by changing what goes into one, what comes out
-// of it, or what it holds in between: the code itself has no hooks for it.
+// A mutant is a Core without one of its parts. A mutation changes the input, the output or the
+// state of the Core; the code itself has no hooks for it.
 type mutant struct {
 	name    string
 	skip    uint64                                    // seeds that do not notice a rare mutant

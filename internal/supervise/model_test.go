@@ -58,8 +58,8 @@ func likely(t *rapid.T, r *referee) (event, key string) {
 	return event, r.keys[who]
 }
 
-// anything is every event in every order, of keys that are there and keys that are not; half of
-// them are what an owner may be expected to say, so that histories go far.
+// anything is every event in every order, of present and absent keys. Half of them are valid for an
+// owner, so that histories go far.
 func anything(t *rapid.T) {
 	strategy := strategies.Draw(t, "strategy")
 	s, r := supervise.New(strategy), &referee{strategy: strategy, now: origin}

@@ -8,9 +8,9 @@ import (
 	"github.com/castnet-io/castnet/internal/supervise"
 )
 
-// referee says what the effects of an event have to be. It keeps nothing but a log of all that
-// happened and was decided, and answers each question by reading that from the start. A child is
-// its place in the order of spawns, whatever its key is now.
+// referee computes the expected effects of an event. It keeps only a log of all events and
+// decisions, and reads that from the start for each answer. A child is its place in the order of
+// spawns, under any key.
 type referee struct {
 	strategy supervise.Strategy
 	policies []supervise.Policy // by child

@@ -280,7 +280,7 @@ func checkTyped[T any](t *testing.T, data []byte) {
 	require.Equal(t, a, b)
 }
 
-// checkRewritten says that what was read can be written, and reads as what it was.
+// checkRewritten requires that a decoded value encodes, and decodes to itself again.
 func checkRewritten[T any](t *testing.T, v T) []byte {
 	first, err := wire.Marshal(v)
 	require.NoError(t, err)
@@ -295,7 +295,7 @@ func checkRewritten[T any](t *testing.T, v T) []byte {
 	return first
 }
 
-// FuzzBytes says that Bytes takes what Unmarshal takes, of what is a byte string.
+// FuzzBytes requires that Bytes and Unmarshal accept the same byte strings.
 func FuzzBytes(f *testing.F) {
 	for _, s := range []string{"", "40", "41aa", "5801aa", "590001aa", "5a00000001aa", "5b0000000000000001aa",
 		"5c", "5f41aaff", "60", "f6", "8101"} {

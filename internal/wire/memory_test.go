@@ -95,8 +95,8 @@ func many(t testing.TB, f wire.Format, size int, item string) []byte {
 	return join(arrayOf(n), bytes.Repeat(unhex(t, item), n))
 }
 
-// The measured size is no less than what is taken, but for what reading anything takes, and no more
-// than what the worst body of the size would.
+// The measured size is no less than the memory taken, beyond that of any read, and no more than
+// that of the worst body of the size.
 func requireMeasured(t testing.TB, f wire.Format, data []byte, v any) {
 	t.Helper()
 	measured, worst := f.Measure(data, v)
