@@ -30,8 +30,8 @@ func eachAgain(t *testing.T, test func(t *testing.T, c *cluster)) {
 	}
 }
 
-// hear is what the host of a rank says, as one proc hears it.
-func (c *cluster) hear(p *actor.Proc, rank int, gen uint32, status actor.Status) {
+// hostEvent is what the host of a rank says, as one proc hears it.
+func (c *cluster) hostEvent(p *actor.Proc, rank int, gen uint32, status actor.Status) {
 	e := actor.Event{Kind: actor.KindProc, Status: string(status), Mesh: c.place.Mesh.String(), Rank: rank,
 		Gen: int(gen), Reason: "killed"}
 	if e.Terminal() {
@@ -75,11 +75,11 @@ func (c *cluster) requireWhole(t *testing.T, in members) {
 
 func TestGenerations_currentHolderOfARankIsAskedAndFolds_CAST10(t *testing.T) {
 	eachAgain(t, func(t *testing.T, c *cluster) {
-		c.hear(c.client, 4, 0, actor.Failed)
-		c.hear(c.client, 4, 2, actor.Running)
+		c.hostEvent(c.client, 4, 0, actor.Failed)
+		c.hostEvent(c.client, 4, 2, actor.Running)
 		for i, p := range c.procs { // some know half of it, the others nothing
 			if i%2 == 1 {
-				c.hear(p, 4, 1, actor.Failed)
+				c.hostEvent(p, 4, 1, actor.Failed)
 			}
 		}
 		for _, part := range []string{"*", "host=1", "gpu=0", "gpu=1:3", "host=1,gpu=0:2", "host=1,gpu=0"} {
@@ -95,7 +95,7 @@ func TestGenerations_restartedAggregatorFoldsForOtherHosts_CAST10(t *testing.T) 
 	c := newCrowdAgain(t, shape.Of("host", 40).With("gpu", 2), 2, 1,
 		map[int]uint32{0: 1, 6: 3, 7: 1, 60: 2, 79: 4})
 	for rank, gen := range map[int]uint32{0: 1, 6: 3, 7: 1, 60: 2, 79: 4} {
-		c.hear(c.client, rank, gen, actor.Running)
+		c.hostEvent(c.client, rank, gen, actor.Running)
 	}
 	c.requireWhole(t, c.members)
 	all, err := cast.Fold(t.Context(), c.members, actor.NewEndpoint[*member, actor.None, any]("who"),
@@ -160,7 +160,7 @@ func TestGenerations_deadLetterRevealsTheNewGeneration_CAST10(t *testing.T) {
 func TestGenerations_aggregatorDoesNotAwaitEndedRanks_CAST10(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		c := newCrowdAgain(t, twoByFour(), 4, 1, map[int]uint32{5: 2})
-		c.hear(c.procs[4], 5, 2, actor.Running)
+		c.hostEvent(c.procs[4], 5, 2, actor.Running)
 		begun := time.Now()
 		all, err := cast.Gather(t.Context(), c.in(t, "host=1,gpu=0:2"), who, actor.None{})
 		require.ErrorContains(t, err, "asked 2 · answered 1 · failed 1 [host=1,gpu=1]")
@@ -172,7 +172,7 @@ func TestGenerations_aggregatorDoesNotAwaitEndedRanks_CAST10(t *testing.T) {
 // To who is known to be dead nothing is sent; but the others' cast tells that another has its rank.
 func TestGenerations_rankPresumedDeadAnnouncesItsRestart_CAST10(t *testing.T) {
 	c := again(t, 1)
-	c.hear(c.client, 4, 0, actor.Failed)
+	c.hostEvent(c.client, 4, 0, actor.Failed)
 	require.ErrorContains(t, cast.Send(t.Context(), c.members, note, 1), "failed 1 [host=1,gpu=0]")
 	require.Len(t, c.Take(t, 7), 7)
 	require.Eventually(t, func() bool {
@@ -186,7 +186,7 @@ func TestGenerations_rankPresumedDeadAnnouncesItsRestart_CAST10(t *testing.T) {
 func TestGenerations_castForALaterGenerationIsRefused_CAST10(t *testing.T) {
 	c := again(t, 1)
 	old := c.startMember(t, c.proc(4, 0))
-	c.hear(c.client, 4, 2, actor.Running)
+	c.hostEvent(c.client, 4, 2, actor.Running)
 	for range 5 {
 		c.requireWhole(t, c.members)
 	}

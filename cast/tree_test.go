@@ -159,8 +159,8 @@ func (f *flight) loses(p *process, id subjects.ProcID) {
 	p.failProc(id, errGone)
 }
 
-// dies ends a process, and lets the others hear of it, one by one.
-func (f *flight) dies(id subjects.ProcID) {
+// endProcess ends a process, and lets the others hear of it, one by one.
+func (f *flight) endProcess(id subjects.ProcID) {
 	f.dead[id] = true
 	views := f.procs[id].views
 	f.todo = append(f.todo, func() {
@@ -350,7 +350,7 @@ func TestTree_deathsNeverLoseOrDuplicateLiveRanks_CAST6(t *testing.T) {
 			rapid.Uint64().Draw(t, "seed"))
 		for _, id := range f.ids() {
 			if rapid.IntRange(0, 3).Draw(t, "dies") == 0 {
-				f.todo = append(f.todo, func() { f.dies(id) })
+				f.todo = append(f.todo, func() { f.endProcess(id) })
 			}
 		}
 		f.run()

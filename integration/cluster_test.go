@@ -62,7 +62,7 @@ func onServer(t *testing.T, o embed.Options) *cluster {
 	require.NoError(t, err)
 	t.Cleanup(func() { // registered first, so checked last
 		for _, path := range []string{self, os.Getenv(binVariable)} {
-			c.gone(t, path)
+			c.awaitNoProcess(t, path)
 		}
 	})
 	c.server, err = embed.Start(t.Context(), o)
@@ -195,8 +195,8 @@ func (c *cluster) running(t testing.TB, path string) (found []int) {
 	return found
 }
 
-// gone waits until no process of this cluster runs from a path.
-func (c *cluster) gone(t *testing.T, path string) {
+// awaitNoProcess waits until no process of this cluster runs from a path.
+func (c *cluster) awaitNoProcess(t *testing.T, path string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(c.running(t, path)) == 0 }, testkit.Patience, poll,
 		"processes of %s are left", path)

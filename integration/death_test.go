@@ -54,7 +54,7 @@ func TestKilledHost_endsItsProcs(t *testing.T) {
 	c.nodes[0].kill(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	c.gone(t, self)
+	c.awaitNoProcess(t, self)
 }
 
 func TestKilledOwner_procsStopWhenTheirLeaseExpires(t *testing.T) {
@@ -65,7 +65,7 @@ func TestKilledOwner_procsStopWhenTheirLeaseExpires(t *testing.T) {
 	require.True(t, ok, id)
 	conn := c.connect(t)
 	require.Len(t, testmesh.PIDs(t, conn, id), 2)
-	o.dies(t)
+	o.kill(t)
 	require.Eventually(t, func() bool { return len(testmesh.PIDs(t, conn, id)) == 0 }, testkit.Patience, poll)
 	require.Contains(t, c.nodes[0].Said(), "lease expired")
 	require.Contains(t, c.nodes[0].Said(), id)
@@ -82,7 +82,7 @@ func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 	found, err := conn.AwaitHosts(t.Context(), 3)
 	require.NoError(t, err)
 	require.Contains(t, found.Hosts(), mine.Hosts()[1])
-	o.dies(t)
+	o.kill(t)
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	ended := map[int]bool{}
@@ -93,7 +93,7 @@ func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 		}
 	}
 	require.Len(t, ended, 2)
-	c.gone(t, o.Path)
+	c.awaitNoProcess(t, o.Path)
 	attached, err := conn.AwaitHosts(t.Context(), 1)
 	require.NoError(t, err)
 	require.Len(t, attached.Hosts(), 1)
@@ -139,8 +139,8 @@ func (o *owner) asks(t *testing.T, line string) string {
 	return o.Out.Line(t)
 }
 
-// dies kills the owner.
-func (o *owner) dies(t *testing.T) {
+// kill kills the owner.
+func (o *owner) kill(t *testing.T) {
 	t.Helper()
 	o.Send(t, syscall.SIGKILL)
 	require.Equal(t, -1, o.Exit(t))

@@ -106,5 +106,5 @@ func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
 	adopter.Send(t, syscall.SIGINT)
 	require.Zero(t, adopter.Exit(t), adopter.Said())
 	require.Empty(t, testmesh.PIDs(t, conn, words.ID().String()))
-	c.gone(t, program("wordcount"))
+	c.awaitNoProcess(t, program("wordcount"))
 }

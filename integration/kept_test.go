@@ -57,8 +57,8 @@ func (k *kept) states(t *testing.T) (all []agent.State) {
 	return all
 }
 
-// dies kills the hostd of b, and waits until it is known to be dead.
-func (k *kept) dies(t *testing.T) {
+// killHost kills the hostd of b, and waits until it is known to be dead.
+func (k *kept) killHost(t *testing.T) {
 	t.Helper()
 	k.nodes[1].kill(t)
 	for e, err := range k.hosts.Changes(testkit.Soon(t)) {
@@ -72,7 +72,7 @@ func (k *kept) dies(t *testing.T) {
 func TestKeptMesh_ranksSurviveTheirHostAndJoinTheNext_CTL16(t *testing.T) {
 	t.Parallel()
 	k := newKept(t)
-	k.dies(t)
+	k.killHost(t)
 	// which is several questions to the procs
 	for begun := time.Now(); time.Since(begun) < 1500*time.Millisecond; {
 		_, err := counting.Progress.Call(t.Context(), k.actor.At("host", 1, "proc", 1), actor.None{})
@@ -100,7 +100,7 @@ func TestKeptMesh_ranksSurviveTheirHostAndJoinTheNext_CTL16(t *testing.T) {
 func TestKeptMesh_ranksFailWhenProcsDieWithTheHost_CTL16(t *testing.T) {
 	t.Parallel()
 	k := newKept(t)
-	k.dies(t)
+	k.killHost(t)
 	for _, s := range k.was[2:] {
 		require.NoError(t, syscall.Kill(s.Proc.PID, syscall.SIGKILL))
 	}

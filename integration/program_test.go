@@ -123,7 +123,7 @@ func TestDemo_killEndsItsHosts(t *testing.T) {
 	p.Out.Await(t, "\ncorpus ")
 	p.Send(t, syscall.SIGKILL)
 	require.Equal(t, -1, p.Exit(t))
-	c.gone(t, os.Getenv(binVariable)) // DEMO-1
+	c.awaitNoProcess(t, os.Getenv(binVariable)) // DEMO-1
 	sweep(t, p.Env)
 }
 

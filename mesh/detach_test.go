@@ -167,7 +167,7 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH14(t *testing.T) {
 		asked          system.AdoptRequest
 	}
 	var all []adoption
-	told := c.told(t)
+	told := c.watchEvents(t)
 	maker, end := c.Client(t)
 	for _, name := range []string{"unheard", "heard"} {
 		procs, err := c.AllHosts(t, maker).SpawnProcs(t.Context(),

@@ -139,7 +139,7 @@ func (a *asked) Allocate(context.Context, shape.Extent) (mesh.Allocation, error)
 func TestHostMesh_controllerStartsBeforeItsHosts_MESH8(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	told := c.told(t)
+	told := c.watchEvents(t)
 	a := &asked{}
 	_, err := c.Allocate(t.Context(), a, "none", shape.Of("host", 2))
 	require.ErrorContains(t, err, "there are no hosts")

@@ -20,8 +20,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// told is what is told of meshes on the bus from now on.
-func (c *cluster) told(t *testing.T) <-chan actor.Event {
+// watchEvents is what is told of meshes on the bus from now on.
+func (c *cluster) watchEvents(t *testing.T) <-chan actor.Event {
 	t.Helper()
 	told := make(chan actor.Event, 64)
 	conn := bustest.Open(t, c.Server, func(o *bus.Options) { o.Token = "secret" }).Data()
@@ -54,7 +54,7 @@ func await(t *testing.T, told <-chan actor.Event, step string) actor.Event {
 func TestLifecycle_hostMeshStepsNameTheRequester(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	told := c.told(t)
+	told := c.watchEvents(t)
 	hosts, err := c.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 2))
 	require.NoError(t, err)
 	require.NoError(t, hosts.Shutdown(t.Context(), "done"))
@@ -93,7 +93,7 @@ func TestLifecycle_partialStopIsReported(t *testing.T) {
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
 	require.NoError(t, err)
-	told := c.told(t)
+	told := c.watchEvents(t)
 	const held = 8 * time.Second // longer than a controller waits with these keys
 	c.keepBusy(t, counters.Ref(1), held)
 	err = counters.Stop(context.Background())

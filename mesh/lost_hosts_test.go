@@ -26,7 +26,7 @@ func TestStop_namesHostsThatAreGone_MESH5(t *testing.T) {
 	require.NoError(t, err)
 	gone, err := subjects.NewHostID("gone")
 	require.NoError(t, err)
-	told := c.told(t)
+	told := c.watchEvents(t)
 	both, err := c.Connect(t).HostsOf("both", gone, mine.Hosts()[0])
 	require.NoError(t, err)
 	began := time.Now()

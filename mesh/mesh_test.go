@@ -244,8 +244,8 @@ func TestLookup_findsMeshesOfOtherPrograms(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ends := []<-chan string{heard(t, found.Watch(ctx)),
-		heard(t, mesh.ActorsOn[*Counter](procs, counters.Name()).Watch(ctx))}
+	ends := []<-chan string{eventWords(t, found.Watch(ctx)),
+		eventWords(t, mesh.ActorsOn[*Counter](procs, counters.Name()).Watch(ctx))}
 	_, err = crash.Call(t.Context(), found.Slice("gpu", 1, 2).Ref(0), actor.None{})
 	require.Error(t, err)
 	for _, w := range ends {

@@ -196,7 +196,7 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH15(t *testing.T) {
 	leave() // or the host begins its world as soon as it can
 	require.Error(t, declare(system.UpsertRequest{}), "and what it asked for before that is answered")
 	require.NoError(t, procs.Stop(t.Context()))
-	release := c.takes(t, "words")
+	release := c.takeName(t, "words")
 	stood, leave = stand()
 	defer leave()
 	var taken *mesh.NameTakenError
@@ -211,9 +211,9 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH15(t *testing.T) {
 	require.NoError(t, declare(system.UpsertRequest{}))
 }
 
-// takes takes a name that nobody is to have; the system controller may still be asking for it, for
+// takeName takes a name that nobody is to have; the system controller may still be asking for it, for
 // a host that has left.
-func (c *cluster) takes(t *testing.T, name string) (release func()) {
+func (c *cluster) takeName(t *testing.T, name string) (release func()) {
 	t.Helper()
 	for end := time.Now().Add(testkit.Patience); ; {
 		release, err := c.TakeName(t.Context(), name)

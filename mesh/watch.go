@@ -23,7 +23,7 @@ import (
 
 // A watched party is asked this many times per controller timeout, and at least every 3 s.
 const (
-	listsPerTimeout   = 8
+	listsPerTimeout = 8
 	maxListInterval = 3 * time.Second
 )
 

@@ -115,12 +115,12 @@ func TestWatch_reportsWorldEndsWhileDataIsBlocked_MESH6(t *testing.T) {
 	c.declare(t, "train", shape.Of("x", 2), 2)
 	procs := c.running(t, c.Net, "train", 2)
 	pids, other := c.pids(t, procs), c.Connect(t)
-	told := heard(t, procs.Watch(t.Context()))
+	told := eventWords(t, procs.Watch(t.Context()))
 	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
 	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, told))
 	resume, _ := stall(t, c.Net, other) // who listens to data of one has none of others
 	defer resume()
-	told = heard(t, procs.Via(other).Watch(t.Context()))
+	told = eventWords(t, procs.Via(other).Watch(t.Context()))
 	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, told),
 		"the system controller says what was before")
 	require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))

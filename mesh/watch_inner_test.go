@@ -63,8 +63,8 @@ func (m *mouth) decides(rank int, s actor.Status) actor.Event {
 	return e
 }
 
-// says keeps and publishes an event of a rank.
-func (m *mouth) says(rank int, s actor.Status) {
+// publish keeps and publishes an event of a rank.
+func (m *mouth) publish(rank int, s actor.Status) {
 	e := m.decides(rank, s)
 	e.Kind = actor.KindRank
 	m.proc.Emit(e)
@@ -118,22 +118,22 @@ func program(t *testing.T, srv *embed.Server, registry actor.Registry) *Net {
 	return &Net{proc: p, config: &config.Config{}, ctx: context.Background(), watchedMeshes: watchedMeshesOf(p)}
 }
 
-// heard is what a watch yields.
-type heard struct {
+// eventWords is what a watch yields.
+type eventWords struct {
 	rank, view int
 	err        error
 }
 
 // follow watches a region until the function is called.
-func (w watchTarget) follow(t *testing.T, region shape.Region) (said chan heard, end func()) {
+func (w watchTarget) follow(t *testing.T, region shape.Region) (said chan eventWords, end func()) {
 	t.Helper()
 	w.region = region
 	ctx, cancel := context.WithCancel(t.Context())
-	said = make(chan heard, 64)
+	said = make(chan eventWords, 64)
 	go func() {
 		defer close(said)
 		for e, err := range ends(w.changes(ctx)) {
-			said <- heard{e.Rank, e.View, err}
+			said <- eventWords{e.Rank, e.View, err}
 		}
 	}()
 	return said, func() {
@@ -158,43 +158,43 @@ func TestWatch_watchersOfOneControllerShareASubscription_MESH6(t *testing.T) {
 	w := m.watches(n, 4)
 	part, err := w.region.Slice("gpu", 1, 3)
 	require.NoError(t, err)
-	m.says(1, actor.Failed)
+	m.publish(1, actor.Failed)
 	all, endAll := w.follow(t, w.region)
-	require.Equal(t, heard{1, 1, nil}, testkit.Next(t, all), "what was before it began")
+	require.Equal(t, eventWords{1, 1, nil}, testkit.Next(t, all), "what was before it began")
 	some, endSome := w.follow(t, part)
-	require.Equal(t, heard{1, 0, nil}, testkit.Next(t, some), "a later watcher gets earlier ends at once")
+	require.Equal(t, eventWords{1, 0, nil}, testkit.Next(t, some), "a later watcher gets earlier ends at once")
 	require.True(t, n.hasFeeds(1)())
-	m.says(3, actor.Failed)
-	m.says(2, actor.Stopped)
-	require.Equal(t, heard{3, 3, nil}, testkit.Next(t, all))
-	require.Equal(t, heard{2, 2, nil}, testkit.Next(t, all))
-	require.Equal(t, heard{2, 1, nil}, testkit.Next(t, some), "only its ranks, by their place in the view")
+	m.publish(3, actor.Failed)
+	m.publish(2, actor.Stopped)
+	require.Equal(t, eventWords{3, 3, nil}, testkit.Next(t, all))
+	require.Equal(t, eventWords{2, 2, nil}, testkit.Next(t, all))
+	require.Equal(t, eventWords{2, 1, nil}, testkit.Next(t, some), "only its ranks, by their place in the view")
 	endAll()
 	require.True(t, n.hasFeeds(1)(), "one watcher is left")
 	endSome()
 	require.True(t, n.hasFeeds(0)(), "the last one ends it")
 	again, endAgain := w.follow(t, part)
 	defer endAgain()
-	require.Equal(t, heard{1, 0, nil}, testkit.Next(t, again))
-	require.Equal(t, heard{2, 1, nil}, testkit.Next(t, again))
+	require.Equal(t, eventWords{1, 0, nil}, testkit.Next(t, again))
+	require.Equal(t, eventWords{2, 1, nil}, testkit.Next(t, again))
 }
 
 func TestWatch_lostEventsAreListed_MESH6(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	m, _ := newMouth(t, srv)
-	m.says(0, actor.Failed)
+	m.publish(0, actor.Failed)
 	said, end := m.watches(program(t, srv, actor.Registry{}), 4).follow(t, shape.Of("gpu", 4).Region())
 	defer end()
-	require.Equal(t, heard{0, 0, nil}, testkit.Next(t, said))
+	require.Equal(t, eventWords{0, 0, nil}, testkit.Next(t, said))
 	m.decides(1, actor.Failed) // and no event of it arrives
-	m.says(2, actor.Failed)
+	m.publish(2, actor.Failed)
 	began := time.Now()
-	both := []heard{testkit.Next(t, said), testkit.Next(t, said)} // a list may bring both
-	require.ElementsMatch(t, []heard{{1, 1, nil}, {2, 2, nil}}, both, "the gap shows it")
+	both := []eventWords{testkit.Next(t, said), testkit.Next(t, said)} // a list may bring both
+	require.ElementsMatch(t, []eventWords{{1, 1, nil}, {2, 2, nil}}, both, "the gap shows it")
 	require.Less(t, time.Since(began), maxListInterval, "before the next list is due")
 	m.decides(3, actor.Failed)
-	require.Equal(t, heard{3, 3, nil}, testkit.Next(t, said), "the next list has what no event shows")
+	require.Equal(t, eventWords{3, 3, nil}, testkit.Next(t, said), "the next list has what no event shows")
 	require.Empty(t, said)
 }
 
@@ -208,12 +208,12 @@ func TestWatch_silentControllerEndsAllItsWatchers_MESH12(t *testing.T) {
 	defer endOne()
 	testkit.Until(t, "it is asked whether it lives", func() bool { return m.asked.Load() >= 3 })
 	require.Empty(t, one, "it does")
-	m.says(0, actor.Failed)
-	require.Equal(t, heard{0, 0, nil}, testkit.Next(t, one))
-	require.Equal(t, heard{0, 0, nil}, testkit.Next(t, two))
+	m.publish(0, actor.Failed)
+	require.Equal(t, eventWords{0, 0, nil}, testkit.Next(t, one))
+	require.Equal(t, eventWords{0, 0, nil}, testkit.Next(t, two))
 	silent := time.Now()
 	m.mute.Store(true)
-	for _, said := range []chan heard{one, two} {
+	for _, said := range []chan eventWords{one, two} {
 		gone, is := errors.AsType[*ControllerError](testkit.Next(t, said).err)
 		require.True(t, is)
 		require.Equal(t, m.id, gone.Controller)
@@ -224,7 +224,7 @@ func TestWatch_silentControllerEndsAllItsWatchers_MESH12(t *testing.T) {
 	m.mute.Store(false)
 	later, endLater := w.follow(t, w.region)
 	defer endLater()
-	require.Equal(t, heard{0, 0, nil}, testkit.Next(t, later), "a later watch asks again")
+	require.Equal(t, eventWords{0, 0, nil}, testkit.Next(t, later), "a later watch asks again")
 }
 
 // pausing is a source whose second list meets a pause of the program. The fourth has an end.
@@ -273,10 +273,10 @@ func TestWatch_slowReaderEndsAlone_MESH6(t *testing.T) {
 	defer end()
 	testkit.Until(t, "it is asked", func() bool { return m.asked.Load() >= 1 })
 	for range unreadOfRank + unreadAtAll + 1 {
-		m.says(0, actor.Running)
+		m.publish(0, actor.Running)
 	}
-	m.says(0, actor.Failed)
-	require.Equal(t, heard{0, 0, nil}, testkit.Next(t, others))
+	m.publish(0, actor.Failed)
+	require.Equal(t, eventWords{0, 0, nil}, testkit.Next(t, others))
 	for range unreadOfRank + unreadAtAll {
 		_, err := slow.next(t.Context())
 		require.NoError(t, err)

@@ -211,8 +211,8 @@ func (c *cluster) oldMailReturns(t *testing.T, old actor.Ref[*Counter], mails in
 	require.Zero(t, n, "mail to the one before it is not its own")
 }
 
-// heard is what a watch yields, a word each.
-func heard(t *testing.T, w iter.Seq2[actor.Event, error]) <-chan string {
+// eventWords is what a watch yields, a word each.
+func eventWords(t *testing.T, w iter.Seq2[actor.Event, error]) <-chan string {
 	t.Helper()
 	out := make(chan string, 64)
 	go func() {
@@ -240,11 +240,11 @@ func TestWatch_worldBehavesAsAnyMesh_MESH6(t *testing.T) {
 	procs := c.running(t, c.Net, "train", 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ends, part := heard(t, procs.Watch(ctx)), heard(t, procs.Slice("x", 1, 3).Changes(ctx))
+	ends, part := eventWords(t, procs.Watch(ctx)), eventWords(t, procs.Slice("x", 1, 3).Changes(ctx))
 	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
 	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, ends))
 	require.Equal(t, "1.0 at 0 failed <nil>", testkit.Next(t, part))
-	late := heard(t, procs.Via(c.Connect(t)).Watch(ctx))
+	late := eventWords(t, procs.Via(c.Connect(t)).Watch(ctx))
 	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, late), "what was before is told")
 	leave()
 	for _, w := range []<-chan string{ends, late} {

@@ -71,7 +71,7 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 		s.step(hostRemoved{h.id})
 	case "killed": // its server sees that
 		h.dead = true
-		s.ends(h.conns)
+		s.disconnect(h.conns)
 	case "vanishes": // without a word to anybody
 		h.dead = true
 	case "freezes":
@@ -80,7 +80,7 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 		h.frozen = false
 	case "leaves": // its connections are cut
 		h.away = true
-		s.ends(h.conns)
+		s.disconnect(h.conns)
 	case "returns":
 		h.away = false
 		s.connects(h)
@@ -107,9 +107,9 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 		h.dead, h.life, h.seq = false, h.life+1, 0
 		s.connects(h)
 	case "hint": // the end of its first connection
-		s.ends(h.conns[:1])
+		s.disconnect(h.conns[:1])
 	case "forged": // the end of all
-		s.ends(h.conns)
+		s.disconnect(h.conns)
 	case "stale": // an old heartbeat comes again
 		s.send(heartbeatReceived{agent.Heartbeat{Host: h.id, Incarnation: h.life, Seq: h.seq,
 			Interval: h.interval}})

@@ -28,7 +28,7 @@ type trial struct {
 
 func newTrial(t *rapid.T) *trial {
 	r := &trial{t: t, told: map[string]Change{}, well: map[string]time.Duration{}, partings: map[string]bool{}}
-	r.sim = newSim(r.tell)
+	r.sim = newSim(r.check)
 	for _, label := range []string{"a", "b", "c"} {
 		r.well[label] = 0
 		r.step(hostAdded{r.host(label).id})
@@ -36,8 +36,8 @@ func newTrial(t *rapid.T) *trial {
 	return r
 }
 
-// tell holds each change against the truth.
-func (r *trial) tell(c Change) {
+// check holds each change against the truth.
+func (r *trial) check(c Change) {
 	label := c.Host.Label()
 	last, before := r.told[label]
 	require.True(r.t, !before || last.State != c.State, "%v: again: %s", r.now, c.line())
@@ -69,14 +69,14 @@ func (r *trial) act(verb, label string) {
 	switch verb {
 	case "killed":
 		h.dead = true
-		r.ends(h.conns)
+		r.disconnect(h.conns)
 	case "vanishes":
 		h.dead = true
 	case "freezes":
 		h.frozen = true
 	case "leaves":
 		h.away = true
-		r.ends(h.conns)
+		r.disconnect(h.conns)
 	case "unreachable":
 		h.away = true
 	case "goodbye":
@@ -119,9 +119,9 @@ func (r *trial) actOnWatcher(verb, label string) {
 	case "heal":
 		r.mends()
 	case "hint":
-		r.ends(h.conns[:1])
+		r.disconnect(h.conns[:1])
 	case "forged":
-		r.ends(h.conns)
+		r.disconnect(h.conns)
 	}
 	if r.down {
 		r.hears = never

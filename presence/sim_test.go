@@ -117,8 +117,8 @@ func (s *sim) beat(h *simHost, goodbye bool) {
 	s.send(heartbeatReceived{b})
 }
 
-// ends has a server see the end of connections.
-func (s *sim) ends(conns []agent.Connection) {
+// disconnect has a server see the end of connections.
+func (s *sim) disconnect(conns []agent.Connection) {
 	for _, c := range conns {
 		s.send(disconnectHinted{c})
 	}

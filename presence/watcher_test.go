@@ -63,11 +63,11 @@ func newFakeHost(t *testing.T, srv *embed.Server, label string) *fakeHost {
 
 func (h *fakeHost) beats() {
 	h.beat.Seq++
-	h.says(h.id, h.beat)
+	h.publishHeartbeat(h.id, h.beat)
 }
 
-// says publishes a heartbeat as the one of another.
-func (h *fakeHost) says(as subjects.HostID, b agent.Heartbeat) {
+// publishHeartbeat publishes a heartbeat as the one of another.
+func (h *fakeHost) publishHeartbeat(as subjects.HostID, b agent.Heartbeat) {
 	data, err := wire.Marshal(b)
 	if err != nil {
 		h.t.Error(err)
@@ -86,8 +86,8 @@ func (h *fakeHost) mute() {
 	h.over.Wait()
 }
 
-// ends is the end of its process.
-func (h *fakeHost) ends() {
+// kill is the end of its process.
+func (h *fakeHost) kill() {
 	h.mute()
 	require.NoError(h.t, h.bus.Close(context.Background()))
 }
@@ -142,7 +142,7 @@ func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) { // PRES
 		time.Sleep(3 * time.Second)
 		require.Equal(t, []State{Unknown, Alive}, d.states(h.id))
 		began := time.Now()
-		h.ends()
+		h.kill()
 		time.Sleep(10 * time.Second)
 		all := d.of(h.id)
 		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id))
@@ -151,10 +151,10 @@ func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) { // PRES
 		require.GreaterOrEqual(t, all[3].Silence, 4500*time.Millisecond)
 		require.Contains(t, all[3].Reason, "no heartbeat for 4.5s, and no answer")
 		again := newFakeHost(t, srv, "b")
-		again.says(h.id, agent.Heartbeat{Host: h.id, Incarnation: 2, Seq: 1, Interval: time.Second})
+		again.publishHeartbeat(h.id, agent.Heartbeat{Host: h.id, Incarnation: 2, Seq: 1, Interval: time.Second})
 		time.Sleep(time.Millisecond)
 		require.Equal(t, Alive, d.states(h.id)[4], "PRES-4")
-		again.ends()
+		again.kill()
 	})
 }
 
@@ -176,7 +176,7 @@ func TestWatcher_detectsDeathDespiteAWildcardListener(t *testing.T) {
 				defer w.Watch([]subjects.HostID{h.id}, d.Add)()
 				time.Sleep(3 * time.Second)
 				began := time.Now()
-				h.ends()
+				h.kill()
 				time.Sleep(8 * time.Second)
 				require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id))
 				require.InDelta(t, 4.5, d.of(h.id)[3].At.Sub(began).Seconds(), 1.6)
@@ -192,7 +192,7 @@ func TestWatcher_serverEventsRevealADeathWithinASecond(t *testing.T) { // PRES-3
 		defer w.Watch([]subjects.HostID{h.id}, d.Add)()
 		time.Sleep(3 * time.Second)
 		began := time.Now()
-		h.ends()
+		h.kill()
 		time.Sleep(time.Second)
 		all := d.of(h.id)
 		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id), "PRES-3")
@@ -219,7 +219,7 @@ func TestWatcher_disconnectHintOnlyTriggersAProbe(t *testing.T) { // PRES-3
 		require.Contains(t, d.states(h.id), Suspect)
 		all := d.All(nil)
 		require.Equal(t, Alive, all[len(all)-1].State)
-		h.ends()
+		h.kill()
 	})
 }
 
@@ -231,9 +231,12 @@ func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) { // PRES-9
 		h.mute()
 		require.NoError(t, h.bus.Close(t.Context()))
 		for range 20 {
-			forger.says(forger.id, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1 << 40, Interval: time.Second})
-			forger.says(h.id, agent.Heartbeat{Host: forger.id, Incarnation: 1, Seq: 1 << 40, Interval: time.Second})
-			forger.says(h.id, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1 << 40, Interval: -time.Second})
+			forger.publishHeartbeat(forger.id,
+				agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1 << 40, Interval: time.Second})
+			forger.publishHeartbeat(h.id,
+				agent.Heartbeat{Host: forger.id, Incarnation: 1, Seq: 1 << 40, Interval: time.Second})
+			forger.publishHeartbeat(h.id,
+				agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1 << 40, Interval: -time.Second})
 			require.NoError(t, forger.bus.Control().
 				Publish(subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, h.id.Proc().Process().String()),
 					[]byte("hello")))
@@ -242,7 +245,7 @@ func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) { // PRES-9
 			time.Sleep(500 * time.Millisecond)
 		}
 		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id), "PRES-9")
-		forger.ends()
+		forger.kill()
 	})
 }
 
@@ -260,9 +263,9 @@ func TestWatcher_discoversAnUnwatchedHostByItsHeartbeat_PRES8_PRES11(t *testing.
 		h.mute()
 		h.beat.Gateway = h.id.Proc().Process()
 		leaving := testproc.HostID(t, "b")
-		h.says(leaving, agent.Heartbeat{Host: leaving, Incarnation: 1, Seq: 1, Interval: time.Second,
+		h.publishHeartbeat(leaving, agent.Heartbeat{Host: leaving, Incarnation: 1, Seq: 1, Interval: time.Second,
 			Goodbye: true})
-		h.says(leaving, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1, Interval: time.Second})
+		h.publishHeartbeat(leaving, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1, Interval: time.Second})
 		for range 3 {
 			h.beats()
 			time.Sleep(h.beat.Interval)
@@ -272,7 +275,7 @@ func TestWatcher_discoversAnUnwatchedHostByItsHeartbeat_PRES8_PRES11(t *testing.
 		told := d.of(h.id)
 		require.Equal(t, Alive, told[len(told)-1].State)
 		require.Equal(t, h.beat.Gateway, told[len(told)-1].Gateway)
-		h.ends()
+		h.kill()
 	})
 }
 
@@ -296,7 +299,7 @@ func TestWatch_reportsCurrentStatesThenChangesUntilCancelled(t *testing.T) { // 
 		both, one := &diary{}, &diary{}
 		cancelBoth := w.Watch([]subjects.HostID{a.id, b.id, a.id, {}}, both.Add)
 		time.Sleep(3 * time.Second)
-		a.ends()
+		a.kill()
 		time.Sleep(10 * time.Second)
 		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, both.states(a.id))
 		require.Equal(t, []State{Unknown, Alive}, both.states(b.id))
@@ -308,7 +311,7 @@ func TestWatch_reportsCurrentStatesThenChangesUntilCancelled(t *testing.T) { // 
 		require.Empty(t, late.states(b.id), "it is alive")
 		cancelBoth()
 		cancelBoth()
-		b.ends()
+		b.kill()
 		time.Sleep(10 * time.Second)
 		require.Equal(t, []State{Suspect, Dead}, one.states(b.id))
 		require.Empty(t, one.states(a.id))
@@ -337,7 +340,7 @@ func TestWatcher_queuesOnlyTheLatestChangePerHost(t *testing.T) { // PRES-8
 		w.mu.Unlock()
 		time.Sleep(time.Second)
 		require.Equal(t, []State{Unknown, Alive, Alive}, d.states(h.id))
-		h.ends()
+		h.kill()
 	})
 }
 

@@ -59,8 +59,8 @@ func (k keeper) proc(t *testing.T) agent.State {
 	return all[0]
 }
 
-// dies ends the host without its proc, and leaves such records of it.
-func (k keeper) dies(t *testing.T, records map[string][]byte) {
+// killHost ends the host without its proc, and leaves such records of it.
+func (k keeper) killHost(t *testing.T, records map[string][]byte) {
 	t.Helper()
 	_ = k.options.Bus.Close(t.Context()) // it says nothing more
 	require.NoError(t, k.Forsake())
@@ -100,7 +100,7 @@ func TestAdopt_procThatDoesNotAnswerInTimeIsKilled_HOST10(t *testing.T) {
 		records[path] = bytes.ReplaceAll(text, []byte(`"29m"`), []byte(`"1s"`))
 	}
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	k.dies(t, records)
+	k.killHost(t, records)
 
 	next := r.options(t, "b")
 	next.StateDir = k.options.StateDir
@@ -138,7 +138,7 @@ func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 	}
 	insist(ping)
 	before := k.proc(t)
-	k.dies(t, nil)
+	k.killHost(t, nil)
 
 	frames := r.client.Space().Frame(k.ID().Proc().Process(), subjects.Anon)
 	heard := false

@@ -112,7 +112,7 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 		try(t, fault{"F35 loss of the " + loss.name, 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
 			r := newClusterRealm(t, program)
 			known := r.declares("later", tickers(t, 1))
-			taken := r.takes(t)
+			taken := r.detach(t)
 			before, ok := r.bucket()
 			require.True(t, ok)
 			require.Equal(t, clusterSize, before.Config.Replicas)
@@ -131,7 +131,7 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 			}
 			requireKnown()
 			f.time("live", time.Since(lost))
-			r.leader().dies()
+			r.leader().kill()
 			r.epoch++
 			requireKnown()
 			f.time("live under the next controller", time.Since(lost))
@@ -139,9 +139,9 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 	}
 }
 
-// takes detaches a mesh: the system controller keeps it and its name. The result requires that it
+// detach detaches a mesh: the system controller keeps it and its name. The result requires that it
 // still does.
-func (r *realm) takes(t *testing.T) (still func()) {
+func (r *realm) detach(t *testing.T) (still func()) {
 	conn, err := mesh.Connect(t.Context(),
 		mesh.Options{Bus: &bus.Options{URL: r.url}, Label: "taker", OnFailure: func(actor.Event) {}})
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ func start(t *testing.T, role, name, dir string, config any) (*child, report) {
 	t.Cleanup(func() {
 		c.kill()
 		if t.Failed() {
-			t.Logf("%s ended with %v and said:\n%s", name, c.err, c.said())
+			t.Logf("%s ended with %v and said:\n%s", name, c.err, c.stderrTail())
 		}
 		c.log.Close()
 	})
@@ -73,8 +73,8 @@ func (c *child) follow(out io.Reader) {
 	close(c.over)
 }
 
-// said is the end of what the child wrote to stderr.
-func (c *child) said() string {
+// stderrTail is the end of what the child wrote to stderr.
+func (c *child) stderrTail() string {
 	const most = 3 << 10
 	data, err := os.ReadFile(c.log.Name())
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *child) end(t *testing.T) {
 	require.NoError(t, c.in.Close())
 	select {
 	case <-c.over:
-		require.NoError(t, c.err, "%s said:\n%s", c.name, c.said())
+		require.NoError(t, c.err, "%s said:\n%s", c.name, c.stderrTail())
 	case <-time.After(patience / 2): // less than it gives itself
 		c.dump()
 		require.FailNow(t, c.name+" did not end")

@@ -30,7 +30,7 @@ func TestF03_killedHostdsProcsEnd(t *testing.T) {
 		require.Len(t, m.spawns(d), 1)
 		require.Len(t, m.processes(), 5)
 		killed := time.Now()
-		m.dies()
+		m.kill()
 		last := killed
 		for len(m.processes()) > 0 && time.Since(killed) < 3*time.Second {
 			last = time.Now()
@@ -119,7 +119,7 @@ func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 				"messages flow")
 		}
 		flows(50)
-		m.dies()
+		m.kill()
 		time.Sleep(50 * time.Millisecond) // they are alone for a moment
 		require.Len(t, m.processes(), 2)
 		began := time.Now()
@@ -205,7 +205,7 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 		insist(m, agent.Wait, host, agent.WaitRequest{ID: d.ID.String(), Until: agent.Running})
 		require.Eventually(m, func() bool { return slices.ContainsFunc(m.processes(), sleeps) }, patience,
 			5*time.Millisecond, "what the plain one leaves behind")
-		m.dies()
+		m.kill()
 		// some other hostd on the computer has taken its census in between
 		for tries := 3; m.boots(at) && point == "census-killed" && tries > 0; tries-- {
 			f.count("ended by another's census", 1)
@@ -214,7 +214,7 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 			})
 			require.Eventually(m, func() bool { return slices.ContainsFunc(m.processes(), sleeps) }, patience,
 				5*time.Millisecond, "it is left anew")
-			m.dies()
+			m.kill()
 		}
 	}
 	if !m.dead() { // the points of its end

@@ -40,7 +40,7 @@ func TestF23_fullDiskFailsOnlyKeptLaunches(t *testing.T) {
 			plain := m.mesh(1, nil)
 			require.Equal(t, agent.Running, m.spawns(plain)[0].Status.Phase, "others are launched all the same")
 			require.Equal(t, agent.Running, m.states(old)[0].Status.Phase, "what runs goes on")
-			require.Less(t, m.ends(plain, time.Second), patience)
+			require.Less(t, m.stopMesh(plain, time.Second), patience)
 			mend()
 			require.Equal(t, agent.Running, m.spawns(m.mesh(1, kept))[0].Status.Phase, "again, once there is room")
 		}

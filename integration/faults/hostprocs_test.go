@@ -104,8 +104,8 @@ func (m *machine) begins(d agent.Mesh, processes int) {
 	m.runs(processes)
 }
 
-// ends stops a mesh, and says how long it took.
-func (m *machine) ends(d agent.Mesh, grace time.Duration) time.Duration {
+// stopMesh stops a mesh, and says how long it took.
+func (m *machine) stopMesh(d agent.Mesh, grace time.Duration) time.Duration {
 	m.Helper()
 	ref, _ := m.host()
 	began := time.Now()
@@ -120,13 +120,13 @@ func TestF26_stormOfProcsLeaksNothing(t *testing.T) {
 	try(t, fault{"F26", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
 		m := newMachine(t, program)
 		m.start()
-		m.ends(m.mesh(1, nil), time.Second) // what is opened once is open
+		m.stopMesh(m.mesh(1, nil), time.Second) // what is opened once is open
 		before := m.descriptors()
 		d := m.mesh(procs, script("exec sleep 1000"))
 		began := time.Now()
 		m.begins(d, procs)
 		f.time("launched", time.Since(began))
-		took, bound := m.ends(d, time.Second),
+		took, bound := m.stopMesh(d, time.Second),
 			host.StopBound(procs, 16, time.Second, config.TerminateKillWait.Get(nil))
 		f.time("stopped", took)
 		f.time("bound", bound)
@@ -173,7 +173,7 @@ func TestF27_processTreeEndsWithItsProc(t *testing.T) {
 				continue
 			}
 			m.begins(d, tree.alone)
-			took := m.ends(d, grace)
+			took := m.stopMesh(d, grace)
 			f.time("stopped", took)
 			for end := time.Now().Add(time.Second); len(m.processes()) > 1 &&
 				time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -218,10 +218,10 @@ func TestF29_hostdSurvivesWithoutDescriptors(t *testing.T) {
 			return refused > 0 && refused+len(m.processes())-1 == 64
 		}, patience, 10*time.Millisecond, "each runs or was refused: %v", m.states(d))
 		f.count("refused", refused)
-		m.ends(d, time.Second)
+		m.stopMesh(d, time.Second)
 		few := m.mesh(1, script("exec sleep 1000"))
 		m.begins(few, 1)
-		m.ends(few, time.Second)
+		m.stopMesh(few, time.Second)
 		f.count("hostd deaths", 0)
 		require.False(t, m.dead())
 		m.stops()
@@ -262,7 +262,7 @@ func TestF29_hostdSurvivesWithoutProcesses(t *testing.T) {
 		for _, s := range m.states(d) {
 			require.Equal(t, agent.Running, s.Status.Phase, "once there is room: %v", s.Status)
 		}
-		m.ends(d, 5*time.Second)
+		m.stopMesh(d, 5*time.Second)
 		require.Len(t, m.processes(), 1)
 		require.LessOrEqual(t, m.descriptors(), before)
 		f.count("hostd deaths", 0)

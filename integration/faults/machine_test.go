@@ -50,7 +50,7 @@ func newMachine(t *testing.T, program string, args ...string) *machine {
 	}
 	t.Cleanup(func() {
 		if m.hostd != nil {
-			m.dies()
+			m.kill()
 		}
 		if t.Failed() {
 			t.Logf("hostd said:\n%s", m.said())
@@ -138,8 +138,8 @@ func (m *machine) start(env ...string) {
 	require.True(m, m.boots(env...), "hostd ended with %v and said:\n%s", m.hostd.ProcessState, m.said())
 }
 
-// dies ends hostd by SIGKILL.
-func (m *machine) dies() {
+// kill ends hostd by SIGKILL.
+func (m *machine) kill() {
 	_ = m.hostd.Process.Kill() // it may have ended
 	<-m.over
 }

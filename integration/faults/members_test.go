@@ -208,7 +208,7 @@ func (s *sender) cast(ctx context.Context, i int) error {
 	p.Sum = crc32.ChecksumIEEE(p.Pad)
 	o := castOutcome{Way: way, Asked: c.bases()}
 	for _, base := range o.Asked {
-		if err := s.tell(c, base, p.N, history.Sent, ""); err != nil {
+		if err := s.recordFate(c, base, p.N, history.Sent, ""); err != nil {
 			return err
 		}
 		if _, dead := s.proc.Members().Down(c.place.Proc(base)); dead {
@@ -220,22 +220,22 @@ func (s *sender) cast(ctx context.Context, i int) error {
 	o.Began = time.Now()
 	got, err := c.ask(ctx, way, p)
 	o.Ended = time.Now()
-	if err := s.take(&o, c, p.N, err); err != nil {
+	if err := s.recordErrors(&o, c, p.N, err); err != nil {
 		return fmt.Errorf("cast %d: %w", p.N, err)
 	}
 	s.outcomes = append(s.outcomes, o)
 	return o.check(p.N, got)
 }
 
-// tell writes down what is known of a message to one rank.
-func (s *sender) tell(c crew, base int, n uint64, what history.Kind, why string) error {
+// recordFate writes down what is known of a message to one rank.
+func (s *sender) recordFate(c crew, base int, n uint64, what history.Kind, why string) error {
 	to := c.place.Proc(base).Actor(membersName).String()
 	return s.history.Add(history.Record{Kind: what, Stream: history.Stream{From: s.self, To: to},
 		N: n, Note: why})
 }
 
-// take writes down what an error, or none, says of each rank.
-func (s *sender) take(o *castOutcome, c crew, n uint64, err error) error {
+// recordErrors writes down what an error, or none, says of each rank.
+func (s *sender) recordErrors(o *castOutcome, c crew, n uint64, err error) error {
 	partial, isPartial := errors.AsType[*cast.CoverageError](err)
 	single, isSingle := errors.AsType[*actor.Error](err)
 	var bad []cast.Failure
@@ -259,7 +259,7 @@ func (s *sender) take(o *castOutcome, c crew, n uint64, err error) error {
 		if !ok {
 			return fmt.Errorf("want an *actor.Error: %w", f.Err)
 		}
-		if err := s.tell(c, o.Asked[f.Rank], n, fate(e), e.Error()); err != nil {
+		if err := s.recordFate(c, o.Asked[f.Rank], n, fate(e), e.Error()); err != nil {
 			return err
 		}
 	}
@@ -267,7 +267,7 @@ func (s *sender) take(o *castOutcome, c crew, n uint64, err error) error {
 		return nil // nobody says that it was handled
 	}
 	for _, base := range o.answered() {
-		if err := s.tell(c, base, n, history.Answered, ""); err != nil {
+		if err := s.recordFate(c, base, n, history.Answered, ""); err != nil {
 			return err
 		}
 	}
@@ -313,5 +313,5 @@ func (s *sender) returned(r actor.DeadLetter) error {
 	if err != nil {
 		return err
 	}
-	return s.tell(crew{place: s.load.Casts.Place}, int(id.Proc.Rank), 0, fate(r.Reason), r.Reason.Error())
+	return s.recordFate(crew{place: s.load.Casts.Place}, int(id.Proc.Rank), 0, fate(r.Reason), r.Reason.Error())
 }

@@ -203,7 +203,7 @@ func TestF03_killedHostIsDead(t *testing.T) { // HOSTD-9
 			// wherever between two heartbeats
 			time.Sleep(600*time.Millisecond + time.Duration(seed*83%500)*time.Millisecond)
 			killed := time.Now()
-			m.dies()
+			m.kill()
 			at, _ := l.until(m.id(), presence.Suspect)
 			f.time("suspect", at.Sub(killed))
 			at, dead := l.until(m.id(), presence.Dead)

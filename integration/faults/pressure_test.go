@@ -10,9 +10,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// asks has a worker call an actor again and again until something is over, at least once, and
+// callUntil has a worker call an actor again and again until something is over, at least once, and
 // counts how long each call took. Each is to be answered.
-func (f *figures) asks(t *testing.T, name string, from *worker, to subjects.ActorID, over func() bool) {
+func (f *figures) callUntil(t *testing.T, name string, from *worker, to subjects.ActorID, over func() bool) {
 	t.Helper()
 	for {
 		r := from.do(t, order{Do: "call", To: to, Endpoint: measure.Name(), Size: 64})
@@ -51,11 +51,11 @@ func TestF20_slowActorDelaysOnlyItsSender(t *testing.T) {
 		quick := right.spawn(t, recorders{N: 1})
 		before := left.look(t)
 		for range 50 {
-			f.asks(t, "idle call", left, quick[0], func() bool { return true })
+			f.callUntil(t, "idle call", left, quick[0], func() bool { return true })
 		}
 		w.begin(left, load{Mode: wait, Senders: 4, Messages: 600, Sizes: []int{2000}}, slow) // more than may wait
 		w.begin(other, load{Mode: post, Senders: 4, Messages: 600, Sizes: []int{100}}, slow)
-		f.asks(t, "call beside it", left, quick[0], sending(t, left))
+		f.callUntil(t, "call beside it", left, quick[0], sending(t, left))
 		w.settle(2*patience, left, other).wait(t)
 		f.unharmed(t, w, left, before)
 		_, v := w.finish()
@@ -69,7 +69,7 @@ func TestF20_suspendedReaderStaysConnectedAndItsSenderBuffersLittle(t *testing.T
 		w := newWorld(t, seed, serverConfig{})
 		left, right, other := w.worker("left"), w.worker("right"), w.worker("other")
 		to, quick := right.spawn(t, recorders{N: 2}), other.spawn(t, recorders{N: 1})
-		f.asks(t, "idle call", left, to[0], func() bool { return true }) // the link is open
+		f.callUntil(t, "idle call", left, to[0], func() bool { return true }) // the link is open
 		before := left.look(t)
 		began := time.Now()
 		right.signal(t, syscall.SIGSTOP)
@@ -77,7 +77,7 @@ func TestF20_suspendedReaderStaysConnectedAndItsSenderBuffersLittle(t *testing.T
 		w.begin(left, load{Mode: []string{post, wait}[seed%2], Senders: 4, Messages: burst / size / 4,
 			Sizes: []int{size}}, to)
 		end := time.Now().Add(3 * time.Second) // before the server loses patience, which it may after 5 s
-		f.asks(t, "call to others", left, quick[0], func() bool { return time.Now().After(end) })
+		f.callUntil(t, "call to others", left, quick[0], func() bool { return time.Now().After(end) })
 		right.signal(t, syscall.SIGCONT)
 		over := time.Now()
 		w.settle(2*patience, left).wait(t)
@@ -96,7 +96,7 @@ func TestF20_burstIsHandledWhole(t *testing.T) {
 		to := right.spawn(t, recorders{N: 2})
 		before := left.look(t)
 		w.begin(left, load{Mode: wait, Senders: 4, Messages: 400, Sizes: []int{64 << 10}}, to)
-		f.asks(t, "call beside it", left, to[0], sending(t, left))
+		f.callUntil(t, "call beside it", left, to[0], sending(t, left))
 		w.settle(2*patience, left).wait(t)
 		f.unharmed(t, w, left, before)
 		_, v := w.finish()

@@ -37,9 +37,9 @@ func release(t *testing.T, p *chaos.Proxy, held *chaos.Held, pairs int) {
 	require.Eventually(t, func() bool { return p.Stats().Open <= pairs }, patience, time.Millisecond)
 }
 
-// heard waits until a worker has been asked something by another: what the server had for it
+// awaitRequest waits until a worker has been asked something by another: what the server had for it
 // before, it has had.
-func heard(t *testing.T, by *worker, from *worker, at subjects.ActorID) {
+func awaitRequest(t *testing.T, by *worker, from *worker, at subjects.ActorID) {
 	t.Helper()
 	r := from.do(t, order{Do: "call", To: at, Endpoint: measure.Name()})
 	require.Zero(t, r.Outcome.Code, "%s: %s", by.name, r.Outcome.Text)
@@ -57,7 +57,7 @@ func TestF17_replayedBytesAreNotHandledAgain(t *testing.T) {
 		reconnect(p, held)
 		w.settle(2*patience, p.left, p.right).wait(w.T)
 		release(w.T, p.left.proxy, held, connections)
-		heard(w.T, p.right, p.left, p.right.spawn(w.T, recorders{N: 1})[0])
+		awaitRequest(w.T, p.right, p.left, p.right.spawn(w.T, recorders{N: 1})[0])
 		repeated := 0
 		for _, peer := range p.right.look(w.T).Info.Peers {
 			repeated += int(peer.Duplicates)
@@ -96,7 +96,7 @@ func TestF17_bytesForAFormerIncarnationReachNoActor(t *testing.T) {
 		w.tells(p.right)
 		w.settle(2*patience, p.left).wait(t)
 		release(t, p.left.proxy, held, connections)
-		heard(t, again, p.left, to[0])
+		awaitRequest(t, again, p.left, to[0])
 		records, v := w.finish()
 		f.judge(t, v)
 		require.Zero(t, handledBy(records, again.id))
@@ -119,7 +119,7 @@ func TestF17_bytesOfADeadSenderAreRefused(t *testing.T) {
 		to := p.right.spawn(t, recorders{N: 1})
 		known := time.Now()
 		release(t, p.left.proxy, held, 0)
-		heard(t, p.right, other, to[0])
+		awaitRequest(t, p.right, other, to[0])
 		fenced := p.right.look(t).Info.Stats.Fenced
 		w.settle(2*patience, p.right).wait(t)
 		records, v := w.finish()

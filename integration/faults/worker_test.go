@@ -54,7 +54,7 @@ func newWorkerRole(config []byte) (role, report, error) {
 		return nil, report{}, err
 	}
 	log := zerolog.New(os.Stderr).With().Timestamp().Logger()
-	if w.bus, err = bus.Open(ctx, bus.Options{URL: c.URL, Name: c.ID.String(), OnState: w.hear,
+	if w.bus, err = bus.Open(ctx, bus.Options{URL: c.URL, Name: c.ID.String(), OnState: w.countStates,
 		Log: log}); err != nil {
 		return nil, report{}, err
 	}
@@ -72,8 +72,8 @@ func newWorkerRole(config []byte) (role, report, error) {
 	return w, report{}, w.route(w.proc, nil)
 }
 
-// hear counts what happens to the connections.
-func (w *workerRole) hear(s bus.State) {
+// countStates counts what happens to the connections.
+func (w *workerRole) countStates(s bus.State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.states[string(s.Kind)]++

@@ -292,7 +292,7 @@ func TestF07_killedControllerAffectsNoWorld(t *testing.T) {
 		go func() { begun <- r.declares("begun", tickers(t, procsPerHost)) }()
 		time.Sleep(time.Duration(seed*7919%60) * time.Millisecond) // wherever in that
 		killed, before := time.Now(), r.epoch
-		leader.dies()
+		leader.kill()
 		r.epoch = before + 1
 		r.live(loaded)
 		f.time("failover", time.Since(killed))
