@@ -41,8 +41,8 @@ func (r *Restart) UnmarshalText(text []byte) error {
 
 // RestartPolicy is the policy after an actor's end. The restarted actor is a new one, made from the
 // same parameters, with the same label under a new uid. Messages for the old one come back;
-// Successor returns the new one's Ref. When the restarts are used up, the actor has failed for good.
-// Its parent then handles that as if there were no RestartPolicy.
+// Successor returns the new one's Ref. When the restarts are used up, the actor has failed for
+// good. Its parent then handles that as if there were no RestartPolicy.
 type RestartPolicy struct {
 	Restart     Restart
 	MaxRestarts int           // restarts within the window; 0: 3; at most 1,000

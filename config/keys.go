@@ -9,8 +9,8 @@ const (
 	maxSize     = 64 << 30
 )
 
-// Timeouts for procs and actors. Each report of progress restarts a progress timeout. The timeouts of
-// meshes bound a whole operation, if the caller's context has no deadline.
+// Timeouts for procs and actors. Each report of progress restarts a progress timeout. The timeouts
+// of meshes bound a whole operation, if the caller's context has no deadline.
 var (
 	ProcSpawnProgressTimeout = newDuration("proc.spawn-progress-timeout",
 		30*time.Second, minDuration, maxDuration,

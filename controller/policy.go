@@ -11,8 +11,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// RestartPolicy decides which ranks of a mesh restart. The zero value propagates failures. A failure
-// without a remedy is propagated, too: no restart left, or a dead host without a spare.
+// RestartPolicy decides which ranks of a mesh restart. The zero value propagates failures. A
+// failure without a remedy is propagated, too: no restart left, or a dead host without a spare.
 type RestartPolicy struct {
 	// Restart is actor.Transient for failed ranks to restart in their places, as their next
 	// generations. With actor.Temporary the mesh continues without them. No rank restarts after a

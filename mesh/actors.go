@@ -45,8 +45,8 @@ type ActorSpawnSpec[P any] struct {
 	Display string
 
 	// ProgressTimeout ends the wait for the ranks when none has made progress for this long. 0:
-	// actor.spawn-progress-timeout; negative: only the deadline ends it. Actors without owner give one reply,
-	// so it bounds the wait for that.
+	// actor.spawn-progress-timeout; negative: only the deadline ends it. Actors without owner give
+	// one reply, so it bounds the wait for that.
 	ProgressTimeout time.Duration
 	// AllowPartial keeps the started ranks when others fail: the mesh is returned beside the error.
 	AllowPartial bool
@@ -134,7 +134,8 @@ func isPartial(err error) bool {
 	return ok && len(some.Failed) < some.Ranks
 }
 
-// createUncontrolled creates actors without a controller and waits up to progressTimeout until they run.
+// createUncontrolled creates actors without a controller and waits up to progressTimeout until they
+// run.
 func (p ProcMesh) createUncontrolled(
 	ctx context.Context, spec agent.ActorSpec, progressTimeout time.Duration,
 ) error {

@@ -14,8 +14,8 @@ import (
 )
 
 // States returns the state of each proc of the region, by rank of the region, from its host. Ranks
-// on a host that does not answer within the deadline (default proc.query-timeout) are Timeout. If the
-// hosts have forgotten the mesh, the error is a *NotFoundError.
+// on a host that does not answer within the deadline (default proc.query-timeout) are Timeout. If
+// the hosts have forgotten the mesh, the error is a *NotFoundError.
 func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {

@@ -63,8 +63,8 @@ func (e *LostActorsError) Error() string {
 func (e *LostActorsError) Unwrap() error { return e.Silent }
 
 // CheckRestart fails with a *LostActorsError if a Restart of the region would lose actors. An actor
-// restarts if its owner answers and has the restart policy Transient. Uncontrolled actors and those of a
-// Service have no owner.
+// restarts if its owner answers and has the restart policy Transient. Uncontrolled actors and those
+// of a Service have no owner.
 func (p ProcMesh) CheckRestart(ctx context.Context) error {
 	if err := p.Err(); err != nil {
 		return err

@@ -19,7 +19,8 @@ import (
 
 // A watch subscribes to the events of a mesh, then lists the latest state of each rank, and merges
 // both (rankStates). It lists again after a reconnection, after a gap in the numbers of events, and
-// at every interval. A list is answered by the watched party, so it also shows that the party lives.
+// at every interval. A list is answered by the watched party, so it also shows that the party
+// lives.
 
 // A watched party is asked this many times per controller timeout, and at least every 3 s.
 const (

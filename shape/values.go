@@ -17,8 +17,8 @@ type ValueMesh[T any] struct {
 	values []T // by rank, or the table
 }
 
-// layout tells which value a rank has. It is the part of a ValueMesh without the type of the values.
-// Programs compile a ValueMesh for each type, and this part once.
+// layout tells which value a rank has. It is the part of a ValueMesh without the type of the
+// values. Programs compile a ValueMesh for each type, and this part once.
 type layout struct {
 	region Region
 	runs   []tableRun // in order, from rank 0 to the last; none: the values are a list by rank
