@@ -7,8 +7,16 @@ import (
 
 // Compress is the mesh in whichever form takes less memory. It is idempotent.
 func (m ValueMesh[T]) Compress() ValueMesh[T] {
+	if len(m.layout.runs) > 0 { // pick has chosen the form
+		return m
+	}
+	return repack(m)
+}
+
+// repack chooses the form again.
+func repack[T any](m ValueMesh[T]) ValueMesh[T] {
 	packed := m.layout.compress(comparerOf(m.values))
-	if len(packed.runs) == 0 && len(m.layout.runs) == 0 {
+	if packed.asList && len(m.layout.runs) == 0 {
 		return m
 	}
 	return pick(m.values, packed)
@@ -27,20 +35,24 @@ func comparerOf[T any](values []T) comparer {
 	t := reflect.TypeFor[T]()
 	c := comparer{count: len(values), size: uint64(max(1, t.Size()))} // values without size still cost time
 	c.key = func(i int) any { return values[i] }
-	isComparable, checks := t.Comparable(), t.Comparable() && holdsInterface(t)
-	c.same = func(i, j int) bool {
-		a, b := &values[i], &values[j]
-		if checks && !(reflect.ValueOf(a).Elem().Comparable() && reflect.ValueOf(b).Elem().Comparable()) {
-			return false
+	switch {
+	case !t.Comparable():
+		c.same = func(int, int) bool { return false }
+	case holdsInterface(t):
+		c.same = func(i, j int) bool {
+			a, b := &values[i], &values[j]
+			return reflect.ValueOf(a).Elem().Comparable() && reflect.ValueOf(b).Elem().Comparable() &&
+				any(*a) == any(*b)
 		}
-		return isComparable && any(*a) == any(*b)
+	default:
+		c.same = func(i, j int) bool { return any(values[i]) == any(values[j]) }
 	}
 	return c
 }
 
 // runsOf yields the runs of a layout's values, with the place of each value. Adjacent equal values
 // of a list are one run.
-func (l layout) runsOf(c comparer) iter.Seq[tableRun] {
+func (l *layout) runsOf(c comparer) iter.Seq[tableRun] {
 	return func(yield func(tableRun) bool) {
 		for _, r := range l.runs {
 			if !yield(r) {
@@ -64,13 +76,13 @@ func (l layout) runsOf(c comparer) iter.Seq[tableRun] {
 }
 
 // compress packs the values of a layout.
-func (l layout) compress(c comparer) packed {
+func (l *layout) compress(c comparer) packed {
 	if len(l.runs) == 0 {
 		runs := 0
 		for range l.runsOf(c) {
 			runs++
 			if c.runsSize(runs, 1) >= c.listSize(c.count) {
-				return packed{layout: layout{region: l.region}}
+				return packed{asList: true}
 			}
 		}
 	}

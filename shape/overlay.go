@@ -201,7 +201,7 @@ func (o ValueOverlay[T]) Apply(m ValueMesh[T]) (ValueMesh[T], error) {
 }
 
 // copyTo packs the runs of a layout from where the packer is up to before a rank.
-func (l layout) copyTo(p *packer, end int) {
+func (l *layout) copyTo(p *packer, end int) {
 	for p.end() < end {
 		r := l.runs[l.run(p.end())]
 		p.fillTo(min(end, r.end), int(r.value))

@@ -30,7 +30,7 @@ func (m ValueMesh[T]) Pack() Packed[T] {
 	return Packed[T]{m.layout.region, m.values, m.layout.packedRuns()}
 }
 
-func (l layout) packedRuns() (all []PackedRun) {
+func (l *layout) packedRuns() (all []PackedRun) {
 	for _, r := range l.runs {
 		all = append(all, PackedRun{uint64(r.end), r.value})
 	}

@@ -21,13 +21,13 @@ func (m ValueMesh[T]) Slice(part Region) (ValueMesh[T], error) {
 
 // slice slices a run-length mesh by its runs. For a list, and for a part without even steps, it
 // returns the place of each rank of the part instead.
-func (l layout) slice(part Region, c comparer) (packed, iter.Seq[int], error) {
+func (l *layout) slice(part Region, c comparer) (packed, iter.Seq[int], error) {
 	if err := part.SubsetOf(l.region); err != nil {
 		return packed{}, nil, err
 	}
 	in, even := part.latticeIn(l.region)
 	if len(l.runs) > 0 && even {
-		s := runSlicer{l, newPacker(c)}
+		s := runSlicer{*l, newPacker(c)}
 		s.add(in.start, in.dims, in.rankSpan(), part.NumRanks())
 		return s.packer.build(part), nil, nil
 	}

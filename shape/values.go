@@ -142,7 +142,7 @@ func (m ValueMesh[T]) Extent() Extent { return m.layout.region.Extent() }
 func (m ValueMesh[T]) Len() int { return m.layout.count(len(m.values)) }
 
 // count is the number of ranks, with so many values.
-func (l layout) count(values int) int {
+func (l *layout) count(values int) int {
 	if len(l.runs) > 0 {
 		return l.runs[len(l.runs)-1].end
 	}
@@ -150,12 +150,12 @@ func (l layout) count(values int) int {
 }
 
 // run is the run that a rank is in.
-func (l layout) run(rank int) int {
+func (l *layout) run(rank int) int {
 	return sort.Search(len(l.runs), func(i int) bool { return l.runs[i].end > rank })
 }
 
 // place is the place of a rank's value.
-func (l layout) place(rank int) int {
+func (l *layout) place(rank int) int {
 	if len(l.runs) > 0 {
 		return int(l.runs[l.run(rank)].value)
 	}
@@ -239,5 +239,5 @@ func MapValues[T, U any](m ValueMesh[T], f func(T) U) ValueMesh[U] {
 	if len(m.layout.runs) == 0 {
 		return out
 	}
-	return out.Compress()
+	return repack(out)
 }
