@@ -110,7 +110,7 @@ func TestUp_transientRestartBringsActorsBackWithParams(t *testing.T) {
 	require.Equal(t, up.Mesh+" is running: all its 4 ranks\n", c.ok(t, "explain", "demo"))
 	c.ok(t, "hosts", "restart", "a", "b")
 	require.Equal(t, "404\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
-	require.Regexp(t, "^restart: each rank at most 3 times",
+	require.Regexp(t, "^transient: each rank at most 3 times",
 		decode[inspect.View](t, c.ok(t, "mesh", "show", "demo", "-o", "json")).RestartPolicy)
 	c.kill(t, "demo", "host=1,gpu=0")
 	c.eventually(t, func(r result) bool { return r.out == "403\n" }, "cast", "demo", "counter", "get",
@@ -137,7 +137,7 @@ func TestSpawn_detachedMeshRefusesActorRestarts(t *testing.T) {
 	require.Contains(t, r.err, "the actors of a detached mesh have no owner that could restart them")
 	r = c.client(t, "up", "--restart", "permanent")
 	require.Equal(t, cli.ExitUsage, r.code)
-	require.Contains(t, r.err, "want propagate, restart, drop")
+	require.Contains(t, r.err, "want propagate, temporary, transient")
 	c.System(t, "s")
 	c.ok(t, "spawn", "demo", "--detach", "--restart", "transient", "--actor", "")
 	c.ok(t, "mesh", "restart", "demo")
