@@ -103,7 +103,8 @@ func (p *Proc) newCall(ctx context.Context, to subjects.ActorID) (c *call, deadl
 }
 
 // askLocal is ask within the proc.
-func (p *Proc) askLocal(ctx context.Context, from string, to subjects.ActorID, endpoint string, m any) Answer {
+func (p *Proc) askLocal(ctx context.Context, from string, to subjects.ActorID, endpoint string,
+	m any) Answer {
 	if ctx.Err() != nil {
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}

@@ -313,7 +313,8 @@ func TestMailbox_concurrentCloseLosesNoMessage_ACT5(t *testing.T) {
 		ref.in.fail(ending{code: CodeKilled, reason: "killed"})
 		<-ref.in.ended()
 		wg.Wait()
-		_, err = num.Call(t.Context(), Ref[*desk]{actorRef{id: from.id, via: p, in: from.in}}, 0) // after what came back
+		late := Ref[*desk]{actorRef{id: from.id, via: p, in: from.in}}
+		_, err = num.Call(t.Context(), late, 0) // after what came back
 		require.NoError(t, err)
 		for n := range fates {
 			if wakes[n] != nil {

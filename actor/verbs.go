@@ -72,7 +72,8 @@ func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
 			if ok && why == nil {
 				return nil
 			} else if ok {
-				return to.in.awaitRoom(ctx, why, func(ctx context.Context) error { return e.Send(ctx, to, m) })
+				again := func(ctx context.Context) error { return e.Send(ctx, to, m) }
+				return to.in.awaitRoom(ctx, why, again)
 			}
 		}
 	}
