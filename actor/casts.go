@@ -126,7 +126,7 @@ func (c *Casts) Receive(m bus.Msg, s subjects.Subject,
 	open func(from subjects.ActorID, n uint64, e *wire.Envelope) (ReceivedCast, error)) {
 	p := c.p
 	p.links.ReceiveCast(m, s, func(n uint64, e *wire.Envelope) (link.CastHead, error) {
-		from, err := subjects.ParseProcessID(s.From)
+		from, err := s.Sender.Process()
 		if err != nil {
 			return link.CastHead{}, err
 		}

@@ -22,7 +22,7 @@ func deaths(t *testing.T, p *actor.Proc, first subjects.ProcID, count int) bus.M
 		Gen: int(first.Gen), Count: count,
 	})
 	require.NoError(t, err)
-	return bus.Msg{Subject: p.Space().Event(actor.KindProc, first.Scope(), "anon"), Data: data}
+	return bus.Msg{Subject: p.Space().Event(actor.KindProc, first.Scope(), subjects.Anon()), Data: data}
 }
 
 // taken waits until a proc has taken the events that it was handed.

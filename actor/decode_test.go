@@ -21,7 +21,7 @@ func long(before, again, after string) []byte {
 // Whatever is published as an event is one, or an error.
 func FuzzEvent(f *testing.F) {
 	peer := newHost(f, "peer")
-	subject := subjects.Space{}.Event(actor.KindProc, peer.Proc().Scope(), "host")
+	subject := subjects.Space{}.Event(actor.KindProc, peer.Proc().Scope(), subjects.Anon())
 	for _, data := range [][]byte{
 		[]byte(`{"kind":"proc","status":"failed","mesh":"` + peer.Proc().Mesh.String() + `"}`),
 		[]byte(`{"cause":{"cause":{"kind":"host"}},"count":9999999}`),
@@ -39,6 +39,27 @@ func FuzzEvent(f *testing.F) {
 		require.Equal(t, peer.Proc(), e.Proc())
 		require.Nil(t, e.RootCause().Cause)
 	})
+}
+
+func TestDecodeEventFrom_aHostsSubjectHasEventsOfProcsOnly(t *testing.T) {
+	peer, other := newHost(t, "peer"), newHost(t, "other")
+	var space subjects.Space
+	from := subjects.NewSender(subjects.HostPrincipal("peer"), other.Proc().Process())
+	event := func(kind string, about subjects.ProcID) []byte {
+		return []byte(`{"kind":"` + kind + `","status":"failed","mesh":"` + about.Mesh.String() + `"}`)
+	}
+	decode := func(subject string, data []byte) error {
+		_, err := actor.DecodeEventFrom(space, bus.Msg{Subject: subject, Data: data})
+		return err
+	}
+	byHost := space.HostEvent(peer.Proc(), from)
+	require.NoError(t, decode(byHost, event(actor.KindProc, peer.Proc())))
+	require.Error(t, decode(byHost, event(actor.KindProc, other.Proc())))
+	require.Error(t, decode(byHost, event(actor.KindActor, peer.Proc())))
+	require.Error(t, decode(byHost, event(actor.KindMesh, peer.Proc())))
+	require.Error(t, decode(space.Log(peer.Proc(), "stdout", from), event(actor.KindProc, peer.Proc())))
+	byOther := space.Event(actor.KindProc, peer.Proc().Scope(), from)
+	require.NoError(t, decode(byOther, event(actor.KindProc, peer.Proc())), "an owner, or the proc itself")
 }
 
 // Whatever a peer sends as an error is one.

@@ -188,15 +188,29 @@ func (e Event) String() string {
 	return s
 }
 
+// ProcEvents returns the filters for events about a mesh's procs, by their hosts and by others. The
+// zero mesh means all.
+func ProcEvents(space subjects.Space, mesh subjects.MeshID) []string {
+	return []string{space.HostEvents(mesh), space.Events(KindProc, mesh)}
+}
+
 // Emit publishes an event on the control connection, and shows it to this proc's observers.
-func (p *Proc) Emit(e Event) {
+func (p *Proc) Emit(e Event) { p.emit(e, e.subject(p.space, p.sender)) }
+
+// EmitAsHost is Emit for a host's event about a proc of its own, on the subject for hosts alone.
+func (p *Proc) EmitAsHost(e Event) { p.emit(e, p.space.HostEvent(e.Proc(), p.sender)) }
+
+func (e Event) subject(space subjects.Space, from subjects.Sender) string {
+	return space.Event(e.Kind, e.scope(), from)
+}
+
+func (p *Proc) emit(e Event, subject string) {
 	p.observe(e)
 	data, err := json.Marshal(e)
 	if err != nil {
 		p.log.Error().Err(err).Stringer("event", e).Msg("cannot encode event")
 		return
 	}
-	subject := p.space.Event(e.Kind, e.scope(), p.self.String())
 	if err := p.bus.Control().Publish(subject, data); err != nil {
 		p.log.Warn().Err(err).Stringer("event", e).Msg("cannot publish event")
 	}
@@ -291,7 +305,11 @@ func (e Event) checkSubject(space subjects.Space, subject string) error {
 	if err != nil {
 		return err
 	}
-	if space.Event(e.Kind, e.scope(), s.From) != subject {
+	want := e.subject(space, s.Sender)
+	if s.Kind == subjects.KindHostEvent && e.Kind == KindProc {
+		want = space.HostEvent(e.Proc(), s.Sender)
+	}
+	if want != subject {
 		return fmt.Errorf("event: want the subject of %s, got another one", e)
 	}
 	return nil

@@ -166,7 +166,7 @@ func TestDeadProcs_deathAppliesAfterEarlierMessages_DEL5(t *testing.T) {
 	require.NoError(t, a.Members().FollowMesh(s.id.Mesh, 1))
 	hear := deafen(t, a, b)
 	for i := range uint64(n) {
-		s.send(t, ref.ID().Port("add"), s.id.Process().String(), message(i+1, i, 1))
+		s.send(t, ref.ID().Port("add"), senderOf(s.id), message(i+1, i, 1))
 	}
 	require.NoError(t, s.Data().Flush(testkit.Soon(t)))
 	s.dies(t, s.id, "killed by signal 9")
@@ -182,7 +182,7 @@ func TestDeadProcs_deathAppliesAfterEarlierMessages_DEL5(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, n, got)
 	require.Zero(t, a.Stats().Fenced)
-	s.send(t, ref.ID().Port("add"), s.id.Process().String(), message(n+1, n, 1))
+	s.send(t, ref.ID().Port("add"), senderOf(s.id), message(n+1, n, 1))
 	testkit.Until(t, "what comes after is not", func() bool { return a.Stats().Fenced == 1 })
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // Headers foreign NATS clients send and get.
@@ -38,7 +39,7 @@ func (p *Proc) Foreign() *Foreign { return &p.foreign }
 // ForeignMessage is a message of a plain NATS client.
 type ForeignMessage struct {
 	Msg    bus.Msg
-	From   string
+	From   subjects.Sender
 	Point  shape.Point   // for a cast: where the target stands in it
 	Rank   string        // for a cast: the target's rank, for the answer's header
 	TTL    time.Duration // how long an answer is of use; 0: the proc's deadline
@@ -54,7 +55,7 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 	admitted := f.limiters.allow(m.From)
 	if !admitted && m.Msg.Reply == "" { // only count it: there may be very many
 		p.counts.undeliverable.Add(1)
-		p.sampledLog.Warn().Str("from", m.From).Int("rate", foreignRate).
+		p.sampledLog.Warn().Stringer("from", m.From).Int("rate", foreignRate).
 			Msg("plain client exceeds the message rate limit")
 		return
 	}
@@ -67,7 +68,7 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 	if m.Msg.Reply != "" {
 		if !f.MayAnswer(m.Msg.Reply, m.From) {
 			p.counts.malformed.Add(1)
-			p.sampledLog.Warn().Str("reply", m.Msg.Reply).Str("from", m.From).
+			p.sampledLog.Warn().Str("reply", m.Msg.Reply).Stringer("from", m.From).
 				Msg("foreign message refused: its reply subject is not its sender's")
 			return
 		}
@@ -89,7 +90,8 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 // message has no sender to answer.
 func (f *Foreign) Refuse(m bus.Msg, err error) {
 	f.p.inbox.malformed(m, err)
-	if wire.IsPacket(m.Data) || m.Reply == "" || !f.MayAnswer(m.Reply, "") || !f.limiters.allow("") {
+	var unknown subjects.Sender
+	if wire.IsPacket(m.Data) || m.Reply == "" || !f.MayAnswer(m.Reply, unknown) || !f.limiters.allow(unknown) {
 		return
 	}
 	format, _ := wire.FormatOf(m.Header.Get(HeaderContentType), m.Data)
@@ -97,7 +99,7 @@ func (f *Foreign) Refuse(m bus.Msg, err error) {
 }
 
 // Admit applies the rate limit of a plain NATS client; an error reports the excess.
-func (f *Foreign) Admit(from string) *Error {
+func (f *Foreign) Admit(from subjects.Sender) *Error {
 	if f.limiters.allow(from) {
 		return nil
 	}
@@ -117,7 +119,7 @@ func (f *Foreign) log(m ForeignMessage, a Answer) {
 
 // MayAnswer reports whether this proc may publish to a plain client's reply subject. Subjects of
 // castnet and of the server are refused, except the sender's own.
-func (f *Foreign) MayAnswer(reply, from string) bool {
+func (f *Foreign) MayAnswer(reply string, from subjects.Sender) bool {
 	if !foreignSubject(reply) {
 		return false
 	}
@@ -125,7 +127,7 @@ func (f *Foreign) MayAnswer(reply, from string) bool {
 		return true
 	}
 	s, err := f.p.space.Parse(reply)
-	return err == nil && s.Token != "" && s.From == from
+	return err == nil && s.Token != "" && s.Sender == from
 }
 
 func (f *Foreign) answer(m ForeignMessage, format wire.Format, a Answer) {

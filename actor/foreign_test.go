@@ -20,7 +20,7 @@ import (
 // ask sends a request as a plain NATS client does.
 func (f forger) ask(t testing.TB, to subjects.PortID, contentType string, body []byte) bus.Msg {
 	t.Helper()
-	m := bus.Msg{Subject: f.space.Port(to, subjects.Anon), Data: body, Header: bus.Header{}}
+	m := bus.Msg{Subject: f.space.Port(to, subjects.Anon()), Data: body, Header: bus.Header{}}
 	if contentType != "" {
 		m.Header.Set(actor.HeaderContentType, contentType)
 	}
@@ -59,7 +59,7 @@ func TestForeign_requestWithMalformedSenderIsAnswered_DEL10(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	ref := spawn(t, p)
-	subject := strings.TrimSuffix(f.space.Port(ref.ID().Port("add"), subjects.Anon), subjects.Anon) + "no$label"
+	subject := strings.TrimSuffix(f.space.Port(ref.ID().Port("add"), subjects.Anon()), "x") + "no$label"
 	m, err := f.Data().Request(testkit.Soon(t), bus.Msg{Subject: subject, Data: []byte("1")})
 	require.NoError(t, err)
 	require.Equal(t, "400", m.Header.Get(actor.HeaderErrorCode))
@@ -105,14 +105,16 @@ func TestForeign_floodingSenderGetsAnError_DEL10(t *testing.T) {
 		srv := bustest.Server(t)
 		p, f := start(t, srv, "alone"), newForger(t, srv)
 		to := spawn(t, p).ID().Port("add")
-		for p.Foreign().Admit(subjects.Anon) == nil {
+		for p.Foreign().Admit(subjects.Anon()) == nil {
 		}
 		for _, contentType := range []string{"", "text/plain"} {
 			m := f.ask(t, to, contentType, []byte("1"))
 			require.Equal(t, "429", m.Header.Get(actor.HeaderErrorCode), m.Header.Get(actor.HeaderError))
 			require.Contains(t, m.Header.Get(actor.HeaderError), "sends more than 20000 messages a second")
 		}
-		require.Nil(t, p.Foreign().Admit("another"))
+		another, err := subjects.ParseSender("u-anon.another")
+		require.NoError(t, err)
+		require.Nil(t, p.Foreign().Admit(another))
 		time.Sleep(time.Millisecond) // virtual
 		require.Equal(t, "1", string(f.ask(t, to, "", []byte("1")).Data), "nothing of it was handled")
 	})
@@ -130,7 +132,9 @@ func TestForeign_replySubjectOfAnotherClientIsRefused_DEL10(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	ref := spawn(t, p)
-	to := f.space.Port(ref.ID().Port("add"), "alice")
+	alice, err := subjects.ParseSender("u-alice.x")
+	require.NoError(t, err)
+	to := f.space.Port(ref.ID().Port("add"), alice)
 	heard := make(chan string, 16)
 	for _, subject := range []string{"castnet.>", "theirs.>"} {
 		_, err := f.Control().Subscribe(subject, func(m bus.Msg) {
@@ -142,18 +146,18 @@ func TestForeign_replySubjectOfAnotherClientIsRefused_DEL10(t *testing.T) {
 	}
 	token := "castnet.v1.default.r."
 	for _, reply := range []string{
-		"castnet.v1.default.p.x", "castnet.v1.other.r.alice.1", "castnet.", token + "bob.1", token + "alice",
-		"$SYS.x", "$JS.API.x",
-		f.space.Control(p.ID().Process(), "alice"),
+		"castnet.v1.default.p.x", "castnet.v1.other.r.u-alice.x.1", "castnet.", token + "u-bob.x.1",
+		token + "u-alice.y.1", token + "o-alice.x.1", token + "u-alice.x", "$SYS.x", "$JS.API.x",
+		f.space.Control(p.ID().Process(), alice),
 	} {
 		require.NoError(t, f.Data().PublishMsg(bus.Msg{Subject: to, Reply: reply, Data: []byte("1")}))
 	}
-	for _, reply := range []string{token + "alice.1", "theirs.1"} {
+	for _, reply := range []string{token + "u-alice.x.1", "theirs.1"} {
 		require.NoError(t, f.Data().PublishMsg(bus.Msg{Subject: to, Reply: reply, Data: []byte("1")}))
 		require.Equal(t, reply, testkit.Next(t, heard))
 	}
 	require.Empty(t, heard)
-	require.EqualValues(t, 8, p.Stats().Malformed)
+	require.EqualValues(t, 10, p.Stats().Malformed)
 	n, err := add.Call(t.Context(), ref, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n, "what may not be answered is not handled")
@@ -163,8 +167,8 @@ func TestForeign_sendIsHandledAtMostOnce_DEL10(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	ref := spawn(t, p)
-	f.send(t, ref.ID().Port("add"), "anon", []byte("3"))
-	f.send(t, ref.ID().Port("add"), "anon", []byte("no number"))
+	f.send(t, ref.ID().Port("add"), subjects.Anon(), []byte("3"))
+	f.send(t, ref.ID().Port("add"), subjects.Anon(), []byte("no number"))
 	testkit.Until(t, "both came", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 2 })
 	n, err := add.Call(t.Context(), ref, 0)
 	require.NoError(t, err)
@@ -176,7 +180,7 @@ func TestForeign_sendErrorDoesNotFailTheActor_ACT4(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	ref := spawn(t, p)
-	f.send(t, ref.ID().Port("fail"), "anon", []byte(`"on purpose"`))
+	f.send(t, ref.ID().Port("fail"), subjects.Anon(), []byte(`"on purpose"`))
 	testkit.Until(t, "it came", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 1 })
 	n, err := add.Call(t.Context(), ref, 1)
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ func (f forger) runs(t testing.TB, id subjects.ProcID, count int) {
 		Gen: int(id.Gen), Count: count,
 	})
 	require.NoError(t, err)
-	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), "host"), data))
+	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), subjects.Anon()), data))
 }
 
 func TestGenerations_highestGenerationHoldsTheRank_ACT11(t *testing.T) {

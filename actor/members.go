@@ -54,8 +54,8 @@ func (ms *Members) FollowMesh(mesh subjects.MeshID, ranks int) error {
 	w.ranks = max(w.ranks, ranks)
 	ms.mu.Unlock()
 	if !known {
-		w.err = ms.lead.inbox.subscribe(ms.lead.bus.Control(), ms.lead.space.Events(KindProc, mesh),
-			ms.receiveProcEvent)
+		w.err = ms.lead.inbox.subscribe(ms.lead.bus.Control(), ms.receiveProcEvent,
+			ProcEvents(ms.lead.space, mesh)...)
 		if w.err != nil {
 			ms.mu.Lock()
 			delete(ms.subscriptions, mesh) // the next sender tries again

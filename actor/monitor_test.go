@@ -251,7 +251,7 @@ func TestMonitor_refusesInvalidArguments(t *testing.T) {
 	_, err = f.Data().Subscribe(f.space.PortsOf(peer.Proc()), func(bus.Msg) {})
 	require.NoError(t, err)
 	require.NoError(t, f.Data().Flush(testkit.Soon(t)))
-	from, reply := peer.Proc().Process().String(), peer.Proc().Actor("x").Port("_0z").String()
+	from, reply := senderOf(peer.Proc()), peer.Proc().Actor("x").Port("_0z").String()
 	body, err := wire.Marshal(actor.None{})
 	require.NoError(t, err)
 	ask := func(n uint64, port, reply string, body []byte) {
@@ -282,7 +282,7 @@ func TestMonitor_refusesInvalidArguments(t *testing.T) {
 	require.NoError(t, err)
 	thief, err := subjects.NewHostID("thief")
 	require.NoError(t, err)
-	f.send(t, ref.ID().Port("_forget"), thief.Proc().Process().String(),
+	f.send(t, ref.ID().Port("_forget"), senderOf(thief.Proc()),
 		packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Body: other}))
 	testkit.Until(t, "heard", func() bool { return b.Stats().Links.Delivered == 8 })
 	require.Equal(t, 1, b.Watched(ref.ID().Name), "a watch is its owner's to end")

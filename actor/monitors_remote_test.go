@@ -257,7 +257,7 @@ func TestMonitor_reportOnBothConnectionsIsHandledOnce_ACT8(t *testing.T) {
 		require.NoError(t, err)
 		why := actor.EncodeError(&actor.Error{Code: actor.CodeStopped, Text: "enough"})
 		byData := func() {
-			s.send(t, home, s.id.Process().String(),
+			s.send(t, home, senderOf(s.id),
 				packet(1, 0, wire.Envelope{Kind: wire.Failure, Sender: "x", Body: why}))
 			testkit.Until(t, "it came", func() bool {
 				return len(downs) == 1 &&

@@ -26,7 +26,12 @@ type forger struct {
 
 func newForger(t testing.TB, srv *embed.Server) forger { return forger{Bus: bustest.Open(t, srv)} }
 
-func (f forger) send(t testing.TB, to subjects.PortID, from string, data []byte) {
+// senderOf is the sender of a proc without a principal of its own.
+func senderOf(p subjects.ProcID) subjects.Sender {
+	return subjects.NewSender(subjects.ProgramPrincipal(""), p.Process())
+}
+
+func (f forger) send(t testing.TB, to subjects.PortID, from subjects.Sender, data []byte) {
 	t.Helper()
 	require.NoError(t, f.Data().Publish(f.space.Port(to, from), data))
 }
@@ -45,7 +50,7 @@ func (f forger) breaks(t testing.TB, from, to *actor.Proc, n uint64) {
 	data, err := wire.AppendControl(nil, wire.ReceiverReset, wire.ResetBody{Seq: n, Text: "no more of that"})
 	require.NoError(t, err)
 	require.NoError(t, f.Control().
-		Publish(f.space.Control(to.ID().Process(), from.ID().Process().String()), data))
+		Publish(f.space.Control(to.ID().Process(), from.Sender()), data))
 }
 
 // dies says on ev. that a proc is gone.
@@ -56,7 +61,7 @@ func (f forger) dies(t testing.TB, id subjects.ProcID, reason string) {
 		Reason: reason,
 	})
 	require.NoError(t, err)
-	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), "host"), data))
+	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), subjects.Anon()), data))
 }
 
 // watchUnreachable hears which procs others cannot reach, and why.
@@ -106,7 +111,7 @@ func TestLink_requestsMissingMessagesAndKeepsOrder_DEL3(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	from := peer.Proc().Process().String()
+	from := senderOf(peer.Proc())
 	f.send(t, ref.ID().Port("add"), from, message(1, 0, 1))
 	f.send(t, ref.ID().Port("add"), from, message(9, 5, 9))
 	missing := testkit.Next(t, asks)
@@ -137,7 +142,7 @@ func TestLink_deliversEachMessageOnce_DEL3(t *testing.T) {
 	ref := spawn(t, b)
 	id, err := subjects.NewHostID("peer")
 	require.NoError(t, err)
-	from := id.Proc().Process().String()
+	from := senderOf(id.Proc())
 	for _, m := range [][2]uint64{{3, 0}, {3, 0}, {5, 3}, {3, 0}, {5, 3}, {6, 5}} {
 		f.send(t, ref.ID().Port("add"), from, message(m[0], m[1], byte(m[0])))
 	}
@@ -213,7 +218,7 @@ func TestCall_toAnUnknownProcFailsAtOnce_DEL5(t *testing.T) {
 func hint(p *actor.Proc, to subjects.ProcID, n uint64) bus.Msg {
 	return bus.Msg{
 		Subject: p.Space().Hint(p.ID().Process(), strconv.FormatUint(n, 36)), NoResponders: true,
-		HintFor: p.Space().Port(to.Actor("x").Port("add"), p.ID().Process().String()),
+		HintFor: p.Space().Port(to.Actor("x").Port("add"), p.Sender()),
 	}
 }
 
@@ -225,7 +230,7 @@ func TestFollowMesh_acceptsEventsOnlyOnTheirSubject(t *testing.T) {
 	data, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed",
 		Mesh: victim.ID().Mesh.String()})
 	require.NoError(t, err)
-	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, b.ID().Scope(), "host"), data))
+	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, b.ID().Scope(), subjects.Anon()), data))
 	testkit.Until(t, "refused", func() bool { return a.Stats().Malformed == 1 })
 	_, dead := a.Members().Down(victim.ID())
 	require.False(t, dead)
@@ -241,7 +246,7 @@ func TestFollowMesh_concurrentCallersSubscribeOnce(t *testing.T) {
 		wg.Go(func() { require.NoError(t, a.Members().FollowMesh(b.ID().Mesh, 1)) })
 	}
 	wg.Wait()
-	require.Equal(t, before+1, srv.NumSubs())
+	require.Equal(t, before+2, srv.NumSubs(), "to the words of its hosts, and of others")
 }
 
 func TestProc_remembersABoundedNumberOfDeadProcs(t *testing.T) {
@@ -281,10 +286,10 @@ func TestProc_countsMalformedMessages(t *testing.T) {
 	to := ref.ID().Port("add")
 	peer, err := subjects.NewHostID("peer")
 	require.NoError(t, err)
-	from := peer.Proc().Process().String()
-	f.send(t, to, from, []byte{0})          // no packet
-	f.send(t, to, from, []byte{0, 9, 9, 0}) // of another version
-	f.send(t, to, "anon", message(1, 0, 1)) // a packet of no process
+	from := senderOf(peer.Proc())
+	f.send(t, to, from, []byte{0})                   // no packet
+	f.send(t, to, from, []byte{0, 9, 9, 0})          // of another version
+	f.send(t, to, subjects.Anon(), message(1, 0, 1)) // a packet of no process
 	control := f.space.Control(b.ID().Process(), from)
 	for _, data := range [][]byte{nil, {0}, message(1, 0, 1), []byte("text")} {
 		require.NoError(t, f.Control().Publish(control, data))
@@ -306,10 +311,10 @@ func FuzzReceive(f *testing.F) {
 	ref := spawn(f, p)
 	peer, err := subjects.NewHostID("peer")
 	require.NoError(f, err)
-	from := peer.Proc().Process().String()
+	from := senderOf(peer.Proc())
 	valid := []string{
 		p.Space().Port(ref.ID().Port("add"), from), p.Space().Control(p.ID().Process(), from),
-		p.Space().Hint(p.ID().Process(), "1z"), p.Space().Event(actor.KindProc, peer.Proc().Scope(), "host"),
+		p.Space().Hint(p.ID().Process(), "1z"), p.Space().Event(actor.KindProc, peer.Proc().Scope(), subjects.Anon()),
 		p.Space().Frame(p.ID().Process(), from),
 	}
 	for where, subject := range valid {

@@ -9,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 func TestForeignPort_repliesOnThePlainClientsSubject(t *testing.T) {
@@ -18,7 +19,7 @@ func TestForeignPort_repliesOnThePlainClientsSubject(t *testing.T) {
 	got := make(chan bus.Msg, 10)
 	_, err := client.Data().Subscribe("my.results", func(m bus.Msg) { got <- m })
 	require.NoError(t, err)
-	subject := p.Space().Port(ref.ID().Port("feed"), "anon")
+	subject := p.Space().Port(ref.ID().Port("feed"), subjects.Anon())
 	require.NoError(t, client.Data().Publish(subject, []byte(`"my.results"`)))
 	for _, want := range []string{"0", "1", "2", "3", "4"} {
 		m := testkit.Next(t, got)

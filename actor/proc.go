@@ -28,11 +28,13 @@ const (
 // Options configures a proc. ID, Bus and Registry are required; the rest has defaults. A proc with
 // an Index above 0 needs Lead, and uses its Bus, Space and Links.
 type Options struct {
-	ID       subjects.ProcID
-	Bus      *bus.Bus       // not owned: the proc does not close it
-	Space    subjects.Space // zero: castnet, default
-	Registry Registry       // the actor types of the proc; may be empty
-	Log      zerolog.Logger
+	ID  subjects.ProcID
+	Bus *bus.Bus // not owned: the proc does not close it
+	// Principal is the first part of the process's sender; zero: u-anon.
+	Principal subjects.Principal
+	Space     subjects.Space // zero: castnet, default
+	Registry  Registry       // the actor types of the proc; may be empty
+	Log       zerolog.Logger
 
 	// Coordinator takes the failure of an actor without a living parent. It runs on the goroutine
 	// of the ended actor and must not block. nil: the proc fails (Proc.Failed).
@@ -66,6 +68,7 @@ type Proc struct {
 	id         subjects.ProcID
 	name       string // id as text
 	self       subjects.ProcessID
+	sender     subjects.Sender // of the process
 	bus        *bus.Bus
 	space      subjects.Space
 	log        zerolog.Logger
@@ -144,21 +147,24 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 	}
 	if o.Lead != nil {
+		p.sender = o.Lead.sender
 		p.process = o.Lead.process
 		p.links = o.Lead.links
 		p.workers = o.Lead.workers
-		if err := p.inbox.subscribe(o.Bus.Data(), p.space.PortsOf(p.id), p.inbox.receivePort); err != nil {
+		if err := p.inbox.subscribe(o.Bus.Data(), p.inbox.receivePort, p.space.PortsOf(p.id)); err != nil {
 			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 		}
 		p.process.join(p)
 		return p, nil
 	}
+	o.Principal = cmp.Or(o.Principal, subjects.ProgramPrincipal(""))
+	p.sender = subjects.NewSender(o.Principal, p.self)
 	o.Links.DefaultDeadline = cmp.Or(o.Links.DefaultDeadline, o.Deadline)
 	p.process = &process{lead: p, all: map[uint32]*Proc{0: p}}
 	p.process.members = Members{lead: p, subscriptions: map[subjects.MeshID]*meshSubscription{}}
 	p.workers = new(workers)
-	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linkHandler{p},
-		Config: o.Links, Unknown: &p.counts.unknown})
+	p.links = link.Open(link.Options{Self: p.self, Principal: o.Principal, Space: p.space, Bus: o.Bus,
+		Handler: linkHandler{p}, Config: o.Links, Unknown: &p.counts.unknown})
 	for _, s := range []struct {
 		conn    *bus.Conn
 		subject string
@@ -169,7 +175,7 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		{o.Bus.Data(), p.space.HintsOf(p.self), p.inbox.parsed(p.links.ReceiveHint)}, // no subscriber
 		{o.Bus.Control(), p.space.ControlsOf(p.self), p.inbox.parsed(p.links.ReceiveControl)},
 	} {
-		if err := p.inbox.subscribe(s.conn, s.subject, s.handle); err != nil {
+		if err := p.inbox.subscribe(s.conn, s.handle, s.subject); err != nil {
 			p.inbox.close()
 			p.links.Close()
 			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
@@ -180,6 +186,9 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 
 // ID is the proc's address.
 func (p *Proc) ID() subjects.ProcID { return p.id }
+
+// Sender is the sender of the messages of the proc's process.
+func (p *Proc) Sender() subjects.Sender { return p.sender }
 
 // Space is the namespace of the proc.
 func (p *Proc) Space() subjects.Space { return p.space }

@@ -3,6 +3,8 @@ package actor
 import (
 	"sync"
 	"time"
+
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // Rate limits of each plain NATS client of a proc: messages a second, and a burst.
@@ -20,7 +22,7 @@ type rateLimiters struct {
 	now func() int64 // the proc's clock
 
 	mu  sync.Mutex // guards all
-	all map[string]*rateLimiter
+	all map[subjects.Sender]*rateLimiter
 }
 
 // rateLimiter is a token bucket.
@@ -30,13 +32,13 @@ type rateLimiter struct {
 }
 
 // allow takes one message of a sender; false: it has sent too many.
-func (ms *rateLimiters) allow(from string) bool {
+func (ms *rateLimiters) allow(from subjects.Sender) bool {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	now, m := ms.now(), ms.all[from]
 	if m == nil {
 		if ms.all == nil || len(ms.all) >= maxRateLimiters {
-			ms.all = map[string]*rateLimiter{}
+			ms.all = map[subjects.Sender]*rateLimiter{}
 		}
 		m = &rateLimiter{foreignBurst, now}
 		ms.all[from] = m

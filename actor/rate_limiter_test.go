@@ -1,16 +1,25 @@
 package actor
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/subjects"
 )
 
 func TestRateLimiter_limitsEachForeignSenderSeparately_DEL10(t *testing.T) {
 	var now int64
 	ms := rateLimiters{now: func() int64 { return now }}
-	admitted := func(from string, n int) (yes int) {
+	sender := func(text string) subjects.Sender {
+		s, err := subjects.ParseSender(text)
+		require.NoError(t, err)
+		return s
+	}
+	loud, quiet := sender("u-anon.loud"), sender("u-anon.quiet")
+	admitted := func(from subjects.Sender, n int) (yes int) {
 		for range n {
 			if ms.allow(from) {
 				yes++
@@ -18,18 +27,20 @@ func TestRateLimiter_limitsEachForeignSenderSeparately_DEL10(t *testing.T) {
 		}
 		return yes
 	}
-	require.Equal(t, foreignBurst, admitted("loud", 3*foreignBurst))
-	require.Equal(t, 5, admitted("quiet", 5))
+	require.Equal(t, foreignBurst, admitted(loud, 3*foreignBurst))
+	require.Equal(t, 5, admitted(quiet, 5))
 	now += int64(100 * time.Millisecond)
-	require.Equal(t, foreignRate/10, admitted("loud", foreignBurst))
+	require.Equal(t, foreignRate/10, admitted(loud, foreignBurst))
 	now += int64(time.Hour)
-	require.Equal(t, foreignBurst, admitted("loud", 2*foreignBurst), "what was not used is not saved up")
+	require.Equal(t, foreignBurst, admitted(loud, 2*foreignBurst), "what was not used is not saved up")
 }
 
 func TestRateLimiter_stateIsBounded(t *testing.T) {
 	ms := rateLimiters{now: func() int64 { return 0 }}
 	for n := range 3 * maxRateLimiters {
-		ms.allow(string(rune(n)))
+		from, err := subjects.ParseSender("u-anon." + strconv.Itoa(n))
+		require.NoError(t, err)
+		ms.allow(from)
 		require.LessOrEqual(t, len(ms.all), maxRateLimiters)
 	}
 }

@@ -72,13 +72,13 @@ func (b *inbox) unsubscribe(s *bus.Sub) {
 // Subscribe receives a subject on the data connection, in order with the messages of ports, until
 // the proc closes. handle runs on the connection's pump and must not block.
 func (p *Proc) Subscribe(subject string, handle func(bus.Msg)) error {
-	return p.inbox.subscribe(p.bus.Data(), subject, handle)
+	return p.inbox.subscribe(p.bus.Data(), handle, subject)
 }
 
 // SubscribeLossy is Subscribe with a lossy Inbox: for requests of plain clients, in no order with
 // anything else.
 func (p *Proc) SubscribeLossy(in *bus.Inbox, subject string, handle func(bus.Msg)) error {
-	return p.inbox.subscribe(in, subject, handle)
+	return p.inbox.subscribe(in, handle, subject)
 }
 
 // subscriber is a bus connection, or a lossy Inbox.
@@ -86,21 +86,29 @@ type subscriber interface {
 	Subscribe(subject string, handle func(bus.Msg)) (*bus.Sub, error)
 }
 
-func (b *inbox) subscribe(on subscriber, subject string, handle func(bus.Msg)) error {
-	sub, err := on.Subscribe(subject, handle)
-	if err != nil {
-		return err
+// subscribe subscribes all subjects, or none.
+func (b *inbox) subscribe(on subscriber, handle func(bus.Msg), subjects ...string) (err error) {
+	var made []*bus.Sub
+	defer func() {
+		if err != nil {
+			for _, sub := range made {
+				b.unsubscribe(sub)
+			}
+		}
+	}()
+	for _, subject := range subjects {
+		sub, err := on.Subscribe(subject, handle)
+		if err != nil {
+			return err
+		}
+		made = append(made, sub)
 	}
 	b.mu.Lock()
-	closed := b.closed
-	if !closed {
-		b.subs = append(b.subs, sub)
-	}
-	b.mu.Unlock()
-	if closed {
-		b.unsubscribe(sub)
+	defer b.mu.Unlock()
+	if b.closed {
 		return b.p.stopped()
 	}
+	b.subs = append(b.subs, made...)
 	return nil
 }
 
@@ -112,7 +120,7 @@ func (b *inbox) receivePort(m bus.Msg) {
 	case err != nil:
 		p.foreign.Refuse(m, err)
 	case !wire.IsPacket(m.Data):
-		p.foreign.Deliver(s.Actor, s.Port, ForeignMessage{Msg: m, From: s.From})
+		p.foreign.Deliver(s.Actor, s.Port, ForeignMessage{Msg: m, From: s.Sender})
 	default:
 		p.links.Receive(m, s)
 	}

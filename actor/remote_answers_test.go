@@ -57,7 +57,7 @@ func TestCall_refusesAReplyFromAnotherProc(t *testing.T) {
 				body = actor.EncodeError(actor.ErrStopped)
 			}
 			require.NoError(t, err)
-			c.s.send(t, at, c.s.id.Process().String(),
+			c.s.send(t, at, senderOf(c.s.id),
 				packet(1, 0, wire.Envelope{Kind: kind, Sender: "x", Body: body}))
 			refused := c.s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 			require.Len(t, refused, 1)
@@ -71,7 +71,7 @@ func TestCall_refusesAReplyAddressOfAnotherProc(t *testing.T) {
 	c := newWaitingCall(t)
 	to := c.b.ID().Actor("nobody").Port("linger")
 	e := wire.Envelope{Kind: wire.Message, Sender: "x", Reply: c.reply, Body: []byte("no integer")}
-	c.s.send(t, to, c.s.id.Process().String(), packet(1, 0, e))
+	c.s.send(t, to, senderOf(c.s.id), packet(1, 0, e))
 	refused := c.s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 	require.Len(t, refused, 1)
 	require.ErrorContains(t, actor.FromWire(refused[0].Why), "want a port of "+c.s.id.Process().String()+

@@ -50,7 +50,7 @@ func TestChunks_refusalNamesActorAndEndpoint(t *testing.T) {
 	ref := spawn(t, b)
 	e := wire.Envelope{Kind: wire.Chunk, Actor: ref.ID().Name, Port: "add", Sender: "x",
 		Ext: wire.ChunkHead{ID: 1, Total: 4}.Append(nil), Body: []byte{1, 2, 3, 4}}
-	require.NoError(t, s.Data().Publish(s.space.Frame(b.ID().Process(), s.id.Process().String()),
+	require.NoError(t, s.Data().Publish(s.space.Frame(b.ID().Process(), senderOf(s.id)),
 		packet(1, 0, e)))
 	why := actor.FromWire(s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals[0].Why)
 	require.Equal(t, []string{ref.ID().String(), "add"}, []string{why.Actor, why.Endpoint})
@@ -66,7 +66,7 @@ func TestChunks_nextMessageGoesToTheChunksActor(t *testing.T) {
 		Ext: wire.ChunkHead{ID: 1, Total: len(inner)}.Append(nil), Body: inner}
 	data := part.Append(wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: 1}), false)
 	data = (&wire.Envelope{Kind: wire.Message, Body: []byte{2}}).Append(data, true)
-	require.NoError(t, s.Data().Publish(s.space.Frame(b.ID().Process(), s.id.Process().String()), data))
+	require.NoError(t, s.Data().Publish(s.space.Frame(b.ID().Process(), senderOf(s.id)), data))
 	testkit.Until(t, "both came", func() bool {
 		i, _ := b.Actor(one.ID().Name)
 		j, _ := b.Actor(other.ID().Name)
@@ -83,7 +83,7 @@ func TestCancel_endsCallsWithoutADeadline(t *testing.T) {
 	b, s := start(t, srv, "right", ledgers()), newStranger(t, srv)
 	ref, book := newLedger(t, b, b)
 	reply := s.id.Actor("x").Port("_01").String()
-	s.send(t, ref.ID().Port("linger"), s.id.Process().String(),
+	s.send(t, ref.ID().Port("linger"), senderOf(s.id),
 		packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: reply, Body: []byte{1}}))
 	testkit.Next(t, book.began)
 	s.says(t, b, wire.Cancel, wire.CancelBody{Replies: []string{reply}})

@@ -43,13 +43,13 @@ func (s *stranger) says(t testing.TB, to *actor.Proc, kind wire.PacketKind, body
 	t.Helper()
 	data, err := wire.AppendControl(nil, kind, body)
 	require.NoError(t, err)
-	require.NoError(t, s.Control().Publish(s.space.Control(to.ID().Process(), s.id.Process().String()), data))
+	require.NoError(t, s.Control().Publish(s.space.Control(to.ID().Process(), senderOf(s.id)), data))
 }
 
 // sendUrgent sends an urgent message, or answer, to a proc.
 func (s *stranger) sendUrgent(t testing.TB, to subjects.ProcID, e *wire.Envelope) {
 	t.Helper()
-	require.NoError(t, s.Control().Publish(s.space.Control(to.Process(), s.id.Process().String()),
+	require.NoError(t, s.Control().Publish(s.space.Control(to.Process(), senderOf(s.id)),
 		wire.AppendUrgent(nil, e)))
 }
 
@@ -91,7 +91,7 @@ func TestLink_countsForgedPackets(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, s := start(t, srv, "left"), start(t, srv, "right"), newStranger(t, srv)
 	ref := spawn(t, a)
-	from := s.id.Process().String()
+	from := senderOf(s.id)
 	require.NoError(t, add.Send(t.Context(), s.ref(a), 1))
 	h, _ := s.packet(t)
 	for name, lie := range map[string]func(){
@@ -106,7 +106,7 @@ func TestLink_countsForgedPackets(t *testing.T) {
 		"a packet has no number":  func() { s.send(t, ref.ID().Port("add"), from, message(0, 0, 1)) },
 		"a repair of somebody else's packet": func() {
 			data := wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 1})
-			data = wire.AppendRepair(data, a.Space().Port(ref.ID().Port("add"), b.ID().Process().String()),
+			data = wire.AppendRepair(data, a.Space().Port(ref.ID().Port("add"), b.Sender()),
 				message(1, 0, 1))
 			s.send(t, ref.ID().Port("add"), from, data)
 		},
@@ -140,14 +140,14 @@ func TestChunks_refusesMismatchedChunksOnly(t *testing.T) {
 	ref := spawn(t, b)
 	part := func(n uint64, of wire.ChunkHead, body []byte) {
 		e := wire.Envelope{Kind: wire.Chunk, Sender: "x", Ext: of.Append(nil), Body: body}
-		s.send(t, ref.ID().Port("add"), s.id.Process().String(), packet(n, n-1, e))
+		s.send(t, ref.ID().Port("add"), senderOf(s.id), packet(n, n-1, e))
 	}
 	part(1, wire.ChunkHead{ID: 1, Total: 100}, make([]byte, 10))
 	part(2, wire.ChunkHead{ID: 1, Offset: 50, Total: 100}, make([]byte, 50))
 	state := s.hears(t, wire.LinkState).(*wire.LinkStateBody)
 	require.Len(t, state.Refusals, 1)
 	require.ErrorIs(t, actor.FromWire(state.Refusals[0].Why), actor.ErrTooLarge)
-	s.send(t, ref.ID().Port("add"), s.id.Process().String(), message(3, 2, 7))
+	s.send(t, ref.ID().Port("add"), senderOf(s.id), message(3, 2, 7))
 	testkit.Until(t, "it is handled", func() bool { i, _ := b.Actor(ref.ID().Name); return i.Handled == 1 })
 }
 
@@ -165,7 +165,7 @@ func TestCancel_ignoresForgedCancels(t *testing.T) {
 	s.says(t, b, wire.Cancel, wire.CancelBody{Replies: []string{e.Reply, "nonsense", ""}})
 	// comes after it, and is counted
 	s.says(t, b, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: 1}})
-	s.send(t, ref.ID().Port("linger"), s.id.Process().String(), packet(1, 0, wire.Envelope{Kind: wire.Failure}))
+	s.send(t, ref.ID().Port("linger"), senderOf(s.id), packet(1, 0, wire.Envelope{Kind: wire.Failure}))
 	testkit.Until(t, "it came", func() bool { return b.Stats().Late == 1 })
 	require.Empty(t, book.ended)
 	require.Empty(t, asked)
@@ -178,7 +178,7 @@ func TestBounce_ignoresForgedBounces(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)
-	from := s.id.Process().String()
+	from := senderOf(s.id)
 	one, err := wire.Marshal(1)
 	require.NoError(t, err)
 	ask := wire.Envelope{Kind: wire.Message, Sender: "x", Reply: s.id.Actor("x").Port("_0z").String(), Body: one}

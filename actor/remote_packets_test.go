@@ -107,7 +107,7 @@ func TestSend_singleMessageUsesItsPortsSubject(t *testing.T) {
 			_, alone, last = w.heard(t)
 			return alone == i+1
 		})
-		require.Equal(t, a.Space().Port(ref.ID().Port("add"), a.ID().Process().String()), last.Subject)
+		require.Equal(t, a.Space().Port(ref.ID().Port("add"), a.Sender()), last.Subject)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestInfo_showsWhichMessageALinkAwaits(t *testing.T) {
 	srv := bustest.Server(t)
 	b, f := start(t, srv, "right"), newForger(t, srv)
 	ref := spawn(t, b)
-	from := newHost(t, "peer").Proc().Process().String()
+	from := senderOf(newHost(t, "peer").Proc())
 	f.send(t, ref.ID().Port("add"), from, message(3, 0, 1))
 	f.send(t, ref.ID().Port("add"), from, message(9, 7, 4))
 	testkit.Until(t, "it is known",
@@ -182,7 +182,7 @@ func TestErrLinkBroken_namesTheDeniedSubject(t *testing.T) {
 	require.NoError(t, os.WriteFile(conf, []byte(strings.ReplaceAll(`authorization { users = [
 		{ user: bob, password: secret }
 		{ user: alice, password: secret
-		  permissions { publish: { deny: ["castnet.v1.default.p.PROC.>", "castnet.v1.default.f.PROC_0-0.>"] } } }
+		  permissions { publish: { deny: ["castnet.v1.default.p.PROC.>", "castnet.v1.default.f.PROC.0-0.>"] } } }
 	] }`, "PROC", shut.String())), 0o600))
 	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = conf })
 	as := func(user string, id subjects.HostID) *actor.Proc {
@@ -193,7 +193,7 @@ func TestErrLinkBroken_namesTheDeniedSubject(t *testing.T) {
 	there, open := spawn(t, b), spawn(t, c)
 	_, err := add.Call(testkit.Soon(t), there.Via(a), 1)
 	require.ErrorIs(t, err, actor.ErrLinkBroken)
-	require.ErrorContains(t, err, a.Space().Port(there.ID().Port("add"), a.ID().Process().String()))
+	require.ErrorContains(t, err, a.Space().Port(there.ID().Port("add"), a.Sender()))
 	from, back := newMailer(t, a)
 	posts(t, from, 1, there, nil)
 	r := exactly(t, 1, from, back)[0]

@@ -231,7 +231,7 @@ func TestUrgent_requestHandledInOrderIsNotHandledAgain_ACT12(t *testing.T) {
 	body, err := wire.Marshal("stop")
 	require.NoError(t, err)
 	at := func(port string) string { return s.id.Actor("x").Port(port).String() }
-	s.send(t, ref.ID().Port("halt"), s.id.Process().String(),
+	s.send(t, ref.ID().Port("halt"), senderOf(s.id),
 		packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: at("_0a"), Body: body}))
 	testkit.Until(t, "it is handled", func() bool { return len(g.onControl()) == 1 })
 	sendUrgent(t, s, ref.ID(), "halt", at("_0a"))

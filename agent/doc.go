@@ -11,7 +11,8 @@
 //	overlay, err = agent.Stop.CallUrgent(ctx, agents, agent.StopRequest{ID: id, Reason: "done"})
 //
 // One message per agent creates, awaits or stops all its ranks. The reply is one Overlay over those
-// ranks. Any NATS client can send a host the same requests: the verb after `h.` is the endpoint.
+// ranks. Any NATS client can send a host the same requests: the verb in `hr.<host>.<verb>.<sender>`
+// is the endpoint, `hw.` for those on which the host acts.
 //
 // # Contract
 //

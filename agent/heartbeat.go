@@ -51,12 +51,13 @@ const (
 )
 
 // Check reports malformed heartbeats. Argument from is the sender.
-func (h Heartbeat) Check(from string) error {
+func (h Heartbeat) Check(from subjects.Sender) error {
+	process, err := from.Process()
 	switch {
 	case !h.Host.IsValid():
 		return errors.New("heartbeat: want a host ID")
-	case h.Host.Proc().Process().String() != from:
-		return errors.New("heartbeat of " + h.Host.String() + ": sent by " + from)
+	case err != nil, h.Host.Proc().Process() != process:
+		return errors.New("heartbeat of " + h.Host.String() + ": sent by " + from.String())
 	case h.Interval <= 0:
 		return errors.New("heartbeat of " + h.Host.String() + ": want an interval above 0")
 	case len(h.Conns) > maxConns, len(h.Reason) > MaxReason, len(h.Mode) > maxMode:

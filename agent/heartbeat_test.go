@@ -14,9 +14,10 @@ import (
 func TestHeartbeat_countsOnlyForTheHostThatSentIt(t *testing.T) {
 	host := read[subjects.HostID]("a-000000000000a")
 	good := agent.Heartbeat{Host: host, Incarnation: 1, Seq: 1, Interval: time.Second}
-	from := host.Proc().Process().String()
+	from := subjects.NewSender(subjects.HostPrincipal(host.Label()), host.Proc().Process())
 	require.NoError(t, good.Check(from))
-	require.ErrorContains(t, good.Check("b-000000000000b_0-0"), "sent by b-000000000000b_0-0")
+	other := read[subjects.Sender]("h-b.b-000000000000b_0-0")
+	require.ErrorContains(t, good.Check(other), "sent by h-b.b-000000000000b_0-0")
 	require.Error(t, agent.Heartbeat{Interval: time.Second}.Check(from), "no host")
 	for what, change := range map[string]func(*agent.Heartbeat){
 		"no interval":          func(h *agent.Heartbeat) { h.Interval = 0 },

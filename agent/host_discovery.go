@@ -55,7 +55,7 @@ func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discover
 	defer wg.Wait()
 	defer end(nil)
 	defer func() { slices.SortFunc(out, byLabel) }()
-	request := bus.Msg{Subject: space.Host(subjects.Any, Info.Name(), subjects.Anon)}
+	request := bus.Msg{Subject: space.HostRead(subjects.Any, Info.Name(), subjects.Anon())}
 	if list {
 		wg.Go(func() {
 			known, err := ListKnownHosts(looking, b, space)
@@ -280,7 +280,7 @@ func ListKnownHosts(ctx context.Context, b *bus.Bus, space subjects.Space) (Host
 	again := time.NewTicker(listRetryInterval)
 	defer again.Stop()
 	asking.Go(func() {
-		if !hasNoListener(ctx, b, space, space.Heartbeat(KindHostList, subjects.Anon)) {
+		if !hasNoListener(ctx, b, space, space.Heartbeat(KindHostList, subjects.Anon())) {
 			return
 		}
 		select {
@@ -314,14 +314,14 @@ func hasNoListener(ctx context.Context, b *bus.Bus, space subjects.Space, subjec
 	if err != nil {
 		return false
 	}
-	unused := space.Host(never.String(), Info.Name(), subjects.Anon)
+	unused := space.HostRead(never.String(), Info.Name(), subjects.Anon())
 	absent, err := b.Control().Absent(ctx, unused, []string{subject})
 	return err == nil && absent[0]
 }
 
 // requestKnownHosts asks one gateway.
 func requestKnownHosts(ctx context.Context, b *bus.Bus, space subjects.Space) (l HostList, err error) {
-	request := bus.Msg{Subject: space.Heartbeat(KindHostList, subjects.Anon)}
+	request := bus.Msg{Subject: space.Heartbeat(KindHostList, subjects.Anon())}
 	_, err = b.Control().Request(ctx, request, func(m bus.Msg) bool {
 		l = HostList{}
 		return wire.Unmarshal(m.Data, &l) == nil && l.Check() == nil

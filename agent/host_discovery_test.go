@@ -32,7 +32,7 @@ func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 
 	answer := func(data []byte, header bus.Header) {
 		hb := bustest.Open(t, srv)
-		_, err := hb.Control().Subscribe("castnet.v1.default.h.any.info.*", func(m bus.Msg) {
+		_, err := hb.Control().Subscribe("castnet.v1.default.hr.any.info.*.*", func(m bus.Msg) {
 			require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data, Header: header}))
 		})
 		require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestDiscoverListedHosts_endsSoonAfterKnownHostsAnswered(t *testing.T) {
 		asked := make(chan struct{}, 2)
 		hb := bustest.Open(t, srv)
 		for i, id := range ids {
-			_, err := bustest.Open(t, srv).Control().Subscribe("castnet.v1.default.h.any.info.*", func(m bus.Msg) {
+			_, err := bustest.Open(t, srv).Control().Subscribe("castnet.v1.default.hr.any.info.*.*", func(m bus.Msg) {
 				data, err := json.Marshal(agent.HostInfo{ID: id, Label: id.Label()})
 				require.NoError(t, err)
 				if i == 1 {
@@ -106,7 +106,7 @@ func TestDiscoverListedHosts_endsSoonAfterKnownHostsAnswered(t *testing.T) {
 			})
 			require.NoError(t, err)
 		}
-		_, err := hb.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
+		_, err := hb.Control().Subscribe("castnet.v1.default.hb.hosts.*.*", func(m bus.Msg) {
 			data, err := wire.Marshal(agent.HostList{Complete: true,
 				Hosts: []agent.KnownHost{{ID: ids[0]}, {ID: ids[1]}}})
 			require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestListKnownHosts_retriesUntilAGatewayAnswers(t *testing.T) {
 	want := agent.HostList{Complete: true,
 		Hosts: []agent.KnownHost{{ID: id, State: agent.HostDead, Reason: "no heartbeat", Silence: time.Minute}}}
 	gw := bustest.Open(t, srv)
-	_, err = gw.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
+	_, err = gw.Control().Subscribe("castnet.v1.default.hb.hosts.*.*", func(m bus.Msg) {
 		asked++
 		if asked < 3 { // as a gateway that hangs
 			return

@@ -57,6 +57,16 @@ var (
 	Readopt = actor.NewEndpoint[Agent, ReadoptRequest, ReadoptResponse]("readopt")
 )
 
+// VerbKind is the kind of the subject for a verb that a plain client sends to a host's agent: the
+// verb reads, or the agent acts.
+func VerbKind(verb string) subjects.Kind {
+	switch verb {
+	case Info.Name(), Get.Name(), Ping.Name(), Logs.Name(), Wait.Name(), GetConfig.Name(), ListEvents.Name():
+		return subjects.KindHostRead
+	}
+	return subjects.KindHostWrite
+}
+
 // Methods binds the endpoints of the protocol to an implementation.
 func Methods() []actor.Method[Agent] {
 	return []actor.Method[Agent]{

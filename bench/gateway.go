@@ -15,7 +15,7 @@ import (
 )
 
 // gatewaySubject is the cast of the rows: to actors and an endpoint of ours.
-const gatewaySubject = "castnet.v1.default.cast.workers.workers.size.bench"
+const gatewaySubject = "castnet.v1.default.cast.workers.workers.size.u-bench.x"
 
 // gatewayFamilies are those whose rows cast through a gateway.
 func gatewayFamilies() []family {

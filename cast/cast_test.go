@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 func TestCast_reachesEachRankOfTheRegionOnce_CAST1(t *testing.T) {
@@ -379,7 +380,8 @@ func TestForeign_eachRankRepliesWithItsRank(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			ask := bus.Msg{Subject: space.Cast(c.place.Mesh, "members", "name", where, "anon"), Data: []byte(`"n"`)}
+			ask := bus.Msg{Subject: space.Cast(c.place.Mesh, "members", "name", where, subjects.Anon()),
+				Data: []byte(`"n"`)}
 			for m, err := range b.Control().RequestMany(t.Context(), ask, time.Second) {
 				require.NoError(t, err)
 				rank := m.Header.Get(actor.HeaderRank)
@@ -391,7 +393,8 @@ func TestForeign_eachRankRepliesWithItsRank(t *testing.T) {
 			require.Equal(t, want, strings.Join(got, " "))
 		})
 	}
-	ask := bus.Msg{Subject: space.Cast(c.place.Mesh, "members", "name", "1-3", "anon"), Data: []byte(`{"n":`)}
+	ask := bus.Msg{Subject: space.Cast(c.place.Mesh, "members", "name", "1-3", subjects.Anon()),
+		Data: []byte(`{"n":`)}
 	answer, err := b.Control().Request(t.Context(), ask)
 	require.NoError(t, err)
 	require.Equal(t, "400", answer.Header.Get(actor.HeaderErrorCode))
@@ -401,7 +404,7 @@ func TestForeign_eachRankRepliesWithItsRank(t *testing.T) {
 func TestRouter_dropsMalformedCasts(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	b := bustest.Open(t, c.server)
-	subject := c.client.Space().Cast(c.place.Mesh, "members", "note", "_", c.client.ID().Process().String())
+	subject := c.client.Space().Cast(c.place.Mesh, "members", "note", "_", c.client.Sender())
 	for _, data := range [][]byte{{0}, {0, 1, 4}, {0, 1, 1, 1, 0, 0, 0, 0, 0}, {0, 1, 4, 1, 0, 0, 0, 0, 1, 0xff},
 		{0, 1, 4, 1, 0, 0, 0, 0, 1, 0xa0}} {
 		require.NoError(t, b.Data().Publish(subject, data))

@@ -221,7 +221,7 @@ func (a *operation) publish(ctx context.Context, from string, h header, body []b
 	for _, k := range a.route.packets {
 		if k.where != "" {
 			m.Subject = a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.request.endpoint, k.where,
-				a.p.Lead().ID().Process().String())
+				a.p.Sender())
 		}
 		if err := a.multicast(m, h, k); err != nil {
 			return err

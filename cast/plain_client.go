@@ -25,7 +25,7 @@ const (
 func (r *Router) receivePlain(m bus.Msg, s subjects.Subject) {
 	region, ttl, err := parsePlainHeaders(r.placement.Extent, m.Header)
 	for rank, to := range r.matching(s.Coords) {
-		f := actor.ForeignMessage{Msg: m, From: s.From, Point: to.point, Rank: strconv.Itoa(rank),
+		f := actor.ForeignMessage{Msg: m, From: s.Sender, Point: to.point, Rank: strconv.Itoa(rank),
 			TTL: ttl, Refuse: err}
 		if err == nil {
 			var other error

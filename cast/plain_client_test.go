@@ -11,6 +11,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 func TestPlainClient_regionAloneIsAsked_CAST11(t *testing.T) {
@@ -21,7 +22,7 @@ func TestPlainClient_regionAloneIsAsked_CAST11(t *testing.T) {
 	require.NoError(t, err)
 	ask := func(where, name string, h bus.Header) {
 		require.NoError(t, b.Data().PublishMsg(bus.Msg{
-			Subject: c.client.Space().Cast(c.place.Mesh, "members", "name", where, "anon"), Reply: "answers",
+			Subject: c.client.Space().Cast(c.place.Mesh, "members", "name", where, subjects.Anon()), Reply: "answers",
 			Data: fmt.Appendf(nil, "%q", name), Header: h,
 		}))
 	}

@@ -257,7 +257,7 @@ func TestListEvents_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 	teller := r.teller(t)
 	lie, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: died.Mesh, Rank: 2})
 	require.NoError(t, err)
-	about := r.p.Space().Event(actor.KindProc, died.Proc().Scope(), teller.ID().Process().String())
+	about := r.p.Space().Event(actor.KindProc, died.Proc().Scope(), teller.Sender())
 	require.NoError(t, teller.Bus().Control().Publish(about, lie),
 		"it is about rank 2, where rank 1's events come")
 	teller.Emit(died)

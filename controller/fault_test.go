@@ -57,7 +57,7 @@ func subscribes(t *testing.T, p *actor.Proc, ref actor.Ref[agent.Agent]) <-chan 
 	if r.Actors != nil {
 		name, kind = r.Actors.Name, actor.KindActor
 	}
-	subject := p.Space().Event(actor.KindRank, r.Procs.ID.Scope(), ref.ID().Proc.Process().String())
+	subject := p.Space().EventsBy(actor.KindRank, r.Procs.ID, ref.ID().Proc.Process())
 	sub, err := p.Bus().Control().Subscribe(subject, func(m bus.Msg) {
 		e, err := actor.DecodeEventFrom(p.Space(), m)
 		if err == nil && e.Actor == name {

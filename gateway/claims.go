@@ -31,12 +31,12 @@ const (
 
 // claim is a gateway's announcement, before it casts, that it will answer a request.
 type claim struct {
-	ID       uint64        `json:"id"`
-	Reply    string        `json:"reply"`
-	From     string        `json:"from"`
-	Format   string        `json:"format"`           // a content type
-	Stream   bool          `json:"stream,omitempty"` // an empty message ends the answer
-	Timeout  time.Duration `json:"timeout"`          // until its deadline, in nanoseconds
+	ID       uint64          `json:"id"`
+	Reply    string          `json:"reply"`
+	From     subjects.Sender `json:"from"`
+	Format   string          `json:"format"`           // a content type
+	Stream   bool            `json:"stream,omitempty"` // an empty message ends the answer
+	Timeout  time.Duration   `json:"timeout"`          // until its deadline, in nanoseconds
 	deadline time.Time
 }
 
@@ -231,12 +231,14 @@ func (p *claims) updateSub() error {
 // receive hears the others, on the pump of the heartbeats.
 func (p *claims) receive(m bus.Msg) {
 	s, err := p.g.space.Parse(m.Subject)
-	if err != nil || s.From == p.self {
+	if err != nil {
 		return
 	}
-	if _, err := subjects.ParseProcessID(s.From); err != nil {
-		return // no gateway
+	id, err := s.Sender.Process()
+	if err != nil || id.String() == p.self {
+		return // no other gateway
 	}
+	of := id.String()
 	var w peerMessage
 	if err := json.Unmarshal(m.Data, &w); err != nil {
 		return
@@ -245,20 +247,20 @@ func (p *claims) receive(m bus.Msg) {
 	defer p.mu.Unlock()
 	switch {
 	case w.Leaves:
-		p.table.removeAll(s.From)
+		p.table.removeAll(of)
 	case w.Claim != nil && w.Claim.Timeout > 0 && w.Claim.Timeout <= maxClaim:
-		p.table.add(s.From, *w.Claim, time.Now())
+		p.table.add(of, *w.Claim, time.Now())
 	case w.Release != 0 && w.Gateway != "":
 		p.table.remove(w.Gateway, w.Release)
 	case w.Release != 0:
-		p.table.remove(s.From, w.Release)
+		p.table.remove(of, w.Release)
 	}
 }
 
 func (p *claims) publish(w peerMessage) {
 	b, err := json.Marshal(w) // of texts and numbers
 	if err == nil {
-		err = p.g.data.Publish(p.g.space.Heartbeat(claimKind, p.self), b)
+		err = p.g.data.Publish(p.g.space.Heartbeat(claimKind, p.g.proc.Sender()), b)
 	}
 	if err != nil {
 		p.g.log.Debug().Err(err).Msg("cannot notify the other gateways")

@@ -143,10 +143,10 @@ func TestClaims_leavingGatewayHasAnsweredEverything(t *testing.T) {
 // Whatever a stranger says as a gateway, the table is within its bounds.
 func FuzzPeerMessage(f *testing.F) {
 	id := testproc.HostID(f, "other")
-	from := id.Proc().Process().String()
+	from := subjects.NewSender(subjects.GatewayPrincipal(id.Label()), id.Proc().Process())
 	for _, data := range [][]byte{
-		[]byte(`{"claim":{"id":1,"reply":"r","from":"a","format":"f","for":1000000000}}`),
-		[]byte(`{"release":1,"of":"` + from + `"}`), []byte(`{"leaves":true}`),
+		[]byte(`{"claim":{"id":1,"reply":"r","from":"u-anon.a","format":"f","for":1000000000}}`),
+		[]byte(`{"release":1,"of":"` + id.String() + `"}`), []byte(`{"leaves":true}`),
 		[]byte(`{}`), []byte(`null`), {},
 		[]byte(`{` + strings.Repeat(`"claim":null,"claim":{},`, 10_000) + `"release":1}`),
 	} {

@@ -1,7 +1,7 @@
 // Package gateway lets any NATS client cast to a mesh and get one true answer. hostd runs one on
 // every host.
 //
-//	nats req castnet.v1.default.cast.trainers.worker.step.anon '{"n":1}' -H Castnet-Reduce:sum
+//	nats req castnet.v1.default.cast.trainers.worker.step.u-anon.x '{"n":1}' -H Castnet-Reduce:sum
 //
 // # Requests
 //

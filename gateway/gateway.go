@@ -63,11 +63,12 @@ type Gateway struct {
 	sub       *bus.Sub
 	release   []func()
 
-	admit       func(from string) *actor.Error // takes one request of a sender, or says that it sends too many
-	active      atomic.Int64                   // casts under way
-	activeBytes atomic.Int64                   // of their bodies
-	handoff     chan bus.Msg                   // to a worker that waits for it
-	idleWorkers atomic.Int64                   // workers that wait
+	// admit takes one request of a sender, or says that it sends too many.
+	admit       func(from subjects.Sender) *actor.Error
+	active      atomic.Int64 // casts under way
+	activeBytes atomic.Int64 // of their bodies
+	handoff     chan bus.Msg // to a worker that waits for it
+	idleWorkers atomic.Int64 // workers that wait
 	outbox      *outbox
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
@@ -90,7 +91,8 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g := &Gateway{label: o.Label, version: o.Version, handoff: make(chan bus.Msg), outbox: newOutbox()}
 	n, err := mesh.Connect(ctx, mesh.Options{
 		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
-		Config: o.Config, Log: o.Log,
+		Principal: subjects.GatewayPrincipal(o.Label),
+		Config:    o.Config, Log: o.Log,
 		OnFailure: func(actor.Event) {}, // it is logged; requests are served all the same
 	})
 	if err != nil {
@@ -209,13 +211,13 @@ func (g *Gateway) spawn(f func(context.Context)) bool {
 // receive takes a request, on the pump of the requests.
 func (g *Gateway) receive(m bus.Msg) {
 	g.counts.requests.Add(1)
-	from := "anon"
+	from := subjects.Anon()
 	if s, err := g.space.Parse(m.Subject); err == nil {
-		from = s.From
+		from = s.Sender
 	}
 	if m.Reply != "" && !g.proc.Foreign().MayAnswer(m.Reply, from) {
 		g.counts.unanswerable.Add(1)
-		g.sampledLog.Warn().Str("reply", m.Reply).Str("from", from).
+		g.sampledLog.Warn().Str("reply", m.Reply).Stringer("from", from).
 			Msg("request with a reply subject of another sender")
 		return
 	}
@@ -323,7 +325,7 @@ func (g *Gateway) newResponder(r request, publish func(request, bus.Msg) error) 
 			}
 		} else if o.err != nil {
 			g.counts.unanswerable.Add(1)
-			g.sampledLog.Warn().Err(o.err).Str("from", r.from).Str("mesh", r.mesh).
+			g.sampledLog.Warn().Err(o.err).Stringer("from", r.from).Str("mesh", r.mesh).
 				Msg("request without a reply subject failed")
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/gateway"
 )
 
-const nowhere = "castnet.v1.default.cast.demo.counter.add.anon"
+const nowhere = "castnet.v1.default.cast.demo.counter.add.u-anon.x"
 
 func TestGateway_answersWithoutHostsAndStopsCleanly(t *testing.T) {
 	srv := bustest.Server(t)

@@ -258,7 +258,8 @@ func (h *hosts) isScanDue() bool {
 // serveHostList answers a client's request for the hosts (agent.HostList).
 func (g *Gateway) serveHostList(m bus.Msg) {
 	s, err := g.space.Parse(m.Subject)
-	if err != nil || m.Reply == "" || !g.proc.Foreign().MayAnswer(m.Reply, s.From) || g.admit(s.From) != nil {
+	if err != nil || m.Reply == "" || !g.proc.Foreign().MayAnswer(m.Reply, s.Sender) ||
+		g.admit(s.Sender) != nil {
 		return // the client asks the hosts as well
 	}
 	body, err := wire.Marshal(g.hosts.listing())

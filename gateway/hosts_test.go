@@ -38,7 +38,7 @@ func TestGateway_findsAMeshOnceKnownHostsAnswered_GW5(t *testing.T) {
 	require.Nil(t, s.gateway.directory.lastFullScan, "nobody waited for more hosts")
 	s.gateway.directory.mu.Unlock()
 
-	nope, err := s.client.Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.cast.nope.probe.get.anon"})
+	nope, err := s.client.Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.cast.nope.probe.get.u-anon.x"})
 	require.NoError(t, err)
 	require.Equal(t, "404", code(nope))
 	s.gateway.directory.mu.Lock()
@@ -53,7 +53,7 @@ func TestGateway_aMeshIsUnavailableWhileASilentHostMayHaveIt_MESH9(t *testing.T)
 	silent := testproc.HostID(t, "silent")
 	s.gateway.hosts.noteAlive(silent, time.Now())
 	ask := func() bus.Msg {
-		m, err := s.client.Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.cast.nope.probe.get.anon"})
+		m, err := s.client.Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.cast.nope.probe.get.u-anon.x"})
 		require.NoError(t, err)
 		return m
 	}

@@ -149,7 +149,7 @@ func (s *system) freeze() (thaw func()) {
 
 // request is a plain request to an endpoint of the probes, with headers in pairs.
 func (s *system) request(endpoint, body string, headers ...string) bus.Msg {
-	m := bus.Msg{Subject: "castnet.v1.default.cast.demo.probe." + endpoint + ".anon", Data: []byte(body),
+	m := bus.Msg{Subject: "castnet.v1.default.cast.demo.probe." + endpoint + ".u-anon.x", Data: []byte(body),
 		Header: bus.Header{}}
 	for i := 0; i < len(headers); i += 2 {
 		m.Header.Add(headers[i], headers[i+1])

@@ -30,7 +30,7 @@ func TestGateway_repliesShareOneWaitForALostServer_GW1(t *testing.T) {
 	}()
 	srv.Shutdown()
 	require.Eventually(t, func() bool { return g.data.URL() == "" }, patience, time.Millisecond)
-	r := request{reply: "_INBOX.x", format: wire.JSON, from: subjects.Anon,
+	r := request{reply: "_INBOX.x", format: wire.JSON, from: subjects.Anon(),
 		publishBy: time.Now().Add(300 * time.Millisecond)}
 	say := g.newResponder(r, g.publish)
 	began := time.Now()
@@ -52,7 +52,7 @@ func TestGateway_announcesItsLeaveAfterItsReplies_GW4(t *testing.T) {
 	heard := make(chan string, 1000) // in the order in which the gateway said it
 	s.listener("b")
 	s.awaitPeers(1)
-	for _, subject := range []string{"reply", "castnet.v1.default.hb.*." + s.gateway.ID().String()} {
+	for _, subject := range []string{"reply", "castnet.v1.default.hb.*.*." + s.gateway.ID().String()} {
 		_, err = b.Data().Subscribe(subject, func(m bus.Msg) {
 			switch {
 			case m.Subject == "reply":
@@ -169,7 +169,7 @@ func TestGateway_aloneSendsNoClaims(t *testing.T) {
 	require.Eventually(t, func() bool { return s.gateway.hosts.haveOnlyGateway(s.gateway.claims.self) },
 		patience, time.Millisecond)
 	heard := make(chan string, 10)
-	_, err := s.client.Subscribe("castnet.v1.default.hb.claim.*", func(m bus.Msg) { heard <- string(m.Data) })
+	_, err := s.client.Subscribe("castnet.v1.default.hb.claim.*.*", func(m bus.Msg) { heard <- string(m.Data) })
 	require.NoError(t, err)
 	require.Equal(t, "[0]", string(s.ask("get", "").Data))
 	s.listener("b")
@@ -190,7 +190,7 @@ func TestGateway_repeatsAReplyOnlyAfterADisconnect_GW1(t *testing.T) {
 	require.NoError(t, err)
 	g := s.gateway
 	on := g.data.ConnectionCount()
-	r := request{reply: "reply", format: wire.JSON, from: subjects.Anon, publishBy: time.Now().Add(patience)}
+	r := request{reply: "reply", format: wire.JSON, from: subjects.Anon(), publishBy: time.Now().Add(patience)}
 	say := g.newResponder(r, g.publishConfirmed)
 	say(outcome{body: 1})
 	say(outcome{body: 2})

@@ -41,7 +41,8 @@ var collectModes = []string{modeGather, modeStream, modeReduce, modeSend, modeCh
 // request is a client's request.
 type request struct {
 	mesh, actor, endpoint string
-	from, reply           string
+	from                  subjects.Sender
+	reply                 string
 	format                wire.Format
 	wantsStream           bool   // it asks for a stream, though it may be wrong otherwise
 	region                string // "" = all
@@ -70,7 +71,7 @@ func parseReplyInfo(space subjects.Space, m bus.Msg) (request, error) {
 	r.mesh = s.MeshName
 	r.actor = s.Actor
 	r.endpoint = s.Endpoint
-	r.from = s.From
+	r.from = s.Sender
 	if unknown != nil {
 		return r, badRequest("%v", unknown)
 	}

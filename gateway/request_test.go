@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	to      = "castnet.v1.default.cast.demo.counter.add.anon"
+	to      = "castnet.v1.default.cast.demo.counter.add.u-anon.x"
 	longest = 10 * time.Minute
 )
 
@@ -35,7 +35,7 @@ func TestRequest_withoutHeadersGathersAllWithin30s(t *testing.T) {
 	r, err := asked("5")
 	require.NoError(t, err)
 	require.Equal(t, request{
-		mesh: "demo", actor: "counter", endpoint: "add", from: "anon", reply: "_INBOX.x", format: wire.JSON,
+		mesh: "demo", actor: "counter", endpoint: "add", from: subjects.Anon(), reply: "_INBOX.x", format: wire.JSON,
 		collect: modeGather, ttl: 30 * time.Second, body: value{[]byte{5}},
 	}, r)
 }
@@ -112,7 +112,7 @@ func TestRequest_reportsInvalidInput(t *testing.T) {
 		require.NotContains(t, m.Header.Get("Nats-Service-Error"), "\n", name)
 	}
 	_, err := parse(subjects.Space{},
-		bus.Msg{Subject: "castnet.v1.default.cast.de*mo.counter.add.anon"}, longest)
+		bus.Msg{Subject: "castnet.v1.default.cast.de*mo.counter.add.u-anon.x"}, longest)
 	require.ErrorContains(t, err, "mesh name")
 }
 

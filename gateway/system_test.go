@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 func code(m bus.Msg) string { return m.Header.Get(actor.HeaderErrorCode) }
@@ -66,9 +67,9 @@ func TestGateway_endsEveryStreamWithAnEmptyMessage(t *testing.T) { // GW-2
 	s := newSystem(t)
 	s.spawn(1)
 	for name, m := range map[string]bus.Msg{
-		"no such mesh": {Subject: "castnet.v1.default.cast.nope.probe.get.anon",
+		"no such mesh": {Subject: "castnet.v1.default.cast.nope.probe.get.u-anon.x",
 			Header: bus.Header{headerCollect: {modeStream}}},
-		"no such subject": {Subject: "castnet.v1.default.cast.demo.probe._get.anon",
+		"no such subject": {Subject: "castnet.v1.default.cast.demo.probe._get.u-anon.x",
 			Header: bus.Header{headerCollect: {modeStream}}},
 		"no such endpoint": s.request("nope", "", headerCollect, modeStream),
 		"bad body":         s.request("big", "{", headerCollect, modeStream),
@@ -85,7 +86,7 @@ func TestGateway_endsEveryStreamWithAnEmptyMessage(t *testing.T) { // GW-2
 		require.Equal(t, []string{"0", "0", "0", "0"}, numbers(all[1]), name)
 		require.Empty(t, code(all[1]), name)
 	}
-	s.gateway.admit = func(string) *actor.Error {
+	s.gateway.admit = func(subjects.Sender) *actor.Error {
 		return &actor.Error{Code: actor.CodeTooMany,
 			Text: "too much"}
 	}
@@ -317,19 +318,19 @@ func TestGateway_refusesOnlyAFloodingClient_GW6(t *testing.T) {
 	s.spawn(1)
 	s.ask("get", "")
 	admit := s.gateway.admit
-	s.gateway.admit = func(from string) *actor.Error {
+	s.gateway.admit = func(from subjects.Sender) *actor.Error {
 		err := admit(from)
-		for from == "flood" && err == nil {
+		for from.String() == "u-anon.flood" && err == nil {
 			err = admit(from)
 		}
 		return err
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	m, err := s.client.Request(ctx, bus.Msg{Subject: "castnet.v1.default.cast.demo.probe.get.flood"})
+	m, err := s.client.Request(ctx, bus.Msg{Subject: "castnet.v1.default.cast.demo.probe.get.u-anon.flood"})
 	require.NoError(t, err)
 	require.Equal(t, "429", code(m), "%v", m.Header)
-	require.Contains(t, m.Header.Get(actor.HeaderError), "flood sends more than 20000 messages a second")
+	require.Contains(t, m.Header.Get(actor.HeaderError), "u-anon.flood sends more than 20000 messages a second")
 	require.NotEmpty(t, m.Data)
 	require.Empty(t, code(s.ask("get", "")), "others are served")
 }

@@ -159,17 +159,17 @@ func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 		name, subject string
 		burst         int
 	}{
-		{"any host", space.Host(subjects.Any, "info", subjects.Anon), lossy},
-		{"a host", space.Host(host.String(), "get", subjects.Anon), lossy},
-		{"a port", space.Port(proc.Actor(flooded.Name()).Port("get"), subjects.Anon), lane},
-		{"frames", space.Frame(proc.Process(), subjects.Anon), lossy},
-		{"control of a proc", space.Control(proc.Process(), subjects.Anon), lossy},
-		{"control of the owner", space.Control(owner.Process(), subjects.Anon), lossy},
-		{"hints", "castnet.v1.default.n." + owner.Process().String() + ".1", lossy},
-		{"a cast", space.Cast(procs.ID(), flooded.Name(), "get", "_-_", subjects.Anon), lossy},
-		{"events", space.Event(actor.KindProc, proc.Scope(), subjects.Anon), lossy},
-		{"heartbeats", space.Heartbeat(agent.KindHostHeartbeat, subjects.Anon), lossy},
-		{"the gateway", space.Gateway("demo", flooded.Name(), "get", subjects.Anon), lossy},
+		{"any host", space.HostRead(subjects.Any, "info", subjects.Anon()), lossy},
+		{"a host", space.HostRead(host.String(), "get", subjects.Anon()), lossy},
+		{"a port", space.Port(proc.Actor(flooded.Name()).Port("get"), subjects.Anon()), lane},
+		{"frames", space.Frame(proc.Process(), subjects.Anon()), lossy},
+		{"control of a proc", space.Control(proc.Process(), subjects.Anon()), lossy},
+		{"control of the owner", space.Control(owner.Process(), subjects.Anon()), lossy},
+		{"hints", space.Hint(owner.Process(), "1"), lossy},
+		{"a cast", space.Cast(procs.ID(), flooded.Name(), "get", "_-_", subjects.Anon()), lossy},
+		{"events", space.Event(actor.KindProc, proc.Scope(), subjects.Anon()), lossy},
+		{"heartbeats", space.Heartbeat(agent.KindHostHeartbeat, subjects.Anon()), lossy},
+		{"the gateway", space.Gateway("demo", flooded.Name(), "get", subjects.Anon()), lossy},
 		{"discovery", "$SRV.PING", lossy},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
@@ -184,9 +184,9 @@ func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 			t.Logf("sent in %s", time.Since(began))
 			tr.more(t)
 			for _, to := range []string{
-				space.Host(host.String(), "info", subjects.Anon),
-				space.Gateway("demo", flooded.Name(), "get", subjects.Anon),
-				space.Port(proc.Actor(flooded.Name()).Port("get"), subjects.Anon), "$SRV.PING.castnet-host",
+				space.HostRead(host.String(), "info", subjects.Anon()),
+				space.Gateway("demo", flooded.Name(), "get", subjects.Anon()),
+				space.Port(proc.Actor(flooded.Name()).Port("get"), subjects.Anon()), "$SRV.PING.castnet-host",
 			} {
 				require.Eventually(t, func() bool {
 					m, err := nc.Request(to, nil, time.Second)

@@ -42,7 +42,7 @@ func (s shell) count(folder string) (words int64) {
 	s.Helper()
 	job, err := json.Marshal(counting.Job{Folder: folder, Suffix: ".go"})
 	require.NoError(s, err)
-	out := s.run(s.cli, "req", "castnet.v1.default.cast.words.wordcount.count.anon", string(job), "--raw",
+	out := s.run(s.cli, "req", "castnet.v1.default.cast.words.wordcount.count.u-anon.x", string(job), "--raw",
 		"--timeout", testkit.Patience.String())
 	var shares []counting.Share
 	require.NoError(s, json.Unmarshal([]byte(out), &shares), out)

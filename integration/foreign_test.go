@@ -47,7 +47,7 @@ func TestForeignCast_reachesEveryRankInJSON(t *testing.T) {
 	m := counters(t, procs)
 	folder := corpus(t)
 	subject := func(endpoint, where string) string {
-		return fmt.Sprintf("castnet.v1.default.k.%s.%s.%s.%s.anon", procs.ID(), m.Name(), endpoint, where)
+		return fmt.Sprintf("castnet.v1.default.k.%s.%s.%s.%s.u-anon.x", procs.ID(), m.Name(), endpoint, where)
 	}
 	nc := foreign(t, c)
 	body, err := json.Marshal(counting.Job{Folder: folder, Suffix: ".go"})
@@ -87,7 +87,7 @@ func TestForeignCast_badRequestGetsAnError(t *testing.T) {
 		{m.Name(), "counts", `{}`, "no such endpoint; it has count, crash, progress, shard"},
 		{"nobody", "count", `{}`, "nobody"},
 	} {
-		subject := fmt.Sprintf("castnet.v1.default.k.%s.%s.%s._.anon", procs.ID(), bad.actor, bad.endpoint)
+		subject := fmt.Sprintf("castnet.v1.default.k.%s.%s.%s._.u-anon.x", procs.ID(), bad.actor, bad.endpoint)
 		answers := ask(t, nc, subject, bad.body, 2)
 		require.Len(t, answers, 2)
 		for rank, msg := range answers {

@@ -52,7 +52,7 @@ func newGatewayed(t *testing.T, labels ...string) *gatewayed {
 
 // subject is where casts to an endpoint of the counters go.
 func subject(endpoint string) string {
-	return "castnet.v1.default.cast.demo.counter." + endpoint + ".anon"
+	return "castnet.v1.default.cast.demo.counter." + endpoint + ".u-anon.x"
 }
 
 // nats runs the nats command.
@@ -156,12 +156,12 @@ func TestGateway_answersBadRequests(t *testing.T) {
 		headers       []string
 		code, want    string
 	}{
-		"no such mesh": {"castnet.v1.default.cast.nope.counter.get.anon", "", nil, "404",
+		"no such mesh": {"castnet.v1.default.cast.nope.counter.get.u-anon.x", "", nil, "404",
 			`mesh "nope" does not exist; there is demo-`},
-		"no such actor": {"castnet.v1.default.cast.demo.nope.get.anon", "", nil, "404",
+		"no such actor": {"castnet.v1.default.cast.demo.nope.get.u-anon.x", "", nil, "404",
 			`actor mesh "nope" does not exist; there is agent, counter-`},
 		"no such endpoint":   {subject("nope"), "", nil, "404", "no such endpoint; it has add, get"},
-		"a broken subject":   {"castnet.v1.default.cast.demo.counter._get.anon", "", nil, "400", "endpoint"},
+		"a broken subject":   {"castnet.v1.default.cast.demo.counter._get.u-anon.x", "", nil, "400", "endpoint"},
 		"no JSON":            {subject("add"), `{"x"`, nil, "400", "the body is not JSON"},
 		"another type":       {subject("add"), `"five"`, nil, "400", "takes int64"},
 		"a region outside":   {subject("get"), "", []string{"Castnet-Region", "gpu=7"}, "400", "Castnet-Region"},
@@ -220,7 +220,7 @@ func TestGateway_namesDeadAndSilentRanks(t *testing.T) {
 // holder reads who accepts a cast off what gateways tell each other.
 func holder(t *testing.T, nc *nats.Conn) func() (id string) {
 	t.Helper()
-	sub, err := nc.SubscribeSync("castnet.v1.default.hb.claim.*")
+	sub, err := nc.SubscribeSync("castnet.v1.default.hb.claim.*.*")
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
 	return func() string {
@@ -323,7 +323,7 @@ func TestDiscovery_natsCommandListsHostsProcsAndGateways(t *testing.T) {
 	require.Regexp(t, `│ (a|b|gateway|demo)-`, list)
 	info := micro("info", "castnet-gateway")
 	for _, want := range []string{
-		"castnet.v1.default.cast." + g.procs.ID().String() + ".counter-", ".add.*", "shape: host=2,gpu=2",
+		"castnet.v1.default.cast." + g.procs.ID().String() + ".counter-", ".add.*.*", "shape: host=2,gpu=2",
 		"in: int64", "out: int64",
 		"direction: in,out",
 	} {

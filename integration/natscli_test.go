@@ -93,7 +93,7 @@ func (c *caster) request(to, endpoint, where, body string, replies int, flags ..
 	c.Helper()
 	args := []string{"request", "--timeout", testkit.Patience.String(), "--reply-timeout",
 		testkit.Patience.String(), "--replies", strconv.Itoa(replies)}
-	args = append(append(args, flags...), fmt.Sprintf("%s.%s.%s.%s.anon", c.subject, to, endpoint, where), body)
+	args = append(append(args, flags...), fmt.Sprintf("%s.%s.%s.%s.u-anon.x", c.subject, to, endpoint, where), body)
 	cmd := exec.CommandContext(c.Context(), c.cli, args...)
 	cmd.Env = c.env
 	out, err := cmd.CombinedOutput()

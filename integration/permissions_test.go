@@ -134,7 +134,7 @@ func castsAsACaller(t *testing.T, url string) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close(context.Background())) }()
 	m, err := b.Data().Request(t.Context(),
-		bus.Msg{Subject: subjects.Space{}.Gateway("demo", "counter", "get", subjects.Anon)})
+		bus.Msg{Subject: subjects.Space{}.Gateway("demo", "counter", "get", subjects.Anon())})
 	require.NoError(t, err)
 	require.Equal(t, "[1]", string(m.Data))
 }

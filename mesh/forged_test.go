@@ -40,7 +40,7 @@ func TestCast_ignoresForgedEvents(t *testing.T) {
 			data, err := json.Marshal(e)
 			require.NoError(t, err)
 			at := subjects.ProcID{Mesh: procs.ID(), Rank: uint32(e.Rank), Gen: uint32(e.Gen)}.Scope()
-			require.NoError(t, stranger.Publish(subjects.Space{}.Event(actor.KindProc, at, "anon"), data))
+			require.NoError(t, stranger.Publish(subjects.Space{}.Event(actor.KindProc, at, subjects.Anon()), data))
 		}
 		invented++
 	}

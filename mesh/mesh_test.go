@@ -392,7 +392,7 @@ func TestAwaitHosts_reportsTheMostHostsSeen(t *testing.T) {
 	data, err := json.Marshal(agent.HostInfo{ID: id, Label: "once"})
 	require.NoError(t, err)
 	b, asked := c.Open(t).Control(), 0
-	_, err = b.Subscribe("castnet.v1.default.h.any.info.*", func(m bus.Msg) {
+	_, err = b.Subscribe("castnet.v1.default.hr.any.info.*.*", func(m bus.Msg) {
 		if asked++; asked == 1 { // later looks find no host
 			require.NoError(t, b.PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
 		}

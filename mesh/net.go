@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,12 +32,15 @@ const maxConcurrentAsks = 32
 // Options configure a connection. The zero value reads NATS_URL and related variables from the
 // environment, and falls back to the hostd of this machine.
 type Options struct {
-	Bus       *bus.Options   // address and credentials of the bus; nil: bus.FromEnv
-	Server    bus.InProcess  // an embedded server in this process; Bus then gives the credentials only
-	Root      string         // first token of every subject; "": castnet
-	Namespace string         // "": default
-	Label     string         // of this client's proc; "": client
-	Name      string         // of the connections, before the ID of the proc; "": client
+	Bus       *bus.Options  // address and credentials of the bus; nil: bus.FromEnv
+	Server    bus.InProcess // an embedded server in this process; Bus then gives the credentials only
+	Root      string        // first token of every subject; "": castnet
+	Namespace string        // "": default
+	Label     string        // of this client's proc; "": client
+	Name      string        // of the connections, before the ID of the proc; "": client
+	// Principal is the first part of the sender of all messages; zero: u- and the name of the user
+	// that runs this process.
+	Principal subjects.Principal
 	Actors    []actor.Def    // actor types that this process can run
 	Log       zerolog.Logger // the zero Logger: warnings and errors go to stderr; zerolog.Nop() is silent
 
@@ -86,6 +90,15 @@ type ownedController struct {
 	preexisting bool         // the hosts were taken, not allocated
 }
 
+// userPrincipal is the principal of the user that runs this process.
+func userPrincipal() subjects.Principal {
+	who, err := user.Current()
+	if err != nil {
+		return subjects.ProgramPrincipal("")
+	}
+	return subjects.ProgramPrincipal(who.Username)
+}
+
 // Connect joins a castnet as a client.
 func Connect(ctx context.Context, o Options) (*Net, error) {
 	space, err := subjects.NewSpace(o.Root, o.Namespace)
@@ -124,7 +137,8 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 		return nil, err
 	}
 	opts := actor.Options{
-		ID: subjects.ProcID{Mesh: id}, Bus: n.bus, Space: space, Registry: registry, Log: o.Log,
+		ID: subjects.ProcID{Mesh: id}, Principal: cmp.Or(o.Principal, userPrincipal()), Bus: n.bus,
+		Space: space, Registry: registry, Log: o.Log,
 		Coordinator: o.OnFailure,
 	}
 	agent.ConfigureProc(&opts, o.Config)

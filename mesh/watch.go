@@ -459,7 +459,7 @@ type controllerSource struct {
 func (s controllerSource) watched() subjects.ActorID { return s.owner }
 
 func (s controllerSource) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
-	subject := s.net.proc.Space().Event(actor.KindRank, s.mesh.Scope(), s.owner.Proc.Process().String())
+	subject := s.net.proc.Space().EventsBy(actor.KindRank, s.mesh, s.owner.Proc.Process())
 	return s.net.listen(subject, func(e actor.Event) {
 		if e, in := e.ClampRanks(s.ranks); in && e.Actor == s.actors && e.Seq > 0 {
 			hear(s.restore(e))

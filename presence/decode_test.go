@@ -32,7 +32,7 @@ func FuzzWatcherInput(f *testing.F) {
 	} {
 		f.Add(data)
 	}
-	subject := subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, id.Proc().Process().String())
+	subject := subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, hostSender(id))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		bustest.CheckAllocBound(t, data, func() { w.onHeartbeat(bus.Msg{Subject: subject, Data: data}) })
 		bustest.CheckAllocBound(t, data, func() { w.onDisconnectHint(bus.Msg{Subject: subject, Data: data}) })

@@ -20,14 +20,14 @@ type RelayConfig struct {
 	From   *bus.Conn // source of the advisories, in the system account
 	To     *bus.Conn // target, in the namespace
 	Space  subjects.Space
-	Sender subjects.ProcessID
+	Sender subjects.Sender
 	Log    zerolog.Logger
 }
 
 // RelayDisconnects forwards advisories of ended connections as hints for Watchers, until From
 // closes.
 func RelayDisconnects(r RelayConfig) error {
-	subject := r.Space.Heartbeat(agent.KindDisconnectHint, r.Sender.String())
+	subject := r.Space.Heartbeat(agent.KindDisconnectHint, r.Sender)
 	_, err := r.From.Subscribe(DisconnectSubject, func(m bus.Msg) {
 		c, ok := parseDisconnect(m.Data)
 		if !ok {

@@ -32,9 +32,9 @@ const (
 // Watcher watches hosts for one process.
 type Watcher struct {
 	proc         *actor.Proc
-	self         string         // ID of the process
-	echoToken    uint64         // marks its own echoes: a process may have two watchers
-	sampledLog   zerolog.Logger // rate-limited, for causes in other processes
+	self         subjects.Sender // ID of the process
+	echoToken    uint64          // marks its own echoes: a process may have two watchers
+	sampledLog   zerolog.Logger  // rate-limited, for causes in other processes
 	startedAt    time.Time
 	ctx          context.Context // ends with Close
 	cancel       context.CancelFunc
@@ -68,7 +68,7 @@ type subscription struct {
 func New(p *actor.Proc) (*Watcher, error) {
 	c := agent.ConfigOf(p)
 	w := &Watcher{
-		proc: p, self: p.ID().Process().String(), echoToken: rand.Uint64(), startedAt: time.Now(),
+		proc: p, self: p.Sender(), echoToken: rand.Uint64(), startedAt: time.Now(),
 		wake: make(chan struct{}, 1), watchCount: map[subjects.HostID]int{},
 		pendingEffects: effects{echo: never},
 		core: newCore(timeouts{
@@ -275,7 +275,7 @@ func (w *Watcher) deliver(n notification) {
 func (w *Watcher) ping(ctx context.Context, p probe) probeOutcome {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	subject := w.proc.Space().Host(p.host.String(), agent.Ping.Name(), w.self)
+	subject := w.proc.Space().HostRead(p.host.String(), agent.Ping.Name(), w.self)
 	_, err := w.proc.Bus().Control().Request(ctx, bus.Msg{Subject: subject}, actor.IsAnswer)
 	switch {
 	case err == nil:
@@ -324,7 +324,7 @@ func (w *Watcher) onHeartbeat(m bus.Msg) {
 	if err != nil {
 		return
 	}
-	id, err := subjects.ParseProcessID(s.From)
+	id, err := s.Sender.Process()
 	if err != nil {
 		return
 	}
@@ -335,7 +335,7 @@ func (w *Watcher) onHeartbeat(m bus.Msg) {
 	var b heartbeatReceived
 	err = wire.Unmarshal(m.Data, &b.Heartbeat)
 	if err == nil {
-		err = b.Check(s.From) // PRES-9
+		err = b.Check(s.Sender) // PRES-9
 	}
 	if err != nil {
 		w.sampledLog.Warn().Err(err).Str("subject", m.Subject).Msg("malformed heartbeat")

@@ -41,7 +41,7 @@ func newFakeHost(t *testing.T, srv *embed.Server, label string) *fakeHost {
 		server, n := c.ServerClientID()
 		h.beat.Conns = append(h.beat.Conns, agent.Connection{Server: server, Client: n})
 	}
-	_, err = h.bus.Data().Subscribe(subjects.Space{}.HostVerbs(id.String(), ""), func(m bus.Msg) {
+	_, err = h.bus.Data().Subscribe(subjects.Space{}.HostReads(id.String(), ""), func(m bus.Msg) {
 		answer := bus.Msg{Subject: m.Reply, Header: bus.Header{actor.HeaderContentType: {"application/json"}},
 			Data: []byte("{}")}
 		_ = h.bus.Data().PublishMsg(answer) // the watcher may have gone
@@ -73,7 +73,7 @@ func (h *fakeHost) publishHeartbeat(as subjects.HostID, b agent.Heartbeat) {
 		h.t.Error(err)
 	}
 	_ = h.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.KindHostHeartbeat,
-		as.Proc().Process().String()), data)
+		hostSender(as)), data)
 }
 
 // mute ends the heartbeats.
@@ -132,7 +132,7 @@ func relayed(t *testing.T, srv *embed.Server) {
 	require.NoError(t, srv.ExportDisconnects())
 	b := bustest.Open(t, srv)
 	require.NoError(t, RelayDisconnects(RelayConfig{From: b.Control(), To: b.Control(),
-		Sender: testproc.HostID(t, "relay").Proc().Process()}))
+		Sender: hostSender(testproc.HostID(t, "relay"))}))
 }
 
 func TestWatcher_silentHostTurnsSuspectDeadAndAliveAgain(t *testing.T) { // PRES-1, PRES-4
@@ -212,7 +212,7 @@ func TestWatcher_disconnectHintOnlyTriggersAProbe(t *testing.T) { // PRES-3
 			data, err := wire.Marshal(c)
 			require.NoError(t, err)
 			require.NoError(t, h.bus.Control().
-				Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, "forger"), data))
+				Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, subjects.Anon()), data))
 		}
 		time.Sleep(20 * time.Second)
 		require.NotContains(t, d.states(h.id), Dead, "PRES-3")
@@ -238,10 +238,10 @@ func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) { // PRES-9
 			forger.publishHeartbeat(h.id,
 				agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1 << 40, Interval: -time.Second})
 			require.NoError(t, forger.bus.Control().
-				Publish(subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, h.id.Proc().Process().String()),
+				Publish(subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, hostSender(h.id)),
 					[]byte("hello")))
 			require.NoError(t, forger.bus.Control().
-				Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, "anon"), []byte("hello")))
+				Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, subjects.Anon()), []byte("hello")))
 			time.Sleep(500 * time.Millisecond)
 		}
 		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id), "PRES-9")
@@ -370,4 +370,9 @@ func TestState_hasAName(t *testing.T) {
 		all = append(all, s.String())
 	}
 	require.Equal(t, []string{"alive", "suspect", "unknown", "dead", "state(4)"}, all)
+}
+
+// hostSender is the sender of a host.
+func hostSender(id subjects.HostID) subjects.Sender {
+	return subjects.NewSender(subjects.HostPrincipal(id.Label()), id.Proc().Process())
 }

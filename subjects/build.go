@@ -1,122 +1,157 @@
 package subjects
 
+import "strings"
+
 // Builders come in pairs: the subject one publishes to, and the filter its
 // subscriber uses. The comment of each shows the literal it yields after the
 // Space. All keep SUB-3.
 
 // Port is the subject of messages to one port:
 //
-//	p.trainers-7kd93x0b5m2qa.12-0.counter-0c8h4w2n6v1ye.add.<from>
-func (s Space) Port(id PortID, from string) string {
+//	p.trainers-7kd93x0b5m2qa.12-0.counter-0c8h4w2n6v1ye.add.<sender>
+func (s Space) Port(id PortID, from Sender) string {
 	return s.newBuilder(KindPort).proc(id.Actor.Proc).token(isName, id.Actor.Name).token(isPort,
-		id.Port).token(isFrom, from).String()
+		id.Port).sender(from).String()
 }
 
 // PortsOf is the filter of a proc for its ports:
 //
-//	p.trainers-7kd93x0b5m2qa.12-0.*.*.*
+//	p.trainers-7kd93x0b5m2qa.12-0.*.*.*.*
 func (s Space) PortsOf(proc ProcID) string {
-	return s.newBuilder(KindPort).proc(proc).any().any().any().String()
+	return s.newBuilder(KindPort).proc(proc).any().any().anySender().String()
 }
 
 // PortsNamed is the filter for the ports of one name on all actors of a proc:
 //
-//	p.trainers-7kd93x0b5m2qa.12-0.*.add.*
+//	p.trainers-7kd93x0b5m2qa.12-0.*.add.*.*
 func (s Space) PortsNamed(proc ProcID, port string) string {
-	return s.newBuilder(KindPort).proc(proc).any().token(isPort, port).any().String()
+	return s.newBuilder(KindPort).proc(proc).any().token(isPort, port).anySender().String()
 }
 
 // Cast is the subject of a cast to the procs of a proc mesh; [CheckCoords] has the rule of where:
 //
-//	k.trainers-7kd93x0b5m2qa.worker.step.3-_.<from>
-func (s Space) Cast(mesh MeshID, actor, port, where, from string) string {
+//	k.trainers-7kd93x0b5m2qa.worker.step.3-_.<sender>
+func (s Space) Cast(mesh MeshID, actor, port, where string, from Sender) string {
 	return s.newBuilder(KindCast).token(isLabelUID, mesh.s).token(isName, actor).token(isPort,
-		port).token(isCoords, where).token(isFrom, from).String()
+		port).token(isCoords, where).sender(from).String()
 }
 
 // CastsOf is the filter of a proc for casts, once for each of its places:
 //
-//	k.trainers-7kd93x0b5m2qa.*.*.3-_.*
+//	k.trainers-7kd93x0b5m2qa.*.*.3-_.*.*
 func (s Space) CastsOf(mesh MeshID, where string) string {
-	return s.newBuilder(KindCast).token(isLabelUID, mesh.s).any().any().token(isCoords, where).any().String()
+	return s.newBuilder(KindCast).token(isLabelUID, mesh.s).any().any().token(isCoords, where).anySender().
+		String()
 }
 
 // Frame is the subject of frames to a process:
 //
-//	f.trainers-7kd93x0b5m2qa_12-0.<from>
-func (s Space) Frame(to ProcessID, from string) string {
-	return s.newBuilder(KindFrame).token(isFrom, to.s).token(isFrom, from).String()
+//	f.trainers-7kd93x0b5m2qa.12-0.<sender>
+func (s Space) Frame(to ProcessID, from Sender) string {
+	return s.newBuilder(KindFrame).process(to).sender(from).String()
 }
 
 // FramesOf is the filter of a process for frames:
 //
-//	f.trainers-7kd93x0b5m2qa_12-0.*
+//	f.trainers-7kd93x0b5m2qa.12-0.*.*
 func (s Space) FramesOf(p ProcessID) string {
-	return s.newBuilder(KindFrame).token(isFrom, p.s).any().String()
+	return s.newBuilder(KindFrame).process(p).anySender().String()
 }
 
 // Control is the subject of control messages to a process:
 //
-//	c.trainers-7kd93x0b5m2qa_12-0.<from>
-func (s Space) Control(to ProcessID, from string) string {
-	return s.newBuilder(KindControl).token(isFrom, to.s).token(isFrom, from).String()
+//	c.trainers-7kd93x0b5m2qa.12-0.<sender>
+func (s Space) Control(to ProcessID, from Sender) string {
+	return s.newBuilder(KindControl).process(to).sender(from).String()
 }
 
 // ControlsOf is the filter of a process for control messages:
 //
-//	c.trainers-7kd93x0b5m2qa_12-0.*
+//	c.trainers-7kd93x0b5m2qa.12-0.*.*
 func (s Space) ControlsOf(p ProcessID) string {
-	return s.newBuilder(KindControl).token(isFrom, p.s).any().String()
+	return s.newBuilder(KindControl).process(p).anySender().String()
 }
 
-// Host is the subject of requests to a host agent; host is the text of a HostID, or [Any]:
+// HostRead is the subject of requests that read from a host agent; host is the text of a HostID, or
+// [Any]:
 //
-//	h.rack3n07-2m9qx1k4h0t7c.ping.<from>
-func (s Space) Host(host, verb, from string) string {
-	return s.newBuilder(KindHost).token(isHost, host).token(isLabel, verb).token(isFrom, from).String()
+//	hr.rack3n07-2m9qx1k4h0t7c.ping.<sender>
+func (s Space) HostRead(host, verb string, from Sender) string {
+	return s.newBuilder(KindHostRead).token(isHost, host).token(isLabel, verb).sender(from).String()
 }
 
-// HostVerbs is the filter of a host agent for requests; an empty verb means all:
+// HostReads is the filter of a host agent for those; an empty verb means all:
 //
-//	h.rack3n07-2m9qx1k4h0t7c.ping.*
-//	h.rack3n07-2m9qx1k4h0t7c.*.*
-func (s Space) HostVerbs(host, verb string) string {
-	return s.newBuilder(KindHost).token(isHost, host).tokenOrAny(isLabel, verb).any().String()
+//	hr.rack3n07-2m9qx1k4h0t7c.ping.*.*
+//	hr.rack3n07-2m9qx1k4h0t7c.*.*.*
+func (s Space) HostReads(host, verb string) string {
+	return s.newBuilder(KindHostRead).token(isHost, host).tokenOrAny(isLabel, verb).anySender().String()
+}
+
+// HostWrite is the subject of requests on which a host agent acts. There is none for every host:
+//
+//	hw.rack3n07-2m9qx1k4h0t7c.drain.<sender>
+func (s Space) HostWrite(host HostID, verb string, from Sender) string {
+	return s.newBuilder(KindHostWrite).token(isLabelUID, host.s).token(isLabel, verb).sender(from).String()
+}
+
+// HostWrites is the filter of a host agent for those; an empty verb means all:
+//
+//	hw.rack3n07-2m9qx1k4h0t7c.*.*.*
+func (s Space) HostWrites(host HostID, verb string) string {
+	return s.newBuilder(KindHostWrite).token(isLabelUID, host.s).tokenOrAny(isLabel, verb).anySender().
+		String()
+}
+
+// HostEvent is the subject of events of a host about its procs:
+//
+//	hv.trainers-7kd93x0b5m2qa.12-0.<sender>
+func (s Space) HostEvent(proc ProcID, from Sender) string {
+	return s.newBuilder(KindHostEvent).proc(proc).sender(from).String()
+}
+
+// HostEvents is the filter for those; the zero mesh means all:
+//
+//	hv.trainers-7kd93x0b5m2qa.*.*.*
+func (s Space) HostEvents(mesh MeshID) string {
+	return s.newBuilder(KindHostEvent).tokenOrAny(isLabelUID, mesh.s).any().anySender().String()
 }
 
 // Gateway is the subject of casts by any NATS client; meshname is a mesh's label or whole ID:
 //
-//	cast.trainers.worker.step.<from>
-func (s Space) Gateway(meshname, actor, endpoint, from string) string {
+//	cast.trainers.worker.step.<sender>
+func (s Space) Gateway(meshname, actor, endpoint string, from Sender) string {
 	return s.newBuilder(KindGateway).token(isName, meshname).token(isName, actor).token(isLabel,
-		endpoint).token(isFrom, from).String()
+		endpoint).sender(from).String()
 }
 
 // GatewayTo is the filter for casts to one endpoint by all clients:
 //
-//	cast.trainers.worker.step.*
+//	cast.trainers.worker.step.*.*
 func (s Space) GatewayTo(meshname, actor, endpoint string) string {
 	return s.newBuilder(KindGateway).token(isName, meshname).token(isName, actor).token(isLabel,
-		endpoint).any().String()
+		endpoint).anySender().String()
 }
 
 // Gateways is the filter of the gateway:
 //
-//	cast.*.*.*.*
-func (s Space) Gateways() string { return s.newBuilder(KindGateway).any().any().any().any().String() }
+//	cast.*.*.*.*.*
+func (s Space) Gateways() string {
+	return s.newBuilder(KindGateway).any().any().any().anySender().String()
+}
 
 // Heartbeat is the subject of heartbeats:
 //
-//	hb.host.<from>
-func (s Space) Heartbeat(kind, from string) string {
-	return s.newBuilder(KindHeartbeat).token(isLabel, kind).token(isFrom, from).String()
+//	hb.host.<sender>
+func (s Space) Heartbeat(kind string, from Sender) string {
+	return s.newBuilder(KindHeartbeat).token(isLabel, kind).sender(from).String()
 }
 
 // Heartbeats is the filter for heartbeats; an empty kind means all:
 //
-//	hb.host.*
+//	hb.host.*.*
 func (s Space) Heartbeats(kind string) string {
-	return s.newBuilder(KindHeartbeat).tokenOrAny(isLabel, kind).any().String()
+	return s.newBuilder(KindHeartbeat).tokenOrAny(isLabel, kind).anySender().String()
 }
 
 // EventScope is the object of an event. The zero scope is the whole Space; a rank or an actor needs
@@ -145,86 +180,96 @@ func (a ActorID) Scope() EventScope {
 
 // Event is the subject of events, with "_" for unused parts:
 //
-//	ev.exited.trainers-7kd93x0b5m2qa.12-0._.<from>
-func (s Space) Event(kind string, scope EventScope, from string) string {
+//	ev.exited.trainers-7kd93x0b5m2qa.12-0._.<sender>
+func (s Space) Event(kind string, scope EventScope, from Sender) string {
 	b := s.newBuilder(KindEvent).token(isLabel, kind).tokenOrNone(isLabelUID, scope.Mesh.s)
 	if scope.Ranked {
 		b = b.rank(scope.Rank, scope.Gen, scope.Index)
 	} else {
 		b = b.tokenOrNone(isName, "")
 	}
-	b = b.tokenOrNone(isName, scope.Actor).token(isFrom, from)
+	b = b.tokenOrNone(isName, scope.Actor).sender(from)
 	b.invalid = b.invalid || !scope.Mesh.IsValid() && (scope.Ranked || scope.Actor != "")
 	return b.String()
 }
 
 // Events is the filter of controllers and observers; an empty kind or mesh means all:
 //
-//	ev.*.trainers-7kd93x0b5m2qa.*.*.*
+//	ev.*.trainers-7kd93x0b5m2qa.*.*.*.*
 func (s Space) Events(kind string, mesh MeshID) string {
-	return s.newBuilder(KindEvent).tokenOrAny(isLabel, kind).tokenOrAny(isLabelUID, mesh.s).any().any().any().
-		String()
+	return s.newBuilder(KindEvent).tokenOrAny(isLabel, kind).tokenOrAny(isLabelUID, mesh.s).any().any().
+		anySender().String()
+}
+
+// EventsBy is the filter for events of a kind about a whole mesh by one process, whatever its
+// principal:
+//
+//	ev.rank.trainers-7kd93x0b5m2qa._._.*.trainers-7kd93x0b5m2qa_12-0
+func (s Space) EventsBy(kind string, mesh MeshID, process ProcessID) string {
+	b := s.newBuilder(KindEvent).token(isLabel, kind).token(isLabelUID, mesh.s)
+	b.text = append(b.text, "._._.*"...)
+	return b.token(isProcess, process.s).String()
 }
 
 // ActorEvents is the filter for events about the actors of a name in a mesh:
 //
-//	ev.actor.trainers-7kd93x0b5m2qa.*.counter-0c8h4w2n6v1ye.*
+//	ev.actor.trainers-7kd93x0b5m2qa.*.counter-0c8h4w2n6v1ye.*.*
 func (s Space) ActorEvents(kind string, mesh MeshID, actor string) string {
 	return s.newBuilder(KindEvent).token(isLabel, kind).token(isLabelUID, mesh.s).any().token(isName,
-		actor).any().String()
+		actor).anySender().String()
 }
 
 // RankZeroEvents is the filter for events about the actors of a name at the first rank of any mesh:
 //
-//	ev.actor.*.0-0.agent.*
+//	ev.actor.*.0-0.agent.*.*
 func (s Space) RankZeroEvents(kind, actor string) string {
-	return s.newBuilder(KindEvent).token(isLabel, kind).any().rank(0, 0, 0).token(isName, actor).any().
-		String()
+	return s.newBuilder(KindEvent).token(isLabel, kind).any().rank(0, 0, 0).token(isName, actor).
+		anySender().String()
 }
 
 // Log is the subject of an output stream of a proc:
 //
-//	log.trainers-7kd93x0b5m2qa.12-0.stderr.<from>
-func (s Space) Log(proc ProcID, stream, from string) string {
-	return s.newBuilder(KindLog).proc(proc).token(isLabel, stream).token(isFrom, from).String()
+//	log.trainers-7kd93x0b5m2qa.12-0.stderr.<sender>
+func (s Space) Log(proc ProcID, stream string, from Sender) string {
+	return s.newBuilder(KindLog).proc(proc).token(isLabel, stream).sender(from).String()
 }
 
 // Logs is the filter for log lines; the zero mesh means all:
 //
-//	log.trainers-7kd93x0b5m2qa.*.*.*
+//	log.trainers-7kd93x0b5m2qa.*.*.*.*
 func (s Space) Logs(mesh MeshID) string {
-	return s.newBuilder(KindLog).tokenOrAny(isLabelUID, mesh.s).any().any().any().String()
+	return s.newBuilder(KindLog).tokenOrAny(isLabelUID, mesh.s).any().any().anySender().String()
 }
 
-// Reply is the subject of replies to a foreign client:
+// Reply is the subject of replies to a sender:
 //
-//	r.<from>.<token>
-func (s Space) Reply(from, token string) string {
-	return s.newBuilder(KindReply).token(isFrom, from).token(isReplyToken, token).String()
+//	r.<sender>.<token>
+func (s Space) Reply(to Sender, token string) string {
+	return s.newBuilder(KindReply).sender(to).token(isReplyToken, token).String()
 }
 
-// Replies is the filter of a foreign client for replies:
+// Replies is the filter of a sender for replies to it:
 //
-//	r.<from>.>
-func (s Space) Replies(from string) string {
-	b := s.newBuilder(KindReply).token(isFrom, from)
+//	r.<sender>.>
+func (s Space) Replies(to Sender) string {
+	b := s.newBuilder(KindReply).sender(to)
 	b.text = append(b.text, ".>"...)
 	return b.String()
 }
 
 // Hint is the subject of NATS's "no responders" reports to a process. link is the publisher's own
-// mark of the message, with the rule of <from>:
+// mark of the message, a label:
 //
-//	n.trainers-7kd93x0b5m2qa_12-0.<link>
+//	n.trainers-7kd93x0b5m2qa.12-0.<link>
 func (s Space) Hint(p ProcessID, link string) string {
-	return s.newBuilder(KindHint).token(isFrom, p.s).token(isFrom, link).String()
+	return s.newBuilder(KindHint).process(p).token(isLabel, link).String()
 }
 
 // HintsOf is the filter of a process for hints, on its data connection:
 //
-//	n.trainers-7kd93x0b5m2qa_12-0.*
+//	n.trainers-7kd93x0b5m2qa.12-0.*
 func (s Space) HintsOf(p ProcessID) string {
-	return s.newBuilder(KindHint).token(isFrom, p.s).any().String()
+	return s.newBuilder(KindHint).process(p).any().String()
 }
 
 // builder builds a subject. It is a value: its text lives on the stack of the calling function, and
@@ -275,6 +320,25 @@ func (b builder) rank(rank, gen, index uint32) builder {
 	b.text = appendRank(append(b.text, '.'), rank, gen, index, '-')
 	return b
 }
+
+// process appends <mesh>.<r> of a process, whose text has "_" for the dot.
+func (b builder) process(p ProcessID) builder {
+	at := strings.LastIndexByte(p.s, '_')
+	if at < 0 {
+		b.invalid = true
+		return b
+	}
+	b.text = append(append(append(append(b.text, '.'), p.s[:at]...), '.'), p.s[at+1:]...)
+	return b
+}
+
+func (b builder) sender(from Sender) builder {
+	b.invalid = b.invalid || from.s == ""
+	b.text = append(append(b.text, '.'), from.s...)
+	return b
+}
+
+func (b builder) anySender() builder { return b.any().any() }
 
 func (b builder) String() string {
 	if b.invalid {

@@ -26,27 +26,39 @@
 // # The table
 //
 // Subjects start with <root>.v1.<namespace>, by default castnet.v1.default; v1 is the version of
-// the wire. <r> is rank-gen or rank-gen-index. <process> is a ProcessID. <where> is 1 to 4 of a
-// number or "_", joined by "-". <from> is the sender: a ProcessID, or the label of a foreign client
-// ([Anon] without credentials). It is last (before the reply token in r.), so a NATS permission can
-// pin it and the server authenticates the sender.
+// the wire. <r> is rank-gen or rank-gen-index, without an index where it names an OS process.
+// <where> is 1 to 4 of a number or "_", joined by "-". <sender> is two tokens at the end (before
+// the reply token in r.), so NATS permissions can pin it and the server authenticates the sender:
 //
-//	p.<mesh>.<r>.<actor>.<port>.<from>              a message to one port of one actor
-//	k.<mesh>.<actor>.<port>.<where>.<from>          a cast to the procs of a proc mesh
-//	f.<process>.<from>                              a packet of one link: many messages, or a repair
-//	c.<process>.<from>                              control messages of a process
-//	h.<host>.<verb>.<from>                          request/reply with a host agent; "any" for each of them
-//	cast.<meshname>.<actor>.<endpoint>.<from>       a cast by any NATS client, through the gateway
-//	hb.<kind>.<from>                                heartbeats
-//	ev.<kind>.<mesh>.<r>.<actor>.<from>             events ("_" where a part does not apply)
-//	log.<mesh>.<r>.<stream>.<from>                  log lines
-//	r.<from>.<token>                                replies to foreign clients (1 to 4 labels)
-//	n.<process>.<link>                              "no responders" hints, by the publisher's mark
+//	<sender>     <principal>.<process>
+//	<principal>  a letter, "-" and a label: the role, and the host or user with that role
+//	<process>    a ProcessID, or the label of a foreign client
+//
+//	h-<host>     a hostd                        u-<user>     a program
+//	p-<host>     a proc launched by that hostd  o-<user>     an operator
+//	s-<host>     a system controller            w-<user>     an observer
+//	g-<host>     a gateway                      u-anon       a program of an unknown user
+//
+// A client without credentials is [Anon]: u-anon.x.
+//
+//	p.<mesh>.<r>.<actor>.<port>.<sender>            a message to one port of one actor
+//	k.<mesh>.<actor>.<port>.<where>.<sender>        a cast to the procs of a proc mesh
+//	f.<mesh>.<r>.<sender>                           a packet of one link: many messages, or a repair
+//	c.<mesh>.<r>.<sender>                           control messages of a process
+//	n.<mesh>.<r>.<link>                             "no responders" hints, by the publisher's mark
+//	hr.<host>.<verb>.<sender>                       a request that reads from a host agent, or "any"
+//	hw.<host>.<verb>.<sender>                       a request on which a host agent acts
+//	hv.<mesh>.<r>.<sender>                          events of a host about its procs
+//	hb.<kind>.<sender>                              heartbeats
+//	cast.<meshname>.<actor>.<endpoint>.<sender>     a cast by any NATS client, through the gateway
+//	ev.<kind>.<mesh>.<r>.<actor>.<sender>           events ("_" where a part does not apply)
+//	log.<mesh>.<r>.<stream>.<sender>                log lines
+//	r.<sender>.<token>                              replies to that sender (1 to 4 labels)
 //
 // # How to use it
 //
 //	space, err := subjects.NewSpace(root, namespace) // the zero Space is castnet.v1.default
-//	subject := space.Port(id, from)                  // to publish to
+//	subject := space.Port(id, sender)                // to publish to
 //	filter := space.PortsOf(proc)                    // to subscribe to
 //	got, err := space.Parse(subject)                 // the parts of a received subject
 //

@@ -35,9 +35,10 @@ func (s Space) Grants(role Role, inbox string) Grants {
 	switch role {
 	case RoleProgram:
 		return Grants{
-			Publish: append(under(KindPort, KindCast, KindFrame, KindControl, KindHost, KindEvent, KindHint),
+			Publish: append(under(KindPort, KindCast, KindFrame, KindControl, KindHint, KindHostRead, KindHostWrite,
+				KindEvent),
 				s.Heartbeats("hosts"), s.Heartbeats("echo"), Discovery, Account),
-			Subscribe: append(under(KindPort, KindFrame, KindControl, KindHint, KindEvent, KindLog),
+			Subscribe: append(under(KindPort, KindFrame, KindControl, KindHint, KindHostEvent, KindEvent, KindLog),
 				s.Heartbeats("host"), s.Heartbeats("gone"), s.Heartbeats("echo"), replies),
 		}
 	case RoleCaller:

@@ -57,6 +57,6 @@ func TestGrants_stayInTheirSpaceAndInbox(t *testing.T) {
 		space.Grants(subjects.RoleCaller, "_MINE"))
 	require.Equal(t, []string{"a.b.v1.lab.>", "$SRV.>", "_MINE.>", "$SYS.REQ.ACCOUNT.PING.*"},
 		space.Grants(subjects.RoleHost, "_MINE").Publish)
-	require.Contains(t, space.Grants(subjects.RoleProgram, "_MINE").Publish, "a.b.v1.lab.hb.echo.*")
+	require.Contains(t, space.Grants(subjects.RoleProgram, "_MINE").Publish, "a.b.v1.lab.hb.echo.*.*")
 	require.Zero(t, space.Grants("stranger", "_MINE"))
 }

@@ -227,12 +227,16 @@ func TestCheck_tokensMatchTheirRegexps(t *testing.T) {
 			regexp.MustCompile(`^` + label + `(-[0-9a-z]{13})?\z`)},
 		{subjects.CheckPort, regexp.MustCompile(`^(` + label + `|_[0-9a-z]{1,31})\z`)},
 		{subjects.CheckCoords, regexp.MustCompile(`^(_|` + number + `)(-(_|` + number + `)){0,3}\z`)},
-		{subjects.CheckFrom, regexp.MustCompile(`^(` + label + `|` + label + `-[0-9a-z]{13}_` + number + `-` +
-			number + `)\z`)},
+		{func(s string) error { _, err := subjects.ParsePrincipal(s); return err },
+			regexp.MustCompile(`^[hpsguow]-` + label + `\z`)},
+		{func(s string) error { _, err := subjects.ParseSender(s); return err },
+			regexp.MustCompile(`^[hpsguow]-` + label + `\.(` + label + `|` + label + `-[0-9a-z]{13}_` + number + `-` +
+				number + `)\z`)},
 	}
 	noise := rapid.StringMatching(`[A-Za-z0-9_.*> -]{0,50}`)
 	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.OneOf(noise, genLabel, genUnique, genPort, genWhere,
+		s := rapid.OneOf(noise, genLabel, genUnique, genPort, genWhere, genPrincipal,
+			rapid.Map(genSender, subjects.Sender.String), rapid.StringMatching(`[a-z]-[a-z-]{0,3}\.[a-z_]{0,3}`),
 			rapid.StringMatching(label+`-[0-9a-z]{13}_[0-9]{1,11}-[0-9]{1,11}`),
 			rapid.StringMatching(`[0-9]{9,11}(-[34][0-9]{9})?`)).Draw(t, "token")
 		for i, r := range rules {
@@ -242,7 +246,67 @@ func TestCheck_tokensMatchTheirRegexps(t *testing.T) {
 	require.NoError(t, subjects.CheckCoords("4294967295-_-0-7"))
 	require.Error(t, subjects.CheckCoords("4294967296"))
 	require.Error(t, subjects.CheckCoords("1-2-3-4-5"))
-	require.NoError(t, subjects.CheckFrom(subjects.Anon))
+}
+
+func TestSender_isThePairOfItsParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		principal := must(subjects.ParsePrincipal(genPrincipal.Draw(t, "principal")))
+		process := genProc.Draw(t, "proc").Process()
+		s := subjects.NewSender(principal, process)
+		require.Equal(t, principal.String()+"."+process.String(), s.String())
+		require.Equal(t, s, must(subjects.ParseSender(s.String())))
+		require.Equal(t, principal, s.Principal())
+		require.Equal(t, process, must(s.Process()))
+		var read subjects.Sender
+		require.NoError(t, read.UnmarshalText(must(s.MarshalText())))
+		require.Equal(t, s, read)
+	})
+	foreign := must(subjects.ParseSender("u-alice.laptop"))
+	_, err := foreign.Process()
+	require.ErrorContains(t, err, `process ID "laptop"`)
+	require.Equal(t, "u-anon.x", subjects.Anon().String())
+	require.Equal(t, subjects.Anon(), must(subjects.ParseSender("u-anon.x")))
+}
+
+func TestSender_invalidPartsYieldNone_SUB1(t *testing.T) {
+	process := must(subjects.ParseProcessID(proc1))
+	principal := subjects.ProgramPrincipal("alice")
+	for _, s := range []subjects.Sender{{}, subjects.NewSender(subjects.Principal{}, process),
+		subjects.NewSender(principal, subjects.ProcessID{})} {
+		require.False(t, s.IsValid())
+		require.Empty(t, s.String())
+		require.False(t, s.Principal().IsValid())
+		_, err := s.Process()
+		require.Error(t, err)
+		_, err = s.MarshalText()
+		require.ErrorAs(t, err, new(*subjects.Error))
+	}
+	for _, text := range []string{"", ".", "u-alice", "u-alice.", ".x", "u-alice.x.y", "alice.x", "x-alice.x", "u-.x",
+		"u-*.x", "u-alice.*", "u-alice.>", "U-alice.x"} {
+		_, err := subjects.ParseSender(text)
+		require.ErrorAs(t, err, new(*subjects.Error), text)
+	}
+}
+
+func TestPrincipal_namesTheRoleAndItsHostOrUser(t *testing.T) {
+	for want, got := range map[string]subjects.Principal{
+		"h-rack3n07": subjects.HostPrincipal("rack3n07"), "p-rack3n07": subjects.ProcPrincipal("rack3n07"),
+		"s-rack3n07": subjects.SystemPrincipal("rack3n07"), "g-rack3n07": subjects.GatewayPrincipal("rack3n07"),
+		"u-alice": subjects.ProgramPrincipal("alice"),
+		"u-anon":  subjects.ProgramPrincipal(`CORP\alice.b`),
+		"":        subjects.HostPrincipal("*"),
+	} {
+		require.Equal(t, want, got.String())
+		require.Equal(t, want != "", got.IsValid())
+		if parsed, err := subjects.ParsePrincipal(want); want != "" {
+			require.NoError(t, err)
+			require.Equal(t, got, parsed)
+		}
+	}
+	for _, text := range []string{"", "h", "h-", "x-rack", "rack", "h_rack", "h-*", "h->", "h-a.b"} {
+		_, err := subjects.ParsePrincipal(text)
+		require.ErrorAs(t, err, new(*subjects.Error), text)
+	}
 }
 
 func FuzzID(f *testing.F) {

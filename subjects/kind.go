@@ -9,13 +9,15 @@ const (
 	KindCast                      // k: a cast
 	KindFrame                     // f: many messages of one link
 	KindControl                   // c: control packets
-	KindHost                      // h: requests to a host agent
-	KindGateway                   // cast: the gateway
+	KindHint                      // n: "no responders" hints
+	KindHostRead                  // hr: requests that read from a host agent
+	KindHostWrite                 // hw: requests on which a host agent acts
+	KindHostEvent                 // hv: events of a host about its procs
 	KindHeartbeat                 // hb: heartbeats
+	KindGateway                   // cast: the gateway
 	KindEvent                     // ev: events
 	KindLog                       // log: log lines
-	KindReply                     // r: replies to foreign clients
-	KindHint                      // n: "no responders" hints
+	KindReply                     // r: replies to a sender
 )
 
 // String is the kind's token in a subject, "" for none.
@@ -29,20 +31,24 @@ func (k Kind) String() string {
 		return "f"
 	case KindControl:
 		return "c"
-	case KindHost:
-		return "h"
-	case KindGateway:
-		return "cast"
+	case KindHint:
+		return "n"
+	case KindHostRead:
+		return "hr"
+	case KindHostWrite:
+		return "hw"
+	case KindHostEvent:
+		return "hv"
 	case KindHeartbeat:
 		return "hb"
+	case KindGateway:
+		return "cast"
 	case KindEvent:
 		return "ev"
 	case KindLog:
 		return "log"
 	case KindReply:
 		return "r"
-	case KindHint:
-		return "n"
 	}
 	return ""
 }
@@ -51,34 +57,38 @@ func (k Kind) String() string {
 func (k Kind) Pattern() string {
 	switch k {
 	case KindPort:
-		return "p.<mesh>.<rank>-<gen>.<actor>.<port>.<from>"
+		return "p.<mesh>.<rank>-<gen>.<actor>.<port>.<principal>.<process>"
 	case KindCast:
-		return "k.<mesh>.<actor>.<port>.<where>.<from>"
+		return "k.<mesh>.<actor>.<port>.<where>.<principal>.<process>"
 	case KindFrame:
-		return "f.<process>.<from>"
+		return "f.<mesh>.<rank>-<gen>.<principal>.<process>"
 	case KindControl:
-		return "c.<process>.<from>"
-	case KindHost:
-		return "h.<host>.<verb>.<from>"
-	case KindGateway:
-		return "cast.<meshname>.<actor>.<endpoint>.<from>"
-	case KindHeartbeat:
-		return "hb.<kind>.<from>"
-	case KindEvent:
-		return "ev.<kind>.<mesh>.<rank>-<gen>.<actor>.<from>"
-	case KindLog:
-		return "log.<mesh>.<rank>-<gen>.<stream>.<from>"
-	case KindReply:
-		return "r.<from>.<token>"
+		return "c.<mesh>.<rank>-<gen>.<principal>.<process>"
 	case KindHint:
-		return "n.<process>.<link>"
+		return "n.<mesh>.<rank>-<gen>.<link>"
+	case KindHostRead:
+		return "hr.<host>.<verb>.<principal>.<process>"
+	case KindHostWrite:
+		return "hw.<host>.<verb>.<principal>.<process>"
+	case KindHostEvent:
+		return "hv.<mesh>.<rank>-<gen>.<principal>.<process>"
+	case KindHeartbeat:
+		return "hb.<kind>.<principal>.<process>"
+	case KindGateway:
+		return "cast.<meshname>.<actor>.<endpoint>.<principal>.<process>"
+	case KindEvent:
+		return "ev.<kind>.<mesh>.<rank>-<gen>.<actor>.<principal>.<process>"
+	case KindLog:
+		return "log.<mesh>.<rank>-<gen>.<stream>.<principal>.<process>"
+	case KindReply:
+		return "r.<principal>.<process>.<token>"
 	}
 	return ""
 }
 
 // kindOf is the inverse of String.
 func kindOf(token string) Kind {
-	for k := KindPort; k <= KindHint; k++ {
+	for k := KindPort; k <= KindReply; k++ {
 		if token == k.String() {
 			return k
 		}

@@ -16,6 +16,8 @@ const (
 	mesh1 = "trainers-7kd93x0b5m2qa"
 	proc1 = mesh1 + "_12-0"
 	host1 = "rack3n07-2m9qx1k4h0t7c"
+	rank1 = mesh1 + ".12-0" // proc1 as two tokens
+	alice = "u-alice." + proc1
 )
 
 func must[T any](v T, err error) T {
@@ -46,11 +48,13 @@ var (
 	genPortID = rapid.Custom(func(t *rapid.T) subjects.PortID {
 		return genProc.Draw(t, "proc").Actor(genName.Draw(t, "actor")).Port(genPort.Draw(t, "port"))
 	})
-	genFrom = rapid.Custom(func(t *rapid.T) string {
+	genPrincipal = rapid.StringMatching(`[hpsguow]-[A-Za-z0-9][A-Za-z0-9_-]{0,31}`)
+	genSender    = rapid.Custom(func(t *rapid.T) subjects.Sender {
+		principal := must(subjects.ParsePrincipal(genPrincipal.Draw(t, "principal")))
 		if rapid.Bool().Draw(t, "foreign") {
-			return genLabel.Draw(t, "from")
+			return must(subjects.ParseSender(principal.String() + "." + genLabel.Draw(t, "process")))
 		}
-		return genProc.Draw(t, "from").Process().String()
+		return subjects.NewSender(principal, genProc.Draw(t, "process").Process())
 	})
 	genToken = rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9_-]{0,31}(\.[A-Za-z0-9][A-Za-z0-9_-]{0,31}){0,3}`)
 	genSpace = rapid.Custom(func(t *rapid.T) subjects.Space {

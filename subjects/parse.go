@@ -5,27 +5,26 @@ import (
 	"strings"
 )
 
-// Subject is a parsed subject. Beyond Kind, a field is set only if the kind has
-// it, as listed; From is set for all but KindHint.
+// Subject is a parsed subject. Beyond Kind, a field is set only if the kind has it, as listed;
+// Sender is set for all but KindHint.
 type Subject struct {
 	Kind    Kind
-	HasRank bool      // p, log, and ev about a rank: Proc is set
-	Proc    ProcID    // p, log, and ev about a rank
-	Mesh    MeshID    // p, k, log, and ev about a mesh
-	Process ProcessID // f, c, n
+	HasRank bool   // p, f, c, n, hv, log, and ev about a rank: Proc is set
+	Proc    ProcID // the same; in f, c and n the first one of a process
+	Mesh    MeshID // p, k, f, c, n, hv, log, and ev about a mesh
 
 	Actor    string // p, k, cast, and ev about an actor
 	Port     string // p, k
 	Coords   string // k
-	Host     string // h: the text of a HostID, or Any
-	Verb     string // h
+	Host     string // hr: the text of a HostID, or Any; hw: the text of a HostID
+	Verb     string // hr, hw
 	MeshName string // cast
 	Endpoint string // cast
 	Event    string // hb, ev: the <kind> token
 	Stream   string // log
 	Link     string // n
 	Token    string // r: 1 to 4 tokens
-	From     string // the sender; in r, the receiver of the reply
+	Sender   Sender // in r, the receiver of the reply
 }
 
 // Scope is the object of an event.
@@ -77,44 +76,68 @@ func (p *parser) subject() Subject {
 		out.Port = p.port()
 		out.Coords = p.token(isCoords, "place", wantCoords)
 	case KindFrame, KindControl:
-		out.Process = p.process()
-	case KindHost:
+		p.process(&out)
+	case KindHint:
+		p.process(&out)
+		out.Link = p.label("link")
+		return out
+	case KindHostRead:
 		out.Host = p.token(isHost, "host", wantHost)
 		out.Verb = p.label("verb")
+	case KindHostWrite:
+		out.Host = p.token(isLabelUID, "host ID", wantUID)
+		out.Verb = p.label("verb")
+	case KindHostEvent:
+		p.proc(&out)
+	case KindHeartbeat:
+		out.Event = p.label("heartbeat kind")
 	case KindGateway:
 		out.MeshName = p.name("mesh name")
 		out.Actor = p.name("actor name")
 		out.Endpoint = p.label("endpoint")
-	case KindHeartbeat:
-		out.Event = p.label("heartbeat kind")
 	case KindEvent:
 		p.event(&out)
 	case KindLog:
 		p.proc(&out)
 		out.Stream = p.label("stream")
 	case KindReply:
-		return p.reply(out)
-	case KindHint:
-		out.Process = p.process()
-		out.Link = p.token(isFrom, "link", wantFrom)
+		out.Sender = p.sender()
+		p.replyToken(&out)
 		return out
 	default:
-		p.fail("subject kind", first, "one of p k f c h cast hb ev log r n")
+		p.fail("subject kind", first, "one of p k f c n hr hw hv hb cast ev log r")
 		return out
 	}
-	out.From = p.token(isFrom, "sender", wantFrom)
+	out.Sender = p.sender()
 	return out
 }
 
-// reply parses r.<from>.<token>, the one kind without its sender at the end.
-func (p *parser) reply(out Subject) Subject {
-	out.From = p.token(isFrom, "sender", wantFrom)
+// sender parses <principal>.<process>.
+func (p *parser) sender() Sender {
+	pair := p.rest
+	principal := p.token(isPrincipal, "principal", wantPrincipal)
+	process := p.token(isProcess, "sender's process", wantProcess)
+	if p.err != nil {
+		return Sender{}
+	}
+	return Sender{pair[:len(principal)+1+len(process)]}
+}
+
+// replyToken parses the rest of r., the one kind without its sender at the end.
+func (p *parser) replyToken(out *Subject) {
 	out.Token = p.rest
 	if !p.more || !isReplyToken(out.Token) {
 		p.fail("reply token", out.Token, "1 to 4 labels joined by dots; a label is "+wantLabel)
 	}
 	p.more = false
-	return out
+}
+
+// process parses the first proc of an OS process.
+func (p *parser) process(out *Subject) {
+	p.proc(out)
+	if out.Proc.Index > 0 {
+		p.fail("process", out.Proc.String(), "rank-gen without an index")
+	}
 }
 
 func (p *parser) proc(out *Subject) {
@@ -155,14 +178,6 @@ func (p *parser) mesh() MeshID             { return MeshID{p.token(isLabelUID, "
 func (p *parser) name(what string) string  { return p.token(isName, what, wantName) }
 func (p *parser) label(what string) string { return p.token(isLabel, what, wantLabel) }
 func (p *parser) port() string             { return p.token(isPort, "port", wantPort) }
-
-func (p *parser) process() ProcessID {
-	t := p.next()
-	if _, ok := parseProcess(t); !ok {
-		p.fail("process ID", t, "mesh_rank-gen")
-	}
-	return ProcessID{t}
-}
 
 func (p *parser) token(is func(string) bool, what, want string) string {
 	t := p.next()

@@ -17,11 +17,11 @@ const MaxRoot = 64
 // MaxSubject is the longest subject a Space builds, in bytes (SUB-3): a cast with
 // every token at its longest. It is far below NATS' control line of 4096.
 const MaxSubject = maxPrefix + len("k.") + MaxName + len(".") + MaxName + len(".") + MaxLabel +
-	len(".") + MaxCoords*(maxNumber+1) - 1 + len(".") + maxProcess
+	len(".") + MaxCoords*(maxNumber+1) - 1 + len(".") + maxSender
 
 const (
-	maxPrefix  = MaxRoot + len("."+Version+".") + MaxLabel + len(".")
-	maxProcess = MaxName + 2*(1+maxNumber)
+	maxPrefix = MaxRoot + len("."+Version+".") + MaxLabel + len(".")
+	maxSender = maxPrincipal + len(".") + MaxName + 2*(1+maxNumber)
 )
 
 // Space is the part of the subject tree for one deployment. The zero Space is castnet.v1.default.

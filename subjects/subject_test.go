@@ -14,36 +14,42 @@ import (
 func build(s subjects.Space, v subjects.Subject) string {
 	switch v.Kind {
 	case subjects.KindPort:
-		return s.Port(v.Proc.Actor(v.Actor).Port(v.Port), v.From)
+		return s.Port(v.Proc.Actor(v.Actor).Port(v.Port), v.Sender)
 	case subjects.KindCast:
-		return s.Cast(v.Mesh, v.Actor, v.Port, v.Coords, v.From)
+		return s.Cast(v.Mesh, v.Actor, v.Port, v.Coords, v.Sender)
 	case subjects.KindFrame:
-		return s.Frame(v.Process, v.From)
+		return s.Frame(v.Proc.Process(), v.Sender)
 	case subjects.KindControl:
-		return s.Control(v.Process, v.From)
-	case subjects.KindHost:
-		return s.Host(v.Host, v.Verb, v.From)
+		return s.Control(v.Proc.Process(), v.Sender)
+	case subjects.KindHostRead:
+		return s.HostRead(v.Host, v.Verb, v.Sender)
+	case subjects.KindHostWrite:
+		host, _ := subjects.ParseHostID(v.Host)
+		return s.HostWrite(host, v.Verb, v.Sender)
+	case subjects.KindHostEvent:
+		return s.HostEvent(v.Proc, v.Sender)
 	case subjects.KindGateway:
-		return s.Gateway(v.MeshName, v.Actor, v.Endpoint, v.From)
+		return s.Gateway(v.MeshName, v.Actor, v.Endpoint, v.Sender)
 	case subjects.KindHeartbeat:
-		return s.Heartbeat(v.Event, v.From)
+		return s.Heartbeat(v.Event, v.Sender)
 	case subjects.KindEvent:
-		return s.Event(v.Event, v.Scope(), v.From)
+		return s.Event(v.Event, v.Scope(), v.Sender)
 	case subjects.KindLog:
-		return s.Log(v.Proc, v.Stream, v.From)
+		return s.Log(v.Proc, v.Stream, v.Sender)
 	case subjects.KindReply:
-		return s.Reply(v.From, v.Token)
+		return s.Reply(v.Sender, v.Token)
 	case subjects.KindHint:
-		return s.Hint(v.Process, v.Link)
+		return s.Hint(v.Proc.Process(), v.Link)
 	}
 	return ""
 }
 
 // genSubject draws a parsed subject of any kind.
 var genSubject = rapid.Custom(func(t *rapid.T) subjects.Subject {
-	v := subjects.Subject{Kind: subjects.Kind(rapid.Uint8Range(1, 11).Draw(t, "kind")),
-		From: genFrom.Draw(t, "from")}
+	v := subjects.Subject{Kind: subjects.Kind(rapid.Uint8Range(1, 13).Draw(t, "kind")),
+		Sender: genSender.Draw(t, "sender")}
 	ranked := func() { v.Proc = genProc.Draw(t, "proc"); v.Mesh, v.HasRank = v.Proc.Mesh, true }
+	process := func() { ranked(); v.Proc = v.Proc.Lead() }
 	switch v.Kind {
 	case subjects.KindPort:
 		ranked()
@@ -52,8 +58,12 @@ var genSubject = rapid.Custom(func(t *rapid.T) subjects.Subject {
 		v.Mesh = genMesh.Draw(t, "mesh")
 		v.Actor, v.Port, v.Coords = genName.Draw(t, "actor"), genPort.Draw(t, "port"), genWhere.Draw(t, "where")
 	case subjects.KindFrame, subjects.KindControl:
-		v.Process = genProc.Draw(t, "process").Process()
-	case subjects.KindHost:
+		process()
+	case subjects.KindHostEvent:
+		ranked()
+	case subjects.KindHostWrite:
+		v.Host, v.Verb = genUnique.Draw(t, "host"), genLabel.Draw(t, "verb")
+	case subjects.KindHostRead:
 		v.Host, v.Verb = rapid.OneOf(genUnique, rapid.Just(subjects.Any)).Draw(t, "host"), genLabel.Draw(t, "verb")
 	case subjects.KindGateway:
 		v.MeshName, v.Actor, v.Endpoint = genName.Draw(t, "mesh"), genName.Draw(t, "actor"),
@@ -77,7 +87,8 @@ var genSubject = rapid.Custom(func(t *rapid.T) subjects.Subject {
 	case subjects.KindReply:
 		v.Token = genToken.Draw(t, "token")
 	case subjects.KindHint:
-		v.Process, v.Link, v.From = genProc.Draw(t, "process").Process(), v.From, ""
+		process()
+		v.Link, v.Sender = genLabel.Draw(t, "link"), subjects.Sender{}
 	}
 	return v
 })
@@ -88,49 +99,53 @@ func TestSpace_subjectsMatchTheDocumentedTable(t *testing.T) {
 	mesh := must(subjects.ParseMeshID(mesh1))
 	proc := subjects.ProcID{Mesh: mesh, Rank: 12}
 	process, actor := proc.Process(), proc.Actor("counter-0c8h4w2n6v1ye")
+	anon, from := subjects.Anon(), must(subjects.ParseSender(alice))
+	host := must(subjects.ParseHostID(host1))
 	for want, got := range map[string]string{
-		"p.trainers-7kd93x0b5m2qa.12-0.counter-0c8h4w2n6v1ye.add.anon": s.Port(actor.Port("add"), "anon"),
-		"p.trainers-7kd93x0b5m2qa.12-0.*.*.*":                          s.PortsOf(proc),
-		"k.trainers-7kd93x0b5m2qa.worker.step.3-_.anon": s.Cast(mesh, "worker", "step",
-			"3-_", "anon"),
-		"k.trainers-7kd93x0b5m2qa.*.*.3-_.*":                        s.CastsOf(mesh, "3-_"),
-		"f.trainers-7kd93x0b5m2qa_12-0.anon":                        s.Frame(process, "anon"),
-		"f.trainers-7kd93x0b5m2qa_12-0.*":                           s.FramesOf(process),
-		"c.trainers-7kd93x0b5m2qa_12-0.trainers-7kd93x0b5m2qa_12-0": s.Control(process, process.String()),
-		"c.trainers-7kd93x0b5m2qa_12-0.*":                           s.ControlsOf(process),
-		"h.rack3n07-2m9qx1k4h0t7c.ping.anon":                        s.Host(host1, "ping", "anon"),
-		"h.any.ping.anon":                                           s.Host(subjects.Any, "ping", "anon"),
-		"h.rack3n07-2m9qx1k4h0t7c.*.*":                              s.HostVerbs(host1, ""),
-		"h.any.ping.*":                                              s.HostVerbs(subjects.Any, "ping"),
-		"cast.trainers.worker.step.anon": s.Gateway("trainers", "worker",
-			"step", "anon"),
-		"cast.trainers.worker.step.*": s.GatewayTo("trainers",
-			"worker", "step"),
-		"p.trainers-7kd93x0b5m2qa.12-0.*.add.*": s.PortsNamed(proc, "add"),
-		"cast.*.*.*.*":                          s.Gateways(),
-		"hb.host.anon":                          s.Heartbeat("host", "anon"),
-		"hb.host.*":                             s.Heartbeats("host"),
-		"hb.*.*":                                s.Heartbeats(""),
-		"ev.online._._._.anon": s.Event("online",
-			subjects.EventScope{}, "anon"),
-		"ev.ready.trainers-7kd93x0b5m2qa._._.anon":     s.Event("ready", mesh.Scope(), "anon"),
-		"ev.exited.trainers-7kd93x0b5m2qa.12-0._.anon": s.Event("exited", proc.Scope(), "anon"),
-		"ev.failed.trainers-7kd93x0b5m2qa.12-0.counter-0c8h4w2n6v1ye.anon": s.Event("failed",
-			actor.Scope(), "anon"),
-		"ev.stopped.trainers-7kd93x0b5m2qa._.worker.anon": s.Event("stopped",
-			subjects.EventScope{Mesh: mesh, Actor: "worker"}, "anon"),
-		"ev.*.trainers-7kd93x0b5m2qa.*.*.*":                        s.Events("", mesh),
-		"ev.actor.*.0-0.agent.*":                                   s.RankZeroEvents("actor", "agent"),
-		"ev.actor.trainers-7kd93x0b5m2qa.*.worker.*":               s.ActorEvents("actor", mesh, "worker"),
-		"ev.exited.*.*.*.*":                                        s.Events("exited", subjects.MeshID{}),
-		"log.trainers-7kd93x0b5m2qa.12-0.stderr.anon":              s.Log(proc, "stderr", "anon"),
-		"log.trainers-7kd93x0b5m2qa.*.*.*":                         s.Logs(mesh),
-		"log.*.*.*.*":                                              s.Logs(subjects.MeshID{}),
-		"r.alice.0c8h4w":                                           s.Reply("alice", "0c8h4w"),
-		"r.alice.0c8h4w.Xy9":                                       s.Reply("alice", "0c8h4w.Xy9"),
-		"r.alice.>":                                                s.Replies("alice"),
-		"n.trainers-7kd93x0b5m2qa_12-0.rack3n07-2m9qx1k4h0t7c_0-0": s.Hint(process, host1+"_0-0"),
-		"n.trainers-7kd93x0b5m2qa_12-0.*":                          s.HintsOf(process),
+		"p." + rank1 + ".counter-0c8h4w2n6v1ye.add.u-anon.x":     s.Port(actor.Port("add"), anon),
+		"p." + rank1 + ".*.*.*.*":                                s.PortsOf(proc),
+		"p." + rank1 + ".*.add.*.*":                              s.PortsNamed(proc, "add"),
+		"k." + mesh1 + ".worker.step.3-_.u-anon.x":               s.Cast(mesh, "worker", "step", "3-_", anon),
+		"k." + mesh1 + ".*.*.3-_.*.*":                            s.CastsOf(mesh, "3-_"),
+		"f." + rank1 + "." + alice:                               s.Frame(process, from),
+		"f." + rank1 + ".*.*":                                    s.FramesOf(process),
+		"c." + rank1 + "." + alice:                               s.Control(process, from),
+		"c." + rank1 + ".*.*":                                    s.ControlsOf(process),
+		"n." + rank1 + ".1z":                                     s.Hint(process, "1z"),
+		"n." + rank1 + ".*":                                      s.HintsOf(process),
+		"hr." + host1 + ".ping.u-anon.x":                         s.HostRead(host1, "ping", anon),
+		"hr.any.ping.u-anon.x":                                   s.HostRead(subjects.Any, "ping", anon),
+		"hr." + host1 + ".*.*.*":                                 s.HostReads(host1, ""),
+		"hr.any.ping.*.*":                                        s.HostReads(subjects.Any, "ping"),
+		"hw." + host1 + ".drain.u-anon.x":                        s.HostWrite(host, "drain", anon),
+		"hw." + host1 + ".drain.*.*":                             s.HostWrites(host, "drain"),
+		"hw." + host1 + ".*.*.*":                                 s.HostWrites(host, ""),
+		"hv." + rank1 + "." + alice:                              s.HostEvent(proc, from),
+		"hv." + mesh1 + ".*.*.*":                                 s.HostEvents(mesh),
+		"hv.*.*.*.*":                                             s.HostEvents(subjects.MeshID{}),
+		"hb.host.u-anon.x":                                       s.Heartbeat("host", anon),
+		"hb.host.*.*":                                            s.Heartbeats("host"),
+		"hb.*.*.*":                                               s.Heartbeats(""),
+		"cast.trainers.worker.step.u-anon.x":                     s.Gateway("trainers", "worker", "step", anon),
+		"cast.trainers.worker.step.*.*":                          s.GatewayTo("trainers", "worker", "step"),
+		"cast.*.*.*.*.*":                                         s.Gateways(),
+		"ev.online._._._.u-anon.x":                               s.Event("online", subjects.EventScope{}, anon),
+		"ev.ready." + mesh1 + "._._.u-anon.x":                    s.Event("ready", mesh.Scope(), anon),
+		"ev.exited." + rank1 + "._.u-anon.x":                     s.Event("exited", proc.Scope(), anon),
+		"ev.failed." + rank1 + ".counter-0c8h4w2n6v1ye.u-anon.x": s.Event("failed", actor.Scope(), anon),
+		"ev.stopped." + mesh1 + "._.worker.u-anon.x": s.Event("stopped",
+			subjects.EventScope{Mesh: mesh, Actor: "worker"}, anon),
+		"ev.*." + mesh1 + ".*.*.*.*":           s.Events("", mesh),
+		"ev.rank." + mesh1 + "._._.*." + proc1: s.EventsBy("rank", mesh, process),
+		"ev.actor.*.0-0.agent.*.*":             s.RankZeroEvents("actor", "agent"),
+		"ev.actor." + mesh1 + ".*.worker.*.*":  s.ActorEvents("actor", mesh, "worker"),
+		"ev.exited.*.*.*.*.*":                  s.Events("exited", subjects.MeshID{}),
+		"log." + rank1 + ".stderr.u-anon.x":    s.Log(proc, "stderr", anon),
+		"log." + mesh1 + ".*.*.*.*":            s.Logs(mesh),
+		"log.*.*.*.*.*":                        s.Logs(subjects.MeshID{}),
+		"r.u-anon.x.0c8h4w":                    s.Reply(anon, "0c8h4w"),
+		"r." + alice + ".0c8h4w.Xy9":           s.Reply(from, "0c8h4w.Xy9"),
+		"r.u-anon.x.>":                         s.Replies(anon),
 	} {
 		require.Equal(t, "castnet.v1.default."+want, got)
 		parsed, err := s.Parse(got)
@@ -172,40 +187,49 @@ func TestSpace_invalidPartsYieldNoSubject(t *testing.T) { // SUB-3
 	mesh := must(subjects.ParseMeshID(mesh1))
 	proc := subjects.ProcID{Mesh: mesh}
 	process := proc.Process()
+	anon := subjects.Anon()
+	host := must(subjects.ParseHostID(host1))
 	for _, bad := range []string{"", "*", ">", "a.b", "a b", "_A", strings.Repeat("a", 70)} {
 		for i, got := range []string{
-			s.Port(proc.Actor(bad).Port("x"), "anon"), s.Port(proc.Actor("x").Port(bad), "anon"),
-			s.Port(proc.Actor("x").Port("x"), bad),
-			s.Cast(mesh, bad, "x", "_", "anon"), s.Cast(mesh, "x", bad, "_", "anon"),
-			s.Cast(mesh, "x", "x", bad, "anon"), s.Cast(mesh, "x", "x", "_", bad),
-			s.CastsOf(mesh, bad), s.Frame(process, bad), s.Control(process, bad), s.Hint(process, bad),
-			s.Host(bad, "x", "anon"), s.Host(subjects.Any, bad, "anon"), s.Host(subjects.Any, "x", bad),
-			s.HostVerbs(bad, ""),
-			s.Gateway(bad, "x", "x", "anon"), s.Gateway("x", bad, "x", "anon"), s.Gateway("x", "x", bad, "anon"),
-			s.Gateway("x", "x", "x", bad),
-			s.Heartbeat(bad, "anon"), s.Heartbeat("x", bad), s.Event(bad, mesh.Scope(), "anon"),
-			s.Event("x", mesh.Scope(), bad),
-			s.Log(proc, bad, "anon"), s.Log(proc, "x", bad), s.Reply(bad, "x"), s.Reply("x", bad+".*"), s.Replies(bad),
+			s.Port(proc.Actor(bad).Port("x"), anon), s.Port(proc.Actor("x").Port(bad), anon),
+			s.Cast(mesh, bad, "x", "_", anon), s.Cast(mesh, "x", bad, "_", anon),
+			s.Cast(mesh, "x", "x", bad, anon), s.CastsOf(mesh, bad), s.Hint(process, bad),
+			s.HostRead(bad, "x", anon), s.HostRead(subjects.Any, bad, anon), s.HostReads(bad, ""),
+			s.HostWrite(host, bad, anon),
+			s.Gateway(bad, "x", "x", anon), s.Gateway("x", bad, "x", anon), s.Gateway("x", "x", bad, anon),
+			s.Heartbeat(bad, anon), s.Event(bad, mesh.Scope(), anon), s.Log(proc, bad, anon), s.Reply(anon, bad+".*"),
 		} {
 			require.Empty(t, got, "builder %d, part %q", i, bad)
 		}
 		if bad != "" { // where the empty token means all
-			for _, got := range []string{s.HostVerbs(subjects.Any, bad), s.Heartbeats(bad), s.Events(bad, mesh),
-				s.RankZeroEvents("x", bad), s.ActorEvents("x", mesh, bad),
-				s.Event("x", subjects.EventScope{Mesh: mesh, Actor: bad}, "anon")} {
+			for _, got := range []string{s.HostReads(subjects.Any, bad), s.HostWrites(host, bad), s.Heartbeats(bad),
+				s.Events(bad, mesh), s.RankZeroEvents("x", bad), s.ActorEvents("x", mesh, bad),
+				s.EventsBy(bad, mesh, process),
+				s.Event("x", subjects.EventScope{Mesh: mesh, Actor: bad}, anon)} {
 				require.Empty(t, got)
 			}
 		}
 	}
+	var nobody subjects.Sender
+	for i, got := range []string{
+		s.Port(proc.Actor("x").Port("x"), nobody), s.Cast(mesh, "x", "x", "_", nobody), s.Frame(process, nobody),
+		s.Control(process, nobody), s.HostRead(subjects.Any, "x", nobody), s.HostWrite(host, "x", nobody),
+		s.HostEvent(proc, nobody), s.Gateway("x", "x", "x", nobody), s.Heartbeat("x", nobody),
+		s.Event("x", mesh.Scope(), nobody), s.Log(proc, "x", nobody), s.Reply(nobody, "x"), s.Replies(nobody),
+	} {
+		require.Empty(t, got, "builder %d", i)
+	}
 	var noMesh subjects.MeshID
 	var noProc subjects.ProcID
 	for _, got := range []string{
-		s.Port(noProc.Actor("x").Port("x"), "anon"), s.PortsOf(noProc), s.PortsNamed(noProc, "x"),
-		s.GatewayTo("x", "x", "*"), s.Cast(noMesh, "x", "x", "_", "anon"), s.CastsOf(noMesh, "_"),
-		s.Frame(noProc.Process(), "anon"), s.FramesOf(noProc.Process()), s.ControlsOf(noProc.Process()),
-		s.HintsOf(noProc.Process()),
-		s.Log(noProc, "x", "anon"), s.Event("x", noProc.Scope(), "anon"),
-		s.Event("x", subjects.EventScope{Actor: "x"}, "anon"),
+		s.Port(noProc.Actor("x").Port("x"), anon), s.PortsOf(noProc), s.PortsNamed(noProc, "x"),
+		s.GatewayTo("x", "x", "*"), s.EventsBy("x", noMesh, process), s.EventsBy("x", mesh, noProc.Process()),
+		s.Cast(noMesh, "x", "x", "_", anon), s.CastsOf(noMesh, "_"),
+		s.Frame(noProc.Process(), anon), s.FramesOf(noProc.Process()), s.ControlsOf(noProc.Process()),
+		s.HintsOf(noProc.Process()), s.HostWrite(subjects.HostID{}, "x", anon),
+		s.HostWrites(subjects.HostID{}, ""), s.HostEvent(noProc, anon),
+		s.Log(noProc, "x", anon), s.Event("x", noProc.Scope(), anon),
+		s.Event("x", subjects.EventScope{Actor: "x"}, anon),
 	} {
 		require.Empty(t, got)
 	}
@@ -214,30 +238,39 @@ func TestSpace_invalidPartsYieldNoSubject(t *testing.T) { // SUB-3
 func TestSpace_parseErrorsNameTheDefect(t *testing.T) { // SUB-3
 	var s subjects.Space
 	for subject, want := range map[string]string{
-		"":                                                  `want one that starts with castnet.v1.default.`,
-		"castnet.v1.other.hb.x.anon":                        `want one that starts with castnet.v1.default.`,
-		"castnet.v2.default.hb.x.anon":                      `want one that starts with castnet.v1.default.`,
-		"castnet.v1.default.":                               `subject kind "": want one of`,
-		"castnet.v1.default.zz.a.b":                         `subject kind "zz": want one of`,
-		"castnet.v1.default.hb.x":                           `tokens "hb.x": want hb.<kind>.<from>`,
-		"castnet.v1.default.hb.x.a.b":                       `tokens "hb.x.a.b": want hb.<kind>.<from>`,
-		"castnet.v1.default.hb..a":                          `heartbeat kind "": want 1 to 32`,
-		"castnet.v1.default.hb.*.a":                         `heartbeat kind "*": want 1 to 32`,
-		"castnet.v1.default.hb.x.":                          `sender "": want a process`,
-		"castnet.v1.default.r.a":                            `reply token "": want 1 to 4 labels`,
-		"castnet.v1.default.r.a.":                           `reply token "": want 1 to 4 labels`,
-		"castnet.v1.default.r.a.1.2.3.4.5":                  `reply token "1.2.3.4.5": want 1 to 4 labels`,
-		"castnet.v1.default.r.a.>":                          `reply token ">": want 1 to 4 labels`,
-		"castnet.v1.default.p." + mesh1 + ".12.a.b.anon":    `rank "12": want rank-gen`,
-		"castnet.v1.default.p." + mesh1 + ".012-0.a.b.anon": `rank "012-0": want rank-gen`,
-		"castnet.v1.default.p.trainers.12-0.a.b.anon":       `mesh ID "trainers": want label-uid`,
-		"castnet.v1.default.p." + mesh1 + ".1-0.a._B.anon":  `port "_B": want 1 to 32`,
-		"castnet.v1.default.k." + mesh1 + ".a.b.03.anon":    `place "03": want 1 to 4 coordinates`,
-		"castnet.v1.default.ev.x._.1-0._.anon":              `mesh ID "_": want a mesh, since`,
-		"castnet.v1.default.ev.x._._.a.anon":                `mesh ID "_": want a mesh, since`,
-		"castnet.v1.default.ev.x." + mesh1 + ".1-0._y.anon": `actor name "_y": want 1 to 32`,
-		"castnet.v1.default.f." + mesh1 + ".anon":           `process ID "` + mesh1 + `": want mesh_rank-gen`,
-		"castnet.v1.default.h.rack.ping.anon":               `host "rack": want a host ID`,
+		"":                                                   `want one that starts with castnet.v1.default.`,
+		"castnet.v1.other.hb.x.u-anon.x":                     `want one that starts with castnet.v1.default.`,
+		"castnet.v2.default.hb.x.u-anon.x":                   `want one that starts with castnet.v1.default.`,
+		"castnet.v1.default.":                                `subject kind "": want one of`,
+		"castnet.v1.default.zz.a.b":                          `subject kind "zz": want one of`,
+		"castnet.v1.default.h.any.info.u-anon.x":             `subject kind "h": want one of`,
+		"castnet.v1.default.hb.x":                            `tokens "hb.x": want hb.<kind>.<principal>.<process>`,
+		"castnet.v1.default.hb.x.u-a":                        `tokens "hb.x.u-a": want hb.<kind>.<principal>.<process>`,
+		"castnet.v1.default.hb.x.u-a.b.c":                    `tokens "hb.x.u-a.b.c": want hb.<kind>.<principal>.<process>`,
+		"castnet.v1.default.hb..u-a.b":                       `heartbeat kind "": want 1 to 32`,
+		"castnet.v1.default.hb.*.u-a.b":                      `heartbeat kind "*": want 1 to 32`,
+		"castnet.v1.default.hb.x..b":                         `principal "": want h, p, s, g, u, o or w`,
+		"castnet.v1.default.hb.x.*.b":                        `principal "*": want h, p, s, g, u, o or w`,
+		"castnet.v1.default.hb.x.anon.b":                     `principal "anon": want h, p, s, g, u, o or w`,
+		"castnet.v1.default.hb.x.u-a.":                       `sender's process "": want label-uid_rank-gen`,
+		"castnet.v1.default.hb.x.u-a.>":                      `sender's process ">": want label-uid_rank-gen`,
+		"castnet.v1.default.r.u-a.b":                         `reply token "": want 1 to 4 labels`,
+		"castnet.v1.default.r.u-a.b.":                        `reply token "": want 1 to 4 labels`,
+		"castnet.v1.default.r.u-a.b.1.2.3.4.5":               `reply token "1.2.3.4.5": want 1 to 4 labels`,
+		"castnet.v1.default.r.u-a.b.>":                       `reply token ">": want 1 to 4 labels`,
+		"castnet.v1.default.p." + mesh1 + ".12.a.b.u-a.x":    `rank "12": want rank-gen`,
+		"castnet.v1.default.p." + mesh1 + ".012-0.a.b.u-a.x": `rank "012-0": want rank-gen`,
+		"castnet.v1.default.p.trainers.12-0.a.b.u-a.x":       `mesh ID "trainers": want label-uid`,
+		"castnet.v1.default.p." + mesh1 + ".1-0.a._B.u-a.x":  `port "_B": want 1 to 32`,
+		"castnet.v1.default.k." + mesh1 + ".a.b.03.u-a.x":    `place "03": want 1 to 4 coordinates`,
+		"castnet.v1.default.ev.x._.1-0._.u-a.x":              `mesh ID "_": want a mesh, since`,
+		"castnet.v1.default.ev.x._._.a.u-a.x":                `mesh ID "_": want a mesh, since`,
+		"castnet.v1.default.ev.x." + mesh1 + ".1-0._y.u-a.x": `actor name "_y": want 1 to 32`,
+		"castnet.v1.default.f." + proc1 + ".u-a.x":           `mesh ID "` + proc1 + `": want label-uid`,
+		"castnet.v1.default.f." + mesh1 + ".3-0-1.u-a.x":     `process "` + mesh1 + `/3.0.1": want rank-gen without an index`,
+		"castnet.v1.default.n." + mesh1 + ".3-0._z":          `link "_z": want 1 to 32`,
+		"castnet.v1.default.hr.rack.ping.u-a.x":              `host "rack": want a host ID`,
+		"castnet.v1.default.hw.any.drain.u-a.x":              `host ID "any": want label-uid`,
 	} {
 		got, err := s.Parse(subject)
 		require.ErrorContains(t, err, want)
@@ -266,33 +299,40 @@ func TestSpace_longestSubjectIsMaxSubject(t *testing.T) { // SUB-3
 	unique := long + "-0123456789abc"
 	s := must(subjects.NewSpace(long+"."+strings.Repeat("b", 31), long))
 	mesh := must(subjects.ParseMeshID(unique))
-	from := subjects.ProcID{Mesh: mesh, Rank: 1<<32 - 1, Gen: 1<<32 - 1}.Process().String()
+	from := subjects.NewSender(subjects.HostPrincipal(long),
+		subjects.ProcID{Mesh: mesh, Rank: 1<<32 - 1, Gen: 1<<32 - 1}.Process())
 	where := "4294967295-4294967295-4294967295-4294967295"
 	require.Len(t, s.Cast(mesh, unique, long, where, from), subjects.MaxSubject)
-	require.Equal(t, 342, subjects.MaxSubject)
+	require.Equal(t, 377, subjects.MaxSubject)
 }
 
 func TestSpace_hotPathAllocatesNothing(t *testing.T) { // SUB-5
 	var s subjects.Space
 	mesh := must(subjects.ParseMeshID(mesh1))
 	id := subjects.ProcID{Mesh: mesh, Rank: 12}.Actor("counter-0c8h4w2n6v1ye").Port("add")
-	for _, subject := range []string{s.Port(id, proc1), s.Cast(mesh, "worker", "step", "3-_", proc1)} {
+	from := must(subjects.ParseSender(alice))
+	process := id.Actor.Proc.Process()
+	for _, subject := range []string{s.Port(id, from), s.Cast(mesh, "worker", "step", "3-_", from),
+		s.Frame(process, from), s.Control(process, from), s.Hint(process, "1z"), s.Heartbeat("host", from),
+		s.HostRead(host1, "ping", from), s.HostEvent(id.Actor.Proc, from), s.Reply(from, "x"),
+		s.Gateway("trainers", "worker", "step", subjects.Anon())} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			if _, err := s.Parse(subject); err != nil {
 				t.Error(err)
 			}
 		}))
 	}
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = s.Port(id, proc1) }), 1.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = s.Port(id, from) }), 1.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = s.Frame(process, from) }), 1.0)
 }
 
 func FuzzSpace_parse(f *testing.F) {
 	for _, tail := range []string{
-		"p." + mesh1 + ".12-0.counter.add.anon", "k." + mesh1 + ".worker.step.3-_." + proc1, "f." + proc1 + ".anon",
-		"c." + proc1 + "." + proc1,
-		"h.any.ping.anon", "cast.trainers.worker.step.anon", "hb.host.anon", "ev.exited." + mesh1 + ".12-0._.anon",
-		"ev.x._._._.anon",
-		"log." + mesh1 + ".12-0.stderr.anon", "r.alice.x.y", "n." + proc1 + "." + proc1, "", "..", "p",
+		"p." + rank1 + ".counter.add.u-anon.x", "k." + mesh1 + ".worker.step.3-_." + alice, "f." + rank1 + ".u-anon.x",
+		"c." + rank1 + "." + alice, "n." + rank1 + ".1z", "hr.any.ping.u-anon.x", "hw." + host1 + ".drain." + alice,
+		"hv." + rank1 + ".h-rack." + host1 + "_0-0", "cast.trainers.worker.step.u-anon.x", "hb.host.u-anon.x",
+		"ev.exited." + rank1 + "._.u-anon.x", "ev.x._._._.w-eye.x", "log." + rank1 + ".stderr.p-rack.x",
+		"r.u-alice.x.y.z", "", "..", "p",
 	} {
 		f.Add("castnet.v1.default." + tail)
 	}
@@ -310,7 +350,8 @@ func FuzzSpace_parse(f *testing.F) {
 
 func BenchmarkSpace_parsePort(b *testing.B) {
 	var s subjects.Space
-	subject := s.Port(must(subjects.ParsePortID(mesh1+"/12.0/counter-0c8h4w2n6v1ye:add")), proc1)
+	subject := s.Port(must(subjects.ParsePortID(mesh1+"/12.0/counter-0c8h4w2n6v1ye:add")),
+		must(subjects.ParseSender(alice)))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Parse(subject); err != nil {
@@ -322,9 +363,10 @@ func BenchmarkSpace_parsePort(b *testing.B) {
 func BenchmarkSpace_buildPort(b *testing.B) {
 	var s subjects.Space
 	id := must(subjects.ParsePortID(mesh1 + "/12.0/counter-0c8h4w2n6v1ye:add"))
+	from := must(subjects.ParseSender(alice))
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = s.Port(id, proc1)
+		_ = s.Port(id, from)
 	}
 }
 

@@ -17,20 +17,18 @@ const (
 	maxNumber      = 10 // digits of a uint32
 )
 
-// Anon is the sender of a client without credentials.
-const Anon = "anon"
-
 // Any stands for every host: each live one answers. No HostID can equal it.
 const Any = "any"
 
 const (
-	wantLabel  = "1 to 32 characters of A-Z a-z 0-9 _ -, starting with a letter or digit"
-	wantUID    = "label-uid: a label of " + wantLabel + "; then 13 characters of 0-9 a-z"
-	wantName   = wantLabel + "; or such a label, -, and 13 characters of 0-9 a-z"
-	wantPort   = wantLabel + "; or _ and 1 to 31 characters of 0-9 a-z for a system port"
-	wantFrom   = "a process as label-uid_rank-gen, or " + wantLabel
-	wantCoords = "1 to 4 coordinates joined by -, each a number or _"
-	wantHost   = "a host ID as label-uid, or " + Any
+	wantLabel     = "1 to 32 characters of A-Z a-z 0-9 _ -, starting with a letter or digit"
+	wantUID       = "label-uid: a label of " + wantLabel + "; then 13 characters of 0-9 a-z"
+	wantName      = wantLabel + "; or such a label, -, and 13 characters of 0-9 a-z"
+	wantPort      = wantLabel + "; or _ and 1 to 31 characters of 0-9 a-z for a system port"
+	wantProcess   = "label-uid_rank-gen, or " + wantLabel
+	wantPrincipal = "h, p, s, g, u, o or w for the role, then - and " + wantLabel
+	wantCoords    = "1 to 4 coordinates joined by -, each a number or _"
+	wantHost      = "a host ID as label-uid, or " + Any
 )
 
 // CheckLabel returns nil if s is a label. Otherwise its error names s by its role what ("host
@@ -42,10 +40,6 @@ func CheckName(what, s string) error { return check(isName(s), what, s, wantName
 
 // CheckPort returns nil if s is a port token.
 func CheckPort(s string) error { return check(isPort(s), "port", s, wantPort) }
-
-// CheckFrom returns nil if s can be the sender of a message: the text of a
-// ProcessID, or a foreign name.
-func CheckFrom(s string) error { return check(isFrom(s), "sender", s, wantFrom) }
 
 // CheckCoords returns nil if s is the place token of a cast: 1 to 4 coordinates joined by "-", each
 // a number or "_" for the whole dimension.
@@ -125,11 +119,6 @@ func isPort(s string) bool {
 }
 
 func isHost(s string) bool { return s == Any || isLabelUID(s) }
-
-func isFrom(s string) bool {
-	_, ok := parseProcess(s)
-	return ok || isLabel(s)
-}
 
 func isCoords(s string) bool {
 	for range MaxCoords {

@@ -201,7 +201,7 @@ func newController(ctx *actor.Context, t term) (*Controller, error) {
 	c.st.self = p.ID()
 	c.st.epoch = t.epoch
 	c.st.durable = t.service.Durable()
-	err := p.Subscribe(p.Space().Events(actor.KindProc, subjects.MeshID{}), func(m bus.Msg) {
+	hear := func(m bus.Msg) {
 		s, err := p.Space().Parse(m.Subject)
 		if err != nil || !c.meshes.has(s.Mesh.String()) {
 			return
@@ -215,9 +215,11 @@ func newController(ctx *actor.Context, t term) (*Controller, error) {
 			log.Warn().Err(err).Str("subject", m.Subject).
 				Msg("the system controller missed an event: its next poll of the hosts replaces it")
 		}
-	})
-	if err != nil {
-		return nil, err
+	}
+	for _, subject := range actor.ProcEvents(p.Space(), subjects.MeshID{}) {
+		if err := p.Subscribe(subject, hear); err != nil {
+			return nil, err
+		}
 	}
 	for _, r := range t.records.worlds {
 		c.watchWorld(ctx, r)

@@ -360,7 +360,8 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 	}
 	r := &activeTerm{epoch: epoch, end: &termEnd{done: make(chan struct{})}}
 	o := actor.Options{
-		ID: subjects.ProcID{Mesh: id}, Bus: s.opts.Bus, Space: s.opts.Space, Registry: registry, Log: s.opts.Log,
+		ID: subjects.ProcID{Mesh: id}, Principal: subjects.SystemPrincipal(s.opts.Label), Bus: s.opts.Bus,
+		Space: s.opts.Space, Registry: registry, Log: s.opts.Log,
 		Coordinator: func(e actor.Event) { r.end.set(errors.New(e.Report()), 0, false) }, // the next term follows
 	}
 	agent.ConfigureProc(&o, s.opts.Config)

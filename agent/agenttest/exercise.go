@@ -316,16 +316,19 @@ func (s testCase) listen(id string) chan actor.Event {
 	s.t.Helper()
 	heard := make(chan actor.Event, 64)
 	control := s.Client.Bus().Control()
-	sub, err := control.Subscribe(s.Client.Space().Events("", subjects.MeshID{}), func(m bus.Msg) {
-		e, err := actor.DecodeEventFrom(s.Client.Space(), m)
-		ofIt := e.Mesh == id && e.Kind == actor.KindProc || e.Actor == id && e.Kind == actor.KindActor
-		if err == nil && ofIt && e.Terminal() {
-			e.Each(func(e actor.Event) { heard <- e })
-		}
-	})
-	require.NoError(s.t, err)
+	space := s.Client.Space()
+	for _, filter := range []string{space.HostEvents(subjects.MeshID{}), space.Events("", subjects.MeshID{})} {
+		sub, err := control.Subscribe(filter, func(m bus.Msg) {
+			e, err := actor.DecodeEventFrom(space, m)
+			ofIt := e.Mesh == id && e.Kind == actor.KindProc || e.Actor == id && e.Kind == actor.KindActor
+			if err == nil && ofIt && e.Terminal() {
+				e.Each(func(e actor.Event) { heard <- e })
+			}
+		})
+		require.NoError(s.t, err)
+		s.t.Cleanup(func() { _ = sub.Unsubscribe() })
+	}
 	require.NoError(s.t, control.Flush(s.ctx))
-	s.t.Cleanup(func() { _ = sub.Unsubscribe() })
 	return heard
 }
 

@@ -217,7 +217,7 @@ func startHostProcess(ctx context.Context, l *launch.Launcher, exe string, o Opt
 func pingHost(ctx context.Context, o Options, id subjects.HostID) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	request := bus.Msg{Subject: o.Space.Host(id.String(), agent.Info.Name(), subjects.Anon)}
+	request := bus.Msg{Subject: o.Space.HostRead(id.String(), agent.Info.Name(), subjects.Anon())}
 	_, err := o.Bus.Control().Request(ctx, request, actor.IsAnswer)
 	return err
 }

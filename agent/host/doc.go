@@ -8,10 +8,10 @@
 //	defer h.Close(ctx)
 //
 // After Start, package mesh and any NATS client can find the host. The verb in
-// `h.<host>.<verb>.<from>` is the endpoint; the host `any` addresses all hosts. As a micro service
-// it is called castnet-host.
+// `hr.<host>.<verb>.<sender>` is the endpoint; the host `any` addresses all hosts. Verbs on which
+// the host acts have `hw.` and one host. As a micro service it is called castnet-host.
 //
-//	nats req castnet.v1.default.h.any.info.anon '' --replies 0
+//	nats req castnet.v1.default.hr.any.info.u-anon.x '' --replies 0
 //
 // # Contract
 //

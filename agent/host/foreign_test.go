@@ -28,7 +28,7 @@ func TestForeign_requestsAreAnsweredWhileDataIsBlocked_HOST12(t *testing.T) {
 		t.Fatal("the data are not held up")
 	}
 	for _, subject := range []string{
-		"castnet.v1.default.h." + r.host.ID().String() + ".info.anon", "castnet.v1.default.h.any.info.anon",
+		"castnet.v1.default.hr." + r.host.ID().String() + ".info.u-anon.x", "castnet.v1.default.hr.any.info.u-anon.x",
 		"$SRV.PING.castnet-host", "$SRV.INFO.castnet-host", "$SRV.STATS.castnet-host",
 	} {
 		m, err := r.client.Bus().Control().Request(t.Context(), bus.Msg{Subject: subject})

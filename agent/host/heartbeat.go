@@ -134,7 +134,7 @@ func (p *heartbeater) send() {
 	}
 	b, err := wire.Marshal(p.heartbeat)
 	if err == nil {
-		err = control.Publish(p.proc.Space().Heartbeat(agent.KindHostHeartbeat, p.proc.ID().Process().String()), b)
+		err = control.Publish(p.proc.Space().Heartbeat(agent.KindHostHeartbeat, p.proc.Sender()), b)
 	}
 	if err != nil && !errors.Is(err, bus.ErrDisconnected) && !errors.Is(err, bus.ErrClosed) {
 		log := p.proc.Log()

@@ -28,7 +28,7 @@ func (r *rig) beats(t *testing.T) <-chan agent.Heartbeat {
 			}
 			var b agent.Heartbeat
 			if err = wire.Unmarshal(m.Data, &b); err == nil {
-				err = b.Check(s.From)
+				err = b.Check(s.Sender)
 			}
 			if err != nil {
 				t.Error(err)

@@ -203,8 +203,8 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		// before any message reaches this host, so that leftovers of an earlier one send nothing more
 		left = r.adoptAll()
 	}
-	opts := actor.Options{ID: h.id.Proc(), Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log,
-		Links:       link.Config{FirstSeq: h.firstPacket},
+	opts := actor.Options{ID: h.id.Proc(), Principal: subjects.HostPrincipal(h.id.Label()), Bus: o.Bus,
+		Space: o.Space, Registry: registry, Log: o.Log, Links: link.Config{FirstSeq: h.firstPacket},
 		Coordinator: func(actor.Event) {}, // logged and published elsewhere
 	}
 	agent.ConfigureProc(&opts, o.Config)
@@ -228,8 +228,9 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		Announce: true, AnnounceStart: true, Mailbox: agent.MailboxSize}); err != nil {
 		return err
 	}
-	for _, who := range []string{h.id.String(), subjects.Any} {
-		if err := h.proc.SubscribeLossy(h.requestInbox(), o.Space.HostVerbs(who, ""), h.handleForeign); err != nil {
+	for _, filter := range []string{o.Space.HostReads(h.id.String(), ""), o.Space.HostReads(subjects.Any, ""),
+		o.Space.HostWrites(h.id, "")} {
+		if err := h.proc.SubscribeLossy(h.requestInbox(), filter, h.handleForeign); err != nil {
 			return err
 		}
 	}
@@ -245,9 +246,15 @@ func (h *Host) requestInbox() *bus.Inbox { return h.proc.Bus().Control().Lossy("
 
 // handleForeign passes a foreign request to the agent endpoint named by its verb (HOST-12).
 func (h *Host) handleForeign(m bus.Msg) {
-	if s, err := h.proc.Space().Parse(m.Subject); err == nil {
-		h.proc.Foreign().Deliver(agent.Name, s.Verb, actor.ForeignMessage{Msg: m, From: s.From, Urgent: true})
+	s, err := h.proc.Space().Parse(m.Subject)
+	if err != nil {
+		return
 	}
+	f := actor.ForeignMessage{Msg: m, From: s.Sender, Urgent: true}
+	if want := agent.VerbKind(s.Verb); want != s.Kind {
+		f.Refuse = fmt.Errorf("verb %q of a host: want it on %s., got %s.", s.Verb, want, s.Kind)
+	}
+	h.proc.Foreign().Deliver(agent.Name, s.Verb, f)
 }
 
 // checkLabelFree asks the live hosts whether one has the label (HOST-1).

@@ -358,7 +358,7 @@ func TestLogs_arePublishedAndTheLastLinesKept(t *testing.T) {
 	for _, line := range []string{"one", "two", "three"} {
 		select {
 		case got := <-lines:
-			require.Equal(t, r.client.Space().Log(at, "stdout", r.host.ID().Proc().Process().String())+" "+line, got)
+			require.Equal(t, r.client.Space().Log(at, "stdout", r.host.Proc().Sender())+" "+line, got)
 		case <-time.After(20 * time.Second):
 			t.Fatal("no log line")
 		}
@@ -374,7 +374,7 @@ func TestForeign_anyClientCanQueryAHost(t *testing.T) {
 	r := newRig(t)
 	for _, who := range []string{"any", r.host.ID().String()} {
 		m, err := r.client.Bus().Control().Request(t.Context(),
-			bus.Msg{Subject: "castnet.v1.default.h." + who + ".info.anon"})
+			bus.Msg{Subject: "castnet.v1.default.hr." + who + ".info.u-anon.x"})
 		require.NoError(t, err)
 		var got map[string]any
 		require.NoError(t, json.Unmarshal(m.Data, &got))
@@ -384,12 +384,22 @@ func TestForeign_anyClientCanQueryAHost(t *testing.T) {
 		require.Equal(t, "v0", got["version"])
 		require.NotEmpty(t, got["build"])
 	}
-	for verb, want := range map[string]string{"nonsense": "404", "stop": "400"} {
+	to := "hw." + r.host.ID().String()
+	for verb, want := range map[string]string{to + ".nonsense": "404", to + ".stop": "400", "hr.any.get": "400"} {
 		m, err := r.client.Bus().Control().Request(t.Context(),
-			bus.Msg{Subject: "castnet.v1.default.h.any." + verb + ".anon", Data: []byte(`[`)})
+			bus.Msg{Subject: "castnet.v1.default." + verb + ".u-anon.x", Data: []byte(`[`)})
 		require.NoError(t, err)
 		require.Equal(t, want, m.Header.Get(actor.HeaderErrorCode), verb)
 	}
+	for verb, want := range map[string]string{"hr.any.stop-all": "want it on hw.", to + ".info": "want it on hr."} {
+		m, err := r.client.Bus().Control().Request(t.Context(),
+			bus.Msg{Subject: "castnet.v1.default." + verb + ".u-anon.x"})
+		require.NoError(t, err)
+		require.Contains(t, m.Header.Get(actor.HeaderError), want, verb)
+	}
+	_, err := agent.Ping.Call(t.Context(), actor.RefOf[agent.Agent](r.host.ID().Proc().Actor(agent.Name)).Via(r.client),
+		actor.None{})
+	require.NoError(t, err, "it runs on")
 }
 
 func TestHost_fulfilsTheAgentContract(t *testing.T) { // AGT-9

@@ -5,6 +5,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/micro"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // microSubscriber ties subscriptions of package micro to the life of the proc, on the control
@@ -20,7 +21,12 @@ func (s microSubscriber) Publish(m bus.Msg) error { return s.proc.Bus().Control(
 // service describes the host to discovery, with all endpoints for plain NATS clients.
 func (h *Host) service(o Options) micro.Service {
 	space := o.Space
-	subject := func(verb string) string { return space.HostVerbs(h.id.String(), verb) }
+	subject := func(verb string) string {
+		if agent.VerbKind(verb) == subjects.KindHostRead {
+			return space.HostReads(h.id.String(), verb)
+		}
+		return space.HostWrites(h.id, verb)
+	}
 	return micro.Service{
 		Name: "castnet-host", ID: h.id.String(), Version: o.Version, Description: "launches procs and watches them",
 		Metadata: map[string]string{"label": o.Label, "namespace": space.Namespace()},

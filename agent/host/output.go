@@ -73,7 +73,7 @@ func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process
 		},
 	}
 	for s := range o.streams {
-		o.streams[s].subject = p.Space().Log(id, logfile.Stream(s).String(), p.ID().Process().String())
+		o.streams[s].subject = p.Space().Log(id, logfile.Stream(s).String(), p.Sender())
 	}
 	// ends with the process, at the latest when the launcher closes
 	ctx.Go(func(context.Context) func(*actor.Context) {

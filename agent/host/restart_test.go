@@ -140,7 +140,7 @@ func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 	before := k.proc(t)
 	k.killHost(t, nil)
 
-	frames := r.client.Space().Frame(k.ID().Proc().Process(), subjects.Anon)
+	frames := r.client.Space().Frame(k.ID().Proc().Process(), subjects.Anon())
 	heard := false
 	next := r.options(t, "b")
 	next.StateDir = k.options.StateDir

@@ -52,16 +52,19 @@ func newRig(t *testing.T, change ...func(*host.Options)) *rig {
 	t.Helper()
 	r := &rig{Cluster: testmesh.Start(t), events: make(chan actor.Event, 64), logs: &testkit.Transcript{}}
 	r.client = r.Proc()
-	_, err := r.client.Bus().Control().Subscribe("castnet.v1.default.ev.proc.>", func(m bus.Msg) {
-		if e, err := actor.DecodeEvent(m.Data); err == nil {
-			e.Each(func(e actor.Event) { r.events <- e })
-		}
-	})
-	require.NoError(t, err)
+	for _, subject := range actor.ProcEvents(r.client.Space(), subjects.MeshID{}) {
+		_, err := r.client.Bus().Control().Subscribe(subject, func(m bus.Msg) {
+			if e, err := actor.DecodeEventFrom(r.client.Space(), m); err == nil {
+				e.Each(func(e actor.Event) { r.events <- e })
+			}
+		})
+		require.NoError(t, err)
+	}
 	o := r.options(t, "a")
 	for _, f := range change {
 		f(&o)
 	}
+	var err error
 	r.host, err = host.Start(t.Context(), o)
 	require.NoError(t, err)
 	r.close = testkit.Close(t, r.host.Close)

@@ -19,15 +19,17 @@ import (
 
 // Options describe a proc that joins a mesh.
 type Options struct {
-	Bus      *bus.Bus
-	Settings agent.BusSettings // settings of Bus, for children of the proc
-	Space    subjects.Space
-	Registry actor.Registry // actor types of the proc; Join adds the agent's
-	Mesh     agent.Mesh
-	Rank     int
-	Gen      int
-	Log      zerolog.Logger
-	Config   *config.Config // for actors of the proc; nil: defaults
+	Bus *bus.Bus
+	// Principal is the first part of the proc's sender; zero: u-anon.
+	Principal subjects.Principal
+	Settings  agent.BusSettings // settings of Bus, for children of the proc
+	Space     subjects.Space
+	Registry  actor.Registry // actor types of the proc; Join adds the agent's
+	Mesh      agent.Mesh
+	Rank      int
+	Gen       int
+	Log       zerolog.Logger
+	Config    *config.Config // for actors of the proc; nil: defaults
 
 	// Leader is the first proc of a shared process, or nil. Bus and Space are then the leader's.
 	Leader *actor.Proc
@@ -58,8 +60,8 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	if o.Config == nil {
 		o.Config = &config.Config{}
 	}
-	opts := actor.Options{ID: id, Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log, Lead: o.Leader,
-		Links:       link.Config{FirstSeq: o.FirstPacket},
+	opts := actor.Options{ID: id, Principal: o.Principal, Bus: o.Bus, Space: o.Space, Registry: registry,
+		Log: o.Log, Lead: o.Leader, Links: link.Config{FirstSeq: o.FirstPacket},
 		Coordinator: func(actor.Event) {}, // the agent observes every end, and its controller decides
 	}
 	agent.ConfigureProc(&opts, o.Config)

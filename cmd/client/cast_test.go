@@ -175,15 +175,15 @@ func TestNatsCommand_translatesFlagsForAGateway(t *testing.T) {
 	env := append(baseEnv(dir), "NATS_URL=nats://127.0.0.1:1", "NATS_TOKEN=secret")
 	for _, row := range []struct{ args, want string }{
 		{`demo[host=0:2,gpu=*]|counter|add|{"n":"it's"}`,
-			`nats req castnet.v1.default.cast.demo.counter.add.anon '{"n":"it'\''s"}' -H Content-Type:application/json ` +
+			`nats req castnet.v1.default.cast.demo.counter.add.u-anon.x '{"n":"it'\''s"}' -H Content-Type:application/json ` +
 				`-H 'Castnet-Region:host=0:2,gpu=*' -H Castnet-Collect:stream --timeout=35s --wait-for-empty --reply-timeout=30s`},
 		{`demo|counter|get|--reduce|top(3)|--timeout|2m`,
-			`nats req castnet.v1.default.cast.demo.counter.get.anon '' -H Content-Type:application/json ` +
+			`nats req castnet.v1.default.cast.demo.counter.get.u-anon.x '' -H Content-Type:application/json ` +
 				`-H 'Castnet-Reduce:top(3)' -H Castnet-TTL:2m0s --timeout=2m5s`},
 		{`demo|counter|add| -5|--collect|gather|--namespace|lab`,
-			`nats req castnet.v1.lab.cast.demo.counter.add.anon ' -5' -H Content-Type:application/json --timeout=35s`},
+			`nats req castnet.v1.lab.cast.demo.counter.add.u-anon.x ' -5' -H Content-Type:application/json --timeout=35s`},
 		{`demo|echo|echo|"{{x}}"|--collect|send|-s|nats://n`,
-			`nats --server nats://n req castnet.v1.default.cast.demo.echo.echo.anon '"{{x}}"' -H Content-Type:application/json ` +
+			`nats --server nats://n req castnet.v1.default.cast.demo.echo.echo.u-anon.x '"{{x}}"' -H Content-Type:application/json ` +
 				`-H Castnet-Collect:send --timeout=35s --no-templates`},
 	} {
 		r := runClient(t, env, append(append([]string{"cast"}, strings.Split(row.args, "|")...), "--print-nats")...)

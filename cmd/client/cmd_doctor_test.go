@@ -40,7 +40,7 @@ authorization { users: [
   { user: full, password: secret }
   { user: short, password: secret, permissions: {
       publish: { deny: ["castnet.v1.default.f.>", "castnet.v1.default.k.>"] }
-      subscribe: { deny: ["castnet.v1.default.hb.gone.*"] } } }
+      subscribe: { deny: ["castnet.v1.default.hb.gone.*.*"] } } }
 ] }`, dir), 0o600))
 	srv, err := embed.Start(t.Context(), embed.Options{ConfigFile: file})
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestDoctor_namesMissingPermissions(t *testing.T) {
 	require.Equal(t, doctor.Finding{
 		Check: "permissions", Result: doctor.ResultFail, Suggestion: "allow that in the configuration of the server",
 		Found: "this user may not publish castnet.v1.default.k.>, castnet.v1.default.f.>; nor subscribe " +
-			"castnet.v1.default.hb.gone.*",
+			"castnet.v1.default.hb.gone.*.*",
 	}, all["permissions"])
 	require.Contains(t, all["connection"].Found, "user short, account $G")
 	require.Equal(t, doctor.ResultOK, all["jetstream"].Result, all["jetstream"])

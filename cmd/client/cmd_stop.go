@@ -10,7 +10,6 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
@@ -70,28 +69,28 @@ func stopMesh(ctx context.Context, a *app.App, conn *mesh.Net, t target.Target) 
 		return err
 	}
 	ends := make(chan actor.Event, 2*len(records)+1) // each rank ends once
-	sub, err := conn.Bus().Control().Subscribe(conn.Proc().Space().Events(actor.KindProc, p.Procs.ID()),
-		func(m bus.Msg) {
-			e, err := actor.DecodeEventFrom(conn.Proc().Space(), m)
-			if e, in := e.ClampRanks(p.Procs.Extent().NumRanks()); err == nil && in && e.Terminal() {
-				e.Each(func(e actor.Event) { // one event may cover many ranks
-					select {
-					case ends <- e:
-					default: // a repeated event
-					}
-				})
-			}
-		})
+	ranks := p.Procs.Extent().NumRanks()
+	unlisten, err := conn.Proc().Members().ListenProcs(p.Procs.ID(), ranks, func(e actor.Event) {
+		if e.Terminal() {
+			e.Each(func(e actor.Event) { // one event may cover many ranks
+				select {
+				case ends <- e:
+				default: // a repeated event
+				}
+			})
+		}
+	})
 	if err != nil {
 		return err
 	}
+	defer unlisten()
 	done := make(chan error, 1)
 	go func() { done <- p.Procs.Stop(ctx) }()
 	err = awaitEnds(a.Printer, ends, done, records)
 	if err == nil {
 		markStopped(records)
 	}
-	return errors.Join(showStopped(a.Printer, records), err, sub.Unsubscribe())
+	return errors.Join(showStopped(a.Printer, records), err)
 }
 
 // awaitEnds collects ends until the mesh has stopped, and briefly afterwards.

@@ -240,7 +240,7 @@ func TestUp_showsLinesOfItsMesh(t *testing.T) {
 	require.Contains(t, shown[0], "host=2,gpu=2, 4 procs on 2 hosts (a, b), actor counter in each")
 	require.Contains(t, shown, "  castnet call 'demo[host=0,gpu=0]' counter add 1")
 	require.Contains(t, shown, "  castnet cast demo counter add 1 --reduce sum")
-	require.Equal(t, "nats req castnet.v1.default.cast.demo.counter.add.anon 1 -H Castnet-Reduce:sum", nats)
+	require.Equal(t, "nats req castnet.v1.default.cast.demo.counter.add.u-anon.x 1 -H Castnet-Reduce:sum", nats)
 	require.Zero(t, exit(t, b, os.Interrupt))
 	_, err := subjects.ParseMeshID(strings.Fields(shown[0])[0])
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 // the host's bus options.
 func (n *node) relayDisconnects(ctx context.Context, o bus.Options) error {
 	r := presence.RelayConfig{
-		To: n.bus.Control(), Space: n.space, Sender: n.host.ID().Proc().Process(), Log: o.Log,
+		To: n.bus.Control(), Space: n.space, Sender: n.host.Proc().Sender(), Log: o.Log,
 	}
 	switch {
 	case n.systemCreds != "":

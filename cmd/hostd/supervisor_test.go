@@ -68,7 +68,7 @@ func TestHostd_servesCastsUnlessDisabled(t *testing.T) {
 		require.NoError(t, err)
 		_, err = b.Control().Request(testkit.Soon(t), bus.Msg{Subject: "$SRV.PING.castnet-host"})
 		require.NoError(t, err)
-		for _, subject := range []string{"castnet.v1.default.cast.m.counters.add.anon",
+		for _, subject := range []string{"castnet.v1.default.cast.m.counters.add.u-anon.x",
 			"$SRV.PING.castnet-gateway"} {
 			_, err = b.Control().Request(testkit.Soon(t), bus.Msg{Subject: subject})
 			if with {

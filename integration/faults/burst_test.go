@@ -45,19 +45,19 @@ func TestF33_foreignBurstLosesNoMessage(t *testing.T) {
 		subject func(to *worker, victim subjects.ActorID) string
 	}{
 		{"p", func(_ *worker, victim subjects.ActorID) string {
-			return space.Port(victim.Port("measure"), subjects.Anon)
+			return space.Port(victim.Port("measure"), subjects.Anon())
 		}},
-		{"f", func(to *worker, _ subjects.ActorID) string { return space.Frame(to.id.Process(), subjects.Anon) }},
-		{"c", func(to *worker, _ subjects.ActorID) string { return space.Control(to.id.Process(), subjects.Anon) }},
+		{"f", func(to *worker, _ subjects.ActorID) string { return space.Frame(to.id.Process(), subjects.Anon()) }},
+		{"c", func(to *worker, _ subjects.ActorID) string { return space.Control(to.id.Process(), subjects.Anon()) }},
 		{"n", func(to *worker, _ subjects.ActorID) string {
-			return "castnet.v1.default.n." + to.id.Process().String() + ".1"
+			return space.Hint(to.id.Process(), "1")
 		}},
 		{"ev", func(to *worker, _ subjects.ActorID) string {
-			return space.Event(actor.KindProc, to.id.Scope(), subjects.Anon)
+			return space.Event(actor.KindProc, to.id.Scope(), subjects.Anon())
 		}},
 		{"hb", func(*worker, subjects.ActorID) string {
 			return space.Heartbeat(agent.KindHostHeartbeat,
-				subjects.Anon)
+				subjects.Anon())
 		}},
 	} {
 		try(t, fault{"F33 burst of " + kind.name, 1, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -80,7 +80,7 @@ func TestF33_foreignBurstOnTheCastSubjectLosesNoCast(t *testing.T) {
 		c := newWorld(t, seed, serverConfig{}).meshes()
 		c.begin(load{Senders: 2, Messages: 600, Rate: 150})
 		done := c.settle(3*patience, c.caller)
-		c.burst(f, subjects.Space{}.Cast(c.place.Mesh, "member", "mark", "_-_", subjects.Anon))
+		c.burst(f, subjects.Space{}.Cast(c.place.Mesh, "member", "mark", "_-_", subjects.Anon()))
 		done.wait(t)
 		for _, o := range c.outcomes(f) {
 			require.Empty(t, slices.Concat(o.Failed, o.Missing), "nobody has died: %+v", o)
@@ -101,11 +101,11 @@ func TestF33_foreignBurstEndsNoHost(t *testing.T) {
 		before, calling := e.pids(), e.calls(2)
 		host := e.hosts[0].id()
 		for _, subject := range []string{
-			space.Host(subjects.Any, "info", subjects.Anon),
-			space.Host(host.String(), "get", subjects.Anon), "$SRV.PING",
-			space.Heartbeat(agent.KindHostHeartbeat, subjects.Anon),
-			space.Event(actor.KindProc, e.procs.ID().Scope(), subjects.Anon),
-			space.Gateway("workers", "tickers", "tick", subjects.Anon),
+			space.HostRead(subjects.Any, "info", subjects.Anon()),
+			space.HostRead(host.String(), "get", subjects.Anon()), "$SRV.PING",
+			space.Heartbeat(agent.KindHostHeartbeat, subjects.Anon()),
+			space.Event(actor.KindProc, e.procs.ID().Scope(), subjects.Anon()),
+			space.Gateway("workers", "tickers", "tick", subjects.Anon()),
 		} {
 			w.burst(f, subject)
 			require.Eventually(t, func() bool {

@@ -108,7 +108,7 @@ func (g *gatewayed) ask(within time.Duration, endpoint, body string, headers bus
 	ctx, cancel := context.WithTimeout(g.Context(), within)
 	defer cancel()
 	m, err := g.client.Request(ctx,
-		bus.Msg{Subject: "castnet.v1.default.cast.demo.counter." + endpoint + ".anon", Data: []byte(body),
+		bus.Msg{Subject: "castnet.v1.default.cast.demo.counter." + endpoint + ".u-anon.x", Data: []byte(body),
 			Header: headers})
 	if err != nil {
 		return nil

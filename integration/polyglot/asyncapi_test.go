@@ -67,7 +67,7 @@ func TestAsyncAPI_listsTheSubjectsOfTheCode(t *testing.T) { // PLY-1
 		require.Equal(t, s.Kind.Pattern(), form, name)
 		kinds = append(kinds, s.Kind.String())
 	}
-	require.ElementsMatch(t, []string{"cast", "k", "p", "h", "ev", "hb", "log"}, kinds)
+	require.ElementsMatch(t, []string{"cast", "k", "p", "hr", "hv", "ev", "hb", "log"}, kinds)
 }
 
 func TestAsyncAPI_listsTheFieldsOfTheCode(t *testing.T) {

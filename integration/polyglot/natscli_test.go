@@ -80,18 +80,18 @@ func natsCasts(t *testing.T, r *rig) {
 		encode := func(v any) string { return string(must(format.Encode(v))) }
 		all := covered("4")
 
-		got := r.request(t, gatewayOf+"demo.counter.reset.anon", "", typed...)
+		got := r.request(t, gatewayOf+"demo.counter.reset.u-anon.x", "", typed...)
 		require.Len(t, got, 1)
 		require.Equal(t, []any{0, 0, 0, 0}, numbers(got[0].value(t)))
 		require.Subset(t, got[0].header, all)
 
-		got = r.request(t, gatewayOf+"demo.counter.add.anon", encode(5),
+		got = r.request(t, gatewayOf+"demo.counter.add.u-anon.x", encode(5),
 			append(typed, "-H", "Castnet-Reduce:sum")...)
 		require.Len(t, got, 1)
 		require.Equal(t, 20, numbers(got[0].value(t)))
 		require.Subset(t, got[0].header, all)
 
-		got = r.request(t, gatewayOf+"demo.counter.add.anon", encode(1),
+		got = r.request(t, gatewayOf+"demo.counter.add.u-anon.x", encode(1),
 			append(typed, "-H", "Castnet-Collect:stream", "--wait-for-empty", "--reply-timeout=30s")...)
 		require.Len(t, got, 5, "each rank, and the end")
 		ranks := map[string]bool{}
@@ -104,7 +104,7 @@ func natsCasts(t *testing.T, r *rig) {
 		require.Equal(t, "nil body", got[4].body, "as nats calls an empty one")
 		require.Subset(t, got[4].header, all)
 
-		got = r.request(t, gatewayOf+"demo.counter.add.anon", encode(1),
+		got = r.request(t, gatewayOf+"demo.counter.add.u-anon.x", encode(1),
 			append(typed, "-H", "Castnet-Collect:stream",
 				"-H", "Castnet-Region:host=9", "--wait-for-empty", "--reply-timeout="+(2*testkit.Patience).String())...)
 		require.Len(t, got, 2, "why it is refused, and the end")
@@ -115,13 +115,13 @@ func natsCasts(t *testing.T, r *rig) {
 }
 
 func natsIsAnsweredAsTheVectorsSay(t *testing.T, r *rig) {
-	r.request(t, gatewayOf+"demo.counter.reset.anon", "")
+	r.request(t, gatewayOf+"demo.counter.reset.u-anon.x", "")
 	for _, v := range requestVectors() {
 		var flags []string
 		for _, h := range v.Headers {
 			flags = append(flags, "-H", h[0]+":"+h[1])
 		}
-		got := r.request(t, gatewayOf+strings.Join([]string{v.Mesh, v.Actor, v.Endpoint, "anon"}, "."),
+		got := r.request(t, gatewayOf+strings.Join([]string{v.Mesh, v.Actor, v.Endpoint, "u-anon.x"}, "."),
 			string(must(hex.DecodeString(v.Body))), flags...)
 		require.Len(t, got, 1, v.Name)
 		require.Equal(t, v.Want.Format, got[0].header["Content-Type"], v.Name)

@@ -300,7 +300,7 @@ func gatherTravelsAsThePacketsSay(t *testing.T, r *rig) {
 		}
 	})
 	require.NoError(t, err)
-	r.request(t, gatewayOf+"demo.counter.reset.anon", "")
+	r.request(t, gatewayOf+"demo.counter.reset.u-anon.x", "")
 	for range 2 {
 		select {
 		case <-seen:

@@ -122,7 +122,8 @@ func subjectVectors(t *testing.T) (all []subjectVector) {
 	host := must(subjects.ParseHostID("rack3n07-2m9qx1k4h0t7c"))
 	process := subjects.ProcID{Mesh: mesh, Rank: 12}
 	indexed := subjects.ProcID{Mesh: mesh, Rank: 12, Gen: 1, Index: 3}
-	const name, from = "counter-0c8h4w2n6v1ye", subjects.Anon
+	const name = "counter-0c8h4w2n6v1ye"
+	from, alice := subjects.Anon(), must(subjects.ParseSender("u-alice.laptop"))
 	add := func(s subjects.Space, subject string, parts map[string]any) {
 		got, err := s.Parse(subject)
 		require.NoError(t, err, "%v", parts)
@@ -131,47 +132,54 @@ func subjectVectors(t *testing.T) (all []subjectVector) {
 	type m = map[string]any
 	var s subjects.Space
 	add(s, s.Gateway("trainers", "counter", "add", from),
-		m{"meshname": "trainers", "actor": "counter", "endpoint": "add", "from": from})
-	add(s, s.Gateway(mesh.String(), name, "add", "alice"),
-		m{"meshname": mesh, "actor": name, "endpoint": "add", "from": "alice"})
+		m{"meshname": "trainers", "actor": "counter", "endpoint": "add", "sender": from})
+	add(s, s.Gateway(mesh.String(), name, "add", alice),
+		m{"meshname": mesh, "actor": name, "endpoint": "add", "sender": alice})
 	add(s, s.Port(process.Actor(name).Port("add"), from),
-		m{"mesh": mesh, "rank": 12, "gen": 0, "actor": name, "port": "add", "from": from})
+		m{"mesh": mesh, "rank": 12, "gen": 0, "actor": name, "port": "add", "sender": from})
 	add(s, s.Port(indexed.Actor("agent").Port("ping"), from),
-		m{"mesh": mesh, "rank": 12, "gen": 1, "index": 3, "actor": "agent", "port": "ping", "from": from})
+		m{"mesh": mesh, "rank": 12, "gen": 1, "index": 3, "actor": "agent", "port": "ping", "sender": from})
 	for _, where := range []string{"_", "0-_", "3-_-0-4294967295"} {
 		add(s, s.Cast(mesh, name, "add", where, from),
-			m{"mesh": mesh, "actor": name, "port": "add", "where": where, "from": from})
+			m{"mesh": mesh, "actor": name, "port": "add", "where": where, "sender": from})
 	}
-	add(s, s.Host(host.String(), "info", from), m{"host": host, "verb": "info", "from": from})
-	add(s, s.Host(subjects.Any, "info", from), m{"host": "any", "verb": "info", "from": from})
-	add(s, s.Heartbeat("host", host.Proc().Process().String()), m{"kind": "host", "from": host.Proc().Process()})
-	by := process.Process().String()
-	add(s, s.Event("mesh", mesh.Scope(), by), m{"kind": "mesh", "mesh": mesh, "from": by})
+	add(s, s.HostRead(host.String(), "info", from), m{"host": host, "verb": "info", "sender": from})
+	add(s, s.HostRead(subjects.Any, "info", from), m{"host": "any", "verb": "info", "sender": from})
+	of := subjects.NewSender(subjects.HostPrincipal(host.Label()), host.Proc().Process())
+	add(s, s.HostWrite(host, "drain", from), m{"host": host, "verb": "drain", "sender": from})
+	add(s, s.HostEvent(indexed, of), m{"mesh": mesh, "rank": 12, "gen": 1, "index": 3, "sender": of})
+	add(s, s.Heartbeat("host", of), m{"kind": "host", "sender": of})
+	by := subjects.NewSender(subjects.ProcPrincipal(host.Label()), process.Process())
+	add(s, s.Event("mesh", mesh.Scope(), by), m{"kind": "mesh", "mesh": mesh, "sender": by})
 	add(s, s.Event("proc", process.Scope(), by),
-		m{"kind": "proc", "mesh": mesh, "rank": 12, "gen": 0, "from": by})
+		m{"kind": "proc", "mesh": mesh, "rank": 12, "gen": 0, "sender": by})
 	add(s, s.Event("actor", indexed.Actor(name).Scope(), by),
-		m{"kind": "actor", "mesh": mesh, "rank": 12, "gen": 1, "index": 3, "actor": name, "from": by})
-	add(s, s.Log(process, "stderr", by), m{"mesh": mesh, "rank": 12, "gen": 0, "stream": "stderr", "from": by})
-	add(s, s.Reply("alice", "q1.0007"), m{"from": "alice", "token": "q1.0007"})
-	add(s, s.Frame(process.Process(), by), m{"process": by, "from": by})
-	add(s, s.Control(process.Process(), by), m{"process": by, "from": by})
+		m{"kind": "actor", "mesh": mesh, "rank": 12, "gen": 1, "index": 3, "actor": name, "sender": by})
+	add(s, s.Log(process, "stderr", by), m{"mesh": mesh, "rank": 12, "gen": 0, "stream": "stderr", "sender": by})
+	add(s, s.Reply(alice, "q1.0007"), m{"sender": alice, "token": "q1.0007"})
+	add(s, s.Frame(process.Process(), by), m{"mesh": mesh, "rank": 12, "gen": 0, "sender": by})
+	add(s, s.Control(process.Process(), by), m{"mesh": mesh, "rank": 12, "gen": 0, "sender": by})
+	add(s, s.Hint(process.Process(), "1z"), m{"mesh": mesh, "rank": 12, "gen": 0, "link": "1z"})
 	other := must(subjects.NewSpace("corp.castnet", "team-a"))
 	add(other, other.Gateway("demo", "counter", "add", from),
-		m{"meshname": "demo", "actor": "counter", "endpoint": "add", "from": from})
+		m{"meshname": "demo", "actor": "counter", "endpoint": "add", "sender": from})
 	return all
 }
 
 func refusedVectors(t *testing.T) (all []refusedVector) {
 	for _, subject := range []string{
-		"castnet.v2.default.cast.demo.counter.add.anon",
+		"castnet.v2.default.cast.demo.counter.add.u-anon.x",
 		"castnet.v1.default.cast.demo.counter.add",
-		"castnet.v1.default.cast.demo.counter.add.anon.more",
-		"castnet.v1.default.cast.*.counter.add.anon",
-		"castnet.v1.default.cast._demo.counter.add.anon",
-		"castnet.v1.default.k.demo.counter.add._.anon",
-		"castnet.v1.default.k.demo-84dwtruwpdtop.counter.add.01.anon",
-		"castnet.v1.default.p.demo-84dwtruwpdtop.3.counter.add.anon",
-		"castnet.v1.default.x.demo.anon",
+		"castnet.v1.default.cast.demo.counter.add.u-anon.x.more",
+		"castnet.v1.default.cast.*.counter.add.u-anon.x",
+		"castnet.v1.default.cast._demo.counter.add.u-anon.x",
+		"castnet.v1.default.k.demo.counter.add._.u-anon.x",
+		"castnet.v1.default.k.demo-84dwtruwpdtop.counter.add.01.u-anon.x",
+		"castnet.v1.default.p.demo-84dwtruwpdtop.3.counter.add.u-anon.x",
+		"castnet.v1.default.cast.demo.counter.add.anon.x",
+		"castnet.v1.default.hw.any.drain.u-anon.x",
+		"castnet.v1.default.f.demo-84dwtruwpdtop.3-0-1.u-anon.x",
+		"castnet.v1.default.x.demo.u-anon.x",
 	} {
 		_, err := subjects.Space{}.Parse(subject)
 		require.Error(t, err, subject)
@@ -195,8 +203,9 @@ func tokenVectors() (all []tokenVector) {
 		{"port", subjects.CheckPort, []string{"add", "_0z", "_", "_A", "a.b"}},
 		{"where", subjects.CheckCoords, []string{"_", "0", "3-_", "_-_-_-_", "_-_-_-_-_", "01", "4294967295",
 			"4294967296", "-1", "3-", ""}},
-		{"from", subjects.CheckFrom, []string{"anon", "alice", "trainers-7kd93x0b5m2qa_12-0", "trainers_12-0",
-			"_inbox", "a.b"}},
+		{"sender", func(s string) error { _, err := subjects.ParseSender(s); return err }, []string{"u-anon.x",
+			"u-alice.laptop", "p-rack3n07.trainers-7kd93x0b5m2qa_12-0", "h-rack3n07.trainers_12-0", "anon", "anon.x",
+			"u-.x", "x-alice.x", "u-alice._inbox", "u-alice.a.b"}},
 	}
 	for _, r := range rules {
 		for _, text := range r.texts {

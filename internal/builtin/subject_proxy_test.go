@@ -226,7 +226,7 @@ func TestSubject_refusesReservedOnes_BLT5(t *testing.T) {
 		"work.\xff":                            "UTF-8",
 		"work.{host}":                          "want {rank}, {mesh} and {actor} at most",
 		"work.{rank":                           "has braces",
-		"castnet.v1.default.h.any.x":           "castnet's own: want one outside of castnet.",
+		"castnet.v1.default.hr.any.x":          "castnet's own: want one outside of castnet.",
 		"castnet.{rank}":                       "castnet's own",
 		"$SYS.REQ.{rank}":                      "neither with $ nor with _",
 		"_INBOX.{rank}":                        "neither with $ nor with _",

@@ -35,19 +35,20 @@ type Handler interface {
 
 // Options are the dependencies of Links.
 type Options struct {
-	Self    subjects.ProcessID
-	Space   subjects.Space
-	Bus     *bus.Bus
-	Handler Handler
-	Config  Config
-	Unknown *atomic.Uint64 // counts control packets with fields unknown to this build; may be nil
+	Self      subjects.ProcessID
+	Principal subjects.Principal // with Self, the sender of all packets
+	Space     subjects.Space
+	Bus       *bus.Bus
+	Handler   Handler
+	Config    Config
+	Unknown   *atomic.Uint64 // counts control packets with fields unknown to this build; may be nil
 }
 
 // Links holds all links of a process: a Core, and the goroutines for its packets and timers. All
 // methods may be called on any goroutine, unless stated otherwise.
 type Links struct {
 	o              Options
-	self           string
+	self           subjects.Sender
 	epoch          time.Time
 	chunkThreshold int // messages of at least this many bytes leave in parts
 
@@ -88,7 +89,7 @@ const busyWindow = 20 * time.Microsecond
 // Open starts the links of a process. Close them.
 func Open(o Options) *Links {
 	l := &Links{
-		o: o, self: o.Self.String(), epoch: time.Now(),
+		o: o, self: subjects.NewSender(o.Principal, o.Self), epoch: time.Now(),
 		core: NewCore(o.Config, o.Bus.Data().MaxPayload()), roomWaiters: map[*Peer]chan struct{}{},
 		wake: make(chan struct{}, 1), effectsReady: make(chan struct{}, 1),
 		suspicion: make(chan struct{}, 1), done: make(chan struct{}),
@@ -396,10 +397,8 @@ func (l *Links) onDenied(denied *bus.PermissionError) {
 		return
 	}
 	switch s.Kind {
-	case subjects.KindPort:
+	case subjects.KindPort, subjects.KindFrame, subjects.KindControl:
 		l.Reset(s.Proc.Process(), denied.Error())
-	case subjects.KindFrame, subjects.KindControl:
-		l.Reset(s.Process, denied.Error())
 	}
 }
 

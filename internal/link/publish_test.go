@@ -52,7 +52,7 @@ func (r *raw) to(actor string) subjects.PortID { return r.id.Proc().Actor(actor)
 // sends publishes a packet for a node, as a process.
 func (r *raw) sends(t testing.TB, to *node, data []byte) {
 	t.Helper()
-	require.NoError(t, r.bus.Data().Publish(r.space.Frame(to.id, r.id.String()), data))
+	require.NoError(t, r.bus.Data().Publish(r.space.Frame(to.id, senderOf(r.id)), data))
 }
 
 // says publishes a control packet for a node, on the lane that keeps its order with the others.
@@ -60,7 +60,7 @@ func (r *raw) says(t testing.TB, to *node, kind wire.PacketKind, body any) {
 	t.Helper()
 	data, err := wire.AppendControl(nil, kind, body)
 	require.NoError(t, err)
-	require.NoError(t, r.bus.Data().Publish(r.space.Control(to.id, r.id.String()), data))
+	require.NoError(t, r.bus.Data().Publish(r.space.Control(to.id, senderOf(r.id)), data))
 }
 
 // hears waits for a control packet of a kind.
@@ -99,12 +99,12 @@ func TestSend_singleMessageUsesItsPortsSubject(t *testing.T) {
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
 	m, h, bodies := r.packetOf(t)
-	require.Equal(t, a.space.Port(r.to("x"), a.id.String()), m.Subject)
+	require.Equal(t, a.space.Port(r.to("x"), senderOf(a.id)), m.Subject)
 	require.Equal(t, []string{"hello"}, bodies)
 	require.Zero(t, h.PrevSeq, "it opens the link")
 	require.NoError(t, a.Send(a.UnnamedTarget(r.to("x")), say("again"), link.Mark{}, 0))
 	m, _, _ = r.packetOf(t)
-	require.Equal(t, a.space.Frame(r.id, a.id.String()), m.Subject, "its subject is not worth finding out")
+	require.Equal(t, a.space.Frame(r.id, senderOf(a.id)), m.Subject, "its subject is not worth finding out")
 }
 
 func TestSend_batchesABurstInOrder(t *testing.T) {
@@ -166,7 +166,7 @@ func TestPublish_deniedPublishResetsTheLinkAndNamesTheSubject(t *testing.T) {
 		{ user: bob, password: secret }
 		{ user: alice, password: secret
 		  permissions { publish: { deny: ["castnet.v1.default.p.%s.>", "castnet.v1.default.f.%s.>"] } } }
-	] }`, shut, shut.Proc().Process()), 0o600))
+	] }`, shut, shut), 0o600))
 	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = conf })
 	as := func(user string, host subjects.HostID) *node {
 		b := bustest.Open(t, srv, func(o *bus.Options) { o.User, o.Password = user, "secret" })
@@ -177,10 +177,10 @@ func TestPublish_deniedPublishResetsTheLinkAndNamesTheSubject(t *testing.T) {
 	testkit.Until(t, "it has a fate", func() bool { return len(a.told()) == 1 })
 	f := a.told()[0]
 	require.Equal(t, []any{link.LinkReset, "alone"}, []any{f.Reason, f.Mark.Type})
-	require.Contains(t, f.Text, a.space.Port(c.to("x"), a.id.String()))
+	require.Contains(t, f.Text, a.space.Port(c.to("x"), senderOf(a.id)))
 	require.NoError(t, a.Send(a.UnnamedTarget(c.to("x")), say("among others"), link.Mark{}, 0))
 	testkit.Until(t, "it has a fate", func() bool { return len(a.told()) == 2 })
-	require.Contains(t, a.told()[1].Text, a.space.Frame(c.id, a.id.String()))
+	require.Contains(t, a.told()[1].Text, a.space.Frame(c.id, senderOf(a.id)))
 	require.NoError(t, a.Send(a.Target(b.to("x")), say("others hear us"), link.Mark{}, 0))
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.Len(t, b.letters(), 1)

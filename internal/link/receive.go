@@ -19,7 +19,7 @@ type deliverable interface {
 
 // Receive takes a packet for this process, on the data pump.
 func (l *Links) Receive(m bus.Msg, s subjects.Subject) {
-	from, err := subjects.ParseProcessID(s.From)
+	from, err := s.Sender.Process()
 	if err == nil {
 		err = l.receivePacket(from, s, m.Data, true)
 	}
@@ -43,7 +43,7 @@ func (l *Links) receivePacket(from subjects.ProcessID, s subjects.Subject, data 
 		l.accept(p, Arrival{Seq: h.Seq, PrevSeq: h.PrevSeq, Size: len(rest),
 			Packet: &dataPacket{subject: s, data: rest, age: h.Age}})
 	case h.Kind == wire.Repair:
-		return l.onRepair(p, h, rest)
+		return l.onRepair(p, s.Sender, h, rest)
 	case h.Kind == wire.Probe:
 		l.withCore(func(now Instant) { l.core.OnProbe(now, p, h.Seq, h.PrevSeq) })
 	case h.Kind == wire.Goodbye:
@@ -84,7 +84,7 @@ func (l *Links) onHead(from subjects.ProcessID, h wire.Head) (p *Peer, err error
 }
 
 // onRepair takes a packet sent to this process alone in place of a cast or another subject.
-func (l *Links) onRepair(p *Peer, h wire.Head, rest []byte) error {
+func (l *Links) onRepair(p *Peer, from subjects.Sender, h wire.Head, rest []byte) error {
 	subject, inner, err := wire.DecodeRepair(rest)
 	if err != nil {
 		return err
@@ -97,9 +97,9 @@ func (l *Links) onRepair(p *Peer, h wire.Head, rest []byte) error {
 	if err != nil {
 		return err
 	}
-	if ih.Kind != wire.Data || s.From != p.id.String() ||
+	if ih.Kind != wire.Data || s.Sender != from ||
 		s.Kind != subjects.KindPort && s.Kind != subjects.KindCast {
-		return fmt.Errorf("packet of kind %d for %q in a repair packet of %s", ih.Kind, subject, p.id)
+		return fmt.Errorf("packet of kind %d for %q in a repair packet of %s", ih.Kind, subject, from)
 	}
 	l.accept(p, Arrival{Seq: h.Seq, PrevSeq: h.PrevSeq, Size: len(envelopes),
 		Packet: &dataPacket{subject: s, data: envelopes, age: h.Age + ih.Age}})
@@ -124,7 +124,7 @@ func (l *Links) ReceiveCast(m bus.Msg, s subjects.Subject,
 
 func (l *Links) receiveCast(m bus.Msg, s subjects.Subject,
 	open func(n uint64, e *wire.Envelope) (CastHead, error)) error {
-	from, err := subjects.ParseProcessID(s.From)
+	from, err := s.Sender.Process()
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (k *dataPacket) deliver(l *Links, p *Peer, late time.Duration, skip []int) 
 		r.start(i, es.Offset(), inRuns(skip, i))
 	}
 	if err := es.Err(); err != nil {
-		l.malformed(k.subject.From, k.data, err)
+		l.malformed(k.subject.Sender.String(), k.data, err)
 	}
 	refused := r.refused
 	*r = packetReader{inbound: Inbound{Bodies: r.inbound.Bodies}}
@@ -286,7 +286,7 @@ func (l *Links) ReceiveControl(m bus.Msg, s subjects.Subject) {
 }
 
 func (l *Links) receiveControl(m bus.Msg, s subjects.Subject) error {
-	from, err := subjects.ParseProcessID(s.From)
+	from, err := s.Sender.Process()
 	if err != nil {
 		return err
 	}
@@ -357,10 +357,7 @@ func (l *Links) ReceiveHint(m bus.Msg, s subjects.Subject) {
 		l.malformed(m.Subject, m.Data, fmt.Errorf("unexpected hint for %q", m.HintFor))
 		return
 	}
-	id := at.Process
-	if at.Kind == subjects.KindPort {
-		id = at.Proc.Process()
-	}
+	id := at.Proc.Process()
 	l.withCore(func(now Instant) {
 		if p := l.core.Lookup(id); p != nil {
 			l.core.OnHint(now, p, n)

@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // packet is a Data packet with envelopes for the port in of an actor x.
@@ -87,7 +88,7 @@ func TestReceive_countsMalformedPackets(t *testing.T) {
 	piece := func(c wire.FragmentHead, part string) []byte {
 		return wire.AppendFragment(wire.AppendHead(nil, wire.Head{Kind: wire.Fragment, Seq: 1}), c, []byte(part))
 	}
-	mine := a.space.Port(a.to("x"), r.id.String())
+	mine := a.space.Port(a.to("x"), senderOf(r.id))
 	for name, data := range map[string][]byte{
 		"a head that ends too soon":       {0, wire.Version, byte(wire.Data)},
 		"another version":                 {0, wire.Version + 1, byte(wire.Data), 0, 0, 1, 0},
@@ -102,9 +103,12 @@ func TestReceive_countsMalformedPackets(t *testing.T) {
 		"an acknowledgement of what was not sent": known(wire.AckState{Acked: math.MaxUint64}),
 		"a repair without a subject":              wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 1}),
 		"a repair for another namespace":          repair("else.where", packet(wire.Head{Seq: 1}, texts("x")...)),
-		"a repair of somebody else's packet": repair(a.space.Port(a.to("x"), other.id.String()),
+		"a repair of somebody else's packet": repair(a.space.Port(a.to("x"), senderOf(other.id)),
 			packet(wire.Head{Seq: 1}, texts("x")...)),
-		"a repair of a frame": repair(a.space.Frame(a.id, r.id.String()),
+		"a repair of another principal's packet": repair(
+			a.space.Port(a.to("x"), subjects.NewSender(subjects.ProgramPrincipal("other"), r.id)),
+			packet(wire.Head{Seq: 1}, texts("x")...)),
+		"a repair of a frame": repair(a.space.Frame(a.id, senderOf(r.id)),
 			packet(wire.Head{Seq: 1}, texts("x")...)),
 		"a repair of a beat": repair(mine,
 			wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Seq: 1})),
@@ -229,7 +233,7 @@ func TestReceive_repairedPacketsKeepTheirOrder(t *testing.T) {
 	require.Equal(t, []uint64{4, 7}, s.Missing)
 	inner := packet(wire.Head{Seq: 5}, texts("2")...) // it went to many, as number 5 of another order
 	data := wire.AppendRepair(wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 7, PrevSeq: 4}),
-		a.space.Port(a.to("y"), r.id.String()), inner)
+		a.space.Port(a.to("y"), senderOf(r.id)), inner)
 	r.sends(t, a, data)
 	letters := a.await(t, 4)
 	require.Equal(t, []string{"0", "1", "2", "3"}, bodies(letters))
@@ -377,11 +381,11 @@ func TestHint_withoutAPendingMessageIsIgnored(t *testing.T) {
 	for _, m := range []bus.Msg{
 		{Subject: a.space.Hint(a.id, "zz"), NoResponders: true, HintFor: "nonsense"},
 		{Subject: a.space.Hint(a.id, "not-a-number"), NoResponders: true,
-			HintFor: a.space.Frame(r.id, a.id.String())},
+			HintFor: a.space.Frame(r.id, senderOf(a.id))},
 		{Subject: a.space.Hint(a.id, "1"), HintFor: "nonsense"},
-		{Subject: a.space.Hint(a.id, "1"), NoResponders: true, HintFor: a.space.Frame(r.id, a.id.String())},
+		{Subject: a.space.Hint(a.id, "1"), NoResponders: true, HintFor: a.space.Frame(r.id, senderOf(a.id))},
 		{Subject: a.space.Hint(a.id, "1"), NoResponders: true,
-			HintFor: a.space.Frame(newHost(t, "stranger").Proc().Process(), a.id.String())},
+			HintFor: a.space.Frame(newHost(t, "stranger").Proc().Process(), senderOf(a.id))},
 	} {
 		a.receive(m)
 	}

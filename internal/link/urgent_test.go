@@ -16,7 +16,7 @@ import (
 func TestUrgent_controlConnectionOvertakesBlockedData_LINK19(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})
-	control := a.space.Control(b.id, a.id.String())
+	control := a.space.Control(b.id, senderOf(a.id))
 	loses := func(m bus.Msg) bool { return m.Subject != control }
 	b.loses.Store(&loses)
 	target := a.Target(b.to("x"))

@@ -19,7 +19,7 @@ after(() => nats.close());
 beforeEach(() => gather("application/json", "reset"));
 
 const gateway = (endpoint, meshname = "demo", actor = "counter") =>
-  subject("cast", { meshname, actor, endpoint, from: "anon" });
+  subject("cast", { meshname, actor, endpoint, sender: "u-anon.x" });
 
 // body writes a value; a BigInt is a number in JSON, too.
 function body(format, value) {
@@ -143,7 +143,7 @@ for (const format of Object.keys(formats)) {
   });
 
   test(`each rank answers a raw cast for itself (${format})`, async () => {
-    const parts = { mesh: process.env.CASTNET_MESH, actor: process.env.CASTNET_ACTOR, port: "add", where: "_-1", from: "anon" };
+    const parts = { mesh: process.env.CASTNET_MESH, actor: process.env.CASTNET_ACTOR, port: "add", where: "_-1", sender: "u-anon.x" };
     const inbox = createInbox();
     const answers = nats.subscribe(inbox, { max: 2, timeout });
     nats.publish(subject("k", parts), body(format, 6), { reply: inbox, headers: headersOf([["Content-Type", format]]) });
@@ -204,12 +204,12 @@ test("a gather says who was killed and who is silent", async () => {
 });
 
 test("one port is asked alone", async () => {
-  const parts = { mesh: process.env.CASTNET_MESH, rank: 2, gen: 0, actor: process.env.CASTNET_ACTOR, port: "add", from: "anon" };
+  const parts = { mesh: process.env.CASTNET_MESH, rank: 2, gen: 0, actor: process.env.CASTNET_ACTOR, port: "add", sender: "u-anon.x" };
   assert.equal((await nats.request(subject("p", parts), "8", { timeout })).json(), 8);
   assert.deepEqual(await gather("application/json", "get"), [0, 0, 8, 0]);
 });
 
 test("hosts introduce themselves", async () => {
-  const host = (await nats.request(subject("h", { host: "any", verb: "info", from: "anon" }), "", { timeout })).json();
+  const host = (await nats.request(subject("hr", { host: "any", verb: "info", sender: "u-anon.x" }), "", { timeout })).json();
   assert.ok(["a", "b"].includes(host.label), host.label);
 });

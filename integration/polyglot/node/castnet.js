@@ -12,7 +12,7 @@ const rules = {
   name: `(?:${label}|${unique})`,
   port: `(?:${label}|_[0-9a-z]{1,31})`,
   where: `(?:_|${number})(?:-(?:_|${number})){0,3}`,
-  from: `(?:${label}|${unique}_${number}-${number})`,
+  sender: `[hpsguow]-${label}\\.(?:${label}|${unique}_${number}-${number})`,
 };
 
 // valid reports whether a token keeps its rule. Numbers have at most 32 bits.
@@ -24,16 +24,19 @@ export function valid(rule, text) {
 const rank = (p) => ("rank" in p ? [p.rank, p.gen, ...(p.index ? [p.index] : [])].join("-") : "_");
 
 const forms = {
-  p: (p) => [p.mesh, rank(p), p.actor, p.port, p.from],
-  k: (p) => [p.mesh, p.actor, p.port, p.where, p.from],
-  f: (p) => [p.process, p.from],
-  c: (p) => [p.process, p.from],
-  h: (p) => [p.host, p.verb, p.from],
-  cast: (p) => [p.meshname, p.actor, p.endpoint, p.from],
-  hb: (p) => [p.kind, p.from],
-  ev: (p) => [p.kind, p.mesh ?? "_", rank(p), p.actor ?? "_", p.from],
-  log: (p) => [p.mesh, rank(p), p.stream, p.from],
-  r: (p) => [p.from, p.token],
+  p: (p) => [p.mesh, rank(p), p.actor, p.port, p.sender],
+  k: (p) => [p.mesh, p.actor, p.port, p.where, p.sender],
+  f: (p) => [p.mesh, rank(p), p.sender],
+  c: (p) => [p.mesh, rank(p), p.sender],
+  n: (p) => [p.mesh, rank(p), p.link],
+  hr: (p) => [p.host, p.verb, p.sender],
+  hw: (p) => [p.host, p.verb, p.sender],
+  hv: (p) => [p.mesh, rank(p), p.sender],
+  cast: (p) => [p.meshname, p.actor, p.endpoint, p.sender],
+  hb: (p) => [p.kind, p.sender],
+  ev: (p) => [p.kind, p.mesh ?? "_", rank(p), p.actor ?? "_", p.sender],
+  log: (p) => [p.mesh, rank(p), p.stream, p.sender],
+  r: (p) => [p.sender, p.token],
 };
 
 export function subject(kind, parts, space = "castnet.v1.default") {

@@ -11,7 +11,7 @@ RULES = {
     "name": NAME,
     "port": f"(?:{LABEL}|_[0-9a-z]{{1,31}})",
     "where": f"(?:_|{NUMBER})(?:-(?:_|{NUMBER})){{0,3}}",
-    "from": f"(?:{LABEL}|{UNIQUE}_{NUMBER}-{NUMBER})",
+    "sender": f"[hpsguow]-{LABEL}\\.(?:{LABEL}|{UNIQUE}_{NUMBER}-{NUMBER})",
 }
 
 
@@ -30,16 +30,19 @@ def _rank(parts):
 
 
 FORMS = {
-    "p": lambda p: [p["mesh"], _rank(p), p["actor"], p["port"], p["from"]],
-    "k": lambda p: [p["mesh"], p["actor"], p["port"], p["where"], p["from"]],
-    "f": lambda p: [p["process"], p["from"]],
-    "c": lambda p: [p["process"], p["from"]],
-    "h": lambda p: [p["host"], p["verb"], p["from"]],
-    "cast": lambda p: [p["meshname"], p["actor"], p["endpoint"], p["from"]],
-    "hb": lambda p: [p["kind"], p["from"]],
-    "ev": lambda p: [p["kind"], p.get("mesh", "_"), _rank(p), p.get("actor", "_"), p["from"]],
-    "log": lambda p: [p["mesh"], _rank(p), p["stream"], p["from"]],
-    "r": lambda p: [p["from"], p["token"]],
+    "p": lambda p: [p["mesh"], _rank(p), p["actor"], p["port"], p["sender"]],
+    "k": lambda p: [p["mesh"], p["actor"], p["port"], p["where"], p["sender"]],
+    "f": lambda p: [p["mesh"], _rank(p), p["sender"]],
+    "c": lambda p: [p["mesh"], _rank(p), p["sender"]],
+    "n": lambda p: [p["mesh"], _rank(p), p["link"]],
+    "hr": lambda p: [p["host"], p["verb"], p["sender"]],
+    "hw": lambda p: [p["host"], p["verb"], p["sender"]],
+    "hv": lambda p: [p["mesh"], _rank(p), p["sender"]],
+    "cast": lambda p: [p["meshname"], p["actor"], p["endpoint"], p["sender"]],
+    "hb": lambda p: [p["kind"], p["sender"]],
+    "ev": lambda p: [p["kind"], p.get("mesh", "_"), _rank(p), p.get("actor", "_"), p["sender"]],
+    "log": lambda p: [p["mesh"], _rank(p), p["stream"], p["sender"]],
+    "r": lambda p: [p["sender"], p["token"]],
 }
 
 

@@ -25,7 +25,7 @@ class Cast(unittest.TestCase):
         self.gather("application/json", "reset")
 
     def gateway(self, endpoint, mesh="demo", actor="counter"):
-        return subject("cast", {"meshname": mesh, "actor": actor, "endpoint": endpoint, "from": "anon"})
+        return subject("cast", {"meshname": mesh, "actor": actor, "endpoint": endpoint, "sender": "u-anon.x"})
 
     def ask(self, format, endpoint, value=None, headers=()):
         """The one reply, and its value."""
@@ -182,7 +182,7 @@ class Cast(unittest.TestCase):
         for format, (encode, decode) in FORMATS.items():
             self.gather(format, "reset")
             to = subject("k", {"mesh": os.environ["CASTNET_MESH"], "actor": os.environ["CASTNET_ACTOR"],
-                               "port": "add", "where": "_-1", "from": "anon"})
+                               "port": "add", "where": "_-1", "sender": "u-anon.x"})
             sid = self.nats.subscribe("_INBOX.raw")
             self.nats.publish(to, encode(6), {"Content-Type": format}, "_INBOX.raw")
             answers = [self.nats.next() for _ in range(2)]
@@ -192,16 +192,16 @@ class Cast(unittest.TestCase):
 
     def test_one_port_is_asked_alone(self):
         to = subject("p", {"mesh": os.environ["CASTNET_MESH"], "rank": 2, "gen": 0, "actor": os.environ["CASTNET_ACTOR"],
-                           "port": "add", "from": "anon"})
+                           "port": "add", "sender": "u-anon.x"})
         self.assertEqual(8, json.loads(self.nats.request(to, b"8").data))
         self.assertEqual([0, 0, 8, 0], self.gather("application/json", "get"))
 
     def test_hosts_introduce_themselves(self):
-        host = json.loads(self.nats.request(subject("h", {"host": "any", "verb": "info", "from": "anon"})).data)
+        host = json.loads(self.nats.request(subject("hr", {"host": "any", "verb": "info", "sender": "u-anon.x"})).data)
         self.assertIn(host["label"], ("a", "b"))
-        to = subject("h", {"host": host["id"], "verb": "info", "from": "anon"})
+        to = subject("hr", {"host": host["id"], "verb": "info", "sender": "u-anon.x"})
         self.assertEqual(host["id"], json.loads(self.nats.request(to).data)["id"])
 
     def test_nobody_listens_beside_the_table(self):
         with self.assertRaises(NoResponders):
-            self.nats.request("castnet.v2.default.cast.demo.counter.get.anon")
+            self.nats.request("castnet.v2.default.cast.demo.counter.get.u-anon.x")

@@ -43,7 +43,7 @@ func (s Spec) natsCommand(nats, namespace string) (string, error) {
 	if err := subjects.CheckName("actor", s.Actor); err != nil {
 		return "", err
 	}
-	subject := space.Gateway(s.Target.Name, s.Actor, s.Endpoint.Name(), subjects.Anon)
+	subject := space.Gateway(s.Target.Name, s.Actor, s.Endpoint.Name(), subjects.Anon())
 	if subject == "" {
 		return "", cli.Usagef(
 			"%s %s %s: want names that form a gateway subject", s.Target, s.Actor, s.Endpoint.Name(),

@@ -109,29 +109,33 @@ type probe struct {
 // probes tests the permissions of a program, as the proc of an unknown mesh.
 func probes(space subjects.Space, inbox string, id subjects.ProcID) (out []probe) {
 	self := id.Process()
-	from, host := self.String(), id.Mesh.String()
+	from, host := subjects.NewSender(subjects.ProgramPrincipal(""), self), subjects.HostID(id.Mesh)
 	port := id.Actor("doctor")
 	all := func(kind subjects.Kind) string { return space.String() + "." + kind.String() + ".>" }
 	published := map[string]string{
 		all(subjects.KindPort):  space.Port(port.Port("probe"), from),
 		all(subjects.KindCast):  space.Cast(id.Mesh, "doctor", "probe", "_", from),
 		all(subjects.KindFrame): space.Frame(self, from), all(subjects.KindControl): space.Control(self, from),
-		all(subjects.KindHost): space.Host(host, "probe", from), all(subjects.KindEvent): space.Event(
-			"probe", id.Scope(), from,
-		),
-		all(subjects.KindHint): space.Hint(self, "probe"), subjects.Discovery: "$SRV.PING." + from,
+		all(subjects.KindHostRead):  space.HostRead(host.String(), "probe", from),
+		all(subjects.KindHostWrite): space.HostWrite(host, "probe", from),
+		all(subjects.KindEvent):     space.Event("probe", id.Scope(), from),
+		all(subjects.KindHint):      space.Hint(self, "probe"),
+		subjects.Discovery:          "$SRV.PING." + self.String(),
+		subjects.Account:            strings.TrimSuffix(subjects.Account, "*") + self.String(),
 	}
 	subscribed := map[string]string{
 		all(subjects.KindPort): space.PortsOf(id), all(subjects.KindFrame): space.FramesOf(self),
 		all(subjects.KindControl): space.ControlsOf(self), all(subjects.KindHint): space.HintsOf(self),
-		all(subjects.KindEvent): space.Events("", subjects.MeshID{}), all(subjects.KindLog): space.Logs(id.Mesh),
-		inbox + ".>": inbox + "." + id.Mesh.UID() + ".*",
+		all(subjects.KindHostEvent): space.HostEvents(subjects.MeshID{}),
+		all(subjects.KindEvent):     space.Events("", subjects.MeshID{}),
+		all(subjects.KindLog):       space.Logs(id.Mesh),
+		inbox + ".>":                inbox + "." + id.Mesh.UID() + ".*",
 	}
 	grants := space.Grants(subjects.RoleProgram, inbox)
 	for _, g := range grants.Publish {
 		subject := published[g]
-		if heartbeats, ok := strings.CutSuffix(g, "*"); ok {
-			subject = heartbeats + from
+		if heartbeats, ok := strings.CutSuffix(g, "*.*"); ok {
+			subject = heartbeats + from.String()
 		}
 		out = append(out, probe{bus.OpPublish, subject, g})
 	}

@@ -28,7 +28,8 @@ func FuzzDoctor(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	c := &heartbeatListener{d: &doctor{}, lags: map[subjects.HostID]time.Duration{}}
-	subject := subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, id.Proc().Process().String())
+	from := subjects.NewSender(subjects.HostPrincipal("host"), id.Proc().Process())
+	subject := subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, from)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		bustest.CheckAllocBound(t, data, func() { _ = json.Unmarshal(data, new(jetStreamInfo)) })
 		bustest.CheckAllocBound(t, data, func() { _ = json.Unmarshal(data, new(userInfo)) })

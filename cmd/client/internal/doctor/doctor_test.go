@@ -20,9 +20,9 @@ func reaches(grant, subject string) bool {
 	if prefix, all := strings.CutSuffix(grant, ">"); all {
 		return strings.HasPrefix(subject, prefix)
 	}
-	prefix, _ := strings.CutSuffix(grant, "*")
-	last, ok := strings.CutPrefix(subject, prefix)
-	return ok && last != "" && !strings.Contains(last, ".")
+	prefix := strings.TrimRight(grant, ".*") + "."
+	rest, ok := strings.CutPrefix(subject, prefix)
+	return ok && rest != "" && strings.Count(subject, ".") == strings.Count(grant, ".")
 }
 
 func TestProbes_tryEachGrantOnce(t *testing.T) {

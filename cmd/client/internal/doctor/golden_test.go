@@ -18,7 +18,7 @@ func TestGolden_doctor(t *testing.T) {
 			{
 				Check: "permissions", Result: ResultFail, Suggestion: "allow that in the configuration of the server",
 				Found: "this user may not publish castnet.v1.default.k.>, castnet.v1.default.f.>; nor subscribe " +
-					"castnet.v1.default.hb.gone.*",
+					"castnet.v1.default.hb.gone.*.*",
 			},
 			{Check: "jetstream", Result: ResultWarn, Found: "no JetStream: " + NotDurableText,
 				Suggestion: "start hostd with --data DIR, or turn JetStream on in the server and for the account"},

@@ -75,7 +75,7 @@ func (c *heartbeatListener) close() { c.stop() }
 func (c *heartbeatListener) onHeartbeat(m bus.Msg) {
 	at, err := c.d.space.Parse(m.Subject)
 	var beat agent.Heartbeat
-	if err != nil || wire.Unmarshal(m.Data, &beat) != nil || beat.Check(at.From) != nil {
+	if err != nil || wire.Unmarshal(m.Data, &beat) != nil || beat.Check(at.Sender) != nil {
 		return
 	}
 	c.mu.Lock()
@@ -130,7 +130,7 @@ func (d *doctor) askHost(ctx context.Context, id subjects.HostID) hostCheck {
 	defer cancel()
 	out := hostCheck{id: id}
 	begun := time.Now()
-	request := bus.Msg{Subject: d.space.Host(id.String(), agent.Info.Name(), subjects.Anon)}
+	request := bus.Msg{Subject: d.space.HostRead(id.String(), agent.Info.Name(), subjects.Anon())}
 	m, err := d.bus.Control().Request(ctx, request, actor.IsAnswer)
 	out.took = time.Since(begun)
 	if err == nil {

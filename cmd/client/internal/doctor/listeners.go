@@ -27,10 +27,10 @@ func (d *doctor) listeners(ctx context.Context) Finding {
 	}
 	proc := subjects.ProcID{Mesh: id}
 	self := proc.Process()
-	from := subjects.Anon
+	from := subjects.Anon()
 	kinds := map[string]string{
 		"p": d.space.Port(proc.Actor("doctor").Port("probe"), from), "f": d.space.Frame(self, from),
-		"c": d.space.Control(self, from), "h": d.space.Host(id.String(), "probe", from),
+		"c": d.space.Control(self, from), "hr": d.space.HostRead(id.String(), "probe", from),
 	}
 	var mu sync.Mutex
 	heard, streams := map[string]bool{}, map[string]bool{}

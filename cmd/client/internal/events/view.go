@@ -52,7 +52,12 @@ func (w *Watch) WatchHosts(ctx context.Context, hosts mesh.HostMesh, pick Filter
 	}
 }
 
-func (w *Watch) Close() { _ = w.sub.Unsubscribe() } // the connection closes anyway
+// Close ends the watch.
+func (w *Watch) Close() {
+	for _, sub := range w.subs {
+		_ = sub.Unsubscribe() // the connection closes anyway
+	}
+}
 
 // View prints events. It belongs to one goroutine.
 type View struct {

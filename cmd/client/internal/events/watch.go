@@ -35,20 +35,30 @@ const (
 type Watch struct {
 	Events chan actor.Event
 	Lost   atomic.Int64
-	sub    *bus.Sub
+	subs   []*bus.Sub
 }
 
 func Subscribe(conn *mesh.Net, pick Filter) (*Watch, error) {
 	w := &Watch{Events: make(chan actor.Event, eventBuffer)}
 	space := conn.Proc().Space()
-	sub, err := conn.Bus().Control().Subscribe(space.Events(pick.Kind, subjects.MeshID{}), func(m bus.Msg) {
-		e, err := actor.DecodeEventFrom(space, m)
-		if err == nil && pick.matches(e) && !repeatsReport(e) {
-			w.enqueue(e)
+	filters := []string{space.Events(pick.Kind, subjects.MeshID{})}
+	if pick.Kind == "" || pick.Kind == actor.KindProc {
+		filters = append(filters, space.HostEvents(subjects.MeshID{}))
+	}
+	for _, filter := range filters {
+		sub, err := conn.Bus().Control().Subscribe(filter, func(m bus.Msg) {
+			e, err := actor.DecodeEventFrom(space, m)
+			if err == nil && pick.matches(e) && !repeatsReport(e) {
+				w.enqueue(e)
+			}
+		})
+		if err != nil {
+			w.Close()
+			return nil, err
 		}
-	})
-	w.sub = sub
-	return w, err
+		w.subs = append(w.subs, sub)
+	}
+	return w, nil
 }
 
 // repeatsReport reports whether an owner confirms the end of a rank that a host or a proc reported.

@@ -119,7 +119,7 @@ func (h *heldMesh) exampleRequests(client string, r Started, endpoints []string)
 		lines = append(lines, lines[1]+" --reduce sum")
 	}
 	throughGateway := fmt.Sprintf(
-		"%s req %s %s", h.NatsPrefix(), h.net.Proc().Space().Gateway(r.Label, r.Type, name, subjects.Anon),
+		"%s req %s %s", h.NatsPrefix(), h.net.Proc().Space().Gateway(r.Label, r.Type, name, subjects.Anon()),
 		text.ShellQuote(body),
 	)
 	if number {

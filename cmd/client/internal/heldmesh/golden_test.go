@@ -13,7 +13,7 @@ func TestGolden_banner(t *testing.T) {
 	examples := []string{
 		"castnet procs demo", "castnet call 'demo[host=0,gpu=0]' counter add 1",
 		"castnet cast demo counter add 1 --reduce sum",
-		`eval "$(castnet env)" && nats req castnet.v1.default.cast.demo.counter.add.anon 1 -H Castnet-Reduce:sum`,
+		`eval "$(castnet env)" && nats req castnet.v1.default.cast.demo.counter.add.u-anon.x 1 -H Castnet-Reduce:sum`,
 		"castnet logs demo -f", "castnet stop demo",
 	}
 	golden.Check(t, "banner", func(out *output.Printer) error {
