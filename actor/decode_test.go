@@ -58,8 +58,13 @@ func TestDecodeEventFrom_aHostsSubjectHasEventsOfProcsOnly(t *testing.T) {
 	require.Error(t, decode(byHost, event(actor.KindActor, peer.Proc())))
 	require.Error(t, decode(byHost, event(actor.KindMesh, peer.Proc())))
 	require.Error(t, decode(space.Log(peer.Proc(), "stdout", from), event(actor.KindProc, peer.Proc())))
-	byOther := space.Event(actor.KindProc, peer.Proc().Scope(), from)
-	require.NoError(t, decode(byOther, event(actor.KindProc, peer.Proc())), "an owner, or the proc itself")
+
+	procEvent := event(actor.KindProc, peer.Proc())
+	owner := subjects.NewSender(subjects.ProgramPrincipal("alice"), other.Proc().Process())
+	scope := peer.Proc().Scope()
+	require.NoError(t, decode(space.Event(actor.KindProc, scope, owner), procEvent), "an owner, or the proc itself")
+	require.Error(t, decode(space.HostEvent(peer.Proc(), owner), procEvent), "no host")
+	require.Error(t, decode(space.Event(actor.KindProc, scope, from), procEvent), "a host has its own subject")
 }
 
 // Whatever a peer sends as an error is one.

@@ -194,24 +194,24 @@ func ProcEvents(space subjects.Space, mesh subjects.MeshID) []string {
 	return []string{space.HostEvents(mesh), space.Events(KindProc, mesh)}
 }
 
-// Emit publishes an event on the control connection, and shows it to this proc's observers.
-func (p *Proc) Emit(e Event) { p.emit(e, e.subject(p.space, p.sender)) }
-
-// EmitAsHost is Emit for a host's event about a proc of its own, on the subject for hosts alone.
-func (p *Proc) EmitAsHost(e Event) { p.emit(e, p.space.HostEvent(e.Proc(), p.sender)) }
-
+// subject returns the one subject for the event of a sender. Hosts report procs on a subject of
+// their own.
 func (e Event) subject(space subjects.Space, from subjects.Sender) string {
+	if e.Kind == KindProc && from.IsHost() {
+		return space.HostEvent(e.Proc(), from)
+	}
 	return space.Event(e.Kind, e.scope(), from)
 }
 
-func (p *Proc) emit(e Event, subject string) {
+// Emit publishes an event on the control connection, and shows it to this proc's observers.
+func (p *Proc) Emit(e Event) {
 	p.observe(e)
 	data, err := json.Marshal(e)
 	if err != nil {
 		p.log.Error().Err(err).Stringer("event", e).Msg("cannot encode event")
 		return
 	}
-	if err := p.bus.Control().Publish(subject, data); err != nil {
+	if err := p.bus.Control().Publish(e.subject(p.space, p.sender), data); err != nil {
 		p.log.Warn().Err(err).Stringer("event", e).Msg("cannot publish event")
 	}
 }
@@ -305,11 +305,7 @@ func (e Event) checkSubject(space subjects.Space, subject string) error {
 	if err != nil {
 		return err
 	}
-	want := e.subject(space, s.Sender)
-	if s.Kind == subjects.KindHostEvent && e.Kind == KindProc {
-		want = space.HostEvent(e.Proc(), s.Sender)
-	}
-	if want != subject {
+	if e.subject(space, s.Sender) != subject {
 		return fmt.Errorf("event: want the subject of %s, got another one", e)
 	}
 	return nil

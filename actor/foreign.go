@@ -36,6 +36,12 @@ type Foreign struct {
 // Foreign returns the part of the proc that talks to plain NATS clients.
 func (p *Proc) Foreign() *Foreign { return &p.foreign }
 
+// Subscribe receives requests of plain clients in a lossy Inbox, in no order with anything else,
+// until the proc closes. handle runs on the Inbox's pump and must not block.
+func (f *Foreign) Subscribe(in *bus.Inbox, subject string, handle func(bus.Msg)) error {
+	return f.p.inbox.subscribe(in, handle, subject)
+}
+
 // ForeignMessage is a message of a plain NATS client.
 type ForeignMessage struct {
 	Msg    bus.Msg

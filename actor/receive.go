@@ -75,12 +75,6 @@ func (p *Proc) Subscribe(subject string, handle func(bus.Msg)) error {
 	return p.inbox.subscribe(p.bus.Data(), handle, subject)
 }
 
-// SubscribeLossy is Subscribe with a lossy Inbox: for requests of plain clients, in no order with
-// anything else.
-func (p *Proc) SubscribeLossy(in *bus.Inbox, subject string, handle func(bus.Msg)) error {
-	return p.inbox.subscribe(in, handle, subject)
-}
-
 // subscriber is a bus connection, or a lossy Inbox.
 type subscriber interface {
 	Subscribe(subject string, handle func(bus.Msg)) (*bus.Sub, error)

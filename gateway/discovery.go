@@ -38,7 +38,7 @@ type catalog struct {
 type conn struct{ *Gateway }
 
 func (c conn) Subscribe(subject string, h func(bus.Msg)) error {
-	return c.proc.SubscribeLossy(c.data.Lossy(micro.Inbox), subject, h)
+	return c.proc.Foreign().Subscribe(c.data.Lossy(micro.Inbox), subject, h)
 }
 
 func (c conn) Publish(m bus.Msg) error { return c.data.PublishMsg(m) }

@@ -79,6 +79,9 @@ func NewSender(principal Principal, process ProcessID) Sender {
 // Anon is the sender of a client without credentials: u-anon.x.
 func Anon() Sender { return Sender{anonPrincipal + ".x"} }
 
+// IsHost reports whether the sender is a hostd.
+func (s Sender) IsHost() bool { return strings.HasPrefix(s.s, string(roleHost)+"-") }
+
 // ParseSender reads <principal>.<process>. The process may be the label of a foreign client.
 func ParseSender(s string) (Sender, error) {
 	principal, process, found := strings.Cut(s, ".")

@@ -404,7 +404,7 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 type microConn struct{ proc *actor.Proc }
 
 func (s microConn) Subscribe(subject string, handle func(bus.Msg)) error {
-	return s.proc.SubscribeLossy(s.proc.Bus().Data().Lossy(micro.Inbox), subject, handle)
+	return s.proc.Foreign().Subscribe(s.proc.Bus().Data().Lossy(micro.Inbox), subject, handle)
 }
 
 func (s microConn) Publish(m bus.Msg) error { return s.proc.Bus().Data().PublishMsg(m) }

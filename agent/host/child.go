@@ -156,7 +156,7 @@ func (a *hostAgent) markReady(ctx *actor.Context, c *child) {
 	if c.id.Gen > 0 { // senders to the mesh use the new generation from now on
 		e := a.event(c)
 		e.Step = "proc.restart.success"
-		ctx.Proc().EmitAsHost(e)
+		ctx.Proc().Emit(e)
 	}
 	if all := c.meshProcs.procs; c.meshProcs.running == len(all) {
 		a.emitMeshEvent(ctx, "procs.launch.success", c.mesh, slices.Min(slices.Collect(maps.Keys(all))),
@@ -202,7 +202,7 @@ func (a *hostAgent) onGraceExpired(ctx *actor.Context, c *child) {
 	e.Status = agent.ShuttingDown.String()
 	e.Reason = "did not stop in time: sending SIGKILL"
 	e.At = c.process.GraceExpiredAt() // before its exit, which may be known by now
-	ctx.Proc().EmitAsHost(e)
+	ctx.Proc().Emit(e)
 	a.releaseStopSlot(ctx, c)
 }
 

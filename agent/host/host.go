@@ -230,7 +230,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	}
 	for _, filter := range []string{o.Space.HostReads(h.id.String(), ""), o.Space.HostReads(subjects.Any, ""),
 		o.Space.HostWrites(h.id, "")} {
-		if err := h.proc.SubscribeLossy(h.requestInbox(), filter, h.handleForeign); err != nil {
+		if err := h.proc.Foreign().Subscribe(h.requestInbox(), filter, h.handleForeign); err != nil {
 			return err
 		}
 	}

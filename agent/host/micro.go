@@ -13,7 +13,7 @@ import (
 type microSubscriber struct{ proc *actor.Proc }
 
 func (s microSubscriber) Subscribe(subject string, handle func(bus.Msg)) error {
-	return s.proc.SubscribeLossy(s.proc.Bus().Control().Lossy(micro.Inbox), subject, handle)
+	return s.proc.Foreign().Subscribe(s.proc.Bus().Control().Lossy(micro.Inbox), subject, handle)
 }
 
 func (s microSubscriber) Publish(m bus.Msg) error { return s.proc.Bus().Control().PublishMsg(m) }

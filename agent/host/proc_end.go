@@ -49,7 +49,7 @@ func (a *hostAgent) recordEnd(ctx *actor.Context, c *child, s agent.Status, e *l
 	if c.stopRequested && s.Phase == agent.Stopped {
 		a.batchEnd(ctx, ev)
 	} else {
-		ctx.Proc().EmitAsHost(ev)
+		ctx.Proc().Emit(ev)
 	}
 	a.table.Advance(id, c.rank, s)
 	if c.mesh.Keep {
@@ -98,7 +98,7 @@ func (a *hostAgent) flushEnds(ctx *actor.Context) {
 	runs := agent.JoinRuns(a.batchedEnds)
 	a.batchedEnds = nil
 	for _, e := range runs {
-		ctx.Proc().EmitAsHost(e)
+		ctx.Proc().Emit(e)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 type microSubscriber struct{ proc *actor.Proc }
 
 func (s microSubscriber) Subscribe(subject string, handle func(bus.Msg)) error {
-	return s.proc.SubscribeLossy(s.proc.Bus().Data().Lossy(micro.Inbox), subject, handle)
+	return s.proc.Foreign().Subscribe(s.proc.Bus().Data().Lossy(micro.Inbox), subject, handle)
 }
 
 func (s microSubscriber) Publish(m bus.Msg) error { return s.proc.Bus().Data().PublishMsg(m) }
