@@ -82,3 +82,20 @@ func TestFind_silentListenerIsNoAbsence(t *testing.T) {
 		require.Equal(t, 5*time.Second, took)
 	})
 }
+
+func TestFind_standbyIsNoAbsenceBetweenTerms_WORLD13(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, testmesh.JetStream())
+		_, kill := r.serve(t, "one")
+		former := r.system(t)
+		r.serve(t, "two")
+		kill()
+		for {
+			next, _, err := r.find(t)
+			require.NotErrorIs(t, err, system.ErrNoController, "the other one stands by")
+			if err == nil && next.ID() != former.ID() {
+				return
+			}
+		}
+	})
+}

@@ -156,6 +156,7 @@ func (s *Service) lease() time.Duration {
 
 // contend acts while the service has the lease, and tries to take it otherwise, until ctx ends.
 func (s *Service) contend(ctx context.Context) {
+	defer s.listen()()
 	l := &lease{self: s.id.String()}
 	var now *activeTerm
 	defer func() {
@@ -178,6 +179,21 @@ func (s *Service) contend(ctx context.Context) {
 		}
 		if !s.stepLease(ctx, l, now) {
 			return
+		}
+	}
+}
+
+// listen subscribes to searches for the controller without answering. Find thus sees between two
+// terms that another term follows.
+func (s *Service) listen() (stop func()) {
+	sub, err := s.opts.Bus.Data().Lossy(micro.Inbox).Subscribe(ping(s.opts.Space), func(bus.Msg) {})
+	if err != nil {
+		s.opts.Log.Warn().Err(err).Msg("cannot subscribe to searches for the system controller")
+		return func() {}
+	}
+	return func() {
+		if err := sub.Unsubscribe(); err != nil && !errors.Is(err, bus.ErrClosed) {
+			s.opts.Log.Debug().Err(err).Msg("cannot unsubscribe from searches for the system controller")
 		}
 	}
 }
