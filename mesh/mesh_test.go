@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -391,9 +392,10 @@ func TestAwaitHosts_reportsTheMostHostsSeen(t *testing.T) {
 	require.NoError(t, err)
 	data, err := json.Marshal(agent.HostInfo{ID: id, Label: "once"})
 	require.NoError(t, err)
-	b, asked := c.Open(t).Control(), 0
+	b := c.Open(t).Control()
+	var asked atomic.Int64
 	_, err = b.Subscribe("castnet.v1.default.hr.any.info.*.*", func(m bus.Msg) {
-		if asked++; asked == 1 { // later looks find no host
+		if asked.Add(1) == 1 { // later looks find no host
 			require.NoError(t, b.PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
 		}
 	})
@@ -404,7 +406,7 @@ func TestAwaitHosts_reportsTheMostHostsSeen(t *testing.T) {
 	defer cancel()
 	_, err = conn.AwaitHosts(ctx, 2)
 	require.ErrorContains(t, err, "1 of 2 hosts answer")
-	require.Greater(t, asked, 1)
+	require.Greater(t, asked.Load(), int64(1))
 }
 
 // A listener to everything hides from the server that no host listens.
