@@ -55,7 +55,7 @@ func (n *Net) requestStop(
 	request := system.StopRequest{Worlds: []string{world}, Reason: "stopped by its user", Report: &to}
 	got, err := system.Stop.Call(ctx, ctl, request)
 	if err != nil {
-		return system.StopReport{}, accepted, err
+		return system.StopReport{}, accepted, endOr(ctx, err)
 	}
 	if why, skipped := got.Skipped[world]; skipped {
 		if accepted && why == system.SkippedNotFound {
@@ -65,7 +65,15 @@ func (n *Net) requestStop(
 	}
 	report, err := port.Recv(ctx)
 	if err != nil {
-		return report, true, fmt.Errorf("no report: %w", context.Cause(ctx))
+		return report, true, fmt.Errorf("no report: %w", endOr(ctx, err))
 	}
 	return report, true, nil
+}
+
+// endOr returns the end of the watched actor if it has ended ctx, else err.
+func endOr(ctx context.Context, err error) error {
+	if end, ok := errors.AsType[*actor.Error](context.Cause(ctx)); ok {
+		return end
+	}
+	return err
 }
