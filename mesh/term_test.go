@@ -1,13 +1,17 @@
 package mesh_test
 
 import (
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/system"
 )
 
@@ -32,4 +36,38 @@ func TestAskSystem_asksTheNextTerm_MESH14(t *testing.T) {
 		require.Len(t, asked, 2)
 		require.NotEqual(t, asked[0].ID(), asked[1].ID())
 	})
+}
+
+// A suspended proc takes a while to end.
+func TestStop_waitsForAWorldThatIsStopping_MESH5(t *testing.T) {
+	t.Parallel()
+	for name, sameTerm := range map[string]bool{"in the same term": true, "in the next term": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			s := c.System(t, "s")
+			c.HostInWorld(t, "a", "train", 0)
+			c.declare(t, "train", shape.Of("x", 1), 1)
+			procs := c.running(t, c.Net, "train", 1)
+			for _, pid := range c.pids(t, procs) {
+				require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+			}
+			ctl, err := system.Find(t.Context(), c.Proc())
+			require.NoError(t, err)
+			first := system.StopRequest{Worlds: []string{"train"}, Timeout: 6 * time.Second}
+			got, err := system.Stop.Call(t.Context(), ctl, first)
+			require.NoError(t, err)
+			require.Equal(t, []string{"train"}, got.Worlds)
+			if !sameTerm {
+				require.NoError(t, s.Close(testkit.Soon(t)))
+				c.System(t, "next")
+			}
+
+			require.NoError(t, procs.Stop(testkit.Soon(t)))
+			require.Empty(t, c.pids(t, procs))
+			require.NoError(t, procs.Stop(testkit.Soon(t)), "a second stop")
+			_, err = c.Lookup(t.Context(), "train")
+			require.ErrorAs(t, err, new(*mesh.NotFoundError))
+		})
+	}
 }

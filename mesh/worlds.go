@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/system"
 )
@@ -20,10 +22,27 @@ func (p ProcMesh) stopWorld(ctx context.Context) error {
 	ctx, cancel := withTimeout(ctx, config.MeshStopTimeout.Get(p.net.config))
 	defer cancel()
 	var report system.StopReport
-	var accepted bool // by an earlier term, which may have removed the world
 	err := p.net.askSystem(ctx, func(ctl actor.Ref[*system.Controller]) (err error) {
-		report, accepted, err = p.net.requestStop(ctx, ctl, name, accepted)
-		return err
+		for {
+			report, err = p.net.requestStop(ctx, ctl, name)
+			switch {
+			case errors.Is(err, errNoWorld):
+				ended, silent := p.ended(ctx)
+				if ended {
+					return nil
+				}
+				if silent != nil {
+					return errors.Join(err, silent)
+				}
+			case !errors.Is(err, errStopping):
+				return err
+			}
+			select {
+			case <-time.After(termRetry):
+			case <-ctx.Done():
+				return err
+			}
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("stop world %s: %w", name, err)
@@ -36,17 +55,39 @@ func (p ProcMesh) stopWorld(ctx context.Context) error {
 	return nil
 }
 
-// requestStop makes one term of the system controller stop a world, and returns its report.
-// accepted says that a term has accepted the request. Then a world that is gone has stopped. If the
-// term ends before its report, the error is that of its end.
+// ended says whether every proc of the region has ended. Its error names hosts that do not answer.
+func (p ProcMesh) ended(ctx context.Context) (bool, error) {
+	states, err := p.States(ctx)
+	if err != nil {
+		return errors.As(err, new(*NotFoundError)), nil
+	}
+	for rank, s := range states.Values() {
+		switch {
+		case s.Status.Phase == agent.Timeout:
+			return false, fmt.Errorf("rank %d: %s", rank, s.Status.Reason)
+		case !s.Status.Phase.Terminal():
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+var (
+	errStopping = errors.New(system.SkippedStopping)
+	errNoWorld  = errors.New(system.SkippedNotFound)
+)
+
+// requestStop makes one term of the system controller stop a world, and returns its report. If the
+// term ends before its report, the error is that of its end. It is errStopping for a world that is
+// already stopping, and errNoWorld if the term does not know the world.
 func (n *Net) requestStop(
-	ctx context.Context, ctl actor.Ref[*system.Controller], world string, accepted bool,
-) (system.StopReport, bool, error) {
+	ctx context.Context, ctl actor.Ref[*system.Controller], world string,
+) (report system.StopReport, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	unwatch, err := n.proc.Monitor(ctl.ID(), func(d actor.Down) { cancel(d.Reason) })
 	if err != nil {
-		return system.StopReport{}, accepted, err
+		return report, err
 	}
 	defer unwatch()
 	port := actor.OpenPort[system.StopReport](n.proc)
@@ -55,19 +96,22 @@ func (n *Net) requestStop(
 	request := system.StopRequest{Worlds: []string{world}, Reason: "stopped by its user", Report: &to}
 	got, err := system.Stop.Call(ctx, ctl, request)
 	if err != nil {
-		return system.StopReport{}, accepted, endOr(ctx, err)
+		return report, endOr(ctx, err)
 	}
-	if why, skipped := got.Skipped[world]; skipped {
-		if accepted && why == system.SkippedNotFound {
-			return system.StopReport{}, accepted, nil
-		}
-		return system.StopReport{}, accepted, errors.New(why)
+	switch why := got.Skipped[world]; why {
+	case "":
+	case system.SkippedStopping:
+		return report, errStopping
+	case system.SkippedNotFound:
+		return report, errNoWorld
+	default:
+		return report, errors.New(why)
 	}
-	report, err := port.Recv(ctx)
+	report, err = port.Recv(ctx)
 	if err != nil {
-		return report, true, fmt.Errorf("no report: %w", endOr(ctx, err))
+		return report, fmt.Errorf("no report: %w", endOr(ctx, err))
 	}
-	return report, true, nil
+	return report, nil
 }
 
 // endOr returns the end of the watched actor if it has ended ctx, else err.

@@ -154,8 +154,11 @@ type StopResponse struct {
 	Skipped map[string]string `cbor:"2,keyasint,omitempty" json:"skipped,omitempty"` // reasons, by name
 }
 
-// SkippedNotFound is the reason in StopResponse.Skipped of a world that does not exist.
-const SkippedNotFound = "not found"
+// Reasons in StopResponse.Skipped.
+const (
+	SkippedNotFound = "not found"
+	SkippedStopping = "it is already stopping"
+)
 
 // StopReport is the result of a stop, sent at its timeout at the latest.
 type StopReport struct {

@@ -72,7 +72,7 @@ func (st *state) stop(e stop) {
 		case w == nil:
 			skip(name, SkippedNotFound)
 		case w.stopping != nil:
-			skip(name, "it is already stopping")
+			skip(name, SkippedStopping)
 		default:
 			accepted.Worlds = append(accepted.Worlds, name)
 		}
