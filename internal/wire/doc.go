@@ -9,9 +9,10 @@
 //	envelope  kind|flags  [str actor  str port  str sender]  [uvarint ttl(ms)]  [str reply]
 //	          [str ext]  str body
 //
-// Here str is a uvarint length and that many bytes. A flag announces each part in brackets. A
-// message on a port's subject without a leading 0x00 comes from a foreign NATS client. It is JSON
-// or CBOR by its Content-Type header or its first byte (see Format).
+// Here str is a uvarint length and that many bytes. A flag announces each part in brackets. The ext
+// of a Message is a valid Trace. A message on a port's subject without a leading 0x00 comes from a
+// foreign NATS client. It is JSON or CBOR by its Content-Type header or its first byte (see
+// Format).
 //
 // # Contract
 //

@@ -34,7 +34,7 @@ type Envelope struct {
 	Sender string        // name of the sending actor in the sender's proc
 	TTL    time.Duration // time left until the deadline; 0 = none; whole milliseconds
 	Reply  string        // port for the answer, as text; "" = none
-	Ext    []byte        // data of the kind besides the body
+	Ext    []byte        // data of the kind besides the body: of a Message its Trace, if it has one
 	Bytes  bool          // when encoding: Body is the content of the byte string in the body
 	Body   []byte
 }
@@ -219,6 +219,11 @@ func (es *EnvelopeReader) Next(e *Envelope) (same, ok bool) {
 	}
 	if first&flagExt != 0 {
 		e.Ext = r.bytes("ext")
+		if e.Kind == Message && r.err == nil {
+			if _, err := DecodeTrace(e.Ext); err != nil {
+				r.err = fmt.Errorf("packet: field ext: %w", err)
+			}
+		}
 	}
 	e.Body = r.bytes("body")
 	return same, r.err == nil

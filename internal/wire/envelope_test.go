@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,10 @@ import (
 
 	"github.com/castnet-io/castnet/internal/wire"
 )
+
+// traced is the trace of the W3C's example.
+var traced = wire.Trace{0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31,
+	0x9c, 0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31, 1}
 
 // envelopes are what a Data packet may hold, in this order, as it is on the bus.
 var envelopes = []struct {
@@ -23,9 +28,12 @@ var envelopes = []struct {
 	{"the least", wire.Envelope{Kind: wire.Message}, false, "01" + "000000" + "00"},
 	{"a message", wire.Envelope{
 		Kind: wire.Message, Actor: "counter", Port: "add", Sender: "client", TTL: 1500 * time.Millisecond,
-		Reply: "m/0.0/a:_1", Ext: []byte{0xa0}, Body: []byte{0x05},
-	}, false, "71" + "07636f756e746572" + "03616464" + "06636c69656e74" + "dc0b" + "0a6d2f302e302f613a5f31" +
-		"01a0" + "0105"},
+		Reply: "m/0.0/a:_1", Body: []byte{0x05},
+	}, false, "31" + "07636f756e746572" + "03616464" + "06636c69656e74" + "dc0b" + "0a6d2f302e302f613a5f31" +
+		"0105"},
+	{"a traced one to the same", wire.Envelope{Kind: wire.Message, Actor: "counter", Port: "add", Sender: "client",
+		Ext: traced[:], Body: []byte{5}}, true, "49" + "19" + "0af7651916cd43dd8448eb211c80319c" +
+		"b7ad6b7169203331" + "01" + "0105"},
 	{"another to the same", wire.Envelope{Kind: wire.Message, Actor: "counter", Port: "add", Sender: "client",
 		Body: []byte{6}}, true, "09" + "0106"},
 	{"one that waits for room", wire.Envelope{
@@ -127,13 +135,39 @@ func drawEnvelope(t *rapid.T) wire.Envelope {
 	if rapid.Bool().Draw(t, "a body alone") {
 		return wire.Envelope{Kind: wire.Message, Wait: rapid.Bool().Draw(t, "wait"), Body: drawBytes(t, "body")}
 	}
-	return wire.Envelope{
+	e := wire.Envelope{
 		Kind:  wire.Kind(rapid.ByteRange(byte(wire.Message), byte(wire.Bounce)).Draw(t, "kind")),
 		Wait:  rapid.Bool().Draw(t, "wait"),
 		Actor: text.Draw(t, "actor"), Port: text.Draw(t, "port"), Sender: text.Draw(t, "sender"),
 		TTL:   time.Duration(rapid.Int64Range(0, int64(year)).Draw(t, "ttl")),
-		Reply: text.Draw(t, "reply"), Ext: drawBytes(t, "ext"), Body: drawBytes(t, "body"),
+		Reply: text.Draw(t, "reply"), Body: drawBytes(t, "body"),
 	}
+	switch {
+	case e.Kind != wire.Message:
+		e.Ext = drawBytes(t, "ext")
+	case rapid.Bool().Draw(t, "is traced"):
+		e.Ext = drawTrace(t)
+	}
+	return e
+}
+
+// drawTrace is a trace of any IDs but zeros.
+func drawTrace(t *rapid.T) []byte {
+	return rapid.SliceOfN(rapid.Byte(), len(wire.Trace{}), len(wire.Trace{})).Filter(func(b []byte) bool {
+		_, err := wire.DecodeTrace(b)
+		return err == nil
+	}).Draw(t, "trace")
+}
+
+func TestEnvelope_withoutATraceHasNoByteOfIt(t *testing.T) {
+	e := wire.Envelope{Kind: wire.Message, Actor: "a", Port: "p", Sender: "s", Body: []byte{5}}
+	plain := e.Append(nil, false)
+	require.Nil(t, e.CopyTrace())
+	e.Ext = traced[:]
+	require.Len(t, e.Append(nil, false), len(plain)+1+len(traced))
+	mine := e.CopyTrace()
+	require.Equal(t, &traced, mine)
+	require.NotSame(t, &e.Ext[0], &mine[0], "it keeps no packet")
 }
 
 func TestEnvelope_encodingCapsTheDeadline(t *testing.T) {
@@ -168,6 +202,13 @@ func TestEnvelopes_nameWhatIsMalformed(t *testing.T) {
 		{"21" + "000000", "packet: field reply: malformed or missing number"},
 		{"21" + "000000" + "0161", "packet: field body: malformed or missing number"},
 		{"41" + "000000" + "03" + "0000", "packet: field ext: length 3, but 2 bytes are left"},
+		{"41" + "000000" + "00" + "00", "packet: field ext: a trace of 0 bytes, want 25"},
+		{"41" + "000000" + "18" + strings.Repeat("01", 24) + "00", "packet: field ext: a trace of 24 bytes, want 25"},
+		{"41" + "000000" + "1a" + strings.Repeat("01", 26) + "00", "packet: field ext: a trace of 26 bytes, want 25"},
+		{"41" + "000000" + "19" + strings.Repeat("00", 16) + strings.Repeat("01", 9) + "00",
+			"packet: field ext: a trace with an ID of zeros"},
+		{"41" + "000000" + "19" + strings.Repeat("01", 16) + strings.Repeat("00", 8) + "01" + "00",
+			"packet: field ext: a trace with an ID of zeros"},
 		{"01" + "00000000" + "09", "packet: field body: malformed or missing number"},
 	} {
 		es := wire.NewEnvelopeReader(unhex(t, c.hex))

@@ -110,8 +110,11 @@ func checkEnvelopes(t *testing.T, data []byte) {
 		written = e.Append(written, same)
 		require.LessOrEqual(t, len(written)-before, e.Size())
 		require.LessOrEqual(t, len(e.Reply)+len(e.Ext)+len(e.Body), len(data))
-		if e.Kind == wire.Chunk {
+		switch e.Kind {
+		case wire.Chunk:
 			checkChunk(t, e.Ext, len(e.Body))
+		case wire.Message:
+			require.Equal(t, string(e.Ext), string(bytesOf(e.CopyTrace())))
 		}
 		read, sames = append(read, e), append(sames, same)
 	}
@@ -130,6 +133,14 @@ func checkEnvelopes(t *testing.T, data []byte) {
 	}
 	requireEnd(t, &back)
 	require.NoError(t, back.Err())
+}
+
+// bytesOf is a trace as it travels.
+func bytesOf(trace *wire.Trace) []byte {
+	if trace == nil {
+		return nil
+	}
+	return trace[:]
 }
 
 func FuzzRepair(f *testing.F) {
