@@ -83,6 +83,7 @@ func ask[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, 
 		return p.askLocal(ctx, from, to, endpoint, m)
 	}
 	w, err := encode(p, m)
+	w.ext = originOf(ctx).ext()
 	a := p.askRemote(ctx, from, to, endpoint, w, err)
 	p.outbox.releaseBuf(w)
 	return a
@@ -112,7 +113,7 @@ func (p *Proc) askLocal(ctx context.Context, from string, to subjects.ActorID, e
 	defer p.waiters.put(c.waiter)
 	p.deliverOrReject(Delivery{
 		Actor: to.Name, Port: endpoint, From: p.id.Actor(from), Local: true, Value: m,
-		Deadline: deadline, Answer: c.setAnswer,
+		Deadline: deadline, Answer: c.setAnswer, trace: originOf(ctx).trace,
 	})
 	return c.await(ctx, p, endpoint)
 }
@@ -138,7 +139,7 @@ func (p *Proc) askRemote(ctx context.Context, from string, to subjects.ActorID, 
 
 // await waits for the answer.
 func (c *call) await(ctx context.Context, p *Proc, endpoint string) Answer {
-	if in, ok := ctx.Value(senderKey{}).(*instance); ok {
+	if in := originOf(ctx).in; in != nil {
 		in.yield()
 	}
 	ended := c.answerWait.await(ctx, ctx.Done())
@@ -172,8 +173,8 @@ func (c *call) send(p *Proc, from, endpoint string, w encodedMessage, deadline t
 	}
 	o := &outbound{
 		to: c.to, port: endpoint, mark: link.Mark{Call: c}, deadline: deadline, wait: wait,
-		envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.replyAddr, Bytes: w.bytes,
-			Body: w.body},
+		envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.replyAddr, Ext: w.ext,
+			Bytes: w.bytes, Body: w.body},
 	}
 	if !deadline.IsZero() {
 		o.envelope.TTL = max(time.Until(deadline), time.Millisecond) // 0 is no deadline
@@ -195,13 +196,15 @@ func (c *call) assignReplyPort(p *Proc, from string) {
 }
 
 // sendUntyped sends a message without waiting for an answer.
-func (p *Proc) sendUntyped(from string, to subjects.PortID, m any) error {
+func (p *Proc) sendUntyped(o origin, from string, to subjects.PortID, m any) error {
 	if to.Actor.Proc == p.id {
 		return p.deliver(&Delivery{
 			Actor: to.Actor.Name, Port: to.Port, From: p.id.Actor(from), Local: true, Value: m,
+			trace: o.trace,
 		})
 	}
 	w, err := encode(p, m)
+	w.ext = o.ext()
 	return p.sendEncoded(from, to.Actor, to.Port, typeOf(m), w, err, time.Time{}, nil)
 }
 
@@ -215,8 +218,8 @@ func (p *Proc) sendEncoded(from string, to subjects.ActorID, port, typ string, w
 		return errorf(CodeInvalid, to.String(), port, "%v", err)
 	}
 	err = p.outbox.send(&outbound{
-		to: to, port: port, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Bytes: w.bytes,
-			Body: w.body, Wait: wait != nil},
+		to: to, port: port, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Ext: w.ext,
+			Bytes: w.bytes, Body: w.body, Wait: wait != nil},
 		mark: link.Mark{Type: typ}, deadline: deadline, wait: wait,
 	})
 	p.outbox.releaseBuf(w)
@@ -226,6 +229,7 @@ func (p *Proc) sendEncoded(from string, to subjects.ActorID, port, typ string, w
 // encodedMessage is an encoded message with its buffer.
 type encodedMessage struct {
 	body  []byte
+	ext   []byte  // the trace of its sender; nil: none
 	bytes bool    // see wire.Envelope
 	buf   *[]byte // the pooled buffer of the bytes; nil: the message was bytes already
 }

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -142,6 +143,9 @@ func (c *Casts) Receive(m bus.Msg, s subjects.Subject,
 		}}, err
 	})
 }
+
+// Trace is the trace of a cast with the context, as its header has it; nil: none.
+func (c *Casts) Trace(ctx context.Context) []byte { return originOf(ctx).ext() }
 
 // ReplySent reports that the answer to the cast with number n of a process has been sent.
 func (c *Casts) ReplySent(from subjects.ProcessID, n uint64) { c.p.links.ReplySent(from, n) }

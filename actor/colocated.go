@@ -89,7 +89,7 @@ func (ob *outbox) sendColocated(o *outbound) error {
 	}
 	ctx, cancel := p.bounded(o.wait)
 	defer cancel()
-	if from, ok := o.wait.Value(senderKey{}).(*instance); ok {
+	if from := originOf(o.wait).in; from != nil {
 		from.yield()
 	}
 	for errors.Is(err, ErrMailboxFull) {

@@ -16,7 +16,7 @@ import (
 // the handler's goroutine. As a context.Context it may be kept, and so may the values of Self, Proc
 // and Log.
 type Context struct {
-	in          *instance
+	origin
 	from        *instance  // the actor that sent the message, when in this proc
 	answer      answerSink // the waiting caller, or the Delivery; nil: neither
 	deferred    *deferred  // the answer, once a Deferred has taken it over
@@ -30,10 +30,6 @@ type Context struct {
 
 // answerSink receives an answer. The first answer counts; it may come on any goroutine.
 type answerSink interface{ complete(v any, err error) }
-
-// senderKey is the context key of the sending actor. Contexts derived from an actor's Context
-// inherit it.
-type senderKey struct{}
 
 // deadlineContext is the context of a message with a deadline, created on first use.
 type deadlineContext struct {
@@ -114,10 +110,10 @@ func (c *Context) Done() <-chan struct{} { return c.base().Done() }
 // Err returns the reason why Done is closed.
 func (c *Context) Err() error { return c.base().Err() }
 
-// Value names the actor to this package; the context holds nothing else.
+// Value names the actor and the trace to this package; the context holds nothing else.
 func (c *Context) Value(key any) any {
-	if key == (senderKey{}) {
-		return c.in
+	if key == (originKey{}) {
+		return &c.origin
 	}
 	return c.base().Value(key)
 }
@@ -129,7 +125,7 @@ func (in *instance) lifetime() context.Context {
 	defer in.mu.Unlock()
 	r := in.ensureExtra()
 	if r.ctx == nil {
-		r.ctx, r.cancel = context.WithCancelCause(context.WithValue(context.Background(), senderKey{}, in))
+		r.ctx, r.cancel = context.WithCancelCause(context.WithValue(context.Background(), originKey{}, &origin{in: in}))
 		if in.aborted || in.state.terminal() {
 			r.cancel(in.endError())
 		}

@@ -26,9 +26,10 @@ type Delivery struct {
 	// sender does not wait.
 	Answer func(Answer)
 
-	typ       string   // of the message, for people, once it is known
-	replyTo   *replyTo // set for a request from another proc
-	onControl bool     // it came by the control connection
+	trace     *wire.Trace // nil: none
+	typ       string      // of the message, for people, once it is known
+	replyTo   *replyTo    // set for a request from another proc
+	onControl bool        // it came by the control connection
 }
 
 // Answer is the outcome of one delivery.

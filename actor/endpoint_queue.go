@@ -33,6 +33,7 @@ type queueSide interface {
 type queuedMessage[M, R any] struct {
 	m         M
 	from      *instance    // the actor that sent it, when that lives in this proc
+	trace     *wire.Trace  // of a plain one; nil: none
 	reply     *reply[R]    // a waiting caller in this process
 	delivery  *Delivery    // set for other sources; it holds the message itself
 	remote    *remoteBatch // set for a batch from another process, or a multicast
@@ -159,7 +160,7 @@ func (l *typedQueue[M, R]) serve(in *instance, n int) {
 // serveSend handles a message without a waiting caller. Its Context belongs to the actor and is
 // reused.
 func serveSend[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M, R]) {
-	ctx := &in.mailbox.sendCtx
+	ctx := in.mailbox.contextFor(lt.trace)
 	ctx.from, ctx.remote = lt.from, nil
 	invoke(l, in, ctx, lt.m)
 }
@@ -178,7 +179,7 @@ func serveRemote[M, R any](l *typedQueue[M, R], in *instance, r *remoteBatch, i 
 			return
 		}
 	}
-	ctx := &in.mailbox.sendCtx
+	ctx := in.mailbox.contextFor(r.trace)
 	if ctx.remote != r {
 		ctx.from, ctx.remote = nil, r
 	}

@@ -68,7 +68,7 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 	format, err := wire.FormatOf(m.Msg.Header.Get(HeaderContentType), m.Msg.Data)
 	d := Delivery{
 		Actor: actor, Port: port, Point: m.Point, Raw: m.Msg.Data, Format: format,
-		Deadline: time.Now().Add(cmp.Or(m.TTL, p.options.Deadline)),
+		Deadline: time.Now().Add(cmp.Or(m.TTL, p.options.Deadline)), trace: TraceIn(m.Msg.Header).encode(),
 	}
 	d.Answer = func(a Answer) { f.log(m, a) }
 	if m.Msg.Reply != "" {
@@ -142,6 +142,7 @@ func (f *Foreign) answer(m ForeignMessage, format wire.Format, a Answer) {
 	if m.Rank != "" {
 		out.Header.Set(HeaderRank, m.Rank)
 	}
+	TraceIn(m.Msg.Header).AddTo(out.Header)
 	if a.Err == nil {
 		out.Data, a.Err = format.Encode(a.Value)
 	}
@@ -163,7 +164,7 @@ func (f *Foreign) answer(m ForeignMessage, format wire.Format, a Answer) {
 }
 
 // publish sends a value to a plain NATS client.
-func (f *Foreign) publish(subject string, v any) error {
+func (f *Foreign) publish(subject string, v any, trace Trace) error {
 	if f.p.space.Owns(subject) {
 		return errorf(CodeInvalid, subject, "", "want a subject of the client, got one of castnet")
 	}
@@ -173,6 +174,7 @@ func (f *Foreign) publish(subject string, v any) error {
 	}
 	m := bus.Msg{Subject: subject, Data: body, Header: bus.Header{}}
 	m.Header.Set(HeaderContentType, wire.JSON.ContentType())
+	trace.AddTo(m.Header)
 	return busError(subject, "", f.p.bus.Data().PublishMsg(m))
 }
 

@@ -325,7 +325,7 @@ func (in *instance) handleBatch() (goOn bool) {
 
 // runOnTurn runs f as the actor.
 func (in *instance) runOnTurn(f func(*Context)) (goOn bool) {
-	ctx := &Context{in: in}
+	ctx := &Context{origin: origin{in: in}}
 	in.currentCtx = ctx
 	defer func() {
 		ctx.finish()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
 )
 
 // mailboxSize limits the messages that wait for one actor before senders are refused, besides those
@@ -50,7 +51,8 @@ type mailbox struct {
 	// the turn's: yields to other goroutines before it rests; answered callers often send again
 	lingerSteps int
 	batchTime   int64         // the turn's: the time it was taken up, when known
-	sendCtx     Context       // the turn's, except its actor: of all messages without a waiting caller
+	sendCtx     Context       // the turn's, except its origin: of messages without caller and trace
+	tracedCtx   *Context      // the turn's: the same for the latest trace; nil: there was none
 	credit      creditTracker // the turn's
 }
 
@@ -108,7 +110,7 @@ func (in *instance) slotByName(name string) *slot {
 		return nil
 	}
 	if in.mailbox == nil {
-		in.mailbox = &mailbox{sendCtx: Context{in: in, local: true}}
+		in.mailbox = &mailbox{sendCtx: Context{origin: origin{in: in}, local: true}}
 	}
 	b := in.mailbox
 	for _, known := range b.queues {
@@ -254,6 +256,23 @@ func (b *mailbox) takeBatch() {
 	b.batchPos = 0
 	b.servedOfRun = 0
 	b.claimed.Store(0)
+}
+
+// contextFor is the Context of a message without a waiting caller. A kept Context keeps its trace,
+// so messages share one only as long as they have the same.
+func (b *mailbox) contextFor(trace *wire.Trace) *Context {
+	if trace == nil {
+		return &b.sendCtx
+	}
+	return b.contextForTraced(trace)
+}
+
+//go:noinline
+func (b *mailbox) contextForTraced(trace *wire.Trace) *Context {
+	if b.tracedCtx == nil || b.tracedCtx.trace != trace {
+		b.tracedCtx = &Context{origin: origin{in: b.sendCtx.in, trace: trace}, local: true}
+	}
+	return b.tracedCtx
 }
 
 // finishBatch ends a fully handled batch. The lock is held.

@@ -253,7 +253,7 @@ func TestMailbox_handlesOrReturnsEachMessageInOrder_ACT5(t *testing.T) {
 		for c.in.step() {
 		}
 		for _, f := range c.from.ensureExtra().control {
-			f(&Context{in: c.from})
+			f(&Context{origin: origin{in: c.from}})
 		}
 		for _, wake := range c.wakes {
 			wake()

@@ -140,7 +140,7 @@ func (r *remoteMonitors) ask(m *monitorState, c *call, from string) error {
 func (r *remoteMonitors) send(to subjects.PortID, what any) error {
 	p := r.p
 	if p.process.has(to.Actor.Proc) {
-		return p.sendUntyped(clientName, to, what)
+		return p.sendUntyped(origin{}, clientName, to, what)
 	}
 	t, err := p.outbox.target(to.Actor, to.Port)
 	if err != nil {

@@ -20,6 +20,7 @@ type LocalMulticast struct {
 	Deadline    time.Time        // zero = none
 	Raw         []byte           // the message, encoded
 	Reply       string           // by which the sender may cancel it; "": never
+	Trace       *wire.Trace      // nil: none
 
 	// Point returns the place of a rank in the view of the cast. It is called on its actor's turn.
 	Point func(view int) shape.Point
@@ -126,7 +127,7 @@ func (f *LocalMulticast) countAnswer() {
 
 // deliveryFor is the message for one by itself.
 func (f *LocalMulticast) deliveryFor(view int) Delivery {
-	d := Delivery{Actor: f.Actor, Port: f.Port, From: f.From, Raw: f.Raw, Deadline: f.Deadline}
+	d := Delivery{Actor: f.Actor, Port: f.Port, From: f.From, Raw: f.Raw, Deadline: f.Deadline, trace: f.Trace}
 	if f.Answer != nil {
 		d.Answer = func(a Answer) { f.Answer(view, a) }
 	}
@@ -202,7 +203,8 @@ func serveMulticast[M, R any](l *typedQueue[M, R], in *instance, t *recipientTur
 		return
 	}
 	ctx := &t.ctx
-	ctx.in, ctx.answer = in, t
+	ctx.origin = origin{in, t.multicast.Trace}
+	ctx.answer = t
 	if !t.multicast.Deadline.IsZero() {
 		ctx.deadline = in.proc.instant(t.multicast.Deadline)
 	}

@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"sync"
@@ -317,8 +318,9 @@ func FuzzReceive(f *testing.F) {
 		p.Space().Hint(p.ID().Process(), "1z"), p.Space().Event(actor.KindProc, peer.Proc().Scope(), subjects.Anon()),
 		p.Space().Frame(p.ID().Process(), from),
 	}
+	traced := packet(1, 0, wire.Envelope{Kind: wire.Message, Ext: bytes.Repeat([]byte{1}, 25), Body: []byte{1}})
 	for where, subject := range valid {
-		for _, data := range [][]byte{message(1, 0, 1), {}, {0}, []byte(`{"kind":"proc","status":"failed"}`),
+		for _, data := range [][]byte{message(1, 0, 1), traced, {}, {0}, []byte(`{"kind":"proc","status":"failed"}`),
 			[]byte("7"), {0xa0}} {
 			f.Add(where, subject, "reply", subject, data)
 		}

@@ -134,7 +134,7 @@ func (d *Delivery) context(in *instance) *Context {
 	if d.replyTo != nil {
 		ctx = &d.replyTo.ctx
 	}
-	ctx.in = in
+	ctx.origin = origin{in, d.trace}
 	ctx.answer = d
 	if !d.Deadline.IsZero() {
 		ctx.deadline = in.proc.instant(d.Deadline)

@@ -82,6 +82,9 @@ func (r PortRef[T]) Send(ctx context.Context, v T) error {
 	if err != nil {
 		return err
 	}
+	if r.foreign != "" {
+		return p.foreign.publish(r.foreign, v, TraceOf(ctx))
+	}
 	return sendToPort(p, from, r.portRef, v)
 }
 
@@ -95,12 +98,9 @@ func portSender(ctx context.Context, r portRef) (*Proc, string, error) {
 	return p, from, p.checkSend(from)
 }
 
-// sendToPort is PortRef.Send with a known sender.
+// sendToPort is PortRef.Send with a known sender, to a port of castnet.
 func sendToPort[T any](p *Proc, from string, to portRef, v T) error {
-	switch {
-	case to.foreign != "":
-		return p.foreign.publish(to.foreign, v)
-	case to.id.Actor.Proc == p.id:
+	if to.id.Actor.Proc == p.id {
 		return p.putIntoPort(from, to.id, v)
 	}
 	w, err := encode(p, v)

@@ -214,7 +214,7 @@ func (b *inbox) deliverInbound(in *link.Inbound) (taken int, err error) {
 	if pt == nil && e.Reply == "" && e.TTL == 0 && !strings.HasPrefix(e.Port, "_") {
 		if to := p.find(e.Actor); to != nil {
 			return to.enqueueRemote(&remoteBatch{p: p, from: from, peer: in.From, actor: e.Actor,
-				port: e.Port}, in)
+				port: e.Port, trace: e.CopyTrace()}, in)
 		}
 	}
 	for i, lt := range in.Bodies {
@@ -252,6 +252,7 @@ func (b *inbox) deliverMessage(from subjects.ActorID, peer *link.Peer, e *wire.E
 	d.From = from
 	d.Raw = e.Body
 	d.Reply = e.Reply
+	d.trace = e.CopyTrace()
 	if e.TTL > 0 {
 		d.Deadline = time.Now().Add(e.TTL)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -15,6 +16,7 @@ type remoteBatch struct {
 	from        subjects.ActorID
 	peer        *link.Peer
 	actor, port string
+	trace       *wire.Trace    // nil: none
 	data        []byte         // the packet with the bodies
 	messages    []link.BodyRef // the rest of each message
 	single      [1]link.BodyRef

@@ -112,11 +112,11 @@ func TestScale_aMillionActorsAreCheapAndLeaveNothing_ACT10(t *testing.T) {
 }
 
 // tells posts to an actor and waits until it has handled everything.
-func tells[M any](t *testing.T, p *actor.Proc, to actor.Endpoint[Speck, M, actor.None]) (once func()) {
+func tells[M any](t *testing.T, ctx context.Context, p *actor.Proc,
+	to actor.Endpoint[Speck, M, actor.None]) (once func()) {
 	t.Helper()
 	ref, err := actor.Spawn(t.Context(), p, specks, "speck", actor.None{})
 	require.NoError(t, err)
-	ctx := t.Context()
 	return func() {
 		var m M
 		for to.Send(ctx, ref, m) != nil { // its mailbox is full
@@ -131,8 +131,11 @@ func TestScale_sendsDoNotAllocate_ACT10(t *testing.T) {
 	}
 	const runs = 20_000
 	p, _ := speckProc(t)
+	ctx := t.Context()
 	for name, once := range map[string]func(){
-		"0 bytes": tells(t, p, tellNone), "16 bytes": tells(t, p, tellSmall), "200 bytes": tells(t, p, tellLarge),
+		"0 bytes": tells(t, ctx, p, tellNone), "16 bytes": tells(t, ctx, p, tellSmall),
+		"200 bytes":              tells(t, ctx, p, tellLarge),
+		"one of many in a trace": tells(t, actor.WithTrace(ctx, traceOf(t, parent)), p, tellSmall),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range runs { // to the steady state

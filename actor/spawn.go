@@ -71,7 +71,7 @@ func SpawnChild[A, P any](ctx *Context, typ Type[A, P], label string, params P,
 // lives in another proc, SpawnFor is Spawn in p.
 func SpawnFor[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P,
 	opts ...Option) (Ref[A], error) {
-	parent, _ := ctx.Value(senderKey{}).(*instance)
+	parent := originOf(ctx).in
 	if parent != nil && parent.proc != p {
 		parent = nil
 	}

@@ -17,7 +17,7 @@ import (
 func (c *Context) Go(work func(context.Context) func(*Context)) {
 	mustHold(work != nil, "Go", "a function, got nil")
 	in := c.in
-	life := in.lifetime()
+	life := c.lifetimeWithTrace()
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.aborted || in.state.terminal() { // it starts no more tasks
@@ -83,8 +83,9 @@ func (e Endpoint[A, M, R]) SendAfter(ctx *Context, d time.Duration, to Ref[A],
 		return nil, err
 	}
 	in := ctx.in
+	life := ctx.lifetimeWithTrace()
 	return in.afterFunc(d, func() {
-		if err := e.Send(in.lifetime(), to, m); err != nil {
+		if err := e.Send(life, to, m); err != nil {
 			in.proc.deadLetters.bounce(in, e.typ, m, asError(err))
 		}
 	}), nil

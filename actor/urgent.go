@@ -71,6 +71,7 @@ func (p *Proc) callUrgent(ctx context.Context, from string, to subjects.ActorID,
 		return Answer{Err: err}
 	}
 	defer p.ports.remove(c.key, c)
+	u.envelope.Ext = originOf(ctx).ext()
 	u.until, _ = ctx.Deadline()
 	if err := u.send(true); err != nil && c.state.CompareAndSwap(waitOpen, waitAbandoned) {
 		return Answer{Err: err}
@@ -236,7 +237,8 @@ func (b *inbox) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor stri
 		p.links.SendUrgent(peer, again)
 		return
 	}
-	d := &Delivery{Actor: actor, Port: e.Port, From: from, Raw: e.Body, Reply: e.Reply, onControl: true}
+	d := &Delivery{Actor: actor, Port: e.Port, From: from, Raw: e.Body, Reply: e.Reply, onControl: true,
+		trace: e.CopyTrace()}
 	if e.TTL > 0 {
 		d.Deadline = time.Now().Add(e.TTL)
 	}

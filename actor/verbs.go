@@ -22,8 +22,8 @@ const clientName = "client"
 // calls on its own turn: two actors that call each other wait for their deadlines.
 func (e Endpoint[A, M, R]) Call(ctx context.Context, to Ref[A], m M) (R, error) {
 	if to.in != nil && isValid(e.endpointSpec) {
-		if from, here := localSender(ctx, to.in, to.via); here {
-			if v, err, ok := callLocal[M, R](ctx, e.endpointSpec, from, to.in, m); ok {
+		if o, here := localSender(ctx, to.in, to.via); here {
+			if v, err, ok := callLocal[M, R](ctx, e.endpointSpec, o, to.in, m); ok {
 				return v, err
 			}
 		}
@@ -48,8 +48,8 @@ func callRemote[M, R any](ctx context.Context, s *endpointSpec, to *actorRef, m 
 // comes back later, the sender gets a dead letter (DeadLetterHandler).
 func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && isValid(e.endpointSpec) {
-		if from, here := localSender(ctx, to.in, to.via); here {
-			if ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: from},
+		if o, here := localSender(ctx, to.in, to.via); here {
+			if ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: o.in, trace: o.trace},
 				0); why == nil {
 				if ok {
 					return nil
@@ -67,8 +67,8 @@ func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
 // mailbox. An actor waits on its turn: two that wait for each other wait for their deadlines.
 func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && isValid(e.endpointSpec) {
-		if from, here := localSender(ctx, to.in, to.via); here {
-			ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: from}, 0)
+		if o, here := localSender(ctx, to.in, to.via); here {
+			ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: o.in, trace: o.trace}, 0)
 			if ok && why == nil {
 				return nil
 			} else if ok {
@@ -88,7 +88,7 @@ func (in *instance) awaitRoom(ctx context.Context, why *Error, again func(contex
 	err := error(why)
 	ctx, cancel := in.proc.bounded(ctx)
 	defer cancel()
-	if from, ok := ctx.Value(senderKey{}).(*instance); ok {
+	if from := originOf(ctx).in; from != nil {
 		from.yield()
 	}
 	for errors.Is(err, ErrMailboxFull) {
@@ -113,25 +113,21 @@ func sendRemote[M any](ctx context.Context, s *endpointSpec, to *actorRef, m M, 
 		return err
 	}
 	if to.id.Proc == p.id {
-		return p.sendUntyped(from, to.id.Port(s.name), m)
+		return p.sendUntyped(originOf(ctx), from, to.id.Port(s.name), m)
 	}
 	deadline, _ := ctx.Deadline()
 	w, err := encode(p, m)
+	w.ext = originOf(ctx).ext()
 	return p.sendEncoded(from, to.id, s.name, s.typ, w, err, deadline, wait)
 }
 
-// localSender reports whether the target is known to be local to the sender's proc. from is the
-// sending actor; nil for the client.
-func localSender(ctx context.Context, to *instance, via *Proc) (from *instance, ok bool) {
-	if c, is := ctx.(*Context); is {
-		from = c.in
-	} else {
-		from, _ = ctx.Value(senderKey{}).(*instance)
+// localSender reports whether the target is known to be local to the sender's proc.
+func localSender(ctx context.Context, to *instance, via *Proc) (o origin, ok bool) {
+	o = originOf(ctx)
+	if o.in != nil {
+		via = o.in.proc
 	}
-	if from != nil {
-		via = from.proc
-	}
-	return from, via == to.proc
+	return o, via == to.proc
 }
 
 // isReplaced reports whether another actor has the name of this one, or none can: the proc has
@@ -141,11 +137,11 @@ func (in *instance) isReplaced() bool { return in.proc.find(in.name) != in || in
 // callLocal is Call within a proc, without encoding. ok is false if the actor's endpoint has other
 // types, or the address has a new actor.
 func callLocal[M, R any](
-	ctx context.Context, s *endpointSpec, from, to *instance, m M,
+	ctx context.Context, s *endpointSpec, from origin, to *instance, m M,
 ) (v R, err error, ok bool) {
 	p := to.proc
 	rp := &reply[R]{}
-	rp.ctx.in = to
+	rp.ctx.origin = origin{to, from.trace}
 	var now int64
 	done := ctx.Done()
 	if done != nil && ctx.Err() != nil {
@@ -159,7 +155,7 @@ func callLocal[M, R any](
 		rp.ctx.deadline = now + int64(p.options.Deadline)
 		rp.waiter = p.waiters.get(rp.ctx.deadline)
 	}
-	ok, why := send(to, s, queuedMessage[M, R]{m: m, from: from, reply: rp}, now)
+	ok, why := send(to, s, queuedMessage[M, R]{m: m, from: from.in, reply: rp}, now)
 	if !ok || why != nil {
 		p.waiters.put(rp.waiter)
 		if why == nil {
@@ -167,8 +163,8 @@ func callLocal[M, R any](
 		}
 		return v, why, why.Code == CodeMailboxFull || !to.isReplaced()
 	}
-	if from != nil {
-		from.yield()
+	if from.in != nil {
+		from.in.yield()
 	}
 	v, err = awaitReply(rp, ctx, done, s.name)
 	return v, err, true
@@ -205,7 +201,7 @@ func Sender(ctx context.Context, via *Proc) (p *Proc, name string, err error) {
 }
 
 func senderOf(ctx context.Context, via *Proc) (*Proc, string) {
-	if in, ok := ctx.Value(senderKey{}).(*instance); ok {
+	if in := originOf(ctx).in; in != nil {
 		return in.proc, in.name
 	}
 	return via, clientName

@@ -70,6 +70,33 @@ func TestCast_keepsOrderWithDirectMessages_CAST1(t *testing.T) {
 	}
 }
 
+func TestCast_handlerSeesTheTraceOfTheCaller_CAST1(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	trace, err := actor.ParseTrace(parent)
+	require.NoError(t, err)
+	c := newCrowd(t, twoByFour(), 4, 2)
+	for name, via := range map[string]*actor.Proc{"from outside": c.client, "from a rank": c.procs[0]} {
+		to := c.members
+		to.via = via
+		for _, trace := range []actor.Trace{trace, {}} {
+			ctx := actor.WithTrace(t.Context(), trace)
+			all, err := cast.Gather(ctx, to, traced, actor.None{})
+			require.NoError(t, err, name)
+			require.Equal(t, slices.Repeat([]string{trace.String()}, 8), all.Values(), name)
+			folded, err := cast.Reduce(ctx, to, traced, actor.None{}, concat)
+			require.NoError(t, err, name)
+			require.Equal(t, strings.Join(all.Values(), " "), folded, name)
+			one, err := cast.Choose(ctx, to, traced, actor.None{})
+			require.NoError(t, err, name)
+			require.Equal(t, trace.String(), one, name)
+			for at, r := range cast.Stream(ctx, c.in(t, "gpu=1"), traced, actor.None{}) { // a message for each
+				require.NoError(t, r.Err, name)
+				require.Equal(t, trace.String(), r.Value, at)
+			}
+		}
+	}
+}
+
 func TestCast_handlerSeesItsPointAndTheSender_CAST1(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	require.NoError(t, cast.Send(t.Context(), c.in(t, "gpu=1:3"), note, 0))

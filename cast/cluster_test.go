@@ -33,6 +33,8 @@ var (
 	// casts name to its own mesh and answers the fold
 	relay = actor.NewEndpoint[*member, string, string]("relay", concat)
 
+	traced = actor.NewEndpoint[*member, actor.None, string]("traced", concat) // as a traceparent
+
 	until = actor.NewEndpoint[*member, actor.None, int]("until") // nobody waits any more
 
 	list = actor.NewEndpoint[*member, actor.None, []int]("list") // its rank, twice
@@ -90,6 +92,10 @@ func (m *member) until(ctx *actor.Context, _ actor.None) (int, error) {
 	<-ctx.Done()
 	m.book.Add(entry{rank: m.rank, n: 2})
 	return 0, ctx.Err()
+}
+
+func (m *member) traced(ctx *actor.Context, _ actor.None) (string, error) {
+	return ctx.Trace().String(), nil
 }
 
 func (m *member) relay(ctx *actor.Context, s string) (string, error) {
@@ -203,7 +209,8 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 		note.Handle((*member).note), who.Handle((*member).who), name.Handle((*member).name),
 		odd.Handle((*member).odd),
 		refuse.Handle((*member).refuse), wait.Handle((*member).wait), relay.Handle((*member).relay),
-		list.Handle((*member).list), until.Handle((*member).until), tags.Handle((*member).tags))
+		list.Handle((*member).list), until.Handle((*member).until), tags.Handle((*member).tags),
+		traced.Handle((*member).traced))
 	o := testproc.Options{Options: actor.Options{ID: id, Log: c.log}, Member: m}
 	if id.Index > 0 {
 		o.Lead = c.procs[id.Rank-id.Index]

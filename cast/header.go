@@ -40,7 +40,8 @@ type header struct {
 	// Gens are the generations of the addressed procs; 0 behind the last of them.
 	Gens runs `cbor:"11,keyasint,omitempty"`
 	// PartialValues makes progress reports include the partial fold.
-	PartialValues bool `cbor:"12,keyasint,omitempty"`
+	PartialValues bool   `cbor:"12,keyasint,omitempty"`
+	Trace         []byte `cbor:"13,keyasint,omitempty"` // a wire.Trace, which each handler sees
 
 	skip shape.Ranks // the ranks not in Asked, and those of Skip
 }
@@ -102,6 +103,11 @@ func (h *header) decode(ext []byte) error {
 		return fmt.Errorf("cast header: invalid progress interval of %d ms", h.ProgressMillis)
 	case h.Arity < 0 || h.Arity == 1:
 		return fmt.Errorf("cast header: a tree of arity %d: want at least 2", h.Arity)
+	}
+	if h.Trace != nil {
+		if _, err := wire.DecodeTrace(h.Trace); err != nil {
+			return fmt.Errorf("cast header: %w", err)
+		}
 	}
 	h.setSkip(h.Skip)
 	return nil

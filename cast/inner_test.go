@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,8 @@ func TestHeader_selectsOnlyIncludedMembers(t *testing.T) {
 	require.ErrorContains(t, err, "no prev for rank 2 of 4")
 	for want, h := range map[string]header{
 		"unknown mode 9": {Region: r, Mode: 9}, "beyond the 4 ranks": {Region: r, Skip: shape.Interval(3, 2)},
-		"arity 1": {Region: r, Arity: 1},
+		"arity 1": {Region: r, Arity: 1}, "a trace of 24 bytes": {Region: r, Trace: bytes.Repeat([]byte{1}, 24)},
+		"an ID of zeros": {Region: r, Trace: make([]byte, 25)},
 	} {
 		odd, err := wire.Marshal(h)
 		require.NoError(t, err)
@@ -277,7 +279,10 @@ func FuzzHeader(f *testing.F) {
 	many, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(),
 		Prevs: runsOf([]uint64{1, 1, 1, link.NotIncluded}), Asked: shape.Interval(1, 2), Mode: modeSend})
 	require.NoError(f, err)
+	traced, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Trace: bytes.Repeat([]byte{1}, 25)})
+	require.NoError(f, err)
 	f.Add(h, 2)
+	f.Add(traced, 2)
 	f.Add(many, 3)
 	f.Fuzz(func(t *testing.T, data []byte, base int) {
 		bustest.CheckAllocBound(t, data, func() { _ = new(header).decode(data) })

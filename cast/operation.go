@@ -101,7 +101,8 @@ func send(ctx context.Context, r *rollout, asked shape.Ranks) (*operation, error
 		rollout: r, p: p, asked: asked, router: router, route: route, tree: route.tree, gens: route.tree.gens,
 		wake: make(chan struct{}, 1), aborted: make(chan error, 1),
 	}
-	h := header{Region: t.Region, Gens: a.gens, Mode: q.mode, Reducer: q.reducer, SingleRoot: q.singleRoot}
+	h := header{Region: t.Region, Gens: a.gens, Mode: q.mode, Reducer: q.reducer, SingleRoot: q.singleRoot,
+		Trace: p.Casts().Trace(ctx)}
 	if asked.Len() < t.Region.NumRanks() {
 		h.Asked = asked
 	}

@@ -246,6 +246,9 @@ func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h he
 	}
 	f := &actor.LocalMulticast{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: h.ReplyPort,
 		Point: h.point}
+	if h.Trace != nil {
+		f.Trace = (*wire.Trace)(h.Trace)
+	}
 	if e.TTL > 0 {
 		f.Deadline = time.Now().Add(e.TTL)
 	}

@@ -97,6 +97,7 @@ func (r request) encode(v value, most int) (encoded, error) {
 func (r request) message(o outcome) bus.Msg {
 	out := bus.Msg{Subject: r.reply, Header: bus.Header{}}
 	out.Header.Set(actor.HeaderContentType, r.format.ContentType())
+	r.trace.AddTo(out.Header)
 	if o.point != nil {
 		out.Header.Set(actor.HeaderRank, strconv.Itoa(o.point.rank))
 		out.Header.Set(headerPoint, o.point.point)

@@ -36,6 +36,7 @@ type claim struct {
 	From     subjects.Sender `json:"from"`
 	Format   string          `json:"format"`           // a content type
 	Stream   bool            `json:"stream,omitempty"` // an empty message ends the answer
+	Trace    string          `json:"trace,omitempty"`  // of the request
 	Timeout  time.Duration   `json:"timeout"`          // until its deadline, in nanoseconds
 	deadline time.Time
 }
@@ -276,7 +277,7 @@ func (p *claims) announce(r request) (done func()) {
 	}
 	p.publish(peerMessage{Claim: &claim{
 		ID: id, Reply: r.reply, From: r.from, Format: r.format.ContentType(), Stream: r.wantsStream,
-		Timeout: r.ttl,
+		Trace: r.trace.String(), Timeout: r.ttl,
 	}})
 	return func() { p.publish(peerMessage{Release: id}) }
 }
@@ -311,7 +312,8 @@ func (p *claims) answerFor(gateway string, all []claim) {
 	for _, c := range all {
 		format, err := wire.FormatOf(c.Format, nil)
 		if err == nil && c.Reply != "" && p.g.proc.Foreign().MayAnswer(c.Reply, c.From) {
-			r := request{reply: c.Reply, format: format}
+			trace, _ := actor.ParseTrace(c.Trace) // most have none
+			r := request{reply: c.Reply, format: format, trace: trace}
 			p.g.counts.expired.Add(1)
 			err = p.g.publishNow(r, r.message(outcome{err: &actor.Error{
 				Code: actor.CodeUnavailable,

@@ -146,6 +146,7 @@ func FuzzPeerMessage(f *testing.F) {
 	from := subjects.NewSender(subjects.GatewayPrincipal(id.Label()), id.Proc().Process())
 	for _, data := range [][]byte{
 		[]byte(`{"claim":{"id":1,"reply":"r","from":"u-anon.a","format":"f","for":1000000000}}`),
+		[]byte(`{"claim":{"id":2,"reply":"r","from":"u-anon.a","trace":"00-","format":"f","timeout":1000000000}}`),
 		[]byte(`{"release":1,"of":"` + id.String() + `"}`), []byte(`{"leaves":true}`),
 		[]byte(`{}`), []byte(`null`), {},
 		[]byte(`{` + strings.Repeat(`"claim":null,"claim":{},`, 10_000) + `"release":1}`),

@@ -278,7 +278,7 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	}
 	done := g.claims.announce(r) // before anything is cast (GW-4)
 	defer done()
-	ctx, cancel := context.WithTimeout(ctx, r.ttl)
+	ctx, cancel := context.WithTimeout(actor.WithTrace(ctx, r.trace), r.ttl)
 	defer cancel()
 	g.run(ctx, r, func(o outcome) {
 		if errors.Is(context.Cause(ctx), errClosing) && o.isTruncated() {

@@ -51,6 +51,21 @@ func (p *probe) odd(*actor.Context, actor.None) (int, error) {
 	return p.rank, nil
 }
 
+var traced = actor.NewEndpoint[*probe, []actor.Ref[*probe], []string]("traced")
+
+// traced answers the trace of its message, and those which further probes see in calls.
+func (p *probe) traced(ctx *actor.Context, further []actor.Ref[*probe]) ([]string, error) {
+	all := []string{ctx.Trace().String()}
+	for _, to := range further {
+		seen, err := traced.Call(ctx, to, nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, seen...)
+	}
+	return all, nil
+}
+
 func probeDef() actor.Def {
 	made := func(ctx *actor.Context, _ actor.None) (*probe,
 		error) {
@@ -63,6 +78,7 @@ func probeDef() actor.Def {
 		actor.NewEndpoint[*probe, actor.None, map[int]int]("keys").Handle((*probe).keys),
 		actor.NewEndpoint[*probe, actor.None, *int]("null").Handle((*probe).null),
 		actor.NewEndpoint[*probe, actor.None, int]("odd").Handle((*probe).odd),
+		traced.Handle((*probe).traced),
 	)
 }
 
@@ -107,13 +123,19 @@ func (s *system) another(label string) *Gateway {
 // spawn starts a mesh `demo` of so many probes.
 func (s *system) spawn(n int) mesh.ProcMesh {
 	s.Helper()
+	procs, _ := s.spawnNamed("demo", n)
+	return procs
+}
+
+func (s *system) spawnNamed(name string, n int) (mesh.ProcMesh, mesh.ActorMesh[*probe]) {
+	s.Helper()
 	hosts, err := s.net.AwaitHosts(s.Context(), 1)
 	require.NoError(s, err)
-	procs, err := hosts.Spawn(s.Context(), "demo", shape.Of("gpu", n))
+	procs, err := hosts.Spawn(s.Context(), name, shape.Of("gpu", n))
 	require.NoError(s, err)
-	_, err = mesh.Spawn(s.Context(), procs, probeType, "probe", actor.None{})
+	probes, err := mesh.Spawn(s.Context(), procs, probeType, "probe", actor.None{})
 	require.NoError(s, err)
-	return procs
+	return procs, probes
 }
 
 // pids are the processes of all meshes that live.

@@ -108,7 +108,7 @@ func dieInALiveHostd(t *testing.T, collect string) {
 	answers := make(chan bus.Msg, 10)
 	_, err := s.client.Subscribe("reply", func(m bus.Msg) { answers <- m })
 	require.NoError(t, err)
-	m := s.request("get", "", headerCollect, collect)
+	m := s.request("get", "", headerCollect, collect, actor.HeaderTrace, parent)
 	m.Reply = "reply"
 	require.NoError(t, s.client.PublishMsg(m))
 	require.Eventually(t, func() bool {
@@ -119,6 +119,7 @@ func dieInALiveHostd(t *testing.T, collect string) {
 	s.host.SetGateway(func() subjects.ProcessID { return subjects.ProcessID{} }) // as after its death
 	answer := testkit.Next(t, answers)
 	require.Equal(t, "503", code(answer), "%v", answer.Header)
+	require.Equal(t, parent, answer.Header.Get("traceparent"))
 	require.Contains(t, answer.Header.Get(actor.HeaderError), "gateway "+s.gateway.ID().String()+
 		" died during the cast: the cast may have run")
 	if collect == modeStream {

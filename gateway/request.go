@@ -50,12 +50,13 @@ type request struct {
 	reducer               string
 	ttl                   time.Duration
 	body                  value
+	trace                 actor.Trace
 	publishBy             time.Time // how long its answer may wait for a server; zero: not at all
 }
 
 // parseReplyInfo reads the fields needed for an answer, also for one that refuses the request.
 func parseReplyInfo(space subjects.Space, m bus.Msg) (request, error) {
-	r := request{reply: m.Reply, ttl: actor.DefaultDeadline}
+	r := request{reply: m.Reply, ttl: actor.DefaultDeadline, trace: actor.TraceIn(m.Header)}
 	for key, values := range m.Header {
 		if strings.EqualFold(key, headerCollect) {
 			r.wantsStream = r.wantsStream ||

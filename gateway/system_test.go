@@ -15,6 +15,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
+// parent is a traceparent.
+const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
 func code(m bus.Msg) string { return m.Header.Get(actor.HeaderErrorCode) }
 
 func TestGateway_statisticsMatchItsReplies_GW2(t *testing.T) {
@@ -51,6 +54,35 @@ func TestGateway_statisticsMatchItsReplies_GW2(t *testing.T) {
 	require.Equal(t, []string{"2", "1", "1", "0"}, numbers(half))
 	none := s.ask("null", "", headerReduce, "collect")
 	require.Equal(t, "[null,null]", string(none.Data), "%v", none.Header)
+}
+
+func TestGateway_traceReachesHandlersTheirCallsAndTheReply(t *testing.T) {
+	s := newSystem(t)
+	s.spawn(2)
+	_, others := s.spawnNamed("other", 1)
+	third := fmt.Sprintf("[%q]", others.Ref(0).ID())
+	seen := fmt.Sprintf("[%q,%q]", parent, parent)
+	for collect, want := range map[string]string{modeGather: "[" + seen + "," + seen + "]", modeChoose: seen} {
+		m := s.ask("traced", third, "traceparent", parent, headerCollect, collect)
+		require.JSONEq(t, want, string(m.Data), "%s: %v", collect, m.Header)
+		require.Equal(t, parent, m.Header.Get("traceparent"))
+	}
+	streamed := s.stream("traced", third, "traceparent", parent)
+	require.Len(t, streamed, 3)
+	for _, m := range streamed {
+		require.Equal(t, parent, m.Header.Get("traceparent"))
+	}
+	require.JSONEq(t, seen, string(streamed[0].Data))
+	refused := s.ask("nope", "", "Traceparent", parent)
+	require.Equal(t, "404", code(refused))
+	require.Equal(t, parent, refused.Header.Get("traceparent"))
+
+	for name, headers := range map[string][]string{"none": nil, "malformed": {"traceparent", parent + "-"},
+		"two": {"traceparent", parent, "traceparent", parent}} {
+		m := s.ask("traced", third, headers...)
+		require.JSONEq(t, `[["",""],["",""]]`, string(m.Data), "%s: %v", name, m.Header)
+		require.NotContains(t, m.Header, "traceparent", name)
+	}
 }
 
 func TestGateway_refusesAnUnknownReducerBeforeAnyHandlerRuns(t *testing.T) {

@@ -43,7 +43,7 @@ func TestCDDL_hasTheKeysOfEachWireStruct(t *testing.T) { // PLY-1
 
 func TestCDDL_namesTheHeadersOfTheCode(t *testing.T) { // PLY-1
 	inCode := map[string]bool{}
-	header := regexp.MustCompile(`^"(Castnet-[A-Za-z-]*[a-zA-Z]|Nats-Service-[A-Za-z-]+|Content-Type)"$`)
+	header := regexp.MustCompile(`^"(Castnet-[A-Za-z-]*[a-zA-Z]|Nats-Service-[A-Za-z-]+|Content-Type|traceparent)"$`)
 	for _, pkg := range []string{"actor", "gateway", "internal/builtin"} {
 		eachFile(t, repo(t, pkg), func(f *ast.File) {
 			ast.Inspect(f, func(n ast.Node) bool {
@@ -59,13 +59,13 @@ func TestCDDL_namesTheHeadersOfTheCode(t *testing.T) { // PLY-1
 	require.Equal(t, inCode, headersInCDDL(t))
 }
 
-// headersInCDDL are the texts in capitals that are keys.
+// headersInCDDL are the texts that are keys, but for those of a body.
 func headersInCDDL(t *testing.T) map[string]bool {
 	t.Helper()
 	cddl, err := os.ReadFile(repo(t, "spec", "wire.cddl"))
 	require.NoError(t, err)
 	all := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^  \??\s*"([A-Z][A-Za-z-]+)":`).
+	for _, m := range regexp.MustCompile(`(?m)^  \??\s*"([A-Z][A-Za-z-]+|traceparent)":`).
 		FindAllStringSubmatch(string(cddl), -1) {
 		all[m[1]] = true
 	}

@@ -50,6 +50,7 @@ type header struct {
 	ProgressMillis int          `cbor:"10,keyasint,omitempty"`
 	Gens           runs         `cbor:"11,keyasint,omitempty"`
 	PartialValues  bool         `cbor:"12,keyasint,omitempty"`
+	Trace          []byte       `cbor:"13,keyasint,omitempty"`
 }
 
 type replyHeader struct {
@@ -86,11 +87,16 @@ func packetVectors(t *testing.T) []packetVector {
 		TTL: 30 * time.Second, Body: five}
 	call := wire.Envelope{Kind: wire.Message, Wait: true, Actor: counterName, Port: "add", Sender: caller,
 		Reply: home, Body: five}
+	traceID := must(hex.DecodeString("0af7651916cd43dd8448eb211c80319c" + "b7ad6b7169203331" + "01"))
+	traced := send
+	traced.Ext = traceID
 	region := must(shape.Select(shape.Of("host", 2).With("gpu", 4), "gpu=0:2"))
 	casting := must(wire.Marshal(header{
 		Region: region, Prevs: runs{4, 8}, Skip: shape.Interval(1, 1), Mode: 2, ReplyPort: home, Reducer: "sum",
 	}))
+	castingTraced := must(wire.Marshal(header{Region: region, Mode: 0, Trace: traceID}))
 	toAll := wire.Envelope{Kind: wire.Cast, TTL: time.Minute, Ext: casting, Body: five}
+	sentToAll := wire.Envelope{Kind: wire.Cast, Ext: castingTraced, Body: five}
 	overflow := must(wire.Marshal(wire.Error{Code: 1, Text: "does not fit", Actor: counterName,
 		Endpoint: "add"}))
 	one := wire.Envelope{Kind: wire.Value, Port: "_0a",
@@ -127,9 +133,11 @@ func packetVectors(t *testing.T) []packetVector {
 
 	vs := []packetVector{
 		{Name: "a send", Hex: hex.EncodeToString(data(head, send))},
+		{Name: "a send with a trace", Hex: hex.EncodeToString(data(head, traced))},
 		{Name: "two calls that wait for room, and word of the other way",
 			Hex: hex.EncodeToString(data(withKnown, call, call))},
 		{Name: "a cast: gpu=0:2 of host=2,gpu=4, folded by sum", Hex: hex.EncodeToString(data(head, toAll))},
+		{Name: "a cast with a trace, which nobody answers", Hex: hex.EncodeToString(data(head, sentToAll))},
 		{Name: "answers of ranks 3 and 2 to a cast", Hex: hex.EncodeToString(data(head, one, failed))},
 		{Name: "an answer of ranks 0 and 1 folded into one, rank 2 failed",
 			Hex: hex.EncodeToString(data(head, folded))},
@@ -228,6 +236,11 @@ func (v *packetVector) readEnvelopes(t *testing.T, left []byte) {
 			"ttl_ms": e.TTL.Milliseconds(), "reply": e.Reply, "ext": hex.EncodeToString(e.Ext),
 			"body": hex.EncodeToString(e.Body)}
 		switch e.Kind {
+		case wire.Message:
+			if trace := e.CopyTrace(); trace != nil {
+				says["trace"] = []string{hex.EncodeToString(trace[:16]), hex.EncodeToString(trace[16:24]),
+					hex.EncodeToString(trace[24:])}
+			}
 		case wire.Cast:
 			v.Bodies = append(v.Bodies, cborOf(t, "header", e.Ext))
 		case wire.Chunk:

@@ -68,10 +68,12 @@ func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 
 	for region, rank := range map[string]string{"host=0,gpu=1": "1", "host=1,gpu=0": "2"} {
 		var headers map[string]string
-		seen := ask(`"headers"`, "-H", "Castnet-Collect:choose", "-H", "Castnet-Region:"+region)
+		seen := ask(`"headers"`, "-H", "Castnet-Collect:choose", "-H", "Castnet-Region:"+region,
+			"-H", "traceparent:"+trace)
+		require.Equal(t, trace, seen.header["traceparent"])
 		require.NoError(t, json.Unmarshal([]byte(seen.body), &headers), seen.body)
 		require.Subset(t, headers, map[string]string{"Castnet-Rank": rank, "Castnet-Point": region,
-			"Content-Type": asJSON})
+			"Content-Type": asJSON, "traceparent": trace})
 		require.Regexp(t, `^gateway-.*/client$`, headers["Castnet-From"])
 		require.Regexp(t, `^\d+(\.\d+)?s$`, headers["Castnet-TTL"])
 	}

@@ -21,6 +21,9 @@ type replyVector struct {
 	Mentions []string          `json:"mentions,omitempty"` // of an error: what Nats-Service-Error has in it
 }
 
+// trace is the traceparent of the vectors.
+const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
 const (
 	asJSON = "application/json"
 	asCBOR = "application/cbor"
@@ -64,6 +67,13 @@ func requestVectors() []requestVector {
 			[2]string{"Castnet-TTL", "10s"}),
 		get("who asks in CBOR is answered in CBOR",
 			replyVector{Format: asCBOR, Value: []int{0, 0, 0, 0}, Headers: covered("4")}, inCBOR),
+
+		get("a trace is in the reply, too", replyVector{Value: []int{0, 0, 0, 0},
+			Headers: map[string]string{"traceparent": trace}}, [2]string{"traceparent", trace}),
+		get("a malformed trace counts as none", replyVector{Value: []int{0, 0, 0, 0}, Headers: covered("4")},
+			[2]string{"traceparent", "00-0"}),
+		get("an error has the trace, too", replyVector{Code: 400, Headers: map[string]string{"traceparent": trace}},
+			[2]string{"traceparent", trace}, [2]string{"Castnet-TTL", "soon"}),
 
 		at(get("an unknown mesh", bad(404, "nosuch", "demo")), "nosuch", "counter", "get", ""),
 		at(get("an unknown actor", bad(404, "nobody", "counter")), "demo", "nobody", "get", ""),

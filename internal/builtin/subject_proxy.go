@@ -92,6 +92,7 @@ func (p *subjectProxy) newMessage(ctx *actor.Context, v any, until time.Time) (b
 	if from := ctx.Sender(); from.IsValid() {
 		h.Set(headerFrom, from.String())
 	}
+	ctx.Trace().AddTo(h)
 	if !until.IsZero() {
 		h.Set(headerTTL, formatSeconds(time.Until(until)))
 	}
