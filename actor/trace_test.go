@@ -46,7 +46,7 @@ func TestTrace_roundTripsAsText(t *testing.T) {
 	require.Empty(t, actor.Trace{}.String())
 }
 
-func TestTrace_isParsedAsW3CHasIt(t *testing.T) {
+func TestTrace_isParsedAsW3CHasIt_DEL11(t *testing.T) {
 	const ids = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
 	for _, good := range []string{"00-" + ids + "01", "cc-" + ids + "01", "01-" + ids + "01-what the future holds",
 		"01-" + ids + "01-", "00-" + ids + "fd"} {
@@ -134,7 +134,7 @@ func hike(t testing.TB, p *actor.Proc, seen chan actor.Trace) actor.Ref[*Hiker] 
 	return ref
 }
 
-func TestTrace_isThatOfTheHandledMessageForEachVerbAndPlace(t *testing.T) {
+func TestTrace_isThatOfTheHandledMessageForEachVerbAndPlace_DEL11(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left", hikers()), start(t, srv, "right", hikers())
 	seen := make(chan actor.Trace, 10)
@@ -155,7 +155,7 @@ func TestTrace_isThatOfTheHandledMessageForEachVerbAndPlace(t *testing.T) {
 	}
 }
 
-func TestTrace_isThatOfAnUrgentMessage(t *testing.T) {
+func TestTrace_isThatOfAnUrgentMessage_DEL11(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left", hikers()), start(t, srv, "right", hikers())
 	ref := hike(t, b, nil).Via(a)
@@ -166,7 +166,7 @@ func TestTrace_isThatOfAnUrgentMessage(t *testing.T) {
 	}
 }
 
-func TestTrace_keptContextKeepsItsTrace(t *testing.T) {
+func TestTrace_keptContextKeepsItsTrace_DEL11(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	traces := []actor.Trace{traceOf(t, parent), {}, traceOf(t, otherParent), traceOf(t, parent), {}}
@@ -187,7 +187,7 @@ func TestTrace_keptContextKeepsItsTrace(t *testing.T) {
 	}
 }
 
-func TestTrace_isTakenAwayByTheZeroTrace(t *testing.T) {
+func TestTrace_isTakenAwayByTheZeroTrace_DEL11(t *testing.T) {
 	traced := actor.WithTrace(t.Context(), traceOf(t, parent))
 	require.Equal(t, parent, actor.TraceOf(traced).String())
 	require.Zero(t, actor.TraceOf(actor.WithTrace(traced, actor.Trace{})))
@@ -196,7 +196,7 @@ func TestTrace_isTakenAwayByTheZeroTrace(t *testing.T) {
 	require.Zero(t, actor.TraceOf(actor.WithTrace(traced, half)), "an invalid one is none")
 }
 
-func TestTrace_ofAPlainClientIsInTheHandlerAndTheReply_DEL10(t *testing.T) {
+func TestTrace_ofAPlainClientIsInTheHandlerAndTheReply_DEL11(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone", hikers()), newForger(t, srv)
 	at := hike(t, p, make(chan actor.Trace, 10)).ID()
@@ -216,7 +216,7 @@ func TestTrace_ofAPlainClientIsInTheHandlerAndTheReply_DEL10(t *testing.T) {
 	}
 }
 
-func TestTrace_goesToThePortOfAPlainClient(t *testing.T) {
+func TestTrace_goesToThePortOfAPlainClient_DEL11(t *testing.T) {
 	srv := bustest.Server(t)
 	p, client := start(t, srv, "alone"), bustest.Open(t, srv)
 	got := make(chan bus.Msg, 10)

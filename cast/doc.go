@@ -30,7 +30,7 @@
 //
 //   - CAST-1 (delivery): Each live rank of the region, or of the selection in it, gets the message
 //     exactly once, in order with its sender's direct messages (DEL-3). No other rank gets it.
-//     Handlers see their point and the casting actor.
+//     Handlers see their point, the casting actor and its trace.
 //   - CAST-4 (waits end): A waiting verb returns with every reply, or at the deadline (default 30
 //     s) with a *CoverageError naming failed and missing ranks. Dead ranks fail at once. Cancelling
 //     ctx or leaving a Stream ends handlers' contexts; waiting ones never run.

@@ -56,7 +56,7 @@ func TestGateway_statisticsMatchItsReplies_GW2(t *testing.T) {
 	require.Equal(t, "[null,null]", string(none.Data), "%v", none.Header)
 }
 
-func TestGateway_traceReachesHandlersTheirCallsAndTheReply(t *testing.T) {
+func TestGateway_traceReachesHandlersTheirCallsAndTheReply_DEL11(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(2)
 	_, others := s.spawnNamed("other", 1)

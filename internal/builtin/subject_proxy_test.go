@@ -62,7 +62,7 @@ func TestAsk_carriesAnyJSON_BLT3(t *testing.T) {
 	require.Equal(t, map[string]any{"n": int64(5)}, got, "a value of this process is what it is to other procs")
 }
 
-func TestAsk_carriesCallerActorAndDeadline(t *testing.T) {
+func TestAsk_carriesCallerActorTraceAndDeadline(t *testing.T) {
 	seen := make(chan bus.Msg, 1)
 	rig, ref := served(t, "work.0", func(m bus.Msg) *bus.Msg {
 		seen <- m
@@ -70,9 +70,12 @@ func TestAsk_carriesCallerActorAndDeadline(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(rig.Context(), actortest.Timeout)
 	defer cancel()
-	_, err := call.Call(ctx, ref, 5)
+	trace, err := actor.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	require.NoError(t, err)
+	_, err = call.Call(actor.WithTrace(ctx, trace), ref, 5)
 	require.NoError(t, err)
 	m := <-seen
+	require.Equal(t, trace.String(), m.Header.Get("traceparent"))
 	require.Equal(t, "5", string(m.Data))
 	require.Equal(t, "application/json", m.Header.Get("Content-Type"))
 	require.Equal(t, "0", m.Header.Get("Castnet-Rank"))
