@@ -125,7 +125,7 @@ func (in *instance) lifetime() context.Context {
 	defer in.mu.Unlock()
 	r := in.ensureExtra()
 	if r.ctx == nil {
-		r.ctx, r.cancel = context.WithCancelCause(context.WithValue(context.Background(), originKey{}, &origin{in: in}))
+		r.ctx, r.cancel = context.WithCancelCause(origin{in: in}.context(context.Background()))
 		if in.aborted || in.state.terminal() {
 			r.cancel(in.endError())
 		}

@@ -68,7 +68,8 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 	format, err := wire.FormatOf(m.Msg.Header.Get(HeaderContentType), m.Msg.Data)
 	d := Delivery{
 		Actor: actor, Port: port, Point: m.Point, Raw: m.Msg.Data, Format: format,
-		Deadline: time.Now().Add(cmp.Or(m.TTL, p.options.Deadline)), trace: TraceIn(m.Msg.Header).encode(),
+		Deadline: time.Now().Add(cmp.Or(m.TTL, p.options.Deadline)),
+		trace:    TraceIn(m.Msg.Header).encode(),
 	}
 	d.Answer = func(a Answer) { f.log(m, a) }
 	if m.Msg.Reply != "" {

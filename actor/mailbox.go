@@ -297,6 +297,7 @@ func (b *mailbox) shrink() {
 	for _, s := range b.queues {
 		s.queue.shrink()
 	}
+	b.tracedCtx = nil
 	if cap(b.batch)+cap(b.order) > smallBuf {
 		b.batch, b.order = nil, nil
 	}

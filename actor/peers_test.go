@@ -320,8 +320,8 @@ func FuzzReceive(f *testing.F) {
 	}
 	traced := packet(1, 0, wire.Envelope{Kind: wire.Message, Ext: bytes.Repeat([]byte{1}, 25), Body: []byte{1}})
 	for where, subject := range valid {
-		for _, data := range [][]byte{message(1, 0, 1), traced, {}, {0}, []byte(`{"kind":"proc","status":"failed"}`),
-			[]byte("7"), {0xa0}} {
+		for _, data := range [][]byte{message(1, 0, 1), traced, {}, {0},
+			[]byte(`{"kind":"proc","status":"failed"}`), []byte("7"), {0xa0}} {
 			f.Add(where, subject, "reply", subject, data)
 		}
 	}

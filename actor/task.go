@@ -13,7 +13,8 @@ import (
 // actor's turn. Use it for long work without blocking the actor. work's context ends when the actor
 // stops. The actor waits for work, 10 s at most, and drops its function.
 //
-// Messages sent with work's context come from the actor. A panic of work fails the actor.
+// Messages sent with work's context come from the actor, with the trace of the current message. A
+// panic of work fails the actor.
 func (c *Context) Go(work func(context.Context) func(*Context)) {
 	mustHold(work != nil, "Go", "a function, got nil")
 	in := c.in

@@ -67,7 +67,7 @@ func (in *instance) cancelContext() {
 
 // cleanupContext is a context for one of the last things an actor does.
 func (in *instance) cleanupContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithValue(context.Background(), originKey{}, &origin{in: in}), in.proc.options.Cleanup)
+	return context.WithTimeout(origin{in: in}.context(context.Background()), in.proc.options.Cleanup)
 }
 
 func (in *instance) runCleanup(c Cleaner) {

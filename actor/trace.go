@@ -91,12 +91,10 @@ func (t Trace) AddTo(h bus.Header) {
 	}
 }
 
-// WithTrace returns a context whose messages carry a trace; of an invalid one, none. Their sender is
+// WithTrace returns a context whose messages carry a trace; if it is invalid, none. Their sender is
 // that of ctx.
 func WithTrace(ctx context.Context, t Trace) context.Context {
-	o := originOf(ctx)
-	o.trace = t.encode()
-	return context.WithValue(ctx, originKey{}, &o)
+	return origin{originOf(ctx).in, t.encode()}.context(ctx)
 }
 
 // TraceOf returns the trace that messages sent with ctx carry.
@@ -151,6 +149,11 @@ func originOfDerived(ctx context.Context) origin {
 	return origin{}
 }
 
+// context returns a context whose messages have this origin.
+func (o origin) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, originKey{}, &o)
+}
+
 // ext is the trace as the ext of a message.
 func (o origin) ext() []byte {
 	if o.trace == nil {
@@ -164,5 +167,5 @@ func (c *Context) lifetimeWithTrace() context.Context {
 	if c.trace == nil {
 		return c.in.lifetime()
 	}
-	return context.WithValue(c.in.lifetime(), originKey{}, &c.origin)
+	return c.origin.context(c.in.lifetime())
 }

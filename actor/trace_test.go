@@ -48,12 +48,13 @@ func TestTrace_roundTripsAsText(t *testing.T) {
 
 func TestTrace_isParsedAsW3CHasIt_DEL11(t *testing.T) {
 	const ids = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
-	for _, good := range []string{"00-" + ids + "01", "cc-" + ids + "01", "01-" + ids + "01-what the future holds",
-		"01-" + ids + "01-", "00-" + ids + "fd"} {
+	for _, good := range []string{"00-" + ids + "01", "cc-" + ids + "01", "01-" + ids + "01-",
+		"01-" + ids + "01-what the future holds", "00-" + ids + "fd"} {
 		require.Equal(t, parent, traceOf(t, good).String(), good)
 	}
 	for _, bad := range []string{
-		"", "00", "-", "00-" + ids, "00-" + ids + "1", "00-" + ids + "01-", "00-" + ids + "01-more", "00-" + ids + "01.",
+		"", "00", "-", "00-" + ids, "00-" + ids + "1", "00-" + ids + "01-", "00-" + ids + "01-more",
+		"00-" + ids + "01.",
 		"01-" + ids + "01.more", "ff-" + ids + "01", "0-" + ids + "01", "000-" + ids + "01", "0g-" + ids + "01",
 		"00-" + strings.ToUpper(ids) + "01", "00-" + ids + "0G", " 00-" + ids + "01", "00-" + ids + "01 ",
 		"00-00000000000000000000000000000000-b7ad6b7169203331-01",
@@ -123,7 +124,8 @@ func (h *Hiker) hop(ctx *actor.Context, m hopping) (_ actor.None, err error) {
 }
 
 func hikers() actor.Def {
-	return hiker.Define(func(_ *actor.Context, seen chan actor.Trace) (*Hiker, error) { return &Hiker{seen}, nil },
+	made := func(_ *actor.Context, seen chan actor.Trace) (*Hiker, error) { return &Hiker{seen}, nil }
+	return hiker.Define(made,
 		look.Handle((*Hiker).look), hop.Handle((*Hiker).hop), alarm.Handle((*Hiker).alarm).Urgent())
 }
 

@@ -142,7 +142,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add("Castnet-Region", "host=0:2", "Castnet-Collect", "stream", []byte("5"))
 	f.Add("Castnet-Reduce", "top(3)", "Castnet-TTL", "1s", []byte("\x82\x01\x02"))
 	f.Add("Content-Type", "application/cbor", "castnet-ttl", "x", []byte("{"))
-	f.Add("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate", "", []byte("1"))
+	f.Add("traceparent", parent, "tracestate", "", []byte("1"))
 	f.Fuzz(func(t *testing.T, k1, v1, k2, v2 string, body []byte) {
 		h := bus.Header{}
 		h.Add(k1, v1)

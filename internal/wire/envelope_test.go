@@ -15,8 +15,8 @@ import (
 )
 
 // traced is the trace of the W3C's example.
-var traced = wire.Trace{0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31,
-	0x9c, 0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31, 1}
+var traced = wire.Trace{0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80,
+	0x31, 0x9c, 0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31, 1}
 
 // envelopes are what a Data packet may hold, in this order, as it is on the bus.
 var envelopes = []struct {
@@ -31,8 +31,8 @@ var envelopes = []struct {
 		Reply: "m/0.0/a:_1", Body: []byte{0x05},
 	}, false, "31" + "07636f756e746572" + "03616464" + "06636c69656e74" + "dc0b" + "0a6d2f302e302f613a5f31" +
 		"0105"},
-	{"a traced one to the same", wire.Envelope{Kind: wire.Message, Actor: "counter", Port: "add", Sender: "client",
-		Ext: traced[:], Body: []byte{5}}, true, "49" + "19" + "0af7651916cd43dd8448eb211c80319c" +
+	{"a traced one to the same", wire.Envelope{Kind: wire.Message, Actor: "counter", Port: "add",
+		Sender: "client", Ext: traced[:], Body: []byte{5}}, true, "49" + "19" + "0af7651916cd43dd8448eb211c80319c" +
 		"b7ad6b7169203331" + "01" + "0105"},
 	{"another to the same", wire.Envelope{Kind: wire.Message, Actor: "counter", Port: "add", Sender: "client",
 		Body: []byte{6}}, true, "09" + "0106"},
@@ -203,8 +203,10 @@ func TestEnvelopes_nameWhatIsMalformed(t *testing.T) {
 		{"21" + "000000" + "0161", "packet: field body: malformed or missing number"},
 		{"41" + "000000" + "03" + "0000", "packet: field ext: length 3, but 2 bytes are left"},
 		{"41" + "000000" + "00" + "00", "packet: field ext: a trace of 0 bytes, want 25"},
-		{"41" + "000000" + "18" + strings.Repeat("01", 24) + "00", "packet: field ext: a trace of 24 bytes, want 25"},
-		{"41" + "000000" + "1a" + strings.Repeat("01", 26) + "00", "packet: field ext: a trace of 26 bytes, want 25"},
+		{"41" + "000000" + "18" + strings.Repeat("01", 24) + "00",
+			"packet: field ext: a trace of 24 bytes, want 25"},
+		{"41" + "000000" + "1a" + strings.Repeat("01", 26) + "00",
+			"packet: field ext: a trace of 26 bytes, want 25"},
 		{"41" + "000000" + "19" + strings.Repeat("00", 16) + strings.Repeat("01", 9) + "00",
 			"packet: field ext: a trace with an ID of zeros"},
 		{"41" + "000000" + "19" + strings.Repeat("01", 16) + strings.Repeat("00", 8) + "01" + "00",
