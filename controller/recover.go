@@ -296,11 +296,7 @@ func (st *state) procEnds(ranks []int, e actor.Event) (all []actor.Event) {
 			e.Gen--
 		}
 		e.ProcIndex = int(st.spec.Procs.ProcID(e.Rank, e.Gen).Index)
-		if n := len(all) - 1; n >= 0 && all[n].Gen == e.Gen && all[n].Rank+all[n].Count == e.Rank {
-			all[n].Count++
-			continue
-		}
 		all = append(all, e)
 	}
-	return all
+	return agent.JoinRuns(all)
 }
