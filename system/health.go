@@ -214,13 +214,7 @@ func (st *state) expireTimers() {
 		}
 		st.evict(w.(*world))
 	}
-	for {
-		r, ok := st.reservationTimers.expired(st.now, st.reservation)
-		if !ok {
-			break
-		}
-		st.dropReservation(r.(*reservation))
-	}
+	st.reserved.expire(st.reservation)
 	st.expireStops()
-	st.reclaimExpired()
+	st.detached.reclaimExpired()
 }
