@@ -124,23 +124,16 @@ func (c *controller) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overla
 func (c *controller) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.StopSummary, error) {
 	c.shuttingDown = true
 	var asked []agent.State
-	for _, st := range c.table.States("") {
-		if !st.Status.Phase.Terminal() && c.fenced == nil {
-			asked = append(asked, st)
-		}
+	if c.fenced == nil {
+		asked = c.table.Alive("")
 	}
 	if s.Grace <= 0 {
 		s.Grace = c.stopGrace()
 	}
 	c.stopRanks(ctx, agent.StopRequest{ID: c.spec.id(), Reason: s.Reason, Grace: s.Grace, Claim: c.spec.claim()})
 	answer := actor.Defer[agent.StopSummary](ctx)
-	c.table.WhenEnded(ctx, asked, c.stopLimit(s.Grace), func(ctx *actor.Context) {
-		now := c.table.States("")
-		for i, st := range asked {
-			asked[i] = now[st.Rank]
-			asked[i].Mesh = nil
-		}
-		answer.Reply(agent.SummarizeStop(asked), nil)
+	c.table.WhenEnded(ctx, asked, c.stopLimit(s.Grace), func(ctx *actor.Context, done agent.StopSummary) {
+		answer.Reply(done, nil)
 		ctx.Stop(s.Reason)
 	})
 	return agent.StopSummary{}, nil
