@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/castnet-io/castnet/actor"
@@ -74,18 +73,14 @@ type UnschedulableError struct {
 
 func (e *UnschedulableError) Error() string {
 	var all []string
-	for i, h := range e.Hosts {
-		if i == maxNamed {
-			all = append(all, fmt.Sprintf("and %d more", len(e.Hosts)-i))
-			break
-		}
+	for _, h := range e.Hosts {
 		text := fmt.Sprintf("%s is %s", h.Label, h.Mode)
 		if h.ModeReason != "" {
 			text += " (" + h.ModeReason + ")"
 		}
 		all = append(all, text)
 	}
-	return "hosts that take no procs: " + strings.Join(all, ", ")
+	return "hosts that take no procs: " + joinSome(all, maxNamed)
 }
 
 // HostsOf returns a mesh of the hosts with these IDs. It contacts no host; Attach does.

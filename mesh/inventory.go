@@ -88,15 +88,11 @@ func (e *MissingHostsError) MayBeAlive() bool {
 const maxNamed = 5
 
 func joinHosts(hosts []HostState) string {
-	var all []string
+	all := make([]string, len(hosts))
 	for i, h := range hosts {
-		if i == maxNamed {
-			all = append(all, fmt.Sprintf("and %d more", len(hosts)-i))
-			break
-		}
-		all = append(all, h.String())
+		all[i] = h.String()
 	}
-	return strings.Join(all, ", ")
+	return joinSome(all, maxNamed)
 }
 
 // Silent returns the hosts that did not answer.

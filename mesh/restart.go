@@ -249,7 +249,7 @@ func worldHosts(p ProcMesh) string {
 			all = append(all, fmt.Sprintf("%s (--world %s --host-rank %d)", h.Label(), p.desc.World.World, at))
 		}
 	}
-	return joinSome(all)
+	return joinSome(all, maxListed)
 }
 
 // restartResult is the result of restarting a rank, or the reason why it is unknown.
@@ -283,22 +283,11 @@ func restartRank(ctx context.Context, p ProcMesh, view int, r RollingRestart) re
 		config.MeshSpawnTimeout.Get(c) + config.SupervisionRestartWait.Get(c)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	part, err := singleRank(p.region, view)
+	part, err := p.region.Single(view)
 	if err != nil {
 		return restartResult{err: err}
 	}
 	request := agent.RestartRequest{ID: p.desc.ID.String(), Region: &part, Reason: r.Reason, Grace: r.Grace}
 	o, err := agent.Restart.Call(ctx, p.controller(), request)
 	return restartResult{rankStatuses(o, p.desc, part, func(agent.Status) bool { return true })[0], err}
-}
-
-// singleRank returns the region of one rank of a region.
-func singleRank(r shape.Region, view int) (shape.Region, error) {
-	at, err := r.Extent().Point(view)
-	for _, d := range r.Extent().Dims() {
-		if i, ok := at.Coord(d.Label); ok && err == nil {
-			r, err = r.Slice(d.Label, i, i+1)
-		}
-	}
-	return r, err
 }
