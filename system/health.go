@@ -164,7 +164,7 @@ func (st *state) reconcile(e inventory) {
 		if st.hasAssignment(e.host, x.mesh) {
 			continue // it is of an earlier generation
 		}
-		if slices.ContainsFunc(x.now, func(r agent.Run) bool { return !r.Status.Phase.Terminal() }) {
+		if x.isAlive() {
 			st.emit(stopShare{
 				who: memberRef{host: e.host}, mesh: x.mesh, grace: graceOf(st.stopWithin),
 				why: "no world has it on this host",

@@ -63,8 +63,7 @@ func (st *state) mayAdopt(name string) bool {
 func (st *state) adoptShare(e inventory, x heldShare) *assignment {
 	name := x.mesh.Label()
 	spec, ok := specOf(x)
-	live := slices.ContainsFunc(x.now, func(r agent.Run) bool { return !r.Status.Phase.Terminal() })
-	if !ok || !live || !st.mayAdopt(name) {
+	if !ok || !x.isAlive() || !st.mayAdopt(name) {
 		return nil
 	}
 	w := st.worlds[name]
