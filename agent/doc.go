@@ -39,6 +39,8 @@
 //     (actor.Endpoint.CallUrgent) also uses the control connection. A Stop ahead of its Create ends
 //     and reports live ranks only; its ordered copy does the rest. Unanswered lease renewals repeat
 //     there at half time (CallWithFallback).
+//   - AGT-12 (merge): Merging overlays is commutative, associative and idempotent. Of two statuses
+//     of a rank, the more advanced one wins. The cost depends on the runs.
 //
 // # Details
 //

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Phase is the lifecycle phase of a resource. Phases are ordered.
@@ -131,73 +132,7 @@ func (s Status) String() string {
 	return s.Phase.String() + ": " + s.Reason
 }
 
-// Run is one status for Count ranks from First.
-type Run struct {
-	First  int    `cbor:"1,keyasint" json:"first"`
-	Count  int    `cbor:"2,keyasint" json:"count"`
-	Status Status `cbor:"3,keyasint" json:"status"`
-}
-
-// Overlay is the status of some ranks as ascending runs. Adjacent ranks of equal status share a
-// run, so ten thousand running procs take one entry.
-type Overlay []Run
-
-// OverlayOf builds an overlay from statuses by rank.
-func OverlayOf(by map[int]Status) Overlay {
-	ranks := make([]int, 0, len(by))
-	for r := range by {
-		ranks = append(ranks, r)
-	}
-	slices.Sort(ranks)
-	var o Overlay
-	for _, r := range ranks {
-		if n := len(o); n > 0 && o[n-1].First+o[n-1].Count == r && o[n-1].Status == by[r] {
-			o[n-1].Count++
-		} else {
-			o = append(o, Run{r, 1, by[r]})
-		}
-	}
-	return o
-}
-
-// Merge returns the union of two overlays. Its cost depends on the runs, not on the ranks that a
-// remote overlay claims to cover.
-func (o Overlay) Merge(other Overlay) Overlay {
-	all := slices.Concat(o, other)
-	slices.SortStableFunc(all, func(a, b Run) int { return cmp.Compare(a.First, b.First) })
-	var out Overlay
-	for _, run := range all {
-		if n := len(out); n > 0 && out[n-1].First+out[n-1].Count == run.First && out[n-1].Status == run.Status {
-			out[n-1].Count += run.Count
-		} else {
-			out = append(out, run)
-		}
-	}
-	return out
-}
-
-// Shift returns the overlay with each rank increased by an offset.
-func (o Overlay) Shift(by int) Overlay {
-	out := slices.Clone(o)
-	for i := range out {
-		out[i].First += by
-	}
-	return out
-}
-
-// Each calls f for every rank below limit, in order.
-func (o Overlay) Each(limit int, f func(rank int, s Status)) {
-	for _, run := range o {
-		for r := max(run.First, 0); r < limit && r-run.First < run.Count; r++ {
-			f(r, run.Status)
-		}
-	}
-}
-
-// Ranks counts the ranks in the overlay.
-func (o Overlay) Ranks() (n int) {
-	for _, run := range o {
-		n += run.Count
-	}
-	return n
+// compare orders statuses by phase, then by reason.
+func (s Status) compare(o Status) int {
+	return cmp.Or(cmp.Compare(s.Phase, o.Phase), strings.Compare(s.Reason, o.Reason))
 }

@@ -356,6 +356,21 @@ func (t *Table) States(id string) []State {
 	return out
 }
 
+// Alive lists the records of the ranks that have not ended, as States does.
+func (t *Table) Alive(id string) []State {
+	return slices.DeleteFunc(t.States(id), func(s State) bool { return s.Status.Phase.Terminal() })
+}
+
+// SummarizeStop summarizes ranks by their present records.
+func (t *Table) SummarizeStop(asked []State) StopSummary {
+	for i, s := range asked {
+		if now, ok := t.State(s.ID, s.Rank); ok {
+			asked[i] = now
+		}
+	}
+	return SummarizeStop(asked)
+}
+
 // Wait calls reply once a condition on a resource holds, at once if it holds now or the resource is
 // unknown. The returned function ends the wait with the present statuses. It may be called at any
 // time.

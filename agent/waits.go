@@ -42,9 +42,11 @@ func beforeDeadline(left time.Duration) time.Duration {
 	return max(0, left-min(answerMargin, left*2/5))
 }
 
-// WhenEnded calls done on the agent's turn once the given ranks have ended. At the latest it calls
-// after grace (0: DefaultGrace), or shortly before the caller's deadline.
-func (t *Table) WhenEnded(ctx *actor.Context, asked []State, grace time.Duration, done func(*actor.Context)) {
+// WhenEnded calls done on the agent's turn, with the summary, once the given ranks have ended. At
+// the latest it calls after grace (0: DefaultGrace), or shortly before the caller's deadline.
+func (t *Table) WhenEnded(
+	ctx *actor.Context, asked []State, grace time.Duration, done func(*actor.Context, StopSummary),
+) {
 	if grace <= 0 {
 		grace = DefaultGrace
 	}
@@ -62,7 +64,7 @@ func (t *Table) WhenEnded(ctx *actor.Context, asked []State, grace time.Duration
 		if !over {
 			over = true
 			cancel()
-			done(ctx)
+			done(ctx, t.SummarizeStop(asked))
 		}
 	}
 	var giveUps []func()

@@ -39,23 +39,23 @@ var errTooMany = errors.New("bus: too many connections to look for listeners")
 // because others may ask for the same reason.
 func (c *Conn) Absent(ctx context.Context, nobody string, subjects []string) (absent []bool, err error) {
 	absent = make([]bool, len(subjects))
-	heard, err := c.unusedHasListener(ctx, nobody)
+	heard, err := unusedHasListener(ctx, c, nobody)
 	if err != nil || !heard {
 		return absent, err
 	}
-	servers, err := c.countServers(ctx)
+	servers, err := countServers(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	listed, cancel := context.WithTimeout(ctx, listedWithin)
 	defer cancel()
 	// first: a later listener then counts as a real one
-	strangers, err := c.listeners(listed, nobody, servers)
+	strangers, err := listeners(listed, c, nobody, servers)
 	if err != nil {
 		return nil, err
 	}
 	for i, s := range subjects {
-		all, err := c.listeners(listed, s, servers)
+		all, err := listeners(listed, c, s, servers)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func (c *Conn) Absent(ctx context.Context, nobody string, subjects []string) (ab
 }
 
 // unusedHasListener reports whether an unused subject has a listener.
-func (c *Conn) unusedHasListener(ctx context.Context, nobody string) (bool, error) {
+func unusedHasListener(ctx context.Context, c *Conn, nobody string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, toldWithin)
 	defer cancel()
 	_, err := c.Request(ctx, Msg{Subject: nobody})
@@ -85,7 +85,7 @@ func (c *Conn) unusedHasListener(ctx context.Context, nobody string) (bool, erro
 
 // countServers returns the servers present. It first pauses in proportion to a server's time for
 // scanning all subscriptions once per connection.
-func (c *Conn) countServers(ctx context.Context) (servers map[string]bool, err error) {
+func countServers(ctx context.Context, c *Conn) (servers map[string]bool, err error) {
 	count, cancel := context.WithTimeout(ctx, countedWithin)
 	defer cancel()
 	servers = map[string]bool{}
@@ -128,8 +128,9 @@ type listener struct {
 }
 
 // listeners returns the listeners of a subject, according to all of these servers.
-func (c *Conn) listeners(ctx context.Context, subject string,
-	servers map[string]bool) (map[listener]bool, error) {
+func listeners(
+	ctx context.Context, c *Conn, subject string, servers map[string]bool,
+) (map[listener]bool, error) {
 	question, err := json.Marshal(map[string]any{"filter_subject": subject, "limit": maxListeners})
 	if err != nil {
 		return nil, err

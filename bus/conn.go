@@ -25,7 +25,7 @@ type Conn struct {
 	log        zerolog.Logger
 	sampledLog zerolog.Logger // log with rate limits, for lines that a peer can cause
 
-	insecure, inProcess, clientCert bool
+	policy serverPolicy
 
 	onState func(State)
 	closed  chan struct{} // nats.go has reported its last event
@@ -34,8 +34,7 @@ type Conn struct {
 	inbox    *Inbox     // BUS-1: the one queue of all Subscribe calls
 	lossyMu  sync.Mutex // guards lossy
 	lossy    map[string]*Inbox
-	subMu    sync.Mutex // guards subs
-	subs     map[*nats.Subscription]*Sub
+	subs     subscriptions
 	denials  denials
 	requests requests
 }
@@ -47,14 +46,12 @@ func newConn(b *Bus, name ConnName, o Options) *Conn {
 		name:       name,
 		log:        log,
 		sampledLog: log.Sample(&zerolog.BurstSampler{Burst: eventLogBurst, Period: logPeriod}),
-		insecure:   o.Insecure,
-		inProcess:  o.Server != nil,
-		clientCert: o.CertFile != "",
+		policy:     serverPolicy{insecure: o.Insecure, inProcess: o.Server != nil, clientCert: o.CertFile != ""},
 		onState:    o.OnState,
 		closed:     make(chan struct{}),
 		connCtx:    newConnContext(),
 		lossy:      map[string]*Inbox{},
-		subs:       map[*nats.Subscription]*Sub{},
+		subs:       subscriptions{live: map[*nats.Subscription]*Sub{}},
 	}
 	c.inbox = newInbox(c, "", o.QueueLen)
 	return c

@@ -40,11 +40,14 @@ func (c *Conn) natsOptions(ctx context.Context, o Options) ([]nats.Option, error
 		nats.FlusherTimeout(flusherTimeout),
 		nats.ReconnectOnFlusherError(),
 		nats.ErrorHandler(c.onError),
-		nats.ConnectHandler(c.onConnected),
+		nats.ConnectHandler(func(*nats.Conn) { c.notifyState(Connected, nil) }),
 		nats.DisconnectErrHandler(c.onDisconnected),
 		nats.ReconnectHandler(c.onReconnected),
 		nats.ClosedHandler(c.onClosed),
-		nats.LameDuckModeHandler(c.onLameDuck),
+		nats.LameDuckModeHandler(func(nc *nats.Conn) {
+			c.log.Info().Msg("bus server is shutting down, leaving it")
+			forceReconnect(nc, c.log)
+		}),
 	}
 	if c.name == DataConn {
 		// Members in the sender's own process are served without the bus.
@@ -126,7 +129,7 @@ func (c *Conn) dial(ctx context.Context, o Options) error {
 		return fail(OtherFailure, err)
 	}
 	c.nc = nc
-	if !c.mayUseServer(nc) {
+	if !c.policy.allows(nc) {
 		refusal := fail(UnauthenticatedRemote, nil)
 		c.bus.shutdown(refusal) // before the close, otherwise attributed to the server
 		nc.Close()
@@ -135,14 +138,17 @@ func (c *Conn) dial(ctx context.Context, o Options) error {
 	return nil
 }
 
-// mayUseServer enforces BUS-4. A client certificate sent over TLS counts as authentication, on the
-// user's assertion that the server checks it. A lost connection passes: the check runs on the next
-// one.
-func (c *Conn) mayUseServer(nc *nats.Conn) bool {
-	if c.insecure || c.inProcess || nc.AuthRequired() {
+// serverPolicy decides which servers a connection may use (BUS-4).
+type serverPolicy struct{ insecure, inProcess, clientCert bool }
+
+// allows reports whether the connection may use its server. A client certificate sent over TLS
+// counts as authentication, on the user's assertion that the server checks it. A lost connection
+// passes: the check runs on the next one.
+func (p serverPolicy) allows(nc *nats.Conn) bool {
+	if p.insecure || p.inProcess || nc.AuthRequired() {
 		return true
 	}
-	if _, err := nc.TLSConnectionState(); err == nil && c.clientCert {
+	if _, err := nc.TLSConnectionState(); err == nil && p.clientCert {
 		return true
 	}
 	at := nc.ConnectedAddr()

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
 )
 
 // Rate limit of the log lines that a peer can cause.
@@ -18,7 +18,7 @@ const (
 	logPeriod     = time.Second
 )
 
-// The methods here run on nats.go's event goroutine of each connection: one at a time, in order,
+// The handlers here run on nats.go's event goroutine of each connection: one at a time, in order,
 // and possibly before nats.Connect has returned. So they use the connection in their argument.
 
 func (c *Conn) notifyState(kind StateKind, err error) {
@@ -28,8 +28,6 @@ func (c *Conn) notifyState(kind StateKind, err error) {
 		c.onState(s)
 	}
 }
-
-func (c *Conn) onConnected(*nats.Conn) { c.notifyState(Connected, nil) }
 
 func (c *Conn) onDisconnected(_ *nats.Conn, err error) {
 	c.connCtx.endConnection()
@@ -44,11 +42,11 @@ func (c *Conn) onDisconnected(_ *nats.Conn, err error) {
 // onReconnected waits for the server before it reports the State. nats.go calls it when the
 // subscriptions are written; the server may not have read them yet (BUS-3).
 func (c *Conn) onReconnected(nc *nats.Conn) {
-	if !c.mayUseServer(nc) {
+	if !c.policy.allows(nc) {
 		c.bus.fail(&ConnectError{URL: stripUserinfo(nc.ConnectedUrl()), Reason: UnauthenticatedRemote})
 		return
 	}
-	if !c.serverResponds(nc) {
+	if !serverResponds(nc, c.log) {
 		return
 	}
 	c.log.Info().Str("url", stripUserinfo(nc.ConnectedUrl())).Msg("bus reconnected")
@@ -57,7 +55,7 @@ func (c *Conn) onReconnected(nc *nats.Conn) {
 
 // serverResponds flushes. If the connection is lost meanwhile, nats.go already handles that. If the
 // server does not answer, serverResponds drops the connection.
-func (c *Conn) serverResponds(nc *nats.Conn) bool {
+func serverResponds(nc *nats.Conn, log zerolog.Logger) bool {
 	if !nc.IsConnected() {
 		return false
 	}
@@ -65,16 +63,16 @@ func (c *Conn) serverResponds(nc *nats.Conn) bool {
 	defer cancel()
 	err := nc.FlushWithContext(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		c.log.Warn().Err(err).Msg("bus reconnected, but the server does not answer")
-		c.forceReconnect(nc)
+		log.Warn().Err(err).Msg("bus reconnected, but the server does not answer")
+		forceReconnect(nc, log)
 	}
 	return err == nil
 }
 
 // forceReconnect drops the connection and makes another.
-func (c *Conn) forceReconnect(nc *nats.Conn) {
+func forceReconnect(nc *nats.Conn, log zerolog.Logger) {
 	if err := nc.ForceReconnect(); err != nil {
-		c.log.Warn().Err(err).Msg("cannot leave the server")
+		log.Warn().Err(err).Msg("cannot leave the server")
 	}
 }
 
@@ -88,18 +86,12 @@ func (c *Conn) onClosed(nc *nats.Conn) {
 	close(c.closed)
 }
 
-// onLameDuck moves from a stopping server to another one.
-func (c *Conn) onLameDuck(nc *nats.Conn) {
-	c.log.Info().Msg("bus server is shutting down, leaving it")
-	c.forceReconnect(nc)
-}
-
 // onError gets nats.go's asynchronous errors. Each case reports, reconnects or breaks the Bus; none
 // is dropped (BUS-2).
 func (c *Conn) onError(_ *nats.Conn, ns *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer):
-		if s := c.subOf(ns); s != nil {
+		if s := c.subs.of(ns); s != nil {
 			s.inbox.onOverflow(s.subject)
 		}
 	case errors.Is(err, nats.ErrPermissionViolation):
@@ -123,13 +115,9 @@ func (c *Conn) onDenied(denied *PermissionError) {
 		c.requests.deny(denied)
 		return
 	}
-	if !c.denials.record(denied) && c.isSubscribed(denied.Subject) {
+	if !c.denials.record(denied) && c.subs.has(denied.Subject) {
 		c.bus.fail(denied)
 	}
-}
-
-func (c *Conn) isSubscribed(subject string) bool {
-	return slices.ContainsFunc(c.subscriptions(), func(s *Sub) bool { return s.subject == subject })
 }
 
 // parsePermission reads the server's text: … Publish to "SUBJECT", or …

@@ -2,12 +2,10 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
@@ -62,7 +60,7 @@ func (c *Conn) inboxes() []*Inbox {
 // Dropped counts the messages dropped by a lossy Inbox.
 func (i *Inbox) Dropped() uint64 {
 	n := i.dropped.Load()
-	for _, s := range i.conn.subscriptions() {
+	for _, s := range i.conn.subs.all() {
 		if s.inbox == i {
 			n += s.dropped()
 		}
@@ -89,146 +87,8 @@ func (i *Inbox) onOverflow(subject string) {
 // reconnectWhenDrained leaves the connection after an overflow, once there is room (BUS-2).
 func (i *Inbox) reconnectWhenDrained() {
 	if len(i.queue) <= cap(i.queue)/2 && i.overflow.CompareAndSwap(inboxFull, inboxReconnecting) {
-		i.conn.forceReconnect(i.conn.nc)
+		forceReconnect(i.conn.nc, i.conn.log)
 	}
-}
-
-// Sub is a subscription.
-type Sub struct {
-	conn    *Conn
-	inbox   *Inbox
-	natsSub *nats.Subscription
-	subject string
-	group   string // "" = none
-	handle  func(Msg)
-}
-
-// Subscribe calls h for each message on subject, with or without wildcards. When it returns, the
-// server has the interest (BUS-3). h runs on the connection's one pump, in publish order across all
-// subjects of the connection (BUS-1). h must not block, because all other subscriptions of the
-// connection wait for it. Each Subscribe gets each message, even if several use one subject.
-func (c *Conn) Subscribe(subject string, h func(Msg)) (*Sub, error) {
-	return c.inbox.Subscribe(subject, h)
-}
-
-// SubscribeGroup is Subscribe as a member of a queue group: the server sends each message to one
-// member. There is no order between members.
-func (c *Conn) SubscribeGroup(subject, group string, h func(Msg)) (*Sub, error) {
-	return c.inbox.SubscribeGroup(subject, group, h)
-}
-
-// Subscribe is [Conn.Subscribe] with this Inbox.
-func (i *Inbox) Subscribe(subject string, h func(Msg)) (*Sub, error) {
-	return i.conn.subscribe(&Sub{conn: i.conn, inbox: i, subject: subject, handle: h})
-}
-
-// SubscribeGroup is [Conn.SubscribeGroup] with this Inbox.
-func (i *Inbox) SubscribeGroup(subject, group string, h func(Msg)) (*Sub, error) {
-	if group == "" || strings.ContainsAny(group, " \t\r\n") {
-		return nil, fmt.Errorf("%w: queue group %q of %q: want a name without blanks",
-			ErrBadSubject, group, subject)
-	}
-	return i.conn.subscribe(&Sub{conn: i.conn, inbox: i, subject: subject, group: group, handle: h})
-}
-
-func (c *Conn) subscribe(s *Sub) (*Sub, error) {
-	if len(s.subject)+len(s.group) > maxControlLine {
-		return nil, subjectTooLong(s.subject, s.group)
-	}
-	// Register before the server learns of it: the denial may come first.
-	forget := c.denials.expect(s)
-	defer forget()
-	if err := c.register(s); err != nil {
-		return nil, c.translate(err, fmt.Sprintf("subscribe to %q", s.subject))
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
-	defer cancel()
-	if err := c.confirm(ctx, s); err != nil {
-		if left := s.Unsubscribe(); left != nil {
-			err = errors.Join(err, left)
-		}
-		return nil, err
-	}
-	return s, nil
-}
-
-// register makes the subscription known to the pump. Its first message may be
-// in the Inbox before ChanSubscribe returns: subMu makes the pump wait for us.
-func (c *Conn) register(s *Sub) error {
-	c.subMu.Lock()
-	defer c.subMu.Unlock()
-	ns, err := c.nc.ChanQueueSubscribe(s.subject, s.group, s.inbox.queue)
-	if err != nil {
-		return err
-	}
-	s.natsSub = ns
-	c.subs[ns] = s
-	return nil
-}
-
-// confirm waits until the server has taken the subscription, or denied it.
-func (c *Conn) confirm(ctx context.Context, s *Sub) error {
-	if err := c.Flush(ctx); err != nil {
-		return err
-	}
-	return c.denials.check(ctx, s, c.nc.LastError)
-}
-
-// Unsubscribe ends the subscription. Its handler gets no more messages, except in a call already
-// under way. A second call does nothing.
-func (s *Sub) Unsubscribe() error {
-	if !s.conn.forget(s) {
-		return nil
-	}
-	s.inbox.dropped.Add(s.dropped())
-	err := s.natsSub.Unsubscribe()
-	if err == nil || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrBadSubscription) {
-		return nil
-	}
-	return s.conn.translate(err, fmt.Sprintf("unsubscribe from %q", s.subject))
-}
-
-// dropped counts messages without room in the Inbox, while the subscription lives.
-func (s *Sub) dropped() uint64 {
-	n, err := s.natsSub.Dropped()
-	if err != nil {
-		return 0
-	}
-	return uint64(n)
-}
-
-// Drain is Unsubscribe after the handler has had every message that the server had sent to the
-// subscription; other members of its group get none of those. It waits until ctx ends (5 s without
-// a deadline), and drops the remaining messages. Without a server no more messages come. Do not
-// call it from a handler.
-func (s *Sub) Drain(ctx context.Context) error {
-	c := s.conn
-	if c.subOf(s.natsSub) == nil {
-		return nil
-	}
-	ctx, cancel := bounded(ctx, flushTimeout)
-	defer cancel()
-	end := s.natsSub.Drain   //nolint:forbidigo // nothing else of nats.go keeps what was sent; no bubble drains
-	if !c.nc.IsConnected() { // nats.go would subscribe again on the next connection
-		end = s.natsSub.Unsubscribe
-	}
-	var err error
-	if end() == nil { // else the connection is closed
-		err = c.Flush(ctx) // the server has sent everything
-	}
-	handed := make(chan struct{})
-	s.inbox.afterReceived(func() { close(handed) })
-	select {
-	case <-handed:
-	case <-c.bus.done:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	left := s.Unsubscribe()
-	if err == nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrDisconnected) { // nothing more comes
-		return left
-	}
-	return errors.Join(fmt.Errorf("bus: drain %q: %w", s.subject, err), left)
 }
 
 // pump hands the queue to the handlers, one message after the other. The connection's own pump
@@ -253,7 +113,7 @@ func (i *Inbox) pump() {
 		case m := <-i.queue:
 			if m.Sub == nil {
 				i.marks.run(m)
-			} else if s := c.subOf(m.Sub); s != nil {
+			} else if s := c.subs.of(m.Sub); s != nil {
 				s.handle(fromNATS(m))
 			}
 			if i.overflow.Load() == inboxFull {
@@ -261,29 +121,6 @@ func (i *Inbox) pump() {
 			}
 		}
 	}
-}
-
-// subOf returns the live subscription; nil if it has been unsubscribed.
-func (c *Conn) subOf(ns *nats.Subscription) *Sub {
-	c.subMu.Lock()
-	defer c.subMu.Unlock()
-	return c.subs[ns]
-}
-
-// forget reports whether a subscription was live. It is no longer.
-func (c *Conn) forget(s *Sub) bool {
-	c.subMu.Lock()
-	defer c.subMu.Unlock()
-	live := c.subs[s.natsSub] != nil
-	delete(c.subs, s.natsSub)
-	return live
-}
-
-// subscriptions are the live ones.
-func (c *Conn) subscriptions() []*Sub {
-	c.subMu.Lock()
-	defer c.subMu.Unlock()
-	return slices.Collect(maps.Values(c.subs))
 }
 
 // awaitClosed waits for the pumps and for the last event of nats.go.

@@ -24,7 +24,7 @@ func dialAsIfRemote(t *testing.T, so embed.Options, change func(*Conn, *Options)
 	o := Options{Server: srv}.withDefaults()
 	b := &Bus{done: make(chan struct{})}
 	c := newConn(b, DataConn, o)
-	c.inProcess = false
+	c.policy.inProcess = false
 	change(c, &o)
 	err = c.dial(t.Context(), o)
 	if err == nil {
@@ -41,10 +41,10 @@ func TestOpen_refusesAnOpenServerOffLoopback_BUS4(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, UnauthenticatedRemote, failed.Reason)
 
-	require.NoError(t, dialAsIfRemote(t, embed.Options{}, func(c *Conn, _ *Options) { c.insecure = true }))
+	require.NoError(t, dialAsIfRemote(t, embed.Options{}, func(c *Conn, _ *Options) { c.policy.insecure = true }))
 	require.NoError(t, dialAsIfRemote(t, embed.Options{Token: "t"}, func(_ *Conn, o *Options) { o.Token = "t" }))
 	// A certificate that was never shown, since there is no TLS, is none.
-	err = dialAsIfRemote(t, embed.Options{}, func(c *Conn, _ *Options) { c.clientCert = true })
+	err = dialAsIfRemote(t, embed.Options{}, func(c *Conn, _ *Options) { c.policy.clientCert = true })
 	require.ErrorAs(t, err, &failed)
 }
 

@@ -54,6 +54,7 @@ type KVOptions struct {
 // from Get may be slightly old.
 type KV struct {
 	conn    *Conn
+	bucket  string
 	kv      jetstream.KeyValue
 	created time.Time
 }
@@ -70,15 +71,15 @@ type Entry struct {
 func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
-	if c.serverIsAloneWithoutJetStream() {
+	if isAloneWithoutJetStream(c.nc) {
 		return nil, fmt.Errorf("%w: open the bucket %s", ErrNoJetStream, o.Bucket)
 	}
+	k := &KV{conn: c, bucket: o.Bucket}
 	js, err := jetstream.New(c.nc)
 	if err != nil {
-		return nil, c.kvErr(err, fmt.Sprintf("open the bucket %s", o.Bucket))
+		return nil, k.translate(err, "open the bucket "+o.Bucket)
 	}
-	k := &KV{conn: c}
-	err = c.failOnDenied(ctx, o.Bucket, func(ctx context.Context) error {
+	err = k.failOnDenied(ctx, func(ctx context.Context) error {
 		for {
 			k.kv, k.created, err = openBucket(ctx, js, o)
 			if !isBeingRemoved(err) {
@@ -92,19 +93,19 @@ func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 		}
 	})
 	if err != nil {
-		return nil, c.kvErr(err, fmt.Sprintf("open the bucket %s", o.Bucket))
+		return nil, k.translate(err, "open the bucket "+o.Bucket)
 	}
 	return k, nil
 }
 
-// serverIsAloneWithoutJetStream reports whether the connected server says that it has no JetStream
+// isAloneWithoutJetStream reports whether the connected server says that it has no JetStream
 // and belongs to no cluster. A request would tell the same by "no responders", but not beside a
 // subscriber to every subject.
-func (c *Conn) serverIsAloneWithoutJetStream() bool {
-	server := c.nc.ConnectedServerId()
-	enabled, _ := c.nc.ConnectedServerJetStream()
-	clustered := c.Clustered()
-	connected := server != "" && c.nc.ConnectedServerId() == server
+func isAloneWithoutJetStream(nc *nats.Conn) bool {
+	server := nc.ConnectedServerId()
+	enabled, _ := nc.ConnectedServerJetStream()
+	clustered := nc.ConnectedClusterName() != ""
+	connected := server != "" && nc.ConnectedServerId() == server
 	return connected && !enabled && !clustered
 }
 
@@ -148,14 +149,14 @@ func (k *KV) Created() time.Time { return k.created }
 
 // failOnDenied runs an operation on a bucket, and ends it at once if the server denies its subject.
 // JetStream itself does not report missing permissions.
-func (c *Conn) failOnDenied(ctx context.Context, bucket string, do func(context.Context) error) error {
+func (k *KV) failOnDenied(ctx context.Context, do func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer c.bus.Watch(func(s State) {
+	defer k.conn.bus.Watch(func(s State) {
 		denied, ok := errors.AsType[*PermissionError](s.Err)
-		if ok && s.Conn == c.name && (denied.Subject == "$JS.API.INFO" ||
-			strings.Contains(denied.Subject, "KV_"+bucket) ||
-			strings.HasPrefix(denied.Subject, "$KV."+bucket+".")) {
+		if ok && s.Conn == k.conn.name && (denied.Subject == "$JS.API.INFO" ||
+			strings.Contains(denied.Subject, "KV_"+k.bucket) ||
+			strings.HasPrefix(denied.Subject, "$KV."+k.bucket+".")) {
 			stop(denied)
 		}
 	})()
@@ -176,7 +177,7 @@ func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
 		return err
 	})
 	if err != nil {
-		return Entry{}, k.conn.kvErr(err, "get "+key)
+		return Entry{}, k.translate(err, "get "+key)
 	}
 	return entryOf(e), nil
 }
@@ -190,7 +191,7 @@ func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, erro
 		revision, err = k.kv.Create(ctx, key, value)
 		return err
 	})
-	return revision, k.conn.kvErr(err, "create "+key)
+	return revision, k.translate(err, "create "+key)
 }
 
 // Put replaces the value at a revision, and returns the new revision.
@@ -202,7 +203,7 @@ func (k *KV) Put(ctx context.Context, key string, value []byte, revision uint64)
 		now, err = k.kv.Update(ctx, key, value, revision)
 		return err
 	})
-	return now, k.conn.kvErr(err, "put "+key)
+	return now, k.translate(err, "put "+key)
 }
 
 // Delete deletes a key at a revision.
@@ -212,11 +213,7 @@ func (k *KV) Delete(ctx context.Context, key string, revision uint64) error {
 	err := k.failOnDenied(ctx, func(ctx context.Context) error {
 		return k.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(tombstoneTTL))
 	})
-	return k.conn.kvErr(err, "delete "+key)
-}
-
-func (k *KV) failOnDenied(ctx context.Context, do func(context.Context) error) error {
-	return k.conn.failOnDenied(ctx, k.kv.Bucket(), do)
+	return k.translate(err, "delete "+key)
 }
 
 // List returns every key that matches: a key, or a pattern as in NATS subjects.
@@ -248,7 +245,7 @@ func (k *KV) Watch(ctx context.Context, keys string) iter.Seq2[Entry, error] {
 			return err
 		})
 		if err != nil {
-			yield(Entry{}, k.conn.kvErr(err, "watch "+keys))
+			yield(Entry{}, k.translate(err, "watch "+keys))
 			return
 		}
 		defer func() { _ = w.Stop() }() // its errors concern a connection or ctx that has ended
@@ -256,7 +253,7 @@ func (k *KV) Watch(ctx context.Context, keys string) iter.Seq2[Entry, error] {
 			select {
 			case e, ok := <-w.Updates():
 				if !ok {
-					yield(Entry{}, k.conn.kvErr(nats.ErrConnectionClosed, "watch "+keys))
+					yield(Entry{}, k.translate(nats.ErrConnectionClosed, "watch "+keys))
 					return
 				}
 				var out Entry
@@ -282,8 +279,8 @@ func entryOf(e jetstream.KeyValueEntry) Entry {
 		Deleted: e.Operation() != jetstream.KeyValuePut}
 }
 
-// kvErr turns the errors of JetStream into ours.
-func (c *Conn) kvErr(err error, doing string) error {
+// translate turns the errors of JetStream into ours.
+func (k *KV) translate(err error, doing string) error {
 	switch {
 	case err == nil:
 		return nil
@@ -298,7 +295,7 @@ func (c *Conn) kvErr(err error, doing string) error {
 	case errors.Is(err, context.DeadlineExceeded), leaderless(err):
 		return fmt.Errorf("%w: %s: %w", ErrJetStreamUnavailable, doing, err)
 	}
-	return c.translate(err, doing)
+	return k.conn.translate(err, doing)
 }
 
 // leaderless reports whether a server's error means that the cluster, or the servers of the bucket,

@@ -56,12 +56,12 @@ type request struct {
 func (c *Conn) Request(ctx context.Context, m Msg, accept ...func(Msg) bool) (Msg, error) {
 	ctx, cancel := bounded(ctx, requestTimeout)
 	defer cancel()
-	cl, err := c.startRequest(m, maxStrayReplies, accept)
+	cl, err := c.requests.start(c, m, maxStrayReplies, accept)
 	if err != nil {
 		return Msg{}, err
 	}
 	defer c.requests.remove(cl)
-	return c.nextReply(ctx, cl, nil)
+	return cl.next(ctx, c.bus, nil)
 }
 
 // RequestMany sends m when the loop begins and yields each reply accepted by every accept. The loop
@@ -74,7 +74,7 @@ func (c *Conn) RequestMany(
 	return func(yield func(Msg, error) bool) {
 		ctx, cancel := bounded(ctx, requestTimeout)
 		defer cancel()
-		cl, err := c.startRequest(m, maxQueuedReplies, accept)
+		cl, err := c.requests.start(c, m, maxQueuedReplies, accept)
 		if err != nil {
 			yield(Msg{}, err)
 			return
@@ -82,7 +82,7 @@ func (c *Conn) RequestMany(
 		defer c.requests.remove(cl)
 		var pause <-chan time.Time
 		for {
-			reply, err := c.nextReply(ctx, cl, pause)
+			reply, err := cl.next(ctx, c.bus, pause)
 			switch {
 			case errors.Is(err, ErrNoResponders), errors.Is(err, errQuietPeriod),
 				errors.Is(err, context.DeadlineExceeded):
@@ -100,16 +100,16 @@ func (c *Conn) RequestMany(
 	}
 }
 
-// startRequest registers a call and sends its request.
-func (c *Conn) startRequest(m Msg, room int, accept []func(Msg) bool) (*request, error) {
-	prefix, err := c.replyPrefix()
+// start registers a request and sends it.
+func (cs *requests) start(c *Conn, m Msg, room int, accept []func(Msg) bool) (*request, error) {
+	prefix, err := cs.replyPrefix(c)
 	if err != nil {
 		return nil, err
 	}
-	cl := c.requests.add(m.Subject, room, accept)
+	cl := cs.add(m.Subject, room, accept)
 	m.Reply = prefix + cl.token
 	if err := c.PublishMsg(m); err != nil {
-		c.requests.remove(cl)
+		cs.remove(cl)
 		return nil, err
 	}
 	return cl, nil
@@ -117,21 +117,21 @@ func (c *Conn) startRequest(m Msg, room int, accept []func(Msg) bool) (*request,
 
 // replyPrefix returns the prefix of the connection's reply subscription, created with the first
 // request.
-func (c *Conn) replyPrefix() (string, error) {
-	c.requests.setupMu.Lock()
-	defer c.requests.setupMu.Unlock()
-	if c.requests.prefix == "" {
+func (cs *requests) replyPrefix(c *Conn) (string, error) {
+	cs.setupMu.Lock()
+	defer cs.setupMu.Unlock()
+	if cs.prefix == "" {
 		prefix := c.nc.NewInbox() + "."
-		if _, err := c.Subscribe(prefix+"*", c.requests.deliver); err != nil {
+		if _, err := c.Subscribe(prefix+"*", cs.deliver); err != nil {
 			return "", fmt.Errorf("bus: listen for replies: %w", err)
 		}
-		c.requests.prefix = prefix
+		cs.prefix = prefix
 	}
-	return c.requests.prefix, nil
+	return cs.prefix, nil
 }
 
-// nextReply waits for the next accepted reply of cl. Replies already received come before the end.
-func (c *Conn) nextReply(ctx context.Context, cl *request, pause <-chan time.Time) (Msg, error) {
+// next waits for the next accepted reply. Replies already received come before the end.
+func (cl *request) next(ctx context.Context, b *Bus, pause <-chan time.Time) (Msg, error) {
 	var m Msg
 	var end error
 	for {
@@ -143,8 +143,8 @@ func (c *Conn) nextReply(ctx context.Context, cl *request, pause <-chan time.Tim
 				end = errQuietPeriod
 			case <-ctx.Done():
 				end = fmt.Errorf("bus: request to %q: %w", cl.subject, ctx.Err())
-			case <-c.bus.done:
-				end = c.bus.closedErr()
+			case <-b.done:
+				end = b.closedErr()
 			}
 		}
 		if end != nil {
@@ -163,8 +163,8 @@ func (c *Conn) nextReply(ctx context.Context, cl *request, pause <-chan time.Tim
 			}
 			return m, nil
 		}
-		c.bus.ignoredReplies.Add(1)
-		c.bus.log.Debug().Str("request", cl.subject).Bytes("reply", m.Data[:min(len(m.Data), 100)]).
+		b.ignoredReplies.Add(1)
+		b.log.Debug().Str("request", cl.subject).Bytes("reply", m.Data[:min(len(m.Data), 100)]).
 			Msg("ignored a reply that the request does not accept")
 	}
 }

@@ -27,34 +27,34 @@ const (
 
 // spawnLimit bounds the wait for ranks to run. By default it exceeds the hosts' wait for a ready
 // proc, so that their report on each rank arrives.
-func (c *controller) spawnLimit() time.Duration {
-	deadline := config.MeshSpawnTimeout.Get(c.config)
+func (o orders) spawnLimit() time.Duration {
+	deadline := config.MeshSpawnTimeout.Get(o.config)
 	limit := deadline - deadline/spawnReserve
-	if c.spec.Actors != nil {
-		return min(limit, config.ActorSpawnProgressTimeout.Get(c.config)) // one reply reports all ranks
+	if o.mesh.Actors != nil {
+		return min(limit, config.ActorSpawnProgressTimeout.Get(o.config)) // one reply reports all ranks
 	}
 	return limit
 }
 
 // stopLimit bounds the wait for ranks to end, their grace included.
-func (c *controller) stopLimit(grace time.Duration) time.Duration {
-	return grace + max(minStopWait, config.MeshStopTimeout.Get(c.config)-config.TerminateGrace.Get(c.config))
+func (o orders) stopLimit(grace time.Duration) time.Duration {
+	return grace + max(minStopWait, config.MeshStopTimeout.Get(o.config)-config.TerminateGrace.Get(o.config))
 }
 
 // stopGrace is the time for a proc to stop before it is killed.
-func (c *controller) stopGrace() time.Duration {
-	if c.spec.Region.NumRanks() == 1 {
-		return config.TerminateGraceSingle.Get(c.config)
+func (o orders) stopGrace() time.Duration {
+	if o.mesh.Region.NumRanks() == 1 {
+		return config.TerminateGraceSingle.Get(o.config)
 	}
-	return config.TerminateGrace.Get(c.config)
+	return config.TerminateGrace.Get(o.config)
 }
 
 // lease is the time for which ranks outlive the last renewal by their controller; 0: for ever.
-func (c *controller) lease() time.Duration {
-	if c.spec.Lease == 0 {
-		return config.SupervisionLeaseTTL.Get(c.config)
+func (o orders) lease() time.Duration {
+	if o.mesh.Lease == 0 {
+		return config.SupervisionLeaseTTL.Get(o.config)
 	}
-	return max(c.spec.Lease, 0)
+	return max(o.mesh.Lease, 0)
 }
 
 // Type is the actor type of controllers.
@@ -124,7 +124,7 @@ func onlyFor[C meshController, In, Out any](
 type controller struct {
 	*state
 	recordServer
-	config           *config.Config
+	orders
 	sub              *bus.Sub // events of actors; nil: a mesh of procs
 	unsubscribeProcs func()   // ends the events of procs
 	unwatch          func()   // ends the subscription to the hosts' presence
@@ -158,7 +158,7 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	c := &controller{
 		state:             st,
 		recordServer:      newRecordServer(st.meshRecord, st.phase),
-		config:            agent.ConfigOf(ctx.Proc()),
+		orders:            orders{&st.spec, agent.ConfigOf(ctx.Proc())},
 		unwatch:           func() {},
 		unsubscribeProcs:  func() {},
 		orphanChecks:      map[subjects.HostID]bool{},
@@ -347,12 +347,12 @@ func (c *controller) Create(ctx *actor.Context, _ agent.CreateRequest) (agent.Ov
 }
 
 // shares returns the tasks of an operation on the mesh: one per host, or a single cast.
-func (c *controller) shares() []int {
-	shares := make([]int, 1, len(c.spec.Procs.Hosts))
-	if c.spec.Actors != nil {
+func (r *meshRecord) shares() []int {
+	shares := make([]int, 1, len(r.spec.Procs.Hosts))
+	if r.spec.Actors != nil {
 		return shares
 	}
-	for host := 1; host < len(c.spec.Procs.Hosts); host++ {
+	for host := 1; host < len(r.spec.Procs.Hosts); host++ {
 		shares = append(shares, host)
 	}
 	return shares

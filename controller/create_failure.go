@@ -12,18 +12,18 @@ import (
 // statusesAfterFailure yields the status of each rank of the share that is still initializing, in
 // order. It is Failed after a refusal, or Initializing with the reason if the outcome is unknown
 // (CTL-8).
-func (st *state) statusesAfterFailure(f createFailure) iter.Seq2[int, agent.Status] {
-	first := f.host * st.spec.Procs.PerHost
-	last := first + st.spec.Procs.PerHost
-	if st.spec.Actors != nil {
+func (r *meshRecord) statusesAfterFailure(f createFailure) iter.Seq2[int, agent.Status] {
+	first := f.host * r.spec.Procs.PerHost
+	last := first + r.spec.Procs.PerHost
+	if r.spec.Actors != nil {
 		first = 0
-		last = st.spec.Procs.Extent.NumRanks()
+		last = r.spec.Procs.Extent.NumRanks()
 	}
 	perRank := errorsByRank(f.err)
 	return func(yield func(int, agent.Status) bool) {
 		for base := first; base < last; base++ {
-			rank, in := st.spec.Region.ViewRank(base)
-			if !in || st.table.Status(st.spec.id(), rank).Phase != agent.Initializing {
+			rank, in := r.spec.Region.ViewRank(base)
+			if !in || r.table.Status(r.spec.id(), rank).Phase != agent.Initializing {
 				continue
 			}
 			why := f.err

@@ -95,14 +95,14 @@ func (st *state) advanceEvacuations(x *effects, now time.Time) {
 		if len(m.queue) == 0 && len(m.inFlight) == 0 {
 			delete(st.evacuations, host)
 			if !st.diedHosts[host] {
-				st.spares = append(st.spares, host)
+				st.spares.hosts = append(st.spares.hosts, host)
 			}
 			x.evacuated = append(x.evacuated, evacuated{host, m.moved})
 		}
 	}
 }
 
-func (st *state) phaseOf(rank int) agent.Phase { return st.table.Status(st.spec.id(), rank).Phase }
+func (r *meshRecord) phaseOf(rank int) agent.Phase { return r.table.Status(r.spec.id(), rank).Phase }
 
 // handleEvacuatedDeath ends the ranks left on a host that died during its evacuation.
 func (st *state) handleEvacuatedDeath(x *effects, m *evacuation, h hostChange, now time.Time) {

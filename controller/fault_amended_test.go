@@ -200,7 +200,7 @@ func TestDeadProcs_deathAppliesAfterEarlierReplies_DEL5(t *testing.T) {
 // waitRank waits until a rank has ended, and says how.
 func (r *rig) waitRank(t *testing.T, ref actor.Ref[agent.Agent], rank int) agent.Phase {
 	t.Helper()
-	one, err := singleRank(r.spec.Region.Extent(), rank)
+	one, err := r.spec.Region.Extent().Region().Single(rank)
 	require.NoError(t, err)
 	_, err = agent.Wait.Call(t.Context(), ref,
 		agent.WaitRequest{ID: r.spec.id(), Until: agent.Stopped, Region: &one})

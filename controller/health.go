@@ -69,7 +69,7 @@ func (c *controller) report() Report {
 	r.Lease = c.lease()
 	r.Restarts = c.restarts
 	r.Stalls = c.stalls
-	r.Spares = len(c.spares)
+	r.Spares = len(c.spares.hosts)
 	for _, rank := range slices.Sorted(maps.Keys(c.rankStates)) {
 		s := c.rankStates[rank]
 		gen := c.table.Gen(c.spec.id(), rank)

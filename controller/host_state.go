@@ -71,7 +71,7 @@ func (st *hostState) step(heard any, now time.Time) (x hostEffects) {
 // forEachAlive calls f with every live rank.
 func (st *hostState) forEachAlive(f func(rank int)) {
 	for _, rank := range st.ranks() {
-		if !st.table.Status(st.spec.id(), rank).Phase.Terminal() {
+		if !st.phaseOf(rank).Terminal() {
 			f(rank)
 		}
 	}
@@ -80,7 +80,7 @@ func (st *hostState) forEachAlive(f func(rank int)) {
 // handleHostChange applies a change of a host. Each life of a host ends once.
 func (st *hostState) handleHostChange(x *hostEffects, rank int, h hostChange) {
 	e, news := st.reporter.Event(presence.Change(h))
-	over := st.table.Status(st.spec.id(), rank).Phase.Terminal()
+	over := st.phaseOf(rank).Terminal()
 	switch {
 	case !news, over && (e.Terminal() || st.stopping || h.State == presence.Unknown):
 		return

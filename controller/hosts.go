@@ -185,20 +185,10 @@ func (c *hostsController) Stop(ctx *actor.Context, s agent.StopRequest) (agent.O
 // StopAll releases the hosts, and then ends the controller (AGT-8).
 func (c *hostsController) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.StopSummary, error) {
 	c.shuttingDown = true
-	var asked []agent.State
-	for _, st := range c.table.States("") {
-		if !st.Status.Phase.Terminal() {
-			asked = append(asked, st)
-		}
-	}
+	asked := c.table.Alive("")
 	answer := actor.Defer[agent.StopSummary](ctx)
 	c.requestRelease(ctx, s.Reason, func(ctx *actor.Context, err error) {
-		now := c.table.States("")
-		for i, st := range asked {
-			asked[i] = now[st.Rank]
-			asked[i].Mesh = nil
-		}
-		answer.Reply(agent.SummarizeStop(asked), err)
+		answer.Reply(c.table.SummarizeStop(asked), err)
 		ctx.Stop(s.Reason)
 	})
 	return agent.StopSummary{}, nil

@@ -10,7 +10,6 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -146,7 +145,7 @@ func (c *controller) stopForMove(ctx *actor.Context, l departure) {
 	p := ctx.Proc()
 	m := c.spec.Procs
 	base, err := c.spec.Region.BaseRank(l.rank)
-	part, whole := singleRank(m.Extent, base)
+	part, whole := m.Extent.Region().Single(base)
 	s := agent.StopRequest{
 		ID: c.spec.id(), Reason: l.migration.String() + ": " + l.reason,
 		Grace: cmp.Or(max(l.grace, 0), c.stopGrace()), Region: &part, Claim: c.spec.claim(),
@@ -224,16 +223,4 @@ func (c *controller) awaitActors(ctx *actor.Context, f actorWait) {
 		wg.Wait()
 		return func(ctx *actor.Context) { c.handle(ctx, actorsUp{f.rank, f.gen}) }
 	})
-}
-
-// singleRank returns the region of one rank.
-func singleRank(e shape.Extent, base int) (shape.Region, error) {
-	r := e.Region()
-	p, err := e.Point(base)
-	for _, d := range e.Dims() {
-		if i, ok := p.Coord(d.Label); ok && err == nil {
-			r, err = r.Slice(d.Label, i, i+1)
-		}
-	}
-	return r, err
 }

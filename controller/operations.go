@@ -21,60 +21,67 @@ func hostAgent(p *actor.Proc, h subjects.HostID) actor.Ref[agent.Agent] {
 	return agent.Of(h.Proc()).Via(p)
 }
 
+// orders are the requests to the agents of a mesh. They run in tasks, beside the controller's turn.
+// Their argument m is the mesh of procs at the start of the task.
+type orders struct {
+	mesh   *Spec
+	config *config.Config
+}
+
 // procAgents is the cast target of an actor mesh's operations.
-func (c *controller) procAgents(p *actor.Proc, m agent.Mesh) procAgents {
-	return procAgents{cast.Target{Via: p, Placement: Placement(m), Actor: agent.Name, Region: c.spec.Region}}
+func (o orders) procAgents(p *actor.Proc, m agent.Mesh) procAgents {
+	return procAgents{cast.Target{Via: p, Placement: Placement(m), Actor: agent.Name, Region: o.mesh.Region}}
 }
 
 // create creates a host's ranks, or the actors, and waits until they run or have failed.
-func (c *controller) create(
+func (o orders) create(
 	ctx context.Context, p *actor.Proc, m agent.Mesh, host int,
 ) (agent.Overlay, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.spawnLimit())
+	ctx, cancel := context.WithTimeout(ctx, o.spawnLimit())
 	defer cancel()
-	creation := agent.CreateRequest{Lease: c.lease(), Wait: true, Claim: c.spec.claim()}
-	if c.spec.Actors != nil {
-		creation.Actors = c.spec.Actors
-		return cast.Reduce(ctx, c.procAgents(p, m), agent.Create, creation, agent.MergeOverlays)
+	creation := agent.CreateRequest{Lease: o.lease(), Wait: true, Claim: o.mesh.claim()}
+	if o.mesh.Actors != nil {
+		creation.Actors = o.mesh.Actors
+		return cast.Reduce(ctx, o.procAgents(p, m), agent.Create, creation, agent.MergeOverlays)
 	}
 	creation.Procs = &m
-	creation.Config = c.config.Snapshot()
+	creation.Config = o.config.Snapshot()
 	return agent.Create.Call(ctx, hostAgent(p, m.Hosts[host]), creation)
 }
 
 // renewShare renews the leases of a host's ranks, or of the actors, and returns their statuses.
-func (c *controller) renewShare(
+func (o orders) renewShare(
 	ctx context.Context, p *actor.Proc, m agent.Mesh, host int,
 ) (agent.Overlay, error) {
-	lease := agent.Lease{ID: c.spec.id(), TTL: c.lease(), Claim: c.spec.claim()}
-	within := c.renewalPeriod()
+	lease := agent.Lease{ID: o.mesh.id(), TTL: o.lease(), Claim: o.mesh.claim()}
+	within := o.renewalPeriod()
 	if lease.TTL > 0 {
 		within = lease.TTL / renewals
 	}
-	if lease.TTL == 0 && c.spec.TakeOver {
+	if lease.TTL == 0 && o.mesh.TakeOver {
 		lease.TTL = agent.Forever // it replaces the lease of the former owner
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if c.spec.Actors != nil {
-		o, err := keepActors(ctx, c.procAgents(p, m), lease)
-		if len(o) > 0 && agent.AsFenced(err) == nil {
-			return o, nil // the others have ended, or are in the next renewal
+	if o.mesh.Actors != nil {
+		said, err := keepActors(ctx, o.procAgents(p, m), lease)
+		if len(said) > 0 && agent.AsFenced(err) == nil {
+			return said, nil // the others have ended, or are in the next renewal
 		}
 		return nil, err
 	}
-	if c.spec.Renewer != nil {
-		return c.spec.Renewer.renewLease(ctx, m.Hosts[host], lease)
+	if o.mesh.Renewer != nil {
+		return o.mesh.Renewer.renewLease(ctx, m.Hosts[host], lease)
 	}
 	return agent.CallWithFallback(ctx, agent.Keepalive, hostAgent(p, m.Hosts[host]), lease)
 }
 
 // stop asks a host, or the proc agents, to stop their ranks and waits until they have.
-func (c *controller) stop(
+func (o orders) stop(
 	ctx context.Context, p *actor.Proc, m agent.Mesh, host int, s agent.StopRequest,
 ) (agent.Overlay, error) {
-	if c.spec.Actors != nil {
-		to := c.procAgents(p, m)
+	if o.mesh.Actors != nil {
+		to := o.procAgents(p, m)
 		if s.Region != nil {
 			to.target.Region = *s.Region
 			s.Region = nil
@@ -117,23 +124,16 @@ func (c *controller) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overla
 func (c *controller) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.StopSummary, error) {
 	c.shuttingDown = true
 	var asked []agent.State
-	for _, st := range c.table.States("") {
-		if !st.Status.Phase.Terminal() && c.fenced == nil {
-			asked = append(asked, st)
-		}
+	if c.fenced == nil {
+		asked = c.table.Alive("")
 	}
 	if s.Grace <= 0 {
 		s.Grace = c.stopGrace()
 	}
 	c.stopRanks(ctx, agent.StopRequest{ID: c.spec.id(), Reason: s.Reason, Grace: s.Grace, Claim: c.spec.claim()})
 	answer := actor.Defer[agent.StopSummary](ctx)
-	c.table.WhenEnded(ctx, asked, c.stopLimit(s.Grace), func(ctx *actor.Context) {
-		now := c.table.States("")
-		for i, st := range asked {
-			asked[i] = now[st.Rank]
-			asked[i].Mesh = nil
-		}
-		answer.Reply(agent.SummarizeStop(asked), nil)
+	c.table.WhenEnded(ctx, asked, c.stopLimit(s.Grace), func(ctx *actor.Context, done agent.StopSummary) {
+		answer.Reply(done, nil)
 		ctx.Stop(s.Reason)
 	})
 	return agent.StopSummary{}, nil
@@ -171,9 +171,9 @@ func (c *controller) announceStop(ctx *actor.Context, reason string) {
 const renewals = 3
 
 // renewalPeriod is the period of lease renewals, or of polls if there is no lease.
-func (c *controller) renewalPeriod() time.Duration {
-	poll := config.SupervisionPollInterval.Get(c.config)
-	if lease := c.lease(); lease > 0 {
+func (o orders) renewalPeriod() time.Duration {
+	poll := config.SupervisionPollInterval.Get(o.config)
+	if lease := o.lease(); lease > 0 {
 		return min(lease/renewals, poll)
 	}
 	return poll

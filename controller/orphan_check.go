@@ -34,9 +34,9 @@ func (st *state) procsMayOutlive(x *effects, index int, h hostChange) bool {
 }
 
 // orphansOn returns the ranks on a host whose procs may outlive it.
-func (st *state) orphansOn(index int) []int {
-	return slices.DeleteFunc(st.ranksOn(index), func(rank int) bool {
-		phase := st.phaseOf(rank)
+func (r *meshRecord) orphansOn(index int) []int {
+	return slices.DeleteFunc(r.ranksOn(index), func(rank int) bool {
+		phase := r.phaseOf(rank)
 		return phase != agent.Running && phase != agent.ShuttingDown
 	})
 }

@@ -50,20 +50,20 @@ func (c *controller) stopRegion(
 }
 
 // checkRegion refuses a region outside the mesh, or one that cannot be stopped alone.
-func (c *controller) checkRegion(part shape.Region) error {
-	if err := part.SubsetOf(c.spec.Region); err != nil || c.spec.Actors != nil {
+func (r *meshRecord) checkRegion(part shape.Region) error {
+	if err := part.SubsetOf(r.spec.Region); err != nil || r.spec.Actors != nil {
 		return err
 	}
-	return c.spec.Procs.CheckRegion(part)
+	return r.spec.Procs.CheckRegion(part)
 }
 
 // sharesOf returns the shares of the mesh with ranks of a region.
-func (c *controller) sharesOf(part shape.Region) (shares []int) {
-	if c.spec.Actors != nil {
+func (r *meshRecord) sharesOf(part shape.Region) (shares []int) {
+	if r.spec.Actors != nil {
 		return []int{0}
 	}
 	for _, base := range part.Ranks() {
-		if host := base / c.spec.Procs.PerHost; len(shares) == 0 || shares[len(shares)-1] != host {
+		if host := base / r.spec.Procs.PerHost; len(shares) == 0 || shares[len(shares)-1] != host {
 			shares = append(shares, host)
 		}
 	}
@@ -71,11 +71,11 @@ func (c *controller) sharesOf(part shape.Region) (shares []int) {
 }
 
 // statuses returns the statuses of a region of the mesh, by rank of the region.
-func (st *state) statuses(part shape.Region) agent.Overlay {
+func (r *meshRecord) statuses(part shape.Region) agent.Overlay {
 	by := map[int]agent.Status{}
 	for view, base := range part.Ranks() {
-		if rank, in := st.spec.Region.ViewRank(base); in {
-			by[view] = st.table.Status(st.spec.id(), rank)
+		if rank, in := r.spec.Region.ViewRank(base); in {
+			by[view] = r.table.Status(r.spec.id(), rank)
 		}
 	}
 	return agent.OverlayOf(by)
@@ -83,14 +83,14 @@ func (st *state) statuses(part shape.Region) agent.Overlay {
 
 // toMeshRanks converts the agents' overlay of a region to ranks of the mesh. Hosts already use
 // ranks of the mesh.
-func (st *state) toMeshRanks(o agent.Overlay, part shape.Region) agent.Overlay {
-	if st.spec.Actors == nil {
+func (r *meshRecord) toMeshRanks(o agent.Overlay, part shape.Region) agent.Overlay {
+	if r.spec.Actors == nil {
 		return o
 	}
 	by := map[int]agent.Status{}
 	o.Each(part.NumRanks(), func(view int, s agent.Status) {
 		base, err := part.BaseRank(view)
-		if rank, in := st.spec.Region.ViewRank(base); in && err == nil {
+		if rank, in := r.spec.Region.ViewRank(base); in && err == nil {
 			by[rank] = s
 		}
 	})

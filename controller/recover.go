@@ -58,8 +58,8 @@ func (st *state) decideRecovery(
 }
 
 // neverRan reports whether a rank has never run.
-func (st *state) neverRan(rank int) bool {
-	return st.phaseOf(rank) == agent.Initializing && st.table.Gen(st.spec.id(), rank) == 0
+func (r *meshRecord) neverRan(rank int) bool {
+	return r.phaseOf(rank) == agent.Initializing && r.table.Gen(r.spec.id(), rank) == 0
 }
 
 // apply runs the effects of the supervisor.
@@ -190,9 +190,9 @@ func (st *state) stopMesh(x *effects, reason string, now time.Time) {
 
 // markStopping marks a running rank as stopping. For other ranks it waits for the agents' reports:
 // they may never get the stop.
-func (st *state) markStopping(rank int, reason string) {
-	if st.phaseOf(rank) == agent.Running {
-		st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.ShuttingDown, Reason: reason})
+func (r *meshRecord) markStopping(rank int, reason string) {
+	if r.phaseOf(rank) == agent.Running {
+		r.table.Advance(r.spec.id(), rank, agent.Status{Phase: agent.ShuttingDown, Reason: reason})
 	}
 }
 
@@ -237,7 +237,7 @@ func (st *state) handleHostChange(x *effects, h hostChange, now time.Time) {
 			reason = fmt.Sprintf("its host %s is %s: %s", h.Host.Label(), h.State, h.Reason)
 		}
 		for _, rank := range st.ranksOn(index) {
-			if st.table.Status(st.spec.id(), rank).Phase == agent.Running {
+			if st.phaseOf(rank) == agent.Running {
 				st.setReason(rank, reason)
 			}
 		}
@@ -286,7 +286,7 @@ func (st *state) procEnds(ranks []int, e actor.Event) (all []actor.Event) {
 	e.PerProcess = st.spec.Procs.PerProcess
 	for _, rank := range ranks {
 		doing := st.peek(rank).phase
-		if st.table.Status(st.spec.id(), rank).Phase.Terminal() || doing == backoff || doing == awaitingProc {
+		if st.phaseOf(rank).Terminal() || doing == backoff || doing == awaitingProc {
 			continue
 		}
 		_, e.Rank = st.hostIndex(rank)
@@ -296,11 +296,7 @@ func (st *state) procEnds(ranks []int, e actor.Event) (all []actor.Event) {
 			e.Gen--
 		}
 		e.ProcIndex = int(st.spec.Procs.ProcID(e.Rank, e.Gen).Index)
-		if n := len(all) - 1; n >= 0 && all[n].Gen == e.Gen && all[n].Rank+all[n].Count == e.Rank {
-			all[n].Count++
-			continue
-		}
 		all = append(all, e)
 	}
-	return all
+	return agent.JoinRuns(all)
 }

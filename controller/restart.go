@@ -17,12 +17,12 @@ type restartBatch struct {
 }
 
 // restartBatches groups the starts that fit into one message (CTL-2). Actors start one by one.
-func (c *controller) restartBatches(starts []rankStart) (all []restartBatch) {
+func (r *meshRecord) restartBatches(starts []rankStart) (all []restartBatch) {
 	slices.SortFunc(starts, func(a, b rankStart) int { return cmp.Compare(a.rank, b.rank) })
 	for _, s := range starts {
-		host, _ := c.hostIndex(s.rank)
+		host, _ := r.hostIndex(s.rank)
 		i := slices.IndexFunc(all, func(b restartBatch) bool { return b.host == host && b.gen == s.gen })
-		if i < 0 || c.spec.Actors != nil {
+		if i < 0 || r.spec.Actors != nil {
 			i = len(all)
 			all = append(all, restartBatch{host: host, gen: s.gen})
 		}
@@ -49,28 +49,28 @@ func (c *controller) restartRanks(ctx *actor.Context, starts []rankStart) {
 }
 
 // createNextGen creates ranks in a later generation, and waits until they run or have failed.
-func (c *controller) createNextGen(
+func (o orders) createNextGen(
 	ctx context.Context, p *actor.Proc, m agent.Mesh, b restartBatch,
 ) (agent.Overlay, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.spawnLimit())
+	ctx, cancel := context.WithTimeout(ctx, o.spawnLimit())
 	defer cancel()
-	creation := agent.CreateRequest{Lease: c.lease(), Wait: true, Gen: b.gen, Claim: c.spec.claim()}
-	if c.spec.Actors != nil {
+	creation := agent.CreateRequest{Lease: o.lease(), Wait: true, Gen: b.gen, Claim: o.mesh.claim()}
+	if o.mesh.Actors != nil {
 		rank := b.starts[0].rank
-		creation.Actors = c.spec.Actors
-		o, err := agent.Create.Call(ctx, c.procAgents(p, m).Ref(rank), creation)
-		if len(o) > 0 {
-			o = agent.Overlay{{First: rank, Count: 1, Status: o[0].Status}} // a proc agent returns its own rank
+		creation.Actors = o.mesh.Actors
+		said, err := agent.Create.Call(ctx, o.procAgents(p, m).Ref(rank), creation)
+		if len(said) > 0 {
+			said = agent.Overlay{{First: rank, Count: 1, Status: said[0].Status}} // it returns its own rank
 		}
-		return o, err
+		return said, err
 	}
 	for _, s := range b.starts {
-		if base, err := c.spec.Region.BaseRank(s.rank); err == nil {
+		if base, err := o.mesh.Region.BaseRank(s.rank); err == nil {
 			creation.Ranks = append(creation.Ranks, base)
 		}
 	}
 	creation.Procs = &m
-	creation.Config = c.config.Snapshot()
+	creation.Config = o.config.Snapshot()
 	return agent.Create.Call(ctx, hostAgent(p, m.Hosts[b.host]), creation)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -27,12 +28,41 @@ type spareInfo struct {
 	procs    int // on the host
 }
 
-func (st *state) noteSpare(h spareInfo) {
-	delete(st.unusable, h.host)
+// sparePool is the hosts without ranks of the mesh, as they last answered.
+type sparePool struct {
+	hosts    []subjects.HostID
+	unusable map[subjects.HostID]error // the reason against the use of a spare
+	load     map[subjects.HostID]int   // procs on a spare
+}
+
+func newSparePool(hosts []subjects.HostID) sparePool {
+	return sparePool{slices.Clone(hosts), map[subjects.HostID]error{}, map[subjects.HostID]int{}}
+}
+
+// note records the reply of a spare host.
+func (p *sparePool) note(h spareInfo) {
+	delete(p.unusable, h.host)
 	if h.unusable != nil {
-		st.unusable[h.host] = h.unusable
+		p.unusable[h.host] = h.unusable
 	}
-	st.load[h.host] = h.procs
+	p.load[h.host] = h.procs
+}
+
+// take removes the usable host with the fewest procs that is not in trouble, and returns it.
+func (p *sparePool) take(troubled map[subjects.HostID]presence.Change) (host subjects.HostID, ok bool) {
+	best := -1
+	for i, spare := range p.hosts {
+		_, trouble := troubled[spare]
+		if !trouble && p.unusable[spare] == nil && (best < 0 || p.load[spare] < p.load[p.hosts[best]]) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return host, false
+	}
+	host = p.hosts[best]
+	p.hosts = slices.Delete(p.hosts, best, best+1)
+	return host, true
 }
 
 // shuffled returns hosts in an order that differs between owners.
@@ -44,26 +74,18 @@ func shuffled(hosts []subjects.HostID) []subjects.HostID {
 
 // replaceHost replaces a host by a healthy spare. It returns false if there is none.
 func (st *state) replaceHost(index int) bool {
-	best := -1
-	for i, spare := range st.spares {
-		_, trouble := st.hosts[spare]
-		if !trouble && st.unusable[spare] == nil && (best < 0 || st.load[spare] < st.load[st.spares[best]]) {
-			best = i
-		}
+	spare, ok := st.spares.take(st.hosts)
+	if ok {
+		st.spec.Procs.Hosts = slices.Clone(st.spec.Procs.Hosts)
+		st.spec.Procs.Hosts[index] = spare
 	}
-	if best < 0 {
-		return false
-	}
-	st.spec.Procs.Hosts = slices.Clone(st.spec.Procs.Hosts)
-	st.spec.Procs.Hosts[index] = st.spares[best]
-	st.spares = slices.Delete(st.spares, best, best+1)
-	return true
+	return ok
 }
 
 // askSpares asks all remaining spare hosts concurrently, then calls then.
 func (c *controller) askSpares(ctx *actor.Context, then func(*actor.Context)) {
 	p := ctx.Proc()
-	spares := slices.Clone(c.spares)
+	spares := slices.Clone(c.spares.hosts)
 	pending := len(spares)
 	if pending == 0 {
 		then(ctx)

@@ -16,16 +16,14 @@ import (
 // state is a controller's view of its mesh of procs or actors. Only step changes it.
 type state struct {
 	*meshRecord
-	lastPhase        agent.Phase        // of the mesh, at the last newMeshSteps
-	procTimeout      time.Duration      // bounds an actor's wait for its proc to restart
-	serial           uint64             // numbers the requests to agents
-	rankStates       map[int]*rankState // of ranks that restarted, moved, or had their procs change
+	lastPhase   agent.Phase   // of the mesh, at the last newMeshSteps
+	procTimeout time.Duration // bounds an actor's wait for its proc to restart
+	serial      uint64        // numbers the requests to agents
+	rankStates
 	supervisor       *supervise.State
-	spares           []subjects.HostID               // hosts without ranks of the mesh
+	spares           sparePool
 	diedHosts        map[subjects.HostID]bool        // hosts that died; ranks of the mesh may still run there
 	withoutOrphans   map[subjects.HostID]bool        // dead hosts without live kept procs
-	unusable         map[subjects.HostID]error       // the reason against the use of a spare
-	load             map[subjects.HostID]int         // procs on a spare
 	evacuations      map[subjects.HostID]*evacuation // by the host under evacuation
 	restarting       map[int]bool                    // ranks with a requested restart
 	reportedFailures map[int]reportedFailure         // failures that wait for their events
@@ -72,12 +70,10 @@ func newState(s Spec) (*state, error) {
 		meshRecord:       r,
 		lastPhase:        agent.Initializing,
 		procTimeout:      config.SupervisionRestartWait.Get(nil),
-		rankStates:       map[int]*rankState{},
-		spares:           slices.Clone(s.RestartPolicy.Spares),
+		rankStates:       rankStates{},
+		spares:           newSparePool(s.RestartPolicy.Spares),
 		diedHosts:        map[subjects.HostID]bool{},
 		withoutOrphans:   map[subjects.HostID]bool{},
-		unusable:         map[subjects.HostID]error{},
-		load:             map[subjects.HostID]int{},
 		evacuations:      map[subjects.HostID]*evacuation{},
 		restarting:       map[int]bool{},
 		reportedFailures: map[int]reportedFailure{},
@@ -91,19 +87,22 @@ func newState(s Spec) (*state, error) {
 	return st, err
 }
 
+// rankStates are the states of ranks that restarted, moved, or had their procs change.
+type rankStates map[int]*rankState
+
 // rankState returns the state of a rank for changes.
-func (st *state) rankState(rank int) *rankState {
-	s := st.rankStates[rank]
+func (rs rankStates) rankState(rank int) *rankState {
+	s := rs[rank]
 	if s == nil {
 		s = &rankState{}
-		st.rankStates[rank] = s
+		rs[rank] = s
 	}
 	return s
 }
 
 // peek returns the state of a rank for reading.
-func (st *state) peek(rank int) rankState {
-	if s := st.rankStates[rank]; s != nil {
+func (rs rankStates) peek(rank int) rankState {
+	if s := rs[rank]; s != nil {
 		return *s
 	}
 	return rankState{}
@@ -116,18 +115,18 @@ func (st *state) nextSerial() uint64 {
 }
 
 // hostIndex returns the index of the host of a rank of the region, and its rank of the mesh.
-func (st *state) hostIndex(rank int) (index, base int) {
-	base, err := st.spec.Region.BaseRank(rank)
+func (r *meshRecord) hostIndex(rank int) (index, base int) {
+	base, err := r.spec.Region.BaseRank(rank)
 	if err != nil {
 		return -1, -1
 	}
-	return base / st.spec.Procs.PerHost, base
+	return base / r.spec.Procs.PerHost, base
 }
 
 // ranksOn returns the ranks of the region on a host, by its index.
-func (st *state) ranksOn(index int) (ranks []int) {
-	for base := index * st.spec.Procs.PerHost; base < (index+1)*st.spec.Procs.PerHost; base++ {
-		if rank, in := st.spec.Region.ViewRank(base); in {
+func (r *meshRecord) ranksOn(index int) (ranks []int) {
+	for base := index * r.spec.Procs.PerHost; base < (index+1)*r.spec.Procs.PerHost; base++ {
+		if rank, in := r.spec.Region.ViewRank(base); in {
 			ranks = append(ranks, rank)
 		}
 	}
@@ -139,7 +138,7 @@ func (st *state) ranksOn(index int) (ranks []int) {
 func (st *state) phase() agent.Phase {
 	n := st.table.Phases(st.spec.id())
 	for rank, seat := range st.rankStates {
-		phase := st.table.Status(st.spec.id(), rank).Phase
+		phase := st.phaseOf(rank)
 		restarts := seat.phase != stable && phase == agent.Initializing
 		if seat.dropped || restarts {
 			n[phase]--
@@ -180,11 +179,11 @@ func (st *state) newMeshSteps() []meshStep {
 	return []meshStep{{"mesh.stop.success", ""}}
 }
 
-func (st *state) failed() int { return st.table.Phases(st.spec.id())[agent.Failed] }
+func (r *meshRecord) failed() int { return r.table.Phases(r.spec.id())[agent.Failed] }
 
 // isOver reports whether the controller's work is done: every rank has ended for good, or the mesh
 // has another owner.
-func (st *state) isOver() bool { return st.fenced != nil || st.table.CountAlive() == 0 }
+func (r *meshRecord) isOver() bool { return r.fenced != nil || r.table.CountAlive() == 0 }
 
 // nextGiveUp returns the earliest end of a wait: for a proc, for an event, or at.
 func (st *state) nextGiveUp(at time.Time) time.Time {

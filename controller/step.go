@@ -49,7 +49,7 @@ func (st *state) step(heard any, now time.Time) effects {
 	case restartOrder:
 		st.beginRestarts(x, h, now)
 	case spareInfo:
-		st.noteSpare(h)
+		st.spares.note(h)
 	case timerFired:
 		st.handleTimer(x, now)
 	case hostChange:
@@ -180,7 +180,7 @@ func endStatus(e actor.Event) agent.Status {
 
 // advance moves one rank forward. A recovered failure is no end (CTL-6).
 func (st *state) advance(x *effects, rank int, s agent.Status, about actor.Event, now time.Time) {
-	switch known := st.table.Status(st.spec.id(), rank).Phase; {
+	switch known := st.phaseOf(rank); {
 	case known.Terminal():
 	case s.Phase == agent.Running:
 		st.markRunning(x, rank, now)

@@ -234,7 +234,7 @@ func (s *scenario) trace(x effects) string {
 func (s *scenario) hostOf(label string) subjects.HostID {
 	id, err := subjects.NewHostID(label)
 	require.NoError(s.t, err)
-	known := slices.Concat(s.st.spec.Procs.Hosts, s.st.spec.RestartPolicy.Spares, s.st.spares,
+	known := slices.Concat(s.st.spec.Procs.Hosts, s.st.spec.RestartPolicy.Spares, s.st.spares.hosts,
 		slices.Collect(maps.Keys(s.st.diedHosts)), s.st.evacuatingHosts())
 	if i := slices.IndexFunc(known, func(h subjects.HostID) bool { return h.Label() == label }); i >= 0 {
 		return known[i]

@@ -86,12 +86,12 @@ func (s Spec) claim() agent.Claim {
 }
 
 // takeShare takes over a host's share of a mesh, or the actors, and returns their statuses.
-func (c *controller) takeShare(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (any, error) {
-	o, err := c.renewShare(ctx, p, m, host)
-	if err != nil || c.spec.Actors != nil {
-		return o, err
+func (o orders) takeShare(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (any, error) {
+	said, err := o.renewShare(ctx, p, m, host)
+	if err != nil || o.mesh.Actors != nil {
+		return said, err
 	}
-	states, err := agent.Get.Call(ctx, hostAgent(p, m.Hosts[host]), agent.GetRequest{ID: c.spec.id()})
+	states, err := agent.Get.Call(ctx, hostAgent(p, m.Hosts[host]), agent.GetRequest{ID: o.mesh.id()})
 	return takenShare{host, states}, err
 }
 

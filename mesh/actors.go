@@ -102,7 +102,7 @@ func spawnActors(
 	m := actorMesh{procs: procs, name: name, uncontrolled: s.Uncontrolled}
 	if s.Uncontrolled {
 		actors.Owner = procs.net.proc.ID().Actor(agent.Name)
-		err := procs.createUncontrolled(ctx, actors, progressTimeout)
+		err := createUncontrolled(ctx, procs, actors, progressTimeout)
 		if err == nil || s.AllowPartial && isPartial(err) {
 			return m, err
 		}
@@ -113,7 +113,7 @@ func spawnActors(
 		return actorMesh{}, errors.Join(err, stopping)
 	}
 	procs.resolve() // its controller begins with the present procs, as the process knows them
-	owner, err := procs.net.startController(ctx, controller.Spec{
+	owner, err := procs.net.controllers.start(ctx, controller.Spec{
 		Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease,
 		RestartPolicy: s.RestartPolicy, Name: s.Display,
 	})
@@ -136,8 +136,8 @@ func isPartial(err error) bool {
 
 // createUncontrolled creates actors without a controller and waits up to progressTimeout until they
 // run.
-func (p ProcMesh) createUncontrolled(
-	ctx context.Context, spec agent.ActorSpec, progressTimeout time.Duration,
+func createUncontrolled(
+	ctx context.Context, p ProcMesh, spec agent.ActorSpec, progressTimeout time.Duration,
 ) error {
 	began := time.Now()
 	if progressTimeout > 0 {
@@ -193,7 +193,7 @@ func spawnService(
 	defer cancel()
 	spec := agent.ActorSpec{Name: name, Type: typ, Params: raw, Owner: procs.desc.Owner}
 	limit := config.ActorSpawnProgressTimeout.Get(procs.net.config)
-	if err := procs.createUncontrolled(ctx, spec, limit); err != nil {
+	if err := createUncontrolled(ctx, procs, spec, limit); err != nil {
 		return actorMesh{}, fmt.Errorf("service %q: %w", name, err)
 	}
 	return actorMesh{procs: procs, name: name, uncontrolled: true}, nil
@@ -218,7 +218,7 @@ func (m actorMesh) Target() (cast.Target, error) {
 	}
 	m.procs.resolve()
 	return cast.Target{
-		Via: m.procs.net.proc, Placement: m.procs.placement(), Actor: m.name, Region: m.procs.region,
+		Via: m.procs.net.proc, Placement: controller.Placement(m.procs.desc), Actor: m.name, Region: m.procs.region,
 	}, nil
 }
 
@@ -248,7 +248,7 @@ func atRank(m actorMesh, rank int) (*actor.Proc, subjects.ActorID, error) {
 	}
 	m.procs.resolve()
 	p := m.procs.net.proc
-	return p, p.Members().LatestGeneration(m.procs.placement().Proc(base)).Actor(m.name), nil
+	return p, p.Members().LatestGeneration(controller.Placement(m.procs.desc).Proc(base)).Actor(m.name), nil
 }
 
 // atPoint is atRank for the only rank at pairs of label and index.
@@ -356,7 +356,7 @@ func (m actorMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 }
 
 func watchedActors(m actorMesh) watchTarget {
-	w := m.procs.watched()
+	w := watchedProcs(m.procs)
 	// the controller of the procs stays: their ends end the actors
 	w.controllers = append(w.controllers, m.owner)
 	w.actors = m.name

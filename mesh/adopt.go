@@ -28,7 +28,7 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 			"(castnet spawn --detach)", w.World))
 	}
 	var got system.AdoptResponse
-	err = n.askSystem(ctx, func(ctl actor.Ref[*system.Controller]) error {
+	err = askSystem(ctx, n.proc, func(ctl actor.Ref[*system.Controller]) error {
 		now, err := system.GetSnapshot.Call(ctx, ctl, system.Filter{Worlds: []string{noWorld}})
 		if err != nil {
 			return err
@@ -54,8 +54,8 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 		return p, err
 	}
 	mine := agent.Claim{Epoch: got.Claim.Epoch + 1, Owner: p.desc.Owner}
-	if err := n.confirm(ctx, system.AdoptRequest{Mesh: p.desc.ID, Claim: mine}); err != nil {
-		n.releaseController(ctx, p.desc.Owner, "its mesh was not let go")
+	if err := confirm(ctx, n.proc, system.AdoptRequest{Mesh: p.desc.ID, Claim: mine}); err != nil {
+		n.controllers.release(ctx, p.desc.Owner, "its mesh was not let go")
 		return fail(unwrapRefusal(err))
 	}
 	return p, nil
@@ -68,9 +68,9 @@ const (
 
 // confirm tells the system controller that this program has the mesh, so that it lets go. It
 // repeats until it gets a reply: an adopter that does not confirm loses the mesh.
-func (n *Net) confirm(ctx context.Context, a system.AdoptRequest) error {
+func confirm(ctx context.Context, p *actor.Proc, a system.AdoptRequest) error {
 	for {
-		ctl, err := system.Find(ctx, n.proc)
+		ctl, err := system.Find(ctx, p)
 		if err == nil {
 			_, err = system.Confirm.Call(ctx, ctl, a)
 		}

@@ -31,13 +31,13 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	if e.NumRanks() == 0 {
 		return HostMesh{}, fmt.Errorf("allocate %q: no hosts for %s: want at least 1", name, e)
 	}
-	n.emitHostStep("hosts.allocate.attempt", name, e.NumRanks(), agent.Initializing, nil)
+	emitHostStep(n.proc, "hosts.allocate.attempt", name, e.NumRanks(), agent.Initializing, nil)
 	h, err := n.allocate(ctx, a, name, e)
 	if err != nil {
-		n.emitHostStep("hosts.allocate.failed", name, e.NumRanks(), agent.Failed, err)
+		emitHostStep(n.proc, "hosts.allocate.failed", name, e.NumRanks(), agent.Failed, err)
 		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
 	}
-	n.emitHostStep("hosts.allocate.success", name, e.NumRanks(), agent.Running, nil)
+	emitHostStep(n.proc, "hosts.allocate.success", name, e.NumRanks(), agent.Running, nil)
 	return h, nil
 }
 
@@ -47,7 +47,7 @@ func (n *Net) allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	if j, ok := a.(agent.BusAllocator); ok {
 		a = j.OnBus(n.settings, n.proc.Space())
 	}
-	return n.acquireOwned(ctx, name, e, false, func(ctx context.Context) (HostMesh, Allocation, error) {
+	return n.controllers.acquire(ctx, name, e, false, func(ctx context.Context) (HostMesh, Allocation, error) {
 		got, err := a.Allocate(ctx, e)
 		if err != nil {
 			return HostMesh{}, nil, err

@@ -60,26 +60,26 @@ func (p ProcMesh) Detach(ctx context.Context) (DetachedMesh, error) {
 	}
 	ctx, cancel := withTimeout(ctx, config.MeshSpawnTimeout.Get(p.net.config))
 	defer cancel()
-	d, err := p.detachRequest(ctx)
+	d, err := detachRequest(ctx, p)
 	if err != nil {
 		return fail(err)
 	}
 	var owned system.DetachResponse
-	err = p.net.askSystem(ctx, func(ctl actor.Ref[*system.Controller]) (err error) {
+	err = askSystem(ctx, p.net.proc, func(ctl actor.Ref[*system.Controller]) (err error) {
 		owned, err = system.Detach.Call(ctx, ctl, d)
 		return err
 	})
 	if err != nil {
 		return fail(unwrapRefusal(err))
 	}
-	p.net.releaseController(ctx, p.desc.Owner, "its mesh is detached")
+	p.net.controllers.release(ctx, p.desc.Owner, "its mesh is detached")
 	p.desc.Owner = owned.Claim.Owner
 	return DetachedMesh{Procs: p, Epoch: owned.Claim.Epoch, Durable: owned.Durable}, nil
 }
 
 // detachRequest describes the mesh, as its controller in this program knows it, with the claim that
 // the hosts obey.
-func (p ProcMesh) detachRequest(ctx context.Context) (d system.DetachRequest, err error) {
+func detachRequest(ctx context.Context, p ProcMesh) (d system.DetachRequest, err error) {
 	r, err := controller.Health.Call(ctx, p.controller(), actor.None{})
 	if err != nil {
 		return d, err
@@ -138,17 +138,6 @@ func unwrapRefusal(err error) error {
 	return err
 }
 
-// releaseController ends a controller of this program whose mesh has another owner.
-func (n *Net) releaseController(ctx context.Context, owner subjects.ActorID, why string) {
-	n.mu.Lock()
-	if i := n.ownedIndex(owner); i >= 0 {
-		n.owned[i].released.Store(true)
-		n.owned = slices.Delete(n.owned, i, i+1)
-	}
-	n.mu.Unlock()
-	n.stopController(ctx, owner.Name, why)
-}
-
 // Detached lists the meshes of the system controller by name, without worlds. Without a system
 // controller the error is system.ErrNoController.
 func (n *Net) Detached(ctx context.Context) ([]system.DetachedState, error) {
@@ -158,7 +147,7 @@ func (n *Net) Detached(ctx context.Context) ([]system.DetachedState, error) {
 	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
 	var now system.Snapshot
-	err := n.askSystem(ctx, func(ctl actor.Ref[*system.Controller]) (err error) {
+	err := askSystem(ctx, n.proc, func(ctl actor.Ref[*system.Controller]) (err error) {
 		now, err = system.GetSnapshot.Call(ctx, ctl, system.Filter{Worlds: []string{noWorld}})
 		return err
 	})
@@ -170,9 +159,9 @@ const termRetry = 200 * time.Millisecond
 
 // askSystem asks the system controller. If its term ends meanwhile, askSystem asks the next one,
 // until ctx ends.
-func (n *Net) askSystem(ctx context.Context, ask func(actor.Ref[*system.Controller]) error) error {
+func askSystem(ctx context.Context, p *actor.Proc, ask func(actor.Ref[*system.Controller]) error) error {
 	for ended := false; ; {
-		ctl, err := system.Find(ctx, n.proc)
+		ctl, err := system.Find(ctx, p)
 		if err == nil {
 			err = ask(ctl)
 			ended = isUnreachable(err)

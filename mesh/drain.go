@@ -26,7 +26,7 @@ func (h HostMesh) Drain(ctx context.Context, d DrainOptions) (agent.StopSummary,
 	drain := func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.StopSummary, error) {
 		return agent.Drain.Call(ctx, a, request)
 	}
-	return h.collectSummary(ctx, "drain", drain)
+	return collectSummary(ctx, h, "drain", drain)
 }
 
 // DrainOptions configures a drain of hosts.
@@ -69,5 +69,5 @@ func (m MeshState) lostByMoving(ctx context.Context) error {
 	for _, s := range m.States {
 		here[s.Rank] = here[s.Rank] || !s.Status.Phase.Terminal()
 	}
-	return p.lostActors(ctx, "drain", func(base int) bool { return here[base] })
+	return lostActors(ctx, p, "drain", func(base int) bool { return here[base] })
 }

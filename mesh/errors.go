@@ -24,13 +24,13 @@ func (e *NotFoundError) Error() string {
 	if len(e.Known) == 0 {
 		return fmt.Sprintf("%s %q does not exist; there is none", e.What, e.Name)
 	}
-	return fmt.Sprintf("%s %q does not exist; there is %s", e.What, e.Name, joinSome(e.Known))
+	return fmt.Sprintf("%s %q does not exist; there is %s", e.What, e.Name, joinSome(e.Known, maxListed))
 }
 
-// joinSome joins at most maxListed names.
-func joinSome(all []string) string {
-	if more := len(all) - maxListed; more > 0 {
-		all = append(slices.Clone(all[:maxListed]), fmt.Sprintf("and %d more", more))
+// joinSome joins the first texts, and counts the others.
+func joinSome(all []string, most int) string {
+	if more := len(all) - most; more > 0 {
+		all = append(slices.Clone(all[:most]), fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(all, ", ")
 }
@@ -42,7 +42,7 @@ type AmbiguousError struct {
 }
 
 func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("%s %q is ambiguous: want one of %s", e.What, e.Name, joinSome(e.Candidates))
+	return fmt.Sprintf("%s %q is ambiguous: want one of %s", e.What, e.Name, joinSome(e.Candidates, maxListed))
 }
 
 var (

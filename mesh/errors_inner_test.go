@@ -25,7 +25,7 @@ func TestErrors_ofASliceNameRanksOfTheWholeMesh(t *testing.T) {
 	all := func(agent.Status) bool { return true }
 	ranks := rankStatuses(agent.OverlayOf(map[int]agent.Status{view: {Phase: agent.Failed}}), p.desc, p.region,
 		func(s agent.Status) bool { return s.Phase == agent.Failed })
-	one, err := p.singleRank(view)
+	one, err := p.region.Single(view)
 	require.NoError(t, err)
 	want := "rank 7 (host=1/2,gpu=3/4) on b-"
 	for _, err := range []error{

@@ -24,7 +24,7 @@ func (n *Net) Follows(owner subjects.ActorID) bool {
 
 // AskSystem is askSystem.
 func (n *Net) AskSystem(ctx context.Context, ask func(actor.Ref[*system.Controller]) error) error {
-	return n.askSystem(ctx, ask)
+	return askSystem(ctx, n.proc, ask)
 }
 
 // AwaitSettled waits for running ranks. With a limit, it waits a second at most without a change.

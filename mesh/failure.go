@@ -26,19 +26,6 @@ func (n *Net) endWithProc() {
 	}
 }
 
-// isHandled reports whether the owner of a mesh handles a failed rank: by a watch of the mesh, or
-// by OnFailure if a program, not an actor, made the mesh.
-func (n *Net) isHandled(controller string, owner subjects.ActorID, e actor.Event) bool {
-	if n.watchedMeshes.isWatched(controller) {
-		return true
-	}
-	if owner.IsValid() || n.onFailure == nil {
-		return false
-	}
-	n.onFailure(e)
-	return true
-}
-
 // watchedMeshes are the meshes made by a proc, by controller, and whether the proc watched them.
 type watchedMeshes struct {
 	mu      sync.Mutex

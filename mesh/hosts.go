@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/castnet-io/castnet/actor"
@@ -74,18 +73,14 @@ type UnschedulableError struct {
 
 func (e *UnschedulableError) Error() string {
 	var all []string
-	for i, h := range e.Hosts {
-		if i == maxNamed {
-			all = append(all, fmt.Sprintf("and %d more", len(e.Hosts)-i))
-			break
-		}
+	for _, h := range e.Hosts {
 		text := fmt.Sprintf("%s is %s", h.Label, h.Mode)
 		if h.ModeReason != "" {
 			text += " (" + h.ModeReason + ")"
 		}
 		all = append(all, text)
 	}
-	return "hosts that take no procs: " + strings.Join(all, ", ")
+	return "hosts that take no procs: " + joinSome(all, maxNamed)
 }
 
 // HostsOf returns a mesh of the hosts with these IDs. It contacts no host; Attach does.
@@ -282,9 +277,9 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	h.net.emitHostStep("hosts.shutdown.attempt", h.name, len(h.hosts), agent.ShuttingDown, nil)
+	emitHostStep(h.net.proc, "hosts.shutdown.attempt", h.name, len(h.hosts), agent.ShuttingDown, nil)
 	// A host that leaves cleanly replies first.
-	dead, forget, err := h.watchDeaths(func(c presence.Change) bool { return !c.Graceful })
+	dead, forget, err := watchDeaths(h, func(c presence.Change) bool { return !c.Graceful })
 	if err != nil {
 		return err
 	}
@@ -303,12 +298,12 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 		}
 		return s, err
 	}
-	_, err = h.collectSummary(ctx, "shutdown", stop)
+	_, err = collectSummary(ctx, h, "shutdown", stop)
 	if err == nil {
-		err = h.net.releaseHosts(ctx, h.hosts, func(ownedController) bool { return true })
+		err = h.net.controllers.releaseHosts(ctx, h.hosts, func(ownedController) bool { return true })
 	}
 	if err != nil {
-		h.net.emitHostStep("hosts.shutdown.failed", h.name, len(h.hosts), agent.Failed, err)
+		emitHostStep(h.net.proc, "hosts.shutdown.failed", h.name, len(h.hosts), agent.Failed, err)
 		return err
 	}
 	var were error
@@ -320,7 +315,7 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 		log := h.net.proc.Log()
 		log.Warn().Err(were).Msg("hosts are shut down")
 	}
-	h.net.emitHostStep("hosts.shutdown.success", h.name, len(h.hosts), agent.Stopped, were)
+	emitHostStep(h.net.proc, "hosts.shutdown.success", h.name, len(h.hosts), agent.Stopped, were)
 	return nil
 }
 
@@ -329,10 +324,10 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 type deathContexts map[subjects.HostID]context.Context
 
 // watchDeaths watches the hosts until forget is called. counts selects the deaths that count.
-func (h HostMesh) watchDeaths(
-	counts func(presence.Change) bool,
+func watchDeaths(
+	h HostMesh, counts func(presence.Change) bool,
 ) (dead deathContexts, forget func(), err error) {
-	watcher, err := h.net.presenceWatcher()
+	watcher, err := h.net.controllers.hostWatcher()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -374,8 +369,8 @@ func askAlive[R any](
 
 // collectSummary asks every host to stop procs and adds up the results. A remaining proc is an
 // error.
-func (h HostMesh) collectSummary(
-	ctx context.Context, verb string,
+func collectSummary(
+	ctx context.Context, h HostMesh, verb string,
 	ask func(context.Context, actor.Ref[agent.Agent]) (agent.StopSummary, error),
 ) (agent.StopSummary, error) {
 	if err := h.Err(); err != nil {

@@ -88,15 +88,11 @@ func (e *MissingHostsError) MayBeAlive() bool {
 const maxNamed = 5
 
 func joinHosts(hosts []HostState) string {
-	var all []string
+	all := make([]string, len(hosts))
 	for i, h := range hosts {
-		if i == maxNamed {
-			all = append(all, fmt.Sprintf("and %d more", len(hosts)-i))
-			break
-		}
-		all = append(all, h.String())
+		all[i] = h.String()
 	}
-	return strings.Join(all, ", ")
+	return joinSome(all, maxNamed)
 }
 
 // Silent returns the hosts that did not answer.
@@ -177,10 +173,10 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 		if i.TimedOut {
 			return i, i.Err()
 		}
-		return i, n.noHostsError()
+		return i, noHostsError(n)
 	}
 	if !i.TimedOut {
-		if err := n.addMeshes(ctx, &i, ids, silent); err != nil {
+		if err := i.addMeshes(ctx, n, ids, silent); err != nil {
 			return i, err
 		}
 	}
@@ -223,8 +219,9 @@ func (i *Inventory) addSilent(silent silentHosts, remember time.Duration) {
 
 // addMeshes asks the answering hosts for their procs, and the owners of meshes for those on silent
 // hosts.
-func (n *Net) addMeshes(whole context.Context, i *Inventory, ids []subjects.HostID,
-	silent silentHosts) error {
+func (i *Inventory) addMeshes(
+	whole context.Context, n *Net, ids []subjects.HostID, silent silentHosts,
+) error {
 	ctx, cancel := context.WithTimeout(whole, inventoryTimeout)
 	defer cancel()
 	asked, errs := n.askStates(ctx, ids)

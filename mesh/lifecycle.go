@@ -10,7 +10,7 @@ import (
 
 // emitHostStep publishes this program's actions on hosts on `ev.`, because most hosts have no
 // controller.
-func (n *Net) emitHostStep(name, hosts string, count int, now agent.Phase, why error) {
+func emitHostStep(p *actor.Proc, name, hosts string, count int, now agent.Phase, why error) {
 	e := actor.Event{
 		Kind: actor.KindMesh, Step: name, Status: now.String(), Name: hosts, At: time.Now(),
 		Reason: fmt.Sprintf("%d hosts", count),
@@ -18,5 +18,5 @@ func (n *Net) emitHostStep(name, hosts string, count int, now agent.Phase, why e
 	if why != nil {
 		e.Reason = why.Error()
 	}
-	n.proc.Emit(e)
+	p.Emit(e)
 }

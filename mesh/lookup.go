@@ -87,9 +87,10 @@ func (i Inventory) Lookup(name string) (ProcMesh, error) {
 	}
 	switch len(found) {
 	case 1:
-		found[0].noteStates(found[0].Procs.net.proc)
-		found[0].Procs.markResolved()
-		return found[0].Procs, nil
+		p := found[0].Procs
+		found[0].noteStates(p.net.proc)
+		p.net.placements.markResolved(p.desc)
+		return p, nil
 	case 0:
 		err := error(&NotFoundError{What: "mesh", Name: name, Known: known})
 		if missing := i.Err(); missing != nil {

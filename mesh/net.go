@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,7 +20,6 @@ import (
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/logger"
-	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -60,34 +57,19 @@ type Options struct {
 
 // Net is a connection to a castnet, and the owner of the meshes made through it.
 type Net struct {
-	bus           *bus.Bus
-	settings      agent.BusSettings // of the bus, for started hosts
-	proc          *actor.Proc
-	router        *cast.Router
-	quiet         time.Duration
-	config        *config.Config
-	shared        bool // the proc belongs to an actor's program: Close does not close it
-	feeds         feeds
-	placements    *placementCache // shared by the Nets of the proc
-	watchedMeshes *watchedMeshes  // shared by the Nets of the proc
-
-	onFailure  func(actor.Event)
-	ctx        context.Context
-	cancel     context.CancelCauseFunc
-	contextEnd sync.WaitGroup // of endWithProc
-
-	mu       sync.Mutex
-	owned    []ownedController // in the order of their start
-	presence *presence.Watcher // of hosts; nil: not needed so far
-	closed   bool
-}
-
-// ownedController is the controller of a mesh, ended by the Net.
-type ownedController struct {
-	controller  string       // its name
-	released    *atomic.Bool // true: its mesh has another owner
-	hosts       *agent.Mesh  // set for a mesh of hosts, once it has them
-	preexisting bool         // the hosts were taken, not allocated
+	bus         *bus.Bus
+	settings    agent.BusSettings // of the bus, for started hosts
+	proc        *actor.Proc
+	router      *cast.Router
+	quiet       time.Duration
+	config      *config.Config
+	shared      bool // the proc belongs to an actor's program: Close does not close it
+	feeds       feeds
+	placements  *placementCache // shared by the Nets of the proc
+	controllers *controllers
+	ctx         context.Context
+	cancel      context.CancelCauseFunc
+	contextEnd  sync.WaitGroup // of endWithProc
 }
 
 // userPrincipal is the principal of the user that runs this process.
@@ -126,10 +108,9 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	settings := o.busOptions()
 	settings.Name = cmp.Or(o.Name, "client") + "/" + id.String()
 	n := &Net{
-		settings:  agent.BusSettingsOf(settings),
-		quiet:     cmp.Or(o.HostsQuiet, config.DiscoveryQuietPeriod.Get(o.Config)),
-		config:    o.Config,
-		onFailure: o.OnFailure,
+		settings: agent.BusSettingsOf(settings),
+		quiet:    cmp.Or(o.HostsQuiet, config.DiscoveryQuietPeriod.Get(o.Config)),
+		config:   o.Config,
 	}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
 	n.bus, err = bus.Open(ctx, agent.WithBusDefaults(settings, o.Config))
@@ -146,7 +127,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	if err == nil {
 		agent.SetConfig(n.proc, o.Config)
 		n.placements = placementCacheOf(n.proc)
-		n.watchedMeshes = watchedMeshesOf(n.proc)
+		n.controllers = newControllers(n.proc, o.OnFailure)
 		n.contextEnd.Go(n.endWithProc)
 		n.router, err = cast.Start(n.proc, nil)
 	}
@@ -163,13 +144,13 @@ func NetOf(ctx *actor.Context) *Net {
 	p := ctx.Proc()
 	c := agent.ConfigOf(p)
 	n := &Net{
-		bus:           p.Bus(),
-		proc:          p,
-		quiet:         config.DiscoveryQuietPeriod.Get(c),
-		config:        c,
-		placements:    placementCacheOf(p),
-		watchedMeshes: watchedMeshesOf(p),
-		shared:        true,
+		bus:         p.Bus(),
+		proc:        p,
+		quiet:       config.DiscoveryQuietPeriod.Get(c),
+		config:      c,
+		placements:  placementCacheOf(p),
+		controllers: newControllers(p, nil),
+		shared:      true,
 	}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
 	return n
@@ -209,16 +190,8 @@ func (n *Net) Close(ctx context.Context) error {
 	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
 	var errs []error
-	if n.proc != nil {
-		errs = append(errs, n.stopOwned(ctx))
-	}
-	n.mu.Lock()
-	watcher := n.presence
-	n.presence = nil
-	n.closed = true
-	n.mu.Unlock()
-	if watcher != nil {
-		watcher.Close()
+	if n.controllers != nil {
+		errs = append(errs, n.controllers.close(ctx))
 	}
 	n.cancel(errNetClosed)
 	n.contextEnd.Wait()
@@ -232,36 +205,6 @@ func (n *Net) Close(ctx context.Context) error {
 		n.router.Close()
 	}
 	return errors.Join(append(errs, n.bus.Close(ctx))...)
-}
-
-const programDone = "its program closes its Net"
-
-// stopOwned ends the resources of this Net, newest first: actors before their procs, and procs
-// before their hosts.
-func (n *Net) stopOwned(ctx context.Context) error {
-	n.mu.Lock()
-	all := n.owned
-	n.owned = nil
-	n.mu.Unlock()
-	var errs []error
-	for _, o := range slices.Backward(all) {
-		n.watchedMeshes.remove(o.controller)
-		if o.hosts != nil {
-			errs = append(errs, n.stopHosts(ctx, o, programDone))
-		}
-		n.stopController(ctx, o.controller, programDone)
-	}
-	return errors.Join(errs...)
-}
-
-// stopController stops a controller and its mesh, and waits for the end.
-func (n *Net) stopController(ctx context.Context, name, reason string) {
-	if done := n.proc.StopActor(name, reason); done != nil {
-		select {
-		case <-done:
-		case <-ctx.Done():
-		}
-	}
 }
 
 var errNoHostAnswers = errors.New("no host answers")
@@ -288,13 +231,13 @@ func (n *Net) AllHosts(ctx context.Context) (HostMesh, error) {
 		return HostMesh{}, err
 	}
 	if len(infos) == 0 {
-		return HostMesh{}, n.noHostsError()
+		return HostMesh{}, noHostsError(n)
 	}
 	return n.hostMesh(infos), nil
 }
 
 // noHostsError is the error of an empty search for hosts.
-func (n *Net) noHostsError() error {
+func noHostsError(n *Net) error {
 	return fmt.Errorf("%w on %s in %s: start a hostd there",
 		errNoHostAnswers, n.bus.Control().URL(), n.proc.Space())
 }

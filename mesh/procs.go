@@ -14,7 +14,6 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
-	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -58,15 +57,15 @@ func (p ProcMesh) Host(rank int) (subjects.HostID, error) {
 	}
 	h := p.shareHost(base / p.desc.PerHost)
 	if !h.IsValid() {
-		return h, p.noHostError(base)
+		return h, noHostError(p.desc, base)
 	}
 	return h, nil
 }
 
 // noHostError is the error that a rank of a world has no host.
-func (p ProcMesh) noHostError(base int) error {
+func noHostError(m agent.Mesh, base int) error {
 	return fmt.Errorf("world %s has no host of rank %d for its rank %d",
-		p.desc.World.World, base/p.desc.PerHost, base)
+		m.World.World, base/m.PerHost, base)
 }
 
 // Slice keeps the indices begin to end-1 along a dimension.
@@ -115,7 +114,7 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 		return fmt.Errorf("stop %s: %w", id, err)
 	}
 	if p.desc.World != nil {
-		return p.stopWorld(ctx)
+		return stopWorld(ctx, p)
 	}
 	ctx, cancel := withTimeout(ctx, config.MeshStopTimeout.Get(p.net.config))
 	defer cancel()
@@ -128,7 +127,7 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 		o, err = awaitSettled(ctx, p.controller(), agent.UntilEnded(id), progressTimeout, o)
 	}
 	if isUnreachable(err) {
-		o, err = p.stopHosts(ctx, stopping) // the owner is gone
+		o, err = stopAtHosts(ctx, p, stopping) // the owner is gone
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", id, err)
@@ -142,16 +141,16 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 	return nil
 }
 
-// stopHosts stops a region without a live owner at its hosts. Their replies are by rank of the
+// stopAtHosts stops a region without a live owner at its hosts. Their replies are by rank of the
 // mesh; the result is by rank of the region.
-func (p ProcMesh) stopHosts(ctx context.Context, s agent.StopRequest) (agent.Overlay, error) {
+func stopAtHosts(ctx context.Context, p ProcMesh, s agent.StopRequest) (agent.Overlay, error) {
 	if p.region.NumRanks() == p.desc.Extent.NumRanks() {
 		s.Region = nil // the hosts then forget the mesh
 	}
 	stop := func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Overlay, error) {
 		return agent.Stop.CallUrgent(ctx, a, s)
 	}
-	answers, errs := eachHost(ctx, p.hostMesh(), stop)
+	answers, errs := eachHost(ctx, hostsOf(p), stop)
 	by := map[int]agent.Status{}
 	for _, o := range answers {
 		o.Each(p.desc.Extent.NumRanks(), func(base int, s agent.Status) {
@@ -183,10 +182,10 @@ func (p ProcMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 // Changes yields the changes of the region's ranks: their ends, earlier ones included, and the
 // progress of restarts.
 func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
-	return p.watched().changes(ctx)
+	return watchedProcs(p).changes(ctx)
 }
 
-func (p ProcMesh) watched() watchTarget {
+func watchedProcs(p ProcMesh) watchTarget {
 	d := p.desc
 	w := watchTarget{
 		net: p.net, extent: d.Extent, region: p.region, bad: p.Err(), controllers: []subjects.ActorID{d.Owner},
@@ -199,6 +198,13 @@ func (p ProcMesh) watched() watchTarget {
 		w.find = from(controllerSource{p.net, d.Owner, d.ID, d.Extent.NumRanks(), ""})
 	}
 	return w
+}
+
+// resolve learns the present holders of the ranks (MESH-11).
+func (p ProcMesh) resolve() {
+	if p.Err() == nil {
+		p.net.placements.resolve(p.desc)
+	}
 }
 
 // shareHost returns the present host of a share of the mesh, by index, as this process knows it. It
@@ -249,7 +255,7 @@ func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) 
 	}
 	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
-	hosts := p.hostMesh()
+	hosts := hostsOf(p)
 	logs := func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.LogTail, error) {
 		return agent.Logs.Call(ctx, a, agent.LogsRequest{ID: p.desc.ID.String(), Lines: lines})
 	}
@@ -368,6 +374,3 @@ func matchingNames[V any](all map[string]V, name string) (names []string) {
 	slices.Sort(names)
 	return names
 }
-
-// placement returns the placement of the mesh for casts.
-func (p ProcMesh) placement() cast.Placement { return controller.Placement(p.desc) }

@@ -24,7 +24,7 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	ctx, cancel := withTimeout(ctx, config.ProcQueryTimeout.Get(p.net.config))
 	defer cancel()
 	id := p.desc.ID.String()
-	h := p.hostMesh()
+	h := hostsOf(p)
 	answers, errs := eachHost(ctx, h,
 		func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
 			return agent.Get.Call(ctx, a, agent.GetRequest{ID: id})
@@ -45,7 +45,7 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 		host := p.shareHost(base / p.desc.PerHost)
 		switch why := silent[host]; {
 		case !host.IsValid():
-			missing := agent.Status{Phase: agent.NotExist, Reason: p.noHostError(base).Error()}
+			missing := agent.Status{Phase: agent.NotExist, Reason: noHostError(p.desc, base).Error()}
 			s = agent.State{ID: id, Status: missing}
 		case why != nil:
 			late := agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("host %s: %v", host, why)}
@@ -101,8 +101,8 @@ func (h HostMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
 	return shape.NewValueMesh(h.region, alive)
 }
 
-// hostMesh returns the hosts of the region's ranks, in order.
-func (p ProcMesh) hostMesh() HostMesh {
+// hostsOf returns the hosts of the region's ranks, in order.
+func hostsOf(p ProcMesh) HostMesh {
 	h := HostMesh{net: p.net, name: defaultHosts}
 	seen := map[int]bool{}
 	for _, base := range p.region.Ranks() {

@@ -2,12 +2,14 @@ package mesh
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -28,8 +30,9 @@ const (
 
 // placementCache holds the meshes whose holders of ranks a process knows.
 type placementCache struct {
-	mu  sync.RWMutex // guards all
-	all map[subjects.MeshID]*placementEntry
+	proc *actor.Proc
+	mu   sync.RWMutex // guards all
+	all  map[subjects.MeshID]*placementEntry
 }
 
 // placementEntry is the query about one mesh, and its result.
@@ -44,7 +47,7 @@ type placementCacheKey struct{}
 
 func placementCacheOf(p *actor.Proc) *placementCache {
 	return p.Values().GetOr(placementCacheKey{}, func() any {
-		as := &placementCache{all: map[subjects.MeshID]*placementEntry{}}
+		as := &placementCache{proc: p, all: map[subjects.MeshID]*placementEntry{}}
 		p.Bus().Watch(as.invalidate)
 		return as
 	}).(*placementCache)
@@ -99,18 +102,15 @@ func (a *placementEntry) complete(known bool) {
 
 // markResolved records that this process knows the holders of the ranks, and follows the mesh from
 // now on.
-func (p ProcMesh) markResolved() {
-	if a, asked := p.net.placements.entry(p.desc.ID); !asked {
-		a.complete(p.net.proc.Members().FollowMesh(p.desc.ID, p.desc.Extent.NumRanks()) == nil)
+func (as *placementCache) markResolved(m agent.Mesh) {
+	if a, asked := as.entry(m.ID); !asked {
+		a.complete(as.proc.Members().FollowMesh(m.ID, m.Extent.NumRanks()) == nil)
 	}
 }
 
 // resolve queries the present holders of the mesh's ranks, if they are unknown (MESH-11).
-func (p ProcMesh) resolve() {
-	if p.Err() != nil {
-		return
-	}
-	a, asked := p.net.placements.entry(p.desc.ID)
+func (as *placementCache) resolve(m agent.Mesh) {
+	a, asked := as.entry(m.ID)
 	if asked {
 		<-a.done // within the timeouts of the first caller
 		return
@@ -118,28 +118,28 @@ func (p ProcMesh) resolve() {
 	known := false
 	defer func() { a.complete(known) }()
 	// Later restarts arrive as events; the query is about earlier ones.
-	if p.net.proc.Members().FollowMesh(p.desc.ID, p.desc.Extent.NumRanks()) != nil {
+	if as.proc.Members().FollowMesh(m.ID, m.Extent.NumRanks()) != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*resolveTimeout)
 	defer cancel()
-	known = p.askOwner(ctx) || p.askHosts(ctx)
+	known = as.askOwner(ctx, m) || as.askHosts(ctx, m)
 }
 
 // askOwner queries the owner of the mesh, and its successors.
-func (p ProcMesh) askOwner(ctx context.Context) bool {
-	if p.desc.World != nil { // the owner is the host; the system controller does not answer here
+func (as *placementCache) askOwner(ctx context.Context, m agent.Mesh) bool {
+	if m.World != nil { // the owner is the host; the system controller does not answer here
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
-	owner := p.desc.Owner
+	owner := m.Owner
 	for range maxOwners {
-		ref := actor.RefOf[agent.Agent](owner).Via(p.net.proc)
-		states, err := agent.Get.Call(ctx, ref, agent.GetRequest{ID: p.desc.ID.String()})
+		ref := actor.RefOf[agent.Agent](owner).Via(as.proc)
+		states, err := agent.Get.Call(ctx, ref, agent.GetRequest{ID: m.ID.String()})
 		by := agent.AsFenced(err)
 		if by == nil {
-			return err == nil && p.applyStates(states)
+			return err == nil && as.applyStates(m, states)
 		}
 		owner = by.Current.Owner
 	}
@@ -147,27 +147,22 @@ func (p ProcMesh) askOwner(ctx context.Context) bool {
 }
 
 // askHosts queries the hosts in the handle.
-func (p ProcMesh) askHosts(ctx context.Context) bool {
-	hosts := HostMesh{net: p.net, name: defaultHosts}
-	for _, h := range p.desc.Hosts {
-		if h.IsValid() {
-			hosts.hosts = append(hosts.hosts, h)
-		}
-	}
-	said, _ := eachHost(ctx, hosts, func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
-		return agent.Get.Call(ctx, a, agent.GetRequest{ID: p.desc.ID.String()})
+func (as *placementCache) askHosts(ctx context.Context, m agent.Mesh) bool {
+	hosts := slices.DeleteFunc(slices.Clone(m.Hosts), func(h subjects.HostID) bool { return !h.IsValid() })
+	said := make([][]agent.State, len(hosts))
+	fanout.Each(maxHostsAsked, hosts, func(i int, h subjects.HostID) {
+		said[i], _ = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(as.proc), agent.GetRequest{ID: m.ID.String()})
 	})
 	known := false
 	for _, states := range said {
-		known = p.applyStates(states) || known
+		known = as.applyStates(m, states) || known
 	}
 	return known
 }
 
 // applyStates records the holders of ranks past their first generation in the process. A starting
 // proc gets its rank once it runs; that event reaches the process.
-func (p ProcMesh) applyStates(states []agent.State) bool {
-	m := p.desc
+func (as *placementCache) applyStates(m agent.Mesh, states []agent.State) bool {
 	for _, s := range states {
 		// A share of a world names only its own host.
 		described := s.Mesh != nil && s.Mesh.World == nil && s.Mesh.Check() == nil
@@ -188,7 +183,7 @@ func (p ProcMesh) applyStates(states []agent.State) bool {
 		if s.Proc != nil {
 			e.Host = s.Proc.Host
 		}
-		p.net.proc.Members().NoteGeneration(e)
+		as.proc.Members().NoteGeneration(e)
 	}
 	return len(states) > 0
 }

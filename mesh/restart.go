@@ -69,12 +69,12 @@ func (p ProcMesh) CheckRestart(ctx context.Context) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	return p.lostActors(ctx, "restart", func(int) bool { return true })
+	return lostActors(ctx, p, "restart", func(int) bool { return true })
 }
 
 // lostActors returns a *LostActorsError if actors on those ranks of the whole mesh would not
 // restart.
-func (p ProcMesh) lostActors(ctx context.Context, verb string, among func(base int) bool) error {
+func lostActors(ctx context.Context, p ProcMesh, verb string, among func(base int) bool) error {
 	lost := &LostActorsError{Verb: verb, Mesh: p.desc.ID.String()}
 	asking, cancel := context.WithTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config))
 	defer cancel()
@@ -107,7 +107,7 @@ func (p ProcMesh) lostActors(ctx context.Context, verb string, among func(base i
 	names := slices.Sorted(maps.Keys(ranks))
 	reasons := make([]string, len(names))
 	fanout.Each(maxConcurrentAsks, names, func(i int, name string) {
-		reasons[i] = p.lossReason(ctx, owners[name])
+		reasons[i] = lossReason(ctx, p.net, owners[name])
 	})
 	for i, name := range names {
 		if reasons[i] != "" {
@@ -122,13 +122,13 @@ func (p ProcMesh) lostActors(ctx context.Context, verb string, among func(base i
 
 // lossReason returns the reason why the actors of an owner do not restart with their procs; "":
 // they do.
-func (p ProcMesh) lossReason(ctx context.Context, owner subjects.ActorID) string {
+func lossReason(ctx context.Context, n *Net, owner subjects.ActorID) string {
 	if !owner.IsValid() {
 		return "no owner restarts them"
 	}
-	ctx, cancel := context.WithTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config))
+	ctx, cancel := context.WithTimeout(ctx, config.ActorQueryTimeout.Get(n.config))
 	defer cancel()
-	r, err := controller.Health.Call(ctx, actor.RefOf[agent.Agent](owner).Via(p.net.proc), actor.None{})
+	r, err := controller.Health.Call(ctx, actor.RefOf[agent.Agent](owner).Via(n.proc), actor.None{})
 	if err != nil {
 		return "their owner does not answer: " + err.Error()
 	}
@@ -186,14 +186,14 @@ func (p ProcMesh) Restart(ctx context.Context, r RollingRestart) error {
 	case p.desc.World != nil:
 		return fmt.Errorf("cannot restart %s: the ranks of world %s restart with their hosts: "+
 			"stop each hostd (SIGTERM) and start it again, one after another: %s; "+
-			"or stop the world and declare it again", id, p.desc.World.World, p.worldHosts())
+			"or stop the world and declare it again", id, p.desc.World.World, worldHosts(p))
 	case r.MaxUnavailable < 0 || r.MaxUnavailable > agent.MaxConcurrentMoves:
 		return fmt.Errorf("restart %s: %d ranks at once: want 1 to %d, or 0 for 1",
 			id, r.MaxUnavailable, agent.MaxConcurrentMoves)
 	case p.desc.PerProcess > 1:
 		return fmt.Errorf("cannot restart %s: %d procs share a process", id, p.desc.PerProcess)
 	}
-	ranks, err := p.restartable(ctx)
+	ranks, err := restartable(ctx, p)
 	if err != nil {
 		return fmt.Errorf("restart %s: %w", id, err)
 	}
@@ -211,7 +211,7 @@ func (p ProcMesh) Restart(ctx context.Context, r RollingRestart) error {
 				break
 			}
 			view := ranks[next]
-			go func() { over <- p.restartRank(ctx, view, r) }()
+			go func() { over <- restartRank(ctx, p, view, r) }()
 			next++
 			running++
 		}
@@ -242,14 +242,14 @@ func (p ProcMesh) Restart(ctx context.Context, r RollingRestart) error {
 }
 
 // worldHosts lists the hosts of a world's region, each with the flags of its hostd.
-func (p ProcMesh) worldHosts() string {
+func worldHosts(p ProcMesh) string {
 	var all []string
 	for at, h := range p.desc.Hosts {
-		if h.IsValid() && slices.Contains(p.hostMesh().hosts, h) {
+		if h.IsValid() && slices.Contains(hostsOf(p).hosts, h) {
 			all = append(all, fmt.Sprintf("%s (--world %s --host-rank %d)", h.Label(), p.desc.World.World, at))
 		}
 	}
-	return joinSome(all)
+	return joinSome(all, maxListed)
 }
 
 // restartResult is the result of restarting a rank, or the reason why it is unknown.
@@ -259,7 +259,7 @@ type restartResult struct {
 }
 
 // restartable returns the live ranks of the region, as their owner knows them.
-func (p ProcMesh) restartable(ctx context.Context) (views []int, err error) {
+func restartable(ctx context.Context, p ProcMesh) (views []int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, config.ProcQueryTimeout.Get(p.net.config))
 	defer cancel()
 	states, err := agent.Get.Call(ctx, p.controller(), agent.GetRequest{ID: p.desc.ID.String()})
@@ -277,29 +277,17 @@ func (p ProcMesh) restartable(ctx context.Context) (views []int, err error) {
 
 // restartRank restarts one rank, within the time for its end, its start and the start of its
 // actors.
-func (p ProcMesh) restartRank(ctx context.Context, view int, r RollingRestart) restartResult {
+func restartRank(ctx context.Context, p ProcMesh, view int, r RollingRestart) restartResult {
 	c := p.net.config
 	limit := max(r.Grace, 0) + config.MeshStopTimeout.Get(c) +
 		config.MeshSpawnTimeout.Get(c) + config.SupervisionRestartWait.Get(c)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	part, err := p.singleRank(view)
+	part, err := p.region.Single(view)
 	if err != nil {
 		return restartResult{err: err}
 	}
 	request := agent.RestartRequest{ID: p.desc.ID.String(), Region: &part, Reason: r.Reason, Grace: r.Grace}
 	o, err := agent.Restart.Call(ctx, p.controller(), request)
 	return restartResult{rankStatuses(o, p.desc, part, func(agent.Status) bool { return true })[0], err}
-}
-
-// singleRank returns the region of one rank of the region.
-func (p ProcMesh) singleRank(view int) (shape.Region, error) {
-	r := p.region
-	at, err := r.Extent().Point(view)
-	for _, d := range r.Extent().Dims() {
-		if i, ok := at.Coord(d.Label); ok && err == nil {
-			r, err = r.Slice(d.Label, i, i+1)
-		}
-	}
-	return r, err
 }

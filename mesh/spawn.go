@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -17,7 +16,6 @@ import (
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/build"
-	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -72,7 +70,7 @@ func (h HostMesh) Spawn(ctx context.Context, name string, perHost shape.Extent) 
 
 // SpawnProcs is Spawn with all options (MESH-3).
 func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error) {
-	desc, err := h.newMesh(s)
+	desc, err := describeMesh(h, s)
 	if err != nil {
 		return ProcMesh{}, &RefusedError{"procs", s.Name, err}
 	}
@@ -85,18 +83,18 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error)
 		}
 		defer release() // by then the hosts know the mesh, or the spawn failed
 	}
-	if err := h.net.checkSpares(ctx, s.RestartPolicy); err != nil {
+	if err := checkSpares(ctx, h.net, s.RestartPolicy); err != nil {
 		return ProcMesh{}, &RefusedError{"procs", s.Name, err}
 	}
 	p := ProcMesh{net: h.net, desc: desc, region: desc.Extent.Region()}
-	owner, err := h.net.startController(ctx, controller.Spec{
+	owner, err := h.net.controllers.start(ctx, controller.Spec{
 		Procs: desc, Region: p.region, Lease: s.Lease, RestartPolicy: s.RestartPolicy, Name: s.Display,
 	})
 	if err != nil {
 		return ProcMesh{}, fmt.Errorf("spawn procs %s: %w", desc.ID, err)
 	}
 	p.desc.Owner = owner.ID()
-	p.markResolved()
+	p.net.placements.markResolved(p.desc)
 	progressTimeout := cmp.Or(s.ProgressTimeout, config.ProcSpawnProgressTimeout.Get(h.net.config))
 	err = startMesh(ctx, owner, desc.ID.String(), desc, p.region, progressTimeout)
 	if s.AllowPartial && isPartial(err) {
@@ -105,7 +103,7 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error)
 	if err != nil {
 		return ProcMesh{}, errors.Join(err, abandonSpawn(ctx, h.net, owner, desc.ID.String()))
 	}
-	if err := p.awaitReachable(ctx); err != nil {
+	if err := awaitReachable(ctx, p); err != nil {
 		err = fmt.Errorf("spawn procs %s: cannot reach all ready procs by a cast: %w", desc.ID, err)
 		return ProcMesh{}, errors.Join(err, abandonSpawn(ctx, h.net, owner, desc.ID.String()))
 	}
@@ -113,7 +111,7 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error)
 }
 
 // checkSpares returns an error if a spare host of a policy does not answer.
-func (n *Net) checkSpares(ctx context.Context, p RestartPolicy) error {
+func checkSpares(ctx context.Context, n *Net, p RestartPolicy) error {
 	if len(p.Spares) == 0 {
 		return nil
 	}
@@ -125,7 +123,7 @@ func (n *Net) checkSpares(ctx context.Context, p RestartPolicy) error {
 
 // awaitReachable waits until casts from here reach every rank. A single server knows the
 // subscriptions of ready procs. With several, this program's server may not have all of them yet.
-func (p ProcMesh) awaitReachable(ctx context.Context) error {
+func awaitReachable(ctx context.Context, p ProcMesh) error {
 	if !p.net.bus.Data().Clustered() {
 		return nil
 	}
@@ -133,8 +131,8 @@ func (p ProcMesh) awaitReachable(ctx context.Context) error {
 	return err
 }
 
-// newMesh returns the description of a new mesh.
-func (h HostMesh) newMesh(s SpawnSpec) (agent.Mesh, error) {
+// describeMesh returns the description of a new mesh.
+func describeMesh(h HostMesh, s SpawnSpec) (agent.Mesh, error) {
 	if err := h.Err(); err != nil {
 		return agent.Mesh{}, err
 	}
@@ -154,8 +152,8 @@ func (h HostMesh) newMesh(s SpawnSpec) (agent.Mesh, error) {
 		Command: s.Command, Limits: s.Limits, Keep: s.Keep, NameTaken: s.TakeName,
 		Restarts: s.RestartPolicy.Restarts(),
 	}
-	if h.isLocal() {
-		m.PerProcess = m.PerHost
+	if !slices.ContainsFunc(h.Infos(), func(i agent.HostInfo) bool { return !i.Local }) {
+		m.PerProcess = m.PerHost // every host runs procs in its own process: they share its connections
 	}
 	if err := m.Check(); err != nil { // before any allocation of that size
 		return agent.Mesh{}, err
@@ -175,53 +173,6 @@ func (h HostMesh) newMesh(s SpawnSpec) (agent.Mesh, error) {
 		}
 	}
 	return m, nil
-}
-
-// isLocal reports whether every host is known to run procs in its own process. The procs of a mesh
-// then share its connections.
-func (h HostMesh) isLocal() bool {
-	return !slices.ContainsFunc(h.Infos(), func(i agent.HostInfo) bool { return !i.Local })
-}
-
-// startController starts the controller of a mesh in this program (CTL-3), as a child of the
-// calling actor, if there is one.
-func (n *Net) startController(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent], error) {
-	watcher, err := n.presenceWatcher()
-	if err != nil {
-		return actor.Ref[agent.Agent]{}, err
-	}
-	name := ""
-	left := new(atomic.Bool)
-	s.Presence = watcher
-	s.KeepOnStop = left.Load
-	s.OnRankFailed = func(owner subjects.ActorID, e actor.Event) bool { return n.isHandled(name, owner, e) }
-	ref, err := actor.SpawnFor(ctx, n.proc, controller.Type, "controller", s, actor.Mailbox(agent.MailboxSize))
-	if err == nil {
-		name = ref.ID().Name
-		n.watchedMeshes.add(name)
-		n.mu.Lock()
-		n.owned = append(n.owned, ownedController{controller: name, released: left})
-		n.mu.Unlock()
-	}
-	return ref, err
-}
-
-// presenceWatcher returns the Net's watcher of hosts, and starts it first if necessary.
-func (n *Net) presenceWatcher() (*presence.Watcher, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.presence != nil {
-		return n.presence, nil
-	}
-	if n.closed {
-		return nil, fmt.Errorf("cannot watch hosts: %w", errNetClosed)
-	}
-	w, err := presence.New(n.proc)
-	if err != nil {
-		return nil, fmt.Errorf("cannot watch hosts: %w", err)
-	}
-	n.presence = w
-	return w, nil
 }
 
 // startMesh creates a mesh through its controller and waits until every rank runs. Ranks of unknown
@@ -301,7 +252,7 @@ func abandonSpawn(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id 
 	defer cancel()
 	const reason = "its spawn failed"
 	_, err := agent.Stop.CallUrgent(ctx, owner, agent.StopRequest{ID: id, Reason: reason, Grace: time.Second})
-	n.stopController(ctx, owner.ID().Name, reason)
+	n.controllers.stop(ctx, owner.ID().Name, reason)
 	if err != nil {
 		return fmt.Errorf("cannot stop the started ranks of %s: %w", id, err)
 	}

@@ -41,12 +41,12 @@ func (n *Net) TakeName(ctx context.Context, name string) (release func(), err er
 	release = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
-		_ = n.askSystem(ctx, func(ctl actor.Ref[*system.Controller]) error { // it expires otherwise
+		_ = askSystem(ctx, n.proc, func(ctl actor.Ref[*system.Controller]) error { // it expires otherwise
 			_, err := system.Release.Call(ctx, ctl, asked)
 			return err
 		})
 	}
-	err = n.askSystem(ctx, reserve)
+	err = askSystem(ctx, n.proc, reserve)
 	if errors.Is(err, system.ErrNoController) {
 		if err := n.checkNameFree(ctx, name); err != nil {
 			return fail(err)

@@ -39,7 +39,7 @@ func (p ProcMesh) TakeOver(ctx context.Context, s Takeover) (ProcMesh, error) {
 		defer cancel()
 		return agent.Get.Call(ctx, a, agent.GetRequest{ID: p.desc.ID.String()})
 	}
-	answers, errs := eachHost(ctx, p.hostMesh(), get)
+	answers, errs := eachHost(ctx, hostsOf(p), get)
 	spec, err := controller.TakeOver(p.desc.ID, slices.Concat(answers...), s.Epoch)
 	if err != nil {
 		return fail(errors.Join(append(errs, err)...))
@@ -48,7 +48,7 @@ func (p ProcMesh) TakeOver(ctx context.Context, s Takeover) (ProcMesh, error) {
 	spec.RestartPolicy = s.RestartPolicy
 	spec.Procs.Restarts = s.RestartPolicy.Restarts()
 	spec.Name = s.Display
-	owner, err := p.net.startController(ctx, spec)
+	owner, err := p.net.controllers.start(ctx, spec)
 	if err != nil {
 		return fail(err)
 	}
@@ -60,7 +60,7 @@ func (p ProcMesh) TakeOver(ctx context.Context, s Takeover) (ProcMesh, error) {
 		_, err = awaitSettled(ctx, owner, running, config.ProcSpawnProgressTimeout.Get(p.net.config), nil)
 	}
 	if err != nil {
-		p.net.releaseController(ctx, p.desc.Owner, "the takeover of its mesh failed")
+		p.net.controllers.release(ctx, p.desc.Owner, "the takeover of its mesh failed")
 		return fail(err)
 	}
 	return p, nil

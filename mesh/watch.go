@@ -74,7 +74,7 @@ func (w watchTarget) changes(ctx context.Context) iter.Seq2[actor.Event, error] 
 			return
 		}
 		for _, c := range w.controllers {
-			w.net.watchedMeshes.noteWatched(w.net.proc.ID(), c)
+			w.net.controllers.watched.noteWatched(w.net.proc.ID(), c)
 		}
 		from, err := w.find(ctx)
 		if err != nil {
@@ -426,16 +426,18 @@ func (w *watcher) yieldAll(ctx context.Context, yield func(actor.Event, error) b
 }
 
 // listen passes the events of a subject to hear, and calls relist after a reconnection.
-func (n *Net) listen(subject string, hear func(actor.Event), relist func()) (cancel func(), err error) {
-	sub, err := n.proc.Bus().Control().Subscribe(subject, func(m bus.Msg) {
-		if e, err := actor.DecodeEventFrom(n.proc.Space(), m); err == nil { // else a list replaces it
+func listen(
+	p *actor.Proc, subject string, hear func(actor.Event), relist func(),
+) (cancel func(), err error) {
+	sub, err := p.Bus().Control().Subscribe(subject, func(m bus.Msg) {
+		if e, err := actor.DecodeEventFrom(p.Space(), m); err == nil { // else a list replaces it
 			hear(e)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	unwatch := n.proc.Bus().Watch(func(s bus.State) {
+	unwatch := p.Bus().Watch(func(s bus.State) {
 		if s.Kind == bus.Reconnected {
 			relist()
 		}
@@ -460,7 +462,7 @@ func (s controllerSource) watched() subjects.ActorID { return s.owner }
 
 func (s controllerSource) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
 	subject := s.net.proc.Space().EventsBy(actor.KindRank, s.mesh, s.owner.Proc.Process())
-	return s.net.listen(subject, func(e actor.Event) {
+	return listen(s.net.proc, subject, func(e actor.Event) {
 		if e, in := e.ClampRanks(s.ranks); in && e.Actor == s.actors && e.Seq > 0 {
 			hear(s.restore(e))
 		}

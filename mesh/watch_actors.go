@@ -9,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -19,7 +20,7 @@ func findSource(ctx context.Context, m actorMesh) (source, error) {
 	owner := subjects.ActorID{}
 	if !m.uncontrolled {
 		var err error
-		owner, err = m.procs.ownerOf(ctx, m.name)
+		owner, err = ownerOf(ctx, m.procs, m.name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
@@ -41,7 +42,7 @@ const ownerTimeout = 10 * time.Second
 
 // ownerOf returns the owner of the actors of a full name, from the first proc that knows it; zero:
 // they have none.
-func (p ProcMesh) ownerOf(ctx context.Context, name string) (owner subjects.ActorID, err error) {
+func ownerOf(ctx context.Context, p ProcMesh, name string) (owner subjects.ActorID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
 	defer cancel()
 	answered := false
@@ -73,7 +74,8 @@ type actorSource struct {
 
 // watched is the agent of the first proc.
 func (w *actorSource) watched() subjects.ActorID {
-	return w.procs.net.proc.Members().LatestGeneration(w.procs.placement().Proc(0)).Actor(agent.Name)
+	first := controller.Placement(w.procs.desc).Proc(0)
+	return w.procs.net.proc.Members().LatestGeneration(first).Actor(agent.Name)
 }
 
 func (w *actorSource) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
@@ -90,7 +92,7 @@ func (w *actorSource) subscribe(hear func(actor.Event), relist func()) (cancel f
 		return nil, err
 	}
 	subject := p.Space().ActorEvents(actor.KindActor, mesh, w.actors)
-	unlisten, err := w.procs.net.listen(subject, hearEnd, relist)
+	unlisten, err := listen(w.procs.net.proc, subject, hearEnd, relist)
 	if err != nil {
 		deafen()
 		return nil, err
@@ -109,9 +111,10 @@ func (w *actorSource) list(
 	if before.haveEnded(region) {
 		return l, nil
 	}
+	place := controller.Placement(w.procs.desc)
 	gens := map[int]int{} // the generation of the asked proc, or an earlier one
 	for _, base := range region.Ranks() {
-		gens[base] = int(w.procs.net.proc.Members().LatestGeneration(w.procs.placement().Proc(base)).Gen)
+		gens[base] = int(w.procs.net.proc.Members().LatestGeneration(place.Proc(base)).Gen)
 	}
 	all, silent, err := w.askProcs(ctx)
 	if err != nil {

@@ -59,7 +59,7 @@ func newOfHosts(h HostMesh) *hostSource {
 func (w *hostSource) watched() subjects.ActorID { return w.mesh.net.proc.ID().Actor("presence") }
 
 func (w *hostSource) subscribe(hear func(actor.Event), _ func()) (cancel func(), err error) {
-	hosts, err := w.mesh.net.presenceWatcher()
+	hosts, err := w.mesh.net.controllers.hostWatcher()
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// hostsOf is a mesh of four hosts, in two racks.
-func hostsOf(t *testing.T) HostMesh {
+// twoRacks is a mesh of four hosts, in two racks.
+func twoRacks(t *testing.T) HostMesh {
 	t.Helper()
 	fleet, err := shape.Of("rack", 2).Concat(shape.Of("host", 2))
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func (w *hostWatch) told() (all []string) {
 }
 
 func TestWatchHosts_sliceSeesItsOwnHostsAndEachChangeOnce_MESH6(t *testing.T) {
-	w := newHostWatch(hostsOf(t).Slice("rack", 1, 2))
+	w := newHostWatch(twoRacks(t).Slice("rack", 1, 2))
 	first, second := w.mesh.hosts[0], w.mesh.hosts[1]
 	is := func(id subjects.HostID, c presence.Change) {
 		c.Host, c.Mode = id, agent.ModeOpen
@@ -93,7 +93,7 @@ func TestWatchHosts_sliceSeesItsOwnHostsAndEachChangeOnce_MESH6(t *testing.T) {
 }
 
 func TestWatchHosts_deafProgramBlamesNoHost_MESH12(t *testing.T) {
-	w := newHostWatch(hostsOf(t))
+	w := newHostWatch(twoRacks(t))
 	is := func(i int, s presence.State) {
 		w.hear(presence.Change{Host: w.mesh.hosts[i], State: s, Mode: agent.ModeOpen})
 	}
@@ -122,7 +122,7 @@ func (d deafened) subscribe(hear func(actor.Event), _ func()) (cancel func(), er
 
 func TestWatchHosts_deafProgramEndsTheWatchInTime_MESH12(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := hostsOf(t)
+		h := twoRacks(t)
 		d := deafened{newOfHosts(h)}
 		began := time.Now()
 		var got []error

@@ -115,7 +115,7 @@ func program(t *testing.T, srv *embed.Server, registry actor.Registry) *Net {
 		Registry: registry})
 	require.NoError(t, err)
 	testkit.Close(t, p.Close)
-	return &Net{proc: p, config: &config.Config{}, ctx: context.Background(), watchedMeshes: watchedMeshesOf(p)}
+	return &Net{proc: p, config: &config.Config{}, ctx: context.Background(), controllers: newControllers(p, nil)}
 }
 
 // eventWords is what a watch yields.

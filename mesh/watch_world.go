@@ -35,7 +35,7 @@ func (w *worldSource) subscribe(hear func(actor.Event), relist func()) (cancel f
 		return nil, err
 	}
 	changed := func(actor.Event) { relist() }
-	unlisten, err := w.net.listen(p.Space().Events(actor.KindMesh, w.mesh), changed, relist)
+	unlisten, err := listen(w.net.proc, p.Space().Events(actor.KindMesh, w.mesh), changed, relist)
 	if err != nil {
 		deafen()
 		return nil, err

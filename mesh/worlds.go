@@ -14,7 +14,7 @@ import (
 
 // stopWorld makes the system controller stop a world and remove it. It returns an error if a member
 // has not ended.
-func (p ProcMesh) stopWorld(ctx context.Context) error {
+func stopWorld(ctx context.Context, p ProcMesh) error {
 	name := p.desc.World.World
 	if n := p.region.NumRanks(); n < p.desc.Extent.NumRanks() {
 		return fmt.Errorf("cannot stop %d ranks of world %s: want all %d", n, name, p.desc.Extent.NumRanks())
@@ -22,12 +22,12 @@ func (p ProcMesh) stopWorld(ctx context.Context) error {
 	ctx, cancel := withTimeout(ctx, config.MeshStopTimeout.Get(p.net.config))
 	defer cancel()
 	var report system.StopReport
-	err := p.net.askSystem(ctx, func(ctl actor.Ref[*system.Controller]) (err error) {
+	err := askSystem(ctx, p.net.proc, func(ctl actor.Ref[*system.Controller]) (err error) {
 		for {
-			report, err = p.net.requestStop(ctx, ctl, name)
+			report, err = requestStop(ctx, p.net.proc, ctl, name)
 			switch {
 			case errors.Is(err, errNoWorld):
-				ended, silent := p.ended(ctx)
+				ended, silent := haveEnded(ctx, p)
 				if ended {
 					return nil
 				}
@@ -55,8 +55,8 @@ func (p ProcMesh) stopWorld(ctx context.Context) error {
 	return nil
 }
 
-// ended says whether every proc of the region has ended. Its error names hosts that do not answer.
-func (p ProcMesh) ended(ctx context.Context) (bool, error) {
+// haveEnded reports whether every proc of the region has ended. Its error names hosts that do not answer.
+func haveEnded(ctx context.Context, p ProcMesh) (bool, error) {
 	states, err := p.States(ctx)
 	if err != nil {
 		return errors.As(err, new(*NotFoundError)), nil
@@ -80,17 +80,17 @@ var (
 // requestStop makes one term of the system controller stop a world, and returns its report. If the
 // term ends before its report, the error is that of its end. It is errStopping for a world that is
 // already stopping, and errNoWorld if the term does not know the world.
-func (n *Net) requestStop(
-	ctx context.Context, ctl actor.Ref[*system.Controller], world string,
+func requestStop(
+	ctx context.Context, p *actor.Proc, ctl actor.Ref[*system.Controller], world string,
 ) (report system.StopReport, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	unwatch, err := n.proc.Monitor(ctl.ID(), func(d actor.Down) { cancel(d.Reason) })
+	unwatch, err := p.Monitor(ctl.ID(), func(d actor.Down) { cancel(d.Reason) })
 	if err != nil {
 		return report, err
 	}
 	defer unwatch()
-	port := actor.OpenPort[system.StopReport](n.proc)
+	port := actor.OpenPort[system.StopReport](p)
 	defer port.Close()
 	to := port.Ref()
 	request := system.StopRequest{Worlds: []string{world}, Reason: "stopped by its user", Report: &to}

@@ -1,7 +1,6 @@
 package shape_test
 
 import (
-	"cmp"
 	"slices"
 	"testing"
 
@@ -27,11 +26,6 @@ func TestShape_aMillionRanksNeedFewAllocations(t *testing.T) {
 		half[i] = i / (million / 2)
 	}
 	selection := must(shape.SelectionOfRanks(few, scattered))
-	var runs []shape.OverlayRun[int]
-	for i := range uint64(eighth) {
-		runs = append(runs, shape.OverlayRun[int]{Begin: 2 * i, End: 2*i + 1, Value: 1})
-	}
-	ticks := must(shape.OverlayOf(cmp.Compare, runs...))
 	rows := must(e.Region().SliceStep("gpu", 0, 8, 3))
 	for name, does := range map[string]struct {
 		most float64
@@ -52,8 +46,6 @@ func TestShape_aMillionRanksNeedFewAllocations(t *testing.T) {
 		"slice runs of values":   {100, func() { _ = must(must(shape.UniformMesh(e.Region(), 1)).Slice(rows)) }},
 		"values from pairs": {200,
 			func() { _ = must(shape.MeshOfPairs(few.Region(), slices.All(half[:eighth]))) }},
-		"overlay of many runs": {200, func() { _ = must(shape.OverlayOf(cmp.Compare, runs...)) }},
-		"merge many runs":      {200, func() { _ = must(ticks.Merge(ticks, cmp.Compare)) }},
 	} {
 		require.LessOrEqual(t, testing.AllocsPerRun(1, does.do), does.most, name)
 	}
@@ -136,18 +128,5 @@ func BenchmarkValueMesh_sliceAMillion(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = must(m.Slice(part))
-	}
-}
-
-func BenchmarkValueOverlay_merge100kRuns(b *testing.B) {
-	var even, third []shape.OverlayRun[int]
-	for i := range uint64(100_000) {
-		even = append(even, shape.OverlayRun[int]{Begin: 2 * i, End: 2*i + 1})
-		third = append(third, shape.OverlayRun[int]{Begin: 3 * i, End: 3*i + 2, Generation: 1})
-	}
-	x, y := must(shape.OverlayOf(cmp.Compare, even...)), must(shape.OverlayOf(cmp.Compare, third...))
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = must(x.Merge(y, cmp.Compare))
 	}
 }

@@ -46,8 +46,6 @@
 //   - SHP-7 (selections): A Selection yields its ranks ascending, each once. It orders its regions
 //     by first rank, without duplicates. Up to 1,024 regions, none lies within another. All ranks
 //     are `*`, no ranks are `none`.
-//   - SHP-9 (merge): Merging overlays is commutative, associative and idempotent. For each rank
-//     the highest generation wins, then the value that compares highest.
 //   - SHP-11 (cost): Time and memory grow with the text, the runs or the yielded ranks, not with
 //     the extent. An input that would multiply beyond that is an error. Ranks reads the bytes that
 //     it writes, and no others.

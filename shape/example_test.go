@@ -1,7 +1,6 @@
 package shape_test
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -93,13 +92,4 @@ func ExampleValueMesh() {
 	// failed true
 	// {"region":"rank=1000/1","values":["running","failed"],"runs":[{"end":10,"value":0},{"end":20,"value":1},{"end":1000,"value":0}]}
 	// <nil>
-}
-
-func ExampleValueOverlay() {
-	now := shape.ValueOverlay[string]{{Begin: 0, End: 4, Generation: 7, Value: "running"}}
-	late := shape.ValueOverlay[string]{{Begin: 2, End: 6, Generation: 6, Value: "starting"}}
-	both, err := now.Merge(late, cmp.Compare)
-	fmt.Println(both, err)
-	// Output:
-	// [{0 4 7 running} {4 6 6 starting}] <nil>
 }

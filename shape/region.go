@@ -70,6 +70,16 @@ func (r Region) Index(label string, i int) (Region, error) {
 	return r.SliceStep(label, i, i+1, 1)
 }
 
+// Single returns the region of one rank of the region.
+func (r Region) Single(view int) (Region, error) {
+	p, err := r.Extent().Point(view)
+	for _, d := range p.extent.dims {
+		i, _ := p.Coord(d.Label)
+		r, err = r.Index(d.Label, i)
+	}
+	return r, err
+}
+
 // At keeps one index along a dimension, and drops the dimension.
 func (r Region) At(label string, i int) (Region, error) {
 	out, err := r.Index(label, i)

@@ -219,14 +219,6 @@ func (s Space) ActorEvents(kind string, mesh MeshID, actor string) string {
 		actor).anySender().String()
 }
 
-// RankZeroEvents is the filter for events about the actors of a name at the first rank of any mesh:
-//
-//	ev.actor.*.0-0.agent.*.*
-func (s Space) RankZeroEvents(kind, actor string) string {
-	return s.newBuilder(KindEvent).token(isLabel, kind).any().rank(0, 0, 0).token(isName, actor).
-		anySender().String()
-}
-
 // Log is the subject of an output stream of a proc:
 //
 //	log.trainers-7kd93x0b5m2qa.12-0.stderr.<sender>

@@ -137,7 +137,6 @@ func TestSpace_subjectsMatchTheDocumentedTable(t *testing.T) {
 			subjects.EventScope{Mesh: mesh, Actor: "worker"}, anon),
 		"ev.*." + mesh1 + ".*.*.*.*":           s.Events("", mesh),
 		"ev.rank." + mesh1 + "._._.*." + proc1: s.EventsBy("rank", mesh, process),
-		"ev.actor.*.0-0.agent.*.*":             s.RankZeroEvents("actor", "agent"),
 		"ev.actor." + mesh1 + ".*.worker.*.*":  s.ActorEvents("actor", mesh, "worker"),
 		"ev.exited.*.*.*.*.*":                  s.Events("exited", subjects.MeshID{}),
 		"log." + rank1 + ".stderr.u-anon.x":    s.Log(proc, "stderr", anon),
@@ -203,7 +202,7 @@ func TestSpace_invalidPartsYieldNoSubject(t *testing.T) { // SUB-3
 		}
 		if bad != "" { // where the empty token means all
 			for _, got := range []string{s.HostReads(subjects.Any, bad), s.HostWrites(host, bad), s.Heartbeats(bad),
-				s.Events(bad, mesh), s.RankZeroEvents("x", bad), s.ActorEvents("x", mesh, bad),
+				s.Events(bad, mesh), s.ActorEvents("x", mesh, bad),
 				s.EventsBy(bad, mesh, process),
 				s.Event("x", subjects.EventScope{Mesh: mesh, Actor: bad}, anon)} {
 				require.Empty(t, got)

@@ -28,62 +28,62 @@ func (d *detachedMesh) isAdopter(c agent.Claim) bool {
 
 // adopt gives a mesh to the caller that names its epoch, one caller at a time. The adopter takes
 // the mesh over in the next epoch, and confirms that. Until then the system owns the mesh.
-func (st *state) adopt(e adopt) {
-	d := st.detached[e.Mesh.Label()]
+func (ds *detachedMeshes) adopt(e adopt) {
+	d := ds.byName[e.Mesh.Label()]
 	switch {
 	case d == nil || d.Mesh != e.Mesh:
-		st.answer(e.from, nil, &NotFoundError{fmt.Sprintf("detached mesh %s", e.Mesh)})
+		ds.answer(e.from, nil, &NotFoundError{fmt.Sprintf("detached mesh %s", e.Mesh)})
 	case e.Claim.Epoch != d.CurrentClaim.Epoch:
-		st.answer(e.from, nil, d.fencedError(e.Claim))
+		ds.answer(e.from, nil, d.fencedError(e.Claim))
 	case !e.Claim.Owner.IsValid():
-		st.answer(e.from, nil, fmt.Errorf("cannot adopt %s: want the ID of the new owner", e.Mesh))
+		ds.answer(e.from, nil, fmt.Errorf("cannot adopt %s: want the ID of the new owner", e.Mesh))
 	case d.AdopterClaim != nil:
-		st.answer(e.from, nil, &agent.FencedError{
+		ds.answer(e.from, nil, &agent.FencedError{
 			ID: d.Mesh.String(), Agent: atSystem, Requested: e.Claim, Current: *d.AdopterClaim,
 		})
 	case !d.confirmed:
-		st.answer(e.from, nil, fmt.Errorf("cannot adopt %s: it is being detached: %s", e.Mesh, d.reason))
+		ds.answer(e.from, nil, fmt.Errorf("cannot adopt %s: it is being detached: %s", e.Mesh, d.reason))
 	default:
 		d.AdopterClaim = &agent.Claim{Epoch: d.CurrentClaim.Epoch + 1, Owner: e.Claim.Owner}
-		d.adoptDeadline = st.now.Add(d.handoverWindow())
-		st.handovers = append(st.handovers, d)
-		st.emit(saveRecord{Record{Name: d.Mesh.Label(), Detached: new(d.DetachedRecord)}})
-		st.answer(e.from, AdoptResponse{d.DetachRequest, d.CurrentClaim}, nil)
+		d.adoptDeadline = ds.now.Add(d.handoverWindow())
+		ds.handovers = append(ds.handovers, d)
+		ds.emit(saveRecord{Record{Name: d.Mesh.Label(), Detached: new(d.DetachedRecord)}})
+		ds.answer(e.from, AdoptResponse{d.DetachRequest, d.CurrentClaim}, nil)
 	}
 }
 
 // confirm releases a mesh to its adopter. If the mesh is absent, it was released before: the reply
 // to an earlier confirmation may have been lost.
-func (st *state) confirm(e confirm) {
-	d := st.detached[e.Mesh.Label()]
+func (ds *detachedMeshes) confirm(e confirm) {
+	d := ds.byName[e.Mesh.Label()]
 	switch {
 	case d == nil || d.Mesh != e.Mesh:
-		st.answer(e.from, nil, nil)
+		ds.answer(e.from, nil, nil)
 	case !d.isAdopter(e.Claim):
-		st.answer(e.from, nil, d.fencedError(e.Claim))
+		ds.answer(e.from, nil, d.fencedError(e.Claim))
 	default:
-		st.dropDetached(d, nil)
-		st.emit(releaseDetached{mesh: d.Mesh, why: "adopted by " + e.Claim.Owner.String()})
-		st.answer(e.from, nil, nil)
-		st.emit(worldEvent{
+		ds.drop(d, nil)
+		ds.emit(releaseDetached{mesh: d.Mesh, why: "adopted by " + e.Claim.Owner.String()})
+		ds.answer(e.from, nil, nil)
+		ds.emit(worldEvent{
 			world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.adopt", why: "adopted by " + e.Claim.Owner.String(),
 		})
 	}
 }
 
 // reclaimExpired takes meshes back from adopters that did not confirm in time.
-func (st *state) reclaimExpired() {
-	for _, d := range slices.Clone(st.handovers) {
-		if !st.now.Before(d.adoptDeadline) {
+func (ds *detachedMeshes) reclaimExpired() {
+	for _, d := range slices.Clone(ds.handovers) {
+		if !ds.now.Before(d.adoptDeadline) {
 			why := fmt.Sprintf("%s did not confirm the adoption within %s", d.AdopterClaim.Owner, d.handoverWindow())
-			st.emit(worldEvent{world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.adopt.lapse", why: why})
-			st.emit(releaseDetached{mesh: d.Mesh, why: "its adoption was not confirmed"})
-			st.nextEpoch(d)
+			ds.emit(worldEvent{world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.adopt.lapse", why: why})
+			ds.emit(releaseDetached{mesh: d.Mesh, why: "its adoption was not confirmed"})
+			ds.nextEpoch(d)
 		}
 	}
 }
 
 // endHandover ends the adoption of a mesh.
-func (st *state) endHandover(d *detachedMesh) {
-	st.handovers = slices.DeleteFunc(st.handovers, func(x *detachedMesh) bool { return x == d })
+func (ds *detachedMeshes) endHandover(d *detachedMesh) {
+	ds.handovers = slices.DeleteFunc(ds.handovers, func(x *detachedMesh) bool { return x == d })
 }

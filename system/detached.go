@@ -27,63 +27,77 @@ const minLease = 30 * time.Second
 // maxDetachedHosts bounds the record of a detached mesh.
 const maxDetachedHosts = 1 << 16
 
-// detach accepts a mesh: it saves the record, takes the mesh over at the hosts, then replies.
+// detachedMeshes are the meshes that the system controller owns for programs (WORLD-16).
+type detachedMeshes struct {
+	*core
+	byName    map[string]*detachedMesh
+	handovers []*detachedMesh // those with an adopter
+}
+
+// detach accepts a mesh whose name neither another program nor a world has.
 func (st *state) detach(e detach) {
-	d, err := st.newDetached(e.DetachRequest)
+	name := e.Mesh.Label()
+	r := st.reserved.byName[name]
+	w := st.worlds[name]
+	err := e.DetachRequest.check()
+	switch {
+	case err != nil:
+	case st.shutdownReason != "":
+		err = fmt.Errorf("the system is being stopped: %s", st.shutdownReason)
+	case r != nil && r.By != e.Claim.Owner.Proc:
+		err = &NameTakenError{name, kindProgram, r.By.String()}
+	case w != nil:
+		err = &NameTakenError{name, kindWorld, w.meshText(name)}
+	}
 	if err != nil {
 		st.answer(e.from, nil, err)
 		return
 	}
-	if d == nil {
-		d = &detachedMesh{since: st.now, DetachedRecord: DetachedRecord{
+	if r != nil && st.detached.byName[name] == nil { // the former owner's
+		st.reserved.drop(r)
+	}
+	st.detached.detach(e)
+}
+
+// check returns an error for an incomplete request.
+func (d DetachRequest) check() error {
+	switch {
+	case !d.Mesh.IsValid():
+		return fmt.Errorf("cannot detach: want the ID of a mesh")
+	case d.Claim.Epoch == 0 || !d.Claim.Owner.IsValid():
+		return fmt.Errorf("cannot detach %s: want its owner and epoch", d.Mesh)
+	case len(d.Hosts) == 0 || len(d.Hosts) > maxDetachedHosts:
+		return fmt.Errorf("cannot detach %s: %d hosts: want 1 to %d", d.Mesh, len(d.Hosts), maxDetachedHosts)
+	case d.Lease < 0:
+		return fmt.Errorf("cannot detach %s: lease of %s: want more than 0, or 0 for none", d.Mesh, d.Lease)
+	}
+	return nil
+}
+
+// detach saves the record of a mesh, takes the mesh over at the hosts, then replies. An equal
+// request gets the same reply.
+func (ds *detachedMeshes) detach(e detach) {
+	d := ds.byName[e.Mesh.Label()]
+	switch {
+	case d == nil:
+		d = &detachedMesh{since: ds.now, DetachedRecord: DetachedRecord{
 			DetachRequest: e.DetachRequest, OriginalClaim: e.Claim,
-			CurrentClaim: agent.Claim{Epoch: e.Claim.Epoch + 1, Owner: st.ownerOf(e.Mesh)},
+			CurrentClaim: agent.Claim{Epoch: e.Claim.Epoch + 1, Owner: ds.ownerOf(e.Mesh)},
 		}}
-		if r := st.reserved[e.Mesh.Label()]; r != nil { // the former owner's
-			st.dropReservation(r)
-		}
-		st.detached[e.Mesh.Label()] = d
-		st.claimOwnership(d)
+		ds.byName[e.Mesh.Label()] = d
+		ds.claimOwnership(d)
+	case d.Mesh != e.Mesh:
+		ds.answer(e.from, nil, &NameTakenError{e.Mesh.Label(), kindMesh, d.Mesh.String()})
+		return
+	case d.OriginalClaim != e.Claim:
+		ds.answer(e.from, nil, d.fencedError(e.Claim))
+		return
 	}
 	if d.confirmed {
-		st.answer(e.from, st.detachResponse(d), nil)
+		ds.answer(e.from, ds.response(d), nil)
 		return
 	}
 	d.waiters = append(d.waiters, e.from)
-}
-
-// newDetached checks a request. It returns the mesh of an earlier equal request, or nil for a new
-// mesh.
-func (st *state) newDetached(e DetachRequest) (*detachedMesh, error) {
-	name := e.Mesh.Label()
-	switch {
-	case !e.Mesh.IsValid():
-		return nil, fmt.Errorf("cannot detach: want the ID of a mesh")
-	case e.Claim.Epoch == 0 || !e.Claim.Owner.IsValid():
-		return nil, fmt.Errorf("cannot detach %s: want its owner and epoch", e.Mesh)
-	case len(e.Hosts) == 0 || len(e.Hosts) > maxDetachedHosts:
-		return nil, fmt.Errorf("cannot detach %s: %d hosts: want 1 to %d", e.Mesh, len(e.Hosts), maxDetachedHosts)
-	case e.Lease < 0:
-		return nil, fmt.Errorf("cannot detach %s: lease of %s: want more than 0, or 0 for none", e.Mesh, e.Lease)
-	case st.shutdownReason != "":
-		return nil, fmt.Errorf("the system is being stopped: %s", st.shutdownReason)
-	}
-	d := st.detached[name]
-	w := st.worlds[name]
-	r := st.reserved[name]
-	switch {
-	case r != nil && r.By != e.Claim.Owner.Proc:
-		return nil, &NameTakenError{name, kindProgram, r.By.String()}
-	case w != nil:
-		return nil, &NameTakenError{name, kindWorld, w.meshText(name)}
-	case d == nil:
-		return nil, nil
-	case d.Mesh != e.Mesh:
-		return nil, &NameTakenError{name, kindMesh, d.Mesh.String()}
-	case d.OriginalClaim != e.Claim:
-		return nil, d.fencedError(e.Claim)
-	}
-	return d, nil
 }
 
 // fencedError is the refusal of a caller that does not name the present owner.
@@ -100,79 +114,81 @@ func IsSystemClaim(mesh subjects.MeshID, c agent.Claim) bool {
 }
 
 // ownerOf returns the ID of the controller of a detached mesh in the present term.
-func (st *state) ownerOf(mesh subjects.MeshID) subjects.ActorID { return st.self.Actor(mesh.String()) }
+func (ds *detachedMeshes) ownerOf(mesh subjects.MeshID) subjects.ActorID {
+	return ds.self.Actor(mesh.String())
+}
 
-func (st *state) detachResponse(d *detachedMesh) DetachResponse {
-	return DetachResponse{Mesh: d.Mesh, Claim: d.CurrentClaim, Durable: st.durable}
+func (ds *detachedMeshes) response(d *detachedMesh) DetachResponse {
+	return DetachResponse{Mesh: d.Mesh, Claim: d.CurrentClaim, Durable: ds.durable}
 }
 
 // claimOwnership saves the present owner of the mesh, and then takes the mesh over.
-func (st *state) claimOwnership(d *detachedMesh) {
+func (ds *detachedMeshes) claimOwnership(d *detachedMesh) {
 	r := d.DetachedRecord
-	st.emit(saveRecord{Record{Name: d.Mesh.Label(), Detached: &r}})
-	st.emit(takeOwnership{r})
+	ds.emit(saveRecord{Record{Name: d.Mesh.Label(), Detached: &r}})
+	ds.emit(takeOwnership{r})
 }
 
 // handleTakeResult applies the result of a takeover. It drops a mesh that has ended or has another
 // owner. While hosts are silent, the takeover is repeated.
-func (st *state) handleTakeResult(e takeResult) {
-	d := st.currentDetached(e.mesh, e.epoch)
+func (ds *detachedMeshes) handleTakeResult(e takeResult) {
+	d := ds.current(e.mesh, e.epoch)
 	switch {
 	case d == nil:
 	case e.retrying:
 		d.reason = e.err.Error()
 	case e.err != nil:
-		st.dropDetached(d, e.err)
+		ds.drop(d, e.err)
 	default:
 		d.confirmed = true
 		d.reason = ""
 		for _, to := range d.waiters {
-			st.answer(to, st.detachResponse(d), nil)
+			ds.answer(to, ds.response(d), nil)
 		}
 		d.waiters = nil
-		st.emit(worldEvent{
+		ds.emit(worldEvent{
 			world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.detach",
 			why: fmt.Sprintf("its owner is the system controller, in epoch %d", d.CurrentClaim.Epoch),
 		})
 	}
 }
 
-// currentDetached returns a detached mesh if the epoch is its present one; nil otherwise.
-func (st *state) currentDetached(mesh subjects.MeshID, epoch uint64) *detachedMesh {
-	if d := st.detached[mesh.Label()]; d != nil && d.Mesh == mesh && d.CurrentClaim.Epoch == epoch {
+// current returns a detached mesh if the epoch is its present one; nil otherwise.
+func (ds *detachedMeshes) current(mesh subjects.MeshID, epoch uint64) *detachedMesh {
+	if d := ds.byName[mesh.Label()]; d != nil && d.Mesh == mesh && d.CurrentClaim.Epoch == epoch {
 		return d
 	}
 	return nil
 }
 
-// dropDetached forgets a mesh, and returns the reason to its waiters.
-func (st *state) dropDetached(d *detachedMesh, why error) {
-	delete(st.detached, d.Mesh.Label())
-	st.endHandover(d)
-	st.emit(deleteRecord{world: d.Mesh.Label()})
+// drop forgets a mesh, and returns the reason to its waiters.
+func (ds *detachedMeshes) drop(d *detachedMesh, why error) {
+	delete(ds.byName, d.Mesh.Label())
+	ds.endHandover(d)
+	ds.emit(deleteRecord{world: d.Mesh.Label()})
 	for _, to := range d.waiters {
-		st.answer(to, nil, why)
+		ds.answer(to, nil, why)
 	}
 }
 
-// handleDetachedEnd applies the end of a mesh, or its change of owner. An adopter's claim does not
+// handleEnd applies the end of a mesh, or its change of owner. An adopter's claim does not
 // end the system's ownership: the adopter may die before it confirms.
-func (st *state) handleDetachedEnd(e detachedEnd) {
-	if d := st.currentDetached(e.mesh, e.epoch); d != nil && !d.isAdopter(e.by) {
-		st.dropDetached(d, nil)
-		st.emit(releaseDetached{mesh: d.Mesh, why: e.why})
+func (ds *detachedMeshes) handleEnd(e detachedEnd) {
+	if d := ds.current(e.mesh, e.epoch); d != nil && !d.isAdopter(e.by) {
+		ds.drop(d, nil)
+		ds.emit(releaseDetached{mesh: d.Mesh, why: e.why})
 	}
 }
 
-// restoreDetached restores a detached mesh, in its next epoch.
-func (st *state) restoreDetached(r DetachedRecord) {
-	d := &detachedMesh{DetachedRecord: r, since: st.now}
-	st.detached[r.Mesh.Label()] = d
-	st.nextEpoch(d)
+// restore restores a detached mesh, in its next epoch.
+func (ds *detachedMeshes) restore(r DetachedRecord) {
+	d := &detachedMesh{DetachedRecord: r, since: ds.now}
+	ds.byName[r.Mesh.Label()] = d
+	ds.nextEpoch(d)
 }
 
 // nextEpoch begins the next epoch of a mesh. It fences the former owner and the adopter.
-func (st *state) nextEpoch(d *detachedMesh) {
+func (ds *detachedMeshes) nextEpoch(d *detachedMesh) {
 	last := d.CurrentClaim
 	d.FormerClaims = append(d.FormerClaims, d.CurrentClaim)
 	if d.AdopterClaim != nil {
@@ -180,11 +196,11 @@ func (st *state) nextEpoch(d *detachedMesh) {
 		d.FormerClaims = append(d.FormerClaims, last)
 	}
 	d.FormerClaims = d.FormerClaims[max(0, len(d.FormerClaims)-maxFormerClaims):]
-	d.CurrentClaim = agent.Claim{Epoch: last.Epoch + 1, Owner: st.ownerOf(d.Mesh)}
+	d.CurrentClaim = agent.Claim{Epoch: last.Epoch + 1, Owner: ds.ownerOf(d.Mesh)}
 	d.AdopterClaim = nil
 	d.confirmed = false
-	st.endHandover(d)
-	st.claimOwnership(d)
+	ds.endHandover(d)
+	ds.claimOwnership(d)
 }
 
 // maxFormerClaims bounds the terms that may end before the hosts of a mesh learn of a later one.
@@ -202,25 +218,25 @@ func sameClaimant(announced, c agent.Claim) bool {
 	return announced.Epoch == c.Epoch && announced.Owner.Proc == c.Owner.Proc
 }
 
-// stopDetached ends the detached meshes with the system.
-func (st *state) stopDetached(why string) {
-	for _, name := range slices.Sorted(maps.Keys(st.detached)) {
-		d := st.detached[name]
-		st.dropDetached(d, fmt.Errorf("the system is being stopped: %s", why))
-		st.emit(releaseDetached{mesh: d.Mesh, why: why, stop: true})
+// stopAll ends the detached meshes with the system.
+func (ds *detachedMeshes) stopAll(why string) {
+	for _, name := range slices.Sorted(maps.Keys(ds.byName)) {
+		d := ds.byName[name]
+		ds.drop(d, fmt.Errorf("the system is being stopped: %s", why))
+		ds.emit(releaseDetached{mesh: d.Mesh, why: why, stop: true})
 	}
 }
 
-// listDetached lists the detached meshes by name.
-func (st *state) listDetached() (out []DetachedState) {
-	for _, name := range slices.Sorted(maps.Keys(st.detached)) {
-		d := st.detached[name]
+// list lists the detached meshes by name.
+func (ds *detachedMeshes) list() (out []DetachedState) {
+	for _, name := range slices.Sorted(maps.Keys(ds.byName)) {
+		d := ds.byName[name]
 		why := d.reason
 		if d.AdopterClaim != nil {
 			why = "it is being adopted by " + d.AdopterClaim.Owner.String()
 		}
 		out = append(out, DetachedState{
-			Mesh: d.Mesh, Claim: d.CurrentClaim, Age: st.now.Sub(d.since), Reason: why, Lease: d.Lease,
+			Mesh: d.Mesh, Claim: d.CurrentClaim, Age: ds.now.Sub(d.since), Reason: why, Lease: d.Lease,
 		})
 	}
 	return out

@@ -32,7 +32,7 @@ func (c *Controller) takeDetached(ctx *actor.Context, r DetachedRecord) {
 // retryTake repeats the takeover until it succeeds or can never succeed. The former owner in this
 // proc has the same name, and so ends first.
 func (c *Controller) retryTake(ctx *actor.Context, r DetachedRecord, leave *atomic.Bool, began time.Time) {
-	if c.st.currentDetached(r.Mesh, r.CurrentClaim.Epoch) == nil {
+	if c.st.detached.current(r.Mesh, r.CurrentClaim.Epoch) == nil {
 		return
 	}
 	p := ctx.Proc()
@@ -155,7 +155,7 @@ func (c *Controller) watchDetached(ctx *actor.Context, r DetachedRecord, owner a
 		return func(ctx *actor.Context) {
 			if known {
 				c.handle(ctx, detachedEnd{r.Mesh, r.CurrentClaim.Epoch, by, why})
-			} else if c.st.currentDetached(r.Mesh, r.CurrentClaim.Epoch) != nil {
+			} else if c.st.detached.current(r.Mesh, r.CurrentClaim.Epoch) != nil {
 				ctx.After(takeRetry, func(ctx *actor.Context) { c.watchDetached(ctx, r, owner) })
 			}
 		}

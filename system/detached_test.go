@@ -66,7 +66,7 @@ func TestDetached_isSavedBeforeHostsAndCallersHear_WORLD16(t *testing.T) {
 	require.Equal(t, "answer-3-refused", step(adopt{from(3), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2}}}),
 		"it is being handed over")
 	require.Equal(t, "", step(takeResult{words.Mesh, 2, errors.New("host a: silent"), true}))
-	require.Equal(t, "host a: silent", s.st.listDetached()[0].Reason)
+	require.Equal(t, "host a: silent", s.st.detached.list()[0].Reason)
 	require.Equal(t, "", step(takeResult{words.Mesh, 1, nil, false}), "of an epoch that is over")
 	require.Equal(t, "answer-1 answer-2 mesh.detach", step(takeResult{words.Mesh, 2, nil, false}))
 	require.Equal(t, "answer-4", step(detach{from(4), words}))
@@ -81,12 +81,12 @@ func TestDetached_isSavedBeforeHostsAndCallersHear_WORLD16(t *testing.T) {
 	require.Equal(t, "save-2 answer-8", step(adopt{from(8), AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
 	require.Equal(t, "forget let-go answer-9 mesh.adopt",
 		step(confirm{from(9), AdoptRequest{words.Mesh, adopterAt(t, 3)}}))
-	require.Empty(t, s.st.detached)
+	require.Empty(t, s.st.detached.byName)
 	require.Equal(t, "save-4 take-4", step(detach{from(10), s.giving("words-0000000000001", 3)}),
 		"the name is free again")
 	require.Equal(t, "forget answer-10-refused",
 		step(takeResult{words.Mesh, 4, errors.New("it has ended"), false}))
-	require.Empty(t, s.st.detached)
+	require.Empty(t, s.st.detached.byName)
 }
 
 func TestDetached_nextControllerUsesALaterEpoch_WORLD2(t *testing.T) {
@@ -155,7 +155,7 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	step(detach{from(1), words})
 	step(takeResult{words.Mesh, 2, nil, false})
 	require.Equal(t, "save-2 answer-2", step(adopt{from(2), AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
-	require.Contains(t, s.st.listDetached()[0].Reason, "it is being adopted by client-")
+	require.Contains(t, s.st.detached.list()[0].Reason, "it is being adopted by client-")
 	require.Equal(t, "answer-3-refused",
 		step(adopt{from(3), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2, Owner: words.Claim.Owner}}}),
 		"one at a time")
@@ -168,7 +168,7 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	require.Equal(t, "", step(tick{}))
 	s.now = due
 	require.Equal(t, "mesh.adopt.lapse let-go save-4 take-4", step(tick{}))
-	r := s.st.detached["words"].DetachedRecord
+	r := s.st.detached.byName["words"].DetachedRecord
 	require.True(t, r.isOwnClaim(agent.Claim{Epoch: 3, Owner: adopterAt(t, 0).Owner.Proc.Actor("controller")}),
 		"the hosts may have heard of him")
 	require.Equal(t, "answer-4-refused",
@@ -197,7 +197,7 @@ func TestDetached_nextControllerTakesItBack_WORLD2(t *testing.T) {
 	next.st.self = next.proc("other/0.0")
 	require.Equal(t, "save-4 take-4",
 		effectsOf(next.st.step(restored{records: []Record{record}, directSuccessor: true}, next.now)))
-	require.True(t, next.st.detached["words"].isOwnClaim(adopterAt(t, 3)))
+	require.True(t, next.st.detached.byName["words"].isOwnClaim(adopterAt(t, 3)))
 	require.Equal(t, "answer-3-refused",
 		effectsOf(next.st.step(confirm{from(3), AdoptRequest{words.Mesh, adopterAt(t, 3)}}, next.now)))
 }

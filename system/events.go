@@ -1,6 +1,7 @@
 package system
 
 import (
+	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -130,6 +131,11 @@ type heldShare struct {
 	gen       int
 	now       agent.Overlay
 	described *agent.Mesh // nil: not in the host's reply
+}
+
+// isAlive reports whether a rank of the share has not ended.
+func (x heldShare) isAlive() bool {
+	return slices.ContainsFunc(x.now, func(r agent.Run) bool { return !r.Status.Phase.Terminal() })
 }
 
 // memberRef is a member with a stop order: a host, or a self-joined proc.

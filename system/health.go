@@ -164,7 +164,7 @@ func (st *state) reconcile(e inventory) {
 		if st.hasAssignment(e.host, x.mesh) {
 			continue // it is of an earlier generation
 		}
-		if slices.ContainsFunc(x.now, func(r agent.Run) bool { return !r.Status.Phase.Terminal() }) {
+		if x.isAlive() {
 			st.emit(stopShare{
 				who: memberRef{host: e.host}, mesh: x.mesh, grace: graceOf(st.stopWithin),
 				why: "no world has it on this host",
@@ -214,13 +214,7 @@ func (st *state) expireTimers() {
 		}
 		st.evict(w.(*world))
 	}
-	for {
-		r, ok := st.reservationTimers.expired(st.now, st.reservation)
-		if !ok {
-			break
-		}
-		st.dropReservation(r.(*reservation))
-	}
+	st.reserved.expire(st.reservation)
 	st.expireStops()
-	st.reclaimExpired()
+	st.detached.reclaimExpired()
 }

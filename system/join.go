@@ -18,10 +18,10 @@ func (st *state) checkAccepting(name string) error {
 	if w := st.worlds[name]; w != nil && w.stopping != nil {
 		return fmt.Errorf("world %s is being stopped: %s", name, w.stopping.why)
 	}
-	if d := st.detached[name]; d != nil {
+	if d := st.detached.byName[name]; d != nil {
 		return &NameTakenError{name, kindMesh, d.Mesh.String()}
 	}
-	if r := st.reserved[name]; r != nil {
+	if r := st.reserved.byName[name]; r != nil {
 		return &NameTakenError{name, kindProgram, r.By.String()}
 	}
 	return nil

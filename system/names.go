@@ -34,7 +34,7 @@ type reservation struct {
 // (WORLD-17). A repeated reservation changes nothing.
 func (st *state) reserve(e reserve) {
 	name := e.ID.Label()
-	if r := st.reserved[name]; r != nil && r.ID == e.ID {
+	if r := st.reserved.byName[name]; r != nil && r.ID == e.ID {
 		st.answer(e.from, nil, nil)
 		return
 	}
@@ -53,38 +53,56 @@ func (st *state) reserve(e reserve) {
 		}
 	}
 	if err == nil {
-		st.addReservation(e.NameReservation)
+		st.reserved.add(e.NameReservation)
 		st.emit(saveRecord{Record{Name: name, Reserved: &e.NameReservation}})
 	}
 	st.answer(e.from, nil, err)
 }
 
-// addReservation starts a reservation.
-func (st *state) addReservation(r NameReservation) {
+// reservations are the reserved names (WORLD-17).
+type reservations struct {
+	*core
+	byName map[string]*reservation
+	timers timerQueue
+}
+
+// add starts a reservation.
+func (rs *reservations) add(r NameReservation) {
 	x := &reservation{NameReservation: r}
-	x.timer = st.reservationTimers.start(st.now, x)
-	st.reserved[r.ID.Label()] = x
+	x.timer = rs.timers.start(rs.now, x)
+	rs.byName[r.ID.Label()] = x
 }
 
 // release ends a reservation. An absent reservation has ended already.
-func (st *state) release(e release) {
-	if r := st.reserved[e.ID.Label()]; r != nil && r.ID == e.ID {
-		st.dropReservation(r)
+func (rs *reservations) release(e release) {
+	if r := rs.byName[e.ID.Label()]; r != nil && r.ID == e.ID {
+		rs.drop(r)
 	}
-	st.answer(e.from, nil, nil)
+	rs.answer(e.from, nil, nil)
 }
 
-// dropReservation frees a reserved name.
-func (st *state) dropReservation(r *reservation) {
-	st.reservationTimers.stop(&r.timer)
-	delete(st.reserved, r.ID.Label())
-	st.emit(deleteRecord{world: r.ID.Label()})
+// drop frees a reserved name.
+func (rs *reservations) drop(r *reservation) {
+	rs.timers.stop(&r.timer)
+	delete(rs.byName, r.ID.Label())
+	rs.emit(deleteRecord{world: r.ID.Label()})
 }
 
-// dropReservations frees all reserved names.
-func (st *state) dropReservations() {
-	for _, name := range slices.Sorted(maps.Keys(st.reserved)) {
-		st.dropReservation(st.reserved[name])
+// dropAll frees all reserved names.
+func (rs *reservations) dropAll() {
+	for _, name := range slices.Sorted(maps.Keys(rs.byName)) {
+		rs.drop(rs.byName[name])
+	}
+}
+
+// expire frees the names whose reservations have lasted for this long.
+func (rs *reservations) expire(lifetime time.Duration) {
+	for {
+		r, ok := rs.timers.expired(rs.now, lifetime)
+		if !ok {
+			return
+		}
+		rs.drop(r.(*reservation))
 	}
 }
 

@@ -55,7 +55,7 @@ func survey(
 // mayAdopt reports whether a world of that name without a record is adopted from its hosts.
 func (st *state) mayAdopt(name string) bool {
 	return st.now.Before(st.adoptUntil) && !st.endedNames[name] &&
-		st.shutdownReason == "" && st.detached[name] == nil
+		st.shutdownReason == "" && st.detached.byName[name] == nil
 }
 
 // adoptShare assigns a host the share that it runs of a world with a lost record, and creates the
@@ -63,8 +63,7 @@ func (st *state) mayAdopt(name string) bool {
 func (st *state) adoptShare(e inventory, x heldShare) *assignment {
 	name := x.mesh.Label()
 	spec, ok := specOf(x)
-	live := slices.ContainsFunc(x.now, func(r agent.Run) bool { return !r.Status.Phase.Terminal() })
-	if !ok || !live || !st.mayAdopt(name) {
+	if !ok || !x.isAlive() || !st.mayAdopt(name) {
 		return nil
 	}
 	w := st.worlds[name]
@@ -84,8 +83,8 @@ func (st *state) adoptShare(e inventory, x heldShare) *assignment {
 		return nil
 	}
 	if lost {
-		if r := st.reserved[name]; r != nil { // it was made before the controller knew of the world
-			st.dropReservation(r)
+		if r := st.reserved.byName[name]; r != nil { // it was made before the controller knew of the world
+			st.reserved.drop(r)
 		}
 		w = st.worldNamed(name)
 		w.spec = &spec

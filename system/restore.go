@@ -17,11 +17,11 @@ func (st *state) restore(e restored) {
 	}
 	for _, r := range e.records {
 		if r.Detached != nil {
-			st.restoreDetached(*r.Detached)
+			st.detached.restore(*r.Detached)
 			continue
 		}
 		if r.Reserved != nil {
-			st.addReservation(*r.Reserved)
+			st.reserved.add(*r.Reserved)
 			continue
 		}
 		w := st.worldNamed(r.Name)

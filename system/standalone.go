@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -40,15 +41,9 @@ func (s *Service) runStandalone(ctx context.Context) {
 // yieldsToOther reports whether another controller started at the same time and has priority.
 func (s *Service) yieldsToOther(ctx context.Context, now *activeTerm) bool {
 	others, err := find(ctx, s.opts.Bus, s.opts.Space)
-	if err != nil {
-		return false
-	}
-	for _, o := range others {
-		if o.actor.Proc.Mesh.Compare(now.proc.ID().Mesh) < 0 {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(others, func(o candidate) bool {
+		return o.actor.Proc.Mesh.Compare(now.proc.ID().Mesh) < 0
+	})
 }
 
 func (s *Service) sleep(ctx context.Context, d time.Duration) {

@@ -26,14 +26,9 @@ type state struct {
 	hosts  map[subjects.HostID]*host
 	procs  map[subjects.ProcID]*member // members of worlds, and managers
 
-	self      subjects.ProcID          // of the controller
-	epoch     uint64                   // of its term
-	durable   bool                     // another controller follows this one
-	detached  map[string]*detachedMesh // by name
-	handovers []*detachedMesh          // detached meshes with an adopter
-
-	reserved          map[string]*reservation // by name
-	reservationTimers timerQueue              // of reservations
+	core
+	detached detachedMeshes
+	reserved reservations
 
 	nameCheck *nameCheck // of the request of a nameChecked, during its step
 
@@ -44,21 +39,42 @@ type state struct {
 	unhealthyTimers timerQueue // of worlds, since their first proc became unhealthy
 	stops           []*stopOp  // unfinished stops
 
-	now            time.Time
 	shutdownReason string // why the whole system stops; "": it does not
-	effects        []any
 }
 
+// core is what the parts of the state share: the controller, its clock, and the effects of a step.
+type core struct {
+	self    subjects.ProcID // of the controller
+	epoch   uint64          // of its term
+	durable bool            // another controller follows this one
+	now     time.Time
+	effects []any
+}
+
+// execution distinguishes this controller from earlier ones.
+func (c *core) execution() string { return c.self.Mesh.UID() }
+
+// answer replies to a caller, if there is one.
+func (c *core) answer(to caller, value any, err error) {
+	if to != nil {
+		c.emit(answer{to, value, err})
+	}
+}
+
+// emit adds an effect to the result of step.
+func (c *core) emit(effect any) { c.effects = append(c.effects, effect) }
+
 func newState(l limits) *state {
-	return &state{
+	st := &state{
 		limits:     l,
 		worlds:     map[string]*world{},
 		hosts:      map[subjects.HostID]*host{},
 		procs:      map[subjects.ProcID]*member{},
-		detached:   map[string]*detachedMesh{},
-		reserved:   map[string]*reservation{},
 		endedNames: map[string]bool{},
 	}
+	st.detached = detachedMeshes{core: &st.core, byName: map[string]*detachedMesh{}}
+	st.reserved = reservations{core: &st.core, byName: map[string]*reservation{}}
+	return st
 }
 
 // world is a named mesh, declared or not yet.
@@ -124,9 +140,6 @@ func (m *member) reason() string {
 	return cmp.Or(m.healthReason, string(m.health))
 }
 
-// execution distinguishes this controller from earlier ones.
-func (st *state) execution() string { return st.self.Mesh.UID() }
-
 // step applies one event, and returns its effects.
 func (st *state) step(event any, now time.Time) []any {
 	if now.After(st.now) { // the state's clock never goes back
@@ -165,22 +178,22 @@ func (st *state) apply(event any) {
 	case detach:
 		st.detach(e)
 	case adopt:
-		st.adopt(e)
+		st.detached.adopt(e)
 	case confirm:
-		st.confirm(e)
+		st.detached.confirm(e)
 	case takeResult:
-		st.handleTakeResult(e)
+		st.detached.handleTakeResult(e)
 	case detachedEnd:
-		st.handleDetachedEnd(e)
+		st.detached.handleEnd(e)
 	case reserve:
 		st.reserve(e)
 	case release:
-		st.release(e)
+		st.reserved.release(e)
 	case getSnapshot:
 		st.expireTimers()
 		st.answer(e.from, Snapshot{
 			Execution: st.execution(), Epoch: st.epoch, Durable: st.durable, Worlds: st.snapshot(e.Filter),
-			Detached: st.listDetached(),
+			Detached: st.detached.list(),
 		}, nil)
 	case getHealth:
 		st.expireTimers()
@@ -208,25 +221,15 @@ func (st *state) nextTick() (time.Time, bool) {
 	}
 	sooner(st.heartbeatTimers.nextExpiry(st.silence))
 	sooner(st.unhealthyTimers.nextExpiry(st.eviction))
-	sooner(st.reservationTimers.nextExpiry(st.reservation))
+	sooner(st.reserved.timers.nextExpiry(st.reservation))
 	for _, op := range st.stops {
 		sooner(op.deadline, true)
 	}
-	for _, d := range st.handovers {
+	for _, d := range st.detached.handovers {
 		sooner(d.adoptDeadline, true)
 	}
 	return at, !at.IsZero()
 }
-
-// answer replies to a caller, if there is one.
-func (st *state) answer(to caller, value any, err error) {
-	if to != nil {
-		st.emit(answer{to, value, err})
-	}
-}
-
-// emit adds an effect to the result of step.
-func (st *state) emit(effect any) { st.effects = append(st.effects, effect) }
 
 // updateStatus computes the status of a world, and reports a change (WORLD-6). For a stopping world
 // it reports only the end.

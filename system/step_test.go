@@ -228,8 +228,8 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 		for _, name := range slices.Sorted(maps.Keys(s.st.worlds)) {
 			records = append(records, s.st.worlds[name].record())
 		}
-		for _, name := range slices.Sorted(maps.Keys(s.st.reserved)) {
-			records = append(records, Record{Name: name, Reserved: &s.st.reserved[name].NameReservation})
+		for _, name := range slices.Sorted(maps.Keys(s.st.reserved.byName)) {
+			records = append(records, Record{Name: name, Reserved: &s.st.reserved.byName[name].NameReservation})
 		}
 		s.st = newState(s.st.limits)
 		s.asked = nil

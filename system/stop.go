@@ -83,8 +83,8 @@ func (st *state) stop(e stop) {
 	}
 	st.stops = append(st.stops, op)
 	if e.All {
-		st.dropReservations()
-		st.stopDetached(why)
+		st.reserved.dropAll()
+		st.detached.stopAll(why)
 	}
 	for _, name := range accepted.Worlds {
 		st.beginStop(st.worlds[name], op, why, timeout)

@@ -46,7 +46,7 @@ func (r *execRunner) adoptAll() (all []adoptedProc) {
 func (a *hostAgent) adopt(ctx *actor.Context, f adoptedProc) {
 	id := f.Mesh.ID.String()
 	log := ctx.Log().With().Stringer("of", f.procID()).Int("pid", f.Process.PID).Logger()
-	ranks, err := a.ranksOf(f.Mesh)
+	ranks, err := ranksOf(f.Mesh, a.id)
 	if err == nil {
 		var hash string
 		hash, err = f.Mesh.Fingerprint(a.id)
@@ -126,9 +126,9 @@ func (a *hostAgent) verifyAdopted(ctx *actor.Context, c *child) {
 			switch {
 			case c.state.Terminal():
 			case err != nil:
-				a.kill(c, "cannot verify the adopted process: "+err.Error())
+				c.kill("cannot verify the adopted process: " + err.Error())
 			case pid != process.PID():
-				a.kill(c, fmt.Sprintf("the adopted process is not the proc, which answers from pid %d", pid))
+				c.kill(fmt.Sprintf("the adopted process is not the proc, which answers from pid %d", pid))
 			default:
 				log := ctx.Log()
 				log.Info().Stringer("of", c.id).Int("pid", pid).Msg("adopted")

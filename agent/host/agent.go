@@ -52,7 +52,9 @@ func methods() []actor.Method[agent.Agent] {
 		}),
 		agent.TakeHost.Handle(func(a agent.Agent, ctx *actor.Context, t agent.TakeHostRequest) (
 			agent.HostInfo, error) {
-			return a.(*hostAgent).takeHost(ctx, t)
+			h := a.(*hostAgent)
+			err := h.take(sender(ctx), t)
+			return h.info(), err
 		}),
 		agent.GetConfig.Handle(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]keys.Entry, error) {
 			return a.(*hostAgent).opts.Config.Entries(), nil
@@ -68,19 +70,17 @@ func methods() []actor.Method[agent.Agent] {
 // hostAgent is the actor. Its fields belong to its turn.
 type hostAgent struct {
 	params
-	executable  string // path of the host's own binary
-	table       *agent.Table
-	procs       procIndex
+	executable string // path of the host's own binary
+	procRecords
+	ownership
 	endedMeshes []subjects.MeshID // meshes with no live proc here, oldest first
 	gate        gate
-	owner       string // the owning process; "" = none
-	epoch       uint64 // of the latest system controller with an order
 	launches    semaphore
 	stops       semaphore
 	execs       semaphore
 	leases      agent.Leases
-	batchedEnds []actor.Event // requested ends to report together
-	outputQuota *quota        // bound on the published output of all procs
+	ends        endBatch
+	outputQuota *quota // bound on the published output of all procs
 }
 
 func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
@@ -92,8 +92,9 @@ func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
 		return nil, fmt.Errorf("cannot find its own binary: %w", err)
 	}
 	a := &hostAgent{
-		params: c, executable: self, table: agent.NewTable(), procs: procIndex{},
-		launches: semaphore{limit: c.opts.MaxLaunches}, stops: semaphore{limit: c.opts.MaxStops},
+		params: c, executable: self, procRecords: procRecords{c.id, agent.NewTable(), procIndex{}},
+		ownership: ownership{host: c.id},
+		launches:  semaphore{limit: c.opts.MaxLaunches}, stops: semaphore{limit: c.opts.MaxStops},
 		execs: semaphore{limit: maxExecs}, outputQuota: &quota{rate: hostRate},
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
@@ -119,7 +120,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 	}
 	m := *c.Procs
 	id := m.ID.String()
-	ranks, err := a.ranksOf(m)
+	ranks, err := ranksOf(m, a.id)
 	if err != nil {
 		return nil, err
 	}
@@ -178,17 +179,17 @@ func (a *hostAgent) renewLease(ctx *actor.Context, id string, term time.Duration
 	}
 }
 
-// ranksOf returns this host's ranks of a mesh, or an error if it has none.
-func (a *hostAgent) ranksOf(m agent.Mesh) ([]int, error) {
-	at := slices.Index(m.Hosts, a.id)
+// ranksOf returns a host's ranks of a mesh, or an error if it has none.
+func ranksOf(m agent.Mesh, host subjects.HostID) ([]int, error) {
+	at := slices.Index(m.Hosts, host)
 	switch err := m.Check(); {
 	case at < 0:
-		return nil, fmt.Errorf("mesh %s has no share on host %s", m.ID, a.id)
+		return nil, fmt.Errorf("mesh %s has no share on host %s", m.ID, host)
 	case m.World != nil && len(m.Hosts) > 1:
 		return nil, fmt.Errorf("mesh %s: %d hosts of world %s: want this host only", m.ID, len(m.Hosts),
 			m.World.World)
-	case slices.Contains(m.Hosts[at+1:], a.id):
-		return nil, fmt.Errorf("mesh %s lists host %s twice", m.ID, a.id)
+	case slices.Contains(m.Hosts[at+1:], host):
+		return nil, fmt.Errorf("mesh %s lists host %s twice", m.ID, host)
 	case err != nil:
 		return nil, err
 	}
@@ -201,15 +202,6 @@ func (a *hostAgent) ranksOf(m agent.Mesh) ([]int, error) {
 		ranks[k] = first + k
 	}
 	return ranks, nil
-}
-
-// acceptEpoch records the epoch of a system controller, or refuses an outdated one (HOST-9).
-func (a *hostAgent) acceptEpoch(epoch uint64) error {
-	if epoch != 0 && epoch < a.epoch {
-		return &agent.EpochError{Host: a.id.Label(), Requested: epoch, Current: a.epoch}
-	}
-	a.epoch = max(a.epoch, epoch)
-	return nil
 }
 
 // createChild adds the next proc of a rank. It is launched when a slot is free.
@@ -246,7 +238,7 @@ func (a *hostAgent) launch(ctx *actor.Context, c *child, how launchSpec) {
 	if within := a.opts.readyTimeout(c.config); within > 0 {
 		ctx.After(within, func(ctx *actor.Context) {
 			if a.status(c).Phase == agent.Initializing {
-				a.kill(c, fmt.Sprintf("not ready within %s", within))
+				c.kill(fmt.Sprintf("not ready within %s", within))
 			}
 		})
 	}

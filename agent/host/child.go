@@ -48,22 +48,20 @@ type launchResult struct {
 }
 
 // bootstrap returns the Bootstrap of a proc to launch.
-func (a *hostAgent) bootstrap(ctx *actor.Context, c *child) agent.Bootstrap {
+func (p *params) bootstrap(ctx *actor.Context, c *child) agent.Bootstrap {
 	c.nonce = rand.Text()
 	var first uint64
 	if c.mesh.Keep { // a killed proc of an earlier incarnation may have used the address
-		first = a.firstPacket
+		first = p.firstPacket
 	}
 	return agent.Bootstrap{
-		Mesh: c.mesh, Rank: c.rank, Gen: int(c.id.Gen), Host: ctx.Self(), Nonce: c.nonce, Bus: a.opts.Settings,
-		Root: a.opts.Space.Root(), Namespace: a.opts.Space.Namespace(),
-		LogLevel:     cmp.Or(a.opts.ProcLogLevel, keys.ProcLogLevel.Get(c.config)),
-		ReadyTimeout: a.opts.readyTimeout(c.config), Config: c.clientConfig,
+		Mesh: c.mesh, Rank: c.rank, Gen: int(c.id.Gen), Host: ctx.Self(), Nonce: c.nonce, Bus: p.opts.Settings,
+		Root: p.opts.Space.Root(), Namespace: p.opts.Space.Namespace(),
+		LogLevel:     cmp.Or(p.opts.ProcLogLevel, keys.ProcLogLevel.Get(c.config)),
+		ReadyTimeout: p.opts.readyTimeout(c.config), Config: c.clientConfig,
 		AdoptionTimeout: keys.ProcAdoptionTimeout.Get(c.config), FirstPacket: first,
 	}
 }
-
-func (a *hostAgent) status(c *child) agent.Status { return a.table.Status(c.mesh.ID.String(), c.rank) }
 
 // onLaunched handles the result of a launch.
 func (a *hostAgent) onLaunched(ctx *actor.Context, c *child) {
@@ -79,7 +77,7 @@ func (a *hostAgent) onLaunched(ctx *actor.Context, c *child) {
 		return
 	}
 	c.process = o.process
-	a.setProcessState(ctx, c, agent.ProcessStarted)
+	a.setProcessState(c, agent.ProcessStarted)
 	if keys.LogsForward.Get(c.config) {
 		c.output = a.followOutput(ctx, c.id, c.process)
 	}
@@ -132,7 +130,7 @@ func (a *hostAgent) onReady(ctx *actor.Context, r agent.ReadyReport) error {
 		return fmt.Errorf("proc %s was not launched by host %s", r.Proc, a.id)
 	}
 	if c.mesh.Build != "" && c.mesh.Build != r.Build {
-		a.kill(c,
+		c.kill(
 			fmt.Sprintf("%s on host %s is build %s, the caller is build %s: install the caller's build there",
 				c.mesh.Command.Path, a.id.Label(), r.Build, c.mesh.Build))
 	}
@@ -148,7 +146,7 @@ func (a *hostAgent) onReady(ctx *actor.Context, r agent.ReadyReport) error {
 
 // markReady marks a proc as running. It publishes an event for the last one of a launch.
 func (a *hostAgent) markReady(ctx *actor.Context, c *child) {
-	a.setProcessState(ctx, c, agent.ProcessReady)
+	a.setProcessState(c, agent.ProcessReady)
 	id := c.mesh.ID.String()
 	if !a.table.Advance(id, c.rank, agent.Status{Phase: agent.Running}) {
 		return
@@ -168,7 +166,7 @@ func (a *hostAgent) markReady(ctx *actor.Context, c *child) {
 const killGrace = time.Second
 
 // kill kills a proc. The verdict becomes the reason in its status.
-func (a *hostAgent) kill(c *child, verdict string) {
+func (c *child) kill(verdict string) {
 	if c.killReason == "" {
 		c.killReason = verdict
 	}

@@ -74,7 +74,7 @@ func (a *hostAgent) evacuate(ctx *actor.Context, d agent.DrainRequest, then func
 	}
 	v := agent.EvacuateRequest{Host: a.id, Reason: d.Reason, Grace: d.Grace, MaxConcurrent: d.MaxConcurrent}
 	for owner, has := range owners {
-		a.evacuateOwner(ctx, owner, has, v, patience, func(ctx *actor.Context, n int) {
+		evacuateOwner(ctx, owner, has, v, patience, func(ctx *actor.Context, n int) {
 			moved += n
 			pending--
 			if pending == 0 {
@@ -85,8 +85,10 @@ func (a *hostAgent) evacuate(ctx *actor.Context, d agent.DrainRequest, then func
 }
 
 // evacuateOwner asks one owner and returns the number of moved ranks.
-func (a *hostAgent) evacuateOwner(ctx *actor.Context, owner subjects.ActorID, has []*meshProcs,
-	v agent.EvacuateRequest, patience time.Duration, then func(*actor.Context, int)) {
+func evacuateOwner(
+	ctx *actor.Context, owner subjects.ActorID, has []*meshProcs, v agent.EvacuateRequest,
+	patience time.Duration, then func(*actor.Context, int),
+) {
 	ref, first := actor.RefOf[agent.Agent](owner).Via(ctx.Proc()), countAlive(has)
 	limit := time.Duration(first) * patience
 	if deadline, ok := ctx.Deadline(); ok {

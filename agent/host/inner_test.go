@@ -120,7 +120,7 @@ func TestProc_meaningOfAnExitDependsOnTheRequest_HOST3(t *testing.T) {
 }
 
 func TestHost_evictsTheOldestEndedMeshes(t *testing.T) {
-	a := &hostAgent{table: agent.NewTable(), procs: procIndex{}}
+	a := &hostAgent{procRecords: procRecords{table: agent.NewTable(), procs: procIndex{}}}
 	var meshes []subjects.MeshID
 	for range maxEnded + 2 {
 		id := testproc.MeshID(t, "mesh")

@@ -172,7 +172,7 @@ func TestOutput_forgottenProcLeavesNoFiles(t *testing.T) {
 	require.NoError(t, err)
 	<-process.Done()
 	mesh := testproc.MeshID(t, "m")
-	a := &hostAgent{table: agent.NewTable(), procs: procIndex{}}
+	a := &hostAgent{procRecords: procRecords{table: agent.NewTable(), procs: procIndex{}}}
 	a.procs.put(&child{mesh: agent.Mesh{ID: mesh}, process: process})
 	a.endedMeshes = make([]subjects.MeshID, maxEnded)
 	a.endedMeshes[0] = mesh

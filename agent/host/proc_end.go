@@ -23,7 +23,7 @@ func (a *hostAgent) recordEnd(ctx *actor.Context, c *child, s agent.Status, e *l
 			life = agent.ProcessKilled
 		}
 	}
-	a.setProcessState(ctx, c, life)
+	a.setProcessState(c, life)
 	ev := a.event(c)
 	ev.Status = s.Phase.String()
 	ev.Reason = s.Reason
@@ -47,7 +47,7 @@ func (a *hostAgent) recordEnd(ctx *actor.Context, c *child, s agent.Status, e *l
 	})
 	a.releaseStopSlot(ctx, c)
 	if c.stopRequested && s.Phase == agent.Stopped {
-		a.batchEnd(ctx, ev)
+		a.ends.add(ctx, ev, a.procs[ev.Mesh].stopping == 0)
 	} else {
 		ctx.Proc().Emit(ev)
 	}
@@ -69,77 +69,6 @@ func exitStep(e *launch.Exit) string {
 		return "proc.exit.signal"
 	}
 	return "proc.exit.code"
-}
-
-// endBatchDelay is the wait of a requested end for other ends. A mesh on a busy machine takes this
-// long to stop.
-const endBatchDelay = time.Second
-
-// batchEnd reports a requested end together with those that follow soon. A stopped mesh thus causes
-// one event per host instead of one per proc. All go out before the reply to the stop.
-func (a *hostAgent) batchEnd(ctx *actor.Context, e actor.Event) {
-	e.StderrTail = nil
-	a.batchedEnds = append(a.batchedEnds, e)
-	if a.procs[e.Mesh].stopping == 0 {
-		a.flushEnds(ctx)
-	} else if len(a.batchedEnds) == 1 {
-		ctx.After(endBatchDelay, a.flushEnds)
-	}
-}
-
-// flushEnds publishes the waiting ends. Equal ends of adjacent ranks share an event.
-func (a *hostAgent) flushEnds(ctx *actor.Context) {
-	slices.SortStableFunc(a.batchedEnds, func(x, y actor.Event) int {
-		if x.Mesh != y.Mesh {
-			return cmp.Compare(x.Mesh, y.Mesh)
-		}
-		return cmp.Compare(x.Rank, y.Rank)
-	})
-	runs := agent.JoinRuns(a.batchedEnds)
-	a.batchedEnds = nil
-	for _, e := range runs {
-		ctx.Proc().Emit(e)
-	}
-}
-
-// event returns the event of a proc's present state.
-func (a *hostAgent) event(c *child) actor.Event {
-	s := a.status(c)
-	return actor.Event{
-		Kind: actor.KindProc, Status: s.Phase.String(), Reason: s.Reason, Mesh: c.mesh.ID.String(), Rank: c.rank,
-		Gen: int(c.id.Gen), ProcIndex: int(c.id.Index), PerProcess: c.mesh.PerProcess, Host: a.id.String(),
-		At: time.Now(),
-	}
-}
-
-// setProcessState advances the state of a proc's process.
-func (a *hostAgent) setProcessState(_ *actor.Context, c *child, to agent.ProcessState) {
-	if next, ok := c.state.Advance(to); ok {
-		c.update(func() { c.state = next })
-		a.updateTable(c)
-	}
-}
-
-// updateTable copies the process details of a proc into the table.
-func (a *hostAgent) updateTable(c *child) {
-	a.table.UpdateState(c.mesh.ID.String(), c.rank, func(s *agent.State) {
-		if s.Gen != int(c.id.Gen) {
-			return
-		}
-		p := agent.ProcInfo{Host: a.id.String(), Program: c.mesh.Command.Path}
-		if s.Proc != nil {
-			p = *s.Proc
-		}
-		p.State = c.state
-		p.Adopted = c.adopted
-		p.GraceExpired = c.graceExpired
-		if c.process != nil {
-			p.PID = c.process.PID()
-			p.Started = c.process.Started()
-			p.Unenforced = c.process.Unenforced()
-		}
-		s.Proc = &p
-	})
 }
 
 // retireMesh records that the last proc of a mesh has ended. It forgets the oldest ended mesh
@@ -210,5 +139,5 @@ func (a *hostAgent) stopAll(ctx *actor.Context, grace time.Duration) {
 			a.onGraceExpired(ctx, c)
 		}
 	}
-	a.flushEnds(ctx)
+	a.ends.flush(ctx)
 }

@@ -2,7 +2,9 @@ package host
 
 import (
 	"iter"
+	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -85,4 +87,55 @@ func (s *meshProcs) count(c *child, n int) {
 		s.running += n
 	}
 	s.alive += n
+}
+
+// procRecords are the procs of a host and the records of them that the agent serves.
+type procRecords struct {
+	host  subjects.HostID
+	table *agent.Table
+	procs procIndex
+}
+
+func (r *procRecords) status(c *child) agent.Status {
+	return r.table.Status(c.mesh.ID.String(), c.rank)
+}
+
+// event returns the event of a proc's present state.
+func (r *procRecords) event(c *child) actor.Event {
+	s := r.status(c)
+	return actor.Event{
+		Kind: actor.KindProc, Status: s.Phase.String(), Reason: s.Reason, Mesh: c.mesh.ID.String(), Rank: c.rank,
+		Gen: int(c.id.Gen), ProcIndex: int(c.id.Index), PerProcess: c.mesh.PerProcess, Host: r.host.String(),
+		At: time.Now(),
+	}
+}
+
+// setProcessState advances the state of a proc's process.
+func (r *procRecords) setProcessState(c *child, to agent.ProcessState) {
+	if next, ok := c.state.Advance(to); ok {
+		c.update(func() { c.state = next })
+		r.updateTable(c)
+	}
+}
+
+// updateTable copies the process details of a proc into the table.
+func (r *procRecords) updateTable(c *child) {
+	r.table.UpdateState(c.mesh.ID.String(), c.rank, func(s *agent.State) {
+		if s.Gen != int(c.id.Gen) {
+			return
+		}
+		p := agent.ProcInfo{Host: r.host.String(), Program: c.mesh.Command.Path}
+		if s.Proc != nil {
+			p = *s.Proc
+		}
+		p.State = c.state
+		p.Adopted = c.adopted
+		p.GraceExpired = c.graceExpired
+		if c.process != nil {
+			p.PID = c.process.PID()
+			p.Started = c.process.Started()
+			p.Unenforced = c.process.Unenforced()
+		}
+		s.Proc = &p
+	})
 }

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -70,7 +69,7 @@ func (a *hostAgent) stopMesh(ctx *actor.Context, s agent.StopRequest) {
 			}
 			asked++
 			c.update(func() { c.stopRequested, c.stopReason = true, s.Reason })
-			a.setProcessState(ctx, c, agent.ProcessStopping)
+			a.setProcessState(c, agent.ProcessStopping)
 			a.stops.acquire(ctx, func(ctx *actor.Context) {
 				if c.state.Terminal() {
 					a.stops.release(ctx)
@@ -114,27 +113,16 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace ti
 	if grace <= 0 {
 		grace = keys.TerminateGrace.Get(a.opts.Config)
 	}
-	var asked []agent.State
+	asked := a.table.Alive(mesh)
 	ids := map[string]bool{}
-	for _, st := range a.table.States(mesh) {
-		if st.Status.Phase.Terminal() {
-			continue
-		}
-		asked = append(asked, st)
+	for _, st := range asked {
 		ids[st.ID] = true
 	}
 	for id := range ids {
 		a.stopMesh(ctx, agent.StopRequest{ID: id, Reason: reason, Grace: grace})
 	}
 	bound := StopBound(len(asked), a.stops.limit, grace, keys.TerminateKillWait.Get(a.opts.Config))
-	a.table.WhenEnded(ctx, asked, bound, func(ctx *actor.Context) {
-		for i, st := range asked {
-			if now, ok := a.table.State(st.ID, st.Rank); ok {
-				asked[i] = now
-			}
-		}
-		done(ctx, agent.SummarizeStop(asked))
-	})
+	a.table.WhenEnded(ctx, asked, bound, done)
 }
 
 // StopBound returns the maximum time to stop a number of procs with a grace, some of them at a
@@ -160,40 +148,6 @@ func (a *hostAgent) cordon(ctx *actor.Context, c agent.CordonRequest) (agent.Hos
 		a.emitHostEvent(ctx, "host.uncordon", c.Reason)
 	}
 	return a.info(), nil
-}
-
-// takeHost changes the owner of the host (HOST-9).
-func (a *hostAgent) takeHost(ctx *actor.Context, t agent.TakeHostRequest) (agent.HostInfo, error) {
-	by := sender(ctx)
-	if by == "" {
-		return a.info(), errors.New("a plain NATS client cannot own a host: take it from a castnet program")
-	}
-	if t.Force || a.owner == "" || a.owner == by {
-		a.owner = by
-		if t.Release {
-			a.owner = ""
-		}
-		return a.info(), nil
-	}
-	return a.info(), fmt.Errorf("host %s is owned by %s: want a request of the owner, or force",
-		a.id.Label(), a.owner)
-}
-
-// checkOwner refuses a sender other than the host's owner, if it has one (HOST-9).
-func (a *hostAgent) checkOwner(ctx *actor.Context) error {
-	if by := sender(ctx); a.owner != "" && a.owner != by {
-		return fmt.Errorf("host %s is owned by %s: only the owner can stop it; take it first", a.id.Label(),
-			a.owner)
-	}
-	return nil
-}
-
-// sender returns the sending process of a message, or "" for foreign clients.
-func sender(ctx *actor.Context) string {
-	if s := ctx.Sender(); s.IsValid() {
-		return s.Proc.Process().String()
-	}
-	return ""
 }
 
 // emitHostEvent publishes an event of the host on `ev.`.

@@ -31,27 +31,18 @@ func (a *procAgent) stopActor(ctx *actor.Context, name, reason string) {
 // StopAll stops every actor, then requests the close of the proc (AGT-8). After the grace,
 // unfinished actors end with the proc.
 func (a *procAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.StopSummary, error) {
-	var asked []agent.State
-	for _, st := range a.table.States("") {
-		if !st.Status.Phase.Terminal() {
-			asked = append(asked, st)
-			a.stopActor(ctx, st.ID, s.Reason)
-		}
+	asked := a.table.Alive("")
+	for _, st := range asked {
+		a.stopActor(ctx, st.ID, s.Reason)
 	}
 	first := !a.leaving
 	a.leaving = true
-	sum := func() agent.StopSummary {
-		for i, st := range asked {
-			if now := a.table.States(st.ID); len(now) > 0 {
-				asked[i] = now[0]
-			}
-			asked[i].Rank = ctx.Point().Rank()
-		}
-		return agent.SummarizeStop(asked)
-	}
+	rank := ctx.Point().Rank()
 	answer := actor.Defer[agent.StopSummary](ctx)
-	a.table.WhenEnded(ctx, asked, s.Grace, func(ctx *actor.Context) {
-		done := sum()
+	a.table.WhenEnded(ctx, asked, s.Grace, func(ctx *actor.Context, done agent.StopSummary) {
+		for i := range done.Remaining {
+			done.Remaining[i].Rank = rank
+		}
 		answer.Reply(done, nil)
 		if first { // the reply leaves before the close of the proc, which flushes
 			a.onLeave(done.Failed > 0 || len(done.Remaining) > 0)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -11,9 +10,7 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
-	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/text"
-	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
@@ -30,19 +27,9 @@ JSON: mesh, phase, healthy, answer, causes (kind, region, ranks, reason, since, 
 		Example:           "  castnet explain demo\n  castnet explain demo -o json",
 		Args:              flags.WantArgs(1, 1),
 		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),
-		RunE: func(c *cobra.Command, args []string) error {
-			t, err := target.ParseMesh(args[0], "explain")
-			if err != nil {
-				return err
-			}
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
-				v, missing, err := t.Inspect(ctx, conn)
-				if err != nil {
-					return err
-				}
-				return errors.Join(showExplanation(a.Printer, v.Explanation()), missing)
-			})
-		},
+		RunE: runInspect(a, "explain", func(v inspect.View) error {
+			return showExplanation(a.Printer, v.Explanation())
+		}),
 	}
 }
 

@@ -47,19 +47,26 @@ the system controller owns, world (status, reason, status_age, stopping_reason).
 		Example:           "  castnet mesh show demo\n  castnet mesh show demo -o json",
 		Args:              flags.WantArgs(1, 1),
 		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),
-		RunE: func(c *cobra.Command, args []string) error {
-			t, err := target.ParseMesh(args[0], "mesh show")
+		RunE:              runInspect(a, "mesh show", func(v inspect.View) error { return showMesh(a.Printer, v) }),
+	}
+}
+
+// runInspect returns the function of a command that shows the view of a mesh.
+func runInspect(
+	a *app.App, command string, show func(inspect.View) error,
+) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		t, err := target.ParseMesh(args[0], command)
+		if err != nil {
+			return err
+		}
+		return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+			v, missing, err := t.Inspect(ctx, conn)
 			if err != nil {
 				return err
 			}
-			return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
-				v, missing, err := t.Inspect(ctx, conn)
-				if err != nil {
-					return err
-				}
-				return errors.Join(showMesh(a.Printer, v), missing)
-			})
-		},
+			return errors.Join(show(v), missing)
+		})
 	}
 }
 

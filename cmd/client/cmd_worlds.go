@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,20 +69,12 @@ func listWorlds(ctx context.Context, out *output.Printer, conn *mesh.Net, f syst
 		out.Notef("no worlds: `castnet apply -f FILE` declares them")
 	}
 	for _, name := range f.Worlds {
-		if !hasWorld(now.Worlds, name) && len(f.WorldLabels) == 0 {
+		found := slices.ContainsFunc(now.Worlds, func(w system.WorldState) bool { return w.Name == name })
+		if !found && len(f.WorldLabels) == 0 {
 			return errors.Join(err, cli.WithCode(cli.ExitNotFound, &system.NotFoundError{What: "world " + name}))
 		}
 	}
 	return err
-}
-
-func hasWorld(all []system.WorldState, name string) bool {
-	for _, w := range all {
-		if w.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 func worldStatus(out *output.Printer, w system.WorldState) string {

@@ -49,7 +49,7 @@ func Meshes(ctx context.Context, conn *mesh.Net, all bool) (records []MeshSummar
 	if err != nil {
 		return nil, nil, err
 	}
-	states := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !all && !HasLiveRank(m) })
+	states := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !all && !m.Alive() })
 	detached, err := conn.Detached(ctx)
 	if err != nil && !errors.Is(err, system.ErrNoController) {
 		return nil, nil, err
@@ -59,7 +59,7 @@ func Meshes(ctx context.Context, conn *mesh.Net, all bool) (records []MeshSummar
 	defer cancel()
 	askEach(states, func(i int, m mesh.MeshState) {
 		records[i] = summarize(m)
-		if HasLiveRank(m) {
+		if m.Alive() {
 			records[i].Owner.inspect(within, conn, m.Procs.Describe(), detached)
 			return
 		}

@@ -25,11 +25,6 @@ type Proc struct {
 	Adopted  bool       `json:"adopted,omitempty"` // launched by an earlier hostd
 }
 
-// HasLiveRank reports whether a rank of the mesh has not ended.
-func HasLiveRank(m mesh.MeshState) bool {
-	return slices.ContainsFunc(m.States, func(s agent.State) bool { return !s.Status.Phase.Terminal() })
-}
-
 // Procs returns the wanted ranks in order. For a moved rank it ignores the earlier generation
 // on the former host.
 func Procs(m mesh.MeshState, want func(rank int) bool) []Proc {

@@ -29,7 +29,7 @@ func Meshes(ctx context.Context, conn *mesh.Net, _ []string) ([]string, error) {
 	meshes, err := conn.Meshes(ctx)
 	var names []string
 	for _, m := range meshes {
-		if inspect.HasLiveRank(m) {
+		if m.Alive() {
 			names = append(names, m.Procs.ID().Label())
 		}
 	}

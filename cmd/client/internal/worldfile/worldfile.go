@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -102,11 +103,7 @@ func (f *worldParser) fields(v cli.Value, what string, by map[string]func(cli.Va
 	for _, field := range v.Fields {
 		read, ok := by[field.Key]
 		if !ok {
-			var known []string
-			for k := range by {
-				known = append(known, k)
-			}
-			slices.Sort(known)
+			known := slices.Sorted(maps.Keys(by))
 			f.addError(
 				field.Position, "unknown key %q in %s: want one of %s", field.Key, what, strings.Join(known, ", "),
 			)
