@@ -138,6 +138,11 @@ func (s StopSummary) Merge(o StopSummary) StopSummary {
 	}
 }
 
+// Alive returns the states of the ranks that have not ended. It reuses the slice.
+func Alive(states []State) []State {
+	return slices.DeleteFunc(states, func(s State) bool { return s.Status.Phase.Terminal() })
+}
+
 // SummarizeStop summarizes the states of ranks after a stop request.
 func SummarizeStop(asked []State) StopSummary {
 	s := StopSummary{Requested: len(asked)}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/castnet-io/castnet/actor"
 )
@@ -15,7 +14,7 @@ func stop(a Agent, ctx *actor.Context, s StopRequest) (Overlay, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(states, func(st State) bool { return !st.Status.Phase.Terminal() }) {
+		if len(Alive(states)) == 0 {
 			return nil, fmt.Errorf("no rank of %s is alive here", s.ID)
 		}
 	}

@@ -356,11 +356,6 @@ func (t *Table) States(id string) []State {
 	return out
 }
 
-// Alive lists the records of the ranks that have not ended, as States does.
-func (t *Table) Alive(id string) []State {
-	return slices.DeleteFunc(t.States(id), func(s State) bool { return s.Status.Phase.Terminal() })
-}
-
 // SummarizeStop summarizes ranks by their present records.
 func (t *Table) SummarizeStop(asked []State) StopSummary {
 	for i, s := range asked {

@@ -185,7 +185,7 @@ func (c *hostsController) Stop(ctx *actor.Context, s agent.StopRequest) (agent.O
 // StopAll releases the hosts, and then ends the controller (AGT-8).
 func (c *hostsController) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.StopSummary, error) {
 	c.shuttingDown = true
-	asked := c.table.Alive("")
+	asked := agent.Alive(c.table.States(""))
 	answer := actor.Defer[agent.StopSummary](ctx)
 	c.requestRelease(ctx, s.Reason, func(ctx *actor.Context, err error) {
 		answer.Reply(c.table.SummarizeStop(asked), err)

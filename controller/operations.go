@@ -125,7 +125,7 @@ func (c *controller) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.
 	c.shuttingDown = true
 	var asked []agent.State
 	if c.fenced == nil {
-		asked = c.table.Alive("")
+		asked = agent.Alive(c.table.States(""))
 	}
 	if s.Grace <= 0 {
 		s.Grace = c.stopGrace()

@@ -70,7 +70,7 @@ func MeshOfRuns[T any](r Region, rest T, runs ...Run[T]) (ValueMesh[T], error) {
 	}
 	p := newPacker(comparerOf(values))
 	for i, run := range runs {
-		if err := r.checkRun(run.Begin, run.End, p.end()); err != nil {
+		if err := checkRun(r.NumRanks(), run.Begin, run.End, p.end()); err != nil {
 			return ValueMesh[T]{}, err
 		}
 		p.fillTo(run.Begin, 0)
@@ -80,12 +80,12 @@ func MeshOfRuns[T any](r Region, rest T, runs ...Run[T]) (ValueMesh[T], error) {
 	return pick(values, p.build(r)), nil
 }
 
-// checkRun returns an error unless a run of ranks is in the region and begins after another.
-func (r Region) checkRun(begin, end, after int) error {
+// checkRun returns an error unless a run is within the ranks and begins after another one.
+func checkRun(ranks, begin, end, after int) error {
 	want := ""
 	switch {
-	case begin < 0 || end > r.NumRanks():
-		want = fmt.Sprintf("ranks from 0 to %d", r.NumRanks()-1)
+	case begin < 0 || end > ranks:
+		want = fmt.Sprintf("ranks from 0 to %d", ranks-1)
 	case end <= begin:
 		want = "an end after the begin"
 	case begin < after:

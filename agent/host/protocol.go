@@ -113,7 +113,7 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace ti
 	if grace <= 0 {
 		grace = keys.TerminateGrace.Get(a.opts.Config)
 	}
-	asked := a.table.Alive(mesh)
+	asked := agent.Alive(a.table.States(mesh))
 	ids := map[string]bool{}
 	for _, st := range asked {
 		ids[st.ID] = true

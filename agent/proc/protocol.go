@@ -31,7 +31,7 @@ func (a *procAgent) stopActor(ctx *actor.Context, name, reason string) {
 // StopAll stops every actor, then requests the close of the proc (AGT-8). After the grace,
 // unfinished actors end with the proc.
 func (a *procAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.StopSummary, error) {
-	asked := a.table.Alive("")
+	asked := agent.Alive(a.table.States(""))
 	for _, st := range asked {
 		a.stopActor(ctx, st.ID, s.Reason)
 	}
