@@ -97,7 +97,7 @@ func (ob *outbox) sendColocated(o *outbound) error {
 		if to == nil {
 			return err
 		}
-		if room := to.roomSignal(); room != nil {
+		if room := to.roomSignal(false); room != nil {
 			select {
 			case <-room:
 			case <-ctx.Done():

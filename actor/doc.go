@@ -106,8 +106,10 @@
 // After a failed repair of a link its messages have fates, its calls fail, and a new link begins.
 // Messages of a dead proc are dropped. An event covers only the ranks of its mesh, as far as this
 // process knows the mesh's size. If a caller gives up, its message's Context ends or it is not
-// handled. A mailbox holds 1,024 messages (Options), one batch in work, and 8 MiB of SendWait per
-// remote proc. The queue to one process holds 8 MiB (ErrBacklog).
+// handled. A mailbox holds 1,024 messages (Options), one batch in work, and from each remote proc
+// 8 MiB of SendWait per endpoint, or two larger messages. Large messages of others may be on their
+// way besides. This credit also holds over several links. The queue to one process holds 8 MiB
+// (ErrBacklog).
 //
 // Handlers may block; other actors do not wait for them. An actor calls on its own turn, so two
 // actors that call each other wait for their deadlines. Use Context.Go for work off the turn, and

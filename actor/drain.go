@@ -10,7 +10,9 @@ func (b *mailbox) drain(why *Error) (tell func()) {
 	b.claimedAtDrain = b.claimed.Load()
 	parts := append(unhandledRanges(b.batch, int(b.claimedAtDrain), outSide),
 		unhandledRanges(b.order, 0, inSide)...)
-	b.order, b.queued = nil, 0
+	b.order = nil
+	b.queued = 0
+	b.credited = 0
 	b.signalRoom() // to be refused
 	return func() {
 		for _, part := range parts {

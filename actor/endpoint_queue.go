@@ -167,7 +167,6 @@ func serveSend[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M,
 
 // serveRemote is serveSend for a message from another process.
 func serveRemote[M, R any](l *typedQueue[M, R], in *instance, r *remoteBatch, i int) {
-	in.mailbox.credit.consume(r, i)
 	raw := r.messages[i].Body(r.data)
 	m, ok := decodeBytes[M](raw, &l.blocks)
 	if !ok {

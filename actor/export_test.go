@@ -7,6 +7,17 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
+// LimitWaits sets the credit of SendWait to an endpoint of another proc.
+func (p *Proc) LimitWaits(bytes int64) { p.outbox.waitWindow = bytes }
+
+// ForgetTargets forgets the targets in other procs, as a full table does.
+func (p *Proc) ForgetTargets() {
+	p.outbox.mu.Lock()
+	defer p.outbox.mu.Unlock()
+	p.outbox.forget()
+	p.outbox.last.Store(nil)
+}
+
 // Waiting says how many ports are open and how many calls wait.
 func (p *Proc) Waiting() (ports, calls int) {
 	p.ports.mu.Lock()

@@ -305,7 +305,6 @@ func (in *instance) handleBatch() (goOn bool) {
 			in.mailbox.batchesReplies = false
 			in.proc.links.FlushBatch()
 		}
-		in.mailbox.credit.flush()
 		if !goOn {
 			// may hand the actor to another goroutine; do not use it after that
 			goOn = in.handleCrash(recover())

@@ -28,7 +28,8 @@ type mailbox struct {
 	queues         []*slot       // guarded by the lock
 	order          []run         // guarded by the lock: incoming messages
 	queued         int           // guarded by the lock: messages in order
-	roomFreed      chan struct{} // guarded by the lock: closed when there is room again; nil: no waiter
+	credited       int           // guarded by the lock: of these, those of SendWait from other procs
+	roomFreed      chan struct{} // guarded by the lock: closed when they are taken up; nil: no waiter
 	pushes         uint8         // guarded by the lock: picks the sample
 	nextSample     sample        // guarded by the lock: an incoming message
 	lastArrival    int64         // guarded by the lock: when the last came in, if its sender had looked
@@ -50,10 +51,9 @@ type mailbox struct {
 	batchesReplies bool
 	// the turn's: yields to other goroutines before it rests; answered callers often send again
 	lingerSteps int
-	batchTime   int64         // the turn's: the time it was taken up, when known
-	sendCtx     Context       // the turn's, except its origin: of messages without caller and trace
-	tracedCtx   *Context      // the turn's: the same for the latest trace; nil: there was none
-	credit      creditTracker // the turn's
+	batchTime   int64    // the turn's: the time it was taken up, when known
+	sendCtx     Context  // the turn's, except its origin: of messages without caller and trace
+	tracedCtx   *Context // the turn's: the same for the latest trace; nil: there was none
 }
 
 // slot is an endpoint queue and the endpoint of its last lookup.
@@ -178,7 +178,7 @@ func (in *instance) appendRun(at *slot, n int, now int64) (wake bool) {
 func send[M, R any](in *instance, s *endpointSpec, lt queuedMessage[M, R], now int64) (ok bool, why *Error) {
 	in.mu.Lock()
 	to := in.slotFor(s)
-	if to == nil || in.refuses() || in.mailbox.queued >= int(in.limit) {
+	if to == nil || in.refuses() || in.mailbox.counted() >= int(in.limit) {
 		why = in.refusal(to, s.name)
 		in.mu.Unlock()
 		return true, why
@@ -204,7 +204,7 @@ func (in *instance) deliver(d *Delivery) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	to := in.slotByName(d.Port)
-	if to == nil || in.refuses() || in.mailbox.queued >= int(in.limit) {
+	if to == nil || in.refuses() || in.mailbox.counted() >= int(in.limit) {
 		return in.refusal(to, d.Port)
 	}
 	if d.Reply != "" && to.queue.method().urgent && !in.proc.process.urgents.accept(d) {
@@ -216,7 +216,7 @@ func (in *instance) deliver(d *Delivery) error {
 }
 
 // enqueueRemote enqueues messages from another process up to the first refusal, and returns their
-// number. Messages of SendWait enter even a full mailbox: their link limits the sender.
+// number. Messages of SendWait enter even a full mailbox: credit limits their sender.
 func (in *instance) enqueueRemote(r *remoteBatch, came *link.Inbound) (taken int, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -224,9 +224,11 @@ func (in *instance) enqueueRemote(r *remoteBatch, came *link.Inbound) (taken int
 	if to == nil || in.refuses() {
 		return 0, in.refusal(to, r.port)
 	}
-	for taken < len(came.Bodies) && (came.Bodies[taken].Wait != 0 ||
-		in.mailbox.queued+taken < int(in.limit)) {
-		taken++
+	taken = len(came.Bodies)
+	if came.Envelope.Wait {
+		in.mailbox.credited += taken
+	} else {
+		taken = min(taken, max(0, int(in.limit)-in.mailbox.counted()))
 	}
 	if taken > 0 {
 		r.fill(came.Data, came.Bodies[:taken])
@@ -247,6 +249,7 @@ func (b *mailbox) takeBatch() {
 	b.batch, b.order = b.order, b.batch[:0]
 	b.batchSize = uint32(b.queued)
 	b.queued = 0
+	b.credited = 0
 	b.signalRoom()
 	b.sample = b.nextSample
 	b.nextSample = sample{}
@@ -303,6 +306,9 @@ func (b *mailbox) shrink() {
 	}
 }
 
+// counted is the number of messages that count for the limit. The lock is held.
+func (b *mailbox) counted() int { return b.queued - b.credited }
+
 // signalRoom wakes senders waiting for room. The lock is held.
 func (b *mailbox) signalRoom() {
 	if b.roomFreed != nil {
@@ -311,13 +317,13 @@ func (b *mailbox) signalRoom() {
 	}
 }
 
-// roomSignal returns a channel that is closed when there may be room again; nil if there is room
-// now.
-func (in *instance) roomSignal() <-chan struct{} {
+// roomSignal returns a channel that is closed when the actor takes up its incoming messages. It is
+// nil if there is room now; for a request for credit, if there are no messages.
+func (in *instance) roomSignal(credit bool) <-chan struct{} {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	b := in.mailbox
-	if b == nil || in.refuses() || b.queued < int(in.limit) {
+	if b == nil || in.refuses() || b.queued == 0 || !credit && b.counted() < int(in.limit) {
 		return nil
 	}
 	if b.roomFreed == nil {

@@ -126,6 +126,7 @@ const (
 	portLink      = "_link"   // the message is the actor to be linked to
 	portInfo      = "_info"   // answered with an Info; of the client: the proc's
 	portBounce    = "_back"   // receives dead letters
+	portCredit    = "_credit" // answered when the actor takes up its messages
 )
 
 // endObserver observes an actor's end. down must not block.

@@ -55,6 +55,20 @@ func (p *Proc) deliverSystem(d *Delivery) error {
 		}
 		d.complete(in.info(), nil)
 		return nil
+	case portCredit:
+		if in == nil {
+			return p.noActor(d.Actor, d.Port)
+		}
+		if p.workers.n.Load() >= maxCreditRequests {
+			return errorf(CodeBacklog, target, d.Port, "too many senders wait for credit")
+		}
+		p.workers.run(func() {
+			if taken := in.roomSignal(true); taken != nil {
+				<-taken
+			}
+			d.complete(None{}, nil)
+		})
+		return nil
 	}
 	return p.ports.missingError(d.Actor, d.Port)
 }

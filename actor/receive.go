@@ -213,8 +213,8 @@ func (b *inbox) deliverInbound(in *link.Inbound) (taken int, err error) {
 	}
 	if pt == nil && e.Reply == "" && e.TTL == 0 && !strings.HasPrefix(e.Port, "_") {
 		if to := p.find(e.Actor); to != nil {
-			return to.enqueueRemote(&remoteBatch{p: p, from: from, peer: in.From, actor: e.Actor,
-				port: e.Port, trace: e.CopyTrace()}, in)
+			return to.enqueueRemote(&remoteBatch{p: p, from: from, actor: e.Actor, port: e.Port,
+				trace: e.CopyTrace()}, in)
 		}
 	}
 	for i, lt := range in.Bodies {
@@ -229,7 +229,6 @@ func (b *inbox) deliverInbound(in *link.Inbound) (taken int, err error) {
 		if err != nil {
 			return i, err
 		}
-		p.links.Consumed(in.From, uint64(lt.Wait)) // it does not wait for room
 	}
 	return len(in.Bodies), nil
 }

@@ -14,7 +14,6 @@ type remoteBatch struct {
 	multicast   *LocalMulticast // set: a multicast message; the fields below are unused
 	p           *Proc
 	from        subjects.ActorID
-	peer        *link.Peer
 	actor, port string
 	trace       *wire.Trace    // nil: none
 	data        []byte         // the packet with the bodies
@@ -54,43 +53,11 @@ func (r *remoteBatch) delivery(raw []byte) *Delivery {
 
 // refuse notifies the sender that no handler runs the messages [from, to).
 func (r *remoteBatch) refuse(from, to int, typ string, why *Error) {
-	var waited uint64
-	for _, lt := range r.messages[from:to] {
+	for range to - from {
 		d := r.delivery(nil)
 		d.typ = typ
 		r.p.deadLetters.reject(d, why)
-		waited += uint64(lt.Wait)
 	}
-	r.p.links.Consumed(r.peer, waited)
-}
-
-// creditTracker counts consumed SendWait messages not yet reported to their link. It belongs to the
-// turn.
-type creditTracker struct {
-	batch *remoteBatch
-	bytes uint64
-}
-
-// creditStep is the number of bytes consumed before a report to the link.
-const creditStep = 32 << 10
-
-// consume takes up the i-th message of a run.
-func (t *creditTracker) consume(r *remoteBatch, i int) {
-	if t.batch != r { // to write a pointer costs more than to look
-		t.batch = r
-	}
-	t.bytes += uint64(r.messages[i].Wait)
-	if i == len(r.messages)-1 || t.bytes >= creditStep {
-		t.flush()
-	}
-}
-
-// flush reports to the link. A partly handled batch needs it.
-func (t *creditTracker) flush() {
-	if t.bytes > 0 {
-		t.batch.p.links.Consumed(t.batch.peer, t.bytes)
-	}
-	*t = creditTracker{}
 }
 
 // blocks are copies of small bodies out of their packets. A kept body then keeps a block, not a

@@ -80,9 +80,10 @@ func TestLink_serverRestartLosesNoMessage_DEL3(t *testing.T) {
 	require.NotZero(t, resent(), "something was lost on the way, and came all the same")
 	require.Zero(t, a.Stats().Bounced+b.Stats().Bounced)
 	for _, p := range []*actor.Proc{a, b} {
-		peer := p.Info().Peers[0]
-		require.Equal(t, peer.Sent, peer.Acked)
-		require.Empty(t, peer.StallReason)
+		testkit.Until(t, "the grant of credit is acknowledged", func() bool {
+			peer := p.Info().Peers[0]
+			return peer.Sent == peer.Acked && peer.StallReason == ""
+		})
 	}
 }
 

@@ -2,14 +2,13 @@ package actor_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/bus/bustest"
-	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
@@ -27,13 +26,11 @@ func TestSendWait_losesNothingToASlowRemoteActor(t *testing.T) {
 	require.Zero(t, a.Stats().Bounced)
 }
 
-// held are two procs whose links hold back after 64 KiB of messages that wait.
+// held is a pair that has credit for 64 KiB of messages that wait.
 func held(t *testing.T) (a, b *actor.Proc) {
 	t.Helper()
-	srv := bustest.Server(t)
-	cfg := link.Config{WaitWindow: 64 << 10}
-	a = startOn(t, bustest.Open(t, srv), newHost(t, "left").Proc(), cfg, ledgers(), mailers())
-	b = startOn(t, bustest.Open(t, srv), newHost(t, "right").Proc(), cfg, ledgers(), mailers())
+	a, b = pair(t)
+	a.LimitWaits(64 << 10)
 	return a, b
 }
 
@@ -98,10 +95,31 @@ func TestSendWait_entersAFullMailbox(t *testing.T) {
 	n := filled(t, ref)
 	require.Greater(t, n, 10)
 	require.Zero(t, a.Stats().Bounced)
-	require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me", N: n}))
+	for i := range 3 {
+		require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me", N: n + i}))
+	}
 	require.NoError(t, a.Flush(testkit.Soon(t)))
-	require.EqualValues(t, 1, a.Stats().Bounced, "Post does not wait, and finds it full")
+	require.EqualValues(t, 1, a.Stats().Bounced, "Send does not wait: two have room, and one finds it full")
 	require.ErrorIs(t, a.DeadLetters()[0].Reason, actor.ErrMailboxFull)
+}
+
+func TestSendWait_leavesRoomForOthers_DEL6(t *testing.T) {
+	t.Parallel()
+	a, b := held(t)
+	ref, book := newLedger(t, b, a, actor.Mailbox(2))
+	open := book.shut()
+	defer open()
+	n := filled(t, ref)
+	testkit.Until(t, "all have come", func() bool { return queued(b, ref.ID().Name) == n-1 })
+	called := make(chan error, 1)
+	go func() {
+		_, err := enter.Call(testkit.Soon(t), ref, entry{By: "other"})
+		called <- err
+	}()
+	testkit.Until(t, "the call waits", func() bool { return queued(b, ref.ID().Name) == n })
+	open()
+	require.NoError(t, testkit.Next(t, called))
+	book.inOrder(t)
 }
 
 func TestSendWait_endsWithItsContextAndNamesTheReceiver(t *testing.T) {
@@ -164,13 +182,10 @@ func TestSendWait_returnedMessagesFreeRoom(t *testing.T) {
 	other, err := actor.Spawn(t.Context(), b, ledger, "second", second)
 	require.NoError(t, err)
 	other = actor.RefOf[*Ledger](other.ID()).Via(a)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, enter.SendWait(ctx, other, padded(0)), actor.ErrBacklog, "the room is the link's")
-	b.KillActor(ref.ID().Name, "enough")
-	for i := range 1_000 { // each time enough to use the room up several times
-		require.NoError(t, enter.SendWait(testkit.Soon(t), other, padded(i)))
+	for i := range 1_000 { // each time enough to use the credit up several times
+		require.NoError(t, enter.SendWait(testkit.Soon(t), other, padded(i)), "the credit is the mailbox's")
 	}
+	b.KillActor(ref.ID().Name, "enough")
 	for i := range 1_000 { // what is refused at once gives it back, too
 		require.NoError(t, enter.SendWait(testkit.Soon(t), ref, padded(i)))
 	}
@@ -178,4 +193,57 @@ func TestSendWait_returnedMessagesFreeRoom(t *testing.T) {
 	testkit.Until(t, "all came back", func() bool { return a.Stats().Bounced == uint64(n-1+1_000) })
 	testkit.Until(t, "the others are handled", func() bool { return second.count() == 1_000 })
 	second.inOrder(t)
+}
+
+func TestSendWait_creditHoldsOverSeveralLinks_DEL6(t *testing.T) {
+	t.Parallel()
+	a, b := held(t)
+	ref, book := newLedger(t, b, a)
+	open := book.shut()
+	defer open()
+	n := filled(t, ref)
+	for range 5 {
+		a.LinkOver(b.ID().Process(), math.MaxUint64) // the request for credit is lost, and repeated
+		require.Zero(t, filled(t, ref))
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- enter.SendWait(testkit.Soon(t), ref, padded(n)) }()
+	open()
+	require.NoError(t, testkit.Next(t, waited))
+	testkit.Until(t, "all are handled", func() bool { return book.count() == n+1 })
+	book.inOrder(t)
+}
+
+func TestSendWait_endsWhenRequestsForCreditAreLostTwice(t *testing.T) {
+	t.Parallel()
+	a, b := held(t)
+	ref, book := newLedger(t, b, a)
+	defer book.shut()()
+	n := filled(t, ref)
+	waited := make(chan error, 1)
+	go func() { waited <- enter.SendWait(testkit.Soon(t), ref, padded(n)) }()
+	testkit.Until(t, "it ends", func() bool {
+		a.LinkOver(b.ID().Process(), math.MaxUint64)
+		return len(waited) > 0
+	})
+	require.ErrorIs(t, <-waited, actor.ErrLinkBroken)
+	require.Zero(t, filled(t, ref), "the credit is still in use")
+}
+
+func TestSendWait_forgottenTargetsBeginWithARequest_DEL6(t *testing.T) {
+	t.Parallel()
+	a, b := held(t)
+	ref, book := newLedger(t, b, a)
+	defer book.shut()()
+	for n := 0; ; n++ {
+		require.Less(t, n, 1_000, "its sender is held back")
+		a.ForgetTargets()
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		err := enter.SendWait(ctx, ref, padded(n))
+		cancel()
+		if err != nil {
+			require.ErrorIs(t, err, actor.ErrBacklog)
+			return
+		}
+	}
 }

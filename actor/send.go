@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxTargets bounds the remembered targets in other procs; a full table is cleared.
+// maxTargets bounds the remembered targets in other procs, besides those with an open request for
+// credit; a full table is cleared.
 const maxTargets = 1 << 16
 
 // outbox sends the messages of a proc to other procs. It caches their targets.
@@ -24,13 +26,17 @@ type outbox struct {
 	bufs sync.Pool              // of *[]byte, to encode into
 	last atomic.Pointer[target] // most messages go where the one before went
 
-	mu  sync.Mutex // guards all
-	all map[subjects.PortID]*target
+	mu         sync.Mutex // guards the fields below
+	all        map[subjects.PortID]*target
+	maxAll     int   // the size at which all is cleared; 0: maxTargets
+	waitWindow int64 // 0: waitWindow
+	forgot     bool  // targets were dropped, perhaps with credit in use
 }
 
 type target struct {
 	id subjects.PortID
 	*link.Target
+	credit waitCredit
 }
 
 // target returns the target of a port in another proc. The first one in a mesh waits for the
@@ -64,16 +70,36 @@ func (ob *outbox) lookupTarget(to subjects.PortID, port string) (*target, error)
 		if err := p.Members().FollowMesh(to.Actor.Proc.Mesh, int(to.Actor.Proc.Rank)+1); err != nil {
 			return nil, err
 		}
-		t = &target{to, p.links.Target(to)}
-		ob.mu.Lock()
-		if ob.all == nil || len(ob.all) >= maxTargets {
-			ob.all = map[subjects.PortID]*target{}
-		}
-		ob.all[to] = t
-		ob.mu.Unlock()
+		t = &target{id: to, Target: p.links.Target(to)}
+		ob.add(t)
 	}
 	ob.last.Store(t)
 	return t, nil
+}
+
+// add remembers a target. Without knowledge of its past, its credit begins with a request.
+func (ob *outbox) add(t *target) {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	if ob.all == nil {
+		ob.all = map[subjects.PortID]*target{}
+	}
+	if len(ob.all) >= max(maxTargets, ob.maxAll) {
+		ob.forget()
+	}
+	t.credit.half = cmp.Or(ob.waitWindow, waitWindow) / 2
+	t.credit.turn = make(chan struct{}, 1)
+	if ob.forgot {
+		t.credit.used.Store(t.credit.half)
+	}
+	ob.all[t.id] = t
+}
+
+// forget drops the targets without an open request for credit. The lock is held.
+func (ob *outbox) forget() {
+	maps.DeleteFunc(ob.all, func(_ subjects.PortID, t *target) bool { return !t.credit.requested.Load() })
+	ob.maxAll = 2 * len(ob.all)
+	ob.forgot = true
 }
 
 // drop drops a target whose peer was evicted.
@@ -82,6 +108,7 @@ func (ob *outbox) drop(t *target) {
 	ob.mu.Lock()
 	defer ob.mu.Unlock()
 	delete(ob.all, t.id)
+	ob.forgot = true
 }
 
 // dropDead drops the targets in dead procs.
@@ -114,6 +141,11 @@ func (ob *outbox) send(o *outbound) error {
 			return ob.sendColocated(o)
 		}
 		return err
+	}
+	if o.envelope.Wait {
+		if err := t.credit.reserve(p, o); err != nil {
+			return err
+		}
 	}
 	if p.id.Index > 0 {
 		o.envelope.Sender = p.id.Actor(o.envelope.Sender).LocalName()

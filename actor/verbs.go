@@ -63,8 +63,9 @@ func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
 }
 
 // SendWait is Send with a wait for room, at most until ctx ends (without a deadline: 30 s). To
-// another proc it waits while 8 MiB of such messages there are unconsumed; they enter even a full
-// mailbox. An actor waits on its turn: two that wait for each other wait for their deadlines.
+// another proc it waits while the actor has not taken up 8 MiB of such messages to the endpoint;
+// they enter even a full mailbox. An actor waits on its turn: two that wait for each other wait for
+// their deadlines.
 func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && isValid(e.endpointSpec) {
 		if o, here := localSender(ctx, to.in, to.via); here {
@@ -92,7 +93,7 @@ func (in *instance) awaitRoom(ctx context.Context, why *Error, again func(contex
 		from.yield()
 	}
 	for errors.Is(err, ErrMailboxFull) {
-		if room := in.roomSignal(); room != nil {
+		if room := in.roomSignal(false); room != nil {
 			select {
 			case <-room:
 			case <-ctx.Done():

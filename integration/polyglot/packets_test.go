@@ -115,7 +115,7 @@ func packetVectors(t *testing.T) []packetVector {
 
 	head := wire.Head{Kind: wire.Data, Age: 3 * time.Millisecond, Seq: 300, PrevSeq: 299}
 	withKnown := head
-	withKnown.Ack = &wire.AckState{Acked: 12, ReceivedBytes: 4096, Window: 1 << 20, Waited: 0}
+	withKnown.Ack = &wire.AckState{Acked: 12, ReceivedBytes: 4096, Window: 1 << 20}
 	data := func(h wire.Head, es ...wire.Envelope) []byte {
 		b := wire.AppendHead(nil, h)
 		for i, e := range es {
@@ -129,7 +129,6 @@ func packetVectors(t *testing.T) []packetVector {
 	}
 	state := wire.LinkStateBody{Progress: *withKnown.Ack, Missing: []uint64{5, 7}, FirstRefusal: 3,
 		Refusals: []wire.Refusal{{Seq: 4, Index: 0, Count: 2, Why: overflow}}}
-	anew := wire.LinkStateBody{Progress: *withKnown.Ack, Former: 512}
 
 	vs := []packetVector{
 		{Name: "a send", Hex: hex.EncodeToString(data(head, send))},
@@ -150,8 +149,6 @@ func packetVectors(t *testing.T) []packetVector {
 		{Name: "a piece", Hex: hex.EncodeToString(
 			wire.AppendFragment(only(wire.Fragment), wire.FragmentHead{Offset: 2, Total: 5}, []byte("abc")))},
 		{Name: "what a receiver has", Hex: hex.EncodeToString(control(wire.LinkState, state))},
-		{Name: "a receiver in which 512 bytes wait that came before the link was opened anew",
-			Hex: hex.EncodeToString(control(wire.LinkState, anew))},
 		{Name: "refusals before number 4 are known",
 			Hex: hex.EncodeToString(control(wire.ConfirmRefusals, wire.ConfirmBody{Next: 4}))},
 		{Name: "a receiver breaks the link",
@@ -197,7 +194,7 @@ func (v *packetVector) read(t *testing.T) {
 	require.NoError(t, err, v.Name)
 	v.Says = map[string]any{"kind": h.Kind, "age_ms": h.Age.Milliseconds(), "n": h.Seq, "prev": h.PrevSeq}
 	if k := h.Ack; k != nil {
-		v.Says["known"] = []uint64{k.Acked, k.ReceivedBytes, k.Window, k.Waited}
+		v.Says["known"] = []uint64{k.Acked, k.ReceivedBytes, k.Window}
 	}
 	switch h.Kind {
 	case wire.Data, wire.Urgent:

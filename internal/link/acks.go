@@ -30,8 +30,7 @@ func (c *Core) ackThreshold(in *incoming) uint64 {
 }
 
 func (c *Core) ackState(in *incoming) wire.AckState {
-	return wire.AckState{Acked: in.acked, ReceivedBytes: in.receivedBytes, Window: c.receiveWindow(),
-		Waited: in.waited}
+	return wire.AckState{Acked: in.acked, ReceivedBytes: in.receivedBytes, Window: c.receiveWindow()}
 }
 
 // piggybackAck returns the link state for the head of a packet to p; nil if it is unchanged, or too
@@ -39,7 +38,7 @@ func (c *Core) ackState(in *incoming) wire.AckState {
 func (c *Core) piggybackAck(p *Peer) *wire.AckState {
 	in := &p.in
 	if in.ackAt == 0 && in.unackedPackets == 0 || len(in.refusals) > 0 || in.requestedUpTo != 0 ||
-		in.acked == 0 || in.former != in.saidFormer {
+		in.acked == 0 {
 		return nil
 	}
 	k := c.ackState(in)
@@ -52,7 +51,6 @@ func (in *incoming) ackSent() {
 	in.ackDelayed = false
 	in.unackedPackets = 0
 	in.reportedBytes = in.receivedBytes
-	in.saidWaited = in.waited
 	in.pendingReplies = slices.DeleteFunc(in.pendingReplies, func(n uint64) bool { return n <= in.acked })
 }
 
@@ -60,8 +58,7 @@ func (in *incoming) ackSent() {
 // after the first omitted refusal are not acknowledged yet.
 func (c *Core) sendLinkState(now Instant, p *Peer) {
 	in := &p.in
-	s := &wire.LinkStateBody{Progress: c.ackState(in), FirstRefusal: in.firstRefusal, Former: in.former}
-	in.saidFormer = in.former
+	s := &wire.LinkStateBody{Progress: c.ackState(in), FirstRefusal: in.firstRefusal}
 	s.Refusals = append(s.Refusals, in.refusals[:c.refusalsThatFit(in.refusals)]...)
 	if rest := in.refusals[len(s.Refusals):]; len(rest) > 0 {
 		s.Progress.Acked = min(s.Progress.Acked, rest[0].Seq-1)
@@ -167,8 +164,7 @@ func (c *Core) OnConfirm(now Instant, p *Peer, next uint64) {
 	known := int(next - in.firstRefusal)
 	in.refusals = append([]wire.Refusal(nil), in.refusals[known:]...)
 	in.firstRefusal = next
-	reported := in.waited == in.saidWaited && in.former == in.saidFormer
-	if len(in.refusals) > 0 || in.unackedPackets > 0 || !reported {
+	if len(in.refusals) > 0 || in.unackedPackets > 0 {
 		c.scheduleAck(p, now+Instant(c.cfg.AckDelay))
 	} else {
 		in.ackAt = 0
@@ -234,21 +230,4 @@ func (c *Core) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
 		c.emitBroken(p, why)
 	}
 	return news
-}
-
-// Consumed records that SendWait messages of p were consumed, or refused.
-func (c *Core) Consumed(now Instant, p *Peer, bytes uint64) {
-	in := &p.in
-	in.held -= int64(bytes)
-	if c.ignores(p) || in.openSeq == 0 {
-		return
-	}
-	former := min(bytes, in.former)
-	in.former -= former
-	in.waited += bytes - former
-	if in.waited-in.saidWaited+in.saidFormer-in.former >= uint64(c.cfg.WaitWindow)/4 {
-		c.sendLinkState(now, p)
-	} else {
-		c.scheduleAck(p, now+Instant(c.cfg.AckDelay))
-	}
 }

@@ -21,7 +21,6 @@ type Config struct {
 	InitialWindow int // bytes in flight before the peer's first grant; 32 KiB
 	Window        int // bytes in flight from one peer; 8 MiB
 	WindowAll     int // and all of them together; 32 MiB
-	WaitWindow    int // unconsumed bytes of SendWait messages; 8 MiB, the same in all processes
 
 	AckEvery         int           // packets acknowledged at once; 64
 	AckDelay         time.Duration // delay of the acknowledgement of fewer packets; 20 ms
@@ -43,11 +42,11 @@ type Config struct {
 	MaxPeers           int           // 1,048,576
 }
 
-// Costs of a message on a link besides its body, fixed by the wire. They cover the server's queues
-// and a mailbox.
+// Costs of a packet in its window and of a message in a queue, besides the body. They cover the
+// server's queues.
 const (
-	packetCost  = 192 // subject, reply subject, head, and the server's 32
-	messageCost = 256 // of a SendWait message: more than its cost in a mailbox
+	packetCost  = 192 // subject, reply subject, head, and the server's 32; fixed by the wire
+	messageCost = 256
 )
 
 // withDefaults fills in the defaults.
@@ -72,7 +71,6 @@ func (c Config) withDefaults() Config {
 	def(&c.InitialWindow, 32<<10)
 	def(&c.Window, 8<<20)
 	def(&c.WindowAll, 32<<20)
-	def(&c.WaitWindow, 8<<20)
 	def(&c.AckEvery, 64)
 	after(&c.AckDelay, 20*time.Millisecond)
 	after(&c.ReplyAckDelay, 250*time.Millisecond)

@@ -26,8 +26,7 @@
 //     requested ones only, each once while it is about to leave. A late acknowledgement is probed
 //     for, at most once a second, so the tail is repaired, too.
 //   - LINK-5 (windows): Bytes in flight stay within the receiver's window, except for one packet
-//     of any size. SendWait messages have their own, opened as mailboxes consume them, also over
-//     several openings. The sum of all windows is bounded.
+//     of any size. The sum of all windows is bounded.
 //   - LINK-6 (reset): A reset ends a link at both ends: each message in flight has a fate, and the
 //     receiver is notified, repeatedly if it asks. The next message opens the link again; packets
 //     of the former opening are dropped.
@@ -58,10 +57,8 @@
 // # Details
 //
 // Links publishes packets in the order of their numbers. A message that was not queued takes no
-// number. Many senders get small windows. A sender that waits with SendWait probes, so a lost
-// report does not stop it. A peer's links hold no more SendWait messages over several openings
-// than over one, plus one message each. The end of a link does not end the wait for an answer to a
-// later request.
+// number. Many senders get small windows. The end of a link does not end the wait for an answer to
+// a later request.
 //
 // A member of a cast with a queue, without credit, or with a too small limit gets a packet of its
 // own. A cast to a Group does no work for synced members. Their links catch up before any other

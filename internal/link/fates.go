@@ -73,9 +73,6 @@ func (c *Core) OnState(now Instant, p *Peer, s *wire.LinkStateBody) error {
 		return err
 	}
 	c.applyRefusals(p, s)
-	if p.out.isCurrent(&s.Progress) {
-		p.out.former = min(p.out.former, s.Former)
-	}
 	c.applyAck(now, p, &s.Progress)
 	c.retransmit(now, p, s.Missing)
 	return nil
@@ -106,7 +103,6 @@ func (c *Core) applyAck(now Instant, p *Peer, k *wire.AckState) {
 	o.peerResponded = true
 	// A peer may also count messages from before this opening, hence the min.
 	o.receivedBytes = max(o.receivedBytes, k.ReceivedBytes)
-	o.waitTaken = max(o.waitTaken, min(k.Waited, o.waitUsed))
 	if k.Window != 0 {
 		o.window = min(k.Window, uint64(c.cfg.Window))
 	}
@@ -288,7 +284,7 @@ func (c *Core) resetOutgoing(p *Peer, why Reason, text string) {
 	}
 	c.removeQueued(p, o.queuedBytes)
 	*o = outgoing{
-		frameCount: o.frameCount, chunkIDs: o.chunkIDs, former: o.waits(), roomWanted: o.roomWanted,
+		frameCount: o.frameCount, chunkIDs: o.chunkIDs, roomWanted: o.roomWanted,
 		crowded: o.crowded, sentReturnable: o.sentReturnable,
 		resendEpoch: o.resendEpoch, resendFrom: o.resendFrom, counts: o.counts,
 	}

@@ -150,7 +150,7 @@ func (f *frame) split(i, count int) {
 }
 
 // withoutSettled returns the frame without the settled messages; nil if none is left.
-func (f *frame) withoutSettled(drop func(*wire.Envelope)) *frame {
+func (f *frame) withoutSettled() *frame {
 	rest := newFrame(f.createdAt, nil)
 	rest.serial = f.serial
 	rest.barriers = f.barriers
@@ -161,7 +161,6 @@ func (f *frame) withoutSettled(drop func(*wire.Envelope)) *frame {
 		for range o.count {
 			es.Next(&e)
 			if o.settled {
-				drop(&e)
 				continue
 			}
 			if rest.to == nil {

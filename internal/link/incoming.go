@@ -17,14 +17,6 @@ type incoming struct {
 	receivedBytes uint64 // bytes since the link was opened
 	reportedBytes uint64 // receivedBytes in the last report
 
-	waited     uint64 // bytes of consumed SendWait messages
-	saidWaited uint64 // waited in the last report
-	// bytes of unconsumed SendWait messages, of former openings, too; negative: more are about to
-	// be counted
-	held       int64
-	former     uint64 // of held: from before this opening; consumed first
-	saidFormer uint64 // former in the last report
-
 	outOfOrder      []Arrival // behind a gap, by number
 	outOfOrderBytes int
 	highestSeq      uint64  // the highest number known to be sent
@@ -60,11 +52,10 @@ func (in *incoming) isIncomplete() bool {
 // Arrival is a packet received on a link.
 type Arrival struct {
 	Seq, PrevSeq uint64
-	AllAcked     bool   // of a cast: all packets before it were acknowledged, and Prev is unused
-	ReplyAcks    bool   // of a cast: see Cast
-	Size         int    // of its envelopes
-	Packet       any    // the caller's data for its delivery
-	Waits        uint64 // set before Done: bytes of its SendWait messages, to be reported by Consumed
+	AllAcked     bool // of a cast: all packets before it were acknowledged, and Prev is unused
+	ReplyAcks    bool // of a cast: see Cast
+	Size         int  // of its envelopes
+	Packet       any  // the caller's data for its delivery
 
 	// Set by the Core:
 	ParkedAt Instant // when a packet was parked behind a gap; 0: it was not
@@ -157,7 +148,6 @@ func (c *Core) openIncoming(p *Peer, n uint64) {
 	in.openSeq = n
 	in.firstRefusal = n << refusalSeqBits
 	in.highestSeq = top
-	in.former = uint64(max(0, in.held))
 	for _, a := range parked {
 		if a.Seq > n {
 			in.outOfOrder = append(in.outOfOrder, a)
@@ -178,8 +168,7 @@ func (c *Core) closeIncoming(p *Peer, upto uint64) {
 	}
 	c.dropAssemblies(p)
 	c.countOutOfOrder(in, -in.outOfOrderBytes, -len(in.outOfOrder))
-	*in = incoming{lastSeq: max(in.lastSeq, upto), tombstones: in.tombstones, held: in.held,
-		counts: in.counts}
+	*in = incoming{lastSeq: max(in.lastSeq, upto), tombstones: in.tombstones, counts: in.counts}
 	for n := range in.tombstones {
 		if n <= in.lastSeq {
 			c.dropTombstone(in, n)
@@ -300,7 +289,6 @@ func (c *Core) missingToRequest(now Instant, p *Peer) []uint64 {
 // next deliverable packet.
 func (c *Core) Done(now Instant, p *Peer, a Arrival, refused []wire.Refusal) (Arrival, bool) {
 	in := &p.in
-	in.held += int64(a.Waits)
 	if c.ignores(p) || in.openSeq == 0 || a.Seq < in.openSeq || a.Seq > in.lastSeq || a.Seq <= in.acked {
 		return a, false // the link was given up meanwhile
 	}

@@ -313,13 +313,6 @@ func (l *Links) At(t time.Time) Instant {
 	return max(1, Instant(t.Sub(l.epoch)))
 }
 
-// Consumed records that SendWait messages were consumed, or never will be.
-func (l *Links) Consumed(p *Peer, bytes uint64) {
-	if bytes > 0 {
-		l.withCore(func(now Instant) { l.core.Consumed(now, p, bytes) })
-	}
-}
-
 // HasReturnable reports whether a message that may come back has left for a peer: neither an answer
 // nor a call.
 func (l *Links) HasReturnable(p *Peer) bool {

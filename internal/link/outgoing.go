@@ -26,9 +26,6 @@ type outgoing struct {
 	sentBytes      uint64 // bytes sent, in the receiver's measure
 	receivedBytes  uint64 // of these: bytes that arrived
 	window         uint64
-	waitUsed       uint64 // the same for SendWait messages
-	waitTaken      uint64
-	former         uint64 // the same of former openings: no more than this is not taken up
 
 	peerResponded    bool // the receiver has responded since the link was opened
 	srtt, rttvar     time.Duration
@@ -70,10 +67,8 @@ func (o *outgoing) idle() bool { return !o.awaitsAck() && o.idleQueue() }
 
 func (o *outgoing) idleQueue() bool { return len(o.queue) == 0 && len(o.transfers) == 0 }
 
-// awaitsAck reports whether the receiver owes an acknowledgement, or room for a waiting sender.
-func (o *outgoing) awaitsAck() bool {
-	return len(o.sent) > o.repliedPackets || o.roomWanted && o.openSeq != 0 && o.waits() > 0
-}
+// awaitsAck reports whether the receiver owes an acknowledgement.
+func (o *outgoing) awaitsAck() bool { return len(o.sent) > o.repliedPackets }
 
 // hasCredit reports whether cost more bytes may be in flight. Any window admits one packet.
 func (o *outgoing) hasCredit(cost uint64) bool {

@@ -24,11 +24,8 @@ func (c *Core) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte
 	p := to.Peer
 	o := &p.out
 	c.leave(p)
-	if err := c.checkAdmit(now, p, e); err != nil {
+	if err := c.checkAdmit(p, e); err != nil {
 		return err
-	}
-	if e.Wait {
-		o.waitUsed += waitCost(e)
 	}
 	if until == 0 {
 		until = (now + Instant(c.cfg.DefaultDeadline)) | deadlineGrain
@@ -77,31 +74,10 @@ func (c *Core) appendToFrame(now Instant, p *Peer, f *frame, e *wire.Envelope, t
 // one and are stored as one.
 const deadlineGrain = 1<<26 - 1
 
-// waitCost is the cost of a SendWait message. The last part of a large message carries the cost of
-// the whole.
-func waitCost(e *wire.Envelope) uint64 {
-	if e.Kind != wire.Chunk {
-		return uint64(e.BodyLen() + messageCost)
-	}
-	of, err := wire.DecodeChunk(e.Ext, len(e.Body))
-	if err != nil {
-		return 0
-	}
-	return uint64(of.Total)
-}
-
-// unwait subtracts the cost of a message that never leaves.
-func (o *outgoing) unwait(e *wire.Envelope) {
-	if e.Wait {
-		o.waitUsed -= waitCost(e)
-	}
-}
-
 // checkAdmit returns the reason to refuse a message.
-func (c *Core) checkAdmit(now Instant, p *Peer, e *wire.Envelope) error {
+func (c *Core) checkAdmit(p *Peer, e *wire.Envelope) error {
 	o := &p.out
 	size := e.BodyLen() + len(e.Ext)
-	waits := o.waits()
 	switch {
 	case c.closed != nil:
 		return c.closed
@@ -115,7 +91,7 @@ func (c *Core) checkAdmit(now Instant, p *Peer, e *wire.Envelope) error {
 	case e.Kind == wire.Value || e.Kind == wire.Failure || e.Kind == wire.Bounce:
 		return nil
 	case o.queuedBytes > 0 && (size > c.cfg.Outbox || o.queuedBytes-c.oversizedRest(o)+size > c.cfg.Outbox):
-		c.requestRoom(now, p)
+		o.roomWanted = true
 		return &Error{Reason: QueueFull, Text: fmt.Sprintf("%d bytes are queued for %s already",
 			o.queuedBytes, p.id)}
 	case c.queuedBytes > 0 && c.queuedBytes+size > c.cfg.OutboxAll:
@@ -123,15 +99,9 @@ func (c *Core) checkAdmit(now Instant, p *Peer, e *wire.Envelope) error {
 			o.crowded = true
 			c.outboxWaiters = append(c.outboxWaiters, p)
 		}
-		c.requestRoom(now, p)
+		o.roomWanted = true
 		return &Error{Reason: QueueFull, Text: fmt.Sprintf("%d bytes are queued for all processes already",
 			c.queuedBytes)}
-	case e.Wait && o.openSeq == 0 && o.waitUsed == 0: // its receiver reports nothing about an unopened link
-		return nil
-	case e.Wait && waits > 0 && waits+waitCost(e) > uint64(c.cfg.WaitWindow):
-		c.requestRoom(now, p)
-		return &Error{Reason: QueueFull,
-			Text: fmt.Sprintf("%d bytes of messages to %s wait for its mailboxes already", waits, p.id)}
 	}
 	return nil
 }
@@ -145,23 +115,6 @@ func (c *Core) oversizedRest(o *outgoing) int {
 		}
 	}
 	return 0
-}
-
-// waits is the cost of SendWait messages not known to be consumed.
-func (o *outgoing) waits() uint64 { return o.former + o.waitUsed - min(o.waitTaken, o.waitUsed) }
-
-// requestRoom records a sender waiting for room, and probes the receiver, because its report may be
-// lost.
-func (c *Core) requestRoom(now Instant, p *Peer) {
-	o := &p.out
-	asked := o.awaitsAck()
-	o.roomWanted = true
-	if !asked && o.awaitsAck() {
-		o.awaitingSince = now
-		o.probeInterval = 0
-		o.probeAt = now + Instant(c.rto(o))
-		c.scheduleTick(p, o.probeAt)
-	}
 }
 
 // enqueue puts a message in its place: behind an unfinished larger one of the same sender for the
@@ -218,10 +171,6 @@ func (c *Core) startTransfer(p *Peer, m *message) {
 	t := &transfer{
 		id: o.chunkIDs, to: m.to, sender: m.envelope.Sender, encoded: m.whole,
 		afterFrame: o.frameCount, mark: m.mark, until: m.until, createdAt: m.sentAt, barriers: m.barriers,
-	}
-	if m.envelope.Wait {
-		t.wait = uint64(len(t.encoded))
-		o.waitUsed += t.wait - waitCost(&m.envelope)
 	}
 	o.transfers = append(o.transfers, t)
 	c.addQueued(p, len(t.encoded))
@@ -375,7 +324,7 @@ func (c *Core) expireQueued(now Instant, p *Peer, f *frame) *frame {
 			o.settled = true
 		}
 	}
-	rest := f.withoutSettled(p.out.unwait)
+	rest := f.withoutSettled()
 	if rest == nil {
 		c.removeQueued(p, before)
 		releaseBarriers(f.barriers)

@@ -22,7 +22,6 @@ type Inbound struct {
 // be many.
 type BodyRef struct {
 	Offset, Size uint32 // where in Data its body lies
-	Wait         uint32 // the cost to report to Links.Consumed; 0: none
 }
 
 // Body returns the body in data.
@@ -52,16 +51,11 @@ func (r *packetReader) appendPlain(es *wire.EnvelopeReader) int {
 	all := r.inbound.Bodies
 	before := len(all)
 	for r.extendable && len(all) < maxBatch {
-		at, size, wait, ok := es.NextBody()
+		at, size, ok := es.NextBody()
 		if !ok {
 			break
 		}
-		lt := BodyRef{Offset: uint32(at), Size: uint32(size)}
-		if wait {
-			lt.Wait = uint32(size + messageCost)
-			r.packet.waits += uint64(lt.Wait)
-		}
-		all = append(all, lt)
+		all = append(all, BodyRef{Offset: uint32(at), Size: uint32(size)})
 	}
 	r.inbound.Bodies = all
 	return len(all) - before
@@ -78,9 +72,6 @@ func (r *packetReader) start(index, end int, skip bool) {
 	r.first = r.next
 	e, s := &r.first, &r.packet.subject
 	lt := BodyRef{Offset: uint32(end - len(e.Body)), Size: uint32(len(e.Body))}
-	if e.Wait {
-		lt.Wait = uint32(waitCost(e)) // of the last part: of the whole
-	}
 	r.inbound.Data = r.packet.data
 	r.index = index
 	r.extendable = isPlain(e) && !skip
@@ -90,26 +81,22 @@ func (r *packetReader) start(index, end int, skip bool) {
 			return
 		}
 		if why != nil {
-			r.packet.waits += uint64(lt.Wait)
-			r.refuse(index, lt.Wait, why)
+			r.refused = addRefusal(r.refused, index, why)
 			return
 		}
 		r.inbound.Data = e.Body
 		lt.Offset = 0
 		lt.Size = uint32(len(e.Body))
 	}
-	r.packet.waits += uint64(lt.Wait)
 	if s.Kind != subjects.KindFrame {
 		e.Actor, e.Port = s.Proc.Actor(s.Actor).LocalName(), s.Port
 	}
 	if e.TTL > 0 {
 		e.TTL = max(e.TTL-r.packet.age, time.Millisecond)
 	}
-	if skip {
-		r.links.Consumed(r.inbound.From, uint64(lt.Wait))
-		return
+	if !skip {
+		r.inbound.Bodies = append(r.inbound.Bodies, lt)
 	}
-	r.inbound.Bodies = append(r.inbound.Bodies, lt)
 }
 
 // assemble makes a message of its parts; false: there are more to come.
@@ -146,12 +133,7 @@ func (r *packetReader) deliver() {
 			break
 		}
 		at += taken
-		r.refuse(r.index+at, all[at].Wait, why)
+		r.refused = addRefusal(r.refused, r.index+at, why)
 	}
 	r.inbound.Bodies = all[:0]
-}
-
-func (r *packetReader) refuse(index int, wait uint32, why []byte) {
-	r.refused = addRefusal(r.refused, index, why)
-	r.links.Consumed(r.inbound.From, uint64(wait))
 }

@@ -186,9 +186,6 @@ func (l *Links) deliver(p *Peer, a Arrival, ok bool) {
 			late = time.Duration(l.now() - a.ParkedAt)
 		}
 		refused := a.Packet.(deliverable).deliver(l, p, late, a.Skip)
-		if k, is := a.Packet.(*dataPacket); is {
-			a.Waits = k.waits
-		}
 		for i := range refused {
 			refused[i].Seq = a.Seq
 		}
@@ -202,7 +199,6 @@ type dataPacket struct {
 	subject subjects.Subject
 	data    []byte
 	age     time.Duration
-	waits   uint64 // bytes of SendWait messages, as far as they were read
 }
 
 func (k *dataPacket) deliver(l *Links, p *Peer, late time.Duration, skip []int) []wire.Refusal {

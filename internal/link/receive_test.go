@@ -178,7 +178,7 @@ func TestReceive_ignoresFalseClaimsOfAPeer(t *testing.T) {
 				{Seq: h.Seq, Index: 1, Count: math.MaxInt}, {Seq: huge, Count: 1}, {Seq: h.Seq, Count: -1}}},
 			wire.LinkStateBody{Missing: []uint64{huge, huge}},
 			wire.LinkStateBody{Missing: []uint64{h.Seq, h.Seq - 1, 0}},
-			wire.LinkStateBody{Progress: wire.AckState{Window: huge, Waited: huge}},
+			wire.LinkStateBody{Progress: wire.AckState{Window: huge}},
 		},
 		wire.Resume: {struct{}{}},
 	} {

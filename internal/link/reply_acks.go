@@ -47,7 +47,7 @@ func (c *Core) ReplyReceived(now Instant, p *Peer, n uint64) {
 	it.replied, it.fateKnown = true, true
 	it.releaseBarriers()
 	o.repliedPackets++
-	if o.ackDelayed && !o.roomWanted {
+	if o.ackDelayed {
 		c.resetProbeTimer(now, p)
 	}
 }

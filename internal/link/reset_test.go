@@ -171,6 +171,5 @@ func TestMarkDead_isPermanent(t *testing.T) {
 	require.False(t, b.core.OnSenderReset(b.peer, &wire.ResetBody{Seq: 9}))
 	b.core.OnProbe(b.now, b.peer, 1, 0)
 	b.core.OnQuery(b.now, b.peer, &wire.FateQueryBody{Seq: 1, Indexes: []int{0, 1}})
-	b.core.Consumed(b.now, b.peer, 9)
 	require.Empty(t, b.effects())
 }

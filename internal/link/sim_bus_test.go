@@ -106,9 +106,11 @@ func (w *world) perform(p *proc, e *Effect) {
 		w.logf("%d is told: group %s, %d messages, known %t, %d %s", p.index, e.Fate.Mark.Type, e.Fate.Count,
 			e.Fate.Known, e.Fate.Reason, e.Fate.Text)
 		w.history.fate(w, p, &e.Fate)
+		w.onFate(&e.Fate)
 	case EffectBroken:
 		w.logf("%d: link with %d is over: %v", p.index, p.procOf(e.Peer).index, e.Err)
 		w.counts.Broken++
+		w.onBroken(p, e)
 	case EffectRoom:
 		w.room(p, e.Peer)
 	case EffectControl:
@@ -166,6 +168,9 @@ func (w *world) transmit(p, to *proc, lane int, subject string, b []byte, pub Pu
 			h.Seq, h.PrevSeq, h.Ack, err, len(b))
 	}
 	switch {
+	case len(b) > p.limit && pub.Seq != 0 && pub.To == nil && len(b) <= w.limits[0]:
+		w.counts.Faults[faultTail]++ // a cast that was ready when the server changed: it is refused
+		return
 	case len(b) > p.limit:
 		w.fail("%d publishes %d bytes, its server takes %d", p.index, len(b), p.limit)
 		return

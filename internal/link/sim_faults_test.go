@@ -133,6 +133,8 @@ func (w *world) strike(p *proc, e event) {
 		w.counts.Faults[faultPause]++
 		p.paused = true
 		w.at(min(w.soon(2*time.Second), healed), evWake, p, 0, nil)
+	case evAsk:
+		w.outcome(w.allRequests[e.arg], true)
 	case evReached:
 		w.reached(p, uint64(e.arg), e.packet.from)
 	case evWake:
@@ -284,6 +286,11 @@ func (w *world) die(p *proc, index int) {
 	w.logf("%d is told that %d is dead", p.index, q.index)
 	p.core.MarkDead(w.now, p.peer(q), deadError{})
 	p.dead[q.index] = true
+	for _, k := range w.allRequests {
+		if k.from == p && k.to == q {
+			w.outcome(k, false)
+		}
+	}
 }
 
 // replay brings a packet long after it was sent.
@@ -339,7 +346,7 @@ func (w *world) forge(p *proc) {
 			uint64(w.rng.IntN(5)), Window: absurd}}
 	case 1:
 		kind, body = wire.LinkState, &wire.LinkStateBody{Progress: wire.AckState{Acked: o.acked,
-			ReceivedBytes: absurd, Waited: absurd}}
+			ReceivedBytes: absurd}}
 		if o.acked == 0 {
 			return
 		}

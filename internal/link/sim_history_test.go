@@ -22,6 +22,8 @@ type record struct {
 	size          int
 	group         int
 	void          bool // it was not sent
+	wait          bool // by SendWait
+	overtaken     bool // by a request for credit, behind a large message
 	entered       int
 }
 
@@ -162,7 +164,7 @@ type counts struct {
 	Unlooked, Reached                                     uint64
 	Published, Casts, Pieces, NotMeant, Fenced, Malformed uint64 // packets
 	Retransmitted, Beats, Duplicates, Gaps, Overrun       uint64
-	Broken, Woken, Barriers, Audits, Pings                uint64
+	Broken, Woken, GivenUp, Barriers, Audits, Pings       uint64
 	Fates, NotSent                                        [BusClosed + 1]uint64
 	Control                                               [wire.Resume + 1]uint64
 	Faults                                                [faultKinds]uint64

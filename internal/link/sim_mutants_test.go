@@ -15,7 +15,10 @@ type mutant struct {
 	says    func(p *proc, peer *Peer)                 // before what a packet says of the link to it
 	arrive  func(p *proc, peer *Peer, a *Arrival)     // before Arrive
 	reached func(p *proc, peer *Peer, n uint64) *Peer // who an answer says has a cast
-	taken   func() bool                               // false: Taken is not called
+	credit  func(c *waitCredit)                       // before credit is taken
+	early   bool                                      // credit is granted before its turn
+	silent  bool                                      // no credit is granted
+	lost    bool                                      // nobody notices a lost request for credit
 	prevs   func(g *castGroup, prevs []Run)           // what a cast says of its members
 	effect  func(p *proc, e *Effect) bool             // false: it is not done
 	publish func(p *proc, pub *Publish) bool          // false: it is not published
@@ -61,7 +64,7 @@ func again(peer *Peer, a *Arrival) {
 }
 
 func mutants() []mutant {
-	return slices.Concat(receiverMutants(), senderMutants(), groupMutants())
+	return slices.Concat(receiverMutants(), senderMutants(), groupMutants(), creditMutants())
 }
 
 // receiverMutants lack a part of the receiver of a link.
@@ -109,7 +112,6 @@ func receiverMutants() []mutant {
 				a.Size--
 			}
 		}},
-		{name: "nothing is taken up", taken: func() bool { return false }},
 	}
 }
 

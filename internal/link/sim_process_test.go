@@ -45,7 +45,7 @@ type proc struct {
 	dead    []bool    // the same: it was told so
 	last    [][16]int // the same: the last message that entered, by sender and receiver
 	waiting []*pending
-	waits   []uint64 // the same: bytes of messages in mailboxes that waited for room
+	credits map[[2]int]*waitCredit // by index of the process, and actor
 	effects []Effect
 	barrier []barrier
 	groups  []*castGroup
@@ -62,25 +62,18 @@ type proc struct {
 
 // mail is a message in a mailbox.
 type mail struct {
-	record int
-	from   *proc
-	wait   uint64
-	reply  bool
-	cast   uint64 // its number, when its answer says that it is here
-}
-
-// pending is a message whose sender waits for room.
-type pending struct {
-	to     *proc
-	sender int
-	actor  int
-	size   int
-	until  Instant
+	record  int
+	from    *proc
+	wait    int // of SendWait: its cost
+	reply   bool
+	cast    uint64 // its number, when its answer says that it is here
+	request *creditRequest
 }
 
 // start makes a process.
 func (w *world) start() *proc {
-	p := &proc{w: w, index: len(w.procs), id: w.ids[len(w.procs)], alive: true, limit: w.limits[0]}
+	p := &proc{w: w, index: len(w.procs), id: w.ids[len(w.procs)], alive: true, limit: w.limits[0],
+		credits: map[[2]int]*waitCredit{}}
 	p.core = NewCore(w.cfg, p.limit)
 	w.procs = append(w.procs, p)
 	for _, q := range w.procs {
@@ -94,7 +87,7 @@ func (w *world) start() *proc {
 
 func (p *proc) grow(n int) {
 	for len(p.peers) < n {
-		p.peers, p.dead, p.waits = append(p.peers, nil), append(p.dead, false), append(p.waits, 0)
+		p.peers, p.dead = append(p.peers, nil), append(p.dead, false)
 		p.last = append(p.last, [16]int{})
 		for lane := range p.conns {
 			p.conns[lane].pipes = append(p.conns[lane].pipes, 0)
@@ -141,7 +134,9 @@ func (w *world) act(p *proc) {
 	case n < 50:
 		w.postMany(p, to, sender, actor, until)
 	case n < 65:
-		w.postWait(p, &pending{to, sender, actor, w.size(), until})
+		for range 1 + w.rng.IntN(2)*w.rng.IntN(6) {
+			w.postWait(p, &pending{to: to, sender: sender, actor: actor, size: w.size(), until: until})
+		}
 	case n < 75:
 		w.post(p, to, sender, actor, w.size(), until, isCall)
 	case n < 96:
@@ -175,6 +170,7 @@ const (
 	isWait
 	isAnswer
 	isBurst
+	isCreditRequest
 )
 
 // post sends a message that is alone in its group.
@@ -204,14 +200,17 @@ func body(record, size int) []byte {
 func (w *world) send(p, to *proc, sender, actor, size int, until Instant, flags, g int) bool {
 	r := w.history.record(p, to, sender, actor, size, g)
 	e := wire.Envelope{Kind: wire.Message, Sender: names[sender], Body: body(r, size), Wait: flags&isWait != 0}
-	m := Mark{Type: groupName(g)}
+	m, at := Mark{Type: groupName(g)}, p.target(to, actor)
+	w.history.records[r].wait = flags&isWait != 0
 	switch {
 	case flags&isCall != 0:
 		e.Reply, m.Call = "r", w
+	case flags&isCreditRequest != 0:
+		e.Reply, m.Call, at.Port = "q", w.requests[g], creditPort
 	case flags&isAnswer != 0:
 		e.Kind = wire.Value
 	}
-	err := p.core.Send(w.now, p.target(to, actor), &e, m, until)
+	err := p.core.Send(w.now, at, &e, m, until)
 	w.logf("%d sends #%d of group %d to %d, %s to %s, %d bytes, flags %d: %v", p.index, r, g, to.index,
 		names[sender], names[actor], size, flags, err)
 	if err != nil {
@@ -234,38 +233,8 @@ func (w *world) notSent(err error) bool {
 	return false
 }
 
-// postWait sends when there is room.
-func (w *world) postWait(p *proc, k *pending) {
-	if !w.post(p, k.to, k.sender, k.actor, k.size, k.until, isWait) {
-		w.waitOn(p, k)
-	}
-}
-
-// waitOn has a sender wait, unless there is no use.
-func (w *world) waitOn(p *proc, k *pending) {
-	if p.core.Dead(p.peer(k.to)) == nil && k.size <= w.cfg.MaxMessage {
-		p.waiting = append(p.waiting, k)
-	}
-}
-
-// room lets those send who wait for it.
-func (w *world) room(p *proc, peer *Peer) {
-	to, all := p.procOf(peer), p.waiting
-	p.waiting = nil
-	for _, k := range all {
-		if k.to != to {
-			p.waiting = append(p.waiting, k)
-			continue
-		}
-		w.counts.Woken++
-		if !w.send(p, k.to, k.sender, k.actor, k.size, k.until, isWait|isBurst, w.history.group(p)) {
-			w.waitOn(p, k)
-		}
-	}
-}
-
 // enter puts a message into its mailbox, or says why not.
-func (w *world) enter(p, from *proc, e *wire.Envelope, wait, cast uint64) (why []byte) {
+func (w *world) enter(p, from *proc, e *wire.Envelope, cast uint64) (why []byte) {
 	actor, sender := actorOf(e.Actor), actorOf(e.Sender)
 	if len(e.Body) < 8 || actor < 0 || sender < 0 {
 		w.fail("%d got a message that nobody sent: %+v", p.index, e)
@@ -275,7 +244,7 @@ func (w *world) enter(p, from *proc, e *wire.Envelope, wait, cast uint64) (why [
 	if e.Kind == wire.Cast {
 		r = w.history.member(r, p)
 	}
-	full := actor < 2 && len(p.boxes[actor]) >= mailboxSize && !e.Wait
+	full := actor < 2 && p.counted(actor) >= mailboxSize && e.Port != creditPort && !e.Wait
 	w.logf("%d gets #%d from %d; no room: %t", p.index, r, from.index, full)
 	if full {
 		w.counts.Refused++
@@ -283,10 +252,19 @@ func (w *world) enter(p, from *proc, e *wire.Envelope, wait, cast uint64) (why [
 	}
 	w.history.enter(w, r, p, from, sender, actor, e)
 	if actor >= 2 { // an answer needs no room
+		w.onGrant(r, e)
 		return nil
 	}
-	p.boxes[actor] = append(p.boxes[actor], mail{r, from, wait, e.Reply != "", cast})
-	p.waits[from.index] += wait
+	if e.Port == creditPort {
+		w.onRequest(p, from, r, actor)
+		return nil
+	}
+	wait := 0
+	if e.Wait {
+		wait = len(e.Body) + messageCost
+	}
+	p.boxes[actor] = append(p.boxes[actor], mail{r, from, wait, e.Reply != "", cast, nil})
+	w.auditWaits(p)
 	w.takeSoon(p, actor)
 	return nil
 }
@@ -308,9 +286,8 @@ func (w *world) takeUp(p *proc, actor int) {
 		m := p.boxes[actor][0]
 		p.boxes[actor] = p.boxes[actor][1:]
 		w.counts.Handled++
-		if m.wait > 0 {
-			p.waits[m.from.index] -= m.wait
-			w.taken(p, m.from, m.wait)
+		if m.request != nil {
+			w.grant(p, m.request)
 		}
 		if m.cast != 0 {
 			w.answers(p, m.from, m.cast)
@@ -320,11 +297,4 @@ func (w *world) takeUp(p *proc, actor int) {
 		}
 	}
 	w.takeSoon(p, actor)
-}
-
-func (w *world) taken(p, from *proc, bytes uint64) {
-	if w.mutant != nil && w.mutant.taken != nil && !w.mutant.taken() {
-		return
-	}
-	p.core.Consumed(w.now, p.peer(from), bytes)
 }

@@ -120,7 +120,6 @@ type letter struct {
 	rest    []byte
 	from    *proc
 	cast    uint64 // its number, when its answer says that it is here
-	waits   uint64 // bytes of its messages that wait for room
 }
 
 // take delivers a packet when it is its turn, and those that waited for it.
@@ -131,7 +130,6 @@ func (w *world) take(p *proc, peer *Peer, a Arrival) {
 	a, ok := p.core.Arrive(w.now, peer, a)
 	for ok {
 		refused := w.deliver(p, peer, a)
-		a.Waits = a.Packet.(*letter).waits
 		if w.chance(0.02) { // the timer, on its own goroutine
 			p.core.Tick(w.now)
 		}
@@ -161,10 +159,6 @@ func (w *world) deliver(p *proc, peer *Peer, a Arrival) (refused []wire.Refusal)
 }
 
 func (w *world) deliverOne(p *proc, peer *Peer, l *letter, e wire.Envelope, skip bool) (why []byte) {
-	wait := uint64(0)
-	if e.Wait {
-		wait = waitCost(&e)
-	}
 	if e.Kind == wire.Chunk {
 		whole, err := p.core.Chunk(peer, &e)
 		switch {
@@ -180,20 +174,14 @@ func (w *world) deliverOne(p *proc, peer *Peer, l *letter, e wire.Envelope, skip
 			}
 		}
 	}
-	l.waits += wait
-	switch {
-	case skip:
+	if skip {
 		w.counts.Skipped++
-		why = nil
-	case why == nil:
-		if why = w.enter(p, l.from, &e, wait, l.cast); why == nil {
-			return nil
-		}
+		return nil
 	}
-	if wait > 0 {
-		w.taken(p, l.from, wait)
+	if why != nil {
+		return why
 	}
-	return why
+	return w.enter(p, l.from, &e, l.cast)
 }
 
 // onControl takes a packet of the control connection, as Links do.

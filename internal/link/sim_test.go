@@ -31,6 +31,11 @@ type world struct {
 	faulty  bool      // faults still happen
 	quiet   bool      // none do
 	failed  string    // the first violation
+
+	waitWindow  int
+	allRequests []*creditRequest
+	requests    map[int]*creditRequest // by group
+	grants      map[int]*creditRequest // by the record of the answer
 }
 
 // Times of a run: messages are sent and faults happen for a while, then everything must settle.
@@ -39,7 +44,7 @@ const (
 	span    = Instant(2500 * time.Millisecond)
 	healed  = begin + span + Instant(time.Second)
 	settles = healed + Instant(5*time.Second)  // links between the living
-	ends    = healed + Instant(24*time.Second) // what must wait for silence
+	ends    = healed + Instant(60*time.Second) // what must wait for silence, or for lost requests for credit
 	// and who is taken for dead and is not, until the last who waits for room has tried
 	liesEnd  = healed + Instant(90*time.Second)
 	maxStep  = 200_000
@@ -67,6 +72,7 @@ const (
 	evLimit
 	evWrites  // its socket takes packets again
 	evReached // another has answered a cast of its
+	evAsk     // the time for a request for credit is over
 )
 
 type event struct {
@@ -125,6 +131,7 @@ func newWorld(seed uint64, ids []subjects.ProcessID, f faults, m *mutant, n *cou
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 0xca57)), now: begin, ids: ids, counts: n, mutant: m,
 		log: log, faulty: true,
+		requests: map[int]*creditRequest{}, grants: map[int]*creditRequest{},
 	}
 	w.faults, w.quiet = f, seed%8 == 0
 	w.cfg, w.limits = w.config()
@@ -138,13 +145,13 @@ func newWorld(seed uint64, ids []subjects.ProcessID, f faults, m *mutant, n *cou
 
 // config draws small bounds, so that all are reached.
 func (w *world) config() (Config, []int) {
+	w.waitWindow = 400 + w.rng.IntN(1000)
 	c := Config{
 		PacketSize: 100 + w.rng.IntN(400), ChunkSize: 300 + w.rng.IntN(500), ChunksInFlight: 1 + w.rng.IntN(4),
 		MaxMessage:    12 << 10,
 		AssemblyBytes: 8000 + w.rng.IntN(20<<10), Outbox: 3000 + w.rng.IntN(8000), OutboxAll: 12 << 10,
 		InitialWindow: 800 + w.rng.IntN(2000), Window: 3000 + w.rng.IntN(6000), WindowAll: 12 << 10,
-		WaitWindow: 400 + w.rng.IntN(1000),
-		AckEvery:   2 + w.rng.IntN(8), SilenceTimeout: 8 * time.Second, ReconnectGrace: time.Second,
+		AckEvery: 2 + w.rng.IntN(8), SilenceTimeout: 8 * time.Second, ReconnectGrace: time.Second,
 		DefaultDeadline: 3 * time.Second,
 		MaxOutOfOrder:   2 + w.rng.IntN(12), MaxOutOfOrderBytes: 4000, MaxOutOfOrderTotal: 6000,
 		MaxRefusals: 2 + w.rng.IntN(10), MaxPeers: 1 << 20,

@@ -13,7 +13,6 @@ type transfer struct {
 	encoded    []byte // the envelope
 	sent       int    // bytes of it sent so far
 	afterFrame uint64 // the last frame queued before it: its last part leaves after that
-	wait       uint64 // its cost if sent by SendWait
 	inFlight   int    // unacknowledged parts
 	mark       Mark
 	until      Instant
@@ -74,7 +73,7 @@ func (c *Core) sendPart(now Instant, p *Peer, t *transfer) bool {
 	last := t.sent+size == len(t.encoded)
 	f := newFrame(t.createdAt, t.to)
 	e := wire.Envelope{
-		Kind: wire.Chunk, Wait: last && t.wait > 0, Actor: t.to.Actor, Port: t.to.Port, Sender: t.sender,
+		Kind: wire.Chunk, Actor: t.to.Actor, Port: t.to.Port, Sender: t.sender,
 		Ext: wire.ChunkHead{ID: t.id, Offset: t.sent,
 			Total: len(t.encoded)}.Append(nil), Body: t.encoded[t.sent : t.sent+size],
 	}
@@ -122,7 +121,6 @@ func (c *Core) finishTransfer(p *Peer, t *transfer) {
 func (c *Core) expireTransfer(p *Peer, t *transfer) {
 	c.emitFate(p, &fateRun{mark: t.mark}, 1, Fate{Known: true, Reason: Expired, Text: expiredText})
 	releaseBarriers(t.barriers)
-	p.out.waitUsed -= t.wait
 	c.removeQueued(p, len(t.encoded)-t.sent)
 	if t.sent > 0 {
 		c.abortTransfer(p, t)
@@ -155,7 +153,6 @@ func (c *Core) expireFollowers(now Instant, p *Peer, t *transfer) (next Instant)
 		if w.until <= now {
 			c.emitFate(p, &fateRun{mark: w.mark}, 1, Fate{Known: true, Reason: Expired, Text: expiredText})
 			releaseBarriers(w.barriers)
-			p.out.unwait(&w.envelope)
 			c.removeQueued(p, w.size())
 			continue
 		}

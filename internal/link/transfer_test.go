@@ -163,58 +163,6 @@ func TestPiece_reassemblesASplitPacket(t *testing.T) {
 		"and is not wanted any more")
 }
 
-func TestWaitWindow_isSeparateFromTheLinkWindow_LINK5(t *testing.T) {
-	b := newBench(t, Config{WaitWindow: 3 * (36 + messageCost)})
-	wait := wire.Envelope{Sender: "s", Wait: true, Body: []byte("waits for room......................")}
-	for range 3 {
-		require.NoError(t, b.send(wait))
-	}
-	require.Error(t, b.send(wait))
-	b.post("passes")
-	b.leave()
-	b.acked(1)
-	require.Error(t, b.send(wait), "it has arrived, and is not taken up")
-	b.after(200 * time.Millisecond)
-	require.Equal(t, wire.Probe, b.leave()[0].Kind, "for the news that it is may be lost")
-	k := wire.AckState{Acked: 1, ReceivedBytes: b.peer.out.sentBytes, Waited: 36 + messageCost}
-	require.NoError(t, b.core.OnHead(b.now, b.peer, &k))
-	require.NoError(t, b.send(wait))
-
-	to := newBench(t, Config{WaitWindow: 300})
-	to.core.Consumed(to.now, to.peer, 100)
-	require.Empty(t, to.effects(), "of a link that is over")
-	to.arrive(Arrival{Seq: 1})
-	to.effects()
-	to.core.Consumed(to.now, to.peer, 50)
-	require.Empty(t, to.effects())
-	to.core.Consumed(to.now, to.peer, 50)
-	require.EqualValues(t, 100, to.said(wire.LinkState)[0].(*wire.LinkStateBody).Progress.Waited)
-}
-
-func TestWaitWindow_countsALargeMessageWhole_LINK5(t *testing.T) {
-	b := newBench(t, Config{ChunkSize: 100})
-	require.NoError(t, b.send(wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, 250)}))
-	total := b.peer.out.waitUsed
-	require.Greater(t, total, uint64(250))
-	var waits []bool
-	for pub, ok := b.core.Next(b.now); ok; pub, ok = b.core.Next(b.now) {
-		_, rest, err := wire.DecodeHead(pub.Data)
-		require.NoError(t, err)
-		es := wire.NewEnvelopeReader(rest)
-		var e wire.Envelope
-		es.Next(&e)
-		waits = append(waits, e.Wait)
-		require.Equal(t, total, waitCost(&e))
-	}
-	require.Equal(t, []bool{false, false, true}, waits, "its last part says so")
-
-	require.NoError(t, b.send(wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, 250)}))
-	require.NoError(t, b.send(wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, 10)}))
-	b.core.OnDisconnect()
-	b.after(time.Minute)
-	require.Equal(t, total, b.peer.out.waitUsed, "what never left does not count")
-}
-
 func TestBarrier_passesWhenEarlierMessagesHaveFates(t *testing.T) {
 	b := newBench(t, Config{ChunkSize: 100, InitialWindow: 1})
 	require.True(t, b.core.Barrier(b.now).Reached(), "there is nothing")

@@ -19,8 +19,6 @@ type LinkStateBody struct {
 	// number of the first one here.
 	FirstRefusal uint64    `cbor:"4,keyasint,omitempty"`
 	Refusals     []Refusal `cbor:"5,keyasint,omitempty"`
-	// Former is the size of unconsumed SendWait messages from before the link was opened, in bytes.
-	Former uint64 `cbor:"6,keyasint,omitempty"`
 }
 
 // Refusal is the refusal of Count consecutive messages, from the Index-th of packet N on, with its

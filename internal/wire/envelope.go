@@ -129,6 +129,7 @@ type EnvelopeReader struct {
 	size int // of all
 	last Envelope
 	any  bool
+	same byte // the first byte of a Message like the last envelope
 }
 
 // NewEnvelopeReader reads the rest of a Data packet after its head.
@@ -142,10 +143,10 @@ func (es *EnvelopeReader) Offset() int { return es.size - len(es.r.data) }
 // NextBody reads the next envelope if it is a Message and differs from the one before in its body
 // only. It returns the body's place in the data of NewEnvelopeReader. It leaves any other or
 // malformed envelope to Next.
-func (es *EnvelopeReader) NextBody() (at, size int, wait, ok bool) {
+func (es *EnvelopeReader) NextBody() (at, size int, ok bool) {
 	data := es.r.data
-	if len(data) < 2 || data[0]&^flagWait != byte(Message)|flagSameTarget || es.r.err != nil || !es.any {
-		return 0, 0, false, false
+	if len(data) < 2 || data[0] != es.same || es.r.err != nil || !es.any {
+		return 0, 0, false
 	}
 	n := uint64(data[1])
 	head := 2
@@ -153,16 +154,16 @@ func (es *EnvelopeReader) NextBody() (at, size int, wait, ok bool) {
 		var read int
 		n, read = binary.Uvarint(data[1:])
 		if read <= 0 {
-			return 0, 0, false, false
+			return 0, 0, false
 		}
 		head = 1 + read
 	}
 	if n > uint64(len(data)-head) {
-		return 0, 0, false, false
+		return 0, 0, false
 	}
 	at = es.Offset() + head
 	es.r.data = data[head+int(n):]
-	return at, int(n), data[0]&flagWait != 0, true
+	return at, int(n), true
 }
 
 func (es *EnvelopeReader) copyTarget(e *Envelope) {
@@ -184,6 +185,7 @@ func (es *EnvelopeReader) Next(e *Envelope) (same, ok bool) {
 	// By fields: of most messages in a packet, few change.
 	e.Kind = Kind(first & kindMask)
 	e.Wait = first&flagWait != 0
+	es.same = byte(Message) | flagSameTarget | first&flagWait
 	e.TTL = 0
 	e.Ext = nil
 	if e.Reply != "" {

@@ -53,11 +53,10 @@ type AckState struct {
 	Acked         uint64 `cbor:"1,keyasint"`
 	ReceivedBytes uint64 `cbor:"2,keyasint"` // bytes received since the link was opened
 	Window        uint64 `cbor:"3,keyasint"` // bytes that may be in flight beyond ReceivedBytes
-	Waited        uint64 `cbor:"4,keyasint"` // bytes of consumed SendWait messages
 }
 
 // HeadSize is at least the size of any head.
-const HeadSize = 4 + 7*binary.MaxVarintLen64
+const HeadSize = 4 + 6*binary.MaxVarintLen64
 
 const (
 	maxAge   = 365 * 24 * time.Hour
@@ -79,7 +78,6 @@ func AppendHead(b []byte, h Head) []byte {
 		b = binary.AppendUvarint(b, k.Acked)
 		b = binary.AppendUvarint(b, k.ReceivedBytes)
 		b = binary.AppendUvarint(b, k.Window)
-		b = binary.AppendUvarint(b, k.Waited)
 	}
 	return b
 }
@@ -110,8 +108,7 @@ func DecodeHead(data []byte) (h Head, rest []byte, err error) {
 	h.Seq, h.PrevSeq = r.uvarint("n"), r.uvarint("prev")
 	if data[3]&flagAck != 0 {
 		h.Ack = &AckState{
-			Acked: r.uvarint("acked"), ReceivedBytes: r.uvarint("taken"),
-			Window: r.uvarint("window"), Waited: r.uvarint("waited"),
+			Acked: r.uvarint("acked"), ReceivedBytes: r.uvarint("taken"), Window: r.uvarint("window"),
 		}
 	}
 	if r.err != nil {

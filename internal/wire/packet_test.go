@@ -27,8 +27,8 @@ var heads = []struct {
 		"00020100" + "dc0b" + "01" + "00"},
 	{"data and what has come", wire.Head{
 		Kind: wire.Data, Seq: 2, PrevSeq: 1,
-		Ack: &wire.AckState{Acked: 5, ReceivedBytes: 300, Window: 1 << 20, Waited: 7},
-	}, "00020101" + "00" + "02" + "01" + "05" + "ac02" + "808040" + "07"},
+		Ack: &wire.AckState{Acked: 5, ReceivedBytes: 300, Window: 1 << 20},
+	}, "00020101" + "00" + "02" + "01" + "05" + "ac02" + "808040"},
 	{"a beat", wire.Head{Kind: wire.Probe, Seq: 7, PrevSeq: 5}, "00020200" + "00" + "07" + "05"},
 	{"a repair", wire.Head{Kind: wire.Repair, Seq: 9, PrevSeq: 4}, "00020300" + "00" + "09" + "04"},
 	{"a piece", wire.Head{Kind: wire.Fragment, Seq: 9, PrevSeq: 4}, "00020400" + "00" + "09" + "04"},
@@ -81,7 +81,6 @@ func drawHead(t *rapid.T) wire.Head {
 		number := rapid.Uint64()
 		h.Ack = &wire.AckState{
 			Acked: number.Draw(t, "acked"), ReceivedBytes: number.Draw(t, "taken"), Window: number.Draw(t, "window"),
-			Waited: number.Draw(t, "waited"),
 		}
 	}
 	return h
@@ -123,7 +122,6 @@ func TestDecodeHead_namesWhatIsMalformed(t *testing.T) {
 		{"00020101" + "000000", "packet: field acked: malformed or missing number"},
 		{"00020101" + "000000" + "01", "packet: field taken: malformed or missing number"},
 		{"00020101" + "000000" + "0101", "packet: field window: malformed or missing number"},
-		{"00020101" + "000000" + "010101", "packet: field waited: malformed or missing number"},
 		{"00020100" + "81d8c4bd75" + "0000", "packet: age of 31536000001 ms, want at most 31536000000"},
 		{"00020100" + "ffffffffffffffffff01" + "0000",
 			"packet: age of 18446744073709551615 ms, want at most 31536000000"},
