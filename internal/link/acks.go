@@ -8,40 +8,40 @@ import (
 )
 
 // scheduleAck schedules the report of the link's state to the sender, by a time at the latest.
-func (c *Core) scheduleAck(p *Peer, at Instant) {
+func (rcv *receiver) scheduleAck(p *Peer, at Instant) {
 	p.in.ackAt = soonest(p.in.ackAt, at)
 	p.in.ackDelayed = false
-	c.scheduleTick(p, at)
+	rcv.scheduleTick(p, at)
 }
 
 // receiveWindow is the credit of a peer: its share of the total.
-func (c *Core) receiveWindow() uint64 {
-	share := c.cfg.WindowAll / max(1, c.openSenders)
-	return uint64(min(c.cfg.Window, max(share, packetCost)))
+func (rcv *receiver) receiveWindow() uint64 {
+	share := rcv.cfg.WindowAll / max(1, rcv.openSenders)
+	return uint64(min(rcv.cfg.Window, max(share, packetCost)))
 }
 
 // ackThreshold is the number of bytes acknowledged at once: a part of the sender's window. The
 // window is not known before the first report of a link.
-func (c *Core) ackThreshold(in *incoming) uint64 {
+func (rcv *receiver) ackThreshold(in *incoming) uint64 {
 	if in.reportedBytes == 0 {
-		return min(c.receiveWindow(), uint64(c.cfg.InitialWindow)) / 4
+		return min(rcv.receiveWindow(), uint64(rcv.cfg.InitialWindow)) / 4
 	}
-	return c.receiveWindow() / 4
+	return rcv.receiveWindow() / 4
 }
 
-func (c *Core) ackState(in *incoming) wire.AckState {
-	return wire.AckState{Acked: in.acked, ReceivedBytes: in.receivedBytes, Window: c.receiveWindow()}
+func (rcv *receiver) ackState(in *incoming) wire.AckState {
+	return wire.AckState{Acked: in.acked, ReceivedBytes: in.receivedBytes, Window: rcv.receiveWindow()}
 }
 
 // piggybackAck returns the link state for the head of a packet to p; nil if it is unchanged, or too
 // large for a head.
-func (c *Core) piggybackAck(p *Peer) *wire.AckState {
+func (rcv *receiver) piggybackAck(p *Peer) *wire.AckState {
 	in := &p.in
 	if in.ackAt == 0 && in.unackedPackets == 0 || len(in.refusals) > 0 || in.requestedUpTo != 0 ||
 		in.acked == 0 {
 		return nil
 	}
-	k := c.ackState(in)
+	k := rcv.ackState(in)
 	in.ackSent()
 	return &k
 }
@@ -56,30 +56,30 @@ func (in *incoming) ackSent() {
 
 // sendLinkState sends the full state of the link from p, with as many refusals as fit. Packets
 // after the first omitted refusal are not acknowledged yet.
-func (c *Core) sendLinkState(now Instant, p *Peer) {
+func (rcv *receiver) sendLinkState(now Instant, p *Peer) {
 	in := &p.in
-	s := &wire.LinkStateBody{Progress: c.ackState(in), FirstRefusal: in.firstRefusal}
-	s.Refusals = append(s.Refusals, in.refusals[:c.refusalsThatFit(in.refusals)]...)
+	s := &wire.LinkStateBody{Progress: rcv.ackState(in), FirstRefusal: in.firstRefusal}
+	s.Refusals = append(s.Refusals, in.refusals[:rcv.refusalsThatFit(in.refusals)]...)
 	if rest := in.refusals[len(s.Refusals):]; len(rest) > 0 {
 		s.Progress.Acked = min(s.Progress.Acked, rest[0].Seq-1)
 	}
-	s.Missing = c.missingToRequest(now, p)
+	s.Missing = rcv.missingToRequest(now, p)
 	in.ackSent()
 	if len(in.refusals) > 0 {
-		c.scheduleAck(p, now+Instant(c.rto(&p.out))) // until it is confirmed
+		rcv.scheduleAck(p, now+Instant(rcv.rto(&p.out))) // until it is confirmed
 	}
-	c.emitControl(p, wire.LinkState, s)
+	rcv.emitControl(p, wire.LinkState, s)
 }
 
 // refusalCost is the size of a refusal without its reason, in bytes.
 const refusalCost = 40
 
 // refusalsThatFit is how many refusals go into one packet, one at least.
-func (c *Core) refusalsThatFit(all []wire.Refusal) int {
+func (rcv *receiver) refusalsThatFit(all []wire.Refusal) int {
 	size := 0
 	for i, r := range all {
 		size += len(r.Why) + refusalCost
-		if i > 0 && size > c.limit/2 {
+		if i > 0 && size > rcv.limit/2 {
 			return i
 		}
 	}
@@ -87,22 +87,22 @@ func (c *Core) refusalsThatFit(all []wire.Refusal) int {
 }
 
 // tickIn does the due work on the link from a peer, and returns the time of the next.
-func (c *Core) tickIn(now Instant, p *Peer) (next Instant) {
+func (rcv *receiver) tickIn(now Instant, p *Peer) (next Instant) {
 	in := &p.in
 	if in.idle() {
 		return 0
 	}
-	silent := c.silenceDeadline(p)
-	if silent <= now && c.connected && in.isIncomplete() {
-		c.closeIncoming(p, 0)
-		c.emitBroken(p,
+	silent := rcv.silenceDeadline(p)
+	if silent <= now && rcv.connected && in.isIncomplete() {
+		rcv.closeIncoming(p, 0)
+		rcv.emitBroken(p,
 			&Error{Reason: LinkReset, Text: fmt.Sprintf("%s is silent, and packets of it are missing", p.id)})
 		return 0
 	}
 	if in.ackAt != 0 && in.ackAt <= now || in.requestedUpTo != 0 && in.requestAgainAt <= now {
-		c.sendLinkState(now, p)
+		rcv.sendLinkState(now, p)
 	}
-	if in.isIncomplete() && c.connected {
+	if in.isIncomplete() && rcv.connected {
 		next = silent
 	}
 	if in.requestedUpTo != 0 {
@@ -111,52 +111,49 @@ func (c *Core) tickIn(now Instant, p *Peer) (next Instant) {
 	return soonest(next, in.ackAt)
 }
 
-// silenceDeadline is the time at which a silent peer is given up.
-func (c *Core) silenceDeadline(p *Peer) Instant { return p.lastHeard + Instant(c.cfg.SilenceTimeout) }
-
 // rejectPacket reports an invalid packet to its sender, and ends the link.
-func (c *Core) rejectPacket(p *Peer, n uint64, text string) {
-	c.stats.Malformed++
-	c.sendReceiverReset(p, n, text)
+func (rcv *receiver) rejectPacket(p *Peer, n uint64, text string) {
+	rcv.stats.Malformed++
+	rcv.sendReceiverReset(p, n, text)
 }
 
 // sendReceiverReset tells a peer that its link is over. The message may get lost.
-func (c *Core) sendReceiverReset(p *Peer, n uint64, text string) {
-	c.emitControl(p, wire.ReceiverReset, wire.ResetBody{Seq: n, Text: truncateText(text)})
+func (rcv *receiver) sendReceiverReset(p *Peer, n uint64, text string) {
+	rcv.emitControl(p, wire.ReceiverReset, wire.ResetBody{Seq: n, Text: truncateText(text)})
 }
 
 // OnHead takes the acknowledgement in the head of a packet of p.
-func (c *Core) OnHead(now Instant, p *Peer, k *wire.AckState) error {
-	c.markHeard(now, p)
+func (snd *sender) OnHead(now Instant, p *Peer, k *wire.AckState) error {
+	snd.markHeard(now, p)
 	if k == nil {
 		return nil
 	}
-	c.catchUpWith(p, k)
-	if err := c.checkAck(p, k); err != nil {
+	snd.catchUpWith(p, k)
+	if err := snd.checkAck(p, k); err != nil {
 		return err
 	}
-	c.applyAck(now, p, k)
+	snd.applyAck(now, p, k)
 	return nil
 }
 
 // OnProbe takes the sender's probe: packet n was the last, and acked was acknowledged.
-func (c *Core) OnProbe(now Instant, p *Peer, n, acked uint64) {
+func (rcv *receiver) OnProbe(now Instant, p *Peer, n, acked uint64) {
 	in := &p.in
-	if c.ignores(p) {
+	if rcv.ignores(p) {
 		return
 	}
-	c.markHeard(now, p)
+	rcv.markHeard(now, p)
 	if acked > in.lastSeq || in.openSeq == 0 && n <= in.lastSeq {
-		c.sendReceiverReset(p, n, fmt.Sprintf("the link of packet %d is not open any more", n))
+		rcv.sendReceiverReset(p, n, fmt.Sprintf("the link of packet %d is not open any more", n))
 		return
 	}
 	in.highestSeq = n // also when it is less than an earlier claim
 	in.requestAgainAt = now
-	c.sendLinkState(now, p)
+	rcv.sendLinkState(now, p)
 }
 
 // OnConfirm takes the sender's confirmation of all refusals before a number.
-func (c *Core) OnConfirm(now Instant, p *Peer, next uint64) {
+func (rcv *receiver) OnConfirm(now Instant, p *Peer, next uint64) {
 	in := &p.in
 	if next <= in.firstRefusal || next > in.firstRefusal+uint64(len(in.refusals)) {
 		return // old or malformed
@@ -165,11 +162,11 @@ func (c *Core) OnConfirm(now Instant, p *Peer, next uint64) {
 	in.refusals = append([]wire.Refusal(nil), in.refusals[known:]...)
 	in.firstRefusal = next
 	if len(in.refusals) > 0 || in.unackedPackets > 0 {
-		c.scheduleAck(p, now+Instant(c.cfg.AckDelay))
+		rcv.scheduleAck(p, now+Instant(rcv.cfg.AckDelay))
 	} else {
 		in.ackAt = 0
 	}
-	c.requestMissing(now, p)
+	rcv.requestMissing(now, p)
 }
 
 // maxTombstones bounds how many runs of messages of all peers must not be delivered.
@@ -177,57 +174,57 @@ const maxTombstones = 1 << 16
 
 // OnQuery takes the sender's query for the fates of messages. Undelivered ones will not be
 // delivered any more (LINK-8).
-func (c *Core) OnQuery(now Instant, p *Peer, q *wire.FateQueryBody) {
+func (rcv *receiver) OnQuery(now Instant, p *Peer, q *wire.FateQueryBody) {
 	in := &p.in
-	if c.ignores(p) {
+	if rcv.ignores(p) {
 		return
 	}
-	c.markHeard(now, p)
+	rcv.markHeard(now, p)
 	was := in.tombstones[q.Seq]
 	switch {
 	case q.Seq <= in.lastSeq:
-		c.sendLinkState(now, p)
+		rcv.sendLinkState(now, p)
 	case len(q.Indexes)%2 != 0 || len(q.Indexes) == 0:
-		c.stats.Malformed++
-	case len(in.tombstones) >= c.cfg.MaxRefusals && was == nil,
-		len(was)+len(q.Indexes) > 2*c.cfg.MaxRefusals,
-		c.tombstones >= maxTombstones: // then the fate is unknown
+		rcv.stats.Malformed++
+	case len(in.tombstones) >= rcv.cfg.MaxRefusals && was == nil,
+		len(was)+len(q.Indexes) > 2*rcv.cfg.MaxRefusals,
+		rcv.tombstones >= maxTombstones: // then the fate is unknown
 	default:
 		if in.tombstones == nil {
 			in.tombstones = map[uint64][]int{}
 		}
 		in.tombstones[q.Seq] = append(was, q.Indexes...)
-		c.tombstones += len(q.Indexes) / 2
-		c.emitControl(p, wire.FateReply, *q)
+		rcv.tombstones += len(q.Indexes) / 2
+		rcv.emitControl(p, wire.FateReply, *q)
 	}
 }
 
 // OnResume takes a receiver's report of its reconnect.
-func (c *Core) OnResume(now Instant, p *Peer) {
-	c.markHeard(now, p)
-	c.catchUp(p)
-	if p.out.awaitsAck() && c.connected {
+func (snd *sender) OnResume(now Instant, p *Peer) {
+	snd.markHeard(now, p)
+	snd.catchUp(p)
+	if p.out.awaitsAck() && snd.connected {
 		p.out.probeInterval = 0
-		c.probe(now, p)
+		snd.probe(now, p)
 	}
 }
 
 // OnSenderReset takes a sender's reset: packets up to a number will not come. It reports whether
 // that is news.
-func (c *Core) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
+func (rcv *receiver) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
 	in := &p.in
-	if c.ignores(p) || g.Seq < in.lastSeq {
+	if rcv.ignores(p) || g.Seq < in.lastSeq {
 		return false
 	}
 	news := in.openSeq != 0 || len(in.outOfOrder) > 0
-	c.closeIncoming(p, g.Seq)
+	rcv.closeIncoming(p, g.Seq)
 	if news {
 		why := &Error{Reason: LinkReset, Text: g.Text}
 		// its Goodbye travels on the other connection, and may come later
 		if g.Closed || g.Text == wire.ClosedText {
 			why = &Error{Reason: PeerClosed, Text: p.id.String() + " has closed its links"}
 		}
-		c.emitBroken(p, why)
+		rcv.emitBroken(p, why)
 	}
 	return news
 }

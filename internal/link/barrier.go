@@ -51,10 +51,10 @@ func (b *Barrier) waitFor(list *[]*Barrier) {
 
 // Barrier creates a barrier behind all messages sent so far. Each frame counts for itself, because
 // a later one may get its fate first. Receivers with outstanding acknowledgements are probed.
-func (c *Core) Barrier(now Instant) *Barrier {
+func (snd *sender) Barrier(now Instant) *Barrier {
 	b := NewBarrier()
-	c.catchUpAllGroups()
-	for _, p := range c.watching {
+	snd.catchUpAllGroups()
+	for _, p := range snd.watching {
 		o := &p.out
 		for _, f := range o.queue {
 			b.waitFor(&f.barriers)
@@ -70,9 +70,9 @@ func (c *Core) Barrier(now Instant) *Barrier {
 				b.waitFor(&it.barriers)
 			}
 		}
-		if len(o.sent) > o.repliedPackets && c.connected {
+		if len(o.sent) > o.repliedPackets && snd.connected {
 			o.probeInterval = 0
-			c.probe(now, p)
+			snd.probe(now, p)
 		}
 	}
 	releaseBarriers([]*Barrier{b})

@@ -45,21 +45,21 @@ type plannedMember struct {
 // Cast takes one number for all members and prepares one packet (LINK-7). A member gets a packet of
 // its own if its link has a queue or no credit, or if the packet is too large for it. failed holds
 // the members without any packet. With err there is no packet at all.
-func (c *Core) Cast(now Instant, k *Cast) (failed map[int]error, err error) {
+func (snd *sender) Cast(now Instant, k *Cast) (failed map[int]error, err error) {
 	g := k.Group
 	if k.Until == 0 {
-		k.Until = now + Instant(c.cfg.DefaultDeadline)
+		k.Until = now + Instant(snd.cfg.DefaultDeadline)
 	}
-	if joined := c.planCast(g, k); joined > 0 {
-		if err := c.castToGroup(now, k, g, joined); err != nil {
+	if joined := snd.planCast(g, k); joined > 0 {
+		if err := snd.castToGroup(now, k, g, joined); err != nil {
 			return nil, err
 		}
 	}
-	for _, l := range c.castPlan {
+	for _, l := range snd.castPlan {
 		if l.prev != NotIncluded {
 			continue
 		}
-		if err := c.castToMember(now, k, l.m); err != nil {
+		if err := snd.castToMember(now, k, l.m); err != nil {
 			if failed == nil {
 				failed = map[int]error{}
 			}
@@ -70,13 +70,13 @@ func (c *Core) Cast(now Instant, k *Cast) (failed map[int]error, err error) {
 }
 
 // castToMember sends a cast to one member by itself.
-func (c *Core) castToMember(now Instant, k *Cast, m *member) (err error) {
+func (snd *sender) castToMember(now Instant, k *Cast, m *member) (err error) {
 	e := *k.Envelope
 	e.Ext, err = k.MemberExt(m.index)
 	if err != nil {
 		return err
 	}
-	return c.Send(now, m.to, &e, k.Mark, k.Until)
+	return snd.Send(now, m.to, &e, k.Mark, k.Until)
 }
 
 // castHeadSize is the room for the previous packets of members in different states.
@@ -84,35 +84,35 @@ func castHeadSize(members int) int { return min(members*12, 64<<10) }
 
 // planCast determines each member's previous packet, and the number of recipients. It checks the
 // lagging members only. If the synced ones cannot all take the cast, it makes all of them lagging.
-func (c *Core) planCast(g *Group, k *Cast) (joined int) {
+func (snd *sender) planCast(g *Group, k *Cast) (joined int) {
 	size := k.Envelope.BodyLen() + packetCost + headMargin
-	fits := k.Subject != "" && c.connected && c.closed == nil &&
-		size+castHeadSize(len(g.members)) <= c.chunkSize()+headMargin
-	if most := uint64(size + castHeadSize(len(g.members)-g.synced)); fits && most <= c.syncedReserve() {
-		c.ensureBacklogRoom(g, most)
+	fits := k.Subject != "" && snd.connected && snd.closed == nil &&
+		size+castHeadSize(len(g.members)) <= snd.chunkSize()+headMargin
+	if most := uint64(size + castHeadSize(len(g.members)-g.synced)); fits && most <= snd.syncedReserve() {
+		snd.ensureBacklogRoom(g, most)
 	} else {
-		c.leaveAll(g)
+		snd.leaveAll(g)
 	}
-	c.castPlan = c.castPlan[:0]
+	snd.castPlan = snd.castPlan[:0]
 	for m := range g.laggingMembers() {
 		prev := NotIncluded
 		if fits {
-			prev = c.castPrev(m.to.Peer, uint64(size))
+			prev = snd.castPrev(m.to.Peer, uint64(size))
 		}
 		if prev != NotIncluded {
 			joined++
 		}
-		c.castPlan = append(c.castPlan, plannedMember{m, prev})
+		snd.castPlan = append(snd.castPlan, plannedMember{m, prev})
 	}
 	return g.synced + joined
 }
 
 // castPrev returns the previous packet of a lagging member.
-func (c *Core) castPrev(p *Peer, size uint64) uint64 {
-	c.leave(p) // from another group
+func (snd *sender) castPrev(p *Peer, size uint64) uint64 {
+	snd.leave(p) // from another group
 	o := &p.out
 	switch {
-	case c.ignores(p), !o.idleQueue(), !o.hasCredit(size):
+	case snd.ignores(p), !o.idleQueue(), !o.hasCredit(size):
 		return NotIncluded
 	case o.openSeq == 0:
 		return 0
@@ -124,17 +124,17 @@ func (c *Core) castPrev(p *Peer, size uint64) uint64 {
 
 // castToGroup publishes a cast for the included members. If their previous packets do not fit, it
 // excludes all of them.
-func (c *Core) castToGroup(now Instant, k *Cast, g *Group, joined int) (err error) {
+func (snd *sender) castToGroup(now Instant, k *Cast, g *Group, joined int) (err error) {
 	e := *k.Envelope
-	e.Ext, err = c.castExt(k, g)
+	e.Ext, err = snd.castExt(k, g)
 	if err != nil {
 		return err
 	}
-	if e.Size()+headroom > c.limit {
-		c.leaveAll(g)
-		c.castPlan = c.castPlan[:0]
+	if e.Size()+headroom > snd.limit {
+		snd.leaveAll(g)
+		snd.castPlan = snd.castPlan[:0]
 		for m := range g.laggingMembers() {
-			c.castPlan = append(c.castPlan, plannedMember{m, NotIncluded})
+			snd.castPlan = append(snd.castPlan, plannedMember{m, NotIncluded})
 		}
 		return nil
 	}
@@ -146,39 +146,39 @@ func (c *Core) castToGroup(now Instant, k *Cast, g *Group, joined int) (err erro
 	f.open = false
 	f.subject = k.Subject
 	f.replyAcks = k.ReplyAcks
-	c.lastSeq++
-	k.Seq = c.lastSeq
-	c.stats.Sent += uint64(joined)
-	f.castPacket = f.packet(wire.Head{Kind: wire.Data, Seq: c.lastSeq})
-	c.deferCast(now, g, f)
-	for _, l := range c.castPlan {
+	snd.lastSeq++
+	k.Seq = snd.lastSeq
+	snd.stats.Sent += uint64(joined)
+	f.castPacket = f.packet(wire.Head{Kind: wire.Data, Seq: snd.lastSeq})
+	snd.deferCast(now, g, f)
+	for _, l := range snd.castPlan {
 		if l.prev != NotIncluded {
-			c.track(now, l.m.to.Peer, c.lastSeq, f)
-			c.join(l.m)
+			snd.track(now, l.m.to.Peer, snd.lastSeq, f)
+			snd.join(l.m)
 		}
 	}
-	c.ready = append(c.ready, Publish{Subject: k.Subject, Seq: c.lastSeq, Data: f.castPacket})
+	snd.ready = append(snd.ready, Publish{Subject: k.Subject, Seq: snd.lastSeq, Data: f.castPacket})
 	return nil
 }
 
 // castExt makes the ext of a packet for all members.
-func (c *Core) castExt(k *Cast, g *Group) ([]byte, error) {
-	c.runs = c.runs[:0]
+func (snd *sender) castExt(k *Cast, g *Group) ([]byte, error) {
+	snd.runs = snd.runs[:0]
 	at := 0
-	for _, l := range c.castPlan {
-		c.addRun(l.m.index-at, g.lastSeq)
-		c.addRun(1, l.prev)
+	for _, l := range snd.castPlan {
+		snd.addRun(l.m.index-at, g.lastSeq)
+		snd.addRun(1, l.prev)
 		at = l.m.index + 1
 	}
-	c.addRun(len(g.members)-at, g.lastSeq)
-	return k.GroupExt(c.runs)
+	snd.addRun(len(g.members)-at, g.lastSeq)
+	return k.GroupExt(snd.runs)
 }
 
 // addRun appends members to the runs of a cast.
-func (c *Core) addRun(count int, prev uint64) {
-	if last := len(c.runs) - 1; last >= 0 && c.runs[last].Prev == prev {
-		c.runs[last].Count += count
+func (snd *sender) addRun(count int, prev uint64) {
+	if last := len(snd.runs) - 1; last >= 0 && snd.runs[last].Prev == prev {
+		snd.runs[last].Count += count
 	} else if count > 0 {
-		c.runs = append(c.runs, Run{count, prev})
+		snd.runs = append(snd.runs, Run{count, prev})
 	}
 }

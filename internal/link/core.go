@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -20,35 +21,23 @@ const Never Instant = math.MaxInt64
 // calls with the time; packets and effects come out of Next and Effects. It is not safe for
 // concurrent use.
 type Core struct {
+	common
+	sender
+	receiver
+	peers *lru
+}
+
+// common is the part of a Core that both directions of links use.
+type common struct {
 	cfg       Config
 	limit     int // bytes the bus takes in one message
 	connected bool
-	connEpoch uint64 // of the data connection: how many there were, with it
-
-	lastSeq       uint64 // the last number given to a packet
-	peers         *lru
-	watching      []*Peer // peers that Tick checks
-	ready         []Publish
-	publishing    *frame          // of the packet last returned by Next
-	freeBufs      []frameBuf      // buffers of acknowledged packets
-	sendTurn      []*Peer         // peers with queued messages, in turn
-	queuedBytes   int             // bytes in all queues
-	outboxWaiters []*Peer         // peers with a sender waiting for the total queue limit
-	groups        []*Group        // groups with deferred casts
-	castPlan      []plannedMember // of the current cast
-	runs          []Run           // the same
-
-	assemblyBytes   int // bytes of unfinished messages of all peers
-	fragmentBytes   int // of packets: these must not wait for messages, which are behind them on their links
-	outOfOrderBytes int // bytes of packets behind gaps
-	tombstones      int // messages that must not be delivered any more, in runs
-	openSenders     int // peers with an open link to this process
-
-	nextTick Instant // the earliest of the peers'; 0: never
-	closed   *Error
-	resets   uint64 // how many links were broken so far
-	effects  []Effect
-	stats    Stats
+	watching  []*Peer // peers that Tick checks
+	nextTick  Instant // the earliest of the peers'; 0: never
+	closed    *Error
+	resets    uint64 // how many links were broken so far
+	effects   []Effect
+	stats     Stats
 }
 
 // Stats counts events on the links of a process.
@@ -192,8 +181,10 @@ var (
 // NewCore returns a Core without peers. limit is the bus's maximum message size.
 func NewCore(cfg Config, limit int) *Core {
 	cfg = cfg.withDefaults()
-	return &Core{cfg: cfg, limit: limit, connected: true, connEpoch: 1, lastSeq: cfg.FirstSeq,
-		peers: newLRU(cfg.MaxPeers)}
+	c := &Core{common: common{cfg: cfg, limit: limit, connected: true}, peers: newLRU(cfg.MaxPeers)}
+	c.receiver = receiver{common: &c.common}
+	c.sender = sender{common: &c.common, acks: &c.receiver, connEpoch: 1, lastSeq: cfg.FirstSeq}
+	return c
 }
 
 // Peer finds a process, or gets to know it.
@@ -225,10 +216,10 @@ func (c *Core) evict(p *Peer) {
 }
 
 // ignores reports whether packets of a peer are dropped.
-func (c *Core) ignores(p *Peer) bool { return p.dead != nil || p.evicted || c.closed != nil }
+func (c *common) ignores(p *Peer) bool { return p.dead != nil || p.evicted || c.closed != nil }
 
 // scheduleTick makes Tick look at a peer, at a time at the latest; 0: there is no hurry.
-func (c *Core) scheduleTick(p *Peer, at Instant) {
+func (c *common) scheduleTick(p *Peer, at Instant) {
 	p.nextTick = soonest(p.nextTick, at)
 	c.nextTick = soonest(c.nextTick, at)
 	if !p.scheduled {
@@ -238,22 +229,22 @@ func (c *Core) scheduleTick(p *Peer, at Instant) {
 }
 
 // Effects returns the effects since the last call. The next call reuses the slice.
-func (c *Core) Effects(into []Effect) []Effect {
+func (c *common) Effects(into []Effect) []Effect {
 	into = append(into, c.effects...)
 	clear(c.effects)
 	c.effects = c.effects[:0]
 	return into
 }
 
-func (c *Core) addEffect(e Effect) { c.effects = append(c.effects, e) }
+func (c *common) addEffect(e Effect) { c.effects = append(c.effects, e) }
 
 // emitBroken emits the end of a link to or from a peer.
-func (c *Core) emitBroken(p *Peer, why *Error) {
+func (c *common) emitBroken(p *Peer, why *Error) {
 	c.resets++
 	c.addEffect(Effect{Kind: EffectBroken, Peer: p, Err: why, Serial: c.resets})
 }
 
-func (c *Core) emitControl(p *Peer, kind wire.PacketKind, body any) {
+func (c *common) emitControl(p *Peer, kind wire.PacketKind, body any) {
 	c.addEffect(Effect{Kind: EffectControl, Peer: p, Packet: kind, Body: body})
 }
 
@@ -286,7 +277,7 @@ func (c *Core) OnReconnect(now Instant, limit int) {
 }
 
 // SetLimit sets the bus's maximum message size.
-func (c *Core) SetLimit(limit int) { c.limit = limit }
+func (c *common) SetLimit(limit int) { c.limit = limit }
 
 // MarkDead records that a process is dead, and why. Nothing is sent to it, and its packets are
 // dropped.
@@ -354,6 +345,25 @@ func (c *Core) Tick(now Instant) {
 	clear(c.watching[len(kept):])
 	c.watching = kept
 }
+
+// markHeard records that a peer was heard from.
+func (c *common) markHeard(now Instant, p *Peer) {
+	p.lastHeard = max(p.lastHeard, now)
+	p.heardFrom = true
+	p.out.noResponderSince = 0
+	p.suspect.trust()
+}
+
+// rto is how long an acknowledgement may take.
+func (c *common) rto(o *outgoing) time.Duration {
+	if o.srtt == 0 {
+		return c.cfg.FirstRTO
+	}
+	return min(max(o.srtt+4*o.rttvar, c.cfg.MinRTO), c.cfg.MaxProbeInterval)
+}
+
+// silenceDeadline is the time at which a silent peer is given up.
+func (c *common) silenceDeadline(p *Peer) Instant { return p.lastHeard + Instant(c.cfg.SilenceTimeout) }
 
 // soonest returns the earlier of two times. 0 and Never stand for no time; if both are, it returns
 // 0.

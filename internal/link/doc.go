@@ -11,8 +11,8 @@
 //	                    ▲                        prev is later: park, request
 //	                    └──── sent again ◀────── n is not later: a duplicate
 //
-// Core makes these decisions without goroutines, clock or bus. Links drives it: it hands in events
-// and publishes packets.
+// Core makes these decisions without goroutines, clock or bus. Its sender has the links to peers,
+// its receiver those from them. Links drives it: it hands in events and publishes packets.
 //
 // # Contract
 //

@@ -16,21 +16,21 @@ const (
 )
 
 // emitFate gives count messages of a run a fate (LINK-3).
-func (c *Core) emitFate(p *Peer, o *fateRun, count int, fate Fate) {
+func (snd *sender) emitFate(p *Peer, o *fateRun, count int, fate Fate) {
 	if fate.Known {
-		c.stats.Undeliverable += uint64(count)
+		snd.stats.Undeliverable += uint64(count)
 	} else {
-		c.stats.Indeterminate += uint64(count)
+		snd.stats.Indeterminate += uint64(count)
 	}
 	fate.Mark = o.mark
 	fate.Peer = p
 	fate.Count = count
-	c.addEffect(Effect{Kind: EffectFate, Peer: p, Fate: fate})
+	snd.addEffect(Effect{Kind: EffectFate, Peer: p, Fate: fate})
 }
 
 // setFate sets the fate of those messages of a packet, in a range of indexes, that have none.
 // Barriers behind the packet are released later.
-func (c *Core) setFate(p *Peer, it *sentPacket, from, to int, fate Fate) {
+func (snd *sender) setFate(p *Peer, it *sentPacket, from, to int, fate Fate) {
 	f := it.frame
 	first := sort.Search(len(f.fates), func(i int) bool { return f.fates[i].first+f.fates[i].count > from })
 	// a packet has thousands, returned one by one
@@ -46,7 +46,7 @@ func (c *Core) setFate(p *Peer, it *sentPacket, from, to int, fate Fate) {
 				f.split(i, hi-o.first)
 				o = &f.fates[i]
 			}
-			c.emitFate(p, o, o.count, fate)
+			snd.emitFate(p, o, o.count, fate)
 			if f.subject != "" { // it has one message, reported for each link
 				it.fateKnown = true
 			} else {
@@ -60,29 +60,29 @@ func (c *Core) setFate(p *Peer, it *sentPacket, from, to int, fate Fate) {
 const allMessages = int(^uint(0) >> 1)
 
 // OnState takes the receiver's state of the link to p. An error reports an impossible state.
-func (c *Core) OnState(now Instant, p *Peer, s *wire.LinkStateBody) error {
-	if c.ignores(p) {
+func (snd *sender) OnState(now Instant, p *Peer, s *wire.LinkStateBody) error {
+	if snd.ignores(p) {
 		return nil
 	}
-	c.markHeard(now, p)
+	snd.markHeard(now, p)
 	if len(s.Refusals) > 0 {
-		c.catchUp(p) // with all that may be refused
+		snd.catchUp(p) // with all that may be refused
 	}
-	c.catchUpWith(p, &s.Progress)
-	if err := c.checkAck(p, &s.Progress); err != nil {
+	snd.catchUpWith(p, &s.Progress)
+	if err := snd.checkAck(p, &s.Progress); err != nil {
 		return err
 	}
-	c.applyRefusals(p, s)
-	c.applyAck(now, p, &s.Progress)
-	c.retransmit(now, p, s.Missing)
+	snd.applyRefusals(p, s)
+	snd.applyAck(now, p, &s.Progress)
+	snd.retransmit(now, p, s.Missing)
 	return nil
 }
 
 // checkAck returns an error for an impossible acknowledgement.
-func (c *Core) checkAck(p *Peer, k *wire.AckState) error {
+func (snd *sender) checkAck(p *Peer, k *wire.AckState) error {
 	o := &p.out
 	switch {
-	case k.Acked > c.lastSeq || o.openSeq != 0 && k.Acked > o.lastSeq:
+	case k.Acked > snd.lastSeq || o.openSeq != 0 && k.Acked > o.lastSeq:
 	case o.isCurrent(k) && k.ReceivedBytes > o.sentBytes:
 	default:
 		return nil
@@ -95,7 +95,7 @@ func (c *Core) checkAck(p *Peer, k *wire.AckState) error {
 func (o *outgoing) isCurrent(k *wire.AckState) bool { return o.openSeq != 0 && k.Acked >= o.openSeq }
 
 // applyAck applies acknowledgements and credit. Values below the known ones are old.
-func (c *Core) applyAck(now Instant, p *Peer, k *wire.AckState) {
+func (snd *sender) applyAck(now Instant, p *Peer, k *wire.AckState) {
 	o := &p.out
 	if !o.isCurrent(k) || k.Acked < o.acked {
 		return
@@ -104,7 +104,7 @@ func (c *Core) applyAck(now Instant, p *Peer, k *wire.AckState) {
 	// A peer may also count messages from before this opening, hence the min.
 	o.receivedBytes = max(o.receivedBytes, k.ReceivedBytes)
 	if k.Window != 0 {
-		o.window = min(k.Window, uint64(c.cfg.Window))
+		o.window = min(k.Window, uint64(snd.cfg.Window))
 	}
 	gone := o.indexOf(k.Acked + 1)
 	for i := range o.sent[:gone] {
@@ -116,18 +116,18 @@ func (c *Core) applyAck(now Instant, p *Peer, k *wire.AckState) {
 			o.sampleRTT(time.Duration(now - it.sentAt))
 		}
 		it.release()
-		c.recycle(it.frame)
+		snd.recycle(it.frame)
 	}
 	if gone > 0 {
 		o.dropSent(gone)
 		o.acked = k.Acked
 		o.ackDelayed = len(o.sent) > 0 && !slices.ContainsFunc(o.sent,
 			func(it sentPacket) bool { return !it.frame.replyAcks })
-		c.resetProbeTimer(now, p)
+		snd.resetProbeTimer(now, p)
 	}
-	c.leaveIfLow(p)
-	c.signalRoom(p)
-	c.scheduleSend(p)
+	snd.leaveIfLow(p)
+	snd.signalRoom(p)
+	snd.scheduleSend(p)
 }
 
 // minSentCap is the capacity kept for packets of an idle link.
@@ -156,7 +156,7 @@ func (it *sentPacket) release() {
 }
 
 // applyRefusals gives refused messages their fate, once each, and confirms them.
-func (c *Core) applyRefusals(p *Peer, s *wire.LinkStateBody) {
+func (snd *sender) applyRefusals(p *Peer, s *wire.LinkStateBody) {
 	if len(s.Refusals) == 0 {
 		return
 	}
@@ -172,19 +172,19 @@ func (c *Core) applyRefusals(p *Peer, s *wire.LinkStateBody) {
 			if len(r.Why) == 0 { // it arrived after a question about its fate at its deadline
 				fate.Reason, fate.Text = Expired, expiredText
 			}
-			c.setFate(p, it, r.Index, r.Index+r.Count, fate)
+			snd.setFate(p, it, r.Index, r.Index+r.Count, fate)
 		}
 	}
 	if last != nil {
 		last.releaseBarriers()
 	}
 	p.out.confirmed = true
-	c.emitControl(p, wire.ConfirmRefusals, wire.ConfirmBody{Next: s.FirstRefusal + uint64(len(s.Refusals))})
+	snd.emitControl(p, wire.ConfirmRefusals, wire.ConfirmBody{Next: s.FirstRefusal + uint64(len(s.Refusals))})
 }
 
 // OnVerdict takes the receiver's verdict that messages did not arrive and never will.
-func (c *Core) OnVerdict(p *Peer, v *wire.FateQueryBody) {
-	c.catchUp(p)
+func (snd *sender) OnVerdict(p *Peer, v *wire.FateQueryBody) {
+	snd.catchUp(p)
 	it := p.out.find(v.Seq)
 	if it == nil {
 		return
@@ -193,24 +193,24 @@ func (c *Core) OnVerdict(p *Peer, v *wire.FateQueryBody) {
 		first := v.Indexes[i]
 		count := v.Indexes[i+1]
 		if first >= 0 && count > 0 && count < allMessages-first {
-			c.setFate(p, it, first, first+count, Fate{Known: true, Reason: Expired, Text: expiredText})
+			snd.setFate(p, it, first, first+count, Fate{Known: true, Reason: Expired, Text: expiredText})
 		}
 	}
 	it.releaseBarriers()
 }
 
 // OnReceiverReset takes the receiver's reset of the link.
-func (c *Core) OnReceiverReset(p *Peer, b *wire.ResetBody) {
-	c.catchUp(p)
+func (snd *sender) OnReceiverReset(p *Peer, b *wire.ResetBody) {
+	snd.catchUp(p)
 	if o := &p.out; o.openSeq != 0 && b.Seq >= o.openSeq && b.Seq <= o.lastSeq {
-		c.resetOutgoing(p, LinkReset, b.Text)
+		snd.resetOutgoing(p, LinkReset, b.Text)
 	}
 }
 
 // OnHint takes the bus's report of no subscriber for packet n; 0: for a probe (LINK-13). It takes
 // effect when repeated for long enough.
-func (c *Core) OnHint(now Instant, p *Peer, n uint64) {
-	c.catchUp(p)
+func (snd *sender) OnHint(now Instant, p *Peer, n uint64) {
+	snd.catchUp(p)
 	o := &p.out
 	if it := o.find(n); it != nil && it.sends == 1 {
 		it.noResponder = true
@@ -220,37 +220,29 @@ func (c *Core) OnHint(now Instant, p *Peer, n uint64) {
 	case o.noResponderSince == 0:
 		o.noResponderSince = now
 		o.probeInterval = 0
-		o.probeAt = now + Instant(c.cfg.MinRTO)
-		c.scheduleTick(p, o.probeAt)
-	case now-o.noResponderSince >= c.noResponderGrace(p):
-		c.resetOutgoing(p, NoProcess, "no responders: process "+p.id.String()+" does not exist or is gone")
+		o.probeAt = now + Instant(snd.cfg.MinRTO)
+		snd.scheduleTick(p, o.probeAt)
+	case now-o.noResponderSince >= snd.noResponderGrace(p):
+		snd.resetOutgoing(p, NoProcess, "no responders: process "+p.id.String()+" does not exist or is gone")
 	}
 }
 
 // noResponderGrace is the delay before missing subscribers of a peer take effect: a known peer may
 // be reconnecting.
-func (c *Core) noResponderGrace(p *Peer) Instant {
+func (snd *sender) noResponderGrace(p *Peer) Instant {
 	if p.heardFrom {
-		return Instant(c.cfg.ReconnectGrace)
+		return Instant(snd.cfg.ReconnectGrace)
 	}
-	return Instant(c.cfg.NoResponderGrace)
-}
-
-// markHeard records that a peer was heard from.
-func (c *Core) markHeard(now Instant, p *Peer) {
-	p.lastHeard = max(p.lastHeard, now)
-	p.heardFrom = true
-	p.out.noResponderSince = 0
-	p.suspect.trust()
+	return Instant(snd.cfg.NoResponderGrace)
 }
 
 // OnGoodbye takes a peer's announcement that it closes its links.
-func (c *Core) OnGoodbye(p *Peer) { p.heardFrom = false }
+func (snd *sender) OnGoodbye(p *Peer) { p.heardFrom = false }
 
 // resetOutgoing ends the link to a peer. Every message in flight gets a fate, and the next message
 // opens the link again (LINK-6).
-func (c *Core) resetOutgoing(p *Peer, why Reason, text string) {
-	c.leave(p)
+func (snd *sender) resetOutgoing(p *Peer, why Reason, text string) {
+	snd.leave(p)
 	p.suspect.trust()
 	o := &p.out
 	if o.idle() && (o.openSeq == 0 || why == LinksClosed || why == BusClosed) { // the peer needs no reset
@@ -260,41 +252,41 @@ func (c *Core) resetOutgoing(p *Peer, why Reason, text string) {
 	for i := range o.sent {
 		it := &o.sent[i]
 		fate.Known = it.noResponder && it.sends == 1 // the only copy had no receiver
-		c.setFate(p, it, 0, allMessages, fate)
+		snd.setFate(p, it, 0, allMessages, fate)
 		it.releaseBarriers()
 		it.release()
 	}
 	fate.Known = true // of messages not completely sent
 	for _, f := range o.queue {
 		for i := range f.fates {
-			c.emitFate(p, &f.fates[i], f.fates[i].count, fate)
+			snd.emitFate(p, &f.fates[i], f.fates[i].count, fate)
 		}
 		releaseBarriers(f.barriers)
 	}
 	for _, t := range o.transfers {
-		c.emitFate(p, &fateRun{mark: t.mark}, 1, fate)
+		snd.emitFate(p, &fateRun{mark: t.mark}, 1, fate)
 		releaseBarriers(t.barriers)
 		for i := range t.followers {
-			c.emitFate(p, &fateRun{mark: t.followers[i].mark}, 1, fate)
+			snd.emitFate(p, &fateRun{mark: t.followers[i].mark}, 1, fate)
 			releaseBarriers(t.followers[i].barriers)
 		}
 	}
 	if why != Dead && o.openSeq != 0 {
-		c.sendSenderReset(p, wire.ResetBody{Seq: o.lastSeq, Text: text, Closed: why == LinksClosed})
+		snd.sendSenderReset(p, wire.ResetBody{Seq: o.lastSeq, Text: text, Closed: why == LinksClosed})
 	}
-	c.removeQueued(p, o.queuedBytes)
+	snd.removeQueued(p, o.queuedBytes)
 	*o = outgoing{
 		frameCount: o.frameCount, chunkIDs: o.chunkIDs, roomWanted: o.roomWanted,
 		crowded: o.crowded, sentReturnable: o.sentReturnable,
 		resendEpoch: o.resendEpoch, resendFrom: o.resendFrom, counts: o.counts,
 	}
-	c.emitBroken(p, &Error{Reason: why, Text: text})
+	snd.emitBroken(p, &Error{Reason: why, Text: text})
 }
 
 // sendSenderReset tells the receiver that no packet up to a number will come any more.
-func (c *Core) sendSenderReset(p *Peer, g wire.ResetBody) {
+func (snd *sender) sendSenderReset(p *Peer, g wire.ResetBody) {
 	g.Text = truncateText(g.Text)
-	c.emitControl(p, wire.SenderReset, g)
+	snd.emitControl(p, wire.SenderReset, g)
 }
 
 // truncateText is a text short enough for a control packet.

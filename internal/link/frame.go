@@ -56,15 +56,15 @@ type frameBuf struct {
 }
 
 // growFrame gives a frame room for n bytes more.
-func (c *Core) growFrame(f *frame, n int) {
-	full := headroom + c.cfg.PacketSize + headMargin
+func (snd *sender) growFrame(f *frame, n int) {
+	full := headroom + snd.cfg.PacketSize + headMargin
 	if need := len(f.buf) + n; need <= cap(f.buf) || need > full {
 		return
 	}
 	var r frameBuf
-	if n := len(c.freeBufs); n > 0 {
-		r = c.freeBufs[n-1]
-		c.freeBufs = c.freeBufs[:n-1]
+	if n := len(snd.freeBufs); n > 0 {
+		r = snd.freeBufs[n-1]
+		snd.freeBufs = snd.freeBufs[:n-1]
 	} else {
 		r.buf = make([]byte, 0, full)
 	}
@@ -82,9 +82,9 @@ const (
 )
 
 // recycle keeps the buffer of an acknowledged frame.
-func (c *Core) recycle(f *frame) {
-	full := headroom + c.cfg.PacketSize + headMargin
-	if cap(f.buf) != full || f.publishers != 0 || f.subject != "" || len(c.freeBufs) == maxFreeBufs {
+func (snd *sender) recycle(f *frame) {
+	full := headroom + snd.cfg.PacketSize + headMargin
+	if cap(f.buf) != full || f.publishers != 0 || f.subject != "" || len(snd.freeBufs) == maxFreeBufs {
 		return
 	}
 	r := frameBuf{buf: f.buf}
@@ -92,7 +92,7 @@ func (c *Core) recycle(f *frame) {
 		clear(f.fates)
 		r.fates = f.fates[:0]
 	}
-	c.freeBufs = append(c.freeBufs, r)
+	snd.freeBufs = append(snd.freeBufs, r)
 	f.buf, f.fates = nil, nil
 }
 

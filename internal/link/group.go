@@ -58,7 +58,7 @@ func NewGroup(members []*Target) *Group {
 }
 
 // DropGroup releases a group after its last cast.
-func (c *Core) DropGroup(g *Group) { c.leaveAll(g) }
+func (snd *sender) DropGroup(g *Group) { snd.leaveAll(g) }
 
 func (g *Group) markLagging(i int) { g.lagging[i/64] |= 1 << (i % 64) }
 
@@ -115,12 +115,12 @@ func (g *Group) dropApplied() {
 }
 
 // syncedReserve is the credit of a synced member, and the bound of its deferred casts.
-func (c *Core) syncedReserve() uint64 { return uint64(c.cfg.InitialWindow) / 2 }
+func (snd *sender) syncedReserve() uint64 { return uint64(snd.cfg.InitialWindow) / 2 }
 
 // join syncs a lagging member after the last cast of its group, if it has the credit.
-func (c *Core) join(m *member) {
+func (snd *sender) join(m *member) {
 	g := m.group
-	if !c.hasSyncedCredit(&m.to.Peer.out) {
+	if !snd.hasSyncedCredit(&m.to.Peer.out) {
 		return
 	}
 	m.to.Peer.synced = m
@@ -130,16 +130,16 @@ func (c *Core) join(m *member) {
 }
 
 // hasSyncedCredit reports whether a link has enough credit for a synced member.
-func (c *Core) hasSyncedCredit(o *outgoing) bool {
-	return o.sentBytes-o.receivedBytes+c.syncedReserve() <= o.window
+func (snd *sender) hasSyncedCredit(o *outgoing) bool {
+	return o.sentBytes-o.receivedBytes+snd.syncedReserve() <= o.window
 }
 
 // catchUp applies deferred casts to the link to a peer. It comes before every use of the link.
-func (c *Core) catchUp(p *Peer) { c.catchUpWith(p, &wire.AckState{}) }
+func (snd *sender) catchUp(p *Peer) { snd.catchUpWith(p, &wire.AckState{}) }
 
 // catchUpWith is catchUp with an acknowledgement of the peer. It stores no acknowledged packets,
 // except the last.
-func (c *Core) catchUpWith(p *Peer, k *wire.AckState) {
+func (snd *sender) catchUpWith(p *Peer, k *wire.AckState) {
 	m := p.synced
 	if m == nil || m.applied == m.group.deferredEnd() {
 		return
@@ -150,41 +150,41 @@ func (c *Core) catchUpWith(p *Peer, k *wire.AckState) {
 		k.ReceivedBytes > p.out.sentBytes+g.deferredBytes-g.deferred[m.applied-g.deferredBase].bytesBefore {
 		acked = 0 // it cannot be
 	}
-	c.applyDeferred(p, acked)
+	snd.applyDeferred(p, acked)
 	g.unlink(m)
 	g.pushSynced(m)
 	g.dropApplied()
-	c.leaveIfLow(p)
+	snd.leaveIfLow(p)
 }
 
 // applyDeferred applies deferred casts to a link. Packets up to acked have arrived.
-func (c *Core) applyDeferred(p *Peer, acked uint64) {
+func (snd *sender) applyDeferred(p *Peer, acked uint64) {
 	g := p.synced.group
 	owed := g.deferred[p.synced.applied-g.deferredBase:]
 	for i, k := range owed {
 		if i+1 < len(owed) && owed[i+1].seq <= acked {
 			p.out.countSent(k.seq, k.f)
 		} else {
-			c.track(k.sentAt, p, k.seq, k.f)
+			snd.track(k.sentAt, p, k.seq, k.f)
 		}
 	}
 	p.synced.applied = g.deferredEnd()
 }
 
 // leaveIfLow makes a member lagging if its credit is too small for a synced one.
-func (c *Core) leaveIfLow(p *Peer) {
-	if p.synced != nil && !c.hasSyncedCredit(&p.out) {
-		c.leave(p)
+func (snd *sender) leaveIfLow(p *Peer) {
+	if p.synced != nil && !snd.hasSyncedCredit(&p.out) {
+		snd.leave(p)
 	}
 }
 
 // leave makes a peer lagging, before a message outside its group or a reset.
-func (c *Core) leave(p *Peer) {
+func (snd *sender) leave(p *Peer) {
 	m := p.synced
 	if m == nil {
 		return
 	}
-	c.applyDeferred(p, 0)
+	snd.applyDeferred(p, 0)
 	g := m.group
 	g.unlink(m)
 	g.dropApplied()
@@ -194,71 +194,73 @@ func (c *Core) leave(p *Peer) {
 }
 
 // leaveAll makes all members lagging.
-func (c *Core) leaveAll(g *Group) {
+func (snd *sender) leaveAll(g *Group) {
 	for g.synced > 0 {
-		c.leave(g.syncedRing.next.to.Peer)
+		snd.leave(g.syncedRing.next.to.Peer)
 	}
 }
 
 // ensureBacklogRoom ensures that all synced members have credit for size more bytes. No cast is
 // larger than the reserve.
-func (c *Core) ensureBacklogRoom(g *Group, size uint64) {
-	for g.backlogBytes() > 0 && g.backlogBytes()+size > c.syncedReserve() {
-		c.catchUp(g.syncedRing.next.to.Peer)
+func (snd *sender) ensureBacklogRoom(g *Group, size uint64) {
+	for g.backlogBytes() > 0 && g.backlogBytes()+size > snd.syncedReserve() {
+		snd.catchUp(g.syncedRing.next.to.Peer)
 	}
 }
 
 // deferCast records a cast for the synced members, to be applied before its acknowledgement is
 // late.
-func (c *Core) deferCast(now Instant, g *Group, f *frame) {
-	g.lastSeq = c.lastSeq
+func (snd *sender) deferCast(now Instant, g *Group, f *frame) {
+	g.lastSeq = snd.lastSeq
 	if g.synced == 0 {
 		return
 	}
-	g.deferred = append(g.deferred, deferredCast{seq: c.lastSeq, f: f, sentAt: now,
+	g.deferred = append(g.deferred, deferredCast{seq: snd.lastSeq, f: f, sentAt: now,
 		bytesBefore: g.deferredBytes})
 	g.deferredBytes += f.windowCost()
 	if !g.listed {
 		g.listed = true
-		c.groups = append(c.groups, g)
+		snd.groups = append(snd.groups, g)
 	}
-	if due := c.deferredDue(g); due < f.until {
-		c.nextTick = soonest(c.nextTick, due)
+	if due := snd.deferredDue(g); due < f.until {
+		snd.nextTick = soonest(snd.nextTick, due)
 	} else { // it is due before it is late
-		c.catchUpGroup(g)
+		snd.catchUpGroup(g)
 	}
 }
 
 // deferredDue is the time for the first member to catch up.
-func (c *Core) deferredDue(g *Group) Instant { return g.deferred[0].sentAt + Instant(c.cfg.MinRTO) }
+func (snd *sender) deferredDue(g *Group) Instant {
+	return g.deferred[0].sentAt + Instant(snd.cfg.MinRTO)
+}
 
 // catchUpGroup applies all deferred casts of a group.
-func (c *Core) catchUpGroup(g *Group) {
+func (snd *sender) catchUpGroup(g *Group) {
 	for len(g.deferred) > 0 {
-		c.catchUp(g.syncedRing.next.to.Peer)
+		snd.catchUp(g.syncedRing.next.to.Peer)
 	}
 }
 
 // catchUpAllGroups is level for all groups.
-func (c *Core) catchUpAllGroups() {
-	for _, g := range c.groups {
-		c.catchUpGroup(g)
+func (snd *sender) catchUpAllGroups() {
+	for _, g := range snd.groups {
+		snd.catchUpGroup(g)
 	}
 }
 
 // tickGroups applies deferred casts before their acknowledgements are late.
-func (c *Core) tickGroups(now Instant) {
-	kept := c.groups[:0]
-	for _, g := range c.groups {
-		for len(g.deferred) > 0 && c.deferredDue(g) <= now {
-			c.catchUp(g.syncedRing.next.to.Peer)
+func (snd *sender) tickGroups(now Instant) {
+	kept := snd.groups[:0]
+	for _, g := range snd.groups {
+		for len(g.deferred) > 0 && snd.deferredDue(g) <= now {
+			snd.catchUp(g.syncedRing.next.to.Peer)
 		}
 		g.listed = len(g.deferred) > 0
 		if g.listed {
 			kept = append(kept, g)
-			c.nextTick = soonest(c.nextTick, c.deferredDue(g))
+			snd.nextTick = soonest(snd.nextTick, snd.deferredDue(g))
 		}
 	}
-	clear(c.groups[len(kept):])
-	c.groups = kept
+	clear(snd.groups[len(kept):])
+	snd.groups = kept
 }

@@ -9,6 +9,16 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
+// receiver is the part of a Core for the links from peers.
+type receiver struct {
+	*common
+	assemblyBytes   int // bytes of unfinished messages of all peers
+	fragmentBytes   int // of packets: these must not wait for messages, which are behind them on their links
+	outOfOrderBytes int // bytes of packets behind gaps
+	tombstones      int // messages that must not be delivered any more, in runs
+	openSenders     int // peers with an open link to this process
+}
+
 // incoming is the link from a peer, at its receiver.
 type incoming struct {
 	openSeq       uint64 // number of the opening packet; 0: closed, and only an opening is accepted
@@ -64,58 +74,58 @@ type Arrival struct {
 
 // Arrive takes a packet. It returns true when its messages are to be delivered now; Done must
 // follow. Else it was here before, or comes later, from Done.
-func (c *Core) Arrive(now Instant, p *Peer, a Arrival) (Arrival, bool) {
+func (rcv *receiver) Arrive(now Instant, p *Peer, a Arrival) (Arrival, bool) {
 	in := &p.in
-	if c.ignores(p) {
+	if rcv.ignores(p) {
 		return a, false
 	}
-	c.markHeard(now, p)
-	c.scheduleTick(p, 0)
+	rcv.markHeard(now, p)
+	rcv.scheduleTick(p, 0)
 	switch opens := a.PrevSeq == 0 && !a.AllAcked; {
 	case a.Seq == 0 || a.PrevSeq >= a.Seq:
-		c.rejectPacket(p, a.Seq, fmt.Sprintf("packet %d claims to follow %d", a.Seq, a.PrevSeq))
+		rcv.rejectPacket(p, a.Seq, fmt.Sprintf("packet %d claims to follow %d", a.Seq, a.PrevSeq))
 		return a, false
 	case a.Seq <= in.lastSeq:
-		c.duplicate(in)
-		c.scheduleAck(p, now+Instant(c.cfg.AckDelay)/4)
+		rcv.duplicate(in)
+		rcv.scheduleAck(p, now+Instant(rcv.cfg.AckDelay)/4)
 		return a, false
-	case c.refusalsFull(in): // the sender must know of these refusals before there are more
-		c.overrun(in)
+	case rcv.refusalsFull(in): // the sender must know of these refusals before there are more
+		rcv.overrun(in)
 		in.highestSeq = max(in.highestSeq, a.Seq)
 		return a, false
 	case opens:
-		c.openIncoming(p, a.Seq)
+		rcv.openIncoming(p, a.Seq)
 	case in.openSeq == 0 && (a.AllAcked || a.PrevSeq <= in.lastSeq):
-		c.sendReceiverReset(p, a.Seq, fmt.Sprintf("packet %d continues a link that is not open", a.Seq))
+		rcv.sendReceiverReset(p, a.Seq, fmt.Sprintf("packet %d continues a link that is not open", a.Seq))
 		return a, false
 	case a.AllAcked || a.PrevSeq == in.lastSeq:
 	case a.PrevSeq < in.lastSeq:
-		c.rejectPacket(p, a.Seq, fmt.Sprintf("packet %d claims to follow %d, but %d came after that", a.Seq,
+		rcv.rejectPacket(p, a.Seq, fmt.Sprintf("packet %d claims to follow %d, but %d came after that", a.Seq,
 			a.PrevSeq, in.lastSeq))
 		return a, false
 	default:
-		c.holdOutOfOrder(now, p, a)
+		rcv.holdOutOfOrder(now, p, a)
 		return a, false
 	}
-	return c.accept(p, a), true
+	return rcv.accept(p, a), true
 }
 
-func (c *Core) duplicate(in *incoming) {
+func (rcv *receiver) duplicate(in *incoming) {
 	in.counts.Duplicates++
-	c.stats.Duplicates++
+	rcv.stats.Duplicates++
 }
 
 // overrun counts a dropped packet that will be sent again.
-func (c *Core) overrun(in *incoming) {
+func (rcv *receiver) overrun(in *incoming) {
 	in.counts.Overrun++
-	c.stats.Overrun++
+	rcv.stats.Overrun++
 }
 
 // refusalsFull reports whether unconfirmed refusals block new packets.
-func (c *Core) refusalsFull(in *incoming) bool { return len(in.refusals) >= c.cfg.MaxRefusals }
+func (rcv *receiver) refusalsFull(in *incoming) bool { return len(in.refusals) >= rcv.cfg.MaxRefusals }
 
 // accept makes a packet the last of its link.
-func (c *Core) accept(p *Peer, a Arrival) Arrival {
+func (rcv *receiver) accept(p *Peer, a Arrival) Arrival {
 	in := &p.in
 	in.lastSeq = a.Seq
 	in.receivedBytes += uint64(a.Size + packetCost)
@@ -124,34 +134,34 @@ func (c *Core) accept(p *Peer, a Arrival) Arrival {
 	}
 	a.Skip = in.tombstones[a.Seq]
 	if a.Skip != nil {
-		c.dropTombstone(in, a.Seq)
+		rcv.dropTombstone(in, a.Seq)
 	}
 	if in.fragments.seq <= a.Seq {
-		c.dropFragments(in)
+		rcv.dropFragments(in)
 	}
 	in.counts.Delivered++
-	c.stats.Delivered++
+	rcv.stats.Delivered++
 	return a
 }
 
 // openIncoming opens the link again. Its former state belongs to a reset link: the sender has
 // reported all fates of that.
-func (c *Core) openIncoming(p *Peer, n uint64) {
+func (rcv *receiver) openIncoming(p *Peer, n uint64) {
 	in := &p.in
 	if in.openSeq != 0 {
-		c.emitBroken(p, &Error{Reason: LinkReset, Text: p.id.String() + " has reopened its link"})
+		rcv.emitBroken(p, &Error{Reason: LinkReset, Text: p.id.String() + " has reopened its link"})
 	}
 	parked := in.outOfOrder
 	top := in.highestSeq
-	c.closeIncoming(p, n-1)
-	c.openSenders++
+	rcv.closeIncoming(p, n-1)
+	rcv.openSenders++
 	in.openSeq = n
 	in.firstRefusal = n << refusalSeqBits
 	in.highestSeq = top
 	for _, a := range parked {
 		if a.Seq > n {
 			in.outOfOrder = append(in.outOfOrder, a)
-			c.countOutOfOrder(in, a.Size, 1)
+			rcv.countOutOfOrder(in, a.Size, 1)
 		}
 	}
 }
@@ -161,52 +171,53 @@ func (c *Core) openIncoming(p *Peer, n uint64) {
 const refusalSeqBits = 20
 
 // closeIncoming ends the link from a peer: nothing up to a number is taken any more.
-func (c *Core) closeIncoming(p *Peer, upto uint64) {
+func (rcv *receiver) closeIncoming(p *Peer, upto uint64) {
 	in := &p.in
 	if in.openSeq != 0 {
-		c.openSenders--
+		rcv.openSenders--
 	}
-	c.dropAssemblies(p)
-	c.countOutOfOrder(in, -in.outOfOrderBytes, -len(in.outOfOrder))
+	rcv.dropAssemblies(p)
+	rcv.countOutOfOrder(in, -in.outOfOrderBytes, -len(in.outOfOrder))
 	*in = incoming{lastSeq: max(in.lastSeq, upto), tombstones: in.tombstones, counts: in.counts}
 	for n := range in.tombstones {
 		if n <= in.lastSeq {
-			c.dropTombstone(in, n)
+			rcv.dropTombstone(in, n)
 		}
 	}
 }
 
 // dropTombstone drops the tombstone of a packet.
-func (c *Core) dropTombstone(in *incoming, n uint64) {
-	c.tombstones -= len(in.tombstones[n]) / 2
+func (rcv *receiver) dropTombstone(in *incoming, n uint64) {
+	rcv.tombstones -= len(in.tombstones[n]) / 2
 	delete(in.tombstones, n)
 }
 
 // countOutOfOrder adds bytes and packets behind a gap to the totals; negative numbers subtract.
-func (c *Core) countOutOfOrder(in *incoming, bytes, packets int) {
+func (rcv *receiver) countOutOfOrder(in *incoming, bytes, packets int) {
 	in.outOfOrderBytes += bytes
-	c.outOfOrderBytes += bytes + packets*packetCost
+	rcv.outOfOrderBytes += bytes + packets*packetCost
 }
 
 // holdOutOfOrder parks a packet behind a gap, and requests the missing ones.
-func (c *Core) holdOutOfOrder(now Instant, p *Peer, a Arrival) {
+func (rcv *receiver) holdOutOfOrder(now Instant, p *Peer, a Arrival) {
 	in := &p.in
 	at, found := slices.BinarySearchFunc(in.outOfOrder, a.Seq,
 		func(b Arrival, n uint64) int { return cmp.Compare(b.Seq, n) })
 	switch {
 	case found:
-		c.duplicate(in)
+		rcv.duplicate(in)
 		return
-	case len(in.outOfOrder) >= c.cfg.MaxOutOfOrder || in.outOfOrderBytes+a.Size > c.cfg.MaxOutOfOrderBytes,
-		c.outOfOrderBytes+a.Size+packetCost > c.cfg.MaxOutOfOrderTotal:
-		c.overrun(in)
+	case len(in.outOfOrder) >= rcv.cfg.MaxOutOfOrder,
+		in.outOfOrderBytes+a.Size > rcv.cfg.MaxOutOfOrderBytes,
+		rcv.outOfOrderBytes+a.Size+packetCost > rcv.cfg.MaxOutOfOrderTotal:
+		rcv.overrun(in)
 	default:
 		a.ParkedAt = now
 		in.outOfOrder = slices.Insert(in.outOfOrder, at, a)
-		c.countOutOfOrder(in, a.Size, 1)
+		rcv.countOutOfOrder(in, a.Size, 1)
 	}
 	in.highestSeq = max(in.highestSeq, a.Seq)
-	c.requestMissing(now, p)
+	rcv.requestMissing(now, p)
 }
 
 // maxGaps bounds the gaps in one request.
@@ -215,8 +226,8 @@ const maxGaps = 64
 // gaps returns the missing packets above a number, as pairs: after one number, up to another. upto
 // is the end of the last gap. The range behind all parked packets counts only with tail: without
 // room to park, every packet extends it.
-func (c *Core) gaps(in *incoming, above uint64, tail bool) (pairs []uint64, upto uint64) {
-	if c.refusalsFull(in) {
+func (rcv *receiver) gaps(in *incoming, above uint64, tail bool) (pairs []uint64, upto uint64) {
+	if rcv.refusalsFull(in) {
 		return nil, 0
 	}
 	gap := func(after, to uint64) {
@@ -240,10 +251,10 @@ func (c *Core) gaps(in *incoming, above uint64, tail bool) (pairs []uint64, upto
 }
 
 // requestMissing requests missing packets, at once if the gap is new.
-func (c *Core) requestMissing(now Instant, p *Peer) {
+func (rcv *receiver) requestMissing(now Instant, p *Peer) {
 	in := &p.in
-	if _, upto := c.gaps(in, math.MaxUint64, false); upto > in.requestedUpTo {
-		c.sendLinkState(now, p)
+	if _, upto := rcv.gaps(in, math.MaxUint64, false); upto > in.requestedUpTo {
+		rcv.sendLinkState(now, p)
 	} else if upto == 0 {
 		in.clearGaps()
 	}
@@ -258,14 +269,14 @@ func (in *incoming) clearGaps() {
 
 // missingToRequest updates the known gaps and returns those to request. It omits gaps whose repair
 // may be on its way.
-func (c *Core) missingToRequest(now Instant, p *Peer) []uint64 {
+func (rcv *receiver) missingToRequest(now Instant, p *Peer) []uint64 {
 	in := &p.in
 	again := now >= in.requestAgainAt
 	above := in.requestedUpTo
 	if again {
 		above = 0
 	}
-	pairs, upto := c.gaps(in, above, again)
+	pairs, upto := rcv.gaps(in, above, again)
 	if upto == 0 {
 		in.clearGaps()
 	}
@@ -274,22 +285,22 @@ func (c *Core) missingToRequest(now Instant, p *Peer) []uint64 {
 	}
 	in.requestedUpTo = pairs[len(pairs)-1]
 	if again {
-		in.requestAgainAt = now + Instant(c.rto(&p.out))
+		in.requestAgainAt = now + Instant(rcv.rto(&p.out))
 	}
-	c.scheduleTick(p, in.requestAgainAt)
+	rcv.scheduleTick(p, in.requestAgainAt)
 	if in.stuckSince == 0 {
 		in.stuckSince = now
 		in.counts.Gaps++
-		c.stats.Gaps++
+		rcv.stats.Gaps++
 	}
 	return pairs
 }
 
 // Done records that the messages of a packet are in mailboxes, refused or skipped. It returns the
 // next deliverable packet.
-func (c *Core) Done(now Instant, p *Peer, a Arrival, refused []wire.Refusal) (Arrival, bool) {
+func (rcv *receiver) Done(now Instant, p *Peer, a Arrival, refused []wire.Refusal) (Arrival, bool) {
 	in := &p.in
-	if c.ignores(p) || in.openSeq == 0 || a.Seq < in.openSeq || a.Seq > in.lastSeq || a.Seq <= in.acked {
+	if rcv.ignores(p) || in.openSeq == 0 || a.Seq < in.openSeq || a.Seq > in.lastSeq || a.Seq <= in.acked {
 		return a, false // the link was given up meanwhile
 	}
 	in.acked = a.Seq
@@ -301,27 +312,27 @@ func (c *Core) Done(now Instant, p *Peer, a Arrival, refused []wire.Refusal) (Ar
 	}
 	news := len(in.refusals) > known
 	switch {
-	case in.unackedPackets >= c.cfg.AckEvery, in.receivedBytes-in.reportedBytes >= c.ackThreshold(in),
+	case in.unackedPackets >= rcv.cfg.AckEvery, in.receivedBytes-in.reportedBytes >= rcv.ackThreshold(in),
 		known == 0 && news:
-		c.sendLinkState(now, p)
+		rcv.sendLinkState(now, p)
 	case news:
-		c.scheduleAck(p, now+Instant(c.cfg.AckDelay)/4)
+		rcv.scheduleAck(p, now+Instant(rcv.cfg.AckDelay)/4)
 	case !a.ReplyAcks:
-		c.scheduleAck(p, now+Instant(c.cfg.AckDelay))
+		rcv.scheduleAck(p, now+Instant(rcv.cfg.AckDelay))
 	case slices.Contains(in.pendingReplies, a.Seq):
-		c.delayAck(p, now+Instant(c.cfg.ReplyAckDelay))
+		rcv.delayAck(p, now+Instant(rcv.cfg.ReplyAckDelay))
 	}
-	return c.nextInOrder(now, p)
+	return rcv.nextInOrder(now, p)
 }
 
 // nextInOrder returns the next parked packet that may be delivered now.
-func (c *Core) nextInOrder(now Instant, p *Peer) (Arrival, bool) {
+func (rcv *receiver) nextInOrder(now Instant, p *Peer) (Arrival, bool) {
 	in := &p.in
-	if c.refusalsFull(in) {
+	if rcv.refusalsFull(in) {
 		for range in.outOfOrder {
-			c.overrun(in)
+			rcv.overrun(in)
 		}
-		c.countOutOfOrder(in, -in.outOfOrderBytes, -len(in.outOfOrder))
+		rcv.countOutOfOrder(in, -in.outOfOrderBytes, -len(in.outOfOrder))
 		in.outOfOrder = nil
 	}
 	for len(in.outOfOrder) > 0 {
@@ -330,14 +341,14 @@ func (c *Core) nextInOrder(now Instant, p *Peer) (Arrival, bool) {
 			break
 		}
 		in.outOfOrder = slices.Delete(in.outOfOrder, 0, 1)
-		c.countOutOfOrder(in, -next.Size, -1)
+		rcv.countOutOfOrder(in, -next.Size, -1)
 		if next.Seq > in.lastSeq && next.PrevSeq == in.lastSeq {
-			return c.accept(p, next), true
+			return rcv.accept(p, next), true
 		}
 	}
 	if len(in.outOfOrder) == 0 {
 		in.outOfOrder = nil
 	}
-	c.requestMissing(now, p)
+	rcv.requestMissing(now, p)
 	return Arrival{}, false
 }

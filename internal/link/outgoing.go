@@ -7,6 +7,24 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
+// sender is the part of a Core for the links to peers.
+type sender struct {
+	*common
+	acks      *receiver // acknowledges in the heads of packets
+	connEpoch uint64    // of the data connection: how many there were, with it
+
+	lastSeq       uint64 // the last number given to a packet
+	ready         []Publish
+	publishing    *frame          // of the packet last returned by Next
+	freeBufs      []frameBuf      // buffers of acknowledged packets
+	sendTurn      []*Peer         // peers with queued messages, in turn
+	queuedBytes   int             // bytes in all queues
+	outboxWaiters []*Peer         // peers with a sender waiting for the total queue limit
+	groups        []*Group        // groups with deferred casts
+	castPlan      []plannedMember // of the current cast
+	runs          []Run           // the same
+}
+
 // outgoing is the link to a peer, at its sender.
 //
 //	Send ─▶ queue ─ Next: credit, number ─▶ sent ─ acknowledged ─▶ forgotten
@@ -77,39 +95,39 @@ func (o *outgoing) hasCredit(cost uint64) bool {
 }
 
 // publish gives a frame its number and makes it ready.
-func (c *Core) publish(now Instant, p *Peer, f *frame) {
-	c.lastSeq++
-	c.stats.Sent++
-	prev := c.track(now, p, c.lastSeq, f)
+func (snd *sender) publish(now Instant, p *Peer, f *frame) {
+	snd.lastSeq++
+	snd.stats.Sent++
+	prev := snd.track(now, p, snd.lastSeq, f)
 	f.open = false
 	f.publishers++
-	pub := Publish{frame: f, Subject: f.publishSubject(), To: p, Seq: c.lastSeq,
+	pub := Publish{frame: f, Subject: f.publishSubject(), To: p, Seq: snd.lastSeq,
 		WantHint: !p.out.peerResponded, Data: f.packet(wire.Head{
-			Kind: wire.Data, Age: f.age(now), Seq: c.lastSeq, PrevSeq: prev, Ack: c.piggybackAck(p),
+			Kind: wire.Data, Age: f.age(now), Seq: snd.lastSeq, PrevSeq: prev, Ack: snd.acks.piggybackAck(p),
 		})}
-	if len(pub.Data) <= c.limit {
-		c.ready = append(c.ready, pub)
+	if len(pub.Data) <= snd.limit {
+		snd.ready = append(snd.ready, pub)
 		return
 	}
-	c.ready = append(c.ready, c.fragment(pub, prev)...)
+	snd.ready = append(snd.ready, snd.fragment(pub, prev)...)
 }
 
 // track puts a frame on a link, under a number.
-func (c *Core) track(now Instant, p *Peer, n uint64, f *frame) (prev uint64) {
+func (snd *sender) track(now Instant, p *Peer, n uint64, f *frame) (prev uint64) {
 	o := &p.out
 	asks := o.awaitsAck()
 	if o.openSeq == 0 {
 		o.openSeq = n
-		o.window = uint64(c.cfg.InitialWindow)
+		o.window = uint64(snd.cfg.InitialWindow)
 	}
 	if !asks {
 		o.awaitingSince = now
 		o.probeInterval = 0
 		o.ackDelayed = f.replyAcks
-		o.probeAt = now + c.ackTimeout(o)
+		o.probeAt = now + snd.ackTimeout(o)
 	} else if o.ackDelayed && !f.replyAcks {
 		o.ackDelayed = false
-		o.probeAt = min(o.probeAt, now+c.ackTimeout(o))
+		o.probeAt = min(o.probeAt, now+snd.ackTimeout(o))
 	}
 	prev = o.lastSeq
 	o.sent = append(o.sent, sentPacket{seq: n, prev: prev, frame: f, sentAt: now, sends: 1,
@@ -117,7 +135,7 @@ func (c *Core) track(now Instant, p *Peer, n uint64, f *frame) (prev uint64) {
 	f.barriers = nil
 	o.countSent(n, f)
 	o.deadline = soonest(o.deadline, f.until)
-	c.scheduleTick(p, soonest(o.probeAt, o.deadline))
+	snd.scheduleTick(p, soonest(o.probeAt, o.deadline))
 	return prev
 }
 
@@ -130,8 +148,8 @@ func (o *outgoing) countSent(n uint64, f *frame) {
 }
 
 // fragment returns a packet, in pieces if it exceeds the bus's limit. prev is the one in its head.
-func (c *Core) fragment(pub Publish, prev uint64) (pieces []Publish) {
-	if len(pub.Data) <= c.limit {
+func (snd *sender) fragment(pub Publish, prev uint64) (pieces []Publish) {
+	if len(pub.Data) <= snd.limit {
 		return []Publish{pub}
 	}
 	whole := pub.Data      // its frame is never reused, at no loss
@@ -139,7 +157,7 @@ func (c *Core) fragment(pub Publish, prev uint64) (pieces []Publish) {
 		head := wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: pub.Seq, PrevSeq: prev})
 		whole = wire.AppendRepair(head, pub.Subject, whole)
 	}
-	size := max(1, c.limit-2*wire.HeadSize)
+	size := max(1, snd.limit-2*wire.HeadSize)
 	for at := 0; at < len(whole); at += size {
 		data := wire.AppendHead(nil, wire.Head{Kind: wire.Fragment, Seq: pub.Seq})
 		data = wire.AppendFragment(data, wire.FragmentHead{Offset: at, Total: len(whole)},
@@ -164,31 +182,31 @@ func (o *outgoing) find(n uint64) *sentPacket {
 
 // retransmit schedules the receiver's missing packets: pairs of numbers, after one up to another
 // (LINK-4).
-func (c *Core) retransmit(now Instant, p *Peer, missing []uint64) {
+func (snd *sender) retransmit(now Instant, p *Peer, missing []uint64) {
 	for i := 0; i+1 < min(len(missing), 2*maxGaps+1); i += 2 {
-		c.retransmitGap(now, p, missing[i], missing[i+1])
+		snd.retransmitGap(now, p, missing[i], missing[i+1])
 	}
 	p.out.confirmed = p.out.confirmed && len(missing) == 0
 }
 
 // retransmitGap is repair for one gap.
-func (c *Core) retransmitGap(now Instant, p *Peer, after, upto uint64) {
+func (snd *sender) retransmitGap(now Instant, p *Peer, after, upto uint64) {
 	o := &p.out
 	switch {
-	case c.ignores(p):
+	case snd.ignores(p):
 	case o.openSeq == 0:
-		c.sendSenderReset(p, wire.ResetBody{Seq: c.lastSeq, Text: "what is missing was given up"})
+		snd.sendSenderReset(p, wire.ResetBody{Seq: snd.lastSeq, Text: "what is missing was given up"})
 	case upto < o.openSeq:
-		c.sendSenderReset(p, wire.ResetBody{Seq: o.openSeq - 1, Text: "what is missing was given up"})
-	case !c.connected:
+		snd.sendSenderReset(p, wire.ResetBody{Seq: o.openSeq - 1, Text: "what is missing was given up"})
+	case !snd.connected:
 	case upto > o.lastSeq: // never sent: a false claim
-		c.probe(now, p)
+		snd.probe(now, p)
 	case after >= o.acked:
 		for i := o.indexOf(after + 1); i < len(o.sent) && o.sent[i].seq <= upto; i++ {
 			// A request this soon is older than the copy sent, unless that was lost.
 			if it := &o.sent[i]; it.sends == 1 || o.confirmed && it.sentAt < now ||
-				now-it.sentAt >= Instant(max(o.srtt, c.cfg.MinRTO)) {
-				c.scheduleResend(p, it)
+				now-it.sentAt >= Instant(max(o.srtt, snd.cfg.MinRTO)) {
+				snd.scheduleResend(p, it)
 			}
 		}
 	}
@@ -197,26 +215,26 @@ func (c *Core) retransmitGap(now Instant, p *Peer, after, upto uint64) {
 // scheduleResend schedules another copy of a packet. The first missing packet of a peer leaves
 // first, regardless of the requests. Later packets may be more than gets through before the next
 // disconnect (LINK-4).
-func (c *Core) scheduleResend(p *Peer, it *sentPacket) {
+func (snd *sender) scheduleResend(p *Peer, it *sentPacket) {
 	o := &p.out
-	if it.resendEpoch == c.connEpoch {
+	if it.resendEpoch == snd.connEpoch {
 		return
 	}
-	it.resendEpoch = c.connEpoch
-	if o.resendEpoch != c.connEpoch {
-		o.resendEpoch = c.connEpoch
+	it.resendEpoch = snd.connEpoch
+	if o.resendEpoch != snd.connEpoch {
+		o.resendEpoch = snd.connEpoch
 		o.resendFrom = it.seq
-		c.ready = append(c.ready, Publish{To: p, resend: true})
+		snd.ready = append(snd.ready, Publish{To: p, resend: true})
 	}
 	o.resendFrom = min(o.resendFrom, it.seq)
 }
 
 // nextResend builds packets from the first one scheduled; none if all of those were settled
 // meanwhile.
-func (c *Core) nextResend(now Instant, p *Peer) []Publish {
+func (snd *sender) nextResend(now Instant, p *Peer) []Publish {
 	o := &p.out
 	i := o.indexOf(o.resendFrom)
-	for i < len(o.sent) && o.sent[i].resendEpoch != c.connEpoch {
+	for i < len(o.sent) && o.sent[i].resendEpoch != snd.connEpoch {
 		i++
 	}
 	if i == len(o.sent) {
@@ -225,13 +243,13 @@ func (c *Core) nextResend(now Instant, p *Peer) []Publish {
 	}
 	it := &o.sent[i]
 	o.resendFrom = it.seq + 1
-	c.ready = append(c.ready, Publish{To: p, resend: true})
+	snd.ready = append(snd.ready, Publish{To: p, resend: true})
 	f := it.frame
 	it.resendEpoch = 0
 	it.sentAt = now
 	it.sends++
 	p.out.counts.Retransmitted++
-	c.stats.Retransmitted++
+	snd.stats.Retransmitted++
 	pub := Publish{To: p, Seq: it.seq, WantHint: !p.out.peerResponded}
 	head := wire.Head{Kind: wire.Data, Age: f.age(now), Seq: it.seq, PrevSeq: it.prev}
 	if f.subject != "" {
@@ -242,31 +260,23 @@ func (c *Core) nextResend(now Instant, p *Peer) []Publish {
 		// f.buf may be in hand
 		pub.Data = append(wire.AppendHead(make([]byte, 0, len(f.buf)), head), f.buf[headroom:]...)
 	}
-	return c.fragment(pub, it.prev)
+	return snd.fragment(pub, it.prev)
 }
 
 // probe asks the receiver for its state, more often while the bus reports no subscriber.
-func (c *Core) probe(now Instant, p *Peer) {
+func (snd *sender) probe(now Instant, p *Peer) {
 	o := &p.out
-	least := c.rto(o)
+	least := snd.rto(o)
 	if o.noResponderSince != 0 {
-		least = c.cfg.MinRTO
+		least = snd.cfg.MinRTO
 	}
-	o.probeInterval = min(max(2*o.probeInterval, least), c.cfg.MaxProbeInterval)
+	o.probeInterval = min(max(2*o.probeInterval, least), snd.cfg.MaxProbeInterval)
 	o.probeAt = now + Instant(o.probeInterval)
-	c.scheduleTick(p, o.probeAt)
-	c.stats.Beats++
-	c.ready = append(c.ready, Publish{To: p, WantHint: true,
+	snd.scheduleTick(p, o.probeAt)
+	snd.stats.Beats++
+	snd.ready = append(snd.ready, Publish{To: p, WantHint: true,
 		Data: wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Seq: o.lastSeq, PrevSeq: o.acked,
-			Ack: c.piggybackAck(p)})})
-}
-
-// rto is how long an acknowledgement may take.
-func (c *Core) rto(o *outgoing) time.Duration {
-	if o.srtt == 0 {
-		return c.cfg.FirstRTO
-	}
-	return min(max(o.srtt+4*o.rttvar, c.cfg.MinRTO), c.cfg.MaxProbeInterval)
+			Ack: snd.acks.piggybackAck(p)})})
 }
 
 // sampleRTT takes the time between a packet and its acknowledgement into account (RFC 6298).

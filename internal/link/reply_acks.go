@@ -16,29 +16,29 @@ import (
 // A receiver without a timely answer acknowledges; silent ones are probed, as always.
 
 // ackTimeout is the time from which an acknowledgement, or the answer in its place, is late.
-func (c *Core) ackTimeout(o *outgoing) Instant {
-	d := c.rto(o)
+func (snd *sender) ackTimeout(o *outgoing) Instant {
+	d := snd.rto(o)
 	if o.ackDelayed {
-		d += c.cfg.ReplyAckDelay
+		d += snd.cfg.ReplyAckDelay
 	}
 	return Instant(d)
 }
 
 // resetProbeTimer delays the next probe after an acknowledgement.
-func (c *Core) resetProbeTimer(now Instant, p *Peer) {
+func (snd *sender) resetProbeTimer(now Instant, p *Peer) {
 	p.out.probeInterval = 0
-	p.out.probeAt = now + c.ackTimeout(&p.out)
-	c.scheduleTick(p, p.out.probeAt)
+	p.out.probeAt = now + snd.ackTimeout(&p.out)
+	snd.scheduleTick(p, p.out.probeAt)
 }
 
 // ReplyReceived records the answer of a peer to cast packet n. It stands for the packet's
 // acknowledgement, so the packet is not probed for. The packet is kept until the receiver itself
 // acknowledges it, because other processes may have passed the answer on (LINK-14).
-func (c *Core) ReplyReceived(now Instant, p *Peer, n uint64) {
-	if c.ignores(p) {
+func (snd *sender) ReplyReceived(now Instant, p *Peer, n uint64) {
+	if snd.ignores(p) {
 		return
 	}
-	c.catchUp(p)
+	snd.catchUp(p)
 	o := &p.out
 	it := o.find(n)
 	if it == nil || it.replied || !it.frame.replyAcks || !o.idleQueue() {
@@ -48,13 +48,13 @@ func (c *Core) ReplyReceived(now Instant, p *Peer, n uint64) {
 	it.releaseBarriers()
 	o.repliedPackets++
 	if o.ackDelayed {
-		c.resetProbeTimer(now, p)
+		snd.resetProbeTimer(now, p)
 	}
 }
 
 // requestAck probes the receiver even if answers are due: the queue has no credit, and only the
 // receiver grants it.
-func (c *Core) requestAck(now Instant, p *Peer) {
+func (snd *sender) requestAck(now Instant, p *Peer) {
 	o := &p.out
 	if o.repliedPackets == 0 && !o.ackDelayed {
 		return
@@ -66,20 +66,20 @@ func (c *Core) requestAck(now Instant, p *Peer) {
 	o.ackDelayed = false
 	o.awaitingSince = now
 	o.probeInterval = 0
-	c.probe(now, p)
+	snd.probe(now, p)
 }
 
 // delayAck is scheduleAck for casts whose answers may come before.
-func (c *Core) delayAck(p *Peer, at Instant) {
+func (rcv *receiver) delayAck(p *Peer, at Instant) {
 	if p.in.ackAt == 0 {
 		p.in.ackAt = at
 		p.in.ackDelayed = true
-		c.scheduleTick(p, at)
+		rcv.scheduleTick(p, at)
 	}
 }
 
 // ReplySent records that the answer to cast packet n was sent, in place of an acknowledgement.
-func (c *Core) ReplySent(p *Peer, n uint64) {
+func (rcv *receiver) ReplySent(p *Peer, n uint64) {
 	in := &p.in
 	if i := slices.Index(in.pendingReplies, n); i >= 0 {
 		in.pendingReplies = slices.Delete(in.pendingReplies, i, i+1)

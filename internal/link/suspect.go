@@ -22,11 +22,11 @@ func (s *suspect) trust() { *s = suspect{asked: s.asked} }
 
 // suspected asks servers about a silent peer that owes an answer, and returns the time of the next
 // question. Servers are not asked where the bus itself reports missing subscribers.
-func (c *Core) suspected(now Instant, p *Peer) (next Instant) {
+func (snd *sender) suspected(now Instant, p *Peer) (next Instant) {
 	o, s := &p.out, &p.suspect
-	next = max(s.at, p.lastHeard+Instant(c.cfg.Suspect), o.awaitingSince+Instant(c.cfg.Suspect))
+	next = max(s.at, p.lastHeard+Instant(snd.cfg.Suspect), o.awaitingSince+Instant(snd.cfg.Suspect))
 	if s.gone {
-		next = o.noResponderSince + c.noResponderGrace(p)
+		next = o.noResponderSince + snd.noResponderGrace(p)
 	}
 	if s.asked || o.noResponderSince != 0 && !s.gone {
 		return 0
@@ -35,31 +35,31 @@ func (c *Core) suspected(now Instant, p *Peer) (next Instant) {
 		return next
 	}
 	s.asked = true
-	c.addEffect(Effect{Kind: Suspect, Peer: p})
+	snd.addEffect(Effect{Kind: Suspect, Peer: p})
 	return 0
 }
 
 // OnAsked takes the answer of the servers about a suspect, for a question at an instant. The
 // suspect is gone or there if known is set. Otherwise the servers gave no certain answer.
-func (c *Core) OnAsked(now Instant, p *Peer, asked Instant, gone, known bool) {
-	c.catchUp(p)
+func (snd *sender) OnAsked(now Instant, p *Peer, asked Instant, gone, known bool) {
+	snd.catchUp(p)
 	o, s := &p.out, &p.suspect
 	s.asked = false
 	switch {
 	case !o.awaitsAck() || p.lastHeard >= asked:
 	case known && gone:
 		s.gone = s.gone || o.noResponderSince == 0
-		c.OnHint(now, p, 0)
+		snd.OnHint(now, p, 0)
 	default:
 		if known && s.gone {
 			s.gone = false
 			o.noResponderSince = 0
 		}
-		s.gap = max(2*s.gap, c.cfg.Suspect)
+		s.gap = max(2*s.gap, snd.cfg.Suspect)
 		s.at = now + Instant(s.gap)
 	}
 	if o.awaitsAck() {
-		c.scheduleTick(p, c.suspected(now, p))
+		snd.scheduleTick(p, snd.suspected(now, p))
 	}
 }
 

@@ -35,8 +35,8 @@ type message struct {
 func (m *message) size() int { return m.envelope.BodyLen() + len(m.envelope.Ext) + messageCost }
 
 // partSize is the size of a transfer's next part: a window has room for several.
-func (c *Core) partSize(o *outgoing, t *transfer) int {
-	size := c.chunkSize()
+func (snd *sender) partSize(o *outgoing, t *transfer) int {
+	size := snd.chunkSize()
 	if o.openSeq != 0 {
 		size = max(1, min(size, int(o.window/4)))
 	}
@@ -45,13 +45,13 @@ func (c *Core) partSize(o *outgoing, t *transfer) int {
 
 // nextTransfer returns the transfer whose next part leaves now. Transfers take turns with packets,
 // and with each other. A last part must not overtake earlier messages.
-func (c *Core) nextTransfer(o *outgoing) *transfer {
+func (snd *sender) nextTransfer(o *outgoing) *transfer {
 	if len(o.queue) > 0 && !o.partNext {
 		return nil
 	}
 	for i, t := range o.transfers {
-		last := t.sent+c.partSize(o, t) == len(t.encoded)
-		if t.inFlight < c.cfg.ChunksInFlight &&
+		last := t.sent+snd.partSize(o, t) == len(t.encoded)
+		if t.inFlight < snd.cfg.ChunksInFlight &&
 			!(last && len(o.queue) > 0 && o.queue[0].serial <= t.afterFrame) {
 			copy(o.transfers[i:], o.transfers[i+1:])
 			o.transfers[len(o.transfers)-1] = t
@@ -63,13 +63,13 @@ func (c *Core) nextTransfer(o *outgoing) *transfer {
 
 // sendPart prepares a part of a transfer. The last part takes the mark, and releases the messages
 // behind it.
-func (c *Core) sendPart(now Instant, p *Peer, t *transfer) bool {
+func (snd *sender) sendPart(now Instant, p *Peer, t *transfer) bool {
 	o := &p.out
 	if t.until <= now {
-		c.expireTransfer(p, t)
+		snd.expireTransfer(p, t)
 		return true
 	}
-	size := c.partSize(o, t)
+	size := snd.partSize(o, t)
 	last := t.sent+size == len(t.encoded)
 	f := newFrame(t.createdAt, t.to)
 	e := wire.Envelope{
@@ -82,27 +82,27 @@ func (c *Core) sendPart(now Instant, p *Peer, t *transfer) bool {
 	f.open = false
 	f.transfer = t
 	if !o.hasCredit(f.windowCost()) {
-		c.requestAck(now, p)
+		snd.requestAck(now, p)
 		return false
 	}
 	t.sent += size
 	t.inFlight++
 	o.partNext = false
-	c.removeQueued(p, size)
+	snd.removeQueued(p, size)
 	if last {
 		f.fates = []fateRun{{count: 1, mark: t.mark, until: t.until}}
 		f.until = t.until
 		f.barriers = t.barriers
 	}
-	c.publish(now, p, f)
+	snd.publish(now, p, f)
 	if last {
-		c.finishTransfer(p, t)
+		snd.finishTransfer(p, t)
 	}
 	return true
 }
 
 // finishTransfer ends a transfer and queues the messages behind it.
-func (c *Core) finishTransfer(p *Peer, t *transfer) {
+func (snd *sender) finishTransfer(p *Peer, t *transfer) {
 	o := &p.out
 	for i := range o.transfers {
 		if o.transfers[i] == t {
@@ -111,25 +111,25 @@ func (c *Core) finishTransfer(p *Peer, t *transfer) {
 		}
 	}
 	for i := range t.followers {
-		c.removeQueued(p, t.followers[i].size())
-		c.enqueue(p, &t.followers[i])
+		snd.removeQueued(p, t.followers[i].size())
+		snd.enqueue(p, &t.followers[i])
 	}
 	t.followers = nil
 }
 
 // expireTransfer ends an unfinished transfer, and releases the messages behind it.
-func (c *Core) expireTransfer(p *Peer, t *transfer) {
-	c.emitFate(p, &fateRun{mark: t.mark}, 1, Fate{Known: true, Reason: Expired, Text: expiredText})
+func (snd *sender) expireTransfer(p *Peer, t *transfer) {
+	snd.emitFate(p, &fateRun{mark: t.mark}, 1, Fate{Known: true, Reason: Expired, Text: expiredText})
 	releaseBarriers(t.barriers)
-	c.removeQueued(p, len(t.encoded)-t.sent)
+	snd.removeQueued(p, len(t.encoded)-t.sent)
 	if t.sent > 0 {
-		c.abortTransfer(p, t)
+		snd.abortTransfer(p, t)
 	}
-	c.finishTransfer(p, t)
+	snd.finishTransfer(p, t)
 }
 
 // abortTransfer tells the receiver that the rest of a transfer does not come.
-func (c *Core) abortTransfer(p *Peer, t *transfer) {
+func (snd *sender) abortTransfer(p *Peer, t *transfer) {
 	f := newFrame(t.createdAt, t.to)
 	e := wire.Envelope{
 		Kind: wire.Chunk, Actor: t.to.Actor, Port: t.to.Port, Sender: t.sender,
@@ -140,20 +140,20 @@ func (c *Core) abortTransfer(p *Peer, t *transfer) {
 	f.open = false
 	f.transfer = t
 	t.inFlight++
-	c.push(p, f)
-	c.addQueued(p, f.size())
+	snd.push(p, f)
+	snd.addQueued(p, f.size())
 }
 
 // expireFollowers ends messages that waited too long behind a transfer, and returns the next
 // deadline.
-func (c *Core) expireFollowers(now Instant, p *Peer, t *transfer) (next Instant) {
+func (snd *sender) expireFollowers(now Instant, p *Peer, t *transfer) (next Instant) {
 	kept := t.followers[:0]
 	for i := range t.followers {
 		w := &t.followers[i]
 		if w.until <= now {
-			c.emitFate(p, &fateRun{mark: w.mark}, 1, Fate{Known: true, Reason: Expired, Text: expiredText})
+			snd.emitFate(p, &fateRun{mark: w.mark}, 1, Fate{Known: true, Reason: Expired, Text: expiredText})
 			releaseBarriers(w.barriers)
-			c.removeQueued(p, w.size())
+			snd.removeQueued(p, w.size())
 			continue
 		}
 		next = soonest(next, w.until)
