@@ -12,13 +12,14 @@ import (
 // Builtin as the Path of a Command stands for the host's own binary with its built-in actors.
 const Builtin = "builtin"
 
-// Environment variables of a proc in a world.
+// Environment variables of a proc.
 const (
-	EnvWorld     = "CASTNET_WORLD"      // its name
 	EnvProc      = "CASTNET_PROC_ID"    // the proc's ID
-	EnvRank      = "CASTNET_RANK"       // rank in the world
-	EnvLocalRank = "CASTNET_LOCAL_RANK" // rank among the procs of the world on its host
-	EnvWorldSize = "CASTNET_WORLD_SIZE" // number of procs
+	EnvRank      = "CASTNET_RANK"       // rank in the mesh
+	EnvPoint     = "CASTNET_POINT"      // point in the mesh, such as host=0/2,gpu=1/4
+	EnvLocalRank = "CASTNET_LOCAL_RANK" // rank among the procs of the mesh on its host
+	EnvWorldSize = "CASTNET_WORLD_SIZE" // number of procs of the mesh
+	EnvWorld     = "CASTNET_WORLD"      // name of the world; unset in other meshes
 )
 
 // Command is the program of a proc. The zero Command is the caller's executable, expected under the

@@ -70,7 +70,9 @@ func (s Spec) Check() error {
 }
 
 // ownEnv are the environment variables of every proc of a world.
-var ownEnv = [...]string{agent.EnvWorld, agent.EnvProc, agent.EnvRank, agent.EnvLocalRank, agent.EnvWorldSize}
+var ownEnv = [...]string{
+	agent.EnvWorld, agent.EnvProc, agent.EnvRank, agent.EnvPoint, agent.EnvLocalRank, agent.EnvWorldSize,
+}
 
 func checkLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {

@@ -62,19 +62,24 @@ func baseEnv(getenv func(string) string) []string {
 	return env
 }
 
-// worldEnv returns the additional variables of a proc in a world.
-func worldEnv(boot agent.Bootstrap) []string {
-	w := boot.Mesh.World
-	if w == nil {
-		return nil
+// rankEnv returns the variables that tell a proc its place in the mesh before it connects.
+func rankEnv(boot agent.Bootstrap) []string {
+	m := boot.Mesh
+	local := boot.Rank % m.PerHost
+	var env []string
+	if m.World != nil {
+		local = boot.Rank - m.World.First
+		env = append(env, agent.EnvWorld+"="+m.World.World)
 	}
-	return []string{
-		agent.EnvWorld + "=" + w.World,
-		agent.EnvProc + "=" + boot.ProcID().String(),
-		agent.EnvRank + "=" + strconv.Itoa(boot.Rank),
-		agent.EnvLocalRank + "=" + strconv.Itoa(boot.Rank-w.First),
-		agent.EnvWorldSize + "=" + strconv.Itoa(boot.Mesh.Extent.NumRanks()),
+	if point, err := m.Extent.Point(boot.Rank); err == nil {
+		env = append(env, agent.EnvPoint+"="+point.String())
 	}
+	return append(env,
+		agent.EnvProc+"="+boot.ProcID().String(),
+		agent.EnvRank+"="+strconv.Itoa(boot.Rank),
+		agent.EnvLocalRank+"="+strconv.Itoa(local),
+		agent.EnvWorldSize+"="+strconv.Itoa(m.Extent.NumRanks()),
+	)
 }
 
 // checkEnv refuses variables that affect program loading. Values may be secrets, so errors name

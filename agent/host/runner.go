@@ -85,7 +85,7 @@ func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how launchSp
 	}
 	spec := launch.Spec{
 		Name: boot.ProcID().Process().String(), Path: how.path, Args: how.args,
-		Env: slices.Concat(baseEnv(os.Getenv), boot.Mesh.Command.Env, worldEnv(boot)), Dir: boot.Mesh.Command.Dir,
+		Env: slices.Concat(baseEnv(os.Getenv), boot.Mesh.Command.Env, rankEnv(boot)), Dir: boot.Mesh.Command.Dir,
 		Payload: payload, LogDir: r.opts.RunDir, LogCap: r.opts.LogCap, Limits: limits(boot), Keep: boot.Mesh.Keep,
 	}
 	if boot.Mesh.Keep {

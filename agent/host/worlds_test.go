@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -19,6 +20,20 @@ func (r *rig) share(t *testing.T, script string) agent.Mesh {
 	m.Extent, m.PerHost, m.World = shape.Of("a", 3).With("b", 4), 8,
 		&agent.WorldShare{World: "foo", First: 8, Count: 2}
 	return m
+}
+
+func TestCreate_meshSetsRankVariables(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
+	m := r.mesh(t, 2, "CASTNET_RANK=9")
+	m.Command = agent.Command{Path: "/bin/sh", Env: m.Command.Env, Args: []string{"-c",
+		`echo ${CASTNET_WORLD-none} $CASTNET_PROC_ID $CASTNET_RANK $CASTNET_POINT $CASTNET_LOCAL_RANK` +
+			` $CASTNET_WORLD_SIZE >&2; exit 3`}}
+	r.create(t, m)
+	for rank, st := range r.states(t, m) {
+		require.Equal(t, []string{fmt.Sprintf("none %s/%d.0 %d host=0/1,gpu=%d/2 %d 2", m.ID, rank, rank, rank, rank)},
+			st.Proc.StderrTail)
+	}
 }
 
 func TestCreate_worldShareSetsRankVariables(t *testing.T) {
