@@ -71,7 +71,7 @@ var (
 var (
 	TerminateGrace = newDuration("terminate.grace", 10*time.Second, minDuration, time.Hour,
 		keyMeta{monarchDefault: "10s", usedBy: "agent/host, controller",
-			doc: "time from SIGTERM to SIGKILL when a mesh stops"})
+			doc: "time from SIGTERM to SIGKILL when a mesh or its host stops"})
 	TerminateConcurrency = newInt("terminate.concurrency", 16, 1, 256,
 		keyMeta{monarchDefault: "16", usedBy: "agent/host",
 			doc: "procs that a host stops at a time in a drain or shutdown"})

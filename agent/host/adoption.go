@@ -38,6 +38,11 @@ func (r *execRunner) adoptAll() (all []adoptedProc) {
 		r.opts.Log.Warn().Str("proc", l.Name).Int("processes", l.Processes).
 			Msg("killed an orphaned process of a previous hostd")
 	}
+	if r.store != nil {
+		if err := r.removeOldLogs(all); err != nil {
+			r.opts.Log.Warn().Err(err).Msg("old logs stay")
+		}
+	}
 	failpoint.Hit("host-census")
 	return all
 }

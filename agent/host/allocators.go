@@ -18,6 +18,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/wire"
@@ -183,7 +184,7 @@ func startHostProcess(ctx context.Context, l *launch.Launcher, exe string, o Opt
 		return startedHost{}, err
 	}
 	h := startedHost{id, func(ctx context.Context) error {
-		child.Terminate(closeGrace + agent.DefaultGrace)
+		child.Terminate(keys.TerminateGrace.Get(o.Config) + agent.DefaultGrace)
 		select {
 		case <-child.Done():
 			return nil
@@ -263,7 +264,7 @@ func runHost(as agent.HostBootstrap, lifeline <-chan struct{}) error {
 	case <-h.Done():
 	case <-b.Done():
 	}
-	closing, done := context.WithTimeout(context.Background(), closeGrace+agent.DefaultGrace)
+	closing, done := context.WithTimeout(context.Background(), keys.TerminateGrace.Get(nil)+agent.DefaultGrace)
 	defer done()
 	return errors.Join(h.Close(closing), b.Close(closing))
 }

@@ -126,8 +126,11 @@ func (a *hostAgent) awaitExit(ctx *actor.Context, c *child) {
 // onReady handles the ready report of a proc (HOST-4). An error makes the proc exit.
 func (a *hostAgent) onReady(ctx *actor.Context, r agent.ReadyReport) error {
 	c := a.procs.find(r.Proc)
-	if c == nil || c.nonce == "" || c.nonce != r.Nonce {
+	if c == nil || c.nonce == "" {
 		return fmt.Errorf("proc %s was not launched by host %s", r.Proc, a.id)
+	}
+	if c.nonce != r.Nonce {
+		return fmt.Errorf("proc %s has not the secret that host %s gave it", r.Proc, a.id)
 	}
 	if c.mesh.Build != "" && c.mesh.Build != r.Build {
 		c.kill(

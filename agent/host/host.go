@@ -208,6 +208,8 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		Coordinator: func(actor.Event) {}, // logged and published elsewhere
 	}
 	agent.ConfigureProc(&opts, o.Config)
+	// the agent's Cleanup ends the procs
+	opts.Cleanup = max(opts.Cleanup, keys.TerminateGrace.Get(o.Config)+keys.TerminateKillWait.Get(o.Config))
 	h.proc, err = actor.NewProc(ctx, opts)
 	if err != nil {
 		return err

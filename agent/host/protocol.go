@@ -10,9 +10,6 @@ import (
 	keys "github.com/castnet-io/castnet/config"
 )
 
-// closeGrace is the grace of procs when the host itself stops.
-const closeGrace = 5 * time.Second
-
 // Stop ends the host's share of a mesh, or of a region, and replies once those procs have ended. A
 // second Stop may shorten the grace.
 func (a *hostAgent) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay, error) {
@@ -215,7 +212,7 @@ func (a *hostAgent) Ping(*actor.Context, actor.None) (actor.None, error) { retur
 
 // Cleanup ends every proc before the host ends (HOST-5).
 func (a *hostAgent) Cleanup(ctx *actor.Context, _ error) error {
-	a.stopAll(ctx, closeGrace)
+	a.stopAll(ctx, keys.TerminateGrace.Get(a.opts.Config))
 	return nil
 }
 

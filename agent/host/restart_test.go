@@ -18,6 +18,7 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -168,4 +169,37 @@ func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 	require.NotEqual(t, before.Proc.PID, after.Proc.PID)
 	require.Equal(t, before.Gen, after.Gen)
 	insist(ping)
+}
+
+func TestStateDir_keepsLogsOfTheNewestEndedMeshes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	o := r.options(t, "b")
+	o.StateDir, o.Config = t.TempDir(), &config.Config{}
+	o.RunDir = filepath.Join(o.StateDir, "logs")
+	require.NoError(t, config.HostEndedHistory.Set(o.Config, 1))
+	require.NoError(t, os.Mkdir(o.RunDir, 0o700))
+	old, recent := testproc.MeshID(t, "old"), testproc.MeshID(t, "recent")
+	paths := map[string]time.Duration{"notes": 3 * time.Hour}
+	for _, stream := range []string{"stdout", "stderr"} {
+		paths[old.String()+"_0-0."+stream+".log"] = 2 * time.Hour
+		paths[recent.String()+"_1-0."+stream+".log"] = time.Hour
+	}
+	for name, age := range paths {
+		path := filepath.Join(o.RunDir, name)
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(-age)))
+	}
+	h, err := host.Start(t.Context(), o)
+	require.NoError(t, err)
+	require.NoError(t, h.Close(t.Context()))
+	left, err := os.ReadDir(o.RunDir)
+	require.NoError(t, err)
+	var names []string
+	for _, f := range left {
+		names = append(names, f.Name())
+	}
+	require.ElementsMatch(t, []string{
+		"notes", recent.String() + "_1-0.stdout.log", recent.String() + "_1-0.stderr.log",
+	}, names)
 }

@@ -108,3 +108,35 @@ func TestEvents_carryTheTimeOfTheChange_HOST5(t *testing.T) {
 	require.NotEmpty(t, late.Step)
 	require.False(t, end.At.Before(late.At), "the exit at %s, the end of the grace at %s", end.At, late.At)
 }
+
+// gracedRunner runs procs that end when they are asked, and keeps the grace of the request.
+type gracedRunner struct {
+	killedRunner
+	grace chan time.Duration
+}
+
+func (r gracedRunner) start(ctx context.Context, b agent.Bootstrap, s launchSpec) (process, error) {
+	p, err := r.killedRunner.start(ctx, b, s)
+	return gracedProcess{p, r.grace}, err
+}
+
+type gracedProcess struct {
+	process
+	grace chan time.Duration
+}
+
+func (p gracedProcess) Terminate(grace time.Duration) {
+	p.grace <- grace
+	p.process.Terminate(grace)
+}
+
+func TestClose_givesProcsTheConfiguredGrace_HOST5(t *testing.T) {
+	c := &keys.Config{}
+	require.NoError(t, keys.TerminateGrace.Set(c, 20*time.Second))
+	run := gracedRunner{killedRunner{newLocalRunner(Options{})}, make(chan time.Duration, 1)}
+	p, m := startAgentProc(t, params{runner: run, opts: Options{Config: c}}, 1)
+	_, err := agent.Create.Call(t.Context(), agent.Of(p.ID()).Via(p), agent.CreateRequest{Procs: &m, Wait: true})
+	require.NoError(t, err)
+	<-p.StopActor(agent.Name, "its host stops")
+	require.Equal(t, 20*time.Second, <-run.grace)
+}
