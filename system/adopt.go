@@ -66,7 +66,7 @@ func (ds *detachedMeshes) confirm(e confirm) {
 		ds.emit(releaseDetached{mesh: d.Mesh, why: "adopted by " + e.Claim.Owner.String()})
 		ds.answer(e.from, nil, nil)
 		ds.emit(worldEvent{
-			world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.adopt", why: "adopted by " + e.Claim.Owner.String(),
+			mesh: d.Mesh, step: "mesh.adopt", why: "adopted by " + e.Claim.Owner.String(),
 		})
 	}
 }

@@ -147,7 +147,7 @@ func (ds *detachedMeshes) handleTakeResult(e takeResult) {
 		}
 		d.waiters = nil
 		ds.emit(worldEvent{
-			world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.detach",
+			mesh: d.Mesh, step: "mesh.detach",
 			why: fmt.Sprintf("its owner is the system controller, in epoch %d", d.CurrentClaim.Epoch),
 		})
 	}

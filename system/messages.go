@@ -116,6 +116,8 @@ type WorldState struct {
 	Procs []ProcState `cbor:"10,keyasint" json:"procs"` // by rank
 	// set: it is being stopped
 	StoppingReason string `cbor:"11,keyasint,omitempty" json:"stopping_reason,omitempty"`
+	// the time until its eviction for an unhealthy proc; 0: none is due
+	EvictionIn time.Duration `cbor:"12,keyasint,omitempty" json:"eviction_in,omitempty"`
 }
 
 // HostState is a host of a world.

@@ -60,7 +60,7 @@ func samples(t *testing.T) map[string]any {
 			Name: "w", Status: StatusUnhealthy, Reason: "why", StatusAge: time.Second, Mesh: proc.Mesh.String(),
 			Shape: &extent, PerHost: 2, Labels: labels,
 			Hosts: []HostState{{Rank: 1, ID: host, First: 2, Count: 2, Lost: "why", Labels: labels}},
-			Procs: []ProcState{state}, StoppingReason: "why",
+			Procs: []ProcState{state}, StoppingReason: "why", EvictionIn: time.Minute,
 		}}, Detached: []DetachedState{{Mesh: proc.Mesh, Claim: claim, Age: time.Second, Reason: "why",
 			Lease: time.Minute}}},
 		"DetachRequest":  giving,

@@ -53,10 +53,16 @@ func (c *Controller) applyEffects(ctx *actor.Context, effects []any) {
 	}
 }
 
-// emit publishes a change of a world on `ev.` and in the log.
+// emit publishes a change of a world or of a detached mesh on `ev.` and in the log.
 func (c *Controller) emit(ctx *actor.Context, e worldEvent) {
 	log := ctx.Log()
-	log.Info().Str("world", e.world).Str("status", string(e.now)).Str("reason", e.why).Msg(e.step)
+	line := log.Info().Str("reason", e.why)
+	if e.world != "" {
+		line = line.Str("world", e.world).Str("status", string(e.now))
+	} else {
+		line = line.Stringer("mesh", e.mesh)
+	}
+	line.Msg(e.step)
 	if e.mesh.IsValid() {
 		ctx.Proc().Emit(actor.Event{
 			Kind: actor.KindMesh, Step: e.step, Status: string(e.now), Reason: e.why, Mesh: e.mesh.String(),

@@ -129,7 +129,7 @@ func TestWorlds_deadProcEvictsItsWorld_WORLD6(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
 		require.NoError(t, r.keys.LoadEnv(
-			func(key string) string { return map[string]string{"CASTNET_WORLD_EVICTION_TIMEOUT": "300ms"}[key] }))
+			func(key string) string { return map[string]string{"CASTNET_WORLD_EVICTION_TIMEOUT": "3s"}[key] }))
 		r.serve(t, "s")
 		a := r.host(t, "a", "w", 0)
 		w := r.declare(t, spec("w", shape.Of("x", 2), 2))
@@ -140,7 +140,11 @@ func TestWorlds_deadProcEvictsItsWorld_WORLD6(t *testing.T) {
 		_, err = agent.StopAll.Call(testkit.Soon(t), proc, agent.StopAllRequest{Reason: "die"})
 		require.NoError(t, err)
 		require.Contains(t, r.await(t, "w", "world.unhealthy").Reason, "/1.0: stopped")
-		require.Contains(t, r.await(t, "w", "world.evict").Reason, "evicted: unhealthy for 300ms: proc ")
+		now, err := system.GetSnapshot.Call(testkit.Soon(t), r.system(t), system.Filter{})
+		require.NoError(t, err)
+		require.InDelta(t, 1.5, now.Worlds[0].EvictionIn.Seconds(), 1.5)
+		require.NotZero(t, now.Worlds[0].EvictionIn)
+		require.Contains(t, r.await(t, "w", "world.evict").Reason, "evicted: unhealthy for 3s: proc ")
 		r.await(t, "w", "world.end")
 		require.Empty(t, r.runs(t, a, w.Mesh))
 	})

@@ -47,6 +47,10 @@ func (st *state) worldState(w *world, procs map[string]string) WorldState {
 	if w.stopping != nil {
 		out.StoppingReason = w.stopping.why
 	}
+	if w.unhealthyTimer != nil {
+		due := w.unhealthyTimer.Value.(timerEntry).at.Add(st.eviction)
+		out.EvictionIn = max(1, due.Sub(st.now))
+	}
 	for _, rank := range slices.Sorted(maps.Keys(w.assignments)) {
 		s := w.assignments[rank]
 		out.Hosts = append(out.Hosts, HostState{

@@ -215,7 +215,8 @@ func world() inspect.View {
 	v.Label = "train"
 	v.Owner = inspect.Owner{ID: "hostd-8kd93x0b5m2qd/0.0/system", Answering: true}
 	v.World = &inspect.World{Status: system.StatusUnhealthy, StatusAge: 95 * time.Second,
-		Reason: "proc train-0kd93x0b5m2qc/5.0: failed: killed by signal 9"}
+		EvictionIn: 5 * time.Second,
+		Reason:     "proc train-0kd93x0b5m2qc/5.0: failed: killed by signal 9"}
 	v.RestartPolicy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
 	return v
 }

@@ -277,9 +277,12 @@ func (w World) nextStep() string {
 	if w.StoppingReason != "" {
 		return "it is being stopped: " + w.StoppingReason
 	}
-	if w.Status == system.StatusUnhealthy && w.Reason != "" {
-		return "it waits for missing procs; a world with an ended proc is stopped and removed " +
-			"(world.eviction-timeout); now: " + w.Reason
+	if w.EvictionIn > 0 {
+		return fmt.Sprintf("it is stopped and removed in %s (world.eviction-timeout): %s",
+			text.Remaining(w.EvictionIn), w.Reason)
+	}
+	if w.Status == system.StatusUnhealthy {
+		return "it waits for missing procs: " + w.Reason
 	}
 	return "nothing: it is " + string(w.Status)
 }

@@ -63,6 +63,12 @@ func TestExplanation_coversMissingLeasesAndMissingHosts(t *testing.T) {
 	}
 	require.Equal(t, "w-000000000000m is unhealthy: of its 2 ranks 1 not-exist, 1 running",
 		v.Explanation().Answer)
+	v.World.Reason = "1 of 2 procs have started"
+	require.Equal(t, []string{"it waits for missing procs: 1 of 2 procs have started"}, v.Explanation().Next)
+	v.World.Reason = "proc w/1.0: failed"
+	v.World.EvictionIn = 27 * time.Second
+	require.Equal(t, []string{"it is stopped and removed in 27s (world.eviction-timeout): proc w/1.0: failed"},
+		v.Explanation().Next)
 }
 
 // The system controller knows the hosts of a world that have created nothing, and why.

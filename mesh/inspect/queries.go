@@ -130,7 +130,9 @@ func (w *inspection) view() View {
 		v.LeaseLeft = w.lease
 	case w.world != nil:
 		v.RestartPolicy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
-		v.World = &World{w.world.Status, w.world.Reason, w.world.StatusAge, w.world.StoppingReason}
+		v.World = &World{
+			w.world.Status, w.world.Reason, w.world.StatusAge, w.world.StoppingReason, w.world.EvictionIn,
+		}
 	default:
 		v.Owner.Since = &r.Since
 		v.Phase = r.Phase.String()

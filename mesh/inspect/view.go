@@ -47,6 +47,7 @@ type World struct {
 	Reason         string        `json:"reason,omitempty"`
 	StatusAge      time.Duration `json:"status_age"`
 	StoppingReason string        `json:"stopping_reason,omitempty"`
+	EvictionIn     time.Duration `json:"eviction_in,omitempty"` // 0: no eviction is due
 }
 
 // Owner is the controller of a mesh with its own data.
