@@ -241,6 +241,24 @@ func TestCast_deadRankFailsAtOnceAndStaysExcluded_CAST4(t *testing.T) {
 	}
 }
 
+func TestChoose_asksAnotherRankIfTheActorHasEnded(t *testing.T) {
+	c := newCluster(t, shape.Of("gpu", 2), 2)
+	to, err := c.members.Target()
+	require.NoError(t, err)
+	for _, p := range c.procs {
+		if p.ID().Rank == 0 {
+			<-p.StopActor(to.Actor, "enough")
+		}
+	}
+	for range 20 {
+		rank, answer, err := cast.ChooseRank(t.Context(), c.members, who, actor.None{})
+		require.NoError(t, err)
+		require.Equal(t, []int{1, 1}, []int{rank, answer})
+	}
+	_, err = cast.Choose(t.Context(), c.in(t, "gpu=0"), who, actor.None{})
+	require.ErrorIs(t, err, actor.ErrStopped)
+}
+
 // A member whose death is known to the folder only by then must not hold up its host's answers.
 func TestCast_deadRankDoesNotDelayItsAggregator_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)

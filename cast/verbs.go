@@ -222,23 +222,44 @@ func Aggregate[A, M, R, Acc any](ctx context.Context, to Mesh[A], ep actor.Endpo
 	return out, r.coverageError()
 }
 
-// Choose asks one rank: the one that Pick picks.
+// Choose asks one rank, see ChooseRank.
 func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (R, error) {
-	var zero R
+	_, v, err := ChooseRank(ctx, to, ep, m)
+	return v, err
+}
+
+// ChooseRank asks the rank that Pick picks, and returns it with its answer. If the actor there has
+// ended and did not handle the message, ChooseRank asks another rank.
+func ChooseRank[A, M, R any](
+	ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M,
+) (rank int, v R, err error) {
 	t, err := to.Target()
-	if err != nil {
-		return zero, err
+	if err == nil {
+		err = t.validate()
 	}
-	rank, err := Pick(ctx, to)
 	if err != nil {
-		return zero, err
-	}
-	base, err := t.Region.BaseRank(rank)
-	if err != nil {
-		return zero, err
+		return 0, v, err
 	}
 	p, _, _ := actor.Sender(ctx, t.Via)
-	return ep.Call(ctx, actor.RefOf[A](latestProc(p, t.Placement.Proc(base)).Actor(t.Actor)).Via(t.Via), m)
+	for _, rank = range candidates(p, t) {
+		base, outside := t.Region.BaseRank(rank)
+		if outside != nil {
+			return rank, v, outside
+		}
+		v, err = ep.Call(ctx, actor.RefOf[A](latestProc(p, t.Placement.Proc(base)).Actor(t.Actor)).Via(t.Via), m)
+		if !isUnhandled(err) {
+			break
+		}
+	}
+	return rank, v, err
+}
+
+// isUnhandled reports whether an error says that the actor has ended without a look at the message.
+func isUnhandled(err error) bool {
+	e, ok := errors.AsType[*actor.Error](err)
+	return ok && !e.Ran && slices.Contains([]actor.Code{
+		actor.CodeNoActor, actor.CodeStopped, actor.CodeFailed, actor.CodeProcDead,
+	}, e.Code)
 }
 
 // Pick picks a rank of the region, at random among those whose end is unknown. The owner of a mesh
@@ -251,28 +272,29 @@ func Pick[A any](ctx context.Context, to Mesh[A]) (int, error) {
 	if err := t.validate(); err != nil {
 		return 0, err
 	}
-	among := t.ranks()
-	if t.throttle != nil {
-		among = shape.RanksOf(slices.Values(t.throttle.sample(t)))
-	}
-	return choice(ctx, t, slices.Collect(among.All())), nil
+	p, _, _ := actor.Sender(ctx, t.Via)
+	return candidates(p, t)[0], nil
 }
 
-// choice picks one of some ranks of the region: the first live one from a random place on.
-func choice(ctx context.Context, t Target, among []int) int {
-	start := rand.IntN(len(among))
-	p, _, _ := actor.Sender(ctx, t.Via)
-	for i := range among {
-		picked := among[(start+i)%len(among)]
-		base, err := t.Region.BaseRank(picked)
-		if err != nil || p == nil {
-			break
-		}
-		if !p.Members().IsEnded(latestProc(p, t.Placement.Proc(base))) {
-			return picked
+// candidates returns the ranks to choose from, from a random place on; those of ended procs last.
+func candidates(p *actor.Proc, t Target) []int {
+	ranks := t.ranks()
+	if t.throttle != nil {
+		ranks = shape.RanksOf(slices.Values(t.throttle.sample(t)))
+	}
+	all := slices.Collect(ranks.All())
+	start := rand.IntN(len(all))
+	var live, ended []int
+	for i := range all {
+		rank := all[(start+i)%len(all)]
+		base, err := t.Region.BaseRank(rank)
+		if err == nil && p != nil && p.Members().IsEnded(latestProc(p, t.Placement.Proc(base))) {
+			ended = append(ended, rank)
+		} else {
+			live = append(live, rank)
 		}
 	}
-	return among[start]
+	return append(live, ended...)
 }
 
 // prepare runs the local checks of a cast.

@@ -42,12 +42,8 @@ func castSend(ctx context.Context, out *output.Printer, k resolved) error {
 
 // castChoose prints the reply of one rank.
 func castChoose(ctx context.Context, out *output.Printer, k resolved) error {
-	view, err := cast.Pick(ctx, k.throttledMesh)
-	if err != nil {
-		return err
-	}
 	begun := time.Now()
-	value, err := k.Endpoint.Call(ctx, k.throttledMesh.Ref(view).Via(k.net.Proc()), k.Message)
+	view, value, err := cast.ChooseRank(ctx, k.throttledMesh, k.Endpoint, k.Message)
 	if err != nil {
 		return cli.WithCode(
 			cli.ExitCode(err), fmt.Errorf("[%s] %s", k.Point(view), failedReply(k.Resolved, view, err).Error),
