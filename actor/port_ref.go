@@ -11,7 +11,8 @@ import (
 
 // PortRef is a typed address of a port, a value for use in messages. As text it is the port's ID,
 // or a NATS subject of a plain client. So a plain client can write its inbox subject into a message
-// and be answered there.
+// and be answered there. The zero PortRef cannot be encoded: a field that may be empty has the tag
+// omitzero.
 type PortRef[T any] struct{ portRef }
 
 // portRef is a PortRef without the Go type.

@@ -7,7 +7,8 @@ import (
 )
 
 // Ref is a typed address of one actor. It is a value: copy it, send it in a message (only the ID
-// travels), keep it. When the actor is gone, verbs on its Ref return errors.
+// travels), keep it. When the actor is gone, verbs on its Ref return errors. The zero Ref cannot be
+// encoded: a field that may be empty has the tag omitzero.
 type Ref[A any] struct{ actorRef }
 
 // actorRef is a Ref without the Go type.

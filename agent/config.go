@@ -24,6 +24,19 @@ func ConfigOf(p *actor.Proc) *config.Config {
 	return c
 }
 
+// commandEnvKey is the key of the environment of a proc's command among its values.
+type commandEnvKey struct{}
+
+// SetCommandEnv sets the environment that the mesh of a proc gave its program. CommandEnvOf returns
+// it.
+func SetCommandEnv(p *actor.Proc, env []string) { p.Values().Set(commandEnvKey{}, env) }
+
+// CommandEnvOf returns the environment that a proc's actors pass on to procs of the same program.
+func CommandEnvOf(p *actor.Proc) []string {
+	env, _ := p.Values().Get(commandEnvKey{}).([]string)
+	return env
+}
+
 // MailboxSize is the mailbox of agents and controllers. The configured size applies to user actors.
 const MailboxSize = 1024
 

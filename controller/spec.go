@@ -24,7 +24,7 @@ type Spec struct {
 	Region        shape.Region     // of Procs; the whole of it for a proc mesh
 	Lease         time.Duration    // of the ranks; 0: supervision.lease-ttl, less: none
 	RestartPolicy RestartPolicy    // reaction to failed ranks
-	Name          string           // of the mesh, in reports; "": its label
+	Name          string           // of the mesh, in events and reports; may be empty
 
 	Epoch    uint64 // the number of owners that the mesh has had, with this one; 0: 1
 	TakeOver bool   // take over the running mesh: see TakeOver

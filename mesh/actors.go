@@ -41,7 +41,7 @@ type ActorSpawnSpec[P any] struct {
 	// RestartPolicy is for failed actors; the owner applies it. The zero value leaves
 	// them failed.
 	RestartPolicy RestartPolicy
-	// Display is the name of the mesh in reports; "": its name.
+	// Display is the name of the mesh in events and reports; "": reports show its label.
 	Display string
 
 	// ProgressTimeout ends the wait for the ranks when none has made progress for this long. 0:
@@ -49,6 +49,7 @@ type ActorSpawnSpec[P any] struct {
 	// one reply, so it bounds the wait for that.
 	ProgressTimeout time.Duration
 	// AllowPartial keeps the started ranks when others fail: the mesh is returned beside the error.
+	// If no rank started, there is no mesh.
 	AllowPartial bool
 	// Uncontrolled makes actors without owner. They live until a stop or the end of their procs. No
 	// policy applies to them.
@@ -125,7 +126,7 @@ func spawnActors(
 	if err == nil || s.AllowPartial && isPartial(err) {
 		return m, err
 	}
-	return actorMesh{}, errors.Join(err, abandonSpawn(ctx, procs.net, owner, name))
+	return actorMesh{}, abandonSpawn(ctx, procs.net, owner, name, err)
 }
 
 // isPartial reports whether a failed spawn has started some ranks.
@@ -298,8 +299,10 @@ func (m ActorMesh[A]) Select(text string) ActorMesh[A] {
 // ended. A *StopError lists the ranks still alive at the deadline. Other actors of the mesh
 // continue. Only the program that spawned the mesh may stop it; a mesh without owner may be
 // stopped by any program.
-func (m actorMesh) Stop(ctx context.Context) error {
-	const why = "stopped by its user"
+func (m actorMesh) Stop(ctx context.Context) error { return m.StopWithReason(ctx, stoppedByUser) }
+
+// StopWithReason is Stop with a reason for events, states and logs.
+func (m actorMesh) StopWithReason(ctx context.Context, reason string) error {
 	if err := m.Err(); err != nil {
 		return err
 	}
@@ -311,9 +314,9 @@ func (m actorMesh) Stop(ctx context.Context) error {
 	var o agent.Overlay
 	var err error
 	if m.uncontrolled {
-		o, err = stopUncontrolled(ctx, m, why)
+		o, err = stopUncontrolled(ctx, m, reason)
 	} else {
-		request := agent.StopRequest{ID: m.name, Reason: why, Region: &m.procs.region}
+		request := agent.StopRequest{ID: m.name, Reason: reason, Region: &m.procs.region}
 		o, err = agent.Stop.CallUrgent(ctx, actor.RefOf[agent.Agent](m.owner).Via(m.procs.net.proc), request)
 	}
 	if err != nil {

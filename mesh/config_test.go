@@ -74,6 +74,27 @@ func ownCommand(t *testing.T, env ...string) mesh.Command {
 	return mesh.Command{Path: self, Env: env}
 }
 
+func TestSpawn_procsOfAnActorInheritTheEnvironmentOfItsMesh(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	conn := c.Connect(t)
+	procs, err := c.AllHosts(t, conn).SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "parent", PerHost: shape.Unit(), Command: mesh.Command{Env: []string{"A=1"}},
+	})
+	require.NoError(t, err)
+	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
+	require.NoError(t, err)
+	inherited, err := env.Call(t.Context(), counters.Ref(0), actor.None{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"A=1"}, inherited)
+	agent.SetCommandEnv(conn.Proc(), inherited)
+	procs, err = c.AllHosts(t, conn).SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "child", PerHost: shape.Unit(), Command: mesh.Command{Env: []string{"B=2"}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"A=1", "B=2"}, procs.Describe().Command.Env)
+}
+
 func TestConfig_hostAppliesTheClientsProcSettings(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")

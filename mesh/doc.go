@@ -75,6 +75,13 @@
 // even if the adopter dies before Adopt succeeds. An order to stop that a controller of hosts gets
 // also returns them.
 //
+// Verbs of the owner alone are the Stop of an ActorMesh with an owner, Detach, and the drain and
+// shutdown of allocated or taken hosts. Any program may stop and restart a ProcMesh, as the client
+// does; its controller carries that out.
+//
+// Procs of this program that an actor spawns inherit the environment (Command.Env) of the actor's
+// own mesh.
+//
 // Close ends a program's meshes at once. After the program's death they end when the lease runs
 // out, 60 s by default. Any reader of a handle can call, cast and watch. Actors without a
 // controller, and services, have no owner. Supervise handles the failures of an actor's mesh on

@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // NotFoundError reports that no live resource has a name.
@@ -15,11 +16,18 @@ type NotFoundError struct {
 	What, Name string
 	Known      []string // names of live resources
 	Ended      string   // how a former holder of the name ended; "": unknown
+	Where      string   // the first rank without it, or the region; "": the whole mesh or bus
 }
 
 func (e *NotFoundError) Error() string {
+	if e.Ended != "" && e.Where != "" {
+		return fmt.Sprintf("%s %q has ended on %s: %s", e.What, e.Name, e.Where, e.Ended)
+	}
 	if e.Ended != "" {
 		return fmt.Sprintf("%s %q has ended: %s", e.What, e.Name, e.Ended)
+	}
+	if e.Where != "" {
+		return fmt.Sprintf("%s %q does not exist on %s", e.What, e.Name, e.Where)
 	}
 	if len(e.Known) == 0 {
 		return fmt.Sprintf("%s %q does not exist; there is none", e.What, e.Name)
@@ -48,6 +56,7 @@ func (e *AmbiguousError) Error() string {
 var (
 	errNoMesh  = errors.New("the zero mesh: want the result of a Spawn or Lookup")
 	errNoHosts = errors.New("the zero host mesh: want the result of Hosts, Attach or Allocate")
+	errUnbound = errors.New("a decoded mesh is bound to no Net: bind it with Via")
 )
 
 // RefusedError refuses an impossible spawn. Nothing was started.
@@ -66,9 +75,14 @@ type RankStatus struct {
 	Point  shape.Point // in the whole mesh
 	Host   string
 	Status agent.Status
+	// Agent is the agent of the rank's proc.
+	Agent subjects.ActorID
+	// Process is set in the SpawnError of procs, for a process that has ended and whose host answers:
+	// exit code, signal and last words.
+	Process *agent.ProcInfo
 }
 
-// SpawnError lists the ranks of a mesh that did not start, each with its host and reason.
+// SpawnError lists the ranks of a mesh that did not start, each with its host, reason and process.
 type SpawnError struct {
 	Mesh   string
 	Ranks  int
@@ -118,7 +132,7 @@ func rankStatuses(o agent.Overlay, m agent.Mesh, r shape.Region, keep func(agent
 		if !keep(all[view]) {
 			continue
 		}
-		rs := RankStatus{Rank: rank, Status: all[view]}
+		rs := RankStatus{Rank: rank, Status: all[view], Agent: m.ProcID(rank, 0).Actor(agent.Name)}
 		if p, err := m.Extent.Point(rank); err == nil {
 			rs.Point = p
 		}

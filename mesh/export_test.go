@@ -28,10 +28,12 @@ func (n *Net) AskSystem(ctx context.Context, ask func(actor.Ref[*system.Controll
 }
 
 // AwaitSettled waits for running ranks. With a limit, it waits a second at most without a change.
-func AwaitSettled(ctx context.Context, owner actor.Ref[agent.Agent], limit bool) (agent.Overlay, error) {
+func AwaitSettled(
+	ctx context.Context, owner actor.Ref[agent.Agent], limit bool, last agent.Overlay,
+) (agent.Overlay, error) {
 	within := time.Duration(0)
 	if limit {
 		within = time.Second
 	}
-	return awaitSettled(ctx, owner, agent.WaitRequest{ID: "m", Until: agent.Running}, within, nil)
+	return awaitSettled(ctx, owner, agent.WaitRequest{ID: "m", Until: agent.Running}, within, last)
 }

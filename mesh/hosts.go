@@ -196,6 +196,9 @@ func (h HostMesh) Err() error {
 	if h.err != nil {
 		return h.err
 	}
+	if h.net == nil && len(h.hosts) > 0 {
+		return errUnbound
+	}
 	if h.net == nil {
 		return errNoHosts
 	}

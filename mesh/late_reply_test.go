@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,19 +26,58 @@ func (lateOwner) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay, e
 	return lateOverlay, nil
 }
 
+// ownerWith starts a controller of a test in a program of its own.
+func ownerWith(t *testing.T, a agent.Agent) actor.Ref[agent.Agent] {
+	t.Helper()
+	c := testmesh.Start(t, testmesh.InMemory())
+	typ := actor.NewType[agent.Agent, actor.None]("owner")
+	p, _ := testproc.Start(t, c.Server, testproc.Options{Options: actor.Options{Bus: c.Open(t)}},
+		typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return a, nil }, agent.Methods()...))
+	owner, err := actor.Spawn(t.Context(), p, typ, "owner", actor.None{})
+	require.NoError(t, err)
+	return owner
+}
+
 func TestAwaitSettled_returnsTheRanksAfterTheDeadline_MESH3(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
-		c := testmesh.Start(t, testmesh.InMemory())
-		typ := actor.NewType[agent.Agent, actor.None]("late-owner")
-		p, _ := testproc.Start(t, c.Server, testproc.Options{Options: actor.Options{Bus: c.Open(t)}},
-			typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return lateOwner{}, nil },
-				agent.Methods()...))
-		owner, err := actor.Spawn(t.Context(), p, typ, "owner", actor.None{})
-		require.NoError(t, err)
+		owner := ownerWith(t, lateOwner{})
 		for _, timeout := range []bool{true, false} {
-			got, err := mesh.AwaitSettled(testkit.Soon(t), owner, timeout)
+			got, err := mesh.AwaitSettled(testkit.Soon(t), owner, timeout, lateOverlay)
 			require.NoError(t, err)
 			require.Equal(t, lateOverlay, got)
+		}
+	})
+}
+
+// slowOwner is a controller whose first rank runs from a time on. No wait is satisfied.
+type slowOwner struct {
+	lateOwner
+	from time.Time
+}
+
+func (o slowOwner) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay, error) {
+	if _, err := o.lateOwner.Wait(ctx, w); err != nil || time.Now().Before(o.from) {
+		return lateOverlay, err
+	}
+	return agent.Overlay{{First: 0, Count: 1, Status: agent.Status{Phase: agent.Running}},
+		{First: 1, Count: 1, Status: agent.Status{Phase: agent.Initializing}}}, nil
+}
+
+// The limit of AwaitSettled is a second.
+func TestAwaitSettled_endsOneTimeoutAfterTheLastChange_MESH3(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		for _, change := range []time.Duration{0, 800 * time.Millisecond} {
+			began := time.Now()
+			owner := ownerWith(t, slowOwner{from: began.Add(change)})
+			last := lateOverlay
+			if change == 0 {
+				last, _ = slowOwner{}.Wait(nil, agent.WaitRequest{Until: agent.Initializing})
+			}
+			_, err := mesh.AwaitSettled(testkit.Soon(t), owner, true, last)
+			require.NoError(t, err)
+			quiet := time.Since(began) - change
+			require.GreaterOrEqual(t, quiet, time.Second)
+			require.LessOrEqual(t, quiet, 5*time.Second/4)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/config"
@@ -39,6 +40,7 @@ var (
 	wait    = actor.NewEndpoint[*Counter, time.Duration, actor.None]("wait")
 	say     = actor.NewEndpoint[*Counter, string, actor.None]("say")
 	pass    = actor.NewEndpoint[*Counter, passing, int64]("pass")
+	env     = actor.NewEndpoint[*Counter, actor.None, []string]("env")
 )
 
 // halting is made at once, but on rank 1: there its constructor takes so long, whoever asks it to
@@ -67,6 +69,11 @@ func newCounter(ctx *actor.Context, start int64) (*Counter, error) {
 func (c *Counter) add(_ *actor.Context, delta int64) (int64, error) {
 	c.n += delta
 	return c.n, nil
+}
+
+// env is the environment that procs inherit from the mesh of this actor.
+func (c *Counter) env(ctx *actor.Context, _ actor.None) ([]string, error) {
+	return agent.CommandEnvOf(ctx.Proc()), nil
 }
 
 func (c *Counter) crash(*actor.Context, actor.None) (actor.None, error) { panic("crash test") }
@@ -110,7 +117,7 @@ func (c *Counter) pass(ctx *actor.Context, p passing) (int64, error) {
 }
 
 func actors() actor.Def {
-	return counter.Define(newCounter, pass.Handle((*Counter).pass), add.Handle((*Counter).add),
+	return counter.Define(newCounter, env.Handle((*Counter).env), pass.Handle((*Counter).pass), add.Handle((*Counter).add),
 		crash.Handle((*Counter).crash), say.Handle((*Counter).say),
 		wait.Handle((*Counter).wait), hold.Handle((*Counter).hold))
 }

@@ -218,14 +218,20 @@ func TestStop_isIdempotent_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
-	require.NoError(t, counters.Stop(t.Context()))
+	require.NoError(t, counters.StopWithReason(t.Context(), "new data"))
 	require.NoError(t, counters.Stop(t.Context()))
 	_, err := add.Call(t.Context(), counters.Ref(0), 1)
 	require.ErrorIs(t, err, actor.ErrStopped)
+	states, err := counters.States(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: "new data"}, states.Values()[1].Status)
 	found, err := c.Connect(t).Lookup(t.Context(), "workers")
 	require.NoError(t, err)
-	require.NoError(t, found.Stop(t.Context()), "any client may ask the owner")
+	require.NoError(t, found.StopWithReason(t.Context(), "enough"), "any client may ask the owner")
 	require.Empty(t, c.pids(t, procs))
+	states, err = procs.States(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: "enough"}, states.Values()[1].Status)
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
@@ -252,6 +258,8 @@ func TestLookup_findsMeshesOfOtherPrograms(t *testing.T) {
 	for _, w := range ends {
 		require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, w), "who has found them hears of them")
 	}
+	_, err = mesh.Find[*Counter](t.Context(), procs.Slice("gpu", 1, 2), "counters")
+	require.ErrorContains(t, err, `actor mesh "counters" has ended on [host=0,gpu=1]: `)
 	for _, err := range mesh.ActorsOn[*Counter](procs, "abaci-0000000000000").Watch(t.Context()) {
 		require.ErrorAs(t, err, new(*mesh.NotFoundError))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,7 +102,9 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 			return nil, err
 		}
 	}
-	registry, err := actor.NewRegistry(append([]actor.Def{controller.Def()}, o.Actors...)...)
+	own := Def()
+	others := slices.DeleteFunc(slices.Clone(o.Actors), func(d actor.Def) bool { return d.Name() == own.Name() })
+	registry, err := actor.NewRegistry(append(others, own)...)
 	if err != nil {
 		return nil, err
 	}

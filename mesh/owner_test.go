@@ -108,6 +108,15 @@ func TestOwner_unhandledFailureFailsTheActorAndItsMesh_MESH21(t *testing.T) {
 	require.Empty(t, c.pids(t, procs))
 }
 
+// A program's procs and its main share one list of actors.
+func TestConnect_actorsMayIncludeThatOfMeshes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	conn := c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{mesh.Def(), overseers()} })
+	_, err := actor.Spawn(t.Context(), conn.Proc(), overseerType, "overseer", overseeing{})
+	require.NoError(t, err)
+}
+
 func TestWatch_reportsThatTheControllerIsGone_MESH12(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")

@@ -31,6 +31,9 @@ func (p ProcMesh) Err() error {
 	if p.err != nil {
 		return p.err
 	}
+	if p.net == nil && p.desc.ID.IsValid() {
+		return errUnbound
+	}
 	if p.net == nil {
 		return errNoMesh
 	}
@@ -102,10 +105,17 @@ func (p ProcMesh) controller() actor.Ref[agent.Agent] {
 	return actor.RefOf[agent.Agent](p.desc.Owner).Via(p.net.proc)
 }
 
+// stoppedByUser is the reason of a Stop without one.
+const stoppedByUser = "stopped by its user"
+
 // Stop stops every proc of the region and returns once each has ended: TERM, 10 s, KILL. The other
 // ranks of the mesh continue. The system controller stops a world as a whole, and then removes it.
 // Colocated procs stop together: a region with only some of them is an *agent.SharedProcessError.
-func (p ProcMesh) Stop(ctx context.Context) error {
+// Any program may stop procs, those of other owners too (MESH-2).
+func (p ProcMesh) Stop(ctx context.Context) error { return p.StopWithReason(ctx, stoppedByUser) }
+
+// StopWithReason is Stop with a reason for events, states and logs.
+func (p ProcMesh) StopWithReason(ctx context.Context, reason string) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -114,16 +124,24 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 		return fmt.Errorf("stop %s: %w", id, err)
 	}
 	if p.desc.World != nil {
-		return stopWorld(ctx, p)
+		return stopWorld(ctx, p, reason)
 	}
 	ctx, cancel := withTimeout(ctx, config.MeshStopTimeout.Get(p.net.config))
 	defer cancel()
-	stopping := agent.StopRequest{ID: id, Reason: "stopped by its user", Region: &p.region}
+	stopping := agent.StopRequest{ID: id, Reason: reason, Region: &p.region}
 	progressTimeout := config.ProcStopProgressTimeout.Get(p.net.config)
-	once, done := context.WithTimeout(ctx, progressTimeout)
+	whole := p.region.NumRanks() == p.desc.Extent.NumRanks()
+	first := progressTimeout
+	if whole {
+		first /= progressChecks // awaitSettled waits on
+	}
+	once, done := context.WithTimeout(ctx, first)
 	o, err := agent.Stop.CallUrgent(once, p.controller(), stopping)
 	done()
-	if whole := p.region.NumRanks() == p.desc.Extent.NumRanks(); err == nil && whole {
+	if whole && errors.Is(err, context.DeadlineExceeded) {
+		o, err = lateStatuses(ctx, p.controller(), id)
+	}
+	if whole && err == nil {
 		o, err = awaitSettled(ctx, p.controller(), agent.UntilEnded(id), progressTimeout, o)
 	}
 	if isUnreachable(err) {
@@ -306,6 +324,7 @@ type ActorList struct {
 	ended        map[string]agent.Status     // the ends of actors that live on no rank
 	owners       map[string]subjects.ActorID // the controllers
 	uncontrolled map[string]bool             // actors without a controller, made through the agents
+	where        string                      // the region; "": the whole mesh
 
 	err error // the errors of silent procs
 }
@@ -323,6 +342,13 @@ func (p ProcMesh) ListActors(ctx context.Context) (ActorList, error) {
 		owners:       map[string]subjects.ActorID{},
 		uncontrolled: map[string]bool{},
 		err:          err,
+	}
+	if p.region.NumRanks() < p.desc.Extent.NumRanks() {
+		var ranks []int
+		for _, base := range p.region.Ranks() {
+			ranks = append(ranks, base)
+		}
+		r.where = "[" + shape.Describe(p.desc.Extent, ranks) + "]"
 	}
 	for _, states := range all.Values() {
 		for _, s := range states {
@@ -359,6 +385,7 @@ func (r ActorList) Find(name string) (string, error) {
 	}
 	missing := &NotFoundError{What: "actor mesh", Name: name, Known: slices.Sorted(maps.Keys(r.Actors))}
 	if over := matchingNames(r.ended, name); len(over) > 0 {
+		missing.Where = r.where
 		missing.Ended = fmt.Sprintf("%s %s", over[len(over)-1], r.ended[over[len(over)-1]])
 	}
 	return "", missing

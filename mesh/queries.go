@@ -14,8 +14,9 @@ import (
 )
 
 // States returns the state of each proc of the region, by rank of the region, from its host. Ranks
-// on a host that does not answer within the deadline (default proc.query-timeout) are Timeout. If
-// the hosts have forgotten the mesh, the error is a *NotFoundError.
+// on a host that does not answer within the deadline (default proc.query-timeout) are Timeout,
+// unless this process knows their end. If the hosts have forgotten the mesh, the error is a
+// *NotFoundError.
 func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {
@@ -24,21 +25,7 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	ctx, cancel := withTimeout(ctx, config.ProcQueryTimeout.Get(p.net.config))
 	defer cancel()
 	id := p.desc.ID.String()
-	h := hostsOf(p)
-	answers, errs := eachHost(ctx, h,
-		func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
-			return agent.Get.Call(ctx, a, agent.GetRequest{ID: id})
-		})
-	by := map[int]agent.State{}
-	silent := map[subjects.HostID]error{}
-	for i, states := range answers {
-		if errs[i] != nil {
-			silent[h.hosts[i]] = errs[i]
-		}
-		for _, s := range states {
-			by[s.Rank] = s
-		}
-	}
+	by, silent := statesOn(ctx, p, hostsOf(p))
 	out := make([]agent.State, p.region.NumRanks())
 	for view, base := range p.region.Ranks() {
 		s, known := by[base]
@@ -49,7 +36,7 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 			s = agent.State{ID: id, Status: missing}
 		case why != nil:
 			late := agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("host %s: %v", host, why)}
-			s = agent.State{ID: id, Status: late}
+			s = agent.State{ID: id, Status: knownEnd(p, base, late)}
 		case !known:
 			return none, &NotFoundError{What: "mesh", Name: id}
 		}
@@ -57,6 +44,48 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 		out[view] = s
 	}
 	return shape.NewValueMesh(p.region, out)
+}
+
+// statesOn asks hosts for the states of the mesh. It returns them by rank of the mesh, and the
+// errors of silent hosts.
+func statesOn(
+	ctx context.Context, p ProcMesh, h HostMesh,
+) (by map[int]agent.State, silent map[subjects.HostID]error) {
+	answers, errs := eachHost(ctx, h,
+		func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
+			return agent.Get.Call(ctx, a, agent.GetRequest{ID: p.desc.ID.String()})
+		})
+	by = map[int]agent.State{}
+	silent = map[subjects.HostID]error{}
+	for i, states := range answers {
+		if errs[i] != nil {
+			silent[h.hosts[i]] = errs[i]
+		}
+		for _, s := range states {
+			by[s.Rank] = s
+		}
+	}
+	return by, silent
+}
+
+// describeRank names a rank of the mesh.
+func describeRank(p ProcMesh, base int) string {
+	point, err := p.desc.Extent.Point(base)
+	if err != nil {
+		return fmt.Sprintf("rank %d", base)
+	}
+	return fmt.Sprintf("rank %d (%s)", base, point)
+}
+
+// knownEnd returns the end of a rank of the mesh that this process has heard of, or else a status.
+func knownEnd(p ProcMesh, base int, otherwise agent.Status) agent.Status {
+	members := p.net.proc.Members()
+	e, down := members.Down(members.LatestGeneration(p.desc.ProcID(base, 0)))
+	var phase agent.Phase
+	if !down || phase.UnmarshalText([]byte(e.Status)) != nil {
+		return otherwise
+	}
+	return agent.Status{Phase: phase, Reason: e.Reason}
 }
 
 // States returns the state of each host, by rank. A host that answers is Running in any mode; the
@@ -117,7 +146,8 @@ func hostsOf(p ProcMesh) HostMesh {
 }
 
 // ActorStates returns the state of the actors of a full name, by rank of the region. Silent ranks
-// are Timeout. If a proc does not know the name, the error is a *NotFoundError.
+// are Timeout, or have the end of their proc that this process knows. If a proc does not know the
+// name, the error is a *NotFoundError.
 func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {
@@ -131,14 +161,14 @@ func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh
 		return none, err
 	}
 	out := make([]agent.State, p.region.NumRanks())
-	for rank := range out {
+	for rank, base := range p.region.Ranks() {
 		states, _ := all.At(rank)
 		switch why, is := silent[rank]; {
 		case is:
 			late := agent.Status{Phase: agent.Timeout, Reason: why.Reason}
-			out[rank] = agent.State{ID: name, Rank: rank, Status: late}
+			out[rank] = agent.State{ID: name, Rank: rank, Status: knownEnd(p, base, late)}
 		case len(states) == 0:
-			return none, &NotFoundError{What: "actor mesh", Name: name}
+			return none, &NotFoundError{What: "actor mesh", Name: name, Where: describeRank(p, base)}
 		default:
 			out[rank] = states[0]
 			out[rank].Rank = rank

@@ -37,12 +37,14 @@ func TestStates_areByRankAndNameMissingRanks(t *testing.T) { // MESH-9
 	require.Equal(t, []bool{true, true, false, true}, alive.Values())
 	states, err := counters.Slice("host", 1, 2).States(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, agent.Timeout, states.Values()[0].Status.Phase, "nobody can say")
+	require.Equal(t, agent.Failed, states.Values()[0].Status.Phase, "the end of its proc is known")
+	require.Contains(t, states.Values()[0].Status.Reason, "killed by signal 9")
 	require.Equal(t, agent.Running, states.Values()[1].Status.Phase)
 	_, err = procs.Slice("host", 0, 1).ActorStates(t.Context(), "nobody-000000000000n")
 	var unknown *mesh.NotFoundError
 	require.ErrorAs(t, err, &unknown)
 	require.Equal(t, "nobody-000000000000n", unknown.Name)
+	require.ErrorContains(t, err, "does not exist on rank 0 (host=0/2,gpu=0/2)")
 }
 
 func TestSpawnActors_allowPartialKeepsStartedRanks(t *testing.T) {
@@ -169,9 +171,14 @@ func TestSpawnProcs_failedProgramIsNamedWithExitAndOutput(t *testing.T) {
 	})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)
+	require.IsType(t, failed, err, "no other error is joined")
 	require.Equal(t, agent.Failed, failed.Failed[0].Status.Phase)
 	require.Contains(t, failed.Failed[0].Status.Reason, "exited with code 1")
 	require.Contains(t, failed.Failed[0].Status.Reason, "no luck")
+	require.NotNil(t, failed.Failed[0].Process)
+	require.Equal(t, 1, *failed.Failed[0].Process.ExitCode)
+	require.Equal(t, []string{"no luck"}, failed.Failed[0].Process.StderrTail)
+	require.Equal(t, failed.Mesh+"/0.0/agent", failed.Failed[0].Agent.String())
 }
 
 func TestLease_actorsEndWhenTheirOwnerIsGone(t *testing.T) {

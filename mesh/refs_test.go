@@ -34,7 +34,7 @@ func TestHostMesh_textRoundTripsAndASliceListsItsHosts(t *testing.T) {
 	require.False(t, again.Equal(h))
 	require.Equal(t, "test:d-000000000000d@3+replica=1/2,host=1/1", second.Slice("host", 1, 2).String())
 	_, err := again.Describe(t.Context())
-	require.ErrorContains(t, err, "the zero host mesh", "it belongs to no Net yet")
+	require.ErrorContains(t, err, "bound to no Net: bind it with Via")
 }
 
 func TestHostMesh_parsingIsStrict(t *testing.T) {

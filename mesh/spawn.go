@@ -47,7 +47,7 @@ type SpawnSpec struct {
 
 	// RestartPolicy is for failed procs. The zero value leaves them failed.
 	RestartPolicy RestartPolicy
-	// Display is the name of the mesh in reports; "": its ID.
+	// Display is the name of the mesh in events and reports; "": reports show its label.
 	Display string
 
 	// TakeName reserves the name for this mesh. If another live mesh or a world has it, or another
@@ -59,6 +59,7 @@ type SpawnSpec struct {
 	// proc.spawn-progress-timeout; negative: only the deadline ends it.
 	ProgressTimeout time.Duration
 	// AllowPartial keeps the started ranks when others fail: the mesh is returned beside the error.
+	// If no rank started, there is no mesh.
 	AllowPartial bool
 }
 
@@ -97,15 +98,18 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error)
 	p.net.placements.markResolved(p.desc)
 	progressTimeout := cmp.Or(s.ProgressTimeout, config.ProcSpawnProgressTimeout.Get(h.net.config))
 	err = startMesh(ctx, owner, desc.ID.String(), desc, p.region, progressTimeout)
+	if failed, ok := errors.AsType[*SpawnError](err); ok {
+		addProcesses(ctx, p, failed.Failed)
+	}
 	if s.AllowPartial && isPartial(err) {
 		return p, err
 	}
 	if err != nil {
-		return ProcMesh{}, errors.Join(err, abandonSpawn(ctx, h.net, owner, desc.ID.String()))
+		return ProcMesh{}, abandonSpawn(ctx, h.net, owner, desc.ID.String(), err)
 	}
 	if err := awaitReachable(ctx, p); err != nil {
 		err = fmt.Errorf("spawn procs %s: cannot reach all ready procs by a cast: %w", desc.ID, err)
-		return ProcMesh{}, errors.Join(err, abandonSpawn(ctx, h.net, owner, desc.ID.String()))
+		return ProcMesh{}, abandonSpawn(ctx, h.net, owner, desc.ID.String(), err)
 	}
 	return p, nil
 }
@@ -159,6 +163,7 @@ func describeMesh(h HostMesh, s SpawnSpec) (agent.Mesh, error) {
 		return agent.Mesh{}, err
 	}
 	if m.Command.Path == "" {
+		m.Command.Env = slices.Concat(agent.CommandEnvOf(h.net.proc), m.Command.Env) // the last of a key counts
 		exe, err := os.Executable()
 		if err != nil {
 			return agent.Mesh{}, fmt.Errorf("cannot find the executable of this program: %w", err)
@@ -182,10 +187,10 @@ func startMesh(
 	progressTimeout time.Duration,
 ) error {
 	began := time.Now()
-	if _, err := agent.Create.Call(ctx, owner, agent.CreateRequest{}); err != nil {
-		return fmt.Errorf("spawn %s: %w", id, err)
+	o, err := agent.Create.Call(ctx, owner, agent.CreateRequest{})
+	if err == nil {
+		o, err = awaitSettled(ctx, owner, agent.WaitRequest{ID: id, Until: agent.Running}, progressTimeout, o)
 	}
-	o, err := awaitSettled(ctx, owner, agent.WaitRequest{ID: id, Until: agent.Running}, progressTimeout, nil)
 	if err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
 	}
@@ -193,6 +198,25 @@ func startMesh(
 		return &SpawnError{Mesh: id, Ranks: r.NumRanks(), Failed: failed}
 	}
 	return nil
+}
+
+// addProcesses adds the processes of the ended ranks, as their hosts report them.
+func addProcesses(ctx context.Context, p ProcMesh, ranks []RankStatus) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTimeout)
+	defer cancel()
+	hosts := HostMesh{net: p.net, name: defaultHosts}
+	for _, r := range ranks {
+		host := p.shareHost(r.Rank / p.desc.PerHost)
+		if r.Status.Phase.Terminal() && !slices.Contains(hosts.hosts, host) {
+			hosts.hosts = append(hosts.hosts, host)
+		}
+	}
+	states, _ := statesOn(ctx, p, hosts)
+	for i, r := range ranks {
+		if r.Status.Phase.Terminal() {
+			ranks[i].Process = states[r.Rank].Proc
+		}
+	}
 }
 
 // unstarted returns the ranks that do not run. Ranks that have not ended are Timeout.
@@ -207,9 +231,11 @@ func unstarted(o agent.Overlay, m agent.Mesh, r shape.Region, began time.Time) [
 	return ranks
 }
 
+// progressChecks is the number of looks at the statuses within a progress timeout.
+const progressChecks = 4
+
 // awaitSettled waits until every rank has reached the wanted status or has ended, until the
-// deadline, or until no rank has changed for progressTimeout. last is the previous overlay, or
-// nil.
+// deadline, or until no rank has changed for progressTimeout. last is the present overlay.
 func awaitSettled(
 	ctx context.Context, owner actor.Ref[agent.Agent], w agent.WaitRequest, progressTimeout time.Duration,
 	last agent.Overlay,
@@ -217,20 +243,27 @@ func awaitSettled(
 	pending := func(o agent.Overlay) bool {
 		return slices.ContainsFunc(o, func(r agent.Run) bool { return r.Status.Phase < w.Until })
 	}
-	for last == nil || pending(last) {
+	changed := time.Now()
+	for pending(last) {
 		wait, cancel := context.WithCancel(ctx)
 		if progressTimeout > 0 {
-			wait, cancel = context.WithTimeout(ctx, progressTimeout)
+			wait, cancel = context.WithTimeout(ctx, progressTimeout/progressChecks)
 		}
 		o, err := agent.Wait.Call(wait, owner, w)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
 			o, err = lateStatuses(ctx, owner, w.ID)
 		}
-		if err != nil || progressTimeout <= 0 || ctx.Err() != nil || slices.Equal(o, last) {
+		if err != nil || progressTimeout <= 0 || ctx.Err() != nil {
 			return o, err
 		}
+		if !slices.Equal(o, last) {
+			changed = time.Now()
+		}
 		last = o
+		if time.Since(changed) >= progressTimeout {
+			break
+		}
 	}
 	return last, nil
 }
@@ -246,17 +279,20 @@ func lateStatuses(ctx context.Context, owner actor.Ref[agent.Agent], id string) 
 	return agent.Wait.Call(ctx, owner, agent.WaitRequest{ID: id, Until: agent.Initializing})
 }
 
-// abandonSpawn stops the started ranks of a failed spawn and ends its controller (MESH-3).
-func abandonSpawn(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id string) error {
+// abandonSpawn stops the started ranks of a failed spawn and ends its controller (MESH-3). It
+// returns the error of the spawn, joined with that of a failed stop.
+func abandonSpawn(
+	ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id string, failure error,
+) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupTimeout.Get(n.config))
 	defer cancel()
 	const reason = "its spawn failed"
 	_, err := agent.Stop.CallUrgent(ctx, owner, agent.StopRequest{ID: id, Reason: reason, Grace: time.Second})
 	n.controllers.stop(ctx, owner.ID().Name, reason)
 	if err != nil {
-		return fmt.Errorf("cannot stop the started ranks of %s: %w", id, err)
+		return errors.Join(failure, fmt.Errorf("cannot stop the started ranks of %s: %w", id, err))
 	}
-	return nil
+	return failure
 }
 
 // withTimeout adds a timeout to a context without a deadline.

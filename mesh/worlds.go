@@ -14,7 +14,7 @@ import (
 
 // stopWorld makes the system controller stop a world and remove it. It returns an error if a member
 // has not ended.
-func stopWorld(ctx context.Context, p ProcMesh) error {
+func stopWorld(ctx context.Context, p ProcMesh, reason string) error {
 	name := p.desc.World.World
 	if n := p.region.NumRanks(); n < p.desc.Extent.NumRanks() {
 		return fmt.Errorf("cannot stop %d ranks of world %s: want all %d", n, name, p.desc.Extent.NumRanks())
@@ -24,7 +24,7 @@ func stopWorld(ctx context.Context, p ProcMesh) error {
 	var report system.StopReport
 	err := askSystem(ctx, p.net.proc, func(ctl actor.Ref[*system.Controller]) (err error) {
 		for {
-			report, err = requestStop(ctx, p.net.proc, ctl, name)
+			report, err = requestStop(ctx, p.net.proc, ctl, name, reason)
 			switch {
 			case errors.Is(err, errNoWorld):
 				ended, silent := haveEnded(ctx, p)
@@ -81,7 +81,7 @@ var (
 // term ends before its report, the error is that of its end. It is errStopping for a world that is
 // already stopping, and errNoWorld if the term does not know the world.
 func requestStop(
-	ctx context.Context, p *actor.Proc, ctl actor.Ref[*system.Controller], world string,
+	ctx context.Context, p *actor.Proc, ctl actor.Ref[*system.Controller], world, reason string,
 ) (report system.StopReport, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -93,7 +93,7 @@ func requestStop(
 	port := actor.OpenPort[system.StopReport](p)
 	defer port.Close()
 	to := port.Ref()
-	request := system.StopRequest{Worlds: []string{world}, Reason: "stopped by its user", Report: &to}
+	request := system.StopRequest{Worlds: []string{world}, Reason: reason, Report: &to}
 	got, err := system.Stop.Call(ctx, ctl, request)
 	if err != nil {
 		return report, endOr(ctx, err)
