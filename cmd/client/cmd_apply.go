@@ -3,7 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +18,7 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/cmd/client/internal/worldfile"
+	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/system"
@@ -20,25 +26,26 @@ import (
 
 func applyCommand(a *app.App, dry bool) *cobra.Command {
 	var files []string
+	var wait bool
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Declare worlds",
 		Long: `Declare the worlds of a file, one per YAML document. All are checked first: if one is refused,
-none is declared. Only the labels of an existing world can change.
+none is declared. Only the labels of an existing world can change. With --wait the command ends once
+all are live, at the latest after --timeout (exit code 5).
 
   name: train
   shape: { replica: 2, gpu: 4 }      # or replica=2,gpu=4
   per-host: 4                        # host rank 0 has ranks 0 to 3, host rank 1 the others
   command:                           # or only its path; builtin is hostd's own actors
-    path: /usr/local/bin/trainer
-    args: [--verbose]
+    path: builtin                  # or an absolute path on the hosts, and args: [--verbose]
     env: { DATA: /data }
   labels: { team: vision }
   limits: { memory: 8589934592, cpu: 2 }
   keep: false                        # procs outlive a hostd that has a --state-dir
 
 JSON: world, mesh, status, change (create, labels or nothing).`,
-		Example: "  castnet apply -f world.yaml\n  castnet apply -f - < world.yaml",
+		Example: "  castnet apply -f world.yaml --wait\n  castnet apply -f - < world.yaml",
 		Args:    flags.WantArgs(0, 0),
 	}
 	if dry {
@@ -50,21 +57,24 @@ JSON: world, mesh, status, change (create, labels or nothing).`,
 	c.Flags().StringArrayVarP(
 		&files, "file", "f", nil, "`FILE` with worlds, - for standard input; may be repeated",
 	)
+	if !dry {
+		c.Flags().BoolVar(&wait, "wait", false, "wait until the worlds are live")
+	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		specs, err := worldfile.Read(files)
 		if err != nil {
 			return err
 		}
 		return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
-			return applyWorlds(ctx, a.Printer, conn, specs, dry)
+			return applyWorlds(ctx, a.Printer, conn, specs, dry, wait)
 		})
 	}
 	return c
 }
 
-// applyWorlds validates and declares worlds.
+// applyWorlds validates and declares worlds, and waits until they are live.
 func applyWorlds(
-	ctx context.Context, out *output.Printer, conn *mesh.Net, specs []system.Spec, dry bool,
+	ctx context.Context, out *output.Printer, conn *mesh.Net, specs []system.Spec, dry, wait bool,
 ) error {
 	ref, err := target.FindSystem(ctx, conn)
 	if err != nil {
@@ -77,7 +87,43 @@ func applyWorlds(
 	if err != nil && !dry {
 		return err
 	}
+	if wait {
+		err = awaitLive(ctx, ref, done)
+	}
 	return errors.Join(err, showApplied(out, done))
+}
+
+// livePollInterval is the pause between two looks at the status of worlds.
+const livePollInterval = 200 * time.Millisecond
+
+// awaitLive waits until worlds are live, and updates their status.
+func awaitLive(ctx context.Context, ref actor.Ref[*system.Controller], done []system.UpsertResponse) error {
+	at := map[string]int{}
+	for i, u := range done {
+		at[u.World] = i
+	}
+	names := slices.Sorted(maps.Keys(at))
+	for {
+		now, err := system.GetSnapshot.Call(ctx, ref, system.Filter{Worlds: names})
+		if err != nil {
+			return err
+		}
+		var late []string
+		for _, w := range now.Worlds {
+			done[at[w.Name]].Status = w.Status
+			if w.Status != system.StatusLive {
+				late = append(late, fmt.Sprintf("%s is %s: %s", w.Name, w.Status, w.Reason))
+			}
+		}
+		if len(late) == 0 && len(now.Worlds) == len(names) {
+			return nil
+		}
+		select {
+		case <-time.After(livePollInterval):
+		case <-ctx.Done():
+			return cli.WithCode(cli.ExitTimeout, fmt.Errorf("not all worlds are live: %s", strings.Join(late, "; ")))
+		}
+	}
 }
 
 // upsertAll declares worlds concurrently, with one shared query of the hosts.

@@ -83,6 +83,14 @@ If a move would lose actors, these are named, and nothing is drained without --f
 	},
 }
 
+// counts names the JSON fields of an action that stops procs.
+func (d hostAction) counts() string {
+	if !d.stopsProcs {
+		return ""
+	}
+	return "; asked, ended, killed and moved procs"
+}
+
 func hostActionCommand(a *app.App, d hostAction, pick *target.HostSelector) *cobra.Command {
 	f := hostActionFlags{}
 	c := &cobra.Command{
@@ -91,7 +99,7 @@ func hostActionCommand(a *app.App, d hostAction, pick *target.HostSelector) *cob
 
 Hosts are named by label or ID; --label alone takes every host that has it.
 
-JSON: host, id, result (` + d.doneText + ` or failed), error; asked, ended, killed and moved procs.`,
+JSON: host, id, result (` + d.doneText + ` or failed), error` + d.counts() + `.`,
 		Example: fmt.Sprintf(
 			"  castnet hosts %s n07 n08 --reason 'new disks'\n  castnet hosts %s --label zone=a", d.name, d.name,
 		),

@@ -27,14 +27,15 @@ import (
 const lateEventsTimeout = time.Second
 
 func stopCommand(a *app.App) *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	c := &cobra.Command{
 		Use:   "stop MESH",
 		Short: "Stop a mesh and wait until every rank has ended",
 		Long: `Stop every proc of a mesh: its actors handle their queued messages, procs get SIGTERM, and
 SIGKILL after 10 s. The command waits for every rank and shows how each ended.
 
 JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`,
-		Example:           "  castnet stop demo",
+		Example:           "  castnet stop demo\n  castnet stop demo --reason 'new data'",
 		Args:              flags.WantArgs(1, 1),
 		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -46,16 +47,21 @@ JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`
 				return cli.Usagef("stop takes a whole mesh: want %s, got %s", t.Name, t)
 			}
 			return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
-				return stopMesh(ctx, a, conn, t)
+				return stopMesh(ctx, a, conn, t, reason)
 			})
 		},
 	}
+	c.Flags().StringVar(&reason, "reason", defaultReason, "`REASON` to record")
+	return c
 }
 
-func stopMesh(ctx context.Context, a *app.App, conn *mesh.Net, t target.Target) error {
+// defaultReason is the reason of a stop without --reason.
+const defaultReason = "stopped by its user"
+
+func stopMesh(ctx context.Context, a *app.App, conn *mesh.Net, t target.Target, reason string) error {
 	procs, err := conn.Lookup(ctx, t.Name)
 	if w, _, bare := inspect.FindEmptyWorld(ctx, conn, t.Name, err); bare {
-		return deleteWorlds(ctx, a, conn, system.StopRequest{Worlds: []string{w.Name}})
+		return deleteWorlds(ctx, a, conn, system.StopRequest{Worlds: []string{w.Name}, Reason: reason})
 	}
 	if err != nil {
 		return err
@@ -85,7 +91,7 @@ func stopMesh(ctx context.Context, a *app.App, conn *mesh.Net, t target.Target) 
 	}
 	defer unlisten()
 	done := make(chan error, 1)
-	go func() { done <- p.Procs.Stop(ctx) }()
+	go func() { done <- p.Procs.StopWithReason(ctx, reason) }()
 	err = awaitEnds(a.Printer, ends, done, records)
 	if err == nil {
 		markStopped(records)

@@ -170,9 +170,10 @@ func TestStop_endsTheMeshAndItsOwner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	b, up := c.up(t, "--per-host", "gpu=2")
-	stopped := decode[[]inspect.Proc](t, c.ok(t, "stop", "demo", "-o", "json"))
+	stopped := decode[[]inspect.Proc](t, c.ok(t, "stop", "demo", "--reason", "new data", "-o", "json"))
 	require.Len(t, stopped, 4)
 	for _, r := range stopped {
+		require.Equal(t, "new data", r.Reason)
 		require.Equal(t, "stopped", r.Status)
 		require.NotNil(t, r.ExitCode)
 		require.Zero(t, *r.ExitCode)
@@ -354,6 +355,8 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 		{[]string{"call", "demo[gpu=0]", "counter", "guess"}, cli.ExitNotFound,
 			[]string{"guess", "add, get, reset"}},
 		{[]string{"stop", "demo[gpu=0]"}, cli.ExitUsage, []string{"a whole mesh", "demo[gpu=0]"}},
+		{[]string{"help", "bogus"}, cli.ExitUsage, []string{`unknown command "bogus"`}},
+		{[]string{"help", "cast", "bogus"}, cli.ExitUsage, []string{`unknown command "bogus" for "castnet cast"`}},
 		{[]string{"logs", "demo", "--tail", "-1"}, cli.ExitUsage, []string{"--tail is -1"}},
 		{[]string{"logs", "demo", "--merge", "-o", "ndjson"}, cli.ExitUsage,
 			[]string{"--merge has no effect on JSON"}},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -74,6 +75,7 @@ func rootCommand(a *app.App) *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc(
 		"output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp),
 	)
+	root.SetHelpCommand(helpCommand())
 	return flags.GroupCommand(root,
 		upCommand(a), spawnCommand(a), adoptCommand(a), meshesCommand(a), hostsCommand(a), procsCommand(a),
 		actorsCommand(a), meshCommand(a), explainCommand(a), callCommand(a), castCommand(a),
@@ -82,6 +84,24 @@ func rootCommand(a *app.App) *cobra.Command {
 		worldsCommand(a), applyCommand(a, false), applyCommand(a, true), deleteCommand(a), whereCommand(a),
 		doctorCommand(a), envCommand(a), execCommand(a),
 	)
+}
+
+// helpCommand is the help of cobra, but an unknown command is an error.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			of, rest, err := c.Root().Find(args)
+			if err == nil && len(rest) > 0 {
+				err = fmt.Errorf("unknown command %q for %q", rest[0], of.CommandPath())
+			}
+			if err != nil {
+				return cli.Usagef("help: %w", err)
+			}
+			return of.Help()
+		},
+	}
 }
 
 func main() {

@@ -69,7 +69,15 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	require.Regexp(t, `train  live    .*  2/2    0:n1   team=vision  -`,
 		c.ok(t, "worlds", "--label", "team=vision"))
 	require.Empty(t, c.ok(t, "worlds", "--label", "team=other"))
-	require.Regexp(t, `train  nothing  live`, c.ok(t, "apply", "-f", file))
+	require.Regexp(t, `train  nothing  live`, c.ok(t, "apply", "-f", file, "--wait"))
+	lonely := filepath.Join(t.TempDir(), "lonely.yaml")
+	require.NoError(t, os.WriteFile(lonely,
+		[]byte("name: lonely\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
+	r = c.client(t, "apply", "-f", lonely, "--wait", "--timeout", "1s")
+	require.Equal(t, cli.ExitTimeout, r.code)
+	require.Contains(t, r.err, "not all worlds are live: lonely is unhealthy: 0 of 1 procs have started")
+	require.Regexp(t, `lonely  create  unhealthy`, r.out)
+	c.ok(t, "delete", "lonely")
 	require.Regexp(t, `train  train-\w+/1.0  n1-\w+  alive`, c.ok(t, "where", "train/1"))
 	require.Equal(t, cli.ExitNotFound, c.client(t, "where", "train/7").code)
 	require.Equal(t, cli.ExitNotFound, c.client(t, "worlds", "other").code)

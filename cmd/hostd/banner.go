@@ -33,7 +33,7 @@ func (n *node) printBanner(stderr io.Writer, log zerolog.Logger, getenv func(str
 			fmt.Fprintf(&b, "  %-6s %s\n", line[0], line[1])
 		}
 	}
-	b.WriteString("\nCtrl-C drains and stops.\n\n")
+	b.WriteString("\nhostd is ready. Ctrl-C drains and stops.\n\n")
 	fmt.Fprint(stderr, b.String())
 }
 

@@ -118,7 +118,7 @@ func TestHostd_printsAnIntroductionOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_CONTEXT=", "NATS_URL=")
 	d := s.spawn(t, "--log-format", "console", "--label", "me", "--namespace", "lab")
-	require.Eventually(t, func() bool { return strings.Contains(d.Err.String(), "Ctrl-C drains") },
+	require.Eventually(t, func() bool { return strings.Contains(d.Err.String(), "hostd is ready.") },
 		testkit.Patience, time.Millisecond)
 	l := s.readLocal(t)
 	for _, want := range []string{

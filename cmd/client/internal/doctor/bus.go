@@ -260,7 +260,6 @@ type jetStreamInfo struct {
 
 // jetStream checks for a store with free space.
 func (d *doctor) jetStream(ctx context.Context) Finding {
-	const turnOn = "start hostd with --data DIR, or turn JetStream on in the server and for the account"
 	var said jetStreamInfo
 	m, err := d.bus.Control().Request(ctx, bus.Msg{Subject: "$JS.API.INFO"})
 	if err == nil {
@@ -269,9 +268,26 @@ func (d *doctor) jetStream(ctx context.Context) Finding {
 	if err == nil && said.Error != nil {
 		err = errors.New(said.Error.Description)
 	}
+	return judgeJetStream(said, err, d.durable)
+}
+
+// judgeJetStream returns the finding about JetStream. durable says that the system controller uses
+// it.
+func judgeJetStream(said jetStreamInfo, err error, durable bool) Finding {
+	const turnOn = "start hostd with --data DIR, or turn JetStream on in the server and for the account"
 	limits := said.Limits
 	_, denied := errors.AsType[*bus.PermissionError](err)
 	switch {
+	case err != nil && durable:
+		return Finding{
+			Result: ResultOK,
+			Found:  "this client cannot use JetStream and needs none: the system controller keeps worlds there",
+		}
+	case errors.Is(err, context.DeadlineExceeded):
+		return Finding{
+			Result: ResultWarn, Found: "JetStream does not answer: " + NotDurableText,
+			Suggestion: "see whether a majority of the servers with JetStream runs, and whether they have a leader",
+		}
 	case errors.Is(err, bus.ErrNoResponders):
 		return Finding{Result: ResultWarn, Found: "no JetStream: " + NotDurableText, Suggestion: turnOn}
 	case denied:
@@ -340,6 +356,7 @@ func (d *doctor) system(ctx context.Context) (f Finding) {
 	owns := text.Pluralize(len(now.Worlds), "world") + " and " + text.Pluralize(
 		len(now.Detached), "detached mesh",
 	)
+	d.durable = now.Durable
 	f = Finding{Result: ResultOK, Found: fmt.Sprintf("epoch %d, %s, kept in JetStream", now.Epoch, owns)}
 	if !now.Durable {
 		f = Finding{

@@ -47,6 +47,7 @@ type doctor struct {
 	bus      *bus.Bus
 	bar      *output.Progress
 	findings []Finding
+	durable  bool // the system controller has said that it uses JetStream
 }
 
 func Run(ctx context.Context, a *app.App) error {
@@ -98,7 +99,7 @@ func (d *doctor) run(ctx context.Context) (err error) {
 		look func(context.Context) Finding
 	}{
 		{"connection", d.connection}, {"permissions", d.permissions}, {"listeners", d.listeners},
-		{"jetstream", d.jetStream}, {"system", d.system},
+		{"system", d.system}, {"jetstream", d.jetStream}, // which is judged by what the system controller has
 	}
 	for _, c := range checks {
 		if err := d.check(ctx, c.name, c.look); err != nil {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -54,6 +55,18 @@ func heard(t *testing.T, label string, change ...func(*hostCheck)) hostCheck {
 		f(&a)
 	}
 	return a
+}
+
+func TestJetStream_isJudgedByWhatTheSystemControllerUses(t *testing.T) {
+	for _, err := range []error{bus.ErrNoResponders, context.DeadlineExceeded, errors.New("not enabled")} {
+		f := judgeJetStream(jetStreamInfo{}, err, true)
+		require.Equal(t, ResultOK, f.Result, "%v", err)
+		require.Empty(t, f.Suggestion)
+		require.Equal(t, ResultWarn, judgeJetStream(jetStreamInfo{}, err, false).Result, "%v", err)
+	}
+	leaderless := judgeJetStream(jetStreamInfo{}, context.DeadlineExceeded, false)
+	require.Contains(t, leaderless.Suggestion, "leader")
+	require.NotContains(t, leaderless.Suggestion, "--data")
 }
 
 func TestSurvey_namesSilentSlowAndForeignBuildHosts(t *testing.T) {

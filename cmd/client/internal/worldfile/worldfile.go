@@ -114,6 +114,7 @@ func (f *worldParser) fields(v cli.Value, what string, by map[string]func(cli.Va
 }
 
 func (f *worldParser) spec(v cli.Value) (s system.Spec) {
+	shaped := false
 	f.fields(v, "a world", map[string]func(cli.Value){
 		"name": func(v cli.Value) {
 			f.readText(&s.Name)(v)
@@ -121,7 +122,10 @@ func (f *worldParser) spec(v cli.Value) (s system.Spec) {
 				f.addError(v.Position, "%w", err)
 			}
 		},
-		"shape": func(v cli.Value) { s.Shape = f.shape(v) },
+		"shape": func(v cli.Value) {
+			shaped = true
+			s.Shape = f.shape(v)
+		},
 		"per-host": func(v cli.Value) {
 			s.PerHost = 1
 			readInteger(f, &s.PerHost)(v)
@@ -134,6 +138,9 @@ func (f *worldParser) spec(v cli.Value) (s system.Spec) {
 		"limits":  func(v cli.Value) { s.Limits = f.limits(v) },
 		"keep":    f.readBool(&s.Keep),
 	})
+	if !shaped && v.Fields != nil {
+		f.addError(v.Position, `the world has no shape: want one such as host=2,gpu=4, or "" for one proc`)
+	}
 	return s
 }
 

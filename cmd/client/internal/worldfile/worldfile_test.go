@@ -43,6 +43,7 @@ func TestWorldFile_errorsNameLineAndColumn(t *testing.T) {
 	const rest = "\nper-host: 1\ncommand: builtin\n"
 	for text, want := range map[string]string{
 		"name: w\nshape: x=1\nper-hots: 2\n": `w:3:1: unknown key "per-hots" in a world: want one of command, keep, labels, limits, name, per-host, shape`,
+		"name: w" + rest:                     `w:1:1: the world has no shape: want one such as host=2,gpu=4, or "" for one proc`,
 		"name: w\nshape: x=0" + rest:         `w:2:8: `,
 		"name: w\nshape: { x: ? }" + rest:    `w:1: did not find expected node content`,
 		"name: w\nshape: { x: many }" +
