@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -30,6 +31,7 @@ type params struct {
 	onClosing    func(why string)             // called when a StopAll arrives
 	onModeChange func(agent.HostMode, string) // called when it starts or stops to take procs
 	onLeft       func()                       // called after a StopAll has stopped everything
+	closeBy      *atomic.Pointer[time.Time]   // deadline of Host.Close; nil: none so far
 }
 
 var agentType = actor.NewType[agent.Agent, params](agent.HostType)

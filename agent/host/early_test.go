@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +58,9 @@ func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh)
 	t.Helper()
 	c.id = testproc.HostID(t, "a")
 	c.onLeft, c.onClosing, c.onModeChange = func() {}, func(string) {}, func(agent.HostMode, string) {}
+	if c.closeBy == nil {
+		c.closeBy = new(atomic.Pointer[time.Time])
+	}
 	p, _ := testproc.Start(t, bustest.Server(t), testproc.Options{Options: actor.Options{ID: c.id.Proc()}},
 		agentType.Define(newAgent, methods()...).Enduring())
 	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: c})

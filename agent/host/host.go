@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -110,8 +111,9 @@ type Host struct {
 	router      *cast.Router
 	runner      runner
 	left        chan struct{}
-	tempDir     string       // temporary run directory to remove; "" = none
-	store       *store       // nil: no state directory
+	tempDir     string // temporary run directory to remove; "" = none
+	store       *store // nil: no state directory
+	closeBy     atomic.Pointer[time.Time]
 	heartbeater *heartbeater // nil: not started
 	firstPacket uint64       // lower packet numbers belong to earlier incarnations
 }
@@ -223,6 +225,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	params := params{
 		id: h.id, opts: o, runner: h.runner, store: h.store, build: id, started: time.Now(),
 		onLeft:    func() { close(h.left) },
+		closeBy:   &h.closeBy,
 		onClosing: h.heartbeater.announceClosing, onModeChange: h.heartbeater.announceMode,
 		adopted: left, firstPacket: h.firstPacket,
 	}
@@ -286,9 +289,14 @@ func (h *Host) Proc() *actor.Proc { return h.proc }
 // ID returns the host's address.
 func (h *Host) ID() subjects.HostID { return h.id }
 
-// Close stops every proc, waits for their ends, and ends the agent (HOST-5). The bus stays open.
+// Close stops every proc, waits for their ends, and ends the agent (HOST-5). Procs have
+// terminate.grace, but at most three quarters of the time until the deadline of ctx. The bus stays
+// open.
 func (h *Host) Close(ctx context.Context) error {
 	var errs []error
+	if by, ok := ctx.Deadline(); ok {
+		h.closeBy.Store(&by)
+	}
 	h.heartbeater.announceClosing("it was closed")
 	if h.proc != nil {
 		errs = append(errs, h.proc.Close(ctx))

@@ -212,7 +212,11 @@ func (a *hostAgent) Ping(*actor.Context, actor.None) (actor.None, error) { retur
 
 // Cleanup ends every proc before the host ends (HOST-5).
 func (a *hostAgent) Cleanup(ctx *actor.Context, _ error) error {
-	a.stopAll(ctx, keys.TerminateGrace.Get(a.opts.Config))
+	grace := keys.TerminateGrace.Get(a.opts.Config)
+	if by := a.closeBy.Load(); by != nil {
+		grace = min(grace, time.Until(*by)*3/4)
+	}
+	a.stopAll(ctx, grace)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -134,9 +135,18 @@ func TestClose_givesProcsTheConfiguredGrace_HOST5(t *testing.T) {
 	c := &keys.Config{}
 	require.NoError(t, keys.TerminateGrace.Set(c, 20*time.Second))
 	run := gracedRunner{killedRunner{newLocalRunner(Options{})}, make(chan time.Duration, 1)}
-	p, m := startAgentProc(t, params{runner: run, opts: Options{Config: c}}, 1)
-	_, err := agent.Create.Call(t.Context(), agent.Of(p.ID()).Via(p), agent.CreateRequest{Procs: &m, Wait: true})
-	require.NoError(t, err)
-	<-p.StopActor(agent.Name, "its host stops")
-	require.Equal(t, 20*time.Second, <-run.grace)
+	for _, left := range []time.Duration{time.Hour, 8 * time.Second} {
+		by := time.Now().Add(left)
+		deadline := &atomic.Pointer[time.Time]{}
+		deadline.Store(&by)
+		p, m := startAgentProc(t, params{runner: run, opts: Options{Config: c}, closeBy: deadline}, 1)
+		_, err := agent.Create.Call(t.Context(), agent.Of(p.ID()).Via(p), agent.CreateRequest{Procs: &m, Wait: true})
+		require.NoError(t, err)
+		<-p.StopActor(agent.Name, "its host stops")
+		if grace := <-run.grace; left == time.Hour {
+			require.Equal(t, 20*time.Second, grace)
+		} else {
+			require.LessOrEqual(t, grace, 6*time.Second)
+		}
+	}
 }

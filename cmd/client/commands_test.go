@@ -169,7 +169,10 @@ func TestCast_respectsItsTimeout(t *testing.T) {
 func TestStop_endsTheMeshAndItsOwner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	b, up := c.up(t, "--per-host", "gpu=2")
+	b, up := c.up(t, "--per-host", "gpu=2", "--env", "DATA=/data")
+	procs, err := c.Lookup(t.Context(), "demo")
+	require.NoError(t, err)
+	require.Equal(t, []string{"DATA=/data"}, procs.Describe().Command.Env)
 	stopped := decode[[]inspect.Proc](t, c.ok(t, "stop", "demo", "--reason", "new data", "-o", "json"))
 	require.Len(t, stopped, 4)
 	for _, r := range stopped {
@@ -372,6 +375,7 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 		{[]string{"up", "--params", "{"}, cli.ExitUsage, []string{"--params", `"{"`}},
 		{[]string{"up", "--command", "prog"}, cli.ExitUsage, []string{`"prog"`, "absolute"}},
 		{[]string{"up", "--arg", "prog"}, cli.ExitUsage, []string{`"prog"`, "--command"}},
+		{[]string{"up", "--env", "A"}, cli.ExitUsage, []string{`--env "A"`, "KEY=VALUE"}},
 		{[]string{"up", "--lease", "1ms"}, cli.ExitUsage, []string{"--lease is 1ms"}},
 		{[]string{"up", "other", "--actor", "abacus"}, cli.ExitFailure,
 			[]string{`"abacus"`, "it knows counter, echo, plain", "4 of 4 ranks", "[*]"}},

@@ -25,13 +25,15 @@ type Spec struct {
 	Hosts         target.HostSelector
 	Detach        bool
 	RestartPolicy mesh.RestartPolicy // of the procs, and of owned actors
+	keep          bool
 }
 
 // Flags are the flags of upSpec.
 type Flags struct {
 	PerHost                shape.Extent
 	actor, params, command string
-	args                   []string
+	args, env              []string
+	keep                   bool
 	lease                  time.Duration
 	NoHostd                bool
 	restartPolicy          mesh.RestartPolicy

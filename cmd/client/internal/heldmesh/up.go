@@ -30,6 +30,8 @@ func (f *Flags) Register(c *cobra.Command) {
 		&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)",
 	)
 	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
+	fs.StringArrayVar(&f.env, "env", nil, "`KEY=VALUE` in the environment of the procs; may be repeated")
+	fs.BoolVar(&f.keep, "keep", false, "procs outlive their hostd, which needs a --state-dir")
 	flags.Add(fs, &f.restartPolicy.Restart, "restart", "POLICY", "what follows the failure of a rank: "+
 		"propagate (to the mesh), temporary (none) or transient (a restart; default propagate)", readRestart)
 	fs.DurationVar(
@@ -48,8 +50,13 @@ func (f *Flags) Register(c *cobra.Command) {
 func (f Flags) Spec(name string) (Spec, error) {
 	u := Spec{
 		name: name, perHost: f.PerHost, Actor: f.actor, lease: f.lease, noHostd: f.NoHostd,
-		RestartPolicy: f.restartPolicy,
-		command:       mesh.Command{Path: agent.Builtin},
+		RestartPolicy: f.restartPolicy, keep: f.keep,
+		command: mesh.Command{Path: agent.Builtin, Env: f.env},
+	}
+	for _, e := range f.env {
+		if key, _, ok := strings.Cut(e, "="); !ok || key == "" {
+			return u, cli.Usagef("--env %q: want KEY=VALUE", e)
+		}
 	}
 	if err := subjects.CheckLabel("mesh", name); err != nil {
 		return u, err
@@ -71,7 +78,8 @@ func (f Flags) Spec(name string) (Spec, error) {
 	case f.command != "" && !filepath.IsAbs(f.command):
 		return u, cli.Usagef("--command %q: want the absolute path it has on every host", f.command)
 	case f.command != "":
-		u.command = mesh.Command{Path: f.command, Args: f.args}
+		u.command.Path = f.command
+		u.command.Args = f.args
 	case len(f.args) > 0:
 		return u, cli.Usagef("--arg %q is for a program: want --command with it", strings.Join(f.args, " "))
 	}
@@ -118,7 +126,7 @@ func startMesh(ctx context.Context, a *app.App, conn *mesh.Net, u Spec) (*heldMe
 	h := &heldMesh{App: a, spec: u, net: conn, hosts: hosts.Infos()}
 	h.procs, err = hosts.SpawnProcs(ctx, mesh.SpawnSpec{
 		Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease, RestartPolicy: u.RestartPolicy,
-		TakeName: true,
+		TakeName: true, Keep: u.keep,
 	})
 	if err != nil {
 		return nil, explainSpawnError(explainNameTaken(err))
