@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -288,4 +291,28 @@ func TestLookup_findsTheMeshThatHoldsItsName_MESH15(t *testing.T) {
 	require.ErrorAs(t, err, new(*mesh.AmbiguousError), "it is a program's again, which has not taken the name")
 	require.NoError(t, adopted.Stop(t.Context()))
 	require.Equal(t, late.ID(), found("lines"))
+}
+
+// A stranger answers searches for hosts. No agent serves the host that it names.
+func TestTakeName_ignoresAHostWithoutAnAgent_MESH15(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		for _, controlled := range []bool{false, true} {
+			c := testmesh.Start(t, testmesh.InMemory())
+			if controlled {
+				c.System(t, "s")
+			}
+			fake, err := subjects.NewHostID("fake")
+			require.NoError(t, err)
+			answer, err := json.Marshal(agent.HostInfo{ID: fake, Label: "fake"})
+			require.NoError(t, err)
+			stranger := c.Open(t).Control()
+			_, err = stranger.Subscribe(c.Net.Proc().Space().HostReads(subjects.Any, ""), func(m bus.Msg) {
+				_ = stranger.Publish(m.Reply, answer)
+			})
+			require.NoError(t, err)
+			release, err := c.Net.TakeName(testkit.Soon(t), "words")
+			require.NoError(t, err)
+			release()
+		}
+	})
 }

@@ -235,7 +235,7 @@ func holdersByName(inUse []NameTakenError) map[string]*NameTakenError {
 
 // NamesInUse lists the names of live meshes and worlds, as their hosts report them, each with its
 // holder. A name with several holders appears once for each. quiet ends the query after this long
-// without another host's answer.
+// without another host's answer. A host without an agent on the bus has no live meshes.
 func NamesInUse(ctx context.Context, p *actor.Proc, quiet time.Duration) ([]NameTakenError, error) {
 	hosts, err := agent.DiscoverListedHosts(ctx, p.Bus(), p.Space(), quiet)
 	if err != nil {
@@ -243,6 +243,9 @@ func NamesInUse(ctx context.Context, p *actor.Proc, quiet time.Duration) ([]Name
 	}
 	said, errs := askHosts(hosts, func(h agent.HostInfo) ([]agent.State, error) {
 		states, err := agent.Get.Call(ctx, agent.Of(h.ID.Proc()).Via(p), agent.GetRequest{})
+		if errors.Is(err, actor.ErrNoProc) {
+			return nil, nil
+		}
 		if err != nil {
 			err = fmt.Errorf("cannot list the procs of host %s: %w", h.Label, err)
 		}
