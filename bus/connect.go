@@ -3,9 +3,11 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -121,6 +123,9 @@ func (c *Conn) dial(ctx context.Context, o Options) error {
 		return fail(NoServer, nil)
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired),
 		errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrNkeysNotSupported):
+		if !o.hasCredentials() && o.CertFile == "" && !strings.Contains(o.URL, "@") {
+			err = fmt.Errorf("%w: this client gave none", err)
+		}
 		return fail(WrongCredentials, err)
 	default:
 		if bad, ok := errors.AsType[*url.Error](err); ok {

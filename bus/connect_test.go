@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ func TestOpen_failsWithTheReasonAndWithoutSecrets(t *testing.T) {
 			require.Equal(t, tc.reason, failed.Reason)
 			require.Equal(t, tc.url, failed.URL)
 			require.NotContains(t, err.Error(), "hunter2")
+			require.Equal(t, name == "no credentials", strings.Contains(err.Error(), "this client gave none"))
 		})
 	}
 }
