@@ -121,7 +121,8 @@ func awaitLive(ctx context.Context, ref actor.Ref[*system.Controller], done []sy
 		select {
 		case <-time.After(livePollInterval):
 		case <-ctx.Done():
-			return cli.WithCode(cli.ExitTimeout, fmt.Errorf("not all worlds are live: %s", strings.Join(late, "; ")))
+			err := fmt.Errorf("not all worlds are live: %s", strings.Join(late, "; "))
+			return cli.WithCode(cli.ExitTimeout, err)
 		}
 	}
 }

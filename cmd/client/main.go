@@ -42,7 +42,8 @@ Targets are written MESH or MESH[region]: demo, 'demo[host=0]', 'demo[host=0:2,g
 
 Flags, NATS_… variables or a NATS context choose the bus. Without them it is the bus
 of the hostd on this machine. Results go to stdout, everything else to stderr. Exit codes:
-0 ok, 1 failure, 2 usage, 3 not found, 4 partial, 5 timeout, 6 connection, 130 interrupted.`
+0 ok, 1 failure, 2 usage, 3 not found, 4 partial, 5 timeout, 6 connection, 130 interrupted.
+Ctrl-C is the normal end of top, logs -f and events -f: they exit with 0.`
 
 const overviewExample = `  castnet up demo --per-host gpu=4        # leave it running, and in another terminal:
   castnet procs demo

@@ -20,7 +20,8 @@ With --nats, or NATS_URL in the environment, it joins that bus. It then
 runs only the built-in actors and the programs that --allow names.
 
 SIGTERM or Ctrl-C drains: procs are stopped, each after the work it has
-accepted, then hostd ends. A second one ends hostd and its procs at once.
+accepted, or killed after terminate.grace (10s), then hostd ends. A second
+one ends hostd and its procs at once.
 SIGUSR2 makes it a lame duck: it takes no new procs, waits until its procs have
 ended by themselves, and then drains.`
 

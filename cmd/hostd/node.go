@@ -182,8 +182,8 @@ func (n *node) makeRunDir() (err error) {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("cannot make the directory for the output of procs (--log-dir, else below --state-dir): %w",
-			err)
+		return fmt.Errorf(
+			"cannot make the directory for the output of procs (--log-dir, else below --state-dir): %w", err)
 	}
 	return nil
 }

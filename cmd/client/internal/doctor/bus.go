@@ -286,7 +286,7 @@ func judgeJetStream(said jetStreamInfo, err error, durable bool) Finding {
 	case errors.Is(err, context.DeadlineExceeded):
 		return Finding{
 			Result: ResultWarn, Found: "JetStream does not answer: " + NotDurableText,
-			Suggestion: "see whether a majority of the servers with JetStream runs, and whether they have a leader",
+			Suggestion: "see whether a majority of the servers with JetStream runs and has a leader",
 		}
 	case errors.Is(err, bus.ErrNoResponders):
 		return Finding{Result: ResultWarn, Found: "no JetStream: " + NotDurableText, Suggestion: turnOn}

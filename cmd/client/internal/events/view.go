@@ -149,6 +149,9 @@ func details(e actor.Event) (out []string) {
 	}
 	if strings.Contains(e.Reason, "\n") {
 		for line := range strings.Lines(e.Reason) {
+			if len(e.StderrTail) > 0 && strings.HasPrefix(line, "  stderr: ") {
+				continue // the tail has it
+			}
 			out = append(out, "reason: "+strings.TrimRight(line, "\n"))
 		}
 	}

@@ -48,3 +48,9 @@ func TestEvents_showTheRootCauseInOneLine(t *testing.T) {
 	e.Rank, e.Count = 1000, 1<<40
 	require.Equal(t, "1000-1099511628775", v.position(t.Context(), e), "whoever says so is shown in a few bytes")
 }
+
+func TestDetails_showTheLastWordsOnce(t *testing.T) {
+	require.Equal(t, []string{"reason: exited with code 1", "| no luck"}, details(actor.Event{
+		Reason: "exited with code 1\n  stderr: no luck", StderrTail: []string{"no luck"},
+	})[1:])
+}
