@@ -90,7 +90,7 @@
 //
 // When Spawn returns, the server has the subscriptions of the ranks; with several servers, a
 // message took that route. States and Ping name a rank by its rank in the region, and do the same
-// for hosts. Streams of worlds need a live system controller, those of actors without owner a live
+// for hosts. States returns the end of a silent rank, if this process has heard of it. Streams of worlds need a live system controller, those of actors without owner a live
 // proc.
 //
 // Allocated or taken hosts have a controller (Owner), made first. Close, Shutdown, Release, its

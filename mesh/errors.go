@@ -77,8 +77,8 @@ type RankStatus struct {
 	Status agent.Status
 	// Agent is the agent of the rank's proc.
 	Agent subjects.ActorID
-	// Process is set in the SpawnError of procs, for a process that has ended and whose host answers:
-	// exit code, signal and last words.
+	// Process has exit code, signal and last words. It is set in the SpawnError of procs, for ended
+	// processes whose hosts answer.
 	Process *agent.ProcInfo
 }
 

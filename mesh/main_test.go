@@ -117,7 +117,7 @@ func (c *Counter) pass(ctx *actor.Context, p passing) (int64, error) {
 }
 
 func actors() actor.Def {
-	return counter.Define(newCounter, env.Handle((*Counter).env), pass.Handle((*Counter).pass), add.Handle((*Counter).add),
-		crash.Handle((*Counter).crash), say.Handle((*Counter).say),
+	return counter.Define(newCounter, env.Handle((*Counter).env), pass.Handle((*Counter).pass),
+		add.Handle((*Counter).add), crash.Handle((*Counter).crash), say.Handle((*Counter).say),
 		wait.Handle((*Counter).wait), hold.Handle((*Counter).hold))
 }

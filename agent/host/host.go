@@ -111,11 +111,11 @@ type Host struct {
 	router      *cast.Router
 	runner      runner
 	left        chan struct{}
-	tempDir     string // temporary run directory to remove; "" = none
-	store       *store // nil: no state directory
-	closeBy     atomic.Pointer[time.Time]
-	heartbeater *heartbeater // nil: not started
-	firstPacket uint64       // lower packet numbers belong to earlier incarnations
+	tempDir     string                    // temporary run directory to remove; "" = none
+	store       *store                    // nil: no state directory
+	closeBy     atomic.Pointer[time.Time] // deadline of Close
+	heartbeater *heartbeater              // nil: not started
+	firstPacket uint64                    // lower packet numbers belong to earlier incarnations
 }
 
 // Start starts a host agent. On return the host can be found.

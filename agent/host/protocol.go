@@ -214,7 +214,7 @@ func (a *hostAgent) Ping(*actor.Context, actor.None) (actor.None, error) { retur
 func (a *hostAgent) Cleanup(ctx *actor.Context, _ error) error {
 	grace := keys.TerminateGrace.Get(a.opts.Config)
 	if by := a.closeBy.Load(); by != nil {
-		grace = min(grace, time.Until(*by)*3/4)
+		grace = max(0, min(grace, time.Until(*by)*3/4))
 	}
 	a.stopAll(ctx, grace)
 	return nil

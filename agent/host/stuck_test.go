@@ -140,7 +140,8 @@ func TestClose_givesProcsTheConfiguredGrace_HOST5(t *testing.T) {
 		deadline := &atomic.Pointer[time.Time]{}
 		deadline.Store(&by)
 		p, m := startAgentProc(t, params{runner: run, opts: Options{Config: c}, closeBy: deadline}, 1)
-		_, err := agent.Create.Call(t.Context(), agent.Of(p.ID()).Via(p), agent.CreateRequest{Procs: &m, Wait: true})
+		create := agent.CreateRequest{Procs: &m, Wait: true}
+		_, err := agent.Create.Call(t.Context(), agent.Of(p.ID()).Via(p), create)
 		require.NoError(t, err)
 		<-p.StopActor(agent.Name, "its host stops")
 		if grace := <-run.grace; left == time.Hour {

@@ -31,8 +31,8 @@ func TestCreate_meshSetsRankVariables(t *testing.T) {
 			` $CASTNET_WORLD_SIZE >&2; exit 3`}}
 	r.create(t, m)
 	for rank, st := range r.states(t, m) {
-		require.Equal(t, []string{fmt.Sprintf("none %s/%d.0 %d host=0/1,gpu=%d/2 %d 2", m.ID, rank, rank, rank, rank)},
-			st.Proc.StderrTail)
+		want := fmt.Sprintf("none %s/%[2]d.0 %[2]d host=0/1,gpu=%[2]d/2 %[2]d 2", m.ID, rank)
+		require.Equal(t, []string{want}, st.Proc.StderrTail)
 	}
 }
 
