@@ -52,11 +52,11 @@ func (w *world) flush(p *proc) {
 		w.checkMemory(p)
 		for w.now >= p.writesAt {
 			pub, ok := p.core.Next(w.now)
+			again = again || ok || len(p.core.effects) > 0 // of messages that have expired in the queue
 			if !ok {
 				p.hand, p.published = nil, nil
 				break
 			}
-			again = true
 			w.publish(p, pub)
 			w.checkMemory(p)
 			w.choke(p)
