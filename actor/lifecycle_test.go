@@ -345,10 +345,10 @@ func TestNewProc_reportsMissingOptions(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestActor_enduringActorLogsUnawaitedErrors_ACT4(t *testing.T) {
+func TestActor_withResumeOnErrorLogsUnawaitedErrors_ACT4(t *testing.T) {
 	steady := actor.NewType[*Box, int64]("steady")
 	p := start(t, bustest.Server(t), "steady",
-		steady.Define(newBox, add.Handle((*Box).add), fail.Handle((*Box).fail)).Enduring())
+		steady.Define(newBox, add.Handle((*Box).add), fail.Handle((*Box).fail)).ResumeOnError())
 	ref, err := actor.Spawn(t.Context(), p, steady, "steady", 0)
 	require.NoError(t, err)
 	require.NoError(t, fail.Send(t.Context(), ref, "stray"))

@@ -79,7 +79,7 @@ func def() actor.Def {
 		SuspectProc.Handle((*Controller).suspect),
 		procEvents.Handle((*Controller).handleEvent),
 		hostChanges.Handle((*Controller).handleHostChange),
-	).Enduring()
+	).ResumeOnError()
 }
 
 // eventHandler handles an endpoint by an event of the core. The core replies, once all that it has

@@ -62,7 +62,7 @@ func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh)
 		c.closeBy = new(atomic.Pointer[time.Time])
 	}
 	p, _ := testproc.Start(t, bustest.Server(t), testproc.Options{Options: actor.Options{ID: c.id.Proc()}},
-		agentType.Define(newAgent, methods()...).Enduring())
+		agentType.Define(newAgent, methods()...).ResumeOnError())
 	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: c})
 	require.NoError(t, err)
 	return p, agent.Mesh{

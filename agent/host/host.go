@@ -184,7 +184,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	registry, err := actor.NewRegistry(agentType.Define(newAgent, methods()...).Enduring())
+	registry, err := actor.NewRegistry(agentType.Define(newAgent, methods()...).ResumeOnError())
 	if err != nil {
 		return err
 	}

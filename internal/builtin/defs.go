@@ -10,6 +10,6 @@ func Defs() []actor.Def {
 			reset.Handle((*counter).reset)),
 		// BLT-3: its errors are a program's
 		subjectProxyType.Define(newSubjectProxy, call.Handle((*subjectProxy).call),
-			send.Handle((*subjectProxy).send)).Enduring(),
+			send.Handle((*subjectProxy).send)).ResumeOnError(),
 	}
 }
