@@ -321,7 +321,7 @@ func TestRelay_sendsItsBufferWhenItsActorEnds_PORT5(t *testing.T) {
 	to := portAt[int](t, actor.OpenRaw(p, "sink", "in", func(in actor.Incoming) { came <- in }).ID())
 	var relay actor.PortRef[int]
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
-		o := actor.RelayOptions{First: time.Hour, Max: time.Hour}
+		o := actor.RelayOptions{MinDelay: time.Hour, MaxDelay: time.Hour}
 		relay = relayFor(t, ctx, to, actor.Sum[int]().Reducer(), o).Ref()
 		return 0, nil
 	})
@@ -355,7 +355,7 @@ func TestRelay_reducerPanicFailsTheUpdate_PORT5(t *testing.T) {
 	p := alone(t)
 	crash := actor.NewReducer("crash", func(int, int) (int, error) { panic("crash test") })
 	r := relayFor(t, p, actor.OpenPort[int](p).Ref(), crash,
-		actor.RelayOptions{MaxUpdates: 2, First: time.Hour, Max: time.Hour})
+		actor.RelayOptions{MaxUpdates: 2, MinDelay: time.Hour, MaxDelay: time.Hour})
 	require.NoError(t, r.Ref().Send(t.Context(), 1))
 	require.ErrorContains(t, r.Ref().Send(t.Context(), 2), "reducer crash panicked: crash test")
 	require.NoError(t, r.Close())
@@ -393,9 +393,9 @@ func TestOpenRelay_reportsInvalidArguments(t *testing.T) {
 		"a bad reducer": {port.Ref(), actor.NewReducer[int]("x", nil), actor.RelayOptions{}, actor.ErrInvalid,
 			"want a function"},
 		"no room": {port.Ref(), sum, actor.RelayOptions{MaxUpdates: -1}, actor.ErrInvalid, "got -1"},
-		"a negative interval": {port.Ref(), sum, actor.RelayOptions{First: -1}, actor.ErrInvalid,
+		"a negative interval": {port.Ref(), sum, actor.RelayOptions{MinDelay: -1}, actor.ErrInvalid,
 			"got -1ns and 50ms"},
-		"First after Max": {port.Ref(), sum, actor.RelayOptions{First: time.Second}, actor.ErrInvalid,
+		"MinDelay after MaxDelay": {port.Ref(), sum, actor.RelayOptions{MinDelay: time.Second}, actor.ErrInvalid,
 			"got 1s and 50ms"},
 		"a Limit of nothing": {port.Ref(), sum, actor.RelayOptions{Limit: actor.Exactly(0)},
 			actor.ErrInvalid, "got 0"},

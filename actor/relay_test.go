@@ -128,8 +128,8 @@ func TestRelay_matchesItsModel_PORT5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := RelayOptions{MaxUpdates: rapid.IntRange(0, 6).Draw(t, "size")}
 		if rapid.Bool().Draw(t, "not the defaults") {
-			o.First = time.Duration(rapid.IntRange(1, 8).Draw(t, "first")) * time.Millisecond
-			o.Max = o.First + time.Duration(rapid.IntRange(0, 40).Draw(t, "more"))*time.Millisecond
+			o.MinDelay = time.Duration(rapid.IntRange(1, 8).Draw(t, "first")) * time.Millisecond
+			o.MaxDelay = o.MinDelay + time.Duration(rapid.IntRange(0, 40).Draw(t, "more"))*time.Millisecond
 		}
 		relay := drive(t, o)
 		oracle := &dumb{size: relay.rules.size, first: relay.rules.first, longest: relay.rules.maxInterval}

@@ -77,7 +77,7 @@ func newHome(t Target, m mode) *rollout {
 // newFolder is the side of a process that folds for the ranks from lo to hi, its own up to below.
 func newFolder(lo, below, hi int, skip shape.Ranks) *collector {
 	c := newCollector(lo, hi, below-lo)
-	c.expect(skip.Without(hi))
+	c.expect(skip.Complement(hi))
 	return c
 }
 
@@ -398,7 +398,7 @@ func requireSame(t *rapid.T, o *oracle, tl *rollout) {
 	}
 	require.Equal(t, 8, c.Asked)
 	require.Equal(t, 8, c.Answered+len(c.Failed)+len(c.Missing))
-	require.Equal(t, c.Answered == 8, c.Whole())
+	require.Equal(t, c.Answered == 8, c.Complete())
 	for _, f := range append(slices.Clone(c.Failed), c.Missing...) {
 		require.Equal(t, f.Rank, f.Point.Rank())
 	}

@@ -21,7 +21,7 @@ func TestReduceStream_yieldsGrowingResultsEndingInTheTotal(t *testing.T) {
 	last := seen[len(seen)-1]
 	require.NoError(t, last.Err)
 	require.Equal(t, "r0 r1 r2 r3 r4 r5", last.Value)
-	require.True(t, last.Coverage.Whole())
+	require.True(t, last.Coverage.Complete())
 	for i, p := range seen[:len(seen)-1] {
 		require.NoError(t, p.Err)
 		require.Less(t, p.Coverage.Answered, 6)
@@ -101,7 +101,7 @@ func TestReduceStream_reportsInvalidArguments(t *testing.T) {
 	}
 	require.ErrorIs(t, one(cast.ReduceStream(t.Context(), c.members, who, actor.None{}, unknown, 0)).Err,
 		actor.ErrInvalid)
-	slow := cast.Throttled(c.members, cast.Throttle{Batch: 1})
+	slow := cast.Throttled(c.members, cast.Throttle{BatchSize: 1})
 	require.ErrorContains(t, one(cast.ReduceStream(t.Context(), slow, who, actor.None{}, cast.Sum[int](), 0)).
 		Err, "use Stream")
 	require.ErrorContains(t, one(cast.ReduceStream(t.Context(), c.members, refuse, 1, cast.Sum[int](), 0)).

@@ -72,7 +72,7 @@ func ExampleAggregate() {
 	fmt.Println(cast.Aggregate(ctx, workers, square, actor.None{}, cast.Histogram(1, 5)))
 	fmt.Println(cast.Aggregate(ctx, workers, square, actor.None{}, cast.Count[int]()))
 
-	slow := cast.Throttled(workers, cast.Throttle{Batch: 1, Canary: true})
+	slow := cast.Throttled(workers, cast.Throttle{BatchSize: 1, Canary: true})
 	fmt.Println(cast.Reduce(ctx, slow, square, actor.None{}, cast.Sum[int]()))
 	// Output:
 	// [9 4] <nil>

@@ -198,7 +198,7 @@ func ledgers(t *testing.T) books {
 func TestReply_belongsToTheCallerForEveryVerb_CAST12(t *testing.T) { // ACT-14
 	to := ledgers(t)
 	ctx := t.Context()
-	slow := cast.Throttled(to, cast.Throttle{Batch: 4})
+	slow := cast.Throttled(to, cast.Throttle{BatchSize: 4})
 	merged := cast.Merge[map[string]int](last)
 	for verb, ask := range map[string]func(n int) error{
 		"Call": func(n int) error {

@@ -76,7 +76,7 @@ func TestSelect_composesWithThrottleProgressAndSelection(t *testing.T) {
 	c := newCrowd(t, shape.Of("host", 3).With("gpu", 4), 4, 2)
 	settled := 0
 	to := cast.WithProgress(c.some(t, "host=0 | gpu=3"), 0, func(n int) { settled = n })
-	slow := cast.Throttled(to, cast.Throttle{Batch: 4, PerHost: 2})
+	slow := cast.Throttled(to, cast.Throttle{BatchSize: 4, PerHost: 2})
 	batches, err := slow.Batches()
 	require.NoError(t, err)
 	require.Equal(t, [][]int{{0, 1, 7, 11}, {2, 3}}, batches)

@@ -189,15 +189,15 @@ func TestAllocate_returnsUnsuitableHosts(t *testing.T) { // MESH-8
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)
-	_, err := c.Allocate(t.Context(), mesh.List(hosts.Hosts()), "hosts", shape.Of("host", 2))
+	_, err := c.Allocate(t.Context(), mesh.StaticHosts(hosts.Hosts()), "hosts", shape.Of("host", 2))
 	require.ErrorContains(t, err, "1 hosts in the list: want 2 for host=2")
 	_, err = c.Allocate(t.Context(), c.here(t), "hosts", shape.Of("host", 0))
 	require.ErrorContains(t, err, "want at least 1")
 	missing, err := subjects.NewHostID("nobody")
 	require.NoError(t, err)
-	_, err = c.Allocate(t.Context(), mesh.List{hosts.Hosts()[0], missing}, "hosts", shape.Of("host", 2))
+	_, err = c.Allocate(t.Context(), mesh.StaticHosts{hosts.Hosts()[0], missing}, "hosts", shape.Of("host", 2))
 	require.ErrorContains(t, err, missing.String(), "the one that does not answer is named")
-	listed, err := c.Allocate(t.Context(), mesh.List(hosts.Hosts()), "hosts", shape.Of("host", 1))
+	listed, err := c.Allocate(t.Context(), mesh.StaticHosts(hosts.Hosts()), "hosts", shape.Of("host", 1))
 	require.NoError(t, err)
 	require.Equal(t, hosts.Hosts(), listed.Hosts())
 }
@@ -217,7 +217,7 @@ func TestAllocate_failedHostLeavesNone(t *testing.T) { // MESH-8
 
 // stubborn is a list of hosts that cannot be given back at first.
 type stubborn struct {
-	mesh.List
+	mesh.StaticHosts
 	closed int
 }
 
@@ -237,7 +237,7 @@ func TestShutdown_canBeRepeatedAfterAPartialOne_MESH5(t *testing.T) {
 	c := newCluster(t)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
 	require.NoError(t, err)
-	s := &stubborn{List: started.Hosts()}
+	s := &stubborn{StaticHosts: started.Hosts()}
 	hosts, err := c.Allocate(t.Context(), s, "hosts", shape.Of("host", 1))
 	require.NoError(t, err)
 	require.ErrorContains(t, hosts.Shutdown(t.Context(), "done"), "not now")

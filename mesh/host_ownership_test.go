@@ -166,7 +166,7 @@ func TestClose_reportsHostsThatWereNotReturned_MESH8(t *testing.T) {
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
 	require.NoError(t, err)
 	conn := c.Connect(t)
-	s := &stubborn{List: started.Hosts()}
+	s := &stubborn{StaticHosts: started.Hosts()}
 	_, err = conn.Allocate(t.Context(), s, "hosts", shape.Of("host", 1))
 	require.NoError(t, err)
 	require.ErrorContains(t, conn.Close(t.Context()), "not now")

@@ -190,7 +190,7 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH15(t *testing.T) {
 		}
 	}
 	stood, leave := stand()
-	for _, err := range []error{declare(system.UpsertRequest{}), declare(system.UpsertRequest{Dry: true}),
+	for _, err := range []error{declare(system.UpsertRequest{}), declare(system.UpsertRequest{DryRun: true}),
 		outcome(t, stood)} {
 		var taken *mesh.NameTakenError
 		require.ErrorAs(t, err, &taken)

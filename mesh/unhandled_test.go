@@ -65,7 +65,7 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := mesh.List(hosts.Hosts())
+	list := mesh.StaticHosts(hosts.Hosts())
 	free, err := hosts.Spawn(ctx, "others", shape.Of("gpu", 1)) // of a mesh that does not fail
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func BenchmarkStep(b *testing.B) {
 			s.st.step(join{from(1), JoinRequest{World: "w0", Proc: &ProcJoin{ID: id}}}, s.now)
 			for b.Loop() {
 				s.now = s.now.Add(time.Nanosecond)
-				s.st.step(heartbeat{from(1), Heartbeat{Proc: id}}, s.now)
+				s.st.step(heartbeat{from(1), HeartbeatRequest{Proc: id}}, s.now)
 			}
 		})
 		b.Run(fmt.Sprintf("worlds=%d/rejoin", worlds), func(b *testing.B) {

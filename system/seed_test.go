@@ -80,13 +80,13 @@ func TestSeed_supervisionState_WORLD9(t *testing.T) {
 		}
 		require.Nil(t, failing("nowhere"), "of a world that is not there, there is none")
 		require.Empty(t, failing("world"))
-		one := system.Heartbeat{Proc: subjects.ProcID{Mesh: mesh, Rank: 1}}
+		one := system.HeartbeatRequest{Proc: subjects.ProcID{Mesh: mesh, Rank: 1}}
 		time.Sleep(2 * time.Second)
-		_, err = system.Beat.Call(testkit.Soon(t), ctl, one)
+		_, err = system.Heartbeat.Call(testkit.Soon(t), ctl, one)
 		require.NoError(t, err)
 		require.Equal(t, []uint32{0}, failing("world"))
 		one.Failed = []string{"failed-actor"}
-		_, err = system.Beat.Call(testkit.Soon(t), ctl, one)
+		_, err = system.Heartbeat.Call(testkit.Soon(t), ctl, one)
 		require.NoError(t, err)
 		require.Equal(t, []uint32{0, 1}, failing("world"))
 	})

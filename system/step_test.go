@@ -169,7 +169,7 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 		spec := Spec{Name: plain[0], Shape: extent, PerHost: s.number(plain[2]), Labels: labels(named["labels"]),
 			Keep: named["keep"] != ""}
 		spec.Command.Path = "/bin/" + map[bool]string{true: "worker", false: named["path"]}[named["path"] == ""]
-		return upsert{from: from(1), UpsertRequest: UpsertRequest{Spec: spec, Dry: verb == "plan"},
+		return upsert{from: from(1), UpsertRequest: UpsertRequest{Spec: spec, DryRun: verb == "plan"},
 			mesh: s.mesh(plain[0])}
 	case "host": // host rank world [life:…] [labels:…]
 		return join{from(1), JoinRequest{World: plain[2], Labels: labels(named["labels"]),
@@ -187,7 +187,7 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 		id := s.proc(plain[0])
 		return leave{from(1), LeaveRequest{Proc: &id}}
 	case "beat": // proc [failed actors]
-		return heartbeat{from(1), Heartbeat{Proc: s.proc(plain[0]), Failed: plain[1:]}}
+		return heartbeat{from(1), HeartbeatRequest{Proc: s.proc(plain[0]), Failed: plain[1:]}}
 	case "seen":
 		return hostSeen{s.host(plain[0])}
 	case "lost":
