@@ -106,7 +106,7 @@ func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 	sweep(t, o.Env)
 }
 
-// owner is a process that runs ownerMain.
+// owner is a process in ownerMain.
 type owner struct {
 	*testkit.Process
 	in io.WriteCloser
@@ -126,7 +126,7 @@ func (c *cluster) startOwner(t *testing.T, path string) *owner {
 	return o
 }
 
-// ask has it spawn, and returns its answer.
+// ask makes it spawn, and returns its answer.
 func (o *owner) ask(t *testing.T) string {
 	t.Helper()
 	return o.asks(t, "spawn")

@@ -50,7 +50,7 @@ func newGatewayed(t *testing.T, labels ...string) *gatewayed {
 	return g
 }
 
-// subject is where casts to an endpoint of the counters go.
+// subject is the subject of casts to an endpoint of the counters.
 func subject(endpoint string) string {
 	return "castnet.v1.default.cast.demo.counter." + endpoint + ".u-anon.x"
 }
@@ -71,7 +71,7 @@ func (g *gatewayed) req(to, body string, flags ...string) []answer {
 	return answers(g.nats(append([]string{"req", to, body, "--timeout", "20s"}, flags...)...))
 }
 
-// one asks with headers, and returns the one answer.
+// one sends a request with headers, and returns the one answer.
 func (g *gatewayed) one(to, body string, headers ...string) *nats.Msg {
 	g.Helper()
 	m := nats.NewMsg(to)
@@ -217,7 +217,7 @@ func TestGateway_namesDeadAndSilentRanks(t *testing.T) {
 	require.Equal(t, "1", none.Header.Get("Castnet-Missing"))
 }
 
-// holder reads who accepts a cast off what gateways tell each other.
+// holder returns the gateway that accepted a cast, from the claims on the bus.
 func holder(t *testing.T, nc *nats.Conn) func() (id string) {
 	t.Helper()
 	sub, err := nc.SubscribeSync("castnet.v1.default.hb.claim.*.*")
@@ -234,7 +234,7 @@ func holder(t *testing.T, nc *nats.Conn) func() (id string) {
 	}
 }
 
-// hostOf is the host that a gateway runs on, as it says itself.
+// hostOf is a gateway's host, by its own report.
 func (g *gatewayed) hostOf(id string) string {
 	g.Helper()
 	m, err := g.nc.Request("$SRV.PING.castnet-gateway."+id, nil, testkit.Patience)
@@ -307,8 +307,7 @@ func TestDiscovery_natsCommandListsHostsProcsAndGateways(t *testing.T) {
 	micro := func(args ...string) string {
 		return g.nats(append([]string{"--timeout", testkit.Patience.String(), "micro"}, args...)...)
 	}
-	// The command lists what answers within 300 ms of the answer before, so the whole list is asked
-	// for by its length.
+	// The command ends its list after 300 ms without an answer, so the test waits for the full length.
 	want := map[string]int{"castnet-host a": 1, "castnet-host b": 1, "castnet-gateway gateway": 2,
 		"castnet-proc " + g.procs.ID().Label(): 4}
 	got := map[string]int{}

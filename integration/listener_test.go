@@ -23,20 +23,19 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// listenerVariable has every cluster of the tests heard by a stranger: wildcard or stream (make
+// listenerVariable adds a listener to every cluster of the tests: wildcard or stream (make
 // listened).
 const listenerVariable = "CASTNET_INTEGRATION_LISTENER"
 
-// The strangers: a subscriber to everything, a stream of everything, which acknowledges requests,
-// and another account that imports everything.
+// The listeners: a wildcard subscriber, a stream of all subjects, and another account with an
+// import of everything. The stream acknowledges requests.
 const (
 	wildcard = "wildcard"
 	stream   = "stream"
 	mirror   = "mirror"
 )
 
-// mirrored has the account of castnet, whose user is the one without credentials, and that of the
-// mirror.
+// mirrored has two accounts: castnet's, with the anonymous user, and the mirror's.
 const mirrored = `
 no_auth_user: castnet
 accounts {
@@ -44,7 +43,7 @@ accounts {
   MIRROR { users: [{user: mirror, password: mirror}], imports: [{stream: {account: CASTNET, subject: "castnet.v1.>"}}] }
 }`
 
-// overheard has a stranger hear everything on the bus of a cluster.
+// overheard adds a listener to all subjects of a cluster's bus.
 func (c *cluster) overheard(t *testing.T, by string) {
 	t.Helper()
 	if by == "" {
@@ -70,9 +69,9 @@ func (c *cluster) overheard(t *testing.T, by string) {
 	require.NoError(t, err)
 }
 
-// unrecorded skips a test of plain NATS clients where a stream records their requests: it
-// acknowledges them before castnet answers, and these clients take the first reply for the answer
-// (castnet doctor says so).
+// unrecorded skips a test of plain NATS clients on a bus with a stream of their requests. The
+// stream acknowledges a request before castnet answers, and these clients take the first reply for
+// the answer (castnet doctor says so).
 func unrecorded(t *testing.T) {
 	t.Helper()
 	if os.Getenv(listenerVariable) == stream {
@@ -81,7 +80,7 @@ func unrecorded(t *testing.T) {
 	}
 }
 
-// unheard skips a test of what the server itself says where nobody listens.
+// unheard skips a test of the server's own "no responders" reports.
 func unheard(t *testing.T, why string) {
 	t.Helper()
 	if os.Getenv(listenerVariable) != "" {
@@ -141,7 +140,7 @@ func TestWildcardListener_breaksNoCommand(t *testing.T) {
 				}
 			}
 			require.True(t, ended[2] && ended[3], "the ranks of the host that died: %v", ended)
-			// to a program that knows nothing of the host
+			// a program without any knowledge of the host
 			stranger, err := c.connect(t).HostsOf("dead", hosts.Hosts()[1])
 			require.NoError(t, err)
 			began := time.Now()

@@ -80,7 +80,7 @@ func (c *cluster) procs(t *testing.T) (all []int) {
 	return all
 }
 
-// copied is a program at a path that no host allows.
+// copied is a program at a path outside the permissions of all hosts.
 func copied(t *testing.T, from string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), filepath.Base(from))
@@ -88,7 +88,7 @@ func copied(t *testing.T, from string) string {
 	return path
 }
 
-// replace puts a program in place of what is at a path.
+// replace replaces the file at a path by a program.
 func replace(t *testing.T, from, path string) {
 	t.Helper()
 	data, err := os.ReadFile(from)

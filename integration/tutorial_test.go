@@ -17,7 +17,7 @@ import (
 )
 
 // tutorialBlock is a fenced block of docs/tutorial.md. A comment before it names its file, or says
-// that it stays.
+// `stays`.
 var tutorialBlock = regexp.MustCompile("(?ms)^(?:<!-- (stays|file \\S+) -->\n)?```(sh|go|)\n(.*?\n)```$")
 
 // TestTutorial_eachCommandPrintsWhatThePageSays runs the blocks of the page in their order, in one
@@ -28,7 +28,7 @@ func TestTutorial_eachCommandPrintsWhatThePageSays(t *testing.T) {
 	require.NoError(t, err)
 	repo, err := filepath.Abs("..")
 	require.NoError(t, err)
-	// No other test looks for a port at this address, so the port stays free.
+	// No other test uses a port of this address, so the port stays free.
 	own := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 	free, err := net.Listen("tcp", own+":0")
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func tutorialEnvironment(t *testing.T) []string {
 		"GOFLAGS="+os.Getenv("GOFLAGS")+" -ldflags=-w -gcflags=-l", "GOGC=400")
 }
 
-// reader is a person at a terminal who follows the page.
+// reader is a person at a terminal, with the page.
 type reader struct {
 	home  string // the folder above the reader's module
 	env   []string

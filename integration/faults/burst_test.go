@@ -36,8 +36,8 @@ func (w *world) burst(f *figures, subject string) {
 	f.time("burst", time.Since(began))
 }
 
-// Messages and calls go both ways between two workers, and a third casts to a mesh, while one of
-// them gets a million messages of a stranger on a subject of one kind.
+// Two workers exchange messages and calls, and a third casts to a mesh. Meanwhile one of them gets
+// a million foreign messages on a subject of one kind.
 func TestF33_foreignBurstLosesNoMessage(t *testing.T) {
 	space := subjects.Space{}
 	for _, kind := range []struct {
@@ -91,7 +91,7 @@ func TestF33_foreignBurstOnTheCastSubjectLosesNoCast(t *testing.T) {
 	})
 }
 
-// Hosts are hostd processes; whoever is asked by plain clients answers again once a burst is over.
+// Hosts are hostd processes. A flooded host answers again once the burst is over.
 func TestF33_foreignBurstEndsNoHost(t *testing.T) {
 	space := subjects.Space{}
 	try(t, fault{"F33 burst at hosts", 1, seldom}, func(t *testing.T, seed uint64, f *figures) {

@@ -29,7 +29,8 @@ func busOf(t *testing.T) bus.Options {
 	return bus.Options{URL: r.URL}
 }
 
-// F1. Each end is told once, with its signal, to host, owner and monitors; calls to others go on.
+// F1. Each end is reported once, with its signal, to host, owner and monitors; calls to others go
+// on.
 func TestF01_ownerHearsOfAKilledProc(t *testing.T) {
 	try(t, fault{"F1 controller", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a", "b")
@@ -63,7 +64,7 @@ func TestF01_ownerHearsOfAKilledProc(t *testing.T) {
 	})
 }
 
-// F1, with a policy: the rank is there again, and whoever has a handle reaches it.
+// F1, with a policy: the rank returns, and all holders of a handle reach it.
 func TestF01_killedProcOfARestartingMeshReturns(t *testing.T) {
 	try(t, fault{"F1 restart", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a")
@@ -146,7 +147,7 @@ func TestF07_nextOwnerReplacesTheFirst(t *testing.T) {
 	})
 }
 
-// processes counts those that hosts have launched.
+// processes counts the launched processes of hosts.
 func processes(hosts []*machine) (n int) {
 	for _, m := range hosts {
 		n += len(m.processes()) - 1
@@ -154,7 +155,7 @@ func processes(hosts []*machine) (n int) {
 	return n
 }
 
-// F8. A proc that is stopped is not dead, also when that takes longer than its lease.
+// F8. A stopped proc is not dead, even after its lease.
 func TestF08_suspendedProcOfAMeshIsNotDead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -187,8 +188,8 @@ func TestF08_suspendedProcOfAMeshIsNotDead(t *testing.T) {
 	}
 }
 
-// F9. A stopped hostd and a stopped owner make no rank dead; the events of that time are reported
-// afterwards.
+// F9. A stopped hostd and a stopped owner make no rank dead. The events of that time are reported
+// later.
 func TestF09_suspendedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F9 hostd", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
@@ -225,7 +226,7 @@ func TestF09_suspendedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 	})
 }
 
-// F10. An owner that gets 5 % of a processor takes nobody for dead, and keeps its leases.
+// F10. An owner with 5 % of a processor declares no rank dead, and keeps its leases.
 func TestF10_starvedOwnerKeepsItsMeshes(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F10 owner", 0, 1}, func(t *testing.T, _ uint64, f *figures) {
@@ -255,8 +256,8 @@ func TestF10_starvedOwnerKeepsItsMeshes(t *testing.T) {
 	})
 }
 
-// F15. The ranks of a host of which nothing comes have failed within 5 s; when it is back, what it
-// has of the mesh is stopped.
+// F15. The ranks of a silent host fail within 5 s. When the host returns, its procs of the mesh are
+// stopped.
 func TestF15_ranksOfAHostInABlackHoleFail(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F15 controller", 0, seldom}, func(t *testing.T, _ uint64, f *figures) {
@@ -288,8 +289,7 @@ func TestF15_ranksOfAHostInABlackHoleFail(t *testing.T) {
 	})
 }
 
-// F30. A cast to a mesh of which some are dead and one is stopped takes no longer than its
-// deadline, and names both.
+// F30. Some ranks are dead and one is stopped. A cast ends by its deadline and names both.
 func TestF30_castNamesDeadAndSuspendedRanks(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F30 controller", 1, often}, func(t *testing.T, _ uint64, f *figures) {
@@ -315,7 +315,7 @@ func TestF30_castNamesDeadAndSuspendedRanks(t *testing.T) {
 	})
 }
 
-// gather casts, and says how long it took and who did not answer.
+// gather casts, and returns the time taken and the coverage.
 func (e *estate) gather(deadline time.Duration) (time.Duration, cast.Coverage) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), deadline)

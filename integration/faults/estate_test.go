@@ -16,8 +16,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// estate is hosts, each a hostd of its own, and a mesh of procs with an actor in each, whose owner
-// is the test.
+// estate is hosts, each a hostd of its own, and a mesh of procs with an actor in each. The test
+// owns the mesh.
 type estate struct {
 	*testing.T
 	hosts   []*machine
@@ -26,7 +26,7 @@ type estate struct {
 	tickers mesh.ActorMesh[*ticker]
 }
 
-// newEstate starts hosts on a bus, and who will own a mesh there.
+// newEstate starts hosts on a bus, and connects the future owner of a mesh there.
 func newEstate(t *testing.T, o bus.Options, labels ...string) *estate {
 	t.Helper()
 	program := buildHostd(t, "")
@@ -77,14 +77,14 @@ func (e *estate) pids() (all []int) {
 	return all
 }
 
-// changes are what becomes of the ranks of a mesh, as its watchers are told.
+// changes are the changes of a mesh's ranks, as its watchers get them.
 type changes struct {
 	*testing.T
 	heard chan heardEnd
 	n     int // ends so far
 }
 
-// watch hears of a mesh until the test ends.
+// watch receives the changes of a mesh until the test ends.
 func (e *estate) watch(m mesh.Watchable) *changes {
 	e.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -117,7 +117,7 @@ func (c *changes) next() heardEnd {
 	}
 }
 
-// quiet requires that nothing more is told until then.
+// quiet requires no further change until a time.
 func (c *changes) quiet(until time.Time) {
 	c.Helper()
 	select {
@@ -127,14 +127,14 @@ func (c *changes) quiet(until time.Time) {
 	}
 }
 
-// callers ask all ranks in turn, again and again, and count what became of it.
+// callers call all ranks in turn, again and again, and count the results.
 type callers struct {
 	answered, dead, other atomic.Int64
 	lastDead              atomic.Int64 // when a call was last said to have found its proc dead, in Unix ns
 	stop                  func()
 }
 
-// calls has some callers ask until they are stopped.
+// calls makes some callers call until they are stopped.
 func (e *estate) calls(n int) *callers {
 	ctx, cancel := context.WithCancel(context.Background())
 	var calling sync.WaitGroup

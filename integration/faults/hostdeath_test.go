@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 )
 
-// F3. Policy stop: what hostd launched ends with it, and the next one is in nobody's way.
+// F3. Policy stop: the procs end with their hostd, and the next hostd starts without conflicts.
 func TestF03_killedHostdsProcsEnd(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F3", 3, often}, func(t *testing.T, _ uint64, f *figures) {
@@ -65,8 +65,8 @@ func tickerDef() actor.Def {
 		tick.Handle((*ticker).tick))
 }
 
-// ticks counts at a ticker until it is stopped: so often it was answered, and so often nobody
-// knows.
+// ticks counts at a ticker until it is stopped, and returns the numbers of answered calls and of
+// those with an unknown fate.
 type ticks struct {
 	answered, unknown atomic.Int64
 	stop              func()
@@ -94,8 +94,7 @@ func (m *machine) ticks(to actor.Ref[*ticker]) *ticks {
 	return k
 }
 
-// F4. Policy keep: the next hostd adopts, and those who talk to the procs notice an outage of the
-// bus alone.
+// F4. Policy keep: the next hostd adopts, and peers of the procs notice only an outage of the bus.
 func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F4", 3, often}, func(t *testing.T, _ uint64, f *figures) {
@@ -174,8 +173,8 @@ var points = []string{
 	"adopt-verified", "adopt-held", "host-adopted", "host-census", "host-readopted", "census-killed",
 }
 
-// F5. Whatever the instant at which hostd dies: one live process at most for a rank and generation,
-// and in the end none. A run dies once at each point; in the sample one run is all.
+// F5. At every instant of hostd's death, a rank and generation has one live process at most, and
+// none in the end. A run dies once at each point; the sample is one run.
 func TestF05_nextHostdFindsEverythingAfterADeath(t *testing.T) {
 	program := buildHostd(t, "failpoint")
 	try(t, fault{"F5", 1, 100}, func(t *testing.T, _ uint64, f *figures) {
@@ -219,7 +218,7 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 	}
 	if !m.dead() { // the points of its end
 		m.whileItLives(func(ctx context.Context) {
-			// it dies over it
+			// hostd dies meanwhile
 			_, _ = agent.Stop.Call(ctx, host, agent.StopRequest{ID: d.ID.String(), Grace: time.Second})
 		})
 		select {
@@ -250,7 +249,7 @@ func sleeps(pid int) bool {
 	return err == nil && strings.HasPrefix(string(line), "sleep")
 }
 
-// nth skips the hits of the mesh that is launched first, and of hostd's own identity.
+// nth skips the hits of the first launched mesh, and of hostd's own identity.
 func nth(point string) string {
 	switch point {
 	case "launch-planted", "launch-forked", "launch-payload", "launch-delivered", "host-state-written":
@@ -259,7 +258,7 @@ func nth(point string) string {
 	return ""
 }
 
-// whileItLives asks hostd for something; its death ends the wait for the answer.
+// whileItLives calls hostd; its death ends the wait for the answer.
 func (m *machine) whileItLives(ask func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(m.Context(), 5*time.Second)
 	answered := make(chan struct{})

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 )
 
-// F23. The state directory and the logs are on a disk that is full, and then may only be read.
+// F23. The state directory and the logs are on a disk. It becomes full, and then read-only.
 func TestF23_fullDiskFailsOnlyKeptLaunches(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F23", 1, often}, func(t *testing.T, _ uint64, f *figures) {
@@ -54,7 +54,7 @@ func TestF23_fullDiskFailsOnlyKeptLaunches(t *testing.T) {
 	})
 }
 
-// fill takes all the room there is.
+// fill uses all the free space.
 func fill(t *testing.T, disk string) (empty func()) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(disk, "ballast"))
@@ -67,8 +67,8 @@ func fill(t *testing.T, disk string) (empty func()) {
 	return func() { require.NoError(t, os.Remove(file.Name())) }
 }
 
-// freeze makes a disk one that may only be read, for whoever opens a file there from now on: one
-// with open files cannot be made so as a whole.
+// freeze makes a disk read-only for files opened later. A disk with open files cannot be remounted
+// as a whole.
 func freeze(t *testing.T, disk string) (thaw func()) {
 	t.Helper()
 	require.NoError(t, syscall.Mount(disk, disk, "", syscall.MS_BIND, ""))

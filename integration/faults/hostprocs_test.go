@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/config"
 )
 
-// endings are ways to end, and what is to be said of them.
+// endings are ways to end, with their expected reports.
 var endings = []struct {
 	name, script string
 	reason, tail string
@@ -68,7 +68,7 @@ func TestF02_procExitIsReportedCorrectly(t *testing.T) {
 	})
 }
 
-// zombies are the children of hostd that nobody has waited for.
+// zombies are the unreaped children of hostd.
 func (m *machine) zombies() (n int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
@@ -82,21 +82,21 @@ func (m *machine) zombies() (n int) {
 	return n
 }
 
-// descriptors are those that hostd has open.
+// descriptors are the open ones of hostd.
 func (m *machine) descriptors() int {
 	open, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(m.hostd.Process.Pid), "fd"))
 	require.NoError(m, err)
 	return len(open)
 }
 
-// runs waits until so many processes run on the machine besides hostd.
+// runs waits until a number of processes run on the machine besides hostd.
 func (m *machine) runs(n int) {
 	m.Helper()
 	require.Eventually(m, func() bool { return len(m.processes()) >= n+1 }, patience, 5*time.Millisecond,
 		"%d processes", n)
 }
 
-// begins makes a mesh of procs that are never ready, and waits until all run.
+// begins spawns a mesh of procs without a ready report, and waits until all run.
 func (m *machine) begins(d agent.Mesh, processes int) {
 	m.Helper()
 	ref, _ := m.host()
@@ -104,7 +104,7 @@ func (m *machine) begins(d agent.Mesh, processes int) {
 	m.runs(processes)
 }
 
-// stopMesh stops a mesh, and says how long it took.
+// stopMesh stops a mesh, and returns the time taken.
 func (m *machine) stopMesh(d agent.Mesh, grace time.Duration) time.Duration {
 	m.Helper()
 	ref, _ := m.host()
@@ -144,8 +144,7 @@ func TestF26_stormOfProcsLeaksNothing(t *testing.T) {
 	})
 }
 
-// trees are procs that try to leave something behind; alone is how many processes there are at
-// least.
+// trees are procs with descendants; alone is the least number of processes.
 var trees = []struct {
 	name, script string
 	alone        int

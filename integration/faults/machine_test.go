@@ -37,8 +37,8 @@ type machine struct {
 	client  *actor.Proc // nil before the first
 }
 
-// newMachine is one with a hostd that runs this test binary, and shells. It has ended with the
-// test, and all that it has started.
+// newMachine is a machine with a hostd, whose procs are this test binary or shells. It ends with
+// the test, and so do all its processes.
 func newMachine(t *testing.T, program string, args ...string) *machine {
 	t.Helper()
 	dir := t.TempDir()
@@ -95,7 +95,7 @@ func (m *machine) said() string {
 	return string(data[max(0, len(data)-6<<10):])
 }
 
-// boots starts hostd, and reports whether it is ready; else it has ended before that.
+// boots starts hostd, and reports whether it is ready. false: it ended before.
 func (m *machine) boots(env ...string) bool {
 	m.Helper()
 	log, err := os.OpenFile(m.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -132,7 +132,7 @@ func (m *machine) boots(env ...string) bool {
 	}
 }
 
-// start starts a hostd that must get ready.
+// start starts a hostd and waits until it is ready.
 func (m *machine) start(env ...string) {
 	m.Helper()
 	require.True(m, m.boots(env...), "hostd ended with %v and said:\n%s", m.hostd.ProcessState, m.said())
@@ -173,7 +173,7 @@ func (m *machine) requireEmpty() {
 		"processes are left")
 }
 
-// processes are those that run on the machine, besides zombies.
+// processes are the running ones of the machine, without zombies.
 func (m *machine) processes() (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
@@ -197,7 +197,7 @@ func heedsNoTERM(pid int) bool {
 	return err == nil && mask&(1<<(syscall.SIGTERM-1)) != 0
 }
 
-// stateOf is the letter of /proc/PID/stat; 0: there is none.
+// stateOf is the state letter in /proc/PID/stat; 0: no such process.
 func stateOf(pid int) byte {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if i := strings.LastIndexByte(string(data), ')'); err == nil && i+2 < len(data) {
@@ -206,7 +206,7 @@ func stateOf(pid int) byte {
 	return 0
 }
 
-// connects makes the client, which finds the bus again by itself later.
+// connects makes the client. It reconnects by itself later.
 func (m *machine) connects() *actor.Proc {
 	m.Helper()
 	if m.client != nil {
@@ -231,7 +231,7 @@ func (m *machine) connects() *actor.Proc {
 	return p
 }
 
-// host is the host agent of the hostd that runs.
+// host is the host agent of the running hostd.
 func (m *machine) host() (actor.Ref[agent.Agent], subjects.HostID) {
 	m.Helper()
 	p := m.connects()
@@ -247,7 +247,7 @@ func (m *machine) host() (actor.Ref[agent.Agent], subjects.HostID) {
 	return agent.Of(id.Proc()).Via(p), id
 }
 
-// mesh is one of so many procs, with built-in actors unless it is changed.
+// mesh describes a mesh of n procs, with built-in actors unless it is changed.
 func (m *machine) mesh(procs int, change func(*agent.Mesh)) agent.Mesh {
 	m.Helper()
 	_, host := m.host()
@@ -263,7 +263,7 @@ func (m *machine) mesh(procs int, change func(*agent.Mesh)) agent.Mesh {
 	return d
 }
 
-// script is a program for a proc that never says that it is ready.
+// script is a program for a proc without a ready report.
 func script(text string) func(*agent.Mesh) {
 	return func(d *agent.Mesh) { d.Command = agent.Command{Path: "/bin/sh", Args: []string{"-c", text}} }
 }
@@ -284,7 +284,7 @@ func (m *machine) states(d agent.Mesh) []agent.State {
 	return insist(m, agent.Get, host, agent.GetRequest{ID: d.ID.String()})
 }
 
-// insist asks until it is answered: the other side, or the bus, may be coming back.
+// insist calls until it gets an answer: the other side, or the bus, may be coming back.
 func insist[M, R any](m *machine, e actor.Endpoint[agent.Agent, M, R], to actor.Ref[agent.Agent],
 	msg M) (out R) {
 	m.Helper()

@@ -60,7 +60,7 @@ func (l *lookout) watch(hosts ...subjects.HostID) {
 	l.allAlive(hosts...)
 }
 
-// allAlive waits until each host is told to be alive, and nothing else after that.
+// allAlive waits for a report of each host as alive, and requires no other report after it.
 func (l *lookout) allAlive(hosts ...subjects.HostID) {
 	l.Helper()
 	left := map[subjects.HostID]bool{}
@@ -90,7 +90,7 @@ func (l *lookout) next(within time.Duration) presence.Change {
 	}
 }
 
-// until waits for a state of a host, and says when it was told.
+// until waits for a state of a host, and returns the time of its report.
 func (l *lookout) until(h subjects.HostID, s presence.State) (time.Time, presence.Change) {
 	l.Helper()
 	for {
@@ -100,7 +100,7 @@ func (l *lookout) until(h subjects.HostID, s presence.State) (time.Time, presenc
 	}
 }
 
-// rest counts what is told until then.
+// rest counts the reports until a time.
 func (l *lookout) rest(until time.Time) {
 	for {
 		select {
@@ -113,7 +113,7 @@ func (l *lookout) rest(until time.Time) {
 	}
 }
 
-// joined is a hostd on a bus that is there.
+// joined is a hostd on a running bus.
 func joined(t *testing.T, program, label string, o bus.Options) *machine {
 	t.Helper()
 	m := newMachine(t, program, "--nats", o.URL, "--gateway=false")
@@ -123,7 +123,7 @@ func joined(t *testing.T, program, label string, o bus.Options) *machine {
 	return m
 }
 
-// id is what the hostd said that it is.
+// id is the ID reported by hostd.
 func (m *machine) id() (id subjects.HostID) {
 	m.Helper()
 	data, err := os.ReadFile(m.log())
@@ -153,14 +153,14 @@ func (l *lookout) spawns(on subjects.HostID, procs int) {
 	require.NoError(l, err)
 }
 
-// The hosts that relay the disconnects of a server.
+// The hosts with a relay of a server's disconnects.
 const (
 	nobody      = ""
 	own         = "its own"      // a hostd, of its own server
 	systemCreds = "system-creds" // a hostd that is let into the system account
 )
 
-// aBus is one for hosts.
+// aBus is a bus for hosts.
 func aBus(t *testing.T, program, hears string) bus.Options {
 	t.Helper()
 	var args []string
@@ -200,7 +200,7 @@ func TestF03_killedHostIsDead(t *testing.T) { // HOSTD-9
 			l, m := newLookout(t, o), joined(t, program, "h", o)
 			l.watch(m.id())
 			l.spawns(m.id(), 2)
-			// wherever between two heartbeats
+			// anywhere between two heartbeats
 			time.Sleep(600*time.Millisecond + time.Duration(seed*83%500)*time.Millisecond)
 			killed := time.Now()
 			m.kill()
@@ -214,7 +214,7 @@ func TestF03_killedHostIsDead(t *testing.T) { // HOSTD-9
 	}
 }
 
-// F9. A hostd that is stopped is dead after the full time, and alive when it goes on.
+// F9. A stopped hostd is dead after the full time, and alive when it goes on.
 func TestF09_suspendedHostIsDeadAndReturns(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
@@ -235,7 +235,7 @@ func TestF09_suspendedHostIsDeadAndReturns(t *testing.T) {
 	})
 }
 
-// F15. Nothing of the host comes, and its connections are there.
+// F15. No message of the host arrives, and its connections are there.
 func TestF15_hostBehindABlackHoleIsDeadAndReturns(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
@@ -261,7 +261,7 @@ func TestF15_hostBehindABlackHoleIsDeadAndReturns(t *testing.T) {
 	})
 }
 
-// F11, as those who watch hosts see it: nobody is dead, however long the server is away.
+// F11, as watchers of hosts see it: no host is dead, however long the server is away.
 func TestF11_serverRestartMakesNoHostDead(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
@@ -299,8 +299,7 @@ func TestF11_serverRestartMakesNoHostDead(t *testing.T) {
 	}
 }
 
-// F10. Hosts, and then those who watch them, get 5 % of a processor, which eight others want as
-// well.
+// F10. Hosts, and then their watchers, get 5 % of a processor beside eight busy processes.
 func TestF10_starvedHostIsNotDead(t *testing.T) {
 	program := buildHostd(t, "")
 	for _, who := range []string{"hosts", "watcher"} {
@@ -340,7 +339,7 @@ type quota struct{ dir string }
 func newQuota(t *testing.T) quota {
 	t.Helper()
 	const all = "/sys/fs/cgroup/cpu"
-	// A hostd removes what is empty and has the name of a proc's group: not that of this one.
+	// A hostd removes empty groups with the name of a proc's group, but not this one.
 	q := quota{filepath.Join(all, fmt.Sprintf("faults-of-castnet-%d", os.Getpid()))}
 	if err := os.Mkdir(q.dir, 0o755); err != nil {
 		t.Skipf("not shown: no quota can be set here: %v", err)
@@ -359,14 +358,14 @@ func (q quota) take(t *testing.T, pid int) {
 	require.NoError(t, os.WriteFile(filepath.Join(q.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o600))
 }
 
-// free lets a process go where it was: to the root.
+// free moves a process back to the root group.
 func (q quota) free(t *testing.T, pid int) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(q.dir), "cgroup.procs"),
 		[]byte(strconv.Itoa(pid)), 0o600))
 }
 
-// busy is a process in it that never rests.
+// busy starts a process without pauses in the group.
 func (q quota) busy(t *testing.T) {
 	t.Helper()
 	loop := exec.Command("/bin/sh", "-c", "while :; do :; done")
@@ -379,7 +378,7 @@ func (q quota) busy(t *testing.T) {
 	q.take(t, loop.Process.Pid)
 }
 
-// throttled is how often the group had to wait for the next period.
+// throttled counts the group's waits for the next period.
 func (q quota) throttled(t *testing.T) int {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(q.dir, "cpu.stat"))

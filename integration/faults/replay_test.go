@@ -12,11 +12,11 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// hurried selects every third run: there the deadline of messages passes while they are held back.
-// If their receiver cannot be asked by then, their fate is unknown.
+// hurried selects every third run: there messages expire while they are held. If their receiver
+// cannot be queried by then, their fate is unknown.
 func hurried(seed uint64) bool { return seed%3 == 0 }
 
-// holding is a run in which what left sends is held back while it goes on sending.
+// holding is a run in which the proxy holds the messages of left while left goes on sending.
 func holding(w *world) (pairing, *chaos.Held, int64) {
 	w.Helper()
 	l := load{Mode: []string{post, wait}[w.seed%2], Senders: 4, Messages: 2000, Rate: 1000}
@@ -30,22 +30,22 @@ func holding(w *world) (pairing, *chaos.Held, int64) {
 	return p, held, p.left.proxy.Stats().Up - before
 }
 
-// release lets what was held go on, and waits until the server has taken it all.
+// release forwards the held messages, and waits until the server has all.
 func release(t *testing.T, p *chaos.Proxy, held *chaos.Held, pairs int) {
 	t.Helper()
 	held.Release()
 	require.Eventually(t, func() bool { return p.Stats().Open <= pairs }, patience, time.Millisecond)
 }
 
-// awaitRequest waits until a worker has been asked something by another: what the server had for it
-// before, it has had.
+// awaitRequest waits until a worker has a request of another. By then it has the server's earlier
+// messages.
 func awaitRequest(t *testing.T, by *worker, from *worker, at subjects.ActorID) {
 	t.Helper()
 	r := from.do(t, order{Do: "call", To: at, Endpoint: measure.Name()})
 	require.Zero(t, r.Outcome.Code, "%s: %s", by.name, r.Outcome.Text)
 }
 
-// connections is how many connections a worker has.
+// connections counts the connections of a worker.
 const connections = 2
 
 func TestF17_replayedBytesAreNotHandledAgain(t *testing.T) {

@@ -67,7 +67,7 @@ func newRealm(t *testing.T, program string) *realm {
 	return r
 }
 
-// begins starts the hostds on a server that is there, and puts the world under load.
+// begins starts the hostds on a running server, and puts the world under load.
 func (r *realm) begins() {
 	r.Helper()
 	r.client = newLookout(r.T, bus.Options{URL: r.url}).proc
@@ -84,12 +84,12 @@ func (r *realm) begins() {
 	r.loads()
 }
 
-// tickers is a world of procs that can run a ticker.
+// tickers is a world of procs with a ticker type.
 func tickers(t *testing.T, procs int) system.Spec {
 	return system.Spec{Shape: shape.Of("x", procs), PerHost: procsPerHost, Command: agent.Command{Path: self(t)}}
 }
 
-// serves starts the server, as one that finds what the last one left.
+// serves starts the server with the data of the last one.
 func (r *realm) serves(port int) {
 	var ready report
 	r.server, ready = start(r.T, "server", "server", filepath.Dir(r.file),
@@ -123,7 +123,7 @@ func (r *realm) joinsAt(servers, label string, args ...string) *machine {
 	return m
 }
 
-// declares makes a world, whichever controller takes it, and however often it has to be asked for.
+// declares declares a world, at any controller, with as many attempts as necessary.
 func (r *realm) declares(name string, spec system.Spec) (w system.UpsertResponse) {
 	r.Helper()
 	require.Eventually(r, func() bool {
@@ -139,7 +139,7 @@ func (r *realm) declares(name string, spec system.Spec) (w system.UpsertResponse
 	return w
 }
 
-// snapshot is the system as the controller sees it; false: none answers.
+// snapshot is the controller's view of the system; false: none answers.
 func (r *realm) snapshot() (now system.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
@@ -150,8 +150,7 @@ func (r *realm) snapshot() (now system.Snapshot, ok bool) {
 	return now, err == nil
 }
 
-// live waits until a controller of the term that is known, or a later one, says that a world is
-// live.
+// live waits until a controller of the known or a later term reports a world as live.
 func (r *realm) live(name string) (w system.WorldState) {
 	r.Helper()
 	require.Eventually(r, func() bool {
@@ -170,7 +169,7 @@ func (r *realm) live(name string) (w system.WorldState) {
 	return w
 }
 
-// leader is the machine whose controller acts: the one that began the latest term.
+// leader is the machine with the acting controller: the one of the latest term.
 func (r *realm) leader() (at *machine) {
 	r.Helper()
 	var latest uint64
@@ -189,7 +188,7 @@ func (r *realm) leader() (at *machine) {
 	return at
 }
 
-// processesOf are those of a mesh that run, by rank. There is one of each.
+// processesOf are the running ones of a mesh, by rank. There is one of each.
 func (r *realm) processesOf(mesh string, on ...*machine) (pids []int) {
 	r.Helper()
 	for _, m := range on {
@@ -221,7 +220,7 @@ func (r *realm) loads() {
 	r.flows()
 }
 
-// flows waits until each proc has answered some more.
+// flows waits until each proc has answered some more calls.
 func (r *realm) flows() {
 	r.Helper()
 	for _, k := range r.load {
@@ -231,8 +230,8 @@ func (r *realm) flows() {
 	}
 }
 
-// judge requires that the fault has cost the world nothing: the same processes, no other one,
-// nothing forgotten that they counted, and nothing counted twice.
+// judge requires that the fault cost the world nothing: the same processes, no other one, each
+// count once, and none forgotten.
 func (r *realm) judge(f *figures) {
 	r.Helper()
 	r.live(loaded)
@@ -260,7 +259,7 @@ func (r *realm) judge(f *figures) {
 	}
 }
 
-// stops ends everything in good order, and requires that nothing is left.
+// stops ends everything in order, and requires that nothing is left.
 func (r *realm) stops() {
 	r.Helper()
 	all := slices.Concat(r.hosts, r.systems)
@@ -278,8 +277,8 @@ func (r *realm) stops() {
 	}
 }
 
-// F7. The controller is killed while a world is being declared whose host is there, and another one
-// under load.
+// F7. The test kills the controller during the declaration of a world with a host, and with another
+// world under load.
 func TestF07_killedControllerAffectsNoWorld(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
@@ -326,8 +325,8 @@ func TestF07_suspendedControllerActsNoMore(t *testing.T) {
 	})
 }
 
-// onlyOneActs looks for a while who answers: always one of the latest term, once the last one has
-// noticed.
+// onlyOneActs collects for a while the answering controllers: always one of the latest term, once
+// the former one has noticed.
 func (r *realm) onlyOneActs(f *figures) {
 	r.Helper()
 	require.Eventually(r, func() bool { now, ok := r.snapshot(); return ok && now.Epoch == r.epoch }, patience,
@@ -341,7 +340,7 @@ func (r *realm) onlyOneActs(f *figures) {
 	require.Zero(r, f.counts["answers of an earlier term"])
 }
 
-// F11. The server restarts, in good order or not, and finds its store.
+// F11. The server restarts, gracefully or not, and finds its store.
 func TestF11_serverRestartAffectsNoWorld(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
@@ -395,8 +394,8 @@ func TestF11_partitionAffectsNoWorld(t *testing.T) {
 	})
 }
 
-// Procs that heed no SIGTERM are killed, and the report says so: it comes when the time of the stop
-// is over.
+// Procs without a SIGTERM handler are killed, and the report names them. It comes at the timeout of
+// the stop.
 func TestWorlds_stopReportsKilledRanks(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, buildHostd(t, ""), "--data", t.TempDir(), "--world", "stubborn", "--host-rank", "0")
