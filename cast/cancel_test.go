@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// A caller that stops waiting ends the handlers' contexts, in each process and in its own.
+// A canceled call ends the handlers' contexts, in each process and in its own.
 func TestCast_cancelEndsHandlerContexts_CAST4(t *testing.T) {
 	for name, perProcess := range map[string]int{"a process each": 1, "four in a process": 4} {
 		t.Run(name, func(t *testing.T) {
@@ -60,8 +60,7 @@ func TestStream_earlyReturnEndsHandlerContexts_CAST4(t *testing.T) {
 	}
 }
 
-// mixed is members of which one process is known to be gone, so that a stream yields something at
-// once.
+// mixed is members with one dead process, so a stream yields a result at once.
 type mixed struct{ members }
 
 func (m mixed) Target() (cast.Target, error) {

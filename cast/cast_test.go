@@ -346,13 +346,13 @@ func TestReduce_refusesUndeclaredReducers(t *testing.T) {
 func TestCast_actorCanCastToItsOwnMesh(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	want := "x0 x1 x2 x3 x4 x5 x6 x7"
-	// The actor that casts waits on its own turn, so it must not be among those it asks.
+	// The casting actor waits on its own turn, so it must not cast to itself.
 	c.book.members = c.book.members.in(t, "host=1")
 	got, err := relay.Call(t.Context(), c.Ref(0).Via(c.client), "x")
 	require.NoError(t, err)
 	require.Equal(t, want[12:], got)
 
-	// Code beside the actor speaks for its proc: its own member is served without the bus.
+	// Code beside the actor sends as its proc: its own member gets the cast without the bus.
 	for rank := range 8 {
 		local := c.members
 		local.via = c.procs[rank]

@@ -97,7 +97,7 @@ func TestColocated_failedAndDeadRanksAreNamed(t *testing.T) {
 	})
 }
 
-// With the first proc of a process all that are in it are gone.
+// The death of a process's first proc is the death of all its procs.
 func TestColocated_deadProcessFailsItsRanks(t *testing.T) {
 	crowds(t, func(t *testing.T, c *cluster) {
 		n := c.place.PerProcess

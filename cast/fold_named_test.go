@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// untyped is the endpoint as a program knows it that has only its name.
+// untyped is the endpoint for a program with no more than its name.
 func untyped(name string) actor.Endpoint[*member, any, any] {
 	return actor.NewEndpoint[*member, any, any](name)
 }

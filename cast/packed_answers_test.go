@@ -42,7 +42,7 @@ func TestPackedAnswers_keepOrderUnderAnyGrouping(t *testing.T) {
 	})
 }
 
-// each is a row as it is without counts.
+// each is a row without counts.
 func each(r packedAnswers) (all []string) {
 	for count, a := range r.entries() {
 		for range count {

@@ -41,7 +41,7 @@ func TestReduceStream_doesNotAwaitSlowRanks(t *testing.T) {
 	require.Fail(t, "the others were not heard of")
 }
 
-// Rank 1 holds up its host, and its process; the others of these are heard of all the same.
+// Rank 1 holds up its host and its process; yet the other ranks of these count.
 func TestReduceStream_yieldsAHostsResultsDespiteASlowRank(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		for _, perProcess := range []int{1, 2, 4} {
@@ -60,7 +60,7 @@ func TestReduceStream_yieldsAHostsResultsDespiteASlowRank(t *testing.T) {
 	})
 }
 
-// Progress that a process reported before it died does not count in the end.
+// The progress report of a dead process does not count in the end.
 func TestReduceStream_finalResultOmitsProgressReports(t *testing.T) {
 	c := newCrowd(t, shape.Of("host", 2).With("gpu", 2), 2, 2)
 	var last cast.Partial[int]

@@ -21,14 +21,14 @@ var update = flag.Bool("cast.table", false, "write the table of docs/casting.md 
 
 const table = "../docs/casting.md"
 
-// A cast to 100,000 ranks on 12,500 hosts, through the shipped planner, router's header, tree and
-// folder. The docs have its measured cost.
+// A cast to 100,000 ranks on 12,500 hosts, through the production planner, router's header, tree
+// and folder. The docs have its measured cost.
 func TestCast_reachesAHundredThousandRanks(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine does it all: there is nothing to race")
 	}
 	extent := shape.Of("host", 12_500).With("gpu", 8)
-	// as large a mesh as takes a moment: its sum, its answers and no row of the table
+	// a large mesh that still takes only a moment: its sum, its answers and no row of the table
 	if !testkit.Long() && !*update {
 		small := Placement{Mesh: testMesh, Extent: shape.Of("host", 1_250).With("gpu", 8), PerHost: 8,
 			PerProcess: 8}

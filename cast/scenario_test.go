@@ -21,9 +21,9 @@ import (
 
 var traces = flag.Bool("cast.traces", false, "write the traces of testdata/*.txt anew")
 
-// Each file of testdata is the replies of one cast, through the shipped tree and folds. A line is
-// an event. The indented lines below it are the packets sent then, and the state of the caller. The
-// first requested rank of a process names it.
+// Each file of testdata is the replies of one cast, through the production tree and folds. A line
+// is an event. The indented lines below it are the packets sent then, and the state of the caller.
+// The first requested rank of a process names it.
 func TestRouter_scenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func goesHome(t *testing.T, script string) string {
 	return s.out.String()
 }
 
-// scenario is a script that is played.
+// scenario is a script in play.
 type scenario struct {
 	*testing.T
 	tree   tree
@@ -91,7 +91,7 @@ func (s *scenario) do(verb string, args []string) {
 	}
 }
 
-// set says what mesh there is, and who is asked how.
+// set sets the mesh, the addressed ranks and the verb.
 func (s *scenario) set(verb string, args []string) {
 	var err error
 	switch verb {
@@ -216,7 +216,7 @@ func (s *scenario) sends(from, to subjects.ProcID, c contribution) {
 	s.out.WriteString("\n")
 }
 
-// known is what home knows.
+// known is the caller's knowledge.
 func (s *scenario) known() string {
 	home := s.flight.home
 	by := map[string][]int{}

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// some is the ranks of a mesh that a text selects.
+// some is the ranks of a mesh selected by a text.
 func (c *cluster) some(t *testing.T, text string) cast.Mesh[*member] {
 	t.Helper()
 	s, err := shape.ParseSelection(c.region.Extent(), text)

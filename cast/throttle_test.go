@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// anyThrottle draws limits that a small mesh meets.
+// anyThrottle draws limits with an effect on a small mesh.
 func anyThrottle(t *rapid.T) Throttle {
 	return Throttle{
 		BatchSize: rapid.IntRange(0, 5).Draw(t, "batch"), PerHost: rapid.IntRange(0, 3).Draw(t, "per host"),
@@ -26,7 +26,7 @@ func anyThrottle(t *rapid.T) Throttle {
 	}
 }
 
-// firstFit is the oracle of a plan: it puts each rank into the first batch that has room for it.
+// firstFit is the oracle of a plan: it puts each rank into the first batch with room.
 func firstFit(th Throttle, host, index func(rank int) int, ranks []int) (batches [][]int) {
 	for i, rank := range ranks {
 		at := slices.IndexFunc(batches, func(batch []int) bool {
@@ -82,7 +82,7 @@ func TestThrottle_planAsksEachRankOnceWithinLimits(t *testing.T) {
 	})
 }
 
-// Going through all ranks for each batch would take minutes.
+// A walk through all ranks for each batch would take minutes.
 func TestThrottle_planningStaysFastFor100kRanks(t *testing.T) {
 	e := shape.Of("host", 12_500).With("gpu", 8)
 	begun := time.Now()
@@ -149,7 +149,7 @@ func TestThrottle_refusesInvalidOptions(t *testing.T) {
 	require.NoError(t, Throttle{}.Err())
 }
 
-// script is ranks that answer as it says, without a bus.
+// script is ranks with prepared answers, without a bus.
 type script struct {
 	bad   []int           // fail
 	mute  []int           // say nothing

@@ -17,7 +17,7 @@ import (
 // after is a time after the start of a test.
 func after(d time.Duration) time.Time { return time.Unix(1000, 0).Add(d) }
 
-// announced are the gateways that live hosts announce.
+// announced are the gateways in the heartbeats of live hosts.
 func announced(ids ...string) map[string]bool {
 	out := map[string]bool{}
 	for _, id := range ids {
@@ -26,7 +26,7 @@ func announced(ids ...string) map[string]bool {
 	return out
 }
 
-// tables are those of gateways that know each other.
+// tables are the claim tables of gateways with knowledge of each other.
 func tables(ids ...string) map[string]*claimTable {
 	all := map[string]*claimTable{}
 	for _, id := range ids {
@@ -38,7 +38,7 @@ func tables(ids ...string) map[string]*claimTable {
 
 var minute = claim{ID: 7, Timeout: time.Minute}
 
-// checks makes a check each claimInterval up to a time, and returns what the last one answers.
+// checks makes a check each claimInterval up to a time, and returns the last result.
 func (t *claimTable) checks(until time.Duration, live map[string]bool) map[string][]claim {
 	for now := t.checkedAt.Add(claimInterval); now.Before(after(until)); now = now.Add(claimInterval) {
 		if orphans := t.check(now, live); len(orphans) > 0 {
@@ -140,7 +140,7 @@ func TestClaims_leavingGatewayHasAnsweredEverything(t *testing.T) {
 	require.Empty(t, a.checks(time.Minute, announced("a")))
 }
 
-// Whatever a stranger says as a gateway, the table is within its bounds.
+// No message of a foreign client in the name of a gateway takes the table beyond its bounds.
 func FuzzPeerMessage(f *testing.F) {
 	id := testproc.HostID(f, "other")
 	from := subjects.NewSender(subjects.GatewayPrincipal(id.Label()), id.Proc().Process())

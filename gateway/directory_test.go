@@ -18,8 +18,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// fakeHosts are what a directory asks. Their meshes are zero ones: nobody can be asked what runs
-// there.
+// fakeHosts are the hosts of a directory. Their meshes are zero ones, so no proc answers for its
+// actors.
 type fakeHosts struct {
 	asked  atomic.Int32
 	silent []mesh.HostState
@@ -36,7 +36,7 @@ func (h *fakeHosts) KnownMeshes(context.Context) (mesh.Inventory, error) {
 	return mesh.Inventory{}, errHostsIncomplete
 }
 
-// directoryOf is one that asks hosts, and the wait for what it does in the background.
+// directoryOf is a directory of hosts. wait waits for its background lookups.
 func directoryOf(h *fakeHosts) (d *directory, wait func()) {
 	var wg sync.WaitGroup
 	return newDirectory(h, func(*entry) bool { return false }, func(f func(context.Context)) bool {
@@ -45,7 +45,7 @@ func directoryOf(h *fakeHosts) (d *directory, wait func()) {
 	}), wg.Wait
 }
 
-// knows puts an entry there that was asked for a time ago.
+// knows adds an entry with a lookup some time ago.
 func (d *directory) knows(name string, ago time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +78,7 @@ func TestDirectory_keepsEntriesWhenHostsAreUnreachable(t *testing.T) {
 	})
 }
 
-// A silent host may have the mesh: it is unavailable, not unknown, and what is known of it is kept.
+// A silent host may have the mesh: it is unavailable, not unknown, and its entry stays.
 func TestDirectory_aMeshIsUnknownOnlyWhenEveryLiveHostAnswered_MESH9(t *testing.T) {
 	for state, want := range map[string]error{
 		agent.HostSuspect: actor.ErrUnavailable, agent.HostUnknown: actor.ErrUnavailable,

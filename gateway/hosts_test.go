@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// labels are those of the hosts that are there; none when they may not be all.
+// labels are those of the present hosts; none if the list may be incomplete.
 func (h *hosts) labels() (out []string) {
 	if ids, all := h.reachable(); all {
 		for _, id := range ids {
@@ -47,7 +47,7 @@ func TestGateway_findsAMeshOnceKnownHostsAnswered_GW5(t *testing.T) {
 	s.gateway.directory.mu.Unlock()
 }
 
-// A known host that does not answer may have the mesh, until it is dead.
+// A known host without an answer may have the mesh, until it is dead.
 func TestGateway_aMeshIsUnavailableWhileASilentHostMayHaveIt_MESH9(t *testing.T) {
 	s := newSystem(t)
 	s.awaitKnown("a alive")
@@ -109,8 +109,8 @@ func TestGateway_forgetsASilentlyLostHost(t *testing.T) {
 	s.awaitHosts("a")
 }
 
-// known asks for the hosts that the gateway knows: each label with its state, and whether these are
-// all.
+// known asks the gateway for its hosts: each label with its state, and whether the list is
+// complete.
 func (s *system) known() (states []string, all bool) {
 	l, err := agent.ListKnownHosts(s.Context(), s.net.Bus(), subjects.Space{})
 	require.NoError(s, err)

@@ -83,7 +83,7 @@ func TestGateway_announcesItsLeaveAfterItsReplies_GW4(t *testing.T) {
 	}
 }
 
-// listener is a gateway that hears what is claimed, and accepts nothing.
+// listener is a gateway that receives claims and accepts no requests.
 func (s *system) listener(label string) *Gateway {
 	s.Helper()
 	g, _ := s.withHost(label)
@@ -127,7 +127,7 @@ func dieInALiveHostd(t *testing.T, collect string) {
 	}
 }
 
-// awaitPeers waits until the gateway knows so many others.
+// awaitPeers waits until the gateway knows a number of others.
 func (s *system) awaitPeers(n int) {
 	s.Helper()
 	require.Eventually(s, func() bool {

@@ -269,7 +269,7 @@ func TestGateway_boundsBodiesInFlight_GW6(t *testing.T) {
 	require.Nil(t, g.acquire(bus.Msg{Data: make([]byte, maxBytes+1)}), "one of any size that the server takes")
 }
 
-// They are in the gateway's queue, behind a handler that takes its time.
+// The requests are in the gateway's queue, behind a slow handler.
 func TestGateway_closeAnswersRequestsInFlight_GW1(t *testing.T) {
 	s := newSystem(t)
 	busy, goOn := make(chan struct{}), make(chan struct{})
@@ -344,7 +344,7 @@ func TestGateway_closeRespectsItsDeadline(t *testing.T) {
 	<-over
 }
 
-// Before each of its requests, flood sends as many more as it may.
+// Before each of its requests, flood sends up to its limit of others.
 func TestGateway_refusesOnlyAFloodingClient_GW6(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(1)
