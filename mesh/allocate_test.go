@@ -29,7 +29,7 @@ func (c *cluster) options(t *testing.T) host.Options {
 	}
 }
 
-// here describes hosts in this process whose procs are here, too.
+// here describes hosts in this process, with their procs.
 func (c *cluster) here(t *testing.T) host.LocalHosts {
 	t.Helper()
 	o := c.options(t)
@@ -56,7 +56,7 @@ func flavours(t *testing.T, c *cluster) map[string]func(t *testing.T) mesh.Alloc
 	}
 }
 
-// silence fails the test when something more comes within a second.
+// silence fails the test if anything more comes within a second.
 func silence[T any](t *testing.T, port *actor.Port[T]) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -65,9 +65,9 @@ func silence[T any](t *testing.T, port *actor.Port[T]) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "nothing more: %v", v)
 }
 
-// Meaning of test_proc_mesh_allocate, test_spawn_actor, test_failing_spawn_actor and test_allocate:
-// whichever way the hosts come, meshes on them have the right shape, casts reach each actor once,
-// each actor reaches each, and one that cannot be made is named.
+// Meaning of test_proc_mesh_allocate, test_spawn_actor, test_failing_spawn_actor and test_allocate.
+// The hosts come from each allocator. Meshes on them have the right shape, casts reach each actor
+// once, and each actor reaches each. The error of a failed spawn names its actor.
 func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 	t.Parallel()
 	for flavour := range flavours(t, nil) {
@@ -150,8 +150,8 @@ func requireOnce(t *testing.T, meshes []mesh.ActorMesh[actortest.TestActor]) {
 	}
 }
 
-// requireConnected has each actor send to each, and back to the test: the way taken is the way
-// asked for.
+// requireConnected makes each actor send to each, and back to the test, by the requested kind of
+// message.
 func requireConnected(t *testing.T, conn *mesh.Net, refs []actor.Ref[actortest.TestActor]) {
 	t.Helper()
 	port := actor.OpenPort[actortest.Route](conn.Proc())
@@ -215,7 +215,7 @@ func TestAllocate_failedHostLeavesNone(t *testing.T) { // MESH-8
 	}
 }
 
-// stubborn is a list of hosts that cannot be given back at first.
+// stubborn is a list of hosts with a first Close that fails.
 type stubborn struct {
 	mesh.StaticHosts
 	closed int

@@ -72,7 +72,7 @@ func TestHostMesh_otherProgramsCanAskAndWatchItsController_MESH8(t *testing.T) {
 	require.False(t, mine.Owner().IsValid(), "they are nobody's any more")
 }
 
-// innkeeper is an actor that gets hosts, and takes others.
+// innkeeper is an actor that allocates hosts, and takes others.
 type innkeeper struct {
 	net  *mesh.Net
 	from mesh.Allocator
@@ -132,7 +132,7 @@ func TestHostMesh_endsWithTheActorThatAllocatedIt_MESH2(t *testing.T) {
 	require.NoError(t, taken.Take(t.Context()), "what was taken is nobody's, and there")
 }
 
-// asked is an allocator that notes that it was asked, and has nothing.
+// asked is an allocator without hosts. It counts its calls.
 type asked struct{ times int }
 
 func (a *asked) Allocate(context.Context, shape.Extent) (mesh.Allocation, error) {

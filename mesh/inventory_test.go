@@ -53,7 +53,7 @@ func TestInventory_isCompleteDespiteAWildcardListener_MESH9(t *testing.T) {
 	require.Equal(t, &mesh.MissingHostsError{Hosts: 1, NoHostList: true}, inv.Err())
 }
 
-// A gateway knows a host that answers nobody: it may have the mesh.
+// A gateway knows a silent host: it may have the mesh.
 func TestLookup_reportsUnknownOnlyWhenAllHostsAnswered_MESH9(t *testing.T) {
 	t.Parallel()
 	c := testmesh.Start(t, testmesh.Hosts("a"))

@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// watchEvents is what is told of meshes on the bus from now on.
+// watchEvents receives the events of meshes from now on.
 func (c *cluster) watchEvents(t *testing.T) <-chan actor.Event {
 	t.Helper()
 	told := make(chan actor.Event, 64)

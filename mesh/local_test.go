@@ -21,8 +21,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// locally is a client of four hosts that run procs in this process, on a server with a
-// configuration, and the subjects of all casts.
+// locally is a client of four hosts with procs in this process, on a configured server. The channel
+// has the subjects of all casts.
 func locally(t *testing.T, config string) (mesh.HostMesh, <-chan string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nats.conf")

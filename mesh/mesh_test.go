@@ -26,7 +26,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// cluster is a cluster with what the tests ask of it.
+// cluster is a cluster with helpers of the tests.
 type cluster struct{ *testmesh.Cluster }
 
 func newCluster(t *testing.T, labels ...string) *cluster {
@@ -34,13 +34,13 @@ func newCluster(t *testing.T, labels ...string) *cluster {
 	return &cluster{testmesh.Start(t, testmesh.Hosts(labels...))}
 }
 
-// newStored is a cluster whose server has a store.
+// newStored is a cluster on a server with a store.
 func newStored(t *testing.T, labels ...string) *cluster {
 	t.Helper()
 	return &cluster{testmesh.Start(t, testmesh.JetStream(), testmesh.Hosts(labels...))}
 }
 
-// hasty is a client that takes a process for gone 1 s after the server found no listener, not 5 s.
+// hasty is a client that declares a process gone 1 s after the server found no listener, not 5 s.
 func (c *cluster) hasty(t *testing.T) *mesh.Net {
 	t.Helper()
 	cfg := &config.Config{}
@@ -59,7 +59,7 @@ func (c *cluster) workers(t *testing.T, perHost int, start int64) (mesh.ProcMesh
 	return procs, counters
 }
 
-// pids are the live processes of a mesh by rank, as its hosts tell. It searches for no others.
+// pids are the live processes of a mesh by rank, from the reports of its hosts.
 func (c *cluster) pids(t *testing.T, p mesh.ProcMesh) map[int]int {
 	t.Helper()
 	pids := map[int]int{}
@@ -417,7 +417,7 @@ func TestAwaitHosts_reportsTheMostHostsSeen(t *testing.T) {
 	require.Greater(t, asked.Load(), int64(1))
 }
 
-// A listener to everything hides from the server that no host listens.
+// A wildcard listener keeps the server from reporting that no host listens.
 func TestAwaitHosts_findsAHostThatStartsLaterDespiteAWildcardListener(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		c := testmesh.Start(t, testmesh.InMemory())

@@ -58,7 +58,7 @@ func (o *overseer) own(ctx *actor.Context, _ actor.None) (mesh.ProcMesh, error) 
 
 func (o *overseer) Cleanup(ctx *actor.Context, _ error) error { return o.net.Close(ctx) }
 
-// oversees starts an overseer in a program of its own, which has made its procs.
+// oversees starts an overseer in a program of its own, and waits until its procs run.
 func (c *cluster) oversees(t *testing.T, o overseeing) (conn *mesh.Net, who actor.Ref[*overseer],
 	procs mesh.ProcMesh) {
 	t.Helper()

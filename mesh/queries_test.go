@@ -138,8 +138,8 @@ func TestService_overlappingViewsShareItAndConflictsFail(t *testing.T) {
 	require.Equal(t, []agent.Phase{agent.Running, agent.Stopped}, phases(states))
 }
 
-// Meaning of test_halting_proc_allocation: the program of one host never says a word, that of the
-// other is well.
+// Meaning of test_halting_proc_allocation: the program of one host never reports, and that of the
+// other is healthy.
 func TestSpawnProcs_progressTimeoutNamesSilentRanks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")

@@ -20,12 +20,12 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// changing is a mesh that says what becomes of its ranks.
+// changing is a mesh with Changes.
 type changing interface {
 	Changes(ctx context.Context) iter.Seq2[actor.Event, error]
 }
 
-// steps hears what becomes of the ranks of a mesh, in words.
+// steps receives the changes of a mesh's ranks as texts.
 func steps(t *testing.T, m changing) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -124,8 +124,8 @@ func TestPolicy_dropContinuesWithoutTheRank(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n)
 
-	// The owner reports its decision, and no event of the mesh repeats what hosts say of ranks that
-	// end as requested.
+	// The owner reports its decision. No event of the mesh repeats the hosts' reports of requested
+	// ends.
 	require.NoError(t, procs.Stop(t.Context()))
 	var all []string
 	for e := range told {

@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// asText is a handle as another program has it, from text alone.
+// asText is a handle as another program decodes it from text.
 func asText(t *testing.T, m mesh.ActorMesh[*Counter], conn *mesh.Net) (again mesh.ActorMesh[*Counter]) {
 	t.Helper()
 	text, err := m.MarshalText()
@@ -24,7 +24,7 @@ func asText(t *testing.T, m mesh.ActorMesh[*Counter], conn *mesh.Net) (again mes
 	return again.Via(conn)
 }
 
-// revived are counters on procs of which some have been started again, by their owner.
+// revived are counters on procs; the owner has restarted some of these.
 func (c *cluster) revived(t *testing.T, hosts mesh.HostMesh, ranks ...int) (mesh.ProcMesh,
 	mesh.ActorMesh[*Counter]) {
 	t.Helper()
@@ -99,7 +99,7 @@ func TestResolve_hostsDescribeAMeshWithoutAnOwner_MESH11(t *testing.T) {
 	require.NoError(t, taken.Stop(context.WithoutCancel(t.Context())))
 }
 
-// A host describes its share of a world, and no more: that is not all of the mesh.
+// A host describes its share of a world, and no more: not the whole mesh.
 func TestResolve_findsRanksOfAReplacedWorldHost_MESH11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

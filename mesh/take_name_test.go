@@ -42,7 +42,7 @@ func TestTakeName_oneOfConcurrentProgramsWins_MESH15(t *testing.T) {
 	}
 }
 
-// onlyOneTakes has programs take a name at one moment, and again.
+// onlyOneTakes makes programs take a name at one moment, and again.
 func onlyOneTakes(t *testing.T, nets []*mesh.Net) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -160,7 +160,7 @@ func TestTakeName_concurrentMeshesGetDistinctNames_MESH15(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// The world is declared, or a host begins it by joining.
+// The declaration comes first, or the join of a host.
 func TestTakeName_worldCannotUseALiveMeshsName_MESH15(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
@@ -214,8 +214,7 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH15(t *testing.T) {
 	require.NoError(t, declare(system.UpsertRequest{}))
 }
 
-// takeName takes a name that nobody is to have; the system controller may still be asking for it, for
-// a host that has left.
+// takeName takes a free name. The system controller may still reserve it for a departed host.
 func (c *cluster) takeName(t *testing.T, name string) (release func()) {
 	t.Helper()
 	for end := time.Now().Add(testkit.Patience); ; {
@@ -229,7 +228,7 @@ func (c *cluster) takeName(t *testing.T, name string) (release func()) {
 	}
 }
 
-// outcome is how a host stands with its world next. On a busy machine an answer may be late.
+// outcome is the next answer to a host's join. On a busy machine it may be late.
 func outcome(t *testing.T, stood <-chan error) error {
 	t.Helper()
 	return testkit.Find(t, stood, func(err error) bool { return !errors.Is(err, context.DeadlineExceeded) })
@@ -260,7 +259,7 @@ func TestTakeName_startingWorldCompetesForItsName_MESH15(t *testing.T) {
 	}
 }
 
-// A plain spawn takes no name and asks nobody: Lookup finds the mesh that has taken its own.
+// A plain spawn takes no name and asks nobody: Lookup finds the mesh with the taken name.
 func TestLookup_findsTheMeshThatHoldsItsName_MESH15(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)

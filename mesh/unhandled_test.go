@@ -21,14 +21,14 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// programVariable has the test binary run unhandledMain.
+// programVariable makes the test binary run unhandledMain.
 const programVariable = "MESH_TEST_UNHANDLED"
 
 // unhandledStatus is the exit status of unhandledMain.
 const unhandledStatus = 7
 
-// unhandledMain is a program that handles no failure. One of its actors panics. When that has ended
-// the Net, the program prints the errors of its verbs, by name, as JSON, and returns its own exit
+// unhandledMain is a program that handles no failure. One of its actors panics. After the end of
+// its Net the program prints the errors of its verbs, by name, as JSON, and returns its own exit
 // status.
 func unhandledMain() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*testkit.Patience)
@@ -197,7 +197,7 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 	return said, conn.Close(ctx)
 }
 
-// last is the error that a watch ends with.
+// last is the final error of a watch.
 func last(watch iter.Seq2[actor.Event, error]) (last error) {
 	for _, err := range watch {
 		last = err

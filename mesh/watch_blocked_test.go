@@ -16,8 +16,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// stall keeps the data of one program from being taken by another until resume is called. fill has
-// it queue as much as it may; what leaves later makes room again.
+// stall holds the data of one program for another until resume is called. fill fills its queue;
+// each packet that leaves later makes room again.
 func stall(t *testing.T, from, to *mesh.Net) (resume, fill func()) {
 	t.Helper()
 	gate, entered := make(chan struct{}), make(chan struct{})
@@ -90,7 +90,7 @@ func TestWatch_reportsRemoteEndsWhileDataIsBlocked_MESH6(t *testing.T) {
 	}
 }
 
-// The process marks a proc down behind its data, which may take a second and more.
+// The process marks a proc down after its data. That may take a second and more.
 func TestPick_avoidsAKnownEndWhileDataIsBlocked(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")

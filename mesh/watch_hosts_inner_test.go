@@ -35,7 +35,7 @@ func twoRacks(t *testing.T) HostMesh {
 	return h
 }
 
-// hostWatch is what a watch of hosts makes of their changes.
+// hostWatch is a watch of hosts, with its events for their changes.
 type hostWatch struct {
 	*hostSource
 	ranks rankStates
@@ -56,7 +56,7 @@ func (w *hostWatch) hear(c presence.Change) {
 	}
 }
 
-// told is all that a watch has to say now.
+// told returns the pending events of the watch.
 func (w *hostWatch) told() (all []string) {
 	for {
 		e, err, ok := w.me.dequeue()
@@ -111,7 +111,7 @@ func TestWatchHosts_deafProgramBlamesNoHost_MESH12(t *testing.T) {
 	require.Len(t, w.told(), 4)
 }
 
-// deafened is a source whose hosts are unknown from then on.
+// deafened is a source with unknown hosts from then on.
 type deafened struct{ *hostSource }
 
 func (d deafened) subscribe(hear func(actor.Event), _ func()) (cancel func(), err error) {
@@ -142,7 +142,7 @@ func TestWatchHosts_deafProgramEndsTheWatchInTime_MESH12(t *testing.T) {
 	})
 }
 
-// reported is a mesh that is what its channel says.
+// reported is a mesh with events from a channel.
 type reported chan actor.Event
 
 func (r reported) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {

@@ -21,7 +21,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// mouth is a controller whose events a test makes. It answers lists unless it is mute.
+// mouth is a controller with events made by the test. It answers lists unless it is mute.
 type mouth struct {
 	agent.Agent
 	mute  atomic.Bool
@@ -70,7 +70,7 @@ func (m *mouth) publish(rank int, s actor.Status) {
 	m.proc.Emit(e)
 }
 
-// watches is the watch of a mesh of that controller by a program.
+// watches is a program's watch of that controller's mesh.
 func (m *mouth) watches(n *Net, ranks int) watchTarget {
 	extent := shape.Of("gpu", ranks)
 	return watchTarget{
@@ -99,14 +99,14 @@ func newMouth(t *testing.T, srv *embed.Server) (*mouth, *Net) {
 	return m, n
 }
 
-// impatient makes a program give up a silent controller soon.
+// impatient makes a program declare a silent controller dead soon.
 func impatient(t *testing.T, n *Net) *Net {
 	t.Helper()
 	require.NoError(t, config.SupervisionControllerTimeout.Set(n.config, 400*time.Millisecond))
 	return n
 }
 
-// program is one with a proc of its own, and no more.
+// program is a Net with a proc of its own, and no more.
 func program(t *testing.T, srv *embed.Server, registry actor.Registry) *Net {
 	t.Helper()
 	id, err := subjects.NewMeshID("program")
@@ -118,7 +118,7 @@ func program(t *testing.T, srv *embed.Server, registry actor.Registry) *Net {
 	return &Net{proc: p, config: &config.Config{}, ctx: context.Background(), controllers: newControllers(p, nil)}
 }
 
-// eventWords is what a watch yields.
+// eventWords is the text of the events of a watch.
 type eventWords struct {
 	rank, view int
 	err        error
@@ -227,7 +227,7 @@ func TestWatch_silentControllerEndsAllItsWatchers_MESH12(t *testing.T) {
 	require.Equal(t, eventWords{0, 0, nil}, testkit.Next(t, later), "a later watch asks again")
 }
 
-// pausing is a source whose second list meets a pause of the program. The fourth has an end.
+// pausing is a source. The program pauses during its second list; its fourth has an end.
 type pausing struct{ lists int }
 
 func (p *pausing) watched() subjects.ActorID { return subjects.ActorID{} }
@@ -285,7 +285,7 @@ func TestWatch_slowReaderEndsAlone_MESH6(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrMailboxFull)
 }
 
-// C11: ends that come at one moment are lost to a reader that is slow or late.
+// C11: a slow or late reader must not lose ends in a burst.
 func TestFaultC11_watchersReceiveEveryEndInABurst(t *testing.T) {
 	t.Parallel()
 	const ranks = 3000

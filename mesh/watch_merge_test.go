@@ -65,7 +65,7 @@ func TestRankStates_fencedControllerIsReported(t *testing.T) {
 	require.Len(t, changes, 1, "also to a watcher that lists it first")
 }
 
-// history is a mesh of a few ranks as its controller decided: the oracle.
+// history is a mesh of a few ranks with its controller's decisions: the oracle.
 type history []actor.Event
 
 func drawHistory(t *rapid.T) (all history) {

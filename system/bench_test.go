@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// crowd is so many worlds with ten procs each, all live, ten worlds on a host.
+// crowd is a number of worlds with ten procs each, all live, ten worlds on a host.
 func crowd(b *testing.B, worlds int) *scenario {
 	s := newScenario(b)
 	for i := range worlds {

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// giving is a mesh that its owner hands over in an epoch.
+// giving is a mesh handed over by its owner in an epoch.
 func (s *scenario) giving(text string, epoch uint64) DetachRequest {
 	id, err := subjects.ParseMeshID(text)
 	require.NoError(s.t, err)
@@ -23,7 +23,7 @@ func (s *scenario) giving(text string, epoch uint64) DetachRequest {
 		Hosts: []subjects.HostID{s.host("a")}}
 }
 
-// effectsOf says what a step wants done about detached meshes, a word each.
+// effectsOf lists the effects of a step on detached meshes, a word each.
 func effectsOf(out []any) string {
 	var words []string
 	for _, e := range out {
@@ -93,7 +93,7 @@ func TestDetached_nextControllerUsesALaterEpoch_WORLD2(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
-	// the controller dies here, whatever the hosts have heard
+	// the controller dies here, before or after its orders to hosts
 	record := s.st.step(detach{from(1), words}, s.now)[0].(saveRecord).record
 	first := record.Detached.CurrentClaim
 	for range 2 {
@@ -144,8 +144,8 @@ func adopterAt(t *testing.T, epoch uint64) agent.Claim {
 	return agent.Claim{Epoch: epoch, Owner: owner}
 }
 
-// An adopter dies before it has confirmed the mesh, and so leaves it to the system, also if hosts
-// know the adopter. A slow one is refused.
+// An adopter dies before it has confirmed the mesh. So the mesh stays with the system, even if
+// hosts know the adopter. A slow adopter is refused.
 func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
@@ -184,8 +184,8 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	require.False(t, ok)
 }
 
-// The controller dies while a mesh is being adopted: the next one follows the adopter, who is told
-// so when he confirms.
+// The controller dies during an adoption. The next one becomes the owner, and refuses the adopter's
+// confirmation.
 func TestDetached_nextControllerTakesItBack_WORLD2(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")

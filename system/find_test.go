@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// find returns the result of Find, and the time that it took.
+// find returns the result of Find, and its duration.
 func (r *rig) find(t *testing.T) (actor.Ref[*system.Controller], time.Duration, error) {
 	t.Helper()
 	began := time.Now()

@@ -115,7 +115,7 @@ func TestMessages_matchTheGoldenVectors(t *testing.T) {
 	require.Equal(t, string(want), got, "messages are append-only")
 }
 
-// requireFull sees to it that a new field is noticed.
+// requireFull fails for a new field without a value.
 func requireFull(t *testing.T, at string, v reflect.Value) {
 	t.Helper()
 	require.False(t, v.IsZero(), "%s is not set", at)

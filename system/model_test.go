@@ -42,8 +42,7 @@ func TestShare_matchesANaiveCount_WORLD1(t *testing.T) { // WORLD-1
 	require.Zero(t, n)
 }
 
-// cluster is hosts as simple as can be, and a controller that may die between any two things it
-// does.
+// cluster is simple hosts, and a controller that may die between any two of its effects.
 type cluster struct {
 	t       *rapid.T
 	dice    *rand.Rand // even: rapid's own numbers are small ones
@@ -56,7 +55,7 @@ type cluster struct {
 	meshes  int
 }
 
-// machine is a host. One that is cut off runs on.
+// machine is a host. A disconnected one runs on.
 type machine struct {
 	id    subjects.HostID
 	world string
@@ -91,8 +90,7 @@ func (c *cluster) host(id subjects.HostID) *machine {
 	return c.hosts[slices.IndexFunc(c.hosts, func(m *machine) bool { return m.id == id })]
 }
 
-// hear has the controller hear something, and do so many of the things it then wants done; less
-// than 0: all.
+// hear gives the controller an event, and carries out a number of its effects; less than 0: all.
 func (c *cluster) hear(event any, most int) {
 	effects := c.s.st.step(event, c.s.now)
 	for i, e := range effects {
@@ -142,7 +140,7 @@ func runs(p *portion) agent.Overlay {
 	return agent.Overlay{{First: p.first, Count: p.count, Status: agent.Status{Phase: agent.Running}}}
 }
 
-// create checks that no address is given twice (WORLD-2), and that the addresses are those of a
+// create requires that no address is used twice (WORLD-2), and that the addresses are those of a
 // plain count.
 func (c *cluster) create(e create) {
 	m := c.host(e.host)
@@ -166,7 +164,7 @@ func (c *cluster) create(e create) {
 	c.waiting = append(c.waiting, shareReport{m.id, e.mesh, e.gen, runs(p)})
 }
 
-// check compares what the controller shows with what anybody would work out from it.
+// check compares the controller's snapshot with the one computed from the model.
 func (c *cluster) check(effects []any) {
 	shown := c.s.st.snapshot(Filter{})
 	for _, w := range shown {
@@ -224,13 +222,13 @@ func (c *cluster) declare(name string, procs, perHost int, keep bool) any {
 	return upsert{from(1), UpsertRequest{Spec: spec}, mesh}
 }
 
-// die loses the controller, and another one takes over.
+// die ends the controller, and another one takes over.
 func (c *cluster) die() {
 	c.s.st, c.waiting, c.told = newState(c.s.st.limits), nil, map[string]Status{}
 	c.hear(restored{records: slices.Collect(maps.Values(c.store)), directSuccessor: c.between(0, 1) == 1}, -1)
 }
 
-// deliver has the controller hear what is on its way.
+// deliver delivers the waiting events to the controller.
 func (c *cluster) deliver() {
 	for len(c.waiting) > 0 {
 		e := c.waiting[0]
@@ -239,7 +237,7 @@ func (c *cluster) deliver() {
 	}
 }
 
-// watch has package presence report the hosts: one that is cut off may be dead by now.
+// watch reports the hosts as package presence does: a disconnected one may be dead by now.
 func (c *cluster) watch() {
 	for _, m := range c.hosts {
 		if !m.cut {
@@ -250,12 +248,12 @@ func (c *cluster) watch() {
 	}
 }
 
-// keep drops what is on its way to the controller, except for what kept says.
+// keep drops the events for the controller, except for some.
 func (c *cluster) keep(kept func(any) bool) {
 	c.waiting = slices.DeleteFunc(c.waiting, func(e any) bool { return !kept(e) })
 }
 
-// isLocal reports whether an event comes from the controller's own process, so that it is not lost.
+// isLocal reports whether an event comes from the controller's own process, so it cannot be lost.
 func isLocal(e any) bool {
 	switch e.(type) {
 	case nameChecked, hostSeen, hostLost:
@@ -311,8 +309,8 @@ func (c *cluster) act() {
 	}
 }
 
-// Whatever happens, in the end each host runs exactly what the worlds have there, and nothing was
-// ever started twice under one address.
+// Any sequence of faults ends with each host running exactly its shares, and no address started
+// twice.
 func TestModel_spawnsNothingTwiceAndForgetsNothing_WORLD2(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -362,7 +360,7 @@ func TestModel_spawnsNothingTwiceAndForgetsNothing_WORLD2(t *testing.T) {
 	})
 }
 
-// empty stops everything, and sees to it that nothing is left (WORLD-8).
+// empty stops everything, and requires that nothing is left (WORLD-8).
 func (c *cluster) empty() {
 	c.hear(stop{from(1), StopRequest{All: true}}, -1)
 	c.deliver()
@@ -379,7 +377,7 @@ func (c *cluster) empty() {
 	require.False(c.t, ok)
 }
 
-// The time of an eviction is that of somebody who looks at every proc after every step (WORLD-6).
+// The time of an eviction agrees with a check of every proc after every step (WORLD-6).
 func TestModel_evictionMatchesANaiveCheck_WORLD6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newScenario(t)

@@ -50,8 +50,7 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// The whole service, in virtual time: who is asked evaluates silence then, and names the unhealthy
-// alone.
+// The whole service, in virtual time: a query evaluates silence and names only unhealthy procs.
 func TestSeed_supervisionState_WORLD9(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t)
@@ -92,7 +91,7 @@ func TestSeed_supervisionState_WORLD9(t *testing.T) {
 	})
 }
 
-// Hosts that join before their world and hosts that join behind it run the same ranks.
+// Hosts run the same ranks whether they join before their world or after it.
 func TestSeed_hostsJoin_WORLD3_WORLD1(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"hosts", "world"} {
@@ -175,7 +174,7 @@ func twoWorlds(t *testing.T, r *rig) (foo, bar system.UpsertResponse, hosts []*m
 	return foo, bar, hosts
 }
 
-// stop asks for the end of worlds, and waits for the report.
+// stop requests the end of worlds, and waits for the report.
 func (r *rig) stop(t *testing.T, of ...string) system.StopReport {
 	t.Helper()
 	port := actor.OpenPort[system.StopReport](r.client)
@@ -189,7 +188,7 @@ func (r *rig) stop(t *testing.T, of ...string) system.StopReport {
 	return report
 }
 
-// Everything goes: worlds, their procs, and the system controller. Programs that only ask go on.
+// The worlds, their procs and the system controller stop. Other programs go on.
 func TestSeed_systemShutdown_WORLD8(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -207,7 +206,7 @@ func TestSeed_systemShutdown_WORLD8(t *testing.T) {
 	})
 }
 
-// One world goes, with all its procs; the other one notices nothing, and the name is free.
+// One world ends, with all its procs. The other one notices nothing, and the name is free.
 func TestSeed_singleWorldShutdown_WORLD8(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())

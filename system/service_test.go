@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// Shape [3,4] with 8 per host gives ranks 8 to 11 to host 1, whoever comes first.
+// Shape [3,4] with 8 per host gives ranks 8 to 11 to host 1, in any order of arrival.
 func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD1(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -48,7 +48,7 @@ func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD1(t *testing.T) {
 	})
 }
 
-// A controller that is killed is followed within 5 s; nothing is spawned twice or forgotten (F7).
+// A killed controller has a successor within 5 s; nothing is spawned twice or forgotten (F7).
 func TestWorlds_standbyControllerTakesOver_WORLD2_WORLD13(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -73,7 +73,7 @@ func TestWorlds_standbyControllerTakesOver_WORLD2_WORLD13(t *testing.T) {
 	})
 }
 
-// A rank whose host is lost is created anew on the next host of that rank, as another incarnation.
+// The next host of a lost rank runs it as another incarnation.
 func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD2(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -94,7 +94,7 @@ func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD2(t *testing.T) {
 	})
 }
 
-// A stop is answered at once, and then with what came of it.
+// A stop gets a reply at once, and later a report.
 func TestWorlds_stopIsAnsweredTwice_WORLD8(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -116,15 +116,15 @@ func TestWorlds_stopIsAnsweredTwice_WORLD8(t *testing.T) {
 		require.Empty(t, r.runs(t, a, w.Mesh))
 		require.Equal(t, "enough", r.await(t, "w", "world.end").Reason)
 
-		// The host offers itself again; without a world everything ends at once.
+		// The host joins again; without a world everything ends at once.
 		_, err = system.Stop.Call(testkit.Soon(t), r.system(t), system.StopRequest{All: true, Reason: "good night"})
 		require.NoError(t, err)
 		<-s.Done()
 	})
 }
 
-// A proc that dies makes its world Unhealthy at once, and after the eviction time it goes, with the
-// reason (C-1).
+// A dead proc makes its world Unhealthy at once, and after the eviction time the world ends with
+// the reason (C-1).
 func TestWorlds_deadProcEvictsItsWorld_WORLD6(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -150,7 +150,7 @@ func TestWorlds_deadProcEvictsItsWorld_WORLD6(t *testing.T) {
 	})
 }
 
-// Without JetStream one of several acts, and says that worlds end with it.
+// Without JetStream one of several acts, and reports that worlds end with it.
 func TestWorlds_workWithoutAStore_WORLD14(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t)
@@ -199,12 +199,12 @@ func TestWorlds_badMessagesAreAnswered_WORLD3(t *testing.T) {
 	})
 }
 
-// test_undeliverable_message_return by meaning: a proc whose heartbeats go on, but that no message
-// reaches, is unhealthy once somebody has had a message back from it.
+// test_undeliverable_message_return by meaning: a proc sends heartbeats but gets no message. It is
+// unhealthy after the first report of a dead letter from it.
 func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
-		// they never beat
+		// they send no heartbeats
 		require.NoError(t, r.keys.LoadEnv(
 			func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
 		r.serve(t, "s")
@@ -246,8 +246,8 @@ func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 	})
 }
 
-// Controllers are killed while worlds are declared: whoever was told yes has a world, and in the
-// end each host runs exactly its shares (F7).
+// Controllers are killed during declarations. Each accepted declaration has a world, and in the end
+// each host runs exactly its shares (F7).
 func TestWorlds_surviveControllerDeathsUnderLoad_WORLD2(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
