@@ -58,7 +58,7 @@ func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 	require.EqualValues(t, 3, b.IgnoredReplies(), "and counted")
 }
 
-// The server says at once that nobody listens, unless somebody hears everything.
+// The server reports missing listeners at once, unless there is a wildcard listener.
 func TestDiscoverHosts_returnsNoneDespiteAWildcardListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)

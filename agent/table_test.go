@@ -20,7 +20,7 @@ var (
 	failed       = agent.Status{Phase: agent.Failed, Reason: "no luck"}
 )
 
-// tableOf has one resource, m, with so many ranks from first on.
+// tableOf has one resource, m, with n ranks from first on.
 func tableOf(t require.TestingT, first, n int) *agent.Table {
 	ranks := make([]int, n)
 	for i := range ranks {
@@ -229,8 +229,7 @@ func TestTable_generationBeginsAfterAnEndAndNeverReturns_AGT1(t *testing.T) {
 	require.False(t, table.HasSpec("m", "spec"))
 }
 
-// A wait is answered at the first moment its condition holds, and that is when a look at all ranks
-// says so.
+// A wait is answered at the first moment at which a check of all ranks satisfies its condition.
 func TestWait_matchesANaiveEvaluation(t *testing.T) {
 	held := []agent.Phase{agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed}
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Each is asked of a controller whose mesh runs: the answer is exact, and the mesh goes on.
+// Each is a request to a controller with a running mesh: the answer is exact, and the mesh goes on.
 func TestController_badInputGetsExactErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -197,7 +197,7 @@ func TestDeadProcs_deathAppliesAfterEarlierReplies_DEL5(t *testing.T) {
 		time.Millisecond)
 }
 
-// waitRank waits until a rank has ended, and says how.
+// waitRank waits until a rank has ended, and returns its end.
 func (r *rig) waitRank(t *testing.T, ref actor.Ref[agent.Agent], rank int) agent.Phase {
 	t.Helper()
 	one, err := r.spec.Region.Extent().Region().Single(rank)

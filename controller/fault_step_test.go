@@ -15,10 +15,10 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// Faults of other systems' controllers that show in what is decided; docs/recovery.md lists all of
+// Faults of other systems' controllers with an effect on decisions; docs/recovery.md lists all of
 // them.
 
-// plays does a script as those of testdata are, and requires its trace.
+// plays plays a script in the form of testdata, and requires its trace.
 func plays(t *testing.T, script string) *scenario {
 	t.Helper()
 	script = strings.TrimPrefix(script, "\n")
@@ -122,7 +122,7 @@ func TestFaultC10_noInputPanics(t *testing.T) {
 	})
 }
 
-// anything is something for a controller to hear that may make no sense.
+// anything is some event for a controller, perhaps without sense.
 func anything(r *rapid.T, st *state) any {
 	number := rapid.OneOf(rapid.IntRange(-2, 7), rapid.SampledFrom([]int{math.MinInt, math.MaxInt}))
 	count := rapid.IntRange(-2, 7)
@@ -321,8 +321,7 @@ func TestFaultAC11_meshWithoutRanksOrHostsIsRefused(t *testing.T) {
 	require.ErrorContains(t, Spec{Procs: none, Region: extent.Region()}.check(), "has no hosts")
 }
 
-// The table of what the end of a process means for the actor in it
-// (test_proc_status_to_actor_status_…).
+// The table of a process's end and its actor's status (test_proc_status_to_actor_status_…).
 func TestProcStatus_determinesTheActorStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		heard []string // what is told of the proc

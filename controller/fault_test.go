@@ -18,10 +18,10 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// Faults of other systems' controllers that show between a controller, agents and subscribers;
+// Faults of other systems' controllers with an effect between a controller, agents and subscribers;
 // docs/recovery.md lists all of them.
 
-// killed is the event of a host whose proc of that rank was killed.
+// killed is a host's event for a killed proc of that rank.
 func (r *rig) killed(rank int) actor.Event {
 	return actor.Event{
 		Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: rank, Signal: 9,
@@ -30,15 +30,15 @@ func (r *rig) killed(rank int) actor.Event {
 	}
 }
 
-// teller is a proc in the place of a host that tells of its procs' ends.
+// teller is a proc that publishes a host's events.
 func (r *rig) teller(t *testing.T) *actor.Proc {
 	t.Helper()
 	p, _ := r.proc(t, testproc.HostID(t, "teller").Proc(), Def())
 	return p
 }
 
-// subscribes returns the changes of a controller's ranks, as a watcher in a proc learns of them: it
-// subscribes, lists, and drops what it knows.
+// subscribes returns the changes of a controller's ranks, as a watcher in a proc gets them: it
+// subscribes, lists, and drops known events.
 func subscribes(t *testing.T, p *actor.Proc, ref actor.Ref[agent.Agent]) <-chan actor.Event {
 	t.Helper()
 	said := make(chan actor.Event, 2048)
@@ -74,7 +74,7 @@ func subscribes(t *testing.T, p *actor.Proc, ref actor.Ref[agent.Agent]) <-chan 
 	return said
 }
 
-// list returns what a controller lists after a version.
+// list returns a controller's list after a version.
 func list(t *testing.T, ref actor.Ref[agent.Agent], after uint64) (events []actor.Event) {
 	t.Helper()
 	for {
@@ -95,7 +95,7 @@ func health(t *testing.T, ref actor.Ref[agent.Agent]) Report {
 	return r
 }
 
-// meshSteps is what the controllers of the rig tell on ev. of their meshes.
+// meshSteps receives the events of the rig's controllers about their meshes.
 func (r *rig) meshSteps(t *testing.T) <-chan actor.Event {
 	t.Helper()
 	said := make(chan actor.Event, 1024)
@@ -107,7 +107,7 @@ func (r *rig) meshSteps(t *testing.T) <-chan actor.Event {
 	return said
 }
 
-// notNow is a host that renews no lease.
+// notNow is the answer of a host that renews no lease.
 func notNow() (agent.Overlay, error) { return nil, errors.New("not now") }
 
 var (
@@ -120,7 +120,7 @@ func frailDef() actor.Def {
 		shatter.Handle(func(*struct{}, *actor.Context, actor.None) (actor.None, error) { panic("for testing") }))
 }
 
-// frails are actors of that type.
+// frails are actors of type frail.
 func frails(name string) *agent.ActorSpec {
 	return &agent.ActorSpec{Name: name, Type: frail.Name(), Params: []byte{0xa0}}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// gotten is hosts that somebody has got, of whom nobody is there.
+// gotten is an allocation of missing hosts.
 type gotten struct {
 	ids  []subjects.HostID
 	back chan struct{} // one for each time that they are given back
@@ -51,7 +51,7 @@ func (g *gotten) Close(ctx context.Context) error {
 	return nil
 }
 
-// hosting is a controller that has hosts.
+// hosting is a controller with hosts.
 func (r *rig) hosting(t *testing.T, n int) (actor.Ref[agent.Agent], *gotten) {
 	t.Helper()
 	spec := hostsOf(t, n)
@@ -61,7 +61,7 @@ func (r *rig) hosting(t *testing.T, n int) (actor.Ref[agent.Agent], *gotten) {
 	return ref, got
 }
 
-// is has a controller hear how a host is.
+// is gives a controller a change of a host.
 func is(t *testing.T, ref actor.Ref[agent.Agent], host subjects.HostID, s presence.State) {
 	t.Helper()
 	c := presence.Change{Host: host, State: s, Mode: agent.ModeOpen, Reason: "for a test", At: time.Now()}

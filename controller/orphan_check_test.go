@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// keeping plays a mesh of two hosts that is kept, up to the death of the second.
+// keeping plays a kept mesh of two hosts, up to the death of the second.
 func keeping(t *testing.T, policy ...string) (*scenario, effects) {
 	t.Helper()
 	s := &scenario{t: t}
@@ -24,7 +24,7 @@ func keeping(t *testing.T, policy ...string) (*scenario, effects) {
 	return s, s.hostIs(presence.Dead)
 }
 
-// hostIs has a scenario hear how its second host is.
+// hostIs gives a scenario a change of its second host.
 func (s *scenario) hostIs(state presence.State) effects {
 	return s.st.step(hostChange{Host: s.hostOf("b"), State: state, Reason: "silent for 5s", At: s.now}, s.now)
 }
@@ -68,7 +68,7 @@ func TestOrphanCheck_returningHostLearnsOfTheStop_CTL16(t *testing.T) {
 	require.Len(t, s.hostIs(presence.Alive).staleHosts, 1)
 }
 
-// keptProc makes the last proc of the mesh one that answers, until it is killed.
+// keptProc makes the last proc of the mesh answer until it is killed.
 func (r *rig) keptProc(t *testing.T) (kill func()) {
 	t.Helper()
 	typ := actor.NewType[agent.Agent, actor.None]("fake-proc")
@@ -80,7 +80,7 @@ func (r *rig) keptProc(t *testing.T) (kill func()) {
 	return kill
 }
 
-// fakeProc is the agent of a proc that is there, and nothing else.
+// fakeProc is the agent of a live proc without actors.
 type fakeProc struct{ agent.Agent }
 
 func (*fakeProc) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }

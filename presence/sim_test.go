@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// defaults are those of the configuration.
+// defaults are the configured defaults.
 func defaults() timeouts {
 	return timeouts{heartbeat: 500 * time.Millisecond, suspect: 1500 * time.Millisecond,
 		dead: 4500 * time.Millisecond, confirm: 600 * time.Millisecond}
@@ -19,7 +19,7 @@ func defaults() timeouts {
 
 const way = time.Millisecond // of a message, from end to end
 
-// sim is a core, the bus it hears and the hosts on it, in virtual time.
+// sim is a core with its bus and hosts, in virtual time.
 type sim struct {
 	core  *core
 	now   time.Duration
@@ -66,7 +66,7 @@ func newSim(told func(Change)) *sim {
 	return s
 }
 
-// host is the one of a label, which begins to beat when it is first named.
+// host is the host of a label. Its heartbeats begin with the first use of the label.
 func (s *sim) host(label string) *simHost {
 	h := s.hosts[label]
 	if h == nil {
@@ -117,7 +117,7 @@ func (s *sim) beat(h *simHost, goodbye bool) {
 	s.send(heartbeatReceived{b})
 }
 
-// disconnect has a server see the end of connections.
+// disconnect publishes a server's advisory of ended connections.
 func (s *sim) disconnect(conns []agent.Connection) {
 	for _, c := range conns {
 		s.send(disconnectHinted{c})
@@ -131,7 +131,7 @@ func (s *sim) plan(after time.Duration, do func()) {
 	s.later = slices.Insert(s.later, i, p)
 }
 
-// send is a message of the server's to the watcher.
+// send is a message of the server to the watcher.
 func (s *sim) send(event any) {
 	if s.down {
 		return
@@ -206,7 +206,7 @@ func (s *sim) probe(p probe) {
 	}
 }
 
-// run lets time pass until then.
+// run advances the time.
 func (s *sim) run(until time.Duration) {
 	for len(s.later) > 0 && s.later[0].at <= until {
 		p := s.later[0]
@@ -217,7 +217,7 @@ func (s *sim) run(until time.Duration) {
 	s.now = until
 }
 
-// lose loses the own connection.
+// lose cuts the watcher's own connection.
 func (s *sim) lose() {
 	if !s.down {
 		s.down, s.stalled, s.backlog = true, false, nil
@@ -225,7 +225,7 @@ func (s *sim) lose() {
 	}
 }
 
-// heal brings it back, and ends a stall and a pause.
+// heal restores it, and ends a stall and a pause.
 func (s *sim) heal() {
 	if s.down {
 		s.down = false

@@ -56,7 +56,8 @@ func TestClaim_formerOwnersOrdersAreRefusedNamingBoth_HOST10(t *testing.T) {
 	}
 }
 
-// A spare took another host's place meanwhile, and another owner follows: it is the same mesh here.
+// Meanwhile a spare has replaced another host, and another owner has followed: it is the same mesh
+// here.
 func TestRestart_rankRestartsWithoutTheOwnerOrOtherHosts_AGT1(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// allowExec is what an operator says.
+// allowExec is the operator's permission.
 func allowExec(o *host.Options) {
 	o.Config = &config.Config{}
 	_ = config.HostAllowExec.Override(o.Config, true) // the value is in its bounds
@@ -93,7 +93,7 @@ func TestExec_killsTheProcessTreeAtTheDeadline_HOST2(t *testing.T) {
 	}
 }
 
-// lives reports whether a process has not ended: one that nobody has waited for yet has.
+// lives reports whether a process has not ended. A zombie has.
 func lives(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -116,11 +116,10 @@ func TestExec_passesTheRankToTheCommand_HOST2(t *testing.T) {
 	require.Equal(t, "1 "+id.String()+" "+pid+"\n", done.Stdout, "it is no proc itself")
 }
 
-// patience bounds what a command takes to begin, or to end.
+// patience bounds the start and the end of a command.
 const patience = 20 * time.Second
 
-// sleeper has the host run a command and a child of that, which sleep. It returns once they do,
-// with both.
+// sleeper makes the host run a command with a child, both asleep, and returns once both run.
 func (r *rig) sleeper(ctx context.Context, t *testing.T) (pids []string, failed <-chan error) {
 	t.Helper()
 	begun, ended := filepath.Join(t.TempDir(), "begun"), make(chan error, 1)

@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// heard collects what a mesh prints, by stream.
+// heard collects the output of a mesh, by stream.
 type heard struct {
 	mu    sync.Mutex
 	lines map[string][]string
@@ -40,7 +40,7 @@ func (r *rig) listen(t *testing.T, m agent.Mesh) *heard {
 	return h
 }
 
-// soFar is what the server had when it is called.
+// soFar is the output that the server had at the time of the call.
 func (h *heard) soFar(t *testing.T, r *rig) map[string][]string {
 	t.Helper()
 	reached := make(chan struct{})

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// fakeConn takes what an output publishes.
+// fakeConn records the publishes of an output.
 type fakeConn struct {
 	sent   []string // subject, blank, data
 	broken error
@@ -155,7 +155,7 @@ func TestOutput_unreadLinesAreReported(t *testing.T) {
 
 func TestOutput_procEndBrieflyAwaitsItsLines(t *testing.T) {
 	o, _ := newOutput()
-	// nothing is told: the bus is stuck
+	// no publish succeeds: the bus is stuck
 	o.drain(launch.Exit{At: time.Now().Add(-outputDrainTimeout)}, outputDrainTimeout)
 	close(o.done)
 	o.drain(launch.Exit{At: time.Now().Add(time.Hour)}, outputDrainTimeout)

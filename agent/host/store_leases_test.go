@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// someClaim is that of somebody, in an epoch.
+// someClaim is a claim in an epoch, by any owner.
 func someClaim(t *testing.T, epoch uint64) agent.Claim {
 	t.Helper()
 	owner, err := subjects.ParseActorID("client-000000000000c/0.0/controller-000000000000d")

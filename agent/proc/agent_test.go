@@ -46,7 +46,7 @@ func newRig(t *testing.T, ranks int) *rig {
 	return r
 }
 
-// newClient is a proc that is no rank of a mesh.
+// newClient is a proc outside any mesh.
 func newClient(t *testing.T, srv *embed.Server, defs ...actor.Def) *actor.Proc {
 	t.Helper()
 	p, _ := testproc.Start(t, srv, testproc.Options{Options: actor.Options{Log: quiet(t)}}, defs...)
@@ -81,14 +81,14 @@ func counterSpec(t *testing.T, name string, start int64) *agent.ActorSpec {
 	return &agent.ActorSpec{Name: name, Type: "counter", Params: params, Owner: owner(t)}
 }
 
-// owner is somebody's controller.
+// owner is a controller's address.
 func owner(t *testing.T) (id subjects.ActorID) {
 	t.Helper()
 	require.NoError(t, id.UnmarshalText([]byte("client-000000000000c/0.0/controller-000000000000d")))
 	return id
 }
 
-// wait waits for a phase and returns the one status there is.
+// wait waits for a phase and returns the one status of the reply.
 func (r *rig) wait(t *testing.T, rank int, name string, until agent.Phase) agent.Run {
 	t.Helper()
 	o, err := agent.Wait.Call(t.Context(), r.agent(rank), agent.WaitRequest{ID: name, Until: until})
