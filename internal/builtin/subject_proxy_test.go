@@ -19,8 +19,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// served spawns a plain actor for a subject of a program: reply answers each message, nil not at
-// all.
+// served spawns a plain actor for a subject of a program. reply answers each message; nil answers
+// none.
 func served(t *testing.T, subject string, reply func(bus.Msg) *bus.Msg) (*actortest.Rig,
 	actor.Ref[*subjectProxy]) {
 	t.Helper()

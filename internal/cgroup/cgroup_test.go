@@ -19,7 +19,7 @@ func open(t *testing.T, o Options) *Manager {
 	return m
 }
 
-// ownRoot is a cgroup in which no manager but the test's kills leftovers.
+// ownRoot is a cgroup for the test's managers only, so no other one kills leftovers there.
 func ownRoot(t *testing.T) string {
 	m := open(t, Options{})
 	if m.Unavailable() != nil {
@@ -93,7 +93,7 @@ func TestKillLeftovers_awaitsAChildBeingForked(t *testing.T) {
 	require.Error(t, <-ended)
 }
 
-// KillLeftovers may lock the directory of a manager that starts, before the manager does.
+// KillLeftovers may lock the directory of a starting manager before the manager does.
 func TestKillLeftovers_removesNoDirectoryOfAStartingManager_CGR1(t *testing.T) {
 	root := ownRoot(t)
 	name := ownerPrefix("starting") + "new"

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cgroup"
 )
 
-// ownPlace is a cgroup in which no launcher but the test's kills leftovers.
+// ownPlace is a cgroup for the test's launchers only, so no other one kills leftovers there.
 func ownPlace(t *testing.T) string {
 	base := filepath.Dir(filepath.Dir(mustLaunch(t, needCgroups(t), specOf(t, "ready")).handle.tree.Dir))
 	dir := filepath.Join(base, "test."+strconv.Itoa(os.Getpid()))
@@ -48,8 +48,9 @@ func TestKillLeftovers_retriesUntilAKeptChildIsGone(t *testing.T) {
 	require.NoFileExists(t, path)
 }
 
-// For a moment of each exec a process has no environment, and for as long as its parts are counted
-// an empty one: a look at this one meets the first every few times, and the second now and then.
+// For a moment of each exec a process has no environment, and then an empty one while its parts are
+// counted. A look at this process meets the first case every few times, and the second now and
+// then.
 func TestLeftovers_areFoundDuringAnExec(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "again.sh")
 	require.NoError(t, os.WriteFile(script, []byte(`exec /bin/sh "$0"`), 0o600))

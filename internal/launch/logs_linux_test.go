@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/internal/logfile"
 )
 
-// disk mounts one of a megabyte.
+// disk mounts a disk of a megabyte.
 func disk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,7 +25,7 @@ func disk(t *testing.T) string {
 	return dir
 }
 
-// fill takes the disk's whole room.
+// fill uses all of the disk.
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(dir + "/ballast")

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/logfile"
 )
 
-// onDisk is what a file really takes.
+// onDisk is the allocated size of a file.
 func onDisk(t testing.TB, path string) int64 {
 	t.Helper()
 	var st syscall.Stat_t

@@ -139,7 +139,7 @@ func TestMarshal_refusesValuesNoPeerAccepts_WIRE2(t *testing.T) {
 	}
 }
 
-// rude is a type whose marshalers panic.
+// rude is a type with marshalers that panic.
 type rude struct{}
 
 func (rude) MarshalText() ([]byte, error) { panic("out") }
@@ -164,7 +164,7 @@ func TestMarshal_timesKeepNanoseconds_WIRE2(t *testing.T) {
 	require.True(t, at.Equal(back), back)
 }
 
-// sample has a field of every kind that messages use.
+// sample has a field of every kind in messages.
 type sample struct {
 	I   int64
 	U   uint32
