@@ -14,9 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// decoders are the files that read JSON themselves. Each has the fuzzer that holds it to the bound
-// of WIRE-6, or the reason why its bytes never come over the bus. internal/wire measures its own
-// readers.
+// decoders are the files that read JSON themselves. Each has its fuzzer for the bound of WIRE-6, or
+// the reason why its bytes never come over the bus. internal/wire measures its own readers.
 var decoders = map[string]string{
 
 	"agent/claim.go":                          "agent.FuzzAgentMessages",

@@ -44,7 +44,7 @@ var sleepers = map[string]string{
 		"longer than that",
 }
 
-// skippers are the test files that skip, and what is lacking there and then.
+// skippers are the test files that skip, with the missing condition.
 var skippers = map[string]string{
 	"actor/scale_test.go": "under the race detector pools forget on purpose: memory is " +
 		"measured without it",

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// twoAccounts has a second account hear what the first one publishes under "here": a mirror.
+// twoAccounts has a mirror: a second account imports the first one's messages under "here".
 const twoAccounts = `
 no_auth_user: own
 accounts {
@@ -26,8 +26,7 @@ accounts {
 
 func ignore(bus.Msg) {}
 
-// absent asks whether somebody listens to here.<name>.me, as name does itself and no one else in
-// its name.
+// absent asks for listeners to here.<name>.me, in the name of name itself.
 func absent(t *testing.T, c *bus.Conn, names ...string) []bool {
 	t.Helper()
 	subjects := make([]string, len(names))
@@ -39,7 +38,7 @@ func absent(t *testing.T, c *bus.Conn, names ...string) []bool {
 	return got
 }
 
-// listens subscribes in the name of somebody.
+// listens subscribes in some name.
 func listens(t *testing.T, c *bus.Conn, subject string) {
 	t.Helper()
 	_, err := c.Subscribe(subject, ignore)
@@ -125,7 +124,7 @@ func TestAbsent_isUnknownWithoutPermission(t *testing.T) {
 	require.ErrorAs(t, err, new(*bus.PermissionError))
 }
 
-// clustered starts two servers that know each other.
+// clustered starts two servers in a cluster.
 func clustered(t *testing.T) (all [2]*embed.Server) {
 	t.Helper()
 	all[0] = listen(t, embed.Options{ConfigFile: config(t, `cluster { name: several, listen: "127.0.0.1:-1" }`)})
@@ -135,7 +134,7 @@ func clustered(t *testing.T) (all [2]*embed.Server) {
 	return all
 }
 
-// Anybody may answer in the place of a server.
+// Any client may answer in the place of a server.
 func FuzzServerAnswer(f *testing.F) {
 	for _, text := range []string{
 		`{"server":{"id":"s"},"data":{"account_statz":[{"acc":"$G","conns":2,"num_subscriptions":9}]}}`,

@@ -127,8 +127,8 @@ func TestInbox_lossyOneDropsCountsAndDelaysNothing_BUS2(t *testing.T) {
 	require.NoError(t, slow.Err())
 }
 
-// A burst that is larger than every queue, over a socket: each connection is left once it has
-// handled what it has, and then it hears again.
+// A burst over a socket is larger than every queue. Each connection ends once its Inbox has handled
+// the queued messages, and then another one receives again.
 func TestInbox_burstBreaksNoBus_BUS2(t *testing.T) {
 	const n = 50_000
 	srv := listen(t, embed.Options{})

@@ -60,7 +60,7 @@ func TestTestActor_refusesAnUnknownFailureKind(t *testing.T) {
 	require.EqualError(t, err, `cause a failure of kind "cough": want panic, exit, kill or fault`)
 }
 
-// deadly names, in a process that this test has started to die, the failure that kills it.
+// deadly names the fatal failure in a process started by this test to die.
 const deadly = "CASTNET_ACTORTEST_DIE_BY"
 
 func TestTestActor_endsItsProcess(t *testing.T) {

@@ -182,7 +182,7 @@ func TestLog_omitsDebugUnlessEnabled(t *testing.T) {
 	}
 }
 
-// ends are the ends of connections that a client of a server hears of.
+// ends are the ends of connections reported to a client of a server.
 func ends(t *testing.T, srv *embed.Server, o bus.Options) <-chan string {
 	t.Helper()
 	o.Server = srv

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// outcome is what a cast prints for scripts.
+// outcome is the output of a cast for scripts.
 type outcome struct {
 	Replies  []casting.Reply  `json:"replies"`
 	Coverage casting.Coverage `json:"coverage"`
@@ -171,7 +171,7 @@ func TestCast_dryRunListsRanksWithoutSending(t *testing.T) {
 func TestNatsCommand_translatesFlagsForAGateway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	// where nothing is: nobody is asked
+	// nothing listens there, and the command sends nothing
 	env := append(baseEnv(dir), "NATS_URL=nats://127.0.0.1:1", "NATS_TOKEN=secret")
 	for _, row := range []struct{ args, want string }{
 		{`demo[host=0:2,gpu=*]|counter|add|{"n":"it's"}`,

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// openHost starts a host whose operator allows commands.
+// openHost starts a host with permitted commands.
 func (c *cluster) openHost(t *testing.T, label string) {
 	t.Helper()
 	limits := &config.Config{}

@@ -47,7 +47,7 @@ func TestTop_countsHandledMessages(t *testing.T) {
 	require.Contains(t, r.err, "no host answers on")
 }
 
-// screen is a terminal; it calls a function when it is drawn anew.
+// screen is a terminal; it calls a function at each redraw.
 type screen struct {
 	strings.Builder
 	drawn func(n int)

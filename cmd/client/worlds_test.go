@@ -107,7 +107,7 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, c.client(t, "apply").code)
 }
 
-// worldIsAMesh asks the world train, which has two ranks and a host, what any mesh can be asked.
+// worldIsAMesh runs all queries of meshes on the world train with two ranks and a host.
 func (c *cluster) worldIsAMesh(t *testing.T) {
 	t.Helper()
 	require.Len(t, decode[[]inspect.Proc](t, c.ok(t, "procs", "train", "-o", "json")), 2)
@@ -176,7 +176,7 @@ func TestWorlds_countRunningProcs(t *testing.T) {
 	require.Equal(t, "2", formatProcs(w))
 }
 
-// completes requires a completion. A completion ends after 1 s, with what it has by then.
+// completes requires a completion. A completion ends after 1 s, with the candidates so far.
 func (c *cluster) completes(t *testing.T, want string, args ...string) {
 	t.Helper()
 	c.eventually(t, func(r result) bool { return strings.Contains(r.out, want) },

@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// asker is a proc of the test's own, for what meshes do not offer.
+// asker is a proc of the test's own, for requests outside package mesh.
 func (s site) asker(t *testing.T) *actor.Proc {
 	t.Helper()
 	b, err := bus.Open(testkit.Soon(t), bus.FromEnv(s.getenv))
@@ -37,7 +37,7 @@ func (s site) asker(t *testing.T) *actor.Proc {
 	return p
 }
 
-// keptMesh is one of two procs with built-in actors that outlive their host.
+// keptMesh is a mesh of two procs with built-in actors that outlive their host.
 func keptMesh(t *testing.T, d *daemon) agent.Mesh {
 	t.Helper()
 	id, err := subjects.NewMeshID("kept")
@@ -65,8 +65,7 @@ func again[M, R any](t *testing.T, e actor.Endpoint[agent.Agent, M, R], to actor
 	return out
 }
 
-// own is where a hostd listens whose next one is to find its port free: no other test looks for it
-// there.
+// own is the address of a hostd with a successor on the same port. No other test uses that port.
 const own = "127.0.0.1:0"
 
 func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {

@@ -27,13 +27,13 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// The built-in counter, as any program would name it.
+// The built-in counter, as any program would declare it.
 var (
 	counter = actor.NewType[any, int64]("counter")
 	add     = actor.NewEndpoint[any, int64, int64]("add")
 )
 
-// connect joins as a program of the user does that says nothing, or where the bus is.
+// connect joins as a program of the user, with the address of the bus or without.
 func (s site) connect(t *testing.T, o bus.Options) *mesh.Net {
 	t.Helper()
 	if o.URL == "" {
@@ -70,7 +70,7 @@ func spawn(t *testing.T, conn *mesh.Net) (mesh.ActorMesh[any], []int) {
 	return counters, pids
 }
 
-// alive reports whether a process still runs: not reaped by its new parent is as good as gone.
+// alive reports whether a process still runs; a zombie does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -170,8 +170,8 @@ func TestHostd_killEndsItsProcs(t *testing.T) { // HOST-6
 	next.Stop(t)
 }
 
-// leaves has a proc start a process in a session of its own, and says which, and how the host ends
-// such.
+// leaves makes a proc start a process in a session of its own. It returns the process, and the
+// host's way to end such ones.
 func (d *daemon) leaves(t *testing.T, s site) (pid int, trees string) {
 	t.Helper()
 	m := keptMesh(t, d)

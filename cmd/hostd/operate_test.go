@@ -36,7 +36,7 @@ func hostOf(t *testing.T, conn *mesh.Net) actor.Ref[agent.Agent] {
 	return agent.Of(hosts.Infos()[0].ID.Proc()).Via(conn.Proc())
 }
 
-// probe asks for one of the health pages.
+// probe requests one of the health pages.
 func probeHTTP(t *testing.T, d *daemon, page string) (int, healthStatus) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(testkit.Soon(t), http.MethodGet,

@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limits are the figures that the repository keeps. A change may lower them, and does not raise
-// them.
+// limits are the figures of the repository. A change may lower them, and never raises them.
 var limits = map[kind]struct {
 	mean, long, relative float64
 	forbidden            int

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// reaches reports whether a grant covers a subject, which may be a filter.
+// reaches reports whether a grant covers a subject or a filter.
 func reaches(grant, subject string) bool {
 	if prefix, all := strings.CutSuffix(grant, ">"); all {
 		return strings.HasPrefix(subject, prefix)
