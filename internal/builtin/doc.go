@@ -14,8 +14,8 @@
 // parameters are {"subject":"work.{rank}"}. {rank} is the rank in the mesh, {mesh} the whole mesh
 // ID, {actor} the whole actor name. It has two endpoints:
 //
-//	ask   sends the message as a request, and answers with the JSON of the reply
-//	tell  publishes the message without waiting, whether or not a program listens
+//	request  sends the message as a request, and answers with the JSON of the reply
+//	publish  publishes the message without waiting, whether or not a program listens
 //
 // The message is JSON. An empty message of a plain client is null. The headers are:
 //

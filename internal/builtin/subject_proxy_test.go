@@ -51,11 +51,11 @@ func TestAsk_carriesAnyJSON_BLT3(t *testing.T) {
 		nil, true, "grüße <&>", int64(0), int64(math.MinInt64), int64(math.MaxInt64), 0.5, -1e300,
 		[]any{int64(1), []any{}, "x"}, map[string]any{"a": map[string]any{"b": nil}},
 	} {
-		got, err := call.Call(rig.Context(), ref, v)
+		got, err := request.Call(rig.Context(), ref, v)
 		require.NoError(t, err, "%v", v)
 		require.Equal(t, v, got)
 	}
-	got, err := call.Call(rig.Context(), ref, struct {
+	got, err := request.Call(rig.Context(), ref, struct {
 		N int `json:"n"`
 	}{5})
 	require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestAsk_refusesAnInvalidReply_BLT3(t *testing.T) {
 		strings.Repeat("[", 40) + strings.Repeat("]", 40): "nested",
 	} {
 		rig, ref := served(t, "work", saying(reply))
-		_, err := call.Call(rig.Context(), ref, 1)
+		_, err := request.Call(rig.Context(), ref, 1)
 		require.ErrorContains(t, err, want, "%q", reply)
 	}
 }
@@ -113,7 +113,7 @@ func TestAsk_returnsTheErrorOfTheProgram(t *testing.T) {
 		"(code 507)":                    {"Nats-Service-Error-Code", "507"},
 	} {
 		rig, ref := served(t, "work", saying("5", header...))
-		_, err := call.Call(rig.Context(), ref, 1)
+		_, err := request.Call(rig.Context(), ref, 1)
 		require.ErrorContains(t, err, want)
 		require.ErrorIs(t, err, &actor.Error{Code: actor.CodeHandler})
 	}
@@ -122,12 +122,12 @@ func TestAsk_returnsTheErrorOfTheProgram(t *testing.T) {
 func TestAsk_reportsThatNoProgramServes(t *testing.T) {
 	rig := actortest.New(t, Defs()...)
 	ref := actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"work.{rank}"})
-	_, err := call.Call(rig.Context(), ref, 1)
+	_, err := request.Call(rig.Context(), ref, 1)
 	require.ErrorContains(t, err, "no service listens on work.0")
 	require.ErrorIs(t, err, &actor.Error{Code: actor.CodeHandler})
 
-	require.NoError(t, call.Send(rig.Context(), ref, 1), "nobody waits, and it does not fail the actor")
-	_, err = call.Call(rig.Context(), ref, 1)
+	require.NoError(t, request.Send(rig.Context(), ref, 1), "nobody waits, and it does not fail the actor")
+	_, err = request.Call(rig.Context(), ref, 1)
 	require.ErrorContains(t, err, "no service listens on work.0", "it lives")
 }
 
@@ -140,7 +140,7 @@ func TestAsk_silentProgramTimesOut(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, within)
 			}
 			start := time.Now()
-			_, err := call.Call(ctx, ref, 1)
+			_, err := request.Call(ctx, ref, 1)
 			cancel()
 			require.ErrorIs(t, err, actor.ErrDeadline)
 			if within == 0 {
@@ -159,7 +159,7 @@ func TestAsk_endsWithTheActor(t *testing.T) {
 	})
 	done := make(chan error, 1)
 	go func() {
-		_, err := call.Call(rig.Context(), ref, 1)
+		_, err := request.Call(rig.Context(), ref, 1)
 		done <- err
 	}()
 	<-asked
@@ -180,8 +180,8 @@ func TestAsk_refusesAMessageWithoutAJSONForm_BLT3(t *testing.T) {
 		"encode":                   func() {},
 	} {
 		for _, call := range []func() error{
-			func() error { _, err := call.Call(rig.Context(), ref, v); return err },
-			func() error { _, err := send.Call(rig.Context(), ref, v); return err },
+			func() error { _, err := request.Call(rig.Context(), ref, v); return err },
+			func() error { _, err := publish.Call(rig.Context(), ref, v); return err },
 		} {
 			err := call()
 			require.ErrorContains(t, err, want)
@@ -192,7 +192,7 @@ func TestAsk_refusesAMessageWithoutAJSONForm_BLT3(t *testing.T) {
 
 func TestAsk_refusesAMessageAboveTheServersLimit(t *testing.T) {
 	rig, ref := served(t, "work", saying("1"))
-	_, err := call.Call(rig.Context(), ref, strings.Repeat("x", rig.Proc().Bus().Data().MaxPayload()))
+	_, err := request.Call(rig.Context(), ref, strings.Repeat("x", rig.Proc().Bus().Data().MaxPayload()))
 	require.ErrorIs(t, err, actor.ErrTooLarge)
 }
 
@@ -202,14 +202,14 @@ func TestTell_publishesWithoutWaiting(t *testing.T) {
 		seen <- m
 		return nil
 	})
-	require.NoError(t, send.Send(rig.Context(), ref, []int{1, 2}))
+	require.NoError(t, publish.Send(rig.Context(), ref, []int{1, 2}))
 	m := <-seen
 	require.Equal(t, "[1,2]", string(m.Data))
 	require.Empty(t, m.Reply)
 	require.NotContains(t, m.Header, "Castnet-TTL", "it has no deadline")
 
 	rig = actortest.New(t, Defs()...)
-	_, err := send.Call(rig.Context(), actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"work"}), 1)
+	_, err := publish.Call(rig.Context(), actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"work"}), 1)
 	require.NoError(t, err, "nobody listens, and nobody is told")
 }
 
@@ -243,7 +243,7 @@ func TestSubject_refusesReservedOnes_BLT5(t *testing.T) {
 func TestSubject_expandsItsPlaceholders(t *testing.T) {
 	rig := actortest.New(t, Defs()...)
 	ref := actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"a.{mesh}.{rank}.{actor}.{rank}"})
-	_, err := call.Call(rig.Context(), ref, 1)
+	_, err := request.Call(rig.Context(), ref, 1)
 	require.ErrorContains(t, err, "no service listens on a."+rig.Proc().ID().Mesh.String()+".0."+
 		ref.ID().Name+".0")
 }
