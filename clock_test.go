@@ -24,7 +24,7 @@ var wallClocks = map[string]string{
 	"cmd/client/internal/heldmesh/attach.go": "for people",
 	"internal/logfile/follow.go": "looks of many at a file are spread; the next one is at most a " +
 		"period away",
-	"internal/launch/handle_linux.go": "a deadline that is long over",
+	"internal/launch/handle_linux.go": "a deadline in the past",
 	"internal/micro/micro.go":         "for people: since when a service runs",
 }
 

@@ -37,8 +37,8 @@ var decoders = map[string]string{
 	"shape/packed.go":                         "shape.FuzzPacked",
 	"agent/host/store.go":                     "its own file",
 	"cmd/hostd/server_state.go":               "its own file",
-	"internal/cli/yaml.go":                    "a file of who runs the command",
-	"internal/cli/nats_context.go":            "a file of who runs the command",
+	"internal/cli/yaml.go":                    "a file of the command's user",
+	"internal/cli/nats_context.go":            "a file of the command's user",
 }
 
 func TestDecoders_eachIsListedWithItsFuzzer_REPO4(t *testing.T) {

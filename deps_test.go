@@ -227,10 +227,10 @@ func TestDAG_rowsImportOnlyRowsAbove(t *testing.T) { // REPO-1
 	for i, name := range order {
 		require.NotEmptyf(t, rows[name].why, "row %s gives no reason", name)
 		for _, imp := range rows[name].imports {
-			require.Containsf(t, order[:i], imp, "row %s names %s, which is no row above it", name, imp)
+			require.Containsf(t, order[:i], imp, "row %s names %s: want a row above it", name, imp)
 		}
 		for _, imp := range rows[name].tests {
-			require.Containsf(t, order, imp, "the tests of row %s name %s, which is no row", name, imp)
+			require.Containsf(t, order, imp, "the tests of row %s name %s: want a row", name, imp)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func TestDAG_everyImportIsAnEdge(t *testing.T) { // REPO-1
 		check(p.TestImports, testsMay, " (tests)")
 		check(p.XTestImports, testsMay, " (tests)")
 	}
-	require.Empty(t, report(wrong), "imports that are no edge of the DAG in deps_test.go")
+	require.Empty(t, report(wrong), "imports without an edge of the DAG in deps_test.go")
 }
 
 func TestDAG_thirdPartyImportsStayWhereTheyBelong(t *testing.T) {

@@ -45,7 +45,7 @@ func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 	}
 	answer([]byte(`{"error":"stopped"}`), bus.Header{actor.HeaderError: {"stopped"}})
 	found, err := find()
-	require.NoError(t, err, "a host that is stopping is left out")
+	require.NoError(t, err, "a stopping host is omitted")
 	require.Len(t, found, 2)
 	require.Equal(t, []string{"a", "b"}, []string{found[0].Label, found[1].Label})
 
@@ -53,7 +53,7 @@ func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 		answer([]byte(stray), nil)
 	}
 	found, err = find()
-	require.NoError(t, err, "what is no answer of a host is passed over")
+	require.NoError(t, err, "invalid answers are ignored")
 	require.Len(t, found, 2)
 	require.EqualValues(t, 3, b.IgnoredReplies(), "and counted")
 }

@@ -71,7 +71,7 @@ func TestDrain_respectsItsDeadline(t *testing.T) {
 	require.NoError(t, from.Data().Publish("last", nil))
 	close(release)
 	testkit.Next(t, last)
-	require.Empty(t, heard, "what it has not had is dropped")
+	require.Empty(t, heard, "its other messages are dropped")
 }
 
 func TestDrain_withoutAServerDeliversWhatArrived(t *testing.T) {

@@ -42,7 +42,7 @@ func TestCast_cancelEndsHandlerContexts_CAST4(t *testing.T) {
 					require.Len(t, c.Take(t, 8), 8, "%s from %s: all handlers run", verb, from)
 					cancel()
 					require.ErrorIs(t, <-gaveUp, context.Canceled)
-					require.Len(t, c.Take(t, 8), 8, "%s from %s: all handlers are told", verb, from)
+					require.Len(t, c.Take(t, 8), 8, "%s from %s: all handlers have their context ended", verb, from)
 				}
 			}
 		})
@@ -56,7 +56,7 @@ func TestStream_earlyReturnEndsHandlerContexts_CAST4(t *testing.T) {
 		break
 	}
 	for _, e := range c.Take(t, 6) {
-		require.Equal(t, 2, e.n, "rank %d is told", e.rank)
+		require.Equal(t, 2, e.n, "rank %d has its context ended", e.rank)
 	}
 }
 

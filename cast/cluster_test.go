@@ -219,8 +219,8 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 	return p
 }
 
-// die publishes the end of a rank's proc as its host does.
-func (c *cluster) die(rank int) {
+// publishEnd publishes the end of a rank's proc as its host does.
+func (c *cluster) publishEnd(rank int) {
 	c.client.Emit(actor.Event{
 		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: c.place.Mesh.String(), Rank: rank,
 		ProcIndex: rank % c.place.PerProcess,

@@ -92,7 +92,7 @@ func TestColocated_failedAndDeadRanksAreNamed(t *testing.T) {
 			waiting <- err
 		}()
 		c.Take(t, 1)
-		c.die(13)
+		c.publishEnd(13)
 		require.ErrorContains(t, <-waiting, "answered 23 · failed 1 [host=1,gpu=5] · missing 0")
 	})
 }
@@ -107,7 +107,7 @@ func TestColocated_deadProcessFailsItsRanks(t *testing.T) {
 			waiting <- err
 		}()
 		c.Take(t, 1)
-		c.die(8)
+		c.publishEnd(8)
 		err := <-waiting
 		var partial *cast.CoverageError
 		require.ErrorAs(t, err, &partial)

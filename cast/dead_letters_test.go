@@ -176,7 +176,7 @@ func TestSend_rankKnownDeadIsUndeliverable_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	_, err := cast.Gather(t.Context(), c.members, who, actor.None{}) // it follows the mesh
 	require.NoError(t, err)
-	c.die(5)
+	c.publishEnd(5)
 	require.Eventually(t, func() bool {
 		_, known := c.client.Members().Down(c.place.Proc(5))
 		return known

@@ -53,7 +53,7 @@ func TestHostile_regionBeyondTheMeshAllocatesNothing_CAST6(t *testing.T) {
 		total += len(f.state.fates)
 	}
 	r.aggregations.mu.Unlock()
-	require.LessOrEqual(t, total, place.Extent.NumRanks(), "fates kept; take says %v", err)
+	require.LessOrEqual(t, total, place.Extent.NumRanks(), "fates kept; take returned %v", err)
 }
 
 // Finished casts expire after their time, and beyond maxFolds.
@@ -144,7 +144,7 @@ func TestAggregation_lateFoldKeepsBypassedParts_CAST6(t *testing.T) {
 	for _, put := range []func(contribution) []shape.RankRun{f.contribute, home.contribute} {
 		put(some(shape.Interval(0, 8)))
 	}
-	require.Equal(t, []int{0, 0}, []int{f.pending, home.pending}, "a word that has all of them counts, once")
+	require.Equal(t, []int{0, 0}, []int{f.pending, home.pending}, "a report with all of them counts, once")
 	require.Len(t, f.parts, 1)
 	require.Len(t, home.parts, 1)
 }
@@ -167,7 +167,7 @@ func TestReply_unencodableReplyFailsItsRanksAtOnce_CAST6(t *testing.T) {
 		why := &actor.Error{Code: actor.CodeTooLarge, Text: "9 MiB: want 8 at most"}
 		err = home.addIncoming(actor.Incoming{From: place.Proc(0).Actor(routerActor),
 			Envelope: wire.Envelope{Kind: wire.Failure, Ext: ext, Body: actor.EncodeError(why)}})
-		require.Zero(t, home.pending, "waited for till the deadline; take says %v", err)
+		require.Zero(t, home.pending, "pending until the deadline; take returned %v", err)
 	}
 }
 

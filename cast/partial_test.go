@@ -38,7 +38,7 @@ func TestReduceStream_doesNotAwaitSlowRanks(t *testing.T) {
 			return // and lets go of the host that rank 5 holds up
 		}
 	}
-	require.Fail(t, "the others were not heard of")
+	require.Fail(t, "no report of the other ranks")
 }
 
 // Rank 1 holds up its host and its process; yet the other ranks of these count.
@@ -68,7 +68,7 @@ func TestReduceStream_finalResultOmitsProgressReports(t *testing.T) {
 	for last = range cast.ReduceStream(testkit.Soon(t), c.members, wait, 1, cast.Sum[int](), 0) {
 		if last.Coverage.Answered == 3 && !died {
 			died = true
-			c.die(0)
+			c.publishEnd(0)
 		}
 	}
 	require.True(t, died)

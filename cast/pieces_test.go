@@ -82,7 +82,8 @@ func TestAggregation_partialPiecesLieBetweenAwaitedRanks(t *testing.T) {
 			for _, p := range f.pieces() {
 				require.Equal(t, once(p.ranks), foldsTo(t, p))
 				first := p.ranks.First()
-				require.True(t, first == lo || seen.IsEmpty() || f.anyWaits(end, first), "two pieces that are one")
+				require.True(t, first == lo || seen.IsEmpty() || f.anyWaits(end, first),
+					"two adjacent pieces without a gap")
 				end = p.ranks.End()
 				require.False(t, f.anyWaits(first, end), "something may come between")
 				seen = shape.UnionOf(seen, p.ranks)

@@ -100,10 +100,10 @@ func TestPlan_reachesEachMemberOnceAtLeastCost_CAST1(t *testing.T) {
 		if p.direct() {
 			cost = packets * costDirect
 		}
-		require.LessOrEqual(t, cost, len(members)*costDirect, "no more than to tell each alone")
+		require.LessOrEqual(t, cost, len(members)*costDirect, "no dearer than a packet for each")
 		every, one := reached(t, place, plan{extent: e, spelledOut: make([]bool, len(whereDims(e)))}, members)
 		if place.PerProcess <= 1 {
-			require.LessOrEqual(t, cost, one*costPublish+len(every)*costDelivery, "no more than to tell all")
+			require.LessOrEqual(t, cost, one*costPublish+len(every)*costDelivery, "no dearer than one packet for all")
 		}
 	})
 }

@@ -32,8 +32,8 @@ func TestCast_reachesAHundredThousandRanks(t *testing.T) {
 	if !testkit.Long() && !*update {
 		small := Placement{Mesh: testMesh, Extent: shape.Of("host", 1_250).With("gpu", 8), PerHost: 8,
 			PerProcess: 8}
-		flies(t, small, modeFold, 16)
-		flies(t, small, modeCollect, 16)
+		measureRow(t, small, modeFold, 16)
+		measureRow(t, small, modeCollect, 16)
 		return
 	}
 	rows := []string{
@@ -53,7 +53,7 @@ func TestCast_reachesAHundredThousandRanks(t *testing.T) {
 		if (c.perProcess == 1 || c.arity != 16) && !*update { // they take a while
 			continue
 		}
-		rows = append(rows, flies(t, Placement{Mesh: testMesh, Extent: extent, PerHost: 8,
+		rows = append(rows, measureRow(t, Placement{Mesh: testMesh, Extent: extent, PerHost: 8,
 			PerProcess: c.perProcess}, c.mode, c.arity))
 	}
 	text, err := os.ReadFile(table)
@@ -68,12 +68,12 @@ func TestCast_reachesAHundredThousandRanks(t *testing.T) {
 		return
 	}
 	for _, row := range rows {
-		require.Contains(t, old, row, "go test -run %s ./cast -cast.table writes it anew", t.Name())
+		require.Contains(t, old, row, "go test -run %s ./cast -cast.table rewrites it", t.Name())
 	}
 }
 
-// flies is one row.
-func flies(t *testing.T, place Placement, m mode, arity int) string {
+// measureRow is one row.
+func measureRow(t *testing.T, place Placement, m mode, arity int) string {
 	h := header{Region: place.Extent.Region(), Mode: m, Arity: arity,
 		ReplyPort: subjects.ProcID{Mesh: testMesh}.Actor("client").Port("_1").String(), Reducer: nameSum}
 	f := newFlight(h.tree(place), m, 1)

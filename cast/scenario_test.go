@@ -32,7 +32,7 @@ func TestRouter_scenarios(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			script, err := os.ReadFile(file)
 			require.NoError(t, err)
-			got := goesHome(t, string(script))
+			got := playReplies(t, string(script))
 			if *traces {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 				return
@@ -42,7 +42,7 @@ func TestRouter_scenarios(t *testing.T) {
 	}
 }
 
-func goesHome(t *testing.T, script string) string {
+func playReplies(t *testing.T, script string) string {
 	s := &scenario{T: t, tree: tree{placement: Placement{Mesh: testMesh, PerHost: 1}, arity: 2}, mode: modeFold}
 	for line := range strings.Lines(script) {
 		if strings.HasPrefix(line, "\t") {
@@ -211,7 +211,7 @@ func (s *scenario) sends(from, to subjects.ProcID, c contribution) {
 		fmt.Fprintf(&s.out, ": %s", strings.TrimSpace(p.value.Value.(string)))
 	}
 	for _, f := range c.failed {
-		fmt.Fprintf(&s.out, "; %s %s", spell(f.Ranks), actor.FromWire(f.Error).Text)
+		fmt.Fprintf(&s.out, "; %s %s", formatRanks(f.Ranks), actor.FromWire(f.Error).Text)
 	}
 	s.out.WriteString("\n")
 }
@@ -226,7 +226,7 @@ func (s *scenario) known() string {
 	}
 	var all []string
 	for _, what := range slices.Sorted(maps.Keys(by)) {
-		all = append(all, spell(ranksOf(by[what]))+" "+what)
+		all = append(all, formatRanks(ranksOf(by[what]))+" "+what)
 	}
 	if got := strings.TrimSpace(s.flight.result()); got != "" {
 		all = append(all, "folded to "+got)
@@ -234,8 +234,8 @@ func (s *scenario) known() string {
 	return strings.Join(all, ", ")
 }
 
-// spell is ranks as views reads them.
-func spell(rs shape.Ranks) string {
+// formatRanks is ranks as views reads them.
+func formatRanks(rs shape.Ranks) string {
 	var all []string
 	for _, s := range rs.Runs() {
 		if s.Count == 1 {

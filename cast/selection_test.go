@@ -94,7 +94,7 @@ func TestSelect_composesWithThrottleProgressAndSelection(t *testing.T) {
 	require.NoError(t, err)
 	text, err = cast.Reduce(testkit.Soon(t), cast.Select(c.some(t, "host=0 | gpu=3"), last), name, "n", concat)
 	require.NoError(t, err)
-	require.Equal(t, "n2 n3 n7 n11", text, "the ranks that are in both")
+	require.Equal(t, "n2 n3 n7 n11", text, "the ranks in both")
 }
 
 func TestSelect_refusesOtherMeshesAndNoRanks(t *testing.T) {

@@ -47,7 +47,7 @@ func TestReroute_silentRankFailsNoOther_CAST6(t *testing.T) {
 		if rapid.Bool().Draw(t, "goes on in time") {
 			f.todo = append(f.todo, goesOn)
 		}
-		f.givesUp()
+		f.endWaits()
 		f.once(t, func(view int) bool { return tr.aggregatorAt(view) == one })
 		goesOn()
 		f.run()
@@ -62,13 +62,13 @@ func TestReroute_partialLateReplyReplacesNoOther_CAST6(t *testing.T) {
 		tr := anyTree(t)
 		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"),
 			rapid.Uint64().Draw(t, "seed"))
-		one, found := f.slows(t)
+		one, found := f.pickSlow(t)
 		if !found {
 			return
 		}
 		f.stopped = map[subjects.ProcID][]func(){one: nil}
 		f.run()
-		f.givesUp()
+		f.endWaits()
 		only := func(view int) bool { return tr.aggregatorAt(view) == one }
 		f.once(t, only)
 		later := f.stopped[one]
@@ -93,7 +93,7 @@ func TestReroute_lateAggregatorKeepsNoBypassedRanks_CAST6(t *testing.T) {
 		tr := anyTree(t)
 		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"),
 			rapid.Uint64().Draw(t, "seed"))
-		one, found := f.slows(t)
+		one, found := f.pickSlow(t)
 		if !found {
 			return
 		}
@@ -113,7 +113,7 @@ func TestReroute_lateAggregatorKeepsNoBypassedRanks_CAST6(t *testing.T) {
 			f.run()
 		}
 		f.run()
-		f.givesUp()
+		f.endWaits()
 		f.home.expire(nil)
 		f.once(t, func(view int) bool { return tr.aggregatorAt(view) == one })
 	})
@@ -121,8 +121,8 @@ func TestReroute_lateAggregatorKeepsNoBypassedRanks_CAST6(t *testing.T) {
 
 var noAnswer = &actor.Error{Code: actor.CodeDeadline}
 
-// slows picks a slow process with a folder's duty.
-func (f *flight) slows(t *rapid.T) (one subjects.ProcID, found bool) {
+// pickSlow picks a slow process with a folder's duty.
+func (f *flight) pickSlow(t *rapid.T) (one subjects.ProcID, found bool) {
 	var below []subjects.ProcID
 	for id, p := range f.procs {
 		if j := newJob(f.tree, f.mode, p.views[0]); len(j.ancestors) > 0 {

@@ -61,11 +61,12 @@ func TestThrottled_regionWithStepsKeepsItsRanks(t *testing.T) {
 func TestThrottled_batchesAreSequential(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	var most, n atomic.Int32
-	for _, r := range cast.Stream(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{BatchSize: 2}), note, 1) {
+	slow := cast.Throttled(c.members, cast.Throttle{BatchSize: 2})
+	for _, r := range cast.Stream(testkit.Soon(t), slow, note, 1) {
 		require.NoError(t, r.Err)
 		most.Store(max(most.Load(), int32(len(c.All(nil)))-n.Add(1)))
 	}
-	require.LessOrEqual(t, most.Load(), int32(1), "at most the other of its batch had been told")
+	require.LessOrEqual(t, most.Load(), int32(1), "at most the other rank of its batch had it")
 	require.Len(t, c.Take(t, 8), 8)
 }
 
@@ -108,7 +109,7 @@ func TestThrottled_percentAsksASubset(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, batches[0], 2)
 	got, err := cast.Aggregate(testkit.Soon(t), some, who, actor.None{}, cast.Collect[int]())
-	require.NoError(t, err, "who is left out is not missing")
+	require.NoError(t, err, "ranks outside the sample are not missing")
 	require.Equal(t, batches[0], got)
 	for range 20 {
 		rank, err := cast.Choose(testkit.Soon(t), some, who, actor.None{})
@@ -125,7 +126,7 @@ func TestThrottled_deadRankCountsAsFailure(t *testing.T) {
 		waiting <- err
 	}()
 	c.Take(t, 1) // rank 2 has it and says nothing
-	c.die(2)
+	c.publishEnd(2)
 	require.ErrorIs(t, <-waiting, actor.ErrProcDead)
 	_, err := cast.Gather(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{BatchSize: 1, MaxFailures: 1}),
 		who, actor.None{})
@@ -144,7 +145,8 @@ func TestThrottled_cancelledCallerAsksNoMoreRanks(t *testing.T) {
 		c.Take(t, 1) // rank 1 waits
 		cancel()
 	}()
-	_, err := cast.Gather(ctx, cast.Throttled(c.members, cast.Throttle{BatchSize: 2, BatchDelay: time.Hour}), wait, 1)
+	slow := cast.Throttled(c.members, cast.Throttle{BatchSize: 2, BatchDelay: time.Hour})
+	_, err := cast.Gather(ctx, slow, wait, 1)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "· not asked 6 [")
 	require.Regexp(t, `(rank 1 \(host=0/2,gpu=1/4\)|2 ranks \[host=0,gpu=0:2\]): the caller gave up`,

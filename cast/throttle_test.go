@@ -20,9 +20,9 @@ import (
 func anyThrottle(t *rapid.T) Throttle {
 	return Throttle{
 		BatchSize: rapid.IntRange(0, 5).Draw(t, "batch"), PerHost: rapid.IntRange(0, 3).Draw(t, "per host"),
-		Canary: rapid.Bool().Draw(t, "canary"), SamplePercent: rapid.SampledFrom([]float64{0, 0.1, 10, 33.3, 50, 100}).
-			Draw(t, "percent"),
-		Seed: rapid.Uint64().Draw(t, "seed"),
+		Canary:        rapid.Bool().Draw(t, "canary"),
+		SamplePercent: rapid.SampledFrom([]float64{0, 0.1, 10, 33.3, 50, 100}).Draw(t, "percent"),
+		Seed:          rapid.Uint64().Draw(t, "seed"),
 	}
 }
 
@@ -104,7 +104,8 @@ func TestThrottle_smallerPercentIsASubsetForTheSameSeed(t *testing.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		small, large := rapid.Float64Range(0.1, 100).Draw(t, "small"), 0.0
 		large = rapid.Float64Range(small, 100).Draw(t, "large")
-		few, more := Throttle{SamplePercent: small, Seed: seed}.sample(r), Throttle{SamplePercent: large, Seed: seed}.sample(r)
+		few := Throttle{SamplePercent: small, Seed: seed}.sample(r)
+		more := Throttle{SamplePercent: large, Seed: seed}.sample(r)
 		share := float64(region.NumRanks()) * small / 100
 		require.True(t, float64(len(few)) > share-0.001 && float64(len(few)) < share+1, "%d of %v", len(few), share)
 		require.Equal(t, few, Throttle{SamplePercent: small, Seed: seed}.sample(r), "reproducible")
@@ -118,7 +119,8 @@ func TestThrottle_smallerPercentIsASubsetForTheSameSeed(t *testing.T) {
 	r := Target{Region: shape.Of("gpu", 1000).Region()}
 	require.Equal(t, []int{587, 806, 928}, Throttle{SamplePercent: 0.3, Seed: 42}.sample(r),
 		"the same in every version")
-	require.NotEqual(t, Throttle{SamplePercent: 10, Seed: 1}.sample(r), Throttle{SamplePercent: 10, Seed: 2}.sample(r))
+	require.NotEqual(t,
+		Throttle{SamplePercent: 10, Seed: 1}.sample(r), Throttle{SamplePercent: 10, Seed: 2}.sample(r))
 }
 
 func TestThrottle_percentRoundsUpToAtLeastOne(t *testing.T) {
@@ -294,7 +296,7 @@ func TestThrottle_stopsAtMaxFailures(t *testing.T) {
 
 		last, err := play(t.Context(), Throttle{BatchSize: 4, MaxFailures: 1}, &script{bad: []int{7}})
 		require.NoError(t, err)
-		require.Empty(t, last.coverage().NotAsked, "who fails last stops nobody")
+		require.Empty(t, last.coverage().NotAsked, "a failure in the last batch stops nothing")
 	})
 }
 

@@ -88,7 +88,7 @@ func (f *flight) arrives(id subjects.ProcID, view int) {
 	p := f.procs[id]
 	p.start(newJob(f.tree, f.mode, view))
 	for dead := range p.seen {
-		f.loses(p, dead)
+		f.failProcess(p, dead)
 	}
 	for _, v := range p.views {
 		answers := func() {
@@ -155,8 +155,8 @@ func (f *flight) ids() []subjects.ProcID {
 	return slices.SortedFunc(maps.Keys(f.procs), subjects.ProcID.Compare)
 }
 
-// loses fails the ranks of a dead process.
-func (f *flight) loses(p *process, id subjects.ProcID) {
+// failProcess fails the ranks of a dead process.
+func (f *flight) failProcess(p *process, id subjects.ProcID) {
 	p.failProc(id, errGone)
 }
 
@@ -182,7 +182,7 @@ func (f *flight) endProcess(id subjects.ProcID) {
 				f.pass(other)
 			}
 			if !p.done {
-				f.loses(p, id)
+				f.failProcess(p, id)
 			}
 			f.check(other)
 		})
@@ -198,9 +198,9 @@ func (f *flight) at(id subjects.ProcID, do func()) {
 	do()
 }
 
-// givesUp ends the waits, from the lowest process up: each first reroutes around silent ones, then
+// endWaits ends the waits, from the lowest process up: each first reroutes around silent ones, then
 // gives up.
-func (f *flight) givesUp() {
+func (f *flight) endWaits() {
 	ids := f.ids()
 	slices.SortStableFunc(ids, func(a, b subjects.ProcID) int {
 		return len(f.procs[b].job.ancestors) - len(f.procs[a].job.ancestors)
@@ -214,7 +214,7 @@ func (f *flight) givesUp() {
 			p.rerouted, p.state.rerouted = true, true
 			f.asksAround(silentNodes(f.tree, f.tree.nodes(p.job.hostEnd, p.job.hi), p.state.isPending))
 			f.run()
-			f.happens()
+			f.wakeSilent()
 		}
 		if !p.done {
 			p.state.expire(noAnswer)
@@ -225,11 +225,11 @@ func (f *flight) givesUp() {
 	f.home.rerouted = true
 	f.asksAround(silentNodes(f.tree, f.tree.roots(f.mode), f.home.isPending))
 	f.run()
-	f.happens()
+	f.wakeSilent()
 }
 
-// happens wakes the silent process after those below it have answered past it.
-func (f *flight) happens() {
+// wakeSilent wakes the silent process after those below it have answered past it.
+func (f *flight) wakeSilent() {
 	if f.meanwhile == nil || f.slow == (subjects.ProcID{}) ||
 		!slices.Contains(f.procs[f.slow].bypassed, f.tree.aggregatorAt(f.procs[f.slow].job.ancestors[0])) {
 		return
@@ -330,7 +330,7 @@ func TestTree_repliesFoldOnceInRankOrder_CAST5(t *testing.T) {
 		require.Equal(t, want.String(), f.result())
 		require.Zero(t, f.home.pending)
 		require.Equal(t, meant, f.home.coverage().Answered)
-		require.Equal(t, len(f.procs), f.messages, "each process says one word")
+		require.Equal(t, len(f.procs), f.messages, "one message of each process")
 		for id, n := range f.received {
 			switch most := tr.arity + tr.placement.PerHost/tr.placement.PerProcess - 1; {
 			case m == modeFold && !id.IsValid() && tr.singleRoot:
@@ -355,7 +355,7 @@ func TestTree_deathsNeverLoseOrDuplicateLiveRanks_CAST6(t *testing.T) {
 			}
 		}
 		f.run()
-		require.Zero(t, f.home.pending, "nobody waits in vain")
+		require.Zero(t, f.home.pending, "no rank is pending")
 		got := strings.Fields(f.result())
 		require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }),
 			"in rank order: %s", got)

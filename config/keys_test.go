@@ -26,7 +26,7 @@ func TestKeys_haveUniqueNamesAndVariables(t *testing.T) {
 		require.Regexp(t, form, k.Name)
 		require.Regexp(t, `^CASTNET_[A-Z]+(_[A-Z]+)+$`, k.Env)
 		require.NotContains(t, names, k.Name)
-		require.NotContains(t, variables, k.Env, "%s: two names that differ in dots and dashes alone", k.Name)
+		require.NotContains(t, variables, k.Env, "%s: two names with only different dots and dashes", k.Name)
 		names[k.Name], variables[k.Env] = true, true
 		require.NotEmpty(t, k.Doc, k.Name)
 		require.NotContains(t, k.Doc, "\n", "%s: one line", k.Name)

@@ -206,8 +206,8 @@ func one(n int, p agent.Phase, why string) agent.Overlay {
 	return agent.Overlay{{First: 0, Count: n, Status: agent.Status{Phase: p, Reason: why}}}
 }
 
-// stops counts the stop requests at a host, by either connection.
-func (h *fakeHost) stops() int { return h.count("stop") + h.count("urgent stop") }
+// stopCount counts the stop requests at a host, by either connection.
+func (h *fakeHost) stopCount() int { return h.count("stop") + h.count("urgent stop") }
 
 // stoppedOnce requires one stop at each host: in its order among the data, and by the control
 // connection once at most (AGT-11). The reply to a later request shows that all have come.
@@ -247,7 +247,7 @@ func TestListEvents_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	early := subscribes(t, r.p, ref)
+	early := subscribe(t, r.p, ref)
 	code := 3
 	died := actor.Event{
 		Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: 1,
@@ -270,10 +270,10 @@ func TestListEvents_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 		return down
 	}, 20*time.Second,
 		time.Millisecond,
-		"the process knows it, behind what the proc had said")
+		"the process knows the death, after the proc's messages")
 
-	late := subscribes(t, r.p, ref)
-	require.Equal(t, died, testkit.Next(t, late), "with everything that was said of it")
+	late := subscribe(t, r.p, ref)
+	require.Equal(t, died, testkit.Next(t, late), "with all details of the event")
 	_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 	require.NoError(t, err)
 	for _, said := range []<-chan actor.Event{early, late} {
@@ -312,7 +312,7 @@ func TestLease_renewalReportsMissedEnds_CTL4(t *testing.T) {
 		r.hosts[1].lost = []int{3}
 		ref := r.own(t, r.spec)
 		create(t, ref)
-		e := testkit.Next(t, subscribes(t, r.p, ref))
+		e := testkit.Next(t, subscribe(t, r.p, ref))
 		require.Equal(t, 3, e.Rank)
 		require.Contains(t, e.Reason, "nobody heard")
 	})
@@ -347,7 +347,7 @@ func TestCreate_failureNamesTheHost_CTL8(t *testing.T) {
 	stopped, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
 	require.NoError(t, err)
 	require.Equal(t, o, stopped, "there is nothing to stop")
-	require.Zero(t, r.hosts[0].stops())
+	require.Zero(t, r.hosts[0].stopCount())
 }
 
 func TestCreate_silentHostDelaysNothingForever_CTL8(t *testing.T) {

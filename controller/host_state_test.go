@@ -36,7 +36,7 @@ func hostsOf(t *testing.T, n int) Spec {
 	return Spec{Procs: meshOf(t, extent, 1), Region: extent.Region(), Name: "mine", Hosts: true}
 }
 
-func (s *hostScenario) hear(verb string, args []string) string {
+func (s *hostScenario) applyLine(verb string, args []string) string {
 	var x hostEffects
 	why := strings.Join(args, " ")
 	switch verb {

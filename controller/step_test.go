@@ -33,8 +33,8 @@ func TestStep_scenarios(t *testing.T) { // CTL-6, CTL-8
 
 // script is a scenario that applies lines.
 type script interface {
-	// hear applies one line and returns its trace.
-	hear(verb string, args []string) string
+	// applyLine applies one line and returns its trace.
+	applyLine(verb string, args []string) string
 }
 
 // play plays the files of a pattern, each from its beginning.
@@ -54,7 +54,7 @@ func play(t *testing.T, pattern string, begin func(*testing.T) script) {
 				}
 				got.WriteString(line)
 				if f := strings.Fields(line); len(f) > 0 && f[0] != "#" {
-					got.WriteString(s.hear(f[0], f[1:]))
+					got.WriteString(s.applyLine(f[0], f[1:]))
 				}
 			}
 			if *update {
@@ -75,7 +75,7 @@ type scenario struct {
 // began is the time at which a scenario begins.
 func began() time.Time { return time.Unix(1, 0) }
 
-func (s *scenario) hear(verb string, args []string) string {
+func (s *scenario) applyLine(verb string, args []string) string {
 	var x effects
 	switch verb {
 	case "procs": // hosts per-host [policy spares…]

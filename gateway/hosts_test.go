@@ -36,14 +36,14 @@ func TestGateway_findsAMeshOnceKnownHostsAnswered_GW5(t *testing.T) {
 	s.spawn(2)
 	require.Equal(t, "[0,1]", string(s.ask("get", "").Data))
 	s.gateway.directory.mu.Lock()
-	require.Nil(t, s.gateway.directory.lastFullScan, "nobody waited for more hosts")
+	require.Nil(t, s.gateway.directory.lastFullScan, "no full scan was made")
 	s.gateway.directory.mu.Unlock()
 
 	nope, err := s.client.Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.cast.nope.probe.get.u-anon.x"})
 	require.NoError(t, err)
 	require.Equal(t, "404", code(nope))
 	s.gateway.directory.mu.Lock()
-	require.NotNil(t, s.gateway.directory.lastFullScan, "that there is no such mesh is the word of all")
+	require.NotNil(t, s.gateway.directory.lastFullScan, "a missing mesh needs a full scan")
 	s.gateway.directory.mu.Unlock()
 }
 
@@ -105,7 +105,7 @@ func TestGateway_forgetsASilentlyLostHost(t *testing.T) {
 	s.gateway.hosts.noteAlive(gone, time.Now().Add(-time.Minute))
 	s.spawn(1)
 	require.Equal(t, "[0]", string(s.ask("get", "").Data),
-		"the others are asked again, and for who else there is")
+		"the others are asked again, and a scan looks for more hosts")
 	s.awaitHosts("a")
 }
 

@@ -75,7 +75,7 @@ func TestGateway_announcesItsLeaveAfterItsReplies_GW4(t *testing.T) {
 		case got := <-heard:
 			require.Equal(t, want, got)
 		case <-time.After(patience):
-			require.FailNow(t, "not said: "+want)
+			require.FailNow(t, "not published: "+want)
 		}
 		if i == 0 {
 			require.NoError(t, s.gateway.Close(t.Context()))
@@ -178,9 +178,9 @@ func TestGateway_aloneSendsNoClaims(t *testing.T) {
 	s.ask("get", "")
 	select {
 	case claimed := <-heard:
-		require.Contains(t, claimed, `"id":2,`, "the first one is said to nobody")
+		require.Contains(t, claimed, `"id":2,`, "the first one is not announced")
 	case <-time.After(patience):
-		require.FailNow(t, "nothing is claimed")
+		require.FailNow(t, "no claim")
 	}
 }
 

@@ -69,7 +69,7 @@ func onServer(t *testing.T, o embed.Options) *cluster {
 	c.server, err = embed.Start(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(c.server.Shutdown)
-	c.overheard(t, heardBy)
+	c.addListener(t, heardBy)
 	return c
 }
 

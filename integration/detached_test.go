@@ -67,7 +67,7 @@ func detached(t *testing.T, conn *mesh.Net) (d system.DetachedState, ok bool) {
 
 // The mesh of the demo outlives its command, and the hostd that owned it.
 func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	c := newClusterOn(t, embed.Options{Token: token, JetStream: true}, "a", "b")
 	conn := c.connect(t)
@@ -90,7 +90,7 @@ func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
 	require.Len(t, before, 4)
 
 	first.kill(t)
-	require.Equal(t, want, s.count(folder), "nobody needs its owner to cast")
+	require.Equal(t, want, s.count(folder), "casts need no owner")
 	require.Eventually(t, func() bool {
 		d, ok := detached(t, conn)
 		return ok && d.Claim.Epoch == 3

@@ -44,7 +44,7 @@ func TestRunningHosts_areAttachedTakenAndShutDown(t *testing.T) {
 		require.Zero(t, n.Exit(t), n.Said())
 		n.killed = true // it need not be told to stop
 	}
-	require.NoError(t, hosts.Shutdown(t.Context(), "again"), "what is gone is gone")
+	require.NoError(t, hosts.Shutdown(t.Context(), "again"), "a second shutdown succeeds")
 }
 
 // answersFrom asks each actor for its identity, and requires the expected one.

@@ -40,7 +40,7 @@ func ask(t *testing.T, nc *nats.Conn, subject, body string, replies int) map[str
 }
 
 func TestForeignCast_reachesEveryRankInJSON(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs := spawn(t, c.connect(t), 4)
@@ -75,7 +75,7 @@ func TestForeignCast_reachesEveryRankInJSON(t *testing.T) {
 }
 
 func TestForeignCast_badRequestGetsAnError(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs := spawn(t, c.connect(t), 2)
@@ -96,6 +96,6 @@ func TestForeignCast_badRequestGetsAnError(t *testing.T) {
 		}
 	}
 	done, err := counting.Look(t.Context(), m)
-	require.NoError(t, err, "nobody died of it")
+	require.NoError(t, err, "no proc died")
 	require.Zero(t, done)
 }

@@ -85,7 +85,7 @@ func (g *gatewayed) one(to, body string, headers ...string) *nats.Msg {
 }
 
 func TestGateway_answersTheNATSCommand(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a", "b")
 	whole := map[string]string{"Castnet-Asked": "4", "Castnet-Answered": "4", "Castnet-Failed": "0",
@@ -126,7 +126,7 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	require.Equal(t, "404", refused[0].header[actor.HeaderErrorCode])
 	require.Equal(t, "nil body", refused[1].body)
 	require.Equal(t, "0", refused[1].header["Castnet-Asked"])
-	require.Less(t, time.Since(began), time.Minute, "nobody waits for more")
+	require.Less(t, time.Since(began), time.Minute, "no wait for further answers")
 
 	one := g.req(subject("get"), "", "-H", "Castnet-Collect:choose", "-H", "Castnet-Region:host=1,gpu=1")
 	require.Equal(t, "6", one[0].body)
@@ -138,7 +138,7 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	require.Equal(t, "4", sent.Header.Get("Castnet-Asked"))
 	require.NotContains(t, sent.Header, "Castnet-Answered")
 	require.Equal(t, "26", string(g.one(subject("get"), "", "Castnet-Reduce", "sum").Data),
-		"what was sent came before what is asked now")
+		"sends arrived before the later request")
 
 	cbor := g.one(subject("add"), "\x18\x2a", "Content-Type", "application/cbor")
 	require.Equal(t, "application/cbor", cbor.Header.Get("Content-Type"))
@@ -148,7 +148,7 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 }
 
 func TestGateway_answersBadRequests(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a")
 	for name, bad := range map[string]struct {
@@ -181,7 +181,7 @@ func TestGateway_answersBadRequests(t *testing.T) {
 }
 
 func TestGateway_namesDeadAndSilentRanks(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a", "b")
 	g.one(subject("add"), "1")
@@ -245,7 +245,7 @@ func (g *gatewayed) hostOf(id string) string {
 }
 
 func TestGateway_anotherAnswersWhenOneDiesDuringACast(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	for _, collect := range []string{"stream", "gather", "reduce"} {
 		t.Run(collect, func(t *testing.T) {
@@ -288,7 +288,7 @@ func diesDuringACast(t *testing.T, collect string) {
 		end, err := replies.NextMsg(testkit.Patience)
 		require.NoError(t, err)
 		require.Empty(t, end.Data, "the end of a stream")
-		require.NotContains(t, end.Header, "Castnet-Asked", "that is not known")
+		require.NotContains(t, end.Header, "Castnet-Asked", "the coverage is not known")
 	}
 	_, err = replies.NextMsg(3 * time.Second)
 	require.ErrorIs(t, err, nats.ErrTimeout, "one of the two that live answers")

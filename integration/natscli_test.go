@@ -130,7 +130,7 @@ func answers(out string) (all []answer) {
 }
 
 func TestNATSCommand_castsToAllRanksAndToASlice(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	c := newCaster(t)
 	for rank, a := range c.cast("add", "_-_", "5", 4, "-H", "Rank:7") {
@@ -146,7 +146,7 @@ func TestNATSCommand_castsToAllRanksAndToASlice(t *testing.T) {
 	}
 	region := c.cast("get", "_-_", "", 2, "-H", "Castnet-Region:gpu=1")
 	require.Equal(t, []string{"5", "5"}, []string{region[1].body, region[3].body},
-		"ranks of a region that is no token")
+		"ranks of a region without a token")
 	require.Contains(t, c.request(c.actor, "get", "_-_", "", 4, "-H", "Castnet-Reduce:sum"),
 		"or a cast through the gateway")
 	for rank, a := range c.cast("add", "0-_", "\x18\x2a", 2, "-H", "Content-Type:application/cbor") {
@@ -165,7 +165,7 @@ func TestNATSCommand_castsToAllRanksAndToASlice(t *testing.T) {
 }
 
 func TestNATSCommand_errorsUseTheRequestsFormat(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	c := newCaster(t)
 	const asCBOR = "Content-Type:application/cbor"
@@ -200,6 +200,6 @@ func TestNATSCommand_errorsUseTheRequestsFormat(t *testing.T) {
 		}
 	}
 	for rank, a := range c.cast("get", "_-_", "", 4) {
-		require.Equal(t, "0", a.body, "rank %d counted what was wrong", rank)
+		require.Equal(t, "0", a.body, "rank %d counted a bad message", rank)
 	}
 }

@@ -34,7 +34,7 @@ func TestBadProgram_errorNamesHostAndPath(t *testing.T) {
 		require.Equal(t, []string{a, b}, []string{failed.Failed[0].Host, failed.Failed[1].Host})
 		require.ErrorContains(t, err, want)
 	}
-	require.Empty(t, c.procs(t), "nothing is half started")
+	require.Empty(t, c.procs(t), "a failed spawn leaves no procs")
 }
 
 func TestForbiddenProgram_refusalNamesTheFlag(t *testing.T) {

@@ -82,7 +82,7 @@ func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 	require.Len(t, testmesh.PIDs(t, conn, procs.ID().String()), 4, "the procs have another owner")
 	for _, err := range kept.Via(conn).Watch(testkit.Soon(t)) {
 		var gone *mesh.ControllerError
-		require.ErrorAs(t, err, &gone, "and whoever asks is told whom to blame")
+		require.ErrorAs(t, err, &gone, "and the caller's error names the cause")
 	}
 }
 

@@ -40,7 +40,7 @@ func TestTutorial_eachCommandPrintsWhatThePageSays(t *testing.T) {
 	).Replace(string(text))
 	r := &reader{home: t.TempDir(), env: tutorialEnvironment(t)}
 	blocks := tutorialBlock.FindAllStringSubmatch(page, -1)
-	require.Len(t, blocks, strings.Count(page, "\n```")/2, "blocks that are not closed or read")
+	require.Len(t, blocks, strings.Count(page, "\n```")/2, "blocks without an end or a reader")
 	printed := ""
 	for _, b := range blocks {
 		mark, language, body := b[1], b[2], b[3]
@@ -51,14 +51,14 @@ func TestTutorial_eachCommandPrintsWhatThePageSays(t *testing.T) {
 		case mark == "stays":
 			r.start(t, body)
 		case language == "sh":
-			require.Empty(t, printed, "output that the page does not show")
+			require.Empty(t, printed, "output missing on the page")
 			printed = r.run(t, body)
 		default:
 			require.Equal(t, body, printed)
 			printed = ""
 		}
 	}
-	require.Empty(t, printed, "output that the page does not show")
+	require.Empty(t, printed, "output missing on the page")
 	require.NoDirExists(t, filepath.Join(r.home, "tally"))
 }
 

@@ -123,7 +123,7 @@ func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 				require.Equal(t, agent.Running, s.Status.Phase)
 			}
 			require.NoError(t, hosts.Shutdown(t.Context(), "done"))
-			require.NoError(t, hosts.Shutdown(t.Context(), "again"), "what is gone is gone")
+			require.NoError(t, hosts.Shutdown(t.Context(), "again"), "a second shutdown succeeds")
 			_, err = hosts.Describe(t.Context())
 			var gone *mesh.HostsError
 			require.ErrorAs(t, err, &gone)
@@ -242,7 +242,7 @@ func TestShutdown_canBeRepeatedAfterAPartialOne_MESH5(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, hosts.Shutdown(t.Context(), "done"), "not now")
 	require.NoError(t, hosts.Shutdown(t.Context(), "again"))
-	require.Equal(t, 2, s.closed, "what failed was done again")
+	require.Equal(t, 2, s.closed, "the failed close was repeated")
 	require.NoError(t, hosts.Shutdown(t.Context(), "and again"))
 	require.Equal(t, 2, s.closed)
 	require.NoError(t, started.Close(t.Context()))
@@ -285,7 +285,7 @@ func TestTake_onlyTheOwnerShutsDownAHost(t *testing.T) { // HOST-9
 	err = others.Take(t.Context())
 	var refused *mesh.HostsError
 	require.ErrorAs(t, err, &refused)
-	require.Len(t, refused.Failed, 1, "the one that has an owner is named")
+	require.Len(t, refused.Failed, 1, "the owned host is named")
 	require.Equal(t, h.Hosts()[0], refused.Failed[0].Host)
 	require.ErrorContains(t, err, "is owned by")
 	infos, err := others.Describe(t.Context())
@@ -301,7 +301,7 @@ func TestTake_onlyTheOwnerShutsDownAHost(t *testing.T) { // HOST-9
 	require.NoError(t, err)
 	require.ErrorContains(t, h.Release(t.Context()), "is owned by")
 	require.NoError(t, others.Release(t.Context()))
-	require.NoError(t, others.Take(t.Context()), "of nobody's")
+	require.NoError(t, others.Take(t.Context()), "hosts without an owner")
 	require.NoError(t, other.Close(t.Context()))
-	require.NoError(t, h.Take(t.Context()), "whose owner has closed its Net")
+	require.NoError(t, h.Take(t.Context()), "the former owner has closed its Net")
 }

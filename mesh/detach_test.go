@@ -75,7 +75,7 @@ func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH14(t *testing.T) {
 	require.ErrorAs(t, err, &stale)
 	require.EqualValues(t, 1, stale.Requested.Epoch)
 	require.Equal(t, agent.Claim{Epoch: 2, Owner: held.Procs.Describe().Owner}, stale.Current,
-		"what was expected, and who owns it")
+		"the expected epoch, and the owner")
 	_, err = first.Adopt(t.Context(), "nobody", 0)
 	require.ErrorAs(t, err, new(*mesh.NotFoundError))
 
@@ -100,10 +100,10 @@ func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH14(t *testing.T) {
 	looked, err := second.Lookup(t.Context(), "words")
 	require.NoError(t, err)
 	var lost *mesh.LostActorsError
-	require.ErrorAs(t, looked.Restart(t.Context(), mesh.RollingRestart{}), &lost, "nobody owns its actors")
+	require.ErrorAs(t, looked.Restart(t.Context(), mesh.RollingRestart{}), &lost, "its actors have no owner")
 	require.Equal(t, before, c.pids(t, procs))
 	require.NoError(t, looked.Restart(t.Context(), mesh.RollingRestart{Reason: "new data", Force: true}),
-		"its owner starts its ranks anew")
+		"its owner restarts its ranks")
 	anew := c.pids(t, procs)
 	for rank, pid := range before {
 		require.NotEqual(t, pid, anew[rank])
@@ -113,7 +113,7 @@ func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH14(t *testing.T) {
 	theirs, err := second.Adopt(t.Context(), "words", 0)
 	require.NoError(t, err)
 	leave()
-	require.Equal(t, before, c.pids(t, procs), "whoever had it before ends alone")
+	require.Equal(t, before, c.pids(t, procs), "the former owner's end leaves the mesh")
 	require.NoError(t, theirs.Stop(t.Context()))
 	require.Empty(t, c.pids(t, procs))
 }
@@ -206,7 +206,7 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH14(t *testing.T) {
 		_, err = system.Confirm.Call(t.Context(), ctl, a.asked)
 		require.NotNil(t, agent.AsFenced(err), "too late: %v", err)
 		if i == 1 {
-			testkit.Until(t, "the hosts obey the system again", func() bool { return c.heard(t, a.procs, 4) })
+			testkit.Until(t, "the hosts obey the system again", func() bool { return c.hostsKnow(t, a.procs, 4) })
 			require.Error(t, a.claimed.Stop(t.Context()))
 		}
 		var again mesh.ProcMesh
@@ -220,8 +220,8 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH14(t *testing.T) {
 	require.Empty(t, c.detached(t))
 }
 
-// heard reports whether the hosts know the owner of an epoch.
-func (c *cluster) heard(t *testing.T, p mesh.ProcMesh, epoch uint64) bool {
+// hostsKnow reports whether the hosts know the owner of an epoch.
+func (c *cluster) hostsKnow(t *testing.T, p mesh.ProcMesh, epoch uint64) bool {
 	t.Helper()
 	all, err := c.Meshes(t.Context())
 	require.NoError(t, err)

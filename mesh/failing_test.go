@@ -63,7 +63,7 @@ func refused(t *testing.T, c *cluster, hosts mesh.HostMesh, s mesh.SpawnSpec) ma
 	all, err := c.MeshesOn(t.Context(), hosts.Hosts())
 	require.NoError(t, err)
 	for _, m := range all {
-		require.False(t, m.Alive(), "what was started is stopped")
+		require.False(t, m.Alive(), "started ranks are stopped")
 	}
 	return by
 }

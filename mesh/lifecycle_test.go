@@ -46,7 +46,7 @@ func await(t *testing.T, told <-chan actor.Event, step string) actor.Event {
 				return e
 			}
 		case <-time.After(20 * time.Second):
-			require.FailNow(t, "it is not told", step)
+			require.FailNow(t, "no event", step)
 		}
 	}
 }

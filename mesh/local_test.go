@@ -56,7 +56,7 @@ func TestSpawn_localProcsShareProcessAndConnections(t *testing.T) {
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 3))
 	require.NoError(t, err)
 	require.Equal(t, 3, procs.Describe().PerProcess)
-	require.Empty(t, casts, "there is one server, which knows what they have subscribed")
+	require.Empty(t, casts, "one server knows all subscriptions")
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", 1)
 	require.NoError(t, err)
 	sum, err := cast.Reduce(t.Context(), counters, add, 1, cast.Sum[int64]())

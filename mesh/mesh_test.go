@@ -256,7 +256,7 @@ func TestLookup_findsMeshesOfOtherPrograms(t *testing.T) {
 	_, err = crash.Call(t.Context(), found.Slice("gpu", 1, 2).Ref(0), actor.None{})
 	require.Error(t, err)
 	for _, w := range ends {
-		require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, w), "who has found them hears of them")
+		require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, w), "a found mesh can be watched")
 	}
 	_, err = mesh.Find[*Counter](t.Context(), procs.Slice("gpu", 1, 2), "counters")
 	require.ErrorContains(t, err, `actor mesh "counters" has ended on [host=0,gpu=1]: `)
@@ -297,7 +297,7 @@ func TestHandles_returnErrorsOfBadSlicesAndPoints(t *testing.T) {
 	require.ErrorContains(t, err, `"7"`)
 	half := counters.Slice("gpu", 1, 2)
 	require.True(t, half.Equal(half.Select("gpu=1")), "indices are those of the whole mesh")
-	require.ErrorContains(t, half.Select("gpu=0").Err(), `base rank "0"`, "which is not in the slice")
+	require.ErrorContains(t, half.Select("gpu=0").Err(), `base rank "0"`, "outside the slice")
 	_, err = mesh.Spawn(t.Context(), procs.Slice("x", 0, 1), counter, "c", 0)
 	require.ErrorContains(t, err, `"x"`)
 	require.Error(t, bad.Stop(t.Context()))

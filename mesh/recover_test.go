@@ -50,7 +50,7 @@ func hear(t *testing.T, said <-chan string) string {
 	case s := <-said:
 		return s
 	case <-time.After(20 * time.Second):
-		require.Fail(t, "nothing was said")
+		require.Fail(t, "no change was reported")
 		return ""
 	}
 }
@@ -77,7 +77,7 @@ func TestPolicy_restartBringsBackAKilledProcAndItsActors(t *testing.T) {
 
 	sum, err := cast.Reduce(t.Context(), counters, add, 1, cast.Sum[int64]())
 	require.NoError(t, err)
-	require.EqualValues(t, 44, sum, "all four answer, and the one that came back counts from 10 again")
+	require.EqualValues(t, 44, sum, "all four answer, and the restarted one counts from 10 again")
 	n, err := add.Call(t.Context(), counters.At("host", 1, "gpu", 0), 5)
 	require.NoError(t, err)
 	require.EqualValues(t, 16, n, "a handle follows the rank")

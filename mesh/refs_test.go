@@ -77,7 +77,7 @@ func TestProcMesh_textRoundTripsAndParsingIsStrict(t *testing.T) {
 		bad := strings.Replace(someProcs, from, to, 1)
 		require.Error(t, q.UnmarshalText([]byte(bad)), bad)
 	}
-	require.True(t, p.Equal(q), "what is wrong changes nothing")
+	require.True(t, p.Equal(q), "a bad text changes nothing")
 	_, err = (mesh.ProcMesh{}).MarshalText()
 	require.Error(t, err)
 }

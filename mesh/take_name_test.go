@@ -197,13 +197,13 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH15(t *testing.T) {
 		require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
 	}
 	leave() // or the host begins its world as soon as it can
-	require.Error(t, declare(system.UpsertRequest{}), "and what it asked for before that is answered")
+	require.Error(t, declare(system.UpsertRequest{}), "and its earlier request gets an answer")
 	require.NoError(t, procs.Stop(t.Context()))
 	release := c.takeName(t, "words")
 	stood, leave = stand()
 	defer leave()
 	var taken *mesh.NameTakenError
-	require.ErrorAs(t, declare(system.UpsertRequest{}), &taken, "who begins a mesh of it")
+	require.ErrorAs(t, declare(system.UpsertRequest{}), &taken, "a new mesh of the name")
 	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "program", Holder: c.Proc().ID().String()}, *taken)
 	release()
 	for outcome(t, stood) != nil { // it stands by until the name is free
@@ -277,7 +277,7 @@ func TestLookup_findsTheMeshThatHoldsItsName_MESH15(t *testing.T) {
 	require.Equal(t, taken.ID(), found("words"))
 	require.Equal(t, twin.ID(), found(twin.ID().String()))
 	require.NoError(t, taken.Stop(t.Context()))
-	require.Equal(t, twin.ID(), found("words"), "nobody else is left")
+	require.Equal(t, twin.ID(), found("words"), "the only one left")
 
 	mine := c.make(t, c.Net, "lines")
 	_, err = mine.Detach(t.Context())
@@ -287,7 +287,7 @@ func TestLookup_findsTheMeshThatHoldsItsName_MESH15(t *testing.T) {
 	adopted, err := other.Adopt(t.Context(), mine.ID().String(), 0)
 	require.NoError(t, err)
 	_, err = other.Lookup(t.Context(), "lines")
-	require.ErrorAs(t, err, new(*mesh.AmbiguousError), "it is a program's again, which has not taken the name")
+	require.ErrorAs(t, err, new(*mesh.AmbiguousError), "the mesh has a program again, without the taken name")
 	require.NoError(t, adopted.Stop(t.Context()))
 	require.Equal(t, late.ID(), found("lines"))
 }

@@ -225,7 +225,7 @@ func TestFailure_unhandledOneFailsCallsAndSetsTheExitStatus_MESH21(t *testing.T)
 
 	const cause = "crash test"
 	require.Contains(t, stderr.String(), cause)
-	require.NotContains(t, stderr.String(), "missed an event", "what has ended misses nothing")
+	require.NotContains(t, stderr.String(), "missed an event", "an ended Net misses no event")
 	said := map[string]string{}
 	require.NoError(t, json.Unmarshal(out, &said))
 	for verb, text := range said {

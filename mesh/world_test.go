@@ -102,7 +102,7 @@ func TestLookup_worldBehavesAsAnyMesh(t *testing.T) {
 	one, err := mesh.Service(t.Context(), procs, counter, "one", 0)
 	require.NoError(t, err)
 	again, err := mesh.Service(t.Context(), read.Via(other), counter, "one", 0)
-	require.NoError(t, err, "a service is the same for whoever asks")
+	require.NoError(t, err, "a service is the same for each caller")
 	require.True(t, one.Equal(again))
 
 	refused := procs.Restart(t.Context(), mesh.RollingRestart{})
@@ -112,7 +112,7 @@ func TestLookup_worldBehavesAsAnyMesh(t *testing.T) {
 	require.ErrorContains(t, refused, " (--world train --host-rank 0)")
 	require.ErrorContains(t, procs.Slice("x", 0, 1).Stop(t.Context()),
 		"cannot stop 1 ranks of world train: want all 3")
-	require.NoError(t, found.Procs().Stop(t.Context()), "whoever has a handle stops it, as any mesh")
+	require.NoError(t, found.Procs().Stop(t.Context()), "any holder of a handle may stop it")
 	require.Empty(t, c.pids(t, procs))
 	_, err = c.Lookup(t.Context(), "train")
 	require.ErrorAs(t, err, new(*mesh.NotFoundError))
@@ -140,7 +140,7 @@ func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 
 	ends, err := mesh.SpawnActors(t.Context(), procs.Slice("x", 2, 3), counter,
 		mesh.ActorSpawnSpec[int64]{Label: "counters", Params: 1})
-	require.NoError(t, err, "what has no host is not asked")
+	require.NoError(t, err, "ranks without a host are not asked")
 	n, err := add.Call(t.Context(), ends.Ref(0), 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
@@ -245,7 +245,7 @@ func TestWatch_worldBehavesAsAnyMesh_MESH6(t *testing.T) {
 	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, ends))
 	require.Equal(t, "1.0 at 0 failed <nil>", testkit.Next(t, part))
 	late := eventWords(t, procs.Via(c.Connect(t)).Watch(ctx))
-	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, late), "what was before is told")
+	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, late), "earlier ends are reported")
 	leave()
 	for _, w := range []<-chan string{ends, late} {
 		require.Equal(t, "2.0 at 2 stopped <nil>", testkit.Next(t, w))

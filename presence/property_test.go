@@ -90,7 +90,7 @@ func (r *trial) act(verb, label string) {
 			h.life, h.seq = h.life+1, 0
 		}
 		if h.dead || h.away {
-			r.connects(h)
+			r.addConnections(h)
 		}
 		h.dead, h.frozen, h.away = false, false, false
 		ill = false

@@ -76,14 +76,14 @@ func (s *sim) host(label string) *simHost {
 		}
 		h = &simHost{id: id, life: 1, interval: 500 * time.Millisecond}
 		s.hosts[label] = h
-		s.connects(h)
+		s.addConnections(h)
 		s.beats(h)
 	}
 	return h
 }
 
-// connects gives a host two new connections.
-func (s *sim) connects(h *simHost) {
+// addConnections gives a host two new connections.
+func (s *sim) addConnections(h *simHost) {
 	n := uint64(1)
 	for _, other := range s.hosts {
 		for _, c := range other.conns {
@@ -137,10 +137,10 @@ func (s *sim) send(event any) {
 		return
 	}
 	s.last = max(s.last, s.now+way+s.busy) // a connection keeps its order
-	s.plan(s.last-s.now, func() { s.hear(event) })
+	s.plan(s.last-s.now, func() { s.feed(event) })
 }
 
-func (s *sim) hear(event any) {
+func (s *sim) feed(event any) {
 	if s.stalled || s.paused {
 		s.backlog = append(s.backlog, event)
 		return
@@ -187,7 +187,7 @@ func (s *sim) probe(p probe) {
 	end := func(v probeOutcome) {
 		if !ended {
 			ended = true
-			s.hear(probeResult{p.host, p.sent, v})
+			s.feed(probeResult{p.host, p.sent, v})
 		}
 	}
 	s.plan(p.timeout, func() { end(timedOut) })
@@ -221,7 +221,7 @@ func (s *sim) run(until time.Duration) {
 func (s *sim) lose() {
 	if !s.down {
 		s.down, s.stalled, s.backlog = true, false, nil
-		s.hear(connectionChanged{false})
+		s.feed(connectionChanged{false})
 	}
 }
 
@@ -229,7 +229,7 @@ func (s *sim) lose() {
 func (s *sim) heal() {
 	if s.down {
 		s.down = false
-		s.hear(connectionChanged{true})
+		s.feed(connectionChanged{true})
 	}
 	s.stalled, s.paused = false, false
 	if s.ticking { // timers fire before the queue is read, or after: both happen

@@ -132,7 +132,7 @@ func TestDescribe_termsSelectExactlyTheSet(t *testing.T) { // SHP-4
 		covered := map[int]bool{}
 		for term := range strings.SplitSeq(text, " | ") {
 			for _, base := range baseRanks(must(shape.Select(e, term))) {
-				require.True(t, set[base], "%s covers %d, which is not in the set", term, base)
+				require.True(t, set[base], "%s covers %d outside the set", term, base)
 				require.False(t, covered[base], "%s covers %d again", term, base)
 				covered[base] = true
 			}

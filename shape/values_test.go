@@ -159,7 +159,7 @@ func TestValueMesh_slicesNextToABorderAgreeWithTheOracle(t *testing.T) { // SHP-
 			for view, base := range part.Ranks() {
 				v, ok := got.At(view)
 				require.True(t, ok)
-				require.Equal(t, base < border, v == 1, "rank %d of %s, of which those below %d are 1",
+				require.Equal(t, base < border, v == 1, "rank %d of %s with 1 below rank %d",
 					base, part, border)
 			}
 		}

@@ -83,8 +83,8 @@ func (r *rig) requireSame(t *testing.T, s system.Spec, a, b *machine, mesh strin
 	w := r.awaitLive(t, "w")
 	require.Equal(t, mesh, w.Mesh)
 	require.Len(t, w.Procs, 4)
-	require.Equal(t, []string{"0.1", "1.1"}, r.runs(t, a, mesh))
-	require.Equal(t, []string{"2.0", "3.0"}, r.runs(t, b, mesh))
+	require.Equal(t, []string{"0.1", "1.1"}, r.liveProcs(t, a, mesh))
+	require.Equal(t, []string{"2.0", "3.0"}, r.liveProcs(t, b, mesh))
 	again := r.declare(t, s)
 	require.Equal(t, system.UpsertResponse{World: "w", Mesh: mesh, Status: system.StatusLive,
 		Change: system.ChangeNone}, again)
@@ -158,13 +158,13 @@ func TestWorlds_stoppedWorldIsNotAdopted_WORLD14(t *testing.T) {
 		a.runShare(t, r, w.Mesh)
 		ask(t, r, system.Stop, system.StopRequest{Worlds: []string{"w"}})
 		r.await(t, "w", "world.end")
-		require.Len(t, r.runs(t, a, w.Mesh), 1)
+		require.Len(t, r.liveProcs(t, a, w.Mesh), 1)
 		kill()
 		r.serve(t, "two")
 		require.Empty(t, ask(t, r, system.GetSnapshot, system.Filter{}).Worlds)
 		a.join(t, "w", 0) // it is asked now, if it did not answer when the term began
 		a.joined(t)
-		require.Eventually(t, func() bool { return len(r.runs(t, a, w.Mesh)) == 0 }, testkit.Patience,
+		require.Eventually(t, func() bool { return len(r.liveProcs(t, a, w.Mesh)) == 0 }, testkit.Patience,
 			20*time.Millisecond)
 		require.NotEqual(t, w.Mesh, r.snapshot(t, "w").Mesh, "it waits for another declaration")
 	})

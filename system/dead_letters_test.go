@@ -88,7 +88,7 @@ func TestWorlds_reportDuringAProbeTriggersAnother_WORLD9(t *testing.T) {
 		first := probed(t, probes)
 		require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), ctl, p.ID()))
 		require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status,
-			"the controller has heard of the second one by now")
+			"the controller knows the second one by now")
 		first.Reply(actor.None{}, nil)
 		probed(t, probes).Reply(actor.None{}, nil)
 		require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status)

@@ -77,7 +77,7 @@ func TestDetached_isSavedBeforeHostsAndCallersHear_WORLD16(t *testing.T) {
 	require.Equal(t, "answer-7-refused", step(adopt{from(7), AdoptRequest{words.Mesh, agent.Claim{Epoch: 1}}}))
 	require.Equal(t, "", step(detachedEnd{words.Mesh, 1, agent.Claim{}, "it has ended"}))
 	require.Equal(t, "answer-7-refused", step(adopt{from(7), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2}}}),
-		"nobody cannot adopt it")
+		"the zero owner cannot adopt it")
 	require.Equal(t, "save-2 answer-8", step(adopt{from(8), AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
 	require.Equal(t, "forget let-go answer-9 mesh.adopt",
 		step(confirm{from(9), AdoptRequest{words.Mesh, adopterAt(t, 3)}}))
@@ -110,7 +110,7 @@ func TestDetached_nextControllerUsesALaterEpoch_WORLD2(t *testing.T) {
 		require.True(t, record.Detached.isOwnClaim(c), "%+v: the hosts may know any of them", c)
 	}
 	other := agent.Claim{Epoch: 3, Owner: words.Claim.Owner}
-	require.False(t, record.Detached.isOwnClaim(other), "somebody has taken it over")
+	require.False(t, record.Detached.isOwnClaim(other), "another program has taken it over")
 }
 
 func TestDetached_nameIsUniqueAndItEndsWithTheSystem_WORLD16(t *testing.T) {
@@ -160,7 +160,7 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 		step(adopt{from(3), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2, Owner: words.Claim.Owner}}}),
 		"one at a time")
 	require.Equal(t, "", step(detachedEnd{words.Mesh, 2, adopterAt(t, 3), "fenced"}),
-		"that he has claimed it is no end")
+		"a claim of the adopter is no end")
 	due, ok := s.st.nextTick()
 	require.True(t, ok)
 	require.Equal(t, 4*time.Second, due.Sub(s.now), "half of its lease: the hosts have not ended it then")
@@ -170,7 +170,7 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	require.Equal(t, "mesh.adopt.lapse let-go save-4 take-4", step(tick{}))
 	r := s.st.detached.byName["words"].DetachedRecord
 	require.True(t, r.isOwnClaim(agent.Claim{Epoch: 3, Owner: adopterAt(t, 0).Owner.Proc.Actor("controller")}),
-		"the hosts may have heard of him")
+		"the hosts may know the adopter")
 	require.Equal(t, "answer-4-refused",
 		step(confirm{from(4), AdoptRequest{words.Mesh, adopterAt(t, 3)}}), "too late")
 	step(takeResult{words.Mesh, 4, nil, false})

@@ -142,7 +142,7 @@ func TestLease_hasOneLeaderAtATime_WORLD13(t *testing.T) {
 		}
 		within := now.Add(4 * time.Second)
 		for lead() == 0 {
-			require.True(t, now.Before(within), "nobody leads: %+v", v)
+			require.True(t, now.Before(within), "no contender leads: %+v", v)
 			now = now.Add(tick)
 			for _, c := range all {
 				move(c)
@@ -185,7 +185,7 @@ func TestLease_isRenewedAndReleased(t *testing.T) {
 	require.Equal(t, []string{"look", "write a 1", "rest 500ms"}, []string{do(a), do(a), do(a)})
 	require.Equal(t, []string{"look", "rest 250ms"}, []string{do(b), do(b)})
 	now = now.Add(leaseRenew)
-	require.False(t, a.sawRenewal, "nobody acted before")
+	require.False(t, a.sawRenewal, "no earlier holder acted")
 	require.Equal(t, []string{"write a 1", "rest 500ms"}, []string{do(a), do(a)})
 	require.True(t, a.sawRenewal, "it has acted itself")
 	require.Equal(t, []string{"look", "rest 250ms"}, []string{do(b), do(b)})
@@ -193,11 +193,11 @@ func TestLease_isRenewedAndReleased(t *testing.T) {
 	require.True(t, ok)
 	v.write(w)
 	now = now.Add(leasePoll)
-	require.True(t, b.sawRenewal, "one that has acted")
+	require.True(t, b.sawRenewal, "an acting holder")
 	require.Equal(t, []string{"look", "write b 2"}, []string{do(b), do(b)})
 	late := &lease{self: "late"}
 	require.Equal(t, "look", do(late))
-	require.False(t, late.sawRenewal, "one that has not been seen to act")
+	require.False(t, late.sawRenewal, "a holder without a seen renewal")
 	_, ok = b.releaseWrite()
 	require.True(t, ok)
 	b.outranked(40)

@@ -183,8 +183,8 @@ func (r *rig) snapshot(t testing.TB, world string) system.WorldState {
 	return s.Worlds[0]
 }
 
-// runs are the live procs of a mesh on a host: rank.gen of each.
-func (r *rig) runs(t testing.TB, m *machine, mesh string) (out []string) {
+// liveProcs are the live procs of a mesh on a host: rank.gen of each.
+func (r *rig) liveProcs(t testing.TB, m *machine, mesh string) (out []string) {
 	t.Helper()
 	states, err := agent.Get.Call(testkit.Soon(t), agent.Of(m.ID().Proc()).Via(r.client),
 		agent.GetRequest{ID: mesh})

@@ -77,7 +77,7 @@ func TestSeed_supervisionState_WORLD9(t *testing.T) {
 				system.JoinRequest{World: "world", Proc: &system.ProcJoin{ID: subjects.ProcID{Mesh: mesh, Rank: rank}}})
 			require.NoError(t, err)
 		}
-		require.Nil(t, failing("nowhere"), "of a world that is not there, there is none")
+		require.Nil(t, failing("nowhere"), "a missing world has none")
 		require.Empty(t, failing("world"))
 		one := system.HeartbeatRequest{Proc: subjects.ProcID{Mesh: mesh, Rank: 1}}
 		time.Sleep(2 * time.Second)
@@ -112,8 +112,8 @@ func TestSeed_hostsJoin_WORLD3_WORLD1(t *testing.T) {
 					test = r.declare(t, what)
 				}
 				r.await(t, "test", "world.live")
-				require.Equal(t, []string{"0.0", "1.0", "2.0"}, r.runs(t, a, test.Mesh))
-				require.Equal(t, []string{"3.0", "4.0", "5.0"}, r.runs(t, b, test.Mesh))
+				require.Equal(t, []string{"0.0", "1.0", "2.0"}, r.liveProcs(t, a, test.Mesh))
+				require.Equal(t, []string{"3.0", "4.0", "5.0"}, r.liveProcs(t, b, test.Mesh))
 			})
 		})
 	}
@@ -198,7 +198,7 @@ func TestSeed_systemShutdown_WORLD8(t *testing.T) {
 			{World: "foo", Stopped: 4}}}, r.stop(t))
 		<-s.Done()
 		for _, h := range hosts {
-			require.Empty(t, slices.Concat(r.runs(t, h, foo.Mesh), r.runs(t, h, bar.Mesh)))
+			require.Empty(t, slices.Concat(r.liveProcs(t, h, foo.Mesh), r.liveProcs(t, h, bar.Mesh)))
 		}
 		_, err := system.Find(testkit.Soon(t), r.client)
 		require.ErrorIs(t, err, system.ErrNoController)
@@ -214,14 +214,14 @@ func TestSeed_singleWorldShutdown_WORLD8(t *testing.T) {
 		foo, bar, hosts := twoWorlds(t, r)
 		require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "foo", Stopped: 4}}},
 			r.stop(t, "foo"))
-		require.Empty(t, slices.Concat(r.runs(t, hosts[0], foo.Mesh), r.runs(t, hosts[1], foo.Mesh)))
+		require.Empty(t, slices.Concat(r.liveProcs(t, hosts[0], foo.Mesh), r.liveProcs(t, hosts[1], foo.Mesh)))
 		require.Equal(t, system.StatusLive, r.snapshot(t, "bar").Status)
-		require.Equal(t, []string{"0.0"}, r.runs(t, hosts[2], bar.Mesh))
+		require.Equal(t, []string{"0.0"}, r.liveProcs(t, hosts[2], bar.Mesh))
 		again := r.declare(t, spec("foo", shape.Of("y", 2), 1))
-		require.NotEqual(t, foo.Mesh, again.Mesh, "another world of that name is another mesh")
+		require.NotEqual(t, foo.Mesh, again.Mesh, "a new world of the name has a new mesh")
 		require.Eventually(t, func() bool { return r.snapshot(t, "foo").Status == system.StatusLive },
 			testkit.Patience, 10*time.Millisecond)
-		require.Equal(t, []string{"0.0"}, r.runs(t, hosts[0], again.Mesh), "its hosts had offered themselves again")
+		require.Equal(t, []string{"0.0"}, r.liveProcs(t, hosts[0], again.Mesh), "its hosts have joined again")
 	})
 }
 
@@ -235,6 +235,6 @@ func TestSeed_bootstrapRetry_WORLD3(t *testing.T) {
 		a.joined(t)
 		w := r.declare(t, spec("w", shape.Of("x", 1), 1))
 		r.await(t, "w", "world.live")
-		require.Equal(t, []string{"0.0"}, r.runs(t, a, w.Mesh))
+		require.Equal(t, []string{"0.0"}, r.liveProcs(t, a, w.Mesh))
 	})
 }

@@ -32,10 +32,10 @@ func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD1(t *testing.T) {
 		first, idle := r.host(t, "h0", "foo", 0), r.host(t, "h2", "foo", 2)
 		r.await(t, "foo", "world.live")
 		idle.joined(t)
-		require.Equal(t, []string{"8.0", "9.0", "10.0", "11.0"}, r.runs(t, late, foo.Mesh))
+		require.Equal(t, []string{"8.0", "9.0", "10.0", "11.0"}, r.liveProcs(t, late, foo.Mesh))
 		require.Equal(t, []string{"0.0", "1.0", "2.0", "3.0", "4.0", "5.0", "6.0", "7.0"},
-			r.runs(t, first, foo.Mesh))
-		require.Empty(t, r.runs(t, idle, foo.Mesh))
+			r.liveProcs(t, first, foo.Mesh))
+		require.Empty(t, r.liveProcs(t, idle, foo.Mesh))
 		w := r.snapshot(t, "foo")
 		require.Len(t, w.Hosts, 3)
 		require.Len(t, w.Procs, 12)
@@ -67,8 +67,8 @@ func TestWorlds_standbyControllerTakesOver_WORLD2_WORLD13(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, before.Execution, after.Execution)
 		require.Greater(t, after.Epoch, before.Epoch)
-		require.Equal(t, []string{"0.0", "1.0"}, r.runs(t, a, w.Mesh))
-		require.Equal(t, []string{"2.0", "3.0"}, r.runs(t, b, w.Mesh))
+		require.Equal(t, []string{"0.0", "1.0"}, r.liveProcs(t, a, w.Mesh))
+		require.Equal(t, []string{"2.0", "3.0"}, r.liveProcs(t, b, w.Mesh))
 		require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status)
 	})
 }
@@ -86,7 +86,7 @@ func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD2(t *testing.T) {
 		require.Equal(t, "0 of 1 procs have started", r.await(t, "w", "world.unhealthy").Reason)
 		b := r.host(t, "b", "w", 0)
 		r.await(t, "w", "world.live")
-		require.Equal(t, []string{"0.1"}, r.runs(t, b, w.Mesh))
+		require.Equal(t, []string{"0.1"}, r.liveProcs(t, b, w.Mesh))
 		at, err := system.Locate.Call(testkit.Soon(t), r.system(t), w.Mesh+"/0.0")
 		require.NoError(t, err)
 		require.EqualValues(t, 1, at.Proc.Gen)
@@ -113,7 +113,7 @@ func TestWorlds_stopIsAnsweredTwice_WORLD8(t *testing.T) {
 		report, err := port.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 		require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "w", Stopped: 3}}}, report)
-		require.Empty(t, r.runs(t, a, w.Mesh))
+		require.Empty(t, r.liveProcs(t, a, w.Mesh))
 		require.Equal(t, "enough", r.await(t, "w", "world.end").Reason)
 
 		// The host joins again; without a world everything ends at once.
@@ -146,7 +146,7 @@ func TestWorlds_deadProcEvictsItsWorld_WORLD6(t *testing.T) {
 		require.NotZero(t, now.Worlds[0].EvictionIn)
 		require.Contains(t, r.await(t, "w", "world.evict").Reason, "evicted: unhealthy for 3s: proc ")
 		r.await(t, "w", "world.end")
-		require.Empty(t, r.runs(t, a, w.Mesh))
+		require.Empty(t, r.liveProcs(t, a, w.Mesh))
 	})
 }
 
@@ -169,7 +169,7 @@ func TestWorlds_workWithoutAStore_WORLD14(t *testing.T) {
 			now, err := system.GetSnapshot.Call(testkit.Soon(t), s, system.Filter{})
 			return err == nil && len(now.Worlds) == 1 && now.Worlds[0].Status == system.StatusAwaiting
 		}, testkit.Patience, 50*time.Millisecond, "the host offers itself to the next one, which knows no world")
-		require.Eventually(t, func() bool { return len(r.runs(t, a, first.Mesh)) == 0 }, testkit.Patience,
+		require.Eventually(t, func() bool { return len(r.liveProcs(t, a, first.Mesh)) == 0 }, testkit.Patience,
 			50*time.Millisecond, "what nobody knows is stopped")
 	})
 }
@@ -233,7 +233,7 @@ func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, poke.Send(testkit.Soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
 		testkit.Until(t, "there is no such actor", func() bool { return sender.DeadLetters() != nil })
-		require.Equal(t, system.StatusLive, r.snapshot(t, "world").Status, "whoever says so, pong is reached")
+		require.Equal(t, system.StatusLive, r.snapshot(t, "world").Status, "a false report does not harm pong")
 		stop()
 		require.NoError(t, poke.Send(testkit.Soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
 		require.Contains(t, r.await(t, "world", "world.unhealthy").Reason, "/1.0: a message to it was returned")

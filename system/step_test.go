@@ -40,7 +40,7 @@ func TestStep_scenarios(t *testing.T) { // WORLD-3, WORLD-6
 				}
 				got.WriteString(line)
 				if f := strings.Fields(line); len(f) > 0 && f[0] != "#" {
-					got.WriteString(s.hear(f[0], f[1:]))
+					got.WriteString(s.applyLine(f[0], f[1:]))
 				}
 			}
 			if *update {
@@ -85,8 +85,8 @@ func words(args []string) (plain []string, named map[string]string) {
 	return plain, named
 }
 
-// hear applies one line of a script and returns its trace.
-func (s *scenario) hear(verb string, args []string) string {
+// applyLine applies one line of a script and returns its trace.
+func (s *scenario) applyLine(verb string, args []string) string {
 	plain, named := words(args)
 	switch verb {
 	case "limits": // silence eviction stop

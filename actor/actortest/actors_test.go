@@ -164,7 +164,7 @@ func TestSleepActor_killInterruptsItWithinTheDeadline(t *testing.T) {
 		done := rig.Proc().KillActor(ref.ID().Name, "it sleeps")
 		require.ErrorIs(t, testkit.Next(t, waits), actor.ErrFailed)
 		require.Zero(t, time.Since(start).Truncate(time.Millisecond),
-			"what waits in its mailbox comes back at once")
+			"its waiting mail comes back at once")
 		testkit.Next(t, done)
 		require.Equal(t, 5*time.Second, time.Since(start).Truncate(time.Millisecond),
 			"no handler can be ended but by itself; the hour is not slept")

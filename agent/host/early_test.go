@@ -84,7 +84,7 @@ func TestLaunch_procReadyBeforeItsLaunchEndsIsRunning_HOST10(t *testing.T) {
 	require.NoError(t, err)
 	states, err := agent.Get.Call(t.Context(), host, agent.GetRequest{ID: mesh.String()})
 	require.NoError(t, err)
-	require.Equal(t, agent.Initializing, states[0].Status.Phase, "nobody hears of it yet")
+	require.Equal(t, agent.Initializing, states[0].Status.Phase, "not reported yet")
 	close(slow.over)
 	_, err = agent.Wait.Call(t.Context(), host, agent.WaitRequest{ID: mesh.String(), Until: agent.Running})
 	require.NoError(t, err)

@@ -123,7 +123,7 @@ func TestLogs_floodIsBoundedOnBusAndDisk(t *testing.T) {
 	}
 	seconds := int(time.Since(begun).Seconds()) + 2 // windows begin anywhere
 	require.LessOrEqual(t, published, seconds*(2<<20)+1<<20)
-	require.Positive(t, notices, "what is left out is said")
+	require.Positive(t, notices, "the stream reports omitted lines")
 	var taken int64
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)

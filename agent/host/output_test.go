@@ -103,7 +103,7 @@ func TestOutput_floodIsLimitedAndCountsDroppedLines(t *testing.T) {
 	for i, line := range rest {
 		require.Equal(t, fmt.Sprintf("%031d", shown+left+i), line)
 	}
-	require.Equal(t, []string{"ouch"}, w.lines("err"), "what was only late is shown whole")
+	require.Equal(t, []string{"ouch"}, w.lines("err"), "late lines are complete")
 	o.addLine(logfile.Stdout, []byte("and on"), now.Add(time.Second))
 	o.publishRound(now.Add(time.Second))
 	require.Equal(t, "and on", w.lines("out")[len(got)])

@@ -156,11 +156,11 @@ func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 	second, err := host.Start(t.Context(), next)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, second.Close(context.Background())) }()
-	require.True(t, heard, "what it left is ended before anybody can speak to it")
+	require.True(t, heard, "leftovers end before the new host is visible")
 	pid, err := syscall.Wait4(before.Proc.PID, nil, syscall.WNOHANG, nil)
 	require.NoError(t, err)
 	require.Equal(t, before.Proc.PID, pid,
-		"the old one has ended: who launched it is this process here, and nobody has reaped it")
+		"the old one is an unreaped zombie of this process")
 	insist(func() error {
 		_, err := agent.Create.Call(soon, k.at, agent.CreateRequest{Procs: &k.mesh, Wait: true})
 		return err

@@ -107,5 +107,5 @@ func TestStateDir_loadsCompleteRecordsOnly_HOST10(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(s.dir, "*"))
 	require.NoError(t, err)
 	require.Equal(t, []string{filepath.Join(s.dir, "broken"+procSuffix), filepath.Join(s.dir, lockName)}, left,
-		"what cannot be read is left alone")
+		"unreadable records stay")
 }

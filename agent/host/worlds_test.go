@@ -98,7 +98,7 @@ func TestWorlds_staleControllersAndIncarnationsAreRefused_HOST9(t *testing.T) {
 	require.ErrorContains(t, ask(other, 7, "yesterday"),
 		"host a: the request is for the incarnation since yesterday, this one is since ")
 	require.Empty(t, r.states(t, other))
-	require.NoError(t, ask(other, 0, ""), "who is no system controller has no epoch")
+	require.NoError(t, ask(other, 0, ""), "other owners have no epoch")
 	_, err = agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Epoch: 8})
 	require.NoError(t, err)
 	require.EqualValues(t, 8, info().Epoch)

@@ -179,7 +179,7 @@ func TestProcAgent_reportsWhyAnActorCannotStart(t *testing.T) {
 	for _, s := range states {
 		ids = append(ids, s.ID)
 	}
-	require.Equal(t, []string{"a", "agent", "b", "c"}, ids, "what never came to be is listed, too")
+	require.Equal(t, []string{"a", "agent", "b", "c"}, ids, "failed constructors are listed, too")
 
 	_, err = r.create(t, 0, "two words", 0)
 	require.ErrorContains(t, err, `"two words"`)
@@ -223,7 +223,7 @@ func TestProcAgent_reportsItsRankInTheCallersView(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 3}, []int{states[0].Rank, states[1].Rank})
 	o, err = cast.Reduce(t.Context(), all, agent.Stop, agent.StopRequest{ID: "c"}, agent.MergeOverlays)
-	require.NoError(t, err, "whoever created it, and from wherever it is seen")
+	require.NoError(t, err, "the same for each creator and viewer")
 	require.Equal(t, agent.Overlay{{First: 2, Count: 2, Status: agent.Status{Phase: agent.Stopped}}}, o)
 }
 

@@ -210,7 +210,7 @@ func TestExportDisconnects_clientsSeeDisconnectsWithoutMoreAccess(t *testing.T) 
 				strings.Contains(said, "Client Closed")
 			require.NotContains(t, said, "secret")
 		case <-time.After(10 * time.Second):
-			require.FailNow(t, "nothing is heard")
+			require.FailNow(t, "no event")
 		}
 	}
 	for _, token := range []string{"", "wrong"} {

@@ -62,7 +62,7 @@ func TestCast_supportsEveryCollectMode(t *testing.T) {
 	require.Empty(t, r.out)
 	require.Equal(t, "asked 2 · sent 2 · failed 0\n", r.err)
 	require.Equal(t, "51\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"),
-		"what was sent has arrived")
+		"the sent message has arrived")
 
 	require.Equal(t, "12\n", c.ok(t, "cast", "demo[host=1]", "counter", "get", "--collect", "choose"))
 	require.EqualValues(t, 11, decode[outcome](t,
@@ -78,7 +78,7 @@ func TestCast_usesTheEndpointsReducer(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, r.code)
 	require.Contains(t, r.err, `reducer "last": no such built-in reducer`)
 	r = c.client(t, "cast", "demo", "talker", "rank", "--reduce", "first", "--batch-size", "1")
-	require.Equal(t, cli.ExitUsage, r.code, "what is folded here must be known here")
+	require.Equal(t, cli.ExitUsage, r.code, "a local fold needs a known reducer")
 	require.Contains(t, r.err, `"first"`)
 }
 
@@ -121,7 +121,7 @@ func TestCast_sendsBatchesUntilStopped(t *testing.T) {
 		require.Contains(t, got.Coverage.NotAsked[0].Error, "stopped after 1 failures")
 	}
 	require.Equal(t, "7\n", c.client(t, "cast", "demo", "counter", "get", "--reduce", "sum").out,
-		"who was not asked has not counted")
+		"unasked ranks have not counted")
 	r = c.client(t, "cast", "demo", "counter", "get", "--collect", "send")
 	require.Equal(t, cli.ExitPartial, r.code)
 	require.Contains(t, r.err, "asked 6 · sent 5 · failed 1 [host=0,gpu=0]\n")

@@ -72,7 +72,7 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 	}, all["jetstream"])
 	require.Equal(t, doctor.ResultWarn, all["system"].Result, "worlds do not survive")
 	require.Contains(t, all["versions"].Found, "hostd test (build ",
-		"one build, of a version that is not the client's")
+		"one build, of another version than the client's")
 
 	require.Equal(t, result{err: "no worlds: `castnet apply -f FILE` declares them\n"}, c.client(t, "worlds"))
 	lines := c.ok(t, "doctor")

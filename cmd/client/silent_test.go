@@ -45,7 +45,7 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS1(t *testing.T) {
 
 	r := c.client(t, "hosts")
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
-	require.Contains(t, r.err, "1 of 2 hosts did not answer: b (", "also before anybody who watches it knows")
+	require.Contains(t, r.err, "1 of 2 hosts did not answer: b (", "also before its watchers know")
 	r = c.eventually(t, func(r result) bool { return strings.Contains(r.err, "last heard") }, "hosts")
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
 	require.Regexp(t,

@@ -89,7 +89,8 @@ func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {
 		agent.CreateRequest{Actors: &spec, Wait: true})
 	require.NoError(t, err)
 
-	_, why := s.fails(t, "--state-dir", state, "--label", "a", "--nats", d.ready.Bus, "--namespace", "other")
+	_, why := s.requireFailedStart(t,
+		"--state-dir", state, "--label", "a", "--nats", d.ready.Bus, "--namespace", "other")
 	require.Contains(t, why, "another hostd uses it (pid "+strconv.Itoa(d.PID())+")")
 
 	d.Send(t, syscall.SIGKILL)
@@ -108,7 +109,7 @@ func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {
 	}
 	n, err := add.Call(testkit.Soon(t), counters, 2)
 	require.NoError(t, err)
-	require.EqualValues(t, 42, n, "what the procs know they still know")
+	require.EqualValues(t, 42, n, "the procs keep their state")
 	require.Equal(t, o, again(t, agent.Keepalive, host, agent.Lease{ID: m.ID.String(), TTL: time.Minute}))
 
 	require.NoError(t, syscall.Kill(before[0].Proc.PID, syscall.SIGKILL))
@@ -174,10 +175,10 @@ func TestHostd_stateDirectoryBelongsToOneLabel(t *testing.T) {
 	s := newSite(t)
 	state := t.TempDir()
 	s.start(t, "--state-dir", state, "--label", "a", "--listen", own).Stop(t)
-	_, why := s.fails(t, "--state-dir", state, "--label", "b")
+	_, why := s.requireFailedStart(t, "--state-dir", state, "--label", "b")
 	require.Contains(t, why, `it belongs to host "a": want --label a, or another --state-dir`)
 	require.NoError(t, os.WriteFile(filepath.Join(state, "server.json"), []byte("{"), 0o600))
-	_, why = s.fails(t, "--state-dir", state, "--label", "a")
+	_, why = s.requireFailedStart(t, "--state-dir", state, "--label", "a")
 	require.Contains(t, why, "server.json")
 	s.requireClean(t)
 }

@@ -107,9 +107,9 @@ func (d *daemon) await(t *testing.T, message string) (l line) {
 	return l
 }
 
-// fails runs a hostd and requires that it does not start. It prints the reason in one line; a
-// second one shows usage.
-func (s site) fails(t *testing.T, args ...string) (code int, why string) {
+// requireFailedStart runs a hostd and requires that it does not start. It prints the reason in one
+// line; a second one shows usage.
+func (s site) requireFailedStart(t *testing.T, args ...string) (code int, why string) {
 	t.Helper()
 	d := s.spawn(t, args...)
 	code = d.Exit(t)

@@ -100,7 +100,7 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD10(t *testing.T) {
 	awaitWorld(t, p, "w", system.StatusLive)
 	other.Stop(t)
 	w, _ = awaitWorld(t, p, "w", system.StatusUnhealthy)
-	require.Equal(t, "2 of 5 procs have started", w.Reason, "who leaves harms nobody")
+	require.Equal(t, "2 of 5 procs have started", w.Reason, "a departure harms no other host")
 	d.Stop(t)
 	requireGone(t, pids)
 	require.NoError(t, os.RemoveAll(filepath.Join(s.tmp, "js")))
@@ -119,7 +119,7 @@ func TestHostd_runsNoSystemControllerWhenDisabled_HOSTD10(t *testing.T) {
 		{"--world", "w"}, {"--host-rank", "1"}, {"--world", "w", "--host-rank", "-1"},
 		{"--world", "w.x", "--host-rank", "1"},
 	} {
-		code, why := s.fails(t, wrong...)
+		code, why := s.requireFailedStart(t, wrong...)
 		require.Equal(t, 2, code)
 		require.Contains(t, why, "--world")
 	}

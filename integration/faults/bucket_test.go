@@ -111,7 +111,7 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 	} {
 		try(t, fault{"F35 loss of the " + loss.name, 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
 			r := newClusterRealm(t, program)
-			known := r.declares("later", tickers(t, 1))
+			known := r.declare("later", tickers(t, 1))
 			taken := r.detach(t)
 			before, ok := r.bucket()
 			require.True(t, ok)
@@ -121,10 +121,10 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 			f.time("kept again", time.Since(lost))
 			requireKnown := func() {
 				require.Equal(t, r.mesh, r.live(loaded).Mesh)
-				again := r.declares("later", tickers(t, 1))
+				again := r.declare("later", tickers(t, 1))
 				require.Equal(t, known.Mesh, again.Mesh)
 				require.Equal(t, system.ChangeNone, again.Change)
-				again = r.declares(loaded, tickers(t, loadedProcs))
+				again = r.declare(loaded, tickers(t, loadedProcs))
 				require.Equal(t, system.UpsertResponse{World: loaded, Mesh: r.mesh, Status: system.StatusLive,
 					Change: system.ChangeNone}, again)
 				taken()

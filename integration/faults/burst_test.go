@@ -83,7 +83,7 @@ func TestF33_foreignBurstOnTheCastSubjectLosesNoCast(t *testing.T) {
 		c.burst(f, subjects.Space{}.Cast(c.place.Mesh, "member", "mark", "_-_", subjects.Anon()))
 		done.wait(t)
 		for _, o := range c.outcomes(f) {
-			require.Empty(t, slices.Concat(o.Failed, o.Missing), "nobody has died: %+v", o)
+			require.Empty(t, slices.Concat(o.Failed, o.Missing), "no rank has died: %+v", o)
 		}
 		_, v := c.finish()
 		f.judge(t, v)
@@ -97,8 +97,8 @@ func TestF33_foreignBurstEndsNoHost(t *testing.T) {
 	try(t, fault{"F33 burst at hosts", 1, seldom}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		e := newEstate(t, bus.Options{URL: "nats://" + w.addr}, "a", "b")
-		e.spawns(2, mesh.RestartPolicy{}, 0)
-		before, calling := e.pids(), e.calls(2)
+		e.spawnMesh(2, mesh.RestartPolicy{}, 0)
+		before, calling := e.pids(), e.startCallers(2)
 		host := e.hosts[0].id()
 		for _, subject := range []string{
 			space.HostRead(subjects.Any, "info", subjects.Anon()),

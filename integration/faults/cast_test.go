@@ -67,10 +67,10 @@ func (c *casting) of(one *worker) (ranks []int) {
 	return ranks
 }
 
-// kills ends a process by SIGKILL and records that for each of its ranks.
-func (c *casting) kills(one *worker) {
+// killWorker ends a process by SIGKILL and records that for each of its ranks.
+func (c *casting) killWorker(one *worker) {
 	c.Helper()
-	c.world.kills(one)
+	c.world.killWorker(one)
 	for _, rank := range c.of(one)[1:] {
 		end := history.Record{Kind: history.Ended, Stream: history.Stream{To: c.place.Proc(rank).String()}}
 		require.NoError(c, c.history.Add(end))
@@ -99,7 +99,7 @@ func TestF14_everyRankAnswersCastsDuringCuts(t *testing.T) {
 		c.begin(load{Senders: 2, Messages: 600, Rate: 150, Sizes: []int{100, 5000, 0, 40 << 10, 300 << 10, 700}})
 		f.count("cuts", len(c.cutUntil(c.settle(2*patience, c.caller), 0)))
 		for _, o := range c.outcomes(f) {
-			require.Empty(t, slices.Concat(o.Failed, o.Missing), "nobody has died: %+v", o)
+			require.Empty(t, slices.Concat(o.Failed, o.Missing), "no rank has died: %+v", o)
 		}
 		_, v := c.finish()
 		f.judge(t, v)
@@ -122,9 +122,9 @@ func killing(f *figures, c *casting, kills int) {
 		for _, rank := range c.of(one) {
 			dead[rank] = at
 		}
-		c.kills(one)
+		c.killWorker(one)
 		c.pause(0, 100*time.Millisecond) // until its host knows
-		c.tells(one)
+		c.reportDeath(one)
 	}
 	settled.wait(c.T)
 	known := 0
@@ -136,7 +136,7 @@ func killing(f *figures, c *casting, kills int) {
 		}
 		known += len(o.Known)
 	}
-	require.NotZero(c, known, "the caller was told of no death, so nothing was shown")
+	require.NotZero(c, known, "the caller learned of no death, so nothing was shown")
 	_, v := c.finish()
 	f.judge(c.T, v)
 	f.count("kills", kills)
@@ -172,9 +172,9 @@ func TestF30_castsAreExactDuringCutsAndKills(t *testing.T) {
 			for _, rank := range c.of(one) {
 				dead[rank] = at
 			}
-			c.kills(one)
+			c.killWorker(one)
 			cuts = append(cuts, c.cut(settled, 0)...)
-			c.tells(one)
+			c.reportDeath(one)
 		}
 		for !settled.over() {
 			cuts = append(cuts, c.cut(settled, 0)...)
@@ -251,7 +251,7 @@ func (c *casting) judgeSilence(f *figures, silent []int, began, over time.Time, 
 	within := func(rank int) bool { return slices.Contains(silent, rank) }
 	named := 0
 	for _, o := range c.outcomes(f) {
-		require.Empty(c, o.Failed, "nobody has died: %+v", o)
+		require.Empty(c, o.Failed, "no rank has died: %+v", o)
 		for _, rank := range o.Missing {
 			require.True(c, within(rank), "rank %d is not silent: %+v", rank, o)
 		}
@@ -268,7 +268,7 @@ func (c *casting) judgeSilence(f *figures, silent []int, began, over time.Time, 
 			f.time("late", o.Ended.Sub(o.Began)-deadline)
 		}
 	}
-	require.NotZero(c, named, "nobody was missing, so nothing was shown")
+	require.NotZero(c, named, "no rank was missing, so nothing was shown")
 }
 
 // stop stops a child and waits until it is stopped.

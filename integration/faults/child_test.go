@@ -50,7 +50,7 @@ func start(t *testing.T, role, name, dir string, config any) (*child, report) {
 	t.Cleanup(func() {
 		c.kill()
 		if t.Failed() {
-			t.Logf("%s ended with %v and said:\n%s", name, c.err, c.stderrTail())
+			t.Logf("%s ended with %v and printed:\n%s", name, c.err, c.stderrTail())
 		}
 		c.log.Close()
 	})
@@ -151,7 +151,7 @@ func (c *child) end(t *testing.T) {
 	require.NoError(t, c.in.Close())
 	select {
 	case <-c.over:
-		require.NoError(t, c.err, "%s said:\n%s", c.name, c.stderrTail())
+		require.NoError(t, c.err, "%s printed:\n%s", c.name, c.stderrTail())
 	case <-time.After(patience / 2): // less than it gives itself
 		c.dump()
 		require.FailNow(t, c.name+" did not end")

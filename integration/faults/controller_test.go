@@ -34,9 +34,9 @@ func busOf(t *testing.T) bus.Options {
 func TestF01_ownerHearsOfAKilledProc(t *testing.T) {
 	try(t, fault{"F1 controller", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a", "b")
-		e.spawns(4, mesh.RestartPolicy{}, 0)
+		e.spawnMesh(4, mesh.RestartPolicy{}, 0)
 		ends, actors := e.watch(e.procs), e.watch(e.tickers)
-		calls := e.calls(8)
+		calls := e.startCallers(8)
 		for rank, pid := range e.pids()[:6] {
 			monitored := make(chan time.Time, 1)
 			_, err := e.net.Proc().Monitor(e.tickers.Ref(rank).ID(), func(actor.Down) { monitored <- time.Now() })
@@ -68,7 +68,7 @@ func TestF01_ownerHearsOfAKilledProc(t *testing.T) {
 func TestF01_killedProcOfARestartingMeshReturns(t *testing.T) {
 	try(t, fault{"F1 restart", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a")
-		e.spawns(2, mesh.RestartPolicy{Restart: mesh.Transient, Backoff: time.Millisecond, MaxRestarts: 100}, 0)
+		e.spawnMesh(2, mesh.RestartPolicy{Restart: mesh.Transient, Backoff: time.Millisecond, MaxRestarts: 100}, 0)
 		for range 3 {
 			killed := time.Now()
 			require.NoError(t, syscall.Kill(e.pids()[1], syscall.SIGKILL))
@@ -168,7 +168,7 @@ func TestF08_suspendedProcOfAMeshIsNotDead(t *testing.T) {
 	} {
 		try(t, c.fault, func(t *testing.T, _ uint64, f *figures) {
 			e := newEstate(t, busOf(t), "a")
-			e.spawns(2, mesh.RestartPolicy{}, 2*time.Second)
+			e.spawnMesh(2, mesh.RestartPolicy{}, 2*time.Second)
 			ends, actors := e.watch(e.procs), e.watch(e.tickers)
 			pid := e.pids()[1]
 			proctest.Suspend(t, pid)
@@ -194,7 +194,7 @@ func TestF09_suspendedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F9 hostd", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a", "b")
-		e.spawns(2, mesh.RestartPolicy{}, 0)
+		e.spawnMesh(2, mesh.RestartPolicy{}, 0)
 		ends, pids := e.watch(e.procs), e.pids()
 		proctest.Suspend(t, e.hosts[1].hostd.Process.Pid)
 		require.NoError(t, syscall.Kill(pids[3], syscall.SIGKILL))
@@ -219,7 +219,7 @@ func TestF09_suspendedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 		time.Sleep(7 * time.Second) // longer than it takes for a host to be dead
 		owner.signal(t, syscall.SIGCONT)
 		time.Sleep(3 * time.Second) // it looks at its hosts again
-		require.Empty(t, owner.do(t, order{Do: "look"}).Heard, "nobody is dead")
+		require.Empty(t, owner.do(t, order{Do: "look"}).Heard, "no end is reported")
 		f.count("false deaths", 0)
 		require.Len(t, m.processes(), 3)
 		owner.end(t)
@@ -269,7 +269,7 @@ func TestF15_ranksOfAHostInABlackHoleFail(t *testing.T) {
 		t.Cleanup(hole.Close)
 		e := newEstate(t, o, "a")
 		e.hosts = append(e.hosts, joined(t, e.hosts[0].program, "b", bus.Options{URL: "nats://" + hole.Addr()}))
-		e.spawns(2, mesh.RestartPolicy{}, 0)
+		e.spawnMesh(2, mesh.RestartPolicy{}, 0)
 		ends, actors := e.watch(e.procs), e.watch(e.tickers)
 		began := time.Now()
 		hole.Stall()
@@ -295,7 +295,7 @@ func TestF30_castNamesDeadAndSuspendedRanks(t *testing.T) {
 	try(t, fault{"F30 controller", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		const deadline = 1500 * time.Millisecond
 		e := newEstate(t, busOf(t), "a", "b")
-		e.spawns(4, mesh.RestartPolicy{}, 0)
+		e.spawnMesh(4, mesh.RestartPolicy{}, 0)
 		pids, ends := e.pids(), e.watch(e.procs)
 		for _, rank := range []int{1, 4} {
 			require.NoError(t, syscall.Kill(pids[rank], syscall.SIGKILL))

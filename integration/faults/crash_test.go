@@ -26,9 +26,9 @@ func TestF01_killedReceiverLeavesEachMessageAFate(t *testing.T) {
 		}
 		w.pause(200*time.Millisecond, 800*time.Millisecond)
 		killed := time.Now()
-		w.kills(right)
+		w.killWorker(right)
 		if told := seed%2 == 0; told {
-			w.tells(right)
+			w.reportDeath(right)
 			f.count("told", 1)
 		}
 		// The same rank again, with actors of the same names: no message for the old one reaches it (D5).

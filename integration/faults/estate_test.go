@@ -34,11 +34,11 @@ func newEstate(t *testing.T, o bus.Options, labels ...string) *estate {
 	for _, label := range labels {
 		e.hosts = append(e.hosts, joined(t, program, label, o))
 	}
-	e.connects(o)
+	e.connect(o)
 	return e
 }
 
-func (e *estate) connects(o bus.Options) {
+func (e *estate) connect(o bus.Options) {
 	e.Helper()
 	var err error
 	e.net, err = mesh.Connect(e.Context(),
@@ -51,8 +51,8 @@ func (e *estate) connects(o bus.Options) {
 	})
 }
 
-// spawns makes the mesh.
-func (e *estate) spawns(perHost int, p mesh.RestartPolicy, lease time.Duration) {
+// spawnMesh makes the mesh.
+func (e *estate) spawnMesh(perHost int, p mesh.RestartPolicy, lease time.Duration) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), patience)
 	defer cancel()
@@ -112,7 +112,7 @@ func (c *changes) next() heardEnd {
 		c.n++
 		return h
 	case <-time.After(patience):
-		require.FailNow(c, "nothing is told")
+		require.FailNow(c, "no event")
 		return heardEnd{}
 	}
 }
@@ -134,8 +134,8 @@ type callers struct {
 	stop                  func()
 }
 
-// calls makes some callers call until they are stopped.
-func (e *estate) calls(n int) *callers {
+// startCallers makes some callers call until they are stopped.
+func (e *estate) startCallers(n int) *callers {
 	ctx, cancel := context.WithCancel(context.Background())
 	var calling sync.WaitGroup
 	c := &callers{stop: sync.OnceFunc(func() { cancel(); calling.Wait() })}

@@ -227,7 +227,7 @@ func TestF14_gatewayCastsAreCorrectDuringCuts(t *testing.T) {
 		var ran []int
 		require.NoError(t, json.Unmarshal(last.Data, &ran))
 		for rank, n := range ran {
-			require.GreaterOrEqual(t, n, whole, "rank %d has run what it answered", rank)
+			require.GreaterOrEqual(t, n, whole, "rank %d ran each answered request", rank)
 			require.LessOrEqual(t, n, clients*requests, "rank %d has run nothing twice", rank)
 		}
 	})
@@ -257,7 +257,7 @@ func TestF30_gatewayCastsNameDeadRanksAndAwaitNoOther(t *testing.T) {
 			asked, answered := covered(t, m)
 			require.Equal(t, 4, asked)
 			require.Equal(t, fmt.Sprint(answered), string(m.Data), "%v", m.Header)
-			require.Equal(t, "0", m.Header.Get("Castnet-Missing"), "nobody is waited for in vain: %v", m.Header)
+			require.Equal(t, "0", m.Header.Get("Castnet-Missing"), "no rank is missing: %v", m.Header)
 			if answered == 3 {
 				named++
 				point := fmt.Sprintf("host=%d,gpu=%d", dead/2, dead%2)

@@ -27,7 +27,7 @@ func TestF03_killedHostdsProcsEnd(t *testing.T) {
 		m := newMachine(t, program)
 		m.start()
 		d := m.mesh(4, nil)
-		require.Len(t, m.spawns(d), 1)
+		require.Len(t, m.spawnMesh(d), 1)
 		require.Len(t, m.processes(), 5)
 		killed := time.Now()
 		m.kill()
@@ -41,7 +41,7 @@ func TestF03_killedHostdsProcsEnd(t *testing.T) {
 		require.Empty(t, m.processes())
 		m.start()
 		require.Empty(t, m.states(d), "the next one knows nothing of it")
-		m.stops()
+		m.shutdown()
 	})
 }
 
@@ -101,7 +101,7 @@ func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 		m := newMachine(t, program)
 		m.start()
 		d := m.mesh(2, func(d *agent.Mesh) { kept(d); d.Command = agent.Command{Path: self(t)} })
-		m.spawns(d)
+		m.spawnMesh(d)
 		before := m.states(d)
 		of := d.ProcID(1, 0)
 		spec := agent.ActorSpec{Name: "ticker", Type: "ticker", Params: []byte{0xa0}, Owner: d.Owner}
@@ -143,7 +143,7 @@ func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 		require.Len(t, total, 1)
 		n, err := tick.Call(t.Context(), actor.RefOf[*ticker](of.Actor("ticker")).Via(m.client), 0)
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, n, k.answered.Load(), "nothing that was answered is forgotten")
+		require.GreaterOrEqual(t, n, k.answered.Load(), "each answered call is counted")
 		require.LessOrEqual(t, n, k.answered.Load()+k.unknown.Load()+1, "nothing is counted twice")
 		f.count("calls", int(k.answered.Load()))
 		f.count("indeterminate", int(k.unknown.Load()))
@@ -159,7 +159,7 @@ func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 			}
 			return false
 		}(), "%v: the file has what was printed last, %s", tails, last)
-		m.stops()
+		m.shutdown()
 		f.count("log lines", int(n)+1)
 		f.count("not seen by a subscriber", int(max(0, n+1-lines.Load())))
 	})
@@ -206,7 +206,7 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 			5*time.Millisecond, "what the plain one leaves behind")
 		m.kill()
 		// some other hostd on the computer has taken its census in between
-		for tries := 3; m.boots(at) && point == "census-killed" && tries > 0; tries-- {
+		for tries := 3; m.boot(at) && point == "census-killed" && tries > 0; tries-- {
 			f.count("ended by another's census", 1)
 			m.whileItLives(func(ctx context.Context) {
 				_, _ = agent.Create.Call(ctx, host, agent.CreateRequest{Procs: &plain})
@@ -224,11 +224,11 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 		select {
 		case <-m.over:
 		case <-time.After(5 * time.Second):
-			require.FailNow(t, point+" is never hit", m.said())
+			require.FailNow(t, point+" is never hit", m.output())
 		}
 	}
 	require.Equal(t, syscall.SIGKILL, m.hostd.ProcessState.Sys().(syscall.WaitStatus).Signal(), "%s: %v: %s",
-		point, m.hostd.ProcessState, m.said())
+		point, m.hostd.ProcessState, m.output())
 	f.count("deaths", 1)
 	m.start()
 	host, _ = m.host()
@@ -240,7 +240,7 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 	double := len(m.processes()) - 2
 	f.count("double spawned or left by the dead", max(0, double))
 	require.Zero(t, double, "%s: want hostd and one proc", point)
-	m.stops()
+	m.shutdown()
 	f.count("leaked", len(m.processes()))
 }
 

@@ -53,7 +53,7 @@ func newMachine(t *testing.T, program string, args ...string) *machine {
 			m.kill()
 		}
 		if t.Failed() {
-			t.Logf("hostd said:\n%s", m.said())
+			t.Logf("hostd printed:\n%s", m.output())
 		}
 		for _, pid := range m.processes() { // only a failing test leaves any
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -90,13 +90,13 @@ func (m *machine) env(more ...string) []string {
 
 func (m *machine) log() string { return filepath.Join(m.dir, "hostd.log") }
 
-func (m *machine) said() string {
+func (m *machine) output() string {
 	data, _ := os.ReadFile(m.log())
 	return string(data[max(0, len(data)-6<<10):])
 }
 
-// boots starts hostd, and reports whether it is ready. false: it ended before.
-func (m *machine) boots(env ...string) bool {
+// boot starts hostd, and reports whether it is ready. false: it ended before.
+func (m *machine) boot(env ...string) bool {
 	m.Helper()
 	log, err := os.OpenFile(m.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	require.NoError(m, err)
@@ -135,7 +135,7 @@ func (m *machine) boots(env ...string) bool {
 // start starts a hostd and waits until it is ready.
 func (m *machine) start(env ...string) {
 	m.Helper()
-	require.True(m, m.boots(env...), "hostd ended with %v and said:\n%s", m.hostd.ProcessState, m.said())
+	require.True(m, m.boot(env...), "hostd ended with %v and printed:\n%s", m.hostd.ProcessState, m.output())
 }
 
 // kill ends hostd by SIGKILL.
@@ -154,16 +154,16 @@ func (m *machine) dead() bool {
 	}
 }
 
-// stops drains hostd, and requires that nothing is left.
-func (m *machine) stops() {
+// shutdown drains hostd, and requires that nothing is left.
+func (m *machine) shutdown() {
 	m.Helper()
 	require.NoError(m, m.hostd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-m.over:
 	case <-time.After(patience):
-		require.FailNow(m, "hostd does not end", m.said())
+		require.FailNow(m, "hostd does not end", m.output())
 	}
-	require.Zero(m, m.hostd.ProcessState.ExitCode(), "%s", m.said())
+	require.Zero(m, m.hostd.ProcessState.ExitCode(), "%s", m.output())
 	m.requireEmpty()
 }
 
@@ -189,8 +189,8 @@ func (m *machine) processes() (pids []int) {
 	return pids
 }
 
-// heedsNoTERM reports whether a process ignores SIGTERM already.
-func heedsNoTERM(pid int) bool {
+// ignoresTERM reports whether a process ignores SIGTERM already.
+func ignoresTERM(pid int) bool {
 	data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status") // none: it has ended
 	_, rest, _ := strings.Cut(string(data), "SigIgn:\t")
 	mask, err := strconv.ParseUint(strings.TrimSpace(rest[:min(16, len(rest))]), 16, 64)
@@ -206,8 +206,8 @@ func stateOf(pid int) byte {
 	return 0
 }
 
-// connects makes the client. It reconnects by itself later.
-func (m *machine) connects() *actor.Proc {
+// connect makes the client. It reconnects by itself later.
+func (m *machine) connect() *actor.Proc {
 	m.Helper()
 	if m.client != nil {
 		return m.client
@@ -234,7 +234,7 @@ func (m *machine) connects() *actor.Proc {
 // host is the host agent of the running hostd.
 func (m *machine) host() (actor.Ref[agent.Agent], subjects.HostID) {
 	m.Helper()
-	p := m.connects()
+	p := m.connect()
 	var id subjects.HostID
 	require.Eventually(m, func() bool {
 		hosts, err := agent.DiscoverHosts(m.Context(), p.Bus(), p.Space(), 100*time.Millisecond)
@@ -270,8 +270,8 @@ func script(text string) func(*agent.Mesh) {
 
 func kept(d *agent.Mesh) { d.Keep = true }
 
-// spawns makes a mesh and waits until its procs run or have ended.
-func (m *machine) spawns(d agent.Mesh) agent.Overlay {
+// spawnMesh makes a mesh and waits until its procs run or have ended.
+func (m *machine) spawnMesh(d agent.Mesh) agent.Overlay {
 	m.Helper()
 	host, _ := m.host()
 	return insist(m, agent.Create, host, agent.CreateRequest{Procs: &d, Wait: true})

@@ -302,7 +302,7 @@ func (o castOutcome) check(n uint64, got []uint64) error {
 		want = nil
 	}
 	if !slices.Equal(got, want) {
-		return fmt.Errorf("cast %d: %x came home, want %x of those who answered: %v", n, got, want, o)
+		return fmt.Errorf("cast %d: got marks %x, want %x of the answered ranks: %v", n, got, want, o)
 	}
 	return nil
 }

@@ -57,11 +57,11 @@ func newLookout(t *testing.T, o bus.Options) *lookout {
 func (l *lookout) watch(hosts ...subjects.HostID) {
 	l.Helper()
 	l.Cleanup(l.watcher.Watch(hosts, func(c presence.Change) { l.changes <- c }))
-	l.allAlive(hosts...)
+	l.awaitAllAlive(hosts...)
 }
 
-// allAlive waits for a report of each host as alive, and requires no other report after it.
-func (l *lookout) allAlive(hosts ...subjects.HostID) {
+// awaitAllAlive waits for a report of each host as alive, and requires no other report after it.
+func (l *lookout) awaitAllAlive(hosts ...subjects.HostID) {
 	l.Helper()
 	left := map[subjects.HostID]bool{}
 	for _, h := range hosts {
@@ -85,7 +85,7 @@ func (l *lookout) next(within time.Duration) presence.Change {
 		l.Logf("%s is %s: %s", c.Host, c.State, c.Reason)
 		return c
 	case <-time.After(within):
-		require.FailNow(l, "nothing is told")
+		require.FailNow(l, "no report")
 		return presence.Change{}
 	}
 }
@@ -100,8 +100,8 @@ func (l *lookout) until(h subjects.HostID, s presence.State) (time.Time, presenc
 	}
 }
 
-// rest counts the reports until a time.
-func (l *lookout) rest(until time.Time) {
+// countUntil counts the reports until a time.
+func (l *lookout) countUntil(until time.Time) {
 	for {
 		select {
 		case c := <-l.changes:
@@ -138,8 +138,8 @@ func (m *machine) id() (id subjects.HostID) {
 	return id
 }
 
-// spawns runs procs on a host.
-func (l *lookout) spawns(on subjects.HostID, procs int) {
+// spawnMesh runs procs on a host.
+func (l *lookout) spawnMesh(on subjects.HostID, procs int) {
 	l.Helper()
 	id, err := subjects.NewMeshID("mesh")
 	require.NoError(l, err)
@@ -199,7 +199,7 @@ func TestF03_killedHostIsDead(t *testing.T) { // HOSTD-9
 			o := aBus(t, program, c.hears)
 			l, m := newLookout(t, o), joined(t, program, "h", o)
 			l.watch(m.id())
-			l.spawns(m.id(), 2)
+			l.spawnMesh(m.id(), 2)
 			// anywhere between two heartbeats
 			time.Sleep(600*time.Millisecond + time.Duration(seed*83%500)*time.Millisecond)
 			killed := time.Now()
@@ -290,9 +290,9 @@ func TestF11_serverRestartMakesNoHostDead(t *testing.T) {
 			time.Sleep(c.away)
 			start(t, "server", "server", dir, serverConfig{Port: port})
 			over := time.Now()
-			l.allAlive(hosts...)
+			l.awaitAllAlive(hosts...)
 			f.time("all alive", time.Since(over))
-			l.rest(time.Now().Add(6 * time.Second))
+			l.countUntil(time.Now().Add(6 * time.Second))
 			f.count("false deaths", l.seen[presence.Dead])
 			require.Zero(t, l.seen[presence.Dead])
 		})
@@ -323,7 +323,7 @@ func TestF10_starvedHostIsNotDead(t *testing.T) {
 				quota.take(t, os.Getpid())
 				defer quota.free(t, os.Getpid())
 			}
-			l.rest(time.Now().Add(long))
+			l.countUntil(time.Now().Add(long))
 			f.count("seconds", int(long.Seconds()))
 			f.count("throttled", quota.throttled(t))
 			f.count("suspicions", l.seen[presence.Suspect])

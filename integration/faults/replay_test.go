@@ -88,12 +88,12 @@ func TestF17_bytesForAFormerIncarnationReachNoActor(t *testing.T) {
 	try(t, fault{"F17 receiver gone", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		p, held, late := holding(w)
-		w.kills(p.right)
+		w.killWorker(p.right)
 		again := w.workerAs("again", subjects.ProcID{Mesh: p.right.id.Mesh, Rank: p.right.id.Rank,
 			Gen: p.right.id.Gen + 1})
 		to := again.spawn(t, recorders{N: 2})
 		held.SendAway()
-		w.tells(p.right)
+		w.reportDeath(p.right)
 		w.settle(2*patience, p.left).wait(t)
 		release(t, p.left.proxy, held, connections)
 		awaitRequest(t, again, p.left, to[0])
@@ -110,8 +110,8 @@ func TestF17_bytesOfADeadSenderAreRefused(t *testing.T) {
 		w := newWorld(t, seed, serverConfig{})
 		p, held, late := holding(w)
 		other := w.worker("other")
-		w.kills(p.left)
-		w.tells(p.left)
+		w.killWorker(p.left)
+		w.reportDeath(p.left)
 		require.Eventually(t, func() bool { // and has handled what it had been given before
 			s := p.right.do(t, order{Do: "look", Procs: []subjects.ProcID{p.left.id}}).State
 			return s.Dead[0] && s.Info.Queued == 0

@@ -58,7 +58,7 @@ func TestF22_messageOf64MiBArrivesWholeOrIsRefused(t *testing.T) {
 		_, v := w.finish()
 		f.judge(t, v)
 		require.Zero(t, v.Indeterminate, v)
-		require.GreaterOrEqual(t, v.Handled, 4, "what is a little smaller is taken")
+		require.GreaterOrEqual(t, v.Handled, 4, "slightly smaller ones are handled")
 	})
 }
 

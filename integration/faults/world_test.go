@@ -130,8 +130,8 @@ func (w *world) begin(one *worker, l load, to []subjects.ActorID) {
 	one.do(w.T, order{Do: "load", Load: l})
 }
 
-// kills ends a worker by SIGKILL and records that.
-func (w *world) kills(one *worker) {
+// killWorker ends a worker by SIGKILL and records that.
+func (w *world) killWorker(one *worker) {
 	w.Helper()
 	one.kill()
 	require.NoError(w, w.history.Add(
@@ -139,8 +139,8 @@ func (w *world) kills(one *worker) {
 	w.workers = slices.DeleteFunc(w.workers, func(other *worker) bool { return other == one })
 }
 
-// tells publishes the death of a process in place of its host agent.
-func (w *world) tells(one *worker) {
+// reportDeath publishes the death of a process in place of its host agent.
+func (w *world) reportDeath(one *worker) {
 	w.Helper()
 	if w.witness == nil {
 		w.witness = w.newWitness()

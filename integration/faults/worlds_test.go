@@ -58,7 +58,7 @@ func newRealm(t *testing.T, program string) *realm {
 	r.file = filepath.Join(dir, "nats.conf")
 	require.NoError(t, os.WriteFile(r.file,
 		fmt.Appendf(nil, "jetstream { store_dir: %q, sync_interval: always }\n", dir), 0o600))
-	r.serves(0)
+	r.startBus(0)
 	at, err := url.Parse(r.url)
 	require.NoError(t, err)
 	r.port, err = strconv.Atoi(at.Port())
@@ -72,16 +72,16 @@ func (r *realm) begins() {
 	r.Helper()
 	r.client = newLookout(r.T, bus.Options{URL: r.url}).proc
 	for _, label := range []string{"s1", "s2"} {
-		r.systems = append(r.systems, r.joins(label, "--system"))
+		r.systems = append(r.systems, r.startHostd(label, "--system"))
 	}
 	for rank, label := range []string{"a", "b"} {
-		r.hosts = append(r.hosts, r.joins(label, "--world", loaded, "--host-rank", strconv.Itoa(rank)))
+		r.hosts = append(r.hosts, r.startHostd(label, "--world", loaded, "--host-rank", strconv.Itoa(rank)))
 	}
-	w := r.declares(loaded, tickers(r.T, loadedProcs))
+	w := r.declare(loaded, tickers(r.T, loadedProcs))
 	r.mesh = r.live(loaded).Mesh
 	r.pids = r.processesOf(w.Mesh, r.hosts...)
 	require.Len(r, r.pids, loadedProcs)
-	r.loads()
+	r.startLoad()
 }
 
 // tickers is a world of procs with a ticker type.
@@ -89,32 +89,32 @@ func tickers(t *testing.T, procs int) system.Spec {
 	return system.Spec{Shape: shape.Of("x", procs), PerHost: procsPerHost, Command: agent.Command{Path: self(t)}}
 }
 
-// serves starts the server with the data of the last one.
-func (r *realm) serves(port int) {
+// startBus starts the server with the data of the last one.
+func (r *realm) startBus(port int) {
 	var ready report
 	r.server, ready = start(r.T, "server", "server", filepath.Dir(r.file),
 		serverConfig{Port: port, ConfigFile: r.file})
 	r.url = ready.URL
 }
 
-// joins starts a hostd, behind a proxy of its own unless the servers are a cluster.
-func (r *realm) joins(label string, args ...string) *machine {
+// startHostd starts a hostd, behind a proxy of its own unless the servers are a cluster.
+func (r *realm) startHostd(label string, args ...string) *machine {
 	r.Helper()
 	if len(r.cluster) > 0 {
-		return r.joinsAt(r.url, label, args...)
+		return r.startHostdOn(r.url, label, args...)
 	}
 	at, err := url.Parse(r.url)
 	require.NoError(r, err)
 	hole, err := chaos.Start(at.Host)
 	require.NoError(r, err)
 	r.Cleanup(hole.Close)
-	m := r.joinsAt("nats://"+hole.Addr(), label, args...)
+	m := r.startHostdOn("nats://"+hole.Addr(), label, args...)
 	r.holes[m] = hole
 	return m
 }
 
-// joinsAt starts a hostd on servers.
-func (r *realm) joinsAt(servers, label string, args ...string) *machine {
+// startHostdOn starts a hostd on servers.
+func (r *realm) startHostdOn(servers, label string, args ...string) *machine {
 	r.Helper()
 	m := newMachine(r.T, r.program, append([]string{"--nats", servers, "--gateway=false"}, args...)...)
 	m.joins = true
@@ -123,8 +123,8 @@ func (r *realm) joinsAt(servers, label string, args ...string) *machine {
 	return m
 }
 
-// declares declares a world, at any controller, with as many attempts as necessary.
-func (r *realm) declares(name string, spec system.Spec) (w system.UpsertResponse) {
+// declare declares a world, at any controller, with as many attempts as necessary.
+func (r *realm) declare(name string, spec system.Spec) (w system.UpsertResponse) {
 	r.Helper()
 	require.Eventually(r, func() bool {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
@@ -203,8 +203,8 @@ func (r *realm) processesOf(mesh string, on ...*machine) (pids []int) {
 	return pids
 }
 
-// loads calls an actor in each proc, until the end.
-func (r *realm) loads() {
+// startLoad calls an actor in each proc, until the end.
+func (r *realm) startLoad() {
 	r.Helper()
 	id, err := subjects.ParseMeshID(r.mesh)
 	require.NoError(r, err)
@@ -217,11 +217,11 @@ func (r *realm) loads() {
 		host.client = r.client
 		r.load = append(r.load, host.ticks(actor.RefOf[*ticker](of.Actor("ticker")).Via(r.client)))
 	}
-	r.flows()
+	r.awaitProgress()
 }
 
-// flows waits until each proc has answered some more calls.
-func (r *realm) flows() {
+// awaitProgress waits until each proc has answered some more calls.
+func (r *realm) awaitProgress() {
 	r.Helper()
 	for _, k := range r.load {
 		want := k.answered.Load() + 20
@@ -235,7 +235,7 @@ func (r *realm) flows() {
 func (r *realm) judge(f *figures) {
 	r.Helper()
 	r.live(loaded)
-	r.flows()
+	r.awaitProgress()
 	require.Equal(r, r.pids, r.processesOf(r.mesh, r.hosts...))
 	for _, m := range r.hosts {
 		n := len(m.processes()) - 1 - procsPerHost
@@ -253,14 +253,14 @@ func (r *realm) judge(f *figures) {
 			subjects.ProcID{Mesh: id, Rank: uint32(rank)}.Actor("ticker")).Via(r.client), 0)
 		cancel()
 		require.NoError(r, err)
-		require.GreaterOrEqual(r, n, k.answered.Load(), "nothing that was answered is forgotten")
+		require.GreaterOrEqual(r, n, k.answered.Load(), "each answered call is counted")
 		require.LessOrEqual(r, n, k.answered.Load()+k.unknown.Load()+1, "nothing is counted twice")
 		f.count("calls", int(k.answered.Load()))
 	}
 }
 
-// stops ends everything in order, and requires that nothing is left.
-func (r *realm) stops() {
+// shutdown ends everything in order, and requires that nothing is left.
+func (r *realm) shutdown() {
 	r.Helper()
 	all := slices.Concat(r.hosts, r.systems)
 	for _, m := range all {
@@ -270,9 +270,9 @@ func (r *realm) stops() {
 		select {
 		case <-m.over:
 		case <-time.After(patience):
-			require.FailNow(r, "hostd does not end", m.said())
+			require.FailNow(r, "hostd does not end", m.output())
 		}
-		require.Zero(r, m.hostd.ProcessState.ExitCode(), "%s", m.said())
+		require.Zero(r, m.hostd.ProcessState.ExitCode(), "%s", m.output())
 		m.requireEmpty()
 	}
 }
@@ -284,11 +284,11 @@ func TestF07_killedControllerAffectsNoWorld(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F7 worlds", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		r := newRealm(t, program)
-		guest := r.joins("c", "--world", "begun", "--host-rank", "0")
+		guest := r.startHostd("c", "--world", "begun", "--host-rank", "0")
 		r.hosts = append(r.hosts, guest)
 		leader := r.leader()
 		begun := make(chan system.UpsertResponse, 1)
-		go func() { begun <- r.declares("begun", tickers(t, procsPerHost)) }()
+		go func() { begun <- r.declare("begun", tickers(t, procsPerHost)) }()
 		time.Sleep(time.Duration(seed*7919%60) * time.Millisecond) // wherever in that
 		killed, before := time.Now(), r.epoch
 		leader.kill()
@@ -301,7 +301,7 @@ func TestF07_killedControllerAffectsNoWorld(t *testing.T) {
 		require.Len(t, r.processesOf(w.Mesh, guest), procsPerHost)
 		r.judge(f)
 		leader.start()
-		r.stops()
+		r.shutdown()
 	})
 }
 
@@ -321,7 +321,7 @@ func TestF07_suspendedControllerActsNoMore(t *testing.T) {
 		r.onlyOneActs(f)
 		require.NotEqual(t, leader, r.leader())
 		r.judge(f)
-		r.stops()
+		r.shutdown()
 	})
 }
 
@@ -351,14 +351,14 @@ func TestF11_serverRestartAffectsNoWorld(t *testing.T) {
 		} else {
 			r.server.kill()
 		}
-		r.serves(r.port)
+		r.startBus(r.port)
 		back := time.Now()
 		r.live(loaded)
 		f.time("live", time.Since(back))
-		r.flows()
+		r.awaitProgress()
 		f.time("messages flow", time.Since(back))
 		r.judge(f)
-		r.stops()
+		r.shutdown()
 	})
 }
 
@@ -390,7 +390,7 @@ func TestF11_partitionAffectsNoWorld(t *testing.T) {
 		f.time("live again", time.Since(over))
 		r.onlyOneActs(f)
 		r.judge(f)
-		r.stops()
+		r.shutdown()
 	})
 }
 
@@ -400,14 +400,14 @@ func TestWorlds_stopReportsKilledRanks(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, buildHostd(t, ""), "--data", t.TempDir(), "--world", "stubborn", "--host-rank", "0")
 	m.start()
-	r := &realm{T: t, client: m.connects()}
-	w := r.declares("stubborn", system.Spec{
+	r := &realm{T: t, client: m.connect()}
+	w := r.declare("stubborn", system.Spec{
 		Shape: shape.Of("x", 2), PerHost: 2,
 		Command: agent.Command{Path: "/bin/sh", Args: []string{"-c", "trap '' TERM; while :; do sleep 0.1; done"}},
 	})
 	require.Eventually(t, func() bool {
 		pids := r.processesOf(w.Mesh, m)
-		return len(pids) == 2 && heedsNoTERM(pids[0]) && heedsNoTERM(pids[1])
+		return len(pids) == 2 && ignoresTERM(pids[0]) && ignoresTERM(pids[1])
 	}, patience, 5*time.Millisecond)
 	port := actor.OpenPort[system.StopReport](r.client)
 	defer port.Close()
@@ -425,5 +425,5 @@ func TestWorlds_stopReportsKilledRanks(t *testing.T) {
 	require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "stubborn", Aborted: 2}}}, report)
 	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 0 }, patience,
 		5*time.Millisecond)
-	m.stops()
+	m.shutdown()
 }

@@ -314,7 +314,7 @@ func gatherTravelsAsThePacketsSay(t *testing.T, r *rig) {
 		select {
 		case <-seen:
 		case <-time.After(testkit.Patience):
-			require.Fail(t, "no host sent what packet.abnf says of a gather")
+			require.Fail(t, "no host sent a gather in the form of packet.abnf")
 		}
 	}
 }

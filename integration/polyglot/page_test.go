@@ -41,7 +41,7 @@ func TestPage_eachCommandPrintsTheDocumentedOutput(t *testing.T) { // PLY-4
 			b.run(t, env, "bash", "-euo", "pipefail", "-c", script)
 		case "js":
 			// The imports are found from here.
-			dir, err := os.MkdirTemp(filepath.Join("node", "node_modules"), ".page-") //nolint:usetesting // not just anywhere
+			dir, err := os.MkdirTemp(filepath.Join("node", "node_modules"), ".page-") //nolint:usetesting // a given place
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 			b.run(t, env, node(t), b.file(t, dir, "page.mjs"))
@@ -110,7 +110,7 @@ func blocksOf(t *testing.T, page string) (all []block) {
 		}
 		all = append(all, block{language: m[2], text: m[3], stays: m[1] != ""})
 	}
-	require.Len(t, all, strings.Count(page, "\n```")/2-outputs(all), "blocks that are not closed or read")
+	require.Len(t, all, strings.Count(page, "\n```")/2-outputs(all), "blocks without an end or a reader")
 	return all
 }
 

@@ -60,11 +60,11 @@ func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 	require.Equal(t, "10", silent[0].body, silent[0].header)
 	require.Equal(t, "1", silent[1].header["Castnet-Rank"], silent[1].header)
 	require.Contains(t, []string{"408", "504"}, silent[1].header["Nats-Service-Error-Code"],
-		"it says so itself, or is missing")
+		"it fails, or is missing")
 	require.Equal(t, "1", silent[2].header["Castnet-Answered"])
 
 	told := r.request(t, gatewayOf+"works.plain.publish.u-anon.x", "5")
-	require.Subset(t, told[0].header, covered("4"), "nobody is waited for")
+	require.Subset(t, told[0].header, covered("4"), "without a wait for programs")
 
 	for region, rank := range map[string]string{"host=0,gpu=1": "1", "host=1,gpu=0": "2"} {
 		var headers map[string]string

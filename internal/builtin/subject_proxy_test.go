@@ -59,7 +59,7 @@ func TestAsk_carriesAnyJSON_BLT3(t *testing.T) {
 		N int `json:"n"`
 	}{5})
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"n": int64(5)}, got, "a value of this process is what it is to other procs")
+	require.Equal(t, map[string]any{"n": int64(5)}, got, "a local value has the form of a remote one")
 }
 
 func TestAsk_carriesCallerActorTraceAndDeadline(t *testing.T) {
@@ -126,7 +126,8 @@ func TestAsk_reportsThatNoProgramServes(t *testing.T) {
 	require.ErrorContains(t, err, "no service listens on work.0")
 	require.ErrorIs(t, err, &actor.Error{Code: actor.CodeHandler})
 
-	require.NoError(t, request.Send(rig.Context(), ref, 1), "nobody waits, and it does not fail the actor")
+	require.NoError(t, request.Send(rig.Context(), ref, 1),
+		"without a waiting caller the error does not fail the actor")
 	_, err = request.Call(rig.Context(), ref, 1)
 	require.ErrorContains(t, err, "no service listens on work.0", "it lives")
 }
@@ -210,7 +211,7 @@ func TestTell_publishesWithoutWaiting(t *testing.T) {
 
 	rig = actortest.New(t, Defs()...)
 	_, err := publish.Call(rig.Context(), actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"work"}), 1)
-	require.NoError(t, err, "nobody listens, and nobody is told")
+	require.NoError(t, err, "a missing listener is no error")
 }
 
 func TestSubject_refusesReservedOnes_BLT5(t *testing.T) {

@@ -57,7 +57,7 @@ func TestKillLeftovers_sparesOtherOwnersKeptGroups_CGR1(t *testing.T) {
 	left := []Leftover{{Name: "left", Processes: 1}}
 	require.Equal(t, left, kill(""), "without an owner: its own only")
 	require.Error(t, <-nobodys)
-	require.Equal(t, left, kill("third"), "what no owner keeps")
+	require.Equal(t, left, kill("third"), "the group without an owner")
 	require.Error(t, <-others)
 
 	g := Group{Dir: filepath.Join(root, ownerPrefix("keeper")+"dead", keptPrefix+"left.1")}

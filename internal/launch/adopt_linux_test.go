@@ -108,7 +108,7 @@ func needsExitOf(t *testing.T, e Exit) {
 	if e.Unknown {
 		var u unix.Utsname
 		require.NoError(t, unix.Uname(&u))
-		t.Skipf("Linux %s does not tell how somebody else's child ended: 6.15 does",
+		t.Skipf("Linux %s has no exit codes of foreign children: 6.15 has",
 			unix.ByteSliceToString(u.Release[:]))
 	}
 }
@@ -251,7 +251,7 @@ func TestLeave_keepsKeptChildrenAndKillsTheOthers(t *testing.T) {
 	c, plain := mustLaunch(t, l, spec), mustLaunch(t, l, specOf(t, "ready"))
 	lineIn(t, stdoutOf(c), "ready")
 	require.NoError(t, l.Detach())
-	require.NoError(t, l.Close(), "says what Leave said")
+	require.NoError(t, l.Close(), "the same result as Leave")
 	require.True(t, c.Exit().Unknown)
 	require.Equal(t, int(syscall.SIGKILL), plain.Exit().Signal)
 	require.Equal(t, "false", lineIn(t, stdoutOf(c), "held "))

@@ -214,7 +214,7 @@ func TestClose_timesOutOnHungChildren_LCH6(t *testing.T) { // LCH-4
 	c := mustLaunch(t, l, specOf(t, "ready"))
 	c.handle.interrupt()
 	require.True(t, exitOf(t, c).Unknown)
-	require.NoError(t, c.Kill(), "LCH-4: nothing is sent any more")
+	require.NoError(t, c.Kill(), "LCH-4: no further signal")
 
 	require.NoError(t, unix.Kill(c.PID(), 0), "it was left alone")
 	require.NoError(t, unix.Kill(c.PID(), unix.SIGKILL))

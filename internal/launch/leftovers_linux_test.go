@@ -34,7 +34,7 @@ func TestKillLeftovers_retriesUntilAKeptChildIsGone(t *testing.T) {
 	require.NoError(t, err)
 	_, err = l.KillLeftovers()
 	require.ErrorContains(t, err, "cannot kill the reader of "+path)
-	require.FileExists(t, path, "so that no second one is launched")
+	require.FileExists(t, path, "to prevent a second launch")
 
 	there := make(chan bool, 1)
 	time.AfterFunc(20*time.Millisecond, func() {
@@ -44,7 +44,7 @@ func TestKillLeftovers_retriesUntilAKeptChildIsGone(t *testing.T) {
 	})
 	_, err = l.KillLeftovers()
 	require.NoError(t, err)
-	require.True(t, <-there, "it was there as long as somebody read it")
+	require.True(t, <-there, "it was there as long as it had a reader")
 	require.NoFileExists(t, path)
 }
 
@@ -75,7 +75,7 @@ func TestLeftovers_areFoundDuringAnExec(t *testing.T) {
 	began := time.Now()
 	_, found := markerOf(bare.Process.Pid)
 	require.False(t, found, "it has emptied its environment")
-	require.Less(t, time.Since(began), execTimeout, "which is not waited for")
+	require.Less(t, time.Since(began), execTimeout, "without a wait for the exec")
 	require.NoError(t, bare.Process.Kill())
 	_ = bare.Wait()
 }

@@ -94,7 +94,7 @@ func TestLimits_forkBombIsContainedAndEnds_LCH4(t *testing.T) {
 		requireAllEnded(t, []int{pid})
 	}
 	require.NoError(t, l.Close())
-	require.NoDirExists(t, filepath.Dir(current), "also the hierarchy that only limited it")
+	require.NoDirExists(t, filepath.Dir(current), "also the hierarchy with its limits only")
 }
 
 func TestLimits_cpuLimitIsSetInTheCgroup(t *testing.T) {

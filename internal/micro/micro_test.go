@@ -96,7 +96,7 @@ func TestService_listsAsManyEndpointsAsFit_MIC4(t *testing.T) {
 	}
 	w.limit, w.said = 10, nil
 	w.handle["$SRV.*"](bus.Msg{Subject: "$SRV.INFO", Reply: "r"})
-	require.Empty(t, w.said, "where nothing fits, nothing is said, and it ends")
+	require.Empty(t, w.said, "too small a limit ends without an answer")
 }
 
 func TestService_normalizesVersions(t *testing.T) {

@@ -105,7 +105,7 @@ func anything(t *rapid.T) {
 			living++
 		}
 	}
-	require.Equal(t, living, children, "SUP-8: it remembers who may live again, and nobody else")
+	require.Equal(t, living, children, "SUP-8: it remembers exactly the children with a possible restart")
 }
 
 // The State and a reader of the whole history always agree (SUP-1 … SUP-8).

@@ -61,7 +61,9 @@ func (r *referee) is(who int, w what) bool {
 	return r.log[i].what == w
 }
 
-func (r *referee) told(who int) bool { return r.is(who, born) && r.last(who, stop) > r.last(who, born) }
+func (r *referee) stopRequested(who int) bool {
+	return r.is(who, born) && r.last(who, stop) > r.last(who, born)
+}
 
 // causes are the decided restarts that include the latest life of a child.
 func (r *referee) causes(who int) (out []entry) {
@@ -91,7 +93,7 @@ func (r *referee) unwanted(who int) bool {
 
 func (r *referee) doomed(who int) bool {
 	askedFor := r.last(who, asked) > r.last(who, start)
-	return (r.is(who, born) || r.is(who, start)) && !r.told(who) && (len(r.causes(who)) > 0 || askedFor)
+	return (r.is(who, born) || r.is(who, start)) && !r.stopRequested(who) && (len(r.causes(who)) > 0 || askedFor)
 }
 
 func (r *referee) due(who int) (latest time.Time) {
@@ -155,9 +157,9 @@ func (r *referee) ended(key string, why supervise.ExitReason) string {
 			return ""
 		}
 		r.write(gone, who, r.now)
-	case !r.told(who) && !r.doomed(who):
+	case !r.stopRequested(who) && !r.doomed(who):
 		return r.judged(who, why)
-	case r.unwanted(who), why == supervise.Requested && !r.told(who):
+	case r.unwanted(who), why == supervise.Requested && !r.stopRequested(who):
 		r.write(gone, who, r.now)
 	default:
 		r.write(ended, who, r.now)
@@ -285,7 +287,7 @@ func (r *referee) one(who int, out []string, waiting []int) ([]string, []int) {
 func (r *referee) turn() int {
 	last, first := -1, -1
 	for who := range r.keys {
-		if r.told(who) {
+		if r.stopRequested(who) {
 			return -1
 		}
 		if r.doomed(who) {

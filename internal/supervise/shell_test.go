@@ -104,7 +104,7 @@ func (o *owner) started(c *life, ok bool) {
 
 func (o *owner) by(key string) *life {
 	i := slices.IndexFunc(o.children, func(c *life) bool { return c.key == key })
-	require.GreaterOrEqual(o.t, i, 0, "an effect for %s, which nobody knows", key)
+	require.GreaterOrEqual(o.t, i, 0, "an effect for %s, an unknown child", key)
 	return o.children[i]
 }
 
@@ -141,7 +141,7 @@ func (o *owner) carry(effects []supervise.Effect) {
 			}
 			c.starting, c.starts = true, append(c.starts, o.now)
 		case supervise.SetTimer:
-			require.True(o.t, e.Until.After(o.now), "a wait for what is past")
+			require.True(o.t, e.Until.After(o.now), "a wait for a past time")
 			o.alarm = e.Until
 		case supervise.Escalate:
 			c := o.by(e.Key.(string))

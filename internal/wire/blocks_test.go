@@ -86,7 +86,7 @@ func TestBlocks_decodeToTheOriginalValue_WIRE7(t *testing.T) {
 		joined, err := wire.Joined(cut, &v, small)
 		require.NoError(t, err)
 		if wire.Narrow(whole, small) == nil {
-			require.Equal(t, whole, cut, "what is short is as it was")
+			require.Equal(t, whole, cut, "short lists are unchanged")
 			require.Nil(t, joined)
 			return
 		}

@@ -200,7 +200,7 @@ func TestControl_hasNarrowLimits_WIRE7(t *testing.T) {
 				require.NoError(t, err, c.name)
 			} else {
 				require.ErrorContains(t, err, c.want, c.name)
-				require.True(t, counter == nil || counter.Load() == 0, "%s: what is refused is not counted", c.name)
+				require.True(t, counter == nil || counter.Load() == 0, "%s: refused packets are not counted", c.name)
 			}
 		}
 	}

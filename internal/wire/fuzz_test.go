@@ -64,7 +64,7 @@ func FuzzEnvelopes(f *testing.F) {
 	f.Fuzz(checkEnvelopes)
 }
 
-// requireBodies reads envelopes again, by their bodies alone for those without a header.
+// requireBodies reads envelopes again, and those with nothing but a body by NextBody.
 func requireBodies(t require.TestingT, data []byte, want []wire.Envelope, sames []bool, end error) {
 	es := wire.NewEnvelopeReader(data)
 	for i, e := range want {

@@ -36,7 +36,7 @@ func TestRowGrouper_mergesEqualLinesOfSeveralRanks(t *testing.T) {
 	} {
 		m.add(r, now)
 	}
-	require.Equal(t, []string{"[*] 4× ready"}, texts(m.ready(now)), "what all have printed waits for nobody")
+	require.Equal(t, []string{"[*] 4× ready"}, texts(m.ready(now)), "a line of all ranks does not wait")
 	require.Equal(t, m.window/quietFraction, m.untilReady(now))
 	require.Empty(t, m.ready(now))
 	later := now.Add(m.window / quietFraction)
