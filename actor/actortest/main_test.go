@@ -24,7 +24,7 @@ var (
 	strike  = actor.NewEndpoint[*Ledger, int, actor.None]("strike")
 )
 
-// Ledger is never made.
+// Ledger is never constructed.
 type Ledger struct{}
 
 // Endpoints of a till.

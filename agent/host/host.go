@@ -131,7 +131,7 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	if err := checkLabelFree(ctx, o); err != nil {
 		return nil, err
 	}
-	h := &Host{id: id, stopAllDone: make(chan struct{})}
+	h := &Host{id: id, left: make(chan struct{})}
 	if o.StateDir != "" {
 		if err := h.openState(o); err != nil {
 			return nil, errors.Join(fmt.Errorf("start host %s: %w", o.Label, err), h.Close(ctx))
@@ -282,7 +282,7 @@ func (h *Host) Done() <-chan struct{} { return h.proc.Done(agent.Name) }
 
 // StopAllDone is closed once a StopAll request has been carried out. The caller then closes the
 // host.
-func (h *Host) StopAllDone() <-chan struct{} { return h.stopAllDone }
+func (h *Host) StopAllDone() <-chan struct{} { return h.left }
 
 // Proc returns the proc of the host agent. The host's program can run further actors there.
 func (h *Host) Proc() *actor.Proc { return h.proc }
