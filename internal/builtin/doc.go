@@ -24,7 +24,8 @@
 //   - Castnet-Point: host=0,gpu=3, the actor's place in its mesh
 //   - Castnet-From: the calling actor; absent for a plain client
 //   - traceparent: the trace of the message, if it has one
-//   - Castnet-TTL: time left in seconds, such as 29.997s; ask always has it, tell with a deadline
+//   - Castnet-TTL: time left in seconds, such as 29.997s; request always has it, publish with a
+//     deadline
 //
 // The reply may be any JSON. null is no value. A number without point and exponent is an integer.
 //

@@ -72,7 +72,7 @@ func TestAsk_carriesCallerActorTraceAndDeadline(t *testing.T) {
 	defer cancel()
 	trace, err := actor.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	require.NoError(t, err)
-	_, err = call.Call(actor.WithTrace(ctx, trace), ref, 5)
+	_, err = request.Call(actor.WithTrace(ctx, trace), ref, 5)
 	require.NoError(t, err)
 	m := <-seen
 	require.Equal(t, trace.String(), m.Header.Get("traceparent"))
