@@ -150,7 +150,7 @@ func TestLocalMulticast_handlerSeesSenderAndDeadline(t *testing.T) {
 	}
 }
 
-// Few goroutines run the actors, until these wait.
+// Few goroutines run the actors, until they find that these wait.
 func TestLocalMulticast_handlersThatAwaitEachOtherAllRun(t *testing.T) {
 	c := newChoir(t, 300)
 	for i, a := range c.sing(t, "tutti", actor.None{}) {

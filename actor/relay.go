@@ -24,9 +24,9 @@ type RelayOptions struct {
 // buffered update sets the alarm to one interval after its last setting, or to now if that is past.
 // The first update, and the first after a full buffer, set it to one interval from now.
 //
-// The interval starts at MinDelay and doubles up to MaxDelay, for the life of the relay. So a lone update
-// goes on at once and a busy stream in batches. With the default options an update waits for 100 ms
-// at most.
+// The interval starts at MinDelay and doubles up to MaxDelay, for the life of the relay. So a lone
+// update goes on at once and a busy stream in batches. With the default options an update waits for
+// 100 ms at most.
 //
 // If an update fills the buffer and the fold or the send fails, its sender gets the error, and the
 // buffer is unchanged. If that happens at an alarm, the error is logged, and the buffer waits for

@@ -13,7 +13,8 @@ import (
 // bomb makes a Ledger panic.
 const bomb = "bomb"
 
-// TestRemoteBatch_failingActorReturnsTheRestOnce_DEL5: any message of a batch may be the fatal one.
+// TestRemoteBatch_failingActorReturnsTheRestOnce_DEL5: in whichever of the messages that came
+// together.
 func TestRemoteBatch_failingActorReturnsTheRestOnce_DEL5(t *testing.T) {
 	t.Parallel()
 	const n = 300

@@ -41,7 +41,8 @@ func (t Throttle) Err() error {
 		{t.BatchDelay < 0, fmt.Sprintf("a batch delay of %s: want 0 or more", t.BatchDelay)},
 		{t.Timeout < 0, fmt.Sprintf("a timeout of %s: want 0 or more", t.Timeout)},
 		{t.MaxFailures < 0, fmt.Sprintf("max failures %d: want 0 or more", t.MaxFailures)},
-		{!(t.SamplePercent >= 0 && t.SamplePercent <= 100), fmt.Sprintf("a sample of %v%%: want 0 to 100", t.SamplePercent)},
+		{!(t.SamplePercent >= 0 && t.SamplePercent <= 100),
+			fmt.Sprintf("a sample of %v%%: want 0 to 100", t.SamplePercent)},
 	} {
 		if bad.is {
 			return &actor.Error{Code: actor.CodeInvalid, Text: "throttle: " + bad.text}
@@ -58,7 +59,7 @@ var ErrNotAsked = errors.New("not asked")
 
 // Throttled makes the waiting verbs cast to a mesh in batches:
 //
-//	slow := cast.Throttled(workers, cast.Throttle{BatchSize: 8, PerHost: 1, Canary: true, MaxFailures: 3})
+//	slow := cast.Throttled(workers, cast.Throttle{BatchSize: 8, Canary: true, MaxFailures: 3})
 //	all, err := cast.Gather(ctx, slow, restart, now)
 //
 // When the throttle or the end of ctx stops the cast, the remaining ranks are NotAsked in the
@@ -107,8 +108,8 @@ func (m ThrottledMesh[A]) Batches() ([][]int, error) {
 	return t.throttle.plan(t), nil
 }
 
-// sample is the ranks of a target that SamplePercent keeps, ascending: those with the smallest lots. A
-// rank's lot comes from the seed and its place in the whole mesh.
+// sample is the ranks of a target that SamplePercent keeps, ascending: those with the smallest lots.
+// A rank's lot comes from the seed and its place in the whole mesh.
 func (t Throttle) sample(to Target) []int {
 	type lot struct {
 		rank int

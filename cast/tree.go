@@ -107,7 +107,8 @@ func (t tree) roots(m mode) (all []node) {
 // childProcesses are the first ranks of processes that answer to a node: the others of its host,
 // and the nodes under it.
 func (t tree) childProcesses(n node) (views []int) {
-	for view := t.skip.FirstAbsent(t.processEnd(n.first)); view < n.below; view = t.skip.FirstAbsent(t.processEnd(view)) {
+	next := func(view int) int { return t.skip.FirstAbsent(t.processEnd(view)) }
+	for view := next(n.first); view < n.below; view = next(view) {
 		views = append(views, view)
 	}
 	for _, under := range t.nodes(n.below, n.end) {

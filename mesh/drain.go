@@ -33,7 +33,7 @@ func (h HostMesh) Drain(ctx context.Context, d DrainOptions) (agent.StopSummary,
 type DrainOptions struct {
 	Reason        string
 	Grace         time.Duration // how long a proc may take to stop before it is killed; 0: the host's default
-	MaxConcurrent int           // procs that a host stops, or a mesh moves, at a time; 0: the host's default, or 1
+	MaxConcurrent int           // stops of a host, or moves of a mesh, at a time; 0: the host's default, or 1
 	Force         bool          // drain also where procs move without their actors, see CheckDrain
 }
 

@@ -20,8 +20,8 @@ const actorName = "system"
 // Type is the actor type of system controllers. Only a Service starts them.
 var Type = actor.NewType[*Controller, term]("system-controller")
 
-// Endpoints of a system controller. A self-joined proc sends a Heartbeat. A program whose message to a
-// proc was returned may send SuspectProc (ReportDeadLetter).
+// Endpoints of a system controller. A self-joined proc sends a Heartbeat. A program may send
+// SuspectProc for a proc after a dead letter from it (ReportDeadLetter).
 var (
 	Upsert      = actor.NewEndpoint[*Controller, UpsertRequest, UpsertResponse]("upsert")
 	Join        = actor.NewEndpoint[*Controller, JoinRequest, JoinResponse]("join")

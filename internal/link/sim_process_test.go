@@ -173,7 +173,7 @@ const (
 	isCreditRequest
 )
 
-// post sends a message alone in its group.
+// post sends a message that is alone in its group.
 func (w *world) post(p, to *proc, sender, actor, size int, until Instant, flags int) bool {
 	g := w.history.group(p)
 	return w.send(p, to, sender, actor, size, until, flags, g)

@@ -143,7 +143,7 @@ func newWorld(seed uint64, ids []subjects.ProcessID, f faults, m *mutant, n *cou
 	return w
 }
 
-// config draws small bounds, so all are reached.
+// config draws small bounds, so that all are reached.
 func (w *world) config() (Config, []int) {
 	w.waitWindow = 400 + w.rng.IntN(1000)
 	c := Config{

@@ -68,7 +68,9 @@ func (s *Spec) Register(c *cobra.Command) {
 		fs, &s.throttle.OnePer, "one-per", "LABEL",
 		"ask at most one rank of each index of a dimension at a time, such as host or gpu", flags.Dimension,
 	)
-	flags.Add(fs, &s.throttle.BatchDelay, "batch-delay", "DURATION", "wait between batches", flags.PositiveDuration)
+	flags.Add(
+		fs, &s.throttle.BatchDelay, "batch-delay", "DURATION", "wait between batches", flags.PositiveDuration,
+	)
 	fs.BoolVar(
 		&s.throttle.Canary, "canary", false,
 		"ask one rank first, and the others only after it answers with a value",
