@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wallClocks are the files that take a time apart from the monotonic clock that it has, and why a
-// step of the wall clock does no harm there. Elsewhere times are compared as they were read, and
-// durations travel: so no step ends a lease, a deadline or a host.
+// wallClocks are the files that strip the monotonic clock from a time, each with the reason why a
+// step of the wall clock is harmless there. Elsewhere times are compared as they were read, and
+// durations travel. So no step ends a lease, a deadline or a host.
 var wallClocks = map[string]string{
 	"agent/host/store.go": "numbers that grow, whatever the clock does: the last one is " +
 		"written down",
@@ -24,12 +24,11 @@ var wallClocks = map[string]string{
 	"cmd/client/internal/heldmesh/attach.go": "for people",
 	"internal/logfile/follow.go": "looks of many at a file are spread; the next one is at most a " +
 		"period away",
-	"internal/launch/handle_linux.go": "a deadline that is long over",
+	"internal/launch/handle_linux.go": "a deadline in the past",
 	"internal/micro/micro.go":         "for people: since when a service runs",
 }
 
-// takesApart are the methods of a time whose result has no monotonic clock, and the functions that
-// make such a time.
+// takesApart are the methods and functions with a result without a monotonic clock.
 var takesApart = []string{
 	"Unix", "UnixMilli", "UnixMicro", "UnixNano", "UTC", "Local", "AddDate",
 	"time.Unix", "time.UnixMilli", "time.UnixMicro", "time.Date", "time.Parse",
@@ -77,7 +76,7 @@ func eachCall(t *testing.T, visit func(path string, file *ast.File, s *ast.Selec
 	}))
 }
 
-// requireListed fails when a file is found that is not listed, or the other way round.
+// requireListed fails for a found file outside the list, and for a listed file that was not found.
 func requireListed(t *testing.T, found map[string][]string, listed map[string]string, why string) {
 	t.Helper()
 	for path, at := range found {

@@ -14,9 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// decoders are the files that read JSON themselves. Each has the fuzzer that holds it to the bound
-// of WIRE-6, or the reason why its bytes never come over the bus. internal/wire measures its own
-// readers.
+// decoders are the files that read JSON themselves. Each has its fuzzer for the bound of WIRE-6, or
+// the reason why its bytes never come over the bus. internal/wire measures its own readers.
 var decoders = map[string]string{
 
 	"agent/claim.go":                          "agent.FuzzAgentMessages",
@@ -38,8 +37,8 @@ var decoders = map[string]string{
 	"shape/packed.go":                         "shape.FuzzPacked",
 	"agent/host/store.go":                     "its own file",
 	"cmd/hostd/server_state.go":               "its own file",
-	"internal/cli/yaml.go":                    "a file of who runs the command",
-	"internal/cli/nats_context.go":            "a file of who runs the command",
+	"internal/cli/yaml.go":                    "a file of the command's user",
+	"internal/cli/nats_context.go":            "a file of the command's user",
 }
 
 func TestDecoders_eachIsListedWithItsFuzzer_REPO4(t *testing.T) {

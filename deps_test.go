@@ -162,9 +162,9 @@ scripts/prose
 	reads texts, and knows no package
 `
 
-// thirdParty is the other half of REPO-1: which package may import which
-// module. A row is "module < packages", then the reason; "tests" stands for
-// the test files of any package. The longest matching row decides.
+// thirdParty is the other half of REPO-1: the packages that may import each module. A row is
+// "module < packages", then the reason; "tests" stands for the test files of any package. The
+// longest matching row decides.
 const thirdParty = `
 github.com/nats-io/nats.go < bus bus/embed:tests integration:tests
 	one place sets the options that keep order and lose nothing in silence; tests may play a foreign client
@@ -196,8 +196,8 @@ pgregory.net/rapid < tests
 	random inputs are for tests
 `
 
-// libraryModules are all the modules that a program gets by importing mesh and
-// agent/proc. Whatever is added here is added to every user's build.
+// libraryModules are all the modules in a program that imports mesh and agent/proc. Each addition
+// here is an addition to every user's build.
 var libraryModules = []string{
 	modulePath,
 	"github.com/nats-io/nats.go",
@@ -221,16 +221,16 @@ var testHelpers = []string{"bus/bustest", "bus/embed", "actor/actortest", "agent
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A table that names a package below the row would allow a cycle.
+// A row with a package below it would allow a cycle.
 func TestDAG_rowsImportOnlyRowsAbove(t *testing.T) { // REPO-1
 	order, rows := parseTable(dag)
 	for i, name := range order {
 		require.NotEmptyf(t, rows[name].why, "row %s gives no reason", name)
 		for _, imp := range rows[name].imports {
-			require.Containsf(t, order[:i], imp, "row %s names %s, which is no row above it", name, imp)
+			require.Containsf(t, order[:i], imp, "row %s names %s: want a row above it", name, imp)
 		}
 		for _, imp := range rows[name].tests {
-			require.Containsf(t, order, imp, "the tests of row %s name %s, which is no row", name, imp)
+			require.Containsf(t, order, imp, "the tests of row %s name %s: want a row", name, imp)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func TestDAG_everyImportIsAnEdge(t *testing.T) { // REPO-1
 		check(p.TestImports, testsMay, " (tests)")
 		check(p.XTestImports, testsMay, " (tests)")
 	}
-	require.Empty(t, report(wrong), "imports that are no edge of the DAG in deps_test.go")
+	require.Empty(t, report(wrong), "imports without an edge of the DAG in deps_test.go")
 }
 
 func TestDAG_thirdPartyImportsStayWhereTheyBelong(t *testing.T) {
@@ -343,7 +343,7 @@ func parseTable(text string) (order []string, rows map[string]row) {
 	return order, rows
 }
 
-// listed is the part of `go list -json` that the tests read.
+// listed is the used part of `go list -json`.
 type listed struct {
 	ImportPath                         string
 	Imports, TestImports, XTestImports []string
@@ -411,7 +411,7 @@ func isProgram(name string) bool {
 		strings.HasPrefix(name, "scripts/")
 }
 
-// longestPrefix is the key of the most particular row that covers path.
+// longestPrefix is the key of the most specific row for path.
 func longestPrefix(rows map[string]row, path string) (best string) {
 	for module := range rows {
 		if (path == module || strings.HasPrefix(path, module+"/")) && len(module) > len(best) {

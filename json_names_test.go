@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// foreignNames are files whose JSON names are those of another project.
+// foreignNames are files with the JSON names of another project.
 var foreignNames = map[string]string{
 	"bus/absent.go":                     "events of a nats-server",
 	"cmd/client/internal/doctor/bus.go": "limits of a NATS account",
@@ -23,7 +23,7 @@ var foreignNames = map[string]string{
 	"internal/micro/micro.go":           "the micro protocol of NATS",
 }
 
-// otherNames are fields whose JSON name says more than their Go name.
+// otherNames are fields with a JSON name clearer than their Go name.
 var otherNames = map[string]string{
 	"Error.Text":   "error",  // {"error": "…"} is what clients of HTTP and NATS expect
 	"Coverage.P50": "p50_ms", // a number without a unit says nothing

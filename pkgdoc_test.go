@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// minDocLines is what a contract takes at the least: shorter package comments
-// repeat the name of the package.
+// minDocLines is the least length of a contract: shorter package comments repeat the name of the
+// package.
 const minDocLines = 5
 
 // REPO-1 holds for every package of every module of the repository.
@@ -79,7 +79,7 @@ func packageComments(t *testing.T) map[string]map[string]string {
 	return found
 }
 
-// skipped says which folders the go command does not read either, and bin.
+// skipped reports whether the go command ignores a folder, and true for bin.
 func skipped(name string) bool {
 	return name == "testdata" || name == "bin" || name == "node_modules" ||
 		(name != "." && strings.HasPrefix(name, ".")) || strings.HasPrefix(name, "_")

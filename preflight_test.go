@@ -27,7 +27,7 @@ func toolbox(t *testing.T, programs []string, scripts map[string]string) string 
 	return dir
 }
 
-// preflight runs the check with variables besides the tests' own, and returns what it says.
+// preflight runs the check with variables besides the tests' own, and returns its output.
 func preflight(t *testing.T, args []string, vars ...string) (said string, ok bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"scripts/preflight.sh"}, args...)...)

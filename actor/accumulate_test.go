@@ -33,7 +33,7 @@ func evens() actor.Accumulator[int, int] {
 	})
 }
 
-// accumulator opens a port that must open.
+// accumulator opens a port and requires success.
 func accumulator[S, U any](t require.TestingT, at actor.PortOwner, acc actor.Accumulator[S, U],
 	limit ...actor.Limit) *actor.AccumulatorPort[S, U] {
 	port, err := actor.OpenAccumulator(at, acc, limit...)
@@ -62,18 +62,18 @@ func TestAccumulator_blocksReceiveUntilAnUpdate_PORT3(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		port := accumulator(t, p, actor.Max[int]())
-		nothing := func() {
+		requireNone := func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			_, err := port.Recv(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
-		nothing()
+		requireNone()
 		require.NoError(t, port.Ref().Send(t.Context(), 3))
 		top, err := port.Recv(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, actor.Maybe[int]{Value: 3, OK: true}, top)
-		nothing()
+		requireNone()
 	})
 }
 
@@ -195,7 +195,7 @@ func TestAccumulator_closesWithItsActorOrExplicitly(t *testing.T) {
 		require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrPortGone)
 		n, err := port.Recv(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 2, n, "what came before the end is received")
+		require.Equal(t, 2, n, "earlier messages are received")
 		_, err = port.Recv(t.Context())
 		require.ErrorIs(t, err, actor.ErrStopped)
 		require.Equal(t, 2, port.Latest())
@@ -244,7 +244,7 @@ func TestAccumulator_stringNamesItsParts(t *testing.T) {
 	require.Error(t, actor.Count().Reducer().Err(), "it has none")
 }
 
-// relayFor opens a relay that must open.
+// relayFor opens a relay and requires success.
 func relayFor[U any](t require.TestingT, at actor.PortOwner, to actor.PortRef[U], by actor.Reducer[U],
 	o actor.RelayOptions) *actor.Relay[U] {
 	r, err := actor.OpenRelay(at, to, by, o)
@@ -252,7 +252,7 @@ func relayFor[U any](t require.TestingT, at actor.PortOwner, to actor.PortRef[U]
 	return r
 }
 
-// Two relays on one proc, one relay of both on the other: nothing is lost on the way up.
+// Two relays run on one proc, and one relay of both on the other: no update is lost on the way up.
 func TestRelay_treeLosesNoUpdate_PORT5(t *testing.T) {
 	const senders, each = 4, 250
 	root, leaf := two(t)
@@ -321,7 +321,7 @@ func TestRelay_sendsItsBufferWhenItsActorEnds_PORT5(t *testing.T) {
 	to := portAt[int](t, actor.OpenRaw(p, "sink", "in", func(in actor.Incoming) { came <- in }).ID())
 	var relay actor.PortRef[int]
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
-		o := actor.RelayOptions{First: time.Hour, Max: time.Hour}
+		o := actor.RelayOptions{MinDelay: time.Hour, MaxDelay: time.Hour}
 		relay = relayFor(t, ctx, to, actor.Sum[int]().Reducer(), o).Ref()
 		return 0, nil
 	})
@@ -355,7 +355,7 @@ func TestRelay_reducerPanicFailsTheUpdate_PORT5(t *testing.T) {
 	p := alone(t)
 	crash := actor.NewReducer("crash", func(int, int) (int, error) { panic("crash test") })
 	r := relayFor(t, p, actor.OpenPort[int](p).Ref(), crash,
-		actor.RelayOptions{MaxUpdates: 2, First: time.Hour, Max: time.Hour})
+		actor.RelayOptions{MaxUpdates: 2, MinDelay: time.Hour, MaxDelay: time.Hour})
 	require.NoError(t, r.Ref().Send(t.Context(), 1))
 	require.ErrorContains(t, r.Ref().Send(t.Context(), 2), "reducer crash panicked: crash test")
 	require.NoError(t, r.Close())
@@ -377,7 +377,7 @@ func TestOpenRelay_reportsInvalidArguments(t *testing.T) {
 	p := alone(t)
 	port, closed, sum := actor.OpenPort[int](p), actor.OpenPort[int](p), actor.Sum[int]().Reducer()
 	closed.Close()
-	// a relay for it could come to stand in for itself
+	// a relay for it could become a relay for itself
 	tomorrows := portAt[int](t, p.ID().Actor("client").Port("_0zzz"))
 	for name, c := range map[string]struct {
 		to   actor.PortRef[int]
@@ -393,9 +393,9 @@ func TestOpenRelay_reportsInvalidArguments(t *testing.T) {
 		"a bad reducer": {port.Ref(), actor.NewReducer[int]("x", nil), actor.RelayOptions{}, actor.ErrInvalid,
 			"want a function"},
 		"no room": {port.Ref(), sum, actor.RelayOptions{MaxUpdates: -1}, actor.ErrInvalid, "got -1"},
-		"a negative interval": {port.Ref(), sum, actor.RelayOptions{First: -1}, actor.ErrInvalid,
+		"a negative interval": {port.Ref(), sum, actor.RelayOptions{MinDelay: -1}, actor.ErrInvalid,
 			"got -1ns and 50ms"},
-		"First after Max": {port.Ref(), sum, actor.RelayOptions{First: time.Second}, actor.ErrInvalid,
+		"MinDelay after MaxDelay": {port.Ref(), sum, actor.RelayOptions{MinDelay: time.Second}, actor.ErrInvalid,
 			"got 1s and 50ms"},
 		"a Limit of nothing": {port.Ref(), sum, actor.RelayOptions{Limit: actor.Exactly(0)},
 			actor.ErrInvalid, "got 0"},

@@ -33,7 +33,7 @@ func (l law[S, U]) fold(t require.TestingT, updates []U) any {
 	return l.see(state)
 }
 
-// reduce folds neighbours in a random grouping, as relays would, into as few as it draws.
+// reduce folds neighbours in a random grouping, as relays would, into a drawn number of updates.
 func (l law[S, U]) reduce(t *rapid.T, updates []U) []U {
 	updates = slices.Clone(updates)
 	for len(updates) > 1 && rapid.IntRange(0, 9).Draw(t, "go on") > 0 {
@@ -51,7 +51,7 @@ func (l law[S, U]) holds(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			updates := rapid.SliceOfN(l.update, 0, 12).Draw(t, "updates")
 			want := l.oracle(updates)
-			require.Equal(t, want, l.fold(t, updates), "it is what the oracle says")
+			require.Equal(t, want, l.fold(t, updates), "the value of the oracle")
 			mixed := rapid.Permutation(updates).Draw(t, "mixed")
 			require.Equal(t, want, l.fold(t, mixed), "in any order")
 			if l.acc.Reducer().Err() == nil {
@@ -73,14 +73,14 @@ func (l law[S, U]) holds(t *testing.T) {
 
 func same[T any](v T) any { return v }
 
-// sources draws per-source values of few sources, so that they meet.
+// sources draws per-source values of few sources, so they meet.
 func sources[V any](v *rapid.Generator[V]) *rapid.Generator[map[string]V] {
 	return rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), v, 0, 3)
 }
 
 func asCounts(m map[string]uint64) actor.Counts[string] { return m }
 
-// farthest is what each source counted at most, told by looking at all updates for every source.
+// farthest is the largest count of each source, from a look at all updates for every source.
 func farthest(updates []actor.Counts[string]) map[string]uint64 {
 	out := map[string]uint64{}
 	for _, source := range []string{"a", "b", "c"} {
@@ -158,7 +158,7 @@ func TestAccumulators_obeyAlgebraicLaws(t *testing.T) {
 		}}.holds(t)
 }
 
-// letters joins texts to the set of their letters: a lattice of a user's own.
+// letters joins texts to the set of their letters: a user's own lattice.
 func letters() actor.Accumulator[string, string] {
 	return actor.Join("letters", "", func(a, b string) (string, error) {
 		all := []byte(a + b)
@@ -176,7 +176,7 @@ func TestWatermark_obeysAlgebraicLaws(t *testing.T) {
 			Time: rapid.Uint64Range(0, 3).Draw(t, "time")}
 	})
 	update := rapid.Map(sources(mark), func(m map[string]actor.Mark[int]) marks { return m })
-	// last is what each source said last, told by looking at every time from the newest on.
+	// last is each source's latest value, from a look at every time from the newest on.
 	last := func(us []marks) map[string]int {
 		out := map[string]int{}
 		for _, source := range []string{"a", "b", "c"} {
@@ -243,7 +243,7 @@ func TestWatermark_hasAValueOnceEnoughSourcesReported(t *testing.T) {
 		var err error
 		state, err = acc.Fold(state, marks{step.source: {Value: step.value, Time: step.time}})
 		require.NoError(t, err)
-		require.Equal(t, step.want, state.Low, "%s says %d at %d", step.source, step.value, step.time)
+		require.Equal(t, step.want, state.Low, "%s sends %d at %d", step.source, step.value, step.time)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestAfter_runsAfterItsDelay(t *testing.T) {
 		})
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		still(t, ref)
+		awaitIdle(t, ref)
 		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second}, ran)
 	})
 }
@@ -51,7 +51,7 @@ func TestAfter_canRearmItself(t *testing.T) {
 		}
 		on(t, ref, tick)
 		time.Sleep(time.Hour)
-		still(t, ref)
+		awaitIdle(t, ref)
 		require.Equal(t, 100, ticks)
 	})
 }
@@ -72,7 +72,7 @@ func TestAfter_runsBeforeQueuedMail_ACT1(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		release()
-		still(t, ref)
+		awaitIdle(t, ref)
 		require.Len(t, order, 11)
 		require.Equal(t, "alarm", order[0])
 	})
@@ -209,7 +209,7 @@ func TestSendAfter_returnsAFailedSendAsDeadLetter(t *testing.T) {
 		<-p.StopActor(other.ID().Name, "enough")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		r := exactly(t, 1, from, back)[0]
+		r := requireDeadLetters(t, 1, from, back)[0]
 		require.ErrorIs(t, r.Reason, actor.ErrStopped)
 		require.EqualError(t, r.Reason, other.ID().String()+": add: the actor stopped: enough")
 		require.Equal(t, []any{"int64", int64(7), from.ID()}, []any{r.Type, r.Message, r.From})

@@ -292,7 +292,7 @@ func TestCall_leavesNoState(t *testing.T) {
 	}
 	got, err := history.Call(t.Context(), ref, actor.None{})
 	require.NoError(t, err)
-	require.Equal(t, []int64{1}, got, "what nobody waits for any more is not handled")
+	require.Equal(t, []int64{1}, got, "an abandoned message is not handled")
 }
 
 func TestRef_encodesAsItsID(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// context2 is the test's context, bounded, with its end.
+// context2 is a bounded context of the test, with its cancel.
 func context2(t testing.TB) (context.Context, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(testkit.Soon(t))
@@ -81,7 +81,7 @@ func TestCancel_queuedCallIsNotHandled(t *testing.T) {
 	require.Equal(t, 3, book.count(), "and those that follow are")
 }
 
-// fateFunc waits until b has taken what a has said so far, on the control connection, too.
+// fateFunc waits until b has taken the messages of a so far, those on the control connection too.
 func fateFunc(t *testing.T, a, b *actor.Proc) {
 	t.Helper()
 	require.NoError(t, a.Flush(testkit.Soon(t)))
@@ -125,7 +125,7 @@ func TestCancel_deadCallerProcEndsItsCalls(t *testing.T) {
 	b.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
 	require.ErrorIs(t, testkit.Next(t, book.ended), context.Canceled)
 	require.NoError(t, second(enter.Call(testkit.Soon(t), ref.Via(b), entry{By: "me"})))
-	require.Equal(t, 1, book.count(), "what waited was not handled")
+	require.Equal(t, 1, book.count(), "the waiting message was not handled")
 	cancel()
 	for range cap(asked) {
 		require.ErrorIs(t, testkit.Next(t, asked), context.Canceled)

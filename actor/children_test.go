@@ -17,13 +17,13 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// rule is how a Keeper takes the end of a child.
+// rule is a Keeper's decision on the end of a child.
 type rule func(*actor.Context, actor.Event) (bool, error)
 
 // Keeper is an actor that decides about the ends of its children.
 type Keeper struct{ rule rule }
 
-// errand is what a Keeper is told to do.
+// errand is a task for a Keeper.
 type errand func(*actor.Context) error
 
 var (
@@ -58,8 +58,8 @@ func keptBy(t *testing.T, parent actor.Ref[*Keeper], opts ...actor.Option) (ref 
 	return ref
 }
 
-// fails makes an actor fail, and waits for that.
-func fails(t *testing.T, p *actor.Proc, ref actor.Ref[*Box], why string) {
+// failActor makes an actor fail, and waits for that.
+func failActor(t *testing.T, p *actor.Proc, ref actor.Ref[*Box], why string) {
 	t.Helper()
 	done := p.Done(ref.ID().Name)
 	require.NoError(t, fail.Send(t.Context(), ref, why))
@@ -93,7 +93,7 @@ func TestSupervisor_handlesTheEndOfItsChild_ACT6(t *testing.T) {
 		seen <- e
 		return true, nil
 	})
-	fails(t, p, kid, "no more")
+	failActor(t, p, kid, "no more")
 	e := testkit.Next(t, seen)
 	require.Equal(t, "actor "+kid.ID().String()+" (type box) failed: fail: no more", e.Report())
 	stops := keptBy(t, parent)
@@ -102,7 +102,7 @@ func TestSupervisor_handlesTheEndOfItsChild_ACT6(t *testing.T) {
 	require.Equal(t, "actor "+stops.ID().String()+" (type box) stopped: enough", e.Report())
 	info, _ := p.Actor(parent.ID().Name)
 	require.Equal(t, actor.Running, info.Status)
-	require.Empty(t, seen, "each end is told once")
+	require.Empty(t, seen, "each end is reported once")
 }
 
 func TestSupervisor_failsOnAnUnhandledFailure_ACT6(t *testing.T) {
@@ -119,7 +119,7 @@ func TestSupervisor_failsOnAnUnhandledFailure_ACT6(t *testing.T) {
 		p := alone(t, keepers())
 		es := record(p)
 		parent, kid := kept(t, p, r)
-		fails(t, p, kid, "no more")
+		failActor(t, p, kid, "no more")
 		e := es.end(t, parent.ID().Name)
 		require.Equal(t, "failed", e.Status)
 		require.Equal(t, strings.ReplaceAll(want, "%s", kid.ID().Name), e.Reason)
@@ -169,7 +169,7 @@ func TestSupervisor_unhandledFailureReachesTheCoordinatorWithCauses_ACT6(t *test
 	for _, ref := range c {
 		require.Equal(t, "failed", es.end(t, ref.ID().Name).Status)
 	}
-	require.Empty(t, failures, "it is told once")
+	require.Empty(t, failures, "reported once")
 	require.NoError(t, p.Err(), "the proc lives")
 	require.Equal(t, []string{low.Name, mid.Name, top.Name}, es.order(c...), "children end first")
 }
@@ -194,7 +194,7 @@ func TestSupervisor_withoutACoordinatorTheProcFails_ACT6(t *testing.T) {
 	es := record(p)
 	bystander, ref := chain(t, p, 2), spawn(t, p)
 	require.NoError(t, p.Err())
-	fails(t, p, ref, "no more")
+	failActor(t, p, ref, "no more")
 	testkit.Next(t, p.Failed())
 	err := p.Err()
 	require.ErrorIs(t, err, actor.ErrFailed)
@@ -290,7 +290,7 @@ func TestChildren_hungChildIsKilledAndAbandoned_ACT3(t *testing.T) {
 	})
 }
 
-// made is what the constructor of a pick does.
+// made is the constructor of a pick.
 type made func(*actor.Context) (*Box, error)
 
 var pick = actor.NewType[*Box, made]("pick")
@@ -327,12 +327,12 @@ func TestSpawnChild_constructorErrorReachesTheSpawnerOnly_ACT6(t *testing.T) {
 			require.NoError(t, err, "its parent lives")
 			require.Empty(t, seen)
 			require.Empty(t, failures)
-			require.Equal(t, 2, ended(p, actor.Failed), "nobody is started again")
+			require.Equal(t, 2, ended(p, actor.Failed), "no child restarts")
 		}
 	}
 }
 
-// ended says how many actors of a proc have a status.
+// ended counts the actors of a proc with a status.
 func ended(p *actor.Proc, s actor.Status) (n int) {
 	for _, info := range p.Actors() {
 		if info.Status == s {

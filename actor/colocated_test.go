@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// row starts a proc that sits beside another one, the seat-th after it.
+// row starts a proc beside another one, the seat-th after it.
 func row(t *testing.T, first *actor.Proc, seat uint32, defs ...actor.Def) *actor.Proc {
 	t.Helper()
 	id := first.ID()

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 )
 
-// SendWait waits for room in every proc but a neighbour's.
+// SendWait waits for room in every proc but a colocated one.
 func TestColocated_sendWaitWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)

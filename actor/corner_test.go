@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// child makes a child of an actor that restarts as told.
+// child makes a child with a restart policy.
 func child(t *testing.T, parent actor.Ref[*Box], r actor.RestartPolicy) actor.Ref[*Box] {
 	t.Helper()
 	var ref actor.Ref[*Box]
@@ -25,7 +25,7 @@ func child(t *testing.T, parent actor.Ref[*Box], r actor.RestartPolicy) actor.Re
 	return ref
 }
 
-// status is where an actor is in its life.
+// status is the status of an actor.
 func status(t *testing.T, p *actor.Proc, ref actor.Ref[*Box]) actor.Status {
 	t.Helper()
 	info, known := p.Actor(ref.ID().Name)

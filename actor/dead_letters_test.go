@@ -13,10 +13,10 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// receipt is how a Mailer takes a message that came back.
+// receipt is a Mailer's handler of dead letters.
 type receipt func(*actor.Context, actor.DeadLetter) error
 
-// Mailer is an actor that posts, and is told what came back.
+// Mailer is an actor that sends, and receives its dead letters.
 type Mailer struct{ receipt receipt }
 
 var (
@@ -35,7 +35,7 @@ func mailers() actor.Def {
 		mail.Handle((*Mailer).mail))
 }
 
-// newMailer spawns one that keeps what came back.
+// newMailer spawns a Mailer that keeps its dead letters.
 func newMailer(t *testing.T, p *actor.Proc) (actor.Ref[*Mailer], <-chan actor.DeadLetter) {
 	t.Helper()
 	back := make(chan actor.DeadLetter, 1000)
@@ -45,8 +45,8 @@ func newMailer(t *testing.T, p *actor.Proc) (actor.Ref[*Mailer], <-chan actor.De
 	return ref, back
 }
 
-// posts has a Mailer post so many messages, and returns how many were refused with that error.
-func posts(t *testing.T, from actor.Ref[*Mailer], n int, to actor.Ref[*Box], refusal error) (refused int) {
+// sendMany makes a Mailer send n messages, and returns the number refused with an error.
+func sendMany(t *testing.T, from actor.Ref[*Mailer], n int, to actor.Ref[*Box], refusal error) (refused int) {
 	t.Helper()
 	_, err := mail.Call(t.Context(), from, func(ctx *actor.Context) error {
 		for i := range n {
@@ -63,8 +63,8 @@ func posts(t *testing.T, from actor.Ref[*Mailer], n int, to actor.Ref[*Box], ref
 	return refused
 }
 
-// exactly takes so many messages that came back, and sees to it that there are no more.
-func exactly(t *testing.T, n int, from actor.Ref[*Mailer], back <-chan actor.DeadLetter) (
+// requireDeadLetters receives n dead letters, and requires that there are no more.
+func requireDeadLetters(t *testing.T, n int, from actor.Ref[*Mailer], back <-chan actor.DeadLetter) (
 	all []actor.DeadLetter) {
 	t.Helper()
 	for range n {
@@ -76,8 +76,8 @@ func exactly(t *testing.T, n int, from actor.Ref[*Mailer], back <-chan actor.Dea
 	return all
 }
 
-// duo are two procs that run mailers.
-func duo(t *testing.T) (a, b *actor.Proc) {
+// mailerProcs are two procs with mailers.
+func mailerProcs(t *testing.T) (a, b *actor.Proc) {
 	t.Helper()
 	srv := bustest.Server(t)
 	return start(t, srv, "left", mailers()), start(t, srv, "right", mailers())
@@ -90,10 +90,10 @@ func TestDeadLetters_killedActorReturnsItsMail(t *testing.T) {
 	other, none := newMailer(t, p)
 	release := blocked(t, ref)
 	defer release()
-	require.Zero(t, posts(t, from, 100, ref, nil))
-	require.Zero(t, posts(t, other, 1, ref, nil))
+	require.Zero(t, sendMany(t, from, 100, ref, nil))
+	require.Zero(t, sendMany(t, other, 1, ref, nil))
 	p.KillActor(ref.ID().Name, "now")
-	for i, r := range exactly(t, 100, from, back) {
+	for i, r := range requireDeadLetters(t, 100, from, back) {
 		require.Equal(t, int64(i), r.Message, "in the order they were sent")
 		require.Equal(t, "int64", r.Type)
 		require.Equal(t, from.ID(), r.From)
@@ -101,19 +101,19 @@ func TestDeadLetters_killedActorReturnsItsMail(t *testing.T) {
 		require.EqualError(t, r.Reason, ref.ID().String()+": add: the actor failed: killed: now")
 		require.True(t, r.Reason.Undeliverable())
 	}
-	exactly(t, 1, other, none)
+	requireDeadLetters(t, 1, other, none)
 	require.EqualValues(t, 101, p.Stats().Bounced)
-	require.Equal(t, 100, posts(t, from, 100, ref, actor.ErrFailed), "from now on Post itself says so")
-	exactly(t, 0, from, back)
+	require.Equal(t, 100, sendMany(t, from, 100, ref, actor.ErrFailed), "from now on Send itself fails")
+	requireDeadLetters(t, 0, from, back)
 }
 
 func TestDeadLetters_stoppedRemoteActorReturnsEverySend(t *testing.T) {
-	a, b := duo(t)
+	a, b := mailerProcs(t)
 	ref := spawn(t, b)
 	testkit.Next(t, b.StopActor(ref.ID().Name, "enough"))
 	from, back := newMailer(t, a)
-	require.Zero(t, posts(t, from, 100, ref, nil))
-	for _, r := range exactly(t, 100, from, back) {
+	require.Zero(t, sendMany(t, from, 100, ref, nil))
+	for _, r := range requireDeadLetters(t, 100, from, back) {
 		require.Nil(t, r.Message, "it left the process")
 		require.Equal(t, "int64", r.Type)
 		require.Equal(t, from.ID(), r.From)
@@ -131,8 +131,8 @@ func TestDeadLetters_unknownProcReturnsEverySend(t *testing.T) {
 	require.NoError(t, err)
 	id := nobody.Proc().Actor("x")
 	from, back := newMailer(t, a)
-	refused := posts(t, from, 100, actor.RefOf[*Box](id), actor.ErrNoProc)
-	for _, r := range exactly(t, 100-refused, from, back) {
+	refused := sendMany(t, from, 100, actor.RefOf[*Box](id), actor.ErrNoProc)
+	for _, r := range requireDeadLetters(t, 100-refused, from, back) {
 		require.Equal(t, "int64", r.Type)
 		require.Equal(t, from.ID(), r.From)
 		require.Equal(t, []string{id.String(), "add"}, []string{r.Reason.Actor, r.Reason.Endpoint})
@@ -143,24 +143,24 @@ func TestDeadLetters_unknownProcReturnsEverySend(t *testing.T) {
 }
 
 func TestSend_toADeadProcFailsAtOnce_DEL5(t *testing.T) {
-	a, b := duo(t)
+	a, b := mailerProcs(t)
 	ref := spawn(t, b)
 	from, back := newMailer(t, a)
 	a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String()})
-	require.Equal(t, 100, posts(t, from, 100, ref, actor.ErrProcDead))
-	exactly(t, 0, from, back)
+	require.Equal(t, 100, sendMany(t, from, 100, ref, actor.ErrProcDead))
+	requireDeadLetters(t, 0, from, back)
 	require.Zero(t, a.Stats().Bounced)
 }
 
 func TestDeadLetters_listIsBoundedAndStatsCountAll(t *testing.T) {
-	a, b := duo(t)
+	a, b := mailerProcs(t)
 	from, back := newMailer(t, a)
 	require.Empty(t, a.DeadLetters())
 	for i := range 200 {
 		to := actor.RefOf[*Box](b.ID().Actor(fmt.Sprint("x", i)))
 		if i%2 == 1 {
-			require.Zero(t, posts(t, from, 1, to, nil))
-			exactly(t, 1, from, back)
+			require.Zero(t, sendMany(t, from, 1, to, nil))
+			requireDeadLetters(t, 1, from, back)
 		} else {
 			require.NoError(t, add.Send(t.Context(), to.Via(a), 1))
 			testkit.Until(t, "it came back", func() bool { return a.Stats().Bounced == uint64(i+1) })
@@ -200,7 +200,7 @@ func TestDeadLetters_doNotFailTheirSenderByDefault(t *testing.T) {
 	})
 	require.NoError(t, err)
 	testkit.Until(t, "it came back", func() bool { return a.Stats().Bounced == 1 })
-	still(t, ref)
+	awaitIdle(t, ref)
 	require.Equal(t, ref.ID(), a.DeadLetters()[0].From)
 }
 
@@ -213,11 +213,11 @@ func TestDeadLetters_handlerErrorOrPanicFailsTheActor(t *testing.T) {
 			panic("that matters")
 		},
 	} {
-		a, b := duo(t)
+		a, b := mailerProcs(t)
 		es := record(a)
 		from, err := actor.Spawn(t.Context(), a, mailer, "mailer", r)
 		require.NoError(t, err)
-		posts(t, from, 1, actor.RefOf[*Box](b.ID().Actor("nobody")), nil)
+		sendMany(t, from, 1, actor.RefOf[*Box](b.ID().Actor("nobody")), nil)
 		require.Equal(t, want, es.end(t, from.ID().Name).Reason)
 	}
 }
@@ -259,7 +259,7 @@ func TestDeadLetters_ofAnEndedSenderAreListed(t *testing.T) {
 	from, back := newMailer(t, p)
 	release := blocked(t, ref)
 	defer release()
-	posts(t, from, 1, ref, nil)
+	sendMany(t, from, 1, ref, nil)
 	testkit.Next(t, p.StopActor(from.ID().Name, "enough"))
 	p.KillActor(ref.ID().Name, "now")
 	require.Equal(t, from.ID(), p.DeadLetters()[0].From)

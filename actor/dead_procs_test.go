@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// deaths is the message that says that ranks of a mesh in a row have failed.
+// deaths is the message of an event: consecutive ranks of a mesh have failed.
 func deaths(t *testing.T, p *actor.Proc, first subjects.ProcID, count int) bus.Msg {
 	t.Helper()
 	data, err := json.Marshal(actor.Event{
@@ -25,8 +25,8 @@ func deaths(t *testing.T, p *actor.Proc, first subjects.ProcID, count int) bus.M
 	return bus.Msg{Subject: p.Space().Event(actor.KindProc, first.Scope(), subjects.Anon()), Data: data}
 }
 
-// taken waits until a proc has taken the events that it was handed.
-func taken(t *testing.T, p *actor.Proc) {
+// awaitEvents waits until a proc has applied its received events.
+func awaitEvents(t *testing.T, p *actor.Proc) {
 	t.Helper()
 	done := make(chan struct{})
 	p.Bus().Data().AfterReceived(func() { close(done) })
@@ -52,22 +52,22 @@ func TestDeadProcs_eventCannotNameRanksBeyondTheMesh_DEL5(t *testing.T) {
 	for range n {
 		p.Receive(eventOf, beyond)
 	}
-	taken(t, p)
+	awaitEvents(t, p)
 	runtime.ReadMemStats(&after)
-	require.Less(t, after.Mallocs-before.Mallocs, uint64(n*1000), "what ranks are named costs nothing")
+	require.Less(t, after.Mallocs-before.Mallocs, uint64(n*1000), "named ranks cost nothing")
 	require.Equal(t, 1, told)
 	require.Len(t, heard, 1)
 	p.Receive(eventOf, deaths(t, p, subjects.ProcID{Mesh: mesh, Rank: 3}, 65_536))
-	taken(t, p)
+	awaitEvents(t, p)
 	require.Len(t, heard, 2)
-	require.Equal(t, []int{3, 1}, []int{heard[1].Rank, heard[1].Count}, "of what is there it is believed")
+	require.Equal(t, []int{3, 1}, []int{heard[1].Rank, heard[1].Count}, "existing ranks are marked")
 	require.Len(t, p.Members().DeadProcs(mesh), 2)
 	_, known := p.Members().Down(real)
 	require.True(t, known)
 	cancel()
 	p.Receive(eventOf, deaths(t, p, subjects.ProcID{Mesh: mesh, Rank: 1}, 0))
-	taken(t, p)
-	require.Len(t, heard, 2, "a listener that was removed hears nothing")
+	awaitEvents(t, p)
+	require.Len(t, heard, 2, "a removed listener gets nothing")
 }
 
 func TestDeadProcs_senderHearsOfLaterDeaths_DEL5(t *testing.T) {
@@ -78,7 +78,7 @@ func TestDeadProcs_senderHearsOfLaterDeaths_DEL5(t *testing.T) {
 	id := subjects.ProcID{Mesh: mesh, Rank: 70_000}
 	require.NoError(t, a.Members().FollowMesh(mesh, 1))
 	require.NoError(t, add.Send(t.Context(), actor.RefOf[*Box](id.Actor("x")).Via(a), 1))
-	f.dies(t, id, "killed")
+	f.publishEnd(t, id, "killed")
 	testkit.Until(t, "its end is known", func() bool { _, dead := a.Members().Down(id); return dead })
 }
 

@@ -13,12 +13,12 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// long is a text that says the same many times, within what others put around it.
+// long is a text with a part that repeats.
 func long(before, again, after string) []byte {
 	return []byte(before + strings.Repeat(again, 200_000/len(again)) + strings.TrimSuffix(after, ","))
 }
 
-// Whatever is published as an event is one, or an error.
+// Every published event decodes to an event, or to an error.
 func FuzzEvent(f *testing.F) {
 	peer := newHost(f, "peer")
 	subject := subjects.Space{}.Event(actor.KindProc, peer.Proc().Scope(), subjects.Anon())
@@ -67,7 +67,7 @@ func TestDecodeEventFrom_aHostsSubjectHasEventsOfProcsOnly(t *testing.T) {
 	require.Error(t, decode(space.Event(actor.KindProc, scope, from), procEvent), "a host has its own subject")
 }
 
-// Whatever a peer sends as an error is one.
+// Every error body of a peer decodes to an error.
 func FuzzError(f *testing.F) {
 	body, err := wire.Marshal(wire.Error{Code: uint16(actor.CodeFenced), Text: "no", Actor: "a", Endpoint: "b"})
 	require.NoError(f, err)

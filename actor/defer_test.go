@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// deferring makes the actor take over its answer and hold it.
+// deferring makes the actor defer its answer and hold it.
 func deferring(ctx *actor.Context, b *Box) (int64, error) {
 	b.deferred = actor.Defer[int64](ctx)
 	return 99, errors.New("ignored")
@@ -135,7 +135,7 @@ func TestDefer_replyAfterTheEndIsDropped(t *testing.T) {
 	testkit.Next(t, p.StopActor(ref.ID().Name, ""))
 	held.Reply(1, nil) // it was answered with ErrStopped
 	kept.Go(func(context.Context) func(*actor.Context) {
-		require.Fail(t, "an actor that has ended starts nothing")
+		require.Fail(t, "an ended actor starts nothing")
 		return nil
 	})
 }

@@ -49,8 +49,8 @@
 //     returned and its children ended. A child that does not stop within 10 s is killed and left
 //     behind.
 //   - ACT-4 (errors): A handler's error is the answer, and the actor lives. Without a waiting
-//     caller (Send) the error fails the actor, unless its Def is Enduring. Malformed messages, dead
-//     letters and messages of plain NATS clients never fail an actor.
+//     caller (Send) the error fails the actor, unless its Def has ResumeOnError. Malformed
+//     messages, dead letters and messages of plain NATS clients never fail an actor.
 //   - ACT-5 (stop and kill): A stopped actor handles its accepted messages and refuses the rest. A
 //     killed or failed actor handles nothing more: its context ends, and its mailbox comes back at
 //     once, even while its last handler runs.

@@ -27,8 +27,8 @@ func (l *Log) line(*actor.Context, []byte) (none actor.None, _ error) {
 }
 func (l *Log) size(*actor.Context, actor.None) (int, error) { return l.lines, nil }
 
-// A stream to an actor in another proc: SendWait slows the sender down to its receiver's pace, and Flush
-// waits until every line is known to have arrived.
+// A stream goes to an actor in another proc. SendWait slows the sender down to its receiver's pace,
+// and Flush waits until every line has arrived.
 func ExampleProc_Flush() {
 	ctx := context.Background()
 	srv, err := embed.Start(ctx, embed.Options{DontListen: true})

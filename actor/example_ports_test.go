@@ -38,7 +38,7 @@ func ExampleOpenAccumulator() {
 		return
 	}
 	defer done()
-	// Two workers say how far they are; what both have reached is the watermark.
+	// Two workers report their progress; the watermark is the lower one.
 	port, err := actor.OpenAccumulator(p, actor.Watermark[string, int]("left", "right"))
 	if err != nil {
 		fmt.Println(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// A till that fails is followed by a new one, made from the same parameters under a new name.
+// A failed till is followed by a new one, made from the same parameters under a new name.
 func ExampleWithRestartPolicy() {
 	ctx := context.Background()
 	p, done, err := proc(ctx)

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Endpoints of a till: clients need no more than these.
+// Endpoints of a till: clients need only these.
 var (
 	till    = actor.NewType[*Till, int64]("till")
 	deposit = actor.NewEndpoint[*Till, int64, int64]("deposit")
@@ -19,7 +19,7 @@ var (
 	count   = actor.NewEndpoint[*Till, actor.None, string]("count")
 )
 
-// Till is how it is done.
+// Till is the implementation.
 type Till struct{ cents int64 }
 
 func newTill(_ *actor.Context, cents int64) (*Till, error) { return &Till{cents}, nil }
@@ -34,7 +34,7 @@ func (t *Till) deposit(_ *actor.Context, cents int64) (int64, error) {
 
 func (t *Till) total(*actor.Context, actor.None) (int64, error) { return t.cents, nil }
 
-// count takes its time, off the actor's turn, and answers when it is done.
+// count works off the actor's turn, and answers when it is done.
 func (t *Till) count(ctx *actor.Context, _ actor.None) (string, error) {
 	answer, cents := actor.Defer[string](ctx), t.cents
 	ctx.Go(func(context.Context) func(*actor.Context) {

@@ -41,26 +41,26 @@ func (p *Proc) Receive(where int, m bus.Msg) {
 // Deliver puts a message into a mailbox.
 func (p *Proc) Deliver(d Delivery) { p.deliverOrReject(d) }
 
-// Respond sends an envelope to a port that waits for it.
+// Respond sends an envelope to a port with a waiting caller.
 func (p *Proc) Respond(to subjects.PortID, e wire.Envelope) error {
 	return p.outbox.respond(replyPort{port: to}, e)
 }
 
-// LinkOver says that a link is over, as the links do.
+// LinkOver reports the end of a link, as the links do.
 func (p *Proc) LinkOver(peer subjects.ProcessID, serial uint64) {
 	linkHandler{p}.Broken(peer, serial, &link.Error{Reason: link.LinkReset, Text: "enough"})
 }
 
-// Bounds of what a proc remembers.
+// Bounds of a proc's memory of the past.
 const (
 	MaxEnded = maxEnded
 	MaxDown  = maxDeathRanges
 )
 
-// Bound is the proc that speaks for code that is not an actor.
+// Bound is the proc that sends for code outside an actor.
 func (r Ref[A]) Bound() *Proc { return r.via }
 
-// OnCancel says how many messages wait here whose senders have given them up.
+// GivenUp counts the waiting messages with a canceled sender.
 func (p *Proc) GivenUp(actor string) (n int) {
 	p.process.pending.mu.Lock()
 	defer p.process.pending.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *Proc) GivenUp(actor string) (n int) {
 // Because is an event with a cause.
 func (e Event) Because(cause *Event) Event { return e.withCause(cause) }
 
-// Ends is how many ends of procs are remembered, those that one event told of as one.
+// Ends counts the remembered ends of procs, with one event as one.
 func (p *Proc) Ends() int {
 	m := p.Members()
 	m.mu.RLock()

@@ -50,7 +50,7 @@ func TestError_everyCodeStatesItsFate(t *testing.T) {
 	}
 }
 
-// expiring has a mailer send to a silent stranger, and returns the dead letter and the time until
+// expiring makes a mailer send to a silent stranger, and returns the dead letter and the time until
 // then.
 func expiring(t *testing.T, answers func(*stranger, *actor.Proc)) (actor.DeadLetter, time.Duration) {
 	t.Helper()
@@ -70,7 +70,7 @@ func expiring(t *testing.T, answers func(*stranger, *actor.Proc)) (actor.DeadLet
 	r := <-back
 	after := time.Since(began)
 	time.Sleep(2 * time.Minute) // virtual
-	require.Len(t, exactly(t, 0, from, back), 0, "once")
+	require.Len(t, requireDeadLetters(t, 0, from, back), 0, "once")
 	require.Equal(t, "int64", r.Type)
 	require.ErrorIs(t, r.Reason, actor.ErrExpired)
 	require.ErrorIs(t, r.Reason, context.DeadlineExceeded)
@@ -91,7 +91,7 @@ func TestSend_silentReceiverMakesFateUnknown_DEL1(t *testing.T) {
 func TestSend_unseenMessageIsUndeliverable_DEL1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, after := expiring(t, func(s *stranger, a *actor.Proc) {
-			s.says(t, a, wire.FateReply, s.hears(t, wire.FateQuery))
+			s.sendControl(t, a, wire.FateReply, s.awaitControl(t, wire.FateQuery))
 		})
 		require.True(t, r.Reason.Undeliverable())
 		require.False(t, r.Reason.Indeterminate())
@@ -134,7 +134,7 @@ func TestCall_unansweredEndsAtItsDeadline_DEL1(t *testing.T) {
 		require.True(t, asError(t, err).Indeterminate())
 		require.Equal(t, time.Second, time.Since(began))
 		time.Sleep(time.Minute)
-		require.Zero(t, a.Stats().Bounced, "who asked has been told")
+		require.Zero(t, a.Stats().Bounced, "the caller has the error")
 	})
 }
 
@@ -142,12 +142,12 @@ func TestSend_inFlightToADyingProcHasUnknownFate_DEL1(t *testing.T) {
 	srv := bustest.Server(t)
 	a, s := start(t, srv, "left", mailers()), newStranger(t, srv)
 	from, back := newMailer(t, a)
-	require.Zero(t, posts(t, from, 100, s.ref(a), nil))
+	require.Zero(t, sendMany(t, from, 100, s.ref(a), nil))
 	s.packet(t)
 	a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: s.id.Mesh.String(),
 		Reason: "struck by lightning"})
 	known := 0
-	for _, r := range exactly(t, 100, from, back) {
+	for _, r := range requireDeadLetters(t, 100, from, back) {
 		require.ErrorIs(t, r.Reason, actor.ErrProcDead)
 		require.ErrorContains(t, r.Reason, "struck by lightning")
 		require.NotNil(t, r.Reason.Event)
@@ -155,7 +155,7 @@ func TestSend_inFlightToADyingProcHasUnknownFate_DEL1(t *testing.T) {
 			known++
 		}
 	}
-	require.Less(t, known, 100, "what has left may have arrived")
+	require.Less(t, known, 100, "sent messages may have arrived")
 }
 
 func TestDeadProcs_deathAppliesAfterEarlierMessages_DEL5(t *testing.T) {
@@ -169,7 +169,7 @@ func TestDeadProcs_deathAppliesAfterEarlierMessages_DEL5(t *testing.T) {
 		s.send(t, ref.ID().Port("add"), senderOf(s.id), message(i+1, i, 1))
 	}
 	require.NoError(t, s.Data().Flush(testkit.Soon(t)))
-	s.dies(t, s.id, "killed by signal 9")
+	s.publishEnd(t, s.id, "killed by signal 9")
 	require.NoError(t, s.Control().Flush(testkit.Soon(t)))
 	done := make(chan struct{})
 	a.Bus().Control().AfterReceived(func() { close(done) })
@@ -187,7 +187,7 @@ func TestDeadProcs_deathAppliesAfterEarlierMessages_DEL5(t *testing.T) {
 }
 
 func TestSend_missingActorsReturnEachMessageInOrder(t *testing.T) {
-	a, b := duo(t)
+	a, b := mailerProcs(t)
 	from, back := newMailer(t, a)
 	_, err := mail.Call(t.Context(), from, func(ctx *actor.Context) error {
 		for i := range 300 {
@@ -198,7 +198,7 @@ func TestSend_missingActorsReturnEachMessageInOrder(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	for i, r := range exactly(t, 300, from, back) {
+	for i, r := range requireDeadLetters(t, 300, from, back) {
 		require.ErrorIs(t, r.Reason, actor.ErrNoActor)
 		require.Equal(t, b.ID().Actor(fmt.Sprint("x", i)).String(), r.Reason.Actor, "in the order they were sent")
 	}

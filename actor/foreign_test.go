@@ -160,7 +160,7 @@ func TestForeign_replySubjectOfAnotherClientIsRefused_DEL10(t *testing.T) {
 	require.EqualValues(t, 10, p.Stats().Malformed)
 	n, err := add.Call(t.Context(), ref, 0)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, n, "what may not be answered is not handled")
+	require.EqualValues(t, 2, n, "a message with a forbidden reply is not handled")
 }
 
 func TestForeign_sendIsHandledAtMostOnce_DEL10(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// runs says on ev. that procs run, from one on.
-func (f forger) runs(t testing.TB, id subjects.ProcID, count int) {
+// publishRunning publishes an event: count procs run, from one on.
+func (f forger) publishRunning(t testing.TB, id subjects.ProcID, count int) {
 	t.Helper()
 	data, err := json.Marshal(actor.Event{
 		Kind: actor.KindProc, Status: "running", Mesh: id.Mesh.String(), Rank: int(id.Rank),
@@ -32,13 +32,13 @@ func TestGenerations_highestGenerationHoldsTheRank_ACT11(t *testing.T) {
 	require.NoError(t, a.Members().FollowMesh(id, 6))
 	was := a.Members().ChangeCount(id)
 
-	f.dies(t, proc(3, 0), "killed")
+	f.publishEnd(t, proc(3, 0), "killed")
 	testkit.Until(t, "its end is known", func() bool { return len(a.Members().DeadProcs(id)) == 1 })
-	require.Equal(t, proc(3, 0), a.Members().LatestGeneration(proc(3, 0)), "nobody has its rank")
+	require.Equal(t, proc(3, 0), a.Members().LatestGeneration(proc(3, 0)), "its rank has no successor")
 	require.NotEqual(t, was, a.Members().ChangeCount(id))
 	was = a.Members().ChangeCount(id)
 
-	f.runs(t, proc(3, 1), 2)
+	f.publishRunning(t, proc(3, 1), 2)
 	testkit.Until(t, "others are known", func() bool {
 		return a.Members().LatestGeneration(proc(4, 0)) == proc(4, 1)
 	})
@@ -47,10 +47,10 @@ func TestGenerations_highestGenerationHoldsTheRank_ACT11(t *testing.T) {
 	require.Equal(t, proc(5, 0), a.Members().LatestGeneration(proc(5, 0)), "the event was not about it")
 	require.Empty(t, a.Members().DeadProcs(id), "the rank is not dead")
 	_, dead := a.Members().Down(proc(3, 0))
-	require.True(t, dead, "the proc that had it is")
+	require.True(t, dead, "the former proc is dead")
 	require.NotEqual(t, was, a.Members().ChangeCount(id))
 
-	f.dies(t, proc(3, 1), "killed again")
+	f.publishEnd(t, proc(3, 1), "killed again")
 	testkit.Until(t, "its end is known", func() bool { return len(a.Members().DeadProcs(id)) == 1 })
 	require.Equal(t, 1, a.Members().DeadProcs(id)[0].Gen)
 	a.Members().NoteGeneration(actor.Event{Mesh: id.String(), Rank: 3, Gen: 1}) // an old word

@@ -378,7 +378,7 @@ func (in *instance) currentEndpoint() string {
 
 // onUnawaitedError handles an error of a message without a waiting caller (ACT-4).
 func (in *instance) onUnawaitedError(m *method, ctx *Context, err error) {
-	if in.def.enduring {
+	if in.def.resumeOnError {
 		log := in.log()
 		log.Warn().Err(err).Str("endpoint", m.name).Stringer("from", ctx.Sender()).
 			Msg("message refused by its handler")

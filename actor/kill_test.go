@@ -15,8 +15,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// answerWait starts callers of an actor that is blocked, and returns their answers when all are
-// queued.
+// answerWait starts callers of a blocked actor, and returns their answers once all are queued.
 func answerWait(t *testing.T, n int, ref actor.Ref[*Box], home *actor.Proc) <-chan error {
 	t.Helper()
 	info, _ := home.Actor(ref.ID().Name)
@@ -32,7 +31,7 @@ func answerWait(t *testing.T, n int, ref actor.Ref[*Box], home *actor.Proc) <-ch
 	return answers
 }
 
-// tidy sets what an actor does in the end.
+// tidy sets the Cleanup of an actor.
 func tidy(t *testing.T, ref actor.Ref[*Box], f func(*actor.Context, error) error) {
 	t.Helper()
 	_, err := do.Call(t.Context(), ref,
@@ -40,7 +39,7 @@ func tidy(t *testing.T, ref actor.Ref[*Box], f func(*actor.Context, error) error
 	require.NoError(t, err)
 }
 
-// end is the terminal event of an actor, which has exactly one.
+// end is the one terminal event of an actor.
 func (es *events) end(t *testing.T, name string) actor.Event {
 	t.Helper()
 	var ends []actor.Event

@@ -101,7 +101,7 @@ func TestPanic_inAMarshalerIsAnError_ACT2(t *testing.T) {
 	_, err = rude.Call(t.Context(), ref, "out")
 	require.ErrorIs(t, err, actor.ErrInvalid, "one that cannot be sent")
 	_, err = rude.Call(t.Context(), ref, "ou")
-	require.ErrorContains(t, err, "panicked: rude out", "an answer that cannot be sent")
+	require.ErrorContains(t, err, "panicked: rude out", "an answer without an encoding")
 	require.False(t, asError(t, err).Undeliverable())
 	_, err = rude.Call(t.Context(), ref, "x")
 	require.NoError(t, err)
@@ -276,7 +276,7 @@ func TestClose_stopsEveryActorAndRefusesMore(t *testing.T) {
 	for _, e := range es.all {
 		require.True(t, !e.Terminal() || e.EndedWithProc(), "no actor has ended by itself: %s", e.Report())
 	}
-	require.NoError(t, testkit.Next(t, pending), "what was accepted is answered before the proc goes")
+	require.NoError(t, testkit.Next(t, pending), "accepted messages are answered before the proc ends")
 	_, err := add.Call(t.Context(), refs[1], 1)
 	require.ErrorIs(t, err, actor.ErrStopped, "a local caller is told at once")
 	_, err = add.Call(t.Context(), spawn(t, a).Via(b), 1)
@@ -345,10 +345,10 @@ func TestNewProc_reportsMissingOptions(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestActor_enduringActorLogsUnawaitedErrors_ACT4(t *testing.T) {
+func TestActor_withResumeOnErrorLogsUnawaitedErrors_ACT4(t *testing.T) {
 	steady := actor.NewType[*Box, int64]("steady")
 	p := start(t, bustest.Server(t), "steady",
-		steady.Define(newBox, add.Handle((*Box).add), fail.Handle((*Box).fail)).Enduring())
+		steady.Define(newBox, add.Handle((*Box).add), fail.Handle((*Box).fail)).ResumeOnError())
 	ref, err := actor.Spawn(t.Context(), p, steady, "steady", 0)
 	require.NoError(t, err)
 	require.NoError(t, fail.Send(t.Context(), ref, "stray"))

@@ -24,7 +24,7 @@ func tie(t *testing.T, ref actor.Ref[*Box], to subjects.ActorID) {
 	require.NoError(t, err)
 }
 
-// linkHandler are two actors, in one proc or two, and their procs.
+// linkHandler is two actors, in one proc or two, and their procs.
 func linkHandler(t *testing.T, test func(t *testing.T, one, other actor.Ref[*Box], here, there *actor.Proc)) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], there *actor.Proc) {
 		here := ref.Bound()
@@ -47,7 +47,7 @@ func TestLink_failurePropagatesWithItsCause(t *testing.T) {
 			}
 			es, far := record(here), record(there)
 			done := there.Done(other.ID().Name)
-			fails(t, here, one, "no more")
+			failActor(t, here, one, "no more")
 			testkit.Next(t, done)
 			require.Equal(t, "failed", es.end(t, one.ID().Name).Status)
 			require.Equal(t, "actor "+other.ID().String()+" (type box) failed: linked actor "+one.ID().String()+
@@ -63,8 +63,8 @@ func TestLink_orderlyStopReleasesThePeer(t *testing.T) {
 	linkHandler(t, func(t *testing.T, one, other actor.Ref[*Box], here, there *actor.Proc) {
 		testkit.Next(t, here.StopActor(one.ID().Name, "enough"))
 		testkit.Until(t, "untied", func() bool { return there.Watched(other.ID().Name) == 0 })
-		still(t, other)
-		nothing(t, here, there)
+		awaitIdle(t, other)
+		requireNoWatches(t, here, there)
 		again := spawn(t, here)
 		tie(t, again, other.ID())
 		if here != there {
@@ -83,7 +83,7 @@ func TestLink_toAnEndedActorActsAtOnce(t *testing.T) {
 		testkit.Next(t, there.StopActor(stopped.ID().Name, "enough"))
 		testkit.Next(t, there.KillActor(failed.ID().Name, "now"))
 		tie(t, one, stopped.ID())
-		still(t, one)
+		awaitIdle(t, one)
 		for id, want := range map[subjects.ActorID]string{
 			failed.ID():               "the actor failed: killed: now",
 			there.ID().Actor("never"): "proc " + there.ID().String() + " has no such actor",
@@ -92,7 +92,7 @@ func TestLink_toAnEndedActorActsAtOnce(t *testing.T) {
 			tie(t, one, id)
 			require.Equal(t, "linked actor "+id.String()+" is gone: "+want, es.end(t, one.ID().Name).Reason)
 		}
-		require.Zero(t, here.Stats().Bounced, "what the runtime says does not come back")
+		require.Zero(t, here.Stats().Bounced, "the runtime's own messages are no dead letters")
 	})
 }
 
@@ -118,7 +118,7 @@ func TestLink_failurePropagatesThroughManyActors(t *testing.T) {
 	tie(t, refs[5], refs[0].ID()) // a ring
 	testkit.Until(t, "both sides", func() bool { return a.Watched(refs[0].ID().Name) == 4 })
 	ea, eb := record(a), record(b)
-	fails(t, homes[3], refs[3], "no more")
+	failActor(t, homes[3], refs[3], "no more")
 	for i, ref := range refs {
 		es := ea
 		if homes[i] == b {
@@ -137,5 +137,5 @@ func TestLink_toItselfIsRefused(t *testing.T) {
 	_, err = do.Call(t.Context(), ref,
 		func(ctx *actor.Context, _ *Box) (int64, error) { return 0, ctx.Link(subjects.ActorID{}) })
 	require.ErrorContains(t, err, "want the ID of an actor")
-	still(t, ref)
+	awaitIdle(t, ref)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// desk is an actor whose mailbox is looked into: every message is the number of a letter.
+// desk is an actor with an open mailbox: every message is the number of a letter.
 type desk struct {
 	handle func(letter int)
 	back   func(letter int)
@@ -37,7 +37,7 @@ func (d *desk) num(_ *Context, n int) (int, error) {
 func (d *desk) slice(ctx *Context, n []int) (int, error) { return d.num(ctx, n[0]) }
 func (d *desk) wide(ctx *Context, n [4]int) (int, error) { return d.num(ctx, n[3]) }
 
-// HandleDeadLetter is told of what came back.
+// HandleDeadLetter records a dead letter.
 func (d *desk) HandleDeadLetter(_ *Context, r DeadLetter) error {
 	switch m := r.Message.(type) {
 	case int:
@@ -50,7 +50,7 @@ func (d *desk) HandleDeadLetter(_ *Context, r DeadLetter) error {
 	return nil
 }
 
-// deskProc is a proc that runs desks. A failure in it stays alone.
+// deskProc is a proc with desks. A failure in it stays alone.
 func deskProc(t *testing.T) *Proc {
 	t.Helper()
 	registry, err := NewRegistry(desks.Define(func(_ *Context, d *desk) (*desk, error) { return d, nil },
@@ -66,10 +66,10 @@ func deskProc(t *testing.T) *Proc {
 	return p
 }
 
-// Looking reports whether the proc looks after actors whose worker does not come to them.
+// Looking reports whether the proc checks for actors without a worker.
 func (p *Proc) Looking() bool { return p.workers.checkScheduled.Load() }
 
-// byHand is a desk that no goroutine runs but the test's.
+// byHand is a desk that only the test's goroutine runs.
 func byHand(p *Proc, name string, limit int, d *desk) *instance {
 	def, _ := p.options.Registry.find("desk")
 	return &instance{
@@ -116,7 +116,7 @@ func sent(_ bool, why *Error) error {
 	return why
 }
 
-// clerk compares a mailbox with two lists: what waits, and what was taken up.
+// clerk compares a mailbox with two lists: the waiting messages, and the taken ones.
 type clerk struct {
 	*rapid.T
 	in, from *instance
@@ -133,7 +133,7 @@ type clerk struct {
 	broke          any // what a function of the actor panicked with: it is the test's
 }
 
-// keep holds a panic of the test back from the actor.
+// keep hides a panic of the test from the actor.
 func (c *clerk) keep() {
 	if r := recover(); r != nil {
 		c.broke = r

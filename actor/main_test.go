@@ -34,10 +34,10 @@ var (
 	rude    = actor.NewEndpoint[*Box, Rude, Rude]("rude")
 )
 
-// step is a message that says itself what to do: it cannot leave the process.
+// step is a message with the code of its handler: it cannot leave the process.
 type step func(*actor.Context, *Box) (int64, error)
 
-// Rude is a message whose marshalers panic when they are asked to.
+// Rude is a message with marshalers that panic on request.
 type Rude string
 
 func (r Rude) MarshalText() ([]byte, error) {
@@ -55,7 +55,7 @@ func (r *Rude) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Box is the actor of these tests: it adds, and does what it is told.
+// Box is the actor of these tests: it adds, and runs steps.
 type Box struct {
 	n        int64
 	got      []int64
@@ -101,7 +101,7 @@ func (b *Box) feed(ctx *actor.Context, to actor.PortRef[int]) (int, error) {
 	return 5, nil
 }
 
-// Cleanup is what a test set.
+// Cleanup runs the test's function.
 func (b *Box) Cleanup(ctx *actor.Context, cause error) error {
 	if b.cleanup == nil {
 		return nil
@@ -160,7 +160,7 @@ func spawn(t testing.TB, p *actor.Proc) actor.Ref[*Box] {
 	return ref
 }
 
-// events are what a proc emitted.
+// events are the emitted events of a proc.
 type events struct {
 	mu  sync.Mutex
 	all []actor.Event
@@ -209,7 +209,7 @@ func asError(t testing.TB, err error) *actor.Error {
 	return e
 }
 
-// lasted fails the test unless want has gone by, but for the looks of the workers.
+// lasted fails the test unless want has passed, except for the checks of the workers.
 func lasted(t testing.TB, want time.Duration, began time.Time) {
 	t.Helper()
 	require.Equal(t, want, time.Since(began).Truncate(time.Millisecond))

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// zoo is a set of actors that many goroutines torment, and what must come out in the end.
+// zoo is a set of actors under load from many goroutines, and the expected results.
 type zoo struct {
 	p     *actor.Proc
 	born  atomic.Int64
@@ -34,7 +34,7 @@ type zoo struct {
 	ended  map[string]int // terminal events
 }
 
-// life is what the zoo knows of one actor.
+// life is the zoo's record of one actor.
 type life struct {
 	z        *zoo
 	n        int64 // actors wait for younger ones only, so nobody waits for himself
@@ -52,13 +52,13 @@ type beast struct {
 	sent int64
 }
 
-// restartChain is where a beast is born.
+// restartChain is the birthplace of a beast.
 type restartChain struct {
 	z      *zoo
 	parent *life
 }
 
-// deed is what a beast is to do.
+// deed is the task of a beast.
 type deed struct {
 	what string
 	from any
@@ -97,7 +97,7 @@ func newBeast(ctx *actor.Context, at restartChain) (*beast, error) {
 	return &beast{life: l, last: map[any]int64{}}, nil
 }
 
-// turn watches ACT-1 and ACT-3 from the inside.
+// turn checks ACT-1 and ACT-3 from the inside.
 func (l *life) turn() (over func()) {
 	if l.inside.Add(1) != 1 {
 		l.z.complain("%s: two goroutines", l.ref)
@@ -241,8 +241,8 @@ func (z *zoo) check(err error) {
 	}
 }
 
-// hear takes the terminal events.
-func (z *zoo) hear(e actor.Event) {
+// recordEvent receives the terminal events.
+func (z *zoo) recordEvent(e actor.Event) {
 	if !e.Terminal() {
 		return
 	}
@@ -270,7 +270,7 @@ var deeds = []string{
 	"monitor", "link", "stop", "panic", "error",
 }
 
-// step does one random thing as the w-th client.
+// step takes one random action as the w-th client.
 func (z *zoo) step(ctx context.Context, w int, n int64, r *rand.Rand) {
 	l, dice := z.pick(r), r.IntN(100)
 	what := deeds[r.IntN(len(deeds))]
@@ -306,7 +306,7 @@ func TestModel_actorsEndOnceAndMessagesHaveOneFate_ACT3(t *testing.T) {
 	p := start(t, bustest.Server(t), "zoo",
 		beasts.Define(newBeast, act.Handle((*beast).act), pat.Handle((*beast).act)))
 	z := &zoo{p: p, lives: map[string]*life{}, ended: map[string]int{}}
-	p.Observe(z.hear)
+	p.Observe(z.recordEvent)
 	var wg sync.WaitGroup
 	nearly := make(chan struct{})
 	for w := range workers {

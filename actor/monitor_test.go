@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// watching makes an actor monitor another, and returns what it is told and the cancel.
+// watching makes an actor monitor another, and returns its Downs and the cancel.
 func watching(t *testing.T, ref actor.Ref[*Box], id subjects.ActorID) (downs <-chan actor.Down,
 	cancel func()) {
 	t.Helper()
@@ -31,8 +31,8 @@ func watching(t *testing.T, ref actor.Ref[*Box], id subjects.ActorID) (downs <-c
 	return ch, cancel
 }
 
-// still waits until an actor has done what it was told before.
-func still(t *testing.T, refs ...actor.Ref[*Box]) {
+// awaitIdle waits until an actor has handled its earlier messages.
+func awaitIdle(t *testing.T, refs ...actor.Ref[*Box]) {
 	t.Helper()
 	for _, ref := range refs {
 		_, err := add.Call(t.Context(), ref, 0)
@@ -40,8 +40,8 @@ func still(t *testing.T, refs ...actor.Ref[*Box]) {
 	}
 }
 
-// nothing says that a proc waits for nothing.
-func nothing(t *testing.T, ps ...*actor.Proc) {
+// requireNoWatches requires that a proc waits for nothing.
+func requireNoWatches(t *testing.T, ps ...*actor.Proc) {
 	t.Helper()
 	for _, p := range ps {
 		ports, calls := p.Waiting()
@@ -84,7 +84,7 @@ func TestMonitor_reportsTheEndOnce_ACT8(t *testing.T) {
 			}
 			late, _ := watching(t, watcher, id)
 			require.EqualError(t, testkit.Next(t, late).Reason, id.String()+": "+want, "also when it is gone already")
-			still(t, watcher)
+			awaitIdle(t, watcher)
 			require.Empty(t, downs)
 			require.Empty(t, late)
 			require.Empty(t, clients)
@@ -94,7 +94,7 @@ func TestMonitor_reportsTheEndOnce_ACT8(t *testing.T) {
 		require.ErrorIs(t, d.Reason, actor.ErrNoActor)
 		require.EqualError(t, d.Reason, home.ID().String()+"/never: proc "+home.ID().String()+" has no such actor")
 		require.True(t, d.Failed())
-		nothing(t, via, home)
+		requireNoWatches(t, via, home)
 	})
 }
 
@@ -109,7 +109,7 @@ func TestMonitor_reportsAnUnknownProc_ACT8(t *testing.T) {
 	require.ErrorIs(t, d.Reason, actor.ErrNoProc)
 	require.EqualError(t, d.Reason, id.String()+": no responders: proc "+id.Proc.String()+
 		" does not exist or is gone")
-	nothing(t, a)
+	requireNoWatches(t, a)
 	require.Zero(t, a.Stats().Bounced)
 }
 
@@ -124,9 +124,9 @@ func TestMonitor_reportsADeadProc_ACT8(t *testing.T) {
 	require.EqualError(t, d.Reason, ref.ID().String()+": the proc is gone: killed by signal 9")
 	again, _ := watching(t, watcher, ref.ID())
 	require.ErrorIs(t, testkit.Next(t, again).Reason, actor.ErrProcDead, "also when that is known")
-	still(t, watcher)
+	awaitIdle(t, watcher)
 	require.Empty(t, downs)
-	nothing(t, a)
+	requireNoWatches(t, a)
 }
 
 func TestMonitor_reportsABrokenLink_ACT8(t *testing.T) {
@@ -136,12 +136,12 @@ func TestMonitor_reportsABrokenLink_ACT8(t *testing.T) {
 	downs, _ := watching(t, watcher, ref.ID())
 	_, err := add.Call(t.Context(), ref.Via(a), 1)
 	require.NoError(t, err)
-	f.breaks(t, b, a, a.Info().Peers[0].Sent)
+	f.refuseLink(t, b, a, a.Info().Peers[0].Sent)
 	require.ErrorIs(t, testkit.Next(t, downs).Reason, actor.ErrLinkBroken)
-	nothing(t, a)
+	requireNoWatches(t, a)
 }
 
-// Two lanes may bring the word at one moment, and its owner end the watch at the same.
+// Both connections may bring the end at one moment, and its owner cancel the watch at the same.
 func TestMonitor_reportsOnceAndNeverAfterCancel_ACT8(t *testing.T) {
 	var told int
 	end, quit := actor.Monitoring(func(actor.Down) { told++ })
@@ -173,11 +173,11 @@ func TestMonitor_cancelledMonitorsLeaveNoState(t *testing.T) {
 			return 0, nil
 		})
 		require.NoError(t, err)
-		nothing(t, via)
-		still(t, ref) // on the same link, after the last word
+		requireNoWatches(t, via)
+		awaitIdle(t, ref) // on the same link, after the last word
 		require.Zero(t, home.Watched(ref.ID().Name)+via.Watched(watcher.ID().Name))
 		testkit.Next(t, home.StopActor(ref.ID().Name, "enough"))
-		still(t, watcher)
+		awaitIdle(t, watcher)
 	})
 }
 
@@ -192,7 +192,7 @@ func TestMonitor_reportedEndsLeaveNoState(t *testing.T) {
 			testkit.Next(t, downs)
 		}
 		require.Zero(t, via.Watched(watcher.ID().Name))
-		nothing(t, via, home)
+		requireNoWatches(t, via, home)
 	})
 }
 
@@ -204,7 +204,7 @@ func TestMonitor_endedWatchersLeaveNoState(t *testing.T) {
 		testkit.Until(t, "watched", func() bool { return home.Watched(ref.ID().Name) == 1 })
 		testkit.Next(t, via.KillActor(watcher.ID().Name, "now"))
 		testkit.Until(t, "forgotten", func() bool { return home.Watched(ref.ID().Name) == 0 })
-		nothing(t, via)
+		requireNoWatches(t, via)
 		testkit.Next(t, home.StopActor(ref.ID().Name, "enough"))
 		require.Empty(t, downs)
 	})
@@ -224,7 +224,7 @@ func TestMonitor_cancelOnTheTurnSuppressesAPendingReport(t *testing.T) {
 		return 0, nil
 	})
 	require.NoError(t, err)
-	still(t, ref)
+	awaitIdle(t, ref)
 }
 
 func TestMonitor_deadProcsMonitorsAreRemoved(t *testing.T) {
@@ -232,7 +232,7 @@ func TestMonitor_deadProcsMonitorsAreRemoved(t *testing.T) {
 	ref := spawn(t, b)
 	_, err := a.Monitor(ref.ID(), func(actor.Down) {})
 	require.NoError(t, err)
-	still(t, ref.Via(a))
+	awaitIdle(t, ref.Via(a))
 	require.Equal(t, 1, b.Watched(ref.ID().Name))
 	b.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
 	require.Zero(t, b.Watched(ref.ID().Name))
@@ -247,7 +247,7 @@ func TestMonitor_refusesInvalidArguments(t *testing.T) {
 	require.ErrorContains(t, err, "want the ID of an actor")
 	peer, err := subjects.NewHostID("peer")
 	require.NoError(t, err)
-	// else it would be known not to be there
+	// or the actor would be known as missing
 	_, err = f.Data().Subscribe(f.space.PortsOf(peer.Proc()), func(bus.Msg) {})
 	require.NoError(t, err)
 	require.NoError(t, f.Data().Flush(testkit.Soon(t)))
@@ -307,7 +307,7 @@ func TestMonitor_reportArrivesBeforeQueuedMail_ACT1(t *testing.T) {
 		}
 		<-p.StopActor(other.ID().Name, "enough")
 		release()
-		still(t, ref)
+		awaitIdle(t, ref)
 		require.Len(t, order, 101)
 		require.Equal(t, "down", order[0])
 	})

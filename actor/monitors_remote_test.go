@@ -17,8 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// inTime runs a test of two procs with little room for data between them, by a clock that goes on
-// when all wait.
+// inTime runs a test of two procs with little room for data between them, in virtual time.
 func inTime(t *testing.T, test func(t *testing.T, srv *embed.Server, a, b *actor.Proc)) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
@@ -27,7 +26,7 @@ func inTime(t *testing.T, test func(t *testing.T, srv *embed.Server, a, b *actor
 	})
 }
 
-// watched makes a proc monitor an actor for code that is not one, and returns what it is told.
+// watched makes a proc monitor an actor for code outside an actor, and returns its Downs.
 func watched(t *testing.T, by *actor.Proc, id subjects.ActorID) (downs <-chan actor.Down, cancel func()) {
 	t.Helper()
 	ch := make(chan actor.Down, 8)
@@ -36,7 +35,7 @@ func watched(t *testing.T, by *actor.Proc, id subjects.ActorID) (downs <-chan ac
 	return ch, cancel
 }
 
-// after lets time go by, and all that follows from it happen.
+// after lets time pass, with all its effects.
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -58,11 +57,11 @@ func TestMonitor_reportOvertakesBlockedData_ACT8(t *testing.T) {
 		require.Equal(t, ref.ID(), d.Actor)
 		require.EqualError(t, d.Reason, ref.ID().String()+": the actor failed: killed: now")
 		require.Equal(t, actor.CodeKilled, d.Reason.Event.Code)
-		require.Zero(t, b.Owed(), "it was told that the word came")
+		require.Zero(t, b.Owed(), "the Down was acknowledged")
 		resume()
 		require.NoError(t, b.Flush(testkit.Soon(t)))
 		after(time.Minute)
-		require.Empty(t, downs, "it is told once")
+		require.Empty(t, downs, "reported once")
 		require.Zero(t, calls(a)+calls(b))
 	})
 }
@@ -88,7 +87,7 @@ func TestMonitor_requestOvertakesBlockedData_ACT8(t *testing.T) {
 			resume()
 			require.NoError(t, a.Flush(testkit.Soon(t)))
 			after(time.Minute)
-			require.Empty(t, downs, "it is told once")
+			require.Empty(t, downs, "reported once")
 			require.Zero(t, b.Owed())
 			require.Zero(t, calls(a)+calls(b))
 		})
@@ -185,7 +184,7 @@ func TestLink_worksOverAStalledLinkAndOutlivesItsCreator_ACT8(t *testing.T) {
 	}
 }
 
-// urgents counts what goes by the control connection to a proc because it is urgent.
+// urgents counts the urgent messages to a proc on the control connection.
 func urgents(t *testing.T, srv *embed.Server, to *actor.Proc) func() int {
 	t.Helper()
 	var mu sync.Mutex
@@ -242,7 +241,7 @@ func TestMonitor_healthyReportUsesTheDataConnectionInOrder_ACT8(t *testing.T) {
 		tie(t, one, other.ID())
 		after(time.Minute)
 		require.Zero(t, toA()+toB())
-		require.Equal(t, []int{1, 1}, []int{a.Owed(), b.Owed()}, "the two that are tied")
+		require.Equal(t, []int{1, 1}, []int{a.Owed(), b.Owed()}, "the two linked actors")
 	})
 }
 
@@ -252,7 +251,7 @@ func TestMonitor_reportOnBothConnectionsIsHandledOnce_ACT8(t *testing.T) {
 		a, s := start(t, srv, "left"), newStranger(t, srv)
 		downs, _ := watched(t, a, s.id.Actor("x"))
 		head, question := s.packet(t)
-		s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: head.Seq}})
+		s.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: head.Seq}})
 		home, err := subjects.ParsePortID(question.Reply)
 		require.NoError(t, err)
 		why := actor.EncodeError(&actor.Error{Code: actor.CodeStopped, Text: "enough"})
@@ -267,8 +266,8 @@ func TestMonitor_reportOnBothConnectionsIsHandledOnce_ACT8(t *testing.T) {
 		byControl := func() {
 			s.sendUrgent(t, a.ID(), &wire.Envelope{Kind: wire.Failure, Actor: home.Actor.Name, Port: home.Port,
 				Sender: "x", Body: why})
-			e := s.hears(t, wire.Urgent).(*wire.Envelope)
-			require.Equal(t, []string{"x", "_forget"}, []string{e.Actor, e.Port}, "it is told that the word came")
+			e := s.awaitControl(t, wire.Urgent).(*wire.Envelope)
+			require.Equal(t, []string{"x", "_forget"}, []string{e.Actor, e.Port}, "the Down is acknowledged")
 			var reply string
 			require.NoError(t, wire.Unmarshal(e.Body, &reply))
 			require.Equal(t, question.Reply, reply)
@@ -283,7 +282,7 @@ func TestMonitor_reportOnBothConnectionsIsHandledOnce_ACT8(t *testing.T) {
 		}
 		require.Equal(t, urgentFirst, testkit.Next(t, downs).OutOfOrder)
 		require.Empty(t, downs)
-		nothing(t, a)
+		requireNoWatches(t, a)
 		require.Zero(t, a.Stats().Malformed)
 	}
 }
@@ -298,7 +297,7 @@ func TestMonitor_acceptsEndReportsOnlyFromTheActorsProc_ACT8(t *testing.T) {
 	go func() {
 		asked <- second(halt.CallUrgent(testkit.Soon(t), actor.RefOf[*Guard](s.id.Actor("guard")).Via(a), "stop"))
 	}()
-	request := s.hears(t, wire.Urgent).(*wire.Envelope)
+	request := s.awaitControl(t, wire.Urgent).(*wire.Envelope)
 	says := func(by *stranger, reply string) {
 		home, err := subjects.ParsePortID(reply)
 		require.NoError(t, err)
@@ -333,10 +332,10 @@ func TestMonitor_controlRequestForAnUnknownActorIsNotAnswered_ACT8(t *testing.T)
 	ask(alive.ID().Name, at("_02"))
 	ask(ended.ID().Name, b.ID().Actor("x").Port("_03").String()) // is to be answered to another
 	ask(ended.ID().Name, at("_04"))
-	e := s.hears(t, wire.Urgent).(*wire.Envelope)
+	e := s.awaitControl(t, wire.Urgent).(*wire.Envelope)
 	require.Equal(t, []any{wire.Failure, "x", "_04"}, []any{e.Kind, e.Actor, e.Port})
 	require.ErrorIs(t, actor.FromWire(e.Body), actor.ErrStopped)
-	require.Zero(t, b.Watched(alive.ID().Name)+b.Owed(), "nothing is kept")
+	require.Zero(t, b.Watched(alive.ID().Name)+b.Owed(), "no watch is left")
 	require.EqualValues(t, 1, b.Stats().Malformed)
 	s.sendUrgent(t, b.ID(), &wire.Envelope{Kind: wire.Message, Actor: alive.ID().Name, Port: "_link", Sender: "x",
 		Body: []byte{0xff}})

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// choir is actors of one proc that are told at once.
+// choir is actors of one proc with a common message.
 type choir struct {
 	p    *actor.Proc
 	name string
@@ -92,7 +92,7 @@ func newChoir(t *testing.T, n int) *choir {
 	return c
 }
 
-// sing spreads a message, and returns what each answered.
+// sing sends a message to all, and returns each answer.
 func (c *choir) sing(t *testing.T, endpoint string, message any) []actor.Answer {
 	t.Helper()
 	raw, err := wire.Marshal(message)

@@ -2,5 +2,5 @@
 
 package actor_test
 
-// raceEnabled says that the race detector watches: everything takes ten times as long.
+// raceEnabled reports whether the race detector runs, which makes everything ten times slower.
 const raceEnabled = false

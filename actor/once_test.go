@@ -83,7 +83,7 @@ func TestOncePort_acceptsOneOfManySenders_PORT1(t *testing.T) {
 	}
 }
 
-// A message and the end come at the same time: what a sender was told holds.
+// A message and the end come at the same time: the reply to the sender holds.
 func TestOncePort_acceptedMessageSurvivesAConcurrentEnd_PORT1(t *testing.T) {
 	p := alone(t)
 	for range 200 {

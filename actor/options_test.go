@@ -70,7 +70,7 @@ func TestOptions_procSetsTheDefaultMessageDeadline(t *testing.T) {
 		defer cancel()
 		require.NoError(t, a.Flush(ctx))
 		require.GreaterOrEqual(t, time.Since(from), deadline)
-		require.EqualValues(t, 2, a.Stats().Bounced, "it, and what deafened its proc")
+		require.EqualValues(t, 2, a.Stats().Bounced, "the message, and the blocker of its proc")
 	})
 }
 

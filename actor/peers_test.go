@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// forger speaks on the bus as whoever it wants to be.
+// forger publishes under the name of any process.
 type forger struct {
 	*bus.Bus
 	space subjects.Space
@@ -45,8 +45,8 @@ func packet(n, prev uint64, e wire.Envelope) []byte {
 // message is packet n on a link, after prev, with a message of one byte.
 func message(n, prev uint64, body byte) []byte { return packet(n, prev, frame(body)) }
 
-// breaks says as one process to another that it refuses the link from packet n on.
-func (f forger) breaks(t testing.TB, from, to *actor.Proc, n uint64) {
+// refuseLink refuses a link between two processes from packet n on.
+func (f forger) refuseLink(t testing.TB, from, to *actor.Proc, n uint64) {
 	t.Helper()
 	data, err := wire.AppendControl(nil, wire.ReceiverReset, wire.ResetBody{Seq: n, Text: "no more of that"})
 	require.NoError(t, err)
@@ -54,8 +54,8 @@ func (f forger) breaks(t testing.TB, from, to *actor.Proc, n uint64) {
 		Publish(f.space.Control(to.ID().Process(), from.Sender()), data))
 }
 
-// dies says on ev. that a proc is gone.
-func (f forger) dies(t testing.TB, id subjects.ProcID, reason string) {
+// publishEnd publishes the end of a proc.
+func (f forger) publishEnd(t testing.TB, id subjects.ProcID, reason string) {
 	t.Helper()
 	data, err := json.Marshal(actor.Event{
 		Kind: actor.KindProc, Status: "failed", Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen),
@@ -65,7 +65,7 @@ func (f forger) dies(t testing.TB, id subjects.ProcID, reason string) {
 	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), subjects.Anon()), data))
 }
 
-// watchUnreachable hears which procs others cannot reach, and why.
+// watchUnreachable receives the unreachable procs, with reasons.
 func watchUnreachable(t *testing.T, ps ...*actor.Proc) <-chan error {
 	lost := make(chan error, 16)
 	for _, p := range ps {
@@ -84,7 +84,7 @@ func TestLink_refusedLinkBreaksAndTheNextMessageReopensIt_DEL3(t *testing.T) {
 	pending := make(chan error, 2)
 	go func() { pending <- second(add.Call(t.Context(), rb.Via(a), 10)) }()
 	testkit.Until(t, "it waits", func() bool { info, _ := b.Actor(rb.ID().Name); return info.Queued == 1 })
-	f.breaks(t, b, a, 1)
+	f.refuseLink(t, b, a, 1)
 	err := testkit.Next(t, pending)
 	require.ErrorIs(t, err, actor.ErrLinkBroken)
 	require.ErrorContains(t, err, "no more of that")
@@ -123,8 +123,8 @@ func TestLink_requestsMissingMessagesAndKeepsOrder_DEL3(t *testing.T) {
 	require.EqualValues(t, 1, b.Stats().Links.Gaps)
 }
 
-// requireHistory waits until an actor has handled so many messages, and requires that it were
-// these: a link counts one before it is in the mailbox.
+// requireHistory waits until an actor has handled n messages, and requires the wanted ones. A link
+// counts one before it is in the mailbox.
 func requireHistory(t *testing.T, ref actor.Ref[*Box], want ...int64) {
 	t.Helper()
 	var got []int64
@@ -158,7 +158,7 @@ func TestDeadProcs_exchangeNoMessages_DEL5(t *testing.T) {
 	ra, rb := spawn(t, a), spawn(t, b)
 	_, err := add.Call(t.Context(), rb.Via(a), 1) // a follows b's mesh from here on
 	require.NoError(t, err)
-	f.dies(t, b.ID(), "killed by signal 9")
+	f.publishEnd(t, b.ID(), "killed by signal 9")
 	testkit.Until(t, "known", func() bool { _, dead := a.Members().Down(b.ID()); return dead })
 	_, err = add.Call(t.Context(), rb.Via(a), 1)
 	require.ErrorIs(t, err, actor.ErrProcDead)
@@ -171,7 +171,7 @@ func TestDeadProcs_exchangeNoMessages_DEL5(t *testing.T) {
 	require.Zero(t, n)
 	a.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
 	_, err = add.Call(t.Context(), ra, 0)
-	require.NoError(t, err, "nobody is told that it is dead itself")
+	require.NoError(t, err, "a proc ignores its own death")
 }
 
 func TestCall_failsAtOnceWhenItsProcDies_DEL5(t *testing.T) {
@@ -183,7 +183,7 @@ func TestCall_failsAtOnceWhenItsProcDies_DEL5(t *testing.T) {
 	pending := make(chan error, 1)
 	go func() { pending <- second(add.Call(t.Context(), ref.Via(a), 1)) }()
 	testkit.Until(t, "queued", func() bool { info, _ := b.Actor(ref.ID().Name); return info.Queued == 1 })
-	f.dies(t, b.ID(), "")
+	f.publishEnd(t, b.ID(), "")
 	err := testkit.Next(t, pending)
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "the proc is gone: failed")
@@ -210,12 +210,12 @@ func TestCall_toAnUnknownProcFailsAtOnce_DEL5(t *testing.T) {
 	go func() { pending <- second(add.Call(t.Context(), ref.Via(a), 1)) }()
 	testkit.Until(t, "queued", func() bool { info, _ := b.Actor(ref.ID().Name); return info.Queued == 1 })
 	a.Receive(2, hint(a, b.ID(), 77)) // about another message to the same proc
-	require.Empty(t, pending, "what was delivered is not taken for undeliverable")
+	require.Empty(t, pending, "delivered messages are not undeliverable")
 	release()
 	require.NoError(t, testkit.Next(t, pending))
 }
 
-// hint is the server's word about message n.
+// hint is the server's "no responders" about message n.
 func hint(p *actor.Proc, to subjects.ProcID, n uint64) bus.Msg {
 	return bus.Msg{
 		Subject: p.Space().Hint(p.ID().Process(), strconv.FormatUint(n, 36)), NoResponders: true,

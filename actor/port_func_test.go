@@ -28,7 +28,7 @@ func TestOpenPortFunc_keepsOrderAndReturnsRefusals(t *testing.T) {
 	require.IsIncreasing(t, got)
 	closePort()
 	require.ErrorIs(t, to.Send(t.Context(), 1), actor.ErrPortGone)
-	require.Empty(t, ended, "who closes it knows")
+	require.Empty(t, ended, "a close by its owner is not reported")
 
 	_, _ = actor.OpenPortFunc(a, func(int) error { return nil }, func(why error) { ended <- why })
 	require.NoError(t, a.Close(t.Context()))

@@ -50,7 +50,7 @@ func TestForeignPort_refusesInvalidSubjects(t *testing.T) {
 		require.Error(t, new(actor.PortRef[int]).UnmarshalText([]byte(bad)), "%q", bad)
 	}
 	ours, err := actor.ForeignPort[int](p.Space().PortsOf(p.ID())[:20] + "x")
-	require.NoError(t, err, "only a proc knows what is castnet's")
+	require.NoError(t, err, "only a proc checks for castnet's subjects")
 	require.ErrorContains(t, ours.Via(p).Send(t.Context(), 1), "want a subject of the client")
 	require.ErrorIs(t, ours.Send(t.Context(), 1), actor.ErrInvalid, "nobody to send as")
 	odd, err := actor.ForeignPort[chan int]("x")

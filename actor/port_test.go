@@ -32,7 +32,7 @@ func TestPort_keepsOrder(t *testing.T) {
 	})
 }
 
-// caller is the proc a ref is bound to, told by where it sends from.
+// caller is the proc behind a ref, by the sender of its messages.
 func caller(ref actor.Ref[*Box], home *actor.Proc) *actor.Proc {
 	if p, _, _ := actor.Sender(context.Background(), ref.Bound()); p != nil {
 		return p
@@ -70,7 +70,7 @@ func TestPort_closedPortRefusesTheSender(t *testing.T) {
 	testkit.Until(t, "it came back", func() bool { return b.Stats().Bounced == 1 })
 	n, err := port.Recv(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 1, n, "what came before the end is received")
+	require.Equal(t, 1, n, "earlier messages are received")
 }
 
 func TestPort_staysOpenAfterARefusedMessage(t *testing.T) {
@@ -148,7 +148,7 @@ func TestPortRef_withoutASenderIsAnError(t *testing.T) {
 	require.Equal(t, subjects.PortID{}, actor.PortRef[int]{}.ID())
 }
 
-// frame is a message of the client to an endpoint that takes a number.
+// frame is a message of the client to an endpoint for numbers.
 func frame(n byte) wire.Envelope {
 	return wire.Envelope{Kind: wire.Message, Sender: "client", Body: []byte{n}}
 }

@@ -47,7 +47,7 @@ type Options struct {
 	// its Cleanup method, and the wait for its tasks; 0: 10 s.
 	Cleanup time.Duration
 
-	// Relays are the defaults of a relay's MaxUpdates and Max; 0: 5 and 50 ms.
+	// Relays are the defaults of a relay's MaxUpdates and MaxDelay; 0: 5 and 50 ms.
 	Relays RelayOptions
 
 	// Links bounds the data in flight between this proc and others; the zero value has the

@@ -32,7 +32,7 @@ func TestRateLimiter_limitsEachForeignSenderSeparately_DEL10(t *testing.T) {
 	now += int64(100 * time.Millisecond)
 	require.Equal(t, foreignRate/10, admitted(loud, foreignBurst))
 	now += int64(time.Hour)
-	require.Equal(t, foreignBurst, admitted(loud, 2*foreignBurst), "what was not used is not saved up")
+	require.Equal(t, foreignBurst, admitted(loud, 2*foreignBurst), "unused rate is not saved")
 }
 
 func TestRateLimiter_stateIsBounded(t *testing.T) {

@@ -20,15 +20,15 @@ type counters struct {
 
 // Stats counts messages of a proc since it started.
 type Stats struct {
-	Links         link.Stats
-	Malformed     uint64 // undecodable, or without a sender
-	Late          uint64 // answers without a waiting caller
-	Undeliverable uint64 // came here and found no mailbox
-	Bounced       uint64 // sent from here and came back
-	Fenced        uint64 // from a dead proc
-	Foreign       uint64 // came from plain NATS clients
-	Unknown       uint64 // with fields unknown to this build
-	PassedOver    uint64 // replies to requests of this process that were no answers
+	Links          link.Stats
+	Malformed      uint64 // undecodable, or without a sender
+	Late           uint64 // answers without a waiting caller
+	Undeliverable  uint64 // came here and found no mailbox
+	Bounced        uint64 // sent from here and came back
+	Fenced         uint64 // from a dead proc
+	Foreign        uint64 // came from plain NATS clients
+	Unknown        uint64 // with fields unknown to this build
+	IgnoredReplies uint64 // replies to requests of this process that were no answers
 }
 
 // Stats returns the counts so far.
@@ -38,7 +38,7 @@ func (p *Proc) Stats() Stats {
 	return Stats{
 		Links: links, Malformed: c.malformed.Load() + links.Malformed, Late: c.lateAnswers.Load(),
 		Undeliverable: c.undeliverable.Load(), Bounced: c.bounced.Load(), Fenced: links.Fenced,
-		Foreign: c.foreign.Load(), Unknown: c.unknown.Load(), PassedOver: p.bus.IgnoredReplies(),
+		Foreign: c.foreign.Load(), Unknown: c.unknown.Load(), IgnoredReplies: p.bus.IgnoredReplies(),
 	}
 }
 

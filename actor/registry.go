@@ -11,22 +11,22 @@ import (
 
 // Def is an actor type bound to code, for the registry of a proc.
 type Def struct {
-	name      string
-	params    decodeFunc
-	construct func(ctx *Context, params any) (any, error)
-	methods   map[string]*method
-	enduring  bool // an unawaited error is logged
-	internal  bool // lists of types omit it
-	err       error
+	name          string
+	params        decodeFunc
+	construct     func(ctx *Context, params any) (any, error)
+	methods       map[string]*method
+	resumeOnError bool // an unawaited error is logged
+	internal      bool // lists of types omit it
+	err           error
 }
 
 // Name is the name of the actor type.
 func (d Def) Name() string { return d.name }
 
-// Enduring returns d for actors that others depend on, such as agents: an unawaited error of a
-// handler is logged and does not fail the actor. A panic still does.
-func (d Def) Enduring() Def {
-	d.enduring = true
+// ResumeOnError returns d for actors that others depend on, such as agents. The actor logs an
+// unawaited error of a handler and goes on. A panic still fails it.
+func (d Def) ResumeOnError() Def {
+	d.resumeOnError = true
 	return d
 }
 

@@ -14,12 +14,12 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// Slow is an actor whose constructor waits until it is let go.
+// Slow is an actor with a constructor that waits for the test.
 type Slow struct{}
 
 var slow = actor.NewType[*Slow, chan struct{}]("slow")
 
-func slows() actor.Def {
+func slowDef() actor.Def {
 	return slow.Define(func(_ *actor.Context, gate chan struct{}) (*Slow, error) {
 		if gate == nil {
 			return nil, nil
@@ -30,7 +30,7 @@ func slows() actor.Def {
 }
 
 func TestSpawn_reportsAKillDuringTheConstructor(t *testing.T) {
-	p := alone(t, slows())
+	p := alone(t, slowDef())
 	gate := make(chan struct{})
 	spawned := make(chan error, 1)
 	go func() {
@@ -46,7 +46,7 @@ func TestSpawn_reportsAKillDuringTheConstructor(t *testing.T) {
 }
 
 func TestSpawn_nilFromTheConstructorIsAnError(t *testing.T) {
-	p := alone(t, slows())
+	p := alone(t, slowDef())
 	_, err := actor.Spawn(t.Context(), p, slow, "slow", nil)
 	require.ErrorContains(t, err, "its constructor returned nil: want an actor, or an error")
 }

@@ -11,10 +11,10 @@ import (
 // RelayOptions configures a relay; the zero value is fine.
 type RelayOptions struct {
 	MaxUpdates int           // size of the buffer; a full one is sent on at once; 0: as Options.Relays, or 5
-	First      time.Duration // the initial interval of the alarm; 0: 1 ms
+	MinDelay   time.Duration // the initial interval of the alarm; 0: 1 ms
 	// the interval's bound: it doubles with each buffered update; 0: as Options.Relays, or 50 ms
-	Max   time.Duration
-	Limit Limit // Exactly(n): one value made of n updates, without alarm
+	MaxDelay time.Duration
+	Limit    Limit // Exactly(n): one value made of n updates, without alarm
 }
 
 // Relay is a port of this proc in front of another port. It folds updates into fewer ones and
@@ -24,9 +24,9 @@ type RelayOptions struct {
 // buffered update sets the alarm to one interval after its last setting, or to now if that is past.
 // The first update, and the first after a full buffer, set it to one interval from now.
 //
-// The interval starts at First and doubles up to Max, for the life of the relay. So a lone update
-// goes on at once and a busy stream in batches. With the default options an update waits for 100 ms
-// at most.
+// The interval starts at MinDelay and doubles up to MaxDelay, for the life of the relay. So a lone
+// update goes on at once and a busy stream in batches. With the default options an update waits for
+// 100 ms at most.
 //
 // If an update fills the buffer and the fold or the send fails, its sender gets the error, and the
 // buffer is unchanged. If that happens at an alarm, the error is logged, and the buffer waits for
@@ -55,7 +55,7 @@ func OpenRelay[U any](at PortOwner, to PortRef[U], by Reducer[U], o RelayOptions
 			"open a relay: want a port to forward to, got the zero PortRef or a malformed name")
 	}
 	o.MaxUpdates = cmp.Or(o.MaxUpdates, p.options.Relays.MaxUpdates)
-	o.Max = cmp.Or(o.Max, p.options.Relays.Max)
+	o.MaxDelay = cmp.Or(o.MaxDelay, p.options.Relays.MaxDelay)
 	rules, err := newRelayRules(by, o)
 	if err != nil {
 		return nil, errorf(CodeInvalid, to.id.Actor.String(), to.id.Port, "open a relay: %v", err)
@@ -168,8 +168,8 @@ type relayRules[U any] struct {
 
 func newRelayRules[U any](by Reducer[U], o RelayOptions) (relayRules[U], error) {
 	r := relayRules[U]{
-		size: cmp.Or(o.MaxUpdates, 5), first: cmp.Or(o.First, time.Millisecond),
-		maxInterval: cmp.Or(o.Max, 50*time.Millisecond),
+		size: cmp.Or(o.MaxUpdates, 5), first: cmp.Or(o.MinDelay, time.Millisecond),
+		maxInterval: cmp.Or(o.MaxDelay, 50*time.Millisecond),
 		limit:       o.Limit,
 	}
 	if by.reducerSpec != (reducerSpec{}) {
@@ -182,7 +182,7 @@ func newRelayRules[U any](by Reducer[U], o RelayOptions) (relayRules[U], error) 
 	case r.size < 1:
 		return r, fmt.Errorf("want MaxUpdates of 1 or more, got %d", r.size)
 	case r.first < 0 || r.maxInterval < r.first:
-		return r, fmt.Errorf("want First between 0 and Max, got %s and %s", r.first, r.maxInterval)
+		return r, fmt.Errorf("want MinDelay between 0 and MaxDelay, got %s and %s", r.first, r.maxInterval)
 	case r.limit.set && r.fold == nil:
 		return r, errors.New("want a reducer to combine updates, got none")
 	}

@@ -31,7 +31,7 @@ func list() Reducer[[]int] {
 	})
 }
 
-// dumb is a relay as its contract tells it, a millisecond at a time.
+// dumb is a relay by its contract, a millisecond at a time.
 type dumb struct {
 	size           int
 	first, longest time.Duration
@@ -93,7 +93,7 @@ func (d *dumb) end() {
 	d.sent, d.buffered = append(d.sent, d.buffered...), nil
 }
 
-// driven is the pure part of a relay, with an alarm that somebody else moves.
+// driven is the pure part of a relay, with an alarm under the test's control.
 type driven struct {
 	rules relayRules[[]int]
 	state relayState[[]int]
@@ -128,8 +128,8 @@ func TestRelay_matchesItsModel_PORT5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := RelayOptions{MaxUpdates: rapid.IntRange(0, 6).Draw(t, "size")}
 		if rapid.Bool().Draw(t, "not the defaults") {
-			o.First = time.Duration(rapid.IntRange(1, 8).Draw(t, "first")) * time.Millisecond
-			o.Max = o.First + time.Duration(rapid.IntRange(0, 40).Draw(t, "more"))*time.Millisecond
+			o.MinDelay = time.Duration(rapid.IntRange(1, 8).Draw(t, "first")) * time.Millisecond
+			o.MaxDelay = o.MinDelay + time.Duration(rapid.IntRange(0, 40).Draw(t, "more"))*time.Millisecond
 		}
 		relay := drive(t, o)
 		oracle := &dumb{size: relay.rules.size, first: relay.rules.first, longest: relay.rules.maxInterval}
@@ -150,7 +150,7 @@ func TestRelay_matchesItsModel_PORT5(t *testing.T) {
 				u[0] = -1 - n
 			}
 			if early := epoch.Add(oracle.now - time.Hour); rapid.Bool().Draw(t, "a late ring") {
-				require.NoError(t, relay.does(relayTimer, early, nil), "of an alarm that was set anew since")
+				require.NoError(t, relay.does(relayTimer, early, nil), "the alarm was set again since")
 			}
 			err := relay.does(relayUpdate, epoch.Add(oracle.now), u)
 			require.Equal(t, oracle.take(u), err == nil, "%v", err)
@@ -168,7 +168,7 @@ func TestRelay_matchesItsModel_PORT5(t *testing.T) {
 		require.NoError(t, relay.does(relayClose, epoch.Add(oracle.now), nil), "once")
 		require.NoError(t, relay.does(relayTimer, epoch.Add(oracle.now), nil))
 		require.Equal(t, oracle.sent, relay.sent)
-		require.Equal(t, accepted, slices.Concat(relay.sent...), "all that was accepted goes on, once and in order")
+		require.Equal(t, accepted, slices.Concat(relay.sent...), "each accepted update goes on once, in order")
 		require.ErrorIs(t, relay.does(relayUpdate, epoch, []int{1}), ErrPortGone)
 	})
 }
@@ -216,7 +216,7 @@ func TestRelay_withALimitSendsOneFoldOfN_PORT3(t *testing.T) {
 			require.True(t, relay.alarm.IsZero())
 			if len(accepted) < n && rapid.IntRange(0, 19).Draw(t, "ends early") == 0 {
 				require.ErrorIs(t, relay.does(relayClose, time.Unix(0, 0), nil), ErrStopped)
-				require.Empty(t, relay.sent, "what is made of fewer is nothing")
+				require.Empty(t, relay.sent, "fewer updates yield no value")
 				return
 			}
 		}
@@ -238,13 +238,13 @@ func home(t *testing.T) *Proc {
 	return p
 }
 
-// arrival is what came at a port, and how long after the test had looked last.
+// arrival is a value at a port, with its time since the test's last look.
 type arrival struct {
 	after time.Duration
 	v     []int
 }
 
-// sink is a port for relays to stand in for, in a bubble.
+// sink is a port behind relays, in a bubble.
 type sink struct {
 	PortRef[[]int]
 	p      *Proc
@@ -270,7 +270,7 @@ func newSink(t *testing.T) *sink {
 	return s
 }
 
-// look waits for a second and lists what has come since it was called last.
+// look waits for a second and lists the arrivals since the last call.
 func (s *sink) look() []arrival {
 	<-time.After(time.Second)
 	synctest.Wait()

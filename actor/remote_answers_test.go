@@ -38,8 +38,8 @@ func newWaitingCall(t *testing.T) *waitingCall {
 	return c
 }
 
-// waits sees to it that the call was not answered.
-func (c *waitingCall) waits(t *testing.T) {
+// requirePending requires that the call has no answer yet.
+func (c *waitingCall) requirePending(t *testing.T) {
 	t.Helper()
 	require.Empty(t, c.asked)
 	c.stop()
@@ -59,10 +59,10 @@ func TestCall_refusesAReplyFromAnotherProc(t *testing.T) {
 			require.NoError(t, err)
 			c.s.send(t, at, senderOf(c.s.id),
 				packet(1, 0, wire.Envelope{Kind: kind, Sender: "x", Body: body}))
-			refused := c.s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
+			refused := c.s.awaitControl(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 			require.Len(t, refused, 1)
 			require.ErrorContains(t, actor.FromWire(refused[0].Why), "unexpected answer from")
-			c.waits(t)
+			c.requirePending(t)
 		})
 	}
 }
@@ -72,12 +72,12 @@ func TestCall_refusesAReplyAddressOfAnotherProc(t *testing.T) {
 	to := c.b.ID().Actor("nobody").Port("linger")
 	e := wire.Envelope{Kind: wire.Message, Sender: "x", Reply: c.reply, Body: []byte("no integer")}
 	c.s.send(t, to, senderOf(c.s.id), packet(1, 0, e))
-	refused := c.s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
+	refused := c.s.awaitControl(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 	require.Len(t, refused, 1)
 	require.ErrorContains(t, actor.FromWire(refused[0].Why), "want a port of "+c.s.id.Process().String()+
 		" for the answer")
 	require.EqualValues(t, 1, c.b.Stats().Malformed)
-	c.waits(t)
+	c.requirePending(t)
 }
 
 func TestCall_brokenLinkFailsOnlyCallsItCarried(t *testing.T) {

@@ -16,7 +16,7 @@ var (
 	poured = actor.NewEndpoint[*Sink, actor.None, int]("poured")
 )
 
-// Sink counts what it is told.
+// Sink counts its messages.
 type Sink struct{ n int }
 
 func newSink(*actor.Context, actor.None) (*Sink, error) { return &Sink{}, nil }

@@ -116,7 +116,7 @@ func TestErrBacklog_reportsAProcThatDoesNotRead(t *testing.T) {
 	require.Zero(t, a.Stats().Bounced)
 }
 
-// calls is how many calls of a proc wait.
+// calls counts the waiting calls of a proc.
 func calls(p *actor.Proc) int {
 	_, n := p.Waiting()
 	return n

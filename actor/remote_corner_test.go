@@ -28,8 +28,8 @@ func TestStats_countEachMalformedMessageOnce(t *testing.T) {
 	require.NoError(t, add.Send(t.Context(), s.ref(a), 1))
 	h, _ := s.packet(t)
 	before := a.Stats().Malformed
-	s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: math.MaxUint64}})
-	s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1}})
+	s.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: math.MaxUint64}})
+	s.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1}})
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.Equal(t, before+1, a.Stats().Malformed)
 }
@@ -41,7 +41,7 @@ func TestErrBacklog_isNotCausedByOneLargeMessage(t *testing.T) {
 	other := spawn(t, b).Via(a)
 	deafen(t, b, a)
 	require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me", Pad: make([]byte, 20<<20)}))
-	require.NoError(t, add.Send(t.Context(), other, 1), "8 MiB, besides one message that is larger")
+	require.NoError(t, add.Send(t.Context(), other, 1), "8 MiB, besides one larger message")
 }
 
 func TestChunks_refusalNamesActorAndEndpoint(t *testing.T) {
@@ -52,7 +52,7 @@ func TestChunks_refusalNamesActorAndEndpoint(t *testing.T) {
 		Ext: wire.ChunkHead{ID: 1, Total: 4}.Append(nil), Body: []byte{1, 2, 3, 4}}
 	require.NoError(t, s.Data().Publish(s.space.Frame(b.ID().Process(), senderOf(s.id)),
 		packet(1, 0, e)))
-	why := actor.FromWire(s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals[0].Why)
+	why := actor.FromWire(s.awaitControl(t, wire.LinkState).(*wire.LinkStateBody).Refusals[0].Why)
 	require.Equal(t, []string{ref.ID().String(), "add"}, []string{why.Actor, why.Endpoint})
 }
 
@@ -86,7 +86,7 @@ func TestCancel_endsCallsWithoutADeadline(t *testing.T) {
 	s.send(t, ref.ID().Port("linger"), senderOf(s.id),
 		packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: reply, Body: []byte{1}}))
 	testkit.Next(t, book.began)
-	s.says(t, b, wire.Cancel, wire.CancelBody{Replies: []string{reply}})
+	s.sendControl(t, b, wire.Cancel, wire.CancelBody{Replies: []string{reply}})
 	select {
 	case <-book.ended:
 	case <-time.After(3 * time.Second):
@@ -95,7 +95,7 @@ func TestCancel_endsCallsWithoutADeadline(t *testing.T) {
 	}
 }
 
-// A connection of the data connection hears nothing that it said itself.
+// The data connection receives nothing of its own.
 func TestEmit_isVisibleToItsOwnProc(t *testing.T) {
 	p := start(t, bustest.Server(t), "alone")
 	heard := make(chan bus.Msg, 10)

@@ -33,7 +33,7 @@ func TestKill_returnsMailToRemoteSenders_DEL5(t *testing.T) {
 	testkit.Until(t, "one is at its handler", func() bool { return queued(b, ref.ID().Name) == 99 })
 	require.Zero(t, a.Stats().Bounced, "they were delivered")
 	b.KillActor(ref.ID().Name, "now")
-	for _, r := range exactly(t, 99, from, back) {
+	for _, r := range requireDeadLetters(t, 99, from, back) {
 		require.Equal(t, "actor_test.entry", r.Type)
 		require.Equal(t, from.ID(), r.From)
 		require.Nil(t, r.Message, "it left the process")

@@ -81,5 +81,5 @@ func TestFlush_endsWhenItsProcCloses(t *testing.T) {
 	defer cancel()
 	require.NoError(t, a.Close(ctx))
 	_ = testkit.Next(t, flushed) // its message has the fate that it cannot be known
-	require.EqualValues(t, 1, a.Stats().Bounced-1, "it, and what deafened b")
+	require.EqualValues(t, 1, a.Stats().Bounced-1, "the message, and the blocker of b")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// stranger is a process that speaks the language of links, and says with it what a test wants.
+// stranger is a process with the protocol of links, under the test's control.
 type stranger struct {
 	forger
 	id            subjects.ProcID
@@ -38,8 +38,8 @@ func newStranger(t testing.TB, srv *embed.Server) *stranger {
 	return s
 }
 
-// says sends a control packet to a proc.
-func (s *stranger) says(t testing.TB, to *actor.Proc, kind wire.PacketKind, body any) {
+// sendControl sends a control packet to a proc.
+func (s *stranger) sendControl(t testing.TB, to *actor.Proc, kind wire.PacketKind, body any) {
 	t.Helper()
 	data, err := wire.AppendControl(nil, kind, body)
 	require.NoError(t, err)
@@ -53,8 +53,8 @@ func (s *stranger) sendUrgent(t testing.TB, to subjects.ProcID, e *wire.Envelope
 		wire.AppendUrgent(nil, e)))
 }
 
-// hears waits for a control packet of a kind.
-func (s *stranger) hears(t testing.TB, kind wire.PacketKind) any {
+// awaitControl waits for a control packet of a kind.
+func (s *stranger) awaitControl(t testing.TB, kind wire.PacketKind) any {
 	t.Helper()
 	for {
 		got, body, err := wire.DecodeControl(testkit.Next(t, s.control).Data)
@@ -96,15 +96,15 @@ func TestLink_countsForgedPackets(t *testing.T) {
 	h, _ := s.packet(t)
 	for name, lie := range map[string]func(){
 		"more was acknowledged than sent": func() {
-			s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq + 1}})
+			s.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq + 1}})
 		},
 		"more bytes came than left": func() {
-			s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: huge,
+			s.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: huge,
 				Window: huge}})
 		},
 		"a packet follows itself": func() { s.send(t, ref.ID().Port("add"), from, message(huge, huge, 1)) },
 		"a packet has no number":  func() { s.send(t, ref.ID().Port("add"), from, message(0, 0, 1)) },
-		"a repair of somebody else's packet": func() {
+		"a repair of another process's packet": func() {
 			data := wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 1})
 			data = wire.AppendRepair(data, a.Space().Port(ref.ID().Port("add"), b.Sender()),
 				message(1, 0, 1))
@@ -126,7 +126,7 @@ func TestLink_countsForgedPackets(t *testing.T) {
 	n, err := add.Call(testkit.Soon(t), ref.Via(b), 10)
 	require.NoError(t, err)
 	require.EqualValues(t, 10, n, "none of it was a message")
-	s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1,
+	s.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1,
 		Window: huge}})
 	require.NoError(t, a.Flush(testkit.Soon(t)), "the truth is believed all the same")
 	s.send(t, ref.ID().Port("add"), from, message(1, 0, 5))
@@ -144,7 +144,7 @@ func TestChunks_refusesMismatchedChunksOnly(t *testing.T) {
 	}
 	part(1, wire.ChunkHead{ID: 1, Total: 100}, make([]byte, 10))
 	part(2, wire.ChunkHead{ID: 1, Offset: 50, Total: 100}, make([]byte, 50))
-	state := s.hears(t, wire.LinkState).(*wire.LinkStateBody)
+	state := s.awaitControl(t, wire.LinkState).(*wire.LinkStateBody)
 	require.Len(t, state.Refusals, 1)
 	require.ErrorIs(t, actor.FromWire(state.Refusals[0].Why), actor.ErrTooLarge)
 	s.send(t, ref.ID().Port("add"), senderOf(s.id), message(3, 2, 7))
@@ -162,9 +162,9 @@ func TestCancel_ignoresForgedCancels(t *testing.T) {
 	testkit.Next(t, book.began)
 	e := w.question(t)
 	require.NotEmpty(t, e.Reply)
-	s.says(t, b, wire.Cancel, wire.CancelBody{Replies: []string{e.Reply, "nonsense", ""}})
-	// comes after it, and is counted
-	s.says(t, b, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: 1}})
+	s.sendControl(t, b, wire.Cancel, wire.CancelBody{Replies: []string{e.Reply, "nonsense", ""}})
+	// follows it, and is counted
+	s.sendControl(t, b, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: 1}})
 	s.send(t, ref.ID().Port("linger"), senderOf(s.id), packet(1, 0, wire.Envelope{Kind: wire.Failure}))
 	testkit.Until(t, "it came", func() bool { return b.Stats().Late == 1 })
 	require.Empty(t, book.ended)
@@ -189,7 +189,7 @@ func TestBounce_ignoresForgedBounces(t *testing.T) {
 		packet(2, 1, wire.Envelope{Kind: wire.Bounce, Sender: "x", Body: []byte("no error")}))
 	var refused []wire.Refusal
 	for len(refused) == 0 {
-		refused = s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
+		refused = s.awaitControl(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 	}
 	require.ErrorContains(t, actor.FromWire(refused[0].Why), "no message was sent to")
 	require.Zero(t, b.Stats().Bounced)

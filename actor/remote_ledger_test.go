@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// entry is a message of a sender that numbers all it says to one actor.
+// entry is a numbered message of a sender to one actor.
 type entry struct {
 	By  string
 	N   int
@@ -36,7 +36,7 @@ var (
 // Ledger is an actor that records its messages for a test to read.
 type Ledger struct{ *pages }
 
-// pages are what a Ledger has written.
+// pages are the records of a Ledger.
 type pages struct {
 	gaps bool // messages may be missing, but not come too late
 
@@ -112,7 +112,7 @@ func (p *pages) count() int {
 	return p.n
 }
 
-// inOrder sees to it that nothing came out of turn.
+// inOrder requires that no message came out of turn.
 func (p *pages) inOrder(t testing.TB) {
 	t.Helper()
 	p.mu.Lock()
@@ -125,7 +125,7 @@ func ledgers() actor.Def {
 		enter.Handle((*Ledger).enter), linger.Handle((*Ledger).linger), later.Handle((*Ledger).later))
 }
 
-// newLedger spawns one and returns it as another proc sees it.
+// newLedger spawns a Ledger and returns its Ref for another proc.
 func newLedger(t testing.TB, on, from *actor.Proc, opts ...actor.Option) (actor.Ref[*Ledger], *pages) {
 	t.Helper()
 	p := newPages()
@@ -134,14 +134,14 @@ func newLedger(t testing.TB, on, from *actor.Proc, opts ...actor.Option) (actor.
 	return actor.RefOf[*Ledger](ref.ID()).Via(from), p
 }
 
-// pair are two procs that run ledgers and mailers.
+// pair are two procs with ledgers and mailers.
 func pair(t testing.TB) (a, b *actor.Proc) {
 	t.Helper()
 	srv := bustest.Server(t)
 	return start(t, srv, "left", ledgers(), mailers()), start(t, srv, "right", ledgers(), mailers())
 }
 
-// limited is a pair whose messages have at most so many bytes.
+// limited is a pair with a bound on the bytes of a message.
 func limited(t testing.TB, most int) (a, b *actor.Proc) {
 	t.Helper()
 	srv, cfg := bustest.Server(t), link.Config{MaxMessage: most}
@@ -188,7 +188,7 @@ func dial(t testing.TB, srv *embed.Server) *bus.Bus {
 	return bustest.Open(t, nil, func(o *bus.Options) { o.Server, o.URL = nil, srv.URL() })
 }
 
-// portOf is where a server can be started again.
+// portOf is the port for a restart of a server.
 func portOf(t testing.TB, srv *embed.Server) int {
 	t.Helper()
 	u, err := url.Parse(srv.URL())
@@ -198,7 +198,7 @@ func portOf(t testing.TB, srv *embed.Server) int {
 	return port
 }
 
-// queued is how many messages wait for an actor.
+// queued counts the waiting messages of an actor.
 func queued(p *actor.Proc, name string) int {
 	i, known := p.Actor(name)
 	if !known {

@@ -56,7 +56,7 @@ func TestLink_keepsOrderForEveryMessageSize_DEL3(t *testing.T) {
 	require.Zero(t, a.Stats().Bounced)
 }
 
-// sendSomehow posts, posts and waits for room, or asks.
+// sendSomehow sends by Send, SendWait or Call.
 func sendSomehow(ctx *actor.Context, to actor.Ref[*Ledger], e entry, way int) error {
 	switch way % 5 {
 	case 0:

@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// tap hears what the bus carries for a proc: packets with many messages, and those with one.
+// tap receives the packets to a proc: those with many messages, and those with one.
 type tap struct {
 	bus  *bus.Bus
 	mu   sync.Mutex
@@ -47,8 +47,8 @@ func newTap(t *testing.T, srv *embed.Server, of *actor.Proc) *tap {
 	return w
 }
 
-// heard is what has come so far.
-func (w *tap) heard(t *testing.T) (frames, alone int, last bus.Msg) {
+// packetCounts counts the packets so far.
+func (w *tap) packetCounts(t *testing.T) (frames, alone int, last bus.Msg) {
 	t.Helper()
 	require.NoError(t, w.bus.Data().Flush(testkit.Soon(t)))
 	done := make(chan struct{})
@@ -59,13 +59,13 @@ func (w *tap) heard(t *testing.T) (frames, alone int, last bus.Msg) {
 	return w.seen[subjects.KindFrame], w.seen[subjects.KindPort], w.last
 }
 
-// question is the last message that came. Whom it was for may have handled it before the server
-// gave it to the tap.
+// question is the last received message. Its receiver may have handled it before the server gave it
+// to the tap.
 func (w *tap) question(t *testing.T) (e wire.Envelope) {
 	t.Helper()
 	var m bus.Msg
 	testkit.Until(t, "the tap has it, too", func() bool {
-		_, _, m = w.heard(t)
+		_, _, m = w.packetCounts(t)
 		return m.Data != nil
 	})
 	_, rest, err := wire.DecodeHead(m.Data)
@@ -86,7 +86,7 @@ func TestSend_batchesABurstInOrder(t *testing.T) {
 		require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me", N: i}))
 	}
 	require.NoError(t, a.Flush(testkit.Soon(t)))
-	frames, alone, _ := w.heard(t)
+	frames, alone, _ := w.packetCounts(t)
 	require.Less(t, frames+alone, n/5)
 	require.NotZero(t, frames)
 	testkit.Until(t, "all are handled", func() bool { return book.count() == n })
@@ -104,7 +104,7 @@ func TestSend_singleMessageUsesItsPortsSubject(t *testing.T) {
 		var last bus.Msg
 		testkit.Until(t, "the tap has it, too", func() bool {
 			var alone int
-			_, alone, last = w.heard(t)
+			_, alone, last = w.packetCounts(t)
 			return alone == i+1
 		})
 		require.Equal(t, a.Space().Port(ref.ID().Port("add"), a.Sender()), last.Subject)
@@ -195,8 +195,8 @@ func TestErrLinkBroken_namesTheDeniedSubject(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrLinkBroken)
 	require.ErrorContains(t, err, a.Space().Port(there.ID().Port("add"), a.Sender()))
 	from, back := newMailer(t, a)
-	posts(t, from, 1, there, nil)
-	r := exactly(t, 1, from, back)[0]
+	sendMany(t, from, 1, there, nil)
+	r := requireDeadLetters(t, 1, from, back)[0]
 	require.ErrorIs(t, r.Reason, actor.ErrLinkBroken)
 	require.ErrorContains(t, r.Reason, "castnet.v1.default.")
 	require.ErrorContains(t, r.Reason, shut.String())

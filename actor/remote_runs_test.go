@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// bomb is what a Ledger panics of.
+// bomb makes a Ledger panic.
 const bomb = "bomb"
 
 // TestRemoteBatch_failingActorReturnsTheRestOnce_DEL5: in whichever of the messages that came
@@ -38,7 +38,7 @@ func TestRemoteBatch_failingActorReturnsTheRestOnce_DEL5(t *testing.T) {
 	}
 }
 
-// TestSendWait_failedActorReleasesItsCredit: what it had taken up, and what it had not.
+// TestSendWait_failedActorReleasesItsCredit: that of its taken messages, and of the waiting ones.
 func TestSendWait_failedActorReleasesItsCredit(t *testing.T) {
 	t.Parallel()
 	a, b := held(t)
@@ -59,7 +59,7 @@ func TestSendWait_failedActorReleasesItsCredit(t *testing.T) {
 	require.EqualValues(t, 30*49, bounced(t, a, 30*49))
 }
 
-// bounced waits until so many messages have come back, and says how many have.
+// bounced waits until n messages have come back, and returns their number.
 func bounced(t *testing.T, p *actor.Proc, n uint64) uint64 {
 	testkit.Until(t, "they came back", func() bool { return p.Stats().Bounced >= n })
 	require.NoError(t, p.Flush(testkit.Soon(t)))

@@ -34,10 +34,10 @@ func held(t *testing.T) (a, b *actor.Proc) {
 	return a, b
 }
 
-// padded is a message that finds no room where another such one has not.
+// padded is a message too large for the room that another padded one leaves.
 func padded(n int) entry { return entry{By: "me", N: n, Pad: make([]byte, 100)} }
 
-// filled posts until there is no room, and says how many messages wait.
+// filled sends until there is no room, and counts the waiting messages.
 func filled(t *testing.T, ref actor.Ref[*Ledger]) (n int) {
 	t.Helper()
 	for ; ; n++ {
@@ -89,7 +89,7 @@ func TestSendWait_entersAFullMailbox(t *testing.T) {
 	open := book.shut()
 	defer open()
 	require.NoError(t, enter.SendWait(testkit.Soon(t), ref, padded(0)))
-	// and takes up no more
+	// and takes no more
 	testkit.Until(t, "it is at its first",
 		func() bool { i, _ := b.Actor(ref.ID().Name); return i.Current != "" })
 	n := filled(t, ref)

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// moody spawns an actor whose constructor does something else from the second time on.
+// moody spawns an actor with another constructor from the second time on.
 func moody(t *testing.T, n nursery, r actor.RestartPolicy, later made) (actor.Ref[*Box], *atomic.Int64) {
 	t.Helper()
 	var starts atomic.Int64
@@ -54,7 +54,7 @@ func TestRestart_constructorFailureCountsAsFailure(t *testing.T) {
 				n := newNursery(t)
 				ref, starts := moody(t, n, actor.RestartPolicy{Restart: actor.Transient, MaxRestarts: 2,
 					Window: time.Hour}, c.later)
-				fails(t, n.p, ref, "no more")
+				failActor(t, n.p, ref, "no more")
 				time.Sleep(settled)
 				require.EqualValues(t, 3, starts.Load())
 				e := <-n.seen
@@ -84,7 +84,7 @@ func TestRestart_stopOrKillDuringStartTakesEffectAtOnce(t *testing.T) {
 				}
 				return &Box{}, nil
 			})
-			fails(t, n.p, ref, "no more")
+			failActor(t, n.p, ref, "no more")
 			synctest.Wait()
 			next := actor.Successor(ref)
 			require.Equal(t, actor.Initializing, status(t, n.p, next))

@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// nursery is a Keeper in a bubble, and what it is told.
+// nursery is a Keeper in a bubble, with its reports.
 type nursery struct {
 	p      *actor.Proc
 	es     *events
@@ -40,7 +40,7 @@ func newNursery(t *testing.T, opts ...actor.Option) nursery {
 	return n
 }
 
-// next is the actor that has taken the place of another: nobody when none has.
+// next is the successor of an actor, if there is one.
 func (n nursery) next(t *testing.T, ref actor.Ref[*Box]) (now actor.Ref[*Box], ok bool) {
 	t.Helper()
 	now = actor.Successor(ref)
@@ -67,7 +67,7 @@ func TestRestart_policyDecidesAfterEachEnd(t *testing.T) {
 					again, told := false, true
 					switch end {
 					case "fails":
-						fails(t, n.p, kid, "no more")
+						failActor(t, n.p, kid, "no more")
 						again, told = c.afterFailure, c.toldOfFailure
 					case "stops":
 						_, err := do.Call(t.Context(), kid,
@@ -94,7 +94,7 @@ func TestRestart_temporaryChildFailsNoParent_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
-		fails(t, p, child(t, parent, actor.RestartPolicy{Restart: actor.Temporary}), "no more")
+		failActor(t, p, child(t, parent, actor.RestartPolicy{Restart: actor.Temporary}), "no more")
 		synctest.Wait()
 		require.Equal(t, actor.Running, status(t, p, parent))
 	})
@@ -138,7 +138,7 @@ func TestRestart_backoffGrowsWithinTheWindow(t *testing.T) {
 			Backoff: time.Second, MaxBackoff: 3 * time.Second,
 		}))
 		for _, delay := range []time.Duration{1, 2, 3, 3} {
-			fails(t, n.p, kid, "no more")
+			failActor(t, n.p, kid, "no more")
 			time.Sleep(delay*time.Second - time.Nanosecond)
 			_, early := n.next(t, kid)
 			require.False(t, early)
@@ -158,7 +158,7 @@ func TestRestart_givesUpAfterMaxRestarts(t *testing.T) {
 		kid := keptBy(t, n.parent, actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Permanent, MaxRestarts: 2,
 			Window: 10 * time.Second}))
 		failNow := func() {
-			fails(t, n.p, kid, "no more")
+			failActor(t, n.p, kid, "no more")
 			synctest.Wait()
 			kid = actor.Successor(kid)
 		}
@@ -170,7 +170,7 @@ func TestRestart_givesUpAfterMaxRestarts(t *testing.T) {
 		require.Empty(t, n.seen)
 		failNow()
 		require.Equal(t, "fail: no more", (<-n.seen).Reason)
-		require.Equal(t, actor.Failed, status(t, n.p, kid), "nobody came in its place")
+		require.Equal(t, actor.Failed, status(t, n.p, kid), "it has no successor")
 	})
 }
 
@@ -180,17 +180,17 @@ func TestRestart_parentLearnsWhyThereIsNoRestart_ACT6(t *testing.T) {
 		p := startWith(t, bustest.Server(t), func(e actor.Event) { failures <- e })
 		parent := spawn(t, p)
 		kid := child(t, parent, actor.RestartPolicy{Restart: actor.Transient, MaxRestarts: 1})
-		fails(t, p, kid, "no more")
+		failActor(t, p, kid, "no more")
 		synctest.Wait()
 		kid = actor.Successor(kid)
-		fails(t, p, kid, "no more")
+		failActor(t, p, kid, "no more")
 		require.Equal(t, "actor "+parent.ID().String()+" (type box) failed: its child "+kid.ID().Name+
 			" failed: fail: no more (1 restart within 5s)\n"+
 			"  caused by: actor "+kid.ID().String()+" (type box) failed: fail: no more", (<-failures).Report())
 		parent = spawn(t, p)
 		plain := child(t, parent, actor.RestartPolicy{})
 		child(t, parent, actor.RestartPolicy{Restart: actor.Permanent})
-		fails(t, p, plain, "no more")
+		failActor(t, p, plain, "no more")
 		require.Equal(t, "its child "+plain.ID().Name+" failed: fail: no more", (<-failures).Reason,
 			"as if its brother had no Restart")
 	})
@@ -213,7 +213,7 @@ func TestRestart_restartsTheGroupInOrder(t *testing.T) {
 				for range 2 {
 					synctest.Wait()
 					n.es.clear()
-					fails(t, n.p, kids[1], "no more")
+					failActor(t, n.p, kids[1], "no more")
 					synctest.Wait()
 					var again []int
 					var stops, starts []string
@@ -225,7 +225,7 @@ func TestRestart_restartsTheGroupInOrder(t *testing.T) {
 						}
 					}
 					require.Equal(t, want, again)
-					// the one that failed, then the others, the last first; and then the first first
+					// the failed one, then the others, the last first; and then the first first
 					failed := slices.Index(again, 1)
 					order := []string{stops[failed]}
 					for i, name := range slices.Backward(stops) {
@@ -267,7 +267,7 @@ func TestRestart_killsAGroupMemberThatDoesNotStop(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		ended := n.p.Done(hangs.ID().Name)
-		fails(t, n.p, kid, "no more")
+		failActor(t, n.p, kid, "no more")
 		<-ended
 		lasted(t, 10*time.Second, began)
 		require.Equal(t, "killed: its group restarts and it did not stop", n.es.end(t, hangs.ID().Name).Reason)
@@ -286,7 +286,7 @@ func TestRestart_stopDuringBackoffCancelsIt(t *testing.T) {
 		n := newNursery(t)
 		kid := keptBy(t, n.parent, actor.WithRestartPolicy(
 			actor.RestartPolicy{Restart: actor.Permanent, Backoff: time.Minute, MaxBackoff: time.Minute}))
-		fails(t, n.p, kid, "no more")
+		failActor(t, n.p, kid, "no more")
 		time.Sleep(time.Second)
 		require.Empty(t, n.seen, "its fate is open")
 		<-n.p.StopActor(kid.ID().Name, "leave it")
@@ -308,13 +308,13 @@ func TestRestart_exhaustedTopLevelActorFailsTheProc(t *testing.T) {
 			Restart: actor.Permanent, MaxRestarts: 1, Backoff: time.Second, MaxBackoff: time.Second,
 		}))
 		require.NoError(t, err)
-		fails(t, p, ref, "no more")
+		failActor(t, p, ref, "no more")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		again := actor.Successor(ref)
 		require.Equal(t, actor.Running, status(t, p, again))
 		require.Empty(t, failures)
-		fails(t, p, again, "no more")
+		failActor(t, p, again, "no more")
 		require.Equal(t, "fail: no more (1 restart within 5s)", (<-failures).Reason)
 		require.NoError(t, p.Err())
 
@@ -326,9 +326,9 @@ func TestRestart_exhaustedTopLevelActorFailsTheProc(t *testing.T) {
 			return &Box{}, nil
 		}, actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Transient}))
 		require.NoError(t, err)
-		fails(t, p, ref, "no more")
+		failActor(t, p, ref, "no more")
 		time.Sleep(settled)
-		require.EqualValues(t, 3, starts.Load(), "a constructor that hangs is one more failure")
+		require.EqualValues(t, 3, starts.Load(), "a hung constructor is one more failure")
 		require.Equal(t, actor.Running, status(t, p, actor.Successor(ref)))
 		require.Empty(t, failures)
 	})
@@ -342,8 +342,8 @@ func TestRestart_stopsAfterClose(t *testing.T) {
 		require.NoError(t, err)
 		kid := keptBy(t, n.parent, actor.WithRestartPolicy(later))
 		other := keptBy(t, n.parent, actor.WithRestartPolicy(actor.RestartPolicy{Restart: actor.Permanent}))
-		fails(t, n.p, root, "no more")
-		fails(t, n.p, kid, "no more")
+		failActor(t, n.p, root, "no more")
+		failActor(t, n.p, kid, "no more")
 		synctest.Wait()
 		require.NoError(t, n.p.Close(testkit.Soon(t)))
 		time.Sleep(settled)

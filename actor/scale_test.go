@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// Speck is an actor of no size; what it is told it ignores.
+// Speck is an actor of no size that ignores its messages.
 type Speck struct{}
 
 type (
@@ -36,7 +36,7 @@ func (Speck) none(*actor.Context, actor.None) (n actor.None, err error) { return
 func (Speck) small(*actor.Context, small) (n actor.None, err error)     { return }
 func (Speck) large(*actor.Context, large) (n actor.None, err error)     { return }
 
-// speckProc is a proc that runs specks; born counts them.
+// speckProc is a proc with specks; born counts them.
 func speckProc(t *testing.T) (p *actor.Proc, born *atomic.Int64) {
 	t.Helper()
 	born = new(atomic.Int64)
@@ -45,7 +45,7 @@ func speckProc(t *testing.T) (p *actor.Proc, born *atomic.Int64) {
 		tellNone.Handle(Speck.none), tellSmall.Handle(Speck.small), tellLarge.Handle(Speck.large))), born
 }
 
-// heap is what is in use after the garbage was collected, in bytes.
+// heap is the memory in use after a garbage collection, in bytes.
 func heap() int64 {
 	var m runtime.MemStats
 	for range 3 { // what a pool holds is gone after the second
@@ -68,8 +68,8 @@ func crowd(t *testing.T, p *actor.Proc, born *atomic.Int64, n int) []string {
 	return names
 }
 
-// disperse stops them all, some at a time: Go keeps what describes a goroutine for good, so there
-// are not to be many at once.
+// disperse stops them all, some at a time: Go keeps the descriptors of goroutines for good, so few
+// may exist at once.
 func disperse(t *testing.T, p *actor.Proc, names []string) {
 	t.Helper()
 	for some := range slices.Chunk(names, 500) {

@@ -46,7 +46,7 @@ func TestContextSpawn_reportsTheConstructorsResultOnce(t *testing.T) {
 				err = <-told
 				require.Equal(t, c.after, took)
 				require.Empty(t, told)
-				require.Empty(t, n.seen, "who made it is told, and nobody else")
+				require.Empty(t, n.seen, "only the creator gets the error")
 				if c.want == "" {
 					require.NoError(t, err)
 					_, known := n.p.Actor("child")

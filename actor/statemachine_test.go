@@ -16,10 +16,10 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 )
 
-// bubbled is a test in a bubble, where nobody may ask for its deadline.
+// bubbled is a test in a bubble, without a deadline.
 type bubbled struct{ rapid.TB }
 
-// order is a message to the actor of the state machine: what it is to do, and what becomes of it.
+// order is a message to the actor of the state machine: its task, and its fate.
 type order struct {
 	n      int
 	what   string
@@ -90,7 +90,7 @@ func (m *tamed) obey(o *order) step {
 	}
 }
 
-// send gives an order. The model says first whether it is taken.
+// send gives an order. The model predicts whether it is accepted.
 func (m *tamed) send(what string, asked bool) {
 	o := &order{n: len(m.orders), what: what, asked: asked, answer: make(chan error, 1),
 		gate: make(chan struct{})}
@@ -123,7 +123,7 @@ func (m *tamed) send(what string, asked bool) {
 
 func (o *order) settle(err error) { o.settled, o.want = true, err }
 
-// live lets the model do all there is to do.
+// live applies all pending actions to the model.
 func (m *tamed) live() {
 	for !m.status.Terminal() && m.holds == nil {
 		if m.orphaned {
@@ -176,7 +176,7 @@ func (m *tamed) handle(o *order) {
 	o.settle(nil)
 }
 
-// fail ends the actor of the model: what waits comes back.
+// fail ends the actor of the model: its waiting messages come back.
 func (m *tamed) fail() {
 	if m.over || m.status.Terminal() {
 		return

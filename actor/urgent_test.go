@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Guard is an actor with an urgent endpoint. It notes by which connection each message came.
+// Guard is an actor with an urgent endpoint. It records the connection of each message.
 type Guard struct {
 	mu      sync.Mutex
 	seen    []bool
@@ -78,8 +78,8 @@ func guarded(t *testing.T) (a, b *actor.Proc, ref actor.Ref[*Guard], g *Guard) {
 	return a, b, ref.Via(a), g
 }
 
-// stall keeps the data of one proc from being taken by another, and has it queue as much as it may,
-// until the returned function is called.
+// stall keeps the data of one proc from another until the returned function is called, and fills
+// its queue.
 func stall(t *testing.T, from, to *actor.Proc) (resume func()) {
 	t.Helper()
 	resume, at := hold(t, from, to)
@@ -93,8 +93,8 @@ func stall(t *testing.T, from, to *actor.Proc) (resume func()) {
 	return resume
 }
 
-// hold keeps the data of one proc from being taken by another until the returned function is
-// called. Messages to the port wait, too.
+// hold keeps the data of one proc from another until the returned function is called. Messages to
+// the port wait, too.
 func hold(t *testing.T, from, to *actor.Proc) (resume func(), at actor.PortRef[[]byte]) {
 	t.Helper()
 	gate, entered := make(chan struct{}), make(chan struct{})
@@ -165,7 +165,7 @@ func TestUrgent_ignoresErrorsOfTheControlConnection_ACT12(t *testing.T) {
 	g.refuses = true
 	urgent, err := halt.CallUrgent(testkit.Soon(t), ref, "stop")
 	require.NoError(t, err)
-	require.False(t, urgent, "what came in its order answered")
+	require.False(t, urgent, "the ordered copy answered")
 }
 
 func TestUrgent_toAColocatedActorIsAPlainCall_ACT12(t *testing.T) {
@@ -194,7 +194,7 @@ func TestUrgent_failsAsACallDoes_ACT12(t *testing.T) {
 	require.ErrorIs(t, err, &actor.Error{Code: actor.CodeInvalid})
 }
 
-// sendUrgent sends an urgent message of a stranger to a Guard.
+// sendUrgent sends a foreign process's urgent message to a Guard.
 func sendUrgent(t *testing.T, s *stranger, to subjects.ActorID, port, reply string) {
 	t.Helper()
 	body, err := wire.Marshal("stop")
@@ -214,7 +214,7 @@ func TestUrgent_repeatedRequestGetsTheStoredReply_ACT12(t *testing.T) {
 	sendUrgent(t, s, ref.ID(), "halt", "nobody")
 	for range 3 { // as if the answer were lost
 		sendUrgent(t, s, ref.ID(), "halt", reply)
-		e := s.hears(t, wire.Urgent).(*wire.Envelope)
+		e := s.awaitControl(t, wire.Urgent).(*wire.Envelope)
 		require.Equal(t, wire.Value, e.Kind)
 		require.Equal(t, "_0a", e.Port)
 	}
@@ -240,7 +240,7 @@ func TestUrgent_requestHandledInOrderIsNotHandledAgain_ACT12(t *testing.T) {
 		port   string
 		urgent byte
 	}{{"_0a", 0xf4}, {"_0b", 0xf5}} { // the answer to the first was given in its order, and may be held up there
-		e := s.hears(t, wire.Urgent).(*wire.Envelope)
+		e := s.awaitControl(t, wire.Urgent).(*wire.Envelope)
 		require.Equal(t, want.port, e.Port)
 		require.Equal(t, []byte{want.urgent}, e.Body)
 	}
@@ -255,7 +255,7 @@ func TestUrgent_refusesAReplyFromAnotherProc_ACT12(t *testing.T) {
 	ref := actor.RefOf[*Guard](s.id.Actor("guard")).Via(a)
 	asked := make(chan error, 1)
 	go func() { asked <- second(halt.CallUrgent(testkit.Soon(t), ref, "stop")) }()
-	e := s.hears(t, wire.Urgent).(*wire.Envelope)
+	e := s.awaitControl(t, wire.Urgent).(*wire.Envelope)
 	home, err := subjects.ParsePortID(e.Reply)
 	require.NoError(t, err)
 	answer := func(by *stranger) {

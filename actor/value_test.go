@@ -63,7 +63,7 @@ func TestValues_longUserValueFitsAnyRuntimeType_WIRE7(t *testing.T) {
 		Value []float64 `cbor:"1,keyasint"`
 		OK    bool      `cbor:"2,keyasint"`
 	}
-	require.NoError(t, wire.Unmarshal(b, &back), "a list of a user's is one list, for whoever reads it")
+	require.NoError(t, wire.Unmarshal(b, &back), "a user's list stays one list")
 	var same actor.Maybe[[]float64]
 	require.NoError(t, wire.Unmarshal(b, &same))
 	require.Equal(t, known, same)
@@ -206,8 +206,8 @@ func TestAnswerType_foldsWhatAnEndpointDeclares(t *testing.T) {
 	require.EqualValues(t, 4, v)
 }
 
-// TestTypes_wrongTypesDoNotCompile builds testdata/wrong, in which every line with a "want"
-// comment must be refused with a message that matches, and no other line.
+// TestTypes_wrongTypesDoNotCompile builds testdata/wrong. The compiler must refuse every line with
+// a "want" comment, with a matching message, and no other line.
 func TestTypes_wrongTypesDoNotCompile(t *testing.T) {
 	file := filepath.Join("testdata", "wrong", "wrong.go")
 	source, err := os.ReadFile(file)

@@ -101,7 +101,7 @@ func TestWaiter_eachCallerGetsItsOwnReplyOrTimeout(t *testing.T) {
 					}
 					if answer < own {
 						require.NoError(t, err)
-						require.Equal(t, want, got, "the answer of somebody else")
+						require.Equal(t, want, got, "the answer of another call")
 						require.Equal(t, answer, time.Since(from))
 					} else if answer > own {
 						require.ErrorIs(t, err, actor.ErrDeadline)

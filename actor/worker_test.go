@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// soonEnough is when somebody has looked after an actor whose worker does not come to it, twice.
+// soonEnough is the time of two checks for actors without a worker.
 const soonEnough = time.Millisecond
 
 // ping makes an actor send the time when it runs.
@@ -27,7 +27,8 @@ func ping(at chan<- time.Time) step {
 	}
 }
 
-// blockers are the ways a handler waits, and whether it says so to the runtime. done ends them.
+// blockers are the ways in which a handler waits, with or without the runtime's knowledge. done
+// ends them.
 func blockers(silent actor.Ref[*Box], port *actor.Port[int]) map[string]struct {
 	wait  func(ctx *actor.Context, done <-chan struct{}) error
 	tells bool
@@ -200,7 +201,7 @@ func TestWorker_runsSendsFromTasksAndKeptContexts(t *testing.T) {
 	})
 }
 
-// pass is a message that goes round a ring of actors.
+// pass is a message on its way around a ring of actors.
 func pass(ring []actor.Ref[*Box], at, left int, over chan<- struct{}) step {
 	return func(ctx *actor.Context, _ *Box) (int64, error) {
 		if left == 0 {
@@ -215,7 +216,7 @@ func pass(ring []actor.Ref[*Box], at, left int, over chan<- struct{}) step {
 // workerFrame is in the stack of every worker.
 const workerFrame = "actor.(*workers).work"
 
-// stacks are those of all goroutines in bubbles: what other tests left is theirs.
+// stacks are those of all goroutines in bubbles; other tests leave theirs.
 func stacks() string {
 	buf := make([]byte, 1<<20)
 	var inside []string

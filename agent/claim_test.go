@@ -23,8 +23,8 @@ func TestClaim_laterClaimWinsAndFormerOneIsRefused_AGT10(t *testing.T) {
 	making := agent.ResourceSpec{ID: "m", Ranks: []int{0}, Mesh: m, Claim: first, Agent: "n1"}
 	_, err := table.Create(making)
 	require.NoError(t, err)
-	require.NoError(t, table.AcceptClaim("n1", "m", agent.Claim{}), "who does not own it has no claim")
-	require.NoError(t, table.AcceptClaim("n1", "other", claim(9, "z")), "there is nothing of that name")
+	require.NoError(t, table.AcceptClaim("n1", "m", agent.Claim{}), "an order without a claim passes")
+	require.NoError(t, table.AcceptClaim("n1", "other", claim(9, "z")), "no resource of that name")
 	require.Equal(t, first, *table.States("m")[0].Claim)
 
 	second.Owner = claim(0, "b").Owner
@@ -32,7 +32,7 @@ func TestClaim_laterClaimWinsAndFormerOneIsRefused_AGT10(t *testing.T) {
 	now := table.States("m")[0]
 	require.Equal(t, second, *now.Claim)
 	require.Equal(t, second.Owner, now.Mesh.Owner)
-	require.Equal(t, first.Owner, m.Owner, "what was answered before stays as it was")
+	require.Equal(t, first.Owner, m.Owner, "the earlier answer is unchanged")
 
 	want := &agent.FencedError{ID: "m", Agent: "n1", Requested: first, Current: second}
 	require.Equal(t, want, table.AcceptClaim("n1", "m", first))
@@ -63,7 +63,7 @@ func TestFenced_isFoundInDecodedErrors(t *testing.T) {
 	require.EqualError(t, came, text)
 	require.False(t, came.Undeliverable() || came.Indeterminate(), "a handler has refused it")
 	again := actor.FromWire(actor.EncodeError(fmt.Errorf("on the way: %w", came)))
-	require.Equal(t, want, agent.AsFenced(again), "told on")
+	require.Equal(t, want, agent.AsFenced(again), "the error survives the bus")
 	for _, err := range []error{
 		nil, errors.New(text), came.Unwrap(), &actor.Error{Code: actor.CodeHandler, Text: text},
 		&actor.Error{Code: actor.CodeFenced, Text: text},

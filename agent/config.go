@@ -10,7 +10,7 @@ import (
 
 // GetConfig returns the configuration of an agent's process: every key with its source. Hosts and
 // procs serve it.
-var GetConfig = actor.NewEndpoint[Agent, actor.None, []config.Entry]("settings")
+var GetConfig = actor.NewEndpoint[Agent, actor.None, []config.Entry]("config")
 
 // configKey is the key of a proc's configuration among its values.
 type configKey struct{}
@@ -45,7 +45,7 @@ func ConfigureProc(o *actor.Options, c *config.Config) {
 	o.Deadline, o.Mailbox = config.DeliveryTimeout.Get(c), config.ActorMailboxSize.Get(c)
 	o.Cleanup = config.ActorCleanupTimeout.Get(c)
 	o.Relays.MaxUpdates = config.RelayMaxUpdates.Get(c)
-	o.Relays.Max = config.RelayMaxDelay.Get(c)
+	o.Relays.MaxDelay = config.RelayMaxDelay.Get(c)
 	o.Links.SilenceTimeout = config.DeliveryAckTimeout.Get(c)
 	o.Links.NoResponderGrace = config.DeliveryNoResponderTimeout.Get(c)
 	o.Links.ReconnectGrace = config.DeliveryReconnectTimeout.Get(c)

@@ -74,7 +74,7 @@ func TestKey_relayMaxDelayBoundsTheDelay(t *testing.T) {
 	require.Equal(t, 3*time.Second, after)
 }
 
-// patient waits for the end of its context when it is cleaned up.
+// patient waits in its Cleanup for the end of its context.
 type patient struct{ waited chan time.Duration }
 
 func (p patient) Cleanup(ctx *actor.Context, _ error) error {
@@ -154,7 +154,7 @@ func (w *cable) serve() {
 	}
 }
 
-// Write sees what goes to the server.
+// Write records the bytes to the server.
 func (w *cable) Write(b []byte) (int, error) {
 	w.pings.Add(int64(strings.Count(string(b), "PING\r\n")))
 	return len(b), nil
@@ -176,7 +176,8 @@ func (w *cable) open(t *testing.T, c *config.Config) {
 	t.Cleanup(func() { _ = b.Close(context.Background()) }) // it may have no server
 }
 
-// patience is reached by a failing test alone; with the defaults these would take minutes.
+// patience bounds each wait. Only a failing test reaches it; with the defaults these would take
+// minutes.
 const patience = 20 * time.Second
 
 func TestKey_busPingSetsThePingInterval(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// long is a text with a part that is there many times.
+// long is a text with a part that repeats.
 func long(before, again, after string) []byte {
 	return []byte(before + strings.Repeat(again, 200_000/len(again)) + after)
 }
 
-// Each answer of a stranger to a host query is a host, a list of hosts or an error.
+// Each foreign answer to a host query is a host, a list of hosts or an error.
 func FuzzIntroduction(f *testing.F) {
 	for _, data := range [][]byte{
 		[]byte(`{"id":"a-000000000000","label":"a","labels":{"gpu":"4"},"mode":"open"}`),
@@ -36,7 +36,7 @@ func FuzzIntroduction(f *testing.F) {
 	})
 }
 
-// Whatever a host beats, and says of why it refuses, is checked.
+// Every heartbeat of a host, and every refusal, is checked.
 func FuzzAgentMessages(f *testing.F) {
 	id, err := subjects.NewHostID("a")
 	require.NoError(f, err)

@@ -45,7 +45,7 @@ func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 	}
 	answer([]byte(`{"error":"stopped"}`), bus.Header{actor.HeaderError: {"stopped"}})
 	found, err := find()
-	require.NoError(t, err, "a host that is stopping is left out")
+	require.NoError(t, err, "a stopping host is omitted")
 	require.Len(t, found, 2)
 	require.Equal(t, []string{"a", "b"}, []string{found[0].Label, found[1].Label})
 
@@ -53,12 +53,12 @@ func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 		answer([]byte(stray), nil)
 	}
 	found, err = find()
-	require.NoError(t, err, "what is no answer of a host is passed over")
+	require.NoError(t, err, "invalid answers are ignored")
 	require.Len(t, found, 2)
 	require.EqualValues(t, 3, b.IgnoredReplies(), "and counted")
 }
 
-// The server says at once that nobody listens, unless somebody hears everything.
+// The server reports missing listeners at once, unless there is a wildcard listener.
 func TestDiscoverHosts_returnsNoneDespiteAWildcardListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)

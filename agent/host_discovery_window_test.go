@@ -32,13 +32,13 @@ func TestDiscoveryWindow_awaitsKnownHostsAndBrieflyOthers(t *testing.T) {
 	require.Equal(t, quiet, wait(listed, a, at(1)))
 	require.Equal(t, knownHostTimeout-4*ms, listed.expectHosts([]subjects.HostID{a, b}, at(5)),
 		"b is slow, and there")
-	require.Equal(t, grace, wait(listed, b, at(8)), "nobody else is known")
-	require.Equal(t, 60*ms, wait(listed, c, at(30)), "somebody else is there: others may be as slow")
+	require.Equal(t, grace, wait(listed, b, at(8)), "all known hosts have answered")
+	require.Equal(t, 60*ms, wait(listed, c, at(30)), "an unknown host answered: others may be as slow")
 	require.Equal(t, quiet, wait(listed, c, at(500)), "but no slower than without a list")
 
 	known := newDiscovery(quiet, quiet, []subjects.HostID{a, b}, began)
 	require.Equal(t, knownHostTimeout, wait(known, a, at(1)))
-	require.Equal(t, quiet, wait(known, b, at(2)), "who looks for all waits for who is not known")
+	require.Equal(t, quiet, wait(known, b, at(2)), "a full search waits for unknown hosts")
 	require.Equal(t, knownHostTimeout, newDiscovery(quiet, grace, nil, began).expectHosts([]subjects.HostID{a},
 		began), "nobody has answered")
 }

@@ -48,9 +48,9 @@ var (
 	Ready    = actor.NewEndpoint[Agent, ReadyReport, actor.None]("ready")
 
 	// Only controllers serve these.
-	Evacuate   = actor.NewEndpoint[Agent, EvacuateRequest, EvacuateResponse]("vacate")
+	Evacuate   = actor.NewEndpoint[Agent, EvacuateRequest, EvacuateResponse]("evacuate")
 	Restart    = actor.NewEndpoint[Agent, RestartRequest, Overlay]("restart")
-	AwaitActor = actor.NewEndpoint[Agent, AwaitActorRequest, actor.None]("arrive")
+	AwaitActor = actor.NewEndpoint[Agent, AwaitActorRequest, actor.None]("await-actor")
 	ListEvents = actor.NewEndpoint[Agent, ListEventsRequest, EventList]("list-events")
 
 	// Readopt is served by proc agents only.

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the golden vectors of messages th
 
 const vectors = "testdata/vectors.txt"
 
-// read is the value of a text that is one.
+// read parses a valid text.
 func read[T any, P interface {
 	*T
 	UnmarshalText([]byte) error
@@ -237,7 +237,7 @@ func appendVector(t *testing.T, line string) {
 	require.NoError(t, f.Close())
 }
 
-// Every field of a sample is set, so that a new one without a vector is noticed.
+// Every field of a sample is set, so a new field without a vector fails the test.
 func TestMessages_samplesSetEveryField(t *testing.T) {
 	for name, v := range samples() {
 		requireFull(t, name, reflect.ValueOf(v))
@@ -275,7 +275,7 @@ func TestCommand_acceptsJSONOfAForeignClient(t *testing.T) {
 	require.Equal(t, agent.Running, w.Until)
 }
 
-// fuzz decodes arbitrary bytes: what is accepted encodes again, and to the same bytes from then on.
+// fuzz decodes arbitrary bytes. Accepted ones encode again, always to the same bytes.
 func fuzz[T any](f *testing.F, name string) {
 	b, err := wire.Marshal(samples()[name])
 	require.NoError(f, err)

@@ -34,7 +34,7 @@ func TestActorSpec_everyFieldChangesTheFingerprint(t *testing.T) {
 	spec.Owner.Name = "controller-000000000000e"
 	again, err = spec.Fingerprint()
 	require.NoError(t, err)
-	require.True(t, seen[again], "another owner may follow the one that made them")
+	require.True(t, seen[again], "a later owner has the same fingerprint")
 	_, err = agent.ActorSpec{Name: "counters", Type: "counter"}.Fingerprint()
 	require.ErrorContains(t, err, "incomplete spec")
 }

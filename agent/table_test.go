@@ -20,7 +20,7 @@ var (
 	failed       = agent.Status{Phase: agent.Failed, Reason: "no luck"}
 )
 
-// tableOf has one resource, m, with so many ranks from first on.
+// tableOf has one resource, m, with n ranks from first on.
 func tableOf(t require.TestingT, first, n int) *agent.Table {
 	ranks := make([]int, n)
 	for i := range ranks {
@@ -160,7 +160,7 @@ func TestTable_onlyLiveLeasedResourcesExpire(t *testing.T) {
 	table.SetLease("m", now.Add(time.Minute), time.Minute)
 	require.Empty(t, table.ExpiredLeases(now.Add(1)))
 	table.Advance("m", 0, failed)
-	require.Empty(t, table.ExpiredLeases(now.Add(time.Hour)), "nothing is left to stop")
+	require.Empty(t, table.ExpiredLeases(now.Add(time.Hour)), "no live resource has a lease")
 	_, ok = table.NextExpiry()
 	require.False(t, ok)
 }
@@ -192,7 +192,7 @@ func TestTable_generationBeginsAfterAnEndAndNeverReturns_AGT1(t *testing.T) {
 	starts, err := table.Create(m)
 	require.NoError(t, err)
 	require.Equal(t, []agent.RankStart{{Rank: 1, Gen: 1}}, starts,
-		"a rank that failed is started anew by its generation")
+		"a failed rank restarts in its requested generation")
 	require.Equal(t, []int{0, 1}, []int{gen(0), gen(1)})
 	starts, err = table.Create(m)
 	require.NoError(t, err)
@@ -223,14 +223,13 @@ func TestTable_generationBeginsAfterAnEndAndNeverReturns_AGT1(t *testing.T) {
 	table.Advance("m", 1, failed)
 	starts, err = table.Create(other)
 	require.NoError(t, err)
-	require.Empty(t, starts, "what failed stays on record: nobody has stopped it")
+	require.Empty(t, starts, "failed ranks stay on record without a stop")
 	require.True(t, table.HasSpec("m", "other"))
 	require.Empty(t, table.ExpiredLeases(time.Now().Add(time.Hour)), "the lease of those before is not theirs")
 	require.False(t, table.HasSpec("m", "spec"))
 }
 
-// A wait is answered at the first moment its condition holds, and that is when a look at all ranks
-// says so.
+// A wait is answered at the first moment at which a check of all ranks satisfies its condition.
 func TestWait_matchesANaiveEvaluation(t *testing.T) {
 	held := []agent.Phase{agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed}
 	rapid.Check(t, func(t *rapid.T) {

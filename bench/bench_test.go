@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The forms that readers of the report rely on.
+// The forms in the report that its readers rely on.
 var (
 	rowForm = regexp.MustCompile(
 		`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|%|B|MiB|asks/s|casts/s|msgs/s|messages|hosts) ratio=([0-9]+\.[0-9]{3}|\+Inf) n=([0-9]+)$`)
@@ -139,9 +139,9 @@ func TestPlay_refusesAnUnknownRole(t *testing.T) {
 	require.Equal(t, 2, play("nobody", strings.NewReader(""), io.Discard))
 }
 
-// Casts on an embedded server differ in nothing but that, so a few of them do. Rows against peers
-// need modules that a test cannot count on; they differ from those against the floor in nothing but
-// the program of the base.
+// Casts on an embedded server differ only in the server, so a few of them run. Rows against peers
+// need modules, perhaps missing in a test. They differ from those against the floor only in the
+// program of the base.
 func TestRun_measuresEveryRowThatNeedsNoPeer(t *testing.T) {
 	const pattern = "^call|^cast.*([0-9]|naive|hostd|growth)$|^cast.*-8(-inflight8)?-embedded$|^spawn-8$|^procs|^first|^control|^detect-(actor|proc)|^hostd|^actor-spawn|^worlds|^handle|-floor$|-nats|^route|^flood"
 	s, err := parse([]string{"-only", pattern, "-repeats", "1", "-samples", "20", "-shrink", "1000"}, io.Discard)
@@ -160,7 +160,7 @@ func TestRun_measuresEveryRowThatNeedsNoPeer(t *testing.T) {
 	requireNoStrays(t)
 }
 
-// A module that cannot be had is like a peer whose folder is not there.
+// A missing module counts as a peer without a folder.
 func TestRun_missingPeerFailsOnlyItsRows(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s, err := parse([]string{"-only", "local-ask-p50", "-repeats", "1", "-shrink", "1000"}, io.Discard)
@@ -185,8 +185,7 @@ func TestRun_printsOnlyTheRowsAskedFor(t *testing.T) {
 	require.Contains(t, out.String(), "row=call-latency-p99 ")
 }
 
-// Interrupted in the middle of a measurement, when there are procs and responders, or ranks and
-// fanouts.
+// An interrupt comes during a measurement with procs and responders, or with ranks and fanouts.
 func TestRun_interruptLeavesNothingBehind(t *testing.T) {
 	for _, name := range []string{"cast-gather-8-hostd", "cast-gather-64"} {
 		s, err := parse([]string{"-only", "^" + name + "$", "-repeats", "1000", "-samples", "5"}, io.Discard)
@@ -223,7 +222,7 @@ func submatches(form *regexp.Regexp, line string, groups ...int) []string {
 	return out
 }
 
-// requireNoStrays finds other processes that run this binary (BENCH-5), where the system shows.
+// requireNoStrays finds other processes of this binary (BENCH-5), on systems that list them.
 func requireNoStrays(t *testing.T) {
 	t.Helper()
 	self, err := os.Readlink("/proc/self/exe")

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Acknowledgements that a busy machine makes late are asked for, and given once more: those are not
-// counted.
+// On a busy machine a late acknowledgement is requested and sent once more: those do not count.
 func TestControl_messagesGrowWithHostsNotProcs(t *testing.T) {
 	const hosts = 12
 	for _, perHost := range []int{2, 10} {

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/agent/proc"
 )
 
-// The test's own binary is what its procs and children run.
+// The procs and children run the test's own binary.
 func TestMain(m *testing.M) {
 	proc.Main(actors())
 	if name := os.Getenv(roleEnv); name != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/castnet-io/castnet/bench/remote"
 )
 
-// scripted is a pair whose sender says this to every request for a workload. Between any two
-// questions what they have used doubles.
+// scripted is a pair with a fixed answer of its sender to every workload. Its usage doubles between
+// any two questions.
 func scripted(t *testing.T, answer string) *pair {
 	t.Helper()
 	end := func(part string) *child {
@@ -87,7 +87,7 @@ func TestPair_heldReceiverAnswersAfterRelease(t *testing.T) {
 	require.NoError(t, <-said)
 }
 
-// Interrupted while a receiver is stopped.
+// An interrupt comes while a receiver is stopped.
 func TestPair_stoppedReceiverEndsWithTheRun_BENCH5(t *testing.T) {
 	s, err := parse([]string{"-only", "^flood-rss$", "-repeats", "1000", "-shrink", "60"}, io.Discard)
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// twoAccounts has a second account hear what the first one publishes under "here": a mirror.
+// twoAccounts has a mirror: a second account imports the first one's messages under "here".
 const twoAccounts = `
 no_auth_user: own
 accounts {
@@ -26,8 +26,7 @@ accounts {
 
 func ignore(bus.Msg) {}
 
-// absent asks whether somebody listens to here.<name>.me, as name does itself and no one else in
-// its name.
+// absent asks for listeners to here.<name>.me, in the name of name itself.
 func absent(t *testing.T, c *bus.Conn, names ...string) []bool {
 	t.Helper()
 	subjects := make([]string, len(names))
@@ -39,8 +38,8 @@ func absent(t *testing.T, c *bus.Conn, names ...string) []bool {
 	return got
 }
 
-// listens subscribes in the name of somebody.
-func listens(t *testing.T, c *bus.Conn, subject string) {
+// subscribeAs subscribes in some name.
+func subscribeAs(t *testing.T, c *bus.Conn, subject string) {
 	t.Helper()
 	_, err := c.Subscribe(subject, ignore)
 	require.NoError(t, err)
@@ -50,10 +49,10 @@ func TestAbsent_wildcardListenerIsNotTheProcess(t *testing.T) {
 	t.Parallel()
 	for name, hears := range map[string]func(t *testing.T, srv *embed.Server){
 		"a subscriber to everything": func(t *testing.T, srv *embed.Server) {
-			listens(t, bustest.Open(t, srv).Data(), ">")
+			subscribeAs(t, bustest.Open(t, srv).Data(), ">")
 		},
 		"a subscriber to the kind": func(t *testing.T, srv *embed.Server) {
-			listens(t, bustest.Open(t, srv).Data(), "here.*.*")
+			subscribeAs(t, bustest.Open(t, srv).Data(), "here.*.*")
 		},
 		"a stream": func(t *testing.T, srv *embed.Server) {
 			config := `{"name":"audit","subjects":["here.>"],"storage":"memory"}`
@@ -67,8 +66,8 @@ func TestAbsent_wildcardListenerIsNotTheProcess(t *testing.T) {
 			srv := bustest.Server(t, func(o *embed.Options) { o.JetStream = true })
 			b := bustest.Open(t, srv)
 			there, goes := bustest.Open(t, srv), bustest.Open(t, srv)
-			listens(t, there.Data(), "here.there.*")
-			listens(t, goes.Data(), "here.goes.*")
+			subscribeAs(t, there.Data(), "here.there.*")
+			subscribeAs(t, goes.Data(), "here.goes.*")
 			hears(t, srv)
 			require.Equal(t, []bool{false, false, true}, absent(t, b.Control(), "there", "goes", "never"))
 			require.NoError(t, goes.Close(testkit.Soon(t)))
@@ -91,13 +90,13 @@ func TestAbsent_mirrorAccountIsNotTheProcess(t *testing.T) {
 	srv := listen(t, embed.Options{ConfigFile: config(t, twoAccounts)})
 	b, there := open(t, bus.Options{URL: srv.URL()}), open(t, bus.Options{URL: srv.URL()})
 	mirror := open(t, bus.Options{URL: srv.URL(), User: "mirror", Password: "p"})
-	listens(t, there.Data(), "here.there.*")
-	listens(t, mirror.Data(), "here.>")
+	subscribeAs(t, there.Data(), "here.there.*")
+	subscribeAs(t, mirror.Data(), "here.>")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := b.Control().Request(ctx, bus.Msg{Subject: "here.never.me"})
 	require.ErrorIs(t, err, context.DeadlineExceeded,
-		"the mirror keeps the server from saying that nobody listens")
+		"the mirror hides missing listeners from the server")
 	require.Equal(t, []bool{false, true}, absent(t, b.Control(), "there", "never"))
 }
 
@@ -106,8 +105,8 @@ func TestAbsent_queriesEveryServerOfACluster(t *testing.T) {
 	srv := clustered(t)
 	b, there, stranger := open(t, bus.Options{URL: srv[0].URL()}), open(t, bus.Options{URL: srv[1].URL()}),
 		open(t, bus.Options{URL: srv[1].URL()})
-	listens(t, there.Data(), "here.there.*")
-	listens(t, stranger.Data(), ">")
+	subscribeAs(t, there.Data(), "here.there.*")
+	subscribeAs(t, stranger.Data(), ">")
 	require.Eventually(t, func() bool {
 		got := absent(t, b.Control(), "there", "never")
 		return !got[0] && got[1] // once the servers have heard of each other's subscriptions
@@ -120,12 +119,12 @@ func TestAbsent_isUnknownWithoutPermission(t *testing.T) {
 	t.Parallel()
 	srv := listen(t, embed.Options{ConfigFile: config(t, restricted)})
 	b := open(t, bus.Options{URL: srv.URL(), User: "alice", Password: "secret"})
-	listens(t, b.Data(), "open.>")
+	subscribeAs(t, b.Data(), "open.>")
 	_, err := b.Control().Absent(testkit.Soon(t), "open.nobody", []string{"open.never"})
 	require.ErrorAs(t, err, new(*bus.PermissionError))
 }
 
-// clustered starts two servers that know each other.
+// clustered starts two servers in a cluster.
 func clustered(t *testing.T) (all [2]*embed.Server) {
 	t.Helper()
 	all[0] = listen(t, embed.Options{ConfigFile: config(t, `cluster { name: several, listen: "127.0.0.1:-1" }`)})
@@ -135,7 +134,7 @@ func clustered(t *testing.T) (all [2]*embed.Server) {
 	return all
 }
 
-// Anybody may answer in the place of a server.
+// Any client may answer in the place of a server.
 func FuzzServerAnswer(f *testing.F) {
 	for _, text := range []string{
 		`{"server":{"id":"s"},"data":{"account_statz":[{"acc":"$G","conns":2,"num_subscriptions":9}]}}`,

@@ -142,7 +142,7 @@ func TestAfterReceived_withoutAServerRunsAfterArrivedMessages(t *testing.T) {
 	require.EqualValues(t, 100, testkit.Next(t, came))
 }
 
-// mute is a server whose clients can be made to talk to nobody.
+// mute is a server. The test can disconnect its clients without their knowledge.
 type mute struct {
 	*embed.Server
 	silent atomic.Bool

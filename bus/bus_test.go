@@ -80,7 +80,7 @@ func TestInbox_overflowBreaksTheConnection_BUS2(t *testing.T) {
 	}
 	require.NoError(t, other.Data().Publish("after", nil))
 	testkit.Next(t, got)
-	require.Len(t, began, 4, "what came before is handled")
+	require.Len(t, began, 4, "earlier messages are handled")
 	require.EqualValues(t, 1, slow.Data().ConnectionCount(), "it is left once")
 	require.NoError(t, slow.Err())
 	require.NoError(t, slow.Close(testkit.Soon(t)))
@@ -127,8 +127,8 @@ func TestInbox_lossyOneDropsCountsAndDelaysNothing_BUS2(t *testing.T) {
 	require.NoError(t, slow.Err())
 }
 
-// A burst that is larger than every queue, over a socket: each connection is left once it has
-// handled what it has, and then it hears again.
+// A burst over a socket is larger than every queue. A connection with a full Inbox reconnects, and
+// then receives again.
 func TestInbox_burstBreaksNoBus_BUS2(t *testing.T) {
 	const n = 50_000
 	srv := listen(t, embed.Options{})

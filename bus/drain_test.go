@@ -13,8 +13,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// held is a member of a group whose handler waits in its first message, with n messages behind
-// that.
+// held is a member of a group. Its handler waits in the first message, with n messages behind it.
 func held(t *testing.T, b, from *bus.Bus, n int) (sub *bus.Sub, release chan struct{}, heard chan bus.Msg) {
 	t.Helper()
 	began, release := make(chan struct{}), make(chan struct{})
@@ -72,7 +71,7 @@ func TestDrain_respectsItsDeadline(t *testing.T) {
 	require.NoError(t, from.Data().Publish("last", nil))
 	close(release)
 	testkit.Next(t, last)
-	require.Empty(t, heard, "what it has not had is dropped")
+	require.Empty(t, heard, "its other messages are dropped")
 }
 
 func TestDrain_withoutAServerDeliversWhatArrived(t *testing.T) {

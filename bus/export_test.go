@@ -1,4 +1,4 @@
 package bus
 
-// IsServerAnswer reads what is said to be the answer of a server.
+// IsServerAnswer parses a possible answer of a server.
 func IsServerAnswer(data []byte) bool { return isServerAnswer(Msg{Data: data}) }

@@ -48,7 +48,7 @@ func TestOpen_refusesAnOpenServerOffLoopback_BUS4(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 }
 
-// A connection may be lost again before anybody has looked whose it is.
+// A connection may be lost again before the check of its server.
 func TestReconnect_alreadyLostConnectionBreaksNothing_BUS4(t *testing.T) {
 	srv, err := embed.Start(t.Context(), embed.Options{})
 	require.NoError(t, err)

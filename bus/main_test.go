@@ -47,7 +47,7 @@ func open(t testing.TB, o bus.Options) *bus.Bus {
 	return b
 }
 
-// states returns an OnState and the states it hears.
+// states returns an OnState and its received states.
 func states() (func(bus.State), <-chan bus.State) {
 	ch := make(chan bus.State, 1024)
 	return func(s bus.State) { ch <- s }, ch
@@ -71,7 +71,7 @@ func config(t testing.TB, text string) string {
 	return path
 }
 
-// restricted lets alice do only what begins with "open", and have an inbox.
+// restricted limits alice to subjects below "open", and an inbox.
 const restricted = `authorization { users = [{
   user: alice, password: secret
   permissions { publish: ["open.>"], subscribe: ["open.>", "_INBOX.>"] }

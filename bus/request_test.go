@@ -202,7 +202,7 @@ func TestPermission_deniedInboxFailsTheRequest(t *testing.T) {
 	require.Regexp(t, `^MINE\..*\*$`, denied.Subject)
 }
 
-// A stream that records the subject of a request acknowledges it, before anybody answers.
+// A stream with the subject of a request acknowledges it before any answer.
 func TestRequest_skipsInvalidReplies_BUS8(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
@@ -234,7 +234,7 @@ func TestRequest_skipsInvalidReplies_BUS8(t *testing.T) {
 	require.EqualValues(t, 5, a.IgnoredReplies())
 }
 
-// A pause begins with an answer: what is none must not end a wait that has hardly begun.
+// The quiet period begins with an answer: a stray reply must not end a wait early.
 func TestRequestMany_strayRepliesDoNotEndTheWait_BUS8(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)

@@ -36,7 +36,7 @@ func (h *heard) of(name bus.ConnName) []string {
 	return append([]string(nil), h.all[name]...)
 }
 
-// onBoth waits until both connections have come to a state.
+// onBoth waits until both connections have reached a state.
 func onBoth(t testing.TB, ch <-chan bus.State, kind bus.StateKind) {
 	t.Helper()
 	for n := 0; n < 2; {

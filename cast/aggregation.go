@@ -64,7 +64,7 @@ func (f *aggregation) start(j job) {
 	}
 	f.job = j
 	f.state = newCollector(j.lo, j.hi, j.ownEnd-j.lo)
-	f.state.expect(j.tree.skip.Without(j.hi))
+	f.state.expect(j.tree.skip.Complement(j.hi))
 	f.local = newResultSlots(j.lo, j.ownEnd, j.tree.skip)
 	for _, c := range f.early {
 		f.state.contribute(c)

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// packets counts the casts that are published to many, and what goes to a member by itself.
+// packets counts the published casts to many, and the packets to a single member.
 func packets(t *testing.T, c *cluster, rank int) (toMany, alone func() int) {
 	t.Helper()
 	tap := bustest.Open(t, c.server)
@@ -65,7 +65,7 @@ func (c *cluster) deafen(t *testing.T, rank int) (hear func()) {
 	return hear
 }
 
-// inTurn sees to it that each rank was handed the numbers from 0 up to n, in order.
+// inTurn requires that each rank got the numbers from 0 up to n, in order.
 func inTurn(t *testing.T, entries []entry, ranks, n int) {
 	t.Helper()
 	next := map[int]int{}
@@ -112,7 +112,7 @@ func TestCast_keepsOrderAfterUnevenLinkTraffic_CAST1(t *testing.T) {
 	inTurn(t, c.Take(t, ranks*2*rounds), ranks, 2*rounds)
 }
 
-// choke posts to a rank that does not hear until something waits for credit.
+// choke sends to a rank without a reader until a message waits for credit.
 func (c *cluster) choke(t *testing.T, rank int) {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -197,7 +197,7 @@ func TestCast_directCopyKnowsItsPointAndSender_CAST1(t *testing.T) {
 		c.Take(t, 1))
 }
 
-// One that others fold to (4), and one that folds to it.
+// A rank with children in the tree (4), and one of its children.
 func TestCast_rankWithoutCreditIsAskedOnceItReads_CAST4(t *testing.T) {
 	for _, rank := range []int{4, 5} {
 		c := newCluster(t, twoByFour(), 4)

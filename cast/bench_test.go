@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// A cast to ranks that share a process: what each of them costs.
+// The cost of each rank in a cast to ranks of one process.
 
 const crowd = 512
 

@@ -14,8 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// manyRuns is how many runs there are in a mesh of which every second rank is one: more than a list
-// may have.
+// manyRuns is the number of runs of every second rank in a mesh: more than a list may have.
 const manyRuns = 70_000
 
 func everySecond() shape.Ranks {
@@ -33,8 +32,8 @@ var (
 	hear         = actor.NewEndpoint[listener, int, int]("hear")
 )
 
-// One process of a mesh of 140,002 ranks lives. Of the others every second one is known to be gone:
-// who casts says so.
+// One process of a mesh of 140,002 ranks lives. The caller knows the end of every second other
+// rank.
 func TestCast_regionWithManyRunsIsDelivered_CAST1(t *testing.T) {
 	server, place := bustest.Server(t),
 		Placement{Mesh: testMesh, Extent: shape.Of("rank", 2*manyRuns+2), PerHost: 1}

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// A caller that stops waiting ends the handlers' contexts, in each process and in its own.
+// A canceled call ends the handlers' contexts, in each process and in its own.
 func TestCast_cancelEndsHandlerContexts_CAST4(t *testing.T) {
 	for name, perProcess := range map[string]int{"a process each": 1, "four in a process": 4} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestCast_cancelEndsHandlerContexts_CAST4(t *testing.T) {
 					require.Len(t, c.Take(t, 8), 8, "%s from %s: all handlers run", verb, from)
 					cancel()
 					require.ErrorIs(t, <-gaveUp, context.Canceled)
-					require.Len(t, c.Take(t, 8), 8, "%s from %s: all handlers are told", verb, from)
+					require.Len(t, c.Take(t, 8), 8, "%s from %s: all handlers have their context ended", verb, from)
 				}
 			}
 		})
@@ -56,12 +56,11 @@ func TestStream_earlyReturnEndsHandlerContexts_CAST4(t *testing.T) {
 		break
 	}
 	for _, e := range c.Take(t, 6) {
-		require.Equal(t, 2, e.n, "rank %d is told", e.rank)
+		require.Equal(t, 2, e.n, "rank %d has its context ended", e.rank)
 	}
 }
 
-// mixed is members of which one process is known to be gone, so that a stream yields something at
-// once.
+// mixed is members with one dead process, so a stream yields a result at once.
 type mixed struct{ members }
 
 func (m mixed) Target() (cast.Target, error) {

@@ -218,7 +218,7 @@ func TestCast_deadRankFailsAtOnceAndStaysExcluded_CAST4(t *testing.T) {
 		waiting <- err
 	}()
 	c.Take(t, 1) // rank 5 has it and says nothing
-	c.die(5)
+	c.publishEnd(5)
 	err := <-waiting
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "asked 8 · answered 7 · failed 1 [host=1,gpu=1]")
@@ -237,7 +237,7 @@ func TestCast_deadRankFailsAtOnceAndStaysExcluded_CAST4(t *testing.T) {
 	require.Equal(t, 28-5, sum)
 	for range 50 {
 		_, err := cast.Choose(t.Context(), c.in(t, "host=1,gpu=1:3"), who, actor.None{})
-		require.NoError(t, err, "who is known to be dead is not chosen")
+		require.NoError(t, err, "a known dead rank is not chosen")
 	}
 }
 
@@ -269,7 +269,7 @@ func TestCast_deadRankDoesNotDelayItsAggregator_CAST4(t *testing.T) {
 		waiting <- err
 	}()
 	c.Take(t, 1)
-	c.die(6)
+	c.publishEnd(6)
 	err := <-waiting
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "answered 7 · failed 1 [host=1,gpu=2] · missing 0")
@@ -284,7 +284,7 @@ func TestCast_reroutesAroundADeadAggregator_CAST6(t *testing.T) {
 		waiting <- err
 	}()
 	c.Take(t, 1) // rank 6 folds for its host and for those under it, and hangs
-	c.die(6)
+	c.publishEnd(6)
 	err := <-waiting
 	require.ErrorContains(t, err, "asked 80 · answered 79 · failed 1 [host=3,gpu=0] · missing 0")
 }
@@ -346,19 +346,19 @@ func TestReduce_refusesUndeclaredReducers(t *testing.T) {
 func TestCast_actorCanCastToItsOwnMesh(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	want := "x0 x1 x2 x3 x4 x5 x6 x7"
-	// The actor that casts waits on its own turn, so it must not be among those it asks.
+	// The casting actor waits on its own turn, so it must not cast to itself.
 	c.book.members = c.book.members.in(t, "host=1")
 	got, err := relay.Call(t.Context(), c.Ref(0).Via(c.client), "x")
 	require.NoError(t, err)
 	require.Equal(t, want[12:], got)
 
-	// Code beside the actor speaks for its proc: its own member is served without the bus.
+	// Code beside the actor sends as its proc: its own member gets the cast without the bus.
 	for rank := range 8 {
 		local := c.members
 		local.via = c.procs[rank]
 		folded, err := cast.Reduce(t.Context(), local, name, "x", concat)
 		require.NoError(t, err)
-		require.Equal(t, want, folded, "from rank %d, which folds or is folded", rank)
+		require.Equal(t, want, folded, "from rank %d, a folder or a leaf", rank)
 		all, err := cast.Gather(t.Context(), local, name, "x")
 		require.NoError(t, err)
 		require.Equal(t, strings.Fields(want), all.Values())

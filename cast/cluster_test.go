@@ -22,7 +22,7 @@ import (
 // Endpoints of the members of a test's mesh. All are of type *member.
 var (
 	memberType = actor.NewType[*member, int]("member")
-	// written down, with point and sender
+	// recorded, with point and sender
 	note   = actor.NewEndpoint[*member, int, actor.None]("note")
 	who    = actor.NewEndpoint[*member, actor.None, int]("who", bad)    // its rank in the mesh
 	name   = actor.NewEndpoint[*member, string, string]("name", concat) // the text and its rank
@@ -46,7 +46,7 @@ var (
 	unknown = actor.NewReducer("unknown", func(a, b int) (int, error) { return a + b, nil })
 )
 
-// member is one rank; it writes down what it is told.
+// member is one rank; it records its messages.
 type member struct {
 	rank int
 	book *book
@@ -102,7 +102,7 @@ func (m *member) relay(ctx *actor.Context, s string) (string, error) {
 	return cast.Reduce(ctx, m.book.members, name, s, concat)
 }
 
-// entry is one message that a member was handed.
+// entry is one message at a member.
 type entry struct {
 	rank, n int
 	point   string
@@ -110,14 +110,14 @@ type entry struct {
 	sender  string
 }
 
-// book collects what all members are told.
+// book collects the messages of all members.
 type book struct {
 	testkit.Notes[entry]
 	members members
 	done    chan struct{} // closed when the test is over
 }
 
-// members is a region of the test's mesh: what package mesh hands to users.
+// members is a region of the test's mesh, as package mesh returns one to users.
 type members struct {
 	via    *actor.Proc
 	place  cast.Placement
@@ -137,7 +137,7 @@ func (m members) Ref(rank int) actor.Ref[*member] {
 	return actor.RefOf[*member](m.place.Proc(base).Actor("members"))
 }
 
-// in is the part of the mesh that a text selects.
+// in is the part of the mesh selected by a text.
 func (m members) in(t *testing.T, text string) members {
 	t.Helper()
 	r, err := shape.Select(m.place.Extent, text)
@@ -161,14 +161,14 @@ func newCluster(t testing.TB, extent shape.Extent, perHost int) *cluster {
 	return newCrowd(t, extent, perHost, 1)
 }
 
-// newCrowd is a cluster in which several ranks share a process.
+// newCrowd is a cluster with several ranks in one process.
 func newCrowd(t testing.TB, extent shape.Extent, perHost, perProcess int) *cluster {
 	t.Helper()
 	return newCrowdAgain(t, extent, perHost, perProcess, nil)
 }
 
-// newCrowdAgain is a crowd in which processes have begun again, as generations by their first
-// ranks: those before them never answer.
+// newCrowdAgain is a crowd with restarted processes: gens has their generations by first rank. The
+// earlier generations never answer.
 func newCrowdAgain(t testing.TB, extent shape.Extent, perHost, perProcess int, gens map[int]uint32) *cluster {
 	t.Helper()
 	c := &cluster{server: bustest.Server(t), log: testkit.Log(t)}
@@ -219,8 +219,8 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 	return p
 }
 
-// die is the word of a host that a rank's proc has ended.
-func (c *cluster) die(rank int) {
+// publishEnd publishes the end of a rank's proc as its host does.
+func (c *cluster) publishEnd(rank int) {
 	c.client.Emit(actor.Event{
 		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: c.place.Mesh.String(), Rank: rank,
 		ProcIndex: rank % c.place.PerProcess,

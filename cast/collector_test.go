@@ -61,8 +61,8 @@ func (o *dumbCollector) contribute(ranks []int) {
 	o.insert(ranks)
 }
 
-// insert replaces the parts that the new one overlaps, if it has more ranks, or after a reroute if
-// it has all of theirs and more.
+// insert adds a part in place of overlapping ones, if it has more ranks. After a reroute it must
+// have all of their ranks and more.
 func (o *dumbCollector) insert(ranks []int) {
 	var kept [][]int
 	others := 0
@@ -168,7 +168,7 @@ func TestCollector_agreesWithItsOracle_CAST6(t *testing.T) {
 	})
 }
 
-// requireValues holds the values against those of the oracle: the own ones, then the parts.
+// requireValues compares the values with those of the oracle: the own ones, then the parts.
 func requireValues(t *rapid.T, c *collector, o *dumbCollector) {
 	var want, got []any
 	for rank := o.lo; rank < o.lo+o.own; rank++ {

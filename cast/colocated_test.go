@@ -92,12 +92,12 @@ func TestColocated_failedAndDeadRanksAreNamed(t *testing.T) {
 			waiting <- err
 		}()
 		c.Take(t, 1)
-		c.die(13)
+		c.publishEnd(13)
 		require.ErrorContains(t, <-waiting, "answered 23 · failed 1 [host=1,gpu=5] · missing 0")
 	})
 }
 
-// With the first proc of a process all that are in it are gone.
+// The death of a process's first proc is the death of all its procs.
 func TestColocated_deadProcessFailsItsRanks(t *testing.T) {
 	crowds(t, func(t *testing.T, c *cluster) {
 		n := c.place.PerProcess
@@ -107,7 +107,7 @@ func TestColocated_deadProcessFailsItsRanks(t *testing.T) {
 			waiting <- err
 		}()
 		c.Take(t, 1)
-		c.die(8)
+		c.publishEnd(8)
 		err := <-waiting
 		var partial *cast.CoverageError
 		require.ErrorAs(t, err, &partial)

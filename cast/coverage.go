@@ -29,8 +29,8 @@ type Coverage struct {
 	region shape.Region
 }
 
-// Whole reports whether every rank was asked and answered with a value.
-func (c Coverage) Whole() bool { return c.Answered == c.Asked && len(c.NotAsked) == 0 }
+// Complete reports whether every rank was asked and answered with a value.
+func (c Coverage) Complete() bool { return c.Answered == c.Asked && len(c.NotAsked) == 0 }
 
 // FailedRegion names the failed ranks in the syntax of regions; "" when there are none.
 func (c Coverage) FailedRegion() string { return c.describe(c.Failed) }

@@ -21,7 +21,7 @@ var (
 	small      = actor.NewEndpoint[*scribe, int, actor.None]("small")
 )
 
-// scribe says which of its endpoints was called.
+// scribe reports its called endpoints.
 type scribe struct{ said chan string }
 
 func (s *scribe) large(*actor.Context, []byte) (actor.None, error) {
@@ -33,7 +33,7 @@ func (s *scribe) small(*actor.Context, int) (actor.None, error) {
 	return actor.None{}, nil
 }
 
-// poster casts, as an actor, and hears what comes back.
+// poster casts, as an actor, and receives its dead letters.
 type poster struct{ back chan actor.DeadLetter }
 
 var (
@@ -86,7 +86,7 @@ func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.D
 	return scribes{members{via: client, place: place, region: e.Region()}}, client, ranks, back
 }
 
-// A cast that leaves in parts must not be overtaken by a message to any rank it is for (CAST-1).
+// A message to a rank must not overtake a cast in parts to it (CAST-1).
 func TestCast_largeCastKeepsOrderWithinAProcess_CAST1(t *testing.T) {
 	t.Parallel()
 	to, client, said, _ := pair(t)
@@ -102,7 +102,7 @@ func TestCast_largeCastKeepsOrderWithinAProcess_CAST1(t *testing.T) {
 	}
 }
 
-// Returned.Reason names the target and the endpoint, of a cast as of a message.
+// DeadLetter.Reason names the target and the endpoint, for a cast as for a message.
 func TestSend_returnedCastNamesItsMembers(t *testing.T) {
 	t.Parallel()
 	to, client, _, back := pair(t)
@@ -124,7 +124,7 @@ func TestSend_returnedCastNamesItsMembers(t *testing.T) {
 	}
 }
 
-// A process that is not there has two ranks: what was posted comes back for each.
+// A missing process has two ranks: each yields one dead letter.
 func TestSend_returnedCastYieldsOneDeadLetterPerRank(t *testing.T) {
 	t.Parallel()
 	to, client, _, back := pair(t)
@@ -147,7 +147,7 @@ func allOf(e shape.Extent) (ranks []int) {
 	return ranks
 }
 
-// requireBack posts, as an actor, and wants it back for some ranks, once each.
+// requireBack casts with Send, as an actor, and requires a dead letter for some ranks, once each.
 func requireBack(t *testing.T, client *actor.Proc, to scribes, back chan actor.DeadLetter, ranks ...int) {
 	t.Helper()
 	ref, err := actor.Spawn(t.Context(), client, posterType, "poster", actor.None{})
@@ -171,12 +171,12 @@ func requireBack(t *testing.T, client *actor.Proc, to scribes, back chan actor.D
 	require.Empty(t, back)
 }
 
-// To a rank that is known to be dead nothing is sent: no handler can have run it.
+// A rank known to be dead gets no message, so no handler can have run it.
 func TestSend_rankKnownDeadIsUndeliverable_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	_, err := cast.Gather(t.Context(), c.members, who, actor.None{}) // it follows the mesh
 	require.NoError(t, err)
-	c.die(5)
+	c.publishEnd(5)
 	require.Eventually(t, func() bool {
 		_, known := c.client.Members().Down(c.place.Proc(5))
 		return known

@@ -29,7 +29,7 @@ func TestCast_refusedRankDoesNotFailItsHost_CAST4(t *testing.T) {
 	actor.OpenRaw(c.procs[0], "members", "stop", func(actor.Incoming) { close(held); <-release })
 	require.NoError(t, stop.Send(t.Context(), c.Ref(0).Via(c.procs[7]), actor.None{}))
 	<-held
-	// what leaves the queue for the server makes room until its window is full
+	// packets published from the queue make room until the window is full
 	for refused := 0; refused < 20; refused++ {
 		for _, size := range []int{60 << 10, 1 << 10, 0} {
 			for err = fill.Send(t.Context(), c.Ref(0).Via(c.client), make([]byte, size)); err == nil; refused = 0 {
@@ -51,7 +51,7 @@ func TestCast_refusedRankDoesNotFailItsHost_CAST4(t *testing.T) {
 	require.Equal(t, 7, cov.Coverage.Answered, "%v", cov)
 }
 
-// A rank whose process runs, and it does not: Stream is told at once.
+// The process of the rank runs, but its actor has stopped: Stream yields that at once.
 func TestStream_reportsAStoppedRank_CAST4(t *testing.T) {
 	d := newCrowdWithout(t, shape.Of("gpu", 4), 4, 2, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -79,8 +79,8 @@ func newCrowdWithout(t *testing.T, e shape.Extent, perHost, perProcess, absent i
 	return c
 }
 
-// Post from inside a process of several ranks: each that is not there is named, and the others have
-// it.
+// The sender is in a process of several ranks. The error names each missing rank, and the others
+// get the message.
 func TestSend_reportsEachUnreachedRankOfItsProcess_CAST4(t *testing.T) {
 	c := newCrowd(t, twoByFour(), 4, 4)
 	from := c.members
@@ -103,7 +103,7 @@ func ranksOf(all []entry) (ranks []int) {
 	return ranks
 }
 
-// Of a process that lacks a rank, that one comes back, and the others have it.
+// A process lacks one rank: that one yields a dead letter, and the others get the message.
 func TestSend_stoppedRankFailsNoOtherOfItsProcess(t *testing.T) {
 	c := newCrowdWithout(t, shape.Of("gpu", 4), 4, 4, 2)
 	require.NoError(t, cast.Send(t.Context(), c.members, note, 1))
@@ -115,8 +115,8 @@ func TestSend_stoppedRankFailsNoOtherOfItsProcess(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// Post among one's own mesh, whose own actor is not there: the others are told, and the error says
-// which is not.
+// The caster's own rank has no actor. The others get the message, and the error names the missing
+// rank.
 func TestSend_namesTheUnreachedRank_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	from := c.members

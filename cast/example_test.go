@@ -20,11 +20,11 @@ func (g gpus) Ref(int) actor.Ref[*member] { return actor.Ref[*member]{} }
 
 func ExampleThrottledMesh_Batches() {
 	workers := gpus{shape.Of("host", 3).With("gpu", 4)}
-	slow := cast.Throttled(workers, cast.Throttle{Batch: 4, PerHost: 2, Canary: true, StopAfter: 1})
+	slow := cast.Throttled(workers, cast.Throttle{BatchSize: 4, PerHost: 2, Canary: true, MaxFailures: 1})
 	batches, err := slow.Batches()
 	fmt.Println(batches, err)
 
-	some := cast.Throttled(workers, cast.Throttle{Percent: 25, Seed: 42})
+	some := cast.Throttled(workers, cast.Throttle{SamplePercent: 25, Seed: 42})
 	batches, err = some.Batches()
 	fmt.Println(batches, err)
 	// Output:

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// untyped is the endpoint as a program knows it that has only its name.
+// untyped is the endpoint for a program with no more than its name.
 func untyped(name string) actor.Endpoint[*member, any, any] {
 	return actor.NewEndpoint[*member, any, any](name)
 }
@@ -73,7 +73,7 @@ func TestFold_refusesInvalidReducersAndReportsUnknownOnes(t *testing.T) { // CAS
 
 func TestFold_throttledMeshFoldsAtTheCaller(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
-	slow := cast.Throttled(c.members, cast.Throttle{Batch: 3})
+	slow := cast.Throttled(c.members, cast.Throttle{BatchSize: 3})
 	n, err := cast.Fold(testkit.Soon(t), slow, untyped("who"), nil, "top(2)")
 	require.NoError(t, err)
 	require.Equal(t, []any{int64(7), int64(6)}, n)

@@ -62,7 +62,7 @@ func (r *Router) isStale(h *header, view int) bool { return genAt(h.Gens, view) 
 func (r *Router) rejectStale(from subjects.ActorID, e *wire.Envelope, h *header, view, end int) error {
 	caller := from.Proc.Lead().Actor(routerActor).Port(successorPort)
 	r.p.Casts().SendAnswer(routerActor, caller, actor.Answer{}, nil)
-	view = h.skip.After(view)
+	view = h.skip.FirstAbsent(view)
 	if view >= end {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (r *Router) rejectStale(from subjects.ActorID, e *wire.Envelope, h *header,
 	if err != nil || answer == nil {
 		return err
 	}
-	for ; view < end; view = h.skip.After(view + 1) {
+	for ; view < end; view = h.skip.FirstAbsent(view + 1) {
 		asked := h.tree(r.placement).proc(view)
 		answer(view, actor.Answer{Err: &actor.Error{
 			Code: actor.CodeProcDead, Actor: asked.String(), Text: "the proc is gone: " + supersededReason(r.p.ID()),

@@ -15,8 +15,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// again are two hosts of four ranks each, in which the process of rank 4, which folds for its host,
-// has begun again: its third generation lives, as nobody has heard.
+// again are two hosts of four ranks each. The process of rank 4, the folder of its host, has
+// restarted. Its third generation lives, without any report yet.
 func again(t *testing.T, perProcess int) *cluster {
 	t.Helper()
 	return newCrowdAgain(t, twoByFour(), 4, perProcess, map[int]uint32{4: 2})
@@ -30,7 +30,7 @@ func eachAgain(t *testing.T, test func(t *testing.T, c *cluster)) {
 	}
 }
 
-// hostEvent is what the host of a rank says, as one proc hears it.
+// hostEvent delivers an event of a rank's host to one proc.
 func (c *cluster) hostEvent(p *actor.Proc, rank int, gen uint32, status actor.Status) {
 	e := actor.Event{Kind: actor.KindProc, Status: string(status), Mesh: c.place.Mesh.String(), Rank: rank,
 		Gen: int(gen), Reason: "killed"}
@@ -104,8 +104,8 @@ func TestGenerations_restartedAggregatorFoldsForOtherHosts_CAST10(t *testing.T) 
 	require.EqualValues(t, 79*80/2, all)
 }
 
-// A caller that has missed it all asks for the first generation. It hears at once who has the rank,
-// and asks it from then on; no actor has had its cast.
+// A caller without any event casts to the first generation. It learns of the new one at once and
+// casts to it from then on. No actor got the first cast.
 func TestGenerations_callerRetriesWithTheNewerGeneration_CAST10(t *testing.T) {
 	t.Parallel()
 	verbs := map[string]func(t *testing.T, c *cluster) error{
@@ -169,7 +169,7 @@ func TestGenerations_aggregatorDoesNotAwaitEndedRanks_CAST10(t *testing.T) {
 	})
 }
 
-// To who is known to be dead nothing is sent; but the others' cast tells that another has its rank.
+// A rank known to be dead gets no message, but the cast to the others reports its successor.
 func TestGenerations_rankPresumedDeadAnnouncesItsRestart_CAST10(t *testing.T) {
 	c := again(t, 1)
 	c.hostEvent(c.client, 4, 0, actor.Failed)
@@ -182,7 +182,7 @@ func TestGenerations_rankPresumedDeadAnnouncesItsRestart_CAST10(t *testing.T) {
 	c.requireWhole(t, c.members)
 }
 
-// A process that its host has given up and that still runs is handed nothing.
+// The host has declared the process dead, but it still runs. It gets no messages.
 func TestGenerations_castForALaterGenerationIsRefused_CAST10(t *testing.T) {
 	c := again(t, 1)
 	old := c.startMember(t, c.proc(4, 0))
@@ -190,7 +190,7 @@ func TestGenerations_castForALaterGenerationIsRefused_CAST10(t *testing.T) {
 	for range 5 {
 		c.requireWhole(t, c.members)
 	}
-	// It has seen those casts before what comes behind them.
+	// The process has received those casts before this message.
 	ref := actor.RefOf[*member](old.ID().Actor("members")).Via(c.client)
 	_, err := note.Call(t.Context(), ref, 99)
 	require.NoError(t, err)

@@ -51,7 +51,7 @@ func (h *header) setSkip(gone shape.Ranks) {
 	h.Skip = gone
 	h.skip = gone
 	if !h.Asked.IsEmpty() {
-		h.skip = shape.UnionOf(gone, h.Asked.Without(h.Region.NumRanks()))
+		h.skip = shape.UnionOf(gone, h.Asked.Complement(h.Region.NumRanks()))
 	}
 }
 
@@ -157,7 +157,7 @@ type contribution struct {
 
 // coversAny reports whether it has the answer of one of the ranks from lo up to below.
 func (c contribution) coversAny(lo, below int) bool {
-	return slices.ContainsFunc(c.parts, func(p part) bool { return p.ranks.Meets(lo, below) })
+	return slices.ContainsFunc(c.parts, func(p part) bool { return p.ranks.Intersects(lo, below) })
 }
 
 // encode makes the answer and its ext. cast is the home when it goes to a folder.

@@ -53,10 +53,10 @@ func TestHostile_regionBeyondTheMeshAllocatesNothing_CAST6(t *testing.T) {
 		total += len(f.state.fates)
 	}
 	r.aggregations.mu.Unlock()
-	require.LessOrEqual(t, total, place.Extent.NumRanks(), "fates kept; take says %v", err)
+	require.LessOrEqual(t, total, place.Extent.NumRanks(), "fates kept; take returned %v", err)
 }
 
-// Finished casts are forgotten after their time, and beyond maxFolds.
+// Finished casts expire after their time, and beyond maxFolds.
 func TestCast_forgetsFinishedCasts_CAST6(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
@@ -93,9 +93,8 @@ func itoa(i int) string {
 	return s
 }
 
-// The link between a process and its folder breaks, both live. The process sends its answer past
-// the folder; the folder's own word, which comes later and has that answer in it, is thrown away
-// whole.
+// The link between a process and its folder breaks; both live. The process sends its answer past
+// the folder. The folder's own later report has that answer too, and is dropped as a whole.
 func TestAggregation_acceptsAFoldAfterABypassedPart_CAST6(t *testing.T) {
 	f := newFolder(0, 0, 8, shape.Ranks{})
 	one := func(lo, n int, v string) contribution {
@@ -112,8 +111,8 @@ func TestAggregation_acceptsAFoldAfterABypassedPart_CAST6(t *testing.T) {
 	require.Zero(t, home.pending)
 }
 
-// 4b: as 4, but the folder has given that process up: its word has a hole, and what went past is in
-// it.
+// 4b: as 4, but the folder has given up the process. Its report lacks the ranks of the bypassed
+// answer.
 func TestAggregation_acceptsAFoldAroundABypassedPart_CAST6(t *testing.T) {
 	f := newFolder(0, 0, 8, shape.Ranks{})
 	f.contribute(contribution{parts: []part{{shape.Interval(2, 2), actor.Answer{Value: "2 3 "}}}})
@@ -123,7 +122,7 @@ func TestAggregation_acceptsAFoldAroundABypassedPart_CAST6(t *testing.T) {
 	require.Zero(t, f.pending, "six ranks answered, and are waited for till the deadline")
 }
 
-// Those below a silent folder were asked to answer past it. Then it goes on: its own word lacks one
+// The processes below a silent folder answered past it. Then it goes on: its own report lacks one
 // of them.
 func TestAggregation_lateFoldKeepsBypassedParts_CAST6(t *testing.T) {
 	some := func(sets ...shape.Ranks) contribution {
@@ -145,13 +144,13 @@ func TestAggregation_lateFoldKeepsBypassedParts_CAST6(t *testing.T) {
 	for _, put := range []func(contribution) []shape.RankRun{f.contribute, home.contribute} {
 		put(some(shape.Interval(0, 8)))
 	}
-	require.Equal(t, []int{0, 0}, []int{f.pending, home.pending}, "a word that has all of them counts, once")
+	require.Equal(t, []int{0, 0}, []int{f.pending, home.pending}, "a report with all of them counts, once")
 	require.Len(t, f.parts, 1)
 	require.Len(t, home.parts, 1)
 }
 
-// An answer that is too large for the bus is sent as a Failure with the same ext: who folds it
-// cannot read it.
+// An answer too large for the bus leaves as a Failure with the same ext, so the folder cannot read
+// it.
 func TestReply_unencodableReplyFailsItsRanksAtOnce_CAST6(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	one := actor.Answer{Value: 1}
@@ -168,7 +167,7 @@ func TestReply_unencodableReplyFailsItsRanksAtOnce_CAST6(t *testing.T) {
 		why := &actor.Error{Code: actor.CodeTooLarge, Text: "9 MiB: want 8 at most"}
 		err = home.addIncoming(actor.Incoming{From: place.Proc(0).Actor(routerActor),
 			Envelope: wire.Envelope{Kind: wire.Failure, Ext: ext, Body: actor.EncodeError(why)}})
-		require.Zero(t, home.pending, "waited for till the deadline; take says %v", err)
+		require.Zero(t, home.pending, "pending until the deadline; take returned %v", err)
 	}
 }
 
@@ -182,7 +181,7 @@ func TestAggregation_refusesOverlappingFailures_CAST6(t *testing.T) {
 	require.Error(t, err, "a million steps for 1,000 ranks")
 }
 
-// A death between the look at who is dead and the look at the way is heard by nobody.
+// A death comes after the lookup of dead ranks and before that of the route. No listener gets it.
 func TestRoute_deathDuringPlanningIsNoticed_CAST6(t *testing.T) {
 	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 4), PerHost: 1}
@@ -222,7 +221,7 @@ func mustMesh(t *testing.T) subjects.MeshID {
 	return id
 }
 
-// A fold that completes once its proc has closed ends the process.
+// A fold must not end the process when it completes after the close of its proc.
 func TestFold_survivesTheCloseOfItsProc_CAST6(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(1))
@@ -282,7 +281,7 @@ func TestAggregation_repliesToAnUnknownCastExpire_CAST6(t *testing.T) {
 	})
 }
 
-// Only who was to fold an answer can send it past itself.
+// An answer may bypass only its own folder.
 func TestAggregation_replyBypassesOnlyTheAggregatorThatDeclined_CAST6(t *testing.T) {
 	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}

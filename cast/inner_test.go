@@ -74,10 +74,10 @@ func newHome(t Target, m mode) *rollout {
 	return r
 }
 
-// newFolder is the side of a process that folds for the ranks from lo to hi, its own up to below.
+// newFolder is the collector of a process for the ranks from lo to hi, its own up to below.
 func newFolder(lo, below, hi int, skip shape.Ranks) *collector {
 	c := newCollector(lo, hi, below-lo)
-	c.expect(skip.Without(hi))
+	c.expect(skip.Complement(hi))
 	return c
 }
 
@@ -134,7 +134,7 @@ func TestHeader_selectsOnlyIncludedMembers(t *testing.T) {
 	}
 }
 
-// The neighbours of a rank that dies answer after its death: the last of them completes the fold.
+// The other ranks of the process answer after a rank's death: the last answer completes the fold.
 func TestCast_dyingRankKeepsOtherRepliesOfItsProcess_CAST4(t *testing.T) {
 	e := shape.Of("gpu", 4)
 	place := Placement{Mesh: testMesh, Extent: e, PerHost: 4, PerProcess: 4}
@@ -151,8 +151,8 @@ func TestCast_dyingRankKeepsOtherRepliesOfItsProcess_CAST4(t *testing.T) {
 	}
 }
 
-// The end of another generation than the one that was asked settles nothing, for anybody may invent
-// one; that a later one runs does.
+// The end of another generation settles no rank, because any process may forge one. The start of a
+// later generation does.
 func TestGenerations_onlyTheAskedOrALaterGenerationLosesRanks_CAST10(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	region, err := e.Region().Slice("gpu", 1, 8)
@@ -216,7 +216,7 @@ func TestGenerations_replyCountsFromTheAskedGeneration_CAST10(t *testing.T) {
 	}
 }
 
-// A cast that came on a link to this very proc asks for no other.
+// A cast on a link to this very proc is for no other.
 func TestGenerations_packetForAnotherGenerationIsRefused_CAST10(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	id := place.Proc(1)
@@ -232,7 +232,7 @@ func TestGenerations_packetForAnotherGenerationIsRefused_CAST10(t *testing.T) {
 	}
 }
 
-// procAt is a proc alone on a bus.
+// procAt is a single proc on a bus.
 func procAt(t *testing.T, id subjects.ProcID) *actor.Proc {
 	t.Helper()
 	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: bustest.Open(t, bustest.Server(t))})
@@ -271,7 +271,7 @@ func TestRoute_carriesEachProcessesSequenceNumber(t *testing.T) {
 	})
 }
 
-// Whatever a peer casts, a member finds its place or an error.
+// A member finds its place in any cast of a peer, or returns an error.
 func FuzzHeader(f *testing.F) {
 	h, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: valueRuns(4, 1),
 		Skip: shape.Interval(1, 2), Mode: modeFold, ReplyPort: "h", Reducer: "sum"})
@@ -301,7 +301,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// Whatever a peer answers, a tally settles no more ranks than there are.
+// No answer of a peer makes a collector settle more ranks than there are.
 func FuzzReplyHeader(f *testing.F) {
 	values, err := wire.Marshal(bodies{{1}, {2}})
 	require.NoError(f, err)
@@ -345,7 +345,7 @@ func eight() Target {
 	return Target{Placement: Placement{Extent: e, PerHost: 4}, Region: e.Region()}
 }
 
-// oracle is a tally without cleverness: it remembers the first word on each rank.
+// oracle is a simple collector: it keeps the first report of each rank.
 type oracle struct {
 	fates map[int]fate
 	order []int
@@ -398,7 +398,7 @@ func requireSame(t *rapid.T, o *oracle, tl *rollout) {
 	}
 	require.Equal(t, 8, c.Asked)
 	require.Equal(t, 8, c.Answered+len(c.Failed)+len(c.Missing))
-	require.Equal(t, c.Answered == 8, c.Whole())
+	require.Equal(t, c.Answered == 8, c.Complete())
 	for _, f := range append(slices.Clone(c.Failed), c.Missing...) {
 		require.Equal(t, f.Rank, f.Point.Rank())
 	}

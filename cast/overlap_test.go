@@ -11,9 +11,9 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// Several senders cast at once to slices of slices that overlap, some with steps, some with fewer
-// dimensions. Each rank is handed what it is meant to have, once, in the order of each sender, with
-// its place in the slice.
+// Several senders cast at once to overlapping slices of slices, some with steps, some with fewer
+// dimensions. Each rank gets its casts once, in the order of each sender, with its place in the
+// slice.
 func TestCast_overlappingCastsReachEachRankOnce_CAST1(t *testing.T) { // CAST-1
 	for name, perProcess := range map[string]int{"a process each": 1, "two in a process": 2} {
 		t.Run(name, func(t *testing.T) {

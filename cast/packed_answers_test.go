@@ -33,7 +33,7 @@ func TestPackedAnswers_keepOrderUnderAnyGrouping(t *testing.T) {
 			require.Equal(t, part.lastEntry, travelled.lastEntry)
 			before := slices.Clone(whole.data)
 			joined := whole.join(travelled)
-			require.Equal(t, before, whole.data, "what was joined to is as it was")
+			require.Equal(t, before, whole.data, "the joined row is unchanged")
 			require.Equal(t, append(each(whole), each(part)...), each(joined))
 			if whole, answers = joined, answers[n:]; len(answers) == 0 {
 				return
@@ -42,7 +42,7 @@ func TestPackedAnswers_keepOrderUnderAnyGrouping(t *testing.T) {
 	})
 }
 
-// each is a row as it is without counts.
+// each is a row without counts.
 func each(r packedAnswers) (all []string) {
 	for count, a := range r.entries() {
 		for range count {

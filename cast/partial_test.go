@@ -21,7 +21,7 @@ func TestReduceStream_yieldsGrowingResultsEndingInTheTotal(t *testing.T) {
 	last := seen[len(seen)-1]
 	require.NoError(t, last.Err)
 	require.Equal(t, "r0 r1 r2 r3 r4 r5", last.Value)
-	require.True(t, last.Coverage.Whole())
+	require.True(t, last.Coverage.Complete())
 	for i, p := range seen[:len(seen)-1] {
 		require.NoError(t, p.Err)
 		require.Less(t, p.Coverage.Answered, 6)
@@ -38,10 +38,10 @@ func TestReduceStream_doesNotAwaitSlowRanks(t *testing.T) {
 			return // and lets go of the host that rank 5 holds up
 		}
 	}
-	require.Fail(t, "the others were not heard of")
+	require.Fail(t, "no report of the other ranks")
 }
 
-// Rank 1 holds up its host, and its process; the others of these are heard of all the same.
+// Rank 1 holds up its host and its process; yet the other ranks of these count.
 func TestReduceStream_yieldsAHostsResultsDespiteASlowRank(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		for _, perProcess := range []int{1, 2, 4} {
@@ -60,7 +60,7 @@ func TestReduceStream_yieldsAHostsResultsDespiteASlowRank(t *testing.T) {
 	})
 }
 
-// Progress that a process reported before it died does not count in the end.
+// The progress report of a dead process does not count in the end.
 func TestReduceStream_finalResultOmitsProgressReports(t *testing.T) {
 	c := newCrowd(t, shape.Of("host", 2).With("gpu", 2), 2, 2)
 	var last cast.Partial[int]
@@ -68,7 +68,7 @@ func TestReduceStream_finalResultOmitsProgressReports(t *testing.T) {
 	for last = range cast.ReduceStream(testkit.Soon(t), c.members, wait, 1, cast.Sum[int](), 0) {
 		if last.Coverage.Answered == 3 && !died {
 			died = true
-			c.die(0)
+			c.publishEnd(0)
 		}
 	}
 	require.True(t, died)
@@ -101,7 +101,7 @@ func TestReduceStream_reportsInvalidArguments(t *testing.T) {
 	}
 	require.ErrorIs(t, one(cast.ReduceStream(t.Context(), c.members, who, actor.None{}, unknown, 0)).Err,
 		actor.ErrInvalid)
-	slow := cast.Throttled(c.members, cast.Throttle{Batch: 1})
+	slow := cast.Throttled(c.members, cast.Throttle{BatchSize: 1})
 	require.ErrorContains(t, one(cast.ReduceStream(t.Context(), slow, who, actor.None{}, cast.Sum[int](), 0)).
 		Err, "use Stream")
 	require.ErrorContains(t, one(cast.ReduceStream(t.Context(), c.members, refuse, 1, cast.Sum[int](), 0)).

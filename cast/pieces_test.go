@@ -24,7 +24,7 @@ var inPlace = untypedReducer{
 	},
 }
 
-// foldsTo is what a piece is folded to.
+// foldsTo is the fold of a piece.
 func foldsTo(t require.TestingT, p piece) map[int]int {
 	v, err := inPlace.foldAll(func(yield func(actor.Answer, bool) bool) {
 		for _, o := range p.values {
@@ -46,8 +46,8 @@ func once(rs shape.Ranks) map[int]int {
 	return all
 }
 
-// The present fold has each answer once, nothing can come between the ranks of a piece, and in
-// the end everything is folded as if nobody had looked.
+// The present fold has each answer once, and nothing can come between the ranks of a piece. The
+// final fold is the same with or without such looks.
 func TestAggregation_partialPiecesLieBetweenAwaitedRanks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const lo, hi = 3, 20
@@ -82,7 +82,8 @@ func TestAggregation_partialPiecesLieBetweenAwaitedRanks(t *testing.T) {
 			for _, p := range f.pieces() {
 				require.Equal(t, once(p.ranks), foldsTo(t, p))
 				first := p.ranks.First()
-				require.True(t, first == lo || seen.IsEmpty() || f.anyWaits(end, first), "two pieces that are one")
+				require.True(t, first == lo || seen.IsEmpty() || f.anyWaits(end, first),
+					"two adjacent pieces without a gap")
 				end = p.ranks.End()
 				require.False(t, f.anyWaits(first, end), "something may come between")
 				seen = shape.UnionOf(seen, p.ranks)
@@ -100,7 +101,8 @@ func (f *collector) anyWaits(from, to int) bool {
 	return slices.Contains(f.fates[from-f.lo:to-f.lo], waiting)
 }
 
-// Words of folders one above the other: each rank counts once, and what has come counts first.
+// Reports come from folders above each other. Each rank counts once, and earlier reports count
+// first.
 func TestOperation_partialResultCountsEachRankOnce(t *testing.T) {
 	said := func(sets ...shape.Ranks) part {
 		rs := shape.UnionOf(sets...)
@@ -110,7 +112,7 @@ func TestOperation_partialResultCountsEachRankOnce(t *testing.T) {
 	a := &operation{rollout: newHome(eight(), modeFold)}
 	a.contribute(contribution{parts: []part{said(shape.Interval(6, 2))}})
 	a.recordProgress(proc(0), []part{said(shape.Interval(0, 1)), said(shape.Interval(2, 3))})
-	// which rank 0 has folded in since
+	// rank 0 has included it since
 	a.recordProgress(proc(3), []part{said(shape.Interval(3, 2))})
 	a.recordProgress(proc(4), []part{said(shape.Interval(4, 2))})                       // and this overlaps
 	a.recordProgress(proc(6), []part{said(shape.Interval(6, 1))})                       // this has come

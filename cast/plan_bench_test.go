@@ -17,9 +17,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// The cost of a post by each way to some processes: the figures behind the constants of plan.go.
-// All of it, the server's share too, is CPU time of this process, so neighbours on the machine do
-// not count.
+// The cost of a send to some processes by each route: the figures behind the constants of plan.go.
+// All of it, the server's share too, is CPU time of this process, so other programs on the machine
+// do not count.
 
 type counted struct{}
 
@@ -73,7 +73,7 @@ func newLineUp(b *testing.B, n int) (lineUp, *Router) {
 	return l, r
 }
 
-// way has casts to a region go as one packet to a token, or, when that is "", to each alone.
+// way makes casts to a region leave as one packet to a token, or, for "", as one to each member.
 func (r *Router) way(b *testing.B, l lineUp, where string) {
 	rt := &route{localFirst: -1, procChanges: r.p.Members().ChangeCount(l.place.Mesh),
 		tree: tree{placement: l.place, region: l.region}}
@@ -122,7 +122,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// cpu is what this process has used.
+// cpu is the processor time of this process.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// matches is the dumb oracle: does a token speak of a point?
+// matches is the simple oracle: does a token cover a point?
 func matches(e shape.Extent, where string, at shape.Point) bool {
 	parts := strings.Split(where, "-")
 	for k, i := range whereDims(e) {
@@ -43,7 +43,7 @@ func TestWhere_memberSubscribesToEachPatternThatNamesIt(t *testing.T) {
 	})
 }
 
-// reached says how often each process of a mesh gets a packet, and how many packets there are.
+// reached counts the packets of each process in a mesh, and all packets.
 func reached(t require.TestingT, place Placement, p plan, members []member) (times map[int]int, packets int) {
 	times = map[int]int{}
 	if p.direct() {
@@ -100,15 +100,15 @@ func TestPlan_reachesEachMemberOnceAtLeastCost_CAST1(t *testing.T) {
 		if p.direct() {
 			cost = packets * costDirect
 		}
-		require.LessOrEqual(t, cost, len(members)*costDirect, "no more than to tell each alone")
+		require.LessOrEqual(t, cost, len(members)*costDirect, "no dearer than a packet for each")
 		every, one := reached(t, place, plan{extent: e, spelledOut: make([]bool, len(whereDims(e)))}, members)
 		if place.PerProcess <= 1 {
-			require.LessOrEqual(t, cost, one*costPublish+len(every)*costDelivery, "no more than to tell all")
+			require.LessOrEqual(t, cost, one*costPublish+len(every)*costDelivery, "no dearer than one packet for all")
 		}
 	})
 }
 
-// anyCut draws a region, which may not have the dimensions of its extent any more.
+// anyCut draws a region, perhaps with fewer dimensions than its extent.
 func anyCut(t *rapid.T, e shape.Extent) shape.Region {
 	r := anyRegion(t, e)
 	for _, d := range r.Extent().Dims() {
@@ -129,8 +129,8 @@ func anyCut(t *rapid.T, e shape.Extent) shape.Region {
 	return r
 }
 
-// A rank drops a cast whose region it is not in. The others are exactly the region, and each has
-// the cast once.
+// A rank outside the region drops the cast. The others are exactly the region, and each has the
+// cast once.
 func TestPlan_reachesEachRankOfTheRegionOnce_CAST1(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := shape.Unit()

@@ -49,7 +49,7 @@ func TestProgress_countsRanksWhileRepliesFold_CAST9(t *testing.T) {
 					partial := new(cast.CoverageError)
 					require.ErrorAs(t, err, &partial)
 					require.Less(t, partial.Coverage.Answered, 8, "it was a word only")
-					require.Equal(t, 8, last, "nobody waits for it any more")
+					require.Equal(t, 8, last, "all ranks are settled")
 					cancel()
 				}
 			})

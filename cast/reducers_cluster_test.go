@@ -80,7 +80,7 @@ func TestAggregate_namesAFailedRankAndKeepsTheOthers(t *testing.T) {
 	require.Equal(t, []int{6, 5, 4}, best)
 	bins, err := cast.Aggregate(testkit.Soon(t), c.in(t, "host=1,gpu=3"), refuse, 7, cast.Histogram(3))
 	require.ErrorAs(t, err, &partial)
-	require.Equal(t, []int{0, 0}, bins, "nobody answered")
+	require.Equal(t, []int{0, 0}, bins, "no rank answered")
 }
 
 func TestAggregate_invalidArgumentsFailBeforeSending(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// square is what the ranks of the example are asked: the square of their rank.
+// square asks a rank of the example for the square of its number.
 var square = actor.NewEndpoint[*member, actor.None, int]("square")
 
-// four starts a server, four procs with an actor each, and a proc that casts to them. Programs get theirs
-// from mesh.Connect.
+// four starts a server, four procs with an actor each, and a casting proc. Programs get theirs from
+// mesh.Connect.
 func four(ctx context.Context) (m members, done func(), err error) {
 	srv, err := embed.Start(ctx, embed.Options{DontListen: true})
 	if err != nil {
@@ -72,7 +72,7 @@ func ExampleAggregate() {
 	fmt.Println(cast.Aggregate(ctx, workers, square, actor.None{}, cast.Histogram(1, 5)))
 	fmt.Println(cast.Aggregate(ctx, workers, square, actor.None{}, cast.Count[int]()))
 
-	slow := cast.Throttled(workers, cast.Throttle{Batch: 1, Canary: true})
+	slow := cast.Throttled(workers, cast.Throttle{BatchSize: 1, Canary: true})
 	fmt.Println(cast.Reduce(ctx, slow, square, actor.None{}, cast.Sum[int]()))
 	// Output:
 	// [9 4] <nil>

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// bracket folds answers in any bracketing, and lets any value on the way travel.
+// bracket folds answers in any bracketing, and encodes any value on the way.
 func bracket[R any](t *rapid.T, by untypedReducer, answers []R) any {
 	var acc any
 	var err error
@@ -43,12 +43,12 @@ func bracket[R any](t *rapid.T, by untypedReducer, answers []R) any {
 	return acc
 }
 
-// anyAnswers draws what ranks answer.
+// anyAnswers draws the answers of ranks.
 func anyAnswers[R any](t *rapid.T, of *rapid.Generator[R]) []R {
 	return rapid.SliceOfN(of, 1, 20).Draw(t, "answers")
 }
 
-// requireAggregate holds an aggregator against what it shall be.
+// requireAggregate compares an aggregator's result with the wanted one.
 func requireAggregate[R, Acc any](t *rapid.T, by Aggregator[R, Acc], answers []R, want Acc) {
 	require.NoError(t, by.Err())
 	b, err := by.builtin()
@@ -67,7 +67,7 @@ func requireAggregate[R, Acc any](t *rapid.T, by Aggregator[R, Acc], answers []R
 	require.Equal(t, want, got)
 }
 
-// requireReducer holds a reducer, as callers and as procs fold with it, against a fold from the
+// requireReducer compares a reducer, as callers and as procs fold with it, with a fold from the
 // left.
 func requireReducer[R any](t *rapid.T, by actor.Reducer[R], answers []R) {
 	require.NoError(t, by.Err())
@@ -275,7 +275,7 @@ func TestReducers_refuseUnsupportedValues(t *testing.T) {
 		b, err := parseBuiltin(text, openAs[any])
 		require.NoError(t, err)
 		require.ErrorContains(t, b.accepts(reflect.TypeOf(c.answer)), c.want)
-		require.NoError(t, b.accepts(reflect.TypeFor[any]()), "nobody knows before there are answers")
+		require.NoError(t, b.accepts(reflect.TypeFor[any]()), "any type passes before the first answer")
 		require.ErrorContains(t, foldTwice(b, c.answer), c.want)
 	}
 	for _, text := range []string{"top(1)", "histogram(1)", "sum", "concat()"} {
@@ -285,7 +285,7 @@ func TestReducers_refuseUnsupportedValues(t *testing.T) {
 	}
 }
 
-// foldTwice is what comes of two equal answers.
+// foldTwice folds two equal answers.
 func foldTwice(b builtin, answer any) error {
 	acc, err := b.lift(actor.Answer{Value: answer})
 	if err == nil {
@@ -340,7 +340,7 @@ func TestMerge_returnsTheErrorOfItsValueReducer(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 1, "b": 2}, got)
 }
 
-// Any packed value of a peer decodes to an error, or to a value that folds.
+// Any packed value of a peer decodes to an error, or to a foldable value.
 func FuzzBuiltinOpen(f *testing.F) {
 	for _, text := range []string{"count()", "collect()", "count-by()", "top(2)", "bottom(1)", "histogram(0,10)",
 		"sum", "concat()", "merge(max)"} {

@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// A ledger answers with what it keeps and goes on to change: its own map, slice and pointer.
+// A ledger answers with its own map, slice and pointer, and changes them later.
 type ledger struct {
 	counts map[string]int
 	lines  []int
@@ -85,7 +85,7 @@ func (l *ledger) ownLater(ctx *actor.Context, n int) (map[string]int, error) {
 	return nil, nil
 }
 
-// vain marshals itself as badly as it can.
+// vain is a type with the worst possible marshaler.
 type vain struct{ How string }
 
 func (v vain) MarshalCBOR() ([]byte, error) {
@@ -100,7 +100,7 @@ func (v vain) MarshalCBOR() ([]byte, error) {
 
 func (l *ledger) oddValue(_ *actor.Context, how string) (vain, error) { return vain{how}, nil }
 
-// silent is an error without words: its method reads what is not there.
+// silent is an error without a text: its method reads through a nil pointer.
 type silent struct{ text string }
 
 func (s *silent) Error() string { return s.text }
@@ -163,7 +163,7 @@ func (b books) Ref(rank int) actor.Ref[*ledger] {
 	return actor.RefOf[*ledger](b.place.Proc(base).Actor("members")).Via(b.via)
 }
 
-// ledgers is a mesh of two hosts with three ledgers each, which share a process.
+// ledgers is a mesh of two hosts with three ledgers each in one process.
 func ledgers(t *testing.T) books {
 	t.Helper()
 	server := bustest.Server(t)
@@ -198,7 +198,7 @@ func ledgers(t *testing.T) books {
 func TestReply_belongsToTheCallerForEveryVerb_CAST12(t *testing.T) { // ACT-14
 	to := ledgers(t)
 	ctx := t.Context()
-	slow := cast.Throttled(to, cast.Throttle{Batch: 4})
+	slow := cast.Throttled(to, cast.Throttle{BatchSize: 4})
 	merged := cast.Merge[map[string]int](last)
 	for verb, ask := range map[string]func(n int) error{
 		"Call": func(n int) error {

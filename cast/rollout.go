@@ -137,7 +137,7 @@ func (r *rollout) castBatch(ctx context.Context, batch shape.Ranks, settled func
 
 // pause waits before the next batch; an error means that there is none.
 func (r *rollout) pause(ctx context.Context) error {
-	t := time.NewTimer(r.target.throttle.Pause)
+	t := time.NewTimer(r.target.throttle.BatchDelay)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
@@ -191,7 +191,7 @@ func (r *rollout) coverage() Coverage {
 // coverageError is the *CoverageError of a cast that is not whole; nil when it is.
 func (r *rollout) coverageError() error {
 	c := r.coverage()
-	if c.Whole() {
+	if c.Complete() {
 		return nil
 	}
 	return &CoverageError{

@@ -194,7 +194,7 @@ func (r *Router) localRanks(h *header) (first, end int) {
 	for rank := base; rank < base+max(r.placement.PerProcess, 1); rank++ {
 		if view, in := h.Region.ViewRank(rank); in {
 			end = h.tree(r.placement).processEnd(view)
-			if !h.Asked.IsEmpty() && !h.Asked.Meets(view, end) {
+			if !h.Asked.IsEmpty() && !h.Asked.Intersects(view, end) {
 				return -1, -1
 			}
 			return view, end
@@ -240,7 +240,7 @@ func (r *Router) receiveDirect(from subjects.ActorID, e *wire.Envelope) error {
 func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header,
 	refused func(view int, why error)) error {
 	first, end := r.localRanks(&h)
-	first = h.skip.After(first)
+	first = h.skip.FirstAbsent(first)
 	if first >= end {
 		return nil
 	}
@@ -292,7 +292,7 @@ func (r *Router) localRecipients(h *header, first, end int) (to []actor.LocalRec
 	to = make([]actor.LocalRecipient, 0, end-first)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for view := first; view < end; view = h.skip.After(view + 1) {
+	for view := first; view < end; view = h.skip.FirstAbsent(view + 1) {
 		if m, here := r.memberAt(h, view); here {
 			to = append(to, actor.LocalRecipient{Proc: m.p, View: view})
 		} else {

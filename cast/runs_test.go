@@ -19,7 +19,7 @@ func TestHeader_yieldsTheSequenceNumberOfEachOf100kRanks(t *testing.T) {
 	h := header{Region: shape.Of("rank", n).Region(), Prevs: runsOf(prevs)}
 	ext, err := wire.Marshal(h)
 	require.NoError(t, err)
-	require.Less(t, len(ext), 512<<10, "half of what a packet may have")
+	require.Less(t, len(ext), 512<<10, "half of a packet's bound")
 	var got header
 	require.NoError(t, got.decode(ext))
 	for _, view := range []int{0, 1, n / 2, n - 1} {
@@ -29,7 +29,7 @@ func TestHeader_yieldsTheSequenceNumberOfEachOf100kRanks(t *testing.T) {
 	}
 	for name, bad := range map[string]runs{
 		"cut off": {4}, "a count of none": {0, 1, 0, 1}, "too short": runsOf(prevs[:3]),
-		"a number that has no end": {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		"an endless number": {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 	} {
 		_, err := (&header{Region: h.Region, Prevs: bad}).prev(3)
 		require.ErrorContains(t, err, "no prev for rank 3 of 100000", name)

@@ -21,19 +21,19 @@ var update = flag.Bool("cast.table", false, "write the table of docs/casting.md 
 
 const table = "../docs/casting.md"
 
-// A cast to 100,000 ranks on 12,500 hosts, through the shipped planner, router's header, tree and
-// folder. The docs have its measured cost.
+// A cast to 100,000 ranks on 12,500 hosts, through the production planner, router's header, tree
+// and folder. The docs have its measured cost.
 func TestCast_reachesAHundredThousandRanks(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine does it all: there is nothing to race")
 	}
 	extent := shape.Of("host", 12_500).With("gpu", 8)
-	// as large a mesh as takes a moment: its sum, its answers and no row of the table
+	// a large mesh that still takes only a moment: its sum, its answers and no row of the table
 	if !testkit.Long() && !*update {
 		small := Placement{Mesh: testMesh, Extent: shape.Of("host", 1_250).With("gpu", 8), PerHost: 8,
 			PerProcess: 8}
-		flies(t, small, modeFold, 16)
-		flies(t, small, modeCollect, 16)
+		measureRow(t, small, modeFold, 16)
+		measureRow(t, small, modeCollect, 16)
 		return
 	}
 	rows := []string{
@@ -53,7 +53,7 @@ func TestCast_reachesAHundredThousandRanks(t *testing.T) {
 		if (c.perProcess == 1 || c.arity != 16) && !*update { // they take a while
 			continue
 		}
-		rows = append(rows, flies(t, Placement{Mesh: testMesh, Extent: extent, PerHost: 8,
+		rows = append(rows, measureRow(t, Placement{Mesh: testMesh, Extent: extent, PerHost: 8,
 			PerProcess: c.perProcess}, c.mode, c.arity))
 	}
 	text, err := os.ReadFile(table)
@@ -68,12 +68,12 @@ func TestCast_reachesAHundredThousandRanks(t *testing.T) {
 		return
 	}
 	for _, row := range rows {
-		require.Contains(t, old, row, "go test -run %s ./cast -cast.table writes it anew", t.Name())
+		require.Contains(t, old, row, "go test -run %s ./cast -cast.table rewrites it", t.Name())
 	}
 }
 
-// flies is one row.
-func flies(t *testing.T, place Placement, m mode, arity int) string {
+// measureRow is one row.
+func measureRow(t *testing.T, place Placement, m mode, arity int) string {
 	h := header{Region: place.Extent.Region(), Mode: m, Arity: arity,
 		ReplyPort: subjects.ProcID{Mesh: testMesh}.Actor("client").Port("_1").String(), Reducer: nameSum}
 	f := newFlight(h.tree(place), m, 1)

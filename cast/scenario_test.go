@@ -21,9 +21,9 @@ import (
 
 var traces = flag.Bool("cast.traces", false, "write the traces of testdata/*.txt anew")
 
-// Each file of testdata is the replies of one cast, through the shipped tree and folds. A line is
-// an event. The indented lines below it are the packets sent then, and the state of the caller. The
-// first requested rank of a process names it.
+// Each file of testdata is the replies of one cast, through the production tree and folds. A line
+// is an event. The indented lines below it are the packets sent then, and the state of the caller.
+// The first requested rank of a process names it.
 func TestRouter_scenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestRouter_scenarios(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			script, err := os.ReadFile(file)
 			require.NoError(t, err)
-			got := goesHome(t, string(script))
+			got := playReplies(t, string(script))
 			if *traces {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 				return
@@ -42,7 +42,7 @@ func TestRouter_scenarios(t *testing.T) {
 	}
 }
 
-func goesHome(t *testing.T, script string) string {
+func playReplies(t *testing.T, script string) string {
 	s := &scenario{T: t, tree: tree{placement: Placement{Mesh: testMesh, PerHost: 1}, arity: 2}, mode: modeFold}
 	for line := range strings.Lines(script) {
 		if strings.HasPrefix(line, "\t") {
@@ -56,7 +56,7 @@ func goesHome(t *testing.T, script string) string {
 	return s.out.String()
 }
 
-// scenario is a script that is played.
+// scenario is a script in play.
 type scenario struct {
 	*testing.T
 	tree   tree
@@ -91,7 +91,7 @@ func (s *scenario) do(verb string, args []string) {
 	}
 }
 
-// set says what mesh there is, and who is asked how.
+// set sets the mesh, the addressed ranks and the verb.
 func (s *scenario) set(verb string, args []string) {
 	var err error
 	switch verb {
@@ -211,12 +211,12 @@ func (s *scenario) sends(from, to subjects.ProcID, c contribution) {
 		fmt.Fprintf(&s.out, ": %s", strings.TrimSpace(p.value.Value.(string)))
 	}
 	for _, f := range c.failed {
-		fmt.Fprintf(&s.out, "; %s %s", spell(f.Ranks), actor.FromWire(f.Error).Text)
+		fmt.Fprintf(&s.out, "; %s %s", formatRanks(f.Ranks), actor.FromWire(f.Error).Text)
 	}
 	s.out.WriteString("\n")
 }
 
-// known is what home knows.
+// known is the caller's knowledge.
 func (s *scenario) known() string {
 	home := s.flight.home
 	by := map[string][]int{}
@@ -226,7 +226,7 @@ func (s *scenario) known() string {
 	}
 	var all []string
 	for _, what := range slices.Sorted(maps.Keys(by)) {
-		all = append(all, spell(ranksOf(by[what]))+" "+what)
+		all = append(all, formatRanks(ranksOf(by[what]))+" "+what)
 	}
 	if got := strings.TrimSpace(s.flight.result()); got != "" {
 		all = append(all, "folded to "+got)
@@ -234,8 +234,8 @@ func (s *scenario) known() string {
 	return strings.Join(all, ", ")
 }
 
-// spell is ranks as views reads them.
-func spell(rs shape.Ranks) string {
+// formatRanks is ranks as views reads them.
+func formatRanks(rs shape.Ranks) string {
 	var all []string
 	for _, s := range rs.Runs() {
 		if s.Count == 1 {

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// some is the ranks of a mesh that a text selects.
+// some is the ranks of a mesh selected by a text.
 func (c *cluster) some(t *testing.T, text string) cast.Mesh[*member] {
 	t.Helper()
 	s, err := shape.ParseSelection(c.region.Extent(), text)
@@ -76,7 +76,7 @@ func TestSelect_composesWithThrottleProgressAndSelection(t *testing.T) {
 	c := newCrowd(t, shape.Of("host", 3).With("gpu", 4), 4, 2)
 	settled := 0
 	to := cast.WithProgress(c.some(t, "host=0 | gpu=3"), 0, func(n int) { settled = n })
-	slow := cast.Throttled(to, cast.Throttle{Batch: 4, PerHost: 2})
+	slow := cast.Throttled(to, cast.Throttle{BatchSize: 4, PerHost: 2})
 	batches, err := slow.Batches()
 	require.NoError(t, err)
 	require.Equal(t, [][]int{{0, 1, 7, 11}, {2, 3}}, batches)
@@ -94,7 +94,7 @@ func TestSelect_composesWithThrottleProgressAndSelection(t *testing.T) {
 	require.NoError(t, err)
 	text, err = cast.Reduce(testkit.Soon(t), cast.Select(c.some(t, "host=0 | gpu=3"), last), name, "n", concat)
 	require.NoError(t, err)
-	require.Equal(t, "n2 n3 n7 n11", text, "the ranks that are in both")
+	require.Equal(t, "n2 n3 n7 n11", text, "the ranks in both")
 }
 
 func TestSelect_refusesOtherMeshesAndNoRanks(t *testing.T) {

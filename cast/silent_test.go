@@ -47,7 +47,7 @@ func TestReroute_silentRankFailsNoOther_CAST6(t *testing.T) {
 		if rapid.Bool().Draw(t, "goes on in time") {
 			f.todo = append(f.todo, goesOn)
 		}
-		f.givesUp()
+		f.endWaits()
 		f.once(t, func(view int) bool { return tr.aggregatorAt(view) == one })
 		goesOn()
 		f.run()
@@ -55,20 +55,20 @@ func TestReroute_silentRankFailsNoOther_CAST6(t *testing.T) {
 	})
 }
 
-// The result of the silent one when it wakes up lacks a rank below it that was slow, and went past
-// it: though it has more ranks than came past it, it must not take their place.
+// A silent folder wakes up. Its result lacks a slow rank below it, because that answer went past
+// it. The result has more ranks than the bypassing ones, but must not replace them.
 func TestReroute_partialLateReplyReplacesNoOther_CAST6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
 		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"),
 			rapid.Uint64().Draw(t, "seed"))
-		one, found := f.slows(t)
+		one, found := f.pickSlow(t)
 		if !found {
 			return
 		}
 		f.stopped = map[subjects.ProcID][]func(){one: nil}
 		f.run()
-		f.givesUp()
+		f.endWaits()
 		only := func(view int) bool { return tr.aggregatorAt(view) == one }
 		f.once(t, only)
 		later := f.stopped[one]
@@ -87,13 +87,13 @@ func TestReroute_partialLateReplyReplacesNoOther_CAST6(t *testing.T) {
 	})
 }
 
-// The same, but the slow rank's answer comes after the word of the one that wakes up.
+// The same, but the slow rank's answer comes after the report of the waking folder.
 func TestReroute_lateAggregatorKeepsNoBypassedRanks_CAST6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
 		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"),
 			rapid.Uint64().Draw(t, "seed"))
-		one, found := f.slows(t)
+		one, found := f.pickSlow(t)
 		if !found {
 			return
 		}
@@ -113,7 +113,7 @@ func TestReroute_lateAggregatorKeepsNoBypassedRanks_CAST6(t *testing.T) {
 			f.run()
 		}
 		f.run()
-		f.givesUp()
+		f.endWaits()
 		f.home.expire(nil)
 		f.once(t, func(view int) bool { return tr.aggregatorAt(view) == one })
 	})
@@ -121,8 +121,8 @@ func TestReroute_lateAggregatorKeepsNoBypassedRanks_CAST6(t *testing.T) {
 
 var noAnswer = &actor.Error{Code: actor.CodeDeadline}
 
-// slows picks who is slow, and is who has to fold for it.
-func (f *flight) slows(t *rapid.T) (one subjects.ProcID, found bool) {
+// pickSlow picks a slow process with a folder's duty.
+func (f *flight) pickSlow(t *rapid.T) (one subjects.ProcID, found bool) {
 	var below []subjects.ProcID
 	for id, p := range f.procs {
 		if j := newJob(f.tree, f.mode, p.views[0]); len(j.ancestors) > 0 {
@@ -137,8 +137,7 @@ func (f *flight) slows(t *rapid.T) (one subjects.ProcID, found bool) {
 	return f.tree.aggregatorAt(newJob(f.tree, f.mode, f.procs[f.slow].views[0]).ancestors[0]), true
 }
 
-// once checks that the result has each rank once, in order, and lacks only those that may be
-// missing.
+// once requires each rank once in the result, in order, except for some permitted ones.
 func (f *flight) once(t *rapid.T, may func(view int) bool) {
 	got := strings.Fields(f.result())
 	require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }),

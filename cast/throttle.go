@@ -17,17 +17,17 @@ import (
 // Throttle configures a cast in batches: each waits for the answers of the one before it. The zero
 // Throttle is one batch of all ranks.
 type Throttle struct {
-	Batch   int // ranks in a batch at most; 0: any number
-	PerHost int // ranks of one host in a batch at most; 0: any number
+	BatchSize int // ranks in a batch at most; 0: any number
+	PerHost   int // ranks of one host in a batch at most; 0: any number
 	// a dimension: of ranks with the same index there, one in a batch at most; "": any number
-	OnePer  string
-	Pause   time.Duration // between batches
-	Timeout time.Duration // time of a batch, after which silent ranks are missing; 0: 30 s
+	OnePer     string
+	BatchDelay time.Duration // between batches
+	Timeout    time.Duration // time of a batch, after which silent ranks are missing; 0: 30 s
 	// the first batch is one rank, which must answer with a value before others are asked
-	Canary    bool
-	StopAfter int     // failed and missing ranks after which no batch follows; 0: no limit
-	Percent   float64 // of the ranks of the region, rounded up, that are asked; 0: all
-	Seed      uint64  // the same seed draws the same ranks; a larger Percent adds to them
+	Canary        bool
+	MaxFailures   int     // failed and missing ranks after which no batch follows; 0: no limit
+	SamplePercent float64 // of the ranks of the region, rounded up, that are asked; 0: all
+	Seed          uint64  // the same seed draws the same ranks; a larger SamplePercent adds to them
 }
 
 // Err reports invalid fields.
@@ -36,12 +36,13 @@ func (t Throttle) Err() error {
 		is   bool
 		text string
 	}{
-		{t.Batch < 0, fmt.Sprintf("a batch of %d: want 0 or more", t.Batch)},
+		{t.BatchSize < 0, fmt.Sprintf("a batch of %d: want 0 or more", t.BatchSize)},
 		{t.PerHost < 0, fmt.Sprintf("%d per host: want 0 or more", t.PerHost)},
-		{t.Pause < 0, fmt.Sprintf("a pause of %s: want 0 or more", t.Pause)},
+		{t.BatchDelay < 0, fmt.Sprintf("a batch delay of %s: want 0 or more", t.BatchDelay)},
 		{t.Timeout < 0, fmt.Sprintf("a timeout of %s: want 0 or more", t.Timeout)},
-		{t.StopAfter < 0, fmt.Sprintf("stop after %d: want 0 or more", t.StopAfter)},
-		{!(t.Percent >= 0 && t.Percent <= 100), fmt.Sprintf("a sample of %v%%: want 0 to 100", t.Percent)},
+		{t.MaxFailures < 0, fmt.Sprintf("max failures %d: want 0 or more", t.MaxFailures)},
+		{!(t.SamplePercent >= 0 && t.SamplePercent <= 100),
+			fmt.Sprintf("a sample of %v%%: want 0 to 100", t.SamplePercent)},
 	} {
 		if bad.is {
 			return &actor.Error{Code: actor.CodeInvalid, Text: "throttle: " + bad.text}
@@ -58,14 +59,14 @@ var ErrNotAsked = errors.New("not asked")
 
 // Throttled makes the waiting verbs cast to a mesh in batches:
 //
-//	slow := cast.Throttled(workers, cast.Throttle{Batch: 8, PerHost: 1, Canary: true, StopAfter: 3})
+//	slow := cast.Throttled(workers, cast.Throttle{BatchSize: 8, Canary: true, MaxFailures: 3})
 //	all, err := cast.Gather(ctx, slow, restart, now)
 //
 // When the throttle or the end of ctx stops the cast, the remaining ranks are NotAsked in the
-// coverage, and Stream yields them with ErrNotAsked. Ranks left out by Percent are not in the
+// coverage, and Stream yields them with ErrNotAsked. Ranks left out by SamplePercent are not in the
 // coverage: Batches lists the others. Gather has zero values for both. Reduce and Aggregate fold at
 // the caller. A deadline of ctx covers all batches; without one each batch has its own. Send, which
-// waits for nothing, is refused; Choose picks among the ranks that Percent keeps.
+// waits for nothing, is refused; Choose picks among the ranks that SamplePercent keeps.
 func Throttled[A any](m Mesh[A], t Throttle) ThrottledMesh[A] {
 	return ThrottledMesh[A]{meshWith[A]{m, func(to *Target) error {
 		if err := t.Err(); err != nil {
@@ -107,8 +108,8 @@ func (m ThrottledMesh[A]) Batches() ([][]int, error) {
 	return t.throttle.plan(t), nil
 }
 
-// sample is the ranks of a target that Percent keeps, ascending: those with the smallest lots. A
-// rank's lot comes from the seed and its place in the whole mesh.
+// sample is the ranks of a target that SamplePercent keeps, ascending: those with the smallest lots.
+// A rank's lot comes from the seed and its place in the whole mesh.
 func (t Throttle) sample(to Target) []int {
 	type lot struct {
 		rank int
@@ -119,13 +120,13 @@ func (t Throttle) sample(to Target) []int {
 		base, _ := to.Region.BaseRank(rank) // it is one of the region's
 		lots = append(lots, lot{rank, rand.NewPCG(t.Seed, uint64(base)).Uint64()})
 	}
-	if t.Percent > 0 {
+	if t.SamplePercent > 0 {
 		slices.SortFunc(lots, func(a, b lot) int {
 			return cmp.Or(cmp.Compare(a.drew, b.drew),
 				cmp.Compare(a.rank, b.rank))
 		})
 		const rounding = 1e-9 // of the product: 0.07 % of 10,000 are 7
-		lots = lots[:max(1, int(math.Ceil(float64(len(lots))*t.Percent/100-rounding)))]
+		lots = lots[:max(1, int(math.Ceil(float64(len(lots))*t.SamplePercent/100-rounding)))]
 	}
 	out := make([]int, len(lots))
 	for i, l := range lots {
@@ -140,7 +141,7 @@ func (t Throttle) sample(to Target) []int {
 func (t Throttle) plan(to Target) [][]int {
 	p := to.Placement
 	left := t.sample(to)
-	f := batchPacker{max: t.Batch, firstOpenFor: map[batchLimit]int{}, used: map[limitInBatch]int{}}
+	f := batchPacker{max: t.BatchSize, firstOpenFor: map[batchLimit]int{}, used: map[limitInBatch]int{}}
 	if t.Canary {
 		f.batches = append(f.batches, left[:1])
 		f.firstOpen = 1
@@ -238,7 +239,7 @@ func (t Throttle) stopReason(batches, failures int, last error) error {
 	if t.Canary && batches == 1 && failures > 0 {
 		return fmt.Errorf("the canary failed: %w", last)
 	}
-	if t.StopAfter > 0 && failures >= t.StopAfter {
+	if t.MaxFailures > 0 && failures >= t.MaxFailures {
 		return fmt.Errorf("stopped after %d failures, the last: %w", failures, last)
 	}
 	return nil

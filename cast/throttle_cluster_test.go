@@ -18,7 +18,7 @@ import (
 
 func TestThrottled_everyVerbAsksInBatches(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
-	slow := cast.Throttled(c.members, cast.Throttle{Batch: 3, PerHost: 2, Canary: true})
+	slow := cast.Throttled(c.members, cast.Throttle{BatchSize: 3, PerHost: 2, Canary: true})
 	batches, err := slow.Batches()
 	require.NoError(t, err)
 	require.Equal(t, [][]int{{0}, {1, 2, 4}, {3, 5, 6}, {7}}, batches)
@@ -51,7 +51,7 @@ func TestThrottled_everyVerbAsksInBatches(t *testing.T) {
 func TestThrottled_regionWithStepsKeepsItsRanks(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 2).With("gpu", 6), 6)
 	part := c.in(t, "gpu=1:6:2") // 1 3 5 7 9 11
-	for _, th := range []cast.Throttle{{}, {Batch: 4}, {Batch: 1}, {PerHost: 1}} {
+	for _, th := range []cast.Throttle{{}, {BatchSize: 4}, {BatchSize: 1}, {PerHost: 1}} {
 		all, err := cast.Gather(testkit.Soon(t), cast.Throttled(part, th), who, actor.None{})
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 3, 5, 7, 9, 11}, all.Values())
@@ -61,17 +61,18 @@ func TestThrottled_regionWithStepsKeepsItsRanks(t *testing.T) {
 func TestThrottled_batchesAreSequential(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	var most, n atomic.Int32
-	for _, r := range cast.Stream(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 2}), note, 1) {
+	slow := cast.Throttled(c.members, cast.Throttle{BatchSize: 2})
+	for _, r := range cast.Stream(testkit.Soon(t), slow, note, 1) {
 		require.NoError(t, r.Err)
 		most.Store(max(most.Load(), int32(len(c.All(nil)))-n.Add(1)))
 	}
-	require.LessOrEqual(t, most.Load(), int32(1), "at most the other of its batch had been told")
+	require.LessOrEqual(t, most.Load(), int32(1), "at most the other rank of its batch had it")
 	require.Len(t, c.Take(t, 8), 8)
 }
 
 func TestThrottled_stoppedCastNamesRanksNotAsked(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
-	slow := cast.Throttled(c.members, cast.Throttle{Batch: 2, StopAfter: 1})
+	slow := cast.Throttled(c.members, cast.Throttle{BatchSize: 2, MaxFailures: 1})
 	all, err := cast.Gather(testkit.Soon(t), slow, refuse, 2)
 	var partial *cast.CoverageError
 	require.ErrorAs(t, err, &partial)
@@ -103,12 +104,12 @@ func TestThrottled_stoppedCastNamesRanksNotAsked(t *testing.T) {
 
 func TestThrottled_percentAsksASubset(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
-	some := cast.Throttled(c.members, cast.Throttle{Percent: 25, Seed: 7})
+	some := cast.Throttled(c.members, cast.Throttle{SamplePercent: 25, Seed: 7})
 	batches, err := some.Batches()
 	require.NoError(t, err)
 	require.Len(t, batches[0], 2)
 	got, err := cast.Aggregate(testkit.Soon(t), some, who, actor.None{}, cast.Collect[int]())
-	require.NoError(t, err, "who is left out is not missing")
+	require.NoError(t, err, "ranks outside the sample are not missing")
 	require.Equal(t, batches[0], got)
 	for range 20 {
 		rank, err := cast.Choose(testkit.Soon(t), some, who, actor.None{})
@@ -125,9 +126,9 @@ func TestThrottled_deadRankCountsAsFailure(t *testing.T) {
 		waiting <- err
 	}()
 	c.Take(t, 1) // rank 2 has it and says nothing
-	c.die(2)
+	c.publishEnd(2)
 	require.ErrorIs(t, <-waiting, actor.ErrProcDead)
-	_, err := cast.Gather(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 1, StopAfter: 1}),
+	_, err := cast.Gather(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{BatchSize: 1, MaxFailures: 1}),
 		who, actor.None{})
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "asked 3 · answered 2 · failed 1 [host=0,gpu=2] · missing 0 · not asked 5")
@@ -135,7 +136,7 @@ func TestThrottled_deadRankCountsAsFailure(t *testing.T) {
 
 func TestThrottled_cancelledCallerAsksNoMoreRanks(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
-	for range cast.Stream(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 1}), note, 1) {
+	for range cast.Stream(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{BatchSize: 1}), note, 1) {
 		break
 	}
 	require.Len(t, c.Take(t, 1), 1)
@@ -144,7 +145,8 @@ func TestThrottled_cancelledCallerAsksNoMoreRanks(t *testing.T) {
 		c.Take(t, 1) // rank 1 waits
 		cancel()
 	}()
-	_, err := cast.Gather(ctx, cast.Throttled(c.members, cast.Throttle{Batch: 2, Pause: time.Hour}), wait, 1)
+	slow := cast.Throttled(c.members, cast.Throttle{BatchSize: 2, BatchDelay: time.Hour})
+	_, err := cast.Gather(ctx, slow, wait, 1)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "· not asked 6 [")
 	require.Regexp(t, `(rank 1 \(host=0/2,gpu=1/4\)|2 ranks \[host=0,gpu=0:2\]): the caller gave up`,
@@ -157,11 +159,11 @@ func TestThrottled_invalidArgumentsFailBeforeSending(t *testing.T) {
 	outside.region = shape.Of("gpu", 3).Region()
 	foreign.err = context.DeadlineExceeded
 	for want, m := range map[string]cast.ThrottledMesh[*member]{
-		"is not in the mesh's extent": cast.Throttled(outside, cast.Throttle{Batch: 1}),
-		"context deadline exceeded":   cast.Throttled(foreign, cast.Throttle{Batch: 1}),
-		"a batch of -1":               cast.Throttled(c.members, cast.Throttle{Batch: -1}),
+		"is not in the mesh's extent": cast.Throttled(outside, cast.Throttle{BatchSize: 1}),
+		"context deadline exceeded":   cast.Throttled(foreign, cast.Throttle{BatchSize: 1}),
+		"a batch of -1":               cast.Throttled(c.members, cast.Throttle{BatchSize: -1}),
 		"no sender": cast.Throttled(members{place: c.place, region: c.region},
-			cast.Throttle{Batch: 1}),
+			cast.Throttle{BatchSize: 1}),
 	} {
 		_, err := cast.Gather(testkit.Soon(t), m, who, actor.None{})
 		require.ErrorContains(t, err, want)
@@ -175,7 +177,7 @@ func TestThrottled_invalidArgumentsFailBeforeSending(t *testing.T) {
 		_, err = m.Batches()
 		require.True(t, err != nil || want == "no sender")
 	}
-	_, err := cast.Choose(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Percent: 101}),
+	_, err := cast.Choose(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{SamplePercent: 101}),
 		who, actor.None{})
 	require.ErrorIs(t, err, actor.ErrInvalid)
 	_, err = cast.Reduce(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{}), who, actor.None{}, bad)

@@ -16,17 +16,17 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// anyThrottle draws limits that a small mesh meets.
+// anyThrottle draws limits with an effect on a small mesh.
 func anyThrottle(t *rapid.T) Throttle {
 	return Throttle{
-		Batch: rapid.IntRange(0, 5).Draw(t, "batch"), PerHost: rapid.IntRange(0, 3).Draw(t, "per host"),
-		Canary: rapid.Bool().Draw(t, "canary"), Percent: rapid.SampledFrom([]float64{0, 0.1, 10, 33.3, 50, 100}).
-			Draw(t, "percent"),
-		Seed: rapid.Uint64().Draw(t, "seed"),
+		BatchSize: rapid.IntRange(0, 5).Draw(t, "batch"), PerHost: rapid.IntRange(0, 3).Draw(t, "per host"),
+		Canary:        rapid.Bool().Draw(t, "canary"),
+		SamplePercent: rapid.SampledFrom([]float64{0, 0.1, 10, 33.3, 50, 100}).Draw(t, "percent"),
+		Seed:          rapid.Uint64().Draw(t, "seed"),
 	}
 }
 
-// firstFit is the oracle of a plan: it puts each rank into the first batch that has room for it.
+// firstFit is the oracle of a plan: it puts each rank into the first batch with room.
 func firstFit(th Throttle, host, index func(rank int) int, ranks []int) (batches [][]int) {
 	for i, rank := range ranks {
 		at := slices.IndexFunc(batches, func(batch []int) bool {
@@ -39,7 +39,7 @@ func firstFit(th Throttle, host, index func(rank int) int, ranks []int) (batches
 					return false
 				}
 			}
-			return !(th.Canary && batch[0] == ranks[0]) && (th.Batch == 0 || len(batch) < th.Batch) &&
+			return !(th.Canary && batch[0] == ranks[0]) && (th.BatchSize == 0 || len(batch) < th.BatchSize) &&
 				(th.PerHost == 0 || neighbours < th.PerHost)
 		})
 		if i == 0 || at < 0 {
@@ -82,11 +82,11 @@ func TestThrottle_planAsksEachRankOnceWithinLimits(t *testing.T) {
 	})
 }
 
-// Going through all ranks for each batch would take minutes.
+// A walk through all ranks for each batch would take minutes.
 func TestThrottle_planningStaysFastFor100kRanks(t *testing.T) {
 	e := shape.Of("host", 12_500).With("gpu", 8)
 	begun := time.Now()
-	for _, th := range []Throttle{{OnePer: "gpu"}, {OnePer: "gpu", PerHost: 1}, {Batch: 8, OnePer: "gpu"}} {
+	for _, th := range []Throttle{{OnePer: "gpu"}, {OnePer: "gpu", PerHost: 1}, {BatchSize: 8, OnePer: "gpu"}} {
 		asked := 0
 		for _, batch := range th.plan(Target{Placement: Placement{Extent: e, PerHost: 8}, Region: e.Region()}) {
 			asked += len(batch)
@@ -104,28 +104,30 @@ func TestThrottle_smallerPercentIsASubsetForTheSameSeed(t *testing.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		small, large := rapid.Float64Range(0.1, 100).Draw(t, "small"), 0.0
 		large = rapid.Float64Range(small, 100).Draw(t, "large")
-		few, more := Throttle{Percent: small, Seed: seed}.sample(r), Throttle{Percent: large, Seed: seed}.sample(r)
+		few := Throttle{SamplePercent: small, Seed: seed}.sample(r)
+		more := Throttle{SamplePercent: large, Seed: seed}.sample(r)
 		share := float64(region.NumRanks()) * small / 100
 		require.True(t, float64(len(few)) > share-0.001 && float64(len(few)) < share+1, "%d of %v", len(few), share)
-		require.Equal(t, few, Throttle{Percent: small, Seed: seed}.sample(r), "reproducible")
+		require.Equal(t, few, Throttle{SamplePercent: small, Seed: seed}.sample(r), "reproducible")
 		require.True(t, slices.IsSorted(few))
 		for _, rank := range few {
 			require.Contains(t, more, rank)
 		}
-		require.Len(t, Throttle{Percent: 100}.sample(r), region.NumRanks())
+		require.Len(t, Throttle{SamplePercent: 100}.sample(r), region.NumRanks())
 		require.Len(t, Throttle{}.sample(r), region.NumRanks())
 	})
 	r := Target{Region: shape.Of("gpu", 1000).Region()}
-	require.Equal(t, []int{587, 806, 928}, Throttle{Percent: 0.3, Seed: 42}.sample(r),
+	require.Equal(t, []int{587, 806, 928}, Throttle{SamplePercent: 0.3, Seed: 42}.sample(r),
 		"the same in every version")
-	require.NotEqual(t, Throttle{Percent: 10, Seed: 1}.sample(r), Throttle{Percent: 10, Seed: 2}.sample(r))
+	require.NotEqual(t,
+		Throttle{SamplePercent: 10, Seed: 1}.sample(r), Throttle{SamplePercent: 10, Seed: 2}.sample(r))
 }
 
 func TestThrottle_percentRoundsUpToAtLeastOne(t *testing.T) {
 	for percent, want := range map[float64]int{0: 10_000, math.SmallestNonzeroFloat64: 1, 0.07: 7, 0.071: 8,
 		29: 2900, 100: 10_000} {
 		r := shape.Of("gpu", 10_000).Region()
-		batches := Throttle{Percent: percent,
+		batches := Throttle{SamplePercent: percent,
 			Canary: true}.plan(Target{Placement: Placement{Extent: r.Extent(), PerHost: 8}, Region: r})
 		got := 0
 		for _, batch := range batches {
@@ -137,11 +139,11 @@ func TestThrottle_percentRoundsUpToAtLeastOne(t *testing.T) {
 
 func TestThrottle_refusesInvalidOptions(t *testing.T) {
 	for want, th := range map[string]Throttle{
-		"a batch of -1: want 0 or more": {Batch: -1}, "-2 per host": {PerHost: -2},
-		"a pause of -1s":   {Pause: -time.Second},
-		"a timeout of -1s": {Timeout: -time.Second}, "stop after -3": {StopAfter: -3},
-		"a sample of -1%: want 0 to 100": {Percent: -1}, "a sample of 100.5%": {Percent: 100.5},
-		"a sample of NaN%": {Percent: math.NaN()},
+		"a batch of -1: want 0 or more": {BatchSize: -1}, "-2 per host": {PerHost: -2},
+		"a batch delay of -1s": {BatchDelay: -time.Second},
+		"a timeout of -1s":     {Timeout: -time.Second}, "max failures -3": {MaxFailures: -3},
+		"a sample of -1%: want 0 to 100": {SamplePercent: -1}, "a sample of 100.5%": {SamplePercent: 100.5},
+		"a sample of NaN%": {SamplePercent: math.NaN()},
 	} {
 		require.ErrorIs(t, th.Err(), actor.ErrInvalid)
 		require.ErrorContains(t, th.Err(), want)
@@ -149,7 +151,7 @@ func TestThrottle_refusesInvalidOptions(t *testing.T) {
 	require.NoError(t, Throttle{}.Err())
 }
 
-// script is ranks that answer as it says, without a bus.
+// script is ranks with prepared answers, without a bus.
 type script struct {
 	bad   []int           // fail
 	mute  []int           // say nothing
@@ -212,7 +214,7 @@ func inOrder(r *rollout) (all []int) {
 func TestThrottle_pausesBetweenBatchesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, s := time.Now(), &script{}
-		r, err := play(t.Context(), Throttle{Batch: 3, Pause: time.Minute}, s)
+		r, err := play(t.Context(), Throttle{BatchSize: 3, BatchDelay: time.Minute}, s)
 		require.NoError(t, err)
 		require.NoError(t, r.coverageError())
 		require.Equal(t, [][]int{{0, 1, 2}, {3, 4, 5}, {6, 7}}, s.asked)
@@ -225,7 +227,7 @@ func TestThrottle_pausesBetweenBatchesOnly(t *testing.T) {
 func TestThrottle_batchTimesOutAndTheNextGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		r, err := play(t.Context(), Throttle{Batch: 4, Timeout: 7 * time.Second}, &script{mute: []int{2}})
+		r, err := play(t.Context(), Throttle{BatchSize: 4, Timeout: 7 * time.Second}, &script{mute: []int{2}})
 		require.NoError(t, err)
 		require.Equal(t, 7*time.Second, time.Since(start))
 		require.ErrorIs(t, r.coverageError(), context.DeadlineExceeded)
@@ -241,7 +243,7 @@ func TestThrottle_batchTimesOutAndTheNextGoesOn(t *testing.T) {
 func TestThrottle_batchTimeoutDuringSendCountsAsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
-		r := scripted(Throttle{Batch: 4, Timeout: time.Second}, s)
+		r := scripted(Throttle{BatchSize: 4, Timeout: time.Second}, s)
 		cast := r.cast
 		r.cast = func(ctx context.Context, batch shape.Ranks, settled func() bool) error {
 			if len(s.asked) > 0 {
@@ -278,7 +280,7 @@ func TestThrottle_failedCanaryStopsTheCast(t *testing.T) {
 func TestThrottle_stopsAtMaxFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{bad: []int{1, 4}, mute: []int{2}}
-		r, err := play(t.Context(), Throttle{Batch: 2, StopAfter: 2}, s)
+		r, err := play(t.Context(), Throttle{BatchSize: 2, MaxFailures: 2}, s)
 		require.NoError(t, err)
 		require.Equal(t, [][]int{{0, 1}, {2, 3}}, s.asked)
 		var partial *CoverageError
@@ -289,21 +291,21 @@ func TestThrottle_stopsAtMaxFailures(t *testing.T) {
 		require.Equal(t, "host=1,gpu=*", c.NotAskedRegion())
 		require.ErrorContains(t, partial,
 			"not asked: stopped after 2 failures, the last: no answer within the deadline")
-		require.False(t, c.Whole())
+		require.False(t, c.Complete())
 		require.Equal(t, []int{0, 3}, inOrder(r))
 
-		last, err := play(t.Context(), Throttle{Batch: 4, StopAfter: 1}, &script{bad: []int{7}})
+		last, err := play(t.Context(), Throttle{BatchSize: 4, MaxFailures: 1}, &script{bad: []int{7}})
 		require.NoError(t, err)
-		require.Empty(t, last.coverage().NotAsked, "who fails last stops nobody")
+		require.Empty(t, last.coverage().NotAsked, "a failure in the last batch stops nothing")
 	})
 }
 
 func TestThrottle_endsAtOnceWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, th := range []Throttle{{Batch: 4, Pause: time.Hour}, {Batch: 4}} {
+		for _, th := range []Throttle{{BatchSize: 4, BatchDelay: time.Hour}, {BatchSize: 4}} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			start, s := time.Now(), &script{}
-			if th.Pause == 0 {
+			if th.BatchDelay == 0 {
 				s.mute = []int{1}
 			}
 			r, err := play(ctx, th, s)
@@ -315,7 +317,7 @@ func TestThrottle_endsAtOnceWithItsContext(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		r, err := play(ctx, Throttle{Batch: 7, Pause: time.Hour}, &script{})
+		r, err := play(ctx, Throttle{BatchSize: 7, BatchDelay: time.Hour}, &script{})
 		require.NoError(t, err)
 		require.ErrorIs(t, r.coverageError(), context.Canceled)
 		require.ErrorContains(t, r.coverageError(), "not asked: the cast ended before: context canceled")
@@ -324,9 +326,9 @@ func TestThrottle_endsAtOnceWithItsContext(t *testing.T) {
 
 func TestThrottle_invalidCastStopsIt(t *testing.T) {
 	broken := errors.New("no bus")
-	_, err := play(t.Context(), Throttle{Batch: 2}, &script{block: func(int) error { return broken }})
+	_, err := play(t.Context(), Throttle{BatchSize: 2}, &script{block: func(int) error { return broken }})
 	require.ErrorIs(t, err, broken, "nobody was asked")
-	r, err := play(t.Context(), Throttle{Batch: 2}, &script{block: func(batches int) error {
+	r, err := play(t.Context(), Throttle{BatchSize: 2}, &script{block: func(batches int) error {
 		if batches == 2 {
 			return broken
 		}
@@ -339,7 +341,7 @@ func TestThrottle_invalidCastStopsIt(t *testing.T) {
 }
 
 func TestThrottle_undecodableReplyCountsAsFailure(t *testing.T) {
-	r := scripted(Throttle{Batch: 4, StopAfter: 4}, &script{})
+	r := scripted(Throttle{BatchSize: 4, MaxFailures: 4}, &script{})
 	r.request.open = openAs[string] // of numbers
 	require.NoError(t, r.run(t.Context(), func(int) bool { return true }))
 	require.ErrorIs(t, r.coverageError(), actor.ErrBadMessage)

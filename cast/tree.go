@@ -36,7 +36,7 @@ func (t tree) path(view int) (nodes []node) {
 	}
 	lo, hi := 0, t.region.NumRanks()
 	if t.singleRoot {
-		first := t.skip.After(0)
+		first := t.skip.FirstAbsent(0)
 		top := node{first, min(t.hostEnd(first), hi), hi}
 		nodes = append(nodes, top)
 		if view < top.below {
@@ -62,7 +62,7 @@ func (t tree) nodeOf(lo, hi, view int) node {
 	for i > 0 && view < t.hostBoundary(lo, hi, i*size) {
 		i--
 	}
-	first, end := t.skip.After(t.hostBoundary(lo, hi, i*size)), t.hostBoundary(lo, hi, (i+1)*size)
+	first, end := t.skip.FirstAbsent(t.hostBoundary(lo, hi, i*size)), t.hostBoundary(lo, hi, (i+1)*size)
 	return node{first, min(t.hostEnd(first), end), end}
 }
 
@@ -90,15 +90,15 @@ func (t tree) nodes(lo, hi int) (all []node) {
 func (t tree) roots(m mode) (all []node) {
 	end := t.region.NumRanks()
 	if m == modeCollect { // each host does
-		for first := t.skip.After(0); first < end; {
+		for first := t.skip.FirstAbsent(0); first < end; {
 			below := t.hostEnd(first)
 			all = append(all, node{first, below, below})
-			first = t.skip.After(below)
+			first = t.skip.FirstAbsent(below)
 		}
 		return all
 	}
 	if t.singleRoot {
-		first := t.skip.After(0)
+		first := t.skip.FirstAbsent(0)
 		return []node{{first, t.hostEnd(first), end}}
 	}
 	return t.nodes(0, end)
@@ -107,7 +107,8 @@ func (t tree) roots(m mode) (all []node) {
 // childProcesses are the first ranks of processes that answer to a node: the others of its host,
 // and the nodes under it.
 func (t tree) childProcesses(n node) (views []int) {
-	for view := t.skip.After(t.processEnd(n.first)); view < n.below; view = t.skip.After(t.processEnd(view)) {
+	next := func(view int) int { return t.skip.FirstAbsent(t.processEnd(view)) }
+	for view := next(n.first); view < n.below; view = next(view) {
 		views = append(views, view)
 	}
 	for _, under := range t.nodes(n.below, n.end) {

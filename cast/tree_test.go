@@ -16,8 +16,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// flight is a cast on its way home through processes that are nothing but the folds they keep: the
-// shipped tree and folding, in an order that a seed draws.
+// flight is the return of a cast's answers. Its processes have folds only: the production tree and
+// aggregation, in an order drawn by a seed.
 type flight struct {
 	tree  tree
 	mode  mode
@@ -33,7 +33,8 @@ type flight struct {
 	stopped map[subjects.ProcID][]func() // and what they do when they go on
 	slow    subjects.ProcID              // whose ranks answer when somebody is asked around
 	held    []func()                     // those answers
-	// meanwhile is what happens between asking around the silent and giving up; nil: slow ones answer.
+	// meanwhile runs between the reroute around silent processes and the end of the wait; nil: slow
+	// ones answer.
 	meanwhile func()
 	messages  int
 	received  map[subjects.ProcID]int // by process; the zero ID is home
@@ -44,7 +45,7 @@ type flight struct {
 	inTurn    bool                                           // what comes first happens first
 }
 
-// process is one that folds.
+// process is a folding one.
 type process struct {
 	aggregation
 	views []int
@@ -52,7 +53,7 @@ type process struct {
 	seen  map[subjects.ProcID]bool // whose death it has heard of
 }
 
-// concatenating folds texts, which shows the order.
+// concatenating folds texts, so the order shows.
 var concatenating = untypedReducer{
 	lift: func(a actor.Answer) (any, error) { return a.Value, nil },
 	open: func(a actor.Answer) (any, error) { return a.Value, nil },
@@ -82,12 +83,12 @@ func newFlight(t tree, m mode, seed uint64) *flight {
 	return f
 }
 
-// arrives is the cast at a process: all its ranks answer, some time.
+// arrives is the cast at a process: all its ranks answer at some time.
 func (f *flight) arrives(id subjects.ProcID, view int) {
 	p := f.procs[id]
 	p.start(newJob(f.tree, f.mode, view))
 	for dead := range p.seen {
-		f.loses(p, dead)
+		f.failProcess(p, dead)
 	}
 	for _, v := range p.views {
 		answers := func() {
@@ -107,7 +108,7 @@ func (f *flight) arrives(id subjects.ProcID, view int) {
 	f.check(id)
 }
 
-// check sends up what is complete.
+// check sends complete folds up.
 func (f *flight) check(id subjects.ProcID) {
 	p := f.procs[id]
 	if f.dead[id] || p.done || p.state == nil || p.state.pending > 0 {
@@ -154,12 +155,12 @@ func (f *flight) ids() []subjects.ProcID {
 	return slices.SortedFunc(maps.Keys(f.procs), subjects.ProcID.Compare)
 }
 
-// loses fails the ranks of a process that is gone.
-func (f *flight) loses(p *process, id subjects.ProcID) {
+// failProcess fails the ranks of a dead process.
+func (f *flight) failProcess(p *process, id subjects.ProcID) {
 	p.failProc(id, errGone)
 }
 
-// endProcess ends a process, and lets the others hear of it, one by one.
+// endProcess ends a process, and reports that to the others, one by one.
 func (f *flight) endProcess(id subjects.ProcID) {
 	f.dead[id] = true
 	views := f.procs[id].views
@@ -181,14 +182,14 @@ func (f *flight) endProcess(id subjects.ProcID) {
 				f.pass(other)
 			}
 			if !p.done {
-				f.loses(p, id)
+				f.failProcess(p, id)
 			}
 			f.check(other)
 		})
 	}
 }
 
-// at has something happen in a process, when that goes on if it is stopped.
+// at runs do in a process, or later if the process is stopped.
 func (f *flight) at(id subjects.ProcID, do func()) {
 	if later, stopped := f.stopped[id]; stopped {
 		f.stopped[id] = append(later, do)
@@ -197,9 +198,9 @@ func (f *flight) at(id subjects.ProcID, do func()) {
 	do()
 }
 
-// gives up are the ends of patience, from the lowest up: who is above asks around the silent, then
+// endWaits ends the waits, from the lowest process up: each first reroutes around silent ones, then
 // gives up.
-func (f *flight) givesUp() {
+func (f *flight) endWaits() {
 	ids := f.ids()
 	slices.SortStableFunc(ids, func(a, b subjects.ProcID) int {
 		return len(f.procs[b].job.ancestors) - len(f.procs[a].job.ancestors)
@@ -213,7 +214,7 @@ func (f *flight) givesUp() {
 			p.rerouted, p.state.rerouted = true, true
 			f.asksAround(silentNodes(f.tree, f.tree.nodes(p.job.hostEnd, p.job.hi), p.state.isPending))
 			f.run()
-			f.happens()
+			f.wakeSilent()
 		}
 		if !p.done {
 			p.state.expire(noAnswer)
@@ -224,11 +225,11 @@ func (f *flight) givesUp() {
 	f.home.rerouted = true
 	f.asksAround(silentNodes(f.tree, f.tree.roots(f.mode), f.home.isPending))
 	f.run()
-	f.happens()
+	f.wakeSilent()
 }
 
-// happens has the silent one wake up, when those below it have been asked past it.
-func (f *flight) happens() {
+// wakeSilent wakes the silent process after those below it have answered past it.
+func (f *flight) wakeSilent() {
 	if f.meanwhile == nil || f.slow == (subjects.ProcID{}) ||
 		!slices.Contains(f.procs[f.slow].bypassed, f.tree.aggregatorAt(f.procs[f.slow].job.ancestors[0])) {
 		return
@@ -275,7 +276,7 @@ func (f *flight) run() {
 	}
 }
 
-// result is what came home, folded.
+// result is the folded answer at the caller.
 func (f *flight) result() string {
 	var b strings.Builder
 	for _, p := range f.home.parts {
@@ -284,7 +285,7 @@ func (f *flight) result() string {
 	return b.String()
 }
 
-// anyTree draws a mesh, a region of it, and who is skipped.
+// anyTree draws a mesh, a region of it, and skipped ranks.
 func anyTree(t *rapid.T) tree {
 	perProcess := rapid.IntRange(1, 3).Draw(t, "ranks in a process")
 	perHost := perProcess * rapid.IntRange(1, 3).Draw(t, "processes on a host")
@@ -329,7 +330,7 @@ func TestTree_repliesFoldOnceInRankOrder_CAST5(t *testing.T) {
 		require.Equal(t, want.String(), f.result())
 		require.Zero(t, f.home.pending)
 		require.Equal(t, meant, f.home.coverage().Answered)
-		require.Equal(t, len(f.procs), f.messages, "each process says one word")
+		require.Equal(t, len(f.procs), f.messages, "one message of each process")
 		for id, n := range f.received {
 			switch most := tr.arity + tr.placement.PerHost/tr.placement.PerProcess - 1; {
 			case m == modeFold && !id.IsValid() && tr.singleRoot:
@@ -354,7 +355,7 @@ func TestTree_deathsNeverLoseOrDuplicateLiveRanks_CAST6(t *testing.T) {
 			}
 		}
 		f.run()
-		require.Zero(t, f.home.pending, "nobody waits in vain")
+		require.Zero(t, f.home.pending, "no rank is pending")
 		got := strings.Fields(f.result())
 		require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }),
 			"in rank order: %s", got)

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/config"
 )
 
-// page is what users read.
+// page is the documentation of the keys.
 const page = "../docs/configuration.md"
 
 func TestPage_listsEveryKey(t *testing.T) {

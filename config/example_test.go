@@ -7,7 +7,8 @@ import (
 	"github.com/castnet-io/castnet/config"
 )
 
-// A client chooses two limits and pushes them to a proc, whose machine has an opinion on one of them.
+// A client chooses two limits and pushes them to a proc. The machine of the proc overrides one of
+// them.
 func Example() {
 	var client config.Config
 	_ = config.ProcReadyTimeout.Set(&client, 2*time.Minute)

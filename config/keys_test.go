@@ -26,7 +26,7 @@ func TestKeys_haveUniqueNamesAndVariables(t *testing.T) {
 		require.Regexp(t, form, k.Name)
 		require.Regexp(t, `^CASTNET_[A-Z]+(_[A-Z]+)+$`, k.Env)
 		require.NotContains(t, names, k.Name)
-		require.NotContains(t, variables, k.Env, "%s: two names that differ in dots and dashes alone", k.Name)
+		require.NotContains(t, variables, k.Env, "%s: two names with only different dots and dashes", k.Name)
 		names[k.Name], variables[k.Env] = true, true
 		require.NotEmpty(t, k.Doc, k.Name)
 		require.NotContains(t, k.Doc, "\n", "%s: one line", k.Name)
@@ -35,7 +35,7 @@ func TestKeys_haveUniqueNamesAndVariables(t *testing.T) {
 	}
 }
 
-// A default that is out of bounds, or written otherwise than values are, could not be pushed.
+// A default out of bounds, or in an unusual form, could not be pushed.
 func TestKeys_everyDefaultParses(t *testing.T) {
 	for _, k := range config.Keys() {
 		var c config.Config
@@ -52,7 +52,7 @@ func TestKeys_everyDefaultParses(t *testing.T) {
 // Every default of Monarch is a valid value.
 func TestKeys_monarchsDefaultsParse(t *testing.T) {
 	for _, k := range config.Keys() {
-		// 10 GiB in one message is what we do not want
+		// a limit of 10 GiB for one message is too large for castnet
 		if k.MonarchDefault == "" || k == config.DeliveryMaxMessage.Info() {
 			continue
 		}
@@ -66,7 +66,7 @@ func TestKeys_monarchsDefaultsParse(t *testing.T) {
 	}
 }
 
-// A key that is declared and not in the list would have the index of another.
+// A declared key outside the list would have the index of another.
 func TestKeys_everyVariableIsListed(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestKeys_everyVariableIsListed(t *testing.T) {
 	require.Len(t, config.Keys(), declared)
 }
 
-// A key that nobody reads would promise what nobody keeps.
+// A key without a reader would promise an effect that it does not have.
 func TestKeys_areAllUsed(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func sources(t *testing.T, show func(path, text string)) {
 	}))
 }
 
-// Every variable of castnet is a key or is listed, so that no user is warned of it.
+// Every variable of castnet is a key or is listed, so no user gets a warning about it.
 func TestUnknownVariables_allowEveryVariableOfTheTree(t *testing.T) {
 	variable := regexp.MustCompile(`"CASTNET_[A-Z_]*[A-Z]\b`)
 	found := map[string]bool{}
@@ -184,8 +184,7 @@ func TestBools_acceptShellAndYAMLWords(t *testing.T) {
 	}
 }
 
-// No text makes a key panic, take a value it cannot write, or refuse one without saying what it
-// wants.
+// No text makes a key panic, or set a value without a text. A refusal names the expected form.
 func FuzzSet(f *testing.F) {
 	for _, text := range []string{"", "30s", "-1h", "0", "256", "64MiB", "9223372036854775807GiB",
 		"-9223372036854775808", "on", "warn", "1e9s", "\x00"} {
@@ -208,7 +207,7 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
-// No Snapshot of a stranger makes a process panic, and what it took it can push on.
+// No foreign Snapshot makes a process panic, and an accepted one can be pushed on.
 func FuzzPush(f *testing.F) {
 	f.Add("proc.ready-timeout", "1m", "of.tomorrow", "?")
 	f.Add("bus.connect-timeout", "1m", "", "")

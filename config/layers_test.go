@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/config"
 )
 
-// oracle is the dumbest configuration: for each layer what it says, asked one after the other.
+// oracle is the simplest configuration: the values of each layer, read one after the other.
 type oracle map[config.Layer]map[string]time.Duration
 
 func (o oracle) get(name string, otherwise time.Duration) (time.Duration, config.Layer) {
@@ -29,11 +29,11 @@ func (o oracle) set(l config.Layer, name string, v time.Duration) {
 	o[l][name] = v
 }
 
-// watched are a few keys that travel, and one that does not.
+// watched are a few shared keys, and a local one.
 var watched = []config.Key[time.Duration]{config.ProcReadyTimeout, config.DeliveryTimeout,
 	config.AttachTimeout, config.BusConnectTimeout}
 
-// Any history of sets, reads and pushes leaves what the oracle says.
+// Any history of sets, reads and pushes leaves the values of the oracle.
 func TestLayers_precedenceHoldsForRandomChanges_CFG1_CFG2_CFG5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c config.Config
@@ -111,7 +111,7 @@ func TestLayers_precedenceHoldsForRandomChanges_CFG1_CFG2_CFG5(t *testing.T) {
 	})
 }
 
-// agree compares everything there is to see.
+// agree compares all readings.
 func agree(t *rapid.T, c *config.Config, o oracle) {
 	pushed := 0
 	for _, e := range c.Entries() {

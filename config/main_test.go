@@ -14,8 +14,8 @@ type vars map[string]string
 
 func (v vars) get(name string) string { return v[name] }
 
-// none is an environment that says nothing.
+// none is an empty environment.
 func none(string) string { return "" }
 
-// joined is what several errors say, a line each.
+// joined is the text of several errors, a line each.
 func joined(lines ...string) string { return strings.Join(lines, "\n") }

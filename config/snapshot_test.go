@@ -30,7 +30,7 @@ func TestPush_ignoresAndCountsUnknownKeys_CFG5(t *testing.T) {
 		"of.tomorrow": "?", "bus.connect-timeout": "soon", "proc.ready-timeout": "1m",
 	}})
 	require.NoError(t, err)
-	require.Equal(t, 2, ignored, "one of a later build, and one that is local here")
+	require.Equal(t, 2, ignored, "one of a later build, and a local one")
 	require.Equal(t, map[string]string{"proc.ready-timeout": "1m"}, c.Snapshot().Values)
 	require.Equal(t, 2*time.Second, config.BusConnectTimeout.Get(&c))
 }

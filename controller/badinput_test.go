@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Each is asked of a controller whose mesh runs: the answer is exact, and the mesh goes on.
+// Each is a request to a controller with a running mesh: the answer is exact, and the mesh goes on.
 func TestController_badInputGetsExactErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -30,24 +30,24 @@ func TestController_badInputGetsExactErrors(t *testing.T) {
 		want error  // nil: see text
 		text string // "": it is answered
 	}{
-		"a list of what does not exist": {ask: func(ctx context.Context) error {
+		"a list of a missing resource": {ask: func(ctx context.Context) error {
 			_, err := agent.ListEvents.Call(ctx, actor.RefOf[agent.Agent](r.p.ID().Actor("controller-000000000000x")).
 				Via(r.p), agent.ListEventsRequest{})
 			return err
 		}, want: actor.ErrNoActor},
-		"a list after events that never were": {ask: func(ctx context.Context) error {
+		"a list after future events": {ask: func(ctx context.Context) error {
 			_, err := agent.ListEvents.Call(ctx, ref, agent.ListEventsRequest{After: 1})
 			return err
 		}, text: "cannot list events after 1: want 0 to 0"},
-		"a wait for what no rank ever is": {ask: func(ctx context.Context) error {
+		"a wait for an impossible phase": {ask: func(ctx context.Context) error {
 			_, err := agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Timeout})
 			return err
 		}, text: "want a phase that a rank can be in"},
-		"a stop of what is no part of it": {ask: func(ctx context.Context) error {
+		"a stop of a region outside": {ask: func(ctx context.Context) error {
 			_, err := agent.Stop.Call(ctx, ref, agent.StopRequest{ID: idOf(t, ref), Region: &beyond})
 			return err
 		}, text: "where host=3/2,gpu=2/1 is to be a part of it"},
-		"a host that has nothing of it": {ask: func(ctx context.Context) error {
+		"a host outside the mesh": {ask: func(ctx context.Context) error {
 			_, err := agent.Evacuate.Call(ctx, ref, agent.EvacuateRequest{Host: gone})
 			return err
 		}},
@@ -55,15 +55,15 @@ func TestController_badInputGetsExactErrors(t *testing.T) {
 			_, err := agent.Evacuate.Call(ctx, ref, agent.EvacuateRequest{Host: gone, MaxConcurrent: 257})
 			return err
 		}, text: "257 ranks at once: want 1 to 256, or 0 for 1"},
-		"a restart of what is no part of it": {ask: func(ctx context.Context) error {
+		"a restart of a region outside": {ask: func(ctx context.Context) error {
 			_, err := agent.Restart.Call(ctx, ref, agent.RestartRequest{ID: idOf(t, ref), Region: &beyond})
 			return err
 		}, text: "where host=3/2,gpu=2/1 is to be a part of it"},
-		"a restart of what does not run": {ask: func(ctx context.Context) error {
+		"a restart of ended ranks": {ask: func(ctx context.Context) error {
 			_, err := agent.Restart.Call(ctx, never, agent.RestartRequest{ID: idOf(t, never)})
 			return err
 		}, text: "does not run"},
-		"a wait for the actors of what has none": {ask: func(ctx context.Context) error {
+		"a wait for actors of a proc mesh": {ask: func(ctx context.Context) error {
 			_, err := agent.AwaitActor.Call(ctx, ref, agent.AwaitActorRequest{Mesh: r.spec.Procs.ID, Rank: 99, Gen: 9})
 			return err
 		}},

@@ -81,7 +81,7 @@ func Def() actor.Def {
 		agent.Restart.Handle(onlyFor("procs", (*controller).Restart)),
 		agent.AwaitActor.Handle(onlyFor("actors", (*controller).Arrive)),
 		allocateHosts.Handle(onlyFor("hosts", (*hostsController).holdAllocation)),
-		agent.ListEvents.Handle(listEvents).Urgent())...).Enduring()
+		agent.ListEvents.Handle(listEvents).Urgent())...).ResumeOnError()
 }
 
 func listEvents(a agent.Agent, _ *actor.Context, q agent.ListEventsRequest) (agent.EventList, error) {

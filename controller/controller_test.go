@@ -22,7 +22,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// fakeHost is the agent of a host whose procs are imagined.
+// fakeHost is the agent of a host with imaginary procs.
 type fakeHost struct {
 	agent.Agent
 	table  *agent.Table
@@ -36,7 +36,7 @@ type fakeHost struct {
 	told testkit.Notes[string]
 }
 
-// await waits until the host was told something so many times.
+// await waits until the host has had a number of requests of a kind.
 func (h *fakeHost) await(t *testing.T, what string, n int) {
 	t.Helper()
 	h.told.Await(t, n, func(w string) bool { return w == what })
@@ -101,7 +101,7 @@ func (h *fakeHost) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, err
 	return h.table.States(q.ID), nil
 }
 
-// Keepalive of a host with lost ranks tells what no event told.
+// Keepalive of a host with lost ranks reports ends without an event.
 func (h *fakeHost) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
 	h.told.Add("keepalive " + l.TTL.String())
 	if err := h.table.AcceptClaim("fake", l.ID, l.Claim); err != nil {
@@ -116,7 +116,7 @@ func (h *fakeHost) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, er
 	return h.table.Overlay(l.ID), nil
 }
 
-// rig is a server, two fake hosts with two ranks each, and the proc that controllers live in.
+// rig is a server, two fake hosts with two ranks each, and the proc of the controllers.
 type rig struct {
 	srv   *embed.Server
 	p     *actor.Proc
@@ -154,13 +154,13 @@ func newRig(t *testing.T, change ...func(*fakeHost)) *rig {
 
 func (r *rig) bus(t *testing.T) *bus.Bus { return bustest.Open(t, r.srv) }
 
-// proc starts one that is no rank of a mesh. Its close may be called before the test ends.
+// proc starts a proc outside the mesh. Its close may be called before the test ends.
 func (r *rig) proc(t *testing.T, id subjects.ProcID, def actor.Def) (*actor.Proc, func()) {
 	t.Helper()
 	return testproc.Start(t, r.srv, testproc.Options{Options: actor.Options{ID: id}}, def)
 }
 
-// join starts ranks of the mesh, which are real and in this process.
+// join starts real ranks of the mesh in this process.
 func (r *rig) join(t *testing.T, ranks int, defs ...actor.Def) (all []*actor.Proc) {
 	t.Helper()
 	for rank := range ranks {
@@ -187,7 +187,7 @@ func create(t *testing.T, ref actor.Ref[agent.Agent]) {
 	require.NoError(t, err)
 }
 
-// idOf is the ID of the mesh that a controller has.
+// idOf is the ID of a controller's mesh.
 func idOf(t *testing.T, ref actor.Ref[agent.Agent]) string {
 	t.Helper()
 	report, err := Health.Call(t.Context(), ref, actor.None{})
@@ -206,11 +206,11 @@ func one(n int, p agent.Phase, why string) agent.Overlay {
 	return agent.Overlay{{First: 0, Count: n, Status: agent.Status{Phase: p, Reason: why}}}
 }
 
-// stops is how often a host was asked to stop, by either lane.
-func (h *fakeHost) stops() int { return h.count("stop") + h.count("urgent stop") }
+// stopCount counts the stop requests at a host, by either connection.
+func (h *fakeHost) stopCount() int { return h.count("stop") + h.count("urgent stop") }
 
-// stoppedOnce requires that hosts were asked to stop once each: in its order among the data, and by
-// the control lane once at most (AGT-11). A question behind those tells that all have come.
+// stoppedOnce requires one stop at each host: in its order among the data, and by the control
+// connection once at most (AGT-11). The reply to a later request shows that all have come.
 func (r *rig) stoppedOnce(t *testing.T, hosts ...*fakeHost) {
 	t.Helper()
 	if err := r.p.Flush(t.Context()); err != nil {
@@ -247,7 +247,7 @@ func TestListEvents_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	early := subscribes(t, r.p, ref)
+	early := subscribe(t, r.p, ref)
 	code := 3
 	died := actor.Event{
 		Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: 1,
@@ -270,10 +270,10 @@ func TestListEvents_reportsEachEndOnceIncludingEarlierOnes_CTL3(t *testing.T) {
 		return down
 	}, 20*time.Second,
 		time.Millisecond,
-		"the process knows it, behind what the proc had said")
+		"the process knows the death, after the proc's messages")
 
-	late := subscribes(t, r.p, ref)
-	require.Equal(t, died, testkit.Next(t, late), "with everything that was said of it")
+	late := subscribe(t, r.p, ref)
+	require.Equal(t, died, testkit.Next(t, late), "with all details of the event")
 	_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 	require.NoError(t, err)
 	for _, said := range []<-chan actor.Event{early, late} {
@@ -312,7 +312,7 @@ func TestLease_renewalReportsMissedEnds_CTL4(t *testing.T) {
 		r.hosts[1].lost = []int{3}
 		ref := r.own(t, r.spec)
 		create(t, ref)
-		e := testkit.Next(t, subscribes(t, r.p, ref))
+		e := testkit.Next(t, subscribe(t, r.p, ref))
 		require.Equal(t, 3, e.Rank)
 		require.Contains(t, e.Reason, "nobody heard")
 	})
@@ -347,7 +347,7 @@ func TestCreate_failureNamesTheHost_CTL8(t *testing.T) {
 	stopped, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
 	require.NoError(t, err)
 	require.Equal(t, o, stopped, "there is nothing to stop")
-	require.Zero(t, r.hosts[0].stops())
+	require.Zero(t, r.hosts[0].stopCount())
 }
 
 func TestCreate_silentHostDelaysNothingForever_CTL8(t *testing.T) {

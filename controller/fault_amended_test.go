@@ -19,7 +19,7 @@ func TestFaultAC5_endingControllerTellsSubscribersWhy(t *testing.T) {
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	port := subscribes(t, r.teller(t), ref)
+	port := subscribe(t, r.teller(t), ref)
 	r.close()
 	for range 4 {
 		e := testkit.Next(t, port)
@@ -35,13 +35,13 @@ func TestFaultAC6_goneWatcherIsHarmless(t *testing.T) {
 	create(t, ref)
 	wait(t, ref, agent.Running)
 	elsewhere, leave := r.proc(t, testproc.HostID(t, "teller").Proc(), Def())
-	subscribes(t, elsewhere, ref)
+	subscribe(t, elsewhere, ref)
 	leave()
 	r.teller(t).Emit(r.killed(1))
-	require.Equal(t, 1, testkit.Next(t, subscribes(t, r.p, ref)).Rank)
+	require.Equal(t, 1, testkit.Next(t, subscribe(t, r.p, ref)).Rank)
 	require.Equal(t, agent.Running, wait(t, ref, agent.Running)[0].Status.Phase)
 	for _, h := range r.hosts {
-		require.Zero(t, h.stops())
+		require.Zero(t, h.stopCount())
 	}
 }
 
@@ -71,23 +71,23 @@ func TestFaultAC8_failingQueryDoesNotFailARank(t *testing.T) {
 		ref := r.own(t, r.spec)
 		create(t, ref)
 		wait(t, ref, agent.Running)
-		port := subscribes(t, r.p, ref)
+		port := subscribe(t, r.p, ref)
 		for _, h := range r.hosts {
 			h.await(t, "keepalive 1s", 3)
 		}
 		require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
 		r.teller(t).Emit(r.killed(2))
-		require.Equal(t, 2, testkit.Next(t, port).Rank, "nothing was told before that")
+		require.Equal(t, 2, testkit.Next(t, port).Rank, "no earlier event")
 	})
 }
 
 func TestFaultAC10_actorIsNamedByMeshAndPoint(t *testing.T) {
-	s := plays(t, `
+	s := requireTrace(t, `
 actors 2 2 gpu=1:2
 	0+2 initializing
 `)
 	s.st.spec.Name = "trainers"
-	s.hear("overlay", []string{"0+2", "running"})
+	s.applyLine("overlay", []string{"0+2", "running"})
 	x := s.st.step(s.event("actor", []string{"3", "failed", "counters panicked"}), s.now)
 	require.Equal(t, "trainers", x.events[0].Name)
 	require.Equal(t, "host=1/2,gpu=1/2", x.events[0].Point)
@@ -124,7 +124,7 @@ func TestController_publishesRankEventsThatNoHostDid(t *testing.T) {
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	port, said, teller := subscribes(t, r.p, ref), r.meshSteps(t), r.teller(t)
+	port, said, teller := subscribe(t, r.p, ref), r.meshSteps(t), r.teller(t)
 	died, ended := r.killed(0), r.killed(1)
 	died.Step = "proc.exit.signal"
 	ended.Step, ended.Status, ended.Signal = "proc.exit.code", "stopped", 0
@@ -197,7 +197,7 @@ func TestDeadProcs_deathAppliesAfterEarlierReplies_DEL5(t *testing.T) {
 		time.Millisecond)
 }
 
-// waitRank waits until a rank has ended, and says how.
+// waitRank waits until a rank has ended, and returns its end.
 func (r *rig) waitRank(t *testing.T, ref actor.Ref[agent.Agent], rank int) agent.Phase {
 	t.Helper()
 	one, err := r.spec.Region.Extent().Region().Single(rank)

@@ -15,11 +15,11 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// Faults of other systems' controllers that show in what is decided; docs/recovery.md lists all of
+// Faults of other systems' controllers with an effect on decisions; docs/recovery.md lists all of
 // them.
 
-// plays does a script as those of testdata are, and requires its trace.
-func plays(t *testing.T, script string) *scenario {
+// requireTrace plays a script in the form of testdata, and requires its trace.
+func requireTrace(t *testing.T, script string) *scenario {
 	t.Helper()
 	script = strings.TrimPrefix(script, "\n")
 	var got strings.Builder
@@ -27,7 +27,7 @@ func plays(t *testing.T, script string) *scenario {
 	for line := range strings.Lines(script) {
 		if f := strings.Fields(line); !strings.HasPrefix(line, "\t") && len(f) > 0 {
 			got.WriteString(line)
-			got.WriteString(s.hear(f[0], f[1:]))
+			got.WriteString(s.applyLine(f[0], f[1:]))
 		}
 	}
 	require.Equal(t, script, got.String())
@@ -35,7 +35,7 @@ func plays(t *testing.T, script string) *scenario {
 }
 
 func TestFaultC2_rankFailureIsReportedOnce(t *testing.T) {
-	plays(t, `
+	requireTrace(t, `
 procs 1 2
 	0+2 initializing
 overlay 0+2 running
@@ -58,20 +58,20 @@ overlay 1+1 failed something else
 
 func TestFaultC6_meshWithACrashedRankHasFailed(t *testing.T) {
 	for _, crashed := range []string{"0", "1"} { // the first end counts as much as the last
-		s := plays(t, `
+		s := requireTrace(t, `
 procs 1 2
 	0+2 initializing
 `)
-		s.hear("overlay", []string{"0+2", "running"})
-		s.hear("proc", []string{crashed, "failed", "killed by signal 9"})
+		s.applyLine("overlay", []string{"0+2", "running"})
+		s.applyLine("proc", []string{crashed, "failed", "killed by signal 9"})
 		require.Equal(t, agent.Running, s.st.phase(), "as its least advanced rank")
-		s.hear("proc", []string{map[string]string{"0": "1", "1": "0"}[crashed], "stopped"})
+		s.applyLine("proc", []string{map[string]string{"0": "1", "1": "0"}[crashed], "stopped"})
 		require.Equal(t, agent.Failed, s.st.phase())
 	}
 }
 
 func TestFaultC8_eventCarriesTheRankOfTheView(t *testing.T) {
-	s := plays(t, `
+	s := requireTrace(t, `
 actors 2 3 gpu=1:3
 	0+4 initializing
 overlay 0+4 running
@@ -80,13 +80,13 @@ overlay 0+4 running
 	x := s.st.step(s.event("proc", []string{"4", "failed", "killed by signal 9"}), s.now)
 	require.Len(t, x.events, 1)
 	require.Equal(t, 2, x.events[0].View)
-	require.Equal(t, 4, x.events[0].Rank, "and says where in the mesh that is")
+	require.Equal(t, 4, x.events[0].Rank, "and has its place in the mesh")
 	require.Equal(t, "host=1/2,gpu=1/3", x.events[0].Point)
 	require.Equal(t, agent.Failed, s.st.table.Status(s.st.spec.id(), 2).Phase)
 }
 
 func TestFaultC9_nonTerminalStatusYieldsNoEnd(t *testing.T) {
-	s := plays(t, `
+	s := requireTrace(t, `
 procs 1 2
 	0+2 initializing
 overlay 0+2 running
@@ -98,7 +98,7 @@ overlay 0+2 running
 		require.Equal(t, agent.Running, s.st.table.Status(s.st.spec.id(), 1).Phase, status)
 	}
 	for _, phase := range []string{"initializing", "running", "stopping", "unknown", "timeout", "not-exist"} {
-		require.NotContains(t, s.hear("overlay", []string{"1+1", phase}), "ends")
+		require.NotContains(t, s.applyLine("overlay", []string{"1+1", phase}), "ends")
 	}
 }
 
@@ -110,7 +110,7 @@ func TestFaultC10_noInputPanics(t *testing.T) {
 			"procs 2 2", "procs 2 2 transient", "procs 2 2 transient d", "procs 2 2 temporary", "actors 2 3 gpu=1:3",
 			"actors 2 3 * transient",
 		}).Draw(r, "mesh")
-		s.hear(strings.Fields(how)[0], strings.Fields(how)[1:])
+		s.applyLine(strings.Fields(how)[0], strings.Fields(how)[1:])
 		for range rapid.IntRange(1, 20).Draw(r, "n") {
 			heard := anything(r, s.st)
 			require.NotPanics(t, func() { s.st.step(heard, s.now) }, "%+v", heard)
@@ -122,7 +122,7 @@ func TestFaultC10_noInputPanics(t *testing.T) {
 	})
 }
 
-// anything is something for a controller to hear that may make no sense.
+// anything is some event for a controller, perhaps without sense.
 func anything(r *rapid.T, st *state) any {
 	number := rapid.OneOf(rapid.IntRange(-2, 7), rapid.SampledFrom([]int{math.MinInt, math.MaxInt}))
 	count := rapid.IntRange(-2, 7)
@@ -156,7 +156,7 @@ func anything(r *rapid.T, st *state) any {
 }
 
 func TestFaultC13_olderGenerationOverwritesNothing(t *testing.T) {
-	plays(t, `
+	requireTrace(t, `
 procs 1 1 transient
 	0+1 initializing
 overlay 0+1 running
@@ -181,7 +181,7 @@ proc 0.0 stopped done
 }
 
 func TestFaultC16_ranksRestartOrMoveToASpare(t *testing.T) { // CTL-6, CTL-8
-	plays(t, `
+	requireTrace(t, `
 procs 2 1 transient d
 	0+2 initializing
 overlay 0+2 running
@@ -211,7 +211,7 @@ proc 1.1 failed exited with code 3
 }
 
 func TestFaultAC1_onePassReportsEveryEndedProc(t *testing.T) {
-	s := plays(t, `
+	s := requireTrace(t, `
 procs 2 2
 	0+4 initializing
 overlay 0+4 running
@@ -232,7 +232,7 @@ overlay 0+4 running
 }
 
 func TestFaultAC2_silentHostIsUnknownThenItsRanksFail(t *testing.T) {
-	plays(t, `
+	requireTrace(t, `
 procs 2 1
 	0+2 initializing
 overlay 0+2 running
@@ -254,7 +254,7 @@ host b dead silent for 5s
 }
 
 func TestFaultAC3_orderlyStopFailsNothing(t *testing.T) {
-	plays(t, `
+	requireTrace(t, `
 procs 1 2
 	0+2 initializing
 overlay 0+2 running
@@ -271,7 +271,7 @@ proc 1 stopped exited with code 0
 }
 
 func TestFaultAC4_stopKeepsAnEarlierCrash(t *testing.T) {
-	s := plays(t, `
+	s := requireTrace(t, `
 procs 1 2
 	0+2 initializing
 overlay 0+2 running
@@ -294,7 +294,7 @@ overlay 0+2 stopped enough
 }
 
 func TestFaultAC9_timeoutAndUnknownAreNoRankStatus(t *testing.T) {
-	plays(t, `
+	requireTrace(t, `
 procs 1 1
 	0+1 initializing
 overlay 0+1 timeout no answer
@@ -321,8 +321,7 @@ func TestFaultAC11_meshWithoutRanksOrHostsIsRefused(t *testing.T) {
 	require.ErrorContains(t, Spec{Procs: none, Region: extent.Region()}.check(), "has no hosts")
 }
 
-// The table of what the end of a process means for the actor in it
-// (test_proc_status_to_actor_status_…).
+// The table of a process's end and its actor's status (test_proc_status_to_actor_status_…).
 func TestProcStatus_determinesTheActorStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		heard []string // what is told of the proc
@@ -339,13 +338,13 @@ func TestProcStatus_determinesTheActorStatus(t *testing.T) {
 			"failed: killed by signal 9"},
 		"failed": {[]string{"proc", "0", "failed", "oom"}, "failed: oom"},
 	} {
-		s := plays(t, `
+		s := requireTrace(t, `
 actors 1 1 *
 	0+1 initializing
 overlay 0+1 running
 	0+1 running
 `)
-		s.hear(c.heard[0], c.heard[1:])
+		s.applyLine(c.heard[0], c.heard[1:])
 		require.Equal(t, c.want, s.st.table.Status(s.st.spec.id(), 0).String(), name)
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// Faults of other systems' controllers that show between a controller, agents and subscribers;
+// Faults of other systems' controllers with an effect between a controller, agents and subscribers;
 // docs/recovery.md lists all of them.
 
-// killed is the event of a host whose proc of that rank was killed.
+// killed is a host's event for a killed proc of that rank.
 func (r *rig) killed(rank int) actor.Event {
 	return actor.Event{
 		Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: rank, Signal: 9,
@@ -30,16 +30,16 @@ func (r *rig) killed(rank int) actor.Event {
 	}
 }
 
-// teller is a proc in the place of a host that tells of its procs' ends.
+// teller is a proc that publishes a host's events.
 func (r *rig) teller(t *testing.T) *actor.Proc {
 	t.Helper()
 	p, _ := r.proc(t, testproc.HostID(t, "teller").Proc(), Def())
 	return p
 }
 
-// subscribes returns the changes of a controller's ranks, as a watcher in a proc learns of them: it
-// subscribes, lists, and drops what it knows.
-func subscribes(t *testing.T, p *actor.Proc, ref actor.Ref[agent.Agent]) <-chan actor.Event {
+// subscribe returns the changes of a controller's ranks, as a watcher in a proc gets them: it
+// subscribes, lists, and drops known events.
+func subscribe(t *testing.T, p *actor.Proc, ref actor.Ref[agent.Agent]) <-chan actor.Event {
 	t.Helper()
 	said := make(chan actor.Event, 2048)
 	var mu sync.Mutex
@@ -74,7 +74,7 @@ func subscribes(t *testing.T, p *actor.Proc, ref actor.Ref[agent.Agent]) <-chan 
 	return said
 }
 
-// list returns what a controller lists after a version.
+// list returns a controller's list after a version.
 func list(t *testing.T, ref actor.Ref[agent.Agent], after uint64) (events []actor.Event) {
 	t.Helper()
 	for {
@@ -95,7 +95,7 @@ func health(t *testing.T, ref actor.Ref[agent.Agent]) Report {
 	return r
 }
 
-// meshSteps is what the controllers of the rig tell on ev. of their meshes.
+// meshSteps receives the events of the rig's controllers about their meshes.
 func (r *rig) meshSteps(t *testing.T) <-chan actor.Event {
 	t.Helper()
 	said := make(chan actor.Event, 1024)
@@ -107,7 +107,7 @@ func (r *rig) meshSteps(t *testing.T) <-chan actor.Event {
 	return said
 }
 
-// notNow is a host that renews no lease.
+// notNow is the answer of a host that renews no lease.
 func notNow() (agent.Overlay, error) { return nil, errors.New("not now") }
 
 var (
@@ -120,7 +120,7 @@ func frailDef() actor.Def {
 		shatter.Handle(func(*struct{}, *actor.Context, actor.None) (actor.None, error) { panic("for testing") }))
 }
 
-// frails are actors of that type.
+// frails are actors of type frail.
 func frails(name string) *agent.ActorSpec {
 	return &agent.ActorSpec{Name: name, Type: frail.Name(), Params: []byte{0xa0}}
 }
@@ -132,7 +132,7 @@ func TestFaultC1_controllerAnswersDespiteFailures_CTL3(t *testing.T) {
 		ref := r.own(t, r.spec)
 		create(t, ref)
 		wait(t, ref, agent.Running)
-		said := subscribes(t, r.p, ref)
+		said := subscribe(t, r.p, ref)
 		r.teller(t).Emit(r.killed(1))
 		require.Equal(t, 1, testkit.Next(t, said).Rank)
 		r.hosts[0].await(t, "keepalive 1s", 1) // which fails
@@ -155,7 +155,7 @@ func TestFaultC3_leasesOfLiveRanksAreRenewedDespiteFailures(t *testing.T) {
 		ref := r.own(t, spec)
 		create(t, ref)
 		wait(t, ref, agent.Running)
-		port := subscribes(t, r.p, ref)
+		port := subscribe(t, r.p, ref)
 		teller := r.teller(t)
 		teller.Emit(r.killed(0)) // a proc has ended
 		testkit.Next(t, port)
@@ -190,7 +190,7 @@ func TestFaultC4_stopReachesRemainingRanksAfterAFailure(t *testing.T) {
 			ref := r.own(t, r.spec)
 			create(t, ref)
 			wait(t, ref, agent.Running)
-			port := subscribes(t, r.p, ref)
+			port := subscribe(t, r.p, ref)
 			r.teller(t).Emit(r.killed(1))
 			testkit.Next(t, port)
 			stop(t, r, ref)
@@ -210,7 +210,7 @@ func TestFaultC5_unreachableAgentFailsNoRank(t *testing.T) {
 		ref := r.own(t, r.spec)
 		create(t, ref)
 		wait(t, ref, agent.Running)
-		port := subscribes(t, r.p, ref)
+		port := subscribe(t, r.p, ref)
 		for range 4 { // again and again
 			e := <-said
 			for e.Step != "lease.renew.failed" {
@@ -221,7 +221,7 @@ func TestFaultC5_unreachableAgentFailsNoRank(t *testing.T) {
 		}
 		require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
 		r.teller(t).Emit(r.killed(3))
-		require.Equal(t, 3, testkit.Next(t, port).Rank, "nothing was told before that")
+		require.Equal(t, 3, testkit.Next(t, port).Rank, "no earlier event")
 	})
 }
 
@@ -241,7 +241,7 @@ func TestFaultC7_failedStopOnOneHostKeepsOtherStatuses(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, agent.Run{First: 1, Count: 3, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}},
 			o[len(o)-1])
-		require.False(t, o[0].Status.Phase.Terminal(), "nobody knows of rank 0: %v", o)
+		require.False(t, o[0].Status.Phase.Terminal(), "rank 0 has no known end: %v", o)
 	})
 }
 
@@ -261,7 +261,7 @@ func TestFaultC11_burstOfFailuresArrivesOneByOne(t *testing.T) {
 		create(t, ref)
 		wait(t, ref, agent.Running)
 		watcher := r.teller(t)
-		port := subscribes(t, watcher, ref)
+		port := subscribe(t, watcher, ref)
 		for rank := range 2 * perHost {
 			watcher.Emit(r.killed(rank))
 		}
@@ -278,14 +278,14 @@ func TestFaultC12_repeatedListHasNoDuplicates(t *testing.T) {
 	create(t, ref)
 	wait(t, ref, agent.Running)
 	teller := r.teller(t)
-	said := subscribes(t, r.p, ref)
+	said := subscribe(t, r.p, ref)
 	teller.Emit(r.killed(0))
 	require.Equal(t, 0, testkit.Next(t, said).Rank)
 	teller.Emit(r.killed(0)) // the host repeats itself
 	for range 2 {
 		all := list(t, ref, 0)
 		require.Len(t, all, 1)
-		require.Empty(t, list(t, ref, all[0].Seq), "a watcher that knows it gets nothing")
+		require.Empty(t, list(t, ref, all[0].Seq), "an up-to-date watcher gets nothing")
 	}
 	teller.Emit(r.killed(1))
 	require.Equal(t, 1, testkit.Next(t, said).Rank)
@@ -319,7 +319,7 @@ func TestFaultC18_failureReportBeginsWithActorPlaceAndCause(t *testing.T) {
 	ref := r.own(t, spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	port := subscribes(t, r.p, ref)
+	port := subscribe(t, r.p, ref)
 	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[3].ID().Actor("frails")).
 		Via(r.p), actor.None{})
 	require.Error(t, err)

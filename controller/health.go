@@ -59,8 +59,8 @@ type HostHealth struct {
 	Reason string    `cbor:"3,keyasint" json:"reason"`
 	Since  time.Time `cbor:"4,keyasint" json:"since"`
 
-	Silence time.Duration `cbor:"5,keyasint,omitempty" json:"silence,omitempty"` // since its last message
-	Left    bool          `cbor:"6,keyasint,omitempty" json:"left,omitempty"`    // after a clean shutdown
+	Silence  time.Duration `cbor:"5,keyasint,omitempty" json:"silence,omitempty"`  // since its last message
+	Graceful bool          `cbor:"6,keyasint,omitempty" json:"graceful,omitempty"` // after a clean shutdown
 }
 
 // report returns the controller's Report.

@@ -22,21 +22,21 @@ func TestHostStep_scenarios_CTL17(t *testing.T) {
 	play(t, "testdata/hosts/*.txt", func(t *testing.T) script { return &hostScenario{t: t, now: began()} })
 }
 
-// hostScenario is the controller of a mesh of hosts that hears what a script says.
+// hostScenario is the controller of a mesh of hosts, driven by a script.
 type hostScenario struct {
 	t   *testing.T
 	st  *hostState
 	now time.Time
 }
 
-// hostsOf is what a controller of so many hosts is made with: a, b, c …
+// hostsOf is the Spec of a controller of some hosts: a, b, c …
 func hostsOf(t *testing.T, n int) Spec {
 	t.Helper()
 	extent := shape.Of("host", n)
 	return Spec{Procs: meshOf(t, extent, 1), Region: extent.Region(), Name: "mine", Hosts: true}
 }
 
-func (s *hostScenario) hear(verb string, args []string) string {
+func (s *hostScenario) applyLine(verb string, args []string) string {
 	var x hostEffects
 	why := strings.Join(args, " ")
 	switch verb {

@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// gotten is hosts that somebody has got, of whom nobody is there.
+// gotten is an allocation of missing hosts.
 type gotten struct {
 	ids  []subjects.HostID
 	back chan struct{} // one for each time that they are given back
@@ -51,7 +51,7 @@ func (g *gotten) Close(ctx context.Context) error {
 	return nil
 }
 
-// hosting is a controller that has hosts.
+// hosting is a controller with hosts.
 func (r *rig) hosting(t *testing.T, n int) (actor.Ref[agent.Agent], *gotten) {
 	t.Helper()
 	spec := hostsOf(t, n)
@@ -61,8 +61,8 @@ func (r *rig) hosting(t *testing.T, n int) (actor.Ref[agent.Agent], *gotten) {
 	return ref, got
 }
 
-// is has a controller hear how a host is.
-func is(t *testing.T, ref actor.Ref[agent.Agent], host subjects.HostID, s presence.State) {
+// reportHost gives a controller a change of a host.
+func reportHost(t *testing.T, ref actor.Ref[agent.Agent], host subjects.HostID, s presence.State) {
 	t.Helper()
 	c := presence.Change{Host: host, State: s, Mode: agent.ModeOpen, Reason: "for a test", At: time.Now()}
 	_, err := notify.Call(t.Context(), ref, notification{hostChange(c)})
@@ -165,8 +165,8 @@ func TestHostMesh_newSubscriberHearsFailuresAndHeartbeats_CTL17(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
-	is(t, ref, got.ids[1], presence.Dead)
-	is(t, ref, got.ids[1], presence.Dead)
+	reportHost(t, ref, got.ids[1], presence.Dead)
+	reportHost(t, ref, got.ids[1], presence.Dead)
 	other, closeOther := testproc.Start(t, r.srv, testproc.Options{}, Def())
 	there := ref.Via(other)
 	e := list(t, there, 0)[0]
@@ -177,7 +177,7 @@ func TestHostMesh_newSubscriberHearsFailuresAndHeartbeats_CTL17(t *testing.T) {
 	require.Equal(t, got.ids, report.Procs.Hosts)
 	require.Len(t, report.Failed, 1)
 	require.Equal(t, got.ids[1].String(), report.Hosts[0].Host)
-	is(t, ref, got.ids[1], presence.Alive)
+	reportHost(t, ref, got.ids[1], presence.Alive)
 	e = list(t, there, e.Seq)[0]
 	require.Equal(t, "host.alive", e.Step)
 	require.Equal(t, 1, e.Gen, "another incarnation")

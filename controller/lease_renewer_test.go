@@ -53,7 +53,7 @@ func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL2(t *testing.T) {
 	}
 	ask(func() error {
 		if _, err := k.renewLease(t.Context(), away, agent.Lease{ID: "mine", TTL: time.Minute}); err == nil {
-			return fmt.Errorf("who answered for host %s?", away)
+			return fmt.Errorf("an answer for host %s, which is away", away)
 		}
 		return nil
 	})
@@ -91,7 +91,7 @@ func TestLeaseRenewer_closedRenewerRefusesCallers_CTL2(t *testing.T) {
 		host := testproc.HostID(t, "h")
 		at := k.nextRenewal(time.Minute)
 		time.Sleep(time.Minute - 1)
-		require.Equal(t, at, k.nextRenewal(time.Minute), "whoever renews so often does it at the same moment")
+		require.Equal(t, at, k.nextRenewal(time.Minute), "equal intervals renew at the same moment")
 		time.Sleep(time.Nanosecond)
 		require.Equal(t, at.Add(time.Minute), k.nextRenewal(time.Minute))
 		waits := make(chan error)
@@ -117,7 +117,7 @@ func TestPoll_agentsArePolledWithoutALease_CTL4(t *testing.T) {
 		r.hosts[1].lost = []int{3}
 		ref := r.own(t, r.spec)
 		create(t, ref)
-		e := testkit.Next(t, subscribes(t, r.p, ref))
+		e := testkit.Next(t, subscribe(t, r.p, ref))
 		require.Equal(t, 3, e.Rank)
 		require.Contains(t, e.Reason, "nobody heard")
 		r.hosts[0].await(t, "keepalive 0s", 2)

@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// keeping plays a mesh of two hosts that is kept, up to the death of the second.
+// keeping plays a kept mesh of two hosts, up to the death of the second.
 func keeping(t *testing.T, policy ...string) (*scenario, effects) {
 	t.Helper()
 	s := &scenario{t: t}
@@ -24,7 +24,7 @@ func keeping(t *testing.T, policy ...string) (*scenario, effects) {
 	return s, s.hostIs(presence.Dead)
 }
 
-// hostIs has a scenario hear how its second host is.
+// hostIs gives a scenario a change of its second host.
 func (s *scenario) hostIs(state presence.State) effects {
 	return s.st.step(hostChange{Host: s.hostOf("b"), State: state, Reason: "silent for 5s", At: s.now}, s.now)
 }
@@ -41,7 +41,7 @@ func TestOrphanCheck_answeringProcsOfADeadHostStay_CTL16(t *testing.T) {
 	require.Empty(t, x.staleHosts, "it is to adopt them")
 	require.Equal(t, "\t0+4 running\n", s.trace(effects{}))
 	require.Equal(t, []subjects.HostID{b}, s.hostIs(presence.Dead).orphanHosts, "and may die again")
-	s.hear("proc", strings.Fields("2 failed killed by signal 9"))
+	s.applyLine("proc", strings.Fields("2 failed killed by signal 9"))
 	require.Contains(t, s.trace(effects{}), "2+1 failed: killed by signal 9\n\t3+1 running")
 }
 
@@ -50,25 +50,25 @@ func TestOrphanCheck_silentProcsOfADeadHostFail_CTL16(t *testing.T) {
 	s.st.withoutOrphans[s.hostOf("b")] = true
 	x := s.hostIs(presence.Dead)
 	require.Empty(t, x.orphanHosts)
-	require.Len(t, x.procEnds, 1, "it is told on ev.")
+	require.Len(t, x.procEnds, 1, "its end is an event")
 	require.Equal(t, "\t0+2 running\n\t2+2 failed: host b is dead: silent for 5s\n", s.trace(effects{}))
-	require.Len(t, s.hostIs(presence.Alive).staleHosts, 1, "what it has after all is to go")
+	require.Len(t, s.hostIs(presence.Alive).staleHosts, 1, "its remaining procs get a stop")
 
 	s, _ = keeping(t, "transient", "d")
 	s.st.withoutOrphans[s.hostOf("b")] = true
 	s.hostIs(presence.Dead)
-	s.hear("after", []string{"100ms"})
-	require.Contains(t, s.hear("due", nil), "\tstarts: 2.1 on d\n\tstarts: 3.1 on d\n",
+	s.applyLine("after", []string{"100ms"})
+	require.Contains(t, s.applyLine("due", nil), "\tstarts: 2.1 on d\n\tstarts: 3.1 on d\n",
 		"a spare host takes its place")
 }
 
 func TestOrphanCheck_returningHostLearnsOfTheStop_CTL16(t *testing.T) {
 	s, _ := keeping(t)
-	s.hear("stop", []string{"enough"})
+	s.applyLine("stop", []string{"enough"})
 	require.Len(t, s.hostIs(presence.Alive).staleHosts, 1)
 }
 
-// keptProc makes the last proc of the mesh one that answers, until it is killed.
+// keptProc makes the last proc of the mesh answer until it is killed.
 func (r *rig) keptProc(t *testing.T) (kill func()) {
 	t.Helper()
 	typ := actor.NewType[agent.Agent, actor.None]("fake-proc")
@@ -80,7 +80,7 @@ func (r *rig) keptProc(t *testing.T) (kill func()) {
 	return kill
 }
 
-// fakeProc is the agent of a proc that is there, and nothing else.
+// fakeProc is the agent of a live proc without actors.
 type fakeProc struct{ agent.Agent }
 
 func (*fakeProc) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }

@@ -23,7 +23,7 @@ func TestStop_regionNeedsOneMessagePerHost(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, one(2, agent.Stopped, "enough"), o)
 	}
-	require.Zero(t, r.hosts[0].stops())
+	require.Zero(t, r.hosts[0].stopCount())
 	all, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
 	require.NoError(t, err)
 	var phases []agent.Phase

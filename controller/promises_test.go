@@ -34,6 +34,6 @@ func TestRestart_wrongMeshRestartsNothing_AGT3(t *testing.T) {
 	}
 	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
 	for _, h := range r.hosts {
-		require.Zero(t, h.stops())
+		require.Zero(t, h.stopCount())
 	}
 }

@@ -199,7 +199,7 @@ func (s *recordServer) report() Report {
 		is := s.record.hosts[h]
 		r.Hosts = append(r.Hosts, HostHealth{
 			Host: h.String(), State: is.State.String(), Reason: is.Reason, Since: is.At,
-			Silence: is.Silence + time.Since(is.At), Left: is.Graceful,
+			Silence: is.Silence + time.Since(is.At), Graceful: is.Graceful,
 		})
 	}
 	return r

@@ -47,7 +47,7 @@ func TestEventLog_pagesKeepOrderAndFitTheControlConnection_CTL3(t *testing.T) {
 		require.Equal(t, rank, e.Rank)
 		require.EqualValues(t, ends+rank+1, e.Seq)
 		require.Equal(t, "no luck", e.Reason)
-		require.Equal(t, rank < 7 || rank > 9, len(e.StderrTail) == 1, "an event that is too long comes without it")
+		require.Equal(t, rank < 7 || rank > 9, len(e.StderrTail) == 1, "too long an event lacks its output")
 	}
 	_, err := l.list(after + 1)
 	require.ErrorContains(t, err, "want 0 to 600")

@@ -31,10 +31,10 @@ func TestStep_scenarios(t *testing.T) { // CTL-6, CTL-8
 	play(t, "testdata/*.txt", func(t *testing.T) script { return &scenario{t: t} })
 }
 
-// script hears what its lines say.
+// script is a scenario that applies lines.
 type script interface {
-	// hear does one line and returns its trace.
-	hear(verb string, args []string) string
+	// applyLine applies one line and returns its trace.
+	applyLine(verb string, args []string) string
 }
 
 // play plays the files of a pattern, each from its beginning.
@@ -54,7 +54,7 @@ func play(t *testing.T, pattern string, begin func(*testing.T) script) {
 				}
 				got.WriteString(line)
 				if f := strings.Fields(line); len(f) > 0 && f[0] != "#" {
-					got.WriteString(s.hear(f[0], f[1:]))
+					got.WriteString(s.applyLine(f[0], f[1:]))
 				}
 			}
 			if *update {
@@ -65,17 +65,17 @@ func play(t *testing.T, pattern string, begin func(*testing.T) script) {
 	}
 }
 
-// scenario is a state that hears what a script says.
+// scenario is a state that a script drives.
 type scenario struct {
 	t   *testing.T
 	st  *state
 	now time.Time
 }
 
-// began is when a scenario begins.
+// began is the time at which a scenario begins.
 func began() time.Time { return time.Unix(1, 0) }
 
-func (s *scenario) hear(verb string, args []string) string {
+func (s *scenario) applyLine(verb string, args []string) string {
 	var x effects
 	switch verb {
 	case "procs": // hosts per-host [policy spares…]
@@ -242,7 +242,7 @@ func (s *scenario) hostOf(label string) subjects.HostID {
 	return id
 }
 
-// step is the name of what became of a rank, where it has one.
+// step is the name of a rank's change, if it has one.
 func step(e actor.Event) string {
 	if e.Step == "" || strings.HasPrefix(e.Step, "proc.") {
 		return ""

@@ -89,7 +89,7 @@ func (r *rig) steps(t *testing.T) (told func(string)) {
 	}
 }
 
-// overlay is how the ranks of a mesh are, as its controller says.
+// overlay is the controller's report of the ranks of a mesh.
 func overlay(t *testing.T, ref actor.Ref[agent.Agent]) agent.Overlay {
 	t.Helper()
 	states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})

@@ -31,7 +31,7 @@ func TestTakeOver_twoControllersNeverBothAct_CTL10(t *testing.T) {
 		first := r.own(t, r.spec)
 		create(t, first)
 		wait(t, first, agent.Running)
-		told := subscribes(t, r.p, first)
+		told := subscribe(t, r.p, first)
 
 		spec, err := TakeOver(r.spec.Procs.ID, r.states(t), 1)
 		require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestTakeOver_twoControllersNeverBothAct_CTL10(t *testing.T) {
 		create(t, second)
 		require.Equal(t, one(4, agent.Running, ""), wait(t, second, agent.Running))
 		for _, h := range r.hosts {
-			require.Equal(t, 1, h.count("create"), "nothing is started anew")
+			require.Equal(t, 1, h.count("create"), "nothing is started")
 		}
 
 		lost := testkit.Next(t, told)
@@ -48,7 +48,7 @@ func TestTakeOver_twoControllersNeverBothAct_CTL10(t *testing.T) {
 		f := agent.FencedFromEvent(lost)
 		require.Equal(t, agent.Claim{Epoch: 1, Owner: first.ID()}, f.Requested)
 		require.Equal(t, agent.Claim{Epoch: 2, Owner: second.ID()}, f.Current)
-		require.Equal(t, f, agent.FencedFromEvent(testkit.Next(t, subscribes(t, r.p, first))),
+		require.Equal(t, f, agent.FencedFromEvent(testkit.Next(t, subscribe(t, r.p, first))),
 			"a later watcher learns of it, too")
 		for _, ask := range []func() error{
 			func() error {
@@ -63,7 +63,7 @@ func TestTakeOver_twoControllersNeverBothAct_CTL10(t *testing.T) {
 		require.NoError(t, err, "it ends, and leaves the mesh alone")
 		require.Equal(t, one(4, agent.Running, ""), wait(t, second, agent.Running))
 		for _, h := range r.hosts {
-			require.Zero(t, h.stops())
+			require.Zero(t, h.stopCount())
 		}
 		o, err := agent.Stop.Call(t.Context(), second, agent.StopRequest{ID: idOf(t, second), Reason: "done"})
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestTakeOver_refusedStopIsAnsweredAtOnce_CTL10(t *testing.T) {
 	wait(t, second, agent.Running)
 	o, err := agent.Stop.Call(t.Context(), first, agent.StopRequest{ID: idOf(t, first), Reason: "done"})
 	require.NoError(t, err)
-	require.Equal(t, one(4, agent.ShuttingDown, "done"), o, "which is all that it knows")
+	require.Equal(t, one(4, agent.ShuttingDown, "done"), o, "its last known state")
 	_, err = agent.Stop.Call(t.Context(), first, agent.StopRequest{ID: idOf(t, first), Reason: "done"})
 	require.NotNil(t, agent.AsFenced(err))
 }
@@ -105,7 +105,7 @@ func TestTakeOver_usesTheNewestClaimAndCurrentHosts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.check())
 	require.Equal(t, []subjects.HostID{m.Hosts[0], spare}, s.Procs.Hosts)
-	require.NotEqual(t, m.Hosts, s.Procs.Hosts, "and what was answered stays as it was")
+	require.NotEqual(t, m.Hosts, s.Procs.Hosts, "and the earlier answer is unchanged")
 	require.EqualValues(t, 5, s.Epoch)
 
 	_, err = TakeOver(m.ID, states, 3)

@@ -12,8 +12,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testproc"
 )
 
-// muted are the controller of actors in two procs, one in each, of which one can be kept from
-// taking data.
+// muted are the controller of actors in two procs, one in each. One of these can be kept from data.
 type muted struct {
 	*rig
 	controller actor.Ref[agent.Agent]

@@ -18,8 +18,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// fakeHosts are what a directory asks. Their meshes are zero ones: nobody can be asked what runs
-// there.
+// fakeHosts are the hosts of a directory. Their meshes are zero ones, so no proc answers for its
+// actors.
 type fakeHosts struct {
 	asked  atomic.Int32
 	silent []mesh.HostState
@@ -36,7 +36,7 @@ func (h *fakeHosts) KnownMeshes(context.Context) (mesh.Inventory, error) {
 	return mesh.Inventory{}, errHostsIncomplete
 }
 
-// directoryOf is one that asks hosts, and the wait for what it does in the background.
+// directoryOf is a directory of hosts. wait waits for its background lookups.
 func directoryOf(h *fakeHosts) (d *directory, wait func()) {
 	var wg sync.WaitGroup
 	return newDirectory(h, func(*entry) bool { return false }, func(f func(context.Context)) bool {
@@ -45,8 +45,8 @@ func directoryOf(h *fakeHosts) (d *directory, wait func()) {
 	}), wg.Wait
 }
 
-// knows puts an entry there that was asked for a time ago.
-func (d *directory) knows(name string, ago time.Duration) {
+// addEntry adds an entry with a lookup some time ago.
+func (d *directory) addEntry(name string, ago time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.storeLocked(name, &entry{asOf: time.Now().Add(-ago)})
@@ -56,7 +56,7 @@ func TestDirectory_keepsEntriesWhenHostsAreUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHosts{err: func() error { return errors.New("cannot list the procs of host a: it is gone") }}
 		d, wait := directoryOf(h)
-		d.knows("demo", time.Minute)
+		d.addEntry("demo", time.Minute)
 		for range 100 { // casts, 20 ms apart
 			_, err := d.find(t.Context(), "demo", time.Time{})
 			require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestDirectory_keepsEntriesWhenHostsAreUnreachable(t *testing.T) {
 		}
 		wait()
 		_, err := d.find(t.Context(), "demo", time.Time{})
-		require.NoError(t, err, "that a host did not answer says nothing of the mesh")
+		require.NoError(t, err, "a silent host does not make the mesh unknown")
 		require.LessOrEqual(t, h.asked.Load(), int32(6), "twice a second at most")
 		wait()
 
@@ -78,7 +78,7 @@ func TestDirectory_keepsEntriesWhenHostsAreUnreachable(t *testing.T) {
 	})
 }
 
-// A silent host may have the mesh: it is unavailable, not unknown, and what is known of it is kept.
+// A silent host may have the mesh: it is unavailable, not unknown, and its entry stays.
 func TestDirectory_aMeshIsUnknownOnlyWhenEveryLiveHostAnswered_MESH9(t *testing.T) {
 	for state, want := range map[string]error{
 		agent.HostSuspect: actor.ErrUnavailable, agent.HostUnknown: actor.ErrUnavailable,
@@ -89,7 +89,7 @@ func TestDirectory_aMeshIsUnknownOnlyWhenEveryLiveHostAnswered_MESH9(t *testing.
 				silent := mesh.HostState{HostInfo: agent.HostInfo{Label: "b"}, State: state}
 				h := &fakeHosts{silent: []mesh.HostState{silent}, err: func() error { return nil }}
 				d, wait := directoryOf(h)
-				d.knows("demo", time.Minute)
+				d.addEntry("demo", time.Minute)
 				_, err := d.find(t.Context(), "demo", time.Now())
 				wait()
 				require.ErrorIs(t, lookupError(err), want)
@@ -104,7 +104,7 @@ func TestDirectory_manyDeathsCauseOneLookupPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHosts{err: func() error { return errors.New("busy") }}
 		d, wait := directoryOf(h)
-		d.knows("demo", 0)
+		d.addEntry("demo", 0)
 		for range 300 { // in 3 s
 			d.markStale(subjects.MeshID{})
 			_, err := d.find(t.Context(), "demo", time.Time{})
@@ -172,7 +172,7 @@ func TestDirectory_backgroundLookupsAreBounded(t *testing.T) {
 func TestDirectory_isBounded(t *testing.T) {
 	d, _ := directoryOf(&fakeHosts{})
 	for i := range maxEntries + 10 {
-		d.knows(fmt.Sprint(i), time.Minute-time.Duration(i)*time.Millisecond)
+		d.addEntry(fmt.Sprint(i), time.Minute-time.Duration(i)*time.Millisecond)
 	}
 	require.Len(t, d.entries, maxEntries)
 	require.NotContains(t, d.entries, "0", "the oldest make room")
@@ -192,7 +192,7 @@ func TestDirectory_limitsLookupsOfUnknownNames(t *testing.T) {
 				asked := time.Now()
 				s, err := d.scan(t.Context(), &d.lastKnownScan, ask, asked)
 				require.NoError(t, err)
-				require.False(t, s.startedAt.Before(asked), "what is there by then is not missed")
+				require.False(t, s.startedAt.Before(asked), "a mesh from before the scan is found")
 				require.LessOrEqual(t, time.Since(asked), lookupInterval)
 			})
 			time.Sleep(time.Millisecond)

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// labels are those of the hosts that are there; none when they may not be all.
+// labels are those of the present hosts; none if the list may be incomplete.
 func (h *hosts) labels() (out []string) {
 	if ids, all := h.reachable(); all {
 		for _, id := range ids {
@@ -36,18 +36,18 @@ func TestGateway_findsAMeshOnceKnownHostsAnswered_GW5(t *testing.T) {
 	s.spawn(2)
 	require.Equal(t, "[0,1]", string(s.ask("get", "").Data))
 	s.gateway.directory.mu.Lock()
-	require.Nil(t, s.gateway.directory.lastFullScan, "nobody waited for more hosts")
+	require.Nil(t, s.gateway.directory.lastFullScan, "no full scan was made")
 	s.gateway.directory.mu.Unlock()
 
 	nope, err := s.client.Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.cast.nope.probe.get.u-anon.x"})
 	require.NoError(t, err)
 	require.Equal(t, "404", code(nope))
 	s.gateway.directory.mu.Lock()
-	require.NotNil(t, s.gateway.directory.lastFullScan, "that there is no such mesh is the word of all")
+	require.NotNil(t, s.gateway.directory.lastFullScan, "a missing mesh needs a full scan")
 	s.gateway.directory.mu.Unlock()
 }
 
-// A known host that does not answer may have the mesh, until it is dead.
+// A known host without an answer may have the mesh, until it is dead.
 func TestGateway_aMeshIsUnavailableWhileASilentHostMayHaveIt_MESH9(t *testing.T) {
 	s := newSystem(t)
 	s.awaitKnown("a alive")
@@ -105,12 +105,12 @@ func TestGateway_forgetsASilentlyLostHost(t *testing.T) {
 	s.gateway.hosts.noteAlive(gone, time.Now().Add(-time.Minute))
 	s.spawn(1)
 	require.Equal(t, "[0]", string(s.ask("get", "").Data),
-		"the others are asked again, and for who else there is")
+		"the others are asked again, and a scan looks for more hosts")
 	s.awaitHosts("a")
 }
 
-// known asks for the hosts that the gateway knows: each label with its state, and whether these are
-// all.
+// known asks the gateway for its hosts: each label with its state, and whether the list is
+// complete.
 func (s *system) known() (states []string, all bool) {
 	l, err := agent.ListKnownHosts(s.Context(), s.net.Bus(), subjects.Space{})
 	require.NoError(s, err)

@@ -21,10 +21,10 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// patience bounds what must happen; only a failing test uses it up.
+// patience bounds each wait. Only a failing test uses it up.
 const patience = 30 * time.Second
 
-// The tests' own binary is what their procs run.
+// The procs run the tests' own binary.
 func TestMain(m *testing.M) {
 	proc.Main(probeDef())
 	testkit.Main(m)
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 var probeType = actor.NewType[*probe, actor.None]("probe")
 
-// probe is what is cast to.
+// probe is the target of casts.
 type probe struct{ rank, handled int }
 
 func (p *probe) get(*actor.Context, actor.None) (int, error) { p.handled++; return p.rank, nil }
@@ -101,7 +101,7 @@ func newSystem(t *testing.T) *system {
 	return s
 }
 
-// withHost is one more host with a gateway that it announces.
+// withHost is one more host with a gateway in its heartbeats.
 func (s *system) withHost(label string) (*Gateway, *host.Host) {
 	s.Helper()
 	h, _ := s.cluster.Host(s, label)
@@ -120,7 +120,7 @@ func (s *system) another(label string) *Gateway {
 	return g
 }
 
-// spawn starts a mesh `demo` of so many probes.
+// spawn starts a mesh `demo` of some probes.
 func (s *system) spawn(n int) mesh.ProcMesh {
 	s.Helper()
 	procs, _ := s.spawnNamed("demo", n)
@@ -138,7 +138,7 @@ func (s *system) spawnNamed(name string, n int) (mesh.ProcMesh, mesh.ActorMesh[*
 	return procs, probes
 }
 
-// pids are the processes of all meshes that live.
+// pids are the processes of all live meshes.
 func (s *system) pids() (out []int) {
 	s.Helper()
 	all, err := s.net.Meshes(s.Context())
@@ -153,7 +153,7 @@ func (s *system) pids() (out []int) {
 	return out
 }
 
-// freeze stops all procs, and returns what lets them go on.
+// freeze stops all procs; thaw continues them.
 func (s *system) freeze() (thaw func()) {
 	s.Helper()
 	pids := s.pids()
@@ -195,7 +195,7 @@ func (s *system) stream(endpoint, body string, headers ...string) (all []bus.Msg
 	return s.until(s.request(endpoint, body, append(headers, headerCollect, modeStream)...))
 }
 
-// until is what comes to a request up to an empty message.
+// until returns the answers to a request up to an empty message.
 func (s *system) until(m bus.Msg) (all []bus.Msg) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -211,7 +211,7 @@ func (s *system) until(m bus.Msg) (all []bus.Msg) {
 	return nil
 }
 
-// numbers are the coverage that an answer says.
+// numbers are the coverage in an answer.
 func numbers(m bus.Msg) (out []string) {
 	for _, key := range []string{headerAsked, headerAnswered, headerFailed, headerMissing} {
 		out = append(out, m.Header.Get(key))

@@ -75,7 +75,7 @@ func TestGateway_announcesItsLeaveAfterItsReplies_GW4(t *testing.T) {
 		case got := <-heard:
 			require.Equal(t, want, got)
 		case <-time.After(patience):
-			require.FailNow(t, "not said: "+want)
+			require.FailNow(t, "not published: "+want)
 		}
 		if i == 0 {
 			require.NoError(t, s.gateway.Close(t.Context()))
@@ -83,7 +83,7 @@ func TestGateway_announcesItsLeaveAfterItsReplies_GW4(t *testing.T) {
 	}
 }
 
-// listener is a gateway that hears what is claimed, and accepts nothing.
+// listener is a gateway that receives claims and accepts no requests.
 func (s *system) listener(label string) *Gateway {
 	s.Helper()
 	g, _ := s.withHost(label)
@@ -127,7 +127,7 @@ func dieInALiveHostd(t *testing.T, collect string) {
 	}
 }
 
-// awaitPeers waits until the gateway knows so many others.
+// awaitPeers waits until the gateway knows a number of others.
 func (s *system) awaitPeers(n int) {
 	s.Helper()
 	require.Eventually(s, func() bool {
@@ -178,9 +178,9 @@ func TestGateway_aloneSendsNoClaims(t *testing.T) {
 	s.ask("get", "")
 	select {
 	case claimed := <-heard:
-		require.Contains(t, claimed, `"id":2,`, "the first one is said to nobody")
+		require.Contains(t, claimed, `"id":2,`, "the first one is not announced")
 	case <-time.After(patience):
-		require.FailNow(t, "nothing is claimed")
+		require.FailNow(t, "no claim")
 	}
 }
 

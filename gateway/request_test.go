@@ -161,7 +161,7 @@ func FuzzRequest(f *testing.F) {
 		require.Equal(t, r.collect == modeReduce, r.reducer != "")
 		require.True(t, r.ttl > 0 && r.ttl <= longest)
 		raw, err := wire.Marshal(r.body)
-		require.NoError(t, err, "what was taken can be sent")
+		require.NoError(t, err, "an accepted request can be sent")
 		require.NotEmpty(t, raw)
 		m := r.message(outcome{body: r.body})
 		require.NotEmpty(t, m.Data, "a value is never empty (GW-2)")

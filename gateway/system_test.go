@@ -38,7 +38,7 @@ func TestGateway_statisticsMatchItsReplies_GW2(t *testing.T) {
 		for _, m := range all[:2] {
 			require.NotEmpty(t, code(m), "%s: %v", endpoint, m.Header)
 		}
-		require.Equal(t, []string{"2", "0", "2", "0"}, numbers(all[2]), "no value was said: %s", endpoint)
+		require.Equal(t, []string{"2", "0", "2", "0"}, numbers(all[2]), "no value was sent: %s", endpoint)
 	}
 	fits := s.stream("big", "500000")
 	require.Len(t, fits, 3)
@@ -169,7 +169,7 @@ func TestGateway_looksUpAStaleMeshOnce_GW5(t *testing.T) {
 	stale.actors.Actors = map[string]agent.ActorInfo{"probe-0123456789ab": {}}
 	s.gateway.directory.entries["demo"] = &stale
 	s.gateway.directory.mu.Unlock()
-	require.Equal(t, "[3,3,3]", string(s.ask("count", "").Data), "each has run what it was asked, once")
+	require.Equal(t, "[3,3,3]", string(s.ask("count", "").Data), "each ran its request once")
 }
 
 func TestGateway_limitsConcurrentCasts_GW6(t *testing.T) {
@@ -249,7 +249,7 @@ func TestGateway_reportsABrokenBus(t *testing.T) {
 		require.ErrorIs(t, g.Err(), bus.ErrHandlerPanic)
 		require.False(t, g.Announced().IsValid(), "its host announces none")
 	case <-time.After(patience):
-		require.FailNow(t, "nobody is told")
+		require.FailNow(t, "no claim is published")
 	}
 }
 
@@ -266,10 +266,10 @@ func TestGateway_boundsBodiesInFlight_GW6(t *testing.T) {
 	for range 4 {
 		g.releaseRequest(large)
 	}
-	require.Nil(t, g.acquire(bus.Msg{Data: make([]byte, maxBytes+1)}), "one of any size that the server takes")
+	require.Nil(t, g.acquire(bus.Msg{Data: make([]byte, maxBytes+1)}), "one of any size within the server's limit")
 }
 
-// They are in the gateway's queue, behind a handler that takes its time.
+// The requests are in the gateway's queue, behind a slow handler.
 func TestGateway_closeAnswersRequestsInFlight_GW1(t *testing.T) {
 	s := newSystem(t)
 	busy, goOn := make(chan struct{}), make(chan struct{})
@@ -344,7 +344,7 @@ func TestGateway_closeRespectsItsDeadline(t *testing.T) {
 	<-over
 }
 
-// Before each of its requests, flood sends as many more as it may.
+// Before each of its requests, flood sends up to its limit of others.
 func TestGateway_refusesOnlyAFloodingClient_GW6(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(1)

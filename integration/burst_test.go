@@ -25,8 +25,8 @@ var (
 	getOfBuiltin = actor.NewEndpoint[*builtinCounter, actor.None, int64]("get")
 )
 
-// traffic is messages, calls and casts to counters: a message that is lost, doubled or out of order
-// makes a wrong count.
+// traffic is messages, calls and casts to counters. A lost, repeated or reordered message makes a
+// wrong count.
 type traffic struct {
 	rounds atomic.Int64 // messages that were asked after, and casts
 
@@ -48,11 +48,11 @@ func (tr *traffic) failures() []string {
 	return tr.wrong
 }
 
-// pace is the time between rounds of traffic: without it the traffic takes both processors, and the
+// pace is the time between rounds of traffic. Without it the traffic takes both processors, and the
 // burst waits.
 const pace = 5 * time.Millisecond
 
-// keepCounting has each rank of told be told and asked, and all of asked at once, until the traffic
+// keepCounting sends to and calls each rank of told, and casts to all of asked, until the traffic
 // stops.
 func keepCounting(t *testing.T, told, asked mesh.ActorMesh[*builtinCounter], ranks int) *traffic {
 	t.Helper()
@@ -125,9 +125,8 @@ func (tr *traffic) more(t *testing.T) {
 	require.Empty(t, tr.failures())
 }
 
-// A stranger with no more than a plain NATS client floods one subject of each kind. No process
-// ends, no message of others is lost, doubled or out of order or said to be, and afterwards
-// everything answers.
+// A plain NATS client floods one subject of each kind. No process ends, and no message of others is
+// lost, repeated, reordered or reported as lost. Afterwards everything answers.
 func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
@@ -152,8 +151,8 @@ func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 
 	space, host, owner := conn.Proc().Space(), hosts.Infos()[0].ID, conn.Proc().ID()
 	proc := procs.Describe().ProcID(0, 0)
-	// A lossy inbox holds 8,192 messages. The inbox of a lane holds 65,536 of all its kinds, so here
-	// one kind fills it. Under `make long` each kind does.
+	// A lossy Inbox holds 8,192 messages. The Inbox of a connection holds 65,536 of all its kinds, so
+	// here one kind fills it. Under `make long` each kind does.
 	const lossy, lane, long = 10_000, 80_000, 200_000
 	for _, kind := range []struct {
 		name, subject string

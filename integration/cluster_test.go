@@ -34,7 +34,8 @@ type cluster struct {
 	user   string // and password, of a server that knows users; "": a token
 }
 
-// newCluster starts a server, and a hostd for each label that allows this binary and the examples.
+// newCluster starts a server, and a hostd for each label. The hostds permit this binary and the
+// examples.
 func newCluster(t *testing.T, labels ...string) *cluster {
 	t.Helper()
 	return newClusterOn(t, embed.Options{Token: token}, labels...)
@@ -68,12 +69,13 @@ func onServer(t *testing.T, o embed.Options) *cluster {
 	c.server, err = embed.Start(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(c.server.Shutdown)
-	c.overheard(t, heardBy)
+	c.addListener(t, heardBy)
 	return c
 }
 
-// environment is what a program of this cluster's gets: how to reach its server, nothing of the
-// user's own settings, and a folder for temporary files that must be empty in the end.
+// environment is the environment of this cluster's programs. It has the address of the server,
+// nothing of the user's own settings, and a folder for temporary files. The folder must be empty in
+// the end.
 func (c *cluster) environment(t *testing.T) []string {
 	t.Helper()
 	tmp, err := os.MkdirTemp(c.tmp, "")
@@ -113,14 +115,14 @@ func (c *cluster) startNode(t *testing.T, label string, more ...string) *node {
 	return n
 }
 
-// ready waits until the host can be found. A search that begins earlier takes 5 s if a stranger
-// hears everything, because the server cannot say that no host is there.
+// ready waits until the host can be found. With a wildcard listener an earlier search takes 5 s,
+// because the server cannot report missing listeners.
 func (n *node) ready(t *testing.T) {
 	t.Helper()
 	n.Out.Await(t, "hostd is ready")
 }
 
-// command is a program with the environment of this cluster, whose output is one transcript.
+// command is a program with the environment of this cluster. Its output is one transcript.
 func (c *cluster) command(t *testing.T, path string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd, said := exec.Command(path, args...), &testkit.Transcript{}
@@ -128,7 +130,7 @@ func (c *cluster) command(t *testing.T, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// kill is kill -9. It then removes the files that hostd could not clean up.
+// kill is kill -9. It then removes the files that hostd left.
 func (n *node) kill(t *testing.T) {
 	t.Helper()
 	n.killed = true
@@ -151,7 +153,7 @@ func sweep(t *testing.T, env []string) {
 	}
 }
 
-// connect is a client in this process, of a test in which nothing reconnects.
+// connect is a client in this process, for tests without reconnects.
 func (c *cluster) connect(t *testing.T) *mesh.Net {
 	t.Helper()
 	return testmesh.Connect(t, c.server, func(o *mesh.Options) {
@@ -161,7 +163,7 @@ func (c *cluster) connect(t *testing.T) *mesh.Net {
 	})
 }
 
-// spawn starts procs that run this binary, so many on each host.
+// spawn starts some procs of this binary on each host.
 func spawn(t *testing.T, conn *mesh.Net, perHost int) mesh.ProcMesh {
 	t.Helper()
 	hosts, err := conn.Hosts(t.Context())
@@ -171,8 +173,8 @@ func spawn(t *testing.T, conn *mesh.Net, perHost int) mesh.ProcMesh {
 	return procs
 }
 
-// running lists the processes of this cluster that run from a file or folder. A zombie runs from
-// nowhere.
+// running lists the processes of this cluster with a program in a file or folder. A zombie has no
+// program.
 func (c *cluster) running(t testing.TB, path string) (found []int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc") // a pattern would read the folder of each process

@@ -76,7 +76,7 @@ func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 	c := newCluster(t, "a")
 	o := c.startOwner(t, "")
 	var mine mesh.HostMesh
-	said := o.asks(t, getHosts)
+	said := o.send(t, getHosts)
 	require.NoError(t, mine.UnmarshalText([]byte(said)), said)
 	conn := c.connect(t)
 	found, err := conn.AwaitHosts(t.Context(), 3)
@@ -97,7 +97,7 @@ func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 	attached, err := conn.AwaitHosts(t.Context(), 1)
 	require.NoError(t, err)
 	require.Len(t, attached.Hosts(), 1)
-	require.ErrorContains(t, attached.Take(t.Context()), "is owned by", "who was killed has not let go of it")
+	require.ErrorContains(t, attached.Take(t.Context()), "is owned by", "the killed owner still owns it")
 	require.NoError(t, attached.TakeOver(t.Context()))
 	alive, err := attached.Ping(t.Context())
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 	sweep(t, o.Env)
 }
 
-// owner is a process that runs ownerMain.
+// owner is a process in ownerMain.
 type owner struct {
 	*testkit.Process
 	in io.WriteCloser
@@ -126,13 +126,13 @@ func (c *cluster) startOwner(t *testing.T, path string) *owner {
 	return o
 }
 
-// ask has it spawn, and returns its answer.
+// ask makes it spawn, and returns its answer.
 func (o *owner) ask(t *testing.T) string {
 	t.Helper()
-	return o.asks(t, "spawn")
+	return o.send(t, "spawn")
 }
 
-func (o *owner) asks(t *testing.T, line string) string {
+func (o *owner) send(t *testing.T, line string) string {
 	t.Helper()
 	_, err := io.WriteString(o.in, line+"\n")
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ type shell struct {
 	cli string // the nats command
 }
 
-// run runs a command that must succeed, and returns what it prints.
+// run runs a command, requires success, and returns its output.
 func (s shell) run(path string, args ...string) string {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), path, args...)
@@ -36,8 +36,8 @@ func (s shell) run(path string, args ...string) string {
 	return out.String()
 }
 
-// count has the mesh words count a folder, asked by the nats command, and returns how many words it
-// found.
+// count makes the mesh words count a folder, through the nats command, and returns the number of
+// words.
 func (s shell) count(folder string) (words int64) {
 	s.Helper()
 	job, err := json.Marshal(counting.Job{Folder: folder, Suffix: ".go"})
@@ -53,7 +53,7 @@ func (s shell) count(folder string) (words int64) {
 	return words
 }
 
-// detached is what the system controller has of the mesh words.
+// detached is the system controller's record of the mesh words.
 func detached(t *testing.T, conn *mesh.Net) (d system.DetachedState, ok bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
@@ -65,9 +65,9 @@ func detached(t *testing.T, conn *mesh.Net) (d system.DetachedState, ok bool) {
 	return all[0], all[0].Reason == ""
 }
 
-// The mesh of the demo outlives the command that made it, and the hostd that owned it.
+// The mesh of the demo outlives its command, and the hostd that owned it.
 func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	c := newClusterOn(t, embed.Options{Token: token, JetStream: true}, "a", "b")
 	conn := c.connect(t)
@@ -90,7 +90,7 @@ func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
 	require.Len(t, before, 4)
 
 	first.kill(t)
-	require.Equal(t, want, s.count(folder), "nobody needs its owner to cast")
+	require.Equal(t, want, s.count(folder), "casts need no owner")
 	require.Eventually(t, func() bool {
 		d, ok := detached(t, conn)
 		return ok && d.Claim.Epoch == 3

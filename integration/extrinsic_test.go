@@ -14,8 +14,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Meaning of test_extrinsic_allocation: two hostds that somebody else has started are a mesh of
-// hosts, whose taker shuts them down.
+// Meaning of test_extrinsic_allocation: two running hostds form a mesh of hosts, and the program
+// that takes them shuts them down.
 func TestRunningHosts_areAttachedTakenAndShutDown(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
@@ -44,7 +44,7 @@ func TestRunningHosts_areAttachedTakenAndShutDown(t *testing.T) {
 		require.Zero(t, n.Exit(t), n.Said())
 		n.killed = true // it need not be told to stop
 	}
-	require.NoError(t, hosts.Shutdown(t.Context(), "again"), "what is gone is gone")
+	require.NoError(t, hosts.Shutdown(t.Context(), "again"), "a second shutdown succeeds")
 }
 
 // answersFrom asks each actor for its identity, and requires the expected one.

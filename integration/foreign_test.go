@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// foreign is a NATS client that knows nothing of castnet.
+// foreign is a plain NATS client.
 func foreign(t *testing.T, c *cluster) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(c.server.URL(), nats.Token(token))
@@ -22,7 +22,7 @@ func foreign(t *testing.T, c *cluster) *nats.Conn {
 	return nc
 }
 
-// ask publishes a request and returns so many answers by rank, as `nats req --replies` does.
+// ask publishes a request and returns a number of answers by rank, as `nats req --replies` does.
 func ask(t *testing.T, nc *nats.Conn, subject, body string, replies int) map[string]*nats.Msg {
 	t.Helper()
 	inbox := nats.NewInbox()
@@ -40,7 +40,7 @@ func ask(t *testing.T, nc *nats.Conn, subject, body string, replies int) map[str
 }
 
 func TestForeignCast_reachesEveryRankInJSON(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs := spawn(t, c.connect(t), 4)
@@ -75,7 +75,7 @@ func TestForeignCast_reachesEveryRankInJSON(t *testing.T) {
 }
 
 func TestForeignCast_badRequestGetsAnError(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs := spawn(t, c.connect(t), 2)
@@ -96,6 +96,6 @@ func TestForeignCast_badRequestGetsAnError(t *testing.T) {
 		}
 	}
 	done, err := counting.Look(t.Context(), m)
-	require.NoError(t, err, "nobody died of it")
+	require.NoError(t, err, "no proc died")
 	require.Zero(t, done)
 }

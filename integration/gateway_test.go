@@ -50,7 +50,7 @@ func newGatewayed(t *testing.T, labels ...string) *gatewayed {
 	return g
 }
 
-// subject is where casts to an endpoint of the counters go.
+// subject is the subject of casts to an endpoint of the counters.
 func subject(endpoint string) string {
 	return "castnet.v1.default.cast.demo.counter." + endpoint + ".u-anon.x"
 }
@@ -71,7 +71,7 @@ func (g *gatewayed) req(to, body string, flags ...string) []answer {
 	return answers(g.nats(append([]string{"req", to, body, "--timeout", "20s"}, flags...)...))
 }
 
-// one asks with headers, and returns the one answer.
+// one sends a request with headers, and returns the one answer.
 func (g *gatewayed) one(to, body string, headers ...string) *nats.Msg {
 	g.Helper()
 	m := nats.NewMsg(to)
@@ -85,7 +85,7 @@ func (g *gatewayed) one(to, body string, headers ...string) *nats.Msg {
 }
 
 func TestGateway_answersTheNATSCommand(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a", "b")
 	whole := map[string]string{"Castnet-Asked": "4", "Castnet-Answered": "4", "Castnet-Failed": "0",
@@ -126,7 +126,7 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	require.Equal(t, "404", refused[0].header[actor.HeaderErrorCode])
 	require.Equal(t, "nil body", refused[1].body)
 	require.Equal(t, "0", refused[1].header["Castnet-Asked"])
-	require.Less(t, time.Since(began), time.Minute, "nobody waits for more")
+	require.Less(t, time.Since(began), time.Minute, "no wait for further answers")
 
 	one := g.req(subject("get"), "", "-H", "Castnet-Collect:choose", "-H", "Castnet-Region:host=1,gpu=1")
 	require.Equal(t, "6", one[0].body)
@@ -138,7 +138,7 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	require.Equal(t, "4", sent.Header.Get("Castnet-Asked"))
 	require.NotContains(t, sent.Header, "Castnet-Answered")
 	require.Equal(t, "26", string(g.one(subject("get"), "", "Castnet-Reduce", "sum").Data),
-		"what was sent came before what is asked now")
+		"sends arrived before the later request")
 
 	cbor := g.one(subject("add"), "\x18\x2a", "Content-Type", "application/cbor")
 	require.Equal(t, "application/cbor", cbor.Header.Get("Content-Type"))
@@ -148,7 +148,7 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 }
 
 func TestGateway_answersBadRequests(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a")
 	for name, bad := range map[string]struct {
@@ -181,7 +181,7 @@ func TestGateway_answersBadRequests(t *testing.T) {
 }
 
 func TestGateway_namesDeadAndSilentRanks(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a", "b")
 	g.one(subject("add"), "1")
@@ -217,7 +217,7 @@ func TestGateway_namesDeadAndSilentRanks(t *testing.T) {
 	require.Equal(t, "1", none.Header.Get("Castnet-Missing"))
 }
 
-// holder reads who accepts a cast off what gateways tell each other.
+// holder returns the gateway that accepted a cast, from the claims on the bus.
 func holder(t *testing.T, nc *nats.Conn) func() (id string) {
 	t.Helper()
 	sub, err := nc.SubscribeSync("castnet.v1.default.hb.claim.*.*")
@@ -234,7 +234,7 @@ func holder(t *testing.T, nc *nats.Conn) func() (id string) {
 	}
 }
 
-// hostOf is the host that a gateway runs on, as it says itself.
+// hostOf is a gateway's host, by its own report.
 func (g *gatewayed) hostOf(id string) string {
 	g.Helper()
 	m, err := g.nc.Request("$SRV.PING.castnet-gateway."+id, nil, testkit.Patience)
@@ -245,7 +245,7 @@ func (g *gatewayed) hostOf(id string) string {
 }
 
 func TestGateway_anotherAnswersWhenOneDiesDuringACast(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	for _, collect := range []string{"stream", "gather", "reduce"} {
 		t.Run(collect, func(t *testing.T) {
@@ -288,7 +288,7 @@ func diesDuringACast(t *testing.T, collect string) {
 		end, err := replies.NextMsg(testkit.Patience)
 		require.NoError(t, err)
 		require.Empty(t, end.Data, "the end of a stream")
-		require.NotContains(t, end.Header, "Castnet-Asked", "that is not known")
+		require.NotContains(t, end.Header, "Castnet-Asked", "the coverage is not known")
 	}
 	_, err = replies.NextMsg(3 * time.Second)
 	require.ErrorIs(t, err, nats.ErrTimeout, "one of the two that live answers")
@@ -307,8 +307,7 @@ func TestDiscovery_natsCommandListsHostsProcsAndGateways(t *testing.T) {
 	micro := func(args ...string) string {
 		return g.nats(append([]string{"--timeout", testkit.Patience.String(), "micro"}, args...)...)
 	}
-	// The command lists what answers within 300 ms of the answer before, so the whole list is asked
-	// for by its length.
+	// The command ends its list after 300 ms without an answer, so the test waits for the full length.
 	want := map[string]int{"castnet-host a": 1, "castnet-host b": 1, "castnet-gateway gateway": 2,
 		"castnet-proc " + g.procs.ID().Label(): 4}
 	got := map[string]int{}

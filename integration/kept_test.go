@@ -73,7 +73,7 @@ func TestKeptMesh_ranksSurviveTheirHostAndJoinTheNext_CTL16(t *testing.T) {
 	t.Parallel()
 	k := newKept(t)
 	k.killHost(t)
-	// which is several questions to the procs
+	// each is several requests to the procs
 	for begun := time.Now(); time.Since(begun) < 1500*time.Millisecond; {
 		_, err := counting.Progress.Call(t.Context(), k.actor.At("host", 1, "proc", 1), actor.None{})
 		require.NoError(t, err, "its actors go on")

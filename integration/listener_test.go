@@ -23,20 +23,19 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// listenerVariable has every cluster of the tests heard by a stranger: wildcard or stream (make
+// listenerVariable adds a listener to every cluster of the tests: wildcard or stream (make
 // listened).
 const listenerVariable = "CASTNET_INTEGRATION_LISTENER"
 
-// The strangers: a subscriber to everything, a stream of everything, which acknowledges requests,
-// and another account that imports everything.
+// The listeners: a wildcard subscriber, a stream of all subjects, and another account with an
+// import of everything. The stream acknowledges requests.
 const (
 	wildcard = "wildcard"
 	stream   = "stream"
 	mirror   = "mirror"
 )
 
-// mirrored has the account of castnet, whose user is the one without credentials, and that of the
-// mirror.
+// mirrored has two accounts: castnet's, with the anonymous user, and the mirror's.
 const mirrored = `
 no_auth_user: castnet
 accounts {
@@ -44,8 +43,8 @@ accounts {
   MIRROR { users: [{user: mirror, password: mirror}], imports: [{stream: {account: CASTNET, subject: "castnet.v1.>"}}] }
 }`
 
-// overheard has a stranger hear everything on the bus of a cluster.
-func (c *cluster) overheard(t *testing.T, by string) {
+// addListener adds a listener to all subjects of a cluster's bus.
+func (c *cluster) addListener(t *testing.T, by string) {
 	t.Helper()
 	if by == "" {
 		return
@@ -70,19 +69,19 @@ func (c *cluster) overheard(t *testing.T, by string) {
 	require.NoError(t, err)
 }
 
-// unrecorded skips a test of plain NATS clients where a stream records their requests: it
-// acknowledges them before castnet answers, and these clients take the first reply for the answer
-// (castnet doctor says so).
-func unrecorded(t *testing.T) {
+// skipIfRecorded skips a test of plain NATS clients on a bus with a stream of their requests. The
+// stream acknowledges a request before castnet answers, and these clients take the first reply for
+// the answer (castnet doctor says so).
+func skipIfRecorded(t *testing.T) {
 	t.Helper()
 	if os.Getenv(listenerVariable) == stream {
 		t.Skip(
-			"a stream that records requests acknowledges them, and a plain NATS client takes that for the answer")
+			"a stream acknowledges recorded requests, and a plain NATS client takes that for the answer")
 	}
 }
 
-// unheard skips a test of what the server itself says where nobody listens.
-func unheard(t *testing.T, why string) {
+// skipIfListened skips a test of the server's own "no responders" reports.
+func skipIfListened(t *testing.T, why string) {
 	t.Helper()
 	if os.Getenv(listenerVariable) != "" {
 		t.Skip(why)
@@ -106,7 +105,7 @@ func TestWildcardListener_breaksNoCommand(t *testing.T) {
 			if by == mirror {
 				c.user = "castnet"
 			}
-			c.overheard(t, by)
+			c.addListener(t, by)
 			conn := c.connect(t)
 			a, b := c.startNode(t, "a", "--system"), c.startNode(t, "b")
 			a.ready(t)
@@ -140,14 +139,14 @@ func TestWildcardListener_breaksNoCommand(t *testing.T) {
 					break
 				}
 			}
-			require.True(t, ended[2] && ended[3], "the ranks of the host that died: %v", ended)
-			// to a program that knows nothing of the host
+			require.True(t, ended[2] && ended[3], "the ranks of the dead host: %v", ended)
+			// a program without any knowledge of the host
 			stranger, err := c.connect(t).HostsOf("dead", hosts.Hosts()[1])
 			require.NoError(t, err)
 			began := time.Now()
 			require.ErrorAs(t, stranger.Take(t.Context()), new(*mesh.HostsError))
 			require.NoError(t, stranger.Shutdown(t.Context(), "it is dead already"))
-			require.Less(t, time.Since(began), 30*time.Second, "no deadline is waited for, of which Take has 1 min")
+			require.Less(t, time.Since(began), 30*time.Second, "faster than any deadline: Take has 1 min")
 			require.NoError(t, procs.Slice("host", 0, 1).Stop(t.Context()))
 			left, err := conn.Hosts(t.Context())
 			require.NoError(t, err)
@@ -182,7 +181,7 @@ func ownerDies(t *testing.T, c *cluster, conn *mesh.Net) {
 	killed := time.Now()
 	require.ErrorAs(t, <-over, new(*mesh.ControllerError))
 	require.Less(t, time.Since(killed), 30*time.Second,
-		"docs/delivery.md says 20 s, for a machine that is not busy")
+		"docs/delivery.md says 20 s, for an idle machine")
 }
 
 // commandsWork runs the commands of the client.

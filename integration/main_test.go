@@ -24,7 +24,7 @@ const (
 	// roleVariable makes the test binary an owner; see ownerMain.
 	roleVariable = "CASTNET_INTEGRATION"
 	roleOwner    = "owner"
-	// binVariable is the folder of the programs that TestMain has built.
+	// binVariable is the folder of the programs built by TestMain.
 	binVariable = "CASTNET_INTEGRATION_BIN"
 )
 
@@ -75,15 +75,15 @@ func buildPrograms() (string, error) {
 	return bin, os.Setenv(binVariable, bin)
 }
 
-// program is the path of a program that TestMain has built.
+// program is the path of a program built by TestMain.
 func program(name string) string { return filepath.Join(os.Getenv(binVariable), name) }
 
-// ownerLease is how long an owner's procs outlive it.
+// ownerLease is the time for which procs outlive their owner.
 const ownerLease = time.Second
 
-// ownerMain is a client that tests can treat badly. It connects where the environment says and
-// prints `connected`; on each line of stdin it spawns two procs a host and prints the mesh, or
-// takes all hosts, gets two of its own and prints those, or why there is none; it ends with stdin.
+// ownerMain is a client for rough tests. It connects by its environment and prints `connected`. On
+// each line of stdin it spawns two procs a host and prints the mesh, or takes all hosts, gets two
+// of its own and prints these or the error. It ends with stdin.
 func ownerMain() int {
 	ctx := context.Background()
 	conn, err := mesh.Connect(ctx, mesh.Options{Label: "owner"})
@@ -117,10 +117,10 @@ func ownerMain() int {
 	return 0
 }
 
-// getHosts is the line that has an owner take hosts, and get some.
+// getHosts is the line that makes an owner take hosts, and get some.
 const getHosts = "hosts"
 
-// gotHosts takes hosts and says which others it has got.
+// gotHosts takes hosts and returns the others that it got.
 func gotHosts(ctx context.Context, conn *mesh.Net, hosts mesh.HostMesh) string {
 	if err := hosts.Take(ctx); err != nil {
 		return err.Error()

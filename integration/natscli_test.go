@@ -22,10 +22,10 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// builtinCounter is the counter that every hostd can run.
+// builtinCounter is the built-in counter of every hostd.
 type builtinCounter struct{}
 
-// makeNATS has make build the `nats` command, once for all tests.
+// makeNATS makes make build the `nats` command, once for all tests.
 var makeNATS = sync.OnceValues(func() ([]byte, error) {
 	return exec.Command("make", "-C", "..", "bin/nats").CombinedOutput()
 })
@@ -63,13 +63,13 @@ func newCaster(t *testing.T) *caster {
 	return &caster{t, natsCLI(t), c.environment(t), "castnet.v1.default.k." + procs.ID().String(), m.Name()}
 }
 
-// answer is one answer as the command prints it.
+// answer is one answer in the command's output.
 type answer struct {
 	header map[string]string
 	body   string
 }
 
-// cast asks for so many answers and returns them by rank, each rank once.
+// cast requests a number of answers and returns them by rank, each rank once.
 func (c *caster) cast(endpoint, where, body string, replies int, flags ...string) map[int]answer {
 	c.Helper()
 	return c.castTo(c.actor, endpoint, where, body, replies, flags...)
@@ -88,7 +88,7 @@ func (c *caster) castTo(to, endpoint, where, body string, replies int, flags ...
 	return by
 }
 
-// request runs `nats request` and returns what it says.
+// request runs `nats request` and returns its output.
 func (c *caster) request(to, endpoint, where, body string, replies int, flags ...string) string {
 	c.Helper()
 	args := []string{"request", "--timeout", testkit.Patience.String(), "--reply-timeout",
@@ -103,8 +103,8 @@ func (c *caster) request(to, endpoint, where, body string, replies int, flags ..
 
 var headerLine = regexp.MustCompile(`^\d\d:\d\d:\d\d (?:([A-Za-z-]+): (.*))?$`)
 
-// answers reads what the command prints: lines with the time in front, of which one is empty but
-// for it, and the body.
+// answers parses the command's output: lines with a time stamp, one of them otherwise empty, and
+// the body.
 func answers(out string) (all []answer) {
 	for i, text := range strings.Split(out, "Received with rtt ") {
 		if i == 0 {
@@ -130,7 +130,7 @@ func answers(out string) (all []answer) {
 }
 
 func TestNATSCommand_castsToAllRanksAndToASlice(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	c := newCaster(t)
 	for rank, a := range c.cast("add", "_-_", "5", 4, "-H", "Rank:7") {
@@ -146,7 +146,7 @@ func TestNATSCommand_castsToAllRanksAndToASlice(t *testing.T) {
 	}
 	region := c.cast("get", "_-_", "", 2, "-H", "Castnet-Region:gpu=1")
 	require.Equal(t, []string{"5", "5"}, []string{region[1].body, region[3].body},
-		"ranks of a region that is no token")
+		"ranks of a region without a token")
 	require.Contains(t, c.request(c.actor, "get", "_-_", "", 4, "-H", "Castnet-Reduce:sum"),
 		"or a cast through the gateway")
 	for rank, a := range c.cast("add", "0-_", "\x18\x2a", 2, "-H", "Content-Type:application/cbor") {
@@ -165,7 +165,7 @@ func TestNATSCommand_castsToAllRanksAndToASlice(t *testing.T) {
 }
 
 func TestNATSCommand_errorsUseTheRequestsFormat(t *testing.T) {
-	unrecorded(t)
+	skipIfRecorded(t)
 	t.Parallel()
 	c := newCaster(t)
 	const asCBOR = "Content-Type:application/cbor"
@@ -200,6 +200,6 @@ func TestNATSCommand_errorsUseTheRequestsFormat(t *testing.T) {
 		}
 	}
 	for rank, a := range c.cast("get", "_-_", "", 4) {
-		require.Equal(t, "0", a.body, "rank %d counted what was wrong", rank)
+		require.Equal(t, "0", a.body, "rank %d counted a bad message", rank)
 	}
 }

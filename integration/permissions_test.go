@@ -22,8 +22,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// documented is the configuration of a server with permissions that the documentation has, with a
-// store of the test.
+// documented is the documented configuration of a server with permissions, with a store of the
+// test.
 func documented(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/external-nats.md")
@@ -40,7 +40,7 @@ func documented(t *testing.T) string {
 }
 
 func TestPermissions_documentedOnesSuffice(t *testing.T) {
-	unheard(t, "no user of that server may hear everything")
+	skipIfListened(t, "no user of that server may hear everything")
 	t.Parallel()
 	c := onServer(t, embed.Options{ConfigFile: documented(t)})
 	c.user = "hostd"
@@ -89,8 +89,7 @@ func TestPermissions_documentedOnesSuffice(t *testing.T) {
 	}
 }
 
-// worksAsAProgram runs commands, which must neither fail nor be denied a subject. The mesh demo is
-// there.
+// worksAsAProgram runs commands beside the mesh demo. None may fail, or be denied a subject.
 func (s shell) worksAsAProgram(t *testing.T, client string) {
 	t.Helper()
 	for _, args := range []string{
@@ -127,7 +126,7 @@ func ownsAMesh(t *testing.T, conn *mesh.Net) {
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
-// castsAsACaller casts to the mesh demo through a gateway, as the user that may do nothing else.
+// castsAsACaller casts to the mesh demo through a gateway, as the user with no other right.
 func castsAsACaller(t *testing.T, url string) {
 	t.Helper()
 	b, err := bus.Open(t.Context(), bus.Options{URL: url, User: "caller", Password: "caller"})

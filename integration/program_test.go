@@ -19,7 +19,7 @@ func (c *cluster) start(t *testing.T, name string, args ...string) *testkit.Proc
 	return testkit.Start(t, c.command(t, program(name), args...))
 }
 
-// run waits for a program and returns what it said and its exit code.
+// run waits for a program and returns its output and exit code.
 func (c *cluster) run(t *testing.T, name string, args ...string) (string, int) {
 	t.Helper()
 	p := c.start(t, name, args...)
@@ -27,7 +27,7 @@ func (c *cluster) run(t *testing.T, name string, args ...string) (string, int) {
 	return p.Said(), code
 }
 
-// requireReport checks what the word count says of a folder on 2 hosts × 4 procs.
+// requireReport checks the word count's report of a folder on 2 hosts × 4 procs.
 func requireReport(t *testing.T, out, folder string) {
 	t.Helper()
 	counts, files, words := oracle(t, folder, ".go")

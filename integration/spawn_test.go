@@ -34,7 +34,7 @@ func TestBadProgram_errorNamesHostAndPath(t *testing.T) {
 		require.Equal(t, []string{a, b}, []string{failed.Failed[0].Host, failed.Failed[1].Host})
 		require.ErrorContains(t, err, want)
 	}
-	require.Empty(t, c.procs(t), "nothing is half started")
+	require.Empty(t, c.procs(t), "a failed spawn leaves no procs")
 }
 
 func TestForbiddenProgram_refusalNamesTheFlag(t *testing.T) {
@@ -80,7 +80,7 @@ func (c *cluster) procs(t *testing.T) (all []int) {
 	return all
 }
 
-// copied is a program at a path that no host allows.
+// copied is a program at a path outside the permissions of all hosts.
 func copied(t *testing.T, from string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), filepath.Base(from))
@@ -88,7 +88,7 @@ func copied(t *testing.T, from string) string {
 	return path
 }
 
-// replace puts a program in place of what is at a path.
+// replace replaces the file at a path by a program.
 func replace(t *testing.T, from, path string) {
 	t.Helper()
 	data, err := os.ReadFile(from)

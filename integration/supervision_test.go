@@ -17,10 +17,11 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// keeper is an actor, in a process of its own, that owns actors on the procs of others.
+// keeper is an actor in a process of its own. It owns actors on the procs of others.
 type keeper struct{ net *mesh.Net }
 
-// charge is a mesh of procs to have actors on, and for how long those outlive their keeper.
+// charge is a mesh of procs for the keeper's actors, and the time for which these outlive the
+// keeper.
 type charge struct {
 	Procs mesh.ProcMesh
 	Lease time.Duration
@@ -46,7 +47,7 @@ func (k *keeper) keep(ctx *actor.Context, c charge) (mesh.ActorMesh[actortest.Te
 func (k *keeper) Cleanup(ctx *actor.Context, _ error) error { return k.net.Close(ctx) }
 
 // Meaning of test_orphaned_actors_cleaned_up_on_controller_crash: the process of a controller ends
-// without touching what it owns on other hosts.
+// without a stop of its actors on other hosts.
 func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
@@ -81,11 +82,11 @@ func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 	require.Len(t, testmesh.PIDs(t, conn, procs.ID().String()), 4, "the procs have another owner")
 	for _, err := range kept.Via(conn).Watch(testkit.Soon(t)) {
 		var gone *mesh.ControllerError
-		require.ErrorAs(t, err, &gone, "and whoever asks is told whom to blame")
+		require.ErrorAs(t, err, &gone, "and the caller's error names the cause")
 	}
 }
 
-// phases counts the ranks of an actor mesh by their phases, as the agents of its procs know them.
+// phases counts the ranks of an actor mesh by the phases in the agents of its procs.
 func phases(t *testing.T, procs mesh.ProcMesh, name string) map[agent.Phase]int {
 	t.Helper()
 	states, err := procs.ActorStates(t.Context(), name)
@@ -97,7 +98,7 @@ func phases(t *testing.T, procs mesh.ProcMesh, name string) map[agent.Phase]int 
 	return n
 }
 
-// C15: a caller waits as long as its deadline for one who is dead.
+// C15: a call to a dead proc must not wait for its deadline.
 func TestFaultC15_everyPendingCallFailsWhenItsProcDies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
@@ -129,8 +130,8 @@ func TestFaultC15_everyPendingCallFailsWhenItsProcDies(t *testing.T) {
 	require.NoError(t, err, "the others answer")
 }
 
-// The table of what the end of a process means for the actors in it
-// (test_proc_status_to_actor_status_…), with real ones.
+// The table of a process's end and its actors' status (test_proc_status_to_actor_status_…), with
+// real processes.
 func TestProcEnds_determineTheActorStatus(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
@@ -146,7 +147,7 @@ func TestProcEnds_determineTheActorStatus(t *testing.T) {
 	n := 0
 	for e, err := range actors.Watch(testkit.Soon(t)) {
 		require.NoError(t, err)
-		// a proc that is killed may have warned that the peer of an answer is gone
+		// a killed proc may have warned that the receiver of an answer is gone
 		how, _, _ := strings.Cut(e.Reason, "\n")
 		got[e.Rank] = e.Status + ": " + how
 		if n++; n == len(got) {

@@ -17,7 +17,7 @@ import (
 )
 
 // tutorialBlock is a fenced block of docs/tutorial.md. A comment before it names its file, or says
-// that it stays.
+// `stays`.
 var tutorialBlock = regexp.MustCompile("(?ms)^(?:<!-- (stays|file \\S+) -->\n)?```(sh|go|)\n(.*?\n)```$")
 
 // TestTutorial_eachCommandPrintsWhatThePageSays runs the blocks of the page in their order, in one
@@ -28,7 +28,7 @@ func TestTutorial_eachCommandPrintsWhatThePageSays(t *testing.T) {
 	require.NoError(t, err)
 	repo, err := filepath.Abs("..")
 	require.NoError(t, err)
-	// No other test looks for a port at this address, so the port stays free.
+	// No other test uses a port of this address, so the port stays free.
 	own := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 	free, err := net.Listen("tcp", own+":0")
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestTutorial_eachCommandPrintsWhatThePageSays(t *testing.T) {
 	).Replace(string(text))
 	r := &reader{home: t.TempDir(), env: tutorialEnvironment(t)}
 	blocks := tutorialBlock.FindAllStringSubmatch(page, -1)
-	require.Len(t, blocks, strings.Count(page, "\n```")/2, "blocks that are not closed or read")
+	require.Len(t, blocks, strings.Count(page, "\n```")/2, "blocks without an end or a reader")
 	printed := ""
 	for _, b := range blocks {
 		mark, language, body := b[1], b[2], b[3]
@@ -51,14 +51,14 @@ func TestTutorial_eachCommandPrintsWhatThePageSays(t *testing.T) {
 		case mark == "stays":
 			r.start(t, body)
 		case language == "sh":
-			require.Empty(t, printed, "output that the page does not show")
+			require.Empty(t, printed, "output missing on the page")
 			printed = r.run(t, body)
 		default:
 			require.Equal(t, body, printed)
 			printed = ""
 		}
 	}
-	require.Empty(t, printed, "output that the page does not show")
+	require.Empty(t, printed, "output missing on the page")
 	require.NoDirExists(t, filepath.Join(r.home, "tally"))
 }
 
@@ -74,7 +74,7 @@ func tutorialEnvironment(t *testing.T) []string {
 		"GOFLAGS="+os.Getenv("GOFLAGS")+" -ldflags=-w -gcflags=-l", "GOGC=400")
 }
 
-// reader is a person at a terminal who follows the page.
+// reader is a person at a terminal, with the page.
 type reader struct {
 	home  string // the folder above the reader's module
 	env   []string

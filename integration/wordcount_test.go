@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// oracle counts the words of a folder as one would who knows nothing of meshes.
+// oracle counts the words of a folder without a mesh.
 func oracle(t *testing.T, folder, suffix string) (counts map[string]int64, files int, words int64) {
 	t.Helper()
 	between := func(r rune) bool { return !unicode.In(r, unicode.L, unicode.Nd) && r != '_' }
@@ -41,7 +41,7 @@ func oracle(t *testing.T, folder, suffix string) (counts map[string]int64, files
 	return counts, files, words
 }
 
-// corpus is a small folder with what a large one has somewhere.
+// corpus is a small folder with the special cases of a large one.
 func corpus(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

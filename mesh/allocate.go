@@ -61,22 +61,22 @@ func (n *Net) allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	})
 }
 
-// List allocates the first of these running hosts. They need no return.
-type List []subjects.HostID
+// StaticHosts allocates the first of these running hosts. They need no return.
+type StaticHosts []subjects.HostID
 
 // Allocate returns the first hosts, one for each rank of the extent.
-func (l List) Allocate(_ context.Context, e shape.Extent) (Allocation, error) {
-	if e.NumRanks() > len(l) {
-		return nil, fmt.Errorf("%d hosts in the list: want %d for %s", len(l), e.NumRanks(), e)
+func (s StaticHosts) Allocate(_ context.Context, e shape.Extent) (Allocation, error) {
+	if e.NumRanks() > len(s) {
+		return nil, fmt.Errorf("%d hosts in the list: want %d for %s", len(s), e.NumRanks(), e)
 	}
-	return l[:e.NumRanks()], nil
+	return s[:e.NumRanks()], nil
 }
 
 // Hosts returns the hosts of the list.
-func (l List) Hosts() []subjects.HostID { return slices.Clone(l) }
+func (s StaticHosts) Hosts() []subjects.HostID { return slices.Clone(s) }
 
 // Close does nothing: the list did not start them.
-func (l List) Close(context.Context) error { return nil }
+func (s StaticHosts) Close(context.Context) error { return nil }
 
 // OnProcs allocates a host in each proc of a region. It spawns an actor of the type there; the
 // actor's endpoint returns its host. Package agent/host has such a type.

@@ -29,7 +29,7 @@ func (c *cluster) options(t *testing.T) host.Options {
 	}
 }
 
-// here describes hosts in this process whose procs are here, too.
+// here describes hosts in this process, with their procs.
 func (c *cluster) here(t *testing.T) host.LocalHosts {
 	t.Helper()
 	o := c.options(t)
@@ -56,7 +56,7 @@ func flavours(t *testing.T, c *cluster) map[string]func(t *testing.T) mesh.Alloc
 	}
 }
 
-// silence fails the test when something more comes within a second.
+// silence fails the test if anything more comes within a second.
 func silence[T any](t *testing.T, port *actor.Port[T]) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -65,9 +65,9 @@ func silence[T any](t *testing.T, port *actor.Port[T]) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "nothing more: %v", v)
 }
 
-// Meaning of test_proc_mesh_allocate, test_spawn_actor, test_failing_spawn_actor and test_allocate:
-// whichever way the hosts come, meshes on them have the right shape, casts reach each actor once,
-// each actor reaches each, and one that cannot be made is named.
+// Meaning of test_proc_mesh_allocate, test_spawn_actor, test_failing_spawn_actor and test_allocate.
+// The hosts come from each allocator. Meshes on them have the right shape, casts reach each actor
+// once, and each actor reaches each. The error of a failed spawn names its actor.
 func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 	t.Parallel()
 	for flavour := range flavours(t, nil) {
@@ -123,7 +123,7 @@ func TestAllocate_everyAllocatorYieldsAWholeMesh(t *testing.T) {
 				require.Equal(t, agent.Running, s.Status.Phase)
 			}
 			require.NoError(t, hosts.Shutdown(t.Context(), "done"))
-			require.NoError(t, hosts.Shutdown(t.Context(), "again"), "what is gone is gone")
+			require.NoError(t, hosts.Shutdown(t.Context(), "again"), "a second shutdown succeeds")
 			_, err = hosts.Describe(t.Context())
 			var gone *mesh.HostsError
 			require.ErrorAs(t, err, &gone)
@@ -150,8 +150,8 @@ func requireOnce(t *testing.T, meshes []mesh.ActorMesh[actortest.TestActor]) {
 	}
 }
 
-// requireConnected has each actor send to each, and back to the test: the way taken is the way
-// asked for.
+// requireConnected makes each actor send to each, and back to the test, by the requested kind of
+// message.
 func requireConnected(t *testing.T, conn *mesh.Net, refs []actor.Ref[actortest.TestActor]) {
 	t.Helper()
 	port := actor.OpenPort[actortest.Route](conn.Proc())
@@ -189,15 +189,15 @@ func TestAllocate_returnsUnsuitableHosts(t *testing.T) { // MESH-8
 	t.Parallel()
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)
-	_, err := c.Allocate(t.Context(), mesh.List(hosts.Hosts()), "hosts", shape.Of("host", 2))
+	_, err := c.Allocate(t.Context(), mesh.StaticHosts(hosts.Hosts()), "hosts", shape.Of("host", 2))
 	require.ErrorContains(t, err, "1 hosts in the list: want 2 for host=2")
 	_, err = c.Allocate(t.Context(), c.here(t), "hosts", shape.Of("host", 0))
 	require.ErrorContains(t, err, "want at least 1")
 	missing, err := subjects.NewHostID("nobody")
 	require.NoError(t, err)
-	_, err = c.Allocate(t.Context(), mesh.List{hosts.Hosts()[0], missing}, "hosts", shape.Of("host", 2))
+	_, err = c.Allocate(t.Context(), mesh.StaticHosts{hosts.Hosts()[0], missing}, "hosts", shape.Of("host", 2))
 	require.ErrorContains(t, err, missing.String(), "the one that does not answer is named")
-	listed, err := c.Allocate(t.Context(), mesh.List(hosts.Hosts()), "hosts", shape.Of("host", 1))
+	listed, err := c.Allocate(t.Context(), mesh.StaticHosts(hosts.Hosts()), "hosts", shape.Of("host", 1))
 	require.NoError(t, err)
 	require.Equal(t, hosts.Hosts(), listed.Hosts())
 }
@@ -215,9 +215,9 @@ func TestAllocate_failedHostLeavesNone(t *testing.T) { // MESH-8
 	}
 }
 
-// stubborn is a list of hosts that cannot be given back at first.
+// stubborn is a list of hosts with a first Close that fails.
 type stubborn struct {
-	mesh.List
+	mesh.StaticHosts
 	closed int
 }
 
@@ -237,12 +237,12 @@ func TestShutdown_canBeRepeatedAfterAPartialOne_MESH5(t *testing.T) {
 	c := newCluster(t)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
 	require.NoError(t, err)
-	s := &stubborn{List: started.Hosts()}
+	s := &stubborn{StaticHosts: started.Hosts()}
 	hosts, err := c.Allocate(t.Context(), s, "hosts", shape.Of("host", 1))
 	require.NoError(t, err)
 	require.ErrorContains(t, hosts.Shutdown(t.Context(), "done"), "not now")
 	require.NoError(t, hosts.Shutdown(t.Context(), "again"))
-	require.Equal(t, 2, s.closed, "what failed was done again")
+	require.Equal(t, 2, s.closed, "the failed close was repeated")
 	require.NoError(t, hosts.Shutdown(t.Context(), "and again"))
 	require.Equal(t, 2, s.closed)
 	require.NoError(t, started.Close(t.Context()))
@@ -285,7 +285,7 @@ func TestTake_onlyTheOwnerShutsDownAHost(t *testing.T) { // HOST-9
 	err = others.Take(t.Context())
 	var refused *mesh.HostsError
 	require.ErrorAs(t, err, &refused)
-	require.Len(t, refused.Failed, 1, "the one that has an owner is named")
+	require.Len(t, refused.Failed, 1, "the owned host is named")
 	require.Equal(t, h.Hosts()[0], refused.Failed[0].Host)
 	require.ErrorContains(t, err, "is owned by")
 	infos, err := others.Describe(t.Context())
@@ -301,7 +301,7 @@ func TestTake_onlyTheOwnerShutsDownAHost(t *testing.T) { // HOST-9
 	require.NoError(t, err)
 	require.ErrorContains(t, h.Release(t.Context()), "is owned by")
 	require.NoError(t, others.Release(t.Context()))
-	require.NoError(t, others.Take(t.Context()), "of nobody's")
+	require.NoError(t, others.Take(t.Context()), "hosts without an owner")
 	require.NoError(t, other.Close(t.Context()))
-	require.NoError(t, h.Take(t.Context()), "whose owner has closed its Net")
+	require.NoError(t, h.Take(t.Context()), "the former owner has closed its Net")
 }

@@ -23,7 +23,7 @@ func configured(cfg *config.Config) func(*mesh.Options) {
 	return func(o *mesh.Options) { o.Config = cfg }
 }
 
-// settings are the keys of a proc that are not as they are by default, with their layers.
+// settings are the non-default keys of a proc, with their layers.
 func settings(t *testing.T, conn *mesh.Net, p mesh.ProcMesh, rank int) map[string]string {
 	t.Helper()
 	entries, err := agent.GetConfig.Call(t.Context(),
@@ -143,14 +143,14 @@ func (c *cluster) silent(t *testing.T) subjects.HostID {
 	return id
 }
 
-// unanswered keeps the question.
+// unanswered drops the request.
 func unanswered[M, R any](_ *Counter, ctx *actor.Context, _ M) (out R, err error) {
 	actor.Defer[R](ctx)
 	return out, nil
 }
 
-// With the defaults each of these would wait for 30 s and more, which the context does not allow;
-// nor is it what ends the wait.
+// With the defaults each of these would wait for 30 s and more, longer than the context. Yet the
+// context does not end the wait.
 func TestKeys_boundWaitsForSilentHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// The hosts would give such a proc 30 s, and then say that it has failed.
+// The hosts would give such a proc 30 s, and then report a failure.
 func TestKey_meshSpawnDeadlineEndsAnUnboundedSpawn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
@@ -30,8 +30,7 @@ func TestKey_meshSpawnDeadlineEndsAnUnboundedSpawn(t *testing.T) {
 	require.Equal(t, agent.Timeout, failed.Failed[0].Status.Phase)
 }
 
-// An actor that is still being made is not an actor that failed: its rank is Timeout, and nothing
-// of the mesh is left.
+// An actor in its constructor has not failed: its rank is Timeout, and nothing of the mesh is left.
 func TestKey_actorSpawnProgressTimeoutEndsASpawnWithHungConstructors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
@@ -40,7 +39,7 @@ func TestKey_actorSpawnProgressTimeoutEndsASpawnWithHungConstructors(t *testing.
 	procs, err := c.AllHosts(t, c.Connect(t, configured(cfg))).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	for name, free := range map[string]bool{"owned": false, "of nobody": true} {
-		// A busy machine needs longer to make the other one, and to answer.
+		// A busy machine needs longer to make the other actor, and to answer.
 		for timeout := time.Second; ; timeout *= 2 {
 			require.NoError(t, config.ActorSpawnProgressTimeout.Set(cfg, timeout))
 			_, err = mesh.SpawnActors(t.Context(), procs, halting,

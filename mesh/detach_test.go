@@ -17,8 +17,8 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// withSystem is a cluster of one host. Its system controller has no store, and so no lease that a
-// busy machine could fail to renew: one term lasts for the whole test.
+// withSystem is a cluster of one host. Its system controller has no store, and so no lease for a
+// busy machine to lose: one term lasts for the whole test.
 func withSystem(t *testing.T) *cluster {
 	t.Helper()
 	c := newCluster(t, "a")
@@ -26,7 +26,7 @@ func withSystem(t *testing.T) *cluster {
 	return c
 }
 
-// make spawns procs, and counters that nobody owns.
+// make spawns procs, and counters without an owner.
 func (c *cluster) make(t *testing.T, conn *mesh.Net, name string) mesh.ProcMesh {
 	t.Helper()
 	procs, err := c.AllHosts(t, conn).SpawnProcs(t.Context(),
@@ -38,7 +38,7 @@ func (c *cluster) make(t *testing.T, conn *mesh.Net, name string) mesh.ProcMesh 
 	return procs
 }
 
-// detached is what the system controller has. Between two terms it asks the next one.
+// detached lists the system controller's meshes. Between two terms it asks the next one.
 func (c *cluster) detached(t *testing.T) []system.DetachedState {
 	t.Helper()
 	var now system.Snapshot
@@ -75,7 +75,7 @@ func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH14(t *testing.T) {
 	require.ErrorAs(t, err, &stale)
 	require.EqualValues(t, 1, stale.Requested.Epoch)
 	require.Equal(t, agent.Claim{Epoch: 2, Owner: held.Procs.Describe().Owner}, stale.Current,
-		"what was expected, and who owns it")
+		"the expected epoch, and the owner")
 	_, err = first.Adopt(t.Context(), "nobody", 0)
 	require.ErrorAs(t, err, new(*mesh.NotFoundError))
 
@@ -100,10 +100,10 @@ func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH14(t *testing.T) {
 	looked, err := second.Lookup(t.Context(), "words")
 	require.NoError(t, err)
 	var lost *mesh.LostActorsError
-	require.ErrorAs(t, looked.Restart(t.Context(), mesh.RollingRestart{}), &lost, "nobody owns its actors")
+	require.ErrorAs(t, looked.Restart(t.Context(), mesh.RollingRestart{}), &lost, "its actors have no owner")
 	require.Equal(t, before, c.pids(t, procs))
 	require.NoError(t, looked.Restart(t.Context(), mesh.RollingRestart{Reason: "new data", Force: true}),
-		"its owner starts its ranks anew")
+		"its owner restarts its ranks")
 	anew := c.pids(t, procs)
 	for rank, pid := range before {
 		require.NotEqual(t, pid, anew[rank])
@@ -113,12 +113,12 @@ func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH14(t *testing.T) {
 	theirs, err := second.Adopt(t.Context(), "words", 0)
 	require.NoError(t, err)
 	leave()
-	require.Equal(t, before, c.pids(t, procs), "whoever had it before ends alone")
+	require.Equal(t, before, c.pids(t, procs), "the former owner's end leaves the mesh")
 	require.NoError(t, theirs.Stop(t.Context()))
 	require.Empty(t, c.pids(t, procs))
 }
 
-// F7 for what is detached: the next system controller has it, in a later epoch.
+// F7 for detached meshes: the next system controller has them, in a later epoch.
 func TestDetach_meshSurvivesANewSystemController_MESH14(t *testing.T) {
 	t.Parallel()
 	c := newStored(t, "a")
@@ -153,8 +153,8 @@ func TestDetach_meshSurvivesANewSystemController_MESH14(t *testing.T) {
 	testkit.Until(t, "what has ended is forgotten", func() bool { return len(c.detached(t)) == 0 })
 }
 
-// An adopter that dies, or is too slow, at any instant before it has confirmed leaves the mesh to
-// the system controller: before the hosts hear of it, and afterwards.
+// An adopter dies, or is too slow, before it has confirmed. At every such instant, before the hosts
+// learn of it and afterwards, the mesh returns to the system controller.
 func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH14(t *testing.T) {
 	t.Parallel()
 	const lease = 20 * time.Second // an adopter has half of it, and needs seconds on a busy machine
@@ -206,7 +206,7 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH14(t *testing.T) {
 		_, err = system.Confirm.Call(t.Context(), ctl, a.asked)
 		require.NotNil(t, agent.AsFenced(err), "too late: %v", err)
 		if i == 1 {
-			testkit.Until(t, "the hosts obey the system again", func() bool { return c.heard(t, a.procs, 4) })
+			testkit.Until(t, "the hosts obey the system again", func() bool { return c.hostsKnow(t, a.procs, 4) })
 			require.Error(t, a.claimed.Stop(t.Context()))
 		}
 		var again mesh.ProcMesh
@@ -220,8 +220,8 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH14(t *testing.T) {
 	require.Empty(t, c.detached(t))
 }
 
-// heard reports whether the hosts know the owner of an epoch.
-func (c *cluster) heard(t *testing.T, p mesh.ProcMesh, epoch uint64) bool {
+// hostsKnow reports whether the hosts know the owner of an epoch.
+func (c *cluster) hostsKnow(t *testing.T, p mesh.ProcMesh, epoch uint64) bool {
 	t.Helper()
 	all, err := c.Meshes(t.Context())
 	require.NoError(t, err)
@@ -239,7 +239,7 @@ func (c *cluster) heard(t *testing.T, p mesh.ProcMesh, epoch uint64) bool {
 	return said > 0
 }
 
-// A program that takes a mesh over by force owns it, and the system controller forgets it.
+// A takeover by force makes the program the owner, and the system controller forgets the mesh.
 func TestDetach_takenOverMeshIsForgotten_MESH14(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)

@@ -22,7 +22,7 @@ func (h HostMesh) Drain(ctx context.Context, d DrainOptions) (agent.StopSummary,
 			return agent.StopSummary{}, err
 		}
 	}
-	request := agent.DrainRequest{Reason: d.Reason, Grace: d.Grace, MaxConcurrent: d.AtOnce}
+	request := agent.DrainRequest{Reason: d.Reason, Grace: d.Grace, MaxConcurrent: d.MaxConcurrent}
 	drain := func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.StopSummary, error) {
 		return agent.Drain.Call(ctx, a, request)
 	}
@@ -31,10 +31,10 @@ func (h HostMesh) Drain(ctx context.Context, d DrainOptions) (agent.StopSummary,
 
 // DrainOptions configures a drain of hosts.
 type DrainOptions struct {
-	Reason string
-	Grace  time.Duration // how long a proc may take to stop before it is killed; 0: the host's default
-	AtOnce int           // procs that a host stops, or a mesh moves, at a time; 0: the host's default, or 1
-	Force  bool          // drain also where procs move without their actors, see CheckDrain
+	Reason        string
+	Grace         time.Duration // how long a proc may take to stop before it is killed; 0: the host's default
+	MaxConcurrent int           // stops of a host, or moves of a mesh, at a time; 0: the host's default, or 1
+	Force         bool          // drain also where procs move without their actors, see CheckDrain
 }
 
 // CheckDrain fails with a *LostActorsError for each mesh that a Drain would move to its spares

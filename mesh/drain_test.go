@@ -135,7 +135,7 @@ func TestDrain_stopsRanksThatNoPolicyMoves_CTL11(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, agent.StopSummary{Requested: 2, Ended: 2}, done)
 	for range 2 {
-		require.Contains(t, hear(t, said), " stopped ", "and nobody starts it again")
+		require.Contains(t, hear(t, said), " stopped ", "and it does not restart")
 	}
 }
 

@@ -18,7 +18,7 @@ func TestNotFoundError_namesAFewOfMany(t *testing.T) {
 	require.EqualError(t, &mesh.AmbiguousError{What: "mesh", Name: "x", Candidates: many[:2]},
 		`mesh "x" is ambiguous: want one of a, b`)
 	require.Len(t, many, 10)
-	require.Equal(t, "i", many[8], "what it has is left alone")
+	require.Equal(t, "i", many[8], "the slice is unchanged")
 }
 
 func TestSpawnError_namesRanksOfTheWholeMesh(t *testing.T) {

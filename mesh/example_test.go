@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// demo is a castnet in this process: a server, a client of it, and two hosts that run procs here, too.
+// demo is a castnet in this process: a server, a client, and two hosts with their procs.
 func demo(ctx context.Context) (conn *mesh.Net, hosts mesh.HostMesh, end func()) {
 	server, err := embed.Start(ctx, embed.Options{Token: "secret"})
 	must(err)
@@ -57,7 +57,7 @@ func Example() {
 	// 15 host=2,gpu=1 [11 16] 47
 }
 
-// Hosts are sliced and reshaped as any mesh; what is spawned on a part of them is there alone.
+// Hosts are sliced and reshaped like any mesh. A mesh on a part of them runs on that part only.
 func ExampleHostMesh() {
 	ctx := context.Background()
 	conn, hosts, end := demo(ctx)
@@ -79,7 +79,7 @@ func ExampleHostMesh() {
 	// true
 }
 
-// Each rank of a proc mesh can be asked how it is. A slice is stopped alone.
+// Each rank of a proc mesh has a status. A slice is stopped alone.
 func ExampleProcMesh() {
 	ctx := context.Background()
 	_, hosts, end := demo(ctx)
@@ -119,7 +119,8 @@ func ExampleActorMesh() {
 	// 4 true host=*,gpu=1
 }
 
-// A handle is a value: as text it goes into a message, a file or a command line, and who reads it uses it.
+// A handle is a value: its text goes into a message, a file or a command line, and its reader can
+// use it.
 func ExampleActorMesh_MarshalText() {
 	ctx := context.Background()
 	conn, hosts, end := demo(ctx)

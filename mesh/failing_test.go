@@ -20,8 +20,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// hurt is a cluster of two hosts, whose procs run in the hosts' own process when open is set: with
-// the connections that open makes.
+// hurt is a cluster of two hosts. If open is set, their procs run in the hosts' own process, on
+// connections made by open.
 func hurt(t *testing.T, open func(ctx context.Context, host int, o bus.Options) (*bus.Bus, error)) (*cluster,
 	mesh.HostMesh) {
 	t.Helper()
@@ -63,13 +63,13 @@ func refused(t *testing.T, c *cluster, hosts mesh.HostMesh, s mesh.SpawnSpec) ma
 	all, err := c.MeshesOn(t.Context(), hosts.Hosts())
 	require.NoError(t, err)
 	for _, m := range all {
-		require.False(t, m.Alive(), "what was started is stopped")
+		require.False(t, m.Alive(), "started ranks are stopped")
 	}
 	return by
 }
 
-// Meaning of test_failing_proc_allocation: the command of the hosts' workers is `false`; where
-// there are no commands, procs that find no bus.
+// Meaning of test_failing_proc_allocation: the command of the hosts' workers is `false`. In-process
+// hosts have no commands; their procs find no bus.
 func TestSpawnProcs_failureEverywhereNamesEveryRank(t *testing.T) {
 	t.Parallel()
 	t.Run("processes", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestSpawnProcs_failureEverywhereNamesEveryRank(t *testing.T) {
 	})
 }
 
-// Meaning of test_halting_proc_allocation: the worker of one host never says a word, that of the
+// Meaning of test_halting_proc_allocation: the worker of one host never reports, and that of the
 // other runs.
 func TestSpawnProcs_hungHostFailsOnlyItsRanks(t *testing.T) {
 	t.Parallel()

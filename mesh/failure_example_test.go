@@ -7,7 +7,7 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// A program that ends with status 1, and says why, when nothing in it has dealt with a failure.
+// A program without a handler for failures prints the causes and ends with status 1.
 func ExampleNet_Context() {
 	conn, err := mesh.Connect(context.Background(), mesh.Options{})
 	if err != nil {

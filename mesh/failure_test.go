@@ -53,7 +53,7 @@ func (o *careless) Cleanup(ctx *actor.Context, _ error) error {
 	return o.net.Close(ctx)
 }
 
-// words collects what is logged.
+// words collects log lines.
 type words struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -71,7 +71,7 @@ func (w *words) String() string {
 	return w.b.String()
 }
 
-// handling is one more client with what a program may say of failures.
+// handling is one more client, with a handler for failures.
 func (c *cluster) handling(t *testing.T, log zerolog.Logger, onFailure func(actor.Event)) *mesh.Net {
 	t.Helper()
 	return c.Connect(t, func(o *mesh.Options) {

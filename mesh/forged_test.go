@@ -15,8 +15,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// An event of a stranger speaks of ranks that the mesh does not have, of more than there can be, or
-// of generations that never were. Casts go on beside it, and a real death is noticed.
+// Forged events name ranks outside the mesh, impossible ranks, or generations of no proc. Casts go
+// on beside them, and a real death is noticed.
 func TestCast_ignoresForgedEvents(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")

@@ -23,11 +23,11 @@ func TestHostMesh_otherProgramsCanAskAndWatchItsController_MESH8(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "found")
 	found := c.AllHosts(t, c.Net)
-	require.False(t, found.Owner().IsValid(), "hosts that were found have none")
+	require.False(t, found.Owner().IsValid(), "found hosts have no owner")
 	mine, err := c.Allocate(t.Context(), c.here(t), "mine", shape.Of("rack", 2))
 	require.NoError(t, err)
 	require.True(t, mine.Owner().IsValid())
-	require.Equal(t, mine.Owner(), mine.Slice("rack", 1, 2).Owner(), "a slice has that of its mesh")
+	require.Equal(t, mine.Owner(), mine.Slice("rack", 1, 2).Owner(), "a slice has the owner of its mesh")
 	mixed, err := c.HostsOf("mixed", append(found.Hosts(), mine.Hosts()...)...)
 	require.NoError(t, err)
 	require.False(t, mixed.Owner().IsValid())
@@ -63,16 +63,16 @@ func TestHostMesh_otherProgramsCanAskAndWatchItsController_MESH8(t *testing.T) {
 	alive, err := mixed.Ping(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []bool{true, false, false}, alive.Values(),
-		"who has it stopped has its hosts end, and no others")
+		"its stop ends its own hosts only")
 	of, err := mixed.States(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, agent.Running, of.Values()[0].Status.Phase)
 	require.Equal(t, agent.Timeout, of.Values()[1].Status.Phase)
 	require.NoError(t, mine.Shutdown(t.Context(), "again"))
-	require.False(t, mine.Owner().IsValid(), "they are nobody's any more")
+	require.False(t, mine.Owner().IsValid(), "they have no owner any more")
 }
 
-// innkeeper is an actor that gets hosts, and takes others.
+// innkeeper is an actor that allocates hosts, and takes others.
 type innkeeper struct {
 	net  *mesh.Net
 	from mesh.Allocator
@@ -129,10 +129,10 @@ func TestHostMesh_endsWithTheActorThatAllocatedIt_MESH2(t *testing.T) {
 	alive, err = hosts.Ping(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, false}, alive.Values())
-	require.NoError(t, taken.Take(t.Context()), "what was taken is nobody's, and there")
+	require.NoError(t, taken.Take(t.Context()), "taken hosts are free, and alive")
 }
 
-// asked is an allocator that notes that it was asked, and has nothing.
+// asked is an allocator without hosts. It counts its calls.
 type asked struct{ times int }
 
 func (a *asked) Allocate(context.Context, shape.Extent) (mesh.Allocation, error) {
@@ -151,13 +151,13 @@ func TestHostMesh_controllerStartsBeforeItsHosts_MESH8(t *testing.T) {
 	await(t, told, "hosts.allocate.failed")
 	for _, a := range c.Proc().Actors() {
 		require.False(t, strings.HasPrefix(a.Name, "controller-") && a.Status == actor.Running,
-			"nothing is left of its controller")
+			"its controller has ended")
 	}
 	conn := c.Connect(t)
 	require.NoError(t, conn.Close(t.Context()))
 	_, err = conn.Allocate(t.Context(), a, "none", shape.Of("host", 2))
 	require.Error(t, err)
-	require.Equal(t, 1, a.times, "who cannot have a controller gets no hosts")
+	require.Equal(t, 1, a.times, "no hosts without a controller")
 }
 
 func TestClose_reportsHostsThatWereNotReturned_MESH8(t *testing.T) {
@@ -166,7 +166,7 @@ func TestClose_reportsHostsThatWereNotReturned_MESH8(t *testing.T) {
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
 	require.NoError(t, err)
 	conn := c.Connect(t)
-	s := &stubborn{List: started.Hosts()}
+	s := &stubborn{StaticHosts: started.Hosts()}
 	_, err = conn.Allocate(t.Context(), s, "hosts", shape.Of("host", 1))
 	require.NoError(t, err)
 	require.ErrorContains(t, conn.Close(t.Context()), "not now")

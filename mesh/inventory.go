@@ -304,7 +304,7 @@ func (m *MeshState) addSilentRanks(
 		h, watched := health[host.String()]
 		view := HostState{HostInfo: agent.HostInfo{ID: host}}
 		switch {
-		case watched && h.Left:
+		case watched && h.Graceful:
 		case watched:
 			view.State = h.State
 			view.Reason = h.Reason
@@ -319,7 +319,7 @@ func (m *MeshState) addSilentRanks(
 			silent.add(view)
 		}
 		s, known := statuses[rank]
-		if here[rank] || known && s.Phase.Terminal() && h.Left {
+		if here[rank] || known && s.Phase.Terminal() && h.Graceful {
 			continue
 		}
 		if !known || !s.Phase.Terminal() {

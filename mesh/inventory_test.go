@@ -20,7 +20,7 @@ func TestInventory_isPartialWhileAGatewayHangs_MESH9(t *testing.T) {
 	c := testmesh.Start(t, testmesh.Hosts("a"))
 	inv, err := c.Inventory(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, inv.Err(), "there is no gateway: the hosts that answer are all that anybody knows")
+	require.NoError(t, inv.Err(), "without a gateway only the answering hosts are known")
 
 	hung := c.Open(t).Control()
 	_, err = hung.SubscribeGroup(subjects.Space{}.Heartbeats(agent.KindHostList), "gateway", func(bus.Msg) {})
@@ -53,7 +53,7 @@ func TestInventory_isCompleteDespiteAWildcardListener_MESH9(t *testing.T) {
 	require.Equal(t, &mesh.MissingHostsError{Hosts: 1, NoHostList: true}, inv.Err())
 }
 
-// A gateway knows a host that answers nobody: it may have the mesh.
+// A gateway knows a silent host: it may have the mesh.
 func TestLookup_reportsUnknownOnlyWhenAllHostsAnswered_MESH9(t *testing.T) {
 	t.Parallel()
 	c := testmesh.Start(t, testmesh.Hosts("a"))

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// lateOwner is a controller whose reply to a wait for running ranks comes after the deadline.
+// lateOwner is a controller with late replies: a wait for running ranks ends after the deadline.
 type lateOwner struct{ agent.Agent }
 
 var lateOverlay = agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Initializing}}}

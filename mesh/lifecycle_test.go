@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// watchEvents is what is told of meshes on the bus from now on.
+// watchEvents receives the events of meshes from now on.
 func (c *cluster) watchEvents(t *testing.T) <-chan actor.Event {
 	t.Helper()
 	told := make(chan actor.Event, 64)
@@ -46,7 +46,7 @@ func await(t *testing.T, told <-chan actor.Event, step string) actor.Event {
 				return e
 			}
 		case <-time.After(20 * time.Second):
-			require.FailNow(t, "it is not told", step)
+			require.FailNow(t, "no event", step)
 		}
 	}
 }
@@ -58,12 +58,12 @@ func TestLifecycle_hostMeshStepsNameTheRequester(t *testing.T) {
 	hosts, err := c.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 2))
 	require.NoError(t, err)
 	require.NoError(t, hosts.Shutdown(t.Context(), "done"))
-	_, err = c.Allocate(t.Context(), mesh.List(hosts.Hosts()), "again", shape.Of("host", 2))
+	_, err = c.Allocate(t.Context(), mesh.StaticHosts(hosts.Hosts()), "again", shape.Of("host", 2))
 	require.Error(t, err, "they are gone")
 	s := &stubborn{}
 	none, err := c.Allocate(t.Context(), c.here(t), "stubborn", shape.Of("host", 1))
 	require.NoError(t, err)
-	s.List = none.Hosts()
+	s.StaticHosts = none.Hosts()
 	listed, err := c.Allocate(t.Context(), s, "stubborn", shape.Of("host", 1))
 	require.NoError(t, err)
 	require.Error(t, listed.Shutdown(t.Context(), "done"))

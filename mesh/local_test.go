@@ -21,8 +21,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// locally is a client of four hosts that run procs in this process, on a server with a
-// configuration, and the subjects of all casts.
+// locally is a client of four hosts with procs in this process, on a configured server. The channel
+// has the subjects of all casts.
 func locally(t *testing.T, config string) (mesh.HostMesh, <-chan string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nats.conf")
@@ -56,7 +56,7 @@ func TestSpawn_localProcsShareProcessAndConnections(t *testing.T) {
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 3))
 	require.NoError(t, err)
 	require.Equal(t, 3, procs.Describe().PerProcess)
-	require.Empty(t, casts, "there is one server, which knows what they have subscribed")
+	require.Empty(t, casts, "one server knows all subscriptions")
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", 1)
 	require.NoError(t, err)
 	sum, err := cast.Reduce(t.Context(), counters, add, 1, cast.Sum[int64]())

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// The tests' own binary is what their procs run: TestMain makes it a proc when a host launched it.
+// The procs run the tests' own binary: TestMain makes it a proc when a host launched it.
 func TestMain(m *testing.M) {
 	host.Main(defs()...)
 	if os.Getenv(programVariable) != "" {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// defs are what the procs of the tests can run.
+// defs are the actor types of the tests' procs.
 func defs() []actor.Def {
 	return append(actortest.Actors(), actors(), haltings(), host.HostActorDef(host.Options{}))
 }
@@ -43,8 +43,8 @@ var (
 	env     = actor.NewEndpoint[*Counter, actor.None, []string]("env")
 )
 
-// halting is made at once, but on rank 1: there its constructor takes so long, whoever asks it to
-// end.
+// The constructor of halting returns at once, but on rank 1 only after its parameter, even when it
+// is asked to end.
 var halting = actor.NewType[*Counter, time.Duration]("halting")
 
 func haltings() actor.Def {
@@ -83,13 +83,13 @@ func (c *Counter) say(ctx *actor.Context, what string) (actor.None, error) {
 	return actor.None{}, nil
 }
 
-// hold is busy for so long, whoever asks it to end.
+// hold is busy for a duration, even when it is asked to end.
 func (c *Counter) hold(_ *actor.Context, d time.Duration) (actor.None, error) {
 	time.Sleep(d)
 	return actor.None{}, nil
 }
 
-// keepBusy returns when an actor is in hold. A stop that follows finds it there, though stops overtake
+// keepBusy returns when an actor is in hold. A later stop finds it there, though stops overtake
 // messages.
 func (c *cluster) keepBusy(t *testing.T, ref actor.Ref[*Counter], d time.Duration) {
 	t.Helper()
@@ -100,18 +100,18 @@ func (c *cluster) keepBusy(t *testing.T, ref actor.Ref[*Counter], d time.Duratio
 	})
 }
 
-// wait has its proc wait so long for procs from now on.
+// wait makes its proc wait for a duration from now on.
 func (c *Counter) wait(ctx *actor.Context, d time.Duration) (actor.None, error) {
 	return actor.None{}, config.ProcReadyTimeout.Set(proc.Config(ctx), d)
 }
 
-// passing is something to be added by another.
+// passing is a number for another counter to add.
 type passing struct {
 	To   mesh.ActorMesh[*Counter]
 	Rank int
 }
 
-// pass adds 1 to another counter, whose mesh it knows from the message alone.
+// pass adds 1 to another counter. It knows the other mesh from the message alone.
 func (c *Counter) pass(ctx *actor.Context, p passing) (int64, error) {
 	return add.Call(ctx, p.To.Via(mesh.NetOf(ctx)).Ref(p.Rank), 1)
 }

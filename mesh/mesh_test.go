@@ -26,7 +26,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// cluster is a cluster with what the tests ask of it.
+// cluster is a cluster with helpers of the tests.
 type cluster struct{ *testmesh.Cluster }
 
 func newCluster(t *testing.T, labels ...string) *cluster {
@@ -34,13 +34,13 @@ func newCluster(t *testing.T, labels ...string) *cluster {
 	return &cluster{testmesh.Start(t, testmesh.Hosts(labels...))}
 }
 
-// newStored is a cluster whose server has a store.
+// newStored is a cluster on a server with a store.
 func newStored(t *testing.T, labels ...string) *cluster {
 	t.Helper()
 	return &cluster{testmesh.Start(t, testmesh.JetStream(), testmesh.Hosts(labels...))}
 }
 
-// hasty is a client that takes a process for gone 1 s after the server found no listener, not 5 s.
+// hasty is a client that declares a process gone 1 s after the server found no listener, not 5 s.
 func (c *cluster) hasty(t *testing.T) *mesh.Net {
 	t.Helper()
 	cfg := &config.Config{}
@@ -59,7 +59,7 @@ func (c *cluster) workers(t *testing.T, perHost int, start int64) (mesh.ProcMesh
 	return procs, counters
 }
 
-// pids are the live processes of a mesh by rank, as its hosts tell. It searches for no others.
+// pids are the live processes of a mesh by rank, from the reports of its hosts.
 func (c *cluster) pids(t *testing.T, p mesh.ProcMesh) map[int]int {
 	t.Helper()
 	pids := map[int]int{}
@@ -256,7 +256,7 @@ func TestLookup_findsMeshesOfOtherPrograms(t *testing.T) {
 	_, err = crash.Call(t.Context(), found.Slice("gpu", 1, 2).Ref(0), actor.None{})
 	require.Error(t, err)
 	for _, w := range ends {
-		require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, w), "who has found them hears of them")
+		require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, w), "a found mesh can be watched")
 	}
 	_, err = mesh.Find[*Counter](t.Context(), procs.Slice("gpu", 1, 2), "counters")
 	require.ErrorContains(t, err, `actor mesh "counters" has ended on [host=0,gpu=1]: `)
@@ -297,7 +297,7 @@ func TestHandles_returnErrorsOfBadSlicesAndPoints(t *testing.T) {
 	require.ErrorContains(t, err, `"7"`)
 	half := counters.Slice("gpu", 1, 2)
 	require.True(t, half.Equal(half.Select("gpu=1")), "indices are those of the whole mesh")
-	require.ErrorContains(t, half.Select("gpu=0").Err(), `base rank "0"`, "which is not in the slice")
+	require.ErrorContains(t, half.Select("gpu=0").Err(), `base rank "0"`, "outside the slice")
 	_, err = mesh.Spawn(t.Context(), procs.Slice("x", 0, 1), counter, "c", 0)
 	require.ErrorContains(t, err, `"x"`)
 	require.Error(t, bad.Stop(t.Context()))
@@ -417,7 +417,7 @@ func TestAwaitHosts_reportsTheMostHostsSeen(t *testing.T) {
 	require.Greater(t, asked.Load(), int64(1))
 }
 
-// A listener to everything hides from the server that no host listens.
+// A wildcard listener keeps the server from reporting that no host listens.
 func TestAwaitHosts_findsAHostThatStartsLaterDespiteAWildcardListener(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		c := testmesh.Start(t, testmesh.InMemory())

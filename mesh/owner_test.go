@@ -58,8 +58,8 @@ func (o *overseer) own(ctx *actor.Context, _ actor.None) (mesh.ProcMesh, error) 
 
 func (o *overseer) Cleanup(ctx *actor.Context, _ error) error { return o.net.Close(ctx) }
 
-// oversees starts an overseer in a program of its own, which has made its procs.
-func (c *cluster) oversees(t *testing.T, o overseeing) (conn *mesh.Net, who actor.Ref[*overseer],
+// startOverseer starts an overseer in a program of its own, and waits until its procs run.
+func (c *cluster) startOverseer(t *testing.T, o overseeing) (conn *mesh.Net, who actor.Ref[*overseer],
 	procs mesh.ProcMesh) {
 	t.Helper()
 	conn = c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{overseers()} })
@@ -74,7 +74,7 @@ func TestOwner_actorHandlesFailuresAndItsMeshEndsWithIt_MESH2(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	heard := make(chan actor.Event, 4)
-	conn, who, procs := c.oversees(t, overseeing{brave: true, heard: heard})
+	conn, who, procs := c.startOverseer(t, overseeing{brave: true, heard: heard})
 	for rank := range 2 {
 		require.NoError(t, syscall.Kill(c.pids(t, procs)[rank], syscall.SIGKILL))
 		require.Equal(t, rank, (<-heard).Rank)
@@ -82,10 +82,10 @@ func TestOwner_actorHandlesFailuresAndItsMeshEndsWithIt_MESH2(t *testing.T) {
 			require.Len(t, c.pids(t, procs), 1, "the other one goes on")
 		}
 	}
-	_, _, more := c.oversees(t, overseeing{brave: true, heard: heard})
+	_, _, more := c.startOverseer(t, overseeing{brave: true, heard: heard})
 	require.Len(t, c.pids(t, more), 2)
 	<-conn.Proc().StopActor(who.ID().Name, "enough")
-	conn, who, procs = c.oversees(t, overseeing{brave: true, heard: heard})
+	conn, who, procs = c.startOverseer(t, overseeing{brave: true, heard: heard})
 	<-conn.Proc().StopActor(who.ID().Name, "enough")
 	require.Empty(t, c.pids(t, procs), "a mesh does not outlive its owner")
 	require.Len(t, c.pids(t, more), 2)
@@ -95,7 +95,7 @@ func TestOwner_unhandledFailureFailsTheActorAndItsMesh_MESH21(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	heard := make(chan actor.Event, 4)
-	conn, who, procs := c.oversees(t, overseeing{heard: heard})
+	conn, who, procs := c.startOverseer(t, overseeing{heard: heard})
 	down := make(chan actor.Down, 1)
 	_, err := conn.Proc().Monitor(who.ID(), func(d actor.Down) { down <- d })
 	require.NoError(t, err)

@@ -73,7 +73,7 @@ func TestStop_actorSliceStopsOnlyItsRanks_MESH5(t *testing.T) {
 	require.NoError(t, counters.Slice("gpu", 0, 2).Stop(t.Context()))
 }
 
-// Ranks of later generations end with the slice, and none of it comes back; the others still do.
+// Ranks of later generations end with the slice and stay ended; the others still restart.
 func TestStop_sliceOfARestartingMeshStaysStopped_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
@@ -102,8 +102,7 @@ func TestStop_sliceOfARestartingMeshStaysStopped_MESH5(t *testing.T) {
 	require.Equal(t, []agent.Phase{r, s, r, s}, phases(states))
 }
 
-// The leases of a mesh whose owner is gone are not renewed, but until they run out its ranks can be
-// stopped.
+// A mesh without an owner has no renewals, but its ranks can be stopped until the leases run out.
 func TestStop_hostsStopASliceWithoutAnOwner_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")

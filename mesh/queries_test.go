@@ -93,8 +93,8 @@ func TestSpawnActors_withoutAControllerHaveNoOwner(t *testing.T) {
 	require.NoError(t, err)
 	part := eventWords(t, found.Slice("gpu", 1, 2).Watch(ctx))
 	late := eventWords(t, mesh.ActorsOn[*Counter](procs, free.Name()).Watch(ctx))
-	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, late), "what was before is told")
-	require.NoError(t, found.Stop(t.Context()), "nobody owns it, so anybody stops it")
+	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, late), "earlier ends are reported")
+	require.NoError(t, found.Stop(t.Context()), "any program may stop a mesh without an owner")
 	require.Equal(t, "1.0 at 0 stopped <nil>", testkit.Next(t, part))
 	for _, all := range []<-chan string{ends, late} {
 		require.Equal(t, "1.0 at 1 stopped <nil>", testkit.Next(t, all))
@@ -112,7 +112,7 @@ func TestSpawnActors_withoutAControllerHaveNoOwner(t *testing.T) {
 	require.Equal(t, 1, failed.Failed[0].Rank)
 	states, err = procs.ActorStates(t.Context(), failed.Mesh)
 	require.NoError(t, err)
-	require.Equal(t, []agent.Phase{agent.Stopped, agent.Failed}, phases(states), "what was made is stopped")
+	require.Equal(t, []agent.Phase{agent.Stopped, agent.Failed}, phases(states), "started actors are stopped")
 }
 
 func TestService_overlappingViewsShareItAndConflictsFail(t *testing.T) {
@@ -127,19 +127,19 @@ func TestService_overlappingViewsShareItAndConflictsFail(t *testing.T) {
 	require.NoError(t, err)
 	all, err := cast.Gather(t.Context(), right, add, 1)
 	require.NoError(t, err)
-	require.Equal(t, []int64{102, 101}, all.Values(), "rank 1 is the one that was there")
+	require.Equal(t, []int64{102, 101}, all.Values(), "rank 1 is the earlier actor")
 	_, err = mesh.Service(t.Context(), procs, counter, "tally", int64(7))
 	require.ErrorContains(t, err, "exists already with another spec")
 	_, err = mesh.Service(t.Context(), procs, counter, agent.Name, int64(7))
 	require.ErrorContains(t, err, "the name belongs to the agent of a proc")
-	require.NoError(t, right.Stop(t.Context()), "it is nobody's: whoever has it stops it")
+	require.NoError(t, right.Stop(t.Context()), "any program may stop a mesh without an owner")
 	states, err := left.States(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []agent.Phase{agent.Running, agent.Stopped}, phases(states))
 }
 
-// Meaning of test_halting_proc_allocation: the program of one host never says a word, that of the
-// other is well.
+// Meaning of test_halting_proc_allocation: the program of one host never reports, and that of the
+// other is healthy.
 func TestSpawnProcs_progressTimeoutNamesSilentRanks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")

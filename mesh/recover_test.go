@@ -20,12 +20,12 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// changing is a mesh that says what becomes of its ranks.
+// changing is a mesh with Changes.
 type changing interface {
 	Changes(ctx context.Context) iter.Seq2[actor.Event, error]
 }
 
-// steps hears what becomes of the ranks of a mesh, in words.
+// steps receives the changes of a mesh's ranks as texts.
 func steps(t *testing.T, m changing) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -50,7 +50,7 @@ func hear(t *testing.T, said <-chan string) string {
 	case s := <-said:
 		return s
 	case <-time.After(20 * time.Second):
-		require.Fail(t, "nothing was said")
+		require.Fail(t, "no change was reported")
 		return ""
 	}
 }
@@ -77,7 +77,7 @@ func TestPolicy_restartBringsBackAKilledProcAndItsActors(t *testing.T) {
 
 	sum, err := cast.Reduce(t.Context(), counters, add, 1, cast.Sum[int64]())
 	require.NoError(t, err)
-	require.EqualValues(t, 44, sum, "all four answer, and the one that came back counts from 10 again")
+	require.EqualValues(t, 44, sum, "all four answer, and the restarted one counts from 10 again")
 	n, err := add.Call(t.Context(), counters.At("host", 1, "gpu", 0), 5)
 	require.NoError(t, err)
 	require.EqualValues(t, 16, n, "a handle follows the rank")
@@ -124,8 +124,8 @@ func TestPolicy_dropContinuesWithoutTheRank(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n)
 
-	// The owner reports its decision, and no event of the mesh repeats what hosts say of ranks that
-	// end as requested.
+	// The owner reports its decision. No event of the mesh repeats the hosts' reports of requested
+	// ends.
 	require.NoError(t, procs.Stop(t.Context()))
 	var all []string
 	for e := range told {

@@ -77,7 +77,7 @@ func TestProcMesh_textRoundTripsAndParsingIsStrict(t *testing.T) {
 		bad := strings.Replace(someProcs, from, to, 1)
 		require.Error(t, q.UnmarshalText([]byte(bad)), bad)
 	}
-	require.True(t, p.Equal(q), "what is wrong changes nothing")
+	require.True(t, p.Equal(q), "a bad text changes nothing")
 	_, err = (mesh.ProcMesh{}).MarshalText()
 	require.Error(t, err)
 }
@@ -136,7 +136,7 @@ func FuzzActorMesh(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) { roundTrip[mesh.ActorMesh[*Counter]](t, text) })
 }
 
-// roundTrip reads a text; what can be read is written so that it reads the same.
+// roundTrip reads a text. The text of a valid handle reads the same.
 func roundTrip[T interface {
 	Equal(T) bool
 	MarshalText() ([]byte, error)

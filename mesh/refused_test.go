@@ -109,6 +109,6 @@ func TestSpawn_namesAttachedHostsThatAreGone(t *testing.T) {
 	all, err := c.Meshes(t.Context())
 	require.NoError(t, err)
 	for _, m := range all {
-		require.False(t, m.Alive(), "what had started was stopped")
+		require.False(t, m.Alive(), "started ranks were stopped")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// asText is a handle as another program has it, from text alone.
+// asText is a handle as another program decodes it from text.
 func asText(t *testing.T, m mesh.ActorMesh[*Counter], conn *mesh.Net) (again mesh.ActorMesh[*Counter]) {
 	t.Helper()
 	text, err := m.MarshalText()
@@ -24,7 +24,7 @@ func asText(t *testing.T, m mesh.ActorMesh[*Counter], conn *mesh.Net) (again mes
 	return again.Via(conn)
 }
 
-// revived are counters on procs of which some have been started again, by their owner.
+// revived are counters on procs; the owner has restarted some of these.
 func (c *cluster) revived(t *testing.T, hosts mesh.HostMesh, ranks ...int) (mesh.ProcMesh,
 	mesh.ActorMesh[*Counter]) {
 	t.Helper()
@@ -61,7 +61,7 @@ func TestResolve_handleFromTextReachesCurrentRanks_MESH11(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, far.UnmarshalText(text))
 	more, err := mesh.Spawn(t.Context(), far.Via(c.Connect(t)), counter, "more", 1)
-	require.NoError(t, err, "what is spawned there begins with who has the ranks")
+	require.NoError(t, err, "a spawn there reaches the present procs")
 	sum, err = cast.Reduce(t.Context(), more, add, 1, cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 8, sum)
@@ -86,20 +86,20 @@ func TestResolve_hostsDescribeAMeshWithoutAnOwner_MESH11(t *testing.T) {
 	taken, err := procs.Via(c.Net).TakeOver(t.Context(), mesh.Takeover{})
 	require.NoError(t, err)
 	n, err := add.Call(t.Context(), asText(t, counters, reader).Ref(1), 1)
-	require.NoError(t, err, "the former owner says who has followed it")
+	require.NoError(t, err, "the former owner names its successor")
 	require.EqualValues(t, 1, n)
 
 	require.NoError(t, c.AllHosts(t, c.Net).Err())
 	<-owner.Proc().StopActor(procs.Describe().Owner.Name, "it is no more")
 	at := asText(t, counters, c.Connect(t)).Ref(1)
 	require.NoError(t, at.Err())
-	require.EqualValues(t, 1, at.ID().Proc.Gen, "the hosts say it")
+	require.EqualValues(t, 1, at.ID().Proc.Gen, "the hosts report it")
 	_, err = agent.Ping.Call(t.Context(), agent.Of(at.ID().Proc).Via(c.Proc()), actor.None{})
 	require.NoError(t, err)
 	require.NoError(t, taken.Stop(context.WithoutCancel(t.Context())))
 }
 
-// A host describes its share of a world, and no more: that is not all of the mesh.
+// A host describes its share of a world, and no more: not the whole mesh.
 func TestResolve_findsRanksOfAReplacedWorldHost_MESH11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

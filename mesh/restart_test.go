@@ -59,7 +59,7 @@ func TestRestart_rollsOneRankAtATimeWithActors_MESH18(t *testing.T) {
 	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{MaxUnavailable: 4}),
 		"all at once, some for the second time")
 	require.NoError(t, procs.Stop(t.Context()))
-	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{}), "what has ended is left out")
+	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{}), "ended ranks are skipped")
 }
 
 func TestRestart_rollingRestartStopsAtTheFirstFailure_MESH18(t *testing.T) {

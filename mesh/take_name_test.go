@@ -42,7 +42,7 @@ func TestTakeName_oneOfConcurrentProgramsWins_MESH15(t *testing.T) {
 	}
 }
 
-// onlyOneTakes has programs take a name at one moment, and again.
+// onlyOneTakes makes programs take a name at one moment, and again.
 func onlyOneTakes(t *testing.T, nets []*mesh.Net) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -160,7 +160,7 @@ func TestTakeName_concurrentMeshesGetDistinctNames_MESH15(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// The world is declared, or a host begins it by joining.
+// The declaration comes first, or the join of a host.
 func TestTakeName_worldCannotUseALiveMeshsName_MESH15(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
@@ -190,20 +190,20 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH15(t *testing.T) {
 		}
 	}
 	stood, leave := stand()
-	for _, err := range []error{declare(system.UpsertRequest{}), declare(system.UpsertRequest{Dry: true}),
+	for _, err := range []error{declare(system.UpsertRequest{}), declare(system.UpsertRequest{DryRun: true}),
 		outcome(t, stood)} {
 		var taken *mesh.NameTakenError
 		require.ErrorAs(t, err, &taken)
 		require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
 	}
 	leave() // or the host begins its world as soon as it can
-	require.Error(t, declare(system.UpsertRequest{}), "and what it asked for before that is answered")
+	require.Error(t, declare(system.UpsertRequest{}), "and its earlier request gets an answer")
 	require.NoError(t, procs.Stop(t.Context()))
 	release := c.takeName(t, "words")
 	stood, leave = stand()
 	defer leave()
 	var taken *mesh.NameTakenError
-	require.ErrorAs(t, declare(system.UpsertRequest{}), &taken, "who begins a mesh of it")
+	require.ErrorAs(t, declare(system.UpsertRequest{}), &taken, "a new mesh of the name")
 	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "program", Holder: c.Proc().ID().String()}, *taken)
 	release()
 	for outcome(t, stood) != nil { // it stands by until the name is free
@@ -214,8 +214,7 @@ func TestTakeName_worldCannotUseALiveMeshsName_MESH15(t *testing.T) {
 	require.NoError(t, declare(system.UpsertRequest{}))
 }
 
-// takeName takes a name that nobody is to have; the system controller may still be asking for it, for
-// a host that has left.
+// takeName takes a free name. The system controller may still reserve it for a departed host.
 func (c *cluster) takeName(t *testing.T, name string) (release func()) {
 	t.Helper()
 	for end := time.Now().Add(testkit.Patience); ; {
@@ -229,7 +228,7 @@ func (c *cluster) takeName(t *testing.T, name string) (release func()) {
 	}
 }
 
-// outcome is how a host stands with its world next. On a busy machine an answer may be late.
+// outcome is the next answer to a host's join. On a busy machine it may be late.
 func outcome(t *testing.T, stood <-chan error) error {
 	t.Helper()
 	return testkit.Find(t, stood, func(err error) bool { return !errors.Is(err, context.DeadlineExceeded) })
@@ -260,7 +259,7 @@ func TestTakeName_startingWorldCompetesForItsName_MESH15(t *testing.T) {
 	}
 }
 
-// A plain spawn takes no name and asks nobody: Lookup finds the mesh that has taken its own.
+// A plain spawn takes no name and asks nobody: Lookup finds the mesh with the taken name.
 func TestLookup_findsTheMeshThatHoldsItsName_MESH15(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
@@ -278,7 +277,7 @@ func TestLookup_findsTheMeshThatHoldsItsName_MESH15(t *testing.T) {
 	require.Equal(t, taken.ID(), found("words"))
 	require.Equal(t, twin.ID(), found(twin.ID().String()))
 	require.NoError(t, taken.Stop(t.Context()))
-	require.Equal(t, twin.ID(), found("words"), "nobody else is left")
+	require.Equal(t, twin.ID(), found("words"), "the only one left")
 
 	mine := c.make(t, c.Net, "lines")
 	_, err = mine.Detach(t.Context())
@@ -288,7 +287,7 @@ func TestLookup_findsTheMeshThatHoldsItsName_MESH15(t *testing.T) {
 	adopted, err := other.Adopt(t.Context(), mine.ID().String(), 0)
 	require.NoError(t, err)
 	_, err = other.Lookup(t.Context(), "lines")
-	require.ErrorAs(t, err, new(*mesh.AmbiguousError), "it is a program's again, which has not taken the name")
+	require.ErrorAs(t, err, new(*mesh.AmbiguousError), "the mesh has a program again, without the taken name")
 	require.NoError(t, adopted.Stop(t.Context()))
 	require.Equal(t, late.ID(), found("lines"))
 }

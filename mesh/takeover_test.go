@@ -60,8 +60,9 @@ func TestTakeOver_formerOwnerStopsActing_MESH14(t *testing.T) {
 	require.NoError(t, err)
 	sum, err := cast.Reduce(t.Context(), actors, add, 1, cast.Sum[int64]())
 	require.NoError(t, err)
-	require.EqualValues(t, 4, sum, "casts reach who has the ranks now")
+	require.EqualValues(t, 4, sum, "casts reach the present procs")
 	require.NotEqual(t, counters.Name(), actors.Name())
 	require.NoError(t, mine.Stop(t.Context()))
-	require.ErrorContains(t, func() error { _, err := mine.TakeOver(t.Context(), mesh.Takeover{}); return err }(), "has ended")
+	_, err = mine.TakeOver(t.Context(), mesh.Takeover{})
+	require.ErrorContains(t, err, "has ended")
 }

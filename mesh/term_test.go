@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// Detach and Adopt ask the system controller in this way.
+// Detach and Adopt call the system controller in this way.
 func TestAskSystem_asksTheNextTerm_MESH14(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		c := testmesh.Start(t, testmesh.InMemory())

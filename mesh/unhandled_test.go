@@ -21,14 +21,14 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// programVariable has the test binary run unhandledMain.
+// programVariable makes the test binary run unhandledMain.
 const programVariable = "MESH_TEST_UNHANDLED"
 
 // unhandledStatus is the exit status of unhandledMain.
 const unhandledStatus = 7
 
-// unhandledMain is a program that handles no failure. One of its actors panics. When that has ended
-// the Net, the program prints the errors of its verbs, by name, as JSON, and returns its own exit
+// unhandledMain is a program that handles no failure. One of its actors panics. After the end of
+// its Net the program prints the errors of its verbs, by name, as JSON, and returns its own exit
 // status.
 func unhandledMain() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*testkit.Patience)
@@ -65,7 +65,7 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := mesh.List(hosts.Hosts())
+	list := mesh.StaticHosts(hosts.Hosts())
 	free, err := hosts.Spawn(ctx, "others", shape.Of("gpu", 1)) // of a mesh that does not fail
 	if err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 	return said, conn.Close(ctx)
 }
 
-// last is the error that a watch ends with.
+// last is the final error of a watch.
 func last(watch iter.Seq2[actor.Event, error]) (last error) {
 	for _, err := range watch {
 		last = err
@@ -225,7 +225,7 @@ func TestFailure_unhandledOneFailsCallsAndSetsTheExitStatus_MESH21(t *testing.T)
 
 	const cause = "crash test"
 	require.Contains(t, stderr.String(), cause)
-	require.NotContains(t, stderr.String(), "missed an event", "what has ended misses nothing")
+	require.NotContains(t, stderr.String(), "missed an event", "an ended Net misses no event")
 	said := map[string]string{}
 	require.NoError(t, json.Unmarshal(out, &said))
 	for verb, text := range said {

@@ -50,7 +50,7 @@ func TestAllocate_returnsSilentHosts(t *testing.T) { // MESH-8
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
 	require.NoError(t, err)
 	require.NoError(t, started.Close(t.Context()))
-	s := &stubborn{List: started.Hosts()}
+	s := &stubborn{StaticHosts: started.Hosts()}
 	_, err = c.Allocate(t.Context(), s, "gone", shape.Of("host", 1))
 	require.ErrorAs(t, err, new(*mesh.HostsError))
 	require.Equal(t, 1, s.closed)

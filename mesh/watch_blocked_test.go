@@ -16,8 +16,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// stall keeps the data of one program from being taken by another until resume is called. fill has
-// it queue as much as it may; what leaves later makes room again.
+// stall holds the data of one program for another until resume is called. fill fills its queue;
+// each packet that leaves later makes room again.
 func stall(t *testing.T, from, to *mesh.Net) (resume, fill func()) {
 	t.Helper()
 	gate, entered := make(chan struct{}), make(chan struct{})
@@ -71,18 +71,18 @@ func TestWatch_reportsRemoteEndsWhileDataIsBlocked_MESH6(t *testing.T) {
 			}
 			for range 20 { // a watch that nobody shares lists the ranks first
 				for e, err := range procs.Via(other).Changes(t.Context()) {
-					require.NoError(t, err, "the controller answers each list despite what is held up")
+					require.NoError(t, err, "the controller answers each list despite the stalled data")
 					require.Equal(t, "0 proc.exit.signal", fmt.Sprint(e.View, " ", e.Step))
 					break
 				}
 			}
 			said := steps(t, procs.Via(other))
-			require.Equal(t, "0 failed proc.exit.signal <nil>", hear(t, said), "what was before it began to watch")
+			require.Equal(t, "0 failed proc.exit.signal <nil>", hear(t, said), "an end from before the watch")
 			require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
 			require.Equal(t, "1 failed proc.exit.signal <nil>", hear(t, said))
 			resume()
 			require.NoError(t, syscall.Kill(pids[2], syscall.SIGKILL))
-			require.Equal(t, "2 failed proc.exit.signal <nil>", hear(t, said), "each is told once")
+			require.Equal(t, "2 failed proc.exit.signal <nil>", hear(t, said), "each end is reported once")
 			require.NoError(t, procs.Slice("gpu", 3, 4).Stop(t.Context()))
 			require.Contains(t, hear(t, said), "3 stopped")
 			require.Empty(t, said)
@@ -90,7 +90,7 @@ func TestWatch_reportsRemoteEndsWhileDataIsBlocked_MESH6(t *testing.T) {
 	}
 }
 
-// The process marks a proc down behind its data, which may take a second and more.
+// The process marks a proc down after its data. That may take a second and more.
 func TestPick_avoidsAKnownEndWhileDataIsBlocked(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
@@ -122,7 +122,7 @@ func TestWatch_reportsWorldEndsWhileDataIsBlocked_MESH6(t *testing.T) {
 	defer resume()
 	told = eventWords(t, procs.Via(other).Watch(t.Context()))
 	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, told),
-		"the system controller says what was before")
+		"the system controller lists earlier ends")
 	require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
 	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, told))
 }

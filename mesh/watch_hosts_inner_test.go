@@ -35,7 +35,7 @@ func twoRacks(t *testing.T) HostMesh {
 	return h
 }
 
-// hostWatch is what a watch of hosts makes of their changes.
+// hostWatch is a watch of hosts, with its events for their changes.
 type hostWatch struct {
 	*hostSource
 	ranks rankStates
@@ -56,8 +56,8 @@ func (w *hostWatch) hear(c presence.Change) {
 	}
 }
 
-// told is all that a watch has to say now.
-func (w *hostWatch) told() (all []string) {
+// takeEvents returns the pending events of the watch.
+func (w *hostWatch) takeEvents() (all []string) {
 	for {
 		e, err, ok := w.me.dequeue()
 		if !ok {
@@ -76,20 +76,20 @@ func TestWatchHosts_sliceSeesItsOwnHostsAndEachChangeOnce_MESH6(t *testing.T) {
 	}
 	is(first, presence.Change{State: presence.Unknown, NeverHeard: true})
 	is(first, presence.Change{State: presence.Alive})
-	require.Empty(t, w.told(), "that it was not heard of before is no news")
+	require.Empty(t, w.takeEvents(), "a host without an earlier heartbeat is no change")
 	w.hear(presence.Change{Host: second, State: presence.Alive, Mode: agent.ModeCordoned})
-	require.Equal(t, []string{"3.0 at 1 host.mode cordoned <nil>"}, w.told())
+	require.Equal(t, []string{"3.0 at 1 host.mode cordoned <nil>"}, w.takeEvents())
 	is(first, presence.Change{State: presence.Suspect})
 	is(first, presence.Change{State: presence.Dead})
 	is(first, presence.Change{State: presence.Dead})
 	require.Equal(t, []string{"2.0 at 0 host.suspect suspect <nil>", "2.0 at 0 host.dead failed <nil>"},
-		w.told())
+		w.takeEvents())
 	is(first, presence.Change{State: presence.Alive})
 	is(first, presence.Change{State: presence.Dead, Graceful: true})
 	is(second, presence.Change{State: presence.Unknown})
 	require.Equal(t, []string{
 		"2.1 at 0 host.alive open <nil>", "2.1 at 0 host.left stopped <nil>", "3.0 at 1 host.unknown unknown <nil>",
-	}, w.told(), "it ends again, as the next generation")
+	}, w.takeEvents(), "it ends again, as the next generation")
 }
 
 func TestWatchHosts_deafProgramBlamesNoHost_MESH12(t *testing.T) {
@@ -108,10 +108,10 @@ func TestWatchHosts_deafProgramBlamesNoHost_MESH12(t *testing.T) {
 	require.True(t, isDeaf(), "one host is unknown")
 	is(1, presence.Alive)
 	require.False(t, isDeaf())
-	require.Len(t, w.told(), 4)
+	require.Len(t, w.takeEvents(), 4)
 }
 
-// deafened is a source whose hosts are unknown from then on.
+// deafened is a source with unknown hosts from then on.
 type deafened struct{ *hostSource }
 
 func (d deafened) subscribe(hear func(actor.Event), _ func()) (cancel func(), err error) {
@@ -142,7 +142,7 @@ func TestWatchHosts_deafProgramEndsTheWatchInTime_MESH12(t *testing.T) {
 	})
 }
 
-// reported is a mesh that is what its channel says.
+// reported is a mesh with events from a channel.
 type reported chan actor.Event
 
 func (r reported) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {

@@ -41,7 +41,7 @@ func TestWatchHosts_reportsHostsAsRanks_MESH6(t *testing.T) {
 				return
 			}
 		}
-		require.Fail(t, "it is not told", want)
+		require.Fail(t, "no event", want)
 	}
 	until("host=2/3 host.dead failed <nil>")
 	agentOf := agent.Of(mine.Hosts()[1].Proc()).Via(conn.Proc())
@@ -60,5 +60,5 @@ func TestWatchHosts_reportsHostsAsRanks_MESH6(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[int]string{0: "stopped", 1: "stopped", 2: "failed"}, left,
-		"who comes later is told of those before")
+		"a later watch has the earlier ends")
 }

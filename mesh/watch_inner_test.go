@@ -21,7 +21,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// mouth is a controller whose events a test makes. It answers lists unless it is mute.
+// mouth is a controller with events made by the test. It answers lists unless it is mute.
 type mouth struct {
 	agent.Agent
 	mute  atomic.Bool
@@ -51,8 +51,8 @@ func (m *mouth) list(ctx *actor.Context, q agent.ListEventsRequest) (l agent.Eve
 	return l, nil
 }
 
-// decides keeps an event of a rank.
-func (m *mouth) decides(rank int, s actor.Status) actor.Event {
+// recordEvent keeps an event of a rank.
+func (m *mouth) recordEvent(rank int, s actor.Status) actor.Event {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := actor.Event{
@@ -65,13 +65,13 @@ func (m *mouth) decides(rank int, s actor.Status) actor.Event {
 
 // publish keeps and publishes an event of a rank.
 func (m *mouth) publish(rank int, s actor.Status) {
-	e := m.decides(rank, s)
+	e := m.recordEvent(rank, s)
 	e.Kind = actor.KindRank
 	m.proc.Emit(e)
 }
 
-// watches is the watch of a mesh of that controller by a program.
-func (m *mouth) watches(n *Net, ranks int) watchTarget {
+// watchTarget is a program's watch of that controller's mesh.
+func (m *mouth) watchTarget(n *Net, ranks int) watchTarget {
 	extent := shape.Of("gpu", ranks)
 	return watchTarget{
 		net: n, extent: extent, region: extent.Region(),
@@ -99,14 +99,14 @@ func newMouth(t *testing.T, srv *embed.Server) (*mouth, *Net) {
 	return m, n
 }
 
-// impatient makes a program give up a silent controller soon.
+// impatient makes a program declare a silent controller dead soon.
 func impatient(t *testing.T, n *Net) *Net {
 	t.Helper()
 	require.NoError(t, config.SupervisionControllerTimeout.Set(n.config, 400*time.Millisecond))
 	return n
 }
 
-// program is one with a proc of its own, and no more.
+// program is a Net with a proc of its own, and no more.
 func program(t *testing.T, srv *embed.Server, registry actor.Registry) *Net {
 	t.Helper()
 	id, err := subjects.NewMeshID("program")
@@ -118,7 +118,7 @@ func program(t *testing.T, srv *embed.Server, registry actor.Registry) *Net {
 	return &Net{proc: p, config: &config.Config{}, ctx: context.Background(), controllers: newControllers(p, nil)}
 }
 
-// eventWords is what a watch yields.
+// eventWords is the text of the events of a watch.
 type eventWords struct {
 	rank, view int
 	err        error
@@ -155,12 +155,12 @@ func (n *Net) hasFeeds(count int) func() bool {
 func TestWatch_watchersOfOneControllerShareASubscription_MESH6(t *testing.T) {
 	t.Parallel()
 	m, n := newMouth(t, bustest.Server(t))
-	w := m.watches(n, 4)
+	w := m.watchTarget(n, 4)
 	part, err := w.region.Slice("gpu", 1, 3)
 	require.NoError(t, err)
 	m.publish(1, actor.Failed)
 	all, endAll := w.follow(t, w.region)
-	require.Equal(t, eventWords{1, 1, nil}, testkit.Next(t, all), "what was before it began")
+	require.Equal(t, eventWords{1, 1, nil}, testkit.Next(t, all), "events from before the watch")
 	some, endSome := w.follow(t, part)
 	require.Equal(t, eventWords{1, 0, nil}, testkit.Next(t, some), "a later watcher gets earlier ends at once")
 	require.True(t, n.hasFeeds(1)())
@@ -184,24 +184,24 @@ func TestWatch_lostEventsAreListed_MESH6(t *testing.T) {
 	srv := bustest.Server(t)
 	m, _ := newMouth(t, srv)
 	m.publish(0, actor.Failed)
-	said, end := m.watches(program(t, srv, actor.Registry{}), 4).follow(t, shape.Of("gpu", 4).Region())
+	said, end := m.watchTarget(program(t, srv, actor.Registry{}), 4).follow(t, shape.Of("gpu", 4).Region())
 	defer end()
 	require.Equal(t, eventWords{0, 0, nil}, testkit.Next(t, said))
-	m.decides(1, actor.Failed) // and no event of it arrives
+	m.recordEvent(1, actor.Failed) // and no event of it arrives
 	m.publish(2, actor.Failed)
 	began := time.Now()
 	both := []eventWords{testkit.Next(t, said), testkit.Next(t, said)} // a list may bring both
 	require.ElementsMatch(t, []eventWords{{1, 1, nil}, {2, 2, nil}}, both, "the gap shows it")
 	require.Less(t, time.Since(began), maxListInterval, "before the next list is due")
-	m.decides(3, actor.Failed)
-	require.Equal(t, eventWords{3, 3, nil}, testkit.Next(t, said), "the next list has what no event shows")
+	m.recordEvent(3, actor.Failed)
+	require.Equal(t, eventWords{3, 3, nil}, testkit.Next(t, said), "the next list has the missed event")
 	require.Empty(t, said)
 }
 
 func TestWatch_silentControllerEndsAllItsWatchers_MESH12(t *testing.T) {
 	t.Parallel()
 	m, n := newMouth(t, bustest.Server(t))
-	w := m.watches(impatient(t, n), 2)
+	w := m.watchTarget(impatient(t, n), 2)
 	one, endOne := w.follow(t, w.region)
 	two, endTwo := w.follow(t, w.region)
 	defer endTwo()
@@ -227,7 +227,7 @@ func TestWatch_silentControllerEndsAllItsWatchers_MESH12(t *testing.T) {
 	require.Equal(t, eventWords{0, 0, nil}, testkit.Next(t, later), "a later watch asks again")
 }
 
-// pausing is a source whose second list meets a pause of the program. The fourth has an end.
+// pausing is a source. The program pauses during its second list; its fourth has an end.
 type pausing struct{ lists int }
 
 func (p *pausing) watched() subjects.ActorID { return subjects.ActorID{} }
@@ -264,7 +264,7 @@ func TestWatch_pausedProgramBlamesNoController_MESH12(t *testing.T) {
 func TestWatch_slowReaderEndsAlone_MESH6(t *testing.T) {
 	t.Parallel()
 	m, n := newMouth(t, bustest.Server(t))
-	w := m.watches(n, 1)
+	w := m.watchTarget(n, 1)
 	source, err := w.find(t.Context())
 	require.NoError(t, err)
 	slow, leave := n.feeds.join(w, source)
@@ -285,15 +285,15 @@ func TestWatch_slowReaderEndsAlone_MESH6(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrMailboxFull)
 }
 
-// C11: ends that come at one moment are lost to a reader that is slow or late.
+// C11: a slow or late reader must not lose ends in a burst.
 func TestFaultC11_watchersReceiveEveryEndInABurst(t *testing.T) {
 	t.Parallel()
 	const ranks = 3000
 	m, n := newMouth(t, bustest.Server(t))
 	for rank := range ranks {
-		m.decides(rank, actor.Failed)
+		m.recordEvent(rank, actor.Failed)
 	}
-	w := m.watches(n, ranks)
+	w := m.watchTarget(n, ranks)
 	part, err := w.region.Slice("gpu", 1000, ranks)
 	require.NoError(t, err)
 	w.region = part
@@ -318,7 +318,7 @@ func TestWatcher_isBoundedAndReportsOverflow(t *testing.T) {
 	w.close(actor.Event{}, errors.New("later"))
 	for range unreadOfRank + unreadAtAll {
 		e, err := w.next(t.Context())
-		require.NoError(t, err, "what came before is read")
+		require.NoError(t, err, "earlier events are read")
 		require.Equal(t, "gpu=0/1", e.Point)
 	}
 	_, err := w.next(t.Context())

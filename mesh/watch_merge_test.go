@@ -62,10 +62,10 @@ func TestRankStates_fencedControllerIsReported(t *testing.T) {
 	changes, _ := r.step(fenced)
 	require.Equal(t, []actor.Event{fenced}, changes)
 	changes, _ = r.step(eventList{events: []actor.Event{fenced}, version: 1})
-	require.Len(t, changes, 1, "also to a watcher that lists it first")
+	require.Len(t, changes, 1, "also to a watcher with a list first")
 }
 
-// history is a mesh of a few ranks as its controller decided: the oracle.
+// history is a mesh of a few ranks with its controller's decisions: the oracle.
 type history []actor.Event
 
 func drawHistory(t *rapid.T) (all history) {

@@ -36,7 +36,7 @@ func (c *cluster) declare(t *testing.T, name string, extent shape.Extent, perHos
 	require.NoError(t, err)
 }
 
-// running waits until so many ranks of a mesh run, and is its handle then.
+// running waits until a number of ranks of a mesh run, and returns its handle.
 func (c *cluster) running(t *testing.T, conn *mesh.Net, name string, ranks int) (p mesh.ProcMesh) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -102,7 +102,7 @@ func TestLookup_worldBehavesAsAnyMesh(t *testing.T) {
 	one, err := mesh.Service(t.Context(), procs, counter, "one", 0)
 	require.NoError(t, err)
 	again, err := mesh.Service(t.Context(), read.Via(other), counter, "one", 0)
-	require.NoError(t, err, "a service is the same for whoever asks")
+	require.NoError(t, err, "a service is the same for each caller")
 	require.True(t, one.Equal(again))
 
 	refused := procs.Restart(t.Context(), mesh.RollingRestart{})
@@ -112,7 +112,7 @@ func TestLookup_worldBehavesAsAnyMesh(t *testing.T) {
 	require.ErrorContains(t, refused, " (--world train --host-rank 0)")
 	require.ErrorContains(t, procs.Slice("x", 0, 1).Stop(t.Context()),
 		"cannot stop 1 ranks of world train: want all 3")
-	require.NoError(t, found.Procs().Stop(t.Context()), "whoever has a handle stops it, as any mesh")
+	require.NoError(t, found.Procs().Stop(t.Context()), "any holder of a handle may stop it")
 	require.Empty(t, c.pids(t, procs))
 	_, err = c.Lookup(t.Context(), "train")
 	require.ErrorAs(t, err, new(*mesh.NotFoundError))
@@ -140,12 +140,12 @@ func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 
 	ends, err := mesh.SpawnActors(t.Context(), procs.Slice("x", 2, 3), counter,
 		mesh.ActorSpawnSpec[int64]{Label: "counters", Params: 1})
-	require.NoError(t, err, "what has no host is not asked")
+	require.NoError(t, err, "ranks without a host are not asked")
 	n, err := add.Call(t.Context(), ends.Ref(0), 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
 
-	// A message on its way to a proc that ends comes back, whoever has the rank afterwards
+	// A message on its way to an ending proc comes back, also when the rank has a new proc
 	// (test_update_sim_address).
 	leaver, err := mesh.Spawn(t.Context(), procs.Slice("x", 0, 1), counter, "leaver", 0)
 	require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 	require.NoError(t, cast.Send(t.Context(), leaver, add, 1))
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 
-	// The next host of rank 0 runs another incarnation, which a new look finds.
+	// The next host of rank 0 runs another incarnation; a new lookup finds it.
 	leave()
 	c.HostInWorld(t, "b", "train", 0)
 	c.HostInWorld(t, "d", "train", 1)
@@ -182,8 +182,8 @@ func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
-// oldMailReturns requires that the messages to an ended incarnation have come back, also those sent
-// to it now. The next incarnation, with an actor of the same name, has none of them.
+// oldMailReturns requires that the messages to an ended incarnation come back, also later ones. The
+// next incarnation has an actor of the same name, but none of these messages.
 func (c *cluster) oldMailReturns(t *testing.T, old actor.Ref[*Counter], mails int) {
 	t.Helper()
 	heir := old.ID()
@@ -211,7 +211,7 @@ func (c *cluster) oldMailReturns(t *testing.T, old actor.Ref[*Counter], mails in
 	require.Zero(t, n, "mail to the one before it is not its own")
 }
 
-// eventWords is what a watch yields, a word each.
+// eventWords is the events of a watch, one text each.
 func eventWords(t *testing.T, w iter.Seq2[actor.Event, error]) <-chan string {
 	t.Helper()
 	out := make(chan string, 64)
@@ -245,7 +245,7 @@ func TestWatch_worldBehavesAsAnyMesh_MESH6(t *testing.T) {
 	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, ends))
 	require.Equal(t, "1.0 at 0 failed <nil>", testkit.Next(t, part))
 	late := eventWords(t, procs.Via(c.Connect(t)).Watch(ctx))
-	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, late), "what was before is told")
+	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, late), "earlier ends are reported")
 	leave()
 	for _, w := range []<-chan string{ends, late} {
 		require.Equal(t, "2.0 at 2 stopped <nil>", testkit.Next(t, w))

@@ -83,7 +83,7 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 		s.disconnect(h.conns)
 	case "returns":
 		h.away = false
-		s.connects(h)
+		s.addConnections(h)
 	case "unreachable":
 		h.away = true
 	case "reachable":
@@ -105,7 +105,7 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 		h.interval = duration(t, args[1])
 	case "restarts":
 		h.dead, h.life, h.seq = false, h.life+1, 0
-		s.connects(h)
+		s.addConnections(h)
 	case "hint": // the end of its first connection
 		s.disconnect(h.conns[:1])
 	case "forged": // the end of all

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Whatever strangers say as hosts, as servers and as echoes of this process is taken, or is not.
+// The watcher accepts or drops any bytes from foreign hosts and servers, and any echo.
 func FuzzWatcherInput(f *testing.F) {
 	id := testproc.HostID(f, "host")
 	w := newWatcher(f, bustest.Server(f))

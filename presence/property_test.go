@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// harm is what is done in a random run, and to whom: to hosts a and b, never to c, and to the
+// harm lists the faults of a random run, with their targets: hosts a and b, never c, and the
 // watcher.
 var (
 	harmToHosts   = []string{"killed", "vanishes", "freezes", "leaves", "unreachable", "goodbye", "lags", "mend"}
@@ -36,7 +36,7 @@ func newTrial(t *rapid.T) *trial {
 	return r
 }
 
-// check holds each change against the truth.
+// check compares each change with the truth.
 func (r *trial) check(c Change) {
 	label := c.Host.Label()
 	last, before := r.told[label]
@@ -54,7 +54,7 @@ func (r *trial) check(c Change) {
 	require.True(r.t, since == never || r.now-since < 4*time.Second+r.busy+h.lag, "%v: well since %v: %s", r.now,
 		since, c.line())
 	least, beat := defaults().dead, h.lastBeat
-	// a heartbeat counts by when it was sent: it may be older than what refutes it
+	// a heartbeat counts by its sending time: it may be older than the evidence against the host
 	if _, known := r.core.find(h.id); known.allConnsEnded() {
 		least, beat = defaults().confirm, h.lastSent
 	}
@@ -62,7 +62,7 @@ func (r *trial) check(c Change) {
 	require.GreaterOrEqual(r.t, r.now-beat, least, "%v: %s", r.now, c.line())
 }
 
-// act harms a host, or mends it.
+// act harms a host, or heals it.
 func (r *trial) act(verb, label string) {
 	h := r.hosts[label]
 	ill := true
@@ -90,7 +90,7 @@ func (r *trial) act(verb, label string) {
 			h.life, h.seq = h.life+1, 0
 		}
 		if h.dead || h.away {
-			r.connects(h)
+			r.addConnections(h)
 		}
 		h.dead, h.frozen, h.away = false, false, false
 		ill = false
@@ -102,7 +102,7 @@ func (r *trial) act(verb, label string) {
 	}
 }
 
-// actOnWatcher harms the watcher, or mends it, or lies to it about a host.
+// actOnWatcher harms or heals the watcher, or forges a message about a host.
 func (r *trial) actOnWatcher(verb, label string) {
 	h := r.hosts[label]
 	switch verb {

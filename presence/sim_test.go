@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// defaults are those of the configuration.
+// defaults are the configured defaults.
 func defaults() timeouts {
 	return timeouts{heartbeat: 500 * time.Millisecond, suspect: 1500 * time.Millisecond,
 		dead: 4500 * time.Millisecond, confirm: 600 * time.Millisecond}
@@ -19,7 +19,7 @@ func defaults() timeouts {
 
 const way = time.Millisecond // of a message, from end to end
 
-// sim is a core, the bus it hears and the hosts on it, in virtual time.
+// sim is a core with its bus and hosts, in virtual time.
 type sim struct {
 	core  *core
 	now   time.Duration
@@ -66,7 +66,7 @@ func newSim(told func(Change)) *sim {
 	return s
 }
 
-// host is the one of a label, which begins to beat when it is first named.
+// host is the host of a label. Its heartbeats begin with the first use of the label.
 func (s *sim) host(label string) *simHost {
 	h := s.hosts[label]
 	if h == nil {
@@ -76,14 +76,14 @@ func (s *sim) host(label string) *simHost {
 		}
 		h = &simHost{id: id, life: 1, interval: 500 * time.Millisecond}
 		s.hosts[label] = h
-		s.connects(h)
+		s.addConnections(h)
 		s.beats(h)
 	}
 	return h
 }
 
-// connects gives a host two new connections.
-func (s *sim) connects(h *simHost) {
+// addConnections gives a host two new connections.
+func (s *sim) addConnections(h *simHost) {
 	n := uint64(1)
 	for _, other := range s.hosts {
 		for _, c := range other.conns {
@@ -117,7 +117,7 @@ func (s *sim) beat(h *simHost, goodbye bool) {
 	s.send(heartbeatReceived{b})
 }
 
-// disconnect has a server see the end of connections.
+// disconnect publishes a server's advisory of ended connections.
 func (s *sim) disconnect(conns []agent.Connection) {
 	for _, c := range conns {
 		s.send(disconnectHinted{c})
@@ -131,16 +131,16 @@ func (s *sim) plan(after time.Duration, do func()) {
 	s.later = slices.Insert(s.later, i, p)
 }
 
-// send is a message of the server's to the watcher.
+// send is a message of the server to the watcher.
 func (s *sim) send(event any) {
 	if s.down {
 		return
 	}
 	s.last = max(s.last, s.now+way+s.busy) // a connection keeps its order
-	s.plan(s.last-s.now, func() { s.hear(event) })
+	s.plan(s.last-s.now, func() { s.feed(event) })
 }
 
-func (s *sim) hear(event any) {
+func (s *sim) feed(event any) {
 	if s.stalled || s.paused {
 		s.backlog = append(s.backlog, event)
 		return
@@ -187,7 +187,7 @@ func (s *sim) probe(p probe) {
 	end := func(v probeOutcome) {
 		if !ended {
 			ended = true
-			s.hear(probeResult{p.host, p.sent, v})
+			s.feed(probeResult{p.host, p.sent, v})
 		}
 	}
 	s.plan(p.timeout, func() { end(timedOut) })
@@ -206,7 +206,7 @@ func (s *sim) probe(p probe) {
 	}
 }
 
-// run lets time pass until then.
+// run advances the time.
 func (s *sim) run(until time.Duration) {
 	for len(s.later) > 0 && s.later[0].at <= until {
 		p := s.later[0]
@@ -217,19 +217,19 @@ func (s *sim) run(until time.Duration) {
 	s.now = until
 }
 
-// lose loses the own connection.
+// lose cuts the watcher's own connection.
 func (s *sim) lose() {
 	if !s.down {
 		s.down, s.stalled, s.backlog = true, false, nil
-		s.hear(connectionChanged{false})
+		s.feed(connectionChanged{false})
 	}
 }
 
-// heal brings it back, and ends a stall and a pause.
+// heal restores it, and ends a stall and a pause.
 func (s *sim) heal() {
 	if s.down {
 		s.down = false
-		s.hear(connectionChanged{true})
+		s.feed(connectionChanged{true})
 	}
 	s.stalled, s.paused = false, false
 	if s.ticking { // timers fire before the queue is read, or after: both happen

@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// fakeHost beats and answers as a host does.
+// fakeHost sends heartbeats and answers as a host does.
 type fakeHost struct {
 	id   subjects.HostID
 	bus  *bus.Bus
@@ -66,7 +66,7 @@ func (h *fakeHost) beats() {
 	h.publishHeartbeat(h.id, h.beat)
 }
 
-// publishHeartbeat publishes a heartbeat as the one of another.
+// publishHeartbeat publishes a heartbeat in the name of another host.
 func (h *fakeHost) publishHeartbeat(as subjects.HostID, b agent.Heartbeat) {
 	data, err := wire.Marshal(b)
 	if err != nil {
@@ -92,10 +92,10 @@ func (h *fakeHost) kill() {
 	require.NoError(h.t, h.bus.Close(context.Background()))
 }
 
-// diary is what a function was told.
+// diary records the calls of a function.
 type diary struct{ testkit.Notes[Change] }
 
-// states are those of a host, in the order they were told.
+// states are those of a host, in the order of their reports.
 func (d *diary) states(h subjects.HostID) (all []State) {
 	for _, c := range d.of(h) {
 		all = append(all, c.State)
@@ -107,7 +107,7 @@ func (d *diary) of(h subjects.HostID) []Change {
 	return d.All(func(c Change) bool { return c.Host == h })
 }
 
-// newWatcher is one in a process of its own.
+// newWatcher is a watcher in a process of its own.
 func newWatcher(t testing.TB, srv *embed.Server) *Watcher {
 	t.Helper()
 	p, _ := testproc.Start(t, srv, testproc.Options{})
@@ -126,7 +126,7 @@ func inBubble(t *testing.T, test func(t *testing.T, srv *embed.Server, w *Watche
 	})
 }
 
-// relayed has a host hand on what its server says.
+// relayed makes a host relay the advisories of its server.
 func relayed(t *testing.T, srv *embed.Server) {
 	t.Helper()
 	require.NoError(t, srv.ExportDisconnects())
@@ -249,8 +249,7 @@ func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) { // PRES-9
 	})
 }
 
-// A watcher that discovers hosts begins with the heartbeat that showed the host, and with its
-// gateway.
+// A discovered host begins with the heartbeat that revealed it, and with its gateway.
 func TestWatcher_discoversAnUnwatchedHostByItsHeartbeat_PRES8_PRES11(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
 		d := &diary{}

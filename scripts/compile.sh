@@ -5,17 +5,19 @@ set -euo pipefail
 
 verb=$1
 shift
+packages=
+for word in "$@"; do [[ $word == ./* ]] && packages+=" $word"; done
 count=0
 terminal=
 [ -t 2 ] && terminal=yes
 
 progress() {
     if [ "$terminal" ]; then
-        printf '\rcompiling castnet and what it needs: %d packages ' "$count" >&2
+        printf '\rcompiling%s: %d packages ' "$packages" "$count" >&2
     elif [ "$count" -eq 1 ]; then
-        echo "compiling castnet and what it needs: about a minute the first time" >&2
+        echo "compiling$packages: about a minute the first time" >&2
     elif [ $((count % 100)) -eq 0 ]; then
-        echo "compiling: $count packages" >&2
+        echo "compiling$packages: $count packages" >&2
     fi
 }
 

@@ -14,7 +14,7 @@ const (
 	eighth  = million / 8 // for what takes long under the race detector
 )
 
-// A million ranks never take a million allocations: what is made is made for thousands at once.
+// A million ranks never need a million allocations, because each one serves thousands of ranks.
 func TestShape_aMillionRanksNeedFewAllocations(t *testing.T) {
 	e := shape.Of("host", million/8).With("gpu", 8)
 	all := slices.Collect(shape.Everything(e).Ranks())
@@ -56,7 +56,7 @@ func drain(s shape.Selection) {
 	}
 }
 
-// The first ranks of two billion cost what the first of two do.
+// The first ranks of two billion cost as much as the first of two.
 func TestSelection_iteratesTwoBillionRanksLazily(t *testing.T) { // SHP-11
 	e := shape.Of("x", shape.MaxRanks/2).With("y", 2)
 	for text, want := range map[string][]int{

@@ -153,7 +153,7 @@ func TestExtent_badPartsReturnNamedErrors(t *testing.T) {
 	require.Equal(t, shape.MaxRanks, shape.Of("x", shape.MaxRanks).With("y", 1).NumRanks())
 }
 
-// requireBroken calls everything on an extent that carries an error.
+// requireBroken calls every method of an extent with an error.
 func requireBroken(t *testing.T, e shape.Extent) {
 	require.Error(t, e.Err())
 	require.Zero(t, e.NumRanks())

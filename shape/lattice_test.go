@@ -84,7 +84,7 @@ func TestRegion_subsetAndRemapAgreeWithTheOracle(t *testing.T) {
 	})
 }
 
-// genText draws a region that need not be cut from an extent.
+// genText draws a region that no slice of an extent need be.
 var genText = rapid.Custom(func(t *rapid.T) shape.Region {
 	text, span := "", 0
 	for i := range rapid.IntRange(0, 3).Draw(t, "dims") {
@@ -101,7 +101,7 @@ var genText = rapid.Custom(func(t *rapid.T) shape.Region {
 	return must(shape.ParseRegion(text))
 })
 
-// Regions from a text may run over the gaps of others, which slices of one extent never do.
+// Regions from a text may run over the gaps of others. Slices of one extent never do.
 func TestRegion_subsetsOfAnyTextAgreeWithTheOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := genText.Draw(t, "a"), genText.Draw(t, "b")
@@ -126,7 +126,7 @@ func TestRegion_checksSubsetsOfTwoBillionRanksQuickly(t *testing.T) { // SHP-11
 	narrow := must(all.Slice("gpu", 0, 14))
 	require.ErrorContains(t, all.SubsetOf(narrow), `base rank "14"`)
 	require.NoError(t, must(odd.Slice("gpu", 3, 9)).SubsetOf(narrow))
-	// Steps of 3 through blocks of 4 with gaps of 2: neither all within nor out of it soon.
+	// Steps of 3 through blocks of 4 with gaps of 2 leave the blocks and return.
 	blocks := must(shape.ParseRegion("x=300000000/6,y=4/1"))
 	steps := must(shape.ParseRegion("x=600000000/3"))
 	require.ErrorContains(t, steps.SubsetOf(blocks), "that can be told without going through all ranks")

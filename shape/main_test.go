@@ -25,7 +25,7 @@ var genExtent = rapid.Custom(func(t *rapid.T) shape.Extent {
 	return e
 })
 
-// genLong draws an extent with fewer dimensions that have room for steps.
+// genLong draws an extent of few dimensions, long enough for steps.
 var genLong = rapid.Custom(func(t *rapid.T) shape.Extent {
 	e := shape.Of("host", rapid.IntRange(4, 20).Draw(t, "host"))
 	if rapid.Bool().Draw(t, "two") {
@@ -37,8 +37,8 @@ var genLong = rapid.Custom(func(t *rapid.T) shape.Extent {
 // genAny draws either.
 var genAny = rapid.OneOf(genExtent, genLong)
 
-// dumb is the oracle of a region: every rank spelled out, as coordinates in the region and the
-// base rank they stand for.
+// dumb is the oracle of a region: every rank spelled out, with its coordinates in the region and
+// its base rank.
 type dumb struct {
 	dims  []shape.Dim
 	ranks []place
@@ -67,8 +67,7 @@ func dumbOf(e shape.Extent) dumb {
 	return d
 }
 
-// slice keeps the places whose coordinate is begin, begin+step, … below end, and counts the
-// coordinate anew.
+// slice keeps the places with the coordinates begin, begin+step, … below end, and renumbers them.
 func (d dumb) slice(at, begin, end, step int) dumb {
 	out := dumb{dims: append([]shape.Dim{}, d.dims...)}
 	seen := map[int]bool{}
@@ -86,7 +85,7 @@ func (d dumb) slice(at, begin, end, step int) dumb {
 	return out
 }
 
-// requireSame holds every reading of a region against the oracle.
+// requireSame compares every reading of a region with the oracle.
 func requireSame(t require.TestingT, want dumb, got shape.Region, baseRanks int) {
 	require.NoError(t, got.Err())
 	require.Equal(t, len(want.ranks), got.NumRanks())
@@ -131,7 +130,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// drop takes out a dimension in which all places have one coordinate.
+// drop removes a dimension of size 1.
 func (d dumb) drop(at int) dumb {
 	out := dumb{dims: slices.Delete(slices.Clone(d.dims), at, at+1)}
 	for _, p := range d.ranks {
@@ -149,7 +148,7 @@ func (d dumb) bases() []int {
 	return out
 }
 
-// genCut draws a region that was cut out of an extent in a few ways, and its oracle.
+// genCut draws a region from a few cuts of an extent, and its oracle.
 func genCut(t *rapid.T, e shape.Extent) (dumb, shape.Region) {
 	want, got := dumbOf(e), e.Region()
 	for range rapid.IntRange(0, 4).Draw(t, "cuts") {

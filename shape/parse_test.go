@@ -140,7 +140,7 @@ func TestSelect_refusesDisjointRegions(t *testing.T) {
 	require.EqualError(t, err, `index of gpu "2": want 0 to 1`)
 }
 
-// A short text can stand for very much: it is an error, and soon (SHP-11).
+// A short text can stand for a very large set: it is an error, and soon (SHP-11).
 func TestSelection_refusesTooManyTerms(t *testing.T) {
 	e, small := shape.Unit(), shape.Unit()
 	for i := range shape.MaxDims {

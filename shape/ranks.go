@@ -114,16 +114,16 @@ func (rs Ranks) ContainsAll(others Ranks) bool {
 	})
 }
 
-// After is the first rank from the given one on that is not in the set.
-func (rs Ranks) After(rank int) int {
+// FirstAbsent is the first rank, from the given one on, outside the set.
+func (rs Ranks) FirstAbsent(rank int) int {
 	if i := rs.at(rank); i < len(rs.runs) && rs.runs[i].First <= rank {
 		return rs.runs[i].End()
 	}
 	return rank
 }
 
-// Meets reports whether a rank from first up to before end is in the set.
-func (rs Ranks) Meets(first, end int) bool {
+// Intersects reports whether a rank from first up to before end is in the set.
+func (rs Ranks) Intersects(first, end int) bool {
 	i := rs.at(first)
 	return i < len(rs.runs) && rs.runs[i].First < end
 }
@@ -140,8 +140,8 @@ func (rs Ranks) Within(first, end int) iter.Seq[RankRun] {
 	}
 }
 
-// Without is the ranks from 0 up to before end that are not in the set.
-func (rs Ranks) Without(end int) Ranks {
+// Complement is the ranks outside the set, from 0 up to before end.
+func (rs Ranks) Complement(end int) Ranks {
 	out := make([]RankRun, 0, len(rs.runs)+1)
 	from := 0
 	for r := range rs.Within(0, end) {

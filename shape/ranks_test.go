@@ -55,17 +55,17 @@ func TestRanks_behaveAsTheSetOfTheirRanks_SHP11(t *testing.T) {
 			for slices.Contains(as, after) {
 				after++
 			}
-			require.Equal(t, after, a.After(rank))
+			require.Equal(t, after, a.FirstAbsent(rank))
 		}
 		require.Equal(t, all, a.ContainsAll(b))
 		require.Equal(t, both, slices.Collect(shape.UnionOf(a, b).All()))
-		require.Equal(t, without, slices.Collect(a.Without(end).All()))
+		require.Equal(t, without, slices.Collect(a.Complement(end).All()))
 		var cut []int
 		for r := range a.Within(first, end) {
 			cut = slices.AppendSeq(cut, shape.Interval(r.First, r.Count).All())
 		}
 		require.Equal(t, within, cut)
-		require.Equal(t, len(within) > 0, first < end && a.Meets(first, end))
+		require.Equal(t, len(within) > 0, first < end && a.Intersects(first, end))
 	})
 }
 

@@ -132,7 +132,7 @@ func TestDescribe_termsSelectExactlyTheSet(t *testing.T) { // SHP-4
 		covered := map[int]bool{}
 		for term := range strings.SplitSeq(text, " | ") {
 			for _, base := range baseRanks(must(shape.Select(e, term))) {
-				require.True(t, set[base], "%s covers %d, which is not in the set", term, base)
+				require.True(t, set[base], "%s covers %d outside the set", term, base)
 				require.False(t, covered[base], "%s covers %d again", term, base)
 				covered[base] = true
 			}
@@ -141,7 +141,7 @@ func TestDescribe_termsSelectExactlyTheSet(t *testing.T) { // SHP-4
 	})
 }
 
-// The work is that of the ranks named: a hundred thousand of them take no time to speak of.
+// The work grows with the named ranks: a hundred thousand of them take hardly any time.
 func BenchmarkDescribe_allButOneOf100k(b *testing.B) {
 	e := shape.Of("host", 12_500).With("gpu", 8)
 	ranks := baseRanks(e.Region())[1:]

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// said is the oracle of the selection language: a tree that is asked about one point at a time.
+// said is the oracle of the selection language: a tree that answers for one point at a time.
 type said struct {
 	op               string // , & | or an atom: * i r
 	parts            []said
@@ -21,7 +21,7 @@ type said struct {
 	begin, end, step int
 }
 
-// has asks whether a point is meant, where the tree stands at a dimension and then follows.
+// has reports whether the tree at a dimension selects a point, followed by then.
 func (s said) has(e []shape.Dim, at []int, dim int, then func(dim int) bool) bool {
 	switch s.op {
 	case "|":
@@ -79,8 +79,8 @@ func (s said) String() string {
 	return strings.Join(parts, " "+s.op+" ")
 }
 
-// genSaid draws a tree about the dimensions from one up to before another, which are of some size
-// at least.
+// genSaid draws a tree over the dimensions from one up to before another. Each has some size at
+// least.
 func genSaid(t *rapid.T, from, to, size, deep int) said {
 	ops := []string{"*", "i", "r"}
 	if deep > 0 {
@@ -111,7 +111,7 @@ func genSaid(t *rapid.T, from, to, size, deep int) said {
 	return s
 }
 
-// genSelection draws a selection of an extent in the language, and the ranks that it means.
+// genSelection draws a text of the language for an extent, and its ranks.
 func genSelection(t *rapid.T, e shape.Extent) ([]int, shape.Selection) {
 	dims := e.Dims()
 	if len(dims) == 0 {
@@ -156,10 +156,10 @@ func before(dims []shape.Dim, label string) string {
 	return ""
 }
 
-// ranksOf lists what a selection yields; never nil.
+// ranksOf lists the ranks of a selection; never nil.
 func ranksOf(s shape.Selection) []int { return append([]int{}, slices.Collect(s.Ranks())...) }
 
-// requireSelects holds every reading of a selection against a list of ranks.
+// requireSelects compares every reading of a selection with a list of ranks.
 func requireSelects(t require.TestingT, want []int, s shape.Selection) {
 	require.Equal(t, want, ranksOf(s), "%s", s) // SHP-7
 	e := s.Extent()
@@ -228,7 +228,7 @@ func TestSelection_algebraAgreesWithTheOracle(t *testing.T) {
 	})
 }
 
-// Any two ranges of one dimension: how steps meet and part is what random trees seldom come by.
+// Any two ranges of one dimension: random trees seldom have steps that meet and part.
 func TestSelection_allRangesWithStepsAgreeWithTheOracle(t *testing.T) {
 	const size = 10
 	all := map[string][]int{}

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// requireValues holds every reading of a mesh against the values by rank.
+// requireValues compares every reading of a mesh with the values by rank.
 func requireValues[T comparable](t require.TestingT, r shape.Region, want []T, m shape.ValueMesh[T]) {
 	require.True(t, r.Equal(m.Region()))
 	require.Equal(t, len(want), m.Len())
@@ -52,7 +52,7 @@ func requireValues[T comparable](t require.TestingT, r shape.Region, want []T, m
 	require.Equal(t, len(want), end)
 }
 
-// requireBothForms holds a mesh and everything that keeps its values against the values (SHP-6).
+// requireBothForms compares a mesh, and all derived forms of it, with the values (SHP-6).
 func requireBothForms[T comparable](t require.TestingT, r shape.Region, want []T, m shape.ValueMesh[T]) {
 	requireValues(t, r, want, m)
 	small := m.Compress()
@@ -146,8 +146,8 @@ func TestValueMesh_slicesAgreeWithTheOracle(t *testing.T) { // SHP-6
 	require.EqualError(t, err, `part of a mesh "": want a mesh with values`)
 }
 
-// Steps of 3 over blocks of 4 with gaps of 2 hit blocks only, but not at an even distance.
-// Wherever a run ends, and whatever is cut out around there.
+// Steps of 3 over blocks of 4 with gaps of 2 hit blocks only, but not at an even distance. The test
+// places a run's end and a cut anywhere around there.
 func TestValueMesh_slicesNextToABorderAgreeWithTheOracle(t *testing.T) { // SHP-6
 	r := shape.Of("host", 4).With("gpu", 4).Region()
 	for border := 1; border < r.NumRanks(); border++ {
@@ -159,7 +159,7 @@ func TestValueMesh_slicesNextToABorderAgreeWithTheOracle(t *testing.T) { // SHP-
 			for view, base := range part.Ranks() {
 				v, ok := got.At(view)
 				require.True(t, ok)
-				require.Equal(t, base < border, v == 1, "rank %d of %s, of which those below %d are 1",
+				require.Equal(t, base < border, v == 1, "rank %d of %s with 1 below rank %d",
 					base, part, border)
 			}
 		}
@@ -345,7 +345,7 @@ func FuzzPacked(f *testing.F) {
 	})
 }
 
-// wide is a value that takes much more memory than text.
+// wide is a value with much more memory than text.
 type wide struct{ A, B, C, D, E, F string }
 
 // TestValueMesh_decodingAllocatesAtMost64TimesItsText: it may be a peer's.

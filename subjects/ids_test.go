@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// id is what every ID is.
+// id has the methods of every ID.
 type id[T any] interface {
 	comparable
 	encoding.TextAppender
@@ -22,14 +22,14 @@ type id[T any] interface {
 	Compare(T) int
 }
 
-// parsed is what every *ID is.
+// parsed has the methods of every *ID.
 type parsed[T any] interface {
 	*T
 	encoding.TextUnmarshaler
 }
 
-// checkID holds SUB-1 for one text: it is refused, or stands for
-// exactly one valid value, whatever way it goes in and out.
+// checkID holds SUB-1 for one text: it is refused, or stands for exactly one valid value, by every
+// way in and out.
 func checkID[T id[T], P parsed[T]](t require.TestingT, parse func(string) (T, error), text string) bool {
 	v, err := parse(text)
 	var u T
@@ -53,7 +53,7 @@ func checkID[T id[T], P parsed[T]](t require.TestingT, parse func(string) (T, er
 	return true
 }
 
-// checkAll runs checkID for every kind of ID and returns those that accept text.
+// checkAll runs checkID for every kind of ID and returns the kinds that accept text.
 func checkAll(t require.TestingT, text string) (accepted []string) {
 	for name, check := range map[string]func() bool{
 		"mesh":    func() bool { return checkID[subjects.MeshID](t, subjects.ParseMeshID, text) },

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Longest and plain names the tests share.
+// Longest and plain names for all tests.
 const (
 	mesh1 = "trainers-7kd93x0b5m2qa"
 	proc1 = mesh1 + "_12-0"

@@ -20,18 +20,18 @@ const actorName = "system"
 // Type is the actor type of system controllers. Only a Service starts them.
 var Type = actor.NewType[*Controller, term]("system-controller")
 
-// Endpoints of a system controller. A self-joined proc sends Beat. A program whose message to a
-// proc was returned may send SuspectProc (ReportDeadLetter).
+// Endpoints of a system controller. A self-joined proc sends a Heartbeat. A program may send
+// SuspectProc for a proc after a dead letter from it (ReportDeadLetter).
 var (
 	Upsert      = actor.NewEndpoint[*Controller, UpsertRequest, UpsertResponse]("upsert")
 	Join        = actor.NewEndpoint[*Controller, JoinRequest, JoinResponse]("join")
 	Leave       = actor.NewEndpoint[*Controller, LeaveRequest, actor.None]("leave")
-	Beat        = actor.NewEndpoint[*Controller, Heartbeat, actor.None]("beat")
-	SuspectProc = actor.NewEndpoint[*Controller, subjects.ProcID, actor.None]("returned")
+	Heartbeat   = actor.NewEndpoint[*Controller, HeartbeatRequest, actor.None]("heartbeat")
+	SuspectProc = actor.NewEndpoint[*Controller, subjects.ProcID, actor.None]("suspect")
 	GetSnapshot = actor.NewEndpoint[*Controller, Filter, Snapshot]("snapshot")
 	GetHealth   = actor.NewEndpoint[*Controller, string, *WorldHealth]("health")
 	Stop        = actor.NewEndpoint[*Controller, StopRequest, StopResponse]("stop")
-	Locate      = actor.NewEndpoint[*Controller, string, Location]("where")
+	Locate      = actor.NewEndpoint[*Controller, string, Location]("locate")
 	Detach      = actor.NewEndpoint[*Controller, DetachRequest, DetachResponse]("detach")
 	Adopt       = actor.NewEndpoint[*Controller, AdoptRequest, AdoptResponse]("adopt")
 	Confirm     = actor.NewEndpoint[*Controller, AdoptRequest, actor.None]("confirm")
@@ -66,7 +66,7 @@ func def() actor.Def {
 			return r, nil
 		}),
 		eventHandler(Join, func(from caller, j JoinRequest) any { return join{from, j} }),
-		eventHandler(Beat, func(from caller, h Heartbeat) any { return heartbeat{from, h} }),
+		eventHandler(Heartbeat, func(from caller, h HeartbeatRequest) any { return heartbeat{from, h} }),
 		eventHandler(Detach, func(from caller, d DetachRequest) any { return detach{from, d} }),
 		eventHandler(Adopt, func(from caller, a AdoptRequest) any { return adopt{from, a} }),
 		eventHandler(Confirm, func(from caller, a AdoptRequest) any { return confirm{from, a} }),
@@ -79,7 +79,7 @@ func def() actor.Def {
 		SuspectProc.Handle((*Controller).suspect),
 		procEvents.Handle((*Controller).handleEvent),
 		hostChanges.Handle((*Controller).handleHostChange),
-	).Enduring()
+	).ResumeOnError()
 }
 
 // eventHandler handles an endpoint by an event of the core. The core replies, once all that it has

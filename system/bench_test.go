@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// crowd is so many worlds with ten procs each, all live, ten worlds on a host.
+// crowd is a number of worlds with ten procs each, all live, ten worlds on a host.
 func crowd(b *testing.B, worlds int) *scenario {
 	s := newScenario(b)
 	for i := range worlds {
@@ -35,7 +35,7 @@ func BenchmarkStep(b *testing.B) {
 			s.st.step(join{from(1), JoinRequest{World: "w0", Proc: &ProcJoin{ID: id}}}, s.now)
 			for b.Loop() {
 				s.now = s.now.Add(time.Nanosecond)
-				s.st.step(heartbeat{from(1), Heartbeat{Proc: id}}, s.now)
+				s.st.step(heartbeat{from(1), HeartbeatRequest{Proc: id}}, s.now)
 			}
 		})
 		b.Run(fmt.Sprintf("worlds=%d/rejoin", worlds), func(b *testing.B) {

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// removeBucket removes the stream in which the worlds are kept.
+// removeBucket removes the stream of the worlds.
 func (r *rig) removeBucket(t *testing.T) {
 	t.Helper()
 	m, err := r.Open(t).Control().Request(testkit.Soon(t),
@@ -26,7 +26,7 @@ func (r *rig) removeBucket(t *testing.T) {
 	require.Contains(t, string(m.Data), `"success":true`)
 }
 
-// records is how many keys the bucket has; -1: there is no bucket.
+// records counts the keys of the bucket; -1: there is no bucket.
 func (r *rig) records(t *testing.T) int {
 	t.Helper()
 	b := r.Open(t).Control()
@@ -42,7 +42,7 @@ func (r *rig) records(t *testing.T) int {
 	return len(all)
 }
 
-// awaitLive waits until a controller says that a world is live.
+// awaitLive waits until a controller reports a world as live.
 func (r *rig) awaitLive(t *testing.T, world string) (w system.WorldState) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -60,7 +60,7 @@ func (r *rig) awaitLive(t *testing.T, world string) (w system.WorldState) {
 	return w
 }
 
-// lossRig is a world of four procs on two hosts, one of which is in its second generation.
+// lossRig is a world of four procs on two hosts. One host is in its second generation.
 func lossRig(t *testing.T) (r *rig, s system.Spec, a, b *machine, mesh string, kill func()) {
 	r = newRig(t, testmesh.JetStream())
 	_, kill = r.serve(t, "one")
@@ -77,14 +77,14 @@ func lossRig(t *testing.T) (r *rig, s system.Spec, a, b *machine, mesh string, k
 	return r, s, a, b, mesh, kill
 }
 
-// requireSame says that a world is what it was: same mesh, same procs, and declared.
+// requireSame requires an unchanged world: same mesh, same procs, and declared.
 func (r *rig) requireSame(t *testing.T, s system.Spec, a, b *machine, mesh string) {
 	t.Helper()
 	w := r.awaitLive(t, "w")
 	require.Equal(t, mesh, w.Mesh)
 	require.Len(t, w.Procs, 4)
-	require.Equal(t, []string{"0.1", "1.1"}, r.runs(t, a, mesh))
-	require.Equal(t, []string{"2.0", "3.0"}, r.runs(t, b, mesh))
+	require.Equal(t, []string{"0.1", "1.1"}, r.liveProcs(t, a, mesh))
+	require.Equal(t, []string{"2.0", "3.0"}, r.liveProcs(t, b, mesh))
 	again := r.declare(t, s)
 	require.Equal(t, system.UpsertResponse{World: "w", Mesh: mesh, Status: system.StatusLive,
 		Change: system.ChangeNone}, again)
@@ -99,7 +99,7 @@ func TestWorlds_lostBucketIsRecreatedAndRefilled_WORLD14(t *testing.T) {
 	}
 }
 
-// bucketIsGone removes the bucket of a controller. byOthers: somebody else makes another one at
+// bucketIsGone removes the bucket of a controller. byOthers: another client makes another one at
 // once.
 func bucketIsGone(t *testing.T, byOthers bool) {
 	r, s, a, b, mesh, kill := lossRig(t)
@@ -147,7 +147,7 @@ func TestWorlds_standbyTakesOverWithoutABucket_WORLD14(t *testing.T) {
 }
 
 // A host was away when a world ended in a new bucket, and the first controller never asked it. It
-// does not bring the world back. A host known and asked at that end may have stopped its share
+// does not bring the world back. A host that was asked at that end may have stopped its share
 // already (WORLD-2).
 func TestWorlds_stoppedWorldIsNotAdopted_WORLD14(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
@@ -158,19 +158,19 @@ func TestWorlds_stoppedWorldIsNotAdopted_WORLD14(t *testing.T) {
 		a.runShare(t, r, w.Mesh)
 		ask(t, r, system.Stop, system.StopRequest{Worlds: []string{"w"}})
 		r.await(t, "w", "world.end")
-		require.Len(t, r.runs(t, a, w.Mesh), 1)
+		require.Len(t, r.liveProcs(t, a, w.Mesh), 1)
 		kill()
 		r.serve(t, "two")
 		require.Empty(t, ask(t, r, system.GetSnapshot, system.Filter{}).Worlds)
 		a.join(t, "w", 0) // it is asked now, if it did not answer when the term began
 		a.joined(t)
-		require.Eventually(t, func() bool { return len(r.runs(t, a, w.Mesh)) == 0 }, testkit.Patience,
+		require.Eventually(t, func() bool { return len(r.liveProcs(t, a, w.Mesh)) == 0 }, testkit.Patience,
 			20*time.Millisecond)
 		require.NotEqual(t, w.Mesh, r.snapshot(t, "w").Mesh, "it waits for another declaration")
 	})
 }
 
-// runShare has a host run the only share of world w, as a controller ordered it once.
+// runShare makes a host run the only share of world w, as a controller ordered it once.
 func (m *machine) runShare(t *testing.T, r *rig, mesh string) {
 	t.Helper()
 	id, err := subjects.ParseMeshID(mesh)

@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// holder is an agent that answers no probe by itself.
+// holder is an agent without automatic answers to probes.
 type holder struct{}
 
 var (
@@ -23,7 +23,7 @@ var (
 	probe      = actor.NewEndpoint[*holder, actor.None, actor.None](agent.Ping.Name())
 )
 
-// joinHolder starts a proc that has joined a world, with the probes that reach it.
+// joinHolder starts a proc that joins a world, and returns its received probes.
 func (r *rig) joinHolder(t *testing.T, world string) (p *actor.Proc,
 	probes chan *actor.Deferred[actor.None]) {
 	t.Helper()
@@ -60,7 +60,7 @@ func probed(t *testing.T, probes <-chan *actor.Deferred[actor.None]) *actor.Defe
 	}
 }
 
-// The proc ends while it is probed, so the probe has reached it and is answered by nobody.
+// The proc ends during a probe: the probe has reached it and gets no answer.
 func TestWorlds_probeWithUnknownFateIsResent_WORLD9(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -75,7 +75,7 @@ func TestWorlds_probeWithUnknownFateIsResent_WORLD9(t *testing.T) {
 	})
 }
 
-// A proc that answers a probe may have been lost after the probe had left.
+// A proc may answer a probe, and a message to it may be lost after the probe left.
 func TestWorlds_reportDuringAProbeTriggersAnother_WORLD9(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -88,7 +88,7 @@ func TestWorlds_reportDuringAProbeTriggersAnother_WORLD9(t *testing.T) {
 		first := probed(t, probes)
 		require.NoError(t, system.SuspectProc.Send(testkit.Soon(t), ctl, p.ID()))
 		require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status,
-			"the controller has heard of the second one by now")
+			"the controller knows the second one by now")
 		first.Reply(actor.None{}, nil)
 		probed(t, probes).Reply(actor.None{}, nil)
 		require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status)

@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// Any content of the bucket, and any answer of a stranger about a name, decodes or is an error.
+// Any content of the bucket, and any foreign answer about a name, decodes or is an error.
 func FuzzRecords(f *testing.F) {
 	for _, text := range []string{
 		`{"name":"w","spec":{},"hosts":[{"host":"a-000000000000","rank":1,"labels":{"gpu":"4"}}],"gens":{"1":2}}`,

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// giving is a mesh that its owner hands over in an epoch.
+// giving is a mesh handed over by its owner in an epoch.
 func (s *scenario) giving(text string, epoch uint64) DetachRequest {
 	id, err := subjects.ParseMeshID(text)
 	require.NoError(s.t, err)
@@ -23,7 +23,7 @@ func (s *scenario) giving(text string, epoch uint64) DetachRequest {
 		Hosts: []subjects.HostID{s.host("a")}}
 }
 
-// effectsOf says what a step wants done about detached meshes, a word each.
+// effectsOf lists the effects of a step on detached meshes, a word each.
 func effectsOf(out []any) string {
 	var words []string
 	for _, e := range out {
@@ -77,7 +77,7 @@ func TestDetached_isSavedBeforeHostsAndCallersHear_WORLD16(t *testing.T) {
 	require.Equal(t, "answer-7-refused", step(adopt{from(7), AdoptRequest{words.Mesh, agent.Claim{Epoch: 1}}}))
 	require.Equal(t, "", step(detachedEnd{words.Mesh, 1, agent.Claim{}, "it has ended"}))
 	require.Equal(t, "answer-7-refused", step(adopt{from(7), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2}}}),
-		"nobody cannot adopt it")
+		"the zero owner cannot adopt it")
 	require.Equal(t, "save-2 answer-8", step(adopt{from(8), AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
 	require.Equal(t, "forget let-go answer-9 mesh.adopt",
 		step(confirm{from(9), AdoptRequest{words.Mesh, adopterAt(t, 3)}}))
@@ -93,7 +93,7 @@ func TestDetached_nextControllerUsesALaterEpoch_WORLD2(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
-	// the controller dies here, whatever the hosts have heard
+	// the controller dies here, before or after its orders to hosts
 	record := s.st.step(detach{from(1), words}, s.now)[0].(saveRecord).record
 	first := record.Detached.CurrentClaim
 	for range 2 {
@@ -110,7 +110,7 @@ func TestDetached_nextControllerUsesALaterEpoch_WORLD2(t *testing.T) {
 		require.True(t, record.Detached.isOwnClaim(c), "%+v: the hosts may know any of them", c)
 	}
 	other := agent.Claim{Epoch: 3, Owner: words.Claim.Owner}
-	require.False(t, record.Detached.isOwnClaim(other), "somebody has taken it over")
+	require.False(t, record.Detached.isOwnClaim(other), "another program has taken it over")
 }
 
 func TestDetached_nameIsUniqueAndItEndsWithTheSystem_WORLD16(t *testing.T) {
@@ -144,8 +144,8 @@ func adopterAt(t *testing.T, epoch uint64) agent.Claim {
 	return agent.Claim{Epoch: epoch, Owner: owner}
 }
 
-// An adopter dies before it has confirmed the mesh, and so leaves it to the system, also if hosts
-// know the adopter. A slow one is refused.
+// An adopter dies before it has confirmed the mesh. So the mesh stays with the system, even if
+// hosts know the adopter. A slow adopter is refused.
 func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
@@ -160,7 +160,7 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 		step(adopt{from(3), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2, Owner: words.Claim.Owner}}}),
 		"one at a time")
 	require.Equal(t, "", step(detachedEnd{words.Mesh, 2, adopterAt(t, 3), "fenced"}),
-		"that he has claimed it is no end")
+		"a claim of the adopter is no end")
 	due, ok := s.st.nextTick()
 	require.True(t, ok)
 	require.Equal(t, 4*time.Second, due.Sub(s.now), "half of its lease: the hosts have not ended it then")
@@ -170,7 +170,7 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	require.Equal(t, "mesh.adopt.lapse let-go save-4 take-4", step(tick{}))
 	r := s.st.detached.byName["words"].DetachedRecord
 	require.True(t, r.isOwnClaim(agent.Claim{Epoch: 3, Owner: adopterAt(t, 0).Owner.Proc.Actor("controller")}),
-		"the hosts may have heard of him")
+		"the hosts may know the adopter")
 	require.Equal(t, "answer-4-refused",
 		step(confirm{from(4), AdoptRequest{words.Mesh, adopterAt(t, 3)}}), "too late")
 	step(takeResult{words.Mesh, 4, nil, false})
@@ -184,8 +184,8 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	require.False(t, ok)
 }
 
-// The controller dies while a mesh is being adopted: the next one follows the adopter, who is told
-// so when he confirms.
+// The controller dies during an adoption. The next one becomes the owner, and refuses the adopter's
+// confirmation.
 func TestDetached_nextControllerTakesItBack_WORLD2(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 )
 
-// overBus is an error as it comes from another process.
+// overBus is an error in its form from another process.
 func overBus(err error) error {
 	return fmt.Errorf("ask: %w", actor.FromWire(actor.EncodeError(fmt.Errorf("world w: %w", err))))
 }

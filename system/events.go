@@ -29,7 +29,7 @@ type (
 	}
 	heartbeat struct {
 		from caller
-		Heartbeat
+		HeartbeatRequest
 	}
 	// hostSeen is a sign of life of a host. hostLost reports its end.
 	hostSeen struct{ host subjects.HostID }

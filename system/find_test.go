@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// find returns the result of Find, and the time that it took.
+// find returns the result of Find, and its duration.
 func (r *rig) find(t *testing.T) (actor.Ref[*system.Controller], time.Duration, error) {
 	t.Helper()
 	began := time.Now()
@@ -23,8 +23,8 @@ func (r *rig) find(t *testing.T) (actor.Ref[*system.Controller], time.Duration, 
 	return ref, time.Since(began), err
 }
 
-// listens subscribes in the place of the system controller of a space.
-func (r *rig) listens(t *testing.T, space string, hear func(c *bus.Conn, m bus.Msg)) {
+// serveAs subscribes in the place of the system controller of a space.
+func (r *rig) serveAs(t *testing.T, space string, hear func(c *bus.Conn, m bus.Msg)) {
 	t.Helper()
 	c := r.Open(t).Control()
 	_, err := c.Subscribe("$SRV.*.castnet-system."+space, func(m bus.Msg) { hear(c, m) })
@@ -36,7 +36,7 @@ func ignore(*bus.Conn, bus.Msg) {}
 func TestFind_absenceIsKnownAtOnce(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t)
-		r.listens(t, "castnet_v1_other", ignore)
+		r.serveAs(t, "castnet_v1_other", ignore)
 		_, took, err := r.find(t)
 		require.ErrorIs(t, err, system.ErrNoController)
 		require.Zero(t, took)
@@ -60,7 +60,7 @@ func TestFind_lateAnswerCounts(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t)
 		id := r.client.ID().Actor("system")
-		r.listens(t, "castnet_v1_default", func(c *bus.Conn, m bus.Msg) {
+		r.serveAs(t, "castnet_v1_default", func(c *bus.Conn, m bus.Msg) {
 			answer := fmt.Sprintf(`{"metadata":{"space":"castnet.v1.default","actor":%q,"epoch":"1"}}`, id)
 			time.AfterFunc(4*time.Second, func() { _ = c.Publish(m.Reply, []byte(answer)) })
 		})
@@ -74,7 +74,7 @@ func TestFind_lateAnswerCounts(t *testing.T) {
 func TestFind_silentListenerIsNoAbsence(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t)
-		r.listens(t, "castnet_v1_default", ignore)
+		r.serveAs(t, "castnet_v1_default", ignore)
 		_, took, err := r.find(t)
 		require.NotErrorIs(t, err, system.ErrNoController)
 		require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// vault is what is written, as a bucket keeps it.
+// vault holds the written values, as a bucket does.
 type vault struct {
 	leaseRecord
 	revision, last uint64
@@ -25,7 +25,7 @@ func (v *vault) write(w writeLease) (uint64, bool) {
 	return v.revision, true
 }
 
-// contender is a controller whose words travel. Its clock may be early or late.
+// contender is a controller on a network with delays. Its clock may be early or late.
 type contender struct {
 	lease
 	skew   time.Duration
@@ -38,14 +38,14 @@ type contender struct {
 
 func (c *contender) clock(now time.Time) time.Time { return now.Add(c.skew) }
 
-// leads reports whether it acts: it is awake, and its own clock says that the lease is its own.
+// leads reports whether the contender acts: it is awake and, by its own clock, holds the lease.
 func (c *contender) leads(now time.Time) bool {
 	return c.leading && c.clock(now).Before(c.renewed.Add(leaseAbandon)) && !now.Before(c.asleep)
 }
 
-// Whatever is lost, late or asleep, two never lead at a time by their own clocks, and no epoch
-// comes twice. When everything works again somebody leads within 4 s: of the 5 s of a failover one
-// is left to begin in.
+// Messages may be lost or late, and contenders may pause. Two never lead at a time by their own
+// clocks, and no epoch comes twice. When everything works again one leads within 4 s; one second of
+// a failover's 5 s is for its start.
 func TestLease_hasOneLeaderAtATime_WORLD13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const tick = 50 * time.Millisecond
@@ -142,7 +142,7 @@ func TestLease_hasOneLeaderAtATime_WORLD13(t *testing.T) {
 		}
 		within := now.Add(4 * time.Second)
 		for lead() == 0 {
-			require.True(t, now.Before(within), "nobody leads: %+v", v)
+			require.True(t, now.Before(within), "no contender leads: %+v", v)
 			now = now.Add(tick)
 			for _, c := range all {
 				move(c)
@@ -163,8 +163,8 @@ func cmpOr(a, b string) string {
 	return a
 }
 
-// The holder renews it each half second; when it gives the lease back, another has it at its next
-// look.
+// The holder renews the lease each half second. After a release another contender has it at its
+// next look.
 func TestLease_isRenewedAndReleased(t *testing.T) {
 	now, v := time.Unix(1000, 0), &vault{}
 	a, b := &lease{self: "a"}, &lease{self: "b"}
@@ -185,7 +185,7 @@ func TestLease_isRenewedAndReleased(t *testing.T) {
 	require.Equal(t, []string{"look", "write a 1", "rest 500ms"}, []string{do(a), do(a), do(a)})
 	require.Equal(t, []string{"look", "rest 250ms"}, []string{do(b), do(b)})
 	now = now.Add(leaseRenew)
-	require.False(t, a.sawRenewal, "nobody acted before")
+	require.False(t, a.sawRenewal, "no earlier holder acted")
 	require.Equal(t, []string{"write a 1", "rest 500ms"}, []string{do(a), do(a)})
 	require.True(t, a.sawRenewal, "it has acted itself")
 	require.Equal(t, []string{"look", "rest 250ms"}, []string{do(b), do(b)})
@@ -193,11 +193,11 @@ func TestLease_isRenewedAndReleased(t *testing.T) {
 	require.True(t, ok)
 	v.write(w)
 	now = now.Add(leasePoll)
-	require.True(t, b.sawRenewal, "one that has acted")
+	require.True(t, b.sawRenewal, "an acting holder")
 	require.Equal(t, []string{"look", "write b 2"}, []string{do(b), do(b)})
 	late := &lease{self: "late"}
 	require.Equal(t, "look", do(late))
-	require.False(t, late.sawRenewal, "one that has not been seen to act")
+	require.False(t, late.sawRenewal, "a holder without a seen renewal")
 	_, ok = b.releaseWrite()
 	require.True(t, ok)
 	b.outranked(40)
@@ -210,9 +210,9 @@ func TestLease_isRenewedAndReleased(t *testing.T) {
 	require.EqualError(t, b.lossError(), "the lease was not renewed for 2s")
 }
 
-// A holder that is gone without a word, whenever in its term, is followed within 3 s and the time
-// of its messages; a lost one adds its timeout. The rest of the 5 s of a failover is for the start
-// of the next term.
+// A holder that dies without a release, at any time in its term, has a successor within 3 s and the
+// time of its messages. A lost message adds its timeout. The rest of a failover's 5 s is for the
+// start of the next term.
 func TestLease_takeoverLeavesASafetyMargin_WORLD13(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := func(name string, most int) time.Duration {

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// The clock of JetStream is one for the process, and outside all bubbles.
+// The process has one clock of JetStream, outside all bubbles.
 func TestMain(m *testing.M) {
 	ats.Register()
 	testkit.Main(m, goleak.IgnoreCurrent())

@@ -30,8 +30,8 @@ const (
 
 // UpsertRequest declares a world.
 type UpsertRequest struct {
-	Spec Spec `cbor:"1,keyasint" json:"spec"`
-	Dry  bool `cbor:"2,keyasint,omitempty" json:"dry,omitempty"` // return the Change without making it
+	Spec   Spec `cbor:"1,keyasint" json:"spec"`
+	DryRun bool `cbor:"2,keyasint,omitempty" json:"dry_run,omitempty"` // return the Change without making it
 }
 
 // NameReservation reserves a name for a future mesh, or releases it.
@@ -55,7 +55,7 @@ type HostJoin struct {
 	Incarnation string          `cbor:"3,keyasint" json:"incarnation"` // of the hostd
 }
 
-// ProcJoin is a self-joined proc, which sends Beat afterwards.
+// ProcJoin is a self-joined proc, which sends a Heartbeat afterwards.
 type ProcJoin struct {
 	ID   subjects.ProcID `cbor:"1,keyasint" json:"id"`
 	Mode Mode            `cbor:"2,keyasint" json:"mode"`
@@ -75,8 +75,8 @@ type LeaveRequest struct {
 	Proc *subjects.ProcID `cbor:"2,keyasint,omitempty" json:"proc,omitempty"`
 }
 
-// Heartbeat is a joined proc's sign of life, with its failed actors.
-type Heartbeat struct {
+// HeartbeatRequest is a joined proc's sign of life, with its failed actors.
+type HeartbeatRequest struct {
 	Proc   subjects.ProcID `cbor:"1,keyasint" json:"proc"`
 	Failed []string        `cbor:"2,keyasint,omitempty" json:"failed,omitempty"`
 }

@@ -46,16 +46,16 @@ func samples(t *testing.T) map[string]any {
 			MaxBackoff: time.Minute, Spares: []subjects.HostID{host},
 		}}
 	return map[string]any{
-		"UpsertRequest":   UpsertRequest{Spec: spec, Dry: true},
+		"UpsertRequest":   UpsertRequest{Spec: spec, DryRun: true},
 		"NameReservation": NameReservation{proc.Mesh, proc},
 		"UpsertResponse": UpsertResponse{World: "w", Mesh: proc.Mesh.String(), Status: StatusLive,
 			Change: ChangeLabels},
 		"JoinRequest": JoinRequest{World: "w", Host: &HostJoin{host, 1, "l"},
 			Proc: &ProcJoin{proc, ModeManager}, Labels: labels},
-		"JoinResponse": JoinResponse{World: "w", Execution: "e", First: 2, Count: 2},
-		"LeaveRequest": LeaveRequest{Host: &host, Proc: &proc},
-		"Heartbeat":    Heartbeat{Proc: proc, Failed: []string{"counter"}},
-		"Filter":       Filter{Worlds: []string{"w"}, WorldLabels: labels, ProcLabels: labels},
+		"JoinResponse":     JoinResponse{World: "w", Execution: "e", First: 2, Count: 2},
+		"LeaveRequest":     LeaveRequest{Host: &host, Proc: &proc},
+		"HeartbeatRequest": HeartbeatRequest{Proc: proc, Failed: []string{"counter"}},
+		"Filter":           Filter{Worlds: []string{"w"}, WorldLabels: labels, ProcLabels: labels},
 		"Snapshot": Snapshot{Execution: "e", Epoch: 7, Durable: true, Worlds: []WorldState{{
 			Name: "w", Status: StatusUnhealthy, Reason: "why", StatusAge: time.Second, Mesh: proc.Mesh.String(),
 			Shape: &extent, PerHost: 2, Labels: labels,
@@ -115,7 +115,7 @@ func TestMessages_matchTheGoldenVectors(t *testing.T) {
 	require.Equal(t, string(want), got, "messages are append-only")
 }
 
-// requireFull sees to it that a new field is noticed.
+// requireFull fails for a new field without a value.
 func requireFull(t *testing.T, at string, v reflect.Value) {
 	t.Helper()
 	require.False(t, v.IsZero(), "%s is not set", at)

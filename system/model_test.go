@@ -42,8 +42,7 @@ func TestShare_matchesANaiveCount_WORLD1(t *testing.T) { // WORLD-1
 	require.Zero(t, n)
 }
 
-// cluster is hosts as simple as can be, and a controller that may die between any two things it
-// does.
+// cluster is simple hosts, and a controller that may die between any two of its effects.
 type cluster struct {
 	t       *rapid.T
 	dice    *rand.Rand // even: rapid's own numbers are small ones
@@ -56,7 +55,7 @@ type cluster struct {
 	meshes  int
 }
 
-// machine is a host. One that is cut off runs on.
+// machine is a host. A disconnected one runs on.
 type machine struct {
 	id    subjects.HostID
 	world string
@@ -91,9 +90,9 @@ func (c *cluster) host(id subjects.HostID) *machine {
 	return c.hosts[slices.IndexFunc(c.hosts, func(m *machine) bool { return m.id == id })]
 }
 
-// hear has the controller hear something, and do so many of the things it then wants done; less
-// than 0: all.
-func (c *cluster) hear(event any, most int) {
+// applyEvent gives the controller an event, and carries out a number of its effects; less than 0:
+// all.
+func (c *cluster) applyEvent(event any, most int) {
 	effects := c.s.st.step(event, c.s.now)
 	for i, e := range effects {
 		if i == most {
@@ -121,7 +120,7 @@ func (c *cluster) do(e any) {
 		if m := c.host(e.host); !m.cut {
 			inv := inventory{host: m.id, incarnation: fmt.Sprint(m.life)}
 			for mesh, p := range m.has {
-				inv.shares = append(inv.shares, heldShare{mesh, p.gen, runs(p), nil})
+				inv.shares = append(inv.shares, heldShare{mesh, p.gen, runningOverlay(p), nil})
 			}
 			c.waiting = append(c.waiting, inv)
 		}
@@ -138,11 +137,11 @@ func (c *cluster) do(e any) {
 	}
 }
 
-func runs(p *portion) agent.Overlay {
+func runningOverlay(p *portion) agent.Overlay {
 	return agent.Overlay{{First: p.first, Count: p.count, Status: agent.Status{Phase: agent.Running}}}
 }
 
-// create checks that no address is given twice (WORLD-2), and that the addresses are those of a
+// create requires that no address is used twice (WORLD-2), and that the addresses are those of a
 // plain count.
 func (c *cluster) create(e create) {
 	m := c.host(e.host)
@@ -163,10 +162,10 @@ func (c *cluster) create(e create) {
 	c.orders[key] = where
 	p = &portion{e.gen, e.first, e.count, e.spec.Keep}
 	m.has[e.mesh] = p
-	c.waiting = append(c.waiting, shareReport{m.id, e.mesh, e.gen, runs(p)})
+	c.waiting = append(c.waiting, shareReport{m.id, e.mesh, e.gen, runningOverlay(p)})
 }
 
-// check compares what the controller shows with what anybody would work out from it.
+// check compares the controller's snapshot with the one computed from the model.
 func (c *cluster) check(effects []any) {
 	shown := c.s.st.snapshot(Filter{})
 	for _, w := range shown {
@@ -185,7 +184,7 @@ func (c *cluster) check(effects []any) {
 		if w.StoppingReason == "" {
 			require.Equal(c.t, want, w.Status, w.Name)
 			if now, ok := c.told[w.Name]; ok {
-				require.Equal(c.t, now, w.Status, "what was told last of %s", w.Name)
+				require.Equal(c.t, now, w.Status, "the last reported status of %s", w.Name)
 			}
 		}
 		ranks := map[int]bool{}
@@ -197,7 +196,7 @@ func (c *cluster) check(effects []any) {
 		}
 	}
 	if at, ok := c.s.st.nextTick(); ok {
-		require.True(c.t, at.After(c.s.st.now), "no tick is due that was just given: a hot loop")
+		require.True(c.t, at.After(c.s.st.now), "a tick is due at its own time: a hot loop")
 	}
 	answers := 0
 	for _, e := range effects {
@@ -210,7 +209,7 @@ func (c *cluster) check(effects []any) {
 
 func (c *cluster) join(m *machine) {
 	if !m.cut {
-		c.hear(join{from(1), JoinRequest{World: m.world,
+		c.applyEvent(join{from(1), JoinRequest{World: m.world,
 			Host: &HostJoin{ID: m.id, Rank: m.rank, Incarnation: fmt.Sprint(m.life)}}}, -1)
 	}
 }
@@ -224,22 +223,23 @@ func (c *cluster) declare(name string, procs, perHost int, keep bool) any {
 	return upsert{from(1), UpsertRequest{Spec: spec}, mesh}
 }
 
-// die loses the controller, and another one takes over.
-func (c *cluster) die() {
+// crash ends the controller, and another one takes over.
+func (c *cluster) crash() {
 	c.s.st, c.waiting, c.told = newState(c.s.st.limits), nil, map[string]Status{}
-	c.hear(restored{records: slices.Collect(maps.Values(c.store)), directSuccessor: c.between(0, 1) == 1}, -1)
+	records := slices.Collect(maps.Values(c.store))
+	c.applyEvent(restored{records: records, directSuccessor: c.between(0, 1) == 1}, -1)
 }
 
-// deliver has the controller hear what is on its way.
+// deliver delivers the waiting events to the controller.
 func (c *cluster) deliver() {
 	for len(c.waiting) > 0 {
 		e := c.waiting[0]
 		c.waiting = c.waiting[1:]
-		c.hear(e, -1)
+		c.applyEvent(e, -1)
 	}
 }
 
-// watch has package presence report the hosts: one that is cut off may be dead by now.
+// watch reports the hosts as package presence does: a disconnected one may be dead by now.
 func (c *cluster) watch() {
 	for _, m := range c.hosts {
 		if !m.cut {
@@ -250,12 +250,12 @@ func (c *cluster) watch() {
 	}
 }
 
-// keep drops what is on its way to the controller, except for what kept says.
+// keep drops the events for the controller, except for some.
 func (c *cluster) keep(kept func(any) bool) {
 	c.waiting = slices.DeleteFunc(c.waiting, func(e any) bool { return !kept(e) })
 }
 
-// isLocal reports whether an event comes from the controller's own process, so that it is not lost.
+// isLocal reports whether an event comes from the controller's own process, so it cannot be lost.
 func isLocal(e any) bool {
 	switch e.(type) {
 	case nameChecked, hostSeen, hostLost:
@@ -271,7 +271,7 @@ func (c *cluster) act() {
 	case 0, 1, 2:
 		c.join(m)
 	case 3:
-		c.hear(c.declare(name, c.between(1, 5), 3, c.between(0, 1) == 1), -1)
+		c.applyEvent(c.declare(name, c.between(1, 5), 3, c.between(0, 1) == 1), -1)
 	case 4: // another hostd on that machine
 		m.life++
 		maps.DeleteFunc(m.has, func(_ subjects.MeshID, p *portion) bool { return !p.keep })
@@ -279,10 +279,10 @@ func (c *cluster) act() {
 		m.cut = !m.cut
 	case 6:
 		c.s.now = c.s.now.Add(time.Duration(c.between(1, 40)) * time.Second)
-		c.hear(tick{}, -1)
+		c.applyEvent(tick{}, -1)
 		c.watch()
 	case 7:
-		c.hear(stop{from(1), StopRequest{Worlds: []string{name}}}, -1)
+		c.applyEvent(stop{from(1), StopRequest{Worlds: []string{name}}}, -1)
 	case 8: // the controller dies in the middle of something
 		e := c.declare(name, 4, 2, false)
 		if c.between(0, 1) == 1 {
@@ -290,8 +290,8 @@ func (c *cluster) act() {
 				Host: &HostJoin{ID: m.id, Rank: m.rank, Incarnation: fmt.Sprint(m.life)}}}
 		}
 		if !m.cut {
-			c.hear(e, c.between(0, 4))
-			c.die()
+			c.applyEvent(e, c.between(0, 4))
+			c.crash()
 		}
 	case 9: // the hostd ends as it should, with its procs
 		if !m.cut {
@@ -302,7 +302,7 @@ func (c *cluster) act() {
 				j, isJoin := q.request.(join)
 				return !isJoin || j.Host.ID != m.id
 			})
-			c.hear(leave{from(1), LeaveRequest{Host: &m.id}}, -1)
+			c.applyEvent(leave{from(1), LeaveRequest{Host: &m.id}}, -1)
 		}
 	case 10: // word is lost
 		c.keep(func(e any) bool { return isLocal(e) || c.between(0, 1) == 1 })
@@ -311,8 +311,8 @@ func (c *cluster) act() {
 	}
 }
 
-// Whatever happens, in the end each host runs exactly what the worlds have there, and nothing was
-// ever started twice under one address.
+// Any sequence of faults ends with each host running exactly its shares, and no address started
+// twice.
 func TestModel_spawnsNothingTwiceAndForgetsNothing_WORLD2(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -326,8 +326,8 @@ func TestModel_spawnsNothingTwiceAndForgetsNothing_WORLD2(t *testing.T) {
 		c.watch()
 		c.deliver()
 		c.s.now = c.s.now.Add(time.Minute) // what was stopped is gone
-		c.hear(tick{}, -1)
-		c.die()
+		c.applyEvent(tick{}, -1)
+		c.crash()
 		for range 3 {
 			for _, m := range c.hosts {
 				c.join(m)
@@ -362,12 +362,12 @@ func TestModel_spawnsNothingTwiceAndForgetsNothing_WORLD2(t *testing.T) {
 	})
 }
 
-// empty stops everything, and sees to it that nothing is left (WORLD-8).
+// empty stops everything, and requires that nothing is left (WORLD-8).
 func (c *cluster) empty() {
-	c.hear(stop{from(1), StopRequest{All: true}}, -1)
+	c.applyEvent(stop{from(1), StopRequest{All: true}}, -1)
 	c.deliver()
 	c.s.now = c.s.now.Add(time.Hour)
-	c.hear(tick{}, -1)
+	c.applyEvent(tick{}, -1)
 	st := c.s.st
 	require.Empty(c.t, st.worlds)
 	require.Empty(c.t, st.hosts)
@@ -379,14 +379,14 @@ func (c *cluster) empty() {
 	require.False(c.t, ok)
 }
 
-// The time of an eviction is that of somebody who looks at every proc after every step (WORLD-6).
+// The time of an eviction agrees with a check of every proc after every step (WORLD-6).
 func TestModel_evictionMatchesANaiveCheck_WORLD6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newScenario(t)
 		s.st.limits = limits{silence: 5 * time.Second, eviction: 7 * time.Second, stopWithin: time.Second}
 		for _, line := range [][]string{{"w", "x=3", "1"}, {"v", "x=2", "2"}} {
-			s.hear("declare", line)
-			s.hear("named", line[:1])
+			s.applyLine("declare", line)
+			s.applyLine("named", line[:1])
 		}
 		since, heard := map[string]time.Time{}, map[string]time.Time{}
 		for range 80 {

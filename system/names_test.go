@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Takers are refused the names that an earlier controller may have given. A host that joins takes
-// no name: its world may be one of the earlier controller (WORLD-17, WORLD-14).
+// Takers are refused names of a possible earlier reservation. A joining host takes no name: its
+// world may be one of the earlier controller (WORLD-17, WORLD-14).
 func TestReservations_hostIsAdmittedBeforeItsNameIsReserved(t *testing.T) {
 	early, unknown := errors.New("try again in 29s"), errors.New("not all hosts have said")
 	mesh := &NameTakenError{Name: "w", Kind: kindMesh}
@@ -28,7 +28,7 @@ func TestReservations_hostIsAdmittedBeforeItsNameIsReserved(t *testing.T) {
 	}
 }
 
-// A host that leaves while its join waits for a name does not join afterwards.
+// A host leaves while its join waits for a name. It does not join afterwards.
 func TestNames_waitingJoinOfALeavingHostIsRefused(t *testing.T) {
 	s := newScenario(t)
 	var told []error
@@ -47,7 +47,7 @@ func TestNames_waitingJoinOfALeavingHostIsRefused(t *testing.T) {
 	require.EqualError(t, told[0], "the host has left")
 }
 
-// replyFunc is a caller that is told of errors.
+// replyFunc is a caller for errors only.
 type replyFunc func(error)
 
 func (f replyFunc) reply(_ any, err error) { f(err) }

@@ -24,7 +24,7 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// rig is a cluster in memory, its client, and what the tests start.
+// rig is a cluster in memory, its client, and the parts started by tests.
 type rig struct {
 	*testmesh.Cluster
 	client *actor.Proc
@@ -48,7 +48,7 @@ func newRig(t testing.TB, options ...testmesh.Option) *rig {
 	return r
 }
 
-// await waits until a step is told of a world.
+// await waits for a step of a world.
 func (r *rig) await(t testing.TB, world, step string) actor.Event {
 	t.Helper()
 	return testkit.Find(t, r.told, func(e actor.Event) bool {
@@ -58,12 +58,12 @@ func (r *rig) await(t testing.TB, world, step string) actor.Event {
 	})
 }
 
-// open opens a connection that needs no network: it may be one of a bubble.
+// open opens a connection without a network, so it works in a bubble.
 func (r *rig) open(ctx context.Context, name string) (*bus.Bus, error) {
 	return bus.Open(ctx, bus.Options{Server: r.Server, Token: r.Server.Token(), Name: name})
 }
 
-// serve starts a service. kill ends it as its death would: nothing is given back.
+// serve starts a service. kill ends it as its death would: it releases nothing.
 func (r *rig) serve(t testing.TB, label string) (s *system.Service, kill func()) {
 	t.Helper()
 	b, err := r.open(t.Context(), label)
@@ -102,7 +102,7 @@ func (r *rig) system(t testing.TB) actor.Ref[*system.Controller] {
 	return ref
 }
 
-// machine is a host whose procs are in this process.
+// machine is a host with procs in this process.
 type machine struct {
 	*host.Host
 	leave context.CancelFunc // the world, in good order
@@ -110,7 +110,7 @@ type machine struct {
 	said  chan string
 }
 
-// hostAway starts one that joins no world.
+// hostAway starts a host without a world.
 func (r *rig) hostAway(t testing.TB, label string) *machine {
 	t.Helper()
 	h, _ := r.Host(t, label, func(o *host.Options) {
@@ -120,7 +120,7 @@ func (r *rig) hostAway(t testing.TB, label string) *machine {
 	return &machine{Host: h, gone: make(chan struct{}), said: make(chan string, 64)}
 }
 
-// host starts one and keeps it in a world.
+// host starts a host and keeps it in a world.
 func (r *rig) host(t testing.TB, label, world string, rank int) *machine {
 	t.Helper()
 	m := r.hostAway(t, label)
@@ -128,7 +128,7 @@ func (r *rig) host(t testing.TB, label, world string, rank int) *machine {
 	return m
 }
 
-// join keeps it in a world.
+// join keeps the host in a world.
 func (m *machine) join(t testing.TB, world string, rank int) {
 	t.Helper()
 	info, err := m.Info(t.Context())
@@ -148,7 +148,7 @@ func (m *machine) join(t testing.TB, world string, rank int) {
 	})
 }
 
-// joined waits until it has.
+// joined waits until the host has joined.
 func (m *machine) joined(t testing.TB) {
 	t.Helper()
 	testkit.Find(t, m.said, func(said string) bool { return said == "<nil>" })
@@ -163,8 +163,8 @@ func (r *rig) declare(t testing.TB, s system.Spec) system.UpsertResponse {
 	return ask(t, r, system.Upsert, system.UpsertRequest{Spec: s})
 }
 
-// ask calls the system controller. A term ends where a busy machine has not renewed its lease for 2
-// s: the next one is asked again, as what a rig asks has the same answer there.
+// ask calls the system controller. A busy machine may miss a renewal for 2 s; then the term ends,
+// and ask asks the next one. The rig's requests have the same answer there.
 func ask[M, R any](t testing.TB, r *rig, e actor.Endpoint[*system.Controller, M, R], m M) (out R) {
 	t.Helper()
 	for ctx := testkit.Soon(t); ; {
@@ -183,8 +183,8 @@ func (r *rig) snapshot(t testing.TB, world string) system.WorldState {
 	return s.Worlds[0]
 }
 
-// runs are the procs of a mesh that a host has and that have not ended: rank.gen of each.
-func (r *rig) runs(t testing.TB, m *machine, mesh string) (out []string) {
+// liveProcs are the live procs of a mesh on a host: rank.gen of each.
+func (r *rig) liveProcs(t testing.TB, m *machine, mesh string) (out []string) {
 	t.Helper()
 	states, err := agent.Get.Call(testkit.Soon(t), agent.Of(m.ID().Proc()).Via(r.client),
 		agent.GetRequest{ID: mesh})
@@ -197,7 +197,7 @@ func (r *rig) runs(t testing.TB, m *machine, mesh string) (out []string) {
 	return out
 }
 
-// pinger posts to an actor of another proc, and reports what comes back.
+// pinger sends to an actor of another proc, and reports dead letters.
 type pinger struct{ to actor.Ref[*pinger] }
 
 var (
@@ -221,7 +221,7 @@ func (g *pinger) HandleDeadLetter(ctx *actor.Context, r actor.DeadLetter) error 
 	return nil
 }
 
-// member starts a proc that joins a world of itself.
+// member starts a self-joined proc.
 func (r *rig) member(t testing.TB, id subjects.ProcID) (p *actor.Proc, stop func()) {
 	t.Helper()
 	return testproc.Start(t, r.Server, testproc.Options{Options: actor.Options{ID: id, Bus: r.Open(t)}},

@@ -50,8 +50,7 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// The whole service, in virtual time: who is asked evaluates silence then, and names the unhealthy
-// alone.
+// The whole service, in virtual time: a query evaluates silence and names only unhealthy procs.
 func TestSeed_supervisionState_WORLD9(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t)
@@ -78,21 +77,21 @@ func TestSeed_supervisionState_WORLD9(t *testing.T) {
 				system.JoinRequest{World: "world", Proc: &system.ProcJoin{ID: subjects.ProcID{Mesh: mesh, Rank: rank}}})
 			require.NoError(t, err)
 		}
-		require.Nil(t, failing("nowhere"), "of a world that is not there, there is none")
+		require.Nil(t, failing("nowhere"), "a missing world has none")
 		require.Empty(t, failing("world"))
-		one := system.Heartbeat{Proc: subjects.ProcID{Mesh: mesh, Rank: 1}}
+		one := system.HeartbeatRequest{Proc: subjects.ProcID{Mesh: mesh, Rank: 1}}
 		time.Sleep(2 * time.Second)
-		_, err = system.Beat.Call(testkit.Soon(t), ctl, one)
+		_, err = system.Heartbeat.Call(testkit.Soon(t), ctl, one)
 		require.NoError(t, err)
 		require.Equal(t, []uint32{0}, failing("world"))
 		one.Failed = []string{"failed-actor"}
-		_, err = system.Beat.Call(testkit.Soon(t), ctl, one)
+		_, err = system.Heartbeat.Call(testkit.Soon(t), ctl, one)
 		require.NoError(t, err)
 		require.Equal(t, []uint32{0, 1}, failing("world"))
 	})
 }
 
-// Hosts that join before their world and hosts that join behind it run the same ranks.
+// Hosts run the same ranks whether they join before their world or after it.
 func TestSeed_hostsJoin_WORLD3_WORLD1(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"hosts", "world"} {
@@ -113,8 +112,8 @@ func TestSeed_hostsJoin_WORLD3_WORLD1(t *testing.T) {
 					test = r.declare(t, what)
 				}
 				r.await(t, "test", "world.live")
-				require.Equal(t, []string{"0.0", "1.0", "2.0"}, r.runs(t, a, test.Mesh))
-				require.Equal(t, []string{"3.0", "4.0", "5.0"}, r.runs(t, b, test.Mesh))
+				require.Equal(t, []string{"0.0", "1.0", "2.0"}, r.liveProcs(t, a, test.Mesh))
+				require.Equal(t, []string{"3.0", "4.0", "5.0"}, r.liveProcs(t, b, test.Mesh))
 			})
 		})
 	}
@@ -175,7 +174,7 @@ func twoWorlds(t *testing.T, r *rig) (foo, bar system.UpsertResponse, hosts []*m
 	return foo, bar, hosts
 }
 
-// stop asks for the end of worlds, and waits for the report.
+// stop requests the end of worlds, and waits for the report.
 func (r *rig) stop(t *testing.T, of ...string) system.StopReport {
 	t.Helper()
 	port := actor.OpenPort[system.StopReport](r.client)
@@ -189,7 +188,7 @@ func (r *rig) stop(t *testing.T, of ...string) system.StopReport {
 	return report
 }
 
-// Everything goes: worlds, their procs, and the system controller. Programs that only ask go on.
+// The worlds, their procs and the system controller stop. Other programs go on.
 func TestSeed_systemShutdown_WORLD8(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -199,7 +198,7 @@ func TestSeed_systemShutdown_WORLD8(t *testing.T) {
 			{World: "foo", Stopped: 4}}}, r.stop(t))
 		<-s.Done()
 		for _, h := range hosts {
-			require.Empty(t, slices.Concat(r.runs(t, h, foo.Mesh), r.runs(t, h, bar.Mesh)))
+			require.Empty(t, slices.Concat(r.liveProcs(t, h, foo.Mesh), r.liveProcs(t, h, bar.Mesh)))
 		}
 		_, err := system.Find(testkit.Soon(t), r.client)
 		require.ErrorIs(t, err, system.ErrNoController)
@@ -207,7 +206,7 @@ func TestSeed_systemShutdown_WORLD8(t *testing.T) {
 	})
 }
 
-// One world goes, with all its procs; the other one notices nothing, and the name is free.
+// One world ends, with all its procs. The other one notices nothing, and the name is free.
 func TestSeed_singleWorldShutdown_WORLD8(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -215,14 +214,14 @@ func TestSeed_singleWorldShutdown_WORLD8(t *testing.T) {
 		foo, bar, hosts := twoWorlds(t, r)
 		require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "foo", Stopped: 4}}},
 			r.stop(t, "foo"))
-		require.Empty(t, slices.Concat(r.runs(t, hosts[0], foo.Mesh), r.runs(t, hosts[1], foo.Mesh)))
+		require.Empty(t, slices.Concat(r.liveProcs(t, hosts[0], foo.Mesh), r.liveProcs(t, hosts[1], foo.Mesh)))
 		require.Equal(t, system.StatusLive, r.snapshot(t, "bar").Status)
-		require.Equal(t, []string{"0.0"}, r.runs(t, hosts[2], bar.Mesh))
+		require.Equal(t, []string{"0.0"}, r.liveProcs(t, hosts[2], bar.Mesh))
 		again := r.declare(t, spec("foo", shape.Of("y", 2), 1))
-		require.NotEqual(t, foo.Mesh, again.Mesh, "another world of that name is another mesh")
+		require.NotEqual(t, foo.Mesh, again.Mesh, "a new world of the name has a new mesh")
 		require.Eventually(t, func() bool { return r.snapshot(t, "foo").Status == system.StatusLive },
 			testkit.Patience, 10*time.Millisecond)
-		require.Equal(t, []string{"0.0"}, r.runs(t, hosts[0], again.Mesh), "its hosts had offered themselves again")
+		require.Equal(t, []string{"0.0"}, r.liveProcs(t, hosts[0], again.Mesh), "its hosts have joined again")
 	})
 }
 
@@ -236,6 +235,6 @@ func TestSeed_bootstrapRetry_WORLD3(t *testing.T) {
 		a.joined(t)
 		w := r.declare(t, spec("w", shape.Of("x", 1), 1))
 		r.await(t, "w", "world.live")
-		require.Equal(t, []string{"0.0"}, r.runs(t, a, w.Mesh))
+		require.Equal(t, []string{"0.0"}, r.liveProcs(t, a, w.Mesh))
 	})
 }

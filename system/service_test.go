@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/system"
 )
 
-// Shape [3,4] with 8 per host gives ranks 8 to 11 to host 1, whoever comes first.
+// Shape [3,4] with 8 per host gives ranks 8 to 11 to host 1, in any order of arrival.
 func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD1(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -32,10 +32,10 @@ func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD1(t *testing.T) {
 		first, idle := r.host(t, "h0", "foo", 0), r.host(t, "h2", "foo", 2)
 		r.await(t, "foo", "world.live")
 		idle.joined(t)
-		require.Equal(t, []string{"8.0", "9.0", "10.0", "11.0"}, r.runs(t, late, foo.Mesh))
+		require.Equal(t, []string{"8.0", "9.0", "10.0", "11.0"}, r.liveProcs(t, late, foo.Mesh))
 		require.Equal(t, []string{"0.0", "1.0", "2.0", "3.0", "4.0", "5.0", "6.0", "7.0"},
-			r.runs(t, first, foo.Mesh))
-		require.Empty(t, r.runs(t, idle, foo.Mesh))
+			r.liveProcs(t, first, foo.Mesh))
+		require.Empty(t, r.liveProcs(t, idle, foo.Mesh))
 		w := r.snapshot(t, "foo")
 		require.Len(t, w.Hosts, 3)
 		require.Len(t, w.Procs, 12)
@@ -48,7 +48,7 @@ func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD1(t *testing.T) {
 	})
 }
 
-// A controller that is killed is followed within 5 s; nothing is spawned twice or forgotten (F7).
+// A killed controller has a successor within 5 s; nothing is spawned twice or forgotten (F7).
 func TestWorlds_standbyControllerTakesOver_WORLD2_WORLD13(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -67,13 +67,13 @@ func TestWorlds_standbyControllerTakesOver_WORLD2_WORLD13(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, before.Execution, after.Execution)
 		require.Greater(t, after.Epoch, before.Epoch)
-		require.Equal(t, []string{"0.0", "1.0"}, r.runs(t, a, w.Mesh))
-		require.Equal(t, []string{"2.0", "3.0"}, r.runs(t, b, w.Mesh))
+		require.Equal(t, []string{"0.0", "1.0"}, r.liveProcs(t, a, w.Mesh))
+		require.Equal(t, []string{"2.0", "3.0"}, r.liveProcs(t, b, w.Mesh))
 		require.Equal(t, system.StatusLive, r.snapshot(t, "w").Status)
 	})
 }
 
-// A rank whose host is lost is created anew on the next host of that rank, as another incarnation.
+// The next host of a lost rank runs it as another incarnation.
 func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD2(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -86,7 +86,7 @@ func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD2(t *testing.T) {
 		require.Equal(t, "0 of 1 procs have started", r.await(t, "w", "world.unhealthy").Reason)
 		b := r.host(t, "b", "w", 0)
 		r.await(t, "w", "world.live")
-		require.Equal(t, []string{"0.1"}, r.runs(t, b, w.Mesh))
+		require.Equal(t, []string{"0.1"}, r.liveProcs(t, b, w.Mesh))
 		at, err := system.Locate.Call(testkit.Soon(t), r.system(t), w.Mesh+"/0.0")
 		require.NoError(t, err)
 		require.EqualValues(t, 1, at.Proc.Gen)
@@ -94,7 +94,7 @@ func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD2(t *testing.T) {
 	})
 }
 
-// A stop is answered at once, and then with what came of it.
+// A stop gets a reply at once, and later a report.
 func TestWorlds_stopIsAnsweredTwice_WORLD8(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -113,18 +113,18 @@ func TestWorlds_stopIsAnsweredTwice_WORLD8(t *testing.T) {
 		report, err := port.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 		require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "w", Stopped: 3}}}, report)
-		require.Empty(t, r.runs(t, a, w.Mesh))
+		require.Empty(t, r.liveProcs(t, a, w.Mesh))
 		require.Equal(t, "enough", r.await(t, "w", "world.end").Reason)
 
-		// The host offers itself again; without a world everything ends at once.
+		// The host joins again; without a world everything ends at once.
 		_, err = system.Stop.Call(testkit.Soon(t), r.system(t), system.StopRequest{All: true, Reason: "good night"})
 		require.NoError(t, err)
 		<-s.Done()
 	})
 }
 
-// A proc that dies makes its world Unhealthy at once, and after the eviction time it goes, with the
-// reason (C-1).
+// A dead proc makes its world Unhealthy at once, and after the eviction time the world ends with
+// the reason (C-1).
 func TestWorlds_deadProcEvictsItsWorld_WORLD6(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
@@ -146,11 +146,11 @@ func TestWorlds_deadProcEvictsItsWorld_WORLD6(t *testing.T) {
 		require.NotZero(t, now.Worlds[0].EvictionIn)
 		require.Contains(t, r.await(t, "w", "world.evict").Reason, "evicted: unhealthy for 3s: proc ")
 		r.await(t, "w", "world.end")
-		require.Empty(t, r.runs(t, a, w.Mesh))
+		require.Empty(t, r.liveProcs(t, a, w.Mesh))
 	})
 }
 
-// Without JetStream one of several acts, and says that worlds end with it.
+// Without JetStream one of several acts, and reports that worlds end with it.
 func TestWorlds_workWithoutAStore_WORLD14(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t)
@@ -169,7 +169,7 @@ func TestWorlds_workWithoutAStore_WORLD14(t *testing.T) {
 			now, err := system.GetSnapshot.Call(testkit.Soon(t), s, system.Filter{})
 			return err == nil && len(now.Worlds) == 1 && now.Worlds[0].Status == system.StatusAwaiting
 		}, testkit.Patience, 50*time.Millisecond, "the host offers itself to the next one, which knows no world")
-		require.Eventually(t, func() bool { return len(r.runs(t, a, first.Mesh)) == 0 }, testkit.Patience,
+		require.Eventually(t, func() bool { return len(r.liveProcs(t, a, first.Mesh)) == 0 }, testkit.Patience,
 			50*time.Millisecond, "what nobody knows is stopped")
 	})
 }
@@ -189,7 +189,7 @@ func TestWorlds_badMessagesAreAnswered_WORLD3(t *testing.T) {
 		require.ErrorContains(t, err, "want a host or a proc")
 		_, err = system.Leave.Call(testkit.Soon(t), ctl, system.LeaveRequest{})
 		require.NoError(t, err)
-		_, err = system.Beat.Call(testkit.Soon(t), ctl, system.Heartbeat{Proc: r.client.ID()})
+		_, err = system.Heartbeat.Call(testkit.Soon(t), ctl, system.HeartbeatRequest{Proc: r.client.ID()})
 		require.NoError(t, err)
 		sick, err := system.GetHealth.Call(testkit.Soon(t), ctl, "nowhere")
 		require.NoError(t, err)
@@ -199,12 +199,12 @@ func TestWorlds_badMessagesAreAnswered_WORLD3(t *testing.T) {
 	})
 }
 
-// test_undeliverable_message_return by meaning: a proc whose heartbeats go on, but that no message
-// reaches, is unhealthy once somebody has had a message back from it.
+// test_undeliverable_message_return by meaning: a proc sends heartbeats but gets no message. It is
+// unhealthy after the first report of a dead letter from it.
 func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())
-		// they never beat
+		// they send no heartbeats
 		require.NoError(t, r.keys.LoadEnv(
 			func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] }))
 		r.serve(t, "s")
@@ -233,11 +233,11 @@ func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, poke.Send(testkit.Soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
 		testkit.Until(t, "there is no such actor", func() bool { return sender.DeadLetters() != nil })
-		require.Equal(t, system.StatusLive, r.snapshot(t, "world").Status, "whoever says so, pong is reached")
+		require.Equal(t, system.StatusLive, r.snapshot(t, "world").Status, "a false report does not harm pong")
 		stop()
 		require.NoError(t, poke.Send(testkit.Soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
 		require.Contains(t, r.await(t, "world", "world.unhealthy").Reason, "/1.0: a message to it was returned")
-		_, err = system.Beat.Call(testkit.Soon(t), ctl, system.Heartbeat{Proc: pong})
+		_, err = system.Heartbeat.Call(testkit.Soon(t), ctl, system.HeartbeatRequest{Proc: pong})
 		require.NoError(t, err)
 		sick, err := system.GetHealth.Call(testkit.Soon(t), ctl, "world")
 		require.NoError(t, err)
@@ -246,8 +246,8 @@ func TestWorlds_unreachableProcIsUnhealthy_WORLD9(t *testing.T) {
 	})
 }
 
-// Controllers are killed while worlds are declared: whoever was told yes has a world, and in the
-// end each host runs exactly its shares (F7).
+// Controllers are killed during declarations. Each accepted declaration has a world, and in the end
+// each host runs exactly its shares (F7).
 func TestWorlds_surviveControllerDeathsUnderLoad_WORLD2(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t, testmesh.JetStream())

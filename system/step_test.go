@@ -40,7 +40,7 @@ func TestStep_scenarios(t *testing.T) { // WORLD-3, WORLD-6
 				}
 				got.WriteString(line)
 				if f := strings.Fields(line); len(f) > 0 && f[0] != "#" {
-					got.WriteString(s.hear(f[0], f[1:]))
+					got.WriteString(s.applyLine(f[0], f[1:]))
 				}
 			}
 			if *update {
@@ -56,7 +56,7 @@ type from int
 
 func (from) reply(any, error) {}
 
-// scenario is a state that hears what a script says.
+// scenario is a state that a script drives.
 type scenario struct {
 	t     require.TestingT
 	st    *state
@@ -72,7 +72,7 @@ func newScenario(t require.TestingT) *scenario {
 	return &scenario{t: t, start: start, now: start, st: newState(l)}
 }
 
-// words are the arguments of a line: those of the form k=v apart.
+// words are the arguments of a line, with those of the form k=v in a map.
 func words(args []string) (plain []string, named map[string]string) {
 	named = map[string]string{}
 	for _, a := range args {
@@ -85,8 +85,8 @@ func words(args []string) (plain []string, named map[string]string) {
 	return plain, named
 }
 
-// hear does one line of a script and returns its trace.
-func (s *scenario) hear(verb string, args []string) string {
+// applyLine applies one line of a script and returns its trace.
+func (s *scenario) applyLine(verb string, args []string) string {
 	plain, named := words(args)
 	switch verb {
 	case "limits": // silence eviction stop
@@ -123,7 +123,7 @@ func (s *scenario) hear(verb string, args []string) string {
 	return s.trace(s.run(verb, args))
 }
 
-// run does one line that the core hears.
+// run applies one line of the script.
 func (s *scenario) run(verb string, args []string) []any {
 	plain, named := words(args)
 	switch verb {
@@ -136,7 +136,7 @@ func (s *scenario) run(verb string, args []string) []any {
 	return s.step(s.event(verb, plain, named))
 }
 
-// step does an event. A request that waits for its name is kept.
+// step applies an event. It keeps a request that waits for its name.
 func (s *scenario) step(event any) []any {
 	effects := s.st.step(event, s.now)
 	for _, e := range effects {
@@ -147,7 +147,7 @@ func (s *scenario) step(event any) []any {
 	return effects
 }
 
-// named returns all requests that wait for a name, with the hosts' answer.
+// named returns all requests with a waiting name, with the hosts' answer.
 func (s *scenario) named(plain []string) (effects []any) {
 	all := s.asked
 	s.asked = nil
@@ -169,7 +169,7 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 		spec := Spec{Name: plain[0], Shape: extent, PerHost: s.number(plain[2]), Labels: labels(named["labels"]),
 			Keep: named["keep"] != ""}
 		spec.Command.Path = "/bin/" + map[bool]string{true: "worker", false: named["path"]}[named["path"] == ""]
-		return upsert{from: from(1), UpsertRequest: UpsertRequest{Spec: spec, Dry: verb == "plan"},
+		return upsert{from: from(1), UpsertRequest: UpsertRequest{Spec: spec, DryRun: verb == "plan"},
 			mesh: s.mesh(plain[0])}
 	case "host": // host rank world [life:…] [labels:…]
 		return join{from(1), JoinRequest{World: plain[2], Labels: labels(named["labels"]),
@@ -187,7 +187,7 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 		id := s.proc(plain[0])
 		return leave{from(1), LeaveRequest{Proc: &id}}
 	case "beat": // proc [failed actors]
-		return heartbeat{from(1), Heartbeat{Proc: s.proc(plain[0]), Failed: plain[1:]}}
+		return heartbeat{from(1), HeartbeatRequest{Proc: s.proc(plain[0]), Failed: plain[1:]}}
 	case "seen":
 		return hostSeen{s.host(plain[0])}
 	case "lost":
@@ -239,7 +239,7 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 	return nil
 }
 
-// checkOf is the hosts' answer for a name, which a mesh may have.
+// checkOf is the hosts' answer for a name; some mesh may have it.
 func checkOf(plain []string) (c nameCheck) {
 	if len(plain) > 1 {
 		c.holder = &NameTakenError{Name: plain[0], Kind: kindMesh, Holder: plain[1]}
@@ -250,7 +250,7 @@ func checkOf(plain []string) (c nameCheck) {
 	return c
 }
 
-// short leaves out what makes IDs unique.
+// short leaves out the uids of IDs.
 func short(id any) string {
 	return strings.NewReplacer("-0000000000000", "").Replace(fmt.Sprint(id))
 }
@@ -277,7 +277,7 @@ func (s *scenario) proc(text string) subjects.ProcID {
 	return id
 }
 
-// reserving is the reservation of a name by a proc: each has one of a name.
+// reserving is the reservation of a name by a proc; a proc has one for each name.
 func (s *scenario) reserving(plain []string) NameReservation {
 	by := s.proc(plain[1])
 	id, err := subjects.ParseMeshID(fmt.Sprintf("%s-%013s", plain[0], by.Mesh.Label()))
@@ -326,7 +326,7 @@ func labels(text string) map[string]string {
 	return out
 }
 
-// trace is what the controller wants done, a line each.
+// trace is the controller's effects, a line each.
 func (s *scenario) trace(effects []any) string {
 	var out strings.Builder
 	for _, e := range effects {

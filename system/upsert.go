@@ -19,7 +19,7 @@ func (st *state) upsert(e upsert) {
 		st.answer(e.from, nil, err)
 		return
 	}
-	if e.Dry {
+	if e.DryRun {
 		out := UpsertResponse{World: e.Spec.Name, Change: change}
 		if known, ok := st.worlds[e.Spec.Name]; ok {
 			out.Mesh = known.mesh.String()

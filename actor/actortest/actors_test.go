@@ -60,7 +60,7 @@ func TestTestActor_refusesAnUnknownFailureKind(t *testing.T) {
 	require.EqualError(t, err, `cause a failure of kind "cough": want panic, exit, kill or fault`)
 }
 
-// deadly names, in a process that this test has started to die, the failure that kills it.
+// deadly names the fatal failure in a process started by this test to die.
 const deadly = "CASTNET_ACTORTEST_DIE_BY"
 
 func TestTestActor_endsItsProcess(t *testing.T) {
@@ -164,7 +164,7 @@ func TestSleepActor_killInterruptsItWithinTheDeadline(t *testing.T) {
 		done := rig.Proc().KillActor(ref.ID().Name, "it sleeps")
 		require.ErrorIs(t, testkit.Next(t, waits), actor.ErrFailed)
 		require.Zero(t, time.Since(start).Truncate(time.Millisecond),
-			"what waits in its mailbox comes back at once")
+			"its waiting mail comes back at once")
 		testkit.Next(t, done)
 		require.Equal(t, 5*time.Second, time.Since(start).Truncate(time.Millisecond),
 			"no handler can be ended but by itself; the hour is not slept")

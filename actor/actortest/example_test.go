@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/actor/actortest"
 )
 
-// A till books what it gets. The ledger it books in is a probe.
+// A till books its payments. Its ledger is a probe.
 func Example() {
 	runTest(func(t testing.TB) { // func TestTill_books(t *testing.T) {
 		rig := actortest.New(t, tillDef())
@@ -58,7 +58,7 @@ func ExampleRig_ExpectFailure() {
 	// cause-failure: panicked: for testing
 }
 
-// runTest is what go test does for a test.
+// runTest runs a test as go test does.
 func runTest(body func(testing.TB)) {
 	for _, failure := range play(context.Background(), body) {
 		fmt.Println(failure)

@@ -24,7 +24,7 @@ var (
 	strike  = actor.NewEndpoint[*Ledger, int, actor.None]("strike")
 )
 
-// Ledger is never made.
+// Ledger is never constructed.
 type Ledger struct{}
 
 // Endpoints of a till.
@@ -37,7 +37,7 @@ var (
 	do      = actor.NewEndpoint[*Till, func(*actor.Context, *Till) error, actor.None]("do")
 )
 
-// Till is the actor under test: it books what it gets.
+// Till is the actor under test: it books its payments.
 type Till struct{ ledger actor.Ref[*Ledger] }
 
 func newTill(_ *actor.Context, ledger actor.Ref[*Ledger]) (*Till, error) {
@@ -76,8 +76,8 @@ func tillDef() actor.Def {
 		open.Handle((*Till).open), do.Handle((*Till).do))
 }
 
-// play is a test within a test: what it fails with is returned, and what it waits for is a bubble's
-// or the clock's.
+// play runs a test within a test and returns its failures. Its waits use a bubble's clock or the
+// real one.
 func play(ctx context.Context, body func(testing.TB)) (failures []string) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &player{ctx: ctx}

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// throw starts a game and returns where its end is told.
+// throw starts a game and returns the channel of its end.
 func throw(t testing.TB, rig *actortest.Rig, ttl uint64, from,
 	to actor.Ref[*actortest.PingPong]) *actor.OncePort[bool] {
 	t.Helper()
@@ -71,8 +71,8 @@ func TestPingPong_failsAtTheGivenRound(t *testing.T) {
 	})
 }
 
-// 100 messages to somebody who is gone are 100 messages that come back, however he went and
-// wherever he was.
+// 100 messages to an ended actor are 100 dead letters, for every kind of end and place of the
+// actor.
 func TestPingPong_deadPeerReturnsEachMessageOnce(t *testing.T) {
 	const sent = 100
 	for name, c := range map[string]struct {

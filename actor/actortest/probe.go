@@ -78,7 +78,7 @@ func registerProbe[A, P any](p *Probe[A], typ actor.Type[probeActor, P],
 	r.t.Helper()
 	p.requireUnstarted()
 	r.probes = append(r.probes, func() actor.Def {
-		return typ.Define(construct, p.methods...).Enduring() // an error as an answer must not fail the probe
+		return typ.Define(construct, p.methods...).ResumeOnError() // an error as an answer must not fail the probe
 	})
 }
 

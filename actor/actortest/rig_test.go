@@ -71,7 +71,7 @@ func TestRig_expectedFailurePasses_KIT1(t *testing.T) {
 		e := rig.ExpectFailure(ref)
 		require.Equal(t, "do: as planned", e.Reason)
 		require.Equal(t, actor.CodeHandler, e.Code)
-		require.Equal(t, []actor.Event{e}, rig.Events(ref)[1:], "after the one that it runs")
+		require.Equal(t, []actor.Event{e}, rig.Events(ref)[1:], "after its present handler")
 	})
 }
 

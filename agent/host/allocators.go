@@ -260,7 +260,7 @@ func runHost(as agent.HostBootstrap, lifeline <-chan struct{}) error {
 	select {
 	case <-term:
 	case <-lifeline:
-	case <-h.Left():
+	case <-h.StopAllDone():
 	case <-h.Done():
 	case <-b.Done():
 	}

@@ -28,7 +28,7 @@ func TestClaim_formerOwnersOrdersAreRefusedNamingBoth_HOST10(t *testing.T) {
 			_, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: id, TTL: time.Minute, Claim: second})
 			require.NoError(t, err)
 			now := r.states(t, m)[0]
-			require.Equal(t, second.Owner, now.Mesh.Owner, "who asks the host finds the owner")
+			require.Equal(t, second.Owner, now.Mesh.Owner, "the host names the present owner")
 			require.Equal(t, second, *now.Claim)
 
 			want := &agent.FencedError{ID: id, Agent: "a", Requested: first, Current: second}
@@ -56,7 +56,8 @@ func TestClaim_formerOwnersOrdersAreRefusedNamingBoth_HOST10(t *testing.T) {
 	}
 }
 
-// A spare took another host's place meanwhile, and another owner follows: it is the same mesh here.
+// Meanwhile a spare has replaced another host, and another owner has followed: it is the same mesh
+// here.
 func TestRestart_rankRestartsWithoutTheOwnerOrOtherHosts_AGT1(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })

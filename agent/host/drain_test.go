@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// idler is the owner of a mesh that moves so many of its procs, and then hangs.
+// idler is the owner of a mesh. It moves some of its procs, and then hangs.
 type idler struct {
 	agent.Agent
 	moves int
@@ -85,8 +85,7 @@ func TestDrain_hungOwnerDelaysItOnce_HOST16(t *testing.T) {
 	}
 }
 
-// hostInBubble is a host that runs procs in its own process, and uses nothing from outside a
-// bubble.
+// hostInBubble is a host with procs in its own process. It uses nothing from outside a bubble.
 func hostInBubble(t *testing.T, srv *embed.Server) *host.Host {
 	t.Helper()
 	registry, err := actor.NewRegistry(talkerDef())
@@ -103,7 +102,7 @@ func hostInBubble(t *testing.T, srv *embed.Server) *host.Host {
 	return h
 }
 
-// owner is a proc that has an actor which owns meshes.
+// owner is a proc with an actor that owns meshes.
 func owner(t *testing.T, srv *embed.Server, i *idler) *actor.Proc {
 	t.Helper()
 	p, _ := testproc.Start(t, srv, testproc.Options{}, i.def())

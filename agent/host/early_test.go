@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// slowRunner says what it launches, and that it has once it is told to.
+// slowRunner reports its launches, and completes each on a signal.
 type slowRunner struct {
 	runner
 	launched chan agent.Bootstrap
@@ -33,7 +33,7 @@ func (r *slowRunner) start(_ context.Context, b agent.Bootstrap, _ launchSpec) (
 	return &fakeProcess{done: make(chan struct{})}, nil
 }
 
-// fakeProcess ends when it is told to, and has printed nothing.
+// fakeProcess ends on a stop, and has printed nothing.
 type fakeProcess struct {
 	localProc
 	once sync.Once
@@ -45,15 +45,14 @@ func (p *fakeProcess) Terminate(time.Duration) { p.once.Do(func() { close(p.done
 func (p *fakeProcess) Done() <-chan struct{}   { return p.done }
 func (p *fakeProcess) Exit() launch.Exit       { <-p.done; return launch.Exit{At: time.Now()} }
 
-// startAgent starts a host agent without a host around it, and describes a mesh of so many procs
-// there.
+// startAgent starts a host agent without a host around it, and describes a mesh of n procs there.
 func startAgent(t *testing.T, c params, procs int) (actor.Ref[agent.Agent], agent.Mesh) {
 	t.Helper()
 	p, m := startAgentProc(t, c, procs)
 	return agent.Of(p.ID()).Via(p), m
 }
 
-// startAgentProc is startAgent, and returns the proc that the agent runs in.
+// startAgentProc is startAgent, and also returns the agent's proc.
 func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh) {
 	t.Helper()
 	c.id = testproc.HostID(t, "a")
@@ -62,7 +61,7 @@ func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh)
 		c.closeBy = new(atomic.Pointer[time.Time])
 	}
 	p, _ := testproc.Start(t, bustest.Server(t), testproc.Options{Options: actor.Options{ID: c.id.Proc()}},
-		agentType.Define(newAgent, methods()...).Enduring())
+		agentType.Define(newAgent, methods()...).ResumeOnError())
 	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: c})
 	require.NoError(t, err)
 	return p, agent.Mesh{
@@ -85,7 +84,7 @@ func TestLaunch_procReadyBeforeItsLaunchEndsIsRunning_HOST10(t *testing.T) {
 	require.NoError(t, err)
 	states, err := agent.Get.Call(t.Context(), host, agent.GetRequest{ID: mesh.String()})
 	require.NoError(t, err)
-	require.Equal(t, agent.Initializing, states[0].Status.Phase, "nobody hears of it yet")
+	require.Equal(t, agent.Initializing, states[0].Status.Phase, "not reported yet")
 	close(slow.over)
 	_, err = agent.Wait.Call(t.Context(), host, agent.WaitRequest{ID: mesh.String(), Until: agent.Running})
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// allowExec is what an operator says.
+// allowExec is the operator's permission.
 func allowExec(o *host.Options) {
 	o.Config = &config.Config{}
 	_ = config.HostAllowExec.Override(o.Config, true) // the value is in its bounds
@@ -43,7 +43,7 @@ func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST2(t *testing.T) {
 	})
 	require.NoError(t, err)
 	_, err = r.exec(t, time.Minute, nil, "true")
-	require.ErrorContains(t, err, "cannot run commands", "what a client pushes is no permission")
+	require.ErrorContains(t, err, "cannot run commands", "a pushed key is no permission")
 }
 
 func TestExec_returnsExitStatusAndOutput_HOST2(t *testing.T) {
@@ -68,7 +68,7 @@ func TestExec_returnsExitStatusAndOutput_HOST2(t *testing.T) {
 	done, err = r.exec(t, time.Minute, nil, "sh", "-c", "env; seq 100000")
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(done.Stdout), agent.MaxExecOutput)
-	require.True(t, strings.HasSuffix(done.Stdout, "\n99999\n100000\n"), "the end is what is kept")
+	require.True(t, strings.HasSuffix(done.Stdout, "\n99999\n100000\n"), "the last part is kept")
 	require.Positive(t, done.DroppedBytes)
 	left, err := filepath.Glob(filepath.Join(dir, "exec-*"))
 	require.NoError(t, err)
@@ -89,12 +89,12 @@ func TestExec_killsTheProcessTreeAtTheDeadline_HOST2(t *testing.T) {
 	pid := strings.Fields(string(text))
 	require.Len(t, pid, 2)
 	for _, p := range pid {
-		require.False(t, lives(p), "pid %s", p)
+		require.False(t, isAlive(p), "pid %s", p)
 	}
 }
 
-// lives reports whether a process has not ended: one that nobody has waited for yet has.
-func lives(pid string) bool {
+// isAlive reports whether a process has not ended. A zombie has.
+func isAlive(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return false
@@ -116,11 +116,10 @@ func TestExec_passesTheRankToTheCommand_HOST2(t *testing.T) {
 	require.Equal(t, "1 "+id.String()+" "+pid+"\n", done.Stdout, "it is no proc itself")
 }
 
-// patience bounds what a command takes to begin, or to end.
+// patience bounds the start and the end of a command.
 const patience = 20 * time.Second
 
-// sleeper has the host run a command and a child of that, which sleep. It returns once they do,
-// with both.
+// sleeper makes the host run a command with a child, both asleep, and returns once both run.
 func (r *rig) sleeper(ctx context.Context, t *testing.T) (pids []string, failed <-chan error) {
 	t.Helper()
 	begun, ended := filepath.Join(t.TempDir(), "begun"), make(chan error, 1)
@@ -148,7 +147,7 @@ func TestExec_endsWithTheHost_HOST2(t *testing.T) {
 	r.close()
 	require.ErrorContains(t, <-failed, "the host is stopping")
 	for _, p := range pids {
-		require.False(t, lives(p), "pid %s", p)
+		require.False(t, isAlive(p), "pid %s", p)
 	}
 }
 
@@ -160,7 +159,7 @@ func TestExec_endsWhenTheCallerCancels_HOST2(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-failed, context.Canceled)
 	for _, p := range pids {
-		require.Eventually(t, func() bool { return !lives(p) }, patience, 5*time.Millisecond, "pid %s", p)
+		require.Eventually(t, func() bool { return !isAlive(p) }, patience, 5*time.Millisecond, "pid %s", p)
 	}
 }
 

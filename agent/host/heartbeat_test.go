@@ -40,7 +40,7 @@ func (r *rig) beats(t *testing.T) <-chan agent.Heartbeat {
 	return all
 }
 
-// until takes heartbeats until one is as wanted; they come in order.
+// until receives heartbeats in order, up to a wanted one.
 func until(t *testing.T, beats <-chan agent.Heartbeat, wanted func(agent.Heartbeat) bool) agent.Heartbeat {
 	t.Helper()
 	last, end := agent.Heartbeat{}, time.After(20*time.Second)

@@ -184,7 +184,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	registry, err := actor.NewRegistry(agentType.Define(newAgent, methods()...).Enduring())
+	registry, err := actor.NewRegistry(agentType.Define(newAgent, methods()...).ResumeOnError())
 	if err != nil {
 		return err
 	}
@@ -280,8 +280,9 @@ func checkLabelFree(ctx context.Context, o Options) error {
 // Done is closed when the agent has ended for any reason. A host without its agent watches nothing.
 func (h *Host) Done() <-chan struct{} { return h.proc.Done(agent.Name) }
 
-// Left is closed once a StopAll request has been carried out. The caller then closes the host.
-func (h *Host) Left() <-chan struct{} { return h.left }
+// StopAllDone is closed once a StopAll request has been carried out. The caller then closes the
+// host.
+func (h *Host) StopAllDone() <-chan struct{} { return h.left }
 
 // Proc returns the proc of the host agent. The host's program can run further actors there.
 func (h *Host) Proc() *actor.Proc { return h.proc }

@@ -268,7 +268,7 @@ func TestStop_repliesAfterAllEndsOfTheMeshAreReported_HOST3(t *testing.T) {
 	r.stop(t, busy, time.Millisecond)
 }
 
-// ignoreTerm waits until the stubborn procs of a mesh do.
+// ignoreTerm waits until the stubborn procs of a mesh ignore TERM.
 func (r *rig) ignoreTerm(t *testing.T, m agent.Mesh) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// file makes one with a mode, whatever the umask.
+// file makes a file with a mode, whatever the umask.
 func file(t *testing.T, dir, name string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -140,7 +140,7 @@ func TestHost_evictsTheOldestEndedMeshes(t *testing.T) {
 			a.retireMesh(id)
 		}
 	}
-	require.Len(t, a.table.States(meshes[0].String()), 2, "what lives is never forgotten")
+	require.Len(t, a.table.States(meshes[0].String()), 2, "live meshes are never forgotten")
 	require.Empty(t, a.table.States(meshes[1].String()))
 	require.Len(t, a.table.States(meshes[2].String()), 2)
 	require.Len(t, a.procs, maxEnded+1)
@@ -167,5 +167,5 @@ func TestAllocation_failedCloseCanBeRetried(t *testing.T) {
 	for range 2 {
 		require.NoError(t, g.Close(t.Context()))
 	}
-	require.Equal(t, 2, calls, "what is done is done")
+	require.Equal(t, 2, calls, "no further call")
 }

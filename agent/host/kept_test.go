@@ -2,5 +2,5 @@ package host
 
 import keys "github.com/castnet-io/castnet/config"
 
-// maxEnded is how many ended meshes a host remembers that nobody has configured.
+// maxEnded is the default number of remembered ended meshes on a host.
 var maxEnded = keys.HostEndedHistory.Get(nil)

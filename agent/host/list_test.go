@@ -24,5 +24,5 @@ func TestGet_listOfAllMeshesFitsAMessage(t *testing.T) {
 	require.NotEmpty(t, all[0].Status.Reason)
 	require.Empty(t, all[0].Proc.StderrTail)
 	require.Equal(t, 3, *all[0].Proc.ExitCode)
-	require.Equal(t, one, r.states(t, m), "what is on record stays as it is")
+	require.Equal(t, one, r.states(t, m), "the record is unchanged")
 }

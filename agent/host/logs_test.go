@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// heard collects what a mesh prints, by stream.
+// heard collects the output of a mesh, by stream.
 type heard struct {
 	mu    sync.Mutex
 	lines map[string][]string
@@ -40,7 +40,7 @@ func (r *rig) listen(t *testing.T, m agent.Mesh) *heard {
 	return h
 }
 
-// soFar is what the server had when it is called.
+// soFar is the output that the server had at the time of the call.
 func (h *heard) soFar(t *testing.T, r *rig) map[string][]string {
 	t.Helper()
 	reached := make(chan struct{})
@@ -123,7 +123,7 @@ func TestLogs_floodIsBoundedOnBusAndDisk(t *testing.T) {
 	}
 	seconds := int(time.Since(begun).Seconds()) + 2 // windows begin anywhere
 	require.LessOrEqual(t, published, seconds*(2<<20)+1<<20)
-	require.Positive(t, notices, "what is left out is said")
+	require.Positive(t, notices, "the stream reports omitted lines")
 	var taken int64
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)

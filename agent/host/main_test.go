@@ -13,10 +13,10 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// roleVar tells the tests' own binary what kind of proc to be.
+// roleVar selects the kind of proc that the tests' own binary becomes.
 const roleVar = "HOST_TEST_ROLE"
 
-// The tests' own binary is what their procs run.
+// The procs run the tests' own binary.
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleVar) {
 	case "hangs": // never says a word
@@ -48,7 +48,7 @@ var (
 	say        = actor.NewEndpoint[*talker, string, actor.None]("say")
 )
 
-// talker prints what it is told.
+// talker prints its messages.
 type talker struct{}
 
 func (*talker) say(_ *actor.Context, what string) (actor.None, error) {

@@ -57,14 +57,14 @@ func TestModel_historiesOfCreationsAndStops(t *testing.T) {
 // modelRanks are the ranks of each mesh.
 const modelRanks = 2
 
-// modelRank is a rank as the model has it.
+// modelRank is a rank of the model.
 type modelRank struct {
 	gen    int
 	phase  agent.Phase
 	reason string
 }
 
-// modelMesh is a mesh as the model has it.
+// modelMesh is a mesh of the model.
 type modelMesh struct {
 	desc     agent.Mesh
 	spec     int
@@ -72,7 +72,7 @@ type modelMesh struct {
 	ranks    map[int]modelRank
 }
 
-// create is what a creation starts, by rank, or what its error says.
+// create returns the started ranks of a creation, or the text of its error.
 func (m *modelMesh) create(spec, gen int, only []int) (starts map[int]int, refused string) {
 	if len(m.ranks) > 0 && spec != m.spec && (!m.released || m.alive() > 0) {
 		return nil, "exists already with another spec"
@@ -112,7 +112,7 @@ func (m *modelMesh) alive() (n int) {
 	return n
 }
 
-// end ends every rank that lives.
+// end ends every live rank.
 func (m *modelMesh) end(why string) {
 	m.released = m.released || len(m.ranks) > 0
 	for rank, r := range m.ranks {
@@ -122,7 +122,7 @@ func (m *modelMesh) end(why string) {
 	}
 }
 
-// subject is a host that is compared with the model.
+// subject is a host in comparison with the model.
 type subject struct {
 	*testing.T
 	mode             func(*host.Options)
@@ -160,7 +160,7 @@ func (s *subject) fresh() *rig {
 	return s.rig
 }
 
-// history plays one with two meshes, on fresh IDs.
+// history plays a random history with two meshes, on fresh IDs.
 func (s *subject) history(t *rapid.T) {
 	r := s.fresh()
 	s.histories++
@@ -238,7 +238,7 @@ func (h *play) stop() {
 	require.Equal(h, len(m.ranks), ranks)
 }
 
-// lapse lets a lease run out that nobody renews.
+// lapse lets a lease run out without a renewal.
 func (h *play) lapse() {
 	m := h.any()
 	if m.alive() == 0 {
@@ -259,7 +259,7 @@ func (h *play) drain() {
 	require.Equal(h, agent.StopSummary{Requested: alive, Ended: alive}, sum)
 }
 
-// endAll has the model end every mesh that lives, and says of how many ranks that is.
+// endAll ends every live mesh in the model, and returns the number of their ranks.
 func (h *play) endAll(why string) (alive int) {
 	for _, m := range h.meshes {
 		if n := m.alive(); n > 0 {
@@ -299,8 +299,8 @@ func (h *play) kill() {
 	}
 }
 
-// compare requires that host and model agree on the states and on the number of live processes, and
-// that each end was reported once.
+// compare requires that host and model agree on the states and on the number of live processes.
+// Each end was reported once.
 func (h *play) compare() {
 	alive := 0
 	for _, m := range h.meshes {
@@ -329,14 +329,14 @@ func (h *play) compare() {
 	}
 }
 
-// noneLeft requires that so many processes run, and no others.
+// noneLeft requires that number of processes, and no others.
 func (h *play) noneLeft(alive int) {
 	if h.subject.kills {
 		require.Len(h, children(h), alive, "processes")
 	}
 }
 
-// children are the processes that this one has started and that have not ended.
+// children are the live child processes of this one.
 func children(t require.TestingT) (pids []string) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// fakeConn takes what an output publishes.
+// fakeConn records the publishes of an output.
 type fakeConn struct {
 	sent   []string // subject, blank, data
 	broken error
@@ -103,7 +103,7 @@ func TestOutput_floodIsLimitedAndCountsDroppedLines(t *testing.T) {
 	for i, line := range rest {
 		require.Equal(t, fmt.Sprintf("%031d", shown+left+i), line)
 	}
-	require.Equal(t, []string{"ouch"}, w.lines("err"), "what was only late is shown whole")
+	require.Equal(t, []string{"ouch"}, w.lines("err"), "late lines are complete")
 	o.addLine(logfile.Stdout, []byte("and on"), now.Add(time.Second))
 	o.publishRound(now.Add(time.Second))
 	require.Equal(t, "and on", w.lines("out")[len(got)])
@@ -155,7 +155,7 @@ func TestOutput_unreadLinesAreReported(t *testing.T) {
 
 func TestOutput_procEndBrieflyAwaitsItsLines(t *testing.T) {
 	o, _ := newOutput()
-	// nothing is told: the bus is stuck
+	// no publish succeeds: the bus is stuck
 	o.drain(launch.Exit{At: time.Now().Add(-outputDrainTimeout)}, outputDrainTimeout)
 	close(o.done)
 	o.drain(launch.Exit{At: time.Now().Add(time.Hour)}, outputDrainTimeout)

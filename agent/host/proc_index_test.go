@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Whatever becomes of procs, the counts of a share are what a look at each of them says.
+// The counts of a share always agree with a count of its procs.
 func TestProcIndex_countsMatchANaiveCount(t *testing.T) {
 	id := testproc.MeshID(t, "mesh")
 	rapid.Check(t, func(t *rapid.T) {

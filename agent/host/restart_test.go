@@ -27,7 +27,7 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// keeper is a host with a state directory, and a mesh of one proc on it that is to be kept.
+// keeper is a host with a state directory, and a kept mesh of one proc on it.
 type keeper struct {
 	*host.Host
 	options host.Options
@@ -51,7 +51,7 @@ func newKeeper(t *testing.T, r *rig, wants config.Snapshot) keeper {
 	return k
 }
 
-// proc is how the proc is.
+// proc is the state of the proc.
 func (k keeper) proc(t *testing.T) agent.State {
 	t.Helper()
 	all, err := agent.Get.Call(t.Context(), k.at, agent.GetRequest{ID: k.mesh.ID.String()})
@@ -60,7 +60,7 @@ func (k keeper) proc(t *testing.T) agent.State {
 	return all[0]
 }
 
-// killHost ends the host without its proc, and leaves such records of it.
+// killHost ends the host without its proc, and leaves some of its records.
 func (k keeper) killHost(t *testing.T, records map[string][]byte) {
 	t.Helper()
 	_ = k.options.Bus.Close(t.Context()) // it says nothing more
@@ -95,7 +95,7 @@ func TestAdopt_procThatDoesNotAnswerInTimeIsKilled_HOST10(t *testing.T) {
 	pid := k.proc(t).Proc.PID
 	records := recordsIn(t, k.options.StateDir)
 	require.Len(t, records, 1)
-	// the time is for the next host alone: a launch takes longer on a busy machine
+	// the time applies to the next host only: a launch takes longer on a busy machine
 	for path, text := range records {
 		require.Contains(t, string(text), `"29m"`)
 		records[path] = bytes.ReplaceAll(text, []byte(`"29m"`), []byte(`"1s"`))
@@ -156,11 +156,11 @@ func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 	second, err := host.Start(t.Context(), next)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, second.Close(context.Background())) }()
-	require.True(t, heard, "what it left is ended before anybody can speak to it")
+	require.True(t, heard, "leftovers end before the new host is visible")
 	pid, err := syscall.Wait4(before.Proc.PID, nil, syscall.WNOHANG, nil)
 	require.NoError(t, err)
 	require.Equal(t, before.Proc.PID, pid,
-		"the old one has ended: who launched it is this process here, and nobody has reaped it")
+		"the old one is an unreaped zombie of this process")
 	insist(func() error {
 		_, err := agent.Create.Call(soon, k.at, agent.CreateRequest{Procs: &k.mesh, Wait: true})
 		return err

@@ -43,7 +43,7 @@ func local(t *testing.T) func(*host.Options) {
 	}
 }
 
-// modes are the two ways in which a host runs procs.
+// modes are the two ways to run procs: in OS processes, and in the host's own.
 func modes(t *testing.T) map[string]func(*host.Options) {
 	return map[string]func(*host.Options){"processes": func(*host.Options) {}, "local": local(t)}
 }
@@ -81,7 +81,7 @@ func newBubbleRig(t *testing.T) *rig {
 	return r
 }
 
-// options are those of a host that runs no programs but the tests' own.
+// options are those of a host that permits the tests' own binary only.
 func (r *rig) options(t *testing.T, label string) host.Options {
 	t.Helper()
 	log := zerolog.New(r.logs).Level(zerolog.WarnLevel)
@@ -89,7 +89,7 @@ func (r *rig) options(t *testing.T, label string) host.Options {
 		Version: "v0"}
 }
 
-// mesh is one to be made of so many procs of the tests' own binary.
+// mesh describes a mesh of n procs of the tests' own binary.
 func (r *rig) mesh(t *testing.T, procs int, env ...string) agent.Mesh {
 	t.Helper()
 	exe, err := os.Executable()
@@ -102,7 +102,7 @@ func (r *rig) mesh(t *testing.T, procs int, env ...string) agent.Mesh {
 	}
 }
 
-// shell is a mesh of one proc that runs a script instead.
+// shell is a mesh of one proc with a script as its program.
 func (r *rig) shell(t *testing.T, script string) agent.Mesh {
 	t.Helper()
 	m := r.mesh(t, 1)

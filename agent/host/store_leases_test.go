@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// someClaim is that of somebody, in an epoch.
+// someClaim is a claim in an epoch, by any owner.
 func someClaim(t *testing.T, epoch uint64) agent.Claim {
 	t.Helper()
 	owner, err := subjects.ParseActorID("client-000000000000c/0.0/controller-000000000000d")
@@ -57,17 +57,17 @@ func TestLease_onlyKeptMeshesAreStored_HOST10(t *testing.T) {
 	all, by := []procRecord{someKept(t, 0, 0), someKept(t, 1, 0)}, someClaim(t, 2)
 	mesh := all[0].Mesh.ID.String()
 	s.restoreLeases(all)
-	require.Equal(t, time.Minute, all[1].Lease, "without a file it runs anew")
+	require.Equal(t, time.Minute, all[1].Lease, "without a file the lease restarts")
 	s.saveLease(mesh, 2*time.Minute, by) // the owner has renewed it, and said another term
 	s.saveLease("gone-0000000000003", time.Minute, by)
 	s.restoreLeases(all)
 	for _, k := range all {
-		require.Equal(t, by, k.Claim, "who renewed it owns it (HOST-10)")
+		require.Equal(t, by, k.Claim, "the renewer is the owner (HOST-10)")
 		require.Greater(t, k.Lease, time.Minute)
 		require.LessOrEqual(t, k.Lease, 2*time.Minute)
 	}
 	require.FileExists(t, s.leaseFile(mesh))
-	require.NoFileExists(t, s.leaseFile("gone-0000000000003"), "of a mesh that nobody knows")
+	require.NoFileExists(t, s.leaseFile("gone-0000000000003"), "the mesh is unknown")
 	s.saveLease(mesh, 0, by)
 	require.NoFileExists(t, s.leaseFile(mesh))
 	require.NoError(t, os.RemoveAll(s.dir))

@@ -27,7 +27,7 @@ func opened(t *testing.T, dir string) *store {
 	return s
 }
 
-// someKept is a proc as it is written down.
+// someKept is the record of a proc.
 func someKept(t *testing.T, rank, gen int) procRecord {
 	t.Helper()
 	host, err := subjects.ParseHostID("a-0000000000001")
@@ -55,8 +55,7 @@ func TestStateDir_admitsOneHostAtATime_HOST10(t *testing.T) {
 	opened(t, dir)
 }
 
-// A process that a host had forked when it was killed has the lock, too, until it has executed its
-// program.
+// When a host is killed, a forked child holds the lock, too, until it has executed its program.
 func TestStateDir_awaitsTheLockOfADeadHost_HOST10(t *testing.T) {
 	gone := exec.Command("true")
 	require.NoError(t, gone.Run())
@@ -108,5 +107,5 @@ func TestStateDir_loadsCompleteRecordsOnly_HOST10(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(s.dir, "*"))
 	require.NoError(t, err)
 	require.Equal(t, []string{filepath.Join(s.dir, "broken"+procSuffix), filepath.Join(s.dir, lockName)}, left,
-		"what cannot be read is left alone")
+		"unreadable records stay")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/internal/launch"
 )
 
-// stuckRunner runs procs that nothing ends until they are let go.
+// stuckRunner runs procs that end only when the test lets them.
 type stuckRunner struct {
 	runner
 	asked chan *fakeProcess
@@ -28,7 +28,7 @@ func (r *stuckRunner) start(context.Context, agent.Bootstrap, launchSpec) (proce
 		done: r.let}, r.asked}, nil
 }
 
-// stuckProcess survives SIGKILL, as one does that sleeps in the kernel.
+// stuckProcess survives SIGKILL, like a process in an uninterruptible sleep.
 type stuckProcess struct {
 	fakeProcess
 	asked chan *fakeProcess
@@ -66,8 +66,7 @@ func TestStop_unkillableProcessDelaysNoneAndIsReported_HOST5(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// killedRunner runs procs that have been killed before the host agent hears that their grace is
-// over.
+// killedRunner kills its procs before the host agent learns that their grace is over.
 type killedRunner struct{ runner }
 
 func (r killedRunner) start(context.Context, agent.Bootstrap, launchSpec) (process, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// share is two ranks, from 8 on, of a world of 12 that runs a script.
+// share is two ranks, from 8 on, of a world of 12. Its program is a script.
 func (r *rig) share(t *testing.T, script string) agent.Mesh {
 	t.Helper()
 	m := r.shell(t, script)
@@ -56,7 +56,7 @@ func TestCreate_worldShareSetsRankVariables(t *testing.T) {
 		"most 8 ranks")
 }
 
-// The first generation of a share is no word for whichever comes next.
+// The end of a share's first generation is no end of the next one.
 func TestCreate_worldShareUsesTheGivenGeneration_AGT1(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
@@ -98,7 +98,7 @@ func TestWorlds_staleControllersAndIncarnationsAreRefused_HOST9(t *testing.T) {
 	require.ErrorContains(t, ask(other, 7, "yesterday"),
 		"host a: the request is for the incarnation since yesterday, this one is since ")
 	require.Empty(t, r.states(t, other))
-	require.NoError(t, ask(other, 0, ""), "who is no system controller has no epoch")
+	require.NoError(t, ask(other, 0, ""), "other owners have no epoch")
 	_, err = agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Epoch: 8})
 	require.NoError(t, err)
 	require.EqualValues(t, 8, info().Epoch)

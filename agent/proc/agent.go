@@ -49,7 +49,7 @@ func Config(ctx *actor.Context) *config.Config { return agent.ConfigOf(ctx.Proc(
 // Join starts a proc as a rank of a mesh, with router and agent. The caller closes the proc, then
 // the router.
 func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
-	registry, err := o.Registry.WithInternal(agentType.Define(newAgent, methods()...).Enduring())
+	registry, err := o.Registry.WithInternal(agentType.Define(newAgent, methods()...).ResumeOnError())
 	if err != nil {
 		return nil, nil, err
 	}

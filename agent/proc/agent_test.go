@@ -46,7 +46,7 @@ func newRig(t *testing.T, ranks int) *rig {
 	return r
 }
 
-// newClient is a proc that is no rank of a mesh.
+// newClient is a proc outside any mesh.
 func newClient(t *testing.T, srv *embed.Server, defs ...actor.Def) *actor.Proc {
 	t.Helper()
 	p, _ := testproc.Start(t, srv, testproc.Options{Options: actor.Options{Log: quiet(t)}}, defs...)
@@ -81,14 +81,14 @@ func counterSpec(t *testing.T, name string, start int64) *agent.ActorSpec {
 	return &agent.ActorSpec{Name: name, Type: "counter", Params: params, Owner: owner(t)}
 }
 
-// owner is somebody's controller.
+// owner is a controller's address.
 func owner(t *testing.T) (id subjects.ActorID) {
 	t.Helper()
 	require.NoError(t, id.UnmarshalText([]byte("client-000000000000c/0.0/controller-000000000000d")))
 	return id
 }
 
-// wait waits for a phase and returns the one status there is.
+// wait waits for a phase and returns the one status of the reply.
 func (r *rig) wait(t *testing.T, rank int, name string, until agent.Phase) agent.Run {
 	t.Helper()
 	o, err := agent.Wait.Call(t.Context(), r.agent(rank), agent.WaitRequest{ID: name, Until: until})
@@ -179,7 +179,7 @@ func TestProcAgent_reportsWhyAnActorCannotStart(t *testing.T) {
 	for _, s := range states {
 		ids = append(ids, s.ID)
 	}
-	require.Equal(t, []string{"a", "agent", "b", "c"}, ids, "what never came to be is listed, too")
+	require.Equal(t, []string{"a", "agent", "b", "c"}, ids, "failed constructors are listed, too")
 
 	_, err = r.create(t, 0, "two words", 0)
 	require.ErrorContains(t, err, `"two words"`)
@@ -223,7 +223,7 @@ func TestProcAgent_reportsItsRankInTheCallersView(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 3}, []int{states[0].Rank, states[1].Rank})
 	o, err = cast.Reduce(t.Context(), all, agent.Stop, agent.StopRequest{ID: "c"}, agent.MergeOverlays)
-	require.NoError(t, err, "whoever created it, and from wherever it is seen")
+	require.NoError(t, err, "the same for each creator and viewer")
 	require.Equal(t, agent.Overlay{{First: 2, Count: 2, Status: agent.Status{Phase: agent.Stopped}}}, o)
 }
 

@@ -47,7 +47,7 @@ func TestProcAgent_endWithTheProcIsNotAnOwnEnd(t *testing.T) {
 	require.False(t, isOwnEnd(ended))
 }
 
-// A server that is slow for a moment is no reason to end: the host gives a proc its time.
+// A slow server is no reason to end: the host gives a proc its time.
 func TestConnect_retriesASilentServer(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// The tests' own binary is what their workers run: TestMain makes it one when a test launched it.
+// Workers run the tests' own binary: TestMain makes it one when a test launched it.
 func TestMain(m *testing.M) {
 	if os.Getenv("PROC_TEST_MALFORMED") != "" {
 		proc.Main(actor.NewType[*counter, int64]("two words").Define(newCounter))
@@ -34,7 +34,7 @@ type counter struct {
 	point string
 }
 
-// newCounter takes a while for a start of 1000, and none that is negative.
+// newCounter takes a while for a start of 1000, and refuses a negative one.
 func newCounter(ctx *actor.Context, start int64) (*counter, error) {
 	switch {
 	case start < 0:

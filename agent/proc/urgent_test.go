@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testproc"
 )
 
-// fill posts to a rank until no more can be queued for it.
+// fill sends to a rank until its queue is full.
 func (r *rig) fill(t *testing.T, rank int, name string) {
 	t.Helper()
 	for _, size := range []int{1 << 20, 1 << 16, 1 << 12, 1 << 8, 0} {
@@ -29,7 +29,7 @@ func (r *rig) fill(t *testing.T, rank int, name string) {
 	}
 }
 
-// noise is what nobody has an endpoint for.
+// noise has no handler anywhere.
 var noise = actor.NewEndpoint[*counter, []byte, actor.None]("noise")
 
 func TestStop_arrivesWhileDataIsBlocked_AGT11(t *testing.T) {

@@ -26,14 +26,14 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// worker is a process of the tests' own binary that was launched as a proc.
+// worker is a process of the tests' own binary, launched as a proc.
 type worker struct {
 	cmd      *exec.Cmd
 	lifeline *os.File // of which the worker has the other end
 	stderr   bytes.Buffer
 }
 
-// launchWorker starts one with a payload, as a host would.
+// launchWorker starts a worker with a payload, as a host would.
 func launchWorker(t *testing.T, payload []byte, env ...string) *worker {
 	t.Helper()
 	boot, bootIn, err := os.Pipe()
@@ -69,7 +69,7 @@ func (w *worker) exit(t *testing.T) (code int, stderr string) {
 	return w.cmd.ProcessState.ExitCode(), w.stderr.String()
 }
 
-// fakeHost is the agent that workers say Ready to.
+// fakeHost is the agent that receives Ready from workers.
 type fakeHost struct {
 	agent.Agent
 	said   chan agent.ReadyReport
@@ -92,7 +92,7 @@ func newHost(t *testing.T, srv *embed.Server, refuse error) (*actor.Proc, *fakeH
 	return p, h
 }
 
-// bootstrap is what a host at p says to rank 1 of 2.
+// bootstrap is the bootstrap of a host at p for rank 1 of 2.
 func bootstrap(t *testing.T, p *actor.Proc, url string) agent.Bootstrap {
 	t.Helper()
 	return agent.Bootstrap{
@@ -174,7 +174,7 @@ func TestMain_refusingHostIsTheReason(t *testing.T) {
 	require.Contains(t, stderr, "who are you?")
 }
 
-// busy is a worker whose only actor never returns from its handler.
+// busy is a worker with one actor in an endless handler.
 func busy(t *testing.T) *worker {
 	t.Helper()
 	srv := listening(t)
@@ -242,7 +242,7 @@ func TestMain_keptProcAwaitsAdoptionUntilItsTimeout_PROC2(t *testing.T) {
 	}
 }
 
-// adoption is what a client pushes to which procs are kept for so long.
+// adoption is a client's configuration with a time for kept procs to be adopted.
 func adoption(t *testing.T, d time.Duration) config.Snapshot {
 	t.Helper()
 	c := &config.Config{}

@@ -12,10 +12,10 @@ import (
 	"github.com/castnet-io/castnet/bench/server"
 )
 
-// closer is what was started for a test.
+// closer is a started part of a test.
 type closer interface{ Close(context.Context) error }
 
-// started is a start that went well, closed when the test ends.
+// started requires a successful start, and closes the result when the test ends.
 func started[C closer](t *testing.T, start func(context.Context, *server.Server, Share) (C, error),
 	srv *server.Server, s Share) C {
 	t.Helper()
@@ -31,7 +31,7 @@ func started[C closer](t *testing.T, start func(context.Context, *server.Server,
 	return c
 }
 
-// ground is a server in this process, and the shares of so many ranks.
+// ground is a server in this process, and the shares of n ranks.
 func ground(t *testing.T, ranks int) (context.Context, *server.Server, []Share) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -60,7 +60,7 @@ func rawTo(t *testing.T, ranks int) (context.Context, *Raw) {
 	return ctx, started(t, NewRaw, srv, shares[0])
 }
 
-// The verbs check what they bring home.
+// The verbs check their results.
 func requireAllVerbs(t *testing.T, ctx context.Context, c Caster) {
 	t.Helper()
 	m := Message()

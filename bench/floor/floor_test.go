@@ -20,7 +20,8 @@ func TestFloor_runsEveryWorkload(t *testing.T) {
 	}
 }
 
-// lister notes what it is told. Its slice has no lock: the race detector sees two at once.
+// lister appends its messages. Its slice has no lock, so the race detector sees two writers at
+// once.
 type lister struct {
 	started int
 	got     []int

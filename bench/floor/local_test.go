@@ -17,10 +17,10 @@ import (
 	"github.com/castnet-io/castnet/bench/local/lines"
 )
 
-// The module bench/local has no requirements, and so no tests of its own: these hold what it says,
-// on the plainest of systems.
+// The module bench/local has no requirements, and so no tests of its own. These hold its promises,
+// on the simplest system.
 
-// faulty is the floor with a message that is lost or answered wrongly, or with a spawn that fails.
+// faulty is the floor with a lost message, a wrong answer, or a failed spawn.
 type faulty struct {
 	local.System
 	loses   int64 // the message of this number, from 1, of those from outside

@@ -19,7 +19,7 @@ func TestOurs_runsEveryWorkload(t *testing.T) {
 	}
 }
 
-// More than a mailbox holds: what is refused has to be sent again.
+// There are more messages than a mailbox holds: refused ones must be sent again.
 func TestOurs_fullMailboxLosesNothing(t *testing.T) {
 	w, ok := local.Find("savina-counting")
 	require.True(t, ok)

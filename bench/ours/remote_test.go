@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/bench/server"
 )
 
-// ends are a receiver with a server of its own, and what sends to it.
+// ends are a receiver with a server of its own, and its sender.
 func ends(t *testing.T) (context.Context, remote.Sender) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -34,7 +34,7 @@ func TestRemote_answersRequests(t *testing.T) {
 	require.Equal(t, "what?", string(answer))
 }
 
-// Ten times what a mailbox holds.
+// There are ten times as many messages as a mailbox holds.
 func TestRemote_countsEveryMessageOfABurst(t *testing.T) {
 	const burst = 10_000
 	ctx, s := ends(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/castnet-io/castnet/bench/remote"
 )
 
-// The module bench/remote requires nothing but bench/local, and so has no tests of its own: these
-// hold what it says, on a library without a second process.
+// The module bench/remote requires only bench/local, and so has no tests of its own. These hold its
+// promises, on a library without a second process.
 
 // fake is both ends, with messages that are refused, lost or counted twice, and wrong answers.
 type fake struct {
@@ -82,7 +82,7 @@ func (f *fake) Close(context.Context) error {
 	return nil
 }
 
-// do asks a sender for n of a workload; without a workload it asks for nothing.
+// do makes a sender send n of a workload; without a workload it sends nothing.
 func do(t *testing.T, f *fake, workload string, n int) ([]float64, error) {
 	t.Helper()
 	in, feed := io.Pipe()

@@ -37,7 +37,7 @@ func TestOpen_worksInABubble(t *testing.T) {
 	})
 }
 
-// failing is a test that notes that it has failed.
+// failing is a test that records its failure.
 type failing struct {
 	testing.TB
 	failed bool

@@ -182,7 +182,7 @@ func TestLog_omitsDebugUnlessEnabled(t *testing.T) {
 	}
 }
 
-// ends are the ends of connections that a client of a server hears of.
+// ends are the ends of connections reported to a client of a server.
 func ends(t *testing.T, srv *embed.Server, o bus.Options) <-chan string {
 	t.Helper()
 	o.Server = srv
@@ -210,7 +210,7 @@ func TestExportDisconnects_clientsSeeDisconnectsWithoutMoreAccess(t *testing.T) 
 				strings.Contains(said, "Client Closed")
 			require.NotContains(t, said, "secret")
 		case <-time.After(10 * time.Second):
-			require.FailNow(t, "nothing is heard")
+			require.FailNow(t, "no event")
 		}
 	}
 	for _, token := range []string{"", "wrong"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
-// start starts a command, which Ctrl-C ends with the test.
+// start starts a command. Ctrl-C ends it with the test.
 func start(t *testing.T, env []string, args ...string) *testkit.Process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)

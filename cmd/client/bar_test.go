@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
-// look runs a command as if a person looked at its stderr.
+// look runs a command with a terminal as its stderr.
 func (c *cluster) look(t *testing.T, args ...string) (out, screen string, code int) {
 	t.Helper()
 	r := runOn(t, c.env, true, args...)
@@ -32,7 +32,7 @@ func TestCast_progressBarCountsReplies(t *testing.T) {
 
 	pid := decodeLines[inspect.Proc](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "-o", "ndjson"))[0].PID
 	// A busy machine may need all of the time for the search before the cast, so the time doubles. It
-	// begins short, or the server takes the process for gone.
+	// begins short, or the server declares the process gone.
 	frozen := func(want string, args ...string) (out, screen string) {
 		for timeout := 3 * time.Second; timeout < testkit.Patience; timeout *= 2 {
 			proctest.Suspend(t, pid)
@@ -49,7 +49,7 @@ func TestCast_progressBarCountsReplies(t *testing.T) {
 	out, screen = frozen("missing 1 [host=1,gpu=1]", "cast", "demo", "counter", "get", "--reduce", "sum")
 	require.Equal(t, "3\n", out)
 	require.Contains(t, screen, " 3/4 ranks")
-	// others say which actor it is
+	// others name the actor
 	out, _ = frozen("1 of 1 ranks gave no value: [host=1,gpu=1] no answer within the deadline",
 		"cast", "demo[host=1,gpu=1]", "counter", "get")
 	require.Empty(t, out)

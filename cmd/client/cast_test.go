@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// outcome is what a cast prints for scripts.
+// outcome is the output of a cast for scripts.
 type outcome struct {
 	Replies  []casting.Reply  `json:"replies"`
 	Coverage casting.Coverage `json:"coverage"`
@@ -62,7 +62,7 @@ func TestCast_supportsEveryCollectMode(t *testing.T) {
 	require.Empty(t, r.out)
 	require.Equal(t, "asked 2 · sent 2 · failed 0\n", r.err)
 	require.Equal(t, "51\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"),
-		"what was sent has arrived")
+		"the sent message has arrived")
 
 	require.Equal(t, "12\n", c.ok(t, "cast", "demo[host=1]", "counter", "get", "--collect", "choose"))
 	require.EqualValues(t, 11, decode[outcome](t,
@@ -78,7 +78,7 @@ func TestCast_usesTheEndpointsReducer(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, r.code)
 	require.Contains(t, r.err, `reducer "last": no such built-in reducer`)
 	r = c.client(t, "cast", "demo", "talker", "rank", "--reduce", "first", "--batch-size", "1")
-	require.Equal(t, cli.ExitUsage, r.code, "what is folded here must be known here")
+	require.Equal(t, cli.ExitUsage, r.code, "a local fold needs a known reducer")
 	require.Contains(t, r.err, `"first"`)
 }
 
@@ -121,7 +121,7 @@ func TestCast_sendsBatchesUntilStopped(t *testing.T) {
 		require.Contains(t, got.Coverage.NotAsked[0].Error, "stopped after 1 failures")
 	}
 	require.Equal(t, "7\n", c.client(t, "cast", "demo", "counter", "get", "--reduce", "sum").out,
-		"who was not asked has not counted")
+		"unasked ranks have not counted")
 	r = c.client(t, "cast", "demo", "counter", "get", "--collect", "send")
 	require.Equal(t, cli.ExitPartial, r.code)
 	require.Contains(t, r.err, "asked 6 · sent 5 · failed 1 [host=0,gpu=0]\n")
@@ -171,7 +171,7 @@ func TestCast_dryRunListsRanksWithoutSending(t *testing.T) {
 func TestNatsCommand_translatesFlagsForAGateway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	// where nothing is: nobody is asked
+	// nothing listens there, and the command sends nothing
 	env := append(baseEnv(dir), "NATS_URL=nats://127.0.0.1:1", "NATS_TOKEN=secret")
 	for _, row := range []struct{ args, want string }{
 		{`demo[host=0:2,gpu=*]|counter|add|{"n":"it's"}`,

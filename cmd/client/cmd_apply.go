@@ -134,7 +134,7 @@ func upsertAll(
 	all, errs := make([]system.UpsertResponse, len(specs)), make([]error, len(specs))
 	var wg sync.WaitGroup
 	for i, s := range specs {
-		wg.Go(func() { all[i], errs[i] = system.Upsert.Call(ctx, ref, system.UpsertRequest{Spec: s, Dry: dry}) })
+		wg.Go(func() { all[i], errs[i] = system.Upsert.Call(ctx, ref, system.UpsertRequest{Spec: s, DryRun: dry}) })
 	}
 	wg.Wait()
 	for i, u := range all {

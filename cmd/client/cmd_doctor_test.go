@@ -28,7 +28,7 @@ func (c *cluster) doctor(t *testing.T, code int, args ...string) map[string]doct
 	return by
 }
 
-// guarded is a server with JetStream that knows two users: one may do everything, the other little.
+// guarded is a server with JetStream and two users: one with all rights, the other with few.
 func guarded(t *testing.T) *cluster {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,8 +62,7 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 		require.Equal(t, doctor.ResultOK, all[check].Result, all[check])
 		require.Contains(t, all[check].Found, want)
 	}
-	// On a busy machine doctor warns that hosts are slow: TestSurvey_namesSilentSlow… has both
-	// findings.
+	// On a busy machine doctor warns of slow hosts: TestSurvey_namesSilentSlow… has both findings.
 	require.NotEqual(t, doctor.ResultFail, all["hosts"].Result, all["hosts"])
 	require.Contains(t, all["hosts"].Found, "2 of 2 answer")
 	require.Contains(t, all["connection"].Found, "no TLS")
@@ -73,7 +72,7 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 	}, all["jetstream"])
 	require.Equal(t, doctor.ResultWarn, all["system"].Result, "worlds do not survive")
 	require.Contains(t, all["versions"].Found, "hostd test (build ",
-		"one build, of a version that is not the client's")
+		"one build, of another version than the client's")
 
 	require.Equal(t, result{err: "no worlds: `castnet apply -f FILE` declares them\n"}, c.client(t, "worlds"))
 	lines := c.ok(t, "doctor")

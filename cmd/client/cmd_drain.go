@@ -66,7 +66,7 @@ Every other proc is stopped: SIGTERM, and SIGKILL after the grace. The command w
 left. Meanwhile the hosts take no procs; afterwards they do unless cordoned.
 
 If a move would lose actors, these are named, and nothing is drained without --force.
-` + "`castnet events -f`" + ` tells of each move; progress is on stderr, in lines where that is no terminal.`,
+` + "`castnet events -f`" + ` shows each move; progress is on stderr, in lines where that is no terminal.`,
 		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
 			return agent.Drain.Call(
 				ctx, h, agent.DrainRequest{Reason: f.reason, Grace: f.grace, MaxConcurrent: f.maxConcurrent},

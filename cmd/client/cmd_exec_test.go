@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// openHost starts a host whose operator allows commands.
+// openHost starts a host with permitted commands.
 func (c *cluster) openHost(t *testing.T, label string) {
 	t.Helper()
 	limits := &config.Config{}
@@ -89,7 +89,7 @@ func TestExec_ctrlCEndsTheCommand(t *testing.T) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	}, testkit.Patience, 5*time.Millisecond,
-		"what the command has started is gone, long before its time is over")
+		"the command's children are gone, long before its timeout")
 }
 
 func TestExec_refusalExplainsHowToAllowIt(t *testing.T) {

@@ -72,10 +72,10 @@ func showMeshes(out *output.Printer, records []inspect.MeshSummary) error {
 // ownerText formats an owner: a program by its label.
 func ownerText(out *output.Printer, o inspect.MeshOwner) string {
 	id, err := subjects.ParseActorID(o.ID)
-	if o.Kind == inspect.OwnedByNobody {
+	if o.Kind == inspect.OwnerNone {
 		return out.Paint(output.Red, o.Kind)
 	}
-	if o.Kind == inspect.OwnedByProgram && err == nil {
+	if o.Kind == inspect.OwnerProgram && err == nil {
 		return id.Proc.Mesh.String()
 	}
 	return o.Kind

@@ -37,8 +37,8 @@ Actors come back if their owner answers and their restart policy is transient (c
 transient), as they were when they were made. If any would be lost, they are named, and nothing is
 restarted without --force. The actors of a detached mesh have no owner.
 
-JSON, a line for each with ndjson, as it is over: mesh, rank (of the whole mesh), point, host, status,
-reason, took (nanoseconds since it began).`,
+JSON: mesh, rank (of the whole mesh), point, host, status, reason, took (nanoseconds). NDJSON: one
+line as each restart ends.`,
 		Example: "  castnet mesh restart demo\n  castnet mesh restart 'demo[host=0]' " +
 			"--max-unavailable 2 --reason 'new data'",
 		Args:              flags.WantArgs(1, 1),

@@ -21,11 +21,11 @@ that are cordoned, drained or leaving are skipped and listed. The mesh ends with
 Ctrl-C or by castnet stop; castnet spawn --detach starts one that continues. If this command is
 killed, the procs end when their lease expires.
 
-Without --command, procs run the hosts' built-in actors: counter (params: an integer; asked
-add, get, reset), echo, and plain (params: {"subject":"work.{rank}"}; asked ask, tell), whose
-ranks are served by any program that replies on that subject. With --command, procs run a program
-whose main calls proc.Main. It must have the same absolute path on every host, and be allowed there
-(hostd --allow).
+Without --command, procs run the hosts' built-in actors: counter (params: an integer; endpoints
+add, get, reset), echo (endpoint echo), and plain (params: {"subject":"work.{rank}"}; endpoints
+request, publish). Any program that replies on that subject serves a rank of plain. With
+--command, procs run a program whose main calls proc.Main. It must have the same absolute path on
+every host, and be allowed there (hostd --allow).
 
 If no bus is named or found, a hostd is started, and stopped with the mesh.
 

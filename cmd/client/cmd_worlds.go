@@ -27,12 +27,12 @@ func worldsCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "worlds [NAME…]",
 		Short: "List worlds: meshes that outlive their makers",
-		Long: `List the present state of worlds: their procs, their hosts, and problems. A world is declared with apply; its hosts are hostds that were started for it, with
---world and --host-rank.
+		Long: `List worlds with their procs, hosts and problems. castnet apply declares a world. Its hosts are
+hostds with --world and --host-rank.
 
-JSON: name, status (awaiting creation, live or unhealthy), reason, for (nanoseconds), mesh,
+JSON: name, status (awaiting creation, live or unhealthy), reason, status_age (nanoseconds), mesh,
 shape, per_host, labels, hosts (rank, id, first, count, lost, labels), procs (id, health,
-reason, failed, host, labels), ending.`,
+reason, failed, host, labels), stopping_reason.`,
 		Example: "  castnet worlds\n  castnet worlds train -o json\n  castnet worlds --label team=vision",
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Worlds = args

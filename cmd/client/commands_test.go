@@ -128,7 +128,7 @@ func TestCast_namesRanksWithoutAValueAndWhy(t *testing.T) {
 	begun := time.Now()
 	r := c.client(t, "cast", "demo", "counter", "add", "1")
 	require.Equal(t, cli.ExitPartial, r.code)
-	require.Less(t, time.Since(begun), 20*time.Second, "the answer is known: nobody waits for the deadline")
+	require.Less(t, time.Since(begun), 20*time.Second, "the answer is known without a wait for the deadline")
 	require.Equal(t, 3, strings.Count(r.out, "\n"))
 	require.Contains(t, r.err, "asked 4 · answered 3 · failed 1 [host=1,gpu=0] · missing 0")
 	require.Contains(t, r.err, "castnet: 1 of 4 ranks gave no value: [host=1,gpu=0] ")
@@ -401,7 +401,7 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 		})
 	}
 	procs := decode[[]inspect.Proc](t, c.ok(t, "procs", "-o", "json"))
-	require.Len(t, procs, 2, "what could not start has left nothing")
+	require.Len(t, procs, 2, "the failed start left nothing")
 }
 
 func TestRecords_haveStableNames(t *testing.T) {

@@ -22,7 +22,7 @@ func TestSpawn_detachedMeshOutlivesItsClientAndIsAdopted(t *testing.T) {
 	r := c.client(t, "spawn", "demo", "--per-host", "2", "--detach")
 	require.Equal(t, cli.ExitFailure, r.code)
 	require.Contains(t, r.err, "no system controller answers")
-	require.Empty(t, c.ok(t, "meshes"), "nothing is left of what could not be handed over")
+	require.Empty(t, c.ok(t, "meshes"), "the refused mesh left nothing")
 	c.System(t, "s")
 	up := decode[heldmesh.Started](t, c.ok(t, "spawn", "demo", "--per-host", "2", "--hosts", "a", "--params",
 		"100", "--detach", "-o", "ndjson"))

@@ -41,8 +41,8 @@ func TestHosts_drainMovesRanksToASpare(t *testing.T) {
 		ranks = append(ranks, r.Point+" "+text.HostLabel(r.Host)+" "+r.Status)
 	}
 	require.Equal(t, []string{"host=0,gpu=0 b running", "host=0,gpu=1 b running"}, ranks,
-		"what its former host knows of a rank is over")
+		"the former host's record of the rank no longer counts")
 	moved := decode[[]hostActionRecord](t, c.ok(t, "hosts", "drain", "b", "-o", "json"))
 	require.Equal(t, hostActionRecord{Host: "b", ID: moved[0].ID, Result: "drained", Moved: 2}, moved[0],
-		"back to the first, which is a spare host now")
+		"back to the first host, now a spare")
 }

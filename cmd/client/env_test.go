@@ -54,7 +54,7 @@ func TestEnv_reportsAMissingBus(t *testing.T) {
 	require.Contains(t, r.err, "no bus is named, and no hostd of this user runs here")
 }
 
-// alone is an environment without a bus, and the file in which a hostd there would name its own.
+// alone is an environment without a bus, and the file for a local hostd's server.
 func alone(t *testing.T) (env []string, local string) {
 	t.Helper()
 	dir := t.TempDir()

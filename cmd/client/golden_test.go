@@ -26,7 +26,7 @@ const (
 	ownerID = "up-9kd93x0b5m2qb/0.0/controller"
 )
 
-// ago is a time whose age reads the same for half a minute.
+// ago is a time with a stable age text for half a minute.
 func ago(d time.Duration) time.Time { return time.Now().Add(-d - 30*time.Second) }
 
 func sinceTime(d time.Duration) *time.Time {

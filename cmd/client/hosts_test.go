@@ -28,7 +28,7 @@ func TestHosts_canBeCordonedDrainedAndShutDown(t *testing.T) {
 		}
 		require.Equal(t, want, strings.Join(got, ", "))
 	}
-	require.NotContains(t, c.ok(t, "hosts"), "REASON", "there is nothing to say")
+	require.NotContains(t, c.ok(t, "hosts"), "REASON", "no host has a reason")
 	require.Equal(t, "HOST  RESULT\na     cordoned\nb     cordoned\n",
 		c.ok(t, "hosts", "cordon", "a", "b", "--reason", "new disks"))
 	mode("a cordoned, b cordoned, c open")
@@ -47,7 +47,7 @@ func TestHosts_canBeCordonedDrainedAndShutDown(t *testing.T) {
 	require.Equal(t, "HOST  RESULT     PROCS\nb     shut down  0 ended\nc     shut down  2 ended\n",
 		c.ok(t, "hosts", "shutdown", "c", "b", "--grace", "2s"))
 	again := c.client(t, "hosts", "shutdown", "c", "a", "--timeout", "5s")
-	require.Zero(t, again.code, "a host that has left says so again: %s", again.err)
+	require.Zero(t, again.code, "a departed host is reported again: %s", again.err)
 }
 
 func TestHosts_selectByLabelAndComplete(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
-// hostdMain is the tests' binary in the role of a hostd: a server and a host that can be found.
+// hostdMain is the tests' binary in the role of a hostd: a server and a discoverable host.
 func hostdMain() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -59,7 +59,7 @@ func playHostd(ctx context.Context) error {
 	return errors.Join(inTime(stop), bus.RemoveLocal(path, os.Getpid()))
 }
 
-// playJoining is a hostd on a server that is there. It says "ready" on stdout.
+// playJoining is a hostd on a running server. It prints "ready" on stdout.
 func playJoining(ctx context.Context, label string) error {
 	o := bus.FromEnv(os.Getenv)
 	_, stop, err := startHost(ctx, o.URL, o.Token, label)
@@ -71,7 +71,7 @@ func playJoining(ctx context.Context, label string) error {
 	return inTime(stop)
 }
 
-// inTime is the time that a process may take to leave.
+// inTime stops a process within its permitted time.
 func inTime(stop func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()

@@ -31,8 +31,8 @@ import (
 // roleVar makes the tests' own binary the client.
 const roleVar = "CASTNET_CLIENT_TEST"
 
-// TestMain makes the tests' own binary, which hosts launch too, everything the tests need: a proc
-// with the built-in actors and a talker, the client, or (by its name) a hostd.
+// TestMain makes the tests' own binary play all parts, because hosts launch it too: a proc with the
+// built-in actors and a talker, the client, or (by its name) a hostd.
 func TestMain(m *testing.M) {
 	proc.Main(append(builtin.Defs(), talkerDef())...)
 	switch {
@@ -80,7 +80,7 @@ func talkerDef() actor.Def {
 		}))
 }
 
-// startHost starts a host and its gateway, and returns what stops both.
+// startHost starts a host and its gateway, and returns a function that stops both.
 func startHost(ctx context.Context, url, token, label string, change ...func(*host.Options)) (*host.Host,
 	func(context.Context) error, error) {
 	o := bus.Options{URL: url, Token: token}
@@ -147,7 +147,7 @@ func (c *cluster) host(t *testing.T, label string, change ...func(*host.Options)
 	return h
 }
 
-// baseEnv is an environment in which nothing of the machine's own is found.
+// baseEnv is an environment without settings of the machine.
 func baseEnv(dir string) []string {
 	return []string{
 		roleVar + "=client", "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(),
@@ -156,7 +156,7 @@ func baseEnv(dir string) []string {
 	}
 }
 
-// result is what one run of the client left.
+// result is the outcome of one run of the client.
 type result struct {
 	out, err string
 	code     int
@@ -168,14 +168,14 @@ func (c *cluster) client(t *testing.T, args ...string) result {
 	return runClient(t, c.env, args...)
 }
 
-// runClient runs a command to its end, in this process. Commands that a signal ends, or that start
-// a hostd, need a process of their own: start.
+// runClient runs a command to its end, in this process. A command needs a process of its own
+// (start) if a signal ends it, or if it starts a hostd.
 func runClient(t *testing.T, env []string, args ...string) result {
 	t.Helper()
 	return runOn(t, env, false, args...)
 }
 
-// runOn runs a command whose stderr is a terminal or a file.
+// runOn runs a command with a terminal or a file as its stderr.
 func runOn(t *testing.T, env []string, terminal bool, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testkit.Patience)
@@ -195,7 +195,7 @@ func runOn(t *testing.T, env []string, terminal bool, args ...string) result {
 	return result{out.String(), stderr.String(), code}
 }
 
-// ok runs a command that must succeed, and returns its results.
+// ok runs a command, requires success, and returns its results.
 func (c *cluster) ok(t *testing.T, args ...string) string {
 	t.Helper()
 	r := c.client(t, args...)
@@ -203,7 +203,7 @@ func (c *cluster) ok(t *testing.T, args ...string) string {
 	return r.out
 }
 
-// decode reads a document that a command printed.
+// decode parses a document printed by a command.
 func decode[T any](t *testing.T, text string) (v T) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(text), &v), text)

@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// own spawns procs that the tests' own process owns.
+// own spawns procs owned by the tests' own process.
 func (c *cluster) own(t *testing.T, s mesh.SpawnSpec) mesh.ProcMesh {
 	t.Helper()
 	conn := c.Connect(t)
@@ -33,7 +33,7 @@ func (c *cluster) own(t *testing.T, s mesh.SpawnSpec) mesh.ProcMesh {
 	return p
 }
 
-// explained asks why until the answer is what is waited for: owners hear of what happened a moment
+// explained asks for the explanation until it is the expected one: owners learn of changes a moment
 // later.
 func (c *cluster) explained(t *testing.T, name string, enough func(inspect.Explanation) bool) (
 	x inspect.Explanation) {

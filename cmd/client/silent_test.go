@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// eventually runs a command until what it leaves is as it should be.
+// eventually runs a command until its outcome is the expected one.
 func (c *cluster) eventually(t *testing.T, good func(result) bool, args ...string) (r result) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -45,7 +45,7 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS1(t *testing.T) {
 
 	r := c.client(t, "hosts")
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
-	require.Contains(t, r.err, "1 of 2 hosts did not answer: b (", "also before anybody who watches it knows")
+	require.Contains(t, r.err, "1 of 2 hosts did not answer: b (", "also before its watchers know")
 	r = c.eventually(t, func(r result) bool { return strings.Contains(r.err, "last heard") }, "hosts")
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
 	require.Regexp(t,
@@ -103,7 +103,7 @@ func (c *cluster) silenceIsReported(t *testing.T, noise string) {
 		each("doctor -o json", cli.ExitPartial, func(t *testing.T, r result) {
 			require.Regexp(t, `"1 of 2 answer; silent: b \(\w+, last heard \S+ ago\)"`, r.out)
 		})
-		// no command believes that a mesh does not exist, because b may have it
+		// no command reports a missing mesh, because b may have it
 		for _, command := range []string{
 			"procs nothing", "procs nothing --links", "mesh show nothing", "mesh restart nothing", "explain nothing",
 			"logs nothing", "where nothing/0", "exec nothing -- true", "stop nothing", "adopt nothing",
@@ -156,7 +156,7 @@ func TestSilentHost_killedHostIsDeadUntilItReturns(t *testing.T) {
 	require.Len(t, decode[[]mesh.HostState](t, r.out), 1, "it has left in order")
 }
 
-// stateOf is that of a host in what hosts printed.
+// stateOf is the state of a host in the output of hosts.
 func stateOf(t *testing.T, r result, label string) string {
 	for _, h := range decode[[]mesh.HostState](t, r.out) {
 		if h.Label == label {

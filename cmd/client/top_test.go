@@ -30,7 +30,7 @@ func TestTop_countsHandledMessages(t *testing.T) {
 	require.Len(t, l.Procs, 4)
 	require.Equal(t, inspect.ProcCounters{Mesh: up.Mesh, Rank: 2, Point: "host=1,gpu=0", Host: l.Procs[0].Host,
 		Status: "running", Actors: 1, Handled: 4}, l.Procs[0])
-	require.Equal(t, "b", l.Hosts[0].Host, "those that did most are first")
+	require.Equal(t, "b", l.Hosts[0].Host, "the busiest is first")
 	require.EqualValues(t, 5, l.Hosts[0].Handled)
 	text := c.ok(t, "top", "--interval", "1ms", "--rows", "1")
 	require.Regexp(t,
@@ -47,7 +47,7 @@ func TestTop_countsHandledMessages(t *testing.T) {
 	require.Contains(t, r.err, "no host answers on")
 }
 
-// screen is a terminal; it calls a function when it is drawn anew.
+// screen is a terminal; it calls a function at each redraw.
 type screen struct {
 	strings.Builder
 	drawn func(n int)

@@ -107,7 +107,7 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, c.client(t, "apply").code)
 }
 
-// worldIsAMesh asks the world train, which has two ranks and a host, what any mesh can be asked.
+// worldIsAMesh runs all queries of meshes on the world train with two ranks and a host.
 func (c *cluster) worldIsAMesh(t *testing.T) {
 	t.Helper()
 	require.Len(t, decode[[]inspect.Proc](t, c.ok(t, "procs", "train", "-o", "json")), 2)
@@ -143,7 +143,7 @@ func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {
 			"1 running")
 	})
 	require.Contains(t, x.Answer, " is unhealthy: of its 3 ranks 2 not-exist, 1 running")
-	require.Equal(t, "running", x.Phase, "what it lacks does not make it none")
+	require.Equal(t, "running", x.Phase, "a world without some hosts is still running")
 	require.Len(t, x.Causes, 1, "%+v", x)
 	require.Equal(t, inspect.Cause{Kind: "host", Region: "x=0:2", Ranks: 2,
 		Reason: "the world has no host with rank 0"}, x.Causes[0])
@@ -176,8 +176,9 @@ func TestWorlds_countRunningProcs(t *testing.T) {
 	require.Equal(t, "2", formatProcs(w))
 }
 
-// completes requires a completion. A completion ends after 1 s, with what it has by then.
-func (c *cluster) completes(t *testing.T, want string, args ...string) {
+// requireCompletions requires a completion. A completion ends after 1 s, with the candidates so
+// far.
+func (c *cluster) requireCompletions(t *testing.T, want string, args ...string) {
 	t.Helper()
 	c.eventually(t, func(r result) bool { return strings.Contains(r.out, want) },
 		append([]string{"__complete"}, args...)...)
@@ -207,14 +208,14 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	require.Equal(t, system.StatusUnhealthy, v.World.Status)
 	require.Equal(t, []any{3, "replica=3", true}, []any{v.Ranks, v.Extent, v.Owner.Answering})
 	for _, verb := range []string{"explain", "stop", "delete"} {
-		c.completes(t, "train\n", verb, "tr")
+		c.requireCompletions(t, "train\n", verb, "tr")
 	}
-	require.NotContains(t, c.ok(t, "__complete", "cast", "tr"), "train\n", "nobody is there to be asked")
+	require.NotContains(t, c.ok(t, "__complete", "cast", "tr"), "train\n", "no actor is there to complete")
 
 	_, up := c.up(t, "demo", "--per-host", "gpu=2")
 	require.Regexp(t, `demo  `+up.Mesh+`/1.0  n1-\w+  alive`, c.ok(t, "where", "demo/1"))
 	require.Regexp(t, `demo  `+up.Mesh+`/0.0  n1-\w+  alive`, c.ok(t, "where", up.Mesh+"/0.0"))
-	c.completes(t, "demo/0\ndemo/1\n", "where", "demo/")
+	c.requireCompletions(t, "demo/0\ndemo/1\n", "where", "demo/")
 	require.Equal(t, cli.ExitNotFound, c.client(t, "where", "demo/2").code)
 	r := c.client(t, "where", "dmeo/0")
 	require.Equal(t, cli.ExitNotFound, r.code)

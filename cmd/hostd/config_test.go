@@ -82,13 +82,13 @@ func TestHostd_badInputPrintsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
 				require.NoError(t, os.WriteFile(open, nil, 0o600))
 				row.args[1] = open
 			}
-			code, why := s.fails(t, row.args...)
+			code, why := s.requireFailedStart(t, row.args...)
 			require.Contains(t, why, row.why)
 			require.Equal(t, row.code, code)
 			s.requireClean(t)
 		})
 	}
-	code, why := s.fails(t, "--nats-config", garbage)
+	code, why := s.requireFailedStart(t, "--nats-config", garbage)
 	require.Equal(t, 1, code)
 	require.Contains(t, why, garbage)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// asker is a proc of the test's own, for what meshes do not offer.
+// asker is a proc of the test's own, for requests outside package mesh.
 func (s site) asker(t *testing.T) *actor.Proc {
 	t.Helper()
 	b, err := bus.Open(testkit.Soon(t), bus.FromEnv(s.getenv))
@@ -37,7 +37,7 @@ func (s site) asker(t *testing.T) *actor.Proc {
 	return p
 }
 
-// keptMesh is one of two procs with built-in actors that outlive their host.
+// keptMesh is a mesh of two procs with built-in actors that outlive their host.
 func keptMesh(t *testing.T, d *daemon) agent.Mesh {
 	t.Helper()
 	id, err := subjects.NewMeshID("kept")
@@ -65,8 +65,7 @@ func again[M, R any](t *testing.T, e actor.Endpoint[agent.Agent, M, R], to actor
 	return out
 }
 
-// own is where a hostd listens whose next one is to find its port free: no other test looks for it
-// there.
+// own is the address of a hostd with a successor on the same port. No other test uses that port.
 const own = "127.0.0.1:0"
 
 func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {
@@ -90,7 +89,8 @@ func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {
 		agent.CreateRequest{Actors: &spec, Wait: true})
 	require.NoError(t, err)
 
-	_, why := s.fails(t, "--state-dir", state, "--label", "a", "--nats", d.ready.Bus, "--namespace", "other")
+	_, why := s.requireFailedStart(t,
+		"--state-dir", state, "--label", "a", "--nats", d.ready.Bus, "--namespace", "other")
 	require.Contains(t, why, "another hostd uses it (pid "+strconv.Itoa(d.PID())+")")
 
 	d.Send(t, syscall.SIGKILL)
@@ -109,7 +109,7 @@ func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {
 	}
 	n, err := add.Call(testkit.Soon(t), counters, 2)
 	require.NoError(t, err)
-	require.EqualValues(t, 42, n, "what the procs know they still know")
+	require.EqualValues(t, 42, n, "the procs keep their state")
 	require.Equal(t, o, again(t, agent.Keepalive, host, agent.Lease{ID: m.ID.String(), TTL: time.Minute}))
 
 	require.NoError(t, syscall.Kill(before[0].Proc.PID, syscall.SIGKILL))
@@ -175,10 +175,10 @@ func TestHostd_stateDirectoryBelongsToOneLabel(t *testing.T) {
 	s := newSite(t)
 	state := t.TempDir()
 	s.start(t, "--state-dir", state, "--label", "a", "--listen", own).Stop(t)
-	_, why := s.fails(t, "--state-dir", state, "--label", "b")
+	_, why := s.requireFailedStart(t, "--state-dir", state, "--label", "b")
 	require.Contains(t, why, `it belongs to host "a": want --label a, or another --state-dir`)
 	require.NoError(t, os.WriteFile(filepath.Join(state, "server.json"), []byte("{"), 0o600))
-	_, why = s.fails(t, "--state-dir", state, "--label", "a")
+	_, why = s.requireFailedStart(t, "--state-dir", state, "--label", "a")
 	require.Contains(t, why, "server.json")
 	s.requireClean(t)
 }

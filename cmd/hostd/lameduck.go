@@ -32,7 +32,7 @@ func (n *node) awaitStop(ctx context.Context, asks signalRequests, log zerolog.L
 		case <-ctx.Done():
 			log.Info().Msgf("%v: draining; a second signal ends hostd at once", context.Cause(ctx))
 			return nil
-		case <-n.host.Left():
+		case <-n.host.StopAllDone():
 			log.Info().Msg("asked over the bus to leave: draining")
 			return nil
 		case <-dying:

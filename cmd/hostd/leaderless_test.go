@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// cluster is three servers with JetStream, of which a test starts as many as it wants.
+// cluster is three servers with JetStream. A test starts any number of them.
 type cluster struct {
 	at      [3]string // an address of its own on loopback for each
 	servers [3]*embed.Server
@@ -55,7 +55,7 @@ func (c *cluster) serve(t *testing.T, i int) *embed.Server {
 	return s
 }
 
-// One of three servers is up, as after a power cut: JetStream has no leader.
+// One of three servers runs, as after a power cut: JetStream has no leader.
 func TestHostd_awaitsJetStreamBeforeItIsDiscoverable_HOSTD1(t *testing.T) {
 	t.Parallel()
 	s, c := newSite(t, "NATS_TOKEN=t"), newCluster(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// asHostd makes the test binary a hostd with the arguments it is given.
+// asHostd makes the test binary a hostd with its arguments.
 const asHostd = "CASTNET_TEST_HOSTD"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// site is a user's machine: its directories, and the hostds that run there.
+// site is a user's machine: its directories and its hostds.
 type site struct {
 	runtime, config, tmp string
 	vars                 []string
@@ -55,10 +55,10 @@ func (s site) env() []string {
 		"GORACE=atexit_sleep_ms=0"), s.vars...)
 }
 
-// localFile is where other programs of the user find a hostd.
+// localFile is the file through which other programs of the user find a hostd.
 func (s site) localFile() string { return filepath.Join(s.runtime, "castnet", "local.json") }
 
-// requireClean says that no hostd left anything (HOSTD-1, HOSTD-2).
+// requireClean requires that no hostd left anything (HOSTD-1, HOSTD-2).
 func (s site) requireClean(t *testing.T) {
 	t.Helper()
 	require.NoFileExists(t, s.localFile())
@@ -99,7 +99,7 @@ func (s site) start(t *testing.T, args ...string) *daemon {
 	return d
 }
 
-// await returns the next line of the log that begins so.
+// await returns the next line of the log with a beginning.
 func (d *daemon) await(t *testing.T, message string) (l line) {
 	t.Helper()
 	text := d.Err.Find(t, `"message":"`+message)
@@ -107,8 +107,9 @@ func (d *daemon) await(t *testing.T, message string) (l line) {
 	return l
 }
 
-// fails runs a hostd that must not start: it says why in one line, a second one shows usage.
-func (s site) fails(t *testing.T, args ...string) (code int, why string) {
+// requireFailedStart runs a hostd and requires that it does not start. It prints the reason in one
+// line; a second one shows usage.
+func (s site) requireFailedStart(t *testing.T, args ...string) (code int, why string) {
 	t.Helper()
 	d := s.spawn(t, args...)
 	code = d.Exit(t)
@@ -124,7 +125,7 @@ func (s site) fails(t *testing.T, args ...string) (code int, why string) {
 	return code, first
 }
 
-// readLocal is what other programs of the user find.
+// readLocal is the record for other programs of the user.
 func (s site) readLocal(t *testing.T) bus.LocalServer {
 	t.Helper()
 	l, err := bus.ReadLocal(s.localFile())

@@ -27,13 +27,13 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// The built-in counter, as any program would name it.
+// The built-in counter, as any program would declare it.
 var (
 	counter = actor.NewType[any, int64]("counter")
 	add     = actor.NewEndpoint[any, int64, int64]("add")
 )
 
-// connect joins as a program of the user does that says nothing, or where the bus is.
+// connect joins as a program of the user, with the address of the bus or without.
 func (s site) connect(t *testing.T, o bus.Options) *mesh.Net {
 	t.Helper()
 	if o.URL == "" {
@@ -70,7 +70,7 @@ func spawn(t *testing.T, conn *mesh.Net) (mesh.ActorMesh[any], []int) {
 	return counters, pids
 }
 
-// alive reports whether a process still runs: not reaped by its new parent is as good as gone.
+// alive reports whether a process still runs; a zombie does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -163,15 +163,15 @@ func TestHostd_killEndsItsProcs(t *testing.T) { // HOST-6
 	next := s.start(t) // what a dead one left behind is in nobody's way
 	require.Equal(t, next.ready.Bus, s.readLocal(t).URL)
 	if trees == "cgroup" {
-		require.False(t, alive(left), "what a proc had started in a session of its own")
+		require.False(t, alive(left), "a proc's child in a session of its own")
 	} else { // nobody knows whose it was
 		_ = syscall.Kill(left, syscall.SIGKILL)
 	}
 	next.Stop(t)
 }
 
-// leaves has a proc start a process in a session of its own, and says which, and how the host ends
-// such.
+// leaves makes a proc start a process in a session of its own. It returns the process, and the
+// host's way to end such ones.
 func (d *daemon) leaves(t *testing.T, s site) (pid int, trees string) {
 	t.Helper()
 	m := keptMesh(t, d)
@@ -197,7 +197,7 @@ func TestHostd_labelBelongsToOneLiveHost(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first := s.start(t, "--label", "one")
-	code, why := s.fails(t, "--nats", first.ready.Bus, "--label", "one") // the token is found
+	code, why := s.requireFailedStart(t, "--nats", first.ready.Bus, "--label", "one") // the token is found
 	require.Equal(t, 1, code)
 	require.Contains(t, why, `host label "one" is taken by `+first.ready.Host)
 
@@ -217,12 +217,12 @@ func TestHostd_secondInstanceOfAUserNamesTheFirst_HOSTD2(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first := s.start(t)
-	code, why := s.fails(t)
+	code, why := s.requireFailedStart(t)
 	require.Equal(t, 1, code)
 	require.Contains(t, why, "a hostd of this user is running (pid "+strconv.Itoa(first.PID())+", "+
 		first.ready.Bus+")")
 
-	_, why = s.fails(t, "--listen", "127.0.0.1:0") // its token would be known to nobody
+	_, why = s.requireFailedStart(t, "--listen", "127.0.0.1:0") // its token would be known to nobody
 	require.Contains(t, why, "start a separate one with --listen and NATS_TOKEN")
 	apart := s.start(t, "--listen", "127.0.0.1:0", "--token", "t")
 	require.Empty(t, apart.ready.LocalFile)
@@ -292,5 +292,5 @@ func TestHostd_survivesAClosedLogPipe(t *testing.T) {
 		return err == nil
 	}, testkit.Patience, time.Millisecond)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, cmd.Wait(), "a drain that nobody reads of is still a drain")
+	require.NoError(t, cmd.Wait(), "a drain needs no reader of its output")
 }

@@ -36,7 +36,7 @@ func hostOf(t *testing.T, conn *mesh.Net) actor.Ref[agent.Agent] {
 	return agent.Of(hosts.Infos()[0].ID.Proc()).Via(conn.Proc())
 }
 
-// probe asks for one of the health pages.
+// probe requests one of the health pages.
 func probeHTTP(t *testing.T, d *daemon, page string) (int, healthStatus) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(testkit.Soon(t), http.MethodGet,
@@ -114,7 +114,7 @@ func TestHostd_lameDuckAwaitsItsProcs_HOSTD4(t *testing.T) {
 		mesh.SpawnSpec{Name: "late", PerHost: counters.Extent(), Command: mesh.Command{Path: agent.Builtin}})
 	require.Error(t, err)
 	n, err := add.Call(testkit.Soon(t), counters.Ref(0), 2)
-	require.NoError(t, err, "what runs is not touched")
+	require.NoError(t, err, "running procs are not touched")
 	require.EqualValues(t, 42, n)
 	d.Send(t, syscall.SIGUSR2) // once is enough
 
@@ -202,13 +202,13 @@ func TestHostd_appliesItsConfiguration(t *testing.T) {
 	d.Stop(t)
 
 	require.NoError(t, os.WriteFile(file, []byte("proc.redy-timeout: 1s\n"), 0o600))
-	code, why := s.fails(t, "--config", file)
+	code, why := s.requireFailedStart(t, "--config", file)
 	require.Equal(t, 2, code)
 	require.Contains(t, why, file+`:1:1: there is no key "proc.redy-timeout"; did you mean proc.ready-timeout?`)
-	code, why = newSite(t, "CASTNET_PROC_READY_TIMEOUT=soon").fails(t)
+	code, why = newSite(t, "CASTNET_PROC_READY_TIMEOUT=soon").requireFailedStart(t)
 	require.Equal(t, 2, code)
 	require.Contains(t, why, `CASTNET_PROC_READY_TIMEOUT="soon": want a duration`)
-	_, why = s.fails(t, "--config", "/nowhere")
+	_, why = s.requireFailedStart(t, "--config", "/nowhere")
 	require.Contains(t, why, "/nowhere")
 	s.requireClean(t)
 }

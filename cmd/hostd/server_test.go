@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Several hostds that start at the same time each have a server: one on the default port, the
-// others on free ones.
+// Several hostds start at the same time, each with a server: one on the default port, the others on
+// free ones.
 func TestServer_concurrentStartsOnOnePortAllSucceed(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

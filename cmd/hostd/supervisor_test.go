@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// fragile is a gateway that breaks when it is told.
+// fragile is a gateway that breaks on a signal.
 type fragile struct {
 	broken chan struct{}
 	closed bool

@@ -38,7 +38,7 @@ func declare(t *testing.T, p *actor.Proc, name string, procs, perHost int) syste
 	return w
 }
 
-// awaitWorld waits until a world has a status, whichever controller says so.
+// awaitWorld waits until any controller reports a status of a world.
 func awaitWorld(t *testing.T, p *actor.Proc, name string, status system.Status) (w system.WorldState,
 	s system.Snapshot) {
 	t.Helper()
@@ -100,7 +100,7 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD10(t *testing.T) {
 	awaitWorld(t, p, "w", system.StatusLive)
 	other.Stop(t)
 	w, _ = awaitWorld(t, p, "w", system.StatusUnhealthy)
-	require.Equal(t, "2 of 5 procs have started", w.Reason, "who leaves harms nobody")
+	require.Equal(t, "2 of 5 procs have started", w.Reason, "a departure harms no other host")
 	d.Stop(t)
 	requireGone(t, pids)
 	require.NoError(t, os.RemoveAll(filepath.Join(s.tmp, "js")))
@@ -119,14 +119,14 @@ func TestHostd_runsNoSystemControllerWhenDisabled_HOSTD10(t *testing.T) {
 		{"--world", "w"}, {"--host-rank", "1"}, {"--world", "w", "--host-rank", "-1"},
 		{"--world", "w.x", "--host-rank", "1"},
 	} {
-		code, why := s.fails(t, wrong...)
+		code, why := s.requireFailedStart(t, wrong...)
 		require.Equal(t, 2, code)
 		require.Contains(t, why, "--world")
 	}
 	s.requireClean(t)
 }
 
-// Killed controllers and a server that restarts cost a world nothing: no proc ends, none is started
+// Killed controllers and a restarted server cost a world nothing: no proc ends, none is started
 // (F7, F11).
 func TestHostd_worldsSurviveControllersAndTheServer_WORLD2(t *testing.T) {
 	t.Parallel()
@@ -189,8 +189,7 @@ func portOf(t *testing.T, raw string) int {
 	return n
 }
 
-// The ranks of a host that was killed run on the next one that is started with its rank, as other
-// procs.
+// The ranks of a killed host run on the next host with its rank, as other procs.
 func TestHostd_killedWorldHostIsReplacedAtItsRank_WORLD2(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -219,7 +218,7 @@ func TestHostd_killedWorldHostIsReplacedAtItsRank_WORLD2(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// removeBucket removes the stream in which the worlds are kept.
+// removeBucket removes the stream of the worlds.
 func removeBucket(t *testing.T, p *actor.Proc) {
 	t.Helper()
 	m, err := p.Bus().Control().Request(testkit.Soon(t),
@@ -228,7 +227,7 @@ func removeBucket(t *testing.T, p *actor.Proc) {
 	require.Contains(t, string(m.Data), `"success":true`)
 }
 
-// The bucket is lost while its controller runs, with the controller, or with a standby there: the
+// The bucket is lost while its controller runs, with the controller, or with a standby: the
 // processes stay.
 func TestHostd_worldsSurviveTheLossOfTheirBucket_WORLD14(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,7 @@ func TestPhilosophers_allEatTheirMeals(t *testing.T) {
 	require.NotContains(t, out, "†")
 }
 
-// With three meals each, the death may be the last thing that happens.
+// With three meals each, the death may be the last event.
 func TestPhilosophers_oneDiesHoldingForksAndTheOthersContinue(t *testing.T) {
 	out := dinnerOf(t, 3, "Kant")
 	require.Regexp(t, `(?m)^Kant is dead: .* exited with code 1\n  stderr: a fishbone!$`, out)

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// oracle finds primes as one would who has never heard of sieves.
+// oracle finds primes by trial division.
 func oracle(below int) (primes []int) {
 	for n := 2; n < below; n++ {
 		prime := true

@@ -26,7 +26,7 @@ var (
 	progress   = actor.NewEndpoint[*sender, actor.None, progressReport]("progress")
 )
 
-// parcel is a message that the history knows.
+// parcel is a message in the history.
 type parcel struct {
 	To  string // the actor it is addressed to
 	N   uint64
@@ -34,7 +34,7 @@ type parcel struct {
 	Pad []byte
 }
 
-// recorder writes down what it handles.
+// recorder records the messages that it handles.
 type recorder struct {
 	history *history.Log
 	slow    time.Duration
@@ -60,7 +60,7 @@ func (r *recorder) take(ctx *actor.Context, p parcel) (uint64, error) {
 
 func (r *recorder) measure(_ *actor.Context, b []byte) (int, error) { return len(b), nil }
 
-// sender sends its load from a task of its own, so that it receives dead letters meanwhile.
+// sender sends its load from a task, so it receives dead letters meanwhile.
 type sender struct {
 	load     load
 	history  *history.Log
@@ -76,7 +76,7 @@ type sender struct {
 	outcomes []castOutcome
 }
 
-// progressReport is how far a sender is.
+// progressReport is the progress of a sender.
 type progressReport struct {
 	Sent    int
 	Sending bool
@@ -119,7 +119,7 @@ func (s *sender) sent(ctx *actor.Context, _ actor.None) (actor.None, error) {
 	return actor.None{}, nil
 }
 
-// seal writes down that whatever did not come back has arrived.
+// seal records that all dead letters have arrived.
 func (s *sender) seal(*actor.Context, actor.None) (actor.None, error) {
 	return actor.None{}, s.history.Add(
 		history.Record{Kind: history.Settled, Stream: history.Stream{From: s.self}})
@@ -133,7 +133,7 @@ func (s *sender) progress(*actor.Context, actor.None) (progressReport, error) {
 	return r, nil
 }
 
-// HandleDeadLetter writes down what came back.
+// HandleDeadLetter records a dead letter.
 func (s *sender) HandleDeadLetter(_ *actor.Context, r actor.DeadLetter) error {
 	if s.load.Casts != nil {
 		return s.returned(r)
@@ -146,7 +146,7 @@ func (s *sender) HandleDeadLetter(_ *actor.Context, r actor.DeadLetter) error {
 	return s.history.Add(rec)
 }
 
-// fate is what an error says about its message.
+// fate returns the fate of a message from its error.
 func fate(e *actor.Error) history.Kind {
 	if e.Undeliverable() {
 		return history.Undeliverable
@@ -198,8 +198,8 @@ func until(ctx context.Context, t time.Time) error {
 	}
 }
 
-// send sends the next message to an actor, and writes down what is known of it at once. An error is
-// one of the test.
+// send sends the next message to an actor, and records its known fate at once. An error is the
+// test's own.
 func (s *sender) send(ctx context.Context, to subjects.ActorID) error {
 	s.numbers[to]++
 	p := parcel{To: to.String(), N: s.numbers[to], Pad: s.payload()}

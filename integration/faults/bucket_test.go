@@ -23,7 +23,7 @@ import (
 // clusterSize is the number of servers, and of copies of the bucket.
 const clusterSize = 3
 
-// newClusterRealm is a realm on a cluster of servers that all keep the worlds.
+// newClusterRealm is a realm on a cluster of servers. Each server has a copy of the worlds.
 func newClusterRealm(t *testing.T, program string) *realm {
 	t.Helper()
 	r := &realm{T: t, program: program, cluster: map[string]*child{}}
@@ -56,7 +56,7 @@ func newClusterRealm(t *testing.T, program string) *realm {
 	return r
 }
 
-// bucketInfo is what the servers say of the stream of the worlds.
+// bucketInfo is the servers' state of the stream with the worlds.
 type bucketInfo struct {
 	Created time.Time
 	Config  struct {
@@ -70,7 +70,7 @@ type bucketInfo struct {
 
 const bucketStream = "KV_castnet-castnet-default"
 
-// bucket asks for the stream of the worlds; false: there is none, or nobody answers.
+// bucket asks for the stream of the worlds; false: there is none, or no server answers.
 func (r *realm) bucket() (info bucketInfo, ok bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
@@ -81,9 +81,9 @@ func (r *realm) bucket() (info bucketInfo, ok bool) {
 	return info, json.Unmarshal(m.Data, &info) == nil
 }
 
-// F35. The bucket of the worlds has a copy on each of three servers. It is removed, or its leader
-// is lost: the worlds are the same, with a host or without, a name that was taken stays taken, and
-// the next controller knows all.
+// F35. The bucket of the worlds has a copy on each of three servers. The test removes the bucket,
+// or stops its leader. The worlds are the same, with a host or without. A taken name stays taken,
+// and the next controller knows all.
 func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 	program := buildHostd(t, "")
 	for _, loss := range []struct {
@@ -111,7 +111,7 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 	} {
 		try(t, fault{"F35 loss of the " + loss.name, 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
 			r := newClusterRealm(t, program)
-			known := r.declares("later", tickers(t, 1))
+			known := r.declare("later", tickers(t, 1))
 			taken := r.detach(t)
 			before, ok := r.bucket()
 			require.True(t, ok)
@@ -121,10 +121,10 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 			f.time("kept again", time.Since(lost))
 			requireKnown := func() {
 				require.Equal(t, r.mesh, r.live(loaded).Mesh)
-				again := r.declares("later", tickers(t, 1))
+				again := r.declare("later", tickers(t, 1))
 				require.Equal(t, known.Mesh, again.Mesh)
 				require.Equal(t, system.ChangeNone, again.Change)
-				again = r.declares(loaded, tickers(t, loadedProcs))
+				again = r.declare(loaded, tickers(t, loadedProcs))
 				require.Equal(t, system.UpsertResponse{World: loaded, Mesh: r.mesh, Status: system.StatusLive,
 					Change: system.ChangeNone}, again)
 				taken()
@@ -139,8 +139,8 @@ func TestF35_aBucketOfThreeServersThatIsLostCostsWorldsNothing(t *testing.T) {
 	}
 }
 
-// detach detaches a mesh: the system controller keeps it and its name. The result requires that it
-// still does.
+// detach hands a mesh to the system controller, which keeps it and its name. The result requires
+// that it still does.
 func (r *realm) detach(t *testing.T) (still func()) {
 	conn, err := mesh.Connect(t.Context(),
 		mesh.Options{Bus: &bus.Options{URL: r.url}, Label: "taker", OnFailure: func(actor.Event) {}})

@@ -36,8 +36,8 @@ func (w *world) burst(f *figures, subject string) {
 	f.time("burst", time.Since(began))
 }
 
-// Messages and calls go both ways between two workers, and a third casts to a mesh, while one of
-// them gets a million messages of a stranger on a subject of one kind.
+// Two workers exchange messages and calls, and a third casts to a mesh. Meanwhile one of them gets
+// a million foreign messages on a subject of one kind.
 func TestF33_foreignBurstLosesNoMessage(t *testing.T) {
 	space := subjects.Space{}
 	for _, kind := range []struct {
@@ -83,7 +83,7 @@ func TestF33_foreignBurstOnTheCastSubjectLosesNoCast(t *testing.T) {
 		c.burst(f, subjects.Space{}.Cast(c.place.Mesh, "member", "mark", "_-_", subjects.Anon()))
 		done.wait(t)
 		for _, o := range c.outcomes(f) {
-			require.Empty(t, slices.Concat(o.Failed, o.Missing), "nobody has died: %+v", o)
+			require.Empty(t, slices.Concat(o.Failed, o.Missing), "no rank has died: %+v", o)
 		}
 		_, v := c.finish()
 		f.judge(t, v)
@@ -91,14 +91,14 @@ func TestF33_foreignBurstOnTheCastSubjectLosesNoCast(t *testing.T) {
 	})
 }
 
-// Hosts are hostd processes; whoever is asked by plain clients answers again once a burst is over.
+// Hosts are hostd processes. A flooded host answers again once the burst is over.
 func TestF33_foreignBurstEndsNoHost(t *testing.T) {
 	space := subjects.Space{}
 	try(t, fault{"F33 burst at hosts", 1, seldom}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		e := newEstate(t, bus.Options{URL: "nats://" + w.addr}, "a", "b")
-		e.spawns(2, mesh.RestartPolicy{}, 0)
-		before, calling := e.pids(), e.calls(2)
+		e.spawnMesh(2, mesh.RestartPolicy{}, 0)
+		before, calling := e.pids(), e.startCallers(2)
 		host := e.hosts[0].id()
 		for _, subject := range []string{
 			space.HostRead(subjects.Any, "info", subjects.Anon()),

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// casting is a mesh of workers and one more that casts to it.
+// casting is a mesh of workers, and another worker as the caster.
 type casting struct {
 	*world
 	place  cast.Placement
@@ -25,7 +25,7 @@ type casting struct {
 	caller *worker
 }
 
-// meshes are the shapes that are cast to, by seed: four processes each.
+// meshes returns the meshes for a seed's shape: four processes each.
 func (w *world) meshes() *casting {
 	w.Helper()
 	if w.seed%2 == 0 {
@@ -34,7 +34,7 @@ func (w *world) meshes() *casting {
 	return w.mesh(2, 4, 2)
 }
 
-// mesh starts so many hosts of so many ranks, some of them in each process, and a caller.
+// mesh starts some hosts of some ranks, a few of them in each process, and a caller.
 func (w *world) mesh(hosts, perHost, perProcess int) *casting {
 	w.Helper()
 	id, err := subjects.NewMeshID("mesh")
@@ -49,7 +49,7 @@ func (w *world) mesh(hosts, perHost, perProcess int) *casting {
 	return c
 }
 
-// begin has the caller cast to all of the mesh and to parts of it.
+// begin makes the caller cast to all of the mesh and to parts of it.
 func (c *casting) begin(l load) {
 	c.Helper()
 	dims := c.place.Extent.Dims()
@@ -67,17 +67,17 @@ func (c *casting) of(one *worker) (ranks []int) {
 	return ranks
 }
 
-// kills ends a process by SIGKILL and writes that down for each of its ranks.
-func (c *casting) kills(one *worker) {
+// killWorker ends a process by SIGKILL and records that for each of its ranks.
+func (c *casting) killWorker(one *worker) {
 	c.Helper()
-	c.world.kills(one)
+	c.world.killWorker(one)
 	for _, rank := range c.of(one)[1:] {
 		end := history.Record{Kind: history.Ended, Stream: history.Stream{To: c.place.Proc(rank).String()}}
 		require.NoError(c, c.history.Add(end))
 	}
 }
 
-// outcomes is what became of all casts, once they are over.
+// outcomes returns the results of all casts after their end.
 func (c *casting) outcomes(f *figures) []castOutcome {
 	c.Helper()
 	all := slices.DeleteFunc(c.caller.look(c.T).Casts, func(o castOutcome) bool { return o.Way == direct })
@@ -99,7 +99,7 @@ func TestF14_everyRankAnswersCastsDuringCuts(t *testing.T) {
 		c.begin(load{Senders: 2, Messages: 600, Rate: 150, Sizes: []int{100, 5000, 0, 40 << 10, 300 << 10, 700}})
 		f.count("cuts", len(c.cutUntil(c.settle(2*patience, c.caller), 0)))
 		for _, o := range c.outcomes(f) {
-			require.Empty(t, slices.Concat(o.Failed, o.Missing), "nobody has died: %+v", o)
+			require.Empty(t, slices.Concat(o.Failed, o.Missing), "no rank has died: %+v", o)
 		}
 		_, v := c.finish()
 		f.judge(t, v)
@@ -107,8 +107,8 @@ func TestF14_everyRankAnswersCastsDuringCuts(t *testing.T) {
 	})
 }
 
-// killing is a run in which processes of a mesh are killed, and others told, while it is cast to.
-// Missing are none: nobody who is known to be dead is waited for until the deadline.
+// killing is a run of casts to a mesh. Some processes are killed, and their deaths are reported. No
+// rank is missing: no cast waits for a known dead rank until the deadline.
 func killing(f *figures, c *casting, kills int) {
 	c.Helper()
 	c.begin(load{Senders: 3, Messages: 1500, Rate: 300, For: 2500 * time.Millisecond})
@@ -122,9 +122,9 @@ func killing(f *figures, c *casting, kills int) {
 		for _, rank := range c.of(one) {
 			dead[rank] = at
 		}
-		c.kills(one)
+		c.killWorker(one)
 		c.pause(0, 100*time.Millisecond) // until its host knows
-		c.tells(one)
+		c.reportDeath(one)
 	}
 	settled.wait(c.T)
 	known := 0
@@ -136,7 +136,7 @@ func killing(f *figures, c *casting, kills int) {
 		}
 		known += len(o.Known)
 	}
-	require.NotZero(c, known, "the caller was told of no death, so nothing was shown")
+	require.NotZero(c, known, "the caller learned of no death, so nothing was shown")
 	_, v := c.finish()
 	f.judge(c.T, v)
 	f.count("kills", kills)
@@ -147,14 +147,14 @@ func TestF30_castsNameDeadRanksAndAwaitNoOther(t *testing.T) {
 	try(t, fault{"F30 killed", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		killing(f, newWorld(t, seed, serverConfig{}).meshes(), 1+int(seed%3))
 	})
-	// So many hosts that some fold for others.
+	// With 18 hosts some fold for others.
 	try(t, fault{"F30 killed, of 18 hosts", 0, often}, func(t *testing.T, seed uint64, f *figures) {
 		killing(f, newWorld(t, seed, serverConfig{}).mesh(18, 2, 2), 1+int(seed%4))
 	})
 }
 
-// Connections are cut all the time, and processes killed meanwhile. The word of a death may be lost
-// with a connection: then the dead are missing, and nobody else.
+// Connections are cut all the time, and processes killed meanwhile. A cut connection may lose the
+// event of a death: then the dead ranks are missing, and no others.
 func TestF30_castsAreExactDuringCutsAndKills(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F14 F30 cut and killed", 1, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -172,9 +172,9 @@ func TestF30_castsAreExactDuringCutsAndKills(t *testing.T) {
 			for _, rank := range c.of(one) {
 				dead[rank] = at
 			}
-			c.kills(one)
+			c.killWorker(one)
 			cuts = append(cuts, c.cut(settled, 0)...)
-			c.tells(one)
+			c.reportDeath(one)
 		}
 		for !settled.over() {
 			cuts = append(cuts, c.cut(settled, 0)...)
@@ -193,7 +193,7 @@ func TestF30_castsAreExactDuringCutsAndKills(t *testing.T) {
 	})
 }
 
-// Every other time the process is stopped, else nothing moves on its connections.
+// Every other time the process is stopped. Otherwise nothing moves on its connections.
 func TestF30_castsNameSilentRanksAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second
@@ -219,7 +219,7 @@ func TestF30_castsNameSilentRanksAtTheDeadline(t *testing.T) {
 	})
 }
 
-// A process that folds for the others of its host, or for other hosts, is stopped.
+// The stopped process folds for the others of its host, or for other hosts.
 func TestF30_stoppedAggregatorFailsNoOtherRank(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second
@@ -245,13 +245,13 @@ func TestF30_stoppedAggregatorFailsNoOtherRank(t *testing.T) {
 	})
 }
 
-// judgeSilence judges casts while some ranks were silent: nobody else is missing.
+// judgeSilence judges casts while some ranks were silent: no other rank is missing.
 func (c *casting) judgeSilence(f *figures, silent []int, began, over time.Time, deadline time.Duration) {
 	c.Helper()
 	within := func(rank int) bool { return slices.Contains(silent, rank) }
 	named := 0
 	for _, o := range c.outcomes(f) {
-		require.Empty(c, o.Failed, "nobody has died: %+v", o)
+		require.Empty(c, o.Failed, "no rank has died: %+v", o)
 		for _, rank := range o.Missing {
 			require.True(c, within(rank), "rank %d is not silent: %+v", rank, o)
 		}
@@ -268,10 +268,10 @@ func (c *casting) judgeSilence(f *figures, silent []int, began, over time.Time, 
 			f.time("late", o.Ended.Sub(o.Began)-deadline)
 		}
 	}
-	require.NotZero(c, named, "nobody was missing, so nothing was shown")
+	require.NotZero(c, named, "no rank was missing, so nothing was shown")
 }
 
-// stop stops a child and waits until it stands still.
+// stop stops a child and waits until it is stopped.
 func (c *child) stop(t *testing.T) {
 	t.Helper()
 	c.signal(t, syscall.SIGSTOP)

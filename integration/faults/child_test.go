@@ -39,7 +39,7 @@ func start(t *testing.T, role, name, dir string, config any) (*child, report) {
 	require.NoError(t, err)
 	c.cmd.Env = append(os.Environ(), roleVariable+"="+role, configVariable+"="+string(settings))
 	c.cmd.Stderr = c.log
-	// A child that is stopped does not notice the end of its stdin.
+	// A stopped child does not notice the end of its stdin.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.in, err = c.cmd.StdinPipe()
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func start(t *testing.T, role, name, dir string, config any) (*child, report) {
 	t.Cleanup(func() {
 		c.kill()
 		if t.Failed() {
-			t.Logf("%s ended with %v and said:\n%s", name, c.err, c.stderrTail())
+			t.Logf("%s ended with %v and printed:\n%s", name, c.err, c.stderrTail())
 		}
 		c.log.Close()
 	})
@@ -59,7 +59,7 @@ func start(t *testing.T, role, name, dir string, config any) (*child, report) {
 	return c, ready
 }
 
-// follow hands on what the child says, until it ends.
+// follow passes on the child's output until its end.
 func (c *child) follow(out io.Reader) {
 	for lines := json.NewDecoder(out); ; {
 		var r report
@@ -73,7 +73,7 @@ func (c *child) follow(out io.Reader) {
 	close(c.over)
 }
 
-// stderrTail is the end of what the child wrote to stderr.
+// stderrTail is the end of the child's stderr.
 func (c *child) stderrTail() string {
 	const most = 3 << 10
 	data, err := os.ReadFile(c.log.Name())
@@ -113,7 +113,7 @@ func (c *child) ask(o order, within time.Duration) (report, error) {
 	return c.next(within)
 }
 
-// do is ask for orders that must not fail.
+// do is ask for orders without a failure.
 func (c *child) do(t *testing.T, o order) report {
 	t.Helper()
 	r, err := c.ask(o, patience)
@@ -127,7 +127,7 @@ func (c *child) signal(t *testing.T, s syscall.Signal) {
 	require.NoError(t, c.cmd.Process.Signal(s))
 }
 
-// dump has a child that hangs say where, and end.
+// dump makes a stuck child print its stacks and end.
 func (c *child) dump() {
 	_ = c.cmd.Process.Signal(syscall.SIGQUIT) // it may have ended
 	select {
@@ -145,13 +145,13 @@ func (c *child) kill() {
 	c.in.Close()
 }
 
-// end closes the child's stdin and waits until it has ended as it should.
+// end closes the child's stdin and waits until it has ended without an error.
 func (c *child) end(t *testing.T) {
 	t.Helper()
 	require.NoError(t, c.in.Close())
 	select {
 	case <-c.over:
-		require.NoError(t, c.err, "%s said:\n%s", c.name, c.stderrTail())
+		require.NoError(t, c.err, "%s printed:\n%s", c.name, c.stderrTail())
 	case <-time.After(patience / 2): // less than it gives itself
 		c.dump()
 		require.FailNow(t, c.name+" did not end")

@@ -14,8 +14,8 @@ import (
 	"github.com/castnet-io/castnet/bus"
 )
 
-// newCluster is a world whose server has a second one beside it, on an address of its own. The
-// limits are what each takes of one message, 0: as by default.
+// newCluster is a world with two servers, each on an address of its own. Each limit bounds one
+// message at its server; 0 is the default.
 func newCluster(t *testing.T, seed uint64, limit, otherLimit int) (w *world, other string) {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)
@@ -56,7 +56,7 @@ func (w *world) joined(other string) {
 	}, patience, time.Millisecond)
 }
 
-// freePort is a port of the loopback that was free a moment ago.
+// freePort returns a port of the loopback. It was free a moment ago.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,8 +65,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// clusterFile is the configuration of a server that listens for others on a port, 0 for any, and
-// connects to one on another, 0 for none. Clients are not told of the other server.
+// clusterFile writes a server's configuration. The server accepts others on a port (0: any) and
+// connects to another port (0: none). It does not advertise the other server to clients.
 func clusterFile(t *testing.T, dir, name string, port, other int) string {
 	t.Helper()
 	routes, listen := "", fmt.Sprint(port)

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/integration/faults/chaos"
 )
 
-// Without a fault everything arrives, whatever the way it is sent.
+// Without a fault every message arrives, by each verb.
 func TestControl_withoutFaultsHandlesEverything(t *testing.T) {
 	for _, mode := range []string{post, wait, call} {
 		try(t, fault{"control " + mode, 1, seldom}, func(t *testing.T, seed uint64, f *figures) {
@@ -24,7 +24,7 @@ func TestControl_withoutFaultsHandlesEverything(t *testing.T) {
 	}
 }
 
-// By NATS alone messages are lost at a cut: the faults bite, and the checker sees it.
+// Plain NATS loses messages at a cut: the faults work, and the checker finds them.
 func TestControl_cutLosesMessagesOfPlainNATSOnly(t *testing.T) {
 	w := newWorld(t, 1, serverConfig{})
 	left, right := w.worker("left"), w.worker("right")

@@ -29,13 +29,14 @@ func busOf(t *testing.T) bus.Options {
 	return bus.Options{URL: r.URL}
 }
 
-// F1. Each end is told once, with its signal, to host, owner and monitors; calls to others go on.
+// F1. Each end is reported once, with its signal, to host, owner and monitors; calls to others go
+// on.
 func TestF01_ownerHearsOfAKilledProc(t *testing.T) {
 	try(t, fault{"F1 controller", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a", "b")
-		e.spawns(4, mesh.RestartPolicy{}, 0)
+		e.spawnMesh(4, mesh.RestartPolicy{}, 0)
 		ends, actors := e.watch(e.procs), e.watch(e.tickers)
-		calls := e.calls(8)
+		calls := e.startCallers(8)
 		for rank, pid := range e.pids()[:6] {
 			monitored := make(chan time.Time, 1)
 			_, err := e.net.Proc().Monitor(e.tickers.Ref(rank).ID(), func(actor.Down) { monitored <- time.Now() })
@@ -63,11 +64,11 @@ func TestF01_ownerHearsOfAKilledProc(t *testing.T) {
 	})
 }
 
-// F1, with a policy: the rank is there again, and whoever has a handle reaches it.
+// F1, with a policy: the rank returns, and all holders of a handle reach it.
 func TestF01_killedProcOfARestartingMeshReturns(t *testing.T) {
 	try(t, fault{"F1 restart", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a")
-		e.spawns(2, mesh.RestartPolicy{Restart: mesh.Transient, Backoff: time.Millisecond, MaxRestarts: 100}, 0)
+		e.spawnMesh(2, mesh.RestartPolicy{Restart: mesh.Transient, Backoff: time.Millisecond, MaxRestarts: 100}, 0)
 		for range 3 {
 			killed := time.Now()
 			require.NoError(t, syscall.Kill(e.pids()[1], syscall.SIGKILL))
@@ -146,7 +147,7 @@ func TestF07_nextOwnerReplacesTheFirst(t *testing.T) {
 	})
 }
 
-// processes counts those that hosts have launched.
+// processes counts the launched processes of hosts.
 func processes(hosts []*machine) (n int) {
 	for _, m := range hosts {
 		n += len(m.processes()) - 1
@@ -154,7 +155,7 @@ func processes(hosts []*machine) (n int) {
 	return n
 }
 
-// F8. A proc that is stopped is not dead, also when that takes longer than its lease.
+// F8. A stopped proc is not dead, even after its lease.
 func TestF08_suspendedProcOfAMeshIsNotDead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -167,7 +168,7 @@ func TestF08_suspendedProcOfAMeshIsNotDead(t *testing.T) {
 	} {
 		try(t, c.fault, func(t *testing.T, _ uint64, f *figures) {
 			e := newEstate(t, busOf(t), "a")
-			e.spawns(2, mesh.RestartPolicy{}, 2*time.Second)
+			e.spawnMesh(2, mesh.RestartPolicy{}, 2*time.Second)
 			ends, actors := e.watch(e.procs), e.watch(e.tickers)
 			pid := e.pids()[1]
 			proctest.Suspend(t, pid)
@@ -187,13 +188,13 @@ func TestF08_suspendedProcOfAMeshIsNotDead(t *testing.T) {
 	}
 }
 
-// F9. A stopped hostd and a stopped owner make no rank dead; the events of that time are reported
-// afterwards.
+// F9. A stopped hostd and a stopped owner make no rank dead. The events of that time are reported
+// later.
 func TestF09_suspendedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F9 hostd", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a", "b")
-		e.spawns(2, mesh.RestartPolicy{}, 0)
+		e.spawnMesh(2, mesh.RestartPolicy{}, 0)
 		ends, pids := e.watch(e.procs), e.pids()
 		proctest.Suspend(t, e.hosts[1].hostd.Process.Pid)
 		require.NoError(t, syscall.Kill(pids[3], syscall.SIGKILL))
@@ -218,14 +219,14 @@ func TestF09_suspendedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 		time.Sleep(7 * time.Second) // longer than it takes for a host to be dead
 		owner.signal(t, syscall.SIGCONT)
 		time.Sleep(3 * time.Second) // it looks at its hosts again
-		require.Empty(t, owner.do(t, order{Do: "look"}).Heard, "nobody is dead")
+		require.Empty(t, owner.do(t, order{Do: "look"}).Heard, "no end is reported")
 		f.count("false deaths", 0)
 		require.Len(t, m.processes(), 3)
 		owner.end(t)
 	})
 }
 
-// F10. An owner that gets 5 % of a processor takes nobody for dead, and keeps its leases.
+// F10. An owner with 5 % of a processor declares no rank dead, and keeps its leases.
 func TestF10_starvedOwnerKeepsItsMeshes(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F10 owner", 0, 1}, func(t *testing.T, _ uint64, f *figures) {
@@ -255,8 +256,8 @@ func TestF10_starvedOwnerKeepsItsMeshes(t *testing.T) {
 	})
 }
 
-// F15. The ranks of a host of which nothing comes have failed within 5 s; when it is back, what it
-// has of the mesh is stopped.
+// F15. The ranks of a silent host fail within 5 s. When the host returns, its procs of the mesh are
+// stopped.
 func TestF15_ranksOfAHostInABlackHoleFail(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F15 controller", 0, seldom}, func(t *testing.T, _ uint64, f *figures) {
@@ -268,7 +269,7 @@ func TestF15_ranksOfAHostInABlackHoleFail(t *testing.T) {
 		t.Cleanup(hole.Close)
 		e := newEstate(t, o, "a")
 		e.hosts = append(e.hosts, joined(t, e.hosts[0].program, "b", bus.Options{URL: "nats://" + hole.Addr()}))
-		e.spawns(2, mesh.RestartPolicy{}, 0)
+		e.spawnMesh(2, mesh.RestartPolicy{}, 0)
 		ends, actors := e.watch(e.procs), e.watch(e.tickers)
 		began := time.Now()
 		hole.Stall()
@@ -288,14 +289,13 @@ func TestF15_ranksOfAHostInABlackHoleFail(t *testing.T) {
 	})
 }
 
-// F30. A cast to a mesh of which some are dead and one is stopped takes no longer than its
-// deadline, and names both.
+// F30. Some ranks are dead and one is stopped. A cast ends by its deadline and names both.
 func TestF30_castNamesDeadAndSuspendedRanks(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F30 controller", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		const deadline = 1500 * time.Millisecond
 		e := newEstate(t, busOf(t), "a", "b")
-		e.spawns(4, mesh.RestartPolicy{}, 0)
+		e.spawnMesh(4, mesh.RestartPolicy{}, 0)
 		pids, ends := e.pids(), e.watch(e.procs)
 		for _, rank := range []int{1, 4} {
 			require.NoError(t, syscall.Kill(pids[rank], syscall.SIGKILL))
@@ -315,7 +315,7 @@ func TestF30_castNamesDeadAndSuspendedRanks(t *testing.T) {
 	})
 }
 
-// gather casts, and says how long it took and who did not answer.
+// gather casts, and returns the time taken and the coverage.
 func (e *estate) gather(deadline time.Duration) (time.Duration, cast.Coverage) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), deadline)

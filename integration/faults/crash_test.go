@@ -12,9 +12,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// F1. There is no host agent: in every other run the test says that the process is dead, as its
-// host agent would; in the others nobody does, and calls end by what the server says or by their
-// deadline.
+// F1. There is no host agent. In every other run the test reports the death in its place. In the
+// others calls end by the server's report or by their deadline.
 func TestF01_killedReceiverLeavesEachMessageAFate(t *testing.T) {
 	const deadline = 2 * time.Second
 	try(t, fault{"F1", 2, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -27,12 +26,12 @@ func TestF01_killedReceiverLeavesEachMessageAFate(t *testing.T) {
 		}
 		w.pause(200*time.Millisecond, 800*time.Millisecond)
 		killed := time.Now()
-		w.kills(right)
+		w.killWorker(right)
 		if told := seed%2 == 0; told {
-			w.tells(right)
+			w.reportDeath(right)
 			f.count("told", 1)
 		}
-		// The same rank again, with actors of the same names: nothing for the old one reaches it (D5).
+		// The same rank again, with actors of the same names: no message for the old one reaches it (D5).
 		again := w.workerAs("again", subjects.ProcID{Mesh: right.id.Mesh, Rank: right.id.Rank,
 			Gen: right.id.Gen + 1})
 		w.begin(other, load{Mode: wait, Senders: 1, Messages: 500}, again.spawn(t, recorders{N: 2}))
@@ -49,7 +48,7 @@ func TestF01_killedReceiverLeavesEachMessageAFate(t *testing.T) {
 	})
 }
 
-// firstFate is how long after a moment the first sender was told about a message to a process.
+// firstFate is the time from a moment to the first fate of a message to a process.
 func firstFate(records []history.Record, to subjects.ProcID, after time.Time) (time.Duration, bool) {
 	first, found := time.Duration(0), false
 	for _, r := range records {
@@ -64,7 +63,7 @@ func firstFate(records []history.Record, to subjects.ProcID, after time.Time) (t
 	return first, found
 }
 
-// handledBy counts the messages that a process handled.
+// handledBy counts the handled messages of a process.
 func handledBy(records []history.Record, id subjects.ProcID) int {
 	n := 0
 	for _, r := range records {
@@ -75,11 +74,11 @@ func handledBy(records []history.Record, id subjects.ProcID) int {
 	return n
 }
 
-// serverPatience is how long a server keeps a silent client, and a process a silent link.
+// serverPatience is the time for which a server keeps a silent client, and a process a silent link.
 // Afterwards the arrival of a message cannot be known.
 const serverPatience = 10 * time.Second
 
-// stopped is a run in which one process is stopped for a while and goes on.
+// stopped is a run with one process stopped for a while.
 func stopped(t *testing.T, seed uint64, f *figures, l load, pause time.Duration,
 	which func(*world, pairing) *child) {
 	t.Helper()
@@ -100,7 +99,7 @@ func stopped(t *testing.T, seed uint64, f *figures, l load, pause time.Duration,
 	f.time("recovery", recovery(records, began, over, p.left.id.String(), p.right.id.String()))
 }
 
-// steady is a load that goes on longer than a pause of some length.
+// steady is a load longer than a pause of some length.
 func steady(mode string, pause time.Duration) load {
 	const rate = 500
 	return load{Mode: mode, Senders: 4, Rate: rate,

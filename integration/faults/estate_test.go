@@ -16,8 +16,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// estate is hosts, each a hostd of its own, and a mesh of procs with an actor in each, whose owner
-// is the test.
+// estate is hosts, each a hostd of its own, and a mesh of procs with an actor in each. The test
+// owns the mesh.
 type estate struct {
 	*testing.T
 	hosts   []*machine
@@ -26,7 +26,7 @@ type estate struct {
 	tickers mesh.ActorMesh[*ticker]
 }
 
-// newEstate starts hosts on a bus, and who will own a mesh there.
+// newEstate starts hosts on a bus, and connects the future owner of a mesh there.
 func newEstate(t *testing.T, o bus.Options, labels ...string) *estate {
 	t.Helper()
 	program := buildHostd(t, "")
@@ -34,11 +34,11 @@ func newEstate(t *testing.T, o bus.Options, labels ...string) *estate {
 	for _, label := range labels {
 		e.hosts = append(e.hosts, joined(t, program, label, o))
 	}
-	e.connects(o)
+	e.connect(o)
 	return e
 }
 
-func (e *estate) connects(o bus.Options) {
+func (e *estate) connect(o bus.Options) {
 	e.Helper()
 	var err error
 	e.net, err = mesh.Connect(e.Context(),
@@ -51,8 +51,8 @@ func (e *estate) connects(o bus.Options) {
 	})
 }
 
-// spawns makes the mesh.
-func (e *estate) spawns(perHost int, p mesh.RestartPolicy, lease time.Duration) {
+// spawnMesh makes the mesh.
+func (e *estate) spawnMesh(perHost int, p mesh.RestartPolicy, lease time.Duration) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), patience)
 	defer cancel()
@@ -77,14 +77,14 @@ func (e *estate) pids() (all []int) {
 	return all
 }
 
-// changes are what becomes of the ranks of a mesh, as its watchers are told.
+// changes are the changes of a mesh's ranks, as its watchers get them.
 type changes struct {
 	*testing.T
 	heard chan heardEnd
 	n     int // ends so far
 }
 
-// watch hears of a mesh until the test ends.
+// watch receives the changes of a mesh until the test ends.
 func (e *estate) watch(m mesh.Watchable) *changes {
 	e.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -112,12 +112,12 @@ func (c *changes) next() heardEnd {
 		c.n++
 		return h
 	case <-time.After(patience):
-		require.FailNow(c, "nothing is told")
+		require.FailNow(c, "no event")
 		return heardEnd{}
 	}
 }
 
-// quiet requires that nothing more is told until then.
+// quiet requires no further change until a time.
 func (c *changes) quiet(until time.Time) {
 	c.Helper()
 	select {
@@ -127,15 +127,15 @@ func (c *changes) quiet(until time.Time) {
 	}
 }
 
-// callers ask all ranks in turn, again and again, and count what became of it.
+// callers call all ranks in turn, again and again, and count the results.
 type callers struct {
 	answered, dead, other atomic.Int64
 	lastDead              atomic.Int64 // when a call was last said to have found its proc dead, in Unix ns
 	stop                  func()
 }
 
-// calls has some callers ask until they are stopped.
-func (e *estate) calls(n int) *callers {
+// startCallers makes some callers call until they are stopped.
+func (e *estate) startCallers(n int) *callers {
 	ctx, cancel := context.WithCancel(context.Background())
 	var calling sync.WaitGroup
 	c := &callers{stop: sync.OnceFunc(func() { cancel(); calling.Wait() })}

@@ -31,7 +31,7 @@ type hostd struct {
 	over  chan struct{}
 }
 
-// gatewayed is counters on two hosts, and a plain NATS client that nothing hurts.
+// gatewayed is counters on two hosts, and a plain NATS client without faults.
 type gatewayed struct {
 	*world
 	hosts  []*hostd
@@ -70,7 +70,7 @@ func newGatewayed(t *testing.T, seed uint64) *gatewayed {
 	return g
 }
 
-// hostd starts one; it ends with the test, as it should.
+// hostd starts a hostd; it ends with the test, without an error.
 func (w *world) hostd(program, label string) *hostd {
 	w.Helper()
 	p, err := chaos.Start(w.addr)
@@ -116,7 +116,7 @@ func (g *gatewayed) ask(within time.Duration, endpoint, body string, headers bus
 	return &m
 }
 
-// settled is what all ranks say once the cuts are over.
+// settled returns the answers of all ranks after the cuts.
 func (g *gatewayed) settled(ttl time.Duration) *bus.Msg {
 	g.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -141,8 +141,8 @@ func covered(t *testing.T, m *bus.Msg) (asked, answered int) {
 	return n[0], n[1]
 }
 
-// cutUntilOver cuts connections of one hostd after the other until done is closed, and says how
-// often.
+// cutUntilOver cuts the connections of the hostds in turn until done is closed, and counts the
+// cuts.
 func (g *gatewayed) cutUntilOver(done <-chan struct{}) (cuts int) {
 	for {
 		select {
@@ -165,8 +165,8 @@ func (g *gatewayed) cutUntilOver(done <-chan struct{}) (cuts int) {
 	}
 }
 
-// A request or an answer that is on a connection that is cut is lost, as any message of NATS: then
-// the client receives nothing. Each received answer is true, and no handler runs twice.
+// NATS loses a request or an answer on a cut connection, and the client then receives nothing. Each
+// received answer is true, and no handler runs twice.
 func TestF14_gatewayCastsAreCorrectDuringCuts(t *testing.T) {
 	t.Parallel()
 	const (
@@ -227,13 +227,13 @@ func TestF14_gatewayCastsAreCorrectDuringCuts(t *testing.T) {
 		var ran []int
 		require.NoError(t, json.Unmarshal(last.Data, &ran))
 		for rank, n := range ran {
-			require.GreaterOrEqual(t, n, whole, "rank %d has run what it answered", rank)
+			require.GreaterOrEqual(t, n, whole, "rank %d ran each answered request", rank)
 			require.LessOrEqual(t, n, clients*requests, "rank %d has run nothing twice", rank)
 		}
 	})
 }
 
-// Each request is answered, and at once by those who live: the gateway's proc is told of deaths.
+// Live ranks answer each request at once, because the gateway's proc receives deaths.
 func TestF30_gatewayCastsNameDeadRanksAndAwaitNoOther(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F30 gateway", 1, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -257,7 +257,7 @@ func TestF30_gatewayCastsNameDeadRanksAndAwaitNoOther(t *testing.T) {
 			asked, answered := covered(t, m)
 			require.Equal(t, 4, asked)
 			require.Equal(t, fmt.Sprint(answered), string(m.Data), "%v", m.Header)
-			require.Equal(t, "0", m.Header.Get("Castnet-Missing"), "nobody is waited for in vain: %v", m.Header)
+			require.Equal(t, "0", m.Header.Get("Castnet-Missing"), "no rank is missing: %v", m.Header)
 			if answered == 3 {
 				named++
 				point := fmt.Sprintf("host=%d,gpu=%d", dead/2, dead%2)

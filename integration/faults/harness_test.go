@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/integration/faults/history"
 )
 
-// handledAt is a history of messages that receivers handled, each so many milliseconds after a
+// handledAt is a history of messages handled by receivers. Each number is the milliseconds after a
 // moment.
 func handledAt(moment time.Time, by map[string][]int) []history.Record {
 	var all []history.Record

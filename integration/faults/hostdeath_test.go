@@ -20,14 +20,14 @@ import (
 	"github.com/castnet-io/castnet/bus"
 )
 
-// F3. Policy stop: what hostd launched ends with it, and the next one is in nobody's way.
+// F3. Policy stop: the procs end with their hostd, and the next hostd starts without conflicts.
 func TestF03_killedHostdsProcsEnd(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F3", 3, often}, func(t *testing.T, _ uint64, f *figures) {
 		m := newMachine(t, program)
 		m.start()
 		d := m.mesh(4, nil)
-		require.Len(t, m.spawns(d), 1)
+		require.Len(t, m.spawnMesh(d), 1)
 		require.Len(t, m.processes(), 5)
 		killed := time.Now()
 		m.kill()
@@ -41,7 +41,7 @@ func TestF03_killedHostdsProcsEnd(t *testing.T) {
 		require.Empty(t, m.processes())
 		m.start()
 		require.Empty(t, m.states(d), "the next one knows nothing of it")
-		m.stops()
+		m.shutdown()
 	})
 }
 
@@ -65,8 +65,8 @@ func tickerDef() actor.Def {
 		tick.Handle((*ticker).tick))
 }
 
-// ticks counts at a ticker until it is stopped: so often it was answered, and so often nobody
-// knows.
+// ticks counts at a ticker until it is stopped, and returns the numbers of answered calls and of
+// those with an unknown fate.
 type ticks struct {
 	answered, unknown atomic.Int64
 	stop              func()
@@ -94,15 +94,14 @@ func (m *machine) ticks(to actor.Ref[*ticker]) *ticks {
 	return k
 }
 
-// F4. Policy keep: the next hostd adopts, and those who talk to the procs notice an outage of the
-// bus alone.
+// F4. Policy keep: the next hostd adopts, and peers of the procs notice only an outage of the bus.
 func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F4", 3, often}, func(t *testing.T, _ uint64, f *figures) {
 		m := newMachine(t, program)
 		m.start()
 		d := m.mesh(2, func(d *agent.Mesh) { kept(d); d.Command = agent.Command{Path: self(t)} })
-		m.spawns(d)
+		m.spawnMesh(d)
 		before := m.states(d)
 		of := d.ProcID(1, 0)
 		spec := agent.ActorSpec{Name: "ticker", Type: "ticker", Params: []byte{0xa0}, Owner: d.Owner}
@@ -144,7 +143,7 @@ func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 		require.Len(t, total, 1)
 		n, err := tick.Call(t.Context(), actor.RefOf[*ticker](of.Actor("ticker")).Via(m.client), 0)
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, n, k.answered.Load(), "nothing that was answered is forgotten")
+		require.GreaterOrEqual(t, n, k.answered.Load(), "each answered call is counted")
 		require.LessOrEqual(t, n, k.answered.Load()+k.unknown.Load()+1, "nothing is counted twice")
 		f.count("calls", int(k.answered.Load()))
 		f.count("indeterminate", int(k.unknown.Load()))
@@ -160,7 +159,7 @@ func TestF04_keptProcsSurviveAKilledHostd(t *testing.T) {
 			}
 			return false
 		}(), "%v: the file has what was printed last, %s", tails, last)
-		m.stops()
+		m.shutdown()
 		f.count("log lines", int(n)+1)
 		f.count("not seen by a subscriber", int(max(0, n+1-lines.Load())))
 	})
@@ -174,8 +173,8 @@ var points = []string{
 	"adopt-verified", "adopt-held", "host-adopted", "host-census", "host-readopted", "census-killed",
 }
 
-// F5. Whatever the instant at which hostd dies: one live process at most for a rank and generation,
-// and in the end none. A run dies once at each point; in the sample one run is all.
+// F5. At every instant of hostd's death, a rank and generation has one live process at most, and
+// none in the end. A run dies once at each point; the sample is one run.
 func TestF05_nextHostdFindsEverythingAfterADeath(t *testing.T) {
 	program := buildHostd(t, "failpoint")
 	try(t, fault{"F5", 1, 100}, func(t *testing.T, _ uint64, f *figures) {
@@ -207,7 +206,7 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 			5*time.Millisecond, "what the plain one leaves behind")
 		m.kill()
 		// some other hostd on the computer has taken its census in between
-		for tries := 3; m.boots(at) && point == "census-killed" && tries > 0; tries-- {
+		for tries := 3; m.boot(at) && point == "census-killed" && tries > 0; tries-- {
 			f.count("ended by another's census", 1)
 			m.whileItLives(func(ctx context.Context) {
 				_, _ = agent.Create.Call(ctx, host, agent.CreateRequest{Procs: &plain})
@@ -219,17 +218,17 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 	}
 	if !m.dead() { // the points of its end
 		m.whileItLives(func(ctx context.Context) {
-			// it dies over it
+			// hostd dies meanwhile
 			_, _ = agent.Stop.Call(ctx, host, agent.StopRequest{ID: d.ID.String(), Grace: time.Second})
 		})
 		select {
 		case <-m.over:
 		case <-time.After(5 * time.Second):
-			require.FailNow(t, point+" is never hit", m.said())
+			require.FailNow(t, point+" is never hit", m.output())
 		}
 	}
 	require.Equal(t, syscall.SIGKILL, m.hostd.ProcessState.Sys().(syscall.WaitStatus).Signal(), "%s: %v: %s",
-		point, m.hostd.ProcessState, m.said())
+		point, m.hostd.ProcessState, m.output())
 	f.count("deaths", 1)
 	m.start()
 	host, _ = m.host()
@@ -241,7 +240,7 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 	double := len(m.processes()) - 2
 	f.count("double spawned or left by the dead", max(0, double))
 	require.Zero(t, double, "%s: want hostd and one proc", point)
-	m.stops()
+	m.shutdown()
 	f.count("leaked", len(m.processes()))
 }
 
@@ -250,7 +249,7 @@ func sleeps(pid int) bool {
 	return err == nil && strings.HasPrefix(string(line), "sleep")
 }
 
-// nth skips the hits of the mesh that is launched first, and of hostd's own identity.
+// nth skips the hits of the first launched mesh, and of hostd's own identity.
 func nth(point string) string {
 	switch point {
 	case "launch-planted", "launch-forked", "launch-payload", "launch-delivered", "host-state-written":
@@ -259,7 +258,7 @@ func nth(point string) string {
 	return ""
 }
 
-// whileItLives asks hostd for something; its death ends the wait for the answer.
+// whileItLives calls hostd; its death ends the wait for the answer.
 func (m *machine) whileItLives(ask func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(m.Context(), 5*time.Second)
 	answered := make(chan struct{})

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 )
 
-// F23. The state directory and the logs are on a disk that is full, and then may only be read.
+// F23. The state directory and the logs are on a disk. It becomes full, and then read-only.
 func TestF23_fullDiskFailsOnlyKeptLaunches(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F23", 1, often}, func(t *testing.T, _ uint64, f *figures) {
@@ -25,36 +25,36 @@ func TestF23_fullDiskFailsOnlyKeptLaunches(t *testing.T) {
 		t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
 		m.start()
 		old := m.mesh(1, kept)
-		m.spawns(old)
+		m.spawnMesh(old)
 		for _, broken := range []struct {
 			name, why string
 			with      func(t *testing.T, disk string) (mend func())
 		}{{"full", "no space left on device", fill}, {"read-only", "read-only file system", freeze}} {
 			mend := broken.with(t, disk)
 			d := m.mesh(1, kept)
-			o := m.spawns(d)
+			o := m.spawnMesh(d)
 			require.Equal(t, agent.Failed, o[0].Status.Phase, broken.name)
 			require.Contains(t, o[0].Status.Reason, broken.why)
 			require.Contains(t, o[0].Status.Reason, "state")
 			f.count("refused", 1)
 			plain := m.mesh(1, nil)
-			require.Equal(t, agent.Running, m.spawns(plain)[0].Status.Phase, "others are launched all the same")
-			require.Equal(t, agent.Running, m.states(old)[0].Status.Phase, "what runs goes on")
+			require.Equal(t, agent.Running, m.spawnMesh(plain)[0].Status.Phase, "others are launched all the same")
+			require.Equal(t, agent.Running, m.states(old)[0].Status.Phase, "running procs go on")
 			require.Less(t, m.stopMesh(plain, time.Second), patience)
 			mend()
-			require.Equal(t, agent.Running, m.spawns(m.mesh(1, kept))[0].Status.Phase, "again, once there is room")
+			require.Equal(t, agent.Running, m.spawnMesh(m.mesh(1, kept))[0].Status.Phase, "again, once there is room")
 		}
 		require.Len(t, m.processes(), 4)
 		f.count("unsupervised procs", 0)
 		f.count("hung stops", 0)
-		m.stops()
+		m.shutdown()
 		left, err := filepath.Glob(filepath.Join(disk, "*.proc.json*"))
 		require.NoError(t, err)
 		require.Empty(t, left)
 	})
 }
 
-// fill takes all the room there is.
+// fill uses all the free space.
 func fill(t *testing.T, disk string) (empty func()) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(disk, "ballast"))
@@ -67,8 +67,8 @@ func fill(t *testing.T, disk string) (empty func()) {
 	return func() { require.NoError(t, os.Remove(file.Name())) }
 }
 
-// freeze makes a disk one that may only be read, for whoever opens a file there from now on: one
-// with open files cannot be made so as a whole.
+// freeze makes a disk read-only for files opened later. A disk with open files cannot be remounted
+// as a whole.
 func freeze(t *testing.T, disk string) (thaw func()) {
 	t.Helper()
 	require.NoError(t, syscall.Mount(disk, disk, "", syscall.MS_BIND, ""))

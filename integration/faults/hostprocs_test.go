@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/config"
 )
 
-// endings are ways to end, and what is to be said of them.
+// endings are ways to end, with their expected reports.
 var endings = []struct {
 	name, script string
 	reason, tail string
@@ -47,7 +47,7 @@ func TestF02_procExitIsReportedCorrectly(t *testing.T) {
 				d.Command = agent.Command{Path: self(t), Env: []string{roleVariable + "=" + e.script}}
 			}
 			d.Limits.Memory = e.memory
-			m.spawns(d)
+			m.spawnMesh(d)
 			s := m.states(d)[0]
 			if e.memory > 0 && len(s.Proc.Unenforced) > 0 {
 				t.Logf("%s: not shown: %v", e.name, s.Proc.Unenforced)
@@ -64,11 +64,11 @@ func TestF02_procExitIsReportedCorrectly(t *testing.T) {
 			require.True(t, right, "%s: %v %+v", e.name, s.Status, *s.Proc)
 		}
 		f.count("wrong", 0)
-		m.stops()
+		m.shutdown()
 	})
 }
 
-// zombies are the children of hostd that nobody has waited for.
+// zombies are the unreaped children of hostd.
 func (m *machine) zombies() (n int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
@@ -82,29 +82,29 @@ func (m *machine) zombies() (n int) {
 	return n
 }
 
-// descriptors are those that hostd has open.
+// descriptors are the open ones of hostd.
 func (m *machine) descriptors() int {
 	open, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(m.hostd.Process.Pid), "fd"))
 	require.NoError(m, err)
 	return len(open)
 }
 
-// runs waits until so many processes run on the machine besides hostd.
-func (m *machine) runs(n int) {
+// awaitProcesses waits until a number of processes run on the machine besides hostd.
+func (m *machine) awaitProcesses(n int) {
 	m.Helper()
 	require.Eventually(m, func() bool { return len(m.processes()) >= n+1 }, patience, 5*time.Millisecond,
 		"%d processes", n)
 }
 
-// begins makes a mesh of procs that are never ready, and waits until all run.
+// begins spawns a mesh of procs without a ready report, and waits until all run.
 func (m *machine) begins(d agent.Mesh, processes int) {
 	m.Helper()
 	ref, _ := m.host()
 	insist(m, agent.Create, ref, agent.CreateRequest{Procs: &d})
-	m.runs(processes)
+	m.awaitProcesses(processes)
 }
 
-// stopMesh stops a mesh, and says how long it took.
+// stopMesh stops a mesh, and returns the time taken.
 func (m *machine) stopMesh(d agent.Mesh, grace time.Duration) time.Duration {
 	m.Helper()
 	ref, _ := m.host()
@@ -140,12 +140,11 @@ func TestF26_stormOfProcsLeaksNothing(t *testing.T) {
 		require.Eventually(t, func() bool { return m.descriptors() <= before+2 }, patience, 5*time.Millisecond,
 			"%d descriptors before, %d now", before, m.descriptors())
 		f.count("descriptors that did not come back", max(0, m.descriptors()-before-2))
-		m.stops()
+		m.shutdown()
 	})
 }
 
-// trees are procs that try to leave something behind; alone is how many processes there are at
-// least.
+// trees are procs with descendants; alone is the least number of processes.
 var trees = []struct {
 	name, script string
 	alone        int
@@ -182,7 +181,7 @@ func TestF27_processTreeEndsWithItsProc(t *testing.T) {
 			require.Len(t, m.processes(), 1, tree.name)
 			require.Less(t, took, grace+5*time.Second, tree.name)
 		}
-		m.stops()
+		m.shutdown()
 	})
 }
 
@@ -224,7 +223,7 @@ func TestF29_hostdSurvivesWithoutDescriptors(t *testing.T) {
 		m.stopMesh(few, time.Second)
 		f.count("hostd deaths", 0)
 		require.False(t, m.dead())
-		m.stops()
+		m.shutdown()
 	})
 }
 
@@ -237,7 +236,7 @@ func TestF29_hostdSurvivesWithoutProcesses(t *testing.T) {
 		m := newMachine(t, program)
 		m.start("CASTNET_FAILPOINT_REFUSE=launch-fork:" + strconv.Itoa(refusals))
 		d := m.mesh(procs, nil)
-		m.spawns(d)
+		m.spawnMesh(d)
 		before := m.descriptors()
 		var again []int
 		for _, s := range m.states(d) {
@@ -255,7 +254,7 @@ func TestF29_hostdSurvivesWithoutProcesses(t *testing.T) {
 		}
 		f.must("refused", len(again))
 		require.Len(t, again, refusals, "and no other")
-		require.Len(t, m.processes(), 1+procs-refusals, "nothing is left of a launch that failed")
+		require.Len(t, m.processes(), 1+procs-refusals, "a failed launch leaves nothing")
 		require.Zero(t, m.zombies())
 		ref, _ := m.host()
 		insist(m, agent.Create, ref, agent.CreateRequest{Procs: &d, Ranks: again, Gen: 1, Wait: true})
@@ -267,6 +266,6 @@ func TestF29_hostdSurvivesWithoutProcesses(t *testing.T) {
 		require.LessOrEqual(t, m.descriptors(), before)
 		f.count("hostd deaths", 0)
 		require.False(t, m.dead())
-		m.stops()
+		m.shutdown()
 	})
 }

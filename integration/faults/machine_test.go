@@ -37,8 +37,8 @@ type machine struct {
 	client  *actor.Proc // nil before the first
 }
 
-// newMachine is one with a hostd that runs this test binary, and shells. It has ended with the
-// test, and all that it has started.
+// newMachine is a machine with a hostd, whose procs are this test binary or shells. It ends with
+// the test, and so do all its processes.
 func newMachine(t *testing.T, program string, args ...string) *machine {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,7 +53,7 @@ func newMachine(t *testing.T, program string, args ...string) *machine {
 			m.kill()
 		}
 		if t.Failed() {
-			t.Logf("hostd said:\n%s", m.said())
+			t.Logf("hostd printed:\n%s", m.output())
 		}
 		for _, pid := range m.processes() { // only a failing test leaves any
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -90,13 +90,13 @@ func (m *machine) env(more ...string) []string {
 
 func (m *machine) log() string { return filepath.Join(m.dir, "hostd.log") }
 
-func (m *machine) said() string {
+func (m *machine) output() string {
 	data, _ := os.ReadFile(m.log())
 	return string(data[max(0, len(data)-6<<10):])
 }
 
-// boots starts hostd, and reports whether it is ready; else it has ended before that.
-func (m *machine) boots(env ...string) bool {
+// boot starts hostd, and reports whether it is ready. false: it ended before.
+func (m *machine) boot(env ...string) bool {
 	m.Helper()
 	log, err := os.OpenFile(m.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	require.NoError(m, err)
@@ -132,10 +132,10 @@ func (m *machine) boots(env ...string) bool {
 	}
 }
 
-// start starts a hostd that must get ready.
+// start starts a hostd and waits until it is ready.
 func (m *machine) start(env ...string) {
 	m.Helper()
-	require.True(m, m.boots(env...), "hostd ended with %v and said:\n%s", m.hostd.ProcessState, m.said())
+	require.True(m, m.boot(env...), "hostd ended with %v and printed:\n%s", m.hostd.ProcessState, m.output())
 }
 
 // kill ends hostd by SIGKILL.
@@ -154,16 +154,16 @@ func (m *machine) dead() bool {
 	}
 }
 
-// stops drains hostd, and requires that nothing is left.
-func (m *machine) stops() {
+// shutdown drains hostd, and requires that nothing is left.
+func (m *machine) shutdown() {
 	m.Helper()
 	require.NoError(m, m.hostd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-m.over:
 	case <-time.After(patience):
-		require.FailNow(m, "hostd does not end", m.said())
+		require.FailNow(m, "hostd does not end", m.output())
 	}
-	require.Zero(m, m.hostd.ProcessState.ExitCode(), "%s", m.said())
+	require.Zero(m, m.hostd.ProcessState.ExitCode(), "%s", m.output())
 	m.requireEmpty()
 }
 
@@ -173,7 +173,7 @@ func (m *machine) requireEmpty() {
 		"processes are left")
 }
 
-// processes are those that run on the machine, besides zombies.
+// processes are the running ones of the machine, without zombies.
 func (m *machine) processes() (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
@@ -189,15 +189,15 @@ func (m *machine) processes() (pids []int) {
 	return pids
 }
 
-// heedsNoTERM reports whether a process ignores SIGTERM already.
-func heedsNoTERM(pid int) bool {
+// ignoresTERM reports whether a process ignores SIGTERM already.
+func ignoresTERM(pid int) bool {
 	data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status") // none: it has ended
 	_, rest, _ := strings.Cut(string(data), "SigIgn:\t")
 	mask, err := strconv.ParseUint(strings.TrimSpace(rest[:min(16, len(rest))]), 16, 64)
 	return err == nil && mask&(1<<(syscall.SIGTERM-1)) != 0
 }
 
-// stateOf is the letter of /proc/PID/stat; 0: there is none.
+// stateOf is the state letter in /proc/PID/stat; 0: no such process.
 func stateOf(pid int) byte {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if i := strings.LastIndexByte(string(data), ')'); err == nil && i+2 < len(data) {
@@ -206,8 +206,8 @@ func stateOf(pid int) byte {
 	return 0
 }
 
-// connects makes the client, which finds the bus again by itself later.
-func (m *machine) connects() *actor.Proc {
+// connect makes the client. It reconnects by itself later.
+func (m *machine) connect() *actor.Proc {
 	m.Helper()
 	if m.client != nil {
 		return m.client
@@ -231,10 +231,10 @@ func (m *machine) connects() *actor.Proc {
 	return p
 }
 
-// host is the host agent of the hostd that runs.
+// host is the host agent of the running hostd.
 func (m *machine) host() (actor.Ref[agent.Agent], subjects.HostID) {
 	m.Helper()
-	p := m.connects()
+	p := m.connect()
 	var id subjects.HostID
 	require.Eventually(m, func() bool {
 		hosts, err := agent.DiscoverHosts(m.Context(), p.Bus(), p.Space(), 100*time.Millisecond)
@@ -247,7 +247,7 @@ func (m *machine) host() (actor.Ref[agent.Agent], subjects.HostID) {
 	return agent.Of(id.Proc()).Via(p), id
 }
 
-// mesh is one of so many procs, with built-in actors unless it is changed.
+// mesh describes a mesh of n procs, with built-in actors unless it is changed.
 func (m *machine) mesh(procs int, change func(*agent.Mesh)) agent.Mesh {
 	m.Helper()
 	_, host := m.host()
@@ -263,15 +263,15 @@ func (m *machine) mesh(procs int, change func(*agent.Mesh)) agent.Mesh {
 	return d
 }
 
-// script is a program for a proc that never says that it is ready.
+// script is a program for a proc without a ready report.
 func script(text string) func(*agent.Mesh) {
 	return func(d *agent.Mesh) { d.Command = agent.Command{Path: "/bin/sh", Args: []string{"-c", text}} }
 }
 
 func kept(d *agent.Mesh) { d.Keep = true }
 
-// spawns makes a mesh and waits until its procs run or have ended.
-func (m *machine) spawns(d agent.Mesh) agent.Overlay {
+// spawnMesh makes a mesh and waits until its procs run or have ended.
+func (m *machine) spawnMesh(d agent.Mesh) agent.Overlay {
 	m.Helper()
 	host, _ := m.host()
 	return insist(m, agent.Create, host, agent.CreateRequest{Procs: &d, Wait: true})
@@ -284,7 +284,7 @@ func (m *machine) states(d agent.Mesh) []agent.State {
 	return insist(m, agent.Get, host, agent.GetRequest{ID: d.ID.String()})
 }
 
-// insist asks until it is answered: the other side, or the bus, may be coming back.
+// insist calls until it gets an answer: the other side, or the bus, may be coming back.
 func insist[M, R any](m *machine, e actor.Endpoint[agent.Agent, M, R], to actor.Ref[agent.Agent],
 	msg M) (out R) {
 	m.Helper()

@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/agent/proc"
 )
 
-// patience bounds every wait that no fault makes longer; it is reached only by a failing test.
+// patience bounds each wait without a fault. Only a failing test reaches it.
 const patience = 40 * time.Second
 
 // The environment of a child.
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// gobble takes all the memory it may have.
+// gobble takes all permitted memory.
 func gobble() {
 	fmt.Fprintln(os.Stderr, "hungry")
 	for all := [][]byte{}; ; {
@@ -49,14 +49,14 @@ func gobble() {
 	}
 }
 
-// role is what a child is: it starts as its configuration says, then answers one order after the
-// other until there are no more. close is called then.
+// role is the part of a child. It starts as its configuration says, then answers one order after
+// the other. close is called after the last order.
 type role interface {
 	obey(o order) (report, error)
 	close() error
 }
 
-// play is the life of a child. It says `{}` when it is ready, and ends when its stdin does.
+// play is the life of a child. It prints `{}` when it is ready, and ends when its stdin does.
 func play(name string) int {
 	roles := map[string]func(config []byte) (role, report, error){"server": newServerRole,
 		"worker": newWorkerRole, "owner": newOwnerRole}

@@ -66,7 +66,7 @@ func TestF28_forgedPacketsAreIgnored(t *testing.T) {
 	})
 }
 
-// damaging is a run in which a stranger sends damaged messages to two workers.
+// damaging is a run in which a foreign client sends damaged messages to two workers.
 func damaging(t *testing.T, seed uint64, f *figures) history.Verdict {
 	t.Helper()
 	const bad = 5000
@@ -88,7 +88,7 @@ func damaging(t *testing.T, seed uint64, f *figures) history.Verdict {
 	refused := p.left.look(t).Info.Stats.Malformed + p.right.look(t).Info.Stats.Malformed
 	require.NotZero(t, refused)
 	records, _ := w.finish()
-	// some are whole, but the stranger's
+	// some are undamaged, but foreign
 	v := history.Check(slices.DeleteFunc(records, func(r history.Record) bool {
 		return !strings.HasPrefix(r.Stream.From, p.left.id.String()) &&
 			!strings.HasPrefix(r.Stream.From, p.right.id.String())
@@ -100,7 +100,7 @@ func damaging(t *testing.T, seed uint64, f *figures) history.Verdict {
 	return v
 }
 
-// watched are messages that were seen on the bus.
+// watched are the observed messages of the bus.
 type watched struct {
 	subs []*bus.Sub
 	mu   sync.Mutex // guards the field below
@@ -125,7 +125,7 @@ func watch(t *testing.T, b *bus.Bus) *watched {
 	return w
 }
 
-// end stops watching: while somebody listens to everything, no server says that nobody listens.
+// end stops the observation. A subscription to everything hides missing listeners from the servers.
 func (w *watched) end(t *testing.T) []bus.Msg {
 	t.Helper()
 	for _, sub := range w.subs {
@@ -140,7 +140,7 @@ func (w *watched) all() []bus.Msg {
 	return slices.Clone(w.some)
 }
 
-// damage changes some bytes, drops some, adds some, or makes up a frame.
+// damage changes some bytes, drops some, adds some, or forges a frame.
 func damage(r *rand.Rand, data []byte) []byte {
 	data = slices.Clone(data)
 	noise := func(n int) []byte {

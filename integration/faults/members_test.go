@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// membersName is what the members of a mesh share.
+// membersName is the shared name of the members of a mesh.
 const membersName = "members"
 
 var (
@@ -35,7 +35,7 @@ func markOf(n uint64, rank int) uint64 { return n<<maxMarks | 1<<rank }
 // maxMarks bounds the ranks of a mesh.
 const maxMarks = 40
 
-// member is a rank of a mesh that is cast to. It writes down what it handles.
+// member is a rank of a mesh for casts. It records its handled messages.
 type member struct {
 	rank    int
 	history *history.Log
@@ -92,7 +92,7 @@ func (w *workerRole) enter(ctx context.Context, place cast.Placement, registry a
 	return nil
 }
 
-// route gives a proc a router, which ends after it.
+// route gives a proc a router. The router ends after the proc.
 func (w *workerRole) route(p *actor.Proc, m *cast.Member) error {
 	r, err := cast.Start(p, m)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c crew) bases() (all []int) {
 	return all
 }
 
-// The ways in which a caster speaks to a mesh, in turn.
+// The verbs of a caster, in turn.
 const (
 	summed   = iota // Reduce to a sum
 	gathered        // Gather
@@ -138,7 +138,7 @@ const (
 	ways
 )
 
-// crew is whom the caster speaks to next, and how.
+// crew is the next target of the caster, and its verb.
 func (s *sender) crew(i int) (crew, int, error) {
 	c, way := s.load.Casts, i%ways
 	region, err := shape.Select(c.Place.Extent, c.Parts[i/ways%len(c.Parts)])
@@ -151,7 +151,7 @@ func (s *sender) crew(i int) (crew, int, error) {
 	return crew{c.Place, region}, way, err
 }
 
-// alone is the part of a mesh that has one rank.
+// alone is a region of one rank.
 func alone(e shape.Extent, base int) (shape.Region, error) {
 	at, err := e.Point(base)
 	if err != nil {
@@ -166,7 +166,7 @@ func alone(e shape.Extent, base int) (shape.Region, error) {
 	return r, nil
 }
 
-// ask speaks to a crew, and returns the marks that came home.
+// ask casts to a crew and returns the received marks.
 func (c crew) ask(ctx context.Context, way int, p parcel) (got []uint64, err error) {
 	switch way {
 	case summed:
@@ -183,14 +183,14 @@ func (c crew) ask(ctx context.Context, way int, p parcel) (got []uint64, err err
 	return nil, mark.Send(ctx, c.Ref(0), p)
 }
 
-// castOutcome is what was said of one cast, in ranks of the mesh.
+// castOutcome is the result of one cast, in ranks of the mesh.
 type castOutcome struct {
 	Way                           int
 	Began, Ended                  time.Time
 	Asked, Known, Failed, Missing []int // Known: those that were known to be dead when it began
 }
 
-// answered are the ranks that are said to have answered.
+// answered are the ranks with a reported answer.
 func (o castOutcome) answered() []int {
 	return slices.DeleteFunc(slices.Clone(o.Asked),
 		func(r int) bool { return slices.Contains(o.Failed, r) || slices.Contains(o.Missing, r) })
@@ -227,14 +227,14 @@ func (s *sender) cast(ctx context.Context, i int) error {
 	return o.check(p.N, got)
 }
 
-// recordFate writes down what is known of a message to one rank.
+// recordFate records a known fate of a message to one rank.
 func (s *sender) recordFate(c crew, base int, n uint64, what history.Kind, why string) error {
 	to := c.place.Proc(base).Actor(membersName).String()
 	return s.history.Add(history.Record{Kind: what, Stream: history.Stream{From: s.self, To: to},
 		N: n, Note: why})
 }
 
-// recordErrors writes down what an error, or none, says of each rank.
+// recordErrors records the fate of each rank from an error, or from none.
 func (s *sender) recordErrors(o *castOutcome, c crew, n uint64, err error) error {
 	partial, isPartial := errors.AsType[*cast.CoverageError](err)
 	single, isSingle := errors.AsType[*actor.Error](err)
@@ -283,7 +283,7 @@ func basesOf(c crew, failures []cast.Failure) (all []int) {
 	return all
 }
 
-// check compares what came home with who is said to have answered.
+// check compares the received marks with the answered ranks.
 func (o castOutcome) check(n uint64, got []uint64) error {
 	var want []uint64
 	sum := uint64(0)
@@ -302,12 +302,12 @@ func (o castOutcome) check(n uint64, got []uint64) error {
 		want = nil
 	}
 	if !slices.Equal(got, want) {
-		return fmt.Errorf("cast %d: %x came home, want %x of those who answered: %v", n, got, want, o)
+		return fmt.Errorf("cast %d: got marks %x, want %x of the answered ranks: %v", n, got, want, o)
 	}
 	return nil
 }
 
-// returned writes down what came back, rank by rank.
+// returned records dead letters, rank by rank.
 func (s *sender) returned(r actor.DeadLetter) error {
 	id, err := subjects.ParseActorID(r.Reason.Actor)
 	if err != nil {

@@ -38,12 +38,12 @@ func cutting(t *testing.T, seed uint64, f *figures, l load) {
 	}
 }
 
-// largestPacket is the most that leaves in one piece: link.Config.ChunkSize, and its head.
+// largestPacket is the largest packet: link.Config.ChunkSize, and its head.
 const largestPacket = 260 << 10
 
-// cutUntil cuts connections of one worker after the other until some have settled, and says when.
-// Each cut comes after so many bytes at least: a packet that is never whole before the next cut,
-// because the machine takes longer to connect again than the pause is, would be sent for ever.
+// cutUntil cuts the workers' connections in turn until some messages have settled, and returns the
+// times. A minimum of bytes passes before each cut. Otherwise a packet could be cut for ever, when
+// a reconnect takes longer than the pause.
 func (w *world) cutUntil(settled *settling, least int) (cuts []time.Time) {
 	w.Helper()
 	for !settled.over() {
@@ -54,8 +54,8 @@ func (w *world) cutUntil(settled *settling, least int) (cuts []time.Time) {
 	return cuts
 }
 
-// cut cuts the connections of one worker, and says when, unless all have settled or too little is
-// sent.
+// cut cuts the connections of one worker, and returns the time, unless all have settled or too
+// little is sent.
 func (w *world) cut(settled *settling, least int) []time.Time {
 	w.pause(20*time.Millisecond, 200*time.Millisecond)
 	one := w.workers[w.rand.IntN(len(w.workers))]
@@ -86,7 +86,7 @@ func TestF14_connectionCutsLoseNothing(t *testing.T) {
 	})
 }
 
-// Many messages are not there in time: what is said of them then must hold for good.
+// Many messages miss their deadline. The fate reported then must stay.
 func TestF14_fateAtTheDeadlineIsFinal(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F14 short deadlines", 1, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -117,8 +117,8 @@ func TestF15_stalledConnectionLosesNothing(t *testing.T) {
 	})
 }
 
-// While a process is away the server says that nobody listens there, as it does of one that is
-// dead.
+// While a process is disconnected, the server reports missing listeners there, as for a dead
+// process.
 func TestF15_unreachableServerLosesNothing(t *testing.T) {
 	t.Parallel()
 	try(t, fault{"F15 away for 0.1 to 3 s", 1, often}, func(t *testing.T, seed uint64, f *figures) {
@@ -142,8 +142,8 @@ func TestF15_unreachableServerLosesNothing(t *testing.T) {
 	})
 }
 
-// F16, without loss: what a proxy has read from a TCP connection the kernel has acknowledged, so
-// dropping some of it would be corruption.
+// F16, without loss: the kernel has acknowledged all data read by a proxy from TCP, so dropping
+// some would be corruption.
 func TestF16_latencyLosesNothingAndResendsLittle(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -182,7 +182,7 @@ func before(records []history.Record, t time.Time) []history.Record {
 	return slices.DeleteFunc(slices.Clone(records), func(r history.Record) bool { return r.At.After(t) })
 }
 
-// again is how many packets a worker had to send again, of how many.
+// again counts the packets that a worker sent again, and all its packets.
 func again(s state) (repeated, packets int) {
 	for _, p := range s.Info.Peers {
 		repeated += int(p.Retransmitted)

@@ -16,7 +16,7 @@ func TestF11_serverRestartLosesNothing(t *testing.T) {
 	}{
 		{fault{"F11 graceful", 1, often}, (*child).end, 0, 300 * time.Millisecond},
 		{fault{"F11 killed", 1, often}, func(c *child, _ *testing.T) { c.kill() }, 0, 300 * time.Millisecond},
-		// By then clients try again every two seconds, so that one is back long before another.
+		// By then clients retry every two seconds, so one returns long before another.
 		{fault{"F11 away for 3 to 6 s", 1, often}, (*child).end, 3 * time.Second, 6 * time.Second},
 	} {
 		try(t, c.fault, func(t *testing.T, seed uint64, f *figures) {

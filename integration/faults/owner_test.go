@@ -17,23 +17,23 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-// possession is what an owner is to have on all hosts: procs, and an actor in each.
+// possession is an owner's expected procs on all hosts, with an actor in each.
 type possession struct {
 	Hosts, PerHost int
 	Lease          time.Duration // of both; 0: as by default
 }
 
-// ownerConfig is how an owner reaches the bus.
+// ownerConfig is an owner's address of the bus.
 type ownerConfig struct{ URL, Token string }
 
-// heardEnd is an end that an owner was told of.
+// heardEnd is an end reported to an owner.
 type heardEnd struct {
 	At    time.Time
 	Event actor.Event
 	Err   string `json:",omitempty"`
 }
 
-// ownerRole is a client that owns meshes, and takes down what it is told of them.
+// ownerRole is a client with meshes. It records their reports.
 type ownerRole struct {
 	net      *mesh.Net
 	cancel   context.CancelFunc
@@ -54,7 +54,7 @@ func newOwnerRole(settings []byte) (role, report, error) {
 	r := &ownerRole{}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	cfg := &config.Config{}
-	// Rounds in which leases are renewed are to be many in a short test.
+	// A short test needs many rounds of lease renewals.
 	if err := config.SupervisionPollInterval.Set(cfg, time.Second); err != nil {
 		return nil, report{}, err
 	}

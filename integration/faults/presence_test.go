@@ -57,11 +57,11 @@ func newLookout(t *testing.T, o bus.Options) *lookout {
 func (l *lookout) watch(hosts ...subjects.HostID) {
 	l.Helper()
 	l.Cleanup(l.watcher.Watch(hosts, func(c presence.Change) { l.changes <- c }))
-	l.allAlive(hosts...)
+	l.awaitAllAlive(hosts...)
 }
 
-// allAlive waits until each host is told to be alive, and nothing else after that.
-func (l *lookout) allAlive(hosts ...subjects.HostID) {
+// awaitAllAlive waits for a report of each host as alive, and requires no other report after it.
+func (l *lookout) awaitAllAlive(hosts ...subjects.HostID) {
 	l.Helper()
 	left := map[subjects.HostID]bool{}
 	for _, h := range hosts {
@@ -85,12 +85,12 @@ func (l *lookout) next(within time.Duration) presence.Change {
 		l.Logf("%s is %s: %s", c.Host, c.State, c.Reason)
 		return c
 	case <-time.After(within):
-		require.FailNow(l, "nothing is told")
+		require.FailNow(l, "no report")
 		return presence.Change{}
 	}
 }
 
-// until waits for a state of a host, and says when it was told.
+// until waits for a state of a host, and returns the time of its report.
 func (l *lookout) until(h subjects.HostID, s presence.State) (time.Time, presence.Change) {
 	l.Helper()
 	for {
@@ -100,8 +100,8 @@ func (l *lookout) until(h subjects.HostID, s presence.State) (time.Time, presenc
 	}
 }
 
-// rest counts what is told until then.
-func (l *lookout) rest(until time.Time) {
+// countUntil counts the reports until a time.
+func (l *lookout) countUntil(until time.Time) {
 	for {
 		select {
 		case c := <-l.changes:
@@ -113,7 +113,7 @@ func (l *lookout) rest(until time.Time) {
 	}
 }
 
-// joined is a hostd on a bus that is there.
+// joined is a hostd on a running bus.
 func joined(t *testing.T, program, label string, o bus.Options) *machine {
 	t.Helper()
 	m := newMachine(t, program, "--nats", o.URL, "--gateway=false")
@@ -123,7 +123,7 @@ func joined(t *testing.T, program, label string, o bus.Options) *machine {
 	return m
 }
 
-// id is what the hostd said that it is.
+// id is the ID reported by hostd.
 func (m *machine) id() (id subjects.HostID) {
 	m.Helper()
 	data, err := os.ReadFile(m.log())
@@ -138,8 +138,8 @@ func (m *machine) id() (id subjects.HostID) {
 	return id
 }
 
-// spawns runs procs on a host.
-func (l *lookout) spawns(on subjects.HostID, procs int) {
+// spawnMesh runs procs on a host.
+func (l *lookout) spawnMesh(on subjects.HostID, procs int) {
 	l.Helper()
 	id, err := subjects.NewMeshID("mesh")
 	require.NoError(l, err)
@@ -153,14 +153,14 @@ func (l *lookout) spawns(on subjects.HostID, procs int) {
 	require.NoError(l, err)
 }
 
-// The hosts that relay the disconnects of a server.
+// The hosts with a relay of a server's disconnects.
 const (
 	nobody      = ""
 	own         = "its own"      // a hostd, of its own server
 	systemCreds = "system-creds" // a hostd that is let into the system account
 )
 
-// aBus is one for hosts.
+// aBus is a bus for hosts.
 func aBus(t *testing.T, program, hears string) bus.Options {
 	t.Helper()
 	var args []string
@@ -199,8 +199,8 @@ func TestF03_killedHostIsDead(t *testing.T) { // HOSTD-9
 			o := aBus(t, program, c.hears)
 			l, m := newLookout(t, o), joined(t, program, "h", o)
 			l.watch(m.id())
-			l.spawns(m.id(), 2)
-			// wherever between two heartbeats
+			l.spawnMesh(m.id(), 2)
+			// anywhere between two heartbeats
 			time.Sleep(600*time.Millisecond + time.Duration(seed*83%500)*time.Millisecond)
 			killed := time.Now()
 			m.kill()
@@ -214,7 +214,7 @@ func TestF03_killedHostIsDead(t *testing.T) { // HOSTD-9
 	}
 }
 
-// F9. A hostd that is stopped is dead after the full time, and alive when it goes on.
+// F9. A stopped hostd is dead after the full time, and alive when it goes on.
 func TestF09_suspendedHostIsDeadAndReturns(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
@@ -235,7 +235,7 @@ func TestF09_suspendedHostIsDeadAndReturns(t *testing.T) {
 	})
 }
 
-// F15. Nothing of the host comes, and its connections are there.
+// F15. No message of the host arrives, and its connections are there.
 func TestF15_hostBehindABlackHoleIsDeadAndReturns(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
@@ -261,7 +261,7 @@ func TestF15_hostBehindABlackHoleIsDeadAndReturns(t *testing.T) {
 	})
 }
 
-// F11, as those who watch hosts see it: nobody is dead, however long the server is away.
+// F11, as watchers of hosts see it: no host is dead, however long the server is away.
 func TestF11_serverRestartMakesNoHostDead(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
@@ -290,17 +290,16 @@ func TestF11_serverRestartMakesNoHostDead(t *testing.T) {
 			time.Sleep(c.away)
 			start(t, "server", "server", dir, serverConfig{Port: port})
 			over := time.Now()
-			l.allAlive(hosts...)
+			l.awaitAllAlive(hosts...)
 			f.time("all alive", time.Since(over))
-			l.rest(time.Now().Add(6 * time.Second))
+			l.countUntil(time.Now().Add(6 * time.Second))
 			f.count("false deaths", l.seen[presence.Dead])
 			require.Zero(t, l.seen[presence.Dead])
 		})
 	}
 }
 
-// F10. Hosts, and then those who watch them, get 5 % of a processor, which eight others want as
-// well.
+// F10. Hosts, and then their watchers, get 5 % of a processor beside eight busy processes.
 func TestF10_starvedHostIsNotDead(t *testing.T) {
 	program := buildHostd(t, "")
 	for _, who := range []string{"hosts", "watcher"} {
@@ -324,7 +323,7 @@ func TestF10_starvedHostIsNotDead(t *testing.T) {
 				quota.take(t, os.Getpid())
 				defer quota.free(t, os.Getpid())
 			}
-			l.rest(time.Now().Add(long))
+			l.countUntil(time.Now().Add(long))
 			f.count("seconds", int(long.Seconds()))
 			f.count("throttled", quota.throttled(t))
 			f.count("suspicions", l.seen[presence.Suspect])
@@ -340,7 +339,7 @@ type quota struct{ dir string }
 func newQuota(t *testing.T) quota {
 	t.Helper()
 	const all = "/sys/fs/cgroup/cpu"
-	// A hostd removes what is empty and has the name of a proc's group: not that of this one.
+	// A hostd removes empty groups with the name of a proc's group, but not this one.
 	q := quota{filepath.Join(all, fmt.Sprintf("faults-of-castnet-%d", os.Getpid()))}
 	if err := os.Mkdir(q.dir, 0o755); err != nil {
 		t.Skipf("not shown: no quota can be set here: %v", err)
@@ -359,14 +358,14 @@ func (q quota) take(t *testing.T, pid int) {
 	require.NoError(t, os.WriteFile(filepath.Join(q.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o600))
 }
 
-// free lets a process go where it was: to the root.
+// free moves a process back to the root group.
 func (q quota) free(t *testing.T, pid int) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(q.dir), "cgroup.procs"),
 		[]byte(strconv.Itoa(pid)), 0o600))
 }
 
-// busy is a process in it that never rests.
+// busy starts a process without pauses in the group.
 func (q quota) busy(t *testing.T) {
 	t.Helper()
 	loop := exec.Command("/bin/sh", "-c", "while :; do :; done")
@@ -379,7 +378,7 @@ func (q quota) busy(t *testing.T) {
 	q.take(t, loop.Process.Pid)
 }
 
-// throttled is how often the group had to wait for the next period.
+// throttled counts the group's waits for the next period.
 func (q quota) throttled(t *testing.T) int {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(q.dir, "cpu.stat"))

@@ -10,8 +10,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// callUntil has a worker call an actor again and again until something is over, at least once, and
-// counts how long each call took. Each is to be answered.
+// callUntil makes a worker call an actor again and again until a channel is closed, at least once,
+// and records the time of each call. Each must have an answer.
 func (f *figures) callUntil(t *testing.T, name string, from *worker, to subjects.ActorID, over func() bool) {
 	t.Helper()
 	for {
@@ -24,7 +24,7 @@ func (f *figures) callUntil(t *testing.T, name string, from *worker, to subjects
 	}
 }
 
-// unharmed requires that the server cut nobody, and takes down what memory the sender took.
+// unharmed requires that the server cut no client, and records the memory of the sender.
 func (f *figures) unharmed(t *testing.T, w *world, sender *worker, before state) {
 	t.Helper()
 	slow := w.server.do(t, order{Do: "look"}).Slow
@@ -38,7 +38,7 @@ func (f *figures) unharmed(t *testing.T, w *world, sender *worker, before state)
 	require.Less(t, grown, memoryBound)
 }
 
-// sending reports whether a worker still sends, for asks.
+// sending reports whether a worker still sends; it asks the worker.
 func sending(t *testing.T, one *worker) func() bool {
 	return func() bool { return !one.look(t).Sending }
 }
@@ -105,6 +105,6 @@ func TestF20_burstIsHandledWhole(t *testing.T) {
 	})
 }
 
-// memoryBound is how much memory a sender may take for what it cannot send: the cap of a process's
-// outbox, and as much again for what Go has not collected and the connections hold.
+// memoryBound bounds the memory of a sender for unsent messages: the cap of a process's outbox, and
+// as much again for garbage and the connections.
 const memoryBound = 192 << 20

@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// order is what the test asks of a child, a line of JSON on its stdin.
+// order is a request of the test to a child, a line of JSON on its stdin.
 type order struct {
 	Do string
 
@@ -37,7 +37,7 @@ type report struct {
 	Heard   []heardEnd         `json:",omitempty"` // by an owner, so far
 }
 
-// recorders says which actors a worker is to spawn.
+// recorders are the actors for a worker to spawn.
 type recorders struct {
 	N       int
 	Mailbox int           // 0: as by default
@@ -52,12 +52,12 @@ const (
 	raw  = "raw"  // by NATS alone: the control that shows that a fault bites
 )
 
-// load is what each of some senders of a worker is to send.
+// load is the task of each sender of a worker.
 type load struct {
 	Mode    string
 	Senders int
 	To      []subjects.ActorID // in turn
-	// instead: a mesh to cast to, in each of the ways, whatever the mode
+	// instead: a mesh for casts by each verb, in every mode
 	Casts    *casts        `json:",omitempty"`
 	Messages int           // of each sender, at most
 	For      time.Duration // how long it sends; 0: until all are sent
@@ -67,13 +67,13 @@ type load struct {
 	Seed     uint64
 }
 
-// casts is a mesh, and parts of it, to be cast to in turn.
+// casts is a mesh, and parts of it, for casts in turn.
 type casts struct {
 	Place cast.Placement
 	Parts []string
 }
 
-// outcome is what became of one call.
+// outcome is the result of one call.
 type outcome struct {
 	Code          actor.Code // 0: it was answered
 	Undeliverable bool
@@ -92,7 +92,7 @@ type state struct {
 	Info        actor.Info
 }
 
-// ringResult is what became of calls around a ring.
+// ringResult is the result of calls around a ring.
 type ringResult struct {
 	Done, Failed int
 	Examples     []string

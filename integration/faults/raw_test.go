@@ -9,10 +9,10 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// rawSubject is where a process listens to messages that NATS carries alone.
+// rawSubject is the subject of a process for plain NATS messages.
 func rawSubject(p subjects.ProcID) string { return "faults.raw." + p.Process().String() }
 
-// rawParcel is a parcel that names its sender, which NATS does not.
+// rawParcel is a parcel with its sender, because NATS does not name one.
 type rawParcel struct {
 	From   string
 	Parcel parcel
@@ -31,7 +31,7 @@ func (s *sender) sendRaw(to subjects.ActorID, p parcel) error {
 	return nil
 }
 
-// listen records messages that NATS carries alone.
+// listen records plain NATS messages.
 func (w *workerRole) listen(context.Context, order) (report, error) {
 	_, err := w.bus.Data().Subscribe(rawSubject(w.proc.ID()), func(m bus.Msg) {
 		var p rawParcel

@@ -12,11 +12,11 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// hurried selects every third run: there the deadline of messages passes while they are held back.
-// If their receiver cannot be asked by then, their fate is unknown.
+// hurried selects every third run: there messages expire while they are held. If their receiver
+// cannot be queried by then, their fate is unknown.
 func hurried(seed uint64) bool { return seed%3 == 0 }
 
-// holding is a run in which what left sends is held back while it goes on sending.
+// holding is a run in which the proxy holds the messages of left while left goes on sending.
 func holding(w *world) (pairing, *chaos.Held, int64) {
 	w.Helper()
 	l := load{Mode: []string{post, wait}[w.seed%2], Senders: 4, Messages: 2000, Rate: 1000}
@@ -30,22 +30,22 @@ func holding(w *world) (pairing, *chaos.Held, int64) {
 	return p, held, p.left.proxy.Stats().Up - before
 }
 
-// release lets what was held go on, and waits until the server has taken it all.
+// release forwards the held messages, and waits until the server has all.
 func release(t *testing.T, p *chaos.Proxy, held *chaos.Held, pairs int) {
 	t.Helper()
 	held.Release()
 	require.Eventually(t, func() bool { return p.Stats().Open <= pairs }, patience, time.Millisecond)
 }
 
-// awaitRequest waits until a worker has been asked something by another: what the server had for it
-// before, it has had.
+// awaitRequest waits until a worker has a request of another. By then it has the server's earlier
+// messages.
 func awaitRequest(t *testing.T, by *worker, from *worker, at subjects.ActorID) {
 	t.Helper()
 	r := from.do(t, order{Do: "call", To: at, Endpoint: measure.Name()})
 	require.Zero(t, r.Outcome.Code, "%s: %s", by.name, r.Outcome.Text)
 }
 
-// connections is how many connections a worker has.
+// connections counts the connections of a worker.
 const connections = 2
 
 func TestF17_replayedBytesAreNotHandledAgain(t *testing.T) {
@@ -88,12 +88,12 @@ func TestF17_bytesForAFormerIncarnationReachNoActor(t *testing.T) {
 	try(t, fault{"F17 receiver gone", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		p, held, late := holding(w)
-		w.kills(p.right)
+		w.killWorker(p.right)
 		again := w.workerAs("again", subjects.ProcID{Mesh: p.right.id.Mesh, Rank: p.right.id.Rank,
 			Gen: p.right.id.Gen + 1})
 		to := again.spawn(t, recorders{N: 2})
 		held.SendAway()
-		w.tells(p.right)
+		w.reportDeath(p.right)
 		w.settle(2*patience, p.left).wait(t)
 		release(t, p.left.proxy, held, connections)
 		awaitRequest(t, again, p.left, to[0])
@@ -110,8 +110,8 @@ func TestF17_bytesOfADeadSenderAreRefused(t *testing.T) {
 		w := newWorld(t, seed, serverConfig{})
 		p, held, late := holding(w)
 		other := w.worker("other")
-		w.kills(p.left)
-		w.tells(p.left)
+		w.killWorker(p.left)
+		w.reportDeath(p.left)
 		require.Eventually(t, func() bool { // and has handled what it had been given before
 			s := p.right.do(t, order{Do: "look", Procs: []subjects.ProcID{p.left.id}}).State
 			return s.Dead[0] && s.Info.Queued == 0

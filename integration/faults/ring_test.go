@@ -15,8 +15,8 @@ var (
 	pass     = actor.NewEndpoint[*ringer, round, int]("pass")
 )
 
-// round is a question that goes around a ring: each member asks the next, off its own turn, and
-// answers when it is answered.
+// round is a request around a ring. Each member calls the next, off its own turn, and answers after
+// it.
 type round struct {
 	Members []subjects.ActorID
 	Next    int // of Members: whom to ask
@@ -53,8 +53,8 @@ func (*ringer) pass(ctx *actor.Context, r round) (int, error) {
 	return 0, nil
 }
 
-// ring spawns a member when none is given; else it sends questions around the members, all at once.
-// A question that is not answered in time is one that failed.
+// ring spawns a member when none is given. Otherwise it starts requests around the members, all at
+// once. A request without an answer in time is a failed one.
 func (w *workerRole) ring(ctx context.Context, o order) (report, error) {
 	if len(o.Ring) == 0 {
 		ref, err := actor.Spawn(ctx, w.proc, ringType, "ringer", actor.None{}, actor.Mailbox(actor.Unbounded))

@@ -14,26 +14,26 @@ import (
 	"github.com/castnet-io/castnet/integration/faults/history"
 )
 
-// Variables that choose how much is run.
+// Variables for the number of runs.
 const (
 	runsVariable = "FAULTS_RUNS" // so many runs of each fault but the long ones, or "full"
 	seedVariable = "FAULTS_SEED" // the seed of the first run; the next ones have the next numbers
 )
 
-// fault is a fault and how often it is tried.
+// fault is a fault and the number of its runs.
 type fault struct {
 	name   string
 	sample int // runs by default; 0: none
 	full   int // often or seldom
 }
 
-// Runs in full: often, or seldom when one takes more than ten seconds.
+// Runs in full: often, or seldom for a run of more than ten seconds.
 const (
 	often  = 200
 	seldom = 30
 )
 
-// figures are what the runs of one fault have come to.
+// figures are the results of the runs of one fault.
 type figures struct {
 	fault
 	runs    int
@@ -50,8 +50,8 @@ func (f *figures) count(name string, n int) {
 	f.counts[name] += n
 }
 
-// must counts a figure without which nothing was shown. A single run may do without: the machine
-// may have let nobody send while the fault was there.
+// must counts a required figure. A single run may lack it: perhaps the busy machine sent nothing
+// during the fault.
 func (f *figures) must(name string, n int) {
 	if !slices.Contains(f.musts, name) {
 		f.musts = append(f.musts, name)
@@ -59,10 +59,10 @@ func (f *figures) must(name string, n int) {
 	f.count(name, n)
 }
 
-// time takes down how long something took.
+// time records a duration.
 func (f *figures) time(name string, d time.Duration) { f.sample(name+" ms", d.Seconds()*1000) }
 
-// sample takes down one of many values, of which the distribution is printed.
+// sample adds a value to a printed distribution.
 func (f *figures) sample(name string, v float64) {
 	f.named(name)
 	f.samples[name] = append(f.samples[name], v)
@@ -74,7 +74,7 @@ func (f *figures) named(name string) {
 	}
 }
 
-// judge adds a verdict, and fails the run when it finds what must not be.
+// judge adds a verdict, and fails the run if it has findings.
 func (f *figures) judge(t *testing.T, v history.Verdict) {
 	t.Helper()
 	f.verdict = f.verdict.Plus(v)
@@ -105,7 +105,7 @@ func (f *figures) String() string {
 	return s + fmt.Sprintf(" (n=%d runs)", f.runs)
 }
 
-// try runs a fault as often as is asked for, each run with a seed of its own in a world of its own,
+// try runs a fault as often as requested, each run with a seed of its own in a world of its own,
 // and prints one line for all.
 func try(t *testing.T, f fault, run func(t *testing.T, seed uint64, f *figures)) {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 )
 
-// serverConfig is how a NATS server is to be.
+// serverConfig configures a NATS server.
 type serverConfig struct {
 	Port       int // 0: any free one
 	MaxPayload int // 0: as by default

@@ -9,8 +9,7 @@ import (
 
 const defaultMaxPayload = 1 << 20
 
-// around are sizes of payloads whose messages are a little smaller or larger than a limit, wherever
-// the frame around them ends.
+// around are sizes of payloads just below and above a limit, with or without their frames.
 func around(limit int) []int {
 	sizes := []int{limit - 1, limit, limit + 1}
 	for d := range 64 {
@@ -19,7 +18,7 @@ func around(limit int) []int {
 	return sizes
 }
 
-// closed counts connections that ended for good, or for a while.
+// lostConnections counts the disconnects, for good or for a while.
 func lostConnections(t *testing.T, w *world) int {
 	n := 0
 	for _, one := range w.workers {
@@ -59,7 +58,7 @@ func TestF22_messageOf64MiBArrivesWholeOrIsRefused(t *testing.T) {
 		_, v := w.finish()
 		f.judge(t, v)
 		require.Zero(t, v.Indeterminate, v)
-		require.GreaterOrEqual(t, v.Handled, 4, "what is a little smaller is taken")
+		require.GreaterOrEqual(t, v.Handled, 4, "slightly smaller ones are handled")
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// workerConfig is how a worker is to be.
+// workerConfig configures a worker.
 type workerConfig struct {
 	ID      subjects.ProcID
 	URL     string
@@ -72,7 +72,7 @@ func newWorkerRole(config []byte) (role, report, error) {
 	return w, report{}, w.route(w.proc, nil)
 }
 
-// countStates counts what happens to the connections.
+// countStates counts the states of the connections.
 func (w *workerRole) countStates(s bus.State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,8 +96,8 @@ func (w *workerRole) obey(o order) (report, error) {
 	return do(ctx, o)
 }
 
-// spawn makes recorders. Their names depend on nothing but how many there were before, so that
-// those of a later incarnation have the same ones.
+// spawn makes recorders. Their names depend only on the number of earlier ones, so a later
+// incarnation has the same names.
 func (w *workerRole) spawn(ctx context.Context, o order) (report, error) {
 	var r report
 	for range o.Recorders.N {
@@ -114,7 +114,7 @@ func (w *workerRole) spawn(ctx context.Context, o order) (report, error) {
 	return r, nil
 }
 
-// load makes senders and sets them to work.
+// load makes senders and starts their loads.
 func (w *workerRole) load(ctx context.Context, o order) (report, error) {
 	for _, to := range o.Load.To { // as a mesh does for those who use it
 		if err := w.proc.Members().FollowMesh(to.Proc.Mesh, int(to.Proc.Rank)+1); err != nil {
@@ -136,7 +136,7 @@ func (w *workerRole) load(ctx context.Context, o order) (report, error) {
 	return report{}, nil
 }
 
-// settle waits until everything is sent and has a fate, and writes that down.
+// settle waits until each message is sent and has a fate, and records that.
 func (w *workerRole) settle(ctx context.Context, _ order) (report, error) {
 	for _, ref := range w.senders {
 		if _, err := sent.Call(ctx, ref, actor.None{}); err != nil {
@@ -154,7 +154,7 @@ func (w *workerRole) settle(ctx context.Context, _ order) (report, error) {
 	return report{}, nil
 }
 
-// call asks one actor, as the client of the proc.
+// call calls one actor, as the client of the proc.
 func (w *workerRole) call(ctx context.Context, o order) (report, error) {
 	began := time.Now()
 	e := actor.NewEndpoint[*recorder, []byte, int](o.Endpoint)
@@ -192,7 +192,7 @@ func (w *workerRole) look(ctx context.Context, o order) (report, error) {
 	return report{State: s}, err
 }
 
-// memory is the process's resident set: now, and the most so far.
+// memory is the process's resident set: now, and at most so far.
 func memory() (now, peak int, err error) {
 	data, err := os.ReadFile("/proc/self/status")
 	if err != nil {

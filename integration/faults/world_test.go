@@ -25,7 +25,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// world is a NATS server and workers, each behind a proxy of its own, and what they write down.
+// world is a NATS server, and workers behind proxies of their own, with their histories.
 type world struct {
 	*testing.T
 	rand    *rand.Rand
@@ -58,7 +58,7 @@ func newWorld(t *testing.T, seed uint64, c serverConfig) *world {
 	return w
 }
 
-// startServer starts the server, on the port it had before if there was one.
+// startServer starts the server, on its former port if there was one.
 func (w *world) startServer() {
 	w.Helper()
 	var r report
@@ -86,7 +86,7 @@ func (w *world) workerAs(name string, id subjects.ProcID) *worker {
 	return w.workerIn(name, id, nil)
 }
 
-// workerIn starts a worker whose ranks are of a mesh.
+// workerIn starts a worker with ranks of a mesh.
 func (w *world) workerIn(name string, id subjects.ProcID, place *cast.Placement) *worker {
 	w.Helper()
 	p, err := chaos.Start(w.addr)
@@ -110,10 +110,10 @@ func (one *worker) look(t *testing.T) state {
 	return one.do(t, order{Do: "look"}).State
 }
 
-// pairing is two workers that send to each other.
+// pairing is two workers with messages for each other.
 type pairing struct{ left, right *worker }
 
-// pair starts two workers with recorders, and sets both to work.
+// pair starts two workers with recorders, and starts the load of both.
 func (w *world) pair(l load) pairing {
 	w.Helper()
 	p := pairing{w.worker("left"), w.worker("right")}
@@ -123,15 +123,15 @@ func (w *world) pair(l load) pairing {
 	return p
 }
 
-// begin sets a worker to work.
+// begin starts the load of a worker.
 func (w *world) begin(one *worker, l load, to []subjects.ActorID) {
 	w.Helper()
 	l.To, l.Seed = to, w.rand.Uint64()
 	one.do(w.T, order{Do: "load", Load: l})
 }
 
-// kills ends a worker by SIGKILL and writes that down.
-func (w *world) kills(one *worker) {
+// killWorker ends a worker by SIGKILL and records that.
+func (w *world) killWorker(one *worker) {
 	w.Helper()
 	one.kill()
 	require.NoError(w, w.history.Add(
@@ -139,8 +139,8 @@ func (w *world) kills(one *worker) {
 	w.workers = slices.DeleteFunc(w.workers, func(other *worker) bool { return other == one })
 }
 
-// tells says on the bus that a process has died, as the host agent that launched it would.
-func (w *world) tells(one *worker) {
+// reportDeath publishes the death of a process in place of its host agent.
+func (w *world) reportDeath(one *worker) {
 	w.Helper()
 	if w.witness == nil {
 		w.witness = w.newWitness()
@@ -152,7 +152,7 @@ func (w *world) tells(one *worker) {
 	})
 }
 
-// newWitness is a proc of the test itself, with no proxy in its way.
+// newWitness is a proc of the test itself, without a proxy.
 func (w *world) newWitness() *actor.Proc {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
@@ -178,7 +178,7 @@ type settling struct {
 	err  error
 }
 
-// settle has workers settle, and goes on.
+// settle starts to wait for the workers.
 func (w *world) settle(within time.Duration, workers ...*worker) *settling {
 	s := &settling{done: make(chan struct{})}
 	errs := make([]error, len(workers))
@@ -224,7 +224,7 @@ func (w *world) pause(least, most time.Duration) {
 	time.Sleep(least + time.Duration(w.rand.Int64N(int64(most-least)+1))) // the fault is to fall anywhere
 }
 
-// finish ends the workers and the server, each as it should, and judges what all have written down.
+// finish ends the workers and the server in order, and judges all histories.
 func (w *world) finish() ([]history.Record, history.Verdict) {
 	w.Helper()
 	for _, one := range w.workers {
@@ -238,7 +238,7 @@ func (w *world) finish() ([]history.Record, history.Verdict) {
 	return records, history.Check(records)
 }
 
-// overtime is how long after the deadline of the last message of its stream a fate came.
+// overtime is the time from the deadline of the last message of a stream to a later fate.
 func overtime(records []history.Record, deadline time.Duration) (worst time.Duration) {
 	last := map[history.Stream]time.Time{}
 	for _, r := range records {
@@ -254,8 +254,8 @@ func overtime(records []history.Record, deadline time.Duration) (worst time.Dura
 	return worst
 }
 
-// inTime requires that no fate came long after its deadline (DEL-1): twice the longest time of an
-// answer, and what a busy machine takes.
+// inTime requires each fate soon after its deadline (DEL-1): twice the longest time of an answer,
+// with the delays of a busy machine.
 func (f *figures) inTime(t *testing.T, records []history.Record, deadline time.Duration) {
 	t.Helper()
 	late := overtime(records, deadline)
@@ -263,8 +263,8 @@ func (f *figures) inTime(t *testing.T, records []history.Record, deadline time.D
 	require.Less(t, late, 10*time.Second)
 }
 
-// recovery is how long after a fault was over messages came again to receivers whose IDs start with
-// one of some texts: to the end of the longest silence of each that began at or after the fault.
+// recovery is the time from the end of a fault to the next messages at receivers with some ID
+// prefixes. It counts to the end of each receiver's longest silence since the fault.
 func recovery(records []history.Record, began, over time.Time, receivers ...string) time.Duration {
 	worst := time.Duration(0)
 	for _, prefix := range receivers {

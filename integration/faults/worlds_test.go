@@ -58,7 +58,7 @@ func newRealm(t *testing.T, program string) *realm {
 	r.file = filepath.Join(dir, "nats.conf")
 	require.NoError(t, os.WriteFile(r.file,
 		fmt.Appendf(nil, "jetstream { store_dir: %q, sync_interval: always }\n", dir), 0o600))
-	r.serves(0)
+	r.startBus(0)
 	at, err := url.Parse(r.url)
 	require.NoError(t, err)
 	r.port, err = strconv.Atoi(at.Port())
@@ -67,54 +67,54 @@ func newRealm(t *testing.T, program string) *realm {
 	return r
 }
 
-// begins starts the hostds on a server that is there, and puts the world under load.
+// begins starts the hostds on a running server, and puts the world under load.
 func (r *realm) begins() {
 	r.Helper()
 	r.client = newLookout(r.T, bus.Options{URL: r.url}).proc
 	for _, label := range []string{"s1", "s2"} {
-		r.systems = append(r.systems, r.joins(label, "--system"))
+		r.systems = append(r.systems, r.startHostd(label, "--system"))
 	}
 	for rank, label := range []string{"a", "b"} {
-		r.hosts = append(r.hosts, r.joins(label, "--world", loaded, "--host-rank", strconv.Itoa(rank)))
+		r.hosts = append(r.hosts, r.startHostd(label, "--world", loaded, "--host-rank", strconv.Itoa(rank)))
 	}
-	w := r.declares(loaded, tickers(r.T, loadedProcs))
+	w := r.declare(loaded, tickers(r.T, loadedProcs))
 	r.mesh = r.live(loaded).Mesh
 	r.pids = r.processesOf(w.Mesh, r.hosts...)
 	require.Len(r, r.pids, loadedProcs)
-	r.loads()
+	r.startLoad()
 }
 
-// tickers is a world of procs that can run a ticker.
+// tickers is a world of procs with a ticker type.
 func tickers(t *testing.T, procs int) system.Spec {
 	return system.Spec{Shape: shape.Of("x", procs), PerHost: procsPerHost, Command: agent.Command{Path: self(t)}}
 }
 
-// serves starts the server, as one that finds what the last one left.
-func (r *realm) serves(port int) {
+// startBus starts the server with the data of the last one.
+func (r *realm) startBus(port int) {
 	var ready report
 	r.server, ready = start(r.T, "server", "server", filepath.Dir(r.file),
 		serverConfig{Port: port, ConfigFile: r.file})
 	r.url = ready.URL
 }
 
-// joins starts a hostd, behind a proxy of its own unless the servers are a cluster.
-func (r *realm) joins(label string, args ...string) *machine {
+// startHostd starts a hostd, behind a proxy of its own unless the servers are a cluster.
+func (r *realm) startHostd(label string, args ...string) *machine {
 	r.Helper()
 	if len(r.cluster) > 0 {
-		return r.joinsAt(r.url, label, args...)
+		return r.startHostdOn(r.url, label, args...)
 	}
 	at, err := url.Parse(r.url)
 	require.NoError(r, err)
 	hole, err := chaos.Start(at.Host)
 	require.NoError(r, err)
 	r.Cleanup(hole.Close)
-	m := r.joinsAt("nats://"+hole.Addr(), label, args...)
+	m := r.startHostdOn("nats://"+hole.Addr(), label, args...)
 	r.holes[m] = hole
 	return m
 }
 
-// joinsAt starts a hostd on servers.
-func (r *realm) joinsAt(servers, label string, args ...string) *machine {
+// startHostdOn starts a hostd on servers.
+func (r *realm) startHostdOn(servers, label string, args ...string) *machine {
 	r.Helper()
 	m := newMachine(r.T, r.program, append([]string{"--nats", servers, "--gateway=false"}, args...)...)
 	m.joins = true
@@ -123,8 +123,8 @@ func (r *realm) joinsAt(servers, label string, args ...string) *machine {
 	return m
 }
 
-// declares makes a world, whichever controller takes it, and however often it has to be asked for.
-func (r *realm) declares(name string, spec system.Spec) (w system.UpsertResponse) {
+// declare declares a world, at any controller, with as many attempts as necessary.
+func (r *realm) declare(name string, spec system.Spec) (w system.UpsertResponse) {
 	r.Helper()
 	require.Eventually(r, func() bool {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
@@ -139,7 +139,7 @@ func (r *realm) declares(name string, spec system.Spec) (w system.UpsertResponse
 	return w
 }
 
-// snapshot is the system as the controller sees it; false: none answers.
+// snapshot is the controller's view of the system; false: none answers.
 func (r *realm) snapshot() (now system.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
@@ -150,8 +150,7 @@ func (r *realm) snapshot() (now system.Snapshot, ok bool) {
 	return now, err == nil
 }
 
-// live waits until a controller of the term that is known, or a later one, says that a world is
-// live.
+// live waits until a controller of the known or a later term reports a world as live.
 func (r *realm) live(name string) (w system.WorldState) {
 	r.Helper()
 	require.Eventually(r, func() bool {
@@ -170,7 +169,7 @@ func (r *realm) live(name string) (w system.WorldState) {
 	return w
 }
 
-// leader is the machine whose controller acts: the one that began the latest term.
+// leader is the machine with the acting controller: the one of the latest term.
 func (r *realm) leader() (at *machine) {
 	r.Helper()
 	var latest uint64
@@ -189,7 +188,7 @@ func (r *realm) leader() (at *machine) {
 	return at
 }
 
-// processesOf are those of a mesh that run, by rank. There is one of each.
+// processesOf are the running ones of a mesh, by rank. There is one of each.
 func (r *realm) processesOf(mesh string, on ...*machine) (pids []int) {
 	r.Helper()
 	for _, m := range on {
@@ -204,8 +203,8 @@ func (r *realm) processesOf(mesh string, on ...*machine) (pids []int) {
 	return pids
 }
 
-// loads calls an actor in each proc, until the end.
-func (r *realm) loads() {
+// startLoad calls an actor in each proc, until the end.
+func (r *realm) startLoad() {
 	r.Helper()
 	id, err := subjects.ParseMeshID(r.mesh)
 	require.NoError(r, err)
@@ -218,11 +217,11 @@ func (r *realm) loads() {
 		host.client = r.client
 		r.load = append(r.load, host.ticks(actor.RefOf[*ticker](of.Actor("ticker")).Via(r.client)))
 	}
-	r.flows()
+	r.awaitProgress()
 }
 
-// flows waits until each proc has answered some more.
-func (r *realm) flows() {
+// awaitProgress waits until each proc has answered some more calls.
+func (r *realm) awaitProgress() {
 	r.Helper()
 	for _, k := range r.load {
 		want := k.answered.Load() + 20
@@ -231,12 +230,12 @@ func (r *realm) flows() {
 	}
 }
 
-// judge requires that the fault has cost the world nothing: the same processes, no other one,
-// nothing forgotten that they counted, and nothing counted twice.
+// judge requires that the fault cost the world nothing: the same processes, no other one, each
+// count once, and none forgotten.
 func (r *realm) judge(f *figures) {
 	r.Helper()
 	r.live(loaded)
-	r.flows()
+	r.awaitProgress()
 	require.Equal(r, r.pids, r.processesOf(r.mesh, r.hosts...))
 	for _, m := range r.hosts {
 		n := len(m.processes()) - 1 - procsPerHost
@@ -254,14 +253,14 @@ func (r *realm) judge(f *figures) {
 			subjects.ProcID{Mesh: id, Rank: uint32(rank)}.Actor("ticker")).Via(r.client), 0)
 		cancel()
 		require.NoError(r, err)
-		require.GreaterOrEqual(r, n, k.answered.Load(), "nothing that was answered is forgotten")
+		require.GreaterOrEqual(r, n, k.answered.Load(), "each answered call is counted")
 		require.LessOrEqual(r, n, k.answered.Load()+k.unknown.Load()+1, "nothing is counted twice")
 		f.count("calls", int(k.answered.Load()))
 	}
 }
 
-// stops ends everything in good order, and requires that nothing is left.
-func (r *realm) stops() {
+// shutdown ends everything in order, and requires that nothing is left.
+func (r *realm) shutdown() {
 	r.Helper()
 	all := slices.Concat(r.hosts, r.systems)
 	for _, m := range all {
@@ -271,25 +270,25 @@ func (r *realm) stops() {
 		select {
 		case <-m.over:
 		case <-time.After(patience):
-			require.FailNow(r, "hostd does not end", m.said())
+			require.FailNow(r, "hostd does not end", m.output())
 		}
-		require.Zero(r, m.hostd.ProcessState.ExitCode(), "%s", m.said())
+		require.Zero(r, m.hostd.ProcessState.ExitCode(), "%s", m.output())
 		m.requireEmpty()
 	}
 }
 
-// F7. The controller is killed while a world is being declared whose host is there, and another one
-// under load.
+// F7. The test kills the controller during the declaration of a world with a host, and with another
+// world under load.
 func TestF07_killedControllerAffectsNoWorld(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
 	try(t, fault{"F7 worlds", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		r := newRealm(t, program)
-		guest := r.joins("c", "--world", "begun", "--host-rank", "0")
+		guest := r.startHostd("c", "--world", "begun", "--host-rank", "0")
 		r.hosts = append(r.hosts, guest)
 		leader := r.leader()
 		begun := make(chan system.UpsertResponse, 1)
-		go func() { begun <- r.declares("begun", tickers(t, procsPerHost)) }()
+		go func() { begun <- r.declare("begun", tickers(t, procsPerHost)) }()
 		time.Sleep(time.Duration(seed*7919%60) * time.Millisecond) // wherever in that
 		killed, before := time.Now(), r.epoch
 		leader.kill()
@@ -302,7 +301,7 @@ func TestF07_killedControllerAffectsNoWorld(t *testing.T) {
 		require.Len(t, r.processesOf(w.Mesh, guest), procsPerHost)
 		r.judge(f)
 		leader.start()
-		r.stops()
+		r.shutdown()
 	})
 }
 
@@ -322,12 +321,12 @@ func TestF07_suspendedControllerActsNoMore(t *testing.T) {
 		r.onlyOneActs(f)
 		require.NotEqual(t, leader, r.leader())
 		r.judge(f)
-		r.stops()
+		r.shutdown()
 	})
 }
 
-// onlyOneActs looks for a while who answers: always one of the latest term, once the last one has
-// noticed.
+// onlyOneActs collects for a while the answering controllers: always one of the latest term, once
+// the former one has noticed.
 func (r *realm) onlyOneActs(f *figures) {
 	r.Helper()
 	require.Eventually(r, func() bool { now, ok := r.snapshot(); return ok && now.Epoch == r.epoch }, patience,
@@ -341,7 +340,7 @@ func (r *realm) onlyOneActs(f *figures) {
 	require.Zero(r, f.counts["answers of an earlier term"])
 }
 
-// F11. The server restarts, in good order or not, and finds its store.
+// F11. The server restarts, gracefully or not, and finds its store.
 func TestF11_serverRestartAffectsNoWorld(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
@@ -352,14 +351,14 @@ func TestF11_serverRestartAffectsNoWorld(t *testing.T) {
 		} else {
 			r.server.kill()
 		}
-		r.serves(r.port)
+		r.startBus(r.port)
 		back := time.Now()
 		r.live(loaded)
 		f.time("live", time.Since(back))
-		r.flows()
+		r.awaitProgress()
 		f.time("messages flow", time.Since(back))
 		r.judge(f)
-		r.stops()
+		r.shutdown()
 	})
 }
 
@@ -391,24 +390,24 @@ func TestF11_partitionAffectsNoWorld(t *testing.T) {
 		f.time("live again", time.Since(over))
 		r.onlyOneActs(f)
 		r.judge(f)
-		r.stops()
+		r.shutdown()
 	})
 }
 
-// Procs that heed no SIGTERM are killed, and the report says so: it comes when the time of the stop
-// is over.
+// Procs without a SIGTERM handler are killed, and the report names them. It comes at the timeout of
+// the stop.
 func TestWorlds_stopReportsKilledRanks(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, buildHostd(t, ""), "--data", t.TempDir(), "--world", "stubborn", "--host-rank", "0")
 	m.start()
-	r := &realm{T: t, client: m.connects()}
-	w := r.declares("stubborn", system.Spec{
+	r := &realm{T: t, client: m.connect()}
+	w := r.declare("stubborn", system.Spec{
 		Shape: shape.Of("x", 2), PerHost: 2,
 		Command: agent.Command{Path: "/bin/sh", Args: []string{"-c", "trap '' TERM; while :; do sleep 0.1; done"}},
 	})
 	require.Eventually(t, func() bool {
 		pids := r.processesOf(w.Mesh, m)
-		return len(pids) == 2 && heedsNoTERM(pids[0]) && heedsNoTERM(pids[1])
+		return len(pids) == 2 && ignoresTERM(pids[0]) && ignoresTERM(pids[1])
 	}, patience, 5*time.Millisecond)
 	port := actor.OpenPort[system.StopReport](r.client)
 	defer port.Close()
@@ -426,5 +425,5 @@ func TestWorlds_stopReportsKilledRanks(t *testing.T) {
 	require.Equal(t, system.StopReport{Worlds: []system.WorldStopped{{World: "stubborn", Aborted: 2}}}, report)
 	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 0 }, patience,
 		5*time.Millisecond)
-	m.stops()
+	m.shutdown()
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// asyncAPI is what the tests read of spec/asyncapi.yaml.
+// asyncAPI is the tested part of spec/asyncapi.yaml.
 type asyncAPI struct {
 	Channels map[string]struct {
 		Address    string

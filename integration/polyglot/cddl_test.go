@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wireField is one numbered key of a struct, as CDDL has it.
+// wireField is one numbered key of a struct, in the terms of CDDL.
 type wireField struct {
 	Key      string
 	Optional bool
@@ -73,7 +73,7 @@ func headersInCDDL(t *testing.T) map[string]bool {
 	return all
 }
 
-// structsInCDDL reads the rules that name a Go struct.
+// structsInCDDL reads the rules with the name of a Go struct.
 func structsInCDDL(t *testing.T) map[string][]wireField {
 	cddl, err := os.ReadFile(repo(t, "spec", "wire.cddl"))
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func structsInCDDL(t *testing.T) map[string][]wireField {
 	return all
 }
 
-// generic is a CDDL type as far as a Go type says it.
+// generic is the CDDL type of a Go type, as far as that determines it.
 func generic(cddl string) string {
 	cddl = strings.ReplaceAll(cddl, "port-id", "tstr")
 	if strings.HasPrefix(cddl, "bstr .cbor ") {

@@ -27,7 +27,7 @@ func TestLiveMesh_acceptsCastsFromEveryLanguage(t *testing.T) {
 	}
 }
 
-// Each language runs the tests that it has, with its own runner.
+// Each language runs its tests with its own runner.
 
 func nodeCasts(t *testing.T, r *rig) {
 	out, err := outputOf(t, 2*testkit.Patience, r.forLanguage(t, "js"), "node", "", node(t), "--test",
@@ -43,7 +43,7 @@ func pythonCasts(t *testing.T, r *rig) {
 	require.Regexp(t, `Ran \d\d tests`, out, "it ran none")
 }
 
-// forLanguage is the environment that its tests read. They kill procs of a mesh of their own.
+// forLanguage is the environment of a language's tests. They kill procs of a mesh of their own.
 func (r *rig) forLanguage(t *testing.T, language string) []string {
 	t.Helper()
 	doomed := "doomed-" + language

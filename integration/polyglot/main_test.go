@@ -23,7 +23,7 @@ func repo(t *testing.T, path ...string) string {
 	return full
 }
 
-// program is one that make has built.
+// program is a program built by make.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	path := repo(t, "bin", name)
@@ -34,8 +34,8 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// python is an interpreter that has cbor2. The first on PATH may be one of a version manager's,
-// without it.
+// python is an interpreter with cbor2. The first on PATH may be one of a version manager, without
+// it.
 func python(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"python3", "/usr/bin/python3"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// answer is one message as the nats command prints it.
+// answer is one message in the output of the nats command.
 type answer struct {
 	header map[string]string
 	body   string
@@ -46,8 +46,8 @@ func (r *rig) request(t *testing.T, subject, body string, flags ...string) []ans
 
 var headerLine = regexp.MustCompile(`^\d\d:\d\d:\d\d (?:([A-Za-z-]+): (.*))?$`)
 
-// answers reads what the command prints: lines with the time in front, of which one is empty but
-// for it, and the body.
+// answers parses the command's output: lines with a time stamp, one of them otherwise empty, and
+// the body.
 func answers(out string) (all []answer) {
 	for i, text := range strings.Split(out, "Received with rtt ") {
 		if i == 0 {
@@ -143,7 +143,7 @@ func natsIsAnsweredAsTheVectorsSay(t *testing.T, r *rig) {
 	}
 }
 
-// numbers makes integers of what JSON and CBOR make of them.
+// numbers converts the numbers of JSON and CBOR to integers.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case float64:

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// packetVector is the bytes of one packet between two castnet processes, and what they say.
+// packetVector is the bytes of one packet between two castnet processes, and their meaning.
 type packetVector struct {
 	Name   string         `json:"name"`
 	Hex    string         `json:"hex"`
@@ -26,16 +26,15 @@ type packetVector struct {
 	Bodies []cborVector   `json:"cbor,omitempty"`
 }
 
-// cborVector is a piece of CBOR in a packet: any decoder finds the same in it. Numbered keys of
-// maps are texts here, and bytes are hex.
+// cborVector is a piece of CBOR in a packet: any decoder decodes it to the same value. Numbered
+// keys of maps are texts here, and bytes are hex.
 type cborVector struct {
 	Rule  string `json:"rule"` // of wire.cddl
 	Hex   string `json:"hex"`
 	Value any    `json:"value"`
 }
 
-// The structs below are those of package cast, which keeps them to itself: TestCDDL holds them to
-// it.
+// The structs below copy private ones of package cast: TestCDDL compares them.
 
 type header struct {
 	Region         shape.Region `cbor:"1,keyasint"`
@@ -177,7 +176,7 @@ func packetVectors(t *testing.T) []packetVector {
 	return vs
 }
 
-// rowOf is what packet.abnf calls ranks and str in a row.
+// rowOf is the name in packet.abnf of the forms of ranks and str in a row.
 func rowOf(count byte, answer []byte) string {
 	return string([]byte{0, 0, 0, count, byte(len(answer))}) + string(answer)
 }
@@ -187,7 +186,7 @@ func gatheredBody(row string) []byte {
 	return must(wire.Marshal([][]byte{must(wire.Marshal([]byte(row)))}))
 }
 
-// read says what the bytes say, by the decoders.
+// read sets the meaning of the bytes, by the decoders.
 func (v *packetVector) read(t *testing.T) {
 	data := must(hex.DecodeString(v.Hex))
 	h, left, err := wire.DecodeHead(data)
@@ -268,7 +267,7 @@ func cborOf(t *testing.T, rule string, data []byte) cborVector {
 	return cborVector{rule, hex.EncodeToString(data), plain(v)}
 }
 
-// plain is a decoded value as JSON can say it.
+// plain is a decoded value in the terms of JSON.
 func plain(v any) any {
 	switch v := v.(type) {
 	case []byte:
@@ -315,7 +314,7 @@ func gatherTravelsAsThePacketsSay(t *testing.T, r *rig) {
 		select {
 		case <-seen:
 		case <-time.After(testkit.Patience):
-			require.Fail(t, "no host sent what packet.abnf says of a gather")
+			require.Fail(t, "no host sent a gather in the form of packet.abnf")
 		}
 	}
 }

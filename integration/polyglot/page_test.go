@@ -13,14 +13,14 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// block is one fenced block of the page, with what it prints.
+// block is one fenced block of the page, with its output.
 type block struct {
 	language, text string
 	stays          bool   // it runs until the end: there is a comment before it
 	prints         string // the block behind it, of no language
 }
 
-// The address that the page uses: here it is one that is free.
+// The address on the page. The test replaces it by a free one.
 const pageAddress = "127.0.0.1:4333"
 
 func TestPage_eachCommandPrintsTheDocumentedOutput(t *testing.T) { // PLY-4
@@ -40,8 +40,8 @@ func TestPage_eachCommandPrintsTheDocumentedOutput(t *testing.T) { // PLY-4
 			}
 			b.run(t, env, "bash", "-euo", "pipefail", "-c", script)
 		case "js":
-			// Where its imports are found.
-			dir, err := os.MkdirTemp(filepath.Join("node", "node_modules"), ".page-") //nolint:usetesting // not just anywhere
+			// The imports are found from here.
+			dir, err := os.MkdirTemp(filepath.Join("node", "node_modules"), ".page-") //nolint:usetesting // a given place
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 			b.run(t, env, node(t), b.file(t, dir, "page.mjs"))
@@ -59,7 +59,7 @@ func TestPage_eachCommandPrintsTheDocumentedOutput(t *testing.T) { // PLY-4
 	require.NotZero(t, ran["py"])
 }
 
-// file writes the block down as a program.
+// file writes the block as a program.
 func (b block) file(t *testing.T, dir, name string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -67,11 +67,12 @@ func (b block) file(t *testing.T, dir, name string) string {
 	return path
 }
 
-// clock is what the nats command puts before a line.
+// clock is the time stamp of the nats command before a line.
 var clock = regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `)
 
-// run runs the block, which may build, and looks for each output line of the page, in any order:
-// headers have none. … stands for anything. For a block that stays, only the last line counts.
+// run runs the block, perhaps after a build, and looks for each output line of the page, in any
+// order, because headers have none. … stands for anything. For a block with `stays` only the last
+// line counts.
 func (b block) run(t *testing.T, env []string, name string, args ...string) {
 	t.Helper()
 	if b.stays {
@@ -88,7 +89,7 @@ func (b block) run(t *testing.T, env []string, name string, args ...string) {
 	}
 }
 
-// exports are the variables that a block sets for those after it.
+// exports are the variables set by a block for later ones.
 func exports(script string) (all []string) {
 	for line := range strings.SplitSeq(script, "\n") {
 		if set, ok := strings.CutPrefix(line, "export "); ok {
@@ -109,7 +110,7 @@ func blocksOf(t *testing.T, page string) (all []block) {
 		}
 		all = append(all, block{language: m[2], text: m[3], stays: m[1] != ""})
 	}
-	require.Len(t, all, strings.Count(page, "\n```")/2-outputs(all), "blocks that are not closed or read")
+	require.Len(t, all, strings.Count(page, "\n```")/2-outputs(all), "blocks without an end or a reader")
 	return all
 }
 
@@ -122,7 +123,7 @@ func outputs(all []block) (n int) {
 	return n
 }
 
-// freeAddress is one on loopback that nobody listens on.
+// freeAddress is an unused address on loopback.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -16,7 +16,7 @@ func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 	started(t, r.env, "serving", node(t), "node/rank.mjs", "work.1")
 	started(t, r.env, "serving", python(t), "-B", "python/rank.py", "work.2")
 	ask := func(body string, flags ...string) answer {
-		got := r.request(t, gatewayOf+"works.plain.ask.u-anon.x", body, flags...)
+		got := r.request(t, gatewayOf+"works.plain.request.u-anon.x", body, flags...)
 		require.Len(t, got, 1)
 		return got[0]
 	}
@@ -53,18 +53,18 @@ func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 		require.Contains(t, refused.header["Nats-Service-Error"], want)
 	}
 
-	silent := r.request(t, gatewayOf+"works.plain.ask.u-anon.x", `"silence"`, "-H", "Castnet-TTL:2s", "-H",
+	silent := r.request(t, gatewayOf+"works.plain.request.u-anon.x", `"silence"`, "-H", "Castnet-TTL:2s", "-H",
 		"Castnet-Region:host=0",
 		"-H", "Castnet-Collect:stream", "--wait-for-empty", "--reply-timeout="+testkit.Patience.String())
 	require.Len(t, silent, 3)
 	require.Equal(t, "10", silent[0].body, silent[0].header)
 	require.Equal(t, "1", silent[1].header["Castnet-Rank"], silent[1].header)
 	require.Contains(t, []string{"408", "504"}, silent[1].header["Nats-Service-Error-Code"],
-		"it says so itself, or is missing")
+		"it fails, or is missing")
 	require.Equal(t, "1", silent[2].header["Castnet-Answered"])
 
-	told := r.request(t, gatewayOf+"works.plain.tell.u-anon.x", "5")
-	require.Subset(t, told[0].header, covered("4"), "nobody is waited for")
+	told := r.request(t, gatewayOf+"works.plain.publish.u-anon.x", "5")
+	require.Subset(t, told[0].header, covered("4"), "without a wait for programs")
 
 	for region, rank := range map[string]string{"host=0,gpu=1": "1", "host=1,gpu=0": "2"} {
 		var headers map[string]string

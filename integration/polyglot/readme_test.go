@@ -23,7 +23,7 @@ func TestREADME_eachCommandWorks(t *testing.T) { // PLY-4
 		case b.language != "sh":
 		case b.stays:
 			with, known := ready[b.text]
-			require.True(t, known, "what does %q say when it is ready?", b.text)
+			require.True(t, known, "unknown ready line of %q", b.text)
 			startedUntil(t, b.text != "bin/hostd", env, with, "bash", "-euo", "pipefail", "-c",
 				"cd "+repo(t)+" && exec "+b.text)
 			delete(ready, b.text)
@@ -36,7 +36,7 @@ func TestREADME_eachCommandWorks(t *testing.T) { // PLY-4
 			said[b.text] = out
 		}
 	}
-	require.Empty(t, ready, "the README starts what the rest needs")
+	require.Empty(t, ready, "the README starts everything that later blocks need")
 	require.GreaterOrEqual(t, len(scripts), 5, scripts)
 	require.Equal(t, "make demo\nmake test", scripts[0], "nothing comes before these")
 	for script, want := range map[string]string{

@@ -1,7 +1,7 @@
 package polyglot
 
-// requestVector is a request to the gateway, and what is answered. Each language sends all of them
-// to a live mesh: counters at 0, named demo, of the extent host=2,gpu=2.
+// requestVector is a request to the gateway, and its answer. Each language sends all of them to a
+// live mesh: counters at 0, named demo, of the extent host=2,gpu=2.
 type requestVector struct {
 	Name     string      `json:"name"`
 	Mesh     string      `json:"meshname"`
@@ -12,7 +12,7 @@ type requestVector struct {
 	Want     replyVector `json:"reply"`
 }
 
-// replyVector is the only reply to a request, or the one that ends it.
+// replyVector is the only reply to a request, or its last one.
 type replyVector struct {
 	Format   string            `json:"format"`             // its Content-Type
 	Value    any               `json:"value,omitempty"`    // what its body decodes to; not of an error
@@ -29,7 +29,7 @@ const (
 	asCBOR = "application/cbor"
 )
 
-// covered are the headers of a reply for so many ranks that all answered.
+// covered are the headers of a reply with a number of answered ranks.
 func covered(n string) map[string]string {
 	return map[string]string{"Castnet-Asked": n, "Castnet-Answered": n, "Castnet-Failed": "0",
 		"Castnet-Missing": "0"}

@@ -25,7 +25,7 @@ type rig struct {
 	counters meshUp
 }
 
-// meshUp is what `castnet up` says of a mesh.
+// meshUp is the report of `castnet up` on a mesh.
 type meshUp struct {
 	Kind, Mesh, Extent, Actor string
 	Ranks                     int
@@ -44,7 +44,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// casting is a rig with the meshes that all languages cast to.
+// casting is a rig with the meshes for the casts of all languages.
 func casting(t *testing.T) *rig {
 	r := newRig(t)
 	r.counters = r.up(t, "demo", "counter")
@@ -73,25 +73,26 @@ func (r *rig) getenv(key string) string {
 	return ""
 }
 
-// environment is what programs get: nothing of the user's own settings, and what is given.
+// environment is the environment of programs: nothing of the user's own settings, and some more
+// variables.
 func environment(t *testing.T, more ...string) []string {
 	t.Helper()
 	config, err := os.UserConfigDir()
 	require.NoError(t, err)
-	// The go command keeps the settings it builds with, or it would link again what make has built.
+	// The go command keeps its build settings, or it would link again the programs built by make.
 	env := testkit.Environment(t.TempDir(), t.TempDir(), os.TempDir(),
 		"GOENV="+filepath.Join(config, "go", "env"))
 	return append(env, more...)
 }
 
-// started runs a program until the test ends, when it must stop in peace, and returns the first
-// line that it says with a text in it.
+// started runs a program until the test ends. It must then stop without an error. started returns
+// the first output line with a text in it.
 func started(t *testing.T, env []string, with string, name string, args ...string) string {
 	t.Helper()
 	return startedUntil(t, false, env, with, name, args...)
 }
 
-// startedUntil is started; a program that may end has ended well when the test ends.
+// startedUntil is started for a program that may end before the test, without an error.
 func startedUntil(t *testing.T, mayEnd bool, env []string, with string, name string, args ...string) string {
 	t.Helper()
 	cmd, said := exec.Command(name, args...), &testkit.Transcript{}
@@ -110,7 +111,7 @@ func startedUntil(t *testing.T, mayEnd bool, env []string, with string, name str
 	return p.Out.Find(t, with)
 }
 
-// outputOf runs a program to its end, within time, and returns what it says.
+// outputOf runs a program to its end, within a time, and returns its output.
 func outputOf(t *testing.T, within time.Duration, env []string, dir, stdin, name string,
 	args ...string) (string, error) {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write spec/vectors.json anew")
 
-// vectors is spec/vectors.json. spec/README.md says what each list is for.
+// vectors is spec/vectors.json. spec/README.md explains each list.
 type vectors struct {
 	About    string          `json:"about"`
 	Subjects []subjectVector `json:"subjects"`
@@ -57,7 +57,7 @@ type pointVector struct {
 	Point  string `json:"point"`
 }
 
-// regionVector is a text that selects ranks of an extent, or an error.
+// regionVector is a selection of ranks of an extent, or an error.
 type regionVector struct {
 	Extent   string `json:"extent"`
 	Region   string `json:"region"`
@@ -116,7 +116,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// subjectVectors builds each kind of subject that a plain client publishes to, subscribes, or sees.
+// subjectVectors builds each kind of subject that a plain client uses.
 func subjectVectors(t *testing.T) (all []subjectVector) {
 	mesh := must(subjects.ParseMeshID("trainers-7kd93x0b5m2qa"))
 	host := must(subjects.ParseHostID("rack3n07-2m9qx1k4h0t7c"))
@@ -225,7 +225,7 @@ func pointVectors(t *testing.T) (all []pointVector) {
 	return all
 }
 
-// pointText is a point as Castnet-Point has it.
+// pointText is a point in the form of Castnet-Point.
 func pointText(p shape.Point) string {
 	var parts []string
 	for i, d := range p.Extent().Dims() {

@@ -9,7 +9,7 @@ func Defs() []actor.Def {
 		counterType.Define(newCounter, add.Handle((*counter).add), get.Handle((*counter).get),
 			reset.Handle((*counter).reset)),
 		// BLT-3: its errors are a program's
-		subjectProxyType.Define(newSubjectProxy, call.Handle((*subjectProxy).call),
-			send.Handle((*subjectProxy).send)).Enduring(),
+		subjectProxyType.Define(newSubjectProxy, request.Handle((*subjectProxy).request),
+			publish.Handle((*subjectProxy).publish)).ResumeOnError(),
 	}
 }

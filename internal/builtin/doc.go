@@ -14,8 +14,8 @@
 // parameters are {"subject":"work.{rank}"}. {rank} is the rank in the mesh, {mesh} the whole mesh
 // ID, {actor} the whole actor name. It has two endpoints:
 //
-//	ask   sends the message as a request, and answers with the JSON of the reply
-//	tell  publishes the message without waiting, whether or not a program listens
+//	request  sends the message as a request, and answers with the JSON of the reply
+//	publish  publishes the message without waiting, whether or not a program listens
 //
 // The message is JSON. An empty message of a plain client is null. The headers are:
 //
@@ -24,7 +24,8 @@
 //   - Castnet-Point: host=0,gpu=3, the actor's place in its mesh
 //   - Castnet-From: the calling actor; absent for a plain client
 //   - traceparent: the trace of the message, if it has one
-//   - Castnet-TTL: time left in seconds, such as 29.997s; ask always has it, tell with a deadline
+//   - Castnet-TTL: time left in seconds, such as 29.997s; request always has it, publish with a
+//     deadline
 //
 // The reply may be any JSON. null is no value. A number without point and exponent is an integer.
 //

@@ -16,8 +16,8 @@ import (
 
 var (
 	subjectProxyType = actor.NewType[*subjectProxy, subjectProxyParams]("plain")
-	call             = actor.NewEndpoint[*subjectProxy, any, any]("ask")
-	send             = actor.NewEndpoint[*subjectProxy, any, actor.None]("tell")
+	request          = actor.NewEndpoint[*subjectProxy, any, any]("request")
+	publish          = actor.NewEndpoint[*subjectProxy, any, actor.None]("publish")
 )
 
 // Headers of a message to a program, besides those of package actor.
@@ -47,8 +47,8 @@ func newSubjectProxy(ctx *actor.Context, params subjectProxyParams) (*subjectPro
 	return &subjectProxy{subject, strconv.Itoa(int(ctx.Self().Proc.Rank)), formatPoint(ctx.Point())}, nil
 }
 
-// call waits for one reply.
-func (p *subjectProxy) call(ctx *actor.Context, v any) (any, error) {
+// request waits for one reply.
+func (p *subjectProxy) request(ctx *actor.Context, v any) (any, error) {
 	until, ok := ctx.Deadline()
 	if !ok {
 		until = time.Now().Add(actor.DefaultDeadline)
@@ -69,8 +69,8 @@ func (p *subjectProxy) call(ctx *actor.Context, v any) (any, error) {
 	return p.decodeReply(reply)
 }
 
-// send publishes the message and does not wait.
-func (p *subjectProxy) send(ctx *actor.Context, v any) (actor.None, error) {
+// publish sends the message and does not wait.
+func (p *subjectProxy) publish(ctx *actor.Context, v any) (actor.None, error) {
 	until, _ := ctx.Deadline()
 	m, err := p.newMessage(ctx, v, until)
 	if err == nil {

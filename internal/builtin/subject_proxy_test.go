@@ -19,8 +19,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// served spawns a plain actor for a subject of a program: reply answers each message, nil not at
-// all.
+// served spawns a plain actor for a subject of a program. reply answers each message; nil answers
+// none.
 func served(t *testing.T, subject string, reply func(bus.Msg) *bus.Msg) (*actortest.Rig,
 	actor.Ref[*subjectProxy]) {
 	t.Helper()
@@ -51,15 +51,15 @@ func TestAsk_carriesAnyJSON_BLT3(t *testing.T) {
 		nil, true, "grüße <&>", int64(0), int64(math.MinInt64), int64(math.MaxInt64), 0.5, -1e300,
 		[]any{int64(1), []any{}, "x"}, map[string]any{"a": map[string]any{"b": nil}},
 	} {
-		got, err := call.Call(rig.Context(), ref, v)
+		got, err := request.Call(rig.Context(), ref, v)
 		require.NoError(t, err, "%v", v)
 		require.Equal(t, v, got)
 	}
-	got, err := call.Call(rig.Context(), ref, struct {
+	got, err := request.Call(rig.Context(), ref, struct {
 		N int `json:"n"`
 	}{5})
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"n": int64(5)}, got, "a value of this process is what it is to other procs")
+	require.Equal(t, map[string]any{"n": int64(5)}, got, "a local value has the form of a remote one")
 }
 
 func TestAsk_carriesCallerActorTraceAndDeadline(t *testing.T) {
@@ -72,7 +72,7 @@ func TestAsk_carriesCallerActorTraceAndDeadline(t *testing.T) {
 	defer cancel()
 	trace, err := actor.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	require.NoError(t, err)
-	_, err = call.Call(actor.WithTrace(ctx, trace), ref, 5)
+	_, err = request.Call(actor.WithTrace(ctx, trace), ref, 5)
 	require.NoError(t, err)
 	m := <-seen
 	require.Equal(t, trace.String(), m.Header.Get("traceparent"))
@@ -101,7 +101,7 @@ func TestAsk_refusesAnInvalidReply_BLT3(t *testing.T) {
 		strings.Repeat("[", 40) + strings.Repeat("]", 40): "nested",
 	} {
 		rig, ref := served(t, "work", saying(reply))
-		_, err := call.Call(rig.Context(), ref, 1)
+		_, err := request.Call(rig.Context(), ref, 1)
 		require.ErrorContains(t, err, want, "%q", reply)
 	}
 }
@@ -113,7 +113,7 @@ func TestAsk_returnsTheErrorOfTheProgram(t *testing.T) {
 		"(code 507)":                    {"Nats-Service-Error-Code", "507"},
 	} {
 		rig, ref := served(t, "work", saying("5", header...))
-		_, err := call.Call(rig.Context(), ref, 1)
+		_, err := request.Call(rig.Context(), ref, 1)
 		require.ErrorContains(t, err, want)
 		require.ErrorIs(t, err, &actor.Error{Code: actor.CodeHandler})
 	}
@@ -122,12 +122,13 @@ func TestAsk_returnsTheErrorOfTheProgram(t *testing.T) {
 func TestAsk_reportsThatNoProgramServes(t *testing.T) {
 	rig := actortest.New(t, Defs()...)
 	ref := actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"work.{rank}"})
-	_, err := call.Call(rig.Context(), ref, 1)
+	_, err := request.Call(rig.Context(), ref, 1)
 	require.ErrorContains(t, err, "no service listens on work.0")
 	require.ErrorIs(t, err, &actor.Error{Code: actor.CodeHandler})
 
-	require.NoError(t, call.Send(rig.Context(), ref, 1), "nobody waits, and it does not fail the actor")
-	_, err = call.Call(rig.Context(), ref, 1)
+	require.NoError(t, request.Send(rig.Context(), ref, 1),
+		"without a waiting caller the error does not fail the actor")
+	_, err = request.Call(rig.Context(), ref, 1)
 	require.ErrorContains(t, err, "no service listens on work.0", "it lives")
 }
 
@@ -140,7 +141,7 @@ func TestAsk_silentProgramTimesOut(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, within)
 			}
 			start := time.Now()
-			_, err := call.Call(ctx, ref, 1)
+			_, err := request.Call(ctx, ref, 1)
 			cancel()
 			require.ErrorIs(t, err, actor.ErrDeadline)
 			if within == 0 {
@@ -159,7 +160,7 @@ func TestAsk_endsWithTheActor(t *testing.T) {
 	})
 	done := make(chan error, 1)
 	go func() {
-		_, err := call.Call(rig.Context(), ref, 1)
+		_, err := request.Call(rig.Context(), ref, 1)
 		done <- err
 	}()
 	<-asked
@@ -180,8 +181,8 @@ func TestAsk_refusesAMessageWithoutAJSONForm_BLT3(t *testing.T) {
 		"encode":                   func() {},
 	} {
 		for _, call := range []func() error{
-			func() error { _, err := call.Call(rig.Context(), ref, v); return err },
-			func() error { _, err := send.Call(rig.Context(), ref, v); return err },
+			func() error { _, err := request.Call(rig.Context(), ref, v); return err },
+			func() error { _, err := publish.Call(rig.Context(), ref, v); return err },
 		} {
 			err := call()
 			require.ErrorContains(t, err, want)
@@ -192,7 +193,7 @@ func TestAsk_refusesAMessageWithoutAJSONForm_BLT3(t *testing.T) {
 
 func TestAsk_refusesAMessageAboveTheServersLimit(t *testing.T) {
 	rig, ref := served(t, "work", saying("1"))
-	_, err := call.Call(rig.Context(), ref, strings.Repeat("x", rig.Proc().Bus().Data().MaxPayload()))
+	_, err := request.Call(rig.Context(), ref, strings.Repeat("x", rig.Proc().Bus().Data().MaxPayload()))
 	require.ErrorIs(t, err, actor.ErrTooLarge)
 }
 
@@ -202,15 +203,15 @@ func TestTell_publishesWithoutWaiting(t *testing.T) {
 		seen <- m
 		return nil
 	})
-	require.NoError(t, send.Send(rig.Context(), ref, []int{1, 2}))
+	require.NoError(t, publish.Send(rig.Context(), ref, []int{1, 2}))
 	m := <-seen
 	require.Equal(t, "[1,2]", string(m.Data))
 	require.Empty(t, m.Reply)
 	require.NotContains(t, m.Header, "Castnet-TTL", "it has no deadline")
 
 	rig = actortest.New(t, Defs()...)
-	_, err := send.Call(rig.Context(), actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"work"}), 1)
-	require.NoError(t, err, "nobody listens, and nobody is told")
+	_, err := publish.Call(rig.Context(), actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"work"}), 1)
+	require.NoError(t, err, "a missing listener is no error")
 }
 
 func TestSubject_refusesReservedOnes_BLT5(t *testing.T) {
@@ -243,7 +244,7 @@ func TestSubject_refusesReservedOnes_BLT5(t *testing.T) {
 func TestSubject_expandsItsPlaceholders(t *testing.T) {
 	rig := actortest.New(t, Defs()...)
 	ref := actortest.Spawn(rig, subjectProxyType, subjectProxyParams{"a.{mesh}.{rank}.{actor}.{rank}"})
-	_, err := call.Call(rig.Context(), ref, 1)
+	_, err := request.Call(rig.Context(), ref, 1)
 	require.ErrorContains(t, err, "no service listens on a."+rig.Proc().ID().Mesh.String()+".0."+
 		ref.ID().Name+".0")
 }

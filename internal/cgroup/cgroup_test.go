@@ -19,7 +19,7 @@ func open(t *testing.T, o Options) *Manager {
 	return m
 }
 
-// ownRoot is a cgroup in which no manager but the test's kills leftovers.
+// ownRoot is a cgroup for the test's managers only, so no other one kills leftovers there.
 func ownRoot(t *testing.T) string {
 	m := open(t, Options{})
 	if m.Unavailable() != nil {
@@ -57,7 +57,7 @@ func TestKillLeftovers_sparesOtherOwnersKeptGroups_CGR1(t *testing.T) {
 	left := []Leftover{{Name: "left", Processes: 1}}
 	require.Equal(t, left, kill(""), "without an owner: its own only")
 	require.Error(t, <-nobodys)
-	require.Equal(t, left, kill("third"), "what no owner keeps")
+	require.Equal(t, left, kill("third"), "the group without an owner")
 	require.Error(t, <-others)
 
 	g := Group{Dir: filepath.Join(root, ownerPrefix("keeper")+"dead", keptPrefix+"left.1")}
@@ -93,7 +93,7 @@ func TestKillLeftovers_awaitsAChildBeingForked(t *testing.T) {
 	require.Error(t, <-ended)
 }
 
-// KillLeftovers may lock the directory of a manager that starts, before the manager does.
+// KillLeftovers may lock the directory of a starting manager before the manager does.
 func TestKillLeftovers_removesNoDirectoryOfAStartingManager_CGR1(t *testing.T) {
 	root := ownRoot(t)
 	name := ownerPrefix("starting") + "new"

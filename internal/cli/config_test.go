@@ -114,7 +114,7 @@ func TestWriteConfig_namesTheSourcesOfValues(t *testing.T) {
 	require.Equal(t, "KEY  VALUE  FROM  DEFAULT  VARIABLE\n", b.String())
 }
 
-// No file makes the reader panic, and what it reads has a place each.
+// No file makes the reader panic, and each parsed setting has its place in the file.
 func FuzzParseConfig(f *testing.F) {
 	for _, text := range []string{
 		"proc.ready-timeout: 2m\nproc:\n  spawn-progress-timeout: 1m\n", "a: &x [*x]", "a: &x {<<: *x}", "? {a: b}\n: c",

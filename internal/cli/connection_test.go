@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-// contexts writes NATS contexts where machine looks for them, and selects one.
+// contexts writes NATS contexts to the folder that machine reads, and selects one.
 func contexts(t *testing.T, getenv func(string) string, selected string, files map[string]string) {
 	t.Helper()
 	dir := filepath.Join(getenv("XDG_CONFIG_HOME"), "nats")
@@ -25,7 +25,7 @@ func contexts(t *testing.T, getenv func(string) string, selected string, files m
 	}
 }
 
-// local leaves word of a hostd of this process.
+// local writes the record of a hostd in this process.
 func local(t *testing.T, getenv func(string) string) {
 	t.Helper()
 	path, err := bus.LocalFile(getenv)

@@ -17,7 +17,7 @@ import (
 
 const playVar = "CASTNET_FAILPOINT_TEST"
 
-// TestMain plays a process with three hits of "there" when it is told to.
+// TestMain plays a process with three hits of "there" on request.
 func TestMain(m *testing.M) {
 	if os.Getenv(playVar) == "" {
 		os.Exit(m.Run())

@@ -17,8 +17,8 @@ import (
 	"github.com/castnet-io/castnet/internal/logfile"
 )
 
-// kept plays a kept child: it tells who holds it, exits with code 7 when told
-// by SIGUSR1 and lets itself be killed by any other signal.
+// kept plays a kept child: it reports its holder, exits with code 7 on SIGUSR1, and dies of any
+// other signal.
 func kept() {
 	in, _, err := FromEnv(os.Getenv)
 	check(err)
@@ -39,9 +39,8 @@ func kept() {
 	}
 }
 
-// keeper launches a kept child and one that is not, a shell with its script,
-// writes down the kept one's record and waits to be killed. Its arguments are
-// state directory, log directory, the script, and the cgroup it has.
+// keeper launches a kept child and another one, a shell with its script, records the kept one and
+// waits to be killed. Its arguments are state directory, log directory, the script, and its cgroup.
 func keeper() {
 	l := New(Options{StateDir: os.Args[1], Cgroup: os.Args[4]})
 	plain, err := l.Launch(Spec{
@@ -60,8 +59,8 @@ func keeper() {
 	select {}
 }
 
-// keep starts a keeper, kills it when its kept child has begun, and returns the
-// record it wrote and the directory of the state.
+// keep starts a keeper, kills it once its kept child runs, and returns its record and the directory
+// of the state.
 func keep(t *testing.T, script string) (r Record, stateDir string) { return keepIn(t, "", script) }
 
 // keepIn is keep with a cgroup for the keeper's own.
@@ -104,13 +103,12 @@ func mustAdopt(t *testing.T, l *Launcher, r Record) *Child {
 	return c
 }
 
-// needsExitOf skips where the kernel does not tell how somebody else's child
-// ended.
+// needsExitOf skips on a kernel without exit codes of foreign children.
 func needsExitOf(t *testing.T, e Exit) {
 	if e.Unknown {
 		var u unix.Utsname
 		require.NoError(t, unix.Uname(&u))
-		t.Skipf("Linux %s does not tell how somebody else's child ended: 6.15 does",
+		t.Skipf("Linux %s has no exit codes of foreign children: 6.15 has",
 			unix.ByteSliceToString(u.Release[:]))
 	}
 }
@@ -138,7 +136,7 @@ func TestAdopt_watchesChildrenThatAKilledLauncherKept(t *testing.T) {
 	require.Equal(t, "exited with code 7", e.String())
 }
 
-// Both ways to know an end: as a zombie, and reaped by its parent.
+// Both ways to learn of an end: as a zombie, and reaped by its parent.
 func TestAdopt_reportsTheExitOfAForeignChild(t *testing.T) {
 	for _, reaped := range []bool{false, true} {
 		exe, err := os.Executable()
@@ -190,7 +188,7 @@ func TestAdopt_killEndsTheTree_LCH4(t *testing.T) {
 	require.Equal(t, syscall.SIGKILL, other())
 }
 
-// startIn starts a process in a cgroup and returns how to learn its end.
+// startIn starts a process in a cgroup and returns a wait for its end.
 func startIn(t *testing.T, group string) func() syscall.Signal {
 	exe, err := os.Executable()
 	require.NoError(t, err)
@@ -253,7 +251,7 @@ func TestLeave_keepsKeptChildrenAndKillsTheOthers(t *testing.T) {
 	c, plain := mustLaunch(t, l, spec), mustLaunch(t, l, specOf(t, "ready"))
 	lineIn(t, stdoutOf(c), "ready")
 	require.NoError(t, l.Detach())
-	require.NoError(t, l.Close(), "says what Leave said")
+	require.NoError(t, l.Close(), "the same result as Leave")
 	require.True(t, c.Exit().Unknown)
 	require.Equal(t, int(syscall.SIGKILL), plain.Exit().Signal)
 	require.Equal(t, "false", lineIn(t, stdoutOf(c), "held "))
@@ -326,7 +324,7 @@ func TestKillLeftovers_endsOnlyChildrenOfDeadLaunchers(t *testing.T) {
 	require.Empty(t, left, "it may be repeated")
 }
 
-// Without cgroups its lifeline tells of a kept child that has no record.
+// Without cgroups the lifeline reveals a kept child without a record.
 func TestKillLeftovers_endsAnUnadoptedKeptChild(t *testing.T) {
 	l := New(Options{StateDir: t.TempDir(), Cgroup: cgroup.None})
 	spec := specOf(t, "kept")

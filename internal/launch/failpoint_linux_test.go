@@ -21,12 +21,12 @@ import (
 	"github.com/castnet-io/castnet/internal/logfile"
 )
 
-// placeVar names the state directory in the environment of all processes of a test, so that
-// survivors can be found.
+// placeVar names the state directory in the environment of all processes of a test, so survivors
+// can be found.
 const placeVar = "CASTNET_LAUNCH_TEST_PLACE"
 
-// life is one life of a host: it adopts what the last one wrote down, takes the
-// census, launches what is missing, kept and not, and ends all of it.
+// life is one life of a host. It adopts the recorded procs of the last one, takes the census,
+// launches missing procs, kept and not, and ends all of it.
 func life() {
 	dir := os.Args[1]
 	env := []string{placeVar + "=" + dir, "PATH=" + os.Getenv("PATH")}
@@ -81,7 +81,7 @@ func readRecord(file string) (r Record) {
 	return r
 }
 
-// points are all of doc.go's and of package cgroup's, and where the test itself writes its record.
+// points are all of doc.go's and of package cgroup's, and the test's own write of its record.
 var points = []string{
 	"launch-planted", "launch-forked", "launch-payload", "launch-delivered", "launch-tree-killed",
 	"launch-reaped",
@@ -147,7 +147,7 @@ func keptIn(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// F29: a machine that is full of processes.
+// F29: a machine without room for processes.
 func TestFailpoints_refusedForkLeavesNothing_LCH3(t *testing.T) {
 	outer := New(Options{Cgroup: cgroup.None})
 	defer func() { require.NoError(t, outer.Close()) }()

@@ -20,10 +20,10 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// forgetParent turns PDEATHSIG off, so that the lifeline alone can be seen.
+// forgetParent turns PDEATHSIG off, so only the lifeline acts.
 func forgetParent() { check(unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0)) }
 
-// requireGone waits until the process, which need not be our child, has ended.
+// requireGone waits until a process, perhaps not a child of ours, has ended.
 func requireGone(t *testing.T, pid int) {
 	t.Helper()
 	pidfd, err := unix.PidfdOpen(pid, 0)
@@ -60,8 +60,7 @@ func TestKill_endsTheWholeGroup_LCH4(t *testing.T) {
 	requireGone(t, grandchild)
 }
 
-// The grandchild holds the log files and the payload pipe open, which must not
-// delay the exit.
+// The grandchild holds the log files and the payload pipe open. The exit must not wait for that.
 func TestExit_endsGrandchildrenInTheGroup_LCH4(t *testing.T) {
 	spec := specOf(t, "parent", "exits")
 	spec.Payload = make([]byte, MaxPayload) // more than a pipe holds
@@ -81,12 +80,12 @@ func TestTerminate_wakesAStoppedChild(t *testing.T) {
 	require.Equal(t, int(syscall.SIGTERM), exitOf(t, c).Signal)
 }
 
-// launchInner starts a launcher process that launches mode, kills it, and
-// returns the pid and the stdout of the orphan.
+// launchInner starts a launcher process that launches mode, kills it, and returns the pid and the
+// stdout of the orphan.
 func launchInner(t *testing.T, mode string) (pid int, stdout string) {
 	dir := t.TempDir()
-	// Outside of a cgroup, as the inner one: the end of its launcher's tree, or a census, would be
-	// that of the orphan.
+	// It runs outside of a cgroup, as the inner one does. The end of its launcher's tree, or a census,
+	// would end the orphan too.
 	l := New(Options{Cgroup: cgroup.None})
 	outer := mustLaunch(t, l, specOf(t, "launcher", mode, dir))
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
@@ -99,7 +98,7 @@ func launchInner(t *testing.T, mode string) (pid int, stdout string) {
 	return pid, stdout
 }
 
-// takeCensus removes what launchers left that a test killed.
+// takeCensus removes the leftovers of killed launchers.
 func takeCensus(t *testing.T) {
 	_, err := newLauncher(t).KillLeftovers()
 	require.NoError(t, err)
@@ -130,7 +129,7 @@ func TestLauncherKilled_childThatIgnoresTheLifelineIsKilled(t *testing.T) {
 	requireGone(t, pid)
 }
 
-// Ends threads by the dozen; a child forked by one of them would be killed.
+// Many threads end; a child forked by one of them would be killed.
 func TestLaunch_childSurvivesTheEndOfOtherThreads_LCH1(t *testing.T) {
 	l := newLauncher(t)
 	var wg sync.WaitGroup
@@ -208,14 +207,14 @@ func TestExit_reapedByAnotherIsUnknown(t *testing.T) {
 	require.False(t, e.Clean())
 }
 
-// Close abandons a process that survives SIGKILL. The test uses one that was not killed, because a
-// real survivor cannot be made.
+// Close abandons a process that survives SIGKILL. The test uses an unkilled process, because a real
+// survivor cannot be made.
 func TestClose_timesOutOnHungChildren_LCH6(t *testing.T) { // LCH-4
 	l := New(Options{})
 	c := mustLaunch(t, l, specOf(t, "ready"))
 	c.handle.interrupt()
 	require.True(t, exitOf(t, c).Unknown)
-	require.NoError(t, c.Kill(), "LCH-4: nothing is sent any more")
+	require.NoError(t, c.Kill(), "LCH-4: no further signal")
 
 	require.NoError(t, unix.Kill(c.PID(), 0), "it was left alone")
 	require.NoError(t, unix.Kill(c.PID(), unix.SIGKILL))
@@ -225,7 +224,7 @@ func TestClose_timesOutOnHungChildren_LCH6(t *testing.T) { // LCH-4
 	takeCensus(t)
 }
 
-// openFDs lists a process's descriptors by what they are.
+// openFDs lists a process's descriptors with their targets.
 func openFDs(t *testing.T, pid int) map[string]string {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
@@ -240,7 +239,7 @@ func openFDs(t *testing.T, pid int) map[string]string {
 	return fds
 }
 
-// ofRuntime tells the files that a child's own Go runtime opens.
+// ofRuntime reports whether a child's own Go runtime opens such a file.
 func ofRuntime(target string) bool {
 	for _, prefix := range []string{"anon_inode:", "/sys/fs/cgroup/", "/proc/"} {
 		if strings.HasPrefix(target, prefix) {
@@ -294,7 +293,7 @@ func TestLaunch_failuresLeakNoDescriptors_LCH3(t *testing.T) {
 	require.Equal(t, before, openFDs(t, os.Getpid()))
 }
 
-// Goroutines are watched by TestMain.
+// TestMain checks the goroutines.
 func TestLaunch_concurrentLaunchesLeakNothing(t *testing.T) {
 	l, spec := New(Options{}), specOf(t, "exit", "4")
 	exitOf(t, mustLaunch(t, l, spec)) // opens the poller

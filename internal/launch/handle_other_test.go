@@ -5,7 +5,7 @@ package launch
 // forgetParent has nothing to turn off: only Linux has PDEATHSIG.
 func forgetParent() {}
 
-// Parts that are played on Linux only.
+// Parts for Linux only.
 func subreaper()   {}
 func eat()         {}
 func limits()      {}

@@ -129,7 +129,7 @@ func TestLifeline_endsWithTheLauncherNotWithClose(t *testing.T) {
 	require.NoError(t, let.Close())
 	select {
 	case <-let.Lifeline():
-		require.Fail(t, "Close says nothing about the launcher")
+		require.Fail(t, "Close does not wait for the launcher")
 	default:
 	}
 	_, err := let.Payload()

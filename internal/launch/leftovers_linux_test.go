@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cgroup"
 )
 
-// ownPlace is a cgroup in which no launcher but the test's kills leftovers.
+// ownPlace is a cgroup for the test's launchers only, so no other one kills leftovers there.
 func ownPlace(t *testing.T) string {
 	base := filepath.Dir(filepath.Dir(mustLaunch(t, needCgroups(t), specOf(t, "ready")).handle.tree.Dir))
 	dir := filepath.Join(base, "test."+strconv.Itoa(os.Getpid()))
@@ -34,7 +34,7 @@ func TestKillLeftovers_retriesUntilAKeptChildIsGone(t *testing.T) {
 	require.NoError(t, err)
 	_, err = l.KillLeftovers()
 	require.ErrorContains(t, err, "cannot kill the reader of "+path)
-	require.FileExists(t, path, "so that no second one is launched")
+	require.FileExists(t, path, "to prevent a second launch")
 
 	there := make(chan bool, 1)
 	time.AfterFunc(20*time.Millisecond, func() {
@@ -44,12 +44,13 @@ func TestKillLeftovers_retriesUntilAKeptChildIsGone(t *testing.T) {
 	})
 	_, err = l.KillLeftovers()
 	require.NoError(t, err)
-	require.True(t, <-there, "it was there as long as somebody read it")
+	require.True(t, <-there, "it was there as long as it had a reader")
 	require.NoFileExists(t, path)
 }
 
-// For a moment of each exec a process has no environment, and for as long as its parts are counted
-// an empty one: a look at this one meets the first every few times, and the second now and then.
+// For a moment of each exec a process has no environment, and then an empty one while its parts are
+// counted. A look at this process meets the first case every few times, and the second now and
+// then.
 func TestLeftovers_areFoundDuringAnExec(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "again.sh")
 	require.NoError(t, os.WriteFile(script, []byte(`exec /bin/sh "$0"`), 0o600))
@@ -74,7 +75,7 @@ func TestLeftovers_areFoundDuringAnExec(t *testing.T) {
 	began := time.Now()
 	_, found := markerOf(bare.Process.Pid)
 	require.False(t, found, "it has emptied its environment")
-	require.Less(t, time.Since(began), execTimeout, "which is not waited for")
+	require.Less(t, time.Since(began), execTimeout, "without a wait for the exec")
 	require.NoError(t, bare.Process.Kill())
 	_ = bare.Wait()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/internal/logfile"
 )
 
-// limited launches spec and skips where the kernel does not give its limits.
+// limited launches spec, and skips on a kernel without its limits.
 func limited(t *testing.T, l *Launcher, spec Spec) *Child {
 	t.Helper()
 	c := mustLaunch(t, l, spec)
@@ -60,7 +60,7 @@ func TestLimits_sufficientMemoryIsNotReported(t *testing.T) {
 	require.Equal(t, "exited with code 0", e.String())
 }
 
-// eat touches so many MiB of memory.
+// eat touches a number of MiB of memory.
 func eat() {
 	data := make([]byte, number(1)<<20)
 	for i := 0; i < len(data); i += 4096 {
@@ -69,8 +69,8 @@ func eat() {
 	fmt.Println("ready", len(data))
 }
 
-// A fork bomb, each part of which leaves session and parent, stays within its
-// limit and ends with its child.
+// Each part of the fork bomb leaves session and parent. It stays within its limit and ends with its
+// child.
 func TestLimits_forkBombIsContainedAndEnds_LCH4(t *testing.T) {
 	l := needCgroups(t)
 	spec := sh(t, "(while :; do (setsid sleep 600 &) done) 2>/dev/null; exec sleep 600")
@@ -94,7 +94,7 @@ func TestLimits_forkBombIsContainedAndEnds_LCH4(t *testing.T) {
 		requireAllEnded(t, []int{pid})
 	}
 	require.NoError(t, l.Close())
-	require.NoDirExists(t, filepath.Dir(current), "also the hierarchy that only limited it")
+	require.NoDirExists(t, filepath.Dir(current), "also the hierarchy with its limits only")
 }
 
 func TestLimits_cpuLimitIsSetInTheCgroup(t *testing.T) {
@@ -125,7 +125,7 @@ func TestLimits_cpusAndFilesApplyFromTheFirstInstruction(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("1 %d 77 77\n", cpu), readFile(t, stdoutOf(c)))
 }
 
-// limits tells what the Go runtime found at its start, and the files.
+// limits prints the Go runtime's limits at its start, and the files.
 func limits() {
 	var mask unix.CPUSet
 	check(unix.SchedGetaffinity(0, &mask))
@@ -164,8 +164,8 @@ func TestLaunch_withoutDescriptorsFailsAndTheNextSucceeds_LCH3(t *testing.T) {
 	require.Equal(t, "true", lineIn(t, stdoutOf(c), "tidy "))
 }
 
-// exhaust launches until there are no descriptors left, at every point at which
-// they can run out, and then once more when there are.
+// exhaust launches until no descriptors are left, at every possible point, and then once more with
+// free ones.
 func exhaust() {
 	l := New(Options{})
 	spec := Spec{Name: "ready", Path: os.Args[0], Env: []string{modeVar + "=exit"}, Args: []string{"0"},
@@ -211,8 +211,7 @@ func exhaust() {
 	fmt.Println("tidy", tidy)
 }
 
-// F29: without descriptors nobody can write to a cgroup; as soon as there are
-// some the tree ends.
+// F29: without descriptors no write to a cgroup succeeds. Once there are some, the tree ends.
 func TestTrees_endWithoutFreeDescriptors_LCH4(t *testing.T) {
 	needCgroups(t)
 	script := sh(t, scattered+"wait")

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/internal/logfile"
 )
 
-// disk mounts one of a megabyte.
+// disk mounts a disk of a megabyte.
 func disk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,7 +25,7 @@ func disk(t *testing.T) string {
 	return dir
 }
 
-// fill takes the disk's whole room.
+// fill uses all of the disk.
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(dir + "/ballast")
@@ -58,7 +58,7 @@ func TestF23_floodOnASmallDiskIsFollowedInOrder(t *testing.T) {
 	require.Equal(t, 3, c.Exit().Code, "it ran to its end")
 	require.Positive(t, told)
 	require.LessOrEqual(t, onDisk(t, stderrOf(c)), int64(1<<20))
-	t.Logf("%d of %d lines were told, the newest is %d; %d bytes made room", told, n, last, dropped)
+	t.Logf("%d of %d lines were emitted, the newest is %d; %d bytes were freed", told, n, last, dropped)
 }
 
 func TestF23_fullDiskStillRunsAProc(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/logfile"
 )
 
-// onDisk is what a file really takes.
+// onDisk is the allocated size of a file.
 func onDisk(t testing.TB, path string) int64 {
 	t.Helper()
 	var st syscall.Stat_t
@@ -50,7 +50,7 @@ func TestLogs_floodIsDeliveredOrCountedWithinItsDiskLimit_LOG1(t *testing.T) {
 	require.Positive(t, rounds)
 	info, err := os.Stat(stderrOf(c))
 	require.NoError(t, err)
-	require.Greater(t, info.Size(), 4*spec.LogCap, "offsets stay what they were")
+	require.Greater(t, info.Size(), 4*spec.LogCap, "offsets are unchanged")
 	require.Equal(t, info.Size()+1, bytes+lost)
 	require.LessOrEqual(t, onDisk(t, stderrOf(c)), 2*spec.LogCap+40<<10)
 	tail := c.Output()[logfile.Stderr].Tail(3)
@@ -68,7 +68,7 @@ func TestF23_procWithoutALogFileRuns(t *testing.T) {
 	for _, err := range []error{syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT} {
 		require.True(t, isDiskError(fmt.Errorf("log file: %w", &os.PathError{Op: "open", Path: "x", Err: err})))
 	}
-	require.False(t, isDiskError(syscall.EMFILE), "that is ours")
+	require.False(t, isDiskError(syscall.EMFILE), "not an error of the disk")
 	p := new(childFiles)
 	log, err := p.openDevNull(syscall.EROFS)
 	require.NoError(t, err)

@@ -24,7 +24,7 @@ import (
 // with arguments in os.Args[1:].
 const modeVar = "CASTNET_LAUNCH_TEST"
 
-// patience is for what must happen; no test ever uses it up.
+// patience bounds each wait. No test ever uses it up.
 const patience = 30 * time.Second
 
 var modes = map[string]func(){
@@ -116,8 +116,8 @@ func payload() {
 	check(in.Close())
 }
 
-// lifeline lives until the launcher is gone, and says so. Linux would kill it
-// before it can; forgetParent turns that off.
+// lifeline lives until the launcher is gone, and then prints a line. Linux would kill it before;
+// forgetParent turns that off.
 func lifeline() {
 	forgetParent()
 	in, _, err := FromEnv(os.Getenv)
@@ -161,7 +161,7 @@ func launcher() {
 	select {}
 }
 
-// newLauncher is closed with the test, and must then have nothing stuck.
+// newLauncher is closed with the test, and must then have no stuck child.
 func newLauncher(t testing.TB) *Launcher {
 	l := New(Options{})
 	t.Cleanup(func() { require.NoError(t, l.Close()) })

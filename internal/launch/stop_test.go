@@ -62,8 +62,8 @@ func TestStop_followsItsStateMachine(t *testing.T) {
 	require.Equal(t, state(ended, never), state(terminating, at(3)).exit())
 }
 
-// However events fall, the phase only advances, a grace only shortens, and a
-// child that was asked to end is killed at the last deadline it was given.
+// In every order of events the phase only advances and a grace only shortens. A child with a stop
+// request is killed at its last deadline.
 func TestStop_alwaysReachesKill_LCH6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, now := stopState{killWait: time.Second}, time.Unix(1000, 0)

@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// needCgroups skips where the kernel gives none to make trees of.
+// needCgroups skips on a kernel without cgroups for trees.
 func needCgroups(t *testing.T) *Launcher {
 	l := newLauncher(t)
 	if l.TreeControl() != TreesByCgroup {
@@ -78,8 +78,8 @@ func TestTrees_exitLeavesNoDescendant_LCH4(t *testing.T) {
 	requireAllEnded(t, pids)
 }
 
-// requireAllEnded looks once: when Done is closed they have ended already, and
-// what is left of them at most is a zombie that the first process will reap.
+// requireAllEnded looks once: when Done is closed they have ended already. At most a zombie is
+// left, for the first process to reap.
 func requireAllEnded(t *testing.T, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
@@ -114,8 +114,8 @@ func TestTrees_reportAnUnavailableCgroup(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// subreaper plays a launcher without cgroups that adopts orphans. It runs the
-// script in its arguments twice over and tells who of its processes is left.
+// subreaper plays a launcher without cgroups that adopts orphans. It runs the script in its
+// arguments twice and prints its remaining processes.
 func subreaper() {
 	l := New(Options{Cgroup: cgroup.None, Subreaper: true})
 	fmt.Println("trees", l.TreeControl())
@@ -131,7 +131,7 @@ func subreaper() {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	// One has ended: its marked orphans have, too, and the other's have not.
+	// One launcher has ended, and so have its marked orphans, but not those of the other.
 	check(children[0].Kill())
 	<-children[0].Done()
 	left := len(childrenOf(os.Getpid()))
@@ -157,7 +157,7 @@ func TestTrees_subreaperEndsAndReapsOrphans(t *testing.T) {
 	require.Equal(t, "subreaper", lineIn(t, stdoutOf(c), "trees "))
 	require.Equal(t, "0", lineIn(t, stdoutOf(c), "after both "))
 	require.Equal(t, "false", lineIn(t, stdoutOf(c), "zombies "))
-	// The second shell, what it scattered, and the first one's that has no marker.
+	// The second shell with its descendants, and the unmarked one of the first shell.
 	left, err := strconv.Atoi(lineIn(t, stdoutOf(c), "after one "))
 	require.NoError(t, err)
 	require.LessOrEqual(t, left, 5)

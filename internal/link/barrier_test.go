@@ -38,7 +38,7 @@ func TestBarrier_ofOneMessagePassesWithItsFate(t *testing.T) {
 			require.False(t, r.Reached() && !strings.Contains(arrived, strconv.Itoa(i+1)+":"),
 				"%d is not acknowledged", i+1)
 		}
-		b.acked(b.peer.out.lastSeq)
+		b.ack(b.peer.out.lastSeq)
 		for _, s := range left {
 			arrived += strings.Join(s.bodies, "")
 		}
@@ -60,21 +60,21 @@ func TestDeadline_messageWithoutOneEndsWithItsLink_LINK8(t *testing.T) {
 	parts := b.track(b.target(b.peer, "b"), "s", strings.Repeat("parts", 40), Never)
 	follows := b.track(b.target(b.peer, "b"), "s", "follows", Never)
 	b.after(30 * time.Second)
-	require.Equal(t, []string{"d never"}, b.told())
+	require.Equal(t, []string{"d never"}, b.fates())
 	for _, r := range []*Barrier{left, queued, parts, follows} {
 		require.False(t, r.Reached())
 	}
-	b.acked(1)
+	b.ack(1)
 	require.True(t, left.Reached())
 	for len(b.leave()) > 0 {
-		b.acked(b.peer.out.lastSeq)
+		b.ack(b.peer.out.lastSeq)
 	}
 	b.after(time.Minute)
 	require.True(t, queued.Reached() && parts.Reached() && follows.Reached())
-	require.Empty(t, b.told())
-	require.Zero(t, b.core.Due(), "nothing is waited for")
+	require.Empty(t, b.fates())
+	require.Zero(t, b.core.Due(), "no timer is due")
 
 	b.track(b.to, "s", "over", Never)
 	b.core.resetOutgoing(b.peer, LinkReset, "enough")
-	require.Equal(t, []string{"o never"}, b.told())
+	require.Equal(t, []string{"o never"}, b.fates())
 }

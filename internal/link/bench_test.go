@@ -24,7 +24,7 @@ func castTo(b *testing.B, links int) {
 	acks := func(every int) func(*castBench, int) {
 		return func(k *castBench, n int) {
 			if n%every == 0 {
-				k.acked()
+				k.ack()
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func castTo(b *testing.B, links int) {
 	b.Run("1%-strays", func(b *testing.B) {
 		castMany(b, links, true, func(k *castBench, n int) {
 			if n%20 == 0 {
-				k.acked()
+				k.ack()
 			}
 			for i := 0; i < len(k.members); i += 100 {
 				k.post(k.members[i])
@@ -53,7 +53,7 @@ type castBench struct {
 	last    uint64 // number of a packet
 }
 
-// castMany casts, and lets something happen between the casts.
+// castMany casts, and runs a function between the casts.
 func castMany(b *testing.B, links int, grouped bool, between func(k *castBench, n int)) {
 	k := &castBench{b: b, core: NewCore(Config{}, testLimit), now: Instant(time.Second)}
 	for i := range links {
@@ -82,7 +82,7 @@ func castMany(b *testing.B, links int, grouped bool, between func(k *castBench, 
 		k.core.Tick(k.now)
 	}
 	cast(0) // which opens the links
-	k.acked()
+	k.ack()
 	stamping = 0
 	n := 0
 	for b.Loop() {
@@ -98,8 +98,8 @@ func (k *castBench) leave() {
 	}
 }
 
-// acked is that all members say that they have everything.
-func (k *castBench) acked() {
+// ack acknowledges everything for all members.
+func (k *castBench) ack() {
 	for _, m := range k.members {
 		said := wire.AckState{Acked: m.Peer.out.lastSeq, Window: 8 << 20}
 		if m.Peer.synced != nil {

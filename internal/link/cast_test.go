@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// cast sends to members, and returns what was said of each in the packet for all.
+// cast sends to members, and returns the prev of each in the packet for all.
 func (b *bench) cast(body int, members ...*Target) (prevs []uint64, failed map[int]error) {
 	b.t.Helper()
 	failed, err := b.core.Cast(b.now, &Cast{
@@ -39,7 +39,7 @@ func TestCast_usesOneNumberAndEachMembersPrevious_LINK7(t *testing.T) {
 	require.Empty(t, failed)
 	require.Equal(t, []uint64{1, 0, 0}, prevs)
 	require.Equal(t, [][2]uint64{{2, 0}}, b.links())
-	b.acked(2)
+	b.ack(2)
 	prevs, _ = b.cast(10, b.to, others[0])
 	require.Equal(t, []uint64{AllAcked, 2}, prevs)
 	b.links()
@@ -77,7 +77,7 @@ func TestCast_skipsMembersThatCannotTakeIt_LINK7(t *testing.T) {
 	left := b.leave()
 	require.Len(t, left, 2, "and one waits for credit")
 	require.Equal(t, "k", left[0].subject)
-	require.Len(t, left[1].bodies, 2, "alone, behind what waited")
+	require.Len(t, left[1].bodies, 2, "alone, behind the queued packets")
 	require.Len(t, others[0].Peer.out.queue, 1)
 }
 
@@ -100,7 +100,7 @@ func TestCast_oversizedCastGoesToEachMemberAlone_LINK7(t *testing.T) {
 	require.NoError(t, err)
 	left := b.leave()
 	require.Len(t, left, 1)
-	require.Equal(t, "p.a", left[0].subject, "for what must be said of its members does not fit either")
+	require.Equal(t, "p.a", left[0].subject, "the members' ext is too large, too")
 }
 
 func TestCast_unencodableCastUsesNoNumber_LINK7(t *testing.T) {
@@ -129,20 +129,20 @@ func TestCast_eachMemberHasAFate_LINK7(t *testing.T) {
 	b.cast(10, b.to, others[0], others[1], others[2])
 	b.leave()
 	barrier := b.core.Barrier(b.now)
-	b.acked(1)
+	b.ack(1)
 	refused := []wire.Refusal{{Seq: 1, Count: 1, Why: []byte("no")}}
 	require.NoError(t, b.core.OnState(b.now, others[0].Peer,
 		&wire.LinkStateBody{Progress: wire.AckState{Acked: 1}, Refusals: refused}))
 	b.after(1100 * time.Millisecond)
 	b.core.OnVerdict(others[1].Peer, &wire.FateQueryBody{Seq: 1, Indexes: []int{0, 1}})
-	require.Equal(t, []string{"cast never", "cast never"}, b.told())
+	require.Equal(t, []string{"cast never", "cast never"}, b.fates())
 	select {
 	case <-barrier.Done():
 		require.Fail(t, "one member has none")
 	default:
 	}
 	b.after(time.Second)
-	require.Equal(t, []string{"cast unknown"}, b.told())
+	require.Equal(t, []string{"cast unknown"}, b.fates())
 	<-barrier.Done()
 }
 

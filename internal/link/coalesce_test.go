@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/link"
 )
 
-// gatherers are two nodes in virtual time, of which one sends to the other.
+// gatherers are two nodes in virtual time, a sender and a receiver.
 type gatherers struct {
 	t    *testing.T
 	a, b *node
@@ -44,8 +44,8 @@ func (g *gatherers) gather(to *link.Target, text string) error {
 	return g.a.SendBatched(to, say(text), link.Mark{}, 0)
 }
 
-// came is how many messages came in how many packets, without that time passes.
-func (g *gatherers) came() [2]int {
+// counts counts the received messages and their packets, without a pause in virtual time.
+func (g *gatherers) counts() [2]int {
 	synctest.Wait()
 	return [2]int{len(g.b.letters()), int(g.a.Stats().Sent)}
 }
@@ -54,7 +54,7 @@ func TestCoalesce_sendsAtOnceOutsideABatch_LINK16(t *testing.T) {
 	coalescer(t, func(g *gatherers) {
 		for n := range 3 {
 			g.send(1, g.plain)
-			require.Equal(t, [2]int{n + 1, n + 1}, g.came())
+			require.Equal(t, [2]int{n + 1, n + 1}, g.counts())
 		}
 	})
 }
@@ -62,9 +62,9 @@ func TestCoalesce_sendsAtOnceOutsideABatch_LINK16(t *testing.T) {
 func TestCoalesce_batchRepliesShareOnePacket_LINK16(t *testing.T) {
 	coalescer(t, func(g *gatherers) {
 		g.send(5, g.gather)
-		require.Equal(t, [2]int{0, 0}, g.came())
+		require.Equal(t, [2]int{0, 0}, g.counts())
 		g.a.FlushBatch()
-		require.Equal(t, [2]int{5, 1}, g.came())
+		require.Equal(t, [2]int{5, 1}, g.counts())
 	})
 }
 
@@ -75,9 +75,9 @@ func TestCoalesce_nestedBatchesShareOnePacket_LINK16(t *testing.T) {
 		g.send(2, g.plain)
 		g.a.EndBatch()
 		g.send(2, g.plain)
-		require.Equal(t, [2]int{0, 0}, g.came(), "one has not come")
+		require.Equal(t, [2]int{0, 0}, g.counts(), "one has not come")
 		g.a.EndBatch()
-		require.Equal(t, [2]int{4, 1}, g.came())
+		require.Equal(t, [2]int{4, 1}, g.counts())
 	})
 }
 
@@ -86,12 +86,12 @@ func TestCoalesce_waitIsBounded_LINK16(t *testing.T) {
 		g.a.BeginBatch()
 		g.send(2, g.plain)
 		time.Sleep(199 * time.Microsecond)
-		require.Equal(t, [2]int{0, 0}, g.came())
+		require.Equal(t, [2]int{0, 0}, g.counts())
 		time.Sleep(time.Microsecond)
-		require.Equal(t, [2]int{2, 1}, g.came())
+		require.Equal(t, [2]int{2, 1}, g.counts())
 		g.send(1, g.gather)
 		time.Sleep(200 * time.Microsecond)
-		require.Equal(t, [2]int{3, 2}, g.came(), "nor is one who said that he would send more")
+		require.Equal(t, [2]int{3, 2}, g.counts(), "nor is a sender in a batch")
 		g.a.EndBatch()
 	})
 }

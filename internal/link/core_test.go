@@ -49,7 +49,7 @@ func (b *bench) send(e wire.Envelope) error {
 	return b.core.Send(b.now, b.to, &e, Mark{Type: string(e.Body[:min(8, len(e.Body))])}, 0)
 }
 
-// post sends a message that must be taken.
+// post sends a message and requires its acceptance.
 func (b *bench) post(body string) {
 	b.t.Helper()
 	require.NoError(b.t, b.send(wire.Envelope{Sender: "s", Body: []byte(body)}))
@@ -64,7 +64,7 @@ type sent struct {
 	to      *Peer
 }
 
-// leave is all that leaves now.
+// leave returns all packets that leave now.
 func (b *bench) leave() (all []sent) {
 	b.t.Helper()
 	for pub, ok := b.core.Next(b.now); ok; pub, ok = b.core.Next(b.now) {
@@ -84,7 +84,7 @@ func (b *bench) leave() (all []sent) {
 	return all
 }
 
-// links are the n and prev of what leaves now.
+// links are the n and prev of the packets that leave now.
 func (b *bench) links() (all [][2]uint64) {
 	b.t.Helper()
 	for _, s := range b.leave() {
@@ -97,8 +97,8 @@ func (b *bench) links() (all [][2]uint64) {
 
 func (b *bench) effects() []Effect { return b.core.Effects(nil) }
 
-// said are the bodies of the control packets of a kind.
-func (b *bench) said(kind wire.PacketKind) (all []any) {
+// controls are the bodies of the control packets of a kind.
+func (b *bench) controls(kind wire.PacketKind) (all []any) {
 	for _, e := range b.effects() {
 		if e.Kind == EffectControl && e.Packet == kind {
 			all = append(all, e.Body)
@@ -107,8 +107,8 @@ func (b *bench) said(kind wire.PacketKind) (all []any) {
 	return all
 }
 
-// told are the fates, as words.
-func (b *bench) told() (all []string) {
+// fates are the fates, as texts.
+func (b *bench) fates() (all []string) {
 	for _, e := range b.effects() {
 		if e.Kind == EffectFate {
 			word := e.Fate.Mark.Type + " unknown"
@@ -123,15 +123,15 @@ func (b *bench) told() (all []string) {
 	return all
 }
 
-// acked tells the Core that all up to n has arrived.
-func (b *bench) acked(n uint64) {
+// ack acknowledges all packets up to n.
+func (b *bench) ack(n uint64) {
 	b.t.Helper()
 	o := &b.peer.out
 	k := wire.AckState{Acked: n, ReceivedBytes: o.sentBytes, Window: 1 << 20}
 	require.NoError(b.t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Progress: k}))
 }
 
-// after lets time pass, Tick by Tick.
+// after advances the time, Tick by Tick.
 func (b *bench) after(d time.Duration) {
 	for end := b.now + Instant(d); b.now < end; {
 		if b.now = end; b.core.Due() != 0 {
@@ -149,9 +149,9 @@ func TestSend_numbersFollowThePacketOrder_LINK1(t *testing.T) {
 		&wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("b")}, Mark{}, 0))
 	b.post("c")
 	require.Error(t, b.send(wire.Envelope{Body: make([]byte, 65<<20)}))
-	require.Equal(t, [][2]uint64{{1, 0}, {2, 0}}, b.links(), "what waits for the same process leaves together")
+	require.Equal(t, [][2]uint64{{1, 0}, {2, 0}}, b.links(), "messages for one process leave together")
 	b.post("d")
-	require.Equal(t, [][2]uint64{{3, 1}}, b.links(), "what was not queued takes no number")
+	require.Equal(t, [][2]uint64{{3, 1}}, b.links(), "refused messages take no number")
 }
 
 func TestSend_singleMessageUsesItsOwnSubject(t *testing.T) {
@@ -193,9 +193,9 @@ func TestFate_eachMessageOfARunHasItsOwn_LINK3(t *testing.T) {
 	for range 2 { // the receiver repeats itself
 		require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Progress: k, Refusals: refused}))
 	}
-	require.Equal(t, []string{"x never", "x never", "x never"}, b.told())
+	require.Equal(t, []string{"x never", "x never", "x never"}, b.fates())
 	b.core.MarkDead(b.now, b.peer, errors.New("gone"))
-	require.Equal(t, []string{"x unknown", "x unknown", "x unknown"}, b.told())
+	require.Equal(t, []string{"x unknown", "x unknown", "x unknown"}, b.fates())
 	require.Equal(t, Stats{Sent: 1, Undeliverable: 3, Indeterminate: 3}, b.core.Stats())
 }
 
@@ -213,8 +213,8 @@ func TestResend_sendsOnlyRequestedPackets_LINK4(t *testing.T) {
 	require.Empty(t, ask(1, 3), "the question was older than the answer")
 	b.now += Instant(25 * time.Millisecond)
 	require.Equal(t, [][2]uint64{{2, 1}}, ask(1, 2))
-	b.acked(3)
-	require.Empty(t, ask(1, 2), "that was before it arrived")
+	b.ack(3)
+	require.Empty(t, ask(1, 2), "the request is older than the arrival")
 	require.EqualValues(t, 3, b.core.Stats().Retransmitted)
 }
 
@@ -233,7 +233,7 @@ func TestProbe_backsOffToOnePerSecond_LINK4(t *testing.T) {
 	ms := time.Millisecond
 	require.Equal(t, []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 2600 * ms, 3600 * ms,
 		4600 * ms}, at)
-	b.acked(1)
+	b.ack(1)
 	b.after(time.Minute)
 	require.Empty(t, b.leave())
 	require.Zero(t, b.core.Due(), "and a link at rest costs nothing")
@@ -313,8 +313,8 @@ func TestClose_givesQueuedMessagesAFateAndRefusesMore(t *testing.T) {
 			kinds = append(kinds, e.Packet)
 		}
 	}
-	require.Equal(t, []wire.PacketKind{wire.SenderReset}, kinds, "what arrived was said in the packet that left")
-	require.Equal(t, []string{"sent unknown", "queued never"}, b.told())
+	require.Equal(t, []wire.PacketKind{wire.SenderReset}, kinds, "the sent packet has the acknowledgement")
+	require.Equal(t, []string{"sent unknown", "queued never"}, b.fates())
 	require.ErrorIs(t, b.send(wire.Envelope{Body: []byte("x")}), errClosed)
 	_, ok := b.core.Arrive(b.now, b.peer, Arrival{Seq: 2, PrevSeq: 1})
 	require.False(t, ok)

@@ -28,11 +28,11 @@ func TestDeadline_receiverDecidesTheFateOfLateMessages_LINK8(t *testing.T) {
 	require.Equal(t, []string{"queued"}, told)
 	barrier := b.core.Barrier(b.now)
 	b.core.OnVerdict(b.peer, &wire.FateQueryBody{Seq: 1, Indexes: []int{0, 1}})
-	require.Equal(t, []string{"asked never"}, b.told())
+	require.Equal(t, []string{"asked never"}, b.fates())
 	<-barrier.Done()
 	b.after(time.Second)
-	require.Empty(t, b.told())
-	require.Len(t, b.peer.out.sent, 1, "the packet stays, for what follows it")
+	require.Empty(t, b.fates())
+	require.Len(t, b.peer.out.sent, 1, "the packet stays for its successors")
 }
 
 func TestDeadline_silentReceiverMakesFateUnknown_LINK8(t *testing.T) {
@@ -40,7 +40,7 @@ func TestDeadline_silentReceiverMakesFateUnknown_LINK8(t *testing.T) {
 	b.post("asked")
 	began := b.now
 	b.leave()
-	for len(b.told()) == 0 {
+	for len(b.fates()) == 0 {
 		b.after(10 * time.Millisecond)
 		require.Less(t, b.now-began, Instant(2*time.Second))
 	}
@@ -50,16 +50,16 @@ func TestDeadline_silentReceiverMakesFateUnknown_LINK8(t *testing.T) {
 func TestDeadline_messageReportedUndeliveredIsSkipped_LINK8(t *testing.T) {
 	b := newBench(t, Config{})
 	b.core.OnQuery(b.now, b.peer, &wire.FateQueryBody{Seq: 5, Indexes: []int{1, 2}})
-	require.Equal(t, []any{wire.FateQueryBody{Seq: 5, Indexes: []int{1, 2}}}, b.said(wire.FateReply))
+	require.Equal(t, []any{wire.FateQueryBody{Seq: 5, Indexes: []int{1, 2}}}, b.controls(wire.FateReply))
 	b.core.OnQuery(b.now, b.peer, &wire.FateQueryBody{Seq: 5, Indexes: []int{7}})
 	require.EqualValues(t, 1, b.core.Stats().Malformed)
 	a, ok := b.core.Arrive(b.now, b.peer, Arrival{Seq: 5})
 	require.True(t, ok)
 	require.Equal(t, []int{1, 2}, a.Skip)
 	b.core.Done(b.now, b.peer, a, nil)
-	s := b.said(wire.LinkState)[0].(*wire.LinkStateBody)
+	s := b.controls(wire.LinkState)[0].(*wire.LinkStateBody)
 	require.Equal(t, []wire.Refusal{{Seq: 5, Index: 1, Count: 2}}, s.Refusals, "for the verdict may be lost")
 	b.core.OnQuery(b.now, b.peer, &wire.FateQueryBody{Seq: 5, Indexes: []int{0, 1}})
-	require.Len(t, b.said(wire.LinkState), 1, "what has arrived is acknowledged")
+	require.Len(t, b.controls(wire.LinkState), 1, "arrived packets are acknowledged")
 	require.Empty(t, b.peer.in.tombstones)
 }

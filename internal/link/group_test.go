@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// castTo casts to a group, and returns what was said of its members, run by run.
+// castTo casts to a group, and returns the prevs of its members, run by run.
 func (b *bench) castTo(g *Group, body int, until Instant) (prevs []Run) {
 	b.t.Helper()
 	failed, err := b.core.Cast(b.now, &Cast{
@@ -28,7 +28,7 @@ func (b *bench) castTo(g *Group, body int, until Instant) (prevs []Run) {
 	return prevs
 }
 
-// state is a word of a peer.
+// state is a State of a peer.
 func (b *bench) state(p *Peer, s wire.LinkStateBody) error { return b.core.OnState(b.now, p, &s) }
 
 func TestGroup_castIsConstantTimeForSyncedMembers_LINK7(t *testing.T) {
@@ -36,9 +36,9 @@ func TestGroup_castIsConstantTimeForSyncedMembers_LINK7(t *testing.T) {
 	g := NewGroup(b.others(200))
 	require.Equal(t, []Run{{200, 0}}, b.castTo(g, 10, 0))
 	for n := uint64(1); n < 10; n++ {
-		require.Equal(t, []Run{{200, n}}, b.castTo(g, 10, 0), "one number says it for all")
+		require.Equal(t, []Run{{200, n}}, b.castTo(g, 10, 0), "one number for all")
 		require.Empty(t, b.core.castPlan)
-		require.Len(t, g.deferred, int(n), "and all that is done is done once")
+		require.Len(t, g.deferred, int(n), "and the work is done once")
 	}
 	require.Len(t, b.leave(), 10)
 	require.EqualValues(t, 2000, b.core.Stats().Sent)
@@ -90,7 +90,7 @@ func TestGroup_deferredCastsApplyBeforeAnAcknowledgement_LINK7(t *testing.T) {
 	require.Len(t, o.sent, 1)
 	require.NoError(t, b.core.OnHead(b.now, all[0].Peer,
 		&wire.AckState{Acked: 3, ReceivedBytes: o.sentBytes * 3, Window: 1 << 20}))
-	require.Len(t, o.sent, 1, "of which the last is not acknowledged")
+	require.Len(t, o.sent, 1, "the last one without an acknowledgement")
 	require.Equal(t, []uint64{4, 3, 3}, []uint64{o.sent[0].seq, o.sent[0].prev, o.acked})
 	require.Equal(t, 10*time.Millisecond, o.srtt)
 	require.Equal(t, o.sentBytes, o.receivedBytes/3*4)
@@ -102,19 +102,19 @@ func TestGroup_deferredCastsApplyBeforeAnAcknowledgement_LINK7(t *testing.T) {
 	refused := []wire.Refusal{{Seq: 2, Count: 1, Why: []byte("no")}}
 	require.NoError(t, b.state(all[2].Peer,
 		wire.LinkStateBody{Progress: wire.AckState{Acked: 4}, Refusals: refused}))
-	require.Equal(t, []string{"cast never"}, b.told())
+	require.Equal(t, []string{"cast never"}, b.fates())
 
 	b.core.OnVerdict(all[3].Peer, &wire.FateQueryBody{Seq: 4, Indexes: []int{0, 1}})
-	require.Equal(t, []string{"cast never"}, b.told())
+	require.Equal(t, []string{"cast never"}, b.fates())
 
 	b.core.OnReceiverReset(all[4].Peer, &wire.ResetBody{Seq: 4, Text: "no"})
-	require.Equal(t, []string{"cast unknown", "cast unknown", "cast unknown", "cast unknown"}, b.told())
+	require.Equal(t, []string{"cast unknown", "cast unknown", "cast unknown", "cast unknown"}, b.fates())
 
 	b.core.OnResume(b.now, all[5].Peer)
 	require.Len(t, all[5].Peer.out.sent, 4)
 	require.Equal(t, wire.Probe, b.leave()[0].Kind)
 	require.Equal(t, 5, g.synced)
-	require.Empty(t, g.deferred, "nobody is owed them any more")
+	require.Empty(t, g.deferred, "no member still needs them")
 }
 
 func TestGroup_refusesImpossibleAcknowledgements_LINK7(t *testing.T) {
@@ -150,7 +150,7 @@ func TestGroup_unacknowledgedCastIsProbed_LINK7(t *testing.T) {
 	b.castTo(g, 10, 0)
 	later := b.core.Barrier(b.now)
 	b.after(31 * time.Second)
-	require.Len(t, b.told(), 12)
+	require.Len(t, b.fates(), 12)
 	<-barrier.Done()
 	<-later.Done()
 }
@@ -162,9 +162,9 @@ func TestGroup_shortDeadlineIsKept_LINK7(t *testing.T) {
 	b.castTo(g, 10, b.now+Instant(5*time.Millisecond))
 	b.leave()
 	b.after(6 * time.Millisecond)
-	require.Len(t, b.said(wire.FateQuery), 2)
+	require.Len(t, b.controls(wire.FateQuery), 2)
 	b.after(500 * time.Millisecond)
-	require.Equal(t, []string{"cast unknown", "cast unknown"}, b.told())
+	require.Equal(t, []string{"cast unknown", "cast unknown"}, b.fates())
 }
 
 func TestGroup_syncedMembersNeverExceedTheirWindow_LINK7(t *testing.T) {
@@ -186,7 +186,7 @@ func TestGroup_syncedMembersNeverExceedTheirWindow_LINK7(t *testing.T) {
 	require.NotEmpty(t, all[1].Peer.out.queue)
 	require.Equal(t, 1, g.synced)
 	b.castTo(g, 9000, 0)
-	require.Equal(t, 1, g.synced, "also for what is larger than it has kept room for")
+	require.Equal(t, 1, g.synced, "also for casts beyond the reserved room")
 	require.Less(t, len(g.deferred), 10, "and little is noted")
 }
 
@@ -212,14 +212,14 @@ func TestGroup_reconnectProbesAllMembers_LINK7(t *testing.T) {
 	require.Equal(t, []Run(nil), b.castTo(g, 10, 0), "to each alone, later")
 	b.core.OnReconnect(b.now, testLimit)
 	left := b.leave()
-	require.Len(t, left, 6, "a beat each, and what waited")
+	require.Len(t, left, 6, "a probe each, and the queued packets")
 	require.EqualValues(t, 2, left[0].Seq)
 
 	b.castTo(g, 10, 0)
 	b.castTo(g, 10, 0)
 	b.effects()
 	b.core.Close(errClosed)
-	require.Len(t, b.told(), 15)
+	require.Len(t, b.fates(), 15)
 	require.Zero(t, g.synced)
 }
 
@@ -275,7 +275,7 @@ func TestGroup_castToAForgottenMemberIsAnError_LINK7(t *testing.T) {
 	b.castTo(g, 10, 0)
 	b.leave()
 	b.core.Peer(processIDs(t, 5)[4])
-	require.Equal(t, []string{"cast unknown", "cast unknown"}, b.told())
+	require.Equal(t, []string{"cast unknown", "cast unknown"}, b.fates())
 	failed, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: g, Envelope: &wire.Envelope{Kind: wire.Cast},
 		GroupExt: func(all []Run) ([]byte, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// breaks is how often the peer was told that its link is over, since somebody looked.
-func (b *bench) breaks() (n int) {
+// breakCount counts the Break frames to the peer since the last call.
+func (b *bench) breakCount() (n int) {
 	for _, e := range b.core.effects {
 		if e.Packet == wire.ReceiverReset {
 			n++
@@ -21,10 +21,10 @@ func (b *bench) breaks() (n int) {
 	return n
 }
 
-// arrive hands a packet in, and says what became of it.
+// arrive hands a packet in, and returns its fate.
 func (b *bench) arrive(a Arrival) string {
 	b.t.Helper()
-	dup, parked, breaks := b.core.stats.Duplicates, len(b.peer.in.outOfOrder), b.breaks()
+	dup, parked, breaks := b.core.stats.Duplicates, len(b.peer.in.outOfOrder), b.breakCount()
 	var delivered []string
 	a, ok := b.core.Arrive(b.now, b.peer, a)
 	for ok {
@@ -36,7 +36,7 @@ func (b *bench) arrive(a Arrival) string {
 		return strings.Join(delivered, " ")
 	case b.core.stats.Duplicates > dup:
 		return "duplicate"
-	case b.breaks() > breaks:
+	case b.breakCount() > breaks:
 		return "refused"
 	case len(b.peer.in.outOfOrder) > parked:
 		return "parked"
@@ -78,13 +78,13 @@ func TestPacket_contentMatchesItsSequenceNumbers_LINK1(t *testing.T) {
 				b.arrive(a)
 			}
 			require.Equal(t, c.want, b.arrive(c.a))
-			broken := len(b.said(wire.ReceiverReset)) > 0
+			broken := len(b.controls(wire.ReceiverReset)) > 0
 			require.Equal(t, c.want == "refused", broken)
 		})
 	}
 }
 
-// missing is what states ask for.
+// missing are the numbers requested in states.
 func missing(states []any) (all [][]uint64) {
 	for _, s := range states {
 		all = append(all, s.(*wire.LinkStateBody).Missing)
@@ -100,14 +100,14 @@ func TestPacket_outOfOrderPacketsWaitWithinBounds_LINK1(t *testing.T) {
 	require.Equal(t, "dropped", b.arrive(Arrival{Seq: 5, PrevSeq: 4, Size: 100}))
 	require.Equal(t, "parked", b.arrive(Arrival{Seq: 6, PrevSeq: 5, Size: 10}))
 	require.Equal(t, "dropped", b.arrive(Arrival{Seq: 7, PrevSeq: 6}))
-	asked := b.said(wire.LinkState)
+	asked := b.controls(wire.LinkState)
 	require.Equal(t, [][]uint64{{1, 2}, {4, 5}}, missing(asked), "one gap is one question")
 	require.Equal(t, "2 3 4", b.arrive(Arrival{Seq: 2, PrevSeq: 1}))
-	asked = b.said(wire.LinkState)
+	asked = b.controls(wire.LinkState)
 	require.Empty(t, asked)
 	require.Equal(t, "5 6", b.arrive(Arrival{Seq: 5, PrevSeq: 4}))
-	asked = b.said(wire.LinkState)
-	require.Equal(t, [][]uint64{{6, 7}}, missing(asked), "what was dropped comes again")
+	asked = b.controls(wire.LinkState)
+	require.Equal(t, [][]uint64{{6, 7}}, missing(asked), "dropped packets come again")
 	require.Equal(t, InStats{Delivered: 6, Gaps: 1, Overrun: 2}, b.peer.in.counts)
 }
 
@@ -119,13 +119,13 @@ func TestRefusals_repeatUntilConfirmed_LINK3(t *testing.T) {
 		b.core.Done(b.now, b.peer, a, refused)
 	}
 	deliver(Arrival{Seq: 1}, wire.Refusal{Seq: 1, Count: 1, Why: []byte("no")})
-	first := b.said(wire.LinkState)[0].(*wire.LinkStateBody)
+	first := b.controls(wire.LinkState)[0].(*wire.LinkStateBody)
 	require.Equal(t, []wire.Refusal{{Seq: 1, Count: 1, Why: []byte("no")}}, first.Refusals)
 	deliver(Arrival{Seq: 2, PrevSeq: 1}, wire.Refusal{Seq: 2, Count: 3, Why: []byte("no")})
 	require.Nil(t, b.core.piggybackAck(b.peer), "an acknowledgement without them would be a lie")
 	for range 3 {
 		b.after(200 * time.Millisecond)
-		require.Len(t, b.said(wire.LinkState)[0].(*wire.LinkStateBody).Refusals, 2)
+		require.Len(t, b.controls(wire.LinkState)[0].(*wire.LinkStateBody).Refusals, 2)
 	}
 	b.core.OnConfirm(b.now, b.peer, first.FirstRefusal+7)
 	b.core.OnConfirm(b.now, b.peer, 3)
@@ -134,7 +134,7 @@ func TestRefusals_repeatUntilConfirmed_LINK3(t *testing.T) {
 	require.Len(t, b.peer.in.refusals, 1)
 	b.core.OnConfirm(b.now, b.peer, first.FirstRefusal+2)
 	b.after(time.Second)
-	for _, s := range b.said(wire.LinkState) {
+	for _, s := range b.controls(wire.LinkState) {
 		require.Empty(t, s.(*wire.LinkStateBody).Refusals)
 	}
 	require.Zero(t, b.core.Due())
@@ -151,7 +151,7 @@ func TestRefusals_overflowDelaysTheAcknowledgement_LINK3(t *testing.T) {
 	next := uint64(0)
 	for n := uint64(1); n <= 3; n++ {
 		b.after(200 * time.Millisecond)
-		s := b.said(wire.LinkState)
+		s := b.controls(wire.LinkState)
 		last := s[len(s)-1].(*wire.LinkStateBody)
 		require.Equal(t, n, last.Progress.Acked)
 		require.Len(t, last.Refusals, 1)
@@ -169,9 +169,9 @@ func TestState_malformedStateChangesNothing_LINK14(t *testing.T) {
 	b.leave()
 	before := b.peer.out
 	for name, s := range map[string]*wire.LinkStateBody{
-		"a packet that was not sent": {Progress: wire.AckState{Acked: 2}},
-		"an absurd packet":           {Progress: wire.AckState{Acked: absurd}},
-		"bytes that were not sent":   {Progress: wire.AckState{Acked: 1, ReceivedBytes: absurd}},
+		"an unsent packet": {Progress: wire.AckState{Acked: 2}},
+		"an absurd packet": {Progress: wire.AckState{Acked: absurd}},
+		"unsent bytes":     {Progress: wire.AckState{Acked: 1, ReceivedBytes: absurd}},
 	} {
 		require.Error(t, b.core.OnState(b.now, b.peer, s), name)
 		require.Error(t, b.core.OnHead(b.now, b.peer, &s.Progress), name)
@@ -183,12 +183,12 @@ func TestState_malformedStateChangesNothing_LINK14(t *testing.T) {
 		}}))
 	b.core.OnVerdict(b.peer, &wire.FateQueryBody{Seq: 1, Indexes: []int{-1, 5, 2, int(absurd - 1), 0}})
 	b.core.OnReceiverReset(b.peer, &wire.ResetBody{Seq: absurd})
-	require.Empty(t, b.told())
-	require.Equal(t, [][2]uint64{{1, 0}}, b.links(), "what it asked for is there still")
+	require.Empty(t, b.fates())
+	require.Equal(t, [][2]uint64{{1, 0}}, b.links(), "requested packets are still there")
 	require.Equal(t, before.window, b.peer.out.window)
 	b.core.OnProbe(b.now, b.peer, absurd, 0)
 	require.Equal(t, "1", b.arrive(Arrival{Seq: 1}))
 	b.core.OnProbe(b.now, b.peer, 1, 0)
 	b.after(time.Second)
-	require.Zero(t, b.peer.in.requestedUpTo, "the next beat says better")
+	require.Zero(t, b.peer.in.requestedUpTo, "the next probe has the truth")
 }

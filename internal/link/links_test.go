@@ -20,13 +20,13 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// letter is what a node was handed.
+// letter is a message delivered to a node.
 type letter struct {
 	from, actor, port, body string
 	ttl                     time.Duration
 }
 
-// node is a process that has links and nothing else: it writes down what its links say.
+// node is a process with links only: it records their callbacks.
 type node struct {
 	*link.Links
 	id    subjects.ProcessID
@@ -143,21 +143,21 @@ func (n *node) Malformed(subject string, size int, err error) {
 	n.malformed = append(n.malformed, fmt.Sprintf("%s: %d: %v", subject, size, err))
 }
 
-// letters are what the node was handed so far.
+// letters are the messages delivered to the node so far.
 func (n *node) letters() []letter {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]letter(nil), n.got...)
 }
 
-// await waits until the node was handed so many letters.
+// await waits until the node has n letters.
 func (n *node) await(t testing.TB, count int) []letter {
 	t.Helper()
 	testkit.Until(t, fmt.Sprintf("%d letters", count), func() bool { return len(n.letters()) >= count })
 	return n.letters()
 }
 
-func (n *node) told() []link.Fate {
+func (n *node) allFates() []link.Fate {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]link.Fate(nil), n.fates...)
@@ -192,7 +192,7 @@ func TestFlush_returnsWhenMailboxesHoldAllMessages(t *testing.T) {
 		require.Len(t, b.letters(), (round+1)*each)
 		require.Len(t, c.letters(), (round+1)*each)
 	}
-	require.Empty(t, a.told())
+	require.Empty(t, a.allFates())
 }
 
 func TestFlush_waitsForRefusals(t *testing.T) {
@@ -210,9 +210,9 @@ func TestFlush_waitsForRefusals(t *testing.T) {
 	}
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.Len(t, b.letters(), 2)
-	testkit.Until(t, "three came back", func() bool { return len(a.told()) == 3 })
+	testkit.Until(t, "three came back", func() bool { return len(a.allFates()) == 3 })
 	for i, want := range []string{"n1", "n2", "n4"} {
-		f := a.told()[i]
+		f := a.allFates()[i]
 		require.Equal(t, want, f.Mark.Type, "in the order they were sent")
 		require.Equal(t, []any{link.Refused, "no", true, 1}, []any{f.Reason, string(f.Why), f.Known, f.Count})
 	}
@@ -244,7 +244,7 @@ func TestClose_endsAFlushAndGivesEveryMessageAFate(t *testing.T) {
 	testkit.Next(t, raw.data)
 	a.Close()
 	seen := map[string]bool{}
-	for _, f := range a.told() {
+	for _, f := range a.allFates() {
 		require.Equal(t, link.LinksClosed, f.Reason)
 		require.Equal(t, 1, f.Count)
 		require.False(t, seen[f.Mark.Type], "one fate each")
@@ -255,7 +255,7 @@ func TestClose_endsAFlushAndGivesEveryMessageAFate(t *testing.T) {
 	_, err := a.Cast(&link.Cast{})
 	require.ErrorContains(t, err, "has closed its links")
 	a.Close() // twice is once
-	require.Len(t, a.told(), 1000)
+	require.Len(t, a.allFates(), 1000)
 }
 
 func TestSendWait_subtractsTheWaitFromTheDeadline(t *testing.T) {
@@ -343,7 +343,7 @@ func TestAt_isZeroForTheZeroTime(t *testing.T) {
 func TestClose_notifiesKnownPeers_LINK13(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
-	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("hello")...))
+	r.publishTo(t, a, packet(wire.Head{Seq: 1}, texts("hello")...))
 	a.await(t, 1)
 	a.Close()
 	for {
@@ -355,14 +355,14 @@ func TestClose_notifiesKnownPeers_LINK13(t *testing.T) {
 		case h.Ack != nil:
 			require.EqualValues(t, 1, h.Ack.Acked, "and how far it is")
 		default: // it has said so before
-			for r.hears(t, wire.LinkState).(*wire.LinkStateBody).Progress.Acked != 1 {
+			for r.awaitControl(t, wire.LinkState).(*wire.LinkStateBody).Progress.Acked != 1 {
 			}
 		}
 		return
 	}
 }
 
-// A connection of the data lane hears nothing that it said itself.
+// The data connection receives nothing of its own.
 func TestControl_usesItsOwnConnection(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
@@ -373,7 +373,7 @@ func TestControl_usesItsOwnConnection(t *testing.T) {
 		heard <- kind
 	})
 	require.NoError(t, err)
-	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("x")...))
+	r.publishTo(t, a, packet(wire.Head{Seq: 1}, texts("x")...))
 	require.Equal(t, wire.LinkState, testkit.Next(t, heard))
 	a.Links.Cancel(a.Target(r.to("x")).Peer, "reply")
 	require.Equal(t, wire.Cancel, testkit.Next(t, heard))

@@ -23,7 +23,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// raw is a process that answers nothing by itself: a test says what it says.
+// raw is a process without automatic answers: the test publishes for it.
 type raw struct {
 	id            subjects.ProcessID
 	bus           *bus.Bus
@@ -49,22 +49,23 @@ func newRaw(t testing.TB, srv *embed.Server, label string) *raw {
 
 func (r *raw) to(actor string) subjects.PortID { return r.id.Proc().Actor(actor).Port("in") }
 
-// sends publishes a packet for a node, as a process.
-func (r *raw) sends(t testing.TB, to *node, data []byte) {
+// publishTo publishes a packet for a node, as a process.
+func (r *raw) publishTo(t testing.TB, to *node, data []byte) {
 	t.Helper()
 	require.NoError(t, r.bus.Data().Publish(r.space.Frame(to.id, senderOf(r.id)), data))
 }
 
-// says publishes a control packet for a node, on the lane that keeps its order with the others.
-func (r *raw) says(t testing.TB, to *node, kind wire.PacketKind, body any) {
+// sendControl publishes a control packet for a node, on the connection that keeps its order with
+// the others.
+func (r *raw) sendControl(t testing.TB, to *node, kind wire.PacketKind, body any) {
 	t.Helper()
 	data, err := wire.AppendControl(nil, kind, body)
 	require.NoError(t, err)
 	require.NoError(t, r.bus.Data().Publish(r.space.Control(to.id, senderOf(r.id)), data))
 }
 
-// hears waits for a control packet of a kind.
-func (r *raw) hears(t testing.TB, kind wire.PacketKind) any {
+// awaitControl waits for a control packet of a kind.
+func (r *raw) awaitControl(t testing.TB, kind wire.PacketKind) any {
 	t.Helper()
 	for {
 		got, body, err := wire.DecodeControl(testkit.Next(t, r.control).Data)
@@ -136,7 +137,7 @@ func TestProbe_stopsAfterAnAcknowledgement(t *testing.T) {
 	require.NoError(t, a.Send(to, say("anybody there?"), link.Mark{}, 0))
 	m, h, _ := r.packetOf(t)
 	require.Equal(t, a.space.Hint(a.id, strconv.FormatUint(h.Seq, 36)), m.Reply)
-	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 10,
+	r.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 10,
 		Window: 1 << 20}})
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.NoError(t, a.Send(to, say("good"), link.Mark{}, 0))
@@ -153,8 +154,8 @@ func TestSend_toAnAbsentProcessReturns(t *testing.T) {
 		require.NoError(t, a.Send(to, say("hello"), link.Mark{Type: strconv.Itoa(i)}, 0))
 	}
 	require.NoError(t, a.Flush(testkit.Soon(t)))
-	testkit.Until(t, "all have a fate", func() bool { return len(a.told()) == 100 })
-	for i, f := range a.told() {
+	testkit.Until(t, "all have a fate", func() bool { return len(a.allFates()) == 100 })
+	for i, f := range a.allFates() {
 		require.Equal(t, []any{link.NoProcess, true, strconv.Itoa(i)}, []any{f.Reason, f.Known, f.Mark.Type})
 	}
 }
@@ -174,13 +175,13 @@ func TestPublish_deniedPublishResetsTheLinkAndNamesTheSubject(t *testing.T) {
 	}
 	a, b, c := as("alice", newHost(t, "a")), as("bob", open), as("bob", shut)
 	require.NoError(t, a.Send(a.Target(c.to("x")), say("alone"), link.Mark{Type: "alone"}, 0))
-	testkit.Until(t, "it has a fate", func() bool { return len(a.told()) == 1 })
-	f := a.told()[0]
+	testkit.Until(t, "it has a fate", func() bool { return len(a.allFates()) == 1 })
+	f := a.allFates()[0]
 	require.Equal(t, []any{link.LinkReset, "alone"}, []any{f.Reason, f.Mark.Type})
 	require.Contains(t, f.Text, a.space.Port(c.to("x"), senderOf(a.id)))
 	require.NoError(t, a.Send(a.UnnamedTarget(c.to("x")), say("among others"), link.Mark{}, 0))
-	testkit.Until(t, "it has a fate", func() bool { return len(a.told()) == 2 })
-	require.Contains(t, a.told()[1].Text, a.space.Frame(c.id, senderOf(a.id)))
+	testkit.Until(t, "it has a fate", func() bool { return len(a.allFates()) == 2 })
+	require.Contains(t, a.allFates()[1].Text, a.space.Frame(c.id, senderOf(a.id)))
 	require.NoError(t, a.Send(a.Target(b.to("x")), say("others hear us"), link.Mark{}, 0))
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.Len(t, b.letters(), 1)
@@ -196,7 +197,7 @@ func listen(t testing.TB, o embed.Options) *embed.Server {
 	return srv
 }
 
-// portOf is where srv can be started again.
+// portOf is the port for a restart of srv.
 func portOf(t testing.TB, srv *embed.Server) int {
 	t.Helper()
 	u, err := url.Parse(srv.URL())
@@ -233,7 +234,7 @@ func TestSend_withoutAServerArrivesAfterReconnect(t *testing.T) {
 		require.Equal(t, strconv.Itoa(i), l.body)
 	}
 	require.Len(t, b.letters(), 101)
-	require.Empty(t, a.told())
+	require.Empty(t, a.allFates())
 }
 
 func TestSend_splitsPacketsForASmallerServerLimit(t *testing.T) {
@@ -262,7 +263,7 @@ func TestSend_splitsPacketsForASmallerServerLimit(t *testing.T) {
 	for i, l := range letters {
 		require.Equal(t, body(i), l.body)
 	}
-	require.Empty(t, a.told())
+	require.Empty(t, a.allFates())
 	require.Empty(t, a.complaints())
 	require.Empty(t, b.complaints())
 }
@@ -303,7 +304,7 @@ func TestResend_lostSingleMessageIsResentAtOnce(t *testing.T) {
 		require.NoError(t, a.Flush(t.Context()))
 		require.Less(t, time.Since(began), time.Second, "it is missed long before its deadline")
 		require.Equal(t, []string{"0", "1"}, bodies(b.letters()))
-		require.Empty(t, a.told())
+		require.Empty(t, a.allFates())
 	})
 }
 
@@ -346,7 +347,7 @@ func TestChunks_othersOvertakeALargeMessageButFollowersDoNot_LINK9(t *testing.T)
 			}
 		}
 		taken += uint64(len(rest))
-		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: taken,
+		r.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: taken,
 			Window: 1 << 20}})
 	}
 	require.Equal(t, []int{0, 2, 3, 0, -1, 1, 4}, order)

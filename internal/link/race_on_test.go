@@ -2,5 +2,5 @@
 
 package link
 
-// raced says that the race detector watches, which takes ten times as long.
+// raced reports whether the race detector runs, which is ten times slower.
 const raced = true

@@ -12,8 +12,8 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK1: however many of them are
-// handed on together, and wherever one differs from its neighbours.
+// TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK1: any number of messages is
+// handed on together, with a different one at any place.
 func TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK1(t *testing.T) {
 	const n = 1000
 	srv := bustest.Server(t)
@@ -40,11 +40,11 @@ func TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK1(t *testin
 		}
 		data = e.Append(data, i > 0 && i%400 != 0)
 	}
-	r.sends(t, a, data)
+	r.publishTo(t, a, data)
 	got := a.await(t, len(want))
 	require.Equal(t, want, bodies(got))
 	for _, l := range got {
 		require.Equal(t, l.body == "299" || l.body == "599" || l.body == "899", l.ttl > 0, l.body)
 	}
-	require.Equal(t, refused, r.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals)
+	require.Equal(t, refused, r.awaitControl(t, wire.LinkState).(*wire.LinkStateBody).Refusals)
 }

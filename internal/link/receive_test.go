@@ -31,7 +31,7 @@ func packet(h wire.Head, es ...wire.Envelope) []byte {
 	return b
 }
 
-// texts are messages.
+// texts are the texts of messages.
 func texts(all ...string) (es []wire.Envelope) {
 	for _, text := range all {
 		es = append(es, *say(text))
@@ -39,7 +39,7 @@ func texts(all ...string) (es []wire.Envelope) {
 	return es
 }
 
-// bodies are what letters say.
+// bodies are the contents of letters.
 func bodies(all []letter) (out []string) {
 	for _, l := range all {
 		out = append(out, l.body)
@@ -71,7 +71,7 @@ func TestLink_repairsRandomLossInOrder(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"x0": n, "x1": n, "x2": n}, next)
 	require.NotZero(t, lost.Load())
-	require.Empty(t, a.told())
+	require.Empty(t, a.allFates())
 }
 
 func TestReceive_countsMalformedPackets(t *testing.T) {
@@ -90,19 +90,19 @@ func TestReceive_countsMalformedPackets(t *testing.T) {
 	}
 	mine := a.space.Port(a.to("x"), senderOf(r.id))
 	for name, data := range map[string][]byte{
-		"a head that ends too soon":       {0, wire.Version, byte(wire.Data)},
+		"a truncated head":                {0, wire.Version, byte(wire.Data)},
 		"another version":                 {0, wire.Version + 1, byte(wire.Data), 0, 0, 1, 0},
-		"a kind that is not known":        {0, wire.Version, 200, 0, 0, 1, 0},
+		"an unknown kind":                 {0, wire.Version, 200, 0, 0, 1, 0},
 		"a control packet among the data": wire.AppendHead(nil, wire.Head{Kind: wire.LinkState}),
 		"number 0":                        packet(wire.Head{}, texts("x")...),
 		"a number that follows itself":    packet(wire.Head{Seq: 7, PrevSeq: 7}, texts("x")...),
-		"a number that follows a later one": packet(wire.Head{Seq: 7, PrevSeq: math.MaxUint64},
+		"a number after a later one": packet(wire.Head{Seq: 7, PrevSeq: math.MaxUint64},
 			texts("x")...),
 		"the continuation of nothing": packet(wire.Head{Seq: math.MaxUint64, PrevSeq: 0},
 			texts("x")...)[:5],
-		"an acknowledgement of what was not sent": known(wire.AckState{Acked: math.MaxUint64}),
-		"a repair without a subject":              wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 1}),
-		"a repair for another namespace":          repair("else.where", packet(wire.Head{Seq: 1}, texts("x")...)),
+		"an acknowledgement of an unsent packet": known(wire.AckState{Acked: math.MaxUint64}),
+		"a repair without a subject":             wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 1}),
+		"a repair for another namespace":         repair("else.where", packet(wire.Head{Seq: 1}, texts("x")...)),
 		"a repair of somebody else's packet": repair(a.space.Port(a.to("x"), senderOf(other.id)),
 			packet(wire.Head{Seq: 1}, texts("x")...)),
 		"a repair of another principal's packet": repair(
@@ -122,7 +122,7 @@ func TestReceive_countsMalformedPackets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := counted()
-			r.sends(t, a, data)
+			r.publishTo(t, a, data)
 			testkit.Until(t, "it is counted", func() bool { return counted() > before })
 			require.Empty(t, a.letters())
 		})
@@ -144,14 +144,14 @@ func TestReceive_countsMalformedPackets(t *testing.T) {
 			if _, is := body.(wire.FateQueryBody); is {
 				kind = wire.FateQuery
 			}
-			r.says(t, a, kind, body)
+			r.sendControl(t, a, kind, body)
 			testkit.Until(t, "it is counted", func() bool { return counted() > before })
 		})
 	}
-	require.Empty(t, a.told(), "what was sent is as it was")
+	require.Empty(t, a.allFates(), "sent packets are unchanged")
 	require.NoError(t, other.Send(other.Target(a.to("x")), say("all is well"), link.Mark{}, 0))
 	require.NoError(t, other.Flush(testkit.Soon(t)))
-	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("with me, too")...))
+	r.publishTo(t, a, packet(wire.Head{Seq: 1}, texts("with me, too")...))
 	require.Equal(t, []string{"all is well", "with me, too"}, bodies(a.await(t, 2)))
 }
 
@@ -183,23 +183,23 @@ func TestReceive_ignoresFalseClaimsOfAPeer(t *testing.T) {
 		wire.Resume: {struct{}{}},
 	} {
 		for _, body := range bodies {
-			r.says(t, a, kind, body)
+			r.sendControl(t, a, kind, body)
 		}
 	}
-	r.says(t, a, wire.Cancel, wire.CancelBody{Replies: []string{"last"}})
+	r.sendControl(t, a, wire.Cancel, wire.CancelBody{Replies: []string{"last"}})
 	testkit.Until(t, "all came", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return len(a.cancelled) == 1
 	})
-	require.Empty(t, a.told())
+	require.Empty(t, a.allFates())
 	require.Equal(t, 1, a.Infos(1)[0].InFlight)
-	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1,
+	r.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1,
 		Window: huge}})
 	require.NoError(t, a.Flush(testkit.Soon(t)))
-	require.Empty(t, a.told())
+	require.Empty(t, a.allFates())
 	require.LessOrEqual(t, a.Infos(1)[0].Credit, int64(8<<20), "no window is larger than our own")
-	r.sends(t, a, packet(wire.Head{Seq: 5}, texts("hello yourself")...))
+	r.publishTo(t, a, packet(wire.Head{Seq: 5}, texts("hello yourself")...))
 	require.Equal(t, []string{"hello yourself"}, bodies(a.await(t, 1)))
 }
 
@@ -207,8 +207,8 @@ func TestReceive_absurdSequenceNumberAffectsOnlyItsSender(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r, other := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw"),
 		newNode(t, srv, "other", link.Config{})
-	r.sends(t, a, packet(wire.Head{Seq: math.MaxUint64}, texts("the last")...))
-	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("too late")...))
+	r.publishTo(t, a, packet(wire.Head{Seq: math.MaxUint64}, texts("the last")...))
+	r.publishTo(t, a, packet(wire.Head{Seq: 1}, texts("too late")...))
 	testkit.Until(t, "it is a duplicate", func() bool { return a.Stats().Duplicates == 1 })
 	require.Equal(t, []string{"the last"}, bodies(a.letters()))
 	for i := range 10 {
@@ -224,20 +224,20 @@ func TestReceive_absurdSequenceNumberAffectsOnlyItsSender(t *testing.T) {
 func TestReceive_repairedPacketsKeepTheirOrder(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
-	r.sends(t, a, packet(wire.Head{Seq: 4}, texts("0", "1")...))
-	r.sends(t, a, packet(wire.Head{Seq: 9, PrevSeq: 7}, texts("3")...))
-	s := r.hears(t, wire.LinkState).(*wire.LinkStateBody)
+	r.publishTo(t, a, packet(wire.Head{Seq: 4}, texts("0", "1")...))
+	r.publishTo(t, a, packet(wire.Head{Seq: 9, PrevSeq: 7}, texts("3")...))
+	s := r.awaitControl(t, wire.LinkState).(*wire.LinkStateBody)
 	if len(s.Missing) == 0 { // of the first one alone
-		s = r.hears(t, wire.LinkState).(*wire.LinkStateBody)
+		s = r.awaitControl(t, wire.LinkState).(*wire.LinkStateBody)
 	}
 	require.Equal(t, []uint64{4, 7}, s.Missing)
 	inner := packet(wire.Head{Seq: 5}, texts("2")...) // it went to many, as number 5 of another order
 	data := wire.AppendRepair(wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 7, PrevSeq: 4}),
 		a.space.Port(a.to("y"), senderOf(r.id)), inner)
-	r.sends(t, a, data)
+	r.publishTo(t, a, data)
 	letters := a.await(t, 4)
 	require.Equal(t, []string{"0", "1", "2", "3"}, bodies(letters))
-	require.Equal(t, "y", letters[2].actor, "its subject says where")
+	require.Equal(t, "y", letters[2].actor, "the subject has the address")
 }
 
 func TestReceive_subtractsPacketAgeFromTheDeadline(t *testing.T) {
@@ -245,7 +245,7 @@ func TestReceive_subtractsPacketAgeFromTheDeadline(t *testing.T) {
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	es := texts("ten seconds", "one", "any")
 	es[0].TTL, es[1].TTL = 10*time.Second, time.Second
-	r.sends(t, a, packet(wire.Head{Seq: 1, Age: 4 * time.Second}, es...))
+	r.publishTo(t, a, packet(wire.Head{Seq: 1, Age: 4 * time.Second}, es...))
 	letters := a.await(t, 3)
 	require.Equal(t, 6*time.Second, letters[0].ttl)
 	require.Equal(t, time.Millisecond, letters[1].ttl, "0 would be none")
@@ -256,10 +256,10 @@ func TestReceive_deliversTheIntactPartOfATruncatedPacket(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	whole := packet(wire.Head{Seq: 1}, texts("first", "second")...)
-	r.sends(t, a, whole[:len(whole)-1])
+	r.publishTo(t, a, whole[:len(whole)-1])
 	testkit.Until(t, "it is counted", func() bool { return len(a.complaints()) == 1 })
 	require.Equal(t, []string{"first"}, bodies(a.letters()))
-	r.sends(t, a, packet(wire.Head{Seq: 2, PrevSeq: 1}, texts("next")...))
+	r.publishTo(t, a, packet(wire.Head{Seq: 2, PrevSeq: 1}, texts("next")...))
 	require.Equal(t, []string{"first", "next"}, bodies(a.await(t, 2)))
 }
 
@@ -272,16 +272,16 @@ func TestReceive_reassemblesASplitPacket(t *testing.T) {
 		return wire.AppendFragment(head, wire.FragmentHead{Offset: offset, Total: len(whole)},
 			whole[offset:min(len(whole), offset+size)])
 	}
-	r.sends(t, a, piece(100, 100)) // no beginning
-	r.sends(t, a, piece(0, 100))
-	r.sends(t, a, piece(200, 100)) // no middle
-	r.sends(t, a, piece(0, 100))   // from the beginning
+	r.publishTo(t, a, piece(100, 100)) // no beginning
+	r.publishTo(t, a, piece(0, 100))
+	r.publishTo(t, a, piece(200, 100)) // no middle
+	r.publishTo(t, a, piece(0, 100))   // from the beginning
 	for offset := 100; offset < len(whole); offset += 100 {
-		r.sends(t, a, piece(offset, 100))
+		r.publishTo(t, a, piece(offset, 100))
 	}
-	r.sends(t, a, piece(0, len(whole))) // it was here
+	r.publishTo(t, a, piece(0, len(whole))) // it was here
 	require.Equal(t, []string{strings.Repeat("long", 100)}, bodies(a.await(t, 1)))
-	r.sends(t, a, packet(wire.Head{Seq: 2, PrevSeq: 1}, texts("next")...))
+	r.publishTo(t, a, packet(wire.Head{Seq: 2, PrevSeq: 1}, texts("next")...))
 	require.Len(t, a.await(t, 2), 2)
 	require.Empty(t, a.complaints())
 }
@@ -316,9 +316,9 @@ func TestReceive_mismatchedChunksAreRefusedAsOneMessage(t *testing.T) {
 			srv := bustest.Server(t)
 			a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 			for i, p := range c.parts {
-				r.sends(t, a, packet(wire.Head{Seq: uint64(i + 1), PrevSeq: uint64(i)}, p))
+				r.publishTo(t, a, packet(wire.Head{Seq: uint64(i + 1), PrevSeq: uint64(i)}, p))
 			}
-			s := r.hears(t, wire.LinkState).(*wire.LinkStateBody)
+			s := r.awaitControl(t, wire.LinkState).(*wire.LinkStateBody)
 			require.Len(t, s.Refusals, 1)
 			require.EqualValues(t, len(c.parts), s.Refusals[0].Seq, "the last part has the fate of the message")
 			var why wire.Error
@@ -326,7 +326,7 @@ func TestReceive_mismatchedChunksAreRefusedAsOneMessage(t *testing.T) {
 			require.EqualValues(t, link.TooLargeCode, why.Code)
 			require.Contains(t, why.Text, c.why)
 			n := uint64(len(c.parts))
-			r.sends(t, a, packet(wire.Head{Seq: n + 1, PrevSeq: n}, part(2, 0, len(inner), inner)))
+			r.publishTo(t, a, packet(wire.Head{Seq: n + 1, PrevSeq: n}, part(2, 0, len(inner), inner)))
 			require.Equal(t, []string{"whole"}, bodies(a.await(t, 1)))
 		})
 	}
@@ -346,14 +346,14 @@ func TestReceive_dropsAnAbandonedLargeMessage(t *testing.T) {
 		begin := wire.Envelope{Kind: wire.Chunk, Sender: "s",
 			Ext: wire.ChunkHead{ID: i, Total: 900}.Append(nil), Body: body}
 		over := wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkHead{ID: i}.Append(nil)}
-		r.sends(t, a, packet(wire.Head{Seq: 2*i + 1, PrevSeq: 2 * i}, begin))
-		r.sends(t, a, packet(wire.Head{Seq: 2*i + 2, PrevSeq: 2*i + 1}, over))
+		r.publishTo(t, a, packet(wire.Head{Seq: 2*i + 1, PrevSeq: 2 * i}, begin))
+		r.publishTo(t, a, packet(wire.Head{Seq: 2*i + 2, PrevSeq: 2*i + 1}, over))
 	}
 	inner := (&wire.Envelope{Kind: wire.Message, Actor: "x", Port: "in", Sender: "s", Body: body}).
 		Append(nil, false)
 	whole := wire.Envelope{Kind: wire.Chunk, Sender: "s",
 		Ext: wire.ChunkHead{ID: 99, Total: len(inner)}.Append(nil), Body: inner}
-	r.sends(t, a, packet(wire.Head{Seq: 41, PrevSeq: 40}, whole))
+	r.publishTo(t, a, packet(wire.Head{Seq: 41, PrevSeq: 40}, whole))
 	require.Equal(t, string(body), a.await(t, 1)[0].body)
 }
 
@@ -361,8 +361,8 @@ func TestReceive_resetsAProcessKnownDead_DEL5(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	a.MarkDead(r.id, fmt.Errorf("it fell off its host"))
-	r.sends(t, a, packet(wire.Head{Seq: 3}, texts("I am alive")...))
-	b := r.hears(t, wire.ReceiverReset).(*wire.ResetBody)
+	r.publishTo(t, a, packet(wire.Head{Seq: 3}, texts("I am alive")...))
+	b := r.awaitControl(t, wire.ReceiverReset).(*wire.ResetBody)
 	require.EqualValues(t, 3, b.Seq)
 	require.Contains(t, b.Text, "known to be dead here: it fell off its host")
 	require.EqualValues(t, 1, a.Stats().Fenced)
@@ -375,7 +375,7 @@ func TestHint_withoutAPendingMessageIsIgnored(t *testing.T) {
 	a, r := newNode(t, srv, "a", link.Config{NoResponderGrace: time.Nanosecond}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
 	_, h, _ := r.packetOf(t)
-	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 10,
+	r.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 10,
 		Window: 1 << 20}})
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 	for _, m := range []bus.Msg{
@@ -390,6 +390,6 @@ func TestHint_withoutAPendingMessageIsIgnored(t *testing.T) {
 		a.receive(m)
 	}
 	require.Len(t, a.complaints(), 2)
-	require.Empty(t, a.told())
+	require.Empty(t, a.allFates())
 	require.Empty(t, a.broken)
 }

@@ -20,10 +20,10 @@ func TestPeer_knownPeerGetsALongerGrace_LINK13(t *testing.T) {
 		b.core.OnHint(b.now, b.peer, 1)
 		b.after(want - time.Millisecond)
 		b.core.OnHint(b.now, b.peer, 0)
-		require.Empty(t, b.told())
+		require.Empty(t, b.fates())
 		b.after(time.Millisecond)
 		b.core.OnHint(b.now, b.peer, 0)
-		require.Len(t, b.told(), 1)
+		require.Len(t, b.fates(), 1)
 	}
 }
 
@@ -33,10 +33,10 @@ func TestResend_requestsEachGapAtOnce_LINK4(t *testing.T) {
 	b.arrive(Arrival{Seq: 3, PrevSeq: 2})
 	b.arrive(Arrival{Seq: 4, PrevSeq: 3})
 	b.arrive(Arrival{Seq: 6, PrevSeq: 5})
-	require.Equal(t, [][]uint64{{1, 2}, {4, 5}}, missing(b.said(wire.LinkState)))
+	require.Equal(t, [][]uint64{{1, 2}, {4, 5}}, missing(b.controls(wire.LinkState)))
 	b.after(time.Second)
-	require.Equal(t, []uint64{1, 2, 4, 5}, missing(b.said(wire.LinkState))[0], "again, together")
+	require.Equal(t, []uint64{1, 2, 4, 5}, missing(b.controls(wire.LinkState))[0], "again, together")
 	b.core.OnProbe(b.now, b.peer, 9, 0)
-	require.Equal(t, [][]uint64{{1, 2, 4, 5, 6, 9}}, missing(b.said(wire.LinkState)),
-		"and what the sender says was the last")
+	require.Equal(t, [][]uint64{{1, 2, 4, 5, 6, 9}}, missing(b.controls(wire.LinkState)),
+		"and the sender's last number")
 }

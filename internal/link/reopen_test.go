@@ -8,13 +8,13 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// asker notes the serial of its question.
+// asker records the serial of its question.
 type asker struct{ serial uint64 }
 
 func (a *asker) Asked(serial uint64) { a.serial = serial }
 
-// broken are the serials of the links that are said to be over.
-func (b *bench) broken() (all []uint64) {
+// brokenSerials are the serials of the links reported as over.
+func (b *bench) brokenSerials() (all []uint64) {
 	for _, e := range b.effects() {
 		if e.Kind == EffectBroken {
 			all = append(all, e.Serial)
@@ -36,7 +36,7 @@ func TestReopen_callOnTheNextLinkOutlivesTheFormerOne_LINK5(t *testing.T) {
 	b.leave()
 	b.core.resetOutgoing(b.peer, LinkReset, "enough")
 	second := ask() // before anybody was told of it
-	over := b.broken()
+	over := b.brokenSerials()
 	require.Len(t, over, 1)
 	require.LessOrEqual(t, first, over[0])
 	require.Greater(t, second, over[0])
@@ -44,7 +44,7 @@ func TestReopen_callOnTheNextLinkOutlivesTheFormerOne_LINK5(t *testing.T) {
 	b.arrive(Arrival{Seq: 1})
 	require.True(t, b.core.OnSenderReset(b.peer, &wire.ResetBody{Seq: 1, Text: "enough"}))
 	third := ask()
-	over = b.broken()
+	over = b.brokenSerials()
 	require.Len(t, over, 1)
 	require.LessOrEqual(t, second, over[0], "its answer may have gone with the link from the peer")
 	require.Greater(t, third, over[0])

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// ask casts to a group what everybody answers.
+// ask casts to a group a message with an answer of each member.
 func (b *bench) ask(g *Group) *Cast {
 	b.t.Helper()
 	k := &Cast{
@@ -26,8 +26,8 @@ func (b *bench) ask(g *Group) *Cast {
 	return k
 }
 
-// beaten are the peers that are asked what they have.
-func (b *bench) beaten() (all []*Peer) {
+// probedPeers are the peers with a probe.
+func (b *bench) probedPeers() (all []*Peer) {
 	b.t.Helper()
 	for _, s := range b.leave() {
 		if s.Kind == wire.Probe {
@@ -45,12 +45,12 @@ func TestReplyAcks_onlySilentMembersAreProbed_LINK16(t *testing.T) {
 	b.core.ReplyReceived(b.now, all[0].Peer, k.Seq)
 	b.core.ReplyReceived(b.now, all[2].Peer, k.Seq)
 	b.after(200 * time.Millisecond)
-	require.Empty(t, b.beaten(), "an answer may take longer than an acknowledgement")
+	require.Empty(t, b.probedPeers(), "an answer may take longer than an acknowledgement")
 	b.after(time.Second)
-	require.Subset(t, []*Peer{all[1].Peer}, b.beaten())
+	require.Subset(t, []*Peer{all[1].Peer}, b.probedPeers())
 	require.Positive(t, b.core.Stats().Beats)
 	b.after(time.Minute)
-	require.Equal(t, []string{"cast unknown"}, b.told(), "the answers say of the two that it was delivered")
+	require.Equal(t, []string{"cast unknown"}, b.fates(), "the answers acknowledge it for two")
 }
 
 func TestReplyAcks_messageAfterACastIsProbedNormally_LINK16(t *testing.T) {
@@ -59,7 +59,7 @@ func TestReplyAcks_messageAfterACastIsProbedNormally_LINK16(t *testing.T) {
 	b.post("behind")
 	b.leave()
 	b.after(b.core.cfg.FirstRTO)
-	require.NotEmpty(t, b.beaten())
+	require.NotEmpty(t, b.probedPeers())
 }
 
 func TestReplyAcks_replyDoesNotAcknowledgeEarlierMessages_LINK16(t *testing.T) {
@@ -71,7 +71,7 @@ func TestReplyAcks_replyDoesNotAcknowledgeEarlierMessages_LINK16(t *testing.T) {
 		Progress: wire.AckState{Acked: k.Seq, ReceivedBytes: b.peer.out.sentBytes}, FirstRefusal: 1,
 		Refusals: []wire.Refusal{{Seq: 1, Count: 1, Why: []byte("full")}},
 	}))
-	require.Equal(t, []string{"before never"}, b.told())
+	require.Equal(t, []string{"before never"}, b.fates())
 }
 
 func TestReplyAcks_replyGrantsNoCredit_LINK16(t *testing.T) {
@@ -81,7 +81,7 @@ func TestReplyAcks_replyGrantsNoCredit_LINK16(t *testing.T) {
 	b.core.ReplyReceived(b.now, b.peer, k.Seq)
 	require.Equal(t, used, b.peer.out.sentBytes-b.peer.out.receivedBytes, "it gives no credit")
 	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Missing: []uint64{0, 1}}))
-	require.Equal(t, [][2]uint64{{1, 0}}, b.links(), "whoever lied: what is missing is sent again")
+	require.Equal(t, [][2]uint64{{1, 0}}, b.links(), "after a false acknowledgement the packet is sent again")
 }
 
 func TestReplyAcks_senderWithoutCreditStillProbes_LINK16(t *testing.T) {
@@ -94,8 +94,8 @@ func TestReplyAcks_senderWithoutCreditStillProbes_LINK16(t *testing.T) {
 	require.Equal(t, wire.Probe, left[0].Kind)
 	b.core.ReplyReceived(b.now, b.peer, k.Seq)
 	b.after(time.Second)
-	require.NotEmpty(t, b.beaten(), "and again until the receiver says so")
-	b.acked(1)
+	require.NotEmpty(t, b.probedPeers(), "and again until the receiver acknowledges")
+	b.ack(1)
 	require.Equal(t, [][2]uint64{{2, 1}}, b.links())
 }
 
@@ -107,9 +107,9 @@ func TestReplyAcks_promptReplyReplacesTheAcknowledgement_LINK16(t *testing.T) {
 	b.core.ReplySent(b.peer, 9)
 	b.core.ReplySent(b.peer, 7)
 	b.after(time.Minute)
-	require.Empty(t, b.said(wire.LinkState))
+	require.Empty(t, b.controls(wire.LinkState))
 	b.core.OnProbe(b.now, b.peer, 9, 0)
-	said := b.said(wire.LinkState)
+	said := b.controls(wire.LinkState)
 	require.Len(t, said, 1, "but when it is asked")
 	require.EqualValues(t, 9, said[0].(*wire.LinkStateBody).Progress.Acked)
 }
@@ -120,7 +120,7 @@ func TestReplyAcks_lateReplyIsPrecededByAnAcknowledgement_LINK16(t *testing.T) {
 	require.Equal(t, "9", b.arrive(Arrival{Seq: 9, PrevSeq: 7, ReplyAcks: true}))
 	b.core.ReplySent(b.peer, 9)
 	b.after(b.core.cfg.ReplyAckDelay)
-	require.Len(t, b.said(wire.LinkState), 1, "the first has no answer yet")
+	require.Len(t, b.controls(wire.LinkState), 1, "the first has no answer yet")
 }
 
 func TestReplyAcks_otherMessagesAreAcknowledgedNormally_LINK16(t *testing.T) {
@@ -129,12 +129,12 @@ func TestReplyAcks_otherMessagesAreAcknowledgedNormally_LINK16(t *testing.T) {
 	require.Equal(t, "9", b.arrive(Arrival{Seq: 9, PrevSeq: 7}))
 	b.core.ReplySent(b.peer, 7)
 	b.after(b.core.cfg.AckDelay)
-	require.Len(t, b.said(wire.LinkState), 1)
+	require.Len(t, b.controls(wire.LinkState), 1)
 	for n := uint64(10); n < 14; n++ {
 		b.arrive(Arrival{Seq: n, PrevSeq: n - 1, ReplyAcks: true})
 		b.core.ReplySent(b.peer, n)
 	}
-	require.Len(t, b.said(wire.LinkState), 1, "and of casts so many at once")
+	require.Len(t, b.controls(wire.LinkState), 1, "and many casts in one")
 	require.Empty(t, b.peer.in.pendingReplies)
 }
 
@@ -145,6 +145,6 @@ func TestReplyAcks_replyBeforeDoneCounts_LINK16(t *testing.T) {
 	b.core.ReplySent(b.peer, 7)
 	b.core.Done(b.now, b.peer, a, nil)
 	b.after(time.Minute)
-	require.Empty(t, b.said(wire.LinkState))
-	require.Equal(t, uint64(7), b.core.piggybackAck(b.peer).Acked, "what is sent to it anyway says so")
+	require.Empty(t, b.controls(wire.LinkState))
+	require.Equal(t, uint64(7), b.core.piggybackAck(b.peer).Acked, "the next packet to it has the acknowledgement")
 }

@@ -26,21 +26,21 @@ func TestReset_endsTheLinkAtBothEnds_LINK6(t *testing.T) {
 	effects := b.core.effects
 	require.Equal(t, EffectBroken, effects[len(effects)-1].Kind)
 	require.Equal(t, wire.ResetBody{Seq: 2, Text: "enough"}, effects[len(effects)-2].Body)
-	require.Equal(t, []string{"hinted never", "sent unknown", "large never", "transfer never"}, b.told())
+	require.Equal(t, []string{"hinted never", "sent unknown", "large never", "transfer never"}, b.fates())
 
 	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Missing: []uint64{0, 2}}))
 	require.Equal(t, []any{wire.ResetBody{Seq: 2, Text: "what is missing was given up"}},
-		b.said(wire.SenderReset), "told again when it asks")
+		b.controls(wire.SenderReset), "told again when it asks")
 	b.post("anew")
 	require.Equal(t, [][2]uint64{{3, 0}}, b.links())
 	require.NoError(t, b.core.OnState(b.now, b.peer,
 		&wire.LinkStateBody{Progress: wire.AckState{Acked: 2, ReceivedBytes: 1 << 40}}))
-	require.Zero(t, b.peer.out.acked, "what is said of the former link is not of this one")
+	require.Zero(t, b.peer.out.acked, "a State of the former link does not count")
 	b.core.OnReceiverReset(b.peer, &wire.ResetBody{Seq: 2})
-	require.Empty(t, b.told())
+	require.Empty(t, b.fates())
 	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Missing: []uint64{1, 2}}))
 	require.Equal(t, []any{wire.ResetBody{Seq: 2, Text: "what is missing was given up"}},
-		b.said(wire.SenderReset))
+		b.controls(wire.SenderReset))
 }
 
 func TestReset_receiverDropsAbandonedMessages_LINK6(t *testing.T) {
@@ -54,7 +54,7 @@ func TestReset_receiverDropsAbandonedMessages_LINK6(t *testing.T) {
 	require.Equal(t, "refused", b.arrive(Arrival{Seq: 6, PrevSeq: 5}))
 	require.Equal(t, "refused", b.arrive(Arrival{Seq: 6, AllAcked: true}))
 	b.core.OnProbe(b.now, b.peer, 5, 1)
-	require.Len(t, b.said(wire.ReceiverReset), 3, "whoever goes on is told")
+	require.Len(t, b.controls(wire.ReceiverReset), 3, "each further packet gets a reset")
 	require.Equal(t, "7", b.arrive(Arrival{Seq: 7}))
 	require.Equal(t, 1, b.core.openSenders)
 }
@@ -64,13 +64,13 @@ func TestReset_silenceEndsTheLinkAtBothEnds_LINK13(t *testing.T) {
 	b.post("sent")
 	b.leave()
 	b.after(9 * time.Second)
-	require.Empty(t, b.told())
+	require.Empty(t, b.fates())
 	b.core.OnDisconnect()
 	b.after(time.Minute)
-	require.Empty(t, b.told(), "nobody can be heard of")
+	require.Empty(t, b.fates(), "no peer can be heard")
 	b.core.OnReconnect(b.now, testLimit)
 	b.after(11 * time.Second)
-	require.Equal(t, []string{"sent unknown"}, b.told())
+	require.Equal(t, []string{"sent unknown"}, b.fates())
 
 	b.arrive(Arrival{Seq: 3, PrevSeq: 2})
 	b.after(11 * time.Second)
@@ -97,13 +97,13 @@ func TestReset_noRespondersHintNeedsAGracePeriod_LINK13(t *testing.T) {
 	require.NoError(t, b.core.OnHead(b.now, b.peer, nil))
 	b.after(time.Second)
 	b.core.OnHint(b.now, b.peer, 0)
-	require.Empty(t, b.told(), "it was there meanwhile")
+	require.Empty(t, b.fates(), "it was there meanwhile")
 	b.after(4 * time.Second)
 	b.core.OnHint(b.now, b.peer, 0)
-	require.Empty(t, b.told(), "who was heard of may be connecting anew")
+	require.Empty(t, b.fates(), "a known peer may be reconnecting")
 	b.core.OnGoodbye(b.peer)
 	b.core.OnHint(b.now, b.peer, 0)
-	require.Equal(t, []string{"sent never"}, b.told())
+	require.Equal(t, []string{"sent never"}, b.fates())
 }
 
 func TestReset_closedSenderIsNotAFailure_LINK6(t *testing.T) {
@@ -132,7 +132,7 @@ func TestReset_closingPeerSaysGoodbye_LINK6(t *testing.T) {
 	b.leave()
 	b.core.Close(errClosed)
 	require.Equal(t, []any{wire.ResetBody{Seq: 1, Text: wire.ClosedText, Closed: true}},
-		b.said(wire.SenderReset))
+		b.controls(wire.SenderReset))
 }
 
 func TestPeers_longestSilentPeerIsEvicted_LINK11(t *testing.T) {
@@ -148,14 +148,14 @@ func TestPeers_longestSilentPeerIsEvicted_LINK11(t *testing.T) {
 	require.Same(t, b.peer, b.core.Lookup(ids[0]))
 	b.core.Peer(ids[3])
 	b.core.Peer(ids[4])
-	require.Equal(t, []string{"sent unknown"}, b.told())
+	require.Equal(t, []string{"sent unknown"}, b.fates())
 	require.ErrorIs(t, b.send(wire.Envelope{Body: []byte("x")}), ErrEvicted)
 	require.Equal(t, "dropped", b.arrive(Arrival{Seq: 2, PrevSeq: 1}))
 	require.Zero(t, b.core.openSenders)
 
 	b.peer = b.core.Peer(ids[0])
 	b.core.OnProbe(b.now, b.peer, 2, 1)
-	require.Len(t, b.said(wire.ReceiverReset), 1, "when it speaks again, it is told")
+	require.Len(t, b.controls(wire.ReceiverReset), 1, "its next packet gets a reset")
 }
 
 func TestMarkDead_isPermanent(t *testing.T) {

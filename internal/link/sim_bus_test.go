@@ -7,14 +7,14 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// Lanes of a process: a connection each.
+// Connections of a process.
 const (
 	data = iota
 	control
 )
 
-// A conn is a connection of a process to the bus: what it publishes arrives at another connection
-// in order while both live.
+// A conn is a connection of a process to the bus: its packets arrive at another connection in order
+// while both live.
 type conn struct {
 	cut      bool
 	life     int
@@ -38,7 +38,7 @@ type packet struct {
 	sent    Instant
 }
 
-// flush does all that a Core wants done.
+// flush carries out all effects of a Core.
 func (w *world) flush(p *proc) {
 	for again := true; again; {
 		again = false
@@ -72,7 +72,7 @@ func (w *world) flush(p *proc) {
 	w.pollBarriers(p)
 }
 
-// choke has the socket of a process take nothing more for a while.
+// choke blocks the socket of a process for a while.
 func (w *world) choke(p *proc) {
 	if !w.faulty || !w.chance(w.faults.choke) {
 		return
@@ -148,7 +148,7 @@ func (w *world) publish(p *proc, pub Publish) {
 	}
 }
 
-// learn is when a process's server hears that another one listens.
+// learn is the moment when a process's server learns that another one listens.
 func (w *world) learn(fresh, old *proc) {
 	if fresh == old {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// castGroup is a group that a process casts to, actors of one name in some others.
+// castGroup is a group for the casts of a process: actors of one name in some others.
 type castGroup struct {
 	*Group
 	to     []*proc
@@ -18,7 +18,7 @@ type castGroup struct {
 	before uint64 // of a mutant
 }
 
-// maxGroups is how many groups a process casts to.
+// maxGroups bounds the groups of a process.
 const maxGroups = 3
 
 // castSome sends to some others at once, now and then several times in a row.
@@ -42,8 +42,8 @@ func (w *world) castSome(p *proc, sender, actor int, until Instant) {
 	}
 }
 
-// pickGroup is a group that was cast to before, mostly the first, or another one. A dropped group
-// may have casts in flight, and a former member may belong to the next group.
+// pickGroup picks an earlier group, mostly the first, or another one. A dropped group may have
+// casts in flight, and a former member may belong to the next group.
 func (w *world) pickGroup(p *proc, actor int) *castGroup {
 	if w.chance(0.1) { // once
 		g := &castGroup{to: w.some(p), actor: actor, once: true}
@@ -113,15 +113,16 @@ func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant, an
 	}
 }
 
-// answers is the answer to a cast: it goes home past the links, or is lost with who has it to fold.
-func (w *world) answers(p, from *proc, n uint64) {
+// answerCast is the answer to a cast: it goes to the caster past the links, or is lost with its
+// folder.
+func (w *world) answerCast(p, from *proc, n uint64) {
 	p.core.ReplySent(p.peer(from), n)
 	if w.chance(0.9) {
 		w.at(w.soon(300*time.Millisecond), evReached, from, int(n), &packet{from: p})
 	}
 }
 
-// reached is such an answer at home.
+// reached is such an answer at the caster.
 func (w *world) reached(p *proc, n uint64, by *proc) {
 	w.logf("%d hears that %d has answered %d", p.index, by.index, n)
 	peer := p.peer(by)
@@ -133,8 +134,7 @@ func (w *world) reached(p *proc, n uint64, by *proc) {
 	w.counts.Reached += uint64(peer.out.repliedPackets - was)
 }
 
-// castHeader is the ext of a cast: whether its answers say that it has arrived, each member and its
-// prev.
+// castHeader is the ext of a cast: whether its answers acknowledge it, each member and its prev.
 func castHeader(answers bool, to []*proc, prevs []Run) (ext []byte) {
 	ext = []byte{0}
 	if answers {
@@ -150,7 +150,7 @@ func castHeader(answers bool, to []*proc, prevs []Run) (ext []byte) {
 	return ext
 }
 
-// castPrev is what a cast says of a process.
+// castPrev is the prev of a process in a cast.
 func castPrev(ext []byte, index int) (uint64, error) {
 	ext = ext[min(len(ext), 1):]
 	for len(ext) > 0 {
@@ -167,7 +167,7 @@ func castPrev(ext []byte, index int) (uint64, error) {
 	return NotIncluded, nil
 }
 
-// owed are the casts that the link to a peer was not given yet.
+// owed are the casts not yet given to the link of a peer.
 func (p *Peer) owed() []deferredCast {
 	if p.synced == nil {
 		return nil
@@ -176,7 +176,7 @@ func (p *Peer) owed() []deferredCast {
 	return g.deferred[p.synced.applied-g.deferredBase:]
 }
 
-// used is what has left for a peer, given to its link or not.
+// used is the number of bytes that have left for a peer, in its link or not.
 func (p *Peer) used() uint64 {
 	used := p.out.sentBytes
 	for _, k := range p.owed() {

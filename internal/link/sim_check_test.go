@@ -1,12 +1,12 @@
 package link
 
-// barrier is one that was made when so many records were.
+// barrier is a barrier with the number of records at its creation.
 type barrier struct {
 	b      *Barrier
 	before int
 }
 
-// pollBarriers checks that what a barrier waited for has its fate.
+// pollBarriers checks that the messages before a finished barrier have their fates.
 func (w *world) pollBarriers(p *proc) {
 	kept := p.barrier[:0]
 	for _, b := range p.barrier {
@@ -21,7 +21,7 @@ func (w *world) pollBarriers(p *proc) {
 	p.barrier = kept
 }
 
-// audit checks what a Core counts against what it holds (DEL-6).
+// audit checks the counts of a Core against its content (DEL-6).
 func (w *world) audit() {
 	w.counts.Audits++
 	for _, p := range w.procs {
@@ -88,7 +88,7 @@ func (w *world) auditOut(p *proc, peer *Peer) int {
 	return size
 }
 
-// auditReady checks that what is to leave once more will, and waits for it in one place.
+// auditReady checks that each packet due again waits in one place, and will leave.
 func (w *world) auditReady(p *proc) {
 	places := map[*Peer]int{}
 	for _, pub := range p.core.ready {
@@ -159,10 +159,11 @@ func (w *world) auditCredit(p *proc, peer *Peer, q *proc) {
 	}
 }
 
-// believes reports whether a process is alive and does not take another one for dead.
+// believes reports whether a process is alive and does not believe that another one is dead.
 func (p *proc) believes(q *proc) bool { return p.alive && !p.dead[q.index] }
 
-// checkSettled checks that links between the living hold nothing back, some time after all faults.
+// checkSettled checks that links between live processes hold nothing back, some time after all
+// faults.
 func (w *world) checkSettled() {
 	for _, p := range w.procs {
 		for _, q := range w.procs {
@@ -205,7 +206,7 @@ func (w *world) checkEnd() {
 	}
 }
 
-// ping has all that live send to each other once more.
+// ping makes all live processes send to each other once more.
 func (w *world) ping() {
 	if w.failed != "" {
 		return
@@ -223,7 +224,7 @@ func (w *world) ping() {
 	}
 }
 
-// checkPings checks that they entered, and that the books of both ends agree.
+// checkPings checks that they entered, and that the counts of both ends agree.
 func (w *world) checkPings() {
 	if w.failed != "" {
 		return
@@ -250,7 +251,7 @@ func (w *world) checkBooks(p, q *proc, peer *Peer) {
 	}
 }
 
-// overrun is how many packets were dropped because their receiver had no room.
+// overrun counts the packets dropped for lack of room at their receiver.
 func (w *world) overrun() (n uint64) {
 	for _, p := range w.procs {
 		n += p.core.Stats().Overrun
@@ -266,8 +267,7 @@ func (w *world) sumStats(s Stats) {
 	w.counts.Overrun += s.Overrun
 }
 
-// checkQuiet checks that where nothing went wrong everything was delivered, or refused, or too
-// late.
+// checkQuiet checks a run without faults: each message was delivered, refused, or too late.
 func (w *world) checkQuiet() {
 	if !w.quiet {
 		return

@@ -2,10 +2,9 @@ package link
 
 import "time"
 
-// auditDeadlines checks that no message is without a fate for longer than it may (LINK-8). A queued
-// message gets one at its deadline. For a sent one the receiver is queried then, and has twice the
-// longest time of an answer. A paused process catches up when it wakes, and the next Tick reports
-// late messages.
+// auditDeadlines checks that each message has its fate in time (LINK-8). A queued message gets one
+// at its deadline. For a sent one the receiver is queried then, and has twice the longest time of
+// an answer. A paused process catches up when it wakes, and the next Tick reports late messages.
 func (w *world) auditDeadlines(p *proc, peer *Peer) {
 	if p.paused || p.tickAt == w.now || len(p.backlog[data])+len(p.backlog[control]) > 0 {
 		return

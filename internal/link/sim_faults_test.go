@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// faultKind is what goes wrong.
+// faultKind is a kind of fault.
 type faultKind int
 
 const (
@@ -41,7 +41,7 @@ var faultNames = [faultKinds]string{ // read only
 	"told dead", "told dead and is not", "forged",
 }
 
-// faults are how often what goes wrong, in one run.
+// faults are the frequencies of faults in one run.
 type faults struct {
 	drop, dup, spike, replay    float64
 	choke                       float64
@@ -53,7 +53,7 @@ type faults struct {
 	large                       int // bytes of a message at most
 }
 
-// drawFaults draws what goes wrong in a run: in one of eight nothing does.
+// drawFaults draws the faults of a run; one run in eight has none.
 func drawFaults(seed uint64) faults {
 	rng := rand.New(rand.NewPCG(seed, 0xfa017))
 	f := faults{
@@ -85,7 +85,7 @@ func drawFaults(seed uint64) faults {
 	return f
 }
 
-// plan spreads what is sent and what goes wrong over the time of a run.
+// plan spreads messages and faults over the time of a run.
 func (w *world) plan() {
 	spread := func(n int, kind eventKind) {
 		for range n {
@@ -108,7 +108,7 @@ func (w *world) plan() {
 	spread(w.faults.forge, evForge)
 }
 
-// sendMore has all who live send something; who is left alone gets company.
+// sendMore makes all live processes send; a lone survivor gets company.
 func (w *world) sendMore() {
 	alive := slices.DeleteFunc(slices.Clone(w.procs), func(p *proc) bool { return !p.alive })
 	if len(alive) == 1 && len(w.procs) < len(w.ids) {
@@ -119,7 +119,7 @@ func (w *world) sendMore() {
 	}
 }
 
-// strike has something go wrong, or end.
+// strike begins or ends a fault.
 func (w *world) strike(p *proc, e event) {
 	switch e.kind {
 	case evCut:
@@ -142,7 +142,7 @@ func (w *world) strike(p *proc, e event) {
 	case evKill:
 		w.kill(p)
 	case evDie:
-		w.die(p, e.arg)
+		w.reportDeath(p, e.arg)
 	case evLimit:
 		w.counts.Faults[faultShrink]++
 		p.limit = w.limits[w.rng.IntN(len(w.limits))]
@@ -180,7 +180,7 @@ func (w *world) cut(p *proc, lane int) {
 	w.at(w.soon(200*time.Millisecond), evFind, p, lane, nil)
 }
 
-// find is when a process learns that its connection is gone.
+// find is the moment when a process learns of its lost connection.
 func (w *world) find(p *proc, lane int) {
 	if lane == data {
 		p.core.OnDisconnect()
@@ -227,7 +227,7 @@ func (p *proc) defer_(e event) {
 	}
 }
 
-// wake lets a process go on: each lane in its order.
+// wake continues a process: each connection in its order.
 func (w *world) wake(p *proc) {
 	if !p.paused {
 		return
@@ -245,7 +245,8 @@ func (w *world) wake(p *proc) {
 	}
 }
 
-// kill ends a process for ever. Others are told after a while, or never; there may be a next one.
+// kill ends a process for ever. Others learn of it after a while, or never; there may be a next
+// incarnation.
 func (w *world) kill(p *proc) {
 	w.logf("%d is killed", p.index)
 	w.counts.Faults[faultKill]++
@@ -272,8 +273,8 @@ type deadError struct{}
 
 func (deadError) Error() string { return "it died" }
 
-// die tells a process that another one is dead: a certain one, or one that is not.
-func (w *world) die(p *proc, index int) {
+// reportDeath reports the death of one process to another, as certain or as uncertain.
+func (w *world) reportDeath(p *proc, index int) {
 	var q *proc
 	if index > 0 {
 		q = w.procs[index-1]
@@ -293,15 +294,15 @@ func (w *world) die(p *proc, index int) {
 	}
 }
 
-// replay brings a packet long after it was sent.
+// replay delivers a packet long after it was sent.
 func (w *world) replay(p *proc, k *packet) {
 	w.logf("%d gets a late packet of %d", p.index, k.from.index)
 	w.counts.Faults[faultReplay]++
 	w.arrive(p, k)
 }
 
-// replayNext brings it when its receiver is gone and has a next incarnation: that has another
-// address, but for what goes to many.
+// replayNext delivers a packet after its receiver's death, to the next incarnation. That has
+// another address, except for packets to many.
 func (w *world) replayNext(k *packet, next *proc) {
 	w.counts.Faults[faultNext]++
 	if k.lane == data && k.subject != "" && k.subject[0] == 'k' && next.alive {
@@ -328,7 +329,7 @@ func (w *world) heal() {
 	}
 }
 
-// forge sends a process what its peer never would.
+// forge sends a process a packet that its peer never would.
 func (w *world) forge(p *proc) {
 	from := w.other(p)
 	if from == nil {

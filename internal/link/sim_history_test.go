@@ -36,7 +36,7 @@ type group struct {
 	known   int // of these: no handler runs it
 }
 
-// groupName is what stands in a Mark.
+// groupName is the text of a Mark.
 func groupName(g int) string { return strconv.Itoa(g) }
 
 func (h *history) group(p *proc) int {
@@ -65,7 +65,7 @@ func (h *history) member(first int, p *proc) int {
 	return first
 }
 
-// enter is a message that enters a mailbox.
+// enter records that a message enters a mailbox.
 func (h *history) enter(w *world, i int, p, from *proc, sender, actor int, e *wire.Envelope) {
 	if i < 0 || i >= len(h.records) || h.records[i].void {
 		w.fail("%d got message %d, which was not sent", p.index, i)
@@ -96,7 +96,7 @@ func (h *history) enter(w *world, i int, p, from *proc, sender, actor int, e *wi
 	w.counts.Entered++
 }
 
-// fate is what a sender is told.
+// fate records a fate at the sender.
 func (h *history) fate(w *world, p *proc, f *Fate) {
 	id, err := strconv.Atoi(f.Mark.Type)
 	if err != nil || id >= len(h.groups) || h.groups[id].from != p || f.Count < 1 {
@@ -144,7 +144,7 @@ func (h *history) settled(w *world, p *proc, before int, when string) {
 	}
 }
 
-// sum counts the messages of surviving senders, and those of them that count as delivered.
+// sum counts the messages of surviving senders, and the delivered ones among them.
 func (h *history) sum(n *counts) {
 	for i := range h.groups {
 		if g := &h.groups[i]; g.from.alive {
@@ -160,7 +160,7 @@ type counts struct {
 	Virtual                                          time.Duration
 	Sent, Entered, Handled, Refused, Skipped, Unmade uint64 // messages
 	Delivered, Undeliverable, Indeterminate          uint64 // fates
-	// members that a cast did not look at, and whose answers acknowledge it
+	// members without a check by the cast, and with answers that acknowledge it
 	Unlooked, Reached                                     uint64
 	Published, Casts, Pieces, NotMeant, Fenced, Malformed uint64 // packets
 	Retransmitted, Beats, Duplicates, Gaps, Overrun       uint64

@@ -25,7 +25,7 @@ type mutant struct {
 	after   func(p *proc)                             // after each event
 }
 
-// onState changes each State that is sent.
+// onState changes each sent State.
 func onState(change func(p *proc, peer *Peer, s *wire.LinkStateBody)) func(*proc, *Effect) bool {
 	return func(p *proc, e *Effect) bool {
 		if s, ok := e.Body.(*wire.LinkStateBody); ok {
@@ -37,7 +37,7 @@ func onState(change func(p *proc, peer *Peer, s *wire.LinkStateBody)) func(*proc
 	}
 }
 
-// onPeers changes what is known of each peer, after each event.
+// onPeers changes the state of each peer, after each event.
 func onPeers(change func(p *proc, peer *Peer)) func(*proc) {
 	return func(p *proc) {
 		for _, peer := range p.peers {
@@ -48,7 +48,7 @@ func onPeers(change func(p *proc, peer *Peer)) func(*proc) {
 	}
 }
 
-// onSent changes each packet that has left, after each event.
+// onSent changes each sent packet, after each event.
 func onSent(change func(p *proc, it *sentPacket)) func(*proc) {
 	return onPeers(func(p *proc, peer *Peer) {
 		for i := range peer.out.sent {
@@ -57,8 +57,8 @@ func onSent(change func(p *proc, it *sentPacket)) func(*proc) {
 	})
 }
 
-// again takes a packet as the next one, whatever was there before.
-func again(peer *Peer, a *Arrival) {
+// acceptAny takes a packet as the next one, whatever came before.
+func acceptAny(peer *Peer, a *Arrival) {
 	peer.in.lastSeq = a.Seq - 1
 	a.PrevSeq, a.AllAcked = a.Seq-1, false
 }
@@ -72,7 +72,7 @@ func receiverMutants() []mutant {
 	return []mutant{
 		{name: "duplicates are delivered", arrive: func(_ *proc, peer *Peer, a *Arrival) {
 			if peer.in.openSeq != 0 && a.Seq >= peer.in.openSeq && a.Seq <= peer.in.lastSeq {
-				again(peer, a)
+				acceptAny(peer, a)
 			}
 		}},
 		{name: "gaps are skipped", arrive: func(_ *proc, peer *Peer, a *Arrival) {
@@ -95,7 +95,7 @@ func receiverMutants() []mutant {
 			arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.tombstones = nil }},
 		{name: "what was given up is taken", arrive: func(p *proc, peer *Peer, a *Arrival) {
 			if last := peer.in.lastSeq; a.Seq < peer.in.openSeq && !slices.Contains(p.seen, packetOf{peer, a.Seq}) {
-				again(peer, a)
+				acceptAny(peer, a)
 				p.was = packetOf{peer, last}
 			}
 			p.seen = append(p.seen, packetOf{peer, a.Seq})
@@ -187,8 +187,8 @@ func senderMutants() []mutant {
 	}
 }
 
-// forgets is a link that is given what was cast, and keeps nothing of it.
-func forgets(p *proc, peer *Peer) {
+// dropCasts is a link that takes casts and keeps nothing of them.
+func dropCasts(p *proc, peer *Peer) {
 	if len(peer.owed()) > 0 {
 		was := peer.out
 		p.core.catchUp(peer)
@@ -205,15 +205,15 @@ func onGroups(change func(p *proc, g *Group)) func(*proc) {
 	}
 }
 
-// groupMutants lack a part of what is cast to groups.
+// groupMutants lack a part of the casts to groups.
 func groupMutants() []mutant {
 	return []mutant{
-		{name: "what was cast is not known when it is acknowledged", says: forgets},
+		{name: "what was cast is not known when it is acknowledged", says: dropCasts},
 		{name: "what was cast is not known when it is late", after: func(p *proc) {
 			if due := p.core.nextTick; due != 0 && due <= p.w.now+Instant(p.w.cfg.MinRTO) {
 				for _, peer := range p.peers {
 					if peer != nil {
-						forgets(p, peer)
+						dropCasts(p, peer)
 					}
 				}
 			}

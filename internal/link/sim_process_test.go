@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// names are those of actors: the first two handle messages, the others are sent answers.
+// names are those of actors: the first two handle messages, the others receive answers.
 var names = [...]string{"a0", "a1", "s0", "s1"} // read only
 
 func actorOf(name string) int {
@@ -24,7 +24,7 @@ func actorOf(name string) int {
 
 const mailboxSize = 3
 
-// A proc is a process: a Core, what drives it, and actors with mailboxes.
+// A proc is a process: a Core with its driver, and actors with mailboxes.
 type proc struct {
 	w        *world
 	index    int
@@ -96,7 +96,7 @@ func (p *proc) grow(n int) {
 	}
 }
 
-// peer is another process, as this one's Core knows it.
+// peer is another process in the state of this one's Core.
 func (p *proc) peer(q *proc) *Peer {
 	if p.peers[q.index] == nil {
 		p.peers[q.index] = p.core.Peer(q.id)
@@ -117,7 +117,7 @@ func (p *proc) target(q *proc, actor int) *Target {
 	return &Target{Peer: p.peer(q), Actor: names[actor], Port: "p", Subject: "p." + names[actor]}
 }
 
-// act is what a program does next.
+// act is the next action of a program.
 func (w *world) act(p *proc) {
 	to := w.other(p)
 	if to == nil {
@@ -156,7 +156,7 @@ func (w *world) size() int {
 	return 8 + w.rng.IntN(w.faults.large)
 }
 
-// other draws a process to talk to.
+// other draws a receiver.
 func (w *world) other(p *proc) *proc {
 	q := w.procs[w.rng.IntN(len(w.procs))]
 	if q == p {
@@ -179,7 +179,7 @@ func (w *world) post(p, to *proc, sender, actor, size int, until Instant, flags 
 	return w.send(p, to, sender, actor, size, until, flags, g)
 }
 
-// postMany sends messages that nobody tells apart.
+// postMany sends indistinguishable messages.
 func (w *world) postMany(p, to *proc, sender, actor int, until Instant) {
 	g, size := w.history.group(p), 8+w.rng.IntN(60)
 	if until == 0 {
@@ -190,7 +190,7 @@ func (w *world) postMany(p, to *proc, sender, actor int, until Instant) {
 	}
 }
 
-// body is the content of a message: which it is, and a pattern.
+// body is the content of a message: its record's index, and a pattern.
 func body(record, size int) []byte {
 	b := bytes.Repeat([]byte{byte(record)}, size)
 	binary.BigEndian.PutUint64(b, uint64(record))
@@ -290,7 +290,7 @@ func (w *world) takeUp(p *proc, actor int) {
 			w.grant(p, m.request)
 		}
 		if m.cast != 0 {
-			w.answers(p, m.from, m.cast)
+			w.answerCast(p, m.from, m.cast)
 		}
 		if m.reply {
 			w.post(p, m.from, actor, 2+w.rng.IntN(2), w.size(), 0, isAnswer)

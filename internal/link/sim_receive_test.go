@@ -6,7 +6,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// arrive is a packet at the process that it was for, or at the one after it.
+// arrive is a packet at its process, or at the next incarnation.
 func (w *world) arrive(p *proc, k *packet) {
 	if k.lost || !k.held && k.life != p.conns[k.lane].life {
 		return
@@ -23,7 +23,7 @@ func (w *world) arrive(p *proc, k *packet) {
 	}
 }
 
-// malformed takes what could not be used: nothing that a process really sent.
+// malformed takes an unusable packet: no process really sent it.
 func (w *world) malformed(k *packet, err error) {
 	w.logf("malformed: %v", err)
 	w.counts.Malformed++
@@ -92,7 +92,7 @@ func (w *world) mutateSays(p *proc, peer *Peer) {
 	}
 }
 
-// onCast takes a packet that was published to many.
+// onCast takes a packet published to many.
 func (w *world) onCast(p *proc, peer *Peer, a Arrival) error {
 	es := wire.NewEnvelopeReader(a.Packet.(*letter).rest)
 	var e wire.Envelope
@@ -114,7 +114,7 @@ func (w *world) onCast(p *proc, peer *Peer, a Arrival) error {
 	return nil
 }
 
-// letter is a packet whose turn comes.
+// letter is a packet in its turn.
 type letter struct {
 	subject string
 	rest    []byte
@@ -122,7 +122,7 @@ type letter struct {
 	cast    uint64 // its number, when its answer says that it is here
 }
 
-// take delivers a packet when it is its turn, and those that waited for it.
+// take delivers a packet in its turn, and the packets behind it.
 func (w *world) take(p *proc, peer *Peer, a Arrival) {
 	if w.mutant != nil && w.mutant.arrive != nil {
 		w.mutant.arrive(p, peer, &a)

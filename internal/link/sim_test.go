@@ -10,7 +10,7 @@ import (
 )
 
 // A world is some processes, each a Core driven as Links drive it, over a model of the bus, in
-// virtual time. All that happens in it follows from its seed.
+// virtual time. Its seed determines everything.
 type world struct {
 	seed   uint64
 	rng    *rand.Rand
@@ -51,7 +51,7 @@ const (
 	minSteps = 200
 )
 
-// eventKind is what happens to a process.
+// eventKind is the kind of an event at a process.
 type eventKind uint8
 
 const (
@@ -120,13 +120,13 @@ func (q *queue) pop() event {
 	return next
 }
 
-// at has something happen to a process.
+// at schedules an event of a process.
 func (w *world) at(at Instant, kind eventKind, p *proc, arg int, k *packet) {
 	w.serial++
 	w.events.push(event{max(at, w.now), w.serial, kind, p, arg, k})
 }
 
-// newWorld makes a world with processes that are about to send.
+// newWorld makes a world with processes about to send.
 func newWorld(seed uint64, ids []subjects.ProcessID, f faults, m *mutant, n *counts, log io.Writer) *world {
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 0xca57)), now: begin, ids: ids, counts: n, mutant: m,
@@ -170,7 +170,7 @@ func (w *world) config() (Config, []int) {
 
 func (w *world) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
 
-// soon is a time up to so much from now.
+// soon is a random time up to a bound from now.
 func (w *world) soon(most time.Duration) Instant { return w.now + w.rng.Int64N(int64(most)+1) }
 
 func (w *world) fail(format string, args ...any) {
@@ -186,7 +186,7 @@ func (w *world) logf(format string, args ...any) {
 	}
 }
 
-// run lets everything happen up to a time.
+// run handles all events up to a time.
 func (w *world) run(until Instant) {
 	for len(w.events) > 0 && w.failed == "" && w.events[0].at <= until {
 		e := w.events.pop()
@@ -233,7 +233,7 @@ func (w *world) handle(e event) {
 	}
 }
 
-// simulate runs a seed and returns what was violated; "" for nothing.
+// simulate runs a seed and returns the violation; "" for none.
 func simulate(seed uint64, ids []subjects.ProcessID, m *mutant, n *counts, log io.Writer) string {
 	w := newWorld(seed, ids, drawFaults(seed), m, n, log)
 	w.run(begin + span)

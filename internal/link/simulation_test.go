@@ -20,7 +20,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// A failing seed says how it is run again.
+// A failing seed prints how to run it again.
 var (
 	seedFlag  = flag.Uint64("link.seed", 0, "run this seed of the simulation alone, and print all that happens")
 	seedsFlag = flag.Uint64("link.seeds", 0,
@@ -28,7 +28,7 @@ var (
 	mutantFlag = flag.String("link.mutant", "", "run this mutant alone; with link.seed, print all that happens")
 )
 
-// seeds is how many seeds are run.
+// seeds is the number of seeds.
 func seeds(all uint64) uint64 {
 	switch {
 	case *seedsFlag != 0:
@@ -53,11 +53,11 @@ func processIDs(t testing.TB, n int) []subjects.ProcessID {
 	return ids
 }
 
-// maxProcs is how many processes a world has at most, next incarnations included.
+// maxProcs bounds the processes of a world, next incarnations included.
 const maxProcs = 6
 
 // simulateAll runs n seeds on all processors, until one fails or a mutant dies. The first is 1, or
-// follows the seeds that the mutant skips. It returns the first that failed and how.
+// follows the seeds that the mutant skips. It returns the first failed seed and its violation.
 func simulateAll(t *testing.T, n uint64, m *mutant) (all counts, seed uint64, failed string) {
 	ids := processIDs(t, maxProcs)
 	var next atomic.Uint64
@@ -131,10 +131,10 @@ func TestSimulation_randomFaultsBreakNoPromise(t *testing.T) { // DEL-6
 	for kind, times := range n.Faults {
 		require.NotZero(t, times, "no run had the fault %q", faultNames[kind])
 	}
-	require.NotZero(t, n.Unlooked, "nobody was in step")
+	require.NotZero(t, n.Unlooked, "no member was synced")
 	require.NotZero(t, n.Reached, "no answer stood for an acknowledgement")
 	for _, reason := range []Reason{Refused, Expired, NoProcess, Dead, LinkReset, LinksClosed} {
-		require.NotZero(t, n.Fates[reason], "nobody was told reason %d", reason)
+		require.NotZero(t, n.Fates[reason], "no fate with reason %d", reason)
 	}
 }
 
@@ -143,15 +143,15 @@ func (n *counts) report(t *testing.T) {
 	t.Logf("DEL-1 fates: %d messages of who lived to the end, each exactly one: %d delivered, and all of "+
 		"these are there; others: %d undeliverable, %d indeterminate, told in time",
 		n.Sent, n.Delivered, n.Undeliverable, n.Indeterminate)
-	t.Logf("DEL-2 lies: 0 of %d fates that say that no handler runs it", n.Undeliverable)
-	t.Logf("DEL-3 out of order: 0 of %d messages that entered a mailbox", n.Entered)
+	t.Logf("DEL-2 false fates: 0 of %d Undeliverable ones", n.Undeliverable)
+	t.Logf("DEL-3 out of order: 0 of %d messages in mailboxes", n.Entered)
 	t.Logf("DEL-3 duplicates: 0 of %d, while %d packets came twice", n.Entered, n.Duplicates)
 	t.Logf("DEL-5 messages of dead or other incarnations: 0, while %d packets of the dead came", n.Fenced)
 	t.Logf("DEL-6 bounds: 0 violations in %d audits, %d sends refused for want of room, %d packets dropped "+
 		"for it", n.Audits, n.NotSent[QueueFull], n.Overrun)
 	t.Logf("DEL-6 deadlocks: 0 links unsettled, 0 of %d waits for room and 0 of %d barriers for ever",
 		n.Woken, n.Barriers)
-	t.Logf("DEL-5 refusals: %d, all told", n.Refused)
+	t.Logf("DEL-5 refusals: %d, all reported", n.Refused)
 	t.Logf("LINK-7 casts: %d, a fate for each member, %d of which were in step, and %d acknowledged by their "+
 		"answers", n.Casts, n.Unlooked, n.Reached)
 	t.Logf("%d packets, %d sent again, %d gaps, %d beats, %d pieces, %d links broken", n.Published,
@@ -182,7 +182,7 @@ func TestSimulation_detectsEachMutant(t *testing.T) {
 		}
 		_, seed, failed := simulateAll(t, 10_000, m)
 		if failed == "" {
-			t.Errorf("nobody notices that %s", m.name)
+			t.Errorf("no check notices that %s", m.name)
 			continue
 		}
 		killed++

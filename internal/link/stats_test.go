@@ -33,7 +33,7 @@ func TestInfos_showLinkPositions(t *testing.T) {
 		require.Greater(t, i.Credit, 32<<10-size-300)
 
 		time.Sleep(30 * time.Millisecond) // virtual
-		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1,
+		r.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1,
 			Window: 1000}})
 		synctest.Wait()
 		i = a.Infos(10)[0]
@@ -59,14 +59,14 @@ func TestInfos_countResendsAndDuplicates(t *testing.T) {
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
 	_, h, _ := r.packetOf(t)
-	r.says(t, a, wire.LinkState, wire.LinkStateBody{Missing: []uint64{0, h.Seq}})
+	r.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Missing: []uint64{0, h.Seq}})
 	_, again, _ := r.packetOf(t)
 	require.Equal(t, h.Seq, again.Seq)
 	require.EqualValues(t, 1, a.Infos(1)[0].Retransmitted)
 	require.EqualValues(t, 1, a.Infos(1)[0].Packets, "once")
 	require.EqualValues(t, 1, a.Stats().Retransmitted)
 	for range 3 {
-		r.sends(t, a, packet(wire.Head{Seq: 5}, texts("hello")...))
+		r.publishTo(t, a, packet(wire.Head{Seq: 5}, texts("hello")...))
 	}
 	testkit.Until(t, "all came", func() bool { return a.Infos(1)[0].Duplicates == 2 })
 	i := a.Infos(1)[0]
@@ -81,9 +81,9 @@ func TestInfos_nameTheMissingPacket(t *testing.T) {
 		srv := bustest.Server(t)
 		a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 		time.Sleep(time.Minute) // virtual
-		r.sends(t, a, packet(wire.Head{Seq: 2}, texts("0")...))
-		r.sends(t, a, packet(wire.Head{Seq: 7, PrevSeq: 4}, texts("2")...))
-		r.sends(t, a, packet(wire.Head{Seq: 8, PrevSeq: 7}, texts("3")...))
+		r.publishTo(t, a, packet(wire.Head{Seq: 2}, texts("0")...))
+		r.publishTo(t, a, packet(wire.Head{Seq: 7, PrevSeq: 4}, texts("2")...))
+		r.publishTo(t, a, packet(wire.Head{Seq: 8, PrevSeq: 7}, texts("3")...))
 		synctest.Wait()
 		time.Sleep(3 * time.Second)
 		i := a.Infos(1)[0]
@@ -93,7 +93,7 @@ func TestInfos_nameTheMissingPacket(t *testing.T) {
 		asked := len(r.control)
 		require.Greater(t, asked, 3, "it is asked for again")
 		require.Less(t, asked, 100)
-		r.sends(t, a, packet(wire.Head{Seq: 4, PrevSeq: 2}, texts("1")...))
+		r.publishTo(t, a, packet(wire.Head{Seq: 4, PrevSeq: 2}, texts("1")...))
 		synctest.Wait()
 		i = a.Infos(1)[0]
 		require.Empty(t, i.StallReason)
@@ -115,7 +115,7 @@ func TestInfos_nameASilentReceiver(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.Equal(t, "packets after 0 up to 2 are not acknowledged; the peer is silent for 3s",
 			a.Infos(1)[0].StallReason)
-		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: 2, Window: 1000}})
+		r.sendControl(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: 2, Window: 1000}})
 		synctest.Wait()
 		require.Empty(t, a.Infos(1)[0].StallReason)
 	})
@@ -125,7 +125,7 @@ func TestInfos_nameUnconfirmedRefusals(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{MaxRefusals: 1}), newRaw(t, srv, "raw")
 	a.refuses = func(letter) []byte { return []byte("no") }
-	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("x")...))
+	r.publishTo(t, a, packet(wire.Head{Seq: 1}, texts("x")...))
 	testkit.Until(t, "it is refused",
 		func() bool { all := a.Infos(1); return len(all) > 0 && all[0].StallReason != "" })
 	require.Equal(t, "packets after 1 wait until their sender confirms 1 refusals", a.Infos(1)[0].StallReason)

@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// heap is what is in use.
+// heap is the memory in use.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -18,7 +18,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A program that may publish can do so under many names.
+// A program with the right to publish can use many names.
 func TestStrangers_shareOneMemoryBound_LINK11(t *testing.T) {
 	const strangers, each, most = 1000, 200, 1 << 20
 	b := newBench(t, Config{AssemblyBytes: most, MaxOutOfOrderTotal: most})
@@ -43,7 +43,7 @@ func TestStrangers_shareOneMemoryBound_LINK11(t *testing.T) {
 	require.LessOrEqual(t, b.core.outOfOrderBytes, most)
 	require.LessOrEqual(t, b.core.tombstones, maxTombstones+100)
 	perStranger := (heap() - before) / strangers
-	require.Less(t, perStranger, int64(16<<10), "a peer, and a share of what is kept of all")
+	require.Less(t, perStranger, int64(16<<10), "a peer, and a share of the common memory")
 
 	b.post("the links of others are as they were")
 	require.Len(t, b.leave(), 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// suspects are the peers that servers are to be asked about now.
+// suspects counts the peers with a pending question to the servers.
 func (b *bench) suspects() (n int) {
 	for _, e := range b.effects() {
 		if e.Kind == Suspect {
@@ -17,17 +17,17 @@ func (b *bench) suspects() (n int) {
 	return n
 }
 
-// hear has the peer be heard of.
-func (b *bench) hear() { b.t.Helper(); require.NoError(b.t, b.core.OnHead(b.now, b.peer, nil)) }
+// receiveHead records a message of the peer.
+func (b *bench) receiveHead() { b.t.Helper(); require.NoError(b.t, b.core.OnHead(b.now, b.peer, nil)) }
 
-// asked is what servers say at once.
-func (b *bench) asked(gone, known bool) { b.core.OnAsked(b.now, b.peer, b.now, gone, known) }
+// answerAbsence is the servers' answer at once.
+func (b *bench) answerAbsence(gone, known bool) { b.core.OnAsked(b.now, b.peer, b.now, gone, known) }
 
 func TestSuspect_longAbsentPeerIsReset_LINK13(t *testing.T) {
 	for heard, want := range map[bool]time.Duration{false: 500 * time.Millisecond, true: 5 * time.Second} {
 		b := newBench(t, Config{})
 		if heard {
-			b.hear()
+			b.receiveHead()
 		}
 		b.post("sent")
 		b.leave()
@@ -37,16 +37,16 @@ func TestSuspect_longAbsentPeerIsReset_LINK13(t *testing.T) {
 		require.Equal(t, 1, b.suspects())
 		b.after(time.Second)
 		require.Zero(t, b.suspects(), "once, until they answer")
-		b.asked(true, true)
+		b.answerAbsence(true, true)
 		b.after(want - time.Millisecond)
 		require.Zero(t, b.suspects())
 		b.after(time.Millisecond)
 		require.Equal(t, 1, b.suspects())
-		b.asked(true, true)
-		require.Equal(t, []string{"sent unknown"}, b.told())
+		b.answerAbsence(true, true)
+		require.Equal(t, []string{"sent unknown"}, b.fates())
 		b.post("later")
 		b.leave()
-		require.Zero(t, b.suspects(), "nothing is known of the next link")
+		require.Zero(t, b.suspects(), "the next link has no answer yet")
 	}
 }
 
@@ -60,7 +60,7 @@ func TestSuspect_presentPeerIsQueriedLessAndLess_LINK13(t *testing.T) {
 			b.after(time.Second)
 			if b.suspects() > 0 {
 				at = append(at, waited+time.Second)
-				b.asked(false, known)
+				b.answerAbsence(false, known)
 			}
 		}
 		require.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}, at)
@@ -69,32 +69,32 @@ func TestSuspect_presentPeerIsQueriedLessAndLess_LINK13(t *testing.T) {
 
 func TestSuspect_heardPeerIsNotAbsent_LINK13(t *testing.T) {
 	b := newBench(t, Config{})
-	b.hear()
+	b.receiveHead()
 	b.post("sent")
 	b.leave()
 	b.after(2 * time.Second)
 	require.Equal(t, 1, b.suspects())
 	asked := b.now
 	b.after(time.Second)
-	b.hear()
+	b.receiveHead()
 	b.core.OnAsked(b.now, b.peer, asked, true, true)
 	b.after(2*time.Second - time.Millisecond)
 	require.Zero(t, b.suspects(), "it was silent before")
 	b.after(time.Millisecond)
 	require.Equal(t, 1, b.suspects())
-	b.asked(true, true)
+	b.answerAbsence(true, true)
 	b.after(5 * time.Second)
 	require.Equal(t, 1, b.suspects())
-	b.asked(false, true) // it has connected again, and says nothing
+	b.answerAbsence(false, true) // it has connected again, and says nothing
 	b.after(5 * time.Second)
-	b.asked(true, true)
+	b.answerAbsence(true, true)
 	b.after(4 * time.Second)
-	require.Empty(t, b.told(), "the time begins anew")
+	require.Empty(t, b.fates(), "the time restarts")
 }
 
 func TestSuspect_serversAreNotQueriedWhenHintsWork_LINK13(t *testing.T) {
 	b := newBench(t, Config{})
-	b.hear()
+	b.receiveHead()
 	b.post("sent")
 	b.leave()
 	b.core.OnHint(b.now, b.peer, 1)

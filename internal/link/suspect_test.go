@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// A listener to everything keeps the server from reporting that nobody listens.
+// A wildcard listener keeps the server from reporting that nobody listens.
 func TestSuspect_findsAnAbsentPeerDespiteAWildcardListener_LINK13(t *testing.T) {
 	for name, known := range map[string]bool{"it was never there": false, "it was heard of": true} {
 		t.Run(name, func(t *testing.T) {
@@ -34,14 +34,14 @@ func TestSuspect_findsAnAbsentPeerDespiteAWildcardListener_LINK13(t *testing.T) 
 				require.NoError(t, a.Send(to, say("second"), link.Mark{}, link.Never))
 				require.NoError(t, a.Flush(testkit.Soon(t)))
 				require.LessOrEqual(t, time.Since(began), most)
-				require.Len(t, a.told(), 1)
-				require.Equal(t, link.NoProcess, a.told()[0].Reason)
+				require.Len(t, a.allFates(), 1)
+				require.Equal(t, link.NoProcess, a.allFates()[0].Reason)
 			})
 		})
 	}
 }
 
-// Its connection is there, so it may still do what it was sent.
+// The peer's connection is there, so it may still handle its messages.
 func TestSuspect_silentButConnectedPeerIsPresent_LINK13(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
@@ -52,8 +52,8 @@ func TestSuspect_silentButConnectedPeerIsPresent_LINK13(t *testing.T) {
 		b.loses.Store(&all)
 		require.NoError(t, a.Send(a.Target(b.to("x")), say("hello"), link.Mark{}, link.Never))
 		time.Sleep(50 * time.Second)
-		require.Empty(t, a.told())
+		require.Empty(t, a.allFates())
 		time.Sleep(15 * time.Second)
-		require.Equal(t, link.LinkReset, a.told()[0].Reason, "Config.Silence is over")
+		require.Equal(t, link.LinkReset, a.allFates()[0].Reason, "Config.Silence is over")
 	})
 }

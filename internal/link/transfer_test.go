@@ -18,8 +18,8 @@ func (b *bench) postTo(actor, sender, body string) {
 	require.NoError(b.t, b.core.Send(b.now, b.target(b.peer, actor), &e, Mark{Type: body[:1]}, 0))
 }
 
-// first are the first letters of what leaves now.
-func (b *bench) first() (letters string) {
+// firstLetters are the first letters of the packets that leave now.
+func (b *bench) firstLetters() (letters string) {
 	for _, s := range b.leave() {
 		for _, body := range s.bodies {
 			letters += body[len(body)-1:]
@@ -34,11 +34,11 @@ func TestChunks_largeMessageLetsOthersPass_LINK9(t *testing.T) {
 	b.postTo("a", "s", "follows 1")
 	b.postTo("a", "other", "passes 2")
 	b.postTo("b", "s", "passes 3")
-	require.Equal(t, "2L3L", b.first(), "its parts take turns with packets")
-	b.acked(2)
-	require.Equal(t, "L", b.first())
-	b.acked(5)
-	require.Equal(t, "L1", b.first(), "and what follows it comes behind its last part")
+	require.Equal(t, "2L3L", b.firstLetters(), "its parts take turns with packets")
+	b.ack(2)
+	require.Equal(t, "L", b.firstLetters())
+	b.ack(5)
+	require.Equal(t, "L1", b.firstLetters(), "and its successor comes behind its last part")
 	require.Zero(t, b.core.queuedBytes)
 }
 
@@ -50,10 +50,10 @@ func TestChunks_largeMessageKeepsItsPlace_LINK9(t *testing.T) {
 	b.postTo("a", "s", strings.Repeat("L", 150))
 	var all string
 	for n := uint64(1); b.peer.out.queuedBytes > 0; n++ {
-		all += b.first()
-		b.acked(n)
+		all += b.firstLetters()
+		b.ack(n)
 	}
-	require.Equal(t, "1L234L", all+b.first())
+	require.Equal(t, "1L234L", all+b.firstLetters())
 }
 
 func TestChunks_expiredLargeMessageIsAbandoned_LINK9(t *testing.T) {
@@ -65,13 +65,13 @@ func TestChunks_expiredLargeMessageIsAbandoned_LINK9(t *testing.T) {
 	b.after(500 * time.Millisecond)
 	b.postTo("a", "s", "later")
 	b.after(time.Second)
-	require.Equal(t, []string{"f never", "L never"}, b.told())
+	require.Equal(t, []string{"f never", "L never"}, b.fates())
 	<-barrier.Done()
 	var kinds []string
 	for _, s := range b.leave() {
 		kinds = append(kinds, strings.Join(s.bodies, ","))
 	}
-	require.Equal(t, []string{"", "", "", "", "later"}, kinds, "three beats, no more parts, what followed")
+	require.Equal(t, []string{"", "", "", "", "later"}, kinds, "three probes, no more parts, then the later message")
 	require.Zero(t, b.core.queuedBytes)
 }
 
@@ -98,7 +98,7 @@ func TestChunks_reassembleToTheMessage_LINK9(t *testing.T) {
 	_, err = part(3, 0, 2000, 900)
 	require.NoError(t, err)
 	_, err = part(4, 0, 2000, 200)
-	require.NoError(t, err, "its sender is told with the last part")
+	require.NoError(t, err, "the sender learns it with the last part")
 	_, err = part(4, 1800, 2000, 200)
 	require.ErrorContains(t, err, fmt.Sprintf("no memory for a message of 2000 bytes: unfinished ones have "+
 		"%d, want at most %d", 900+2*assemblyCost, assembly))
@@ -176,9 +176,9 @@ func TestBarrier_passesWhenEarlierMessagesHaveFates(t *testing.T) {
 		if n == 4 {
 			b.postTo("b", "s", "later")
 		}
-		b.acked(n)
+		b.ack(n)
 	}
-	require.True(t, first.Reached(), "what is sent later does not count")
+	require.True(t, first.Reached(), "later messages do not count")
 	require.False(t, b.core.Barrier(b.now).Reached())
 }
 

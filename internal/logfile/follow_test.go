@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// followed runs Follow in a bubble, where polling costs no time, and returns
-// what it emitted so far, its end, and the file it reads.
+// followed is a run of Follow in a bubble, where polling costs no time: its lines so far, its end,
+// and its file.
 type followed struct {
 	file *os.File
 	got  []string

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// linesOracle is the definition, for text that is all there.
+// linesOracle is the definition, for a complete text.
 func linesOracle(text string) []string {
 	all := strings.Split(text, "\n")
 	if all[len(all)-1] == "" {

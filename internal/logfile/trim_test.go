@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onDisk is what a file really takes.
+// onDisk is the allocated size of a file.
 func onDisk(t testing.TB, path string) int64 {
 	t.Helper()
 	var st syscall.Stat_t

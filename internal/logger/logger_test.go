@@ -17,7 +17,7 @@ func TestOrStderr_printsWarningsWithoutALogger(t *testing.T) {
 	os.Stderr = write
 	silent, zero := OrStderr(zerolog.Nop()), OrStderr(zerolog.Logger{})
 	os.Stderr = stderr
-	silent.Error().Msg("nobody reads this")
+	silent.Error().Msg("dropped")
 	zero.Info().Msg("nor this")
 	zero.Warn().Str("proc", "p").Msg("a warning")
 	require.NoError(t, write.Close())

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// wires is a bus that remembers.
+// wires is a bus that records its messages.
 type wires struct {
 	handle map[string]func(bus.Msg)
 	said   []bus.Msg
@@ -30,7 +30,7 @@ func (w *wires) Publish(m bus.Msg) error {
 	return nil
 }
 
-// ask is what a service says.
+// ask returns the answer of a service.
 func (w *wires) ask(t *testing.T, filter, subject string) map[string]any {
 	t.Helper()
 	w.said = nil
@@ -96,7 +96,7 @@ func TestService_listsAsManyEndpointsAsFit_MIC4(t *testing.T) {
 	}
 	w.limit, w.said = 10, nil
 	w.handle["$SRV.*"](bus.Msg{Subject: "$SRV.INFO", Reply: "r"})
-	require.Empty(t, w.said, "where nothing fits, nothing is said, and it ends")
+	require.Empty(t, w.said, "too small a limit ends without an answer")
 }
 
 func TestService_normalizesVersions(t *testing.T) {

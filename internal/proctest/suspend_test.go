@@ -28,7 +28,7 @@ func TestSuspend_silencesAProcessUntilResumed(t *testing.T) {
 	require.NoError(t, err)
 	select {
 	case line := <-said:
-		require.Fail(t, "it has said "+line)
+		require.Fail(t, "it has printed "+line)
 	default:
 	}
 	proctest.Resume(t, cmd.Process.Pid)

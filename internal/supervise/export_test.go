@@ -2,10 +2,10 @@ package supervise
 
 import "time"
 
-// After is the delay when there were so many restarts within the window.
+// After is the delay after a number of restarts within the window.
 func (b Backoff) After(restarts int) time.Duration { return b.delay(restarts) }
 
-// Remembered counts the children and the times of restarts that a State holds.
+// Remembered counts the children and the times of restarts in a State.
 func (s *State) Remembered() (children, times int) {
 	times = len(s.shared.times)
 	for c := range s.childrenFrom(s.order.Front()) {

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// origin is when every test begins.
+// origin is the time at which every test begins.
 var origin = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // text is effects in one line; times are counted from the origin.
@@ -83,10 +83,10 @@ func (x *script) do(line string) string {
 	return ""
 }
 
-// line is an event and the effects it is to have.
+// line is an event and its expected effects.
 type line struct{ event, effects string }
 
-// play runs lines with a State that has children a, b and c, as far as there are policies for them.
+// play runs lines with a State. It has the children a, b and c, one for each given policy.
 func play(t *testing.T, strategy supervise.Strategy, policies map[string]supervise.Policy, lines []line) {
 	t.Helper()
 	x := &script{t, supervise.New(strategy), policies, origin}

@@ -17,7 +17,7 @@ var (
 		supervise.Failed, supervise.Failed})
 )
 
-// anyPolicy draws policies that are small enough for every limit to be met.
+// anyPolicy draws small policies, so histories reach every limit.
 var anyPolicy = rapid.Custom(func(t *rapid.T) supervise.Policy {
 	first := rapid.SampledFrom([]int{0, 0, 0, 1, 3}).Draw(t, "first")
 	longest := 0
@@ -35,7 +35,7 @@ var anyPolicy = rapid.Custom(func(t *rapid.T) supervise.Policy {
 	}
 })
 
-// likely is an event that fits a child, and its key.
+// likely is a plausible event of a child, and its key.
 func likely(t *rapid.T, r *referee) (event, key string) {
 	var known []int
 	for who := range r.keys {
@@ -59,7 +59,7 @@ func likely(t *rapid.T, r *referee) (event, key string) {
 }
 
 // anything is every event in every order, of present and absent keys. Half of them are valid for an
-// owner, so that histories go far.
+// owner, so histories go far.
 func anything(t *rapid.T) {
 	strategy := strategies.Draw(t, "strategy")
 	s, r := supervise.New(strategy), &referee{strategy: strategy, now: origin}
@@ -105,10 +105,10 @@ func anything(t *rapid.T) {
 			living++
 		}
 	}
-	require.Equal(t, living, children, "SUP-8: it remembers who may live again, and nobody else")
+	require.Equal(t, living, children, "SUP-8: it remembers exactly the children with a possible restart")
 }
 
-// The State and a reader of the whole history agree, whatever happens (SUP-1 … SUP-8).
+// The State and a reader of the whole history always agree (SUP-1 … SUP-8).
 func TestModel_effectsMatchTheHistory(t *testing.T) { rapid.Check(t, anything) }
 
 func FuzzEvents(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anything)) }

@@ -67,7 +67,7 @@ func TestPolicy_acceptsValidPolicies(t *testing.T) {
 	}
 }
 
-// The delay is what a float of any size would say it is.
+// The delay is that of an unbounded float.
 func TestBackoff_doublesWithEachRestartInTheWindow_SUP4(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := rapid.Int64Range(1, math.MaxInt64).Draw(t, "first")

@@ -42,7 +42,7 @@ const (
 
 func (r *referee) write(w what, who int, at time.Time) { r.log = append(r.log, entry{w, who, at}) }
 
-// last is where in the log a child was last one of these; -1 when it never was.
+// last is the last place in the log at which a child was one of these; -1: never.
 func (r *referee) last(who int, kinds ...what) int {
 	found := -1
 	for i, e := range r.log {
@@ -55,15 +55,17 @@ func (r *referee) last(who int, kinds ...what) int {
 	return found
 }
 
-// is reports whether that was the latest turn in the life of a child.
+// is reports whether the latest turn of a child's life was that one.
 func (r *referee) is(who int, w what) bool {
 	i := r.last(who, born, ended, start, gone)
 	return r.log[i].what == w
 }
 
-func (r *referee) told(who int) bool { return r.is(who, born) && r.last(who, stop) > r.last(who, born) }
+func (r *referee) stopRequested(who int) bool {
+	return r.is(who, born) && r.last(who, stop) > r.last(who, born)
+}
 
-// causes are the decided restarts that the latest life of a child is concerned by.
+// causes are the decided restarts that include the latest life of a child.
 func (r *referee) causes(who int) (out []entry) {
 	since := max(r.last(who, start), r.firstBirth(who))
 	for i, e := range r.log {
@@ -91,7 +93,7 @@ func (r *referee) unwanted(who int) bool {
 
 func (r *referee) doomed(who int) bool {
 	askedFor := r.last(who, asked) > r.last(who, start)
-	return (r.is(who, born) || r.is(who, start)) && !r.told(who) && (len(r.causes(who)) > 0 || askedFor)
+	return (r.is(who, born) || r.is(who, start)) && !r.stopRequested(who) && (len(r.causes(who)) > 0 || askedFor)
 }
 
 func (r *referee) due(who int) (latest time.Time) {
@@ -155,9 +157,9 @@ func (r *referee) ended(key string, why supervise.ExitReason) string {
 			return ""
 		}
 		r.write(gone, who, r.now)
-	case !r.told(who) && !r.doomed(who):
+	case !r.stopRequested(who) && !r.doomed(who):
 		return r.judged(who, why)
-	case r.unwanted(who), why == supervise.Requested && !r.told(who):
+	case r.unwanted(who), why == supervise.Requested && !r.stopRequested(who):
 		r.write(gone, who, r.now)
 	default:
 		r.write(ended, who, r.now)
@@ -165,7 +167,7 @@ func (r *referee) ended(key string, why supervise.ExitReason) string {
 	return r.next()
 }
 
-// judged is what comes of a child that ended by itself.
+// judged is the fate of a child that ended by itself.
 func (r *referee) judged(who int, why supervise.ExitReason) string {
 	p := r.policies[who]
 	again := map[supervise.Restart]map[supervise.ExitReason]bool{
@@ -229,7 +231,7 @@ func (r *referee) rang() string {
 	return r.next()
 }
 
-// next is all that can be done now.
+// next is everything possible now.
 func (r *referee) next() string {
 	var out []string
 	var waiting []int
@@ -265,7 +267,7 @@ func (r *referee) next() string {
 	return strings.Join(out, ", ")
 }
 
-// one does what there is to do for a child, or adds it to those that wait.
+// one performs the possible action for a child, or adds the child to the waiting ones.
 func (r *referee) one(who int, out []string, waiting []int) ([]string, []int) {
 	switch {
 	case r.is(who, born) && r.doomed(who):
@@ -281,11 +283,11 @@ func (r *referee) one(who int, out []string, waiting []int) ([]string, []int) {
 	return out, waiting
 }
 
-// turn is the child of a group that something can be done for; -1 when all wait for another.
+// turn is the next child of a group with a possible action; -1 when all wait for another.
 func (r *referee) turn() int {
 	last, first := -1, -1
 	for who := range r.keys {
-		if r.told(who) {
+		if r.stopRequested(who) {
 			return -1
 		}
 		if r.doomed(who) {

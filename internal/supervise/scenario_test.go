@@ -19,7 +19,7 @@ var (
 	delayed = policies{"a": slow(1), "b": slow(2), "c": slow(3), "d": slow(4)}
 )
 
-// slow is permanent and waits so many seconds at first.
+// slow is permanent, with an initial backoff in seconds.
 func slow(seconds int) supervise.Policy {
 	d := time.Duration(seconds) * time.Second
 	return supervise.Policy{Restart: supervise.Permanent, Backoff: supervise.Backoff{First: d, Max: 4 * d},

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/internal/supervise"
 )
 
-// life is one child as its owner sees it, through all its lives.
+// life is one child in its owner's view, through all its lives.
 type life struct {
 	p        supervise.Policy
 	key      string
@@ -31,8 +31,8 @@ func (c *life) waits() bool {
 	return !c.lives && !c.starting && !c.released && !c.escaped && c.p.Restart != supervise.Temporary
 }
 
-// owner carries out effects as the owner of a State does, in any order that the world allows, and
-// holds every effect against the contract. It knows nothing of how they come about.
+// owner carries out effects as the owner of a State does, in any possible order, and checks every
+// effect against the contract. It does not know how the effects come about.
 type owner struct {
 	t        *rapid.T
 	s        *supervise.State
@@ -66,8 +66,8 @@ func (o *owner) filter(keep func(*life) bool) (out []*life) {
 func stoppingOf(c *life) bool { return c.stopping }
 func startingOf(c *life) bool { return c.starting }
 
-// end is an end of a child that lives. While its group is on its way, the owner cannot tell whether
-// a child ends by itself.
+// end is an end of a live child. During a restart of its group the owner cannot tell whether a
+// child ends by itself.
 func (o *owner) end(c *life, why supervise.ExitReason) {
 	certain := !c.stopping && (why == supervise.Requested || o.strategy == supervise.OneForOne || o.calm())
 	forgets := why == supervise.Requested || c.p.Restart == supervise.Temporary || why == supervise.Stopped &&
@@ -82,7 +82,7 @@ func (o *owner) end(c *life, why supervise.ExitReason) {
 	o.carry(o.s.Ended(c.key, why, o.now))
 }
 
-// calm reports whether nothing is under way.
+// calm reports whether no effect is under way.
 func (o *owner) calm() bool {
 	return len(o.filter(func(c *life) bool { return c.stopping || c.starting || c.waits() })) == 0
 }
@@ -104,11 +104,11 @@ func (o *owner) started(c *life, ok bool) {
 
 func (o *owner) by(key string) *life {
 	i := slices.IndexFunc(o.children, func(c *life) bool { return c.key == key })
-	require.GreaterOrEqual(o.t, i, 0, "an effect for %s, which nobody knows", key)
+	require.GreaterOrEqual(o.t, i, 0, "an effect for %s, an unknown child", key)
 	return o.children[i]
 }
 
-// carry holds effects against the contract, and takes note of what is to be done.
+// carry checks effects against the contract, and queues them.
 func (o *owner) carry(effects []supervise.Effect) {
 	grouped := o.strategy != supervise.OneForOne
 	for _, e := range effects {
@@ -141,7 +141,7 @@ func (o *owner) carry(effects []supervise.Effect) {
 			}
 			c.starting, c.starts = true, append(c.starts, o.now)
 		case supervise.SetTimer:
-			require.True(o.t, e.Until.After(o.now), "a wait for what is past")
+			require.True(o.t, e.Until.After(o.now), "a wait for a past time")
 			o.alarm = e.Until
 		case supervise.Escalate:
 			c := o.by(e.Key.(string))
@@ -151,7 +151,7 @@ func (o *owner) carry(effects []supervise.Effect) {
 	}
 }
 
-// answer does one thing that is to be done; false when there is nothing.
+// answer carries out one queued effect; false when there is none.
 func (o *owner) answer(ok bool) bool {
 	switch stopping, starting := o.filter(stoppingOf), o.filter(startingOf); {
 	case len(stopping) > 0:
@@ -170,7 +170,7 @@ func (o *owner) answer(ok bool) bool {
 	return true
 }
 
-// step is something that happens.
+// step is one random event.
 func (o *owner) step() {
 	pick := func(from []*life) *life { return rapid.SampledFrom(from).Draw(o.t, "child") }
 	living := o.filter(func(c *life) bool { return c.lives })
@@ -191,8 +191,8 @@ func (o *owner) step() {
 	}
 }
 
-// SUP-1: whatever happens, when the owner has done all it was asked to do, every child either lives
-// or has its other fate. Nothing waits for ever.
+// SUP-1: after any events, once the owner has carried out all effects, every child either lives or
+// has its other fate. Nothing waits for ever.
 func TestSupervisor_everyEndHasOneOutcome_SUP1(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strategy := strategies.Draw(t, "strategy")
@@ -219,7 +219,7 @@ func TestSupervisor_everyEndHasOneOutcome_SUP1(t *testing.T) {
 	})
 }
 
-// Not even what Check refuses, or a clock that runs backwards.
+// Neither a policy that Check refuses nor a clock that runs backwards makes it panic.
 func TestSupervisor_neverPanics_SUP8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := supervise.New(supervise.Strategy(rapid.Byte().Draw(t, "strategy")))

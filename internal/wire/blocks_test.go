@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// small is a size of blocks that tests reach: the least that the decoder can be held to.
+// small is a size of blocks within reach of tests: the smallest that the decoder permits.
 const small = 16
 
 // anySaid draws a message with lists and maps of up to 60.
@@ -86,7 +86,7 @@ func TestBlocks_decodeToTheOriginalValue_WIRE7(t *testing.T) {
 		joined, err := wire.Joined(cut, &v, small)
 		require.NoError(t, err)
 		if wire.Narrow(whole, small) == nil {
-			require.Equal(t, whole, cut, "what is short is as it was")
+			require.Equal(t, whole, cut, "short lists are unchanged")
 			require.Nil(t, joined)
 			return
 		}
@@ -139,7 +139,7 @@ func TestBlocks_ambiguousValuesFailToEncode_WIRE7(t *testing.T) {
 	require.ErrorContains(t, err, "65537 elements of a list that cannot be split")
 }
 
-// blocks are lists of lists of so many nulls.
+// blocks are lists of lists of n nulls.
 func blocks(sizes ...int) []byte {
 	data := arrayOf(len(sizes))
 	for _, n := range sizes {

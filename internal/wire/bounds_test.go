@@ -77,7 +77,7 @@ func readEnvelopes(data []byte) {
 	}
 }
 
-// hostile is CBOR that becomes as large as it can, for its size.
+// hostile is CBOR with the largest values for its size.
 func hostile(t testing.TB) map[string][]byte {
 	bodies := map[string][]byte{
 		"an array nobody sent":      unhex(t, "9b7fffffffffffffff"),
@@ -114,7 +114,7 @@ func manyPairs(n int) []byte {
 	return b
 }
 
-// towers is an array of towers: nearly as many levels as a body may have, each with one in it.
+// towers is an array of towers: each is nearly as deep as a body permits.
 func towers(t testing.TB, level, top string) []byte {
 	return join(arrayOf(500), bytes.Repeat(unhex(t, strings.Repeat(level, 30)+top), 500))
 }
@@ -154,7 +154,7 @@ func TestUnmarshal_largeBodyUsesProportionalMemory_WIRE6(t *testing.T) {
 	}
 }
 
-// requireBody says that a body takes no more than it may, whether it is read or refused.
+// requireBody requires that a body takes bounded memory, whether it is read or refused.
 func requireBody(t *testing.T, f wire.Format, data []byte, v any) {
 	t.Helper()
 	requireBounded(t, data, bodyFactor, bodyMore, func() { _ = f.Decode(data, fresh(v)) })

@@ -89,7 +89,7 @@ func TestUnmarshal_countsAMessageWithUnknownFieldsOnce_WIRE3(t *testing.T) {
 		var unknown atomic.Uint64
 		var got, uncounted outer
 		require.NoError(t, wire.UnmarshalCounting(b, &got, &unknown), name)
-		require.Equal(t, want, got, "%s: what follows an unknown field is read, too", name)
+		require.Equal(t, want, got, "%s: fields after an unknown one are read, too", name)
 		require.Equal(t, name != "none", unknown.Load() == 1, name)
 		require.NoError(t, wire.UnmarshalCounting(b, &uncounted, nil), name)
 		require.Equal(t, want, uncounted, name)
@@ -139,7 +139,7 @@ func TestMarshal_refusesValuesNoPeerAccepts_WIRE2(t *testing.T) {
 	}
 }
 
-// rude is a type whose marshalers panic.
+// rude is a type with marshalers that panic.
 type rude struct{}
 
 func (rude) MarshalText() ([]byte, error) { panic("out") }
@@ -164,7 +164,7 @@ func TestMarshal_timesKeepNanoseconds_WIRE2(t *testing.T) {
 	require.True(t, at.Equal(back), back)
 }
 
-// sample has a field of every kind that messages use.
+// sample has a field of every kind in messages.
 type sample struct {
 	I   int64
 	U   uint32
@@ -342,7 +342,7 @@ func TestFormat_encodesAndDecodesSymmetrically(t *testing.T) {
 		require.Equal(t, f, back)
 		guessed, err := wire.FormatOf("", b)
 		require.NoError(t, err)
-		require.Equal(t, f, guessed, "the first byte tells, too")
+		require.Equal(t, f, guessed, "the first byte determines it, too")
 		var v map[string]int
 		require.NoError(t, f.Decode(b, &v))
 		require.Equal(t, map[string]int{"n": 1}, v)

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// controls are control packets as they are on the bus, with their decoded bodies.
+// controls are control packets in their form on the bus, with their decoded bodies.
 var controls = []struct {
 	name string
 	kind wire.PacketKind
@@ -150,8 +150,8 @@ func TestAppendControl_failedEncodingLeavesTheBuffer(t *testing.T) {
 	require.Equal(t, []byte{9}, b)
 }
 
-// TestControl_hasNarrowLimits_WIRE7 goes to each limit and one beyond. Only what is skipped may be
-// nested, for no body of castnet's own is.
+// TestControl_hasNarrowLimits_WIRE7 goes to each limit and one beyond. Only skipped fields may be
+// nested, because no body of castnet's own is.
 func TestControl_hasNarrowLimits_WIRE7(t *testing.T) {
 	array := func(n int, of string) []byte { return join(arrayOf(n), []byte(strings.Repeat(of, n))) }
 	unknown := func(v []byte) []byte { return join(unhex(t, "a2"+"0107"+"1863"), v) }
@@ -200,7 +200,7 @@ func TestControl_hasNarrowLimits_WIRE7(t *testing.T) {
 				require.NoError(t, err, c.name)
 			} else {
 				require.ErrorContains(t, err, c.want, c.name)
-				require.True(t, counter == nil || counter.Load() == 0, "%s: what is refused is not counted", c.name)
+				require.True(t, counter == nil || counter.Load() == 0, "%s: refused packets are not counted", c.name)
 			}
 		}
 	}
@@ -209,8 +209,7 @@ func TestControl_hasNarrowLimits_WIRE7(t *testing.T) {
 		"a user's body may have more")
 }
 
-// newer is what a peer of a later build might write: body with fields nobody knows yet, the first
-// before and the second behind all others.
+// newer is the body of a later build, with unknown fields before and after the known ones.
 func newer(t testing.TB, body []byte) []byte {
 	require.Less(t, body[0], byte(0xa0+20))
 	return join([]byte{body[0] + 2}, unhex(t, "00"+"82a10102f6"), body[1:], unhex(t, "1863"+"6161"))
@@ -235,7 +234,7 @@ func TestControl_bodyWithUnknownFieldsCountsOnce_WIRE3(t *testing.T) {
 }
 
 func TestControl_countsNestedUnknownFields_WIRE3(t *testing.T) {
-	// A refusal with a field that nobody knows stands between two others, and all are read.
+	// A refusal with an unknown field stands between two others, and all are read.
 	refusal := "a4" + "0105" + "0201" + "0302" + "0441a0"
 	data := unhex(t, "a3"+"01"+"a1"+"0103"+"04"+"09"+"05"+"83"+refusal+"a5"+"0a80"+refusal[2:]+refusal)
 	var s wire.LinkStateBody

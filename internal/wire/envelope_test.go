@@ -82,14 +82,14 @@ func TestEnvelopes_matchGoldenBytes_WIRE4(t *testing.T) {
 	require.NoError(t, es.Err())
 }
 
-// normal is an envelope with what may differ made equal: empty and nil, parts of a millisecond.
+// normal is an envelope without permitted differences: empty and nil, parts of a millisecond.
 func normal(e wire.Envelope) wire.Envelope {
 	e.TTL = (e.TTL + time.Millisecond - 1).Truncate(time.Millisecond)
 	e.Ext, e.Body = append([]byte{}, e.Ext...), append([]byte{}, e.Body...)
 	return e
 }
 
-// requireEnd says that nothing comes any more, however often one asks.
+// requireEnd requires that all further reads return the end.
 func requireEnd(t require.TestingT, es *wire.EnvelopeReader) {
 	for range 2 {
 		same, ok := es.Next(new(wire.Envelope))

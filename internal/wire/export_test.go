@@ -4,7 +4,7 @@ import (
 	"reflect"
 )
 
-// Measure is what a body is measured to take, and Worst what the worst of its size would.
+// Measure is the measured memory of a body, and that of the worst body of its size.
 func (f Format) Measure(data []byte, v any) (taken, worst int) {
 	p := f.planTo(reflect.TypeOf(v))
 	const limit = 1 << 50
@@ -16,12 +16,12 @@ func (f Format) Measure(data []byte, v any) (taken, worst int) {
 	return taken, p.worst * len(data)
 }
 
-// Affords is what is done before data is read.
+// Affords runs the check before data is read.
 func (f Format) Affords(data []byte, v any) {
 	_, _ = f.affords(data, f.planOf(data, v), 2, limitOf(data))
 }
 
-// Said is a message of castnet's own with all that may be long.
+// Said is a message of castnet's own with all kinds of long fields.
 type Said struct {
 	Numbers []int             `cbor:"1,keyasint,omitempty"`
 	Texts   []string          `cbor:"2,keyasint,omitempty"`
@@ -39,10 +39,10 @@ type Said struct {
 // Spans are a list in a list.
 type Spans []AckState
 
-// Wide takes as much as a body of one byte may.
+// Wide takes the largest memory that a body of one byte may.
 type Wide struct{ A [8]uint64 }
 
-// InBlocks is Marshal with blocks of so many.
+// InBlocks is Marshal with blocks of a size.
 func InBlocks(v any, size int) ([]byte, error) {
 	data, err := codecs.enc.Marshal(v)
 	if err != nil {
@@ -51,15 +51,15 @@ func InBlocks(v any, size int) ([]byte, error) {
 	return cutter{elements: size, pairs: size}.recut(data, CBOR.planTo(reflect.PointerTo(reflect.TypeOf(v))))
 }
 
-// Joined is what is read of data with blocks of so many; nil when there are none.
+// Joined is the result of reading data in blocks of a size; nil when there are none.
 func Joined(data []byte, v any, size int) ([]byte, error) {
 	return cutter{elements: size, pairs: size, joins: true}.recut(data, CBOR.planTo(reflect.TypeOf(v)))
 }
 
-// Narrow says what is in data that has more than so many elements.
+// Narrow returns the error for data with more than a number of elements.
 func Narrow(data []byte, size int) error {
 	return newDecModes(ownNested, size, size).lenient.Wellformed(data)
 }
 
-// IsOwn reports whether castnet says what v points to.
+// IsOwn reports whether castnet itself sends the type of v.
 func IsOwn(v any) bool { return CBOR.planTo(reflect.TypeOf(v)).own }

@@ -13,12 +13,12 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// requirePacketError says that an error names the packet it is about.
+// requirePacketError requires that an error names its packet.
 func requirePacketError(t *testing.T, err error) {
 	require.True(t, strings.HasPrefix(err.Error(), "packet: "), err.Error())
 }
 
-// FuzzHead reads a whole packet, as its kind says.
+// FuzzHead reads a whole packet by its kind.
 func FuzzHead(f *testing.F) {
 	for _, g := range heads {
 		f.Add(unhex(f, g.hex))
@@ -64,7 +64,7 @@ func FuzzEnvelopes(f *testing.F) {
 	f.Fuzz(checkEnvelopes)
 }
 
-// requireBodies reads envelopes again, by their bodies alone where that is all there is of them.
+// requireBodies reads envelopes again, and those with nothing but a body by NextBody.
 func requireBodies(t require.TestingT, data []byte, want []wire.Envelope, sames []bool, end error) {
 	es := wire.NewEnvelopeReader(data)
 	for i, e := range want {
@@ -92,7 +92,7 @@ func requireBodies(t require.TestingT, data []byte, want []wire.Envelope, sames 
 	require.Equal(t, end, es.Err())
 }
 
-// checkEnvelopes reads envelopes, and again what they are when written again.
+// checkEnvelopes reads envelopes, writes them, and reads them again.
 func checkEnvelopes(t *testing.T, data []byte) {
 	requireBounded(t, data, packetFactor, bodyMore, func() { readEnvelopes(data) })
 	es := wire.NewEnvelopeReader(data)
@@ -214,8 +214,8 @@ func FuzzControl(f *testing.F) {
 	f.Fuzz(checkControl)
 }
 
-// checkControl reads a control packet: counting changes nothing, and what is written again has no
-// field that is unknown.
+// checkControl reads a control packet. Counting changes nothing, and the rewritten packet has no
+// unknown field.
 func checkControl(t *testing.T, data []byte) {
 	var unknown atomic.Uint64
 	requireBounded(t, data, bodyFactor, bodyMore, func() {

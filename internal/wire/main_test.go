@@ -31,7 +31,7 @@ func join(parts ...[]byte) []byte {
 	return b
 }
 
-// allocated is what f takes from the heap, what it drops at once included.
+// allocated is the heap memory allocated by f, including garbage.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -46,7 +46,7 @@ const (
 	bodyFactor, bodyMore     = 64, 1 << 20
 )
 
-// requireBounded says that f, which reads data, takes memory in proportion to it.
+// requireBounded requires that f, a reader of data, takes memory in proportion to it.
 func requireBounded(t testing.TB, data []byte, factor, more uint64, f func()) {
 	t.Helper()
 	got := uint64(0)

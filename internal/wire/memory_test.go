@@ -53,10 +53,10 @@ func targets() []any {
 	}
 }
 
-// fresh is a pointer to another zero value of what v points to.
+// fresh is a pointer to a zero value of the type behind v.
 func fresh(v any) any { return reflect.New(reflect.TypeOf(v).Elem()).Interface() }
 
-// items are CBOR, and JSON, of which many take much.
+// items are CBOR and JSON with much memory for many of them.
 var items = map[wire.Format][]string{
 	wire.CBOR: {
 		"00", "1818", "18ff", "1903e8", "1bffffffffffffffff", "20", "3903e8", "3bffffffffffffffff",
@@ -86,7 +86,7 @@ var items = map[wire.Format][]string{
 	},
 }
 
-// many is an array of as many items as are in so many bytes.
+// many is an array with as many items as fit a number of bytes.
 func many(t testing.TB, f wire.Format, size int, item string) []byte {
 	if f == wire.JSON {
 		return []byte("[" + strings.Repeat(item+",", size/(len(item)+1)) + item + "]")
@@ -95,8 +95,8 @@ func many(t testing.TB, f wire.Format, size int, item string) []byte {
 	return join(arrayOf(n), bytes.Repeat(unhex(t, item), n))
 }
 
-// The measured size is no less than the memory taken, beyond that of any read, and no more than
-// that of the worst body of the size.
+// The measured size is at least the memory taken, less that of any read, and at most that of the
+// worst body of the size.
 func requireMeasured(t testing.TB, f wire.Format, data []byte, v any) {
 	t.Helper()
 	measured, worst := f.Measure(data, v)
@@ -154,7 +154,7 @@ func TestMeasure_boundsTheMemoryOfRandomTypes_WIRE6(t *testing.T) {
 	})
 }
 
-// anyItem is one item, of CBOR the bytes, within which there are so many levels.
+// anyItem is one item, as text or as the bytes of CBOR, with a number of levels.
 func anyItem(f wire.Format, levels int) *rapid.Generator[string] {
 	return rapid.Custom(func(r *rapid.T) string {
 		top := 3
@@ -216,7 +216,7 @@ type user struct {
 	Notes any               `json:"notes,omitempty"`
 }
 
-// document is a value as programs have them.
+// document is a value as programs send them.
 func document(n int) map[string]any {
 	all := map[string]any{"title": "a report", "version": 3, "ok": true, "ratio": 0.25, "none": nil}
 	numbers, halves, words, few, nested, lists := []int{}, []float64{}, []string{}, []map[string]int{},

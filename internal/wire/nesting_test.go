@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// node leads to values of its own type in every way there is.
+// node leads to values of its own type in every possible way.
 type node struct {
 	Next  *node            `json:"next"`
 	Kids  []node           `json:"kids"`

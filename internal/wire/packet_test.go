@@ -15,7 +15,7 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// heads are the beginnings of packets as they are on the bus: a change here breaks every peer of
+// heads are the beginnings of packets in their form on the bus: a change here breaks every peer of
 // another build.
 var heads = []struct {
 	name string

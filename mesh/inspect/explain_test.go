@@ -71,7 +71,7 @@ func TestExplanation_coversMissingLeasesAndMissingHosts(t *testing.T) {
 		v.Explanation().Next)
 }
 
-// The system controller knows the hosts of a world that have created nothing, and why.
+// The system controller knows the hosts of a world without procs, and their reasons.
 func TestExplanation_countsWorldHostsWithoutProcs(t *testing.T) {
 	ids := map[string]subjects.HostID{}
 	for _, label := range []string{"here", "slow", "gone", "shut"} {

@@ -77,7 +77,7 @@ func droppedText(s *actor.Stats) string {
 	}{
 		{s.Malformed, "malformed"}, {s.Fenced, "of the dead"}, {s.Late, "late answers"},
 		{s.Undeliverable, "for unknown mailboxes"}, {s.Unknown, "with unknown fields"},
-		{s.PassedOver, "invalid replies"},
+		{s.IgnoredReplies, "invalid replies"},
 	} {
 		if c.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))

@@ -37,9 +37,9 @@ type MeshOwner struct {
 }
 
 const (
-	OwnedByProgram = "program"
-	ownedBySystem  = "system"
-	OwnedByNobody  = "none"
+	OwnerProgram = "program"
+	OwnerSystem  = "system"
+	OwnerNone    = "none"
 )
 
 // Meshes asks hosts for meshes, the system controller for its own, and owners for a sign of
@@ -63,7 +63,7 @@ func Meshes(ctx context.Context, conn *mesh.Net, all bool) (records []MeshSummar
 			records[i].Owner.inspect(within, conn, m.Procs.Describe(), detached)
 			return
 		}
-		records[i].Owner.Kind = OwnedByNobody
+		records[i].Owner.Kind = OwnerNone
 		records[i].Owner.Reason = "it has ended"
 	})
 	slices.SortStableFunc(records, func(x, y MeshSummary) int { return cmp.Compare(x.Mesh, y.Mesh) })
@@ -75,27 +75,27 @@ func (o *MeshOwner) inspect(
 	ctx context.Context, conn *mesh.Net, m agent.Mesh, detached []system.DetachedState,
 ) {
 	if m.World != nil {
-		o.Kind = ownedBySystem
+		o.Kind = OwnerSystem
 		ref, err := system.Find(ctx, conn.Proc())
 		o.ID = ref.ID().String()
 		if err != nil {
-			o.Kind = OwnedByNobody
+			o.Kind = OwnerNone
 			o.ID = ""
 			o.Reason = err.Error()
 		}
 		return
 	}
-	o.Kind = OwnedByProgram
+	o.Kind = OwnerProgram
 	for _, d := range detached {
 		if d.Mesh == m.ID {
-			o.Kind = ownedBySystem
+			o.Kind = OwnerSystem
 			o.ID = d.Claim.Owner.String()
 			o.Epoch = d.Claim.Epoch
 			return
 		}
 	}
 	if _, err := agent.Ping.Call(ctx, agentRef(conn, m.Owner), actor.None{}); err != nil {
-		o.Kind, o.Reason = OwnedByNobody, errorText(err)
+		o.Kind, o.Reason = OwnerNone, errorText(err)
 	}
 }
 

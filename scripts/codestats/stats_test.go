@@ -53,7 +53,7 @@ func TestStats_countFilesLinesAndNames(t *testing.T) {
 	require.Equal(t, []int{1, 18}, []int{s.length(0), s.length(100)})
 }
 
-// The figures of the product. A change may lower them, and does not raise them.
+// The figures of the product. A change may lower them, and never raises them.
 const (
 	maxGolf = 0.2 // of each kind in 1,000 lines
 	maxWide = 14

@@ -14,7 +14,7 @@ import (
 // inTestName finds the numbers at the end of a test's name.
 var inTestName = regexp.MustCompile(`_([A-Z]+)([0-9]+)`)
 
-// maxWords bounds a promise. Its reasons belong into the docs.
+// maxWords bounds a promise. Its reasons belong in the docs.
 const maxWords = 40
 
 func TestPage_isUpToDate(t *testing.T) {
@@ -33,7 +33,7 @@ func TestPage_isUpToDate(t *testing.T) {
 	}
 }
 
-// A comment or the name of a test that cites a number whose promise was withdrawn leads nowhere.
+// A comment or a test's name must not cite a withdrawn promise.
 func TestCitations_nameExistingPromises(t *testing.T) {
 	tree := os.DirFS("../..")
 	all, err := read(tree)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// flaky is a package whose test fails in every second run, and one that never does.
+// flaky is a package with two tests: one fails in every second run, the other never.
 const flaky = `package flaky
 
 import ("os"; "testing")
@@ -49,7 +49,7 @@ import ("os"; "strconv")
 func pid() string { return strconv.Itoa(os.Getpid()) }
 `
 
-// inFlaky goes to a module with package flaky and package sound.
+// inFlaky changes to a module with package flaky and package sound.
 func inFlaky(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()

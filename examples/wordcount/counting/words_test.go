@@ -44,7 +44,7 @@ func TestWords_reportAReaderThatFails(t *testing.T) {
 	require.ErrorContains(t, Words(broken, func([]byte) {}), "bad disk")
 }
 
-// oracle says the same in a slow way.
+// oracle computes the same in a slow way.
 func oracle(text string) (out []string) {
 	for _, w := range regexp.MustCompile(`[\pL\p{Nd}_]+`).FindAllString(text, -1) {
 		if w = strings.ToLower(w); len(w) <= MaxWord && !regexp.MustCompile(`^\p{Nd}`).MatchString(w) {

@@ -19,10 +19,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait of a test; it is reached only by a failing one.
+// patience bounds each wait. Only a failing test reaches it.
 const patience = 20 * time.Second
 
-// server takes connections and hands them to the test.
+// server accepts connections and passes them to the test.
 type server struct {
 	listener net.Listener
 	conns    chan *net.TCPConn
@@ -98,7 +98,7 @@ func noise(n int) []byte {
 	return b
 }
 
-// pump writes in the background and reports how that ended.
+// pump writes in the background and reports its end.
 func pump(c net.Conn, data []byte) <-chan error {
 	done := make(chan error, 1)
 	go func() {

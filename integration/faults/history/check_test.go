@@ -42,7 +42,7 @@ func (b *book) ended(process string) *book {
 	return b.add(history.Ended, history.Stream{To: process}, 0)
 }
 
-// sent is a history in which 1 to n are sent and settled.
+// sent is a history with 1 to n sent and settled.
 func sent(s history.Stream, n uint64) *book {
 	b := &book{}
 	for i := range n {
@@ -164,7 +164,7 @@ func TestCheck_keepsStreamsApart(t *testing.T) {
 	require.Equal(t, 4, history.Check(*b).Handled)
 }
 
-// Whatever one record is taken out of, repeated in or moved within a clean history is found.
+// The checker finds each record that is removed from a clean history, repeated or moved.
 func TestCheck_findsOneFaultAmongThousands(t *testing.T) {
 	const n = 2000
 	r := rand.New(rand.NewPCG(7, 7))

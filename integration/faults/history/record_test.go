@@ -129,5 +129,5 @@ func TestLog_survivesAKill_HIST1(t *testing.T) {
 	require.Error(t, cmd.Wait())
 	got, err := history.Read(dir)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(got), said(), "what it said it had written is there")
+	require.GreaterOrEqual(t, len(got), said(), "the reported records are there")
 }

@@ -14,7 +14,7 @@ type batchTimer struct {
 }
 
 func newBatchTimer(k resolved) *batchTimer {
-	p := &batchTimer{batches: k.batches, pause: k.throttle.Pause, sentAt: time.Now()}
+	p := &batchTimer{batches: k.batches, pause: k.throttle.BatchDelay, sentAt: time.Now()}
 	p.pending = len(p.batches[0])
 	return p
 }

@@ -63,21 +63,23 @@ func (s *Spec) Register(c *cobra.Command) {
 		&s.reducer, "reduce", "",
 		"fold the answers with a reducer: a built-in one, such as sum or top(3), or one that the endpoint declares",
 	)
-	flags.Add(fs, &s.throttle.Batch, "batch-size", "N", "ask at most N ranks at a time", flags.Count)
+	flags.Add(fs, &s.throttle.BatchSize, "batch-size", "N", "ask at most N ranks at a time", flags.Count)
 	flags.Add(
 		fs, &s.throttle.OnePer, "one-per", "LABEL",
 		"ask at most one rank of each index of a dimension at a time, such as host or gpu", flags.Dimension,
 	)
-	flags.Add(fs, &s.throttle.Pause, "batch-delay", "DURATION", "wait between batches", flags.PositiveDuration)
+	flags.Add(
+		fs, &s.throttle.BatchDelay, "batch-delay", "DURATION", "wait between batches", flags.PositiveDuration,
+	)
 	fs.BoolVar(
 		&s.throttle.Canary, "canary", false,
 		"ask one rank first, and the others only after it answers with a value",
 	)
 	flags.Add(
-		fs, &s.throttle.StopAfter, "max-failures", "N", "stop after N failed or missing ranks", flags.Count,
+		fs, &s.throttle.MaxFailures, "max-failures", "N", "stop after N failed or missing ranks", flags.Count,
 	)
 	flags.Add(
-		fs, &s.throttle.Percent, "sample", "PERCENT", "ask a part of the ranks, such as 10%", flags.Percent,
+		fs, &s.throttle.SamplePercent, "sample", "PERCENT", "ask a part of the ranks, such as 10%", flags.Percent,
 	)
 	flags.Add(fs, &s.throttle.Seed, "seed", "N", "seed that draws the ranks of --sample (default 0)", flags.Seed)
 	fs.BoolVar(&s.dryRun, "dry-run", false, "show which ranks would be asked, and send nothing")
@@ -142,12 +144,13 @@ func (s *Spec) validate(given func(name string) bool) error {
 			s.collect, collectStream, collectGather, collectReduce)
 	case given("batch-delay") && !batches:
 		return cli.Usagef(
-			"--batch-delay %s: want --batch-size, --one-per or --canary, too: it is between batches", s.throttle.Pause,
+			"--batch-delay %s: want --batch-size, --one-per or --canary, too: it is between batches",
+			s.throttle.BatchDelay,
 		)
 	case given("max-failures") && !batches:
 		return cli.Usagef(
 			"--max-failures %d: want --batch-size, --one-per or --canary, too: it is checked between batches",
-			s.throttle.StopAfter,
+			s.throttle.MaxFailures,
 		)
 	case given("seed") && !given("sample"):
 		return cli.Usagef(

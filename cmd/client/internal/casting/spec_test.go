@@ -33,17 +33,17 @@ func TestCastSpec_reflectsTheFlags(t *testing.T) {
 		"--collect reduce --reduce top(3)": {collect: "reduce", reducer: "top(3)"},
 		"--collect send":                   {collect: "send"},
 		"--batch-size 8 --batch-delay 5s --canary": {collect: "stream",
-			throttle:  cast.Throttle{Batch: 8, Pause: 5 * time.Second, Canary: true},
+			throttle:  cast.Throttle{BatchSize: 8, BatchDelay: 5 * time.Second, Canary: true},
 			throttled: []string{"batch-size", "batch-delay", "canary"}},
 		"--one-per host --max-failures 3": {collect: "stream",
-			throttle: cast.Throttle{OnePer: "host", StopAfter: 3}, throttled: []string{"one-per", "max-failures"}},
+			throttle: cast.Throttle{OnePer: "host", MaxFailures: 3}, throttled: []string{"one-per", "max-failures"}},
 		"--sample 12.5% --seed 7 --dry-run": {collect: "stream",
-			throttle: cast.Throttle{Percent: 12.5, Seed: 7}, dryRun: true, throttled: []string{"sample"}},
+			throttle: cast.Throttle{SamplePercent: 12.5, Seed: 7}, dryRun: true, throttled: []string{"sample"}},
 		"--collect choose --print-nats": {collect: "choose", NatsCmd: true},
-		"--sample 100% --collect gather": {collect: "gather", throttle: cast.Throttle{Percent: 100},
+		"--sample 100% --collect gather": {collect: "gather", throttle: cast.Throttle{SamplePercent: 100},
 			throttled: []string{"sample"}},
 		"--seed 18446744073709551615 --sample 1%": {collect: "stream",
-			throttle: cast.Throttle{Percent: 1, Seed: 1<<64 - 1}, throttled: []string{"sample"}},
+			throttle: cast.Throttle{SamplePercent: 1, Seed: 1<<64 - 1}, throttled: []string{"sample"}},
 	} {
 		got, err := specOf(strings.Fields(args)...)
 		require.NoError(t, err, args)

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Whatever answers the doctor costs it little.
+// Any answer costs the doctor little.
 func FuzzDoctor(f *testing.F) {
 	id, err := subjects.NewHostID("host")
 	if err != nil {

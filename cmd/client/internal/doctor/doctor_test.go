@@ -16,8 +16,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// reaches reports whether a grant covers a subject, which may be a filter.
-func reaches(grant, subject string) bool {
+// covers reports whether a grant covers a subject or a filter.
+func covers(grant, subject string) bool {
 	if prefix, all := strings.CutSuffix(grant, ">"); all {
 		return strings.HasPrefix(subject, prefix)
 	}
@@ -33,7 +33,7 @@ func TestProbes_tryEachGrantOnce(t *testing.T) {
 	require.NoError(t, err)
 	all := map[bus.Op][]string{}
 	for _, p := range probes(space, "_MINE", subjects.ProcID{Mesh: id}) {
-		require.True(t, reaches(p.grant, p.subject), "%+v", p)
+		require.True(t, covers(p.grant, p.subject), "%+v", p)
 		all[p.op] = append(all[p.op], p.grant)
 		if rest, ours := strings.CutPrefix(p.subject, space.String()); ours && p.op == bus.OpPublish {
 			_, err := space.Parse(p.subject)
@@ -44,8 +44,8 @@ func TestProbes_tryEachGrantOnce(t *testing.T) {
 	require.Equal(t, map[bus.Op][]string{bus.OpPublish: grants.Publish, bus.OpSubscribe: grants.Subscribe}, all)
 }
 
-// heard is the answer of a host.
-func heard(t *testing.T, label string, change ...func(*hostCheck)) hostCheck {
+// hostAnswer is the answer of a host.
+func hostAnswer(t *testing.T, label string, change ...func(*hostCheck)) hostCheck {
 	t.Helper()
 	id, err := subjects.NewHostID(label)
 	require.NoError(t, err)
@@ -70,10 +70,10 @@ func TestJetStream_isJudgedByWhatTheSystemControllerUses(t *testing.T) {
 }
 
 func TestSurvey_namesSilentSlowAndForeignBuildHosts(t *testing.T) {
-	silent := heard(t, "s", func(a *hostCheck) { a.err = errors.New("no answer") })
-	slow := heard(t, "l", func(a *hostCheck) { a.lag = 2 * time.Second })
-	other := heard(t, "o", func(a *hostCheck) { a.info.Build = "b2" })
-	fine := heard(t, "f")
+	silent := hostAnswer(t, "s", func(a *hostCheck) { a.err = errors.New("no answer") })
+	slow := hostAnswer(t, "l", func(a *hostCheck) { a.lag = 2 * time.Second })
+	other := hostAnswer(t, "o", func(a *hostCheck) { a.info.Build = "b2" })
+	fine := hostAnswer(t, "f")
 	for _, tc := range []struct {
 		answers []hostCheck
 		result  string
@@ -100,11 +100,11 @@ func TestSurvey_namesSilentSlowAndForeignBuildHosts(t *testing.T) {
 }
 
 func TestSurvey_warnsOfClockSkew(t *testing.T) {
-	ahead := heard(t, "x", func(a *hostCheck) { a.skew = 1500 * time.Millisecond })
-	far := heard(t, "y", func(a *hostCheck) { a.skew, a.took = 1500*time.Millisecond, 2*time.Second })
+	ahead := hostAnswer(t, "x", func(a *hostCheck) { a.skew = 1500 * time.Millisecond })
+	far := hostAnswer(t, "y", func(a *hostCheck) { a.skew, a.took = 1500*time.Millisecond, 2*time.Second })
 	f := hostSurvey{answers: []hostCheck{ahead, far}}.clocks()
 	require.Equal(t, ResultWarn, f.Result)
 	require.Equal(t, "clock differs from this machine: x (+1.5s)", f.Found,
-		"what the way there and back takes is no skew")
+		"the round trip is no skew")
 	require.Equal(t, ResultOK, hostSurvey{answers: []hostCheck{far}}.clocks().Result)
 }

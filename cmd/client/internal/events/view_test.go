@@ -36,7 +36,7 @@ func TestEvents_showTheRootCauseInOneLine(t *testing.T) {
 	}, details(e))
 	own := e
 	own.Kind, own.Point = actor.KindMesh, "host=1/2,gpu=0/2"
-	require.Equal(t, "host=1,gpu=0", v.position(t.Context(), own), "a controller tells what became of a rank")
+	require.Equal(t, "host=1,gpu=0", v.position(t.Context(), own), "the controller's event names the rank's place")
 	own.Point = ""
 	require.Empty(t, v.position(t.Context(), own), "or of its mesh")
 	e.Count = 2
@@ -46,7 +46,7 @@ func TestEvents_showTheRootCauseInOneLine(t *testing.T) {
 	require.Equal(t, "2-3", v.position(t.Context(), e),
 		"its mesh is not known, and hosts were asked a moment ago")
 	e.Rank, e.Count = 1000, 1<<40
-	require.Equal(t, "1000-1099511628775", v.position(t.Context(), e), "whoever says so is shown in a few bytes")
+	require.Equal(t, "1000-1099511628775", v.position(t.Context(), e), "a forged event is shown in a few bytes")
 }
 
 func TestDetails_showTheLastWordsOnce(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 func (f *Flags) Register(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.actor, "actor", "counter", "`TYPE` of the actor in each proc; \"\" for none")
-	fs.StringVar(&f.params, "params", "", "`JSON` the parameters of each actor")
+	fs.StringVar(&f.params, "params", "", "`JSON` with the parameters of each actor")
 	fs.StringVar(
 		&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)",
 	)

@@ -10,8 +10,9 @@ import (
 	"github.com/castnet-io/castnet/agent"
 )
 
-// A file of distinct lines, its last n read at some moment, and its lines published from some
-// earlier moment on: tail and what seam leaves must be the file from the tail's begin, exactly.
+// A file has distinct lines. The test reads its last n at some moment, and gets its published lines
+// from an earlier moment on. The tail and the remaining published lines must be the file from the
+// tail's begin, exactly.
 func TestDedupeTail_neitherLosesNorRepeatsLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(0, 30).Draw(t, "size")

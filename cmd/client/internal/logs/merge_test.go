@@ -19,7 +19,7 @@ func printed(rank int, line string) Record {
 	return Record{Rank: rank, Point: inspect.Point(grid, rank), Stream: "stdout", Line: line}
 }
 
-// texts are groups as people see them.
+// texts are groups in their printed form.
 func texts(groups []*rowGroup) (all []string) {
 	for _, g := range groups {
 		count, line := g.describeLines()
@@ -36,7 +36,7 @@ func TestRowGrouper_mergesEqualLinesOfSeveralRanks(t *testing.T) {
 	} {
 		m.add(r, now)
 	}
-	require.Equal(t, []string{"[*] 4× ready"}, texts(m.ready(now)), "what all have printed waits for nobody")
+	require.Equal(t, []string{"[*] 4× ready"}, texts(m.ready(now)), "a line of all ranks does not wait")
 	require.Equal(t, m.window/quietFraction, m.untilReady(now))
 	require.Empty(t, m.ready(now))
 	later := now.Add(m.window / quietFraction)
@@ -94,7 +94,7 @@ func TestRowGrouper_separatesStreamsAndBoundsMemory(t *testing.T) {
 	require.Len(t, m.ready(now), 5)
 }
 
-// Whatever comes, each rank's lines come out once and in order.
+// Each rank's lines come out once and in order, whatever the arrival.
 func TestRowGrouper_losesNoLineAndKeepsEachRanksOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, now := newRowGrouper(3, time.Second), time.Now()

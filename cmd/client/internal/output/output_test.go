@@ -41,7 +41,7 @@ func TestShow_printsTheSameRecordsInEveryFormat(t *testing.T) {
 func TestShow_drawsTablesOnATerminalWithOptionalColour(t *testing.T) {
 	plain := render(t, &Printer{}, Table, true, planet{"Mars", 2})
 	require.Equal(t, "NAME  MOONS\n───────────\nMars  **\n", plain,
-		"nothing behind the last column: what just fits takes one line")
+		"no padding after the last column, so a full row takes one line")
 	require.Contains(t, render(t, &Printer{UseColor: true}, Table, true, planet{"Mars", 2}),
 		"\x1b[32mMars\x1b[0m")
 }

@@ -53,7 +53,7 @@ func TestPointOf_parsesAsARegionOfOneRank(t *testing.T) {
 	}
 	require.Equal(t, "host=1,zone=0,gpu=2", inspect.Point(e, 5))
 	require.Equal(t, "0", inspect.Point(shape.Unit(), 0))
-	require.Equal(t, "9", inspect.Point(e, 9), "what is no rank is shown as it came")
+	require.Equal(t, "9", inspect.Point(e, 9), "an invalid rank is shown unchanged")
 }
 
 func TestPlace_namesRanksOfTheWholeMesh(t *testing.T) {
