@@ -75,17 +75,19 @@ func (c *call) setAnswer(a Answer) {
 	}
 }
 
-// ask sends a request to an actor and waits. Within the process the request is a mailbox push.
+// ask sends a request to an actor and waits. Within the proc the request is a mailbox push.
 // Otherwise it is a message with its own reply port, and fails at once when the target's proc is
 // found dead.
 func ask[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, endpoint string, m M) Answer {
 	if to.Proc == p.id {
 		return p.askLocal(ctx, from, to, endpoint, m)
 	}
-	w, err := encode(p, m)
-	w.ext = originOf(ctx).ext()
-	a := p.askRemote(ctx, from, to, endpoint, w, err)
-	p.outbox.releaseBuf(w)
+	o := newOutbound(from, to.Port(endpoint), "")
+	o.wait = ctx
+	o.envelope.Ext = originOf(ctx).ext()
+	buf, err := encode(&p.outbox, &o.envelope, m)
+	a := p.outbox.ask(ctx, &o, err)
+	p.outbox.release(buf, o.envelope.Body)
 	return a
 }
 
@@ -111,30 +113,43 @@ func (p *Proc) askLocal(ctx context.Context, from string, to subjects.ActorID, e
 	}
 	c, deadline := p.newCall(ctx, to)
 	defer p.waiters.put(c.waiter)
-	p.deliverOrReject(Delivery{
-		Actor: to.Name, Port: endpoint, From: p.id.Actor(from), Local: true, Value: m,
-		Deadline: deadline, Answer: c.setAnswer, trace: originOf(ctx).trace,
-	})
+	q := p.newLocalRequest(ctx, from, to.Name, endpoint, m)
+	q.Deadline = deadline
+	q.Answer = func(_ int, a Answer) { c.setAnswer(a) }
+	p.inbox.deliverOrReject(q)
 	return c.await(ctx, p, endpoint)
 }
 
-// askRemote is ask for an encoded request, or an encoding error.
-func (p *Proc) askRemote(ctx context.Context, from string, to subjects.ActorID, endpoint string,
-	w encodedMessage, err error) Answer {
+// newLocalRequest makes a request for an actor of this proc whose endpoint may have other types.
+func (p *Proc) newLocalRequest(ctx context.Context, from, actor, endpoint string, m any) *request {
+	q := newRequest()
+	q.Actor = actor
+	q.Port = endpoint
+	q.From = p.id.Actor(from)
+	q.Trace = originOf(ctx).trace
+	q.local = true
+	q.value = m
+	return q
+}
+
+// ask waits for the answer to an encoded request, or an encoding error.
+func (ob *outbox) ask(ctx context.Context, o *outbound, err error) Answer {
+	p := ob.p
 	if ctx.Err() != nil {
-		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
+		return Answer{Err: fromContext(ctx, o.to.String(), o.port)}
 	}
 	if err != nil {
-		return Answer{Err: errorf(CodeInvalid, to.String(), endpoint, "%v", err)}
+		return Answer{Err: errorf(CodeInvalid, o.to.String(), o.port, "%v", err)}
 	}
-	c, deadline := p.newCall(ctx, to)
+	c, deadline := p.newCall(ctx, o.to)
 	defer p.waiters.put(c.waiter)
-	err = c.send(p, from, endpoint, w, deadline, ctx)
+	o.deadline = deadline
+	err = c.send(p, o)
 	if err != nil && c.state.CompareAndSwap(waitOpen, waitAbandoned) { // else an answer came all the same
 		return Answer{Err: err}
 	}
 	defer p.ports.remove(c.key, c)
-	return c.await(ctx, p, endpoint)
+	return c.await(ctx, p, o.port)
 }
 
 // await waits for the answer.
@@ -159,25 +174,20 @@ func (c *call) await(ctx context.Context, p *Proc, endpoint string) Answer {
 }
 
 // send sends the request to another proc, with a reply port. The caller closes the port unless send
-// fails. With a context it waits for room until the context ends. The zero deadline is
-// none.
-func (c *call) send(p *Proc, from, endpoint string, w encodedMessage, deadline time.Time,
-	wait context.Context) error {
+// fails.
+func (c *call) send(p *Proc, o *outbound) error {
 	// before its death could be missed
-	if _, err := p.outbox.target(c.to, endpoint); err != nil && !errors.Is(err, errColocated) {
+	if _, err := p.outbox.target(o.to, o.port); err != nil && !errors.Is(err, errColocated) {
 		return err
 	}
-	c.assignReplyPort(p, from)
+	c.assignReplyPort(p, o.envelope.Sender)
 	if !p.ports.add(c.key, c) { // the answer could not come
 		return p.stopped()
 	}
-	o := &outbound{
-		to: c.to, port: endpoint, mark: link.Mark{Call: c}, deadline: deadline, wait: wait,
-		envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.replyAddr, Ext: w.ext,
-			Bytes: w.bytes, Body: w.body},
-	}
-	if !deadline.IsZero() {
-		o.envelope.TTL = max(time.Until(deadline), time.Millisecond) // 0 is no deadline
+	o.mark = link.Mark{Call: c}
+	o.envelope.Reply = c.replyAddr
+	if !o.deadline.IsZero() {
+		o.envelope.TTL = max(time.Until(o.deadline), time.Millisecond) // 0 is no deadline
 	}
 	if err := p.outbox.send(o); err != nil {
 		p.ports.remove(c.key, c)
@@ -193,105 +203,4 @@ func (c *call) assignReplyPort(p *Proc, from string) {
 	name := len(b)
 	c.replyAddr = string(p.ports.appendFreshName(b))
 	c.key = portKey{from, c.replyAddr[name:]}
-}
-
-// sendUntyped sends a message without waiting for an answer.
-func (p *Proc) sendUntyped(o origin, from string, to subjects.PortID, m any) error {
-	if to.Actor.Proc == p.id {
-		return p.deliver(&Delivery{
-			Actor: to.Actor.Name, Port: to.Port, From: p.id.Actor(from), Local: true, Value: m,
-			trace: o.trace,
-		})
-	}
-	w, err := encode(p, m)
-	w.ext = o.ext()
-	return p.sendEncoded(from, to.Actor, to.Port, typeOf(m), w, err, time.Time{}, nil)
-}
-
-// sendEncoded sends an encoded message to another process, or returns its encoding error. typ is
-// the name of the message's type. The message has its fate by the deadline; zero stands for the
-// default. With a context, sendEncoded waits for room until the context ends.
-func (p *Proc) sendEncoded(from string, to subjects.ActorID, port, typ string, w encodedMessage, err error,
-	deadline time.Time, wait context.Context) error {
-	if err != nil {
-		p.outbox.releaseBuf(w)
-		return errorf(CodeInvalid, to.String(), port, "%v", err)
-	}
-	err = p.outbox.send(&outbound{
-		to: to, port: port, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Ext: w.ext,
-			Bytes: w.bytes, Body: w.body, Wait: wait != nil},
-		mark: link.Mark{Type: typ}, deadline: deadline, wait: wait,
-	})
-	p.outbox.releaseBuf(w)
-	return err
-}
-
-// encodedMessage is an encoded message with its buffer.
-type encodedMessage struct {
-	body  []byte
-	ext   []byte  // the trace of its sender; nil: none
-	bytes bool    // see wire.Envelope
-	buf   *[]byte // the pooled buffer of the bytes; nil: the message was bytes already
-}
-
-// encode encodes a message. The caller returns the borrowed buffer, also after an error.
-func encode[M any](p *Proc, m M) (encodedMessage, error) {
-	if raw, is := any(&m).(*[]byte); is && *raw != nil {
-		return encodedMessage{body: *raw, bytes: true}, nil
-	}
-	return p.encodeAny(m)
-}
-
-//go:noinline
-func (p *Proc) encodeAny(m any) (w encodedMessage, err error) {
-	w.buf, _ = p.outbox.bufs.Get().(*[]byte)
-	if w.buf == nil {
-		w.buf = new([]byte)
-	}
-	w.body, err = wire.AppendMarshal((*w.buf)[:0], m)
-	return w, err
-}
-
-// maxScratch is the size in bytes above which a buffer is not pooled.
-const maxScratch = 64 << 10
-
-func (ob *outbox) releaseBuf(w encodedMessage) {
-	if w.buf == nil {
-		return
-	}
-	if cap(w.body) <= maxScratch {
-		*w.buf = w.body
-	}
-	ob.bufs.Put(w.buf)
-}
-
-// rawAnswer is an undecoded answer from the bus. The waiting caller decodes it.
-type rawAnswer struct {
-	raw     []byte
-	unknown *atomic.Uint64
-}
-
-// open decodes an answer on the waiting goroutine.
-func (a Answer) open(result decodeFunc) (any, error) {
-	answer, ok := a.Value.(*rawAnswer)
-	if !ok || a.Err != nil {
-		return a.Value, a.Err
-	}
-	v, err := result(wire.CBOR, answer.raw, answer.unknown)
-	if err != nil {
-		return nil, undecodable(err)
-	}
-	return v, nil
-}
-
-// decode decodes the answer into the value that v points to.
-func (a *rawAnswer) decode(v any) error {
-	if err := wire.CBOR.DecodeCounting(a.raw, v, a.unknown); err != nil {
-		return undecodable(err)
-	}
-	return nil
-}
-
-func undecodable(err error) error {
-	return ranError(errorf(CodeBadMessage, "", "", "cannot decode the answer: %v", err))
 }

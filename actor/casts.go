@@ -109,7 +109,7 @@ func (c *Casts) Multicast(m *Multicast) (failed map[int]error, err error) {
 			m.To.stale.Store(true)
 		}
 		to := m.To.to[i]
-		failed[i] = p.sendError(to.Actor.Proc, to.Actor.String(), to.Port, why)
+		failed[i] = p.outbox.sendError(to.Actor.Proc, to.Actor.String(), to.Port, why)
 	}
 	return failed, busError("", "", err)
 }
@@ -155,18 +155,61 @@ func (c *Casts) OnCast(take func(from subjects.ActorID, e *wire.Envelope) error)
 	c.receiver.Store(&take)
 }
 
+// LocalRecipient is one recipient of a cast.
+type LocalRecipient struct {
+	Proc *Proc
+	View int // its rank in the view of the cast
+}
+
+// requestChunk is the number of requests that share memory. A kept Context keeps its whole chunk.
+const requestChunk = 16
+
+// DeliverAll puts a cast into the mailbox of each actor. A refused rank answers with the reason, or
+// the sender gets a dead letter. A few goroutines run the actors one after another, as long as
+// these are quick. The message is decoded once, if its type allows.
+func (c *Casts) DeliverAll(d *Delivery, to []LocalRecipient) {
+	d.shared = !isSystemPort(d.Port) // else the runtime answers by itself
+	d.unanswered.Store(int64(len(to)))
+	var chunk []request
+	last := &d.requests
+	for i, r := range to {
+		if len(chunk) == 0 {
+			chunk = make([]request, min(requestChunk, len(to)-i))
+		}
+		q := &chunk[0]
+		chunk = chunk[1:]
+		q.Delivery = d
+		q.view = r.View
+		*last = q
+		last = &q.next
+	}
+	if d.shared && d.Reply != "" && d.Answer != nil {
+		c.p.process.pending.add(d)
+	}
+	wake := make([]*instance, 0, len(to))
+	q := d.requests
+	for _, r := range to {
+		_, idle, err := r.Proc.inbox.put(d, q)
+		if err != nil {
+			q.refuse(r.Proc, err)
+		} else if idle != nil {
+			wake = append(wake, idle)
+		}
+		q = q.next
+	}
+	c.p.workers.startMany(wake)
+}
+
 // DeliverOne is DeliverAll for one actor and no answer. The error is for the sender.
-func (c *Casts) DeliverOne(f *LocalMulticast, view int) error {
-	d := f.deliveryFor(view)
-	d.Point = f.Point(view)
-	return c.p.deliver(&d)
+func (c *Casts) DeliverOne(d *Delivery, view int) error {
+	q := &request{view: view}
+	q.bind(d)
+	_, err := c.p.inbox.deliver(d, q)
+	return err
 }
 
 // Bounce returns a message to its sender as a dead letter for one rank.
-func (c *Casts) Bounce(f *LocalMulticast, view int, why error) {
-	d := f.deliveryFor(view)
-	c.p.deadLetters.reject(&d, why)
-}
+func (c *Casts) Bounce(d *Delivery, why error) { c.p.deadLetters.giveBack(d, "", why) }
 
 // BounceTo returns a message as a dead letter to its sending actor in this proc: see
 // DeadLetterHandler. "" stands for the client.
@@ -176,7 +219,9 @@ func (c *Casts) BounceTo(from, typ string, why *Error) {
 
 // SendAnswer sends an actor's answer to a port, with an ext of the caller's own.
 func (c *Casts) SendAnswer(actor string, to subjects.PortID, a Answer, ext []byte) {
-	c.p.outbox.sendAnswer(actor, replyPort{port: to}, a, ext)
+	e, err := a.envelope()
+	e.Ext = ext
+	c.p.outbox.sendAnswer(actor, &replyTo{port: to}, &e, err)
 }
 
 // CancelRequest notifies another proc, and its colocated procs, that no caller waits for answers to

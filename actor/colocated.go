@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -73,18 +74,16 @@ func (ps *process) find(within string) (*Proc, string) {
 // Lead is the first proc of this process: itself, when it is alone.
 func (p *Proc) Lead() *Proc { return p.process.lead }
 
-// sendColocated hands an envelope to another proc of this process. An error is its fate.
+// sendColocated delivers a message to a proc of this process. An error is its fate.
 func (ob *outbox) sendColocated(o *outbound) error {
 	p := ob.p
 	q := p.process.procAt(o.to.Proc.Index)
 	if q == nil {
 		return errorf(CodeNoProc, o.to.String(), o.port, "process %s has no proc %s", p.self, o.to.Proc)
 	}
-	e := o.envelope
-	e.Actor = o.to.Name
-	e.Port = o.port
-	err := q.inbox.receiveColocated(p.id.Actor(e.Sender), e)
-	if err == nil || o.wait == nil || !e.Wait || !errors.Is(err, ErrMailboxFull) {
+	from := p.id.Actor(o.envelope.Sender)
+	err := q.inbox.receiveColocated(from, o)
+	if err == nil || o.wait == nil || !o.envelope.Wait || !errors.Is(err, ErrMailboxFull) {
 		return err
 	}
 	ctx, cancel := p.bounded(o.wait)
@@ -104,28 +103,27 @@ func (ob *outbox) sendColocated(o *outbound) error {
 				return err
 			}
 		}
-		err = q.inbox.receiveColocated(p.id.Actor(e.Sender), e)
+		err = q.inbox.receiveColocated(from, o)
 	}
 	return err
 }
 
-// receiveColocated takes an envelope from another proc of this process. It keeps nothing of the
-// envelope.
-func (b *inbox) receiveColocated(from subjects.ActorID, e wire.Envelope) error {
-	p := b.p
-	if pt := p.ports.find(e.Actor, e.Port); pt != nil {
-		e.Bytes, e.Body = false, e.CopyBody()
-		return pt.recv(Incoming{From: from, Envelope: e, unknown: &p.counts.unknown})
-	}
-	switch e.Kind {
-	case wire.Bounce:
-		p.deadLetters.bounce(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
-		return nil
-	case wire.Message:
-	default:
-		p.counts.lateAnswers.Add(1)
-		return nil
-	}
-	e.Bytes, e.Body = false, e.CopyBody()
-	return b.deliverMessage(from, nil, &e)
+// receiveColocated takes a message from another proc of this process, as if it came by a link. It
+// keeps nothing of the message.
+func (b *inbox) receiveColocated(from subjects.ActorID, o *outbound) error {
+	in := &struct {
+		link.Inbound
+		e    wire.Envelope
+		body [1]link.BodyRef
+	}{e: o.envelope}
+	in.e.Actor = o.to.Name
+	in.e.Port = o.port
+	in.e.Bytes = false
+	in.e.Body = o.envelope.CopyBody()
+	in.body[0].Size = uint32(len(in.e.Body))
+	in.Envelope = &in.e
+	in.Data = in.e.Body
+	in.Bodies = in.body[:]
+	_, err := b.receive(from, &in.Inbound)
+	return err
 }

@@ -18,14 +18,14 @@ import (
 type Context struct {
 	origin
 	from        *instance  // the actor that sent the message, when in this proc
-	answer      answerSink // the waiting caller, or the Delivery; nil: neither
+	answer      answerSink // the waiting caller, or the request; nil: neither
 	deferred    *deferred  // the answer, once a Deferred has taken it over
 	deadline    int64      // the deadline, by Proc.now; 0: none
 	local       bool       // it is of a message of this process
 	deadlineCtx atomic.Pointer[deadlineContext]
-	returned    atomic.Bool  // the handler has returned
-	cancelled   atomic.Bool  // the caller stopped waiting
-	remote      *remoteBatch // set for a message sent by another process
+	returned    atomic.Bool // the handler has returned
+	cancelled   atomic.Bool // the caller stopped waiting
+	delivery    *Delivery   // the message, when it is not a typed one of this proc
 }
 
 // answerSink receives an answer. The first answer counts; it may come on any goroutine.
@@ -39,7 +39,7 @@ type deadlineContext struct {
 
 // base is the context behind this one.
 func (c *Context) base() context.Context {
-	if c.deadline == 0 && !c.isCancelable() {
+	if c.deadline == 0 && (c.delivery == nil || c.delivery.pending == nil) {
 		return c.in.lifetime()
 	}
 	if d := c.deadlineCtx.Load(); d != nil {
@@ -55,27 +55,6 @@ func (c *Context) base() context.Context {
 		cancel()
 	}
 	return c.deadlineCtx.Load()
-}
-
-// isCancelable reports whether the caller can cancel its request.
-func (c *Context) isCancelable() bool {
-	if t := c.multicastTurn(); t != nil {
-		return t.multicast.pending != nil
-	}
-	d := c.delivery()
-	return d != nil && d.replyTo != nil && d.replyTo.pending != nil
-}
-
-// delivery is the message, when it did not come from a typed sender of this process.
-func (c *Context) delivery() *Delivery {
-	d, _ := c.answer.(*Delivery)
-	return d
-}
-
-// multicastTurn returns this recipient's place in a multicast message.
-func (c *Context) multicastTurn() *recipientTurn {
-	t, _ := c.answer.(*recipientTurn)
-	return t
 }
 
 // finish ends the context after its handler has returned.
@@ -140,14 +119,10 @@ func (c *Context) Self() subjects.ActorID { return c.in.id() }
 // foreign client, and where there is no message.
 func (c *Context) Sender() subjects.ActorID {
 	switch {
-	case c.delivery() != nil:
-		return c.delivery().From
-	case c.multicastTurn() != nil:
-		return c.multicastTurn().multicast.From
+	case c.delivery != nil:
+		return c.delivery.From
 	case c.from != nil:
 		return c.from.id()
-	case c.remote != nil:
-		return c.remote.from
 	case c.local:
 		return c.in.proc.id.Actor(clientName)
 	}
@@ -157,11 +132,8 @@ func (c *Context) Sender() subjects.ActorID {
 // Point is the actor's rank and coordinates in the slice of the current cast. In a constructor it
 // is the actor's place in its mesh; a direct message keeps that place.
 func (c *Context) Point() shape.Point {
-	if d := c.delivery(); d != nil && !d.Point.Extent().Equal(shape.Unit()) { // a cast, not a direct message
-		return d.Point
-	}
-	if t := c.multicastTurn(); t != nil {
-		return t.multicast.Point(t.view)
+	if d := c.delivery; d != nil && d.Point != nil {
+		return d.Point(c.answer.(*request).view)
 	}
 	if c.in.spawn != nil {
 		return c.in.spawn.Point

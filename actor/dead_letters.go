@@ -101,20 +101,28 @@ func (in *instance) countDeadLetters(n int) bool {
 }
 
 // reject notifies the sender that no handler will run its message (DEL-2): by an answer if the
-// sender waits for one, else by a dead letter.
-func (l *deadLetters) reject(d *Delivery, err error) {
+// sender waits for one, else by a dead letter. typ is the type of the message, for people.
+func (l *deadLetters) reject(q *request, typ string, err error) {
+	if !q.awaitsAnswer() {
+		l.giveBack(q.Delivery, typ, err)
+		return
+	}
+	l.p.counts.undeliverable.Add(1)
+	q.complete(nil, err)
+}
+
+// giveBack is reject for a message whose sender does not wait.
+func (l *deadLetters) giveBack(d *Delivery, typ string, err error) {
 	p := l.p
 	p.counts.undeliverable.Add(1)
 	switch {
-	case d.awaitsAnswer():
-		d.complete(nil, err)
 	case !d.From.IsValid():
 		p.sampledLog.Warn().Err(err).Msg("undeliverable message")
 	case d.From.Proc == p.id:
-		l.bounce(p.find(d.From.Name), typeOf(d.Value), d.Value, asError(err))
+		l.bounce(p.find(d.From.Name), typeOf(d.value), d.value, asError(err))
 	default: // it was accepted, and comes back all the same
-		if berr := p.outbox.respond(replyPort{port: d.From.Port(portBounce)},
-			bounceEnvelope(d.Actor, d.typ, err)); berr != nil {
+		if berr := p.outbox.respond(&replyTo{port: d.From.Port(portBounce)},
+			bounceEnvelope(d.Actor, typ, err)); berr != nil {
 			p.sampledLog.Warn().Err(err).Stringer("to", d.From).Msg("cannot return an undeliverable message")
 		}
 	}

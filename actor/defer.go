@@ -46,11 +46,11 @@ func (d *Deferred[R]) Reply(v R, err error) {
 
 // OnCancel runs f once the caller stops waiting, or its proc is known to be dead; at once if either
 // is so already. f may run more than once, on any goroutine, and must not block. After Reply it has
-// no effect. Callers in this process and casts are not covered.
+// no effect. Callers in this process are not covered.
 func (d *deferred) OnCancel(f func()) {
-	if to, ok := d.to.(*Delivery); ok && to.replyTo != nil {
-		to.replyTo.onCancel.Store(&f)
-		if to.replyTo.cancelled.Load() {
+	if q, ok := d.to.(*request); ok {
+		q.onCancel.Store(&f)
+		if q.ctx.cancelled.Load() {
 			f()
 		}
 	}

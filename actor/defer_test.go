@@ -90,18 +90,15 @@ func TestDefer_panickingHandlerRepliesOnce(t *testing.T) {
 	p := alone(t)
 	for _, replies := range []bool{false, true} {
 		ref, answers := spawn(t, p), make(chan actor.Answer, 2)
-		p.Deliver(actor.Delivery{
-			Actor: ref.ID().Name, Port: "do", Local: true, Answer: func(a actor.Answer) { answers <- a },
-			Value: step(func(ctx *actor.Context, _ *Box) (int64, error) {
-				d := actor.Defer[int64](ctx)
-				again := actor.Defer[int64](ctx) // misuse: it is taken over already
-				if replies {
-					d.Reply(7, nil)
-				}
-				again.Reply(8, nil)
-				panic("after all")
-			}),
-		})
+		p.DeliverLocal(ref.ID().Name, "do", step(func(ctx *actor.Context, _ *Box) (int64, error) {
+			d := actor.Defer[int64](ctx)
+			again := actor.Defer[int64](ctx) // misuse: it is taken over already
+			if replies {
+				d.Reply(7, nil)
+			}
+			again.Reply(8, nil)
+			panic("after all")
+		}), func(a actor.Answer) { answers <- a })
 		a := testkit.Next(t, answers)
 		if replies {
 			require.Equal(t, actor.Answer{Value: int64(7)}, a)

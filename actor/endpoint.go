@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -158,29 +159,106 @@ type boundEndpoint[M, R any] struct {
 	bufs   sync.Pool // of *room[M, R]
 }
 
-// argument converts a message to M. If it has another type, the sender gets ErrBadMessage.
-func argument[M any](b *method, target subjects.ActorID, d *Delivery, unknown *atomic.Uint64) (M, error) {
-	if !d.Local {
-		if m, ok := decodeBytes[M](d.Raw, nil); ok && d.Format == wire.CBOR {
+// argument returns the message of a request as an M. If it has another type, the sender gets
+// ErrBadMessage.
+func argument[M any](b *method, in *instance, d *Delivery) (M, error) {
+	if d.shared {
+		return copyFor[M](b, in, d)
+	}
+	if d.local {
+		m, ok := as[M](d.value)
+		if !ok {
+			return m, errorf(CodeBadMessage, in.id().String(), b.name, "takes %s, got %T", b.in, d.value)
+		}
+		return m, nil
+	}
+	return decode[M](b, in, d.format, d.Raw, nil)
+}
+
+// copyFor returns the message for one of many recipients: none can change another one's copy.
+func copyFor[M any](b *method, in *instance, d *Delivery) (m M, err error) {
+	if to, is := any(&m).(*[]byte); is {
+		if body, ok := wire.Bytes(d.Raw); ok {
+			*to = bytes.Clone(body)
 			return m, nil
 		}
-		var m M
-		err := decodeMessage(b, target, d, &m, unknown)
-		return m, err
 	}
-	m, ok := as[M](d.Value)
-	if !ok {
-		return m, errorf(CodeBadMessage, target.String(), b.name, "takes %s, got %T", b.in, d.Value)
+	if read := d.decoded.Load(); read != nil {
+		if m, ok := (*read).(M); ok {
+			return m, nil
+		}
 	}
-	return m, nil
+	m, err = decode[M](b, in, d.format, d.Raw, nil)
+	if err == nil && b.shared {
+		read := any(m)
+		d.decoded.Store(&read)
+	}
+	return m, err
+}
+
+// decode decodes a message. Small byte slices share the blocks, if there are any.
+func decode[M any](b *method, in *instance, format wire.Format, raw []byte, own *blocks) (M, error) {
+	if format == wire.CBOR {
+		if m, ok := decodeBytes[M](raw, own); ok {
+			return m, nil
+		}
+	}
+	var m M
+	err := decodeMessage(b, in, format, raw, &m)
+	return m, err
 }
 
 // decodeMessage decodes a message into the value that m points to.
-func decodeMessage(b *method, target subjects.ActorID, d *Delivery, m any, unknown *atomic.Uint64) error {
-	if err := d.Format.DecodeCounting(d.Raw, m, unknown); err != nil {
-		return errorf(CodeBadMessage, target.String(), b.name, "takes %s: %v", b.in, err)
+func decodeMessage(b *method, in *instance, format wire.Format, raw []byte, m any) error {
+	if err := format.DecodeCounting(raw, m, &in.proc.counts.unknown); err != nil {
+		return errorf(CodeBadMessage, in.id().String(), b.name, "takes %s: %v", b.in, err)
 	}
 	return nil
+}
+
+// decodeBytes decodes simple messages directly.
+func decodeBytes[M any](raw []byte, b *blocks) (m M, ok bool) {
+	if to, is := any(&m).(*[]byte); is {
+		var body []byte
+		body, ok = wire.Bytes(raw)
+		if ok {
+			*to = b.clone(body)
+		}
+	}
+	return m, ok
+}
+
+// blocks are copies of small bodies out of their packets. A kept body then keeps a block, not a
+// packet.
+type blocks struct {
+	block []byte
+	used  int
+}
+
+const (
+	blockSize = 4 << 10
+	smallBody = 512     // up to this size several share a block
+	largeBody = 1 << 10 // from this size on a body stays in its packet
+)
+
+// clone copies a body, unless it is most of its packet. Nil shares nothing.
+func (b *blocks) clone(body []byte) []byte {
+	n := len(body)
+	switch {
+	case n == 0:
+		return []byte{}
+	case n >= largeBody:
+		return body
+	case n > smallBody, b == nil:
+		return append(make([]byte, 0, n), body...)
+	case n > len(b.block)-b.used:
+		b.block = make([]byte, blockSize)
+		b.used = 0
+	}
+	own := b.block[b.used : b.used+n : b.used+n]
+	b.used += n
+	copy(own, body)
+	return own
 }
 
 type decodeFunc func(format wire.Format, raw []byte, unknown *atomic.Uint64) (any, error)

@@ -10,13 +10,10 @@ import (
 // and a message without pointers costs no memory of its own. The actor's lock guards incoming
 // messages. The current batch belongs to the turn; after drain, to its caller.
 type endpointQueue interface {
-	method() *method
-	pushDelivery(d *Delivery)               // adds a message other than by send
-	pushRemote(r *remoteBatch)              // adds a batch from another process
-	pushMulticast(f *LocalMulticast, i int) // adds recipient i of a multicast
-	swap()                                  // swaps in the queued messages; the lock is held
-	serve(in *instance, n int)              // handles the rest of a run of n messages, until interrupted
-	clearBatch()                            // drops the handled batch
+	pushDelivery(d *Delivery, q *request, n int) // adds the first n messages of a Delivery
+	swap()                                       // swaps in the queued messages; the lock is held
+	serve(in *instance, n int)                   // handles the rest of a run of n messages, until interrupted
+	clearBatch()                                 // drops the handled batch
 	// releases the buffers of a burst; the queue is empty, and the lock is held
 	shrink()
 	sides() (in, out queueSide)
@@ -29,15 +26,14 @@ type queueSide interface {
 	reject(p *Proc, from, to int, why *Error)
 }
 
-// queuedMessage is a message in an endpoint queue. A plain one has neither reply nor delivery.
+// queuedMessage is a message in an endpoint queue. One without a delivery is typed: m itself.
 type queuedMessage[M, R any] struct {
-	m         M
-	from      *instance    // the actor that sent it, when that lives in this proc
-	trace     *wire.Trace  // of a plain one; nil: none
-	reply     *reply[R]    // a waiting caller in this process
-	delivery  *Delivery    // set for other sources; it holds the message itself
-	remote    *remoteBatch // set for a batch from another process, or a multicast
-	recipient int          // the index in a LocalMulticast
+	m        M
+	from     *instance   // the actor that sent m; nil: the client
+	trace    *wire.Trace // of m without a reply; nil: none
+	reply    *reply[R]   // the caller that waits for the answer to m; nil: none
+	delivery *Delivery   // set: the message or messages, in place of m
+	request  *request    // of the delivery at this actor; nil: it has bodies
 }
 
 // typedQueue is the queue of an endpoint with messages M and answers R.
@@ -67,11 +63,14 @@ func newTypedQueue[M, R any](b *boundEndpoint[M, R]) *typedQueue[M, R] {
 	return l
 }
 
-func (l *typedQueue[M, R]) method() *method          { return &l.b.method }
-func (l *typedQueue[M, R]) counts() *endpointStats   { return &l.stats }
-func (l *typedQueue[M, R]) pushDelivery(d *Delivery) { push(l, queuedMessage[M, R]{delivery: d}) }
+func (l *typedQueue[M, R]) counts() *endpointStats { return &l.stats }
 
-func (l *typedQueue[M, R]) pushRemote(r *remoteBatch) { push(l, queuedMessage[M, R]{remote: r}) }
+func (l *typedQueue[M, R]) pushDelivery(d *Delivery, q *request, n int) {
+	if d.bodies != nil {
+		d.keep(n)
+	}
+	push(l, queuedMessage[M, R]{delivery: d, request: q})
+}
 
 func push[M, R any](l *typedQueue[M, R], lt queuedMessage[M, R]) {
 	if len(l.in.messages) == cap(l.in.messages) {
@@ -135,21 +134,24 @@ func (l *typedQueue[M, R]) serve(in *instance, n int) {
 		lt := &l.out.messages[l.pos]
 		i := l.posInBatch
 		l.posInBatch++
-		if l.posInBatch == lt.remote.count() {
+		if l.posInBatch == lt.delivery.count() {
 			l.pos++
 			l.posInBatch = 0
 		}
 		switch {
-		case lt.remote != nil && lt.remote.multicast != nil:
-			serveMulticast(l, in, lt.remote.multicast.turnAt(lt.recipient))
-		case lt.remote != nil:
-			serveRemote(l, in, lt.remote, i)
 		case lt.delivery != nil:
-			serveDelivery(l, in, lt.delivery)
+			serveDelivery(l, in, lt, i)
 		case lt.reply != nil:
-			serveCall(l, in, lt)
-		default:
-			serveSend(l, in, lt)
+			ctx := &lt.reply.ctx
+			ctx.from = lt.from
+			ctx.answer = lt.reply
+			ctx.local = true
+			in.mailbox.answeredCalls = true
+			handle(l, in, lt, lt.m, ctx)
+		default: // messages that nobody waits for share one Context
+			ctx := in.mailbox.contextFor(lt.trace)
+			ctx.from, ctx.delivery = lt.from, nil
+			handle(l, in, lt, lt.m, ctx)
 		}
 		if in.mailbox.turnClaims == in.mailbox.sample.pos {
 			in.recordSample(&l.stats)
@@ -157,98 +159,86 @@ func (l *typedQueue[M, R]) serve(in *instance, n int) {
 	}
 }
 
-// serveSend handles a message without a waiting caller. Its Context belongs to the actor and is
-// reused.
-func serveSend[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M, R]) {
-	ctx := in.mailbox.contextFor(lt.trace)
-	ctx.from, ctx.remote = lt.from, nil
-	invoke(l, in, ctx, lt.m)
-}
-
-// serveRemote is serveSend for a message from another process.
-func serveRemote[M, R any](l *typedQueue[M, R], in *instance, r *remoteBatch, i int) {
-	raw := r.messages[i].Body(r.data)
-	m, ok := decodeBytes[M](raw, &l.blocks)
-	if !ok {
-		var err error
-		d := r.delivery(raw)
-		m, err = argument[M](&l.b.method, in.id(), d, &in.proc.counts.unknown)
-		if err != nil { // the sender's fault: the actor goes on
-			in.proc.deadLetters.reject(d, err)
+// serveDelivery decodes the i-th message of a Delivery, and handles it. If it is not an M, its
+// sender gets ErrBadMessage, and the actor goes on.
+func serveDelivery[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M, R], i int) {
+	d := lt.delivery
+	if q := lt.request; q != nil {
+		if !q.begin(in) {
 			return
 		}
+		m, err := argument[M](&l.b.method, in, d)
+		if err != nil {
+			in.proc.deadLetters.reject(q, l.b.in, err)
+			return
+		}
+		handle(l, in, lt, m, &q.ctx)
+		return
 	}
-	ctx := in.mailbox.contextFor(r.trace)
-	if ctx.remote != r {
-		ctx.from, ctx.remote = nil, r
+	m, err := decode[M](&l.b.method, in, d.format, d.bodies[i].Body(d.Raw), &l.blocks)
+	if err != nil {
+		in.proc.deadLetters.giveBack(d, l.b.in, err)
+		return
 	}
-	invoke(l, in, ctx, m)
+	ctx := in.mailbox.contextFor(d.Trace)
+	if ctx.delivery != d {
+		ctx.from, ctx.delivery = nil, d
+	}
+	handle(l, in, lt, m, ctx)
 }
 
-func invoke[M, R any](l *typedQueue[M, R], in *instance, ctx *Context, m M) {
+// handle runs the handler of a message, and answers.
+func handle[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M, R], m M, ctx *Context) {
 	if in.currentCtx != ctx {
 		in.currentCtx = ctx
 	}
-	_, err := l.b.handle(in.actor, ctx, m)
-	if ctx.deferred != nil {
-		ctx.deferred, err = nil, nil
-	}
-	if err != nil {
-		l.stats.failed.Add(1)
-		in.onUnawaitedError(&l.b.method, ctx, err)
-	}
-}
-
-// serveCall handles a message of a caller in this process.
-func serveCall[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M, R]) {
-	rp := lt.reply
-	ctx := &rp.ctx
-	ctx.from = lt.from
-	ctx.answer = rp
-	ctx.local = true
-	in.currentCtx = ctx
-	in.mailbox.answeredCalls = true
-	v, err := l.b.handle(in.actor, ctx, lt.m)
-	if err != nil {
-		l.stats.failed.Add(1)
-	}
-	ctx.finish()
-	switch {
-	case ctx.deferred != nil:
-	case err == nil:
-		rp.sendAnswer(v, nil)
-	default:
-		rp.sendAnswer(v, ranError(err))
-	}
-}
-
-// serveDelivery handles a message from the bus, or one of another type than the endpoint's.
-func serveDelivery[M, R any](l *typedQueue[M, R], in *instance, d *Delivery) {
-	m, err := argument[M](&l.b.method, in.id(), d, &in.proc.counts.unknown)
-	if err != nil { // the sender's fault: the actor goes on
-		in.proc.deadLetters.reject(d, err)
-		return
-	}
-	ctx := d.context(in)
-	if !d.beginHandling(ctx) {
-		return
-	}
-	in.currentCtx = ctx
 	v, err := l.b.handle(in.actor, ctx, m)
 	if err != nil {
 		l.stats.failed.Add(1)
 	}
-	ctx.finish()
-	switch {
-	case ctx.deferred != nil:
-	case err == nil:
-		batched := completeWith(d, v, in.mailbox.turnClaims < in.mailbox.batchSize)
-		in.mailbox.batchesReplies = batched || in.mailbox.batchesReplies
-	case !d.awaitsAnswer():
-		in.onUnawaitedError(&l.b.method, ctx, err)
-	default:
-		d.complete(nil, ranError(err))
+	deferred := ctx.deferred != nil
+	if lt.reply != nil || lt.request != nil {
+		ctx.finish()
+	} else if deferred {
+		ctx.deferred = nil // it is used again
 	}
+	switch {
+	case deferred:
+	case lt.reply != nil:
+		if err != nil {
+			err = ranError(err)
+		}
+		lt.reply.sendAnswer(v, err)
+	case lt.request != nil && lt.request.awaitsAnswer():
+		if answer(l, lt.request, v, err, in.mailbox.turnClaims < in.mailbox.batchSize) {
+			in.mailbox.batchesReplies = true
+		}
+	case err != nil:
+		in.onUnawaitedError(&l.b.method, ctx, err)
+	}
+}
+
+// answer gives the sender of a request the outcome of its handler. If more answers are about to
+// follow, one to another process may wait for those; batched reports whether it does.
+func answer[M, R any](l *typedQueue[M, R], q *request, v R, err error, more bool) (batched bool) {
+	switch {
+	case err != nil:
+		q.complete(nil, ranError(err))
+	case q.Answer != nil && l.b.byValue:
+		q.countAnswer()
+		q.Answer(q.view, Answer{Value: v})
+	case q.Answer != nil:
+		q.complete(v, nil)
+	default:
+		q.replyTo.batch = more
+		ob := &q.replyTo.p.outbox
+		e := wire.Envelope{Kind: wire.Value}
+		buf, err := encode(ob, &e, v)
+		q.respond(&e, err)
+		ob.release(buf, e.Body)
+		return more
+	}
+	return false
 }
 
 func (l *typedQueue[M, R]) sides() (in, out queueSide) {
@@ -264,7 +254,7 @@ type typedSide[M, R any] struct {
 func (s typedSide[M, R]) reject(p *Proc, from, to int, why *Error) {
 	why = why.withEndpoint(s.b.name)
 	for _, lt := range s.messages {
-		n := lt.remote.count()
+		n := lt.delivery.count()
 		first := max(from, 0)
 		end := min(to, n)
 		from -= n
@@ -273,13 +263,10 @@ func (s typedSide[M, R]) reject(p *Proc, from, to int, why *Error) {
 			continue
 		}
 		switch {
-		case lt.remote != nil && lt.remote.multicast != nil:
-			lt.remote.multicast.turnAt(lt.recipient).reject(p, s.b.in, why)
-		case lt.remote != nil:
-			lt.remote.refuse(first, end, s.b.in, why)
+		case lt.request != nil:
+			p.deadLetters.reject(lt.request, s.b.in, why)
 		case lt.delivery != nil:
-			lt.delivery.typ = s.b.in
-			p.deadLetters.reject(lt.delivery, why)
+			lt.delivery.rejectBodies(p, first, end, s.b.in, why)
 		case lt.reply != nil:
 			var none R
 			lt.reply.sendAnswer(none, why)
@@ -287,16 +274,4 @@ func (s typedSide[M, R]) reject(p *Proc, from, to int, why *Error) {
 			p.deadLetters.bounce(lt.from, s.b.in, lt.m, why)
 		}
 	}
-}
-
-// decodeBytes decodes simple messages directly.
-func decodeBytes[M any](raw []byte, b *blocks) (m M, ok bool) {
-	if to, is := any(&m).(*[]byte); is {
-		var body []byte
-		body, ok = wire.Bytes(raw)
-		if ok {
-			*to = b.clone(body)
-		}
-	}
-	return m, ok
 }

@@ -13,9 +13,9 @@ func (p *Proc) Watched(name string) int {
 
 // Owed counts the unfinished watches of other procs, and the pending messages of links and watches.
 func (p *Proc) Owed() int {
-	p.remoteMonitors.mu.Lock()
-	defer p.remoteMonitors.mu.Unlock()
-	return len(p.remoteMonitors.all)
+	p.monitors.mu.Lock()
+	defer p.monitors.mu.Unlock()
+	return len(p.monitors.all)
 }
 
 // Monitoring is a watch from the watcher's side: the handler of the end, and the function that

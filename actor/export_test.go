@@ -1,6 +1,8 @@
 package actor
 
 import (
+	"context"
+
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
@@ -38,12 +40,16 @@ func (p *Proc) Receive(where int, m bus.Msg) {
 		p.inbox.parsed(p.links.Receive)}[where%5](m)
 }
 
-// Deliver puts a message into a mailbox.
-func (p *Proc) Deliver(d Delivery) { p.deliverOrReject(d) }
+// DeliverLocal puts a message of this proc into a mailbox, as its sender's own value.
+func (p *Proc) DeliverLocal(actor, endpoint string, m any, answer func(Answer)) {
+	q := p.newLocalRequest(context.Background(), clientName, actor, endpoint, m)
+	q.Answer = func(_ int, a Answer) { answer(a) }
+	p.inbox.deliverOrReject(q)
+}
 
 // Respond sends an envelope to a port with a waiting caller.
 func (p *Proc) Respond(to subjects.PortID, e wire.Envelope) error {
-	return p.outbox.respond(replyPort{port: to}, e)
+	return p.outbox.respond(&replyTo{port: to}, e)
 }
 
 // LinkOver reports the end of a link, as the links do.
@@ -64,8 +70,8 @@ func (r Ref[A]) Bound() *Proc { return r.via }
 func (p *Proc) GivenUp(actor string) (n int) {
 	p.process.pending.mu.Lock()
 	defer p.process.pending.mu.Unlock()
-	for _, q := range p.process.pending.all {
-		if d, is := q.(*Delivery); is && d.Actor == actor && d.replyTo.cancelled.Load() {
+	for _, d := range p.process.pending.all {
+		if d.Actor == actor && d.requests.ctx.cancelled.Load() {
 			n++
 		}
 	}

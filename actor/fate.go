@@ -29,7 +29,7 @@ func (l linkHandler) Undelivered(f link.Fate) {
 		actor = id.String()
 		endpoint = f.Mark.To.Port
 	}
-	why := l.fateError(f, to, actor, endpoint)
+	why := l.outbox.fateError(f, to, actor, endpoint)
 	switch waits := f.Mark.Call.(type) {
 	case answerMark:
 		l.counts.bounced.Add(uint64(f.Count))
@@ -47,7 +47,7 @@ func (l linkHandler) Undelivered(f link.Fate) {
 }
 
 // fateError converts a fate to an error.
-func (p *Proc) fateError(f link.Fate, to subjects.ProcID, actor, endpoint string) *Error {
+func (ob *outbox) fateError(f link.Fate, to subjects.ProcID, actor, endpoint string) *Error {
 	code := CodeUnavailable
 	switch f.Reason {
 	case link.Refused:
@@ -57,7 +57,7 @@ func (p *Proc) fateError(f link.Fate, to subjects.ProcID, actor, endpoint string
 	case link.NoProcess:
 		code = CodeNoProc
 	case link.Dead:
-		if e, ok := p.Members().Down(to); ok {
+		if e, ok := ob.p.Members().Down(to); ok {
 			err := procDead(actor, endpoint, e)
 			err.knownUnhandled = f.Known
 			return err
@@ -94,7 +94,7 @@ func breakLevel(why link.Reason, level zerolog.Level) zerolog.Level {
 
 // Broken handles the end of a link: the outstanding answers may be lost with it.
 func (l linkHandler) Broken(peer subjects.ProcessID, serial uint64, why error) {
-	reason, _ := errors.AsType[*Error](l.sendError(peer.Proc(), peer.Proc().String(), "", why))
+	reason, _ := errors.AsType[*Error](l.outbox.sendError(peer.Proc(), peer.Proc().String(), "", why))
 	if reason.Code == CodeProcDead || reason.Code == CodeStopped {
 		return // the caller logs it
 	}
@@ -122,34 +122,6 @@ func (l linkHandler) Cancel(from subjects.ProcessID, replies []string) {
 	for _, reply := range replies {
 		l.process.pending.cancel(from, reply)
 	}
-}
-
-// Deliver takes messages from a link, on the data pump.
-func (l linkHandler) Deliver(in *link.Inbound) (taken int, why []byte) {
-	taken, err := l.deliverIn(in)
-	if err != nil {
-		l.counts.undeliverable.Add(1)
-		return taken, EncodeError(err)
-	}
-	return taken, nil
-}
-
-// deliverIn finds the proc of a message.
-func (l linkHandler) deliverIn(in *link.Inbound) (taken int, err error) {
-	e := in.Envelope
-	p, name := l.process.find(e.Actor)
-	if p == nil {
-		return 0, errorf(CodeNoProc, l.self.ActorByLocalName(e.Actor).String(), e.Port,
-			"process %s has no such proc", l.self)
-	}
-	if p == l.Proc {
-		return p.inbox.deliverInbound(in)
-	}
-	other := *e
-	other.Actor = name
-	in.Envelope = &other
-	defer func() { in.Envelope = e }()
-	return p.inbox.deliverInbound(in)
 }
 
 // bounceEnvelope is the envelope of a returned message, with its type as text.

@@ -66,12 +66,17 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 		return
 	}
 	format, err := wire.FormatOf(m.Msg.Header.Get(HeaderContentType), m.Msg.Data)
-	d := Delivery{
-		Actor: actor, Port: port, Point: m.Point, Raw: m.Msg.Data, Format: format,
-		Deadline: time.Now().Add(cmp.Or(m.TTL, p.options.Deadline)),
-		trace:    TraceIn(m.Msg.Header).encode(),
+	q := newRequest()
+	q.Actor = actor
+	q.Port = port
+	q.Raw = m.Msg.Data
+	q.format = format
+	q.Deadline = time.Now().Add(cmp.Or(m.TTL, p.options.Deadline))
+	q.Trace = TraceIn(m.Msg.Header).encode()
+	if !m.Point.Extent().Equal(shape.Unit()) {
+		q.Point = func(int) shape.Point { return m.Point }
 	}
-	d.Answer = func(a Answer) { f.log(m, a) }
+	q.Answer = func(_ int, a Answer) { f.log(m, a) }
 	if m.Msg.Reply != "" {
 		if !f.MayAnswer(m.Msg.Reply, m.From) {
 			p.counts.malformed.Add(1)
@@ -79,18 +84,18 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 				Msg("foreign message refused: its reply subject is not its sender's")
 			return
 		}
-		d.Answer = func(a Answer) { f.answer(m, format, a) }
+		q.Answer = func(_ int, a Answer) { f.answer(m, format, a) }
 	}
 	if !admitted {
-		p.deadLetters.reject(&d, errorf(CodeTooMany, p.id.Actor(actor).String(), port, tooMany, m.From,
+		p.deadLetters.reject(q, "", errorf(CodeTooMany, p.id.Actor(actor).String(), port, tooMany, m.From,
 			foreignRate))
 		return
 	}
 	if err := cmp.Or(m.Refuse, err); err != nil {
-		p.deadLetters.reject(&d, errorf(CodeBadMessage, p.id.Actor(actor).String(), port, "%v", err))
+		p.deadLetters.reject(q, "", errorf(CodeBadMessage, p.id.Actor(actor).String(), port, "%v", err))
 		return
 	}
-	p.deliverOrReject(d)
+	p.inbox.deliverOrReject(q)
 }
 
 // Refuse answers a message of a plain NATS client with an unparsable subject. A peer's

@@ -193,7 +193,7 @@ func (in *instance) info() Info {
 		return i
 	}
 	for _, s := range b.queues {
-		i.Endpoints = append(i.Endpoints, s.queue.counts().info(s.queue.method().name))
+		i.Endpoints = append(i.Endpoints, s.queue.counts().info(s.method.name))
 	}
 	slices.SortFunc(i.Endpoints, func(a, b EndpointInfo) int { return strings.Compare(a.Name, b.Name) })
 	if claimed := b.claimed.Load(); in.phase == phaseHandling && claimed > 0 {
@@ -212,7 +212,7 @@ func sortAndCap(names []string) []string {
 func (b *mailbox) endpointAt(n uint32) string {
 	for _, r := range b.batch {
 		if n <= uint32(r.n) {
-			return r.queue.method().name
+			return r.method.name
 		}
 		n -= uint32(r.n)
 	}

@@ -373,7 +373,7 @@ func (in *instance) currentEndpoint() string {
 	if in.phase != phaseHandling {
 		return ""
 	}
-	return in.mailbox.batch[in.mailbox.batchPos].queue.method().name
+	return in.mailbox.batch[in.mailbox.batchPos].method.name
 }
 
 // onUnawaitedError handles an error of a message without a waiting caller (ACT-4).

@@ -1,11 +1,9 @@
 package actor
 
 import (
+	"github.com/castnet-io/castnet/internal/wire"
 	"sync/atomic"
 	"time"
-
-	"github.com/castnet-io/castnet/internal/link"
-	"github.com/castnet-io/castnet/internal/wire"
 )
 
 // mailboxSize limits the messages that wait for one actor before senders are refused, besides those
@@ -58,6 +56,7 @@ type mailbox struct {
 
 // slot is an endpoint queue and the endpoint of its last lookup.
 type slot struct {
+	method    *method
 	spec      *endpointSpec
 	queue     endpointQueue
 	fullError *Error // the error of a full mailbox; made once
@@ -114,11 +113,11 @@ func (in *instance) slotByName(name string) *slot {
 	}
 	b := in.mailbox
 	for _, known := range b.queues {
-		if known.queue.method() == m {
+		if known.method == m {
 			return known
 		}
 	}
-	made := &slot{queue: m.newQueue()}
+	made := &slot{method: m, queue: m.newQueue()}
 	b.queues = append(b.queues, made)
 	return made
 }
@@ -140,15 +139,8 @@ func (in *instance) refusal(to *slot, endpoint string) *Error {
 	return to.fullError
 }
 
-// enqueued records n messages added to a queue, and wakes the actor, on w if that is free. The lock
-// is held.
-func (in *instance) enqueued(at *slot, n int, now int64, w *worker) {
-	if in.appendRun(at, n, now) {
-		in.proc.workers.startAfter(w, in)
-	}
-}
-
-// appendRun is enqueued without the wake; the caller wakes the actor if wake is true.
+// appendRun records n messages added to a queue. The caller starts the actor if wake is true. The
+// lock is held.
 func (in *instance) appendRun(at *slot, n int, now int64) (wake bool) {
 	b := in.mailbox
 	if last := len(b.order) - 1; last >= 0 && b.order[last].slot == at {
@@ -193,52 +185,42 @@ func send[M, R any](in *instance, s *endpointSpec, lt queuedMessage[M, R], now i
 		if lt.from != nil && lt.reply == nil { // a waiting sender cannot run it
 			w = lt.from.worker.Load()
 		}
-		in.enqueued(to, 1, now, w)
+		if in.appendRun(to, 1, now) {
+			in.proc.workers.startAfter(w, in)
+		}
 	}
 	in.mu.Unlock()
 	return ok, nil
 }
 
-// deliver is send for everything else.
-func (in *instance) deliver(d *Delivery) error {
+// enqueue puts the messages of a Delivery into the mailbox up to the first refusal, and returns
+// their number. q is its request at this actor; nil if it has bodies. The caller starts the actor
+// if wake is true.
+func (in *instance) enqueue(d *Delivery, q *request) (taken int, wake bool, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	to := in.slotByName(d.Port)
-	if to == nil || in.refuses() || in.mailbox.counted() >= int(in.limit) {
-		return in.refusal(to, d.Port)
-	}
-	if d.Reply != "" && to.queue.method().urgent && !in.proc.process.urgents.accept(d) {
-		return nil
-	}
-	to.queue.pushDelivery(d)
-	in.enqueued(to, 1, 0, nil)
-	return nil
-}
-
-// enqueueRemote enqueues messages from another process up to the first refusal, and returns their
-// number. Messages of SendWait enter even a full mailbox: credit limits their sender.
-func (in *instance) enqueueRemote(r *remoteBatch, came *link.Inbound) (taken int, err error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	to := in.slotByName(r.port)
 	if to == nil || in.refuses() {
-		return 0, in.refusal(to, r.port)
+		return 0, false, in.refusal(to, d.Port)
 	}
-	taken = len(came.Bodies)
-	if came.Envelope.Wait {
-		in.mailbox.credited += taken
+	all := d.count()
+	taken = all
+	if d.credited {
+		in.mailbox.credited += all
 	} else {
-		taken = min(taken, max(0, int(in.limit)-in.mailbox.counted()))
+		taken = min(all, max(0, int(in.limit)-in.mailbox.counted()))
 	}
 	if taken > 0 {
-		r.fill(came.Data, came.Bodies[:taken])
-		to.queue.pushRemote(r)
-		in.enqueued(to, taken, 0, nil)
+		if to.method.urgent && d.Reply != "" && !d.shared && !in.proc.process.urgents.accept(q) {
+			return taken, false, nil
+		}
+		to.queue.pushDelivery(d, q, taken)
+		wake = in.appendRun(to, taken, 0)
 	}
-	if taken < len(came.Bodies) {
-		return taken, in.refusal(to, r.port)
+	if taken < all {
+		return taken, wake, in.refusal(to, d.Port)
 	}
-	return taken, nil
+	return taken, wake, nil
 }
 
 // takeBatch makes a batch of all incoming messages. The lock is held.
@@ -371,4 +353,69 @@ func (in *instance) recordSample(c *endpointStats) {
 	defer in.mu.Unlock()
 	c.waited.add(time.Duration(s.started - s.sent))
 	c.ran.add(time.Duration(now - s.started))
+}
+
+// drain permanently removes all unclaimed messages from the mailbox; nil has none. The returned
+// function notifies their senders of why. The lock is held; call the function without it.
+func (b *mailbox) drain(why *Error) (tell func()) {
+	if b == nil {
+		return func() {}
+	}
+	b.interrupt.Store(true) // before claimed is read: the turn gives up later claims
+	b.claimedAtDrain = b.claimed.Load()
+	parts := append(unhandledRanges(b.batch, int(b.claimedAtDrain), outSide),
+		unhandledRanges(b.order, 0, inSide)...)
+	b.order = nil
+	b.queued = 0
+	b.credited = 0
+	b.signalRoom() // to be refused
+	return func() {
+		for _, part := range parts {
+			part.reject(b.sendCtx.in.proc, why)
+		}
+	}
+}
+
+// rejectLeftover notifies the sender of a message that the turn had claimed before drain and then
+// gave up. It runs on the turn, after the drain.
+func (b *mailbox) rejectLeftover(why *Error) {
+	if b != nil && b.claimedAtDrain == b.turnClaims+1 {
+		one := unhandledRanges(b.batch, int(b.turnClaims), outSide)[0]
+		one.to = one.from + 1
+		one.reject(b.sendCtx.in.proc, why)
+	}
+}
+
+// messageRange is some messages of a pile.
+type messageRange struct {
+	side     queueSide
+	from, to int
+}
+
+func (t messageRange) reject(p *Proc, why *Error) { t.side.reject(p, t.from, t.to, why) }
+
+// unhandledRanges lists the messages of runs after the first skip, in order.
+func unhandledRanges(runs []run, skip int, side func(endpointQueue) queueSide) []messageRange {
+	var parts []messageRange
+	next := map[*slot]int{}
+	for _, r := range runs {
+		from := next[r.slot]
+		next[r.slot] += r.n
+		left := min(skip, r.n)
+		skip -= left
+		if left < r.n {
+			parts = append(parts, messageRange{side(r.queue), from + left, from + r.n})
+		}
+	}
+	return parts
+}
+
+func inSide(l endpointQueue) queueSide {
+	in, _ := l.sides()
+	return in
+}
+
+func outSide(l endpointQueue) queueSide {
+	_, out := l.sides()
+	return out
 }

@@ -89,8 +89,13 @@ func sendAs(way int, in, from *instance, n int, told func(n int, err error)) (wa
 	case 2:
 		err = sent(send(in, wide.endpointSpec, queuedMessage[[4]int, int]{m: [4]int{3: n}, from: from}, 0))
 	case 3:
-		err = in.deliver(&Delivery{Actor: in.name, Port: "num", Local: true, Value: n,
-			Answer: func(a Answer) { told(n, a.Err) }})
+		q := in.proc.newLocalRequest(context.Background(), clientName, in.name, "num", n)
+		q.Answer = func(_ int, a Answer) { told(n, a.Err) }
+		var idle bool
+		_, idle, err = in.enqueue(q.Delivery, q)
+		if idle {
+			in.proc.workers.start(in)
+		}
 	case 4:
 		rp := &reply[int]{}
 		rp.ctx.in, rp.waiter = in, in.proc.waiters.get(0)

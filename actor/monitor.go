@@ -47,10 +47,10 @@ func (c *Context) Monitor(id subjects.ActorID, f func(*Context, Down)) (cancel f
 	}, nil
 }
 
-// monitor is Proc.monitor for an actor: the watch ends with it.
+// monitor is monitors.start for an actor: the watch ends with it.
 func (in *instance) monitor(id subjects.ActorID, down func(Down)) (cancel func(), err error) {
 	m := &monitorState{down: down}
-	cancel, err = in.proc.monitor(m, in.name, id)
+	cancel, err = in.proc.monitors.start(m, in.name, id)
 	if err == nil {
 		m.onStop(in.observeEnd(&endObserver{func(Down) { cancel() }}))
 	}
@@ -63,7 +63,7 @@ func (p *Proc) Monitor(id subjects.ActorID, f func(Down)) (cancel func(), err er
 	if f == nil {
 		return nil, errorf(CodeInvalid, id.String(), "", "monitor: want a function, got nil")
 	}
-	return p.monitor(&monitorState{down: f}, clientName, id)
+	return p.monitors.start(&monitorState{down: f}, clientName, id)
 }
 
 // Link ties two actors together: when one of them ends otherwise than by stopping, the other fails
@@ -82,7 +82,7 @@ func (c *Context) Link(id subjects.ActorID) error {
 		}
 		return nil
 	}
-	return in.proc.remoteMonitors.send(id.Port(portLink), in.id())
+	return in.proc.monitors.send(id.Port(portLink), in.id())
 }
 
 // linkTo makes this actor fail with another one.
@@ -118,27 +118,17 @@ func (in *instance) unlink(id subjects.ActorID) {
 	delete(in.extra.links, id)
 }
 
-// Ports of every actor served by the runtime, without its handler. Their names are all letters;
-// ports opened by users have a 0 in front.
-const (
-	portDown      = "_down"   // answered with the actor's end
-	portDemonitor = "_forget" // takes a _down back; the message is its reply port
-	portLink      = "_link"   // the message is the actor to be linked to
-	portInfo      = "_info"   // answered with an Info; of the client: the proc's
-	portBounce    = "_back"   // receives dead letters
-	portCredit    = "_credit" // answered when the actor takes up its messages
-)
-
 // endObserver observes an actor's end. down must not block.
 type endObserver struct{ down func(Down) }
 
-// monitor starts a watch; it fires once, when an actor is gone.
-func (p *Proc) monitor(m *monitorState, from string, id subjects.ActorID) (cancel func(), err error) {
+// start begins a watch; it fires once, when an actor is gone.
+func (r *monitors) start(m *monitorState, from string, id subjects.ActorID) (cancel func(), err error) {
+	p := r.p
 	if !id.IsValid() {
 		return nil, errorf(CodeInvalid, "", "", "monitor: want the ID of an actor, got %q", id)
 	}
 	if id.Proc == p.id {
-		m.onStop(p.observeLocal(id.Name, &endObserver{m.fire}))
+		m.onStop(r.observeLocal(id.Name, &endObserver{m.fire}))
 		return func() { m.stop() }, nil
 	}
 	c := &call{to: id, onAnswer: func(a Answer) {
@@ -148,7 +138,7 @@ func (p *Proc) monitor(m *monitorState, from string, id subjects.ActorID) (cance
 			m.fire(d)
 		}
 	}}
-	switch err := p.remoteMonitors.ask(m, c, from); {
+	switch err := r.ask(m, c, from); {
 	case err == nil:
 	case errors.Is(err, ErrProcDead) || errors.Is(err, ErrLinkBroken):
 		m.fire(downWith(id, err))
@@ -158,7 +148,7 @@ func (p *Proc) monitor(m *monitorState, from string, id subjects.ActorID) (cance
 	}
 	return func() {
 		if m.stop() { // if this cannot be sent, the watch is over, too
-			_ = p.remoteMonitors.send(id.Port(portDemonitor), c.replyAddr)
+			_ = r.send(id.Port(portDemonitor), c.replyAddr)
 		}
 	}, nil
 }
@@ -213,7 +203,8 @@ func (m *monitorState) fire(d Down) {
 }
 
 // observeLocal watches an actor of this proc. The watch ends with the actor, or by cancel.
-func (p *Proc) observeLocal(name string, w *endObserver) (cancel func()) {
+func (r *monitors) observeLocal(name string, w *endObserver) (cancel func()) {
+	p := r.p
 	if in := p.find(name); in != nil {
 		return in.observeEnd(w)
 	}

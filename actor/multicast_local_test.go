@@ -37,6 +37,7 @@ var (
 	tutti      = actor.NewEndpoint[*singer, actor.None, int]("tutti")
 	solo       = actor.NewEndpoint[*singer, []byte, string]("solo")
 	whoSings   = actor.NewEndpoint[*singer, actor.None, string]("who")
+	fermata    = actor.NewEndpoint[*singer, actor.None, int]("fermata")
 	refrain    = actor.NewEndpoint[*singer, actor.None, int]("refrain")
 )
 
@@ -73,6 +74,12 @@ func newChoir(t *testing.T, n int) *choir {
 			deadline, _ := ctx.Deadline()
 			return ctx.Sender().String() + " " + time.Until(deadline).Round(time.Hour).String(), nil
 		}),
+		fermata.Handle(func(_ *singer, ctx *actor.Context, _ actor.None) (int, error) {
+			held := actor.Defer[int](ctx)
+			held.OnCancel(func() { held.Reply(0, errors.New("cut off")) })
+			sung <- struct{}{}
+			return 0, nil
+		}),
 		refrain.Handle(func(_ *singer, ctx *actor.Context, _ actor.None) (int, error) {
 			later := actor.Defer[int](ctx)
 			go later.Reply(7, nil)
@@ -100,7 +107,7 @@ func (c *choir) sing(t *testing.T, endpoint string, message any) []actor.Answer 
 	answers := make([]actor.Answer, len(c.to))
 	var all sync.WaitGroup
 	all.Add(len(c.to))
-	c.p.Casts().DeliverAll(&actor.LocalMulticast{
+	c.p.Casts().DeliverAll(&actor.Delivery{
 		Actor: c.name, Port: endpoint, From: c.p.ID().Actor("conductor"),
 		Raw:      raw,
 		Deadline: time.Now().Add(time.Hour),
@@ -150,6 +157,27 @@ func TestLocalMulticast_handlerSeesSenderAndDeadline(t *testing.T) {
 	}
 }
 
+func TestLocalMulticast_cancelReachesDeferredAnswers(t *testing.T) {
+	const n = 20
+	c := newChoir(t, n)
+	raw, err := wire.Marshal(actor.None{})
+	require.NoError(t, err)
+	answers := make(chan actor.Answer, n)
+	reply := c.p.ID().Actor("conductor").Port("_0reply").String()
+	c.p.Casts().DeliverAll(&actor.Delivery{
+		Actor: c.name, Port: "fermata", From: c.p.ID().Actor("conductor"), Raw: raw, Reply: reply,
+		Answer: func(_ int, a actor.Answer) { answers <- a },
+	}, c.to)
+	for range n {
+		testkit.Next(t, c.sung)
+	}
+	require.Empty(t, answers)
+	c.p.Casts().CancelRequest(c.p.ID(), reply)
+	for range n {
+		require.ErrorContains(t, testkit.Next(t, answers).Err, "cut off")
+	}
+}
+
 // Few goroutines run the actors, until they find that these wait.
 func TestLocalMulticast_handlersThatAwaitEachOtherAllRun(t *testing.T) {
 	c := newChoir(t, 300)
@@ -175,7 +203,7 @@ func TestLocalMulticast_killedActorAnswersForItsMailbox(t *testing.T) {
 	for i, port := range []string{"tutti", "refrain"} { // the other one does not come to sing
 		raw, err := wire.Marshal(actor.None{})
 		require.NoError(t, err)
-		c.p.Casts().DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: port, From: c.p.ID().Actor("conductor"),
+		c.p.Casts().DeliverAll(&actor.Delivery{Actor: c.name, Port: port, From: c.p.ID().Actor("conductor"),
 			Raw: raw,
 			Answer: func(_ int, a actor.Answer) {
 				held[i] = a
@@ -187,7 +215,7 @@ func TestLocalMulticast_killedActorAnswersForItsMailbox(t *testing.T) {
 	require.Equal(t, 1, testkit.Next(t, answered))
 	require.ErrorIs(t, held[1].Err, actor.ErrFailed)
 	c.to = c.to[1:]
-	c.p.Casts().DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: "tutti", Raw: []byte{0xa0},
+	c.p.Casts().DeliverAll(&actor.Delivery{Actor: c.name, Port: "tutti", Raw: []byte{0xa0},
 		Point: func(int) shape.Point { return shape.Point{} }}, c.to)
 	require.Equal(t, 0, testkit.Next(t, answered), "now both sing")
 }

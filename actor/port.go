@@ -27,38 +27,6 @@ type Incoming struct {
 	onControl bool           // it came by the control connection
 }
 
-// Answer reads an incoming Value or Failure.
-func (in Incoming) Answer() Answer {
-	if in.Envelope.Kind == wire.Failure {
-		return Answer{Err: FromWire(in.Envelope.Body), onControl: in.onControl}
-	}
-	return Answer{Value: &rawAnswer{in.Envelope.Body, in.unknown}}
-}
-
-// DecodeAnswer decodes an answer of type R on the waiting goroutine.
-func DecodeAnswer[R any](a Answer) (R, error) {
-	var none R
-	if a.Err != nil {
-		return none, a.Err
-	}
-	if e, is := a.Value.(*rawAnswer); is {
-		if v, quickly := decodeBytes[R](e.raw, nil); quickly {
-			return v, nil
-		}
-		var v R
-		if err := e.decode(&v); err != nil {
-			return none, err
-		}
-		return v, nil
-	}
-	r, ok := as[R](a.Value)
-	if !ok {
-		return none, ranError(errorf(CodeBadMessage, "", "", "the answer is %T, want %s", a.Value,
-			reflect.TypeFor[R]()))
-	}
-	return r, nil
-}
-
 // portKey names a port within a proc.
 type portKey struct{ actor, port string }
 

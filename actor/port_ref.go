@@ -3,9 +3,7 @@ package actor
 import (
 	"context"
 	"strings"
-	"time"
 
-	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -102,20 +100,11 @@ func portSender(ctx context.Context, r portRef) (*Proc, string, error) {
 // sendToPort is PortRef.Send with a known sender, to a port of castnet.
 func sendToPort[T any](p *Proc, from string, to portRef, v T) error {
 	if to.id.Actor.Proc == p.id {
-		return p.putIntoPort(from, to.id, v)
+		return p.ports.put(from, to.id, v)
 	}
-	w, err := encode(p, v)
-	return p.sendEncoded(from, to.id.Actor, to.id.Port, typeName[T](), w, err, time.Time{}, nil)
-}
-
-// putIntoPort puts a value into a port of the proc.
-func (p *Proc) putIntoPort(from string, to subjects.PortID, v any) error {
-	pt := p.ports.find(to.Actor.Name, to.Port)
-	if pt == nil {
-		return p.ports.missingError(to.Actor.Name, to.Port)
-	}
-	return pt.recv(Incoming{From: p.id.Actor(from), Envelope: wire.Envelope{Kind: wire.Message},
-		Local: true, Value: v})
+	o := newOutbound(from, to.id, typeName[T]())
+	buf, err := encode(&p.outbox, &o.envelope, v)
+	return p.outbox.sendEncoded(&o, buf, err)
 }
 
 // foreignSubject reports whether a plain NATS client may receive castnet messages on a subject.

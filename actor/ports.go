@@ -5,6 +5,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // ports holds the open ports of a proc.
@@ -121,4 +124,14 @@ func (ps *ports) failCalls(match func(*call) bool, why func(*call) error) {
 	for _, c := range failed {
 		c.setAnswer(Answer{Err: why(c)})
 	}
+}
+
+// put puts a value into a port of the proc.
+func (ps *ports) put(from string, to subjects.PortID, v any) error {
+	pt := ps.find(to.Actor.Name, to.Port)
+	if pt == nil {
+		return ps.missingError(to.Actor.Name, to.Port)
+	}
+	return pt.recv(Incoming{From: ps.p.id.Actor(from), Envelope: wire.Envelope{Kind: wire.Message},
+		Local: true, Value: v})
 }

@@ -80,18 +80,18 @@ type Proc struct {
 	workers *workers    // of the process
 	waiters *waiterPool
 
-	directory      directory
-	topLevel       topLevel
-	ports          ports
-	inbox          inbox
-	outbox         outbox
-	remoteMonitors remoteMonitors
-	deadLetters    deadLetters
-	observers      callbacks[func(Event)]
-	counts         counters
-	casts          Casts
-	foreign        Foreign
-	values         Values
+	directory   directory
+	topLevel    topLevel
+	ports       ports
+	inbox       inbox
+	outbox      outbox
+	monitors    monitors
+	deadLetters deadLetters
+	observers   callbacks[func(Event)]
+	counts      counters
+	casts       Casts
+	foreign     Foreign
+	values      Values
 
 	lastFailure atomic.Pointer[Event]
 	failed      chan struct{} // closed once failure is set
@@ -139,7 +139,7 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	p.ports = ports{p: p, open: map[portKey]port{}}
 	p.inbox.p = p
 	p.outbox.p = p
-	p.remoteMonitors.p = p
+	p.monitors.p = p
 	p.deadLetters.p = p
 	p.casts.p = p
 	p.foreign = Foreign{p: p, limiters: rateLimiters{now: p.now}}
@@ -245,7 +245,7 @@ func (p *Proc) Close(ctx context.Context) error {
 		p.log.Debug().Err(err).Msg("cannot flush the close of the proc")
 	}
 	p.waiters.close()
-	p.remoteMonitors.close()
+	p.monitors.close()
 	if p != p.process.lead { // the workers are the first one's
 		return nil
 	}

@@ -131,75 +131,41 @@ func (b *inbox) parsed(take func(bus.Msg, subjects.Subject)) func(bus.Msg) {
 	}
 }
 
-// deliverToPort hands an envelope of this proc's own to a port.
-func (b *inbox) deliverToPort(actor, name string, from subjects.ActorID, e wire.Envelope) {
-	p := b.p
-	pt := p.ports.find(actor, name)
-	if pt == nil {
-		p.counts.lateAnswers.Add(1)
-		return
-	}
-	if err := pt.recv(Incoming{From: from, Envelope: e, unknown: &p.counts.unknown}); err != nil {
-		p.deadLetters.reject(&Delivery{Actor: actor, Port: name, From: from}, err)
-	}
-}
-
-// parseReplyPort reads a reply port.
-func (b *inbox) parseReplyPort(reply string) (replyPort, bool) {
-	at, err := subjects.ParsePortID(reply)
-	if err != nil {
-		b.p.counts.malformed.Add(1)
-		b.p.sampledLog.Warn().Err(err).Msg("malformed reply port")
-	}
-	return replyPort{port: at}, err == nil
-}
-
-// deliverOrReject puts a message into a mailbox of this proc, or notifies the sender of the
-// refusal.
-func (p *Proc) deliverOrReject(d Delivery) {
-	if err := p.deliver(&d); err != nil {
-		p.deadLetters.reject(&d, err)
-	}
-}
-
-func (p *Proc) deliver(d *Delivery) error {
-	in := p.find(d.Actor)
-	if strings.HasPrefix(d.Port, "_") {
-		return p.deliverSystem(d)
-	}
-	if in == nil {
-		return p.noActor(d.Actor, d.Port)
-	}
-	return in.deliver(d)
-}
-
-func (p *Proc) noActor(actor, port string) *Error {
-	return errorf(CodeNoActor, p.id.Actor(actor).String(), port, "proc %s has no such actor", p.id)
-}
-
 func (b *inbox) malformed(m bus.Msg, err error) {
 	linkHandler{b.p}.Malformed(m.Subject, len(m.Data), err)
 }
 
-// deliverInbound delivers messages up to the first refusal, and returns their number.
-func (b *inbox) deliverInbound(in *link.Inbound) (taken int, err error) {
+// Deliver takes messages from a link, on the data pump.
+func (l linkHandler) Deliver(in *link.Inbound) (taken int, why []byte) {
+	e := in.Envelope
+	within := e.Actor
+	p, name := l.process.find(within)
+	var err error
+	if p != nil {
+		e.Actor = name
+		taken, err = p.inbox.receive(in.From.ActorByLocalName(e.Sender), in)
+		e.Actor = within
+	} else {
+		err = errorf(CodeNoProc, l.self.ActorByLocalName(within).String(), e.Port,
+			"process %s has no such proc", l.self)
+	}
+	if err != nil {
+		l.counts.undeliverable.Add(1)
+		return taken, EncodeError(err)
+	}
+	return taken, nil
+}
+
+// receive takes messages from another proc up to the first refusal, and returns their number. Those
+// of this process come without a peer.
+func (b *inbox) receive(from subjects.ActorID, in *link.Inbound) (taken int, err error) {
 	p := b.p
 	e := in.Envelope
-	from := in.From.ActorByLocalName(e.Sender)
 	switch e.Kind {
 	case wire.Cast:
-		take := p.casts.receiver.Load()
-		if take == nil {
-			return 0, errorf(CodeNoEndpoint, p.id.Actor(e.Actor).String(), e.Port, "proc %s takes no casts",
-				p.id)
-		}
-		p.links.WithoutFlush(func() { err = (*take)(from, e) }) // it may be answered at once
-		if err != nil {
-			return 0, err
-		}
-		return 1, nil
+		return b.receiveCast(from, e)
 	case wire.Bounce:
-		if !p.links.HasReturnable(in.From) { // a stranger's word
+		if in.From != nil && !p.links.HasReturnable(in.From) { // a stranger's word
 			return 0, errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "no message was sent to %s",
 				in.From.ID())
 		}
@@ -211,58 +177,213 @@ func (b *inbox) deliverInbound(in *link.Inbound) (taken int, err error) {
 		p.counts.lateAnswers.Add(1)
 		return 1, nil
 	}
-	if pt == nil && e.Reply == "" && e.TTL == 0 && !strings.HasPrefix(e.Port, "_") {
-		if to := p.find(e.Actor); to != nil {
-			return to.enqueueRemote(&remoteBatch{p: p, from: from, actor: e.Actor, port: e.Port,
-				trace: e.CopyTrace()}, in)
-		}
+	if pt == nil && e.Reply == "" && e.TTL == 0 && !isSystemPort(e.Port) {
+		return b.deliver(&Delivery{Actor: e.Actor, Port: e.Port, From: from, Trace: e.CopyTrace(),
+			Raw: in.Data, bodies: in.Bodies, credited: e.Wait && in.From != nil}, nil)
 	}
-	for i, lt := range in.Bodies {
-		e.Body = lt.Body(in.Data)
+	for _, body := range in.Bodies {
+		e.Body = body.Body(in.Data)
 		if pt == nil {
-			err = b.deliverMessage(from, in.From, e)
+			err = b.receiveRequest(from, in.From, e)
 		} else {
 			p.links.WithoutFlush(func() { // a relay sends it on
-				err = pt.recv(Incoming{From: from, Envelope: *e, unknown: &p.counts.unknown, links: p.links})
+				at := Incoming{From: from, Envelope: *e, unknown: &p.counts.unknown}
+				if in.From != nil {
+					at.links = p.links
+				}
+				err = pt.recv(at)
 			})
 		}
 		if err != nil {
-			return i, err
+			return taken, err
 		}
+		taken++
 	}
-	return len(in.Bodies), nil
+	return taken, nil
 }
 
-// deliverMessage delivers a message to an endpoint. peer is the process it came from; nil for this
-// one.
-func (b *inbox) deliverMessage(from subjects.ActorID, peer *link.Peer, e *wire.Envelope) (err error) {
+// receiveCast takes a cast that is addressed to this proc alone.
+func (b *inbox) receiveCast(from subjects.ActorID, e *wire.Envelope) (taken int, err error) {
 	p := b.p
-	var d *Delivery
-	if e.Reply == "" {
-		d = &Delivery{}
-	} else {
-		d, err = b.newRequest(peer, e)
-		if err != nil {
-			return err
-		}
+	take := p.casts.receiver.Load()
+	if take == nil {
+		return 0, errorf(CodeNoEndpoint, p.id.Actor(e.Actor).String(), e.Port, "proc %s takes no casts", p.id)
 	}
-	d.Actor = e.Actor
-	d.Port = e.Port
-	d.From = from
-	d.Raw = e.Body
-	d.Reply = e.Reply
-	d.trace = e.CopyTrace()
-	if e.TTL > 0 {
-		d.Deadline = time.Now().Add(e.TTL)
+	p.links.WithoutFlush(func() { err = (*take)(from, e) }) // it may be answered at once
+	if err != nil {
+		return 0, err
 	}
-	if strings.HasPrefix(e.Port, "_") { // it may be answered at once; and a watch is taken back by portForget
-		p.links.WithoutFlush(func() { err = p.deliver(d) })
+	return 1, nil
+}
+
+// receiveRequest delivers a message that has an answer, a deadline or a port of the runtime. peer
+// is the sending process; nil for this one.
+func (b *inbox) receiveRequest(from subjects.ActorID, peer *link.Peer, e *wire.Envelope) error {
+	p := b.p
+	q, err := b.newRequest(peer, e)
+	if err != nil {
 		return err
 	}
-	d.registerCancel(&p.process.pending)
-	err = p.deliver(d)
+	q.Actor = e.Actor
+	q.Port = e.Port
+	q.From = from
+	q.Raw = e.Body
+	q.Reply = e.Reply
+	q.Trace = e.CopyTrace()
+	if e.TTL > 0 {
+		q.Deadline = time.Now().Add(e.TTL)
+	}
+	if isSystemPort(e.Port) { // it may be answered at once; and a watch is taken back by portDemonitor
+		p.links.WithoutFlush(func() { err = b.serveSystem(q) })
+		return err
+	}
+	if q.replyTo != nil {
+		p.process.pending.add(q.Delivery)
+	}
+	_, err = b.deliver(q.Delivery, q)
 	if err != nil {
-		d.unregisterCancel()
+		q.countAnswer()
 	}
 	return err
 }
+
+// newRequest makes the request of a message. Its reply port must be on the sending process: answers
+// sent elsewhere would be forged ones.
+func (b *inbox) newRequest(peer *link.Peer, e *wire.Envelope) (*request, error) {
+	p := b.p
+	if e.Reply == "" {
+		return newRequest(), nil
+	}
+	home, err := subjects.ParsePortID(e.Reply)
+	if err != nil { // a caller waits: an error of the handler does not end the actor
+		p.counts.malformed.Add(1)
+		p.sampledLog.Warn().Err(err).Msg("malformed reply port")
+		q := newRequest()
+		q.Answer = func(int, Answer) {}
+		return q, nil
+	}
+	if peer != nil && home.Actor.Proc.Lead() != peer.Lead() {
+		p.counts.malformed.Add(1)
+		return nil, errorf(CodeBadMessage, p.id.Actor(e.Actor).String(), e.Port,
+			"want a port of %s for the answer, got %q", peer.ID(), e.Reply)
+	}
+	return newRequestAt(replyTo{p: p, port: home, peer: peer}), nil
+}
+
+// deliverOrReject delivers a request, or notifies its sender of the refusal.
+func (b *inbox) deliverOrReject(q *request) {
+	if _, err := b.deliver(q.Delivery, q); err != nil {
+		b.p.deadLetters.reject(q, "", err)
+	}
+}
+
+// deliver puts the messages of a Delivery into the mailbox of their actor, up to the first refusal,
+// and starts the actor. It returns their number. q is the request of the actor; nil: there are
+// bodies.
+func (b *inbox) deliver(d *Delivery, q *request) (taken int, err error) {
+	taken, idle, err := b.put(d, q)
+	if idle != nil {
+		b.p.workers.start(idle)
+	}
+	return taken, err
+}
+
+// put is deliver without the start; idle is the actor to start, or nil.
+func (b *inbox) put(d *Delivery, q *request) (taken int, idle *instance, err error) {
+	if isSystemPort(d.Port) {
+		return 0, nil, b.serveSystem(q)
+	}
+	p := b.p
+	in := p.find(d.Actor)
+	if in == nil {
+		return 0, nil, errorf(CodeNoActor, p.id.Actor(d.Actor).String(), d.Port, "proc %s has no such actor",
+			p.id)
+	}
+	taken, wake, err := in.enqueue(d, q)
+	if wake {
+		idle = in
+	}
+	return taken, idle, err
+}
+
+// Ports of every actor served by the runtime, without its handler. Their names are all letters;
+// ports opened by users have a 0 in front.
+const (
+	portDown      = "_down"   // answered with the actor's end
+	portDemonitor = "_forget" // takes a _down back; the message is its reply port
+	portLink      = "_link"   // the message is the actor to be linked to
+	portInfo      = "_info"   // answered with an Info; of the client: the proc's
+	portBounce    = "_back"   // receives dead letters
+	portCredit    = "_credit" // answered when the actor takes up its messages
+)
+
+// isSystemPort reports whether the runtime serves a port itself, or opened it.
+func isSystemPort(name string) bool { return strings.HasPrefix(name, "_") }
+
+// serveSystem serves the runtime's own ports of an actor of this proc.
+func (b *inbox) serveSystem(q *request) error {
+	p := b.p
+	target := p.id.Actor(q.Actor).String()
+	in := p.find(q.Actor)
+	if q.Port != portInfo && !q.From.IsValid() {
+		return errorf(CodeNoEndpoint, target, q.Port, "want a castnet process, got a plain NATS client")
+	}
+	switch q.Port {
+	case portDown:
+		return p.monitors.serve(q)
+	case portDemonitor:
+		var reply string
+		if err := q.read(&reply); err != nil {
+			return errorf(CodeBadMessage, target, q.Port, "%v", err)
+		}
+		p.monitors.remove(reply, q.From.Proc)
+		return nil
+	case portLink:
+		var other subjects.ActorID
+		if err := q.read(&other); err != nil {
+			return errorf(CodeBadMessage, target, q.Port, "%v", err)
+		}
+		if other.Proc != q.From.Proc {
+			return errorf(CodeBadMessage, target, q.Port,
+				"want a link to an actor of the sender's proc %s, got %q", q.From.Proc, other)
+		}
+		if in == nil { // the linking actor watches it, too
+			return nil
+		}
+		p.workers.run(func() { // it may wait for the server
+			if err := in.linkTo(other); err != nil {
+				p.sampledLog.Warn().Err(err).Stringer("to", other).
+					Msg("cannot link to an actor of another proc")
+			}
+		})
+		return nil
+	case portInfo:
+		if q.Actor == clientName {
+			q.complete(p.Info(), nil)
+			return nil
+		}
+		if in == nil {
+			return errorf(CodeNoActor, target, q.Port, "proc %s has no such actor", p.id)
+		}
+		q.complete(in.info(), nil)
+		return nil
+	case portCredit:
+		if in == nil {
+			return errorf(CodeNoActor, target, q.Port, "proc %s has no such actor", p.id)
+		}
+		if p.workers.n.Load() >= maxCreditRequests {
+			return errorf(CodeBacklog, target, q.Port, "too many senders wait for credit")
+		}
+		p.workers.run(func() {
+			if taken := in.roomSignal(true); taken != nil {
+				<-taken
+			}
+			q.complete(None{}, nil)
+		})
+		return nil
+	}
+	return p.ports.missingError(q.Actor, q.Port)
+}
+
+// read decodes a message for the runtime itself.
+func (q *request) read(to any) error { return q.format.Decode(q.Raw, to) }

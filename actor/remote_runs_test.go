@@ -13,9 +13,9 @@ import (
 // bomb makes a Ledger panic.
 const bomb = "bomb"
 
-// TestRemoteBatch_failingActorReturnsTheRestOnce_DEL5: in whichever of the messages that came
+// TestDelivery_failingActorReturnsTheRestOnce_DEL5: in whichever of the messages that came
 // together.
-func TestRemoteBatch_failingActorReturnsTheRestOnce_DEL5(t *testing.T) {
+func TestDelivery_failingActorReturnsTheRestOnce_DEL5(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	for _, at := range []int{0, 1, 150, n - 2, n - 1} {

@@ -33,8 +33,7 @@ func (m Method[A]) Urgent() Method[A] {
 // earlier messages of its sender, and comes again, in order. An error is then not sent to the
 // caller; the ordered copy gets the answer.
 func (c *Context) OnControl() bool {
-	d := c.delivery()
-	return d != nil && d.onControl
+	return c.delivery != nil && c.delivery.onControl
 }
 
 // CallUrgent is Call for a message that must not wait for data (ACT-12). To another process the
@@ -49,12 +48,13 @@ func (e Endpoint[A, M, R]) CallUrgent(ctx context.Context, to Ref[A], m M) (R, e
 	if p.process.has(to.id.Proc) {
 		return e.Call(ctx, to, m)
 	}
-	return DecodeAnswer[R](p.callUrgent(ctx, from, to.id, e.name, m))
+	return DecodeAnswer[R](p.outbox.callUrgent(ctx, from, to.id, e.name, m))
 }
 
 // callUrgent sends on both connections, and waits.
-func (p *Proc) callUrgent(ctx context.Context, from string, to subjects.ActorID, endpoint string,
+func (ob *outbox) callUrgent(ctx context.Context, from string, to subjects.ActorID, endpoint string,
 	m any) Answer {
+	p := ob.p
 	ctx, cancel := p.bounded(ctx)
 	defer cancel()
 	if ctx.Err() != nil {
@@ -169,7 +169,7 @@ func (u *urgentSend) queueInOrder(e *wire.Envelope, until link.Instant) error {
 		err = u.p.links.SendTracked(u.to, e, link.Mark{Call: u.mark}, until, arrived)
 	}
 	if err != nil {
-		return u.p.sendError(to.Proc, to.String(), u.to.Port, err)
+		return u.p.outbox.sendError(to.Proc, to.String(), u.to.Port, err)
 	}
 	u.arrived = arrived
 	return nil
@@ -199,7 +199,7 @@ func (l linkHandler) Urgent(from *link.Peer, e *wire.Envelope) {
 		p.inbox.receiveUrgent(sender, from, name, e)
 		return
 	case wire.Failure:
-		p.remoteMonitors.receiveEnd(sender, from, name, e)
+		p.monitors.receiveEnd(sender, from, name, e)
 		return
 	}
 	c, is := p.ports.find(name, e.Port).(*call)
@@ -214,8 +214,12 @@ func (l linkHandler) Urgent(from *link.Peer, e *wire.Envelope) {
 func (b *inbox) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor string, e *wire.Envelope) {
 	p := b.p
 	if e.Port == portLink || e.Port == portDemonitor {
-		if err := p.deliverSystem(&Delivery{Actor: actor, Port: e.Port, From: from,
-			Raw: e.Body}); err != nil {
+		q := newRequest()
+		q.Actor = actor
+		q.Port = e.Port
+		q.From = from
+		q.Raw = e.Body
+		if err := p.inbox.serveSystem(q); err != nil {
 			p.counts.malformed.Add(1)
 		}
 		return
@@ -227,7 +231,7 @@ func (b *inbox) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor stri
 	}
 	in := p.find(actor)
 	if e.Port == portDown {
-		p.remoteMonitors.answerEarly(in, home, peer)
+		p.monitors.answerEarly(in, home, peer)
 		return
 	}
 	if in == nil || in.def.methods[e.Port] == nil || !in.def.methods[e.Port].urgent {
@@ -237,12 +241,18 @@ func (b *inbox) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor stri
 		p.links.SendUrgent(peer, again)
 		return
 	}
-	d := &Delivery{Actor: actor, Port: e.Port, From: from, Raw: e.Body, Reply: e.Reply, onControl: true,
-		trace: e.CopyTrace()}
+	q := newRequest()
+	q.Actor = actor
+	q.Port = e.Port
+	q.From = from
+	q.Raw = e.Body
+	q.Reply = e.Reply
+	q.Trace = e.CopyTrace()
+	q.onControl = true
 	if e.TTL > 0 {
-		d.Deadline = time.Now().Add(e.TTL)
+		q.Deadline = time.Now().Add(e.TTL)
 	}
-	d.Answer = func(a Answer) {
+	q.Answer = func(_ int, a Answer) {
 		body, err := wire.AppendMarshal(nil, a.Value)
 		if a.Err != nil || err != nil {
 			p.process.urgents.forget(e.Reply)
@@ -252,7 +262,7 @@ func (b *inbox) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor stri
 		p.process.urgents.answered(e.Reply, answer)
 		p.links.SendUrgent(peer, answer)
 	}
-	if err := in.deliver(d); err != nil { // see Urgent
+	if _, err := p.inbox.deliver(q.Delivery, q); err != nil { // see Urgent
 		p.process.urgents.forget(e.Reply)
 	}
 }
@@ -273,20 +283,20 @@ type urgentEntry struct {
 const maxUrgents = 256
 
 // accept reports whether a message is to be handled, and notes it.
-func (u *urgentTable) accept(d *Delivery) bool {
+func (u *urgentTable) accept(q *request) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	known := u.all[d.Reply]
+	known := u.all[q.Reply]
 	switch {
 	case known == nil:
-		u.add(d.Reply, &urgentEntry{ordered: !d.onControl})
-	case d.onControl:
+		u.add(q.Reply, &urgentEntry{ordered: !q.onControl})
+	case q.onControl:
 		return false
 	default:
 		known.ordered = true
 	}
-	if d.replyTo != nil {
-		d.replyTo.storeAnswer = true
+	if q.replyTo != nil {
+		q.replyTo.storeAnswer = true
 	}
 	return true
 }
@@ -296,11 +306,10 @@ const maxStoredAnswer = 64 << 10
 
 // storeAnswer stores the answer to an ordered message, for repeats of the message on the control
 // connection.
-func (d *Delivery) storeAnswer(body []byte) {
-	p := d.replyTo.p
-	home := d.replyTo.port.port
+func (q *request) storeAnswer(body []byte) {
+	p := q.replyTo.p
 	if len(body) < maxStoredAnswer {
-		p.process.urgents.answered(d.Reply, controlAnswer(home, p.id.Actor(d.Actor), body))
+		p.process.urgents.answered(q.Reply, controlAnswer(q.replyTo.port, p.id.Actor(q.Actor), body))
 	}
 }
 

@@ -114,12 +114,17 @@ func sendRemote[M any](ctx context.Context, s *endpointSpec, to *actorRef, m M, 
 		return err
 	}
 	if to.id.Proc == p.id {
-		return p.sendUntyped(originOf(ctx), from, to.id.Port(s.name), m)
+		q := p.newLocalRequest(ctx, from, to.id.Name, s.name, m)
+		_, err := p.inbox.deliver(q.Delivery, q)
+		return err
 	}
-	deadline, _ := ctx.Deadline()
-	w, err := encode(p, m)
-	w.ext = originOf(ctx).ext()
-	return p.sendEncoded(from, to.id, s.name, s.typ, w, err, deadline, wait)
+	o := newOutbound(from, to.id.Port(s.name), s.typ)
+	o.deadline, _ = ctx.Deadline()
+	o.wait = wait
+	o.envelope.Wait = wait != nil
+	o.envelope.Ext = originOf(ctx).ext()
+	buf, err := encode(&p.outbox, &o.envelope, m)
+	return p.outbox.sendEncoded(&o, buf, err)
 }
 
 // localSender reports whether the target is known to be local to the sender's proc.

@@ -244,7 +244,7 @@ func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h he
 	if first >= end {
 		return nil
 	}
-	f := &actor.LocalMulticast{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: h.ReplyPort,
+	f := &actor.Delivery{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: h.ReplyPort,
 		Point: h.point}
 	if h.Trace != nil {
 		f.Trace = (*wire.Trace)(h.Trace)
@@ -280,7 +280,7 @@ func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h he
 		case refused != nil:
 			refused(view, err)
 		default:
-			r.p.Casts().Bounce(f, view, err)
+			r.p.Casts().Bounce(f, err)
 		}
 	}
 	r.p.Casts().DeliverAll(f, to)

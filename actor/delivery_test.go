@@ -9,8 +9,8 @@ import (
 	"github.com/castnet-io/castnet/internal/link"
 )
 
-// TestRemoteBatch_copiesSmallParts_DEL6: one slow actor must not keep the packets of all others.
-func TestRemoteBatch_copiesSmallParts_DEL6(t *testing.T) {
+// TestDelivery_copiesSmallParts_DEL6: one slow actor must not keep the packets of all others.
+func TestDelivery_copiesSmallParts_DEL6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		packet := rapid.SliceOfN(rapid.Byte(), 1, 2000).Draw(t, "packet")
 		var letters []link.BodyRef
@@ -26,12 +26,12 @@ func TestRemoteBatch_copiesSmallParts_DEL6(t *testing.T) {
 		for _, lt := range letters {
 			want = append(want, lt.Body(packet))
 		}
-		r := &remoteBatch{}
-		r.fill(packet, letters)
-		require.LessOrEqual(t, len(r.data), 2*own)
-		for i, lt := range r.messages {
-			require.Equal(t, want[i], lt.Body(r.data))
+		d := &Delivery{Raw: packet, bodies: letters}
+		d.keep(len(letters))
+		require.LessOrEqual(t, len(d.Raw), 2*own)
+		for i, lt := range d.bodies {
+			require.Equal(t, want[i], lt.Body(d.Raw))
 		}
-		require.Equal(t, len(letters), r.count())
+		require.Equal(t, len(letters), d.count())
 	})
 }

@@ -121,7 +121,7 @@ func (ob *outbox) dropDead(gone func(subjects.ProcID) bool) {
 	}
 }
 
-// outbound is an outgoing message to another proc.
+// outbound is a message on its way to another proc.
 type outbound struct {
 	to       subjects.ActorID
 	port     string
@@ -129,6 +129,12 @@ type outbound struct {
 	mark     link.Mark
 	deadline time.Time       // when its fate must be known; zero: the default
 	wait     context.Context // for how long to wait for room, without a deadline 30 s; nil: not at all
+}
+
+// newOutbound makes a message without an answer; typ is the name of its type, for people.
+func newOutbound(from string, to subjects.PortID, typ string) outbound {
+	return outbound{to: to.Actor, port: to.Port, mark: link.Mark{Type: typ},
+		envelope: wire.Envelope{Kind: wire.Message, Sender: from}}
 }
 
 // send queues a message for another proc. After nil the message will have a fate. It keeps nothing
@@ -168,7 +174,7 @@ func (ob *outbox) retry(o *outbound, t *target, err error) error {
 		err = p.links.SendWait(ctx, t.Target, &o.envelope, o.mark, p.links.At(o.deadline))
 	}
 	if !errors.Is(err, link.ErrEvicted) {
-		return p.sendError(o.to.Proc, o.to.String(), o.port, err)
+		return ob.sendError(o.to.Proc, o.to.String(), o.port, err)
 	}
 	ob.drop(t)
 	o.envelope.Sender = p.self.ActorByLocalName(o.envelope.Sender).Name
@@ -177,48 +183,43 @@ func (ob *outbox) retry(o *outbound, t *target, err error) error {
 
 // respond queues an envelope for a waiting port. It is never refused for want of room (DEL-6), and
 // may run on a pump.
-func (ob *outbox) respond(at replyPort, e wire.Envelope) error {
+func (ob *outbox) respond(to *replyTo, e wire.Envelope) error {
 	p := ob.p
-	to := at.port
-	if at.peer == nil && !to.IsValid() {
-		return errorf(CodeInvalid, "", to.Port,
+	at := to.port.Actor
+	if to.peer == nil && !to.port.IsValid() {
+		return errorf(CodeInvalid, "", to.port.Port,
 			"want the port of an actor, got the zero value or a malformed name")
 	}
-	if to.Actor.Proc == p.id {
-		e.Bytes, e.Body = false, e.CopyBody()
-		p.inbox.deliverToPort(to.Actor.Name, to.Port, p.id.Actor(e.Sender), e)
-		return nil
-	}
-	if p.process.has(to.Actor.Proc) {
-		return ob.sendColocated(&outbound{to: to.Actor, port: to.Port, envelope: e})
+	if p.process.has(at.Proc) {
+		return ob.sendColocated(&outbound{to: at, port: to.port.Port, envelope: e})
 	}
 	if p.id.Index > 0 {
 		e.Sender = p.id.Actor(e.Sender).LocalName()
 	}
 	err := link.ErrEvicted
-	if at.peer != nil {
+	if to.peer != nil {
 		send := p.links.Send
-		if at.batch {
+		if to.batch {
 			send = p.links.SendBatched
 		}
-		err = send(at.peer.UnnamedTarget(to), &e, link.Mark{Call: answerMark{}}, 0)
+		err = send(to.peer.UnnamedTarget(to.port), &e, link.Mark{Call: answerMark{}}, 0)
 	}
 	if errors.Is(err, link.ErrEvicted) {
-		err = p.links.Send(p.links.UnnamedTarget(to), &e, link.Mark{Call: answerMark{}}, 0)
+		err = p.links.Send(p.links.UnnamedTarget(to.port), &e, link.Mark{Call: answerMark{}}, 0)
 	}
 	if err == nil {
 		return nil
 	}
-	return p.sendError(to.Actor.Proc, to.Actor.String(), to.Port, err)
+	return ob.sendError(at.Proc, at.String(), to.port.Port, err)
 }
 
 // answerMark marks answers. Their loss is not reported, because the waiting caller detects it.
 type answerMark struct{}
 
 // sendError converts an error of the links to an Error.
-func (p *Proc) sendError(to subjects.ProcID, actor, endpoint string, err error) error {
+func (ob *outbox) sendError(to subjects.ProcID, actor, endpoint string, err error) error {
 	if e, ok := errors.AsType[*link.Error](err); ok {
-		return p.fateError(link.Fate{Known: true, Reason: e.Reason, Text: e.Text}, to, actor, endpoint)
+		return ob.fateError(link.Fate{Known: true, Reason: e.Reason, Text: e.Text}, to, actor, endpoint)
 	}
 	return busError(actor, endpoint, err)
 }
@@ -240,43 +241,68 @@ func busError(actor, endpoint string, err error) error {
 	return errorf(code, actor, endpoint, "%v", err)
 }
 
-// sendAnswer sends an answer. An answer that cannot be sent is replaced by its error.
-func (ob *outbox) sendAnswer(actor string, to replyPort, a Answer, ext []byte) {
-	e := wire.Envelope{Kind: wire.Value, Ext: ext}
-	if a.Err != nil {
-		e.Kind = wire.Failure
-		e.Body = EncodeError(a.Err)
-	}
-	var err error
-	if a.Err == nil {
-		e.Body, err = a.Raw()
-	}
-	ob.sendEncodedAnswer(actor, to, e, err)
-}
-
-// sendEncodedAnswer is sendAnswer for an encoded answer, or for an encoding error.
-func (ob *outbox) sendEncodedAnswer(actor string, to replyPort, e wire.Envelope, err error) {
+// sendAnswer sends an actor's answer, or the error of encoding it. An answer that cannot be sent is
+// replaced by its error.
+func (ob *outbox) sendAnswer(actor string, to *replyTo, e *wire.Envelope, err error) {
 	e.Sender = actor
 	if err != nil {
 		err = answerError(ob.p.id.Actor(actor), err)
 	} else {
-		err = ob.respond(to, e)
+		err = ob.respond(to, *e)
 		if err == nil {
 			return
 		}
 		err = ranError(fmt.Errorf("cannot send the answer: %w", err))
 	}
-	e.Kind = wire.Failure
-	e.Bytes = false
-	e.Body = EncodeError(err)
-	if err := ob.respond(to, e); err != nil {
+	failure := wire.Envelope{Kind: wire.Failure, Sender: actor, Ext: e.Ext, Body: EncodeError(err)}
+	if err := ob.respond(to, failure); err != nil {
 		ob.p.sampledLog.Warn().Err(err).Stringer("to", to.port).Msg("cannot send an answer")
 	}
 }
 
-// answerError is the answer in the place of one that cannot be encoded.
-func answerError(from subjects.ActorID, err error) *Error {
-	return errorf(CodeHandler, from.String(), "", "cannot encode the answer: %v", err)
+// maxScratch is the size in bytes above which a buffer is not pooled.
+const maxScratch = 64 << 10
+
+// encode encodes a message as the body of an envelope. The caller releases buf, also after an
+// error.
+func encode[M any](ob *outbox, e *wire.Envelope, m M) (buf *[]byte, err error) {
+	if raw, is := any(&m).(*[]byte); is && *raw != nil {
+		e.Body, e.Bytes = *raw, true
+		return nil, nil
+	}
+	return ob.encodeAny(e, m)
+}
+
+//go:noinline
+func (ob *outbox) encodeAny(e *wire.Envelope, m any) (buf *[]byte, err error) {
+	buf, _ = ob.bufs.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+	}
+	e.Body, err = wire.AppendMarshal((*buf)[:0], m)
+	return buf, err
+}
+
+// release takes a buffer back, with the body that was encoded into it; nil: the message was bytes.
+func (ob *outbox) release(buf *[]byte, body []byte) {
+	if buf == nil {
+		return
+	}
+	if cap(body) <= maxScratch {
+		*buf = body
+	}
+	ob.bufs.Put(buf)
+}
+
+// sendEncoded sends an encoded message that has no answer, or returns its encoding error.
+func (ob *outbox) sendEncoded(o *outbound, buf *[]byte, err error) error {
+	if err != nil {
+		err = errorf(CodeInvalid, o.to.String(), o.port, "%v", err)
+	} else {
+		err = ob.send(o)
+	}
+	ob.release(buf, o.envelope.Body)
+	return err
 }
 
 // Flush waits until every earlier message from this proc to others has its fate: delivered,
