@@ -154,6 +154,8 @@ integration < * ; internal/launch examples/wordcount/counting
 	whole-system tests with real processes may look at everything and are imported by nobody
 scripts/stress < internal/fanout
 	repeats tests of any package, so it knows none of them
+scripts/hops < actor bus bus/embed subjects
+	calls an actor of another process, and counts what runs
 scripts/codestats
 	reads code, and knows no package
 scripts/invariants
