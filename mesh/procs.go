@@ -137,6 +137,9 @@ func (p ProcMesh) StopWithReason(ctx context.Context, reason string) error {
 	}
 	once, done := context.WithTimeout(ctx, first)
 	o, err := agent.Stop.CallUrgent(once, p.controller(), stopping)
+	for errors.Is(err, actor.ErrLinkBroken) && once.Err() == nil { // an owner that ends closes its link
+		o, err = agent.Stop.CallUrgent(once, p.controller(), stopping)
+	}
 	done()
 	if whole && errors.Is(err, context.DeadlineExceeded) {
 		o, err = lateStatuses(ctx, p.controller(), id)

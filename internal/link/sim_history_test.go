@@ -23,7 +23,7 @@ type record struct {
 	group         int
 	void          bool // it was not sent
 	wait          bool // by SendWait
-	overtaken     bool // by a request for credit, behind a large message
+	overtaken     bool // by a request for credit, behind a large message or while its sender waited for room
 	entered       int
 }
 

@@ -181,7 +181,7 @@ func senderMutants() []mutant {
 					}
 				}
 			})},
-		{name: "nobody is asked at a deadline", skip: 230,
+		{name: "nobody is asked at a deadline", skip: 1800,
 			effect: func(_ *proc, e *Effect) bool { return e.Packet != wire.FateQuery }},
 		{name: "nobody is told of room", effect: func(_ *proc, e *Effect) bool { return e.Kind != EffectRoom }},
 	}
@@ -255,7 +255,7 @@ func groupMutants() []mutant {
 			}
 			return peer
 		}},
-		{name: "those in step need no credit", skip: 2200, prevs: func(g *castGroup, _ []Run) {
+		{name: "those in step need no credit", skip: 2700, prevs: func(g *castGroup, _ []Run) {
 			for i := range g.deferred {
 				g.deferred[i].bytesBefore = g.deferredBytes
 			}
