@@ -44,7 +44,7 @@ func TestStop_waitsForAWorldThatIsStopping_MESH5(t *testing.T) {
 	for name, sameTerm := range map[string]bool{"in the same term": true, "in the next term": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t)
+			c := newStored(t) // the next term reads that the world is stopping
 			s := c.System(t, "s")
 			c.HostInWorld(t, "a", "train", 0)
 			c.declare(t, "train", shape.Of("x", 1), 1)
