@@ -113,7 +113,7 @@ func spawnActors(
 		_, stopping := stopUncontrolled(stop, m, "its spawn failed")
 		return actorMesh{}, errors.Join(err, stopping)
 	}
-	procs.resolve() // its controller begins with the present procs, as the process knows them
+	resolveHolders(procs) // its controller begins with the present procs, as the process knows them
 	owner, err := procs.net.controllers.start(ctx, controller.Spec{
 		Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease,
 		RestartPolicy: s.RestartPolicy, Name: s.Display,
@@ -217,7 +217,7 @@ func (m actorMesh) Target() (cast.Target, error) {
 	if err := m.Err(); err != nil {
 		return cast.Target{}, err
 	}
-	m.procs.resolve()
+	resolveHolders(m.procs)
 	return cast.Target{
 		Via: m.procs.net.proc, Placement: controller.Placement(m.procs.desc), Actor: m.name, Region: m.procs.region,
 	}, nil
@@ -247,7 +247,7 @@ func atRank(m actorMesh, rank int) (*actor.Proc, subjects.ActorID, error) {
 	if err != nil {
 		return nil, subjects.ActorID{}, err
 	}
-	m.procs.resolve()
+	resolveHolders(m.procs)
 	p := m.procs.net.proc
 	return p, p.Members().LatestGeneration(controller.Placement(m.procs.desc).Proc(base)).Actor(m.name), nil
 }

@@ -221,8 +221,8 @@ func watchedProcs(p ProcMesh) watchTarget {
 	return w
 }
 
-// resolve learns the present holders of the ranks (MESH-11).
-func (p ProcMesh) resolve() {
+// resolveHolders learns the present holders of the ranks (MESH-11).
+func resolveHolders(p ProcMesh) {
 	if p.Err() == nil {
 		p.net.placements.resolve(p.desc)
 	}
@@ -231,7 +231,7 @@ func (p ProcMesh) resolve() {
 // shareHost returns the present host of a share of the mesh, by index, as this process knows it. It
 // is zero for a share of a world without a host.
 func (p ProcMesh) shareHost(at int) subjects.HostID {
-	p.resolve()
+	resolveHolders(p)
 	if e, ok := p.net.proc.Members().Successor(p.desc.ProcID(at*p.desc.PerHost, 0)); ok {
 		if h, err := subjects.ParseHostID(e.Host); err == nil {
 			return h
