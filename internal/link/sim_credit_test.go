@@ -120,7 +120,8 @@ func (w *world) outcome(q *creditRequest, lost bool) {
 		case k.request == q:
 			continue
 		case lost && !k.reserved && k.request == nil && k.to == q.to && k.actor == q.actor:
-			if k.lost++; k.lost == 2 {
+			k.lost++
+			if k.lost == 2 {
 				w.counts.GivenUp++
 				if w.quiet {
 					w.fail("nothing went wrong, and %d gives up a wait for %d", p.index, q.to.index)
