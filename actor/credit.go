@@ -26,10 +26,11 @@ const maxCreditRequests = 1 << 16
 //	request 2, half ──────────────────────▶ queued
 type waitCredit struct {
 	half      int64
-	used      atomic.Int64  // bytes since the last request
-	requested atomic.Bool   // the last request is not granted yet
-	turn      chan struct{} // holds one: the sender that requests
-	outcome   chan error    // of the last request; nil: there is none. The turn's
+	used      atomic.Int64          // bytes since the last request
+	requested atomic.Bool           // the last request is not granted yet
+	turn      chan struct{}         // holds one: the sender that requests
+	outcome   chan error            // of the last request; nil: there is none. The turn's
+	failure   atomic.Pointer[Error] // the last that ended the wait of all senders
 }
 
 // reserve waits for the credit of a message, at most until the context of its sender ends. A
@@ -51,6 +52,7 @@ func (w *waitCredit) reserveSlow(p *Proc, o *outbound, cost int64) error {
 	if from := originOf(ctx).in; from != nil {
 		from.yield()
 	}
+	earlier := w.failure.Load()
 	exhausted := errorf(CodeBacklog, o.to.String(), o.port,
 		"its mailbox has not taken up %d bytes of this proc's messages", 2*w.half)
 	select {
@@ -59,19 +61,27 @@ func (w *waitCredit) reserveSlow(p *Proc, o *outbound, cost int64) error {
 	case <-ctx.Done():
 		return exhausted
 	}
+	if err := w.failure.Load(); err != earlier { // of a sender that had the turn meanwhile
+		return err
+	}
 	if w.used.Load()+cost > w.half { // no other sender has requested more meanwhile
-		for repeated := false; w.outcome != nil; repeated = true {
+		stale, repeated := len(w.outcome) > 0, false
+		for w.outcome != nil {
 			select {
 			case err := <-w.outcome:
 				w.outcome <- err
 				switch {
 				case !isLost(err): // granted, or the message finds out why not
 					w.outcome = nil
-				case repeated:
-					return err
+				case !stale && (repeated || errors.Is(err, ErrNoProc)):
+					failure := MarkUnsent(asError(err).withEndpoint(o.port))
+					w.failure.Store(failure)
+					return failure
 				default: // until a grant, the mailbox may hold all that was sent
 					w.request(p, o)
+					repeated = true
 				}
+				stale = false
 			case <-ctx.Done():
 				return exhausted
 			}
@@ -87,7 +97,7 @@ func (w *waitCredit) reserveSlow(p *Proc, o *outbound, cost int64) error {
 // isLost reports whether a request may have failed although its actor is there.
 func isLost(err error) bool {
 	return errors.Is(err, ErrLinkBroken) || errors.Is(err, ErrDeadline) || errors.Is(err, ErrExpired) ||
-		errors.Is(err, ErrBacklog)
+		errors.Is(err, ErrBacklog) || errors.Is(err, ErrNoProc)
 }
 
 // request requests credit. The client does, because an actor may end before the grant.
@@ -98,7 +108,7 @@ func (w *waitCredit) request(p *Proc, o *outbound) {
 	w.requested.Store(true)
 	p.workers.run(func() {
 		a := ask(context.Background(), p, clientName, to, portCredit, None{})
-		w.requested.Store(isLost(a.Err))
+		w.requested.Store(isLost(a.Err) && !errors.Is(a.Err, ErrNoProc))
 		outcome <- a.Err
 	})
 }

@@ -258,7 +258,7 @@ func errorf(code Code, actor, endpoint, format string, args ...any) *Error {
 // MarkUnsent marks an error of a message that was never sent: no handler ran it.
 func MarkUnsent(e *Error) *Error {
 	own := *e
-	own.knownUnhandled = true
+	own.Ran, own.knownUnhandled = false, true
 	return &own
 }
 

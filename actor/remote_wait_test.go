@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
@@ -170,6 +172,34 @@ func TestSendWait_endsWhenTheProcDiesOrCloses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestSendWait_oneRequestEndsTheWaitOfAllIfTheProcIsGone(t *testing.T) {
+	t.Parallel()
+	srv := bustest.Server(t)
+	a, right := start(t, srv, "left", ledgers(), mailers()), bustest.Open(t, srv)
+	a.LimitWaits(64 << 10)
+	ref, book := newLedger(t, startOn(t, right, newHost(t, "right").Proc(), link.Config{}, ledgers()), a)
+	defer book.shut()()
+	large := entry{By: "me", Pad: make([]byte, 40<<10)} // more than half of the credit
+	for range 2 {
+		require.NoError(t, enter.SendWait(testkit.Soon(t), ref, large))
+	}
+	waited := make(chan error, 10)
+	for range cap(waited) {
+		go func() { waited <- enter.SendWait(testkit.Soon(t), ref, large) }()
+	}
+	require.NoError(t, right.Close(t.Context()))
+	for range cap(waited) {
+		err := testkit.Next(t, waited)
+		require.ErrorIs(t, err, actor.ErrNoProc)
+		require.ErrorContains(t, err, ref.ID().String()+": enter: no responders")
+		require.True(t, asError(t, err).Undeliverable())
+	}
+	requests := a.Stats().Links.Undeliverable
+	require.Less(t, requests, uint64(5), "no request of each sender")
+	require.ErrorIs(t, enter.SendWait(testkit.Soon(t), ref, large), actor.ErrNoProc)
+	require.Greater(t, a.Stats().Links.Undeliverable, requests, "a later sender makes a new request")
 }
 
 func TestSendWait_returnedMessagesFreeRoom(t *testing.T) {

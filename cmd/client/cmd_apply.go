@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -96,27 +94,23 @@ func applyWorlds(
 // livePollInterval is the pause between two looks at the status of worlds.
 const livePollInterval = 200 * time.Millisecond
 
-// awaitLive waits until worlds are live, and updates their status.
+// awaitLive waits until worlds are live, and updates their status. When time is up, the error has
+// the status last known.
 func awaitLive(ctx context.Context, ref actor.Ref[*system.Controller], done []system.UpsertResponse) error {
-	at := map[string]int{}
-	for i, u := range done {
-		at[u.World] = i
+	var names, late []string
+	for _, u := range done {
+		names = append(names, u.World)
+		late = append(late, fmt.Sprintf("%s is %s", u.World, u.Status))
 	}
-	names := slices.Sorted(maps.Keys(at))
 	for {
 		now, err := system.GetSnapshot.Call(ctx, ref, system.Filter{Worlds: names})
-		if err != nil {
-			return err
-		}
-		var late []string
-		for _, w := range now.Worlds {
-			done[at[w.Name]].Status = w.Status
-			if w.Status != system.StatusLive {
-				late = append(late, fmt.Sprintf("%s is %s: %s", w.Name, w.Status, w.Reason))
+		switch {
+		case err == nil:
+			if late = updateStatus(done, now.Worlds); len(late) == 0 {
+				return nil
 			}
-		}
-		if len(late) == 0 && len(now.Worlds) == len(names) {
-			return nil
+		case ctx.Err() == nil:
+			return err
 		}
 		select {
 		case <-time.After(livePollInterval):
@@ -125,6 +119,24 @@ func awaitLive(ctx context.Context, ref actor.Ref[*system.Controller], done []sy
 			return cli.WithCode(cli.ExitTimeout, err)
 		}
 	}
+}
+
+// updateStatus updates the status of worlds, and lists those that are not live.
+func updateStatus(done []system.UpsertResponse, now []system.WorldState) (late []string) {
+	states := map[string]system.WorldState{}
+	for _, w := range now {
+		states[w.Name] = w
+	}
+	for i, u := range done {
+		w, is := states[u.World]
+		switch done[i].Status = w.Status; {
+		case !is:
+			late = append(late, u.World+" is deleted")
+		case w.Status != system.StatusLive:
+			late = append(late, fmt.Sprintf("%s is %s: %s", w.Name, w.Status, w.Reason))
+		}
+	}
+	return late
 }
 
 // upsertAll declares worlds concurrently, with one shared query of the hosts.

@@ -73,7 +73,7 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	lonely := filepath.Join(t.TempDir(), "lonely.yaml")
 	require.NoError(t, os.WriteFile(lonely,
 		[]byte("name: lonely\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
-	r = c.client(t, "apply", "-f", lonely, "--wait", "--timeout", "1s")
+	r = c.client(t, "apply", "-f", lonely, "--wait", "--timeout", "4s")
 	require.Equal(t, cli.ExitTimeout, r.code)
 	require.Contains(t, r.err, "not all worlds are live: lonely is unhealthy: 0 of 1 procs have started")
 	require.Regexp(t, `lonely  create  unhealthy`, r.out)

@@ -106,22 +106,31 @@ func (w *world) request(p *proc, k *pending, c *waitCredit) {
 	w.tryWait(p, &pending{to: k.to, sender: 2, actor: k.actor, size: 8, request: c.request}, isBurst)
 }
 
-// outcome is the end of a request. Senders that lost two give up.
-func (w *world) outcome(q *creditRequest, lost bool) {
+// outcome is the end of a request.
+type outcome uint8
+
+const (
+	granted   outcome = iota // or the messages of those who wait find out why not
+	lost                     // senders that lost two give up
+	noProcess                // senders that wait give up
+)
+
+func (w *world) outcome(q *creditRequest, o outcome) {
 	p, c := q.from, q.from.credit(q.to, q.actor)
-	if c.request != q || !p.alive || lost && w.mutant != nil && w.mutant.lost {
+	if c.request != q || !p.alive || o == lost && w.mutant != nil && w.mutant.lost {
 		return
 	}
-	w.logf("%d: its request of %d, %s, is over; lost: %t", p.index, q.to.index, names[q.actor], lost)
-	c.request, c.lost = nil, lost
+	w.logf("%d: its request of %d, %s, is over: %d", p.index, q.to.index, names[q.actor], o)
+	c.request, c.lost = nil, o != granted
 	kept := p.waiting[:0]
 	for _, k := range p.waiting {
+		waits := !k.reserved && k.request == nil && k.to == q.to && k.actor == q.actor
 		switch {
 		case k.request == q:
 			continue
-		case lost && !k.reserved && k.request == nil && k.to == q.to && k.actor == q.actor:
+		case waits && o != granted:
 			k.lost++
-			if k.lost == 2 {
+			if k.lost == 2 || o == noProcess {
 				w.counts.GivenUp++
 				if w.quiet {
 					w.fail("nothing went wrong, and %d gives up a wait for %d", p.index, q.to.index)
@@ -149,21 +158,31 @@ func (w *world) room(p *proc, peer *Peer) {
 	}
 }
 
-// onFate ends a request that did not arrive. Only one that a link broke over is lost.
+// onFate ends a request that did not arrive.
 func (w *world) onFate(f *Fate) {
 	if g, err := strconv.Atoi(f.Mark.Type); err == nil && w.requests[g] != nil {
-		w.outcome(w.requests[g], f.Reason == LinkReset || f.Reason == PeerClosed || f.Reason == Expired)
+		w.outcome(w.requests[g], outcomeOf(f.Reason))
 	}
 }
 
-// onBroken loses the requests whose answers may have gone with a link.
+// onBroken ends the requests whose answers may have gone with a link.
 func (w *world) onBroken(p *proc, e *Effect) {
 	why, _ := errors.AsType[*Error](e.Err)
 	for _, q := range w.allRequests {
 		if q.from == p && q.to == p.procOf(e.Peer) && q.serial != 0 && q.serial <= e.Serial {
-			w.outcome(q, why.Reason == LinkReset || why.Reason == PeerClosed)
+			w.outcome(q, outcomeOf(why.Reason))
 		}
 	}
+}
+
+func outcomeOf(why Reason) outcome {
+	switch why {
+	case LinkReset, PeerClosed, Expired:
+		return lost
+	case NoProcess:
+		return noProcess
+	}
+	return granted
 }
 
 // onRequest is a request at the process that it is for.
@@ -193,7 +212,7 @@ func (w *world) grant(p *proc, q *creditRequest) {
 // onGrant ends the request that a message answers.
 func (w *world) onGrant(r int, e *wire.Envelope) {
 	if q := w.grants[r]; q != nil && e.Kind == wire.Value {
-		w.outcome(q, false)
+		w.outcome(q, granted)
 	}
 }
 

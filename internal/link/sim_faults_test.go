@@ -134,7 +134,7 @@ func (w *world) strike(p *proc, e event) {
 		p.paused = true
 		w.at(min(w.soon(2*time.Second), healed), evWake, p, 0, nil)
 	case evAsk:
-		w.outcome(w.allRequests[e.arg], true)
+		w.outcome(w.allRequests[e.arg], lost)
 	case evReached:
 		w.reached(p, uint64(e.arg), e.packet.from)
 	case evWake:
@@ -289,7 +289,7 @@ func (w *world) reportDeath(p *proc, index int) {
 	p.dead[q.index] = true
 	for _, k := range w.allRequests {
 		if k.from == p && k.to == q {
-			w.outcome(k, false)
+			w.outcome(k, granted)
 		}
 	}
 }

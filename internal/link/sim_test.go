@@ -44,7 +44,7 @@ const (
 	span    = Instant(2500 * time.Millisecond)
 	healed  = begin + span + Instant(time.Second)
 	settles = healed + Instant(5*time.Second)  // links between the living
-	ends    = healed + Instant(60*time.Second) // what must wait for silence, or for credit of a process that is gone
+	ends    = healed + Instant(24*time.Second) // what must wait for silence
 	// and who is taken for dead and is not, until the last who waits for room has tried
 	liesEnd  = healed + Instant(90*time.Second)
 	maxStep  = 200_000
