@@ -129,12 +129,12 @@ func updateStatus(done []system.UpsertResponse, now []system.WorldState) (late [
 	}
 	for i, u := range done {
 		w, is := states[u.World]
-		switch done[i].Status = w.Status; {
-		case !is:
+		if !is {
 			late = append(late, u.World+" is deleted")
-		case w.Status != system.StatusLive:
+		} else if w.Status != system.StatusLive {
 			late = append(late, fmt.Sprintf("%s is %s: %s", w.Name, w.Status, w.Reason))
 		}
+		done[i].Status = w.Status
 	}
 	return late
 }
