@@ -69,7 +69,8 @@ func (t *claimTable) add(of string, c claim, now time.Time) {
 	}
 	g := t.claimants[of]
 	if g == nil {
-		g = &claimant{claims: map[uint64]claim{}}
+		_, announced := slices.BinarySearch(t.live, of)
+		g = &claimant{claims: map[uint64]claim{}, announced: announced}
 		t.claimants[of] = g
 	}
 	g.absentSince = time.Time{}

@@ -65,6 +65,14 @@ func TestClaims_lowestGatewayAnswersForADeadOne_GW4(t *testing.T) {
 	require.Len(t, all["b"].checkUntil(2*claimInterval+absentGrace+takeoverStagger, left), 1, "unless a does not")
 }
 
+func TestClaims_gatewayThatDiesAtOnceAfterItsClaimIsReplacedAsSoon_GW4(t *testing.T) {
+	a := tables("a", "c")["a"]
+	a.add("c", minute, after(0))
+	left := announced("a")
+	require.Empty(t, a.checkUntil(absentGrace, left), "it may be reconnecting")
+	require.Len(t, a.checkUntil(claimInterval+absentGrace, left), 1)
+}
+
 func TestClaims_doesNotRepeatAnothersAnswer(t *testing.T) {
 	b := tables("a", "b", "c")["b"]
 	b.add("c", minute, after(0))
