@@ -181,10 +181,8 @@ func TestSendWait_oneRequestEndsTheWaitOfAllIfTheProcIsGone(t *testing.T) {
 	a.LimitWaits(64 << 10)
 	ref, book := newLedger(t, startOn(t, right, newHost(t, "right").Proc(), link.Config{}, ledgers()), a)
 	defer book.shut()()
+	filled(t, ref)
 	large := entry{By: "me", Pad: make([]byte, 40<<10)} // more than half of the credit
-	for range 2 {
-		require.NoError(t, enter.SendWait(testkit.Soon(t), ref, large))
-	}
 	waited := make(chan error, 10)
 	for range cap(waited) {
 		go func() { waited <- enter.SendWait(testkit.Soon(t), ref, large) }()

@@ -86,5 +86,12 @@ func TestConnect_retriesASilentServer(t *testing.T) {
 	defer silent.Close()
 	o.URL = "nats://" + silent.Addr().String()
 	_, err = connect(ctx, o)
-	require.Error(t, err, "until its time is over")
+	require.Error(t, err)
+	require.Error(t, ctx.Err(), "until its time is over")
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	o.ConnectTimeout = time.Nanosecond // the dial does not end in time
+	_, err = connect(ctx, o)
+	require.Error(t, err)
+	require.Error(t, ctx.Err(), "until its time is over")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -186,7 +187,8 @@ type worker struct {
 func connect(ctx context.Context, o bus.Options) (*bus.Bus, error) {
 	for {
 		b, err := bus.Open(ctx, o)
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil {
+		late, is := errors.AsType[net.Error](err)
+		if !is || !late.Timeout() || ctx.Err() != nil {
 			return b, err
 		}
 	}

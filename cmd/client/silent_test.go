@@ -76,7 +76,7 @@ func (c *cluster) silenceIsReported(t *testing.T, noise string) {
 			})
 		}
 		each("procs noise", cli.ExitPartial, func(t *testing.T, r result) {
-			require.Regexp(t, `(?m)^`+noise+` +0 +host=0,gpu=0 +a +\d+ +\d+s +running +-\n`, r.out)
+			require.Regexp(t, `(?m)^`+noise+` +0 +host=0,gpu=0 +a +\d+ +\S+ +running +-\n`, r.out)
 			require.Regexp(t, `(?m)^`+noise+` +2 +host=1,gpu=0 +b +- +- +(unknown|failed) +host b`, r.out)
 			require.Regexp(t,
 				`^castnet: 2 of 4 ranks of noise missing: no answer from b \(\w+, last heard \S+ ago\)\n$`, r.err)
