@@ -181,13 +181,15 @@ func TestSendWait_oneRequestEndsTheWaitOfAllIfTheProcIsGone(t *testing.T) {
 	a.LimitWaits(64 << 10)
 	ref, book := newLedger(t, startOn(t, right, newHost(t, "right").Proc(), link.Config{}, ledgers()), a)
 	defer book.shut()()
-	filled(t, ref)
 	large := entry{By: "me", Pad: make([]byte, 40<<10)} // more than half of the credit
+	require.NoError(t, enter.SendWait(t.Context(), ref, large))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
+	require.NoError(t, right.Close(t.Context()))
+	require.NoError(t, enter.SendWait(t.Context(), ref, large), "it requests credit")
 	waited := make(chan error, 10)
 	for range cap(waited) {
 		go func() { waited <- enter.SendWait(testkit.Soon(t), ref, large) }()
 	}
-	require.NoError(t, right.Close(t.Context()))
 	for range cap(waited) {
 		err := testkit.Next(t, waited)
 		require.ErrorIs(t, err, actor.ErrNoProc)
