@@ -42,6 +42,7 @@ type pages struct {
 
 	mu    sync.Mutex
 	gate  chan struct{} // closed when it may go on; nil: it may
+	held  bool          // it waits at the gate
 	next  map[string]int
 	n     int
 	wrong []string
@@ -86,10 +87,17 @@ func (l *Ledger) later(ctx *actor.Context, n int) (int, error) {
 func (p *pages) await() {
 	p.mu.Lock()
 	gate := p.gate
+	p.held = gate != nil
 	p.mu.Unlock()
 	if gate != nil {
 		<-gate
 	}
+}
+
+func (p *pages) isHeld() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
 }
 
 // shut makes the Ledger wait with its next entry, and with the answer of a linger.

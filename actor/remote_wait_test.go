@@ -39,10 +39,14 @@ func held(t *testing.T) (a, b *actor.Proc) {
 // padded is a message too large for the room that another padded one leaves.
 func padded(n int) entry { return entry{By: "me", N: n, Pad: make([]byte, 100)} }
 
-// filled sends until there is no room, and counts the waiting messages.
-func filled(t *testing.T, ref actor.Ref[*Ledger]) (n int) {
+// filled sends to a shut Ledger until there is no room, and counts the waiting messages. The first
+// one is handled alone: the Ledger would take up all that came before it.
+func filled(t *testing.T, ref actor.Ref[*Ledger], book *pages) (n int) {
 	t.Helper()
 	for ; ; n++ {
+		if n == 1 {
+			testkit.Until(t, "it handles the first one", book.isHeld)
+		}
 		// A deadline would bound the delivery, too.
 		ctx, cancel := context.WithCancel(t.Context())
 		full := time.AfterFunc(200*time.Millisecond, cancel)
@@ -64,7 +68,7 @@ func TestSendWait_blocksOnlyItsSender(t *testing.T) { // DEL-6
 	ref, book := newLedger(t, b, a)
 	open := book.shut()
 	defer open()
-	n := filled(t, ref)
+	n := filled(t, ref, book)
 	require.Greater(t, n, 100)
 	// one is at its handler
 	testkit.Until(t, "all have come", func() bool { return queued(b, ref.ID().Name) == n-1 })
@@ -94,7 +98,7 @@ func TestSendWait_entersAFullMailbox(t *testing.T) {
 	// and takes no more
 	testkit.Until(t, "it is at its first",
 		func() bool { i, _ := b.Actor(ref.ID().Name); return i.Current != "" })
-	n := filled(t, ref)
+	n := filled(t, ref, book)
 	require.Greater(t, n, 10)
 	require.Zero(t, a.Stats().Bounced)
 	for i := range 3 {
@@ -111,7 +115,7 @@ func TestSendWait_leavesRoomForOthers_DEL6(t *testing.T) {
 	ref, book := newLedger(t, b, a, actor.Mailbox(2))
 	open := book.shut()
 	defer open()
-	n := filled(t, ref)
+	n := filled(t, ref, book)
 	testkit.Until(t, "all have come", func() bool { return queued(b, ref.ID().Name) == n-1 })
 	called := make(chan error, 1)
 	go func() {
@@ -129,7 +133,7 @@ func TestSendWait_endsWithItsContextAndNamesTheReceiver(t *testing.T) {
 	a, b := held(t)
 	ref, book := newLedger(t, b, a)
 	open := book.shut()
-	n := filled(t, ref)
+	n := filled(t, ref, book)
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan error, 1)
 	go func() { waited <- enter.SendWait(ctx, ref, padded(-1)) }()
@@ -161,7 +165,7 @@ func TestSendWait_endsWhenTheProcDiesOrCloses(t *testing.T) {
 			a, b := held(t)
 			ref, book := newLedger(t, b, a)
 			defer book.shut()()
-			n := filled(t, ref)
+			n := filled(t, ref, book)
 			waited := make(chan error, 10)
 			for range cap(waited) {
 				go func() { waited <- enter.SendWait(testkit.Soon(t), ref, padded(n)) }()
@@ -207,7 +211,7 @@ func TestSendWait_returnedMessagesFreeRoom(t *testing.T) {
 	a, b := held(t)
 	ref, book := newLedger(t, b, a)
 	defer book.shut()()
-	n := filled(t, ref)
+	n := filled(t, ref, book)
 	second := newPages()
 	other, err := actor.Spawn(t.Context(), b, ledger, "second", second)
 	require.NoError(t, err)
@@ -231,10 +235,10 @@ func TestSendWait_creditHoldsOverSeveralLinks_DEL6(t *testing.T) {
 	ref, book := newLedger(t, b, a)
 	open := book.shut()
 	defer open()
-	n := filled(t, ref)
+	n := filled(t, ref, book)
 	for range 5 {
 		a.LinkOver(b.ID().Process(), math.MaxUint64) // the request for credit is lost, and repeated
-		require.Zero(t, filled(t, ref))
+		require.Zero(t, filled(t, ref, book))
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- enter.SendWait(testkit.Soon(t), ref, padded(n)) }()
@@ -249,7 +253,7 @@ func TestSendWait_endsWhenRequestsForCreditAreLostTwice(t *testing.T) {
 	a, b := held(t)
 	ref, book := newLedger(t, b, a)
 	defer book.shut()()
-	n := filled(t, ref)
+	n := filled(t, ref, book)
 	waited := make(chan error, 1)
 	go func() { waited <- enter.SendWait(testkit.Soon(t), ref, padded(n)) }()
 	testkit.Until(t, "it ends", func() bool {
@@ -257,7 +261,7 @@ func TestSendWait_endsWhenRequestsForCreditAreLostTwice(t *testing.T) {
 		return len(waited) > 0
 	})
 	require.ErrorIs(t, <-waited, actor.ErrLinkBroken)
-	require.Zero(t, filled(t, ref), "the credit is still in use")
+	require.Zero(t, filled(t, ref, book), "the credit is still in use")
 }
 
 func TestSendWait_forgottenTargetsBeginWithARequest_DEL6(t *testing.T) {

@@ -184,8 +184,8 @@ func TestStop_endsTheMeshAndItsOwner(t *testing.T) {
 	}
 	require.Zero(t, b.Exit(t), b.Err)
 	require.Contains(t, b.Err.String(), "mesh demo was stopped")
-	require.Equal(t, "[]\n", c.ok(t, "procs", "-o", "json"))
-	require.Contains(t, c.ok(t, "procs", "--all"), up.Mesh)
+	c.eventually(t, func(r result) bool { return r.code == 0 && r.out == "[]\n" }, "procs", "-o", "json")
+	c.eventually(t, func(r result) bool { return r.code == 0 && strings.Contains(r.out, up.Mesh) }, "procs", "--all")
 	r := c.client(t, "stop", "demo")
 	require.Equal(t, cli.ExitNotFound, r.code)
 }
@@ -259,9 +259,9 @@ func TestCompletion_usesTheLiveBusAndIsSilentWithoutOne(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(r.out), "\n")
 		return lines[:len(lines)-1]
 	}
-	require.Equal(t, []string{"demo"}, suggestions("cast", "d"))
-	require.Equal(t, []string{"counter"}, suggestions("call", "demo", ""))
-	require.Equal(t, []string{"add", "get", "reset"}, suggestions("call", "demo", "counter", ""))
+	c.requireCompletions(t, "demo\n:", "cast", "d")
+	c.requireCompletions(t, "counter\n:", "call", "demo", "")
+	c.requireCompletions(t, "add\nget\nreset\n:", "call", "demo", "counter", "")
 	require.Empty(t, suggestions("call", "demo", "counter", "add", ""))
 	require.Empty(t, suggestions("stop", "x"))
 	require.Equal(t, []string{"table", "json", "ndjson"}, suggestions("hosts", "-o", ""))

@@ -40,8 +40,8 @@ func TestSpawn_detachedMeshOutlivesItsClientAndIsAdopted(t *testing.T) {
 	require.Regexp(t, `demo-\w+ +mesh +host=1,proc=2 +2/2 +a +system +running +\d`, c.ok(t, "meshes"))
 	require.Equal(t, up.Mesh+" is running: all its 2 ranks\n", c.ok(t, "explain", "demo"))
 	require.Regexp(t, `(?m)^lease +1m0s: procs outlive`, c.ok(t, "mesh", "show", "demo"))
-	require.Contains(t, c.ok(t, "__complete", "adopt", "de"), "demo\n")
-	require.Contains(t, c.ok(t, "__complete", "spawn", "x", "--hosts", "a,"), "a,b\n")
+	c.requireCompletions(t, "demo\n", "adopt", "de")
+	c.requireCompletions(t, "a,b\n", "spawn", "x", "--hosts", "a,")
 
 	r = c.client(t, "spawn", "demo", "--detach")
 	require.Equal(t, cli.ExitFailure, r.code)

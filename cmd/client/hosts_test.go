@@ -82,13 +82,9 @@ func TestHosts_selectByLabelAndComplete(t *testing.T) {
 		require.Contains(t, r.err, row.why)
 		require.Empty(t, r.out)
 	}
-	suggest := func(args ...string) string {
-		return strings.Join(strings.Fields(strings.Split(c.ok(t, append([]string{"__complete"}, args...)...),
-			":")[0]), " ")
-	}
-	require.Equal(t, "n1 n2", suggest("hosts", "drain", ""))
-	require.Equal(t, "n2", suggest("hosts", "drain", "n1", ""))
-	require.Equal(t, "zone=a zone=b", suggest("hosts", "--label", "zone"))
+	c.requireCompletions(t, "n1\nn2\n:", "hosts", "drain", "")
+	c.requireCompletions(t, "n2\n:", "hosts", "drain", "n1", "")
+	c.requireCompletions(t, "zone=a\nzone=b\n:", "hosts", "--label", "zone")
 }
 
 func TestSpawn_skipsUnschedulableHosts(t *testing.T) {
