@@ -72,6 +72,35 @@ func Select[A any](m Mesh[A], s shape.Selection) Mesh[A] {
 	}}
 }
 
+// First makes the verbs cast to the lowest index along a dimension that has a rank in the cast.
+// Each point of the dimensions before it has its own. So First of a union by "gpu" is one rank on
+// each host, and First of that by "host" is one rank.
+func First[A any](m Mesh[A], label string) Mesh[A] {
+	return meshWith[A]{m, func(t *Target) error {
+		dims := t.Region.Extent().Dims()
+		at := slices.IndexFunc(dims, func(d shape.Dim) bool { return d.Label == label })
+		if at < 0 {
+			return t.invalid(fmt.Sprintf("first of %q: want a dimension of %s", label, t.Region.Extent()))
+		}
+		inner := 1 // ranks of each index
+		for _, d := range dims[at+1:] {
+			inner *= d.Size
+		}
+		var first shape.RanksWriter
+		lowest := map[int]int{} // by the point before the dimension
+		for rank := range t.ranks().All() {
+			before, index := rank/(inner*dims[at].Size), rank/inner%dims[at].Size
+			if low, known := lowest[before]; known && low != index {
+				continue
+			}
+			lowest[before] = index // ranks ascend
+			first.Add(rank, 1)
+		}
+		t.selected = first.Ranks()
+		return nil
+	}}
+}
+
 // ranks are the ranks of the region that the cast is for.
 func (t Target) ranks() shape.Ranks {
 	if !t.selected.IsEmpty() {

@@ -61,6 +61,27 @@ func TestSelect_everyVerbReachesAUnionOnce_CAST1(t *testing.T) {
 	}
 }
 
+func TestFirst_castsToTheLowestIndexOfEachPointBefore_CAST1(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, shape.Of("host", 3).With("gpu", 4), 4, 2)
+	for text, want := range map[string][3]string{ // by gpu, by host, by both
+		"*":                             {"n0 n4 n8", "n0 n1 n2 n3", "n0"},
+		"host=1,gpu=2:4 | host=2,gpu=1": {"n6 n9", "n6 n7", "n6"},
+		"gpu=3 | host=2":                {"n3 n7 n8", "n3", "n3"},
+	} {
+		some := c.some(t, text)
+		for i, to := range []cast.Mesh[*member]{
+			cast.First(some, "gpu"), cast.First(some, "host"), cast.First(cast.First(some, "gpu"), "host"),
+		} {
+			got, err := cast.Reduce(testkit.Soon(t), to, name, "n", concat)
+			require.NoError(t, err)
+			require.Equal(t, want[i], got, text)
+		}
+	}
+	_, err := cast.Gather(testkit.Soon(t), cast.First(c.some(t, "*"), "rack"), name, "n")
+	require.ErrorContains(t, err, `first of "rack": want a dimension of host=3,gpu=4`)
+}
+
 func TestSelect_coverageIsOfTheSelectedRanks_CAST4(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, twoByFour(), 4)

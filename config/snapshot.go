@@ -85,20 +85,27 @@ func (s Snapshot) check() error {
 	return nil
 }
 
+// Clone returns a copy with the layers of c, which may be nil.
+func (c *Config) Clone() *Config {
+	clone := &Config{}
+	if c == nil {
+		return clone
+	}
+	c.mu.Lock()
+	layers := maps.Clone(c.layers)
+	c.mu.Unlock()
+	for _, l := range Layers() {
+		if values, ok := layers[l]; ok {
+			clone.replaceLayer(l, values)
+		}
+	}
+	return clone
+}
+
 // WithClient returns a copy of c with s as its client layer. A host uses it for the procs of that
 // client. c stays unchanged and may be nil.
 func (c *Config) WithClient(s Snapshot) (with *Config, ignored int, err error) {
-	with = &Config{}
-	if c != nil {
-		c.mu.Lock()
-		layers := maps.Clone(c.layers)
-		c.mu.Unlock()
-		for _, l := range Layers() {
-			if values, ok := layers[l]; ok {
-				with.replaceLayer(l, values)
-			}
-		}
-	}
+	with = c.Clone()
 	ignored, err = with.Push(s)
 	return with, ignored, err
 }

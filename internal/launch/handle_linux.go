@@ -68,7 +68,7 @@ func fork(spec *Spec, fds []uintptr, sys *syscall.SysProcAttr) (pid int, err err
 		return 0, syscall.EAGAIN
 	}
 	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.environ(), Files: fds, Sys: sys}
-	argv := append([]string{spec.Path}, spec.Args...)
+	argv := spec.argv()
 	pid, err = syscall.ForkExec(spec.Path, argv, attr)
 	if err == syscall.ENOSYS && sys.UseCgroupFD {
 		sys.UseCgroupFD = false

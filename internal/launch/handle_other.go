@@ -42,7 +42,7 @@ type handle struct {
 var errNoLimit = errors.New("this system has no such limit for a tree")
 
 func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
-	pid, err := syscall.ForkExec(spec.Path, append([]string{spec.Path}, spec.Args...), &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(spec.Path, spec.argv(), &syscall.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   spec.environ(),
 		Files: fds,
@@ -125,6 +125,15 @@ func bootID() string { return "" }
 // BootClock works on Linux only.
 func BootClock() (boot string, now time.Duration) { return "", 0 }
 func openRecorded(Record) (*handle, error)        { return nil, errors.ErrUnsupported }
+
+// UsableCPUs refuses CPUs and NUMA nodes: only Linux binds processes to them.
+func UsableCPUs(cpus, nodes []int) ([]int, error) {
+	if len(cpus)+len(nodes) == 0 {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("CPUs %v and NUMA nodes %v: want none: only Linux binds processes to CPUs", cpus,
+		nodes)
+}
 
 // KillLeftovers finds nothing, because there are no cgroups.
 func (l *Launcher) KillLeftovers() ([]cgroup.Leftover, error) { return nil, nil }

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,7 +35,8 @@ const (
 type Spec struct {
 	Name      string   // prefix of the log files; named in errors
 	Path      string   // absolute path of the executable; no search, no shell
-	Args      []string // arguments after the program's name, which is Path
+	Arg0      string   // name of the program; "" = Path
+	Args      []string // arguments after it
 	Env       []string // KEY=VALUE; the last of equal keys counts
 	Dir       string   // working directory; "" = the launcher's
 	Payload   []byte   // returned by Inherited.Payload
@@ -62,6 +64,9 @@ func (s *Spec) validate() error {
 	}
 	if err := checkExecutable(s.Path); err != nil {
 		return err
+	}
+	if strings.ContainsRune(s.Arg0, 0) {
+		return fmt.Errorf("argument 0 %q contains a NUL byte", s.Arg0)
 	}
 	for i, arg := range s.Args {
 		if strings.ContainsRune(arg, 0) {
@@ -133,6 +138,9 @@ func trimPathError(err error) error {
 	}
 	return err
 }
+
+// argv returns the child's arguments with the program's name.
+func (s *Spec) argv() []string { return append([]string{cmp.Or(s.Arg0, s.Path)}, s.Args...) }
 
 // environ returns the child's environment with unique keys: the last entry wins, since libc's
 // getenv returns the first. Our CASTNET_PROC replaces one in Spec.Env with foreign descriptors.
