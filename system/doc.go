@@ -22,7 +22,8 @@
 //     is free for another mesh.
 //   - WORLD-9 (unhealthy): A proc is unhealthy when it ended, missed its heartbeat time, a
 //     message to it and the probe after that came back, an actor of it failed, or its host is
-//     dead. Silence alone heals with the next heartbeat.
+//     dead. Silence alone heals with the next heartbeat. A self-joined proc without a controller
+//     for five intervals closes.
 //   - WORLD-12 (snapshot): A snapshot shows the state when it is taken. Names and labels of
 //     worlds must both match; a filter selects procs in a world, but never hosts. An urgent
 //     snapshot waits for no data (ACT-12).
@@ -77,6 +78,9 @@
 //
 //	s, err := system.Start(ctx, system.Options{Bus: b, Label: "n07"})
 //	go system.KeepJoined(ctx, h.Proc(), system.JoinRequest{World: "train", Host: &system.HostJoin{…}}, changed)
+//
+// A proc of another program joins by itself, with KeepJoined and a ProcJoin. Its ID is in the mesh
+// of the world, and its agent (proc.Join) carries out the world's stop.
 //
 // A client finds the controller, an actor like any other, and calls it:
 //

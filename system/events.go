@@ -61,6 +61,7 @@ type (
 		world            string
 		who              memberRef
 		stopped, aborted int
+		killed           []string // procs among the aborted, with their ends
 	}
 	detach struct {
 		from caller

@@ -173,6 +173,7 @@ type WorldStopped struct {
 	Stopped int    `cbor:"2,keyasint" json:"stopped"` // procs that stopped cleanly
 	// procs that ended otherwise, or still run
 	Aborted int      `cbor:"3,keyasint" json:"aborted"`
+	Killed  []string `cbor:"5,keyasint,omitempty" json:"killed,omitempty"` // the first 64 of them, with their ends
 	Silent  []string `cbor:"4,keyasint,omitempty" json:"silent,omitempty"` // hosts and procs that never replied
 }
 

@@ -72,7 +72,7 @@ func samples(t *testing.T) map[string]any {
 			Report: &port, All: true},
 		"StopResponse": StopResponse{Worlds: []string{"w"}, Skipped: map[string]string{"v": "why"}},
 		"StopReport": StopReport{[]WorldStopped{{World: "w", Stopped: 1, Aborted: 2,
-			Silent: []string{"host a"}}}},
+			Silent: []string{"host a"}, Killed: []string{"rank 1: failed"}}}},
 		"Location": Location{World: "w", Proc: proc, Host: host.String(), Health: HealthEnded, Reason: "why"},
 		"Record": Record{
 			Name: "w", Spec: &spec, Mesh: proc.Mesh.String(), Labels: labels, Hosts: []HostAssignment{seat},

@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -199,6 +200,7 @@ func (c *Controller) stopOnce(ctx context.Context, p *actor.Proc, e stopShare) (
 		sum, err := agent.StopAll.CallUrgent(ctx, agent.Of(e.who.proc).Via(p), request)
 		if len(sum.Remaining) > 0 {
 			out.aborted = 1
+			out.killed = []string{fmt.Sprintf("%s: %v", e.who, sum.Err())}
 		} else {
 			out.stopped = 1
 		}
@@ -211,6 +213,9 @@ func (c *Controller) stopOnce(ctx context.Context, p *actor.Proc, e stopShare) (
 			out.stopped += run.Count
 		} else {
 			out.aborted += run.Count
+			for rank := run.First; rank < run.First+run.Count && len(out.killed) < maxKilled; rank++ {
+				out.killed = append(out.killed, fmt.Sprintf("rank %d: %s", rank, run.Status))
+			}
 		}
 	}
 	return out, err

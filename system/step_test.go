@@ -211,14 +211,14 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 			x.Timeout = s.duration(d)
 		}
 		return stop{from(1), x}
-	case "stopped": // world host|proc who stopped aborted
+	case "stopped": // world host|proc who stopped aborted killed…
 		who := memberRef{}
 		if plain[1] == "host" {
 			who.host = s.host(plain[2])
 		} else {
 			who.proc = s.proc(plain[2])
 		}
-		return memberStopped{plain[0], who, s.number(plain[3]), s.number(plain[4])}
+		return memberStopped{plain[0], who, s.number(plain[3]), s.number(plain[4]), plain[5:]}
 	case "reserve": // name proc
 		return reserve{from(1), s.reserving(plain)}
 	case "release": // name proc
@@ -386,6 +386,9 @@ func describe(e any) string {
 		out := "report"
 		for _, w := range e.Worlds {
 			out += fmt.Sprintf(" %s: %d stopped, %d aborted, silent %v;", w.World, w.Stopped, w.Aborted, w.Silent)
+			if len(w.Killed) > 0 {
+				out += fmt.Sprintf(" killed %v;", w.Killed)
+			}
 		}
 		return out
 	case queryName:

@@ -16,6 +16,8 @@ const (
 	managerStopTimeout = 5 * time.Second
 	// maxStopTimeout is the longest timeout of a stop.
 	maxStopTimeout = time.Hour
+	// maxKilled bounds the named procs in a report.
+	maxKilled = 64
 	// killReserve is the time between the kill of procs and the end of a stop.
 	killReserve = 2 * time.Second
 )
@@ -146,7 +148,9 @@ func (st *state) handleStopped(e memberStopped) {
 	}
 	delete(w.stopping.waiting, e.who)
 	w.stopping.result.Stopped += e.stopped
-	w.stopping.result.Aborted += e.aborted
+	result := &w.stopping.result
+	result.Aborted += e.aborted
+	result.Killed = append(result.Killed, e.killed[:min(len(e.killed), maxKilled-len(result.Killed))]...)
 	if len(w.stopping.waiting) == 0 {
 		st.finishWorld(w)
 	}
@@ -160,6 +164,7 @@ func (st *state) finishWorld(w *world) {
 		tally.Silent = append(tally.Silent, who.String())
 	}
 	slices.Sort(tally.Silent)
+	slices.Sort(tally.Killed)
 	st.removeWorld(w)
 	st.emit(worldEvent{world: w.name, mesh: w.mesh, step: "world.end", now: w.status, why: w.stopping.why})
 	delete(op.worlds, w.name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,7 +96,9 @@ func deleteWorlds(ctx context.Context, a *app.App, conn *mesh.Net, s system.Stop
 	err = showDeleted(a.Printer, report.Worlds)
 	for _, w := range report.Worlds {
 		if w.Aborted > 0 || len(w.Silent) > 0 {
-			err = errors.Join(err, cli.WithCode(cli.ExitPartial, fmt.Errorf("world %s did not stop cleanly", w.World)))
+			unclean := strings.Join(slices.Concat(w.Killed, w.Silent), "; ")
+			failure := fmt.Errorf("world %s did not stop cleanly: %s", w.World, unclean)
+			err = errors.Join(err, cli.WithCode(cli.ExitPartial, failure))
 		}
 	}
 	if len(missing) > 0 {
