@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -13,10 +14,11 @@ type Allocator interface {
 	Allocate(ctx context.Context, e shape.Extent) (Allocation, error)
 }
 
-// BusAllocator is an Allocator of hosts on the caller's bus, unless it names another bus.
-type BusAllocator interface {
+// ClientAllocator is an Allocator of hosts with the configuration of the calling program. They are
+// on its bus, unless the allocator names another one.
+type ClientAllocator interface {
 	Allocator
-	OnBus(bus BusSettings, space subjects.Space) Allocator
+	ForClient(bus BusSettings, space subjects.Space, c config.Snapshot) (Allocator, error)
 }
 
 // Allocation holds hosts until Close. A second Close does nothing, unless the first failed.

@@ -47,6 +47,8 @@ type HostBootstrap struct {
 	Namespace    string            `cbor:"8,keyasint,omitempty"`
 	LogLevel     string            `cbor:"9,keyasint,omitempty"`
 	ReadyTimeout time.Duration     `cbor:"10,keyasint,omitempty"` // time for its procs to become ready
+	Config       config.Snapshot   `cbor:"11,keyasint,omitzero"`  // from the program that launches it
+	Command      Command           `cbor:"12,keyasint,omitzero"`  // of its procs, if a spawn names none
 }
 
 // ProcID returns the address of the launched proc.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,8 +29,34 @@ type Command struct {
 	Path string   `cbor:"1,keyasint,omitempty" json:"path,omitempty"` // absolute, or Builtin
 	Args []string `cbor:"2,keyasint,omitempty" json:"args,omitempty"`
 	// KEY=value, added to the host's permitted variables
-	Env []string `cbor:"3,keyasint,omitempty" json:"env,omitempty"`
-	Dir string   `cbor:"4,keyasint,omitempty" json:"dir,omitempty"`
+	Env  []string `cbor:"3,keyasint,omitempty" json:"env,omitempty"`
+	Dir  string   `cbor:"4,keyasint,omitempty" json:"dir,omitempty"`
+	Arg0 string   `cbor:"5,keyasint,omitempty" json:"arg0,omitempty"` // name of the program; "" = Path
+}
+
+// With returns the command with the set fields of o. Another Path has its own arguments. Env adds
+// up.
+func (c Command) With(o Command) Command {
+	if o.Path != "" {
+		c.Path = o.Path
+		c.Args = nil
+		c.Arg0 = ""
+	}
+	if len(o.Args) > 0 {
+		c.Args = o.Args
+	}
+	c.Arg0 = cmp.Or(o.Arg0, c.Arg0)
+	c.Dir = cmp.Or(o.Dir, c.Dir)
+	c.Env = slices.Concat(c.Env, o.Env)
+	return c
+}
+
+// RankSpec is what one rank has of its own.
+type RankSpec struct {
+	Command Command `cbor:"1,keyasint,omitzero" json:"command,omitzero"` // joins the mesh's, see Command.With
+	// The proc runs on these CPUs, and on those of these NUMA nodes, only. Linux only.
+	CPUs      []int `cbor:"2,keyasint,omitempty" json:"cpus,omitempty"`
+	NUMANodes []int `cbor:"3,keyasint,omitempty" json:"numa_nodes,omitempty"`
 }
 
 // Mesh describes a proc mesh. It suffices to address, cast to and place every rank.
@@ -58,6 +85,8 @@ type Mesh struct {
 	// Restarts reports that the owner restarts failed procs. Their actors restart only with a
 	// policy of their own.
 	Restarts bool `cbor:"13,keyasint,omitempty" json:"restarts,omitempty"`
+	// Ranks has one entry for each rank of the mesh, or one for each proc of a host, or none.
+	Ranks []RankSpec `cbor:"14,keyasint,omitempty" json:"ranks,omitempty"`
 }
 
 // WorldShare is the part of a world on one host: Count ranks from First.
@@ -117,6 +146,9 @@ func (m Mesh) Check() error {
 	case m.PerProcess < 0 || m.PerProcess > m.PerHost || m.PerHost%max(m.PerProcess, 1) != 0:
 		return fmt.Errorf("mesh %s: %d procs in a process do not divide the %d on a host", m.ID, m.PerProcess,
 			m.PerHost)
+	case len(m.Ranks) > 0 && (m.World != nil || len(m.Ranks) != n && len(m.Ranks) != m.PerHost):
+		return fmt.Errorf("mesh %s: %d specs of ranks: want %d, %d, or none; a world has none", m.ID,
+			len(m.Ranks), m.PerHost, n)
 	}
 	if err := m.Limits.Check(); err != nil {
 		return fmt.Errorf("mesh %s: %w", m.ID, err)
@@ -180,6 +212,14 @@ func (m Mesh) Fingerprint(host subjects.HostID) (string, error) {
 	m.Owner = host.Proc().Actor(Name)
 	m.Hosts = slices.Repeat([]subjects.HostID{host}, slices.Index(m.Hosts, host)+1)
 	return Fingerprint(m)
+}
+
+// RankSpec returns what a rank has of its own.
+func (m Mesh) RankSpec(rank int) RankSpec {
+	if len(m.Ranks) == 0 {
+		return RankSpec{}
+	}
+	return m.Ranks[rank%len(m.Ranks)]
 }
 
 // ProcID returns the address of a rank in a generation.

@@ -42,6 +42,8 @@ var (
 	Ping      = actor.NewEndpoint[Agent, actor.None, actor.None]("ping")
 
 	Info     = actor.NewEndpoint[Agent, actor.None, HostInfo]("info")
+	Attach   = actor.NewEndpoint[Agent, config.Snapshot, HostInfo]("attach")
+	Types    = actor.NewEndpoint[Agent, string, []string]("types") // of a mesh's procs; none: unknown
 	Cordon   = actor.NewEndpoint[Agent, CordonRequest, HostInfo]("cordon")
 	Drain    = actor.NewEndpoint[Agent, DrainRequest, StopSummary]("drain")
 	TakeHost = actor.NewEndpoint[Agent, TakeHostRequest, HostInfo]("take")
@@ -61,7 +63,8 @@ var (
 // verb reads, or the agent acts.
 func VerbKind(verb string) subjects.Kind {
 	switch verb {
-	case Info.Name(), Get.Name(), Ping.Name(), Logs.Name(), Wait.Name(), GetConfig.Name(), ListEvents.Name():
+	case Info.Name(), Get.Name(), Ping.Name(), Logs.Name(), Wait.Name(), GetConfig.Name(), ListEvents.Name(),
+		Types.Name():
 		return subjects.KindHostRead
 	}
 	return subjects.KindHostWrite
@@ -159,6 +162,8 @@ type StopRequest struct {
 type StopAllRequest struct {
 	Reason string        `cbor:"1,keyasint,omitempty" json:"reason,omitempty"`
 	Grace  time.Duration `cbor:"2,keyasint,omitempty" json:"grace,omitempty"` // as in StopRequest
+	// concurrent stops of a host, 1 to 256; 0 = the host's own limit
+	MaxConcurrent int `cbor:"3,keyasint,omitempty" json:"max_concurrent,omitempty"`
 }
 
 // GetRequest asks for the states of a resource. An empty ID asks for all.

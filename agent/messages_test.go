@@ -47,8 +47,10 @@ func samples() map[string]any {
 		Hosts: []subjects.HostID{read[subjects.HostID]("a-000000000000a"),
 			read[subjects.HostID]("b-000000000000b")},
 		PerHost: 3, Owner: owner, Build: "build",
-		Command: agent.Command{Path: "/bin/worker", Args: []string{"-v"}, Env: []string{"K=v"}, Dir: "/tmp"},
+		Command: agent.Command{Path: "/bin/worker", Args: []string{"-v"}, Env: []string{"K=v"}, Dir: "/tmp",
+			Arg0: "me"},
 	}
+	m.Ranks = []agent.RankSpec{{Command: m.Command, CPUs: []int{1}, NUMANodes: []int{2}}}
 	m.Limits = agent.Limits{Memory: 1 << 30, Pids: 64, CPU: 1.5, Files: 100, PinnedCPUs: 1}
 	m.Restarts = true
 	m.PerProcess, m.Keep, m.NameTaken, m.World = 3, true, true,
@@ -94,12 +96,14 @@ func samples() map[string]any {
 				CAFile:  "ca", TLSFirst: true, InboxPrefix: "_I", Insecure: true, JWT: "j", Seed: "s",
 			},
 			Root: "root", Namespace: "ns", LogLevel: "debug", ReadyTimeout: time.Second,
+			Config:  config.Snapshot{Values: map[string]string{"proc.ready-timeout": "2m"}},
+			Command: m.Command,
 		},
 		"StopRequest": agent.StopRequest{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7, Region: &part,
 			Claim: claim},
 		"GetRequest":     agent.GetRequest{ID: "m", Schemas: true},
 		"WaitRequest":    agent.WaitRequest{ID: "m", Until: agent.Running, Region: &part},
-		"StopAllRequest": agent.StopAllRequest{Reason: "done", Grace: time.Second},
+		"StopAllRequest": agent.StopAllRequest{Reason: "done", Grace: time.Second, MaxConcurrent: 8},
 		"CordonRequest":  agent.CordonRequest{Cordon: true, Reason: "repair"},
 		"ModeDraining":   agent.DrainRequest{Mesh: "m", Reason: "repair", Grace: time.Second, MaxConcurrent: 8},
 		"StopSummary": agent.StopSummary{Requested: 3, Ended: 2, Failed: 1,

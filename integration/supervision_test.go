@@ -80,10 +80,17 @@ func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, agent.OrphanedReason(time.Second), states.Values()[3].Status.Reason)
 	require.Len(t, testmesh.PIDs(t, conn, procs.ID().String()), 4, "the procs have another owner")
-	for _, err := range kept.Via(conn).Watch(testkit.Soon(t)) {
+	orphans := 0
+	for e, err := range kept.Via(conn).Watch(testkit.Soon(t)) {
+		if err == nil {
+			require.Equal(t, agent.OrphanedReason(time.Second), e.Reason)
+			orphans++
+			continue
+		}
 		var gone *mesh.ControllerError
 		require.ErrorAs(t, err, &gone, "and the caller's error names the cause")
 	}
+	require.Equal(t, 4, orphans)
 }
 
 // phases counts the ranks of an actor mesh by the phases in the agents of its procs.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -98,6 +99,11 @@ func spawnActors(
 	}
 	ctx, cancel := withTimeout(ctx, config.MeshSpawnTimeout.Get(procs.net.config))
 	defer cancel()
+	if !s.AllowPartial {
+		if err := checkType(ctx, procs, typ); err != nil {
+			return fail(err)
+		}
+	}
 	actors := agent.ActorSpec{Name: name, Type: typ, Params: raw}
 	progressTimeout := cmp.Or(s.ProgressTimeout, config.ActorSpawnProgressTimeout.Get(procs.net.config))
 	m := actorMesh{procs: procs, name: name, uncontrolled: s.Uncontrolled}
@@ -127,6 +133,36 @@ func spawnActors(
 		return m, err
 	}
 	return actorMesh{}, abandonSpawn(ctx, procs.net, owner, name, err)
+}
+
+// checkType refuses an actor type that the procs' ready reports do not name. A host knows those of
+// its procs. Without its answer the procs find out.
+func checkType(ctx context.Context, p ProcMesh, typ string) error {
+	id := p.desc.ID
+	cache := p.net.placements
+	if slices.Contains(cache.typesOf(id), typ) {
+		return nil
+	}
+	first, err := p.region.BaseRank(0)
+	if err != nil {
+		return err
+	}
+	host := p.shareHost(first / p.desc.PerHost)
+	if !host.IsValid() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	known, err := agent.Types.Call(ctx, agent.Of(host.Proc()).Via(p.net.proc), id.String())
+	if err != nil || len(known) == 0 {
+		return nil
+	}
+	cache.noteTypes(id, known)
+	if !slices.Contains(known, typ) {
+		return fmt.Errorf("actor type %q is not known to the procs of %s; they know %s", typ, id,
+			joinSome(known, maxListed))
+	}
+	return nil
 }
 
 // isPartial reports whether a failed spawn has started some ranks.
@@ -182,6 +218,9 @@ func spawnService(
 	err := cmp.Or(procs.Err(), actor.NewType[any, any](typ).Err(), subjects.CheckLabel("service", name))
 	if err == nil && name == agent.Name {
 		err = fmt.Errorf("the name belongs to the agent of a proc: want another name")
+	}
+	if err == nil {
+		err = checkType(ctx, procs, typ)
 	}
 	var raw []byte
 	if err == nil {
@@ -367,5 +406,6 @@ func watchedActors(m actorMesh) watchTarget {
 	if m.owner.IsValid() {
 		w.find = from(controllerOf(m, m.owner))
 	}
+	w.leftover = &actorSource{procs: wholeOf(m.procs), actors: m.name}
 	return w
 }

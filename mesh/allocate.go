@@ -22,8 +22,8 @@ type Allocator = agent.Allocator
 type Allocation = agent.Allocation
 
 // Allocate gets hosts and attaches to them. They belong to this Net: Shutdown of the mesh, Close of
-// the Net, or a failure here returns them. Hosts started for it use this Net's bus unless
-// configured for another one.
+// the Net, or a failure here returns them. Hosts started for it have this Net's configuration, and
+// use its bus unless configured for another one.
 func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Extent) (HostMesh, error) {
 	if err := e.Err(); err != nil {
 		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
@@ -44,8 +44,12 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 func (n *Net) allocate(ctx context.Context, a Allocator, name string, e shape.Extent) (HostMesh, error) {
 	ctx, cancel := withTimeout(ctx, config.AttachTimeout.Get(n.config))
 	defer cancel()
-	if j, ok := a.(agent.BusAllocator); ok {
-		a = j.OnBus(n.settings, n.proc.Space())
+	if own, ok := a.(agent.ClientAllocator); ok {
+		var err error
+		a, err = own.ForClient(n.settings, n.proc.Space(), n.config.Snapshot())
+		if err != nil {
+			return HostMesh{}, err
+		}
 	}
 	return n.controllers.acquire(ctx, name, e, false, func(ctx context.Context) (HostMesh, Allocation, error) {
 		got, err := a.Allocate(ctx, e)

@@ -26,8 +26,13 @@ func configured(cfg *config.Config) func(*mesh.Options) {
 // settings are the non-default keys of a proc, with their layers.
 func settings(t *testing.T, conn *mesh.Net, p mesh.ProcMesh, rank int) map[string]string {
 	t.Helper()
-	entries, err := agent.GetConfig.Call(t.Context(),
-		agent.Of(p.Describe().ProcID(rank, 0)).Via(conn.Proc()), actor.None{})
+	return settingsOf(t, conn, p.Describe().ProcID(rank, 0))
+}
+
+// settingsOf are those of a proc or of a host.
+func settingsOf(t *testing.T, conn *mesh.Net, id subjects.ProcID) map[string]string {
+	t.Helper()
+	entries, err := agent.GetConfig.Call(t.Context(), agent.Of(id).Via(conn.Proc()), actor.None{})
 	require.NoError(t, err)
 	require.Len(t, entries, len(config.Keys()))
 	said := map[string]string{}
@@ -64,6 +69,64 @@ func TestConfig_procsGetClientOverridesAndCanChangeThem(t *testing.T) {
 	require.Equal(t, 2*time.Minute, config.ProcReadyTimeout.Get(cfg))
 	_, err = wait.Call(t.Context(), counters.Ref(0), -time.Second)
 	require.ErrorContains(t, err, "proc.ready-timeout")
+}
+
+func TestAttach_hostsTakeTheConfigurationOfTheProgram_MESH8(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	ids := c.AllHosts(t, c.Net).Hosts()
+	cfg := &config.Config{}
+	require.NoError(t, config.TerminateGrace.Set(cfg, 3*time.Second))
+	require.NoError(t, config.BusPingInterval.Set(cfg, time.Second)) // local: it stays here
+	require.NoError(t, config.HostAllowExec.Set(cfg, true))          // likewise
+	_, err := c.Connect(t, configured(cfg)).Attach(t.Context(), "mine", ids...)
+	require.NoError(t, err)
+	for _, id := range ids {
+		require.Equal(t, map[string]string{"terminate.grace": "3s client"}, settingsOf(t, c.Net, id.Proc()))
+	}
+	cfg = &config.Config{}
+	require.NoError(t, config.LogsTailLines.Set(cfg, 7))
+	_, err = c.Connect(t, configured(cfg)).Attach(t.Context(), "mine", ids[1])
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"logs.tail-lines": "7 client"}, settingsOf(t, c.Net, ids[1].Proc()),
+		"a second push replaces the first")
+	require.Equal(t, map[string]string{"terminate.grace": "3s client"}, settingsOf(t, c.Net, ids[0].Proc()))
+}
+
+func TestAllocate_hostsHaveTheConfigurationOfTheProgram_MESH8(t *testing.T) {
+	t.Parallel()
+	for flavour := range flavours(t, nil) {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			cfg := &config.Config{}
+			require.NoError(t, config.TerminateGrace.Set(cfg, 3*time.Second))
+			c.Net = c.Connect(t, configured(cfg))
+			hosts, err := c.Allocate(t.Context(), flavours(t, c)[flavour](t), "hosts", shape.Of("replicas", 2))
+			require.NoError(t, err)
+			for _, id := range hosts.Hosts() {
+				require.Equal(t, map[string]string{"terminate.grace": "3s client"}, settingsOf(t, c.Net, id.Proc()))
+			}
+			require.NoError(t, hosts.Shutdown(t.Context(), "done"))
+		})
+	}
+}
+
+func TestShutdown_hasTheGraceOfTheCaller_MESH5(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	cfg := &config.Config{}
+	require.NoError(t, config.TerminateGrace.Set(cfg, 100*time.Millisecond))
+	conn := c.Connect(t, configured(cfg))
+	hosts := c.AllHosts(t, conn)
+	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	require.NoError(t, err)
+	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
+	require.NoError(t, err)
+	(&cluster{c.As(conn)}).keepBusy(t, counters.Ref(0), time.Minute)
+	began := time.Now()
+	require.NoError(t, hosts.Shutdown(t.Context(), "done"))
+	require.Less(t, time.Since(began), agent.DefaultGrace, "the host's own grace")
 }
 
 // ownCommand is this program, with more in its environment.
@@ -131,8 +194,8 @@ func (c *cluster) silent(t *testing.T) subjects.HostID {
 		mute.Define(func(*actor.Context, actor.None) (*Counter, error) { return &Counter{}, nil },
 			actor.NewEndpoint[*Counter, agent.GetRequest, []agent.State](agent.Get.Name()).
 				Handle(unanswered[agent.GetRequest, []agent.State]),
-			actor.NewEndpoint[*Counter, actor.None, agent.HostInfo](agent.Info.Name()).
-				Handle(unanswered[actor.None, agent.HostInfo])))
+			actor.NewEndpoint[*Counter, config.Snapshot, agent.HostInfo](agent.Attach.Name()).
+				Handle(unanswered[config.Snapshot, agent.HostInfo])))
 	require.NoError(t, err)
 	p, err := actor.NewProc(t.Context(),
 		actor.Options{ID: id.Proc(), Bus: b, Registry: registry, Coordinator: func(actor.Event) {}})

@@ -121,8 +121,9 @@ func (h HostMesh) validate() error {
 	return nil
 }
 
-// Attach is HostsOf once every host has answered; it asks them concurrently. A *HostsError names
-// all silent hosts; then nothing is attached.
+// Attach is HostsOf once every host has accepted the program's configuration, in place of that of
+// an earlier Attach. A *HostsError names all hosts that refuse or stay silent; then nothing is
+// attached.
 func (n *Net) Attach(ctx context.Context, name string, hosts ...subjects.HostID) (HostMesh, error) {
 	h, err := n.HostsOf(name, hosts...)
 	if err != nil {
@@ -130,8 +131,11 @@ func (n *Net) Attach(ctx context.Context, name string, hosts ...subjects.HostID)
 	}
 	ctx, cancel := withTimeout(ctx, config.AttachTimeout.Get(n.config))
 	defer cancel()
-	infos, err := h.Describe(ctx)
-	if err != nil {
+	values := n.config.Snapshot()
+	infos, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
+		return agent.Attach.Call(ctx, a, values)
+	})
+	if err := cmp.Or(h.Err(), h.unreachable(errs)); err != nil {
 		return HostMesh{}, err
 	}
 	h.infos = map[subjects.HostID]agent.HostInfo{}
@@ -275,7 +279,8 @@ func (h HostMesh) Equal(o HostMesh) bool {
 
 // Shutdown stops the procs on every host, then the hosts. It returns when every host has reported
 // the end of its procs. Hosts that are already gone count as shut down; the log and the event name
-// them. A repeated Shutdown checks again, and fails as long as a host or proc is left.
+// them. A repeated Shutdown checks again, and fails as long as a host or proc is left. Its grace
+// and its concurrency are the caller's terminate.grace and terminate.concurrency.
 func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 	if err := h.Err(); err != nil {
 		return err
@@ -289,9 +294,13 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 	defer forget()
 	var mu sync.Mutex
 	before := &HostsError{Mesh: h.name, Hosts: len(h.hosts)}
+	request := agent.StopAllRequest{
+		Reason: reason, Grace: config.TerminateGrace.Get(h.net.config),
+		MaxConcurrent: config.TerminateConcurrency.Get(h.net.config),
+	}
 	stop := func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.StopSummary, error) {
 		s, err := askAlive(ctx, dead, a, func(ctx context.Context) (agent.StopSummary, error) {
-			return agent.StopAll.CallUrgent(ctx, a, agent.StopAllRequest{Reason: reason})
+			return agent.StopAll.CallUrgent(ctx, a, request)
 		})
 		if isUnreachable(err) {
 			mu.Lock()

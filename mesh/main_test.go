@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -29,7 +30,8 @@ func TestMain(m *testing.M) {
 
 // defs are the actor types of the tests' procs.
 func defs() []actor.Def {
-	return append(actortest.Actors(), actors(), haltings(), host.HostActorDef(host.Options{}))
+	return append(actortest.Actors(), actors(), haltings(), keepers(), mesh.Def(),
+		host.HostActorDef(host.Options{}))
 }
 
 var (
@@ -40,6 +42,7 @@ var (
 	wait    = actor.NewEndpoint[*Counter, time.Duration, actor.None]("wait")
 	say     = actor.NewEndpoint[*Counter, string, actor.None]("say")
 	pass    = actor.NewEndpoint[*Counter, passing, int64]("pass")
+	look    = actor.NewEndpoint[*Counter, []string, surroundings]("look")
 	env     = actor.NewEndpoint[*Counter, actor.None, []string]("env")
 )
 
@@ -74,6 +77,22 @@ func (c *Counter) add(_ *actor.Context, delta int64) (int64, error) {
 // env is the environment that procs inherit from the mesh of this actor.
 func (c *Counter) env(ctx *actor.Context, _ actor.None) ([]string, error) {
 	return agent.CommandEnvOf(ctx.Proc()), nil
+}
+
+// surroundings are what a process finds about itself.
+type surroundings struct {
+	Arg0, Dir string
+	CPUs      int
+	Env       []string // the values of the variables asked for
+}
+
+func (c *Counter) look(_ *actor.Context, variables []string) (s surroundings, err error) {
+	s = surroundings{Arg0: os.Args[0], CPUs: runtime.NumCPU()}
+	for _, name := range variables {
+		s.Env = append(s.Env, os.Getenv(name))
+	}
+	s.Dir, err = os.Getwd()
+	return s, err
 }
 
 func (c *Counter) crash(*actor.Context, actor.None) (actor.None, error) { panic("crash test") }
@@ -117,7 +136,8 @@ func (c *Counter) pass(ctx *actor.Context, p passing) (int64, error) {
 }
 
 func actors() actor.Def {
-	return counter.Define(newCounter, env.Handle((*Counter).env), pass.Handle((*Counter).pass),
+	return counter.Define(newCounter, look.Handle((*Counter).look), env.Handle((*Counter).env),
+		pass.Handle((*Counter).pass),
 		add.Handle((*Counter).add), crash.Handle((*Counter).crash), say.Handle((*Counter).say),
 		wait.Handle((*Counter).wait), hold.Handle((*Counter).hold))
 }

@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"errors"
+	"iter"
 	"syscall"
 	"testing"
 	"time"
@@ -9,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 )
@@ -115,6 +118,66 @@ func TestConnect_actorsMayIncludeThatOfMeshes(t *testing.T) {
 	conn := c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{mesh.Def(), overseers()} })
 	_, err := actor.Spawn(t.Context(), conn.Proc(), overseerType, "overseer", overseeing{})
 	require.NoError(t, err)
+}
+
+func TestWatch_yieldsTheOrphansOfALostController_MESH6(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	conn := c.Connect(t)
+	carriers, err := c.AllHosts(t, conn).Slice("host", 0, 1).Spawn(t.Context(), "carriers", shape.Unit())
+	require.NoError(t, err)
+	keepers, err := mesh.Spawn(t.Context(), carriers, keeperType, "keepers", actor.None{})
+	require.NoError(t, err)
+	kept, err := keepProcs.Call(t.Context(), keepers.Ref(0), c.AllHosts(t, conn).Slice("host", 1, 2))
+	require.NoError(t, err)
+	kept.Procs, kept.Actors = kept.Procs.Via(conn), kept.Actors.Via(conn)
+	require.NoError(t, syscall.Kill(c.pids(t, carriers)[0], syscall.SIGKILL))
+	testkit.Until(t, "the orphans have ended", func() bool {
+		states, err := kept.Procs.States(t.Context())
+		return err == nil && states.Values()[0].Status.Phase == agent.Stopped
+	})
+	for name, watch := range map[string]iter.Seq2[actor.Event, error]{
+		"procs": kept.Procs.Watch(testkit.Soon(t)), "actors": kept.Actors.Watch(testkit.Soon(t)),
+	} {
+		var reasons []string
+		var last error
+		for e, err := range watch {
+			if err == nil {
+				reasons = append(reasons, e.Reason)
+			}
+			last = err
+		}
+		require.Equal(t, []string{agent.OrphanedReason(time.Second)}, reasons, name)
+		require.ErrorAs(t, last, new(*mesh.ControllerError), name)
+	}
+}
+
+// A keeper makes meshes with short leases.
+type keeper struct{}
+
+// keptMeshes are the meshes of a keeper.
+type keptMeshes struct {
+	Procs  mesh.ProcMesh
+	Actors mesh.ActorMesh[*Counter]
+}
+
+var (
+	keeperType = actor.NewType[keeper, actor.None]("keeper")
+	keepProcs  = actor.NewEndpoint[keeper, mesh.HostMesh, keptMeshes]("keep")
+)
+
+func keepers() actor.Def {
+	return keeperType.Define(func(*actor.Context, actor.None) (keeper, error) { return keeper{}, nil },
+		keepProcs.Handle(func(_ keeper, ctx *actor.Context, h mesh.HostMesh) (k keptMeshes, err error) {
+			k.Procs, err = h.Via(mesh.NetOf(ctx)).SpawnProcs(ctx, mesh.SpawnSpec{
+				Name: "kept", PerHost: shape.Unit(), Lease: time.Second,
+			})
+			if err == nil {
+				k.Actors, err = mesh.SpawnActors(ctx, k.Procs, counter,
+					mesh.ActorSpawnSpec[int64]{Label: "counters", Lease: time.Minute})
+			}
+			return k, err
+		}))
 }
 
 func TestWatch_reportsThatTheControllerIsGone_MESH12(t *testing.T) {

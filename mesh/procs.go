@@ -217,8 +217,59 @@ func watchedProcs(p ProcMesh) watchTarget {
 		})
 	} else {
 		w.find = from(controllerSource{p.net, d.Owner, d.ID, d.Extent.NumRanks(), ""})
+		w.leftover = hostLister{wholeOf(p)}
 	}
 	return w
+}
+
+// wholeOf returns the mesh of a region.
+func wholeOf(p ProcMesh) ProcMesh {
+	p.region = p.desc.Extent.Region()
+	return p
+}
+
+// hostLister lists the ended procs of a mesh as their hosts know them.
+type hostLister struct{ procs ProcMesh }
+
+func (h hostLister) list(ctx context.Context, _ uint64, _ func() rankStates) (l eventList, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listInterval(h.procs.net))
+	defer cancel()
+	states, err := h.procs.States(ctx)
+	for rank, s := range states.Values() {
+		if s.Status.Phase.Terminal() {
+			l.events = append(l.events, h.procs.eventOf("", rank, s.Gen, s.Status))
+		}
+	}
+	return l, err
+}
+
+// SelectLabels returns the ranks of the region on hosts that have these labels, each with that
+// value. It asks the hosts. The result selects ranks of casts (cast.Select), alone or in a union.
+func (p ProcMesh) SelectLabels(ctx context.Context, labels map[string]string) (shape.Selection, error) {
+	if err := p.Err(); err != nil {
+		return shape.Selection{}, err
+	}
+	ctx, cancel := withTimeout(ctx, config.ProcQueryTimeout.Get(p.net.config))
+	defer cancel()
+	infos, err := hostsOf(p).Describe(ctx)
+	if err != nil {
+		return shape.Selection{}, err
+	}
+	matches := map[subjects.HostID]bool{}
+	for _, info := range infos {
+		matches[info.ID] = true
+		for key, value := range labels {
+			has, ok := info.Labels[key]
+			matches[info.ID] = matches[info.ID] && ok && has == value
+		}
+	}
+	var ranks []int
+	for view, base := range p.region.Ranks() {
+		if matches[p.shareHost(base/p.desc.PerHost)] {
+			ranks = append(ranks, view)
+		}
+	}
+	return shape.SelectionOfRanks(p.Extent(), ranks)
 }
 
 // resolveHolders learns the present holders of the ranks (MESH-11).

@@ -55,7 +55,8 @@ func TestSpawn_failureNamesRanksHostsAndCauses(t *testing.T) {
 	procs, counters := c.workers(t, 2, 0)
 	for want, spawn := range map[string]func() error{
 		`actor type "abacus" is not known`: func() error {
-			_, err := mesh.Spawn(t.Context(), procs, actor.NewType[*Counter, int64]("abacus"), "c", 0)
+			_, err := mesh.SpawnActors(t.Context(), procs, actor.NewType[*Counter, int64]("abacus"),
+				mesh.ActorSpawnSpec[int64]{Label: "c", AllowPartial: true}) // otherwise it is refused
 			return err
 		},
 		"actor type counter: parameters:": func() error {

@@ -31,8 +31,10 @@ const (
 // placementCache holds the meshes whose holders of ranks a process knows.
 type placementCache struct {
 	proc *actor.Proc
-	mu   sync.RWMutex // guards all
+	mu   sync.RWMutex // guards the fields below
 	all  map[subjects.MeshID]*placementEntry
+	// the actor types of a mesh's procs, as far as hosts have reported them
+	types map[subjects.MeshID][]string
 }
 
 // placementEntry is the query about one mesh, and its result.
@@ -47,7 +49,8 @@ type placementCacheKey struct{}
 
 func placementCacheOf(p *actor.Proc) *placementCache {
 	return p.Values().GetOr(placementCacheKey{}, func() any {
-		as := &placementCache{proc: p, all: map[subjects.MeshID]*placementEntry{}}
+		as := &placementCache{proc: p, all: map[subjects.MeshID]*placementEntry{},
+			types: map[subjects.MeshID][]string{}}
 		p.Bus().Watch(as.invalidate)
 		return as
 	}).(*placementCache)
@@ -60,6 +63,23 @@ func (as *placementCache) invalidate(s bus.State) {
 		defer as.mu.Unlock()
 		clear(as.all)
 	}
+}
+
+// typesOf returns the known actor types of a mesh's procs; none: unknown.
+func (as *placementCache) typesOf(id subjects.MeshID) []string {
+	as.mu.RLock()
+	defer as.mu.RUnlock()
+	return as.types[id]
+}
+
+// noteTypes records the actor types of a mesh's procs.
+func (as *placementCache) noteTypes(id subjects.MeshID, types []string) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if len(as.types) >= maxPlacements {
+		clear(as.types)
+	}
+	as.types[id] = types
 }
 
 // entry returns the query of a mesh; false: it is new, and the caller must complete it.

@@ -23,6 +23,9 @@ import (
 // Command is the program a proc runs; see agent.Command.
 type Command = agent.Command
 
+// RankSpec is what one rank has of its own; see agent.RankSpec.
+type RankSpec = agent.RankSpec
+
 // Limits bound the resources of a proc; see agent.Limits.
 type Limits = agent.Limits
 
@@ -43,6 +46,7 @@ type SpawnSpec struct {
 	Command Command       // zero: this program itself, whose main calls proc.Main
 	Lease   time.Duration // how long procs outlive a lost owner; 0: supervision.lease-ttl, less: for ever
 	Limits  Limits        // of each proc
+	Ranks   []RankSpec    // one for each rank of the mesh, or one for each point of PerHost; none: all are alike
 	Keep    bool          // procs outlive their hostd; the next hostd of the machine adopts them
 
 	// RestartPolicy is for failed procs. The zero value leaves them failed.
@@ -121,7 +125,10 @@ func checkSpares(ctx context.Context, n *Net, p RestartPolicy) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, config.AttachTimeout.Get(n.config))
 	defer cancel()
-	_, err := n.Attach(ctx, "spares", p.Spares...)
+	spares, err := n.HostsOf("spares", p.Spares...)
+	if err == nil {
+		_, err = spares.Describe(ctx)
+	}
 	return err
 }
 
@@ -154,6 +161,7 @@ func describeMesh(h HostMesh, s SpawnSpec) (agent.Mesh, error) {
 	m := agent.Mesh{
 		ID: id, Extent: extent, Hosts: slices.Clone(h.hosts), PerHost: s.PerHost.NumRanks(),
 		Command: s.Command, Limits: s.Limits, Keep: s.Keep, NameTaken: s.TakeName,
+		Ranks:    s.Ranks,
 		Restarts: s.RestartPolicy.Restarts(),
 	}
 	if !slices.ContainsFunc(h.Infos(), func(i agent.HostInfo) bool { return !i.Local }) {

@@ -40,7 +40,7 @@ type source interface {
 	subscribe(hear func(actor.Event), relist func()) (cancel func(), err error)
 	// list returns the latest events of ranks after a version. known returns a copy of the present
 	// states. A *ControllerError means that the watched party is gone.
-	list(ctx context.Context, after uint64, known func() rankStates) (eventList, error)
+	lister
 	// watched is the party that the watch reports as lost after a silence.
 	watched() subjects.ActorID
 }
@@ -55,6 +55,12 @@ type watchTarget struct {
 	find   func(context.Context) (source, error)
 
 	controllers []subjects.ActorID // the controllers whose failures the watch reports
+	leftover    lister             // lists the ranks without their controller; nil: nothing does
+}
+
+// lister is the listing half of a source.
+type lister interface {
+	list(ctx context.Context, after uint64, known func() rankStates) (eventList, error)
 }
 
 // from returns a find function with a known result.
@@ -142,6 +148,7 @@ func (fs *feeds) leave(f *feed, w *watcher) {
 type feed struct {
 	net      *Net
 	source   source
+	leftover lister        // see watchTarget
 	watchdog time.Duration // the longest silence of the watched party
 	interval time.Duration
 	due      chan struct{} // holds one signal: a list is due
@@ -158,7 +165,7 @@ type feed struct {
 func newFeed(w watchTarget, from source) *feed {
 	watchdog := config.SupervisionControllerTimeout.Get(w.net.config)
 	f := &feed{
-		net: w.net, source: from, watchdog: watchdog, interval: listInterval(w.net),
+		net: w.net, source: from, leftover: w.leftover, watchdog: watchdog, interval: listInterval(w.net),
 		due:      make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		ranks:    rankStates{actors: w.actors, latest: map[int]actor.Event{}},
@@ -221,6 +228,7 @@ func (f *feed) run() {
 			lost = true
 		}
 		if lost {
+			f.listLeftover()
 			f.close(controllerLostEvent(gone.Controller, gone.Err), gone)
 			return
 		}
@@ -259,6 +267,14 @@ func (f *feed) list() error {
 		if !page.more {
 			return nil
 		}
+	}
+}
+
+// listLeftover merges the ends that hosts and procs report after the loss of the controller.
+func (f *feed) listLeftover() {
+	if f.leftover != nil {
+		l, _ := f.leftover.list(f.ctx, 0, f.known) // silent ones have reported no end
+		f.apply(l)
 	}
 }
 

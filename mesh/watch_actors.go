@@ -163,9 +163,17 @@ func (w *actorSource) askProcs(
 }
 
 func (w *actorSource) about(base, gen int, s agent.Status) actor.Event {
+	return w.procs.eventOf(w.actors, base, gen, s)
+}
+
+// eventOf returns the status of a rank as an event; no actors: of its proc.
+func (p ProcMesh) eventOf(actors string, base, gen int, s agent.Status) actor.Event {
 	e := actor.Event{
-		Kind: actor.KindActor, Status: string(actor.Running), Mesh: w.procs.desc.ID.String(), Rank: base,
-		Gen: gen, Actor: w.actors, Reason: s.Reason, At: time.Now(),
+		Kind: actor.KindProc, Status: string(actor.Running), Mesh: p.desc.ID.String(), Rank: base,
+		Gen: gen, Actor: actors, Reason: s.Reason, At: time.Now(),
+	}
+	if actors != "" {
+		e.Kind = actor.KindActor
 	}
 	switch s.Phase {
 	case agent.Failed:

@@ -70,9 +70,10 @@ func (a *hostAgent) adopt(ctx *actor.Context, f adoptedProc) {
 		a.store.removeProc(f.procID())
 		return
 	}
+	command, build := a.opts.commandOf(f.Mesh, f.Rank)
 	c := &child{
-		id: f.procID(), mesh: f.Mesh, rank: f.Rank, nonce: f.Nonce, clientConfig: f.Config, adopted: true,
-		launchResult: make(chan launchResult, 1),
+		id: f.procID(), mesh: f.Mesh, rank: f.Rank, program: command.Path, build: build, nonce: f.Nonce,
+		clientConfig: f.Config, adopted: true, launchResult: make(chan launchResult, 1),
 	}
 	c.config, _, err = a.opts.Config.WithClient(f.Config)
 	if err != nil {

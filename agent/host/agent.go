@@ -45,6 +45,12 @@ func methods() []actor.Method[agent.Agent] {
 			[]agent.RenewResult, error) {
 			return agent.HandleRenew(ctx, a, leases)
 		}).Urgent(),
+		agent.Attach.Handle(func(a agent.Agent, _ *actor.Context, s keys.Snapshot) (agent.HostInfo, error) {
+			return a.(*hostAgent).attach(s)
+		}),
+		agent.Types.Handle(func(a agent.Agent, _ *actor.Context, mesh string) ([]string, error) {
+			return a.(*hostAgent).types(mesh), nil
+		}),
 		agent.Cordon.Handle(func(a agent.Agent, ctx *actor.Context, c agent.CordonRequest) (agent.HostInfo, error) {
 			return a.(*hostAgent).cordon(ctx, c)
 		}),
@@ -96,7 +102,7 @@ func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
 	a := &hostAgent{
 		params: c, executable: self, procRecords: procRecords{c.id, agent.NewTable(), procIndex{}},
 		ownership: ownership{host: c.id},
-		launches:  semaphore{limit: c.opts.MaxLaunches}, stops: semaphore{limit: c.opts.MaxStops},
+		launches:  semaphore{limit: c.opts.MaxLaunches}, stops: semaphore{limit: c.opts.maxStops()},
 		execs: semaphore{limit: maxExecs}, outputQuota: &quota{rate: hostRate},
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
@@ -133,16 +139,20 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 		return nil, fmt.Errorf("host %s: the request is for the incarnation since %s, this one is since %s",
 			a.id.Label(), c.HostIncarnation, life)
 	}
-	how, err := a.runner.resolve(m, a.executable)
-	if err != nil {
-		return nil, err
-	}
-	how.clientConfig = c.Config
-	how.config, _, err = a.opts.Config.WithClient(c.Config)
+	config, _, err := a.opts.Config.WithClient(c.Config)
 	if err != nil {
 		return nil, fmt.Errorf("mesh %s: %w", m.ID, err)
 	}
-	how.lease, how.claim = c.Lease, c.Claim
+	hows := map[int]launchSpec{}
+	for _, rank := range ranks {
+		how, err := a.runner.resolve(m, rank, a.executable)
+		if err != nil {
+			return nil, err
+		}
+		how.lease, how.claim = c.Lease, c.Claim
+		how.clientConfig, how.config = c.Config, config
+		hows[rank] = how
+	}
 	hash, err := m.Fingerprint(a.id)
 	if err != nil {
 		return nil, err
@@ -163,7 +173,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 		a.emitMeshEvent(ctx, "procs.launch.attempt", m, starts[0].Rank, len(starts),
 			agent.Status{Phase: agent.Initializing})
 		for _, s := range starts {
-			a.createChild(ctx, m, s, how)
+			a.createChild(ctx, m, s, hows[s.Rank])
 		}
 	}
 	if c.Wait {
@@ -210,7 +220,8 @@ func ranksOf(m agent.Mesh, host subjects.HostID) ([]int, error) {
 func (a *hostAgent) createChild(ctx *actor.Context, m agent.Mesh, s agent.RankStart, how launchSpec) {
 	id := m.ProcID(s.Rank, s.Gen)
 	c := &child{
-		id: id, mesh: m, rank: s.Rank, clientConfig: how.clientConfig, config: how.config,
+		id: id, mesh: m, rank: s.Rank, program: how.command.Path, build: how.build,
+		clientConfig: how.clientConfig, config: how.config,
 		launchResult: make(chan launchResult, 1),
 	}
 	a.procs.put(c)
@@ -243,6 +254,26 @@ func (a *hostAgent) launch(ctx *actor.Context, c *child, how launchSpec) {
 				c.kill(fmt.Sprintf("not ready within %s", within))
 			}
 		})
+	}
+}
+
+// attach takes the configuration of a program, in place of that of an earlier one.
+func (a *hostAgent) attach(s keys.Snapshot) (agent.HostInfo, error) {
+	_, err := a.opts.Config.Push(s)
+	a.stops.limit = a.opts.maxStops()
+	return a.info(), err
+}
+
+// types returns the actor types of the procs of a mesh, as the latest of them reported; none:
+// unknown.
+func (a *hostAgent) types(mesh string) []string {
+	switch of := a.procs[mesh]; {
+	case of == nil:
+		return nil
+	case a.opts.Local != nil:
+		return a.opts.Local.Registry.Types()
+	default:
+		return of.types
 	}
 }
 

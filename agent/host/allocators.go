@@ -30,9 +30,12 @@ import (
 // all. Each label is Label with a number. Bus is not used.
 type LocalHosts Options
 
-// OnBus fills in the caller's bus, unless another one is set.
-func (o LocalHosts) OnBus(bus agent.BusSettings, space subjects.Space) agent.Allocator {
-	return LocalHosts(Options(o).onBus(bus, space))
+// ForClient adds the caller's configuration, and its bus unless another one is set.
+func (o LocalHosts) ForClient(
+	bus agent.BusSettings, space subjects.Space, c keys.Snapshot,
+) (agent.Allocator, error) {
+	own, err := Options(o).forClient(bus, space, c)
+	return LocalHosts(own), err
 }
 
 // Allocate starts a host for each rank, all at once.
@@ -40,14 +43,17 @@ func (o LocalHosts) Allocate(ctx context.Context, e shape.Extent) (agent.Allocat
 	return startHosts(ctx, Options(o), e, startLocalHost, func() error { return nil })
 }
 
-// ProcessHosts allocates hosts as OS processes of this program, whose main calls Main first. They
-// end with the program. The options apply to all. Each label is Label with a number. Bus is used to
-// ping the hosts.
+// ProcessHosts allocates hosts as OS processes of this program, or of Options.Command. The main of
+// either calls Main first. They end with the program. The options apply to all. Each label is Label
+// with a number. Bus is used to ping the hosts.
 type ProcessHosts Options
 
-// OnBus fills in the caller's bus, unless another one is set.
-func (o ProcessHosts) OnBus(bus agent.BusSettings, space subjects.Space) agent.Allocator {
-	return ProcessHosts(Options(o).onBus(bus, space))
+// ForClient adds the caller's configuration, and its bus unless another one is set.
+func (o ProcessHosts) ForClient(
+	bus agent.BusSettings, space subjects.Space, c keys.Snapshot,
+) (agent.Allocator, error) {
+	own, err := Options(o).forClient(bus, space, c)
+	return ProcessHosts(own), err
 }
 
 // Allocate launches a host process for each rank and waits until all answer.
@@ -55,27 +61,35 @@ func (o ProcessHosts) Allocate(ctx context.Context, e shape.Extent) (agent.Alloc
 	if o.Bus == nil {
 		return nil, errors.New("start host processes: want a bus")
 	}
-	exe, err := os.Executable()
-	if err == nil {
-		exe, err = filepath.EvalSymlinks(exe)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start host processes: cannot find its own binary: %w", err)
+	program := o.Command
+	if program.Path == "" {
+		exe, err := os.Executable()
+		if err == nil {
+			exe, err = filepath.EvalSymlinks(exe)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("start host processes: cannot find its own binary: %w", err)
+		}
+		program.Path = exe
 	}
 	if o.RunDir == "" {
 		o.RunDir = os.TempDir()
 	}
 	launcher := launch.New(launch.Options{Log: o.Log})
 	return startHosts(ctx, Options(o), e, func(ctx context.Context, o Options) (startedHost, error) {
-		return startHostProcess(ctx, launcher, exe, o)
+		return startHostProcess(ctx, launcher, program, o)
 	}, launcher.Close)
 }
 
-func (o Options) onBus(bus agent.BusSettings, space subjects.Space) Options {
+func (o Options) forClient(
+	bus agent.BusSettings, space subjects.Space, c keys.Snapshot,
+) (Options, error) {
 	if o.Settings == (agent.BusSettings{}) {
 		o.Settings, o.Space = bus, space
 	}
-	return o
+	var err error
+	o.Config, _, err = o.Config.WithClient(c)
+	return o, err
 }
 
 // maxHosts bounds the hosts that one program starts.
@@ -164,7 +178,9 @@ func startLocalHost(ctx context.Context, o Options) (startedHost, error) {
 const hostStartTimeout = 20 * time.Second
 
 // startHostProcess launches one host and waits until it answers.
-func startHostProcess(ctx context.Context, l *launch.Launcher, exe string, o Options) (startedHost, error) {
+func startHostProcess(
+	ctx context.Context, l *launch.Launcher, program agent.Command, o Options,
+) (startedHost, error) {
 	id, err := subjects.NewHostID(o.Label)
 	if err != nil {
 		return startedHost{}, err
@@ -172,13 +188,14 @@ func startHostProcess(ctx context.Context, l *launch.Launcher, exe string, o Opt
 	payload, err := wire.Marshal(agent.LaunchPayload{Host: &agent.HostBootstrap{
 		ID: id, Dir: filepath.Join(o.RunDir, id.String()), Allow: o.Allow, AllowUser: o.AllowUser, Labels: o.Labels,
 		Bus: o.Settings, Root: o.Space.Root(), Namespace: o.Space.Namespace(), LogLevel: o.ProcLogLevel,
-		ReadyTimeout: o.ReadyTimeout,
+		ReadyTimeout: o.ReadyTimeout, Config: o.Config.Snapshot(), Command: o.Command,
 	}})
 	if err != nil {
 		return startedHost{}, err
 	}
 	child, err := l.Launch(launch.Spec{
-		Name: id.String(), Path: exe, Env: baseEnv(os.Getenv), Payload: payload, LogDir: o.RunDir,
+		Name: id.String(), Path: program.Path, Arg0: program.Arg0, Args: program.Args, Dir: program.Dir,
+		Env: slices.Concat(baseEnv(os.Getenv), program.Env), Payload: payload, LogDir: o.RunDir,
 	})
 	if err != nil {
 		return startedHost{}, err
@@ -243,16 +260,23 @@ func runHost(as agent.HostBootstrap, lifeline <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
+	own := &keys.Config{}
+	if _, err := own.Push(as.Config); err != nil {
+		return err
+	}
+	if err := own.LoadEnv(os.Getenv); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), hostStartTimeout)
 	defer cancel()
-	b, err := bus.Open(ctx, proc.BusOptions(as.Bus, "host/"+as.ID.String(), log))
+	b, err := bus.Open(ctx, agent.WithBusDefaults(proc.BusOptions(as.Bus, "host/"+as.ID.String(), log), own))
 	if err != nil {
 		return err
 	}
 	h, err := Start(ctx, Options{
 		Label: as.ID.Label(), ID: as.ID, Bus: b, Settings: as.Bus, Space: space, RunDir: as.Dir, Allow: as.Allow,
 		AllowUser: as.AllowUser, Labels: as.Labels, ReadyTimeout: as.ReadyTimeout, ProcLogLevel: as.LogLevel,
-		Log: log,
+		Config: own, Command: as.Command, Log: log,
 	})
 	if err != nil {
 		return err
@@ -264,7 +288,7 @@ func runHost(as agent.HostBootstrap, lifeline <-chan struct{}) error {
 	case <-h.Done():
 	case <-b.Done():
 	}
-	closing, done := context.WithTimeout(context.Background(), keys.TerminateGrace.Get(nil)+agent.DefaultGrace)
+	closing, done := context.WithTimeout(context.Background(), keys.TerminateGrace.Get(own)+agent.DefaultGrace)
 	defer done()
 	return errors.Join(h.Close(closing), b.Close(closing))
 }
@@ -297,6 +321,9 @@ func HostActorDef(o Options) actor.Def {
 		o.Allow = append(slices.Clone(o.Allow), p.Allow...)
 		o.AllowUser = o.AllowUser || p.AllowUser
 		o.Log = ctx.Proc().Log()
+		if o.Config == nil {
+			o.Config = agent.ConfigOf(ctx.Proc())
+		}
 		h, err := Start(ctx, o)
 		if err != nil {
 			return nil, err

@@ -26,6 +26,8 @@ type child struct {
 	nonce         string
 	meshProcs     *meshProcs // the counts that include it
 	state         agent.ProcessState
+	program       string            // path of its executable
+	build         string            // the required build; "" = any
 	clientConfig  keys.Snapshot     // the client's configuration
 	config        *keys.Config      // the host's configuration with the client's
 	cancelLaunch  func()            // cancels a launch under way
@@ -132,10 +134,13 @@ func (a *hostAgent) onReady(ctx *actor.Context, r agent.ReadyReport) error {
 	if c.nonce != r.Nonce {
 		return fmt.Errorf("proc %s has not the secret that host %s gave it", r.Proc, a.id)
 	}
-	if c.mesh.Build != "" && c.mesh.Build != r.Build {
+	if c.build != "" && c.build != r.Build {
 		c.kill(
 			fmt.Sprintf("%s on host %s is build %s, the caller is build %s: install the caller's build there",
-				c.mesh.Command.Path, a.id.Label(), r.Build, c.mesh.Build))
+				c.program, a.id.Label(), r.Build, c.build))
+	}
+	if len(c.mesh.Ranks) == 0 {
+		c.meshProcs.types = r.Types
 	}
 	if c.killReason != "" {
 		return errors.New(c.killReason)

@@ -43,6 +43,10 @@
 //
 // # Details
 //
+// A program that attaches replaces the client layer of the host's configuration. The values of a
+// spawn go before it for the procs of that spawn. Options.Command takes the place of the caller's
+// executable.
+//
 // The owner of a host keeps it until it releases the host or another process takes it by force.
 // The latest claim names the owner of a mesh (AGT-10). Log and status name an expired lease. One
 // message renews up to 256 leases (agent.Renew). A command also ends with the host, or with the

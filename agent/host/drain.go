@@ -23,21 +23,17 @@ const (
 // drain has owners move the procs of one mesh, or of all, as far as their policies permit. It stops
 // the others, and replies once none is left. The host stays.
 func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
-	if d.MaxConcurrent < 0 || d.MaxConcurrent > agent.MaxConcurrentMoves {
-		return fmt.Errorf("drain with %d concurrent stops: want 1 to %d, or 0 for the host's own limit",
-			d.MaxConcurrent, agent.MaxConcurrentMoves)
-	}
 	all := d.Mesh == ""
 	if err := a.checkOwner(ctx); all && err != nil {
+		return err
+	}
+	if err := a.limitStops(d.MaxConcurrent); err != nil {
 		return err
 	}
 	if all {
 		a.gate.drains++
 		a.gate.drainReason = d.Reason
 		a.onModeChange(a.gate.mode())
-	}
-	if d.MaxConcurrent > 0 {
-		a.stops.limit = d.MaxConcurrent
 	}
 	a.emitHostEvent(ctx, "host.drain.attempt", d.Reason)
 	answer := actor.Defer[agent.StopSummary](ctx)
@@ -47,12 +43,24 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
 				a.gate.drains--
 				a.onModeChange(a.gate.mode())
 			}
-			a.stops.limit = a.opts.MaxStops
+			a.stops.limit = a.opts.maxStops()
 			done.Moved = moved
 			a.emitStopResult(ctx, "host.drain", done)
 			answer.Reply(done, nil)
 		})
 	})
+	return nil
+}
+
+// limitStops sets the number of concurrent stops; 0 leaves it.
+func (a *hostAgent) limitStops(n int) error {
+	if n < 0 || n > agent.MaxConcurrentMoves {
+		return fmt.Errorf("%d concurrent stops: want 1 to %d, or 0 for the host's own limit", n,
+			agent.MaxConcurrentMoves)
+	}
+	if n > 0 {
+		a.stops.limit = n
+	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,9 @@ type Options struct {
 	RunDir    string   // directory for output files; "" = a temporary one, removed with the host
 	Allow     []string // permitted programs besides the host's own; a directory permits all in it
 	AllowUser bool     // permit programs owned by the host's user
+	// Command replaces the caller's executable in spawns that name no program. The host allows it.
+	// Empty: the caller's executable.
+	Command agent.Command
 	// arguments with which the host's own binary is a proc with built-in actors; nil = none
 	Builtin      []string
 	LogCap       int64         // minimum size of a proc's output file, at most doubled; 0: logs.max-file-size
@@ -51,7 +55,7 @@ type Options struct {
 	MaxStops     int           // concurrent stops, 1 to 256; 0: terminate.concurrency
 	Labels       map[string]string
 	Local        *Local       // run procs in this process; nil: in OS processes
-	Config       *keys.Config // limits; nil: defaults
+	Config       *keys.Config // limits at the start, which attached programs add to; nil: defaults
 	Version      string
 	ProcLogLevel string         // log level of procs; "": proc.log-level
 	Log          zerolog.Logger // zero: warnings and errors to stderr; zerolog.Nop(): none
@@ -71,9 +75,12 @@ func (o Options) hostID() (subjects.HostID, error) {
 // withDefaults fills in defaults and refuses invalid options.
 func (o Options) withDefaults() (Options, error) {
 	o.MaxLaunches = cmp.Or(o.MaxLaunches, keys.SpawnConcurrency.Get(o.Config))
-	o.MaxStops = cmp.Or(o.MaxStops, keys.TerminateConcurrency.Get(o.Config))
 	o.Log = logger.OrStderr(o.Log)
 	o.LogCap = cmp.Or(o.LogCap, int64(keys.LogsMaxFileSize.Get(o.Config)))
+	o.Config = o.Config.Clone()
+	if o.Command.Path != "" {
+		o.Allow = append(slices.Clone(o.Allow), o.Command.Path)
+	}
 	switch {
 	case o.Bus == nil:
 		return o, fmt.Errorf("start host %s: want a bus", o.Label)
@@ -95,6 +102,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	return o, nil
 }
+
+// maxStops returns the number of concurrent stops.
+func (o Options) maxStops() int { return cmp.Or(o.MaxStops, keys.TerminateConcurrency.Get(o.Config)) }
 
 // readyTimeout returns the ready timeout of procs with this client configuration; 0 is no limit.
 func (o Options) readyTimeout(c *keys.Config) time.Duration {

@@ -50,7 +50,11 @@ func newLocalRunner(o Options) *localRunner {
 	return &localRunner{opts: o, leaders: map[subjects.ProcID]*leader{}, live: map[*localProc]struct{}{}}
 }
 
-func (r *localRunner) resolve(m agent.Mesh, _ string) (launchSpec, error) {
+func (r *localRunner) resolve(m agent.Mesh, rank int, _ string) (launchSpec, error) {
+	if own := m.RankSpec(rank); len(own.CPUs)+len(own.NUMANodes) > 0 {
+		return launchSpec{}, fmt.Errorf("mesh %s: rank %d: CPUs of its own: procs of this host share its process: "+
+			"want none", m.ID, rank)
+	}
 	if m.Limits != (agent.Limits{}) {
 		return launchSpec{}, fmt.Errorf("mesh %s: limits %+v: procs of this host share its process: want none",
 			m.ID, m.Limits)
@@ -59,7 +63,7 @@ func (r *localRunner) resolve(m agent.Mesh, _ string) (launchSpec, error) {
 		return launchSpec{}, fmt.Errorf("mesh %s: cannot keep procs when the host dies: they run in its process",
 			m.ID)
 	}
-	return launchSpec{}, nil
+	return launchSpec{command: m.Command}, nil
 }
 
 func (r *localRunner) readyAtStart() bool  { return true }

@@ -19,7 +19,8 @@ type meshProcs struct {
 	kept     bool           // outlive a crashed host
 	alive    int            // have not ended
 	running  int
-	stopping int // asked to stop, not ended
+	stopping int      // asked to stop, not ended
+	types    []string // actor types in the latest ready report; none if ranks have programs of their own
 }
 
 // put adds a proc in place of its rank's earlier one. That one's last message was answered before.
@@ -124,7 +125,7 @@ func (r *procRecords) updateTable(c *child) {
 		if s.Gen != int(c.id.Gen) {
 			return
 		}
-		p := agent.ProcInfo{Host: r.host.String(), Program: c.mesh.Command.Path}
+		p := agent.ProcInfo{Host: r.host.String(), Program: c.program}
 		if s.Proc != nil {
 			p = *s.Proc
 		}

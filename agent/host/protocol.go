@@ -87,6 +87,9 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 	if err := a.checkOwner(ctx); err != nil {
 		return agent.StopSummary{}, err
 	}
+	if err := a.limitStops(s.MaxConcurrent); err != nil {
+		return agent.StopSummary{}, err
+	}
 	first := !a.gate.leaving
 	a.gate.leaving, a.gate.leaveReason = true, s.Reason
 	a.onModeChange(a.gate.mode())

@@ -20,8 +20,8 @@ import (
 // runner runs the procs of a host, in OS processes or in its own. All methods but resolve are safe
 // for concurrent use.
 type runner interface {
-	// resolve returns how to launch the procs of a mesh, or refuses them.
-	resolve(m agent.Mesh, self string) (launchSpec, error)
+	// resolve returns how to launch a rank of a mesh, or refuses it.
+	resolve(m agent.Mesh, rank int, self string) (launchSpec, error)
 	// start starts a proc. readyAtStart reports that the proc needs no ready report.
 	start(ctx context.Context, boot agent.Bootstrap, how launchSpec) (process, error)
 	readyAtStart() bool
@@ -32,10 +32,13 @@ type runner interface {
 
 // launchSpec describes the launch of a proc.
 type launchSpec struct {
-	path  string
-	args  []string
-	lease time.Duration // of the mesh, for the adopting host
-	claim agent.Claim   // likewise
+	command agent.Command // as the client and the host name it
+	path    string        // of its executable
+	args    []string
+	build   string        // the required build; "" = any
+	cpus    []int         // it runs on these only; none: on any
+	lease   time.Duration // of the mesh, for the adopting host
+	claim   agent.Claim   // likewise
 
 	clientConfig keys.Snapshot // from the client
 	config       *keys.Config  // the host's, with the client's pushed values
@@ -61,7 +64,7 @@ type execRunner struct {
 	store    *store // nil: no kept procs
 }
 
-func (r *execRunner) resolve(m agent.Mesh, self string) (launchSpec, error) {
+func (r *execRunner) resolve(m agent.Mesh, rank int, self string) (how launchSpec, err error) {
 	if m.Keep && r.store == nil {
 		return launchSpec{}, fmt.Errorf(
 			"mesh %s: cannot keep procs when the host dies: start hostd with --state-dir",
@@ -71,11 +74,35 @@ func (r *execRunner) resolve(m agent.Mesh, self string) (launchSpec, error) {
 		return launchSpec{}, fmt.Errorf("mesh %s: %d procs in a process: want 1, this host runs each in its own",
 			m.ID, m.PerProcess)
 	}
-	path, args, err := r.opts.resolveCommand(m.Command, self)
+	how.command, how.build = r.opts.commandOf(m, rank)
+	how.path, how.args, err = r.opts.resolveCommand(how.command, self)
 	if err == nil {
-		err = cmp.Or(checkArgs(m.Command.Args), checkEnv(m.Command.Env))
+		err = cmp.Or(checkArgs(how.args), checkArgs([]string{how.command.Arg0}), checkEnv(how.command.Env))
 	}
-	return launchSpec{path: path, args: args}, err
+	if own := m.RankSpec(rank); err == nil {
+		how.cpus, err = launch.UsableCPUs(own.CPUs, own.NUMANodes)
+	}
+	if err != nil && len(m.Ranks) > 0 {
+		err = fmt.Errorf("mesh %s: rank %d: %w", m.ID, rank, err)
+	}
+	return how, err
+}
+
+// commandOf returns the command of a rank, and the build that its program must have; "": any. The
+// host's own command replaces the caller's executable, which is the one with a build.
+func (o Options) commandOf(m agent.Mesh, rank int) (c agent.Command, build string) {
+	c = m.Command
+	build = m.Build
+	if build != "" && o.Command.Path != "" {
+		c.Path = ""
+		c = o.Command.With(c)
+		build = ""
+	}
+	own := m.RankSpec(rank).Command
+	if own.Path != "" {
+		build = ""
+	}
+	return c.With(own), build
 }
 
 func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how launchSpec) (process, error) {
@@ -84,9 +111,10 @@ func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how launchSp
 		return nil, err
 	}
 	spec := launch.Spec{
-		Name: boot.ProcID().Process().String(), Path: how.path, Args: how.args,
-		Env: slices.Concat(baseEnv(os.Getenv), boot.Mesh.Command.Env, rankEnv(boot)), Dir: boot.Mesh.Command.Dir,
-		Payload: payload, LogDir: r.opts.RunDir, LogCap: r.opts.LogCap, Limits: limits(boot), Keep: boot.Mesh.Keep,
+		Name: boot.ProcID().Process().String(), Path: how.path, Arg0: how.command.Arg0, Args: how.args,
+		Env: slices.Concat(baseEnv(os.Getenv), how.command.Env, rankEnv(boot)), Dir: how.command.Dir,
+		Payload: payload, LogDir: r.opts.RunDir, LogCap: r.opts.LogCap, Limits: limits(boot, how.cpus),
+		Keep: boot.Mesh.Keep,
 	}
 	if boot.Mesh.Keep {
 		return r.startKept(spec, procRecord{
@@ -125,10 +153,14 @@ func (r *execRunner) startKept(spec launch.Spec, k procRecord) (process, error) 
 	return child, nil
 }
 
-// limits returns the limits of a proc. Pinned procs of a mesh take turns with the CPUs.
-func limits(boot agent.Bootstrap) launch.Limits {
+// limits returns the limits of a proc. Pinned procs of a mesh without CPUs of their own take turns
+// with the CPUs.
+func limits(boot agent.Bootstrap, own []int) launch.Limits {
 	l := boot.Mesh.Limits
-	out := launch.Limits{Memory: l.Memory, Pids: l.Pids, CPU: l.CPU, Files: uint64(l.Files)}
+	out := launch.Limits{Memory: l.Memory, Pids: l.Pids, CPU: l.CPU, Files: uint64(l.Files), CPUs: own}
+	if len(own) > 0 {
+		return out
+	}
 	cpus := runtime.NumCPU()
 	for n := range min(l.PinnedCPUs, cpus) {
 		out.CPUs = append(out.CPUs, (boot.Rank%boot.Mesh.PerHost*l.PinnedCPUs+n)%cpus)

@@ -150,3 +150,47 @@ func TestClose_givesProcsTheConfiguredGrace_HOST5(t *testing.T) {
 		}
 	}
 }
+
+// askedRunner runs procs that the test ends after a request.
+type askedRunner struct {
+	runner
+	asked chan *fakeProcess
+}
+
+func (r askedRunner) start(context.Context, agent.Bootstrap, launchSpec) (process, error) {
+	return &askedProcess{fakeProcess{localProc: localProc{graceExpired: make(chan struct{})},
+		done: make(chan struct{})}, r.asked}, nil
+}
+
+type askedProcess struct {
+	fakeProcess
+	asked chan *fakeProcess
+}
+
+func (p *askedProcess) Terminate(time.Duration) { p.once.Do(func() { p.asked <- &p.fakeProcess }) }
+
+func TestStopAll_hasTheConcurrencyOfTheCaller_HOST5(t *testing.T) {
+	run := askedRunner{newLocalRunner(Options{}), make(chan *fakeProcess, 4)}
+	host, m := startAgent(t, params{runner: run, opts: Options{MaxStops: 4, Label: "a"}}, 4)
+	_, err := agent.Create.Call(t.Context(), host, agent.CreateRequest{Procs: &m, Wait: true})
+	require.NoError(t, err)
+	_, err = agent.StopAll.Call(t.Context(), host, agent.StopAllRequest{MaxConcurrent: 257})
+	require.ErrorContains(t, err, "257 concurrent stops: want 1 to 256")
+	require.Empty(t, run.asked, "nothing is stopped")
+	stopped, waiting := make(chan error, 1), 2
+	go func() {
+		_, err := agent.StopAll.Call(t.Context(), host, agent.StopAllRequest{MaxConcurrent: 2})
+		stopped <- err
+	}()
+	for under := []*fakeProcess{<-run.asked, <-run.asked}; len(under) > 0; under = under[1:] {
+		_, err := agent.Ping.Call(t.Context(), host, actor.None{})
+		require.NoError(t, err)
+		require.Empty(t, run.asked, "the others wait for their turn")
+		close(under[0].done)
+		if waiting > 0 {
+			waiting--
+			under = append(under, <-run.asked)
+		}
+	}
+	require.NoError(t, <-stopped)
+}

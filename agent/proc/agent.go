@@ -71,7 +71,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	}
 	p.Values().Set(busSettingsKey{}, o.Settings)
 	agent.SetConfig(p, o.Config)
-	agent.SetCommandEnv(p, o.Mesh.Command.Env)
+	agent.SetCommandEnv(p, o.Mesh.Command.With(o.Mesh.RankSpec(o.Rank).Command).Env)
 	place := cast.Placement{
 		Mesh: o.Mesh.ID, Extent: o.Mesh.Extent, PerHost: o.Mesh.PerHost, PerProcess: o.Mesh.PerProcess,
 	}

@@ -1,0 +1,44 @@
+package mesh_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/shape"
+)
+
+func TestSelectLabels_castsReachRanksOnHostsWithTheLabels(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	for label, zone := range map[string]string{"a": "x", "b": "y", "c": "y"} {
+		c.Host(t, label, func(o *host.Options) { o.Labels = map[string]string{"zone": zone, "disk": "ssd"} })
+	}
+	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	require.NoError(t, err)
+	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
+	require.NoError(t, err)
+	for _, tc := range []struct {
+		procs  mesh.ProcMesh
+		labels map[string]string
+		want   string
+	}{
+		{procs, nil, "*"},
+		{procs, map[string]string{"zone": "y", "disk": "ssd"}, "host=1:3,gpu=*"},
+		{procs.Slice("host", 0, 2), map[string]string{"zone": "y"}, "host=1,gpu=*"},
+		{procs, map[string]string{"zone": ""}, "none"},
+		{procs, map[string]string{"rack": ""}, "none"},
+	} {
+		s, err := tc.procs.SelectLabels(t.Context(), tc.labels)
+		require.NoError(t, err)
+		require.Equal(t, tc.want, s.String())
+	}
+	s, err := procs.SelectLabels(t.Context(), map[string]string{"zone": "y"})
+	require.NoError(t, err)
+	one, err := cast.Reduce(t.Context(), cast.First(cast.Select(counters, s), "gpu"), add, int64(1), cast.Sum[int64]())
+	require.NoError(t, err)
+	require.EqualValues(t, 2, one, "the first rank on each of two hosts")
+}
