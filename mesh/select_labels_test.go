@@ -17,7 +17,9 @@ func TestSelectLabels_castsReachRanksOnHostsWithTheLabels(t *testing.T) {
 	for label, zone := range map[string]string{"a": "x", "b": "y", "c": "y"} {
 		c.Host(t, label, func(o *host.Options) { o.Labels = map[string]string{"zone": zone, "disk": "ssd"} })
 	}
-	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	hosts, err := c.AwaitHosts(t.Context(), 3)
+	require.NoError(t, err)
+	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
 	require.NoError(t, err)
