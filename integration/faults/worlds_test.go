@@ -424,8 +424,10 @@ func TestWorlds_stopReportsKilledRanks(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, report.Worlds, 1)
 	require.Equal(t, 2, report.Worlds[0].Aborted)
+	require.Len(t, report.Worlds[0].Killed, 2)
 	for rank, text := range report.Worlds[0].Killed {
-		require.Equal(t, fmt.Sprintf("rank %d: stopped: did not stop in time: killed by signal 9", rank), text)
+		want := fmt.Sprintf("rank %d: stopped: did not stop in time: killed by signal 9 (killed)", rank)
+		require.Equal(t, want, text)
 	}
 	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 0 }, patience,
 		5*time.Millisecond)
