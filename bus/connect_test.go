@@ -37,7 +37,9 @@ func TestOpen_failsWithTheReasonAndWithoutSecrets(t *testing.T) {
 	}{
 		"no credentials":    {bus.Options{URL: srv.URL()}, bus.WrongCredentials, srv.URL()},
 		"wrong credentials": {bus.Options{URL: withUser(srv.URL())}, bus.WrongCredentials, srv.URL()},
-		"nothing there":     {bus.Options{URL: withUser(goneURL)}, bus.NoServer, goneURL},
+		"wrong credentials in the process": {bus.Options{Server: srv, User: "alice", Password: "hunter2"},
+			bus.WrongCredentials, "the server in this process"},
+		"nothing there": {bus.Options{URL: withUser(goneURL)}, bus.NoServer, goneURL},
 		"two, none there": {bus.Options{URL: withUser(goneURL) + ", " + goneURL}, bus.NoServer,
 			goneURL + "," + goneURL},
 		"not a URL":         {bus.Options{URL: "nats://alice:hunter2@%zz"}, bus.BadOptions, "nats://%zz"},

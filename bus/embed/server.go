@@ -99,7 +99,13 @@ func (s *Server) ClusterAddr() string {
 func (s *Server) Token() string { return s.token }
 
 // InProcessConn returns a connection without a socket, for bus.Options.Server.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.srv.InProcessConn() }
+func (s *Server) InProcessConn() (net.Conn, error) {
+	c, err := s.srv.InProcessConn()
+	if err != nil {
+		return nil, err
+	}
+	return &inProcessConn{Conn: c}, nil
+}
 
 // NumClients counts the connections of clients.
 func (s *Server) NumClients() int { return s.srv.NumClients() }
