@@ -1,19 +1,26 @@
 package actor
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Deferred is an answer given after its handler has returned.
 type Deferred[R any] struct{ deferred }
 
 // deferred is a Deferred without the type of the answer.
 type deferred struct {
-	once sync.Once
-	in   *instance
-	to   answerSink
+	once     sync.Once
+	in       *instance
+	to       answerSink
+	tasks    int         // guarded by the actor's lock: those for the answer that still run
+	deadline *time.Timer // of the caller; nil: it has none
 }
 
-// Defer takes over the answer of the current message: the handler's results are ignored, and the
-// caller waits for Reply. When an actor ends, it answers outstanding requests with ErrStopped or
+// Defer takes over the answer of the current message: the handler's value is ignored, and the
+// caller waits for Reply. An error of the handler is the answer, as without Defer. An answer
+// missing at the caller's deadline is logged, unless OnCancel was called. An actor that stops first
+// finishes the work of Go for such answers. When it ends, it answers the rest with ErrStopped or
 // ErrFailed.
 //
 // Call Defer inside the handler. After the handler has returned, or a second time, it takes over
@@ -33,6 +40,13 @@ func takeOver(d *deferred, ctx *Context) {
 	}
 	ctx.deferred = d
 	d.to = ctx.answer
+	if at, has := ctx.Deadline(); has {
+		log := ctx.in.proc.sampledLog.With().Str("actor", ctx.in.name).
+			Str("endpoint", ctx.in.currentEndpoint()).Stringer("from", ctx.Sender()).Logger()
+		d.deadline = time.AfterFunc(time.Until(at), func() {
+			log.Warn().Msg("a deferred answer was not given before the caller's deadline")
+		})
+	}
 }
 
 // Reply gives the answer. The first call counts; it may come from any goroutine. An error is the
@@ -48,6 +62,7 @@ func (d *Deferred[R]) Reply(v R, err error) {
 // is so already. f may run more than once, on any goroutine, and must not block. After Reply it has
 // no effect. Callers in this process are not covered.
 func (d *deferred) OnCancel(f func()) {
+	d.stopDeadline()
 	if q, ok := d.to.(*request); ok {
 		q.onCancel.Store(&f)
 		if q.ctx.cancelled.Load() {
@@ -56,8 +71,15 @@ func (d *deferred) OnCancel(f func()) {
 	}
 }
 
+func (d *deferred) stopDeadline() {
+	if d.deadline != nil {
+		d.deadline.Stop()
+	}
+}
+
 func (d *deferred) complete(v any, err error) {
 	d.once.Do(func() {
+		d.stopDeadline()
 		d.in.removeDeferred(d)
 		if d.to != nil {
 			d.to.complete(v, err)
@@ -87,4 +109,42 @@ func (in *instance) removeDeferred(d *deferred) {
 	if in.extra != nil {
 		delete(in.extra.deferreds, d)
 	}
+	if in.state == stopping {
+		in.wake()
+	}
+}
+
+// endTaskOf notes the end of a task for a deferred answer, if it was one.
+func (in *instance) endTaskOf(d *deferred) {
+	if d == nil {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	d.tasks--
+	if in.state == stopping {
+		in.wake()
+	}
+}
+
+// awaitsAnswers reports whether a stopping actor still works on deferred answers. The wait for all
+// of them ends after Options.Cleanup. The lock is held.
+func (in *instance) awaitsAnswers() bool {
+	r := in.extra
+	for d := range r.deferreds {
+		if d.tasks == 0 {
+			continue
+		}
+		if !r.answersTimed {
+			r.answersTimed = true
+			in.afterFuncLocked(in.proc.options.Cleanup, func() {
+				in.mu.Lock()
+				defer in.mu.Unlock()
+				r.answersOverdue = true
+				in.wake()
+			})
+		}
+		return !r.answersOverdue
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
@@ -18,7 +20,7 @@ import (
 // deferring makes the actor defer its answer and hold it.
 func deferring(ctx *actor.Context, b *Box) (int64, error) {
 	b.deferred = actor.Defer[int64](ctx)
-	return 99, errors.New("ignored")
+	return 99, nil
 }
 
 func TestDefer_replyIsSentLaterAndOnce(t *testing.T) {
@@ -59,6 +61,51 @@ func TestDefer_errorIsTheReplyAndActorLives(t *testing.T) {
 	}))
 	_, err = add.Call(t.Context(), ref, 1)
 	require.NoError(t, err)
+}
+
+func TestDefer_errorOfTheHandlerIsTheReply_ACT4(t *testing.T) {
+	p := alone(t)
+	held := make(chan *actor.Deferred[int64], 1)
+	refuse := func(ctx *actor.Context, _ *Box) (int64, error) {
+		held <- actor.Defer[int64](ctx)
+		return 0, errors.New("refused after all")
+	}
+	ref := spawn(t, p)
+	_, err := do.Call(t.Context(), ref, refuse)
+	require.ErrorContains(t, err, "refused after all")
+	testkit.Next(t, held).Reply(1, nil) // late
+	answers := make(chan actor.Answer, 2)
+	p.DeliverLocal(ref.ID().Name, "do", step(refuse), func(a actor.Answer) { answers <- a })
+	require.ErrorContains(t, testkit.Next(t, answers).Err, "refused after all")
+	testkit.Next(t, held).Reply(1, nil)
+	require.Empty(t, answers)
+	require.NoError(t, do.Send(t.Context(), ref, refuse)) // without a waiting caller it fails the actor
+	testkit.Until(t, "failed", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Status == actor.Failed })
+}
+
+func TestDefer_missingReplyIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := tuned(t, actor.Options{Log: zerolog.New(&out)}, bustest.Server(t))
+		ref := spawn(t, p)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for _, ownsCancel := range []bool{true, false} {
+			require.Empty(t, out.String())
+			_, err := do.Call(ctx, ref, func(ctx *actor.Context, b *Box) (int64, error) {
+				if d := actor.Defer[int64](ctx); ownsCancel {
+					d.OnCancel(func() {})
+				}
+				return 0, nil
+			})
+			require.ErrorIs(t, err, actor.ErrDeadline)
+			synctest.Wait()
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+		}
+		require.Contains(t, out.String(), `"endpoint":"do"`)
+		require.Contains(t, out.String(), "a deferred answer was not given before the caller's deadline")
+	})
 }
 
 func TestDefer_endingActorAnswersPendingCalls_DEL5(t *testing.T) {
@@ -181,6 +228,59 @@ func TestGo_endsWithTheActorWhichAwaitsIt(t *testing.T) {
 	testkit.Next(t, p.StopActor(ref.ID().Name, "enough"))
 	require.Len(t, ended, 1, "the actor waited")
 	require.ErrorContains(t, testkit.Next(t, ended), "the actor stopped: enough")
+}
+
+func TestGo_stopFinishesWorkOfDeferredAnswers_ACT5(t *testing.T) {
+	p := alone(t)
+	ref, gate := spawn(t, p), make(chan struct{})
+	answered := make(chan error, 1)
+	go func() {
+		answered <- second(do.Call(t.Context(), ref, func(ctx *actor.Context, b *Box) (int64, error) {
+			answer := actor.Defer[int64](ctx)
+			ctx.Go(func(work context.Context) func(*actor.Context) {
+				<-gate
+				first := work.Err()
+				return func(ctx *actor.Context) {
+					ctx.Go(func(work context.Context) func(*actor.Context) {
+						return func(*actor.Context) { answer.Reply(b.n, errors.Join(first, work.Err())) }
+					})
+				}
+			})
+			ctx.Stop("enough")
+			return 0, nil
+		}))
+	}()
+	testkit.Until(t, "stopping", func() bool {
+		info, _ := p.Actor(ref.ID().Name)
+		return info.Status == actor.Stopping && info.Current == ""
+	})
+	close(gate)
+	require.NoError(t, testkit.Next(t, answered))
+	testkit.Next(t, p.Done(ref.ID().Name))
+}
+
+func TestGo_stopAwaitsDeferredAnswersFor10s(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, bustest.Server(t), "alone")
+		ref := spawn(t, p)
+		answered := make(chan error, 1)
+		go func() {
+			answered <- second(do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+				answer := actor.Defer[int64](ctx)
+				ctx.Go(func(work context.Context) func(*actor.Context) {
+					<-work.Done()
+					answer.Reply(0, context.Cause(work))
+					return nil
+				})
+				return 0, nil
+			}))
+		}()
+		synctest.Wait()
+		began := time.Now()
+		<-p.StopActor(ref.ID().Name, "enough")
+		lasted(t, 10*time.Second, began)
+		require.ErrorIs(t, <-answered, actor.ErrStopped)
+	})
 }
 
 func TestGo_hungTaskDelaysTheEndBy10s(t *testing.T) {

@@ -196,20 +196,24 @@ func handle[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M, R]
 	if err != nil {
 		l.stats.failed.Add(1)
 	}
-	deferred := ctx.deferred != nil
+	deferred := ctx.deferred
+	awaited := lt.reply != nil || lt.request != nil && lt.request.awaitsAnswer()
 	if lt.reply != nil || lt.request != nil {
 		ctx.finish()
-	} else if deferred {
+	} else if deferred != nil {
 		ctx.deferred = nil // it is used again
 	}
 	switch {
-	case deferred:
+	case deferred != nil && (err == nil || awaited):
+		if err != nil {
+			deferred.complete(nil, ranError(err))
+		}
 	case lt.reply != nil:
 		if err != nil {
 			err = ranError(err)
 		}
 		lt.reply.sendAnswer(v, err)
-	case lt.request != nil && lt.request.awaitsAnswer():
+	case awaited:
 		if answer(l, lt.request, v, err, in.mailbox.turnClaims < in.mailbox.batchSize) {
 			in.mailbox.batchesReplies = true
 		}

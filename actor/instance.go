@@ -105,6 +105,8 @@ type instanceExtra struct {
 	tasks             taskGroup
 	timers            map[*delayedCall]struct{}
 	deferreds         map[*deferred]struct{}
+	answersTimed      bool          // the stopping actor finishes work for deferred answers
+	answersOverdue    bool          // it no longer waits for them
 	done              chan struct{} // closed after the terminal event
 	observers         map[*endObserver]struct{}
 	links             map[subjects.ActorID]struct{}
@@ -279,7 +281,7 @@ func (in *instance) step() bool {
 		in.phase = phaseHandling
 		in.mu.Unlock()
 		return in.handleBatch()
-	case in.state == stopping:
+	case in.state == stopping && !in.awaitsAnswers():
 		in.mu.Unlock()
 		in.shutdown()
 		in.terminate()

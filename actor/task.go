@@ -13,6 +13,9 @@ import (
 // actor's turn. Use it for long work without blocking the actor. work's context ends when the actor
 // stops. The actor waits for work, 10 s at most, and drops its function.
 //
+// After Defer, work and its function belong to the accepted message: a stopping actor runs both as
+// if it did not stop, until the answer, 10 s at most. This includes later work of the function.
+//
 // Messages sent with work's context come from the actor, with the trace of the current message. A
 // panic of work fails the actor.
 func (c *Context) Go(work func(context.Context) func(*Context)) {
@@ -26,6 +29,10 @@ func (c *Context) Go(work func(context.Context) func(*Context)) {
 	}
 	tasks := &in.ensureExtra().tasks
 	tasks.n.Add(1)
+	message := c.deferred
+	if message != nil {
+		message.tasks++
+	}
 	in.proc.workers.run(func() {
 		defer tasks.done()
 		defer func() {
@@ -37,8 +44,12 @@ func (c *Context) Go(work func(context.Context) func(*Context)) {
 			}
 		}()
 		if f := work(life); f != nil {
-			in.runSoon(f)
+			in.runSoon(func(ctx *Context) {
+				ctx.deferred = message
+				f(ctx)
+			})
 		}
+		in.endTaskOf(message)
 	})
 }
 
@@ -97,6 +108,11 @@ func (e Endpoint[A, M, R]) SendAfter(ctx *Context, d time.Duration, to Ref[A],
 func (in *instance) afterFunc(d time.Duration, f func()) (cancel func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	return in.afterFuncLocked(d, f)
+}
+
+// afterFuncLocked is afterFunc with the lock held.
+func (in *instance) afterFuncLocked(d time.Duration, f func()) (cancel func()) {
 	if in.aborted || in.state.terminal() {
 		return func() {}
 	}
