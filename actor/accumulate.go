@@ -157,11 +157,8 @@ func (a *AccumulatorPort[S, U]) recv(at RawPort, in Incoming) error {
 
 // publish replaces the state that no receiver has taken yet.
 func (a *AccumulatorPort[S, U]) publish() {
-	select {
-	case <-a.states.queue:
-	default:
-	}
-	a.states.queue <- a.state // there is room: only the holder of mu puts something in
+	a.states.take()
+	a.states.put(a.state, false) // there is room: only the holder of mu puts something in
 }
 
 func (a *AccumulatorPort[S, U]) closeWith(err error) {

@@ -111,6 +111,11 @@ func (p *Proc) askLocal(ctx context.Context, from string, to subjects.ActorID, e
 	if ctx.Err() != nil {
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}
+	if in := p.find(to.Name); in != nil && from == to.Name {
+		if why := selfCallError(ctx, in, endpoint); why != nil {
+			return Answer{Err: why}
+		}
+	}
 	c, deadline := p.newCall(ctx, to)
 	defer p.waiters.put(c.waiter)
 	q := p.newLocalRequest(ctx, from, to.Name, endpoint, m)

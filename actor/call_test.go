@@ -313,3 +313,30 @@ func TestRef_encodesAsItsID(t *testing.T) {
 	require.Equal(t, "bad ref: no such rank", bad.String())
 	require.EqualError(t, add.Send(t.Context(), bad, 1), "no such rank")
 }
+
+func TestCall_ofAnActorToItselfIsRefusedAtOnceExceptInGo(t *testing.T) {
+	p := alone(t)
+	ref, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.Mailbox(1))
+	require.NoError(t, err)
+	n, err := do.Call(t.Context(), ref, func(ctx *actor.Context, b *Box) (int64, error) {
+		derived, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		for _, self := range []actor.Ref[*Box]{actor.Self[*Box](ctx), actor.RefOf[*Box](ctx.Self())} {
+			for _, ctx := range []context.Context{ctx, derived, actor.WithTrace(ctx, actor.Trace{})} {
+				_, err := add.Call(ctx, self, 1)
+				require.ErrorIs(t, err, actor.ErrInvalid)
+				require.ErrorContains(t, err, "would wait for itself")
+			}
+		}
+		require.NoError(t, add.Send(ctx, actor.Self[*Box](ctx), 1))
+		require.ErrorIs(t, add.SendWait(derived, actor.Self[*Box](ctx), 1), actor.ErrMailboxFull)
+		answer, self := actor.Defer[int64](ctx), actor.Self[*Box](ctx)
+		ctx.Go(func(work context.Context) func(*actor.Context) {
+			answer.Reply(add.Call(work, self, 1))
+			return nil
+		})
+		return 0, nil
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n)
+}

@@ -155,8 +155,7 @@ func (f *children) stop(in *instance, now bool) {
 	left := f.youngestFirst()
 	in.mu.Unlock()
 	for _, c := range left {
-		log := in.log()
-		log.Warn().Str("child", c.name).Dur("waited", in.proc.options.Cleanup).
+		in.log().Warn().Str("child", c.name).Dur("waited", in.proc.options.Cleanup).
 			Msg("child did not stop in time; not waiting for it")
 		c.fail(ending{code: CodeKilled, reason: "killed: its parent stopped and it did not"})
 	}

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -83,29 +84,11 @@ func (ob *outbox) sendColocated(o *outbound) error {
 	}
 	from := p.id.Actor(o.envelope.Sender)
 	err := q.inbox.receiveColocated(from, o)
-	if err == nil || o.wait == nil || !o.envelope.Wait || !errors.Is(err, ErrMailboxFull) {
+	if o.wait == nil || !o.envelope.Wait {
 		return err
 	}
-	ctx, cancel := p.bounded(o.wait)
-	defer cancel()
-	if from := originOf(o.wait).in; from != nil {
-		from.yield()
-	}
-	for errors.Is(err, ErrMailboxFull) {
-		to := q.find(o.to.Name)
-		if to == nil {
-			return err
-		}
-		if room := to.roomSignal(false); room != nil {
-			select {
-			case <-room:
-			case <-ctx.Done():
-				return err
-			}
-		}
-		err = q.inbox.receiveColocated(from, o)
-	}
-	return err
+	again := func(context.Context) error { return q.inbox.receiveColocated(from, o) }
+	return p.awaitRoom(o.wait, q, o.to.Port(o.port), err, again)
 }
 
 // receiveColocated takes a message from another proc of this process, as if it came by a link. It

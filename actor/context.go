@@ -91,10 +91,26 @@ func (c *Context) Err() error { return c.base().Err() }
 
 // Value names the actor and the trace to this package; the context holds nothing else.
 func (c *Context) Value(key any) any {
-	if key == (originKey{}) {
+	switch key {
+	case originKey{}:
 		return &c.origin
+	case turnKey{}:
+		return c.in
 	}
 	return c.base().Value(key)
+}
+
+// turnKey is the context key of the *instance whose turn a Context belongs to. Contexts derived
+// from a Context inherit it; those of tasks do not have it.
+type turnKey struct{}
+
+// selfCallError is the error of a wait of an actor for itself on its turn; nil: it is none.
+func selfCallError(ctx context.Context, to *instance, endpoint string) *Error {
+	if in, _ := ctx.Value(turnKey{}).(*instance); in != to {
+		return nil
+	}
+	return errorf(CodeInvalid, to.id().String(), endpoint,
+		"the actor would wait for itself: call it in Context.Go, with the context of the work")
 }
 
 // lifetime returns the context of the actor. It ends when the actor must give up, and names the
@@ -152,8 +168,10 @@ func (c *Context) Parent() subjects.ActorID {
 	return c.in.parent.id()
 }
 
-// Log is a logger with the actor's ID in it.
-func (c *Context) Log() zerolog.Logger { return c.in.log() }
+// Log is the logger of the proc (Options.Log), with the actor's ID. In procs of a mesh it writes to
+// stderr from the level proc.log-level on: warn, unless configured. For output at every level an
+// actor has a logger of its own.
+func (c *Context) Log() *zerolog.Logger { return c.in.log() }
 
 // Fail ends the actor as failed because of another actor or proc. cause is the event of that
 // failure, or nil. The messages in its mailbox are not handled (ACT-5).

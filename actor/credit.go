@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// waitWindow is the credit of SendWait to an endpoint of another proc, in bytes. waitCost is the
+// waitWindow is the credit of SendWait to an endpoint or port of another proc, in bytes. waitCost is the
 // cost of a message besides its body.
 const (
 	waitWindow = 8 << 20
@@ -16,7 +16,8 @@ const (
 // maxCreditRequests bounds the goroutines of a process with requests for credit.
 const maxCreditRequests = 1 << 16
 
-// waitCredit is the credit of SendWait to an endpoint of another proc. The mailbox grants it half by
+// waitCredit is the credit of SendWait to an endpoint of another proc. A port is as good as a
+// mailbox, and its receiver as an actor. The mailbox grants the credit half by
 // half: after each half the sender requests the next, and the mailbox grants it when its actor
 // takes up what came before the request:
 //
@@ -103,11 +104,11 @@ func isLost(err error) bool {
 // request requests credit. The client does, because an actor may end before the grant.
 func (w *waitCredit) request(p *Proc, o *outbound) {
 	outcome := make(chan error, 1)
-	to := o.to
+	to, port := o.to, o.port
 	w.outcome = outcome
 	w.requested.Store(true)
 	p.workers.run(func() {
-		a := ask(context.Background(), p, clientName, to, portCredit, None{})
+		a := ask(context.Background(), p, clientName, to, portCredit, port)
 		w.requested.Store(isLost(a.Err) && !errors.Is(a.Err, ErrNoProc))
 		outcome <- a.Err
 	})

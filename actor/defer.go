@@ -34,8 +34,7 @@ func Defer[R any](ctx *Context) *Deferred[R] {
 func takeOver(d *deferred, ctx *Context) {
 	d.in = ctx.in
 	if ctx.returned.Load() || ctx != ctx.in.currentCtx || ctx.deferred != nil || !ctx.in.addDeferred(d) {
-		log := ctx.in.log()
-		log.Error().Msg("Defer called twice, or after the handler returned")
+		ctx.in.log().Error().Msg("Defer called twice, or after the handler returned")
 		return
 	}
 	ctx.deferred = d

@@ -2,8 +2,11 @@ package actor
 
 import (
 	"context"
+	"fmt"
+	"path"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -141,7 +144,10 @@ func (in *instance) status() Status {
 
 func (in *instance) id() subjects.ActorID { return in.proc.id.Actor(in.name) }
 
-func (in *instance) log() zerolog.Logger { return in.proc.log.With().Str("actor", in.name).Logger() }
+func (in *instance) log() *zerolog.Logger {
+	log := in.proc.log.With().Str("actor", in.name).Logger()
+	return &log
+}
 
 // refuses reports whether the actor takes no more messages. The lock is held.
 func (in *instance) refuses() bool { return in.aborted || in.state >= stopping }
@@ -347,10 +353,9 @@ func (in *instance) handleCrash(p any) (goOn bool) {
 	in.handlerCrashed = true
 	e := ending{endpoint: in.currentEndpoint(), code: CodePanic, reason: "ended its goroutine"}
 	if p != nil {
-		e.reason = "panicked: " + wire.PanicText(p)
+		e.reason = "panicked: " + panicText(p)
 	}
-	log := in.log()
-	log.Error().Str("endpoint", e.endpoint).Bytes("stack", debug.Stack()).Msg("actor " + e.reason)
+	in.log().Error().Str("endpoint", e.endpoint).Bytes("stack", debug.Stack()).Msg("actor " + e.reason)
 	err := errorf(CodePanic, in.id().String(), e.endpoint, "%s", e.reason)
 	in.fail(e)
 	if b := in.spawn; b != nil && !b.constructed {
@@ -369,6 +374,22 @@ func (in *instance) handleCrash(p any) (goOn bool) {
 	return true
 }
 
+// panicText describes the panic that a deferred function has recovered, with its place in the code.
+func panicText(p any) string {
+	text := wire.PanicText(p)
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs[:])])
+	panics := false
+	for f, more := frames.Next(); more; f, more = frames.Next() {
+		if panics && !strings.HasPrefix(f.Function, "runtime.") {
+			dir, file := path.Split(f.File)
+			return fmt.Sprintf("%s (%s/%s:%d)", text, path.Base(dir), file, f.Line)
+		}
+		panics = panics || f.Function == "runtime.gopanic"
+	}
+	return text
+}
+
 // currentEndpoint is the endpoint of the running handler; "" if none runs. Call it on the turn
 // only.
 func (in *instance) currentEndpoint() string {
@@ -381,8 +402,7 @@ func (in *instance) currentEndpoint() string {
 // onUnawaitedError handles an error of a message without a waiting caller (ACT-4).
 func (in *instance) onUnawaitedError(m *method, ctx *Context, err error) {
 	if in.def.resumeOnError {
-		log := in.log()
-		log.Warn().Err(err).Str("endpoint", m.name).Stringer("from", ctx.Sender()).
+		in.log().Warn().Err(err).Str("endpoint", m.name).Stringer("from", ctx.Sender()).
 			Msg("message refused by its handler")
 		return
 	}

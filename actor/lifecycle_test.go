@@ -90,7 +90,7 @@ func TestPanic_inATaskFailsTheActor_ACT2(t *testing.T) {
 	require.NoError(t, err)
 	testkit.Until(t, "failed", func() bool { return len(es.of(ref.ID().Name)) == 1 })
 	info, _ := p.Actor(ref.ID().Name)
-	require.Equal(t, "a task panicked: off the turn", info.Reason)
+	require.Regexp(t, `^a task panicked: off the turn \(actor/lifecycle_test\.go:\d+\)$`, info.Reason)
 }
 
 func TestPanic_inAMarshalerIsAnError_ACT2(t *testing.T) {

@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -175,6 +176,9 @@ func record(p *actor.Proc) *events {
 	})
 	return es
 }
+
+// place is where a panic is in the code, as its text has it.
+var place = regexp.MustCompile(` \(actor/\w+\.go:\d+\)`)
 
 // of lists the statuses of one actor, in order.
 func (es *events) of(name string) []string {

@@ -33,7 +33,7 @@ func (o *OncePort[T]) recv(at RawPort, in Incoming) error {
 		return at.goneError("the once port has received its message, or is closed")
 	}
 	o.closed = true
-	o.port.queue <- v // there is room: it is the only one
+	o.port.put(v, false) // there is room: it is the only one
 	at.Close()
 	o.port.closeWith(at.goneError("the once port has received its message"))
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// portSize limits the messages that wait in a port before senders are refused.
+// portSize is the size of a port: how many messages wait in it before senders are refused.
 const portSize = 1024
 
 // Incoming is a message at a raw port.
@@ -25,6 +26,7 @@ type Incoming struct {
 	unknown   *atomic.Uint64 // counts bodies with unknown fields
 	links     *link.Links    // the message's links; nil: none
 	onControl bool           // it came by the control connection
+	credited  bool           // of SendWait in another process: it enters even a full port
 }
 
 // portKey names a port within a proc.
@@ -39,7 +41,8 @@ type port interface {
 // funcPort is a port made of functions.
 type funcPort struct {
 	onMessage func(Incoming) error
-	onClose   func(error) // may be nil
+	onClose   func(error)                       // may be nil
+	room      func(credit bool) <-chan struct{} // see instance.roomSignal; nil: there is always room
 }
 
 func (l *funcPort) recv(in Incoming) error { return l.onMessage(in) }
@@ -96,11 +99,29 @@ func updateRefused(why error) *Error {
 
 // Port receives the messages to its Ref, in order per sender.
 type Port[T any] struct {
-	raw   RawPort
-	queue chan T
-	once  sync.Once
-	ended chan struct{} // closed once err is set
-	err   error
+	raw     RawPort
+	size    int
+	arrived chan struct{} // holds one when there may be messages
+	ended   chan struct{} // closed once err is set
+
+	mu       sync.Mutex // guards the fields below
+	queue    []portMessage[T]
+	first    int    // the oldest message of queue
+	credited int    // messages of SendWait in other processes, which do not count for size
+	taken    uint64 // messages received so far
+	waits    []portWait
+	err      error // of the end
+}
+
+type portMessage[T any] struct {
+	v        T
+	credited bool
+}
+
+// portWait is a wait until a number of messages are received, or the port ends.
+type portWait struct {
+	until uint64
+	done  chan struct{}
 }
 
 // PortOwner is the owner of ports: a *Context (the port ends with the actor) or a *Proc (for code
@@ -112,23 +133,31 @@ type PortOwner interface {
 func (c *Context) portOwner() (*Proc, string) { return c.in.proc, c.in.name }
 func (p *Proc) portOwner() (*Proc, string)    { return p, clientName }
 
-// OpenPort opens a streaming port. It holds 1,024 messages; a full port refuses more. Close it.
-func OpenPort[T any](at PortOwner) *Port[T] {
-	t := newPort[T](portSize)
-	t.raw = openPrivate(at, t.recv, t.closeWith)
+// OpenPort opens a streaming port for 1,024 messages. Close it.
+func OpenPort[T any](at PortOwner) *Port[T] { return OpenPortSize[T](at, portSize) }
+
+// OpenPortSize is OpenPort for another number of messages, at least one. A full port refuses
+// messages of Send: a sender in its proc gets ErrMailboxFull, and others get a dead letter each.
+func OpenPortSize[T any](at PortOwner, size int) *Port[T] {
+	mustHold(size > 0, "OpenPortSize", fmt.Sprintf("a size of 1 or more, got %d", size))
+	t := newPort[T](size)
+	t.raw = openWith(at, &funcPort{onClose: t.closeWith, room: t.room}, t.recv)
 	return t
 }
 
 // newPort creates an unopened port for size messages.
 func newPort[T any](size int) *Port[T] {
-	return &Port[T]{queue: make(chan T, size), ended: make(chan struct{})}
+	return &Port[T]{size: size, arrived: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
 // openPrivate opens a port under a fresh name. recv has the port as an argument, because a message
 // may come before openAt has returned.
 func openPrivate(at PortOwner, recv func(RawPort, Incoming) error, closed func(error)) RawPort {
+	return openWith(at, &funcPort{onClose: closed}, recv)
+}
+
+func openWith(at PortOwner, l *funcPort, recv func(RawPort, Incoming) error) RawPort {
 	p, owner := at.portOwner()
-	l := &funcPort{onClose: closed}
 	raw := RawPort{p, portKey{owner, p.ports.freshName()}, l}
 	l.onMessage = func(in Incoming) error { return recv(raw, in) }
 	return p.ports.openAt(owner, raw.key.port, l)
@@ -154,10 +183,17 @@ func decodeIncoming[T any](at RawPort, in Incoming) (T, error) {
 }
 
 func (t *Port[T]) closeWith(err error) {
-	t.once.Do(func() {
-		t.err = err
-		close(t.ended)
-	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil {
+		return
+	}
+	t.err = err
+	close(t.ended)
+	for _, w := range t.waits {
+		close(w.done)
+	}
+	t.waits = nil
 }
 
 func (t *Port[T]) recv(at RawPort, in Incoming) error {
@@ -165,13 +201,90 @@ func (t *Port[T]) recv(at RawPort, in Incoming) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case t.queue <- v:
-		return nil
-	default:
+	if !t.put(v, in.credited) {
 		return errorf(CodeMailboxFull, at.ID().Actor.String(), at.key.port,
-			"the port holds %d messages already", portSize)
+			"the port holds %d messages already", t.size)
 	}
+	return nil
+}
+
+// put adds a message; false if the port is full.
+func (t *Port[T]) put(v T, credited bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(t.queue) - t.first
+	if credited {
+		t.credited++
+	} else if n-t.credited >= t.size {
+		return false
+	}
+	if len(t.queue) == cap(t.queue) && t.first > n { // reuse the room of received messages
+		copy(t.queue, t.queue[t.first:])
+		clear(t.queue[n:])
+		t.queue = t.queue[:n]
+		t.first = 0
+	}
+	t.queue = append(t.queue, portMessage[T]{v, credited})
+	t.signal()
+	return true
+}
+
+// signal wakes a receiver.
+func (t *Port[T]) signal() {
+	select {
+	case t.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// take removes the oldest message; false if there is none.
+func (t *Port[T]) take() (v T, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.first == len(t.queue) {
+		return v, false
+	}
+	m := t.queue[t.first]
+	t.queue[t.first] = portMessage[T]{}
+	t.first++
+	if m.credited {
+		t.credited--
+	}
+	if t.first < len(t.queue) {
+		t.signal() // another receiver may wait
+	} else {
+		t.queue = t.queue[:0]
+		t.first = 0
+		if cap(t.queue) > portSize {
+			t.queue = nil
+		}
+	}
+	t.taken++
+	t.waits = slices.DeleteFunc(t.waits, func(w portWait) bool {
+		if t.taken < w.until {
+			return false
+		}
+		close(w.done)
+		return true
+	})
+	return m.v, true
+}
+
+// room is instance.roomSignal for a port.
+func (t *Port[T]) room(credit bool) <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(t.queue) - t.first
+	until := t.taken + 1
+	if credit {
+		until = t.taken + uint64(n)
+	}
+	if t.err != nil || n == 0 || !credit && n-t.credited < t.size {
+		return nil
+	}
+	done := make(chan struct{})
+	t.waits = append(t.waits, portWait{until, done})
+	return done
 }
 
 // Ref is the port's address, to be sent to others.
@@ -180,23 +293,27 @@ func (t *Port[T]) Ref() PortRef[T] { return PortRef[T]{portRef{id: t.raw.ID(), v
 // Recv waits for the next message, until ctx, the port or its actor ends. Messages from before the
 // end are still received.
 func (t *Port[T]) Recv(ctx context.Context) (T, error) {
-	var zero T
-	select {
-	case v := <-t.queue:
-		return v, nil
-	case <-t.ended:
-	case <-ctx.Done():
-	}
-	select {
-	case v := <-t.queue: // it came at the same time
-		return v, nil
-	default:
-	}
-	select {
-	case <-t.ended:
-		return zero, fmt.Errorf("receive: %w", t.err)
-	default:
-		return zero, fmt.Errorf("receive: %w", context.Cause(ctx))
+	var end error
+	for {
+		if v, ok := t.take(); ok {
+			return v, nil
+		}
+		if end != nil {
+			var zero T
+			return zero, fmt.Errorf("receive: %w", end)
+		}
+		select {
+		case <-t.arrived:
+		case <-t.ended:
+			end = t.err
+		case <-ctx.Done():
+			end = context.Cause(ctx)
+			select {
+			case <-t.ended:
+				end = t.err
+			default:
+			}
+		}
 	}
 }
 

@@ -9,8 +9,7 @@ import (
 
 // PortRef is a typed address of a port, a value for use in messages. As text it is the port's ID,
 // or a NATS subject of a plain client. So a plain client can write its inbox subject into a message
-// and be answered there. The zero PortRef cannot be encoded: a field that may be empty has the tag
-// omitzero.
+// and be answered there. The zero PortRef is no port; it travels as an empty text.
 type PortRef[T any] struct{ portRef }
 
 // portRef is a PortRef without the Go type.
@@ -52,9 +51,9 @@ func (r portRef) String() string {
 	return r.id.String()
 }
 
-// MarshalText writes the port's ID, or the subject.
+// MarshalText writes the port's ID, or the subject; "" for the zero PortRef.
 func (r portRef) MarshalText() ([]byte, error) {
-	if r.foreign != "" {
+	if r.foreign != "" || r.id == (subjects.PortID{}) {
 		return []byte(r.foreign), nil
 	}
 	return r.id.MarshalText()
@@ -63,7 +62,7 @@ func (r portRef) MarshalText() ([]byte, error) {
 // UnmarshalText parses the form of MarshalText.
 func (r *portRef) UnmarshalText(text []byte) error {
 	*r = portRef{}
-	if r.id.UnmarshalText(text) == nil {
+	if len(text) == 0 || r.id.UnmarshalText(text) == nil {
 		return nil
 	}
 	if s := string(text); strings.Contains(s, "/") && strings.Contains(s, ":") { // an ID with a slip in it
@@ -76,7 +75,15 @@ func (r *portRef) UnmarshalText(text []byte) error {
 
 // Send puts v into the port. A nil error says that the bus has the message, or that a port in this
 // process took it.
-func (r PortRef[T]) Send(ctx context.Context, v T) error {
+func (r PortRef[T]) Send(ctx context.Context, v T) error { return r.send(ctx, nil, v) }
+
+// SendWait is Send with a wait for room, at most until ctx ends (without a deadline: 30 s). To
+// another proc it waits while the port's owner has not received 8 MiB of such messages; they enter
+// even a full port. To a plain NATS client it is Send.
+func (r PortRef[T]) SendWait(ctx context.Context, v T) error { return r.send(ctx, ctx, v) }
+
+// send waits for room until the context wait ends; nil: not at all.
+func (r PortRef[T]) send(ctx, wait context.Context, v T) error {
 	p, from, err := portSender(ctx, r.portRef)
 	if err != nil {
 		return err
@@ -84,7 +91,7 @@ func (r PortRef[T]) Send(ctx context.Context, v T) error {
 	if r.foreign != "" {
 		return p.foreign.publish(r.foreign, v, TraceOf(ctx))
 	}
-	return sendToPort(p, from, r.portRef, v)
+	return sendToPort(wait, p, from, r.portRef, v)
 }
 
 // portSender returns the sender of ctx.
@@ -97,12 +104,18 @@ func portSender(ctx context.Context, r portRef) (*Proc, string, error) {
 	return p, from, p.checkSend(from)
 }
 
-// sendToPort is PortRef.Send with a known sender, to a port of castnet.
-func sendToPort[T any](p *Proc, from string, to portRef, v T) error {
+// sendToPort is PortRef.send with a known sender, to a port of castnet.
+func sendToPort[T any](wait context.Context, p *Proc, from string, to portRef, v T) error {
 	if to.id.Actor.Proc == p.id {
-		return p.ports.put(from, to.id, v)
+		err := p.ports.put(from, to.id, v)
+		if wait == nil {
+			return err
+		}
+		return p.awaitRoom(wait, p, to.id, err, func(context.Context) error { return p.ports.put(from, to.id, v) })
 	}
 	o := newOutbound(from, to.id, typeName[T]())
+	o.wait = wait
+	o.envelope.Wait = wait != nil
 	buf, err := encode(&p.outbox, &o.envelope, v)
 	return p.outbox.sendEncoded(&o, buf, err)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -47,7 +48,9 @@ func TestForeignPort_refusesInvalidSubjects(t *testing.T) {
 		_, err := actor.ForeignPort[int](bad)
 		require.ErrorIs(t, err, actor.ErrInvalid, "%q", bad)
 		require.ErrorContains(t, err, "want mesh/rank.gen/actor:port, or a NATS subject")
-		require.Error(t, new(actor.PortRef[int]).UnmarshalText([]byte(bad)), "%q", bad)
+		if bad != "" { // the zero PortRef
+			require.Error(t, new(actor.PortRef[int]).UnmarshalText([]byte(bad)), "%q", bad)
+		}
 	}
 	ours, err := actor.ForeignPort[int](p.Space().PortsOf(p.ID())[:20] + "x")
 	require.NoError(t, err, "only a proc checks for castnet's subjects")
@@ -56,4 +59,29 @@ func TestForeignPort_refusesInvalidSubjects(t *testing.T) {
 	odd, err := actor.ForeignPort[chan int]("x")
 	require.NoError(t, err)
 	require.ErrorIs(t, odd.Via(p).Send(t.Context(), nil), actor.ErrInvalid)
+}
+
+func TestRefs_zeroOnesTravelAsWithinAProc(t *testing.T) {
+	a, b := two(t)
+	ref := spawn(t, b)
+	for name, from := range map[string]*actor.Proc{"local": b, "remote": a} {
+		_, err := relay.Call(t.Context(), ref.Via(from), actor.Ref[*Box]{})
+		require.ErrorContains(t, err, "got the zero Ref", name)
+		_, err = feed.Call(t.Context(), ref.Via(from), actor.PortRef[int]{})
+		require.ErrorContains(t, err, "got the zero value", name)
+	}
+	type message struct {
+		Actor actor.Ref[*Box]
+		Port  actor.PortRef[int]
+	}
+	for _, f := range []wire.Format{wire.CBOR, wire.JSON} {
+		raw, err := f.Encode(message{})
+		require.NoError(t, err)
+		var got message
+		require.NoError(t, f.Decode(raw, &got))
+		require.Equal(t, message{}, got)
+	}
+	var got message
+	require.NoError(t, wire.JSON.Decode([]byte(`{"Actor":null,"Port":null}`), &got))
+	require.Equal(t, message{}, got)
 }

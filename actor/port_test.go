@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,6 +58,87 @@ func TestPort_fullPortRefusesTheSender(t *testing.T) {
 	n, err := port.Recv(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Equal(t, 7, n, "there is room again")
+}
+
+func TestPort_sizeIsThatOfItsOwner(t *testing.T) {
+	p := alone(t)
+	port := actor.OpenPortSize[int](p, 2)
+	for n := range 2 {
+		require.NoError(t, port.Ref().Send(t.Context(), n))
+	}
+	require.ErrorIs(t, port.Ref().Send(t.Context(), 2), actor.ErrMailboxFull)
+	require.PanicsWithValue(t, "actor: OpenPortSize: want a size of 1 or more, got 0",
+		func() { actor.OpenPortSize[int](p, 0) })
+}
+
+func TestPortSendWait_losesNothingToASlowReceiver_DEL6(t *testing.T) {
+	t.Parallel()
+	const n = 5_000
+	for name, procs := range map[string]func(*testing.T) (from, to *actor.Proc){
+		"in the proc":   func(t *testing.T) (*actor.Proc, *actor.Proc) { p := alone(t); return p, p },
+		"between procs": func(t *testing.T) (*actor.Proc, *actor.Proc) { return held(t) },
+		"in the process": func(t *testing.T) (*actor.Proc, *actor.Proc) {
+			p := alone(t)
+			return p, row(t, p, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from, to := procs(t)
+			port := actor.OpenPortSize[int](to, 8)
+			sent := make(chan error, 1)
+			go func() {
+				for i := range n {
+					if err := port.Ref().Via(from).SendWait(testkit.Soon(t), i); err != nil {
+						sent <- err
+						return
+					}
+				}
+				sent <- nil
+			}()
+			for i := range n {
+				got, err := port.Recv(testkit.Soon(t))
+				require.NoError(t, err)
+				require.Equal(t, i, got)
+			}
+			require.NoError(t, testkit.Next(t, sent))
+			require.Zero(t, from.Stats().Bounced)
+		})
+	}
+}
+
+func TestPortSendWait_isHeldBackUntilMessagesAreReceivedOrThePortEnds_DEL6(t *testing.T) {
+	t.Parallel()
+	a, b := held(t)
+	port := actor.OpenPortSize[[]byte](b, 1)
+	ref, body := port.Ref().Via(a), make([]byte, 1000)
+	fill := func() (n int) {
+		for ; ; n++ {
+			ctx, cancel := context.WithCancel(t.Context())
+			full := time.AfterFunc(200*time.Millisecond, cancel)
+			err := ref.SendWait(ctx, body)
+			full.Stop()
+			cancel()
+			if err != nil {
+				require.ErrorIs(t, err, actor.ErrBacklog)
+				return n
+			}
+			require.Less(t, n, 100)
+		}
+	}
+	n := fill()
+	require.Greater(t, n, 40)
+	for range n {
+		_, err := port.Recv(testkit.Soon(t))
+		require.NoError(t, err)
+	}
+	require.Greater(t, fill(), 20, "there is credit again")
+	waited := make(chan error, 1)
+	go func() { waited <- ref.SendWait(testkit.Soon(t), body) }()
+	port.Close()
+	require.NoError(t, testkit.Next(t, waited), "it finds the port closed")
+	testkit.Until(t, "it came back", func() bool { return a.Stats().Bounced > 0 })
+	require.ErrorIs(t, a.DeadLetters()[0].Reason, actor.ErrPortGone)
 }
 
 func TestPort_closedPortRefusesTheSender(t *testing.T) {

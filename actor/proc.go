@@ -197,7 +197,7 @@ func (p *Proc) Space() subjects.Space { return p.space }
 func (p *Proc) Bus() *bus.Bus { return p.bus }
 
 // Log is the proc's logger.
-func (p *Proc) Log() zerolog.Logger { return p.log }
+func (p *Proc) Log() *zerolog.Logger { return &p.log }
 
 // Registry returns the actor types of the proc.
 func (p *Proc) Registry() Registry { return p.options.Registry }

@@ -190,6 +190,7 @@ func (b *inbox) receive(from subjects.ActorID, in *link.Inbound) (taken int, err
 				at := Incoming{From: from, Envelope: *e, unknown: &p.counts.unknown}
 				if in.From != nil {
 					at.links = p.links
+					at.credited = e.Wait
 				}
 				err = pt.recv(at)
 			})
@@ -314,7 +315,8 @@ const (
 	portLink      = "_link"   // the message is the actor to be linked to
 	portInfo      = "_info"   // answered with an Info; of the client: the proc's
 	portBounce    = "_back"   // receives dead letters
-	portCredit    = "_credit" // answered when the actor takes up its messages
+	// answered when the actor takes up its messages, or those of its port that the message names
+	portCredit = "_credit"
 )
 
 // isSystemPort reports whether the runtime serves a port itself, or opened it.
@@ -368,14 +370,19 @@ func (b *inbox) serveSystem(q *request) error {
 		q.complete(in.info(), nil)
 		return nil
 	case portCredit:
-		if in == nil {
-			return errorf(CodeNoActor, target, q.Port, "proc %s has no such actor", p.id)
+		var port string
+		if err := q.read(&port); err != nil {
+			return errorf(CodeBadMessage, target, q.Port, "%v", err)
 		}
 		if p.workers.n.Load() >= maxCreditRequests {
 			return errorf(CodeBacklog, target, q.Port, "too many senders wait for credit")
 		}
+		taken, ok := p.roomSignal(q.Actor, port, true)
+		if !ok {
+			return errorf(CodeNoActor, target, q.Port, "proc %s has no such actor", p.id)
+		}
 		p.workers.run(func() {
-			if taken := in.roomSignal(true); taken != nil {
+			if taken != nil {
 				<-taken
 			}
 			q.complete(None{}, nil)

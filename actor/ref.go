@@ -7,8 +7,8 @@ import (
 )
 
 // Ref is a typed address of one actor. It is a value: copy it, send it in a message (only the ID
-// travels), keep it. When the actor is gone, verbs on its Ref return errors. The zero Ref cannot be
-// encoded: a field that may be empty has the tag omitzero.
+// travels), keep it. When the actor is gone, verbs on its Ref return errors. The zero Ref is no
+// actor; it travels as an empty text.
 type Ref[A any] struct{ actorRef }
 
 // actorRef is a Ref without the Go type.
@@ -62,9 +62,9 @@ func (r actorRef) String() string {
 	return r.id.String()
 }
 
-// MarshalText writes the ID; a bad ref cannot be sent.
+// MarshalText writes the ID, "" for the zero Ref; a bad ref cannot be sent.
 func (r actorRef) MarshalText() ([]byte, error) {
-	if r.err != nil {
+	if r.err != nil || r.id == (subjects.ActorID{}) {
 		return nil, r.err
 	}
 	return r.id.MarshalText()
@@ -74,5 +74,8 @@ func (r actorRef) MarshalText() ([]byte, error) {
 // code binds it with Via.
 func (r *actorRef) UnmarshalText(text []byte) error {
 	*r = actorRef{}
+	if len(text) == 0 {
+		return nil
+	}
 	return r.id.UnmarshalText(text)
 }

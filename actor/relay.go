@@ -122,7 +122,7 @@ func (r *Relay[U]) onTimer() {
 func (r *Relay[U]) apply(e relayEvent[U]) error {
 	next, send, err := r.rules.step(r.state, e)
 	for _, u := range send {
-		err = cmp.Or(err, sendToPort(r.p, r.owner, r.to.portRef, u)) // several are sent at the end only
+		err = cmp.Or(err, sendToPort(nil, r.p, r.owner, r.to.portRef, u)) // several are sent at the end only
 	}
 	if err != nil && e.kind != relayClose {
 		return err

@@ -5,8 +5,6 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
-
-	"github.com/castnet-io/castnet/internal/wire"
 )
 
 // Go runs work on a goroutine of its own, and then the function it returned (nil: nothing) on the
@@ -37,9 +35,8 @@ func (c *Context) Go(work func(context.Context) func(*Context)) {
 		defer tasks.done()
 		defer func() {
 			if p := recover(); p != nil { // ACT-2
-				log := in.log()
-				text := wire.PanicText(p)
-				log.Error().Bytes("stack", debug.Stack()).Msg("a task of the actor panicked: " + text)
+				text := panicText(p)
+				in.log().Error().Bytes("stack", debug.Stack()).Msg("a task of the actor panicked: " + text)
 				in.fail(ending{code: CodePanic, reason: "a task panicked: " + text})
 			}
 		}()

@@ -53,8 +53,7 @@ func (in *instance) shutdown() {
 	ctx, cancel := in.cleanupContext()
 	defer cancel()
 	if !tasks.wait(ctx) {
-		log := in.log()
-		log.Warn().Dur("waited", in.proc.options.Cleanup).Msg("tasks of a stopped actor still run")
+		in.log().Warn().Dur("waited", in.proc.options.Cleanup).Msg("tasks of a stopped actor still run")
 	}
 }
 
@@ -88,8 +87,7 @@ func (in *instance) runCleanup(c Cleaner) {
 		switch err := c.Cleanup(tc, cause); {
 		case err == nil:
 		case over:
-			log := in.log()
-			log.Error().Err(err).Msg("cleanup of a failed actor failed")
+			in.log().Error().Err(err).Msg("cleanup of a failed actor failed")
 		default:
 			in.fail(ending{code: CodeHandler, reason: "cleanup: " + err.Error()})
 		}

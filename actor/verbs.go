@@ -19,7 +19,8 @@ const clientName = "client"
 // Errors are *Error; compare with the sentinels by errors.Is.
 //
 // If the actor dies meanwhile, Call fails at once, with the actor's end in Error.Event. An actor
-// calls on its own turn: two actors that call each other wait for their deadlines.
+// calls on its own turn: two actors that call each other wait for their deadlines. A call of an
+// actor to itself with the Context of its handler returns ErrInvalid; with that of Go it is possible.
 func (e Endpoint[A, M, R]) Call(ctx context.Context, to Ref[A], m M) (R, error) {
 	if to.in != nil && isValid(e.endpointSpec) {
 		if o, here := localSender(ctx, to.in, to.via); here {
@@ -65,16 +66,18 @@ func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
 // SendWait is Send with a wait for room, at most until ctx ends (without a deadline: 30 s). To
 // another proc it waits while the actor has not taken up 8 MiB of such messages to the endpoint;
 // they enter even a full mailbox. An actor waits on its turn: two that wait for each other wait for
-// their deadlines.
+// their deadlines. On its turn an actor does not wait for room in its own mailbox.
 func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && isValid(e.endpointSpec) {
 		if o, here := localSender(ctx, to.in, to.via); here {
 			ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: o.in, trace: o.trace}, 0)
 			if ok && why == nil {
 				return nil
+			} else if ok && o.in == to.in && selfCallError(ctx, to.in, e.name) != nil {
+				return why
 			} else if ok {
 				again := func(ctx context.Context) error { return e.Send(ctx, to, m) }
-				return to.in.awaitRoom(ctx, why, again)
+				return to.in.proc.awaitRoom(ctx, to.in.proc, to.id.Port(e.name), why, again)
 			}
 		}
 	}
@@ -84,16 +87,24 @@ func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
 // isValid reports whether an endpoint was made by NewEndpoint, with a good name.
 func isValid(s *endpointSpec) bool { return s != nil && s.err == nil }
 
-// awaitRoom waits for room in the mailbox and sends again, until the mailbox takes the message.
-func (in *instance) awaitRoom(ctx context.Context, why *Error, again func(context.Context) error) error {
-	err := error(why)
-	ctx, cancel := in.proc.bounded(ctx)
+// awaitRoom sends again while a port or an actor of the proc at refuses a message for want of room.
+// It returns the last error.
+func (p *Proc) awaitRoom(ctx context.Context, at *Proc, to subjects.PortID, err error,
+	again func(context.Context) error) error {
+	if !errors.Is(err, ErrMailboxFull) {
+		return err
+	}
+	ctx, cancel := p.bounded(ctx)
 	defer cancel()
 	if from := originOf(ctx).in; from != nil {
 		from.yield()
 	}
 	for errors.Is(err, ErrMailboxFull) {
-		if room := in.roomSignal(false); room != nil {
+		room, ok := at.roomSignal(to.Actor.Name, to.Port, false)
+		if !ok {
+			return err
+		}
+		if room != nil {
 			select {
 			case <-room:
 			case <-ctx.Done():
@@ -103,6 +114,21 @@ func (in *instance) awaitRoom(ctx context.Context, why *Error, again func(contex
 		err = again(ctx)
 	}
 	return err
+}
+
+// roomSignal is instance.roomSignal for an open port, or else an actor; false: there is neither.
+func (p *Proc) roomSignal(actor, port string, credit bool) (room <-chan struct{}, ok bool) {
+	if pt, is := p.ports.find(actor, port).(*funcPort); is {
+		if pt.room == nil {
+			return nil, true
+		}
+		return pt.room(credit), true
+	}
+	in := p.find(actor)
+	if in == nil {
+		return nil, false
+	}
+	return in.roomSignal(credit), true
 }
 
 // sendRemote is Send for an actor not known to be local. With the context wait it waits for room.
@@ -146,6 +172,11 @@ func callLocal[M, R any](
 	ctx context.Context, s *endpointSpec, from origin, to *instance, m M,
 ) (v R, err error, ok bool) {
 	p := to.proc
+	if from.in == to {
+		if why := selfCallError(ctx, to, s.name); why != nil {
+			return v, why, true
+		}
+	}
 	rp := &reply[R]{}
 	rp.ctx.origin = origin{to, from.trace}
 	var now int64

@@ -20,9 +20,7 @@ const successorPort = "later"
 
 // latestProc is the newest proc of a rank known to p. A process restarts as a whole.
 func latestProc(p *actor.Proc, id subjects.ProcID) subjects.ProcID {
-	if p != nil {
-		id.Gen = p.Members().LatestGeneration(id.Lead()).Gen
-	}
+	id.Gen = p.Members().LatestGeneration(id.Lead()).Gen
 	return id
 }
 

@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -19,10 +20,12 @@ type Mesh[A any] interface {
 
 // Target is the destination of a cast.
 type Target struct {
-	Via       *actor.Proc // sender for code that is not an actor
+	Via       *actor.Proc // sender for code that is not an actor; nil: there is none
 	Placement Placement
 	Actor     string // the name that the actors of the mesh share
 	Region    shape.Region
+	// Resolve learns in the sender's proc which procs hold the ranks; nil: they are known.
+	Resolve func(sender *actor.Proc)
 
 	selected shape.Ranks       // of the region; none: all
 	throttle *Throttle         // nil: all are asked at once
@@ -99,6 +102,19 @@ func First[A any](m Mesh[A], label string) Mesh[A] {
 		t.selected = first.Ranks()
 		return nil
 	}}
+}
+
+// sender is the actor of ctx, else the client of Via. It knows the holders of the ranks.
+func (t Target) sender(ctx context.Context) (p *actor.Proc, name string, err error) {
+	p, name, err = actor.Sender(ctx, t.Via)
+	if p == nil {
+		err = &actor.Error{Code: actor.CodeInvalid,
+			Text: "no sender: cast from an actor's handler, or bind the mesh with Via"}
+	}
+	if err == nil && t.Resolve != nil {
+		t.Resolve(p)
+	}
+	return p, name, err
 }
 
 // ranks are the ranks of the region that the cast is for.

@@ -70,11 +70,7 @@ type castRequest struct {
 func send(ctx context.Context, r *rollout, asked shape.Ranks) (*operation, error) {
 	t := r.target
 	q := r.request
-	p, from, err := actor.Sender(ctx, t.Via)
-	if p == nil {
-		return nil, &actor.Error{Code: actor.CodeInvalid,
-			Text: "no sender: cast from an actor's handler, or to a mesh bound to a proc"}
-	}
+	p, from, err := t.sender(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -233,14 +233,10 @@ func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 func ChooseRank[A, M, R any](
 	ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M,
 ) (rank int, v R, err error) {
-	t, err := to.Target()
-	if err == nil {
-		err = t.validate()
-	}
+	p, t, err := targetOf(ctx, to)
 	if err != nil {
 		return 0, v, err
 	}
-	p, _, _ := actor.Sender(ctx, t.Via)
 	for _, rank = range candidates(p, t) {
 		base, outside := t.Region.BaseRank(rank)
 		if outside != nil {
@@ -265,15 +261,23 @@ func isUnhandled(err error) bool {
 // Pick picks a rank of the region, at random among those whose end is unknown. The owner of a mesh
 // knows an end before its watch yields it.
 func Pick[A any](ctx context.Context, to Mesh[A]) (int, error) {
-	t, err := to.Target()
+	p, t, err := targetOf(ctx, to)
 	if err != nil {
 		return 0, err
 	}
-	if err := t.validate(); err != nil {
-		return 0, err
-	}
-	p, _, _ := actor.Sender(ctx, t.Via)
 	return candidates(p, t)[0], nil
+}
+
+// targetOf returns the target of a request to one rank, and the proc that sends.
+func targetOf[A any](ctx context.Context, to Mesh[A]) (p *actor.Proc, t Target, err error) {
+	t, err = to.Target()
+	if err == nil {
+		err = t.validate()
+	}
+	if err == nil {
+		p, _, err = t.sender(ctx)
+	}
+	return p, t, err
 }
 
 // candidates returns the ranks to choose from, from a random place on; those of ended procs last.
@@ -288,7 +292,7 @@ func candidates(p *actor.Proc, t Target) []int {
 	for i := range all {
 		rank := all[(start+i)%len(all)]
 		base, err := t.Region.BaseRank(rank)
-		if err == nil && p != nil && p.Members().IsEnded(latestProc(p, t.Placement.Proc(base))) {
+		if err == nil && p.Members().IsEnded(latestProc(p, t.Placement.Proc(base))) {
 			ended = append(ended, rank)
 		} else {
 			live = append(live, rank)

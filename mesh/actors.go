@@ -251,15 +251,21 @@ func (m actorMesh) Procs() ProcMesh { return m.procs }
 // Extent is the shape of the region.
 func (m actorMesh) Extent() shape.Extent { return m.procs.Extent() }
 
-// Target returns the recipients of a cast; it makes the mesh a cast.Mesh.
+// Target returns the recipients of a cast; it makes the mesh a cast.Mesh. An actor can cast to a
+// decoded handle that is bound to no Net.
 func (m actorMesh) Target() (cast.Target, error) {
-	if err := m.Err(); err != nil {
+	t := cast.Target{Placement: controller.Placement(m.procs.desc), Actor: m.name, Region: m.procs.region}
+	err := m.Err()
+	if errors.Is(err, errUnbound) {
+		t.Resolve = func(sender *actor.Proc) { placementCacheOf(sender).resolve(m.procs.desc) }
+		return t, nil
+	}
+	if err != nil {
 		return cast.Target{}, err
 	}
 	resolveHolders(m.procs)
-	return cast.Target{
-		Via: m.procs.net.proc, Placement: controller.Placement(m.procs.desc), Actor: m.name, Region: m.procs.region,
-	}, nil
+	t.Via = m.procs.net.proc
+	return t, nil
 }
 
 // Ref addresses one rank of the region.

@@ -51,7 +51,8 @@ func TestTestActor_panicsForTesting(t *testing.T) {
 	rig, ref := testActor(t)
 	_, err := actortest.CauseFailure.Call(rig.Context(), ref, actortest.Failure{Kind: actortest.Panic})
 	require.ErrorIs(t, err, actor.ErrPanic)
-	require.Equal(t, "cause-failure: panicked: for testing", rig.ExpectFailure(ref).Reason)
+	require.Regexp(t, `^cause-failure: panicked: for testing \(actortest/actors\.go:\d+\)$`,
+		rig.ExpectFailure(ref).Reason)
 }
 
 func TestTestActor_refusesAnUnknownFailureKind(t *testing.T) {

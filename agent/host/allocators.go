@@ -320,7 +320,7 @@ func HostActorDef(o Options) actor.Def {
 		o.Settings = proc.BusSettingsOf(ctx.Proc())
 		o.Allow = append(slices.Clone(o.Allow), p.Allow...)
 		o.AllowUser = o.AllowUser || p.AllowUser
-		o.Log = ctx.Proc().Log()
+		o.Log = *ctx.Proc().Log()
 		if o.Config == nil {
 			o.Config = agent.ConfigOf(ctx.Proc())
 		}
