@@ -16,10 +16,9 @@ const (
 // maxCreditRequests bounds the goroutines of a process with requests for credit.
 const maxCreditRequests = 1 << 16
 
-// waitCredit is the credit of SendWait to an endpoint of another proc. A port is as good as a
-// mailbox, and its receiver as an actor. The mailbox grants the credit half by
+// waitCredit is the credit of SendWait to an endpoint of another proc. The mailbox grants it half by
 // half: after each half the sender requests the next, and the mailbox grants it when its actor
-// takes up what came before the request:
+// takes up what came before the request. A port and its receiver do the same:
 //
 //	sender                                  mailbox
 //	half, request 1, half ────────────────▶ queued

@@ -107,13 +107,14 @@
 // Messages of a dead proc are dropped. An event covers only the ranks of its mesh, as far as this
 // process knows the mesh's size. If a caller gives up, its message's Context ends or it is not
 // handled. A mailbox holds 1,024 messages (Options), one batch in work, and from each remote proc
-// 8 MiB of SendWait per endpoint, or two larger messages. Large messages of others may be on their
+// 8 MiB of SendWait per endpoint, or two larger messages. Ports have the same bounds (OpenPortSize). Large messages of others may be on their
 // way besides. This credit also holds over several links. The queue to one process holds 8 MiB
 // (ErrBacklog).
 //
 // Handlers may block; other actors do not wait for them. An actor calls on its own turn, so two
-// actors that call each other wait for their deadlines. Use Context.Go for work off the turn, and
-// Defer for late answers. An actor's own code and all its children run in one proc.
+// actors that call each other wait for their deadlines, and a call to itself is refused. Use
+// Context.Go for work off the turn, and Defer for late answers. A stop finishes the work of Go for
+// such answers, 10 s at most. An actor's own code and all its children run in one proc.
 //
 // A proc remembers the newest 1,024 actors that ended and the first 128 that failed. It also
 // remembers the newest 128 dead letters and 65,536 ends of procs, where one event about many ranks

@@ -64,7 +64,7 @@ var (
 		keyMeta{monarchDefault: "true", usedBy: "internal/launch",
 			doc: "lets the kernel kill a proc when its host dies (Linux)"})
 	ProcLogLevel = newChoice("proc.log-level", "warn", []string{"trace", "debug", "info", "warn", "error"},
-		keyMeta{usedBy: "agent/host", doc: "minimum level of castnet's own log lines in procs"})
+		keyMeta{usedBy: "agent/host", doc: "minimum level of the log lines of castnet and of Context.Log in procs"})
 )
 
 // Stopping processes.

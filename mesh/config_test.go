@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"context"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -137,25 +138,41 @@ func ownCommand(t *testing.T, env ...string) mesh.Command {
 	return mesh.Command{Path: self, Env: env}
 }
 
-func TestSpawn_procsOfAnActorInheritTheEnvironmentOfItsMesh(t *testing.T) {
+func TestEnv_procsOfAnActorInheritTheTypedEnvironmentOfItsMesh(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	conn := c.Connect(t)
-	procs, err := c.AllHosts(t, conn).SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "parent", PerHost: shape.Unit(), Command: mesh.Command{Env: []string{"A=1"}},
-	})
+	id, err := subjects.NewHostID("root")
 	require.NoError(t, err)
-	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
+	first := run{ID: 1, Root: actor.RefOf[*Counter](id.Proc().Actor("root"))}
+	_, err = mesh.NewEnv[chan int]("RUN").Append(nil, nil)
+	require.ErrorContains(t, err, "cannot encode RUN")
+	inherited, err := runEnv.Append([]string{"A=1", "RUN={"}, first)
 	require.NoError(t, err)
-	inherited, err := env.Call(t.Context(), counters.Ref(0), actor.None{})
+	conn := c.Connect(t, func(o *mesh.Options) { o.Env = inherited })
+	second, err := runEnv.Append(nil, run{ID: 2})
 	require.NoError(t, err)
-	require.Equal(t, []string{"A=1"}, inherited)
-	agent.SetCommandEnv(conn.Proc(), inherited)
-	procs, err = c.AllHosts(t, conn).SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "child", PerHost: shape.Unit(), Command: mesh.Command{Env: []string{"B=2"}},
-	})
+	for name, tc := range map[string]struct {
+		own  []string
+		want actor.Maybe[run]
+	}{
+		"inherited": {nil, actor.Maybe[run]{Value: first, OK: true}},
+		"own":       {second, actor.Maybe[run]{Value: run{ID: 2}, OK: true}},
+	} {
+		procs, err := c.AllHosts(t, conn).SpawnProcs(t.Context(), mesh.SpawnSpec{
+			Name: name, PerHost: shape.Unit(), Command: mesh.Command{Env: tc.own},
+		})
+		require.NoError(t, err)
+		require.Equal(t, slices.Concat(inherited, tc.own), procs.Describe().Command.Env)
+		counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
+		require.NoError(t, err)
+		got, err := env.Call(t.Context(), counters.Ref(0), actor.None{})
+		require.NoError(t, err)
+		require.Equal(t, tc.want, got)
+	}
+	_, counters := c.workers(t, 1, 0)
+	got, err := env.Call(t.Context(), counters.Ref(0), actor.None{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"A=1", "B=2"}, procs.Describe().Command.Env)
+	require.False(t, got.OK, "it is of one program")
 }
 
 func TestConfig_hostAppliesTheClientsProcSettings(t *testing.T) {

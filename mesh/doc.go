@@ -79,8 +79,8 @@
 // shutdown of allocated or taken hosts. Any program may stop and restart a ProcMesh, as the client
 // does; its controller carries that out.
 //
-// Procs of this program that an actor spawns inherit the environment (Command.Env) of the actor's
-// own mesh.
+// Procs of this program inherit the environment of the program (Options.Env). Those that an actor
+// spawns inherit that of the actor's own mesh (Command.Env). Env is a typed variable in it.
 //
 // Close ends a program's meshes at once. After the program's death they end when the lease runs
 // out, 60 s by default. Any reader of a handle can call, cast and watch. Actors without a

@@ -11,9 +11,9 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
-	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
@@ -43,7 +43,7 @@ var (
 	say     = actor.NewEndpoint[*Counter, string, actor.None]("say")
 	pass    = actor.NewEndpoint[*Counter, passing, int64]("pass")
 	look    = actor.NewEndpoint[*Counter, []string, surroundings]("look")
-	env     = actor.NewEndpoint[*Counter, actor.None, []string]("env")
+	env     = actor.NewEndpoint[*Counter, actor.None, actor.Maybe[run]]("env")
 )
 
 // The constructor of halting returns at once, but on rank 1 only after its parameter, even when it
@@ -74,9 +74,19 @@ func (c *Counter) add(_ *actor.Context, delta int64) (int64, error) {
 	return c.n, nil
 }
 
-// env is the environment that procs inherit from the mesh of this actor.
-func (c *Counter) env(ctx *actor.Context, _ actor.None) ([]string, error) {
-	return agent.CommandEnvOf(ctx.Proc()), nil
+// runEnv is a variable that procs inherit.
+var runEnv = mesh.NewEnv[run]("RUN")
+
+// run names the first counter.
+type run struct {
+	ID   int
+	Root actor.Ref[*Counter]
+}
+
+// env is the variable as the procs of this actor inherit it.
+func (c *Counter) env(ctx *actor.Context, _ actor.None) (actor.Maybe[run], error) {
+	r, ok, err := runEnv.Get(ctx)
+	return actor.Maybe[run]{Value: r, OK: ok}, err
 }
 
 // surroundings are what a process finds about itself.
@@ -124,7 +134,7 @@ func (c *Counter) wait(ctx *actor.Context, d time.Duration) (actor.None, error) 
 	return actor.None{}, config.ProcReadyTimeout.Set(proc.Config(ctx), d)
 }
 
-// passing is a number for another counter to add.
+// passing is a number for another counter to add; Rank -1: for all.
 type passing struct {
 	To   mesh.ActorMesh[*Counter]
 	Rank int
@@ -132,6 +142,9 @@ type passing struct {
 
 // pass adds 1 to another counter. It knows the other mesh from the message alone.
 func (c *Counter) pass(ctx *actor.Context, p passing) (int64, error) {
+	if p.Rank < 0 {
+		return cast.Reduce(ctx, p.To, add, 1, cast.Sum[int64]())
+	}
 	return add.Call(ctx, p.To.Via(mesh.NetOf(ctx)).Ref(p.Rank), 1)
 }
 

@@ -54,6 +54,10 @@ type Options struct {
 	// Config is the configuration of this program, also pushed to the procs it spawns; nil: from
 	// the environment.
 	Config *config.Config
+
+	// Env is the environment of the procs that run this program, as KEY=value: see Env. The Env of
+	// a mesh's Command has precedence.
+	Env []string
 }
 
 // Net is a connection to a castnet, and the owner of the meshes made through it.
@@ -129,6 +133,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	n.proc, err = actor.NewProc(ctx, opts)
 	if err == nil {
 		agent.SetConfig(n.proc, o.Config)
+		agent.SetCommandEnv(n.proc, o.Env)
 		n.placements = placementCacheOf(n.proc)
 		n.controllers = newControllers(n.proc, o.OnFailure)
 		n.contextEnd.Go(n.endWithProc)

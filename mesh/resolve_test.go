@@ -71,10 +71,19 @@ func TestResolve_restartedProcReachesOtherRestartedProcs_MESH11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	_, counters := c.revived(t, c.AllHosts(t, c.Net), 0, 1)
+	for rank := range 2 { // a cast binds the decoded handle to its actor
+		other := counters.Slice("gpu", 1-rank, 2-rank)
+		n, err := pass.Call(t.Context(), counters.Ref(rank), passing{other, -1})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+	}
+	_, err := cast.Reduce(t.Context(), counters.Via(nil), add, 1, cast.Sum[int64]())
+	require.ErrorIs(t, err, actor.ErrInvalid)
+	require.ErrorContains(t, err, "bind the mesh with Via")
 	for rank := range 2 {
 		n, err := pass.Call(t.Context(), counters.Ref(rank), passing{counters, 1 - rank})
 		require.NoError(t, err)
-		require.EqualValues(t, 1, n)
+		require.EqualValues(t, 2, n)
 	}
 }
 
