@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// waitWindow is the credit of SendWait to an endpoint or port of another proc, in bytes. waitCost is the
-// cost of a message besides its body.
+// waitWindow is the credit of SendWait to an endpoint or port of another proc, in bytes. waitCost
+// is the cost of a message besides its body.
 const (
 	waitWindow = 8 << 20
 	waitCost   = 256

@@ -40,10 +40,10 @@ func takeOver(d *deferred, ctx *Context) {
 	ctx.deferred = d
 	d.to = ctx.answer
 	if at, has := ctx.Deadline(); has {
-		log := ctx.in.proc.sampledLog.With().Str("actor", ctx.in.name).
-			Str("endpoint", ctx.in.currentEndpoint()).Stringer("from", ctx.Sender()).Logger()
+		endpoint, from := ctx.in.currentEndpoint(), ctx.Sender()
 		d.deadline = time.AfterFunc(time.Until(at), func() {
-			log.Warn().Msg("a deferred answer was not given before the caller's deadline")
+			d.in.proc.sampledLog.Warn().Str("actor", d.in.name).Str("endpoint", endpoint).
+				Stringer("from", from).Msg("a deferred answer was not given before the caller's deadline")
 		})
 	}
 }

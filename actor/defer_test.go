@@ -80,7 +80,10 @@ func TestDefer_errorOfTheHandlerIsTheReply_ACT4(t *testing.T) {
 	testkit.Next(t, held).Reply(1, nil)
 	require.Empty(t, answers)
 	require.NoError(t, do.Send(t.Context(), ref, refuse)) // without a waiting caller it fails the actor
-	testkit.Until(t, "failed", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Status == actor.Failed })
+	testkit.Until(t, "failed", func() bool {
+		info, _ := p.Actor(ref.ID().Name)
+		return info.Status == actor.Failed
+	})
 }
 
 func TestDefer_missingReplyIsLogged(t *testing.T) {

@@ -118,7 +118,7 @@ type portMessage[T any] struct {
 	credited bool
 }
 
-// portWait is a wait until a number of messages are received, or the port ends.
+// portWait is a wait until a number of messages is received, or the port ends.
 type portWait struct {
 	until uint64
 	done  chan struct{}
@@ -281,6 +281,11 @@ func (t *Port[T]) room(credit bool) <-chan struct{} {
 	}
 	if t.err != nil || n == 0 || !credit && n-t.credited < t.size {
 		return nil
+	}
+	for _, w := range t.waits {
+		if w.until == until {
+			return w.done
+		}
 	}
 	done := make(chan struct{})
 	t.waits = append(t.waits, portWait{until, done})

@@ -20,7 +20,7 @@ const clientName = "client"
 //
 // If the actor dies meanwhile, Call fails at once, with the actor's end in Error.Event. An actor
 // calls on its own turn: two actors that call each other wait for their deadlines. A call of an
-// actor to itself with the Context of its handler returns ErrInvalid; with that of Go it is possible.
+// actor to itself returns ErrInvalid, except with the context of Go.
 func (e Endpoint[A, M, R]) Call(ctx context.Context, to Ref[A], m M) (R, error) {
 	if to.in != nil && isValid(e.endpointSpec) {
 		if o, here := localSender(ctx, to.in, to.via); here {
@@ -73,9 +73,10 @@ func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
 			ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: o.in, trace: o.trace}, 0)
 			if ok && why == nil {
 				return nil
-			} else if ok && o.in == to.in && selfCallError(ctx, to.in, e.name) != nil {
-				return why
 			} else if ok {
+				if o.in == to.in && selfCallError(ctx, to.in, e.name) != nil {
+					return why
+				}
 				again := func(ctx context.Context) error { return e.Send(ctx, to, m) }
 				return to.in.proc.awaitRoom(ctx, to.in.proc, to.id.Port(e.name), why, again)
 			}
@@ -100,11 +101,7 @@ func (p *Proc) awaitRoom(ctx context.Context, at *Proc, to subjects.PortID, err 
 		from.yield()
 	}
 	for errors.Is(err, ErrMailboxFull) {
-		room, ok := at.roomSignal(to.Actor.Name, to.Port, false)
-		if !ok {
-			return err
-		}
-		if room != nil {
+		if room, _ := at.roomSignal(to.Actor.Name, to.Port, false); room != nil {
 			select {
 			case <-room:
 			case <-ctx.Done():
