@@ -16,8 +16,8 @@ const (
 // maxCreditRequests bounds the goroutines of a process with requests for credit.
 const maxCreditRequests = 1 << 16
 
-// waitCredit is the credit of SendWait to an endpoint of another proc. The mailbox grants it half by
-// half: after each half the sender requests the next, and the mailbox grants it when its actor
+// waitCredit is the credit of SendWait to an endpoint of another proc. The mailbox grants it half
+// by half: after each half the sender requests the next, and the mailbox grants it when its actor
 // takes up what came before the request. A port and its receiver do the same:
 //
 //	sender                                  mailbox

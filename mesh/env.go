@@ -1,13 +1,13 @@
 package mesh
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/wire"
 )
 
 // Env is a typed variable of the environment. A program sets it for all its meshes (Options.Env) or
@@ -27,7 +27,7 @@ func NewEnv[T any](name string) Env[T] { return Env[T]{name} }
 
 // Append sets the variable in an environment. Of several values the last one counts.
 func (e Env[T]) Append(env []string, v T) ([]string, error) {
-	text, err := json.Marshal(v)
+	text, err := wire.JSON.Encode(v)
 	if err != nil {
 		return env, fmt.Errorf("cannot encode %s: %w", e.name, err)
 	}
@@ -41,7 +41,7 @@ func (e Env[T]) Get(ctx *actor.Context) (v T, ok bool, err error) {
 		if !found {
 			continue
 		}
-		err = json.Unmarshal([]byte(text), &v)
+		err = wire.JSON.Decode([]byte(text), &v)
 		if err != nil {
 			err = fmt.Errorf("cannot decode %s: %w", e.name, err)
 		}
