@@ -28,7 +28,7 @@ func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD1(t *testing.T) {
 		require.Equal(t, system.StatusAwaiting, r.snapshot(t, "foo").Status)
 		foo := r.declare(t, spec("foo", shape.Of("a", 3).With("b", 4), 8))
 		require.Equal(t, system.ChangeCreate, foo.Change)
-		require.Equal(t, "0 of 12 procs have started", r.await(t, "foo", "world.unhealthy").Reason)
+		require.Equal(t, "0 of 12 procs have started", r.await(t, "foo", "world.starting").Reason)
 		first, idle := r.host(t, "h0", "foo", 0), r.host(t, "h2", "foo", 2)
 		r.await(t, "foo", "world.live")
 		idle.joined(t)
