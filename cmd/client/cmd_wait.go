@@ -52,7 +52,9 @@ JSON: mesh, condition, phase, status (of a world), running, ranks, took (nanosec
 		c.Flags(), &condition, "for", "CONDITION", "running, live or ended (default running)",
 		flags.Choice(conditions...),
 	)
-	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(conditions, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc(
+		"for", cobra.FixedCompletions(conditions, cobra.ShellCompDirectiveNoFileComp),
+	)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t, err := target.ParseMesh(args[0], "wait")
 		if err != nil {
@@ -123,10 +125,10 @@ func awaitCondition(
 			r = newWaitRecord(v, condition)
 			last = v.Explanation().Answer
 		}
-		switch {
-		case r.Mesh != "" && r.isMet():
+		if r.Mesh != "" && r.isMet() {
 			return r, nil
-		case r.ended:
+		}
+		if r.ended {
 			return r, fmt.Errorf("it will not be %s: %s", condition, last)
 		}
 		if v.World == nil && r.Mesh != "" {
@@ -142,14 +144,13 @@ func awaitCondition(
 // newWaitRecord judges the view of a mesh.
 func newWaitRecord(v inspect.View, condition string) waitRecord {
 	r := waitRecord{Mesh: v.Mesh, Condition: condition, Phase: v.Phase, Running: v.Running(), Ranks: v.Ranks}
-	switch {
-	case v.World != nil:
-		r.Status = v.World.Status
-		r.live = r.Status == system.StatusLive && v.World.StoppingReason == ""
-	default:
+	if v.World == nil {
 		r.live = v.Explanation().Healthy
 		r.ended = inspect.Ended(v.Phase)
+		return r
 	}
+	r.Status = v.World.Status
+	r.live = r.Status == system.StatusLive && v.World.StoppingReason == ""
 	return r
 }
 
