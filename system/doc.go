@@ -91,7 +91,8 @@
 // The acting controller is the micro service castnet-system, with its space (dots as underscores)
 // as the ID. Any NATS client finds it, and calls the subjects of its endpoints in JSON (`nats micro
 // info castnet-system`). Changes of worlds are events on `ev.mesh`: world.starting, world.live,
-// world.unhealthy, world.evict and world.end. Those of detached meshes are mesh.detach and mesh.adopt.
+// world.unhealthy, world.evict and world.end. Those of detached meshes are mesh.detach and
+// mesh.adopt.
 //
 // # Parts
 //
