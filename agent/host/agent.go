@@ -86,6 +86,7 @@ type hostAgent struct {
 	launches    semaphore
 	stops       semaphore
 	execs       semaphore
+	logReads    semaphore
 	leases      agent.Leases
 	ends        endBatch
 	outputQuota *quota // bound on the published output of all procs
@@ -103,7 +104,7 @@ func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
 		params: c, executable: self, procRecords: procRecords{c.id, agent.NewTable(), procIndex{}},
 		ownership: ownership{host: c.id},
 		launches:  semaphore{limit: c.opts.MaxLaunches}, stops: semaphore{limit: c.opts.maxStops()},
-		execs: semaphore{limit: maxExecs}, outputQuota: &quota{rate: hostRate},
+		execs: semaphore{limit: maxExecs}, logReads: semaphore{limit: 1}, outputQuota: &quota{rate: hostRate},
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
 		a.stopMesh(ctx, agent.StopRequest{ID: id, Reason: reason})
