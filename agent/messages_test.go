@@ -127,7 +127,7 @@ func samples() map[string]any {
 		"HostInfo": agent.HostInfo{ID: m.Hosts[0], Label: "a", Version: "v1", Build: "build", PID: 7, Procs: 2,
 			Started: at, CPUs: 8,
 			Labels: map[string]string{"zone": "z"}, Mode: agent.ModeCordoned, ModeReason: "repair", Local: true,
-			TreeControl: "cgroup", Owner: "client-000000000000c", Epoch: 7, Now: at, Revision: 9},
+			TreeControl: "cgroup", Owner: "client-000000000000c", Epoch: 7, Now: at, Revision: 9, LogTrouble: "full"},
 		"Heartbeat": agent.Heartbeat{Host: m.Hosts[0], Incarnation: 8, Seq: 9, Interval: time.Second,
 			Lag:   time.Millisecond,
 			Conns: []agent.Connection{{Server: "S", Client: 7}}, Closing: true, Goodbye: true, Reason: "repair",

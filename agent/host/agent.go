@@ -87,6 +87,7 @@ type hostAgent struct {
 	stops       semaphore
 	execs       semaphore
 	logReads    semaphore
+	logTrouble  string // why output may be lost, as logged; "": it is kept
 	leases      agent.Leases
 	ends        endBatch
 	outputQuota *quota // bound on the published output of all procs
@@ -111,6 +112,9 @@ func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
 	}}
 	for _, f := range c.adopted {
 		a.adopt(ctx, f)
+	}
+	if c.opts.Local == nil {
+		a.watchLogDir(ctx)
 	}
 	return a, nil
 }
@@ -286,7 +290,7 @@ func (a *hostAgent) info() agent.HostInfo {
 		Procs: a.table.CountAlive(), Started: a.started, CPUs: runtime.NumCPU(), Labels: a.opts.Labels,
 		Mode: mode, ModeReason: why, Local: a.opts.Local != nil, Owner: a.owner,
 		TreeControl: a.runner.treeControl(), Epoch: a.epoch, Now: time.Now(),
-		Revision: a.table.Revision(),
+		Revision: a.table.Revision(), LogTrouble: a.logTrouble,
 	}
 }
 

@@ -175,4 +175,9 @@ func TestF23_readOnlyDiskRunsProcsAndReportsLostLogs(t *testing.T) {
 		fmt.Sprint(dir))
 	require.Contains(t, got["stderr"][0], "read-only file system")
 	require.Contains(t, r.logs.String(), "cannot keep the output of a proc")
+	testkit.Until(t, "the host says so", func() bool {
+		info, err := agent.Info.Call(t.Context(), r.agent(), actor.None{})
+		return err == nil && info.LogTrouble == "cannot write to "+dir+": read-only file system"
+	})
+	require.Equal(t, 1, strings.Count(r.logs.String(), "output of procs may be lost"))
 }

@@ -215,6 +215,8 @@ func TestLogs_followNeitherLosesNorRepeatsLines(t *testing.T) {
 		c.ok(t, "logs", "demo[gpu=0]", "--tail", "2"))
 	records := decode[[]logs.Record](t, c.ok(t, "logs", "demo", "-o", "json"))
 	require.Len(t, records, 7)
+	require.False(t, records[6].Time.IsZero())
+	records[6].Time = time.Time{}
 	require.Equal(t, logs.Record{Rank: 1, Point: "host=0,gpu=1", Stream: "stderr", Line: "ouch"}, records[6])
 
 	b := start(t, c.env, "logs", "demo[gpu=1]", "-f", "--tail", "1")
@@ -410,6 +412,11 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 	}
 	procs := decode[[]inspect.Proc](t, c.ok(t, "procs", "-o", "json"))
 	require.Len(t, procs, 2, "the failed start left nothing")
+}
+
+func TestVersion_isALineOrADocument(t *testing.T) {
+	require.Equal(t, result{out: "castnet " + cli.Version() + "\n"}, runClient(t, nil, "version"))
+	require.JSONEq(t, `{"version":"`+cli.Version()+`"}`, runClient(t, nil, "version", "-o", "json").out)
 }
 
 func TestRecords_haveStableNames(t *testing.T) {

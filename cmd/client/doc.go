@@ -21,6 +21,7 @@
 //	castnet top                                  busy actors and full mailboxes
 //	castnet stop MESH                            end a mesh
 //	castnet doctor                               what is wrong with bus, permissions and hosts
+//	castnet version                              the version of this command
 //	castnet env                                  the variables that reach the bus, for a shell
 //	castnet exec [MESH[region]] -- COMMAND       run a command on hosts, where their operators allow it
 //	castnet config show [PROC]                   limits, and where their values are from
