@@ -126,6 +126,9 @@ func TestSelect_returnsLinesByTimeAndContentFromBeyondTheTail(t *testing.T) {
 func TestMarks_areBoundedAndKeepTheirOrder(t *testing.T) {
 	var m Marks
 	begun := time.Now()
+	require.Zero(t, m.at(0, begun))
+	m.Begin(0)
+	require.Equal(t, begun, m.at(0, begun), "a line that was not read is of now")
 	for i := range 10 * maxMarks {
 		m.Add(int64(10*i+10), begun.Add(time.Duration(i)*time.Second))
 	}

@@ -10,9 +10,10 @@ import (
 // the poll interval of Follow, or by a 40th of its age. The zero Marks knows no times. Its methods
 // may be called concurrently.
 type Marks struct {
-	mu   sync.Mutex
-	from int64 // before it, times are unknown
-	all  []mark
+	mu    sync.Mutex
+	begun bool
+	from  int64 // before it, times are unknown
+	all   []mark
 }
 
 // mark is a time, and the end of the part that was read until then.
@@ -31,7 +32,9 @@ const (
 func (m *Marks) Begin(from int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.from, m.all = from, nil
+	m.begun = true
+	m.from = from
+	m.all = nil
 }
 
 // Add records that the file was read up to an offset.
@@ -39,7 +42,8 @@ func (m *Marks) Add(end int64, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n := len(m.all); n > 0 && end < m.all[n-1].end { // the file was restarted
-		m.from, m.all = 0, nil
+		m.from = 0
+		m.all = nil
 	}
 	if len(m.all) == maxMarks {
 		m.thin(at)
@@ -66,7 +70,7 @@ func (m *Marks) thin(now time.Time) {
 func (m *Marks) at(offset int64, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if offset < m.from || m.all == nil {
+	if !m.begun || offset < m.from {
 		return time.Time{}
 	}
 	i := sort.Search(len(m.all), func(i int) bool { return m.all[i].end > offset })
