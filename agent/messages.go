@@ -192,8 +192,8 @@ type Lease struct {
 // Forever is the lease of a resource that no longer expires.
 const Forever = 100 * 365 * 24 * time.Hour
 
-// LogsRequest asks for the last log lines of the procs of a mesh. By itself it reads the last 64 KiB
-// of each output; with Since or Grep it searches the last 8 MiB.
+// LogsRequest asks for the last log lines of the procs of a mesh. By itself it reads the last 64
+// KiB of each output; with Since or Grep it searches the last 8 MiB.
 type LogsRequest struct {
 	ID    string    `cbor:"1,keyasint" json:"id"`
 	Lines int       `cbor:"2,keyasint" json:"lines"`                    // of each output, at most

@@ -57,14 +57,14 @@ func (h *history) listen(c *bus.Conn, space subjects.Space) (stop func() error, 
 // isPast reports whether an event is a failure, or a bad change of a world. An owner's confirmation
 // of a failure is none.
 func isPast(e actor.Event) bool {
-	switch {
-	case e.Kind == actor.KindRank && e.Step != agent.StepFenced && !strings.HasPrefix(e.Step, "rank."):
+	if e.Kind == actor.KindRank && e.Step != agent.StepFenced && !strings.HasPrefix(e.Step, "rank.") {
 		return false
-	case e.Step == "world.unhealthy", e.Step == "world.evict", e.Step == "world.end":
-		return true
 	}
-	return e.Failed() || e.Step == agent.StepFenced
+	return e.Failed() || slices.Contains(pastSteps[:], e.Step)
 }
+
+// pastSteps are steps without the status failed.
+var pastSteps = [...]string{agent.StepFenced, "world.unhealthy", "world.evict", "world.end"}
 
 func (h *history) add(e actor.Event) {
 	size := sizeOf(e)

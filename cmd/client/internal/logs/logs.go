@@ -151,7 +151,9 @@ func printLive(
 func logRecords(p target.Resolved, t agent.LogTail) []Record {
 	out := make([]Record, len(t.Lines))
 	for i, l := range t.Lines {
-		out[i] = Record{Rank: t.Rank, Point: inspect.Point(p.Base, t.Rank), Stream: t.Stream, Line: l, Time: t.Time(i)}
+		out[i] = Record{
+			Rank: t.Rank, Point: inspect.Point(p.Base, t.Rank), Stream: t.Stream, Line: l, Time: t.Time(i),
+		}
 	}
 	return out
 }

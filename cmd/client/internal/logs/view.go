@@ -73,7 +73,8 @@ func (v *logView) printGroups(groups []*rowGroup) (err error) {
 			count = v.Paint(bold, count) + " "
 		}
 		shown := g.records[0]
-		shown.Point, shown.Line = g.describeRanks(v.target.Base), line
+		shown.Point = g.describeRanks(v.target.Base)
+		shown.Line = line
 		err = errors.Join(err, v.printLine(shown, count))
 	}
 	return err
@@ -96,7 +97,8 @@ func (v *logView) printLogs(records []Record) (err error) {
 
 // printLine prints a line and marks stderr by colour, or by name without colours.
 func (v *logView) printLine(r Record, count string) error {
-	who, line := r.Point, r.Line
+	who := r.Point
+	line := r.Line
 	if r.Stream != "stdout" {
 		if !v.UseColor || !v.OutTTY {
 			who += " " + r.Stream
