@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -191,10 +192,27 @@ type Lease struct {
 // Forever is the lease of a resource that no longer expires.
 const Forever = 100 * 365 * 24 * time.Hour
 
-// LogsRequest asks for the last log lines of the procs of a mesh.
+// LogsRequest asks for the last log lines of the procs of a mesh. By itself it reads the last 64
+// KiB of each output; with Since or Grep it searches the last 8 MiB.
 type LogsRequest struct {
-	ID    string `cbor:"1,keyasint" json:"id"`
-	Lines int    `cbor:"2,keyasint" json:"lines"`
+	ID    string    `cbor:"1,keyasint" json:"id"`
+	Lines int       `cbor:"2,keyasint" json:"lines"`                    // of each output, at most
+	Since time.Time `cbor:"3,keyasint,omitzero" json:"since,omitzero"`  // only lines from then on
+	Grep  string    `cbor:"4,keyasint,omitempty" json:"grep,omitempty"` // only lines that match (RE2)
+}
+
+// MaxGrep bounds the length of LogsRequest.Grep.
+const MaxGrep = 1 << 10
+
+// Pattern compiles Grep; nil: all lines match.
+func (q LogsRequest) Pattern() (*regexp.Regexp, error) {
+	if q.Grep == "" {
+		return nil, nil
+	}
+	if len(q.Grep) > MaxGrep {
+		return nil, fmt.Errorf("pattern of %d bytes: want at most %d", len(q.Grep), MaxGrep)
+	}
+	return regexp.Compile(q.Grep)
 }
 
 // LogTail is the end of one output of a proc.
@@ -202,6 +220,16 @@ type LogTail struct {
 	Rank   int      `cbor:"1,keyasint" json:"rank"`
 	Stream string   `cbor:"2,keyasint" json:"stream"` // stdout or stderr
 	Lines  []string `cbor:"3,keyasint" json:"lines"`
+	// of Lines: when the host read them, in milliseconds since 1970; 0: unknown
+	Times []int64 `cbor:"4,keyasint,omitempty" json:"times,omitempty"`
+}
+
+// Time returns when the host read a line; the zero time: unknown.
+func (t LogTail) Time(line int) time.Time {
+	if line >= len(t.Times) || t.Times[line] == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(t.Times[line])
 }
 
 // CordonRequest closes a host to new procs, or reopens it. Running procs are not affected.

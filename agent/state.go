@@ -99,6 +99,9 @@ type HostInfo struct {
 	// Revision grows, within one incarnation, with every change of Get's answer. 0: no resource so
 	// far.
 	Revision uint64 `cbor:"17,keyasint,omitempty" json:"revision,omitempty"`
+
+	// why output of procs may be lost, such as a full disk
+	LogTrouble string `cbor:"18,keyasint,omitempty" json:"log_trouble,omitempty"`
 }
 
 // Incarnation distinguishes the lives of a host: a restarted host has a new one.

@@ -311,7 +311,7 @@ func TestHandles_zeroValuesReturnErrors(t *testing.T) {
 	require.ErrorContains(t, procs.Slice("gpu", 0, 1).Stop(t.Context()), "the zero mesh")
 	_, err = procs.Actors(t.Context())
 	require.ErrorContains(t, err, "the zero mesh")
-	_, err = procs.Logs(t.Context(), 1)
+	_, err = procs.Logs(t.Context(), mesh.LogQuery{Lines: 1})
 	require.ErrorContains(t, err, "the zero mesh")
 	for _, err := range procs.Watch(t.Context()) {
 		require.ErrorContains(t, err, "the zero mesh")
@@ -386,9 +386,11 @@ func TestLogs_returnTheLastLinesOfEachRank(t *testing.T) {
 	require.NoError(t, err)
 	_, err = cast.Gather(t.Context(), speakers, say, "hello")
 	require.NoError(t, err)
-	tails, err := procs.Slice("gpu", 1, 2).Logs(t.Context(), 5)
+	tails, err := procs.Slice("gpu", 1, 2).Logs(t.Context(), mesh.LogQuery{Lines: 5})
 	require.NoError(t, err)
 	require.Len(t, tails, 2)
+	require.WithinDuration(t, time.Now(), tails[0].Time(0), testkit.Patience)
+	tails[0].Times = nil
 	require.Equal(t, agent.LogTail{Rank: 1, Stream: "stdout", Lines: []string{"hello from " + strconv.Itoa(1)}},
 		tails[0])
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -318,10 +319,18 @@ func (p ProcMesh) Schemas(ctx context.Context) (map[string]map[string]agent.Sche
 	return out, err
 }
 
+// LogQuery selects log lines: the last ones of each output. The hosts search, so a query costs one
+// message to each, and one from it.
+type LogQuery struct {
+	Lines int       // of each output, at most
+	Since time.Time // only lines from then on; zero: all
+	Grep  string    // only lines that match this regular expression; "": all
+}
+
 // Logs returns the last lines of each proc's output in the region, by base rank. It asks all hosts
 // at once. A *HostsError names the hosts that do not answer within the deadline (default 30 s); the
 // lines of the other hosts are returned, too.
-func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) {
+func (p ProcMesh) Logs(ctx context.Context, q LogQuery) ([]agent.LogTail, error) {
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
@@ -329,7 +338,9 @@ func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) 
 	defer cancel()
 	hosts := hostsOf(p)
 	logs := func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.LogTail, error) {
-		return agent.Logs.Call(ctx, a, agent.LogsRequest{ID: p.desc.ID.String(), Lines: lines})
+		return agent.Logs.Call(ctx, a, agent.LogsRequest{
+			ID: p.desc.ID.String(), Lines: q.Lines, Since: q.Since, Grep: q.Grep,
+		})
 	}
 	asked, errs := eachHost(ctx, hosts, logs)
 	var out []agent.LogTail

@@ -179,7 +179,7 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 		"procs.States": func(ctx context.Context) error { _, err := procs.States(ctx); return err },
 		"procs.Ping":   func(ctx context.Context) error { _, err := procs.Ping(ctx); return err },
 		"procs.Actors": func(ctx context.Context) error { _, err := procs.Actors(ctx); return err },
-		"procs.Logs":   func(ctx context.Context) error { _, err := procs.Logs(ctx, 1); return err },
+		"procs.Logs":   func(ctx context.Context) error { _, err := procs.Logs(ctx, mesh.LogQuery{Lines: 1}); return err },
 		"Restart":      func(ctx context.Context) error { return procs.Restart(ctx, mesh.RollingRestart{}) },
 		"TakeOver": func(ctx context.Context) error {
 			_, err := procs.TakeOver(ctx, mesh.Takeover{Epoch: 1})

@@ -37,6 +37,7 @@ var (
 	Confirm     = actor.NewEndpoint[*Controller, AdoptRequest, actor.None]("confirm")
 	Reserve     = actor.NewEndpoint[*Controller, NameReservation, actor.None]("reserve")
 	Release     = actor.NewEndpoint[*Controller, NameReservation, actor.None]("release")
+	Failures    = actor.NewEndpoint[*Controller, actor.None, []actor.Event]("failures")
 
 	// procEvents and hostChanges put events of procs and hosts from the bus into the controller's
 	// own mailbox.
@@ -76,6 +77,9 @@ func def() actor.Def {
 		eventHandler(GetSnapshot, func(from caller, f Filter) any { return getSnapshot{from, f} }).Urgent(),
 		eventHandler(GetHealth, func(from caller, world string) any { return getHealth{from, world} }),
 		eventHandler(Locate, func(from caller, what string) any { return locate{from, what} }),
+		Failures.Handle(func(c *Controller, _ *actor.Context, _ actor.None) ([]actor.Event, error) {
+			return c.service.past.list(), nil
+		}),
 		SuspectProc.Handle((*Controller).suspect),
 		procEvents.Handle((*Controller).handleEvent),
 		hostChanges.Handle((*Controller).handleHostChange),

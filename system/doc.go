@@ -15,8 +15,8 @@
 //     is accepted whole or not at all; a repeated one only adds labels. The reply to a join
 //     precedes any other message to the joiner.
 //   - WORLD-6 (phases): A declared world is Live while it has as many procs as its shape, all
-//     healthy; otherwise it is Unhealthy. It is removed once a proc was unhealthy for the eviction
-//     time. Each change has its reason.
+//     healthy. It is Starting before it has had them; otherwise it is Unhealthy. It is removed once
+//     a proc was unhealthy for the eviction time.
 //   - WORLD-8 (end): A stop gets two replies: one at once, and at the deadline at the latest a
 //     report of stopped, aborted and silent members. A removed world leaves nothing, and its name
 //     is free for another mesh.
@@ -40,6 +40,9 @@
 //     programs (Reserve). It asks the hosts first. A reservation is saved, and ends at its release
 //     or after proc.spawn-progress-timeout. Without saved ones, a successor grants none for that
 //     long.
+//   - WORLD-18 (history): Every service remembers the newest 256 failures of procs and actors, and
+//     the bad changes of worlds, since its start. The acting one returns them, also after the end
+//     of their owner or of another controller.
 //
 // # Details
 //
@@ -90,8 +93,9 @@
 //
 // The acting controller is the micro service castnet-system, with its space (dots as underscores)
 // as the ID. Any NATS client finds it, and calls the subjects of its endpoints in JSON (`nats micro
-// info castnet-system`). Changes of worlds are events on `ev.mesh`: world.live, world.unhealthy,
-// world.evict and world.end. Those of detached meshes are mesh.detach and mesh.adopt.
+// info castnet-system`). Changes of worlds are events on `ev.mesh`: world.starting, world.live,
+// world.unhealthy, world.evict and world.end. Those of detached meshes are mesh.detach and
+// mesh.adopt.
 //
 // # Parts
 //

@@ -52,6 +52,7 @@ type cluster struct {
 	waiting []any // events that are on their way to the controller
 	orders  map[string]string
 	told    map[string]Status
+	settled map[string]bool // meshes of worlds that were live or unhealthy
 	meshes  int
 }
 
@@ -73,7 +74,7 @@ type portion struct {
 func newCluster(t *rapid.T) *cluster {
 	c := &cluster{t: t, dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), s: newScenario(t),
 		store:  map[string]Record{},
-		orders: map[string]string{}, told: map[string]Status{}}
+		orders: map[string]string{}, told: map[string]Status{}, settled: map[string]bool{}}
 	for i := range 5 {
 		label := string(rune('a' + i))
 		c.hosts = append(c.hosts, &machine{
@@ -134,7 +135,13 @@ func (c *cluster) do(e any) {
 		if c.told[e.world] = e.now; e.step == "world.end" {
 			delete(c.told, e.world)
 		}
+		c.settle(e.mesh.String(), e.now)
 	}
+}
+
+// settle notes that a world was live or unhealthy.
+func (c *cluster) settle(mesh string, now Status) {
+	c.settled[mesh] = c.settled[mesh] || now == StatusLive || now == StatusUnhealthy
 }
 
 func runningOverlay(p *portion) agent.Overlay {
@@ -173,7 +180,10 @@ func (c *cluster) check(effects []any) {
 		if w.Shape != nil {
 			want = StatusLive
 			if len(w.Procs) < w.Shape.NumRanks() {
-				want = StatusUnhealthy
+				want = StatusStarting
+				if c.settled[w.Mesh] {
+					want = StatusUnhealthy
+				}
 			}
 			for _, p := range w.Procs {
 				if p.Health != HealthAlive || len(p.Failed) > 0 {
@@ -181,6 +191,7 @@ func (c *cluster) check(effects []any) {
 				}
 			}
 		}
+		c.settle(w.Mesh, want)
 		if w.StoppingReason == "" {
 			require.Equal(c.t, want, w.Status, w.Name)
 			if now, ok := c.told[w.Name]; ok {
@@ -226,6 +237,7 @@ func (c *cluster) declare(name string, procs, perHost int, keep bool) any {
 // crash ends the controller, and another one takes over.
 func (c *cluster) crash() {
 	c.s.st, c.waiting, c.told = newState(c.s.st.limits), nil, map[string]Status{}
+	clear(c.settled)
 	records := slices.Collect(maps.Values(c.store))
 	c.applyEvent(restored{records: records, directSuccessor: c.between(0, 1) == 1}, -1)
 }

@@ -38,6 +38,8 @@ type Service struct {
 	id    subjects.MeshID // the holder in the lease
 	store *store          // nil: worlds do not outlive the service
 
+	past history // of all terms
+
 	leaseTrouble string // the last logged error of the lease
 
 	cancel context.CancelFunc
@@ -74,9 +76,18 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	if err == nil {
 		s.store = &store{kv: kv, open: func(ctx context.Context) (*bus.KV, error) { return openBucket(ctx, o) }}
 	}
+	forget, err := s.past.listen(o.Bus.Data(), o.Space)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the system controller: %w", err)
+	}
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(s.done)
+		defer func() {
+			if err := forget(); err != nil && !errors.Is(err, bus.ErrClosed) {
+				o.Log.Debug().Err(err).Msg("cannot unsubscribe from events")
+			}
+		}()
 		if s.awaitStart(ctx) {
 			return
 		}

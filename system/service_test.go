@@ -3,6 +3,7 @@ package system_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestWorlds_hostsRunSharesInAnyOrderOfDeclaration_WORLD1(t *testing.T) {
 		require.Equal(t, system.StatusAwaiting, r.snapshot(t, "foo").Status)
 		foo := r.declare(t, spec("foo", shape.Of("a", 3).With("b", 4), 8))
 		require.Equal(t, system.ChangeCreate, foo.Change)
-		require.Equal(t, "0 of 12 procs have started", r.await(t, "foo", "world.unhealthy").Reason)
+		require.Equal(t, "0 of 12 procs have started", r.await(t, "foo", "world.starting").Reason)
 		first, idle := r.host(t, "h0", "foo", 0), r.host(t, "h2", "foo", 2)
 		r.await(t, "foo", "world.live")
 		idle.joined(t)
@@ -147,6 +148,39 @@ func TestWorlds_deadProcEvictsItsWorld_WORLD6(t *testing.T) {
 		require.Contains(t, r.await(t, "w", "world.evict").Reason, "evicted: unhealthy for 3s: proc ")
 		r.await(t, "w", "world.end")
 		require.Empty(t, r.liveProcs(t, a, w.Mesh))
+		past, err := system.Failures.Call(testkit.Soon(t), r.system(t), actor.None{})
+		require.NoError(t, err)
+		var steps []string
+		for _, e := range past {
+			steps = append(steps, e.Step)
+		}
+		require.Equal(t, []string{"world.unhealthy", "world.evict", "world.end"}, steps)
+	})
+}
+
+// The controller that follows knows failures of earlier terms: each service listens.
+func TestFailures_outliveTheOwnerOfTheMeshAndTheController_WORLD18(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, testmesh.JetStream())
+		_, kill := r.serve(t, "one")
+		r.system(t)
+		r.serve(t, "two")
+		owner := r.Connect(t)
+		mesh, err := subjects.NewMeshID("gone")
+		require.NoError(t, err)
+		for rank := range 300 {
+			owner.Proc().Emit(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: rank,
+				Reason: strings.Repeat("x", 100), StderrTail: []string{strings.Repeat("y", 9000)}, At: time.Now()})
+		}
+		require.NoError(t, owner.Close(testkit.Soon(t)))
+		kill()
+		var past []actor.Event
+		require.Eventually(t, func() bool {
+			past, err = system.Failures.Call(testkit.Soon(t), r.system(t), actor.None{})
+			return err == nil && len(past) == 256
+		}, testkit.Patience, 100*time.Millisecond)
+		require.Equal(t, []int{44, 299}, []int{past[0].Rank, past[255].Rank})
+		require.Empty(t, past[0].StderrTail, "it is too long")
 	})
 }
 

@@ -244,24 +244,28 @@ func (st *state) updateStatus(w *world) {
 	w.status = status
 	w.statusReason = why
 	w.since = st.now
-	step := "world.live"
-	if status == StatusUnhealthy { // no status change leads back to StatusAwaiting
-		step = "world.unhealthy"
-	}
+	step := map[Status]string{ // no status change leads back to StatusAwaiting
+		StatusStarting: "world.starting", StatusLive: "world.live", StatusUnhealthy: "world.unhealthy",
+	}[status]
 	st.emit(worldEvent{world: w.name, mesh: w.mesh, step: step, now: status, why: why})
 }
 
-// deriveStatus returns the status of a world, with the reason if the world is unhealthy.
+// deriveStatus returns the status of a world, with the reason if the world is not live. A world
+// that lacks procs is starting until it was live or unhealthy.
 func (w *world) deriveStatus() (Status, string) {
 	switch {
 	case w.spec == nil:
 		return StatusAwaiting, ""
 	case w.worst != nil:
 		return StatusUnhealthy, fmt.Sprintf("proc %s: %s", w.worst.id, w.worst.reason())
-	case len(w.procs) < w.spec.Shape.NumRanks():
-		return StatusUnhealthy, fmt.Sprintf("%d of %d procs have started", len(w.procs), w.spec.Shape.NumRanks())
+	case len(w.procs) >= w.spec.Shape.NumRanks():
+		return StatusLive, ""
 	}
-	return StatusLive, ""
+	why := fmt.Sprintf("%d of %d procs have started", len(w.procs), w.spec.Shape.NumRanks())
+	if w.status == StatusLive || w.status == StatusUnhealthy {
+		return StatusUnhealthy, why
+	}
+	return StatusStarting, why
 }
 
 // assess adds a member to the unhealthy ones of its world, or removes it (WORLD-6).

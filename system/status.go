@@ -8,9 +8,11 @@ import (
 // Status is the phase of a world.
 type Status string
 
-// A world waits for its declaration. Then it is live while all its procs run and are healthy.
+// A world waits for its declaration, and then for its procs. It is live while all its procs run and
+// are healthy.
 const (
 	StatusAwaiting  Status = "awaiting creation"
+	StatusStarting  Status = "starting"
 	StatusLive      Status = "live"
 	StatusUnhealthy Status = "unhealthy"
 )

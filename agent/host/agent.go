@@ -86,6 +86,8 @@ type hostAgent struct {
 	launches    semaphore
 	stops       semaphore
 	execs       semaphore
+	logReads    semaphore
+	logTrouble  string // why output may be lost, as logged; "": it is kept
 	leases      agent.Leases
 	ends        endBatch
 	outputQuota *quota // bound on the published output of all procs
@@ -103,13 +105,16 @@ func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
 		params: c, executable: self, procRecords: procRecords{c.id, agent.NewTable(), procIndex{}},
 		ownership: ownership{host: c.id},
 		launches:  semaphore{limit: c.opts.MaxLaunches}, stops: semaphore{limit: c.opts.maxStops()},
-		execs: semaphore{limit: maxExecs}, outputQuota: &quota{rate: hostRate},
+		execs: semaphore{limit: maxExecs}, logReads: semaphore{limit: 1}, outputQuota: &quota{rate: hostRate},
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
 		a.stopMesh(ctx, agent.StopRequest{ID: id, Reason: reason})
 	}}
 	for _, f := range c.adopted {
 		a.adopt(ctx, f)
+	}
+	if c.opts.Local == nil {
+		a.watchLogDir(ctx)
 	}
 	return a, nil
 }
@@ -285,7 +290,7 @@ func (a *hostAgent) info() agent.HostInfo {
 		Procs: a.table.CountAlive(), Started: a.started, CPUs: runtime.NumCPU(), Labels: a.opts.Labels,
 		Mode: mode, ModeReason: why, Local: a.opts.Local != nil, Owner: a.owner,
 		TreeControl: a.runner.treeControl(), Epoch: a.epoch, Now: time.Now(),
-		Revision: a.table.Revision(),
+		Revision: a.table.Revision(), LogTrouble: a.logTrouble,
 	}
 }
 

@@ -368,6 +368,9 @@ func TestLogs_arePublishedAndTheLastLinesKept(t *testing.T) {
 	}
 	tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogsRequest{ID: m.ID.String(), Lines: 2})
 	require.NoError(t, err)
+	require.Len(t, tails[0].Times, 2)
+	require.WithinDuration(t, time.Now(), tails[0].Time(0), 20*time.Second)
+	tails[0].Times = nil
 	require.Equal(t, []agent.LogTail{{Stream: "stdout", Lines: []string{"two", "three"}},
 		{Stream: "stderr"}}, tails)
 }

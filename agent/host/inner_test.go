@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -148,11 +149,16 @@ func TestHost_evictsTheOldestEndedMeshes(t *testing.T) {
 }
 
 func TestLogs_keepTheNewestLinesThatFit(t *testing.T) {
-	lines := []string{"aaaaa", "bbbbb", "ccccc"}
-	require.Equal(t, lines, lastLines(lines, 30))
-	require.Equal(t, lines[1:], lastLines(lines, 29))
-	require.Empty(t, lastLines(lines, 9))
-	require.Empty(t, lastLines(nil, 0))
+	path := filepath.Join(t.TempDir(), "log")
+	require.NoError(t, os.WriteFile(path, []byte("aaaaa\nbbbbb\nccccc\n"), 0o600))
+	tail := func(budget int) []string {
+		s := logSource{file: logfile.File{Path: path}, marks: &logfile.Marks{}}
+		return s.tail(logfile.Selection{Lines: 9}, budget).Lines
+	}
+	const each = 5 + lineOverhead
+	require.Equal(t, []string{"aaaaa", "bbbbb", "ccccc"}, tail(3*each))
+	require.Equal(t, []string{"bbbbb", "ccccc"}, tail(3*each-1))
+	require.Empty(t, tail(each-1))
 }
 
 func TestAllocation_failedCloseCanBeRetried(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
@@ -81,8 +82,23 @@ func TestLogs_ofAProcPrecedeItsEnd_HOST3(t *testing.T) {
 
 		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogsRequest{ID: m.ID.String(), Lines: 2})
 		require.NoError(t, err)
-		require.Equal(t, []agent.LogTail{{Stream: "stdout", Lines: []string{"line 499", "unfinished"}},
-			{Stream: "stderr", Lines: []string{"last words"}}}, tails, "kept after death")
+		require.Len(t, tails, 2)
+		require.Equal(t, []any{"stdout", []string{"line 499", "unfinished"}}, []any{tails[0].Stream, tails[0].Lines})
+		require.Equal(t, []any{"stderr", []string{"last words"}}, []any{tails[1].Stream, tails[1].Lines},
+			"kept after death")
+		q := agent.LogsRequest{ID: m.ID.String(), Lines: 9, Since: end.At.Add(-time.Minute), Grep: "^line .*99$|words"}
+		tails, err = agent.Logs.Call(t.Context(), r.agent(), q)
+		require.NoError(t, err)
+		require.Equal(t, []string{"line 99", "line 199", "line 299", "line 399", "line 499"}, tails[0].Lines)
+		require.Equal(t, []string{"last words"}, tails[1].Lines)
+		require.WithinDuration(t, end.At, tails[0].Time(4), 10*time.Second)
+		q.Since = time.Now().Add(time.Hour)
+		tails, err = agent.Logs.Call(t.Context(), r.agent(), q)
+		require.NoError(t, err)
+		require.Empty(t, append(tails[0].Lines, tails[1].Lines...))
+		q.Grep = "("
+		_, err = agent.Logs.Call(t.Context(), r.agent(), q)
+		require.ErrorContains(t, err, "cannot search logs: error parsing regexp")
 	}
 }
 
@@ -160,4 +176,9 @@ func TestF23_readOnlyDiskRunsProcsAndReportsLostLogs(t *testing.T) {
 		fmt.Sprint(dir))
 	require.Contains(t, got["stderr"][0], "read-only file system")
 	require.Contains(t, r.logs.String(), "cannot keep the output of a proc")
+	testkit.Until(t, "the host says so", func() bool {
+		info, err := agent.Info.Call(t.Context(), r.agent(), actor.None{})
+		return err == nil && info.LogTrouble == "cannot write to "+dir+": read-only file system"
+	})
+	require.Equal(t, 1, strings.Count(r.logs.String(), "output of procs may be lost"))
 }

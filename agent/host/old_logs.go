@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -68,4 +71,29 @@ func (l *oldLogs) add(path string, written time.Time) {
 	if written.After(l.written) {
 		l.written = written
 	}
+}
+
+// logDirInterval is the time between two looks at the directory for output.
+const logDirInterval = 5 * time.Second
+
+// watchLogDir logs once that output of procs may be lost, and once that it is kept again.
+func (a *hostAgent) watchLogDir(ctx *actor.Context) {
+	dir := a.opts.RunDir
+	ctx.Go(func(context.Context) func(*actor.Context) {
+		err := logfile.CheckDir(dir)
+		return func(ctx *actor.Context) {
+			now := ""
+			log := ctx.Log()
+			if err != nil {
+				now = err.Error()
+			}
+			if err != nil && a.logTrouble == "" {
+				log.Warn().Err(err).Msg("output of procs may be lost")
+			} else if err == nil && a.logTrouble != "" {
+				log.Info().Str("dir", dir).Msg("output of procs is kept again")
+			}
+			a.logTrouble = now
+			ctx.After(logDirInterval, a.watchLogDir)
+		}
+	})
 }

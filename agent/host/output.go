@@ -42,6 +42,7 @@ type outputPublisher struct {
 	procQuota    *quota // of this proc
 	hostQuota    *quota // of the host
 	done         chan struct{}
+	marks        [2]logfile.Marks                 // the times of its lines
 	recordOffset func(s logfile.Stream, at int64) // of a kept proc: the next host continues there
 }
 
@@ -105,10 +106,13 @@ func (o *outputPublisher) follow() {
 		o.addNotice(logfile.Stderr, "the output of this proc is not kept: "+firstLine(why))
 	}
 	var room [2]int64
+	for s, file := range o.process.Output() {
+		o.marks[s].Begin(max(file.Start, file.Resume))
+	}
 	err := o.process.Output().Follow(context.Background(), o.process.Done(), logfile.Handler{
 		Line:     func(s logfile.Stream, line []byte) { o.addLine(s, line, time.Now()) },
 		CaughtUp: func() { o.publishRound(time.Now()) },
-		Offset:   o.recordOffset,
+		Offset:   o.onOffset,
 		Dropped: func(s logfile.Stream, n int64) {
 			room[s] += n
 			if room[s] == n {
@@ -131,6 +135,14 @@ func (o *outputPublisher) follow() {
 	ctx, cancel := context.WithTimeout(context.Background(), outputDrainTimeout)
 	defer cancel()
 	_ = o.conn.Flush(ctx) // without a server there are no readers
+}
+
+// onOffset records how far an output is published.
+func (o *outputPublisher) onOffset(s logfile.Stream, at int64) {
+	o.marks[s].Add(at, time.Now())
+	if o.recordOffset != nil {
+		o.recordOffset(s, at)
+	}
 }
 
 // firstLine cuts an error text to one line.
@@ -268,40 +280,86 @@ func (a *quota) reserve(n int, now time.Time) bool {
 	return true
 }
 
-// Logs returns the last lines of the procs of a mesh, ended ones included. It returns fewer if they
-// exceed one message.
-func (a *hostAgent) Logs(_ *actor.Context, q agent.LogsRequest) ([]agent.LogTail, error) {
-	var out []agent.LogTail
-	of := a.procs[q.ID]
-	if of == nil {
-		return nil, nil
-	}
-	for _, c := range of.procs {
-		if c.process == nil {
-			continue
-		}
-		for s, file := range c.process.Output() {
-			stream := logfile.Stream(s).String()
-			out = append(out, agent.LogTail{Rank: c.rank, Stream: stream, Lines: file.Tail(q.Lines)})
-		}
-	}
-	slices.SortStableFunc(out, func(x, y agent.LogTail) int { return cmp.Compare(x.Rank, y.Rank) })
-	for i := range out {
-		out[i].Lines = lastLines(out[i].Lines, maxLogsReply/len(out))
-	}
-	return out, nil
+// logSource is an output of a proc.
+type logSource struct {
+	rank   int
+	stream logfile.Stream
+	file   logfile.File
+	marks  *logfile.Marks
 }
 
-// maxLogsReply bounds the bytes of a Logs reply: half of the default maximum of a message.
-const maxLogsReply = 512 << 10
+// maxLogLines bounds the lines of an output in a reply.
+const maxLogLines = 1 << 16
 
-// lastLines returns the last lines within a byte budget, encoding included.
-func lastLines(lines []string, budget int) []string {
-	for i := len(lines) - 1; i >= 0; i-- {
-		budget -= len(lines[i]) + 5
-		if budget < 0 {
-			return lines[i+1:]
+// Logs replies with the last lines of the procs of a mesh, ended ones included, or with fewer if
+// they exceed one message. Files are read outside the turn, for one request at a time.
+func (a *hostAgent) Logs(ctx *actor.Context, q agent.LogsRequest) ([]agent.LogTail, error) {
+	match, err := q.Pattern()
+	if err != nil {
+		return nil, fmt.Errorf("cannot search logs: %w", err)
+	}
+	if len(a.logReads.queue) >= maxLogReads {
+		return nil, fmt.Errorf("host %s: %d requests for logs are waiting already", a.id.Label(), maxLogReads)
+	}
+	var sources []logSource
+	if of := a.procs[q.ID]; of != nil {
+		for _, c := range of.procs {
+			if c.process == nil {
+				continue
+			}
+			for s, file := range c.process.Output() {
+				marks := &logfile.Marks{}
+				if c.output != nil {
+					marks = &c.output.marks[s]
+				}
+				sources = append(sources, logSource{c.rank, logfile.Stream(s), file, marks})
+			}
 		}
 	}
-	return lines
+	slices.SortStableFunc(sources, func(x, y logSource) int { return cmp.Compare(x.rank, y.rank) })
+	selection := logfile.Selection{Lines: min(q.Lines, maxLogLines), Since: q.Since, Match: match}
+	answer := actor.Defer[[]agent.LogTail](ctx)
+	a.logReads.acquire(ctx, func(ctx *actor.Context) {
+		ctx.Go(func(work context.Context) func(*actor.Context) {
+			var out []agent.LogTail
+			for _, s := range sources {
+				if work.Err() == nil {
+					out = append(out, s.tail(selection, maxLogsReply/len(sources)))
+				}
+			}
+			answer.Reply(out, work.Err())
+			return a.logReads.release
+		})
+	})
+	return nil, nil
 }
+
+const (
+	// maxLogReads bounds waiting requests for logs.
+	maxLogReads = 256
+	// maxLogsReply bounds the bytes of a Logs reply: half of the default maximum of a message.
+	maxLogsReply = 512 << 10
+)
+
+// tail returns the last selected lines within a byte budget, encoding included.
+func (s logSource) tail(q logfile.Selection, budget int) agent.LogTail {
+	t := agent.LogTail{Rank: s.rank, Stream: s.stream.String()}
+	lines := s.file.Select(q, s.marks)
+	first := len(lines)
+	for first > 0 && budget >= len(lines[first-1].Text)+lineOverhead {
+		first--
+		budget -= len(lines[first].Text) + lineOverhead
+	}
+	for _, l := range lines[first:] {
+		t.Lines = append(t.Lines, l.Text)
+		at := int64(0)
+		if !l.At.IsZero() {
+			at = l.At.UnixMilli()
+		}
+		t.Times = append(t.Times, at)
+	}
+	return t
+}
+
+// lineOverhead is the encoded size of a line's length and time.
+const lineOverhead = 5 + 9

@@ -22,6 +22,7 @@ func doctorCommand(a *app.App) *cobra.Command {
   hosts         heartbeats, slow hosts, and silent ones
   versions      versions of the client and the hosts, and whether the hosts run one program
   clocks        clock differences between the hosts and this machine
+  logs          hosts that may lose output of procs: a full or read-only disk
 
 A failed check gives exit code 1, or 4 if only some hosts do not answer; a warning gives 0. The
 checks send a few messages to unused subjects and end within --timeout.

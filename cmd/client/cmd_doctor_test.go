@@ -54,10 +54,11 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	c.System(t, "s")
 	all := c.doctor(t, cli.ExitOK)
-	require.Len(t, all, 8)
+	require.Len(t, all, 9)
 	for check, want := range map[string]string{
 		"connection": c.Server.URL() + ", nats-server 2.", "permissions": "castnet.v1.default",
 		"clocks": "on 2 hosts",
+		"logs":   "hosts keep the output of procs",
 	} {
 		require.Equal(t, doctor.ResultOK, all[check].Result, all[check])
 		require.Contains(t, all[check].Found, want)

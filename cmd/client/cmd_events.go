@@ -22,7 +22,9 @@ func eventsCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "events",
 		Short: "Show what happens to hosts, meshes, procs and actors",
-		Long: `Show the failures that owners of proc meshes remember, at most 64 of each. With --follow, also
+		Long: `Show the failures that the system controller remembers, at most 256, and the owners of meshes, at
+most 64 of each. The system controller also remembers those of meshes whose owners are gone, and
+the evictions of worlds. With --follow, also
 show new events of hosts, meshes, procs and actors until Ctrl-C, and state changes of the hosts that
 are present at the start.
 
@@ -66,7 +68,7 @@ JSON: as events are on the bus; with --follow, one line each.`,
 				return a.WriteJSON(past)
 			}
 			if len(past) == 0 {
-				a.Notef("no owner remembers a failure; --follow shows new events")
+				a.Notef("no failure is remembered; --follow shows new events")
 			}
 			v := events.NewView(a.Printer, conn, verbose)
 			for _, e := range past {

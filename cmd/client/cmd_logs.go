@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
@@ -31,15 +33,26 @@ Merging shows equal lines of several ranks once, with the region of the ranks:
 Merging is the default on a terminal. A line waits for equal lines for --merge-window at most, and
 mostly a fifth of that. Lines of stderr are yellow, or marked if there are no colours.
 
+--since and --grep search on the hosts, in the last 8 MiB of each output: one message to each host,
+and one from it. They show all lines they find, unless --tail is set. The time of a line is when its
+host read it, up to half a second late (3% of its age later), or its arrival with --follow. It is
+unknown (-) for lines from before hostd started.
+
 If hosts do not answer, the lines of the others are shown, and the exit code is 4.
 
-JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
+JSON: rank, point, stream, line, time; with --follow, one line each; never merged.`,
 		Example: "  castnet logs demo\n  castnet logs 'demo[host=0]' -f --tail 0\n  castnet logs demo " +
-			"-f --merge=false",
+			"-f --merge=false\n  castnet logs demo --since 10m --grep 'loss|error' --timestamps",
 		Args:              flags.WantArgs(1, 1),
 		ValidArgsFunction: a.Complete(candidates.Meshes),
 	}
-	c.Flags().IntVar(&o.Tail, "tail", 20, "show the last `LINES` of each stream first")
+	c.Flags().IntVar(&o.Lines, "tail", 20, "show the last `LINES` of each stream first")
+	flags.Add(
+		c.Flags(), &o.Since, "since", "DURATION|TIME", "only lines of the last 10m, or since 2026-11-26T09:30:00Z",
+		flags.Since,
+	)
+	flags.Add(c.Flags(), &o.Grep, "grep", "REGEXP", "only lines that match (syntax of RE2)", grepPattern)
+	c.Flags().BoolVar(&o.Timestamps, "timestamps", false, "show the time of each line")
 	c.Flags().BoolVarP(&o.Follow, "follow", "f", false, "follow new output")
 	c.Flags().BoolVar(&o.Merge, "merge", false, "merge equal lines of several ranks (default on a terminal)")
 	flags.Add(
@@ -52,9 +65,13 @@ JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
 			return err
 		}
 		o.MergeSet = c.Flags().Changed("merge")
+		searches := o.Grep != "" || !o.Since.IsZero()
+		if searches && !c.Flags().Changed("tail") {
+			o.Lines = math.MaxInt32
+		}
 		switch {
-		case o.Tail < 0:
-			return cli.Usagef("--tail is %d, want 0 or more", o.Tail)
+		case o.Lines < 0:
+			return cli.Usagef("--tail is %d, want 0 or more", o.Lines)
 		case o.Merge && a.Format != output.Table:
 			return cli.Usagef("--merge has no effect on JSON: want it without --output %s", a.Format)
 		case o.Follow:
@@ -69,4 +86,10 @@ JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
 		})
 	}
 	return c
+}
+
+// grepPattern checks a regular expression.
+func grepPattern(text string) (string, error) {
+	_, err := agent.LogsRequest{Grep: text}.Pattern()
+	return text, err
 }

@@ -30,7 +30,7 @@ func worldsCommand(a *app.App) *cobra.Command {
 		Long: `List worlds with their procs, hosts and problems. castnet apply declares a world. Its hosts are
 hostds with --world and --host-rank.
 
-JSON: name, status (awaiting creation, live or unhealthy), reason, status_age (nanoseconds), mesh,
+JSON: name, status (awaiting creation, starting, live or unhealthy), reason, status_age (nanoseconds), mesh,
 shape, per_host, labels, hosts (rank, id, first, count, lost, labels), procs (id, health,
 reason, failed, host, labels), stopping_reason.`,
 		Example: "  castnet worlds\n  castnet worlds train -o json\n  castnet worlds --label team=vision",

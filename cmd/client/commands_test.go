@@ -215,6 +215,8 @@ func TestLogs_followNeitherLosesNorRepeatsLines(t *testing.T) {
 		c.ok(t, "logs", "demo[gpu=0]", "--tail", "2"))
 	records := decode[[]logs.Record](t, c.ok(t, "logs", "demo", "-o", "json"))
 	require.Len(t, records, 7)
+	require.False(t, records[6].Time.IsZero())
+	records[6].Time = time.Time{}
 	require.Equal(t, logs.Record{Rank: 1, Point: "host=0,gpu=1", Stream: "stderr", Line: "ouch"}, records[6])
 
 	b := start(t, c.env, "logs", "demo[gpu=1]", "-f", "--tail", "1")
@@ -360,7 +362,15 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 		{[]string{"stop", "demo[gpu=0]"}, cli.ExitUsage, []string{"a whole mesh", "demo[gpu=0]"}},
 		{[]string{"help", "bogus"}, cli.ExitUsage, []string{`unknown command "bogus"`}},
 		{[]string{"help", "cast", "bogus"}, cli.ExitUsage, []string{`unknown command "bogus" for "castnet cast"`}},
+		{[]string{"wait", "demo", "--for", "ready"}, cli.ExitUsage,
+			[]string{`"ready" for "--for"`, "running, live or ended"}},
+		{[]string{"wait", "demo[gpu=0]"}, cli.ExitUsage, []string{"wait takes a whole mesh"}},
+		{[]string{"wait", "nobody"}, cli.ExitNotFound, []string{`"nobody"`, "demo-"}},
 		{[]string{"logs", "demo", "--tail", "-1"}, cli.ExitUsage, []string{"--tail is -1"}},
+		{[]string{"logs", "demo", "--since", "yesterday"}, cli.ExitUsage,
+			[]string{`"yesterday" for "--since"`, "2026-11-26T09:30:00Z"}},
+		{[]string{"logs", "demo", "--grep", "(x"}, cli.ExitUsage,
+			[]string{`"(x" for "--grep"`, "missing closing )"}},
 		{[]string{"logs", "demo", "--merge", "-o", "ndjson"}, cli.ExitUsage,
 			[]string{"--merge has no effect on JSON"}},
 		{[]string{"logs", "demo", "--merge-window", "0s"}, cli.ExitUsage,
@@ -402,6 +412,11 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 	}
 	procs := decode[[]inspect.Proc](t, c.ok(t, "procs", "-o", "json"))
 	require.Len(t, procs, 2, "the failed start left nothing")
+}
+
+func TestVersion_isALineOrADocument(t *testing.T) {
+	require.Equal(t, result{out: "castnet " + cli.Version() + "\n"}, runClient(t, nil, "version"))
+	require.JSONEq(t, `{"version":"`+cli.Version()+`"}`, runClient(t, nil, "version", "-o", "json").out)
 }
 
 func TestRecords_haveStableNames(t *testing.T) {

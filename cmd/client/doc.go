@@ -15,11 +15,13 @@
 //	castnet logs MESH[region] [-f]               what the procs print
 //	castnet mesh show MESH                       what a mesh is and how it is
 //	castnet mesh restart MESH[region]            restart its procs, one after another
+//	castnet wait MESH [--for CONDITION]          until it runs, is live or has ended
 //	castnet explain MESH                         why it is not running
 //	castnet events [-f]                          past failures and new events
 //	castnet top                                  busy actors and full mailboxes
 //	castnet stop MESH                            end a mesh
 //	castnet doctor                               what is wrong with bus, permissions and hosts
+//	castnet version                              the version of this command
 //	castnet env                                  the variables that reach the bus, for a shell
 //	castnet exec [MESH[region]] -- COMMAND       run a command on hosts, where their operators allow it
 //	castnet config show [PROC]                   limits, and where their values are from

@@ -16,6 +16,7 @@ import (
 func TestEvents_showChangesAndFailures(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
+	c.System(t, "s")
 	c.host(t, "b")
 	all, procs := start(t, c.env, "events", "-f", "-o", "ndjson"),
 		start(t, c.env, "events", "-f", "-v", "--kind", "proc", "--mesh", "demo")
@@ -30,7 +31,7 @@ func TestEvents_showChangesAndFailures(t *testing.T) {
 	require.Contains(t, []string{"host.left", "host.dead"},
 		decode[actor.Event](t, all.Out.Find(t, `,"host":"b-`)).Step)
 	c.ok(t, "hosts", "uncordon", "a")
-	_, up := c.up(t, "demo", "--per-host", "gpu=2")
+	owner, up := c.up(t, "demo", "--per-host", "gpu=2")
 	require.Equal(t, up.Mesh, decode[actor.Event](t, all.Out.Find(t, `"step":"mesh.spawn.success"`)).Mesh)
 	c.kill(t, "demo", "gpu=1")
 	require.Equal(t, 9, decode[actor.Event](t, all.Out.Find(t, `"step":"proc.exit.signal"`)).Signal)
@@ -44,6 +45,11 @@ func TestEvents_showChangesAndFailures(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return strings.Contains(c.ok(t, "events"), "demo [host=0,gpu=1] failed")
 	}, testkit.Patience, 50*time.Millisecond, "its owner remembers")
+	owner.Send(t, os.Kill)
+	owner.Exit(t)
+	past := decode[[]actor.Event](t, c.ok(t, "events", "--mesh", "demo", "--kind", "proc", "-o", "json"))
+	require.Len(t, past, 1, "the system controller remembers")
+	require.Equal(t, []any{1, 9}, []any{past[0].Rank, past[0].Signal})
 	require.Empty(t, decode[[]actor.Event](t, c.ok(t, "events", "--mesh", "other", "-o", "json")))
 	require.Zero(t, exit(t, all, os.Interrupt), all.Err)
 	require.Zero(t, exit(t, procs, os.Interrupt), procs.Err)

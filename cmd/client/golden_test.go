@@ -94,6 +94,13 @@ func TestGolden_procs(t *testing.T) {
 	})
 }
 
+func TestGolden_wait(t *testing.T) {
+	golden.Check(t, "wait", func(out *output.Printer) error {
+		return showWaited(out, waitRecord{Mesh: "train-0kd93x0b5m2qc", Condition: waitLive, Phase: "running",
+			Status: system.StatusLive, Running: 128, Ranks: 128, Took: 12345 * time.Millisecond})
+	})
+}
+
 func TestGolden_links(t *testing.T) {
 	id, err := subjects.ParseProcID(demoID + "/1.0")
 	require.NoError(t, err)

@@ -24,6 +24,14 @@ func TestLogs_followMergesAndEndsWithTheMesh(t *testing.T) {
 	folded := "[*] [2 similar lines] one from 0…1\n[host=0,gpu=1] alone from 1\n[* stderr] 2× ouch\n"
 	require.Equal(t, folded, c.ok(t, "logs", "demo", "--merge"))
 
+	require.Equal(t, "[host=0,gpu=1] alone from 1\n[host=0,gpu=1 stderr] ouch\n",
+		c.ok(t, "logs", "demo[gpu=1]", "--grep", "alone|ouch", "--since", "1h"))
+	require.Regexp(t, `^20\d\d-\d\d-\d\dT[0-9:]{8}Z \[host=0,gpu=1\] alone from 1\n$`,
+		c.ok(t, "logs", "demo", "--grep", "alone", "--timestamps"))
+	r := c.client(t, "logs", "demo", "--grep", "nowhere", "-o", "json")
+	require.Equal(t, "[]\n", r.out)
+	require.Equal(t, result{err: "no line matches\n"}, c.client(t, "logs", "demo", "--grep", "nowhere"))
+
 	merged := start(t, c.env, "logs", "demo", "-f", "--tail", "0", "--merge", "--merge-window", "20s")
 	plain := start(t, c.env, "logs", "demo[gpu=1]", "-f", "--tail", "1")
 	require.Equal(t, "[host=0,gpu=1] alone from 1", plain.Out.Line(t), "it follows")
@@ -47,7 +55,7 @@ func TestLogs_followMergesAndEndsWithTheMesh(t *testing.T) {
 
 	require.Contains(t, c.ok(t, "logs", "demo[gpu=1]", "--tail", "1"), "[host=0,gpu=1] last from 1\n",
 		"kept after death")
-	r := c.client(t, "logs", up.Mesh, "-f", "--tail", "1", "-o", "ndjson")
+	r = c.client(t, "logs", up.Mesh, "-f", "--tail", "1", "-o", "ndjson")
 	require.Zero(t, r.code, r.err)
 	require.Len(t, decodeLines[logs.Record](t, r.out), 4)
 	require.Equal(t, up.Mesh+" has ended: 2 procs stopped\n", r.err)

@@ -80,11 +80,28 @@ func rootCommand(a *app.App) *cobra.Command {
 	return flags.GroupCommand(root,
 		upCommand(a), spawnCommand(a), adoptCommand(a), meshesCommand(a), hostsCommand(a), procsCommand(a),
 		actorsCommand(a), meshCommand(a), explainCommand(a), callCommand(a), castCommand(a),
-		logsCommand(a), stopCommand(a),
+		logsCommand(a), waitCommand(a), stopCommand(a),
 		eventsCommand(a), topCommand(a), configCommand(a),
 		worldsCommand(a), applyCommand(a, false), applyCommand(a, true), deleteCommand(a), whereCommand(a),
-		doctorCommand(a), envCommand(a), execCommand(a),
+		doctorCommand(a), envCommand(a), execCommand(a), versionCommand(a),
 	)
+}
+
+func versionCommand(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Show the version of this command", Args: flags.WantArgs(0, 0),
+		Long: "Show the version of this command. `castnet hosts` has those of the hosts.\n\nJSON: version.",
+		RunE: func(*cobra.Command, []string) error {
+			v := struct {
+				Version string `json:"version"`
+			}{cli.Version()}
+			if written, err := a.WriteDocument(v); written {
+				return err
+			}
+			_, err := fmt.Fprintln(a.Stdout, "castnet", v.Version)
+			return err
+		},
+	}
 }
 
 // helpCommand is the help of cobra, but an unknown command is an error.

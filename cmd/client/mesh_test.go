@@ -45,6 +45,28 @@ func (c *cluster) explained(t *testing.T, name string, enough func(inspect.Expla
 	return x
 }
 
+func TestWait_endsWithItsConditionAndOtherwiseSaysTheLastState(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	up, m := c.up(t, "--per-host", "gpu=2")
+	for _, condition := range []string{"running", "live"} {
+		all := decode[[]waitRecord](t, c.ok(t, "wait", "demo", "--for", condition, "-o", "json"))
+		all[0].Took = 0
+		require.Equal(t, []waitRecord{{Mesh: m.Mesh, Condition: condition, Phase: "running", Running: 2, Ranks: 2}}, all)
+	}
+	r := c.client(t, "wait", "demo", "--for", "ended", "--timeout", "2s")
+	require.Equal(t, cli.ExitTimeout, r.code)
+	require.Equal(t, "castnet: it is not ended in time: "+m.Mesh+" is running: all its 2 ranks\n", r.err)
+	waiting := start(t, c.env, "wait", "demo", "--for", "ended", "--timeout", "1m")
+	c.ok(t, "stop", "demo")
+	require.Zero(t, waiting.Exit(t), waiting.Err)
+	waiting.Out.Find(t, "ended")
+	require.Zero(t, up.Exit(t))
+	r = c.client(t, "wait", "demo")
+	require.Equal(t, cli.ExitFailure, r.code)
+	require.Equal(t, "castnet: it will not be running: "+m.Mesh+" is stopped: of its 2 ranks 2 stopped\n", r.err)
+}
+
 func TestMeshShow_printsTheOwnersView(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")

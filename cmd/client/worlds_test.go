@@ -61,7 +61,7 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	require.Equal(t, "WORLD  CHANGE  STATUS             MESH\ntrain  create  awaiting creation  -\n",
 		c.ok(t, "plan", "-f", file))
 	require.Regexp(t, `train  awaiting creation  .*  0      0:n1 +- +-`, c.ok(t, "worlds"))
-	require.Regexp(t, `train  create  unhealthy  train-`, c.ok(t, "apply", "-f", file))
+	require.Regexp(t, `train  create  starting  train-`, c.ok(t, "apply", "-f", file))
 	require.Eventually(t, func() bool {
 		now := decode[[]system.WorldState](t, c.ok(t, "worlds", "train", "-o", "json"))
 		return now[0].Status == system.StatusLive
@@ -75,9 +75,11 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 		[]byte("name: lonely\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
 	r = c.client(t, "apply", "-f", lonely, "--wait", "--timeout", "4s")
 	require.Equal(t, cli.ExitTimeout, r.code)
-	require.Contains(t, r.err, "not all worlds are live: lonely is unhealthy: 0 of 1 procs have started")
-	require.Regexp(t, `lonely  create  unhealthy`, r.out)
+	require.Contains(t, r.err, "not all worlds are live: lonely is starting: 0 of 1 procs have started")
+	require.Regexp(t, `lonely  create  starting`, r.out)
+	require.Contains(t, c.client(t, "wait", "lonely", "--for", "live", "--timeout", "1s").err, "lonely-")
 	c.ok(t, "delete", "lonely")
+	require.Regexp(t, `train-\w+ +live +running +live +2/2`, c.ok(t, "wait", "train", "--for", "live"))
 	require.Regexp(t, `train  train-\w+/1.0  n1-\w+  alive`, c.ok(t, "where", "train/1"))
 	require.Equal(t, cli.ExitNotFound, c.client(t, "where", "train/7").code)
 	require.Equal(t, cli.ExitNotFound, c.client(t, "worlds", "other").code)
@@ -142,7 +144,7 @@ func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {
 		return strings.Contains(x.Answer,
 			"1 running")
 	})
-	require.Contains(t, x.Answer, " is unhealthy: of its 3 ranks 2 not-exist, 1 running")
+	require.Contains(t, x.Answer, " is starting: of its 3 ranks 2 not-exist, 1 running")
 	require.Equal(t, "running", x.Phase, "a world without some hosts is still running")
 	require.Len(t, x.Causes, 1, "%+v", x)
 	require.Equal(t, inspect.Cause{Kind: "host", Region: "x=0:2", Ranks: 2,
@@ -205,7 +207,7 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	require.Equal(t, []any{"the world has no host with rank 1", "replica=2"},
 		[]any{x.Causes[1].Reason, x.Causes[1].Region})
 	v := decode[inspect.View](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
-	require.Equal(t, system.StatusUnhealthy, v.World.Status)
+	require.Equal(t, system.StatusStarting, v.World.Status)
 	require.Equal(t, []any{3, "replica=3", true}, []any{v.Ranks, v.Extent, v.Owner.Answering})
 	for _, verb := range []string{"explain", "stop", "delete"} {
 		c.requireCompletions(t, "train\n", verb, "tr")

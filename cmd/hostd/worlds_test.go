@@ -84,7 +84,7 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD10(t *testing.T) {
 	require.Equal(t, d.ready.Host, w.Hosts[0].ID.String())
 	declare(t, p, "w", 5, 3)
 	require.Eventually(t, func() bool {
-		w, _ = awaitWorld(t, p, "w", system.StatusUnhealthy)
+		w, _ = awaitWorld(t, p, "w", system.StatusStarting)
 		return len(w.Procs) == 2
 	}, testkit.Patience, 20*time.Millisecond)
 	require.Equal(t, "2 of 5 procs have started", w.Reason)

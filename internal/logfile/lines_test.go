@@ -1,8 +1,12 @@
 package logfile
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -79,19 +83,59 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-func FuzzLastLines(f *testing.F) {
-	f.Add([]byte("ipped\na\nb"), true, 1)
-	f.Add([]byte("only"), true, 9)
-	f.Add([]byte("\n\xff\n"), false, 2)
-	f.Fuzz(func(t *testing.T, data []byte, clipped bool, n int) {
-		if n < 0 || len(data) > tailBytes {
+func FuzzTail(f *testing.F) {
+	f.Add([]byte("ipped\na\nb"), int64(3), 1)
+	f.Add([]byte("only"), int64(0), 9)
+	f.Add([]byte("\n\xff\n"), int64(1), 2)
+	f.Fuzz(func(t *testing.T, data []byte, start int64, n int) {
+		if n < 0 || start < 0 || len(data) > 2*tailBytes {
 			return
 		}
-		got := lastLines(data, clipped, n)
+		path := filepath.Join(t.TempDir(), "log")
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		got := File{Path: path, Start: start}.Tail(n)
 		require.LessOrEqual(t, len(got), n)
 		for _, line := range got {
 			require.True(t, utf8.ValidString(line))
 			require.NotContains(t, line, "\n")
 		}
 	})
+}
+
+func TestSelect_returnsLinesByTimeAndContentFromBeyondTheTail(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	text := "unknown 1\nold 2\n" + strings.Repeat("filler\n", 20_000) + "new 3\nunread 4\n"
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	f, begun := File{Path: path}, time.Now().Add(-time.Hour)
+	var m Marks
+	m.Begin(int64(len("unknown 1\n")))
+	m.Add(int64(len("unknown 1\nold 2\n")), begun)
+	m.Add(int64(len(text)-len("new 3\nunread 4\n")), begun.Add(time.Minute))
+	m.Add(int64(len(text)-len("unread 4\n")), begun.Add(2*time.Minute))
+	all := f.Select(Selection{Lines: 9, Match: regexp.MustCompile(`[0-9]$`)}, &m)
+	require.Len(t, all, 4)
+	require.Equal(t, []Line{{Text: "unknown 1"}, {"old 2", begun}, {"new 3", begun.Add(2 * time.Minute)}}, all[:3])
+	require.WithinDuration(t, time.Now(), all[3].At, time.Minute)
+	since := Selection{Lines: 9, Since: begun.Add(90 * time.Second)}
+	require.Equal(t, all[2:3], f.Select(since, &m)[:1])
+	since.Lines = 1
+	require.Equal(t, "unread 4", f.Select(since, &m)[0].Text)
+	require.Empty(t, f.Select(since, &Marks{}), "lines of an unknown time")
+}
+
+func TestMarks_areBoundedAndKeepTheirOrder(t *testing.T) {
+	var m Marks
+	begun := time.Now()
+	require.Zero(t, m.at(0, begun))
+	m.Begin(0)
+	require.Equal(t, begun, m.at(0, begun), "a line that was not read is of now")
+	for i := range 10 * maxMarks {
+		m.Add(int64(10*i+10), begun.Add(time.Duration(i)*time.Second))
+	}
+	require.LessOrEqual(t, len(m.all), maxMarks)
+	for offset := range int64(100 * maxMarks) {
+		line := begun.Add(time.Duration(offset/10) * time.Second)
+		age := time.Duration(10*maxMarks-offset/10) * time.Second
+		require.WithinRange(t, m.at(offset, time.Time{}), line, line.Add(age/agePerGap+time.Second))
+	}
 }

@@ -1,11 +1,12 @@
 package logfile
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"strings"
+	"time"
 )
 
 // Stream is one of the two outputs of a process.
@@ -42,14 +43,40 @@ func (o Output) Remove() {
 	}
 }
 
-// tailBytes bounds the part of a file read for its tail.
-const tailBytes = 64 << 10
+const (
+	// tailBytes bounds the part of a file read for its tail.
+	tailBytes = 64 << 10
+	// searchBytes bounds the part of a file read for a search.
+	searchBytes = 8 << 20
+)
 
 // Tail returns at most the last n lines, from the last 64 KiB of the file, as valid UTF-8. It
 // cannot fail: it omits unreadable data and replaces bytes other than text.
-func (f File) Tail(n int) []string {
+func (f File) Tail(n int) (all []string) {
+	for _, l := range f.Select(Selection{Lines: n}, &Marks{}) {
+		all = append(all, l.Text)
+	}
+	return all
+}
+
+// Selection selects lines of a file: the last ones that match.
+type Selection struct {
+	Lines int            // at most
+	Since time.Time      // only lines of this time or later; zero: all
+	Match *regexp.Regexp // nil: all
+}
+
+// Line is a line of a file, as valid UTF-8.
+type Line struct {
+	Text string
+	At   time.Time // zero: unknown
+}
+
+// Select returns lines of the last 64 KiB of the file, or of the last 8 MiB for a search by time or
+// content. The marks have their times. Like Tail it cannot fail.
+func (f File) Select(q Selection, times *Marks) (all []Line) {
 	file, err := os.Open(f.Path)
-	if err != nil || n <= 0 {
+	if err != nil || q.Lines <= 0 {
 		return nil
 	}
 	defer file.Close()
@@ -57,32 +84,47 @@ func (f File) Tail(n int) []string {
 	if err != nil {
 		return nil
 	}
-	start := f.Start
-	if info.Size() < start { // the file was restarted
-		start = 0
+	at, now := f.Start, time.Now()
+	if info.Size() < at { // the file was restarted
+		at = 0
 	}
-	begin := max(start, info.Size()-tailBytes)
-	data, err := io.ReadAll(io.NewSectionReader(file, begin, tailBytes))
-	if err != nil {
-		return nil
+	room := int64(tailBytes)
+	if !q.Since.IsZero() || q.Match != nil {
+		room = searchBytes
 	}
-	kept := trimHole(data)
-	return lastLines(kept, begin > start && len(kept) == len(data), n)
-}
-
-// lastLines splits data into lines. clipped marks an incomplete first line, which is omitted unless
-// it is the only one.
-func lastLines(data []byte, clipped bool, n int) []string {
-	if clipped {
-		if _, rest, found := bytes.Cut(data, []byte{'\n'}); found && len(rest) > 0 {
-			data = rest
+	if !q.Since.IsZero() {
+		at = max(at, times.since(q.Since))
+	}
+	if begin := info.Size() - room; begin > at {
+		at = nextLineStart(file, nextData(file, begin))
+	}
+	split := lineSplitter{}
+	split.emit = func(line []byte) {
+		text := strings.ToValidUTF8(string(line), "\uFFFD")
+		l := Line{Text: text, At: times.at(at, now)}
+		at += split.rawSize
+		if !l.At.Before(q.Since) && (q.Match == nil || q.Match.MatchString(text)) {
+			all = append(all, l)
+		}
+		if len(all) >= 2*q.Lines {
+			all = all[:copy(all, all[len(all)-q.Lines:])]
 		}
 	}
-	var all []string
-	split := lineSplitter{emit: func(line []byte) {
-		all = append(all, strings.ToValidUTF8(string(line), "\uFFFD"))
-	}}
-	split.feed(data)
+	in := io.NewSectionReader(file, at, info.Size()-at)
+	chunk := make([]byte, followChunkSize)
+	for holed := true; ; {
+		n, err := in.Read(chunk)
+		data := chunk[:n]
+		if holed { // at the start of the kept part
+			data = trimHole(data)
+			at += int64(n - len(data))
+			holed = len(data) == 0
+		}
+		split.feed(data)
+		if err != nil {
+			break
+		}
+	}
 	split.flush()
-	return all[max(0, len(all)-n):]
+	return all[max(0, len(all)-q.Lines):]
 }

@@ -1,6 +1,7 @@
 package logfile
 
 import (
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -31,7 +32,23 @@ func nextData(f *os.File, at int64) (data int64) {
 func diskNearlyFull(f *os.File) (full bool) {
 	var s unix.Statfs_t
 	err := withFD(f, func(fd int) error { return unix.Fstatfs(fd, &s) })
-	return err == nil && s.Blocks > 0 && s.Bavail < s.Blocks/32 && s.Bavail*uint64(s.Bsize) < 16<<20
+	return err == nil && nearlyFull(s)
+}
+
+func nearlyFull(s unix.Statfs_t) bool {
+	return s.Blocks > 0 && s.Bavail < s.Blocks/32 && s.Bavail*uint64(s.Bsize) < 16<<20
+}
+
+// CheckDir reports why a directory may lose output.
+func CheckDir(dir string) error {
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("cannot write to %s: %w", dir, err)
+	}
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err == nil && nearlyFull(s) {
+		return fmt.Errorf("the disk of %s is nearly full: older output is dropped, and new output may be lost", dir)
+	}
+	return nil
 }
 
 func withFD(f *os.File, do func(fd int) error) error {

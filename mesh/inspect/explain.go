@@ -281,7 +281,7 @@ func (w World) nextStep() string {
 		return fmt.Sprintf("it is stopped and removed in %s (world.eviction-timeout): %s",
 			text.Remaining(w.EvictionIn), w.Reason)
 	}
-	if w.Status == system.StatusUnhealthy {
+	if w.Status == system.StatusUnhealthy || w.Status == system.StatusStarting {
 		return "it waits for missing procs: " + w.Reason
 	}
 	return "nothing: it is " + string(w.Status)

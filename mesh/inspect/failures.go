@@ -2,15 +2,18 @@ package inspect
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/system"
 )
 
-// Failures returns the failures that the owners of meshes remember, the earliest first. It skips
-// owners without an answer.
+// Failures returns the failures that the system controller and the owners of meshes remember, the
+// earliest first. It skips those without an answer.
 func Failures(ctx context.Context, conn *mesh.Net) ([]actor.Event, error) {
 	meshes, err := conn.Meshes(ctx)
 	if err != nil {
@@ -19,14 +22,37 @@ func Failures(ctx context.Context, conn *mesh.Net) ([]actor.Event, error) {
 	within, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	reports := make([]controller.Report, len(meshes))
+	var kept []actor.Event
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if ref, err := system.Find(within, conn.Proc()); err == nil {
+			kept, _ = system.Failures.Call(within, ref, actor.None{})
+		}
+	})
 	askEach(meshes, func(i int, m mesh.MeshState) {
 		owner := agentRef(conn, m.Procs.Describe().Owner)
 		reports[i], _ = controller.Health.Call(within, owner, actor.None{})
 	})
+	asking.Wait()
 	past := []actor.Event{}
 	for _, r := range reports {
 		past = append(past, r.Failed...)
 	}
+	past = append(past, withoutKnown(kept, past)...)
 	slices.SortStableFunc(past, func(a, b actor.Event) int { return a.At.Compare(b.At) })
 	return past, ctx.Err()
+}
+
+// withoutKnown drops the ends that owners report: they know more.
+func withoutKnown(events, known []actor.Event) []actor.Event {
+	seen := map[string]bool{}
+	key := func(e actor.Event) string { return fmt.Sprint(e.Mesh, e.Rank, e.Gen, e.Actor, e.Nth) }
+	for _, e := range known {
+		e.Each(func(e actor.Event) { seen[key(e)] = true })
+	}
+	return slices.DeleteFunc(events, func(e actor.Event) bool {
+		all := e.Failed()
+		e.Each(func(e actor.Event) { all = all && seen[key(e)] })
+		return all
+	})
 }

@@ -143,6 +143,16 @@ func Mesh(ctx context.Context, conn *mesh.Net, name string) (v View, missing, er
 	return w.view(), missing, ctx.Err()
 }
 
+// Running returns the number of running ranks.
+func (v View) Running() (n int) {
+	for _, r := range v.Statuses {
+		if r.Status == agent.Running.String() {
+			n += r.Ranks
+		}
+	}
+	return n
+}
+
 // overallPhase derives the phase of a mesh from its ranks: the least advanced existing one, or
 // NotExist.
 func overallPhase(by map[int]agent.Status) agent.Phase {

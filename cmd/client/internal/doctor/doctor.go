@@ -108,7 +108,7 @@ func (d *doctor) run(ctx context.Context) (err error) {
 	}
 	d.bar.Message("asking the hosts")
 	seen := census.collect(ctx)
-	for _, f := range []Finding{seen.hosts(), seen.versions(), seen.clocks()} {
+	for _, f := range []Finding{seen.hosts(), seen.versions(), seen.clocks(), seen.logs()} {
 		if err := d.report(f); err != nil {
 			return err
 		}

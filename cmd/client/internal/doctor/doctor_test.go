@@ -107,4 +107,8 @@ func TestSurvey_warnsOfClockSkew(t *testing.T) {
 	require.Equal(t, "clock differs from this machine: x (+1.5s)", f.Found,
 		"the round trip is no skew")
 	require.Equal(t, ResultOK, hostSurvey{answers: []hostCheck{far}}.clocks().Result)
+	require.Equal(t, ResultOK, hostSurvey{answers: []hostCheck{far}}.logs().Result)
+	far.info.LogTrouble = "the disk of /var is nearly full"
+	f = hostSurvey{answers: []hostCheck{ahead, far}}.logs()
+	require.Equal(t, []any{ResultWarn, far.id.Label() + ": the disk of /var is nearly full"}, []any{f.Result, f.Found})
 }

@@ -282,6 +282,29 @@ func (s hostSurvey) clocks() Finding {
 	return f
 }
 
+// logs reports hosts that may lose output of procs.
+func (s hostSurvey) logs() Finding {
+	f := Finding{Check: "logs", Result: ResultOK, Found: "hosts keep the output of procs"}
+	var lost []string
+	for _, a := range s.answered() {
+		if a.info.LogTrouble != "" {
+			lost = append(lost, a.id.Label()+": "+a.info.LogTrouble)
+		}
+	}
+	if len(lost) > 0 {
+		f.Result = ResultWarn
+		f.Found = strings.Join(lost[:min(len(lost), maxLogTroubles)], "; ")
+		f.Suggestion = "make room there, or give hostd another --log-dir"
+	}
+	if n := len(lost) - maxLogTroubles; n > 0 {
+		f.Found += fmt.Sprintf("; and %s", text.Pluralize(n, "more host"))
+	}
+	return f
+}
+
+// maxLogTroubles bounds the hosts in the finding.
+const maxLogTroubles = 5
+
 // formatSkew formats a duration with sign: the clock is ahead or behind.
 func formatSkew(d time.Duration) string {
 	d = d.Round(100 * time.Millisecond)

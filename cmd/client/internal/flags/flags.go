@@ -58,6 +58,18 @@ func PositiveDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// Since parses a time, or a duration before now.
+func Since(text string) (time.Time, error) {
+	if d, err := PositiveDuration(text); err == nil {
+		return time.Now().Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fmt.Errorf("want a duration such as 10m, or a time such as 2026-11-26T09:30:00Z")
+	}
+	return at, nil
+}
+
 // Percent parses a percentage of a region.
 func Percent(text string) (float64, error) {
 	digits, ok := strings.CutSuffix(text, "%")

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,12 @@ type logFollower struct {
 	sub   *bus.Sub
 }
 
-func newLogFollower(conn *mesh.Net, p target.Resolved) (*logFollower, error) {
+// newLogFollower subscribes to the lines that match a pattern.
+func newLogFollower(conn *mesh.Net, p target.Resolved, pattern string) (*logFollower, error) {
+	match, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, err
+	}
 	f := &logFollower{lines: make(chan Record, followBuffer)}
 	space := conn.Proc().Space()
 	sub, err := conn.Bus().Data().Subscribe(space.Logs(p.Procs.ID()), func(m bus.Msg) {
@@ -35,10 +41,15 @@ func newLogFollower(conn *mesh.Net, p target.Resolved) (*logFollower, error) {
 		if err != nil || !p.Region.Contains(int(s.Proc.Rank)) {
 			return
 		}
-		r := Record{Rank: int(s.Proc.Rank), Point: inspect.Point(p.Base, int(s.Proc.Rank)), Stream: s.Stream}
+		r := Record{
+			Rank: int(s.Proc.Rank), Point: inspect.Point(p.Base, int(s.Proc.Rank)), Stream: s.Stream,
+			Time: time.Now().Truncate(time.Millisecond),
+		}
 		for line := range strings.SplitSeq(string(m.Data), "\n") {
 			r.Line = strings.ToValidUTF8(line, "\uFFFD")
-			f.enqueue(r)
+			if match.MatchString(r.Line) {
+				f.enqueue(r)
+			}
 		}
 	})
 	f.sub = sub

@@ -1,6 +1,8 @@
 package logs
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,9 +26,13 @@ func TestGolden_logs(t *testing.T) {
 	lines = append(lines, Record{Rank: 2, Point: p.Point(2), Stream: "stderr", Line: "out of memory"})
 	golden.Check(t, "logs", func(out *output.Printer) error {
 		v := newLogView(out, p, Options{Window: time.Minute})
-		if err := v.show(lines...); err != nil {
-			return err
+		return errors.Join(v.show(lines...), v.flush())
+	})
+	golden.Check(t, "logs-timestamps", func(out *output.Printer) error {
+		timed := slices.Clone(lines[2:])
+		for i := range timed[1:] {
+			timed[i+1].Time = time.Date(2026, 11, 26, 9, 30, i, 0, time.UTC)
 		}
-		return v.flush()
+		return newLogView(out, p, Options{Timestamps: true, MergeSet: true}).show(timed...)
 	})
 }

@@ -20,15 +20,18 @@ type Record struct {
 	Point  string `json:"point"`
 	Stream string `json:"stream"`
 	Line   string `json:"line"`
+
+	Time time.Time `json:"time,omitzero"` // when its host read it; zero: unknown
 }
 
 // Options are the flags of logs.
 type Options struct {
-	Tail     int
-	Follow   bool
-	Merge    bool
-	MergeSet bool // --merge was set
-	Window   time.Duration
+	mesh.LogQuery
+	Timestamps bool
+	Follow     bool
+	Merge      bool
+	MergeSet   bool // --merge was set
+	Window     time.Duration
 }
 
 // mergesLines reports whether to merge equal lines of ranks: by default on a terminal.
@@ -39,9 +42,16 @@ func (o Options) mergesLines(out *output.Printer) bool {
 	return out.OutTTY && out.Format == output.Table
 }
 
+func (o Options) describeNothing() string {
+	if o.Grep != "" || !o.Since.IsZero() {
+		return "no line matches"
+	}
+	return "no output so far"
+}
+
 // ShowTails prints the output so far.
 func ShowTails(ctx context.Context, out *output.Printer, p target.Resolved, o Options, silent error) error {
-	tails, missing, err := tailLogs(p, ctx, o.Tail, silent)
+	tails, missing, err := tailLogs(p, ctx, o.LogQuery, silent)
 	if err != nil {
 		return err
 	}
@@ -53,7 +63,7 @@ func ShowTails(ctx context.Context, out *output.Printer, p target.Resolved, o Op
 		return errors.Join(out.WriteJSON(records), missing)
 	}
 	if len(records) == 0 && missing == nil {
-		out.Notef("no output so far")
+		out.Notef("%s", o.describeNothing())
 	}
 	v := newLogView(out, p, o)
 	return errors.Join(v.show(records...), v.flush(), missing)
@@ -68,14 +78,14 @@ func FollowLogs(ctx context.Context, a *app.App, t target.Target, o Options) err
 		if err != nil {
 			return err
 		}
-		f, err := newLogFollower(conn, p) // before the tails, so that no line is lost in between
+		f, err := newLogFollower(conn, p, o.Grep) // before the tails, so that no line is lost in between
 		if err != nil {
 			return err
 		}
 		defer f.close()
 		ends := watchEnds(ctx, conn, p)
 		defer ends.close()
-		tails, missing, err := tailLogs(p, within, o.Tail, silent)
+		tails, missing, err := tailLogs(p, within, o.LogQuery, silent)
 		if err != nil {
 			return err
 		}
@@ -141,7 +151,9 @@ func printLive(
 func logRecords(p target.Resolved, t agent.LogTail) []Record {
 	out := make([]Record, len(t.Lines))
 	for i, l := range t.Lines {
-		out[i] = Record{Rank: t.Rank, Point: inspect.Point(p.Base, t.Rank), Stream: t.Stream, Line: l}
+		out[i] = Record{
+			Rank: t.Rank, Point: inspect.Point(p.Base, t.Rank), Stream: t.Stream, Line: l, Time: t.Time(i),
+		}
 	}
 	return out
 }

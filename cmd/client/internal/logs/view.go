@@ -17,12 +17,13 @@ import (
 // logView prints lines, grouped or one by one.
 type logView struct {
 	*output.Printer
-	target  target.Resolved
-	grouper *rowGrouper // nil: one by one
+	target     target.Resolved
+	timestamps bool
+	grouper    *rowGrouper // nil: one by one
 }
 
 func newLogView(out *output.Printer, p target.Resolved, o Options) *logView {
-	v := &logView{Printer: out, target: p}
+	v := &logView{Printer: out, target: p, timestamps: o.Timestamps}
 	if ranks := p.Region.NumRanks(); ranks > 1 && o.mergesLines(out) {
 		v.grouper = newRowGrouper(ranks, o.Window)
 	}
@@ -32,7 +33,7 @@ func newLogView(out *output.Printer, p target.Resolved, o Options) *logView {
 // show adds lines. Lines that may still join a group wait.
 func (v *logView) show(records ...Record) error {
 	if v.grouper == nil {
-		return printLogs(v.Printer, records)
+		return v.printLogs(records)
 	}
 	now := time.Now()
 	for _, r := range records {
@@ -71,10 +72,10 @@ func (v *logView) printGroups(groups []*rowGroup) (err error) {
 		if count != "" {
 			count = v.Paint(bold, count) + " "
 		}
-		err = errors.Join(
-			err,
-			printLine(v.Printer, g.describeRanks(v.target.Base), rankColour(g.records[0].Rank), g.stream, count, line),
-		)
+		shown := g.records[0]
+		shown.Point = g.describeRanks(v.target.Base)
+		shown.Line = line
+		err = errors.Join(err, v.printLine(shown, count))
 	}
 	return err
 }
@@ -83,26 +84,35 @@ func (v *logView) printGroups(groups []*rowGroup) (err error) {
 const bold output.Colour = 1
 
 // printLogs prints lines with their ranks.
-func printLogs(out *output.Printer, records []Record) (err error) {
+func (v *logView) printLogs(records []Record) (err error) {
 	for _, r := range records {
-		if out.Format != output.Table {
-			err = errors.Join(err, out.WriteJSONLine(r))
+		if v.Format != output.Table {
+			err = errors.Join(err, v.WriteJSONLine(r))
 			continue
 		}
-		err = errors.Join(err, printLine(out, r.Point, rankColour(r.Rank), r.Stream, "", r.Line))
+		err = errors.Join(err, v.printLine(r, ""))
 	}
 	return err
 }
 
 // printLine prints a line and marks stderr by colour, or by name without colours.
-func printLine(out *output.Printer, who string, c output.Colour, stream, count, line string) error {
-	if stream != "stdout" {
-		if !out.UseColor || !out.OutTTY {
-			who += " " + stream
+func (v *logView) printLine(r Record, count string) error {
+	who := r.Point
+	line := r.Line
+	if r.Stream != "stdout" {
+		if !v.UseColor || !v.OutTTY {
+			who += " " + r.Stream
 		}
-		line = out.Paint(output.Yellow, line)
+		line = v.Paint(output.Yellow, line)
 	}
-	_, err := fmt.Fprintf(out.Stdout, "%s %s%s\n", out.Paint(c, "["+who+"]"), count, line)
+	at := ""
+	if v.timestamps {
+		at = "- "
+		if !r.Time.IsZero() {
+			at = r.Time.UTC().Format(time.RFC3339) + " "
+		}
+	}
+	_, err := fmt.Fprintf(v.Stdout, "%s%s %s%s\n", at, v.Paint(rankColour(r.Rank), "["+who+"]"), count, line)
 	return err
 }
 
@@ -117,14 +127,14 @@ const silentTimeout = 2 * time.Second
 // tailLogs returns the last lines of a target's ranks. It does not wait for silent hosts. missing
 // names these and other hosts without an answer.
 func tailLogs(
-	p target.Resolved, ctx context.Context, lines int, silent error,
+	p target.Resolved, ctx context.Context, q mesh.LogQuery, silent error,
 ) (tails []agent.LogTail, missing, err error) {
 	if silent != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, silentTimeout)
 		defer cancel()
 	}
-	tails, err = p.Procs.Logs(ctx, lines)
+	tails, err = p.Procs.Logs(ctx, q)
 	some, partly := errors.AsType[*mesh.HostsError](err)
 	switch {
 	case err == nil:
