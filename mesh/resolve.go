@@ -87,7 +87,7 @@ func (as *placementCache) entry(id subjects.MeshID) (*placementEntry, bool) {
 	as.mu.RLock()
 	a := as.all[id]
 	as.mu.RUnlock()
-	if a != nil && !a.isExpired() {
+	if a != nil && !as.isExpired(id, a) {
 		return a, true
 	}
 	as.mu.Lock()
@@ -103,11 +103,15 @@ func (as *placementCache) entry(id subjects.MeshID) (*placementEntry, bool) {
 	return a, false
 }
 
-// isExpired reports whether a failed query may be repeated.
-func (a *placementEntry) isExpired() bool {
+// isExpired reports whether the query is to be repeated: it failed, or the process has stopped to
+// follow the mesh.
+func (as *placementCache) isExpired(id subjects.MeshID, a *placementEntry) bool {
 	select {
 	case <-a.done:
-		return !a.known && time.Since(a.resolvedAt) > resolveRetry
+		if a.known {
+			return !as.proc.Members().Follows(id)
+		}
+		return time.Since(a.resolvedAt) > resolveRetry
 	default:
 		return false
 	}
