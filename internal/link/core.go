@@ -226,7 +226,7 @@ func (c *Core) evict(p *Peer, why Reason, text string) {
 // isGone reports whether a peer has died, or has said goodbye.
 func (p *Peer) isGone() bool { return p.dead != nil || p.leftAt != 0 }
 
-// forgetGone forgets a peer that is gone and was silent since. It returns when that may be the case;
+// forgetGone forgets a peer that is gone and was silent since. It returns the time to look again;
 // 0: it is not gone, or was forgotten. Late packets of the peer have come by then (LINK-11).
 func (c *Core) forgetGone(now Instant, p *Peer) Instant {
 	if !p.isGone() || p.evicted {

@@ -239,10 +239,10 @@ func (snd *sender) OnHint(now Instant, p *Peer, n uint64) {
 // noResponderGrace is the delay before missing subscribers of a peer take effect: a known peer may
 // be reconnecting, unless it said goodbye.
 func (snd *sender) noResponderGrace(p *Peer) Instant {
-	switch {
-	case p.leftAt != 0:
+	if p.leftAt != 0 {
 		return 0
-	case p.heardFrom:
+	}
+	if p.heardFrom {
 		return Instant(snd.cfg.ReconnectGrace)
 	}
 	return Instant(snd.cfg.NoResponderGrace)
