@@ -75,8 +75,9 @@ type deadProcs struct {
 
 // meshEnds are those of one mesh.
 type meshEnds struct {
-	all  []deathRange // by generation and rank; no two overlap
-	room int          // the bound above which ends of superseded generations are dropped
+	all   []deathRange // by generation and rank; no two overlap
+	ranks int          // in all of them
+	room  int          // the bound above which ends of superseded generations are dropped
 }
 
 // minEnds is the number of ends kept of any mesh, regardless of their generations.
@@ -91,16 +92,46 @@ func (d *deadProcs) all(mesh subjects.MeshID) []deathRange {
 
 // find returns the death of a proc, if known.
 func (d *deadProcs) find(id subjects.ProcID) (deathRange, bool) {
+	n, ok := d.before(id)
+	return n, ok && n.contains(id)
+}
+
+// before returns the last range that begins at the rank of id or before it.
+func (d *deadProcs) before(id subjects.ProcID) (deathRange, bool) {
 	all := d.all(id.Mesh)
 	at, found := slices.BinarySearchFunc(all, id,
 		func(n deathRange, id subjects.ProcID) int { return n.compare(id.Gen, id.Rank) })
 	if !found {
 		at--
 	}
-	if at < 0 || !all[at].contains(id) {
+	if at < 0 {
 		return deathRange{}, false
 	}
 	return all[at], true
+}
+
+// cover reports whether the latest known procs of the first ranks of a mesh have ended.
+func (d *deadProcs) cover(mesh subjects.MeshID, ranks int, newest *generations) bool {
+	if m := d.byMesh[mesh]; m == nil || m.ranks < ranks {
+		return false
+	}
+	for rank := range uint32(ranks) {
+		id := subjects.ProcID{Mesh: mesh, Rank: rank}
+		if e, later := newest.successor(id); later {
+			id.Gen = uint32(e.Gen)
+		}
+		n, ok := d.before(id)
+		if !ok || n.gen != id.Gen || rank >= n.afterLast() {
+			return false
+		}
+	}
+	return true
+}
+
+// forget forgets a mesh.
+func (d *deadProcs) forget(mesh subjects.MeshID) {
+	delete(d.byMesh, mesh)
+	d.order = slices.DeleteFunc(d.order, func(n deathRange) bool { return n.mesh == mesh })
 }
 
 // add adds deaths and returns the new ones. It ignores the proc's own death. newest reports whether
@@ -163,6 +194,7 @@ func (d *deadProcs) insert(n deathRange, newest func(subjects.ProcID) bool) {
 	}
 	at, _ := slices.BinarySearchFunc(m.all, n, func(m, n deathRange) int { return m.compare(n.gen, n.first) })
 	m.all = slices.Insert(m.all, at, n)
+	m.ranks += int(n.count)
 	d.order = append(d.order, n)
 }
 
@@ -179,6 +211,10 @@ func (d *deadProcs) sift(mesh subjects.MeshID, newest func(subjects.ProcID) bool
 	}
 	m := d.byMesh[mesh]
 	m.all = slices.DeleteFunc(m.all, useless)
+	m.ranks = 0
+	for _, n := range m.all {
+		m.ranks += int(n.count)
+	}
 	d.order = slices.DeleteFunc(d.order, func(n deathRange) bool { return n.mesh == mesh && useless(n) })
 }
 
@@ -186,6 +222,7 @@ func (d *deadProcs) drop(n deathRange) {
 	m := d.byMesh[n.mesh]
 	at, _ := slices.BinarySearchFunc(m.all, n, func(m, n deathRange) int { return m.compare(n.gen, n.first) })
 	m.all = slices.Delete(m.all, at, at+1)
+	m.ranks -= int(n.count)
 	if len(m.all) == 0 {
 		delete(d.byMesh, n.mesh)
 	}

@@ -111,6 +111,17 @@ func (l linkHandler) Broken(peer subjects.ProcessID, serial uint64, why error) {
 	l.process.members.notifyUnreachable(peer.Proc(), reason)
 }
 
+// Dead returns the error of a process that is known to have ended.
+func (l linkHandler) Dead(process subjects.ProcessID) error {
+	if e, down := l.process.members.Down(process.Proc()); down {
+		return procDead(process.Proc().String(), "", e)
+	}
+	return nil
+}
+
+// Forgotten handles the end of the memory of a process that said goodbye.
+func (l linkHandler) Forgotten(process subjects.ProcessID) { l.process.members.noteLeft(process) }
+
 // Malformed handles a packet that no peer of this build would send.
 func (l linkHandler) Malformed(subject string, size int, err error) {
 	l.counts.malformed.Add(1)

@@ -39,7 +39,8 @@ func (p *Proc) Foreign() *Foreign { return &p.foreign }
 // Subscribe receives requests of plain clients in a lossy Inbox, in no order with anything else,
 // until the proc closes. handle runs on the Inbox's pump and must not block.
 func (f *Foreign) Subscribe(in *bus.Inbox, subject string, handle func(bus.Msg)) error {
-	return f.p.inbox.subscribe(in, handle, subject)
+	_, err := f.p.inbox.subscribe(in, handle, subject)
+	return err
 }
 
 // ForeignMessage is a message of a plain NATS client.

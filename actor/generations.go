@@ -1,6 +1,10 @@
 package actor
 
-import "github.com/castnet-io/castnet/subjects"
+import (
+	"slices"
+
+	"github.com/castnet-io/castnet/subjects"
+)
 
 // Bounds of the remembered generations: the ranks of one mesh with a later generation, and the
 // meshes. The oldest are forgotten; senders to them learn that the proc is gone.
@@ -54,6 +58,12 @@ func (i *generations) mesh(id subjects.MeshID) *meshGenerations {
 	i.byMesh[id] = m
 	i.order = append(i.order, id)
 	return m
+}
+
+// forget forgets a mesh.
+func (i *generations) forget(id subjects.MeshID) {
+	delete(i.byMesh, id)
+	i.order = slices.DeleteFunc(i.order, func(m subjects.MeshID) bool { return m == id })
 }
 
 // successor returns the event of a later proc of id's rank.

@@ -22,7 +22,12 @@ type Members struct {
 	dead          deadProcs
 	ending        []deathRange // ends whose procs are not marked down yet
 	subscriptions map[subjects.MeshID]*meshSubscription
+	ended         []subjects.MeshID // followed meshes that are over, oldest first
 }
+
+// maxEndedMeshes bounds the followed meshes that are over. Beyond it the oldest one is forgotten:
+// its subscription, generations and ends.
+const maxEndedMeshes = 64
 
 // Members returns what the process of the proc knows of the members of proc meshes.
 func (p *Proc) Members() *Members { return &p.process.members }
@@ -30,13 +35,15 @@ func (p *Proc) Members() *Members { return &p.process.members }
 // meshSubscription is the process's only subscription to the proc events of one mesh. Each event is
 // decoded once, for the proc itself and for all listeners.
 type meshSubscription struct {
-	ready     chan struct{} // closed once err is set
+	ready     chan struct{} // closed once end and err are set
+	end       func()
 	err       error
 	listeners callbacks[func(Event)]
 
 	// guarded by the lock of Members: the known size of the mesh; events about other ranks are
 	// ignored
 	ranks int
+	left  bool // its only process said goodbye
 }
 
 // FollowMesh subscribes this proc to the deaths of a mesh's first ranks, before any message is sent
@@ -52,9 +59,10 @@ func (ms *Members) FollowMesh(mesh subjects.MeshID, ranks int) error {
 		ms.subscriptions[mesh] = w
 	}
 	w.ranks = max(w.ranks, ranks)
+	w.left = false
 	ms.mu.Unlock()
 	if !known {
-		w.err = ms.lead.inbox.subscribe(ms.lead.bus.Control(), ms.receiveProcEvent,
+		w.end, w.err = ms.lead.inbox.subscribe(ms.lead.bus.Control(), ms.receiveProcEvent,
 			ProcEvents(ms.lead.space, mesh)...)
 		if w.err != nil {
 			ms.mu.Lock()
@@ -73,12 +81,81 @@ func (ms *Members) FollowMesh(mesh subjects.MeshID, ranks int) error {
 // ListenProcs is FollowMesh, and also calls f with each event about a proc of those ranks, in
 // order. f runs on the control pump and must not block it. The returned function ends it.
 func (ms *Members) ListenProcs(mesh subjects.MeshID, ranks int, f func(Event)) (cancel func(), err error) {
-	if err := ms.FollowMesh(mesh, ranks); err != nil {
-		return nil, err
+	var deafen func()
+	for deafen == nil { // again, if it was forgotten meanwhile
+		if err := ms.FollowMesh(mesh, ranks); err != nil {
+			return nil, err
+		}
+		ms.mu.RLock()
+		if w := ms.subscriptions[mesh]; w != nil {
+			deafen = w.listeners.add(f)
+		}
+		ms.mu.RUnlock()
 	}
+	return func() {
+		deafen()
+		ms.noteOver(mesh)
+	}, nil
+}
+
+// Follows reports whether this proc follows a mesh. It stops some time after the end of the mesh.
+func (ms *Members) Follows(mesh subjects.MeshID) bool {
 	ms.mu.RLock()
 	defer ms.mu.RUnlock()
-	return ms.subscriptions[mesh].listeners.add(f), nil
+	return ms.subscriptions[mesh] != nil
+}
+
+// noteOver records that a followed mesh is over, if it is, and forgets the oldest such mesh beyond
+// maxEndedMeshes.
+func (ms *Members) noteOver(mesh subjects.MeshID) {
+	ms.mu.Lock()
+	if ms.isOver(mesh) && !slices.Contains(ms.ended, mesh) {
+		ms.ended = append(ms.ended, mesh)
+	}
+	var forgotten *meshSubscription
+	if len(ms.ended) > maxEndedMeshes {
+		oldest := ms.ended[0]
+		ms.ended = slices.Delete(ms.ended, 0, 1)
+		if ms.isOver(oldest) { // still
+			forgotten = ms.subscriptions[oldest]
+			delete(ms.subscriptions, oldest)
+			ms.dead.forget(oldest)
+			ms.generations.forget(oldest)
+		}
+	}
+	ms.mu.Unlock()
+	if forgotten != nil {
+		forgotten.end()
+	}
+}
+
+// isOver reports whether a followed mesh has no listeners, and its ranks have no proc any more. The
+// lock is held.
+func (ms *Members) isOver(mesh subjects.MeshID) bool {
+	w := ms.subscriptions[mesh]
+	if w == nil || w.listeners.some.Load() {
+		return false
+	}
+	select {
+	case <-w.ready:
+	default:
+		return false
+	}
+	return w.left || ms.dead.cover(mesh, w.ranks, &ms.generations)
+}
+
+// noteLeft records that the links have forgotten a process that said goodbye.
+func (ms *Members) noteLeft(process subjects.ProcessID) {
+	lead := process.Proc()
+	for _, q := range ms.lead.process.procs() {
+		q.outbox.dropDead(func(id subjects.ProcID) bool { return id.Lead() == lead })
+	}
+	ms.mu.Lock()
+	if w := ms.subscriptions[lead.Mesh]; w != nil && w.ranks == 1 {
+		w.left = true
+	}
+	ms.mu.Unlock()
+	ms.noteOver(lead.Mesh)
 }
 
 // receiveProcEvent handles an event about ended or replaced procs of a mesh, on the control pump.
@@ -180,6 +257,7 @@ func (ms *Members) MarkDown(e Event) {
 	for _, n := range news {
 		n.each(func(id subjects.ProcID) { ms.notifyUnreachable(id, procDead(id.String(), "", e)) })
 	}
+	ms.noteOver(e.Proc().Mesh)
 }
 
 func procDead(actor, endpoint string, e Event) *Error {

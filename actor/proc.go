@@ -151,7 +151,7 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		p.process = o.Lead.process
 		p.links = o.Lead.links
 		p.workers = o.Lead.workers
-		if err := p.inbox.subscribe(o.Bus.Data(), p.inbox.receivePort, p.space.PortsOf(p.id)); err != nil {
+		if _, err := p.inbox.subscribe(o.Bus.Data(), p.inbox.receivePort, p.space.PortsOf(p.id)); err != nil {
 			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 		}
 		p.process.join(p)
@@ -175,7 +175,7 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		{o.Bus.Data(), p.space.HintsOf(p.self), p.inbox.parsed(p.links.ReceiveHint)}, // no subscriber
 		{o.Bus.Control(), p.space.ControlsOf(p.self), p.inbox.parsed(p.links.ReceiveControl)},
 	} {
-		if err := p.inbox.subscribe(s.conn, s.handle, s.subject); err != nil {
+		if _, err := p.inbox.subscribe(s.conn, s.handle, s.subject); err != nil {
 			p.inbox.close()
 			p.links.Close()
 			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,7 +73,8 @@ func (b *inbox) unsubscribe(s *bus.Sub) {
 // Subscribe receives a subject on the data connection, in order with the messages of ports, until
 // the proc closes. handle runs on the connection's pump and must not block.
 func (p *Proc) Subscribe(subject string, handle func(bus.Msg)) error {
-	return p.inbox.subscribe(p.bus.Data(), handle, subject)
+	_, err := p.inbox.subscribe(p.bus.Data(), handle, subject)
+	return err
 }
 
 // subscriber is a bus connection, or a lossy Inbox.
@@ -80,30 +82,39 @@ type subscriber interface {
 	Subscribe(subject string, handle func(bus.Msg)) (*bus.Sub, error)
 }
 
-// subscribe subscribes all subjects, or none.
-func (b *inbox) subscribe(on subscriber, handle func(bus.Msg), subjects ...string) (err error) {
+// subscribe subscribes all subjects, or none, until end is called or the inbox is closed.
+func (b *inbox) subscribe(on subscriber, handle func(bus.Msg), subjects ...string) (end func(), err error) {
 	var made []*bus.Sub
+	undo := func() {
+		b.mu.Lock()
+		b.subs = slices.DeleteFunc(b.subs, func(s *bus.Sub) bool { return slices.Contains(made, s) })
+		b.mu.Unlock()
+		for _, sub := range made {
+			b.unsubscribe(sub)
+		}
+	}
 	defer func() {
 		if err != nil {
-			for _, sub := range made {
-				b.unsubscribe(sub)
-			}
+			undo()
 		}
 	}()
 	for _, subject := range subjects {
 		sub, err := on.Subscribe(subject, handle)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		made = append(made, sub)
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return b.p.stopped()
+	closed := b.closed
+	if !closed {
+		b.subs = append(b.subs, made...)
 	}
-	b.subs = append(b.subs, made...)
-	return nil
+	b.mu.Unlock()
+	if closed {
+		return nil, b.p.stopped()
+	}
+	return undo, nil
 }
 
 // receivePort takes messages from the bus for this proc's ports, on the data pump.

@@ -287,13 +287,19 @@ func (d *directory) markStale(id subjects.MeshID) {
 	}
 }
 
-// target is the actors addressed by a request.
+// target is the actors addressed by a request. Agents and other actors of the runtime are not
+// served (GW-7).
 func (e *entry) target(r request) (to mesh.ActorMesh[any], info agent.ActorInfo, err error) {
 	full, err := e.actors.Find(r.actor)
 	if err != nil {
 		return to, info, err
 	}
-	return mesh.ActorsOn[any](e.procs, full), e.actors.Actors[full], nil
+	info = e.actors.Actors[full]
+	if !info.Managed {
+		return to, info, &actor.Error{Code: actor.CodeNoActor,
+			Text: fmt.Sprintf("%s is no actor mesh: gateways serve actors that were spawned on a mesh", r.actor)}
+	}
+	return mesh.ActorsOn[any](e.procs, full), info, nil
 }
 
 // lookupError converts the error of a lookup to that of an answer.

@@ -62,6 +62,8 @@
 //   - GW-6 (bounds): At most 1,024 casts run, with 64 MiB of bodies; 1,024 names are cached.
 //     Requests per sender and second, lookups, and claims have bounds. Excess gets 503 or 429. A
 //     full queue drops requests and counts them in STATS.
+//   - GW-7 (actor meshes only): A gateway casts to actors that were spawned on a mesh. Agents,
+//     controllers and other actors of a proc answer 404, whatever name the request has.
 //
 // # Details
 //

@@ -95,6 +95,19 @@ func TestGateway_refusesAnUnknownReducerBeforeAnyHandlerRuns(t *testing.T) {
 	require.Equal(t, "1", string(s.ask("get", "", headerReduce, "sum").Data))
 }
 
+func TestGateway_castsToNoAgent_GW7(t *testing.T) {
+	s := newSystem(t)
+	s.spawn(2)
+	m := s.request("stop-all", "")
+	m.Subject = "castnet.v1.default.cast.demo.agent.stop-all.u-anon.x"
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	answer, err := s.client.Request(ctx, m)
+	require.NoError(t, err)
+	require.Equal(t, "404", code(answer), "%v", answer.Header)
+	require.Equal(t, "[0,1]", string(s.ask("get", "").Data), "the procs still run")
+}
+
 func TestGateway_endsEveryStreamWithAnEmptyMessage(t *testing.T) { // GW-2
 	s := newSystem(t)
 	s.spawn(1)
@@ -166,7 +179,7 @@ func TestGateway_looksUpAStaleMeshOnce_GW5(t *testing.T) {
 	// The entry names another actor: all ranks refuse, and no handler has run.
 	stale := *s.gateway.directory.entries["demo"]
 	s.gateway.directory.mu.Lock()
-	stale.actors.Actors = map[string]agent.ActorInfo{"probe-0123456789ab": {}}
+	stale.actors.Actors = map[string]agent.ActorInfo{"probe-0123456789ab": {Managed: true}}
 	s.gateway.directory.entries["demo"] = &stale
 	s.gateway.directory.mu.Unlock()
 	require.Equal(t, "[3,3,3]", string(s.ask("count", "").Data), "each ran its request once")

@@ -250,8 +250,11 @@ func (i *Inventory) addMeshes(
 	}
 	var mu sync.Mutex // guards silent
 	fanout.Each(maxConcurrentAsks, i.Meshes, func(at int, m MeshState) {
+		if !m.Alive() { // so it is not followed either
+			return
+		}
 		lacks := m.ranksOnHosts(func(h subjects.HostID) bool { return !answered[h] })
-		if !m.Alive() || len(lacks) == 0 {
+		if len(lacks) == 0 {
 			return
 		}
 		var report controller.Report

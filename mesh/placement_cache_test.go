@@ -13,7 +13,9 @@ import (
 
 func TestPlacementCache_resolvesAMeshOnceUntilInvalidated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		as := &placementCache{all: map[subjects.MeshID]*placementEntry{}}
+		follows := true
+		as := &placementCache{follows: func(subjects.MeshID) bool { return follows },
+			all: map[subjects.MeshID]*placementEntry{}}
 		id, err := subjects.NewMeshID("workers")
 		require.NoError(t, err)
 		first, asked := as.entry(id)
@@ -37,6 +39,10 @@ func TestPlacementCache_resolvesAMeshOnceUntilInvalidated(t *testing.T) {
 		as.invalidate(bus.State{Kind: bus.Reconnected})
 		_, asked = as.entry(id)
 		require.False(t, asked, "a concurrent hint may be lost")
+		as.all[id].complete(true)
+		follows = false
+		_, asked = as.entry(id)
+		require.False(t, asked, "the process has forgotten the mesh")
 	})
 }
 

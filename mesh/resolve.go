@@ -30,9 +30,10 @@ const (
 
 // placementCache holds the meshes whose holders of ranks a process knows.
 type placementCache struct {
-	proc *actor.Proc
-	mu   sync.RWMutex // guards the fields below
-	all  map[subjects.MeshID]*placementEntry
+	proc    *actor.Proc
+	follows func(subjects.MeshID) bool
+	mu      sync.RWMutex // guards the fields below
+	all     map[subjects.MeshID]*placementEntry
 	// the actor types of a mesh's procs, as far as hosts have reported them
 	types map[subjects.MeshID][]string
 }
@@ -49,9 +50,7 @@ type placementCacheKey struct{}
 
 func placementCacheOf(p *actor.Proc) *placementCache {
 	return p.Values().GetOr(placementCacheKey{}, func() any {
-		as := &placementCache{proc: p, all: map[subjects.MeshID]*placementEntry{},
-			types: map[subjects.MeshID][]string{}}
-		p.Bus().Watch(as.invalidate)
+@@BAD		p.Bus().Watch(as.invalidate)
 		return as
 	}).(*placementCache)
 }
@@ -87,7 +86,7 @@ func (as *placementCache) entry(id subjects.MeshID) (*placementEntry, bool) {
 	as.mu.RLock()
 	a := as.all[id]
 	as.mu.RUnlock()
-	if a != nil && !a.isExpired() {
+	if a != nil && !as.isExpired(id, a) {
 		return a, true
 	}
 	as.mu.Lock()
@@ -103,11 +102,15 @@ func (as *placementCache) entry(id subjects.MeshID) (*placementEntry, bool) {
 	return a, false
 }
 
-// isExpired reports whether a failed query may be repeated.
-func (a *placementEntry) isExpired() bool {
+// isExpired reports whether the query is to be repeated: it failed, or the process has stopped to
+// follow the mesh.
+func (as *placementCache) isExpired(id subjects.MeshID, a *placementEntry) bool {
 	select {
 	case <-a.done:
-		return !a.known && time.Since(a.resolvedAt) > resolveRetry
+		if a.known {
+			return !as.follows(id)
+		}
+		return time.Since(a.resolvedAt) > resolveRetry
 	default:
 		return false
 	}

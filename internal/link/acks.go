@@ -119,7 +119,22 @@ func (rcv *receiver) rejectPacket(p *Peer, n uint64, text string) {
 
 // sendReceiverReset tells a peer that its link is over. The message may get lost.
 func (rcv *receiver) sendReceiverReset(p *Peer, n uint64, text string) {
-	rcv.emitControl(p, wire.ReceiverReset, wire.ResetBody{Seq: n, Text: truncateText(text)})
+	rcv.emitControl(p, wire.ReceiverReset,
+		wire.ResetBody{Seq: n, Text: truncateText(text), Last: p.in.lastSeq})
+}
+
+// maxLead bounds how far a number may be ahead of those known of a link: more than a process uses
+// in its life (LINK-14).
+const maxLead = 1 << 45
+
+// isCredible reports whether a process can have used a number. It counts those that it cannot.
+func (rcv *receiver) isCredible(p *Peer, n uint64) bool {
+	known := max(p.in.lastSeq, p.in.highestSeq)
+	if n <= known || n-known <= maxLead {
+		return true
+	}
+	rcv.stats.Malformed++
+	return false
 }
 
 // OnHead takes the acknowledgement in the head of a packet of p.
@@ -139,7 +154,7 @@ func (snd *sender) OnHead(now Instant, p *Peer, k *wire.AckState) error {
 // OnProbe takes the sender's probe: packet n was the last, and acked was acknowledged.
 func (rcv *receiver) OnProbe(now Instant, p *Peer, n, acked uint64) {
 	in := &p.in
-	if rcv.ignores(p) {
+	if rcv.ignores(p) || !rcv.isCredible(p, n) {
 		return
 	}
 	rcv.markHeard(now, p)
@@ -213,7 +228,7 @@ func (snd *sender) OnResume(now Instant, p *Peer) {
 // that is news.
 func (rcv *receiver) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
 	in := &p.in
-	if rcv.ignores(p) || g.Seq < in.lastSeq {
+	if rcv.ignores(p) || g.Seq < in.lastSeq || !rcv.isCredible(p, g.Seq) {
 		return false
 	}
 	news := in.openSeq != 0 || len(in.outOfOrder) > 0

@@ -24,7 +24,8 @@ type Core struct {
 	common
 	sender
 	receiver
-	peers *lru
+	peers  *lru
+	isDead func(subjects.ProcessID) error // why a process without a Peer is dead; nil: none is
 }
 
 // common is the part of a Core that both directions of links use.
@@ -60,7 +61,8 @@ type Peer struct {
 	dead      error   // why the link to it is closed
 	evicted   bool    // the Core has forgotten it
 	lastHeard Instant // when it was last heard of, or could not have been
-	heardFrom bool    // it was heard from, and has not said goodbye
+	heardFrom bool    // it was heard from
+	leftAt    Instant // when it said goodbye; 0: it has not, or was heard from long after
 	synced    *member // of its synced group; nil: none
 	suspect   suspect
 }
@@ -100,8 +102,9 @@ const (
 	EffectFate               // a message has a fate other than delivery
 	// the link to or from Peer is over, with the reason Err: outstanding answers will not come
 	EffectBroken
-	EffectRoom // senders waiting for room to Peer should check again
-	Suspect    // ask servers whether Peer is there: the reply goes to OnAsked
+	EffectRoom   // senders waiting for room to Peer should check again
+	EffectForget // Peer said goodbye, was silent since, and is forgotten
+	Suspect      // ask servers whether Peer is there: the reply goes to OnAsked
 )
 
 // Effect is something to be done.
@@ -187,11 +190,17 @@ func NewCore(cfg Config, limit int) *Core {
 	return c
 }
 
-// Peer finds a process, or gets to know it.
+// Peer finds a process, or gets to know it. A dead process is not remembered.
 func (c *Core) Peer(id subjects.ProcessID) *Peer {
+	if c.isDead != nil && c.peers.get(id) == nil {
+		if why := c.isDead(id); why != nil {
+			return &Peer{id: id, lead: id.Proc(), dead: why}
+		}
+	}
 	p, forgotten := c.peers.touch(id)
 	if forgotten != nil {
-		c.evict(forgotten)
+		c.evict(forgotten, LinkReset, fmt.Sprintf("%s was evicted: more than %d other peers were active since",
+			forgotten.id, c.cfg.MaxPeers))
 	}
 	if *p == nil {
 		*p = &Peer{id: id, lead: id.Proc()}
@@ -207,12 +216,31 @@ func (c *Core) Lookup(id subjects.ProcessID) *Peer {
 	return nil
 }
 
-// evict drops the peer that was silent longest. Its link breaks with the usual effects (LINK-11).
-func (c *Core) evict(p *Peer) {
-	c.resetOutgoing(p, LinkReset, fmt.Sprintf("%s was evicted: more than %d other peers were active since",
-		p.id, c.cfg.MaxPeers))
+// evict ends the links of a peer that is not in peers any more, with the usual effects (LINK-11).
+func (c *Core) evict(p *Peer, why Reason, text string) {
+	c.resetOutgoing(p, why, text)
 	c.closeIncoming(p, math.MaxUint64)
 	p.evicted = true
+}
+
+// isGone reports whether a peer has died, or has said goodbye.
+func (p *Peer) isGone() bool { return p.dead != nil || p.leftAt != 0 }
+
+// forgetGone forgets a peer that is gone and was silent since. It returns the time to look again;
+// 0: it is not gone, or was forgotten. Late packets of the peer have come by then (LINK-11).
+func (c *Core) forgetGone(now Instant, p *Peer) Instant {
+	if !p.isGone() || p.evicted {
+		return 0
+	}
+	if due := c.silenceDeadline(p); due > now {
+		return due
+	}
+	c.peers.drop(p.id)
+	if p.dead == nil {
+		c.addEffect(Effect{Kind: EffectForget, Peer: p})
+	}
+	c.evict(p, PeerClosed, p.id.String()+" has closed its links")
+	return 0
 }
 
 // ignores reports whether packets of a peer are dropped.
@@ -286,8 +314,10 @@ func (c *Core) MarkDead(now Instant, p *Peer, why error) {
 		return
 	}
 	p.dead = why
+	p.lastHeard = now
 	c.resetOutgoing(p, Dead, why.Error())
 	c.closeIncoming(p, 0)
+	c.scheduleTick(p, c.silenceDeadline(p))
 }
 
 // Dead returns the reason why no message goes to a process, or nil.
@@ -296,7 +326,7 @@ func (c *Core) Dead(p *Peer) error { return p.dead }
 // Goodbye tells all peers that the links are about to close.
 func (c *Core) Goodbye() {
 	c.peers.newest(c.cfg.MaxPeers, func(p *Peer) {
-		if p.heardFrom && p.dead == nil {
+		if p.heardFrom && !p.isGone() {
 			c.ready = append(c.ready,
 				Publish{To: p,
 					Data: wire.AppendHead(nil, wire.Head{Kind: wire.Goodbye, Ack: c.piggybackAck(p)})})
@@ -333,7 +363,8 @@ func (c *Core) Tick(now Instant) {
 	for _, p := range c.watching {
 		if p.nextTick != 0 && p.nextTick <= now {
 			p.nextTick = 0
-			p.nextTick = soonest(p.nextTick, soonest(c.tickOut(now, p), c.tickIn(now, p)))
+			next := soonest(c.tickOut(now, p), c.tickIn(now, p))
+			p.nextTick = soonest(p.nextTick, soonest(next, c.forgetGone(now, p)))
 		}
 		if p.nextTick == 0 && p.out.idle() && p.in.idle() {
 			p.scheduled = false
@@ -350,6 +381,9 @@ func (c *Core) Tick(now Instant) {
 func (c *common) markHeard(now Instant, p *Peer) {
 	p.lastHeard = max(p.lastHeard, now)
 	p.heardFrom = true
+	if p.leftAt != 0 && now-p.leftAt > Instant(c.cfg.NoResponderGrace) { // it lives
+		p.leftAt = 0
+	}
 	p.out.noResponderSince = 0
 	p.suspect.trust()
 }

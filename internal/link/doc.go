@@ -40,13 +40,13 @@
 //     and other transfers. Later messages of its sender to that actor wait behind it; its last part
 //     waits for earlier ones. All others overtake it.
 //   - LINK-11 (bounds): Everything stored is bounded (Config), and so is the unfinished work of
-//     all peers together. Above Config.MaxPeers processes, the one silent longest is evicted; its
-//     links break.
+//     all peers together. A peer that died or said goodbye is forgotten after SilenceTimeout.
+//     Above Config.MaxPeers processes, the one silent longest is evicted; its links break.
 //   - LINK-13 (silence): A peer that owes an answer is given up after Config.SilenceTimeout. It is
 //     given up earlier if the bus, or two replies of the servers, report no subscriber for it.
 //     Times without a connection do not count.
 //   - LINK-14 (false claims): A peer's false claims harm its own links only. Impossible ones are
-//     counted.
+//     counted. If another process claims numbers in its name, its link opens again above them.
 //   - LINK-16 (fewer packets): An answered cast needs no acknowledgement of its own. Messages
 //     known to come at once may leave together, after at most 200 µs, in their order. An answer
 //     releases one message, but neither credit nor memory (LINK-14).
@@ -67,9 +67,12 @@
 //
 // Bounds cover queues, packets behind gaps, unfinished messages, refusals and tombstones. Answers
 // and dead letters may exceed the queue's bound, because their requests were bounded. An evicted
-// peer loses its tombstones: late packets of a former opening then count as a new one.
+// peer loses its tombstones: late packets of a former opening then count as a new one. So a
+// goodbye in the name of a silent peer may cost a repeated message. Handler.Dead remembers the
+// ends of processes. A late answer can make a peer of a process that is gone.
 //
-// When the bus reports no subscriber, a peer is given up after NoResponderGrace or ReconnectGrace.
+// When the bus reports no subscriber, a peer is given up after NoResponderGrace or ReconnectGrace,
+// and after its goodbye at once.
 // A wildcard subscriber hides absent peers from the bus. Then servers are asked about a peer that
 // owes an answer for Config.Suspect. Two replies without a connection of the peer count as "no
 // responders"; silence counts as nothing.

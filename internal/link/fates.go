@@ -199,11 +199,15 @@ func (snd *sender) OnVerdict(p *Peer, v *wire.FateQueryBody) {
 	it.releaseBarriers()
 }
 
-// OnReceiverReset takes the receiver's reset of the link.
+// OnReceiverReset takes the receiver's reset of the link. If another one has claimed higher numbers
+// in the name of this process, the next opening is above them (LINK-14).
 func (snd *sender) OnReceiverReset(p *Peer, b *wire.ResetBody) {
 	snd.catchUp(p)
 	if o := &p.out; o.openSeq != 0 && b.Seq >= o.openSeq && b.Seq <= o.lastSeq {
 		snd.resetOutgoing(p, LinkReset, b.Text)
+		if b.Last > snd.lastSeq && b.Last <= snd.lastSeq+maxLead {
+			snd.lastSeq = b.Last
+		}
 	}
 }
 
@@ -215,21 +219,29 @@ func (snd *sender) OnHint(now Instant, p *Peer, n uint64) {
 	if it := o.find(n); it != nil && it.sends == 1 {
 		it.noResponder = true
 	}
-	switch {
-	case !o.awaitsAck():
-	case o.noResponderSince == 0:
+	if !o.awaitsAck() {
+		return
+	}
+	if o.noResponderSince == 0 {
 		o.noResponderSince = now
 		o.probeInterval = 0
 		o.probeAt = now + Instant(snd.cfg.MinRTO)
 		snd.scheduleTick(p, o.probeAt)
-	case now-o.noResponderSince >= snd.noResponderGrace(p):
+		if p.leftAt == 0 {
+			return
+		}
+	}
+	if now-o.noResponderSince >= snd.noResponderGrace(p) {
 		snd.resetOutgoing(p, NoProcess, "no responders: process "+p.id.String()+" does not exist or is gone")
 	}
 }
 
 // noResponderGrace is the delay before missing subscribers of a peer take effect: a known peer may
-// be reconnecting.
+// be reconnecting, unless it said goodbye.
 func (snd *sender) noResponderGrace(p *Peer) Instant {
+	if p.leftAt != 0 {
+		return 0
+	}
 	if p.heardFrom {
 		return Instant(snd.cfg.ReconnectGrace)
 	}
@@ -237,7 +249,10 @@ func (snd *sender) noResponderGrace(p *Peer) Instant {
 }
 
 // OnGoodbye takes a peer's announcement that it closes its links.
-func (snd *sender) OnGoodbye(p *Peer) { p.heardFrom = false }
+func (snd *sender) OnGoodbye(now Instant, p *Peer) {
+	p.leftAt = now
+	snd.scheduleTick(p, snd.silenceDeadline(p))
+}
 
 // resetOutgoing ends the link to a peer. Every message in flight gets a fate, and the next message
 // opens the link again (LINK-6).
@@ -271,7 +286,7 @@ func (snd *sender) resetOutgoing(p *Peer, why Reason, text string) {
 			releaseBarriers(t.followers[i].barriers)
 		}
 	}
-	if why != Dead && o.openSeq != 0 {
+	if why != Dead && p.leftAt == 0 && o.openSeq != 0 {
 		snd.sendSenderReset(p, wire.ResetBody{Seq: o.lastSeq, Text: text, Closed: why == LinksClosed})
 	}
 	snd.removeQueued(p, o.queuedBytes)

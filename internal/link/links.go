@@ -24,6 +24,10 @@ type Handler interface {
 	// Broken reports the end of a link to or from a process. Outstanding answers to requests up to
 	// that serial will not come: see Asker.
 	Broken(from subjects.ProcessID, serial uint64, why error)
+	// Dead returns why a process is known to be dead, or nil. It must not use the links.
+	Dead(subjects.ProcessID) error
+	// Forgotten reports that the links forgot a process after its goodbye (LINK-11).
+	Forgotten(subjects.ProcessID)
 	// Urgent takes a message or an answer from the control connection, perhaps a copy, and may keep
 	// it (LINK-19).
 	Urgent(from *Peer, e *wire.Envelope)
@@ -94,6 +98,7 @@ func Open(o Options) *Links {
 		wake: make(chan struct{}, 1), effectsReady: make(chan struct{}, 1),
 		suspicion: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	l.core.isDead = o.Handler.Dead
 	l.chunkThreshold = l.core.cfg.ChunkSize
 	l.lastPublish.Store(-int64(time.Second))
 	l.timer = time.AfterFunc(time.Hour, l.tick)
@@ -322,10 +327,14 @@ func (l *Links) HasReturnable(p *Peer) bool {
 	return p.out.sentReturnable
 }
 
-// MarkDead records that a process is dead, and why. On the data pump, its earlier messages have
-// been delivered before.
+// MarkDead ends the links with a process: Handler.Dead says that it is dead, and why. On the data
+// pump, its earlier messages have been delivered before.
 func (l *Links) MarkDead(id subjects.ProcessID, why error) {
-	l.withCore(func(now Instant) { l.core.MarkDead(now, l.core.Peer(id), why) })
+	l.withCore(func(now Instant) {
+		if p := l.core.Lookup(id); p != nil {
+			l.core.MarkDead(now, p, why)
+		}
+	})
 }
 
 // Reset ends the links with a process, because of an irreparable fault.

@@ -42,6 +42,8 @@ type node struct {
 	cancelled []string
 	urgent    []string
 	malformed []string
+	forgotten []subjects.ProcessID
+	dead      sync.Map // of errors, by ProcessID
 }
 
 // newNode gives a test a node on a server.
@@ -121,6 +123,25 @@ func (n *node) Broken(_ subjects.ProcessID, _ uint64, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.broken = append(n.broken, err)
+}
+
+func (n *node) Dead(id subjects.ProcessID) error {
+	if why, dead := n.dead.Load(id); dead {
+		return why.(error)
+	}
+	return nil
+}
+
+// die marks a process dead.
+func (n *node) die(id subjects.ProcessID, why error) {
+	n.dead.LoadOrStore(id, why)
+	n.MarkDead(id, why)
+}
+
+func (n *node) Forgotten(id subjects.ProcessID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.forgotten = append(n.forgotten, id)
 }
 
 func (n *node) Urgent(from *link.Peer, e *wire.Envelope) {
@@ -311,7 +332,7 @@ func TestSendWait_endsWhenTheProcessDiesOrLinksClose(t *testing.T) {
 			go func() { result <- a.SendWait(testkit.Soon(t), target, e(), link.Mark{}, 0) }()
 		}
 	}
-	a.MarkDead(b.id, fmt.Errorf("struck by lightning"))
+	a.die(b.id, fmt.Errorf("struck by lightning"))
 	for range cap(results[b]) {
 		require.ErrorContains(t, testkit.Next(t, results[b]), "struck by lightning")
 	}

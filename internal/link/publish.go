@@ -172,6 +172,8 @@ func (l *Links) performEffects(effects []Effect) {
 			l.o.Handler.Undelivered(e.Fate)
 		case EffectBroken:
 			l.o.Handler.Broken(e.Peer.id, e.Serial, e.Err)
+		case EffectForget:
+			l.o.Handler.Forgotten(e.Peer.id)
 		case EffectRoom, Suspect: // seen to when it was taken
 		}
 	}

@@ -47,7 +47,7 @@ func (l *Links) receivePacket(from subjects.ProcessID, s subjects.Subject, data 
 	case h.Kind == wire.Probe:
 		l.withCore(func(now Instant) { l.core.OnProbe(now, p, h.Seq, h.PrevSeq) })
 	case h.Kind == wire.Goodbye:
-		l.withCore(func(Instant) { l.core.OnGoodbye(p) })
+		l.withCore(func(now Instant) { l.core.OnGoodbye(now, p) })
 	case h.Kind == wire.Fragment && outer:
 		cut, part, err := wire.DecodeFragment(rest)
 		if err != nil {

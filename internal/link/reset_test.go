@@ -101,7 +101,7 @@ func TestReset_noRespondersHintNeedsAGracePeriod_LINK13(t *testing.T) {
 	b.after(4 * time.Second)
 	b.core.OnHint(b.now, b.peer, 0)
 	require.Empty(t, b.fates(), "a known peer may be reconnecting")
-	b.core.OnGoodbye(b.peer)
+	b.core.OnGoodbye(b.now, b.peer)
 	b.core.OnHint(b.now, b.peer, 0)
 	require.Equal(t, []string{"sent never"}, b.fates())
 }

@@ -111,6 +111,9 @@ func (w *world) perform(p *proc, e *Effect) {
 		w.logf("%d: link with %d is over: %v", p.index, p.procOf(e.Peer).index, e.Err)
 		w.counts.Broken++
 		w.onBroken(p, e)
+	case EffectForget:
+		w.logf("%d forgets %d", p.index, p.procOf(e.Peer).index)
+		w.counts.Forgotten++
 	case EffectRoom:
 		w.room(p, e.Peer)
 	case EffectControl:

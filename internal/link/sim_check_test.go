@@ -144,7 +144,7 @@ func (w *world) auditCredit(p *proc, peer *Peer, q *proc) {
 	taken, most := in.receivedBytes, uint64(w.cfg.Window)
 	switch {
 	case in.openSeq == o.openSeq:
-	case in.openSeq == 0 && in.lastSeq == 0 && !q.dead[p.index]:
+	case in.openSeq == 0 && in.lastSeq == 0 && o.acked == 0 && !q.dead[p.index]:
 		taken, most = 0, uint64(w.cfg.InitialWindow)
 	default: // one of them does not know yet that the other has given up
 		return
@@ -197,6 +197,9 @@ func (w *world) checkEnd() {
 			if peer == nil {
 				continue
 			}
+			if peer.isGone() && p.core.Lookup(peer.id) == peer && w.now > p.core.silenceDeadline(peer) {
+				w.fail("LINK-11: %d remembers %d, which is gone", p.index, i)
+			}
 			if !peer.out.idle() || !peer.in.idle() || len(peer.in.outOfOrder)+len(peer.owed()) > 0 {
 				w.fail("DEL-6: %d is not done with %d: %d packets on the way, missing %d, say %d, %d refusals, %d parked",
 					p.index, i, len(peer.out.sent), peer.in.requestedUpTo, peer.in.ackAt, len(peer.in.refusals),
@@ -224,12 +227,18 @@ func (w *world) ping() {
 	}
 }
 
-// checkPings checks that they entered, and that the counts of both ends agree.
-func (w *world) checkPings() {
+// checkPings checks that the last ones, from a record on, entered, and that the counts of both ends
+// agree.
+func (w *world) checkPings(from int) {
 	if w.failed != "" {
 		return
 	}
 	w.checkEnd()
+	for i := range w.history.records[from:] {
+		if r := &w.history.records[from+i]; r.entered == 0 && !r.void {
+			w.fail("LINK-14: #%d of %d to %d has not entered, long after all faults", from+i, r.from.index, r.to.index)
+		}
+	}
 	for _, p := range w.procs {
 		for i, peer := range p.peers {
 			if q := w.procs[i]; peer != nil && q.alive && p.believes(q) && q.believes(p) {

@@ -251,6 +251,8 @@ func (w *world) kill(p *proc) {
 	w.logf("%d is killed", p.index)
 	w.counts.Faults[faultKill]++
 	if w.chance(0.3) { // it ends in order
+		p.core.Goodbye()
+		w.flush(p)
 		p.core.Close(errClosed)
 		w.flush(p)
 		w.history.settled(w, p, len(w.history.records), "when it closed")
@@ -341,7 +343,7 @@ func (w *world) forge(p *proc) {
 	o, in := &p.peer(from).out, &p.peer(from).in
 	var kind wire.PacketKind
 	var body any
-	switch w.rng.IntN(9) {
+	switch w.rng.IntN(11) {
 	case 0:
 		kind, body = wire.LinkState, &wire.LinkStateBody{Progress: wire.AckState{Acked: p.core.lastSeq + 1 +
 			uint64(w.rng.IntN(5)), Window: absurd}}
@@ -367,6 +369,10 @@ func (w *world) forge(p *proc) {
 	case 7:
 		w.forgeData(p, from, wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Seq: absurd, PrevSeq: in.lastSeq}))
 		return
+	case 8:
+		kind, body = wire.SenderReset, &wire.ResetBody{Seq: absurd, Text: "no"}
+	case 9:
+		kind, body = wire.SenderReset, &wire.ResetBody{Seq: in.lastSeq + 1 + uint64(w.rng.Int64N(maxLead)), Text: "no"}
 	default:
 		head := wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: uint64(w.rng.IntN(3)), PrevSeq: absurd})
 		w.forgeData(p, from, append(head, 0xff, 0xff, 0xff))

@@ -164,8 +164,9 @@ type counts struct {
 	Unlooked, Reached                                     uint64
 	Published, Casts, Pieces, NotMeant, Fenced, Malformed uint64 // packets
 	Retransmitted, Beats, Duplicates, Gaps, Overrun       uint64
-	Broken, Woken, GivenUp, Barriers, Audits, Pings       uint64
-	Fates, NotSent                                        [BusClosed + 1]uint64
+	Broken, Forgotten, Woken, GivenUp                     uint64
+	Barriers, Audits, Pings                               uint64
+	Fates, NotSent                                        [PeerClosed + 1]uint64
 	Control                                               [wire.Resume + 1]uint64
 	Faults                                                [faultKinds]uint64
 }

@@ -105,6 +105,24 @@ func receiverMutants() []mutant {
 				p.was.peer = nil
 			}
 		}},
+		{name: "who says goodbye is forgotten at once", after: onPeers(func(p *proc, peer *Peer) {
+			if peer.leftAt != 0 && peer.out.idle() && peer.in.idle() {
+				peer.lastHeard = p.w.now - Instant(p.w.cfg.SilenceTimeout)
+				p.core.Tick(p.w.now)
+			}
+		})},
+		{name: "who says goodbye is never forgotten", after: onPeers(func(_ *proc, peer *Peer) {
+			if peer.leftAt != 0 && peer.out.idle() && peer.in.idle() {
+				peer.nextTick = 0
+			}
+		})},
+		{name: "numbers that others have claimed are not overtaken", effect: func(_ *proc, e *Effect) bool {
+			if g, ok := e.Body.(wire.ResetBody); ok && e.Packet == wire.ReceiverReset {
+				g.Last = 0
+				e.Body = g
+			}
+			return true
+		}},
 		{name: "more is counted than came",
 			arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.receivedBytes += 64 }},
 		{name: "less is counted than came", arrive: func(_ *proc, peer *Peer, a *Arrival) {

@@ -71,6 +71,8 @@ func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer boo
 		w.take(p, peer, a)
 	case wire.Probe:
 		p.core.OnProbe(w.now, peer, h.Seq, h.PrevSeq)
+	case wire.Goodbye:
+		p.core.OnGoodbye(w.now, peer)
 	case wire.Fragment:
 		cut, part, err := wire.DecodeFragment(rest)
 		if err != nil || !outer {

@@ -253,7 +253,10 @@ func simulate(seed uint64, ids []subjects.ProcessID, m *mutant, n *counts, log i
 	w.checkEnd()
 	w.ping()
 	w.run(end + Instant(3*time.Second))
-	w.checkPings()
+	before := len(w.history.records)
+	w.ping()
+	w.run(end + Instant(6*time.Second))
+	w.checkPings(before)
 	if w.steps < minSteps {
 		n.Short++
 	}

@@ -132,6 +132,7 @@ func TestSimulation_randomFaultsBreakNoPromise(t *testing.T) { // DEL-6
 		require.NotZero(t, times, "no run had the fault %q", faultNames[kind])
 	}
 	require.NotZero(t, n.Unlooked, "no member was synced")
+	require.NotZero(t, n.Forgotten, "no process was forgotten")
 	require.NotZero(t, n.Reached, "no answer stood for an acknowledgement")
 	for _, reason := range []Reason{Refused, Expired, NoProcess, Dead, LinkReset, LinksClosed} {
 		require.NotZero(t, n.Fates[reason], "no fate with reason %d", reason)
@@ -154,8 +155,8 @@ func (n *counts) report(t *testing.T) {
 	t.Logf("DEL-5 refusals: %d, all reported", n.Refused)
 	t.Logf("LINK-7 casts: %d, a fate for each member, %d of which were in step, and %d acknowledged by their "+
 		"answers", n.Casts, n.Unlooked, n.Reached)
-	t.Logf("%d packets, %d sent again, %d gaps, %d beats, %d pieces, %d links broken", n.Published,
-		n.Retransmitted, n.Gaps, n.Beats, n.Pieces, n.Broken)
+	t.Logf("%d packets, %d sent again, %d gaps, %d beats, %d pieces, %d links broken, %d peers forgotten",
+		n.Published, n.Retransmitted, n.Gaps, n.Beats, n.Pieces, n.Broken, n.Forgotten)
 	var faults []string
 	for kind, times := range n.Faults {
 		faults = append(faults, fmt.Sprintf("%s %d", faultNames[kind], times))

@@ -137,8 +137,8 @@ func TestInfos_showWhyAProcessIsDead(t *testing.T) {
 	require.NoError(t, a.Send(a.Target(b.to("x")), say("hello"), link.Mark{}, 0))
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.Empty(t, a.Infos(1)[0].DeadReason)
-	a.MarkDead(b.id, fmt.Errorf("gone"))
-	a.MarkDead(b.id, fmt.Errorf("again"))
+	a.die(b.id, fmt.Errorf("gone"))
+	a.die(b.id, fmt.Errorf("again"))
 	require.Equal(t, "gone", a.Infos(1)[0].DeadReason)
 }
 

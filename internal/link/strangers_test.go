@@ -54,7 +54,7 @@ func TestStrangers_shareOneMemoryBound_LINK11(t *testing.T) {
 	b.core.Tick(b.now)
 	require.Zero(t, b.core.assemblyBytes+b.core.outOfOrderBytes)
 	for _, to := range all {
-		b.core.evict(to.Peer)
+		b.core.evict(to.Peer, LinkReset, "")
 	}
 	require.Zero(t, b.core.tombstones)
 }

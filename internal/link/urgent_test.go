@@ -38,7 +38,7 @@ func TestUrgent_controlConnectionOvertakesBlockedData_LINK19(t *testing.T) {
 	require.Equal(t, a.id.String()+" p now", urgent()[0])
 	require.Empty(t, b.letters())
 
-	b.MarkDead(a.id, errors.New("struck"))
+	b.die(a.id, errors.New("struck"))
 	fenced := b.Stats().Fenced
 	a.SendUrgent(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: []byte("again")})
 	testkit.Until(t, "it is fenced", func() bool { return b.Stats().Fenced > fenced })
