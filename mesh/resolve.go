@@ -50,7 +50,9 @@ type placementCacheKey struct{}
 
 func placementCacheOf(p *actor.Proc) *placementCache {
 	return p.Values().GetOr(placementCacheKey{}, func() any {
-@@BAD		p.Bus().Watch(as.invalidate)
+		as := &placementCache{proc: p, follows: p.Members().Follows, all: map[subjects.MeshID]*placementEntry{},
+			types: map[subjects.MeshID][]string{}}
+		p.Bus().Watch(as.invalidate)
 		return as
 	}).(*placementCache)
 }
