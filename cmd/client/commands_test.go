@@ -388,7 +388,7 @@ func TestBadInput_errorNamesWhatWasExpected(t *testing.T) {
 		{[]string{"up", "--env", "A"}, cli.ExitUsage, []string{`--env "A"`, "KEY=VALUE"}},
 		{[]string{"up", "--lease", "1ms"}, cli.ExitUsage, []string{"--lease is 1ms"}},
 		{[]string{"up", "other", "--actor", "abacus"}, cli.ExitFailure,
-			[]string{`"abacus"`, "it knows counter, echo, plain", "4 of 4 ranks", "[*]"}},
+			[]string{`"abacus"`, "they know counter, echo, plain"}},
 		{[]string{"up", "other", "--params", `"x"`}, cli.ExitFailure, []string{"int64", "[*]"}},
 		{[]string{"up", "other", "--command", "/does/not/exist"}, cli.ExitFailure, []string{"/does/not/exist"}},
 		{[]string{"hosts", "-s", "nats://127.0.0.1:1"}, cli.ExitConnection,
