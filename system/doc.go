@@ -21,8 +21,8 @@
 //     report of stopped, aborted and silent members. A removed world leaves nothing, and its name
 //     is free for another mesh.
 //   - WORLD-9 (unhealthy): A proc is unhealthy when it ended, missed its heartbeat time, a
-//     message and the probe after that came back, an actor failed, or its host is dead. Silence
-//     alone heals. A self-joined proc without a controller for five intervals closes.
+//     message and its probe came back, an actor failed, or its host died. Silence alone
+//     heals. A self-joined proc without a controller for five intervals closes.
 //   - WORLD-12 (snapshot): A snapshot shows the state when it is taken. Names and labels of
 //     worlds must both match; a filter selects procs in a world, but never hosts. An urgent
 //     snapshot waits for no data (ACT-12).
