@@ -249,7 +249,6 @@ func (w *world) auditWaits(p *proc) {
 func creditMutants() []mutant {
 	return []mutant{
 		{name: "no credit is needed to wait", credit: func(c *waitCredit) { c.used = 0 }},
-		{name: "a lost request counts as granted", skip: 8700, credit: func(c *waitCredit) { c.lost = false }},
 		{name: "credit is granted before its turn", skip: 42_000, early: true},
 		{name: "no credit is granted", silent: true},
 		{name: "nobody notices a lost request", lost: true},

@@ -372,7 +372,11 @@ func (w *world) forge(p *proc) {
 	case 8:
 		kind, body = wire.SenderReset, &wire.ResetBody{Seq: absurd, Text: "no"}
 	case 9:
-		kind, body = wire.SenderReset, &wire.ResetBody{Seq: in.lastSeq + 1 + uint64(w.rng.Int64N(maxLead)), Text: "no"}
+		lead := uint64(w.rng.Int64N(maxLead))
+		if in.lastSeq > 1<<32 { // forged before; together they could lead by more
+			lead = 0
+		}
+		kind, body = wire.SenderReset, &wire.ResetBody{Seq: in.lastSeq + 1 + lead, Text: "no"}
 	default:
 		head := wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: uint64(w.rng.IntN(3)), PrevSeq: absurd})
 		w.forgeData(p, from, append(head, 0xff, 0xff, 0xff))
