@@ -13,7 +13,7 @@ type inProcessConn struct {
 	writer sync.WaitGroup // writes the handshake
 
 	mu        sync.Mutex // guards the fields below
-	handshake []byte     // not written yet
+	handshake []byte     // not written yet: a CONNECT and a PING, whose reply the client awaits
 	writing   bool
 	wrote     bool
 	answered  bool // a reply to the handshake was read, or the connection is closed
