@@ -123,20 +123,6 @@ func (rcv *receiver) sendReceiverReset(p *Peer, n uint64, text string) {
 		wire.ResetBody{Seq: n, Text: truncateText(text), Last: p.in.lastSeq})
 }
 
-// maxLead bounds how far a number may be ahead of those known of a link: more than a process uses
-// in its life (LINK-14).
-const maxLead = 1 << 45
-
-// isCredible reports whether a process can have used a number. It counts those that it cannot.
-func (rcv *receiver) isCredible(p *Peer, n uint64) bool {
-	known := max(p.in.lastSeq, p.in.highestSeq)
-	if n <= known || n-known <= maxLead {
-		return true
-	}
-	rcv.stats.Malformed++
-	return false
-}
-
 // OnHead takes the acknowledgement in the head of a packet of p.
 func (snd *sender) OnHead(now Instant, p *Peer, k *wire.AckState) error {
 	snd.markHeard(now, p)
@@ -154,7 +140,7 @@ func (snd *sender) OnHead(now Instant, p *Peer, k *wire.AckState) error {
 // OnProbe takes the sender's probe: packet n was the last, and acked was acknowledged.
 func (rcv *receiver) OnProbe(now Instant, p *Peer, n, acked uint64) {
 	in := &p.in
-	if rcv.ignores(p) || !rcv.isCredible(p, n) {
+	if rcv.ignores(p) {
 		return
 	}
 	rcv.markHeard(now, p)
@@ -163,8 +149,20 @@ func (rcv *receiver) OnProbe(now Instant, p *Peer, n, acked uint64) {
 		return
 	}
 	in.highestSeq = n // also when it is less than an earlier claim
+	rcv.dropAbove(p, n)
 	in.requestAgainAt = now
 	rcv.sendLinkState(now, p)
+}
+
+// dropAbove drops parked packets above the sender's last number: another process has sent them
+// (LINK-14), or they will be sent again.
+func (rcv *receiver) dropAbove(p *Peer, n uint64) {
+	in := &p.in
+	for i := len(in.outOfOrder) - 1; i >= 0 && in.outOfOrder[i].Seq > n; i-- {
+		rcv.overrun(in)
+		rcv.countOutOfOrder(in, -in.outOfOrder[i].Size, -1)
+		in.outOfOrder = slices.Delete(in.outOfOrder, i, i+1)
+	}
 }
 
 // OnConfirm takes the sender's confirmation of all refusals before a number.
@@ -224,15 +222,21 @@ func (snd *sender) OnResume(now Instant, p *Peer) {
 	}
 }
 
-// OnSenderReset takes a sender's reset: packets up to a number will not come. It reports whether
-// that is news.
+// OnSenderReset takes a sender's reset: packets up to a number will not come. If it disowns the
+// last number taken here, its own last number takes that place (LINK-14). OnSenderReset reports
+// whether a link has ended.
 func (rcv *receiver) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
 	in := &p.in
-	if rcv.ignores(p) || g.Seq < in.lastSeq || !rcv.isCredible(p, g.Seq) {
+	disowned := g.Last != 0
+	if rcv.ignores(p) || disowned && g.Last != in.lastSeq || !disowned && g.Seq < in.lastSeq {
 		return false
 	}
 	news := in.openSeq != 0 || len(in.outOfOrder) > 0
 	rcv.closeIncoming(p, g.Seq)
+	if disowned {
+		in.lastSeq = g.Seq
+		rcv.stats.Malformed++
+	}
 	if news {
 		why := &Error{Reason: LinkReset, Text: g.Text}
 		// its Goodbye travels on the other connection, and may come later

@@ -13,6 +13,7 @@ import (
 const (
 	expiredText = "it did not arrive within its deadline"
 	unknownText = "its deadline passed before its arrival was known"
+	forgedText  = "another process has used packet numbers of this one"
 )
 
 // emitFate gives count messages of a run a fate (LINK-3).
@@ -83,6 +84,10 @@ func (snd *sender) checkAck(p *Peer, k *wire.AckState) error {
 	o := &p.out
 	switch {
 	case k.Acked > snd.lastSeq || o.openSeq != 0 && k.Acked > o.lastSeq:
+		if o.openSeq != 0 {
+			snd.resetOutgoing(p, LinkReset, forgedText)
+			snd.disown(p, k.Acked)
+		}
 	case o.isCurrent(k) && k.ReceivedBytes > o.sentBytes:
 	default:
 		return nil
@@ -199,15 +204,27 @@ func (snd *sender) OnVerdict(p *Peer, v *wire.FateQueryBody) {
 	it.releaseBarriers()
 }
 
-// OnReceiverReset takes the receiver's reset of the link. If another one has claimed higher numbers
-// in the name of this process, the next opening is above them (LINK-14).
+// OnReceiverReset takes the receiver's reset of the link.
 func (snd *sender) OnReceiverReset(p *Peer, b *wire.ResetBody) {
 	snd.catchUp(p)
 	if o := &p.out; o.openSeq != 0 && b.Seq >= o.openSeq && b.Seq <= o.lastSeq {
 		snd.resetOutgoing(p, LinkReset, b.Text)
-		if b.Last > snd.lastSeq && b.Last <= snd.lastSeq+maxLead {
-			snd.lastSeq = b.Last
+		if b.Last > snd.lastSeq {
+			snd.disown(p, b.Last)
 		}
+	}
+}
+
+// maxSkip bounds how many numbers a claim of another process costs: more than leave while a reset
+// is on its way.
+const maxSkip = 1 << 32
+
+// disown tells the receiver that another process has used number n in the name of this one
+// (LINK-14). No packet gets that number later: a late copy of this reset would take it back.
+func (snd *sender) disown(p *Peer, n uint64) {
+	snd.sendSenderReset(p, wire.ResetBody{Seq: snd.lastSeq, Text: forgedText, Last: n})
+	if n > snd.lastSeq {
+		snd.lastSeq += min(n-snd.lastSeq, maxSkip)
 	}
 }
 

@@ -2,6 +2,7 @@ package link
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -90,33 +91,65 @@ func TestMarkDead_deadPeersAreForgottenAndStayDead_LINK11(t *testing.T) {
 }
 
 // A process can claim numbers in the name of another one, if the servers let it.
-func TestReset_forgedNumbersEndTheLinkForAMomentOnly_LINK14(t *testing.T) {
-	const forged = 1 << 40
-	receiver := newBench(t, Config{})
-	require.Equal(t, "1", receiver.arrive(Arrival{Seq: 1}))
-	receiver.core.OnSenderReset(receiver.peer, &wire.ResetBody{Seq: 1 << 62})
-	require.Equal(t, uint64(1), receiver.core.Stats().Malformed, "this cannot be true")
-	require.Equal(t, "2", receiver.arrive(Arrival{Seq: 2, PrevSeq: 1}))
-	receiver.core.OnSenderReset(receiver.peer, &wire.ResetBody{Seq: forged})
-	require.Equal(t, "duplicate", receiver.arrive(Arrival{Seq: 3, PrevSeq: 2}))
-	receiver.effects()
-	receiver.core.OnProbe(receiver.now, receiver.peer, 3, 2)
-	resets := receiver.controls(wire.ReceiverReset)
-	require.Len(t, resets, 1)
-	reset := resets[0].(wire.ResetBody)
-
-	sender := newBench(t, Config{})
-	for _, body := range []string{"one", "two", "three"} {
-		sender.post(body)
-		sender.leave()
+// converse lets a sender and a receiver exchange all that leaves, for some time, and returns the
+// numbers of delivered packets.
+func converse(sender, receiver *bench, d time.Duration) (delivered []string) {
+	for end := sender.now + Instant(d); sender.now < end; {
+		for _, s := range sender.leave() {
+			if s.Kind == wire.Probe {
+				receiver.core.OnProbe(receiver.now, receiver.peer, s.Seq, s.PrevSeq)
+				continue
+			}
+			if got := receiver.arrive(Arrival{Seq: s.Seq, PrevSeq: s.PrevSeq, Size: s.size}); got[0] <= '9' {
+				delivered = append(delivered, got)
+			}
+		}
+		for _, e := range receiver.effects() {
+			switch b := e.Body.(type) {
+			case *wire.LinkStateBody:
+				_ = sender.core.OnState(sender.now, sender.peer, b) // some say what cannot be
+			case wire.ResetBody:
+				sender.core.OnReceiverReset(sender.peer, &b)
+			}
+		}
+		for _, e := range sender.effects() {
+			if b, is := e.Body.(wire.ResetBody); is {
+				receiver.core.OnSenderReset(receiver.peer, &b)
+			}
+		}
+		sender.after(50 * time.Millisecond)
+		receiver.after(50 * time.Millisecond)
 	}
-	sender.core.OnReceiverReset(sender.peer, &wire.ResetBody{Seq: 3, Last: 1 << 62})
-	sender.core.OnReceiverReset(sender.peer, &reset) // it has no open link now
-	sender.post("four")
-	require.Equal(t, [][2]uint64{{4, 0}}, sender.links(), "no peer makes the numbers run out")
-	reset.Seq = 4
-	sender.core.OnReceiverReset(sender.peer, &reset)
-	sender.post("five")
-	require.Equal(t, [][2]uint64{{forged + 1, 0}}, sender.links())
-	require.Equal(t, "1099511627777", receiver.arrive(Arrival{Seq: forged + 1}))
+	return delivered
+}
+
+func TestReset_forgedNumbersEndTheLinkForAMomentOnly_LINK14(t *testing.T) {
+	for name, forge := range map[string]func(receiver *bench){
+		"resets, each higher": func(receiver *bench) {
+			for _, n := range []uint64{100, 1 << 40, 1 << 62, math.MaxUint64} {
+				receiver.core.OnSenderReset(receiver.peer, &wire.ResetBody{Seq: n})
+			}
+		},
+		"the next number":     func(receiver *bench) { receiver.core.OnSenderReset(receiver.peer, &wire.ResetBody{Seq: 2}) },
+		"an opening":          func(receiver *bench) { receiver.arrive(Arrival{Seq: 1 << 62}) },
+		"a continuation":      func(receiver *bench) { receiver.arrive(Arrival{Seq: 1 << 62, PrevSeq: 1}) },
+		"behind a gap":        func(receiver *bench) { receiver.arrive(Arrival{Seq: 1 << 62, PrevSeq: 1 << 61}) },
+		"a probe":             func(receiver *bench) { receiver.core.OnProbe(receiver.now, receiver.peer, 1<<62, 1) },
+		"a probe of the past": func(receiver *bench) { receiver.core.OnProbe(receiver.now, receiver.peer, 1, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			sender, receiver := newBench(t, Config{}), newBench(t, Config{})
+			sender.post("one")
+			require.Equal(t, []string{"1"}, converse(sender, receiver, time.Second))
+			forge(receiver)
+			sender.post("two")
+			converse(sender, receiver, 5*time.Second)
+			sender.post("three")
+			require.Len(t, converse(sender, receiver, time.Second), 1)
+			require.Less(t, sender.core.lastSeq, uint64(1<<33), "no claim makes the numbers run out")
+			require.Less(t, receiver.peer.in.lastSeq, uint64(1<<33))
+			require.True(t, sender.peer.out.idle())
+			require.Empty(t, receiver.peer.in.outOfOrder)
+		})
+	}
 }

@@ -76,7 +76,7 @@ type Arrival struct {
 // follow. Else it was here before, or comes later, from Done.
 func (rcv *receiver) Arrive(now Instant, p *Peer, a Arrival) (Arrival, bool) {
 	in := &p.in
-	if rcv.ignores(p) || !rcv.isCredible(p, a.Seq) {
+	if rcv.ignores(p) {
 		return a, false
 	}
 	rcv.markHeard(now, p)

@@ -203,19 +203,22 @@ func TestReceive_ignoresFalseClaimsOfAPeer(t *testing.T) {
 	require.Equal(t, []string{"hello yourself"}, bodies(a.await(t, 1)))
 }
 
-func TestReceive_absurdSequenceNumberAffectsOnlyItsSender(t *testing.T) {
+func TestReceive_absurdSequenceNumberAffectsOnlyItsSender_LINK14(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r, other := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw"),
 		newNode(t, srv, "other", link.Config{})
 	r.publishTo(t, a, packet(wire.Head{Seq: math.MaxUint64}, texts("the last")...))
+	require.Equal(t, []string{"the last"}, bodies(a.await(t, 1)))
+	r.sendControl(t, a, wire.SenderReset, wire.ResetBody{Text: "not mine", Last: math.MaxUint64})
+	r.sendControl(t, a, wire.SenderReset, wire.ResetBody{Text: "not mine, either", Last: 7})
+	testkit.Until(t, "disowned", func() bool { return a.Stats().Malformed == 1 })
 	r.publishTo(t, a, packet(wire.Head{Seq: 1}, texts("the first")...))
-	require.Equal(t, []string{"the first"}, bodies(a.await(t, 1)))
-	require.EqualValues(t, 1, a.Stats().Malformed)
+	require.Equal(t, []string{"the last", "the first"}, bodies(a.await(t, 2)))
 	for i := range 10 {
 		require.NoError(t, other.Send(other.Target(a.to("x")), say(fmt.Sprint(i)), link.Mark{}, 0))
 	}
 	require.NoError(t, other.Flush(testkit.Soon(t)))
-	require.Len(t, a.letters(), 11)
+	require.Len(t, a.letters(), 12)
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("and back"), link.Mark{}, 0))
 	_, _, got := r.packetOf(t)
 	require.Equal(t, []string{"and back"}, got)

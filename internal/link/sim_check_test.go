@@ -143,6 +143,8 @@ func (w *world) auditCredit(p *proc, peer *Peer, q *proc) {
 	o, in := &peer.out, &q.peers[p.index].in
 	taken, most := in.receivedBytes, uint64(w.cfg.Window)
 	switch {
+	case in.lastSeq > p.core.lastSeq: // forged
+		return
 	case in.openSeq == o.openSeq:
 	case in.openSeq == 0 && in.lastSeq == 0 && o.acked == 0 && !q.dead[p.index]:
 		taken, most = 0, uint64(w.cfg.InitialWindow)

@@ -343,7 +343,8 @@ func (w *world) forge(p *proc) {
 	o, in := &p.peer(from).out, &p.peer(from).in
 	var kind wire.PacketKind
 	var body any
-	switch w.rng.IntN(11) {
+	far := in.lastSeq + 1<<33 + uint64(w.rng.Int64N(1<<61))>>w.rng.IntN(28) // no peer comes to it
+	switch w.rng.IntN(13) {
 	case 0:
 		kind, body = wire.LinkState, &wire.LinkStateBody{Progress: wire.AckState{Acked: p.core.lastSeq + 1 +
 			uint64(w.rng.IntN(5)), Window: absurd}}
@@ -372,11 +373,15 @@ func (w *world) forge(p *proc) {
 	case 8:
 		kind, body = wire.SenderReset, &wire.ResetBody{Seq: absurd, Text: "no"}
 	case 9:
-		lead := uint64(w.rng.Int64N(maxLead))
-		if in.lastSeq > 1<<32 { // forged before; together they could lead by more
-			lead = 0
-		}
-		kind, body = wire.SenderReset, &wire.ResetBody{Seq: in.lastSeq + 1 + lead, Text: "no"}
+		lead := uint64(w.rng.Int64N(1 << 61))
+		kind, body = wire.SenderReset, &wire.ResetBody{Seq: in.lastSeq + 1 + lead>>w.rng.IntN(61), Text: "no"}
+	case 10: // opens the link, or continues it
+		prev := in.lastSeq * uint64(w.rng.IntN(2))
+		w.forgeData(p, from, wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: far, PrevSeq: prev}))
+		return
+	case 11: // behind a gap
+		w.forgeData(p, from, wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: far + 1, PrevSeq: far}))
+		return
 	default:
 		head := wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: uint64(w.rng.IntN(3)), PrevSeq: absurd})
 		w.forgeData(p, from, append(head, 0xff, 0xff, 0xff))

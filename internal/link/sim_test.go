@@ -40,10 +40,11 @@ type world struct {
 
 // Times of a run: messages are sent and faults happen for a while, then everything must settle.
 const (
-	begin   = Instant(time.Second)
-	span    = Instant(2500 * time.Millisecond)
-	healed  = begin + span + Instant(time.Second)
-	settles = healed + Instant(5*time.Second)  // links between the living
+	begin  = Instant(time.Second)
+	span   = Instant(2500 * time.Millisecond)
+	healed = begin + span + Instant(time.Second)
+	// links between the living: the last request for credit that a fault can hide is over, and answered
+	settles = healed + requestTimeout + Instant(time.Second)
 	ends    = healed + Instant(24*time.Second) // what must wait for silence
 	// and who is taken for dead and is not, until the last who waits for room has tried
 	liesEnd  = healed + Instant(90*time.Second)

@@ -43,8 +43,8 @@ type ResetBody struct {
 	// Closed marks a reset whose sender has closed all links, and opens none. Peers without the
 	// field use ClosedText.
 	Closed bool `cbor:"3,keyasint,omitempty"`
-	// Last, of a ReceiverReset, is the last number that the receiver takes for used. The next
-	// opening has a higher one.
+	// Last, of a ReceiverReset, is the last number that the receiver takes for used. A SenderReset
+	// with it disowns this number: another process has used it, and the last true one is Seq.
 	Last uint64 `cbor:"4,keyasint,omitempty"`
 }
 
