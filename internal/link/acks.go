@@ -144,7 +144,7 @@ func (rcv *receiver) OnProbe(now Instant, p *Peer, n, acked uint64) {
 		return
 	}
 	rcv.markHeard(now, p)
-	if acked > in.lastSeq || in.openSeq == 0 && n <= in.lastSeq {
+	if acked > in.lastSeq || n < in.lastSeq || in.openSeq == 0 && n == in.lastSeq {
 		rcv.sendReceiverReset(p, n, fmt.Sprintf("the link of packet %d is not open any more", n))
 		return
 	}

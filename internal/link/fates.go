@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 const (
 	expiredText = "it did not arrive within its deadline"
 	unknownText = "its deadline passed before its arrival was known"
-	forgedText  = "another process has used packet numbers of this one"
 )
 
 // emitFate gives count messages of a run a fate (LINK-3).
@@ -84,10 +84,6 @@ func (snd *sender) checkAck(p *Peer, k *wire.AckState) error {
 	o := &p.out
 	switch {
 	case k.Acked > snd.lastSeq || o.openSeq != 0 && k.Acked > o.lastSeq:
-		if o.openSeq != 0 {
-			snd.resetOutgoing(p, LinkReset, forgedText)
-			snd.disown(p, k.Acked)
-		}
 	case o.isCurrent(k) && k.ReceivedBytes > o.sentBytes:
 	default:
 		return nil
@@ -204,10 +200,13 @@ func (snd *sender) OnVerdict(p *Peer, v *wire.FateQueryBody) {
 	it.releaseBarriers()
 }
 
-// OnReceiverReset takes the receiver's reset of the link.
+// OnReceiverReset takes the receiver's reset of the link. A receiver that has taken later packets of
+// this link answers an old one.
 func (snd *sender) OnReceiverReset(p *Peer, b *wire.ResetBody) {
 	snd.catchUp(p)
-	if o := &p.out; o.openSeq != 0 && b.Seq >= o.openSeq && b.Seq <= o.lastSeq {
+	o := &p.out
+	if old := b.Seq < b.Last && b.Last <= o.lastSeq; !old && o.openSeq != 0 &&
+		b.Seq >= o.openSeq && b.Seq <= o.lastSeq {
 		snd.resetOutgoing(p, LinkReset, b.Text)
 		if b.Last > snd.lastSeq {
 			snd.disown(p, b.Last)
@@ -222,7 +221,8 @@ const maxSkip = 1 << 32
 // disown tells the receiver that another process has used number n in the name of this one
 // (LINK-14). No packet gets that number later: a late copy of this reset would take it back.
 func (snd *sender) disown(p *Peer, n uint64) {
-	snd.sendSenderReset(p, wire.ResetBody{Seq: snd.lastSeq, Text: forgedText, Last: n})
+	snd.sendSenderReset(p, wire.ResetBody{Seq: snd.lastSeq, Text: "another process has used number " +
+		strconv.FormatUint(n, 10), Last: n})
 	if n > snd.lastSeq {
 		snd.lastSeq += min(n-snd.lastSeq, maxSkip)
 	}

@@ -130,12 +130,11 @@ func TestReset_forgedNumbersEndTheLinkForAMomentOnly_LINK14(t *testing.T) {
 				receiver.core.OnSenderReset(receiver.peer, &wire.ResetBody{Seq: n})
 			}
 		},
-		"the next number":     func(receiver *bench) { receiver.core.OnSenderReset(receiver.peer, &wire.ResetBody{Seq: 2}) },
-		"an opening":          func(receiver *bench) { receiver.arrive(Arrival{Seq: 1 << 62}) },
-		"a continuation":      func(receiver *bench) { receiver.arrive(Arrival{Seq: 1 << 62, PrevSeq: 1}) },
-		"behind a gap":        func(receiver *bench) { receiver.arrive(Arrival{Seq: 1 << 62, PrevSeq: 1 << 61}) },
-		"a probe":             func(receiver *bench) { receiver.core.OnProbe(receiver.now, receiver.peer, 1<<62, 1) },
-		"a probe of the past": func(receiver *bench) { receiver.core.OnProbe(receiver.now, receiver.peer, 1, 0) },
+		"the next number": func(receiver *bench) { receiver.core.OnSenderReset(receiver.peer, &wire.ResetBody{Seq: 2}) },
+		"an opening":      func(receiver *bench) { receiver.arrive(Arrival{Seq: 1 << 62}) },
+		"a continuation":  func(receiver *bench) { receiver.arrive(Arrival{Seq: 1 << 62, PrevSeq: 1}) },
+		"behind a gap":    func(receiver *bench) { receiver.arrive(Arrival{Seq: 1 << 62, PrevSeq: 1 << 61}) },
+		"a probe":         func(receiver *bench) { receiver.core.OnProbe(receiver.now, receiver.peer, 1<<62, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			sender, receiver := newBench(t, Config{}), newBench(t, Config{})
@@ -152,4 +151,16 @@ func TestReset_forgedNumbersEndTheLinkForAMomentOnly_LINK14(t *testing.T) {
 			require.Empty(t, receiver.peer.in.outOfOrder)
 		})
 	}
+}
+
+func TestReset_lateProbeEndsNoLink_LINK14(t *testing.T) {
+	sender, receiver := newBench(t, Config{}), newBench(t, Config{})
+	for range 3 {
+		sender.post("one more")
+		require.Len(t, converse(sender, receiver, time.Second), 1)
+	}
+	sender.post("on its way")
+	receiver.core.OnProbe(receiver.now, receiver.peer, 1, 0)
+	require.Len(t, converse(sender, receiver, time.Second), 1)
+	require.Zero(t, sender.core.resets+receiver.core.resets)
 }
