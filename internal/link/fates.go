@@ -200,8 +200,8 @@ func (snd *sender) OnVerdict(p *Peer, v *wire.FateQueryBody) {
 	it.releaseBarriers()
 }
 
-// OnReceiverReset takes the receiver's reset of the link. A receiver that has taken later packets of
-// this link answers an old one.
+// OnReceiverReset takes the receiver's reset of the link. It answers an old packet if the receiver
+// has taken later ones.
 func (snd *sender) OnReceiverReset(p *Peer, b *wire.ResetBody) {
 	snd.catchUp(p)
 	o := &p.out
