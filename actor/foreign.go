@@ -43,6 +43,30 @@ func (f *Foreign) Subscribe(in *bus.Inbox, subject string, handle func(bus.Msg))
 	return err
 }
 
+// Service is a connection for a NATS micro service, which anybody may ask, with its own inbox.
+type Service struct {
+	foreign *Foreign
+	conn    *bus.Conn
+	inbox   string
+}
+
+// Service returns a connection for a NATS micro service of this proc.
+func (f *Foreign) Service(on *bus.Conn, inbox string) Service { return Service{f, on, inbox} }
+
+// Subscribe is Foreign.Subscribe for the requests of the service.
+func (s Service) Subscribe(subject string, handle func(bus.Msg)) error {
+	return s.foreign.Subscribe(s.conn.Lossy(s.inbox), subject, handle)
+}
+
+// Answer publishes an answer where MayAnswer permits it. Otherwise a request could make this
+// process send a command to another one.
+func (s Service) Answer(m bus.Msg) error {
+	if !s.foreign.MayAnswer(m.Subject, subjects.Sender{}) {
+		return errorf(CodeBadMessage, "", "", "the reply subject %q takes no answers", m.Subject)
+	}
+	return s.conn.PublishMsg(m)
+}
+
 // ForeignMessage is a message of a plain NATS client.
 type ForeignMessage struct {
 	Msg    bus.Msg

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/micro"
 	"github.com/castnet-io/castnet/mesh"
@@ -34,18 +33,9 @@ type catalog struct {
 	waiting atomic.Int32 // for an INFO
 }
 
-// conn lets package micro subscribe for as long as the gateway's proc is there.
-type conn struct{ *Gateway }
-
-func (c conn) Subscribe(subject string, h func(bus.Msg)) error {
-	return c.proc.Foreign().Subscribe(c.data.Lossy(micro.Inbox), subject, h)
-}
-
-func (c conn) Publish(m bus.Msg) error { return c.data.PublishMsg(m) }
-
 // discover makes the gateway a micro service.
 func (g *Gateway) discover() error {
-	return micro.Serve(conn{g}, micro.Service{
+	return micro.Serve(g.proc.Foreign().Service(g.data, micro.Inbox), micro.Service{
 		Name: serviceName, ID: g.ID().String(), Version: g.version,
 		Description: "casts to meshes for any NATS client",
 		Metadata:    map[string]string{"host": g.label, "namespace": g.space.Namespace()},

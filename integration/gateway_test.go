@@ -334,3 +334,20 @@ func TestDiscovery_natsCommandListsHostsProcsAndGateways(t *testing.T) {
 	require.Contains(t, micro("stats", "castnet-gateway"), "cast")
 	require.Contains(t, micro("stats", "castnet-proc"), "get")
 }
+
+func TestDiscovery_sendsNoCommandToAnotherProcess(t *testing.T) {
+	t.Parallel()
+	g := newGatewayed(t, "a", "b")
+	host, err := g.procs.Host(0)
+	require.NoError(t, err)
+	stop := "castnet.v1.default.hw." + host.String() + ".stop-all.u-anon.x"
+	commands, err := g.nc.SubscribeSync(stop)
+	require.NoError(t, err)
+	for _, verb := range []string{"PING", "INFO", "STATS"} {
+		require.NoError(t, g.nc.PublishRequest("$SRV."+verb, stop, nil))
+	}
+	// Each service takes its requests in order.
+	require.Len(t, g.req("$SRV.PING", "", "--reply-timeout", testkit.Patience.String(), "--replies", "8"), 8)
+	m, err := commands.NextMsg(time.Second)
+	require.ErrorIs(t, err, nats.ErrTimeout, "%v", m)
+}

@@ -418,7 +418,7 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 		})
 	}
 	if err == nil {
-		err = micro.Serve(microConn{r.proc}, s.describe(r))
+		err = micro.Serve(r.proc.Foreign().Service(r.proc.Bus().Data(), micro.Inbox), s.describe(r))
 	}
 	if err != nil {
 		r.stop()
@@ -426,15 +426,6 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 	}
 	return r, nil
 }
-
-// microConn subscribes for package micro, until the proc closes.
-type microConn struct{ proc *actor.Proc }
-
-func (s microConn) Subscribe(subject string, handle func(bus.Msg)) error {
-	return s.proc.Foreign().Subscribe(s.proc.Bus().Data().Lossy(micro.Inbox), subject, handle)
-}
-
-func (s microConn) Publish(m bus.Msg) error { return s.proc.Bus().Data().PublishMsg(m) }
 
 // describe describes the controller for discovery; Find uses it.
 func (s *Service) describe(r *activeTerm) micro.Service {

@@ -249,7 +249,8 @@ func (h *Host) start(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	if err := micro.Serve(microSubscriber{h.proc}, h.service(o)); err != nil {
+	on := h.proc.Foreign().Service(h.proc.Bus().Control(), micro.Inbox)
+	if err := micro.Serve(on, h.service(o)); err != nil {
 		return err
 	}
 	h.heartbeater.start(h.proc)

@@ -3,20 +3,9 @@ package host
 import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/micro"
 	"github.com/castnet-io/castnet/subjects"
 )
-
-// microSubscriber ties subscriptions of package micro to the life of the proc, on the control
-// connection.
-type microSubscriber struct{ proc *actor.Proc }
-
-func (s microSubscriber) Subscribe(subject string, handle func(bus.Msg)) error {
-	return s.proc.Foreign().Subscribe(s.proc.Bus().Control().Lossy(micro.Inbox), subject, handle)
-}
-
-func (s microSubscriber) Publish(m bus.Msg) error { return s.proc.Bus().Control().PublishMsg(m) }
 
 // service describes the host to discovery, with all endpoints for plain NATS clients.
 func (h *Host) service(o Options) micro.Service {

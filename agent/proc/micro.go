@@ -3,25 +3,15 @@ package proc
 import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/micro"
 )
-
-// microSubscriber ties subscriptions of package micro to the life of the proc.
-type microSubscriber struct{ proc *actor.Proc }
-
-func (s microSubscriber) Subscribe(subject string, handle func(bus.Msg)) error {
-	return s.proc.Foreign().Subscribe(s.proc.Bus().Data().Lossy(micro.Inbox), subject, handle)
-}
-
-func (s microSubscriber) Publish(m bus.Msg) error { return s.proc.Bus().Data().PublishMsg(m) }
 
 // serveMicro registers the proc as a micro service with the endpoints of its actor types.
 func serveMicro(p *actor.Proc) error {
 	id := p.ID()
 	subject := func(endpoint string) string { return p.Space().PortsNamed(id, endpoint) }
 	types := p.Registry().Types()
-	return micro.Serve(microSubscriber{p}, micro.Service{
+	return micro.Serve(p.Foreign().Service(p.Bus().Data(), micro.Inbox), micro.Service{
 		Name: "castnet-proc", ID: id.Process().String(), Description: "runs actors",
 		Metadata: map[string]string{"mesh": id.Mesh.String(), "proc": id.String(),
 			"namespace": p.Space().Namespace()},

@@ -49,7 +49,7 @@ const Inbox = "discovery"
 // Subscriber is the part of the bus that a service needs.
 type Subscriber interface {
 	Subscribe(subject string, handle func(bus.Msg)) error
-	Publish(bus.Msg) error
+	Answer(bus.Msg) error // an error where this service may not publish
 }
 
 // identity is the common beginning of every answer.
@@ -95,7 +95,7 @@ func (s Service) handle(on Subscriber, m bus.Msg, started time.Time) {
 	answer := func(v any) error {
 		b, err := json.Marshal(v) // texts and numbers only
 		if err == nil {
-			err = on.Publish(bus.Msg{Subject: m.Reply, Data: b})
+			err = on.Answer(bus.Msg{Subject: m.Reply, Data: b})
 		}
 		return err // the requester waits for many services and misses this one
 	}

@@ -22,7 +22,7 @@ type wires struct {
 }
 
 func (w *wires) Subscribe(subject string, h func(bus.Msg)) error { w.handle[subject] = h; return nil }
-func (w *wires) Publish(m bus.Msg) error {
+func (w *wires) Answer(m bus.Msg) error {
 	if w.limit > 0 && len(m.Data) > w.limit {
 		return bus.ErrTooLarge
 	}
