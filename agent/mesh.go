@@ -89,6 +89,23 @@ type Mesh struct {
 	Ranks []RankSpec `cbor:"14,keyasint,omitempty" json:"ranks,omitempty"`
 }
 
+// Public returns the description without the arguments and environments of its programs, which may
+// hold secrets.
+func (m *Mesh) Public() *Mesh {
+	if m == nil {
+		return nil
+	}
+	public := *m
+	public.Command = m.Command.public()
+	public.Ranks = slices.Clone(m.Ranks)
+	for i := range public.Ranks {
+		public.Ranks[i].Command = m.Ranks[i].Command.public()
+	}
+	return &public
+}
+
+func (c Command) public() Command { return Command{Path: c.Path, Dir: c.Dir} }
+
 // WorldShare is the part of a world on one host: Count ranks from First.
 type WorldShare struct {
 	World string `cbor:"1,keyasint" json:"world"` // its name

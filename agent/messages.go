@@ -307,19 +307,21 @@ type EventList struct {
 // ReadyReport is the first message of a new proc to its host. From now on the proc is reachable.
 type ReadyReport struct {
 	Proc  subjects.ProcID `cbor:"1,keyasint" json:"proc"`
-	Nonce string          `cbor:"2,keyasint" json:"nonce"` // proves that the sender is the launched child
+	Proof []byte          `cbor:"2,keyasint" json:"proof"` // ProofReady, without a challenge
 	Build string          `cbor:"3,keyasint" json:"build"`
 	Types []string        `cbor:"4,keyasint" json:"types"`
 }
 
 // ReadoptRequest is the first message of a host to an adopted proc of an earlier host.
 type ReadoptRequest struct {
-	Proc  subjects.ProcID  `cbor:"1,keyasint" json:"proc"`
-	Nonce string           `cbor:"2,keyasint" json:"nonce"` // proves that the host knows the launch secret
-	Host  subjects.ActorID `cbor:"3,keyasint" json:"host"`  // the agent in charge from now on
+	Proc      subjects.ProcID  `cbor:"1,keyasint" json:"proc"`
+	Proof     []byte           `cbor:"2,keyasint" json:"proof"` // ProofReadopt
+	Host      subjects.ActorID `cbor:"3,keyasint" json:"host"`  // the agent in charge from now on
+	Challenge string           `cbor:"4,keyasint" json:"challenge"`
 }
 
-// ReadoptResponse confirms a ReadoptRequest with the right nonce.
+// ReadoptResponse confirms a ReadoptRequest.
 type ReadoptResponse struct {
-	PID int `cbor:"1,keyasint" json:"pid"` // the host compares it with the PID it watches
+	PID   int    `cbor:"1,keyasint" json:"pid"`   // the host compares it with the PID it watches
+	Proof []byte `cbor:"2,keyasint" json:"proof"` // ProofAdopted, for the challenge
 }

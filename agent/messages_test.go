@@ -139,10 +139,10 @@ func samples() map[string]any {
 			DroppedBytes: 7},
 		"TakeHostRequest": agent.TakeHostRequest{Force: true, Release: true},
 		"ReadyReport": agent.ReadyReport{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"),
-			Nonce: "nonce", Build: "build", Types: []string{"counter"}},
+			Proof: []byte("proof"), Build: "build", Types: []string{"counter"}},
 		"ReadoptRequest": agent.ReadoptRequest{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"),
-			Nonce: "nonce", Host: owner},
-		"ReadoptResponse": agent.ReadoptResponse{PID: 7},
+			Proof: []byte("proof"), Host: owner, Challenge: "challenge"},
+		"ReadoptResponse": agent.ReadoptResponse{PID: 7, Proof: []byte("proof")},
 	}
 }
 

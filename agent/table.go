@@ -169,7 +169,7 @@ func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 			r.expires = time.Time{}
 		}
 		r.specHash = m.Hash
-		r.mesh = m.Mesh
+		r.mesh = m.Mesh.Public() // anybody may ask for it
 		r.stopping = false
 	}
 	t.recordClaim(r, m.Claim)

@@ -189,7 +189,7 @@ func (s *recordServer) report() Report {
 		Phase: s.phaseOf(), Statuses: s.record.table.Overlay(spec.id()), RestartPolicy: spec.RestartPolicy,
 		Since: s.createdAt,
 	}
-	r.Procs.Command = agent.Command{Path: r.Procs.Command.Path} // the rest may hold secrets
+	r.Procs = *r.Procs.Public()
 	for _, e := range s.record.changes.after(0) {
 		if e.Failed() && len(r.Failed) < maxReported {
 			r.Failed = append(r.Failed, e)

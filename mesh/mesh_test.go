@@ -332,7 +332,7 @@ func TestHosts_surviveUnsolicitedMessages(t *testing.T) {
 	ref := agent.Of(hosts.Infos()[0].ID.Proc()).Via(c.Proc())
 	require.NoError(t, agent.Create.Send(t.Context(), ref, agent.CreateRequest{}))
 	require.NoError(t, agent.Ready.Send(t.Context(), ref,
-		agent.ReadyReport{Proc: c.Proc().ID(), Nonce: "guessed"}))
+		agent.ReadyReport{Proc: c.Proc().ID(), Proof: []byte("guessed")}))
 	_, err := agent.Ping.Call(t.Context(), ref, actor.None{})
 	require.NoError(t, err)
 	_, err = hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 1))

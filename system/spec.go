@@ -54,13 +54,13 @@ func (s Spec) Check() error {
 		return fmt.Errorf("world %s: command %q: want an absolute path on the hosts, or %q",
 			s.Name, s.Command.Path, agent.Builtin)
 	}
-	for _, e := range s.Command.Env {
+	for i, e := range s.Command.Env { // values may be secrets
 		key, _, ok := strings.Cut(e, "=")
 		if !ok || key == "" {
-			return fmt.Errorf("world %s: environment entry %q: want KEY=value", s.Name, e)
+			return fmt.Errorf("world %s: environment entry %d: want KEY=value", s.Name, i+1)
 		}
 		if slices.Contains(ownEnv[:], key) {
-			return fmt.Errorf("world %s: environment entry %q: a host sets %s itself", s.Name, e, key)
+			return fmt.Errorf("world %s: environment entry %d: a host sets %s itself", s.Name, i+1, key)
 		}
 	}
 	if err := cmp.Or(s.Limits.Check(), checkLabels(s.Labels)); err != nil {

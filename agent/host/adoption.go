@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -125,19 +126,22 @@ func (a *hostAgent) verifyAdopted(ctx *actor.Context, c *child) {
 			work, cancel = context.WithTimeout(work, within)
 			defer cancel()
 		}
-		pid, err := requestReadopt(work, process, proc,
-			agent.ReadoptRequest{Proc: c.id, Nonce: c.nonce, Host: self})
+		challenge := rand.Text()
+		answer, err := requestReadopt(work, process, proc, agent.ReadoptRequest{Proc: c.id, Host: self,
+			Proof: agent.Proof(c.nonce, agent.ProofReadopt, c.id, self, challenge), Challenge: challenge})
 		failpoint.Hit("host-readopted")
 		return func(ctx *actor.Context) {
 			switch {
 			case c.state.Terminal():
 			case err != nil:
 				c.kill("cannot verify the adopted process: " + err.Error())
-			case pid != process.PID():
-				c.kill(fmt.Sprintf("the adopted process is not the proc, which answers from pid %d", pid))
+			case answer.PID != process.PID():
+				c.kill(fmt.Sprintf("the adopted process is not the proc, which answers from pid %d", answer.PID))
+			case !agent.CheckProof(answer.Proof, c.nonce, agent.ProofAdopted, c.id, self, challenge):
+				c.kill("the adopted process has not the secret of its launch")
 			default:
 				log := ctx.Log()
-				log.Info().Stringer("of", c.id).Int("pid", pid).Msg("adopted")
+				log.Info().Stringer("of", c.id).Int("pid", answer.PID).Msg("adopted")
 				a.markReady(ctx, c)
 			}
 		}
@@ -146,20 +150,20 @@ func (a *hostAgent) verifyAdopted(ctx *actor.Context, c *child) {
 
 // requestReadopt repeats the request until the proc itself answers, or can no longer answer.
 func requestReadopt(ctx context.Context, process process, proc actor.Ref[agent.Agent],
-	r agent.ReadoptRequest) (pid int, err error) {
+	r agent.ReadoptRequest) (answer agent.ReadoptResponse, err error) {
 	for {
 		once, cancel := context.WithTimeout(ctx, challengeTimeout)
 		answer, err := agent.Readopt.Call(once, proc, r)
 		cancel()
 		e, ok := errors.AsType[*actor.Error](err)
 		if err == nil || ok && e.Code == actor.CodeHandler {
-			return answer.PID, err
+			return answer, err
 		}
 		select {
 		case <-ctx.Done():
-			return 0, err
+			return answer, err
 		case <-process.Done():
-			return 0, err
+			return answer, err
 		case <-time.After(challengeInterval):
 		}
 	}

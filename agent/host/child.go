@@ -131,7 +131,7 @@ func (a *hostAgent) onReady(ctx *actor.Context, r agent.ReadyReport) error {
 	if c == nil || c.nonce == "" {
 		return fmt.Errorf("proc %s was not launched by host %s", r.Proc, a.id)
 	}
-	if c.nonce != r.Nonce {
+	if !agent.CheckProof(r.Proof, c.nonce, agent.ProofReady, c.id, ctx.Self(), "") {
 		return fmt.Errorf("proc %s has not the secret that host %s gave it", r.Proc, a.id)
 	}
 	if c.build != "" && c.build != r.Build {

@@ -80,7 +80,8 @@ func TestLaunch_procReadyBeforeItsLaunchEndsIsRunning_HOST10(t *testing.T) {
 	_, err := agent.Create.Call(t.Context(), host, agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
 	boot := <-slow.launched
-	_, err = agent.Ready.Call(t.Context(), host, agent.ReadyReport{Proc: boot.ProcID(), Nonce: boot.Nonce})
+	_, err = agent.Ready.Call(t.Context(), host, agent.ReadyReport{Proc: boot.ProcID(),
+		Proof: agent.Proof(boot.Nonce, agent.ProofReady, boot.ProcID(), boot.Host, "")})
 	require.NoError(t, err)
 	states, err := agent.Get.Call(t.Context(), host, agent.GetRequest{ID: mesh.String()})
 	require.NoError(t, err)

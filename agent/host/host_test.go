@@ -162,10 +162,10 @@ func TestReady_unlaunchedProcIsRefused_HOST4(t *testing.T) {
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
 	_, err = agent.Ready.Call(t.Context(), r.agent(),
-		agent.ReadyReport{Proc: subjects.ProcID{Mesh: m.ID}, Nonce: "guess"})
+		agent.ReadyReport{Proc: subjects.ProcID{Mesh: m.ID}, Proof: []byte("guess")})
 	require.ErrorContains(t, err, "has not the secret that host")
 	_, err = agent.Ready.Call(t.Context(), r.agent(),
-		agent.ReadyReport{Proc: subjects.ProcID{Mesh: m.ID, Rank: 7}, Nonce: "guess"})
+		agent.ReadyReport{Proc: subjects.ProcID{Mesh: m.ID, Rank: 7}, Proof: []byte("guess")})
 	require.ErrorContains(t, err, "was not launched by host")
 	require.Equal(t, agent.Initializing, r.states(t, m)[0].Status.Phase)
 	require.Equal(t, agent.Stopped, r.stop(t, m, time.Second)[0].Status.Phase)

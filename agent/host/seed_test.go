@@ -19,6 +19,7 @@ func TestHost_describesANewProcWhoseAgentAnswers(t *testing.T) {
 			r := newRig(t, mode)
 			m := r.mesh(t, 1)
 			m.Command.Args = []string{"worker"}
+			m.Command.Env = []string{"PASSWORD=secret"}
 			require.NotEqual(t, r.client.ID(), r.host.ID().Proc())
 			_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 			require.NoError(t, err)
@@ -28,7 +29,8 @@ func TestHost_describesANewProcWhoseAgentAnswers(t *testing.T) {
 			s := states[0]
 			require.Equal(t, []any{m.ID.String(), 0, 0, agent.Status{Phase: agent.Running}},
 				[]any{s.ID, s.Rank, s.Gen, s.Status})
-			require.Equal(t, m, *s.Mesh, "with its command")
+			require.Equal(t, *m.Public(), *s.Mesh)
+			require.Equal(t, agent.Command{Path: m.Command.Path}, s.Mesh.Command, "the rest may hold secrets")
 			require.Equal(t, agent.ProcessReady, s.Proc.State)
 			require.Equal(t, r.host.ID().String(), s.Proc.Host)
 			require.Equal(t, m.Command.Path, s.Proc.Program)

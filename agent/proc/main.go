@@ -239,7 +239,8 @@ func reportReady(ctx context.Context, p *actor.Proc, boot agent.Bootstrap, regis
 		return fmt.Errorf("cannot read its own build ID: %w", err)
 	}
 	host := actor.RefOf[agent.Agent](boot.Host).Via(p)
-	ready := agent.ReadyReport{Proc: p.ID(), Nonce: boot.Nonce, Build: id, Types: registry.Types()}
+	ready := agent.ReadyReport{Proc: p.ID(),
+		Proof: agent.Proof(boot.Nonce, agent.ProofReady, p.ID(), boot.Host, ""), Build: id, Types: registry.Types()}
 	_, err = agent.Ready.Call(ctx, host, ready)
 	for boot.Mesh.Keep && isUnanswered(err) && ctx.Err() == nil { // the next host has the same address
 		select {

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"os"
@@ -156,14 +155,14 @@ func (a *procAgent) Logs(*actor.Context, agent.LogsRequest) ([]agent.LogTail, er
 
 // readopt accepts the adoption by a host with the nonce (PROC-2).
 func (a *procAgent) readopt(ctx *actor.Context, r agent.ReadoptRequest) (agent.ReadoptResponse, error) {
-	if r.Proc != a.proc.ID() || a.nonce == "" ||
-		subtle.ConstantTimeCompare([]byte(r.Nonce), []byte(a.nonce)) == 0 {
-		return agent.ReadoptResponse{}, fmt.Errorf("proc %s: cannot adopt: the nonce is not the proc's",
-			a.proc.ID())
+	id := a.proc.ID()
+	if r.Proc != id || !agent.CheckProof(r.Proof, a.nonce, agent.ProofReadopt, id, r.Host, r.Challenge) {
+		return agent.ReadoptResponse{}, fmt.Errorf("cannot adopt proc %s: want the proof of its launch", id)
 	}
 	log := ctx.Log()
 	log.Info().Stringer("host", r.Host).Msg("adopted by another host agent")
-	return agent.ReadoptResponse{PID: os.Getpid()}, nil
+	return agent.ReadoptResponse{PID: os.Getpid(),
+		Proof: agent.Proof(a.nonce, agent.ProofAdopted, id, r.Host, r.Challenge)}, nil
 }
 
 // Ping returns at once. It shows that the agent is reachable.

@@ -153,7 +153,8 @@ func TestReady_procIsReachableOnceItReports_PROC1(t *testing.T) {
 	w := launchWorker(t, encoded(t, boot))
 	said := testkit.Next(t, h.said)
 	require.Equal(t, boot.ProcID(), said.Proc)
-	require.Equal(t, "nonce", said.Nonce)
+	require.NotContains(t, string(said.Proof), "nonce")
+	require.True(t, agent.CheckProof(said.Proof, "nonce", agent.ProofReady, boot.ProcID(), boot.Host, ""))
 	require.Equal(t, []string{"counter"}, said.Types)
 	require.NotEmpty(t, said.Build)
 	_, err := agent.Ping.Call(t.Context(), agent.Of(said.Proc).Via(p), actor.None{})
@@ -257,15 +258,23 @@ func TestAdopt_requiresTheNonce_PROC2(t *testing.T) {
 	w := launchWorker(t, encoded(t, boot))
 	testkit.Next(t, h.said)
 	to := agent.Of(boot.ProcID()).Via(p)
-	for _, nonce := range []string{"", "guess"} {
-		_, err := agent.Readopt.Call(t.Context(), to,
-			agent.ReadoptRequest{Proc: boot.ProcID(), Nonce: nonce, Host: boot.Host})
-		require.ErrorContains(t, err, "cannot adopt: the nonce is not the proc's")
+	ask := func(nonce, claim, challenge string) agent.ReadoptRequest {
+		return agent.ReadoptRequest{Proc: boot.ProcID(), Host: boot.Host, Challenge: "now",
+			Proof: agent.Proof(nonce, claim, boot.ProcID(), boot.Host, challenge)}
 	}
-	got, err := agent.Readopt.Call(t.Context(), to,
-		agent.ReadoptRequest{Proc: boot.ProcID(), Nonce: boot.Nonce, Host: boot.Host})
+	for name, r := range map[string]agent.ReadoptRequest{
+		"no proof":              {Proc: boot.ProcID(), Host: boot.Host},
+		"a guess":               ask("guess", agent.ProofReadopt, "now"),
+		"the proof of the proc": ask(boot.Nonce, agent.ProofReady, "now"),
+		"an old proof":          ask(boot.Nonce, agent.ProofReadopt, "before"),
+	} {
+		_, err := agent.Readopt.Call(t.Context(), to, r)
+		require.ErrorContains(t, err, "want the proof of its launch", name)
+	}
+	got, err := agent.Readopt.Call(t.Context(), to, ask(boot.Nonce, agent.ProofReadopt, "now"))
 	require.NoError(t, err)
-	require.Equal(t, agent.ReadoptResponse{PID: w.cmd.Process.Pid}, got)
+	require.Equal(t, w.cmd.Process.Pid, got.PID)
+	require.True(t, agent.CheckProof(got.Proof, boot.Nonce, agent.ProofAdopted, boot.ProcID(), boot.Host, "now"))
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
 	code, stderr := w.exit(t)
 	require.Zero(t, code, stderr)

@@ -54,7 +54,7 @@ func TestWait_endsWithItsConditionAndOtherwiseSaysTheLastState(t *testing.T) {
 		all[0].Took = 0
 		require.Equal(t, []waitRecord{{Mesh: m.Mesh, Condition: condition, Phase: "running", Running: 2, Ranks: 2}}, all)
 	}
-	r := c.client(t, "wait", "demo", "--for", "ended", "--timeout", "2s")
+	r := c.client(t, "wait", "demo", "--for", "ended", "--timeout", "4s")
 	require.Equal(t, cli.ExitTimeout, r.code)
 	require.Equal(t, "castnet: it is not ended in time: "+m.Mesh+" is running: all its 2 ranks\n", r.err)
 	waiting := start(t, c.env, "wait", "demo", "--for", "ended", "--timeout", "1m")
