@@ -82,6 +82,18 @@ func rankEnv(boot agent.Bootstrap) []string {
 	)
 }
 
+// deniedEnv reports whether a variable makes a program load or run other code than its own, or
+// weakens the Go runtime: an allowed program would no longer be what the operator allowed.
+func deniedEnv(key string) bool {
+	return strings.HasPrefix(key, "LD_") || strings.HasPrefix(key, "DYLD_") ||
+		strings.HasPrefix(key, "BASH_FUNC_") || slices.Contains([]string{
+		"PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "GCONV_PATH", "GODEBUG", "GOTRACEBACK",
+		"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT",
+		"PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "NODE_OPTIONS", "NODE_PATH",
+		"CLASSPATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS",
+	}, key)
+}
+
 // checkEnv refuses variables that affect program loading. Values may be secrets, so errors name
 // keys only.
 func checkEnv(env []string) error {
@@ -92,7 +104,7 @@ func checkEnv(env []string) error {
 			return fmt.Errorf("environment entry %d: want KEY=value", i+1)
 		case strings.ContainsRune(key, 0) || strings.ContainsRune(value, 0):
 			return fmt.Errorf("environment entry %d, %q: want no NUL byte", i+1, key)
-		case strings.HasPrefix(key, "LD_") || strings.HasPrefix(key, "DYLD_"):
+		case deniedEnv(key):
 			return fmt.Errorf("environment entry %d: %s changes how programs are loaded, which a host does not allow",
 				i+1, key)
 		}

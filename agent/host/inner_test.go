@@ -84,7 +84,8 @@ func TestEnvironment_hasNoSecretsOrLoaderVariables_HOST2(t *testing.T) {
 	require.Equal(t, []string{"PATH=/bin", "HOME=/home/n"}, baseEnv(func(k string) string { return all[k] }))
 	require.NoError(t, checkEnv([]string{"A=", "B=c=d"}))
 	for _, bad := range []string{"A", "=b", "", "A=hush\x00", "LD_LIBRARY_PATH=hush",
-		"DYLD_INSERT_LIBRARIES=hush", "hush"} {
+		"DYLD_INSERT_LIBRARIES=hush", "BASH_ENV=hush", "PYTHONSTARTUP=hush", "NODE_OPTIONS=hush", "PATH=hush",
+		"GODEBUG=hush", "BASH_FUNC_ls%%=hush", "hush"} {
 		err := checkEnv([]string{"OK=1", bad})
 		require.ErrorContains(t, err, "environment entry 2", "%q", bad)
 		require.NotContains(t, err.Error(), "hush", "a value may be a secret")
