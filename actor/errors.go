@@ -39,6 +39,7 @@ const (
 	CodeFenced      Code = 23 // the claim is older than another owner's; the detail names it
 	CodeNameTaken   Code = 24 // the name belongs to a live mesh, a world or a program; the detail names it
 	CodeConflict    Code = 25 // the request differs from the existing object; the detail says how
+	CodeDenied      Code = 26 // the server does not permit this user to send it
 )
 
 // Error is the error of every verb. Compare it with the sentinels by errors.Is: they match on the
@@ -90,6 +91,7 @@ var (
 	ErrExpired     = &Error{Code: CodeExpired, Text: "expired"}
 	ErrBacklog     = &Error{Code: CodeBacklog, Text: "too many bytes are queued for the process"}
 	ErrTooMany     = &Error{Code: CodeTooMany, Text: "too many messages"}
+	ErrDenied      = &Error{Code: CodeDenied, Text: "permission denied"}
 )
 
 func (e *Error) Error() string {
@@ -196,6 +198,8 @@ func (e *Error) HTTPCode() int {
 		return 404
 	case CodeBadMessage, CodeInvalid:
 		return 400
+	case CodeDenied:
+		return 403
 	case CodeMailboxFull, CodeBacklog, CodeTooMany:
 		return 429
 	case CodeFenced, CodeNameTaken, CodeConflict:

@@ -65,6 +65,8 @@ func (ob *outbox) fateError(f link.Fate, to subjects.ProcID, actor, endpoint str
 		code = CodeProcDead
 	case link.LinkReset, link.PeerClosed:
 		code = CodeLinkBroken
+	case link.Denied:
+		code = CodeDenied
 	case link.QueueFull:
 		code = CodeBacklog
 	case link.TooLarge:

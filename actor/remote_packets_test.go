@@ -176,7 +176,7 @@ func TestInfo_showsWhichMessageALinkAwaits(t *testing.T) {
 	require.Equal(t, []int64{1, 2, 3, 4}, got)
 }
 
-func TestErrLinkBroken_namesTheDeniedSubject(t *testing.T) {
+func TestErrDenied_namesTheDeniedSubject(t *testing.T) {
 	shut := newHost(t, "shut")
 	conf := filepath.Join(t.TempDir(), "nats.conf")
 	require.NoError(t, os.WriteFile(conf, []byte(strings.ReplaceAll(`authorization { users = [
@@ -192,13 +192,14 @@ func TestErrLinkBroken_namesTheDeniedSubject(t *testing.T) {
 	a, b, c := as("alice", newHost(t, "left")), as("bob", shut), as("bob", newHost(t, "open"))
 	there, open := spawn(t, b), spawn(t, c)
 	_, err := add.Call(testkit.Soon(t), there.Via(a), 1)
-	require.ErrorIs(t, err, actor.ErrLinkBroken)
+	require.ErrorIs(t, err, actor.ErrDenied)
 	require.ErrorContains(t, err, a.Space().Port(there.ID().Port("add"), a.Sender()))
 	from, back := newMailer(t, a)
 	sendMany(t, from, 1, there, nil)
 	r := requireDeadLetters(t, 1, from, back)[0]
-	require.ErrorIs(t, r.Reason, actor.ErrLinkBroken)
+	require.ErrorIs(t, r.Reason, actor.ErrDenied)
 	require.ErrorContains(t, r.Reason, "castnet.v1.default.")
+	require.NotZero(t, a.Stats().Links.Denied)
 	require.ErrorContains(t, r.Reason, shut.String())
 	_, err = add.Call(testkit.Soon(t), open.Via(a), 1)
 	require.NoError(t, err, "others are reached")

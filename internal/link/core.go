@@ -47,6 +47,7 @@ type Stats struct {
 	Delivered, Duplicates, Gaps, Overrun    uint64 // received packets; Overrun: dropped, and sent again later
 	Undeliverable, Indeterminate, Malformed uint64 // messages
 	Fenced                                  uint64 // packets of dead processes
+	Denied                                  uint64 // publications that the server did not permit
 }
 
 // Peer is another process and the two links with it. Its fields belong to the Core.
@@ -151,6 +152,7 @@ const (
 	LinksClosed                   // this process has closed its links
 	BusClosed                     // the bus is gone for good
 	PeerClosed                    // the peer has closed its links, after its goodbye
+	Denied                        // the server does not permit the subject
 )
 
 // Fate is the fate of Count consecutive messages not known to be delivered.

@@ -337,15 +337,6 @@ func (l *Links) MarkDead(id subjects.ProcessID, why error) {
 	})
 }
 
-// Reset ends the links with a process, because of an irreparable fault.
-func (l *Links) Reset(id subjects.ProcessID, text string) {
-	l.withCore(func(Instant) {
-		if p := l.core.Lookup(id); p != nil {
-			l.core.resetOutgoing(p, LinkReset, text)
-		}
-	})
-}
-
 // Cancel notifies a process, at most once, that no caller waits for an answer any more.
 func (l *Links) Cancel(to *Peer, reply string) {
 	l.withCore(func(Instant) {
@@ -392,16 +383,22 @@ func (l *Links) onState(s bus.State) {
 	}
 }
 
-// onDenied resets a link that the server does not permit.
+// onDenied counts a publication that the server did not permit, and ends its link, if it has one. A
+// denied cast is sent again to each of its processes.
 func (l *Links) onDenied(denied *bus.PermissionError) {
 	s, err := l.o.Space.Parse(denied.Subject)
-	if err != nil {
-		return
-	}
-	switch s.Kind {
-	case subjects.KindPort, subjects.KindFrame, subjects.KindControl:
-		l.Reset(s.Proc.Process(), denied.Error())
-	}
+	l.withCore(func(Instant) {
+		l.core.stats.Denied++
+		if err != nil {
+			return
+		}
+		switch s.Kind {
+		case subjects.KindPort, subjects.KindFrame, subjects.KindControl:
+			if p := l.core.Lookup(s.Proc.Process()); p != nil {
+				l.core.resetOutgoing(p, Denied, denied.Error())
+			}
+		}
+	})
 }
 
 // malformed reports an invalid packet.

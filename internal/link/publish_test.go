@@ -177,7 +177,7 @@ func TestPublish_deniedPublishResetsTheLinkAndNamesTheSubject(t *testing.T) {
 	require.NoError(t, a.Send(a.Target(c.to("x")), say("alone"), link.Mark{Type: "alone"}, 0))
 	testkit.Until(t, "it has a fate", func() bool { return len(a.allFates()) == 1 })
 	f := a.allFates()[0]
-	require.Equal(t, []any{link.LinkReset, "alone"}, []any{f.Reason, f.Mark.Type})
+	require.Equal(t, []any{link.Denied, "alone"}, []any{f.Reason, f.Mark.Type})
 	require.Contains(t, f.Text, a.space.Port(c.to("x"), senderOf(a.id)))
 	require.NoError(t, a.Send(a.UnnamedTarget(c.to("x")), say("among others"), link.Mark{}, 0))
 	testkit.Until(t, "it has a fate", func() bool { return len(a.allFates()) == 2 })
