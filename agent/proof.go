@@ -15,8 +15,8 @@ const (
 	ProofAdopted = "adopted" // of a proc, that it took that host for its own
 )
 
-// Proof proves a claim with the nonce of the proc's launch, which never leaves the two processes. It
-// holds between that proc and that host, for one challenge.
+// Proof proves a claim with the nonce of the proc's launch, which never leaves the two processes.
+// It holds between that proc and that host, for one challenge.
 func Proof(nonce, claim string, proc subjects.ProcID, host subjects.ActorID, challenge string) []byte {
 	h := hmac.New(sha256.New, []byte(nonce))
 	fmt.Fprintf(h, "%s %s %s %s", claim, proc, host, challenge)
