@@ -109,7 +109,7 @@ func awaitLive(ctx context.Context, ref actor.Ref[*system.Controller], done []sy
 			if late = updateStatus(done, now.Worlds); len(late) == 0 {
 				return nil
 			}
-		case ctx.Err() == nil:
+		case ctx.Err() == nil && !errors.Is(err, actor.ErrExpired): // which may come just before the end
 			return err
 		}
 		select {

@@ -75,7 +75,7 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 		[]byte("name: lonely\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
 	r = c.client(t, "apply", "-f", lonely, "--wait", "--timeout", "4s")
 	require.Equal(t, cli.ExitTimeout, r.code)
-	require.Contains(t, r.err, "not all worlds are live: lonely is starting: 0 of 1 procs have started")
+	require.Contains(t, r.err, "not all worlds are live: lonely is starting") // and why, if there was time to ask
 	require.Regexp(t, `lonely  create  starting`, r.out)
 	require.Contains(t, c.client(t, "wait", "lonely", "--for", "live", "--timeout", "1s").err, "lonely-")
 	c.ok(t, "delete", "lonely")
