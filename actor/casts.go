@@ -147,6 +147,19 @@ func (c *Casts) Receive(m bus.Msg, s subjects.Subject,
 // Trace is the trace of a cast with the context, as its header has it; nil: none.
 func (c *Casts) Trace(ctx context.Context) []byte { return originOf(ctx).ext() }
 
+// SelfCall returns the error of a request of an actor to itself on its turn, which ctx belongs to;
+// nil: it is none.
+func (c *Casts) SelfCall(ctx context.Context, actor, endpoint string) error {
+	in := c.p.find(actor)
+	if in == nil {
+		return nil
+	}
+	if why := selfCallError(ctx, in, endpoint); why != nil {
+		return why
+	}
+	return nil
+}
+
 // ReplySent reports that the answer to the cast with number n of a process has been sent.
 func (c *Casts) ReplySent(from subjects.ProcessID, n uint64) { c.p.links.ReplySent(from, n) }
 

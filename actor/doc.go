@@ -112,9 +112,10 @@
 // (ErrBacklog).
 //
 // Handlers may block; other actors do not wait for them. An actor calls on its own turn, so two
-// actors that call each other wait for their deadlines, and a call to itself is refused. Use
-// Context.Go for work off the turn, and Defer for late answers. A stop finishes the work of Go for
-// such answers, 10 s at most. An actor's own code and all its children run in one proc.
+// actors that call each other wait for their deadlines. A call to itself is refused, and so is its
+// own rank in a cast. Use Context.Go for work off the turn, and Defer for late answers. A stop
+// finishes the work of Go for such answers, 10 s at most. An actor's own code and all its children
+// run in one proc.
 //
 // A proc remembers the newest 1,024 actors that ended and the first 128 that failed. It also
 // remembers the newest 128 dead letters and 65,536 ends of procs, where one event about many ranks

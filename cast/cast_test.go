@@ -3,6 +3,7 @@ package cast_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -346,7 +347,6 @@ func TestReduce_refusesUndeclaredReducers(t *testing.T) {
 func TestCast_actorCanCastToItsOwnMesh(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	want := "x0 x1 x2 x3 x4 x5 x6 x7"
-	// The casting actor waits on its own turn, so it must not cast to itself.
 	c.book.members = c.book.members.in(t, "host=1")
 	got, err := relay.Call(t.Context(), c.Ref(0).Via(c.client), "x")
 	require.NoError(t, err)
@@ -365,6 +365,21 @@ func TestCast_actorCanCastToItsOwnMesh(t *testing.T) {
 		require.NoError(t, cast.Send(t.Context(), local, note, rank))
 		require.Len(t, c.Take(t, 8), 8)
 	}
+}
+
+func TestCast_ofAnActorToItsOwnRankIsRefusedAtOnceExceptInGo(t *testing.T) {
+	crowds(t, func(t *testing.T, c *cluster) {
+		for _, part := range []string{"*", "gpu=2", "host=0"} {
+			c.book.members = c.in(t, part)
+			n := c.book.members.region.NumRanks()
+			_, err := relay.Call(t.Context(), c.Ref(2).Via(c.client), "x")
+			require.ErrorContains(t, err, "would wait for itself")
+			require.ErrorContains(t, err, fmt.Sprintf("asked %d · answered %d · failed 1 [host=0,gpu=2] · missing 0", n, n-1))
+			all, err := later.Call(t.Context(), c.Ref(2).Via(c.client), "x")
+			require.NoError(t, err)
+			require.Len(t, strings.Fields(all), n)
+		}
+	})
 }
 
 func TestCast_invalidArgumentsFailBeforeSending(t *testing.T) {

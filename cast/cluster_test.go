@@ -1,6 +1,7 @@
 package cast_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -32,6 +33,9 @@ var (
 	wait = actor.NewEndpoint[*member, int, int]("wait")
 	// casts name to its own mesh and answers the fold
 	relay = actor.NewEndpoint[*member, string, string]("relay", concat)
+
+	// does so in Context.Go
+	later = actor.NewEndpoint[*member, string, string]("later", concat)
 
 	traced = actor.NewEndpoint[*member, actor.None, string]("traced", concat) // as a traceparent
 
@@ -100,6 +104,15 @@ func (m *member) traced(ctx *actor.Context, _ actor.None) (string, error) {
 
 func (m *member) relay(ctx *actor.Context, s string) (string, error) {
 	return cast.Reduce(ctx, m.book.members, name, s, concat)
+}
+
+func (m *member) later(ctx *actor.Context, s string) (string, error) {
+	answer := actor.Defer[string](ctx)
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		answer.Reply(cast.Reduce(work, m.book.members, name, s, concat))
+		return nil
+	})
+	return "", nil
 }
 
 // entry is one message at a member.
@@ -210,7 +223,7 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 		odd.Handle((*member).odd),
 		refuse.Handle((*member).refuse), wait.Handle((*member).wait), relay.Handle((*member).relay),
 		list.Handle((*member).list), until.Handle((*member).until), tags.Handle((*member).tags),
-		traced.Handle((*member).traced))
+		traced.Handle((*member).traced), later.Handle((*member).later))
 	o := testproc.Options{Options: actor.Options{ID: id, Log: c.log}, Member: m}
 	if id.Index > 0 {
 		o.Lead = c.procs[id.Rank-id.Index]

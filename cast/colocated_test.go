@@ -73,7 +73,7 @@ func TestColocated_procCanCast(t *testing.T) {
 		got, err := cast.Reduce(t.Context(), from, who, actor.None{}, cast.Sum[int]())
 		require.NoError(t, err)
 		require.Equal(t, 23*24/2, got)
-		c.book.members = c.in(t, "host=1") // without the actor that casts: it waits on its own turn
+		c.book.members = c.in(t, "host=1")
 		text, err := relay.Call(t.Context(), c.Ref(2).Via(c.procs[9]), "r")
 		require.NoError(t, err)
 		require.Equal(t, "r8 r9 r10 r11 r12 r13 r14 r15", text)

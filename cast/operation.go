@@ -105,6 +105,7 @@ func send(ctx context.Context, r *rollout, asked shape.Ranks) (*operation, error
 	if q.mode != modeSend {
 		a.replyPort = a.listen(from)
 		h.ReplyPort = a.replyPort
+		a.refuseSelf(ctx)
 	}
 	a.failLost(route.unreachable)
 	if !route.isCurrent(p) { // later deaths are reported by listen, or here
@@ -163,6 +164,17 @@ func (a *operation) enqueue(put func()) {
 func (a *operation) failLost(all []lostRanks) {
 	for _, l := range all {
 		a.fail(shape.Interval(l.ranks.First, l.ranks.Count), failed, l.err)
+	}
+}
+
+// refuseSelf settles the rank of an actor that casts on its turn. It would wait for itself.
+func (a *operation) refuseSelf(ctx context.Context) {
+	why := a.p.Casts().SelfCall(ctx, a.target.Actor, a.request.endpoint)
+	own := a.tree.ranksLostWith(a.p.ID())
+	for view := own.First; why != nil && view < own.End(); view++ {
+		if a.tree.proc(view) == a.p.ID() {
+			a.fail(shape.Interval(view, 1), failed, why)
+		}
 	}
 }
 
