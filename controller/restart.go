@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/castnet-io/castnet/actor"
@@ -71,7 +72,12 @@ func (o orders) createNextGen(
 	}
 	creation.Procs = &m
 	creation.Config = o.config.Snapshot()
-	return agent.Create.Call(ctx, hostAgent(p, m.Hosts[b.host]), creation)
+	host := hostAgent(p, m.Hosts[b.host])
+	said, err := agent.Create.Call(ctx, host, creation)
+	if errors.Is(err, actor.ErrLinkBroken) { // the host has returned; it starts a generation once
+		said, err = agent.Create.Call(ctx, host, creation)
+	}
+	return said, err
 }
 
 // stopStale stops the remaining procs of the mesh on a host that has returned.

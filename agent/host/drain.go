@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -152,7 +153,11 @@ func requestEvacuation(ctx context.Context, owner actor.Ref[agent.Agent],
 	v agent.EvacuateRequest) (agent.EvacuateResponse, error) {
 	soon, cancel := context.WithTimeout(ctx, ownerPingTimeout)
 	defer cancel()
-	if _, err := agent.Ping.Call(soon, owner, actor.None{}); err != nil {
+	_, err := agent.Ping.Call(soon, owner, actor.None{})
+	if errors.Is(err, actor.ErrLinkBroken) { // it was to the hostd before this one
+		_, err = agent.Ping.Call(soon, owner, actor.None{})
+	}
+	if err != nil {
 		return agent.EvacuateResponse{}, err
 	}
 	return agent.Evacuate.Call(ctx, owner, v)
