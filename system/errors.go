@@ -3,6 +3,7 @@ package system
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/castnet-io/castnet/actor"
 )
@@ -32,12 +33,14 @@ type ExistsError struct {
 	Shape   string `json:"shape"`
 	PerHost int    `json:"per_host"`
 	Command string `json:"command"`
+	// keys of the world file with other values
+	Changes []string `json:"changes"`
 }
 
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("world %s already exists with shape %s, %d procs per host and command %s: "+
-		"want the same declaration, with new labels at most, or delete it first",
-		e.World, e.Shape, e.PerHost, e.Command)
+	return fmt.Sprintf("world %s already exists with shape %s, %d procs per host and command %s, and with another "+
+		"value of %s: want the same declaration, with new labels at most, or delete it first",
+		e.World, e.Shape, e.PerHost, e.Command, strings.Join(e.Changes, ", "))
 }
 
 // Detail returns the form in which the error travels.

@@ -18,7 +18,7 @@ func overBus(err error) error {
 
 func TestErrors_nameErrorsKeepTypeAndFieldsOnTheWire(t *testing.T) {
 	taken := &NameTakenError{Name: "train", Kind: "world", Holder: "train-0000000000001"}
-	exists := &ExistsError{World: "train", Shape: "x=4", PerHost: 2, Command: "/bin/train"}
+	exists := &ExistsError{World: "train", Shape: "x=4", PerHost: 2, Command: "/bin/train", Changes: []string{"limits"}}
 	label := &LabelError{Object: "world train", Label: "team", Current: "red", Requested: "blue"}
 	conflict := &agent.ConflictError{ID: "train-0000000000001"}
 	for _, err := range []error{taken, exists, label, conflict} {

@@ -152,15 +152,16 @@ func TestMessages_manyProcsAreEncodedInBlocks_WIRE7(t *testing.T) {
 	require.True(t, reflect.DeepEqual(snapshot, back))
 }
 
-func TestSpec_equalityIgnoresLabels(t *testing.T) {
+func TestSpec_changesAreTheKeysThatDifferExceptLabels(t *testing.T) {
 	a := Spec{Name: "w", Shape: shape.Of("x", 1), PerHost: 1, Labels: map[string]string{"a": "b"}}
 	b := a
 	b.Labels = nil
-	same, err := a.isSame(b)
+	changes, err := a.changes(b)
 	require.NoError(t, err)
-	require.True(t, same, "labels are apart")
+	require.Empty(t, changes, "labels are apart")
 	b.Command.Args = []string{"-v"}
-	same, err = a.isSame(b)
+	b.Limits.Pids = 7
+	changes, err = a.changes(b)
 	require.NoError(t, err)
-	require.False(t, same)
+	require.Equal(t, []string{"command", "limits"}, changes)
 }

@@ -104,13 +104,23 @@ func mergeLabels(of string, has, adds map[string]string) (map[string]string, err
 	return out, nil
 }
 
-// isSame reports whether both declare the same world, whatever their labels.
-func (s Spec) isSame(o Spec) (bool, error) {
-	s.Labels = nil
-	o.Labels = nil
-	a, err := agent.Fingerprint(s)
-	b, berr := agent.Fingerprint(o)
-	return a == b, errors.Join(err, berr)
+// changes returns the keys of a world file in which a declaration differs, except labels.
+func (s Spec) changes(o Spec) (keys []string, err error) {
+	for _, f := range []struct {
+		key      string
+		old, new any
+	}{
+		{"shape", s.Shape, o.Shape}, {"per-host", s.PerHost, o.PerHost}, {"command", s.Command, o.Command},
+		{"limits", s.Limits, o.Limits}, {"keep", s.Keep, o.Keep},
+	} {
+		before, berr := agent.Fingerprint(f.old)
+		after, aerr := agent.Fingerprint(f.new)
+		err = errors.Join(err, berr, aerr)
+		if before != after {
+			keys = append(keys, f.key)
+		}
+	}
+	return keys, err
 }
 
 // share returns the range of ranks for a host rank. The host after the last full one takes the

@@ -76,13 +76,14 @@ func (st *state) planUpsert(e upsert) (Change, error) {
 	if w.spec == nil {
 		return ChangeCreate, nil
 	}
-	same, err := w.spec.isSame(e.Spec)
+	changes, err := w.spec.changes(e.Spec)
 	switch {
 	case err != nil:
 		return "", err
-	case !same:
+	case len(changes) > 0:
 		return "", &ExistsError{
 			World: w.name, Shape: w.spec.Shape.String(), PerHost: w.spec.PerHost, Command: w.spec.Command.Path,
+			Changes: changes,
 		}
 	case !maps.Equal(labels, w.labels):
 		return ChangeLabels, nil
