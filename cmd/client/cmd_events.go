@@ -107,6 +107,7 @@ func followEvents(ctx context.Context, a *app.App, pick events.Filter, verbose b
 				return err
 			}
 		}
+		a.Notef("new events follow, until Ctrl-C")
 		for {
 			select {
 			case e := <-w.Events:
