@@ -60,6 +60,8 @@ internal/proctest
 	tests stop processes and have to know when they have stopped
 internal/testkit
 	waits with one bound, and one way to close: for the tests of every package, the lowest too
+internal/testpage < internal/testkit
+	pages of documentation run as their readers run them, from every module with tests of pages
 internal/text < subjects
 	how names and durations read is the same in the client and in what a library says of a mesh
 internal/build
@@ -190,7 +192,7 @@ github.com/jedib0t/go-pretty/v6 < cmd/client/internal/output
 	tables and progress bars are for programs that a person looks at
 github.com/mattn/go-isatty < cmd/hostd cmd/client examples/status examples/wordcount
 	only a program that a person looks at asks whether one does
-github.com/stretchr/testify < cmd/client/internal/golden bus/bustest actor/actortest agent/agenttest internal/proctest internal/testkit internal/testproc internal/testmesh tests
+github.com/stretchr/testify < cmd/client/internal/golden bus/bustest actor/actortest agent/agenttest internal/proctest internal/testkit internal/testpage internal/testproc internal/testmesh tests
 	assertions are for tests
 go.uber.org/goleak < bus/bustest internal/testkit tests
 	leak checks are for tests
@@ -219,7 +221,8 @@ var libraryModules = []string{
 
 // testHelpers may be imported by the tests of every package.
 var testHelpers = []string{"bus/bustest", "bus/embed", "actor/actortest", "agent/agenttest",
-	"internal/proctest", "internal/testkit", "internal/testproc", "internal/testmesh"}
+	"internal/proctest", "internal/testkit", "internal/testproc", "internal/testmesh",
+	"internal/testpage"}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testpage"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -26,14 +27,11 @@ import (
 // test.
 func documented(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/external-nats.md")
-	require.NoError(t, err)
-	_, after, _ := strings.Cut(string(text), "## 4. Permissions")
-	_, after, _ = strings.Cut(after, "```\n")
-	conf, _, found := strings.Cut(after, "```\n")
-	require.True(t, found)
-	conf = strings.NewReplacer("port: 4333", "port: -1", "/var/lib/nats", t.TempDir(),
-		"$PROGRAM_PASSWORD", "program", "$CALLER_PASSWORD", "caller", "$HOSTD_PASSWORD", "hostd").Replace(conf)
+	blocks := testpage.Read(t, "../docs/external-nats.md").Blocks
+	at := slices.IndexFunc(blocks, func(b testpage.Block) bool { return strings.Contains(b.Text, "authorization {") })
+	require.NotEqual(t, -1, at)
+	conf := strings.NewReplacer("port: 4333", "port: -1", "/var/lib/nats", t.TempDir(),
+		"$PROGRAM_PASSWORD", "program", "$CALLER_PASSWORD", "caller", "$HOSTD_PASSWORD", "hostd").Replace(blocks[at].Text)
 	path := filepath.Join(t.TempDir(), "nats.conf")
 	require.NoError(t, os.WriteFile(path, []byte(conf), 0o600))
 	return path

@@ -13,8 +13,8 @@
 //   - PLY-1 (spec): spec/vectors.json has the bytes of the code, spec/wire.cddl its numbered
 //     structs with their keys and its headers, and spec/asyncapi.yaml the addresses of package
 //     subjects.
-//   - PLY-4 (pages): Each shell command of the README, except make test, and each command and
-//     program on docs/any-nats-client.md is run. Those of the page print the output on it.
+//   - PLY-4 (page): Each command and program on docs/any-nats-client.md is run, and prints the output
+//     on the page.
 //
 // # Details
 //

@@ -89,20 +89,12 @@ func environment(t *testing.T, more ...string) []string {
 // the first output line with a text in it.
 func started(t *testing.T, env []string, with string, name string, args ...string) string {
 	t.Helper()
-	return startedUntil(t, false, env, with, name, args...)
-}
-
-// startedUntil is started for a program that may end before the test, without an error.
-func startedUntil(t *testing.T, mayEnd bool, env []string, with string, name string, args ...string) string {
-	t.Helper()
 	cmd, said := exec.Command(name, args...), &testkit.Transcript{}
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, said, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p := testkit.Start(t, cmd)
 	t.Cleanup(func() {
-		if err := p.Process.Signal(syscall.SIGTERM); !mayEnd {
-			require.NoError(t, err, "%s has ended: %s", name, p.Said())
-		}
+		p.Send(t, syscall.SIGTERM)
 		code := p.Exit(t)
 		how, _ := p.ProcessState.Sys().(syscall.WaitStatus)
 		byTerm := how.Signaled() && how.Signal() == syscall.SIGTERM // which ends programs that are not ours
