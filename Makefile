@@ -69,8 +69,8 @@ race: ## the tests of packages with goroutines, under the race detector
 stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 P=1 RACE=1; GOMAXPROCS applies
 	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -p '$(P)' -parallel '$(PARALLEL)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)
 
-long: ## series of minutes: SEEDS=100000 of simulated links, a cast to 100,000 ranks, a million actors
-	@CASTNET_TEST_LONG=1 go test -count 1 -timeout 20m -v -run 'HundredThousandRanks|MillionActors|TestModel_actors|TestBurst|TestModel_histories|TestUnmarshal_largeBody|TestLaunch_storm' ./cast ./actor ./agent/host ./integration ./internal/wire ./internal/launch
+long: ## series of minutes: SEEDS=100000 of simulated links, a cast to 100,000 ranks, 1,000 meshes, a million actors
+	@CASTNET_TEST_LONG=1 go test -count 1 -timeout 20m -v -run 'HundredThousandRanks|MillionActors|thatComeAndGo|thatLeave|TestModel_actors|TestBurst|TestModel_histories|TestUnmarshal_largeBody|TestLaunch_storm' ./cast ./actor ./agent/host ./gateway ./integration ./internal/wire ./internal/launch ./mesh
 	@go test -count 1 -timeout 20m -v -run TestSimulation ./internal/link -link.seeds '$(SEEDS)'
 
 bench: ## castnet beside raw NATS and other actor libraries; ONLY=regexp picks rows, REPEATS=n

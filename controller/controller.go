@@ -272,8 +272,12 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 		c.checkOrphans(ctx, h)
 	}
 	c.scheduleWake(ctx, x.wake)
-	if c.isOver() {
+	if c.started && c.isOver() {
 		c.unsubscribe()
+		if over := c.spec.OnOver; over != nil {
+			c.spec.OnOver = nil
+			over()
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -259,8 +260,10 @@ func (s *meshScan) isDone() bool {
 	}
 }
 
-// storeLocked keeps an entry, in place of the oldest when there are too many.
+// storeLocked keeps an entry, and forgets those of ended meshes, and the oldest when there are too
+// many.
 func (d *directory) storeLocked(name string, e *entry) {
+	maps.DeleteFunc(d.entries, func(_ string, old *entry) bool { return d.isGone(old) })
 	if old := d.entries[name]; old == nil && len(d.entries) >= maxEntries {
 		oldest := ""
 		for other, o := range d.entries {

@@ -27,9 +27,14 @@ type controllers struct {
 
 	mu       sync.Mutex
 	owned    []ownedController // in the order of their start
+	over     []string          // those of meshes that are over, oldest first
 	presence *presence.Watcher // nil: not needed so far
 	closed   bool
 }
+
+// maxOver bounds the controllers of meshes that are over. Beyond it the oldest one ends. Hosts
+// remember its mesh for longer.
+const maxOver = 64
 
 func newControllers(p *actor.Proc, onFailure func(actor.Event)) *controllers {
 	return &controllers{
@@ -57,6 +62,7 @@ func (c *controllers) start(ctx context.Context, s controller.Spec) (actor.Ref[a
 	s.Presence = watcher
 	s.KeepOnStop = left.Load
 	s.OnRankFailed = func(owner subjects.ActorID, e actor.Event) bool { return c.isHandled(name, owner, e) }
+	s.OnOver = func() { c.noteOver(name) }
 	ref, err := actor.SpawnFor(ctx, c.proc, controller.Type, "controller", s, actor.Mailbox(agent.MailboxSize))
 	if err == nil {
 		name = ref.ID().Name
@@ -66,6 +72,21 @@ func (c *controllers) start(ctx context.Context, s controller.Spec) (actor.Ref[a
 		c.mu.Unlock()
 	}
 	return ref, err
+}
+
+// noteOver records that the mesh of a controller is over.
+func (c *controllers) noteOver(controller string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = append(c.over, controller)
+	if len(c.over) <= maxOver {
+		return
+	}
+	oldest := c.over[0]
+	c.over = slices.Delete(c.over, 0, 1)
+	c.owned = slices.DeleteFunc(c.owned, func(o ownedController) bool { return o.controller == oldest })
+	c.watched.remove(oldest)
+	c.proc.StopActor(oldest, "its mesh ended long ago")
 }
 
 // hostWatcher returns the watcher of hosts, and starts it first if necessary.

@@ -224,6 +224,11 @@ func (p *localProc) run() {
 	case p.failed:
 		p.exit.Code = 1
 	}
+	// The host remembers ended procs. Their connections take a MiB each.
+	p.bus = nil
+	p.proc = nil
+	p.router = nil
+	p.leader = nil
 	p.runner.mu.Lock()
 	delete(p.runner.live, p)
 	if p.id.Index == 0 {

@@ -101,8 +101,15 @@ func (o Options) apply(so *server.Options) {
 	so.DontListen = so.DontListen || o.DontListen
 }
 
+// maxClosedClients bounds the connections that the server remembers for its monitoring page. Its own
+// default, 10,000, is 15 MB.
+const maxClosedClients = 256
+
 // setDefaults fills in the remaining settings. Signals belong to the program.
 func setDefaults(so *server.Options) {
+	if so.MaxClosedClients == 0 {
+		so.MaxClosedClients = maxClosedClients
+	}
 	if so.Host == "" {
 		so.Host = defaultHost
 	}
