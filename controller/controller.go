@@ -276,7 +276,7 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 		c.unsubscribe()
 		if over := c.spec.OnOver; over != nil {
 			c.spec.OnOver = nil
-			over()
+			ctx.After(2*watchGrace, func(*actor.Context) { over() }) // its failures go first (CTL-19)
 		}
 	}
 }

@@ -38,7 +38,7 @@ type Spec struct {
 	// program handles the failure. If not, the controller fails. nil: the program handles all.
 	OnRankFailed func(owner subjects.ActorID, e actor.Event) (handled bool)
 
-	// OnOver runs once, on the controller's turn, when its mesh is over. nil: nothing does.
+	// OnOver runs once, on the controller's turn, some time after the mesh is over. nil: nothing does.
 	OnOver func()
 
 	Presence *presence.Watcher // reports the health of hosts; nil: the mesh ignores silent hosts

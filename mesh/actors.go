@@ -363,6 +363,12 @@ func (m actorMesh) StopWithReason(ctx context.Context, reason string) error {
 	} else {
 		request := agent.StopRequest{ID: m.name, Reason: reason, Region: &m.procs.region}
 		o, err = agent.Stop.CallUrgent(ctx, actor.RefOf[agent.Agent](m.owner).Via(m.procs.net.proc), request)
+		if isUnreachable(err) { // the mesh was over long ago
+			if ended, _ := haveEnded(ctx, m.procs); ended {
+				return nil
+			}
+			o, err = stopUncontrolled(ctx, m, reason)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", m.name, err)

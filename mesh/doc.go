@@ -82,6 +82,9 @@
 // Procs of this program inherit the environment of the program (Options.Env). Those that an actor
 // spawns inherit that of the actor's own mesh (Command.Env). Env is a typed variable in it.
 //
+// A program keeps the controllers of its newest 64 meshes that are over. A watch of an older mesh
+// ends with a *ControllerError, and its states are those that hosts remember.
+//
 // Close ends a program's meshes at once. After the program's death they end when the lease runs
 // out, 60 s by default. Any reader of a handle can call, cast and watch. Actors without a
 // controller, and services, have no owner. Supervise handles the failures of an actor's mesh on

@@ -45,6 +45,7 @@ func TestMeshes_thatComeAndGoLeaveNothing_MESH5(t *testing.T) {
 		other := c.Connect(t)
 		hosts, err := c.Attach(t.Context(), "hosts", h.ID())
 		require.NoError(t, err)
+		var first mesh.ActorMesh[*Counter]
 		measure := func(meshes int) (u usage) {
 			for i := range meshes {
 				procs, err := hosts.Spawn(t.Context(), fmt.Sprint("mesh", i), shape.Of("gpu", 2))
@@ -58,6 +59,9 @@ func TestMeshes_thatComeAndGoLeaveNothing_MESH5(t *testing.T) {
 					require.NoError(t, err)
 				}
 				require.NoError(t, procs.Stop(t.Context()))
+				if first.Err() != nil {
+					first = counters
+				}
 			}
 			time.Sleep(2 * time.Minute)
 			u.subscriptions = c.Server.NumSubs()
@@ -75,6 +79,10 @@ func TestMeshes_thatComeAndGoLeaveNothing_MESH5(t *testing.T) {
 		after := measure(more)
 		require.Equal(t, before.subscriptions, after.subscriptions)
 		require.LessOrEqual(t, after.peers, before.peers)
+		began := time.Now()
+		require.NoError(t, first.Stop(t.Context()), "its controller has ended, too")
+		require.NoError(t, first.Procs().Stop(t.Context()))
+		require.Less(t, time.Since(began), 10*time.Second)
 	})
 }
 
