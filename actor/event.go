@@ -20,6 +20,9 @@ const (
 	KindHost  = "host"
 )
 
+// StepResize is the step of a proc event that reports a Grow or Shrink of the mesh.
+const StepResize = "mesh.resize"
+
 // Event is a change of an actor, a proc, a mesh or a host, published at once on `ev.` as JSON.
 // Fields are append-only.
 type Event struct {

@@ -23,6 +23,7 @@ type generations struct {
 // meshGenerations holds the known generations of one mesh.
 type meshGenerations struct {
 	changes uint64
+	resizes uint64           // by Grow and Shrink
 	newest  map[uint32]Event // by rank: the event of the newest generation
 }
 

@@ -78,6 +78,15 @@ func (ms *Members) FollowMesh(mesh subjects.MeshID, ranks int) error {
 	return nil
 }
 
+// NoteRanks records the least number of ranks of a followed mesh. Unlike FollowMesh it never waits.
+func (ms *Members) NoteRanks(mesh subjects.MeshID, ranks int) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if w := ms.subscriptions[mesh]; w != nil {
+		w.ranks = max(w.ranks, ranks)
+	}
+}
+
 // ListenProcs is FollowMesh, and also calls f with each event about a proc of those ranks, in
 // order. f runs on the control pump and must not block it. The returned function ends it.
 func (ms *Members) ListenProcs(mesh subjects.MeshID, ranks int, f func(Event)) (cancel func(), err error) {
@@ -180,9 +189,12 @@ func (ms *Members) receiveProcEvent(m bus.Msg) {
 	if !in {
 		return
 	}
-	if e.Terminal() { // its earlier messages come first (DEL-5)
+	switch {
+	case e.Terminal(): // its earlier messages come first (DEL-5)
 		ms.NoteEnd(e)
-	} else if e.Status == string(Running) {
+	case e.Step == StepResize:
+		ms.noteResize(id.Mesh)
+	case e.Status == string(Running):
 		e.Each(ms.NoteGeneration)
 	}
 	for _, f := range w.listeners.list() { // supervision waits for no data
@@ -352,6 +364,23 @@ func (ms *Members) ChangeCount(mesh subjects.MeshID) uint64 {
 	defer ms.mu.RUnlock()
 	if g := ms.generations.byMesh[mesh]; g != nil {
 		return g.changes
+	}
+	return 0
+}
+
+// noteResize counts a Grow or Shrink of a mesh.
+func (ms *Members) noteResize(mesh subjects.MeshID) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.generations.mesh(mesh).resizes++
+}
+
+// ResizeCount counts the known changes to the hosts of a mesh by Grow and Shrink.
+func (ms *Members) ResizeCount(mesh subjects.MeshID) uint64 {
+	ms.mu.RLock()
+	defer ms.mu.RUnlock()
+	if g := ms.generations.byMesh[mesh]; g != nil {
+		return g.resizes
 	}
 	return 0
 }

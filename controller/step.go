@@ -33,7 +33,9 @@ func (st *state) step(heard any, now time.Time) effects {
 			}
 		}
 	case actor.Event:
-		h.Each(func(e actor.Event) { st.handleEvent(x, e, now) })
+		if h, in := h.ClampRanks(st.spec.Procs.Extent.NumRanks()); in {
+			h.Each(func(e actor.Event) { st.handleEvent(x, e, now) })
+		}
 	case startResult:
 		st.handleStartResult(x, h, now)
 	case takenShare:
@@ -48,6 +50,12 @@ func (st *state) step(heard any, now time.Time) effects {
 		st.handleActorsUp(h)
 	case restartOrder:
 		st.beginRestarts(x, h, now)
+	case growth:
+		st.grow(h)
+	case shrinkage:
+		st.shrink(x, h, now)
+	case resized:
+		st.endResize(x)
 	case spareInfo:
 		st.spares.note(h)
 	case timerFired:
