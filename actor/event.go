@@ -54,6 +54,8 @@ type Event struct {
 
 	Detail json.RawMessage `json:"detail,omitempty"` // data of the code
 
+	Revision int `json:"revision,omitempty"` // of StepResize: that of the mesh
+
 	// Fields for people and for watchers of a region, set by the controller of a mesh.
 	Name  string `json:"name,omitempty"`  // of the mesh, as its owner calls it
 	Point string `json:"point,omitempty"` // the rank's coordinates in the mesh: host=0/2,gpu=3/4

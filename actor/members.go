@@ -193,7 +193,7 @@ func (ms *Members) receiveProcEvent(m bus.Msg) {
 	case e.Terminal(): // its earlier messages come first (DEL-5)
 		ms.NoteEnd(e)
 	case e.Step == StepResize:
-		ms.noteResize(id.Mesh)
+		ms.noteRevision(id.Mesh, e.Revision)
 	case e.Status == string(Running):
 		e.Each(ms.NoteGeneration)
 	}
@@ -368,19 +368,20 @@ func (ms *Members) ChangeCount(mesh subjects.MeshID) uint64 {
 	return 0
 }
 
-// noteResize counts a Grow or Shrink of a mesh.
-func (ms *Members) noteResize(mesh subjects.MeshID) {
+// noteRevision records that a mesh has grown or shrunk.
+func (ms *Members) noteRevision(mesh subjects.MeshID, revision int) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	ms.generations.mesh(mesh).resizes++
+	ms.generations.mesh(mesh).revision = revision
 }
 
-// ResizeCount counts the known changes to the hosts of a mesh by Grow and Shrink.
-func (ms *Members) ResizeCount(mesh subjects.MeshID) uint64 {
+// Revision returns the revision of a mesh that the last event reported: 0 before its first Grow or
+// Shrink.
+func (ms *Members) Revision(mesh subjects.MeshID) int {
 	ms.mu.RLock()
 	defer ms.mu.RUnlock()
 	if g := ms.generations.byMesh[mesh]; g != nil {
-		return g.resizes
+		return g.revision
 	}
 	return 0
 }

@@ -330,6 +330,7 @@ type EventList struct {
 	Events  []actor.Event `cbor:"1,keyasint,omitempty" json:"events,omitempty"`
 	Version uint64        `cbor:"2,keyasint" json:"version"`
 	More    bool          `cbor:"3,keyasint,omitempty" json:"more,omitempty"` // events after Version exist
+	Ranks   int           `cbor:"4,keyasint" json:"ranks"`                    // of the mesh of procs at Version
 }
 
 // ReadyReport is the first message of a new proc to its host. From now on the proc is reachable.

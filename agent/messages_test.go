@@ -121,7 +121,7 @@ func samples() map[string]any {
 		"FollowRequest":     agent.FollowRequest{Mesh: m},
 		"ListEventsRequest": agent.ListEventsRequest{After: 3},
 		"EventList": agent.EventList{Events: []actor.Event{{Kind: actor.KindProc, Status: "failed", Rank: 2,
-			Seq: 7}}, Version: 7, More: true},
+			Seq: 7}}, Version: 7, More: true, Ranks: 4},
 		"Lease": agent.Lease{ID: "m", TTL: time.Minute, Claim: claim, Mesh: &m},
 		"RenewResult": agent.RenewResult{Statuses: agent.Overlay{{First: 2, Count: 3, Status: status}},
 			Refused: []byte("no")},

@@ -26,6 +26,8 @@ type meshRecord struct {
 
 	// announced is the mesh as others know it while hosts are added or removed; nil: spec.Procs.
 	announced *agent.Mesh
+	// unannounced is the first of the ranks that are being added, which have no events; 0: none.
+	unannounced int
 }
 
 // newMeshRecord returns the record of a mesh without ranks.
@@ -115,6 +117,9 @@ func (r *meshRecord) description() agent.Mesh {
 	return m
 }
 
+// isUnannounced reports whether others do not know a rank yet.
+func (r *meshRecord) isUnannounced(rank int) bool { return r.unannounced > 0 && rank >= r.unannounced }
+
 // ranks returns all ranks of the region.
 func (r *meshRecord) ranks() []int {
 	ranks := make([]int, r.spec.Region.NumRanks())
@@ -182,7 +187,9 @@ func (s *recordServer) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Over
 
 // listEvents returns the latest event of each rank that changed after a version (CTL-3).
 func (s *recordServer) listEvents(q agent.ListEventsRequest) (agent.EventList, error) {
-	return s.record.changes.list(q.After)
+	l, err := s.record.changes.list(q.After)
+	l.Ranks = cmp.Or(s.record.unannounced, s.record.spec.Procs.Extent.NumRanks())
+	return l, err
 }
 
 // Keepalive returns the statuses of the mesh. It renews nothing: a controller lives as long as its

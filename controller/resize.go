@@ -41,6 +41,7 @@ func (st *state) grow(h growth) {
 	first := st.spec.Region.NumRanks()
 	before := st.spec.Procs
 	st.announced = &before
+	st.unannounced = first
 	st.spec.Procs = h.mesh
 	st.spec.Region = h.mesh.Extent.Region()
 	gen := h.mesh.FirstGen
@@ -72,12 +73,18 @@ func (st *state) shrink(x *effects, h shrinkage, now time.Time) {
 	st.stopRegion(x, lastHosts(st.spec.Procs, len(m.Hosts)), h.reason, now)
 }
 
-// endResize ends the addition of hosts, or drops the ranks of removed ones.
-func (st *state) endResize(x *effects) {
+// endResize reports the ranks of added hosts, or drops those of removed ones.
+func (st *state) endResize(x *effects, now time.Time) {
 	m := st.description()
-	removed := m.Revision > st.spec.Procs.Revision
+	first := st.unannounced
 	st.announced = nil
-	if !removed {
+	st.unannounced = 0
+	if m.Revision <= st.spec.Procs.Revision {
+		for rank := first; rank < st.spec.Region.NumRanks(); rank++ {
+			if st.phaseOf(rank) == agent.Running {
+				st.report(x, rank, string(actor.Running), actor.Event{Step: "rank.add", At: now})
+			}
+		}
 		return
 	}
 	st.spec.Procs = m
@@ -86,6 +93,7 @@ func (st *state) endResize(x *effects) {
 	st.table.Truncate(st.spec.id(), ranks)
 	maps.DeleteFunc(st.rankStates, func(rank int, _ *rankState) bool { return rank >= ranks })
 	maps.DeleteFunc(st.reportedFailures, func(rank int, _ reportedFailure) bool { return rank >= ranks })
+	maps.DeleteFunc(st.changes.latest, func(rank int, _ actor.Event) bool { return rank >= ranks })
 	for _, host := range st.evacuatingHosts() {
 		if v := st.evacuations[host]; v.index >= len(m.Hosts) {
 			delete(st.evacuations, host)
@@ -134,7 +142,7 @@ func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.Re
 	}
 	m, err := c.resizedMesh(r)
 	if err != nil {
-		return agent.ResizeResponse{}, fmt.Errorf("cannot resize %s: %w", c.spec.id(), err)
+		return agent.ResizeResponse{}, err
 	}
 	reply := actor.Defer[agent.ResizeResponse](ctx)
 	done := func(o agent.Overlay) {
@@ -146,8 +154,9 @@ func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.Re
 	}
 	if r.Remove == 0 {
 		c.confirmOwner(ctx, func(ctx *actor.Context) {
-			if c.fenced != nil || c.stopping || c.announced != nil {
-				reply.Reply(agent.ResizeResponse{}, cmp.Or(c.fencedError(), errChanged))
+			m, err := c.resizedMesh(r) // it may have changed meanwhile
+			if err := cmp.Or(c.fencedError(), err); err != nil {
+				reply.Reply(agent.ResizeResponse{}, err)
 				return
 			}
 			c.addHosts(ctx, m, cmp.Or(r.Timeout, c.spawnLimit()), done)
@@ -161,8 +170,6 @@ func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.Re
 	c.removeHosts(ctx, m, r.Reason, c.stopGrace(), limit, done)
 	return agent.ResizeResponse{}, nil
 }
-
-var errChanged = errors.New("cannot grow the mesh: it has changed meanwhile")
 
 // confirmOwner asks the hosts whether the mesh has another owner, which added hosts do not know. It
 // calls then, also after a fence. Silent hosts are left out.
@@ -188,11 +195,18 @@ func (c *controller) confirmOwner(ctx *actor.Context, then func(*actor.Context))
 
 // resizedMesh returns the mesh after a request, or the reason why it cannot be.
 func (c *controller) resizedMesh(r agent.ResizeRequest) (m agent.Mesh, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("cannot resize %s: %w", c.spec.id(), err)
+		}
+	}()
 	m = c.spec.Procs
 	hosts := m.Hosts
 	switch {
 	case !c.started || c.stopping || c.isOver():
 		return m, errors.New("it does not run")
+	case c.spec.Detached: // its actors have no owner that could follow
+		return m, errors.New("it is detached: adopt it first")
 	case c.announced != nil:
 		return m, errors.New("its hosts change already: try again later")
 	case len(c.evacuations) > 0:
@@ -293,7 +307,8 @@ func (c *controller) announce(ctx *actor.Context) {
 	m := c.description()
 	ctx.Proc().Emit(actor.Event{
 		Kind: actor.KindProc, Step: actor.StepResize, Status: "resized", Mesh: m.ID.String(),
-		Reason: fmt.Sprintf("revision %d has %d hosts", m.Revision, len(m.Hosts)), At: time.Now(),
+		Revision: m.Revision, Reason: fmt.Sprintf("revision %d has %d hosts", m.Revision, len(m.Hosts)),
+		At: time.Now(),
 	})
 	c.renewLeases(ctx)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
@@ -25,7 +26,9 @@ func TestStep_othersLearnOfAddedRanksOnceTheyRun_CTL20(t *testing.T) {
 	require.Equal(t, agent.Overlay{{First: 4, Count: 2, Status: agent.Status{Phase: agent.Initializing}}},
 		st.overlayFrom(4))
 	st.step(agent.Overlay{{First: 4, Count: 2, Status: agent.Status{Phase: agent.Running}}}, now)
-	st.step(resized{}, now)
+	joined := st.step(resized{}, now).events
+	require.Len(t, joined, 2)
+	require.Equal(t, []any{4, "running", "rank.add"}, []any{joined[0].Rank, joined[0].Status, joined[0].Step})
 	require.Equal(t, grown, st.description())
 	require.Equal(t, agent.Running, st.phase())
 
@@ -46,4 +49,9 @@ func TestStep_othersLearnOfAddedRanksOnceTheyRun_CTL20(t *testing.T) {
 	st.step(growth{again}, now)
 	require.Equal(t, 1, st.table.Gen(st.spec.id(), 2), "an address never comes back")
 	require.True(t, st.neverRan(2))
+	died := actor.Event{Kind: actor.KindProc, Mesh: again.ID.String(), Rank: 2, Gen: 1, Status: "failed"}
+	x := st.step(died, now)
+	require.Equal(t, agent.Failed, st.phaseOf(2))
+	require.Empty(t, x.events, "others do not know the rank")
+	require.Empty(t, x.failures)
 }

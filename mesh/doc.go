@@ -78,8 +78,8 @@
 // even if the adopter dies before Adopt succeeds. An order to stop that a controller of hosts gets
 // also returns them.
 //
-// Verbs of the owner alone are the Stop of an ActorMesh with an owner, Grow, Shrink, Detach, and
-// the drain and shutdown of allocated or taken hosts. Any program may stop and restart a ProcMesh,
+// Verbs of the owner alone are the Stop of an ActorMesh with an owner, Detach, and the drain and
+// shutdown of allocated or taken hosts. Any program may stop, restart, grow and shrink a ProcMesh,
 // as the client does; its controller carries that out.
 //
 // After a Grow or Shrink a process that uses the mesh asks its owner, at its next use of a handle.

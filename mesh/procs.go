@@ -215,14 +215,15 @@ func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 func watchedProcs(p ProcMesh) watchTarget {
 	d := p.desc
 	w := watchTarget{
-		net: p.net, extent: d.Extent, region: p.region, bad: p.Err(), controllers: []subjects.ActorID{d.Owner},
+		net: p.net, extent: d.Extent, region: p.region, mesh: d.ID.String(), bad: p.Err(),
+		controllers: []subjects.ActorID{d.Owner},
 	}
 	if d.World != nil {
 		w.find = from(&worldSource{
 			net: p.net, world: d.World.World, mesh: d.ID, ranks: d.Extent.NumRanks(), by: d.Owner,
 		})
 	} else {
-		w.find = from(controllerSource{p.net, d.Owner, d.ID, d.Extent.NumRanks(), ""})
+		w.find = from(controllerSource{p.net, d.Owner, d.ID, ""})
 		w.leftover = hostLister{wholeOf(p)}
 	}
 	return w

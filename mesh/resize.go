@@ -19,7 +19,8 @@ import (
 // params. A handle on the whole mesh follows, in every process that uses it; a slice keeps its
 // region. If an added rank does not run, the error is a *SpawnError, and the mesh stays as it was.
 //
-// Only the program that owns the mesh may grow it. Its hosts must form one dimension, the first.
+// Any program may grow a mesh; its owner does the work. The hosts must form one dimension, the
+// first. A detached mesh must be adopted first.
 func (p ProcMesh) Grow(ctx context.Context, hosts HostMesh) (ProcMesh, error) {
 	p = resolved(p)
 	fail := func(err error) (ProcMesh, error) { return ProcMesh{}, fmt.Errorf("grow %s: %w", p.desc.ID, err) }
@@ -69,7 +70,7 @@ const shrunkByUser = "its mesh shrinks"
 // Shrink removes the last hosts of the mesh. Actors and procs there end as with Stop; a *StopError
 // lists the ranks still alive at the deadline. The other ranks go on, and keep their numbers.
 //
-// Only the program that owns the mesh may shrink it, to one host at least.
+// Any program may shrink a mesh, to one host at least; its owner does the work.
 func (p ProcMesh) Shrink(ctx context.Context, hosts int) (ProcMesh, error) {
 	p = resolved(p)
 	fail := func(err error) (ProcMesh, error) { return ProcMesh{}, fmt.Errorf("shrink %s: %w", p.desc.ID, err) }
@@ -97,9 +98,6 @@ func (p ProcMesh) Shrink(ctx context.Context, hosts int) (ProcMesh, error) {
 func checkResize(p ProcMesh) error {
 	if err := p.Err(); err != nil {
 		return err
-	}
-	if p.desc.World == nil && p.desc.Owner.Proc != p.net.proc.ID() {
-		return &OwnerError{Owner: p.desc.Owner}
 	}
 	if n := p.region.NumRanks(); n < p.desc.Extent.NumRanks() {
 		return fmt.Errorf("%d ranks of %d: want the whole mesh", n, p.desc.Extent.NumRanks())

@@ -153,8 +153,9 @@ func TestShrink_stopsTheLastHostsAndGrowReusesThem_MESH24(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "host=1,gpu=2", found.Extent().String())
 
-	_, err = procs.Grow(testkit.Soon(t), hosts.Slice("host", 2, 3)) // other ranks than before
+	_, err = found.Grow(testkit.Soon(t), hosts.Slice("host", 2, 3)) // other ranks than before, by another program
 	require.NoError(t, err)
+	testkit.Until(t, "the owner's handle follows", func() bool { return procs.Extent().NumRanks() == 4 })
 	require.Equal(t, 4, count(t, counters))
 	require.Equal(t, 2, count(t, counters.Slice("host", 1, 2)), "the numbers are in use again")
 	testkit.Until(t, "another program follows", func() bool { return theirs.Extent().NumRanks() == 4 })
@@ -184,6 +185,51 @@ func TestGrow_addedRanksAreWatchedAndRestarted_MESH24(t *testing.T) {
 	})
 }
 
+func TestResize_watchesOfTheWholeMeshFollow_MESH24(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	goOn := mesh.RestartPolicy{Restart: mesh.Temporary}
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), RestartPolicy: goOn})
+	require.NoError(t, err)
+	counters, err := mesh.SpawnActors(t.Context(), procs, counter,
+		mesh.ActorSpawnSpec[int64]{Label: "counters", RestartPolicy: goOn})
+	require.NoError(t, err)
+	heard := []<-chan string{
+		steps(t, procs), steps(t, counters), steps(t, travelled(t, counters, c.Connect(t)).Procs()),
+	}
+	allHear := func(want string) {
+		t.Helper()
+		for i, said := range heard {
+			require.Contains(t, hear(t, said), want, "watch %d", i)
+		}
+	}
+	kill := func(rank int) {
+		t.Helper()
+		require.NoError(t, syscall.Kill(c.pids(t, procs)[rank], syscall.SIGKILL))
+		allHear(fmt.Sprintf("%d failed", rank))
+	}
+	kill(1) // the watches have begun, or they would not hear of it
+	more := c.moreHosts(t, "b")
+	_, err = procs.Grow(testkit.Soon(t), more)
+	require.NoError(t, err)
+	allHear("2 running rank.add")
+	allHear("3 running rank.add")
+	kill(3)
+	_, err = procs.Shrink(testkit.Soon(t), 1)
+	require.NoError(t, err)
+	allHear("2 stopped")
+	_, err = procs.Grow(testkit.Soon(t), more)
+	require.NoError(t, err)
+	allHear("2 running rank.add")
+	allHear("3 running rank.add")
+	kill(3)
+	heard = append(heard, steps(t, procs))
+	require.Contains(t, hear(t, heard[3]), "1 failed", "a later watch lists earlier ends")
+	require.Contains(t, hear(t, heard[3]), "3 failed")
+	kill(2)
+}
+
 func TestGrow_failedLeavesTheMeshAsItWas_MESH24(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
@@ -191,6 +237,7 @@ func TestGrow_failedLeavesTheMeshAsItWas_MESH24(t *testing.T) {
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", 0)
 	require.NoError(t, err)
+	said := steps(t, procs)
 	closed := c.moreHosts(t, "b")
 	_, err = agent.Cordon.Call(t.Context(), agent.Of(closed.Hosts()[0].Proc()).Via(c.Proc()),
 		agent.CordonRequest{Cordon: true, Reason: "repair"})
@@ -215,6 +262,8 @@ func TestGrow_failedLeavesTheMeshAsItWas_MESH24(t *testing.T) {
 	_, err = procs.Grow(testkit.Soon(t), more)
 	require.NoError(t, err, "the next one succeeds")
 	require.Equal(t, 2, count(t, counters))
+	require.NoError(t, procs.Stop(testkit.Soon(t)))
+	require.Contains(t, hear(t, said), "1 running rank.add", "watchers heard of no rank that did not join")
 }
 
 func TestTakeOver_findsAddedRanks_MESH24(t *testing.T) {
@@ -255,8 +304,6 @@ func TestGrow_refusesMeshesThatCannotGrow_MESH24(t *testing.T) {
 	square, err := hosts.Reshape(shape.Of("rack", 1).With("slot", 2)).Spawn(t.Context(), "square", shape.Unit())
 	require.NoError(t, err)
 	more := c.moreHosts(t, "c")
-	foreign, err := c.Connect(t).Lookup(testkit.Soon(t), "workers")
-	require.NoError(t, err)
 	for want, grow := range map[string]func(context.Context) (mesh.ProcMesh, error){
 		"want hosts that the mesh does not have": func(ctx context.Context) (mesh.ProcMesh, error) {
 			return procs.Grow(ctx, hosts)
@@ -280,8 +327,6 @@ func TestGrow_refusesMeshesThatCannotGrow_MESH24(t *testing.T) {
 		_, err := grow(testkit.Soon(t))
 		require.ErrorContains(t, err, want)
 	}
-	_, err = foreign.Grow(testkit.Soon(t), more)
-	require.ErrorAs(t, err, new(*mesh.OwnerError))
 	require.Equal(t, 2, procs.Extent().NumRanks())
 }
 

@@ -45,7 +45,7 @@ type placementEntry struct {
 	done       chan struct{} // closed once the fields below are set
 	known      bool
 	resolvedAt time.Time
-	resizes    uint64 // the changes of hosts that the process knew before
+	revision   int // the latest revision that an event had reported before
 }
 
 // placementCacheKey is the key of a proc's placementCache.
@@ -86,13 +86,13 @@ func (as *placementCache) noteTypes(id subjects.MeshID, types []string) {
 	as.types[id] = types
 }
 
-// entry returns the query of a mesh after a number of changes of its hosts; false: it is new, and
-// the caller must complete it.
-func (as *placementCache) entry(id subjects.MeshID, resizes uint64) (*placementEntry, bool) {
+// entry returns the query of a mesh since the report of a revision; false: it is new, and the caller
+// must complete it.
+func (as *placementCache) entry(id subjects.MeshID, revision int) (*placementEntry, bool) {
 	as.mu.RLock()
 	a := as.all[id]
 	as.mu.RUnlock()
-	if a != nil && a.resizes == resizes && !as.isExpired(id, a) {
+	if a != nil && a.revision == revision && !as.isExpired(id, a) {
 		return a, true
 	}
 	as.mu.Lock()
@@ -103,7 +103,7 @@ func (as *placementCache) entry(id subjects.MeshID, resizes uint64) (*placementE
 	if len(as.all) >= maxPlacements {
 		clear(as.all)
 	}
-	a = &placementEntry{done: make(chan struct{}), resizes: resizes}
+	a = &placementEntry{done: make(chan struct{}), revision: revision}
 	as.all[id] = a
 	return a, false
 }
@@ -133,7 +133,7 @@ func (a *placementEntry) complete(known bool) {
 // now on.
 func (as *placementCache) markResolved(m agent.Mesh) {
 	as.learn(m)
-	if a, asked := as.entry(m.ID, as.proc.Members().ResizeCount(m.ID)); !asked {
+	if a, asked := as.entry(m.ID, as.proc.Members().Revision(m.ID)); !asked {
 		a.complete(as.proc.Members().FollowMesh(m.ID, m.Extent.NumRanks()) == nil)
 	}
 }
@@ -160,7 +160,7 @@ func (as *placementCache) latest(m agent.Mesh) agent.Mesh {
 	as.mu.RLock()
 	a := as.all[m.ID]
 	as.mu.RUnlock()
-	if a != nil && a.resizes != as.proc.Members().ResizeCount(m.ID) {
+	if a != nil && a.revision != as.proc.Members().Revision(m.ID) {
 		as.resolve(m)
 	}
 	as.mu.RLock()
@@ -173,7 +173,7 @@ func (as *placementCache) latest(m agent.Mesh) agent.Mesh {
 
 // resolve queries the present holders of the mesh's ranks, if they are unknown (MESH-11).
 func (as *placementCache) resolve(m agent.Mesh) {
-	a, asked := as.entry(m.ID, as.proc.Members().ResizeCount(m.ID))
+	a, asked := as.entry(m.ID, as.proc.Members().Revision(m.ID))
 	if asked {
 		<-a.done // within the timeouts of the first caller
 		return

@@ -75,7 +75,7 @@ func (m *mouth) watchTarget(n *Net, ranks int) watchTarget {
 	extent := shape.Of("gpu", ranks)
 	return watchTarget{
 		net: n, extent: extent, region: extent.Region(),
-		find: from(controllerSource{n, m.id, m.proc.ID().Mesh, ranks, ""}),
+		find: from(controllerSource{n, m.id, m.proc.ID().Mesh, ""}),
 	}
 }
 
