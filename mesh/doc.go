@@ -64,8 +64,8 @@
 //     ranks in meshes never watched. Else the Net ends: Context and every verb fail with the
 //     causes. An actor that never watched a mesh it made fails with it, 1 s later.
 //   - MESH-24 (elastic meshes): Grow and Shrink change the hosts at the end of the first
-//     dimension. No rank changes its number. Handles on the whole mesh follow; slices keep their
-//     region (*RemovedRanksError). A failed Grow leaves the mesh as it was (*SpawnError).
+//     dimension. No rank changes its number. Handles and watches of the whole mesh follow; slices
+//     keep their region (*RemovedRanksError). A failed Grow leaves the mesh as it was (*SpawnError).
 //
 // # Details
 //
@@ -83,11 +83,12 @@
 // as the client does; its controller carries that out.
 //
 // After a Grow or Shrink a process that uses the mesh asks its owner, at its next use of a handle.
-// A handle that was never used keeps its shape until then. Watches keep the region of their start,
-// and CASTNET_WORLD_SIZE and the Point of an actor the extent of theirs. Services and actors
-// without owner do not follow, nor does a decoded handle without Via. Worlds, detached meshes and
-// meshes with several dimensions of hosts do not grow. A program that looks a mesh up during a Grow
-// may see the added ranks early.
+// A handle that was never used keeps its shape until then. A watch of the whole mesh hears of added
+// ranks once they run with their actors, and of the ends of removed ones. CASTNET_WORLD_SIZE and
+// the Point of an actor keep the extent of their start. Services and actors without owner do not
+// follow, nor does a decoded handle without Via. Worlds, detached meshes and meshes with several
+// dimensions of hosts do not grow. A program that looks a mesh up during a Grow may see the added
+// ranks early.
 //
 // Procs of this program inherit the environment of the program (Options.Env). Those that an actor
 // spawns inherit that of the actor's own mesh (Command.Env). Env is a typed variable in it.

@@ -82,8 +82,11 @@ func resizeCommand(a *app.App, c *cobra.Command, change resize) *cobra.Command {
 		var names []string
 		if hosts != "" {
 			names = strings.Split(hosts, ",")
-		} else if n, err = flags.Count(args[1]); err != nil {
-			return cli.Usagef("number of hosts %q: %w", args[1], err)
+		} else {
+			n, err = flags.Count(args[1])
+			if err != nil {
+				return cli.Usagef("number of hosts %q: %w", args[1], err)
+			}
 		}
 		return a.WithNet(c.Context(), func(conn *mesh.Net) error {
 			find, cancel := context.WithTimeout(c.Context(), a.Conn.Timeout)
