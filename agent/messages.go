@@ -307,7 +307,7 @@ type ResizeResponse struct {
 // FollowRequest asks the owner of actors on a whole proc mesh to spawn them on added ranks, or to
 // stop them on removed ones. The reply has the statuses there, by rank of the mesh.
 type FollowRequest struct {
-	Mesh Mesh `cbor:"1,keyasint" json:"mesh"` // without its command
+	Mesh Mesh `cbor:"1,keyasint" json:"mesh"` // as Public
 }
 
 // AwaitActorRequest asks the owner of actors for a reply once the actor of a rank has ended, or

@@ -268,7 +268,7 @@ func (t *Table) MarkStopping(id string) {
 // Describe records a later revision of a mesh with the same share at this agent.
 func (t *Table) Describe(id, hash string, m *Mesh) {
 	if r, ok := t.resources[id]; ok && r.specHash == hash && r.mesh.Revision < m.Revision {
-		r.mesh = m
+		r.mesh = m.Public()
 		t.revision++
 	}
 }

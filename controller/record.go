@@ -172,7 +172,7 @@ func (s *recordServer) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State,
 	states := s.record.table.States(q.ID)
 	if len(states) > 0 {
 		m := s.record.description()
-		states[0].Mesh = &m
+		states[0].Mesh = m.Public() // anybody may ask for it
 	}
 	return states, nil
 }

@@ -150,7 +150,8 @@ func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.Re
 			reply.Reply(agent.ResizeResponse{}, c.fenced)
 			return
 		}
-		reply.Reply(agent.ResizeResponse{Mesh: c.description(), Statuses: o}, nil)
+		m := c.description()
+		reply.Reply(agent.ResizeResponse{Mesh: *m.Public(), Statuses: o}, nil)
 	}
 	if r.Remove == 0 {
 		c.confirmOwner(ctx, func(ctx *actor.Context) {
@@ -435,7 +436,7 @@ func (c *controller) askFollowers(
 	stay := min(first, m.Extent.NumRanks())
 	agents := c.procAgents(p, m)
 	agents.target.Region, _ = m.Extent.Region().Slice(m.Extent.Dims()[0].Label, 0, stay/m.PerHost)
-	m.Command = agent.Command{} // it may hold secrets
+	m = *m.Public()
 	refused := func(err error) agent.Overlay {
 		s := agent.Status{Phase: agent.Failed, Reason: err.Error()}
 		return agent.Overlay{{First: first, Count: m.Extent.NumRanks() - first, Status: s}}

@@ -381,12 +381,13 @@ func newWatcher(extent shape.Extent, region shape.Region) *watcher {
 // enqueue stores an event of the region, by rank of the region. An overflow ends the watch, so that
 // no event is lost unnoticed.
 func (w *watcher) enqueue(e actor.Event) {
-	view, in := w.region.ViewRank(e.Rank)
-	switch {
-	case w.whole:
-		view = e.Rank
-	case !in:
-		return
+	view := e.Rank
+	if !w.whole {
+		var in bool
+		view, in = w.region.ViewRank(e.Rank)
+		if !in {
+			return
+		}
 	}
 	e.View = view
 	if p, err := w.extent.Point(e.Rank); err == nil && e.Point == "" {
