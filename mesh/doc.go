@@ -65,7 +65,7 @@
 //     causes. An actor that never watched a mesh it made fails with it, 1 s later.
 //   - MESH-24 (elastic meshes): Grow and Shrink change the hosts at the end of the first
 //     dimension. No rank changes its number. Handles and watches of the whole mesh follow; slices
-//     keep their region (*RemovedRanksError). A failed Grow leaves the mesh as it was (*SpawnError).
+//     keep their region (*RemovedRanksError). A failed Grow leaves the mesh as it was.
 //
 // # Details
 //

@@ -86,8 +86,8 @@ func (as *placementCache) noteTypes(id subjects.MeshID, types []string) {
 	as.types[id] = types
 }
 
-// entry returns the query of a mesh since the report of a revision; false: it is new, and the caller
-// must complete it.
+// entry returns the query of a mesh since the report of a revision. false: it is new, and the
+// caller must complete it.
 func (as *placementCache) entry(id subjects.MeshID, revision int) (*placementEntry, bool) {
 	as.mu.RLock()
 	a := as.all[id]

@@ -169,8 +169,8 @@ func shrink(
 	}
 	for _, r := range records {
 		if len(names) > 0 && !slices.Contains(names, r.Host) && !slices.Contains(names, r.ID) {
-			return nil, cli.Usagef("--hosts %s: mesh %s shrinks from its end: the last %s %s", strings.Join(names, ","),
-				p.ID(), text.Pluralize(n, "host"), hostLabels(records))
+			return nil, cli.Usagef("--hosts %s: mesh %s shrinks from its end: the last %s %s",
+				strings.Join(names, ","), p.ID(), text.Pluralize(n, "host"), hostLabels(records))
 		}
 	}
 	bar := a.NewProgress()

@@ -37,11 +37,11 @@ func (f *Flags) Register(c *cobra.Command) {
 		"propagate (to the mesh), temporary (none) or transient (a restart; default propagate)", readRestart)
 	flags.Add(fs, &f.spares, "spares", "N", "hosts to keep free: ranks of a failed or drained host move there; "+
 		"needs --restart transient (default none)", flags.Count)
-	flags.Add(fs, &f.memory, "memory", "SIZE", "memory limit of each proc, such as 512MiB (default none)", readSize)
-	flags.Add(fs, &f.limits.CPU, "cpu", "CORES", "CPU limit of each proc, such as 1.5 (default none)", readCores)
-	flags.Add(fs, &f.limits.PinnedCPUs, "pinned-cpus", "N", "CPUs to pin each proc to (default none)", flags.Count)
-	flags.Add(fs, &f.limits.Pids, "pids", "N", "limit of processes and threads of each proc (default none)", flags.Count)
-	flags.Add(fs, &f.limits.Files, "files", "N", "limit of open files of each proc (default none)", flags.Count)
+	flags.Add(fs, &f.memory, "memory", "SIZE", "memory limit of each proc, such as 512MiB", readSize)
+	flags.Add(fs, &f.limits.CPU, "cpu", "CORES", "CPU limit of each proc, such as 1.5", readCores)
+	flags.Add(fs, &f.limits.PinnedCPUs, "pinned-cpus", "N", "CPUs to pin each proc to", flags.Count)
+	flags.Add(fs, &f.limits.Pids, "pids", "N", "limit of processes and threads of each proc", flags.Count)
+	flags.Add(fs, &f.limits.Files, "files", "N", "limit of open files of each proc", flags.Count)
 	fs.DurationVar(
 		&f.lease, "lease", 0,
 		"how long procs outlive their owner when it is killed (default supervision.lease-ttl)",
@@ -208,8 +208,8 @@ func (h *heldMesh) noteUnenforcedLimits(ctx context.Context) {
 	}
 }
 
-// actorRestartPolicy returns the policy of the actors, which follow their procs. A detached mesh has
-// no owner to apply one.
+// actorRestartPolicy returns the policy of the actors. They follow their procs to spares. A detached
+// mesh has no owner to apply one.
 func (u Spec) actorRestartPolicy() mesh.RestartPolicy {
 	if u.Detach {
 		return mesh.RestartPolicy{}
