@@ -17,7 +17,7 @@ func TestEventsPage_listsTheStepsInTheCode(t *testing.T) {
 		`"((?:procs|proc|hosts|host|mesh|world|rank|lease|controller)\.[a-z]+(?:\.[a-z]+)?)"`)
 	finished := regexp.MustCompile(`emitStopResult\(ctx, "([a-z.]+)"`)
 	var inCode []string
-	for _, dir := range []string{"agent", "agent/host", "presence", "controller", "system", "mesh"} {
+	for _, dir := range []string{"actor", "agent", "agent/host", "presence", "controller", "system", "mesh"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		require.NoError(t, err)
 		for _, f := range files {

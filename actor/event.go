@@ -20,6 +20,9 @@ const (
 	KindHost  = "host"
 )
 
+// StepResize is the step of a proc event that reports a Grow or Shrink of the mesh.
+const StepResize = "mesh.resize"
+
 // Event is a change of an actor, a proc, a mesh or a host, published at once on `ev.` as JSON.
 // Fields are append-only.
 type Event struct {
@@ -50,6 +53,8 @@ type Event struct {
 	Seq uint64 `json:"seq,omitempty"`
 
 	Detail json.RawMessage `json:"detail,omitempty"` // data of the code
+
+	Revision int `json:"revision,omitempty"` // of StepResize: that of the mesh
 
 	// Fields for people and for watchers of a region, set by the controller of a mesh.
 	Name  string `json:"name,omitempty"`  // of the mesh, as its owner calls it

@@ -78,6 +78,15 @@ func (ms *Members) FollowMesh(mesh subjects.MeshID, ranks int) error {
 	return nil
 }
 
+// NoteRanks records the least number of ranks of a followed mesh. Unlike FollowMesh it never waits.
+func (ms *Members) NoteRanks(mesh subjects.MeshID, ranks int) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if w := ms.subscriptions[mesh]; w != nil {
+		w.ranks = max(w.ranks, ranks)
+	}
+}
+
 // ListenProcs is FollowMesh, and also calls f with each event about a proc of those ranks, in
 // order. f runs on the control pump and must not block it. The returned function ends it.
 func (ms *Members) ListenProcs(mesh subjects.MeshID, ranks int, f func(Event)) (cancel func(), err error) {
@@ -180,9 +189,12 @@ func (ms *Members) receiveProcEvent(m bus.Msg) {
 	if !in {
 		return
 	}
-	if e.Terminal() { // its earlier messages come first (DEL-5)
+	switch {
+	case e.Terminal(): // its earlier messages come first (DEL-5)
 		ms.NoteEnd(e)
-	} else if e.Status == string(Running) {
+	case e.Step == StepResize:
+		ms.noteRevision(id.Mesh, e.Revision)
+	case e.Status == string(Running):
 		e.Each(ms.NoteGeneration)
 	}
 	for _, f := range w.listeners.list() { // supervision waits for no data
@@ -352,6 +364,24 @@ func (ms *Members) ChangeCount(mesh subjects.MeshID) uint64 {
 	defer ms.mu.RUnlock()
 	if g := ms.generations.byMesh[mesh]; g != nil {
 		return g.changes
+	}
+	return 0
+}
+
+// noteRevision records that a mesh has grown or shrunk.
+func (ms *Members) noteRevision(mesh subjects.MeshID, revision int) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.generations.mesh(mesh).revision = revision
+}
+
+// Revision returns the revision of a mesh that the last event reported: 0 before its first Grow or
+// Shrink.
+func (ms *Members) Revision(mesh subjects.MeshID) int {
+	ms.mu.RLock()
+	defer ms.mu.RUnlock()
+	if g := ms.generations.byMesh[mesh]; g != nil {
+		return g.revision
 	}
 	return 0
 }

@@ -87,6 +87,11 @@ type Mesh struct {
 	Restarts bool `cbor:"13,keyasint,omitempty" json:"restarts,omitempty"`
 	// Ranks has one entry for each rank of the mesh, or one for each proc of a host, or none.
 	Ranks []RankSpec `cbor:"14,keyasint,omitempty" json:"ranks,omitempty"`
+
+	// Revision counts the changes of Hosts by Grow and Shrink. The latest description holds.
+	Revision int `cbor:"15,keyasint,omitempty" json:"revision,omitempty"`
+	// FirstGen is the generation in which added ranks start. Removed ranks had earlier ones.
+	FirstGen int `cbor:"16,keyasint,omitempty" json:"first_gen,omitempty"`
 }
 
 // Public returns the description without the arguments and environments of its programs, which may
@@ -220,14 +225,55 @@ func (e *SharedProcessError) Error() string {
 		e.Mesh, e.First, e.First+e.PerProcess-1, e.Region)
 }
 
+// Resize returns the next revision of the mesh, with other hosts along its first dimension. Every
+// rank keeps its number and its point.
+func (m Mesh) Resize(hosts []subjects.HostID) (Mesh, error) {
+	switch {
+	case m.World != nil:
+		return m, fmt.Errorf("mesh %s has the shape of world %s", m.ID, m.World.World)
+	case len(m.Ranks) > m.PerHost:
+		return m, fmt.Errorf("mesh %s has a program or CPUs for each rank: want them for each proc of a host", m.ID)
+	case !m.isElastic():
+		return m, fmt.Errorf("mesh %s has extent %q: want its %d hosts in the first dimension", m.ID, m.Extent,
+			len(m.Hosts))
+	}
+	m.Extent = withFirst(m.Extent, len(hosts))
+	m.Hosts = slices.Clone(hosts)
+	m.Revision++
+	return m, cmp.Or(m.Extent.Err(), m.Check())
+}
+
+// isElastic reports whether the first dimension alone counts the hosts.
+func (m Mesh) isElastic() bool {
+	dims := m.Extent.Dims()
+	return m.World == nil && len(dims) > 0 && dims[0].Size == len(m.Hosts)
+}
+
+// withFirst returns an extent with another size of its first dimension.
+func withFirst(e shape.Extent, size int) (out shape.Extent) {
+	for i, d := range e.Dims() {
+		if i == 0 {
+			d.Size = size
+		}
+		out = out.With(d.Label, d.Size)
+	}
+	return out
+}
+
 // Fingerprint identifies the mesh at one of its hosts. The owner and the other hosts are left out,
-// because takeovers and spares change them.
+// because takeovers, spares, Grow and Shrink change them.
 func (m Mesh) Fingerprint(host subjects.HostID) (string, error) {
 	if !m.Owner.IsValid() {
 		return "", errors.New("incomplete spec: the mesh has no owner")
 	}
+	at := slices.Index(m.Hosts, host) + 1
+	if m.isElastic() && at > 0 {
+		m.Extent = withFirst(m.Extent, at)
+	}
 	m.Owner = host.Proc().Actor(Name)
-	m.Hosts = slices.Repeat([]subjects.HostID{host}, slices.Index(m.Hosts, host)+1)
+	m.Hosts = slices.Repeat([]subjects.HostID{host}, at)
+	m.Revision = 0
+	m.FirstGen = 0
 	return Fingerprint(m)
 }
 

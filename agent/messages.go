@@ -55,6 +55,8 @@ var (
 	Restart    = actor.NewEndpoint[Agent, RestartRequest, Overlay]("restart")
 	AwaitActor = actor.NewEndpoint[Agent, AwaitActorRequest, actor.None]("await-actor")
 	ListEvents = actor.NewEndpoint[Agent, ListEventsRequest, EventList]("list-events")
+	Resize     = actor.NewEndpoint[Agent, ResizeRequest, ResizeResponse]("resize")
+	Follow     = actor.NewEndpoint[Agent, FollowRequest, Overlay]("follow")
 
 	// Readopt is served by proc agents only.
 	Readopt = actor.NewEndpoint[Agent, ReadoptRequest, ReadoptResponse]("readopt")
@@ -187,6 +189,8 @@ type Lease struct {
 	ID    string        `cbor:"1,keyasint" json:"id"`
 	TTL   time.Duration `cbor:"2,keyasint" json:"ttl"`
 	Claim Claim         `cbor:"3,keyasint,omitzero" json:"claim,omitzero"` // as in CreateRequest
+	// Mesh is the mesh after a Grow or Shrink, for a host that may not know it.
+	Mesh *Mesh `cbor:"4,keyasint,omitempty" json:"mesh,omitempty"`
 }
 
 // Forever is the lease of a resource that no longer expires.
@@ -282,6 +286,30 @@ type RestartRequest struct {
 	ID     string        `cbor:"4,keyasint" json:"id"`                        // of the mesh
 }
 
+// ResizeRequest asks the owner of a proc mesh to add hosts, or to remove the last ones. Exactly one
+// of Add and Remove is set.
+type ResizeRequest struct {
+	ID     string            `cbor:"1,keyasint" json:"id"` // of the mesh
+	Add    []subjects.HostID `cbor:"2,keyasint,omitempty" json:"add,omitempty"`
+	Remove int               `cbor:"3,keyasint,omitempty" json:"remove,omitempty"`
+	Reason string            `cbor:"4,keyasint,omitempty" json:"reason,omitempty"` // of the removed procs' ends
+	// the time for added ranks to run; 0: as for a spawn
+	Timeout time.Duration `cbor:"5,keyasint,omitempty" json:"timeout,omitempty"`
+}
+
+// ResizeResponse is the mesh from now on, and the statuses of the added or removed ranks. If an
+// added rank does not run, the mesh has its former hosts.
+type ResizeResponse struct {
+	Mesh     Mesh    `cbor:"1,keyasint" json:"mesh"`
+	Statuses Overlay `cbor:"2,keyasint" json:"statuses"` // by rank of the mesh
+}
+
+// FollowRequest asks the owner of actors on a whole proc mesh to spawn them on added ranks, or to
+// stop them on removed ones. The reply has the statuses there, by rank of the mesh.
+type FollowRequest struct {
+	Mesh Mesh `cbor:"1,keyasint" json:"mesh"` // as Public
+}
+
 // AwaitActorRequest asks the owner of actors for a reply once the actor of a rank has ended, or
 // runs in a proc of the given generation or a later one.
 type AwaitActorRequest struct {
@@ -302,6 +330,7 @@ type EventList struct {
 	Events  []actor.Event `cbor:"1,keyasint,omitempty" json:"events,omitempty"`
 	Version uint64        `cbor:"2,keyasint" json:"version"`
 	More    bool          `cbor:"3,keyasint,omitempty" json:"more,omitempty"` // events after Version exist
+	Ranks   int           `cbor:"4,keyasint" json:"ranks"`                    // of the mesh of procs at Version
 }
 
 // ReadyReport is the first message of a new proc to its host. From now on the proc is reachable.

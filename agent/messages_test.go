@@ -53,6 +53,7 @@ func samples() map[string]any {
 	m.Ranks = []agent.RankSpec{{Command: m.Command, CPUs: []int{1}, NUMANodes: []int{2}}}
 	m.Limits = agent.Limits{Memory: 1 << 30, Pids: 64, CPU: 1.5, Files: 100, PinnedCPUs: 1}
 	m.Restarts = true
+	m.Revision, m.FirstGen = 4, 2
 	m.PerProcess, m.Keep, m.NameTaken, m.World = 3, true, true,
 		&agent.WorldShare{World: "workers", First: 3, Count: 2}
 	claim := agent.Claim{Epoch: 3, Owner: owner}
@@ -113,10 +114,15 @@ func samples() map[string]any {
 		"EvacuateResponse":  agent.EvacuateResponse{Moved: 2},
 		"RestartRequest":    agent.RestartRequest{Region: &part, Reason: "repair", Grace: time.Second, ID: "mesh"},
 		"AwaitActorRequest": agent.AwaitActorRequest{Mesh: m.ID, Rank: 2, Gen: 3},
+		"ResizeRequest": agent.ResizeRequest{ID: "mesh", Add: m.Hosts, Remove: 2, Reason: "done",
+			Timeout: time.Minute},
+		"ResizeResponse": agent.ResizeResponse{Mesh: m,
+			Statuses: agent.Overlay{{First: 2, Count: 3, Status: status}}},
+		"FollowRequest":     agent.FollowRequest{Mesh: m},
 		"ListEventsRequest": agent.ListEventsRequest{After: 3},
 		"EventList": agent.EventList{Events: []actor.Event{{Kind: actor.KindProc, Status: "failed", Rank: 2,
-			Seq: 7}}, Version: 7, More: true},
-		"Lease": agent.Lease{ID: "m", TTL: time.Minute, Claim: claim},
+			Seq: 7}}, Version: 7, More: true, Ranks: 4},
+		"Lease": agent.Lease{ID: "m", TTL: time.Minute, Claim: claim, Mesh: &m},
 		"RenewResult": agent.RenewResult{Statuses: agent.Overlay{{First: 2, Count: 3, Status: status}},
 			Refused: []byte("no")},
 		"LogsRequest": agent.LogsRequest{ID: "m", Lines: 5, Since: at, Grep: "x+"},

@@ -168,8 +168,13 @@ func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 		if r.stopping { // former waiters and leases are obsolete
 			r.expires = time.Time{}
 		}
+		if r.specHash != m.Hash {
+			r.keepOnly(m.Ranks)
+		}
 		r.specHash = m.Hash
-		r.mesh = m.Mesh.Public() // anybody may ask for it
+		if r.mesh == nil || m.Mesh == nil || m.Mesh.Revision >= r.mesh.Revision {
+			r.mesh = m.Mesh.Public() // anybody may ask for it
+		}
 		r.stopping = false
 	}
 	t.recordClaim(r, m.Claim)
@@ -185,6 +190,16 @@ func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 		}
 	}
 	return starts, nil
+}
+
+// keepOnly drops the ended ranks of an earlier spec that another one does not have.
+func (r *resource) keepOnly(ranks []int) {
+	for rank, s := range r.states {
+		if !slices.Contains(ranks, rank) {
+			r.phases[s.Status.Phase]--
+			delete(r.states, rank)
+		}
+	}
 }
 
 // nextGeneration returns the generation in which to start a rank, or no start. The resource may be
@@ -248,6 +263,30 @@ func (t *Table) MarkStopping(id string) {
 	if r, ok := t.resources[id]; ok {
 		r.stopping = true
 	}
+}
+
+// Describe records a later revision of a mesh with the same share at this agent.
+func (t *Table) Describe(id, hash string, m *Mesh) {
+	if r, ok := t.resources[id]; ok && r.specHash == hash && r.mesh.Revision < m.Revision {
+		r.mesh = m.Public()
+		t.revision++
+	}
+}
+
+// Truncate removes the ranks of a resource from a rank on.
+func (t *Table) Truncate(id string, first int) {
+	r, ok := t.resources[id]
+	if !ok {
+		return
+	}
+	for rank, s := range r.states {
+		if rank >= first {
+			r.phases[s.Status.Phase]--
+			delete(r.states, rank)
+		}
+	}
+	t.revision++
+	r.answerSatisfied()
 }
 
 // Remove deletes a resource and answers its waiters.

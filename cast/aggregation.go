@@ -138,7 +138,7 @@ func (fs *aggregations) receive(in actor.Incoming) {
 		return
 	}
 	size := len(in.Envelope.Ext) + len(in.Envelope.Body)
-	c, err := r.decode(in, fs.placement.Extent.NumRanks())
+	c, err := r.decode(in, MaxRanks)
 	if err != nil {
 		log := fs.p.Log()
 		log.Warn().Err(err).Stringer("from", in.From).Msg("cannot fold an answer")

@@ -51,6 +51,8 @@
 //     refuses a message that asks for more; only gateways may.
 //   - CAST-12 (copied replies): A reply shares no memory with its actor (ACT-14). A reply that
 //     cannot be encoded fails its rank.
+//   - CAST-13 (elastic meshes): Caller and ranks may know a mesh before and after its hosts
+//     changed. A cast then reaches exactly the ranks of its region that run, with the same fold.
 //
 // # Details
 //

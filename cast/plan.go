@@ -25,12 +25,12 @@ const maxWhereDims = 4
 // wildcard stands for every index of a dimension.
 const wildcard = "_"
 
-// whereDims are the positions of the dimensions a token speaks of: those with more than one index,
-// the first four.
+// whereDims are the positions of the dimensions a token speaks of: the first one, which may grow,
+// and those with more than one index, at most four.
 func whereDims(e shape.Extent) []int {
 	var at []int
 	for i, d := range e.Dims() {
-		if d.Size > 1 && len(at) < maxWhereDims {
+		if (i == 0 || d.Size > 1) && len(at) < maxWhereDims {
 			at = append(at, i)
 		}
 	}
@@ -94,7 +94,7 @@ func planFor(place Placement, members []member) plan {
 		for k, i := range dims {
 			size := taken[k]
 			p.spelledOut[k] = mask&(1<<k) != 0
-			if size == 1 && !p.spelledOut[k] || size == all[i].Size && p.spelledOut[k] {
+			if whole := size == all[i].Size; whole == p.spelledOut[k] && (whole || size == 1) {
 				ok = false // never better
 			} else if p.spelledOut[k] {
 				// A process must not be reached twice.

@@ -187,5 +187,38 @@ func TestPlan_choosesExpectedSubjects(t *testing.T) {
 		require.Equal(t, want, got, text)
 	}
 	one := shape.Of("host", 1).With("gpu", 1)
-	require.Equal(t, "_", plan{extent: one, spelledOut: []bool{}}.where(0), "dimensions of size 1 are left out")
+	require.Equal(t, "_", plan{extent: one, spelledOut: []bool{false}}.where(0),
+		"dimensions of size 1 are left out, except the first")
+}
+
+// Two processes may know the mesh before and after a Grow. Each publish then reaches the same
+// processes of the region.
+func TestPlan_ofAnotherRevisionReachesEachMemberOnce_CAST13(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		perHost := shape.Of("b", rapid.IntRange(1, 3).Draw(t, "b")).With("c", rapid.IntRange(1, 3).Draw(t, "c"))
+		of := func(what string) shape.Extent {
+			e, err := shape.Of("a", rapid.IntRange(1, 4).Draw(t, what)).Concat(perHost)
+			require.NoError(t, err)
+			return e
+		}
+		known, caller := of("hosts known to the members"), of("hosts known to the caller")
+		members := membersOf(Placement{Extent: caller}, anyCut(t, caller))
+		p := planFor(Placement{Extent: caller}, members)
+		if p.direct() {
+			return
+		}
+		times := map[int]int{}
+		for _, some := range p.deliveries(members) {
+			for at := range known.Points() {
+				if slices.Contains(whereTokens(known, at), p.where(some[0].base)) {
+					times[at.Rank()]++
+				}
+			}
+		}
+		for _, m := range members {
+			if m.base < known.NumRanks() {
+				require.Equal(t, 1, times[m.base], "rank %d", m.base)
+			}
+		}
+	})
 }

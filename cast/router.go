@@ -203,14 +203,19 @@ func (r *Router) localRanks(h *header) (first, end int) {
 	return -1, -1
 }
 
-// decodeHeader decodes the header of a cast to this mesh.
+// decodeHeader decodes the header of a cast to this mesh. The mesh may have grown since this
+// process started. Its ranks keep their places, so a region beyond the known extent is one of the
+// grown mesh.
 func (r *Router) decodeHeader(h *header, ext []byte) error {
 	if err := h.decode(ext); err != nil {
 		return err
 	}
 	last, err := h.Region.BaseRank(h.Region.NumRanks() - 1) // the highest
-	if err == nil && last >= r.placement.Extent.NumRanks() {
+	if err == nil && last >= max(MaxRanks, r.placement.Extent.NumRanks()) {
 		err = fmt.Errorf("cast header: region %s is not in the mesh's extent %s", h.Region, r.placement.Extent)
+	}
+	if err == nil && last >= r.placement.Extent.NumRanks() {
+		r.p.Members().NoteRanks(r.placement.Mesh, last+1)
 	}
 	return err
 }

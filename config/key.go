@@ -146,7 +146,7 @@ func newInt(name string, value, least, most int, n keyMeta) Key[int] {
 
 func newSize(name string, value, least, most Size, n keyMeta) Key[Size] {
 	return newKey(name, value,
-		bounded("size", "a size such as 64MiB", parseSize, Size.String, least, most, n.zeroMeaning), n)
+		bounded("size", "a size such as 64MiB", ParseSize, Size.String, least, most, n.zeroMeaning), n)
 }
 
 func newBool(name string, value bool, n keyMeta) Key[bool] {

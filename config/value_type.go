@@ -91,8 +91,8 @@ func (s Size) String() string {
 	return "0"
 }
 
-// parseSize parses an integer with an optional unit.
-func parseSize(text string) (Size, bool) {
+// ParseSize parses a size such as 64MiB. The unit is optional.
+func ParseSize(text string) (Size, bool) {
 	unit := Size(1)
 	for _, u := range units {
 		if number, ok := strings.CutSuffix(text, u.name); ok {

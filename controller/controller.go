@@ -11,6 +11,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -79,6 +80,8 @@ func Def() actor.Def {
 		}),
 		agent.Evacuate.Handle(onlyFor("procs", (*controller).Evacuate)),
 		agent.Restart.Handle(onlyFor("procs", (*controller).Restart)),
+		agent.Resize.Handle(onlyFor("procs", (*controller).Resize)),
+		agent.Follow.Handle(onlyFor("actors", (*controller).Follow)),
 		agent.AwaitActor.Handle(onlyFor("actors", (*controller).Arrive)),
 		allocateHosts.Handle(onlyFor("hosts", (*hostsController).holdAllocation)),
 		agent.ListEvents.Handle(listEvents).Urgent())...).ResumeOnError()
@@ -136,6 +139,8 @@ type controller struct {
 	stalls           int // renewals that were a whole period late
 	restarts         int // of ranks
 
+	informed map[subjects.HostID]int // the revision of the mesh that a host knows
+
 	orphanChecks      map[subjects.HostID]bool // dead hosts whose procs are probed
 	evacuationWaiters map[subjects.HostID][]*actor.Deferred[agent.EvacuateResponse]
 	restartWaiters    []restartWaiter
@@ -158,7 +163,8 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	c := &controller{
 		state:             st,
 		recordServer:      newRecordServer(st.meshRecord, st.phase),
-		orders:            orders{&st.spec, agent.ConfigOf(ctx.Proc())},
+		orders:            orders{new(st.spec), agent.ConfigOf(ctx.Proc())},
+		informed:          map[subjects.HostID]int{},
 		unwatch:           func() {},
 		unsubscribeProcs:  func() {},
 		orphanChecks:      map[subjects.HostID]bool{},
@@ -182,7 +188,7 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 		c.unsubscribe()
 		return nil, fmt.Errorf("cannot subscribe to events of mesh %s: %w", s.Procs.ID, err)
 	}
-	c.assignProcs(p)
+	c.assignProcs(p, 0)
 	c.watchHosts(p, self)
 	return c, nil
 }
@@ -211,19 +217,18 @@ func (c *controller) subscribeEvents(p *actor.Proc, hear func(actor.Event)) erro
 			log.Warn().Err(err).Str("subject", m.Subject).Msg("the controller missed an event")
 			return
 		}
-		if e, in := e.ClampRanks(ranks); in {
-			hear(e)
-		}
+		hear(e)
 	})
 	return err
 }
 
-// assignProcs records the procs of the actors whose procs are past their first generation.
-func (c *controller) assignProcs(p *actor.Proc) {
+// assignProcs records the procs of the actors, from a rank on, whose procs are past their first
+// generation.
+func (c *controller) assignProcs(p *actor.Proc, first int) {
 	if c.spec.Actors == nil || p.Members().ChangeCount(c.spec.Procs.ID) == 0 {
 		return
 	}
-	for rank := range c.spec.Region.NumRanks() {
+	for rank := first; rank < c.spec.Region.NumRanks(); rank++ {
 		_, base := c.hostIndex(rank)
 		if now, later := p.Members().Successor(c.spec.Procs.ProcID(base, 0)); later {
 			c.rankState(rank).assignProc(now)
@@ -242,6 +247,9 @@ func (c *controller) watchHosts(p *actor.Proc, self actor.Ref[agent.Agent]) {
 // handle applies an event and runs its effects.
 func (c *controller) handle(ctx *actor.Context, what any) {
 	defer c.emitProgress(ctx)
+	if h, ok := what.(hostChange); ok && h.State != presence.Alive {
+		delete(c.informed, h.Host) // a next incarnation may have an earlier description
+	}
 	x := c.step(what, time.Now())
 	for _, e := range x.procEnds {
 		ctx.Proc().Members().NoteEnd(e)
@@ -342,7 +350,7 @@ func (c *controller) Create(ctx *actor.Context, _ agent.CreateRequest) (agent.Ov
 			c.takeOverMesh(ctx)
 		} else {
 			c.emit(ctx, "mesh.spawn.attempt", "")
-			c.forEachShare(ctx, c.create, c.onCreateError)
+			c.forEachShare(ctx, c.shares(), c.create, c.onCreateError)
 		}
 		c.askSpares(ctx, func(*actor.Context) {})
 		c.renew(ctx)
@@ -362,13 +370,13 @@ func (r *meshRecord) shares() []int {
 	return shares
 }
 
-// forEachShare runs a task per share of the mesh, and per host under evacuation, concurrently.
-// Results arrive on the turn; failed gets the errors.
+// forEachShare runs a task per share, and per host under evacuation, concurrently. Results arrive
+// on the turn; failed gets the errors.
 func (c *controller) forEachShare(
-	ctx *actor.Context, t task, failed func(ctx *actor.Context, host int, err error),
+	ctx *actor.Context, shares []int, t task, failed func(ctx *actor.Context, host int, err error),
 ) {
 	p := ctx.Proc()
-	for _, at := range c.locations(c.shares()) {
+	for _, at := range c.locations(shares) {
 		asked := c.nextSerial()
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			o, err := t(work, p, at.mesh, at.host)
@@ -384,7 +392,7 @@ func (c *controller) forEachShare(
 
 // onCreateError handles the error of a creation (CTL-8).
 func (c *controller) onCreateError(ctx *actor.Context, host int, err error) {
-	c.handle(ctx, createFailure{host, err})
+	c.handle(ctx, createFailure{host: host, err: err})
 }
 
 // logStopError logs the error of a stop. The caller sees the remaining ranks.

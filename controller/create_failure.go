@@ -16,7 +16,7 @@ func (r *meshRecord) statusesAfterFailure(f createFailure) iter.Seq2[int, agent.
 	first := f.host * r.spec.Procs.PerHost
 	last := first + r.spec.Procs.PerHost
 	if r.spec.Actors != nil {
-		first = 0
+		first = f.first
 		last = r.spec.Procs.Extent.NumRanks()
 	}
 	perRank := errorsByRank(f.err)

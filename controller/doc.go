@@ -46,6 +46,9 @@
 //   - CTL-19 (final failure): A rank that fails for good after the mesh came up goes to
 //     Spec.OnRankFailed 1 s later, unless it was stopping. If OnRankFailed does not handle it, the
 //     controller fails; that ends the mesh and reaches its parent (ACT-6).
+//   - CTL-20 (elastic meshes): Others learn of added ranks once these run with their actors, and
+//     of a removal before a rank stops. If an added rank fails, the added hosts leave again. Added
+//     ranks start in a later generation than removed ones.
 //
 // # Details
 //
@@ -66,6 +69,11 @@
 // can block it. ListEvents answers whatever the state of the ranks, after any version, in the
 // order of the numbers. A page has as many events as fit. An event that is too long loses its last
 // output, details and causes.
+//
+// A change of the hosts is the next revision of agent.Mesh. Owners of actors on the whole mesh get
+// it as a request (agent.Follow), hosts with their next lease renewal, and other processes ask for
+// it after an event. Before it adds hosts, a controller asks the present ones for a later owner:
+// added hosts know none. A mesh changes its hosts once at a time, and not while a host is drained.
 //
 // Replies to renewals bring missed events. Without leases the controller polls every
 // supervision.poll-interval, and makes earlier owners' leases endless. `mesh.stop.attempt` is

@@ -21,8 +21,9 @@ type agentAnswer struct {
 
 // createFailure is the error of creating one share of the mesh.
 type createFailure struct {
-	host int
-	err  error
+	host  int
+	first int // of actors: the first rank that was asked
+	err   error
 }
 
 // startResult is the result of restarting ranks.

@@ -73,7 +73,7 @@ func (c *controller) report() Report {
 	for _, rank := range slices.Sorted(maps.Keys(c.rankStates)) {
 		s := c.rankStates[rank]
 		gen := c.table.Gen(c.spec.id(), rank)
-		if gen > 0 || s.procGen > 0 || s.phase != stable {
+		if gen > s.firstGen || s.procGen > 0 || s.phase != stable {
 			r.Restarted = append(r.Restarted, c.rankHistory(rank, gen))
 		}
 	}

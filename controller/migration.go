@@ -186,10 +186,15 @@ const ownersTimeout = 2 * time.Second
 // actorOwners returns the owners of the actors in a proc, except one.
 func actorOwners(
 	ctx context.Context, p *actor.Proc, id subjects.ProcID, but subjects.ActorID,
-) (owners []subjects.ActorID) {
+) []subjects.ActorID {
 	ctx, cancel := context.WithTimeout(ctx, ownersTimeout)
 	defer cancel()
 	states, _ := agent.Get.Call(ctx, agent.Of(id).Via(p), agent.GetRequest{})
+	return appendOwners(nil, states, but)
+}
+
+// appendOwners appends the owners of live actors, each once, except one.
+func appendOwners(owners []subjects.ActorID, states []agent.State, but subjects.ActorID) []subjects.ActorID {
 	for _, s := range states {
 		if s.Claim == nil || s.Status.Phase.Terminal() {
 			continue

@@ -24,7 +24,7 @@ func hostAgent(p *actor.Proc, h subjects.HostID) actor.Ref[agent.Agent] {
 // orders are the requests to the agents of a mesh. They run in tasks, beside the controller's turn.
 // Their argument m is the mesh of procs at the start of the task.
 type orders struct {
-	mesh   *Spec
+	mesh   *Spec // never changed: a mesh that grows or shrinks has other orders
 	config *config.Config
 }
 
@@ -39,21 +39,30 @@ func (o orders) create(
 ) (agent.Overlay, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.spawnLimit())
 	defer cancel()
-	creation := agent.CreateRequest{Lease: o.lease(), Wait: true, Claim: o.mesh.claim()}
 	if o.mesh.Actors != nil {
-		creation.Actors = o.mesh.Actors
-		return cast.Reduce(ctx, o.procAgents(p, m), agent.Create, creation, agent.MergeOverlays)
+		return o.createActors(ctx, o.procAgents(p, m))
 	}
-	creation.Procs = &m
-	creation.Config = o.config.Snapshot()
-	return agent.Create.Call(ctx, hostAgent(p, m.Hosts[host]), creation)
+	return agent.Create.Call(ctx, hostAgent(p, m.Hosts[host]), agent.CreateRequest{
+		Lease: o.lease(), Wait: true, Claim: o.mesh.claim(), Gen: m.FirstGen, Procs: &m,
+		Config: o.config.Snapshot(),
+	})
+}
+
+// createActors creates the actors in some procs, and returns their statuses.
+func (o orders) createActors(ctx context.Context, to cast.Mesh[agent.Agent]) (agent.Overlay, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.spawnLimit())
+	defer cancel()
+	return cast.Reduce(ctx, to, agent.Create, agent.CreateRequest{
+		Lease: o.lease(), Wait: true, Claim: o.mesh.claim(), Actors: o.mesh.Actors,
+	}, agent.MergeOverlays)
 }
 
 // renewShare renews the leases of a host's ranks, or of the actors, and returns their statuses.
+// news is the mesh for a host that may not know it.
 func (o orders) renewShare(
-	ctx context.Context, p *actor.Proc, m agent.Mesh, host int,
+	ctx context.Context, p *actor.Proc, m agent.Mesh, host int, news *agent.Mesh,
 ) (agent.Overlay, error) {
-	lease := agent.Lease{ID: o.mesh.id(), TTL: o.lease(), Claim: o.mesh.claim()}
+	lease := agent.Lease{ID: o.mesh.id(), TTL: o.lease(), Claim: o.mesh.claim(), Mesh: news}
 	within := o.renewalPeriod()
 	if lease.TTL > 0 {
 		within = lease.TTL / renewals
@@ -146,11 +155,13 @@ func (c *controller) stopRanks(ctx *actor.Context, s agent.StopRequest) {
 	}
 	c.announceStop(ctx, s.Reason)
 	limit := c.stopLimit(s.Grace)
-	c.forEachShare(ctx, func(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
+	o := c.orders
+	stop := func(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		return c.stop(ctx, p, m, host, s)
-	}, c.logStopError)
+		return o.stop(ctx, p, m, host, s)
+	}
+	c.forEachShare(ctx, c.shares(), stop, c.logStopError)
 	ctx.After(limit, func(ctx *actor.Context) {
 		if c.fenced == nil && !c.isOver() {
 			reason := fmt.Sprintf("%d of %d ranks have not ended", c.table.CountAlive(), c.spec.Region.NumRanks())
@@ -192,16 +203,40 @@ func (c *controller) renew(ctx *actor.Context) {
 			return
 		}
 		c.noteStall(ctx, time.Since(c.nextRenewal), every)
-		c.forEachShare(ctx, c.renewShare, c.onRenewError)
+		c.renewLeases(ctx)
 		c.askSpares(ctx, func(*actor.Context) {})
 		c.renew(ctx)
 	})
+}
+
+// renewLeases renews each lease once. The first renewal after a Grow or Shrink tells a host the
+// mesh.
+func (c *controller) renewLeases(ctx *actor.Context) {
+	o := c.orders
+	m := c.description()
+	news := map[int]*agent.Mesh{}
+	if c.spec.Actors == nil {
+		for i, h := range m.Hosts {
+			if c.informed[h] < m.Revision {
+				c.informed[h] = m.Revision
+				news[i] = &m
+			}
+		}
+	}
+	renew := func(ctx context.Context, p *actor.Proc, at agent.Mesh, host int) (agent.Overlay, error) {
+		return o.renewShare(ctx, p, at, host, news[host])
+	}
+	c.forEachShare(ctx, c.shares(), renew, c.onRenewError)
 }
 
 // onRenewError reports a failed renewal. It changes no rank (CTL-8).
 func (c *controller) onRenewError(ctx *actor.Context, host int, err error) {
 	agents := "the agents of its procs"
 	if c.spec.Actors == nil {
+		if host >= len(c.spec.Procs.Hosts) {
+			return // the mesh no longer has it
+		}
+		delete(c.informed, c.spec.Procs.Hosts[host])
 		agents = c.spec.Procs.Hosts[host].String()
 	}
 	log := ctx.Log()

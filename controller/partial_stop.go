@@ -28,12 +28,13 @@ func (c *controller) stopRegion(
 	p := ctx.Proc()
 	places := c.locations(c.sharesOf(part))
 	pending := len(places)
+	orders := c.orders
 	for _, at := range places {
 		asked := c.nextSerial()
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			work, cancel := context.WithTimeout(work, limit)
 			defer cancel()
-			o, err := c.stop(work, p, at.mesh, at.host, s)
+			o, err := orders.stop(work, p, at.mesh, at.host, s)
 			return func(ctx *actor.Context) {
 				c.handle(ctx, agentAnswer{asked, c.toMeshRanks(o, part), at.evacuating})
 				if err != nil && !c.checkFenced(ctx, err) {

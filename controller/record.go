@@ -23,6 +23,11 @@ type meshRecord struct {
 	fenced   *agent.FencedError // set: another owner has the mesh, and this one does not act (CTL-10)
 	changes  eventLog
 	hosts    map[subjects.HostID]presence.Change // hosts that are dead, suspect or unknown
+
+	// announced is the mesh as others know it while hosts are added or removed; nil: spec.Procs.
+	announced *agent.Mesh
+	// unannounced is the first of the ranks that are being added, which have no events; 0: none.
+	unannounced int
 }
 
 // newMeshRecord returns the record of a mesh without ranks.
@@ -102,6 +107,19 @@ func sizeOf(e actor.Event) int {
 	return len(b)
 }
 
+// description returns the mesh as others know it, on its present hosts.
+func (r *meshRecord) description() agent.Mesh {
+	if r.announced == nil {
+		return r.spec.Procs
+	}
+	m := *r.announced
+	m.Hosts = slices.Clone(r.spec.Procs.Hosts[:len(m.Hosts)])
+	return m
+}
+
+// isUnannounced reports whether others do not know a rank yet.
+func (r *meshRecord) isUnannounced(rank int) bool { return r.unannounced > 0 && rank >= r.unannounced }
+
 // ranks returns all ranks of the region.
 func (r *meshRecord) ranks() []int {
 	ranks := make([]int, r.spec.Region.NumRanks())
@@ -151,7 +169,12 @@ func (s *recordServer) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State,
 	if err := s.fencedError(); err != nil {
 		return nil, err
 	}
-	return s.record.table.States(q.ID), nil
+	states := s.record.table.States(q.ID)
+	if len(states) > 0 {
+		m := s.record.description()
+		states[0].Mesh = m.Public() // anybody may ask for it
+	}
+	return states, nil
 }
 
 // Wait replies once a condition holds for the ranks.
@@ -164,7 +187,9 @@ func (s *recordServer) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Over
 
 // listEvents returns the latest event of each rank that changed after a version (CTL-3).
 func (s *recordServer) listEvents(q agent.ListEventsRequest) (agent.EventList, error) {
-	return s.record.changes.list(q.After)
+	l, err := s.record.changes.list(q.After)
+	l.Ranks = cmp.Or(s.record.unannounced, s.record.spec.Procs.Extent.NumRanks())
+	return l, err
 }
 
 // Keepalive returns the statuses of the mesh. It renews nothing: a controller lives as long as its
@@ -184,6 +209,10 @@ func (s *recordServer) Ping(*actor.Context, actor.None) (actor.None, error) { re
 // report returns the part of a Report common to all meshes.
 func (s *recordServer) report() Report {
 	spec := s.record.spec
+	if s.record.announced != nil { // of a whole mesh
+		spec.Procs = s.record.description()
+		spec.Region = spec.Procs.Extent.Region()
+	}
 	r := Report{
 		ID: spec.id(), Name: spec.Name, Procs: spec.Procs, Actors: spec.Actors, Region: spec.Region.String(),
 		Phase: s.phaseOf(), Statuses: s.record.table.Overlay(spec.id()), RestartPolicy: spec.RestartPolicy,

@@ -58,8 +58,8 @@ func (st *state) decideRecovery(
 }
 
 // neverRan reports whether a rank has never run.
-func (r *meshRecord) neverRan(rank int) bool {
-	return r.phaseOf(rank) == agent.Initializing && r.table.Gen(r.spec.id(), rank) == 0
+func (st *state) neverRan(rank int) bool {
+	return st.phaseOf(rank) == agent.Initializing && st.table.Gen(st.spec.id(), rank) == st.peek(rank).firstGen
 }
 
 // apply runs the effects of the supervisor.

@@ -36,10 +36,11 @@ func (r *meshRecord) restartBatches(starts []rankStart) (all []restartBatch) {
 func (c *controller) restartRanks(ctx *actor.Context, starts []rankStart) {
 	p := ctx.Proc()
 	m := c.spec.Procs
+	orders := c.orders
 	for _, b := range c.restartBatches(starts) {
 		c.restarts += len(b.starts)
 		ctx.Go(func(work context.Context) func(*actor.Context) {
-			o, err := c.createNextGen(work, p, m, b)
+			o, err := orders.createNextGen(work, p, m, b)
 			return func(ctx *actor.Context) {
 				if !c.checkFenced(ctx, err) {
 					c.handle(ctx, startResult{b.starts, o, err})
@@ -90,12 +91,13 @@ func (c *controller) stopStale(ctx *actor.Context, host subjects.HostID) {
 	if c.stopping {
 		s.Reason = "its mesh was stopped"
 	}
+	o := c.orders
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(work, c.stopLimit(closingGrace))
+		work, cancel := context.WithTimeout(work, o.stopLimit(closingGrace))
 		defer cancel()
 		var err error
-		if c.spec.Actors != nil {
-			_, err = c.stop(work, p, m, 0, s)
+		if o.mesh.Actors != nil {
+			_, err = o.stop(work, p, m, 0, s)
 		} else {
 			_, err = agent.Stop.CallUrgent(work, hostAgent(p, host), s)
 		}

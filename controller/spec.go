@@ -28,6 +28,7 @@ type Spec struct {
 
 	Epoch    uint64 // the number of owners that the mesh has had, with this one; 0: 1
 	TakeOver bool   // take over the running mesh: see TakeOver
+	Detached bool   // the system controller owns it: it keeps its hosts
 
 	// KeepOnStop reports, when the controller stops, whether its mesh continues for another owner.
 	// nil: the mesh ends.

@@ -34,6 +34,7 @@ type rankState struct {
 	phase     restartPhase
 	validFrom uint64    // replies to requests with a smaller serial are stale
 	waitUntil time.Time // in awaitingProc: when the rank fails
+	firstGen  int       // the generation in which the rank joined the mesh
 	restarts  int       // restarts so far
 	cause     actor.Event
 	dropped   bool // the mesh continues without the rank
@@ -158,6 +159,9 @@ type meshStep struct{ name, reason string }
 
 // newMeshSteps returns the steps of the mesh since the last call.
 func (st *state) newMeshSteps() []meshStep {
+	if st.announced != nil && !st.stopping { // added and removed ranks are no news of the mesh
+		return nil
+	}
 	was := st.lastPhase
 	now := st.phase()
 	st.lastPhase = now

@@ -33,7 +33,9 @@ func (st *state) step(heard any, now time.Time) effects {
 			}
 		}
 	case actor.Event:
-		h.Each(func(e actor.Event) { st.handleEvent(x, e, now) })
+		if h, in := h.ClampRanks(st.spec.Procs.Extent.NumRanks()); in {
+			h.Each(func(e actor.Event) { st.handleEvent(x, e, now) })
+		}
 	case startResult:
 		st.handleStartResult(x, h, now)
 	case takenShare:
@@ -48,6 +50,12 @@ func (st *state) step(heard any, now time.Time) effects {
 		st.handleActorsUp(h)
 	case restartOrder:
 		st.beginRestarts(x, h, now)
+	case growth:
+		st.grow(h)
+	case shrinkage:
+		st.shrink(x, h, now)
+	case resized:
+		st.endResize(x, now)
 	case spareInfo:
 		st.spares.note(h)
 	case timerFired:
@@ -204,7 +212,8 @@ func (st *state) endRank(x *effects, rank int, s agent.Status, about actor.Event
 	step := ""
 	// The controller of the procs reports the failure of a proc that it does not restart.
 	withProc := st.spec.Actors != nil && about.Kind == actor.KindProc && !st.spec.Procs.Restarts
-	expected := st.stopping || st.phaseOf(rank) == agent.ShuttingDown || st.neverRan(rank) || withProc
+	expected := st.stopping || st.phaseOf(rank) == agent.ShuttingDown || st.neverRan(rank) || withProc ||
+		st.isUnannounced(rank)
 	if s.Phase == agent.Failed {
 		step = st.failedStep(rank)
 	}
@@ -284,6 +293,9 @@ func (st *state) report(x *effects, rank int, status string, e actor.Event) acto
 	}
 	e.PerProcess = st.spec.Procs.PerProcess
 	e.ProcIndex = base % max(e.PerProcess, 1)
+	if st.isUnannounced(rank) { // the Grow reports it
+		return e
+	}
 	e = st.changes.add(rank, e)
 	x.events = append(x.events, e)
 	return e

@@ -171,11 +171,11 @@ func (s *scenario) applyLine(verb string, args []string) string {
 		x = s.st.step(fenced{&agent.FencedError{ID: s.st.spec.id(), Agent: "a", Requested: s.st.spec.claim(),
 			Current: by}}, s.now)
 	case "refused": // host: an agent said no
-		x = s.st.step(createFailure{s.number(args[0]),
-			&actor.Error{Code: actor.CodeHandler, Text: "not allowed"}}, s.now)
+		x = s.st.step(createFailure{host: s.number(args[0]),
+			err: &actor.Error{Code: actor.CodeHandler, Text: "not allowed"}}, s.now)
 	case "silent": // host: an agent said nothing
-		x = s.st.step(createFailure{s.number(args[0]),
-			&actor.Error{Code: actor.CodeDeadline, Text: "no answer"}}, s.now)
+		x = s.st.step(createFailure{host: s.number(args[0]),
+			err: &actor.Error{Code: actor.CodeDeadline, Text: "no answer"}}, s.now)
 	default:
 		s.t.Fatalf("unknown verb %q", verb)
 	}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -28,7 +29,8 @@ func TakeOver(id subjects.MeshID, states []agent.State, expected uint64) (Spec, 
 			continue
 		}
 		if s.Mesh != nil {
-			if claim := claimOf(s); m == nil || claim.Compare(has) > 0 {
+			claim := claimOf(s)
+			if m == nil || cmp.Or(claim.Compare(has), cmp.Compare(s.Mesh.Revision, m.Revision)) > 0 {
 				m = s.Mesh
 				has = claim
 			}
@@ -46,7 +48,7 @@ func TakeOver(id subjects.MeshID, states []agent.State, expected uint64) (Spec, 
 	case expected != 0 && has.Epoch != expected:
 		requested := agent.Claim{Epoch: expected, Owner: m.Owner}
 		return Spec{}, &agent.FencedError{ID: id.String(), Agent: "hosts", Requested: requested, Current: has}
-	case !anyAlive(newest):
+	case !anyAlive(newest, m.Extent.NumRanks()):
 		return Spec{}, fmt.Errorf("mesh %s has ended", id)
 	}
 	s := Spec{Procs: *m, Region: m.Extent.Region(), Epoch: has.Epoch + 1, TakeOver: true}
@@ -63,9 +65,9 @@ func TakeOver(id subjects.MeshID, states []agent.State, expected uint64) (Spec, 
 	return s, nil
 }
 
-func anyAlive(ranks map[int]agent.State) bool {
-	for _, s := range ranks {
-		if !s.Status.Phase.Terminal() {
+func anyAlive(states map[int]agent.State, ranks int) bool {
+	for rank, s := range states {
+		if rank < ranks && !s.Status.Phase.Terminal() {
 			return true
 		}
 	}
@@ -87,7 +89,7 @@ func (s Spec) claim() agent.Claim {
 
 // takeShare takes over a host's share of a mesh, or the actors, and returns their statuses.
 func (o orders) takeShare(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (any, error) {
-	said, err := o.renewShare(ctx, p, m, host)
+	said, err := o.renewShare(ctx, p, m, host, nil)
 	if err != nil || o.mesh.Actors != nil {
 		return said, err
 	}
@@ -99,11 +101,12 @@ func (o orders) takeShare(ctx context.Context, p *actor.Proc, m agent.Mesh, host
 func (c *controller) takeOverMesh(ctx *actor.Context) {
 	p := ctx.Proc()
 	m := c.spec.Procs
+	o := c.orders
 	for _, host := range c.shares() {
 		ctx.Go(func(work context.Context) func(*actor.Context) {
-			work, cancel := context.WithTimeout(work, c.spawnLimit())
+			work, cancel := context.WithTimeout(work, o.spawnLimit())
 			defer cancel()
-			what, err := c.takeShare(work, p, m, host)
+			what, err := o.takeShare(work, p, m, host)
 			return func(ctx *actor.Context) {
 				if h, ok := what.(takenShare); ok && err == nil {
 					noteGenerations(p, m, h.states)

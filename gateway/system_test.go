@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -162,6 +163,26 @@ func TestGateway_castsToAUnionWithOneCoverage_GW2(t *testing.T) {
 	require.Equal(t, "400", code(m))
 	require.Contains(t, m.Header.Get(actor.HeaderError), "gpu=0 | gpu=7")
 	require.Equal(t, "400", code(s.ask("get", "", headerRegion, "none")))
+}
+
+func TestGateway_followsAMeshThatGrowsAndShrinks_MESH24(t *testing.T) {
+	s := newSystem(t)
+	procs := s.spawn(2)
+	require.Equal(t, "[0,1]", string(s.ask("get", "").Data))
+	_, b := s.withHost("b")
+	hosts, err := s.net.Attach(s.Context(), "more", b.ID())
+	require.NoError(t, err)
+	_, err = procs.Grow(testkit.Soon(t), hosts)
+	require.NoError(t, err)
+	answer := func(want string) {
+		t.Helper()
+		testkit.Until(t, want, func() bool { return string(s.ask("get", "").Data) == want })
+	}
+	answer("[0,1,2,3]")
+	require.Equal(t, "[2,3]", string(s.ask("get", "", headerRegion, "host=1").Data))
+	_, err = procs.Shrink(testkit.Soon(t), 1)
+	require.NoError(t, err)
+	answer("[0,1]")
 }
 
 func TestGateway_looksUpAStaleMeshOnce_GW5(t *testing.T) {

@@ -87,7 +87,7 @@ func TestForeignCast_badRequestGetsAnError(t *testing.T) {
 		{m.Name(), "counts", `{}`, "no such endpoint; it has count, crash, progress, shard"},
 		{"nobody", "count", `{}`, "nobody"},
 	} {
-		subject := fmt.Sprintf("castnet.v1.default.k.%s.%s.%s._.u-anon.x", procs.ID(), bad.actor, bad.endpoint)
+		subject := fmt.Sprintf("castnet.v1.default.k.%s.%s.%s._-_.u-anon.x", procs.ID(), bad.actor, bad.endpoint)
 		answers := ask(t, nc, subject, bad.body, 2)
 		require.Len(t, answers, 2)
 		for rank, msg := range answers {

@@ -82,6 +82,7 @@ func spawnActors(
 	fail := func(err error) (actorMesh, error) {
 		return actorMesh{}, &RefusedError{"actors", s.Label, err}
 	}
+	procs = resolved(procs) // its controller begins with the present procs, as the process knows them
 	if err := cmp.Or(procs.Err(), actor.NewType[any, any](typ).Err()); err != nil {
 		return fail(err)
 	}
@@ -119,7 +120,6 @@ func spawnActors(
 		_, stopping := stopUncontrolled(stop, m, "its spawn failed")
 		return actorMesh{}, errors.Join(err, stopping)
 	}
-	resolveHolders(procs) // its controller begins with the present procs, as the process knows them
 	owner, err := procs.net.controllers.start(ctx, controller.Spec{
 		Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease,
 		RestartPolicy: s.RestartPolicy, Name: s.Display,
@@ -215,6 +215,7 @@ func Service[A, P any](
 func spawnService(
 	ctx context.Context, procs ProcMesh, typ, name string, params any,
 ) (actorMesh, error) {
+	procs = resolved(procs)
 	err := cmp.Or(procs.Err(), actor.NewType[any, any](typ).Err(), subjects.CheckLabel("service", name))
 	if err == nil && name == agent.Name {
 		err = fmt.Errorf("the name belongs to the agent of a proc: want another name")
@@ -246,7 +247,7 @@ func (m actorMesh) Err() error { return m.procs.Err() }
 func (m actorMesh) Name() string { return m.name }
 
 // Procs is the region of the proc mesh the actors live in.
-func (m actorMesh) Procs() ProcMesh { return m.procs }
+func (m actorMesh) Procs() ProcMesh { return current(m.procs) }
 
 // Extent is the shape of the region.
 func (m actorMesh) Extent() shape.Extent { return m.procs.Extent() }
@@ -254,18 +255,23 @@ func (m actorMesh) Extent() shape.Extent { return m.procs.Extent() }
 // Target returns the recipients of a cast; it makes the mesh a cast.Mesh. An actor can cast to a
 // decoded handle that is bound to no Net.
 func (m actorMesh) Target() (cast.Target, error) {
-	t := cast.Target{Placement: controller.Placement(m.procs.desc), Actor: m.name, Region: m.procs.region}
 	err := m.Err()
 	if errors.Is(err, errUnbound) {
-		t.Resolve = func(sender *actor.Proc) { placementCacheOf(sender).resolve(m.procs.desc) }
-		return t, nil
+		return cast.Target{
+			Placement: controller.Placement(m.procs.desc), Actor: m.name, Region: m.procs.region,
+			Resolve: func(sender *actor.Proc) { placementCacheOf(sender).resolve(m.procs.desc) },
+		}, nil
 	}
 	if err != nil {
 		return cast.Target{}, err
 	}
-	resolveHolders(m.procs)
-	t.Via = m.procs.net.proc
-	return t, nil
+	m.procs = resolved(m.procs)
+	if err := m.procs.err; err != nil {
+		return cast.Target{}, err
+	}
+	return cast.Target{
+		Via: m.procs.net.proc, Placement: controller.Placement(m.procs.desc), Actor: m.name, Region: m.procs.region,
+	}, nil
 }
 
 // Ref addresses one rank of the region.
@@ -288,11 +294,14 @@ func atRank(m actorMesh, rank int) (*actor.Proc, subjects.ActorID, error) {
 	if err := m.Err(); err != nil {
 		return nil, subjects.ActorID{}, err
 	}
+	m.procs = resolved(m.procs)
+	if err := m.procs.err; err != nil {
+		return nil, subjects.ActorID{}, err
+	}
 	base, err := m.procs.region.BaseRank(rank)
 	if err != nil {
 		return nil, subjects.ActorID{}, err
 	}
-	resolveHolders(m.procs)
 	p := m.procs.net.proc
 	return p, p.Members().LatestGeneration(controller.Placement(m.procs.desc).Proc(base)).Actor(m.name), nil
 }
@@ -306,6 +315,7 @@ func atPoint(m actorMesh, pairs []any) (*actor.Proc, subjects.ActorID, error) {
 	if len(pairs)%2 != 0 {
 		return fail(fmt.Errorf("at %v: want pairs of label and index", pairs))
 	}
+	m.procs = resolved(m.procs)
 	extent := m.Extent()
 	for i := 0; i < len(pairs); i += 2 {
 		label, ok := pairs[i].(string)
@@ -348,6 +358,7 @@ func (m actorMesh) Stop(ctx context.Context) error { return m.StopWithReason(ctx
 
 // StopWithReason is Stop with a reason for events, states and logs.
 func (m actorMesh) StopWithReason(ctx context.Context, reason string) error {
+	m.procs = resolved(m.procs)
 	if err := m.Err(); err != nil {
 		return err
 	}
@@ -406,6 +417,7 @@ func (m actorMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 // Changes yields the changes of the region's actors: their ends, earlier ones included, and the
 // progress of restarts.
 func (m actorMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
+	m.procs = resolved(m.procs)
 	return watchedActors(m).changes(ctx)
 }
 

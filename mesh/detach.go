@@ -44,6 +44,7 @@ func (e *OwnedError) Error() string {
 // *NameTakenError. Actors owned by this program still end with it; spawn the others Uncontrolled.
 // Earlier handles name this program as the owner: use the handle in the DetachedMesh.
 func (p ProcMesh) Detach(ctx context.Context) (DetachedMesh, error) {
+	p = resolved(p)
 	fail := func(err error) (DetachedMesh, error) {
 		return DetachedMesh{}, fmt.Errorf("detach %s: %w", p.desc.ID, err)
 	}

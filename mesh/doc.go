@@ -63,6 +63,9 @@
 //   - MESH-21 (unhandled failure): Options.OnFailure gets failures of parentless actors and of
 //     ranks in meshes never watched. Else the Net ends: Context and every verb fail with the
 //     causes. An actor that never watched a mesh it made fails with it, 1 s later.
+//   - MESH-24 (elastic meshes): Grow and Shrink change the hosts at the end of the first
+//     dimension. No rank changes its number. Handles and watches of the whole mesh follow; slices
+//     keep their region (*RemovedRanksError). A failed Grow leaves the mesh as it was.
 //
 // # Details
 //
@@ -76,8 +79,16 @@
 // also returns them.
 //
 // Verbs of the owner alone are the Stop of an ActorMesh with an owner, Detach, and the drain and
-// shutdown of allocated or taken hosts. Any program may stop and restart a ProcMesh, as the client
-// does; its controller carries that out.
+// shutdown of allocated or taken hosts. Any program may stop, restart, grow and shrink a ProcMesh,
+// as the client does; its controller carries that out.
+//
+// After a Grow or Shrink a process that uses the mesh asks its owner, at its next use of a handle.
+// A handle that was never used keeps its shape until then. A watch of the whole mesh hears of added
+// ranks once they run with their actors, and of the ends of removed ones. CASTNET_WORLD_SIZE and
+// the Point of an actor keep the extent of their start. Services and actors without owner do not
+// follow, nor does a decoded handle without Via. Worlds, detached meshes and meshes with several
+// dimensions of hosts do not grow. A program that looks a mesh up during a Grow may see the added
+// ranks early.
 //
 // Procs of this program inherit the environment of the program (Options.Env). Those that an actor
 // spawns inherit that of the actor's own mesh (Command.Env). Env is a typed variable in it.
@@ -93,8 +104,8 @@
 //
 // When Spawn returns, the server has the subscriptions of the ranks; with several servers, a
 // message took that route. States and Ping name a rank by its rank in the region, and do the same
-// for hosts. States returns the end of a silent rank, if this process has heard of it. Streams of worlds need a live system controller, those of actors without owner a live
-// proc.
+// for hosts. States returns the end of a silent rank, if this process has heard of it. Streams of
+// worlds need a live system controller, those of actors without owner a live proc.
 //
 // Allocated or taken hosts have a controller (Owner), made first. Close, Shutdown, Release, its
 // end and its actor's end return them: started hosts end, others go on. Other hosts have no owner.

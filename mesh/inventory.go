@@ -119,6 +119,7 @@ func (i Inventory) Err() error {
 
 // MissingRanks returns the ranks of a mesh of the Inventory on silent hosts, and those hosts.
 func (i Inventory) MissingRanks(p ProcMesh) (ranks []int, hosts []HostState) {
+	p = current(p)
 	for view, base := range p.region.Ranks() {
 		at := slices.IndexFunc(i.Hosts, func(h HostState) bool { return h.ID == p.shareHost(base/p.desc.PerHost) })
 		if at < 0 || i.Hosts[at].State == agent.HostAlive {

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,8 +141,9 @@ type meshAssembly struct {
 // assembledMesh is a mesh as far as it is known.
 type assembledMesh struct {
 	MeshState
+	claim      agent.Claim      // of the description in Procs
 	share      agent.WorldShare // of a world: the one that is being added
-	stateIndex map[int]int      // of a world: where in States a rank is
+	stateIndex map[int]int      // where in States a rank is
 }
 
 // addHost adds all states of a host.
@@ -162,38 +164,45 @@ func (a *meshAssembly) addHost(h subjects.HostID, states []agent.State) error {
 // add adds a host's state of a rank. The first rank of a host's share describes the mesh.
 func (a *meshAssembly) add(h subjects.HostID, s agent.State) error {
 	if s.Mesh != nil {
-		if err := a.describe(h, *s.Mesh); err != nil {
+		if err := a.describe(h, s); err != nil {
 			return err
 		}
 	}
-	switch m := a.byID[s.ID]; {
-	case m == nil:
-	case m.stateIndex != nil:
+	if m := a.byID[s.ID]; m != nil {
 		m.addRank(h, s)
-	default:
-		m.States = append(m.States, s)
 	}
 	return nil
 }
 
-func (a *meshAssembly) describe(h subjects.HostID, said agent.Mesh) error {
-	m := &assembledMesh{MeshState: MeshState{Procs: ProcMesh{net: a.net, desc: said}}}
+func (a *meshAssembly) describe(h subjects.HostID, s agent.State) error {
+	said := *s.Mesh
+	claim := agent.Claim{}
+	if s.Claim != nil {
+		claim = *s.Claim
+	}
+	m := &assembledMesh{
+		MeshState: MeshState{Procs: ProcMesh{net: a.net, desc: said}}, claim: claim, stateIndex: map[int]int{},
+	}
 	if said.World != nil {
 		whole := wholeWorld(said)
 		if !whole.IsWhole() || said.World.First%said.PerHost != 0 {
 			return fmt.Errorf("host %s describes its share of world %s as %+v: want that of a host rank", h.Label(),
 				said.World.World, *said.World)
 		}
-		m.Procs.desc, m.stateIndex = whole, map[int]int{}
+		m.Procs.desc = whole
 	}
 	m.Procs.region = m.Procs.desc.Extent.Region()
 	id := said.ID.String()
 	if known := a.byID[id]; known != nil {
 		k, n := known.Procs.desc, m.Procs.desc
-		if (known.stateIndex == nil) != (m.stateIndex == nil) || !k.Extent.Equal(n.Extent) ||
-			k.PerHost != n.PerHost {
+		sameShape := k.Revision != n.Revision || k.Extent.Equal(n.Extent)
+		if (k.World == nil) != (n.World == nil) || !sameShape || k.PerHost != n.PerHost {
 			return fmt.Errorf("host %s describes mesh %s as %s with %d procs per host, others as %s with %d",
 				h.Label(), id, n.Extent, n.PerHost, k.Extent, k.PerHost)
+		}
+		if k.World == nil && cmp.Or(claim.Compare(known.claim), cmp.Compare(n.Revision, k.Revision)) > 0 {
+			known.Procs = m.Procs
+			known.claim = claim
 		}
 		m = known
 	} else {
@@ -218,9 +227,10 @@ func wholeWorld(share agent.Mesh) agent.Mesh {
 	return m
 }
 
-// addRank adds a host's state of a rank of a world. Of two hosts, the later generation wins.
+// addRank adds a host's state of a rank. Of two hosts, the later generation wins.
 func (m *assembledMesh) addRank(h subjects.HostID, s agent.State) {
-	if s.Rank < m.share.First || s.Rank >= m.share.First+m.share.Count {
+	isWorld := m.Procs.desc.World != nil
+	if isWorld && (s.Rank < m.share.First || s.Rank >= m.share.First+m.share.Count) {
 		return
 	}
 	at, known := m.stateIndex[s.Rank]
@@ -233,14 +243,19 @@ func (m *assembledMesh) addRank(h subjects.HostID, s agent.State) {
 	default:
 		m.States[at] = s
 	}
-	m.Procs.desc.Hosts[s.Rank/m.Procs.desc.PerHost] = h
+	if isWorld {
+		m.Procs.desc.Hosts[s.Rank/m.Procs.desc.PerHost] = h
+	}
 }
 
 // all are the meshes, in the order of discovery.
 func (a *meshAssembly) all() []MeshState {
 	out := make([]MeshState, len(a.order))
 	for i, id := range a.order {
-		out[i] = a.byID[id].MeshState
+		m := a.byID[id].MeshState
+		removed := func(s agent.State) bool { return s.Rank >= m.Procs.desc.Extent.NumRanks() }
+		m.States = slices.DeleteFunc(m.States, removed)
+		out[i] = m
 	}
 	return out
 }

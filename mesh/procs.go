@@ -29,6 +29,7 @@ type ProcMesh struct {
 
 // Err returns the error of a bad handle, or the cause of its Net's end.
 func (p ProcMesh) Err() error {
+	p = current(p)
 	if p.err != nil {
 		return p.err
 	}
@@ -45,16 +46,17 @@ func (p ProcMesh) Err() error {
 func (p ProcMesh) ID() subjects.MeshID { return p.desc.ID }
 
 // Extent is the shape of the region.
-func (p ProcMesh) Extent() shape.Extent { return p.region.Extent() }
+func (p ProcMesh) Extent() shape.Extent { return current(p).region.Extent() }
 
 // Region is the region in the extent of the whole mesh.
-func (p ProcMesh) Region() shape.Region { return p.region }
+func (p ProcMesh) Region() shape.Region { return current(p).region }
 
 // Describe returns the description of the mesh that its hosts have.
-func (p ProcMesh) Describe() agent.Mesh { return p.desc }
+func (p ProcMesh) Describe() agent.Mesh { return current(p).desc }
 
 // Host returns the host of a rank of the region. A world may lack it.
 func (p ProcMesh) Host(rank int) (subjects.HostID, error) {
+	p = current(p)
 	base, err := p.region.BaseRank(rank)
 	if err != nil {
 		return subjects.HostID{}, err
@@ -74,6 +76,7 @@ func noHostError(m agent.Mesh, base int) error {
 
 // Slice keeps the indices begin to end-1 along a dimension.
 func (p ProcMesh) Slice(label string, begin, end int) ProcMesh {
+	p = current(p)
 	p.err = p.Err()
 	if p.err == nil {
 		p.region, p.err = p.region.Slice(label, begin, end)
@@ -84,6 +87,7 @@ func (p ProcMesh) Slice(label string, begin, end int) ProcMesh {
 // Select slices by text, such as `host=0:2,gpu=3`. Indices are those of the whole mesh, also on a
 // slice of it, as in the errors of casts. An index outside the slice is an error.
 func (p ProcMesh) Select(text string) ProcMesh {
+	p = current(p)
 	p.err = p.Err()
 	if p.err != nil {
 		return p
@@ -117,6 +121,7 @@ func (p ProcMesh) Stop(ctx context.Context) error { return p.StopWithReason(ctx,
 
 // StopWithReason is Stop with a reason for events, states and logs.
 func (p ProcMesh) StopWithReason(ctx context.Context, reason string) error {
+	p = resolved(p)
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -204,20 +209,21 @@ func (p ProcMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 // Changes yields the changes of the region's ranks: their ends, earlier ones included, and the
 // progress of restarts.
 func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
-	return watchedProcs(p).changes(ctx)
+	return watchedProcs(resolved(p)).changes(ctx)
 }
 
 func watchedProcs(p ProcMesh) watchTarget {
 	d := p.desc
 	w := watchTarget{
-		net: p.net, extent: d.Extent, region: p.region, bad: p.Err(), controllers: []subjects.ActorID{d.Owner},
+		net: p.net, extent: d.Extent, region: p.region, mesh: d.ID.String(), bad: p.Err(),
+		controllers: []subjects.ActorID{d.Owner},
 	}
 	if d.World != nil {
 		w.find = from(&worldSource{
 			net: p.net, world: d.World.World, mesh: d.ID, ranks: d.Extent.NumRanks(), by: d.Owner,
 		})
 	} else {
-		w.find = from(controllerSource{p.net, d.Owner, d.ID, d.Extent.NumRanks(), ""})
+		w.find = from(controllerSource{p.net, d.Owner, d.ID, ""})
 		w.leftover = hostLister{wholeOf(p)}
 	}
 	return w
@@ -294,6 +300,7 @@ func (p ProcMesh) shareHost(at int) subjects.HostID {
 
 // Actors lists the actors in each proc of the region.
 func (p ProcMesh) Actors(ctx context.Context) (shape.ValueMesh[[]agent.State], error) {
+	p = resolved(p)
 	if err := p.Err(); err != nil {
 		return shape.ValueMesh[[]agent.State]{}, err
 	}
@@ -304,6 +311,7 @@ func (p ProcMesh) Actors(ctx context.Context) (shape.ValueMesh[[]agent.State], e
 
 // Schemas asks one proc of the region for the schemas of its actors, by full name and endpoint.
 func (p ProcMesh) Schemas(ctx context.Context) (map[string]map[string]agent.Schema, error) {
+	p = resolved(p)
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
@@ -331,6 +339,7 @@ type LogQuery struct {
 // at once. A *HostsError names the hosts that do not answer within the deadline (default 30 s); the
 // lines of the other hosts are returned, too.
 func (p ProcMesh) Logs(ctx context.Context, q LogQuery) ([]agent.LogTail, error) {
+	p = resolved(p)
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
@@ -397,6 +406,7 @@ type ActorList struct {
 // ListActors asks each proc of the region for its actors. It omits silent procs; if all are silent,
 // it returns their error.
 func (p ProcMesh) ListActors(ctx context.Context) (ActorList, error) {
+	p = resolved(p)
 	all, err := p.Actors(ctx)
 	if err != nil && all.Len() == 0 {
 		return ActorList{}, err

@@ -18,6 +18,7 @@ import (
 // unless this process knows their end. If the hosts have forgotten the mesh, the error is a
 // *NotFoundError.
 func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
+	p = resolved(p)
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {
 		return none, err
@@ -62,7 +63,9 @@ func statesOn(
 			silent[h.hosts[i]] = errs[i]
 		}
 		for _, s := range states {
-			by[s.Rank] = s
+			if known, ok := by[s.Rank]; !ok || s.Gen >= known.Gen {
+				by[s.Rank] = s
+			}
 		}
 	}
 	return by, silent
@@ -149,6 +152,7 @@ func hostsOf(p ProcMesh) HostMesh {
 // are Timeout, or have the end of their proc that this process knows. If a proc does not know the
 // name, the error is a *NotFoundError.
 func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh[agent.State], error) {
+	p = resolved(p)
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {
 		return none, err
@@ -196,6 +200,7 @@ func statusesByRank(err error) (map[int]agent.Status, error) {
 
 // Ping reports the procs of the region that answer within the deadline (default 30 s).
 func (p ProcMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
+	p = resolved(p)
 	var none shape.ValueMesh[bool]
 	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()

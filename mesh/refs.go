@@ -116,10 +116,15 @@ func (h HostMesh) Via(n *Net) HostMesh {
 	return h
 }
 
-// String is the region as text: mesh:host,host@owner@procs per process@extent@region. For a world,
-// world/procs per host replaces the procs per process.
+// String is the region as text: mesh:host,host@owner@procs per process@extent@region. The number of
+// Grows and Shrinks, if any, follows the procs per process: 1/2. For a world, world/procs per host
+// replaces both.
 func (p ProcMesh) String() string {
+	p = current(p)
 	how := strconv.Itoa(p.desc.PerProcess)
+	if p.desc.Revision > 0 {
+		how += "/" + strconv.Itoa(p.desc.Revision)
+	}
 	if p.desc.World != nil {
 		how = worldPrefix + strconv.Itoa(p.desc.PerHost)
 	}
@@ -131,6 +136,7 @@ const worldPrefix = "world/"
 
 // MarshalText returns String, or the error of a bad handle.
 func (p ProcMesh) MarshalText() ([]byte, error) {
+	p = current(p)
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -176,6 +182,13 @@ func parseProcMesh(text string) (p ProcMesh, err error) {
 	if err != nil {
 		return p, err
 	}
+	if count, revision, ok := strings.Cut(perHost, "/"); ok && !isWorld {
+		perHost = count
+		p.desc.Revision, err = strconv.Atoi(revision)
+		if err != nil || p.desc.Revision < 1 || strconv.Itoa(p.desc.Revision) != revision {
+			return p, fmt.Errorf("revision %q: want a number of 1 or more", revision)
+		}
+	}
 	per, err := strconv.Atoi(perHost)
 	if err != nil || strconv.Itoa(per) != perHost {
 		return p, fmt.Errorf("procs per process %q: want a number, or %sN of a world with N on each host",
@@ -217,6 +230,8 @@ func (p ProcMesh) Via(n *Net) ProcMesh {
 
 // Equal reports whether two handles have the same region of the same mesh.
 func (p ProcMesh) Equal(o ProcMesh) bool {
+	p = current(p)
+	o = current(o)
 	return p.desc.ID == o.desc.ID && p.region.Equal(o.region) &&
 		p.desc.Extent.Equal(o.desc.Extent) && slices.Equal(p.desc.Hosts, o.desc.Hosts)
 }

@@ -36,6 +36,8 @@ type placementCache struct {
 	all     map[subjects.MeshID]*placementEntry
 	// the actor types of a mesh's procs, as far as hosts have reported them
 	types map[subjects.MeshID][]string
+	// newest has the latest known revision of the meshes that grew or shrank.
+	newest map[subjects.MeshID]agent.Mesh
 }
 
 // placementEntry is the query about one mesh, and its result.
@@ -43,6 +45,7 @@ type placementEntry struct {
 	done       chan struct{} // closed once the fields below are set
 	known      bool
 	resolvedAt time.Time
+	revision   int // the latest revision that an event had reported before
 }
 
 // placementCacheKey is the key of a proc's placementCache.
@@ -51,7 +54,7 @@ type placementCacheKey struct{}
 func placementCacheOf(p *actor.Proc) *placementCache {
 	return p.Values().GetOr(placementCacheKey{}, func() any {
 		as := &placementCache{proc: p, follows: p.Members().Follows, all: map[subjects.MeshID]*placementEntry{},
-			types: map[subjects.MeshID][]string{}}
+			types: map[subjects.MeshID][]string{}, newest: map[subjects.MeshID]agent.Mesh{}}
 		p.Bus().Watch(as.invalidate)
 		return as
 	}).(*placementCache)
@@ -83,12 +86,13 @@ func (as *placementCache) noteTypes(id subjects.MeshID, types []string) {
 	as.types[id] = types
 }
 
-// entry returns the query of a mesh; false: it is new, and the caller must complete it.
-func (as *placementCache) entry(id subjects.MeshID) (*placementEntry, bool) {
+// entry returns the query of a mesh since the report of a revision. false: it is new, and the
+// caller must complete it.
+func (as *placementCache) entry(id subjects.MeshID, revision int) (*placementEntry, bool) {
 	as.mu.RLock()
 	a := as.all[id]
 	as.mu.RUnlock()
-	if a != nil && !as.isExpired(id, a) {
+	if a != nil && a.revision == revision && !as.isExpired(id, a) {
 		return a, true
 	}
 	as.mu.Lock()
@@ -99,7 +103,7 @@ func (as *placementCache) entry(id subjects.MeshID) (*placementEntry, bool) {
 	if len(as.all) >= maxPlacements {
 		clear(as.all)
 	}
-	a = &placementEntry{done: make(chan struct{})}
+	a = &placementEntry{done: make(chan struct{}), revision: revision}
 	as.all[id] = a
 	return a, false
 }
@@ -128,14 +132,48 @@ func (a *placementEntry) complete(known bool) {
 // markResolved records that this process knows the holders of the ranks, and follows the mesh from
 // now on.
 func (as *placementCache) markResolved(m agent.Mesh) {
-	if a, asked := as.entry(m.ID); !asked {
+	as.learn(m)
+	if a, asked := as.entry(m.ID, as.proc.Members().Revision(m.ID)); !asked {
 		a.complete(as.proc.Members().FollowMesh(m.ID, m.Extent.NumRanks()) == nil)
 	}
 }
 
+// learn records a revision of a mesh, unless a later one is known.
+func (as *placementCache) learn(m agent.Mesh) {
+	if m.Revision == 0 {
+		return
+	}
+	as.proc.Members().NoteRanks(m.ID, m.Extent.NumRanks())
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if len(as.newest) >= maxPlacements {
+		clear(as.newest)
+	}
+	if m.Revision > as.newest[m.ID].Revision {
+		as.newest[m.ID] = m
+	}
+}
+
+// latest returns the latest known revision of a mesh. It asks first if the process has heard of a
+// change since the last query.
+func (as *placementCache) latest(m agent.Mesh) agent.Mesh {
+	as.mu.RLock()
+	a := as.all[m.ID]
+	as.mu.RUnlock()
+	if a != nil && a.revision != as.proc.Members().Revision(m.ID) {
+		as.resolve(m)
+	}
+	as.mu.RLock()
+	defer as.mu.RUnlock()
+	if newest := as.newest[m.ID]; newest.Revision > m.Revision {
+		return newest
+	}
+	return m
+}
+
 // resolve queries the present holders of the mesh's ranks, if they are unknown (MESH-11).
 func (as *placementCache) resolve(m agent.Mesh) {
-	a, asked := as.entry(m.ID)
+	a, asked := as.entry(m.ID, as.proc.Members().Revision(m.ID))
 	if asked {
 		<-a.done // within the timeouts of the first caller
 		return
@@ -190,9 +228,11 @@ func (as *placementCache) askHosts(ctx context.Context, m agent.Mesh) bool {
 func (as *placementCache) applyStates(m agent.Mesh, states []agent.State) bool {
 	for _, s := range states {
 		// A share of a world names only its own host.
-		described := s.Mesh != nil && s.Mesh.World == nil && s.Mesh.Check() == nil
-		if described && s.Mesh.PerHost == m.PerHost && s.Mesh.Extent.Equal(m.Extent) {
+		described := s.Mesh != nil && s.Mesh.World == nil && s.Mesh.Check() == nil && s.Mesh.ID == m.ID
+		if described && s.Mesh.PerHost == m.PerHost &&
+			(s.Mesh.Revision > m.Revision || s.Mesh.Extent.Equal(m.Extent)) {
 			m = *s.Mesh // with the present hosts
+			as.learn(m)
 		}
 		if s.Status.Phase == agent.Initializing {
 			s.Gen--

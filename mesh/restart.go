@@ -66,6 +66,7 @@ func (e *LostActorsError) Unwrap() error { return e.Silent }
 // restarts if its owner answers and has the restart policy Transient. Uncontrolled actors and those
 // of a Service have no owner.
 func (p ProcMesh) CheckRestart(ctx context.Context) error {
+	p = resolved(p)
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -178,6 +179,7 @@ func (e *RestartError) Unwrap() error { return e.Err }
 // ends, or at the first rank that does not restart, once running restarts are over. A *RestartError
 // describes an incomplete restart (MESH-18).
 func (p ProcMesh) Restart(ctx context.Context, r RollingRestart) error {
+	p = resolved(p)
 	if err := p.Err(); err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ type Takeover struct {
 // that epoch, the error is a *agent.FencedError with its name. Actors on the mesh keep their
 // owners.
 func (p ProcMesh) TakeOver(ctx context.Context, s Takeover) (ProcMesh, error) {
+	p = resolved(p)
 	if err := p.Err(); err != nil {
 		return ProcMesh{}, err
 	}
@@ -52,8 +53,12 @@ func (p ProcMesh) TakeOver(ctx context.Context, s Takeover) (ProcMesh, error) {
 	if err != nil {
 		return fail(err)
 	}
+	if p.region.Equal(p.desc.Extent.Region()) {
+		p.region = spec.Region
+	}
 	p.desc = spec.Procs
 	p.desc.Owner = owner.ID()
+	p.net.placements.learn(p.desc)
 	_, err = agent.Create.Call(ctx, owner, agent.CreateRequest{})
 	if err == nil {
 		running := agent.WaitRequest{ID: p.desc.ID.String(), Until: agent.Running}

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -50,6 +51,7 @@ type watchTarget struct {
 	net    *Net
 	extent shape.Extent // of the whole mesh; none: events have their Point
 	region shape.Region
+	mesh   string // the ID of the mesh of procs; "": hosts
 	actors string // the name of the actors; "": procs or hosts
 	bad    error
 	find   func(context.Context) (source, error)
@@ -168,7 +170,7 @@ func newFeed(w watchTarget, from source) *feed {
 		net: w.net, source: from, leftover: w.leftover, watchdog: watchdog, interval: listInterval(w.net),
 		due:      make(chan struct{}, 1),
 		done:     make(chan struct{}),
-		ranks:    rankStates{actors: w.actors, latest: map[int]actor.Event{}},
+		ranks:    rankStates{mesh: w.mesh, actors: w.actors, latest: map[int]actor.Event{}},
 		watchers: map[*watcher]bool{},
 	}
 	f.ctx, f.stop = context.WithCancel(context.Background())
@@ -359,24 +361,33 @@ const (
 type watcher struct {
 	extent shape.Extent
 	region shape.Region
+	whole  bool          // the region is the mesh: added ranks belong to it
 	more   chan struct{} // holds one signal: events or the end are new
 
 	mu     sync.Mutex // guards the fields below
+	ranks  int        // of the region, as far as events name them
 	events []actor.Event
 	last   actor.Event // returned with ended
 	ended  error       // the end of the watch; nil: it goes on
 }
 
 func newWatcher(extent shape.Extent, region shape.Region) *watcher {
-	return &watcher{extent: extent, region: region, more: make(chan struct{}, 1)}
+	return &watcher{
+		extent: extent, region: region, whole: region.Equal(extent.Region()), ranks: region.NumRanks(),
+		more: make(chan struct{}, 1),
+	}
 }
 
 // enqueue stores an event of the region, by rank of the region. An overflow ends the watch, so that
 // no event is lost unnoticed.
 func (w *watcher) enqueue(e actor.Event) {
-	view, in := w.region.ViewRank(e.Rank)
-	if !in {
-		return
+	view := e.Rank
+	if !w.whole {
+		var in bool
+		view, in = w.region.ViewRank(e.Rank)
+		if !in {
+			return
+		}
 	}
 	e.View = view
 	if p, err := w.extent.Point(e.Rank); err == nil && e.Point == "" {
@@ -384,9 +395,10 @@ func (w *watcher) enqueue(e actor.Event) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.ranks = max(w.ranks, view+1)
 	switch {
 	case w.ended != nil:
-	case len(w.events) >= unreadOfRank*w.region.NumRanks()+unreadAtAll:
+	case len(w.events) >= unreadOfRank*w.ranks+unreadAtAll:
 		w.ended = fmt.Errorf("the watch has %d unread events: %w", len(w.events), actor.ErrMailboxFull)
 	default:
 		w.events = append(w.events, e)
@@ -470,7 +482,6 @@ type controllerSource struct {
 	net    *Net
 	owner  subjects.ActorID
 	mesh   subjects.MeshID
-	ranks  int    // of the mesh of procs
 	actors string // the name of its actors; "": procs
 }
 
@@ -479,7 +490,7 @@ func (s controllerSource) watched() subjects.ActorID { return s.owner }
 func (s controllerSource) subscribe(hear func(actor.Event), relist func()) (cancel func(), err error) {
 	subject := s.net.proc.Space().EventsBy(actor.KindRank, s.mesh, s.owner.Proc.Process())
 	return listen(s.net.proc, subject, func(e actor.Event) {
-		if e, in := e.ClampRanks(s.ranks); in && e.Actor == s.actors && e.Seq > 0 {
+		if e, in := e.ClampRanks(cast.MaxRanks); in && e.Actor == s.actors && e.Seq > 0 {
 			hear(s.restore(e))
 		}
 	}, relist)
@@ -504,7 +515,7 @@ func (s controllerSource) list(ctx context.Context, after uint64, _ func() rankS
 	if isUnreachable(err) {
 		err = &ControllerError{s.owner, err}
 	}
-	return eventList{l.Events, l.Version, l.More}, err
+	return eventList{l.Events, l.Version, l.More, l.Ranks}, err
 }
 
 // ControllerError reports that the controller of a mesh is gone and changes of ranks are no longer

@@ -33,8 +33,7 @@ func findSource(ctx context.Context, m actorMesh) (source, error) {
 
 // controllerOf is the source of actors with an owner.
 func controllerOf(m actorMesh, owner subjects.ActorID) source {
-	d := m.procs.desc
-	return controllerSource{m.procs.net, owner, d.ID, d.Extent.NumRanks(), m.name}
+	return controllerSource{m.procs.net, owner, m.procs.desc.ID, m.name}
 }
 
 // ownerTimeout bounds the wait for a proc that knows the owner of an actor.

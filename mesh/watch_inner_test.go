@@ -75,7 +75,7 @@ func (m *mouth) watchTarget(n *Net, ranks int) watchTarget {
 	extent := shape.Of("gpu", ranks)
 	return watchTarget{
 		net: n, extent: extent, region: extent.Region(),
-		find: from(controllerSource{n, m.id, m.proc.ID().Mesh, ranks, ""}),
+		find: from(controllerSource{n, m.id, m.proc.ID().Mesh, ""}),
 	}
 }
 
@@ -309,8 +309,10 @@ func TestFaultC11_watchersReceiveEveryEndInABurst(t *testing.T) {
 }
 
 func TestWatcher_isBoundedAndReportsOverflow(t *testing.T) {
-	extent := shape.Of("gpu", 1)
-	w := newWatcher(extent, extent.Region())
+	extent := shape.Of("gpu", 2)
+	region, err := extent.Region().Slice("gpu", 0, 1)
+	require.NoError(t, err)
+	w := newWatcher(extent, region)
 	for range unreadOfRank + unreadAtAll + 1 {
 		w.enqueue(actor.Event{})
 		w.enqueue(actor.Event{Rank: 1}) // of another region
@@ -319,8 +321,8 @@ func TestWatcher_isBoundedAndReportsOverflow(t *testing.T) {
 	for range unreadOfRank + unreadAtAll {
 		e, err := w.next(t.Context())
 		require.NoError(t, err, "earlier events are read")
-		require.Equal(t, "gpu=0/1", e.Point)
+		require.Equal(t, "gpu=0/2", e.Point)
 	}
-	_, err := w.next(t.Context())
+	_, err = w.next(t.Context())
 	require.ErrorIs(t, err, actor.ErrMailboxFull)
 }

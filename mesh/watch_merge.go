@@ -18,7 +18,9 @@ import (
 // loss. Hosts and procs report incarnations without numbers. A later generation then implies the
 // end of the earlier one.
 type rankStates struct {
+	mesh    string // the ID of the mesh of procs; "": hosts
 	actors  string // their name: the end of a proc is that of its actor; "": procs or hosts
+	ranks   int    // of the mesh, as far as the source tells; a Shrink removes some
 	listed  bool   // the first list is complete
 	version uint64 // every event up to this number is merged
 	newest  uint64 // the greatest number of an event so far
@@ -30,6 +32,7 @@ type eventList struct {
 	events  []actor.Event
 	version uint64 // with these events, every event up to this number is known; 0: no numbers
 	more    bool   // another page follows
+	ranks   int    // of the mesh at this version; 0: it keeps its ranks
 }
 
 // step merges an actor.Event or an eventList. It returns the changes, and whether some are missing.
@@ -45,14 +48,38 @@ func (r *rankStates) step(arrived any) (changes []actor.Event, behind bool) {
 		}
 		r.version = max(r.version, in.version)
 		r.listed = r.listed || !in.more
+		if in.ranks > 0 && !in.more && r.newest <= in.version {
+			changes = append(changes, r.truncate(in.ranks)...)
+		}
 	}
 	r.newest = max(r.newest, r.version)
 	return changes, r.version < r.newest
 }
 
+// truncate ends the ranks that a Shrink has removed, as far as no event has. Their numbers may come
+// back with later generations.
+func (r *rankStates) truncate(ranks int) (changes []actor.Event) {
+	for rank := ranks; rank < r.ranks; rank++ {
+		last, known := r.latest[rank]
+		if !known {
+			last = actor.Event{Kind: actor.KindProc, Mesh: r.mesh, Rank: rank, Actor: r.actors}
+			if r.actors != "" {
+				last.Kind = actor.KindActor
+			}
+		}
+		if !last.Terminal() {
+			changes = append(changes, endOf(last, actor.Stopped, shrunkByUser))
+		}
+		delete(r.latest, rank)
+	}
+	r.ranks = ranks
+	return changes
+}
+
 // mergeEvent merges an event that was published.
 func (r *rankStates) mergeEvent(e actor.Event) []actor.Event {
 	r.newest = max(r.newest, e.Seq)
+	r.ranks = max(r.ranks, e.Rank+1)
 	switch {
 	case e.Seq == 0:
 		return r.merge(e, false)

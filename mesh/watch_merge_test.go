@@ -65,6 +65,30 @@ func TestRankStates_fencedControllerIsReported(t *testing.T) {
 	require.Len(t, changes, 1, "also to a watcher with a list first")
 }
 
+func TestRankStates_removedRanksEndOnce_MESH24(t *testing.T) {
+	r := newRankStates("")
+	hear := func(arrived any) (out []string) {
+		changes, _ := r.step(arrived)
+		for _, e := range changes {
+			out = append(out, fmt.Sprintf("%d.%d %s: %s", e.Rank, e.Gen, e.Status, e.Reason))
+		}
+		return out
+	}
+	status := func(rank, gen int, seq uint64, s actor.Status) actor.Event {
+		return actor.Event{Rank: rank, Gen: gen, Seq: seq, Status: string(s), Reason: "said"}
+	}
+	require.Empty(t, hear(eventList{ranks: 4}), "no event of a rank that runs")
+	require.Equal(t, []string{"3.0 stopped: said"}, hear(status(3, 0, 1, actor.Stopped)))
+	require.Equal(t, []string{"2.0 stopped: its mesh shrinks"}, hear(eventList{version: 1, ranks: 2}),
+		"the event is lost")
+	require.Empty(t, r.ends(), "a later watcher never knew them")
+	require.Equal(t, []string{"3.1 initializing: said"}, hear(status(3, 1, 2, actor.Initializing)))
+	require.Empty(t, hear(eventList{version: 1, ranks: 2}), "the list is older than the mesh that has the rank again")
+	require.Empty(t, hear(eventList{version: 2, ranks: 4}))
+	require.Equal(t, []string{"2.0 stopped: its mesh shrinks", "3.1 stopped: its mesh shrinks"},
+		hear(eventList{version: 3, ranks: 2}))
+}
+
 // history is a mesh of a few ranks with its controller's decisions: the oracle.
 type history []actor.Event
 

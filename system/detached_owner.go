@@ -89,6 +89,7 @@ func (c *Controller) takeOnce(
 	spec.Presence = c.hosts
 	spec.Renewer = c.renewer
 	spec.KeepOnStop = leave.Load
+	spec.Detached = true
 	ctx, cancel := context.WithTimeout(ctx, hostInventoryTimeout)
 	defer cancel()
 	id, err := p.Spawn(ctx, actor.SpawnSpec{

@@ -207,6 +207,11 @@ func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 	if of := a.procs[l.ID]; of != nil {
 		a.renewLease(ctx, l.ID, l.TTL, of.kept)
 	}
+	if l.Mesh != nil && l.Claim != (agent.Claim{}) && l.Mesh.Check() == nil {
+		if hash, err := l.Mesh.Fingerprint(a.id); err == nil {
+			a.table.Describe(l.ID, hash, l.Mesh)
+		}
+	}
 	return a.table.Overlay(l.ID), nil
 }
 

@@ -30,7 +30,7 @@ change of the system controller.
 
 No other live mesh or world may have the name.
 
-JSON and NDJSON: a line when the mesh is up (kind "up", mesh, label, extent, ranks, hosts, actor,
+JSON and NDJSON: a line when the mesh is up (kind "up", mesh, label, extent, ranks, hosts, spares, actor,
 type, owner, and with --detach epoch, which castnet adopt takes); without --detach, then as castnet up.`,
 		Example: `  castnet spawn trainers --per-host gpu=8 --actor echo --detach
   castnet spawn words --hosts n1,n2 --per-host 4 --command /opt/words/bin/words --actor worker --detach`,

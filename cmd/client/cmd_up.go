@@ -30,7 +30,7 @@ every host, and be allowed there (hostd --allow).
 If no bus is named or found, a hostd is started, and stopped with the mesh.
 
 JSON and NDJSON: a line when the mesh is up (kind "up", mesh, label, extent, ranks, hosts,
-actor, type), then a line for each proc or actor that ends, as in castnet's events.`,
+spares, actor, type), then a line for each proc or actor that ends, as in castnet's events.`,
 		Example: `  castnet up
   castnet up trainers --per-host gpu=8 --actor echo
   castnet up demo --per-host zone=2,gpu=4 --actor counter --params 100

@@ -16,6 +16,8 @@
 //	castnet mesh show MESH                       what a mesh is and how it is
 //	castnet mesh restart MESH[region]            restart its procs, one after another
 //	castnet wait MESH [--for CONDITION]          until it runs, is live or has ended
+//	castnet grow MESH N                          start its procs on more hosts
+//	castnet shrink MESH N                        stop them on its last hosts
 //	castnet explain MESH                         why it is not running
 //	castnet events [-f]                          past failures and new events
 //	castnet top                                  busy actors and full mailboxes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"sync"
 	"time"
 
@@ -47,8 +48,8 @@ func (h *heldMesh) attach(ctx context.Context, node *localHostd) error {
 	if h.spec.Actor != "" {
 		watchers.Go(func() { forwardEvents(ctx, h.actors.Watch(ctx), actor.KindActor, happenings) })
 	}
-	var gone, failed int
-	for ranks := h.procs.Extent().NumRanks(); gone < ranks; {
+	ended := map[int]bool{} // ranks of the present mesh, by whether they failed
+	for !h.isOver(ended) {
 		select {
 		case e := <-happenings:
 			if e.err != nil {
@@ -58,10 +59,7 @@ func (h *heldMesh) attach(ctx context.Context, node *localHostd) error {
 				return err
 			}
 			if e.event.Kind == actor.KindProc {
-				gone++
-				if e.event.Status == agent.Failed.String() {
-					failed++
-				}
+				ended[e.event.Rank] = e.event.Status == agent.Failed.String()
 			}
 		case <-interrupted:
 			h.Notef("stopping %s …", h.procs.ID())
@@ -72,11 +70,25 @@ func (h *heldMesh) attach(ctx context.Context, node *localHostd) error {
 			return h.net.Bus().Err()
 		}
 	}
+	failed := 0
+	for _, bad := range ended {
+		if bad {
+			failed++
+		}
+	}
 	if failed > 0 {
-		return fmt.Errorf("mesh %s has ended: %d of %s failed", h.spec.name, failed, text.Pluralize(gone, "proc"))
+		return fmt.Errorf("mesh %s has ended: %d of %s failed", h.spec.name, failed,
+			text.Pluralize(len(ended), "proc"))
 	}
 	h.Notef("mesh %s was stopped", h.spec.name)
 	return nil
+}
+
+// isOver reports whether every rank of the mesh has ended. It forgets ranks that a Shrink removed.
+func (h *heldMesh) isOver(ended map[int]bool) bool {
+	ranks := h.procs.Extent().NumRanks()
+	maps.DeleteFunc(ended, func(rank int, _ bool) bool { return rank >= ranks })
+	return len(ended) == ranks
 }
 
 // forwardEvents forwards the events of one kind. (An actor mesh also has events of its procs.)

@@ -19,6 +19,7 @@ type Started struct {
 	Extent string   `json:"extent"`
 	Ranks  int      `json:"ranks"`
 	Hosts  []string `json:"hosts"`
+	Spares []string `json:"spares,omitempty"` // hosts
 	Actor  string   `json:"actor,omitempty"`
 	Type   string   `json:"type,omitempty"`
 	Owner  string   `json:"owner"`           // its controller
@@ -34,6 +35,9 @@ func (h *heldMesh) printBanner(ctx context.Context) error {
 	}
 	for _, host := range h.hosts {
 		r.Hosts = append(r.Hosts, host.Label)
+	}
+	for _, host := range h.spec.RestartPolicy.Spares {
+		r.Spares = append(r.Spares, host.Label())
 	}
 	if r.Type != "" {
 		r.Actor = h.actors.Name()
@@ -56,6 +60,10 @@ func showBanner(out *output.Printer, r Started, examples []string, closing strin
 		text.Shorten(strings.Join(r.Hosts, ", "), 60))
 	if r.Type != "" {
 		fmt.Fprintf(&b, ", actor %s in each", r.Type)
+	}
+	if len(r.Spares) > 0 {
+		fmt.Fprintf(&b, ", %s (%s)", text.Pluralize(len(r.Spares), "spare host"),
+			text.Shorten(strings.Join(r.Spares, ", "), 60))
 	}
 	fmt.Fprintf(&b, "\n\n")
 	for _, l := range examples {

@@ -12,8 +12,8 @@ import (
 	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
-// explainSpawnError formats a failed spawn in the same way.
-func explainSpawnError(err error) error {
+// ExplainSpawnError formats a failed spawn in the same way.
+func ExplainSpawnError(err error) error {
 	failed, ok := errors.AsType[*mesh.SpawnError](err)
 	if !ok || len(failed.Failed) == 0 {
 		return err

@@ -22,12 +22,12 @@ func TestExplain_statesAReasonOnceForAllItsRanks(t *testing.T) {
 		failed.Failed = append(failed.Failed,
 			mesh.RankStatus{Rank: rank, Point: pt, Status: agent.Status{Phase: agent.Failed, Reason: reason}})
 	}
-	require.EqualError(t, explainSpawnError(errors.Join(failed, nil)),
+	require.EqualError(t, ExplainSpawnError(errors.Join(failed, nil)),
 		"4 of 4 ranks of demo-x did not start: [*] no parameters")
 	failed.Failed[3].Status.Reason = "exited with code 3"
 	failed.Failed[0].Host, failed.Failed[1].Host, failed.Failed[3].Host = "a", "a", "b"
-	require.EqualError(t, explainSpawnError(failed),
+	require.EqualError(t, ExplainSpawnError(failed),
 		"4 of 4 ranks of demo-x did not start on a, b:\n  [host=0,gpu=* | host=1,gpu=0] no parameters\n  "+
 			"[host=1,gpu=1] exited with code 3")
-	require.EqualError(t, explainSpawnError(errors.New("other")), "other")
+	require.EqualError(t, ExplainSpawnError(errors.New("other")), "other")
 }

@@ -1,14 +1,17 @@
 package heldmesh
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 )
@@ -25,6 +28,8 @@ type Spec struct {
 	Hosts         target.HostSelector
 	Detach        bool
 	RestartPolicy mesh.RestartPolicy // of the procs, and of owned actors
+	spares        int                // of the hosts
+	limits        mesh.Limits        // of each proc
 	keep          bool
 }
 
@@ -37,6 +42,9 @@ type Flags struct {
 	lease                  time.Duration
 	NoHostd                bool
 	restartPolicy          mesh.RestartPolicy
+	spares                 int
+	memory                 config.Size
+	limits                 mesh.Limits
 }
 
 // CheckPerHost refuses more procs than a host permits.
@@ -57,4 +65,20 @@ func readRestart(text string) (r actor.Restart, err error) {
 		return r, fmt.Errorf("want %s", strings.Join(restarts(), ", "))
 	}
 	return r, r.UnmarshalText([]byte(text))
+}
+
+func readSize(text string) (config.Size, error) {
+	size, ok := config.ParseSize(text)
+	if !ok || size <= 0 {
+		return 0, errors.New("want a size such as 512MiB")
+	}
+	return size, nil
+}
+
+func readCores(text string) (float64, error) {
+	cores, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(cores > 0) {
+		return 0, errors.New("want a number of cores, such as 1.5")
+	}
+	return cores, nil
 }

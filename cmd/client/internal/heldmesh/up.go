@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,13 @@ func (f *Flags) Register(c *cobra.Command) {
 	fs.BoolVar(&f.keep, "keep", false, "procs outlive their hostd, which needs a --state-dir")
 	flags.Add(fs, &f.restartPolicy.Restart, "restart", "POLICY", "what follows the failure of a rank: "+
 		"propagate (to the mesh), temporary (none) or transient (a restart; default propagate)", readRestart)
+	flags.Add(fs, &f.spares, "spares", "N", "hosts to keep free: ranks of a failed or drained host move there; "+
+		"needs --restart transient (default none)", flags.Count)
+	flags.Add(fs, &f.memory, "memory", "SIZE", "memory limit of each proc, such as 512MiB", readSize)
+	flags.Add(fs, &f.limits.CPU, "cpu", "CORES", "CPU limit of each proc, such as 1.5", readCores)
+	flags.Add(fs, &f.limits.PinnedCPUs, "pinned-cpus", "N", "CPUs to pin each proc to", flags.Count)
+	flags.Add(fs, &f.limits.Pids, "pids", "N", "limit of processes and threads of each proc", flags.Count)
+	flags.Add(fs, &f.limits.Files, "files", "N", "limit of open files of each proc", flags.Count)
 	fs.DurationVar(
 		&f.lease, "lease", 0,
 		"how long procs outlive their owner when it is killed (default supervision.lease-ttl)",
@@ -50,7 +58,7 @@ func (f *Flags) Register(c *cobra.Command) {
 func (f Flags) Spec(name string) (Spec, error) {
 	u := Spec{
 		name: name, perHost: f.PerHost, Actor: f.actor, lease: f.lease, noHostd: f.NoHostd,
-		RestartPolicy: f.restartPolicy, keep: f.keep,
+		RestartPolicy: f.restartPolicy, spares: f.spares, limits: f.limits, keep: f.keep,
 		command: mesh.Command{Path: agent.Builtin, Env: f.env},
 	}
 	for _, e := range f.env {
@@ -70,6 +78,13 @@ func (f Flags) Spec(name string) (Spec, error) {
 	u.params, err = target.ParseValue("--params", f.params)
 	if err != nil {
 		return u, err
+	}
+	u.limits.Memory = int64(f.memory)
+	if err := u.limits.Check(); err != nil {
+		return u, cli.WithCode(cli.ExitUsage, err)
+	}
+	if u.spares > 0 && !u.RestartPolicy.Restarts() {
+		return u, cli.Usagef("--spares %d: want --restart transient with it", u.spares)
 	}
 	if u.lease != 0 && u.lease < time.Second {
 		return u, cli.Usagef("--lease is %s, want 1s or more", u.lease)
@@ -117,6 +132,10 @@ func startMesh(ctx context.Context, a *app.App, conn *mesh.Net, u Spec) (*heldMe
 		bar.Clear()
 		a.Notef("skipped %s", &mesh.UnschedulableError{Hosts: passed})
 	}
+	hosts, err = u.withoutSpares(hosts)
+	if err != nil {
+		return nil, err
+	}
 	n := hosts.Extent().NumRanks() * u.perHost.NumRanks()
 	bar.Message(
 		fmt.Sprintf(
@@ -126,10 +145,10 @@ func startMesh(ctx context.Context, a *app.App, conn *mesh.Net, u Spec) (*heldMe
 	h := &heldMesh{App: a, spec: u, net: conn, hosts: hosts.Infos()}
 	h.procs, err = hosts.SpawnProcs(ctx, mesh.SpawnSpec{
 		Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease, RestartPolicy: u.RestartPolicy,
-		TakeName: true, Keep: u.keep,
+		Limits: u.limits, TakeName: true, Keep: u.keep,
 	})
 	if err != nil {
-		return nil, explainSpawnError(explainNameTaken(err))
+		return nil, ExplainSpawnError(explainNameTaken(err))
 	}
 	if u.Actor != "" {
 		bar.Message(fmt.Sprintf("starting %s", text.Pluralize(n, "actor")))
@@ -138,7 +157,7 @@ func startMesh(ctx context.Context, a *app.App, conn *mesh.Net, u Spec) (*heldMe
 			Label: u.Actor, Params: u.params, RestartPolicy: u.actorRestartPolicy(), Uncontrolled: u.Detach,
 		})
 		if err != nil {
-			return nil, explainSpawnError(err)
+			return nil, ExplainSpawnError(err)
 		}
 	}
 	if u.Detach {
@@ -150,15 +169,52 @@ func startMesh(ctx context.Context, a *app.App, conn *mesh.Net, u Spec) (*heldMe
 		h.procs = h.handover.Procs
 	}
 	bar.Clear()
+	h.noteUnenforcedLimits(ctx)
 	return h, h.printBanner(ctx)
 }
 
-// actorRestartPolicy returns the policy of the actors. A detached mesh has no owner to apply one.
+// withoutSpares keeps the last hosts free, as spares of the restart policy.
+func (u *Spec) withoutSpares(hosts mesh.HostMesh) (mesh.HostMesh, error) {
+	all := hosts.Hosts()
+	n := len(all) - u.spares
+	if n < u.spares || n == 0 {
+		return hosts, fmt.Errorf("--spares %d of %s: want at most one for each host of the mesh", u.spares,
+			text.Pluralize(len(all), "host"))
+	}
+	u.RestartPolicy.Spares = all[n:]
+	if u.spares == 0 {
+		return hosts, nil
+	}
+	return hosts.Slice(hosts.Extent().Dims()[0].Label, 0, n), nil
+}
+
+// noteUnenforcedLimits names the limits that a host cannot enforce.
+func (h *heldMesh) noteUnenforcedLimits(ctx context.Context) {
+	if h.spec.limits == (mesh.Limits{}) {
+		return
+	}
+	states, _ := h.procs.States(ctx) // silent hosts are the next command's matter
+	var noted []string
+	for _, s := range states.Values() {
+		if s.Proc == nil {
+			continue
+		}
+		for _, limit := range s.Proc.Unenforced {
+			if !slices.Contains(noted, limit) {
+				noted = append(noted, limit)
+				h.Notef("%s cannot enforce a limit: %s", text.HostLabel(s.Proc.Host), limit)
+			}
+		}
+	}
+}
+
+// actorRestartPolicy returns the policy of the actors. They follow their procs to spares. A detached
+// mesh has no owner to apply one.
 func (u Spec) actorRestartPolicy() mesh.RestartPolicy {
 	if u.Detach {
 		return mesh.RestartPolicy{}
 	}
-	return u.RestartPolicy
+	return mesh.RestartPolicy{Restart: u.RestartPolicy.Restart}
 }
 
 // explainNameTaken adds advice to the error of a name in use.

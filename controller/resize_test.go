@@ -1,0 +1,57 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testproc"
+	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestStep_othersLearnOfAddedRanksOnceTheyRun_CTL20(t *testing.T) {
+	m := meshOf(t, shape.Of("host", 2).With("gpu", 2), 2)
+	st, err := newState(Spec{Procs: m, Region: m.Extent.Region()})
+	require.NoError(t, err)
+	now := time.Now()
+	st.step(agent.Overlay{{First: 0, Count: 4, Status: agent.Status{Phase: agent.Running}}}, now)
+	grown, err := m.Resize(append(m.Hosts, testproc.HostID(t, "c")))
+	require.NoError(t, err)
+	st.step(growth{grown}, now)
+	require.Equal(t, 2, len(st.description().Hosts), "others do not know them")
+	require.Equal(t, agent.Overlay{{First: 4, Count: 2, Status: agent.Status{Phase: agent.Initializing}}},
+		st.overlayFrom(4))
+	st.step(agent.Overlay{{First: 4, Count: 2, Status: agent.Status{Phase: agent.Running}}}, now)
+	joined := st.step(resized{}, now).events
+	require.Len(t, joined, 2)
+	require.Equal(t, []any{4, "running", "rank.add"}, []any{joined[0].Rank, joined[0].Status, joined[0].Step})
+	require.Equal(t, grown, st.description())
+	require.Equal(t, agent.Running, st.phase())
+
+	small := st.spec.Procs
+	small.FirstGen = st.firstGenOfAdded(2)
+	small, err = small.Resize(small.Hosts[:1])
+	require.NoError(t, err)
+	st.step(shrinkage{small, "no need"}, now)
+	require.Equal(t, 1, len(st.description().Hosts), "others know it before the ranks stop")
+	require.Equal(t, agent.ShuttingDown, st.phaseOf(2))
+	require.Equal(t, agent.Running, st.phaseOf(1))
+	st.step(resized{}, now)
+	require.Equal(t, 2, st.spec.Region.NumRanks())
+	require.Equal(t, agent.NotExist, st.phaseOf(2))
+
+	again, err := small.Resize(append([]subjects.HostID{small.Hosts[0]}, testproc.HostID(t, "d")))
+	require.NoError(t, err)
+	st.step(growth{again}, now)
+	require.Equal(t, 1, st.table.Gen(st.spec.id(), 2), "an address never comes back")
+	require.True(t, st.neverRan(2))
+	died := actor.Event{Kind: actor.KindProc, Mesh: again.ID.String(), Rank: 2, Gen: 1, Status: "failed"}
+	x := st.step(died, now)
+	require.Equal(t, agent.Failed, st.phaseOf(2))
+	require.Empty(t, x.events, "others do not know the rank")
+	require.Empty(t, x.failures)
+}
