@@ -55,6 +55,7 @@ type process interface {
 	Exit() launch.Exit
 	Output() logfile.Output
 	Unenforced() []string
+	Usage() (cpu time.Duration, memory int64) // zero: unknown
 }
 
 // execRunner runs procs as OS processes.

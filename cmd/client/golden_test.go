@@ -69,7 +69,7 @@ func procs() []inspect.Proc {
 	started := sinceTime(90 * time.Minute)
 	return []inspect.Proc{
 		{Mesh: demoID, Rank: 0, Point: "host=0,gpu=0", Host: hostA, PID: 41234, Status: "running",
-			Started: started},
+			Started: started, CPUTime: 83 * time.Minute, Memory: 31 << 30},
 		{Mesh: demoID, Rank: 1, Point: "host=0,gpu=1", Host: hostA, PID: 41235, Status: "running", Started: started,
 			Adopted: true},
 		{
@@ -82,15 +82,32 @@ func procs() []inspect.Proc {
 	}
 }
 
+// manyProcs are 500 procs on 4 hosts, of which three have ended.
+func manyProcs() (all []inspect.Proc) {
+	e := shape.Of("host", 4).With("gpu", 125)
+	for rank := range 500 {
+		p := procs()[0]
+		p.Rank, p.Point, p.Extent = rank, inspect.Point(e, rank), e
+		p.Host = []string{hostA, hostB, "node-c-0123456789abe", "node-d-0123456789abf"}[rank/125]
+		p.CPUTime, p.Memory = 83*time.Second, 310<<20
+		if rank%150 == 99 {
+			p.Status, p.Signal, p.Reason, p.CPUTime, p.Memory = "failed", 9, "killed by signal 9", 0, 0
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
 func TestGolden_procs(t *testing.T) {
-	golden.Check(t, "procs", func(out *output.Printer) error { return showProcs(out, procs()) })
-	golden.Check(t, "procs-running", func(out *output.Printer) error { return showProcs(out, procs()[:1]) })
+	golden.Check(t, "procs", func(out *output.Printer) error { return showRanks(out, procs()) })
+	golden.Check(t, "procs-running", func(out *output.Printer) error { return showRanks(out, procs()[:1]) })
+	golden.Check(t, "procs-many", func(out *output.Printer) error { return showRanks(out, manyProcs()) })
 	golden.Check(t, "stop", func(out *output.Printer) error {
 		ended := procs()[:3]
-		ended[0].Status = "stopped"
+		ended[0].Status, ended[0].CPUTime, ended[0].Memory = "stopped", 0, 0
 		ended[1].Status = "failed"
 		ended[1].Signal = 9
-		return showStopped(out, ended)
+		return showRanks(out, ended)
 	})
 }
 

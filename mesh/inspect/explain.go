@@ -94,9 +94,14 @@ func (v View) summary(well bool) string {
 	if v.World != nil {
 		how = string(v.World.Status)
 	}
-	return fmt.Sprintf(
+	answer := fmt.Sprintf(
 		"%s is %s: of its %s %s", v.Mesh, how, text.Pluralize(v.Ranks, "rank"), strings.Join(parts, ", "),
 	)
+	if v.hasEnded() && v.Started != nil {
+		answer += fmt.Sprintf("; it started %s ago, and no host remembers a later mesh of this name",
+			text.Age(time.Since(*v.Started)))
+	}
+	return answer
 }
 
 // DescribeRegion formats a region for a sentence.
@@ -287,6 +292,9 @@ func (w World) nextStep() string {
 	return "nothing: it is " + string(w.Status)
 }
 
+// startAgain is the suggestion for an ended mesh.
+const startAgain = "start it again: a mesh that has ended does not come back"
+
 // suggestions returns possible actions of a person.
 func (v View) suggestions() (out []string) {
 	if len(v.Failures) > 0 {
@@ -324,7 +332,7 @@ func (v View) suggestions() (out []string) {
 		}
 	}
 	if v.hasEnded() {
-		out = append(out, "start it again: a mesh that has ended does not come back")
+		out = append(out, startAgain)
 	} else if !v.Owner.Answering {
 		out = append(out, "stop it, then start its program again: castnet stop "+v.Mesh)
 	}
