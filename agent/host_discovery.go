@@ -131,8 +131,8 @@ const (
 	maxConfirms = 64
 )
 
-// ConfirmHosts returns what the agents of found hosts say, and the errors of those that do not answer.
-// Anyone can answer a search for hosts, in any name.
+// ConfirmHosts returns what the agents of found hosts say, and the errors of those that do not
+// answer. Anyone can answer a search for hosts, in any name.
 func ConfirmHosts(
 	ctx context.Context, p *actor.Proc, found []HostInfo,
 ) (confirmed []HostInfo, failed map[subjects.HostID]error) {

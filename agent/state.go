@@ -121,7 +121,8 @@ const (
 	ModeDraining HostMode = "draining" // until all procs have ended
 	ModeLeaving  HostMode = "leaving"  // for good
 
-	// ModeUnconfirmed is the mode of a host whose agent did not answer after the search. No host has it.
+	// ModeUnconfirmed is the mode of a host whose agent did not answer after the search. No host has
+	// it.
 	ModeUnconfirmed HostMode = "unconfirmed"
 )
 

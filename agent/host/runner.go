@@ -63,6 +63,7 @@ type execRunner struct {
 	opts     Options
 	launcher *launch.Launcher
 	store    *store // nil: no kept procs
+	ownsLogs bool   // no other host uses the run directory
 }
 
 func (r *execRunner) resolve(m agent.Mesh, rank int, self string) (how launchSpec, err error) {

@@ -41,8 +41,8 @@ func showRanks(out *output.Printer, ranks []inspect.Proc) error {
 			cpu = text.Age(r.CPUTime)
 		}
 		exit := text.OrDash(r.ExitText())
-		if strings.Contains(r.Reason, exit) { // as in "killed by signal 9"
-			exit = "-"
+		if strings.Contains(r.Reason, "code "+exit) || strings.Contains(r.Reason, "by "+exit) {
+			exit = "-" // the reason says it, as in "killed by signal 9"
 		}
 		rank, host := strconv.Itoa(r.Rank), text.HostLabel(r.Host)
 		if r.ranks > 1 {
