@@ -209,8 +209,8 @@ func (f *Foreign) publish(subject string, v any, trace Trace) error {
 	return busError(subject, "", f.p.bus.Data().PublishMsg(m))
 }
 
-// FailForeign turns an answer into an error: always with a body, for an empty one ends a stream. The
-// body names the addressed actor and endpoint, or those that the error names.
+// FailForeign turns an answer into an error: always with a body, for an empty one ends a stream.
+// The body names the addressed actor and endpoint, or those that the error names.
 func FailForeign(out *bus.Msg, format wire.Format, actor, endpoint string, err error) {
 	w := toWire(err)
 	e := FromWire(EncodeError(err)) // bounded, and valid UTF-8

@@ -46,8 +46,9 @@ func (n *Net) hostMesh(infos []agent.HostInfo) HostMesh {
 	return h
 }
 
-// Schedulable returns the hosts that accepted procs when found, and the infos of the others, with those
-// that the search left out because their agents did not answer. The open hosts have one dimension.
+// Schedulable returns the hosts that accepted procs when found, and the infos of the others, with
+// those that the search left out because their agents did not answer. The open hosts have one
+// dimension.
 func (h HostMesh) Schedulable() (open HostMesh, closed []agent.HostInfo) {
 	if h.Err() != nil {
 		return h, nil

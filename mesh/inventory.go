@@ -47,7 +47,11 @@ func (h HostState) String() string {
 	if h.Silence == 0 {
 		return fmt.Sprintf("%s (%s)", h.Label, h.State)
 	}
-	return fmt.Sprintf("%s (%s, last heard %s ago)", h.Label, h.State, h.Silence.Round(time.Second))
+	silence := h.Silence.Round(time.Second).String()
+	if h.Silence >= time.Minute {
+		silence = strings.TrimSuffix(h.Silence.Truncate(time.Minute).String(), "0s")
+	}
+	return fmt.Sprintf("%s (%s, last heard %s ago)", h.Label, h.State, silence)
 }
 
 // MissingHostsError reports that an Inventory may be incomplete.

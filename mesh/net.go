@@ -262,8 +262,8 @@ func noHostsError(n *Net) error {
 		errNoHostAnswers, n.bus.Control().URL(), n.proc.Space())
 }
 
-// liveHosts returns the infos of the hosts, from their agents. failed are the hosts that answered the
-// search and whose agents did not. If ctx ends during the search, the agents are not asked.
+// liveHosts returns the infos of the hosts, from their agents. failed are the hosts that answered
+// the search and whose agents did not. If ctx ends during the search, the agents are not asked.
 func (n *Net) liveHosts(
 	ctx context.Context,
 ) (infos []agent.HostInfo, failed map[subjects.HostID]error, err error) {

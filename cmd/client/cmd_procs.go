@@ -102,7 +102,8 @@ every mesh that has a proc alive. With --all, also of meshes that have ended. Th
 that does not answer are unknown, unless the owner of the mesh knows more; then the exit code is 4.
 The reason of a proc launched by an earlier hostd says so. CPU-TIME and MEM (resident memory) are of
 the process of a proc, without its children, and known on Linux; castnet top shows the use of CPUs.
-More than 16 ranks of a mesh with the same status, exit and reason share a row; JSON lists each.
+More than 16 equal ranks of a mesh share a row, and more than two that do not run for one reason;
+JSON lists each.
 
 JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal, adopted, cpu_time
 (nanoseconds), memory (bytes).

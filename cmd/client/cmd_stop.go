@@ -30,8 +30,8 @@ func stopCommand(a *app.App) *cobra.Command {
 		Use:   "stop MESH",
 		Short: "Stop a mesh and wait until every rank has ended",
 		Long: `Stop every proc of a mesh: its actors handle their queued messages, procs get SIGTERM, and
-SIGKILL after 10 s. The command waits for every rank and shows how each ended. More than 16 ranks with
-the same status, exit and reason share a row; JSON lists each.
+SIGKILL after 10 s. The command waits for every rank and shows how each ended. More than two ranks
+with the same end and reason share a row; JSON lists each.
 
 JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`,
 		Example:           "  castnet stop demo\n  castnet stop demo --reason 'new data'",

@@ -42,10 +42,14 @@ messages handled in a second; memory is in bytes, cpu_time in nanoseconds.`,
 		ValidArgsFunction: a.Complete(candidates.Meshes),
 	}
 	fs := c.Flags()
-	flags.Add(fs, &o.Interval, "interval", "DURATION", "time between two samples (default 2s)", flags.PositiveDuration)
+	flags.Add(
+		fs, &o.Interval, "interval", "DURATION", "time between two samples (default 2s)", flags.PositiveDuration,
+	)
 	flags.Add(fs, &o.Rows, "rows", "N", "maximum number of procs in tables (default 20)", flags.Count)
-	flags.Add(fs, &o.Sort, "sort", "KEY", "largest first: "+strings.Join(inspect.SortKeys(), ", ")+" (default rate)",
-		flags.Choice(inspect.SortKeys()...))
+	flags.Add(
+		fs, &o.Sort, "sort", "KEY", "largest first: "+strings.Join(inspect.SortKeys(), ", ")+" (default rate)",
+		flags.Choice(inspect.SortKeys()...),
+	)
 	_ = c.RegisterFlagCompletionFunc(
 		"sort", cobra.FixedCompletions(inspect.SortKeys(), cobra.ShellCompDirectiveNoFileComp),
 	)

@@ -8,13 +8,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
-// maxEqualRows is the number of rows for equal ranks of a mesh. More ranks share one row.
-const maxEqualRows = 16
+// maxEqualRows is the number of rows for equal ranks of a mesh, and maxEqualReasons that for ranks
+// that do not run, for one reason. More ranks share one row.
+const (
+	maxEqualRows    = 16
+	maxEqualReasons = 2
+)
 
 // rankRow is a row for one rank, or for several with the same end.
 type rankRow struct {
@@ -71,7 +76,8 @@ func foldRanks(ranks []inspect.Proc) (rows []rankRow) {
 		first := len(rows)
 		for _, g := range inspect.GroupRanks(mesh[0].Extent, mesh, func(r inspect.Proc) int { return r.Rank },
 			func(r inspect.Proc) outcome { return outcome{r.Status, r.ExitText(), r.Note()} }) {
-			if len(g.Items) > maxEqualRows {
+			explained := g.Outcome.note != "" && g.Outcome.status != agent.Running.String()
+			if len(g.Items) > maxEqualRows || explained && len(g.Items) > maxEqualReasons {
 				rows = append(rows, foldEqual(g.Items, g.Region))
 				continue
 			}

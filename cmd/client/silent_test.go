@@ -184,7 +184,7 @@ func TestHosts_reportASearchCutByTheTimeout(t *testing.T) {
 }
 
 // A stranger answers searches for hosts, in fifty names.
-func TestFalseHosts_blockNoCommandAndNoCast_MESH9(t *testing.T) {
+func TestFalseHosts_blockNoCommandAndNoCast(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	stranger := c.Open(t).Control()

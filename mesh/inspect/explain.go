@@ -94,14 +94,9 @@ func (v View) summary(well bool) string {
 	if v.World != nil {
 		how = string(v.World.Status)
 	}
-	answer := fmt.Sprintf(
+	return fmt.Sprintf(
 		"%s is %s: of its %s %s", v.Mesh, how, text.Pluralize(v.Ranks, "rank"), strings.Join(parts, ", "),
 	)
-	if v.hasEnded() && v.Started != nil {
-		answer += fmt.Sprintf("; it started %s ago, and no host remembers a later mesh of this name",
-			text.Age(time.Since(*v.Started)))
-	}
-	return answer
 }
 
 // DescribeRegion formats a region for a sentence.
@@ -194,7 +189,7 @@ func (v View) isCausedByHost(f Failure) bool {
 // isHostReason reports whether a reason names an unhealthy host.
 func (v View) isHostReason(reason string) bool {
 	return slices.ContainsFunc(v.UnhealthyHosts(), func(h Host) bool {
-		return strings.HasPrefix(reason, "its host "+text.HostLabel(h.ID)+" is ")
+		return strings.HasPrefix(reason, "its host "+text.HostLabel(h.ID)+" ")
 	})
 }
 
@@ -239,7 +234,12 @@ func (v View) hasEnded() bool {
 // nextSteps returns the next automatic steps.
 func (v View) nextSteps() (out []string) {
 	if v.hasEnded() {
-		return []string{"nothing: it has ended, and its hosts remember it for a while"}
+		out = append(out, "nothing: it has ended, and its hosts remember it for a while")
+		if v.Started != nil {
+			out = append(out, fmt.Sprintf("it started %s ago, and no host remembers a later mesh of this name",
+				text.Age(time.Since(*v.Started))))
+		}
+		return out
 	}
 	if !v.Owner.Answering {
 		if v.LeaseLeft == 0 {

@@ -15,8 +15,8 @@ import (
 )
 
 // Forgotten explains a mesh that hosts do not know any more, by the failures that the system
-// controller remembers. v and err are the results of Mesh. false: no such mesh failed later than that
-// of the View.
+// controller remembers. v and err are the results of Mesh. false: no such mesh failed later than
+// that of the View.
 func Forgotten(ctx context.Context, conn *mesh.Net, name string, v View, err error) (x Explanation, ok bool) {
 	_, unknown := errors.AsType[*mesh.NotFoundError](err)
 	if !unknown && (err != nil || !v.hasEnded()) {
@@ -63,7 +63,9 @@ func explainForgotten(past []actor.Event, name string, v View) (x Explanation, o
 	if of == "" {
 		return x, false
 	}
-	gone := View{Mesh: of, Ranks: ranks, Shape: shape.Of("rank", ranks), Phase: agent.Failed.String(), Failures: failed}
+	gone := View{
+		Mesh: of, Ranks: ranks, Shape: shape.Of("rank", ranks), Phase: agent.Failed.String(), Failures: failed,
+	}
 	return Explanation{
 		Mesh: of, Phase: gone.Phase, Causes: gone.rankCauses(),
 		Answer:      of + " has ended, and no host remembers it; the system controller remembers its failures",

@@ -111,7 +111,8 @@ func (t *Sampler) Sample(ctx context.Context) (Sample, error) {
 	for i := range l.Procs {
 		p := &l.Procs[i]
 		of := used[counterKey{p.Mesh, p.Rank, p.Gen}]
-		p.CPUTime, p.Memory = of.CPUTime, of.Memory
+		p.CPUTime = of.CPUTime
+		p.Memory = of.Memory
 	}
 	t.computeRates(&l)
 	l.addHosts(inv.Hosts)
@@ -260,7 +261,9 @@ func (l *Sample) Sort(key string) {
 		return 0
 	}
 	slices.SortStableFunc(l.Hosts, func(a, b HostCounters) int {
-		return cmp.Or(cmp.Compare(answers(a), answers(b)), larger(a.Counters, b.Counters), cmp.Compare(a.Host, b.Host))
+		return cmp.Or(
+			cmp.Compare(answers(a), answers(b)), larger(a.Counters, b.Counters), cmp.Compare(a.Host, b.Host),
+		)
 	})
 	slices.SortStableFunc(l.Procs, func(a, b ProcCounters) int {
 		return cmp.Or(larger(a.Counters, b.Counters), cmp.Compare(a.Mesh, b.Mesh), cmp.Compare(a.Rank, b.Rank))

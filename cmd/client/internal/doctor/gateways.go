@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// gatewayProbes is the number of requests to the gateways. The server gives each to a random member
-	// of their queue group.
+	// gatewayProbes is the number of requests to the gateways. The server gives each to a random
+	// member of their queue group.
 	gatewayProbes = 128
 	// probeCollect is no way to collect answers: a gateway refuses the request at once.
 	probeCollect = "doctor-probe"
 )
 
-// gateways finds a foreign member of the gateways' queue group, which takes requests of plain clients.
+// gateways finds a foreign member of the gateways' queue group, which takes requests of plain
+// clients.
 func (d *doctor) gateways(ctx context.Context) Finding {
 	ctx, cancel := context.WithTimeout(ctx, listenerTimeout)
 	defer cancel()
@@ -51,8 +52,10 @@ func (d *doctor) gateways(ctx context.Context) Finding {
 		return Finding{Result: ResultOK, Found: fmt.Sprintf("they answered each of %d requests", gatewayProbes)}
 	}
 	if lost == gatewayProbes {
-		return Finding{Result: ResultWarn, Found: "no request was answered: this user may not cast, or a gateway hangs",
-			Suggestion: "allow it to publish to " + d.space.Gateways()}
+		return Finding{
+			Result: ResultWarn, Found: "no request was answered: this user may not cast, or a gateway hangs",
+			Suggestion: "allow it to publish to " + d.space.Gateways(),
+		}
 	}
 	return Finding{
 		Result: ResultWarn,

@@ -232,7 +232,8 @@ func (s hostSurvey) hosts() Finding {
 		f.Result, f.Found = ResultWarn, f.Found+fmt.Sprintf("; heartbeats from %d of them", s.beating)
 		f.Suggestion = "allow this user to subscribe to hb.host.*, or wait for hosts that have just started"
 	case s.strangers > 0:
-		f.Result, f.Suggestion = ResultWarn, "see who may subscribe to hr.any.>: docs/external-nats.md has the permissions"
+		f.Result = ResultWarn
+		f.Suggestion = "see who may subscribe to hr.any.>: docs/external-nats.md has the permissions"
 	default:
 		f.Result = ResultOK
 	}

@@ -197,8 +197,8 @@ func (s Spec) run(ctx context.Context, conn *mesh.Net, e task) result {
 	return r
 }
 
-// showExec prints equal results once. Its error has the highest exit code, and the targets where the
-// command did not run: a table does not list these.
+// showExec prints equal results once. Its error has the highest exit code, and the targets where
+// the command did not run: a table does not list these.
 func showExec(out *output.Printer, groups []Group) error {
 	if out.Format != output.Table {
 		if err := output.Records(out, groups, nil, nil); err != nil {

@@ -102,11 +102,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 func showTop(out *output.Printer, l inspect.Sample, rows int) error {
 	hosts := l.Hosts[:min(len(l.Hosts), rows)]
-	err := output.Records(out, hosts, []string{"host", "status", "procs", "cpu", "mem", "msg/s", "queued", "handled"},
+	columns := []string{"host", "status", "procs", "cpu", "mem", "msg/s", "queued", "handled"}
+	err := output.Records(out, hosts, columns,
 		func(h inspect.HostCounters) []string {
 			status, procs := out.Paint(output.Green, h.State), strconv.Itoa(h.Procs)
 			if h.State != agent.HostAlive {
 				status, procs = out.PaintHostState(h.State), "-"
+			}
+			if h.State != agent.HostAlive && h.Counters == (inspect.Counters{}) {
+				return []string{h.Host, status, procs, "-", "-", "-", "-", "-"}
 			}
 			return []string{
 				h.Host, status, procs, formatCPU(h.Counters), text.Size(h.Memory), formatRate(h.Rate),
@@ -119,16 +123,16 @@ func showTop(out *output.Printer, l inspect.Sample, rows int) error {
 	}
 	fmt.Fprintln(out.Stdout)
 	procs := l.Procs[:min(len(l.Procs), rows)]
-	columns := []string{"mesh", "point", "host", "status", "cpu", "mem", "msg/s", "queued", "current"}
+	columns = []string{"mesh", "point", "host", "status", "cpu", "mem", "msg/s", "queued", "current"}
 	err = output.Records(out, procs, columns, func(p inspect.ProcCounters) []string {
-		rate, queued, current := formatRate(p.Rate), strconv.Itoa(p.Queued), text.OrDash(text.Shorten(p.Busy, 40))
-		if p.Silent {
-			rate, queued, current = "-", "-", out.Paint(output.Yellow, "no answer")
-		}
-		return []string{
+		row := []string{
 			p.Mesh, p.Point, text.HostLabel(p.Host), out.PaintStatus(p.Status), formatCPU(p.Counters),
-			text.Size(p.Memory), rate, queued, current,
+			text.Size(p.Memory),
 		}
+		if p.Silent {
+			return append(row, "-", "-", out.Paint(output.Yellow, "no answer"))
+		}
+		return append(row, formatRate(p.Rate), strconv.Itoa(p.Queued), text.OrDash(text.Shorten(p.Busy, 40)))
 	})
 	writeOmitted(out.Stdout, len(l.Procs)-len(procs), "proc")
 	return err
