@@ -2,7 +2,6 @@ package mesh_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -23,7 +22,6 @@ import (
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // cluster is a cluster with helpers of the tests.

@@ -37,7 +37,7 @@ then the exit code is 4, except for a live screen. STALE marks the screen if the
 JSON: at, hosts (host, id, procs, queued, handled, rate, cpu, memory, state, silence), procs (mesh, rank,
 point, host, gen, status, silent, actors, queued, handled, rate, cpu, memory, cpu_time, busy). A rate is
 messages handled in a second; memory is in bytes, cpu_time in nanoseconds.`,
-		Example:           "  castnet top\n  castnet top --sort mem --rows 40\n  castnet top 'demo[host=0]' -o json",
+		Example:           "  castnet top\n  castnet top --sort mem\n  castnet top 'demo[host=0]' -o json",
 		Args:              flags.WantArgs(0, 1),
 		ValidArgsFunction: a.Complete(candidates.Meshes),
 	}
