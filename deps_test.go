@@ -80,7 +80,7 @@ cast < actor bus internal/link internal/wire subjects shape
 	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus
 internal/testproc < internal/testkit cast actor bus bus/bustest bus/embed subjects
 	procs on a bus, for the tests inside packages that a mesh is made of, which the rig of whole meshes would import
-agent < actor bus config internal/micro internal/wire subjects shape
+agent < actor bus internal/fanout config internal/micro internal/wire subjects shape
 	the lifecycle protocol is messages only, and the two requests that find who speaks it
 presence < agent config actor bus internal/wire subjects
 	who of the hosts is there, as one process sees it; what follows from a death is for controllers, which stand below

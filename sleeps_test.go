@@ -12,7 +12,8 @@ import (
 // file that imports testing/synctest, or calls testkit.Virtual, sleeps in bubbles, where a sleep
 // takes no time.
 var sleepers = map[string]string{
-	"agent/host/store.go": "a lock reports no release",
+	"agent/host/run_dir.go": "a lock reports no release",
+	"agent/host/store.go":   "a lock reports no release",
 	"agent/proc/main.go": "a process without its parent waits a last time, " +
 		"then exits",
 	"cmd/hostd/server.go": "a port reports no release",

@@ -109,7 +109,7 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 				Msg("foreign message refused: its reply subject is not its sender's")
 			return
 		}
-		q.Answer = func(_ int, a Answer) { f.answer(m, format, a) }
+		q.Answer = func(_ int, a Answer) { f.answer(m, actor, port, format, a) }
 	}
 	if !admitted {
 		p.deadLetters.reject(q, "", errorf(CodeTooMany, p.id.Actor(actor).String(), port, tooMany, m.From,
@@ -132,7 +132,7 @@ func (f *Foreign) Refuse(m bus.Msg, err error) {
 		return
 	}
 	format, _ := wire.FormatOf(m.Header.Get(HeaderContentType), m.Data)
-	f.answer(ForeignMessage{Msg: m}, format, Answer{Err: errorf(CodeBadMessage, "", "", "%v", err)})
+	f.answer(ForeignMessage{Msg: m}, "", "", format, Answer{Err: errorf(CodeBadMessage, "", "", "%v", err)})
 }
 
 // Admit applies the rate limit of a plain NATS client; an error reports the excess.
@@ -167,7 +167,7 @@ func (f *Foreign) MayAnswer(reply string, from subjects.Sender) bool {
 	return err == nil && s.Token != "" && s.Sender == from
 }
 
-func (f *Foreign) answer(m ForeignMessage, format wire.Format, a Answer) {
+func (f *Foreign) answer(m ForeignMessage, actor, port string, format wire.Format, a Answer) {
 	out := bus.Msg{Subject: m.Msg.Reply, Header: bus.Header{}}
 	out.Header.Set(HeaderContentType, format.ContentType())
 	if m.Rank != "" {
@@ -178,7 +178,7 @@ func (f *Foreign) answer(m ForeignMessage, format wire.Format, a Answer) {
 		out.Data, a.Err = format.Encode(a.Value)
 	}
 	if a.Err != nil {
-		FailForeign(&out, format, a.Err)
+		FailForeign(&out, format, actor, port, a.Err)
 	}
 	conn := f.p.bus.Data()
 	if m.Urgent {
@@ -186,7 +186,7 @@ func (f *Foreign) answer(m ForeignMessage, format wire.Format, a Answer) {
 	}
 	err := conn.PublishMsg(out)
 	if errors.Is(err, bus.ErrTooLarge) {
-		FailForeign(&out, format, busError("", "", err))
+		FailForeign(&out, format, actor, port, busError("", "", err))
 		err = conn.PublishMsg(out)
 	}
 	if err != nil {
@@ -210,13 +210,14 @@ func (f *Foreign) publish(subject string, v any, trace Trace) error {
 }
 
 // FailForeign turns an answer into an error: always with a body, for an empty one ends a stream.
-func FailForeign(out *bus.Msg, format wire.Format, err error) {
+// The body names the addressed actor and endpoint, or those that the error names.
+func FailForeign(out *bus.Msg, format wire.Format, actor, endpoint string, err error) {
 	w := toWire(err)
 	e := FromWire(EncodeError(err)) // bounded, and valid UTF-8
 	out.Header.Set(HeaderError, strings.NewReplacer("\r", " ", "\n", " ").Replace(e.Error()))
 	out.Header.Set(HeaderErrorCode, strconv.Itoa(e.HTTPCode()))
-	body, merr := format.Encode(map[string]any{"code": w.Code, "error": w.Text, "actor": w.Actor,
-		"endpoint": w.Endpoint})
+	body, merr := format.Encode(map[string]any{"code": w.Code, "error": w.Text,
+		"actor": cmp.Or(w.Actor, actor), "endpoint": cmp.Or(w.Endpoint, endpoint)})
 	if merr != nil { // a map of numbers and bounded texts: cannot be
 		panic(fmt.Sprintf("actor: encode an error as %s: %v", format.ContentType(), merr))
 	}

@@ -374,20 +374,32 @@ func (in *instance) handleCrash(p any) (goOn bool) {
 	return true
 }
 
-// panicText describes the panic that a deferred function has recovered, with its place in the code.
+// maxPanicFrames bounds the places in the text of a panic.
+const maxPanicFrames = 4
+
+// panicText describes the panic that a deferred function has recovered, with its place in the code
+// and the places of the callers, up to the call of the user's function by this package.
 func panicText(p any) string {
-	text := wire.PanicText(p)
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs[:])])
-	panics := false
-	for f, more := frames.Next(); more; f, more = frames.Next() {
-		if panics && !strings.HasPrefix(f.Function, "runtime.") {
-			dir, file := path.Split(f.File)
-			return fmt.Sprintf("%s (%s/%s:%d)", text, path.Base(dir), file, f.Line)
+	var places []string
+	panicking, inUser := false, false
+	for f, more := frames.Next(); more && len(places) < maxPanicFrames; f, more = frames.Next() {
+		own := strings.HasPrefix(f.Function, "github.com/castnet-io/castnet/actor.")
+		if own && inUser {
+			break
 		}
-		panics = panics || f.Function == "runtime.gopanic"
+		if panicking && !strings.HasPrefix(f.Function, "runtime.") {
+			dir, file := path.Split(f.File)
+			places = append(places, fmt.Sprintf("%s/%s:%d", path.Base(dir), file, f.Line))
+			inUser = !own
+		}
+		panicking = panicking || f.Function == "runtime.gopanic"
 	}
-	return text
+	if len(places) == 0 {
+		return wire.PanicText(p)
+	}
+	return fmt.Sprintf("%s (%s)", wire.PanicText(p), strings.Join(places, ", from "))
 }
 
 // currentEndpoint is the endpoint of the running handler; "" if none runs. Call it on the turn

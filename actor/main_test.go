@@ -178,7 +178,7 @@ func record(p *actor.Proc) *events {
 }
 
 // place is where a panic is in the code, as its text has it.
-var place = regexp.MustCompile(` \(actor/\w+\.go:\d+\)`)
+var place = regexp.MustCompile(` \(actor/\w+\.go:\d+(, from actor/\w+\.go:\d+){0,3}\)`)
 
 // of lists the statuses of one actor, in order.
 func (es *events) of(name string) []string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -121,6 +122,36 @@ func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discover
 		}
 	}
 	return out, err
+}
+
+const (
+	// confirmTimeout bounds the wait for the agent of a found host.
+	confirmTimeout = 2 * time.Second
+	// maxConfirms bounds the hosts that are asked at a time.
+	maxConfirms = 64
+)
+
+// ConfirmHosts returns what the agents of found hosts say, and the errors of those that do not
+// answer. Anyone can answer a search for hosts, in any name.
+func ConfirmHosts(
+	ctx context.Context, p *actor.Proc, found []HostInfo,
+) (confirmed []HostInfo, failed map[subjects.HostID]error) {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	infos := make([]HostInfo, len(found))
+	errs := make([]error, len(found))
+	fanout.Each(maxConfirms, found, func(i int, h HostInfo) {
+		infos[i], errs[i] = Info.Call(ctx, Of(h.ID.Proc()).Via(p), actor.None{})
+	})
+	failed = map[subjects.HostID]error{}
+	for i, h := range found {
+		if errs[i] != nil {
+			failed[h.ID] = errs[i]
+		} else {
+			confirmed = append(confirmed, infos[i])
+		}
+	}
+	return confirmed, failed
 }
 
 func byLabel(a, b HostInfo) int {

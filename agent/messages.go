@@ -173,6 +173,7 @@ type StopAllRequest struct {
 type GetRequest struct {
 	ID      string `cbor:"1,keyasint,omitempty" json:"id,omitempty"`
 	Schemas bool   `cbor:"2,keyasint,omitempty" json:"schemas,omitempty"` // include the schemas of endpoints
+	Usage   bool   `cbor:"3,keyasint,omitempty" json:"usage,omitempty"`   // measure the procs of a host
 }
 
 // WaitRequest waits until every rank of a resource has reached the phase Until, or has ended.

@@ -62,7 +62,7 @@ func samples() map[string]any {
 	proc := &agent.ProcInfo{
 		PID: 7, Started: at, ExitCode: &code, Signal: 9, StderrTail: []string{"oh"}, Host: "a-000000000000a",
 		State: agent.ProcessKilled, Core: true, OOM: true, Program: "/bin/worker", Unenforced: []string{"cpu: no"},
-		Adopted: true, GraceExpired: true, Survivors: true,
+		Adopted: true, GraceExpired: true, Survivors: true, CPUTime: time.Second, Memory: 1 << 20,
 	}
 	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add",
 		Endpoints: []string{"add(int64) int64"}, Managed: true,
@@ -102,7 +102,7 @@ func samples() map[string]any {
 		},
 		"StopRequest": agent.StopRequest{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7, Region: &part,
 			Claim: claim},
-		"GetRequest":     agent.GetRequest{ID: "m", Schemas: true},
+		"GetRequest":     agent.GetRequest{ID: "m", Schemas: true, Usage: true},
 		"WaitRequest":    agent.WaitRequest{ID: "m", Until: agent.Running, Region: &part},
 		"StopAllRequest": agent.StopAllRequest{Reason: "done", Grace: time.Second, MaxConcurrent: 8},
 		"CordonRequest":  agent.CordonRequest{Cordon: true, Reason: "repair"},

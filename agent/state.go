@@ -48,6 +48,10 @@ type ProcInfo struct {
 	GraceExpired bool `cbor:"13,keyasint,omitempty" json:"grace_expired,omitempty"`
 	// ended, but a descendant survives SIGKILL
 	Survivors bool `cbor:"14,keyasint,omitempty" json:"survivors,omitempty"`
+
+	// used by the process, without its descendants, on request (GetRequest.Usage); 0: unknown
+	CPUTime time.Duration `cbor:"15,keyasint,omitempty" json:"cpu_time,omitempty"`
+	Memory  int64         `cbor:"16,keyasint,omitempty" json:"memory,omitempty"` // resident bytes
 }
 
 // ActorInfo is a proc agent's record of an actor.
@@ -116,6 +120,10 @@ const (
 	ModeCordoned HostMode = "cordoned" // until reopened
 	ModeDraining HostMode = "draining" // until all procs have ended
 	ModeLeaving  HostMode = "leaving"  // for good
+
+	// ModeUnconfirmed is the mode of a host whose agent did not answer after the search. No host has
+	// it.
+	ModeUnconfirmed HostMode = "unconfirmed"
 )
 
 // StopSummary is the result of stopping many ranks.

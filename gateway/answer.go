@@ -118,7 +118,7 @@ func (r request) message(o outcome) bus.Msg {
 	if o.partial {
 		out.Header.Set(headerPartial, oneLine(o.err.Error(), maxPartial))
 	} else if o.err != nil {
-		actor.FailForeign(&out, r.format, o.err)
+		actor.FailForeign(&out, r.format, r.actor, r.endpoint, o.err)
 		out.Header.Set(actor.HeaderErrorCode, strconv.Itoa(codeOf(o.err, o.coverage)))
 	}
 	return out

@@ -371,7 +371,7 @@ func (g *Gateway) publishNow(r request, m bus.Msg) error {
 	if errors.Is(err, bus.ErrTooLarge) {
 		why := r.tooLarge(len(m.Data), g.data.MaxPayload())
 		delete(m.Header, headerPartial)
-		actor.FailForeign(&m, r.format, why)
+		actor.FailForeign(&m, r.format, r.actor, r.endpoint, why)
 		err = g.data.PublishMsg(m)
 	}
 	return err

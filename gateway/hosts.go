@@ -314,6 +314,7 @@ func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.
 	if err != nil {
 		return nil, nil, err
 	}
+	found, _ = agent.ConfirmHosts(ctx, h.net.Proc(), found)
 	if len(found) == 0 {
 		return nil, nil, fmt.Errorf("no host answers on %s in %s: start a hostd there", h.net.Bus().Control().URL(),
 			h.net.Proc().Space())

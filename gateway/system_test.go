@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -94,6 +96,25 @@ func TestGateway_refusesAnUnknownReducerBeforeAnyHandlerRuns(t *testing.T) {
 	require.Contains(t, m.Header.Get(actor.HeaderError), "abacus")
 	require.Equal(t, "[0,0]", string(s.ask("count", "").Data))
 	require.Equal(t, "1", string(s.ask("get", "", headerReduce, "sum").Data))
+}
+
+// A client in JSON knows neither CBOR, in which the gateway asks the ranks, nor Go.
+func TestGateway_errorBodiesNameActorAndEndpointInTheWordsOfTheRequest(t *testing.T) {
+	s := newSystem(t)
+	s.spawn(2)
+	for text, m := range map[string]bus.Msg{
+		"cannot unmarshal text into int": s.ask("big", `"five"`, headerRegion, "gpu=0"),
+		"gpu=7":                          s.ask("get", "", headerRegion, "gpu=7"),
+		"no such endpoint":               s.ask("absent", ""),
+		"exceeded max nested level":      s.ask("big", strings.Repeat("[", 100)+strings.Repeat("]", 100)),
+	} {
+		var body map[string]any
+		require.NoError(t, json.Unmarshal(m.Data, &body), string(m.Data))
+		require.Contains(t, body["error"], text)
+		require.NotEmpty(t, body["actor"], "%s", m.Data)
+		require.NotEmpty(t, body["endpoint"], "%s", m.Data)
+		require.NotRegexp(t, "(?i)cbor|Go ", body["error"])
+	}
 }
 
 func TestGateway_castsToNoAgent_GW7(t *testing.T) {

@@ -76,7 +76,8 @@
 // eighth of supervision.controller-timeout, at most 3 s. One unanswered list blames no controller,
 // because the program itself may have been suspended. The system controller keeps an adopted mesh
 // even if the adopter dies before Adopt succeeds. An order to stop that a controller of hosts gets
-// also returns them.
+// also returns them. Anyone can answer a search for hosts; a host is found once its agent answers,
+// too.
 //
 // Verbs of the owner alone are the Stop of an ActorMesh with an owner, Detach, and the drain and
 // shutdown of allocated or taken hosts. Any program may stop, restart, grow and shrink a ProcMesh,

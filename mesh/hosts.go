@@ -27,6 +27,8 @@ type HostMesh struct {
 	infos  map[subjects.HostID]agent.HostInfo // from the time when they were found; never changed
 	region shape.Region
 	err    error
+	// unconfirmed answered the search that made this mesh, but their agents did not
+	unconfirmed []agent.HostInfo
 }
 
 // defaultHosts is the name of a mesh of found hosts.
@@ -44,8 +46,9 @@ func (n *Net) hostMesh(infos []agent.HostInfo) HostMesh {
 	return h
 }
 
-// Schedulable returns the hosts that accepted procs when found, and the infos of the others. The
-// open hosts have one dimension.
+// Schedulable returns the hosts that accepted procs when found, and the infos of the others, with
+// those that the search left out because their agents did not answer. The open hosts have one
+// dimension.
 func (h HostMesh) Schedulable() (open HostMesh, closed []agent.HostInfo) {
 	if h.Err() != nil {
 		return h, nil
@@ -59,11 +62,11 @@ func (h HostMesh) Schedulable() (open HostMesh, closed []agent.HostInfo) {
 		}
 	}
 	if len(closed) == 0 {
-		return h, nil
+		return h, h.unconfirmed
 	}
 	open = h.net.hostMesh(infos)
 	open.name = h.name
-	return open, closed
+	return open, append(closed, h.unconfirmed...)
 }
 
 // UnschedulableError reports that hosts answer, but accept no procs.

@@ -28,6 +28,9 @@ type Inventory struct {
 	Meshes     []MeshState
 	TimedOut   bool // the deadline of the context ended the search for hosts: more may exist
 	NoHostList bool // no gateway listed the hosts in time: more silent hosts may exist
+	// Unconfirmed are the hosts in whose name the search was answered, without an agent: a stranger
+	// answered.
+	Unconfirmed []subjects.HostID
 }
 
 // HostState is the state of a host.
@@ -44,7 +47,11 @@ func (h HostState) String() string {
 	if h.Silence == 0 {
 		return fmt.Sprintf("%s (%s)", h.Label, h.State)
 	}
-	return fmt.Sprintf("%s (%s, last heard %s ago)", h.Label, h.State, h.Silence.Round(time.Second))
+	silence := h.Silence.Round(time.Second).String()
+	if h.Silence >= time.Minute {
+		silence = strings.TrimSuffix(h.Silence.Truncate(time.Minute).String(), "0s")
+	}
+	return fmt.Sprintf("%s (%s, last heard %s ago)", h.Label, h.State, silence)
 }
 
 // MissingHostsError reports that an Inventory may be incomplete.
@@ -145,7 +152,7 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 	var unlisted error
 	var asking sync.WaitGroup
 	asking.Go(func() { known, unlisted = agent.ListKnownHosts(ctx, n.bus, n.proc.Space()) })
-	infos, err := n.liveHosts(ctx)
+	infos, failed, err := n.liveHosts(ctx)
 	asking.Wait()
 	i := Inventory{TimedOut: errors.Is(ctx.Err(), context.DeadlineExceeded)}
 	i.NoHostList = !i.TimedOut && errors.Is(unlisted, context.DeadlineExceeded)
@@ -163,6 +170,15 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 		ids = append(ids, info.ID)
 		i.Hosts = append(i.Hosts, HostState{HostInfo: info, State: agent.HostAlive})
 	}
+	for id, err := range failed {
+		listed := slices.ContainsFunc(known.Hosts, func(k agent.KnownHost) bool { return k.ID == id })
+		if errors.Is(err, actor.ErrNoProc) && !listed {
+			i.Unconfirmed = append(i.Unconfirmed, id)
+		} else if !i.TimedOut {
+			silent.add(HostState{HostInfo: agent.HostInfo{ID: id}, State: agent.HostSuspect, Reason: err.Error()})
+		}
+	}
+	slices.SortFunc(i.Unconfirmed, subjects.HostID.Compare)
 	for _, k := range known.Hosts {
 		if !slices.Contains(ids, k.ID) {
 			silent.add(HostState{

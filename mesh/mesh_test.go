@@ -2,7 +2,6 @@ package mesh_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -23,7 +22,6 @@ import (
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // cluster is a cluster with helpers of the tests.
@@ -398,15 +396,12 @@ func TestLogs_returnTheLastLinesOfEachRank(t *testing.T) {
 func TestAwaitHosts_reportsTheMostHostsSeen(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	id, err := subjects.NewHostID("once")
-	require.NoError(t, err)
-	data, err := json.Marshal(agent.HostInfo{ID: id, Label: "once"})
-	require.NoError(t, err)
+	_, stop := c.Host(t, "once")
 	b := c.Open(t).Control()
 	var asked atomic.Int64
-	_, err = b.Subscribe("castnet.v1.default.hr.any.info.*.*", func(m bus.Msg) {
-		if asked.Add(1) == 1 { // later looks find no host
-			require.NoError(t, b.PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+	_, err := b.Subscribe("castnet.v1.default.hr.any.info.*.*", func(bus.Msg) {
+		if asked.Add(1) == 2 { // later looks find no host
+			go stop()
 		}
 	})
 	require.NoError(t, err)

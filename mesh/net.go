@@ -234,14 +234,26 @@ func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
 // AllHosts finds every live host, in the order of their labels, whether it accepts procs or not. If
 // there is none, it returns an error.
 func (n *Net) AllHosts(ctx context.Context) (HostMesh, error) {
-	infos, err := n.liveHosts(ctx)
+	h, err := n.findHosts(ctx)
+	if err == nil && len(h.hosts) == 0 {
+		err = noHostsError(n)
+	}
 	if err != nil {
 		return HostMesh{}, err
 	}
-	if len(infos) == 0 {
-		return HostMesh{}, noHostsError(n)
+	return h, nil
+}
+
+// findHosts is AllHosts, and returns an empty mesh if there is no host.
+func (n *Net) findHosts(ctx context.Context) (HostMesh, error) {
+	infos, failed, err := n.liveHosts(ctx)
+	h := n.hostMesh(infos)
+	for id, err := range failed {
+		h.unconfirmed = append(h.unconfirmed, agent.HostInfo{
+			ID: id, Label: id.Label(), Mode: agent.ModeUnconfirmed, ModeReason: err.Error(),
+		})
 	}
-	return n.hostMesh(infos), nil
+	return h, err
 }
 
 // noHostsError is the error of an empty search for hosts.
@@ -250,12 +262,19 @@ func noHostsError(n *Net) error {
 		errNoHostAnswers, n.bus.Control().URL(), n.proc.Space())
 }
 
-// liveHosts returns the infos of the answering hosts.
-func (n *Net) liveHosts(ctx context.Context) ([]agent.HostInfo, error) {
+// liveHosts returns the infos of the hosts, from their agents. failed are the hosts that answered
+// the search and whose agents did not. If ctx ends during the search, the agents are not asked.
+func (n *Net) liveHosts(
+	ctx context.Context,
+) (infos []agent.HostInfo, failed map[subjects.HostID]error, err error) {
 	if err := n.endCause(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return agent.DiscoverListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
+	infos, err = agent.DiscoverListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
+	if err == nil && ctx.Err() == nil {
+		infos, failed = agent.ConfirmHosts(ctx, n.proc, infos)
+	}
+	return infos, failed, err
 }
 
 // AwaitHosts is Hosts once at least this many exist and accept procs. It searches again until ctx
@@ -267,15 +286,15 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	found := 0     // the hosts of that search that accept procs
 	var last error // why there are no more
 	for {
-		infos, err := n.liveHosts(ctx)
-		open, closed := n.hostMesh(infos).Schedulable()
+		all, err := n.findHosts(ctx)
+		open, closed := all.Schedulable()
 		switch {
 		case n.endCause() != nil:
 			return HostMesh{}, n.endCause()
 		case err == nil && len(open.hosts) >= atLeast:
 			return open, nil
-		case len(infos) >= seen && (err == nil || len(infos) > 0): // ctx may end during a search
-			seen = len(infos)
+		case len(all.hosts) >= seen && (err == nil || len(all.hosts) > 0): // ctx may end during a search
+			seen = len(all.hosts)
 			found = len(open.hosts)
 			last = nil
 			if len(closed) > 0 {

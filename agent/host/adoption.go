@@ -39,7 +39,7 @@ func (r *execRunner) adoptAll() (all []adoptedProc) {
 		r.opts.Log.Warn().Str("proc", l.Name).Int("processes", l.Processes).
 			Msg("killed an orphaned process of a previous hostd")
 	}
-	if r.store != nil {
+	if r.ownsLogs {
 		if err := r.removeOldLogs(all); err != nil {
 			r.opts.Log.Warn().Err(err).Msg("old logs stay")
 		}

@@ -165,6 +165,9 @@ func startLocalHost(ctx context.Context, o Options) (startedHost, error) {
 	if err != nil {
 		return startedHost{}, fmt.Errorf("start host %s: %w", o.Label, err)
 	}
+	if o.RunDir != "" {
+		o.RunDir = filepath.Join(o.RunDir, o.Label)
+	}
 	h, err := Start(ctx, o)
 	if err != nil {
 		return startedHost{}, errors.Join(err, o.Bus.Close(context.WithoutCancel(ctx)))

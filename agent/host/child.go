@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -222,6 +223,7 @@ func (a *hostAgent) releaseStopSlot(ctx *actor.Context, c *child) {
 
 // onExit handles the end of a process (HOST-3).
 func (a *hostAgent) onExit(ctx *actor.Context, c *child, e launch.Exit) {
+	e.StderrTail = condensePanic(e.StderrTail)
 	a.onGraceExpired(ctx, c)
 	s := c.status(e, a.status(c).Phase == agent.Running)
 	if s.Phase == agent.Failed {
@@ -251,6 +253,42 @@ func (c *child) status(e launch.Exit, running bool) agent.Status {
 	}
 	return agent.Status{Phase: agent.Failed, Reason: e.String()}
 }
+
+// condensePanic replaces the last Go panic in stderr, with its stacks, by its text and its top
+// frames.
+func condensePanic(lines []string) []string {
+	at := -1
+	for i, line := range lines {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			at = i
+		}
+	}
+	if at < 0 {
+		return lines
+	}
+	out := append(slices.Clone(lines[:at]), lines[at])
+	inStack := false
+	for i := at + 1; i+1 < len(lines) && len(out) <= at+maxPanicFrames; i++ {
+		if inStack && lines[i] == "" {
+			break // the end of the stack of the goroutine
+		}
+		place, isFrame := strings.CutPrefix(lines[i+1], "\t")
+		inStack = inStack || isFrame
+		if !isFrame || strings.HasPrefix(lines[i], "runtime.") || strings.HasPrefix(lines[i], "panic(") {
+			continue
+		}
+		function := lines[i]
+		if end := strings.LastIndexByte(function, '('); end > 0 {
+			function = function[:end]
+		}
+		place, _, _ = strings.Cut(place, " +0x")
+		out = append(out, "at "+function+" ("+place+")")
+	}
+	return out
+}
+
+// maxPanicFrames bounds the frames of a condensed panic, which fits into a reason.
+const maxPanicFrames = maxReasonLines - 1
 
 // maxReasonLines bounds the stderr lines quoted in a reason.
 const maxReasonLines = 5

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,7 +38,7 @@ type Options struct {
 	Bus       *bus.Bus          // the host's own connections; not owned
 	Settings  agent.BusSettings // how its procs reach the bus
 	Space     subjects.Space
-	RunDir    string   // directory for output files; "" = a temporary one, removed with the host
+	RunDir    string   // directory for output files of this host only; "" = a temporary one
 	Allow     []string // permitted programs besides the host's own; a directory permits all in it
 	AllowUser bool     // permit programs owned by the host's user
 	// Command replaces the caller's executable in spawns that name no program. The host allows it.
@@ -121,7 +120,7 @@ type Host struct {
 	router      *cast.Router
 	runner      runner
 	left        chan struct{}
-	tempDir     string                    // temporary run directory to remove; "" = none
+	runDir      runDir
 	store       *store                    // nil: no state directory
 	closeBy     atomic.Pointer[time.Time] // deadline of Close
 	heartbeater *heartbeater              // nil: not started
@@ -147,18 +146,8 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 			return nil, errors.Join(fmt.Errorf("start host %s: %w", o.Label, err), h.Close(ctx))
 		}
 	}
-	if o.RunDir == "" {
-		o.RunDir, err = os.MkdirTemp("", "castnet-"+o.Label+"-")
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("start host %s: cannot make the run directory: %w", o.Label, err),
-				h.Close(ctx))
-		}
-		h.tempDir = o.RunDir
-	} else if err := os.MkdirAll(o.RunDir, 0o700); err != nil {
-		return nil, errors.Join(fmt.Errorf("start host %s: cannot make the run directory: %w", o.Label, err),
-			h.Close(ctx))
-	}
-	o.RunDir, err = filepath.Abs(o.RunDir)
+	h.runDir, err = openRunDir(o.RunDir, o.Label, o.Log)
+	o.RunDir = h.runDir.path
 	if err == nil {
 		err = h.start(ctx, o)
 	}
@@ -208,7 +197,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		if h.store != nil {
 			lo.StateDir = h.store.dir
 		}
-		h.runner = &execRunner{o, launch.New(lo), h.store}
+		h.runner = &execRunner{o, launch.New(lo), h.store, h.runDir.lock != nil}
 	}
 	var left []adoptedProc
 	if r, ok := h.runner.(*execRunner); ok {
@@ -298,6 +287,9 @@ func (h *Host) StopAllDone() <-chan struct{} { return h.left }
 // Proc returns the proc of the host agent. The host's program can run further actors there.
 func (h *Host) Proc() *actor.Proc { return h.proc }
 
+// RunDir returns the directory for the output of procs.
+func (h *Host) RunDir() string { return h.runDir.path }
+
 // ID returns the host's address.
 func (h *Host) ID() subjects.HostID { return h.id }
 
@@ -320,9 +312,5 @@ func (h *Host) Close(ctx context.Context) error {
 	if h.runner != nil {
 		errs = append(errs, h.runner.close())
 	}
-	errs = append(errs, h.store.close())
-	if h.tempDir != "" {
-		errs = append(errs, os.RemoveAll(h.tempDir))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, h.store.close(), h.runDir.close())...)
 }

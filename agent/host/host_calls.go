@@ -2,11 +2,14 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/fanout"
 )
 
 // Calls from the program of the host stay in this process and need no bus.
@@ -22,6 +25,26 @@ func (h *Host) Info(ctx context.Context) (agent.HostInfo, error) {
 func (h *Host) Cordon(ctx context.Context, c agent.CordonRequest) error {
 	_, err := agent.Cordon.Call(ctx, h.agentRef(), c)
 	return err
+}
+
+// StopUnkept closes the host to new procs and stops those of meshes that are not kept. The program
+// of the host may then end without Close: its next host adopts the others (HOST-10).
+func (h *Host) StopUnkept(ctx context.Context, reason string) error {
+	err := h.Cordon(ctx, agent.CordonRequest{Cordon: true, Reason: reason})
+	if err != nil {
+		return err
+	}
+	states, err := agent.Get.Call(ctx, h.agentRef(), agent.GetRequest{})
+	if err != nil {
+		return err
+	}
+	// the first rank describes its mesh
+	states = slices.DeleteFunc(states, func(s agent.State) bool { return s.Mesh == nil || s.Mesh.Keep })
+	errs := make([]error, len(states))
+	fanout.Each(agent.MaxConcurrentMoves, states, func(i int, s agent.State) {
+		_, errs[i] = agent.Stop.CallUrgent(ctx, h.agentRef(), agent.StopRequest{ID: s.ID, Reason: reason})
+	})
+	return errors.Join(errs...)
 }
 
 // WatchProcs yields the number of live procs, now and after every end. It ends with ctx or the

@@ -2,11 +2,13 @@ package host_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestGet_listOfAllMeshesFitsAMessage(t *testing.T) {
@@ -25,4 +27,24 @@ func TestGet_listOfAllMeshesFitsAMessage(t *testing.T) {
 	require.Empty(t, all[0].Proc.StderrTail)
 	require.Equal(t, 3, *all[0].Proc.ExitCode)
 	require.Equal(t, one, r.states(t, m), "the record is unchanged")
+}
+
+func TestGet_measuresProcsOnRequestOnly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *host.Options) { o.Allow = []string{"/bin/sh"} })
+	m := r.shell(t, "while :; do :; done")
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
+	require.NoError(t, err)
+	get := func(usage bool) *agent.ProcInfo {
+		states, err := agent.Get.Call(t.Context(), r.agent(), agent.GetRequest{Usage: usage})
+		require.NoError(t, err)
+		return states[0].Proc
+	}
+	testkit.Until(t, "it uses its CPU", func() bool { return get(true).CPUTime >= 50*time.Millisecond })
+	require.Greater(t, get(true).Memory, int64(100<<10))
+	require.Zero(t, get(false).CPUTime)
+	require.Zero(t, get(false).Memory)
+	_, err = agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Grace: time.Millisecond})
+	require.NoError(t, err)
+	require.Zero(t, get(true).Memory, "it has ended")
 }

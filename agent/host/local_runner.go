@@ -276,6 +276,9 @@ func (p *localProc) GraceExpiredAt() time.Time     { return p.exit.At }
 func (p *localProc) Done() <-chan struct{}         { return p.done }
 func (p *localProc) Unenforced() []string          { return nil }
 
+// Usage is unknown: procs share the process of their host.
+func (p *localProc) Usage() (cpu time.Duration, memory int64) { return 0, 0 }
+
 // Output is empty: a local proc prints to the host's own output.
 func (p *localProc) Output() logfile.Output { return logfile.Output{} }
 

@@ -15,14 +15,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// removeOldLogs removes output of earlier lives of the host, if it lies in the state directory,
-// which no other host uses. Logs of adopted procs stay, and those of the newest meshes, as many as
-// the host remembers.
+// removeOldLogs removes output of earlier hosts of the directory. Logs of adopted procs stay, and
+// those of the newest meshes, as many as the host remembers.
 func (r *execRunner) removeOldLogs(adopted []adoptedProc) error {
-	inside, err := filepath.Rel(r.store.dir, r.opts.RunDir)
-	if err != nil || strings.HasPrefix(inside, "..") {
-		return nil // the directory may have other users
-	}
 	files, err := os.ReadDir(r.opts.RunDir)
 	if err != nil {
 		return fmt.Errorf("cannot list old logs: %w", err)

@@ -176,6 +176,9 @@ func (a *hostAgent) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay
 // many crashed procs, more would not fit a message.
 func (a *hostAgent) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, error) {
 	states := a.table.States(q.ID)
+	if q.Usage {
+		a.measure(states)
+	}
 	for i := range states {
 		if until := a.table.LeaseExpiry(states[i].ID); states[i].Mesh != nil && !until.IsZero() {
 			states[i].Lease = max(time.Until(until), 1)
@@ -193,6 +196,17 @@ func (a *hostAgent) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, er
 		}
 	}
 	return states, nil
+}
+
+// measure adds what each running process uses.
+func (a *hostAgent) measure(states []agent.State) {
+	for i, s := range states {
+		if c := a.procs.findState(s); c != nil && c.process != nil && !c.state.Terminal() {
+			p := *s.Proc
+			p.CPUTime, p.Memory = c.process.Usage()
+			states[i].Proc = &p
+		}
+	}
 }
 
 // Keepalive renews the lease of a mesh, or takes the mesh over (HOST-10). It returns the statuses

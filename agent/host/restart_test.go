@@ -173,10 +173,16 @@ func TestRestart_procAfterItsHostsDeathIsReachableAtOnce_HOST10(t *testing.T) {
 
 func TestStateDir_keepsLogsOfTheNewestEndedMeshes(t *testing.T) {
 	t.Parallel()
+	for _, state := range []string{t.TempDir(), ""} { // which a host with a log directory alone has not
+		keepsNewestLogs(t, state)
+	}
+}
+
+func keepsNewestLogs(t *testing.T, state string) {
 	r := newRig(t)
 	o := r.options(t, "b")
-	o.StateDir, o.Config = t.TempDir(), &config.Config{}
-	o.RunDir = filepath.Join(o.StateDir, "logs")
+	o.StateDir, o.Config = state, &config.Config{}
+	o.RunDir = filepath.Join(t.TempDir(), "logs")
 	require.NoError(t, config.HostEndedHistory.Set(o.Config, 1))
 	require.NoError(t, os.Mkdir(o.RunDir, 0o700))
 	old, recent := testproc.MeshID(t, "old"), testproc.MeshID(t, "recent")
@@ -202,4 +208,45 @@ func TestStateDir_keepsLogsOfTheNewestEndedMeshes(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		"notes", recent.String() + "_1-0.stdout.log", recent.String() + "_1-0.stderr.log",
 	}, names)
+}
+
+func TestRunDir_belongsToOneHost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	o := r.options(t, "b")
+	h, err := host.Start(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, o.RunDir, h.RunDir())
+	twin := r.options(t, "c")
+	twin.RunDir = o.RunDir
+	_, err = host.Start(t.Context(), twin)
+	require.ErrorContains(t, err, o.RunDir+": another hostd uses it: want a --log-dir for each")
+	require.NoError(t, h.Close(t.Context()))
+	h, err = host.Start(t.Context(), twin)
+	require.NoError(t, err)
+	require.NoError(t, h.Close(t.Context()))
+}
+
+func TestRunDir_temporaryOnesOfKilledHostsAreRemoved(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	r := newRig(t)
+	start := func(label string) *host.Host {
+		o := r.options(t, label)
+		o.RunDir = ""
+		h, err := host.Start(t.Context(), o)
+		require.NoError(t, err)
+		return h
+	}
+	killed := filepath.Join(os.TempDir(), "castnet-x-1")
+	require.NoError(t, os.MkdirAll(filepath.Join(killed, "sub"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(killed, "m.stdout.log"), []byte("x"), 0o600))
+	other := filepath.Join(os.TempDir(), "other")
+	require.NoError(t, os.Mkdir(other, 0o700))
+	first, second := start("b"), start("c")
+	require.NoDirExists(t, killed)
+	require.DirExists(t, other)
+	require.DirExists(t, first.RunDir(), "it lives")
+	require.NoError(t, first.Close(t.Context()))
+	require.NoError(t, second.Close(t.Context()))
+	require.NoDirExists(t, first.RunDir())
 }

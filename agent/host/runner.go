@@ -55,6 +55,7 @@ type process interface {
 	Exit() launch.Exit
 	Output() logfile.Output
 	Unenforced() []string
+	Usage() (cpu time.Duration, memory int64) // zero: unknown
 }
 
 // execRunner runs procs as OS processes.
@@ -62,6 +63,7 @@ type execRunner struct {
 	opts     Options
 	launcher *launch.Launcher
 	store    *store // nil: no kept procs
+	ownsLogs bool   // no other host uses the run directory
 }
 
 func (r *execRunner) resolve(m agent.Mesh, rank int, self string) (how launchSpec, err error) {

@@ -17,6 +17,7 @@ func doctorCommand(a *app.App) *cobra.Command {
   connection    the server, the time to it and back, the user, TLS
   permissions   missing permissions of this user to publish and subscribe
   listeners     clients that receive messages of others, such as nats sub '>' or a stream
+  gateways      other clients that take casts of plain NATS clients
   jetstream     whether worlds survive their hostd
   system        the system controller, which owns worlds
   hosts         heartbeats, slow hosts, and silent ones

@@ -54,11 +54,11 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	c.System(t, "s")
 	all := c.doctor(t, cli.ExitOK)
-	require.Len(t, all, 9)
+	require.Len(t, all, 10)
 	for check, want := range map[string]string{
 		"connection": c.Server.URL() + ", nats-server 2.", "permissions": "castnet.v1.default",
-		"clocks": "on 2 hosts",
-		"logs":   "hosts keep the output of procs",
+		"clocks": "on 2 hosts", "gateways": "they answered each of 128 requests",
+		"logs": "hosts keep the output of procs",
 	} {
 		require.Equal(t, doctor.ResultOK, all[check].Result, all[check])
 		require.Contains(t, all[check].Found, want)
@@ -110,6 +110,28 @@ func TestDoctor_namesClientsThatReceiveForeignSubjects(t *testing.T) {
 	require.Contains(t, f.Found, "the stream audit records messages between processes")
 	require.NotContains(t, f.Found, "somebody subscribes")
 	require.Contains(t, f.Suggestion, "castnet.v1.default.ev.>")
+}
+
+// A stranger that joins the queue group of the gateways gets casts of plain clients.
+func TestDoctor_findsAForeignMemberOfTheGatewaysQueueGroup(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	stranger := c.Open(t).Control()
+	for reply, want := range map[string]string{
+		"":   `^of 128 requests [1-9]\d* had no answer, and 0 the answer of another client`,
+		"42": `^of 128 requests 0 had no answer, and [1-9]\d* the answer of another client`,
+	} {
+		sub, err := stranger.SubscribeGroup(c.Net.Proc().Space().Gateways(), "gateway", func(m bus.Msg) {
+			if reply != "" {
+				_ = stranger.Publish(m.Reply, []byte(reply))
+			}
+		})
+		require.NoError(t, err)
+		f := c.doctor(t, cli.ExitOK)["gateways"]
+		require.Equal(t, doctor.ResultWarn, f.Result, f)
+		require.Regexp(t, want, f.Found)
+		require.NoError(t, sub.Unsubscribe())
+	}
 }
 
 func TestDoctor_namesMissingPermissions(t *testing.T) {

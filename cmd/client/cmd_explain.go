@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -10,7 +11,9 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/text"
+	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
@@ -21,15 +24,32 @@ func explainCommand(a *app.App) *cobra.Command {
 		Long: `Explain why a mesh is not running, or not completely: a line per cause with its ranks, the root cause
 first; then the next automatic steps, and suggestions. A healthy mesh is reported as healthy.
 
-The owner of the mesh, its hosts and its procs are asked; silent ones are named.
+The owner of the mesh, its hosts and its procs are asked; silent ones are named. Of a mesh that ended
+and that no host remembers, the system controller knows the latest failures.
 
 JSON: mesh, phase, healthy, answer, causes (kind, region, ranks, reason, since, stderr_tail), next, suggestions.`,
 		Example:           "  castnet explain demo\n  castnet explain demo -o json",
 		Args:              flags.WantArgs(1, 1),
 		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),
-		RunE: runInspect(a, "explain", func(v inspect.View) error {
-			return showExplanation(a.Printer, v.Explanation())
-		}),
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := target.ParseMesh(args[0], "explain")
+			if err != nil {
+				return err
+			}
+			return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
+				v, missing, err := t.Inspect(ctx, conn)
+				if x, ok := inspect.Forgotten(ctx, conn, t.Name, v, err); ok {
+					if silent, partial := errors.AsType[*mesh.MissingHostsError](err); partial {
+						missing = silent // which may have a live one
+					}
+					return errors.Join(showExplanation(a.Printer, x), missing)
+				}
+				if err != nil {
+					return err
+				}
+				return errors.Join(showExplanation(a.Printer, v.Explanation()), missing)
+			})
+		},
 	}
 }
 

@@ -74,6 +74,10 @@ func listHosts(ctx context.Context, out *output.Printer, conn *mesh.Net, pick ta
 			})
 		})
 	}
+	if len(inv.Unconfirmed) > 0 {
+		out.Notef("left out %s that answered, but have no agent: %s", text.Pluralize(len(inv.Unconfirmed), "host"),
+			target.HostNames(inv.Unconfirmed))
+	}
 	return errors.Join(showHosts(out, inv.Hosts), inv.Err())
 }
 

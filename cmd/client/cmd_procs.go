@@ -100,9 +100,13 @@ func procsCommand(a *app.App) *cobra.Command {
 		Long: `List procs as their hosts see them: those of one mesh or of a region of it, or of
 every mesh that has a proc alive. With --all, also of meshes that have ended. The ranks on a host
 that does not answer are unknown, unless the owner of the mesh knows more; then the exit code is 4.
-The reason of a proc launched by an earlier hostd says so.
+The reason of a proc launched by an earlier hostd says so. CPU-TIME and MEM (resident memory) are of
+the process of a proc, without its children, and known on Linux; castnet top shows the use of CPUs.
+More than 16 equal ranks of a mesh share a row, and more than two that do not run for one reason;
+JSON lists each.
 
-JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal, adopted.
+JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal, adopted, cpu_time
+(nanoseconds), memory (bytes).
 
 With --links, show the links of those procs instead: packets, retransmissions, duplicates, gaps,
 credit, and the reason of a stall. Dropped input, such as malformed or late messages, is counted
@@ -143,7 +147,7 @@ received, duplicates, gaps, stall_reason, heard, dead_reason.`,
 			if len(records) == 0 && missing == nil {
 				noteNoProcs(a.Printer, t)
 			}
-			return errors.Join(showProcs(a.Printer, records), missing)
+			return errors.Join(showRanks(a.Printer, records), missing)
 		})
 	}
 	return c
@@ -169,6 +173,7 @@ func listProcs(
 	if err != nil {
 		return nil, nil, err
 	}
+	inspect.Measure(ctx, conn, inv)
 	for _, m := range inv.Meshes {
 		if all || m.Alive() {
 			records = append(records, inspect.Procs(m, func(int) bool { return true })...)
@@ -189,6 +194,7 @@ func listRanks(
 	if err != nil {
 		return nil, nil, err
 	}
+	inspect.Measure(ctx, conn, inv)
 	for _, m := range inv.Meshes {
 		if m.Procs.ID() == procs.ID() {
 			records = inspect.Procs(m, p.Region.Contains)
@@ -206,25 +212,4 @@ func listTarget(ctx context.Context, conn *mesh.Net, p target.Resolved) ([]inspe
 		}
 	}
 	return nil, err
-}
-
-func showProcs(out *output.Printer, records []inspect.Proc) error {
-	columns := []string{"mesh", "rank", "point", "host", "pid", "age", "status", "reason"}
-	return output.Records(out, records, columns, func(r inspect.Proc) []string {
-		up := "-"
-		if r.Started != nil && !inspect.Ended(r.Status) {
-			up = text.Age(time.Since(*r.Started))
-		}
-		return []string{
-			r.Mesh, strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host), text.OrDash(formatPID(r.PID)), up,
-			out.PaintStatus(r.Status), text.Reason(r.Note()),
-		}
-	})
-}
-
-func formatPID(pid int) string {
-	if pid == 0 {
-		return ""
-	}
-	return strconv.Itoa(pid)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +15,6 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
-	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/system"
@@ -32,7 +30,8 @@ func stopCommand(a *app.App) *cobra.Command {
 		Use:   "stop MESH",
 		Short: "Stop a mesh and wait until every rank has ended",
 		Long: `Stop every proc of a mesh: its actors handle their queued messages, procs get SIGTERM, and
-SIGKILL after 10 s. The command waits for every rank and shows how each ended.
+SIGKILL after 10 s. The command waits for every rank and shows how each ended. More than two ranks
+with the same end and reason share a row; JSON lists each.
 
 JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`,
 		Example:           "  castnet stop demo\n  castnet stop demo --reason 'new data'",
@@ -96,7 +95,7 @@ func stopMesh(ctx context.Context, a *app.App, conn *mesh.Net, t target.Target, 
 	if err == nil {
 		markStopped(records)
 	}
-	return errors.Join(showStopped(a.Printer, records), err)
+	return errors.Join(showRanks(a.Printer, records), err)
 }
 
 // awaitEnds collects ends until the mesh has stopped, and briefly afterwards.
@@ -154,16 +153,4 @@ func markStopped(records []inspect.Proc) {
 			records[i].Status = agent.Stopped.String()
 		}
 	}
-}
-
-func showStopped(out *output.Printer, records []inspect.Proc) error {
-	columns := []string{"mesh", "rank", "point", "host", "pid", "status", "exit", "reason"}
-	return output.Records(out, records, columns, func(r inspect.Proc) []string {
-		return []string{
-			r.Mesh, strconv.Itoa(r.Rank), r.Point, text.HostLabel(r.Host), text.OrDash(
-				formatPID(r.PID),
-			), out.PaintStatus(r.Status),
-			text.OrDash(r.ExitText()), text.Reason(r.Reason),
-		}
-	})
 }

@@ -1,50 +1,73 @@
 package main
 
 import (
+	"context"
+	"strings"
 	"time"
-
-	"github.com/castnet-io/castnet/mesh/inspect"
 
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
+	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/cmd/client/internal/top"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 func topCommand(a *app.App) *cobra.Command {
-	every := 2 * time.Second
-	rows := 20
+	o := top.Options{Interval: 2 * time.Second, Rows: 20, Sort: inspect.SortKeys()[0]}
 	c := &cobra.Command{
-		Use:   "top",
-		Short: "Show message rates and queues of hosts and procs",
-		Long: `Show hosts and procs by handled messages per second and by queued messages. A terminal is
-redrawn until Ctrl-C; other outputs get one result, after two samples. Messages to the procs' own
-agents are not counted.
+		Use:   "top [MESH[region]]",
+		Short: "Show CPU, memory, message rates and queues of hosts and procs",
+		Long: `Show hosts and procs with CPU, memory, handled messages per second and queued messages; those of
+one mesh or of a region of it, or all. A terminal is redrawn until Ctrl-C; other outputs get one
+result, after two samples. Messages to the procs' own agents are not counted.
 
-A host without an answer stays in the list, with the reports of its procs; then the exit code is 4,
-except for a live screen. STALE marks the screen if the last sample failed.
+CPU is in percent of one CPU, and MEM is resident memory. Both are of the process of a proc, without
+its children, and known of procs on Linux. The row of a host adds up its procs.
 
-JSON: at, hosts (host, id, procs, queued, handled, rate, state, silence), procs (mesh, rank, point, host, gen,
-status, silent, actors, queued, handled, rate, busy). A rate is messages handled in a second.`,
-		Example:           "  castnet top\n  castnet top --interval 500ms --rows 40\n  castnet top -o json",
-		Args:              flags.WantArgs(0, 0),
-		ValidArgsFunction: cobra.NoFileCompletions,
+--sort puts the largest first: by rate (messages per second, the default), cpu, mem, queued or handled
+(messages in total); or by name. A host without an answer comes first, with the reports of its procs;
+then the exit code is 4, except for a live screen. STALE marks the screen if the last sample failed.
+
+JSON: at, hosts (host, id, procs, queued, handled, rate, cpu, memory, state, silence), procs (mesh, rank,
+point, host, gen, status, silent, actors, queued, handled, rate, cpu, memory, cpu_time, busy). A rate is
+messages handled in a second; memory is in bytes, cpu_time in nanoseconds.`,
+		Example:           "  castnet top\n  castnet top --sort mem\n  castnet top 'demo[host=0]' -o json",
+		Args:              flags.WantArgs(0, 1),
+		ValidArgsFunction: a.Complete(candidates.Meshes),
 	}
+	fs := c.Flags()
 	flags.Add(
-		c.Flags(), &every, "interval", "DURATION", "time between two samples (default 2s)", flags.PositiveDuration,
+		fs, &o.Interval, "interval", "DURATION", "time between two samples (default 2s)", flags.PositiveDuration,
 	)
-	flags.Add(c.Flags(), &rows, "rows", "N", "maximum number of procs in tables (default 20)", flags.Count)
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	flags.Add(fs, &o.Rows, "rows", "N", "maximum number of procs in tables (default 20)", flags.Count)
+	flags.Add(
+		fs, &o.Sort, "sort", "KEY", "largest first: "+strings.Join(inspect.SortKeys(), ", ")+" (default rate)",
+		flags.Choice(inspect.SortKeys()...),
+	)
+	_ = c.RegisterFlagCompletionFunc(
+		"sort", cobra.FixedCompletions(inspect.SortKeys(), cobra.ShellCompDirectiveNoFileComp),
+	)
+	c.RunE = func(c *cobra.Command, args []string) error {
 		err := a.WithNet(c.Context(), func(conn *mesh.Net) error {
 			t := &inspect.Sampler{Net: conn, Timeout: a.Conn.Timeout}
-			if a.OutTTY && a.Format == output.Table {
-				return top.Live(c.Context(), a.Printer, t, every, rows)
+			if len(args) == 1 {
+				p, err := topTarget(c.Context(), a, conn, args[0])
+				if err != nil {
+					return err
+				}
+				id := p.Procs.ID().String()
+				t.Only = func(mesh string, rank int) bool { return mesh == id && p.Region.Contains(rank) }
 			}
-			return top.Once(c.Context(), a.Printer, t, every, rows)
+			if a.OutTTY && a.Format == output.Table {
+				return top.Live(c.Context(), a.Printer, t, o)
+			}
+			return top.Once(c.Context(), a.Printer, t, o)
 		})
 		if a.OutTTY && cli.ExitCode(err) == cli.ExitInterrupted {
 			return nil // Ctrl-C is the normal end
@@ -52,4 +75,19 @@ status, silent, actors, queued, handled, rate, busy). A rate is messages handled
 		return err
 	}
 	return c
+}
+
+// topTarget finds the procs of a target.
+func topTarget(ctx context.Context, a *app.App, conn *mesh.Net, name string) (p target.Resolved, err error) {
+	ctx, cancel := context.WithTimeout(ctx, a.Conn.Timeout)
+	defer cancel()
+	t, err := target.Parse(name)
+	if err != nil {
+		return p, err
+	}
+	procs, err := conn.Lookup(ctx, t.Name)
+	if err != nil {
+		return p, target.OrEmptyWorld(ctx, conn, t.Name, err)
+	}
+	return t.ResolveIn(procs)
 }

@@ -103,10 +103,14 @@ func formatProcs(w system.WorldState) string {
 	return fmt.Sprintf("%d/%d", there, w.Shape.NumRanks())
 }
 
-// formatHosts formats the labels of the hosts by rank.
+// formatHosts formats the labels of the hosts by rank, lost ones first.
 func formatHosts(w system.WorldState) string {
 	var out []string
-	for _, h := range w.Hosts {
+	hosts := slices.Clone(w.Hosts)
+	slices.SortStableFunc(hosts, func(a, b system.HostState) int {
+		return cmp.Compare(min(len(b.Lost), 1), min(len(a.Lost), 1))
+	})
+	for _, h := range hosts {
 		text := fmt.Sprintf("%d:%s", h.Rank, h.ID.Label())
 		if h.Lost != "" {
 			text += "(lost)"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cmd/client/internal/casting"
 	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
@@ -436,4 +437,16 @@ func TestRecords_haveStableNames(t *testing.T) {
 		{"asked":0,"answered":0,"failed":null,"missing":null},
 		{"kind":"","mesh":"","label":"","extent":"","ranks":0,"hosts":null,"owner":""}
 	]`, string(raw))
+}
+
+func TestExplain_newestMeshIsExplainedAfterItsHostsHaveForgottenIt(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	c.System(t, "s")
+	require.Equal(t, cli.ExitNotFound, c.client(t, "explain", "old").code)
+	c.Net.Proc().Emit(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: "old-0000000000000", Rank: 3,
+		Reason: "killed by signal 9", At: time.Now()})
+	r := c.eventually(t, func(r result) bool { return r.code == cli.ExitOK }, "explain", "old")
+	require.Contains(t, r.out, "old-0000000000000 has ended, and no host remembers it")
+	require.Contains(t, r.out, "[rank=3] failed: killed by signal 9")
 }

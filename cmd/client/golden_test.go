@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -69,7 +70,7 @@ func procs() []inspect.Proc {
 	started := sinceTime(90 * time.Minute)
 	return []inspect.Proc{
 		{Mesh: demoID, Rank: 0, Point: "host=0,gpu=0", Host: hostA, PID: 41234, Status: "running",
-			Started: started},
+			Started: started, CPUTime: 83 * time.Minute, Memory: 31 << 30},
 		{Mesh: demoID, Rank: 1, Point: "host=0,gpu=1", Host: hostA, PID: 41235, Status: "running", Started: started,
 			Adopted: true},
 		{
@@ -82,15 +83,32 @@ func procs() []inspect.Proc {
 	}
 }
 
+// manyProcs are 500 procs on 4 hosts, of which three have ended.
+func manyProcs() (all []inspect.Proc) {
+	e := shape.Of("host", 4).With("gpu", 125)
+	for rank := range 500 {
+		p := procs()[0]
+		p.Rank, p.Point, p.Extent = rank, inspect.Point(e, rank), e
+		p.Host = []string{hostA, hostB, "node-c-0123456789abe", "node-d-0123456789abf"}[rank/125]
+		p.CPUTime, p.Memory = 83*time.Second, 310<<20
+		if rank%150 == 99 {
+			p.Status, p.Signal, p.Reason, p.CPUTime, p.Memory = "failed", 9, "killed by signal 9", 0, 0
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
 func TestGolden_procs(t *testing.T) {
-	golden.Check(t, "procs", func(out *output.Printer) error { return showProcs(out, procs()) })
-	golden.Check(t, "procs-running", func(out *output.Printer) error { return showProcs(out, procs()[:1]) })
+	golden.Check(t, "procs", func(out *output.Printer) error { return showRanks(out, procs()) })
+	golden.Check(t, "procs-running", func(out *output.Printer) error { return showRanks(out, procs()[:1]) })
+	golden.Check(t, "procs-many", func(out *output.Printer) error { return showRanks(out, manyProcs()) })
 	golden.Check(t, "stop", func(out *output.Printer) error {
 		ended := procs()[:3]
-		ended[0].Status = "stopped"
+		ended[0].Status, ended[0].CPUTime, ended[0].Memory = "stopped", 0, 0
 		ended[1].Status = "failed"
 		ended[1].Signal = 9
-		return showStopped(out, ended)
+		return showRanks(out, ended)
 	})
 }
 
@@ -287,4 +305,86 @@ func TestGolden_configShow(t *testing.T) {
 	}))
 	golden.Check(t, "config-show-changed",
 		func(out *output.Printer) error { return showConfig(out, c.Entries(), true) })
+}
+
+// inTrouble are four hosts, of which one is frozen and one dead.
+func inTrouble(t *testing.T) []mesh.HostState {
+	alive := func(label, id string) mesh.HostState {
+		return mesh.HostState{State: agent.HostAlive, HostInfo: agent.HostInfo{
+			ID: hostID(t, id), Label: label, Procs: 8, CPUs: 96, PID: 812345, Started: ago(70 * time.Hour),
+			Mode: agent.ModeOpen, Version: "v1.2.0", Labels: map[string]string{"zone": "eu-central-1a"},
+		}}
+	}
+	silent := func(label, id, state string, since time.Duration) mesh.HostState {
+		return mesh.HostState{State: state, Silence: since,
+			HostInfo: agent.HostInfo{ID: hostID(t, id), Label: label}}
+	}
+	return []mesh.HostState{
+		alive("gpu-node-0041", "gpu-node-0041-0123456789abc"),
+		silent("gpu-node-0042", "gpu-node-0042-0123456789abd", agent.HostSuspect, 2*time.Second),
+		silent("gpu-node-0043", "gpu-node-0043-0123456789abe", agent.HostDead, 17*time.Minute),
+		alive("gpu-node-0044", "gpu-node-0044-0123456789abf"),
+	}
+}
+
+func TestGolden_trouble(t *testing.T) {
+	hosts := inTrouble(t)
+	missing := &mesh.MissingHostsError{Hosts: 4, Silent: hosts[1:3]}
+	e := shape.Of("host", 4).With("gpu", 8)
+	var procs []inspect.Proc
+	var ids []string
+	for rank := range e.NumRanks() {
+		h := hosts[rank/8]
+		p := inspect.Proc{Mesh: "pretrain-7kd93x0b5m2qa", Rank: rank, Point: inspect.Point(e, rank), Host: h.ID.String(),
+			PID: 812400 + rank, Status: "running", Started: sinceTime(26 * time.Hour), CPUTime: 25 * time.Hour, Memory: 61 << 30,
+			Extent: e}
+		if h.State != agent.HostAlive {
+			p.PID, p.Started, p.CPUTime, p.Memory = 0, nil, 0, 0
+			p.Status, p.Reason = "unknown", "host "+h.Label+" does not answer"
+			if h.State == agent.HostDead {
+				p.Status, p.Reason = "failed", "host "+h.Label+" is dead: no heartbeat for 4.5s, and no answer to 3 pings"
+			}
+		}
+		procs = append(procs, p)
+	}
+	for _, h := range hosts {
+		ids = append(ids, h.ID.String())
+	}
+	v := broken()
+	v.Mesh, v.Label, v.Extent, v.Shape, v.PerHost, v.Ranks = procs[0].Mesh, "pretrain", e.String(), e, 8, 32
+	v.RestartedRanks, v.NoActors, v.Failures, v.Hosts = nil, "", nil, nil
+	v.Statuses = []inspect.StatusRun{{Region: "host=0,gpu=* | host=3,gpu=*", Ranks: 16, Status: "running"},
+		{Region: "host=1,gpu=*", Ranks: 8, Status: "unknown", Reason: "its host gpu-node-0042 does not answer"},
+		{Region: "host=2,gpu=*", Ranks: 8, Status: "failed", Reason: procs[16].Reason}}
+	for i, h := range hosts {
+		v.Hosts = append(v.Hosts, inspect.Host{ID: ids[i], State: h.State,
+			Reason: map[string]string{agent.HostSuspect: "no heartbeat for 2.1s",
+				agent.HostDead: "no heartbeat for 4.5s, and no answer to 3 pings"}[h.State]})
+	}
+	for rank := 16; rank < 24; rank++ {
+		v.Failures = append(v.Failures, inspect.Failure{Rank: rank, Host: ids[2], Reason: procs[rank].Reason})
+	}
+	for name, show := range map[string]func(out *output.Printer) error{
+		"hosts":     func(out *output.Printer) error { return showHosts(out, hosts) },
+		"procs":     func(out *output.Printer) error { return showRanks(out, procs) },
+		"mesh-show": func(out *output.Printer) error { return showMesh(out, v) },
+		"explain":   func(out *output.Printer) error { return showExplanation(out, v.Explanation()) },
+		"meshes": func(out *output.Printer) error {
+			return showMeshes(out, []inspect.MeshSummary{{Mesh: v.Mesh, Kind: "mesh", Extent: e.String(), Ranks: 32, Running: 16,
+				Phase: "unknown", Hosts: ids, Owner: inspect.MeshOwner{Kind: "none", ID: ownerID, Reason: "no answer"},
+				Since: sinceTime(26 * time.Hour)}})
+		},
+		"worlds": func(out *output.Printer) error {
+			w := system.WorldState{Name: "pretrain", Status: system.StatusUnhealthy, StatusAge: 12 * time.Second, Shape: &e,
+				Labels: map[string]string{"team": "vision"},
+				Reason: "host gpu-node-0043-0123456789abe is lost: no heartbeat for 4.5s, and no answer to 3 pings"}
+			for i, h := range hosts {
+				w.Hosts = append(w.Hosts, system.HostState{Rank: i, ID: h.ID, Count: 8})
+			}
+			w.Hosts[2].Lost = "no heartbeat"
+			return showWorlds(out, []system.WorldState{w})
+		},
+	} {
+		golden.Check(t, "trouble-"+name, func(out *output.Printer) error { return errors.Join(show(out), missing) })
+	}
 }

@@ -129,6 +129,7 @@ func TestMeshShow_reportsASilentOwnerAndTheHostsView(t *testing.T) {
 	c.ok(t, "stop", "demo")
 	text = c.ok(t, "explain", "demo")
 	require.Contains(t, text, up.Mesh+" is stopped: of its 2 ranks 2 stopped:\n")
+	require.Regexp(t, `it started \d+s ago, and no host remembers a later mesh of this name`, text)
 	require.Contains(t, text, "nothing: it has ended")
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -11,12 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // eventually runs a command until its outcome is the expected one.
@@ -76,8 +80,8 @@ func (c *cluster) silenceIsReported(t *testing.T, noise string) {
 			})
 		}
 		each("procs noise", cli.ExitPartial, func(t *testing.T, r result) {
-			require.Regexp(t, `(?m)^`+noise+` +0 +host=0,gpu=0 +a +\d+ +\S+ +running +-\n`, r.out)
-			require.Regexp(t, `(?m)^`+noise+` +2 +host=1,gpu=0 +b +- +- +(unknown|failed) +host b`, r.out)
+			require.Regexp(t, `(?m)^`+noise+` +0 +host=0,gpu=0 +a +\d+ +\S+ +\S+ +\d+Mi +running +- +-\n`, r.out)
+			require.Regexp(t, `(?m)^`+noise+` +2 +host=1,gpu=0 +b +- +- +- +- +(unknown|failed) +- +host b`, r.out)
 			require.Regexp(t,
 				`^castnet: 2 of 4 ranks of noise missing: no answer from b \(\w+, last heard \S+ ago\)\n$`, r.err)
 		})
@@ -88,7 +92,7 @@ func (c *cluster) silenceIsReported(t *testing.T, noise string) {
 		})
 		each("top --interval 1ms", cli.ExitPartial, func(t *testing.T, r result) {
 			require.Regexp(t,
-				`(?m)^HOST +STATUS +PROCS +MSG/S +QUEUED +HANDLED\nb +(suspect|unknown|dead) +- +`, r.out)
+				`(?m)^HOST +STATUS +PROCS +CPU +MEM +MSG/S +QUEUED +HANDLED\nb +(suspect|unknown|dead) +- +`, r.out)
 			require.Contains(t, r.err, "1 of 2 hosts did not answer: b (")
 		})
 		each("hosts cordon b", cli.ExitTimeout, func(t *testing.T, r result) {
@@ -177,4 +181,35 @@ func TestHosts_reportASearchCutByTheTimeout(t *testing.T) {
 	err := listHosts(ctx, a, c.Net, target.HostSelector{})
 	require.Equal(t, cli.ExitPartial, cli.ExitCode(err), err)
 	require.EqualError(t, err, "the search for hosts ended at its deadline: more hosts may exist")
+}
+
+// A stranger answers searches for hosts, in fifty names.
+func TestFalseHosts_blockNoCommandAndNoCast(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	stranger := c.Open(t).Control()
+	space := c.Net.Proc().Space()
+	_, err := stranger.Subscribe(space.HostReads(subjects.Any, ""), func(m bus.Msg) {
+		for n := range 50 {
+			id, err := subjects.ParseHostID(fmt.Sprintf("fake-%013d", n))
+			require.NoError(t, err)
+			answer, err := json.Marshal(agent.HostInfo{ID: id, Label: "fake", Mode: agent.ModeOpen})
+			require.NoError(t, err)
+			_ = stranger.Publish(m.Reply, answer)
+		}
+	})
+	require.NoError(t, err)
+	r := c.client(t, "hosts", "-o", "json")
+	require.Equal(t, cli.ExitOK, r.code, r.err)
+	require.Len(t, decode[[]mesh.HostState](t, r.out), 1)
+	require.Equal(t, "left out 50 hosts that answered, but have no agent: fake, fake, fake, fake, fake and 45 more\n", r.err)
+	b, up := c.up(t, "demo", "--per-host", "gpu=1")
+	require.Equal(t, []string{"a"}, up.Hosts)
+	require.Contains(t, b.Err.String(), "skipped hosts that take no procs: fake is unconfirmed")
+	m, err := stranger.Request(testkit.Soon(t), bus.Msg{
+		Subject: "castnet.v1.default.cast.demo.counter.add.u-anon.x", Data: []byte("5"),
+	})
+	require.NoError(t, err)
+	require.Equal(t, "[5]", string(m.Data), m.Header)
+	require.Contains(t, c.doctor(t, cli.ExitOK)["hosts"].Found, "1 of 1 answer; 50 others answered")
 }

@@ -160,8 +160,9 @@ func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {
 	require.Equal(t, "castnet: exec: no host has a rank of train[x=0]\n", r.err)
 	require.Equal(t, result{err: "no host has a rank of train[x=0]\n"}, c.client(t, "procs", "train[x=0]"))
 	r = c.client(t, "exec", "train", "--", "true")
-	require.Equal(t, "[x=0:2] no host has it\n[x=2] cannot run commands: start hostd with --allow-exec, or "+
-		"set host.allow-exec: on\n", r.out)
+	require.Equal(t, "castnet: exec: [x=0:2]: no host has it\n  [x=2]: cannot run commands: start hostd with "+
+		"--allow-exec, or set host.allow-exec: on\n", r.err)
+	require.Empty(t, r.out)
 	c.ok(t, "stop", "train")
 	for _, w := range decode[[]system.WorldState](t, c.ok(t, "worlds", "-o", "json")) {
 		require.Equal(t, system.StatusAwaiting, w.Status, "its hosts offer themselves again a moment later")

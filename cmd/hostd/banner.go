@@ -19,14 +19,15 @@ func (n *node) printBanner(stderr io.Writer, log zerolog.Logger, getenv func(str
 	if !n.usesConsole(stderr) {
 		log.Info().Str("version", cli.Version()).Stringer("host", n.host.ID()).Str("bus", n.bus.Control().URL()).
 			Bool("embedded", n.server != nil).Str("local_file", n.localFile).Str("namespace", n.space.Namespace()).
-			Str("run_dir", n.runDir).Str("allow", n.describePolicy()).Str("connect", client).Str("http", n.readyURL()).
+			Str("run_dir", n.host.RunDir()).Str("allow", n.describePolicy()).Str("connect", client).
+			Str("http", n.readyURL()).
 			Str("labels", formatLabels(n.labels)).Msg("hostd is ready")
 		return
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "hostd %s\n\n", cli.Version())
 	for _, line := range [][2]string{
-		{"host", n.host.ID().String()}, {"labels", formatLabels(n.labels)}, {"bus", bus}, {"logs", n.runDir},
+		{"host", n.host.ID().String()}, {"labels", formatLabels(n.labels)}, {"bus", bus}, {"logs", n.host.RunDir()},
 		{"runs", n.describePolicy()}, {"probes", n.readyURL()}, {"try", client}, {"watch", nats},
 	} {
 		if line[1] != "" {

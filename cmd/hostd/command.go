@@ -23,7 +23,9 @@ SIGTERM or Ctrl-C drains: procs are stopped, each after the work it has
 accepted, or killed after terminate.grace (10s), then hostd ends. A second
 one ends hostd and its procs at once.
 SIGUSR2 makes it a lame duck: it takes no new procs, waits until its procs have
-ended by themselves, and then drains.`
+ended by themselves, and then drains.
+SIGUSR1 ends it and leaves the procs of kept meshes to the next hostd with its
+--state-dir; it stops the others first.`
 
 const examples = `  # A whole system on this machine
   hostd
@@ -101,7 +103,7 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.StringArrayVar(&f.allow, "allow", nil,
 		"program, or directory of programs, that may run here, as `PATH`; may be repeated")
 	fs.BoolVar(&f.allowExec, "allow-exec", false, "allow clients to run any command as this user (castnet exec)")
-	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs (default temporary)")
+	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs, of this hostd only (default temporary)")
 	fs.StringVar(&f.stateDir, "state-dir", "",
 		"`DIR` to keep identity, port, token and procs for the next hostd")
 	fs.StringVar(&f.systemCreds, "system-creds", "",

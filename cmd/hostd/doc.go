@@ -19,7 +19,7 @@
 //     --allow-exec or a local host.allow-exec.
 //   - HOSTD-4 (drain): SIGTERM and SIGINT remove the file, stop the procs, then bus and server,
 //     and exit with 0. A second signal exits at once with 1. SIGUSR2 first cordons the host and
-//     awaits its procs, up to --lame-duck.
+//     awaits its procs. SIGUSR1 stops the unkept procs and exits: kept ones stay.
 //   - HOSTD-5 (failures): A bus closed for good ends hostd and its procs with code 6; a temporary
 //     loss does not. A failed host agent ends both with code 1. A gateway that loses its
 //     connections for good is replaced, and ends nothing.

@@ -126,6 +126,40 @@ func TestHostd_keptMeshesOutliveIt_HOSTD8(t *testing.T) {
 	s.requireClean(t)
 }
 
+func TestHostd_sigusr1LeavesKeptProcsToTheNextHostd_HOSTD4(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	state := filepath.Join(t.TempDir(), "state")
+	d := s.start(t, "--state-dir", state, "--label", "a", "--listen", own)
+	m := keptMesh(t, d)
+	plain := keptMesh(t, d)
+	plain.Keep = false
+	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
+	pids := map[string][]int{}
+	for _, mesh := range []agent.Mesh{m, plain} {
+		_, err := agent.Create.Call(testkit.Soon(t), host, agent.CreateRequest{Procs: &mesh, Wait: true})
+		require.NoError(t, err)
+		states, err := agent.Get.Call(testkit.Soon(t), host, agent.GetRequest{ID: mesh.ID.String()})
+		require.NoError(t, err)
+		for _, st := range states {
+			pids[st.ID] = append(pids[st.ID], st.Proc.PID)
+		}
+	}
+	d.Send(t, syscall.SIGUSR1)
+	require.Zero(t, d.Exit(t), d.Err.String())
+	require.NotContains(t, d.Err.String(), "procs that are not kept end with hostd", "they had their grace")
+	requireGone(t, pids[plain.ID.String()])
+	next := s.start(t, "--state-dir", state, "--label", "a")
+	o := again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Running})
+	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}}, o)
+	for i, st := range again(t, agent.Get, host, agent.GetRequest{ID: m.ID.String()}) {
+		require.Equal(t, pids[m.ID.String()][i], st.Proc.PID)
+	}
+	next.Stop(t)
+	requireGone(t, pids[m.ID.String()])
+	s.requireClean(t)
+}
+
 func TestHostd_leaseOfAKeptMeshContinuesAfterRestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

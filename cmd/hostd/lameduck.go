@@ -15,7 +15,10 @@ import (
 // lameDuckReason is the public reason of a lame duck's cordon.
 const lameDuckReason = "lame duck: it ends after its procs"
 
-// awaitStop returns when the node must end: nil on request (HOSTD-4), otherwise the
+// errLeft ends a node without its host: kept procs stay.
+var errLeft = errors.New("hostd has left its kept procs")
+
+// awaitStop returns when the node must end: nil or errLeft on request (HOSTD-4), otherwise the
 // failure (HOSTD-5).
 func (n *node) awaitStop(ctx context.Context, asks signalRequests, log zerolog.Logger) error {
 	ducking, cancel := context.WithCancel(ctx)
@@ -46,6 +49,10 @@ func (n *node) awaitStop(ctx context.Context, asks signalRequests, log zerolog.L
 					n.lameDuck(ducking, log)
 				}()
 			}
+		case <-asks.leave:
+			log.Info().Msg("leaving: kept procs stay for the next hostd")
+			n.leave(ctx, log)
+			return errLeft
 		case <-n.host.Done(): // the procs are unwatched now
 			return errors.New("the host agent has failed; the log says why")
 		case <-n.bus.Done():

@@ -35,9 +35,7 @@ type node struct {
 	health        *healthServer          // nil without --http
 	pendingReason atomic.Pointer[string] // why the start waits; nil: started
 	hostStarted   chan struct{}          // closed at the start of the host
-	runDir        string
-	ownsRunDir    bool   // the run directory is temporary
-	localFile     string // the file for other programs of this user; "" = none
+	localFile     string                 // the file for other programs of this user; "" = none
 }
 
 // startNode starts all parts, or none (HOSTD-1).
@@ -59,9 +57,6 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	o.Name, o.Log = "hostd/"+n.label, log
 	n.bus, err = bus.Open(ctx, o)
 	if err != nil {
-		return err
-	}
-	if err := n.makeRunDir(); err != nil {
 		return err
 	}
 	n.pendingReason.Store(new("starting"))
@@ -95,7 +90,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 // startHost starts the host as the last part. From then on clients find the node and spawn on it.
 func (n *node) startHost(ctx context.Context, o bus.Options) (err error) {
 	n.host, err = host.Start(ctx, host.Options{
-		Label: n.label, Bus: n.bus, Settings: agent.BusSettingsOf(n.options), Space: n.space, RunDir: n.runDir,
+		Label: n.label, Bus: n.bus, Settings: agent.BusSettingsOf(n.options), Space: n.space, RunDir: n.runDir(),
 		Allow: n.allow, AllowUser: n.allowsUserPrograms(), Builtin: []string{"proc"}, Config: n.keys,
 		Version: cli.Version(), ProcLogLevel: n.procLogLevel, Labels: n.labels, Log: o.Log,
 		StateDir: n.stateDir, Subreaper: true,
@@ -167,25 +162,12 @@ func (c config) persistsServer() bool { return c.stateDir != "" && c.natsConfig 
 // without a narrower policy.
 func (c config) allowsUserPrograms() bool { return c.isPrivate() && len(c.allow) == 0 }
 
-// makeRunDir makes the directory for the output of procs.
-func (n *node) makeRunDir() (err error) {
-	if n.logDir == "" && n.stateDir != "" {
-		n.logDir = filepath.Join(n.stateDir, "logs")
+// runDir returns the directory for the output of procs; "": a temporary one.
+func (c config) runDir() string {
+	if c.logDir == "" && c.stateDir != "" {
+		return filepath.Join(c.stateDir, "logs")
 	}
-	if n.logDir == "" {
-		n.runDir, err = os.MkdirTemp("", "castnet-"+n.label+"-")
-		n.ownsRunDir = err == nil
-	} else {
-		n.runDir, err = filepath.Abs(n.logDir)
-		if err == nil {
-			err = os.MkdirAll(n.runDir, 0o700)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf(
-			"cannot make the directory for the output of procs (--log-dir, else below --state-dir): %w", err)
-	}
-	return nil
+	return c.logDir
 }
 
 // isSeparate reports whether the user can reach the server without the local file.
@@ -212,16 +194,25 @@ func localFilePath(getenv func(string) string, apart bool) (string, error) {
 		other.PID, other.URL, other.URL)
 }
 
-// close ends all parts in order: local file, procs, connections, server.
-func (n *node) close() error {
-	var errs []error
+// leave ends all parts but the host and its connections, which end with the process: the procs of
+// kept meshes stay for the next hostd, as after a kill. It ends the others first, within their
+// grace.
+func (n *node) leave(ctx context.Context, log zerolog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, keys.HostdDrainTimeout.Get(n.keys))
+	defer cancel()
+	if err := n.host.StopUnkept(ctx, "its host leaves"); err != nil {
+		log.Warn().Err(err).Msg("procs that are not kept end with hostd")
+	}
+	if err := errors.Join(n.closeServices(ctx)...); err != nil {
+		log.Warn().Err(err).Msg("cannot stop all parts cleanly")
+	}
+}
+
+// closeServices ends what serves other programs: the local file, the gateway, the system
+// controller.
+func (n *node) closeServices(ctx context.Context) (errs []error) {
 	if n.localFile != "" {
 		errs = append(errs, bus.RemoveLocal(n.localFile, os.Getpid()))
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), keys.HostdDrainTimeout.Get(n.keys))
-	defer cancel()
-	if n.membership != nil {
-		n.membership.leave()
 	}
 	if n.gateway != nil {
 		errs = append(errs, n.gateway.close(ctx))
@@ -229,6 +220,17 @@ func (n *node) close() error {
 	if n.system != nil {
 		errs = append(errs, n.system.close(ctx))
 	}
+	return errs
+}
+
+// close ends all parts in order: local file, procs, connections, server.
+func (n *node) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), keys.HostdDrainTimeout.Get(n.keys))
+	defer cancel()
+	if n.membership != nil {
+		n.membership.leave()
+	}
+	errs := n.closeServices(ctx)
 	if n.host != nil {
 		errs = append(errs, n.host.Close(ctx))
 	}
@@ -243,9 +245,6 @@ func (n *node) close() error {
 	}
 	if n.server != nil {
 		n.server.Shutdown()
-	}
-	if n.ownsRunDir {
-		errs = append(errs, os.RemoveAll(n.runDir))
 	}
 	return errors.Join(errs...)
 }

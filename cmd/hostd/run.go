@@ -27,7 +27,11 @@ func runNode(ctx context.Context, c config, getenv func(string) string, stderr i
 		return err
 	}
 	n.printBanner(stderr, log, getenv)
-	if err := n.awaitStop(ctx, asks, log); err != nil {
+	err = n.awaitStop(ctx, asks, log)
+	if errors.Is(err, errLeft) {
+		return nil
+	}
+	if err != nil {
 		if closing := n.close(); closing != nil {
 			log.Warn().Err(closing).Msg("cannot stop all parts cleanly")
 		}

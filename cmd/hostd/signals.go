@@ -22,6 +22,7 @@ func (a signalError) Error() string { return fmt.Sprintf("asked to stop (%s)", a
 // signalRequests are the requests made by signals.
 type signalRequests struct {
 	lameDuck <-chan os.Signal // SIGUSR2
+	leave    <-chan os.Signal // SIGUSR1
 	release  func()           // restores the signals' defaults
 }
 
@@ -32,6 +33,8 @@ func notifySignals(parent context.Context) (context.Context, signalRequests) {
 	ctx, cancel := context.WithCancelCause(parent)
 	duck := make(chan os.Signal, 1)
 	signal.Notify(duck, syscall.SIGUSR2) // early, because its default ends the process
+	leave := make(chan os.Signal, 1)
+	signal.Notify(leave, syscall.SIGUSR1)
 	signals, done := make(chan os.Signal, 4), make(chan struct{})
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	pipe := make(chan os.Signal, 1)
@@ -54,8 +57,9 @@ func notifySignals(parent context.Context) (context.Context, signalRequests) {
 			}
 		}
 	})
-	return ctx, signalRequests{duck, func() {
+	return ctx, signalRequests{duck, leave, func() {
 		signal.Stop(duck)
+		signal.Stop(leave)
 		signal.Stop(signals)
 		signal.Stop(pipe)
 		close(done)

@@ -50,6 +50,23 @@ func startTicks(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[19], 10, 64) // field 22
 }
 
+// usage reads the fields 14, 15, 22 and 24.
+func (h *handle) usage() (cpu time.Duration, memory int64) {
+	const user, system, start, resident = 11, 12, 19, 21
+	fields, err := procStat(h.pid)
+	if err != nil || len(fields) <= resident || fields[start] != strconv.FormatUint(h.ticks, 10) {
+		return 0, 0 // another process has the number of an adopted child
+	}
+	number := func(field int) int64 {
+		n, _ := strconv.ParseInt(fields[field], 10, 64) // the kernel writes numbers
+		return n
+	}
+	return time.Duration(number(user)+number(system)) * clockTick, number(resident) * int64(os.Getpagesize())
+}
+
+// clockTick is the unit of times in /proc.
+const clockTick = time.Second / 100
+
 // openRecorded opens the process of a record. It opens the pidfd first, so a right start time
 // proves that the pidfd is the recorded process.
 func openRecorded(r Record) (*handle, error) {

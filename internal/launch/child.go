@@ -74,6 +74,17 @@ func (c *Child) Name() string { return c.name }
 // Unenforced lists limits without effect, each with its reason.
 func (c *Child) Unenforced() []string { return slices.Clone(c.handle.tree.unenforced) }
 
+// Usage returns the CPU time and the resident memory of the child, without its descendants; zero:
+// unknown, as on systems other than Linux.
+func (c *Child) Usage() (cpu time.Duration, memory int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stop.phase == ended {
+		return 0, 0
+	}
+	return c.handle.usage()
+}
+
 // Done is closed once the child has ended and Exit is recorded (LCH-4).
 func (c *Child) Done() <-chan struct{} { return c.done }
 

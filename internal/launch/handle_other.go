@@ -39,6 +39,8 @@ type handle struct {
 	once    sync.Once
 }
 
+func (*handle) usage() (cpu time.Duration, memory int64) { return 0, 0 }
+
 var errNoLimit = errors.New("this system has no such limit for a tree")
 
 func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {

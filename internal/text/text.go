@@ -53,6 +53,20 @@ func Remaining(d time.Duration) string {
 	return Age(d)
 }
 
+// Size formats a number of bytes; "-": unknown.
+func Size(n int64) string {
+	const mebibyte = 1 << 20
+	switch {
+	case n == 0:
+		return "-"
+	case n < mebibyte:
+		return fmt.Sprintf("%dKi", n>>10)
+	case n < 10_000*mebibyte:
+		return fmt.Sprintf("%dMi", n>>20)
+	}
+	return fmt.Sprintf("%dGi", n>>30)
+}
+
 // HostLabel returns the label part of a host ID.
 func HostLabel(id string) string {
 	h, err := subjects.ParseHostID(id)

@@ -102,7 +102,7 @@ func unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
 	if p != nil && p.own {
 		r = codecs.own
 		if whole, err := joined(data, p); err != nil {
-			return fmt.Errorf("decode %T: %w", v, err)
+			return fmt.Errorf("decode %T: %w", v, codecError{err})
 		} else if whole != nil {
 			r = codecs.joined
 			limit -= len(data)
@@ -122,10 +122,25 @@ func unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("decode %T: %w", v, err)
+		return fmt.Errorf("decode %T: %w", v, codecError{err})
 	}
 	return nil
 }
+
+// codecError is an error of CBOR without the name of the encoding: a gateway writes the JSON of its
+// clients as CBOR.
+type codecError struct{ error }
+
+func (e codecError) Error() string {
+	text := e.error.Error()
+	for _, w := range [][2]string{{"cbor: ", ""}, {"CBOR ", ""}, {"UTF-8 text string", "text"},
+		{"Go struct field", "field"}, {"Go value of type ", ""}, {" without toarray option", ""}} {
+		text = strings.ReplaceAll(text, w[0], w[1])
+	}
+	return text
+}
+
+func (e codecError) Unwrap() error { return e.error }
 
 // decodeReporting decodes data into v, and reports whether there is an unknown field. If that is
 // not known yet, it first decodes strictly. Strict decoding stops at an unknown field, so such a
@@ -155,7 +170,7 @@ func Marshal(v any) (b []byte, err error) {
 		b, err = inBlocks(b, v)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("encode %T: %w", v, err)
+		return nil, fmt.Errorf("encode %T: %w", v, codecError{err})
 	}
 	return b, nil
 }

@@ -189,7 +189,7 @@ func (v View) isCausedByHost(f Failure) bool {
 // isHostReason reports whether a reason names an unhealthy host.
 func (v View) isHostReason(reason string) bool {
 	return slices.ContainsFunc(v.UnhealthyHosts(), func(h Host) bool {
-		return strings.HasPrefix(reason, "its host "+text.HostLabel(h.ID)+" is ")
+		return strings.HasPrefix(reason, "its host "+text.HostLabel(h.ID)+" ")
 	})
 }
 
@@ -234,7 +234,12 @@ func (v View) hasEnded() bool {
 // nextSteps returns the next automatic steps.
 func (v View) nextSteps() (out []string) {
 	if v.hasEnded() {
-		return []string{"nothing: it has ended, and its hosts remember it for a while"}
+		out = append(out, "nothing: it has ended, and its hosts remember it for a while")
+		if v.Started != nil {
+			out = append(out, fmt.Sprintf("it started %s ago, and no host remembers a later mesh of this name",
+				text.Age(time.Since(*v.Started))))
+		}
+		return out
 	}
 	if !v.Owner.Answering {
 		if v.LeaseLeft == 0 {
@@ -287,6 +292,9 @@ func (w World) nextStep() string {
 	return "nothing: it is " + string(w.Status)
 }
 
+// startAgain is the suggestion for an ended mesh.
+const startAgain = "start it again: a mesh that has ended does not come back"
+
 // suggestions returns possible actions of a person.
 func (v View) suggestions() (out []string) {
 	if len(v.Failures) > 0 {
@@ -324,7 +332,7 @@ func (v View) suggestions() (out []string) {
 		}
 	}
 	if v.hasEnded() {
-		out = append(out, "start it again: a mesh that has ended does not come back")
+		out = append(out, startAgain)
 	} else if !v.Owner.Answering {
 		out = append(out, "stop it, then start its program again: castnet stop "+v.Mesh)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -138,4 +139,30 @@ func TestPhase_withASilentOwnerIsTheLeastAdvanced(t *testing.T) {
 		}
 		require.Equal(t, row.want, overallPhase(by), "%v", row.phases)
 	}
+}
+
+// The newest mesh of a name may have been on hosts that have left since.
+func TestForgotten_newestMeshOfANameIsExplainedByItsFailures(t *testing.T) {
+	began := time.Now().Add(-time.Hour)
+	event := func(mesh string, rank int, after time.Duration, why string) actor.Event {
+		return actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh, Rank: rank, Signal: 9, Reason: why,
+			At: began.Add(after)}
+	}
+	past := []actor.Event{event("m-000000000000a", 0, -time.Minute, "older"),
+		event("m-000000000000c", 2, time.Minute, "killed by signal 9"),
+		event("n-000000000000n", 0, 2*time.Minute, "another"),
+		event("m-000000000000c", 1, 3*time.Minute, "killed by signal 9")}
+	old := View{Mesh: "m-000000000000b", Phase: "stopped", Ranks: 1, Started: &began,
+		Statuses: []StatusRun{{Region: "*", Ranks: 1, Status: "stopped"}}}
+	for name, v := range map[string]View{"m": old, "m-000000000000c": {}} {
+		x, ok := explainForgotten(past, name, v)
+		require.True(t, ok)
+		require.Equal(t, "m-000000000000c has ended, and no host remembers it; the system controller remembers its failures",
+			x.Answer)
+		require.Equal(t, []string{"[rank=1:3] failed: killed by signal 9 (59m ago)"}, []string{x.Causes[0].String()})
+	}
+	_, ok := explainForgotten(past[:1], "m", old)
+	require.False(t, ok, "hosts remember a later one")
+	require.Equal(t, "it started 1h0m ago, and no host remembers a later mesh of this name",
+		old.Explanation().Next[1])
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Proc is a rank of a proc mesh. Its JSON names are stable.
@@ -23,6 +24,12 @@ type Proc struct {
 	ExitCode *int       `json:"exit_code,omitempty"`
 	Signal   int        `json:"signal,omitempty"`
 	Adopted  bool       `json:"adopted,omitempty"` // launched by an earlier hostd
+
+	// used by its process, without descendants; 0: unknown
+	CPUTime time.Duration `json:"cpu_time,omitempty"`
+	Memory  int64         `json:"memory,omitempty"` // resident bytes
+
+	Extent shape.Extent `json:"-"` // of the mesh
 }
 
 // Procs returns the wanted ranks in order. For a moved rank it ignores the earlier generation
@@ -36,6 +43,7 @@ func Procs(m mesh.MeshState, want func(rank int) bool) []Proc {
 		}
 		r := NewProc(s)
 		r.Point = Point(desc.Extent, s.Rank)
+		r.Extent = desc.Extent
 		if h, err := m.Procs.Host(s.Rank); err == nil {
 			r.Host = h.String()
 		}
@@ -67,6 +75,8 @@ func NewProc(s agent.State) Proc {
 		r.ExitCode = p.ExitCode
 		r.Signal = p.Signal
 		r.Adopted = p.Adopted
+		r.CPUTime = p.CPUTime
+		r.Memory = p.Memory
 		if !p.Started.IsZero() {
 			r.Started = &p.Started
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
@@ -20,14 +21,29 @@ type Sample struct {
 	Missing error `json:"-"` // names hosts without an answer
 }
 
-// HostCounters sums up the procs of a host.
-type HostCounters struct {
-	Host    string  `json:"host"`
-	ID      string  `json:"id"`
-	Procs   int     `json:"procs"`
+// Counters are of a proc, or of all procs of a host.
+type Counters struct {
 	Queued  int     `json:"queued"`
 	Handled uint64  `json:"handled"`
-	Rate    float64 `json:"rate"` // messages handled per second since the last sample
+	Rate    float64 `json:"rate"`   // messages handled per second since the last sample
+	CPU     float64 `json:"cpu"`    // percent of one CPU since the last sample
+	Memory  int64   `json:"memory"` // resident bytes; 0: unknown
+}
+
+func (c *Counters) add(o Counters) {
+	c.Queued += o.Queued
+	c.Handled += o.Handled
+	c.Rate += o.Rate
+	c.CPU += o.CPU
+	c.Memory += o.Memory
+}
+
+// HostCounters sums up the procs of a host.
+type HostCounters struct {
+	Host  string `json:"host"`
+	ID    string `json:"id"`
+	Procs int    `json:"procs"`
+	Counters
 
 	State   string        `json:"state"`             // alive, suspect, unknown or dead
 	Silence time.Duration `json:"silence,omitempty"` // of a silent host: since its last heartbeat
@@ -35,25 +51,25 @@ type HostCounters struct {
 
 // ProcCounters sums up the actors of a proc, without its agent.
 type ProcCounters struct {
-	Mesh    string  `json:"mesh"`
-	Rank    int     `json:"rank"`
-	Point   string  `json:"point"`
-	Host    string  `json:"host"`
-	Gen     int     `json:"gen,omitempty"`
-	Status  string  `json:"status"`
-	Silent  bool    `json:"silent,omitempty"` // no answer about its actors
-	Actors  int     `json:"actors"`           // live actors
-	Queued  int     `json:"queued"`
-	Handled uint64  `json:"handled"`
-	Rate    float64 `json:"rate"`
-	Busy    string  `json:"busy,omitempty"` // an actor and the endpoint of its running handler
+	Mesh   string `json:"mesh"`
+	Rank   int    `json:"rank"`
+	Point  string `json:"point"`
+	Host   string `json:"host"`
+	Gen    int    `json:"gen,omitempty"`
+	Status string `json:"status"`
+	Silent bool   `json:"silent,omitempty"` // no answer about its actors
+	Actors int    `json:"actors"`           // live actors
+	Counters
+	CPUTime time.Duration `json:"cpu_time,omitempty"`
+	Busy    string        `json:"busy,omitempty"` // an actor and the endpoint of its running handler
 }
 
 // Sampler takes repeated samples.
 type Sampler struct {
 	Net      *mesh.Net
-	Timeout  time.Duration // bounds a sample
-	previous map[counterKey]handledCount
+	Timeout  time.Duration                    // bounds a sample
+	Only     func(mesh string, rank int) bool // these procs; nil: all
+	previous map[counterKey]pastCount
 }
 
 // counterKey identifies a proc: each generation counts from 0.
@@ -62,10 +78,12 @@ type counterKey struct {
 	rank, gen int
 }
 
-// handledCount is the handled messages of a proc at a time.
-type handledCount struct {
+// pastCount is what a proc had handled and used at a time.
+type pastCount struct {
 	at      time.Time
 	handled uint64
+	cpu     time.Duration
+	silent  bool // handled is unknown
 }
 
 // Sample asks all live procs for their statistics.
@@ -78,15 +96,63 @@ func (t *Sampler) Sample(ctx context.Context) (Sample, error) {
 	}
 	meshes := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !m.Alive() })
 	asked := make([][]ProcCounters, len(meshes))
+	var used map[counterKey]agent.ProcInfo
+	var measuring sync.WaitGroup
+	measuring.Go(func() { used = measure(ctx, t.Net, inv) })
 	askEach(meshes, func(i int, m mesh.MeshState) { asked[i] = countProcs(ctx, m) })
+	measuring.Wait()
 	l := Sample{
 		At: time.Now(), Hosts: []HostCounters{}, Procs: append([]ProcCounters{}, slices.Concat(asked...)...),
 		Missing: inv.Err(),
 	}
+	if t.Only != nil {
+		l.Procs = slices.DeleteFunc(l.Procs, func(p ProcCounters) bool { return !t.Only(p.Mesh, p.Rank) })
+	}
+	for i := range l.Procs {
+		p := &l.Procs[i]
+		of := used[counterKey{p.Mesh, p.Rank, p.Gen}]
+		p.CPUTime = of.CPUTime
+		p.Memory = of.Memory
+	}
 	t.computeRates(&l)
 	l.addHosts(inv.Hosts)
-	l.sort()
+	if t.Only != nil {
+		l.Hosts = slices.DeleteFunc(l.Hosts, func(h HostCounters) bool {
+			return !slices.ContainsFunc(l.Procs, func(p ProcCounters) bool { return p.Host == h.ID })
+		})
+	}
 	return l, ctx.Err()
+}
+
+// measure asks the answering hosts what their procs use.
+func measure(ctx context.Context, conn *mesh.Net, inv mesh.Inventory) map[counterKey]agent.ProcInfo {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	states := make([][]agent.State, len(inv.Hosts))
+	askEach(inv.Hosts, func(i int, h mesh.HostState) {
+		if h.State == agent.HostAlive { // without an answer the use is unknown
+			states[i], _ = agent.Get.Call(ctx, agent.Of(h.ID.Proc()).Via(conn.Proc()), agent.GetRequest{Usage: true})
+		}
+	})
+	used := map[counterKey]agent.ProcInfo{}
+	for _, s := range slices.Concat(states...) {
+		if s.Proc != nil {
+			used[counterKey{s.ID, s.Rank, s.Gen}] = *s.Proc
+		}
+	}
+	return used
+}
+
+// Measure asks the answering hosts of an Inventory what its procs use.
+func Measure(ctx context.Context, conn *mesh.Net, inv mesh.Inventory) {
+	used := measure(ctx, conn, inv)
+	for _, m := range inv.Meshes {
+		for i, s := range m.States {
+			if p, is := used[counterKey{s.ID, s.Rank, s.Gen}]; is {
+				m.States[i].Proc = &p
+			}
+		}
+	}
 }
 
 // countProcs returns the live procs of a mesh.
@@ -135,16 +201,18 @@ func (p *ProcCounters) add(s agent.State) {
 
 // computeRates compares a sample with the one before.
 func (t *Sampler) computeRates(l *Sample) {
-	now := map[counterKey]handledCount{}
+	now := map[counterKey]pastCount{}
 	for i := range l.Procs {
 		p := &l.Procs[i]
-		if p.Silent {
-			continue
-		}
 		key := counterKey{p.Mesh, p.Rank, p.Gen}
-		now[key] = handledCount{l.At, p.Handled}
-		if was, known := t.previous[key]; known && p.Handled >= was.handled && l.At.After(was.at) {
-			p.Rate = float64(p.Handled-was.handled) / l.At.Sub(was.at).Seconds()
+		was, known := t.previous[key]
+		now[key] = pastCount{l.At, p.Handled, p.CPUTime, p.Silent}
+		since := l.At.Sub(was.at)
+		if known && since > 0 && !p.Silent && !was.silent && p.Handled >= was.handled {
+			p.Rate = float64(p.Handled-was.handled) / since.Seconds()
+		}
+		if known && since > 0 && p.CPUTime > was.cpu && was.cpu > 0 {
+			p.CPU = 100 * float64(p.CPUTime-was.cpu) / float64(since)
 		}
 	}
 	t.previous = now
@@ -163,15 +231,29 @@ func (l *Sample) addHosts(hosts []mesh.HostState) {
 	for _, p := range l.Procs {
 		if i, is := at[p.Host]; is {
 			h := &l.Hosts[i]
-			h.Queued += p.Queued
-			h.Handled += p.Handled
-			h.Rate += p.Rate
+			h.add(p.Counters)
 		}
 	}
 }
 
-// sort puts silent procs first, then by rate, then by queue length.
-func (l *Sample) sort() {
+// SortKeys are the keys of Sample.Sort.
+func SortKeys() []string { return []string{"rate", "cpu", "mem", "queued", "handled", "name"} }
+
+// Sort puts silent hosts first, then the largest by a key, then by the other counters.
+func (l *Sample) Sort(key string) {
+	value := map[string]func(Counters) float64{
+		"rate": func(c Counters) float64 { return c.Rate }, "cpu": func(c Counters) float64 { return c.CPU },
+		"mem":     func(c Counters) float64 { return float64(c.Memory) },
+		"queued":  func(c Counters) float64 { return float64(c.Queued) },
+		"handled": func(c Counters) float64 { return float64(c.Handled) },
+	}[key]
+	larger := func(a, b Counters) int {
+		if value == nil {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(value(b), value(a)), cmp.Compare(b.Rate, a.Rate),
+			cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.Handled, a.Handled))
+	}
 	answers := func(h HostCounters) int {
 		if h.State == agent.HostAlive {
 			return 1
@@ -180,13 +262,10 @@ func (l *Sample) sort() {
 	}
 	slices.SortStableFunc(l.Hosts, func(a, b HostCounters) int {
 		return cmp.Or(
-			cmp.Compare(answers(a), answers(b)), cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Queued, a.Queued),
-			cmp.Compare(b.Handled, a.Handled),
+			cmp.Compare(answers(a), answers(b)), larger(a.Counters, b.Counters), cmp.Compare(a.Host, b.Host),
 		)
 	})
 	slices.SortStableFunc(l.Procs, func(a, b ProcCounters) int {
-		return cmp.Or(
-			cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.Handled, a.Handled),
-		)
+		return cmp.Or(larger(a.Counters, b.Counters), cmp.Compare(a.Mesh, b.Mesh), cmp.Compare(a.Rank, b.Rank))
 	})
 }

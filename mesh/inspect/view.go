@@ -34,8 +34,9 @@ type View struct {
 	LeaseLeft      time.Duration   `json:"lease_left"` // until hosts stop the procs without renewal; 0: never
 	Owner          Owner           `json:"owner"`
 	RestartPolicy  string          `json:"restart_policy"`
-	World          *World          `json:"world,omitempty"` // for a world of the system controller
-	NoActors       string          `json:"no_actors"`       // region of running ranks without live actors
+	World          *World          `json:"world,omitempty"`   // for a world of the system controller
+	NoActors       string          `json:"no_actors"`         // region of running ranks without live actors
+	Started        *time.Time      `json:"started,omitempty"` // of the first rank
 
 	Shape   shape.Extent `json:"-"` // the extent
 	PerHost int          `json:"-"` // ranks of a host
@@ -140,7 +141,11 @@ func Mesh(ctx context.Context, conn *mesh.Net, name string) (v View, missing, er
 	wg.Go(func() { w.askActors(within, m) })
 	w.askHosts(within, m.States)
 	wg.Wait()
-	return w.view(), missing, ctx.Err()
+	v = w.view()
+	if at := startTime(m); !at.IsZero() {
+		v.Started = &at
+	}
+	return v, missing, ctx.Err()
 }
 
 // Running returns the number of running ranks.

@@ -99,6 +99,7 @@ func (d *doctor) run(ctx context.Context) (err error) {
 		look func(context.Context) Finding
 	}{
 		{"connection", d.connection}, {"permissions", d.permissions}, {"listeners", d.listeners},
+		{"gateways", d.gateways},
 		{"system", d.system}, {"jetstream", d.jetStream}, // which is judged by what the system controller has
 	}
 	for _, c := range checks {

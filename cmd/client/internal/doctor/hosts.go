@@ -121,6 +121,17 @@ func (c *heartbeatListener) collect(ctx context.Context) hostSurvey {
 		s.answers[i].lag = known[id]
 		s.answers[i].gatewayView = expected[id]
 	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.answers = slices.DeleteFunc(s.answers, func(a hostCheck) bool {
+		_, beats := c.lags[a.id]
+		_, listed := expected[a.id]
+		unknown := !beats && !listed && errors.Is(a.err, bus.ErrNoResponders)
+		if unknown {
+			s.strangers++
+		}
+		return unknown
+	})
 	return s
 }
 
@@ -171,6 +182,7 @@ type hostSurvey struct {
 	beating      int         // hosts with heartbeats
 	discoveryErr error       // host discovery failed
 	unlisted     bool        // no gateway listed its hosts in time
+	strangers    int         // hosts in whose name the search was answered, without an agent
 }
 
 // answered returns the hosts with an answer.
@@ -201,6 +213,9 @@ func (s hostSurvey) hosts() Finding {
 			slow = append(slow, fmt.Sprintf("%s (%s)", a.id.Label(), late.Round(time.Millisecond)))
 		}
 	}
+	if s.strangers > 0 {
+		f.Found += fmt.Sprintf("; %d others answered the search, and have no agent", s.strangers)
+	}
 	switch {
 	case len(silent) > 0:
 		f.Found += "; silent: " + text.Names(silent)
@@ -216,6 +231,9 @@ func (s hostSurvey) hosts() Finding {
 	case s.beating < len(s.answers):
 		f.Result, f.Found = ResultWarn, f.Found+fmt.Sprintf("; heartbeats from %d of them", s.beating)
 		f.Suggestion = "allow this user to subscribe to hb.host.*, or wait for hosts that have just started"
+	case s.strangers > 0:
+		f.Result = ResultWarn
+		f.Suggestion = "see who may subscribe to hr.any.>: docs/external-nats.md has the permissions"
 	default:
 		f.Result = ResultOK
 	}

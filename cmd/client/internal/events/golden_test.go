@@ -1,6 +1,7 @@
 package events
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -33,5 +34,28 @@ func TestGolden_events(t *testing.T) {
 			}
 		}
 		return nil
+	})
+}
+
+func TestGolden_eventsInTrouble(t *testing.T) {
+	at := time.Date(2026, 11, 25, 12, 0, 7, 0, time.Local)
+	const id, host = "pretrain-7kd93x0b5m2qa", "gpu-node-0043-0123456789abe"
+	all := []actor.Event{
+		{Kind: actor.KindHost, Status: "suspect", Host: "gpu-node-0042-0123456789abd", Name: "gpu-node-0042",
+			Step: "host.suspect", Reason: "no heartbeat for 2.1s", At: at},
+		{Kind: actor.KindProc, Status: "failed", Mesh: id, Rank: 16, Count: 8, Name: "pretrain", Host: host,
+			Reason: "host gpu-node-0043 is dead: no heartbeat for 4.5s, and no answer to 3 pings", At: at},
+		{Kind: actor.KindActor, Status: "failed", Mesh: id, Rank: 16, Count: 8, Actor: "trainer-0123456789abc", Name: "pretrain",
+			Host: host, Reason: "its proc has ended", At: at,
+			Cause: &actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: id, Rank: 16, Count: 8,
+				Reason: "host gpu-node-0043 is dead"}},
+	}
+	golden.Check(t, "events-trouble", func(out *output.Printer) (err error) {
+		v := NewView(out, nil, true)
+		v.extents[id] = shape.Of("host", 4).With("gpu", 8)
+		for _, e := range all {
+			err = errors.Join(err, v.Show(t.Context(), e))
+		}
+		return err
 	})
 }

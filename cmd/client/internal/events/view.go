@@ -138,7 +138,11 @@ func details(e actor.Event) (out []string) {
 	if e.Type != "" {
 		about += " (type " + e.Type + ")"
 	}
-	out = append(out, "about: "+about+", at "+e.At.Format(time.RFC3339Nano))
+	at := "at " + e.At.Format(time.RFC3339Nano)
+	if about != "" {
+		at = "about: " + about + ", " + at
+	}
+	out = append(out, at)
 	if e.Host != "" {
 		out = append(out, "host: "+e.Host)
 	}

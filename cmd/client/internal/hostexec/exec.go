@@ -18,6 +18,7 @@ import (
 	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -196,14 +197,19 @@ func (s Spec) run(ctx context.Context, conn *mesh.Net, e task) result {
 	return r
 }
 
-// showExec prints equal results once. Its error has the highest exit code.
+// showExec prints equal results once. Its error has the highest exit code, and the targets where
+// the command did not run: a table does not list these.
 func showExec(out *output.Printer, groups []Group) error {
 	if out.Format != output.Table {
 		if err := output.Records(out, groups, nil, nil); err != nil {
 			return err
 		}
-	} else {
-		for _, g := range groups {
+	}
+	var failed []string
+	for _, g := range groups {
+		if g.Error != "" {
+			failed = append(failed, g.describeTargets()+": "+g.Error)
+		} else if out.Format == output.Table {
 			if _, err := fmt.Fprint(out.Stdout, execText(out, g)); err != nil {
 				return err
 			}
@@ -213,9 +219,13 @@ func showExec(out *output.Printer, groups []Group) error {
 	if worst.code == 0 {
 		return nil
 	}
-	return cli.WithCode(
-		worst.code, fmt.Errorf("exec: %s: %s", worst.describeTargets(), worst.describeResult(true)),
-	)
+	if more := len(failed) - inspect.MaxReasons; more > 0 {
+		failed = append(failed[:inspect.MaxReasons], fmt.Sprintf("and %s", text.Pluralize(more, "more result")))
+	}
+	if len(failed) == 0 {
+		failed = []string{worst.describeTargets() + ": " + worst.describeResult(true)}
+	}
+	return cli.WithCode(worst.code, errors.New("exec: "+strings.Join(failed, "\n  ")))
 }
 
 // execText formats a group for people, on one line if possible.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
@@ -54,11 +55,22 @@ func formatRow(cells []string, widths []int) string {
 	var b strings.Builder
 	for i, c := range cells {
 		if cellWidth(c) > widths[i] {
-			c = text.Snip(c, widths[i], "…")
+			c = cutCell(c, widths[i])
 		}
 		b.WriteString(text.Pad(c, widths[i], ' ') + columnGap)
 	}
 	return strings.TrimRight(b.String(), " ")
+}
+
+// cutCell cuts the middle of a cell, because labels and points mostly differ at their ends, and the
+// end of a number.
+func cutCell(cell string, width int) string {
+	runes := []rune(cell)
+	if unicode.IsDigit(runes[0]) || len(runes) != cellWidth(cell) {
+		return text.Snip(cell, width, "…")
+	}
+	tail := width / 2
+	return string(runes[:width-tail-1]) + "…" + string(runes[len(runes)-tail:])
 }
 
 func cellWidth(cell string) int { return text.StringWidthWithoutEscSequences(cell) }

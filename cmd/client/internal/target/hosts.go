@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -110,6 +111,15 @@ func (p HostSelector) Attach(
 		return hosts, nil, &mesh.UnschedulableError{Hosts: closed}
 	}
 	return open, closed, nil
+}
+
+// HostNames lists some hosts by label.
+func HostNames(ids []subjects.HostID) string {
+	var labels []string
+	for _, id := range ids {
+		labels = append(labels, id.Label())
+	}
+	return text.Names(labels)
 }
 
 func hostMatches(h agent.HostInfo, name string) bool { return h.Label == name || h.ID.String() == name }

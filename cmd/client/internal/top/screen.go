@@ -22,27 +22,35 @@ const (
 	Redraw    = "\x1b[H\x1b[J"
 )
 
+// Options are those of the command.
+type Options struct {
+	Interval time.Duration
+	Rows     int    // of a table
+	Sort     string // one of inspect.SortKeys
+}
+
 // Once prints the difference between two samples.
-func Once(ctx context.Context, out *output.Printer, t *inspect.Sampler, every time.Duration, rows int) error {
+func Once(ctx context.Context, out *output.Printer, t *inspect.Sampler, o Options) error {
 	if _, err := t.Sample(ctx); err != nil {
 		return err
 	}
-	if err := sleep(ctx, every); err != nil {
+	if err := sleep(ctx, o.Interval); err != nil {
 		return err
 	}
 	l, err := t.Sample(ctx)
 	if err != nil {
 		return err
 	}
+	l.Sort(o.Sort)
 	written, err := out.WriteDocument(l)
 	if !written {
-		err = showTop(out, l, rows)
+		err = showTop(out, l, o.Rows)
 	}
 	return errors.Join(err, l.Missing)
 }
 
 // Live redraws until ctx ends. It shows a failed sample and continues, except for the first one.
-func Live(ctx context.Context, out *output.Printer, t *inspect.Sampler, every time.Duration, rows int) error {
+func Live(ctx context.Context, out *output.Printer, t *inspect.Sampler, o Options) error {
 	l, err := t.Sample(ctx)
 	if err != nil {
 		return err
@@ -52,8 +60,8 @@ func Live(ctx context.Context, out *output.Printer, t *inspect.Sampler, every ti
 	for {
 		fmt.Fprint(out.Stdout, Redraw)
 		fmt.Fprintf(
-			out.Stdout, "%s  %s, %s; every %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly),
-			text.Pluralize(len(l.Hosts), "host"), text.Pluralize(len(l.Procs), "proc"), every,
+			out.Stdout, "%s  %s, %s; every %s by %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly),
+			text.Pluralize(len(l.Hosts), "host"), text.Pluralize(len(l.Procs), "proc"), o.Interval, o.Sort,
 		)
 		if err != nil {
 			fmt.Fprintln(
@@ -63,10 +71,11 @@ func Live(ctx context.Context, out *output.Printer, t *inspect.Sampler, every ti
 		} else if l.Missing != nil {
 			fmt.Fprintln(out.Stdout, out.Paint(output.Yellow, out.Cut(l.Missing.Error())))
 		}
-		if err := showTop(out, l, rows); err != nil {
+		l.Sort(o.Sort)
+		if err := showTop(out, l, o.Rows); err != nil {
 			return err
 		}
-		if err := sleep(ctx, every); err != nil {
+		if err := sleep(ctx, o.Interval); err != nil {
 			return err
 		}
 		var next inspect.Sample
@@ -93,14 +102,19 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 func showTop(out *output.Printer, l inspect.Sample, rows int) error {
 	hosts := l.Hosts[:min(len(l.Hosts), rows)]
-	err := output.Records(out, hosts, []string{"host", "status", "procs", "msg/s", "queued", "handled"},
+	columns := []string{"host", "status", "procs", "cpu", "mem", "msg/s", "queued", "handled"}
+	err := output.Records(out, hosts, columns,
 		func(h inspect.HostCounters) []string {
 			status, procs := out.Paint(output.Green, h.State), strconv.Itoa(h.Procs)
 			if h.State != agent.HostAlive {
-				status, procs = out.Paint(output.Yellow, h.State), "-"
+				status, procs = out.PaintHostState(h.State), "-"
+			}
+			if h.State != agent.HostAlive && h.Counters == (inspect.Counters{}) {
+				return []string{h.Host, status, procs, "-", "-", "-", "-", "-"}
 			}
 			return []string{
-				h.Host, status, procs, formatRate(h.Rate), strconv.Itoa(h.Queued), strconv.FormatUint(h.Handled, 10),
+				h.Host, status, procs, formatCPU(h.Counters), text.Size(h.Memory), formatRate(h.Rate),
+				strconv.Itoa(h.Queued), strconv.FormatUint(h.Handled, 10),
 			}
 		})
 	writeOmitted(out.Stdout, len(l.Hosts)-len(hosts), "host")
@@ -109,21 +123,16 @@ func showTop(out *output.Printer, l inspect.Sample, rows int) error {
 	}
 	fmt.Fprintln(out.Stdout)
 	procs := l.Procs[:min(len(l.Procs), rows)]
-	columns := []string{"mesh", "point", "host", "status", "actors", "msg/s", "queued", "handled", "current"}
+	columns = []string{"mesh", "point", "host", "status", "cpu", "mem", "msg/s", "queued", "current"}
 	err = output.Records(out, procs, columns, func(p inspect.ProcCounters) []string {
-		status := out.PaintStatus(p.Status)
+		row := []string{
+			p.Mesh, p.Point, text.HostLabel(p.Host), out.PaintStatus(p.Status), formatCPU(p.Counters),
+			text.Size(p.Memory),
+		}
 		if p.Silent {
-			return []string{
-				p.Mesh, p.Point, text.HostLabel(p.Host), status, "-", "-", "-", "-",
-				out.Paint(output.Yellow, "no answer"),
-			}
+			return append(row, "-", "-", out.Paint(output.Yellow, "no answer"))
 		}
-		return []string{
-			p.Mesh, p.Point, text.HostLabel(p.Host), status, strconv.Itoa(p.Actors), formatRate(p.Rate), strconv.Itoa(
-				p.Queued,
-			),
-			strconv.FormatUint(p.Handled, 10), text.OrDash(text.Shorten(p.Busy, 40)),
-		}
+		return append(row, formatRate(p.Rate), strconv.Itoa(p.Queued), text.OrDash(text.Shorten(p.Busy, 40)))
 	})
 	writeOmitted(out.Stdout, len(l.Procs)-len(procs), "proc")
 	return err
@@ -132,8 +141,16 @@ func showTop(out *output.Printer, l inspect.Sample, rows int) error {
 // writeOmitted prints how many rows a table omits.
 func writeOmitted(w io.Writer, n int, what string) {
 	if n > 0 {
-		fmt.Fprintf(w, "and %s with fewer messages\n", text.Pluralize(n, "more "+what))
+		fmt.Fprintf(w, "and %s\n", text.Pluralize(n, "more "+what))
 	}
+}
+
+// formatCPU formats the use of CPUs; "-": unknown.
+func formatCPU(c inspect.Counters) string {
+	if c.Memory == 0 { // every process has some
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", c.CPU)
 }
 
 // formatRate formats messages per second.
