@@ -20,7 +20,7 @@ var wallClocks = map[string]string{
 	"agent/host/store.go": "numbers that grow, whatever the clock does: the last one is " +
 		"written down",
 	"agent/state.go":                         "the name of a host's life, compared with itself alone",
-	"agent/host/output.go":                   "for people: when a line was printed",
+	"agent/host/log_requests.go":             "for people: when a line was printed",
 	"agent/messages.go":                      "for people: when a line was printed",
 	"cmd/client/internal/events/view.go":     "for people",
 	"cmd/client/internal/flags/flags.go":     "a time that a person names",

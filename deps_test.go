@@ -124,7 +124,7 @@ cmd/client/internal/casting < mesh cast actor shape subjects internal/cli intern
 	casts as typed; it makes of JSON what a gateway does
 cmd/client/internal/worldfile < system agent shape subjects internal/cli
 	a parser of files asks no bus
-cmd/client/internal/logs < mesh agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
+cmd/client/internal/logs < mesh agent actor shape internal/cli internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	lines and ends come over the bus
 cmd/client/internal/events < mesh controller agent actor bus shape subjects internal/text mesh/inspect cmd/client/internal/output ; cmd/client/internal/golden
 	events come over the bus

@@ -197,13 +197,39 @@ type Lease struct {
 // Forever is the lease of a resource that no longer expires.
 const Forever = 100 * 365 * 24 * time.Hour
 
-// LogsRequest asks for the last log lines of the procs of a mesh. By itself it reads the last 64
-// KiB of each output; with Since or Grep it searches the last 8 MiB.
+// LogsRequest asks for log lines of the procs of a mesh. By itself it reads the last 64 KiB of each
+// output; with Since or Grep it searches the last 8 MiB. With Follow it reads on from positions.
 type LogsRequest struct {
 	ID    string    `cbor:"1,keyasint" json:"id"`
 	Lines int       `cbor:"2,keyasint" json:"lines"`                    // of each output, at most
 	Since time.Time `cbor:"3,keyasint,omitzero" json:"since,omitzero"`  // only lines from then on
 	Grep  string    `cbor:"4,keyasint,omitempty" json:"grep,omitempty"` // only lines that match (RE2)
+
+	// limits the reply to these ranks; nil: all
+	Region *shape.Region `cbor:"5,keyasint,omitempty" json:"region,omitempty"`
+	Follow *LogFollow    `cbor:"6,keyasint,omitempty" json:"follow,omitempty"`
+}
+
+// LogFollow asks for the whole lines after known positions. The reply has the outputs with a new
+// position, and no line twice: the next request has these positions. A host keeps nothing between
+// two requests.
+type LogFollow struct {
+	// Of outputs without a position the reply has Lines and Since if Tail is set, and then no output
+	// of earlier generations; else it begins with the first line.
+	From []LogPosition `cbor:"1,keyasint,omitempty" json:"from,omitempty"`
+	Tail bool          `cbor:"2,keyasint,omitempty" json:"tail,omitempty"`
+
+	Delay time.Duration `cbor:"3,keyasint,omitempty" json:"delay,omitempty"` // before the host reads
+	Wait  time.Duration `cbor:"4,keyasint,omitempty" json:"wait,omitempty"`  // then, for a line; 0: none
+	Bytes int           `cbor:"5,keyasint,omitempty" json:"bytes,omitempty"` // of lines; 0: 512 KiB, the most
+}
+
+// LogPosition is the offset of the next line in an output of a proc.
+type LogPosition struct {
+	Rank   int    `cbor:"1,keyasint" json:"rank"`
+	Gen    int    `cbor:"2,keyasint,omitempty" json:"gen,omitempty"`
+	Stream string `cbor:"3,keyasint" json:"stream"`
+	Offset int64  `cbor:"4,keyasint,omitempty" json:"offset,omitempty"`
 }
 
 // MaxGrep bounds the length of LogsRequest.Grep.
@@ -220,14 +246,25 @@ func (q LogsRequest) Pattern() (*regexp.Regexp, error) {
 	return regexp.Compile(q.Grep)
 }
 
-// LogTail is the end of one output of a proc.
+// LogTail is the end of one output of a proc, or with Follow the part of it after a position.
 type LogTail struct {
 	Rank   int      `cbor:"1,keyasint" json:"rank"`
 	Stream string   `cbor:"2,keyasint" json:"stream"` // stdout or stderr
 	Lines  []string `cbor:"3,keyasint" json:"lines"`
 	// of Lines: when the host read them, in milliseconds since 1970; 0: unknown
 	Times []int64 `cbor:"4,keyasint,omitempty" json:"times,omitempty"`
+
+	// With Follow only. Dropped output lies before Lines; the reader was too slow. The bytes are
+	// those that the host can no longer count as lines.
+	Gen          int   `cbor:"5,keyasint,omitempty" json:"gen,omitempty"`
+	Next         int64 `cbor:"6,keyasint,omitempty" json:"next,omitempty"` // the position after Lines
+	More         bool  `cbor:"7,keyasint,omitempty" json:"more,omitempty"` // further lines are there
+	DroppedLines int   `cbor:"8,keyasint,omitempty" json:"dropped_lines,omitempty"`
+	DroppedBytes int64 `cbor:"9,keyasint,omitempty" json:"dropped_bytes,omitempty"`
 }
+
+// Position is the offset of the line after Lines.
+func (t LogTail) Position() LogPosition { return LogPosition{t.Rank, t.Gen, t.Stream, t.Next} }
 
 // Time returns when the host read a line; the zero time: unknown.
 func (t LogTail) Time(line int) time.Time {

@@ -33,12 +33,12 @@ func (t *Table) ReplyWhen(ctx *actor.Context, until WaitRequest, shift int) erro
 	if d, ok := ctx.Deadline(); ok {
 		left = time.Until(d)
 	}
-	cancel = ctx.After(beforeDeadline(left), func(*actor.Context) { giveUp() })
+	cancel = ctx.After(BeforeDeadline(left), func(*actor.Context) { giveUp() })
 	return nil
 }
 
-// beforeDeadline returns the wait of a request with time left.
-func beforeDeadline(left time.Duration) time.Duration {
+// BeforeDeadline returns the wait of a request with time left (AGT-5).
+func BeforeDeadline(left time.Duration) time.Duration {
 	return max(0, left-min(answerMargin, left*2/5))
 }
 
@@ -51,7 +51,7 @@ func (t *Table) WhenEnded(
 		grace = DefaultGrace
 	}
 	if d, ok := ctx.Deadline(); ok {
-		grace = min(grace, beforeDeadline(time.Until(d)))
+		grace = min(grace, BeforeDeadline(time.Until(d)))
 	}
 	ids := map[string]bool{}
 	for _, s := range asked {

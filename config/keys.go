@@ -152,6 +152,8 @@ var (
 	LogsForward = newBool("logs.forward", true,
 		keyMeta{monarchDefault: "false", usedBy: "agent/host",
 			doc: "lets hosts publish the output of procs on the bus"})
+	LogsMirror = newBool("logs.mirror", false,
+		keyMeta{usedBy: "agent/host", doc: "lets hosts print the output of procs to their own stdout and stderr"})
 	LogsTailLines = newInt("logs.tail-lines", 100, 0, 1000,
 		keyMeta{monarchDefault: "0", usedBy: "internal/launch",
 			doc: "last lines of stderr in the report of a proc's end"})
@@ -237,7 +239,7 @@ var allKeys = withIndexes([]*keyDef{
 
 	WorldProcTimeout.keyDef, WorldEvictionTimeout.keyDef, WorldStopTimeout.keyDef,
 
-	LogsForward.keyDef, LogsTailLines.keyDef, LogsMaxFileSize.keyDef,
+	LogsForward.keyDef, LogsMirror.keyDef, LogsTailLines.keyDef, LogsMaxFileSize.keyDef,
 
 	DeliveryTimeout.keyDef, DeliveryAckTimeout.keyDef, DeliveryNoResponderTimeout.keyDef,
 	DeliveryReconnectTimeout.keyDef, DeliveryMaxMessage.keyDef,

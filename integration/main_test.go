@@ -29,7 +29,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	host.Main(append(actortest.Actors(), counting.Def(), mesh.Def(), keeperDef())...)
+	host.Main(append(actortest.Actors(), counting.Def(), mesh.Def(), keeperDef(), printerDef())...)
 	if os.Getenv(roleVariable) == roleOwner {
 		os.Exit(ownerMain())
 	}

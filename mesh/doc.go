@@ -66,8 +66,17 @@
 //   - MESH-24 (elastic meshes): Grow and Shrink change the hosts at the end of the first
 //     dimension. No rank changes its number. Handles and watches of the whole mesh follow; slices
 //     keep their region (*RemovedRanksError). A failed Grow leaves the mesh as it was.
+//   - MESH-25 (logs): StreamLogs passes each line of each output to the program once, in order,
+//     across reconnects, restarts and moves. A slow program delays no proc; dropped lines are
+//     counted. Flush returns once earlier lines were handled, or names silent ranks.
 //
 // # Details
+//
+// A stream asks each host by one message at a time for the lines after known offsets, so a host
+// keeps nothing for it. The stream begins with the first line, or with the last ones. It lies at
+// most 8 MiB behind each output; then it continues with the last 64 KiB. It says that a host is
+// dead, or has not answered for 5 s, and when it answers again. Lines of a rank on a host that
+// died are lost unless they arrived before. Close of the Net waits up to 2 s for last lines.
 //
 // Watches of one controller's meshes through one Net share a subscription. A host that left a world
 // in good order before a watch began has no ranks in it. Procs say who owns their found actors, or

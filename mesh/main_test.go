@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // defs are the actor types of the tests' procs.
 func defs() []actor.Def {
-	return append(actortest.Actors(), actors(), haltings(), keepers(), mesh.Def(),
+	return append(actortest.Actors(), actors(), haltings(), keepers(), speakers(), mesh.Def(),
 		host.HostActorDef(host.Options{}))
 }
 

@@ -72,6 +72,7 @@ type Net struct {
 	feeds       feeds
 	placements  *placementCache // shared by the Nets of the proc
 	controllers *controllers
+	logStreams  logStreams
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
 	contextEnd  sync.WaitGroup // of endWithProc
@@ -201,6 +202,7 @@ func (n *Net) Close(ctx context.Context) error {
 	if n.controllers != nil {
 		errs = append(errs, n.controllers.close(ctx))
 	}
+	n.logStreams.close(ctx)
 	n.cancel(errNetClosed)
 	n.contextEnd.Wait()
 	if n.shared {

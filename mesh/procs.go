@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -288,14 +286,17 @@ func resolveHolders(p ProcMesh) {
 
 // shareHost returns the present host of a share of the mesh, by index, as this process knows it. It
 // is zero for a share of a world without a host.
-func (p ProcMesh) shareHost(at int) subjects.HostID {
+func (p ProcMesh) shareHost(at int) subjects.HostID { return p.rankHost(at * p.desc.PerHost) }
+
+// rankHost is shareHost of one rank of the mesh, which may have moved alone.
+func (p ProcMesh) rankHost(base int) subjects.HostID {
 	resolveHolders(p)
-	if e, ok := p.net.proc.Members().Successor(p.desc.ProcID(at*p.desc.PerHost, 0)); ok {
+	if e, ok := p.net.proc.Members().Successor(p.desc.ProcID(base, 0)); ok {
 		if h, err := subjects.ParseHostID(e.Host); err == nil {
 			return h
 		}
 	}
-	return p.desc.Hosts[at]
+	return p.desc.Hosts[base/p.desc.PerHost]
 }
 
 // Actors lists the actors in each proc of the region.
@@ -325,46 +326,6 @@ func (p ProcMesh) Schemas(ctx context.Context) (map[string]map[string]agent.Sche
 		}
 	}
 	return out, err
-}
-
-// LogQuery selects log lines: the last ones of each output. The hosts search, so a query costs one
-// message to each, and one from it.
-type LogQuery struct {
-	Lines int       // of each output, at most
-	Since time.Time // only lines from then on; zero: all
-	Grep  string    // only lines that match this regular expression; "": all
-}
-
-// Logs returns the last lines of each proc's output in the region, by base rank. It asks all hosts
-// at once. A *HostsError names the hosts that do not answer within the deadline (default 30 s); the
-// lines of the other hosts are returned, too.
-func (p ProcMesh) Logs(ctx context.Context, q LogQuery) ([]agent.LogTail, error) {
-	p = resolved(p)
-	if err := p.Err(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
-	defer cancel()
-	hosts := hostsOf(p)
-	logs := func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.LogTail, error) {
-		return agent.Logs.Call(ctx, a, agent.LogsRequest{
-			ID: p.desc.ID.String(), Lines: q.Lines, Since: q.Since, Grep: q.Grep,
-		})
-	}
-	asked, errs := eachHost(ctx, hosts, logs)
-	var out []agent.LogTail
-	for _, tails := range asked {
-		for _, t := range tails {
-			if p.region.Contains(t.Rank) {
-				out = append(out, t)
-			}
-		}
-	}
-	slices.SortStableFunc(out, func(a, b agent.LogTail) int { return cmp.Compare(a.Rank, b.Rank) })
-	if err := hosts.unreachable(errs); err != nil {
-		return out, fmt.Errorf("logs: %w", err)
-	}
-	return out, nil
 }
 
 // Find resolves an actor mesh on the region by its full name or its label.

@@ -180,7 +180,11 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 		"procs.Ping":   func(ctx context.Context) error { _, err := procs.Ping(ctx); return err },
 		"procs.Actors": func(ctx context.Context) error { _, err := procs.Actors(ctx); return err },
 		"procs.Logs":   func(ctx context.Context) error { _, err := procs.Logs(ctx, mesh.LogQuery{Lines: 1}); return err },
-		"Restart":      func(ctx context.Context) error { return procs.Restart(ctx, mesh.RollingRestart{}) },
+		"procs.StreamLogs": func(ctx context.Context) error {
+			_, err := procs.StreamLogs(ctx, mesh.LogOptions{})
+			return err
+		},
+		"Restart": func(ctx context.Context) error { return procs.Restart(ctx, mesh.RollingRestart{}) },
 		"TakeOver": func(ctx context.Context) error {
 			_, err := procs.TakeOver(ctx, mesh.Takeover{Epoch: 1})
 			return err

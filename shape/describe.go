@@ -1,6 +1,10 @@
 package shape
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Describe names a set of base ranks of an extent in the selection language, in terms joined by ` |
 // `. The terms are disjoint and together exactly the set (SHP-4). All ranks are `*`, none are the
@@ -17,6 +21,20 @@ func Describe(base Extent, ranks []int) string {
 		return ""
 	}
 	return ofRanks(base, ranks).String()
+}
+
+// DescribeRank names the point of a rank, such as host=0,gpu=3. A rank outside the extent, and that
+// of the unit extent, is its number.
+func DescribeRank(base Extent, rank int) string {
+	at, err := base.Point(rank)
+	if err != nil || len(base.Dims()) == 0 {
+		return strconv.Itoa(rank)
+	}
+	parts := make([]string, len(base.Dims()))
+	for i, d := range base.Dims() {
+		parts[i] = d.Label + "=" + strconv.Itoa(at.Coords()[i])
+	}
+	return strings.Join(parts, ",")
 }
 
 // SelectionOfRanks selects exactly these ranks of an extent, in any order, in the terms of

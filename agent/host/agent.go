@@ -86,7 +86,9 @@ type hostAgent struct {
 	launches    semaphore
 	stops       semaphore
 	execs       semaphore
-	logReads    semaphore
+	logs        logRequests
+	printed     *printedMeshes
+	mirror      *mirror
 	logTrouble  string // why output may be lost, as logged; "": it is kept
 	leases      agent.Leases
 	ends        endBatch
@@ -105,7 +107,8 @@ func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
 		params: c, executable: self, procRecords: procRecords{c.id, agent.NewTable(), procIndex{}},
 		ownership: ownership{host: c.id},
 		launches:  semaphore{limit: c.opts.MaxLaunches}, stops: semaphore{limit: c.opts.maxStops()},
-		execs: semaphore{limit: maxExecs}, logReads: semaphore{limit: 1}, outputQuota: &quota{rate: hostRate},
+		execs: semaphore{limit: maxExecs}, outputQuota: &quota{rate: hostRate},
+		logs: newLogRequests(), printed: newPrintedMeshes(), mirror: newMirror(c.opts.Stdout, c.opts.Stderr),
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
 		a.stopMesh(ctx, agent.StopRequest{ID: id, Reason: reason})
@@ -113,6 +116,7 @@ func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
 	for _, f := range c.adopted {
 		a.adopt(ctx, f)
 	}
+	a.awaitPrinted(ctx)
 	if c.opts.Local == nil {
 		a.watchLogDir(ctx)
 	}

@@ -81,9 +81,7 @@ func (a *hostAgent) onLaunched(ctx *actor.Context, c *child) {
 	}
 	c.process = o.process
 	a.setProcessState(c, agent.ProcessStarted)
-	if keys.LogsForward.Get(c.config) {
-		c.output = a.followOutput(ctx, c.id, c.process)
-	}
+	c.output = a.followOutput(ctx, c)
 	if c.killReason != "" || c.stopRequested {
 		c.process.Terminate(killGrace)
 	}

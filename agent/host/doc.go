@@ -40,6 +40,9 @@
 //   - HOST-16 (drain): A draining host first asks owners to move their ranks (agent.Evacuate), then
 //     stops the rest. A dead owner causes no wait. An owner without progress delays the drain by
 //     one move timeout.
+//   - HOST-18 (reading on): A Logs request with Follow gets the whole lines after its positions,
+//     each once, also of earlier generations. It waits for them, and leaves nothing behind: between
+//     requests a host knows no reader. An ending host answers waiting requests last.
 //
 // # Details
 //
@@ -67,9 +70,15 @@
 //
 // # Output
 //
-// The output of procs goes to files in the run directory and to `log.` subjects. A file holds at
-// least the newest Options.LogCap bytes (see package logfile), until its mesh is forgotten. A
-// message on `log.` holds several lines with newlines between them. Slow readers delay no proc.
+// The output of procs goes to files in the run directory. A file holds at least the newest
+// Options.LogCap bytes (see package logfile), until its mesh is forgotten, or until its rank has
+// had three further generations. Programs read the files by Logs requests: the last lines, or all
+// after an offset. A request waits up to 30 s; 256 requests may wait. A reader that lies more than
+// 8 MiB behind an output continues with its last 64 KiB, and learns the number of dropped lines.
+//
+// With logs.forward the output also goes to `log.` subjects, at most once, for plain clients. A
+// message there holds several lines with newlines between them. With logs.mirror the host prints
+// each line as its own, with the proc before it. Slow readers delay no proc.
 //
 // The host publishes 2 MiB per second of one proc, 16 MiB of all. Beyond that the stream says
 // `[castnet] 12345 lines left out` and continues with at least the last 16 KiB of the omitted

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,6 +58,8 @@ type Options struct {
 	Config       *keys.Config // limits at the start, which attached programs add to; nil: defaults
 	Version      string
 	ProcLogLevel string         // log level of procs; "": proc.log-level
+	Stdout       io.Writer      // for the stdout of procs with logs.mirror; nil: that of this process
+	Stderr       io.Writer      // likewise
 	Log          zerolog.Logger // zero: warnings and errors to stderr; zerolog.Nop(): none
 }
 

@@ -2,16 +2,16 @@ package host
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/agent"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/subjects"
@@ -31,12 +31,13 @@ const (
 	crashDrainTimeout  = 50 * time.Millisecond
 )
 
-// outputPublisher publishes the output of a proc. One message holds several lines. The proc writes
-// to files, so the publisher never blocks it.
+// outputPublisher publishes the output of a proc, mirrors it, and bounds its files. One message
+// holds several lines. The proc writes to files, so the publisher never blocks it.
 type outputPublisher struct {
 	id           subjects.ProcID
 	process      process
-	conn         publisher
+	conn         publisher // nil: nothing is published
+	mirror       *mirror   // nil: none
 	warn         func(err error, what string)
 	streams      [2]streamBatch
 	procQuota    *quota // of this proc
@@ -44,6 +45,7 @@ type outputPublisher struct {
 	done         chan struct{}
 	marks        [2]logfile.Marks                 // the times of its lines
 	recordOffset func(s logfile.Stream, at int64) // of a kept proc: the next host continues there
+	onLines      func()                           // called when the files have further lines
 }
 
 // publisher is the part of a bus.Conn that an outputPublisher needs.
@@ -61,17 +63,25 @@ type streamBatch struct {
 	omitted omittedOutput
 }
 
-// followOutput publishes the output of a proc until all is published after its end.
-func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process process) *outputPublisher {
+// followOutput follows the output of a proc until all is read after its end.
+func (a *hostAgent) followOutput(ctx *actor.Context, c *child) *outputPublisher {
 	p := ctx.Proc()
+	id := c.id
+	mesh := c.mesh.ID.String()
 	o := &outputPublisher{
-		id: id, process: process, conn: p.Bus().Data(), procQuota: &quota{rate: procRate},
+		id: id, process: c.process, procQuota: &quota{rate: procRate},
 		hostQuota: a.outputQuota, done: make(chan struct{}),
-		recordOffset: a.store.offsetRecorder(id),
+		recordOffset: a.store.offsetRecorder(id), onLines: func() { a.printed.note(mesh) },
 		warn: func(err error, what string) {
 			log := p.Log()
 			log.Warn().Err(err).Stringer("of", id).Msg(what)
 		},
+	}
+	if keys.LogsForward.Get(c.config) {
+		o.conn = p.Bus().Data()
+	}
+	if keys.LogsMirror.Get(c.config) {
+		o.mirror = a.mirror
 	}
 	for s := range o.streams {
 		o.streams[s].subject = p.Space().Log(id, logfile.Stream(s).String(), p.Sender())
@@ -110,7 +120,10 @@ func (o *outputPublisher) follow() {
 		o.marks[s].Begin(max(file.Start, file.Resume))
 	}
 	err := o.process.Output().Follow(context.Background(), o.process.Done(), logfile.Handler{
-		Line:     func(s logfile.Stream, line []byte) { o.addLine(s, line, time.Now()) },
+		Line: func(s logfile.Stream, line []byte) {
+			o.mirror.print(s, o.id, line)
+			o.addLine(s, line, time.Now())
+		},
 		CaughtUp: func() { o.publishRound(time.Now()) },
 		Offset:   o.onOffset,
 		Dropped: func(s logfile.Stream, n int64) {
@@ -132,6 +145,9 @@ func (o *outputPublisher) follow() {
 		o.publishHeld(logfile.Stream(s))
 		o.flush(logfile.Stream(s))
 	}
+	if o.conn == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), outputDrainTimeout)
 	defer cancel()
 	_ = o.conn.Flush(ctx) // without a server there are no readers
@@ -140,6 +156,7 @@ func (o *outputPublisher) follow() {
 // onOffset records how far an output is published.
 func (o *outputPublisher) onOffset(s logfile.Stream, at int64) {
 	o.marks[s].Add(at, time.Now())
+	o.onLines()
 	if o.recordOffset != nil {
 		o.recordOffset(s, at)
 	}
@@ -153,6 +170,9 @@ func firstLine(err error) string {
 
 // addLine adds the next line of a stream.
 func (o *outputPublisher) addLine(s logfile.Stream, line []byte, now time.Time) {
+	if o.conn == nil {
+		return
+	}
 	st, n := &o.streams[s], len(line)+1
 	if !o.procQuota.reserve(n, now) || !o.hostQuota.reserve(n, now) {
 		st.omitted.hold(line)
@@ -192,6 +212,9 @@ func (o *outputPublisher) publishHeld(s logfile.Stream) {
 
 // addNotice adds a line of castnet's own to a stream.
 func (o *outputPublisher) addNotice(s logfile.Stream, text string) {
+	if o.conn == nil {
+		return
+	}
 	o.appendLine(s, []byte("[castnet] "+text))
 }
 
@@ -280,86 +303,28 @@ func (a *quota) reserve(n int, now time.Time) bool {
 	return true
 }
 
-// logSource is an output of a proc.
-type logSource struct {
-	rank   int
-	stream logfile.Stream
-	file   logfile.File
-	marks  *logfile.Marks
+// mirror prints the output of procs as the host's own (logs.mirror).
+type mirror struct {
+	mu sync.Mutex
+	to [2]io.Writer
 }
 
-// maxLogLines bounds the lines of an output in a reply.
-const maxLogLines = 1 << 16
-
-// Logs replies with the last lines of the procs of a mesh, ended ones included, or with fewer if
-// they exceed one message. Files are read outside the turn, for one request at a time.
-func (a *hostAgent) Logs(ctx *actor.Context, q agent.LogsRequest) ([]agent.LogTail, error) {
-	match, err := q.Pattern()
-	if err != nil {
-		return nil, fmt.Errorf("cannot search logs: %w", err)
+// newMirror returns a mirror to these writers; nil: those of this process.
+func newMirror(stdout, stderr io.Writer) *mirror {
+	if stdout == nil {
+		stdout = os.Stdout
 	}
-	if len(a.logReads.queue) >= maxLogReads {
-		return nil, fmt.Errorf("host %s: %d requests for logs are waiting already", a.id.Label(), maxLogReads)
+	if stderr == nil {
+		stderr = os.Stderr
 	}
-	var sources []logSource
-	if of := a.procs[q.ID]; of != nil {
-		for _, c := range of.procs {
-			if c.process == nil {
-				continue
-			}
-			for s, file := range c.process.Output() {
-				marks := &logfile.Marks{}
-				if c.output != nil {
-					marks = &c.output.marks[s]
-				}
-				sources = append(sources, logSource{c.rank, logfile.Stream(s), file, marks})
-			}
-		}
-	}
-	slices.SortStableFunc(sources, func(x, y logSource) int { return cmp.Compare(x.rank, y.rank) })
-	selection := logfile.Selection{Lines: min(q.Lines, maxLogLines), Since: q.Since, Match: match}
-	answer := actor.Defer[[]agent.LogTail](ctx)
-	a.logReads.acquire(ctx, func(ctx *actor.Context) {
-		ctx.Go(func(work context.Context) func(*actor.Context) {
-			var out []agent.LogTail
-			for _, s := range sources {
-				if work.Err() == nil {
-					out = append(out, s.tail(selection, maxLogsReply/len(sources)))
-				}
-			}
-			answer.Reply(out, work.Err())
-			return a.logReads.release
-		})
-	})
-	return nil, nil
+	return &mirror{to: [2]io.Writer{stdout, stderr}}
 }
 
-const (
-	// maxLogReads bounds waiting requests for logs.
-	maxLogReads = 256
-	// maxLogsReply bounds the bytes of a Logs reply: half of the default maximum of a message.
-	maxLogsReply = 512 << 10
-)
-
-// tail returns the last selected lines within a byte budget, encoding included.
-func (s logSource) tail(q logfile.Selection, budget int) agent.LogTail {
-	t := agent.LogTail{Rank: s.rank, Stream: s.stream.String()}
-	lines := s.file.Select(q, s.marks)
-	first := len(lines)
-	for first > 0 && budget >= len(lines[first-1].Text)+lineOverhead {
-		first--
-		budget -= len(lines[first].Text) + lineOverhead
+func (m *mirror) print(s logfile.Stream, id subjects.ProcID, line []byte) {
+	if m == nil {
+		return
 	}
-	for _, l := range lines[first:] {
-		t.Lines = append(t.Lines, l.Text)
-		at := int64(0)
-		if !l.At.IsZero() {
-			at = l.At.UnixMilli()
-		}
-		t.Times = append(t.Times, at)
-	}
-	return t
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, _ = fmt.Fprintf(m.to[s], "[%s] %s\n", id, line) // a closed output has no readers
 }
-
-// lineOverhead is the encoded size of a line's length and time.
-const lineOverhead = 5 + 9

@@ -184,3 +184,23 @@ func TestOutput_forgottenProcLeavesNoFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
+
+func TestOutput_filesOfEarlierGenerationsAreBounded(t *testing.T) {
+	l := launch.New(launch.Options{})
+	defer l.Close()
+	dir := t.TempDir()
+	all := procIndex{}
+	mesh := agent.Mesh{ID: testproc.MeshID(t, "m")}
+	for gen := range uint32(maxEarlier + 3) {
+		process, err := l.Launch(launch.Spec{
+			Name: fmt.Sprint("p", gen), Path: "/bin/sh", Args: []string{"-c", "exit 0"}, LogDir: dir,
+		})
+		require.NoError(t, err)
+		<-process.Done()
+		all.put(&child{id: subjects.ProcID{Mesh: mesh.ID, Gen: gen}, mesh: mesh, process: process})
+	}
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 2*(maxEarlier+1))
+	require.Equal(t, "p2.stderr.log", left[0].Name(), "the oldest are gone")
+}

@@ -90,10 +90,8 @@ func (a *hostAgent) retireMesh(mesh subjects.MeshID) {
 	oldest := a.endedMeshes[0]
 	a.endedMeshes = slices.Delete(a.endedMeshes, 0, 1)
 	a.table.Remove(oldest.String())
-	for _, c := range a.procs[oldest.String()].procs {
-		if c.process != nil {
-			c.process.Output().Remove()
-		}
+	for c := range a.procs[oldest.String()].withOutput() {
+		c.process.Output().Remove()
 	}
 	delete(a.procs, oldest.String())
 }
@@ -140,4 +138,5 @@ func (a *hostAgent) stopAll(ctx *actor.Context, grace time.Duration) {
 		}
 	}
 	a.ends.flush(ctx)
+	a.answerLogs()
 }

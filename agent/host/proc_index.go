@@ -2,6 +2,7 @@ package host
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -16,12 +17,16 @@ type procIndex map[string]*meshProcs
 // meshProcs are a host's procs of one mesh with their counts.
 type meshProcs struct {
 	procs    map[int]*child // the newest of each rank
+	earlier  []*child       // before it, oldest first, for the readers of their output
 	kept     bool           // outlive a crashed host
 	alive    int            // have not ended
 	running  int
 	stopping int      // asked to stop, not ended
 	types    []string // actor types in the latest ready report; none if ranks have programs of their own
 }
+
+// maxEarlier bounds the earlier procs of a mesh with an output, for each rank.
+const maxEarlier = 3
 
 // put adds a proc in place of its rank's earlier one. That one's last message was answered before.
 func (s procIndex) put(c *child) {
@@ -33,9 +38,38 @@ func (s procIndex) put(c *child) {
 	}
 	if old := c.meshProcs.procs[c.rank]; old != nil {
 		c.meshProcs.count(old, -1)
+		c.meshProcs.keepOutput(old)
 	}
 	c.meshProcs.procs[c.rank], c.meshProcs.kept = c, c.mesh.Keep
 	c.meshProcs.count(c, 1)
+}
+
+// keepOutput keeps the output of a proc that another one replaces, in place of the oldest.
+func (s *meshProcs) keepOutput(c *child) {
+	if c.process == nil {
+		return
+	}
+	s.earlier = append(s.earlier, c)
+	if len(s.earlier) > maxEarlier*len(s.procs) {
+		s.earlier[0].process.Output().Remove()
+		s.earlier = slices.Delete(s.earlier, 0, 1)
+	}
+}
+
+// withOutput yields the procs that have an output, and whether they are the newest of their ranks.
+func (s *meshProcs) withOutput() iter.Seq2[*child, bool] {
+	return func(yield func(*child, bool) bool) {
+		for _, c := range s.earlier {
+			if !yield(c, false) {
+				return
+			}
+		}
+		for _, c := range s.procs {
+			if c.process != nil && !yield(c, true) {
+				return
+			}
+		}
+	}
 }
 
 // find returns the proc with an address, or nil.

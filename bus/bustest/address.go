@@ -98,14 +98,21 @@ func (a *Address) untrack(conns ...net.Conn) {
 	}
 }
 
+// Cut ends every connection. Clients can connect again.
+func (a *Address) Cut() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for c := range a.open {
+		c.Close()
+	}
+}
+
 // close ends every connection, and waits.
 func (a *Address) close() {
 	a.listener.Close()
 	a.mu.Lock()
 	a.closed = true
-	for c := range a.open {
-		c.Close()
-	}
 	a.mu.Unlock()
+	a.Cut()
 	a.conns.Wait()
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"math"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +18,7 @@ import (
 )
 
 func logsCommand(a *app.App) *cobra.Command {
-	o := logs.Options{Window: 3 * time.Second}
+	o := logs.Options{Window: mesh.DefaultFoldWindow}
 	c := &cobra.Command{
 		Use:   "logs MESH[region]",
 		Short: "Show the output of the procs of a mesh",
@@ -35,8 +34,11 @@ mostly a fifth of that. Lines of stderr are yellow, or marked if there are no co
 
 --since and --grep search on the hosts, in the last 8 MiB of each output: one message to each host,
 and one from it. They show all lines they find, unless --tail is set. The time of a line is when its
-host read it, up to half a second late (3% of its age later), or its arrival with --follow. It is
-unknown (-) for lines from before hostd started.
+host read it, up to half a second late (3% of its age later). It is unknown (-) for lines from
+before hostd started.
+
+--follow asks each host for the lines after the last ones, so no line is lost or shown twice. If it
+lies more than 8 MiB behind an output, it continues with the last 64 KiB and counts the dropped lines.
 
 If hosts do not answer, the lines of the others are shown, and the exit code is 4.
 

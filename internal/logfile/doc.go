@@ -19,5 +19,6 @@
 //     while a reader follows. Lines and tails have limits. A longer line is cut and ends with
 //     TruncatedMark.
 //   - LOG-2 (whole lines): A reader gets every line that was not discarded, in order and unsplit.
-//     Discarded bytes are counted.
+//     Discarded bytes are counted. Consecutive parts ([File.Read]) have each line once; lines that
+//     are passed over for lag are counted.
 package logfile

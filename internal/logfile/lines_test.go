@@ -112,15 +112,15 @@ func TestSelect_returnsLinesByTimeAndContentFromBeyondTheTail(t *testing.T) {
 	m.Add(int64(len("unknown 1\nold 2\n")), begun)
 	m.Add(int64(len(text)-len("new 3\nunread 4\n")), begun.Add(time.Minute))
 	m.Add(int64(len(text)-len("unread 4\n")), begun.Add(2*time.Minute))
-	all := f.Select(Selection{Lines: 9, Match: regexp.MustCompile(`[0-9]$`)}, &m)
+	all := f.Select(Selection{Lines: 9, Match: regexp.MustCompile(`[0-9]$`)}, &m).Lines
 	require.Len(t, all, 4)
 	require.Equal(t, []Line{{Text: "unknown 1"}, {"old 2", begun}, {"new 3", begun.Add(2 * time.Minute)}}, all[:3])
 	require.WithinDuration(t, time.Now(), all[3].At, time.Minute)
 	since := Selection{Lines: 9, Since: begun.Add(90 * time.Second)}
-	require.Equal(t, all[2:3], f.Select(since, &m)[:1])
+	require.Equal(t, all[2:3], f.Select(since, &m).Lines[:1])
 	since.Lines = 1
-	require.Equal(t, "unread 4", f.Select(since, &m)[0].Text)
-	require.Empty(t, f.Select(since, &Marks{}), "lines of an unknown time")
+	require.Equal(t, "unread 4", f.Select(since, &m).Lines[0].Text)
+	require.Empty(t, f.Select(since, &Marks{}).Lines, "lines of an unknown time")
 }
 
 func TestMarks_areBoundedAndKeepTheirOrder(t *testing.T) {

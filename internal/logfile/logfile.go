@@ -53,7 +53,7 @@ const (
 // Tail returns at most the last n lines, from the last 64 KiB of the file, as valid UTF-8. It
 // cannot fail: it omits unreadable data and replaces bytes other than text.
 func (f File) Tail(n int) (all []string) {
-	for _, l := range f.Select(Selection{Lines: n}, &Marks{}) {
+	for _, l := range f.Select(Selection{Lines: n}, &Marks{}).Lines {
 		all = append(all, l.Text)
 	}
 	return all
@@ -64,6 +64,7 @@ type Selection struct {
 	Lines int            // at most
 	Since time.Time      // only lines of this time or later; zero: all
 	Match *regexp.Regexp // nil: all
+	Whole bool           // leave out a last line without newline, and set Part.Next for Read
 }
 
 // Line is a line of a file, as valid UTF-8.
@@ -74,16 +75,17 @@ type Line struct {
 
 // Select returns lines of the last 64 KiB of the file, or of the last 8 MiB for a search by time or
 // content. The marks have their times. Like Tail it cannot fail.
-func (f File) Select(q Selection, times *Marks) (all []Line) {
+func (f File) Select(q Selection, times *Marks) (p Part) {
 	file, err := os.Open(f.Path)
-	if err != nil || q.Lines <= 0 {
-		return nil
+	if err != nil || q.Lines <= 0 && !q.Whole {
+		return p
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return nil
+		return p
 	}
+	var all []Line
 	at, now := f.Start, time.Now()
 	if info.Size() < at { // the file was restarted
 		at = 0
@@ -125,6 +127,11 @@ func (f File) Select(q Selection, times *Marks) (all []Line) {
 			break
 		}
 	}
-	split.flush()
-	return all[max(0, len(all)-q.Lines):]
+	if q.Whole {
+		p.Next = at
+	} else {
+		split.flush()
+	}
+	p.Lines = all[max(0, len(all)-q.Lines):]
+	return p
 }

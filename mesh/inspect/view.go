@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -259,14 +258,4 @@ func startTime(m mesh.MeshState) (first time.Time) {
 }
 
 // Point formats the coordinates of a rank: `host=0,gpu=3`, or "0" in a mesh of one rank.
-func Point(e shape.Extent, rank int) string {
-	at, err := e.Point(rank)
-	if err != nil || len(e.Dims()) == 0 {
-		return fmt.Sprint(rank)
-	}
-	parts := make([]string, len(e.Dims()))
-	for i, d := range e.Dims() {
-		parts[i] = fmt.Sprintf("%s=%d", d.Label, at.Coords()[i])
-	}
-	return strings.Join(parts, ",")
-}
+func Point(e shape.Extent, rank int) string { return shape.DescribeRank(e, rank) }

@@ -55,18 +55,22 @@ func ShowTails(ctx context.Context, out *output.Printer, p target.Resolved, o Op
 	if err != nil {
 		return err
 	}
-	records := []Record{}
-	for _, t := range tails {
-		records = append(records, logRecords(p, t)...)
-	}
+	lines := logLines(p, tails)
+	v := logView{out, o.Timestamps}
 	if out.Format == output.JSON {
+		records := []Record{}
+		for _, l := range lines {
+			records = append(records, record(l))
+		}
 		return errors.Join(out.WriteJSON(records), missing)
 	}
-	if len(records) == 0 && missing == nil {
+	if len(lines) == 0 && missing == nil {
 		out.Notef("%s", o.describeNothing())
 	}
-	v := newLogView(out, p, o)
-	return errors.Join(v.show(records...), v.flush(), missing)
+	if o.mergesLines(out) {
+		lines = mesh.FoldLogs(p.Base, lines)
+	}
+	return errors.Join(v.show(lines...), missing)
 }
 
 // FollowLogs prints the output so far, then new output.
@@ -78,27 +82,30 @@ func FollowLogs(ctx context.Context, a *app.App, t target.Target, o Options) err
 		if err != nil {
 			return err
 		}
-		f, err := newLogFollower(conn, p, o.Grep) // before the tails, so that no line is lost in between
+		ends := watchEnds(ctx, conn, p)
+		defer ends.close()
+		v := logView{a.Printer, o.Timestamps}
+		stream := mesh.LogOptions{
+			LogQuery: o.LogQuery, FoldWindow: -1, Handle: func(l mesh.LogLine) error { return v.show(l) },
+		}
+		if o.mergesLines(a.Printer) {
+			stream.FoldWindow = o.Window
+		}
+		if o.Lines == 0 {
+			stream.Lines = -1
+		}
+		s, err := p.Procs.StreamLogs(ctx, stream)
 		if err != nil {
 			return err
 		}
-		defer f.close()
-		ends := watchEnds(ctx, conn, p)
-		defer ends.close()
-		tails, missing, err := tailLogs(p, within, o.LogQuery, silent)
+		missing, err := flushFirst(within, s, silent)
 		if err != nil {
-			return err
+			return errors.Join(err, s.Close())
 		}
 		if missing != nil {
 			a.Notef("castnet: %v", missing) // continue; their lines may still arrive
 		}
-		v := newLogView(a.Printer, p, o)
-		for _, t := range tails {
-			if err := v.show(logRecords(p, t)...); err != nil {
-				return err
-			}
-		}
-		return errors.Join(printLive(ctx, a.Printer, t, v, f, ends, tails), v.flush(), missing)
+		return errors.Join(followStream(ctx, a.Printer, t, s, ends), s.Close(), missing)
 	})
 	if ctx.Err() != nil && cli.ExitCode(err) == cli.ExitInterrupted {
 		return nil // Ctrl-C is a normal end
@@ -106,54 +113,49 @@ func FollowLogs(ctx context.Context, a *app.App, t target.Target, o Options) err
 	return err
 }
 
-// printLive prints lines on arrival. It holds early lines until those already in the tails are
-// known.
-func printLive(
-	ctx context.Context, out *output.Printer, t target.Target, v *logView, f *logFollower, ends *endWatch,
-	tails []agent.LogTail,
+// followStream waits until all ranks have ended and their last lines are printed.
+func followStream(
+	ctx context.Context, out *output.Printer, t target.Target, s *mesh.LogStream, ends *endWatch,
 ) error {
-	early, err := f.collectEarly(ctx)
-	if err != nil {
-		return err
-	}
-	if err := v.show(dropShown(early, tails)...); err != nil {
-		return err
-	}
 	for {
-		due := time.NewTimer(v.untilDue())
 		select {
-		case r := <-f.lines:
-			err = v.show(r)
-		case <-due.C:
-			err = v.showDue()
 		case which := <-ends.again:
 			out.Notef("%s", which)
 		case <-ends.over:
-			err = errors.Join(v.show(f.drain()...), v.flush())
+			last, cancel := context.WithTimeout(ctx, silentTimeout)
+			_ = s.Flush(last) // a host may have left with its procs
+			cancel()
 			out.Notef("%s", endSummary(t, ends.how))
-			return err
+			return nil
+		case <-s.Done():
+			return ctx.Err()
 		case <-ends.net.Bus().Done():
 			return ends.net.Bus().Err()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		due.Stop()
-		if err != nil {
-			return err
-		}
-		if n := f.lost.Swap(0); n > 0 {
-			out.Notef("castnet: %d lines were lost: they arrived faster than they were shown", n)
 		}
 	}
 }
 
-// logRecords returns the lines of a tail.
-func logRecords(p target.Resolved, t agent.LogTail) []Record {
-	out := make([]Record, len(t.Lines))
-	for i, l := range t.Lines {
-		out[i] = Record{
-			Rank: t.Rank, Point: inspect.Point(p.Base, t.Rank), Stream: t.Stream, Line: l, Time: t.Time(i),
+// flushFirst prints the lines so far. missing names hosts without an answer.
+func flushFirst(ctx context.Context, s *mesh.LogStream, silent error) (missing, err error) {
+	ctx, cancel := withoutSilent(ctx, silent)
+	defer cancel()
+	return missingHosts(s.Flush(ctx), silent)
+}
+
+// logLines returns the lines of tails.
+func logLines(p target.Resolved, tails []agent.LogTail) (lines []mesh.LogLine) {
+	for _, t := range tails {
+		for i, text := range t.Lines {
+			lines = append(lines, mesh.LogLine{
+				Rank: t.Rank, Ranks: inspect.Point(p.Base, t.Rank), Count: 1, Stream: t.Stream, Time: t.Time(i),
+				Text: text,
+			})
 		}
 	}
-	return out
+	return lines
+}
+
+// record returns the JSON form of a line.
+func record(l mesh.LogLine) Record {
+	return Record{Rank: l.Rank, Point: l.Ranks, Stream: l.Stream, Line: l.Text, Time: l.Time}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
@@ -14,105 +15,52 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// logView prints lines, grouped or one by one.
+// logView prints lines.
 type logView struct {
 	*output.Printer
-	target     target.Resolved
 	timestamps bool
-	grouper    *rowGrouper // nil: one by one
 }
 
-func newLogView(out *output.Printer, p target.Resolved, o Options) *logView {
-	v := &logView{Printer: out, target: p, timestamps: o.Timestamps}
-	if ranks := p.Region.NumRanks(); ranks > 1 && o.mergesLines(out) {
-		v.grouper = newRowGrouper(ranks, o.Window)
-	}
-	return v
-}
-
-// show adds lines. Lines that may still join a group wait.
-func (v *logView) show(records ...Record) error {
-	if v.grouper == nil {
-		return v.printLogs(records)
-	}
-	now := time.Now()
-	for _, r := range records {
-		v.grouper.add(r, now)
-	}
-	return v.printGroups(v.grouper.ready(now))
-}
-
-// showDue prints the due lines.
-func (v *logView) showDue() error {
-	if v.grouper == nil {
-		return nil
-	}
-	return v.printGroups(v.grouper.ready(time.Now()))
-}
-
-// untilDue returns the time until lines are due.
-func (v *logView) untilDue() time.Duration {
-	if v.grouper == nil {
-		return time.Hour
-	}
-	return v.grouper.untilReady(time.Now())
-}
-
-// flush prints all lines.
-func (v *logView) flush() error {
-	if v.grouper == nil {
-		return nil
-	}
-	return v.printGroups(v.grouper.takeAll())
-}
-
-func (v *logView) printGroups(groups []*rowGroup) (err error) {
-	for _, g := range groups {
-		count, line := g.describeLines()
-		if count != "" {
-			count = v.Paint(bold, count) + " "
-		}
-		shown := g.records[0]
-		shown.Point = g.describeRanks(v.target.Base)
-		shown.Line = line
-		err = errors.Join(err, v.printLine(shown, count))
-	}
-	return err
-}
-
-// bold marks a group.
+// bold marks folded lines.
 const bold output.Colour = 1
 
-// printLogs prints lines with their ranks.
-func (v *logView) printLogs(records []Record) (err error) {
-	for _, r := range records {
-		if v.Format != output.Table {
-			err = errors.Join(err, v.WriteJSONLine(r))
-			continue
+// show prints lines. News of hosts go to stderr.
+func (v logView) show(lines ...mesh.LogLine) (err error) {
+	for _, l := range lines {
+		switch {
+		case l.Rank < 0:
+			v.Notef("castnet: %s", strings.TrimPrefix(l.Text, "[castnet] "))
+		case v.Format != output.Table:
+			err = errors.Join(err, v.WriteJSONLine(record(l)))
+		default:
+			err = errors.Join(err, v.printLine(l))
 		}
-		err = errors.Join(err, v.printLine(r, ""))
 	}
 	return err
 }
 
 // printLine prints a line and marks stderr by colour, or by name without colours.
-func (v *logView) printLine(r Record, count string) error {
-	who := r.Point
-	line := r.Line
-	if r.Stream != "stdout" {
+func (v logView) printLine(l mesh.LogLine) error {
+	who := l.Ranks
+	text := l.Text
+	if l.Stream != "stdout" {
 		if !v.UseColor || !v.OutTTY {
-			who += " " + r.Stream
+			who += " " + l.Stream
 		}
-		line = v.Paint(output.Yellow, line)
+		text = v.Paint(output.Yellow, text)
 	}
 	at := ""
 	if v.timestamps {
 		at = "- "
-		if !r.Time.IsZero() {
-			at = r.Time.UTC().Format(time.RFC3339) + " "
+		if !l.Time.IsZero() {
+			at = l.Time.UTC().Format(time.RFC3339) + " "
 		}
 	}
-	_, err := fmt.Fprintf(v.Stdout, "%s%s %s%s\n", at, v.Paint(rankColour(r.Rank), "["+who+"]"), count, line)
+	count := l.Multiplicity()
+	if count != "" {
+		count = v.Paint(bold, count) + " "
+	}
+	_, err := fmt.Fprintf(v.Stdout, "%s%s %s%s\n", at, v.Paint(rankColour(l.Rank), "["+who+"]"), count, text)
 	return err
 }
 
@@ -129,22 +77,33 @@ const silentTimeout = 2 * time.Second
 func tailLogs(
 	p target.Resolved, ctx context.Context, q mesh.LogQuery, silent error,
 ) (tails []agent.LogTail, missing, err error) {
-	if silent != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, silentTimeout)
-		defer cancel()
-	}
+	ctx, cancel := withoutSilent(ctx, silent)
+	defer cancel()
 	tails, err = p.Procs.Logs(ctx, q)
-	some, partly := errors.AsType[*mesh.HostsError](err)
-	switch {
-	case err == nil:
-		return tails, silent, nil
-	case silent != nil && partly && len(some.Failed) < some.Hosts:
-		return tails, silent, nil
-	case partly && len(some.Failed) < some.Hosts:
-		return tails, cli.WithCode(cli.ExitPartial, err), nil
+	missing, err = missingHosts(err, silent)
+	return tails, missing, err
+}
+
+// withoutSilent shortens the wait if a host is known to be silent.
+func withoutSilent(ctx context.Context, silent error) (context.Context, context.CancelFunc) {
+	if silent == nil {
+		return context.WithCancel(ctx)
 	}
-	return tails, nil, errors.Join(err, silent)
+	return context.WithTimeout(ctx, silentTimeout)
+}
+
+// missingHosts splits an error: missing names the hosts without an answer if others have answered.
+func missingHosts(asked, silent error) (missing, err error) {
+	some, partly := errors.AsType[*mesh.HostsError](asked)
+	switch {
+	case asked == nil:
+		return silent, nil
+	case !partly || len(some.Failed) == some.Hosts:
+		return nil, errors.Join(asked, silent)
+	case silent != nil:
+		return silent, nil
+	}
+	return cli.WithCode(cli.ExitPartial, asked), nil
 }
 
 // endSummary summarizes the ends of a target's ranks.
