@@ -38,8 +38,8 @@ type ExistsError struct {
 }
 
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("world %s already exists with shape %s, %d procs per host and command %s, and with another "+
-		"value of %s: want the same declaration, with new labels at most, or delete it first",
+	return fmt.Sprintf("world %s already exists with shape %s, %d procs per host and command %s, and with "+
+		"another value of %s: want the same declaration, with new labels at most, or delete it first",
 		e.World, e.Shape, e.PerHost, e.Command, strings.Join(e.Changes, ", "))
 }
 

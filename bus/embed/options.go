@@ -101,8 +101,8 @@ func (o Options) apply(so *server.Options) {
 	so.DontListen = so.DontListen || o.DontListen
 }
 
-// maxClosedClients bounds the connections that the server remembers for its monitoring page. Its own
-// default, 10,000, is 15 MB.
+// maxClosedClients bounds the closed connections that the server remembers. Its own default,
+// 10,000, takes 15 MB.
 const maxClosedClients = 256
 
 // setDefaults fills in the remaining settings. Signals belong to the program.
