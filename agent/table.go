@@ -173,7 +173,7 @@ func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 		}
 		r.specHash = m.Hash
 		if r.mesh == nil || m.Mesh == nil || m.Mesh.Revision >= r.mesh.Revision {
-			r.mesh = m.Mesh.Public() // anybody may ask for it
+			r.mesh = m.Mesh
 		}
 		r.stopping = false
 	}
@@ -384,7 +384,7 @@ func (t *Table) States(id string) []State {
 		for i, rank := range slices.Sorted(maps.Keys(r.states)) {
 			s := r.states[rank]
 			if i == 0 {
-				s.Mesh = r.mesh // once per resource
+				s.Mesh = r.mesh.Public() // once per resource; anybody may ask for it
 				if claim := r.claim; claim != (Claim{}) {
 					s.Claim = &claim
 				}

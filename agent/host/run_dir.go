@@ -12,8 +12,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// tempDirPrefix begins the names of temporary run directories.
-const tempDirPrefix = "castnet-"
+const (
+	// tempDirPrefix begins the names of temporary run directories.
+	tempDirPrefix = "castnet-"
+	// runLockName is the locked file in a run directory. A directory without it is somebody else's.
+	runLockName = ".hostd.lock"
+)
 
 // runDir is the directory for output files, locked by its host.
 type runDir struct {
@@ -34,7 +38,7 @@ func openRunDir(path, label string, log zerolog.Logger) (d runDir, err error) {
 			err = os.MkdirAll(d.path, 0o700)
 		}
 		if err == nil {
-			d.lock, err = lockDir(d.path, deadLockTimeout)
+			d.lock, err = lockDir(d.path, os.O_CREATE, deadLockTimeout)
 		}
 	} else {
 		removeDeadTempDirs(log)
@@ -58,9 +62,9 @@ func makeTempDir(label string) (d runDir, err error) {
 		if err != nil {
 			return runDir{}, err
 		}
-		d.lock, err = lockDir(d.path, 0)
+		d.lock, err = lockDir(d.path, os.O_CREATE, 0)
 		if err == nil {
-			_, err = os.Stat(d.path)
+			_, err = os.Stat(filepath.Join(d.path, runLockName))
 		}
 		if err == nil {
 			return d, nil
@@ -72,22 +76,22 @@ func makeTempDir(label string) (d runDir, err error) {
 
 // lockDir locks a directory for as long as the file is open. A forked child of a dead host shares
 // its lock until its exec, so lockDir waits. A file system without locks yields nil.
-func lockDir(path string, wait time.Duration) (*os.File, error) {
-	dir, err := os.Open(path)
+func lockDir(path string, flags int, wait time.Duration) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(path, runLockName), flags|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(wait); ; time.Sleep(deadLockTimeout / 100) {
-		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return dir, nil
+			return file, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			_ = dir.Close()
+			_ = file.Close()
 			return nil, nil
 		}
 		if !time.Now().Before(deadline) {
-			_ = dir.Close()
+			_ = file.Close()
 			return nil, errDirInUse
 		}
 	}
@@ -102,7 +106,7 @@ func removeDeadTempDirs(log zerolog.Logger) {
 			continue
 		}
 		path := filepath.Join(os.TempDir(), e.Name())
-		lock, err := lockDir(path, 0)
+		lock, err := lockDir(path, 0, 0)
 		if err != nil || lock == nil {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -171,9 +172,11 @@ func TestStop_endsTheMeshAndItsOwner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	b, up := c.up(t, "--per-host", "gpu=2", "--env", "DATA=/data")
-	procs, err := c.Lookup(t.Context(), "demo")
-	require.NoError(t, err)
-	require.Equal(t, []string{"DATA=/data"}, procs.Describe().Command.Env)
+	for _, p := range decode[[]inspect.Proc](t, c.ok(t, "procs", "demo", "-o", "json")) {
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
+		require.NoError(t, err)
+		require.Contains(t, string(env), "DATA=/data\x00")
+	}
 	stopped := decode[[]inspect.Proc](t, c.ok(t, "stop", "demo", "--reason", "new data", "-o", "json"))
 	require.Len(t, stopped, 4)
 	for _, r := range stopped {

@@ -17,9 +17,9 @@
 //   - HOSTD-3 (programs of users): Without --allow, programs of the user run only on a private
 //     server: its own, on loopback, with a token hidden from ps. Clients run commands only with
 //     --allow-exec or a local host.allow-exec.
-//   - HOSTD-4 (drain): SIGTERM and SIGINT remove the file, stop the procs, then bus and server,
-//     and exit with 0. A second signal exits at once with 1. SIGUSR2 first cordons the host and
-//     awaits its procs. SIGUSR1 stops the unkept procs and exits: kept ones stay.
+//   - HOSTD-4 (drain): SIGTERM and SIGINT stop the procs, then bus and server, and exit with 0. A
+//     second signal exits at once with 1. SIGUSR2 first cordons the host and awaits its procs.
+//     SIGUSR1 stops unkept procs only.
 //   - HOSTD-5 (failures): A bus closed for good ends hostd and its procs with code 6; a temporary
 //     loss does not. A failed host agent ends both with code 1. A gateway that loses its
 //     connections for good is replaced, and ends nothing.

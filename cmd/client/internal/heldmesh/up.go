@@ -208,8 +208,8 @@ func (h *heldMesh) noteUnenforcedLimits(ctx context.Context) {
 	}
 }
 
-// actorRestartPolicy returns the policy of the actors. They follow their procs to spares. A detached
-// mesh has no owner to apply one.
+// actorRestartPolicy returns the policy of the actors. They follow their procs to spares. A
+// detached mesh has no owner to apply one.
 func (u Spec) actorRestartPolicy() mesh.RestartPolicy {
 	if u.Detach {
 		return mesh.RestartPolicy{}

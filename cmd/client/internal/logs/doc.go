@@ -2,4 +2,6 @@
 //
 // The lines come from mesh.ProcMesh.Logs and mesh.LogStream, which also fold equal lines of several
 // ranks. ends.go waits until every rank has ended for good.
+//
+// Nothing here is safe for concurrent use.
 package logs
