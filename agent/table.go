@@ -268,7 +268,7 @@ func (t *Table) MarkStopping(id string) {
 // Describe records a later revision of a mesh with the same share at this agent.
 func (t *Table) Describe(id, hash string, m *Mesh) {
 	if r, ok := t.resources[id]; ok && r.specHash == hash && r.mesh.Revision < m.Revision {
-		r.mesh = m.Public()
+		r.mesh = m
 		t.revision++
 	}
 }
@@ -384,7 +384,7 @@ func (t *Table) States(id string) []State {
 		for i, rank := range slices.Sorted(maps.Keys(r.states)) {
 			s := r.states[rank]
 			if i == 0 {
-				s.Mesh = r.mesh.Public() // once per resource; anybody may ask for it
+				s.Mesh = r.mesh // once per resource
 				if claim := r.claim; claim != (Claim{}) {
 					s.Claim = &claim
 				}

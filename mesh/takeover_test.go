@@ -19,7 +19,8 @@ func TestTakeOver_formerOwnerStopsActing_MESH14(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	quick := mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 10 * time.Millisecond}
 	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(),
-		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Lease: 6 * time.Second, RestartPolicy: quick})
+		mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Lease: 6 * time.Second, RestartPolicy: quick,
+			Command: mesh.Command{Env: []string{"DATA=/data"}}})
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), procs, counter,
 		mesh.ActorSpawnSpec[int64]{Label: "counters", RestartPolicy: quick})
@@ -40,6 +41,7 @@ func TestTakeOver_formerOwnerStopsActing_MESH14(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, hear(t, said), "controller.fenced controller "+procs.Describe().Owner.String()+
 		" has lost its mesh: ")
+	require.Equal(t, procs.Describe().Command, mine.Describe().Command)
 	require.NotNil(t, agent.AsFenced(procs.Stop(t.Context())))
 	_, err = procs.TakeOver(t.Context(), mesh.Takeover{Epoch: 1})
 	f := agent.AsFenced(err)

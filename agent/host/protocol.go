@@ -174,8 +174,13 @@ func (a *hostAgent) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay
 
 // Get lists the procs of this host. The list of all has one line of each reason and no output. With
 // many crashed procs, more would not fit a message.
-func (a *hostAgent) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, error) {
+func (a *hostAgent) Get(ctx *actor.Context, q agent.GetRequest) ([]agent.State, error) {
 	states := a.table.States(q.ID)
+	if !ctx.Sender().IsValid() { // a plain client; a next owner needs the whole description
+		for i := range states {
+			states[i].Mesh = states[i].Mesh.Public()
+		}
+	}
 	if q.Usage {
 		a.measure(states)
 	}

@@ -206,7 +206,7 @@ func keepsNewestLogs(t *testing.T, state string) {
 		names = append(names, f.Name())
 	}
 	require.ElementsMatch(t, []string{
-		".hostd.lock", "notes", recent.String() + "_1-0.stdout.log", recent.String() + "_1-0.stderr.log",
+		"notes", recent.String() + "_1-0.stdout.log", recent.String() + "_1-0.stderr.log",
 	}, names)
 }
 
@@ -240,8 +240,8 @@ func TestRunDir_temporaryOnesOfKilledHostsAreRemoved(t *testing.T) {
 	killed := filepath.Join(os.TempDir(), "castnet-x-1")
 	require.NoError(t, os.MkdirAll(filepath.Join(killed, "sub"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(killed, "m.stdout.log"), []byte("x"), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(killed, ".hostd.lock"), nil, 0o600))
-	other := filepath.Join(os.TempDir(), "castnet-sources") // without a lock file it is not a host's
+	require.NoError(t, os.WriteFile(filepath.Join(killed, ".hostd"), nil, 0o600))
+	other := filepath.Join(os.TempDir(), "castnet-sources") // without the mark it is not a host's
 	require.NoError(t, os.Mkdir(other, 0o700))
 	first, second := start("b"), start("c")
 	require.NoDirExists(t, killed)

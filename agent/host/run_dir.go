@@ -15,8 +15,8 @@ import (
 const (
 	// tempDirPrefix begins the names of temporary run directories.
 	tempDirPrefix = "castnet-"
-	// runLockName is the locked file in a run directory. A directory without it is somebody else's.
-	runLockName = ".hostd.lock"
+	// tempDirMark is a file in them. A directory without it is somebody else's.
+	tempDirMark = ".hostd"
 )
 
 // runDir is the directory for output files, locked by its host.
@@ -38,7 +38,7 @@ func openRunDir(path, label string, log zerolog.Logger) (d runDir, err error) {
 			err = os.MkdirAll(d.path, 0o700)
 		}
 		if err == nil {
-			d.lock, err = lockDir(d.path, os.O_CREATE, deadLockTimeout)
+			d.lock, err = lockDir(d.path, deadLockTimeout)
 		}
 	} else {
 		removeDeadTempDirs(log)
@@ -62,11 +62,11 @@ func makeTempDir(label string) (d runDir, err error) {
 		if err != nil {
 			return runDir{}, err
 		}
-		d.lock, err = lockDir(d.path, os.O_CREATE, 0)
+		d.lock, err = lockDir(d.path, 0)
 		if err == nil {
-			_, err = os.Stat(filepath.Join(d.path, runLockName))
+			err = os.WriteFile(filepath.Join(d.path, tempDirMark), nil, 0o600)
 		}
-		if err == nil {
+		if err == nil || errors.Is(err, syscall.ENOSPC) { // on a full disk it stays after a kill
 			return d, nil
 		}
 		_ = d.lock.Close() // nil is allowed
@@ -76,22 +76,22 @@ func makeTempDir(label string) (d runDir, err error) {
 
 // lockDir locks a directory for as long as the file is open. A forked child of a dead host shares
 // its lock until its exec, so lockDir waits. A file system without locks yields nil.
-func lockDir(path string, flags int, wait time.Duration) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(path, runLockName), flags|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+func lockDir(path string, wait time.Duration) (*os.File, error) {
+	dir, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(wait); ; time.Sleep(deadLockTimeout / 100) {
-		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return file, nil
+			return dir, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			_ = file.Close()
+			_ = dir.Close()
 			return nil, nil
 		}
 		if !time.Now().Before(deadline) {
-			_ = file.Close()
+			_ = dir.Close()
 			return nil, errDirInUse
 		}
 	}
@@ -106,7 +106,10 @@ func removeDeadTempDirs(log zerolog.Logger) {
 			continue
 		}
 		path := filepath.Join(os.TempDir(), e.Name())
-		lock, err := lockDir(path, 0, 0)
+		if _, err := os.Lstat(filepath.Join(path, tempDirMark)); err != nil {
+			continue
+		}
+		lock, err := lockDir(path, 0)
 		if err != nil || lock == nil {
 			continue
 		}
