@@ -83,6 +83,9 @@ func (a *hostAgent) followOutput(ctx *actor.Context, c *child) *outputPublisher 
 	if keys.LogsMirror.Get(c.config) {
 		o.mirror = a.mirror
 	}
+	for s, file := range c.process.Output() { // before a request reads ahead of the task
+		o.marks[s].Begin(max(file.Start, file.Resume))
+	}
 	for s := range o.streams {
 		o.streams[s].subject = p.Space().Log(id, logfile.Stream(s).String(), p.Sender())
 	}
@@ -116,9 +119,6 @@ func (o *outputPublisher) follow() {
 		o.addNotice(logfile.Stderr, "the output of this proc is not kept: "+firstLine(why))
 	}
 	var room [2]int64
-	for s, file := range o.process.Output() {
-		o.marks[s].Begin(max(file.Start, file.Resume))
-	}
 	err := o.process.Output().Follow(context.Background(), o.process.Done(), logfile.Handler{
 		Line: func(s logfile.Stream, line []byte) {
 			o.mirror.print(s, o.id, line)
