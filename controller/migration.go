@@ -164,7 +164,7 @@ func (c *controller) stopForMove(ctx *actor.Context, l departure) {
 		err := cmp.Or(err, whole, p.Bus().Control().Flush(work))
 		if err == nil {
 			var o agent.Overlay
-			o, err = agent.Stop.CallUrgent(work, hostAgent(p, l.host), s)
+			o, err = stopOn(work, hostAgent(p, l.host), s)
 			o.Each(m.Extent.NumRanks(), func(rank int, s agent.Status) {
 				if rank == base && err == nil && !s.Phase.Terminal() {
 					err = fmt.Errorf("it is still %s", s)

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -97,7 +98,21 @@ func (o orders) stop(
 		}
 		return StopActors(ctx, to, s)
 	}
-	return agent.Stop.CallUrgent(ctx, hostAgent(p, m.Hosts[host]), s)
+	return stopOn(ctx, hostAgent(p, m.Hosts[host]), s)
+}
+
+func stopOn(ctx context.Context, host actor.Ref[agent.Agent], s agent.StopRequest) (agent.Overlay, error) {
+	return repeated(func() (agent.Overlay, error) { return agent.Stop.CallUrgent(ctx, host, s) })
+}
+
+// repeated gives an order to a host, and again if the link was to the hostd before it. The host
+// carries out an order once.
+func repeated(order func() (agent.Overlay, error)) (agent.Overlay, error) {
+	o, err := order()
+	if errors.Is(err, actor.ErrLinkBroken) {
+		o, err = order()
+	}
+	return o, err
 }
 
 // Stop stops the mesh and replies once every rank has ended, or at the deadline with the present

@@ -3,7 +3,6 @@ package controller
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/castnet-io/castnet/actor"
@@ -74,11 +73,7 @@ func (o orders) createNextGen(
 	creation.Procs = &m
 	creation.Config = o.config.Snapshot()
 	host := hostAgent(p, m.Hosts[b.host])
-	said, err := agent.Create.Call(ctx, host, creation)
-	if errors.Is(err, actor.ErrLinkBroken) { // the host has returned; it starts a generation once
-		said, err = agent.Create.Call(ctx, host, creation)
-	}
-	return said, err
+	return repeated(func() (agent.Overlay, error) { return agent.Create.Call(ctx, host, creation) })
 }
 
 // stopStale stops the remaining procs of the mesh on a host that has returned.
@@ -99,7 +94,7 @@ func (c *controller) stopStale(ctx *actor.Context, host subjects.HostID) {
 		if o.mesh.Actors != nil {
 			_, err = o.stop(work, p, m, 0, s)
 		} else {
-			_, err = agent.Stop.CallUrgent(work, hostAgent(p, host), s)
+			_, err = stopOn(work, hostAgent(p, host), s)
 		}
 		return func(ctx *actor.Context) {
 			if err != nil && !c.checkFenced(ctx, err) {

@@ -133,7 +133,7 @@ type codecError struct{ error }
 
 func (e codecError) Error() string {
 	text := e.error.Error()
-	for _, w := range [][2]string{{"cbor: ", ""}, {"CBOR ", ""}, {"UTF-8 text string", "text"},
+	for _, w := range [][2]string{{"cbor: ", ""}, {" CBOR ", " "}, {"UTF-8 text string", "text"},
 		{"Go struct field", "field"}, {"Go value of type ", ""}, {" without toarray option", ""}} {
 		text = strings.ReplaceAll(text, w[0], w[1])
 	}
@@ -170,7 +170,7 @@ func Marshal(v any) (b []byte, err error) {
 		b, err = inBlocks(b, v)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("encode %T: %w", v, codecError{err})
+		return nil, fmt.Errorf("encode %T: %w", v, err)
 	}
 	return b, nil
 }
