@@ -79,7 +79,7 @@ func ExampleRestartPolicy() {
 }
 
 // A program prints the output of a mesh as its own, with equal lines folded.
-func ExampleProcMesh_StreamLogs() {
+func ExampleProcMesh_StreamLogs_flush() {
 	ctx := context.Background()
 	_, hosts, end := demo(ctx)
 	defer end()
