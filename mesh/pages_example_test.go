@@ -78,23 +78,6 @@ func ExampleRestartPolicy() {
 	}())
 }
 
-// A program prints the output of a mesh as its own, with equal lines folded.
-func ExampleProcMesh_StreamLogs_flush() {
-	ctx := context.Background()
-	_, hosts, end := demo(ctx)
-	defer end()
-	procs, err := hosts.Spawn(ctx, "workers", shape.Of("gpu", 2))
-	must(err)
-	must(func() error {
-		logs, err := procs.StreamLogs(ctx, mesh.LogOptions{})
-		if err != nil {
-			return err
-		}
-		defer logs.Close()
-		return logs.Flush(ctx)
-	}())
-}
-
 // The system controller owns a detached mesh until a program adopts it.
 func ExampleProcMesh_Detach() {
 	ctx := context.Background()
