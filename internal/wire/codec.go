@@ -170,7 +170,7 @@ func Marshal(v any) (b []byte, err error) {
 		b, err = inBlocks(b, v)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("encode %T: %w", v, err)
+		return nil, fmt.Errorf("encode %T: %w", v, codecError{err})
 	}
 	return b, nil
 }
