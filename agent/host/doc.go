@@ -22,7 +22,7 @@
 //   - HOST-3 (one end): Each launch ends in exactly one terminal status, with exit code or signal
 //     and last stderr lines. `ev.` has each end once, right after the output of the proc.
 //   - HOST-4 (readiness): A proc that is not ready in time, or has another build, is killed, and
-//     its status says why. A ready report with a wrong nonce is refused.
+//     its status says why. A ready report with a wrong proof is refused.
 //   - HOST-5 (stop): Stopping a proc is TERM, grace, KILL, always carried out, also when its lease
 //     expires. Close stops all procs and waits. A survivor of KILL delays no other stop and is in
 //     the reply (agent.NotEndedError).
@@ -32,7 +32,7 @@
 //     takes it by force. A host refuses orders of former system controllers (agent.EpochError) and
 //     for another incarnation of the host.
 //   - HOST-10 (kept procs): The next host of an Options.StateDir has its ID and the owners of its
-//     meshes. It adopts live kept procs that answer with their nonce, reports ended ones and kills
+//     meshes. It adopts live kept procs that answer with their proof, reports ended ones and kills
 //     the rest. No generation runs twice.
 //   - HOST-12 (control connection): From Start on the host sends heartbeats on the control
 //     connection; the last one, a goodbye, follows the end of every proc. Requests of plain

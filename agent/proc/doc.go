@@ -18,7 +18,7 @@
 //   - PROC-1 (ready): A proc reports ready only after the server has all its subscriptions. The
 //     report is the first message of the proc on the bus.
 //   - PROC-2 (end): The process ends within 2 s of its host, whatever its actors do; a kept proc
-//     first waits for another host with the nonce. SIGTERM stops the actors, each after its
+//     first waits for another host with a proof. SIGTERM stops the actors, each after its
 //     accepted messages; a second one exits at once.
 //   - PROC-4 (actor names): An actor's name belongs to one spec. Another spec under it is a
 //     conflict (AGT-1). The agent remembers the newest 1,024 ended actors.
