@@ -109,7 +109,7 @@ func (s *Sub) Drain(ctx context.Context) error {
 	}
 	ctx, cancel := bounded(ctx, flushTimeout)
 	defer cancel()
-	end := s.natsSub.Drain   //nolint:forbidigo // nothing else of nats.go keeps what was sent; no bubble drains
+	end := s.natsSub.Drain   //nolint:forbidigo // nothing else of nats.go keeps what was sent
 	if !c.nc.IsConnected() { // nats.go would subscribe again on the next connection
 		end = s.natsSub.Unsubscribe
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/hostexec"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
@@ -68,6 +70,18 @@ func TestExec_runsOnHostsAndRanksAndGroupsEqualOutput(t *testing.T) {
 	require.Equal(t, hostexec.RefusedCode, r.code)
 	require.Equal(t, result{code: r.code, err: `castnet: exec: a, b, c: exec: "/no/such": stat /no/such: ` +
 		"no such file or directory\n"}, r, "a refusal is shown once")
+}
+
+func TestExec_hostsWithoutAnAnswerAreNamed(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.openHost(t, "a")
+	b := c.hostd(t, "b")
+	proctest.Suspend(t, b.PID())
+	t.Cleanup(func() { _ = b.Process.Signal(syscall.SIGCONT) }) // fails when it has ended
+	r := c.eventually(t, func(r result) bool { return strings.Contains(r.out, "a: 1") },
+		"exec", "--", "echo", "1")
+	require.Equal(t, result{code: 125, out: "a: 1\n", err: "castnet: exec: b: no answer\n"}, r)
 }
 
 func TestExec_ctrlCEndsTheCommand(t *testing.T) {

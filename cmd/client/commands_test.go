@@ -160,8 +160,9 @@ func TestCast_respectsItsTimeout(t *testing.T) {
 	r := c.client(t, "cast", "demo", "talker", "hang", "--timeout", "1s")
 	require.Equal(t, cli.ExitPartial, r.code)
 	require.Contains(t, r.err, "missing 2 [*]")
-	r = c.client(t, "call", "demo[gpu=0]", "talker", "hang", "--timeout", "1s")
-	require.Equal(t, cli.ExitTimeout, r.code)
+	// A busy machine may need the second for the search before the call.
+	r = c.eventually(t, func(r result) bool { return r.code == cli.ExitTimeout },
+		"call", "demo[gpu=0]", "talker", "hang", "--timeout", "1s")
 	require.Equal(t, "null\n", c.ok(t, "call", "demo[gpu=1]", "talker", "null"))
 	r = c.client(t, "call", "demo[gpu=1]", "talker", "crash")
 	require.Equal(t, cli.ExitFailure, r.code)

@@ -162,8 +162,8 @@ func TestHostd_killEndsItsProcs(t *testing.T) { // HOST-6
 
 	next := s.start(t) // what a dead one left behind is in nobody's way
 	require.Equal(t, next.ready.Bus, s.readLocal(t).URL)
-	if trees == "cgroup" {
-		require.False(t, alive(left), "a proc's child in a session of its own")
+	if trees == "cgroup" { // the hostd of another test may be the one that kills it
+		requireGone(t, []int{left})
 	} else { // nobody knows whose it was
 		_ = syscall.Kill(left, syscall.SIGKILL)
 	}

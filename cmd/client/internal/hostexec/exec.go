@@ -73,19 +73,36 @@ func (s *Spec) Parse(args []string, dash int, timeout time.Duration) error {
 
 // task is one command to run.
 type task struct {
-	rank int // -1: no rank
-	host subjects.HostID
-	proc *subjects.ProcID
+	rank   int // -1: no rank
+	host   subjects.HostID
+	proc   *subjects.ProcID
+	absent string // why it cannot run
+}
+
+// hostTasks returns the tasks for hosts without a mesh, the silent ones included.
+func (s Spec) hostTasks(ctx context.Context, conn *mesh.Net) (out []task, err error) {
+	inv, infos, err := s.Hosts.Find(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range infos {
+		out = append(out, task{rank: -1, host: h.ID})
+	}
+	for _, h := range inv.Silent() {
+		if h.State != agent.HostDead && s.Hosts.Matches(h.HostInfo) {
+			out = append(out, task{rank: -1, host: h.ID, absent: "no answer"})
+		}
+	}
+	if len(out) == 0 {
+		err = target.WithMissingHosts(inv, errors.New("exec: no host answers"))
+	}
+	return out, err
 }
 
 // resolve finds the hosts and ranks of the target. The extent is that of the mesh, if any.
 func (s Spec) resolve(ctx context.Context, conn *mesh.Net) ([]task, shape.Extent, error) {
 	if s.target == nil {
-		_, infos, err := s.Hosts.Find(ctx, conn)
-		var out []task
-		for _, h := range infos {
-			out = append(out, task{rank: -1, host: h.ID})
-		}
+		out, err := s.hostTasks(ctx, conn)
 		return out, shape.Extent{}, err
 	}
 	inv, procs, err := conn.InventoryFor(ctx, s.target.Name)
@@ -116,7 +133,7 @@ func (s Spec) tasksIn(m mesh.MeshState, region shape.Region) (out []task, err er
 	}
 	for _, rank := range region.Ranks() {
 		if !s.PerHost && !known[rank] {
-			out = append(out, task{rank: rank})
+			out = append(out, task{rank: rank, absent: "no host has it"})
 		}
 	}
 	for _, st := range m.States {
@@ -130,7 +147,7 @@ func (s Spec) tasksIn(m mesh.MeshState, region shape.Region) (out []task, err er
 		id := desc.ProcID(st.Rank, st.Gen)
 		e := task{rank: -1, host: host}
 		if !s.PerHost {
-			out = append(out, task{st.Rank, host, &id})
+			out = append(out, task{rank: st.Rank, host: host, proc: &id})
 		} else if !slices.Contains(out, e) {
 			out = append(out, e)
 		}
@@ -172,8 +189,8 @@ func Run(ctx context.Context, a *app.App, conn *mesh.Net, s Spec) error {
 
 // run runs the command on one host.
 func (s Spec) run(ctx context.Context, conn *mesh.Net, e task) result {
-	if !e.host.IsValid() {
-		return result{task: e, code: unreachableCode, err: "no host has it"}
+	if e.absent != "" {
+		return result{task: e, code: unreachableCode, err: e.absent}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+execTimeoutMargin)
 	defer cancel()

@@ -53,7 +53,7 @@ func (p HostSelector) Filter(hosts []mesh.HostState) ([]agent.HostInfo, error) {
 			continue
 		}
 		infos = append(infos, h.HostInfo)
-		if p.matches(h.HostInfo) {
+		if p.Matches(h.HostInfo) {
 			out = append(out, h.HostInfo)
 		}
 	}
@@ -129,7 +129,8 @@ func (p HostSelector) names(h agent.HostInfo) bool {
 	return slices.ContainsFunc(p.Names, func(n string) bool { return hostMatches(h, n) })
 }
 
-func (p HostSelector) matches(h agent.HostInfo) bool {
+// Matches reports whether the host has one of the names, if any, and all the labels.
+func (p HostSelector) Matches(h agent.HostInfo) bool {
 	if len(p.Names) > 0 && !p.names(h) {
 		return false
 	}
