@@ -106,6 +106,8 @@ internal/cli < bus actor cast config mesh shape subjects
 	flags, NATS contexts, configuration files and exit codes are for the two commands, and the same in both
 internal/builtin < actor bus internal/wire subjects shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
+internal/metrics < agent actor ; bus bus/embed mesh shape subjects agent/host agent/proc
+	what a scrape shows is the same at /metrics and in the command; nothing below them knows Prometheus
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
 cmd/client/internal/output < agent internal/text
@@ -136,7 +138,7 @@ cmd/client/internal/doctor < mesh config system agent actor bus subjects interna
 	it opens a bus of its own, as a user that may not join
 cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it holds meshes by handles, and starts hostd as a program
-cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
+cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
 	a remote control: it launches and serves nothing; each command has its file, and what it needs a package
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only

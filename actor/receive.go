@@ -43,6 +43,16 @@ func (p *Proc) Stats() Stats {
 	}
 }
 
+// Add adds up the counts of two procs.
+func (s Stats) Add(o Stats) Stats {
+	return Stats{
+		Links: s.Links.Add(o.Links), Malformed: s.Malformed + o.Malformed, Late: s.Late + o.Late,
+		Undeliverable: s.Undeliverable + o.Undeliverable, Bounced: s.Bounced + o.Bounced,
+		Fenced: s.Fenced + o.Fenced, Foreign: s.Foreign + o.Foreign, Unknown: s.Unknown + o.Unknown,
+		IgnoredReplies: s.IgnoredReplies + o.IgnoredReplies,
+	}
+}
+
 // inbox holds the subscriptions of a proc, and takes the messages that come by them.
 type inbox struct {
 	p *Proc

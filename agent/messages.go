@@ -67,7 +67,7 @@ var (
 func VerbKind(verb string) subjects.Kind {
 	switch verb {
 	case Info.Name(), Get.Name(), Ping.Name(), Logs.Name(), Wait.Name(), GetConfig.Name(), ListEvents.Name(),
-		Types.Name():
+		Types.Name(), GetMetrics.Name():
 		return subjects.KindHostRead
 	}
 	return subjects.KindHostWrite

@@ -70,6 +70,10 @@ func methods() []actor.Method[agent.Agent] {
 		agent.Exec.Handle(func(a agent.Agent, ctx *actor.Context, e agent.ExecRequest) (agent.ExecResult, error) {
 			return agent.ExecResult{}, a.(*hostAgent).exec(ctx, e)
 		}),
+		agent.GetMetrics.Handle(func(a agent.Agent, ctx *actor.Context, _ actor.None) (agent.Metrics, error) {
+			a.(*hostAgent).metrics(ctx)
+			return agent.Metrics{}, nil
+		}),
 		agent.Ready.Handle(func(a agent.Agent, ctx *actor.Context, r agent.ReadyReport) (actor.None, error) {
 			return actor.None{}, a.(*hostAgent).onReady(ctx, r)
 		}))
@@ -81,18 +85,19 @@ type hostAgent struct {
 	executable string // path of the host's own binary
 	procRecords
 	ownership
-	endedMeshes []subjects.MeshID // meshes with no live proc here, oldest first
-	gate        gate
-	launches    semaphore
-	stops       semaphore
-	execs       semaphore
-	logs        logRequests
-	printed     *printedMeshes
-	mirror      *mirror
-	logTrouble  string // why output may be lost, as logged; "": it is kept
-	leases      agent.Leases
-	ends        endBatch
-	outputQuota *quota // bound on the published output of all procs
+	endedMeshes     []subjects.MeshID // meshes with no live proc here, oldest first
+	gate            gate
+	launches        semaphore
+	stops           semaphore
+	execs           semaphore
+	metricsRequests metricsRequests
+	logs            logRequests
+	printed         *printedMeshes
+	mirror          *mirror
+	logTrouble      string // why output may be lost, as logged; "": it is kept
+	leases          agent.Leases
+	ends            endBatch
+	outputQuota     *quota // bound on the published output of all procs
 }
 
 func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {

@@ -21,6 +21,11 @@ func (h *Host) Info(ctx context.Context) (agent.HostInfo, error) {
 	return agent.Info.Call(ctx, h.agentRef(), actor.None{})
 }
 
+// Metrics returns the metrics of the host and of its procs.
+func (h *Host) Metrics(ctx context.Context) (agent.Metrics, error) {
+	return agent.GetMetrics.Call(ctx, h.agentRef(), actor.None{})
+}
+
 // Cordon closes the host to new procs, or reopens it. Present procs are not affected.
 func (h *Host) Cordon(ctx context.Context, c agent.CordonRequest) error {
 	_, err := agent.Cordon.Call(ctx, h.agentRef(), c)

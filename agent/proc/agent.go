@@ -164,6 +164,8 @@ func methods() []actor.Method[agent.Agent] {
 			return actor.None{}, nil
 		}), agent.GetConfig.Handle(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]config.Entry, error) {
 			return agent.ConfigOf(a.(*procAgent).proc).Entries(), nil
+		}), agent.GetMetrics.Handle(func(a agent.Agent, _ *actor.Context, _ actor.None) (agent.Metrics, error) {
+			return agent.Metrics{Meshes: []agent.MeshMetrics{agent.ProcMetrics(a.(*procAgent).proc)}}, nil
 		}), agent.Readopt.Handle(func(a agent.Agent, ctx *actor.Context,
 			r agent.ReadoptRequest) (agent.ReadoptResponse, error) {
 			return a.(*procAgent).readopt(ctx, r)

@@ -115,7 +115,7 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.DurationVar(&f.lameDuckTimeout, "lame-duck", 2*time.Minute,
 		"time for procs to end by themselves after SIGUSR2")
 	fs.StringVar(&f.http, "http", "",
-		"answer /healthz and /readyz at `HOST:PORT`; :PORT is on loopback (default: off)")
+		"answer /healthz, /readyz and /metrics at `HOST:PORT`; :PORT is on loopback (default: off)")
 	fs.BoolVar(&f.gateway, "gateway", true, "serve casts of plain NATS clients; hosts share them")
 	f.worldFlags.register(fs)
 	fs.StringVar(&f.logLevel, "log-level", "",

@@ -11,12 +11,14 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/metrics"
 )
 
 // healthTimeout bounds the answer of a live host agent.
 const healthTimeout = 2 * time.Second
 
-// healthServer serves HTTP health checks: /healthz for liveness, /readyz for readiness (HOSTD-7).
+// healthServer serves HTTP: /healthz for liveness, /readyz for readiness (HOSTD-7), /metrics for
+// Prometheus.
 type healthServer struct {
 	url    string
 	server *http.Server
@@ -49,6 +51,7 @@ func serveHealth(ctx context.Context, addr string, n *node) (*healthServer, erro
 		func(w http.ResponseWriter, r *http.Request) { writeHealth(w, n.liveness(r.Context())) })
 	mux.HandleFunc("GET /readyz",
 		func(w http.ResponseWriter, r *http.Request) { writeHealth(w, n.readiness(r.Context())) })
+	mux.Handle("GET /metrics", metrics.Handler(n.metrics))
 	h := &healthServer{
 		url: "http://" + l.Addr().String(),
 		server: &http.Server{
@@ -77,6 +80,16 @@ type healthStatus struct {
 	Host   string         `json:"host"`             // "": not started
 	Mode   agent.HostMode `json:"mode,omitempty"`
 	Procs  int            `json:"procs"`
+}
+
+// metrics returns the metrics of a started host.
+func (n *node) metrics(ctx context.Context) (agent.Metrics, error) {
+	if pending := n.pendingReason.Load(); pending != nil {
+		return agent.Metrics{}, errors.New(*pending)
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	return n.host.Metrics(ctx)
 }
 
 // liveness checks that a started agent answers. Without its agent the procs are unwatched.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/cast"
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
@@ -211,4 +213,40 @@ func TestHostd_appliesItsConfiguration(t *testing.T) {
 	_, why = s.requireFailedStart(t, "--config", "/nowhere")
 	require.Contains(t, why, "/nowhere")
 	s.requireClean(t)
+}
+
+// scrape returns the metrics of a hostd.
+func scrape(t *testing.T, d *daemon) string {
+	t.Helper()
+	r, err := http.Get(strings.TrimSuffix(d.ready.HTTP, "/readyz") + "/metrics") //nolint:noctx // it ends with the test
+	require.NoError(t, err)
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.Equal(t, 200, r.StatusCode, string(body))
+	return string(body)
+}
+
+func TestHostd_countersOfItsProcsNeverFall(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.start(t, "--http", ":0", "--label", "a")
+	counters, pids := spawn(t, s.connect(t, bus.Options{}))
+	_, err := cast.Gather(testkit.Soon(t), counters, add, 1)
+	require.NoError(t, err)
+	want := func(lines ...string) {
+		t.Helper()
+		testkit.Until(t, "metrics", func() bool {
+			out := scrape(t, d)
+			return !slices.ContainsFunc(lines, func(l string) bool { return !strings.Contains(out, l+"\n") })
+		})
+	}
+	handled := `castnet_messages_handled_total{endpoint="add",host="a",mesh="m",type="counter"} 2`
+	want(handled, `castnet_ranks{host="a",mesh="m",phase="running"} 2`, `castnet_silent_procs{host="a",mesh="m"} 0`,
+		`castnet_actors{host="a",mesh="m",status="running",type="counter"} 2`)
+	require.NoError(t, syscall.Kill(pids[0], syscall.SIGSTOP))
+	want(handled, `castnet_silent_procs{host="a",mesh="m"} 1`)
+	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
+	want(handled, `castnet_ranks{host="a",mesh="m",phase="failed"} 1`, `castnet_silent_procs{host="a",mesh="m"} 0`)
+	d.Stop(t)
 }

@@ -50,6 +50,17 @@ type Stats struct {
 	Denied                                  uint64 // publications that the server did not permit
 }
 
+// Add adds up the counts of two processes.
+func (s Stats) Add(o Stats) Stats {
+	return Stats{
+		Sent: s.Sent + o.Sent, Retransmitted: s.Retransmitted + o.Retransmitted, Beats: s.Beats + o.Beats,
+		Delivered: s.Delivered + o.Delivered, Duplicates: s.Duplicates + o.Duplicates, Gaps: s.Gaps + o.Gaps,
+		Overrun: s.Overrun + o.Overrun, Undeliverable: s.Undeliverable + o.Undeliverable,
+		Indeterminate: s.Indeterminate + o.Indeterminate, Malformed: s.Malformed + o.Malformed,
+		Fenced: s.Fenced + o.Fenced, Denied: s.Denied + o.Denied,
+	}
+}
+
 // Peer is another process and the two links with it. Its fields belong to the Core.
 type Peer struct {
 	id        subjects.ProcessID

@@ -23,6 +23,9 @@ type Process struct {
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{Cmd: cmd, Out: recorded(&cmd.Stdout), Err: recorded(&cmd.Stderr), ended: make(chan struct{})}
+	if p.Out != nil && p.Err != nil && p.Out != p.Err {
+		p.Out.beside, p.Err.beside = p.Err, p.Out
+	}
 	require.NoError(t, cmd.Start())
 	go func() {
 		defer close(p.ended)

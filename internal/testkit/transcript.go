@@ -18,6 +18,8 @@ type Transcript struct {
 	read int           // bytes returned by Line
 	over bool          // the process has ended
 	more chan struct{} // closed by the next change; nil without a waiter
+
+	beside *Transcript // the other output of the process, for messages of failures; or nil
 }
 
 func (tr *Transcript) Write(p []byte) (int, error) {
@@ -42,6 +44,9 @@ func (tr *Transcript) changed() {
 }
 
 func (tr *Transcript) String() string {
+	if tr == nil {
+		return ""
+	}
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return tr.buf.String()
@@ -106,12 +111,13 @@ func (tr *Transcript) await(t testing.TB, what string, done func() bool) {
 			return
 		}
 		if over {
-			require.FailNow(t, "the process has ended", "want %s:\n%s", what, tr)
+			require.FailNow(t, "the process has ended", "want %s:\n%s\nbeside it:\n%s", what, tr, tr.beside)
 		}
 		select {
 		case <-more:
 		case <-late.C:
-			require.FailNow(t, "nothing arrived within "+Patience.String(), "want %s:\n%s", what, tr)
+			require.FailNow(t, "nothing arrived within "+Patience.String(), "want %s:\n%s\nbeside it:\n%s",
+				what, tr, tr.beside)
 		}
 	}
 }
