@@ -194,6 +194,10 @@ github.com/jedib0t/go-pretty/v6 < cmd/client/internal/output
 	tables and progress bars are for programs that a person looks at
 github.com/mattn/go-isatty < cmd/hostd cmd/client examples/status examples/wordcount
 	only a program that a person looks at asks whether one does
+github.com/prometheus/client_golang < internal/metrics
+	one place knows the text of Prometheus: the library counts, and the commands show
+github.com/prometheus/common < internal/metrics
+	the text format of client_golang
 github.com/stretchr/testify < cmd/client/internal/golden bus/bustest actor/actortest agent/agenttest internal/proctest internal/testkit internal/testpage internal/testproc internal/testmesh tests
 	assertions are for tests
 go.uber.org/goleak < bus/bustest internal/testkit tests
