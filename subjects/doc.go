@@ -78,6 +78,8 @@
 //     its builder. Wildcards and empty tokens are errors.
 //   - SUB-5 (no allocation): Parse of an accepted subject allocates nothing. Its fields share the
 //     memory of the subject.
+//   - SUB-7 (grants): ProcGrants lets a proc publish as itself only, and hear its own rank, its mesh
+//     and events. No text of a name is a wildcard there.
 //
 // # Details
 //

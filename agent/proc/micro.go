@@ -4,6 +4,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/micro"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // serveMicro registers the proc as a micro service with the endpoints of its actor types.
@@ -12,7 +13,7 @@ func serveMicro(p *actor.Proc) error {
 	subject := func(endpoint string) string { return p.Space().PortsNamed(id, endpoint) }
 	types := p.Registry().Types()
 	return micro.Serve(p.Foreign().Service(p.Bus().Data(), micro.Inbox), micro.Service{
-		Name: "castnet-proc", ID: id.Process().String(), Description: "runs actors",
+		Name: subjects.ProcService, ID: id.Process().String(), Description: "runs actors",
 		Metadata: map[string]string{"mesh": id.Mesh.String(), "proc": id.String(),
 			"namespace": p.Space().Namespace()},
 		Info: func(answer func([]micro.Endpoint)) {
