@@ -40,8 +40,10 @@ internal/logger
 	where a program logs that says nothing of it is one decision, for all rooms that take a logger
 bus
 	the one door to NATS; it knows no IDs and no actors, so it can be tested as a pipe
-bus/embed < bus
-	12 MB of nats-server that a program carries only when it says so
+bus/ticket < subjects
+	the credentials of one process are texts: hosts make them without a server, and a server reads them without a bus
+bus/embed < bus bus/ticket subjects
+	12 MB of nats-server that a program carries only when it says so; what a ticket permits is rendered there
 bus/bustest < bus bus/embed
 	servers and probes for tests of whatever uses the bus
 internal/wire < subjects
@@ -92,7 +94,7 @@ controller < agent presence config actor cast bus internal/fanout internal/super
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
 system < controller agent presence config actor bus internal/fanout internal/micro internal/wire subjects shape ; agent/host agent/proc
 	owns what outlives its maker, by messages to agents and controllers of its own, and keeps it in the bus's store, which it reads as it does messages; hostd runs it, and the client speaks to it
-agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects shape internal/build internal/failpoint internal/fanout internal/launch internal/link internal/logfile internal/logger
+agent/host < agent config agent/proc actor cast bus bus/ticket internal/micro internal/wire subjects shape internal/build internal/failpoint internal/fanout internal/launch internal/link internal/logfile internal/logger
 	a host does not know who controls it: never mesh, never controller
 mesh < controller system config agent presence cast actor bus internal/build internal/fanout internal/logger internal/wire subjects shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server

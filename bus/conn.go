@@ -120,6 +120,9 @@ func (c *Conn) ServerClientID() (server string, number uint64) {
 	return c.nc.ConnectedServerId(), number
 }
 
+// ServerName is the name of the server; "" while disconnected.
+func (c *Conn) ServerName() string { return c.nc.ConnectedServerName() }
+
 // ServerVersion is the version of the server, and of TLS on the connection; "" without TLS.
 func (c *Conn) ServerVersion() (version, secured string) {
 	if state, err := c.nc.TLSConnectionState(); err == nil {

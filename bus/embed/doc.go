@@ -23,6 +23,9 @@
 //   - EMB-2 (authentication): Off loopback, clients must authenticate (token, user, any scheme of
 //     the configuration file, a verified client certificate), unless Insecure is set. The
 //     configuration file's author protects any other listeners it opens.
+//   - EMB-3 (tickets): With Tickets, the token permits all, and a ticket what
+//     subjects.Space.ProcGrants lists. Other clients are refused. After EndTicket the ticket is
+//     refused and its connections are closed. The server remembers the newest 65,536 ended tickets.
 //
 // # Details
 //

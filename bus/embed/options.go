@@ -35,6 +35,10 @@ type Options struct {
 	Token          string
 	User, Password string
 
+	// Tickets makes the server take tickets beside the token, which is then required (EMB-3). A
+	// server with a ConfigFile takes none.
+	Tickets bool
+
 	// ConfigFile is a configuration file of nats-server, taken whole. The fields of these Options
 	// override it.
 	ConfigFile string
@@ -71,6 +75,9 @@ func (o Options) serverOptions() (*server.Options, error) {
 	}
 	if o.Password != "" && o.User == "" {
 		return nil, errors.New("want a User with the Password")
+	}
+	if o.Tickets && (o.Token == "" || o.User != "" || o.ConfigFile != "") {
+		return nil, errors.New("want Tickets with a Token alone")
 	}
 	o.apply(so)
 	setDefaults(so)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/bus/ticket"
 )
 
 // startTimeout bounds Start when its context has no deadline.
@@ -22,7 +24,8 @@ type Server struct {
 	log      zerolog.Logger
 	token    string
 	listens  bool
-	tempDir  string // of JetStream, ours to remove
+	tempDir  string   // of JetStream, ours to remove
+	tickets  *tickets // nil: the server takes none
 	shutdown sync.Once
 }
 
@@ -42,6 +45,11 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, &StartError{Addr: where, Err: err}
 	}
 	s := &Server{log: o.Log, token: so.Authorization, listens: !so.DontListen, tempDir: tempDir}
+	if o.Tickets {
+		s.tickets = newTickets(o.Token, o.Log)
+		so.CustomClientAuthentication = s.tickets
+		so.ServerName = ticket.NewServerName()
+	}
 	if err := s.start(ctx, so, o.Insecure); err != nil {
 		s.Shutdown()
 		return nil, &StartError{Addr: where, Err: err}
@@ -55,6 +63,9 @@ func (s *Server) start(ctx context.Context, so *server.Options, insecure bool) e
 		return err
 	}
 	s.srv = srv
+	if s.tickets != nil {
+		s.tickets.srv = srv
+	}
 	if s.listens && !insecure && !isLoopback(so.Host) {
 		if open, err := allowsAnonymous(srv, so); err != nil {
 			return err
@@ -97,6 +108,13 @@ func (s *Server) ClusterAddr() string {
 
 // Token is the clients' token, from Options or ConfigFile.
 func (s *Server) Token() string { return s.token }
+
+// EndTicket refuses the ticket with this serial from now on, and closes its connections (EMB-3).
+func (s *Server) EndTicket(serial string) {
+	if s.tickets != nil {
+		s.tickets.end(serial)
+	}
+}
 
 // InProcessConn returns a connection without a socket, for bus.Options.Server.
 func (s *Server) InProcessConn() (net.Conn, error) {

@@ -1,0 +1,122 @@
+package embed_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/bus/ticket"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// sender is the sender of a new mesh's rank 0, with a principal.
+func sender(t *testing.T, principal subjects.Principal) (subjects.Sender, subjects.ProcID) {
+	t.Helper()
+	mesh, err := subjects.NewMeshID("m")
+	require.NoError(t, err)
+	id := subjects.ProcID{Mesh: mesh}
+	return subjects.NewSender(principal, id.Process()), id
+}
+
+// open connects with a token or a ticket.
+func open(t *testing.T, srv *embed.Server, token, inbox string) (*bus.Bus, error) {
+	t.Helper()
+	b, err := bus.Open(t.Context(), bus.Options{URL: srv.URL(), Token: token, InboxPrefix: inbox})
+	if err == nil {
+		t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
+	}
+	return b, err
+}
+
+func TestTickets_requireATokenOfTheServersOwn_EMB3(t *testing.T) {
+	for _, o := range []embed.Options{{}, {User: "u", Password: "p"}, {Token: "t", User: "u"},
+		{Token: "t", ConfigFile: config(t, "")}} {
+		o.Tickets = true
+		_, err := embed.Start(t.Context(), o)
+		require.ErrorContains(t, err, "want Tickets with a Token alone")
+	}
+	srv := start(t, embed.Options{Host: "0.0.0.0", DontListen: true, Tickets: true, Token: "t"})
+	require.Equal(t, "t", srv.Token())
+	start(t, embed.Options{}).EndTicket("none") // of a server that takes none
+}
+
+func TestTickets_holderMayOnlyWhatItsProcMay_EMB3(t *testing.T) {
+	t.Parallel()
+	srv := start(t, embed.Options{Tickets: true, Token: "secret"})
+	operator, err := open(t, srv, "secret", "")
+	require.NoError(t, err)
+	require.True(t, ticket.TakenBy(operator.Control().ServerName()))
+	key, space := ticket.NewKey("secret"), subjects.Space{}
+	self, id := sender(t, subjects.ProcPrincipal("a"))
+	_, inbox := space.ProcGrants(self)
+	heard := make(chan string, 16)
+	_, err = operator.Control().Subscribe(space.String()+".>", func(m bus.Msg) { heard <- m.Subject })
+	require.NoError(t, err)
+
+	proc, err := open(t, srv, key.Sign(ticket.New(space, self)), inbox)
+	require.NoError(t, err)
+	denied := make(chan string, 16)
+	defer proc.Watch(func(s bus.State) {
+		if s.Kind == bus.Denied {
+			denied <- s.Err.(*bus.PermissionError).Subject
+		}
+	})()
+	port := id.Actor("a").Port("p")
+	require.NoError(t, proc.Control().Publish(space.Port(port, self), nil))
+	require.Equal(t, space.Port(port, self), testkit.Next(t, heard))
+	stranger, _ := sender(t, subjects.ProcPrincipal("a"))
+	for _, subject := range []string{space.Port(port, stranger), space.HostEvent(id, self), "other"} {
+		require.NoError(t, proc.Control().Publish(subject, nil))
+		require.Equal(t, subject, testkit.Next(t, denied))
+	}
+	require.Empty(t, heard)
+	_, err = proc.Control().Subscribe(space.String()+".>", func(bus.Msg) {})
+	require.Error(t, err)
+}
+
+func TestTickets_othersAreRefused_EMB3(t *testing.T) {
+	t.Parallel()
+	srv := start(t, embed.Options{Tickets: true, Token: "secret"})
+	key, space := ticket.NewKey("secret"), subjects.Space{}
+	self, _ := sender(t, subjects.ProcPrincipal("a"))
+	host, _ := sender(t, subjects.HostPrincipal("a"))
+	for name, token := range map[string]string{
+		"nothing": "", "wrong token": "secret2", "other key": ticket.NewKey("other").Sign(ticket.New(space, self)),
+		"no proc": key.Sign(ticket.New(space, host)), "no tag": "castnet-ticket-1:",
+	} {
+		_, err := open(t, srv, token, "")
+		require.Error(t, err, name)
+	}
+}
+
+func TestEndTicket_closesItsConnectionsAndRefusesIt_EMB3(t *testing.T) {
+	t.Parallel()
+	srv := start(t, embed.Options{Tickets: true, Token: "secret"})
+	space := subjects.Space{}
+	self, _ := sender(t, subjects.ProcPrincipal("a"))
+	_, inbox := space.ProcGrants(self)
+	ended, lives := ticket.New(space, self), ticket.New(space, self)
+	key := ticket.NewKey("secret")
+	first, err := open(t, srv, key.Sign(ended), inbox)
+	require.NoError(t, err)
+	second, err := open(t, srv, key.Sign(lives), inbox)
+	require.NoError(t, err)
+	srv.EndTicket(ended.Serial)
+	<-first.Done() // the server refused it twice
+	_, err = open(t, srv, key.Sign(ended), inbox)
+	require.Error(t, err)
+	require.NoError(t, second.Control().Flush(t.Context()))
+	require.NoError(t, second.Data().Flush(t.Context()))
+
+	for n := range 70000 { // more than the server remembers
+		srv.EndTicket(strconv.Itoa(n))
+	}
+	require.NoError(t, second.Control().Flush(t.Context()))
+	_, err = open(t, srv, key.Sign(ended), inbox)
+	require.NoError(t, err, "the oldest ended ticket is forgotten")
+}
