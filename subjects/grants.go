@@ -75,8 +75,8 @@ func (s Space) ProcGrants(self Sender) (g Grants, inbox string) {
 	}
 	from(self, KindPort, KindCast, KindFrame, KindControl, KindHostRead, KindEvent)
 	from(Anon(), KindHostRead) // discovery
-	g.Publish = append(append(g.Publish, s.under(KindReply)...), s.Heartbeat("hosts", Anon()), s.Heartbeat("echo", self),
-		Discovery, Account, Inbox+".>")
+	g.Publish = append(append(g.Publish, s.under(KindReply)...), s.Heartbeat("hosts", Anon()),
+		s.Heartbeat("echo", self), Discovery, Account, Inbox+".>")
 	to(KindPort, KindFrame, KindControl, KindHint)
 	g.Subscribe = append(append(g.Subscribe, s.under(KindHostEvent, KindEvent)...),
 		s.newBuilder(KindCast).token(isLabelUID, process.Proc().Mesh.s).String()+".>",

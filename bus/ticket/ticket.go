@@ -53,7 +53,8 @@ func (k Key) Sign(t Ticket) string {
 	if !t.Sender.IsValid() || t.Serial == "" {
 		return ""
 	}
-	body := prefix + strings.Join([]string{t.Space.Root(), t.Space.Namespace(), t.Sender.String(), t.Serial}, ":")
+	parts := []string{t.Space.Root(), t.Space.Namespace(), t.Sender.String(), t.Serial}
+	body := prefix + strings.Join(parts, ":")
 	return body + ":" + base64.RawURLEncoding.EncodeToString(tag(k.secret[:], body))
 }
 
