@@ -9,8 +9,9 @@ import (
 
 // Kinds of `hb.` subjects that hosts use.
 const (
-	KindHostHeartbeat  = "host" // a Heartbeat; its sender is the host
-	KindDisconnectHint = "gone" // a Connection that ended, reported by its server: a hint, not a proof
+	KindHostHeartbeat  = "host"   // a Heartbeat; its sender is the host
+	KindDisconnectHint = "gone"   // a Connection that ended, reported by its server: a hint, not a proof
+	KindTicketEnd      = "ticket" // the serial of an ended proc's ticket, for the hostd of the server
 )
 
 // HeartbeatInbox is the name of the lossy Inbox for `hb.` subjects.

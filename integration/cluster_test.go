@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/bus/embed"
@@ -53,7 +54,18 @@ func newClusterOn(t *testing.T, o embed.Options, labels ...string) *cluster {
 	return c
 }
 
-// onServer is a cluster without hosts. In the end none of its processes is left.
+// violations is the log of a server that denies nothing to any client of a test.
+type violations struct{ t *testing.T }
+
+func (v violations) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte(" Violation - ")) {
+		v.t.Errorf("the server denied a client of castnet something: %s", line)
+	}
+	return len(line), nil
+}
+
+// onServer is a cluster without hosts. Its procs have tickets, and the server denies nothing, unless
+// it has a configuration file. In the end none of its processes is left.
 func onServer(t *testing.T, o embed.Options) *cluster {
 	t.Helper()
 	c := &cluster{tmp: t.TempDir()}
@@ -66,6 +78,10 @@ func onServer(t *testing.T, o embed.Options) *cluster {
 			c.awaitNoProcess(t, path)
 		}
 	})
+	if o.ConfigFile == "" {
+		o.Tickets = true
+		o.Log = zerolog.New(violations{t}).Level(zerolog.ErrorLevel)
+	}
 	c.server, err = embed.Start(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(c.server.Shutdown)

@@ -74,7 +74,7 @@ func (a *hostAgent) adopt(ctx *actor.Context, f adoptedProc) {
 	command, build := a.opts.commandOf(f.Mesh, f.Rank)
 	c := &child{
 		id: f.procID(), mesh: f.Mesh, rank: f.Rank, program: command.Path, build: build, nonce: f.Nonce,
-		clientConfig: f.Config, adopted: true, launchResult: make(chan launchResult, 1),
+		ticket: f.Ticket, clientConfig: f.Config, adopted: true, launchResult: make(chan launchResult, 1),
 	}
 	c.config, _, err = a.opts.Config.WithClient(f.Config)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus/ticket"
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -22,7 +23,8 @@ type params struct {
 	id      subjects.HostID
 	opts    Options
 	runner  runner
-	store   *store // nil: no state directory
+	store   *store      // nil: no state directory
+	tickets *ticket.Key // nil: procs have no tickets
 	build   string
 	started time.Time
 	adopted []adoptedProc // records of an earlier host
@@ -251,6 +253,7 @@ func (a *hostAgent) launch(ctx *actor.Context, c *child, how launchSpec) {
 		return
 	}
 	boot := a.bootstrap(ctx, c)
+	how.ticket = c.ticket
 	begun, giveUp := context.WithCancel(context.Background())
 	c.cancelLaunch = giveUp
 	ctx.Go(func(work context.Context) func(*actor.Context) {

@@ -25,6 +25,7 @@ type child struct {
 	mesh          agent.Mesh
 	rank          int
 	nonce         string
+	ticket        string     // serial of its ticket; "": none
 	meshProcs     *meshProcs // the counts that include it
 	state         agent.ProcessState
 	program       string            // path of its executable
@@ -58,7 +59,7 @@ func (p *params) bootstrap(ctx *actor.Context, c *child) agent.Bootstrap {
 		first = p.firstPacket
 	}
 	return agent.Bootstrap{
-		Mesh: c.mesh, Rank: c.rank, Gen: int(c.id.Gen), Host: ctx.Self(), Nonce: c.nonce, Bus: p.opts.Settings,
+		Mesh: c.mesh, Rank: c.rank, Gen: int(c.id.Gen), Host: ctx.Self(), Nonce: c.nonce, Bus: p.procSettings(c),
 		Root: p.opts.Space.Root(), Namespace: p.opts.Space.Namespace(),
 		LogLevel:     cmp.Or(p.opts.ProcLogLevel, keys.ProcLogLevel.Get(c.config)),
 		ReadyTimeout: p.opts.readyTimeout(c.config), Config: c.clientConfig,

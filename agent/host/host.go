@@ -182,6 +182,10 @@ func (h *Host) openState(o Options) (err error) {
 }
 
 func (h *Host) start(ctx context.Context, o Options) error {
+	tickets, err := o.ticketKey()
+	if err != nil {
+		return err
+	}
 	id, err := build.ID()
 	if err != nil {
 		return err
@@ -225,7 +229,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	}
 	h.heartbeater = newHeartbeater(h.id, keys.SupervisionHeartbeatInterval.Get(o.Config))
 	params := params{
-		id: h.id, opts: o, runner: h.runner, store: h.store, build: id, started: time.Now(),
+		id: h.id, opts: o, runner: h.runner, store: h.store, tickets: tickets, build: id, started: time.Now(),
 		onLeft:    func() { close(h.left) },
 		closeBy:   &h.closeBy,
 		onClosing: h.heartbeater.announceClosing, onModeChange: h.heartbeater.announceMode,

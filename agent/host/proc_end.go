@@ -46,6 +46,7 @@ func (a *hostAgent) recordEnd(ctx *actor.Context, c *child, s agent.Status, e *l
 		st.Proc.Survivors = e != nil && e.Survivors
 	})
 	a.releaseStopSlot(ctx, c)
+	a.endTicket(ctx, c)
 	if c.stopRequested && s.Phase == agent.Stopped {
 		a.ends.add(ctx, ev, a.procs[ev.Mesh].stopping == 0)
 	} else {

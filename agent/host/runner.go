@@ -39,6 +39,7 @@ type launchSpec struct {
 	cpus    []int         // it runs on these only; none: on any
 	lease   time.Duration // of the mesh, for the adopting host
 	claim   agent.Claim   // likewise
+	ticket  string        // serial of the proc's ticket, likewise
 
 	clientConfig keys.Snapshot // from the client
 	config       *keys.Config  // the host's, with the client's pushed values
@@ -120,8 +121,8 @@ func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how launchSp
 	}
 	if boot.Mesh.Keep {
 		return r.startKept(spec, procRecord{
-			Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Nonce: boot.Nonce, Lease: how.lease,
-			Claim: how.claim, Config: how.clientConfig,
+			Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Nonce: boot.Nonce, Ticket: how.ticket,
+			Lease: how.lease, Claim: how.claim, Config: how.clientConfig,
 		})
 	}
 	child, err := r.launcher.Launch(spec)

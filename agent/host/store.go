@@ -52,9 +52,10 @@ type procRecord struct {
 	Rank    int           `json:"rank"`
 	Gen     int           `json:"gen"`
 	Nonce   string        `json:"nonce"`
-	Lease   time.Duration `json:"lease"`           // at creation; the remaining lease has its own file
-	Claim   agent.Claim   `json:"claim,omitzero"`  // likewise
-	Config  keys.Snapshot `json:"config,omitzero"` // pushed by its client
+	Ticket  string        `json:"ticket,omitempty"` // serial
+	Lease   time.Duration `json:"lease"`            // at creation; the remaining lease has its own file
+	Claim   agent.Claim   `json:"claim,omitzero"`   // likewise
+	Config  keys.Snapshot `json:"config,omitzero"`  // pushed by its client
 	Process launch.Record `json:"process"`
 }
 

@@ -34,6 +34,8 @@
 //   - HOSTD-10 (system controller): With its own server or --system, hostd runs the system
 //     controller and restarts it after the loss of its bus. With --world it belongs to that world
 //     from its start until its drain begins.
+//   - HOSTD-13 (tickets): hostd's own server, without --nats-config, takes its token and tickets of
+//     procs (EMB-3). It ends a ticket when the host of its proc, here or joined, reports the end.
 //
 // # Details
 //

@@ -21,7 +21,7 @@ import (
 const asHostd = "CASTNET_TEST_HOSTD"
 
 func TestMain(m *testing.M) {
-	proc.Main(builtin.Defs()...)
+	proc.Main(append(builtin.Defs(), thiefDef())...)
 	if os.Getenv(asHostd) != "" {
 		os.Exit(run(os.Args[1:], os.Getenv, os.Stderr))
 	}

@@ -59,6 +59,9 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	if err != nil {
 		return err
 	}
+	if err := n.endTickets(); err != nil {
+		return err
+	}
 	n.pendingReason.Store(new("starting"))
 	if n.http != "" {
 		n.health, err = serveHealth(ctx, n.http, n)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 )
@@ -63,6 +64,7 @@ func (c config) startServerOn(ctx context.Context, port int, log zerolog.Logger)
 	started := new(atomic.Bool)
 	srv, err := embed.Start(ctx, embed.Options{
 		Host: c.server.host, Port: port, Token: c.server.token, ConfigFile: c.natsConfig,
+		Tickets:   c.natsConfig == "" && c.server.token != "",
 		JetStream: c.data != "", StoreDir: c.data, Insecure: c.conn.Insecure,
 		Log: log.Hook(startupErrorFilter{started}),
 	})
@@ -85,6 +87,17 @@ func (c config) ownBusOptions(srv *embed.Server, getenv func(string) string) (bu
 		o.Token = srv.Token()
 	}
 	return o, err
+}
+
+// endTickets ends the tickets of procs at the own server, as their hosts report them (HOSTD-13).
+func (n *node) endTickets() error {
+	if n.server == nil {
+		return nil
+	}
+	_, err := n.bus.Control().Subscribe(n.space.Heartbeats(agent.KindTicketEnd), func(m bus.Msg) {
+		n.server.EndTicket(string(m.Data))
+	})
+	return err
 }
 
 // loopbackURL replaces an unspecified listen address by the loopback one.

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/ticket"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// A thief hands out the credentials of its proc.
+type thief struct{}
+
+var (
+	thiefType = actor.NewType[thief, actor.None]("thief")
+	steal     = actor.NewEndpoint[thief, actor.None, agent.BusSettings]("steal")
+)
+
+func thiefDef() actor.Def {
+	return thiefType.Define(func(*actor.Context, actor.None) (thief, error) { return thief{}, nil },
+		steal.Handle(func(_ thief, ctx *actor.Context, _ actor.None) (agent.BusSettings, error) {
+			return proc.BusSettingsOf(ctx.Proc()), nil
+		}))
+}
+
+// robbed is a mesh of two procs, and the credentials of its rank 0.
+type robbed struct {
+	mesh   agent.Mesh
+	host   actor.Ref[agent.Agent]
+	asker  *actor.Proc
+	pid    int // of rank 0
+	stolen agent.BusSettings
+}
+
+func (s site) rob(t *testing.T, d *daemon) *robbed {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	r := &robbed{mesh: keptMesh(t, d), asker: s.asker(t)}
+	r.mesh.Keep, r.mesh.Command = false, agent.Command{Path: self}
+	r.host = agent.Of(r.mesh.Hosts[0].Proc()).Via(r.asker)
+	_, err = agent.Create.Call(testkit.Soon(t), r.host, agent.CreateRequest{Procs: &r.mesh, Wait: true})
+	require.NoError(t, err)
+	states, err := agent.Get.Call(testkit.Soon(t), r.host, agent.GetRequest{ID: r.mesh.ID.String()})
+	require.NoError(t, err)
+	r.pid = states[0].Proc.PID
+	spec := agent.ActorSpec{Name: "thief", Type: thiefType.Name(), Params: []byte{0xf6}, Owner: r.mesh.Owner}
+	_, err = agent.Create.Call(testkit.Soon(t), agent.Of(r.mesh.ProcID(0, 0)).Via(r.asker),
+		agent.CreateRequest{Actors: &spec, Wait: true})
+	require.NoError(t, err)
+	at := actor.RefOf[thief](r.mesh.ProcID(0, 0).Actor("thief")).Via(r.asker)
+	r.stolen, err = steal.Call(testkit.Soon(t), at, actor.None{})
+	require.NoError(t, err)
+	return r
+}
+
+// use connects with the stolen credentials.
+func (r *robbed) use(t *testing.T) (*bus.Bus, error) {
+	t.Helper()
+	b, err := bus.Open(testkit.Soon(t), bus.Options{
+		URL: r.stolen.URL, Token: r.stolen.Token, InboxPrefix: r.stolen.InboxPrefix,
+	})
+	if err == nil {
+		t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
+	}
+	return b, err
+}
+
+func TestHostd_hostileProcSpeaksOnlyInItsOwnName_HOST19(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.start(t, "--label", "a")
+	r := s.rob(t, d)
+	require.True(t, ticket.Is(r.stolen.Token))
+	hostile, err := r.use(t)
+	require.NoError(t, err)
+	refused := make(chan string, 64)
+	defer hostile.Watch(func(st bus.State) {
+		if st.Kind == bus.Denied {
+			refused <- st.Err.(*bus.PermissionError).Subject
+		}
+	})()
+	space, host := subjects.Space{}, r.mesh.Hosts[0]
+	own := subjects.NewSender(subjects.ProcPrincipal("a"), r.mesh.ProcID(0, 0).Process())
+	peer := r.mesh.ProcID(1, 0)
+	asHost := subjects.NewSender(subjects.HostPrincipal("a"), host.Proc().Process())
+	for _, subject := range []string{
+		space.HostEvent(peer, asHost), space.HostEvent(peer, own), space.Heartbeat("host", asHost),
+		space.Heartbeat("gone", own), space.Heartbeat(agent.KindTicketEnd, own),
+		space.HostWrite(host, "stop-all", own), space.HostWrite(host, "drain", asHost),
+		space.Port(peer.Actor(agent.Name).Port("stop"), asHost), space.Frame(peer.Process(), asHost),
+		space.Control(peer.Process(), subjects.NewSender(subjects.ProcPrincipal("a"), peer.Process())),
+		space.Event("proc", peer.Scope(), asHost), space.Log(peer, "stdout", own), "$JS.API.INFO",
+	} {
+		require.NoError(t, hostile.Control().Publish(subject, []byte("{}")))
+		require.Equal(t, subject, testkit.Next(t, refused))
+	}
+	for _, filter := range []string{">", space.String() + ".>", "_INBOX.>", "_INBOX.*.*", space.PortsOf(peer),
+		space.FramesOf(peer.Process()), space.HostWrites(host, ""), space.Logs(r.mesh.ID), space.Gateways(),
+		"$SYS.>", "$SRV.PING.castnet-system"} {
+		_, err := hostile.Control().Subscribe(filter, func(bus.Msg) {})
+		var denied *bus.PermissionError
+		require.ErrorAs(t, err, &denied, filter)
+	}
+	o, err := agent.Wait.Call(testkit.Soon(t), r.host,
+		agent.WaitRequest{ID: r.mesh.ID.String(), Until: agent.Running})
+	require.NoError(t, err)
+	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}}, o)
+	_, err = agent.Get.Call(testkit.Soon(t), agent.Of(peer).Via(r.asker), agent.GetRequest{})
+	require.NoError(t, err, "nothing is marked down")
+}
+
+func TestHostd_ticketDiesWithItsProc_HOSTD13(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.start(t, "--label", "a", "--listen", "127.0.0.1:0")
+	for name, host := range map[string]*daemon{
+		"on the server's host": d,
+		"on a host that joined": s.start(t, "--label", "b", "--nats", d.ready.Bus, "--token", s.readLocal(t).Token,
+			"--allow", "/"),
+	} {
+		r := s.rob(t, host)
+		leaked, err := r.use(t)
+		require.NoError(t, err, name)
+		require.NoError(t, syscall.Kill(r.pid, syscall.SIGKILL))
+		testkit.Next(t, leaked.Done())
+		_, err = r.use(t)
+		require.Error(t, err, name)
+	}
+}
