@@ -43,9 +43,9 @@
 //   - HOST-18 (reading on): A Logs request with Follow gets the whole lines after its positions,
 //     each once, also of earlier generations. It waits for them, and leaves nothing behind: between
 //     requests a host knows no reader. An ending host answers waiting requests last.
-//   - HOST-19 (tickets): Where the server takes tickets, each launched proc gets one of its own, for
-//     exactly its mesh, rank and generation, instead of the host's credentials. The end of the proc
-//     ends it. A kept proc keeps its ticket over the restart of its host.
+//   - HOST-19 (tickets): Where the server takes tickets, each launched proc gets its own, for
+//     exactly its mesh, rank and generation, instead of the host's credentials. The proc's end ends
+//     it. A kept proc keeps it over a restart of its host.
 //
 // # Details
 //
