@@ -28,8 +28,12 @@ const Inbox = "_INBOX"
 // ProcService is the name of procs as NATS micro services.
 const ProcService = "castnet-proc"
 
-// Grants are the subjects for a user's permissions on a server.
-type Grants struct{ Publish, Subscribe []string }
+// Grants are the subjects for a user's permissions on a server. Those denied are exceptions.
+type Grants struct{ Publish, DenyPublish, Subscribe, DenySubscribe []string }
+
+// maxOwnTokens is the length, in tokens, of a proc's messages outside of castnet. Every subject of
+// castnet is longer, and NATS has no permission for all but one root.
+const maxOwnTokens = 6
 
 // Grants returns the grants of a role; replies come under the prefix inbox. An unknown role has
 // none. A system controller also needs a JetStream bucket.
@@ -55,7 +59,8 @@ func (s Space) Grants(role Role, inbox string) Grants {
 
 // ProcGrants returns the grants of one proc, and the prefix of its inbox. The proc speaks in its own
 // name, hears what is for its rank or its mesh, and acts on no host. It may own meshes, so it reads
-// events. An invalid sender, or one that is no proc, has none.
+// events. It may publish to subjects of programs, of at most 6 tokens, but use no JetStream. An
+// invalid sender, or one that is no proc, has none.
 func (s Space) ProcGrants(self Sender) (g Grants, inbox string) {
 	process, err := self.Process()
 	if err != nil || self.s[0] != roleProc {
@@ -77,11 +82,19 @@ func (s Space) ProcGrants(self Sender) (g Grants, inbox string) {
 	from(Anon(), KindHostRead) // discovery
 	g.Publish = append(append(g.Publish, s.under(KindReply)...), s.Heartbeat("hosts", Anon()),
 		s.Heartbeat("echo", self), Discovery, Account, Inbox+".>")
+	for n := range maxOwnTokens {
+		g.Publish = append(g.Publish, "*"+strings.Repeat(".*", n))
+	}
+	g.DenyPublish = []string{"$JS.>", "$KV.>"}
 	to(KindPort, KindFrame, KindControl, KindHint)
 	g.Subscribe = append(append(g.Subscribe, s.under(KindHostEvent, KindEvent)...),
 		s.newBuilder(KindCast).token(isLabelUID, process.Proc().Mesh.s).String()+".>",
 		s.Heartbeats("host"), s.Heartbeats("gone"), s.Heartbeat("echo", self),
 		"$SRV.*", "$SRV.*."+ProcService, "$SRV.*."+ProcService+"."+text, inbox+".>")
+	for _, other := range []string{"castnet-host", "castnet-gateway", "castnet-system"} {
+		// for a server "$SRV.*" includes "$SRV.>"
+		g.DenySubscribe = append(g.DenySubscribe, "$SRV.*."+other, "$SRV.*."+other+".>")
+	}
 	return g, inbox
 }
 

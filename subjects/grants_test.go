@@ -137,6 +137,12 @@ func TestProcGrants_holdForOneProcWhateverItsName_SUB7(t *testing.T) {
 				require.False(t, permits(grants.Publish, subject), "only a host may: %s", subject)
 			}
 		}
+		for _, subject := range []string{"work", "work.3", "a.b.c.d.e.f", "_INBOX.x.1", "$SRV.PING"} {
+			require.True(t, permits(grants.Publish, subject), "of programs: %s", subject)
+		}
+		for _, subject := range []string{"$JS.API.INFO", "$KV.castnet-castnet-default.a"} {
+			require.True(t, permits(grants.DenyPublish, subject), subject)
+		}
 		heard := grants.Subscribe
 		for _, filter := range []string{space.PortsOf(id), space.FramesOf(id.Process()),
 			space.CastsOf(id.Mesh, "_"), space.ControlsOf(id.Process()), space.HintsOf(id.Process()), inbox + ".x.1"} {
@@ -145,7 +151,7 @@ func TestProcGrants_holdForOneProcWhateverItsName_SUB7(t *testing.T) {
 		for _, filter := range []string{space.PortsOf(away), space.FramesOf(away.Process()), "_INBOX.x.1", ">",
 			space.ControlsOf(away.Process()), space.CastsOf(away.Mesh, "_"), space.Logs(id.Mesh),
 			space.Gateways(), space.HostWrites(host, ""), space.HostReads(subjects.Any, ""),
-			space.Replies(other), space.String() + ".>", "$SRV.PING.castnet-system", "$SYS.>", "*.>"} {
+			space.Replies(other), space.String() + ".>", "$SRV.PING.castnet-system", "$SYS.>", "*.>", "work", "work.>", "*", "_INBOX.>"} {
 			require.False(t, permits(heard, filter), filter)
 		}
 	})
@@ -167,4 +173,17 @@ func TestProcGrants_haveNoneForOtherRoles_SUB7(t *testing.T) {
 	require.NoError(t, err)
 	grants, _ = subjects.Space{}.ProcGrants(label)
 	require.Zero(t, grants)
+}
+
+func TestProcGrants_ownSubjectsAreShorterThanThoseOfCastnet_SUB7(t *testing.T) {
+	mesh, err := subjects.NewMeshID("m")
+	require.NoError(t, err)
+	self := subjects.NewSender(subjects.ProcPrincipal("a"), subjects.ProcID{Mesh: mesh}.Process())
+	grants, _ := subjects.Space{}.ProcGrants(self)
+	for kind := subjects.KindPort; kind <= subjects.KindReply; kind++ {
+		shortest := subjects.Space{}.String() + "." + kind.Pattern()
+		own := slices.DeleteFunc(slices.Clone(grants.Publish), func(s string) bool { return s[0] != '*' })
+		require.NotEmpty(t, own)
+		require.False(t, permits(own, shortest), shortest)
+	}
 }

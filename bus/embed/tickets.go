@@ -69,8 +69,8 @@ func (k *tickets) Check(c server.ClientAuthentication) bool {
 	c.RegisterUser(&server.User{
 		Username: t.Sender.String(),
 		Permissions: &server.Permissions{
-			Publish:   &server.SubjectPermission{Allow: grants.Publish},
-			Subscribe: &server.SubjectPermission{Allow: grants.Subscribe},
+			Publish:   &server.SubjectPermission{Allow: grants.Publish, Deny: grants.DenyPublish},
+			Subscribe: &server.SubjectPermission{Allow: grants.Subscribe, Deny: grants.DenySubscribe},
 		},
 	})
 	k.conns[t.Serial] = append(slices.DeleteFunc(k.conns[t.Serial], k.isGone), c.GetID())

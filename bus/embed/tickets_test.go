@@ -70,13 +70,24 @@ func TestTickets_holderMayOnlyWhatItsProcMay_EMB3(t *testing.T) {
 	require.NoError(t, proc.Control().Publish(space.Port(port, self), nil))
 	require.Equal(t, space.Port(port, self), testkit.Next(t, heard))
 	stranger, _ := sender(t, subjects.ProcPrincipal("a"))
-	for _, subject := range []string{space.Port(port, stranger), space.HostEvent(id, self), "other"} {
+	for _, subject := range []string{space.Port(port, stranger), space.HostEvent(id, self), "$JS.API.INFO"} {
 		require.NoError(t, proc.Control().Publish(subject, nil))
 		require.Equal(t, subject, testkit.Next(t, denied))
 	}
 	require.Empty(t, heard)
 	_, err = proc.Control().Subscribe(space.String()+".>", func(bus.Msg) {})
 	require.Error(t, err)
+
+	services := make(chan string, 16)
+	_, err = proc.Control().Subscribe("$SRV.>", func(m bus.Msg) { services <- m.Subject })
+	require.NoError(t, err)
+	require.NoError(t, operator.Control().Publish("$SRV.PING.castnet-system.x", nil))
+	require.NoError(t, operator.Control().Publish("$SRV.PING", nil))
+	require.Equal(t, "$SRV.PING", testkit.Next(t, services), "it cannot pose as another service")
+	_, err = operator.Control().Subscribe("work.3", func(m bus.Msg) { heard <- m.Subject })
+	require.NoError(t, err)
+	require.NoError(t, proc.Control().Publish("work.3", nil))
+	require.Equal(t, "work.3", testkit.Next(t, heard))
 }
 
 func TestTickets_othersAreRefused_EMB3(t *testing.T) {

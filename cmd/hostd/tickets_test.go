@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/ticket"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -117,6 +118,33 @@ func TestHostd_hostileProcSpeaksOnlyInItsOwnName_HOST19(t *testing.T) {
 	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}}, o)
 	_, err = agent.Get.Call(testkit.Soon(t), agent.Of(peer).Via(r.asker), agent.GetRequest{})
 	require.NoError(t, err, "nothing is marked down")
+}
+
+func TestHostd_actorsPublishToSubjectsOfPrograms_HOST19(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.start(t, "--label", "a")
+	m := keptMesh(t, d)
+	m.Keep = false
+	p := s.asker(t)
+	_, err := agent.Create.Call(testkit.Soon(t), agent.Of(m.Hosts[0].Proc()).Via(p),
+		agent.CreateRequest{Procs: &m, Wait: true})
+	require.NoError(t, err)
+	served, err := p.Bus().Data().Subscribe("work.1", func(r bus.Msg) {
+		_ = p.Bus().Data().Publish(r.Reply, []byte("42"))
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, served.Unsubscribe()) }()
+	params, err := wire.Marshal(map[string]string{"subject": "work.{rank}"})
+	require.NoError(t, err)
+	spec := agent.ActorSpec{Name: "works", Type: "plain", Params: params, Owner: m.Owner}
+	_, err = agent.Create.Call(testkit.Soon(t), agent.Of(m.ProcID(1, 0)).Via(p),
+		agent.CreateRequest{Actors: &spec, Wait: true})
+	require.NoError(t, err)
+	got, err := actor.NewEndpoint[any, any, any]("request").Call(testkit.Soon(t),
+		actor.RefOf[any](m.ProcID(1, 0).Actor("works")).Via(p), 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 42, got)
 }
 
 func TestHostd_ticketDiesWithItsProc_HOSTD13(t *testing.T) {
