@@ -306,7 +306,7 @@ type HostActorParams struct {
 
 // An actor of HostActorType is a host in the process and on the connections of its proc. It ends
 // with the actor. HostActorID returns its ID. With mesh.OnProcs, procs of one mesh become hosts of
-// others.
+// others. A proc with a ticket can be no host (HOST-19).
 var (
 	HostActorType = actor.NewType[*hostActor, HostActorParams]("host-in-proc")
 	HostActorID   = actor.NewEndpoint[*hostActor, actor.None, subjects.HostID]("host-id")
