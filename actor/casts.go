@@ -17,8 +17,9 @@ import (
 // this one, and the answers to it. It is for packages of castnet that carry casts; programs do not
 // need it.
 type Casts struct {
-	p        *Proc
-	receiver atomic.Pointer[func(from subjects.ActorID, e *wire.Envelope) error] // see OnCast
+	p *Proc
+	// see OnCast
+	receiver atomic.Pointer[func(from subjects.ActorID, by subjects.Sender, e *wire.Envelope) error]
 }
 
 // Casts returns the part of the proc that carries casts.
@@ -164,7 +165,7 @@ func (c *Casts) SelfCall(ctx context.Context, actor, endpoint string) error {
 func (c *Casts) ReplySent(from subjects.ProcessID, n uint64) { c.p.links.ReplySent(from, n) }
 
 // OnCast sets the receiver of casts addressed to this proc alone, on the data pump.
-func (c *Casts) OnCast(take func(from subjects.ActorID, e *wire.Envelope) error) {
+func (c *Casts) OnCast(take func(from subjects.ActorID, by subjects.Sender, e *wire.Envelope) error) {
 	c.receiver.Store(&take)
 }
 

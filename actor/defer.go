@@ -2,6 +2,7 @@ package actor
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,26 @@ type deferred struct {
 	to       answerSink
 	tasks    int         // guarded by the actor's lock: those for the answer that still run
 	deadline *time.Timer // of the caller; nil: it has none
+	act      atomic.Pointer[auditRecord]
+	answered atomic.Pointer[error] // the error of the answer; nil: there is none yet
+}
+
+// audit records the answer, now or when it is given.
+func (d *deferred) audit(act *auditRecord) {
+	if d.answered.Load() == nil {
+		act.write(ActPending, nil)
+	}
+	d.act.Store(act)
+	d.auditAnswer()
+}
+
+// auditAnswer records the answer once, if it was given and is audited.
+func (d *deferred) auditAnswer() {
+	if err := d.answered.Load(); err != nil {
+		if act := d.act.Swap(nil); act != nil {
+			act.onAnswer(*err)
+		}
+	}
 }
 
 // Defer takes over the answer of the current message: the handler's value is ignored, and the
@@ -80,6 +101,8 @@ func (d *deferred) complete(v any, err error) {
 	d.once.Do(func() {
 		d.stopDeadline()
 		d.in.removeDeferred(d)
+		d.answered.Store(&err)
+		d.auditAnswer()
 		if d.to != nil {
 			d.to.complete(v, err)
 		}

@@ -25,6 +25,7 @@ import (
 type Delivery struct {
 	Actor, Port string           // the target within each proc
 	From        subjects.ActorID // the sender; zero for a plain client
+	Sender      subjects.Sender  // of its subject; zero: this process
 	Deadline    time.Time        // zero = none
 	Reply       string           // the port that wants the answer, as text; "": see Answer
 	Raw         []byte           // the message, encoded; decoded on the actor's turn

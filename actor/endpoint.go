@@ -148,6 +148,7 @@ type method struct {
 	folds    map[string]Fold
 	newQueue func() endpointQueue
 	urgent   bool // see Method.Urgent
+	audited  bool // see Method.Audited
 	shared   bool // recipients of one message share no memory
 	byValue  bool // an answer shares no memory with its actor
 }

@@ -192,11 +192,18 @@ func handle[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M, R]
 	if in.currentCtx != ctx {
 		in.currentCtx = ctx
 	}
+	var act *auditRecord
+	if l.b.audited {
+		act = newAuditRecord(l.b.name, ctx, m)
+	}
 	v, err := l.b.handle(in.actor, ctx, m)
 	if err != nil {
 		l.stats.failed.Add(1)
 	}
 	deferred := ctx.deferred
+	if act != nil {
+		act.onHandled(ctx, deferred, err)
+	}
 	awaited := lt.reply != nil || lt.request != nil && lt.request.awaitsAnswer()
 	if lt.reply != nil || lt.request != nil {
 		ctx.finish()

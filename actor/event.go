@@ -18,6 +18,7 @@ const (
 	KindMesh  = "mesh"
 	KindRank  = "rank" // the owner's decision on a rank of its mesh
 	KindHost  = "host"
+	KindAudit = "audit" // an act that an actor granted or refused (Method.Audited)
 )
 
 // StepResize is the step of a proc event that reports a Grow or Shrink of the mesh.
@@ -55,6 +56,11 @@ type Event struct {
 	Detail json.RawMessage `json:"detail,omitempty"` // data of the code
 
 	Revision int `json:"revision,omitempty"` // of StepResize: that of the mesh
+
+	// By is the sender of the message that caused the event, as <principal>.<process>: of host events
+	// and of KindAudit, if there was one.
+	By     string `json:"by,omitempty"`
+	Object string `json:"object,omitempty"` // of KindAudit: what the act is about
 
 	// Fields for people and for watchers of a region, set by the controller of a mesh.
 	Name  string `json:"name,omitempty"`  // of the mesh, as its owner calls it

@@ -94,6 +94,7 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 	q := newRequest()
 	q.Actor = actor
 	q.Port = port
+	q.Sender = m.From
 	q.Raw = m.Msg.Data
 	q.format = format
 	q.Deadline = time.Now().Add(cmp.Or(m.TTL, p.options.Deadline))

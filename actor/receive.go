@@ -184,7 +184,7 @@ func (b *inbox) receive(from subjects.ActorID, in *link.Inbound) (taken int, err
 	e := in.Envelope
 	switch e.Kind {
 	case wire.Cast:
-		return b.receiveCast(from, e)
+		return b.receiveCast(from, in.Sender, e)
 	case wire.Bounce:
 		if in.From != nil && !p.links.HasReturnable(in.From) { // a stranger's word
 			return 0, errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "no message was sent to %s",
@@ -199,13 +199,13 @@ func (b *inbox) receive(from subjects.ActorID, in *link.Inbound) (taken int, err
 		return 1, nil
 	}
 	if pt == nil && e.Reply == "" && e.TTL == 0 && !isSystemPort(e.Port) {
-		return b.deliver(&Delivery{Actor: e.Actor, Port: e.Port, From: from, Trace: e.CopyTrace(),
-			Raw: in.Data, bodies: in.Bodies, credited: e.Wait && in.From != nil}, nil)
+		return b.deliver(&Delivery{Actor: e.Actor, Port: e.Port, From: from, Sender: in.Sender,
+			Trace: e.CopyTrace(), Raw: in.Data, bodies: in.Bodies, credited: e.Wait && in.From != nil}, nil)
 	}
 	for _, body := range in.Bodies {
 		e.Body = body.Body(in.Data)
 		if pt == nil {
-			err = b.receiveRequest(from, in.From, e)
+			err = b.receiveRequest(from, in.From, in.Sender, e)
 		} else {
 			p.links.WithoutFlush(func() { // a relay sends it on
 				at := Incoming{From: from, Envelope: *e, unknown: &p.counts.unknown}
@@ -225,13 +225,14 @@ func (b *inbox) receive(from subjects.ActorID, in *link.Inbound) (taken int, err
 }
 
 // receiveCast takes a cast that is addressed to this proc alone.
-func (b *inbox) receiveCast(from subjects.ActorID, e *wire.Envelope) (taken int, err error) {
+func (b *inbox) receiveCast(from subjects.ActorID, by subjects.Sender,
+	e *wire.Envelope) (taken int, err error) {
 	p := b.p
 	take := p.casts.receiver.Load()
 	if take == nil {
 		return 0, errorf(CodeNoEndpoint, p.id.Actor(e.Actor).String(), e.Port, "proc %s takes no casts", p.id)
 	}
-	p.links.WithoutFlush(func() { err = (*take)(from, e) }) // it may be answered at once
+	p.links.WithoutFlush(func() { err = (*take)(from, by, e) }) // it may be answered at once
 	if err != nil {
 		return 0, err
 	}
@@ -240,7 +241,9 @@ func (b *inbox) receiveCast(from subjects.ActorID, e *wire.Envelope) (taken int,
 
 // receiveRequest delivers a message that has an answer, a deadline or a port of the runtime. peer
 // is the sending process; nil for this one.
-func (b *inbox) receiveRequest(from subjects.ActorID, peer *link.Peer, e *wire.Envelope) error {
+func (b *inbox) receiveRequest(
+	from subjects.ActorID, peer *link.Peer, by subjects.Sender, e *wire.Envelope,
+) error {
 	p := b.p
 	q, err := b.newRequest(peer, e)
 	if err != nil {
@@ -249,6 +252,7 @@ func (b *inbox) receiveRequest(from subjects.ActorID, peer *link.Peer, e *wire.E
 	q.Actor = e.Actor
 	q.Port = e.Port
 	q.From = from
+	q.Sender = by
 	q.Raw = e.Body
 	q.Reply = e.Reply
 	q.Trace = e.CopyTrace()

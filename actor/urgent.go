@@ -188,7 +188,7 @@ func (u *urgentSend) stop() {
 
 // Urgent takes a message or an answer from the control connection, on its pump. A message it cannot
 // use comes again in order, and is refused then.
-func (l linkHandler) Urgent(from *link.Peer, e *wire.Envelope) {
+func (l linkHandler) Urgent(from *link.Peer, by subjects.Sender, e *wire.Envelope) {
 	p, name := l.process.find(e.Actor)
 	if p == nil {
 		return
@@ -196,7 +196,7 @@ func (l linkHandler) Urgent(from *link.Peer, e *wire.Envelope) {
 	sender := from.ActorByLocalName(e.Sender)
 	switch e.Kind {
 	case wire.Message:
-		p.inbox.receiveUrgent(sender, from, name, e)
+		p.inbox.receiveUrgent(sender, from, by, name, e)
 		return
 	case wire.Failure:
 		p.monitors.receiveEnd(sender, from, name, e)
@@ -211,7 +211,9 @@ func (l linkHandler) Urgent(from *link.Peer, e *wire.Envelope) {
 }
 
 // receiveUrgent delivers a message from the control connection.
-func (b *inbox) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor string, e *wire.Envelope) {
+func (b *inbox) receiveUrgent(
+	from subjects.ActorID, peer *link.Peer, by subjects.Sender, actor string, e *wire.Envelope,
+) {
 	p := b.p
 	if e.Port == portLink || e.Port == portDemonitor {
 		q := newRequest()
@@ -245,6 +247,7 @@ func (b *inbox) receiveUrgent(from subjects.ActorID, peer *link.Peer, actor stri
 	q.Actor = actor
 	q.Port = e.Port
 	q.From = from
+	q.Sender = by
 	q.Raw = e.Body
 	q.Reply = e.Reply
 	q.Trace = e.CopyTrace()
@@ -278,6 +281,7 @@ type urgentTable struct {
 type urgentEntry struct {
 	ordered bool           // it was taken in its order
 	answer  *wire.Envelope // to the other
+	audited bool           // one of its copies is on record
 }
 
 const maxUrgents = 256
@@ -299,6 +303,19 @@ func (u *urgentTable) accept(q *request) bool {
 		q.replyTo.storeAnswer = true
 	}
 	return true
+}
+
+// audit reports whether an accepted message is not on record yet, and notes that it is.
+func (u *urgentTable) audit(reply string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	m := u.all[reply]
+	if m == nil {
+		return true
+	}
+	first := !m.audited
+	m.audited = true
+	return first
 }
 
 // maxStoredAnswer is the largest answer on the control connection, in bytes (LINK-19).

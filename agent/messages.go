@@ -76,7 +76,8 @@ func VerbKind(verb string) subjects.Kind {
 // Methods binds the endpoints of the protocol to an implementation.
 func Methods() []actor.Method[Agent] {
 	return []actor.Method[Agent]{
-		Create.Handle(Agent.Create), Stop.Handle(stop).Urgent(), StopAll.Handle(Agent.StopAll).Urgent(),
+		Create.Handle(Agent.Create).Audited(), Stop.Handle(stop).Urgent().Audited(),
+		StopAll.Handle(Agent.StopAll).Urgent().Audited(),
 		Get.Handle(Agent.Get), Wait.Handle(Agent.Wait),
 		Keepalive.Handle(Agent.Keepalive).Urgent(), Logs.Handle(Agent.Logs), Ping.Handle(Agent.Ping),
 	}

@@ -46,7 +46,7 @@ func TestHostile_regionBeyondTheMeshAllocatesNothing_CAST6(t *testing.T) {
 	})
 	require.NoError(t, err)
 	e := wire.Envelope{Kind: wire.Cast, Actor: "nobody", Port: "x", Sender: "client", TTL: time.Second, Ext: ext}
-	err = r.receiveDirect(p.ID().Actor("client"), &e)
+	err = r.receiveDirect(p.ID().Actor("client"), subjects.Sender{}, &e)
 	total := 0
 	r.aggregations.mu.Lock()
 	for _, f := range r.aggregations.active {

@@ -225,7 +225,7 @@ func TestGenerations_packetForAnotherGenerationIsRefused_CAST10(t *testing.T) {
 	for _, gen := range []int{0, 2} {
 		ext, err := wire.Marshal(header{Region: place.Extent.Region(), Gens: valueRuns(1, 0, 1, gen)})
 		require.NoError(t, err)
-		err = r.receiveDirect(id.Actor("client"),
+		err = r.receiveDirect(id.Actor("client"), subjects.Sender{},
 			&wire.Envelope{Kind: wire.Cast, Actor: "nobody", Port: "x", Ext: ext})
 		require.ErrorIs(t, err, actor.ErrBadMessage)
 		require.ErrorContains(t, err, "the cast asks for generation")

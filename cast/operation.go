@@ -302,7 +302,7 @@ func (a *operation) deliverLocal(e wire.Envelope, h header) error {
 	}
 	e.Actor = a.target.Actor
 	e.Port = a.request.endpoint
-	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h,
+	return a.router.deliver(a.p.ID().Actor(e.Sender), subjects.Sender{}, 0, &e, h,
 		func(view int, why error) { a.answer(view, actor.Answer{Err: why}) })
 }
 

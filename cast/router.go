@@ -167,7 +167,7 @@ func (r *Router) receive(m bus.Msg) {
 		}
 		k.Prev, err = h.prev(first)
 		k.ReplyAcks = h.Mode.aggregates()
-		k.Deliver = func() error { return r.deliver(from, n, e, h, nil) } // CAST-1
+		k.Deliver = func() error { return r.deliver(from, s.Sender, n, e, h, nil) } // CAST-1
 		return k, err
 	})
 }
@@ -221,7 +221,7 @@ func (r *Router) decodeHeader(h *header, ext []byte) error {
 }
 
 // receiveDirect handles a cast for this process alone, in order with its sender's other messages.
-func (r *Router) receiveDirect(from subjects.ActorID, e *wire.Envelope) error {
+func (r *Router) receiveDirect(from subjects.ActorID, by subjects.Sender, e *wire.Envelope) error {
 	var h header
 	err := r.decodeHeader(&h, e.Ext)
 	if err == nil {
@@ -236,21 +236,21 @@ func (r *Router) receiveDirect(from subjects.ActorID, e *wire.Envelope) error {
 		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: err.Error()}
 	}
 	own := *e
-	return r.deliver(from, 0, &own, h, nil)
+	return r.deliver(from, by, 0, &own, h, nil)
 }
 
 // deliver hands a cast to the actors of this process, each with its point in the region (CAST-1). n
 // is its number, 0 for a direct cast. Without answers, refused gets the unreached ranks; if it is
 // nil, the sender gets them, rank by rank. An error is about all of them.
-func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header,
+func (r *Router) deliver(from subjects.ActorID, by subjects.Sender, n uint64, e *wire.Envelope, h header,
 	refused func(view int, why error)) error {
 	first, end := r.localRanks(&h)
 	first = h.skip.FirstAbsent(first)
 	if first >= end {
 		return nil
 	}
-	f := &actor.Delivery{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: h.ReplyPort,
-		Point: h.point}
+	f := &actor.Delivery{Actor: e.Actor, Port: e.Port, From: from, Sender: by, Raw: e.Body,
+		Reply: h.ReplyPort, Point: h.point}
 	if h.Trace != nil {
 		f.Trace = (*wire.Trace)(h.Trace)
 	}

@@ -78,9 +78,9 @@ func Def() actor.Def {
 		Health.Handle(func(a agent.Agent, ctx *actor.Context, _ actor.None) (Report, error) {
 			return a.(meshController).report(), nil
 		}),
-		agent.Evacuate.Handle(onlyFor("procs", (*controller).Evacuate)),
-		agent.Restart.Handle(onlyFor("procs", (*controller).Restart)),
-		agent.Resize.Handle(onlyFor("procs", (*controller).Resize)),
+		agent.Evacuate.Handle(onlyFor("procs", (*controller).Evacuate)).Audited(),
+		agent.Restart.Handle(onlyFor("procs", (*controller).Restart)).Audited(),
+		agent.Resize.Handle(onlyFor("procs", (*controller).Resize)).Audited(),
 		agent.Follow.Handle(onlyFor("actors", (*controller).Follow)),
 		agent.AwaitActor.Handle(onlyFor("actors", (*controller).Arrive)),
 		allocateHosts.Handle(onlyFor("hosts", (*hostsController).holdAllocation)),

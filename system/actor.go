@@ -58,22 +58,22 @@ func def() actor.Def {
 				c.handle(ctx, upsert{newCaller[UpsertResponse](ctx), d, mesh})
 			}
 			return r, err
-		}),
+		}).Audited(),
 		Leave.Handle(func(c *Controller, ctx *actor.Context, l LeaveRequest) (r actor.None, err error) {
 			if l.Host != nil {
 				c.names.dropJoins(*l.Host)
 			}
 			c.handle(ctx, leave{newCaller[actor.None](ctx), l})
 			return r, nil
-		}),
+		}).Audited(),
 		eventHandler(Join, func(from caller, j JoinRequest) any { return join{from, j} }),
 		eventHandler(Heartbeat, func(from caller, h HeartbeatRequest) any { return heartbeat{from, h} }),
-		eventHandler(Detach, func(from caller, d DetachRequest) any { return detach{from, d} }),
-		eventHandler(Adopt, func(from caller, a AdoptRequest) any { return adopt{from, a} }),
-		eventHandler(Confirm, func(from caller, a AdoptRequest) any { return confirm{from, a} }),
+		eventHandler(Detach, func(from caller, d DetachRequest) any { return detach{from, d} }).Audited(),
+		eventHandler(Adopt, func(from caller, a AdoptRequest) any { return adopt{from, a} }).Audited(),
+		eventHandler(Confirm, func(from caller, a AdoptRequest) any { return confirm{from, a} }).Audited(),
 		eventHandler(Reserve, func(from caller, r NameReservation) any { return reserve{from, r} }),
 		eventHandler(Release, func(from caller, r NameReservation) any { return release{from, r} }),
-		eventHandler(Stop, func(from caller, s StopRequest) any { return stop{from, s} }),
+		eventHandler(Stop, func(from caller, s StopRequest) any { return stop{from, s} }).Audited(),
 		eventHandler(GetSnapshot, func(from caller, f Filter) any { return getSnapshot{from, f} }).Urgent(),
 		eventHandler(GetHealth, func(from caller, world string) any { return getHealth{from, world} }),
 		eventHandler(Locate, func(from caller, what string) any { return locate{from, what} }),

@@ -55,23 +55,23 @@ func methods() []actor.Method[agent.Agent] {
 		}),
 		agent.Cordon.Handle(func(a agent.Agent, ctx *actor.Context, c agent.CordonRequest) (agent.HostInfo, error) {
 			return a.(*hostAgent).cordon(ctx, c)
-		}),
+		}).Audited(),
 		agent.Drain.Handle(func(a agent.Agent, ctx *actor.Context, d agent.DrainRequest) (
 			agent.StopSummary, error) {
 			return agent.StopSummary{}, a.(*hostAgent).drain(ctx, d)
-		}),
+		}).Audited(),
 		agent.TakeHost.Handle(func(a agent.Agent, ctx *actor.Context, t agent.TakeHostRequest) (
 			agent.HostInfo, error) {
 			h := a.(*hostAgent)
 			err := h.take(sender(ctx), t)
 			return h.info(), err
-		}),
+		}).Audited(),
 		agent.GetConfig.Handle(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]keys.Entry, error) {
 			return a.(*hostAgent).opts.Config.Entries(), nil
 		}),
 		agent.Exec.Handle(func(a agent.Agent, ctx *actor.Context, e agent.ExecRequest) (agent.ExecResult, error) {
 			return agent.ExecResult{}, a.(*hostAgent).exec(ctx, e)
-		}),
+		}).Audited(),
 		agent.GetMetrics.Handle(func(a agent.Agent, ctx *actor.Context, _ actor.None) (agent.Metrics, error) {
 			a.(*hostAgent).metrics(ctx)
 			return agent.Metrics{}, nil
@@ -311,6 +311,6 @@ func (a *hostAgent) emitMeshEvent(ctx *actor.Context, name string, m agent.Mesh,
 	s agent.Status) {
 	ctx.Proc().Emit(actor.Event{
 		Kind: actor.KindMesh, Step: name, Status: s.Phase.String(), Reason: s.Reason, Mesh: m.ID.String(),
-		Rank: first, Count: count, Host: a.id.String(), At: time.Now(),
+		Rank: first, Count: count, Host: a.id.String(), At: time.Now(), By: ctx.SentBy().String(),
 	})
 }

@@ -36,7 +36,8 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
 		a.gate.drainReason = d.Reason
 		a.onModeChange(a.gate.mode())
 	}
-	a.emitHostEvent(ctx, "host.drain.attempt", d.Reason)
+	by := ctx.SentBy()
+	a.emitHostEvent(ctx, "host.drain.attempt", d.Reason, by)
 	answer := actor.Defer[agent.StopSummary](ctx)
 	a.evacuate(ctx, d, func(ctx *actor.Context, moved int) {
 		a.stopMeshes(ctx, d.Mesh, d.Reason, d.Grace, func(ctx *actor.Context, done agent.StopSummary) {
@@ -46,7 +47,7 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
 			}
 			a.stops.limit = a.opts.maxStops()
 			done.Moved = moved
-			a.emitStopResult(ctx, "host.drain", done)
+			a.emitStopResult(ctx, "host.drain", done, by)
 			answer.Reply(done, nil)
 		})
 	})

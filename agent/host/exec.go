@@ -50,8 +50,6 @@ func (a *hostAgent) exec(ctx *actor.Context, e agent.ExecRequest) error {
 	if err != nil {
 		return err
 	}
-	a.opts.Log.Info().Str("by", sender(ctx)).Str("program", spec.Path).Dur("within", e.Timeout).
-		Msg("runs a command for a client")
 	by := time.Now().Add(e.Timeout)
 	answer := actor.Defer[agent.ExecResult](ctx)
 	wanted, end := context.WithCancelCause(context.Background())

@@ -8,6 +8,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // Stop ends the host's share of a mesh, or of a region, and replies once those procs have ended. A
@@ -15,7 +16,7 @@ import (
 func (a *hostAgent) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay, error) {
 	err := a.acceptEpoch(s.Epoch)
 	if err == nil {
-		err = a.table.AcceptClaim(a.id.Label(), s.ID, s.Claim)
+		err = agent.AcceptClaim(ctx, a.table, a.id.Label(), s.ID, s.Claim)
 	}
 	if err != nil {
 		return a.table.Overlay(s.ID), err
@@ -94,10 +95,11 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 	a.gate.leaving, a.gate.leaveReason = true, s.Reason
 	a.onModeChange(a.gate.mode())
 	a.onClosing(s.Reason)
-	a.emitHostEvent(ctx, "host.shutdown.attempt", s.Reason)
+	by := ctx.SentBy()
+	a.emitHostEvent(ctx, "host.shutdown.attempt", s.Reason, by)
 	answer := actor.Defer[agent.StopSummary](ctx)
 	a.stopMeshes(ctx, "", s.Reason, s.Grace, func(ctx *actor.Context, done agent.StopSummary) {
-		a.emitStopResult(ctx, "host.shutdown", done)
+		a.emitStopResult(ctx, "host.shutdown", done, by)
 		answer.Reply(done, nil)
 		if first {
 			a.onLeft()
@@ -143,28 +145,29 @@ func (a *hostAgent) cordon(ctx *actor.Context, c agent.CordonRequest) (agent.Hos
 	switch {
 	case was == c.Cordon:
 	case c.Cordon:
-		a.emitHostEvent(ctx, "host.cordon", c.Reason)
+		a.emitHostEvent(ctx, "host.cordon", c.Reason, ctx.SentBy())
 	default:
-		a.emitHostEvent(ctx, "host.uncordon", c.Reason)
+		a.emitHostEvent(ctx, "host.uncordon", c.Reason, ctx.SentBy())
 	}
 	return a.info(), nil
 }
 
-// emitHostEvent publishes an event of the host on `ev.`.
-func (a *hostAgent) emitHostEvent(ctx *actor.Context, name, reason string) {
+// emitHostEvent publishes an event of the host on `ev.`, with the sender of its order.
+func (a *hostAgent) emitHostEvent(ctx *actor.Context, name, reason string, by subjects.Sender) {
 	mode, _ := a.gate.mode()
 	ctx.Proc().Emit(actor.Event{
 		Kind: actor.KindHost, Step: name, Status: string(mode), Reason: reason, Mesh: a.id.String(),
-		Host: a.id.String(), At: time.Now(),
+		Host: a.id.String(), At: time.Now(), By: by.String(),
 	})
 }
 
-func (a *hostAgent) emitStopResult(ctx *actor.Context, name string, done agent.StopSummary) {
+func (a *hostAgent) emitStopResult(ctx *actor.Context, name string, done agent.StopSummary,
+	by subjects.Sender) {
 	if err := done.Err(); err != nil {
-		a.emitHostEvent(ctx, name+".failed", err.Error())
+		a.emitHostEvent(ctx, name+".failed", err.Error(), by)
 		return
 	}
-	a.emitHostEvent(ctx, name+".success", fmt.Sprintf("%d procs ended", done.Ended))
+	a.emitHostEvent(ctx, name+".success", fmt.Sprintf("%d procs ended", done.Ended), by)
 }
 
 // Wait replies once a condition holds for the procs of a mesh on this host.
@@ -220,7 +223,7 @@ func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 	if l.TTL < 0 {
 		return nil, fmt.Errorf("lease of %s for %s: want more than 0", l.TTL, l.ID)
 	}
-	if err := a.table.AcceptClaim(a.id.Label(), l.ID, l.Claim); err != nil {
+	if err := agent.AcceptClaim(ctx, a.table, a.id.Label(), l.ID, l.Claim); err != nil {
 		return a.table.Overlay(l.ID), err
 	}
 	if of := a.procs[l.ID]; of != nil {

@@ -150,6 +150,13 @@ func newAgent(ctx *actor.Context, with params) (agent.Agent, error) {
 	return a, nil
 }
 
+// IsRoutine reports whether an order is one of the owner of actors. There may be one for each rank,
+// and the owner is audited itself.
+func (a *procAgent) IsRoutine(message any) bool {
+	s, ok := message.(agent.StopRequest)
+	return ok && s.Claim != (agent.Claim{})
+}
+
 // isOwnEnd reports whether an event is the end of an actor by itself. An actor that ends with its
 // proc does not count: the host reports that end, and the owner restarts the actors with the proc.
 func isOwnEnd(e actor.Event) bool {

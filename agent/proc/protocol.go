@@ -13,7 +13,7 @@ import (
 
 // Stop asks an actor to stop after its accepted messages and replies at its end.
 func (a *procAgent) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay, error) {
-	if err := a.table.AcceptClaim(a.proc.ID().String(), s.ID, s.Claim); err != nil {
+	if err := agent.AcceptClaim(ctx, a.table, a.proc.ID().String(), s.ID, s.Claim); err != nil {
 		return a.table.Overlay(s.ID).Shift(ctx.Point().Rank()), err
 	}
 	a.stopActor(ctx, s.ID, s.Reason)
@@ -141,7 +141,7 @@ func (a *procAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 	if l.TTL < 0 {
 		return nil, fmt.Errorf("lease of %s for %s: want more than 0", l.TTL, l.ID)
 	}
-	if err := a.table.AcceptClaim(a.proc.ID().String(), l.ID, l.Claim); err != nil {
+	if err := agent.AcceptClaim(ctx, a.table, a.proc.ID().String(), l.ID, l.Claim); err != nil {
 		return a.table.Overlay(l.ID).Shift(ctx.Point().Rank()), err
 	}
 	a.leases.Renew(ctx, l.ID, l.TTL)
@@ -175,6 +175,7 @@ func (a *procAgent) Cleanup(*actor.Context, error) error {
 }
 
 var (
-	_ agent.Agent   = (*procAgent)(nil)
-	_ actor.Cleaner = (*procAgent)(nil)
+	_ agent.Agent       = (*procAgent)(nil)
+	_ actor.Cleaner     = (*procAgent)(nil)
+	_ actor.RoutineActs = (*procAgent)(nil)
 )

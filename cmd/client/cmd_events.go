@@ -28,8 +28,9 @@ the evictions of worlds. With --follow, also
 show new events of hosts, meshes, procs and actors until Ctrl-C, and state changes of the hosts that
 are present at the start.
 
-An event is one line: time, kind, object with coordinates, status, step, host and reason; the root
-cause follows ←. With --verbose, IDs, the exit code or signal, every cause and the last lines of
+An event is one line: time, kind, object with coordinates, status, step, host, sender and reason; the
+root cause follows ←. The sender ("by") is that of the order, such as a stop; kind audit has all
+orders, also refused ones. With --verbose, IDs, the exit code or signal, every cause and the last lines of
 stderr follow. Other events are not kept; docs/events.md lists all.
 
 JSON: as events are on the bus; with --follow, one line each.`,
@@ -41,9 +42,10 @@ JSON: as events are on the bus; with --follow, one line each.`,
 	fs := c.Flags()
 	fs.BoolVarP(&follow, "follow", "f", false, "follow new events")
 	fs.BoolVarP(&verbose, "verbose", "v", false, "show all details")
-	kinds := []string{actor.KindHost, actor.KindMesh, actor.KindRank, actor.KindProc, actor.KindActor}
+	kinds := []string{actor.KindHost, actor.KindMesh, actor.KindRank, actor.KindProc, actor.KindActor,
+		actor.KindAudit}
 	flags.Add(
-		fs, &pick.Kind, "kind", "KIND", "show only events of this kind: host, mesh, rank, proc or actor",
+		fs, &pick.Kind, "kind", "KIND", "show only events of this kind: host, mesh, rank, proc, actor or audit",
 		flags.Choice(kinds...),
 	)
 	flags.Add(fs, &pick.Mesh, "mesh", "MESH", "show only events of the mesh with this label or ID",

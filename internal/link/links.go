@@ -30,7 +30,7 @@ type Handler interface {
 	Forgotten(subjects.ProcessID)
 	// Urgent takes a message or an answer from the control connection, perhaps a copy, and may keep
 	// it (LINK-19).
-	Urgent(from *Peer, e *wire.Envelope)
+	Urgent(from *Peer, by subjects.Sender, e *wire.Envelope)
 	// Cancel reports that a process no longer waits for answers at these ports.
 	Cancel(from subjects.ProcessID, replies []string)
 	// Malformed takes an invalid packet.

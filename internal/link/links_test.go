@@ -144,7 +144,7 @@ func (n *node) Forgotten(id subjects.ProcessID) {
 	n.forgotten = append(n.forgotten, id)
 }
 
-func (n *node) Urgent(from *link.Peer, e *wire.Envelope) {
+func (n *node) Urgent(from *link.Peer, _ subjects.Sender, e *wire.Envelope) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.urgent = append(n.urgent, from.ID().String()+" "+e.Port+" "+string(e.Body))

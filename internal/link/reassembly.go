@@ -12,8 +12,9 @@ import (
 // Inbound is one or more consecutive messages from one sender to one port.
 type Inbound struct {
 	From     *Peer
-	Envelope *wire.Envelope // of the first
-	Data     []byte         // contains the bodies; may be kept
+	Sender   subjects.Sender // of the packet's subject
+	Envelope *wire.Envelope  // of the first
+	Data     []byte          // contains the bodies; may be kept
 	// at least one; several only when they differ in nothing else. They are used again
 	Bodies []BodyRef
 }

@@ -207,6 +207,7 @@ func (k *dataPacket) deliver(l *Links, p *Peer, late time.Duration, skip []int) 
 	r.links = l
 	r.packet = k
 	r.inbound.From = p
+	r.inbound.Sender = k.subject.Sender
 	r.inbound.Envelope = &r.first
 	es := wire.NewEnvelopeReader(k.data)
 	several := false
@@ -295,7 +296,7 @@ func (l *Links) receiveControl(m bus.Msg, s subjects.Subject) error {
 		l.o.Handler.Cancel(from, b.Replies)
 		return nil
 	case *wire.Envelope:
-		l.urgent(from, b)
+		l.urgent(from, s.Sender, b)
 		return nil
 	}
 	l.withCore(func(now Instant) {
@@ -328,7 +329,7 @@ func (l *Links) receiveControl(m bus.Msg, s subjects.Subject) error {
 }
 
 // urgent takes an urgent message from the control connection. It does not touch the links.
-func (l *Links) urgent(from subjects.ProcessID, e *wire.Envelope) {
+func (l *Links) urgent(from subjects.ProcessID, by subjects.Sender, e *wire.Envelope) {
 	l.mu.Lock()
 	p := l.core.Peer(from)
 	if p.dead != nil {
@@ -337,7 +338,7 @@ func (l *Links) urgent(from subjects.ProcessID, e *wire.Envelope) {
 	taken := p.dead == nil && !l.closed
 	l.mu.Unlock()
 	if taken {
-		l.o.Handler.Urgent(p, e)
+		l.o.Handler.Urgent(p, by, e)
 	}
 }
 

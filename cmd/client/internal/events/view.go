@@ -113,8 +113,15 @@ func (v *View) line(e actor.Event, at string) string {
 	if e.Step != "" {
 		parts = append(parts, e.Step)
 	}
+	if e.Object != "" {
+		parts = append(parts, text.Shorten(e.Object, 60))
+	}
 	if e.Host != "" && e.Kind != actor.KindHost {
 		parts = append(parts, "on "+text.HostLabel(e.Host))
+	}
+	if e.By != "" {
+		principal, _, _ := strings.Cut(e.By, ".")
+		parts = append(parts, "by "+principal)
 	}
 	s := strings.Join(parts, " ")
 	if e.Reason != "" {
@@ -146,6 +153,9 @@ func details(e actor.Event) (out []string) {
 	if e.Host != "" {
 		out = append(out, "host: "+e.Host)
 	}
+	if e.By != "" {
+		out = append(out, "by: "+e.By)
+	}
 	if e.Signal != 0 {
 		out = append(out, fmt.Sprintf("signal: %d", e.Signal))
 	} else if e.ExitCode != nil {
@@ -170,8 +180,9 @@ func details(e actor.Event) (out []string) {
 
 // position returns the coordinates of an event, or ranks for an unknown mesh.
 func (v *View) position(ctx context.Context, e actor.Event) string {
-	// an event about a whole host or mesh
-	if e.Kind == actor.KindHost || e.Kind == actor.KindMesh && e.Count == 0 && e.Point == "" {
+	// an event about an agent, or a whole host or mesh
+	if e.Kind == actor.KindAudit || e.Kind == actor.KindHost ||
+		e.Kind == actor.KindMesh && e.Count == 0 && e.Point == "" {
 		return ""
 	}
 	last := e.Rank + max(e.Count, 1) - 1

@@ -49,6 +49,18 @@ func TestEvents_showTheRootCauseInOneLine(t *testing.T) {
 	require.Equal(t, "1000-1099511628775", v.position(t.Context(), e), "a forged event is shown in a few bytes")
 }
 
+func TestEvents_showWhoGaveAnOrder(t *testing.T) {
+	e := actor.Event{
+		Kind: actor.KindAudit, Status: "refused", Mesh: "a-000000000000a", Actor: "agent", Step: "audit.stop",
+		Object: "demo-000000000000m", By: "u-eve.x", Reason: "no",
+		At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.Local),
+	}
+	v := NewView(&output.Printer{}, nil, true)
+	require.Equal(t, "05:06:07 audit a agent refused audit.stop demo-000000000000m by u-eve: no",
+		v.line(e, v.position(t.Context(), e)))
+	require.Contains(t, details(e), "by: u-eve.x")
+}
+
 func TestDetails_showTheLastWordsOnce(t *testing.T) {
 	require.Equal(t, []string{"reason: exited with code 1", "| no luck"}, details(actor.Event{
 		Reason: "exited with code 1\n  stderr: no luck", StderrTail: []string{"no luck"},
