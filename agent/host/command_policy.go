@@ -35,7 +35,7 @@ func (o Options) resolveCommand(c agent.Command, self string) (path string, args
 		return "", nil, fmt.Errorf("command %q: %w", c.Path, err)
 	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
 		return "", nil, fmt.Errorf("command %q: want an executable file", c.Path)
-	case path == self, o.isAllowed(path), o.AllowUser && isOwnFile(info):
+	case path == self, o.isAllowed(path), o.isAllowedCommand(path, c), o.AllowUser && isOwnFile(info):
 		return path, c.Args, nil
 	}
 	return "", nil, fmt.Errorf("command %q is not allowed on this host: start hostd with --allow %s to run it",
@@ -48,6 +48,21 @@ func (o Options) isAllowed(path string) bool {
 		real, err := filepath.EvalSymlinks(a)
 		return err == nil && (path == real || strings.HasPrefix(path, strings.TrimSuffix(real, "/")+"/"))
 	})
+}
+
+// isAllowedCommand reports whether the list has the program with the first arguments of the command.
+// The command must not have an Arg0, which some programs take as their first argument.
+func (o Options) isAllowedCommand(path string, c agent.Command) bool {
+	return c.Arg0 == "" && slices.ContainsFunc(o.AllowCommands, func(a []string) bool {
+		real, err := filepath.EvalSymlinks(a[0])
+		fixed := a[1:]
+		return err == nil && path == real && len(c.Args) >= len(fixed) && slices.Equal(c.Args[:len(fixed)], fixed)
+	})
+}
+
+// userEnv returns the base environment of procs, with the home and name of their user.
+func (o Options) userEnv() []string {
+	return append(baseEnv(os.Getenv), o.procUser.Env()...)
 }
 
 // baseEnv returns the variables that every proc inherits from the host: search path, scratch space

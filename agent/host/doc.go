@@ -16,9 +16,10 @@
 // # Contract
 //
 //   - HOST-1 (unique label): A label belongs to one live host. Start refuses a label in use.
-//   - HOST-2 (allowed programs): A host runs only programs that Options.Allow allows, without a
-//     shell. Commands (agent.Exec) need host.allow-exec, which clients cannot push. A command's
-//     descendants and files end with it, at its deadline at the latest.
+//   - HOST-2 (allowed programs): A host runs only programs that Options.Allow allows, or
+//     AllowCommands with their first arguments, without a shell. Commands (agent.Exec) need
+//     host.allow-exec, which clients cannot push. A command's descendants and files end with it, at
+//     its deadline at the latest.
 //   - HOST-3 (one end): Each launch ends in exactly one terminal status, with exit code or signal
 //     and last stderr lines. `ev.` has each end once, right after the output of the proc.
 //   - HOST-4 (readiness): A proc that is not ready in time, or has another build, is killed, and

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -46,7 +45,7 @@ func (a *hostAgent) exec(ctx *actor.Context, e agent.ExecRequest) error {
 	if len(a.execs.queue) >= maxQueuedExecs {
 		return fmt.Errorf("host %s: %d commands are waiting already", a.id.Label(), maxQueuedExecs)
 	}
-	spec, err := a.execSpec(e)
+	spec, err := a.execSpec(runs, e)
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ var (
 
 // execSpec returns the launch spec of a command. The command gets the environment of procs, and of
 // its rank.
-func (a *hostAgent) execSpec(e agent.ExecRequest) (launch.Spec, error) {
+func (a *hostAgent) execSpec(runs *execRunner, e agent.ExecRequest) (launch.Spec, error) {
 	path, err := exec.LookPath(e.Command[0])
 	if err == nil {
 		path, err = filepath.Abs(path)
@@ -82,7 +81,7 @@ func (a *hostAgent) execSpec(e agent.ExecRequest) (launch.Spec, error) {
 		return launch.Spec{}, fmt.Errorf("host %s: %w", a.id.Label(), err)
 	}
 	spec := launch.Spec{
-		Name: "exec-" + rand.Text(), Path: path, Args: e.Command[1:], Env: baseEnv(os.Getenv), NoInherit: true,
+		Name: "exec-" + rand.Text(), Path: path, Args: e.Command[1:], Env: runs.opts.userEnv(), NoInherit: true,
 		LogDir: a.opts.RunDir, LogCap: execOutputCap,
 	}
 	if e.Proc == nil {

@@ -42,6 +42,10 @@ type Options struct {
 	RunDir    string   // directory for output files of this host only; "" = a temporary one
 	Allow     []string // permitted programs besides the host's own; a directory permits all in it
 	AllowUser bool     // permit programs owned by the host's user
+	// AllowCommands are permitted programs with fixed arguments: each is a path, and the arguments that
+	// a command must begin with.
+	AllowCommands [][]string
+	ProcUser      string // USER[:GROUP] of procs; "" = the host's user. Needs root
 	// Command replaces the caller's executable in spawns that name no program. The host allows it.
 	// Empty: the caller's executable.
 	Command agent.Command
@@ -61,6 +65,8 @@ type Options struct {
 	Stdout       io.Writer      // for the stdout of procs with logs.mirror; nil: that of this process
 	Stderr       io.Writer      // likewise
 	Log          zerolog.Logger // zero: warnings and errors to stderr; zerolog.Nop(): none
+
+	procUser *launch.User // ProcUser, once it is known
 }
 
 // hostID returns the host's address.
@@ -86,6 +92,8 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Bus == nil:
 		return o, fmt.Errorf("start host %s: want a bus", o.Label)
+	case o.Local != nil && o.ProcUser != "":
+		return o, fmt.Errorf("start host %s: procs in its own process have no user of their own", o.Label)
 	case o.MaxLaunches < 0:
 		return o, fmt.Errorf("start host %s: %d concurrent launches: want 1 or more, or 0 for spawn.concurrency",
 			o.Label, o.MaxLaunches)
@@ -200,6 +208,13 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		lo := launch.Options{
 			Log: o.Log, Subreaper: o.Subreaper, KillWait: keys.TerminateKillWait.Get(o.Config),
 			NoDeathSignal: !keys.ProcDeathSignal.Get(o.Config),
+		}
+		if o.ProcUser != "" {
+			lo.User, err = launch.FindUser(o.ProcUser)
+			if err != nil {
+				return fmt.Errorf("cannot start host %s: %w", o.Label, err)
+			}
+			o.procUser = lo.User
 		}
 		if h.store != nil {
 			lo.StateDir = h.store.dir

@@ -78,6 +78,34 @@ func TestPolicy_runsOnlyAllowedPrograms_HOST2(t *testing.T) {
 	require.Equal(t, []string{"proc", "-v"}, args)
 }
 
+func TestPolicy_fixedArgumentsMustComeFirst_HOST2(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	tool, link := file(t, dir, "tool", 0o755), filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(tool, link))
+	o := Options{AllowCommands: [][]string{{link, "-m", "trainer"}, {tool, "version"}}}
+	for _, c := range []struct {
+		allowed bool
+		arg0    string
+		args    []string
+	}{
+		{true, "", []string{"-m", "trainer"}}, {true, "", []string{"-m", "trainer", "--lr", "1"}},
+		{true, "", []string{"version"}},
+		{false, "", nil}, {false, "", []string{"-m"}}, {false, "", []string{"-m", "other"}},
+		{false, "", []string{"-c", "-m", "trainer"}}, {false, "", []string{"-m trainer"}},
+		{false, "", []string{"-m", "trainer2"}}, {false, "sh", []string{"-m", "trainer"}},
+		{false, "", []string{"--", "-m", "trainer"}}, {false, "", []string{"-m", "", "trainer"}},
+	} {
+		_, args, err := o.resolveCommand(agent.Command{Path: tool, Arg0: c.arg0, Args: c.args}, "")
+		if !c.allowed {
+			require.ErrorContains(t, err, "is not allowed on this host", "%q", c.args)
+			continue
+		}
+		require.NoError(t, err, "%q", c.args)
+		require.Equal(t, c.args, args)
+	}
+}
+
 func TestEnvironment_hasNoSecretsOrLoaderVariables_HOST2(t *testing.T) {
 	all := map[string]string{"PATH": "/bin", "HOME": "/home/n", "NATS_TOKEN": "secret",
 		"LD_PRELOAD": "x", "LANG": ""}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -115,7 +114,7 @@ func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how launchSp
 	}
 	spec := launch.Spec{
 		Name: boot.ProcID().Process().String(), Path: how.path, Arg0: how.command.Arg0, Args: how.args,
-		Env: slices.Concat(baseEnv(os.Getenv), how.command.Env, rankEnv(boot)), Dir: how.command.Dir,
+		Env: slices.Concat(r.opts.userEnv(), how.command.Env, rankEnv(boot)), Dir: how.command.Dir,
 		Payload: payload, LogDir: r.opts.RunDir, LogCap: r.opts.LogCap, Limits: limits(boot, how.cpus),
 		Keep: boot.Mesh.Keep,
 	}

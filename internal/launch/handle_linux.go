@@ -26,9 +26,13 @@ type handle struct {
 // start forks and executes. It must run on the spawner's thread (LCH-1).
 func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 	hideDescriptors()
+	if err := forbidNewPrivileges(); err != nil {
+		return nil, err
+	}
 	pidfd := -1
 	sys := &syscall.SysProcAttr{
 		Setpgid: true, Pdeathsig: spec.deathSignal, PidFD: &pidfd, Ptrace: t.needsStoppedStart(&spec.Limits),
+		Credential: spec.user.credential(),
 	}
 	if t.Dir != "" {
 		dir, err := os.Open(t.Dir)
@@ -107,6 +111,16 @@ func (t *tree) finishStart(pid int, spec *Spec, sys *syscall.SysProcAttr) error 
 // this call does not exist, and such descriptors are inherited.
 func hideDescriptors() {
 	_ = unix.CloseRange(stderrFD+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+}
+
+// forbidNewPrivileges makes all further children of this thread run without set-user-ID bits and file
+// capabilities (LCH-10). A fork inherits the attribute from its thread, and the rest of this process
+// does not have it.
+func forbidNewPrivileges() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot forbid new privileges: %w", err)
+	}
+	return nil
 }
 
 func pollable(pidfd int) (*os.File, error) {

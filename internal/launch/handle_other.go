@@ -26,6 +26,7 @@ import (
 //     with that number, however unlikely, would be killed.
 //   - Inheritable descriptors of this process are inherited.
 //   - interrupt leaves the waiting goroutine behind until the child ends.
+//   - Programs with set-user-ID bits get the privileges of their owners.
 //   - There are no cgroups and no subreapers. Processes outside the group live
 //     on, limits have no effect, and no child can be kept.
 type handle struct {
@@ -48,7 +49,7 @@ func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 		Dir:   spec.Dir,
 		Env:   spec.environ(),
 		Files: fds,
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Credential: spec.user.credential()},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("exec: %w", err)

@@ -38,6 +38,10 @@ type Options struct {
 	// reaps all of them, so every child of this process must be the launcher's.
 	Subreaper bool
 
+	// User runs the children; nil: the user of this process. Only root can start processes of another
+	// user.
+	User *User
+
 	// NoDeathSignal turns off PDEATHSIG. Children then rely on the lifeline.
 	NoDeathSignal bool
 }
@@ -55,6 +59,7 @@ type Launcher struct {
 	killWait    time.Duration
 	stateDir    string
 	deathSignal syscall.Signal
+	user        *User
 	spawner     *spawner
 	cgroups     *cgroup.Manager
 	orphans     *orphans // nil without adoption
@@ -76,6 +81,7 @@ func New(o Options) *Launcher {
 		killWait:    o.KillWait,
 		stateDir:    o.StateDir,
 		deathSignal: syscall.SIGKILL,
+		user:        o.User,
 		spawner:     startSpawner(),
 		cgroups:     cgroup.Open(cgroup.Options{Root: o.Cgroup, Owner: o.StateDir}),
 		children:    make(map[*Child]struct{}),
@@ -129,6 +135,7 @@ func (l *Launcher) launch(spec *Spec) (*Child, error) {
 		return nil, err
 	}
 	spec.deathSignal = l.deathSignal
+	spec.user = l.user
 	if spec.Keep {
 		if err := spec.prepareKept(l.stateDir); err != nil {
 			return nil, err

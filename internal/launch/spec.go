@@ -49,6 +49,7 @@ type Spec struct {
 	lifeline    string         // path of a kept child's FIFO
 	marker      string         // environment entry that marks orphans; "" = none
 	deathSignal syscall.Signal // signal at the launcher's end; 0 = none
+	user        *User          // nil: that of this process
 }
 
 // nameRule is compiled by the first launch, because every proc has this package.
