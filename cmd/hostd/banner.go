@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -67,8 +68,12 @@ func (n *node) describePolicy() string {
 	if n.allowsUserPrograms() {
 		return "hostd's built-in actors, and any program of this user"
 	}
-	if len(n.allow) > 0 {
-		return "hostd's built-in actors, and " + strings.Join(n.allow, ", ")
+	programs := slices.Clone(n.allow)
+	for _, c := range n.allowCommands {
+		programs = append(programs, strings.Join(c, " "))
+	}
+	if len(programs) > 0 {
+		return "hostd's built-in actors, and " + strings.Join(programs, ", ")
 	}
 	return "hostd's built-in actors (--allow PATH for more)"
 }
@@ -89,9 +94,9 @@ func (n *node) clientCommand(getenv func(string) string) string {
 func (n *node) natsCommand() string {
 	token := ""
 	if n.localFile != "" && n.options.Token != "" {
-		token = ` --token "$(jq -r .token ` + n.localFile + `)"`
+		token = `NATS_TOKEN="$(jq -r .token ` + n.localFile + `)" `
 	}
-	return fmt.Sprintf("nats --server %s%s sub '%s.v1.%s.ev.>'", n.bus.Control().URL(), token,
+	return fmt.Sprintf("%snats --server %s sub '%s.v1.%s.ev.>'", token, n.bus.Control().URL(),
 		n.space.Root(), n.space.Namespace())
 }
 

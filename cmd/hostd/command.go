@@ -31,8 +31,8 @@ const examples = `  # A whole system on this machine
   hostd
 
   # One node of several: a server for the others, then the others
-  hostd --listen 0.0.0.0:4222 --token "$TOKEN" --label a
-  hostd --nats nats://a:4222 --token "$TOKEN" --label b --allow /usr/local/bin/trainer
+  hostd --listen 0.0.0.0:4222 --token-file token --label a
+  hostd --nats nats://a:4222 --token-file token --label b --allow /usr/local/bin/trainer
 
   # On a NATS server that is there already, with its credentials
   hostd --nats nats://nats.example:4222 --creds host.creds
@@ -57,6 +57,7 @@ type flags struct {
 	hostLabels          []string
 	lameDuckTimeout     time.Duration
 	allow               []string
+	procUser            string
 	allowExec           bool
 	ready               time.Duration
 	readySet            bool
@@ -101,7 +102,10 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.StringArrayVar(&f.hostLabels, "host-label", nil,
 		"label to select this host by, as `KEY=VALUE`; may be repeated")
 	fs.StringArrayVar(&f.allow, "allow", nil,
-		"program, or directory of programs, that may run here, as `PATH`; may be repeated")
+		"program, or directory of programs, that may run here, as `PATH`; may be repeated. With arguments, as "+
+			"'/usr/bin/python3 -I /opt/train.py', only commands that begin with these")
+	fs.StringVar(&f.procUser, "proc-user", "",
+		"run procs as this `USER`[:GROUP] of the machine (default the user of hostd, who must be root)")
 	fs.BoolVar(&f.allowExec, "allow-exec", false, "allow clients to run any command as this user (castnet exec)")
 	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs, of this hostd only (default temporary)")
 	fs.StringVar(&f.stateDir, "state-dir", "",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,8 +23,9 @@ type config struct {
 	level        zerolog.Level
 	procLogLevel string // log level of procs; "" = default
 
-	labels map[string]string // of the host
-	keys   *keys.Config      // limits
+	allowCommands [][]string        // programs with fixed arguments
+	labels        map[string]string // of the host
+	keys          *keys.Config      // limits
 
 	external *bus.Options // nil: run a server
 	server   serverConfig // the own server, otherwise
@@ -60,7 +62,7 @@ func (f flags) newConfig(getenv func(string) string) (config, error) {
 	if err != nil {
 		return c, err
 	}
-	c.allow, err = absPaths(f.allow)
+	c.allow, c.allowCommands, err = allowed(f.allow)
 	if err != nil {
 		return c, err
 	}
@@ -125,13 +127,17 @@ func (f flags) usesExternalBus(getenv func(string) string) bool {
 // serverConfig returns the settings of the own server.
 func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
 	s := serverConfig{host: "127.0.0.1", port: defaultPort}
+	token, err := f.conn.ReadToken()
+	if err != nil {
+		return s, err
+	}
 	if f.natsConfig == "" {
 		if strings.Join([]string{f.conn.Creds, f.conn.NKey, f.conn.User, f.conn.Password, f.conn.TLSCert,
 			f.conn.TLSKey, f.conn.TLSCA, f.conn.InboxPrefix}, "") != "" || f.conn.TLSFirst {
 			return s, cli.Usagef("credentials and TLS are for another server, or for one with a configuration file: " +
 				"want --nats or --nats-config")
 		}
-		s.token = f.conn.Token
+		s.token = token
 		if s.token == "" {
 			s.token = getenv("NATS_TOKEN")
 		}
@@ -142,7 +148,7 @@ func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
 		s.host = ""
 		s.port = 0
 		s.portSet = true
-		s.token = f.conn.Token
+		s.token = token
 	}
 	if f.listen == "" {
 		return s, nil
@@ -185,18 +191,31 @@ func hostLabel(said string, hostname func() (string, error)) (string, error) {
 	return label, nil
 }
 
-// absPaths makes paths absolute. It refuses missing ones, because they are probably misspelled.
-func absPaths(paths []string) ([]string, error) {
-	var out []string
-	for _, p := range paths {
-		abs, err := filepath.Abs(p)
+// allowed returns the permitted paths, and the programs with fixed arguments. An entry that is no
+// path is a program with arguments, between spaces. It refuses missing programs, because they are
+// probably misspelled.
+func allowed(entries []string) (paths []string, commands [][]string, err error) {
+	for _, entry := range entries {
+		abs, err := filepath.Abs(entry)
 		if err == nil {
 			_, err = os.Stat(abs)
 		}
-		if err != nil {
-			return nil, cli.Usagef("--allow %q: want a program or a directory: %w", p, err)
+		if err == nil {
+			paths = append(paths, abs)
+			continue
 		}
-		out = append(out, abs)
+		words := strings.Fields(entry)
+		if len(words) < 2 {
+			return nil, nil, cli.Usagef("--allow %q: want a program or a directory: %w", entry, err)
+		}
+		words[0], err = filepath.Abs(words[0])
+		if err == nil && !isFile(words[0]) {
+			err = fmt.Errorf("%s is no file", words[0])
+		}
+		if err != nil {
+			return nil, nil, cli.Usagef("--allow %q: want a program with arguments: %w", entry, err)
+		}
+		commands = append(commands, words)
 	}
-	return out, nil
+	return paths, commands, nil
 }

@@ -36,11 +36,13 @@
 //     from its start until its drain begins.
 //   - HOSTD-13 (tickets): hostd's own server, without --nats-config, takes its token and tickets of
 //     procs (EMB-3). It ends a ticket when the host of its proc, here or joined, reports the end.
+//   - HOSTD-11 (rights of procs): Procs gain no privileges, have umask 0077 and no core files. With
+//     --proc-user they have the IDs of that user. The generated token is in no environment and in
+//     no arguments.
 //
 // # Details
 //
 // A hostd with a system controller waits for an unresponsive JetStream and logs this. A missing
 // permission ends it. After a second signal the operating system ends the procs (HOST-6). A leave
-// request over the bus exits with 0 after all procs stopped. hostd logs program and caller of a
-// command.
+// request over the bus exits with 0 after all procs stopped.
 package main

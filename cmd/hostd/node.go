@@ -94,7 +94,8 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 func (n *node) startHost(ctx context.Context, o bus.Options) (err error) {
 	n.host, err = host.Start(ctx, host.Options{
 		Label: n.label, Bus: n.bus, Settings: agent.BusSettingsOf(n.options), Space: n.space, RunDir: n.runDir(),
-		Allow: n.allow, AllowUser: n.allowsUserPrograms(), Builtin: []string{"proc"}, Config: n.keys,
+		Allow: n.allow, AllowCommands: n.allowCommands, AllowUser: n.allowsUserPrograms(), ProcUser: n.procUser,
+		Builtin: []string{"proc"}, Config: n.keys,
 		Version: cli.Version(), ProcLogLevel: n.procLogLevel, Labels: n.labels, Log: o.Log,
 		StateDir: n.stateDir, Subreaper: true,
 	})
@@ -163,7 +164,9 @@ func (c config) persistsServer() bool { return c.stateDir != "" && c.natsConfig 
 
 // allowsUserPrograms reports whether to permit all programs of the user: on a private server,
 // without a narrower policy.
-func (c config) allowsUserPrograms() bool { return c.isPrivate() && len(c.allow) == 0 }
+func (c config) allowsUserPrograms() bool {
+	return c.isPrivate() && len(c.allow)+len(c.allowCommands) == 0
+}
 
 // runDir returns the directory for the output of procs; "": a temporary one.
 func (c config) runDir() string {

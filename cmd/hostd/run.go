@@ -6,15 +6,35 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
+// restrictProcess restricts hostd and all procs, which inherit it: new files are private, and a
+// crash writes no core with credentials. A proc may raise its own limit of cores.
+func restrictProcess() error {
+	syscall.Umask(0o077)
+	var core syscall.Rlimit
+	err := syscall.Getrlimit(syscall.RLIMIT_CORE, &core)
+	if err == nil {
+		core.Cur = 0
+		err = syscall.Setrlimit(syscall.RLIMIT_CORE, &core)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot turn off core files: %w", err)
+	}
+	return nil
+}
+
 // runNode runs a node until a stop request or the loss of the bus.
 func runNode(ctx context.Context, c config, getenv func(string) string, stderr io.Writer) error {
 	ctx, asks := notifySignals(ctx)
 	defer asks.release()
+	if err := restrictProcess(); err != nil {
+		return err
+	}
 	log := c.logger(stderr, getenv)
 	for _, w := range append(keys.UnknownVariables(os.Environ()), c.keys.Conflicts()...) {
 		log.Warn().Msg(w)

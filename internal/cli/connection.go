@@ -1,8 +1,13 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -20,6 +25,8 @@ type Connection struct {
 	Creds, NKey    string
 	User, Password string
 	Token          string
+	TokenFile      string // - is Stdin
+	Stdin          io.Reader
 
 	TLSCert, TLSKey, TLSCA string
 	TLSFirst               bool
@@ -30,7 +37,8 @@ type Connection struct {
 	Timeout   time.Duration // for a connect to one server, and for a request
 	Namespace string        // castnet namespace on this bus
 
-	timeoutSet func() bool
+	timeoutSet  func() bool
+	tokenOfFile string // once it was read
 }
 
 // Flags adds the flags to a set. Parsing the set fills c.
@@ -42,6 +50,8 @@ func (c *Connection) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.User, "user", "", "user `NAME` (NATS_USER)")
 	fs.StringVar(&c.Password, "password", "", "`PASSWORD` of the user (NATS_PASSWORD)")
 	fs.StringVar(&c.Token, "token", "", "`TOKEN` (NATS_TOKEN)")
+	fs.StringVar(&c.TokenFile, "token-file", "",
+		"`FILE` with the token, which ps does not show; - is standard input")
 	fs.StringVar(&c.TLSCert, "tlscert", "", "client certificate `FILE` (NATS_CERT)")
 	fs.StringVar(&c.TLSKey, "tlskey", "", "`FILE` with the certificate's key (NATS_KEY)")
 	fs.StringVar(&c.TLSCA, "tlsca", "",
@@ -51,6 +61,7 @@ func (c *Connection) Flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.Insecure, "insecure", false, "accept a server off this machine without authentication")
 	fs.DurationVar(&c.Timeout, "timeout", defaultTimeout, "time for a request, and to connect if set")
 	fs.StringVar(&c.Namespace, "namespace", "default", "`NAME` of the namespace on this bus")
+	c.Stdin = os.Stdin
 	c.timeoutSet = func() bool { return fs.Changed("timeout") }
 }
 
@@ -63,7 +74,11 @@ func (c *Connection) Options(getenv func(string) string) (bus.Options, error) {
 	if err != nil {
 		return bus.Options{}, err
 	}
-	set := resolve(c.flagSource(), getenv, nctx.get)
+	flags, err := c.flagSource()
+	if err != nil {
+		return bus.Options{}, err
+	}
+	set := resolve(flags.get, getenv, nctx.get)
 	if set["NATS_PASSWORD"] != "" && set["NATS_USER"] == "" {
 		return bus.Options{}, Usagef("a password needs a user: set --user or NATS_USER")
 	}
@@ -96,14 +111,14 @@ func (c *Connection) contextName(getenv func(string) string) string {
 // validate refuses contradicting flags.
 func (c *Connection) validate() error {
 	identities := 0
-	for _, given := range []string{c.Creds, c.NKey, c.User, c.Token} {
+	for _, given := range []string{c.Creds, c.NKey, c.User, c.Token, c.TokenFile} {
 		if given != "" {
 			identities++
 		}
 	}
 	switch {
 	case identities > 1:
-		return Usagef("want one of --creds, --nkey, --user and --token, got several")
+		return Usagef("want one of --creds, --nkey, --user, --token and --token-file, got several")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return Usagef("--tlscert and --tlskey go together, got only one of them")
 	case c.timeoutSet != nil && c.Timeout <= 0:
@@ -112,11 +127,56 @@ func (c *Connection) validate() error {
 	return nil
 }
 
+// maxToken bounds a token in a file, in bytes.
+const maxToken = 4096
+
+// ReadToken returns the token of a flag, or "". It reads a file once.
+func (c *Connection) ReadToken() (string, error) {
+	switch {
+	case c.TokenFile == "":
+		return c.Token, nil
+	case c.Token != "":
+		return "", Usagef("want one of --token and --token-file, got both")
+	case c.tokenOfFile != "":
+		return c.tokenOfFile, nil
+	}
+	token, err := c.readTokenFile()
+	if err != nil {
+		return "", Usagef("cannot read --token-file %q: %w", c.TokenFile, err)
+	}
+	c.tokenOfFile = token
+	return token, nil
+}
+
+func (c *Connection) readTokenFile() (string, error) {
+	in := c.Stdin
+	if c.TokenFile != "-" {
+		f, err := os.Open(c.TokenFile)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxToken+1))
+	token := strings.TrimSpace(string(text))
+	switch {
+	case err != nil:
+		return "", err
+	case len(text) > maxToken:
+		return "", fmt.Errorf("want a token of at most %d bytes", maxToken)
+	case token == "" || strings.ContainsFunc(token, unicode.IsSpace):
+		return "", errors.New("want one word")
+	}
+	return token, nil
+}
+
 // flagSource returns the flags under the names of their variables.
-func (c *Connection) flagSource() source {
+func (c *Connection) flagSource() (settings, error) {
+	token, err := c.ReadToken()
 	return settings{
 		"NATS_URL": c.Server, "NATS_CREDS": c.Creds, "NATS_NKEY": c.NKey, "NATS_USER": c.User,
-		"NATS_PASSWORD": c.Password, "NATS_TOKEN": c.Token, "NATS_CERT": c.TLSCert, "NATS_KEY": c.TLSKey,
+		"NATS_PASSWORD": c.Password, "NATS_TOKEN": token, "NATS_CERT": c.TLSCert, "NATS_KEY": c.TLSKey,
 		"NATS_CA": c.TLSCA, "NATS_INBOX_PREFIX": c.InboxPrefix,
-	}.get
+	}, err
 }

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -192,4 +193,43 @@ func TestConnection_contextsAreInTheHomeWithoutAConfigFolder_CLI1(t *testing.T) 
 	o, err := typed(t).Options(machine(t, map[string]string{"HOME": home, "XDG_CONFIG_HOME": ""}))
 	require.NoError(t, err)
 	require.Equal(t, "nats://home", o.URL)
+}
+
+// A secret in a file or in the input is in no list of processes.
+func TestConnection_readsTheTokenFromAFile_CLI1(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	getenv := machine(t, map[string]string{"NATS_TOKEN": "env"})
+	for _, text := range []string{"s3cret", "s3cret\n", "  s3cret \r\n"} {
+		c := typed(t, "--server", "nats://x", "--token-file", file("token", text))
+		for range 2 {
+			o, err := c.Options(getenv)
+			require.NoError(t, err)
+			require.Equal(t, bus.Options{URL: "nats://x", Token: "s3cret"}, o)
+		}
+		c = typed(t, "--server", "nats://x", "--token-file", "-")
+		c.Stdin = strings.NewReader(text)
+		for range 2 {
+			o, err := c.Options(getenv)
+			require.NoError(t, err)
+			require.Equal(t, "s3cret", o.Token)
+		}
+	}
+	for want, args := range map[string][]string{
+		"no such file":                 {"--token-file", filepath.Join(dir, "none")},
+		"is a directory":               {"--token-file", dir},
+		"want one word":                {"--token-file", file("empty", "\n")},
+		`two": want one word`:          {"--token-file", file("two", "a b")},
+		"want a token of at most 4096": {"--token-file", file("long", strings.Repeat("x", 4097))},
+		"--token and --token-file":     {"--token-file", file("token", "t"), "--token", "t"},
+		"--token-file, got several":    {"--token-file", file("token", "t"), "--creds", "c"},
+	} {
+		_, err := typed(t, args...).Options(getenv)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
+	}
 }
