@@ -71,9 +71,9 @@
 //   - ACT-14 (answers are copies): An answer to another proc, and every answer to a cast, is
 //     encoded within its handler's turn or by Deferred.Reply, unless its type holds no pointers. A
 //     Call within the proc receives the value itself.
-//   - ACT-16 (audit): Each message of an audited endpoint has a line at level info and an event: its
-//     sender, its object and its answer. A refusal is recorded, too; so is the start of a deferred
-//     answer. Routine acts are recorded only if refused.
+//   - ACT-16 (audit): Each message of an audited endpoint has a line at level info and an event:
+//     sender, object and answer. So does the start of a deferred answer. Routine acts are recorded
+//     only if refused.
 //   - PORT-1 (closed ports): A once port takes one message; a refused message does not use it up.
 //     A closed or used port returns ErrPortGone, and a port that never existed ErrNoEndpoint.
 //   - PORT-3 (accumulators): An accumulating port folds each accepted update once, in the order of
