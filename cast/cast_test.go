@@ -260,6 +260,26 @@ func TestChoose_asksAnotherRankIfTheActorHasEnded(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrStopped)
 }
 
+func TestChoose_leavesOutTheCallerUnlessItIsAlone(t *testing.T) {
+	c := newCluster(t, shape.Of("gpu", 3), 3)
+	got := map[int]bool{}
+	for range 60 {
+		rank, err := choose.Call(testkit.Soon(t), c.members.Ref(1).Via(c.client), actor.None{})
+		require.NoError(t, err)
+		got[rank] = true
+	}
+	require.Equal(t, map[int]bool{0: true, 2: true}, got)
+	to, err := c.members.Target()
+	require.NoError(t, err)
+	for _, p := range c.procs {
+		if p.ID().Rank != 1 {
+			testkit.Next(t, p.StopActor(to.Actor, "enough"))
+		}
+	}
+	_, err = choose.Call(testkit.Soon(t), c.members.Ref(1).Via(c.client), actor.None{})
+	require.ErrorIs(t, err, actor.ErrInvalid, "it is refused, and waits for nothing")
+}
+
 // A member whose death is known to the folder only by then must not hold up its host's answers.
 func TestCast_deadRankDoesNotDelayItsAggregator_CAST4(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)

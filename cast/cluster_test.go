@@ -41,6 +41,8 @@ var (
 
 	until = actor.NewEndpoint[*member, actor.None, int]("until") // nobody waits any more
 
+	choose = actor.NewEndpoint[*member, actor.None, int]("choose") // a rank of its own mesh
+
 	list = actor.NewEndpoint[*member, actor.None, []int]("list") // its rank, twice
 	tags = actor.NewEndpoint[*member, actor.None, map[string]int]("tags", cast.Merge[map[string]int](last))
 
@@ -100,6 +102,10 @@ func (m *member) until(ctx *actor.Context, _ actor.None) (int, error) {
 
 func (m *member) traced(ctx *actor.Context, _ actor.None) (string, error) {
 	return ctx.Trace().String(), nil
+}
+
+func (m *member) choose(ctx *actor.Context, _ actor.None) (int, error) {
+	return cast.Choose(ctx, m.book.members, who, actor.None{})
 }
 
 func (m *member) relay(ctx *actor.Context, s string) (string, error) {
@@ -223,7 +229,7 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 		odd.Handle((*member).odd),
 		refuse.Handle((*member).refuse), wait.Handle((*member).wait), relay.Handle((*member).relay),
 		list.Handle((*member).list), until.Handle((*member).until), tags.Handle((*member).tags),
-		traced.Handle((*member).traced), later.Handle((*member).later))
+		choose.Handle((*member).choose), traced.Handle((*member).traced), later.Handle((*member).later))
 	o := testproc.Options{Options: actor.Options{ID: id, Log: c.log}, Member: m}
 	if id.Index > 0 {
 		o.Lead = c.procs[id.Rank-id.Index]

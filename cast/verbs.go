@@ -222,7 +222,7 @@ func Aggregate[A, M, R, Acc any](ctx context.Context, to Mesh[A], ep actor.Endpo
 	return out, r.coverageError()
 }
 
-// Choose asks one rank, see ChooseRank.
+// Choose asks one rank, not the caller's own if another one is left: see ChooseRank.
 func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (R, error) {
 	_, v, err := ChooseRank(ctx, to, ep, m)
 	return v, err
@@ -233,11 +233,11 @@ func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 func ChooseRank[A, M, R any](
 	ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M,
 ) (rank int, v R, err error) {
-	p, t, err := targetOf(ctx, to)
+	p, name, t, err := targetOf(ctx, to)
 	if err != nil {
 		return 0, v, err
 	}
-	for _, rank = range candidates(p, t) {
+	for _, rank = range candidates(p, name, t) {
 		base, outside := t.Region.BaseRank(rank)
 		if outside != nil {
 			return rank, v, outside
@@ -258,47 +258,53 @@ func isUnhandled(err error) bool {
 	}, e.Code)
 }
 
-// Pick picks a rank of the region, at random among those whose end is unknown. The owner of a mesh
-// knows an end before its watch yields it.
+// Pick picks a rank of the region, at random among those whose end is unknown. An actor of the mesh
+// gets its own rank only if no other is left. The owner of a mesh knows an end before its watch
+// yields it.
 func Pick[A any](ctx context.Context, to Mesh[A]) (int, error) {
-	p, t, err := targetOf(ctx, to)
+	p, name, t, err := targetOf(ctx, to)
 	if err != nil {
 		return 0, err
 	}
-	return candidates(p, t)[0], nil
+	return candidates(p, name, t)[0], nil
 }
 
-// targetOf returns the target of a request to one rank, and the proc that sends.
-func targetOf[A any](ctx context.Context, to Mesh[A]) (p *actor.Proc, t Target, err error) {
+// targetOf returns the target of a request to one rank, and the sender.
+func targetOf[A any](ctx context.Context, to Mesh[A]) (p *actor.Proc, name string, t Target, err error) {
 	t, err = to.Target()
 	if err == nil {
 		err = t.validate()
 	}
 	if err == nil {
-		p, _, err = t.sender(ctx)
+		p, name, err = t.sender(ctx)
 	}
-	return p, t, err
+	return p, name, t, err
 }
 
-// candidates returns the ranks to choose from, from a random place on; those of ended procs last.
-func candidates(p *actor.Proc, t Target) []int {
+// candidates returns the ranks to choose from, from a random place on. The sender's own rank comes
+// after them, and those of ended procs last.
+func candidates(p *actor.Proc, name string, t Target) []int {
 	ranks := t.ranks()
 	if t.throttle != nil {
 		ranks = shape.RanksOf(slices.Values(t.throttle.sample(t)))
 	}
 	all := slices.Collect(ranks.All())
 	start := rand.IntN(len(all))
-	var live, ended []int
+	var live, own, ended []int
 	for i := range all {
 		rank := all[(start+i)%len(all)]
-		base, err := t.Region.BaseRank(rank)
-		if err == nil && p.Members().IsEnded(latestProc(p, t.Placement.Proc(base))) {
+		base, _ := t.Region.BaseRank(rank) // it cannot fail: the rank is one of the region
+		at := latestProc(p, t.Placement.Proc(base))
+		switch {
+		case p.Members().IsEnded(at):
 			ended = append(ended, rank)
-		} else {
+		case at == p.ID() && name == t.Actor:
+			own = append(own, rank)
+		default:
 			live = append(live, rank)
 		}
 	}
-	return append(live, ended...)
+	return slices.Concat(live, own, ended)
 }
 
 // prepare runs the local checks of a cast.
