@@ -102,7 +102,8 @@
 //
 // # Details
 //
-// While an actor stops, a child's failure is only an event. A restarted actor has a new name.
+// While an actor stops, a child's failure is only an event. A child in another proc
+// (SpawnSpec.Parent, Supervise) stops after its parent has ended. A restarted actor has a new name.
 // Monitor and Link messages travel in the order of data. A monitor that the control connection
 // fired sets Down.OutOfOrder.
 //

@@ -1,9 +1,11 @@
 package actor
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -110,6 +112,43 @@ func (in *instance) linkTo(id subjects.ActorID) error {
 		in.unlink(id)
 	}
 	return err
+}
+
+// stopWith makes this actor stop once its parent in any proc is gone.
+func (in *instance) stopWith(parent subjects.ActorID) error {
+	_, err := in.monitor(parent, func(d Down) {
+		in.requestStop(ending{
+			reason: "its parent " + parent.String() + " is gone: " + d.Reason.Text, cause: d.Reason.Event,
+		})
+	})
+	return err
+}
+
+// Supervise makes the actor of ctx handle the end of an actor in any proc as that of a child
+// (Supervisor, ACT-6). ctx may derive from the actor's Context. See SpawnSpec.Parent for the other
+// direction.
+func Supervise(ctx context.Context, child subjects.ActorID) error {
+	in := originOf(ctx).in
+	if in == nil {
+		return errorf(CodeInvalid, child.String(), "", "supervise an actor: want the Context of its parent")
+	}
+	_, err := in.monitor(child, func(d Down) {
+		in.runSoon(func(ctx *Context) { actorOwner{in, ctx}.onFinalEnd(d.event(), d.Failed(), "") })
+	})
+	return err
+}
+
+// event is the end of the actor as an event.
+func (d Down) event() Event {
+	why := d.Reason.Event
+	if why != nil && why.Kind == KindActor {
+		return *why
+	}
+	id := d.Actor.Proc
+	return Event{
+		Kind: KindActor, Status: string(Failed), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen),
+		ProcIndex: int(id.Index), Actor: d.Actor.Name, Code: d.Reason.Code, Reason: d.Reason.Text, At: time.Now(),
+	}.withCause(why)
 }
 
 func (in *instance) unlink(id subjects.ActorID) {

@@ -28,6 +28,10 @@ type SpawnSpec struct {
 	RestartPolicy RestartPolicy // the restart policy; zero: a failure goes to its parent
 	Strategy      Strategy      // how its own children are started again
 	NoWait        bool          // Spawn does not wait for the constructor
+
+	// Parent is an actor of any proc: this one stops once it is gone. The zero ID: none. To handle
+	// the end of this one, the parent calls Supervise.
+	Parent subjects.ActorID
 }
 
 // Unbounded is the size of a mailbox without a bound. Its senders do not notice when the actor
@@ -270,6 +274,9 @@ func (in *instance) construct(ctx *Context) {
 		if err != nil {
 			err = errBadParams{err}
 		}
+	}
+	if err == nil && b.Parent.IsValid() {
+		err = in.stopWith(b.Parent)
 	}
 	if err == nil {
 		in.actor, err = in.def.construct(ctx, b.Params)

@@ -57,6 +57,7 @@ var (
 	ListEvents = actor.NewEndpoint[Agent, ListEventsRequest, EventList]("list-events")
 	Resize     = actor.NewEndpoint[Agent, ResizeRequest, ResizeResponse]("resize")
 	Follow     = actor.NewEndpoint[Agent, FollowRequest, Overlay]("follow")
+	Revision   = actor.NewEndpoint[Agent, RevisionRequest, RevisionResponse]("revision")
 
 	// Readopt is served by proc agents only.
 	Readopt = actor.NewEndpoint[Agent, ReadoptRequest, ReadoptResponse]("readopt")
@@ -145,6 +146,8 @@ type ActorSpec struct {
 	Type   string           `cbor:"2,keyasint" json:"type"`
 	Params []byte           `cbor:"3,keyasint,omitempty" json:"params,omitempty"` // CBOR
 	Owner  subjects.ActorID `cbor:"4,keyasint" json:"owner"`                      // the controller
+	// Linked actors have no controller: they stop once Owner is gone, the actor that spawned them.
+	Linked bool `cbor:"5,keyasint,omitempty" json:"linked,omitempty"`
 }
 
 // StopRequest stops a resource. Procs get TERM, after Grace KILL. Actors drain.
@@ -347,6 +350,19 @@ type ResizeResponse struct {
 // stop them on removed ones. The reply has the statuses there, by rank of the mesh.
 type FollowRequest struct {
 	Mesh Mesh `cbor:"1,keyasint" json:"mesh"` // as Public
+}
+
+// RevisionRequest asks the owner of a proc mesh for the mesh after a revision.
+type RevisionRequest struct {
+	ID    string `cbor:"1,keyasint" json:"id"`    // of the mesh
+	After int    `cbor:"2,keyasint" json:"after"` // known to the caller
+}
+
+// RevisionResponse has the later mesh, and whether hosts are being added. Then the owner may already
+// have looked for the actors that follow: new ones follow once it is over.
+type RevisionResponse struct {
+	Mesh    *Mesh `cbor:"1,keyasint,omitempty" json:"mesh,omitempty"` // as Public; nil: there is none
+	Growing bool  `cbor:"2,keyasint,omitempty" json:"growing,omitempty"`
 }
 
 // AwaitActorRequest asks the owner of actors for a reply once the actor of a rank has ended, or

@@ -86,7 +86,8 @@ func samples() map[string]any {
 			Procs: &m, Lease: time.Minute, Gen: 2, Ranks: []int{4}, Wait: true, Epoch: 7,
 			HostIncarnation: "2026", Claim: claim,
 			Config: config.Snapshot{Values: map[string]string{"proc.ready-timeout": "2m"}},
-			Actors: &agent.ActorSpec{Name: "counters-000000000000n", Type: "counter", Params: []byte{1}, Owner: owner},
+			Actors: &agent.ActorSpec{Name: "counters-000000000000n", Type: "counter", Params: []byte{1}, Owner: owner,
+				Linked: true},
 		},
 		"HostBootstrap": agent.HostBootstrap{
 			ID: m.Hosts[0], Dir: "/tmp", Allow: []string{"/bin/worker"}, AllowUser: true,
@@ -119,6 +120,8 @@ func samples() map[string]any {
 		"ResizeResponse": agent.ResizeResponse{Mesh: m,
 			Statuses: agent.Overlay{{First: 2, Count: 3, Status: status}}},
 		"FollowRequest":     agent.FollowRequest{Mesh: m},
+		"RevisionRequest":   agent.RevisionRequest{ID: "mesh", After: 4},
+		"RevisionResponse":  agent.RevisionResponse{Mesh: &m, Growing: true},
 		"ListEventsRequest": agent.ListEventsRequest{After: 3},
 		"EventList": agent.EventList{Events: []actor.Event{{Kind: actor.KindProc, Status: "failed", Rank: 2,
 			Seq: 7}}, Version: 7, More: true, Ranks: 4},

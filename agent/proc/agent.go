@@ -216,6 +216,9 @@ func (a *procAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 // spawnActor spawns an actor. Its constructor may take long.
 func (a *procAgent) spawnActor(ctx *actor.Context, spec agent.ActorSpec) {
 	s := actor.SpawnSpec{Type: spec.Type, Name: spec.Name, Raw: spec.Params, Point: ctx.Point(), Announce: true}
+	if spec.Linked {
+		s.Parent = spec.Owner
+	}
 	made := func(ctx *actor.Context, err error) {
 		if err != nil {
 			a.recordEnd(spec.Name, agent.Status{Phase: agent.Failed, Reason: err.Error()})
