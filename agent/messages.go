@@ -358,8 +358,8 @@ type RevisionRequest struct {
 	After int    `cbor:"2,keyasint" json:"after"` // known to the caller
 }
 
-// RevisionResponse has the later mesh, and whether hosts are being added. Then the owner may already
-// have looked for the actors that follow: new ones follow once it is over.
+// RevisionResponse has the later mesh, and whether hosts are being added. Then the owner may have
+// looked for the actors that follow already: new ones follow once it is over.
 type RevisionResponse struct {
 	Mesh    *Mesh `cbor:"1,keyasint,omitempty" json:"mesh,omitempty"` // as Public; nil: there is none
 	Growing bool  `cbor:"2,keyasint,omitempty" json:"growing,omitempty"`

@@ -172,6 +172,15 @@ func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.Re
 	return agent.ResizeResponse{}, nil
 }
 
+// Revision returns the mesh if its hosts have changed, and whether they change.
+func (c *controller) Revision(_ *actor.Context, r agent.RevisionRequest) (agent.RevisionResponse, error) {
+	said := agent.RevisionResponse{Growing: c.unannounced > 0}
+	if m := c.description(); c.isFor(r.ID) && m.Revision > r.After {
+		said.Mesh = m.Public()
+	}
+	return said, c.fencedError()
+}
+
 // confirmOwner asks the hosts whether the mesh has another owner, which added hosts do not know. It
 // calls then, also after a fence. Silent hosts are left out.
 func (c *controller) confirmOwner(ctx *actor.Context, then func(*actor.Context)) {
@@ -478,43 +487,52 @@ func ownersOn(ctx context.Context, agents procAgents, but subjects.ActorID) (own
 // Follow spawns the actors on added ranks of their procs' mesh, or stops them on removed ones.
 // Actors on a part of the mesh stay there.
 func (c *controller) Follow(ctx *actor.Context, f agent.FollowRequest) (agent.Overlay, error) {
-	m := f.Mesh
-	have := c.spec.Procs
-	m.Owner = have.Owner // this controller, which owns the actors
-	switch err := m.Check(); {
-	case c.fenced != nil:
-		return nil, c.fenced
-	case err != nil:
-		return nil, err
-	case m.ID != have.ID || m.PerHost != have.PerHost:
-		return nil, fmt.Errorf("cannot follow mesh %s: %s is on %s", m.ID, c.spec.id(), have.ID)
-	case m.Revision <= have.Revision || !c.started || c.stopping || c.isOver():
-		return nil, nil
-	case !c.spec.Region.Equal(have.Extent.Region()):
-		return nil, nil
-	case c.announced != nil:
-		return nil, fmt.Errorf("cannot follow mesh %s: %s changes already", m.ID, c.spec.id())
-	case len(m.Hosts) == len(have.Hosts): // it grew and shrank
-		c.handle(ctx, growth{m})
-		c.handle(ctx, resized{})
-		return nil, nil
-	}
 	limit := c.spawnLimit()
 	if d, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(d)*9/10)
 	}
-	reply := actor.Defer[agent.Overlay](ctx)
+	c.follow(ctx, f.Mesh, time.Now().Add(limit), actor.Defer[agent.Overlay](ctx).Reply)
+	return nil, nil
+}
+
+// followRetry is the pause before a change of the mesh that waits for an earlier one.
+const followRetry = 50 * time.Millisecond
+
+// follow is Follow. It calls done once.
+func (c *controller) follow(
+	ctx *actor.Context, m agent.Mesh, by time.Time, done func(agent.Overlay, error),
+) {
+	have := c.spec.Procs
+	m.Owner = have.Owner // this controller, which owns the actors
 	first := c.spec.Region.NumRanks()
-	if m.Extent.NumRanks() > first {
-		c.addRanks(ctx, m, limit, func(ctx *actor.Context) {
+	switch err := m.Check(); {
+	case c.fenced != nil:
+		done(nil, c.fenced)
+	case err != nil:
+		done(nil, err)
+	case m.ID != have.ID || m.PerHost != have.PerHost:
+		done(nil, fmt.Errorf("cannot follow mesh %s: %s is on %s", m.ID, c.spec.id(), have.ID))
+	case m.Revision <= have.Revision || !c.started || c.stopping || c.isOver():
+		done(nil, nil)
+	case !c.spec.Region.Equal(have.Extent.Region()):
+		done(nil, nil)
+	case c.announced != nil && time.Now().After(by):
+		done(nil, fmt.Errorf("cannot follow mesh %s: %s changes already", m.ID, c.spec.id()))
+	case c.announced != nil:
+		ctx.After(followRetry, func(ctx *actor.Context) { c.follow(ctx, m, by, done) })
+	case len(m.Hosts) == len(have.Hosts): // it grew and shrank
+		c.handle(ctx, growth{m})
+		c.handle(ctx, resized{})
+		done(nil, nil)
+	case m.Extent.NumRanks() > first:
+		c.addRanks(ctx, m, time.Until(by), func(ctx *actor.Context) {
 			o := c.overlayFrom(first)
 			c.handle(ctx, resized{})
-			reply.Reply(o, nil)
+			done(o, nil)
 		})
-		return nil, nil
+	default:
+		const reason = "its mesh shrinks"
+		c.handle(ctx, shrinkage{m, reason})
+		c.stopRemoved(ctx, m, reason, 0, time.Until(by), func(_ *actor.Context, o agent.Overlay) { done(o, nil) })
 	}
-	const reason = "its mesh shrinks"
-	c.handle(ctx, shrinkage{m, reason})
-	c.stopRemoved(ctx, m, reason, 0, limit, func(_ *actor.Context, o agent.Overlay) { reply.Reply(o, nil) })
-	return nil, nil
 }

@@ -55,6 +55,10 @@ type ActorSpawnSpec[P any] struct {
 	// Uncontrolled makes actors without owner. They live until a stop or the end of their procs. No
 	// policy applies to them.
 	Uncontrolled bool
+	// Linked makes actors without owner that belong to the calling actor, as its children do. They
+	// stop once it is gone, and it handles their ends (actor.Supervisor, MESH-26). No policy applies
+	// to them.
+	Linked bool
 }
 
 // Spawn starts an actor of a type in every proc of a region, under one fresh name that starts with
@@ -72,6 +76,7 @@ func SpawnActors[A, P any](
 	m, err := spawnActors(ctx, procs, typ.Name(), ActorSpawnSpec[any]{
 		Label: s.Label, Params: s.Params, Lease: s.Lease, RestartPolicy: s.RestartPolicy, Display: s.Display,
 		ProgressTimeout: s.ProgressTimeout, AllowPartial: s.AllowPartial, Uncontrolled: s.Uncontrolled,
+		Linked: s.Linked,
 	})
 	return ActorMesh[A]{m}, err
 }
@@ -86,9 +91,14 @@ func spawnActors(
 	if err := cmp.Or(procs.Err(), actor.NewType[any, any](typ).Err()); err != nil {
 		return fail(err)
 	}
-	if s.Uncontrolled && s.RestartPolicy.Restart != Propagate {
+	uncontrolled := s.Uncontrolled || s.Linked
+	if uncontrolled && s.RestartPolicy.Restart != Propagate {
 		return fail(fmt.Errorf("restart policy %s of uncontrolled actors: want %s, as they have no owner",
 			s.RestartPolicy.Restart, Propagate))
+	}
+	caller, callerName, _ := actor.Sender(ctx, nil)
+	if s.Linked && caller == nil {
+		return fail(errors.New("linked actors: want the Context of the actor that they belong to"))
 	}
 	name, err := subjects.NewName(s.Label)
 	if err != nil {
@@ -107,11 +117,19 @@ func spawnActors(
 	}
 	actors := agent.ActorSpec{Name: name, Type: typ, Params: raw}
 	progressTimeout := cmp.Or(s.ProgressTimeout, config.ActorSpawnProgressTimeout.Get(procs.net.config))
-	m := actorMesh{procs: procs, name: name, uncontrolled: s.Uncontrolled}
-	if s.Uncontrolled {
+	m := actorMesh{procs: procs, name: name, uncontrolled: uncontrolled}
+	succeeds := func(err error) bool { return err == nil || s.AllowPartial && isPartial(err) }
+	if uncontrolled {
 		actors.Owner = procs.net.proc.ID().Actor(agent.Name)
+		if s.Linked {
+			actors.Owner = caller.ID().Actor(callerName)
+			actors.Linked = true
+		}
 		err := createUncontrolled(ctx, procs, actors, progressTimeout)
-		if err == nil || s.AllowPartial && isPartial(err) {
+		if s.Linked && succeeds(err) {
+			err = cmp.Or(superviseStarted(ctx, m, err), err)
+		}
+		if succeeds(err) {
 			return m, err
 		}
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx),
@@ -129,7 +147,10 @@ func spawnActors(
 	}
 	m.owner = owner.ID()
 	err = startMesh(ctx, owner, name, procs.desc, procs.region, progressTimeout)
-	if err == nil || s.AllowPartial && isPartial(err) {
+	if succeeds(err) {
+		err = cmp.Or(followGrow(ctx, m), err)
+	}
+	if succeeds(err) {
 		return m, err
 	}
 	return actorMesh{}, abandonSpawn(ctx, procs.net, owner, name, err)
@@ -197,6 +218,28 @@ func createUncontrolled(
 	}
 	if len(failed) > 0 {
 		return &SpawnError{Mesh: spec.Name, Ranks: p.region.NumRanks(), Failed: failed}
+	}
+	return nil
+}
+
+// superviseStarted makes the calling actor handle the ends of its linked actors, but of those that
+// the error of their spawn names.
+func superviseStarted(ctx context.Context, m actorMesh, spawn error) error {
+	var failed []RankStatus
+	if e, partial := errors.AsType[*SpawnError](spawn); partial {
+		failed = e.Failed
+	}
+	for view, base := range m.procs.region.Ranks() {
+		if slices.ContainsFunc(failed, func(f RankStatus) bool { return f.Rank == base }) {
+			continue
+		}
+		_, id, err := atRank(m, view)
+		if err == nil {
+			err = actor.Supervise(ctx, id)
+		}
+		if err != nil {
+			return fmt.Errorf("spawn %s: %w", m.name, err)
+		}
 	}
 	return nil
 }

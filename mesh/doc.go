@@ -67,8 +67,11 @@
 //     dimension. No rank changes its number. Handles and watches of the whole mesh follow; slices
 //     keep their region (*RemovedRanksError). A failed Grow leaves the mesh as it was.
 //   - MESH-25 (logs): StreamLogs passes each line of each output to the program once, in order,
-//     across reconnects, restarts and moves. A slow program delays no proc; dropped lines are
-//     counted. Flush returns once earlier lines were handled, or names silent ranks.
+//     across reconnects, restarts, moves and Grows. A slow program delays no proc; dropped lines
+//     are counted. Flush returns once earlier lines were handled, or names silent ranks.
+//   - MESH-26 (linked actors): Linked actors belong to the calling actor. They stop once it or its
+//     process is gone, with a reason that names it. It handles their failures like those of its
+//     children; an unhandled one fails it.
 //
 // # Details
 //
@@ -93,12 +96,13 @@
 // as the client does; its controller carries that out.
 //
 // After a Grow or Shrink a process that uses the mesh asks its owner, at its next use of a handle.
-// A handle that was never used keeps its shape until then. A watch of the whole mesh hears of added
-// ranks once they run with their actors, and of the ends of removed ones. CASTNET_WORLD_SIZE and
-// the Point of an actor keep the extent of their start. Services and actors without owner do not
-// follow, nor does a decoded handle without Via. Worlds, detached meshes and meshes with several
-// dimensions of hosts do not grow. A program that looks a mesh up during a Grow may see the added
-// ranks early.
+// A handle that was never used keeps its shape until then. A watch of the whole mesh hears of
+// added ranks once they run with their actors, and of the ends of removed ones. CASTNET_WORLD_SIZE
+// and the Point of an actor keep the extent of their start. A spawn that a Grow may have missed
+// asks the owner of the procs, waits for the end of the Grow, and then follows it. Services and
+// actors without owner do not follow, nor does a decoded handle without Via. Worlds, detached
+// meshes and meshes with several dimensions of hosts do not grow. A program that looks a mesh up
+// during a Grow may see the added ranks early.
 //
 // Procs of this program inherit the environment of the program (Options.Env). Those that an actor
 // spawns inherit that of the actor's own mesh (Command.Env). Env is a typed variable in it.
@@ -110,7 +114,8 @@
 // out, 60 s by default. Any reader of a handle can call, cast and watch. Actors without a
 // controller, and services, have no owner. Supervise handles the failures of an actor's mesh on
 // the actor's turn. Detach hands a mesh to the system controller, which owns it until Adopt
-// succeeds.
+// succeeds. The procs of linked actors monitor the calling actor, and it monitors them; a spawn of
+// them outside an actor is refused.
 //
 // When Spawn returns, the server has the subscriptions of the ranks; with several servers, a
 // message took that route. States and Ping name a rank by its rank in the region, and do the same

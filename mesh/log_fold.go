@@ -3,6 +3,7 @@ package mesh
 import (
 	"container/list"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ func newLogFold(extent shape.Extent, ranks int, window time.Duration) *logFold {
 // step adds lines and returns the due ones. News of hosts are due at once.
 func (f *logFold) step(lines []LogLine, now time.Time) (due []LogLine) {
 	for _, l := range lines {
-		if f.window < 0 || l.Rank < 0 {
+		if f.window < 0 || l.Rank < 0 || f.ranks == 1 {
 			due = append(due, l)
 		} else {
 			f.add(l, now)
@@ -162,7 +163,7 @@ func (f *logFold) describe(groups []*logGroup) (out []LogLine) {
 				ranks = append(ranks, same.Rank)
 				l.Similar = l.Similar || same.Text != l.Text
 			}
-			l.Ranks = shape.Describe(f.extent, ranks)
+			l.Ranks = shape.Describe(extentWith(f.extent, slices.Max(ranks)), ranks)
 			l.Count = len(g.lines)
 		}
 		if l.Similar {
@@ -171,6 +172,20 @@ func (f *logFold) describe(groups []*logGroup) (out []LogLine) {
 		out = append(out, l)
 	}
 	return out
+}
+
+// extentWith returns the extent of a mesh, with as many hosts as it had if a Shrink has removed a
+// rank.
+func extentWith(e shape.Extent, rank int) shape.Extent {
+	dims := e.Dims()
+	if rank < e.NumRanks() || len(dims) == 0 {
+		return e
+	}
+	wide := shape.Of(dims[0].Label, 1+rank/(e.NumRanks()/dims[0].Size))
+	for _, d := range dims[1:] {
+		wide = wide.With(d.Label, d.Size)
+	}
+	return wide
 }
 
 // anyNumber matches the differences between similar lines.

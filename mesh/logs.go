@@ -149,13 +149,14 @@ type LogStream struct {
 	tasks     sync.WaitGroup // but for deliver
 	delivered chan struct{}  // closed when deliver has returned
 
-	mu    sync.Mutex
-	feeds map[subjects.HostID]*logFeed
+	mu      sync.Mutex // guards the fields below
+	feeds   map[subjects.HostID]*logFeed
+	present ProcMesh // procs, on the newest known revision of the mesh
 }
 
 // StreamLogs passes the output of the region's procs to o.Handle as they write it, until ctx ends
-// or Close. Restarted ranks continue, on other hosts too. Close of the Net first waits briefly for
-// the last lines. Ranks that a Grow adds later are not part of it.
+// or Close. Restarted ranks continue, on other hosts too. A stream of the whole mesh follows Grow
+// and Shrink. Close of the Net first waits briefly for the last lines.
 func (p ProcMesh) StreamLogs(ctx context.Context, o LogOptions) (*LogStream, error) {
 	p = resolved(p)
 	if err := p.Err(); err != nil {
@@ -174,11 +175,7 @@ func (p ProcMesh) StreamLogs(ctx context.Context, o LogOptions) (*LogStream, err
 		procs: p, options: o, batches: make(chan []LogLine), flushes: make(chan chan struct{}),
 		delivered: make(chan struct{}), feeds: map[subjects.HostID]*logFeed{},
 	}
-	ranks := p.region.NumRanks()
-	s.fold = newLogFold(p.desc.Extent, ranks, cmp.Or(o.FoldWindow, DefaultFoldWindow))
-	if ranks == 1 {
-		s.fold.window = -1
-	}
+	s.fold = newLogFold(p.desc.Extent, p.region.NumRanks(), cmp.Or(o.FoldWindow, DefaultFoldWindow))
 	tail := o.Lines != 0 || !o.Since.IsZero()
 	if o.Lines == 0 && tail {
 		s.options.Lines = math.MaxInt32
@@ -249,8 +246,8 @@ func (s *LogStream) flushFeeds(ctx context.Context, feeds []*logFeed) error {
 	fanout.Each(maxHostsAsked, feeds, func(i int, f *logFeed) { errs[i] = f.flush(ctx) })
 	e := &HostsError{Mesh: s.procs.desc.ID.Label(), Hosts: len(feeds)}
 	for i, f := range feeds {
-		if errs[i] != nil {
-			err := fmt.Errorf("ranks %s: %w", s.ranksOn(f.host), errs[i])
+		if ranks := s.ranksOn(f.host); errs[i] != nil && ranks != "" {
+			err := fmt.Errorf("ranks %s: %w", ranks, errs[i])
 			e.Failed = append(e.Failed, HostError{f.host, err})
 		}
 	}
@@ -276,12 +273,13 @@ func (s *LogStream) followHosts() {
 
 // addFeeds adds a feed for each new host of the region. tail: it begins with the last lines.
 func (s *LogStream) addFeeds(tail bool) {
-	hosts := s.hosts()
+	p, hosts := s.hosts()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
 		return
 	}
+	s.present = p
 	for h := range hosts {
 		if s.feeds[h] == nil {
 			f := &logFeed{stream: s, host: h, tail: tail, turn: make(chan struct{}, 1)}
@@ -293,20 +291,35 @@ func (s *LogStream) addFeeds(tail bool) {
 	}
 }
 
-// hosts returns the ranks of the region on each host.
-func (s *LogStream) hosts() map[subjects.HostID][]int {
-	on := map[subjects.HostID][]int{}
-	for _, base := range s.procs.region.Ranks() {
-		if h := s.procs.rankHost(base); h.IsValid() {
+// hosts returns the region on the newest known revision of the mesh, and its ranks on each host.
+func (s *LogStream) hosts() (p ProcMesh, on map[subjects.HostID][]int) {
+	p = resolved(s.procs)
+	on = map[subjects.HostID][]int{}
+	for _, base := range p.region.Ranks() {
+		if base >= p.desc.Extent.NumRanks() {
+			continue // a Shrink has removed it
+		}
+		if h := p.rankHost(base); h.IsValid() {
 			on[h] = append(on[h], base)
 		}
 	}
-	return on
+	return p, on
 }
 
-// ranksOn describes the ranks of the region on a host.
+// ranksOn describes the ranks of the region on a host; "": none.
 func (s *LogStream) ranksOn(h subjects.HostID) string {
-	return shape.Describe(s.procs.desc.Extent, s.hosts()[h])
+	p, on := s.hosts()
+	if len(on[h]) == 0 {
+		return ""
+	}
+	return shape.Describe(p.desc.Extent, on[h])
+}
+
+// shape returns the extent of the mesh, and the number of ranks in the region.
+func (s *LogStream) shape() (shape.Extent, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.present.desc.Extent, s.present.region.NumRanks()
 }
 
 // deliver passes the lines of all hosts to Handle, until the stream ends.
@@ -315,6 +328,7 @@ func (s *LogStream) deliver() {
 	defer s.procs.net.logStreams.remove(s)
 	defer s.awaitTasks()
 	for {
+		s.fold.extent, s.fold.ranks = s.shape()
 		due := time.NewTimer(s.fold.untilReady(time.Now()))
 		select {
 		case lines := <-s.batches:
@@ -322,6 +336,7 @@ func (s *LogStream) deliver() {
 		case <-due.C:
 			s.handle(s.fold.step(nil, time.Now()))
 		case handled := <-s.flushes:
+			s.fold.extent, s.fold.ranks = s.shape() // the flush may have learned of a change
 			s.handle(s.fold.flush())
 			close(handled)
 		case <-s.ctx.Done():
@@ -421,7 +436,7 @@ func (f *logFeed) run() {
 
 // drop removes the feed of a host without ranks of the region.
 func (s *LogStream) drop(f *logFeed) bool {
-	if len(s.hosts()[f.host]) > 0 {
+	if s.ranksOn(f.host) != "" {
 		return false
 	}
 	s.mu.Lock()
@@ -570,8 +585,9 @@ func inTime(lines []timedLine) (out []LogLine) {
 
 // linesOf returns the lines of a part of an output, and first the number of lines missing there.
 func (f *logFeed) linesOf(t agent.LogTail) (lines []timedLine) {
+	extent, _ := f.stream.shape()
 	l := timedLine{LogLine: LogLine{
-		Rank: t.Rank, Ranks: shape.DescribeRank(f.stream.procs.desc.Extent, t.Rank), Count: 1,
+		Rank: t.Rank, Ranks: shape.DescribeRank(extentWith(extent, t.Rank), t.Rank), Count: 1,
 		Host: f.host.Label(), Stream: t.Stream,
 	}}
 	add := func(text string, at time.Time) {

@@ -279,6 +279,78 @@ func TestStreamLogs_followsARankThroughItsGenerations_MESH25(t *testing.T) {
 	require.Equal(t, []string{"first", "second", "third"}, textsOf(heard.All(nil)))
 }
 
+func TestStreamLogs_followsGrowAndShrink_MESH25(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	s := c.speak(t, c.Net, 2, mesh.LogOptions{FoldWindow: time.Hour})
+	first := &testkit.Notes[mesh.LogLine]{}
+	part, err := s.procs.Slice("host", 0, 1).Slice("gpu", 0, 1).StreamLogs(t.Context(),
+		mesh.LogOptions{Handle: func(l mesh.LogLine) error {
+			first.Add(l)
+			return nil
+		}})
+	require.NoError(t, err)
+	defer part.Close()
+	more := c.moreHosts(t, "b")
+	_, err = s.procs.Grow(testkit.Soon(t), more)
+	require.NoError(t, err)
+	require.NoError(t, s.stream.Flush(t.Context()), "it looks for added hosts")
+	s.utter(t, "large")
+	require.NoError(t, s.stream.Flush(t.Context()))
+	require.Equal(t, []string{"[* stderr] 4× large"}, s.texts())
+
+	_, err = s.procs.Shrink(testkit.Soon(t), 1)
+	require.NoError(t, err)
+	s.utter(t, "small")
+	require.NoError(t, s.stream.Flush(t.Context()))
+	require.ElementsMatch(t,
+		[]string{"[* stderr] 4× large", "[host=1,gpu=*] 2× good-bye", "[* stderr] 2× small"}, s.texts())
+
+	_, err = s.procs.Grow(testkit.Soon(t), more)
+	require.NoError(t, err)
+	require.NoError(t, s.stream.Flush(t.Context()))
+	s.utter(t, "again")
+	require.NoError(t, s.stream.Flush(t.Context()))
+	require.Equal(t, []string{"[* stderr] 4× again"}, s.texts()[3:], "no earlier line is repeated")
+	require.NoError(t, part.Flush(t.Context()))
+	require.Equal(t, []string{"large", "small", "again"}, textsOf(first.All(nil)), "a slice keeps its region")
+}
+
+func TestStreamLogs_followsARankToAnotherHost_MESH25(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	hosts := c.AllHosts(t, c.Net)
+	policy := mesh.RestartPolicy{
+		Restart: mesh.Transient, Backoff: 10 * time.Millisecond, Spares: c.moreHosts(t, "b").Hosts(),
+	}
+	procs, err := hosts.SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "speakers", PerHost: shape.Of("gpu", 2), RestartPolicy: policy})
+	require.NoError(t, err)
+	speakers, err := mesh.SpawnActors(t.Context(), procs, speaker, mesh.ActorSpawnSpec[actor.None]{
+		Label: "speakers", RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient},
+	})
+	require.NoError(t, err)
+	heard := &testkit.Notes[mesh.LogLine]{}
+	s, err := procs.StreamLogs(t.Context(), mesh.LogOptions{FoldWindow: -1, Handle: func(l mesh.LogLine) error {
+		heard.Add(l)
+		return nil
+	}})
+	require.NoError(t, err)
+	defer s.Close()
+	_, err = cast.Gather(t.Context(), speakers, utter, "here")
+	require.NoError(t, err)
+	_, err = hosts.Drain(testkit.Soon(t), mesh.DrainOptions{Reason: "repair"})
+	require.NoError(t, err)
+	_, err = cast.Gather(testkit.Soon(t), speakers, utter, "there")
+	require.NoError(t, err)
+	require.NoError(t, s.Flush(t.Context()))
+	for rank := range 2 {
+		of := heard.All(func(l mesh.LogLine) bool { return l.Rank == rank && l.Stream == "stderr" })
+		require.Equal(t, []string{"here", "there"}, textsOf(of))
+		require.Equal(t, []string{"a", "b"}, []string{of[0].Host, of[1].Host})
+	}
+}
+
 func TestStreamLogs_flushNamesTheRanksOfSilentHosts_MESH25(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")

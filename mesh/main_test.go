@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // defs are the actor types of the tests' procs.
 func defs() []actor.Def {
-	return append(actortest.Actors(), actors(), haltings(), keepers(), speakers(), mesh.Def(),
+	return append(actortest.Actors(), actors(), haltings(), keepers(), speakers(), bosses(), gateds(), mesh.Def(),
 		host.HostActorDef(host.Options{}))
 }
 
@@ -56,6 +56,23 @@ func haltings() actor.Def {
 			time.Sleep(d)
 		}
 		return &Counter{}, nil
+	})
+}
+
+// The constructor of gated waits for a file, but on rank 0. Beside it, a second file says so.
+var gated = actor.NewType[*Counter, string]("gated")
+
+func gateds() actor.Def {
+	return gated.Define(func(ctx *actor.Context, gate string) (*Counter, error) {
+		if ctx.Point().Rank() == 0 {
+			return &Counter{}, nil
+		}
+		err := os.WriteFile(gate+".waits", nil, 0o600)
+		for opened := false; err == nil && !opened && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			_, missing := os.Stat(gate)
+			opened = missing == nil
+		}
+		return &Counter{}, err
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/shape"
@@ -92,6 +93,59 @@ func (p ProcMesh) Shrink(ctx context.Context, hosts int) (ProcMesh, error) {
 		return small, &StopError{Mesh: p.desc.ID.String(), Ranks: removed.NumRanks(), Remaining: left}
 	}
 	return small, nil
+}
+
+// growPoll is the interval between looks whether a Grow is over.
+const growPoll = 100 * time.Millisecond
+
+// followGrow makes new actors follow a Grow that began before the owner of the procs could find
+// them. It waits for the end of that Grow. A later one finds the actors by itself. If the owner is
+// silent, no actors follow.
+func followGrow(ctx context.Context, m actorMesh) error {
+	p := m.procs
+	if p.desc.World != nil || p.region.NumRanks() < p.desc.Extent.NumRanks() {
+		return nil
+	}
+	began := time.Now()
+	request := agent.RevisionRequest{ID: p.desc.ID.String(), After: p.desc.Revision}
+	said := agent.RevisionResponse{Growing: true}
+	for said.Growing {
+		err := p.net.placements.eachOwner(p.desc, func(owner actor.Ref[agent.Agent]) (err error) {
+			ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+			defer cancel()
+			said, err = agent.Revision.Call(ctx, owner, request)
+			return err
+		})
+		if err != nil {
+			return ctx.Err()
+		}
+		if said.Growing {
+			select {
+			case <-time.After(growPoll):
+			case <-ctx.Done():
+				return fmt.Errorf("spawn %s: mesh %s still grows: %w", m.name, p.desc.ID, ctx.Err())
+			}
+		}
+	}
+	if said.Mesh == nil {
+		return nil
+	}
+	owner := actor.RefOf[agent.Agent](m.owner).Via(p.net.proc)
+	o, err := agent.Follow.Call(ctx, owner, agent.FollowRequest{Mesh: *said.Mesh})
+	if err != nil {
+		return fmt.Errorf("spawn %s: %w", m.name, err)
+	}
+	p.net.placements.learn(*said.Mesh)
+	first := len(p.desc.Hosts)
+	if len(o) == 0 || len(said.Mesh.Hosts) <= first { // the actors had followed, or none was added
+		return nil
+	}
+	added := lastRanks(*said.Mesh, first)
+	failed := unstarted(o.Shift(-p.desc.Extent.NumRanks()), *said.Mesh, added, began)
+	if len(failed) > 0 {
+		return &SpawnError{Mesh: m.name, Ranks: said.Mesh.Extent.NumRanks(), Failed: failed}
+	}
+	return nil
 }
 
 // checkResize returns the reason why the handle cannot resize its mesh.

@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
@@ -85,6 +89,50 @@ func TestGrow_addsRanksWithTheirActorsForEveryHandle_MESH24(t *testing.T) {
 	require.EqualValues(t, 5, n)
 	late := travelled(t, counters, c.Connect(t))
 	require.Equal(t, 6, count(t, late), "the text names the revision")
+}
+
+// The actors of gated keep the Grow from its end, after it has looked for the owners of actors.
+func TestSpawn_duringAGrowHasActorsOnTheAddedRanks_MESH24(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	require.NoError(t, err)
+	gate := t.TempDir() + "/open"
+	_, err = mesh.Spawn(t.Context(), procs, gated, "gated", gate)
+	require.NoError(t, err)
+	more := c.moreHosts(t, "b")
+	grown := make(chan error, 1)
+	go func() {
+		_, err := procs.Grow(testkit.Soon(t), more)
+		grown <- err
+	}()
+	testkit.Until(t, "the Grow waits for actors", func() bool {
+		_, err := os.Stat(gate + ".waits")
+		return err == nil
+	})
+	spawned := make(chan mesh.ActorMesh[*Counter], 1)
+	go func() {
+		counters, err := mesh.Spawn(testkit.Soon(t), procs, counter, "counters", 0)
+		assert.NoError(t, err)
+		spawned <- counters
+	}()
+	testkit.Until(t, "the first actor runs", func() bool {
+		all, err := procs.Actors(testkit.Soon(t))
+		require.NoError(t, err)
+		states, _ := all.At(0)
+		return slices.ContainsFunc(states, func(s agent.State) bool {
+			return strings.HasPrefix(s.ID, "counters-") && s.Status.Phase == agent.Running
+		})
+	})
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	require.NoError(t, testkit.Next(t, grown))
+	counters := testkit.Next(t, spawned)
+	require.Equal(t, 2, procs.Extent().NumRanks())
+	require.Equal(t, 2, count(t, counters))
+	small, err := procs.Shrink(testkit.Soon(t), 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, small.Extent().NumRanks())
+	require.Equal(t, 1, count(t, counters), "it follows later changes, too")
 }
 
 // A program that never hears of a Grow still reaches the ranks that it knows, all or some.

@@ -196,17 +196,26 @@ func (as *placementCache) askOwner(ctx context.Context, m agent.Mesh) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
+	var states []agent.State
+	err := as.eachOwner(m, func(owner actor.Ref[agent.Agent]) (err error) {
+		states, err = agent.Get.Call(ctx, owner, agent.GetRequest{ID: m.ID.String()})
+		return err
+	})
+	return err == nil && as.applyStates(m, states)
+}
+
+// eachOwner asks the owner of a mesh, then its successors as long as a reply names the next one.
+func (as *placementCache) eachOwner(m agent.Mesh, ask func(actor.Ref[agent.Agent]) error) (err error) {
 	owner := m.Owner
 	for range maxOwners {
-		ref := actor.RefOf[agent.Agent](owner).Via(as.proc)
-		states, err := agent.Get.Call(ctx, ref, agent.GetRequest{ID: m.ID.String()})
+		err = ask(actor.RefOf[agent.Agent](owner).Via(as.proc))
 		by := agent.AsFenced(err)
 		if by == nil {
-			return err == nil && as.applyStates(m, states)
+			break
 		}
 		owner = by.Current.Owner
 	}
-	return false
+	return err
 }
 
 // askHosts queries the hosts in the handle.
