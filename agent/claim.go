@@ -82,13 +82,16 @@ func (r *resource) checkClaim(at, id string, c Claim) error {
 	return &FencedError{ID: id, Agent: at, Requested: c, Current: r.claim}
 }
 
-// recordClaim stores an accepted claim. Its owner owns the mesh from now on.
+// recordClaim stores an accepted claim. Its owner owns the mesh from now on, even if the description
+// of the mesh names a former owner.
 func (t *Table) recordClaim(r *resource, c Claim) {
-	if c == (Claim{}) || c == r.claim {
+	if c == (Claim{}) {
 		return
 	}
-	t.revision++
-	r.claim = c
+	if c != r.claim {
+		t.revision++
+		r.claim = c
+	}
 	if r.mesh != nil && r.mesh.Owner != c.Owner {
 		m := *r.mesh
 		m.Owner = c.Owner

@@ -46,6 +46,20 @@ func TestClaim_laterClaimWinsAndFormerOneIsRefused_AGT10(t *testing.T) {
 	require.NoError(t, table.AcceptClaim("n1", "m", claim(2, "c")))
 }
 
+// A host adopts the procs of a mesh one by one, from records that name the maker of the mesh.
+func TestClaim_ownerOfTheNewestClaimOwnsEveryRecordedRank_AGT10(t *testing.T) {
+	table := agent.NewTable()
+	maker, adopter := claim(1, "a"), claim(2, "b")
+	for _, rank := range []int{0, 1, 2} {
+		_, err := table.Create(agent.ResourceSpec{
+			ID: "m", Ranks: []int{0, 1, 2}, OnlyRanks: []int{rank}, Mesh: &agent.Mesh{Owner: maker.Owner},
+			Claim: adopter, Agent: "n1",
+		})
+		require.NoError(t, err)
+		require.Equal(t, adopter.Owner, table.States("m")[0].Mesh.Owner, "after rank %d", rank)
+	}
+}
+
 func TestFenced_isFoundInDecodedErrors(t *testing.T) {
 	want := &agent.FencedError{ID: "workers-000000000000m", Agent: "n1", Requested: claim(1, "a"),
 		Current: claim(2, "b")}
