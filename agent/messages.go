@@ -180,12 +180,15 @@ type GetRequest struct {
 	Usage   bool   `cbor:"3,keyasint,omitempty" json:"usage,omitempty"`   // measure the procs of a host
 }
 
-// WaitRequest waits until every rank of a resource has reached the phase Until, or has ended.
+// WaitRequest waits until every rank of a resource has reached the phase Until, or has ended, or
+// with OrFailed until one has failed.
 type WaitRequest struct {
 	ID    string `cbor:"1,keyasint" json:"id"`
 	Until Phase  `cbor:"2,keyasint" json:"until"`
 	// limits the wait to these ranks; nil: all
 	Region *shape.Region `cbor:"3,keyasint,omitempty" json:"region,omitempty"`
+
+	OrFailed bool `cbor:"4,keyasint,omitempty" json:"or_failed,omitempty"` // a failed rank ends it, too
 }
 
 // Lease renews the lease of a resource from now, on the agent's clock. 0 only reads the statuses. A

@@ -104,7 +104,7 @@ func samples() map[string]any {
 		"StopRequest": agent.StopRequest{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7, Region: &part,
 			Claim: claim},
 		"GetRequest":     agent.GetRequest{ID: "m", Schemas: true, Usage: true},
-		"WaitRequest":    agent.WaitRequest{ID: "m", Until: agent.Running, Region: &part},
+		"WaitRequest":    agent.WaitRequest{ID: "m", Until: agent.Running, Region: &part, OrFailed: true},
 		"StopAllRequest": agent.StopAllRequest{Reason: "done", Grace: time.Second, MaxConcurrent: 8},
 		"CordonRequest":  agent.CordonRequest{Cordon: true, Reason: "repair"},
 		"ModeDraining":   agent.DrainRequest{Mesh: "m", Reason: "repair", Grace: time.Second, MaxConcurrent: 8},

@@ -462,8 +462,9 @@ func (r *resource) countPhases(of *shape.Region) PhaseCount {
 // answerSatisfied answers and removes the satisfied waiters.
 func (r *resource) answerSatisfied() {
 	r.waiters = slices.DeleteFunc(r.waiters, func(w *waiter) bool {
-		least := r.countPhases(w.condition.Region).LeastAdvanced()
-		if !w.answered && least >= min(w.condition.Until, Stopped) {
+		n := r.countPhases(w.condition.Region)
+		failed := w.condition.OrFailed && n[Failed] > 0
+		if !w.answered && (failed || n.LeastAdvanced() >= min(w.condition.Until, Stopped)) {
 			w.answer(r.overlay())
 		}
 		return w.answered

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -234,14 +235,15 @@ func TestWait_matchesANaiveEvaluation(t *testing.T) {
 	held := []agent.Phase{agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed}
 	rapid.Check(t, func(t *rapid.T) {
 		table := tableOf(t, 0, 3)
-		w := agent.WaitRequest{ID: "m", Until: rapid.SampledFrom(held).Draw(t, "until")}
+		w := agent.WaitRequest{ID: "m", Until: rapid.SampledFrom(held).Draw(t, "until"),
+			OrFailed: rapid.Bool().Draw(t, "or failed")}
 		now := []agent.Phase{agent.Initializing, agent.Initializing, agent.Initializing}
 		want := func() bool {
 			every := true
 			for _, p := range now {
 				every = every && (p >= w.Until || p.Terminal())
 			}
-			return every
+			return every || w.OrFailed && slices.Contains(now, agent.Failed)
 		}
 		answered := false
 		table.Wait(w, func(agent.Overlay) { answered = true })

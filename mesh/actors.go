@@ -146,7 +146,7 @@ func spawnActors(
 		return fail(err)
 	}
 	m.owner = owner.ID()
-	err = startMesh(ctx, owner, name, procs.desc, procs.region, progressTimeout)
+	err = startMesh(ctx, owner, name, procs.desc, procs.region, progressTimeout, s.AllowPartial)
 	if succeeds(err) {
 		err = cmp.Or(followGrow(ctx, m), err)
 	}

@@ -101,7 +101,7 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error)
 	p.desc.Owner = owner.ID()
 	p.net.placements.markResolved(p.desc)
 	progressTimeout := cmp.Or(s.ProgressTimeout, config.ProcSpawnProgressTimeout.Get(h.net.config))
-	err = startMesh(ctx, owner, desc.ID.String(), desc, p.region, progressTimeout)
+	err = startMesh(ctx, owner, desc.ID.String(), desc, p.region, progressTimeout, s.AllowPartial)
 	if failed, ok := errors.AsType[*SpawnError](err); ok {
 		addProcesses(ctx, p, failed.Failed)
 	}
@@ -188,24 +188,45 @@ func describeMesh(h HostMesh, s SpawnSpec) (agent.Mesh, error) {
 	return m, nil
 }
 
-// startMesh creates a mesh through its controller and waits until every rank runs. Ranks of unknown
-// status at the deadline are Timeout in the error.
+// minCommonFailure is the least time that other ranks have to fail beside the first failed one.
+const minCommonFailure = 2 * time.Second
+
+// startMesh creates a mesh through its controller and waits until every rank runs. Without partial
+// it ends soon after the first failure: the other ranks have as much time again to fail, too, for
+// they often have one cause. Ranks of unknown status at the deadline are Timeout in the error.
 func startMesh(
 	ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent.Mesh, r shape.Region,
-	progressTimeout time.Duration,
+	progressTimeout time.Duration, partial bool,
 ) error {
 	began := time.Now()
+	running := agent.WaitRequest{ID: id, Until: agent.Running, OrFailed: !partial}
 	o, err := agent.Create.Call(ctx, owner, agent.CreateRequest{})
 	if err == nil {
-		o, err = awaitSettled(ctx, owner, agent.WaitRequest{ID: id, Until: agent.Running}, progressTimeout, o)
+		o, err = awaitSettled(ctx, owner, running, progressTimeout, o)
+	}
+	early := err == nil && !partial && hasFailed(o)
+	if early {
+		within, cancel := context.WithTimeout(ctx, max(minCommonFailure, time.Since(began)))
+		running.OrFailed = false
+		o, err = awaitSettled(within, owner, running, progressTimeout, o)
+		cancel()
 	}
 	if err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
 	}
-	if failed := unstarted(o, m, r, began); len(failed) > 0 {
+	failed := unstarted(o, m, r, began)
+	if early { // the others had no time to start
+		failed = slices.DeleteFunc(failed, func(r RankStatus) bool { return r.Status.Phase == agent.Timeout })
+	}
+	if len(failed) > 0 {
 		return &SpawnError{Mesh: id, Ranks: r.NumRanks(), Failed: failed}
 	}
 	return nil
+}
+
+// hasFailed reports whether a rank of an overlay has failed.
+func hasFailed(o agent.Overlay) bool {
+	return slices.ContainsFunc(o, func(r agent.Run) bool { return r.Status.Phase == agent.Failed })
 }
 
 // addProcesses adds the processes of the ended ranks, as their hosts report them.
@@ -242,14 +263,15 @@ func unstarted(o agent.Overlay, m agent.Mesh, r shape.Region, began time.Time) [
 // progressChecks is the number of looks at the statuses within a progress timeout.
 const progressChecks = 4
 
-// awaitSettled waits until every rank has reached the wanted status or has ended, until the
-// deadline, or until no rank has changed for progressTimeout. last is the present overlay.
+// awaitSettled waits until the wanted condition holds, until the deadline, or until no rank has
+// changed for progressTimeout. last is the present overlay.
 func awaitSettled(
 	ctx context.Context, owner actor.Ref[agent.Agent], w agent.WaitRequest, progressTimeout time.Duration,
 	last agent.Overlay,
 ) (agent.Overlay, error) {
 	pending := func(o agent.Overlay) bool {
-		return slices.ContainsFunc(o, func(r agent.Run) bool { return r.Status.Phase < w.Until })
+		late := func(r agent.Run) bool { return r.Status.Phase < w.Until }
+		return slices.ContainsFunc(o, late) && !(w.OrFailed && hasFailed(o))
 	}
 	changed := time.Now()
 	for pending(last) {

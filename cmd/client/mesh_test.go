@@ -208,3 +208,13 @@ func TestMeshShow_printsTheReportedNameBesideTheID(t *testing.T) {
 	require.Equal(t, "owner", rows[5][0])
 	require.Contains(t, rows[6][1], "restarts 0", "it belongs to the owner")
 }
+
+func TestUp_endsWithTheFirstFailureAndItsLastWordsWhileOthersStart(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	r := c.client(t, "up", "--per-host", "gpu=2", "--command", "/bin/sh", "--arg", "-c", "--arg",
+		`[ $CASTNET_RANK = 1 ] && { echo no such model >&2; exit 3; }; exec sleep 600`)
+	require.Equal(t, cli.ExitFailure, r.code)
+	require.Regexp(t, `^castnet: 1 of 2 ranks of demo-\w+ did not start on a-\w+: `+
+		`\[host=0,gpu=1\] exited with code 3\n  stderr: no such model\n$`, r.err)
+}
