@@ -35,7 +35,8 @@ func waitCommand(a *app.App) *cobra.Command {
 		Long: `Wait until a mesh or world meets a condition, for --timeout at most:
 
   running   every rank runs (the default)
-  live      a world is live; of a mesh, every rank runs and ` + "`castnet explain`" + ` finds no problem
+  live      every rank runs, ` + "`castnet explain`" + ` finds no problem, and a world is live: each host and
+            each proc has answered
   ended     every rank has ended for good; a world is removed
 
 A mesh of that name has to exist (exit code 3). Exit code 5: the time is over, and the error has
@@ -144,13 +145,13 @@ func awaitCondition(
 // newWaitRecord judges the view of a mesh.
 func newWaitRecord(v inspect.View, condition string) waitRecord {
 	r := waitRecord{Mesh: v.Mesh, Condition: condition, Phase: v.Phase, Running: v.Running(), Ranks: v.Ranks}
+	r.live = v.Explanation().Healthy
 	if v.World == nil {
-		r.live = v.Explanation().Healthy
 		r.ended = inspect.Ended(v.Phase)
 		return r
 	}
 	r.Status = v.World.Status
-	r.live = r.Status == system.StatusLive && v.World.StoppingReason == ""
+	r.live = r.live && r.Status == system.StatusLive && v.World.StoppingReason == ""
 	return r
 }
 

@@ -52,7 +52,7 @@
 //     hostd, before the exit.
 //   - CLI-C6 (secrets): Only env prints secrets. The example lines of up take secrets from env.
 //   - CLI-C7 (inspection): mesh show and explain answer within seconds and name silent parties. The
-//     owner's report overrides that of hosts. explain is a pure function of mesh show.
+//     owner's report of ranks overrides that of hosts. explain is a pure function of mesh show.
 //   - CLI-C8 (doctor): doctor ends within --timeout with a result for every check. It joins only
 //     after a check of permissions, and its probes reach no one. A failed check gives exit code 1.
 //

@@ -47,7 +47,10 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS1(t *testing.T) {
 	proctest.Suspend(t, b.PID())
 	t.Cleanup(func() { _ = b.Process.Signal(syscall.SIGCONT) }) // fails when it has ended
 
-	r := c.client(t, "hosts")
+	r := c.client(t, "wait", "noise", "--for", "live", "--timeout", "5s")
+	require.Equal(t, cli.ExitTimeout, r.code, "its owner has not noticed")
+	require.Contains(t, r.err, "it is not live in time: ")
+	r = c.client(t, "hosts")
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
 	require.Contains(t, r.err, "1 of 2 hosts did not answer: b (", "also before its watchers know")
 	r = c.eventually(t, func(r result) bool { return strings.Contains(r.err, "last heard") }, "hosts")

@@ -40,11 +40,18 @@ func (c Cause) String() string {
 	if c.Region != "" && c.Kind != "host" {
 		line = fmt.Sprintf("[%s] %s", c.Region, line)
 	}
+	ago := ""
+	if !c.Since.IsZero() {
+		ago = text.Age(time.Since(c.Since)) + " ago"
+	}
+	switch {
+	case ago != "" && c.Kind == "host":
+		line += ", last heard " + ago
+	case ago != "":
+		line += " (" + ago + ")"
+	}
 	if c.Ranks > 0 && c.Kind == "host" {
 		line += fmt.Sprintf("; it has %s [%s]", text.Pluralize(c.Ranks, "rank"), c.Region)
-	}
-	if !c.Since.IsZero() {
-		line += fmt.Sprintf(" (%s ago)", text.Age(time.Since(c.Since)))
 	}
 	return line
 }
@@ -132,7 +139,7 @@ func (v View) hostCauses() (out []Cause) {
 			why = h.Reason
 		}
 		out = append(out, Cause{
-			Kind: "host", Region: shape.Describe(v.Shape, ranks), Ranks: len(ranks), Reason: why,
+			Kind: "host", Region: shape.Describe(v.Shape, ranks), Ranks: len(ranks), Reason: why, Since: h.Since,
 		})
 	}
 	slices.SortStableFunc(out, func(a, b Cause) int {
@@ -158,6 +165,12 @@ func (v View) rankCauses() (out []Cause) {
 		out = append(out, Cause{
 			Kind: "rank", Region: g.Region, Ranks: len(g.Ranks), Reason: g.Outcome,
 			Since: first.At, StderrTail: first.StderrTail,
+		})
+	}
+	if v.SilentProcs != "" {
+		ranks, _ := shape.Select(v.Shape, v.SilentProcs) // described in its own syntax
+		out = append(out, Cause{
+			Kind: "rank", Region: v.SilentProcs, Ranks: ranks.NumRanks(), Reason: "running, but its proc does not answer",
 		})
 	}
 	for _, r := range v.Statuses {
@@ -247,7 +260,11 @@ func (v View) nextSteps() (out []string) {
 		}
 		return append(out, "its lease "+v.DescribeLease())
 	}
+	silent := v.silentSteps()
 	if w := v.World; w != nil {
+		if w.isSteady() && len(silent) > 0 {
+			return silent
+		}
 		return append(out, w.nextStep())
 	}
 	for _, l := range v.RestartedRanks {
@@ -261,13 +278,7 @@ func (v View) nextSteps() (out []string) {
 			)
 		}
 	}
-	for _, h := range v.UnhealthyHosts() {
-		if h.State == "suspect" || h.State == "unknown" {
-			out = append(
-				out, fmt.Sprintf("host %s is being checked: it is alive or dead within seconds", text.HostLabel(h.ID)),
-			)
-		}
-	}
+	out = append(out, silent...)
 	if len(v.Failures) > 0 {
 		out = append(out, fmt.Sprintf("failed ranks do not restart (%s)", v.RestartPolicy))
 	}
@@ -276,6 +287,21 @@ func (v View) nextSteps() (out []string) {
 	}
 	return out
 }
+
+// silentSteps returns the next automatic step for each silent host that may be alive.
+func (v View) silentSteps() (out []string) {
+	for _, h := range v.UnhealthyHosts() {
+		if h.State == agent.HostSuspect || h.State == agent.HostUnknown || h.State == hostSilent {
+			out = append(
+				out, fmt.Sprintf("host %s is being checked: it is alive or dead within seconds", text.HostLabel(h.ID)),
+			)
+		}
+	}
+	return out
+}
+
+// isSteady reports whether the system controller sees nothing to do.
+func (w World) isSteady() bool { return w.StoppingReason == "" && w.Status == system.StatusLive }
 
 // nextStep returns the next automatic step for a world.
 func (w World) nextStep() string {

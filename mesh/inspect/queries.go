@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
@@ -23,7 +24,8 @@ import (
 type inspection struct {
 	net            *mesh.Net
 	desc           agent.Mesh
-	liveHosts      []subjects.HostID // live hosts of the mesh
+	liveHosts      []subjects.HostID             // hosts that answered
+	lastHeard      map[subjects.HostID]time.Time // of the others, as far as it is known
 	states         map[int]agent.State
 	lease          time.Duration
 	report         controller.Report
@@ -31,7 +33,8 @@ type inspection struct {
 	world          *system.WorldState // of a world, instead of the report
 	ownerErr       error              // why the report is missing
 	actors         []Actor
-	actorsComplete bool // every proc has listed its actors
+	silentProcs    []int // ranks that did not list their actors
+	actorsComplete bool  // every proc has listed its actors
 }
 
 func (w *inspection) askOwner(ctx context.Context) {
@@ -69,6 +72,11 @@ func (w *inspection) askActors(ctx context.Context, m mesh.MeshState) {
 		var err error
 		w.actors, err = Actors(ctx, m.Procs, false)
 		w.actorsComplete = err == nil
+		if some, partial := errors.AsType[*cast.CoverageError](err); partial {
+			for _, f := range some.Coverage.Missing {
+				w.silentProcs = append(w.silentProcs, f.Rank)
+			}
+		}
 	}
 }
 
@@ -147,6 +155,9 @@ func (w *inspection) view() View {
 	if w.actorsComplete {
 		v.NoActors = w.withoutActors(statuses)
 	}
+	v.SilentProcs = shape.Describe(v.Shape, slices.DeleteFunc(slices.Clone(w.silentProcs), func(rank int) bool {
+		return statuses[rank].Phase != agent.Running || !slices.Contains(w.liveHosts, w.host(rank))
+	}))
 	return v
 }
 
@@ -222,7 +233,8 @@ func (w *inspection) statuses() map[int]agent.Status {
 
 func (w *inspection) host(rank int) subjects.HostID { return w.desc.Hosts[rank/w.desc.PerHost] }
 
-// hosts returns the hosts of the mesh in the owner's view. Without owner only silence is known.
+// hosts returns the hosts of the mesh in the owner's view. A host that did not answer is not alive:
+// the owner finds out seconds later. Without owner only silence is known.
 func (w *inspection) hosts() []Host {
 	all := make([]Host, len(w.desc.Hosts))
 	for i, h := range w.desc.Hosts {
@@ -230,10 +242,10 @@ func (w *inspection) hosts() []Host {
 		if !h.IsValid() {
 			all[i].State, all[i].Reason = hostMissing, fmt.Sprintf("the world has no host with rank %d", i)
 		} else if !slices.Contains(w.liveHosts, h) {
-			all[i].State, all[i].Reason = hostSilent, "no answer"
+			all[i] = Host{ID: h.String(), State: hostSilent, Reason: "no answer", Since: w.lastHeard[h]}
 		}
 		for _, is := range w.report.Hosts {
-			if is.Host == h.String() {
+			if is.Host == h.String() && is.State != hostAlive {
 				all[i].State, all[i].Reason = is.State, is.Reason
 			}
 		}

@@ -33,9 +33,10 @@ type View struct {
 	LeaseLeft      time.Duration   `json:"lease_left"` // until hosts stop the procs without renewal; 0: never
 	Owner          Owner           `json:"owner"`
 	RestartPolicy  string          `json:"restart_policy"`
-	World          *World          `json:"world,omitempty"`   // for a world of the system controller
-	NoActors       string          `json:"no_actors"`         // region of running ranks without live actors
-	Started        *time.Time      `json:"started,omitempty"` // of the first rank
+	World          *World          `json:"world,omitempty"`        // for a world of the system controller
+	NoActors       string          `json:"no_actors"`              // region of running ranks without live actors
+	SilentProcs    string          `json:"silent_procs,omitempty"` // region of those that did not list their actors
+	Started        *time.Time      `json:"started,omitempty"`      // of the first rank
 
 	Shape   shape.Extent `json:"-"` // the extent
 	PerHost int          `json:"-"` // ranks of a host
@@ -92,11 +93,13 @@ type RestartedRank struct {
 	Status string `json:"-"` // of the rank
 }
 
-// Host is a host of a mesh. State is alive, or the owner's view, or silent.
+// Host is a host of a mesh. State is alive if it answered and its owner knows no better, else the
+// owner's view, or silent.
 type Host struct {
-	ID     string `json:"id"`
-	State  string `json:"state"`
-	Reason string `json:"reason,omitempty"`
+	ID     string    `json:"id"`
+	State  string    `json:"state"`
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since,omitzero"` // its last message, if it is not alive
 }
 
 // ActorMesh is the actors of one name.
@@ -118,9 +121,12 @@ const (
 func Mesh(ctx context.Context, conn *mesh.Net, name string) (v View, missing, err error) {
 	inv, m, missing, err := FindWithEnded(ctx, conn, name)
 	var ids []subjects.HostID
+	heard := map[subjects.HostID]time.Time{}
 	for _, h := range inv.Hosts {
 		if h.State == agent.HostAlive {
 			ids = append(ids, h.ID)
+		} else if h.Silence > 0 {
+			heard[h.ID] = time.Now().Add(-h.Silence)
 		}
 	}
 	if w, ctl, bare := FindEmptyWorld(ctx, conn, name, err); bare {
@@ -132,7 +138,7 @@ func Mesh(ctx context.Context, conn *mesh.Net, name string) (v View, missing, er
 	}
 	// the owner knows more
 	m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase == agent.Unknown })
-	w := inspection{net: conn, desc: m.Procs.Describe(), liveHosts: ids}
+	w := inspection{net: conn, desc: m.Procs.Describe(), liveHosts: ids, lastHeard: heard}
 	var wg sync.WaitGroup
 	within, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -3,6 +3,7 @@ package inspect
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -12,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 func TestAskEach_asksABoundedNumberAtATime_INS1(t *testing.T) {
@@ -78,4 +80,41 @@ func TestGroupRanks_coverEveryRankOnce_INS3(t *testing.T) {
 			require.Equal(t, 1, n)
 		}
 	})
+}
+
+// The owner still calls both hosts alive, and the system controller the world live.
+func TestExplanation_namesASilentHostAndASilentProcThatTheOwnerHasNotNoticed_INS1(t *testing.T) {
+	id, err := subjects.ParseMeshID("demo-0000000000000")
+	require.NoError(t, err)
+	var hosts []subjects.HostID
+	states := map[int]agent.State{}
+	for rank, label := range []string{"a", "b"} {
+		h, err := subjects.ParseHostID(label + "-0000000000000")
+		require.NoError(t, err)
+		hosts = append(hosts, h)
+		states[rank] = agent.State{Rank: rank, Status: agent.Status{Phase: agent.Running}}
+	}
+	desc := agent.Mesh{ID: id, Extent: shape.Of("host", 2), PerHost: 1, Hosts: hosts}
+	w := inspection{
+		desc: desc, liveHosts: hosts, states: states,
+		report: controller.Report{Procs: desc, Phase: agent.Running, Hosts: []controller.HostHealth{
+			{Host: hosts[0].String(), State: agent.HostAlive}, {Host: hosts[1].String(), State: agent.HostAlive}}},
+	}
+	require.True(t, w.view().Explanation().Healthy)
+
+	w.silentProcs = []int{0}
+	require.Equal(t, "[host=0] running, but its proc does not answer", w.view().Explanation().Causes[0].String())
+
+	w.silentProcs = []int{1} // its host is a cause of its own
+	w.liveHosts = hosts[:1]
+	w.lastHeard = map[subjects.HostID]time.Time{hosts[1]: time.Now().Add(-12 * time.Second)}
+	for _, world := range []*system.WorldState{nil, {Status: system.StatusLive}} {
+		w.world = world
+		x := w.view().Explanation()
+		require.False(t, x.Healthy)
+		require.Len(t, x.Causes, 1)
+		require.Equal(t, "host b is silent: no answer, last heard 12s ago; it has 1 rank [host=1]", x.Causes[0].String())
+		require.Equal(t, []string{"host b is being checked: it is alive or dead within seconds"}, x.Next)
+		require.Contains(t, x.Suggestions[0], "check hostd on b")
+	}
 }
