@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -98,8 +99,9 @@ func procsCommand(a *app.App) *cobra.Command {
 		Use:   "procs [MESH[region]]",
 		Short: "List the procs of one mesh, or of all",
 		Long: `List procs as their hosts see them: those of one mesh or of a region of it, or of
-every mesh that has a proc alive. With --all, also of meshes that have ended. The ranks on a host
-that does not answer are unknown, unless the owner of the mesh knows more; then the exit code is 4.
+every mesh that has a proc alive. With --all, also of meshes that have ended. A name is that of a
+live mesh, or else of the newest ended one. The ranks on a host that does not answer are unknown,
+unless the owner of the mesh knows more; then the exit code is 4.
 The reason of a proc launched by an earlier hostd says so. CPU-TIME and MEM (resident memory) are of
 the process of a proc, without its children, and known on Linux; castnet top shows the use of CPUs.
 More than 16 equal ranks of a mesh share a row, and more than two that do not run for one reason;
@@ -186,21 +188,16 @@ func listProcs(
 func listRanks(
 	ctx context.Context, conn *mesh.Net, t target.Target,
 ) (records []inspect.Proc, missing, err error) {
-	inv, procs, err := conn.InventoryFor(ctx, t.Name)
+	inv, m, missing, err := inspect.FindWithEnded(ctx, conn, t.Name)
 	if err != nil {
 		return nil, nil, target.OrEmptyWorld(ctx, conn, t.Name, err)
 	}
-	p, err := t.ResolveIn(procs)
+	p, err := t.ResolveIn(m.Procs)
 	if err != nil {
 		return nil, nil, err
 	}
 	inspect.Measure(ctx, conn, inv)
-	for _, m := range inv.Meshes {
-		if m.Procs.ID() == procs.ID() {
-			records = inspect.Procs(m, p.Region.Contains)
-		}
-	}
-	return records, p.MissingHosts(inv, t), nil
+	return inspect.Procs(m, p.Region.Contains), cmp.Or(p.MissingHosts(inv, t), missing), nil
 }
 
 // listTarget returns the present state of every rank of a target.

@@ -49,3 +49,17 @@ func TestLinks_showWhichMessageTheyAwait(t *testing.T) {
 		lines[1])
 	require.Regexp(t, ` 0 +0 +0 +0 +0 +0 +- +- +dead: killed$`, lines[2])
 }
+
+func TestNames_ofEndedMeshesAreFoundByEveryQuery(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	_, up := c.up(t, "--per-host", "gpu=2", "--actor", "echo")
+	c.ok(t, "stop", "demo")
+	for _, query := range [][]string{{"procs"}, {"procs", "--all"}, {"mesh", "show"}, {"explain"}} {
+		require.Contains(t, c.ok(t, append(query, "demo")...), up.Mesh)
+	}
+	c.ok(t, "logs", "demo")
+	require.Regexp(t, `(?m)^`+up.Mesh+` +1 +host=0,gpu=1 +a .* stopped `, c.ok(t, "procs", "demo[gpu=1]"))
+	_, next := c.up(t, "--per-host", "gpu=1", "--actor", "echo")
+	require.NotContains(t, c.ok(t, "procs", "demo", "--all"), up.Mesh, next.Mesh+" lives")
+}
