@@ -181,7 +181,7 @@ func (h HostMesh) unreachable(errs []error) error {
 }
 
 // maxHostsAsked bounds the concurrent requests of an operation on a host mesh.
-const maxHostsAsked = 64
+const maxHostsAsked = 512
 
 // eachHost asks the agents of a mesh's hosts concurrently. Results are by rank.
 func eachHost[R any](

@@ -1,17 +1,24 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cmd/client/internal/logs"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 func TestLogs_followMergesAndEndsWithTheMesh(t *testing.T) {
@@ -110,4 +117,79 @@ func TestLogs_followEndsWithAMeshThatLostItsOwner(t *testing.T) {
 	up.Send(t, os.Kill)
 	require.Zero(t, b.Exit(t), b.Err)
 	require.Equal(t, "demo has ended: 2 procs stopped\n", b.Err.String())
+}
+
+// manyHosts are simulated hosts of one mesh, with one rank each.
+type manyHosts struct {
+	infos []agent.HostInfo
+	desc  agent.Mesh
+	asked atomic.Int64  // requests for logs
+	all   chan struct{} // closed once as many came as there are hosts
+}
+
+// fakeHost is the agent of one of them.
+type fakeHost struct {
+	agent.Agent
+	*manyHosts
+	rank int
+}
+
+func (h *fakeHost) Get(*actor.Context, agent.GetRequest) ([]agent.State, error) {
+	return []agent.State{{ID: h.desc.ID.String(), Rank: h.rank, Status: agent.Status{Phase: agent.Running},
+		Mesh: &h.desc}}, nil
+}
+
+// Logs waits until every host was asked.
+func (h *fakeHost) Logs(*actor.Context, agent.LogsRequest) ([]agent.LogTail, error) {
+	if h.asked.Add(1) == int64(len(h.infos)) {
+		close(h.all)
+	}
+	<-h.all
+	return []agent.LogTail{{Rank: h.rank, Stream: "stdout", Lines: []string{"ready"}}}, nil
+}
+
+// start starts the agents, and answers searches in their names.
+func (m *manyHosts) start(t *testing.T, c *cluster, n int) {
+	m.all = make(chan struct{})
+	m.desc = agent.Mesh{ID: testproc.MeshID(t, "demo"), Extent: shape.Of("host", n), PerHost: 1,
+		Command: agent.Command{Path: agent.Builtin}}
+	for rank := range n {
+		id := testproc.HostID(t, fmt.Sprintf("h%03d", rank))
+		m.infos = append(m.infos, agent.HostInfo{ID: id, Label: id.Label(), Mode: agent.ModeOpen})
+		m.desc.Hosts = append(m.desc.Hosts, id)
+	}
+	m.desc.Owner = m.desc.Hosts[0].Proc().Actor("controller")
+	typ := actor.NewType[agent.Agent, actor.None](agent.HostType)
+	for rank, info := range m.infos {
+		p, _ := testproc.Start(t, c.Server, testproc.Options{Options: actor.Options{ID: info.ID.Proc(), Bus: c.Open(t)}},
+			typ.Define(
+				func(*actor.Context, actor.None) (agent.Agent, error) { return &fakeHost{manyHosts: m, rank: rank}, nil },
+				append(agent.Methods(), agent.Info.Handle(
+					func(agent.Agent, *actor.Context, actor.None) (agent.HostInfo, error) { return info, nil }))...))
+		_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
+		require.NoError(t, err)
+	}
+	search := c.Open(t).Control()
+	_, err := search.Subscribe(c.Net.Proc().Space().HostReads(subjects.Any, ""), func(q bus.Msg) {
+		for _, info := range m.infos {
+			answer, err := json.Marshal(info)
+			require.NoError(t, err)
+			_ = search.Publish(q.Reply, answer)
+		}
+	})
+	require.NoError(t, err)
+	require.NoError(t, search.Flush(t.Context()))
+}
+
+func TestLogs_asksEachOfManyHostsOnceAndAllBeforeTheFirstAnswer(t *testing.T) {
+	c := newCluster(t)
+	m := &manyHosts{}
+	m.start(t, c, 500)
+	inv, err := c.Net.Inventory(t.Context())
+	require.NoError(t, err)
+	require.Len(t, inv.Meshes, 1) // on a busy machine some hosts are late, and belong to it
+	tails, err := inv.Meshes[0].Procs.Logs(testkit.Soon(t), mesh.LogQuery{Lines: 20})
+	require.NoError(t, err)
+	require.Len(t, tails, 500)
+	require.EqualValues(t, 500, m.asked.Load())
 }
