@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -127,6 +128,8 @@ func (c *Conn) dial(ctx context.Context, o Options) error {
 			err = fmt.Errorf("%w: this client gave none", err)
 		}
 		return fail(WrongCredentials, err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fail(SilentServer, nil)
 	default:
 		if bad, ok := errors.AsType[*url.Error](err); ok {
 			return fail(BadOptions, bad.Err) // without the URL, because it may hold a password

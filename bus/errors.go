@@ -40,6 +40,7 @@ const (
 	NoServer              Reason = "nothing is listening there"
 	WrongCredentials      Reason = "the server refused the credentials"
 	UnauthenticatedRemote Reason = "the remote server asks for no authentication; set Insecure to allow it"
+	SilentServer          Reason = "a server listens there, but does not answer"
 	OtherFailure          Reason = "connection failed"
 )
 

@@ -33,7 +33,7 @@ JSON and NDJSON: as castnet up.`,
 		if err != nil {
 			return err
 		}
-		return a.WithNet(c.Context(), func(conn *mesh.Net) error {
+		return a.WithOwnMesh(c.Context(), func(conn *mesh.Net) error {
 			return heldmesh.Adopt(c.Context(), a, conn, t, epoch)
 		})
 	}

@@ -67,7 +67,9 @@ type, owner, and with --detach epoch, which castnet adopt takes); without --deta
 				return err
 			}
 		}
-		return a.WithNet(c.Context(), func(conn *mesh.Net) error { return heldmesh.Spawn(c.Context(), a, conn, u) })
+		return a.WithOwnMesh(c.Context(), func(conn *mesh.Net) error {
+			return heldmesh.Spawn(c.Context(), a, conn, u)
+		})
 	}
 	return c
 }

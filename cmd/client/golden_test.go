@@ -1,18 +1,28 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/golden"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
@@ -364,6 +374,18 @@ func TestGolden_trouble(t *testing.T) {
 	for rank := 16; rank < 24; rank++ {
 		v.Failures = append(v.Failures, inspect.Failure{Rank: rank, Host: ids[2], Reason: procs[rank].Reason})
 	}
+	full := v
+	full.Phase, full.Hosts = "failed", []inspect.Host{v.Hosts[0], v.Hosts[3]}
+	full.Extent, full.Ranks, full.Shape = "host=2,gpu=8", 16, shape.Of("host", 2).With("gpu", 8)
+	full.Statuses = []inspect.StatusRun{{Region: "host=0,gpu=*", Ranks: 8, Status: "stopped"},
+		{Region: "host=1,gpu=*", Ranks: 8, Status: "failed"}}
+	full.Failures = nil
+	for rank := 8; rank < 16; rank++ {
+		full.Failures = append(full.Failures, inspect.Failure{Rank: rank, Host: ids[3], Reason: fmt.Sprintf("state directory "+
+			"/var/lib/castnet: write /var/lib/castnet/pretrain-7kd93x0b5m2qa_%d-0.proc.json.new: no space left on device", rank)})
+	}
+	golden.Check(t, "trouble-explain-disk-full",
+		func(out *output.Printer) error { return showExplanation(out, full.Explanation()) })
 	for name, show := range map[string]func(out *output.Printer) error{
 		"hosts":     func(out *output.Printer) error { return showHosts(out, hosts) },
 		"procs":     func(out *output.Printer) error { return showRanks(out, procs) },
@@ -387,4 +409,81 @@ func TestGolden_trouble(t *testing.T) {
 	} {
 		golden.Check(t, "trouble-"+name, func(out *output.Printer) error { return errors.Join(show(out), missing) })
 	}
+}
+
+// busCommands are all commands that need a bus, each with arguments.
+func busCommands() []string {
+	return []string{
+		"up", "spawn demo", "adopt demo", "meshes", "hosts", "hosts cordon a", "hosts uncordon a", "hosts drain a",
+		"hosts shutdown a", "hosts restart a", "procs demo", "actors demo", "mesh show demo", "mesh restart demo",
+		"explain demo", "call demo counter get", "cast demo counter get", "logs demo", "logs demo -f", "wait demo",
+		"grow demo 1", "shrink demo 1", "stop demo", "events", "events -f", "top", "config show demo", "worlds",
+		"plan -f testdata/world.yaml", "apply -f testdata/world.yaml", "delete demo", "where demo/0", "doctor",
+		"exec demo -- true",
+	}
+}
+
+func TestBusCommands_areAllThatNeedOne(t *testing.T) {
+	var eachCommand func(c *cobra.Command)
+	eachCommand = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			eachCommand(sub)
+		}
+		name := strings.TrimPrefix(c.CommandPath(), "castnet ")
+		if c.Runnable() && c.HasParent() && !slices.Contains([]string{"help", "version", "env"}, name) {
+			require.True(t, slices.ContainsFunc(busCommands(), func(line string) bool {
+				return strings.HasPrefix(line+" ", name+" ")
+			}), name)
+		}
+	}
+	eachCommand(rootCommand(&app.App{Printer: &output.Printer{}}))
+}
+
+// The bus has no server, or one that does not answer.
+func TestGolden_busAway(t *testing.T) {
+	t.Parallel()
+	frozen, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, frozen.Close()) }()
+	for name, address := range map[string]string{"refused": "127.0.0.1:1", "frozen": frozen.Addr().String()} {
+		timeout := map[string]string{"refused": "30s", "frozen": "3s"}[name]
+		golden.Check(t, "bus-"+name, func(out *output.Printer) error {
+			for _, r := range runAll(t, "nats://"+address, timeout, out.Width) {
+				if _, err := out.Stdout.Write([]byte(strings.ReplaceAll(r, address, "10.0.0.7:4222"))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// runAll runs all commands at the same time on a bus, and describes the end of each.
+func runAll(t *testing.T, url, timeout string, width int) []string {
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	lines := busCommands()
+	ends := make([]string, len(lines))
+	var all sync.WaitGroup
+	for i, line := range lines {
+		all.Go(func() {
+			var out bytes.Buffer
+			printer := &output.Printer{Format: output.Table, Stdout: &out, Stderr: &out, OutTTY: true, Width: width}
+			env := map[string]string{"NATS_URL": url, "NATS_TOKEN": "secret", "HOME": t.TempDir()}
+			code := run(ctx, &app.App{Getenv: func(key string) string { return env[key] }, Printer: printer},
+				append(strings.Fields(line), "--timeout", timeout))
+			ends[i] = fmt.Sprintf("$ castnet %s\n%sexit code %d\n", line, &out, code)
+		})
+	}
+	all.Wait()
+	require.NoError(t, ctx.Err(), "every command ends in time")
+	return ends
+}
+
+func TestWait_worldWithASilentHostIsNotLive(t *testing.T) {
+	v := healthy()
+	v.World = &inspect.World{Status: system.StatusLive}
+	require.True(t, newWaitRecord(v, waitLive).isMet())
+	v.Hosts[1] = inspect.Host{ID: hostB, State: "silent", Reason: "no answer", Since: ago(0)}
+	require.False(t, newWaitRecord(v, waitLive).isMet(), "its system controller has not noticed")
 }

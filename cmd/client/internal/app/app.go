@@ -34,8 +34,20 @@ func (a *App) WithNetTimeout(ctx context.Context, do func(ctx context.Context, c
 	})
 }
 
+// goodbyeTimeout bounds the end of a command that owns nothing, if the bus is away.
+const goodbyeTimeout = 5 * time.Second
+
 // WithNet connects, runs do with its own timeouts, and disconnects.
 func (a *App) WithNet(ctx context.Context, do func(conn *mesh.Net) error) error {
+	return a.withNet(ctx, goodbyeTimeout, do)
+}
+
+// WithOwnMesh is WithNet for a command that may own a mesh, which ends with it.
+func (a *App) WithOwnMesh(ctx context.Context, do func(conn *mesh.Net) error) error {
+	return a.withNet(ctx, actor.DefaultDeadline, do)
+}
+
+func (a *App) withNet(ctx context.Context, goodbye time.Duration, do func(conn *mesh.Net) error) error {
 	o, err := a.MeshOptions()
 	if err != nil {
 		return err
@@ -44,7 +56,7 @@ func (a *App) WithNet(ctx context.Context, do func(conn *mesh.Net) error) error 
 	if err != nil {
 		return a.OrInterrupted(ctx, a.SuggestHostd(err))
 	}
-	return a.RunAndClose(ctx, conn, do)
+	return a.RunAndClose(ctx, conn, goodbye, do)
 }
 
 // SuggestHostd adds advice to the error of a missing bus.
@@ -62,14 +74,23 @@ func (a *App) IsBusMissing(err error) bool {
 	return ok && !a.Conn.IsConfigured(a.Getenv) && (e.Reason == bus.NoServer || e.Reason == bus.WrongCredentials)
 }
 
-// RunAndClose runs do and closes the connection, interrupted or not.
-func (a *App) RunAndClose(ctx context.Context, conn *mesh.Net, do func(conn *mesh.Net) error) error {
+// RunAndClose runs do and closes the connection, interrupted or not. An error of do hides that of a
+// goodbye without answer.
+func (a *App) RunAndClose(
+	ctx context.Context, conn *mesh.Net, goodbye time.Duration, do func(conn *mesh.Net) error,
+) error {
 	err := do(conn)
 	if broken := conn.Bus().Err(); broken != nil {
 		err = cli.WithCode(cli.ExitConnection, fmt.Errorf("the bus broke: %w", broken))
 	}
 	err = a.OrInterrupted(ctx, err)
-	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+	defer cancel()
+	closed := conn.Close(closing)
+	if err != nil && closing.Err() != nil {
+		return err
+	}
+	return errors.Join(err, closed)
 }
 
 // OrInterrupted maps all errors of an interrupt to one.

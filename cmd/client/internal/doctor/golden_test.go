@@ -23,6 +23,12 @@ func TestGolden_doctor(t *testing.T) {
 	s := hostSurvey{answers: []hostCheck{hostAnswer(t, "gpu-node-0041"), frozen, dead, hostAnswer(t, "gpu-node-0044")},
 		beating: 2, strangers: 50}
 	checkFindings(t, "doctor-trouble", s.hosts(), s.clocks(), s.logs())
+	full := hostAnswer(t, "gpu-node-0041", func(a *hostCheck) {
+		a.info.LogTrouble = "the disk of /var/lib/castnet/logs is nearly full: older output is dropped, and new output " +
+			"may be lost"
+	})
+	s = hostSurvey{answers: []hostCheck{full, hostAnswer(t, "gpu-node-0044")}, beating: 2}
+	checkFindings(t, "doctor-disk-full", s.hosts(), s.clocks(), s.logs())
 	checkFindings(t, "doctor",
 		Finding{Check: "connection", Result: ResultOK,
 			Found: "nats://10.0.0.7:4222, nats-server 2.12.1, user alice, account CASTNET, 210µs there and back, " +

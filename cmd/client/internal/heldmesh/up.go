@@ -110,7 +110,7 @@ func Run(ctx context.Context, a *app.App, u Spec) (err error) {
 	if err != nil {
 		return a.OrInterrupted(ctx, err)
 	}
-	return a.RunAndClose(ctx, conn, func(conn *mesh.Net) error {
+	return a.RunAndClose(ctx, conn, actor.DefaultDeadline, func(conn *mesh.Net) error {
 		h, err := startMesh(ctx, a, conn, u)
 		if err != nil {
 			return err

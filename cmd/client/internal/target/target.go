@@ -143,12 +143,17 @@ func (p Resolved) MissingHosts(inv mesh.Inventory, t Target) error {
 	if len(ranks) == 0 {
 		return nil
 	}
+	return MissingRanks(t, len(ranks), p.Region.NumRanks(), hosts)
+}
+
+// MissingRanks reports that ranks of a target are missing with their hosts.
+func MissingRanks(t Target, missing, ranks int, hosts []mesh.HostState) error {
 	var names []string
 	for _, h := range hosts {
 		names = append(names, h.String())
 	}
-	return cli.WithCode(cli.ExitPartial, fmt.Errorf("%d of %s of %s missing: no answer from %s", len(ranks),
-		text.Pluralize(p.Region.NumRanks(), "rank"), t, strings.Join(names, ", ")))
+	return cli.WithCode(cli.ExitPartial, fmt.Errorf("%d of %s of %s missing: no answer from %s", missing,
+		text.Pluralize(ranks, "rank"), t, strings.Join(names, ", ")))
 }
 
 // OrEmptyWorld replaces the error of an unknown mesh if a world has the name.
