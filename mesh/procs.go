@@ -310,6 +310,19 @@ func (p ProcMesh) Actors(ctx context.Context) (shape.ValueMesh[[]agent.State], e
 	return cast.Gather(ctx, agentsOf(p), agent.Get, agent.GetRequest{})
 }
 
+// Profile takes a profile of each process of the region, in the format of pprof. Ranks that share a
+// process with an earlier rank have none. ctx needs time for a profile of the CPU. The error names
+// ranks without an answer and comes with the profiles of the others.
+func (p ProcMesh) Profile(ctx context.Context, r agent.ProfileRequest) (shape.ValueMesh[[]byte], error) {
+	p = resolved(p)
+	if err := p.Err(); err != nil {
+		return shape.ValueMesh[[]byte]{}, err
+	}
+	ctx, cancel := withTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config)+r.Duration)
+	defer cancel()
+	return cast.Gather(ctx, agentsOf(p), agent.GetProfile, r)
+}
+
 // Schemas asks one proc of the region for the schemas of its actors, by full name and endpoint.
 func (p ProcMesh) Schemas(ctx context.Context) (map[string]map[string]agent.Schema, error) {
 	p = resolved(p)
