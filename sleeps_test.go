@@ -56,12 +56,13 @@ var skippers = map[string]string{
 	"cast/scale_test.go":              "a second goroutine for the race detector",
 	"integration/listener_test.go": "a server that reports missing listeners, or answers without " +
 		"a stream's acknowledgement before them",
-	"internal/cgroup/cgroup_test.go":       "cgroups",
-	"internal/launch/adopt_linux_test.go":  "a kernel with exit codes of foreign children, or cgroups",
-	"internal/launch/limits_linux_test.go": "a limit that the machine enforces",
-	"internal/launch/logs_linux_test.go":   "the right to mount a disk",
-	"internal/launch/tree_linux_test.go":   "cgroups, or a shell",
-	"internal/link/simulation_test.go":     "a second goroutine, or all the seeds: one is run again by hand",
+	"internal/cgroup/cgroup_test.go":           "cgroups",
+	"internal/launch/adopt_linux_test.go":      "a kernel with exit codes of foreign children, or cgroups",
+	"internal/launch/limits_linux_test.go":     "a limit that the machine enforces",
+	"internal/launch/logs_linux_test.go":       "the right to mount a disk",
+	"internal/launch/privileges_linux_test.go": "root, to start processes of another user",
+	"internal/launch/tree_linux_test.go":       "cgroups, or a shell",
+	"internal/link/simulation_test.go":         "a second goroutine, or all the seeds: one is run again by hand",
 }
 
 func TestSleeps_eachIsListedWithAReason_REPO3(t *testing.T) {

@@ -45,10 +45,10 @@ func (c *Context) Audit(act, object string) {
 // zero where there is no message.
 func (c *Context) SentBy() subjects.Sender {
 	p := c.in.proc
-	switch {
-	case c.delivery != nil && c.delivery.Sender.IsValid():
+	if c.delivery != nil && c.delivery.Sender.IsValid() {
 		return c.delivery.Sender
-	case c.Sender().IsValid(): // of this process
+	}
+	if c.Sender().IsValid() { // of this process
 		return p.sender
 	}
 	return subjects.Sender{}

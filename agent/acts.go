@@ -8,10 +8,10 @@ import (
 
 // Act returns the created mesh or actor. Only refusals of a Create are audited.
 func (c CreateRequest) Act() (object string, routine bool) {
-	switch {
-	case c.Procs != nil:
+	if c.Procs != nil {
 		return c.Procs.ID.String(), true
-	case c.Actors != nil:
+	}
+	if c.Actors != nil {
 		return c.Actors.Name, true
 	}
 	return "", true
@@ -36,10 +36,10 @@ func (d DrainRequest) Act() (object string, routine bool) { return d.Mesh, false
 
 // Act returns how the host is taken.
 func (t TakeHostRequest) Act() (object string, routine bool) {
-	switch {
-	case t.Release:
+	if t.Release {
 		return "release", false
-	case t.Force:
+	}
+	if t.Force {
 		return "force", false
 	}
 	return "", false

@@ -82,8 +82,8 @@ func (r *resource) checkClaim(at, id string, c Claim) error {
 	return &FencedError{ID: id, Agent: at, Requested: c, Current: r.claim}
 }
 
-// recordClaim stores an accepted claim. Its owner owns the mesh from now on, even if the description
-// of the mesh names a former owner.
+// recordClaim stores an accepted claim. Its owner owns the mesh from now on, even if the
+// description of the mesh names a former owner.
 func (t *Table) recordClaim(r *resource, c Claim) {
 	if c == (Claim{}) {
 		return

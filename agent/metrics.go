@@ -9,8 +9,8 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// GetMetrics returns the metrics of an agent's process; from a host's agent also those of its procs.
-// Hosts and procs serve it.
+// GetMetrics returns the metrics of an agent's process; from a host's agent also those of its
+// procs. Hosts and procs serve it.
 var GetMetrics = actor.NewEndpoint[Agent, actor.None, Metrics]("metrics")
 
 // Metrics are the counters of a host and of its procs, from their starts. They are added up by the
@@ -143,13 +143,21 @@ func addStatuses(a, b map[actor.Status]int) map[actor.Status]int {
 func mergeByKey[T any](a, b []T, key func(T) string, add func(a, b T) T) []T {
 	out := make([]T, 0, max(len(a), len(b)))
 	for len(a) > 0 && len(b) > 0 {
-		switch c := cmp.Compare(key(a[0]), key(b[0])); {
-		case c < 0:
-			out, a = append(out, a[0]), a[1:]
-		case c > 0:
-			out, b = append(out, b[0]), b[1:]
-		default:
-			out, a, b = append(out, add(a[0], b[0])), a[1:], b[1:]
+		x, y := a[0], b[0]
+		order := cmp.Compare(key(x), key(y))
+		if order <= 0 {
+			a = a[1:]
+		}
+		if order >= 0 {
+			b = b[1:]
+		}
+		switch order {
+		case -1:
+			out = append(out, x)
+		case 0:
+			out = append(out, add(x, y))
+		case 1:
+			out = append(out, y)
 		}
 	}
 	return append(append(out, a...), b...)

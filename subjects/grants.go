@@ -57,9 +57,9 @@ func (s Space) Grants(role Role, inbox string) Grants {
 	return Grants{}
 }
 
-// ProcGrants returns the grants of one proc, and the prefix of its inbox. The proc speaks in its own
-// name, hears what is for its rank or its mesh, and acts on no host. It may own meshes, so it reads
-// events. It may publish to subjects of programs, of at most 6 tokens, but use no JetStream. An
+// ProcGrants returns the grants of one proc, and the prefix of its inbox. The proc speaks in its
+// own name, hears what is for its rank or its mesh, and acts on no host. It may own meshes, so it
+// reads events. It may publish to subjects of programs, of at most 6 tokens, but use no JetStream. An
 // invalid sender, or one that is no proc, has none.
 func (s Space) ProcGrants(self Sender) (g Grants, inbox string) {
 	process, err := self.Process()

@@ -7,10 +7,10 @@ func (u UpsertRequest) Act() (object string, routine bool) { return u.Spec.Name,
 
 // Act returns the leaving host or proc.
 func (l LeaveRequest) Act() (object string, routine bool) {
-	switch {
-	case l.Host != nil:
+	if l.Host != nil {
 		return l.Host.String(), false
-	case l.Proc != nil:
+	}
+	if l.Proc != nil {
 		return l.Proc.String(), false
 	}
 	return "", false

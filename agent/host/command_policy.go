@@ -50,8 +50,8 @@ func (o Options) isAllowed(path string) bool {
 	})
 }
 
-// isAllowedCommand reports whether the list has the program with the first arguments of the command.
-// The command must not have an Arg0, which some programs take as their first argument.
+// isAllowedCommand reports whether the list has the program with the first arguments of the
+// command. The command must not have an Arg0, which some programs take as their first argument.
 func (o Options) isAllowedCommand(path string, c agent.Command) bool {
 	return c.Arg0 == "" && slices.ContainsFunc(o.AllowCommands, func(a []string) bool {
 		real, err := filepath.EvalSymlinks(a[0])

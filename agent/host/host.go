@@ -42,8 +42,8 @@ type Options struct {
 	RunDir    string   // directory for output files of this host only; "" = a temporary one
 	Allow     []string // permitted programs besides the host's own; a directory permits all in it
 	AllowUser bool     // permit programs owned by the host's user
-	// AllowCommands are permitted programs with fixed arguments: each is a path, and the arguments that
-	// a command must begin with.
+	// AllowCommands are permitted programs with fixed arguments: each is a path, and the first
+	// arguments of a command.
 	AllowCommands [][]string
 	ProcUser      string // USER[:GROUP] of procs; "" = the host's user. Needs root
 	// Command replaces the caller's executable in spawns that name no program. The host allows it.

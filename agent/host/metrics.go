@@ -76,7 +76,9 @@ func askProcs(ctx context.Context, via *actor.Proc, procs map[subjects.ProcID]ag
 			continue
 		}
 		m := answers[i].Meshes[0]
-		m.Mesh, m.CPUTime, m.Memory = procs[id].Mesh, procs[id].CPUTime, procs[id].Memory
+		m.Mesh = procs[id].Mesh
+		m.CPUTime = procs[id].CPUTime
+		m.Memory = procs[id].Memory
 		procs[id] = m
 	}
 }
@@ -88,7 +90,7 @@ type procCounts struct {
 	ended agent.Metrics                         // counters of ended procs
 }
 
-// add returns the sum of live procs and of ended ones. It forgets those of meshes that are not known.
+// add returns the sum of live procs and of ended ones. It forgets those of unknown meshes.
 func (p *procCounts) add(known map[string]bool, live map[subjects.ProcID]agent.MeshMetrics) agent.Metrics {
 	for id, m := range p.last {
 		if _, lives := live[id]; !lives {

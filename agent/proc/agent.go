@@ -173,7 +173,8 @@ func methods() []actor.Method[agent.Agent] {
 			return agent.ConfigOf(a.(*procAgent).proc).Entries(), nil
 		}), agent.GetMetrics.Handle(func(a agent.Agent, _ *actor.Context, _ actor.None) (agent.Metrics, error) {
 			return agent.Metrics{Meshes: []agent.MeshMetrics{agent.ProcMetrics(a.(*procAgent).proc)}}, nil
-		}), agent.GetProfile.Handle(func(a agent.Agent, ctx *actor.Context, r agent.ProfileRequest) ([]byte, error) {
+		}), agent.GetProfile.Handle(func(a agent.Agent, ctx *actor.Context,
+			r agent.ProfileRequest) ([]byte, error) {
 			return nil, a.(*procAgent).profile(ctx, r)
 		}), agent.Readopt.Handle(func(a agent.Agent, ctx *actor.Context,
 			r agent.ReadoptRequest) (agent.ReadoptResponse, error) {

@@ -187,11 +187,19 @@ type worker struct {
 func connect(ctx context.Context, o bus.Options) (*bus.Bus, error) {
 	for {
 		b, err := bus.Open(ctx, o)
-		late, is := errors.AsType[net.Error](err)
-		if !is || !late.Timeout() || ctx.Err() != nil {
+		if !isTimeout(err) || ctx.Err() != nil {
 			return b, err
 		}
 	}
+}
+
+// isTimeout reports whether a connection took too long.
+func isTimeout(err error) bool {
+	if failed, ok := errors.AsType[*bus.ConnectError](err); ok && failed.Reason == bus.SilentServer {
+		return true
+	}
+	late, ok := errors.AsType[net.Error](err)
+	return ok && late.Timeout()
 }
 
 // startWorker connects, starts the proc with router and agent, and reports ready (PROC-1).

@@ -10,10 +10,10 @@
 //
 // # Contract
 //
-//   - TICKET-1 (authenticity): Verify accepts exactly the texts that Sign returns with the same key.
-//     The tag is HMAC-SHA256 over the whole text before it, and is compared in constant time.
-//   - TICKET-2 (bounds): Verify reads at most [MaxText] bytes, checks the tag before any other part,
-//     and never panics.
+//   - TICKET-1 (authenticity): Verify accepts exactly the texts that Sign returns with the same
+//     key. The tag is HMAC-SHA256 over the whole text before it, and is compared in constant time.
+//   - TICKET-2 (bounds): Verify reads at most [MaxText] bytes, checks the tag before any other
+//     part, and never panics.
 //
 // # Details
 //

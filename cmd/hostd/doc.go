@@ -25,8 +25,7 @@
 //     connections for good is replaced, and ends nothing.
 //   - HOSTD-7 (health): With --http, /healthz is 200 during the start and while the agent
 //     answers. /readyz is 200 while the agent answers, the bus is connected and the host takes
-//     procs. Otherwise 503, with a reason. JSON: ok, reason, host, mode, procs. /metrics has those
-//     of the host and its procs.
+//     procs. Otherwise 503, with a reason. JSON: ok, reason, host, mode, procs.
 //   - HOSTD-8 (state): With --state-dir, a restarted hostd keeps its ID and its own server's port
 //     and token. It adopts the procs of kept meshes (HOST-10).
 //   - HOSTD-9 (hints): hostd relays the ends of connections to host watchers (package

@@ -113,9 +113,9 @@ func hideDescriptors() {
 	_ = unix.CloseRange(stderrFD+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
-// forbidNewPrivileges makes all further children of this thread run without set-user-ID bits and file
-// capabilities (LCH-10). A fork inherits the attribute from its thread, and the rest of this process
-// does not have it.
+// forbidNewPrivileges makes all further children of this thread run without set-user-ID bits and
+// file capabilities (LCH-10). A fork inherits the attribute from its thread, and the rest of this
+// process does not have it.
 func forbidNewPrivileges() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot forbid new privileges: %w", err)

@@ -49,7 +49,8 @@ func describe() descriptions {
 		return counter(name, help, mesh, value)
 	}
 	return descriptions{
-		ranks: gauge("castnet_ranks", "Ranks on the host, by phase.", []string{"host", "mesh", "phase"}, number[int]),
+		ranks: gauge("castnet_ranks", "Ranks on the host, by phase.",
+			[]string{"host", "mesh", "phase"}, number[int]),
 		actors: gauge("castnet_actors", "Actors, by status; ended ones until they are forgotten.",
 			[]string{"host", "mesh", "type", "status"}, number[int]),
 		meshes: []metric[agent.MeshMetrics]{

@@ -44,10 +44,9 @@ func (c Cause) String() string {
 	if !c.Since.IsZero() {
 		ago = text.Age(time.Since(c.Since)) + " ago"
 	}
-	switch {
-	case ago != "" && c.Kind == "host":
+	if ago != "" && c.Kind == "host" {
 		line += ", last heard " + ago
-	case ago != "":
+	} else if ago != "" {
 		line += " (" + ago + ")"
 	}
 	if c.Ranks > 0 && c.Kind == "host" {
@@ -170,7 +169,8 @@ func (v View) rankCauses() (out []Cause) {
 	if v.SilentProcs != "" {
 		ranks, _ := shape.Select(v.Shape, v.SilentProcs) // described in its own syntax
 		out = append(out, Cause{
-			Kind: "rank", Region: v.SilentProcs, Ranks: ranks.NumRanks(), Reason: "running, but its proc does not answer",
+			Kind: "rank", Region: v.SilentProcs, Ranks: ranks.NumRanks(),
+			Reason: "running, but its proc does not answer",
 		})
 	}
 	for _, r := range v.Statuses {

@@ -137,7 +137,8 @@ func (w *inspection) view() View {
 		v.Owner.Reason = errorText(w.ownerErr)
 		v.LeaseLeft = w.lease
 	case w.world != nil:
-		v.RestartPolicy = "a proc that has ended is not started again; its world is evicted (world.eviction-timeout)"
+		v.RestartPolicy = "a proc that has ended is not started again; " +
+			"its world is evicted (world.eviction-timeout)"
 		v.World = &World{
 			w.world.Status, w.world.Reason, w.world.StatusAge, w.world.StoppingReason, w.world.EvictionIn,
 		}

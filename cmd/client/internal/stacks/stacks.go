@@ -1,4 +1,3 @@
-// Package stacks groups the goroutines of many procs by their stacks, for castnet stack.
 package stacks
 
 import (
@@ -45,8 +44,8 @@ func isOwn(function string) bool {
 	return slices.ContainsFunc(ownPackages, func(p string) bool { return strings.HasPrefix(function, p) })
 }
 
-// Group groups the goroutine profiles of ranks by stack: stacks with code of the program first, then
-// those of most goroutines. Without all it leaves out stacks that every proc has.
+// Group groups the goroutine profiles of ranks by stack: stacks with code of the program first,
+// then those of most goroutines. Without all it leaves out stacks of castnet and Go alone.
 func Group(base shape.Extent, profiles map[int][]byte, all bool) ([]Stack, error) {
 	byFrames := map[string]*Stack{}
 	ranks := make([]int, 0, len(profiles))
