@@ -53,7 +53,8 @@ var (
 	null       = actor.NewEndpoint[*talker, actor.None, *int]("null")
 	rank       = actor.NewEndpoint[*talker, actor.None, int]("rank",
 		actor.NewReducer("first", func(a, _ int) (int, error) { return a, nil }))
-	hang = actor.NewEndpoint[*talker, actor.None, actor.None]("hang")
+	hang  = actor.NewEndpoint[*talker, actor.None, actor.None]("hang")
+	block = actor.NewEndpoint[*talker, actor.None, actor.None]("block")
 )
 
 // talker prints.
@@ -77,6 +78,10 @@ func talkerDef() actor.Def {
 		}),
 		hang.Handle(func(_ *talker, ctx *actor.Context, _ actor.None) (actor.None, error) {
 			actor.Defer[actor.None](ctx) // never answers
+			return actor.None{}, nil
+		}),
+		block.Handle(func(_ *talker, ctx *actor.Context, _ actor.None) (actor.None, error) {
+			<-ctx.Done()
 			return actor.None{}, nil
 		}))
 }

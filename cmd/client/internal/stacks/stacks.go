@@ -23,25 +23,25 @@ type Stack struct {
 	own        bool     // code of castnet, of its libraries or of Go only
 }
 
-// ownPackages are the prefixes of functions that every proc runs.
-var ownPackages = []string{
-	"github.com/castnet-io/castnet/actor.", "github.com/castnet-io/castnet/agent",
-	"github.com/castnet-io/castnet/bus", "github.com/castnet-io/castnet/cast.",
-	"github.com/castnet-io/castnet/internal/link", "github.com/castnet-io/castnet/internal/micro",
-	"github.com/castnet-io/castnet/presence", "github.com/nats-io/",
-}
+const (
+	module = "github.com/castnet-io/castnet/"
+	// procMain is where the main goroutine of a proc waits, below the program's own main.
+	procMain = module + "agent/proc.Main"
+)
 
-// isOwn reports whether a function is of castnet, of its libraries or of Go. Go's packages have no
-// dot in the first element of their path; main is the program's.
+// isOwn reports whether a function is of castnet, of NATS or of Go, so that every proc runs it.
+// Go's packages have no dot in the first element of their path; main is the program's. The actors
+// and examples of castnet are programs, too.
 func isOwn(function string) bool {
+	if rest, ok := strings.CutPrefix(function, module); ok {
+		return !strings.HasPrefix(rest, "internal/builtin.") && !strings.HasPrefix(rest, "examples/") &&
+			!strings.HasPrefix(rest, "cmd/")
+	}
 	path, _, deep := strings.Cut(function, "/")
 	if !deep {
 		path, _, _ = strings.Cut(function, ".")
 	}
-	if !strings.Contains(path, ".") && path != "main" {
-		return true
-	}
-	return slices.ContainsFunc(ownPackages, func(p string) bool { return strings.HasPrefix(function, p) })
+	return strings.HasPrefix(function, "github.com/nats-io/") || !strings.Contains(path, ".") && path != "main"
 }
 
 // Group groups the goroutine profiles of ranks by stack: stacks with code of the program first,
@@ -84,7 +84,7 @@ func Group(base shape.Extent, profiles map[int][]byte, all bool) ([]Stack, error
 
 func add(byFrames map[string]*Stack, rank int, sample *profile.Sample) {
 	var frames []string
-	own := true
+	own, waits := true, false
 	for _, at := range sample.Location {
 		for _, line := range at.Line {
 			if line.Function == nil {
@@ -92,13 +92,14 @@ func add(byFrames map[string]*Stack, rank int, sample *profile.Sample) {
 			}
 			name := line.Function.Name
 			own = own && isOwn(name)
+			waits = waits || strings.HasPrefix(name, procMain)
 			frames = append(frames, fmt.Sprintf("%s %s:%d", name, filepath.Base(line.Function.Filename), line.Line))
 		}
 	}
 	key := strings.Join(frames, "\n")
 	s := byFrames[key]
 	if s == nil {
-		s = &Stack{Frames: frames, own: own}
+		s = &Stack{Frames: frames, own: own || waits}
 		byFrames[key] = s
 	}
 	if len(sample.Value) > 0 {
