@@ -23,10 +23,17 @@ func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	b := bustest.Open(t, srv)
-	find := func() ([]agent.HostInfo, error) {
-		return agent.DiscoverHosts(t.Context(), b, subjects.Space{}, 150*time.Millisecond)
+	// A busy machine may need all of the time for the answers, so the time doubles.
+	find := func(want int) (found []agent.HostInfo, err error) {
+		for quiet := 150 * time.Millisecond; quiet < testkit.Patience; quiet *= 2 {
+			found, err = agent.DiscoverHosts(t.Context(), b, subjects.Space{}, quiet)
+			if err != nil || len(found) >= want {
+				break
+			}
+		}
+		return found, err
 	}
-	none, err := find()
+	none, err := find(0)
 	require.NoError(t, err)
 	require.Empty(t, none)
 
@@ -44,7 +51,7 @@ func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 		answer(data, nil)
 	}
 	answer([]byte(`{"error":"stopped"}`), bus.Header{actor.HeaderError: {"stopped"}})
-	found, err := find()
+	found, err := find(2)
 	require.NoError(t, err, "a stopping host is omitted")
 	require.Len(t, found, 2)
 	require.Equal(t, []string{"a", "b"}, []string{found[0].Label, found[1].Label})
@@ -52,10 +59,10 @@ func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 	for _, stray := range []string{`{"label":"c"}`, `{"stream":"audit","seq":7}`, ``} {
 		answer([]byte(stray), nil)
 	}
-	found, err = find()
+	found, err = find(2)
 	require.NoError(t, err, "invalid answers are ignored")
 	require.Len(t, found, 2)
-	require.EqualValues(t, 3, b.IgnoredReplies(), "and counted")
+	require.GreaterOrEqual(t, b.IgnoredReplies(), uint64(3), "and counted")
 }
 
 // The server reports missing listeners at once, unless there is a wildcard listener.

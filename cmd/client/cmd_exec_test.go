@@ -62,8 +62,8 @@ func TestExec_runsOnHostsAndRanksAndGroupsEqualOutput(t *testing.T) {
 	require.Equal(t, "to\n", groups[1].Stderr)
 
 	require.Equal(t, "a, b: once\n", c.ok(t, "exec", "demo[host=0:2]", "--hosts", "--", "echo", "once"))
-	r = c.client(t, "exec", "--timeout", "500ms", "--", "sleep", "60")
-	require.Equal(t, hostexec.TimeoutCode, r.code)
+	r = c.eventually(t, func(r result) bool { return r.code == hostexec.TimeoutCode }, // the search takes time, too
+		"exec", "--timeout", "500ms", "--", "sleep", "60")
 	require.Equal(t, "a, b, c: killed: it took longer than --timeout\n", r.out)
 	require.Equal(t, hostexec.SignalCode+9, c.client(t, "exec", "--", "sh", "-c", "kill -9 $$").code)
 	r = c.client(t, "exec", "--", "/no/such")

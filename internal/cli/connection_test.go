@@ -157,7 +157,7 @@ func TestConnection_contradictionsAreUsageErrors(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"want one of --creds, --nkey, --user and --token", []string{"--token", "t", "--user", "u"}},
+		{"want one of --creds, --nkey, --user, --token and --token-file", []string{"--token", "t", "--user", "u"}},
 		{"--tlscert and --tlskey go together", []string{"--tlskey", "k"}},
 		{"--timeout is 0s, want more than 0", []string{"--timeout", "0"}},
 		{"a password needs a user", []string{"--password", "p"}},
