@@ -144,7 +144,9 @@ func TestHostReady_endsAProcThatIsNotReadyInTime(t *testing.T) {
 			require.NoError(t, config.ProcReadyTimeout.Set(cfg, 300*time.Millisecond))
 			mine, err := c.Connect(t, configured(cfg)).Attach(t.Context(), "hosts", hosts.Hosts()...)
 			require.NoError(t, err)
-			want := agent.Status{Phase: agent.Failed, Reason: "not ready within 300ms"}
+			want := agent.Status{
+				Phase: agent.Failed, Reason: "not ready within 300ms: its program has to call proc.Main by then",
+			}
 			by := refused(t, c, mine, mesh.SpawnSpec{Name: "silent",
 				Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 60"}}})
 			require.Equal(t, map[int]agent.Status{0: want, 1: want}, by)

@@ -84,7 +84,7 @@ func TestWorlds_hostWithALostRankRunsTheNextGeneration_WORLD2(t *testing.T) {
 		r.await(t, "w", "world.live")
 		a.leave()
 		<-a.gone
-		require.Equal(t, "0 of 1 procs have started", r.await(t, "w", "world.unhealthy").Reason)
+		require.Equal(t, "only 0 of 1 procs run", r.await(t, "w", "world.unhealthy").Reason)
 		b := r.host(t, "b", "w", 0)
 		r.await(t, "w", "world.live")
 		require.Equal(t, []string{"0.1"}, r.liveProcs(t, b, w.Mesh))

@@ -261,11 +261,11 @@ func (w *world) deriveStatus() (Status, string) {
 	case len(w.procs) >= w.spec.Shape.NumRanks():
 		return StatusLive, ""
 	}
-	why := fmt.Sprintf("%d of %d procs have started", len(w.procs), w.spec.Shape.NumRanks())
+	count := fmt.Sprintf("%d of %d procs", len(w.procs), w.spec.Shape.NumRanks())
 	if w.status == StatusLive || w.status == StatusUnhealthy {
-		return StatusUnhealthy, why
+		return StatusUnhealthy, "only " + count + " run"
 	}
-	return StatusStarting, why
+	return StatusStarting, count + " have started"
 }
 
 // assess adds a member to the unhealthy ones of its world, or removes it (WORLD-6).

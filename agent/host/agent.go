@@ -268,7 +268,7 @@ func (a *hostAgent) launch(ctx *actor.Context, c *child, how launchSpec) {
 	if within := a.opts.readyTimeout(c.config); within > 0 {
 		ctx.After(within, func(ctx *actor.Context) {
 			if a.status(c).Phase == agent.Initializing {
-				c.kill(fmt.Sprintf("not ready within %s", within))
+				c.kill(fmt.Sprintf("not ready within %s: its program has to call proc.Main by then", within))
 			}
 		})
 	}

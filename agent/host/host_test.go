@@ -176,7 +176,8 @@ func TestReady_procThatIsNotReadyInTimeIsKilled_HOST4(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.ReadyTimeout = 300 * time.Millisecond })
 	m := r.mesh(t, 1, roleVar+"=hangs")
-	require.Equal(t, all(1, agent.Status{Phase: agent.Failed, Reason: "not ready within 300ms"}), r.create(t, m))
+	why := "not ready within 300ms: its program has to call proc.Main by then"
+	require.Equal(t, all(1, agent.Status{Phase: agent.Failed, Reason: why}), r.create(t, m))
 	requireGone(t, r.states(t, m))
 }
 

@@ -35,7 +35,7 @@ type hostActionFlags struct {
 	reason        string
 	grace         time.Duration
 	maxConcurrent int
-	force         bool // drain even if actors are lost
+	force         bool // drain even if actors are lost or worlds end
 }
 
 // hostActionMargin is the hosts' time beyond that of their procs.
@@ -65,7 +65,9 @@ time or --max-concurrent at a time: a proc ends, and starts on the spare host as
 Every other proc is stopped: SIGTERM, and SIGKILL after the grace. The command waits until no proc is
 left. Meanwhile the hosts take no procs; afterwards they do unless cordoned.
 
-If a move would lose actors, these are named, and nothing is drained without --force.
+If a move would lose actors, these are named, and nothing is drained without --force. Neither is a
+host with procs of a world: they do not move, and the world ends (world.eviction-timeout). Procs of a
+mesh whose spares are all used, silent or cordoned are stopped for good.
 ` + "`castnet events -f`" + ` shows each move; progress is on stderr, in lines where that is no terminal.`,
 		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
 			return agent.Drain.Call(
@@ -105,7 +107,11 @@ JSON: host, id, result (` + d.doneText + ` or failed), error` + d.counts() + `.`
 		),
 		ValidArgsFunction: a.CompleteEach(candidates.Hosts),
 	}
-	c.Flags().StringVar(&f.reason, "reason", "", "`REASON` to record")
+	reason := "" // a cordon explains nothing by itself
+	if d.stopsProcs {
+		reason = d.doneText + " by its user"
+	}
+	c.Flags().StringVar(&f.reason, "reason", reason, "`REASON` to record")
 	if d.stopsProcs {
 		flags.Add(
 			c.Flags(), &f.grace, "grace", "duration", "from SIGTERM to SIGKILL (default: the host's own)",
@@ -118,7 +124,9 @@ JSON: host, id, result (` + d.doneText + ` or failed), error` + d.counts() + `.`
 			"procs that a host stops at a time, and a mesh moves, 1 to 256 (default: the host's own, and 1)",
 			flags.Concurrency,
 		)
-		c.Flags().BoolVar(&f.force, "force", false, "drain even if procs move without some of their actors")
+		c.Flags().BoolVar(
+			&f.force, "force", false, "drain even if worlds end, or procs move without some of their actors",
+		)
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 && len(pick.Labels) == 0 {
@@ -148,13 +156,16 @@ type hostActionRecord struct {
 func runHostAction(
 	ctx context.Context, a *app.App, conn *mesh.Net, d hostAction, pick target.HostSelector, f hostActionFlags,
 ) error {
-	_, infos, err := pick.Find(ctx, conn)
+	inv, infos, err := pick.Find(ctx, conn)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, hostActionTimeout(a, d, f, infos))
 	defer cancel()
 	if d.name == "drain" && !f.force {
+		if err := checkWorlds(inv, infos); err != nil {
+			return err
+		}
 		if err := checkDrain(ctx, conn, infos); err != nil {
 			return suggestForce(err)
 		}
@@ -174,6 +185,28 @@ func runHostAction(
 	}()
 	showHostActionProgress(ctx, a.Printer, conn, infos, d, all)
 	return showHostActionRecords(a.Printer, d, records)
+}
+
+// checkWorlds refuses a drain that would end worlds.
+func checkWorlds(inv mesh.Inventory, infos []agent.HostInfo) error {
+	for _, m := range inv.Meshes {
+		w := m.Procs.Describe().World
+		if w == nil || !m.Alive() {
+			continue
+		}
+		procs, err := inv.Lookup(m.Procs.ID().String())
+		if err != nil {
+			return err
+		}
+		for _, h := range infos {
+			if hostIndex(procs, h.ID) >= 0 {
+				return fmt.Errorf("drain %s: world %s ends without its procs there, which do not move\n"+
+					"nothing was drained: to restart these procs, stop hostd (SIGTERM) and start it again;\n"+
+					"--force drains in any case", h.Label, w.World)
+			}
+		}
+	}
+	return nil
 }
 
 // checkDrain refuses a drain that would lose actors of moved procs.

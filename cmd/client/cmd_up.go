@@ -24,8 +24,9 @@ killed, the procs end when their lease expires.
 Without --command, procs run the hosts' built-in actors: counter (params: an integer; endpoints
 add, get, reset), echo (endpoint echo), and plain (params: {"subject":"work.{rank}"}; endpoints
 request, publish). Any program that replies on that subject serves a rank of plain. With
---command, procs run a program whose main calls proc.Main. It must have the same absolute path on
-every host, and be allowed there (hostd --allow).
+--command, procs run a Go program whose main calls proc.Main, no script: a proc that does not call
+it is killed after proc.ready-timeout. The program must have the same absolute path on every host,
+and be allowed there (hostd --allow).
 
 If no bus is named or found, a hostd is started, and stopped with the mesh.
 

@@ -169,6 +169,24 @@ func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {
 	}
 }
 
+func TestHosts_drainRefusesHostsOfAWorldUnlessForced(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.System(t, "s")
+	c.hostOf(t, "n1", "train", 0)
+	file := filepath.Join(t.TempDir(), "world.yaml")
+	require.NoError(t, os.WriteFile(file,
+		[]byte("name: train\nshape: x=2\nper-host: 2\ncommand: builtin\n"), 0o600))
+	c.ok(t, "apply", "-f", file, "--wait")
+	r := c.client(t, "hosts", "drain", "n1")
+	require.Equal(t, cli.ExitFailure, r.code, r.err)
+	require.Contains(t, r.err, "castnet: drain n1: world train ends without its procs there, which do not move\n")
+	require.Contains(t, c.ok(t, "worlds"), " 2/2 ", "nothing was drained")
+	require.Equal(t, "HOST  RESULT   PROCS\nn1    drained  2 ended\n",
+		c.ok(t, "hosts", "drain", "n1", "--force"))
+	require.Contains(t, c.ok(t, "procs", "--all"), "drained by its user")
+}
+
 func TestWorlds_countRunningProcs(t *testing.T) {
 	e := shape.Of("x", 3)
 	w := system.WorldState{Shape: &e,

@@ -62,6 +62,6 @@ func (d *doctor) gateways(ctx context.Context) Finding {
 		Found: fmt.Sprintf("of %d requests %d had no answer, and %d the answer of another client: "+
 			"a gateway hangs, or a client is a member of their queue group and takes casts",
 			gatewayProbes, lost, foreign),
-		Suggestion: "let only hosts subscribe to " + d.space.Gateways(),
+		Suggestion: "restart silent hosts, see hosts; let only hosts subscribe to " + d.space.Gateways(),
 	}
 }
