@@ -49,6 +49,9 @@ JSON: region, ranks, goroutines, frames (function file:line, the innermost first
 				return err
 			}
 			if a.Printer.Format == output.Table {
+				if len(grouped) == 0 {
+					a.Printer.Notef("no goroutine runs code of the program; --all shows those of castnet and Go")
+				}
 				return stacks.Print(a.Printer.Stdout, grouped)
 			}
 			return output.Records(a.Printer, grouped, nil, nil)
