@@ -100,7 +100,7 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD10(t *testing.T) {
 	awaitWorld(t, p, "w", system.StatusLive)
 	other.Stop(t)
 	w, _ = awaitWorld(t, p, "w", system.StatusUnhealthy)
-	require.Equal(t, "2 of 5 procs have started", w.Reason, "a departure harms no other host")
+	require.Equal(t, "only 2 of 5 procs run", w.Reason, "a departure harms no other host")
 	d.Stop(t)
 	requireGone(t, pids)
 	require.NoError(t, os.RemoveAll(filepath.Join(s.tmp, "js")))
