@@ -2,6 +2,7 @@ package actor
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -44,12 +45,11 @@ func (c *Context) Audit(act, object string) {
 // SentBy is the principal and the process that sent the message, as its subject names them. It is
 // zero where there is no message.
 func (c *Context) SentBy() subjects.Sender {
-	p := c.in.proc
 	if c.delivery != nil && c.delivery.Sender.IsValid() {
 		return c.delivery.Sender
 	}
 	if c.Sender().IsValid() { // of this process
-		return p.sender
+		return c.in.proc.sender
 	}
 	return subjects.Sender{}
 }
@@ -60,6 +60,7 @@ type auditRecord struct {
 	act, object string
 	by          subjects.Sender
 	routine     bool
+	reply       string // where an urgent message is answered; "": it is not urgent
 }
 
 // newAuditRecord returns the record of a message.
@@ -71,17 +72,20 @@ func newAuditRecord(act string, ctx *Context, message any) *auditRecord {
 	if a, ok := ctx.in.actor.(RoutineActs); ok && a.IsRoutine(message) {
 		r.routine = true
 	}
+	if m := ctx.in.def.methods[act]; ctx.delivery != nil && m != nil && m.urgent {
+		r.reply = ctx.delivery.Reply
+	}
 	return r
 }
 
-// onHandled records the return of the handler. Of an urgent message both copies can be handled: the
-// first that is not refused is recorded, and only the ordered one is refused (Context.OnControl).
+// onHandled records the return of the handler. An error of an urgent message on the control
+// connection is none to its sender (Context.OnControl).
 func (r *auditRecord) onHandled(ctx *Context, answer *deferred, err error) {
 	switch {
 	case err != nil && ctx.OnControl():
 	case err != nil:
 		r.write(ActRefused, err)
-	case r.routine, ctx.delivery != nil && !r.in.proc.process.urgents.audit(ctx.delivery.Reply):
+	case r.routine:
 	case answer != nil:
 		answer.audit(r)
 	default:
@@ -98,7 +102,13 @@ func (r *auditRecord) onAnswer(err error) {
 	}
 }
 
+// write writes the record. Both copies of an urgent message can be handled, and equal records of
+// them are written once. Copies that differ have a record each, whatever their reply port.
 func (r *auditRecord) write(answer string, err error) {
+	if r.reply != "" && !r.in.proc.process.urgents.audit(
+		fmt.Sprintf("%q", []string{r.reply, r.by.String(), r.act, r.object, answer})) {
+		return
+	}
 	e := r.in.event(Status(answer), ending{})
 	e.Kind = KindAudit
 	e.Step = "audit." + r.act

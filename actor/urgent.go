@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -276,12 +277,13 @@ type urgentTable struct {
 	mu    sync.Mutex
 	all   map[string]*urgentEntry
 	order []string // oldest first; some may be forgotten
+
+	records []string // the newest in the audit, oldest first
 }
 
 type urgentEntry struct {
 	ordered bool           // it was taken in its order
 	answer  *wire.Envelope // to the other
-	audited bool           // one of its copies is on record
 }
 
 const maxUrgents = 256
@@ -305,17 +307,18 @@ func (u *urgentTable) accept(q *request) bool {
 	return true
 }
 
-// audit reports whether an accepted message is not on record yet, and notes that it is.
-func (u *urgentTable) audit(reply string) bool {
+// audit reports whether a record is not in the audit yet, and notes it.
+func (u *urgentTable) audit(record string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	m := u.all[reply]
-	if m == nil {
-		return true
+	if slices.Contains(u.records, record) {
+		return false
 	}
-	first := !m.audited
-	m.audited = true
-	return first
+	if len(u.records) == maxUrgents {
+		u.records = slices.Delete(u.records, 0, 1)
+	}
+	u.records = append(u.records, record)
+	return true
 }
 
 // maxStoredAnswer is the largest answer on the control connection, in bytes (LINK-19).
