@@ -100,7 +100,8 @@ func TestLinked_actorsStopOnceTheirCallerIsGone_MESH26(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, string(actor.Stopped), e.Status)
 				require.Contains(t, e.Reason, "its parent "+one.Ref(0).ID().String()+" is gone")
-				if ended++; ended == 4 {
+				ended++
+				if ended == 4 {
 					break
 				}
 			}

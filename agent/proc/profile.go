@@ -20,17 +20,19 @@ func (a *procAgent) profile(ctx *actor.Context, r agent.ProfileRequest) error {
 		return nil // the first proc of the process has it
 	}
 	answer := actor.Defer[[]byte](ctx)
-	over := make(chan struct{})
-	answer.OnCancel(func() { close(over) })
+	wanted, end := context.WithCancel(context.Background())
+	answer.OnCancel(end) // which may come more than once
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		answer.Reply(takeProfile(work, over, r))
+		defer end()
+		defer context.AfterFunc(work, end)()
+		answer.Reply(takeProfile(wanted, r))
 		return nil
 	})
 	return nil
 }
 
-// takeProfile returns a profile in the format of pprof. One of the CPU ends early with ctx or over.
-func takeProfile(ctx context.Context, over <-chan struct{}, r agent.ProfileRequest) ([]byte, error) {
+// takeProfile returns a profile in the format of pprof. One of the CPU ends early with ctx.
+func takeProfile(ctx context.Context, r agent.ProfileRequest) ([]byte, error) {
 	var b bytes.Buffer
 	if r.Kind != agent.ProfileCPU {
 		err := pprof.Lookup(string(r.Kind)).WriteTo(&b, 0)
@@ -43,7 +45,6 @@ func takeProfile(ctx context.Context, over <-chan struct{}, r agent.ProfileReque
 	defer end.Stop()
 	select {
 	case <-end.C:
-	case <-over:
 	case <-ctx.Done():
 	}
 	pprof.StopCPUProfile()
