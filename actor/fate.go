@@ -85,13 +85,15 @@ func (ob *outbox) fateError(f link.Fate, to subjects.ProcID, actor, endpoint str
 	return err
 }
 
-// breakLevel is the log level of a broken link. The departure of a peer is normal for clients; its
-// waiting callers receive the error.
+// breakLevel is the log level of a broken link. The departure of either side is normal; waiting
+// callers receive the error.
 func breakLevel(why link.Reason, level zerolog.Level) zerolog.Level {
-	if why == link.PeerClosed || why == link.NoProcess {
+	switch why {
+	case link.PeerClosed, link.NoProcess, link.LinksClosed:
 		return zerolog.DebugLevel
+	default:
+		return level
 	}
-	return level
 }
 
 // Broken handles the end of a link: the outstanding answers may be lost with it.
