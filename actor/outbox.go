@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
@@ -256,7 +258,11 @@ func (ob *outbox) sendAnswer(actor string, to *replyTo, e *wire.Envelope, err er
 	}
 	failure := wire.Envelope{Kind: wire.Failure, Sender: actor, Ext: e.Ext, Body: EncodeError(err)}
 	if err := ob.respond(to, failure); err != nil {
-		ob.p.sampledLog.Warn().Err(err).Stringer("to", to.port).Msg("cannot send an answer")
+		level := zerolog.WarnLevel
+		if errors.Is(err, ErrStopped) { // this process leaves, and its callers learn of that
+			level = zerolog.DebugLevel
+		}
+		ob.p.sampledLog.WithLevel(level).Err(err).Stringer("to", to.port).Msg("cannot send an answer")
 	}
 }
 
