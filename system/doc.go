@@ -67,8 +67,10 @@
 // is never overwritten.
 //
 // A world waits for its declaration, and then for procs that it lacks, for ever. The phase changes
-// as soon as the change is known. The clock of evictions is monotonic; a clock that went back
-// stands still. A world without members ends at a stop at once; so does a system without worlds.
+// as soon as the change is known. Each new cause of an unhealthy world is another event, up to 16
+// until the world is healthy; equal reasons of many procs are one cause. The clock of evictions is
+// monotonic; a clock that went back stands still. A world without members ends at a stop at once;
+// so does a system without worlds.
 //
 // After the death of a controller orders may repeat, and procs on a host that no world has there
 // are stopped. Without JetStream procs have a lease, and the next controller stops unknown procs.

@@ -88,7 +88,9 @@ type world struct {
 	procs       map[uint32]*member  // by rank: the newest proc of each
 
 	unhealthy map[uint32]*member
-	worst     *member // the unhealthy proc in the status reason
+	worst     *member         // the unhealthy proc in the status reason
+	causes    map[string]bool // reasons of unhealthy procs since the world was healthy; "": missing procs
+	newCauses []string        // without an event
 
 	status         Status
 	statusReason   string
@@ -139,6 +141,9 @@ func (m *member) reason() string {
 	}
 	return cmp.Or(m.healthReason, string(m.health))
 }
+
+// describe names an unhealthy proc, with the reason.
+func (m *member) describe() string { return fmt.Sprintf("proc %s: %s", m.id, m.reason()) }
 
 // step applies one event, and returns its effects.
 func (st *state) step(event any, now time.Time) []any {
@@ -231,23 +236,50 @@ func (st *state) nextTick() (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// updateStatus computes the status of a world, and reports a change (WORLD-6). For a stopping world
-// it reports only the end.
+// updateStatus computes the status of a world, and reports a change, also of the cause of an
+// unhealthy one (WORLD-6). For a stopping world it reports only the end.
 func (st *state) updateStatus(w *world) {
-	status, why := w.deriveStatus()
-	if w.stopping != nil || status == w.status {
-		if w.stopping == nil {
-			w.statusReason = why
-		}
+	if w.stopping != nil {
 		return
 	}
+	status, why := w.deriveStatus()
+	changed := status != w.status
 	w.status = status
 	w.statusReason = why
-	w.since = st.now
-	step := map[Status]string{ // no status change leads back to StatusAwaiting
-		StatusStarting: "world.starting", StatusLive: "world.live", StatusUnhealthy: "world.unhealthy",
-	}[status]
-	st.emit(worldEvent{world: w.name, mesh: w.mesh, step: step, now: status, why: why})
+	if changed {
+		w.since = st.now
+	}
+	report := func(step, why string) {
+		st.emit(worldEvent{world: w.name, mesh: w.mesh, step: step, now: status, why: why})
+	}
+	if status == StatusUnhealthy {
+		w.noteCause(w.worst, why)
+		for _, cause := range w.newCauses {
+			report("world.unhealthy", cause)
+		}
+	} else if changed { // no status change leads back to StatusAwaiting
+		report(map[Status]string{StatusStarting: "world.starting", StatusLive: "world.live"}[status], why)
+	}
+	w.newCauses = nil
+	if status != StatusUnhealthy {
+		clear(w.causes)
+	}
+}
+
+// maxCauses bounds the causes that get an event until a world is healthy again.
+const maxCauses = 16
+
+// noteCause adds a cause for being unhealthy to the next events of a world, unless it had one since
+// the world was healthy. Equal reasons of many procs are one cause. nil: procs are missing.
+func (w *world) noteCause(m *member, why string) {
+	key := ""
+	if m != nil {
+		key = m.reason()
+	}
+	if !w.causes[key] && len(w.causes) < maxCauses {
+		w.causes[key] = true
+		w.newCauses = append(w.newCauses, why)
+	}
 }
 
 // deriveStatus returns the status of a world, with the reason if the world is not live. A world
@@ -257,7 +289,7 @@ func (w *world) deriveStatus() (Status, string) {
 	case w.spec == nil:
 		return StatusAwaiting, ""
 	case w.worst != nil:
-		return StatusUnhealthy, fmt.Sprintf("proc %s: %s", w.worst.id, w.worst.reason())
+		return StatusUnhealthy, w.worst.describe()
 	case len(w.procs) >= w.spec.Shape.NumRanks():
 		return StatusLive, ""
 	}
@@ -289,6 +321,7 @@ func (st *state) assess(m *member) {
 		if w.worst == nil || w.worst.id.Rank == m.id.Rank {
 			w.worst = m
 		}
+		w.noteCause(m, m.describe())
 	}
 	st.updateTimer(w)
 }
@@ -308,7 +341,7 @@ func (st *state) worldNamed(name string) *world {
 	if !ok {
 		w = &world{
 			name: name, assignments: map[int]*assignment{}, gens: map[int]int{}, procs: map[uint32]*member{},
-			unhealthy: map[uint32]*member{}, status: StatusAwaiting, since: st.now,
+			unhealthy: map[uint32]*member{}, causes: map[string]bool{}, status: StatusAwaiting, since: st.now,
 		}
 		st.worlds[name] = w
 	}

@@ -51,6 +51,20 @@ func TestStep_scenarios(t *testing.T) { // WORLD-3, WORLD-6
 	}
 }
 
+func TestStep_reportsABoundedNumberOfCauses_WORLD6(t *testing.T) {
+	s := newScenario(t)
+	s.run("declare", []string{"w", "x=40", "1"})
+	s.run("named", []string{"w"})
+	var told []any
+	for rank := range 40 {
+		proc := fmt.Sprintf("w/%d.0", rank)
+		s.run("proc", []string{proc, "w"})
+		told = append(told, s.run("beat", []string{proc, "worker-" + strconv.Itoa(rank)})...)
+	}
+	told = slices.DeleteFunc(told, func(e any) bool { _, is := e.(worldEvent); return !is })
+	require.Len(t, told, maxCauses)
+}
+
 // from is a caller, by number.
 type from int
 
