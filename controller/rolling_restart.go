@@ -21,8 +21,8 @@ type restartOrder struct {
 	reason string
 }
 
-// beginRestarts starts the migration of the running ranks. Ranks that start or migrate already
-// count as restarted once that is over.
+// beginRestarts starts the migration of the running ranks. Ranks that start or migrate already, or
+// that the policy restarts, count as restarted once that is over.
 func (st *state) beginRestarts(x *effects, r restartOrder, now time.Time) {
 	for _, rank := range r.ranks {
 		seat := st.peek(rank)
@@ -33,10 +33,11 @@ func (st *state) beginRestarts(x *effects, r restartOrder, now time.Time) {
 	}
 }
 
-// endRestarts finds finished migrations: the rank and its actors run, or it failed.
+// endRestarts finds finished restarts: the rank and its actors run, or it failed for good. A rank
+// that fails on the way is finished once its policy has restarted it, or given it up.
 func (st *state) endRestarts(x *effects) {
 	for _, rank := range slices.Sorted(maps.Keys(st.restarting)) {
-		if seat := st.peek(rank); seat.migration == notMigrating && (seat.actorWaitGen == 0 || st.stopping) {
+		if seat := st.peek(rank); seat.phase == stable && (seat.actorWaitGen == 0 || st.stopping) {
 			delete(st.restarting, rank)
 			x.restarted = append(x.restarted, rank)
 		}
@@ -51,7 +52,7 @@ type restartWaiter struct {
 }
 
 // Restart ends the ranks of a region and restarts each in place, all at once, whatever the policy.
-// It replies by rank of the region, once each runs again with its actors, or at its first failure.
+// It replies by rank of the region, once each runs again with its actors, or has failed for good.
 func (c *controller) Restart(ctx *actor.Context, r agent.RestartRequest) (agent.Overlay, error) {
 	if !c.isFor(r.ID) {
 		return nil, nil

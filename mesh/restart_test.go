@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -83,6 +84,31 @@ func TestRestart_rollingRestartStopsAtTheFirstFailure_MESH18(t *testing.T) {
 	after := c.pids(t, procs)
 	delete(before, 1)
 	require.Equal(t, before, after, "the others are as they were")
+}
+
+func TestRestart_aRankThatThePolicyRestartsIsNoFailure_MESH18(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "workers", PerHost: shape.Of("gpu", 2),
+		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Backoff: 300 * time.Millisecond},
+	})
+	require.NoError(t, err)
+	said := steps(t, procs)
+	c.watched(t, procs.Describe().Owner)
+	before := c.pids(t, procs)
+	require.NoError(t, syscall.Kill(before[0], syscall.SIGKILL))
+	require.Contains(t, hear(t, said), "0 initializing rank.restart.attempt")
+	var told []mesh.RankStatus
+	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{
+		OnRank: func(s mesh.RankStatus) { told = append(told, s) },
+	}))
+	require.Len(t, told, 2)
+	after := c.pids(t, procs)
+	for rank := range 2 {
+		require.Equal(t, agent.Running, told[rank].Status.Phase)
+		require.NotEqual(t, before[rank], after[rank])
+	}
 }
 
 func TestRestart_withoutForceRefusesToLoseActors_MESH18(t *testing.T) {
