@@ -9,6 +9,12 @@ const StepMoveAttempt = "proc.move.attempt"
 // StepFenced is the event step of a controller that lost its mesh to another one (FencedFromEvent).
 const StepFenced = "controller.fenced"
 
+// StepDrain and StepShutdown are the event steps of a host that begins to stop its procs, by order.
+const (
+	StepDrain    = "host.drain.attempt"
+	StepShutdown = "host.shutdown.attempt"
+)
+
 // JoinRuns joins equal events of adjacent ranks, in their order. A mesh that stops thus causes one
 // event per host.
 func JoinRuns(events []actor.Event) (runs []actor.Event) {

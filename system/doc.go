@@ -39,9 +39,9 @@
 //     programs (Reserve). It asks the hosts first. A reservation is saved, and ends at its release
 //     or after proc.spawn-progress-timeout. Without saved ones, a successor grants none for that
 //     long.
-//   - WORLD-18 (history): Every service remembers the newest 256 failures of procs and actors, and
-//     the bad changes of worlds, since its start. The acting one returns them, also after the end
-//     of their owner or of another controller.
+//   - WORLD-18 (history): Every service remembers the newest 256 failures of procs and actors, bad
+//     changes of worlds, and drains and shutdowns of hosts, since its start. The acting one returns
+//     them, also after the end of their owner or of another controller.
 //
 // # Details
 //

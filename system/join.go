@@ -168,6 +168,7 @@ func (st *state) assignHost(s *assignment, id subjects.HostID) {
 	s.host = h
 	h.assignments[s.world.name] = s
 	s.world.assignments[s.rank] = s
+	delete(s.world.left, s.rank)
 	h.lost = ""
 }
 

@@ -118,6 +118,8 @@ type WorldState struct {
 	StoppingReason string `cbor:"11,keyasint,omitempty" json:"stopping_reason,omitempty"`
 	// the time until its eviction for an unhealthy proc; 0: none is due
 	EvictionIn time.Duration `cbor:"12,keyasint,omitempty" json:"eviction_in,omitempty"`
+	// the last hosts of the ranks without a host, by host rank
+	Left map[int]subjects.HostID `cbor:"13,keyasint,omitempty" json:"left,omitempty"`
 }
 
 // HostState is a host of a world.

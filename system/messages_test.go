@@ -61,6 +61,7 @@ func samples(t *testing.T) map[string]any {
 			Shape: &extent, PerHost: 2, Labels: labels,
 			Hosts: []HostState{{Rank: 1, ID: host, First: 2, Count: 2, Lost: "why", Labels: labels}},
 			Procs: []ProcState{state}, StoppingReason: "why", EvictionIn: time.Minute,
+			Left: map[int]subjects.HostID{1: host},
 		}}, Detached: []DetachedState{{Mesh: proc.Mesh, Claim: claim, Age: time.Second, Reason: "why",
 			Lease: time.Minute}}},
 		"DetachRequest":  giving,

@@ -172,6 +172,9 @@ func TestFailures_outliveTheOwnerOfTheMeshAndTheController_WORLD18(t *testing.T)
 			owner.Proc().Emit(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: rank,
 				Reason: strings.Repeat("x", 100), StderrTail: []string{strings.Repeat("y", 9000)}, At: time.Now()})
 		}
+		drain := actor.Event{Kind: actor.KindHost, Step: agent.StepDrain, Mesh: mesh.String(), Reason: "new disks",
+			At: time.Now()}
+		owner.Proc().Emit(drain)
 		require.NoError(t, owner.Close(testkit.Soon(t)))
 		kill()
 		var past []actor.Event
@@ -179,7 +182,8 @@ func TestFailures_outliveTheOwnerOfTheMeshAndTheController_WORLD18(t *testing.T)
 			past, err = system.Failures.Call(testkit.Soon(t), r.system(t), actor.None{})
 			return err == nil && len(past) == 256
 		}, testkit.Patience, 100*time.Millisecond)
-		require.Equal(t, []int{44, 299}, []int{past[0].Rank, past[255].Rank})
+		require.Equal(t, []int{45, 299}, []int{past[0].Rank, past[254].Rank})
+		require.Equal(t, "new disks", past[255].Reason)
 		require.Empty(t, past[0].StderrTail, "it is too long")
 	})
 }

@@ -39,6 +39,7 @@ func (st *state) worldState(w *world, procs map[string]string) WorldState {
 	out := WorldState{
 		Name: w.name, Status: w.status, Reason: w.statusReason, StatusAge: st.now.Sub(w.since),
 		Mesh: w.mesh.String(), Labels: w.labels, Hosts: []HostState{}, Procs: []ProcState{},
+		Left: maps.Clone(w.left),
 	}
 	if w.spec != nil {
 		out.Shape = &w.spec.Shape

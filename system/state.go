@@ -83,9 +83,10 @@ type world struct {
 	spec        *Spec           // nil: not declared
 	mesh        subjects.MeshID // zero: unknown
 	labels      map[string]string
-	assignments map[int]*assignment // by host rank
-	gens        map[int]int         // by host rank: the next generation of its procs
-	procs       map[uint32]*member  // by rank: the newest proc of each
+	assignments map[int]*assignment     // by host rank
+	gens        map[int]int             // by host rank: the next generation of its procs
+	left        map[int]subjects.HostID // by host rank: the last host, if the rank has none
+	procs       map[uint32]*member      // by rank: the newest proc of each
 
 	unhealthy map[uint32]*member
 	worst     *member         // the unhealthy proc in the status reason
@@ -341,6 +342,7 @@ func (st *state) worldNamed(name string) *world {
 	if !ok {
 		w = &world{
 			name: name, assignments: map[int]*assignment{}, gens: map[int]int{}, procs: map[uint32]*member{},
+			left:      map[int]subjects.HostID{},
 			unhealthy: map[uint32]*member{}, causes: map[string]bool{}, status: StatusAwaiting, since: st.now,
 		}
 		st.worlds[name] = w
@@ -380,6 +382,9 @@ func (st *state) removeMember(m *member) {
 func (st *state) unassignHost(s *assignment) {
 	if s.world.assignments[s.rank] == s {
 		delete(s.world.assignments, s.rank)
+		if s.count > 0 {
+			s.world.left[s.rank] = s.host.id
+		}
 	}
 	if s.host.assignments[s.world.name] == s {
 		delete(s.host.assignments, s.world.name)

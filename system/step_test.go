@@ -427,6 +427,9 @@ func (s *scenario) shown(all []WorldState) string {
 		for _, h := range w.Hosts {
 			fmt.Fprintf(&out, "\t  host %d %s has %d+%d %s%v\n", h.Rank, h.ID, h.First, h.Count, h.Lost, h.Labels)
 		}
+		for _, rank := range slices.Sorted(maps.Keys(w.Left)) {
+			fmt.Fprintf(&out, "\t  host %d was %s\n", rank, w.Left[rank])
+		}
 		for _, p := range w.Procs {
 			fmt.Fprintf(&out, "\t  proc %s %s %s%v\n", p.ID, p.Health, p.Reason, p.Labels)
 		}

@@ -37,7 +37,7 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
 		a.onModeChange(a.gate.mode())
 	}
 	by := ctx.SentBy()
-	a.emitHostEvent(ctx, "host.drain.attempt", d.Reason, by)
+	a.emitHostEvent(ctx, agent.StepDrain, d.Reason, by)
 	answer := actor.Defer[agent.StopSummary](ctx)
 	a.evacuate(ctx, d, func(ctx *actor.Context, moved int) {
 		a.stopMeshes(ctx, d.Mesh, d.Reason, d.Grace, func(ctx *actor.Context, done agent.StopSummary) {

@@ -96,7 +96,7 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 	a.onModeChange(a.gate.mode())
 	a.onClosing(s.Reason)
 	by := ctx.SentBy()
-	a.emitHostEvent(ctx, "host.shutdown.attempt", s.Reason, by)
+	a.emitHostEvent(ctx, agent.StepShutdown, s.Reason, by)
 	answer := actor.Defer[agent.StopSummary](ctx)
 	a.stopMeshes(ctx, "", s.Reason, s.Grace, func(ctx *actor.Context, done agent.StopSummary) {
 		a.emitStopResult(ctx, "host.shutdown", done, by)

@@ -23,8 +23,8 @@ func eventsCommand(a *app.App) *cobra.Command {
 		Use:   "events",
 		Short: "Show what happens to hosts, meshes, procs and actors",
 		Long: `Show the failures that the system controller remembers, at most 256, and the owners of meshes, at
-most 64 of each. The system controller also remembers those of meshes whose owners are gone, and
-the evictions of worlds. With --follow, also
+most 64 of each. The system controller also remembers those of meshes whose owners are gone,
+the troubles of worlds, and drains and shutdowns of hosts. With --follow, also
 show new events of hosts, meshes, procs and actors until Ctrl-C, and state changes of the hosts that
 are present at the start.
 

@@ -185,6 +185,12 @@ func TestHosts_drainRefusesHostsOfAWorldUnlessForced(t *testing.T) {
 	require.Equal(t, "HOST  RESULT   PROCS\nn1    drained  2 ended\n",
 		c.ok(t, "hosts", "drain", "n1", "--force"))
 	require.Contains(t, c.ok(t, "procs", "--all"), "drained by its user")
+	c.eventually(t, func(r result) bool {
+		return strings.Contains(r.out, "[*] stopped: host n1 was drained by ") &&
+			strings.Contains(r.out, "\nWhat to do:\n  start the procs of n1 again: stop its hostd (SIGTERM), and "+
+				"start it with --world train --host-rank 0\n")
+	}, "explain", "train")
+	require.Contains(t, c.ok(t, "events"), "host.drain.attempt")
 }
 
 func TestWorlds_countRunningProcs(t *testing.T) {

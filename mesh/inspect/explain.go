@@ -343,6 +343,10 @@ func (v View) suggestions() (out []string) {
 	}
 	for i, h := range v.Hosts {
 		switch {
+		case h.State == hostAlive && h.StoppedBy != "" && !v.hasEnded():
+			out = append(out, fmt.Sprintf(
+				"start the procs of %s again: stop its hostd (SIGTERM), and start it with --world %s --host-rank %d",
+				text.HostLabel(h.ID), v.Label, i))
 		case h.State == hostAlive, v.hasEnded() && len(v.Failures) == 0:
 		case h.State == hostMissing:
 			out = append(out, fmt.Sprintf("start a hostd with --world %s --host-rank %d", v.Label, i))

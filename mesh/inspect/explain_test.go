@@ -120,6 +120,50 @@ func TestExplanation_countsWorldHostsWithoutProcs(t *testing.T) {
 	}, x.Suggestions)
 }
 
+func TestExplanation_namesTheOrdersThatStoppedAWorld(t *testing.T) {
+	a, err := subjects.ParseHostID("a-0000000000000")
+	require.NoError(t, err)
+	b, err := subjects.ParseHostID("b-0000000000000")
+	require.NoError(t, err)
+	id, err := subjects.ParseMeshID("train-0000000000000")
+	require.NoError(t, err)
+	stopped := func(rank int, why string) agent.State {
+		return agent.State{Rank: rank, Status: agent.Status{Phase: agent.Stopped, Reason: why}}
+	}
+	w := inspection{
+		desc: agent.Mesh{ID: id, Extent: shape.Of("x", 3), PerHost: 1,
+			World: &agent.WorldShare{World: "train", Count: 3}, Hosts: make([]subjects.HostID, 3)},
+		liveHosts: []subjects.HostID{a},
+		states:    map[int]agent.State{0: stopped(0, "new disks")},
+		world: &system.WorldState{Status: system.StatusUnhealthy, Reason: "why",
+			Hosts: []system.HostState{{Rank: 0, ID: a, Count: 1}},
+			Left:  map[int]subjects.HostID{1: b, 2: a}},
+	}
+	w.noteOrders([]actor.Event{
+		{Step: agent.StepDrain, Host: a.String(), Reason: "an earlier one", By: "u-eve.x"},
+		{Step: agent.StepShutdown, Host: b.String(), By: "u-bob.y"},
+		{Step: "host.drain.success", Host: a.String()},
+		{Step: agent.StepDrain, Host: a.String(), Reason: "new disks", By: "u-ann.x"},
+	})
+	x := w.view().Explanation()
+	var causes []string
+	for _, c := range x.Causes {
+		causes = append(causes, c.String())
+	}
+	require.Equal(t, []string{
+		"the world has no host with rank 1: host b was shut down by u-bob; it has 1 rank [x=1]",
+		"the world has no host with rank 2: host a was drained by u-ann: new disks; it has 1 rank [x=2]",
+		"[x=0] stopped: host a was drained by u-ann: new disks",
+	}, causes)
+	require.Equal(t, []string{
+		"start the procs of a again: stop its hostd (SIGTERM), and start it with --world train --host-rank 0",
+		"start a hostd with --world train --host-rank 1", "start a hostd with --world train --host-rank 2",
+	}, x.Suggestions)
+	w.states[0] = stopped(0, "its program was stopped")
+	require.Contains(t, w.view().Explanation().Causes[2].String(), "stopped: its program was stopped",
+		"an earlier order is no cause")
+}
+
 func TestPhase_withASilentOwnerIsTheLeastAdvanced(t *testing.T) {
 	for _, row := range []struct {
 		want   agent.Phase

@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -29,9 +30,10 @@ type inspection struct {
 	states         map[int]agent.State
 	lease          time.Duration
 	report         controller.Report
-	system         string             // of a world: the system controller
-	world          *system.WorldState // of a world, instead of the report
-	ownerErr       error              // why the report is missing
+	system         string                 // of a world: the system controller
+	world          *system.WorldState     // of a world, instead of the report
+	orders         map[string]actor.Event // the latest drain or shutdown of each host, of a world
+	ownerErr       error                  // why the report is missing
 	actors         []Actor
 	silentProcs    []int // ranks that did not list their actors
 	actorsComplete bool  // every proc has listed its actors
@@ -52,6 +54,11 @@ func (w *inspection) askSystem(ctx context.Context) error {
 		return err
 	}
 	w.system = ref.ID().String()
+	past, err := system.Failures.Call(ctx, ref, actor.None{})
+	if err != nil {
+		return err
+	}
+	w.noteOrders(past)
 	name := w.desc.World.World
 	now, err := system.GetSnapshot.Call(ctx, ref, system.Filter{Worlds: []string{name}})
 	if err != nil {
@@ -64,6 +71,35 @@ func (w *inspection) askSystem(ctx context.Context) error {
 		}
 	}
 	return &system.NotFoundError{What: "world " + name + " of mesh " + w.desc.ID.String()}
+}
+
+// noteOrders keeps the latest drain or shutdown of each host.
+func (w *inspection) noteOrders(past []actor.Event) {
+	w.orders = map[string]actor.Event{}
+	for _, e := range past {
+		if e.Step == agent.StepDrain || e.Step == agent.StepShutdown {
+			w.orders[e.Host] = e
+		}
+	}
+}
+
+// describeOrder names a drained or shut down host, with the user and the reason.
+func describeOrder(e actor.Event) string {
+	done := "drained"
+	if e.Step == agent.StepShutdown {
+		done = "shut down"
+	}
+	if user, _, _ := strings.Cut(e.By, "."); user != "" {
+		done += " by " + user
+	}
+	return strings.TrimSuffix(fmt.Sprintf("host %s was %s: %s", text.HostLabel(e.Host), done, e.Reason), ": ")
+}
+
+// stoppedBy returns the order to a host of a world that stopped a rank; false: none did.
+func (w *inspection) stoppedBy(rank int) (actor.Event, bool) {
+	s := w.states[rank].Status
+	e, ordered := w.orders[w.host(rank).String()]
+	return e, ordered && s.Phase == agent.Stopped && s.Reason == e.Reason
 }
 
 // askActors asks the procs for their actors. Other reports cover silent procs.
@@ -203,6 +239,9 @@ func (w *inspection) statuses() map[int]agent.Status {
 	for rank := range w.desc.Extent.NumRanks() {
 		s, is := w.states[rank]
 		by[rank] = s.Status
+		if e, ordered := w.stoppedBy(rank); ordered {
+			by[rank] = agent.Status{Phase: agent.Stopped, Reason: describeOrder(e)}
+		}
 		if is {
 			continue
 		}
@@ -251,11 +290,26 @@ func (w *inspection) hosts() []Host {
 			}
 		}
 	}
-	if w.world != nil {
-		for _, h := range w.world.Hosts {
-			if h.Rank < len(all) && h.Lost != "" {
-				all[h.Rank].State, all[h.Rank].Reason = hostDead, h.Lost
+	if w.world == nil {
+		return all
+	}
+	for _, h := range w.world.Hosts {
+		if h.Rank < len(all) && h.Lost != "" {
+			all[h.Rank].State, all[h.Rank].Reason = hostDead, h.Lost
+		}
+	}
+	for rank, id := range w.world.Left {
+		if rank < len(all) && all[rank].State == hostMissing {
+			why := fmt.Sprintf("host %s has left", id.Label())
+			if e, ordered := w.orders[id.String()]; ordered {
+				why = describeOrder(e)
 			}
+			all[rank].Reason += ": " + why
+		}
+	}
+	for rank := range w.desc.Extent.NumRanks() {
+		if e, ordered := w.stoppedBy(rank); ordered {
+			all[rank/w.desc.PerHost].StoppedBy = describeOrder(e)
 		}
 	}
 	return all

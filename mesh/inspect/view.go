@@ -100,6 +100,8 @@ type Host struct {
 	State  string    `json:"state"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since,omitzero"` // its last message, if it is not alive
+
+	StoppedBy string `json:"stopped_by,omitempty"` // the order that stopped its ranks of a world
 }
 
 // ActorMesh is the actors of one name.
