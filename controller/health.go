@@ -7,6 +7,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // Health returns a controller's Report of its mesh.
@@ -33,7 +34,8 @@ type Report struct {
 	Restarts      int              `cbor:"14,keyasint" json:"restarts"` // of ranks
 	Stalls        int              `cbor:"15,keyasint" json:"stalls"`   // late lease renewals
 	Since         time.Time        `cbor:"16,keyasint" json:"since"`
-	Spares        int              `cbor:"17,keyasint,omitempty" json:"spares,omitempty"` // remaining spare hosts
+
+	Spares []subjects.HostID `cbor:"17,keyasint,omitempty" json:"spares,omitempty"` // the remaining ones
 }
 
 // RankHistory is a rank past its first generation, or about to leave it.
@@ -69,7 +71,7 @@ func (c *controller) report() Report {
 	r.Lease = c.lease()
 	r.Restarts = c.restarts
 	r.Stalls = c.stalls
-	r.Spares = len(c.spares.hosts)
+	r.Spares = slices.Clone(c.spares.hosts)
 	for _, rank := range slices.Sorted(maps.Keys(c.rankStates)) {
 		s := c.rankStates[rank]
 		gen := c.table.Gen(c.spec.id(), rank)

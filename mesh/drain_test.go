@@ -121,6 +121,35 @@ func TestDrain_movesRanksOfALiveMeshToASpareHost_CTL11(t *testing.T) {
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
+func TestDrain_withoutForceRefusesToEndRanksForLackOfASpare(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b", "c")
+	all := c.AllHosts(t, c.Net)
+	procs, err := all.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "workers", PerHost: shape.Of("gpu", 2),
+		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Spares: all.Slice("host", 2, 3).Hosts()},
+	})
+	require.NoError(t, err)
+	spare := agent.Of(all.Hosts()[2].Proc()).Via(c.Proc())
+	label := all.Hosts()[2].Label()
+	a := all.Slice("host", 0, 1)
+	require.NoError(t, a.CheckDrain(t.Context()))
+	var ends *mesh.NoSpareError
+	require.ErrorAs(t, all.Slice("host", 0, 2).CheckDrain(t.Context()), &ends, "one spare for two hosts")
+	require.Equal(t, &mesh.NoSpareError{Mesh: procs.ID().String(), Region: "*", Closed: []string{}}, ends)
+	require.ErrorContains(t, all.CheckDrain(t.Context()), "spare host "+label+" is drained, too")
+	_, err = agent.Cordon.Call(t.Context(), spare, agent.CordonRequest{Cordon: true})
+	require.NoError(t, err)
+	before := c.pids(t, procs)
+	_, err = a.Drain(t.Context(), mesh.DrainOptions{Reason: "new disks"})
+	require.EqualError(t, err, "drain "+procs.ID().String()+": its ranks [host=0,gpu=*] end, which cannot move: "+
+		"spare host "+label+" is cordoned")
+	require.Equal(t, before, c.pids(t, procs))
+	done, err := a.Drain(t.Context(), mesh.DrainOptions{Reason: "new disks", Force: true})
+	require.NoError(t, err)
+	require.Equal(t, agent.StopSummary{Requested: 2, Ended: 2}, done)
+}
+
 func TestDrain_stopsRanksThatNoPolicyMoves_CTL11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")

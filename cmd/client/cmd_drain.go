@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -35,7 +38,7 @@ type hostActionFlags struct {
 	reason        string
 	grace         time.Duration
 	maxConcurrent int
-	force         bool // drain even if actors are lost or worlds end
+	force         bool // drain even if actors or ranks are lost or worlds end
 }
 
 // hostActionMargin is the hosts' time beyond that of their procs.
@@ -66,8 +69,8 @@ Every other proc is stopped: SIGTERM, and SIGKILL after the grace. The command w
 left. Meanwhile the hosts take no procs; afterwards they do unless cordoned.
 
 If a move would lose actors, these are named, and nothing is drained without --force. Neither is a
-host with procs of a world: they do not move, and the world ends (world.eviction-timeout). Procs of a
-mesh whose spares are all used, silent or cordoned are stopped for good.
+host with procs of a world: they do not move, and the world ends (world.eviction-timeout). Nor is a host with procs of a
+mesh whose spares are all used, silent or cordoned: they are stopped for good.
 ` + "`castnet events -f`" + ` shows each move; progress is on stderr, in lines where that is no terminal.`,
 		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
 			return agent.Drain.Call(
@@ -125,7 +128,7 @@ JSON: host, id, result (` + d.doneText + ` or failed), error` + d.counts() + `.`
 			flags.Concurrency,
 		)
 		c.Flags().BoolVar(
-			&f.force, "force", false, "drain even if worlds end, or procs move without some of their actors",
+			&f.force, "force", false, "drain even if worlds or ranks end, or procs move without some of their actors",
 		)
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -162,12 +165,17 @@ func runHostAction(
 	}
 	ctx, cancel := context.WithTimeout(ctx, hostActionTimeout(a, d, f, infos))
 	defer cancel()
-	if d.name == "drain" && !f.force {
-		if err := checkWorlds(inv, infos); err != nil {
-			return err
+	var ending []*mesh.NoSpareError
+	if d.name == "drain" {
+		err := checkDrain(ctx, conn, infos)
+		ending = appendNoSpare(nil, err)
+		if f.force {
+			err = nil
+		} else {
+			err = cmp.Or(checkWorlds(inv, infos), suggestForce(err))
 		}
-		if err := checkDrain(ctx, conn, infos); err != nil {
-			return suggestForce(err)
+		if err != nil {
+			return err
 		}
 	}
 	records := make([]hostActionRecord, len(infos))
@@ -184,7 +192,37 @@ func runHostAction(
 		close(all)
 	}()
 	showHostActionProgress(ctx, a.Printer, conn, infos, d, all)
+	for _, e := range ending {
+		noteStopped(ctx, a.Printer, conn, e, f.reason)
+	}
 	return showHostActionRecords(a.Printer, d, records)
+}
+
+// appendNoSpare appends the *mesh.NoSpareErrors among joined errors.
+func appendNoSpare(all []*mesh.NoSpareError, err error) []*mesh.NoSpareError {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		for _, err := range joined.Unwrap() {
+			all = appendNoSpare(all, err)
+		}
+		return all
+	}
+	if e, is := errors.AsType[*mesh.NoSpareError](err); is {
+		all = append(all, e)
+	}
+	return all
+}
+
+// noteStopped reports the ranks of a mesh that a drain has stopped for lack of a spare.
+func noteStopped(ctx context.Context, out *output.Printer, conn *mesh.Net, e *mesh.NoSpareError, reason string) {
+	v, _, err := inspect.Mesh(ctx, conn, e.Mesh)
+	if err != nil {
+		out.Notef("cannot list the stopped ranks of %s[%s]: %v", e.Mesh, e.Region, err)
+	}
+	for _, r := range v.Statuses {
+		if r.Status == agent.Stopped.String() && r.Reason == reason {
+			out.Notef("%s[%s] stopped for good: %s", e.Mesh, r.Region, reason)
+		}
+	}
 }
 
 // checkWorlds refuses a drain that would end worlds.

@@ -252,9 +252,12 @@ func restartRanks(
 	return errors.Join(writing, suggestForce(err))
 }
 
-// suggestForce adds advice to an error about lost actors.
+// suggestForce adds advice to an error about lost actors or ranks.
 func suggestForce(err error) error {
 	lost, is := errors.AsType[*mesh.LostActorsError](err)
+	if _, ends := errors.AsType[*mesh.NoSpareError](err); ends && !is {
+		return fmt.Errorf("%w\nnothing was drained: --force drains in any case", err)
+	}
 	if !is {
 		return err
 	}

@@ -45,4 +45,13 @@ func TestHosts_drainMovesRanksToASpare(t *testing.T) {
 	moved := decode[[]hostActionRecord](t, c.ok(t, "hosts", "drain", "b", "-o", "json"))
 	require.Equal(t, hostActionRecord{Host: "b", ID: moved[0].ID, Result: "drained", Moved: 2}, moved[0],
 		"back to the first host, now a spare")
+
+	c.ok(t, "hosts", "cordon", "b")
+	r = c.client(t, "hosts", "drain", "a")
+	require.Equal(t, cli.ExitFailure, r.code, r.err)
+	require.Equal(t, "castnet: drain "+procs.ID().String()+": its ranks [*] end, which cannot move: spare host b is "+
+		"cordoned\nnothing was drained: --force drains in any case\n", r.err)
+	r = c.client(t, "hosts", "drain", "a", "--force", "--reason", "new disks")
+	require.Equal(t, "HOST  RESULT   PROCS\na     drained  2 ended\n", r.out)
+	require.Contains(t, r.err, procs.ID().String()+"[*] stopped for good: new disks\n")
 }

@@ -154,7 +154,7 @@ func (w *inspection) view() View {
 		Failures: []Failure{}, RestartedRanks: []RestartedRank{}, Actors: []ActorMesh{},
 		Owner: Owner{
 			ID: w.desc.Owner.String(), Answering: w.ownerErr == nil, Lease: r.Lease, Restarts: r.Restarts,
-			Stalls: r.Stalls, Spares: r.Spares,
+			Stalls: r.Stalls, Spares: len(r.Spares),
 		},
 	}
 	v.Hosts = w.hosts()
