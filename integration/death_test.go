@@ -129,7 +129,7 @@ func (c *cluster) startOwner(t *testing.T, path string) *owner {
 // ask makes it spawn, and returns its answer.
 func (o *owner) ask(t *testing.T) string {
 	t.Helper()
-	return o.send(t, "spawn")
+	return o.send(t, spawnProcs)
 }
 
 func (o *owner) send(t *testing.T, line string) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -101,10 +102,62 @@ func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
 	adopter.Out.Find(t, `"kind":"up"`)
 	_, ok := detached(t, conn)
 	require.False(t, ok)
+	s.run(client, "grow", "words", "--hosts", "s2")
+	require.Len(t, testmesh.PIDs(t, conn, words.ID().String()), 6)
+	s.run(client, "shrink", "words", "1")
 	require.Equal(t, want, s.count(folder))
 	require.Equal(t, before, testmesh.PIDs(t, conn, words.ID().String()))
 	adopter.Send(t, syscall.SIGINT)
 	require.Zero(t, adopter.Exit(t), adopter.Said())
 	require.Empty(t, testmesh.PIDs(t, conn, words.ID().String()))
 	c.awaitNoProcess(t, program("wordcount"))
+}
+
+// A program detaches its mesh and ends. The next programs adopt it, and grow and shrink it.
+func TestDetached_theMeshOfAnEndedProgramGrowsUnderTheNextOnes(t *testing.T) {
+	skipIfRecorded(t)
+	t.Parallel()
+	c := newClusterOn(t, embed.Options{Token: token, JetStream: true}, "a", "b")
+	conn := c.connect(t)
+	c.startNode(t, "c", "--system").ready(t)
+	maker := c.startOwner(t, "")
+	made := maker.send(t, spawnOnOne)
+	id, ok := strings.CutPrefix(made, "mesh ")
+	require.True(t, ok, made)
+	require.Equal(t, made, maker.send(t, detachProcs))
+	maker.end(t)
+	owned, err := conn.Lookup(t.Context(), "owned")
+	require.NoError(t, err)
+	ranks := func(want int) {
+		t.Helper()
+		require.Eventually(t, func() bool { return owned.Extent().NumRanks() == want }, testkit.Patience, poll,
+			"an earlier handle follows")
+		require.Len(t, testmesh.PIDs(t, conn, id), want)
+	}
+	ranks(2)
+	before := testmesh.PIDs(t, conn, id)
+
+	next := c.startOwner(t, "")
+	require.Equal(t, made, next.send(t, adoptProcs))
+	require.Equal(t, "host=2,gpu=2", next.send(t, growProcs))
+	ranks(4)
+	require.Equal(t, "host=1,gpu=2", next.send(t, shrinkProcs))
+	ranks(2)
+	require.Equal(t, before, testmesh.PIDs(t, conn, id))
+	require.Equal(t, "host=2,gpu=2", next.send(t, growProcs))
+	require.Equal(t, made, next.send(t, detachProcs))
+	next.end(t)
+	ranks(4)
+
+	s := shell{t, c.environment(t), ""}
+	adopter := c.start(t, "castnet", "adopt", "owned", "-o", "ndjson")
+	adopter.Out.Find(t, `"kind":"up"`)
+	s.run(program("castnet"), "grow", "owned", "1")
+	ranks(6)
+	s.run(program("castnet"), "shrink", "owned", "2")
+	ranks(2)
+	require.Equal(t, before, testmesh.PIDs(t, conn, id))
+	adopter.Send(t, syscall.SIGINT)
+	require.Zero(t, adopter.Exit(t), adopter.Said())
+	require.Empty(t, testmesh.PIDs(t, conn, id))
 }

@@ -3,10 +3,12 @@ package integration
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,9 +83,8 @@ func program(name string) string { return filepath.Join(os.Getenv(binVariable), 
 // ownerLease is the time for which procs outlive their owner.
 const ownerLease = time.Second
 
-// ownerMain is a client for rough tests. It connects by its environment and prints `connected`. On
-// each line of stdin it spawns two procs a host and prints the mesh, or takes all hosts, gets two
-// of its own and prints these or the error. It ends with stdin.
+// ownerMain is a client for rough tests. It connects by its environment and prints `connected`. It
+// obeys each line of stdin, and prints the result or the error. It ends with stdin.
 func ownerMain() int {
 	ctx := context.Background()
 	conn, err := mesh.Connect(ctx, mesh.Options{Label: "owner"})
@@ -92,23 +93,17 @@ func ownerMain() int {
 		return 1
 	}
 	fmt.Println("connected")
+	var procs mesh.ProcMesh
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		hosts, err := conn.Hosts(ctx)
+		said := ""
+		if err == nil {
+			procs, said, err = obey(ctx, conn, hosts, procs, in.Text())
+		}
 		if err != nil {
-			fmt.Println(err)
-			continue
+			said = err.Error()
 		}
-		if in.Text() == getHosts {
-			fmt.Println(gotHosts(ctx, conn, hosts))
-			continue
-		}
-		procs, err := hosts.SpawnProcs(ctx,
-			mesh.SpawnSpec{Name: "owned", PerHost: shape.Of("gpu", 2), Lease: ownerLease})
-		if err != nil {
-			fmt.Println(err)
-			continue
-		}
-		fmt.Println("mesh", procs.ID())
+		fmt.Println(said)
 	}
 	if err := conn.Close(ctx); err != nil {
 		fmt.Println(err)
@@ -117,8 +112,50 @@ func ownerMain() int {
 	return 0
 }
 
-// getHosts is the line that makes an owner take hosts, and get some.
-const getHosts = "hosts"
+// The lines of stdin that an owner obeys.
+const (
+	spawnProcs  = "spawn" // two procs a host
+	getHosts    = "hosts" // takes all hosts, and gets two of its own
+	spawnOnOne  = "one"   // two procs on one host
+	detachProcs = "detach"
+	adoptProcs  = "adopt"
+	growProcs   = "grow"   // by one host
+	shrinkProcs = "shrink" // by one host
+)
+
+// obey carries out a line of stdin. It returns the mesh and what to print.
+func obey(
+	ctx context.Context, conn *mesh.Net, hosts mesh.HostMesh, p mesh.ProcMesh, line string,
+) (_ mesh.ProcMesh, said string, err error) {
+	spec := mesh.SpawnSpec{Name: "owned", PerHost: shape.Of("gpu", 2)}
+	switch line {
+	case spawnProcs:
+		spec.Lease = ownerLease
+		p, err = hosts.SpawnProcs(ctx, spec)
+	case getHosts:
+		return p, gotHosts(ctx, conn, hosts), nil
+	case spawnOnOne:
+		p, err = hosts.Slice("host", 0, 1).SpawnProcs(ctx, spec)
+	case detachProcs:
+		_, err = p.Detach(ctx)
+	case adoptProcs:
+		p, err = conn.Adopt(ctx, "owned", 0)
+	case growProcs:
+		for i, h := range hosts.Hosts() {
+			if !slices.Contains(p.Describe().Hosts, h) {
+				p, err = p.Grow(ctx, hosts.Slice("host", i, i+1))
+				return p, p.Extent().String(), err
+			}
+		}
+		err = errors.New("no host is free")
+	case shrinkProcs:
+		p, err = p.Shrink(ctx, 1)
+		return p, p.Extent().String(), err
+	default:
+		err = fmt.Errorf("unknown line %q", line)
+	}
+	return p, "mesh " + p.ID().String(), err
+}
 
 // gotHosts takes hosts and returns the others that it got.
 func gotHosts(ctx context.Context, conn *mesh.Net, hosts mesh.HostMesh) string {
