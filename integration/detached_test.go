@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -160,4 +162,31 @@ func TestDetached_theMeshOfAnEndedProgramGrowsUnderTheNextOnes(t *testing.T) {
 	adopter.Send(t, syscall.SIGINT)
 	require.Zero(t, adopter.Exit(t), adopter.Said())
 	require.Empty(t, testmesh.PIDs(t, conn, id))
+}
+
+// A hostd that shuts down leaves its world. The system controller remembers the order.
+func TestExplain_namesTheUserWhoShutDownAHostOfAWorld(t *testing.T) {
+	skipIfRecorded(t)
+	t.Parallel()
+	c := newClusterOn(t, embed.Options{Token: token, JetStream: true})
+	c.startNode(t, "s", "--system").ready(t)
+	gone := c.startNode(t, "n2", "--world", "train", "--host-rank", "1")
+	c.startNode(t, "n1", "--world", "train", "--host-rank", "0").ready(t)
+	gone.ready(t)
+	file := filepath.Join(t.TempDir(), "world.yaml")
+	spec := "name: train\nshape: x=4\nper-host: 2\ncommand: " + program("wordcount") + "\n"
+	require.NoError(t, os.WriteFile(file, []byte(spec), 0o600))
+	s, client := shell{t, c.environment(t), ""}, program("castnet")
+	s.run(client, "apply", "-f", file, "--wait")
+	s.run(client, "hosts", "drain", "n1", "--force", "--reason", "new disks")
+	s.run(client, "hosts", "shutdown", "n2", "--reason", "old disks")
+	gone.killed = true
+	require.Zero(t, gone.Exit(t))
+	said := s.run(client, "explain", "train")
+	require.Regexp(t, `the world has no host with rank 1: host n2 was shut down by u-\w+: old disks; it has 2 ranks`,
+		said)
+	require.Regexp(t, `\[x=0:2\] stopped: host n1 was drained by u-\w+: new disks\n`, said)
+	require.Contains(t, said, "start the procs of n1 again: stop its hostd (SIGTERM), and start it with --world train "+
+		"--host-rank 0\n")
+	require.Contains(t, said, "start a hostd with --world train --host-rank 1\n")
 }

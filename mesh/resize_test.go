@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
@@ -209,6 +210,29 @@ func TestShrink_stopsTheLastHostsAndGrowReusesThem_MESH24(t *testing.T) {
 	testkit.Until(t, "another program follows", func() bool { return theirs.Extent().NumRanks() == 4 })
 	require.Equal(t, 4, count(t, theirs))
 	require.Len(t, c.pids(t, procs), 4)
+}
+
+// A host may answer before it knows the revision that an event has announced.
+func TestGrow_anEarlierHandleFollowsAfterAnEarlyAnswer_MESH24(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	require.NoError(t, err)
+	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", 0)
+	require.NoError(t, err)
+	other := c.Connect(t)
+	theirs := travelled(t, counters, other)
+	require.Equal(t, 2, count(t, theirs))
+	c.Connect(t).Proc().Emit(actor.Event{Kind: actor.KindProc, Step: actor.StepResize, Status: "resized",
+		Mesh: procs.ID().String(), Revision: 1, At: time.Now()})
+	testkit.Until(t, "it hears of the revision", func() bool {
+		return other.Proc().Members().Revision(procs.ID()) == 1
+	})
+	require.Equal(t, 2, count(t, theirs), "no host knows it so far")
+	_, err = procs.Grow(testkit.Soon(t), c.moreHosts(t, "b"))
+	require.NoError(t, err)
+	testkit.Until(t, "it follows", func() bool { return theirs.Extent().NumRanks() == 4 })
+	require.Equal(t, 4, count(t, theirs))
 }
 
 func TestGrow_addedRanksRestart_MESH24(t *testing.T) {

@@ -155,14 +155,19 @@ func (as *placementCache) learn(m agent.Mesh) {
 }
 
 // latest returns the latest known revision of a mesh. It asks first if the process has heard of a
-// change since the last query.
+// change since the last query, or if that failed.
 func (as *placementCache) latest(m agent.Mesh) agent.Mesh {
 	as.mu.RLock()
 	a := as.all[m.ID]
 	as.mu.RUnlock()
-	if a != nil && a.revision != as.proc.Members().Revision(m.ID) {
+	if a != nil && (a.revision != as.proc.Members().Revision(m.ID) || as.isExpired(m.ID, a)) {
 		as.resolve(m)
 	}
+	return as.newestOf(m)
+}
+
+// newestOf returns the latest known revision of a mesh, without a query.
+func (as *placementCache) newestOf(m agent.Mesh) agent.Mesh {
 	as.mu.RLock()
 	defer as.mu.RUnlock()
 	if newest := as.newest[m.ID]; newest.Revision > m.Revision {
@@ -187,6 +192,8 @@ func (as *placementCache) resolve(m agent.Mesh) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*resolveTimeout)
 	defer cancel()
 	known = as.askOwner(ctx, m) || as.askHosts(ctx, m)
+	// A host may answer before the owner has told it of the revision.
+	known = known && as.newestOf(m).Revision >= a.revision
 }
 
 // askOwner queries the owner of the mesh, and its successors.

@@ -167,14 +167,14 @@ func runHostAction(
 	defer cancel()
 	var ending []*mesh.NoSpareError
 	if d.name == "drain" {
-		err := checkDrain(ctx, conn, infos)
-		ending = appendNoSpare(nil, err)
-		if f.force {
-			err = nil
-		} else {
-			err = cmp.Or(checkWorlds(inv, infos), suggestForce(err))
+		checking := ctx
+		if f.force { // a silent proc delays nothing
+			checking, cancel = context.WithTimeout(ctx, a.Conn.Timeout)
+			defer cancel()
 		}
-		if err != nil {
+		lost := checkDrain(checking, conn, infos)
+		ending = appendNoSpare(nil, lost)
+		if err := cmp.Or(checkWorlds(inv, infos), suggestForce(lost)); err != nil && !f.force {
 			return err
 		}
 	}
