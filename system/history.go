@@ -54,8 +54,8 @@ func (h *history) listen(c *bus.Conn, space subjects.Space) (stop func() error, 
 	return stop, nil
 }
 
-// isPast reports whether an event is a failure, a bad change of a world, or the drain or shutdown of
-// a host. An owner's confirmation of a failure is none.
+// isPast reports whether an event is a failure, a bad change of a world, or the drain or shutdown
+// of a host. An owner's confirmation of a failure is none.
 func isPast(e actor.Event) bool {
 	if e.Kind == actor.KindRank && e.Step != agent.StepFenced && !strings.HasPrefix(e.Step, "rank.") {
 		return false
@@ -65,7 +65,8 @@ func isPast(e actor.Event) bool {
 
 // pastSteps are steps without the status failed.
 var pastSteps = [...]string{
-	agent.StepFenced, agent.StepDrain, agent.StepShutdown, "world.unhealthy", "world.evict", "world.end",
+	agent.StepFenced, agent.StepDrain, agent.StepShutdown,
+	"world.unhealthy", "world.evict", "world.end",
 }
 
 func (h *history) add(e actor.Event) {

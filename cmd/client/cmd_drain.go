@@ -69,8 +69,8 @@ Every other proc is stopped: SIGTERM, and SIGKILL after the grace. The command w
 left. Meanwhile the hosts take no procs; afterwards they do unless cordoned.
 
 If a move would lose actors, these are named, and nothing is drained without --force. Neither is a
-host with procs of a world: they do not move, and the world ends (world.eviction-timeout). Nor is a host with procs of a
-mesh whose spares are all used, silent or cordoned: they are stopped for good.
+host with procs of a world: they do not move, and the world ends (world.eviction-timeout). Nor is a
+host with procs of a mesh whose spares are all used, silent or cordoned: they are stopped for good.
 ` + "`castnet events -f`" + ` shows each move; progress is on stderr, in lines where that is no terminal.`,
 		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
 			return agent.Drain.Call(
@@ -213,7 +213,9 @@ func appendNoSpare(all []*mesh.NoSpareError, err error) []*mesh.NoSpareError {
 }
 
 // noteStopped reports the ranks of a mesh that a drain has stopped for lack of a spare.
-func noteStopped(ctx context.Context, out *output.Printer, conn *mesh.Net, e *mesh.NoSpareError, reason string) {
+func noteStopped(
+	ctx context.Context, out *output.Printer, conn *mesh.Net, e *mesh.NoSpareError, reason string,
+) {
 	v, _, err := inspect.Mesh(ctx, conn, e.Mesh)
 	if err != nil {
 		out.Notef("cannot list the stopped ranks of %s[%s]: %v", e.Mesh, e.Region, err)
