@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	entered := false
 	eachCommand(root, func(c *cobra.Command) {
+		c.InitDefaultHelpFlag() // cobra would take the word after an unknown flag for its value
 		if run := c.RunE; run != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				entered = true
@@ -25,7 +27,18 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 			}
 		}
 	})
+	var unknown error // from --help: cobra shows the help of the group for an unknown command in it
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if given := c.Flags().Args(); c.HasSubCommands() && len(given) > 0 {
+			unknown = c.ValidateArgs(given)
+		}
+		if unknown == nil {
+			help(c, args)
+		}
+	})
 	cmd, err := root.ExecuteContextC(ctx)
+	err = cmp.Or(err, unknown)
 	if err == nil {
 		return ExitOK
 	}

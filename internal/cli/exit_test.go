@@ -118,7 +118,7 @@ func TestExecute_printsAnErrorOnceWithAHelpHint_CLI5(t *testing.T) {
 			"tool: invalid argument \"99999999999999999999\" for --times: want a whole number of 64 bits\nusage: " +
 				"tool do THING [flags] (see tool do --help)\n"},
 		{[]string{"undo"}, 2, "tool: unknown command \"undo\" for \"tool\" Did you mean this? do\nusage: tool " +
-			"(see tool --help)\n"},
+			"[flags] (see tool --help)\n"},
 	} {
 		code, stderr := run(row.args...)
 		require.Equal(t, row.code, code, row.args)
