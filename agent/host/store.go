@@ -40,8 +40,14 @@ type StateError struct {
 	Err error
 }
 
+// Error omits the file of an operating system's error. Each rank has its own file, so the ranks of a
+// spawn would differ in their reasons.
 func (e *StateError) Error() string {
-	return fmt.Sprintf("state directory %s: %v", e.Dir, e.Err)
+	cause := e.Err
+	if errno, ok := errors.AsType[syscall.Errno](e.Err); ok {
+		cause = errno
+	}
+	return fmt.Sprintf("state directory %s: %v", e.Dir, cause)
 }
 
 func (e *StateError) Unwrap() error { return e.Err }

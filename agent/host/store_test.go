@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,22 @@ func TestStateDir_admitsOneHostAtATime_HOST10(t *testing.T) {
 	require.IsType(t, &StateError{}, err)
 	require.NoError(t, s.close())
 	opened(t, dir)
+}
+
+func TestStateError_isTheSameForEachRank(t *testing.T) {
+	s := opened(t, t.TempDir())
+	pending, err := s.reserve(someKept(t, 0, 0))
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(s.dir))
+	failed := []error{pending.record(someKept(t, 0, 0))}
+	for rank := range 2 {
+		_, err := s.reserve(someKept(t, rank, 0))
+		failed = append(failed, err)
+	}
+	for _, err := range failed {
+		require.EqualError(t, err, "state directory "+s.dir+": no such file or directory")
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
 }
 
 // When a host is killed, a forked child holds the lock, too, until it has executed its program.
