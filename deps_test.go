@@ -138,7 +138,7 @@ cmd/client/internal/hostexec < mesh agent actor shape subjects internal/cli inte
 	hosts run the commands; the client sends them
 cmd/client/internal/stacks < shape
 	what thousands of goroutines do fits a screen once equal stacks are one; pure, and tried with real profiles
-cmd/client/internal/doctor < mesh config system agent actor bus subjects internal/cli internal/fanout internal/text internal/wire cmd/client/internal/app cmd/client/internal/output ; cmd/client/internal/golden
+cmd/client/internal/doctor < mesh config system agent actor bus subjects internal/cli internal/fanout internal/text internal/wire cmd/client/internal/app cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it opens a bus of its own, as a user that may not join
 cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it holds meshes by handles, and starts hostd as a program

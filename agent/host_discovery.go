@@ -128,7 +128,7 @@ const (
 	// confirmTimeout bounds the wait for the agent of a found host.
 	confirmTimeout = 2 * time.Second
 	// maxConfirms bounds the hosts that are asked at a time.
-	maxConfirms = 64
+	maxConfirms = 512
 )
 
 // ConfirmHosts returns what the agents of found hosts say, and the errors of those that do not

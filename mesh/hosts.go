@@ -180,9 +180,6 @@ func (h HostMesh) unreachable(errs []error) error {
 	return e
 }
 
-// maxHostsAsked bounds the concurrent requests of an operation on a host mesh.
-const maxHostsAsked = 512
-
 // eachHost asks the agents of a mesh's hosts concurrently. Results are by rank.
 func eachHost[R any](
 	ctx context.Context, h HostMesh, ask func(context.Context, actor.Ref[agent.Agent]) (R, error),
@@ -192,7 +189,7 @@ func eachHost[R any](
 	}
 	out := make([]R, len(h.hosts))
 	errs := make([]error, len(h.hosts))
-	fanout.Each(maxHostsAsked, h.hosts, func(i int, id subjects.HostID) {
+	fanout.Each(maxConcurrentAsks, h.hosts, func(i int, id subjects.HostID) {
 		out[i], errs[i] = ask(ctx, agent.Of(id.Proc()).Via(h.net.proc))
 	})
 	return out, errs

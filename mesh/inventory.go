@@ -143,8 +143,8 @@ func (i Inventory) MissingRanks(p ProcMesh) (ranks []int, hosts []HostState) {
 // inventoryTimeout bounds the wait for the answers of hosts and owners.
 const inventoryTimeout = 2 * time.Second
 
-// Inventory asks all hosts for their procs, the gateways for their hosts, and the owners of meshes
-// about silent hosts. It omits silent hosts that left cleanly, that were dead for
+// Inventory asks all hosts at once for their procs, the gateways for their hosts, and the owners of
+// meshes about silent hosts. It omits silent hosts that left cleanly, that were dead for
 // discovery.dead-host-retention, or that are back under another ID. An Inventory without hosts is
 // an error.
 func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
@@ -152,7 +152,14 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 	var unlisted error
 	var asking sync.WaitGroup
 	asking.Go(func() { known, unlisted = agent.ListKnownHosts(ctx, n.bus, n.proc.Space()) })
-	infos, failed, err := n.liveHosts(ctx)
+	infos, err := n.searchHosts(ctx)
+	var failed map[subjects.HostID]error
+	states := map[subjects.HostID]hostStates{}
+	if err == nil && ctx.Err() == nil {
+		found := infos
+		asking.Go(func() { states = n.inventoryStates(ctx, found) })
+		infos, failed = agent.ConfirmHosts(ctx, n.proc, found)
+	}
 	asking.Wait()
 	i := Inventory{TimedOut: errors.Is(ctx.Err(), context.DeadlineExceeded)}
 	i.NoHostList = !i.TimedOut && errors.Is(unlisted, context.DeadlineExceeded)
@@ -192,10 +199,8 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 		}
 		return i, noHostsError(n)
 	}
-	if !i.TimedOut {
-		if err := i.addMeshes(ctx, n, ids, silent); err != nil {
-			return i, err
-		}
+	if err := i.addMeshes(ctx, n, ids, states, silent); err != nil {
+		return i, err
 	}
 	i.addSilent(silent, config.DiscoveryDeadHostRetention.Get(n.config))
 	return i, nil
@@ -234,29 +239,49 @@ func (i *Inventory) addSilent(silent silentHosts, remember time.Duration) {
 	})
 }
 
-// addMeshes asks the answering hosts for their procs, and the owners of meshes for those on silent
-// hosts.
-func (i *Inventory) addMeshes(
-	whole context.Context, n *Net, ids []subjects.HostID, silent silentHosts,
-) error {
-	ctx, cancel := context.WithTimeout(whole, inventoryTimeout)
+// hostStates is the answer of a host about all its procs.
+type hostStates struct {
+	states []agent.State
+	err    error
+}
+
+// inventoryStates asks found hosts for their procs.
+func (n *Net) inventoryStates(
+	ctx context.Context, found []agent.HostInfo,
+) map[subjects.HostID]hostStates {
+	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 	defer cancel()
-	asked, errs := n.askStates(ctx, ids)
-	i.TimedOut = errors.Is(whole.Err(), context.DeadlineExceeded)
-	if whole.Err() != nil && !i.TimedOut {
-		return whole.Err()
+	ids := make([]subjects.HostID, len(found))
+	for i, info := range found {
+		ids[i] = info.ID
 	}
+	by := map[subjects.HostID]hostStates{}
+	states, errs := n.askStates(ctx, ids)
+	for i, id := range ids {
+		by[id] = hostStates{states[i], errs[i]}
+	}
+	return by
+}
+
+// addMeshes adds the meshes in the answers of the hosts. It asks the owners of meshes for procs on
+// silent hosts.
+func (i *Inventory) addMeshes(
+	ctx context.Context, n *Net, ids []subjects.HostID, answers map[subjects.HostID]hostStates, silent silentHosts,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
+	defer cancel()
 	found := meshAssembly{net: n, byID: map[string]*assembledMesh{}}
-	for at, id := range ids {
-		if errs[at] != nil && i.TimedOut {
+	for _, id := range ids {
+		a := answers[id]
+		if a.err != nil && i.TimedOut {
 			continue // the deadline passed before its answer
 		}
-		if errs[at] != nil {
+		if a.err != nil {
 			i.Hosts = slices.DeleteFunc(i.Hosts, func(h HostState) bool { return h.ID == id })
-			silent.add(HostState{HostInfo: agent.HostInfo{ID: id}, State: agent.HostSuspect, Reason: errs[at].Error()})
+			silent.add(HostState{HostInfo: agent.HostInfo{ID: id}, State: agent.HostSuspect, Reason: a.err.Error()})
 			continue
 		}
-		if err := found.addHost(id, asked[at]); err != nil {
+		if err := found.addHost(id, a.states); err != nil {
 			return err
 		}
 	}

@@ -243,7 +243,7 @@ func (s *LogStream) flushFeeds(ctx context.Context, feeds []*logFeed) error {
 		defer cancel()
 	}
 	errs := make([]error, len(feeds))
-	fanout.Each(maxHostsAsked, feeds, func(i int, f *logFeed) { errs[i] = f.flush(ctx) })
+	fanout.Each(maxConcurrentAsks, feeds, func(i int, f *logFeed) { errs[i] = f.flush(ctx) })
 	e := &HostsError{Mesh: s.procs.desc.ID.Label(), Hosts: len(feeds)}
 	for i, f := range feeds {
 		if ranks := s.ranksOn(f.host); errs[i] != nil && ranks != "" {
@@ -650,7 +650,7 @@ func (l *logStreams) close(ctx context.Context) {
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, lastLinesTimeout)
 	defer cancel()
-	fanout.Each(maxHostsAsked, all, func(_ int, s *LogStream) {
+	fanout.Each(maxConcurrentAsks, all, func(_ int, s *LogStream) {
 		_ = s.Flush(ctx) // nothing more is known of silent hosts
 		_ = s.Close()    // its owner has the error
 	})

@@ -24,8 +24,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxConcurrentAsks bounds the concurrent requests of a query of hosts or owners.
-const maxConcurrentAsks = 32
+// maxConcurrentAsks bounds the concurrent requests to hosts or owners.
+const maxConcurrentAsks = 512
 
 // Options configure a connection. The zero value reads NATS_URL and related variables from the
 // environment, and falls back to the hostd of this machine.
@@ -248,7 +248,11 @@ func (n *Net) AllHosts(ctx context.Context) (HostMesh, error) {
 
 // findHosts is AllHosts, and returns an empty mesh if there is no host.
 func (n *Net) findHosts(ctx context.Context) (HostMesh, error) {
-	infos, failed, err := n.liveHosts(ctx)
+	infos, err := n.searchHosts(ctx)
+	var failed map[subjects.HostID]error
+	if err == nil && ctx.Err() == nil {
+		infos, failed = agent.ConfirmHosts(ctx, n.proc, infos)
+	}
 	h := n.hostMesh(infos)
 	for id, err := range failed {
 		h.unconfirmed = append(h.unconfirmed, agent.HostInfo{
@@ -264,19 +268,12 @@ func noHostsError(n *Net) error {
 		errNoHostAnswers, n.bus.Control().URL(), n.proc.Space())
 }
 
-// liveHosts returns the infos of the hosts, from their agents. failed are the hosts that answered
-// the search and whose agents did not. If ctx ends during the search, the agents are not asked.
-func (n *Net) liveHosts(
-	ctx context.Context,
-) (infos []agent.HostInfo, failed map[subjects.HostID]error, err error) {
+// searchHosts returns the answers to a search for hosts, in whatever names.
+func (n *Net) searchHosts(ctx context.Context) ([]agent.HostInfo, error) {
 	if err := n.endCause(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	infos, err = agent.DiscoverListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
-	if err == nil && ctx.Err() == nil {
-		infos, failed = agent.ConfirmHosts(ctx, n.proc, infos)
-	}
-	return infos, failed, err
+	return agent.DiscoverListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
 }
 
 // AwaitHosts is Hosts once at least this many exist and accept procs. It searches again until ctx

@@ -229,7 +229,7 @@ func (as *placementCache) eachOwner(m agent.Mesh, ask func(actor.Ref[agent.Agent
 func (as *placementCache) askHosts(ctx context.Context, m agent.Mesh) bool {
 	hosts := slices.DeleteFunc(slices.Clone(m.Hosts), func(h subjects.HostID) bool { return !h.IsValid() })
 	said := make([][]agent.State, len(hosts))
-	fanout.Each(maxHostsAsked, hosts, func(i int, h subjects.HostID) {
+	fanout.Each(maxConcurrentAsks, hosts, func(i int, h subjects.HostID) {
 		said[i], _ = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(as.proc), agent.GetRequest{ID: m.ID.String()})
 	})
 	known := false

@@ -306,8 +306,7 @@ func (r *logRequest) follow(s logSource, budget int) (t agent.LogTail, news bool
 		if known {
 			return t, false
 		}
-		notice := "[castnet] the output of this proc is not kept: " + firstLine(s.file.Err)
-		return agent.LogTail{Rank: s.at.Rank, Gen: s.at.Gen, Stream: s.at.Stream, Lines: []string{notice}}, true
+		return s.unkept(), true
 	case !known && r.Follow.Tail && !s.newest:
 		return s.part(s.file.Select(logfile.Selection{Whole: true}, s.marks)), true
 	case !known && r.Follow.Tail:
@@ -331,6 +330,9 @@ func (r *logRequest) follow(s logSource, budget int) (t agent.LogTail, news bool
 
 // tail returns the last selected lines within a byte budget, encoding included.
 func (s logSource) tail(q logfile.Selection, budget int) agent.LogTail {
+	if s.file.Err != nil {
+		return s.unkept()
+	}
 	p := s.file.Select(q, s.marks)
 	first := len(p.Lines)
 	for first > 0 && budget >= len(p.Lines[first-1].Text)+lineOverhead {
@@ -339,6 +341,12 @@ func (s logSource) tail(q logfile.Selection, budget int) agent.LogTail {
 	}
 	p.Lines = p.Lines[first:]
 	return s.part(p)
+}
+
+// unkept is the notice in place of an output without a file.
+func (s logSource) unkept() agent.LogTail {
+	notice := "[castnet] the output of this proc is not kept: " + firstLine(s.file.Err)
+	return agent.LogTail{Rank: s.at.Rank, Gen: s.at.Gen, Stream: s.at.Stream, Lines: []string{notice}}
 }
 
 // part returns a part of the output.

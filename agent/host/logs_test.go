@@ -175,6 +175,13 @@ func TestF23_readOnlyDiskRunsProcsAndReportsLostLogs(t *testing.T) {
 	require.Contains(t, got["stderr"][0], "[castnet] the output of this proc is not kept: log file: open "+
 		fmt.Sprint(dir))
 	require.Contains(t, got["stderr"][0], "read-only file system")
+	tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogsRequest{ID: m.ID.String(), Lines: 2})
+	require.NoError(t, err)
+	require.Len(t, tails, 2)
+	for _, tail := range tails {
+		require.Len(t, tail.Lines, 1)
+		require.Contains(t, tail.Lines[0], "[castnet] the output of this proc is not kept: ", "later, too")
+	}
 	require.Contains(t, r.logs.String(), "cannot keep the output of a proc")
 	testkit.Until(t, "the host says so", func() bool {
 		info, err := agent.Info.Call(t.Context(), r.agent(), actor.None{})

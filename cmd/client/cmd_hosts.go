@@ -32,8 +32,8 @@ is not expected. If a host does not answer, or --timeout ended the search, the e
 columns are omitted.
 
 JSON: id, label, version, build, pid, procs (alive), started, cpus, labels, mode (open,
-cordoned, draining or leaving), mode_reason, local, tree_control; state (alive, suspect, unknown or dead),
-reason, silence (nanoseconds since it was heard).`,
+cordoned, draining or leaving), mode_reason, local, tree_control, log_trouble (why output of procs may
+be lost); state (alive, suspect, unknown or dead), reason, silence (nanoseconds since it was heard).`,
 		Example: "  castnet hosts\n  castnet hosts --label zone=a\n  castnet hosts drain n07 n08 --reason 'new " +
 			"disks'\n  castnet hosts --output json",
 		Args: flags.WantCommand,
@@ -121,10 +121,10 @@ func showHosts(out *output.Printer, hosts []mesh.HostState) error {
 	})
 }
 
-// hostReason explains a closed or unhealthy host.
+// hostReason explains a closed or unhealthy host, and names the trouble of its log disk.
 func hostReason(h mesh.HostState) string {
 	if h.State == agent.HostAlive {
-		return h.ModeReason
+		return strings.Trim(h.ModeReason+"; "+h.LogTrouble, "; ")
 	}
 	if h.Silence == 0 {
 		return h.Reason

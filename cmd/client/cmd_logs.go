@@ -40,7 +40,8 @@ before hostd started.
 --follow asks each host for the lines after the last ones, so no line is lost or shown twice. If it
 lies more than 8 MiB behind an output, it continues with the last 64 KiB and counts the dropped lines.
 
-If hosts do not answer, the lines of the others are shown, and the exit code is 4.
+If hosts do not answer, the lines of the others are shown, and the exit code is 4. A line on stderr
+names hosts with a full or read-only log disk.
 
 JSON: rank, point, stream, line, time; with --follow, one line each; never merged.`,
 		Example: "  castnet logs demo\n  castnet logs 'demo[host=0]' -f --tail 0\n  castnet logs demo " +
@@ -80,11 +81,11 @@ JSON: rank, point, stream, line, time; with --follow, one line each; never merge
 			return logs.FollowLogs(c.Context(), a, t, o)
 		}
 		return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
-			p, silent, err := t.ResolveWithEnded(ctx, conn)
+			l, err := t.ResolveWithEnded(ctx, conn)
 			if err != nil {
 				return err
 			}
-			return logs.ShowTails(ctx, a.Printer, p, o, silent)
+			return logs.ShowTails(ctx, a.Printer, l, o)
 		})
 	}
 	return c

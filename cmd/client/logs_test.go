@@ -2,10 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -121,10 +124,28 @@ func TestLogs_followEndsWithAMeshThatLostItsOwner(t *testing.T) {
 
 // manyHosts are simulated hosts of one mesh, with one rank each.
 type manyHosts struct {
-	infos []agent.HostInfo
-	desc  agent.Mesh
-	asked atomic.Int64  // requests for logs
-	all   chan struct{} // closed once as many came as there are hosts
+	infos      []agent.HostInfo
+	desc       agent.Mesh
+	late       bool   // a third of them do not list their procs
+	logTrouble string // of the last one
+	searched   gate   // counts the hosts that were asked for their procs
+	asked      gate   // counts those asked for logs
+}
+
+// gate counts arrivals, and opens at a number of them.
+type gate struct {
+	at      int64
+	arrived atomic.Int64
+	open    chan struct{}
+}
+
+func newGate(at int64) gate { return gate{at: at, open: make(chan struct{})} }
+
+func (g *gate) pass() {
+	if g.arrived.Add(1) == g.at {
+		close(g.open)
+	}
+	<-g.open
 }
 
 // fakeHost is the agent of one of them.
@@ -135,22 +156,24 @@ type fakeHost struct {
 }
 
 func (h *fakeHost) Get(*actor.Context, agent.GetRequest) ([]agent.State, error) {
+	h.searched.pass()
+	if h.late && h.rank%3 == 1 {
+		return nil, errors.New("too late")
+	}
 	return []agent.State{{ID: h.desc.ID.String(), Rank: h.rank, Status: agent.Status{Phase: agent.Running},
 		Mesh: &h.desc}}, nil
 }
 
 // Logs waits until every host was asked.
 func (h *fakeHost) Logs(*actor.Context, agent.LogsRequest) ([]agent.LogTail, error) {
-	if h.asked.Add(1) == int64(len(h.infos)) {
-		close(h.all)
-	}
-	<-h.all
+	h.asked.pass()
 	return []agent.LogTail{{Rank: h.rank, Stream: "stdout", Lines: []string{"ready"}}}, nil
 }
 
 // start starts the agents, and answers searches in their names.
 func (m *manyHosts) start(t *testing.T, c *cluster, n int) {
-	m.all = make(chan struct{})
+	m.searched = newGate(int64(min(n, 128)))
+	m.asked = newGate(int64(n))
 	m.desc = agent.Mesh{ID: testproc.MeshID(t, "demo"), Extent: shape.Of("host", n), PerHost: 1,
 		Command: agent.Command{Path: agent.Builtin}}
 	for rank := range n {
@@ -158,6 +181,7 @@ func (m *manyHosts) start(t *testing.T, c *cluster, n int) {
 		m.infos = append(m.infos, agent.HostInfo{ID: id, Label: id.Label(), Mode: agent.ModeOpen})
 		m.desc.Hosts = append(m.desc.Hosts, id)
 	}
+	m.infos[n-1].LogTrouble = m.logTrouble
 	m.desc.Owner = m.desc.Hosts[0].Proc().Actor("controller")
 	typ := actor.NewType[agent.Agent, actor.None](agent.HostType)
 	for rank, info := range m.infos {
@@ -181,15 +205,26 @@ func (m *manyHosts) start(t *testing.T, c *cluster, n int) {
 	require.NoError(t, search.Flush(t.Context()))
 }
 
-func TestLogs_asksEachOfManyHostsOnceAndAllBeforeTheFirstAnswer(t *testing.T) {
+// On a busy machine, hosts are too late for the search, and answer the request for lines.
+func TestLogs_ofManyHostsAskAllAtOnceAndNameNoHostWhoseLinesCame(t *testing.T) {
 	c := newCluster(t)
-	m := &manyHosts{}
+	m := &manyHosts{late: true}
 	m.start(t, c, 500)
-	inv, err := c.Net.Inventory(t.Context())
-	require.NoError(t, err)
-	require.Len(t, inv.Meshes, 1) // on a busy machine some hosts are late, and belong to it
-	tails, err := inv.Meshes[0].Procs.Logs(testkit.Soon(t), mesh.LogQuery{Lines: 20})
-	require.NoError(t, err)
-	require.Len(t, tails, 500)
-	require.EqualValues(t, 500, m.asked.Load())
+	begun := time.Now()
+	r := c.client(t, "logs", "demo", "--timeout", "1m")
+	t.Logf("the lines of 500 hosts took %v", time.Since(begun))
+	require.Zero(t, r.code, r.err)
+	require.Empty(t, r.err)
+	require.Equal(t, 500, strings.Count(r.out, "] ready\n"))
+	require.EqualValues(t, 500, m.asked.arrived.Load(), "each once")
+}
+
+func TestFullLogDisk_isSaidByLogsHostsAndExplain(t *testing.T) {
+	c := newCluster(t)
+	m := &manyHosts{logTrouble: "the disk of /var is nearly full"}
+	m.start(t, c, 2)
+	const want = "output may be lost on h001: the disk of /var is nearly full\n"
+	require.Equal(t, result{out: "[host=0] ready\n[host=1] ready\n", err: want}, c.client(t, "logs", "demo"))
+	require.Regexp(t, `(?m)^h000 .* -$\n^h001 .* the disk of /var is nearly full$`, c.ok(t, "hosts"))
+	require.Contains(t, c.client(t, "explain", "demo").out, "\n  "+want)
 }

@@ -19,14 +19,14 @@ type Explanation struct {
 	Phase       string   `json:"phase"`
 	Healthy     bool     `json:"healthy"` // every rank runs and no problem is known
 	Answer      string   `json:"answer"`
-	Causes      []Cause  `json:"causes"` // root cause first
+	Causes      []Cause  `json:"causes"` // root cause first; a healthy mesh has those of kind logs
 	Next        []string `json:"next"`   // next automatic steps
 	Suggestions []string `json:"suggestions"`
 }
 
 // Cause is one problem.
 type Cause struct {
-	Kind       string    `json:"kind"` // host, owner, rank or actor
+	Kind       string    `json:"kind"` // host, owner, rank, actor or logs
 	Region     string    `json:"region,omitempty"`
 	Ranks      int       `json:"ranks,omitempty"`
 	Reason     string    `json:"reason"`
@@ -63,6 +63,7 @@ func (v View) Explanation() Explanation {
 	}
 	x.Healthy = v.Phase == agent.Running.String() && len(x.Causes) == 0
 	x.Answer = v.summary(x.Healthy)
+	x.Causes = append(x.Causes, v.logCauses()...)
 	if !x.Healthy {
 		x.Next = append(x.Next, v.nextSteps()...)
 		x.Suggestions = append(x.Suggestions, v.suggestions()...)
@@ -144,6 +145,18 @@ func (v View) hostCauses() (out []Cause) {
 	slices.SortStableFunc(out, func(a, b Cause) int {
 		return cmp.Compare(strings.Index(b.Reason, " is dead: "), strings.Index(a.Reason, " is dead: "))
 	})
+	return out
+}
+
+// logCauses returns the hosts that may lose output. The mesh may be healthy.
+func (v View) logCauses() (out []Cause) {
+	for _, h := range v.Hosts {
+		if h.LogTrouble != "" {
+			out = append(out, Cause{
+				Kind: "logs", Reason: fmt.Sprintf("output may be lost on %s: %s", text.HostLabel(h.ID), h.LogTrouble),
+			})
+		}
+	}
 	return out
 }
 

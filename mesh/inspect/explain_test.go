@@ -48,6 +48,21 @@ func TestExplanation_putsTheRootCauseFirst_INS5(t *testing.T) {
 	require.Contains(t, x.Suggestions[0], "castnet logs 'm-000000000000m[host=0,gpu=0]'")
 }
 
+func TestExplanation_healthyMeshNamesHostsWithAFullLogDisk(t *testing.T) {
+	e := shape.Of("host", 2)
+	x := View{
+		Mesh: "demo", Phase: "running", Shape: e, Ranks: 2, PerHost: 1, Owner: Owner{Answering: true},
+		Statuses: []StatusRun{{Region: "*", Ranks: 2, Status: "running"}},
+		Hosts: []Host{
+			{ID: "a-0000000000001", State: hostAlive},
+			{ID: "b-0000000000002", State: hostAlive, LogTrouble: "the disk is nearly full"},
+		},
+	}.Explanation()
+	require.True(t, x.Healthy)
+	require.Equal(t, "demo is running: all its 2 ranks", x.Answer)
+	require.Equal(t, []Cause{{Kind: "logs", Reason: "output may be lost on b: the disk is nearly full"}}, x.Causes)
+}
+
 func TestExplanation_coversMissingLeasesAndMissingHosts(t *testing.T) {
 	one := shape.Of("gpu", 2)
 	v := View{

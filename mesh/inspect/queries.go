@@ -27,6 +27,7 @@ type inspection struct {
 	desc           agent.Mesh
 	liveHosts      []subjects.HostID             // hosts that answered
 	lastHeard      map[subjects.HostID]time.Time // of the others, as far as it is known
+	logTrouble     map[subjects.HostID]string    // of the hosts that answered
 	states         map[int]agent.State
 	lease          time.Duration
 	report         controller.Report
@@ -278,7 +279,7 @@ func (w *inspection) host(rank int) subjects.HostID { return w.desc.Hosts[rank/w
 func (w *inspection) hosts() []Host {
 	all := make([]Host, len(w.desc.Hosts))
 	for i, h := range w.desc.Hosts {
-		all[i] = Host{ID: h.String(), State: hostAlive}
+		all[i] = Host{ID: h.String(), State: hostAlive, LogTrouble: w.logTrouble[h]}
 		if !h.IsValid() {
 			all[i].State, all[i].Reason = hostMissing, fmt.Sprintf("the world has no host with rank %d", i)
 		} else if !slices.Contains(w.liveHosts, h) {

@@ -102,6 +102,7 @@ type Host struct {
 	Since  time.Time `json:"since,omitzero"` // its last message, if it is not alive
 
 	StoppedBy string `json:"stopped_by,omitempty"` // the order that stopped its ranks of a world
+	LogTrouble string `json:"log_trouble,omitempty"` // why output of its procs may be lost
 }
 
 // ActorMesh is the actors of one name.
@@ -124,7 +125,9 @@ func Mesh(ctx context.Context, conn *mesh.Net, name string) (v View, missing, er
 	inv, m, missing, err := FindWithEnded(ctx, conn, name)
 	var ids []subjects.HostID
 	heard := map[subjects.HostID]time.Time{}
+	trouble := map[subjects.HostID]string{}
 	for _, h := range inv.Hosts {
+		trouble[h.ID] = h.LogTrouble
 		if h.State == agent.HostAlive {
 			ids = append(ids, h.ID)
 		} else if h.Silence > 0 {
@@ -140,7 +143,7 @@ func Mesh(ctx context.Context, conn *mesh.Net, name string) (v View, missing, er
 	}
 	// the owner knows more
 	m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase == agent.Unknown })
-	w := inspection{net: conn, desc: m.Procs.Describe(), liveHosts: ids, lastHeard: heard}
+	w := inspection{net: conn, desc: m.Procs.Describe(), liveHosts: ids, lastHeard: heard, logTrouble: trouble}
 	var wg sync.WaitGroup
 	within, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

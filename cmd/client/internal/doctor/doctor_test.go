@@ -50,7 +50,7 @@ func hostAnswer(t *testing.T, label string, change ...func(*hostCheck)) hostChec
 	id, err := subjects.NewHostID(label)
 	require.NoError(t, err)
 	a := hostCheck{id: id, took: time.Millisecond,
-		info: agent.HostInfo{Version: cli.Version(), Build: "b1", Now: time.Now()}}
+		info: agent.HostInfo{ID: id, Label: id.Label(), Version: cli.Version(), Build: "b1", Now: time.Now()}}
 	for _, f := range change {
 		f(&a)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/fanout"
@@ -303,25 +304,17 @@ func (s hostSurvey) clocks() Finding {
 // logs reports hosts that may lose output of procs.
 func (s hostSurvey) logs() Finding {
 	f := Finding{Check: "logs", Result: ResultOK, Found: "hosts keep the output of procs"}
-	var lost []string
+	var infos []agent.HostInfo
 	for _, a := range s.answered() {
-		if a.info.LogTrouble != "" {
-			lost = append(lost, a.id.Label()+": "+a.info.LogTrouble)
-		}
+		infos = append(infos, a.info)
 	}
-	if len(lost) > 0 {
+	if lost := target.LogTrouble(infos); lost != "" {
 		f.Result = ResultWarn
-		f.Found = strings.Join(lost[:min(len(lost), maxLogTroubles)], "; ")
+		f.Found = lost
 		f.Suggestion = "make room there, or give hostd another --log-dir"
-	}
-	if n := len(lost) - maxLogTroubles; n > 0 {
-		f.Found += fmt.Sprintf("; and %s", text.Pluralize(n, "more host"))
 	}
 	return f
 }
-
-// maxLogTroubles bounds the hosts in the finding.
-const maxLogTroubles = 5
 
 // formatSkew formats a duration with sign: the clock is ahead or behind.
 func formatSkew(d time.Duration) string {

@@ -50,12 +50,13 @@ func (o Options) describeNothing() string {
 }
 
 // ShowTails prints the output so far.
-func ShowTails(ctx context.Context, out *output.Printer, p target.Resolved, o Options, silent error) error {
-	tails, missing, err := tailLogs(p, ctx, o.LogQuery, silent)
+func ShowTails(ctx context.Context, out *output.Printer, l target.Located, o Options) error {
+	tails, missing, err := tailLogs(ctx, l, o.LogQuery)
 	if err != nil {
 		return err
 	}
-	lines := logLines(p, tails)
+	noteLogTrouble(out, l)
+	lines := logLines(l.Resolved, tails)
 	v := logView{out, o.Timestamps}
 	if out.Format == output.JSON {
 		records := []Record{}
@@ -68,7 +69,7 @@ func ShowTails(ctx context.Context, out *output.Printer, p target.Resolved, o Op
 		out.Notef("%s", o.describeNothing())
 	}
 	if o.mergesLines(out) {
-		lines = mesh.FoldLogs(p.Base, lines)
+		lines = mesh.FoldLogs(l.Base, lines)
 	}
 	return errors.Join(v.show(lines...), missing)
 }
@@ -78,11 +79,12 @@ func FollowLogs(ctx context.Context, a *app.App, t target.Target, o Options) err
 	err := a.WithNet(ctx, func(conn *mesh.Net) error {
 		within, cancel := context.WithTimeout(ctx, a.Conn.Timeout)
 		defer cancel()
-		p, silent, err := t.ResolveWithEnded(within, conn)
+		l, err := t.ResolveWithEnded(within, conn)
 		if err != nil {
 			return err
 		}
-		ends := watchEnds(ctx, conn, p)
+		noteLogTrouble(a.Printer, l)
+		ends := watchEnds(ctx, conn, l.Resolved)
 		defer ends.close()
 		v := logView{a.Printer, o.Timestamps}
 		stream := mesh.LogOptions{
@@ -94,11 +96,11 @@ func FollowLogs(ctx context.Context, a *app.App, t target.Target, o Options) err
 		if o.Lines == 0 {
 			stream.Lines = -1
 		}
-		s, err := p.Procs.StreamLogs(ctx, stream)
+		s, err := l.Procs.StreamLogs(ctx, stream)
 		if err != nil {
 			return err
 		}
-		missing, err := flushFirst(within, s, silent)
+		missing, err := flushFirst(within, s, l)
 		if err != nil {
 			return errors.Join(err, s.Close())
 		}
@@ -136,10 +138,17 @@ func followStream(
 }
 
 // flushFirst prints the lines so far. missing names hosts without an answer.
-func flushFirst(ctx context.Context, s *mesh.LogStream, silent error) (missing, err error) {
-	ctx, cancel := withoutSilent(ctx, silent)
+func flushFirst(ctx context.Context, s *mesh.LogStream, l target.Located) (missing, err error) {
+	ctx, cancel := withoutSilent(ctx, l)
 	defer cancel()
-	return missingHosts(s.Flush(ctx), silent)
+	return missingHosts(s.Flush(ctx), l)
+}
+
+// noteLogTrouble says that hosts may lose output.
+func noteLogTrouble(out *output.Printer, l target.Located) {
+	if trouble := l.LogTrouble(); trouble != "" {
+		out.Notef("output may be lost on %s", trouble)
+	}
 }
 
 // logLines returns the lines of tails.

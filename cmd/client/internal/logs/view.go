@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,39 +70,49 @@ func rankColour(rank int) output.Colour {
 	return [...]output.Colour{output.Cyan, output.Green, output.Magenta, output.Blue}[rank%4]
 }
 
-// silentTimeout bounds the wait for last lines if a host is known to be silent.
-const silentTimeout = 2 * time.Second
+const (
+	// silentTimeout bounds the wait for lines if a host did not answer the search.
+	silentTimeout = 2 * time.Second
+	// timePerHost adds to silentTimeout: the answers of many hosts take this machine a while.
+	timePerHost = 10 * time.Millisecond
+)
 
 // tailLogs returns the last lines of a target's ranks. It does not wait for silent hosts. missing
-// names these and other hosts without an answer.
+// names the hosts without an answer.
 func tailLogs(
-	p target.Resolved, ctx context.Context, q mesh.LogQuery, silent error,
+	ctx context.Context, l target.Located, q mesh.LogQuery,
 ) (tails []agent.LogTail, missing, err error) {
-	ctx, cancel := withoutSilent(ctx, silent)
+	ctx, cancel := withoutSilent(ctx, l)
 	defer cancel()
-	tails, err = p.Procs.Logs(ctx, q)
-	missing, err = missingHosts(err, silent)
+	tails, err = l.Procs.Logs(ctx, q)
+	missing, err = missingHosts(err, l)
 	return tails, missing, err
 }
 
-// withoutSilent shortens the wait if a host is known to be silent.
-func withoutSilent(ctx context.Context, silent error) (context.Context, context.CancelFunc) {
-	if silent == nil {
+// withoutSilent shortens the wait if a host of the target did not answer the search.
+func withoutSilent(ctx context.Context, l target.Located) (context.Context, context.CancelFunc) {
+	if l.MissingHosts(l.Inventory, l.Target) == nil {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, silentTimeout)
+	return context.WithTimeout(ctx, silentTimeout+time.Duration(len(l.Inventory.Hosts))*timePerHost)
 }
 
-// missingHosts splits an error: missing names the hosts without an answer if others have answered.
-func missingHosts(asked, silent error) (missing, err error) {
+// missingHosts splits the error of a request for lines. If some hosts have answered it, missing
+// names the others. The search may have missed hosts that answer now.
+func missingHosts(asked error, l target.Located) (missing, err error) {
 	some, partly := errors.AsType[*mesh.HostsError](asked)
 	switch {
 	case asked == nil:
-		return silent, nil
+		return l.Missing, nil
 	case !partly || len(some.Failed) == some.Hosts:
-		return nil, errors.Join(asked, silent)
-	case silent != nil:
-		return silent, nil
+		return nil, errors.Join(asked, l.MissingHosts(l.Inventory, l.Target))
+	}
+	inv := l.Inventory
+	inv.Hosts = slices.DeleteFunc(slices.Clone(inv.Hosts), func(h mesh.HostState) bool {
+		return !slices.ContainsFunc(some.Failed, func(f mesh.HostError) bool { return f.Host == h.ID })
+	})
+	if _, silent := inv.MissingRanks(l.Procs); len(silent) == len(some.Failed) {
+		return l.MissingHosts(inv, l.Target), nil
 	}
 	return cli.WithCode(cli.ExitPartial, asked), nil
 }

@@ -160,3 +160,20 @@ func AllLabels(infos []agent.HostInfo) (all []string) {
 	slices.Sort(all)
 	return slices.Compact(all)
 }
+
+// maxLogTroubles bounds the hosts in a LogTrouble.
+const maxLogTroubles = 5
+
+// LogTrouble says why hosts may lose output of procs, in one line; "": they keep it.
+func LogTrouble(hosts []agent.HostInfo) string {
+	var lost []string
+	for _, h := range hosts {
+		if h.LogTrouble != "" {
+			lost = append(lost, h.Label+": "+h.LogTrouble)
+		}
+	}
+	if n := len(lost) - maxLogTroubles; n > 0 {
+		lost = append(lost[:maxLogTroubles], "and "+text.Pluralize(n, "more host"))
+	}
+	return strings.Join(lost, "; ")
+}

@@ -1,7 +1,6 @@
 package target
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/text"
@@ -153,7 +153,7 @@ func MissingRanks(t Target, missing, ranks int, hosts []mesh.HostState) error {
 		names = append(names, h.String())
 	}
 	return cli.WithCode(cli.ExitPartial, fmt.Errorf("%d of %s of %s missing: no answer from %s", missing,
-		text.Pluralize(ranks, "rank"), t, strings.Join(names, ", ")))
+		text.Pluralize(ranks, "rank"), t, text.Names(names)))
 }
 
 // OrEmptyWorld replaces the error of an unknown mesh if a world has the name.
@@ -169,15 +169,40 @@ func OrEmptyWorld(ctx context.Context, conn *mesh.Net, name string, missing erro
 	return cli.WithCode(cli.ExitNotFound, err)
 }
 
+// Located is a target with the hosts that were asked for it.
+type Located struct {
+	Resolved
+	Target    Target
+	Inventory mesh.Inventory
+	Missing   error // names the silent hosts that may have a live mesh, if this one has ended
+}
+
 // ResolveWithEnded finds a live mesh, else the newest ended one, whose hosts keep its output for a
-// while. missing names hosts without an answer.
-func (t Target) ResolveWithEnded(ctx context.Context, conn *mesh.Net) (p Resolved, missing, err error) {
+// while.
+func (t Target) ResolveWithEnded(ctx context.Context, conn *mesh.Net) (Located, error) {
 	inv, m, missing, err := inspect.FindWithEnded(ctx, conn, t.Name)
 	if err != nil {
-		return Resolved{}, nil, OrEmptyWorld(ctx, conn, t.Name, err)
+		return Located{}, OrEmptyWorld(ctx, conn, t.Name, err)
 	}
-	p, err = t.ResolveIn(m.Procs)
-	return p, cmp.Or(p.MissingHosts(inv, t), missing), err
+	p, err := t.ResolveIn(m.Procs)
+	return Located{Resolved: p, Target: t, Inventory: inv, Missing: missing}, err
+}
+
+// LogTrouble says why hosts of the target may lose output; "": they keep it.
+func (l Located) LogTrouble() string {
+	here := map[subjects.HostID]bool{}
+	for view := range l.Region.NumRanks() {
+		if h, err := l.Procs.Host(view); err == nil {
+			here[h] = true
+		}
+	}
+	var infos []agent.HostInfo
+	for _, h := range l.Inventory.Hosts {
+		if here[h.ID] {
+			infos = append(infos, h.HostInfo)
+		}
+	}
+	return LogTrouble(infos)
 }
 
 // Inspect asks all parties of a whole mesh. missing names the silent hosts that may have a live
