@@ -266,7 +266,8 @@ func (n *Net) inventoryStates(
 // addMeshes adds the meshes in the answers of the hosts. It asks the owners of meshes for procs on
 // silent hosts.
 func (i *Inventory) addMeshes(
-	ctx context.Context, n *Net, ids []subjects.HostID, answers map[subjects.HostID]hostStates, silent silentHosts,
+	ctx context.Context, n *Net, ids []subjects.HostID, answers map[subjects.HostID]hostStates,
+	silent silentHosts,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 	defer cancel()

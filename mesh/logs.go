@@ -59,9 +59,9 @@ func (p ProcMesh) logsRequest(q LogQuery) agent.LogsRequest {
 	return r
 }
 
-// LogLine is an output line of a proc, an equal line of several procs, or news of a host.
+// LogLine is an output line of a proc, an equal line of several procs, or news of a host or the bus.
 type LogLine struct {
-	Rank    int       // in the extent of the mesh, of several the first; -1: news of the host
+	Rank    int       // in the extent of the mesh, of several the first; -1: news of the host, or of the bus
 	Ranks   string    // all of them, as in shape.Select: host=0,gpu=3, or * for the whole mesh
 	Count   int       // of ranks with the line
 	Similar bool      // their lines differ in numbers, and Text has the ranges
@@ -130,6 +130,8 @@ const (
 	// silenceSaid is the time after which a stream says that a host does not answer. A host known to
 	// be dead is said at once.
 	silenceSaid = 5 * time.Second
+	// busSilenceSaid is likewise for the bus, after the watcher of the hosts has noticed.
+	busSilenceSaid = 2 * time.Second
 	// lastLinesTimeout bounds the wait of Net.Close for the last lines of a stream.
 	lastLinesTimeout = 2 * time.Second
 )
@@ -151,7 +153,8 @@ type LogStream struct {
 
 	mu      sync.Mutex // guards the fields below
 	feeds   map[subjects.HostID]*logFeed
-	present ProcMesh // procs, on the newest known revision of the mesh
+	present ProcMesh  // procs, on the newest known revision of the mesh
+	unheard time.Time // since when this process hears no host, because the bus is silent; zero: it does
 }
 
 // StreamLogs passes the output of the region's procs to o.Handle as they write it, until ctx ends
@@ -257,14 +260,27 @@ func (s *LogStream) flushFeeds(ctx context.Context, feeds []*logFeed) error {
 	return e
 }
 
-// followHosts adds the hosts that take ranks of the mesh.
+// followHosts adds the hosts that take ranks of the mesh. It says when the bus is silent, and when it
+// answers again.
 func (s *LogStream) followHosts() {
+	said := false
 	look := time.NewTicker(logRetryInterval)
 	defer look.Stop()
 	for {
 		select {
 		case <-look.C:
 			s.addFeeds(false)
+			silence := s.busSilence()
+			news := ""
+			if !said && silence >= busSilenceSaid {
+				news = "the bus does not answer"
+			} else if said && silence == 0 {
+				news = "the bus answers again"
+			}
+			if news != "" {
+				said = !said
+				_ = s.send(s.ctx, []LogLine{newsLine(news)}) // an ended stream says nothing
+			}
 		case <-s.ctx.Done():
 			return
 		}
@@ -347,6 +363,32 @@ func (s *LogStream) deliver() {
 	}
 }
 
+// noteHearing records whether this process hears the hosts.
+func (s *LogStream) noteHearing(hears bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if hears {
+		s.unheard = time.Time{}
+	} else if s.unheard.IsZero() {
+		s.unheard = time.Now()
+	}
+}
+
+// busSilence returns for how long this process has heard no host; 0: it hears them.
+func (s *LogStream) busSilence() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unheard.IsZero() {
+		return 0
+	}
+	return time.Since(s.unheard)
+}
+
+// newsLine is a line about the hosts of the stream.
+func newsLine(text string) LogLine {
+	return LogLine{Rank: -1, Count: 1, Stream: "stderr", Time: time.Now(), Text: "[castnet] " + text}
+}
+
 // awaitTasks waits for the tasks of an ended stream. None starts once the lock was held here.
 func (s *LogStream) awaitTasks() {
 	s.mu.Lock()
@@ -401,7 +443,7 @@ func (f *logFeed) run() {
 	if watcher, err := f.stream.procs.net.controllers.hostWatcher(); err == nil { // else the Net is closing
 		defer watcher.Watch([]subjects.HostID{f.host}, f.onPresence)()
 	}
-	var since time.Time // of the failures; zero: it answers
+	var since time.Time // of the failures while it can be heard; zero: it answers
 	said := false
 	for {
 		_, err := f.pull(ctx, agent.LogFollow{Delay: f.stream.delay(), Wait: logWait})
@@ -416,7 +458,7 @@ func (f *logFeed) run() {
 			said = false
 			continue
 		}
-		if since.IsZero() {
+		if since.IsZero() || f.stream.busSilence() > 0 {
 			since = time.Now()
 		}
 		if !f.hasLeft() && !said && (errors.Is(err, errHostDead) || time.Since(since) >= silenceSaid) {
@@ -460,6 +502,9 @@ func (f *logFeed) onPresence(c presence.Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.left = c.Graceful
+	if unknown := c.State == presence.Unknown; !unknown || !c.NeverHeard { // else it has not been heard yet
+		f.stream.noteHearing(!unknown)
+	}
 	if c.State == presence.Dead {
 		f.end(fmt.Errorf("%w: %s", errHostDead, c.Reason))
 	} else if f.alive.Err() != nil {
@@ -475,10 +520,10 @@ func (f *logFeed) hasLeft() bool {
 
 // say adds news of the host to the stream.
 func (f *logFeed) say(ctx context.Context, text string) {
-	_ = f.stream.send(ctx, []LogLine{{
-		Rank: -1, Ranks: f.stream.ranksOn(f.host), Count: 1, Host: f.host.Label(), Stream: "stderr",
-		Time: time.Now(), Text: "[castnet] " + text,
-	}}) // an ended stream says nothing
+	l := newsLine(text)
+	l.Ranks = f.stream.ranksOn(f.host)
+	l.Host = f.host.Label()
+	_ = f.stream.send(ctx, []LogLine{l}) // an ended stream says nothing
 }
 
 // flush asks for lines until there are no more, or ctx ends.

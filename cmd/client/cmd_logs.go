@@ -39,6 +39,7 @@ before hostd started.
 
 --follow asks each host for the lines after the last ones, so no line is lost or shown twice. If it
 lies more than 8 MiB behind an output, it continues with the last 64 KiB and counts the dropped lines.
+A line on stderr says when the bus or a host does not answer, and when it answers again.
 
 If hosts do not answer, the lines of the others are shown, and the exit code is 4. A line on stderr
 names hosts with a full or read-only log disk.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cmd/client/internal/logs"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/mesh"
@@ -227,4 +230,39 @@ func TestFullLogDisk_isSaidByLogsHostsAndExplain(t *testing.T) {
 	require.Equal(t, result{out: "[host=0] ready\n[host=1] ready\n", err: want}, c.client(t, "logs", "demo"))
 	require.Regexp(t, `(?m)^h000 .* -$\n^h001 .* the disk of /var is nearly full$`, c.ok(t, "hosts"))
 	require.Contains(t, c.client(t, "explain", "demo").out, "\n  "+want)
+}
+
+func TestLogs_followSaysThatTheBusIsSilentAndWhenItAnswersAgain(t *testing.T) {
+	t.Parallel()
+	env := noBus(t)
+	b := start(t, append(env, roleVar+"=hostd"))
+	dir := strings.TrimPrefix(env[len(env)-1], "PATH=")
+	var local bus.LocalServer
+	testkit.Until(t, "the hostd runs", func() (ok bool) {
+		var err error
+		local, err = bus.ReadLocal(filepath.Join(dir, "castnet", "local.json"))
+		return err == nil
+	})
+	other := start(t, append(env, roleVar+"=hostd", "HOSTD_LABEL=b", "NATS_URL="+local.URL, "NATS_TOKEN="+local.Token))
+	require.Equal(t, "ready", other.Out.Line(t))
+	up := start(t, env, "up", "--per-host", "gpu=2", "-o", "ndjson", "--command", os.Args[0], "--actor", "talker")
+	up.Out.Line(t)
+	follow := start(t, env, "logs", "demo", "-f")
+	r := runClient(t, env, "cast", "demo", "talker", "talk", `"one"`)
+	require.Zero(t, r.code, r.err)
+	for range 4 {
+		follow.Out.Line(t)
+	}
+	for _, p := range []*testkit.Process{up, b} { // its owner cannot judge the silence either
+		proctest.Suspend(t, p.PID())
+		t.Cleanup(func() { _ = p.Process.Signal(syscall.SIGCONT) }) // fails when it has ended
+	}
+	require.Equal(t, "castnet: the bus does not answer", follow.Err.Line(t))
+	proctest.Resume(t, b.PID())
+	require.Equal(t, "castnet: the bus answers again", follow.Err.Line(t))
+	proctest.Resume(t, up.PID())
+	require.Zero(t, exit(t, follow, os.Interrupt), follow.Err)
+	require.Zero(t, exit(t, up, os.Interrupt), up.Err)
+	exit(t, other, os.Interrupt)
+	exit(t, b, os.Interrupt)
 }
