@@ -59,7 +59,8 @@ func (p ProcMesh) logsRequest(q LogQuery) agent.LogsRequest {
 	return r
 }
 
-// LogLine is an output line of a proc, an equal line of several procs, or news of a host or the bus.
+// LogLine is an output line of a proc, an equal line of several procs, or news of a host or the
+// bus.
 type LogLine struct {
 	Rank    int       // in the extent of the mesh, of several the first; -1: news of the host, or of the bus
 	Ranks   string    // all of them, as in shape.Select: host=0,gpu=3, or * for the whole mesh
@@ -260,8 +261,8 @@ func (s *LogStream) flushFeeds(ctx context.Context, feeds []*logFeed) error {
 	return e
 }
 
-// followHosts adds the hosts that take ranks of the mesh. It says when the bus is silent, and when it
-// answers again.
+// followHosts adds the hosts that take ranks of the mesh. It says when the bus is silent, and when
+// it answers again.
 func (s *LogStream) followHosts() {
 	said := false
 	look := time.NewTicker(logRetryInterval)

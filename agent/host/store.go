@@ -40,8 +40,8 @@ type StateError struct {
 	Err error
 }
 
-// Error omits the file of an operating system's error. Each rank has its own file, so the ranks of a
-// spawn would differ in their reasons.
+// Error omits the file of an operating system's error. Each rank has its own file, so the ranks of
+// a spawn would differ in their reasons.
 func (e *StateError) Error() string {
 	cause := e.Err
 	if errno, ok := errors.AsType[syscall.Errno](e.Err); ok {
