@@ -101,7 +101,7 @@ type Host struct {
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since,omitzero"` // its last message, if it is not alive
 
-	StoppedBy string `json:"stopped_by,omitempty"` // the order that stopped its ranks of a world
+	StoppedBy  string `json:"stopped_by,omitempty"`  // the order that stopped its ranks of a world
 	LogTrouble string `json:"log_trouble,omitempty"` // why output of its procs may be lost
 }
 
