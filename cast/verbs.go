@@ -228,12 +228,21 @@ func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	return v, err
 }
 
-// ChooseRank asks the rank that Pick picks, and returns it with its answer. If the actor there has
-// ended and did not handle the message, ChooseRank asks another rank.
+// ChooseRank asks a rank of the region and returns it with its answer. The rank is random among
+// those whose end is unknown; an actor of the mesh asks its own rank only if no other is left. The
+// owner of a mesh knows an end before its watch yields it. If the actor there has ended and did not
+// handle the message, ChooseRank asks another rank.
 func ChooseRank[A, M, R any](
 	ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M,
 ) (rank int, v R, err error) {
-	p, name, t, err := targetOf(ctx, to)
+	t, err := to.Target()
+	if err == nil {
+		err = t.validate()
+	}
+	if err != nil {
+		return 0, v, err
+	}
+	p, name, err := t.sender(ctx)
 	if err != nil {
 		return 0, v, err
 	}
@@ -256,29 +265,6 @@ func isUnhandled(err error) bool {
 	return ok && !e.Ran && slices.Contains([]actor.Code{
 		actor.CodeNoActor, actor.CodeStopped, actor.CodeFailed, actor.CodeProcDead,
 	}, e.Code)
-}
-
-// Pick picks a rank of the region, at random among those whose end is unknown. An actor of the mesh
-// gets its own rank only if no other is left. The owner of a mesh knows an end before its watch
-// yields it.
-func Pick[A any](ctx context.Context, to Mesh[A]) (int, error) {
-	p, name, t, err := targetOf(ctx, to)
-	if err != nil {
-		return 0, err
-	}
-	return candidates(p, name, t)[0], nil
-}
-
-// targetOf returns the target of a request to one rank, and the sender.
-func targetOf[A any](ctx context.Context, to Mesh[A]) (p *actor.Proc, name string, t Target, err error) {
-	t, err = to.Target()
-	if err == nil {
-		err = t.validate()
-	}
-	if err == nil {
-		p, name, err = t.sender(ctx)
-	}
-	return p, name, t, err
 }
 
 // candidates returns the ranks to choose from, from a random place on. The sender's own rank comes

@@ -202,19 +202,14 @@ func (r request) stream(ctx context.Context, to recipients, most int, say respon
 	return true
 }
 
-// choose asks one rank and names it in the answer.
+// choose asks one rank whose actor has not ended, and names it in the answer.
 func (r request) choose(ctx context.Context, to recipients, say responder, final bool) bool {
 	t, err := to.Target()
 	if err != nil {
 		say(outcome{err: err})
 		return true
 	}
-	rank, err := cast.Pick(ctx, to)
-	if err != nil {
-		say(outcome{err: err})
-		return true
-	}
-	v, err := actor.NewEndpoint[any, value, value](r.endpoint).Call(ctx, to.Ref(rank), r.body)
+	rank, v, err := cast.ChooseRank(ctx, to, actor.NewEndpoint[any, value, value](r.endpoint), r.body)
 	if !final && isOutdated(err) {
 		return false
 	}

@@ -186,6 +186,18 @@ func TestGateway_castsToAUnionWithOneCoverage_GW2(t *testing.T) {
 	require.Equal(t, "400", code(s.ask("get", "", headerRegion, "none")))
 }
 
+func TestGateway_chooseAsksAnotherRankIfTheActorHasEnded(t *testing.T) {
+	s := newSystem(t)
+	_, probes := s.spawnNamed("demo", 2)
+	require.Equal(t, "[0,1]", string(s.ask("get", "").Data))
+	require.NoError(t, probes.Slice("gpu", 0, 1).Stop(s.Context()))
+	for range 20 {
+		m := s.ask("get", "", headerCollect, modeChoose)
+		require.Equal(t, "1", string(m.Data), "%v", m.Header)
+		require.Equal(t, "1", m.Header.Get(actor.HeaderRank))
+	}
+}
+
 func TestGateway_followsAMeshThatGrowsAndShrinks_MESH24(t *testing.T) {
 	s := newSystem(t)
 	procs := s.spawn(2)

@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"syscall"
@@ -91,7 +92,7 @@ func TestWatch_reportsRemoteEndsWhileDataIsBlocked_MESH6(t *testing.T) {
 }
 
 // The process marks a proc down after its data. That may take a second and more.
-func TestPick_avoidsAKnownEndWhileDataIsBlocked(t *testing.T) {
+func TestChoose_avoidsAKnownEndWhileDataIsBlocked(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
@@ -100,9 +101,11 @@ func TestPick_avoidsAKnownEndWhileDataIsBlocked(t *testing.T) {
 	defer resume()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	require.Equal(t, "0 failed proc.exit.signal <nil>", hear(t, said))
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
 	for range 100 {
-		rank, err := cast.Pick(t.Context(), counters)
-		require.NoError(t, err)
+		rank, _, err := cast.ChooseRank(over, counters, add, 1)
+		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, 1, rank)
 	}
 }
