@@ -13,11 +13,12 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 func eventsCommand(a *app.App) *cobra.Command {
-	var pick events.Filter
+	var pick inspect.EventFilter
 	var follow, verbose bool
 	c := &cobra.Command{
 		Use:   "events",
@@ -62,7 +63,7 @@ JSON: as events are on the bus; with --follow, one line each.`,
 			return followEvents(c.Context(), a, pick, verbose)
 		}
 		return a.WithNetTimeout(c.Context(), func(ctx context.Context, conn *mesh.Net) error {
-			past, err := events.PastFailures(ctx, conn, pick)
+			past, err := inspect.PastFailures(ctx, conn, pick)
 			if err != nil {
 				return err
 			}
@@ -85,9 +86,9 @@ JSON: as events are on the bus; with --follow, one line each.`,
 }
 
 // followEvents prints past failures, then new events.
-func followEvents(ctx context.Context, a *app.App, pick events.Filter, verbose bool) error {
+func followEvents(ctx context.Context, a *app.App, pick inspect.EventFilter, verbose bool) error {
 	err := a.WithNet(ctx, func(conn *mesh.Net) error {
-		w, err := events.Subscribe(conn, pick) // before the query, so that no event is lost in between
+		w, err := inspect.WatchEvents(conn, pick) // before the query, so that no event is lost in between
 		if err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func followEvents(ctx context.Context, a *app.App, pick events.Filter, verbose b
 			return err
 		}
 		defer w.WatchHosts(ctx, hosts, pick)()
-		past, err := events.PastFailures(within, conn, pick)
+		past, err := inspect.PastFailures(within, conn, pick)
 		if err != nil {
 			return err
 		}

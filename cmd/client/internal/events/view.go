@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -18,46 +17,8 @@ import (
 	"github.com/castnet-io/castnet/shape"
 )
 
-func (w *Watch) enqueue(e actor.Event) {
-	select {
-	case w.Events <- e:
-	default: // the pump must not wait for a terminal
-		w.Lost.Add(1)
-	}
-}
-
-// WatchHosts adds state changes of hosts, which the bus does not carry, until the returned function
-// is called.
-func (w *Watch) WatchHosts(ctx context.Context, hosts mesh.HostMesh, pick Filter) (end func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for e, err := range hosts.Changes(ctx) {
-			if err != nil {
-				e = actor.Event{Kind: actor.KindHost, Status: "unknown", Reason: err.Error(), At: time.Now()}
-			}
-			// The mesh of hosts is private.
-			e.Name = ""
-			e.Rank = 0
-			e.View = 0
-			e.Point = ""
-			if pick.matches(e) && e.Step != "host.mode" { // hosts publish that themselves
-				w.enqueue(e)
-			}
-		}
-	})
-	return func() {
-		cancel()
-		watching.Wait()
-	}
-}
-
-// Close ends the watch.
-func (w *Watch) Close() {
-	for _, sub := range w.subs {
-		_ = sub.Unsubscribe() // the connection closes anyway
-	}
-}
+// maxShown bounds the memory of printed ends.
+const maxShown = 8192
 
 // View prints events. It belongs to one goroutine.
 type View struct {
@@ -82,7 +43,7 @@ func (v *View) Show(ctx context.Context, e actor.Event) error {
 		if v.shown[key] {
 			return nil
 		}
-		if len(v.shown) < eventBuffer {
+		if len(v.shown) < maxShown {
 			v.shown[key] = true
 		}
 	}
