@@ -35,6 +35,7 @@ var decoders = map[string]string{
 	"internal/wire/json.go":                   "internal/builtin.FuzzFromJSON",
 	"internal/wire/measure_json.go":           "internal/wire.FuzzUnmarshal",
 	"shape/packed.go":                         "shape.FuzzPacked",
+	"internal/page/act.go":                    "a request with the token of the page, of 1 MiB at most",
 	"agent/host/store.go":                     "its own file",
 	"cmd/hostd/server_state.go":               "its own file",
 	"internal/cli/yaml.go":                    "a file of the command's user",

@@ -98,7 +98,7 @@ agent/host < agent config agent/proc actor cast bus bus/ticket internal/micro in
 	a host does not know who controls it: never mesh, never controller
 mesh < controller system config agent presence cast actor bus internal/build internal/fanout internal/logger internal/wire subjects shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
-mesh/inspect < mesh controller system cast agent actor internal/fanout internal/text shape subjects
+mesh/inspect < mesh controller system cast agent actor bus internal/fanout internal/text shape subjects
 	what a mesh is and how it is, for programs, the client and pages alike; it asks, and changes nothing
 gateway < mesh config agent presence cast actor bus internal/fanout internal/micro internal/wire subjects shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
@@ -110,6 +110,10 @@ internal/builtin < actor bus internal/wire subjects shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
 internal/metrics < agent actor ; bus bus/embed mesh shape subjects agent/host agent/proc
 	what a scrape shows is the same at /metrics and in the command; nothing below them knows Prometheus
+internal/stacks < shape
+	what thousands of goroutines do fits a screen once equal stacks are one; pure, and tried with real profiles
+internal/page < mesh/inspect internal/stacks mesh system cast agent actor shape internal/text internal/wire ; agent/proc internal/testkit internal/testmesh
+	one page for hostd and the client; what it shows is what package inspect knows, and what it does the library does
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
 cmd/client/internal/output < agent internal/text
@@ -136,13 +140,11 @@ cmd/client/internal/top < mesh agent internal/text mesh/inspect cmd/client/inter
 	counters of procs, drawn
 cmd/client/internal/hostexec < mesh agent actor shape subjects internal/cli internal/fanout internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	hosts run the commands; the client sends them
-cmd/client/internal/stacks < shape
-	what thousands of goroutines do fits a screen once equal stacks are one; pure, and tried with real profiles
 cmd/client/internal/doctor < mesh config system agent actor bus subjects internal/cli internal/fanout internal/text internal/wire cmd/client/internal/app cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it opens a bus of its own, as a user that may not join
 cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it holds meshes by handles, and starts hostd as a program
-cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec cmd/client/internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
+cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec internal/page internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
 	a remote control: it launches and serves nothing; each command has its file, and what it needs a package
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
@@ -198,7 +200,7 @@ github.com/jedib0t/go-pretty/v6 < cmd/client/internal/output
 	tables and progress bars are for programs that a person looks at
 github.com/mattn/go-isatty < cmd/hostd cmd/client examples/status examples/wordcount
 	only a program that a person looks at asks whether one does
-github.com/google/pprof < cmd/client/internal/stacks cmd/client:tests
+github.com/google/pprof < internal/stacks cmd/client:tests
 	profiles of many processes are merged where a person looks at them
 github.com/prometheus/client_golang < internal/metrics
 	one place knows the text of Prometheus: the library counts, and the commands show

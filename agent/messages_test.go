@@ -67,7 +67,7 @@ func samples() map[string]any {
 	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add",
 		Endpoints: []string{"add(int64) int64"}, Managed: true,
 		Schemas:  map[string]agent.Schema{"add": {In: `{"type":"integer"}`, Out: "{}"}},
-		Reducers: map[string][]string{"add": {"last"}}}
+		Reducers: map[string][]string{"add": {"last"}}, Latency: time.Millisecond}
 	state := agent.State{ID: "m", Rank: 4, Status: status, Revision: 5, Proc: proc, Actor: info, Mesh: &m,
 		Gen: 2, Lease: time.Minute, Claim: &claim}
 	rank := read[subjects.ProcID]("m-000000000000m/4.1")

@@ -68,6 +68,9 @@ type ActorInfo struct {
 
 	// Schemas are JSON Schemas of messages and replies by endpoint, only on request.
 	Schemas map[string]Schema `cbor:"8,keyasint,omitempty" json:"schemas,omitempty"`
+
+	// Latency is the mean time of a message from the mailbox to the end of its handler.
+	Latency time.Duration `cbor:"9,keyasint,omitempty" json:"latency,omitempty"`
 }
 
 // Schema holds the JSON Schemas of an endpoint's message and reply as text.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -74,7 +75,7 @@ func (a *procAgent) Get(ctx *actor.Context, q agent.GetRequest) ([]agent.State, 
 		states[i].Actor = &agent.ActorInfo{
 			Type: info.Type, Queued: info.Queued, Handled: info.Handled, Current: info.Current,
 			Endpoints: a.proc.Registry().Endpoints(info.Type), Managed: known,
-			Reducers: reducers(a.proc.Registry(), info.Type),
+			Reducers: reducers(a.proc.Registry(), info.Type), Latency: meanLatency(info.Endpoints),
 		}
 		if q.Schemas {
 			states[i].Actor.Schemas = agent.EndpointSchemas(a.proc.Registry(), info.Type)
@@ -179,3 +180,17 @@ var (
 	_ actor.Cleaner     = (*procAgent)(nil)
 	_ actor.RoutineActs = (*procAgent)(nil)
 )
+
+// meanLatency returns the mean time of a message in the mailbox and in the handler.
+func meanLatency(endpoints []actor.EndpointInfo) time.Duration {
+	var samples, total float64
+	for _, e := range endpoints {
+		n := float64(e.Waited.Samples)
+		samples += n
+		total += n * float64(e.Waited.Mean+e.Ran.Mean)
+	}
+	if samples == 0 {
+		return 0
+	}
+	return time.Duration(total / samples)
+}

@@ -15,9 +15,9 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/candidates"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
-	"github.com/castnet-io/castnet/cmd/client/internal/stacks"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/stacks"
 	"github.com/castnet-io/castnet/mesh"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/google/pprof/profile"
 	"github.com/stretchr/testify/require"
 
-	"github.com/castnet-io/castnet/cmd/client/internal/stacks"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/stacks"
 )
 
 func TestStack_showsTheHandlerThatDoesNotReturn(t *testing.T) {

@@ -419,7 +419,7 @@ func busCommands() []string {
 		"up", "spawn demo", "adopt demo", "meshes", "hosts", "hosts cordon a", "hosts uncordon a", "hosts drain a",
 		"hosts shutdown a", "hosts restart a", "procs demo", "actors demo", "mesh show demo", "mesh restart demo",
 		"explain demo", "call demo counter get", "cast demo counter get", "logs demo", "logs demo -f", "wait demo",
-		"grow demo 1", "shrink demo 1", "stop demo", "events", "events -f", "top", "metrics", "stack demo", "profile demo --cpu 1s",
+		"grow demo 1", "shrink demo 1", "stop demo", "events", "events -f", "top", "metrics", "ui --no-browser", "stack demo", "profile demo --cpu 1s",
 		"config show demo", "worlds",
 		"plan -f testdata/world.yaml", "apply -f testdata/world.yaml", "delete demo", "where demo/0", "doctor",
 		"exec demo -- true",

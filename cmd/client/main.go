@@ -81,7 +81,8 @@ func rootCommand(a *app.App) *cobra.Command {
 		upCommand(a), spawnCommand(a), adoptCommand(a), meshesCommand(a), hostsCommand(a), procsCommand(a),
 		actorsCommand(a), meshCommand(a), explainCommand(a), callCommand(a), castCommand(a),
 		logsCommand(a), waitCommand(a), growCommand(a), shrinkCommand(a), stopCommand(a),
-		eventsCommand(a), topCommand(a), metricsCommand(a), stackCommand(a), profileCommand(a), configCommand(a),
+		eventsCommand(a), topCommand(a), metricsCommand(a), uiCommand(a),
+		stackCommand(a), profileCommand(a), configCommand(a),
 		worldsCommand(a), applyCommand(a, false), applyCommand(a, true), deleteCommand(a), whereCommand(a),
 		doctorCommand(a), envCommand(a), execCommand(a), versionCommand(a),
 	)

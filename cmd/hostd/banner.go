@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ func (n *node) printBanner(stderr io.Writer, log zerolog.Logger, getenv func(str
 		log.Info().Str("version", cli.Version()).Stringer("host", n.host.ID()).Str("bus", n.bus.Control().URL()).
 			Bool("embedded", n.server != nil).Str("local_file", n.localFile).Str("namespace", n.space.Namespace()).
 			Str("run_dir", n.host.RunDir()).Str("allow", n.describePolicy()).Str("connect", client).
-			Str("http", n.readyURL()).
+			Str("http", n.readyURL()).Str("page_file", n.pageFile()).
 			Str("labels", formatLabels(n.labels)).Msg("hostd is ready")
 		return
 	}
@@ -29,7 +30,8 @@ func (n *node) printBanner(stderr io.Writer, log zerolog.Logger, getenv func(str
 	fmt.Fprintf(&b, "hostd %s\n\n", cli.Version())
 	for _, line := range [][2]string{
 		{"host", n.host.ID().String()}, {"labels", formatLabels(n.labels)}, {"bus", bus}, {"logs", n.host.RunDir()},
-		{"runs", n.describePolicy()}, {"probes", n.readyURL()}, {"try", client}, {"watch", nats},
+		{"runs", n.describePolicy()}, {"probes", n.readyURL()}, {"page", n.describePage()},
+		{"try", client}, {"watch", nats},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "  %-6s %s\n", line[0], line[1])
@@ -45,6 +47,21 @@ func (n *node) readyURL() string {
 		return ""
 	}
 	return n.health.url + "/readyz"
+}
+
+// pageFile returns the file with the address of the page, or "".
+func (n *node) pageFile() string {
+	if n.health == nil {
+		return ""
+	}
+	return filepath.Join(n.host.RunDir(), pageFile)
+}
+
+func (n *node) describePage() string {
+	if n.health == nil {
+		return ""
+	}
+	return n.health.url + "; its address with the token is in " + n.pageFile()
 }
 
 func (n *node) describeBus() string {

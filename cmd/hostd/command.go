@@ -58,7 +58,7 @@ type flags struct {
 	lameDuckTimeout     time.Duration
 	allow               []string
 	procUser            string
-	allowExec           bool
+	allowExec, uiAct    bool
 	ready               time.Duration
 	readySet            bool
 	configFile          string
@@ -119,7 +119,8 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.DurationVar(&f.lameDuckTimeout, "lame-duck", 2*time.Minute,
 		"time for procs to end by themselves after SIGUSR2")
 	fs.StringVar(&f.http, "http", "",
-		"answer /healthz, /readyz and /metrics at `HOST:PORT`; :PORT is on loopback (default: off)")
+		"serve /healthz, /readyz, /metrics and a live page at `HOST:PORT`; :PORT is on loopback (default: off)")
+	fs.BoolVar(&f.uiAct, "ui-act", false, "permit casts, restarts and stops on the page of --http")
 	fs.BoolVar(&f.gateway, "gateway", true, "serve casts of plain NATS clients; hosts share them")
 	f.worldFlags.register(fs)
 	fs.StringVar(&f.logLevel, "log-level", "",

@@ -75,9 +75,9 @@ func (f flags) newConfig(getenv func(string) string) (config, error) {
 		return c, err
 	}
 	if f.http != "" {
-		c.http, err = healthAddress(f.http)
+		c.http, err = cli.LoopbackAddress(f.http)
 		if err != nil {
-			return c, err
+			return c, cli.Usagef("--http %q: %v", f.http, err)
 		}
 	}
 	c.level, c.procLogLevel, err = logLevels(f.logLevel)

@@ -38,6 +38,8 @@
 //   - HOSTD-11 (rights of procs): Procs gain no privileges, have umask 0077 and no core files. With
 //     --proc-user they have the IDs of that user. The generated token is in no environment and in
 //     no arguments.
+//   - HOSTD-14 (page): With --http, / is the live page (package page). Its address with the token
+//     is in a file that only the user of hostd can read. Without --ui-act the page changes nothing.
 //
 // # Details
 //

@@ -9,36 +9,27 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/metrics"
+	"github.com/castnet-io/castnet/internal/page"
 )
 
 // healthTimeout bounds the answer of a live host agent.
 const healthTimeout = 2 * time.Second
 
 // healthServer serves HTTP: /healthz for liveness, /readyz for readiness (HOSTD-7), /metrics for
-// Prometheus.
+// Prometheus, and the live page.
 type healthServer struct {
 	url    string
+	page   *page.Page
 	server *http.Server
 	ended  chan error // result of Serve
 }
 
-// healthAddress returns the address for --http: on loopback unless a host is named.
-func healthAddress(said string) (string, error) {
-	host, port, err := net.SplitHostPort(said)
-	if err != nil {
-		return "", cli.Usagef("--http %q: want HOST:PORT or :PORT, such as :8222", said)
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port), nil
-}
-
 // serveHealth starts the health server.
-func serveHealth(ctx context.Context, addr string, n *node) (*healthServer, error) {
+func serveHealth(ctx context.Context, addr string, n *node, log zerolog.Logger) (*healthServer, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok {
@@ -52,8 +43,13 @@ func serveHealth(ctx context.Context, addr string, n *node) (*healthServer, erro
 	mux.HandleFunc("GET /readyz",
 		func(w http.ResponseWriter, r *http.Request) { writeHealth(w, n.readiness(r.Context())) })
 	mux.Handle("GET /metrics", metrics.Handler(n.metrics))
+	live, err := n.openPage(l.Addr().String(), log)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	mux.Handle("/", live)
 	h := &healthServer{
-		url: "http://" + l.Addr().String(),
+		url: "http://" + l.Addr().String(), page: live,
 		server: &http.Server{
 			Handler: mux, ReadHeaderTimeout: healthTimeout, WriteTimeout: 2 * healthTimeout,
 			MaxHeaderBytes: 8 << 10,
@@ -65,8 +61,8 @@ func serveHealth(ctx context.Context, addr string, n *node) (*healthServer, erro
 }
 
 // close stops the server with its open requests.
-func (h *healthServer) close() error {
-	err := h.server.Close()
+func (h *healthServer) close(ctx context.Context) error {
+	err := errors.Join(h.server.Close(), h.page.Close(ctx))
 	if served := <-h.ended; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}

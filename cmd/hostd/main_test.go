@@ -73,6 +73,7 @@ type line struct {
 	Procs                                                   int
 	RunDir                                                  string `json:"run_dir"`
 	LocalFile                                               string `json:"local_file"`
+	PageFile                                                string `json:"page_file"`
 }
 
 // daemon is a running hostd.

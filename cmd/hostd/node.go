@@ -64,7 +64,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	}
 	n.pendingReason.Store(new("starting"))
 	if n.http != "" {
-		n.health, err = serveHealth(ctx, n.http, n)
+		n.health, err = serveHealth(ctx, n.http, n, log)
 		if err != nil {
 			return err
 		}
@@ -85,6 +85,9 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			return err
 		}
 		n.localFile = local
+	}
+	if err := n.writePageFile(); err != nil {
+		return err
 	}
 	n.pendingReason.Store(nil)
 	return n.joinWorld(ctx, log)
@@ -241,7 +244,7 @@ func (n *node) close() error {
 		errs = append(errs, n.host.Close(ctx))
 	}
 	if n.health != nil { // until now it reports that the node is closing
-		errs = append(errs, n.health.close())
+		errs = append(errs, n.health.close(ctx))
 	}
 	if n.systemBus != nil {
 		errs = append(errs, n.systemBus.Close(ctx))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -96,6 +97,41 @@ func TestHostd_reportsItsHealthOverHTTP_HOSTD7(t *testing.T) {
 	code, _ = probeHTTP(t, d, "/healthz")
 	require.Equal(t, 200, code, "killing it would not bring the bus back")
 	d.Stop(t)
+}
+
+func TestHostd_servesThePageToItsUserOnly_HOSTD14(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.start(t, "--http", ":0", "--label", "a")
+	stat, err := os.Stat(d.ready.PageFile)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, stat.Mode().Perm())
+	said, err := os.ReadFile(d.ready.PageFile)
+	require.NoError(t, err)
+	url, token, _ := strings.Cut(strings.TrimSpace(string(said)), "/#token=")
+	require.NotContains(t, d.Err.String(), token)
+
+	ask := func(method, path, token, body string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		line, err := bufio.NewReader(resp.Body).ReadString('\n')
+		require.NoError(t, err)
+		return resp.StatusCode, line
+	}
+	code, _ := ask(http.MethodGet, "/api/overview", "", "")
+	require.Equal(t, http.StatusUnauthorized, code)
+	code, line := ask(http.MethodGet, "/api/overview", token, "")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, line, `"host":"a"`)
+	code, line = ask(http.MethodPost, "/api/act", token, `{"verb":"stop","mesh":"demo"}`)
+	require.Equal(t, http.StatusForbidden, code)
+	require.Contains(t, line, "start hostd with --ui-act")
+	d.Stop(t)
+	s.requireClean(t)
 }
 
 func TestHostd_lameDuckAwaitsItsProcs_HOSTD4(t *testing.T) {

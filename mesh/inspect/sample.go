@@ -61,6 +61,8 @@ type ProcCounters struct {
 	Actors int    `json:"actors"`           // live actors
 	Counters
 	CPUTime time.Duration `json:"cpu_time,omitempty"`
+	// Latency is the largest mean of an actor, from the mailbox to the end of the handler.
+	Latency time.Duration `json:"latency,omitempty"`
 	Busy    string        `json:"busy,omitempty"` // an actor and the endpoint of its running handler
 }
 
@@ -69,6 +71,7 @@ type Sampler struct {
 	Net      *mesh.Net
 	Timeout  time.Duration                    // bounds a sample
 	Only     func(mesh string, rank int) bool // these procs; nil: all
+	Ended    bool                             // also ended ranks of live meshes
 	previous map[counterKey]pastCount
 }
 
@@ -99,7 +102,7 @@ func (t *Sampler) Sample(ctx context.Context) (Sample, error) {
 	var used map[counterKey]agent.ProcInfo
 	var measuring sync.WaitGroup
 	measuring.Go(func() { used = measure(ctx, t.Net, inv) })
-	askEach(meshes, func(i int, m mesh.MeshState) { asked[i] = countProcs(ctx, m) })
+	askEach(meshes, func(i int, m mesh.MeshState) { asked[i] = countProcs(ctx, m, t.Ended) })
 	measuring.Wait()
 	l := Sample{
 		At: time.Now(), Hosts: []HostCounters{}, Procs: append([]ProcCounters{}, slices.Concat(asked...)...),
@@ -155,8 +158,8 @@ func Measure(ctx context.Context, conn *mesh.Net, inv mesh.Inventory) {
 	}
 }
 
-// countProcs returns the live procs of a mesh.
-func countProcs(ctx context.Context, m mesh.MeshState) (out []ProcCounters) {
+// countProcs returns the live procs of a mesh; with ended also those that ended last.
+func countProcs(ctx context.Context, m mesh.MeshState, ended bool) (out []ProcCounters) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	all, _ := m.Procs.Actors(ctx) // procs without an answer are silent
@@ -164,8 +167,9 @@ func countProcs(ctx context.Context, m mesh.MeshState) (out []ProcCounters) {
 	for rank, states := range all.Values() {
 		said[rank] = states
 	}
+	newest := newestStates(m.States)
 	for _, s := range m.States {
-		if s.Status.Phase.Terminal() {
+		if over := s.Status.Phase.Terminal(); over && (!ended || newest[s.Rank].Gen != s.Gen) {
 			continue
 		}
 		p := ProcCounters{
@@ -194,6 +198,7 @@ func (p *ProcCounters) add(s agent.State) {
 	}
 	p.Queued += s.Actor.Queued
 	p.Handled += s.Actor.Handled
+	p.Latency = max(p.Latency, s.Actor.Latency)
 	if s.Actor.Current != "" && p.Busy == "" {
 		p.Busy = text.Label(s.ID) + "." + s.Actor.Current
 	}

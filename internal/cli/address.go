@@ -1,0 +1,18 @@
+package cli
+
+import (
+	"errors"
+	"net"
+)
+
+// LoopbackAddress reads the address of a listener: HOST:PORT, or :PORT on loopback.
+func LoopbackAddress(said string) (string, error) {
+	host, port, err := net.SplitHostPort(said)
+	if err != nil {
+		return "", errors.New("want HOST:PORT or :PORT, such as :8222")
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
+}

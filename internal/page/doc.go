@@ -1,0 +1,21 @@
+// Package page serves a live page of a castnet: hosts, meshes, ranks, events and logs.
+//
+// [Open] makes the handler of `hostd --http` and `castnet ui`. Its files are static: plain
+// JavaScript without a build. Data are JSON of the types of package inspect, and streams of it, one
+// document a line:
+//
+//	p, err := page.Open(page.Options{Connect: connect, Token: token, Addr: "127.0.0.1:8222"})
+//	http.ListenAndServe("127.0.0.1:8222", p)
+//
+// # Contract
+//
+//   - PAGE-1 (closed): A request for data wants the token. Every request wants the Host of the
+//     listener and, with an Origin, that of the page. Others get 401 or 403, and learn nothing.
+//   - PAGE-2 (idle): Nothing is asked of hosts, and nothing is connected, while no stream is open.
+//   - PAGE-3 (bounds): Samples take at most a fifth of the time. A page has at most 64
+//     streams, and a stream whose reader takes nothing for 10 s ends.
+//   - PAGE-4 (read-only): Without Options.Act no request changes a mesh.
+//
+// Methods may be called concurrently. A failure of a sample is a line of its streams, and the next
+// sample follows. Close ends all streams and waits for them.
+package page
