@@ -58,7 +58,7 @@ func serveUI(ctx context.Context, a *app.App, addr string, act, browse bool) err
 		}
 		p, err := page.Open(page.Options{
 			Connect: func(context.Context) (*mesh.Net, error) { return conn, nil },
-			Token:   rand.Text(), Addr: l.Addr().String(), Act: act, Version: cli.Version(),
+			Token:   rand.Text(), Addr: cli.ListenerAddress(addr, l), Act: act, Version: cli.Version(),
 		})
 		if err != nil {
 			return errors.Join(err, l.Close())

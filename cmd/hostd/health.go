@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/metrics"
 	"github.com/castnet-io/castnet/internal/page"
 )
@@ -43,7 +44,7 @@ func serveHealth(ctx context.Context, addr string, n *node, log zerolog.Logger) 
 	mux.HandleFunc("GET /readyz",
 		func(w http.ResponseWriter, r *http.Request) { writeHealth(w, n.readiness(r.Context())) })
 	mux.Handle("GET /metrics", metrics.Handler(n.metrics))
-	live, err := n.openPage(l.Addr().String(), log)
+	live, err := n.openPage(cli.ListenerAddress(addr, l), log)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

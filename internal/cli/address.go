@@ -16,3 +16,14 @@ func LoopbackAddress(said string) (string, error) {
 	}
 	return net.JoinHostPort(host, port), nil
 }
+
+// ListenerAddress returns the address by which people reach a listener: the host as said, and the
+// port that it got.
+func ListenerAddress(said string, l net.Listener) string {
+	host, _, err := net.SplitHostPort(said)
+	_, port, got := net.SplitHostPort(l.Addr().String())
+	if err != nil || got != nil {
+		return l.Addr().String()
+	}
+	return net.JoinHostPort(host, port)
+}

@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	actTimeout = 30 * time.Second
-	maxActBody = 1 << 20
-	maxStacked = 1024 // ranks of one act: each answer is a profile
+	actTimeout  = 30 * time.Second
+	readTimeout = 10 * time.Second // of a body
+	maxActBody  = 1 << 20
+	maxStacked  = 1024 // ranks of one act: each answer is a profile
 )
 
 // act is the body of POST /api/act.
@@ -41,10 +42,8 @@ func (p *Page) serveAct(w http.ResponseWriter, r *http.Request) error {
 		return &statusError{http.StatusForbidden,
 			errors.New("the page is read-only: start hostd with --ui-act, or castnet ui with --act")}
 	}
-	var a act
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxActBody))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil {
+	a, err := readAct(w, r)
+	if err != nil {
 		return badRequest("cannot read the act: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), actTimeout)
@@ -64,6 +63,20 @@ func (p *Page) serveAct(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return writeJSON(w, map[string]string{"output": output})
+}
+
+// readAct reads an act that comes in time.
+func readAct(w http.ResponseWriter, r *http.Request) (a act, err error) {
+	ctl := http.NewResponseController(w)
+	if err := ctl.SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
+		return a, err
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxActBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&a); err != nil {
+		return a, err
+	}
+	return a, ctl.SetReadDeadline(time.Time{}) // else the act would end with it
 }
 
 func (a act) run(ctx context.Context, of mesh.ProcMesh) (output string, err error) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/castnet-io/castnet/mesh"
 )
@@ -62,7 +63,7 @@ func (p *Page) isOwnAddress(said string) bool {
 	}
 	ip := net.ParseIP(host)
 	switch {
-	case name == host:
+	case strings.EqualFold(name, host):
 		return true
 	case ip == nil:
 		return false
@@ -82,7 +83,11 @@ func (p *Page) serveData(
 		writeError(w, http.StatusUnauthorized, errors.New("want the token of the page: open the printed address"))
 		return
 	}
-	if err := serve(w, r); err != nil {
+	err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
+	if err == nil {
+		err = serve(w, r)
+	}
+	if err != nil {
 		code := http.StatusInternalServerError
 		if e, ok := errors.AsType[*statusError](err); ok {
 			code = e.code
@@ -92,6 +97,9 @@ func (p *Page) serveData(
 		writeError(w, code, err)
 	}
 }
+
+// answerTimeout bounds an answer, in place of the bound of the server.
+const answerTimeout = actTimeout + 5*time.Second
 
 // statusError is an error with a code of HTTP.
 type statusError struct {

@@ -19,7 +19,7 @@ type Options struct {
 	// Connect connects to the castnet, when somebody looks for the first time.
 	Connect func(ctx context.Context) (*mesh.Net, error)
 	Token   string // of requests for data
-	Addr    string // HOST:PORT of the listener
+	Addr    string // HOST:PORT by which browsers reach the listener
 	Act     bool   // stops, restarts and casts are permitted
 	Host    string // name of this host; "": none
 	Version string

@@ -76,6 +76,7 @@ func serve(t testing.TB, c *testmesh.Cluster, change ...func(*Options)) *site {
 	s.page, err = Open(o)
 	require.NoError(t, err)
 	server.Config.Handler = s.page
+	server.Config.WriteTimeout = time.Second // hostd's server has one, too
 	server.Start()
 	s.url = server.URL
 	t.Cleanup(func() {
@@ -169,6 +170,11 @@ func TestPage_wantsTokenHostAndOrigin_PAGE1(t *testing.T) {
 		})
 		require.Equal(t, http.StatusOK, code, body)
 		require.JSONEq(t, `{"host":"","version":"","act":false}`, body)
+	}
+	named := serve(t, testmesh.Start(t), func(o *Options) { o.Addr = "n07:" + portOf("http://"+o.Addr) })
+	for host, want := range map[string]int{"n07:": 200, "N07:": 200, "n08:": 403, "localhost:": 403} {
+		code, body := named.text(http.MethodGet, "/api/page", "", func(r *http.Request) { r.Host = host + portOf(named.url) })
+		require.Equal(t, want, code, "%s: %s", host, body)
 	}
 	resp := s.ask(http.MethodGet, "/", "", func(r *http.Request) { r.Header.Del("Authorization") })
 	require.Equal(t, http.StatusOK, resp.StatusCode, "files have no secrets")
