@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -83,9 +84,17 @@ func (p *Page) serveData(
 		writeError(w, http.StatusUnauthorized, errors.New("want the token of the page: open the printed address"))
 		return
 	}
+	if !p.begin() {
+		writeError(w, http.StatusServiceUnavailable, errors.New("the page is closing"))
+		return
+	}
+	defer p.requests.Done()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
 	err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 	if err == nil {
-		err = serve(w, r)
+		err = serve(w, r.WithContext(ctx))
 	}
 	if err != nil {
 		code := http.StatusInternalServerError
@@ -96,6 +105,16 @@ func (p *Page) serveData(
 		}
 		writeError(w, code, err)
 	}
+}
+
+// begin counts a request for data, until requests.Done. false: the page is closing.
+func (p *Page) begin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.requests.Add(1)
+	}
+	return !p.closed
 }
 
 // answerTimeout bounds an answer, in place of the bound of the server.

@@ -29,15 +29,17 @@ type Options struct {
 type Page struct {
 	Options
 	mux     *http.ServeMux
-	ctx     context.Context
+	ctx     context.Context // of all requests for data
 	cancel  context.CancelFunc
-	streams sync.WaitGroup
 	sampler sampler
 
-	mu     sync.Mutex
-	open   int // streams
-	closed bool
-	net    *mesh.Net // nil until the first stream
+	mu       sync.Mutex
+	requests sync.WaitGroup // for data
+	streams  int            // among them
+	closed   bool
+
+	connecting sync.Mutex
+	net        *mesh.Net // guarded by connecting; nil until somebody looks
 }
 
 // Open makes a Page. Close ends it.
@@ -70,14 +72,16 @@ func Open(o Options) (*Page, error) {
 // URL is the address of the page with its token, which no server sees.
 func (p *Page) URL() string { return "http://" + p.Addr + "/#token=" + p.Token }
 
-// Close ends all streams and disconnects.
+// Close ends all requests and disconnects.
 func (p *Page) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
 	p.cancel()
-	p.streams.Wait()
+	p.requests.Wait()
 	p.sampler.close()
+	p.connecting.Lock()
+	defer p.connecting.Unlock()
 	if p.net == nil {
 		return nil
 	}
@@ -86,8 +90,8 @@ func (p *Page) Close(ctx context.Context) error {
 
 // conn returns the connection to the castnet, which the first caller makes.
 func (p *Page) conn(ctx context.Context) (*mesh.Net, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.connecting.Lock()
+	defer p.connecting.Unlock()
 	if p.net != nil {
 		return p.net, nil
 	}

@@ -25,24 +25,13 @@ type stream struct {
 
 // serveStream runs feed with a new stream (PAGE-3). Its error is the last line.
 func (p *Page) serveStream(w http.ResponseWriter, r *http.Request, feed func(*stream) error) error {
-	p.mu.Lock()
-	if p.closed || p.open >= maxStreams {
-		p.mu.Unlock()
+	if n := p.countStreams(1); n > maxStreams {
+		p.countStreams(-1)
 		return &statusError{http.StatusServiceUnavailable,
 			fmt.Errorf("the page has %d streams already: close another window of it", maxStreams)}
 	}
-	p.open++
-	p.streams.Add(1)
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		p.open--
-		p.mu.Unlock()
-		p.streams.Done()
-	}()
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(p.ctx, cancel)()
+	defer p.countStreams(-1)
+	ctx := r.Context()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	s := &stream{ctx: ctx, out: w, ctl: http.NewResponseController(w)}
 	err := feed(s)
@@ -50,6 +39,14 @@ func (p *Page) serveStream(w http.ResponseWriter, r *http.Request, feed func(*st
 		s.send(map[string]string{"error": err.Error()})
 	}
 	return nil
+}
+
+// countStreams adds to the number of streams, and returns it.
+func (p *Page) countStreams(more int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.streams += more
+	return p.streams
 }
 
 // send writes a document. It returns false once the reader is gone.
