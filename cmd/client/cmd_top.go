@@ -35,8 +35,9 @@ its children, and known of procs on Linux. The row of a host adds up its procs.
 then the exit code is 4, except for a live screen. STALE marks the screen if the last sample failed.
 
 JSON: at, hosts (host, id, procs, queued, handled, rate, cpu, memory, state, silence), procs (mesh, rank,
-point, host, gen, status, silent, actors, queued, handled, rate, cpu, memory, cpu_time, busy). A rate is
-messages handled in a second; memory is in bytes, cpu_time in nanoseconds.`,
+point, host, gen, status, silent, actors, queued, handled, rate, cpu, memory, cpu_time, latency, busy). A
+rate is messages handled in a second; memory is in bytes; cpu_time and latency, the largest mean of an
+actor's messages in the mailbox and the handler, are in nanoseconds.`,
 		Example:           "  castnet top\n  castnet top --sort mem\n  castnet top 'demo[host=0]' -o json",
 		Args:              flags.WantArgs(0, 1),
 		ValidArgsFunction: a.Complete(candidates.Meshes),

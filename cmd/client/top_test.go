@@ -30,7 +30,7 @@ func TestTop_countsHandledMessages(t *testing.T) {
 	require.Len(t, l.Procs, 4)
 	got := l.Procs[0]
 	require.Equal(t, inspect.ProcCounters{Mesh: up.Mesh, Rank: 2, Point: "host=1,gpu=0", Host: got.Host,
-		Status: "running", Actors: 1, CPUTime: got.CPUTime,
+		Status: "running", Actors: 1, CPUTime: got.CPUTime, Latency: got.Latency,
 		Counters: inspect.Counters{Handled: 4, CPU: got.CPU, Memory: got.Memory}}, got)
 	require.Positive(t, got.CPUTime)
 	require.Greater(t, got.Memory, int64(1<<20))
