@@ -112,7 +112,7 @@ internal/metrics < agent actor ; bus bus/embed mesh shape subjects agent/host ag
 	what a scrape shows is the same at /metrics and in the command; nothing below them knows Prometheus
 internal/stacks < shape
 	what thousands of goroutines do fits a screen once equal stacks are one; pure, and tried with real profiles
-internal/page < mesh/inspect internal/stacks mesh system cast agent actor shape internal/text internal/wire ; agent/proc internal/testkit internal/testmesh
+internal/page < mesh/inspect internal/stacks mesh system cast agent actor shape internal/text internal/wire ; agent/proc internal/proctest internal/testkit internal/testmesh
 	one page for hostd and the client; what it shows is what package inspect knows, and what it does the library does
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,7 +64,8 @@ func serveUI(ctx context.Context, a *app.App, addr string, act, browse bool) err
 		if err != nil {
 			return errors.Join(err, l.Close())
 		}
-		server := &http.Server{Handler: p, ReadHeaderTimeout: uiHeaderTimeout, MaxHeaderBytes: 8 << 10}
+		server := &http.Server{Handler: p, ReadHeaderTimeout: uiHeaderTimeout, IdleTimeout: time.Minute,
+			MaxHeaderBytes: 8 << 10}
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(l) }()
 		fmt.Fprintln(a.Stdout, p.URL())
@@ -107,6 +109,7 @@ func openBrowser(ctx context.Context, url string, getenv func(string) string) (f
 		return forget, err
 	}
 	browser := exec.CommandContext(context.WithoutCancel(ctx), opener, f.Name()) // it may outlive this command
+	browser.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                    // Ctrl-C is for this command
 	if err := browser.Start(); err != nil {
 		return forget, err
 	}

@@ -61,7 +61,7 @@ func (n *node) describePage() string {
 	if n.health == nil {
 		return ""
 	}
-	return n.health.url + "; its address with the token is in " + n.pageFile()
+	return n.health.page.Site() + "; its address with the token is in " + n.pageFile()
 }
 
 func (n *node) describeBus() string {

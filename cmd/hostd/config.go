@@ -80,6 +80,9 @@ func (f flags) newConfig(getenv func(string) string) (config, error) {
 			return c, cli.Usagef("--http %q: %v", f.http, err)
 		}
 	}
+	if f.uiAct && f.http == "" {
+		return c, cli.Usagef("--ui-act is for the page of --http: want both")
+	}
 	c.level, c.procLogLevel, err = logLevels(f.logLevel)
 	if err != nil {
 		return c, err

@@ -53,6 +53,7 @@ func serveHealth(ctx context.Context, addr string, n *node, log zerolog.Logger) 
 		url: "http://" + l.Addr().String(), page: live,
 		server: &http.Server{
 			Handler: mux, ReadHeaderTimeout: healthTimeout, WriteTimeout: 2 * healthTimeout,
+			IdleTimeout:    time.Minute,
 			MaxHeaderBytes: 8 << 10,
 		},
 		ended: make(chan error, 1),

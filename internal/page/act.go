@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	actTimeout  = 30 * time.Second
+	actTimeout  = 30 * time.Second // but for a restart, which goes rank by rank
 	readTimeout = 10 * time.Second // of a body
 	maxActBody  = 1 << 20
 	maxStacked  = 1024 // ranks of one act: each answer is a profile
@@ -46,8 +46,14 @@ func (p *Page) serveAct(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest("cannot read the act: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), actTimeout)
-	defer cancel()
+	ctx := r.Context()
+	if a.Verb != "restart" {
+		within, cancel := context.WithTimeout(ctx, actTimeout)
+		defer cancel()
+		ctx = within
+	} else if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {
+		return err
+	}
 	_, m, err := p.lookup(ctx, a.Mesh)
 	if err != nil {
 		return err
@@ -116,7 +122,8 @@ func (a act) cast(ctx context.Context, of mesh.ProcMesh) (string, error) {
 	var out strings.Builder
 	without := map[int]bool{} // ranks that gave no value
 	if partly {
-		for _, f := range slices.Concat(partial.Coverage.Failed, partial.Coverage.Missing) {
+		c := partial.Coverage
+		for _, f := range slices.Concat(c.Failed, c.Missing, c.NotAsked) {
 			without[f.Rank] = true
 		}
 	}

@@ -11,9 +11,10 @@
 //
 //   - PAGE-1 (closed): A request for data wants the token. Every request wants the Host of the
 //     listener and, with an Origin, that of the page. Others get 401 or 403, and learn nothing.
-//   - PAGE-2 (idle): Nothing is asked of hosts, and nothing is connected, while no stream is open.
-//   - PAGE-3 (bounds): Samples take at most a fifth of the time. A page has at most 64
-//     streams, and a stream whose reader takes nothing for 10 s ends.
+//   - PAGE-2 (idle): The connection to the bus is made for the first request for data. While no
+//     request is open, nothing is asked.
+//   - PAGE-3 (bounds): Samples take at most a fifth of the time, or run every 10 s. A page has at
+//     most 64 streams, and a stream whose reader takes nothing for 10 s ends.
 //   - PAGE-4 (read-only): Without Options.Act no request changes a mesh.
 //
 // Methods may be called concurrently. A failure of a sample is a line of its streams, and the next

@@ -43,20 +43,28 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer watch.Close()
-	past, err := inspect.PastFailures(ctx, conn, pick)
-	if err != nil {
-		return err
-	}
+	past, unknown := inspect.PastFailures(ctx, conn, pick)
 	return p.serveStream(w, r, func(s *stream) error {
 		for _, e := range past {
 			if !s.send(p.newEventRecord(e)) {
 				return s.err
 			}
 		}
-		if hosts, err := conn.AllHosts(s.ctx); err == nil {
+		if unknown != nil {
+			s.send(errorLine{"past failures are not known: " + unknown.Error()})
+		}
+		hosts, err := conn.AllHosts(s.ctx)
+		if err != nil {
+			s.send(errorLine{"changes of hosts do not show: " + err.Error()})
+		} else {
 			defer watch.WatchHosts(s.ctx, hosts, pick)()
 		}
-		return each(s, watch.Events, func(e actor.Event) any { return p.newEventRecord(e) })
+		return each(s, watch.Events, func(e actor.Event) any {
+			if n := watch.Lost.Swap(0); n > 0 {
+				s.send(errorLine{fmt.Sprintf("%d events were lost: they came faster than they were read", n)})
+			}
+			return p.newEventRecord(e)
+		})
 	})
 }
 

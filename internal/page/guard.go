@@ -81,7 +81,7 @@ func (p *Page) serveData(
 ) {
 	said := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if subtle.ConstantTimeCompare([]byte(said), []byte(p.Token)) != 1 {
-		writeError(w, http.StatusUnauthorized, errors.New("want the token of the page: open the printed address"))
+		writeError(w, http.StatusUnauthorized, errors.New("want the token of the page: open its whole address"))
 		return
 	}
 	if !p.begin() {

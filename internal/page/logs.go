@@ -22,7 +22,7 @@ type logRecord struct {
 	Point  string    `json:"point"`
 	Stream string    `json:"stream"`
 	Text   string    `json:"text"`
-	Count  int       `json:"count,omitempty"` // of ranks with an equal line
+	Count  int       `json:"count,omitempty"` // of ranks with an equal line, or one that differs in numbers
 }
 
 func (p *Page) serveLogs(w http.ResponseWriter, r *http.Request) error {
@@ -56,21 +56,24 @@ func (p *Page) serveLogs(w http.ResponseWriter, r *http.Request) error {
 // feedLogs sends the lines of a region. Its hosts keep lines that the reader does not take.
 func feedLogs(s *stream, of mesh.ProcMesh, lines int) error {
 	heard := make(chan mesh.LogLine, logBuffer)
-	logs, err := of.StreamLogs(s.ctx, mesh.LogOptions{
+	ctx, cancel := context.WithCancel(s.ctx)
+	logs, err := of.StreamLogs(ctx, mesh.LogOptions{
 		LogQuery: mesh.LogQuery{Lines: lines},
 		Handle: func(l mesh.LogLine) error {
 			select {
 			case heard <- l:
 				return nil
-			case <-s.ctx.Done():
-				return s.ctx.Err()
+			case <-ctx.Done():
+				return ctx.Err()
 			}
 		},
 	})
 	if err != nil {
+		cancel()
 		return err
 	}
 	defer logs.Close()
+	defer cancel() // else Close would wait for a line that nobody takes
 	extent := of.Describe().Extent
 	return each(s, heard, func(l mesh.LogLine) any {
 		r := logRecord{At: l.Time, Rank: l.Rank, Point: l.Ranks, Stream: l.Stream, Text: l.Text}

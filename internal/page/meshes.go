@@ -36,13 +36,6 @@ type meshInfo struct {
 	Suggestions []string       `json:"suggestions"`
 	Hosts       []inspect.Host `json:"hosts"`
 	Owner       inspect.Owner  `json:"owner"`
-	Actors      []actorsInfo   `json:"actors"`
-}
-
-// actorsInfo names the actors of one type for casts.
-type actorsInfo struct {
-	Actor string `json:"actor"`
-	Type  string `json:"type"`
 }
 
 // column is a value of each rank: one byte, round(8·log2(1+v)), but for the status.
@@ -140,7 +133,7 @@ func describe(ctx context.Context, conn *mesh.Net, id string) (meshHeader, error
 		Mesh: meshInfo{
 			ID: v.Mesh, Label: v.Label, Kind: "mesh", Labels: []string{}, Sizes: []int{},
 			Phase: v.Phase, Answer: x.Answer, Causes: []string{}, Next: x.Next, Suggestions: x.Suggestions,
-			Hosts: v.Hosts, Owner: v.Owner, Actors: []actorsInfo{},
+			Hosts: v.Hosts, Owner: v.Owner,
 		},
 	}
 	for _, d := range v.Shape.Dims() {
@@ -152,9 +145,6 @@ func describe(ctx context.Context, conn *mesh.Net, id string) (meshHeader, error
 	}
 	for _, c := range x.Causes {
 		h.Mesh.Causes = append(h.Mesh.Causes, c.String())
-	}
-	for _, a := range v.Actors {
-		h.Mesh.Actors = append(h.Mesh.Actors, actorsInfo{a.Actor, a.Type})
 	}
 	return h, nil
 }
@@ -176,10 +166,16 @@ func (p *Page) feedMesh(s *stream, conn *mesh.Net, h meshHeader) error {
 	}
 	snapshots, end := p.sampler.read()
 	defer end()
+	idle := time.NewTicker(keepalive)
+	defer idle.Stop()
 	for {
 		select {
 		case <-s.ctx.Done():
 			return nil
+		case <-idle.C:
+			if !s.send(struct{}{}) {
+				return s.err
+			}
 		case now := <-snapshots:
 			if f.isHeaderOld(now) && f.renew() {
 				return nil

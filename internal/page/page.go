@@ -69,8 +69,11 @@ func Open(o Options) (*Page, error) {
 	return p, nil
 }
 
+// Site is the address of the page.
+func (p *Page) Site() string { return "http://" + p.Addr + "/" }
+
 // URL is the address of the page with its token, which no server sees.
-func (p *Page) URL() string { return "http://" + p.Addr + "/#token=" + p.Token }
+func (p *Page) URL() string { return p.Site() + "#token=" + p.Token }
 
 // Close ends all requests and disconnects.
 func (p *Page) Close(ctx context.Context) error {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
@@ -275,6 +276,22 @@ func TestPage_showsAKilledRankWithItsCause(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(body), &rank))
 		return rank.Failure != nil && strings.Contains(rank.Failure.Reason, "signal 9")
 	})
+}
+
+func TestPage_showsARankThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	c := testmesh.Start(t, testmesh.Hosts("a"))
+	s := serve(t, c)
+	id := spawn(t, c).ID().String()
+	pid := testmesh.PIDs(t, c.Net, id)[1]
+	proctest.Suspend(t, pid)
+	defer proctest.Resume(t, pid)
+	code, body := s.text(http.MethodGet, path.Join("/api/meshes", id, "ranks/1"), "")
+	require.Equal(t, http.StatusOK, code, body)
+	var rank rankInfo
+	require.NoError(t, json.Unmarshal([]byte(body), &rank))
+	require.Equal(t, pid, rank.PID)
+	require.NotEmpty(t, rank.Missing, "it lists no actors")
 }
 
 func TestPage_streamsOutputOfARegion(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 type rankInfo struct {
 	inspect.Proc
 	Generation int             `json:"generation"`
-	Restarts   int             `json:"restarts"`
 	CPU        float64         `json:"cpu"` // percent of one CPU
 	Queued     int             `json:"queued"`
 	Handled    uint64          `json:"handled"`
@@ -33,6 +32,9 @@ type failureInfo struct {
 	At         time.Time `json:"at"`
 	Causes     []string  `json:"causes"` // outermost first
 }
+
+// listTimeout bounds the wait for a list of actors.
+const listTimeout = 2 * time.Second
 
 func (p *Page) serveRank(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), sampleTimeout)
@@ -57,7 +59,6 @@ func (p *Page) serveRank(w http.ResponseWriter, r *http.Request) error {
 	for _, s := range states.Values() {
 		out.Proc = inspect.NewProc(s)
 		out.Generation = s.Gen
-		out.Restarts = s.Gen
 	}
 	for _, c := range p.sampler.latest().Procs {
 		if c.Mesh == m.ID().String() && c.Rank == rank && c.Gen == out.Generation {
@@ -74,17 +75,15 @@ func (p *Page) serveRank(w http.ResponseWriter, r *http.Request) error {
 		out.Host = h.Label()
 	}
 	if !inspect.Ended(out.Status) {
-		actors, err := inspect.Actors(ctx, one, true)
+		asking, cancel := context.WithTimeout(ctx, listTimeout) // a frozen proc answers nothing
+		defer cancel()
+		actors, err := inspect.Actors(asking, one, true)
 		if err != nil {
 			out.Missing = err.Error()
 		}
 		out.Actors = append(out.Actors, actors...)
 	}
-	past, err := inspect.PastFailures(ctx, conn, inspect.EventFilter{Mesh: m.ID().String()})
-	if err != nil {
-		return err
-	}
-	for _, e := range past {
+	for _, e := range inspect.FailuresOf(ctx, conn, m) {
 		e.Each(func(e actor.Event) {
 			if e.Rank == rank {
 				out.Failure = p.describeFailure(e)

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 const (
 	sampleInterval = time.Second
 	kickInterval   = 100 * time.Millisecond // between samples, after an event
+	maxPause       = 10 * time.Second
+	maxDrained     = 256 // events that change a snapshot at once
 	sampleTimeout  = 5 * time.Second
 )
 
@@ -122,18 +125,18 @@ func (s *sampler) take(ctx context.Context, t *inspect.Sampler) (now snapshot, e
 }
 
 // wait waits for the next sample: for less time after an event, which the last snapshot shows at
-// once, and for at least four times what the last sample took (PAGE-3).
+// once, and for four times what the last sample took (PAGE-3), up to maxPause.
 func (s *sampler) wait(ctx context.Context, events <-chan actor.Event, began time.Time) {
 	took := time.Since(began)
-	pause := time.NewTimer(max(sampleInterval, 4*took))
+	pause := time.NewTimer(max(sampleInterval, min(4*took, maxPause)))
 	defer pause.Stop()
 	for kicked := false; ; {
 		select {
 		case e := <-events:
-			s.apply(ctx, e)
+			s.apply(ctx, drain(events, e))
 			if !kicked {
 				kicked = true
-				pause.Reset(max(kickInterval, 4*took) - min(time.Since(began)-took, kickInterval))
+				pause.Reset(max(0, max(kickInterval, min(4*took, maxPause))-(time.Since(began)-took)))
 			}
 		case <-pause.C:
 			return
@@ -143,23 +146,37 @@ func (s *sampler) wait(ctx context.Context, events <-chan actor.Event, began tim
 	}
 }
 
-// apply shows the end of a proc before the next sample does.
-func (s *sampler) apply(ctx context.Context, e actor.Event) {
-	if e.Kind != actor.KindProc || !e.Terminal() {
-		return
+// drain returns an event and those that wait behind it.
+func drain(events <-chan actor.Event, first actor.Event) []actor.Event {
+	all := []actor.Event{first}
+	for len(all) < maxDrained {
+		select {
+		case e := <-events:
+			all = append(all, e)
+		default:
+			return all
+		}
 	}
+	return all
+}
+
+// apply shows ends of procs before the next sample does.
+func (s *sampler) apply(ctx context.Context, events []actor.Event) {
 	now := s.latest()
 	changed := false
-	procs := make([]inspect.ProcCounters, len(now.Procs))
-	copy(procs, now.Procs)
-	e.Each(func(e actor.Event) {
+	procs := slices.Clone(now.Procs)
+	for _, e := range events {
+		if e.Kind != actor.KindProc || !e.Terminal() {
+			continue
+		}
 		for i, p := range procs {
-			if p.Mesh == e.Mesh && p.Rank == e.Rank && p.Gen <= e.Gen && p.Status != e.Status {
+			among := e.Rank <= p.Rank && p.Rank-e.Rank < max(e.Count, 1)
+			if p.Mesh == e.Mesh && among && p.Gen <= e.Gen && p.Status != e.Status {
 				procs[i].Status = e.Status
 				changed = true
 			}
 		}
-	})
+	}
 	if changed {
 		now.Procs = procs
 		s.publish(ctx, now)

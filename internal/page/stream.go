@@ -36,7 +36,7 @@ func (p *Page) serveStream(w http.ResponseWriter, r *http.Request, feed func(*st
 	s := &stream{ctx: ctx, out: w, ctl: http.NewResponseController(w)}
 	err := feed(s)
 	if err != nil && ctx.Err() == nil {
-		s.send(map[string]string{"error": err.Error()})
+		s.send(errorLine{err.Error()})
 	}
 	return nil
 }
@@ -47,6 +47,11 @@ func (p *Page) countStreams(more int) int {
 	defer p.mu.Unlock()
 	p.streams += more
 	return p.streams
+}
+
+// errorLine is a line about what a stream lacks.
+type errorLine struct {
+	Error string `json:"error"`
 }
 
 // send writes a document. It returns false once the reader is gone.

@@ -43,6 +43,27 @@ func Failures(ctx context.Context, conn *mesh.Net) ([]actor.Event, error) {
 	return past, ctx.Err()
 }
 
+// FailuresOf returns the failures of a mesh that its owner and the system controller remember, the
+// earliest first. It skips those without an answer.
+func FailuresOf(ctx context.Context, conn *mesh.Net, p mesh.ProcMesh) []actor.Event {
+	within, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var report controller.Report
+	var kept []actor.Event
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if ref, err := system.Find(within, conn.Proc()); err == nil {
+			kept, _ = system.Failures.Call(within, ref, actor.None{})
+		}
+	})
+	report, _ = controller.Health.Call(within, agentRef(conn, p.Describe().Owner), actor.None{})
+	asking.Wait()
+	kept = slices.DeleteFunc(kept, func(e actor.Event) bool { return e.Mesh != p.ID().String() })
+	past := append(slices.Clone(report.Failed), withoutKnown(kept, report.Failed)...)
+	slices.SortStableFunc(past, func(a, b actor.Event) int { return a.At.Compare(b.At) })
+	return past
+}
+
 // withoutKnown drops the ends that owners report: they know more.
 func withoutKnown(events, known []actor.Event) []actor.Event {
 	seen := map[string]bool{}

@@ -58,7 +58,7 @@ export class Events extends Feed {
   }
 
   add(e) {
-    const key = [e.at, e.subject, e.status, e.reason].join('\n');
+    const key = [e.at, e.kind, e.mesh, e.rank, e.status, e.reason].join('\n');
     if (this.#seen.has(key)) return;
     this.#seen.add(key);
     this.list.prepend(Object.assign(eventItem(e, this.mesh !== ''), { dataKey: key }));

@@ -13,7 +13,7 @@ let sampledAt = 0;
 
 /** What views use of the page. */
 const app = {
-  /** @type {{root: string, host: string, version: string, act: boolean}} */
+  /** @type {{host: string, version: string, act: boolean}} */
   info: { act: false },
 
   /** Names the view in the title and in the bar. */
@@ -91,8 +91,8 @@ async function boot() {
     setTimeout(boot, 3000);
     return;
   }
-  const { root, host, version, act } = app.info;
-  const facts = [`castnet ${version}`, host && `on ${host}`, root && `subjects under ${root}`, !act && 'read only'];
+  const { host, version, act } = app.info;
+  const facts = [`castnet ${version}`, host && `on ${host}`, !act && 'read only'];
   say(id('about'), facts.filter(Boolean).join(' · '));
   leave();
   route();

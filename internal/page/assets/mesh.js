@@ -147,14 +147,15 @@ function headOf(m) {
     h('p.sum', { title: m.id }, facts.filter(Boolean).join(' · '))];
 }
 
-/** What is wrong, what happens next and what to do; a command at the end of a line can be copied. */
+/** What is wrong, what happens next and what to do; a command at the end of advice can be copied. */
 function troubleOf(m) {
   const item = (line) => {
     const at = line.indexOf('castnet ');
     return at < 0 ? h('li', {}, line) : h('li', {}, line.slice(0, at), ...copyable(line.slice(at)));
   };
-  const part = (title, lines) =>
-    (lines?.length ? h('div', {}, h('h2', {}, title), h('ul', {}, ...lines.map(item))) : null);
+  const text = (line) => h('li', {}, line); // of procs: never a command
+  const part = (title, lines, make = text) =>
+    (lines?.length ? h('div', {}, h('h2', {}, title), h('ul', {}, ...lines.map(make))) : null);
   return h('section.trouble', { 'aria-label': 'Health' }, part(m.answer, m.causes?.length ? m.causes : ['']),
-    part('What happens next', m.next), part('What to do', m.suggestions));
+    part('What happens next', m.next), part('What to do', m.suggestions, item));
 }

@@ -48,7 +48,7 @@ export class RankPanel {
     if (stop.signal.aborted) return;
     say(this.note, r.failed ? `Cannot read rank ${this.rank}: ${r.failed.message}.` : '');
     if (r.status) this.show(r);
-    if (r.failed?.status !== 404) setTimeout(() => { if (!stop.signal.aborted) this.poll(stop); }, 2000);
+    if (r.failed?.status !== 404) setTimeout(() => { if (!stop.signal.aborted) this.poll(stop); }, 5000);
   }
 
   show(r) {
@@ -57,10 +57,10 @@ export class RankPanel {
     const ofLive = ['failed', 'stopped'].includes(r.status) ? {} : r; // what an ended process no longer has
     const known = (value, text) => (value === undefined ? '' : text(value));
     const facts = [
-      ['Host', r.host], ['Process', r.pid && `${r.pid}`], ['Started', known(r.since ?? r.started, (at) => `${since(at)} ago`)],
+      ['Host', r.host], ['Process', r.pid && `${r.pid}`], ['Started', known(r.started, (at) => `${since(at)} ago`)],
       ['CPU', known(ofLive.cpu, (n) => `${count(n)} %`)], ['Memory', known(ofLive.memory, bytes)],
       ['Queued', known(ofLive.queued, count)], ['Handled', known(r.handled, count)],
-      ['Restarts', known(r.restarts, count)], ['Handler now', ofLive.busy],
+      ['Restarts', known(r.generation, count)], ['Handler now', ofLive.busy],
     ].filter(([, text]) => text);
     redo(this.facts, facts, () => facts.map(([k, v]) => h('div', {}, h('dt', {}, k), h('dd', {}, v))));
     redo(this.failure, r.failure ?? null, () => (r.failure ? failureOf(r.failure) : []));
@@ -80,8 +80,8 @@ const actorsOf = (actors, missing) => [
 
 /** What failed and when, the chain of causes with the root last, and the last lines. */
 function failureOf(f) {
-  const ends = [f.exit_code && `exit code ${f.exit_code}`, f.signal && `signal ${f.signal}`, f.oom && 'out of memory'];
-  const causes = f.causes?.length ? f.causes : [...new Set([f.reason, f.root])].filter(Boolean);
+  const ends = [f.exit_code && `exit code ${f.exit_code}`, f.signal && `signal ${f.signal}`];
+  const causes = f.causes?.length ? f.causes : [f.reason];
   return [
     h('h3', {}, 'Last failure'),
     h('p.state', {}, markOf('failed'), [clock(f.at), ...ends].filter(Boolean).join(' · ')),

@@ -101,9 +101,10 @@ function parseSpan(spec, label, size, fail) {
  */
 export function commandsFor({ mesh, world, region, actor, endpoint, body }) {
   const t = region ? `'${mesh}[${region}]'` : mesh;
+  const word = (s) => (/^[\w.-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`);
   const json = body ? ` '${body.replaceAll("'", `'\\''`)}'` : '';
   const all = [
-    { verb: 'cast', title: 'Cast', line: `castnet cast ${t} ${actor || 'ACTOR'} ${endpoint || 'ENDPOINT'}${json}` },
+    { verb: 'cast', title: 'Cast', line: `castnet cast ${t} ${word(actor || 'ACTOR')} ${word(endpoint || 'ENDPOINT')}${json}` },
     { verb: 'logs', title: 'Follow output', line: `castnet logs -f ${t}` },
     { verb: 'stack', title: 'Stacks', line: `castnet stack ${t}` },
     { verb: 'restart', title: 'Restart', line: `castnet mesh restart ${t}`, ask: true },
