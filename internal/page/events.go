@@ -45,6 +45,13 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	defer watch.Close()
 	past, unknown := inspect.PastFailures(ctx, conn, pick)
 	return p.serveStream(w, r, func(s *stream) error {
+		snapshots, end := p.sampler.read() // it knows the shapes of meshes, for coordinates
+		defer end()
+		select {
+		case <-snapshots:
+		case <-s.ctx.Done():
+			return nil
+		}
 		for _, e := range past {
 			if !s.send(p.newEventRecord(e)) {
 				return s.err

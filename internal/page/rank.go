@@ -77,7 +77,7 @@ func (p *Page) serveRank(w http.ResponseWriter, r *http.Request) error {
 	if !inspect.Ended(out.Status) {
 		asking, cancel := context.WithTimeout(ctx, listTimeout) // a frozen proc answers nothing
 		defer cancel()
-		actors, err := inspect.Actors(asking, one, true)
+		actors, err := inspect.Actors(asking, one, false)
 		if err != nil {
 			out.Missing = err.Error()
 		}

@@ -7,6 +7,9 @@ import { commandsFor, parseRegion, rankCount, regionText } from './region.js';
 
 const HINT = 'Drag over the map, or type a region, to get its commands. * is every rank.';
 
+/** The name of an actor without the unique part that its mesh gave it. */
+const label = (actor) => actor.replace(/-[a-z0-9]{13}$/, '');
+
 export class Selection {
   region = null;
 
@@ -75,8 +78,11 @@ export class Selection {
     const rank = await get(path).catch(() => null);
     if (!rank || region !== this.region) return;
     const kept = this.endpoint.value;
-    const all = (rank.actors ?? []).flatMap((a) => (a.endpoints ?? []).map((e) => `${a.actor} ${e}`));
-    redo(this.endpoint, all, () => all.map((value) => h('option', { value, selected: value === kept }, value)));
+    const all = (rank.actors ?? []).flatMap((a) => (a.endpoints ?? []).map((e) => ({ // add(int64) int64
+      value: `${label(a.actor)} ${e.split('(')[0]}`, text: `${label(a.actor)} ${e}`,
+    })));
+    redo(this.endpoint, all, () =>
+      all.map(({ value, text }) => h('option', { value, selected: value === kept }, text)));
     this.showCommands();
   }
 
