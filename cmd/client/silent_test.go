@@ -64,6 +64,11 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS1(t *testing.T) {
 	require.Equal(t, agent.HostAlive, states[0].State)
 	require.Positive(t, states[1].Silence)
 
+	// The silence begins again: a host that is silent for long counts as dead, and has no unknown mesh.
+	proctest.Resume(t, b.PID())
+	c.eventually(t, func(r result) bool { return r.code == cli.ExitOK }, "hosts")
+	proctest.Suspend(t, b.PID())
+	c.eventually(t, func(r result) bool { return strings.Contains(r.err, "last heard") }, "hosts")
 	c.silenceIsReported(t, up.Mesh)
 
 	proctest.Resume(t, b.PID())
