@@ -9,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
 )
 
@@ -19,9 +20,24 @@ func Failures(ctx context.Context, conn *mesh.Net) ([]actor.Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	owners := make([]subjects.ActorID, len(meshes))
+	for i, m := range meshes {
+		owners[i] = m.Procs.Describe().Owner
+	}
+	return rememberedFailures(ctx, conn, owners), ctx.Err()
+}
+
+// FailuresOf is Failures of one mesh. It asks no hosts.
+func FailuresOf(ctx context.Context, conn *mesh.Net, p mesh.ProcMesh) []actor.Event {
+	past := rememberedFailures(ctx, conn, []subjects.ActorID{p.Describe().Owner})
+	return slices.DeleteFunc(past, func(e actor.Event) bool { return e.Mesh != p.ID().String() })
+}
+
+// rememberedFailures asks owners and the system controller, all at once.
+func rememberedFailures(ctx context.Context, conn *mesh.Net, owners []subjects.ActorID) []actor.Event {
 	within, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	reports := make([]controller.Report, len(meshes))
+	reports := make([]controller.Report, len(owners))
 	var kept []actor.Event
 	var asking sync.WaitGroup
 	asking.Go(func() {
@@ -29,9 +45,8 @@ func Failures(ctx context.Context, conn *mesh.Net) ([]actor.Event, error) {
 			kept, _ = system.Failures.Call(within, ref, actor.None{})
 		}
 	})
-	askEach(meshes, func(i int, m mesh.MeshState) {
-		owner := agentRef(conn, m.Procs.Describe().Owner)
-		reports[i], _ = controller.Health.Call(within, owner, actor.None{})
+	askEach(owners, func(i int, owner subjects.ActorID) {
+		reports[i], _ = controller.Health.Call(within, agentRef(conn, owner), actor.None{})
 	})
 	asking.Wait()
 	past := []actor.Event{}
@@ -39,27 +54,6 @@ func Failures(ctx context.Context, conn *mesh.Net) ([]actor.Event, error) {
 		past = append(past, r.Failed...)
 	}
 	past = append(past, withoutKnown(kept, past)...)
-	slices.SortStableFunc(past, func(a, b actor.Event) int { return a.At.Compare(b.At) })
-	return past, ctx.Err()
-}
-
-// FailuresOf returns the failures of a mesh that its owner and the system controller remember, the
-// earliest first. It skips those without an answer.
-func FailuresOf(ctx context.Context, conn *mesh.Net, p mesh.ProcMesh) []actor.Event {
-	within, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	var report controller.Report
-	var kept []actor.Event
-	var asking sync.WaitGroup
-	asking.Go(func() {
-		if ref, err := system.Find(within, conn.Proc()); err == nil {
-			kept, _ = system.Failures.Call(within, ref, actor.None{})
-		}
-	})
-	report, _ = controller.Health.Call(within, agentRef(conn, p.Describe().Owner), actor.None{})
-	asking.Wait()
-	kept = slices.DeleteFunc(kept, func(e actor.Event) bool { return e.Mesh != p.ID().String() })
-	past := append(slices.Clone(report.Failed), withoutKnown(kept, report.Failed)...)
 	slices.SortStableFunc(past, func(a, b actor.Event) int { return a.At.Compare(b.At) })
 	return past
 }
