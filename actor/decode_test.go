@@ -44,7 +44,7 @@ func FuzzEvent(f *testing.F) {
 func TestDecodeEventFrom_aHostsSubjectHasEventsOfProcsOnly(t *testing.T) {
 	peer, other := newHost(t, "peer"), newHost(t, "other")
 	var space subjects.Space
-	from := subjects.NewSender(subjects.HostPrincipal("peer"), other.Proc().Process())
+	from := subjects.NewSender(subjects.Host.Principal("peer"), other.Proc().Process())
 	event := func(kind string, about subjects.ProcID) []byte {
 		return []byte(`{"kind":"` + kind + `","status":"failed","mesh":"` + about.Mesh.String() + `"}`)
 	}
@@ -60,7 +60,7 @@ func TestDecodeEventFrom_aHostsSubjectHasEventsOfProcsOnly(t *testing.T) {
 	require.Error(t, decode(space.Log(peer.Proc(), "stdout", from), event(actor.KindProc, peer.Proc())))
 
 	procEvent := event(actor.KindProc, peer.Proc())
-	owner := subjects.NewSender(subjects.ProgramPrincipal("alice"), other.Proc().Process())
+	owner := subjects.NewSender(subjects.UserPrincipal(subjects.Program, "alice"), other.Proc().Process())
 	scope := peer.Proc().Scope()
 	require.NoError(t, decode(space.Event(actor.KindProc, scope, owner), procEvent), "an owner, or the proc itself")
 	require.Error(t, decode(space.HostEvent(peer.Proc(), owner), procEvent), "no host")

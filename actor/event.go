@@ -208,7 +208,7 @@ func ProcEvents(space subjects.Space, mesh subjects.MeshID) []string {
 // subject returns the one subject for the event of a sender. Hosts report procs on a subject of
 // their own.
 func (e Event) subject(space subjects.Space, from subjects.Sender) string {
-	if e.Kind == KindProc && from.IsHost() {
+	if e.Kind == KindProc && from.Role() == subjects.Host {
 		return space.HostEvent(e.Proc(), from)
 	}
 	return space.Event(e.Kind, e.scope(), from)

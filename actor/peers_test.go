@@ -29,7 +29,7 @@ func newForger(t testing.TB, srv *embed.Server) forger { return forger{Bus: bust
 
 // senderOf is the sender of a proc without a principal of its own.
 func senderOf(p subjects.ProcID) subjects.Sender {
-	return subjects.NewSender(subjects.ProgramPrincipal(""), p.Process())
+	return subjects.NewSender(subjects.UserPrincipal(subjects.Program, ""), p.Process())
 }
 
 func (f forger) send(t testing.TB, to subjects.PortID, from subjects.Sender, data []byte) {

@@ -157,7 +157,7 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		p.process.join(p)
 		return p, nil
 	}
-	o.Principal = cmp.Or(o.Principal, subjects.ProgramPrincipal(""))
+	o.Principal = cmp.Or(o.Principal, subjects.UserPrincipal(subjects.Program, ""))
 	p.sender = subjects.NewSender(o.Principal, p.self)
 	o.Links.DefaultDeadline = cmp.Or(o.Links.DefaultDeadline, o.Deadline)
 	p.process = &process{lead: p, all: map[uint32]*Proc{0: p}}

@@ -14,7 +14,7 @@ import (
 func TestHeartbeat_countsOnlyForTheHostThatSentIt(t *testing.T) {
 	host := read[subjects.HostID]("a-000000000000a")
 	good := agent.Heartbeat{Host: host, Incarnation: 1, Seq: 1, Interval: time.Second}
-	from := subjects.NewSender(subjects.HostPrincipal(host.Label()), host.Proc().Process())
+	from := subjects.NewSender(subjects.Host.Principal(host.Label()), host.Proc().Process())
 	require.NoError(t, good.Check(from))
 	other := read[subjects.Sender]("h-b.b-000000000000b_0-0")
 	require.ErrorContains(t, good.Check(other), "sent by h-b.b-000000000000b_0-0")

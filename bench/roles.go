@@ -191,7 +191,7 @@ func relayEnds(ctx context.Context, srv *embed.Server) (*bus.Bus, error) {
 	id, err := subjects.NewHostID("relay")
 	if err == nil {
 		err = presence.RelayDisconnects(presence.RelayConfig{From: b.Control(), To: b.Control(),
-			Sender: subjects.NewSender(subjects.HostPrincipal("relay"), id.Proc().Process()), Log: server.Log()})
+			Sender: subjects.NewSender(subjects.Host.Principal("relay"), id.Proc().Process()), Log: server.Log()})
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.Close(ctx))

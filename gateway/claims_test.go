@@ -152,7 +152,7 @@ func TestClaims_leavingGatewayHasAnsweredEverything(t *testing.T) {
 // No message of a foreign client in the name of a gateway takes the table beyond its bounds.
 func FuzzPeerMessage(f *testing.F) {
 	id := testproc.HostID(f, "other")
-	from := subjects.NewSender(subjects.GatewayPrincipal(id.Label()), id.Proc().Process())
+	from := subjects.NewSender(subjects.Gateway.Principal(id.Label()), id.Proc().Process())
 	for _, data := range [][]byte{
 		[]byte(`{"claim":{"id":1,"reply":"r","from":"u-anon.a","format":"f","for":1000000000}}`),
 		[]byte(`{"claim":{"id":2,"reply":"r","from":"u-anon.a","trace":"00-","format":"f","timeout":1000000000}}`),

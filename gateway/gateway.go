@@ -91,7 +91,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g := &Gateway{label: o.Label, version: o.Version, handoff: make(chan bus.Msg), outbox: newOutbox()}
 	n, err := mesh.Connect(ctx, mesh.Options{
 		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
-		Principal: subjects.GatewayPrincipal(o.Label),
+		Principal: subjects.Gateway.Principal(o.Label),
 		Config:    o.Config, Log: o.Log,
 		OnFailure: func(actor.Event) {}, // it is logged; requests are served all the same
 	})

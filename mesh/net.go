@@ -82,9 +82,9 @@ type Net struct {
 func userPrincipal() subjects.Principal {
 	who, err := user.Current()
 	if err != nil {
-		return subjects.ProgramPrincipal("")
+		return subjects.UserPrincipal(subjects.Program, "")
 	}
-	return subjects.ProgramPrincipal(who.Username)
+	return subjects.UserPrincipal(subjects.Program, who.Username)
 }
 
 // Connect joins a castnet as a client.

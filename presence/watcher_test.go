@@ -373,5 +373,5 @@ func TestState_hasAName(t *testing.T) {
 
 // hostSender is the sender of a host.
 func hostSender(id subjects.HostID) subjects.Sender {
-	return subjects.NewSender(subjects.HostPrincipal(id.Label()), id.Proc().Process())
+	return subjects.NewSender(subjects.Host.Principal(id.Label()), id.Proc().Process())
 }

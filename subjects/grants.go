@@ -1,19 +1,31 @@
 package subjects
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
-// Role is the role of a NATS user in castnet.
-type Role string
+// User is a user of a server: a principal, and one process of it or, without one, all of them.
+type User struct {
+	Principal Principal
+	Process   ProcessID
+}
 
-// The roles.
-const (
-	RoleProgram Role = "program" // programs of mesh.Connect, and the client command
-	RoleCaller  Role = "caller"  // NATS clients of a gateway
-	RoleHost    Role = "host"    // hostd, gateways and procs without a ticket
-)
+// String is the user's text in a server's logs and lists: <principal> or <principal>.<process>.
+func (u User) String() string {
+	if u.Process.IsValid() {
+		return u.Principal.s + "." + u.Process.s
+	}
+	return u.Principal.s
+}
+
+// Inbox is the prefix of the user's reply subjects. No other user may subscribe to them.
+func (u User) Inbox() string {
+	if u.Process.IsValid() {
+		return Inbox + "." + u.Process.s
+	}
+	return Inbox + "." + u.Principal.s
+}
+
+// Inbox is the prefix under which NATS clients receive replies unless they choose another one.
+const Inbox = "_INBOX"
 
 // Discovery is the filter of requests that find NATS micro services, such as the system controller.
 const Discovery = "$SRV.>"
@@ -22,11 +34,15 @@ const Discovery = "$SRV.>"
 // whether a silent process still exists.
 const Account = "$SYS.REQ.ACCOUNT.PING.*"
 
-// Inbox is the prefix under which NATS clients receive replies unless they choose another one.
-const Inbox = "_INBOX"
-
 // ProcService is the name of procs as NATS micro services.
 const ProcService = "castnet-proc"
+
+// Names of the other micro services.
+const (
+	hostService    = "castnet-host"
+	gatewayService = "castnet-gateway"
+	systemService  = "castnet-system"
+)
 
 // Grants are the subjects for a user's permissions on a server. Those denied are exceptions.
 type Grants struct{ Publish, DenyPublish, Subscribe, DenySubscribe []string }
@@ -35,67 +51,213 @@ type Grants struct{ Publish, DenyPublish, Subscribe, DenySubscribe []string }
 // castnet is longer, and NATS has no permission for all but one root.
 const maxOwnTokens = 6
 
-// Grants returns the grants of a role; replies come under the prefix inbox. An unknown role has
-// none. A system controller also needs a JetStream bucket.
-func (s Space) Grants(role Role, inbox string) Grants {
-	replies := inbox + ".>"
-	switch role {
-	case RoleProgram:
-		return Grants{
-			Publish: append(s.under(KindPort, KindCast, KindFrame, KindControl, KindHint, KindHostRead,
-				KindHostWrite, KindEvent),
-				s.Heartbeats("hosts"), s.Heartbeats("echo"), Discovery, Account),
-			Subscribe: append(s.under(KindPort, KindFrame, KindControl, KindHint, KindHostEvent, KindEvent, KindLog),
-				s.Heartbeats("host"), s.Heartbeats("gone"), s.Heartbeats("echo"), replies),
-		}
-	case RoleCaller:
-		return Grants{Publish: s.under(KindGateway), Subscribe: []string{replies}}
-	case RoleHost:
-		all := []string{s.prefixText() + ">", Discovery, replies}
-		return Grants{Publish: append(slices.Clone(all), Account), Subscribe: all}
+// Grants returns the permissions of a user. It speaks in its own name: each subject of castnet that
+// it may publish ends with it. Without a process it also hears messages to the processes of others,
+// because nothing in their subjects names a principal. A user with no role of connections has none.
+func (s Space) Grants(u User) Grants {
+	g := grants{space: s, user: u}
+	switch u.Principal.Role() {
+	case Program:
+		g.program()
+	case Operator:
+		g.program()
+		g.publish(KindHostWrite)
+	case Observer:
+		g.observer()
+	case Caster:
+		g.publish(KindGateway)
+		g.hearReplies()
+	case Proc:
+		g.proc()
+	case Host:
+		g.host()
+	case System:
+		g.system()
 	}
-	return Grants{}
+	return g.Grants
 }
 
-// ProcGrants returns the grants of one proc, and the prefix of its inbox. The proc speaks in its
-// own name, hears what is for its rank or its mesh, and acts on no host. It may own meshes, so it
-// reads events. It may publish to subjects of programs, of at most 6 tokens, but use no JetStream. An
-// invalid sender, or one that is no proc, has none.
-func (s Space) ProcGrants(self Sender) (g Grants, inbox string) {
-	process, err := self.Process()
-	if err != nil || self.s[0] != roleProc {
-		return Grants{}, ""
+// grants collects the permissions of a user.
+type grants struct {
+	Grants
+	space Space
+	user  User
+}
+
+// speaker is the user as the sender of a subject; "*" stands for any process.
+func (g *grants) speaker(role Role) Sender {
+	p := g.user.Principal
+	if role != p.Role() {
+		p = role.Principal(p.Label())
 	}
-	text := process.String()
-	inbox = Inbox + "." + text
-	from := func(sender Sender, kinds ...Kind) {
-		for _, k := range kinds {
-			g.Publish = append(g.Publish, s.newBuilder(k).anyBeforeSender(k).sender(sender).String())
+	if !p.IsValid() {
+		return Sender{}
+	}
+	if g.user.Process.IsValid() {
+		return Sender{p.s + "." + g.user.Process.s}
+	}
+	return Sender{p.s + ".*"}
+}
+
+// publishAs permits subjects of the kinds to a sender.
+func (g *grants) publishAs(from Sender, kinds ...Kind) {
+	for _, k := range kinds {
+		g.Publish = append(g.Publish, g.space.newBuilder(k).anyBeforeSender(k).sender(from).String())
+	}
+}
+
+func (g *grants) publish(kinds ...Kind) {
+	g.publishAs(g.speaker(g.user.Principal.Role()), kinds...)
+}
+
+// beat permits heartbeats of the kinds to a sender.
+func (g *grants) beat(from Sender, kinds ...string) {
+	for _, kind := range kinds {
+		g.Publish = append(g.Publish, g.space.Heartbeat(kind, from))
+	}
+}
+
+// call permits what every caller of castnet needs: its messages, the search for hosts, and the
+// question whether a silent process still exists.
+func (g *grants) call() {
+	self := g.speaker(g.user.Principal.Role())
+	g.publish(KindPort, KindFrame, KindControl, KindHostRead)
+	g.publishAs(Anon(), KindHostRead)
+	g.beat(Anon(), "hosts")
+	g.beat(self, "echo")
+	g.Publish = append(g.Publish, Discovery, Account)
+}
+
+// hearOwn permits the messages to the user's process.
+func (g *grants) hearOwn() {
+	for _, k := range []Kind{KindPort, KindFrame, KindControl, KindHint} {
+		if g.user.Process.IsValid() {
+			g.Subscribe = append(g.Subscribe, g.space.newBuilder(k).process(g.user.Process).String()+".>")
+		} else {
+			g.hear(k)
 		}
 	}
-	to := func(kinds ...Kind) {
-		for _, k := range kinds {
-			g.Subscribe = append(g.Subscribe, s.newBuilder(k).process(process).String()+".>")
-		}
+}
+
+// hear permits all subjects of the kinds.
+func (g *grants) hear(kinds ...Kind) { g.Subscribe = append(g.Subscribe, g.space.under(kinds...)...) }
+
+// hearBeats permits heartbeats of the kinds from all.
+func (g *grants) hearBeats(kinds ...string) {
+	for _, kind := range kinds {
+		g.Subscribe = append(g.Subscribe, g.space.Heartbeats(kind))
 	}
-	from(self, KindPort, KindCast, KindFrame, KindControl, KindHostRead, KindEvent)
-	from(Anon(), KindHostRead) // discovery
-	g.Publish = append(append(g.Publish, s.under(KindReply)...), s.Heartbeat("hosts", Anon()),
-		s.Heartbeat("echo", self), Discovery, Account, Inbox+".>")
+}
+
+// hearReplies permits replies to the user.
+func (g *grants) hearReplies() {
+	g.Subscribe = append(g.Subscribe, g.space.Replies(g.speaker(g.user.Principal.Role())), g.user.Inbox()+".>")
+}
+
+// watch permits what shows who lives.
+func (g *grants) watch() {
+	g.hear(KindHostEvent, KindEvent)
+	g.hearBeats("host", "gone")
+	g.Subscribe = append(g.Subscribe, g.space.Heartbeat("echo", g.speaker(g.user.Principal.Role())))
+}
+
+func (g *grants) program() {
+	g.call()
+	g.publish(KindCast, KindEvent)
+	g.hearOwn()
+	g.watch()
+	g.hear(KindLog)
+	g.hearReplies()
+}
+
+// observer permits what only reads. Its messages reach agents, which compare each verb with the
+// role; actors refuse an observer.
+func (g *grants) observer() {
+	g.call()
+	g.hearOwn()
+	g.watch()
+	g.hear(KindLog)
+	g.hearReplies()
+}
+
+// proc permits what is of one rank. A proc may own meshes, so it reads events. It may also publish
+// to subjects of programs, but use no JetStream and be no host.
+func (g *grants) proc() {
+	g.call()
+	g.publish(KindCast, KindEvent)
+	g.answer()
 	for n := range maxOwnTokens {
 		g.Publish = append(g.Publish, "*"+strings.Repeat(".*", n))
 	}
 	g.DenyPublish = []string{"$JS.>", "$KV.>"}
-	to(KindPort, KindFrame, KindControl, KindHint)
-	g.Subscribe = append(append(g.Subscribe, s.under(KindHostEvent, KindEvent)...),
-		s.newBuilder(KindCast).token(isLabelUID, process.Proc().Mesh.s).String()+".>",
-		s.Heartbeats("host"), s.Heartbeats("gone"), s.Heartbeat("echo", self),
-		"$SRV.*", "$SRV.*."+ProcService, "$SRV.*."+ProcService+"."+text, inbox+".>")
-	for _, other := range []string{"castnet-host", "castnet-gateway", "castnet-system"} {
-		// for a server "$SRV.*" includes "$SRV.>"
-		g.DenySubscribe = append(g.DenySubscribe, "$SRV.*."+other, "$SRV.*."+other+".>")
+	g.hearOwn()
+	if g.user.Process.IsValid() {
+		g.Subscribe = append(g.Subscribe,
+			g.space.newBuilder(KindCast).token(isLabelUID, g.user.Process.Proc().Mesh.s).String()+".>")
+	} else {
+		g.hear(KindCast)
 	}
-	return g, inbox
+	g.watch()
+	g.hearReplies()
+	g.serve(ProcService)
+}
+
+// answer permits answers to plain clients, which choose where they wait.
+func (g *grants) answer() {
+	g.Publish = append(append(g.Publish, g.space.under(KindReply)...), Inbox+".>")
+}
+
+// serve permits micro services, and no others of castnet.
+func (g *grants) serve(services ...string) {
+	g.Subscribe = append(g.Subscribe, "$SRV.*")
+	for _, name := range services {
+		g.Subscribe = append(g.Subscribe, "$SRV.*."+name, "$SRV.*."+name+".*")
+	}
+	for _, name := range []string{ProcService, hostService, gatewayService, systemService} {
+		mine := false
+		for _, own := range services {
+			mine = mine || own == name
+		}
+		if !mine { // for a server "$SRV.*" includes "$SRV.>"
+			g.DenySubscribe = append(g.DenySubscribe, "$SRV.*."+name, "$SRV.*."+name+".>")
+		}
+	}
+}
+
+// host permits what a hostd does, with its gateway.
+func (g *grants) host() {
+	gateway, self := g.speaker(Gateway), g.speaker(Host)
+	g.call()
+	g.publish(KindCast, KindEvent, KindHostWrite, KindHostEvent, KindLog)
+	g.beat(self, "host", "gone", "hosts", "ticket")
+	g.publishAs(gateway, KindPort, KindCast, KindFrame, KindControl, KindHostRead, KindEvent)
+	g.beat(gateway, "gateway", "claim", "echo", "hosts")
+	g.answer()
+	g.hear(KindPort, KindCast, KindFrame, KindControl, KindHint, KindHostRead, KindHostWrite, KindGateway, KindLog)
+	g.watch()
+	g.hearBeats("hosts", "gateway", "claim")
+	g.Subscribe = append(g.Subscribe, g.space.Heartbeat("echo", gateway), g.space.Replies(gateway))
+	g.hearReplies()
+	g.serve(hostService, gatewayService)
+}
+
+// system permits what a hostd does that may become the system controller.
+func (g *grants) system() {
+	s, of := g.speaker(System), g.user
+	host := grants{space: g.space, user: User{Host.Principal(of.Principal.Label()), of.Process}}
+	host.host()
+	g.Grants = host.Grants
+	g.DenySubscribe = nil
+	g.publishAs(s, KindPort, KindCast, KindFrame, KindControl, KindHostRead, KindHostWrite, KindEvent)
+	g.beat(s, "echo", "hosts")
+	bucket := g.space.Bucket()
+	g.Publish = append(g.Publish, "$KV."+bucket+".>", "$JS.API.INFO",
+		"$JS.API.STREAM.INFO.KV_"+bucket, "$JS.API.STREAM.UPDATE.KV_"+bucket, "$JS.API.STREAM.CREATE.KV_"+bucket,
+		"$JS.API.DIRECT.GET.KV_"+bucket+".>", "$JS.API.CONSUMER.CREATE.KV_"+bucket+".>",
+		"$JS.API.CONSUMER.DELETE.KV_"+bucket+".>", "$JS.FC.KV_"+bucket+".>")
+	g.Subscribe = append(g.Subscribe, g.space.Heartbeat("echo", s), g.space.Replies(s),
+		of.Inbox()+".>", "$SRV.*."+systemService, "$SRV.*."+systemService+".*")
+	g.DenySubscribe = []string{"$SRV.*." + ProcService, "$SRV.*." + ProcService + ".>"}
 }
 
 // under returns the filters for all subjects of the kinds.

@@ -93,7 +93,7 @@ func drawProc(t *rapid.T, what string) (subjects.Sender, subjects.ProcID) {
 		return subjects.Sender{}, subjects.ProcID{}
 	}
 	id := subjects.ProcID{Mesh: mesh, Rank: rapid.Uint32().Draw(t, "rank"), Gen: rapid.Uint32().Draw(t, "gen")}
-	return subjects.NewSender(subjects.ProcPrincipal(hostileText().Draw(t, what+" host")), id.Process()), id
+	return subjects.NewSender(subjects.Proc.Principal(hostileText().Draw(t, what+" host")), id.Process()), id
 }
 
 func TestProcGrants_holdForOneProcWhateverItsName_SUB7(t *testing.T) {
@@ -161,8 +161,8 @@ func TestProcGrants_haveNoneForOtherRoles_SUB7(t *testing.T) {
 	mesh, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
 	process := subjects.ProcID{Mesh: mesh}.Process()
-	for _, principal := range []subjects.Principal{subjects.HostPrincipal("a"), subjects.ProgramPrincipal("a"),
-		subjects.SystemPrincipal("a"), subjects.GatewayPrincipal("a"), {}} {
+	for _, principal := range []subjects.Principal{subjects.Host.Principal("a"), subjects.UserPrincipal(subjects.Program, "a"),
+		subjects.System.Principal("a"), subjects.Gateway.Principal("a"), {}} {
 		grants, inbox := subjects.Space{}.ProcGrants(subjects.NewSender(principal, process))
 		require.Zero(t, grants)
 		require.Empty(t, inbox)
@@ -178,7 +178,7 @@ func TestProcGrants_haveNoneForOtherRoles_SUB7(t *testing.T) {
 func TestProcGrants_ownSubjectsAreShorterThanThoseOfCastnet_SUB7(t *testing.T) {
 	mesh, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
-	self := subjects.NewSender(subjects.ProcPrincipal("a"), subjects.ProcID{Mesh: mesh}.Process())
+	self := subjects.NewSender(subjects.Proc.Principal("a"), subjects.ProcID{Mesh: mesh}.Process())
 	grants, _ := subjects.Space{}.ProcGrants(self)
 	for kind := subjects.KindPort; kind <= subjects.KindReply; kind++ {
 		shortest := subjects.Space{}.String() + "." + kind.Pattern()

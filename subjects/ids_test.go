@@ -270,7 +270,7 @@ func TestSender_isThePairOfItsParts(t *testing.T) {
 
 func TestSender_invalidPartsYieldNone_SUB1(t *testing.T) {
 	process := must(subjects.ParseProcessID(proc1))
-	principal := subjects.ProgramPrincipal("alice")
+	principal := subjects.UserPrincipal(subjects.Program, "alice")
 	for _, s := range []subjects.Sender{{}, subjects.NewSender(subjects.Principal{}, process),
 		subjects.NewSender(principal, subjects.ProcessID{})} {
 		require.False(t, s.IsValid())
@@ -290,11 +290,11 @@ func TestSender_invalidPartsYieldNone_SUB1(t *testing.T) {
 
 func TestPrincipal_namesTheRoleAndItsHostOrUser(t *testing.T) {
 	for want, got := range map[string]subjects.Principal{
-		"h-rack3n07": subjects.HostPrincipal("rack3n07"), "p-rack3n07": subjects.ProcPrincipal("rack3n07"),
-		"s-rack3n07": subjects.SystemPrincipal("rack3n07"), "g-rack3n07": subjects.GatewayPrincipal("rack3n07"),
-		"u-alice": subjects.ProgramPrincipal("alice"),
-		"u-anon":  subjects.ProgramPrincipal(`CORP\alice.b`),
-		"":        subjects.HostPrincipal("*"),
+		"h-rack3n07": subjects.Host.Principal("rack3n07"), "p-rack3n07": subjects.Proc.Principal("rack3n07"),
+		"s-rack3n07": subjects.System.Principal("rack3n07"), "g-rack3n07": subjects.Gateway.Principal("rack3n07"),
+		"u-alice": subjects.UserPrincipal(subjects.Program, "alice"),
+		"u-anon":  subjects.UserPrincipal(subjects.Program, `CORP\alice.b`),
+		"":        subjects.Host.Principal("*"),
 	} {
 		require.Equal(t, want, got.String())
 		require.Equal(t, want != "", got.IsValid())

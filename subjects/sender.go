@@ -2,17 +2,6 @@ package subjects
 
 import "strings"
 
-// Letters of the roles that a principal may have. The first letter of a principal is one of them.
-const (
-	roleHost     = 'h'
-	roleProc     = 'p'
-	roleSystem   = 's'
-	roleGateway  = 'g'
-	roleProgram  = 'u'
-	roleOperator = 'o'
-	roleObserver = 'w'
-)
-
 // maxPrincipal is the length of the longest principal, in bytes.
 const maxPrincipal = len("h-") + MaxLabel
 
@@ -21,8 +10,8 @@ const maxPrincipal = len("h-") + MaxLabel
 // process.
 type Principal struct{ s string }
 
-// anonPrincipal is the text of a program's principal whose user is unknown.
-const anonPrincipal = "u-anon"
+// anonLabel is the label of a principal whose user is unknown.
+const anonLabel = "anon"
 
 // ParsePrincipal reads a principal.
 func ParsePrincipal(s string) (Principal, error) {
@@ -32,31 +21,34 @@ func ParsePrincipal(s string) (Principal, error) {
 	return Principal{s}, nil
 }
 
-// HostPrincipal is the principal of the hostd with a label; the zero Principal if it is no label.
-func HostPrincipal(label string) Principal { return newPrincipal(roleHost, label) }
-
-// ProcPrincipal is the principal of procs that the hostd with that label has launched.
-func ProcPrincipal(label string) Principal { return newPrincipal(roleProc, label) }
-
-// SystemPrincipal is the principal of the system controller of a host.
-func SystemPrincipal(label string) Principal { return newPrincipal(roleSystem, label) }
-
-// GatewayPrincipal is the principal of the gateway of a host.
-func GatewayPrincipal(label string) Principal { return newPrincipal(roleGateway, label) }
-
-// ProgramPrincipal is the principal of a user's program: u-anon if the name is no label.
-func ProgramPrincipal(user string) Principal {
-	if !isLabel(user) {
-		return Principal{anonPrincipal}
-	}
-	return newPrincipal(roleProgram, user)
-}
-
-func newPrincipal(role byte, label string) Principal {
-	if !isLabel(label) {
+// Principal is the principal of that role and label; the zero Principal if it is no label.
+func (r Role) Principal(label string) Principal {
+	if r.letter() == 0 || !isLabel(label) {
 		return Principal{}
 	}
-	return Principal{string([]byte{role, '-'}) + label}
+	return Principal{string([]byte{r.letter(), '-'}) + label}
+}
+
+// UserPrincipal is the principal of a person's program: <role>-anon if the name is no label.
+func UserPrincipal(role Role, user string) Principal {
+	if !isLabel(user) {
+		user = anonLabel
+	}
+	return role.Principal(user)
+}
+
+// Role is the role of the principal, 0 if it is invalid.
+func (p Principal) Role() Role {
+	if p.s == "" {
+		return 0
+	}
+	return roleOf(p.s[0])
+}
+
+// Label is the name behind the role.
+func (p Principal) Label() string {
+	_, label, _ := strings.Cut(p.s, "-")
+	return label
 }
 
 // String is the principal's text, "" if invalid.
@@ -77,10 +69,10 @@ func NewSender(principal Principal, process ProcessID) Sender {
 }
 
 // Anon is the sender of a client without credentials: u-anon.x.
-func Anon() Sender { return Sender{anonPrincipal + ".x"} }
+func Anon() Sender { return Sender{"u-" + anonLabel + ".x"} }
 
-// IsHost reports whether the sender is a hostd.
-func (s Sender) IsHost() bool { return strings.HasPrefix(s.s, string(roleHost)+"-") }
+// Role is the role of the sender's principal.
+func (s Sender) Role() Role { return s.Principal().Role() }
 
 // ParseSender reads <principal>.<process>. The process may be the label of a foreign client.
 func ParseSender(s string) (Sender, error) {
@@ -121,15 +113,7 @@ func (s Sender) MarshalText() ([]byte, error) { return s.AppendText(nil) }
 func (s *Sender) UnmarshalText(text []byte) error { return unmarshal(s, text, ParseSender) }
 
 func isPrincipal(s string) bool {
-	return len(s) > 2 && isRole(s[0]) && s[1] == '-' && isLabel(s[2:])
-}
-
-func isRole(letter byte) bool {
-	switch letter {
-	case roleHost, roleProc, roleSystem, roleGateway, roleProgram, roleOperator, roleObserver:
-		return true
-	}
-	return false
+	return len(s) > 2 && roleOf(s[0]) != 0 && s[1] == '-' && isLabel(s[2:])
 }
 
 // isProcess reports whether s is the second token of a sender.

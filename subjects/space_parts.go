@@ -22,3 +22,8 @@ func (s Space) parts() (root, namespace string) {
 
 // Owns reports whether a subject is castnet's: of this root, in any version and namespace.
 func (s Space) Owns(subject string) bool { return strings.HasPrefix(subject, s.Root()+".") }
+
+// Bucket is the name of the JetStream bucket with the worlds of the Space.
+func (s Space) Bucket() string {
+	return "castnet-" + strings.ReplaceAll(s.Root()+"-"+s.Namespace(), ".", "_")
+}

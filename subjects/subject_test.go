@@ -298,7 +298,7 @@ func TestSpace_longestSubjectIsMaxSubject(t *testing.T) { // SUB-3
 	unique := long + "-0123456789abc"
 	s := must(subjects.NewSpace(long+"."+strings.Repeat("b", 31), long))
 	mesh := must(subjects.ParseMeshID(unique))
-	from := subjects.NewSender(subjects.HostPrincipal(long),
+	from := subjects.NewSender(subjects.Host.Principal(long),
 		subjects.ProcID{Mesh: mesh, Rank: 1<<32 - 1, Gen: 1<<32 - 1}.Process())
 	where := "4294967295-4294967295-4294967295-4294967295"
 	require.Len(t, s.Cast(mesh, unique, long, where, from), subjects.MaxSubject)

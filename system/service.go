@@ -115,7 +115,7 @@ func (s *Service) awaitStart(ctx context.Context) bool {
 // openBucket opens the bucket of the space. In a cluster maxReplicas servers store a new bucket. If
 // that is impossible, one server does.
 func openBucket(ctx context.Context, o Options) (*bus.KV, error) {
-	how := bus.KVOptions{Bucket: bucketOf(o.Space)}
+	how := bus.KVOptions{Bucket: o.Space.Bucket()}
 	if o.Bus.Control().Clustered() {
 		how.Replicas = maxReplicas
 		kv, err := o.Bus.Control().KV(ctx, how)
@@ -387,7 +387,7 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 	}
 	r := &activeTerm{epoch: epoch, end: &termEnd{done: make(chan struct{})}}
 	o := actor.Options{
-		ID: subjects.ProcID{Mesh: id}, Principal: subjects.SystemPrincipal(s.opts.Label), Bus: s.opts.Bus,
+		ID: subjects.ProcID{Mesh: id}, Principal: subjects.System.Principal(s.opts.Label), Bus: s.opts.Bus,
 		Space: s.opts.Space, Registry: registry, Log: s.opts.Log,
 		Coordinator: func(e actor.Event) { r.end.set(errors.New(e.Report()), 0, false) }, // the next term follows
 	}

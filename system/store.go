@@ -14,7 +14,6 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/wire"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 const (
@@ -29,11 +28,6 @@ const (
 	// maxConcurrentWrites bounds the worlds that are written at a time.
 	maxConcurrentWrites = 32
 )
-
-// bucketOf returns the name of the bucket with the worlds of a space.
-func bucketOf(s subjects.Space) string {
-	return "castnet-" + strings.ReplaceAll(s.Root()+"-"+s.Namespace(), ".", "_")
-}
 
 // store keeps a Record for each world. It has one writer: after another controller's write its
 // revisions differ, and the error is bus.ErrRevisionConflict (WORLD-13). The nil store keeps

@@ -226,7 +226,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		// before any message reaches this host, so that leftovers of an earlier one send nothing more
 		left = r.adoptAll()
 	}
-	opts := actor.Options{ID: h.id.Proc(), Principal: subjects.HostPrincipal(h.id.Label()), Bus: o.Bus,
+	opts := actor.Options{ID: h.id.Proc(), Principal: subjects.Host.Principal(h.id.Label()), Bus: o.Bus,
 		Space: o.Space, Registry: registry, Log: o.Log, Links: link.Config{FirstSeq: h.firstPacket},
 		Coordinator: func(actor.Event) {}, // logged and published elsewhere
 	}

@@ -78,7 +78,7 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ launchS
 		done: make(chan struct{}), terminate: make(chan time.Duration, 1),
 	}
 	o := proc.Options{
-		Principal: subjects.ProcPrincipal(boot.Host.Proc.Mesh.Label()), Settings: r.opts.Settings,
+		Principal: subjects.Proc.Principal(boot.Host.Proc.Mesh.Label()), Settings: r.opts.Settings,
 		Space: r.opts.Space, Registry: r.opts.Local.Registry, Mesh: boot.Mesh,
 		Rank: boot.Rank, Gen: boot.Gen,
 		Log: r.opts.Log, Config: new(keys.Config), OnLeave: func(failed bool) { p.onLeave(failed) },

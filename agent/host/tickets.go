@@ -33,11 +33,11 @@ func (p *params) procSettings(c *child) agent.BusSettings {
 	if p.tickets == nil {
 		return s
 	}
-	sender := subjects.NewSender(subjects.ProcPrincipal(p.id.Label()), c.id.Process())
-	t := ticket.New(p.opts.Space, sender)
+	user := subjects.User{Principal: subjects.Proc.Principal(p.id.Label()), Process: c.id.Process()}
+	t := ticket.New(p.opts.Space, subjects.NewSender(user.Principal, user.Process))
 	c.ticket = t.Serial
 	s.Token = p.tickets.Sign(t)
-	_, s.InboxPrefix = p.opts.Space.ProcGrants(sender)
+	s.InboxPrefix = user.Inbox()
 	return s
 }
 

@@ -19,7 +19,7 @@ func TestStart_holderOfATicketIsNoHost_HOST19(t *testing.T) {
 	c := testmesh.Start(t, testmesh.Server(func(o *embed.Options) { o.Tickets = true }))
 	mesh, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
-	sender := subjects.NewSender(subjects.ProcPrincipal("a"), subjects.ProcID{Mesh: mesh}.Process())
+	sender := subjects.NewSender(subjects.Proc.Principal("a"), subjects.ProcID{Mesh: mesh}.Process())
 	settings := agent.BusSettings{
 		URL:   c.Server.URL(),
 		Token: ticket.NewKey(c.Server.Token()).Sign(ticket.New(subjects.Space{}, sender)),

@@ -224,7 +224,7 @@ func startWorker(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, 
 		return nil, err
 	}
 	w.proc, w.router, err = Join(ctx, Options{
-		Bus: w.bus, Principal: subjects.ProcPrincipal(boot.Host.Proc.Mesh.Label()), Settings: boot.Bus,
+		Bus: w.bus, Principal: subjects.Proc.Principal(boot.Host.Proc.Mesh.Label()), Settings: boot.Bus,
 		Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank,
 		Gen: boot.Gen, Log: log, OnLeave: leave, Config: cfg,
 		Nonce: boot.Nonce, FirstPacket: boot.FirstPacket,

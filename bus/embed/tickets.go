@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/bus/ticket"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // maxEndedTickets bounds the ended tickets that the server remembers.
@@ -55,8 +56,9 @@ func (k *tickets) Check(c server.ClientAuthentication) bool {
 		k.log.Warn().Err(err).Msg("client refused")
 		return false
 	}
-	grants, inbox := t.Space.ProcGrants(t.Sender)
-	if inbox == "" { // no grants at all would permit everything
+	process, err := t.Sender.Process()
+	grants := t.Space.Grants(subjects.User{Principal: t.Sender.Principal(), Process: process})
+	if err != nil || t.Sender.Role() != subjects.Proc {
 		k.log.Warn().Stringer("of", t.Sender).Msg("client refused: its ticket is not that of a proc")
 		return false
 	}

@@ -52,7 +52,7 @@ func TestTickets_holderMayOnlyWhatItsProcMay_EMB3(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ticket.TakenBy(operator.Control().ServerName()))
 	key, space := ticket.NewKey("secret"), subjects.Space{}
-	self, id := sender(t, subjects.ProcPrincipal("a"))
+	self, id := sender(t, subjects.Proc.Principal("a"))
 	_, inbox := space.ProcGrants(self)
 	heard := make(chan string, 16)
 	_, err = operator.Control().Subscribe(space.String()+".>", func(m bus.Msg) { heard <- m.Subject })
@@ -69,7 +69,7 @@ func TestTickets_holderMayOnlyWhatItsProcMay_EMB3(t *testing.T) {
 	port := id.Actor("a").Port("p")
 	require.NoError(t, proc.Control().Publish(space.Port(port, self), nil))
 	require.Equal(t, space.Port(port, self), testkit.Next(t, heard))
-	stranger, _ := sender(t, subjects.ProcPrincipal("a"))
+	stranger, _ := sender(t, subjects.Proc.Principal("a"))
 	for _, subject := range []string{space.Port(port, stranger), space.HostEvent(id, self), "$JS.API.INFO"} {
 		require.NoError(t, proc.Control().Publish(subject, nil))
 		require.Equal(t, subject, testkit.Next(t, denied))
@@ -94,8 +94,8 @@ func TestTickets_othersAreRefused_EMB3(t *testing.T) {
 	t.Parallel()
 	srv := start(t, embed.Options{Tickets: true, Token: "secret"})
 	key, space := ticket.NewKey("secret"), subjects.Space{}
-	self, _ := sender(t, subjects.ProcPrincipal("a"))
-	host, _ := sender(t, subjects.HostPrincipal("a"))
+	self, _ := sender(t, subjects.Proc.Principal("a"))
+	host, _ := sender(t, subjects.Host.Principal("a"))
 	for name, token := range map[string]string{
 		"nothing": "", "wrong token": "secret2", "other key": ticket.NewKey("other").Sign(ticket.New(space, self)),
 		"no proc": key.Sign(ticket.New(space, host)), "no tag": "castnet-ticket-1:",
@@ -109,7 +109,7 @@ func TestEndTicket_closesItsConnectionsAndRefusesIt_EMB3(t *testing.T) {
 	t.Parallel()
 	srv := start(t, embed.Options{Tickets: true, Token: "secret"})
 	space := subjects.Space{}
-	self, _ := sender(t, subjects.ProcPrincipal("a"))
+	self, _ := sender(t, subjects.Proc.Principal("a"))
 	_, inbox := space.ProcGrants(self)
 	ended, lives := ticket.New(space, self), ticket.New(space, self)
 	key := ticket.NewKey("secret")

@@ -42,7 +42,7 @@ func TestSign_longestTicketFits_TICKET2(t *testing.T) {
 	require.NoError(t, err)
 	process := subjects.ProcID{Mesh: mesh, Rank: 1<<32 - 1, Gen: 1<<32 - 1}.Process()
 	key := ticket.NewKey("secret")
-	text := key.Sign(ticket.New(space, subjects.NewSender(subjects.ProcPrincipal(long), process)))
+	text := key.Sign(ticket.New(space, subjects.NewSender(subjects.Proc.Principal(long), process)))
 	require.LessOrEqual(t, len(text), ticket.MaxText)
 	_, err = key.Verify(text)
 	require.NoError(t, err)

@@ -91,15 +91,15 @@ func TestHostd_hostileProcSpeaksOnlyInItsOwnName_HOST19(t *testing.T) {
 		}
 	})()
 	space, host := subjects.Space{}, r.mesh.Hosts[0]
-	own := subjects.NewSender(subjects.ProcPrincipal("a"), r.mesh.ProcID(0, 0).Process())
+	own := subjects.NewSender(subjects.Proc.Principal("a"), r.mesh.ProcID(0, 0).Process())
 	peer := r.mesh.ProcID(1, 0)
-	asHost := subjects.NewSender(subjects.HostPrincipal("a"), host.Proc().Process())
+	asHost := subjects.NewSender(subjects.Host.Principal("a"), host.Proc().Process())
 	for _, subject := range []string{
 		space.HostEvent(peer, asHost), space.HostEvent(peer, own), space.Heartbeat("host", asHost),
 		space.Heartbeat("gone", own), space.Heartbeat(agent.KindTicketEnd, own),
 		space.HostWrite(host, "stop-all", own), space.HostWrite(host, "drain", asHost),
 		space.Port(peer.Actor(agent.Name).Port("stop"), asHost), space.Frame(peer.Process(), asHost),
-		space.Control(peer.Process(), subjects.NewSender(subjects.ProcPrincipal("a"), peer.Process())),
+		space.Control(peer.Process(), subjects.NewSender(subjects.Proc.Principal("a"), peer.Process())),
 		space.Event("proc", peer.Scope(), asHost), space.Log(peer, "stdout", own), "$JS.API.INFO",
 	} {
 		require.NoError(t, hostile.Control().Publish(subject, []byte("{}")))

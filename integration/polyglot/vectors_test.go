@@ -145,11 +145,11 @@ func subjectVectors(t *testing.T) (all []subjectVector) {
 	}
 	add(s, s.HostRead(host.String(), "info", from), m{"host": host, "verb": "info", "sender": from})
 	add(s, s.HostRead(subjects.Any, "info", from), m{"host": "any", "verb": "info", "sender": from})
-	of := subjects.NewSender(subjects.HostPrincipal(host.Label()), host.Proc().Process())
+	of := subjects.NewSender(subjects.Host.Principal(host.Label()), host.Proc().Process())
 	add(s, s.HostWrite(host, "drain", from), m{"host": host, "verb": "drain", "sender": from})
 	add(s, s.HostEvent(indexed, of), m{"mesh": mesh, "rank": 12, "gen": 1, "index": 3, "sender": of})
 	add(s, s.Heartbeat("host", of), m{"kind": "host", "sender": of})
-	by := subjects.NewSender(subjects.ProcPrincipal(host.Label()), process.Process())
+	by := subjects.NewSender(subjects.Proc.Principal(host.Label()), process.Process())
 	add(s, s.Event("mesh", mesh.Scope(), by), m{"kind": "mesh", "mesh": mesh, "sender": by})
 	add(s, s.Event("proc", process.Scope(), by),
 		m{"kind": "proc", "mesh": mesh, "rank": 12, "gen": 0, "sender": by})

@@ -61,13 +61,13 @@ func newHost(t testing.TB, label string) subjects.HostID {
 
 // senderOf is the sender of a process of an unknown user.
 func senderOf(id subjects.ProcessID) subjects.Sender {
-	return subjects.NewSender(subjects.ProgramPrincipal(""), id)
+	return subjects.NewSender(subjects.UserPrincipal(subjects.Program, ""), id)
 }
 
 func nodeOn(t testing.TB, b *bus.Bus, host subjects.HostID, cfg link.Config) *node {
 	t.Helper()
 	n := &node{id: host.Proc().Process(), bus: b}
-	n.Links = link.Open(link.Options{Self: n.id, Principal: subjects.ProgramPrincipal(""), Bus: b, Handler: n, Config: cfg})
+	n.Links = link.Open(link.Options{Self: n.id, Principal: subjects.UserPrincipal(subjects.Program, ""), Bus: b, Handler: n, Config: cfg})
 	t.Cleanup(n.Close)
 	for subject, c := range map[string]*bus.Conn{
 		n.space.PortsOf(host.Proc()): b.Data(), n.space.FramesOf(n.id): b.Data(), n.space.HintsOf(n.id): b.Data(),

@@ -106,7 +106,7 @@ func TestReceive_countsMalformedPackets(t *testing.T) {
 		"a repair of somebody else's packet": repair(a.space.Port(a.to("x"), senderOf(other.id)),
 			packet(wire.Head{Seq: 1}, texts("x")...)),
 		"a repair of another principal's packet": repair(
-			a.space.Port(a.to("x"), subjects.NewSender(subjects.ProgramPrincipal("other"), r.id)),
+			a.space.Port(a.to("x"), subjects.NewSender(subjects.UserPrincipal(subjects.Program, "other"), r.id)),
 			packet(wire.Head{Seq: 1}, texts("x")...)),
 		"a repair of a frame": repair(a.space.Frame(a.id, senderOf(r.id)),
 			packet(wire.Head{Seq: 1}, texts("x")...)),

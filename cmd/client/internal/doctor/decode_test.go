@@ -28,7 +28,7 @@ func FuzzDoctor(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	c := &heartbeatListener{d: &doctor{}, lags: map[subjects.HostID]time.Duration{}}
-	from := subjects.NewSender(subjects.HostPrincipal("host"), id.Proc().Process())
+	from := subjects.NewSender(subjects.Host.Principal("host"), id.Proc().Process())
 	subject := subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, from)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		bustest.CheckAllocBound(t, data, func() { _ = json.Unmarshal(data, new(jetStreamInfo)) })
