@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	poll  = 10 * time.Millisecond
-	token = "integration"
+	poll = 10 * time.Millisecond
+	// token has the form of hostd's own, so each program signs in with a ticket of its own.
+	token = "castnet-token-1-integration"
 )
 
 // cluster is a NATS server in this process, and hostd processes.

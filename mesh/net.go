@@ -114,6 +114,11 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 		return nil, err
 	}
 	settings := o.busOptions()
+	principal := settings.Speaker(cmp.Or(o.Principal, userPrincipal()))
+	if !settings.As.Principal.IsValid() {
+		settings.As = subjects.User{Principal: principal, Process: subjects.ProcID{Mesh: id}.Process()}
+	}
+	settings.Space = space
 	settings.Name = cmp.Or(o.Name, "client") + "/" + id.String()
 	n := &Net{
 		settings: agent.BusSettingsOf(settings),
@@ -126,7 +131,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 		return nil, err
 	}
 	opts := actor.Options{
-		ID: subjects.ProcID{Mesh: id}, Principal: cmp.Or(o.Principal, userPrincipal()), Bus: n.bus,
+		ID: subjects.ProcID{Mesh: id}, Principal: principal, Bus: n.bus,
 		Space: space, Registry: registry, Log: o.Log,
 		Coordinator: o.OnFailure,
 	}

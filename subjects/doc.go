@@ -37,7 +37,8 @@
 //	h-<host>     a hostd                        u-<user>     a program
 //	p-<host>     a proc launched by that hostd  o-<user>     an operator
 //	s-<host>     a system controller            w-<user>     an observer
-//	g-<host>     a gateway                      u-anon       a program of an unknown user
+//	g-<host>     a gateway                      c-<user>     a caster, which uses gateways
+//	u-anon       a program of an unknown user
 //
 // A client without credentials is [Anon]: u-anon.x.
 //
@@ -78,8 +79,9 @@
 //     its builder. Wildcards and empty tokens are errors.
 //   - SUB-5 (no allocation): Parse of an accepted subject allocates nothing. Its fields share the
 //     memory of the subject.
-//   - SUB-7 (grants): ProcGrants lets a proc publish as itself only, and hear its own rank, its mesh
-//     and events. No text of a name is a wildcard there.
+//   - SUB-7 (grants): Grants lets a user publish as itself only, and answer plain clients. One
+//     process of a proc hears its own rank, its mesh and events. No text of a name is a wildcard
+//     there.
 //
 // # Details
 //

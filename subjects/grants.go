@@ -67,8 +67,11 @@ func (s Space) Grants(u User) Grants {
 	case Caster:
 		g.publish(KindGateway)
 		g.hearReplies()
+		g.Subscribe = append(g.Subscribe, g.space.Replies(g.speaker(Caster)))
 	case Proc:
 		g.proc()
+	case Gateway:
+		g.gateway()
 	case Host:
 		g.host()
 	case System:
@@ -150,9 +153,7 @@ func (g *grants) hearBeats(kinds ...string) {
 }
 
 // hearReplies permits replies to the user.
-func (g *grants) hearReplies() {
-	g.Subscribe = append(g.Subscribe, g.space.Replies(g.speaker(g.user.Principal.Role())), g.user.Inbox()+".>")
-}
+func (g *grants) hearReplies() { g.Subscribe = append(g.Subscribe, g.user.Inbox()+".>") }
 
 // watch permits what shows who lives.
 func (g *grants) watch() {
@@ -224,6 +225,23 @@ func (g *grants) serve(services ...string) {
 	}
 }
 
+// gateway permits what a gateway does for plain clients.
+func (g *grants) gateway() {
+	self := g.speaker(Gateway)
+	g.publishAs(self, KindPort, KindCast, KindFrame, KindControl, KindHostRead, KindEvent)
+	g.publishAs(Anon(), KindHostRead)
+	g.beat(Anon(), "hosts")
+	g.beat(self, "gateway", "claim", "echo", "hosts")
+	g.Publish = append(g.Publish, Discovery, Account)
+	g.answer()
+	g.hearOwn()
+	g.hear(KindGateway)
+	g.watch()
+	g.hearBeats("hosts", "gateway", "claim")
+	g.hearReplies()
+	g.serve(gatewayService)
+}
+
 // host permits what a hostd does, with its gateway.
 func (g *grants) host() {
 	gateway, self := g.speaker(Gateway), g.speaker(Host)
@@ -236,7 +254,7 @@ func (g *grants) host() {
 	g.hear(KindPort, KindCast, KindFrame, KindControl, KindHint, KindHostRead, KindHostWrite, KindGateway, KindLog)
 	g.watch()
 	g.hearBeats("hosts", "gateway", "claim")
-	g.Subscribe = append(g.Subscribe, g.space.Heartbeat("echo", gateway), g.space.Replies(gateway))
+	g.Subscribe = append(g.Subscribe, g.space.Heartbeat("echo", gateway))
 	g.hearReplies()
 	g.serve(hostService, gatewayService)
 }
@@ -255,8 +273,7 @@ func (g *grants) system() {
 		"$JS.API.STREAM.INFO.KV_"+bucket, "$JS.API.STREAM.UPDATE.KV_"+bucket, "$JS.API.STREAM.CREATE.KV_"+bucket,
 		"$JS.API.DIRECT.GET.KV_"+bucket+".>", "$JS.API.CONSUMER.CREATE.KV_"+bucket+".>",
 		"$JS.API.CONSUMER.DELETE.KV_"+bucket+".>", "$JS.FC.KV_"+bucket+".>")
-	g.Subscribe = append(g.Subscribe, g.space.Heartbeat("echo", s), g.space.Replies(s),
-		of.Inbox()+".>", "$SRV.*."+systemService, "$SRV.*."+systemService+".*")
+	g.Subscribe = append(g.Subscribe, g.space.Heartbeat("echo", s), of.Inbox()+".>", "$SRV.*."+systemService, "$SRV.*."+systemService+".*")
 	g.DenySubscribe = []string{"$SRV.*." + ProcService, "$SRV.*." + ProcService + ".>"}
 }
 

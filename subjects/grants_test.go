@@ -1,8 +1,6 @@
 package subjects_test
 
 import (
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,56 +10,6 @@ import (
 
 	"github.com/castnet-io/castnet/subjects"
 )
-
-func TestGrants_matchTheDocumentedTable(t *testing.T) {
-	page, err := os.ReadFile("../docs/external-nats.md")
-	require.NoError(t, err)
-	space := subjects.Space{}
-	written := func(all []string) string {
-		var b strings.Builder
-		for _, s := range all {
-			b.WriteString(" `" + strings.TrimPrefix(s, space.String()+".") + "`")
-		}
-		return b.String()
-	}
-	for _, role := range []subjects.Role{subjects.RoleProgram, subjects.RoleCaller, subjects.RoleHost} {
-		row := regexp.MustCompile(`(?m)^\| ` + string(role) + `: [^|]* \|([^|]*) \|([^|]*) \|$`).
-			FindStringSubmatch(string(page))
-		require.NotNil(t, row, role)
-		grants := space.Grants(role, "_INBOX")
-		require.Equal(t, written(grants.Publish), row[1], role)
-		require.Equal(t, written(grants.Subscribe), row[2], role)
-	}
-}
-
-func TestGrants_matchTheDocumentedConfiguration(t *testing.T) {
-	page, err := os.ReadFile("../docs/external-nats.md")
-	require.NoError(t, err)
-	for _, role := range []subjects.Role{subjects.RoleProgram, subjects.RoleCaller} {
-		block := regexp.MustCompile(`(?s)\n  ` + string(role) +
-			` = \{\n    publish: \[(.*?)\]\n    subscribe: \[(.*?)\]\n`).FindStringSubmatch(string(page))
-		require.NotNil(t, block, role)
-		quoted := func(text string) (all []string) {
-			for _, m := range regexp.MustCompile(`"([^"]*)"`).FindAllStringSubmatch(text, -1) {
-				all = append(all, m[1])
-			}
-			return all
-		}
-		require.Equal(t, subjects.Space{}.Grants(role, "_INBOX"),
-			subjects.Grants{Publish: quoted(block[1]), Subscribe: quoted(block[2])}, role)
-	}
-}
-
-func TestGrants_stayInTheirSpaceAndInbox(t *testing.T) {
-	space, err := subjects.NewSpace("a.b", "lab")
-	require.NoError(t, err)
-	require.Equal(t, subjects.Grants{Publish: []string{"a.b.v1.lab.cast.>"}, Subscribe: []string{"_MINE.>"}},
-		space.Grants(subjects.RoleCaller, "_MINE"))
-	require.Equal(t, []string{"a.b.v1.lab.>", "$SRV.>", "_MINE.>", "$SYS.REQ.ACCOUNT.PING.*"},
-		space.Grants(subjects.RoleHost, "_MINE").Publish)
-	require.Contains(t, space.Grants(subjects.RoleProgram, "_MINE").Publish, "a.b.v1.lab.hb.echo.*.*")
-	require.Zero(t, space.Grants("stranger", "_MINE"))
-}
 
 // permits reports whether one of the filters has the subject.
 func permits(filters []string, subject string) bool {
@@ -96,16 +44,16 @@ func drawProc(t *rapid.T, what string) (subjects.Sender, subjects.ProcID) {
 	return subjects.NewSender(subjects.Proc.Principal(hostileText().Draw(t, what+" host")), id.Process()), id
 }
 
-func TestProcGrants_holdForOneProcWhateverItsName_SUB7(t *testing.T) {
+func TestGrants_ofAProcHoldForItWhateverItsName_SUB7(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		space := subjects.Space{}
 		self, id := drawProc(t, "own")
 		other, away := drawProc(t, "other")
-		grants, inbox := space.ProcGrants(self)
 		if !self.IsValid() {
-			require.Zero(t, grants)
 			return
 		}
+		user := subjects.User{Principal: self.Principal(), Process: id.Process()}
+		grants, inbox := space.Grants(user), user.Inbox()
 		require.Equal(t, "_INBOX."+id.Process().String(), inbox)
 		for _, filter := range slices.Concat(grants.Publish, grants.Subscribe) {
 			require.NotEmpty(t, filter)
@@ -157,29 +105,59 @@ func TestProcGrants_holdForOneProcWhateverItsName_SUB7(t *testing.T) {
 	})
 }
 
-func TestProcGrants_haveNoneForOtherRoles_SUB7(t *testing.T) {
+// users are one user of each role, with and without a process.
+func users(t *testing.T, label string) (all []subjects.User) {
+	t.Helper()
 	mesh, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
-	process := subjects.ProcID{Mesh: mesh}.Process()
-	for _, principal := range []subjects.Principal{subjects.Host.Principal("a"), subjects.UserPrincipal(subjects.Program, "a"),
-		subjects.System.Principal("a"), subjects.Gateway.Principal("a"), {}} {
-		grants, inbox := subjects.Space{}.ProcGrants(subjects.NewSender(principal, process))
-		require.Zero(t, grants)
-		require.Empty(t, inbox)
+	for _, role := range subjects.AllRoles() {
+		of := role.Principal(label)
+		all = append(all, subjects.User{Principal: of},
+			subjects.User{Principal: of, Process: subjects.ProcID{Mesh: mesh}.Process()})
 	}
-	grants, _ := subjects.Space{}.ProcGrants(subjects.Anon())
-	require.Zero(t, grants)
-	label, err := subjects.ParseSender("p-a.x")
-	require.NoError(t, err)
-	grants, _ = subjects.Space{}.ProcGrants(label)
-	require.Zero(t, grants)
+	return all
 }
 
-func TestProcGrants_ownSubjectsAreShorterThanThoseOfCastnet_SUB7(t *testing.T) {
+func TestGrants_endWithTheNameOfTheirUser_SUB7(t *testing.T) {
+	space, err := subjects.NewSpace("a.b", "lab")
+	require.NoError(t, err)
+	replies := space.String() + "." + subjects.KindReply.String() + ".>"
+	for _, user := range users(t, "n07") {
+		grants := space.Grants(user)
+		require.NotEmpty(t, grants.Publish, user)
+		for _, subject := range grants.Publish {
+			if !space.Owns(subject) || subject == replies {
+				continue
+			}
+			tokens := strings.Split(subject, ".")
+			principal, process := tokens[len(tokens)-2], tokens[len(tokens)-1]
+			if principal == "u-anon" && process == "x" { // searches for hosts
+				require.Contains(t, []string{"hr", "hb"}, tokens[4], subject)
+				continue
+			}
+			name, err := subjects.ParsePrincipal(principal)
+			require.NoError(t, err, subject)
+			require.Equal(t, "n07", name.Label())
+			if user.Process.IsValid() {
+				require.Equal(t, user.Process.String(), process, subject)
+			}
+			if !user.Principal.Role().IsOneOf(subjects.Host, subjects.System) {
+				require.Equal(t, user.Principal, name, subject)
+			}
+		}
+		for _, subject := range grants.Subscribe {
+			require.False(t, subject == ">" || strings.HasPrefix(subject, "_INBOX.>"), "%s hears %s", user, subject)
+		}
+		require.Contains(t, grants.Subscribe, user.Inbox()+".>")
+	}
+	require.Zero(t, space.Grants(subjects.User{}))
+}
+
+func TestGrants_subjectsOfProgramsAreShorterThanThoseOfCastnet_SUB7(t *testing.T) {
 	mesh, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
-	self := subjects.NewSender(subjects.Proc.Principal("a"), subjects.ProcID{Mesh: mesh}.Process())
-	grants, _ := subjects.Space{}.ProcGrants(self)
+	grants := subjects.Space{}.Grants(subjects.User{Principal: subjects.Proc.Principal("a"),
+		Process: subjects.ProcID{Mesh: mesh}.Process()})
 	for kind := subjects.KindPort; kind <= subjects.KindReply; kind++ {
 		shortest := subjects.Space{}.String() + "." + kind.Pattern()
 		own := slices.DeleteFunc(slices.Clone(grants.Publish), func(s string) bool { return s[0] != '*' })

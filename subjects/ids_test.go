@@ -316,3 +316,20 @@ func FuzzID(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) { checkAll(t, text) })
 }
+
+func TestRole_hasANameAndPrincipals_SUB1(t *testing.T) {
+	for _, role := range subjects.AllRoles() {
+		require.Equal(t, role, must(subjects.ParseRole(role.String())))
+		require.Equal(t, role, role.Principal("a").Role())
+		require.Equal(t, "a", role.Principal("a").Label())
+		require.Equal(t, role.Principal("anon"), subjects.UserPrincipal(role, "no label"))
+	}
+	for _, none := range []subjects.Role{0, 9, 255} {
+		require.Empty(t, none.String())
+		require.False(t, none.Principal("a").IsValid())
+	}
+	require.Zero(t, subjects.Principal{}.Role())
+	_, err := subjects.ParseRole("root")
+	require.ErrorContains(t, err, `role "root"`)
+	require.True(t, subjects.Host.IsOneOf(subjects.UserRoles()...) == false && subjects.Caster.IsOneOf(subjects.UserRoles()...))
+}

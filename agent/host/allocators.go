@@ -161,7 +161,7 @@ func (a *allocation) Close(ctx context.Context) error {
 // startLocalHost starts one host with its own bus.
 func startLocalHost(ctx context.Context, o Options) (startedHost, error) {
 	var err error
-	o.Bus, err = o.openBus(ctx, "host/"+o.Label)
+	o.Bus, err = o.openBus(ctx, "host/"+o.Label, subjects.User{Principal: subjects.Host.Principal(o.Label)})
 	if err != nil {
 		return startedHost{}, fmt.Errorf("start host %s: %w", o.Label, err)
 	}
@@ -272,7 +272,9 @@ func runHost(as agent.HostBootstrap, lifeline <-chan struct{}) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hostStartTimeout)
 	defer cancel()
-	b, err := bus.Open(ctx, agent.WithBusDefaults(proc.BusOptions(as.Bus, "host/"+as.ID.String(), log), own))
+	settings := proc.BusOptions(as.Bus, "host/"+as.ID.String(), log)
+	settings.As, settings.Space = subjects.User{Principal: subjects.Host.Principal(as.ID.Label())}, space
+	b, err := bus.Open(ctx, agent.WithBusDefaults(settings, own))
 	if err != nil {
 		return err
 	}

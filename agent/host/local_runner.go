@@ -93,7 +93,8 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ launchS
 			return nil, fmt.Errorf("cannot share the process of proc %s: %w", id.Lead(), err)
 		}
 	} else {
-		p.bus, err = r.opts.openBus(ctx, "proc/"+id.Process().String())
+		p.bus, err = r.opts.openBus(ctx, "proc/"+id.Process().String(), subjects.User{
+			Principal: o.Principal, Process: id.Process()})
 		if err != nil {
 			l.resolve(nil, err)
 			return nil, err
@@ -117,11 +118,13 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ launchS
 }
 
 // openBus opens connections for a host or a proc in this process.
-func (o Options) openBus(ctx context.Context, name string) (*bus.Bus, error) {
+func (o Options) openBus(ctx context.Context, name string, as subjects.User) (*bus.Bus, error) {
 	if o.Local != nil && o.Local.Open != nil {
 		return o.Local.Open(ctx, name)
 	}
-	return bus.Open(ctx, agent.WithBusDefaults(proc.BusOptions(o.Settings, name, o.Log), o.Config))
+	settings := proc.BusOptions(o.Settings, name, o.Log)
+	settings.As, settings.Space = as, o.Space
+	return bus.Open(ctx, agent.WithBusDefaults(settings, o.Config))
 }
 
 func (r *localRunner) leader(id subjects.ProcID) *leader {

@@ -2,6 +2,8 @@ package host
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -11,7 +13,7 @@ import (
 )
 
 // ticketKey returns the key for tickets of procs; nil where the server takes none, or where procs
-// use the connections of the program.
+// run in this process.
 func (o Options) ticketKey() (*ticket.Key, error) {
 	if o.Local != nil || o.Settings.Token == "" {
 		return nil, nil
@@ -24,7 +26,16 @@ func (o Options) ticketKey() (*ticket.Key, error) {
 	case ticket.Is(o.Settings.Token):
 		return nil, errors.New("cannot launch procs with the ticket of a proc: a host requires the server's token")
 	}
-	return new(ticket.NewKey(o.Settings.Token)), nil
+	host := subjects.Host.Principal(o.Label)
+	key, ok := ticket.KeyOf(o.Settings.Token, o.Space, host)
+	switch {
+	case !ok: // a token that somebody chose
+		key = ticket.NewMaster(o.Settings.Token).Issue(o.Space, host, time.Time{})
+	case !key.MayName(subjects.Proc.Principal(o.Label)):
+		return nil, fmt.Errorf("cannot launch procs of host %s with the key of %s: get one by castnet auth mint --role host %s",
+			o.Label, key.Principal(), o.Label)
+	}
+	return &key, nil
 }
 
 // procSettings returns the bus settings of a proc to launch, with a ticket of its own (HOST-19).
@@ -34,9 +45,7 @@ func (p *params) procSettings(c *child) agent.BusSettings {
 		return s
 	}
 	user := subjects.User{Principal: subjects.Proc.Principal(p.id.Label()), Process: c.id.Process()}
-	t := ticket.New(p.opts.Space, subjects.NewSender(user.Principal, user.Process))
-	c.ticket = t.Serial
-	s.Token = p.tickets.Sign(t)
+	s.Token, c.ticket = p.tickets.Sign(user)
 	s.InboxPrefix = user.Inbox()
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,13 +15,13 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// sender is the sender of a new mesh's rank 0, with a principal.
-func sender(t *testing.T, principal subjects.Principal) (subjects.Sender, subjects.ProcID) {
+// newUser is the process of a new mesh's rank 0, with a principal.
+func newUser(t *testing.T, principal subjects.Principal) (subjects.User, subjects.Sender, subjects.ProcID) {
 	t.Helper()
 	mesh, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
 	id := subjects.ProcID{Mesh: mesh}
-	return subjects.NewSender(principal, id.Process()), id
+	return subjects.User{Principal: principal, Process: id.Process()}, subjects.NewSender(principal, id.Process()), id
 }
 
 // open connects with a token or a ticket.
@@ -51,14 +52,15 @@ func TestTickets_holderMayOnlyWhatItsProcMay_EMB3(t *testing.T) {
 	operator, err := open(t, srv, "secret", "")
 	require.NoError(t, err)
 	require.True(t, ticket.TakenBy(operator.Control().ServerName()))
-	key, space := ticket.NewKey("secret"), subjects.Space{}
-	self, id := sender(t, subjects.Proc.Principal("a"))
-	_, inbox := space.ProcGrants(self)
+	space := subjects.Space{}
+	key := ticket.NewMaster("secret").Issue(space, subjects.Host.Principal("a"), time.Time{})
+	user, self, id := newUser(t, subjects.Proc.Principal("a"))
 	heard := make(chan string, 16)
 	_, err = operator.Control().Subscribe(space.String()+".>", func(m bus.Msg) { heard <- m.Subject })
 	require.NoError(t, err)
 
-	proc, err := open(t, srv, key.Sign(ticket.New(space, self)), inbox)
+	text, _ := key.Sign(user)
+	proc, err := open(t, srv, text, user.Inbox())
 	require.NoError(t, err)
 	denied := make(chan string, 16)
 	defer proc.Watch(func(s bus.State) {
@@ -69,7 +71,7 @@ func TestTickets_holderMayOnlyWhatItsProcMay_EMB3(t *testing.T) {
 	port := id.Actor("a").Port("p")
 	require.NoError(t, proc.Control().Publish(space.Port(port, self), nil))
 	require.Equal(t, space.Port(port, self), testkit.Next(t, heard))
-	stranger, _ := sender(t, subjects.Proc.Principal("a"))
+	_, stranger, _ := newUser(t, subjects.Proc.Principal("a"))
 	for _, subject := range []string{space.Port(port, stranger), space.HostEvent(id, self), "$JS.API.INFO"} {
 		require.NoError(t, proc.Control().Publish(subject, nil))
 		require.Equal(t, subject, testkit.Next(t, denied))
@@ -93,12 +95,17 @@ func TestTickets_holderMayOnlyWhatItsProcMay_EMB3(t *testing.T) {
 func TestTickets_othersAreRefused_EMB3(t *testing.T) {
 	t.Parallel()
 	srv := start(t, embed.Options{Tickets: true, Token: "secret"})
-	key, space := ticket.NewKey("secret"), subjects.Space{}
-	self, _ := sender(t, subjects.Proc.Principal("a"))
-	host, _ := sender(t, subjects.Host.Principal("a"))
+	space := subjects.Space{}
+	user, _, _ := newUser(t, subjects.Proc.Principal("a"))
+	master := ticket.NewMaster("secret")
+	signed := func(m ticket.Master, of subjects.Principal) string {
+		text, _ := m.Issue(space, of, time.Time{}).Sign(user)
+		return text
+	}
 	for name, token := range map[string]string{
-		"nothing": "", "wrong token": "secret2", "other key": ticket.NewKey("other").Sign(ticket.New(space, self)),
-		"no proc": key.Sign(ticket.New(space, host)), "no tag": "castnet-ticket-1:",
+		"nothing": "", "wrong token": "secret2", "other key": signed(ticket.NewMaster("other"), user.Principal),
+		"another host": signed(master, subjects.Host.Principal("b")), "no tag": "castnet-ticket-2:",
+		"expired": master.Issue(space, subjects.Operator.Principal("a"), time.Now().Add(-time.Second)).Text(),
 	} {
 		_, err := open(t, srv, token, "")
 		require.Error(t, err, name)
@@ -109,17 +116,17 @@ func TestEndTicket_closesItsConnectionsAndRefusesIt_EMB3(t *testing.T) {
 	t.Parallel()
 	srv := start(t, embed.Options{Tickets: true, Token: "secret"})
 	space := subjects.Space{}
-	self, _ := sender(t, subjects.Proc.Principal("a"))
-	_, inbox := space.ProcGrants(self)
-	ended, lives := ticket.New(space, self), ticket.New(space, self)
-	key := ticket.NewKey("secret")
-	first, err := open(t, srv, key.Sign(ended), inbox)
+	key := ticket.NewMaster("secret").Issue(space, subjects.Host.Principal("a"), time.Time{})
+	user, _, _ := newUser(t, subjects.Proc.Principal("a"))
+	ended, serial := key.Sign(user)
+	lives, _ := key.Sign(user)
+	first, err := open(t, srv, ended, user.Inbox())
 	require.NoError(t, err)
-	second, err := open(t, srv, key.Sign(lives), inbox)
+	second, err := open(t, srv, lives, user.Inbox())
 	require.NoError(t, err)
-	srv.EndTicket(ended.Serial)
+	srv.EndTicket(serial)
 	<-first.Done() // the server refused it twice
-	_, err = open(t, srv, key.Sign(ended), inbox)
+	_, err = open(t, srv, ended, user.Inbox())
 	require.Error(t, err)
 	require.NoError(t, second.Control().Flush(t.Context()))
 	require.NoError(t, second.Data().Flush(t.Context()))
@@ -128,6 +135,6 @@ func TestEndTicket_closesItsConnectionsAndRefusesIt_EMB3(t *testing.T) {
 		srv.EndTicket(strconv.Itoa(n))
 	}
 	require.NoError(t, second.Control().Flush(t.Context()))
-	_, err = open(t, srv, key.Sign(ended), inbox)
+	_, err = open(t, srv, ended, user.Inbox())
 	require.NoError(t, err, "the oldest ended ticket is forgotten")
 }

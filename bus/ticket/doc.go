@@ -1,24 +1,29 @@
-// Package ticket makes and verifies the credentials of single processes. A server of package
-// bus/embed takes them beside its token.
+// Package ticket makes and verifies the credentials that a server of package bus/embed takes beside
+// its token: keys of principals, and tickets of single processes.
 //
-//	key := ticket.NewKey(token)
-//	t := ticket.New(space, sender)
-//	b, err := bus.Open(ctx, bus.Options{URL: url, Token: key.Sign(t), InboxPrefix: inbox})
+//	master := ticket.NewMaster(token)                          // who has the token
+//	key := master.Issue(space, principal, expires)             // for a person or a host
+//	text, serial := key.Sign(subjects.User{principal, process}) // for one process
+//	credential, err := master.Verify(text, time.Now())          // the server
 //
-// The key is derived from the server's token. The token's holder is the operator of the server, and
-// can make tickets for all its processes. A ticket does not reveal the key.
+// The secret of a key is derived from the server's token and the key's own text, and that of a ticket
+// from its key. So a key needs no request, and a server no table of them. The holder of the token is
+// the operator of the server, and can make every key. Neither a key nor a ticket reveals the token.
 //
 // # Contract
 //
-//   - TICKET-1 (authenticity): Verify accepts exactly the texts that Sign returns with the same
-//     key. The tag is HMAC-SHA256 over the whole text before it, and is compared in constant time.
-//   - TICKET-2 (bounds): Verify reads at most [MaxText] bytes, checks the tag before any other
-//     part, and never panics.
+//   - TICKET-1 (authenticity): Verify accepts exactly the texts of Key.Text and Key.Sign under the
+//     same token. Each tag is HMAC-SHA256 over the whole text before it, and is compared in constant
+//     time.
+//   - TICKET-2 (bounds): Verify reads at most [MaxText] bytes, checks the tag before it believes any
+//     other part, and never panics.
+//   - TICKET-3 (names): A key signs for its own principal. That of a host also signs for its procs
+//     and its gateway, and that of a system controller for its whole host.
 //
 // # Details
 //
-// A ticket has no expiry, and no clock is read. It ends with its process: see
-// embed.Server.EndTicket. Two tickets of one sender have different serials.
+// A ticket ends with its process, and with its key: see embed.Server.EndTicket. Keys may expire by
+// the clock of the server. Two tickets of one process have different serials.
 //
-// A short token can be guessed from a ticket. hostd generates one of 130 bits.
+// A short token can be guessed from a key. NewToken makes one of 130 bits.
 package ticket

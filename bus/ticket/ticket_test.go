@@ -3,6 +3,7 @@ package ticket_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -11,26 +12,109 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func sender(t testing.TB) subjects.Sender {
+// now is a time of the tests.
+var now = time.Unix(1_900_000_000, 0)
+
+// user reads <principal>.<process>.
+func user(t testing.TB, text string) subjects.User {
 	t.Helper()
-	s, err := subjects.ParseSender("p-n07.trainers-7kd93x0b5m2qa_12-0")
+	s, err := subjects.ParseSender(text)
 	require.NoError(t, err)
-	return s
+	process, err := s.Process()
+	require.NoError(t, err)
+	return subjects.User{Principal: s.Principal(), Process: process}
 }
 
-func TestVerify_readsTheTicketThatWasSigned_TICKET1(t *testing.T) {
+const process = ".trainers-7kd93x0b5m2qa_12-0"
+
+func TestVerify_readsKeysAndTickets_TICKET1(t *testing.T) {
 	space, err := subjects.NewSpace("a.b", "lab")
 	require.NoError(t, err)
+	master := ticket.NewMaster("secret")
 	for _, in := range []subjects.Space{{}, space} {
-		signed := ticket.New(in, sender(t))
-		text := ticket.NewKey("secret").Sign(signed)
-		require.True(t, ticket.Is(text))
-		got, err := ticket.NewKey("secret").Verify(text)
-		require.NoError(t, err)
-		require.Equal(t, signed, got)
-		require.NotEqual(t, signed, ticket.New(in, sender(t)), "another serial")
+		for _, expires := range []time.Time{{}, now.Add(time.Hour)} {
+			key := master.Issue(in, subjects.Host.Principal("n07"), expires)
+			got, err := master.Verify(key.Text(), now)
+			require.NoError(t, err)
+			require.Equal(t, ticket.Credential{Space: in, User: subjects.User{Principal: key.Principal()},
+				Expires: expires, Serials: []string{key.Serial()}}, got)
+			read, err := ticket.ParseKey(key.Text())
+			require.NoError(t, err)
+			require.Equal(t, key, read)
+
+			of := user(t, "p-n07"+process)
+			text, serial := read.Sign(of)
+			require.True(t, ticket.Is(text))
+			got, err = master.Verify(text, now)
+			require.NoError(t, err)
+			require.Equal(t, ticket.Credential{Space: in, User: of, Expires: expires,
+				Serials: []string{key.Serial(), serial}}, got)
+			_, other := read.Sign(of)
+			require.NotEqual(t, serial, other)
+		}
 	}
-	require.Empty(t, ticket.NewKey("secret").Sign(ticket.Ticket{}))
+}
+
+func TestKey_signsForItsOwnNames_TICKET3(t *testing.T) {
+	master := ticket.NewMaster("secret")
+	for of, names := range map[string]string{
+		"u-a": "u-a", "o-a": "o-a", "w-a": "w-a", "c-a": "c-a", "p-a": "p-a", "g-a": "g-a",
+		"h-a": "h-a p-a g-a", "s-a": "s-a h-a p-a g-a",
+	} {
+		principal, err := subjects.ParsePrincipal(of)
+		require.NoError(t, err)
+		key := master.Issue(subjects.Space{}, principal, time.Time{})
+		for _, role := range subjects.AllRoles() {
+			for _, label := range []string{"a", "b"} {
+				name := role.Principal(label)
+				text, _ := key.Sign(user(t, name.String()+process))
+				_, err := master.Verify(text, now)
+				want := strings.Contains(" "+names+" ", " "+name.String()+" ")
+				require.Equal(t, want, err == nil, "%s for %s", of, name)
+				require.Equal(t, want, key.MayName(name))
+				if !want {
+					require.ErrorIs(t, err, ticket.ErrOtherUser)
+					require.ErrorContains(t, err, of)
+				}
+			}
+		}
+	}
+	text, serial := master.Issue(subjects.Space{}, subjects.Host.Principal("a"), time.Time{}).Sign(subjects.User{})
+	require.Empty(t, text+serial)
+	_, err := ticket.ParseKey("secret")
+	require.ErrorIs(t, err, ticket.ErrMalformed)
+}
+
+func TestKeyOf_findsTheKeyInATokenOfAClient(t *testing.T) {
+	alice := subjects.UserPrincipal(subjects.Program, "alice")
+	token := ticket.NewToken()
+	require.True(t, ticket.IsToken(token))
+	key, ok := ticket.KeyOf(token, subjects.Space{}, alice)
+	require.True(t, ok)
+	require.Equal(t, alice, key.Principal())
+	_, err := ticket.NewMaster(token).Verify(key.Text(), now)
+	require.NoError(t, err)
+	given, ok := ticket.KeyOf(key.Text(), subjects.Space{}, subjects.UserPrincipal(subjects.Operator, "bob"))
+	require.True(t, ok)
+	require.Equal(t, key, given)
+	text, _ := key.Sign(user(t, "u-alice"+process))
+	for _, other := range []string{"", "secret", text} {
+		_, ok = ticket.KeyOf(other, subjects.Space{}, alice)
+		require.False(t, ok, other)
+	}
+}
+
+func TestVerify_refusesExpiredKeysAndTheirTickets_TICKET1(t *testing.T) {
+	master := ticket.NewMaster("secret")
+	key := master.Issue(subjects.Space{}, subjects.Host.Principal("n07"), now)
+	text, _ := key.Sign(user(t, "p-n07"+process))
+	for _, text := range []string{key.Text(), text} {
+		_, err := master.Verify(text, now.Add(-time.Second))
+		require.NoError(t, err)
+		_, err = master.Verify(text, now)
+		require.ErrorIs(t, err, ticket.ErrExpired)
+		require.ErrorContains(t, err, "h-n07, at 2030-03-17T17:46:40Z")
+	}
 }
 
 func TestSign_longestTicketFits_TICKET2(t *testing.T) {
@@ -40,47 +124,67 @@ func TestSign_longestTicketFits_TICKET2(t *testing.T) {
 	long := strings.Repeat("m", subjects.MaxLabel)
 	mesh, err := subjects.NewMeshID(long)
 	require.NoError(t, err)
-	process := subjects.ProcID{Mesh: mesh, Rank: 1<<32 - 1, Gen: 1<<32 - 1}.Process()
-	key := ticket.NewKey("secret")
-	text := key.Sign(ticket.New(space, subjects.NewSender(subjects.Proc.Principal(long), process)))
+	of := subjects.ProcID{Mesh: mesh, Rank: 1<<32 - 1, Gen: 1<<32 - 1}.Process()
+	master := ticket.NewMaster("secret")
+	text, _ := master.Issue(space, subjects.System.Principal(long), time.Unix(1<<62, 0)).
+		Sign(subjects.User{Principal: subjects.Proc.Principal(long), Process: of})
 	require.LessOrEqual(t, len(text), ticket.MaxText)
-	_, err = key.Verify(text)
+	_, err = master.Verify(text, now)
 	require.NoError(t, err)
 }
 
-func TestVerify_refusesOtherKeysAndChangedTexts_TICKET1(t *testing.T) {
-	key := ticket.NewKey("secret")
-	text := key.Sign(ticket.New(subjects.Space{}, sender(t)))
-	_, err := ticket.NewKey("other").Verify(text)
-	require.ErrorIs(t, err, ticket.ErrForeign)
-	_, err = key.Verify(strings.Replace(text, "p-n07", "h-n07", 1))
-	require.ErrorIs(t, err, ticket.ErrForeign)
-	_, err = key.Verify(strings.Replace(text, "ticket-1", "ticket-2", 1))
+func TestVerify_refusesOtherTokensAndChangedTexts_TICKET1(t *testing.T) {
+	master := ticket.NewMaster("secret")
+	key := master.Issue(subjects.Space{}, subjects.Host.Principal("n07"), now.Add(time.Hour))
+	signed, _ := key.Sign(user(t, "p-n07"+process))
+	for _, text := range []string{key.Text(), signed} {
+		_, err := ticket.NewMaster("other").Verify(text, now)
+		require.ErrorIs(t, err, ticket.ErrForeign)
+		for _, change := range [][2]string{{"h-n07", "h-n08"}, {"1900003600", "1900003601"}, {":0:", ":1:"}} {
+			if changed := strings.Replace(text, change[0], change[1], 1); changed != text {
+				_, err = master.Verify(changed, now)
+				require.ErrorIs(t, err, ticket.ErrForeign)
+			}
+		}
+		_, err = master.Verify(text[strings.Index(text, ":")+1:], now)
+		require.ErrorIs(t, err, ticket.ErrMalformed)
+		rapid.Check(t, func(t *rapid.T) {
+			b := []byte(text)
+			at := rapid.IntRange(0, len(b)-1).Draw(t, "at")
+			b[at] ^= byte(rapid.IntRange(1, 255).Draw(t, "change"))
+			_, err := master.Verify(string(b), now)
+			require.Error(t, err)
+		})
+	}
+	_, err := master.Verify("secret", now)
 	require.ErrorIs(t, err, ticket.ErrMalformed)
-	_, err = key.Verify("secret")
-	require.ErrorIs(t, err, ticket.ErrMalformed)
-	rapid.Check(t, func(t *rapid.T) {
-		b := []byte(text)
-		at := rapid.IntRange(0, len(b)-1).Draw(t, "at")
-		b[at] ^= byte(rapid.IntRange(1, 255).Draw(t, "change"))
-		_, err := key.Verify(string(b))
-		require.Error(t, err)
-	})
 }
 
 func FuzzVerify(f *testing.F) {
-	key := ticket.NewKey("secret")
-	text := key.Sign(ticket.New(subjects.Space{}, sender(f)))
+	master := ticket.NewMaster("secret")
+	key := master.Issue(subjects.Space{}, subjects.Host.Principal("n07"), time.Time{})
+	text, _ := key.Sign(user(f, "p-n07"+process))
 	f.Add(text)
+	f.Add(key.Text())
 	f.Add(text + "\n")
-	f.Add("castnet-ticket-1:a:b:p-x.y:s:")
+	f.Add("castnet-ticket-2:a:b:h-x:0:s:p-x.y:s:")
 	f.Add(strings.Repeat(":", 1000))
-	f.Fuzz(func(t *testing.T, text string) {
-		got, err := key.Verify(text)
+	f.Fuzz(func(t *testing.T, given string) {
+		got, err := master.Verify(given, now)
 		if err != nil {
 			require.Zero(t, got)
 			return
 		}
-		require.Equal(t, text, key.Sign(got))
+		require.True(t, got.User.Principal.IsValid())
+		require.NotEmpty(t, got.Serials)
+	})
+}
+
+func FuzzParseKey(f *testing.F) {
+	f.Add(ticket.NewMaster("s").Issue(subjects.Space{}, subjects.Host.Principal("n07"), now).Text())
+	f.Fuzz(func(t *testing.T, text string) {
+		if k, err := ticket.ParseKey(text); err == nil {
+			require.Equal(t, text, k.Text())
+		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/ticket"
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/subjects"
@@ -145,7 +146,7 @@ func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
 			s.token = getenv("NATS_TOKEN")
 		}
 		if s.token == "" && !f.conn.Insecure {
-			s.token, s.tokenGenerated = newToken(), true
+			s.token, s.tokenGenerated = ticket.NewToken(), true
 		}
 	} else {
 		s.host = ""

@@ -55,6 +55,9 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	n.options = agent.WithBusDefaults(n.options, n.keys)
 	o := n.options
 	o.Name, o.Log = "hostd/"+n.label, log
+	if n.server == nil { // on its own server it is the operator
+		o.As, o.Space = subjects.User{Principal: subjects.Host.Principal(n.label)}, n.space
+	}
 	n.bus, err = bus.Open(ctx, o)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -22,8 +21,6 @@ const defaultPort = 4222
 
 // portRetryTimeout bounds the wait for a busy port that kept procs know.
 const portRetryTimeout = 2 * time.Second
-
-func newToken() string { return rand.Text() }
 
 // startServer runs the own server and returns its bus options. hostd uses the same path as its
 // procs, so an unusable server is detected now.

@@ -83,6 +83,7 @@ func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (err error) 
 	start := func(ctx context.Context) (service, error) {
 		o := n.options
 		o.Name, o.Log = "system/"+n.label, log
+		o.As, o.Space = subjects.User{Principal: subjects.System.Principal(n.label)}, n.space
 		b, err := bus.Open(ctx, o)
 		if err != nil {
 			return nil, err
