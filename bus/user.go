@@ -2,6 +2,7 @@ package bus
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/castnet-io/castnet/bus/ticket"
 	"github.com/castnet-io/castnet/subjects"
@@ -14,6 +15,24 @@ func (o Options) Speaker(p subjects.Principal) subjects.Principal {
 		return key.Principal()
 	}
 	return p
+}
+
+// KnownAs returns the user whom a server with permissions knows by these credentials: one process by
+// a key, and all those of the principal by others.
+func (o Options) KnownAs() subjects.User {
+	if _, ok := ticket.KeyOf(o.Token, o.Space, o.As.Principal); ok {
+		return o.As
+	}
+	return subjects.User{Principal: o.As.Principal}
+}
+
+// Expires returns the time at which the credentials end; zero: they do not, or do not say so.
+func (o Options) Expires() time.Time {
+	key, err := ticket.ParseKey(o.Token)
+	if err != nil {
+		return time.Time{}
+	}
+	return key.Expires()
 }
 
 // signIn replaces the token by the credential of the user, if it has one (BUS-9).

@@ -34,6 +34,9 @@ const Discovery = "$SRV.>"
 // whether a silent process still exists.
 const Account = "$SYS.REQ.ACCOUNT.PING.*"
 
+// UserInfo is the subject of requests to the server about the own user.
+const UserInfo = "$SYS.REQ.USER.INFO"
+
 // ProcService is the name of procs as NATS micro services.
 const ProcService = "castnet-proc"
 
@@ -128,7 +131,7 @@ func (g *grants) call() {
 	g.publishAs(Anon(), KindHostRead)
 	g.beat(Anon(), "hosts")
 	g.beat(self, "echo")
-	g.Publish = append(g.Publish, Discovery, Account)
+	g.Publish = append(g.Publish, Discovery, Account, UserInfo)
 }
 
 // hearOwn permits the messages to the user's process.
@@ -164,7 +167,7 @@ func (g *grants) watch() {
 
 func (g *grants) program() {
 	g.call()
-	g.publish(KindCast, KindEvent)
+	g.publish(KindCast, KindGateway, KindEvent)
 	g.hearOwn()
 	g.watch()
 	g.hear(KindLog)

@@ -228,9 +228,9 @@ func TestCheck_tokensMatchTheirRegexps(t *testing.T) {
 		{subjects.CheckPort, regexp.MustCompile(`^(` + label + `|_[0-9a-z]{1,31})\z`)},
 		{subjects.CheckCoords, regexp.MustCompile(`^(_|` + number + `)(-(_|` + number + `)){0,3}\z`)},
 		{func(s string) error { _, err := subjects.ParsePrincipal(s); return err },
-			regexp.MustCompile(`^[hpsguow]-` + label + `\z`)},
+			regexp.MustCompile(`^[hpsguowc]-` + label + `\z`)},
 		{func(s string) error { _, err := subjects.ParseSender(s); return err },
-			regexp.MustCompile(`^[hpsguow]-` + label + `\.(` + label + `|` + label + `-[0-9a-z]{13}_` + number + `-` +
+			regexp.MustCompile(`^[hpsguowc]-` + label + `\.(` + label + `|` + label + `-[0-9a-z]{13}_` + number + `-` +
 				number + `)\z`)},
 	}
 	noise := rapid.StringMatching(`[A-Za-z0-9_.*> -]{0,50}`)

@@ -48,7 +48,7 @@ var (
 	genPortID = rapid.Custom(func(t *rapid.T) subjects.PortID {
 		return genProc.Draw(t, "proc").Actor(genName.Draw(t, "actor")).Port(genPort.Draw(t, "port"))
 	})
-	genPrincipal = rapid.StringMatching(`[hpsguow]-[A-Za-z0-9][A-Za-z0-9_-]{0,31}`)
+	genPrincipal = rapid.StringMatching(`[hpsguowc]-[A-Za-z0-9][A-Za-z0-9_-]{0,31}`)
 	genSender    = rapid.Custom(func(t *rapid.T) subjects.Sender {
 		principal := must(subjects.ParsePrincipal(genPrincipal.Draw(t, "principal")))
 		if rapid.Bool().Draw(t, "foreign") {

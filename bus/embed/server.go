@@ -73,7 +73,7 @@ func (s *Server) start(ctx context.Context, so *server.Options, insecure bool) e
 			return fmt.Errorf("%w: set a token, a user, or Insecure", ErrUnauthenticated)
 		}
 	}
-	logger := &logAdapter{log: s.log}
+	logger := newLogAdapter(s.log)
 	debug := s.log.GetLevel() <= zerolog.DebugLevel
 	srv.SetLoggerV2(logger, debug, false, false)
 	srv.Start()

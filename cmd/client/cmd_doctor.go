@@ -15,6 +15,7 @@ func doctorCommand(a *app.App) *cobra.Command {
 		Long: `Check what castnet needs. Each line has a result and, if needed, a suggestion.
 
   connection    the server, the time to it and back, the user, TLS
+  role          who this client is, what it may do and how long, and whether the server enforces it
   permissions   missing permissions of this user to publish and subscribe
   listeners     clients that receive messages of others, such as nats sub '>' or a stream
   gateways      other clients that take casts of plain NATS clients

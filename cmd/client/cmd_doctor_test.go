@@ -54,9 +54,10 @@ func TestDoctor_reportsAHealthySystem(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	c.System(t, "s")
 	all := c.doctor(t, cli.ExitOK)
-	require.Len(t, all, 10)
+	require.Len(t, all, 11)
 	for check, want := range map[string]string{
 		"connection": c.Server.URL() + ", nats-server 2.", "permissions": "castnet.v1.default",
+		"role":   "operator o-",
 		"clocks": "on 2 hosts", "gateways": "they answered each of 128 requests",
 		"logs": "hosts keep the output of procs",
 	} {
@@ -140,8 +141,8 @@ func TestDoctor_namesMissingPermissions(t *testing.T) {
 	all := c.doctor(t, cli.ExitFailure, "--user", "short", "--password", "secret")
 	require.Equal(t, doctor.Finding{
 		Check: "permissions", Result: doctor.ResultFail, Suggestion: "allow that in the configuration of the server",
-		Found: "this user may not publish castnet.v1.default.k.>, castnet.v1.default.f.>; nor subscribe " +
-			"castnet.v1.default.hb.gone.*.*",
+		Found: "this user may not publish castnet.v1.default.f.*.*.o-anon.*, castnet.v1.default.k.*.*.*.*.o-anon.*; " +
+			"nor subscribe castnet.v1.default.hb.gone.*.*",
 	}, all["permissions"])
 	require.Contains(t, all["connection"].Found, "user short, account $G")
 	require.Equal(t, doctor.ResultOK, all["jetstream"].Result, all["jetstream"])

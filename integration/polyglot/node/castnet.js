@@ -12,7 +12,7 @@ const rules = {
   name: `(?:${label}|${unique})`,
   port: `(?:${label}|_[0-9a-z]{1,31})`,
   where: `(?:_|${number})(?:-(?:_|${number})){0,3}`,
-  sender: `[hpsguow]-${label}\\.(?:${label}|${unique}_${number}-${number})`,
+  sender: `[hpsguowc]-${label}\\.(?:${label}|${unique}_${number}-${number})`,
 };
 
 // valid reports whether a token keeps its rule. Numbers have at most 32 bits.

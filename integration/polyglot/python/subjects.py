@@ -11,7 +11,7 @@ RULES = {
     "name": NAME,
     "port": f"(?:{LABEL}|_[0-9a-z]{{1,31}})",
     "where": f"(?:_|{NUMBER})(?:-(?:_|{NUMBER})){{0,3}}",
-    "sender": f"[hpsguow]-{LABEL}\\.(?:{LABEL}|{UNIQUE}_{NUMBER}-{NUMBER})",
+    "sender": f"[hpsguowc]-{LABEL}\\.(?:{LABEL}|{UNIQUE}_{NUMBER}-{NUMBER})",
 }
 
 

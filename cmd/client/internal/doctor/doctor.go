@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type doctor struct {
 	app      *app.App
 	options  mesh.Options
 	space    subjects.Space
+	self     subjects.User // as it signs in
 	bus      *bus.Bus
 	bar      *output.Progress
 	findings []Finding
@@ -59,12 +61,19 @@ func Run(ctx context.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
+	id, err := subjects.NewMeshID("doctor")
+	if err != nil {
+		return err
+	}
 	o.Log = zerolog.Nop() // findings show refusals
 	o.Bus.Log = o.Log
 	o.Bus.Name = "doctor"
+	self := subjects.User{Principal: o.Bus.Speaker(
+		cmp.Or(o.Principal, subjects.UserPrincipal(subjects.Operator, ""))), Process: subjects.ProcID{Mesh: id}.Process()}
+	o.Bus.As, o.Bus.Space = self, space
 	limited, cancel := context.WithTimeout(ctx, a.Conn.Timeout)
 	defer cancel()
-	d := &doctor{app: a, options: o, space: space, bar: a.NewProgress()}
+	d := &doctor{app: a, options: o, space: space, self: self, bar: a.NewProgress()}
 	defer d.bar.Clear()
 	if err := a.OrInterrupted(ctx, d.run(limited)); err != nil {
 		return err
@@ -92,20 +101,32 @@ func (d *doctor) run(ctx context.Context) (err error) {
 		defer cancel()
 		_ = d.bus.Close(last) // findings show the state of the bus
 	}()
-	census := d.listenHeartbeats()
-	defer census.close()
+	role := d.self.Principal.Role()
+	casts, looks := role != subjects.Observer, role != subjects.Caster
+	var census *heartbeatListener
+	if looks {
+		census = d.listenHeartbeats()
+		defer census.close()
+	}
 	checks := []struct {
 		name string
 		look func(context.Context) Finding
+		may  bool // whether this role may
 	}{
-		{"connection", d.connection}, {"permissions", d.permissions}, {"listeners", d.listeners},
-		{"gateways", d.gateways},
-		{"system", d.system}, {"jetstream", d.jetStream}, // which is judged by what the system controller has
+		{"connection", d.connection, true}, {"role", d.role, true}, {"permissions", d.permissions, true},
+		{"listeners", d.listeners, looks}, {"gateways", d.gateways, casts}, {"system", d.system, looks},
+		{"jetstream", d.jetStream, looks}, // which is judged by what the system controller has
 	}
 	for _, c := range checks {
+		if !c.may {
+			continue
+		}
 		if err := d.check(ctx, c.name, c.look); err != nil {
 			return err
 		}
+	}
+	if !looks {
+		return interrupted(ctx)
 	}
 	d.bar.Message("asking the hosts")
 	seen := census.collect(ctx)

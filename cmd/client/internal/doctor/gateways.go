@@ -27,7 +27,7 @@ func (d *doctor) gateways(ctx context.Context) Finding {
 	defer cancel()
 	request := bus.Msg{
 		Subject: strings.Join([]string{d.space.String(), subjects.KindGateway.String(), "doctor.doctor.probe",
-			subjects.Anon().String()}, "."),
+			d.sender().String()}, "."),
 		Header: bus.Header{"Castnet-Collect": {probeCollect}},
 	}
 	codes := make([]string, gatewayProbes)

@@ -27,7 +27,7 @@ func (d *doctor) listeners(ctx context.Context) Finding {
 	}
 	proc := subjects.ProcID{Mesh: id}
 	self := proc.Process()
-	from := subjects.Anon()
+	from := d.sender()
 	kinds := map[string]string{
 		"p": d.space.Port(proc.Actor("doctor").Port("probe"), from), "f": d.space.Frame(self, from),
 		"c": d.space.Control(self, from), "hr": d.space.HostRead(id.String(), "probe", from),
