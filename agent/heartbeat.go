@@ -12,6 +12,7 @@ const (
 	KindHostHeartbeat  = "host"   // a Heartbeat; its sender is the host
 	KindDisconnectHint = "gone"   // a Connection that ended, reported by its server: a hint, not a proof
 	KindTicketEnd      = "ticket" // the serial of an ended proc's ticket, for the hostd of the server
+	KindRevoke         = "revoke" // the serial of a key that its server refuses from now on
 )
 
 // HeartbeatInbox is the name of the lossy Inbox for `hb.` subjects.

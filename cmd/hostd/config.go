@@ -40,7 +40,8 @@ type serverConfig struct {
 	token   string // "" with a configuration file or --insecure
 	// portRestored marks the port of the last server with this state directory.
 	portRestored   bool
-	tokenGenerated bool // tokenGenerated marks a generated token, secret unless shared.
+	revoked        []string // the serials of refused keys
+	tokenGenerated bool     // tokenGenerated marks a generated token, secret unless shared.
 }
 
 // isPrivate reports whether only programs of this user can connect. They may then run any program

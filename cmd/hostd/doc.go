@@ -33,8 +33,9 @@
 //   - HOSTD-10 (system controller): With its own server or --system, hostd runs the system
 //     controller and restarts it after the loss of its bus. With --world it belongs to that world
 //     from its start until its drain begins.
-//   - HOSTD-13 (tickets): hostd's own server, without --nats-config, takes its token and tickets of
-//     procs (EMB-3). It ends a ticket when the host of its proc, here or joined, reports the end.
+//   - HOSTD-13 (tickets): hostd's own server, without --nats-config, takes its token, keys and
+//     tickets (EMB-3). It ends a ticket when the host of its proc reports the end, and a key when the
+//     operator revokes it. With --state-dir a restarted hostd refuses it, too.
 //   - HOSTD-11 (rights of procs): Procs gain no privileges, have umask 0077 and no core files. With
 //     --proc-user they have the IDs of that user. The generated token is in no environment and in
 //     no arguments.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"github.com/rs/zerolog"
@@ -35,6 +36,7 @@ type node struct {
 	health        *healthServer          // nil without --http
 	pendingReason atomic.Pointer[string] // why the start waits; nil: started
 	hostStarted   chan struct{}          // closed at the start of the host
+	stateMu       sync.Mutex             // guards the state file of the server, and revoked
 	localFile     string                 // the file for other programs of this user; "" = none
 }
 
@@ -62,7 +64,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	if err != nil {
 		return err
 	}
-	if err := n.endTickets(); err != nil {
+	if err := n.serveCredentials(); err != nil {
 		return err
 	}
 	n.pendingReason.Store(new("starting"))
@@ -118,6 +120,8 @@ func (n *node) startHost(ctx context.Context, o bus.Options) (err error) {
 		return err
 	}
 	if n.server != nil && n.persistsServer() {
+		n.stateMu.Lock()
+		defer n.stateMu.Unlock()
 		return n.config.server.saveState(n.stateDir, n.server.URL())
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 )
@@ -84,17 +83,6 @@ func (c config) ownBusOptions(srv *embed.Server, getenv func(string) string) (bu
 		o.Token = srv.Token()
 	}
 	return o, err
-}
-
-// endTickets ends the tickets of procs at the own server, as their hosts report them (HOSTD-13).
-func (n *node) endTickets() error {
-	if n.server == nil {
-		return nil
-	}
-	_, err := n.bus.Control().Subscribe(n.space.Heartbeats(agent.KindTicketEnd), func(m bus.Msg) {
-		n.server.EndTicket(string(m.Data))
-	})
-	return err
 }
 
 // loopbackURL replaces an unspecified listen address by the loopback one.

@@ -16,6 +16,8 @@ import (
 type serverState struct {
 	Port  int    `json:"port"`
 	Token string `json:"token,omitempty"` // if generated
+	// Revoked are the serials of refused keys, the newest last.
+	Revoked []string `json:"revoked,omitempty"`
 }
 
 func serverStateFile(dir string) string { return filepath.Join(dir, "server.json") }
@@ -33,6 +35,7 @@ func (s *serverConfig) loadState(dir string) error {
 	if err != nil {
 		return fmt.Errorf("--state-dir: %s: %w", serverStateFile(dir), err)
 	}
+	s.revoked = last.Revoked
 	if !s.portSet {
 		s.port, s.portRestored = last.Port, true
 	}
@@ -44,7 +47,7 @@ func (s *serverConfig) loadState(dir string) error {
 
 // saveState stores the address of the server. It replaces the file atomically.
 func (s serverConfig) saveState(dir, serverURL string) error {
-	last := serverState{}
+	last := serverState{Revoked: s.revoked}
 	if s.tokenGenerated {
 		last.Token = s.token
 	}

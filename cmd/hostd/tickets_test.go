@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -163,5 +165,76 @@ func TestHostd_ticketDiesWithItsProc_HOSTD13(t *testing.T) {
 		testkit.Next(t, leaked.Done())
 		_, err = r.use(t)
 		require.Error(t, err, name)
+	}
+}
+
+func TestHostd_refusesARevokedKeyAlsoAfterARestart_HOSTD13(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	state := t.TempDir()
+	d := s.start(t, "--label", "a", "--listen", "127.0.0.1:0", "--state-dir", state)
+	local := s.readLocal(t)
+	key := ticket.NewMaster(local.Token).Issue(subjects.Space{}, subjects.Observer.Principal("bob"), time.Time{})
+	mesh, err := subjects.NewMeshID("bob")
+	require.NoError(t, err)
+	signIn := func(o bus.Options) (*bus.Bus, error) {
+		o.URL = local.URL
+		b, err := bus.Open(testkit.Soon(t), o)
+		if err == nil {
+			t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
+		}
+		return b, err
+	}
+	bob := bus.Options{Token: key.Text(),
+		As: subjects.User{Principal: key.Principal(), Process: subjects.ProcID{Mesh: mesh}.Process()}}
+	revoked, err := signIn(bob)
+	require.NoError(t, err)
+	operator, err := signIn(bus.Options{Token: local.Token})
+	require.NoError(t, err)
+	answer, err := operator.Control().Request(testkit.Soon(t), bus.Msg{
+		Subject: subjects.Space{}.Heartbeat(agent.KindRevoke, subjects.Anon()), Data: []byte(key.Serial())}, actor.IsAnswer)
+	require.NoError(t, err)
+	require.Empty(t, string(answer.Data))
+	testkit.Next(t, revoked.Done())
+	_, err = signIn(bob)
+	require.Error(t, err)
+
+	d.Stop(t)
+	d = s.start(t, "--label", "a", "--listen", "127.0.0.1:0", "--state-dir", state)
+	local = s.readLocal(t)
+	_, err = signIn(bob)
+	require.Error(t, err)
+	bob.Token = ticket.NewMaster(local.Token).Issue(subjects.Space{}, key.Principal(), time.Time{}).Text()
+	_, err = signIn(bob)
+	require.NoError(t, err, "another key of the same person")
+}
+
+func TestHostd_joinsWithTheKeyOfItsHost_HOSTD13(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.start(t, "--label", "a", "--listen", "127.0.0.1:0")
+	master := ticket.NewMaster(s.readLocal(t).Token)
+	file := func(p subjects.Principal) string {
+		path := filepath.Join(t.TempDir(), "key")
+		key := master.Issue(subjects.Space{}, p, time.Now().Add(time.Hour))
+		require.NoError(t, os.WriteFile(path, []byte(key.Text()+"\n"), 0o600))
+		return path
+	}
+	join := func(label, file string) []string {
+		return []string{"--label", label, "--nats", d.ready.Bus, "--token-file", file, "--allow", "/"}
+	}
+	b := s.start(t, join("b", file(subjects.Host.Principal("b")))...)
+	r := s.rob(t, b)
+	require.True(t, ticket.Is(r.stolen.Token), "its procs have tickets under its key")
+	stolen, err := master.Verify(r.stolen.Token, time.Now())
+	require.NoError(t, err)
+	require.Equal(t, subjects.Proc.Principal("b"), stolen.User.Principal)
+	require.NotContains(t, d.Said(), "Violation", "the server refused nothing to host b")
+	for _, args := range [][]string{
+		join("c", file(subjects.Host.Principal("b"))), join("b", file(subjects.Operator.Principal("b"))),
+		append(join("b", file(subjects.Host.Principal("b"))), "--system"),
+	} {
+		_, why := s.requireFailedStart(t, args...)
+		require.Contains(t, why, "cannot speak as ")
 	}
 }
