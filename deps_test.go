@@ -42,7 +42,9 @@ bus
 	the one door to NATS; it knows no IDs and no actors, so it can be tested as a pipe
 bus/ticket < subjects
 	the credentials of one process are texts: hosts make them without a server, and a server reads them without a bus
-bus/embed < bus bus/ticket subjects
+bus/signin < bus bus/ticket subjects
+	the name of a process is chosen in one place, below all that connect: the bus itself knows no names
+bus/embed < bus bus/ticket subjects ; bus/signin
 	12 MB of nats-server that a program carries only when it says so; what a ticket permits is rendered there
 bus/bustest < bus bus/embed
 	servers and probes for tests of whatever uses the bus
@@ -94,9 +96,9 @@ controller < agent presence config actor cast bus internal/fanout internal/super
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
 system < controller agent presence config actor bus internal/fanout internal/micro internal/wire subjects shape ; agent/host agent/proc
 	owns what outlives its maker, by messages to agents and controllers of its own, and keeps it in the bus's store, which it reads as it does messages; hostd runs it, and the client speaks to it
-agent/host < agent config agent/proc actor cast bus bus/ticket internal/micro internal/wire subjects shape internal/build internal/failpoint internal/fanout internal/launch internal/link internal/logfile internal/logger
+agent/host < agent config agent/proc actor cast bus bus/signin bus/ticket internal/micro internal/wire subjects shape internal/build internal/failpoint internal/fanout internal/launch internal/link internal/logfile internal/logger
 	a host does not know who controls it: never mesh, never controller
-mesh < controller system config agent presence cast actor bus internal/build internal/fanout internal/logger internal/wire subjects shape ; agent/host agent/proc
+mesh < controller system config agent presence cast actor bus bus/signin internal/build internal/fanout internal/logger internal/wire subjects shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
 mesh/inspect < mesh controller system cast agent actor bus internal/fanout internal/text shape subjects
 	what a mesh is and how it is, for programs, the client and pages alike; it asks, and changes nothing
@@ -140,7 +142,7 @@ cmd/client/internal/top < mesh agent internal/text mesh/inspect cmd/client/inter
 	counters of procs, drawn
 cmd/client/internal/hostexec < mesh agent actor shape subjects internal/cli internal/fanout internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	hosts run the commands; the client sends them
-cmd/client/internal/doctor < mesh config system agent actor bus subjects internal/cli internal/fanout internal/text internal/wire cmd/client/internal/app cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
+cmd/client/internal/doctor < mesh config system agent actor bus bus/signin subjects internal/cli internal/fanout internal/text internal/wire cmd/client/internal/app cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it opens a bus of its own, as a user that may not join
 cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it holds meshes by handles, and starts hostd as a program

@@ -37,11 +37,7 @@ type Bus struct {
 func Open(ctx context.Context, o Options) (*Bus, error) {
 	o = o.withDefaults()
 	b := &Bus{log: o.Log, done: make(chan struct{}), values: map[any]any{}}
-	err := o.check()
-	if err == nil {
-		o, err = o.signIn()
-	}
-	if err != nil {
+	if err := o.check(); err != nil {
 		return nil, &ConnectError{URL: o.where(), Reason: BadOptions, Err: err}
 	}
 	b.data = newConn(b, DataConn, o)

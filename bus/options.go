@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // DefaultURL is the default address of the server.
@@ -41,11 +39,6 @@ type Options struct {
 	User, Password string
 	Token          string
 	JWT, Seed      string // used together
-
-	// As is the user that connects. If Token is a key of package ticket, or a token of its NewToken,
-	// the connections use a ticket or key for this user in this Space, and its inbox.
-	As    subjects.User
-	Space subjects.Space
 
 	CertFile, KeyFile, CAFile string // PEM files; CertFile and KeyFile go together
 	TLSFirst                  bool   // TLS handshake before the server's first message

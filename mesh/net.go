@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/signin"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
@@ -114,19 +115,20 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 		return nil, err
 	}
 	settings := o.busOptions()
-	principal := settings.Speaker(cmp.Or(o.Principal, userPrincipal()))
-	if !settings.As.Principal.IsValid() {
-		settings.As = subjects.User{Principal: principal, Process: subjects.ProcID{Mesh: id}.Process()}
+	principal := signin.Speaker(settings, cmp.Or(o.Principal, userPrincipal()))
+	signed, err := signin.As(settings, space,
+		subjects.User{Principal: principal, Process: subjects.ProcID{Mesh: id}.Process()})
+	if err != nil {
+		return nil, err
 	}
-	settings.Space = space
-	settings.Name = cmp.Or(o.Name, "client") + "/" + id.String()
+	signed.Name = cmp.Or(o.Name, "client") + "/" + id.String()
 	n := &Net{
 		settings: agent.BusSettingsOf(settings),
 		quiet:    cmp.Or(o.HostsQuiet, config.DiscoveryQuietPeriod.Get(o.Config)),
 		config:   o.Config,
 	}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
-	n.bus, err = bus.Open(ctx, agent.WithBusDefaults(settings, o.Config))
+	n.bus, err = bus.Open(ctx, agent.WithBusDefaults(signed, o.Config))
 	if err != nil {
 		return nil, err
 	}

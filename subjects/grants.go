@@ -1,6 +1,9 @@
 package subjects
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // User is a user of a server: a principal, and one process of it or, without one, all of them.
 type User struct {
@@ -218,11 +221,7 @@ func (g *grants) serve(services ...string) {
 		g.Subscribe = append(g.Subscribe, "$SRV.*."+name, "$SRV.*."+name+".*")
 	}
 	for _, name := range []string{ProcService, hostService, gatewayService, systemService} {
-		mine := false
-		for _, own := range services {
-			mine = mine || own == name
-		}
-		if !mine { // for a server "$SRV.*" includes "$SRV.>"
+		if !slices.Contains(services, name) { // for a server "$SRV.*" includes "$SRV.>"
 			g.DenySubscribe = append(g.DenySubscribe, "$SRV.*."+name, "$SRV.*."+name+".>")
 		}
 	}
@@ -254,7 +253,8 @@ func (g *grants) host() {
 	g.publishAs(gateway, KindPort, KindCast, KindFrame, KindControl, KindHostRead, KindEvent)
 	g.beat(gateway, "gateway", "claim", "echo", "hosts")
 	g.answer()
-	g.hear(KindPort, KindCast, KindFrame, KindControl, KindHint, KindHostRead, KindHostWrite, KindGateway, KindLog)
+	g.hear(KindPort, KindCast, KindFrame, KindControl, KindHint)
+	g.hear(KindHostRead, KindHostWrite, KindGateway, KindLog)
 	g.watch()
 	g.hearBeats("hosts", "gateway", "claim")
 	g.Subscribe = append(g.Subscribe, g.space.Heartbeat("echo", gateway))
@@ -272,11 +272,15 @@ func (g *grants) system() {
 	g.publishAs(s, KindPort, KindCast, KindFrame, KindControl, KindHostRead, KindHostWrite, KindEvent)
 	g.beat(s, "echo", "hosts")
 	bucket := g.space.Bucket()
-	g.Publish = append(g.Publish, "$KV."+bucket+".>", "$JS.API.INFO",
-		"$JS.API.STREAM.INFO.KV_"+bucket, "$JS.API.STREAM.UPDATE.KV_"+bucket, "$JS.API.STREAM.CREATE.KV_"+bucket,
-		"$JS.API.DIRECT.GET.KV_"+bucket+".>", "$JS.API.CONSUMER.CREATE.KV_"+bucket+".>",
-		"$JS.API.CONSUMER.DELETE.KV_"+bucket+".>", "$JS.FC.KV_"+bucket+".>")
-	g.Subscribe = append(g.Subscribe, g.space.Heartbeat("echo", s), of.Inbox()+".>", "$SRV.*."+systemService, "$SRV.*."+systemService+".*")
+	g.Publish = append(g.Publish, "$KV."+bucket+".>", "$JS.API.INFO", "$JS.FC.KV_"+bucket+".>")
+	for _, verb := range []string{"STREAM.INFO", "STREAM.UPDATE", "STREAM.CREATE"} {
+		g.Publish = append(g.Publish, "$JS.API."+verb+".KV_"+bucket)
+	}
+	for _, verb := range []string{"DIRECT.GET", "CONSUMER.CREATE", "CONSUMER.DELETE"} {
+		g.Publish = append(g.Publish, "$JS.API."+verb+".KV_"+bucket+".>")
+	}
+	g.Subscribe = append(g.Subscribe, g.space.Heartbeat("echo", s), of.Inbox()+".>",
+		"$SRV.*."+systemService, "$SRV.*."+systemService+".*")
 	g.DenySubscribe = []string{"$SRV.*." + ProcService, "$SRV.*." + ProcService + ".>"}
 }
 

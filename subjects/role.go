@@ -22,8 +22,14 @@ var roles = [...]struct {
 	letter byte
 	name   string
 }{
-	Program: {'u', "program"}, Operator: {'o', "operator"}, Observer: {'w', "observer"}, Caster: {'c', "caster"},
-	Host: {'h', "host"}, Proc: {'p', "proc"}, Gateway: {'g', "gateway"}, System: {'s', "system"},
+	Program:  {'u', "program"},
+	Operator: {'o', "operator"},
+	Observer: {'w', "observer"},
+	Caster:   {'c', "caster"},
+	Host:     {'h', "host"},
+	Proc:     {'p', "proc"},
+	Gateway:  {'g', "gateway"},
+	System:   {'s', "system"},
 }
 
 // UserRoles are the roles of people and their programs.
@@ -41,7 +47,8 @@ func ParseRole(name string) (Role, error) {
 			return r, nil
 		}
 	}
-	return 0, &Error{What: "role", Input: name, Want: "program, operator, observer, caster, host, proc, gateway or system"}
+	return 0, &Error{What: "role", Input: name,
+		Want: "program, operator, observer, caster, host, proc, gateway or system"}
 }
 
 // String is the name of the role, "" for none.

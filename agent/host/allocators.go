@@ -18,6 +18,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/signin"
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/fanout"
 	"github.com/castnet-io/castnet/internal/launch"
@@ -272,8 +273,11 @@ func runHost(as agent.HostBootstrap, lifeline <-chan struct{}) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hostStartTimeout)
 	defer cancel()
-	settings := proc.BusOptions(as.Bus, "host/"+as.ID.String(), log)
-	settings.As, settings.Space = subjects.User{Principal: subjects.Host.Principal(as.ID.Label())}, space
+	settings, err := signin.As(proc.BusOptions(as.Bus, "host/"+as.ID.String(), log), space,
+		subjects.User{Principal: subjects.Host.Principal(as.ID.Label())})
+	if err != nil {
+		return err
+	}
 	b, err := bus.Open(ctx, agent.WithBusDefaults(settings, own))
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/signin"
 	"github.com/castnet-io/castnet/cast"
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/launch"
@@ -122,8 +123,10 @@ func (o Options) openBus(ctx context.Context, name string, as subjects.User) (*b
 	if o.Local != nil && o.Local.Open != nil {
 		return o.Local.Open(ctx, name)
 	}
-	settings := proc.BusOptions(o.Settings, name, o.Log)
-	settings.As, settings.Space = as, o.Space
+	settings, err := signin.As(proc.BusOptions(o.Settings, name, o.Log), o.Space, as)
+	if err != nil {
+		return nil, err
+	}
 	return bus.Open(ctx, agent.WithBusDefaults(settings, o.Config))
 }
 

@@ -23,11 +23,13 @@
 //   - EMB-2 (authentication): Off loopback, clients must authenticate (token, user, any scheme of
 //     the configuration file, a verified client certificate), unless Insecure is set. The
 //     configuration file's author protects any other listeners it opens.
-//   - EMB-3 (tickets): With Tickets, the token permits all, and a ticket what
-//     subjects.Space.ProcGrants lists. Other clients are refused. After EndTicket the ticket is
-//     refused and its connections are closed. The server remembers the newest 65,536 ended tickets.
+//   - EMB-3 (tickets): With Tickets, the token permits all. A key or ticket permits what
+//     subjects.Space.Grants lists for its user, until it expires. Other clients are refused. After
+//     EndTicket its serial is refused and its connections are closed.
 //
 // # Details
+//
+// The server remembers the newest 65,536 serials that have ended.
 //
 // The temporary directory is that of a JetStream without a directory of its own.
 //

@@ -15,6 +15,7 @@ import (
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/bus/signin"
 	"github.com/castnet-io/castnet/bus/ticket"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -164,7 +165,9 @@ type client struct {
 func signIn(t *testing.T, srv *embed.Server, user subjects.User) *client {
 	t.Helper()
 	key := ticket.NewMaster(srv.Token()).Issue(subjects.Space{}, user.Principal, time.Time{})
-	b, err := bus.Open(t.Context(), bus.Options{URL: srv.URL(), Token: key.Text(), As: user})
+	o, err := signin.As(bus.Options{URL: srv.URL(), Token: key.Text()}, subjects.Space{}, user)
+	require.NoError(t, err)
+	b, err := bus.Open(t.Context(), o)
 	require.NoError(t, err, user)
 	c := &client{t: t, bus: b, inbox: user.Inbox(), denied: map[string]bool{}}
 	t.Cleanup(b.Watch(func(s bus.State) {

@@ -138,8 +138,8 @@ func (m Master) readTicket(body string, given []byte) (Credential, Key, error) {
 	return Credential{k.space, user, k.Expires(), []string{k.serial, serial}}, k, nil
 }
 
-// Key is the credential of a principal. Its holder signs tickets for the principal's processes; that
-// of a host also for its procs and its gateway.
+// Key is the credential of a principal. Its holder signs tickets for the principal's processes. The
+// key of a host also signs for its procs and its gateway.
 type Key struct {
 	space     subjects.Space
 	principal subjects.Principal
@@ -162,8 +162,8 @@ func ParseKey(text string) (Key, error) {
 	return k, nil
 }
 
-// KeyOf returns the key in a client's token for a principal: the token is a key, or a whole server's
-// from NewToken, which has one for each principal. It is false for any other token.
+// KeyOf returns the key in a client's token for a principal. The token is a key, or one of
+// NewToken, which has a key for each principal. It is false for any other token.
 func KeyOf(token string, space subjects.Space, principal subjects.Principal) (Key, bool) {
 	if IsToken(token) {
 		return NewMaster(token).Issue(space, principal, time.Time{}), true
@@ -247,8 +247,8 @@ func parseHeader(text string) (k Key, err error) {
 	return k, nil
 }
 
-// mayName reports whether the key of one principal is also that of another one. A host has the names
-// of its parts; one with a system controller has that, too.
+// mayName reports whether the key of one principal signs for another one. A host has the names of
+// its parts. A host with a system controller has that name, too.
 func mayName(of, p subjects.Principal) bool {
 	switch {
 	case of == p:

@@ -34,8 +34,8 @@
 //     controller and restarts it after the loss of its bus. With --world it belongs to that world
 //     from its start until its drain begins.
 //   - HOSTD-13 (tickets): hostd's own server, without --nats-config, takes its token, keys and
-//     tickets (EMB-3). It ends a ticket when the host of its proc reports the end, and a key when the
-//     operator revokes it. With --state-dir a restarted hostd refuses it, too.
+//     tickets (EMB-3). It ends a ticket when the proc's host reports its end, and a key when the
+//     operator revokes it. With --state-dir it refuses that after a restart.
 //   - HOSTD-11 (rights of procs): Procs gain no privileges, have umask 0077 and no core files. With
 //     --proc-user they have the IDs of that user. The generated token is in no environment and in
 //     no arguments.

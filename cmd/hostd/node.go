@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/bus/signin"
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/gateway"
 	"github.com/castnet-io/castnet/internal/cli"
@@ -58,7 +59,10 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	o := n.options
 	o.Name, o.Log = "hostd/"+n.label, log
 	if n.server == nil { // on its own server it is the operator
-		o.As, o.Space = subjects.User{Principal: subjects.Host.Principal(n.label)}, n.space
+		o, err = signin.As(o, n.space, subjects.User{Principal: subjects.Host.Principal(n.label)})
+		if err != nil {
+			return err
+		}
 	}
 	n.bus, err = bus.Open(ctx, o)
 	if err != nil {

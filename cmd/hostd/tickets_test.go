@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/signin"
 	"github.com/castnet-io/castnet/bus/ticket"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
@@ -177,35 +178,35 @@ func TestHostd_refusesARevokedKeyAlsoAfterARestart_HOSTD13(t *testing.T) {
 	key := ticket.NewMaster(local.Token).Issue(subjects.Space{}, subjects.Observer.Principal("bob"), time.Time{})
 	mesh, err := subjects.NewMeshID("bob")
 	require.NoError(t, err)
-	signIn := func(o bus.Options) (*bus.Bus, error) {
-		o.URL = local.URL
+	signIn := func(key ticket.Key) (*bus.Bus, error) {
+		o, err := signin.As(bus.Options{URL: local.URL, Token: key.Text()}, subjects.Space{},
+			subjects.User{Principal: key.Principal(), Process: subjects.ProcID{Mesh: mesh}.Process()})
+		require.NoError(t, err)
 		b, err := bus.Open(testkit.Soon(t), o)
 		if err == nil {
 			t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
 		}
 		return b, err
 	}
-	bob := bus.Options{Token: key.Text(),
-		As: subjects.User{Principal: key.Principal(), Process: subjects.ProcID{Mesh: mesh}.Process()}}
-	revoked, err := signIn(bob)
+	revoked, err := signIn(key)
 	require.NoError(t, err)
-	operator, err := signIn(bus.Options{Token: local.Token})
+	operator, err := bus.Open(testkit.Soon(t), bus.Options{URL: local.URL, Token: local.Token})
 	require.NoError(t, err)
 	answer, err := operator.Control().Request(testkit.Soon(t), bus.Msg{
 		Subject: subjects.Space{}.Heartbeat(agent.KindRevoke, subjects.Anon()), Data: []byte(key.Serial())}, actor.IsAnswer)
 	require.NoError(t, err)
 	require.Empty(t, string(answer.Data))
 	testkit.Next(t, revoked.Done())
-	_, err = signIn(bob)
+	_, err = signIn(key)
 	require.Error(t, err)
+	require.NoError(t, operator.Close(context.Background()))
 
 	d.Stop(t)
 	d = s.start(t, "--label", "a", "--listen", "127.0.0.1:0", "--state-dir", state)
 	local = s.readLocal(t)
-	_, err = signIn(bob)
+	_, err = signIn(key)
 	require.Error(t, err)
-	bob.Token = ticket.NewMaster(local.Token).Issue(subjects.Space{}, key.Principal(), time.Time{}).Text()
-	_, err = signIn(bob)
+	_, err = signIn(ticket.NewMaster(local.Token).Issue(subjects.Space{}, key.Principal(), time.Time{}))
 	require.NoError(t, err, "another key of the same person")
 }
 

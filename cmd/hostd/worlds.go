@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/signin"
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/subjects"
@@ -81,9 +82,11 @@ func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (err error) 
 		return nil
 	}
 	start := func(ctx context.Context) (service, error) {
-		o := n.options
+		o, err := signin.As(n.options, n.space, subjects.User{Principal: subjects.System.Principal(n.label)})
+		if err != nil {
+			return nil, err
+		}
 		o.Name, o.Log = "system/"+n.label, log
-		o.As, o.Space = subjects.User{Principal: subjects.System.Principal(n.label)}, n.space
 		b, err := bus.Open(ctx, o)
 		if err != nil {
 			return nil, err

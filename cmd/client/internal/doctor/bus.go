@@ -130,7 +130,7 @@ func probes(space subjects.Space, user subjects.User) (out []probe) {
 
 // permissions reports missing permissions.
 func (d *doctor) permissions(ctx context.Context) Finding {
-	missing, err := runProbes(ctx, d.bus, probes(d.space, d.options.Bus.KnownAs()))
+	missing, err := runProbes(ctx, d.bus, probes(d.space, d.knownAs()))
 	if err != nil {
 		return Finding{
 			Result: ResultFail, Found: "cannot test the permissions: " + err.Error(),
@@ -296,10 +296,7 @@ func firstLine(err error) string { return text.Shorten(err.Error(), 200) }
 
 // system connects as a client and asks the system controller.
 func (d *doctor) system(ctx context.Context) (f Finding) {
-	o, connection := d.options, *d.options.Bus
-	connection.As = subjects.User{} // another process than the doctor
-	o.Bus = &connection
-	conn, err := mesh.Connect(ctx, o)
+	conn, err := mesh.Connect(ctx, d.options)
 	if err != nil {
 		return Finding{
 			Result: ResultFail, Found: "a client cannot join: " + firstLine(err), Suggestion: "see the permissions",

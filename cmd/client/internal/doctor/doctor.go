@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/signin"
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/cli"
@@ -68,9 +69,9 @@ func Run(ctx context.Context, a *app.App) error {
 	o.Log = zerolog.Nop() // findings show refusals
 	o.Bus.Log = o.Log
 	o.Bus.Name = "doctor"
-	self := subjects.User{Principal: o.Bus.Speaker(
-		cmp.Or(o.Principal, subjects.UserPrincipal(subjects.Operator, ""))), Process: subjects.ProcID{Mesh: id}.Process()}
-	o.Bus.As, o.Bus.Space = self, space
+	wanted := cmp.Or(o.Principal, subjects.UserPrincipal(subjects.Operator, ""))
+	process := subjects.ProcID{Mesh: id}.Process()
+	self := subjects.User{Principal: signin.Speaker(*o.Bus, wanted), Process: process}
 	limited, cancel := context.WithTimeout(ctx, a.Conn.Timeout)
 	defer cancel()
 	d := &doctor{app: a, options: o, space: space, self: self, bar: a.NewProgress()}
@@ -84,7 +85,11 @@ func Run(ctx context.Context, a *app.App) error {
 // run runs the checks. It returns errors of the output, or an interrupt.
 func (d *doctor) run(ctx context.Context) (err error) {
 	d.bar.Message("connecting")
-	d.bus, err = bus.Open(ctx, *d.options.Bus)
+	signed, err := signin.As(*d.options.Bus, d.space, d.self)
+	if err != nil {
+		return err
+	}
+	d.bus, err = bus.Open(ctx, signed)
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
 			return err

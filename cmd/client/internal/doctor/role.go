@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/signin"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -22,6 +23,9 @@ func (d *doctor) sender() subjects.Sender {
 	return subjects.NewSender(d.self.Principal, d.self.Process)
 }
 
+// knownAs is the doctor as the server knows it.
+func (d *doctor) knownAs() subjects.User { return signin.KnownAs(*d.options.Bus, d.space, d.self) }
+
 // role says who this client is, what it may do, how long, and whether the server holds it to that
 // name.
 func (d *doctor) role(ctx context.Context) Finding {
@@ -30,15 +34,17 @@ func (d *doctor) role(ctx context.Context) Finding {
 	if can := abilities[role]; can != "" {
 		found += ": " + can
 	}
-	if expires := d.options.Bus.Expires(); !expires.IsZero() {
-		found += fmt.Sprintf("; until %s (in %s)", expires.Format(time.RFC3339), time.Until(expires).Round(time.Second))
+	if expires := signin.Expires(*d.options.Bus); !expires.IsZero() {
+		left := time.Until(expires).Round(time.Second)
+		found += fmt.Sprintf("; until %s (in %s)", expires.Format(time.RFC3339), left)
 	}
 	stranger := subjects.NewSender(role.Principal("doctor-stranger"), d.self.Process)
 	other := probe{bus.OpPublish, d.space.Heartbeat("probe", stranger), ""}
-	sync := probe{bus.OpSubscribe, d.options.Bus.KnownAs().Inbox() + ".probe", ""} // the server has answered the publish by then
-	denied, err := runProbes(ctx, d.bus, []probe{other, sync})
+	last := probe{bus.OpSubscribe, d.knownAs().Inbox() + ".probe", ""} // answered after the other
+	denied, err := runProbes(ctx, d.bus, []probe{other, last})
 	if err != nil {
-		return Finding{Result: ResultFail, Found: "cannot test the name: " + err.Error(), Suggestion: "repair the connection"}
+		return Finding{Result: ResultFail, Found: "cannot test the name: " + err.Error(),
+			Suggestion: "repair the connection"}
 	}
 	for _, p := range denied {
 		if p == other {
