@@ -162,7 +162,22 @@ func TestHostd_ticketDiesWithItsProc_HOSTD13(t *testing.T) {
 		r := s.rob(t, host)
 		leaked, err := r.use(t)
 		require.NoError(t, err, name)
+		known := make(chan time.Time, 64)
+		stop, err := r.asker.Bus().Control().Subscribe(subjects.Space{}.HostEvents(r.mesh.ID), func(bus.Msg) {
+			known <- time.Now()
+		})
+		require.NoError(t, err)
+		cut := make(chan time.Time, 64)
+		defer leaked.Watch(func(s bus.State) {
+			if s.Kind == bus.Disconnected {
+				cut <- time.Now()
+			}
+		})()
 		require.NoError(t, syscall.Kill(r.pid, syscall.SIGKILL))
+		end := testkit.Next(t, known)
+		t.Logf("%s: the first connection of the ended proc's ticket was cut %s after the event of its end",
+			name, testkit.Next(t, cut).Sub(end))
+		require.NoError(t, stop.Unsubscribe())
 		testkit.Next(t, leaked.Done())
 		_, err = r.use(t)
 		require.Error(t, err, name)
