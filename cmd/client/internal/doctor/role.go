@@ -39,7 +39,7 @@ func (d *doctor) role(ctx context.Context) Finding {
 		found += fmt.Sprintf("; until %s (in %s)", expires.Format(time.RFC3339), left)
 	}
 	stranger := subjects.NewSender(role.Principal("doctor-stranger"), d.self.Process)
-	other := probe{bus.OpPublish, d.space.Heartbeat("probe", stranger), ""}
+	other := probe{bus.OpPublish, d.space.Heartbeat("echo", stranger), ""}
 	last := probe{bus.OpSubscribe, d.knownAs().Inbox() + ".probe", ""} // answered after the other
 	denied, err := runProbes(ctx, d.bus, []probe{other, last})
 	if err != nil {
