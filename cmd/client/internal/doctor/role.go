@@ -53,6 +53,6 @@ func (d *doctor) role(ctx context.Context) Finding {
 	}
 	return Finding{
 		Result: ResultOK,
-		Found:  found + "; the server accepts any name from this client: it has no permissions for single users",
+		Found:  found + "; the server accepts any name from this client: it does not tell users apart",
 	}
 }
