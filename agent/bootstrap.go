@@ -61,7 +61,7 @@ func BusSettingsOf(o bus.Options) BusSettings {
 		URL: o.URL, Token: o.Token, User: o.User, Password: o.Password, Creds: absPath(o.Creds),
 		NKey: absPath(o.NKey),
 		JWT:  o.JWT, Seed: o.Seed, CertFile: absPath(o.CertFile), KeyFile: absPath(o.KeyFile),
-		CAFile:   absPath(o.CAFile),
+		CAFile: absPath(o.CAFile), Fingerprint: o.Fingerprint,
 		TLSFirst: o.TLSFirst, InboxPrefix: o.InboxPrefix, Insecure: o.Insecure,
 	}
 	if server, ok := o.Server.(interface{ URL() string }); ok && s.URL == "" {
@@ -100,4 +100,5 @@ type BusSettings struct {
 	Insecure    bool   `cbor:"12,keyasint,omitempty"`
 	JWT         string `cbor:"13,keyasint,omitempty"`
 	Seed        string `cbor:"14,keyasint,omitempty"`
+	Fingerprint string `cbor:"15,keyasint,omitempty"` // of the key behind the server's certificate
 }

@@ -79,7 +79,7 @@ func samples() map[string]any {
 			Bus: agent.BusSettings{
 				URL: "nats://h:1", Token: "t", User: "u", Password: "p", Creds: "c", NKey: "n", CertFile: "cert",
 				KeyFile: "key",
-				CAFile:  "ca", TLSFirst: true, InboxPrefix: "_I", Insecure: true, JWT: "j", Seed: "s",
+				CAFile:  "ca", TLSFirst: true, InboxPrefix: "_I", Insecure: true, JWT: "j", Seed: "s", Fingerprint: "f",
 			},
 		},
 		"CreateRequest": agent.CreateRequest{
@@ -95,7 +95,7 @@ func samples() map[string]any {
 			Bus: agent.BusSettings{
 				URL: "nats://h:1", Token: "t", User: "u", Password: "p", Creds: "c", NKey: "n", CertFile: "cert",
 				KeyFile: "key",
-				CAFile:  "ca", TLSFirst: true, InboxPrefix: "_I", Insecure: true, JWT: "j", Seed: "s",
+				CAFile:  "ca", TLSFirst: true, InboxPrefix: "_I", Insecure: true, JWT: "j", Seed: "s", Fingerprint: "f",
 			},
 			Root: "root", Namespace: "ns", LogLevel: "debug", ReadyTimeout: time.Second,
 			Config:  config.Snapshot{Values: map[string]string{"proc.ready-timeout": "2m"}},

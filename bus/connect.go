@@ -86,10 +86,13 @@ func credentialOptions(opts []nats.Option, o Options) ([]nats.Option, error) {
 	if o.JWT != "" {
 		opts = append(opts, nats.UserJWTAndSeed(o.JWT, o.Seed))
 	}
+	if o.Fingerprint != "" {
+		opts = append(opts, nats.Secure(pinTo(o.Fingerprint))) // before the certificate, which goes into it
+	}
 	if o.CertFile != "" {
 		opts = append(opts, nats.ClientCert(o.CertFile, o.KeyFile))
 	}
-	if o.CAFile != "" {
+	if o.Fingerprint == "" && o.CAFile != "" {
 		opts = append(opts, nats.RootCAs(o.CAFile))
 	}
 	if o.TLSFirst {
@@ -128,6 +131,10 @@ func (c *Conn) dial(ctx context.Context, o Options) error {
 			err = fmt.Errorf("%w: this client gave none", err)
 		}
 		return fail(WrongCredentials, err)
+	case o.Fingerprint != "" && errors.Is(err, nats.ErrSecureConnWanted):
+		return fail(WrongServer, errNoTLS)
+	case o.Fingerprint != "" && isUntrusted(err):
+		return fail(WrongServer, err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fail(SilentServer, nil)
 	default:

@@ -27,7 +27,8 @@
 //     so a peer may send at once. That is transitive with one server or a hub and leaves. In a
 //     full-mesh cluster only an end-to-end reply proves it.
 //   - BUS-4 (authentication): A server off this machine without authentication is refused, on the
-//     first connect and on every reconnect, unless Insecure is set.
+//     first connect and on every reconnect, unless Insecure is set. With a Fingerprint, so is a
+//     server whose chain of certificates does not come from that key.
 //   - BUS-5 (handlers): When Close returns no handler runs and none will. A panic in a handler is
 //     logged with its stack and breaks the Bus; a peer's bytes never end the process.
 //   - BUS-7 (KV): Of several writers of a key in a KV bucket one succeeds: each names the revision
@@ -60,7 +61,7 @@
 //
 // # Local servers
 //
-// A server for the programs of one user on one machine leaves its URL and token in a file (see
+// A server for the programs of one user on one machine leaves its URL, token and TLS in a file (see
 // [LocalServer]); [FromEnv] reads it last. A file writable by others is refused. If the connection
 // then fails, the error mentions that.
 package bus

@@ -41,6 +41,7 @@ const (
 	WrongCredentials      Reason = "the server refused the credentials"
 	UnauthenticatedRemote Reason = "the remote server asks for no authentication; set Insecure to allow it"
 	SilentServer          Reason = "a server listens there, but does not answer"
+	WrongServer           Reason = "the server is not that of the TLS fingerprint"
 	OtherFailure          Reason = "connection failed"
 )
 

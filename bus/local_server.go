@@ -21,6 +21,12 @@ type LocalServer struct {
 	URL   string `json:"url"`
 	Token string `json:"token,omitempty"`
 	PID   int    `json:"pid"` // the writer's; the server lives as long as this process
+
+	// TLS of the server, as in Options. CAFile is for programs that know no fingerprints.
+	Fingerprint string `json:"fingerprint,omitempty"`
+	CAFile      string `json:"ca,omitempty"`
+	CertFile    string `json:"cert,omitempty"`
+	KeyFile     string `json:"key,omitempty"`
 }
 
 // LocalFile is the path of the file: castnet/local.json in XDG_RUNTIME_DIR, or
@@ -158,6 +164,9 @@ func (l LocalServer) check() error {
 	}
 	if l.PID <= 0 {
 		return fmt.Errorf("pid is %d, expected a process id", l.PID)
+	}
+	if l.Fingerprint != "" {
+		return CheckFingerprint(l.Fingerprint)
 	}
 	return nil
 }

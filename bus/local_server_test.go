@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,8 @@ func TestLocal_roundTrips(t *testing.T) {
 	for _, want := range []LocalServer{
 		{URL: "nats://127.0.0.1:1", Token: "t", PID: os.Getpid()},
 		{URL: "nats://127.0.0.1:2", PID: os.Getpid()},
+		{URL: "tls://127.0.0.1:3", PID: os.Getpid(), Fingerprint: "sha256:" + strings.Repeat("0a", 32), CAFile: "/ca",
+			CertFile: "/cert", KeyFile: "/key"},
 	} {
 		require.NoError(t, WriteLocal(path, want))
 		got, err := ReadLocal(path)
@@ -127,11 +130,11 @@ func TestFromEnv_readsTheVariablesOfTheNatsCommand(t *testing.T) {
 		"NATS_URL": "u", "NATS_CREDS": "cr", "NATS_NKEY": "nk", "NATS_USER": "us", "NATS_PASSWORD": "pw",
 		"NATS_TOKEN": "to",
 		"NATS_JWT":   "jw", "NATS_SEED": "se", "NATS_CERT": "ce", "NATS_KEY": "ke", "NATS_CA": "ca",
-		"NATS_INBOX_PREFIX": "in",
+		"NATS_INBOX_PREFIX": "in", "NATS_TLS_FINGERPRINT": "fp",
 	}
 	require.Equal(t, Options{
 		URL: "u", Creds: "cr", NKey: "nk", User: "us", Password: "pw", Token: "to",
-		JWT: "jw", Seed: "se", CertFile: "ce", KeyFile: "ke", CAFile: "ca", InboxPrefix: "in",
+		JWT: "jw", Seed: "se", CertFile: "ce", KeyFile: "ke", CAFile: "ca", Fingerprint: "fp", InboxPrefix: "in",
 	}, FromEnv(env(vars)))
 }
 
@@ -144,6 +147,15 @@ func TestFromEnv_fallsBackToTheLocalServer(t *testing.T) {
 	require.Equal(t, Options{URL: "nats://127.0.0.1:77", User: "me"}, FromEnv(env(vars)), "own credentials win")
 	vars["NATS_URL"] = "nats://else"
 	require.Equal(t, Options{URL: "nats://else", User: "me"}, FromEnv(env(vars)), "a URL wins")
+	vars["NATS_URL"] = ""
+	fingerprint := "sha256:" + strings.Repeat("0a", 32)
+	require.NoError(t, WriteLocal(path, LocalServer{URL: "tls://127.0.0.1:77", PID: os.Getpid(),
+		Fingerprint: fingerprint, CAFile: "/ca", CertFile: "/cert", KeyFile: "/key"}))
+	require.Equal(t, Options{URL: "tls://127.0.0.1:77", User: "me", Fingerprint: fingerprint, CAFile: "/ca",
+		CertFile: "/cert", KeyFile: "/key"}, FromEnv(env(vars)))
+	vars["NATS_CA"], vars["NATS_CERT"], vars["NATS_KEY"] = "own.ca", "own.cert", "own.key"
+	require.Equal(t, Options{URL: "tls://127.0.0.1:77", User: "me", CAFile: "own.ca", CertFile: "own.cert",
+		KeyFile: "own.key"}, FromEnv(env(vars)), "own TLS wins")
 }
 
 func FuzzParseLocal(f *testing.F) {

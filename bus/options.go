@@ -42,6 +42,9 @@ type Options struct {
 
 	CertFile, KeyFile, CAFile string // PEM files; CertFile and KeyFile go together
 	TLSFirst                  bool   // TLS handshake before the server's first message
+	// Fingerprint of the one key from which the server's certificate must come, see FingerprintOf.
+	// It requires TLS, and counts in place of CAFile and of the server's name.
+	Fingerprint string
 
 	InboxPrefix string // of reply subjects; default "_INBOX"
 
@@ -66,8 +69,9 @@ type Options struct {
 
 // FromEnv reads the variables of the nats command line: NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER,
 // NATS_PASSWORD, NATS_TOKEN, NATS_JWT, NATS_SEED, NATS_CERT, NATS_KEY, NATS_CA, NATS_INBOX_PREFIX.
-// Without NATS_URL it takes URL and token from the file of a server on this machine (see
-// LocalServer), if there is one.
+// NATS_TLS_FINGERPRINT, which that command does not know, is the Fingerprint. Without NATS_URL it
+// takes URL, token and TLS from the file of a server on this machine (see LocalServer), if there is
+// one.
 func FromEnv(getenv func(string) string) Options {
 	o := Options{
 		URL:         getenv("NATS_URL"),
@@ -81,6 +85,7 @@ func FromEnv(getenv func(string) string) Options {
 		CertFile:    getenv("NATS_CERT"),
 		KeyFile:     getenv("NATS_KEY"),
 		CAFile:      getenv("NATS_CA"),
+		Fingerprint: getenv("NATS_TLS_FINGERPRINT"),
 		InboxPrefix: getenv("NATS_INBOX_PREFIX"),
 	}
 	if o.URL == "" {
@@ -89,7 +94,7 @@ func FromEnv(getenv func(string) string) Options {
 	return o
 }
 
-// useLocal sets URL and Token from the local file. An untrusted file is not an error yet, because
+// useLocal sets URL, Token and TLS from the local file. An untrusted file is not an error yet, because
 // the default URL may work. If that fails too, the error mentions the file.
 func (o *Options) useLocal(getenv func(string) string) {
 	path, err := LocalFile(getenv)
@@ -107,6 +112,17 @@ func (o *Options) useLocal(getenv func(string) string) {
 	o.URL = local.URL
 	if !o.hasCredentials() {
 		o.Token = local.Token
+	}
+	o.UseTLSOf(local)
+}
+
+// UseTLSOf takes from the record of a server what its TLS requires, except what is set.
+func (o *Options) UseTLSOf(l LocalServer) {
+	if o.CAFile == "" && o.Fingerprint == "" {
+		o.CAFile, o.Fingerprint = l.CAFile, l.Fingerprint
+	}
+	if o.CertFile == "" && o.KeyFile == "" {
+		o.CertFile, o.KeyFile = l.CertFile, l.KeyFile
 	}
 }
 
@@ -146,6 +162,8 @@ func (o *Options) check() error {
 		return errors.New("want JWT and Seed together")
 	case o.Password != "" && o.User == "":
 		return errors.New("want a User with the Password")
+	case o.Fingerprint != "":
+		return CheckFingerprint(o.Fingerprint)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (a *Address) URL() string { return "nats://" + a.listener.Addr().String() }
 func (a *Address) Serve(srv *embed.Server) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.server = strings.TrimPrefix(srv.URL(), "nats://")
+	_, a.server, _ = strings.Cut(srv.URL(), "://")
 }
 
 // accept forwards connections until the listener closes.

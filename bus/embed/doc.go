@@ -12,8 +12,7 @@
 //
 // Three sources are merged: the fields of [Options], then nats-server's own configuration file,
 // taken whole, then defaults for a mesh. By default a dead client is noticed in 15 s, and a client
-// that does not read is cut after 5 s. Only the file configures TLS, accounts, clusters and leaf
-// nodes.
+// that does not read is cut after 5 s. Only the file configures accounts, clusters and leaf nodes.
 //
 // # Invariants
 //

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -23,6 +24,9 @@ const (
 	// The time over which a leaving server spreads the goodbyes to its clients.
 	lameDuckDuration = 30 * time.Second
 	lameDuckGrace    = 5 * time.Second
+
+	// The time for a TLS handshake; nats-server's own, 2 s, is short on a busy machine.
+	tlsTimeout = 5 * time.Second
 )
 
 // Options describe the server. The zero value listens on 127.0.0.1, on any free
@@ -38,6 +42,10 @@ type Options struct {
 	// Tickets makes the server take tickets beside the token, which is then required (EMB-3). A
 	// server with a ConfigFile takes none.
 	Tickets bool
+
+	// TLS encrypts the connections of clients; nil: no TLS. With ClientCAs each client needs a
+	// certificate of theirs. A ConfigFile has its own.
+	TLS *tls.Config
 
 	// ConfigFile is a configuration file of nats-server, taken whole. The fields of these Options
 	// override it.
@@ -79,6 +87,9 @@ func (o Options) serverOptions() (*server.Options, error) {
 	if o.Tickets && (o.Token == "" || o.User != "" || o.ConfigFile != "") {
 		return nil, errors.New("want Tickets with a Token alone")
 	}
+	if o.TLS != nil && o.ConfigFile != "" {
+		return nil, errors.New("want TLS or a ConfigFile, got both")
+	}
 	o.apply(so)
 	setDefaults(so)
 	return so, nil
@@ -100,6 +111,14 @@ func (o Options) apply(so *server.Options) {
 	}
 	if o.MaxPayload != 0 {
 		so.MaxPayload = int32(o.MaxPayload)
+	}
+	if o.TLS != nil {
+		so.TLSConfig = o.TLS.Clone()
+		so.TLS, so.TLSTimeout = true, tlsTimeout.Seconds()
+		if o.TLS.ClientCAs != nil {
+			so.TLSVerify = true
+			so.TLSConfig.ClientAuth = tls.RequireAndVerifyClientCert
+		}
 	}
 	so.JetStream = so.JetStream || o.JetStream
 	if o.StoreDir != "" {

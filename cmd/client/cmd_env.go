@@ -37,9 +37,8 @@ func envVariables(o bus.Options) (all []variable) {
 	for _, v := range []variable{
 		{"NATS_URL", o.URL}, {"NATS_CREDS", o.Creds}, {"NATS_NKEY", o.NKey}, {"NATS_USER", o.User},
 		{"NATS_PASSWORD", o.Password}, {"NATS_TOKEN", o.Token}, {"NATS_JWT", o.JWT}, {"NATS_SEED", o.Seed},
-		{"NATS_CERT", o.CertFile}, {"NATS_KEY", o.KeyFile}, {"NATS_CA", o.CAFile}, {
-			"NATS_INBOX_PREFIX", o.InboxPrefix,
-		},
+		{"NATS_CERT", o.CertFile}, {"NATS_KEY", o.KeyFile}, {"NATS_CA", o.CAFile},
+		{"NATS_TLS_FINGERPRINT", o.Fingerprint}, {"NATS_INBOX_PREFIX", o.InboxPrefix},
 	} {
 		if v.value != "" {
 			all = append(all, v)

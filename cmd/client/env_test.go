@@ -34,14 +34,14 @@ func TestEnv_roundTrips(t *testing.T) {
 	vars := map[string]string{}
 	for _, v := range envVariables(bus.Options{
 		URL: "u", Creds: "c", NKey: "n", User: "me", Password: "p", Token: "t", JWT: "j", Seed: "s",
-		CertFile: "cert", KeyFile: "key", CAFile: "ca", InboxPrefix: "in",
+		CertFile: "cert", KeyFile: "key", CAFile: "ca", Fingerprint: "fp", InboxPrefix: "in",
 	}) {
 		vars[v.name] = v.value
 	}
-	require.Len(t, vars, 12)
+	require.Len(t, vars, 13)
 	require.Equal(t, bus.Options{
 		URL: "u", Creds: "c", NKey: "n", User: "me", Password: "p", Token: "t", JWT: "j", Seed: "s",
-		CertFile: "cert", KeyFile: "key", CAFile: "ca", InboxPrefix: "in",
+		CertFile: "cert", KeyFile: "key", CAFile: "ca", Fingerprint: "fp", InboxPrefix: "in",
 	}, bus.FromEnv(func(key string) string { return vars[key] }))
 }
 

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,7 +25,8 @@ func (n *node) printBanner(stderr io.Writer, log zerolog.Logger, getenv func(str
 			Bool("embedded", n.server != nil).Str("local_file", n.localFile).Str("namespace", n.space.Namespace()).
 			Str("run_dir", n.host.RunDir()).Str("allow", n.describePolicy()).Str("connect", client).
 			Str("http", n.readyURL()).Str("page_file", n.pageFile()).
-			Str("labels", formatLabels(n.labels)).Msg("hostd is ready")
+			Str("labels", formatLabels(n.labels)).Str("fingerprint", n.options.Fingerprint).
+			Str("join", n.joinCommand()).Msg("hostd is ready")
 		return
 	}
 	var b strings.Builder
@@ -31,7 +34,7 @@ func (n *node) printBanner(stderr io.Writer, log zerolog.Logger, getenv func(str
 	for _, line := range [][2]string{
 		{"host", n.host.ID().String()}, {"labels", formatLabels(n.labels)}, {"bus", bus}, {"logs", n.host.RunDir()},
 		{"runs", n.describePolicy()}, {"probes", n.readyURL()}, {"page", n.describePage()},
-		{"try", client}, {"watch", nats},
+		{"try", client}, {"watch", nats}, {"join", n.joinCommand()}, {"token", n.describeToken()},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "  %-6s %s\n", line[0], line[1])
@@ -101,6 +104,9 @@ func (n *node) clientCommand(getenv func(string) string) string {
 	var args string
 	if o, err := new(cli.Connection).Options(getenv); err != nil || o.URL != n.options.URL {
 		args = " --server " + redactUserinfo(n.options.URL)
+		if n.options.Fingerprint != "" {
+			args += " --tls-fingerprint " + n.options.Fingerprint
+		}
 	}
 	if ns := n.space.Namespace(); ns != "default" {
 		args += " --namespace " + ns
@@ -113,8 +119,64 @@ func (n *node) natsCommand() string {
 	if n.localFile != "" && n.options.Token != "" {
 		token = `NATS_TOKEN="$(jq -r .token ` + n.localFile + `)" `
 	}
-	return fmt.Sprintf("%snats --server %s sub '%s.v1.%s.ev.>'", token, n.bus.Control().URL(),
+	authority := ""
+	if n.authorityFile() != "" {
+		authority = " --tlsca " + n.authorityFile()
+	}
+	return fmt.Sprintf("%snats --server %s%s sub '%s.v1.%s.ev.>'", token, n.bus.Control().URL(), authority,
 		n.space.Root(), n.space.Namespace())
+}
+
+// isJoinable reports whether hostds of other machines reach the own server with its token.
+func (n *node) isJoinable() bool {
+	return n.server != nil && n.natsConfig == "" && !n.config.server.isLoopback()
+}
+
+// joinCommand returns the command of a hostd on another machine, or "". It holds no secret.
+func (n *node) joinCommand() string {
+	u, err := url.Parse(n.bus.Control().URL())
+	if err != nil || !n.isJoinable() {
+		return ""
+	}
+	u.Host = net.JoinHostPort(reachableName(n.config.server.host), u.Port())
+	line := "hostd --nats " + u.String()
+	if n.options.Fingerprint != "" {
+		line += " --tls-fingerprint " + n.options.Fingerprint
+	}
+	if n.options.Token != "" {
+		line += " --token-file token"
+	} else {
+		line += " --insecure"
+	}
+	return line
+}
+
+// describeToken returns how the file of the join command comes about, or "".
+func (n *node) describeToken() string {
+	switch {
+	case !n.isJoinable() || n.options.Token == "":
+		return ""
+	case n.conn.TokenFile != "" && n.conn.TokenFile != "-":
+		return "copy " + n.conn.TokenFile + " to that machine as the file token"
+	case n.localFile != "":
+		return "(umask 077; jq -r .token " + n.localFile + " > token) makes the file for that machine"
+	}
+	return "the token of this hostd, in the file token of that machine"
+}
+
+// reachableName returns the name of a listen address for other machines.
+func reachableName(listen string) string {
+	ip := net.ParseIP(listen)
+	if ip == nil || !ip.IsUnspecified() {
+		return listen
+	}
+	if all := machineAddresses(); len(all) > 0 {
+		return all[0].String()
+	}
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return listen
 }
 
 // redactUserinfo removes passwords from URLs.

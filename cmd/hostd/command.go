@@ -30,14 +30,14 @@ SIGUSR1 ends it and leaves the procs of kept meshes to the next hostd with its
 const examples = `  # A whole system on this machine
   hostd
 
-  # One node of several: a server for the others, then the others
-  hostd --listen 0.0.0.0:4222 --token-file token --label a
-  hostd --nats nats://a:4222 --token-file token --label b --allow /usr/local/bin/trainer
+  # One node of several: a server for the others, then the others. The first prints the fingerprint
+  hostd --listen 0.0.0.0:4222 --tls --token-file token --label a
+  hostd --nats tls://a:4222 --tls-fingerprint sha256:… --token-file token --label b --allow /usr/local/bin/trainer
 
   # On a NATS server that is there already, with its credentials
   hostd --nats nats://nats.example:4222 --creds host.creds
 
-  # TLS, accounts, leaf nodes: whatever a nats-server can be configured to do
+  # Accounts, clusters, leaf nodes: whatever a nats-server can be configured to do
   hostd --nats-config nats.conf --data /var/lib/castnet
 
   # A host of the world that castnet apply -f world.yaml declares
@@ -65,6 +65,7 @@ type flags struct {
 	showConfig          bool
 	gateway             bool
 	worldFlags
+	tlsFlags
 	logLevel, logFormat string
 }
 
@@ -98,6 +99,7 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 		"listen address of its own server, as `HOST:PORT` (default 127.0.0.1:4222, or any free port)")
 	fs.StringVar(&f.natsConfig, "nats-config", "", "nats-server configuration `FILE` of its own server")
 	fs.StringVar(&f.data, "data", "", "enable JetStream in its own server, and store in `DIR`")
+	f.tlsFlags.register(fs)
 	fs.StringVar(&f.label, "label", "", "unique `NAME` of this host (default the first part of the hostname)")
 	fs.StringArrayVar(&f.hostLabels, "host-label", nil,
 		"label to select this host by, as `KEY=VALUE`; may be repeated")

@@ -40,16 +40,23 @@ type serverConfig struct {
 	token   string // "" with a configuration file or --insecure
 	// portRestored marks the port of the last server with this state directory.
 	portRestored   bool
-	revoked        []string // the serials of refused keys
-	tokenGenerated bool     // tokenGenerated marks a generated token, secret unless shared.
+	tokenGenerated bool // tokenGenerated marks a generated token, secret unless shared.
+
+	revoked      []string   // the serials of refused keys
+	authorityKey string     // of the last server with this state directory, or of this one; "": none
+	tls          *serverTLS // set at the start
+}
+
+// isLoopback reports whether only this machine reaches the server.
+func (s serverConfig) isLoopback() bool {
+	ip := net.ParseIP(s.host)
+	return s.host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // isPrivate reports whether only programs of this user can connect. They may then run any program
 // of the user without new rights. A typed token is no secret, because ps shows it.
 func (c config) isPrivate() bool {
-	ip := net.ParseIP(c.server.host)
-	loopback := c.server.host == "localhost" || ip != nil && ip.IsLoopback()
-	return c.external == nil && c.natsConfig == "" && loopback && c.server.token != "" && c.conn.Token == ""
+	return c.external == nil && c.natsConfig == "" && c.server.isLoopback() && c.server.token != "" && c.conn.Token == ""
 }
 
 // newConfig validates all settings before anything starts.
@@ -107,7 +114,7 @@ func (f flags) newConfig(getenv func(string) string) (config, error) {
 	}
 	if f.usesExternalBus(getenv) {
 		if f.hasServerFlags() {
-			return c, cli.Usagef("--listen, --nats-config and --data are for a server of its own: " +
+			return c, cli.Usagef("--listen, --nats-config, --data and --tls are for a server of its own: " +
 				"want them without --nats and --context")
 		}
 		o, err := f.conn.Options(getenv)
@@ -118,7 +125,9 @@ func (f flags) newConfig(getenv func(string) string) (config, error) {
 	return c, err
 }
 
-func (f flags) hasServerFlags() bool { return f.listen != "" || f.natsConfig != "" || f.data != "" }
+func (f flags) hasServerFlags() bool {
+	return f.listen != "" || f.natsConfig != "" || f.data != "" || f.tlsFlags.isSet()
+}
 
 // usesExternalBus reports whether to join a bus. Flags override the environment. A merely selected
 // NATS context does not count, because hostd without flags is a whole system.
@@ -136,11 +145,14 @@ func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
 	if err != nil {
 		return s, err
 	}
+	if err := f.checkTLS(f.natsConfig, &f.conn); err != nil {
+		return s, err
+	}
 	if f.natsConfig == "" {
-		if strings.Join([]string{f.conn.Creds, f.conn.NKey, f.conn.User, f.conn.Password, f.conn.TLSCert,
-			f.conn.TLSKey, f.conn.TLSCA, f.conn.InboxPrefix}, "") != "" || f.conn.TLSFirst {
-			return s, cli.Usagef("credentials and TLS are for another server, or for one with a configuration file: " +
-				"want --nats or --nats-config")
+		if strings.Join([]string{f.conn.Creds, f.conn.NKey, f.conn.User, f.conn.Password, f.conn.TLSCA,
+			f.conn.TLSFingerprint, f.conn.InboxPrefix}, "") != "" || f.conn.TLSFirst {
+			return s, cli.Usagef("credentials, and TLS of clients, are for another server, or for one with a " +
+				"configuration file: want --nats or --nats-config; --tls and --tls-cert encrypt its own server")
 		}
 		s.token = token
 		if s.token == "" {

@@ -39,6 +39,9 @@
 //   - HOSTD-11 (rights of procs): Procs gain no privileges, have umask 0077 and no core files. With
 //     --proc-user they have the IDs of that user. The generated token is in no environment and in
 //     no arguments.
+//   - HOSTD-15 (TLS): With --tls or --tls-cert, hostd's own server encrypts, and clients, procs and
+//     joined hosts trust the key with its fingerprint. With --state-dir the next hostd has the same
+//     fingerprint. Certificates are renewed while hostd runs.
 //   - HOSTD-14 (page): With --http, / is the live page (package page). Its address with the token
 //     is in a file that only the user of hostd can read. Without --ui-act the page changes nothing.
 //

@@ -69,11 +69,11 @@ func (s site) requireClean(t *testing.T) {
 
 // line is one line of the log.
 type line struct {
-	Level, Message, Host, Bus, Allow, Connect, Labels, HTTP string
-	Procs                                                   int
-	RunDir                                                  string `json:"run_dir"`
-	LocalFile                                               string `json:"local_file"`
-	PageFile                                                string `json:"page_file"`
+	Level, Message, Host, Bus, Allow, Connect, Labels, HTTP, Fingerprint, Join string
+	Procs                                                                      int
+	RunDir                                                                     string `json:"run_dir"`
+	LocalFile                                                                  string `json:"local_file"`
+	PageFile                                                                   string `json:"page_file"`
 }
 
 // daemon is a running hostd.

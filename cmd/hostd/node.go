@@ -88,8 +88,11 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 		return err
 	}
 	close(n.hostStarted)
+	if err := n.writeAuthorityFile(); err != nil {
+		return err
+	}
 	if local != "" {
-		err = bus.WriteLocal(local, bus.LocalServer{URL: n.options.URL, Token: n.options.Token, PID: os.Getpid()})
+		err = bus.WriteLocal(local, n.localServer())
 		if err != nil {
 			return err
 		}
@@ -148,8 +151,21 @@ func (n *node) startServer(ctx context.Context, getenv func(string) string,
 			return "", err
 		}
 	}
+	n.config.server.tls, err = n.loadTLS(log)
+	if err != nil {
+		return "", err
+	}
 	n.server, n.options, err = startServer(ctx, n.config, getenv, log)
 	return local, err
+}
+
+// localServer returns the record for other programs of this user.
+func (n *node) localServer() bus.LocalServer {
+	s := agent.BusSettingsOf(n.options) // with absolute paths
+	return bus.LocalServer{
+		URL: s.URL, Token: s.Token, PID: os.Getpid(),
+		Fingerprint: s.Fingerprint, CAFile: n.authorityFile(), CertFile: s.CertFile, KeyFile: s.KeyFile,
+	}
 }
 
 func (n *node) startGateway(ctx context.Context, log zerolog.Logger) (err error) {

@@ -60,7 +60,7 @@ func (c config) startServerOn(ctx context.Context, port int, log zerolog.Logger)
 	started := new(atomic.Bool)
 	srv, err := embed.Start(ctx, embed.Options{
 		Host: c.server.host, Port: port, Token: c.server.token, ConfigFile: c.natsConfig,
-		Tickets:   c.natsConfig == "" && c.server.token != "",
+		Tickets: c.natsConfig == "" && c.server.token != "", TLS: c.server.tls.forServer(),
 		JetStream: c.data != "", StoreDir: c.data, Insecure: c.conn.Insecure,
 		Log: log.Hook(startupErrorFilter{started}),
 	})
@@ -74,7 +74,10 @@ func (c config) ownBusOptions(srv *embed.Server, getenv func(string) string) (bu
 		return bus.Options{}, fmt.Errorf("%s: the server does not listen: procs cannot reach it", c.natsConfig)
 	}
 	if c.natsConfig == "" {
-		return bus.Options{URL: loopbackURL(srv.URL()), Token: srv.Token(), Insecure: c.conn.Insecure}, nil
+		return bus.Options{
+			URL: loopbackURL(srv.URL()), Token: srv.Token(), Insecure: c.conn.Insecure,
+			Fingerprint: c.server.tls.forClients(), CertFile: c.conn.TLSCert, KeyFile: c.conn.TLSKey,
+		}, nil
 	}
 	conn := c.conn
 	conn.Server = loopbackURL(srv.URL())

@@ -18,11 +18,13 @@ type serverState struct {
 	Token string `json:"token,omitempty"` // if generated
 	// Revoked are the serials of refused keys, the newest last.
 	Revoked []string `json:"revoked,omitempty"`
+	// AuthorityKey in PEM; clients know its fingerprint.
+	AuthorityKey string `json:"authority_key,omitempty"`
 }
 
 func serverStateFile(dir string) string { return filepath.Join(dir, "server.json") }
 
-// loadState restores port and token of the last server, unless set.
+// loadState restores port and token of the last server, unless set, and its authority.
 func (s *serverConfig) loadState(dir string) error {
 	data, err := os.ReadFile(serverStateFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,12 +44,13 @@ func (s *serverConfig) loadState(dir string) error {
 	if s.tokenGenerated && last.Token != "" {
 		s.token = last.Token
 	}
+	s.authorityKey = last.AuthorityKey
 	return nil
 }
 
 // saveState stores the address of the server. It replaces the file atomically.
 func (s serverConfig) saveState(dir, serverURL string) error {
-	last := serverState{Revoked: s.revoked}
+	last := serverState{Revoked: s.revoked, AuthorityKey: s.authorityKey}
 	if s.tokenGenerated {
 		last.Token = s.token
 	}

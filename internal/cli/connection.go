@@ -30,6 +30,7 @@ type Connection struct {
 
 	TLSCert, TLSKey, TLSCA string
 	TLSFirst               bool
+	TLSFingerprint         string
 
 	InboxPrefix string
 	Insecure    bool
@@ -56,6 +57,8 @@ func (c *Connection) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.TLSKey, "tlskey", "", "`FILE` with the certificate's key (NATS_KEY)")
 	fs.StringVar(&c.TLSCA, "tlsca", "",
 		"`FILE` with the authority that signed the server's certificate (NATS_CA)")
+	fs.StringVar(&c.TLSFingerprint, "tls-fingerprint", "",
+		"trust the server whose certificate comes from this key, as `sha256:HEX` of it (NATS_TLS_FINGERPRINT)")
 	fs.BoolVar(&c.TLSFirst, "tlsfirst", false, "start the TLS handshake before the server's greeting")
 	fs.StringVar(&c.InboxPrefix, "inbox-prefix", "", "`PREFIX` of reply subjects (NATS_INBOX_PREFIX)")
 	fs.BoolVar(&c.Insecure, "insecure", false, "accept a server off this machine without authentication")
@@ -79,11 +82,17 @@ func (c *Connection) Options(getenv func(string) string) (bus.Options, error) {
 		return bus.Options{}, err
 	}
 	set := resolve(flags.get, getenv, nctx.get)
+	if text := set[fingerprint]; text != "" {
+		if err := bus.CheckFingerprint(text); err != nil {
+			return bus.Options{}, Usagef("--tls-fingerprint: %w", err)
+		}
+	}
 	if set["NATS_PASSWORD"] != "" && set["NATS_USER"] == "" {
 		return bus.Options{}, Usagef("a password needs a user: set --user or NATS_USER")
 	}
-	if !hasIdentity(set.get) {
-		set["NATS_TOKEN"] = localToken(getenv, set["NATS_URL"])
+	local, isLocal := localServer(getenv, set["NATS_URL"])
+	if isLocal && !hasIdentity(set.get) {
+		set["NATS_TOKEN"] = local.Token
 	}
 	// FromEnv adds the local file if no URL is set, and its hint on failure.
 	o := bus.FromEnv(func(key string) string {
@@ -92,6 +101,9 @@ func (c *Connection) Options(getenv func(string) string) (bus.Options, error) {
 		}
 		return getenv(key)
 	})
+	if isLocal {
+		o.UseTLSOf(local)
+	}
 	o.TLSFirst, o.Insecure = c.TLSFirst || nctx[tlsFirst] != "", c.Insecure
 	if c.timeoutSet != nil && c.timeoutSet() {
 		o.ConnectTimeout = c.Timeout
@@ -121,6 +133,8 @@ func (c *Connection) validate() error {
 		return Usagef("want one of --creds, --nkey, --user, --token and --token-file, got several")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return Usagef("--tlscert and --tlskey go together, got only one of them")
+	case c.TLSCA != "" && c.TLSFingerprint != "":
+		return Usagef("want one of --tlsca and --tls-fingerprint, got both")
 	case c.timeoutSet != nil && c.Timeout <= 0:
 		return Usagef("--timeout is %s, want more than 0", c.Timeout)
 	}
@@ -177,6 +191,6 @@ func (c *Connection) flagSource() (settings, error) {
 	return settings{
 		"NATS_URL": c.Server, "NATS_CREDS": c.Creds, "NATS_NKEY": c.NKey, "NATS_USER": c.User,
 		"NATS_PASSWORD": c.Password, "NATS_TOKEN": token, "NATS_CERT": c.TLSCert, "NATS_KEY": c.TLSKey,
-		"NATS_CA": c.TLSCA, "NATS_INBOX_PREFIX": c.InboxPrefix,
+		"NATS_CA": c.TLSCA, fingerprint: c.TLSFingerprint, "NATS_INBOX_PREFIX": c.InboxPrefix,
 	}, err
 }

@@ -116,6 +116,42 @@ func TestConnection_identityComesFromOneSource_CLI1(t *testing.T) {
 	}
 }
 
+func TestConnection_trustComesFromOneSource_CLI1(t *testing.T) {
+	flag, env := "sha256:"+strings.Repeat("0a", 32), "sha256:"+strings.Repeat("0b", 32)
+	own := "sha256:" + strings.Repeat("0c", 32)
+	for name, row := range map[string]struct {
+		vars map[string]string
+		args []string
+		want bus.Options
+	}{
+		"a fingerprint shuts out a file": {map[string]string{"NATS_CA": "env.ca"},
+			[]string{"--tls-fingerprint", flag}, bus.Options{Fingerprint: flag}},
+		"a file shuts out a fingerprint": {map[string]string{"NATS_TLS_FINGERPRINT": env},
+			[]string{"--tlsca", "flag.ca"}, bus.Options{CAFile: "flag.ca"}},
+		"the variable":                 {map[string]string{"NATS_TLS_FINGERPRINT": env}, nil, bus.Options{Fingerprint: env}},
+		"that of this machine's hostd": {nil, nil, bus.Options{Fingerprint: own, CAFile: "/local.ca"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			getenv := machine(t, row.vars)
+			path, err := bus.LocalFile(getenv)
+			require.NoError(t, err)
+			require.NoError(t, bus.WriteLocal(path, bus.LocalServer{URL: "tls://127.0.0.1:5222", Token: "local",
+				PID: os.Getpid(), Fingerprint: own, CAFile: "/local.ca"}))
+			for _, url := range []string{"nats://127.0.0.1:5222", "tls://127.0.0.1:5222/"} {
+				o, err := typed(t, append(row.args, "--server", url)...).Options(getenv)
+				require.NoError(t, err)
+				row.want.URL, row.want.Token = url, "local"
+				require.Equal(t, row.want, o)
+			}
+		})
+	}
+	getenv := machine(t, nil)
+	_, err := typed(t, "--tls-fingerprint", flag, "--tlsca", "x").Options(getenv)
+	require.ErrorContains(t, err, "want one of --tlsca and --tls-fingerprint, got both")
+	_, err = typed(t, "--tls-fingerprint", "0a").Options(getenv)
+	require.ErrorContains(t, err, `--tls-fingerprint: fingerprint "0a": want sha256:`)
+}
+
 func TestConnection_findsTheLocalHostdAndItsToken_CLI1(t *testing.T) {
 	getenv := machine(t, nil)
 	local(t, getenv)

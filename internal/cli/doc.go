@@ -12,14 +12,14 @@
 //
 //   - CLI-1 (precedence): A setting comes from the first of these sources: flag, NATS_… variable,
 //     NATS context, file of this machine's hostd, default. An identity comes whole from one
-//     source, as does a certificate with its key.
+//     source, as do a certificate with its key, and an authority with a TLS fingerprint.
 //
 // The context is that of --context or NATS_CONTEXT. Without a URL it can also be the one chosen by
 // `nats context select`. Contexts are files of the nats command. Only this package reads them.
 //
 // An identity is creds, nkey, user and password, token, or JWT and seed. Only a password or seed
-// may come from a later source. The URL of this machine's hostd needs no token: the same file has
-// it. Variables are read as in bus.FromEnv.
+// may come from a later source. The URL of this machine's hostd needs no token and no TLS
+// settings: the same file has them. Variables are read as in bus.FromEnv.
 //
 // # End of a command
 //

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/castnet-io/castnet/bus"
@@ -14,6 +15,13 @@ type settings map[string]string
 
 func (s settings) get(key string) string { return s[key] }
 
+// fingerprint is the variable of the TLS fingerprint, which the nats command does not have.
+const fingerprint = "NATS_TLS_FINGERPRINT"
+
+// whole are settings that come from one source together: a certificate with its key, and what the
+// server's certificate is compared with.
+var whole = [...][]string{{"NATS_CERT", "NATS_KEY"}, {"NATS_CA", fingerprint}}
+
 // identities are the kinds of credentials, in order of preference within a source.
 var identities = [...][]string{
 	{"NATS_CREDS"}, {"NATS_NKEY"}, {"NATS_JWT", "NATS_SEED"}, {"NATS_USER", "NATS_PASSWORD"}, {"NATS_TOKEN"},
@@ -23,13 +31,13 @@ var identities = [...][]string{
 // (CLI-1).
 func resolve(sources ...source) settings {
 	set := settings{}
-	for _, key := range []string{"NATS_URL", "NATS_CA", "NATS_INBOX_PREFIX"} {
+	for _, key := range []string{"NATS_URL", "NATS_INBOX_PREFIX"} {
 		set.setFrom(sources, key)
 	}
-	for i, s := range sources {
-		if hasAny(s, "NATS_CERT", "NATS_KEY") {
-			set.setFrom(sources[i:], "NATS_CERT", "NATS_KEY")
-			break
+	for _, keys := range whole {
+		at := slices.IndexFunc(sources, func(s source) bool { return hasAny(s, keys...) })
+		if at >= 0 {
+			set.setFrom(sources[at:at+1], keys...)
 		}
 	}
 	for i, s := range sources {
@@ -70,20 +78,20 @@ func hasIdentity(s source) bool {
 	return false
 }
 
-// localToken returns the token of this machine's hostd if url is its URL (CLI-1).
-func localToken(getenv source, url string) string {
-	if url == "" {
-		return ""
+// localServer returns the server of this machine's hostd if url is its URL (CLI-1). The scheme does
+// not count: a server with TLS requires it of nats:// too.
+func localServer(getenv source, url string) (l bus.LocalServer, is bool) {
+	_, address, _ := strings.Cut(strings.TrimSuffix(url, "/"), "://")
+	if address == "" {
+		return l, false
 	}
 	path, err := bus.LocalFile(getenv)
 	if err != nil {
-		return ""
+		return l, false
 	}
-	local, err := bus.ReadLocal(path)
-	if err != nil || strings.TrimSuffix(url, "/") != local.URL {
-		return ""
-	}
-	return local.Token
+	l, err = bus.ReadLocal(path)
+	_, its, _ := strings.Cut(l.URL, "://")
+	return l, err == nil && address == its
 }
 
 // firstNonEmpty returns the first non-empty string.
