@@ -9,7 +9,8 @@
 //
 // A pair is one connection of the client and the matching one to the server. Slow delays and
 // throttles. Stall keeps all sockets open and passes nothing. Cut cuts after any byte, also within
-// a frame. Hold keeps the bytes of a client until long after the client has left.
+// a frame. Hold keeps the bytes of a client until long after the client has left. Record keeps what
+// a listener on the network reads.
 //
 // Toxiproxy has only the first two. It cuts after a number of bytes (limit_data) or by RST after a
 // time (reset_peer), never by RST after a byte. It holds back no bytes of a client that has left.
@@ -26,6 +27,8 @@
 //   - CHAOS-2 (exact cuts): A cut passes exactly the bytes before it and nothing after it, on the
 //     pair of the last byte. With Reset, bytes on their way may be lost as well, and both ends see
 //     ECONNRESET.
+//   - CHAOS-6 (recording): After Record, Recorded has every byte that was read since, in order for each
+//     direction of a pair, up to 64 MiB in all.
 //   - CHAOS-5 (close): When Close returns, all connections have ended with RST and no goroutine is
 //     left.
 //

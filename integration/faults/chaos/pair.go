@@ -88,6 +88,7 @@ func (f *flow) read() {
 // take queues what was read; false: this is the end of the flow.
 func (f *flow) take(data []byte) bool {
 	proxy := f.pair.proxy
+	proxy.record(f, data)
 	keep, hit := proxy.meter(f.direction, len(data))
 	if hit != nil {
 		defer f.cut(hit)

@@ -56,6 +56,7 @@ type Proxy struct {
 	cut      *armed // nil: none is to come
 	stats    Stats
 	closed   bool
+	tape     *tape // nil: nothing is recorded
 }
 
 // armed is a cut to come.

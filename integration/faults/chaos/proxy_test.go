@@ -353,3 +353,32 @@ func TestProxy_missingServerIsACutConnection(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	require.Zero(t, p.Stats().Accepted)
 }
+
+func TestRecord_hasTheBytesOfBothDirections_CHAOS6(t *testing.T) {
+	p, s := rig(t)
+	client := dial(t, p)
+	far := s.next(t)
+	exchange := func(from, to net.Conn, text string) {
+		_, err := from.Write([]byte(text))
+		require.NoError(t, err)
+		_, err = io.ReadFull(to, make([]byte, len(text)))
+		require.NoError(t, err)
+	}
+	exchange(client, far, "before")
+	require.Empty(t, p.Recorded())
+	p.Record()
+	exchange(client, far, "up")
+	exchange(client, far, " and up")
+	exchange(far, client, "down")
+	require.ElementsMatch(t, [][]byte{[]byte("up and up"), []byte("down")}, p.Recorded())
+	big := noise(65 << 20)
+	sent := pump(client, big)
+	_, err := io.ReadFull(far, make([]byte, len(big)))
+	require.NoError(t, err)
+	require.NoError(t, <-sent)
+	all := 0
+	for _, stream := range p.Recorded() {
+		all += len(stream)
+	}
+	require.Equal(t, 64<<20, all)
+}
