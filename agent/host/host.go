@@ -46,6 +46,7 @@ type Options struct {
 	// arguments of a command.
 	AllowCommands [][]string
 	ProcUser      string // USER[:GROUP] of procs; "" = the host's user. Needs root
+	ProcLimits    ProcLimits
 	// Command replaces the caller's executable in spawns that name no program. The host allows it.
 	// Empty: the caller's executable.
 	Command agent.Command
@@ -67,6 +68,33 @@ type Options struct {
 	Log          zerolog.Logger // zero: warnings and errors to stderr; zerolog.Nop(): none
 
 	procUser *launch.User // ProcUser, once it is known
+}
+
+// ProcLimits are limits of the kernel for each process that the host launches; 0: those of the host.
+// A mesh may have tighter ones, and none that are wider.
+type ProcLimits struct {
+	Files        uint64 // open files of a process
+	Processes    uint64 // processes and threads of the user of procs; no limit for root
+	AddressSpace uint64 // bytes of a process
+}
+
+// Check refuses limits that the host may not set, or that no proc can live with.
+func (l ProcLimits) Check() error { return launch.ProcessLimits(l).Check() }
+
+// permits refuses wider limits of a mesh.
+func (l ProcLimits) permits(m agent.Mesh) error {
+	for _, limit := range []struct {
+		name        string
+		asked, most uint64
+	}{
+		{"open files", uint64(m.Limits.Files), l.Files}, {"pids", uint64(m.Limits.Pids), l.Processes},
+	} {
+		if limit.most > 0 && limit.asked > limit.most {
+			return fmt.Errorf("mesh %s: limit of %d %s: want at most %d, as this host permits", m.ID, limit.asked,
+				limit.name, limit.most)
+		}
+	}
+	return nil
 }
 
 // hostID returns the host's address.
@@ -92,6 +120,8 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Bus == nil:
 		return o, fmt.Errorf("start host %s: want a bus", o.Label)
+	case o.Local != nil && o.ProcLimits != (ProcLimits{}):
+		return o, fmt.Errorf("start host %s: procs in its own process have no limits of their own", o.Label)
 	case o.Local != nil && o.ProcUser != "":
 		return o, fmt.Errorf("start host %s: procs in its own process have no user of their own", o.Label)
 	case o.MaxLaunches < 0:
@@ -207,7 +237,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	} else {
 		lo := launch.Options{
 			Log: o.Log, Subreaper: o.Subreaper, KillWait: keys.TerminateKillWait.Get(o.Config),
-			NoDeathSignal: !keys.ProcDeathSignal.Get(o.Config),
+			NoDeathSignal: !keys.ProcDeathSignal.Get(o.Config), ProcessLimits: launch.ProcessLimits(o.ProcLimits),
 		}
 		if o.ProcUser != "" {
 			lo.User, err = launch.FindUser(o.ProcUser)
@@ -215,6 +245,9 @@ func (h *Host) start(ctx context.Context, o Options) error {
 				return fmt.Errorf("cannot start host %s: %w", o.Label, err)
 			}
 			o.procUser = lo.User
+		}
+		if err := lo.ProcessLimits.CheckFor(lo.User); err != nil {
+			return fmt.Errorf("cannot start host %s: %w", o.Label, err)
 		}
 		if h.store != nil {
 			lo.StateDir = h.store.dir

@@ -76,6 +76,9 @@ func (r *execRunner) resolve(m agent.Mesh, rank int, self string) (how launchSpe
 		return launchSpec{}, fmt.Errorf("mesh %s: %d procs in a process: want 1, this host runs each in its own",
 			m.ID, m.PerProcess)
 	}
+	if err := r.opts.ProcLimits.permits(m); err != nil {
+		return launchSpec{}, err
+	}
 	how.command, how.build = r.opts.commandOf(m, rank)
 	how.path, how.args, err = r.opts.resolveCommand(how.command, self)
 	if err == nil {

@@ -58,6 +58,7 @@ type flags struct {
 	lameDuckTimeout     time.Duration
 	allow               []string
 	procUser            string
+	procLimits          string
 	allowExec, uiAct    bool
 	ready               time.Duration
 	readySet            bool
@@ -108,6 +109,8 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 			"'/usr/bin/python3 -I /opt/train.py', only commands that begin with these")
 	fs.StringVar(&f.procUser, "proc-user", "",
 		"run procs as this `USER`[:GROUP] of the machine (default the user of hostd, who must be root)")
+	fs.StringVar(&f.procLimits, "proc-limits", "",
+		"limits of each proc and of what it starts, as `files=N,processes=N,address-space=SIZE`, any of them")
 	fs.BoolVar(&f.allowExec, "allow-exec", false, "allow clients to run any command as this user (castnet exec)")
 	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs, of this hostd only (default temporary)")
 	fs.StringVar(&f.stateDir, "state-dir", "",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/ticket"
 	keys "github.com/castnet-io/castnet/config"
@@ -25,6 +26,7 @@ type config struct {
 	procLogLevel string // log level of procs; "" = default
 
 	allowCommands [][]string        // programs with fixed arguments
+	rlimits       host.ProcLimits   // of procs
 	labels        map[string]string // of the host
 	keys          *keys.Config      // limits
 
@@ -72,6 +74,10 @@ func (f flags) newConfig(getenv func(string) string) (config, error) {
 		return c, err
 	}
 	c.allow, c.allowCommands, err = allowed(f.allow)
+	if err != nil {
+		return c, err
+	}
+	c.rlimits, err = parseProcLimits(f.procLimits)
 	if err != nil {
 		return c, err
 	}

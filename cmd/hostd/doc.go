@@ -37,8 +37,8 @@
 //     tickets (EMB-3). It ends a ticket when the proc's host reports its end, and a key when the
 //     operator revokes it. With --state-dir it refuses that after a restart.
 //   - HOSTD-11 (rights of procs): Procs gain no privileges, have umask 0077 and no core files. With
-//     --proc-user they have the IDs of that user. The generated token is in no environment and in
-//     no arguments.
+//     --proc-user they have the IDs of that user, with --proc-limits at most these limits. The
+//     generated token is in no environment and in no arguments.
 //   - HOSTD-15 (TLS): With --tls or --tls-cert, hostd's own server encrypts, and clients, procs and
 //     joined hosts trust the key with its fingerprint. With --state-dir the next hostd has the same
 //     fingerprint. Certificates are renewed while hostd runs.

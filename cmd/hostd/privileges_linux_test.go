@@ -15,6 +15,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
+// capSysResource is the number of CAP_SYS_RESOURCE.
+const capSysResource = 24
+
 // shell is the script of the shells.
 const shell = "sleep 600 & wait"
 
@@ -95,14 +98,89 @@ func TestHostd_procsHaveNoPrivilegesAndNoSecrets_HOSTD11(t *testing.T) {
 	require.Contains(t, ofProcess(t, d.PID(), "environ"), "canary", "the scan finds what is there")
 }
 
+func TestHostd_procsHaveTheLimitsOfTheFlag_HOSTD11(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	limits := []string{"--proc-limits", "files=77,address-space=1GiB,processes=5000", "--allow", "/bin/sh"}
+	d := s.start(t, limits...)
+	pids, err := startShell(t, s, d, "-c", shell)
+	require.NoError(t, err)
+	requireLimits(t, pids)
+	d.Stop(t)
+	if os.Geteuid() != 0 {
+		return
+	}
+	d = s.spawn(t, append(limits, "--proc-user", "nobody")...)
+	_, status, _ := strings.Cut(ofProcess(t, os.Getpid(), "status"), "CapEff:\t")
+	capabilities, err := strconv.ParseUint(status[:16], 16, 64)
+	require.NoError(t, err)
+	if capabilities&(1<<capSysResource) == 0 {
+		require.Equal(t, 1, d.Exit(t))
+		require.Contains(t, d.Err.String(), "want the capability CAP_SYS_RESOURCE")
+		return
+	}
+	d.ready = d.await(t, "hostd is ready")
+	pids, err = startShell(t, s, d, "-c", shell)
+	require.NoError(t, err)
+	requireLimits(t, pids)
+}
+
+func requireLimits(t *testing.T, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		for _, want := range []string{"core file size +0 ", "open files +77 +77 ", "processes +5000 +5000 ",
+			"address space +1073741824 +1073741824 "} {
+			require.Regexp(t, "(?m)^Max "+want, ofProcess(t, pid, "limits"))
+		}
+	}
+}
+
+func TestHostd_meshLimitsAreNotWiderThanThoseOfTheHost_HOSTD11(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.start(t, "--proc-limits", "files=1000,processes=5000")
+	for _, row := range []struct {
+		limits agent.Limits
+		files  int
+		why    string
+	}{
+		{agent.Limits{Files: 500}, 500, ""},
+		{agent.Limits{}, 1000, ""},
+		{agent.Limits{Files: 1001}, 0, "limit of 1001 open files: want at most 1000, as this host permits"},
+		{agent.Limits{Pids: 5001}, 0, "limit of 5001 pids: want at most 5000, as this host permits"},
+	} {
+		m := keptMesh(t, d)
+		m.Keep, m.Limits = false, row.limits
+		host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
+		_, err := agent.Create.Call(testkit.Soon(t), host, agent.CreateRequest{Procs: &m, Wait: true})
+		if row.why != "" {
+			require.ErrorContains(t, err, row.why)
+			continue
+		}
+		require.NoError(t, err)
+		states, err := agent.Get.Call(testkit.Soon(t), host, agent.GetRequest{ID: m.ID.String()})
+		require.NoError(t, err)
+		require.Regexp(t, fmt.Sprintf("(?m)^Max open files +%d +%[1]d ", row.files),
+			ofProcess(t, states[0].Proc.PID, "limits"))
+	}
+}
+
 func TestHostd_refusesABadUserOrCommandForProcs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for want, args := range map[string][]string{
-		"want a program or a directory":                 {"--allow", "/no/such/program"},
-		"want a program with arguments: /no/such is no": {"--allow", "/no/such -m x"},
-		"/tmp is no file":                               {"--allow", "/tmp -m x"},
-		`"no-such-user"`:                                {"--proc-user", "no-such-user"},
+		"want a program or a directory":                  {"--allow", "/no/such/program"},
+		"want a program with arguments: /no/such is no":  {"--allow", "/no/such -m x"},
+		"/tmp is no file":                                {"--allow", "/tmp -m x"},
+		`"no-such-user"`:                                 {"--proc-user", "no-such-user"},
+		`"cpu=1": want files=N, processes=N or`:          {"--proc-limits", "files=100,cpu=1"},
+		`"files=200": want files=N, processes=N or`:      {"--proc-limits", "files=100,files=200"},
+		`"files": want a number more than 0`:             {"--proc-limits", "files"},
+		`"processes=-1": want a number more than 0`:      {"--proc-limits", "processes=-1"},
+		`"address-space=1TB": want a number more than 0`: {"--proc-limits", "address-space=1TB"},
+		"files=8: want at least 32":                      {"--proc-limits", "files=8"},
+		"address-space=1: want at least 256 MiB":         {"--proc-limits", "address-space=1"},
+		"files=2000000000: want at most ":                {"--proc-limits", "files=2000000000"},
 	} {
 		_, why := s.requireFailedStart(t, args...)
 		require.Contains(t, why, want)

@@ -76,7 +76,8 @@
 //     ErrKeptAlive.
 //   - LCH-10 (privileges): On Linux no child, and no process that it starts, gets privileges by an
 //     exec: set-user-ID bits and file capabilities have no effect. With Options.User all children
-//     have exactly the IDs of that user.
+//     have exactly the IDs of that user. A child without Options.ProcessLimits
+//     does not start.
 //
 // # Details
 //

@@ -31,7 +31,7 @@ func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 	}
 	pidfd := -1
 	sys := &syscall.SysProcAttr{
-		Setpgid: true, Pdeathsig: spec.deathSignal, PidFD: &pidfd, Ptrace: t.needsStoppedStart(&spec.Limits),
+		Setpgid: true, Pdeathsig: spec.deathSignal, PidFD: &pidfd, Ptrace: t.needsStoppedStart(spec),
 		Credential: spec.user.credential(),
 	}
 	if t.Dir != "" {
@@ -97,13 +97,13 @@ func (t *tree) finishStart(pid int, spec *Spec, sys *syscall.SysProcAttr) error 
 		}
 	}
 	if sys.Ptrace {
-		return t.applyWhileStopped(pid, &spec.Limits)
+		return t.applyWhileStopped(pid, spec)
 	}
-	if t.needsStoppedStart(&spec.Limits) {
-		t.apply(pid, &spec.Limits)
-		t.addUnenforced("limits", errors.New("in force only after the start: ptrace is not permitted"))
+	if !t.needsStoppedStart(spec) {
+		return nil
 	}
-	return nil
+	t.addUnenforced("limits", errors.New("in force only after the start: ptrace is not permitted"))
+	return t.apply(pid, spec)
 }
 
 // hideDescriptors marks all open descriptors as close-on-exec. Go does so itself, but a parent
@@ -238,12 +238,16 @@ func ignoreGone(err error) error {
 
 // needsStoppedStart reports whether some limit can only be set after the fork. The child is then
 // held at its first instruction.
-func (t *tree) needsStoppedStart(l *Limits) bool {
-	return len(t.V1) > 0 || l.Files > 0 || len(l.CPUs) > 0
+func (t *tree) needsStoppedStart(s *Spec) bool {
+	return len(t.V1) > 0 || s.Limits.Files > 0 || len(s.Limits.CPUs) > 0 || s.process != (ProcessLimits{})
 }
 
-// apply sets the limits that need an existing process.
-func (t *tree) apply(pid int, l *Limits) {
+// apply sets the limits that need an existing process. Those of the launcher must be in force.
+func (t *tree) apply(pid int, spec *Spec) error {
+	if err := spec.process.apply(pid); err != nil {
+		return err
+	}
+	l := &spec.Limits
 	for _, err := range t.LimitProcess(pid) {
 		t.unenforced = append(t.unenforced, err.Error())
 	}
@@ -261,11 +265,12 @@ func (t *tree) apply(pid int, l *Limits) {
 			t.addUnenforced(l.filesName(), err)
 		}
 	}
+	return nil
 }
 
 // applyWhileStopped waits for the tracee to stop at its first instruction, applies the limits and
 // detaches. It must run on the thread of the fork.
-func (t *tree) applyWhileStopped(pid int, l *Limits) error {
+func (t *tree) applyWhileStopped(pid int, spec *Spec) error {
 	for {
 		// WNOWAIT: reap takes an exit before the stop.
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
@@ -276,7 +281,9 @@ func (t *tree) applyWhileStopped(pid int, l *Limits) error {
 			return fmt.Errorf("waiting for its first instruction: %w", err)
 		}
 	}
-	t.apply(pid, l)
+	if err := t.apply(pid, spec); err != nil {
+		return err
+	}
 	if err := unix.PtraceDetach(pid); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("letting it go: %w", err)
 	}

@@ -42,6 +42,9 @@ type Options struct {
 	// user.
 	User *User
 
+	// ProcessLimits bound each child and what it starts (LCH-10). See ProcessLimits.Check.
+	ProcessLimits ProcessLimits
+
 	// NoDeathSignal turns off PDEATHSIG. Children then rely on the lifeline.
 	NoDeathSignal bool
 }
@@ -60,6 +63,7 @@ type Launcher struct {
 	stateDir    string
 	deathSignal syscall.Signal
 	user        *User
+	process     ProcessLimits
 	spawner     *spawner
 	cgroups     *cgroup.Manager
 	orphans     *orphans // nil without adoption
@@ -82,6 +86,7 @@ func New(o Options) *Launcher {
 		stateDir:    o.StateDir,
 		deathSignal: syscall.SIGKILL,
 		user:        o.User,
+		process:     o.ProcessLimits,
 		spawner:     startSpawner(),
 		cgroups:     cgroup.Open(cgroup.Options{Root: o.Cgroup, Owner: o.StateDir}),
 		children:    make(map[*Child]struct{}),
@@ -136,6 +141,10 @@ func (l *Launcher) launch(spec *Spec) (*Child, error) {
 	}
 	spec.deathSignal = l.deathSignal
 	spec.user = l.user
+	spec.process = l.process
+	if most := l.process.Files; most > 0 && spec.Limits.Files > most {
+		spec.Limits.Files = most
+	}
 	if spec.Keep {
 		if err := spec.prepareKept(l.stateDir); err != nil {
 			return nil, err

@@ -19,6 +19,19 @@ type Limits struct {
 	Files  uint64  // open descriptors of each process
 }
 
+// ProcessLimits are limits of the kernel for each child, and for each process that it starts; zero
+// means those of this process. They bound Limits, too. A child of root may raise its own.
+type ProcessLimits struct {
+	Files        uint64 // open descriptors of one process
+	Processes    uint64 // processes and threads of the user of children; no limit for root
+	AddressSpace uint64 // bytes of one process
+}
+
+const (
+	minFiles        = 32
+	minAddressSpace = 256 << 20
+)
+
 // maxCPU bounds the number of cores, and the numbers of CPUs.
 const maxCPU = 1024
 

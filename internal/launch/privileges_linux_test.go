@@ -46,3 +46,34 @@ func TestLaunch_childrenHaveTheIDsOfTheirUser_LCH10(t *testing.T) {
 		require.ErrorContains(t, err, want, spec)
 	}
 }
+
+func TestLaunch_childrenHaveTheLimitsOfTheLauncher_LCH10(t *testing.T) {
+	limits := ProcessLimits{Files: 99, Processes: 5000, AddressSpace: 1 << 30}
+	require.NoError(t, limits.Check())
+	l := New(Options{ProcessLimits: limits})
+	defer l.Close()
+	for asked, want := range map[uint64]string{0: "99", 50: "50", 500: "99"} {
+		// cat is a child of the child
+		spec := sh(t, "cat /proc/self/limits /proc/$$/limits")
+		spec.Limits.Files = asked
+		c := mustLaunch(t, l, spec)
+		require.True(t, exitOf(t, c).Clean())
+		out, err := os.ReadFile(stdoutOf(c))
+		require.NoError(t, err)
+		text := strings.Join(strings.Fields(string(out)), " ")
+		for _, line := range []string{"Max open files " + want + " " + want + " ", "Max processes 5000 5000 ",
+			"Max address space 1073741824 1073741824 "} {
+			require.Equal(t, 2, strings.Count(text, line), "%s", out)
+		}
+	}
+}
+
+func TestLaunch_failsWithoutTheLimitsOfTheLauncher_LCH10(t *testing.T) {
+	if os.Geteuid() == 0 {
+		l := New(Options{ProcessLimits: ProcessLimits{Files: 1 << 40}}) // above fs.nr_open
+		defer l.Close()
+		_, err := l.Launch(sh(t, "true"))
+		require.ErrorContains(t, err, "cannot set the limit files=1099511627776")
+	}
+	require.ErrorContains(t, ProcessLimits{Files: 1 << 40}.Check(), "want at most ")
+}

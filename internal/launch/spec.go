@@ -50,6 +50,7 @@ type Spec struct {
 	marker      string         // environment entry that marks orphans; "" = none
 	deathSignal syscall.Signal // signal at the launcher's end; 0 = none
 	user        *User          // nil: that of this process
+	process     ProcessLimits  // of each process
 }
 
 // nameRule is compiled by the first launch, because every proc has this package.
