@@ -95,7 +95,7 @@
 //     learns of a full one. Only callers and SendWait wait for a slow actor. Answers are never
 //     refused for want of room.
 //   - DEL-10 (plain clients): Messages of plain NATS clients are checked, counted and answered in
-//     kind; each client may send 20,000 a second.
+//     kind; each client may send 20,000 a second, and so may all new ones together.
 //   - DEL-11 (traces): A message carries the trace of the context it is sent with, and a handler's
 //     context has that of its message. A plain client's traceparent is such a trace, and its reply
 //     has it. A malformed traceparent counts as none.

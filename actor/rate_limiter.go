@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -13,16 +14,25 @@ const (
 	foreignBurst = 10_000
 )
 
-// maxRateLimiters bounds the foreign senders with a limiter of their own; a full table is cleared.
-const maxRateLimiters = 4096
+const (
+	// maxRateLimiters bounds the foreign senders with a limiter of their own.
+	maxRateLimiters = 4096
+	// rateLimiterIdle is the silence after which a sender loses its limiter in a full table.
+	rateLimiterIdle = 10 * time.Second
+	// sweepInterval is the least time between two searches for them.
+	sweepInterval = time.Second
+)
 
 // rateLimiters limits the messages of foreign senders (DEL-10). Between castnet processes credit
-// does that.
+// does that. The first message of a sender also counts against one limit for all new senders, so a
+// sender that changes its name is held, too, and does not slow those that are known.
 type rateLimiters struct {
 	now func() int64 // the proc's clock
 
-	mu  sync.Mutex // guards all
-	all map[subjects.Sender]*rateLimiter
+	mu     sync.Mutex // guards the fields below
+	all    map[subjects.Sender]*rateLimiter
+	others *rateLimiter // of senders without one in all; nil: not used yet
+	swept  int64        // time of the last search for idle ones
 }
 
 // rateLimiter is a token bucket.
@@ -35,14 +45,39 @@ type rateLimiter struct {
 func (ms *rateLimiters) allow(from subjects.Sender) bool {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	now, m := ms.now(), ms.all[from]
-	if m == nil {
-		if ms.all == nil || len(ms.all) >= maxRateLimiters {
-			ms.all = map[subjects.Sender]*rateLimiter{}
-		}
-		m = &rateLimiter{foreignBurst, now}
-		ms.all[from] = m
+	now := ms.now()
+	if m := ms.all[from]; m != nil {
+		return m.take(now)
 	}
+	if ms.others == nil {
+		ms.all = map[subjects.Sender]*rateLimiter{}
+		ms.others = &rateLimiter{foreignBurst, now}
+	}
+	if !ms.others.take(now) {
+		return false
+	}
+	if len(ms.all) >= maxRateLimiters {
+		ms.sweep(now)
+	}
+	if len(ms.all) < maxRateLimiters {
+		ms.all[from] = &rateLimiter{foreignBurst - 1, now}
+	}
+	return true
+}
+
+// sweep forgets idle senders.
+func (ms *rateLimiters) sweep(now int64) {
+	if time.Duration(now-ms.swept) < sweepInterval {
+		return
+	}
+	ms.swept = now
+	maps.DeleteFunc(ms.all, func(_ subjects.Sender, m *rateLimiter) bool {
+		return time.Duration(now-m.refilledAt) >= rateLimiterIdle
+	})
+}
+
+// take takes one token; false: there is none.
+func (m *rateLimiter) take(now int64) bool {
 	m.tokens = min(foreignBurst, m.tokens+foreignRate*time.Duration(now-m.refilledAt).Seconds())
 	m.refilledAt = now
 	if m.tokens < 1 {

@@ -179,7 +179,8 @@ func (a *hostAgent) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay
 // many crashed procs, more would not fit a message.
 func (a *hostAgent) Get(ctx *actor.Context, q agent.GetRequest) ([]agent.State, error) {
 	states := a.table.States(q.ID)
-	if !ctx.Sender().IsValid() { // a plain client; a next owner needs the whole description
+	if by := ctx.SentBy().Role(); !ctx.Sender().IsValid() || by == subjects.Observer || by == subjects.Caster {
+		// A plain client, or one that owns no mesh. A next owner needs the whole description.
 		for i := range states {
 			states[i].Mesh = states[i].Mesh.Public()
 		}

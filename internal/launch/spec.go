@@ -68,11 +68,11 @@ func (s *Spec) validate() error {
 		return err
 	}
 	if strings.ContainsRune(s.Arg0, 0) {
-		return fmt.Errorf("argument 0 %q contains a NUL byte", s.Arg0)
+		return errors.New("argument 0 contains a NUL byte")
 	}
 	for i, arg := range s.Args {
 		if strings.ContainsRune(arg, 0) {
-			return fmt.Errorf("argument %d %q contains a NUL byte", i+1, arg)
+			return fmt.Errorf("argument %d contains a NUL byte", i+1) // it may be a secret
 		}
 	}
 	for i, entry := range s.Env {
