@@ -24,9 +24,9 @@ type LocalServer struct {
 
 	// TLS of the server, as in Options. CAFile is for programs that know no fingerprints.
 	Fingerprint string `json:"fingerprint,omitempty"`
-	CAFile      string `json:"ca,omitempty"`
-	CertFile    string `json:"cert,omitempty"`
-	KeyFile     string `json:"key,omitempty"`
+	CAFile      string `json:"ca_file,omitempty"`
+	CertFile    string `json:"cert_file,omitempty"`
+	KeyFile     string `json:"key_file,omitempty"`
 }
 
 // LocalFile is the path of the file: castnet/local.json in XDG_RUNTIME_DIR, or

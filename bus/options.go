@@ -94,8 +94,8 @@ func FromEnv(getenv func(string) string) Options {
 	return o
 }
 
-// useLocal sets URL, Token and TLS from the local file. An untrusted file is not an error yet, because
-// the default URL may work. If that fails too, the error mentions the file.
+// useLocal sets URL, Token and TLS from the local file. An untrusted file is not an error yet,
+// because the default URL may work. If that fails too, the error mentions the file.
 func (o *Options) useLocal(getenv func(string) string) {
 	path, err := LocalFile(getenv)
 	if err != nil {

@@ -70,8 +70,8 @@ type Options struct {
 	procUser *launch.User // ProcUser, once it is known
 }
 
-// ProcLimits are limits of the kernel for each process that the host launches; 0: those of the host.
-// A mesh may have tighter ones, and none that are wider.
+// ProcLimits are limits of the kernel for each launched process; 0: those of the host. A mesh may
+// have tighter ones, and none that are wider.
 type ProcLimits struct {
 	Files        uint64 // open files of a process
 	Processes    uint64 // processes and threads of the user of procs; no limit for root

@@ -288,6 +288,7 @@ func BusOptions(s agent.BusSettings, name string, log zerolog.Logger) bus.Option
 	return bus.Options{
 		URL: s.URL, Name: name, Token: s.Token, User: s.User, Password: s.Password, Creds: s.Creds,
 		NKey: s.NKey, JWT: s.JWT, Seed: s.Seed, CertFile: s.CertFile, KeyFile: s.KeyFile, CAFile: s.CAFile,
-		TLSFirst: s.TLSFirst, Fingerprint: s.Fingerprint, InboxPrefix: s.InboxPrefix, Insecure: s.Insecure, Log: log,
+		TLSFirst: s.TLSFirst, Fingerprint: s.Fingerprint, InboxPrefix: s.InboxPrefix, Insecure: s.Insecure,
+		Log: log,
 	}
 }

@@ -32,7 +32,7 @@ const examples = `  # A whole system on this machine
 
   # One node of several: a server for the others, then the others. The first prints the fingerprint
   hostd --listen 0.0.0.0:4222 --tls --token-file token --label a
-  hostd --nats tls://a:4222 --tls-fingerprint sha256:… --token-file token --label b --allow /usr/local/bin/trainer
+  hostd --nats tls://a:4222 --tls-fingerprint sha256:… --token-file token --label b --allow /opt/trainer
 
   # On a NATS server that is there already, with its credentials
   hostd --nats nats://nats.example:4222 --creds host.creds

@@ -58,7 +58,8 @@ func (s serverConfig) isLoopback() bool {
 // isPrivate reports whether only programs of this user can connect. They may then run any program
 // of the user without new rights. A typed token is no secret, because ps shows it.
 func (c config) isPrivate() bool {
-	return c.external == nil && c.natsConfig == "" && c.server.isLoopback() && c.server.token != "" && c.conn.Token == ""
+	return c.external == nil && c.natsConfig == "" && c.server.isLoopback() && c.server.token != "" &&
+		c.conn.Token == ""
 }
 
 // newConfig validates all settings before anything starts.

@@ -45,7 +45,7 @@ func (f *tlsFlags) isSet() bool { return f.usesTLS() || f.tlsKey != "" || f.tlsC
 func (f *tlsFlags) checkTLS(natsConfig string, conn *cli.Connection) error {
 	switch {
 	case f.isSet() && natsConfig != "":
-		return cli.Usagef("--tls and --tls-cert are for a server without --nats-config: want them in %s", natsConfig)
+		return cli.Usagef("--tls and --tls-cert are for a server without --nats-config: want TLS in %s", natsConfig)
 	case f.tls && f.tlsCert != "":
 		return cli.Usagef("want --tls, or --tls-cert with --tls-key, got both")
 	case (f.tlsCert == "") != (f.tlsKey == ""):
@@ -56,7 +56,8 @@ func (f *tlsFlags) checkTLS(natsConfig string, conn *cli.Connection) error {
 		return cli.Usagef("--tls-client-ca %q: want a client certificate for hostd and its procs: "+
 			"--tlscert and --tlskey", f.tlsClientCA)
 	case f.tlsClientCA == "" && natsConfig == "" && conn.TLSCert+conn.TLSKey != "":
-		return cli.Usagef("--tlscert and --tlskey are for clients: want --tls-cert and --tls-key for its own server")
+		return cli.Usagef("--tlscert and --tlskey are for clients: " +
+			"want --tls-cert and --tls-key for its own server")
 	}
 	return nil
 }

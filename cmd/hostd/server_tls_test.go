@@ -251,7 +251,7 @@ func TestHostd_refusesContradictingTLS(t *testing.T) {
 		{2, "want --tls or --tls-cert with it", []string{"--tls-client-ca", cert}},
 		{2, "want a client certificate for hostd and its procs", []string{"--tls", "--tls-client-ca", cert}},
 		{2, "want --tls-cert and --tls-key for its own server", []string{"--tlscert", cert, "--tlskey", key}},
-		{2, "want them in ", []string{"--tls", "--nats-config", cert}},
+		{2, "want TLS in ", []string{"--tls", "--nats-config", cert}},
 		{2, "want them without --nats", []string{"--tls", "--nats", "nats://127.0.0.1:1"}},
 		{2, "--tls and --tls-cert encrypt its own server", []string{"--tlsca", cert}},
 		{1, "no such file", []string{"--tls-cert", "/nowhere", "--tls-key", key}},

@@ -12,7 +12,7 @@
 //
 //   - CLI-1 (precedence): A setting comes from the first of these sources: flag, NATS_… variable,
 //     NATS context, file of this machine's hostd, default. An identity comes whole from one
-//     source, as do a certificate with its key, and an authority with a TLS fingerprint.
+//     source, as do a certificate with its key, and an authority or TLS fingerprint.
 //
 // The context is that of --context or NATS_CONTEXT. Without a URL it can also be the one chosen by
 // `nats context select`. Contexts are files of the nats command. Only this package reads them.

@@ -74,10 +74,9 @@
 //   - LCH-9 (kept children): After the crash of a launcher at any instant, the next one of its
 //     StateDir adopts or ends each kept child. No two children share a name: Launch returns
 //     ErrKeptAlive.
-//   - LCH-10 (privileges): On Linux no child, and no process that it starts, gets privileges by an
-//     exec: set-user-ID bits and file capabilities have no effect. With Options.User all children
-//     have exactly the IDs of that user. A child without Options.ProcessLimits
-//     does not start.
+//   - LCH-10 (privileges): On Linux set-user-ID bits and file capabilities give a child, and what
+//     it starts, no privileges. With Options.User all children have exactly the IDs of that user. A
+//     launch that cannot set Options.ProcessLimits fails.
 //
 // # Details
 //
