@@ -38,7 +38,7 @@ config < ; internal/wire
 	every room may name its limits by their keys, so they stand below all of them and bring nothing along; tests hold the golden vectors
 internal/logger
 	where a program logs that says nothing of it is one decision, for all rooms that take a logger
-bus
+bus < ; internal/auth subjects
 	the one door to NATS; it knows no IDs and no actors, so it can be tested as a pipe
 bus/ticket < subjects
 	the credentials of one process are texts: hosts make them without a server, and a server reads them without a bus
@@ -48,6 +48,8 @@ bus/embed < bus bus/ticket subjects ; bus/signin
 	12 MB of nats-server that a program carries only when it says so; what a ticket permits is rendered there
 bus/bustest < bus bus/embed
 	servers and probes for tests of whatever uses the bus
+internal/auth < bus subjects
+	the keys of a server of one's own, and what they permit; hostd and the client make credentials, the library only carries them
 internal/wire < subjects
 	packets and CBOR modes are the one place that knows bytes; types above are just types
 internal/link < bus subjects internal/wire
@@ -146,7 +148,7 @@ cmd/client/internal/doctor < mesh config system agent actor bus bus/signin subje
 	it opens a bus of its own, as a user that may not join
 cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it holds meshes by handles, and starts hostd as a program
-cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec internal/page internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
+cmd/client < internal/auth mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec internal/page internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
 	a remote control: it launches and serves nothing; each command has its file, and what it needs a package
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
@@ -157,6 +159,8 @@ examples/pingpong < examples/status mesh cast actor agent agent/host agent/proc 
 examples/philosophers < examples/status mesh cast actor agent agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
 examples/sieve < examples/status mesh cast actor agent agent/host agent/proc bus bus/embed subjects shape
+	what a reader may copy: public packages only
+examples/callout < bus subjects ; bus/embed
 	what a reader may copy: public packages only
 examples/wordcount/counting < cast actor shape
 	the work of the example apart from the program around it, so that integration can give it a mesh of its own
@@ -182,6 +186,12 @@ scripts/prose
 const thirdParty = `
 github.com/nats-io/nats.go < bus bus/embed:tests integration:tests
 	one place sets the options that keep order and lose nothing in silence; tests may play a foreign client
+github.com/nats-io/nkeys < bus internal/auth examples/callout
+	keys sign connects, and credentials; a library user has them by nats.go
+github.com/nats-io/jwt/v2 < internal/auth examples/callout
+	JWTs are made where the keys are; a connection only carries them
+golang.org/x/crypto < internal/auth
+	nats-server compares passwords with bcrypt
 github.com/nats-io/nats-server/v2 < bus/embed system:tests
 	a program that uses the library must not carry a server that it never starts; tests in bubbles start its clock outside
 github.com/fxamacker/cbor/v2 < internal/wire

@@ -18,6 +18,7 @@ import (
 // foreignNames are files with the JSON names of another project.
 var foreignNames = map[string]string{
 	"bus/absent.go":                     "events of a nats-server",
+	"bus/credential.go":                 "claims of a JWT",
 	"cmd/client/internal/doctor/bus.go": "limits of a NATS account",
 	"internal/cli/nats_context.go":      "context files of the nats command",
 	"internal/micro/micro.go":           "the micro protocol of NATS",

@@ -28,6 +28,7 @@ type Bus struct {
 	closeOnce sync.Once
 	closeErr  error // of the first Close
 
+	renewing       sync.Mutex // one connection at a time renews its credentials
 	watchers       stateWatchers
 	ignoredReplies atomic.Uint64 // replies that were no answers
 }
@@ -53,10 +54,16 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 			b.shutdown(err)
 			if c == b.control {
 				<-b.data.inbox.pumpDone
+				<-b.data.renewed
 			}
 			return nil, err
 		}
 		go c.inbox.pump()
+		if o.Creds != "" || o.UserJWT != nil {
+			go c.renew(o)
+		} else {
+			close(c.renewed)
+		}
 	}
 	return b, nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
@@ -31,6 +33,12 @@ type Conn struct {
 	closed  chan struct{} // nats.go has reported its last event
 	connCtx *connContext
 
+	auth           *authentication
+	where          string        // the server, for errors
+	refusedTimeout time.Duration // of consecutive refusals
+	leaving        atomic.Bool   // a renewal drops the connection
+	renewed        chan struct{} // closed when no more renewals follow
+
 	inbox    *Inbox     // BUS-1: the one queue of all Subscribe calls
 	lossyMu  sync.Mutex // guards lossy
 	lossy    map[string]*Inbox
@@ -50,8 +58,13 @@ func newConn(b *Bus, name ConnName, o Options) *Conn {
 		onState:    o.OnState,
 		closed:     make(chan struct{}),
 		connCtx:    newConnContext(),
-		lossy:      map[string]*Inbox{},
-		subs:       subscriptions{live: map[*nats.Subscription]*Sub{}},
+		auth:       newAuthentication(),
+		where:      o.where(),
+		renewed:    make(chan struct{}),
+
+		refusedTimeout: o.RefusedTimeout,
+		lossy:          map[string]*Inbox{},
+		subs:           subscriptions{live: map[*nats.Subscription]*Sub{}},
 	}
 	c.inbox = newInbox(c, "", o.QueueLen)
 	return c

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,14 +63,14 @@ func (c *Conn) natsOptions(ctx context.Context, o Options) ([]nats.Option, error
 	if o.InboxPrefix != "" {
 		opts = append(opts, nats.CustomInboxPrefix(o.InboxPrefix))
 	}
+	if o.hasUserJWT() {
+		opts = append(opts, c.jwtOption(o)...)
+	}
 	return credentialOptions(opts, o)
 }
 
-// credentialOptions passes credentials and TLS files through.
+// credentialOptions passes constant credentials and TLS files through.
 func credentialOptions(opts []nats.Option, o Options) ([]nats.Option, error) {
-	if o.Creds != "" {
-		opts = append(opts, nats.UserCredentials(o.Creds))
-	}
 	if o.NKey != "" {
 		nkey, err := nats.NkeyOptionFromSeed(o.NKey)
 		if err != nil {
@@ -82,9 +83,6 @@ func credentialOptions(opts []nats.Option, o Options) ([]nats.Option, error) {
 	}
 	if o.Token != "" {
 		opts = append(opts, nats.Token(o.Token))
-	}
-	if o.JWT != "" {
-		opts = append(opts, nats.UserJWTAndSeed(o.JWT, o.Seed))
 	}
 	if o.Fingerprint != "" {
 		opts = append(opts, nats.Secure(pinTo(o.Fingerprint))) // before the certificate, which goes into it
@@ -125,11 +123,11 @@ func (c *Conn) dial(ctx context.Context, o Options) error {
 	case err == nil:
 	case errors.Is(err, nats.ErrNoServers):
 		return fail(NoServer, nil)
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired),
-		errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrNkeysNotSupported):
+	case isRefusal(err), errors.Is(err, nats.ErrNkeysNotSupported):
 		if !o.hasCredentials() && o.CertFile == "" && !strings.Contains(o.URL, "@") {
 			err = fmt.Errorf("%w: this client gave none", err)
 		}
+		o.hint = cmp.Or(c.auth.advice(), o.hint)
 		return fail(WrongCredentials, err)
 	case o.Fingerprint != "" && errors.Is(err, nats.ErrSecureConnWanted):
 		return fail(WrongServer, errNoTLS)

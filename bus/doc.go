@@ -36,6 +36,9 @@
 //     a quorum, ErrJetStreamUnavailable.
 //   - BUS-8 (answers): A request ignores replies refused by its caller, such as the acknowledgement
 //     of a stream, and counts them (IgnoredReplies). A quiet period begins with an answer only.
+//   - BUS-9 (renewal): With Creds or UserJWT each connect uses the credentials of then. Before they
+//     end, the connections reconnect with new ones, one after the other. A refusal is retried until
+//     Options.RefusedTimeout; then the Bus breaks.
 //
 // BUS-2 does not cover NATS itself: a message without a subscriber, or in flight on a lost
 // connection, vanishes. internal/link covers that gap.

@@ -35,7 +35,9 @@ func (c *Conn) onDisconnected(_ *nats.Conn, err error) {
 	if c.bus.isEnded() {
 		return // Closed follows with the reason
 	}
-	c.log.Warn().Err(err).Msg("bus disconnected")
+	if !c.leaving.Swap(false) {
+		c.log.Warn().Err(err).Msg("bus disconnected")
+	}
 	c.notifyState(Disconnected, err)
 }
 
@@ -49,6 +51,7 @@ func (c *Conn) onReconnected(nc *nats.Conn) {
 	if !serverResponds(nc, c.log) {
 		return
 	}
+	c.auth.accepted()
 	c.log.Info().Str("url", stripUserinfo(nc.ConnectedUrl())).Msg("bus reconnected")
 	c.notifyState(Reconnected, nil)
 }
@@ -97,8 +100,15 @@ func (c *Conn) onError(_ *nats.Conn, ns *nats.Subscription, err error) {
 	case errors.Is(err, nats.ErrPermissionViolation):
 		c.onDenied(parsePermission(err))
 	case errors.Is(err, nats.ErrMaxSubscriptionsExceeded):
-		// The server does not name the refused subscription.
-		c.bus.fail(fmt.Errorf("bus: a subscription of the %s connection was refused: %w", c.name, err))
+		// The server does not name the refused subscription. A user whose signing key was removed may
+		// have none, just before its connection is closed.
+		err := fmt.Errorf("bus: a subscription of the %s connection was refused: %w", c.name, err)
+		if advice := c.auth.advice(); advice != "" {
+			err = fmt.Errorf("%w (%s)", err, advice)
+		}
+		c.bus.fail(err)
+	case isRefusal(err) && c.auth.isUsed():
+		c.onRefused(err)
 	default:
 		c.sampledLog.Warn().Err(err).Str("subject", subjectOf(ns)).Msg("bus error")
 	}

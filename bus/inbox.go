@@ -125,7 +125,7 @@ func (i *Inbox) pump() {
 
 // awaitClosed waits for the pumps and for the last event of nats.go.
 func (c *Conn) awaitClosed(ctx context.Context) error {
-	ends := []<-chan struct{}{c.closed}
+	ends := []<-chan struct{}{c.closed, c.renewed}
 	for _, i := range c.inboxes() {
 		ends = append(ends, i.pumpDone, i.marks.stop())
 	}

@@ -19,6 +19,8 @@ const (
 	defaultConnectTimeout = 2 * time.Second
 	defaultPingInterval   = 5 * time.Second
 	defaultReconnectMax   = 2 * time.Second
+	// A proc without its host ends after that time, too, and its peers have given up on its messages.
+	defaultRefusedTimeout = time.Minute
 	defaultName           = "castnet"
 )
 
@@ -39,6 +41,13 @@ type Options struct {
 	User, Password string
 	Token          string
 	JWT, Seed      string // used together
+
+	// UserJWT makes the JWT and the seed of its key for each connect, in place of Creds. It may block.
+	UserJWT func() (jwt, seed string, err error)
+
+	// RefusedTimeout ends the Bus when servers have refused its Creds or UserJWT for this long, one
+	// refusal after another; default 1 min. A refusal of other credentials ends it at the second one.
+	RefusedTimeout time.Duration
 
 	CertFile, KeyFile, CAFile string // PEM files; CertFile and KeyFile go together
 	TLSFirst                  bool   // TLS handshake before the server's first message
@@ -127,7 +136,20 @@ func (o *Options) UseTLSOf(l LocalServer) {
 }
 
 func (o *Options) hasCredentials() bool {
-	return o.Creds != "" || o.NKey != "" || o.User != "" || o.Token != "" || o.JWT != ""
+	return o.NKey != "" || o.User != "" || o.Token != "" || o.hasUserJWT()
+}
+
+// WithoutCredentials returns the options for a connection of another user.
+func (o Options) WithoutCredentials() Options {
+	o.Creds = ""
+	o.NKey = ""
+	o.User = ""
+	o.Password = ""
+	o.Token = ""
+	o.JWT = ""
+	o.Seed = ""
+	o.UserJWT = nil
+	return o
 }
 
 // withDefaults fills in the defaults.
@@ -149,6 +171,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ReconnectMax <= 0 {
 		o.ReconnectMax = defaultReconnectMax
+	}
+	if o.RefusedTimeout <= 0 {
+		o.RefusedTimeout = defaultRefusedTimeout
 	}
 	return o
 }

@@ -71,7 +71,7 @@ func TestPermissions_documentedOnesSuffice(t *testing.T) {
 	require.Equal(t, "1\n", s.run(client, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
 	s.worksAsAProgram(t, client)
 	ownsAMesh(t, conn)
-	castsAsACaller(t, c.server.URL())
+	castsWith(t, bus.Options{URL: c.server.URL(), User: "caller", Password: "caller"}, subjects.Anon().String())
 
 	first.kill(t)
 	require.Eventually(t, func() bool {
@@ -122,16 +122,4 @@ func ownsAMesh(t *testing.T, conn *mesh.Net) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2*procs.Extent().NumRanks(), sum)
 	require.NoError(t, procs.Stop(t.Context()))
-}
-
-// castsAsACaller casts to the mesh demo through a gateway, as the user with no other right.
-func castsAsACaller(t *testing.T, url string) {
-	t.Helper()
-	b, err := bus.Open(t.Context(), bus.Options{URL: url, User: "caller", Password: "caller"})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, b.Close(context.Background())) }()
-	m, err := b.Data().Request(t.Context(),
-		bus.Msg{Subject: subjects.Space{}.Gateway("demo", "counter", "get", subjects.Anon())})
-	require.NoError(t, err)
-	require.Equal(t, "[1]", string(m.Data))
 }

@@ -37,8 +37,8 @@ type Options struct {
 	Namespace string        // "": default
 	Label     string        // of this client's proc; "": client
 	Name      string        // of the connections, before the ID of the proc; "": client
-	// Principal is the first part of the sender of all messages; zero: u- and the name of the user
-	// that runs this process.
+	// Principal is the first part of the sender of all messages; zero: that of the credentials, or u-
+	// and the name of the user that runs this process.
 	Principal subjects.Principal
 	Actors    []actor.Def    // actor types that this process can run
 	Log       zerolog.Logger // the zero Logger: warnings and errors go to stderr; zerolog.Nop() is silent

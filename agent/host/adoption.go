@@ -89,6 +89,7 @@ func (a *hostAgent) adopt(ctx *actor.Context, f adoptedProc) {
 		return
 	}
 	a.leases.Renew(ctx, id, f.Lease)
+	a.adoptCredentials(ctx, c)
 	c.launchResult <- launchResult{f.process, nil}
 	a.onLaunched(ctx, c)
 	a.verifyAdopted(ctx, c)

@@ -20,14 +20,15 @@ import (
 
 // params are the arguments of a host agent. They never leave the process.
 type params struct {
-	id      subjects.HostID
-	opts    Options
-	runner  runner
-	store   *store      // nil: no state directory
-	tickets *ticket.Key // nil: procs have no tickets
-	build   string
-	started time.Time
-	adopted []adoptedProc // records of an earlier host
+	id          subjects.HostID
+	opts        Options
+	runner      runner
+	store       *store       // nil: no state directory
+	tickets     *ticket.Key  // nil: procs have no tickets
+	credentials *credentials // nil: procs have none of their own
+	build       string
+	started     time.Time
+	adopted     []adoptedProc // records of an earlier host
 	// lower packet numbers belong to earlier incarnations and to procs that they kept
 	firstPacket  uint64
 	onClosing    func(why string)             // called when a StopAll arrives
@@ -258,13 +259,20 @@ func (a *hostAgent) launch(ctx *actor.Context, c *child, how launchSpec) {
 	c.cancelLaunch = giveUp
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		defer context.AfterFunc(work, giveUp)()
-		p, err := a.runner.start(begun, boot, how)
+		var p process
+		err := a.credentials.write(c.id)
+		if err == nil {
+			p, err = a.runner.start(begun, boot, how)
+		}
 		c.launchResult <- launchResult{p, err}
 		return func(ctx *actor.Context) {
 			a.launches.release(ctx)
 			a.onLaunched(ctx, c)
 		}
 	})
+	if a.credentials != nil {
+		a.keepCredentials(ctx, c, a.credentials.renewalDelay())
+	}
 	if within := a.opts.readyTimeout(c.config); within > 0 {
 		ctx.After(within, func(ctx *actor.Context) {
 			if a.status(c).Phase == agent.Initializing {

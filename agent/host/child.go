@@ -59,7 +59,8 @@ func (p *params) bootstrap(ctx *actor.Context, c *child) agent.Bootstrap {
 		first = p.firstPacket
 	}
 	return agent.Bootstrap{
-		Mesh: c.mesh, Rank: c.rank, Gen: int(c.id.Gen), Host: ctx.Self(), Nonce: c.nonce, Bus: p.procSettings(c),
+		Mesh: c.mesh, Rank: c.rank, Gen: int(c.id.Gen), Host: ctx.Self(), Nonce: c.nonce,
+		Bus:  p.credentials.apply(p.procSettings(c), c.id),
 		Root: p.opts.Space.Root(), Namespace: p.opts.Space.Namespace(),
 		LogLevel:     cmp.Or(p.opts.ProcLogLevel, keys.ProcLogLevel.Get(c.config)),
 		ReadyTimeout: p.opts.readyTimeout(c.config), Config: c.clientConfig,

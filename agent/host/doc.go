@@ -47,6 +47,9 @@
 //   - HOST-19 (tickets): Where the server takes tickets, each launched proc gets its own, for
 //     exactly its mesh, rank and generation, instead of the host's credentials. The proc's end ends
 //     it. A kept proc keeps it over a restart of its host.
+//   - HOST-20 (credentials): With Options.MintCreds each proc has a credentials file that only its
+//     user can read. The host replaces it before half of its life has passed, also for adopted
+//     procs, and removes it at the proc's end.
 //
 // # Details
 //

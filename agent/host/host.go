@@ -34,10 +34,14 @@ const labelCheckQuiet = 250 * time.Millisecond
 
 // Options configure a host. Label, Bus and Settings are required. A limit here overrides Config.
 type Options struct {
-	Label     string            // unique among live hosts; see the label rule
-	ID        subjects.HostID   // with that label; zero: a fresh one
-	Bus       *bus.Bus          // the host's own connections; not owned
-	Settings  agent.BusSettings // how its procs reach the bus
+	Label    string            // unique among live hosts; see the label rule
+	ID       subjects.HostID   // with that label; zero: a fresh one
+	Bus      *bus.Bus          // the host's own connections; not owned
+	Settings agent.BusSettings // how its procs reach the bus
+	// MintCreds makes the text of a credentials file for a proc, valid for CredsLife (HOST-20); nil:
+	// all procs have the credentials of Settings.
+	MintCreds func() ([]byte, error)
+	CredsLife time.Duration
 	Space     subjects.Space
 	RunDir    string   // directory for output files of this host only; "" = a temporary one
 	Allow     []string // permitted programs besides the host's own; a directory permits all in it
@@ -122,6 +126,9 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("start host %s: want a bus", o.Label)
 	case o.Local != nil && o.ProcLimits != (ProcLimits{}):
 		return o, fmt.Errorf("start host %s: procs in its own process have no limits of their own", o.Label)
+	case o.MintCreds != nil && (o.Local != nil || o.CredsLife < time.Second):
+		return o, fmt.Errorf("start host %s: credentials of procs live for %s: want 1s or more, and no Local",
+			o.Label, o.CredsLife)
 	case o.Local != nil && o.ProcUser != "":
 		return o, fmt.Errorf("start host %s: procs in its own process have no user of their own", o.Label)
 	case o.MaxLaunches < 0:
@@ -162,6 +169,7 @@ type Host struct {
 	runner      runner
 	left        chan struct{}
 	runDir      runDir
+	credentials *credentials              // of procs; nil: none
 	store       *store                    // nil: no state directory
 	closeBy     atomic.Pointer[time.Time] // deadline of Close
 	heartbeater *heartbeater              // nil: not started
@@ -259,6 +267,14 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		// before any message reaches this host, so that leftovers of an earlier one send nothing more
 		left = r.adoptAll()
 	}
+	base := h.runDir.path
+	if h.store != nil {
+		base = h.store.dir
+	}
+	h.credentials, err = openCredentials(o, base, left)
+	if err != nil {
+		return err
+	}
 	opts := actor.Options{ID: h.id.Proc(), Principal: subjects.Host.Principal(h.id.Label()), Bus: o.Bus,
 		Space: o.Space, Registry: registry, Log: o.Log, Links: link.Config{FirstSeq: h.firstPacket},
 		Coordinator: func(actor.Event) {}, // logged and published elsewhere
@@ -277,7 +293,8 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	}
 	h.heartbeater = newHeartbeater(h.id, keys.SupervisionHeartbeatInterval.Get(o.Config))
 	params := params{
-		id: h.id, opts: o, runner: h.runner, store: h.store, tickets: tickets, build: id, started: time.Now(),
+		id: h.id, opts: o, runner: h.runner, store: h.store, tickets: tickets, build: id,
+		credentials: h.credentials, started: time.Now(),
 		onLeft:    func() { close(h.left) },
 		closeBy:   &h.closeBy,
 		onClosing: h.heartbeater.announceClosing, onModeChange: h.heartbeater.announceMode,
@@ -367,5 +384,5 @@ func (h *Host) Close(ctx context.Context) error {
 	if h.runner != nil {
 		errs = append(errs, h.runner.close())
 	}
-	return errors.Join(append(errs, h.store.close(), h.runDir.close())...)
+	return errors.Join(append(errs, h.credentials.close(), h.store.close(), h.runDir.close())...)
 }

@@ -47,6 +47,7 @@ func (a *hostAgent) recordEnd(ctx *actor.Context, c *child, s agent.Status, e *l
 	})
 	a.releaseStopSlot(ctx, c)
 	a.endTicket(ctx, c)
+	a.endCredentials(ctx, c)
 	if c.stopRequested && s.Phase == agent.Stopped {
 		a.ends.add(ctx, ev, a.procs[ev.Mesh].stopping == 0)
 	} else {

@@ -104,7 +104,7 @@ func (m Master) Verify(text string, now time.Time) (Credential, error) {
 	case k.expires != 0 && now.Unix() >= k.expires:
 		return Credential{}, fmt.Errorf("%w: that of %s, at %s", ErrExpired, k.principal,
 			k.Expires().UTC().Format(time.RFC3339))
-	case !mayName(k.principal, c.User.Principal):
+	case !MayName(k.principal, c.User.Principal):
 		return Credential{}, fmt.Errorf("%w: that of %s for %s", ErrOtherUser, k.principal, c.User)
 	}
 	return c, nil
@@ -195,7 +195,7 @@ func (k Key) Text() string {
 }
 
 // MayName reports whether a server takes tickets of this key for users of a principal.
-func (k Key) MayName(p subjects.Principal) bool { return mayName(k.principal, p) }
+func (k Key) MayName(p subjects.Principal) bool { return MayName(k.principal, p) }
 
 // Sign returns a ticket for one process, and its serial. Both are "" for a user whose name is
 // incomplete.
@@ -247,9 +247,9 @@ func parseHeader(text string) (k Key, err error) {
 	return k, nil
 }
 
-// mayName reports whether the key of one principal signs for another one. A host has the names of
+// MayName reports whether the credential of one principal is good for another one. A host has the names of
 // its parts. A host with a system controller has that name, too.
-func mayName(of, p subjects.Principal) bool {
+func MayName(of, p subjects.Principal) bool {
 	switch {
 	case of == p:
 		return true

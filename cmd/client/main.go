@@ -84,7 +84,8 @@ func rootCommand(a *app.App) *cobra.Command {
 		eventsCommand(a), topCommand(a), metricsCommand(a), uiCommand(a),
 		stackCommand(a), profileCommand(a), configCommand(a),
 		worldsCommand(a), applyCommand(a, false), applyCommand(a, true), deleteCommand(a), whereCommand(a),
-		doctorCommand(a), envCommand(a), execCommand(a), versionCommand(a),
+		doctorCommand(a), authCommand(a),
+		envCommand(a), execCommand(a), versionCommand(a),
 	)
 }
 

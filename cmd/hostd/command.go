@@ -67,6 +67,7 @@ type flags struct {
 	gateway             bool
 	worldFlags
 	tlsFlags
+	authFlags
 	logLevel, logFormat string
 }
 
@@ -128,6 +129,7 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.BoolVar(&f.uiAct, "ui-act", false, "permit casts, restarts and stops on the page of --http")
 	fs.BoolVar(&f.gateway, "gateway", true, "serve casts of plain NATS clients; hosts share them")
 	f.worldFlags.register(fs)
+	f.authFlags.register(fs)
 	fs.StringVar(&f.logLevel, "log-level", "",
 		"debug, info, warn or error (default info, for procs proc.log-level)")
 	fs.StringVar(&f.logFormat, "log-format", "", "console or json (default console on a terminal, else json)")

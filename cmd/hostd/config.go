@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/ticket"
 	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/auth"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -29,6 +30,7 @@ type config struct {
 	rlimits       host.ProcLimits   // of procs
 	labels        map[string]string // of the host
 	keys          *keys.Config      // limits
+	hostKey       *auth.HostKey     // nil: no --auth-key
 
 	external *bus.Options // nil: run a server
 	server   serverConfig // the own server, otherwise
@@ -119,14 +121,21 @@ func (f flags) newConfig(getenv func(string) string) (config, error) {
 	if err := c.validate(f.usesExternalBus(getenv)); err != nil {
 		return c, err
 	}
+	if err := c.loadAuthKey(); err != nil {
+		return c, err
+	}
 	if f.usesExternalBus(getenv) {
 		if f.hasServerFlags() {
 			return c, cli.Usagef("--listen, --nats-config, --data and --tls are for a server of its own: " +
 				"want them without --nats and --context")
 		}
 		o, err := f.conn.Options(getenv)
+		if err != nil {
+			return c, err
+		}
+		o = c.authenticate(o)
 		c.external = &o
-		return c, err
+		return c, c.checkIdentity(o)
 	}
 	c.server, err = f.serverConfig(getenv)
 	return c, err
@@ -156,6 +165,10 @@ func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
 		return s, err
 	}
 	if f.natsConfig == "" {
+		if f.authKey != "" {
+			return s, cli.Usagef("--auth-key is for another server, or for one with a configuration file: " +
+				"want --nats or --nats-config")
+		}
 		if strings.Join([]string{f.conn.Creds, f.conn.NKey, f.conn.User, f.conn.Password, f.conn.TLSCA,
 			f.conn.TLSFingerprint, f.conn.InboxPrefix}, "") != "" || f.conn.TLSFirst {
 			return s, cli.Usagef("credentials, and TLS of clients, are for another server, or for one with a " +

@@ -36,12 +36,7 @@ func (n *node) relayDisconnects(ctx context.Context, o bus.Options) error {
 // systemOptions returns options for the same server with other credentials.
 func systemOptions(o bus.Options, creds string) bus.Options {
 	o.Name += "/system"
+	o = o.WithoutCredentials()
 	o.Creds = creds
-	o.NKey = ""
-	o.User = ""
-	o.Password = ""
-	o.Token = ""
-	o.JWT = ""
-	o.Seed = ""
 	return o
 }

@@ -42,6 +42,9 @@
 //   - HOSTD-15 (TLS): With --tls or --tls-cert, hostd's own server encrypts, and clients, procs and
 //     joined hosts trust the key with its fingerprint. With --state-dir the next hostd has the same
 //     fingerprint. Certificates are renewed while hostd runs.
+//   - HOSTD-16 (own credentials): With --auth-key hostd makes its credentials and those of its
+//     procs, of an hour at most. A key of another host, and credentials of another principal, end
+//     it at its start.
 //   - HOSTD-14 (page): With --http, / is the live page (package page). Its address with the token
 //     is in a file that only the user of hostd can read. Without --ui-act the page changes nothing.
 //

@@ -107,13 +107,13 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 
 // startHost starts the host as the last part. From then on clients find the node and spawn on it.
 func (n *node) startHost(ctx context.Context, o bus.Options) (err error) {
-	n.host, err = host.Start(ctx, host.Options{
+	n.host, err = host.Start(ctx, n.authenticateProcs(host.Options{
 		Label: n.label, Bus: n.bus, Settings: agent.BusSettingsOf(n.options), Space: n.space, RunDir: n.runDir(),
 		Allow: n.allow, AllowCommands: n.allowCommands, AllowUser: n.allowsUserPrograms(), ProcUser: n.procUser,
 		ProcLimits: n.rlimits, Builtin: []string{"proc"}, Config: n.keys,
 		Version: cli.Version(), ProcLogLevel: n.procLogLevel, Labels: n.labels, Log: o.Log,
 		StateDir: n.stateDir, Subreaper: true,
-	})
+	}))
 	if err != nil {
 		return err
 	}

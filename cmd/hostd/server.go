@@ -82,8 +82,12 @@ func (c config) ownBusOptions(srv *embed.Server, getenv func(string) string) (bu
 	conn := c.conn
 	conn.Server = loopbackURL(srv.URL())
 	o, err := conn.Options(getenv)
-	if o.Creds == "" && o.NKey == "" && o.User == "" && o.JWT == "" && o.Token == "" {
+	o = c.authenticate(o)
+	if o.UserJWT == nil && o.Creds == "" && o.NKey == "" && o.User == "" && o.JWT == "" && o.Token == "" {
 		o.Token = srv.Token()
+	}
+	if err == nil {
+		err = c.checkIdentity(o)
 	}
 	return o, err
 }

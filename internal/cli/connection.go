@@ -116,6 +116,11 @@ func (c *Connection) IsConfigured(getenv func(string) string) bool {
 	return c.Server != "" || c.contextName(getenv) != "" || getenv("NATS_URL") != ""
 }
 
+// HasIdentity reports whether a flag has credentials.
+func (c *Connection) HasIdentity() bool {
+	return c.Creds != "" || c.NKey != "" || c.User != "" || c.Token != "" || c.TokenFile != ""
+}
+
 func (c *Connection) contextName(getenv func(string) string) string {
 	return firstNonEmpty(c.Context, getenv("NATS_CONTEXT"))
 }

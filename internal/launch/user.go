@@ -83,6 +83,14 @@ func (u *User) Env() []string {
 	return []string{"HOME=" + u.home, "USER=" + u.name}
 }
 
+// Own gives a file to the user; nil changes nothing.
+func (u *User) Own(path string) error {
+	if u == nil {
+		return nil
+	}
+	return os.Chown(path, int(u.uid), int(u.gid))
+}
+
 // credential returns the IDs for a fork; nil changes none.
 func (u *User) credential() *syscall.Credential {
 	if u == nil {

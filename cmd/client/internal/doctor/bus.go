@@ -88,8 +88,8 @@ func (d *doctor) user(ctx context.Context) string {
 	var said userInfo
 	m, err := d.bus.Control().Request(ctx, bus.Msg{Subject: subjects.UserInfo})
 	switch {
-	case err != nil && d.options.Bus.User != "":
-		return "user " + d.options.Bus.User
+	case err != nil && d.options.Bus.UserName() != "":
+		return "user " + d.options.Bus.UserName()
 	case err != nil || json.Unmarshal(m.Data, &said) != nil:
 		return "user unknown to this client"
 	case said.Data.User == "":

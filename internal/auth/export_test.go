@@ -1,0 +1,4 @@
+package auth
+
+// PushResult reads the answer of a server to a push.
+var PushResult = pushResult
