@@ -29,8 +29,8 @@ type authDir struct {
 	alice          string // credentials file of a program
 }
 
-// newAuthority makes keys of the hosts a, which may become the system controller, and b.
-func newAuthority(t *testing.T) authDir {
+// newAuthDir makes keys of the hosts a, which may become the system controller, and b.
+func newAuthDir(t *testing.T) authDir {
 	t.Helper()
 	w := authDir{dir: filepath.Join(t.TempDir(), "auth"), keys: t.TempDir()}
 	require.NoError(t, auth.Init(w.dir, subjects.Space{}))
@@ -88,7 +88,7 @@ func (w authDir) hostd(t *testing.T, s site, label string, args ...string) *daem
 
 func TestHostd_hostsAndProgramsHaveCredentialsOfTheirOwn_HOST20(t *testing.T) {
 	t.Parallel()
-	w, s := newAuthority(t), newSite(t)
+	w, s := newAuthDir(t), newSite(t)
 	a, b := w.hostd(t, s, "a"), w.hostd(t, s, "b")
 	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &bus.Options{URL: w.url, Creds: w.alice}})
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ var addOne = actor.NewEndpoint[any, int64, int64]("add")
 func TestHostd_expiringCredentialsLoseNoMessage_HOST20(t *testing.T) {
 	t.Parallel()
 	const life, least, lives = 2 * time.Second, 10_000, 4
-	w, s := newAuthority(t), newSite(t)
+	w, s := newAuthDir(t), newSite(t)
 	d := w.hostd(t, s, "a", "--auth-ttl", life.String())
 	require.NoError(t, auth.Update(w.dir, func(a *auth.Authority) error { return w.mintAlice(a, life) }))
 	renewing, stop := context.WithCancel(t.Context())
@@ -173,7 +173,7 @@ func TestHostd_expiringCredentialsLoseNoMessage_HOST20(t *testing.T) {
 
 func TestHostd_refusesAKeyThatIsNotItsOwn_HOSTD16(t *testing.T) {
 	t.Parallel()
-	w, s := newAuthority(t), newSite(t)
+	w, s := newAuthDir(t), newSite(t)
 	open := filepath.Join(t.TempDir(), "open.key")
 	text, err := os.ReadFile(w.key("a"))
 	require.NoError(t, err)
@@ -224,7 +224,7 @@ func TestHostd_fixedUsersSpeakAsHostsProcsAndPrograms_HOSTD16(t *testing.T) {
 
 func TestHostd_everyCallHasAFateWhenItsCallerIsRevoked_HOSTD16(t *testing.T) {
 	t.Parallel()
-	w, s := newAuthority(t), newSite(t)
+	w, s := newAuthDir(t), newSite(t)
 	d := w.hostd(t, s, "a")
 	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &bus.Options{URL: w.url, Creds: w.alice,
 		RefusedTimeout: time.Second, ReconnectMax: 100 * time.Millisecond}})
@@ -279,7 +279,7 @@ func credsFiles(t *testing.T, dir string) []string {
 func TestHostd_keptProcsAreRenewedByTheNextHostdAfterTheirEnd_HOST20(t *testing.T) {
 	t.Parallel()
 	const life = 2 * time.Second
-	w, s, state := newAuthority(t), newSite(t), t.TempDir()
+	w, s, state := newAuthDir(t), newSite(t), t.TempDir()
 	start := func() *daemon { return w.hostd(t, s, "a", "--state-dir", state, "--auth-ttl", life.String()) }
 	first := start()
 	id, err := subjects.NewMeshID("asker")
