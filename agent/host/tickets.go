@@ -32,8 +32,8 @@ func (o Options) ticketKey() (*ticket.Key, error) {
 	case !ok: // a token that somebody chose
 		key = ticket.NewMaster(o.Settings.Token).Issue(o.Space, host, time.Time{})
 	case !key.MayName(subjects.Proc.Principal(o.Label)):
-		return nil, fmt.Errorf("cannot launch procs of host %s with the key of %s: get one by %s %s",
-			o.Label, key.Principal(), "castnet auth mint --role host", o.Label)
+		return nil, fmt.Errorf("cannot launch procs of host %s with the key of %s: "+
+			"castnet auth host add %s makes one for it", o.Label, key.Principal(), o.Label)
 	}
 	return &key, nil
 }

@@ -33,7 +33,7 @@ func principal(o bus.Options) (subjects.Principal, bool) {
 func As(o bus.Options, space subjects.Space, user subjects.User) (bus.Options, error) {
 	if named, ok := principal(o); ok {
 		if !ticket.MayName(named, user.Principal) {
-			return o, fmt.Errorf("cannot speak as %s with the credentials of %s: get some for it by castnet auth mint",
+			return o, fmt.Errorf("cannot speak as %s with the credentials of %s: castnet auth makes some for it",
 				user.Principal, named)
 		}
 		if o.InboxPrefix == "" {
@@ -46,7 +46,7 @@ func As(o bus.Options, space subjects.Space, user subjects.User) (bus.Options, e
 	case !ok:
 		return o, nil
 	case !key.MayName(user.Principal):
-		return o, fmt.Errorf("cannot speak as %s with the key of %s: get a key for it by castnet auth mint",
+		return o, fmt.Errorf("cannot speak as %s with the key of %s: castnet auth makes one for it",
 			user.Principal, key.Principal())
 	case key.Space() != space:
 		return o, fmt.Errorf("cannot use the key of %s in %s: it is for %s", key.Principal(), space, key.Space())

@@ -29,12 +29,15 @@ func authCommand(a *app.App) *cobra.Command {
 	d := &authDir{App: a}
 	c := flags.GroupCommand(
 		&cobra.Command{
-			Use: "auth COMMAND", Short: "Make credentials for a NATS server of your own",
+			Use: "auth COMMAND", Short: "Make keys and credentials for people and hosts",
 			Long: `Make the credentials of hosts and people for a NATS server of your own, and its configuration.
 They are kept in a directory. Each host gets a key, with which its hostd makes credentials of an hour
 for itself and its procs. People get credentials that end.
 
-A command that changes what servers accept also reports it to the server of --server or NATS_URL.`,
+A command that changes what servers accept also reports it to the server of --server or NATS_URL.
+
+On hostd's own server there is no directory: mint and host add make keys from its token, for
+--token-file, and revoke ends one.`,
 		},
 		d.initCommand(), d.hostCommand(), d.mintCommand(), d.listCommand(), d.revokeCommand(), d.confCommand(),
 		d.pushCommand(),
@@ -143,9 +146,17 @@ func (d *authDir) hostAddCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "add NAME", Short: "Make the key of a host", Args: flags.WantArgs(1, 1),
 		Long: `Make the key of the host with this label, and print it, or write it to a file. Bring the file to the
-host for hostd --auth-key. It is a secret: with it one can be this host and its procs, and nothing else.`,
+host for hostd --auth-key. It is a secret: with it one can be this host and its procs, and nothing else. A
+key for hostd's own server is for hostd --token-file.`,
 		Example: "  castnet auth host add n07 --out n07.key\n  castnet auth host add n01 --system --out n01.key",
 		RunE: func(c *cobra.Command, args []string) error {
+			own, err := d.own(c.Context())
+			if err != nil {
+				return err
+			}
+			if own != nil {
+				return d.addOwnHost(own, args[0], system, out)
+			}
 			return d.update(c.Context(), func(a *auth.Authority) error {
 				key, err := a.AddHost(args[0], system)
 				if err != nil {
@@ -190,8 +201,20 @@ reads), caster (a plain NATS client that casts through gateways).`,
 		Example: "  castnet auth mint --role program alice --out alice.creds\n" +
 			"  castnet auth mint --role operator bob --for 8h --out bob.creds",
 		RunE: func(c *cobra.Command, args []string) error {
-			if role == 0 {
-				return cli.Usagef("auth mint: want --role program, operator, observer or caster")
+			if !role.IsOneOf(subjects.UserRoles()...) {
+				return cli.Usagef("auth mint: want --role program, operator, observer or caster, got %q; "+
+					"castnet auth host add is for hosts", role)
+			}
+			own, err := d.own(c.Context())
+			if err != nil {
+				return err
+			}
+			if own != nil {
+				key, err := own.issue(role, args[0], life)
+				if err != nil {
+					return err
+				}
+				return d.writeKey(key, out)
 			}
 			return d.update(c.Context(), func(a *auth.Authority) error {
 				creds, user, err := a.Mint(role, args[0], life)
@@ -286,10 +309,20 @@ func showKeys(out *output.Printer, a *auth.Authority) error {
 func (d *authDir) revokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke NAME|KEY", Short: "End a principal, or single credentials", Args: flags.WantArgs(1, 1),
-		Long: `End all credentials of a principal such as u-alice, or those with a public key of castnet auth ls.
+		Long: `End all credentials of a principal such as u-alice, or those with a public key of castnet auth ls. On
+hostd's own server, end a key, named by its file or by the serial that castnet auth mint shows.
 Servers close their connections within a second.`,
-		Example: "  castnet auth revoke u-alice",
+		Example: "  castnet auth revoke u-alice\n  castnet auth revoke bob.key",
 		RunE: func(c *cobra.Command, args []string) error {
+			own, err := d.own(c.Context())
+			if err != nil {
+				return err
+			}
+			if own != nil {
+				ctx, cancel := context.WithTimeout(c.Context(), d.Conn.Timeout)
+				defer cancel()
+				return d.OrInterrupted(c.Context(), own.revoke(ctx, args[0]))
+			}
 			return d.update(c.Context(), func(a *auth.Authority) error { return a.Revoke(args[0]) })
 		},
 	}
