@@ -26,6 +26,8 @@ var wallClocks = map[string]string{
 	"cmd/client/internal/flags/flags.go":     "a time that a person names",
 	"cmd/client/internal/logs/view.go":       "for people",
 	"cmd/client/internal/heldmesh/attach.go": "for people",
+	"examples/callout/main.go":               "JWTs have times of the wall clock",
+	"internal/auth/host_key.go":              "JWTs have times of the wall clock",
 	"internal/auth/authority.go":             "JWTs have times of the wall clock; the server's decides",
 	"bus/credential.go":                      "after a step a renewal is early, or the server ends the connection, which then renews",
 	"internal/logfile/follow.go": "looks of many at a file are spread; the next one is at most a " +

@@ -59,7 +59,7 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 			return nil, err
 		}
 		go c.inbox.pump()
-		if o.Creds != "" || o.UserJWT != nil {
+		if c.renews {
 			go c.renew(o)
 		} else {
 			close(c.renewed)

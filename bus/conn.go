@@ -37,6 +37,9 @@ type Conn struct {
 	where          string        // the server, for errors
 	refusedTimeout time.Duration // of consecutive refusals
 	leaving        atomic.Bool   // a renewal drops the connection
+	renews         bool          // its credentials can be replaced
+	calls          callGate      // flushes and requests
+	reconnected    chan struct{} // holds one: onReconnected has run
 	renewed        chan struct{} // closed when no more renewals follow
 
 	inbox    *Inbox     // BUS-1: the one queue of all Subscribe calls
@@ -62,7 +65,10 @@ func newConn(b *Bus, name ConnName, o Options) *Conn {
 		where:      o.where(),
 		renewed:    make(chan struct{}),
 
+		reconnected: make(chan struct{}, 1),
+
 		refusedTimeout: o.RefusedTimeout,
+		renews:         o.Creds != "" || o.UserJWT != nil,
 		lossy:          map[string]*Inbox{},
 		subs:           subscriptions{live: map[*nats.Subscription]*Sub{}},
 	}
@@ -76,7 +82,11 @@ func (c *Conn) Publish(subject string, data []byte) error {
 	if len(subject) > maxControlLine {
 		return subjectTooLong(subject, "")
 	}
-	if err := c.nc.Publish(subject, data); err != nil {
+	err := c.nc.Publish(subject, data)
+	if isDisconnected(err) && c.awaitRenewal() {
+		err = c.nc.Publish(subject, data)
+	}
+	if err != nil {
 		return c.publishErr(err, Msg{Subject: subject, Data: data})
 	}
 	return nil
@@ -84,6 +94,15 @@ func (c *Conn) Publish(subject string, data []byte) error {
 
 // PublishMsg is Publish with reply subject and headers.
 func (c *Conn) PublishMsg(m Msg) error {
+	err := c.publishOnce(m)
+	if errors.Is(err, ErrDisconnected) && c.awaitRenewal() {
+		err = c.publishOnce(m)
+	}
+	return err
+}
+
+// publishOnce is PublishMsg, also for a call that a renewal waits for.
+func (c *Conn) publishOnce(m Msg) error {
 	if len(m.Subject)+len(m.Reply) > maxControlLine {
 		return subjectTooLong(m.Subject, m.Reply)
 	}
@@ -98,6 +117,8 @@ func (c *Conn) PublishMsg(m Msg) error {
 func (c *Conn) Flush(ctx context.Context) error {
 	ctx, cancel := bounded(ctx, flushTimeout)
 	defer cancel()
+	c.calls.enter()
+	defer c.calls.leave()
 	life := c.connCtx.current() // before the check: a later loss ends it
 	defer context.AfterFunc(life, cancel)()
 	if !c.nc.IsConnected() && !c.nc.IsClosed() {
@@ -160,13 +181,18 @@ func (c *Conn) publishErr(err error, m Msg) error {
 	return c.translate(err, fmt.Sprintf("publish to %q", m.Subject))
 }
 
+// isDisconnected reports whether a call failed without a server.
+func isDisconnected(err error) bool {
+	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrReconnectBufExceeded) ||
+		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrConnectionReconnecting)
+}
+
 // translate turns the errors of nats.go into ours.
 func (c *Conn) translate(err error, doing string) error {
 	switch {
 	case errors.Is(err, nats.ErrConnectionClosed) && c.nc.IsClosed():
 		return c.bus.closedErr()
-	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrReconnectBufExceeded),
-		errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrConnectionReconnecting):
+	case isDisconnected(err):
 		// A flush in flight when the connection is lost ends as "closed".
 		return fmt.Errorf("%w: %s", ErrDisconnected, doing)
 	case errors.Is(err, nats.ErrBadSubject):

@@ -329,6 +329,17 @@ func (c *Conn) renew(o Options) {
 	}
 }
 
+// awaitRenewal waits for the end of a renewal, and reports whether a failed publish can be
+// repeated.
+func (c *Conn) awaitRenewal() bool {
+	if !c.renews {
+		return false
+	}
+	c.calls.enter()
+	defer c.calls.leave()
+	return c.nc.IsConnected()
+}
+
 // reconnectWithNewer reconnects if there are credentials that end later. One connection of the Bus
 // stays meanwhile.
 func (c *Conn) reconnectWithNewer(o *Options, end time.Time) bool {
@@ -344,16 +355,21 @@ func (c *Conn) reconnectWithNewer(o *Options, end time.Time) bool {
 	defer c.bus.renewing.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), renewalTimeout)
 	defer cancel()
-	_ = c.Flush(ctx) // publishes of the moment; the connection may be lost already
-	connected := c.nc.StatusChanged(nats.CONNECTED)
-	defer c.nc.RemoveStatusListener(connected)
+	waiting, stop := context.WithTimeout(context.Background(), min(renewalTimeout, time.Until(end)/2))
+	defer c.calls.close(waiting)()
+	stop()
+	_ = c.nc.FlushWithContext(ctx) // publishes of the moment; the connection may be lost already
+	select {
+	case <-c.reconnected: // an earlier one
+	default:
+	}
 	c.leaving.Store(true)
 	c.log.Info().Time("until", next.claims.expires()).Msg("bus reconnects with new credentials")
 	forceReconnect(c.nc, c.log)
 	late := time.NewTimer(renewalTimeout)
 	defer late.Stop()
 	select {
-	case <-connected:
+	case <-c.reconnected: // the callbacks of the lost connection have run, too
 	case <-late.C:
 	case <-c.bus.done:
 	}

@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -80,6 +81,42 @@ func TestCredentials_eachConnectionRenewsBeforeTheEndAtItsOwnMoment_BUS9(t *test
 	require.Less(t, time.Since(began), life)
 	require.Equal(t, map[bus.ConnName]int{bus.DataConn: 1, bus.ControlConn: 1}, lost)
 	require.NoError(t, b.Err())
+}
+
+func TestCredentials_noCallFailsByARenewal_BUS9(t *testing.T) {
+	t.Parallel()
+	k := newKeyed(t)
+	const life, lives = 2 * time.Second, 4
+	b := open(t, bus.Options{URL: k.server.URL(), InboxPrefix: "_INBOX.h-n07",
+		UserJWT: func() (string, string, error) { return k.key.MintHost(life) }})
+	space := subjects.Space{}
+	host, err := subjects.NewHostID("n07")
+	require.NoError(t, err)
+	from := subjects.NewSender(subjects.Host.Principal("n07"), host.Proc().Process())
+	answer, err := b.Data().Subscribe(space.HostReads(host.String(), "ping"), func(m bus.Msg) {
+		_ = b.Data().Publish(m.Reply, []byte("pong"))
+	})
+	require.NoError(t, err)
+	var calls, lost int
+	for began := time.Now(); time.Since(began) < lives*life; {
+		c := b.Control()
+		ctx, cancel := context.WithTimeout(t.Context(), life/20) // a renewal waits for it
+		_, err := c.Request(ctx, bus.Msg{Subject: space.HostRead(host.String(), "ping", from)})
+		cancel()
+		if err != nil && !errors.Is(err, bus.ErrNoResponders) {
+			lost++ // on its way to the responder's connection, which renewed
+		}
+		require.NoError(t, c.Publish(space.Heartbeat("host", from), nil))
+		require.NoError(t, c.Flush(testkit.Soon(t)))
+		sub, err := c.Subscribe(space.Heartbeats("gone"), func(bus.Msg) {})
+		require.NoError(t, err)
+		require.NoError(t, sub.Unsubscribe())
+		calls++
+	}
+	require.NoError(t, answer.Unsubscribe())
+	require.GreaterOrEqual(t, b.Control().ConnectionCount(), uint64(lives-1))
+	require.LessOrEqual(t, lost, int(b.Data().ConnectionCount()), "lost requests")
+	t.Logf("%d calls, %d requests lost, %d reconnects", calls, lost, b.Control().ConnectionCount())
 }
 
 func TestCredentials_anExpiredOneIsReplacedAtTheNextConnect_BUS9(t *testing.T) {

@@ -54,6 +54,10 @@ func (c *Conn) onReconnected(nc *nats.Conn) {
 	c.auth.accepted()
 	c.log.Info().Str("url", stripUserinfo(nc.ConnectedUrl())).Msg("bus reconnected")
 	c.notifyState(Reconnected, nil)
+	select {
+	case c.reconnected <- struct{}{}:
+	default:
+	}
 }
 
 // serverResponds flushes. If the connection is lost meanwhile, nats.go already handles that. If the

@@ -56,10 +56,11 @@ type request struct {
 func (c *Conn) Request(ctx context.Context, m Msg, accept ...func(Msg) bool) (Msg, error) {
 	ctx, cancel := bounded(ctx, requestTimeout)
 	defer cancel()
-	cl, err := c.requests.start(c, m, maxStrayReplies, accept)
+	cl, leave, err := c.requests.start(c, m, maxStrayReplies, accept)
 	if err != nil {
 		return Msg{}, err
 	}
+	defer leave()
 	defer c.requests.remove(cl)
 	return cl.next(ctx, c.bus, nil)
 }
@@ -74,11 +75,12 @@ func (c *Conn) RequestMany(
 	return func(yield func(Msg, error) bool) {
 		ctx, cancel := bounded(ctx, requestTimeout)
 		defer cancel()
-		cl, err := c.requests.start(c, m, maxQueuedReplies, accept)
+		cl, leave, err := c.requests.start(c, m, maxQueuedReplies, accept)
 		if err != nil {
 			yield(Msg{}, err)
 			return
 		}
+		defer leave()
 		defer c.requests.remove(cl)
 		var pause <-chan time.Time
 		for {
@@ -101,18 +103,21 @@ func (c *Conn) RequestMany(
 }
 
 // start registers a request and sends it.
-func (cs *requests) start(c *Conn, m Msg, room int, accept []func(Msg) bool) (*request, error) {
+func (cs *requests) start(c *Conn, m Msg, room int, accept []func(Msg) bool) (
+	_ *request, leave func(), err error) {
 	prefix, err := cs.replyPrefix(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	c.calls.enter() // a renewal waits for the reply
 	cl := cs.add(m.Subject, room, accept)
 	m.Reply = prefix + cl.token
-	if err := c.PublishMsg(m); err != nil {
+	if err := c.publishOnce(m); err != nil {
 		cs.remove(cl)
-		return nil, err
+		c.calls.leave()
+		return nil, nil, err
 	}
-	return cl, nil
+	return cl, c.calls.leave, nil
 }
 
 // replyPrefix returns the prefix of the connection's reply subscription, created with the first
