@@ -49,7 +49,7 @@ func TestAuth_makesKeysForHostdsOwnServer(t *testing.T) {
 	plain := start(func(*embed.Options) {})
 	for want, r := range map[string]result{
 		"want 1 to 32 characters":          c.client(t, "auth", "mint", "--role", "program", "a.b"),
-		"castnet auth host add is for":     c.client(t, "auth", "mint", "--role", "host", "b"),
+		"for hosts, castnet auth host add": c.client(t, "auth", "mint", "--role", "host", "b"),
 		"a key makes no other keys":        c.client(t, "--token-file", file, "auth", "host", "add", "b"),
 		"want the file of a key":           c.client(t, "auth", "revoke", "lost.key"),
 		"there is no authority":            c.client(t, "auth", "ls"),

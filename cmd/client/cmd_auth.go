@@ -201,16 +201,15 @@ reads), caster (a plain NATS client that casts through gateways).`,
 		Example: "  castnet auth mint --role program alice --out alice.creds\n" +
 			"  castnet auth mint --role operator bob --for 8h --out bob.creds",
 		RunE: func(c *cobra.Command, args []string) error {
-			if !role.IsOneOf(subjects.UserRoles()...) {
-				return cli.Usagef("auth mint: want --role program, operator, observer or caster, got %q; "+
-					"castnet auth host add is for hosts", role)
+			if role == 0 {
+				return cli.Usagef("auth mint: want --role program, operator, observer or caster")
 			}
 			own, err := d.own(c.Context())
 			if err != nil {
 				return err
 			}
 			if own != nil {
-				key, err := own.issue(role, args[0], life)
+				key, err := own.mint(role, args[0], life)
 				if err != nil {
 					return err
 				}

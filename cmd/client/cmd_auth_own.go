@@ -67,6 +67,18 @@ func (s *ownServer) check(ctx context.Context, dir string) error {
 	return err
 }
 
+// mint makes a key of a person.
+func (s *ownServer) mint(role subjects.Role, name string, life time.Duration) (ticket.Key, error) {
+	if !role.IsOneOf(subjects.UserRoles()...) {
+		return ticket.Key{}, cli.Usagef("auth mint --role %s: want program, operator, observer or caster; "+
+			"for hosts, castnet auth host add", role)
+	}
+	if life <= 0 {
+		return ticket.Key{}, cli.Usagef("auth mint --for %s: want more than 0", life)
+	}
+	return s.issue(role, name, life)
+}
+
 // issue makes a key of a principal; no life: it does not expire.
 func (s *ownServer) issue(role subjects.Role, name string, life time.Duration) (ticket.Key, error) {
 	if err := subjects.CheckLabel(role.String(), name); err != nil {
