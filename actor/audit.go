@@ -54,6 +54,15 @@ func (c *Context) SentBy() subjects.Sender {
 	return subjects.Sender{}
 }
 
+// RemoteSender is the sender of a message from another process, as its subject names it; zero for a
+// message of this process.
+func (c *Context) RemoteSender() subjects.Sender {
+	if c.delivery == nil {
+		return subjects.Sender{}
+	}
+	return c.delivery.Sender
+}
+
 // auditRecord is an act and its sender.
 type auditRecord struct {
 	in          *instance

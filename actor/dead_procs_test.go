@@ -22,7 +22,7 @@ func deaths(t *testing.T, p *actor.Proc, first subjects.ProcID, count int) bus.M
 		Gen: int(first.Gen), Count: count,
 	})
 	require.NoError(t, err)
-	return bus.Msg{Subject: p.Space().Event(actor.KindProc, first.Scope(), subjects.Anon()), Data: data}
+	return bus.Msg{Subject: p.Space().Event(actor.KindProc, first.Scope(), teller()), Data: data}
 }
 
 // awaitEvents waits until a proc has applied its received events.

@@ -44,9 +44,10 @@ func FuzzEvent(f *testing.F) {
 func TestDecodeEventFrom_aHostsSubjectHasEventsOfProcsOnly(t *testing.T) {
 	peer, other := newHost(t, "peer"), newHost(t, "other")
 	var space subjects.Space
-	from := subjects.NewSender(subjects.Host.Principal("peer"), other.Proc().Process())
+	from := subjects.NewSender(subjects.Host.Principal("other"), other.Proc().Process())
 	event := func(kind string, about subjects.ProcID) []byte {
-		return []byte(`{"kind":"` + kind + `","status":"failed","mesh":"` + about.Mesh.String() + `"}`)
+		return []byte(`{"kind":"` + kind + `","status":"failed","mesh":"` + about.Mesh.String() + `","host":"` +
+			other.String() + `"}`)
 	}
 	decode := func(subject string, data []byte) error {
 		_, err := actor.DecodeEventFrom(space, bus.Msg{Subject: subject, Data: data})

@@ -74,6 +74,12 @@
 //   - ACT-16 (audit): Each message of an audited endpoint has a line at level info and an event:
 //     sender, object and answer. So does the start of a deferred answer. Routine acts are recorded
 //     only if refused.
+//   - ACT-17 (roles): An actor with Permit compares each message from another process with the role
+//     of its sender, and refuses it with CodeDenied; a refused act is audited. Other actors and
+//     their ports refuse observers, which only read.
+//   - ACT-18 (events): An event counts from a sender that can know it. Of a proc these are its
+//     host, the owner of its mesh, a system controller and itself. Where the owner is unknown, an
+//     end counts once the proc is silent.
 //   - PORT-1 (closed ports): A once port takes one message; a refused message does not use it up.
 //     A closed or used port returns ErrPortGone, and a port that never existed ErrNoEndpoint.
 //   - PORT-3 (accumulators): An accumulating port folds each accepted update once, in the order of

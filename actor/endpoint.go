@@ -147,10 +147,11 @@ type method struct {
 	result   decodeFunc
 	folds    map[string]Fold
 	newQueue func() endpointQueue
-	urgent   bool // see Method.Urgent
-	audited  bool // see Method.Audited
-	shared   bool // recipients of one message share no memory
-	byValue  bool // an answer shares no memory with its actor
+	urgent   bool            // see Method.Urgent
+	audited  bool            // see Method.Audited
+	roles    []subjects.Role // see Def.Permit
+	shared   bool            // recipients of one message share no memory
+	byValue  bool            // an answer shares no memory with its actor
 }
 
 // boundEndpoint is an endpoint bound to code.

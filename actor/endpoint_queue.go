@@ -159,8 +159,8 @@ func (l *typedQueue[M, R]) serve(in *instance, n int) {
 	}
 }
 
-// serveDelivery decodes the i-th message of a Delivery, and handles it. If it is not an M, its
-// sender gets ErrBadMessage, and the actor goes on.
+// serveDelivery decodes the i-th message of a Delivery, and handles it. If it is not an M, or
+// its sender has no role for it, the sender gets an error, and the actor goes on.
 func serveDelivery[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M, R], i int) {
 	d := lt.delivery
 	if q := lt.request; q != nil {
@@ -168,6 +168,11 @@ func serveDelivery[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessag
 			return
 		}
 		m, err := argument[M](&l.b.method, in, d)
+		if err == nil && in.def.comparesRoles {
+			if why := in.deny(&l.b.method, &q.ctx, m); why != nil {
+				err = why
+			}
+		}
 		if err != nil {
 			in.proc.deadLetters.reject(q, l.b.in, err)
 			return
@@ -183,6 +188,12 @@ func serveDelivery[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessag
 	ctx := in.mailbox.contextFor(d.Trace)
 	if ctx.delivery != d {
 		ctx.from, ctx.delivery = nil, d
+	}
+	if in.def.comparesRoles {
+		if why := in.deny(&l.b.method, ctx, m); why != nil {
+			in.proc.deadLetters.giveBack(d, l.b.in, why)
+			return
+		}
 	}
 	handle(l, in, lt, m, ctx)
 }

@@ -39,7 +39,7 @@ const (
 	CodeFenced      Code = 23 // the claim is older than another owner's; the detail names it
 	CodeNameTaken   Code = 24 // the name belongs to a live mesh, a world or a program; the detail names it
 	CodeConflict    Code = 25 // the request differs from the existing object; the detail says how
-	CodeDenied      Code = 26 // the server does not permit this user to send it
+	CodeDenied      Code = 26 // the server, or the receiver, does not permit it to the sender
 )
 
 // Error is the error of every verb. Compare it with the sentinels by errors.Is: they match on the
@@ -144,7 +144,7 @@ func (e *Error) Unwrap() error { return e.cause }
 func (e *Error) Undeliverable() bool {
 	switch e.Code {
 	case CodeNoActor, CodeNoEndpoint, CodeBadMessage, CodeMailboxFull, CodeStopped, CodeFailed, CodeNoProc,
-		CodeTooLarge, CodeUnavailable, CodeInvalid, CodePortGone, CodeExpired, CodeBacklog, CodeTooMany:
+		CodeTooLarge, CodeUnavailable, CodeInvalid, CodePortGone, CodeExpired, CodeBacklog, CodeTooMany, CodeDenied:
 		return !e.Ran
 	}
 	return e.knownUnhandled
@@ -160,6 +160,8 @@ func (e *Error) Refused() bool {
 	switch e.Code {
 	case CodeHandler, CodeFenced, CodeNameTaken, CodeConflict:
 		return true
+	case CodeDenied: // else the server denied the message, or the dispatch of the actor
+		return e.Detail != nil
 	}
 	return false
 }

@@ -300,7 +300,8 @@ func (p *Proc) observe(e Event) {
 	}
 }
 
-// DecodeEventFrom reads an event off the bus; one on a subject about something else is an error.
+// DecodeEventFrom reads an event off the bus. One on a subject about something else is an error,
+// and one from a sender that cannot know it (ACT-18).
 func DecodeEventFrom(space subjects.Space, m bus.Msg) (Event, error) {
 	e, err := DecodeEvent(m.Data)
 	if err == nil {
@@ -309,8 +310,8 @@ func DecodeEventFrom(space subjects.Space, m bus.Msg) (Event, error) {
 	return e, err
 }
 
-// checkSubject refuses an event about another object than its subject names. NATS permissions on
-// subjects decide on publishers.
+// checkSubject refuses an event about another object than its subject names, or from a sender that
+// cannot know it. NATS permissions pin the sender in the subject.
 func (e Event) checkSubject(space subjects.Space, subject string) error {
 	s, err := space.Parse(subject)
 	if err != nil {
@@ -319,7 +320,7 @@ func (e Event) checkSubject(space subjects.Space, subject string) error {
 	if e.subject(space, s.Sender) != subject {
 		return fmt.Errorf("event: want the subject of %s, got another one", e)
 	}
-	return nil
+	return e.checkSender(s.Sender)
 }
 
 // DecodeEvent decodes an event published by Emit.

@@ -23,8 +23,9 @@ type generations struct {
 // meshGenerations holds the known generations of one mesh.
 type meshGenerations struct {
 	changes  uint64
-	revision int              // as the last event reported it
-	newest   map[uint32]Event // by rank: the event of the newest generation
+	revision int                // as the last event reported it
+	owner    subjects.ProcessID // see NoteOwner; invalid: unknown
+	newest   map[uint32]Event   // by rank: the event of the newest generation
 }
 
 // note records a running proc, if its generation is the latest known one of its rank.

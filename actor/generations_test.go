@@ -15,12 +15,14 @@ import (
 // publishRunning publishes an event: count procs run, from one on.
 func (f forger) publishRunning(t testing.TB, id subjects.ProcID, count int) {
 	t.Helper()
+	host := newHost(t, "n1")
 	data, err := json.Marshal(actor.Event{
 		Kind: actor.KindProc, Status: "running", Mesh: id.Mesh.String(), Rank: int(id.Rank),
-		Gen: int(id.Gen), Count: count,
+		Gen: int(id.Gen), Count: count, Host: host.String(),
 	})
 	require.NoError(t, err)
-	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), subjects.Anon()), data))
+	by := subjects.NewSender(subjects.Host.Principal("n1"), host.Proc().Process())
+	require.NoError(t, f.Control().Publish(f.space.HostEvent(id, by), data))
 }
 
 func TestGenerations_highestGenerationHoldsTheRank_ACT11(t *testing.T) {

@@ -22,6 +22,7 @@ type Members struct {
 	dead          deadProcs
 	ending        []deathRange // ends whose procs are not marked down yet
 	subscriptions map[subjects.MeshID]*meshSubscription
+	endChecks     endChecks
 	ended         []subjects.MeshID // followed meshes that are over, oldest first
 }
 
@@ -178,6 +179,11 @@ func (ms *Members) receiveProcEvent(m bus.Msg) {
 	if e.Kind != KindProc || !id.IsValid() {
 		return
 	}
+	s, err := ms.lead.space.Parse(m.Subject)
+	if err != nil {
+		ms.lead.inbox.malformed(m, err)
+		return
+	}
 	ms.mu.Lock()
 	w := ms.subscriptions[id.Mesh]
 	if w == nil {
@@ -185,10 +191,22 @@ func (ms *Members) receiveProcEvent(m bus.Msg) {
 		return
 	}
 	e, in := e.ClampRanks(w.ranks)
+	by := ms.trust(e, s.Sender)
 	ms.mu.Unlock()
-	if !in {
-		return
+	switch {
+	case !in:
+	case by == trusted:
+		ms.apply(e, w)
+	case by == unknown:
+		ms.checkEnd(e, w)
+	default:
+		ms.lead.inbox.malformed(m, fmt.Errorf("event: %s does not own the mesh: %s", s.Sender, e))
 	}
+}
+
+// apply applies an event that counts, on the control pump.
+func (ms *Members) apply(e Event, w *meshSubscription) {
+	id := e.Proc()
 	switch {
 	case e.Terminal(): // its earlier messages come first (DEL-5)
 		ms.NoteEnd(e)

@@ -62,7 +62,7 @@ func (f forger) publishEnd(t testing.TB, id subjects.ProcID, reason string) {
 		Reason: reason,
 	})
 	require.NoError(t, err)
-	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), subjects.Anon()), data))
+	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), teller()), data))
 }
 
 // watchUnreachable receives the unreachable procs, with reasons.
@@ -231,7 +231,7 @@ func TestFollowMesh_acceptsEventsOnlyOnTheirSubject(t *testing.T) {
 	data, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed",
 		Mesh: victim.ID().Mesh.String()})
 	require.NoError(t, err)
-	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, b.ID().Scope(), subjects.Anon()), data))
+	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, b.ID().Scope(), teller()), data))
 	testkit.Until(t, "refused", func() bool { return a.Stats().Malformed == 1 })
 	_, dead := a.Members().Down(victim.ID())
 	require.False(t, dead)
@@ -315,7 +315,7 @@ func FuzzReceive(f *testing.F) {
 	from := senderOf(peer.Proc())
 	valid := []string{
 		p.Space().Port(ref.ID().Port("add"), from), p.Space().Control(p.ID().Process(), from),
-		p.Space().Hint(p.ID().Process(), "1z"), p.Space().Event(actor.KindProc, peer.Proc().Scope(), subjects.Anon()),
+		p.Space().Hint(p.ID().Process(), "1z"), p.Space().Event(actor.KindProc, peer.Proc().Scope(), teller()),
 		p.Space().Frame(p.ID().Process(), from),
 	}
 	traced := packet(1, 0, wire.Envelope{Kind: wire.Message, Ext: bytes.Repeat([]byte{1}, 25), Body: []byte{1}})

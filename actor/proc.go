@@ -338,7 +338,7 @@ func (p *Proc) fail(e Event) {
 	p.log.Error().Msg(why.Text)
 	p.Emit(Event{
 		Kind: KindProc, Status: string(Failed), Mesh: p.id.Mesh.String(),
-		Rank: int(p.id.Rank), Gen: int(p.id.Gen),
+		Rank: int(p.id.Rank), Gen: int(p.id.Gen), ProcIndex: int(p.id.Index),
 		Code: CodeCascade, Reason: "its actor " + e.Actor + " failed: " + e.Reason, At: time.Now(),
 	}.withCause(&e))
 	p.topLevel.close()

@@ -206,6 +206,8 @@ func (b *inbox) receive(from subjects.ActorID, in *link.Inbound) (taken int, err
 		e.Body = body.Body(in.Data)
 		if pt == nil {
 			err = b.receiveRequest(from, in.From, in.Sender, e)
+		} else if in.Sender.Role() == subjects.Observer {
+			err = denied(p.id.Actor(e.Actor).String(), e.Port, subjects.Observer, nil)
 		} else {
 			p.links.WithoutFlush(func() { // a relay sends it on
 				at := Incoming{From: from, Envelope: *e, unknown: &p.counts.unknown}
@@ -325,6 +327,9 @@ func (b *inbox) put(d *Delivery, q *request) (taken int, idle *instance, err err
 		return 0, nil, errorf(CodeNoActor, p.id.Actor(d.Actor).String(), d.Port, "proc %s has no such actor",
 			p.id)
 	}
+	if why := in.observerDenial(d); why != nil {
+		return 0, nil, why
+	}
 	taken, wake, err := in.enqueue(d, q)
 	if wake {
 		idle = in
@@ -354,6 +359,9 @@ func (b *inbox) serveSystem(q *request) error {
 	in := p.find(q.Actor)
 	if q.Port != portInfo && !q.From.IsValid() {
 		return errorf(CodeNoEndpoint, target, q.Port, "want a castnet process, got a plain NATS client")
+	}
+	if q.Sender.Role() == subjects.Observer && !isReadingPort(q.Port) {
+		return denied(target, q.Port, subjects.Observer, nil)
 	}
 	switch q.Port {
 	case portDown:

@@ -16,6 +16,7 @@ type Def struct {
 	construct     func(ctx *Context, params any) (any, error)
 	methods       map[string]*method
 	resumeOnError bool // an unawaited error is logged
+	comparesRoles bool // see Permit
 	internal      bool // lists of types omit it
 	err           error
 }

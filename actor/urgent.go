@@ -221,6 +221,7 @@ func (b *inbox) receiveUrgent(
 		q.Actor = actor
 		q.Port = e.Port
 		q.From = from
+		q.Sender = by
 		q.Raw = e.Body
 		if err := p.inbox.serveSystem(q); err != nil {
 			p.counts.malformed.Add(1)

@@ -66,7 +66,7 @@ func (e EvacuateRequest) Act() (object string, routine bool) { return e.Host.Str
 // owner.
 func AcceptClaim(ctx *actor.Context, t *Table, at, id string, c Claim) error {
 	before := t.owner(id)
-	err := t.AcceptClaim(at, id, c)
+	err := t.AcceptClaim(at, id, c, ctx.RemoteSender())
 	if after := t.owner(id); before != "" && before != after {
 		ctx.Audit("takeover", strings.Join([]string{id, "from", before, "to", after}, " "))
 	}

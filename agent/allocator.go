@@ -14,11 +14,19 @@ type Allocator interface {
 	Allocate(ctx context.Context, e shape.Extent) (Allocation, error)
 }
 
-// ClientAllocator is an Allocator of hosts with the configuration of the calling program. They are
-// on its bus, unless the allocator names another one.
+// ClientAllocator is an Allocator of hosts for a program.
 type ClientAllocator interface {
 	Allocator
-	ForClient(bus BusSettings, space subjects.Space, c config.Snapshot) (Allocator, error)
+	ForClient(AllocatorClient) (Allocator, error)
+}
+
+// AllocatorClient is the program for which an allocator starts hosts. They have its configuration,
+// are on its bus unless the allocator names another one, and obey its sender.
+type AllocatorClient struct {
+	Bus    BusSettings
+	Space  subjects.Space
+	Config config.Snapshot
+	Sender subjects.Sender
 }
 
 // Allocation holds hosts until Close. A second Close does nothing, unless the first failed.

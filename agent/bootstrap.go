@@ -49,6 +49,7 @@ type HostBootstrap struct {
 	ReadyTimeout time.Duration     `cbor:"10,keyasint,omitempty"` // time for its procs to become ready
 	Config       config.Snapshot   `cbor:"11,keyasint,omitzero"`  // from the program that launches it
 	Command      Command           `cbor:"12,keyasint,omitzero"`  // of its procs, if a spawn names none
+	Maker        subjects.Sender   `cbor:"13,keyasint,omitzero"`  // the process that it obeys
 }
 
 // ProcID returns the address of the launched proc.

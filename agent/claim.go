@@ -60,33 +60,98 @@ func FencedFromEvent(e actor.Event) *FencedError {
 	return nil
 }
 
-// AcceptClaim records the claim of an order, or refuses an outdated one. A later claim takes the
-// resource over. Argument at names the agent of the table.
-func (t *Table) AcceptClaim(at, id string, c Claim) error {
+// AcceptClaim records the claim of an order, or refuses it: one that is outdated, and one that its
+// sender may not make (AGT-13). A later claim takes the resource over. Argument at names the agent
+// of the table. The zero sender is the agent's own process.
+func (t *Table) AcceptClaim(at, id string, c Claim, by subjects.Sender) error {
 	r, ok := t.resources[id]
 	if !ok {
 		return nil
 	}
-	err := r.checkClaim(at, id, c)
+	err := r.checkClaim(at, id, c, by)
 	if err == nil {
-		t.recordClaim(r, c)
+		t.recordClaim(r, c, by)
 	}
 	return err
 }
 
-// checkClaim returns an error for an outdated claim.
-func (r *resource) checkClaim(at, id string, c Claim) error {
-	if c == (Claim{}) || c.Compare(r.claim) >= 0 {
+// checkClaim returns an error for an outdated claim, and for one that its sender may not make.
+func (r *resource) checkClaim(at, id string, c Claim, by subjects.Sender) error {
+	if c != (Claim{}) && c.Compare(r.claim) < 0 {
+		return &FencedError{ID: id, Agent: at, Requested: c, Current: r.claim}
+	}
+	if !by.IsValid() || by.Role().IsOneOf(subjects.Operator, subjects.System) {
 		return nil
 	}
-	return &FencedError{ID: id, Agent: at, Requested: c, Current: r.claim}
+	owner := r.ownerID()
+	if !owner.IsValid() || isOwner(by, r.principal, owner.Proc.Process()) {
+		return nil
+	}
+	// A system controller gives its meshes away, and a restarted host knows no principal at first.
+	if c != (Claim{}) && (!r.principal.IsValid() || r.principal.Role() == subjects.System) {
+		return nil
+	}
+	return &NotOwnerError{
+		Object: id + " on " + at, Owner: owner.String(), Principal: r.principal.String(), By: by,
+	}
+}
+
+// isOwner reports whether a sender is an owner: its process, or any program of its user. Procs of a
+// host have a principal in common, and differ by their process.
+func isOwner(by subjects.Sender, principal subjects.Principal, process subjects.ProcessID) bool {
+	if by.Role() == subjects.Program && by.Principal() == principal {
+		return true
+	}
+	sender, err := by.Process() // a plain client has none
+	return err == nil && sender == process
+}
+
+// CheckOwner refuses a message about an object of a process, unless it is from this process, its
+// owner or an operator (AGT-13). The zero owner is nobody.
+func CheckOwner(ctx *actor.Context, object string, owner subjects.Sender) error {
+	by := ctx.RemoteSender()
+	if !by.IsValid() || by.Role() == subjects.Operator {
+		return nil
+	}
+	process, err := owner.Process()
+	if err == nil && isOwner(by, owner.Principal(), process) {
+		return nil
+	}
+	return &NotOwnerError{Object: object, Owner: owner.String(), By: by}
+}
+
+// NotOwnerError refuses an order of a sender that neither owns its object nor is an operator
+// (AGT-13).
+type NotOwnerError struct {
+	Object    string          `json:"object"`
+	Owner     string          `json:"owner,omitempty"`     // of the object
+	Principal string          `json:"principal,omitempty"` // of the owner; "": unknown
+	By        subjects.Sender `json:"by"`                  // of the order
+}
+
+func (e *NotOwnerError) Error() string {
+	owner := cmp.Or(e.Owner, "no program")
+	if e.Principal != "" {
+		owner += " of " + e.Principal
+	}
+	return fmt.Sprintf("%s belongs to %s: %s may not act on it: want its owner, or the role operator "+
+		"(castnet auth mint --role operator)", e.Object, owner, e.By)
+}
+
+// Detail encodes the error for the wire.
+func (e *NotOwnerError) Detail() (actor.Code, []byte) {
+	detail, _ := json.Marshal(e) // texts only: cannot fail
+	return actor.CodeDenied, detail
 }
 
 // recordClaim stores an accepted claim. Its owner owns the mesh from now on, even if the
 // description of the mesh names a former owner.
-func (t *Table) recordClaim(r *resource, c Claim) {
+func (t *Table) recordClaim(r *resource, c Claim, by subjects.Sender) {
 	if c == (Claim{}) {
 		return
+	}
+	if by.IsValid() {
+		r.principal = by.Principal()
 	}
 	if c != r.claim {
 		t.revision++
@@ -109,14 +174,16 @@ func (t *Table) Claim(id string) Claim {
 
 // owner returns the known owner of a resource, or "".
 func (t *Table) owner(id string) string {
-	r := t.resources[id]
-	switch {
-	case r == nil:
-		return ""
-	case r.claim.Owner.IsValid():
-		return r.claim.Owner.String()
-	case r.mesh != nil:
-		return r.mesh.Owner.String()
+	if r := t.resources[id]; r != nil {
+		return r.ownerID().String()
 	}
 	return ""
+}
+
+// ownerID returns the known owner, or the zero ID.
+func (r *resource) ownerID() subjects.ActorID {
+	if !r.claim.Owner.IsValid() && r.mesh != nil {
+		return r.mesh.Owner
+	}
+	return r.claim.Owner
 }

@@ -23,27 +23,27 @@ func TestClaim_laterClaimWinsAndFormerOneIsRefused_AGT10(t *testing.T) {
 	making := agent.ResourceSpec{ID: "m", Ranks: []int{0}, Mesh: m, Claim: first, Agent: "n1"}
 	_, err := table.Create(making)
 	require.NoError(t, err)
-	require.NoError(t, table.AcceptClaim("n1", "m", agent.Claim{}), "an order without a claim passes")
-	require.NoError(t, table.AcceptClaim("n1", "other", claim(9, "z")), "no resource of that name")
+	require.NoError(t, table.AcceptClaim("n1", "m", agent.Claim{}, subjects.Sender{}), "an order without a claim passes")
+	require.NoError(t, table.AcceptClaim("n1", "other", claim(9, "z"), subjects.Sender{}), "no resource of that name")
 	require.Equal(t, first, *table.States("m")[0].Claim)
 
 	second.Owner = claim(0, "b").Owner
-	require.NoError(t, table.AcceptClaim("n1", "m", second))
+	require.NoError(t, table.AcceptClaim("n1", "m", second, subjects.Sender{}))
 	now := table.States("m")[0]
 	require.Equal(t, second, *now.Claim)
 	require.Equal(t, second.Owner, now.Mesh.Owner)
 	require.Equal(t, first.Owner, m.Owner, "the earlier answer is unchanged")
 
 	want := &agent.FencedError{ID: "m", Agent: "n1", Requested: first, Current: second}
-	require.Equal(t, want, table.AcceptClaim("n1", "m", first))
+	require.Equal(t, want, table.AcceptClaim("n1", "m", first, subjects.Sender{}))
 	making.Gen = 1
 	_, err = table.Create(making)
 	require.Equal(t, want, err)
 	require.Zero(t, table.Gen("m", 0))
 
-	require.Error(t, table.AcceptClaim("n1", "m", claim(2, "a")),
+	require.Error(t, table.AcceptClaim("n1", "m", claim(2, "a"), subjects.Sender{}),
 		"of one epoch, one owner goes first everywhere")
-	require.NoError(t, table.AcceptClaim("n1", "m", claim(2, "c")))
+	require.NoError(t, table.AcceptClaim("n1", "m", claim(2, "c"), subjects.Sender{}))
 }
 
 // A host adopts the procs of a mesh one by one, from records that name the maker of the mesh.

@@ -58,7 +58,8 @@ func (h Heartbeat) Check(from subjects.Sender) error {
 	switch {
 	case !h.Host.IsValid():
 		return errors.New("heartbeat: want a host ID")
-	case err != nil, h.Host.Proc().Process() != process:
+	case err != nil, h.Host.Proc().Process() != process, from.Role() != subjects.Host,
+		from.Principal().Label() != h.Host.Label():
 		return errors.New("heartbeat of " + h.Host.String() + ": sent by " + from.String())
 	case h.Interval <= 0:
 		return errors.New("heartbeat of " + h.Host.String() + ": want an interval above 0")

@@ -64,7 +64,7 @@ var (
 )
 
 // VerbKind is the kind of the subject for a verb that a plain client sends to a host's agent: the
-// verb reads, or the agent acts.
+// verb reads, so that observers may use it, or the agent acts.
 func VerbKind(verb string) subjects.Kind {
 	switch verb {
 	case Info.Name(), Get.Name(), Ping.Name(), Logs.Name(), Wait.Name(), GetConfig.Name(), ListEvents.Name(),

@@ -99,7 +99,7 @@ func samples() map[string]any {
 			},
 			Root: "root", Namespace: "ns", LogLevel: "debug", ReadyTimeout: time.Second,
 			Config:  config.Snapshot{Values: map[string]string{"proc.ready-timeout": "2m"}},
-			Command: m.Command,
+			Command: m.Command, Maker: subjects.Anon(),
 		},
 		"StopRequest": agent.StopRequest{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7, Region: &part,
 			Claim: claim},

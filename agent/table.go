@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // Table is the pure state of an agent: resources, status by rank, and waiters. It does not wait,
@@ -27,11 +28,12 @@ type resource struct {
 	states        map[int]State
 	phases        PhaseCount
 	waiters       []*waiter
-	expires       time.Time     // zero: never
-	leaseTTL      time.Duration // TTL of its lease
-	leaseExtended bool          // extended once by half its TTL
-	stopping      bool          // a stop was requested
-	claim         Claim         // newest claim (AGT-10)
+	expires       time.Time          // zero: never
+	leaseTTL      time.Duration      // TTL of its lease
+	leaseExtended bool               // extended once by half its TTL
+	stopping      bool               // a stop was requested
+	claim         Claim              // newest claim (AGT-10)
+	principal     subjects.Principal // of the newest claim's sender; invalid: unknown
 }
 
 type waiter struct {
@@ -119,8 +121,9 @@ type ResourceSpec struct {
 	Gen       int    // 0: the first, or the next after a stop
 	ExactGen  bool   // Gen 0 means the first generation only
 	Mesh      *Mesh
-	Claim     Claim  // the owner's claim
-	Agent     string // the agent, for error texts
+	Claim     Claim           // the owner's claim
+	By        subjects.Sender // of the request; zero: the agent's own process
+	Agent     string          // the agent, for error texts
 }
 
 // RankStart is a rank to be started.
@@ -140,7 +143,7 @@ func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 	}
 	r, ok := t.resources[m.ID]
 	if ok {
-		if err := r.checkClaim(m.Agent, m.ID, m.Claim); err != nil {
+		if err := r.checkClaim(m.Agent, m.ID, m.Claim, m.By); err != nil {
 			return nil, err
 		}
 	}
@@ -177,7 +180,7 @@ func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 		}
 		r.stopping = false
 	}
-	t.recordClaim(r, m.Claim)
+	t.recordClaim(r, m.Claim, m.By)
 	for _, s := range starts {
 		was, had := r.states[s.Rank]
 		if had {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 var (
@@ -343,9 +344,9 @@ func TestTable_revisionChangesExactlyWithItsStates(t *testing.T) {
 		func() { table.Advance("m", 0, agent.Status{Phase: agent.Running}) },
 		func() { table.Advance("m", 0, agent.Status{Phase: agent.Initializing}) },
 		func() { table.UpdateState("m", 0, func(s *agent.State) { s.Proc = &agent.ProcInfo{PID: 7} }) },
-		func() { require.NoError(t, table.AcceptClaim("n1", "m", claim(1, "a"))) },
-		func() { require.NoError(t, table.AcceptClaim("n1", "m", claim(2, "a"))) },
-		func() { require.Error(t, table.AcceptClaim("n1", "m", claim(1, "a"))) },
+		func() { require.NoError(t, table.AcceptClaim("n1", "m", claim(1, "a"), subjects.Sender{})) },
+		func() { require.NoError(t, table.AcceptClaim("n1", "m", claim(2, "a"), subjects.Sender{})) },
+		func() { require.Error(t, table.AcceptClaim("n1", "m", claim(1, "a"), subjects.Sender{})) },
 		func() { table.BeginGeneration("m", 0, 1, "anew") },
 		func() { table.Remove("m") },
 	} {

@@ -48,7 +48,7 @@ func (h *imagined) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, err
 }
 
 func (h *imagined) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
-	err := h.table.AcceptClaim(h.id.Label(), l.ID, l.Claim)
+	err := h.table.AcceptClaim(h.id.Label(), l.ID, l.Claim, subjects.Sender{})
 	return h.table.Overlay(l.ID), err
 }
 

@@ -169,7 +169,9 @@ func (c *continent) proc(ctx context.Context, id subjects.HostID, registry actor
 		return nil, err
 	}
 	c.later(b.Close)
-	p, err := actor.NewProc(ctx, actor.Options{ID: id.Proc(), Bus: b, Registry: registry, Log: server.Log()})
+	p, err := actor.NewProc(ctx, actor.Options{
+		ID: id.Proc(), Principal: subjects.Host.Principal(id.Label()), Bus: b, Registry: registry, Log: server.Log(),
+	})
 	if err == nil {
 		c.later(p.Close)
 	}

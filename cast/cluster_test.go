@@ -2,6 +2,7 @@ package cast_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -238,13 +239,21 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 	return p
 }
 
-// publishEnd publishes the end of a rank's proc as its host does.
+// publishEnd publishes the end of a rank's proc as a system controller does.
 func (c *cluster) publishEnd(rank int) {
-	c.client.Emit(actor.Event{
+	e := actor.Event{
 		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: c.place.Mesh.String(), Rank: rank,
 		ProcIndex: rank % c.place.PerProcess,
 		Reason:    "killed by signal 9", At: time.Now(),
-	})
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	by := subjects.NewSender(subjects.System.Principal("s"), c.client.ID().Process())
+	if err := c.client.Bus().Control().Publish(c.client.Space().Event(e.Kind, e.Proc().Scope(), by), data); err != nil {
+		panic(err)
+	}
 }
 
 // twoByFour is two hosts with four ranks each.

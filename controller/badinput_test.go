@@ -71,7 +71,7 @@ func TestController_badInputGetsExactErrors(t *testing.T) {
 			_, err := notify.Call(ctx, elsewhere,
 				notification{actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: r.spec.id()}})
 			return err
-		}},
+		}, want: actor.ErrDenied},
 	} {
 		err := row.ask(t.Context())
 		switch {

@@ -61,8 +61,7 @@ func (o orders) lease() time.Duration {
 // Type is the actor type of controllers.
 var Type = actor.NewType[agent.Agent, Spec]("controller")
 
-// notification is an event of the mesh. From another process it has no effect: NATS permissions on
-// event subjects decide which processes may report.
+// notification is an event of the mesh, from the controller's own process only (AGT-13).
 type notification struct{ event any }
 
 // notify puts events from the bus into the controller's own mailbox.
@@ -70,7 +69,7 @@ var notify = actor.NewEndpoint[agent.Agent, notification, actor.None]("heard")
 
 // Def is the definition of controllers. The registry of every program that makes meshes holds it.
 func Def() actor.Def {
-	return Type.Define(newMeshController, append(agent.Methods(),
+	return agent.PermitRoles(agent.OnController, Type.Define(newMeshController, append(agent.Methods(),
 		notify.Handle(func(a agent.Agent, ctx *actor.Context, w notification) (actor.None, error) {
 			a.(meshController).handle(ctx, w.event)
 			return actor.None{}, nil
@@ -85,7 +84,7 @@ func Def() actor.Def {
 		agent.Follow.Handle(onlyFor("actors", (*controller).Follow)),
 		agent.AwaitActor.Handle(onlyFor("actors", (*controller).Arrive)),
 		allocateHosts.Handle(onlyFor("hosts", (*hostsController).holdAllocation)),
-		agent.ListEvents.Handle(listEvents).Urgent())...).ResumeOnError()
+		agent.ListEvents.Handle(listEvents).Urgent())...).ResumeOnError())
 }
 
 func listEvents(a agent.Agent, _ *actor.Context, q agent.ListEventsRequest) (agent.EventList, error) {
@@ -150,6 +149,10 @@ type controller struct {
 
 // newController subscribes to the mesh's events before anything is created (CTL-3).
 func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
+	if s.Actors == nil {
+		s.Procs.Owner = ctx.Self()
+	}
+	ctx.Proc().Members().NoteOwner(s.Procs.ID, s.Procs.Owner.Proc.Process())
 	s.Procs.Owner = ctx.Self()
 	if s.Actors != nil {
 		spec := *s.Actors

@@ -64,7 +64,7 @@ func (h *fakeHost) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Over
 }
 
 func (h *fakeHost) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay, error) {
-	if err := h.table.AcceptClaim("fake", s.ID, s.Claim); err != nil {
+	if err := h.table.AcceptClaim("fake", s.ID, s.Claim, subjects.Sender{}); err != nil {
 		return nil, err
 	}
 	if ctx.OnControl() {
@@ -104,7 +104,7 @@ func (h *fakeHost) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, err
 // Keepalive of a host with lost ranks reports ends without an event.
 func (h *fakeHost) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
 	h.told.Add("keepalive " + l.TTL.String())
-	if err := h.table.AcceptClaim("fake", l.ID, l.Claim); err != nil {
+	if err := h.table.AcceptClaim("fake", l.ID, l.Claim, subjects.Sender{}); err != nil {
 		return nil, err
 	}
 	if h.renew != nil {

@@ -178,11 +178,12 @@ func TestDeadProcs_deathAppliesAfterEarlierReplies_DEL5(t *testing.T) {
 	<-held
 	close(release)
 	<-sent // the server has the answer
-	r.at[1].Emit(actor.Event{
+	teller := r.teller(t)
+	teller.Emit(actor.Event{
 		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: r.spec.Procs.ID.String(), Rank: 2,
 		Reason: "killed", At: time.Now(),
 	})
-	require.NoError(t, r.at[1].Bus().Control().Flush(t.Context()))
+	require.NoError(t, teller.Bus().Control().Flush(t.Context()))
 	here := make(chan struct{})
 	r.p.Bus().Control().AfterReceived(func() { close(here) })
 	<-here // the event is here, too

@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // Faults of other systems' controllers with an effect between a controller, agents and subscribers;
@@ -33,7 +34,9 @@ func (r *rig) killed(rank int) actor.Event {
 // teller is a proc that publishes a host's events.
 func (r *rig) teller(t *testing.T) *actor.Proc {
 	t.Helper()
-	p, _ := r.proc(t, testproc.HostID(t, "teller").Proc(), Def())
+	p, _ := testproc.Start(t, r.srv, testproc.Options{Options: actor.Options{
+		ID: testproc.HostID(t, "teller").Proc(), Principal: subjects.System.Principal("teller"),
+	}}, Def())
 	return p
 }
 

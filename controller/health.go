@@ -11,7 +11,7 @@ import (
 )
 
 // Health returns a controller's Report of its mesh.
-var Health = actor.NewEndpoint[agent.Agent, actor.None, Report]("health")
+var Health = actor.NewEndpoint[agent.Agent, actor.None, Report](agent.HealthVerb)
 
 // maxReported bounds the ends and restarts in a Report. It keeps the first failures, nearest to the
 // cause.

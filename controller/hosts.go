@@ -169,6 +169,9 @@ func (c *hostsController) Create(*actor.Context, agent.CreateRequest) (agent.Ove
 // Stop releases the hosts, then replies; at the deadline it replies with the present statuses. A
 // failure is an error, and the next Stop tries again.
 func (c *hostsController) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay, error) {
+	if err := checkOwner(ctx, c.spec); err != nil {
+		return nil, err
+	}
 	if !c.isFor(s.ID) {
 		return nil, nil
 	}
@@ -184,6 +187,9 @@ func (c *hostsController) Stop(ctx *actor.Context, s agent.StopRequest) (agent.O
 
 // StopAll releases the hosts, and then ends the controller (AGT-8).
 func (c *hostsController) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.StopSummary, error) {
+	if err := checkOwner(ctx, c.spec); err != nil {
+		return agent.StopSummary{}, err
+	}
 	c.shuttingDown = true
 	asked := agent.Alive(c.table.States(""))
 	answer := actor.Defer[agent.StopSummary](ctx)

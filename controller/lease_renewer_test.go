@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testproc"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL2(t *testing.T) {
@@ -27,7 +28,7 @@ func TestLeaseRenewer_oneMessagePerHostAnswersEachLease_CTL2(t *testing.T) {
 			_, err := h.table.Create(agent.ResourceSpec{ID: id, Ranks: h.ranks, Mesh: &r.spec.Procs, Claim: first})
 			require.NoError(t, err)
 		}
-		require.NoError(t, h.table.AcceptClaim("fake", "lost", second))
+		require.NoError(t, h.table.AcceptClaim("fake", "lost", second, subjects.Sender{}))
 	}
 	away := testproc.HostID(t, "away")
 	k := NewLeaseRenewer(r.p)

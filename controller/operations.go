@@ -115,9 +115,17 @@ func repeated(order func() (agent.Overlay, error)) (agent.Overlay, error) {
 	return o, err
 }
 
+// checkOwner refuses an order about the mesh from another user's program (AGT-13).
+func checkOwner(ctx *actor.Context, of Spec) error {
+	return agent.CheckOwner(ctx, "mesh "+of.id(), ctx.Proc().Sender())
+}
+
 // Stop stops the mesh and replies once every rank has ended, or at the deadline with the present
 // statuses. A repeated Stop of a stopped mesh replies at once.
 func (c *controller) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay, error) {
+	if err := checkOwner(ctx, c.spec); err != nil {
+		return nil, err
+	}
 	if !c.isFor(s.ID) {
 		return nil, nil
 	}
@@ -146,6 +154,9 @@ func (c *controller) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overla
 
 // StopAll stops the mesh, and then the controller (AGT-8).
 func (c *controller) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.StopSummary, error) {
+	if err := checkOwner(ctx, c.spec); err != nil {
+		return agent.StopSummary{}, err
+	}
 	c.shuttingDown = true
 	var asked []agent.State
 	if c.fenced == nil {

@@ -134,6 +134,9 @@ func lastHosts(m agent.Mesh, from int) shape.Region {
 // their actors, or the removed ranks have ended. If an added rank fails, the added hosts leave
 // again.
 func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.ResizeResponse, error) {
+	if err := checkOwner(ctx, c.spec); err != nil {
+		return agent.ResizeResponse{}, err
+	}
 	if !c.isFor(r.ID) {
 		return agent.ResizeResponse{}, nil
 	}

@@ -54,6 +54,9 @@ type restartWaiter struct {
 // Restart ends the ranks of a region and restarts each in place, all at once, whatever the policy.
 // It replies by rank of the region, once each runs again with its actors, or has failed for good.
 func (c *controller) Restart(ctx *actor.Context, r agent.RestartRequest) (agent.Overlay, error) {
+	if err := checkOwner(ctx, c.spec); err != nil {
+		return nil, err
+	}
 	if !c.isFor(r.ID) {
 		return nil, nil
 	}

@@ -46,7 +46,9 @@ func (n *Net) allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	defer cancel()
 	if own, ok := a.(agent.ClientAllocator); ok {
 		var err error
-		a, err = own.ForClient(n.settings, n.proc.Space(), n.config.Snapshot())
+		a, err = own.ForClient(agent.AllocatorClient{
+			Bus: n.settings, Space: n.proc.Space(), Config: n.config.Snapshot(), Sender: n.proc.Sender(),
+		})
 		if err != nil {
 			return HostMesh{}, err
 		}

@@ -235,6 +235,7 @@ func (s *stubborn) Close(context.Context) error {
 func TestShutdown_canBeRepeatedAfterAPartialOne_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
+	c.Net = c.Connect(t, operator)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
 	require.NoError(t, err)
 	s := &stubborn{StaticHosts: started.Hosts()}
@@ -276,7 +277,8 @@ func TestAttach_namesHostsThatDoNotAnswer(t *testing.T) { // MESH-8
 func TestTake_onlyTheOwnerShutsDownAHost(t *testing.T) { // HOST-9
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	other := c.Connect(t)
+	c.Net = c.Connect(t, operator)
+	other := c.Connect(t, operator)
 	h := c.AllHosts(t, c.Net)
 	require.NoError(t, h.Slice("host", 0, 1).Take(t.Context()))
 	others, err := other.Attach(t.Context(), "hosts", h.Hosts()...)

@@ -118,7 +118,7 @@ func TestShutdown_hasTheGraceOfTheCaller_MESH5(t *testing.T) {
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.TerminateGrace.Set(cfg, 100*time.Millisecond))
-	conn := c.Connect(t, configured(cfg))
+	conn := c.Connect(t, operator, configured(cfg))
 	hosts := c.AllHosts(t, conn)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.NoError(t, err)

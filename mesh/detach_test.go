@@ -55,6 +55,7 @@ func (c *cluster) detached(t *testing.T) []system.DetachedState {
 func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH14(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
+	c.Net = c.Connect(t, operator)
 	maker, end := c.Client(t)
 	procs := c.make(t, maker, "words")
 	held, err := procs.Detach(t.Context())
@@ -97,7 +98,7 @@ func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH14(t *testing.T) {
 	again, err := mine.Detach(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 4, again.Epoch)
-	looked, err := second.Lookup(t.Context(), "words")
+	looked, err := c.Connect(t, operator).Lookup(t.Context(), "words")
 	require.NoError(t, err)
 	var lost *mesh.LostActorsError
 	require.ErrorAs(t, looked.Restart(t.Context(), mesh.RollingRestart{}), &lost, "its actors have no owner")
@@ -122,6 +123,7 @@ func TestDetach_meshOutlivesItsMakerAndIsAdopted_MESH14(t *testing.T) {
 func TestDetach_meshSurvivesANewSystemController_MESH14(t *testing.T) {
 	t.Parallel()
 	c := newStored(t, "a")
+	c.Net = c.Connect(t, operator)
 	one := c.System(t, "one")
 	maker, end := c.Client(t)
 	procs := c.make(t, maker, "words")
@@ -260,6 +262,7 @@ func TestDetach_takenOverMeshIsForgotten_MESH14(t *testing.T) {
 func TestDetach_namesTheHolderOfARefusedMesh(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
+	c.Net = c.Connect(t, operator)
 	procs := c.make(t, c.Net, "words")
 	other, _ := c.Client(t)
 	_, err := procs.Via(other).Detach(t.Context())

@@ -19,7 +19,8 @@ import (
 
 // Drain moves the procs of every host to spares, where the policies of their meshes allow it, and
 // stops the others, of any owner. The hosts stay. A drain that would lose actors, or end ranks for
-// lack of a spare, is refused, see CheckDrain, unless DrainOptions.Force is set.
+// lack of a spare, is refused, see CheckDrain, unless DrainOptions.Force is set. It is for
+// operators, and for the program that allocated the hosts (AGT-13).
 func (h HostMesh) Drain(ctx context.Context, d DrainOptions) (agent.StopSummary, error) {
 	if !d.Force {
 		if err := h.CheckDrain(ctx); err != nil {

@@ -20,6 +20,7 @@ import (
 func TestDrain_withoutForceRefusesToLoseActors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
+	c.Net = c.Connect(t, operator)
 	all := c.AllHosts(t, c.Net)
 	spare := all.Slice("host", 2, 3)
 	procs, err := all.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
@@ -59,6 +60,7 @@ func TestDrain_withoutForceRefusesToLoseActors(t *testing.T) {
 func TestDrain_movesRanksOfALiveMeshToASpareHost_CTL11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
+	c.Net = c.Connect(t, operator)
 	all := c.AllHosts(t, c.Net)
 	hosts, spare := all.Slice("host", 0, 2), all.Slice("host", 2, 3)
 	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
@@ -124,6 +126,7 @@ func TestDrain_movesRanksOfALiveMeshToASpareHost_CTL11(t *testing.T) {
 func TestDrain_withoutForceRefusesToEndRanksForLackOfASpare(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
+	c.Net = c.Connect(t, operator)
 	all := c.AllHosts(t, c.Net)
 	procs, err := all.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 2),
@@ -153,6 +156,7 @@ func TestDrain_withoutForceRefusesToEndRanksForLackOfASpare(t *testing.T) {
 func TestDrain_stopsRanksThatNoPolicyMoves_CTL11(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
+	c.Net = c.Connect(t, operator)
 	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 2), RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient},
 	})

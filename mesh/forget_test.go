@@ -90,6 +90,7 @@ func TestMeshes_thatComeAndGoLeaveNothing_MESH5(t *testing.T) {
 func TestShutdown_secondOneReturnsAtOnce_MESH5(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		c, h, stop := inMemory(t)
+		c.Net = c.Connect(t, operator)
 		hosts, err := c.Attach(t.Context(), "hosts", h.ID())
 		require.NoError(t, err)
 		require.NoError(t, hosts.Shutdown(t.Context(), "done"))

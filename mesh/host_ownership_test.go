@@ -105,10 +105,11 @@ func (i *innkeeper) Cleanup(ctx *actor.Context, _ error) error { return i.net.Cl
 func TestHostMesh_endsWithTheActorThatAllocatedIt_MESH2(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
+	c.Net = c.Connect(t, operator)
 	keepers := innkeepers.Define(func(ctx *actor.Context, p inn) (*innkeeper, error) {
 		return &innkeeper{mesh.NetOf(ctx), p.from, p.take}, nil
 	}, openInn.Handle((*innkeeper).open))
-	conn := c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{keepers} })
+	conn := c.Connect(t, operator, func(o *mesh.Options) { o.Actors = []actor.Def{keepers} })
 	taken := c.AllHosts(t, c.Net)
 	keeper, err := actor.Spawn(t.Context(), conn.Proc(), innkeepers, "keeper", inn{c.here(t), taken.Hosts()})
 	require.NoError(t, err)

@@ -24,7 +24,7 @@ func (h HostMesh) Owner() subjects.ActorID {
 
 // Take makes this program the owner of the hosts. No other program can then drain a whole host or
 // make it leave, until Release or Close of the Net. A host with another owner refuses; then no host
-// is taken, and the *HostsError names each refusal.
+// is taken, and the *HostsError names each refusal. The program is an operator (AGT-13).
 func (h HostMesh) Take(ctx context.Context) error {
 	return takeOwnership(ctx, h, "take", agent.TakeHostRequest{})
 }

@@ -280,7 +280,8 @@ func (h HostMesh) Equal(o HostMesh) bool {
 // Shutdown stops the procs on every host, then the hosts. It returns when every host has reported
 // the end of its procs. Hosts that are already gone count as shut down; the log and the event name
 // them. A repeated Shutdown checks again, and fails as long as a host or proc is left. Its grace
-// and its concurrency are the caller's terminate.grace and terminate.concurrency.
+// and its concurrency are the caller's terminate.grace and terminate.concurrency. It is for
+// operators, and for the program that allocated the hosts (AGT-13).
 func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 	if err := h.Err(); err != nil {
 		return err

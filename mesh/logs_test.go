@@ -319,6 +319,7 @@ func TestStreamLogs_followsGrowAndShrink_MESH25(t *testing.T) {
 func TestStreamLogs_followsARankToAnotherHost_MESH25(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
+	c.Net = c.Connect(t, operator)
 	hosts := c.AllHosts(t, c.Net)
 	policy := mesh.RestartPolicy{
 		Restart: mesh.Transient, Backoff: 10 * time.Millisecond, Spares: c.moreHosts(t, "b").Hosts(),

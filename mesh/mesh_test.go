@@ -438,6 +438,7 @@ func TestAwaitHosts_findsAHostThatStartsLaterDespiteAWildcardListener(t *testing
 func TestHosts_excludesUnschedulableHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
+	c.Net = c.Connect(t, operator)
 	hosts := c.AllHosts(t, c.Net).Hosts()
 	cordon := func(i int, on bool) {
 		_, err := agent.Cordon.Call(t.Context(), agent.Of(hosts[i].Proc()).Via(c.Proc()),
@@ -466,3 +467,6 @@ func TestHosts_excludesUnschedulableHosts(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, open.Hosts(), 2)
 }
+
+// operator makes a client one of a person, who acts on hosts and on the meshes of others.
+func operator(o *mesh.Options) { testmesh.Operator(o) }

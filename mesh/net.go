@@ -37,8 +37,10 @@ type Options struct {
 	Namespace string        // "": default
 	Label     string        // of this client's proc; "": client
 	Name      string        // of the connections, before the ID of the proc; "": client
-	// Principal is the first part of the sender of all messages; zero: that of the credentials, or u-
-	// and the name of the user that runs this process.
+	// Principal is the first part of the sender of all messages, and names its role; zero: that of
+	// the credentials, or u- and the name of the user that runs this process. Credentials for one
+	// principal have precedence. A program that acts on hosts, or on meshes of others, is an operator:
+	// UserPrincipal(subjects.Operator).
 	Principal subjects.Principal
 	Actors    []actor.Def    // actor types that this process can run
 	Log       zerolog.Logger // the zero Logger: warnings and errors go to stderr; zerolog.Nop() is silent
@@ -79,13 +81,13 @@ type Net struct {
 	contextEnd  sync.WaitGroup // of endWithProc
 }
 
-// userPrincipal is the principal of the user that runs this process.
-func userPrincipal() subjects.Principal {
+// UserPrincipal is the principal of the user that runs this process, in a role.
+func UserPrincipal(role subjects.Role) subjects.Principal {
 	who, err := user.Current()
 	if err != nil {
-		return subjects.UserPrincipal(subjects.Program, "")
+		return subjects.UserPrincipal(role, "")
 	}
-	return subjects.UserPrincipal(subjects.Program, who.Username)
+	return subjects.UserPrincipal(role, who.Username)
 }
 
 // Connect joins a castnet as a client.
@@ -115,7 +117,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 		return nil, err
 	}
 	settings := o.busOptions()
-	principal := signin.Speaker(settings, cmp.Or(o.Principal, userPrincipal()))
+	principal := signin.Speaker(settings, cmp.Or(o.Principal, UserPrincipal(subjects.Program)))
 	signed, err := signin.As(settings, space,
 		subjects.User{Principal: principal, Process: subjects.ProcID{Mesh: id}.Process()})
 	if err != nil {

@@ -114,7 +114,7 @@ const stoppedByUser = "stopped by its user"
 // Stop stops every proc of the region and returns once each has ended: TERM, 10 s, KILL. The other
 // ranks of the mesh continue. The system controller stops a world as a whole, and then removes it.
 // Colocated procs stop together: a region with only some of them is an *agent.SharedProcessError.
-// Any program may stop procs, those of other owners too (MESH-2).
+// An operator may also stop procs of other users (AGT-13).
 func (p ProcMesh) Stop(ctx context.Context) error { return p.StopWithReason(ctx, stoppedByUser) }
 
 // StopWithReason is Stop with a reason for events, states and logs.

@@ -223,7 +223,7 @@ func TestGrow_anEarlierHandleFollowsAfterAnEarlyAnswer_MESH24(t *testing.T) {
 	other := c.Connect(t)
 	theirs := travelled(t, counters, other)
 	require.Equal(t, 2, count(t, theirs))
-	c.Connect(t).Proc().Emit(actor.Event{Kind: actor.KindProc, Step: actor.StepResize, Status: "resized",
+	c.Proc().Emit(actor.Event{Kind: actor.KindProc, Step: actor.StepResize, Status: "resized",
 		Mesh: procs.ID().String(), Revision: 1, At: time.Now()})
 	testkit.Until(t, "it hears of the revision", func() bool {
 		return other.Proc().Members().Revision(procs.ID()) == 1
@@ -306,6 +306,7 @@ func TestResize_watchesOfTheWholeMeshFollow_MESH24(t *testing.T) {
 func TestGrow_failedLeavesTheMeshAsItWas_MESH24(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
+	c.Net = c.Connect(t, operator)
 	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", 0)

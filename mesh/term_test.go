@@ -45,6 +45,7 @@ func TestStop_waitsForAWorldThatIsStopping_MESH5(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newStored(t) // the next term reads that the world is stopping
+			c.Net = c.Connect(t, operator)
 			s := c.System(t, "s")
 			c.HostInWorld(t, "a", "train", 0)
 			c.declare(t, "train", shape.Of("x", 1), 1)

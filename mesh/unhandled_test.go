@@ -19,6 +19,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // programVariable makes the test binary run unhandledMain.
@@ -46,7 +47,9 @@ func unhandledMain() int {
 
 func unhandled(ctx context.Context) (map[string]string, error) {
 	const long = 2 * testkit.Patience
-	conn, err := mesh.Connect(ctx, mesh.Options{Actors: []actor.Def{actors()}})
+	conn, err := mesh.Connect(ctx, mesh.Options{
+		Principal: mesh.UserPrincipal(subjects.Operator), Actors: []actor.Def{actors()},
+	})
 	if err != nil {
 		return nil, err
 	}

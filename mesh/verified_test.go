@@ -17,6 +17,7 @@ import (
 func TestShutdown_retriesProcsThatAFormerOneLeft_MESH5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
+	c.Net = c.Connect(t, operator)
 	procs, counters := c.workers(t, 2, 0)
 	// its proc is killed after its grace, or ends then
 	c.keepBusy(t, counters.Ref(1), 4*time.Second)

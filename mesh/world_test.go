@@ -60,6 +60,7 @@ func (c *cluster) running(t *testing.T, conn *mesh.Net, name string, ranks int) 
 func TestLookup_worldBehavesAsAnyMesh(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
+	c.Net = c.Connect(t, operator)
 	c.System(t, "s")
 	c.HostInWorld(t, "a", "train", 0)
 	c.HostInWorld(t, "b", "train", 1)
@@ -112,7 +113,7 @@ func TestLookup_worldBehavesAsAnyMesh(t *testing.T) {
 	require.ErrorContains(t, refused, " (--world train --host-rank 0)")
 	require.ErrorContains(t, procs.Slice("x", 0, 1).Stop(t.Context()),
 		"cannot stop 1 ranks of world train: want all 3")
-	require.NoError(t, found.Procs().Stop(t.Context()), "any holder of a handle may stop it")
+	require.NoError(t, found.Procs().Via(c.Net).Stop(t.Context()), "any operator with a handle may stop it")
 	require.Empty(t, c.pids(t, procs))
 	_, err = c.Lookup(t.Context(), "train")
 	require.ErrorAs(t, err, new(*mesh.NotFoundError))
@@ -121,6 +122,7 @@ func TestLookup_worldBehavesAsAnyMesh(t *testing.T) {
 func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
+	c.Net = c.Connect(t, operator)
 	c.System(t, "s")
 	leave := c.HostInWorld(t, "a", "train", 0)
 	c.HostInWorld(t, "c", "train", 2)
@@ -179,7 +181,8 @@ func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 	sum, err := cast.Reduce(t.Context(), whole, add, 1, cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 6, sum)
-	require.NoError(t, procs.Stop(t.Context()))
+	require.ErrorIs(t, procs.Stop(t.Context()), actor.ErrDenied)
+	require.NoError(t, procs.Via(c.Net).Stop(t.Context()))
 }
 
 // oldMailReturns requires that the messages to an ended incarnation come back, also later ones. The
@@ -231,6 +234,7 @@ func eventWords(t *testing.T, w iter.Seq2[actor.Event, error]) <-chan string {
 func TestWatch_worldBehavesAsAnyMesh_MESH6(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
+	c.Net = c.Connect(t, operator)
 	patient := &config.Config{}
 	require.NoError(t, config.WorldEvictionTimeout.Override(patient, time.Hour))
 	c.System(t, "s", func(o *system.Options) { o.Config = patient })
@@ -306,6 +310,7 @@ func (c *cluster) worldOf(t *testing.T, name string) string {
 func TestLookup_prefersAWorldToAMeshOfTheSameName(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "z")
+	c.Net = c.Connect(t, operator)
 	c.System(t, "s")
 	c.declare(t, "workers", shape.Of("x", 1), 1)
 	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))

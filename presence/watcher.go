@@ -365,7 +365,14 @@ func (w *Watcher) lookUp(h subjects.HostID) (watched bool, found func(subjects.H
 // onDisconnectHint handles a relayed advisory of an ended connection.
 func (w *Watcher) onDisconnectHint(m bus.Msg) {
 	var g disconnectHinted
-	if err := wire.Unmarshal(m.Data, &g.Connection); err != nil {
+	s, err := w.proc.Space().Parse(m.Subject)
+	if err == nil && s.Sender.Role() != subjects.Host {
+		err = fmt.Errorf("want a hint of a host, got one of %s", s.Sender)
+	}
+	if err == nil {
+		err = wire.Unmarshal(m.Data, &g.Connection)
+	}
+	if err != nil {
 		w.sampledLog.Warn().Err(err).Str("subject", m.Subject).Msg("malformed disconnect hint")
 		return
 	}

@@ -212,7 +212,7 @@ func TestWatcher_disconnectHintOnlyTriggersAProbe(t *testing.T) { // PRES-3
 			data, err := wire.Marshal(c)
 			require.NoError(t, err)
 			require.NoError(t, h.bus.Control().
-				Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, subjects.Anon()), data))
+				Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, relay(t)), data))
 		}
 		time.Sleep(20 * time.Second)
 		require.NotContains(t, d.states(h.id), Dead, "PRES-3")
@@ -241,7 +241,7 @@ func TestWatcher_ignoresForeignAndMalformedHeartbeats(t *testing.T) { // PRES-9
 				Publish(subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, hostSender(h.id)),
 					[]byte("hello")))
 			require.NoError(t, forger.bus.Control().
-				Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, subjects.Anon()), []byte("hello")))
+				Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, relay(t)), []byte("hello")))
 			time.Sleep(500 * time.Millisecond)
 		}
 		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id), "PRES-9")
@@ -374,4 +374,12 @@ func TestState_hasAName(t *testing.T) {
 // hostSender is the sender of a host.
 func hostSender(id subjects.HostID) subjects.Sender {
 	return subjects.NewSender(subjects.Host.Principal(id.Label()), id.Proc().Process())
+}
+
+// relay is a hostd that relays hints.
+func relay(t *testing.T) subjects.Sender {
+	t.Helper()
+	id, err := subjects.NewHostID("relay")
+	require.NoError(t, err)
+	return subjects.NewSender(subjects.Host.Principal("relay"), id.Proc().Process())
 }

@@ -71,9 +71,9 @@ func (r Role) letter() byte {
 
 // roleOf returns the role whose principals begin with a letter, or 0.
 func roleOf(letter byte) Role {
-	for _, r := range AllRoles() {
-		if letter == r.letter() {
-			return r
+	for r := range roles {
+		if r > 0 && letter == roles[r].letter {
+			return Role(r)
 		}
 	}
 	return 0

@@ -60,6 +60,9 @@ func def() actor.Def {
 			return r, err
 		}).Audited(),
 		Leave.Handle(func(c *Controller, ctx *actor.Context, l LeaveRequest) (r actor.None, err error) {
+			if err := checkMember(ctx, l); err != nil {
+				return r, err
+			}
 			if l.Host != nil {
 				c.names.dropJoins(*l.Host)
 			}
@@ -83,7 +86,7 @@ func def() actor.Def {
 		SuspectProc.Handle((*Controller).suspect),
 		procEvents.Handle((*Controller).handleEvent),
 		hostChanges.Handle((*Controller).handleHostChange),
-	).ResumeOnError()
+	).ResumeOnError().Permit(rolesOf)
 }
 
 // eventHandler handles an endpoint by an event of the core. The core replies, once all that it has
@@ -207,8 +210,8 @@ func newController(ctx *actor.Context, t term) (*Controller, error) {
 	c.st.durable = t.service.Durable()
 	hear := func(m bus.Msg) {
 		s, err := p.Space().Parse(m.Subject)
-		if err != nil || !c.meshes.has(s.Mesh.String()) {
-			return
+		if err != nil || s.Sender.Role() != subjects.Host || !c.meshes.has(s.Mesh.String()) {
+			return // no owner knows more than the hosts of a world
 		}
 		e, err := actor.DecodeEventFrom(p.Space(), m)
 		if err == nil && e.Terminal() { // no other event changes a world

@@ -34,7 +34,7 @@ type rig struct {
 
 func newRig(t testing.TB, options ...testmesh.Option) *rig {
 	t.Helper()
-	options = append(options, testmesh.InMemory())
+	options = append(options, testmesh.InMemory(), testmesh.ByOperator())
 	r := &rig{Cluster: testmesh.Start(t, options...), told: make(chan actor.Event, 1<<16),
 		keys: new(config.Config)}
 	r.client = r.Proc()

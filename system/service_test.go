@@ -172,9 +172,15 @@ func TestFailures_outliveTheOwnerOfTheMeshAndTheController_WORLD18(t *testing.T)
 			owner.Proc().Emit(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: rank,
 				Reason: strings.Repeat("x", 100), StderrTail: []string{strings.Repeat("y", 9000)}, At: time.Now()})
 		}
-		drain := actor.Event{Kind: actor.KindHost, Step: agent.StepDrain, Mesh: mesh.String(), Reason: "new disks",
-			At: time.Now()}
-		owner.Proc().Emit(drain)
+		id := testproc.HostID(t, "drained")
+		drained, leave := testproc.Start(t, r.Server, testproc.Options{Options: actor.Options{
+			ID: id.Proc(), Principal: subjects.Host.Principal("drained"), Bus: r.Open(t),
+		}})
+		require.NoError(t, owner.Bus().Control().Flush(testkit.Soon(t)))
+		drained.Emit(actor.Event{Kind: actor.KindHost, Step: agent.StepDrain, Mesh: id.String(), Host: id.String(),
+			Reason: "new disks", At: time.Now()})
+		require.NoError(t, drained.Bus().Control().Flush(testkit.Soon(t)))
+		leave()
 		require.NoError(t, owner.Close(testkit.Soon(t)))
 		kill()
 		var past []actor.Event

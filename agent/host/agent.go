@@ -35,9 +35,15 @@ type params struct {
 	onModeChange func(agent.HostMode, string) // called when it starts or stops to take procs
 	onLeft       func()                       // called after a StopAll has stopped everything
 	closeBy      *atomic.Pointer[time.Time]   // deadline of Host.Close; nil: none so far
+	maker        *atomic.Pointer[subjects.Sender]
 }
 
 var agentType = actor.NewType[agent.Agent, params](agent.HostType)
+
+// definition is the actor definition of host agents.
+func definition() actor.Def {
+	return agent.PermitRoles(agent.OnHost, agentType.Define(newAgent, methods()...).ResumeOnError())
+}
 
 func methods() []actor.Method[agent.Agent] {
 	return append(agent.Methods(),
@@ -64,7 +70,10 @@ func methods() []actor.Method[agent.Agent] {
 		agent.TakeHost.Handle(func(a agent.Agent, ctx *actor.Context, t agent.TakeHostRequest) (
 			agent.HostInfo, error) {
 			h := a.(*hostAgent)
-			err := h.take(sender(ctx), t)
+			err := h.checkRights(ctx)
+			if err == nil {
+				err = h.take(sender(ctx), t)
+			}
 			return h.info(), err
 		}).Audited(),
 		agent.GetConfig.Handle(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]keys.Entry, error) {
@@ -113,7 +122,7 @@ func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
 	}
 	a := &hostAgent{
 		params: c, executable: self, procRecords: procRecords{c.id, agent.NewTable(), procIndex{}},
-		ownership: ownership{host: c.id},
+		ownership: ownership{host: c.id, maker: c.maker},
 		launches:  semaphore{limit: c.opts.MaxLaunches}, stops: semaphore{limit: c.opts.maxStops()},
 		execs: semaphore{limit: maxExecs}, outputQuota: &quota{rate: hostRate},
 		logs: newLogRequests(), printed: newPrintedMeshes(), mirror: newMirror(c.opts.Stdout, c.opts.Stderr),
@@ -179,7 +188,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 	}
 	starts, err := a.table.Create(agent.ResourceSpec{
 		ID: id, Hash: hash, Ranks: ranks, OnlyRanks: c.Ranks, Gen: c.Gen, ExactGen: m.World != nil, Mesh: &m,
-		Claim: c.Claim, Agent: a.id.Label(),
+		Claim: c.Claim, By: ctx.RemoteSender(), Agent: a.id.Label(),
 	})
 	if err != nil {
 		return a.table.Overlay(id), err

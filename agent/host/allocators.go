@@ -32,10 +32,8 @@ import (
 type LocalHosts Options
 
 // ForClient adds the caller's configuration, and its bus unless another one is set.
-func (o LocalHosts) ForClient(
-	bus agent.BusSettings, space subjects.Space, c keys.Snapshot,
-) (agent.Allocator, error) {
-	own, err := Options(o).forClient(bus, space, c)
+func (o LocalHosts) ForClient(c agent.AllocatorClient) (agent.Allocator, error) {
+	own, err := Options(o).forClient(c)
 	return LocalHosts(own), err
 }
 
@@ -50,10 +48,8 @@ func (o LocalHosts) Allocate(ctx context.Context, e shape.Extent) (agent.Allocat
 type ProcessHosts Options
 
 // ForClient adds the caller's configuration, and its bus unless another one is set.
-func (o ProcessHosts) ForClient(
-	bus agent.BusSettings, space subjects.Space, c keys.Snapshot,
-) (agent.Allocator, error) {
-	own, err := Options(o).forClient(bus, space, c)
+func (o ProcessHosts) ForClient(c agent.AllocatorClient) (agent.Allocator, error) {
+	own, err := Options(o).forClient(c)
 	return ProcessHosts(own), err
 }
 
@@ -82,14 +78,13 @@ func (o ProcessHosts) Allocate(ctx context.Context, e shape.Extent) (agent.Alloc
 	}, launcher.Close)
 }
 
-func (o Options) forClient(
-	bus agent.BusSettings, space subjects.Space, c keys.Snapshot,
-) (Options, error) {
+func (o Options) forClient(c agent.AllocatorClient) (Options, error) {
 	if o.Settings == (agent.BusSettings{}) {
-		o.Settings, o.Space = bus, space
+		o.Settings, o.Space = c.Bus, c.Space
 	}
+	o.Maker = c.Sender
 	var err error
-	o.Config, _, err = o.Config.WithClient(c)
+	o.Config, _, err = o.Config.WithClient(c.Config)
 	return o, err
 }
 
@@ -193,6 +188,7 @@ func startHostProcess(
 		ID: id, Dir: filepath.Join(o.RunDir, id.String()), Allow: o.Allow, AllowUser: o.AllowUser, Labels: o.Labels,
 		Bus: o.Settings, Root: o.Space.Root(), Namespace: o.Space.Namespace(), LogLevel: o.ProcLogLevel,
 		ReadyTimeout: o.ReadyTimeout, Config: o.Config.Snapshot(), Command: o.Command,
+		Maker: o.Maker,
 	}})
 	if err != nil {
 		return startedHost{}, err
@@ -285,7 +281,7 @@ func runHost(as agent.HostBootstrap, lifeline <-chan struct{}) error {
 	h, err := Start(ctx, Options{
 		Label: as.ID.Label(), ID: as.ID, Bus: b, Settings: as.Bus, Space: space, RunDir: as.Dir, Allow: as.Allow,
 		AllowUser: as.AllowUser, Labels: as.Labels, ReadyTimeout: as.ReadyTimeout, ProcLogLevel: as.LogLevel,
-		Config: own, Command: as.Command, Log: log,
+		Config: own, Command: as.Command, Maker: as.Maker, Log: log,
 	})
 	if err != nil {
 		return err
@@ -343,7 +339,12 @@ func HostActorDef(o Options) actor.Def {
 
 type hostActor struct{ host *Host }
 
-func (h *hostActor) id(*actor.Context, actor.None) (subjects.HostID, error) { return h.host.ID(), nil }
+// id returns the host's ID. The first process that asks is the one for which it was allocated.
+func (h *hostActor) id(ctx *actor.Context, _ actor.None) (subjects.HostID, error) {
+	by := ctx.SentBy()
+	h.host.maker.CompareAndSwap(nil, &by)
+	return h.host.ID(), nil
+}
 
 // Cleanup stops the host with its procs.
 func (h *hostActor) Cleanup(ctx *actor.Context, _ error) error { return h.host.Close(ctx) }

@@ -36,8 +36,9 @@ func TestAudit_namesTheSenderOfEachOrder(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, r.client.Bus().Control().Flush(testkit.Soon(t)))
-	anon := func(verb, body string) {
-		subject := "castnet.v1.default.hw." + r.host.ID().String() + "." + verb + ".u-eve.x"
+	anon := func(verb, body string, by ...string) {
+		from := append(by, "o-eve.x")[0]
+		subject := "castnet.v1.default.hw." + r.host.ID().String() + "." + verb + "." + from
 		_, err := r.client.Bus().Control().Request(testkit.Soon(t), bus.Msg{Subject: subject, Data: []byte(body)})
 		require.NoError(t, err)
 	}
@@ -59,21 +60,23 @@ func TestAudit_namesTheSenderOfEachOrder(t *testing.T) {
 			logged.Audit["by"], logged.Audit["object"], logged.Audit["answer"], logged.Audit["reason"]}, line)
 	}
 
+	anon("cordon", `{"cordon":true}`, "u-eve.x")
+	next("audit.cordon", "u-eve.x", "close", "refused")
 	anon("cordon", `{"cordon":true}`)
-	next("audit.cordon", "u-eve.x", "close", "granted")
-	require.Equal(t, "u-eve.x", testkit.Next(t, orders).By)
+	next("audit.cordon", "o-eve.x", "close", "granted")
+	require.Equal(t, "o-eve.x", testkit.Next(t, orders).By)
 	anon("create", `{}`)
-	next("audit.create", "u-eve.x", "", "refused")
+	next("audit.create", "o-eve.x", "", "refused")
 	anon("take", `{"force":true}`)
-	next("audit.take", "u-eve.x", "force", "refused")
+	next("audit.take", "o-eve.x", "force", "refused")
 	anon("exec", `{"command":["/bin/sh","-c","echo secret"],"timeout":60000000000}`)
-	next("audit.exec", "u-eve.x", "/bin/sh", "pending")
-	next("audit.exec", "u-eve.x", "/bin/sh", "granted")
+	next("audit.exec", "o-eve.x", "/bin/sh", "pending")
+	next("audit.exec", "o-eve.x", "/bin/sh", "granted")
 	_, err = agent.TakeHost.Call(t.Context(), r.agent(), agent.TakeHostRequest{})
 	require.NoError(t, err)
 	next("audit.take", own, "", "granted")
 	anon("stop-all", `{}`)
-	next("audit.stop-all", "u-eve.x", "", "refused")
+	next("audit.stop-all", "o-eve.x", "", "refused")
 	_, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: m.ID.String(), TTL: time.Minute,
 		Claim: agent.Claim{Epoch: 9, Owner: r.client.ID().Actor("thief")}})
 	require.NoError(t, err)
@@ -82,8 +85,8 @@ func TestAudit_namesTheSenderOfEachOrder(t *testing.T) {
 	require.Contains(t, e.Object, m.ID.String()+" from ")
 	log.Find(t, `"act":"takeover"`)
 	anon("stop", `{"id":"`+m.ID.String()+`","grace":1000000}`)
-	next("audit.stop", "u-eve.x", m.ID.String(), "pending")
-	next("audit.stop", "u-eve.x", m.ID.String(), "granted")
+	next("audit.stop", "o-eve.x", m.ID.String(), "pending")
+	next("audit.stop", "o-eve.x", m.ID.String(), "granted")
 	_, err = agent.StopAll.CallUrgent(t.Context(), r.agent(), agent.StopAllRequest{})
 	require.NoError(t, err)
 	next("audit.stop-all", own, "", "granted") // at once: no proc is left

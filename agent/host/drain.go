@@ -25,7 +25,11 @@ const (
 // the others, and replies once none is left. The host stays.
 func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
 	all := d.Mesh == ""
-	if err := a.checkOwner(ctx); all && err != nil {
+	err := a.checkRights(ctx)
+	if all {
+		err = a.checkOwner(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if err := a.limitStops(d.MaxConcurrent); err != nil {

@@ -105,7 +105,8 @@ func hostInBubble(t *testing.T, srv *embed.Server) *host.Host {
 // owner is a proc with an actor that owns meshes.
 func owner(t *testing.T, srv *embed.Server, i *idler) *actor.Proc {
 	t.Helper()
-	p, _ := testproc.Start(t, srv, testproc.Options{}, i.def())
+	p, _ := testproc.Start(t, srv, testproc.Options{Options: actor.Options{Principal: subjects.Operator.Principal("test")}},
+		i.def())
 	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: idlerType.Name(), Name: "owner", Params: actor.None{}})
 	require.NoError(t, err)
 	return p

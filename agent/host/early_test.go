@@ -57,6 +57,7 @@ func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh)
 	t.Helper()
 	c.id = testproc.HostID(t, "a")
 	c.onLeft, c.onClosing, c.onModeChange = func() {}, func(string) {}, func(agent.HostMode, string) {}
+	c.maker = new(atomic.Pointer[subjects.Sender])
 	if c.closeBy == nil {
 		c.closeBy = new(atomic.Pointer[time.Time])
 	}

@@ -66,10 +66,11 @@ type Options struct {
 	Local        *Local       // run procs in this process; nil: in OS processes
 	Config       *keys.Config // limits at the start, which attached programs add to; nil: defaults
 	Version      string
-	ProcLogLevel string         // log level of procs; "": proc.log-level
-	Stdout       io.Writer      // for the stdout of procs with logs.mirror; nil: that of this process
-	Stderr       io.Writer      // likewise
-	Log          zerolog.Logger // zero: warnings and errors to stderr; zerolog.Nop(): none
+	Maker        subjects.Sender // the process for which it was started, which it obeys; zero: none
+	ProcLogLevel string          // log level of procs; "": proc.log-level
+	Stdout       io.Writer       // for the stdout of procs with logs.mirror; nil: that of this process
+	Stderr       io.Writer       // likewise
+	Log          zerolog.Logger  // zero: warnings and errors to stderr; zerolog.Nop(): none
 
 	procUser *launch.User // ProcUser, once it is known
 }
@@ -169,11 +170,12 @@ type Host struct {
 	runner      runner
 	left        chan struct{}
 	runDir      runDir
-	credentials *credentials              // of procs; nil: none
-	store       *store                    // nil: no state directory
-	closeBy     atomic.Pointer[time.Time] // deadline of Close
-	heartbeater *heartbeater              // nil: not started
-	firstPacket uint64                    // lower packet numbers belong to earlier incarnations
+	credentials *credentials                    // of procs; nil: none
+	store       *store                          // nil: no state directory
+	closeBy     atomic.Pointer[time.Time]       // deadline of Close
+	heartbeater *heartbeater                    // nil: not started
+	firstPacket uint64                          // lower packet numbers belong to earlier incarnations
+	maker       atomic.Pointer[subjects.Sender] // see Options.Maker; nil: none so far
 }
 
 // Start starts a host agent. On return the host can be found.
@@ -190,6 +192,9 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{id: id, left: make(chan struct{})}
+	if o.Maker.IsValid() {
+		h.maker.Store(&o.Maker)
+	}
 	if o.StateDir != "" {
 		if err := h.openState(o); err != nil {
 			return nil, errors.Join(fmt.Errorf("start host %s: %w", o.Label, err), h.Close(ctx))
@@ -236,7 +241,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	registry, err := actor.NewRegistry(agentType.Define(newAgent, methods()...).ResumeOnError())
+	registry, err := actor.NewRegistry(definition())
 	if err != nil {
 		return err
 	}
@@ -297,6 +302,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		credentials: h.credentials, started: time.Now(),
 		onLeft:    func() { close(h.left) },
 		closeBy:   &h.closeBy,
+		maker:     &h.maker,
 		onClosing: h.heartbeater.announceClosing, onModeChange: h.heartbeater.announceMode,
 		adopted: left, firstPacket: h.firstPacket,
 	}

@@ -161,10 +161,13 @@ func TestReady_unlaunchedProcIsRefused_HOST4(t *testing.T) {
 	m := r.mesh(t, 1, roleVar+"=hangs")
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
-	_, err = agent.Ready.Call(t.Context(), r.agent(),
+	stranger, _ := testproc.Start(t, r.Server, testproc.Options{Options: actor.Options{Bus: r.Open(t),
+		Principal: subjects.Proc.Principal("a"),
+	}})
+	_, err = agent.Ready.Call(t.Context(), r.agent().Via(stranger),
 		agent.ReadyReport{Proc: subjects.ProcID{Mesh: m.ID}, Proof: []byte("guess")})
 	require.ErrorContains(t, err, "has not the secret that host")
-	_, err = agent.Ready.Call(t.Context(), r.agent(),
+	_, err = agent.Ready.Call(t.Context(), r.agent().Via(stranger),
 		agent.ReadyReport{Proc: subjects.ProcID{Mesh: m.ID, Rank: 7}, Proof: []byte("guess")})
 	require.ErrorContains(t, err, "was not launched by host")
 	require.Equal(t, agent.Initializing, r.states(t, m)[0].Status.Phase)

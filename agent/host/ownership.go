@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -12,8 +13,9 @@ import (
 // ownership decides which programs and system controllers a host obeys (HOST-9).
 type ownership struct {
 	host  subjects.HostID
-	owner string // the owning process; "" = none
-	epoch uint64 // of the latest system controller with an order
+	owner string                           // the owning process; "" = none
+	maker *atomic.Pointer[subjects.Sender] // see Options.Maker
+	epoch uint64                           // of the latest system controller with an order
 }
 
 // acceptEpoch records the epoch of a system controller, or refuses an outdated one.
@@ -40,8 +42,20 @@ func (o *ownership) take(by string, t agent.TakeHostRequest) error {
 	return nil
 }
 
-// checkOwner refuses a sender other than the host's owner, if it has one.
+// checkRights refuses orders about the host from a program that it was not started for (AGT-13).
+func (o *ownership) checkRights(ctx *actor.Context) error {
+	var maker subjects.Sender
+	if known := o.maker.Load(); known != nil {
+		maker = *known
+	}
+	return agent.CheckOwner(ctx, "host "+o.host.Label(), maker)
+}
+
+// checkOwner refuses a sender without rights, and one other than the host's owner, if it has one.
 func (o *ownership) checkOwner(ctx *actor.Context) error {
+	if err := o.checkRights(ctx); err != nil {
+		return err
+	}
 	if by := sender(ctx); o.owner != "" && o.owner != by {
 		return fmt.Errorf("host %s is owned by %s: only the owner can stop it; take it first", o.host.Label(),
 			o.owner)

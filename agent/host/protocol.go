@@ -139,6 +139,9 @@ func StopBound(procs, atOnce int, grace, killWait time.Duration) time.Duration {
 
 // cordon closes the host to new procs, or reopens it.
 func (a *hostAgent) cordon(ctx *actor.Context, c agent.CordonRequest) (agent.HostInfo, error) {
+	if err := a.checkRights(ctx); err != nil {
+		return a.info(), err
+	}
 	was := a.gate.cordoned
 	a.gate.cordoned, a.gate.cordonReason = c.Cordon, c.Reason
 	a.onModeChange(a.gate.mode())

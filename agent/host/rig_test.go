@@ -50,7 +50,7 @@ func modes(t *testing.T) map[string]func(*host.Options) {
 
 func newRig(t *testing.T, change ...func(*host.Options)) *rig {
 	t.Helper()
-	r := &rig{Cluster: testmesh.Start(t), events: make(chan actor.Event, 64), logs: &testkit.Transcript{}}
+	r := &rig{Cluster: testmesh.Start(t, testmesh.ByOperator()), events: make(chan actor.Event, 64), logs: &testkit.Transcript{}}
 	r.client = r.Proc()
 	for _, subject := range actor.ProcEvents(r.client.Space(), subjects.MeshID{}) {
 		_, err := r.client.Bus().Control().Subscribe(subject, func(m bus.Msg) {
@@ -77,7 +77,7 @@ func newBubbleRig(t *testing.T) *rig {
 	t.Helper()
 	srv := bustest.Server(t)
 	r := &rig{host: hostInBubble(t, srv)}
-	r.client, _ = testproc.Start(t, srv, testproc.Options{})
+	r.client, _ = testproc.Start(t, srv, testproc.Options{Options: actor.Options{Principal: subjects.Operator.Principal("test")}})
 	return r
 }
 

@@ -49,7 +49,7 @@ func Config(ctx *actor.Context) *config.Config { return agent.ConfigOf(ctx.Proc(
 // Join starts a proc as a rank of a mesh, with router and agent. The caller closes the proc, then
 // the router.
 func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
-	registry, err := o.Registry.WithInternal(agentType.Define(newAgent, methods()...).ResumeOnError())
+	registry, err := o.Registry.WithInternal(definition())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,6 +69,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	p.Members().NoteOwner(o.Mesh.ID, o.Mesh.Owner.Proc.Process())
 	p.Values().Set(busSettingsKey{}, o.Settings)
 	agent.SetConfig(p, o.Config)
 	agent.SetCommandEnv(p, o.Mesh.Command.With(o.Mesh.RankSpec(o.Rank).Command).Env)
@@ -163,6 +164,11 @@ func isOwnEnd(e actor.Event) bool {
 	return e.Kind == actor.KindActor && e.Terminal() && !e.EndedWithProc()
 }
 
+// definition is the actor definition of proc agents.
+func definition() actor.Def {
+	return agent.PermitRoles(agent.OnProc, agentType.Define(newAgent, methods()...).ResumeOnError())
+}
+
 // methods returns the methods of the protocol and of the agent itself.
 func methods() []actor.Method[agent.Agent] {
 	return append(agent.Methods(),
@@ -203,7 +209,8 @@ func (a *procAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 		return nil, err
 	}
 	starts, err := a.table.Create(agent.ResourceSpec{
-		ID: spec.Name, Hash: hash, Ranks: []int{tableRank}, Gen: c.Gen, Claim: c.Claim, Agent: a.proc.ID().String(),
+		ID: spec.Name, Hash: hash, Ranks: []int{tableRank}, Gen: c.Gen, Claim: c.Claim,
+		By: ctx.RemoteSender(), Agent: a.proc.ID().String(),
 	})
 	if err == nil && len(starts) > 0 {
 		a.leases.Renew(ctx, spec.Name, c.Lease)

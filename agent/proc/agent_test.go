@@ -42,14 +42,16 @@ func newRig(t *testing.T, ranks int) *rig {
 		testproc.Close(t, p, router)
 		r.procs = append(r.procs, p)
 	}
-	r.client = newClient(t, srv)
+	r.client = newClient(t, srv, subjects.Operator)
 	return r
 }
 
 // newClient is a proc outside any mesh.
-func newClient(t *testing.T, srv *embed.Server, defs ...actor.Def) *actor.Proc {
+func newClient(t *testing.T, srv *embed.Server, role subjects.Role, defs ...actor.Def) *actor.Proc {
 	t.Helper()
-	p, _ := testproc.Start(t, srv, testproc.Options{Options: actor.Options{Log: quiet(t)}}, defs...)
+	p, _ := testproc.Start(t, srv, testproc.Options{Options: actor.Options{
+		Principal: role.Principal("test"), Log: quiet(t),
+	}}, defs...)
 	return p
 }
 

@@ -86,7 +86,7 @@ func newHost(t *testing.T, srv *embed.Server, refuse error) (*actor.Proc, *fakeH
 			h.said <- r
 			return actor.None{}, h.refuse
 		}))
-	p := newClient(t, srv, def)
+	p := newClient(t, srv, subjects.Host, def)
 	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
 	require.NoError(t, err)
 	return p, h
@@ -182,16 +182,17 @@ func busy(t *testing.T) *worker {
 	p, h := newHost(t, srv, nil)
 	w := launchWorker(t, encoded(t, bootstrap(t, p, srv.URL())))
 	said := testkit.Next(t, h.said)
-	_, err := agent.Create.Call(t.Context(), agent.Of(said.Proc).Via(p),
+	client := newClient(t, srv, subjects.Program)
+	_, err := agent.Create.Call(t.Context(), agent.Of(said.Proc).Via(client),
 		agent.CreateRequest{Actors: counterSpec(t, "c", 0)})
 	require.NoError(t, err)
-	_, err = agent.Wait.Call(t.Context(), agent.Of(said.Proc).Via(p),
+	_, err = agent.Wait.Call(t.Context(), agent.Of(said.Proc).Via(client),
 		agent.WaitRequest{ID: "c", Until: agent.Running})
 	require.NoError(t, err)
-	c := actor.RefOf[*counter](said.Proc.Actor("c")).Via(p)
+	c := actor.RefOf[*counter](said.Proc.Actor("c")).Via(client)
 	require.NoError(t, hang.Send(t.Context(), c, actor.None{}))
 	for { // until the handler runs
-		states, err := agent.Get.Call(t.Context(), agent.Of(said.Proc).Via(p), agent.GetRequest{ID: "c"})
+		states, err := agent.Get.Call(t.Context(), agent.Of(said.Proc).Via(client), agent.GetRequest{ID: "c"})
 		require.NoError(t, err)
 		if states[0].Actor.Current == "hang" {
 			return w

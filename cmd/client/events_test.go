@@ -27,7 +27,7 @@ func TestEvents_showChangesAndFailures(t *testing.T) {
 	c.ok(t, "hosts", "cordon", "a")
 	cordoned := decode[actor.Event](t, all.Out.Find(t, `"step":"host.cordon"`))
 	require.Equal(t, "cordoned", cordoned.Status, "as it is now")
-	require.Regexp(t, `^u-[a-z0-9_-]+\.`, cordoned.By)
+	require.Regexp(t, `^o-[a-z0-9_-]+\.`, cordoned.By)
 	audited := decode[actor.Event](t, all.Out.Find(t, `"step":"audit.cordon"`))
 	require.Equal(t, []string{"granted", "close"}, []string{audited.Status, audited.Object})
 	require.Equal(t, strings.Split(cordoned.By, ".")[0], strings.Split(audited.By, ".")[0])

@@ -25,6 +25,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // The built-in counter, as any program would declare it.
@@ -33,13 +34,13 @@ var (
 	add     = actor.NewEndpoint[any, int64, int64]("add")
 )
 
-// connect joins as a program of the user, with the address of the bus or without.
+// connect joins as an operator, with the address of the bus or without.
 func (s site) connect(t *testing.T, o bus.Options) *mesh.Net {
 	t.Helper()
 	if o.URL == "" {
 		o = bus.FromEnv(s.getenv)
 	}
-	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &o})
+	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &o, Principal: mesh.UserPrincipal(subjects.Operator)})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

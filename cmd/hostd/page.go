@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/page"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // pageFile is the file in the directory of the host that has the address of the page.
@@ -30,11 +31,21 @@ func (n *node) openPage(addr string, log zerolog.Logger) (*page.Page, error) {
 			}
 			o := n.options
 			return mesh.Connect(ctx, mesh.Options{
-				Bus: &o, Root: n.space.Root(), Namespace: n.space.Namespace(), Label: "page", Config: n.keys, Log: log,
+				Principal: mesh.UserPrincipal(n.pageRole()),
+				Bus:       &o, Root: n.space.Root(), Namespace: n.space.Namespace(), Label: "page",
+				Config: n.keys, Log: log,
 				OnFailure: func(actor.Event) {}, // it makes no mesh
 			})
 		},
 	})
+}
+
+// pageRole is the role of whoever looks at the page.
+func (n *node) pageRole() subjects.Role {
+	if n.flags.uiAct {
+		return subjects.Operator
+	}
+	return subjects.Observer
 }
 
 // writePageFile keeps the address of the page, with its token, for the user of hostd.

@@ -161,7 +161,9 @@ func (w *world) newWitness() *actor.Proc {
 	require.NoError(w, err)
 	id, err := subjects.NewHostID("witness")
 	require.NoError(w, err)
-	p, err := actor.NewProc(ctx, actor.Options{ID: id.Proc(), Bus: b})
+	p, err := actor.NewProc(ctx, actor.Options{
+		ID: id.Proc(), Principal: subjects.System.Principal("witness"), Bus: b,
+	})
 	require.NoError(w, err)
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

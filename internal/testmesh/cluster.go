@@ -37,6 +37,7 @@ type starting struct {
 	server []func(*embed.Options)
 	labels []string
 	host   []func(*host.Options)
+	client []func(*mesh.Options) // of the first client
 }
 
 // Hosts starts a host for each label.
@@ -53,6 +54,9 @@ func JetStream() Option { return Server(func(o *embed.Options) { o.JetStream = t
 // InMemory lets nothing listen, so that the cluster works in a bubble of testing/synctest. Its
 // hosts run their procs themselves.
 func InMemory() Option { return Server(func(o *embed.Options) { o.DontListen = true }) }
+
+// ByOperator makes the first client one of an operator.
+func ByOperator() Option { return func(s *starting) { s.client = append(s.client, Operator) } }
 
 // HostOptions changes the options of every host that Start starts.
 func HostOptions(change func(*host.Options)) Option {
@@ -74,7 +78,7 @@ func Start(t testing.TB, options ...Option) *Cluster {
 		h, _ := c.Host(t, label, s.host...)
 		c.hosts = append(c.hosts, h.ID())
 	}
-	c.Net = c.Connect(t)
+	c.Net = c.Connect(t, s.client...)
 	return c
 }
 
@@ -157,6 +161,9 @@ func connect(t testing.TB, srv *embed.Server, change []func(*mesh.Options)) (con
 	require.NoError(t, err)
 	return conn, testkit.Close(t, conn.Close)
 }
+
+// Operator makes a client one of a person, who also acts on hosts and on the meshes of others.
+func Operator(o *mesh.Options) { o.Principal = mesh.UserPrincipal(subjects.Operator) }
 
 // As returns the cluster from the view of another client.
 func (c *Cluster) As(conn *mesh.Net) *Cluster { return &Cluster{conn, c.Server, c.hosts} }

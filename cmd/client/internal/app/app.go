@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // App is one run of the command line.
@@ -117,7 +118,8 @@ func (a *App) MeshOptions() (mesh.Options, error) {
 		return mesh.Options{}, err
 	}
 	return mesh.Options{
-		Bus: &o, Namespace: a.Conn.Namespace, Log: log, Config: limits,
+		Principal: mesh.UserPrincipal(subjects.Operator),
+		Bus:       &o, Namespace: a.Conn.Namespace, Log: log, Config: limits,
 		OnFailure: func(actor.Event) {}, // logged; the command reports its meaning
 	}, nil
 }

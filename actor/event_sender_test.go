@@ -1,0 +1,158 @@
+package actor_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// tellOf publishes a status of a proc in the name of a sender, and returns once p has handled it.
+func (f forger) tellOf(t *testing.T, p *actor.Proc, e actor.Event, by subjects.Sender) {
+	t.Helper()
+	data, err := json.Marshal(e)
+	require.NoError(t, err)
+	subject := f.space.Event(e.Kind, e.Proc().Scope(), by)
+	if by.Role() == subjects.Host {
+		subject = f.space.HostEvent(e.Proc(), by)
+	}
+	require.NoError(t, f.Control().Publish(subject, data))
+	require.NoError(t, f.Control().Flush(testkit.Soon(t)))
+	seen := make(chan struct{})
+	p.Bus().Control().AfterReceived(func() { close(seen) })
+	<-seen
+}
+
+func TestMembers_believeNoStrangersAboutProcs_ACT18(t *testing.T) {
+	srv := bustest.Server(t)
+	f := newForger(t, srv)
+	victim, owner, host := start(t, srv, "victim"), newHost(t, "owner"), newHost(t, "n1")
+	ref := spawn(t, victim)
+	id := victim.ID()
+	stranger := newHost(t, "stranger").Proc().Process()
+	for _, role := range subjects.AllRoles() {
+		for _, knows := range []bool{true, false} {
+			for _, status := range []string{"failed", "running"} {
+				p := start(t, srv, "receiver")
+				if knows {
+					p.Members().NoteOwner(id.Mesh, owner.Proc().Process())
+				}
+				_, err := add.Call(testkit.Soon(t), ref.Via(p), 1)
+				require.NoError(t, err)
+				before := p.Stats().Malformed
+				gen := map[string]int{"running": 1}[status]
+				e := actor.Event{Kind: actor.KindProc, Status: status, Mesh: id.Mesh.String(), Gen: gen, Host: host.String()}
+				f.tellOf(t, p, e, subjects.NewSender(role.Principal("evil"), stranger))
+				if role == subjects.System && status == "failed" {
+					testkit.Until(t, "it is believed", func() bool { _, down := p.Members().Down(id); return down })
+					continue
+				}
+				testkit.Until(t, "it is counted", func() bool { return p.Stats().Malformed > before })
+				require.False(t, p.Members().IsEnded(id), "%s %s", role, status)
+				require.Equal(t, id, p.Members().LatestGeneration(id), "%s %s", role, status)
+				_, err = add.Call(testkit.Soon(t), ref.Via(p), 1)
+				require.NoError(t, err, "%s %s", role, status)
+			}
+		}
+	}
+}
+
+func TestMembers_believeHostsOwnersAndProcs_ACT18(t *testing.T) {
+	srv := bustest.Server(t)
+	f := newForger(t, srv)
+	owner, host := newHost(t, "owner"), newHost(t, "n1")
+	for name, by := range map[string]func(subjects.ProcID) subjects.Sender{
+		"host": func(subjects.ProcID) subjects.Sender {
+			return subjects.NewSender(subjects.Host.Principal("n1"), host.Proc().Process())
+		},
+		"owner": func(subjects.ProcID) subjects.Sender {
+			return subjects.NewSender(subjects.Program.Principal("alice"), owner.Proc().Process())
+		},
+		"proc": func(id subjects.ProcID) subjects.Sender {
+			return subjects.NewSender(subjects.Proc.Principal("n1"), id.Process())
+		},
+	} {
+		victim, p := start(t, srv, "victim"), start(t, srv, "receiver")
+		p.Members().NoteOwner(victim.ID().Mesh, owner.Proc().Process())
+		_, err := add.Call(testkit.Soon(t), spawn(t, victim).Via(p), 1)
+		require.NoError(t, err)
+		f.tellOf(t, p, actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: victim.ID().Mesh.String(),
+			Host: host.String()}, by(victim.ID()))
+		require.True(t, p.Members().IsEnded(victim.ID()), name)
+	}
+}
+
+// Where the owner of a mesh is not known, its word counts if the proc is silent.
+func TestMembers_askAProcThatAnUnknownOwnerDeclaresDead_ACT18(t *testing.T) {
+	srv := bustest.Server(t)
+	f := newForger(t, srv)
+	gone := newHost(t, "gone")
+	p := start(t, srv, "receiver")
+	heard := make(chan actor.Event, 1)
+	stop, err := p.Members().ListenProcs(gone.Proc().Mesh, 1, func(e actor.Event) { heard <- e })
+	require.NoError(t, err)
+	defer stop()
+	began := time.Now()
+	f.tellOf(t, p, actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: gone.Proc().Mesh.String()},
+		subjects.NewSender(subjects.Program.Principal("bob"), newHost(t, "bob").Proc().Process()))
+	require.Equal(t, "failed", testkit.Next(t, heard).Status)
+	require.Less(t, time.Since(began), 10*time.Second)
+}
+
+func TestDecodeEventFrom_refusesWhatTheSenderCannotKnow_ACT18(t *testing.T) {
+	var space subjects.Space
+	host, owner, mesh := newHost(t, "n1"), newHost(t, "owner"), newHost(t, "mesh")
+	sender := func(r subjects.Role, id subjects.HostID) subjects.Sender {
+		return subjects.NewSender(r.Principal(id.Label()), id.Proc().Process())
+	}
+	known := map[string]string{}
+	for _, kind := range []string{
+		actor.KindActor, actor.KindAudit, actor.KindHost, actor.KindMesh, actor.KindProc, actor.KindRank,
+	} {
+		var who []string
+		for _, role := range subjects.AllRoles() {
+			for _, id := range []subjects.HostID{host, owner, mesh} {
+				e := actor.Event{Kind: kind, Status: "failed", Mesh: mesh.String(), Host: host.String()}
+				if kind == actor.KindActor || kind == actor.KindAudit {
+					e.Actor = "a"
+				}
+				by := sender(role, id)
+				data, err := json.Marshal(e)
+				require.NoError(t, err)
+				scope := e.Proc().Scope()
+				scope.Actor = e.Actor
+				if kind == actor.KindMesh || kind == actor.KindRank || kind == actor.KindHost {
+					scope = e.Proc().Mesh.Scope()
+				}
+				subject := space.Event(kind, scope, by)
+				if kind == actor.KindProc && role == subjects.Host {
+					subject = space.HostEvent(e.Proc(), by)
+				}
+				if _, err := actor.DecodeEventFrom(space, bus.Msg{Subject: subject, Data: data}); err == nil {
+					who = append(who, by.Principal().String())
+				}
+			}
+		}
+		known[kind] = strings.Join(who, " ")
+	}
+	owners := "u-n1 u-owner u-mesh o-n1 o-owner o-mesh "
+	others := "p-n1 p-owner p-mesh "
+	systems := "s-n1 s-owner s-mesh"
+	own := "u-mesh o-mesh w-mesh c-mesh h-mesh p-mesh g-mesh s-mesh"
+	require.Equal(t, map[string]string{
+		actor.KindActor: own,
+		actor.KindAudit: own,
+		actor.KindHost:  "h-n1",
+		actor.KindMesh:  owners + "h-n1 h-owner h-mesh " + others + systems,
+		actor.KindProc:  owners + "w-mesh c-mesh h-n1 h-mesh " + others + "g-mesh " + systems,
+		actor.KindRank:  owners + others + systems,
+	}, known)
+}
