@@ -9,11 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
 )
 
@@ -161,9 +163,8 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH14(t *testing.T) {
 	t.Parallel()
 	const lease = 20 * time.Second // an adopter has half of it, and needs seconds on a busy machine
 	c := withSystem(t)
-	ctl, err := system.Find(t.Context(), c.Proc())
-	require.NoError(t, err)
 	type adoption struct {
+		ctl            actor.Ref[*system.Controller]
 		procs, claimed mesh.ProcMesh // claimed: the adopter's, if the hosts have heard of it
 		pids           map[int]int
 		asked          system.AdoptRequest
@@ -184,9 +185,11 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH14(t *testing.T) {
 		adopter, _ := c.Client(t)
 		a.asked = system.AdoptRequest{Mesh: a.procs.ID(),
 			Claim: agent.Claim{Epoch: held.Epoch, Owner: adopter.Proc().ID().Actor("adopter")}}
-		_, err = system.Adopt.Call(t.Context(), ctl, a.asked)
+		a.ctl, err = system.Find(t.Context(), adopter.Proc())
 		require.NoError(t, err)
-		_, err = system.Adopt.Call(t.Context(), ctl, a.asked)
+		_, err = system.Adopt.Call(t.Context(), a.ctl, a.asked)
+		require.NoError(t, err)
+		_, err = system.Adopt.Call(t.Context(), a.ctl, a.asked)
 		require.ErrorAs(t, err, new(*agent.FencedError), "one adopts it at a time")
 		if i == 1 {
 			a.claimed, err = held.Procs.Via(adopter).TakeOver(t.Context(), mesh.Takeover{Epoch: held.Epoch, Lease: -1})
@@ -205,7 +208,7 @@ func TestAdopt_meshOfADeadAdopterIsTakenBack_MESH14(t *testing.T) {
 			})
 		})
 		a.asked.Claim.Epoch++
-		_, err = system.Confirm.Call(t.Context(), ctl, a.asked)
+		_, err := system.Confirm.Call(t.Context(), a.ctl, a.asked)
 		require.NotNil(t, agent.AsFenced(err), "too late: %v", err)
 		if i == 1 {
 			testkit.Until(t, "the hosts obey the system again", func() bool { return c.hostsKnow(t, a.procs, 4) })
@@ -322,4 +325,40 @@ func actorsOf(t *testing.T, c *cluster, name string) mesh.ActorMesh[*Counter] {
 	m, err := mesh.Find[*Counter](t.Context(), p, "counters")
 	require.NoError(t, err)
 	return m
+}
+
+// A claim can name any epoch. Only the owner of a mesh hands it over, and only to programs of its
+// user, or to an operator.
+func TestDetach_isForTheOwner_AGT13(t *testing.T) {
+	t.Parallel()
+	c := withSystem(t)
+	owner, _ := c.Client(t, as(subjects.Program, "alice"))
+	procs, err := c.AllHosts(t, owner).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1)})
+	require.NoError(t, err)
+	stranger, _ := c.Client(t, as(subjects.Program, "bob"))
+	ctl, err := system.Find(t.Context(), stranger.Proc())
+	require.NoError(t, err)
+	mine := stranger.Proc().ID().Actor("mine")
+	steal := system.DetachRequest{Mesh: procs.ID(), Hosts: procs.Describe().Hosts,
+		Claim: agent.Claim{Epoch: 1 << 40, Owner: mine}}
+	_, err = system.Detach.Call(t.Context(), ctl, steal)
+	require.NotNil(t, agent.AsFenced(err), "the hosts know another owner: %v", err)
+	steal.Claim = agent.Claim{Epoch: 1, Owner: procs.Describe().Owner}
+	_, err = system.Detach.Call(t.Context(), ctl, steal)
+	require.ErrorContains(t, err, "may not act on it", "in the name of the owner")
+	held, err := procs.Detach(t.Context())
+	require.NoError(t, err)
+	adopt := system.AdoptRequest{Mesh: procs.ID(), Claim: agent.Claim{Epoch: held.Epoch, Owner: mine}}
+	_, err = system.Adopt.Call(t.Context(), ctl, adopt)
+	require.ErrorContains(t, err, "may not act on it")
+
+	operator, _ := c.Client(t, as(subjects.Operator, "carol"))
+	found, err := operator.Lookup(t.Context(), "words")
+	require.NoError(t, err)
+	require.NoError(t, found.Stop(t.Context()))
+}
+
+// as makes a client a user of a role.
+func as(role subjects.Role, user string) func(*mesh.Options) {
+	return func(o *mesh.Options) { o.Principal = role.Principal(user) }
 }

@@ -71,9 +71,24 @@ func def() actor.Def {
 		}).Audited(),
 		eventHandler(Join, func(from caller, j JoinRequest) any { return join{from, j} }),
 		eventHandler(Heartbeat, func(from caller, h HeartbeatRequest) any { return heartbeat{from, h} }),
-		eventHandler(Detach, func(from caller, d DetachRequest) any { return detach{from, d} }).Audited(),
-		eventHandler(Adopt, func(from caller, a AdoptRequest) any { return adopt{from, a} }).Audited(),
-		eventHandler(Confirm, func(from caller, a AdoptRequest) any { return confirm{from, a} }).Audited(),
+		Detach.Handle(func(c *Controller, ctx *actor.Context, d DetachRequest) (r DetachResponse, err error) {
+			if err = checkClaimant(ctx, d.Mesh, d.Claim); err == nil {
+				c.handle(ctx, detach{newCaller[DetachResponse](ctx), ctx.RemoteSender(), d})
+			}
+			return r, err
+		}).Audited(),
+		Adopt.Handle(func(c *Controller, ctx *actor.Context, a AdoptRequest) (r AdoptResponse, err error) {
+			if err = checkClaimant(ctx, a.Mesh, a.Claim); err == nil {
+				c.handle(ctx, adopt{newCaller[AdoptResponse](ctx), ctx.RemoteSender(), a})
+			}
+			return r, err
+		}).Audited(),
+		Confirm.Handle(func(c *Controller, ctx *actor.Context, a AdoptRequest) (r actor.None, err error) {
+			if err = checkClaimant(ctx, a.Mesh, a.Claim); err == nil {
+				c.handle(ctx, confirm{newCaller[actor.None](ctx), a})
+			}
+			return r, err
+		}).Audited(),
 		eventHandler(Reserve, func(from caller, r NameReservation) any { return reserve{from, r} }),
 		eventHandler(Release, func(from caller, r NameReservation) any { return release{from, r} }),
 		eventHandler(Stop, func(from caller, s StopRequest) any { return stop{from, s} }).Audited(),

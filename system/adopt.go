@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // handoverTimeout bounds the time for an adopter to take over a mesh and confirm, with half the
@@ -26,6 +27,12 @@ func (d *detachedMesh) isAdopter(c agent.Claim) bool {
 	return d.AdopterClaim != nil && sameClaimant(*d.AdopterClaim, c)
 }
 
+// mayAdopt reports whether a sender may have the mesh: it has the principal that detached it, or is
+// an operator.
+func (d *detachedMesh) mayAdopt(by subjects.Sender) bool {
+	return !by.IsValid() || by.Role() == subjects.Operator || by.Principal() == d.By.Principal()
+}
+
 // adopt gives a mesh to the caller that names its epoch, one caller at a time. The adopter takes
 // the mesh over in the next epoch, and confirms that. Until then the system owns the mesh.
 func (ds *detachedMeshes) adopt(e adopt) {
@@ -35,6 +42,10 @@ func (ds *detachedMeshes) adopt(e adopt) {
 		ds.answer(e.from, nil, &NotFoundError{fmt.Sprintf("detached mesh %s", e.Mesh)})
 	case e.Claim.Epoch != d.CurrentClaim.Epoch:
 		ds.answer(e.from, nil, d.fencedError(e.Claim))
+	case !d.mayAdopt(e.by):
+		ds.answer(e.from, nil, &agent.NotOwnerError{
+			Object: "detached mesh " + d.Mesh.String(), Owner: d.By.String(), By: e.by,
+		})
 	case !e.Claim.Owner.IsValid():
 		ds.answer(e.from, nil, fmt.Errorf("cannot adopt %s: want the ID of the new owner", e.Mesh))
 	case d.AdopterClaim != nil:

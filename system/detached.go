@@ -81,7 +81,7 @@ func (ds *detachedMeshes) detach(e detach) {
 	switch {
 	case d == nil:
 		d = &detachedMesh{since: ds.now, DetachedRecord: DetachedRecord{
-			DetachRequest: e.DetachRequest, OriginalClaim: e.Claim,
+			DetachRequest: e.DetachRequest, OriginalClaim: e.Claim, By: e.by,
 			CurrentClaim: agent.Claim{Epoch: e.Claim.Epoch + 1, Owner: ds.ownerOf(e.Mesh)},
 		}}
 		ds.byName[e.Mesh.Label()] = d

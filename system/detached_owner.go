@@ -77,8 +77,10 @@ func (c *Controller) takeOnce(
 	if err != nil {
 		return owner, silent != nil, errors.Join(err, silent)
 	}
-	if has := newestClaim(states); has.Epoch >= r.OriginalClaim.Epoch && !r.isOwnClaim(has) {
-		return owner, false, &agent.FencedError{
+	if has := newestClaim(states); has != (agent.Claim{}) && !r.isOwnClaim(has) {
+		// A silent host may know the newer claim. Only the owner of a mesh detaches it.
+		again := silent != nil && has.Epoch < r.OriginalClaim.Epoch
+		return owner, again, &agent.FencedError{
 			ID: r.Mesh.String(), Agent: atSystem, Requested: r.OriginalClaim, Current: has,
 		}
 	}

@@ -23,6 +23,9 @@ func (s *scenario) giving(text string, epoch uint64) DetachRequest {
 		Hosts: []subjects.HostID{s.host("a")}}
 }
 
+// someone is a sender in the process of the system controller.
+var someone subjects.Sender
+
 // effectsOf lists the effects of a step on detached meshes, a word each.
 func effectsOf(out []any) string {
 	var words []string
@@ -61,28 +64,28 @@ func TestDetached_isSavedBeforeHostsAndCallersHear_WORLD16(t *testing.T) {
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
 	step := func(e any) string { return effectsOf(s.st.step(e, s.now)) }
-	require.Equal(t, "save-2 take-2", step(detach{from(1), words}))
-	require.Equal(t, "", step(detach{from(2), words}), "the same again waits, too")
-	require.Equal(t, "answer-3-refused", step(adopt{from(3), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2}}}),
+	require.Equal(t, "save-2 take-2", step(detach{from(1), someone, words}))
+	require.Equal(t, "", step(detach{from(2), someone, words}), "the same again waits, too")
+	require.Equal(t, "answer-3-refused", step(adopt{from(3), someone, AdoptRequest{words.Mesh, agent.Claim{Epoch: 2}}}),
 		"it is being handed over")
 	require.Equal(t, "", step(takeResult{words.Mesh, 2, errors.New("host a: silent"), true}))
 	require.Equal(t, "host a: silent", s.st.detached.list()[0].Reason)
 	require.Equal(t, "", step(takeResult{words.Mesh, 1, nil, false}), "of an epoch that is over")
 	require.Equal(t, "answer-1 answer-2 mesh.detach", step(takeResult{words.Mesh, 2, nil, false}))
-	require.Equal(t, "answer-4", step(detach{from(4), words}))
-	require.Equal(t, "answer-5-refused", step(detach{from(5), s.giving("words-0000000000001", 4)}),
+	require.Equal(t, "answer-4", step(detach{from(4), someone, words}))
+	require.Equal(t, "answer-5-refused", step(detach{from(5), someone, s.giving("words-0000000000001", 4)}),
 		"another claim on it")
-	require.Equal(t, "answer-6-refused", step(detach{from(6), s.giving("words-0000000000002", 1)}),
+	require.Equal(t, "answer-6-refused", step(detach{from(6), someone, s.giving("words-0000000000002", 1)}),
 		"the name is taken")
-	require.Equal(t, "answer-7-refused", step(adopt{from(7), AdoptRequest{words.Mesh, agent.Claim{Epoch: 1}}}))
+	require.Equal(t, "answer-7-refused", step(adopt{from(7), someone, AdoptRequest{words.Mesh, agent.Claim{Epoch: 1}}}))
 	require.Equal(t, "", step(detachedEnd{words.Mesh, 1, agent.Claim{}, "it has ended"}))
-	require.Equal(t, "answer-7-refused", step(adopt{from(7), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2}}}),
+	require.Equal(t, "answer-7-refused", step(adopt{from(7), someone, AdoptRequest{words.Mesh, agent.Claim{Epoch: 2}}}),
 		"the zero owner cannot adopt it")
-	require.Equal(t, "save-2 answer-8", step(adopt{from(8), AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
+	require.Equal(t, "save-2 answer-8", step(adopt{from(8), someone, AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
 	require.Equal(t, "forget let-go answer-9 mesh.adopt",
 		step(confirm{from(9), AdoptRequest{words.Mesh, adopterAt(t, 3)}}))
 	require.Empty(t, s.st.detached.byName)
-	require.Equal(t, "save-4 take-4", step(detach{from(10), s.giving("words-0000000000001", 3)}),
+	require.Equal(t, "save-4 take-4", step(detach{from(10), someone, s.giving("words-0000000000001", 3)}),
 		"the name is free again")
 	require.Equal(t, "forget answer-10-refused",
 		step(takeResult{words.Mesh, 4, errors.New("it has ended"), false}))
@@ -94,7 +97,7 @@ func TestDetached_nextControllerUsesALaterEpoch_WORLD2(t *testing.T) {
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
 	// the controller dies here, before or after its orders to hosts
-	record := s.st.step(detach{from(1), words}, s.now)[0].(saveRecord).record
+	record := s.st.step(detach{from(1), someone, words}, s.now)[0].(saveRecord).record
 	first := record.Detached.CurrentClaim
 	for range 2 {
 		next := newScenario(t)
@@ -117,7 +120,7 @@ func TestDetached_nameIsUniqueAndItEndsWithTheSystem_WORLD16(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
-	s.st.step(detach{from(1), words}, s.now)
+	s.st.step(detach{from(1), someone, words}, s.now)
 	s.st.step(takeResult{words.Mesh, 2, nil, false}, s.now)
 	host := s.host("b")
 	out := s.st.step(join{from(2),
@@ -125,15 +128,15 @@ func TestDetached_nameIsUniqueAndItEndsWithTheSystem_WORLD16(t *testing.T) {
 	require.Equal(t, &NameTakenError{"words", "mesh", words.Mesh.String()}, out[0].(answer).err)
 	s.st.step(nameChecked{request: join{from(3),
 		JoinRequest{World: "w", Host: &HostJoin{ID: host, Incarnation: "l"}}}}, s.now)
-	out = s.st.step(detach{from(4), s.giving("w-0000000000003", 1)}, s.now)
+	out = s.st.step(detach{from(4), someone, s.giving("w-0000000000003", 1)}, s.now)
 	require.Equal(t, &NameTakenError{"w", "world", "w-…"}, out[0].(answer).err)
 	require.Equal(t, "let-go", effectsOf(
 		s.st.step(detachedEnd{words.Mesh, 2, adopterAt(t, 3), "another has it"}, s.now)[1:]))
-	s.st.step(detach{from(5), words}, s.now)
+	s.st.step(detach{from(5), someone, words}, s.now)
 	s.st.step(takeResult{words.Mesh, 2, nil, false}, s.now)
 	require.Contains(t, effectsOf(s.st.step(stop{from(6), StopRequest{All: true, Reason: "good night"}}, s.now)),
 		"forget stop")
-	require.Equal(t, "answer-7-refused", effectsOf(s.st.step(detach{from(7), words}, s.now)))
+	require.Equal(t, "answer-7-refused", effectsOf(s.st.step(detach{from(7), someone, words}, s.now)))
 }
 
 // adopterAt is the claim of a program, in an epoch.
@@ -152,12 +155,12 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	words := s.giving("words-0000000000001", 1)
 	words.Lease = 8 * time.Second
 	step := func(e any) string { return effectsOf(s.st.step(e, s.now)) }
-	step(detach{from(1), words})
+	step(detach{from(1), someone, words})
 	step(takeResult{words.Mesh, 2, nil, false})
-	require.Equal(t, "save-2 answer-2", step(adopt{from(2), AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
+	require.Equal(t, "save-2 answer-2", step(adopt{from(2), someone, AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
 	require.Contains(t, s.st.detached.list()[0].Reason, "it is being adopted by client-")
 	require.Equal(t, "answer-3-refused",
-		step(adopt{from(3), AdoptRequest{words.Mesh, agent.Claim{Epoch: 2, Owner: words.Claim.Owner}}}),
+		step(adopt{from(3), someone, AdoptRequest{words.Mesh, agent.Claim{Epoch: 2, Owner: words.Claim.Owner}}}),
 		"one at a time")
 	require.Equal(t, "", step(detachedEnd{words.Mesh, 2, adopterAt(t, 3), "fenced"}),
 		"a claim of the adopter is no end")
@@ -174,8 +177,8 @@ func TestDetached_isTakenBackFromAnUnconfirmedAdopter_WORLD16(t *testing.T) {
 	require.Equal(t, "answer-4-refused",
 		step(confirm{from(4), AdoptRequest{words.Mesh, adopterAt(t, 3)}}), "too late")
 	step(takeResult{words.Mesh, 4, nil, false})
-	require.Equal(t, "answer-5-refused", step(adopt{from(5), AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
-	require.Equal(t, "save-4 answer-6", step(adopt{from(6), AdoptRequest{words.Mesh, adopterAt(t, 4)}}))
+	require.Equal(t, "answer-5-refused", step(adopt{from(5), someone, AdoptRequest{words.Mesh, adopterAt(t, 2)}}))
+	require.Equal(t, "save-4 answer-6", step(adopt{from(6), someone, AdoptRequest{words.Mesh, adopterAt(t, 4)}}))
 	require.Equal(t, "forget let-go answer-7 mesh.adopt",
 		step(confirm{from(7), AdoptRequest{words.Mesh, adopterAt(t, 5)}}))
 	require.Equal(t, "answer-8", step(confirm{from(8), AdoptRequest{words.Mesh, adopterAt(t, 5)}}),
@@ -190,9 +193,9 @@ func TestDetached_nextControllerTakesItBack_WORLD2(t *testing.T) {
 	s := newScenario(t)
 	s.st.self = s.proc("system/0.0")
 	words := s.giving("words-0000000000001", 1)
-	s.st.step(detach{from(1), words}, s.now)
+	s.st.step(detach{from(1), someone, words}, s.now)
 	s.st.step(takeResult{words.Mesh, 2, nil, false}, s.now)
-	record := s.st.step(adopt{from(2), AdoptRequest{words.Mesh, adopterAt(t, 2)}}, s.now)[0].(saveRecord).record
+	record := s.st.step(adopt{from(2), someone, AdoptRequest{words.Mesh, adopterAt(t, 2)}}, s.now)[0].(saveRecord).record
 	next := newScenario(t)
 	next.st.self = next.proc("other/0.0")
 	require.Equal(t, "save-4 take-4",

@@ -65,10 +65,12 @@ type (
 	}
 	detach struct {
 		from caller
+		by   subjects.Sender // zero: in this process
 		DetachRequest
 	}
 	adopt struct {
 		from caller
+		by   subjects.Sender // as in detach
 		AdoptRequest
 	}
 	confirm struct {

@@ -239,6 +239,8 @@ type DetachedRecord struct {
 	// of the system and of adopters
 	FormerClaims []agent.Claim `cbor:"13,keyasint,omitempty" json:"former_claims,omitempty"`
 	AdopterClaim *agent.Claim  `cbor:"14,keyasint,omitempty" json:"adopter_claim,omitempty"` // of the present adopter
+	// of who detached it, the zero one for a program in the process of the system controller
+	By subjects.Sender `cbor:"15,keyasint,omitzero" json:"by,omitzero"`
 }
 
 // Record is the saved state of a world: its declaration and its assignments.

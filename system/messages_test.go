@@ -80,7 +80,7 @@ func samples(t *testing.T) map[string]any {
 			StoppingReason: "why", Gens: map[int]int{1: 2},
 			Procs: []SelfJoined{{ID: proc, Mode: ModeManager, Labels: labels}},
 			Detached: &DetachedRecord{DetachRequest: giving, OriginalClaim: claim, CurrentClaim: claim,
-				FormerClaims: []agent.Claim{claim}, AdopterClaim: &claim},
+				FormerClaims: []agent.Claim{claim}, AdopterClaim: &claim, By: subjects.Anon()},
 			Reserved: &NameReservation{proc.Mesh, proc},
 		},
 	}

@@ -50,6 +50,18 @@ func rolesOf(endpoint string) []subjects.Role {
 	return append(table[i].Roles, table[i].Owners...)
 }
 
+// checkClaimant refuses a claim in the name of another process (AGT-13). An operator may hand over
+// what others own.
+func checkClaimant(ctx *actor.Context, mesh subjects.MeshID, c agent.Claim) error {
+	by := ctx.RemoteSender()
+	process, err := by.Process()
+	if !by.IsValid() || by.Role() == subjects.Operator ||
+		err == nil && (!c.Owner.IsValid() || process == c.Owner.Proc.Process()) {
+		return nil
+	}
+	return &agent.NotOwnerError{Object: "mesh " + mesh.String(), Owner: c.Owner.String(), By: by}
+}
+
 // checkMember refuses a Leave in the name of another host or proc (AGT-13).
 func checkMember(ctx *actor.Context, l LeaveRequest) error {
 	switch {
