@@ -24,6 +24,10 @@ const (
 // StepResize is the step of a proc event that reports a Grow or Shrink of the mesh.
 const StepResize = "mesh.resize"
 
+// StepOwner is the step of a proc event by which a host reports that a mesh has another owner, its
+// Object.
+const StepOwner = "mesh.owner"
+
 // Event is a change of an actor, a proc, a mesh or a host, published at once on `ev.` as JSON.
 // Fields are append-only.
 type Event struct {
@@ -60,7 +64,7 @@ type Event struct {
 	// By is the sender of the message that caused the event, as <principal>.<process>: of host events
 	// and of KindAudit, if there was one.
 	By     string `json:"by,omitempty"`
-	Object string `json:"object,omitempty"` // of KindAudit: what the act is about
+	Object string `json:"object,omitempty"` // of KindAudit: what the act is about; see StepOwner
 
 	// Fields for people and for watchers of a region, set by the controller of a mesh.
 	Name  string `json:"name,omitempty"`  // of the mesh, as its owner calls it

@@ -76,7 +76,7 @@ func (ms *Members) trust(e Event, by subjects.Sender) trust {
 		owner = g.owner
 	}
 	switch {
-	case err != nil:
+	case err != nil, e.Step == StepOwner && (by.Role() != subjects.Host || owner == ms.lead.self):
 		return untrusted
 	case by.Role() == subjects.Host, by.Role() == subjects.System, process == owner,
 		process == id.Lead().Process():

@@ -212,6 +212,10 @@ func (ms *Members) apply(e Event, w *meshSubscription) {
 		ms.NoteEnd(e)
 	case e.Step == StepResize:
 		ms.noteRevision(id.Mesh, e.Revision)
+	case e.Step == StepOwner:
+		if owner, err := subjects.ParseActorID(e.Object); err == nil {
+			ms.NoteOwner(id.Mesh, owner.Proc.Process())
+		}
 	case e.Status == string(Running):
 		e.Each(ms.NoteGeneration)
 	}

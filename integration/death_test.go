@@ -78,7 +78,7 @@ func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 	var mine mesh.HostMesh
 	said := o.send(t, getHosts)
 	require.NoError(t, mine.UnmarshalText([]byte(said)), said)
-	conn := c.connect(t)
+	conn := c.connect(t, testmesh.Operator)
 	found, err := conn.AwaitHosts(t.Context(), 3)
 	require.NoError(t, err)
 	require.Contains(t, found.Hosts(), mine.Hosts()[1])

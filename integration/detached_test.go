@@ -183,9 +183,9 @@ func TestExplain_namesTheUserWhoShutDownAHostOfAWorld(t *testing.T) {
 	gone.killed = true
 	require.Zero(t, gone.Exit(t))
 	said := s.run(client, "explain", "train")
-	require.Regexp(t, `the world has no host with rank 1: host n2 was shut down by u-\w+: old disks; it has 2 ranks`,
+	require.Regexp(t, `the world has no host with rank 1: host n2 was shut down by o-\w+: old disks; it has 2 ranks`,
 		said)
-	require.Regexp(t, `\[x=0:2\] stopped: host n1 was drained by u-\w+: new disks\n`, said)
+	require.Regexp(t, `\[x=0:2\] stopped: host n1 was drained by o-\w+: new disks\n`, said)
 	require.Contains(t, said, "start the procs of n1 again: stop its hostd (SIGTERM), and start it with --world train "+
 		"--host-rank 0\n")
 	require.Contains(t, said, "start a hostd with --world train --host-rank 1\n")

@@ -9,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -19,7 +20,7 @@ import (
 func TestRunningHosts_areAttachedTakenAndShutDown(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	conn := c.connect(t)
+	conn := c.connect(t, testmesh.Operator)
 	found, err := conn.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
 	hosts, err := conn.Attach(t.Context(), "extrinsic", found.Hosts()...)

@@ -20,6 +20,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 const (
@@ -87,7 +88,9 @@ const ownerLease = time.Second
 // obeys each line of stdin, and prints the result or the error. It ends with stdin.
 func ownerMain() int {
 	ctx := context.Background()
-	conn, err := mesh.Connect(ctx, mesh.Options{Label: "owner"})
+	conn, err := mesh.Connect(ctx, mesh.Options{
+		Label: "owner", Principal: mesh.UserPrincipal(subjects.Operator), // it takes hosts
+	})
 	if err != nil {
 		fmt.Println(err)
 		return 1

@@ -227,8 +227,12 @@ func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 	if l.TTL < 0 {
 		return nil, fmt.Errorf("lease of %s for %s: want more than 0", l.TTL, l.ID)
 	}
+	before := a.table.Claim(l.ID)
 	if err := agent.AcceptClaim(ctx, a.table, a.id.Label(), l.ID, l.Claim); err != nil {
 		return a.table.Overlay(l.ID), err
+	}
+	if now := a.table.Claim(l.ID).Owner; before.Owner.IsValid() && before.Owner.Proc != now.Proc {
+		a.emitOwner(ctx, l.ID, now)
 	}
 	if of := a.procs[l.ID]; of != nil {
 		a.renewLease(ctx, l.ID, l.TTL, of.kept)
@@ -239,6 +243,18 @@ func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 		}
 	}
 	return a.table.Overlay(l.ID), nil
+}
+
+// emitOwner reports another owner of a mesh to those who follow it.
+func (a *hostAgent) emitOwner(ctx *actor.Context, id string, owner subjects.ActorID) {
+	for _, st := range a.table.States(id) {
+		if c := a.procs.findState(st); c != nil {
+			e := a.event(c)
+			e.Step, e.Status, e.Reason, e.Object = actor.StepOwner, "owned", "", owner.String()
+			ctx.Proc().Emit(e)
+			return
+		}
+	}
 }
 
 // Ping returns at once. It shows that the agent is reachable.

@@ -27,7 +27,9 @@ func (s site) asker(t *testing.T) *actor.Proc {
 	require.NoError(t, err)
 	id, err := subjects.NewHostID("asker")
 	require.NoError(t, err)
-	p, err := actor.NewProc(testkit.Soon(t), actor.Options{ID: id.Proc(), Bus: b})
+	p, err := actor.NewProc(testkit.Soon(t), actor.Options{
+		ID: id.Proc(), Principal: subjects.Operator.Principal("asker"), Bus: b,
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
