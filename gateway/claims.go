@@ -237,7 +237,7 @@ func (p *claims) receive(m bus.Msg) {
 		return
 	}
 	id, err := s.Sender.Process()
-	if err != nil || id.String() == p.self {
+	if err != nil || id.String() == p.self || s.Sender.Role() != subjects.Gateway {
 		return // no other gateway
 	}
 	of := id.String()

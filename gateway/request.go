@@ -86,6 +86,9 @@ func parse(space subjects.Space, m bus.Msg, longest time.Duration) (request, err
 	if err != nil {
 		return r, err
 	}
+	if err := r.checkRights(); err != nil {
+		return r, err
+	}
 	if err := r.readHeaders(m.Header, longest); err != nil {
 		return r, err
 	}
@@ -94,6 +97,15 @@ func parse(space subjects.Space, m bus.Msg, longest time.Duration) (request, err
 		return r, badRequest("%v", err)
 	}
 	return r, nil
+}
+
+// checkRights refuses observers: actors would take the word of the gateway for theirs (ACT-17).
+func (r *request) checkRights() error {
+	if r.from.Role() != subjects.Observer {
+		return nil
+	}
+	return &actor.Error{Code: actor.CodeDenied,
+		Text: "the role observer may not cast: want the role caster (castnet auth mint --role caster)"}
 }
 
 func (r *request) readHeaders(h bus.Header, longest time.Duration) error {

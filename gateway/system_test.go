@@ -117,6 +117,19 @@ func TestGateway_errorBodiesNameActorAndEndpointInTheWordsOfTheRequest(t *testin
 	}
 }
 
+func TestGateway_refusesObservers(t *testing.T) { // ACT-17
+	s := newSystem(t)
+	s.spawn(2)
+	m := s.request("get", "")
+	m.Subject = strings.Replace(m.Subject, "u-anon", "w-eve", 1)
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	answer, err := s.client.Request(ctx, m)
+	require.NoError(t, err)
+	require.Equal(t, "403", code(answer), "%v", answer.Header)
+	require.Equal(t, "[0,0]", string(s.ask("count", "").Data), "no handler ran")
+}
+
 func TestGateway_castsToNoAgent_GW7(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(2)
