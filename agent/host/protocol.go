@@ -250,7 +250,10 @@ func (a *hostAgent) emitOwner(ctx *actor.Context, id string, owner subjects.Acto
 	for _, st := range a.table.States(id) {
 		if c := a.procs.findState(st); c != nil {
 			e := a.event(c)
-			e.Step, e.Status, e.Reason, e.Object = actor.StepOwner, "owned", "", owner.String()
+			e.Step = actor.StepOwner
+			e.Status = "owned"
+			e.Reason = ""
+			e.Object = owner.String()
 			ctx.Proc().Emit(e)
 			return
 		}
