@@ -220,7 +220,9 @@ func (m *machine) connect() *actor.Proc {
 	require.NoError(m, err)
 	id, err := subjects.NewHostID("client")
 	require.NoError(m, err)
-	m.client, err = actor.NewProc(ctx, actor.Options{ID: id.Proc(), Bus: b})
+	m.client, err = actor.NewProc(ctx, actor.Options{
+		ID: id.Proc(), Principal: subjects.Operator.Principal("test"), Bus: b,
+	})
 	require.NoError(m, err)
 	p := m.client
 	m.Cleanup(func() {
