@@ -41,6 +41,7 @@ var decoders = map[string]string{
 	"shape/packed.go":                         "shape.FuzzPacked",
 	"internal/page/act.go":                    "a request with the token of the page, of 1 MiB at most",
 	"agent/host/store.go":                     "its own file",
+	"slogger/slogger.go":                      "lines of zerolog, encoded in this process",
 	"cmd/hostd/server_state.go":               "its own file",
 	"internal/cli/yaml.go":                    "a file of the command's user",
 	"internal/cli/nats_context.go":            "a file of the command's user",

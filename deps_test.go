@@ -38,6 +38,8 @@ config < ; internal/wire
 	every room may name its limits by their keys, so they stand below all of them and bring nothing along; tests hold the golden vectors
 internal/logger
 	where a program logs that says nothing of it is one decision, for all rooms that take a logger
+slogger < ; actor internal/testkit internal/testproc bus bus/bustest
+	a program that logs with log/slog keeps its handler; it knows no package of castnet
 bus < ; internal/auth subjects
 	the one door to NATS; it knows no IDs and no actors, so it can be tested as a pipe
 bus/ticket < subjects
@@ -86,8 +88,8 @@ cast < actor bus internal/link internal/wire subjects shape
 	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus
 internal/testproc < internal/testkit cast actor bus bus/bustest bus/embed subjects
 	procs on a bus, for the tests inside packages that a mesh is made of, which the rig of whole meshes would import
-agent < actor bus internal/fanout config internal/micro internal/wire subjects shape
-	the lifecycle protocol is messages only, and the two requests that find who speaks it
+agent < cast actor bus internal/fanout config internal/micro internal/wire subjects shape
+	the lifecycle protocol is messages only, and the two requests that find who speaks it; the metrics of a process count its casts
 presence < agent config actor bus internal/wire subjects
 	who of the hosts is there, as one process sees it; what follows from a death is for controllers, which stand below
 agent/agenttest < agent actor bus subjects
@@ -112,7 +114,7 @@ internal/cli < bus actor cast config mesh shape subjects
 	flags, NATS contexts, configuration files and exit codes are for the two commands, and the same in both
 internal/builtin < actor bus internal/wire subjects shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
-internal/metrics < agent actor ; bus bus/embed mesh shape subjects agent/host agent/proc
+internal/metrics < agent cast actor ; bus bus/embed mesh shape subjects agent/host agent/proc
 	what a scrape shows is the same at /metrics and in the command; nothing below them knows Prometheus
 internal/stacks < shape
 	what thousands of goroutines do fits a screen once equal stacks are one; pure, and tried with real profiles
@@ -200,7 +202,7 @@ github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
 golang.org/x/sys < internal/cgroup internal/launch internal/logfile agent/proc cmd/client/internal/output
 	system calls are process craft, and live behind its build tags; the client asks for the size of its terminal
-github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch internal/logger actor actor/actortest cast gateway presence agent/proc controller system agent/host mesh internal/testkit cmd/hostd cmd/client/internal/app cmd/client/internal/doctor tests
+github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch internal/logger slogger actor actor/actortest cast gateway presence agent/proc controller system agent/host mesh internal/testkit cmd/hostd cmd/client/internal/app cmd/client/internal/doctor tests
 	every log line; values (subjects, shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -115,6 +116,18 @@ func (p *Proc) Actors() []Info {
 	return infos
 }
 
+// Activities yields what each actor of a proc does: its type, status, mailbox, handler and
+// endpoints. The other fields are empty, which makes a look at many actors cheap.
+func Activities(p *Proc) iter.Seq[Info] {
+	return func(yield func(Info) bool) {
+		for _, in := range p.directory.all() {
+			if !yield(in.activity()) {
+				return
+			}
+		}
+	}
+}
+
 // Info looks at the proc itself.
 func (p *Proc) Info() Info {
 	i := Info{Kind: KindProc, ID: p.id.String(), Status: Running}
@@ -164,8 +177,9 @@ func (in *instance) load() (queued int, handled uint64, s Status) {
 
 // info looks at the actor. It takes the actor's lock for a moment, and never waits for a handler.
 func (in *instance) info() Info {
-	i := Info{Kind: KindActor, ID: in.id().String(), Name: in.name, Type: in.def.name}
-	i.Queued, i.Handled, i.Status = in.load()
+	i := in.activity()
+	i.ID = in.id().String()
+	i.Name = in.name
 	if in.parent != nil {
 		i.Parent = in.parent.name
 	}
@@ -188,6 +202,15 @@ func (in *instance) info() Info {
 			i.Children = sortAndCap(i.Children)
 		}
 	}
+	return i
+}
+
+// activity returns the part of an Info that says what the actor does.
+func (in *instance) activity() Info {
+	i := Info{Kind: KindActor, Type: in.def.name}
+	i.Queued, i.Handled, i.Status = in.load()
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	b := in.mailbox
 	if b == nil {
 		return i

@@ -308,7 +308,11 @@ func (in *instance) step() bool {
 
 // handleBatch handles the batch until it is done or interrupted.
 func (in *instance) handleBatch() (goOn bool) {
+	labels := in.proc.workers.labels.Load()
 	defer func() {
+		if labels != nil {
+			labels.clear()
+		}
 		if in.mailbox.batchesReplies {
 			in.mailbox.batchesReplies = false
 			in.proc.links.FlushBatch()
@@ -320,6 +324,9 @@ func (in *instance) handleBatch() (goOn bool) {
 	}()
 	for b := in.mailbox; b.batchPos < len(b.batch); {
 		r := b.batch[b.batchPos]
+		if labels != nil {
+			labels.set(turnKind{in.def.name, r.method.name})
+		}
 		r.queue.serve(in, r.n)
 		if b.servedOfRun < r.n {
 			break
@@ -334,6 +341,10 @@ func (in *instance) handleBatch() (goOn bool) {
 func (in *instance) runOnTurn(f func(*Context)) (goOn bool) {
 	ctx := &Context{origin: origin{in: in}}
 	in.currentCtx = ctx
+	if labels := in.proc.workers.labels.Load(); labels != nil {
+		labels.set(turnKind{actorType: in.def.name})
+		defer labels.clear()
+	}
 	defer func() {
 		ctx.finish()
 		if !goOn {

@@ -21,15 +21,15 @@ type counters struct {
 
 // Stats counts messages of a proc since it started.
 type Stats struct {
-	Links          link.Stats
-	Malformed      uint64 // undecodable, or without a sender
-	Late           uint64 // answers without a waiting caller
-	Undeliverable  uint64 // came here and found no mailbox
-	Bounced        uint64 // sent from here and came back
-	Fenced         uint64 // from a dead proc
-	Foreign        uint64 // came from plain NATS clients
-	Unknown        uint64 // with fields unknown to this build
-	IgnoredReplies uint64 // replies to requests of this process that were no answers
+	Links          link.Stats `json:"links"`
+	Malformed      uint64     `json:"malformed"`       // undecodable, or without a sender
+	Late           uint64     `json:"late"`            // answers without a waiting caller
+	Undeliverable  uint64     `json:"undeliverable"`   // came here and found no mailbox
+	Bounced        uint64     `json:"bounced"`         // sent from here and came back
+	Fenced         uint64     `json:"fenced"`          // from a dead proc
+	Foreign        uint64     `json:"foreign"`         // came from plain NATS clients
+	Unknown        uint64     `json:"unknown"`         // with fields unknown to this build
+	IgnoredReplies uint64     `json:"ignored_replies"` // replies to requests of this process that were no answers
 }
 
 // Stats returns the counts so far.

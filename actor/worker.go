@@ -39,9 +39,11 @@ const (
 // workers holds the goroutines that run the actors of a proc, and their tasks.
 type workers struct {
 	taskGroup
-	checkScheduled atomic.Bool // a look is due
+	checkScheduled atomic.Bool                // a look is due
+	labels         atomic.Pointer[turnLabels] // nil: turns have none
 
 	mu             sync.Mutex // guards the fields below
+	labelUsers     int        // callers of LabelTurns
 	busy           map[*worker]struct{}
 	idle           []*worker // the last to rest is the first to be woken
 	stallTimer     *time.Timer

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"reflect"
 	"strings"
 	"time"
 
@@ -40,23 +41,19 @@ func Direction(out string) string {
 	return "in,out"
 }
 
-// EndpointStats sums the statistics of all actors of a type, for discovery. Times are sampled from
-// one message in 64.
-func EndpointStats(r actor.Registry, typeName string, actors []actor.Info,
+// EndpointStats presents the metrics of the actors of a type for discovery. Times are sampled from
+// one message in 64. The data of the endpoint GetMetrics are all metrics of the process.
+func EndpointStats(r actor.Registry, typeName string, m MeshMetrics,
 	subject func(endpoint string) string) (out []micro.Stats) {
 	for _, e := range r.Describe(typeName) {
 		s := micro.Stats{Name: e.Name, Subject: subject(e.Name)}
-		for _, a := range actors {
-			for _, did := range a.Endpoints {
-				if a.Type == typeName && did.Name == e.Name {
-					s.Requests += did.Handled
-					s.Errors += did.Failed
-					s.ProcessingTime += did.Ran.Mean * time.Duration(did.Handled)
-				}
-			}
-		}
-		if s.Requests > 0 {
-			s.AverageTime = s.ProcessingTime / time.Duration(s.Requests)
+		did := m.endpoint(typeName, e.Name)
+		s.Requests = did.Handled
+		s.Errors = did.Failed
+		s.AverageTime = did.Ran.Mean
+		s.ProcessingTime = did.Ran.Mean * time.Duration(did.Handled)
+		if e.Out == reflect.TypeFor[Metrics]() {
+			s.Data = m
 		}
 		out = append(out, s)
 	}

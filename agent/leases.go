@@ -54,6 +54,7 @@ func (l *Leases) schedule(ctx *actor.Context) {
 			if now.Sub(next) > pauseThreshold && l.Table.ExtendLease(id, now) {
 				continue
 			}
+			CountersOf(ctx.Proc()).countExpiredLease()
 			log := ctx.Log()
 			why := OrphanedReason(l.Table.LeaseTTL(id))
 			log.Warn().Str("id", id).Str("owner", l.Table.owner(id)).Msg("lease expired: stopping the mesh: " + why)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/cast"
 )
 
 // GetMetrics returns the metrics of an agent's process; from a host's agent also those of its
@@ -22,8 +23,8 @@ type Metrics struct {
 
 // MeshMetrics are the metrics of the procs of one mesh.
 type MeshMetrics struct {
-	Mesh     string        `cbor:"1,keyasint" json:"mesh"` // its name
-	Ranks    PhaseCount    `cbor:"2,keyasint" json:"ranks"`
+	Mesh     string        `cbor:"1,keyasint" json:"mesh"`            // its name
+	Ranks    map[Phase]int `cbor:"2,keyasint,omitempty" json:"ranks"` // by phase
 	Silent   int           `cbor:"3,keyasint,omitempty" json:"silent"`
 	Restarts int           `cbor:"4,keyasint,omitempty" json:"restarts"` // of these ranks
 	CPUTime  time.Duration `cbor:"5,keyasint,omitempty" json:"cpu_time"`
@@ -32,7 +33,44 @@ type MeshMetrics struct {
 	// connections that the procs' bus made again
 	Reconnects uint64        `cbor:"8,keyasint,omitempty" json:"reconnects"`
 	Types      []TypeMetrics `cbor:"9,keyasint,omitempty" json:"types"` // by name
+
+	Casts   []cast.KindCount `cbor:"10,keyasint,omitempty" json:"casts"` // made by these procs, by kind
+	Leases  LeaseMetrics     `cbor:"11,keyasint,omitzero" json:"leases"`
+	Gateway GatewayMetrics   `cbor:"12,keyasint,omitzero" json:"gateway,omitzero"`
+	// time from the suspicion of a host to the verdict, by verdict; of the watchers in these procs
+	Detections map[string]TimeTotal `cbor:"13,keyasint,omitempty" json:"detections,omitempty"`
+	Execs      map[string]uint64    `cbor:"14,keyasint,omitempty" json:"execs,omitempty"` // by outcome
+	// messages dropped by the lossy inboxes of the bus, by inbox
+	Dropped map[string]uint64 `cbor:"15,keyasint,omitempty" json:"dropped,omitempty"`
 }
+
+// LeaseMetrics are the metrics of leases. The lease is the one that ends next on the host.
+type LeaseMetrics struct {
+	Remaining time.Duration `cbor:"1,keyasint,omitempty" json:"remaining"` // negative: it is overdue
+	TTL       time.Duration `cbor:"2,keyasint,omitempty" json:"ttl"`       // 0: there is no lease
+	// renewals by owners in these procs that agents did not confirm
+	RenewalFailures uint64 `cbor:"3,keyasint,omitempty" json:"renewal_failures"`
+	Expired         uint64 `cbor:"4,keyasint,omitempty" json:"expired"` // leases that ended without a renewal
+}
+
+// GatewayMetrics are the metrics of gateways.
+type GatewayMetrics struct {
+	Requests     map[string]uint64 `cbor:"1,keyasint,omitempty" json:"requests"` // that ended, by outcome
+	Served       TimeTotal         `cbor:"2,keyasint,omitzero" json:"served"`    // of requests that were not refused
+	UnderWay     int               `cbor:"3,keyasint,omitempty" json:"under_way"`
+	Unanswerable uint64            `cbor:"4,keyasint,omitempty" json:"unanswerable"` // without a valid reply subject
+	// requests of dead gateways that this one answered
+	AnsweredForDead uint64 `cbor:"5,keyasint,omitempty" json:"answered_for_dead"`
+}
+
+// TimeTotal is a sum of durations and their number.
+type TimeTotal struct {
+	Count uint64        `cbor:"1,keyasint" json:"count"`
+	Sum   time.Duration `cbor:"2,keyasint" json:"sum"`
+}
+
+// Add adds up two sums.
+func (t TimeTotal) Add(o TimeTotal) TimeTotal { return TimeTotal{t.Count + o.Count, t.Sum + o.Sum} }
 
 // TypeMetrics are the metrics of actors of one type.
 type TypeMetrics struct {
@@ -52,11 +90,17 @@ func ProcMetrics(p *actor.Proc) MeshMetrics {
 	m := MeshMetrics{Stats: p.Stats()}
 	if p.ID().Index == 0 {
 		m.Reconnects = p.Bus().Data().ConnectionCount() + p.Bus().Control().ConnectionCount()
-	} else {
-		m.Stats.Links = actor.Stats{}.Links // the first proc of a process counts its links
+		m.Dropped = p.Bus().Dropped()
+		m.Casts = cast.CountsOf(p)
+		CountersOf(p).addTo(&m)
+	} else { // the first proc of a process counts its links and its bus
+		m.Stats.Malformed -= m.Stats.Links.Malformed
+		m.Stats.Links = actor.Stats{}.Links
+		m.Stats.Fenced = 0
+		m.Stats.IgnoredReplies = 0
 	}
 	byType := map[string]*TypeMetrics{}
-	for _, a := range p.Actors() {
+	for a := range actor.Activities(p) {
 		t := byType[a.Type]
 		if t == nil {
 			t = &TypeMetrics{Type: a.Type, Actors: map[actor.Status]int{}}
@@ -75,9 +119,26 @@ func ProcMetrics(p *actor.Proc) MeshMetrics {
 	return m
 }
 
+// endpoint returns the counts of an endpoint of an actor type.
+func (m MeshMetrics) endpoint(typeName, endpoint string) (none actor.EndpointInfo) {
+	for _, t := range m.Types {
+		for _, e := range t.Endpoints {
+			if t.Type == typeName && e.Name == endpoint {
+				return e
+			}
+		}
+	}
+	return none
+}
+
 // Counters returns the metrics that only grow.
 func (m MeshMetrics) Counters() MeshMetrics {
-	out := MeshMetrics{Mesh: m.Mesh, CPUTime: m.CPUTime, Stats: m.Stats, Reconnects: m.Reconnects}
+	out := MeshMetrics{
+		Mesh: m.Mesh, CPUTime: m.CPUTime, Stats: m.Stats, Reconnects: m.Reconnects, Casts: m.Casts,
+		Gateway: m.Gateway, Detections: m.Detections, Execs: m.Execs, Dropped: m.Dropped,
+		Leases: LeaseMetrics{RenewalFailures: m.Leases.RenewalFailures, Expired: m.Leases.Expired},
+	}
+	out.Gateway.UnderWay = 0
 	for _, t := range m.Types {
 		out.Types = append(out.Types,
 			TypeMetrics{Type: t.Type, Actors: map[actor.Status]int{}, Endpoints: t.Endpoints})
@@ -94,20 +155,59 @@ func (m Metrics) Add(o Metrics) Metrics {
 }
 
 func addMesh(a, b MeshMetrics) MeshMetrics {
-	for phase, n := range b.Ranks {
-		a.Ranks[phase] += n
-	}
 	return MeshMetrics{
-		Mesh: a.Mesh, Ranks: a.Ranks, Silent: a.Silent + b.Silent,
+		Mesh: a.Mesh, Ranks: addMaps(a.Ranks, b.Ranks, addInts), Silent: a.Silent + b.Silent,
 		Restarts: a.Restarts + b.Restarts, CPUTime: a.CPUTime + b.CPUTime, Memory: a.Memory + b.Memory,
 		Stats: a.Stats.Add(b.Stats), Reconnects: a.Reconnects + b.Reconnects,
 		Types: mergeByKey(a.Types, b.Types, func(x TypeMetrics) string { return x.Type }, addType),
+		Casts: mergeByKey(a.Casts, b.Casts, func(x cast.KindCount) string { return x.Kind }, cast.KindCount.Add),
+
+		Leases: a.Leases.add(b.Leases), Gateway: a.Gateway.add(b.Gateway),
+		Detections: addMaps(a.Detections, b.Detections, TimeTotal.Add),
+		Execs:      addCounts(a.Execs, b.Execs), Dropped: addCounts(a.Dropped, b.Dropped),
 	}
+}
+
+// add keeps the lease that ends first.
+func (l LeaseMetrics) add(o LeaseMetrics) LeaseMetrics {
+	next := l
+	if l.TTL == 0 || o.TTL > 0 && cmp.Or(cmp.Compare(o.Remaining, l.Remaining), cmp.Compare(o.TTL, l.TTL)) < 0 {
+		next = o
+	}
+	next.RenewalFailures = l.RenewalFailures + o.RenewalFailures
+	next.Expired = l.Expired + o.Expired
+	return next
+}
+
+func (g GatewayMetrics) add(o GatewayMetrics) GatewayMetrics {
+	return GatewayMetrics{
+		Requests: addCounts(g.Requests, o.Requests), Served: g.Served.Add(o.Served),
+		UnderWay: g.UnderWay + o.UnderWay, Unanswerable: g.Unanswerable + o.Unanswerable,
+		AnsweredForDead: g.AnsweredForDead + o.AnsweredForDead,
+	}
+}
+
+func addInts(a, b int) int { return a + b }
+
+func addCounts(a, b map[string]uint64) map[string]uint64 {
+	return addMaps(a, b, func(x, y uint64) uint64 { return x + y })
+}
+
+// addMaps adds up two maps by key. It changes neither.
+func addMaps[K comparable, V any](a, b map[K]V, add func(a, b V) V) map[K]V {
+	if len(a) == 0 {
+		return b
+	}
+	sum := maps.Clone(a)
+	for key, v := range b {
+		sum[key] = add(sum[key], v)
+	}
+	return sum
 }
 
 func addType(a, b TypeMetrics) TypeMetrics {
 	return TypeMetrics{
-		Type: a.Type, Actors: addStatuses(a.Actors, b.Actors),
+		Type: a.Type, Actors: addMaps(a.Actors, b.Actors, addInts),
 		Queued: a.Queued + b.Queued, Stuck: a.Stuck + b.Stuck,
 		Endpoints: mergeByKey(a.Endpoints, b.Endpoints, endpointName, addEndpoint),
 	}
@@ -129,14 +229,6 @@ func addTiming(a, b actor.Timing) actor.Timing {
 		t.Mean = time.Duration(weighted / float64(t.Samples))
 	}
 	return t
-}
-
-func addStatuses(a, b map[actor.Status]int) map[actor.Status]int {
-	sum := maps.Clone(a)
-	for status, n := range b {
-		sum[status] += n
-	}
-	return sum
 }
 
 // mergeByKey merges two lists sorted by key, and adds up entries of one key.

@@ -22,8 +22,8 @@ func Fold[A, M any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, any
 		return nil, err
 	}
 	b, known := parseBuiltin(reducer, openAs[any])
-	r, err := prepare(to, ep, castRequest{message: m, mode: modeFold, reducer: reducer, singleRoot: true,
-		open: openAs[any]})
+	r, err := prepare(to, ep, castRequest{kind: kindReduce, message: m, mode: modeFold, reducer: reducer,
+		singleRoot: true, open: openAs[any]})
 	if err == nil && r.target.throttle != nil && known != nil {
 		err = invalid(ep.Name(), fmt.Errorf("a throttled cast folds at the caller, which does not know the "+
 			"reducer %q", reducer))

@@ -27,14 +27,13 @@ type lostRanks struct {
 //	                    deaths ── OnUnreachable ────────── inbox ──┘
 type operation struct {
 	*rollout
-	p         *actor.Proc
-	router    *Router
-	asked     shape.Ranks
-	gens      runs // of those that are asked
-	tree      tree
-	route     *route
-	release   []func()
-	abandoned bool // the caller has gone before the deadline
+	p       *actor.Proc
+	router  *Router
+	asked   shape.Ranks
+	gens    runs // of those that are asked
+	tree    tree
+	route   *route
+	release []func()
 
 	replyPort     string          // the port that the answers come to; "": none do
 	packetNumbers []uint64        // of the route's packets, when answers say whom they have reached
@@ -55,6 +54,7 @@ type operation struct {
 
 // castRequest is the content of a cast.
 type castRequest struct {
+	kind       string
 	endpoint   string
 	message    any
 	mode       mode
@@ -93,6 +93,7 @@ func send(ctx context.Context, r *rollout, asked shape.Ranks) (*operation, error
 	if err != nil {
 		return nil, err
 	}
+	r.counts = &router.counts
 	a := &operation{
 		rollout: r, p: p, asked: asked, router: router, route: route, tree: route.tree, gens: route.tree.gens,
 		wake: make(chan struct{}, 1), aborted: make(chan error, 1),

@@ -28,7 +28,7 @@ type Partial[R any] struct {
 func ReduceStream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M,
 	by actor.Reducer[R], every time.Duration) iter.Seq[Partial[R]] {
 	return func(yield func(Partial[R]) bool) {
-		r, err := prepare(to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name(),
+		r, err := prepare(to, ep, castRequest{kind: kindReduce, message: m, mode: modeFold, reducer: by.Name(),
 			partialEvery: max(every, minProgressInterval)})
 		err = errors.Join(by.Err(), reducible(ep, by), err)
 		if err == nil && r.target.throttle != nil {
@@ -42,10 +42,14 @@ func ReduceStream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoin
 		defer cancel()
 		a, err := r.start(ctx)
 		if err != nil {
+			r.count(err)
 			yield(Partial[R]{Err: err})
 			return
 		}
-		defer a.close()
+		defer func() {
+			a.close()
+			r.count(nil)
+		}()
 		for was := 0; a.awaitEvent(ctx); {
 			a.awaitMore(ctx, every)
 			if a.pending == 0 {

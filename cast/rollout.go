@@ -20,6 +20,10 @@ type rollout struct {
 	// each change; false ends the cast.
 	cast     func(ctx context.Context, batch shape.Ranks, settled func() bool) error
 	reported int // settled ranks in the last progress report
+
+	startedAt time.Time
+	abandoned bool        // the caller has gone before the deadline
+	counts    *castCounts // of the sender's process; nil: nothing was sent
 }
 
 // errAbandoned ends a cast whose caller takes no more answers.
@@ -35,7 +39,7 @@ func newRollout(t Target, q castRequest) *rollout {
 	if q.mode == modeEach {
 		own = n
 	}
-	r := &rollout{collector: newCollector(0, n, own), target: t, request: q}
+	r := &rollout{collector: newCollector(0, n, own), target: t, request: q, startedAt: time.Now()}
 	r.inOrder = q.mode == modeEach
 	r.cast = r.castBatch
 	return r
@@ -44,7 +48,8 @@ func newRollout(t Target, q castRequest) *rollout {
 // run asks batch after batch, and calls each for every rank with a new fate; false ends the cast.
 // Only a cast whose answers come one by one has such ranks. An error means that no rank was asked,
 // or is errAbandoned.
-func (r *rollout) run(ctx context.Context, each func(rank int) bool) error {
+func (r *rollout) run(ctx context.Context, each func(rank int) bool) (err error) {
+	defer func() { r.count(err) }()
 	failures := 0
 	var last error // reason of the last failure
 	settled := func() bool {

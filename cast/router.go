@@ -45,6 +45,7 @@ type Router struct {
 	subscribed map[string]bool // tokens that are subscribed
 
 	routes routes
+	counts castCounts
 }
 
 // localMember is a proc of this process with a rank of the mesh.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/shape"
@@ -24,7 +25,7 @@ type Reply[R any] struct {
 // own process that refuse it. Messages that cannot be delivered elsewhere return to the casting
 // actor, once for each rank.
 func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) error {
-	r, err := prepare(to, ep, castRequest{message: m, mode: modeSend})
+	r, err := prepare(to, ep, castRequest{kind: kindSend, message: m, mode: modeSend})
 	if err == nil && r.target.throttle != nil {
 		err = invalid(ep.Name(), errors.New("Send waits for no answers and cannot be throttled: use Gather"))
 	}
@@ -33,6 +34,7 @@ func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, 
 	}
 	a, err := r.start(ctx)
 	if err != nil {
+		r.count(err)
 		return err
 	}
 	defer a.close()
@@ -41,6 +43,7 @@ func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, 
 			r.settle(rank, at, answered)
 		}
 	}
+	r.count(nil)
 	return r.coverageError()
 }
 
@@ -63,7 +66,7 @@ func Stream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 
 // eachOf is a request whose answers come one by one.
 func eachOf[R any](m any) castRequest {
-	return castRequest{message: m, mode: modeEach, open: openAs[R]}
+	return castRequest{kind: kindStream, message: m, mode: modeEach, open: openAs[R]}
 }
 
 func replyOf[R any](r *rollout, rank int) (out Reply[R]) {
@@ -79,7 +82,7 @@ func replyOf[R any](r *rollout, rank int) (out Reply[R]) {
 // the error is a *CoverageError and their places hold zero values.
 func Gather[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R],
 	m M) (shape.ValueMesh[R], error) {
-	r, err := ask(ctx, to, ep, castRequest{message: m, mode: modeCollect, open: openAs[R]})
+	r, err := ask(ctx, to, ep, castRequest{kind: kindGather, message: m, mode: modeCollect, open: openAs[R]})
 	if err != nil {
 		return shape.ValueMesh[R]{}, err
 	}
@@ -144,7 +147,8 @@ func Reduce[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	if err := reducible(ep, by); err != nil {
 		return acc, err
 	}
-	r, err := ask(ctx, to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name(), open: openAs[R]})
+	r, err := ask(ctx, to, ep,
+		castRequest{kind: kindReduce, message: m, mode: modeFold, reducer: by.Name(), open: openAs[R]})
 	if err != nil {
 		return acc, err
 	}
@@ -211,7 +215,8 @@ func Aggregate[A, M, R, Acc any](ctx context.Context, to Mesh[A], ep actor.Endpo
 	if err := invalid(ep.Name(), by.Err()); err != nil {
 		return zero, err
 	}
-	r, err := ask(ctx, to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name(), open: openAs[R]})
+	r, err := ask(ctx, to, ep,
+		castRequest{kind: kindReduce, message: m, mode: modeFold, reducer: by.Name(), open: openAs[R]})
 	if err != nil {
 		return zero, err
 	}
@@ -246,6 +251,7 @@ func ChooseRank[A, M, R any](
 	if err != nil {
 		return 0, v, err
 	}
+	defer countChoice(p, time.Now(), &err)
 	for _, rank = range candidates(p, name, t) {
 		base, outside := t.Region.BaseRank(rank)
 		if outside != nil {

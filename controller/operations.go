@@ -265,6 +265,7 @@ func (c *controller) onRenewError(ctx *actor.Context, host int, err error) {
 		delete(c.informed, c.spec.Procs.Hosts[host])
 		agents = c.spec.Procs.Hosts[host].String()
 	}
+	agent.CountersOf(ctx.Proc()).CountRenewalFailure()
 	log := ctx.Log()
 	log.Warn().Err(err).Str("mesh", c.spec.id()).Str("agent", agents).Msg("cannot renew leases")
 	c.emit(ctx, "lease.renew.failed", fmt.Sprintf("%s did not renew leases: %v", agents, err))

@@ -135,23 +135,21 @@ func splitTypes(types string) (in, out string) {
 	return types, ""
 }
 
-// stats is the gateway's statistics as one endpoint: one subject covers all its casts.
+// stats is the gateway's statistics as one endpoint: one subject covers all its casts. Their data
+// are the metrics of the gateway.
 func (g *Gateway) stats() []micro.Stats {
+	_, m := g.Metrics()
 	s := micro.Stats{
 		Name: "cast", Subject: g.space.Gateways(), Group: queueGroup,
-		Requests: g.counts.requests.Load(), Errors: g.counts.failed.Load(),
-		ProcessingTime: time.Duration(g.counts.totalNanos.Load()),
-		Data: map[string]any{
-			"under_way": g.active.Load(), "refused": g.counts.refused.Load(),
-			"dropped": g.requests().Dropped(), "unanswerable": g.counts.unanswerable.Load(),
-			"answered_for_the_dead": g.counts.expired.Load(),
-		},
+		Requests:       g.counts.requests.Load(),
+		Errors:         m.Gateway.Requests[outcomeFailed] + m.Gateway.Requests[outcomeRefused],
+		ProcessingTime: m.Gateway.Served.Sum, Data: m,
 	}
 	if text := g.counts.lastError.Load(); text != nil {
 		s.LastError = *text
 	}
-	if s.Requests > 0 {
-		s.AverageTime = s.ProcessingTime / time.Duration(s.Requests)
+	if served := m.Gateway.Served; served.Count > 0 {
+		s.AverageTime = served.Sum / time.Duration(served.Count)
 	}
 	return []micro.Stats{s}
 }

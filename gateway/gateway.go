@@ -78,13 +78,6 @@ type Gateway struct {
 	wg      sync.WaitGroup
 }
 
-// counters count a gateway's work.
-type counters struct {
-	requests, failed, refused, unanswerable, expired atomic.Uint64
-	totalNanos                                       atomic.Int64 // nanoseconds in all
-	lastError                                        atomic.Pointer[string]
-}
-
 // Start starts a gateway with its own connections. When it returns, the gateway serves the
 // namespace.
 func Start(ctx context.Context, o Options) (*Gateway, error) {
@@ -267,8 +260,13 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	began := time.Now()
 	r, err := parse(g.space, m, config.GatewayMaxTimeout.Get(g.net.Config()))
 	r.publishBy = began.Add(r.ttl + busReturnTimeout)
-	say := g.newResponder(r, g.publishConfirmed)
-	defer func() { g.counts.totalNanos.Add(int64(time.Since(began))) }()
+	var ended requestOutcome
+	respond := g.newResponder(r, g.publishConfirmed)
+	say := func(o outcome) {
+		ended.note(o)
+		respond(o)
+	}
+	defer func() { g.counts.end(ended.is, time.Since(began)) }()
 	if err == nil && r.reply == "" && r.collect != modeSend {
 		err = badRequest("a request without a reply subject: want one, or %s %s", headerCollect, modeSend)
 	}
@@ -315,7 +313,6 @@ func (g *Gateway) newResponder(r request, publish func(request, bus.Msg) error) 
 			defer one(end)
 		}
 		if o.err != nil && !o.partial {
-			g.counts.failed.Add(1)
 			text := oneLine(o.err.Error(), maxPartial)
 			g.counts.lastError.Store(&text)
 		}

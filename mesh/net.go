@@ -42,8 +42,10 @@ type Options struct {
 	// principal have precedence. A program that acts on hosts, or on meshes of others, is an operator:
 	// UserPrincipal(subjects.Operator).
 	Principal subjects.Principal
-	Actors    []actor.Def    // actor types that this process can run
-	Log       zerolog.Logger // the zero Logger: warnings and errors go to stderr; zerolog.Nop() is silent
+	Actors    []actor.Def // actor types that this process can run
+	// The zero Logger: warnings and errors go to stderr. zerolog.Nop() is silent. Package slogger makes
+	// one of a *slog.Logger.
+	Log zerolog.Logger
 
 	// OnFailure gets otherwise unhandled failures: of a parentless actor of the program, and of a
 	// rank of a mesh that the program made and does not watch. It must not block; it may end the

@@ -52,6 +52,7 @@ const (
 type effects struct {
 	probes []probe
 	echo   time.Duration // content of an echo to send; never: none
+	ended  []suspicion
 	wake   time.Duration // time of the next tick
 }
 
@@ -60,6 +61,21 @@ type probe struct {
 	host    subjects.HostID
 	sent    time.Duration
 	timeout time.Duration
+}
+
+// Verdicts about suspected hosts.
+const (
+	verdictSilence    = "silence"    // dead: no heartbeat and no answer
+	verdictDisconnect = "disconnect" // dead: its connections ended
+	verdictGoodbye    = "goodbye"    // dead: it said so
+	verdictAlive      = "alive"
+)
+
+// suspicion is the time from the suspicion of a host to the verdict. A host that becomes unknown
+// has none.
+type suspicion struct {
+	verdict string
+	took    time.Duration
 }
 
 // core decides the states of hosts. It is pure.
@@ -226,11 +242,13 @@ func (c *core) evaluate(h *host) {
 	quiet := c.receivedUntil - since
 	switch {
 	case h.hasLeft(times * c.confirm):
+		c.decide(h, verdictDisconnect)
 		c.setState(h, Dead,
 			fmt.Sprintf("its connections have ended, and no process has listened there for %s%s",
 				roundForDisplay(h.refusedFor()), h.closeReasonSuffix()))
 		return
 	case quiet >= times*c.dead && h.unanswered > 0: // PRES-1
+		c.decide(h, verdictSilence)
 		c.setState(h, Dead,
 			fmt.Sprintf("no heartbeat for %s, and no answer%s", roundForDisplay(quiet), h.closeReasonSuffix()))
 		return
@@ -269,10 +287,20 @@ func (c *core) timeoutFactor(h *host) time.Duration {
 
 func (c *core) scheduleTick(t time.Duration) { c.nextTick = min(c.nextTick, t) }
 
+// decide records the verdict about a host, if it is suspect.
+func (c *core) decide(h *host, verdict string) {
+	if h.state == Suspect {
+		c.effects.ended = append(c.effects.ended, suspicion{verdict, c.now - h.suspectSince})
+	}
+}
+
 // setState records and reports a new state.
 func (c *core) setState(h *host, s State, why string) {
 	if h.state == s {
 		return
+	}
+	if s == Suspect {
+		h.suspectSince = c.now
 	}
 	if s == Alive || s == Dead {
 		h.resetProbes()

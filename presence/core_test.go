@@ -40,6 +40,7 @@ func play(t *testing.T, script string) string {
 	var got strings.Builder
 	var s *sim
 	s = newSim(func(c Change) { fmt.Fprintf(&got, "\t%v %s\n", s.now, c.line()) })
+	s.judged = func(v suspicion) { fmt.Fprintf(&got, "\t%v verdict: %s, after %s\n", s.now, v.verdict, v.took) }
 	for line := range strings.Lines(script) {
 		if strings.HasPrefix(line, "\t") {
 			continue

@@ -29,6 +29,7 @@ type host struct {
 	lastChange   Change        // last reported change
 	lastChangeAt time.Duration // its time
 	lastHeard    time.Duration // last sign of life; at first, the start of the watch
+	suspectSince time.Duration // of a suspect host
 
 	incarnation, seq uint64
 	goodbye          bool   // of that incarnation
@@ -135,6 +136,7 @@ func (c *core) onHeartbeat(b agent.Heartbeat) {
 	}
 	switch {
 	case b.Goodbye: // PRES-4
+		c.decide(h, verdictGoodbye)
 		c.setState(h, Dead, "it has stopped: "+b.Reason)
 	case !c.canObserve():
 	case h.allConnsEnded(): // the heartbeat may be older, or the hints wrong: a probe decides
@@ -148,6 +150,7 @@ func (c *core) onHeartbeat(b agent.Heartbeat) {
 		c.emitChange(h, cmp.Or(b.Reason, "it takes procs"))
 	default:
 		h.resetProbes()
+		c.decide(h, verdictAlive)
 		c.setState(h, Alive, fmt.Sprintf("a heartbeat, after %s", roundForDisplay(silence)))
 	}
 }
@@ -194,6 +197,7 @@ func (c *core) onProbeResult(a probeResult) {
 		if h.allConnsEnded() { // the hints were wrong, or the host has reconnected
 			h.discardHints()
 		}
+		c.decide(h, verdictAlive)
 		c.setState(h, Alive, fmt.Sprintf("it answers, after %s", roundForDisplay(silence)))
 		return
 	}

@@ -28,6 +28,8 @@ type sim struct {
 	hosts map[string]*simHost
 	told  func(Change)
 
+	judged func(suspicion) // nil: verdicts are ignored
+
 	down    bool          // the own connection is lost
 	stalled bool          // it is there, and nothing comes
 	paused  bool          // the own process does nothing
@@ -159,6 +161,11 @@ func (s *sim) step(event any) {
 	changes, do := s.core.step(event, s.now)
 	for _, c := range changes {
 		s.told(c)
+	}
+	if s.judged != nil {
+		for _, v := range do.ended {
+			s.judged(v)
+		}
 	}
 	if do.echo != never {
 		s.send(echoReceived{do.echo})

@@ -178,6 +178,9 @@ func (w *Watcher) handleLocked(event any) {
 			c)
 	}
 	w.pendingEffects.probes, w.pendingEffects.wake = append(w.pendingEffects.probes, do.probes...), do.wake
+	for _, s := range do.ended {
+		agent.CountersOf(w.proc).CountDetection(s.verdict, s.took)
+	}
 	if do.echo != never {
 		w.pendingEffects.echo = do.echo
 	}

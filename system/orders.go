@@ -371,6 +371,7 @@ func (c *Controller) renewLeases(ctx *actor.Context, h *host) {
 			err = errors.Join(err, r.Err())
 		}
 		if err != nil {
+			agent.CountersOf(p).CountRenewalFailure()
 			log := p.Log()
 			log.Warn().Err(err).Stringer("host", id).Msg("cannot renew leases of worlds")
 		}

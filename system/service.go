@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -39,6 +40,8 @@ type Service struct {
 	store *store          // nil: worlds do not outlive the service
 
 	past history // of all terms
+
+	latestProc atomic.Pointer[actor.Proc] // of the latest term; nil: there was none
 
 	leaseTrouble string // the last logged error of the lease
 
@@ -424,6 +427,7 @@ func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*a
 		r.stop()
 		return nil, err
 	}
+	s.latestProc.Store(r.proc)
 	return r, nil
 }
 
@@ -445,8 +449,7 @@ func (s *Service) describe(r *activeTerm) micro.Service {
 			answer(agent.DescribeEndpoints(p.Registry(), Type.Name(), subject))
 		},
 		Stats: func() []micro.Stats {
-			info, _ := p.Actor(actorName)
-			return agent.EndpointStats(p.Registry(), Type.Name(), []actor.Info{info}, subject)
+			return agent.EndpointStats(p.Registry(), Type.Name(), agent.ProcMetrics(p), subject)
 		},
 	}
 }

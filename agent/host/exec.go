@@ -30,8 +30,35 @@ const (
 	envPID = "CASTNET_PID"
 )
 
+// Outcomes of commands in the metrics of the host.
+const (
+	execSucceeded = "succeeded" // exit code 0
+	execFailed    = "failed"    // another end of the command, or no start
+	execTimedOut  = "timed_out"
+	execRefused   = "refused"
+)
+
 // exec runs a command as a child of the host and replies when it has ended (HOST-2).
 func (a *hostAgent) exec(ctx *actor.Context, e agent.ExecRequest) error {
+	err := a.startExec(ctx, e)
+	if err != nil {
+		agent.CountersOf(ctx.Proc()).CountExec(execRefused)
+	}
+	return err
+}
+
+// execOutcome is the outcome of a command that was not refused.
+func execOutcome(r agent.ExecResult, err error) string {
+	if r.TimedOut {
+		return execTimedOut
+	}
+	if err != nil || r.ExitCode != 0 || r.Signal != 0 {
+		return execFailed
+	}
+	return execSucceeded
+}
+
+func (a *hostAgent) startExec(ctx *actor.Context, e agent.ExecRequest) error {
 	if !keys.HostAllowExec.Get(a.opts.Config) {
 		return &agent.ExecNotAllowedError{Host: a.id.Label()}
 	}
@@ -50,6 +77,7 @@ func (a *hostAgent) exec(ctx *actor.Context, e agent.ExecRequest) error {
 		return err
 	}
 	by := time.Now().Add(e.Timeout)
+	counters := agent.CountersOf(ctx.Proc())
 	answer := actor.Defer[agent.ExecResult](ctx)
 	wanted, end := context.WithCancelCause(context.Background())
 	answer.OnCancel(func() { end(errExecCanceled) })
@@ -57,7 +85,9 @@ func (a *hostAgent) exec(ctx *actor.Context, e agent.ExecRequest) error {
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			defer end(nil)
 			defer context.AfterFunc(work, func() { end(errHostStopping) })()
-			answer.Reply(runs.exec(wanted, spec, by))
+			result, err := runs.exec(wanted, spec, by)
+			counters.CountExec(execOutcome(result, err))
+			answer.Reply(result, err)
 			return a.execs.release
 		})
 	})

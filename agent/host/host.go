@@ -67,10 +67,13 @@ type Options struct {
 	Config       *keys.Config // limits at the start, which attached programs add to; nil: defaults
 	Version      string
 	Maker        subjects.Sender // the process for which it was started, which it obeys; zero: none
-	ProcLogLevel string          // log level of procs; "": proc.log-level
-	Stdout       io.Writer       // for the stdout of procs with logs.mirror; nil: that of this process
-	Stderr       io.Writer       // likewise
-	Log          zerolog.Logger  // zero: warnings and errors to stderr; zerolog.Nop(): none
+	// Metrics returns the metrics of other procs in this process, such as a gateway's, for those of
+	// the host. It may be called on any goroutine; nil: there are none.
+	Metrics      func() map[subjects.ProcID]agent.MeshMetrics
+	ProcLogLevel string         // log level of procs; "": proc.log-level
+	Stdout       io.Writer      // for the stdout of procs with logs.mirror; nil: that of this process
+	Stderr       io.Writer      // likewise
+	Log          zerolog.Logger // zero: warnings and errors to stderr; zerolog.Nop(): none
 
 	procUser *launch.User // ProcUser, once it is known
 }

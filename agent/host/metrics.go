@@ -36,11 +36,19 @@ func (a *hostAgent) metrics(ctx *actor.Context) {
 	via, live := ctx.Proc(), map[subjects.ProcID]agent.MeshMetrics{}
 	sum := agent.Metrics{Host: a.id.Label(), Meshes: []agent.MeshMetrics{agent.ProcMetrics(via)}}
 	known := map[string]bool{}
+	now := time.Now()
 	for id, of := range a.procs {
+		var leases agent.LeaseMetrics
+		until, ttl := a.table.LeaseExpiry(id), a.table.LeaseTTL(id)
+		if !until.IsZero() && ttl < agent.Forever && a.table.Phases(id).Alive() > 0 {
+			leases = agent.LeaseMetrics{Remaining: until.Sub(now), TTL: ttl}
+		}
 		for rank, c := range of.procs {
 			name := c.id.Mesh.Label()
-			m := agent.MeshMetrics{Mesh: name, Restarts: int(c.id.Gen)}
-			m.Ranks[a.table.Status(id, rank).Phase]++
+			m := agent.MeshMetrics{
+				Mesh: name, Restarts: int(c.id.Gen), Leases: leases,
+				Ranks: map[agent.Phase]int{a.table.Status(id, rank).Phase: 1},
+			}
 			sum = sum.Add(agent.Metrics{Meshes: []agent.MeshMetrics{m}})
 			known[name] = true
 			if c.process != nil && !c.state.Terminal() {
@@ -52,6 +60,10 @@ func (a *hostAgent) metrics(ctx *actor.Context) {
 	}
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		askProcs(work, via, live)
+		if a.opts.Metrics != nil {
+			known[""] = true
+			maps.Copy(live, a.opts.Metrics())
+		}
 		return func(*actor.Context) {
 			sum = sum.Add(s.counted.add(known, live))
 			for _, answer := range s.waiting {

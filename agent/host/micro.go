@@ -1,7 +1,6 @@
 package host
 
 import (
-	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/micro"
 	"github.com/castnet-io/castnet/subjects"
@@ -23,13 +22,7 @@ func (h *Host) service(o Options) micro.Service {
 			answer(agent.DescribeEndpoints(h.proc.Registry(), agentType.Name(), subject))
 		},
 		Stats: func() []micro.Stats {
-			info, _ := h.proc.Actor(agent.Name)
-			all := agent.EndpointStats(h.proc.Registry(), agentType.Name(), []actor.Info{info}, subject)
-			dropped := map[string]uint64{"dropped": h.requestInbox().Dropped()} // all share one inbox
-			for i := range all {
-				all[i].Data = dropped
-			}
-			return all
+			return agent.EndpointStats(h.proc.Registry(), agentType.Name(), agent.ProcMetrics(h.proc), subject)
 		},
 	}
 }

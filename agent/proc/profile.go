@@ -25,14 +25,15 @@ func (a *procAgent) profile(ctx *actor.Context, r agent.ProfileRequest) error {
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		defer end()
 		defer context.AfterFunc(work, end)()
-		answer.Reply(takeProfile(wanted, r))
+		answer.Reply(takeProfile(wanted, a.proc, r))
 		return nil
 	})
 	return nil
 }
 
-// takeProfile returns a profile in the format of pprof. One of the CPU ends early with ctx.
-func takeProfile(ctx context.Context, r agent.ProfileRequest) ([]byte, error) {
+// takeProfile returns a profile in the format of pprof. One of the CPU ends early with ctx, and has
+// the types and endpoints of actors as labels.
+func takeProfile(ctx context.Context, p *actor.Proc, r agent.ProfileRequest) ([]byte, error) {
 	var b bytes.Buffer
 	if r.Kind != agent.ProfileCPU {
 		err := pprof.Lookup(string(r.Kind)).WriteTo(&b, 0)
@@ -41,6 +42,7 @@ func takeProfile(ctx context.Context, r agent.ProfileRequest) ([]byte, error) {
 	if err := pprof.StartCPUProfile(&b); err != nil {
 		return nil, err
 	}
+	defer actor.LabelTurns(p)()
 	end := time.NewTimer(r.Duration)
 	defer end.Stop()
 	select {

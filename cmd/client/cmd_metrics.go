@@ -31,7 +31,8 @@ by label or ID, or of all. hostd --http serves those of one host at /metrics.
 Procs count together by the name of their mesh; the mesh of the host itself is "". The exit code is 4
 if a host did not answer.
 
-JSON: host, meshes (mesh, ranks, silent, restarts, cpu_time, memory, stats, reconnects, types).`,
+JSON: host, meshes (mesh, ranks, silent, restarts, cpu_time, memory, stats, reconnects, types, casts,
+leases, gateway, detections, execs, dropped). docs/metrics.md has all keys.`,
 		Example:           "  castnet metrics\n  castnet metrics n07 | grep castnet_stuck_actors",
 		ValidArgsFunction: a.Complete(candidates.Hosts),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,8 +28,31 @@ func TestMetrics_addUpTheProcsOfEachHost(t *testing.T) {
 	require.Equal(t, "a", all[0].Host)
 	require.Equal(t, "demo", all[0].Meshes[1].Mesh)
 
+	var shown []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(c.ok(t, "metrics", "a", "-o", "json")), &shown))
+	requireSnakeCase(t, shown[0])
+	demo := shown[0]["meshes"].([]any)[1].(map[string]any)
+	require.Equal(t, map[string]any{"running": 2.0}, demo["ranks"])
+	require.Contains(t, demo["stats"].(map[string]any)["links"], "sent")
+
 	r := c.client(t, "metrics", "c")
 	require.Equal(t, cli.ExitNotFound, r.code)
 	require.Equal(t, "castnet: host \"c\" does not exist; there is a, b\n", r.err)
 	require.Empty(t, r.out)
+}
+
+// requireSnakeCase refuses names of Go among the keys of a document.
+func requireSnakeCase(t *testing.T, document any) {
+	t.Helper()
+	switch d := document.(type) {
+	case []any:
+		for _, item := range d {
+			requireSnakeCase(t, item)
+		}
+	case map[string]any:
+		for key, value := range d {
+			require.Regexp(t, `^[a-z0-9_]+$`, key)
+			requireSnakeCase(t, value)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/pprof/profile"
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/stacks"
 )
@@ -43,4 +44,27 @@ func TestProfile_isOneFileOfAllRanks(t *testing.T) {
 	for _, wrong := range [][]string{{}, {"--heap", "--cpu", "1s"}, {"--cpu", "1h"}, {"--cpu", "-1s"}} {
 		require.Equal(t, cli.ExitUsage, c.client(t, append([]string{"profile", "demo"}, wrong...)...).code, wrong)
 	}
+}
+
+func TestProfile_labelsTheTimeOfActorsWithTypeAndEndpoint(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	c.up(t, "--per-host", "gpu=1", "--command", os.Args[0], "--actor", "talker")
+	file := filepath.Join(t.TempDir(), "cpu.pprof")
+	p := start(t, c.env, "profile", "demo", "--cpu", "2s", "--file", file)
+	for running := true; running; {
+		c.ok(t, "cast", "demo", "talker", "spin")
+		select {
+		case <-p.Ended():
+			running = false
+		default:
+		}
+	}
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	all, err := profile.ParseData(data)
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(all.Sample, func(s *profile.Sample) bool {
+		return s.HasLabel(actor.LabelType, "talker") && s.HasLabel(actor.LabelEndpoint, "spin")
+	}))
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,7 @@ var (
 		actor.NewReducer("first", func(a, _ int) (int, error) { return a, nil }))
 	hang  = actor.NewEndpoint[*talker, actor.None, actor.None]("hang")
 	block = actor.NewEndpoint[*talker, actor.None, actor.None]("block")
+	spin  = actor.NewEndpoint[*talker, actor.None, int]("spin")
 )
 
 // talker prints.
@@ -83,6 +85,12 @@ func talkerDef() actor.Def {
 		block.Handle(func(_ *talker, ctx *actor.Context, _ actor.None) (actor.None, error) {
 			<-ctx.Done()
 			return actor.None{}, nil
+		}),
+		spin.Handle(func(*talker, *actor.Context, actor.None) (n int, err error) { // keeps a processor busy
+			for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); {
+				n++
+			}
+			return n, nil
 		}))
 }
 

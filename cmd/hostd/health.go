@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/metrics"
 	"github.com/castnet-io/castnet/internal/page"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // healthTimeout bounds the answer of a live host agent.
@@ -88,6 +89,21 @@ func (n *node) metrics(ctx context.Context) (agent.Metrics, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	return n.host.Metrics(ctx)
+}
+
+// partMetrics returns the metrics of the other parts of this process.
+func (n *node) partMetrics() map[subjects.ProcID]agent.MeshMetrics {
+	all := map[subjects.ProcID]agent.MeshMetrics{}
+	if g := n.serving.Load(); g != nil {
+		id, m := g.Metrics()
+		all[id] = m
+	}
+	if s := n.systemServing.Load(); s != nil {
+		if id, m, acts := s.Metrics(); acts {
+			all[id] = m
+		}
+	}
+	return all
 }
 
 // liveness checks that a started agent answers. Without its agent the procs are unwatched.

@@ -20,6 +20,7 @@ import (
 	"github.com/castnet-io/castnet/gateway"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/subjects"
+	"github.com/castnet-io/castnet/system"
 )
 
 // node holds the parts of a running hostd. close also works after a failed start.
@@ -33,6 +34,7 @@ type node struct {
 	gateway       *supervisor // nil if disabled
 	serving       atomic.Pointer[gateway.Gateway]
 	system        *supervisor // nil if disabled
+	systemServing atomic.Pointer[system.Service]
 	membership    *membership
 	health        *healthServer          // nil without --http
 	pendingReason atomic.Pointer[string] // why the start waits; nil: started
@@ -112,7 +114,7 @@ func (n *node) startHost(ctx context.Context, o bus.Options) (err error) {
 		Allow: n.allow, AllowCommands: n.allowCommands, AllowUser: n.allowsUserPrograms(), ProcUser: n.procUser,
 		ProcLimits: n.rlimits, Builtin: []string{"proc"}, Config: n.keys,
 		Version: cli.Version(), ProcLogLevel: n.procLogLevel, Labels: n.labels, Log: o.Log,
-		StateDir: n.stateDir, Subreaper: true,
+		StateDir: n.stateDir, Subreaper: true, Metrics: n.partMetrics,
 	}))
 	if err != nil {
 		return err

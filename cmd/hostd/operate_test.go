@@ -2,8 +2,11 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -285,4 +288,134 @@ func TestHostd_countersOfItsProcsNeverFall(t *testing.T) {
 	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
 	want(handled, `castnet_ranks{host="a",mesh="m",phase="failed"} 1`, `castnet_silent_procs{host="a",mesh="m"} 0`)
 	d.Stop(t)
+}
+
+// statsData returns the data of one endpoint in the micro STATS of a service.
+func statsData(t *testing.T, conn *mesh.Net, service, endpoint string) (m agent.MeshMetrics) {
+	t.Helper()
+	answer, err := conn.Bus().Control().Request(testkit.Soon(t), bus.Msg{Subject: "$SRV.STATS." + service})
+	require.NoError(t, err)
+	var stats struct {
+		Endpoints []struct {
+			Name string            `json:"name"`
+			Data agent.MeshMetrics `json:"data"`
+		} `json:"endpoints"`
+	}
+	require.NoError(t, json.Unmarshal(answer.Data, &stats))
+	for _, e := range stats.Endpoints {
+		if e.Name == endpoint {
+			m = e.Data
+		}
+	}
+	return m
+}
+
+func TestHostd_countsCastsLeasesCommandsAndGatewayRequests(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "CASTNET_HOST_ALLOW_EXEC=true")
+	d := s.start(t, "--http", ":0", "--label", "a")
+	conn := s.connect(t, bus.Options{})
+	spawn(t, conn)
+	to := "castnet.v1.default.cast.m.counters.add." + conn.Proc().Sender().String()
+	for _, body := range []string{"1", `"no number"`} {
+		_, err := conn.Bus().Data().Request(testkit.Soon(t), bus.Msg{Subject: to, Data: []byte(body)})
+		require.NoError(t, err)
+	}
+	for _, command := range []string{"true", "false"} {
+		_, err := agent.Exec.Call(testkit.Soon(t), hostOf(t, conn),
+			agent.ExecRequest{Command: []string{command}, Timeout: testkit.Patience})
+		require.NoError(t, err)
+	}
+	_, err := agent.Exec.Call(testkit.Soon(t), hostOf(t, conn),
+		agent.ExecRequest{Command: []string{"no-such-command"}, Timeout: testkit.Patience})
+	require.Error(t, err)
+	out := scrape(t, d)
+	for _, line := range []string{
+		`castnet_gateway_requests_total{host="a",mesh="",outcome="complete"} 1`,
+		`castnet_gateway_requests_total{host="a",mesh="",outcome="failed"} 1`,
+		`castnet_gateway_request_seconds_count{host="a",mesh=""} 2`,
+		`castnet_casts_total{host="a",kind="gather",mesh="",outcome="failed"} 1`,
+		`castnet_cast_ranks_failed_total{host="a",kind="gather",mesh=""} 2`,
+		`castnet_execs_total{host="a",mesh="",outcome="succeeded"} 1`,
+		`castnet_execs_total{host="a",mesh="",outcome="failed"} 1`,
+		`castnet_execs_total{host="a",mesh="",outcome="refused"} 1`,
+		`castnet_bus_messages_dropped_total{host="a",inbox="requests",mesh=""} 0`,
+		`castnet_lease_renewal_failures_total{host="a",mesh="m"} 0`,
+	} {
+		require.Contains(t, out, line+"\n")
+	}
+	require.Regexp(t, `(?m)^castnet_lease_remaining_seconds\{host="a",mesh="m"\} \d`, out)
+	require.NotContains(t, out, `castnet_lease_remaining_seconds{host="a",mesh=""}`)
+
+	gateway := statsData(t, conn, "castnet-gateway", "cast")
+	require.Equal(t, uint64(1), gateway.Gateway.Requests["complete"])
+	require.Equal(t, uint64(1), gateway.Casts[0].Failed)
+	require.Equal(t, uint64(1), statsData(t, conn, "castnet-host", "metrics").Execs["succeeded"])
+	proc := statsData(t, conn, "castnet-proc", "metrics") // of either proc
+	require.Equal(t, []string{"counter", "proc-agent"}, []string{proc.Types[0].Type, proc.Types[1].Type})
+	d.Stop(t)
+}
+
+// The size of the mesh in a test of scrapes. A measurement sets 64 procs and 10,000 actors.
+var (
+	scrapedProcs  = flag.Int("scraped-procs", 4, "procs in the test of scrapes")
+	scrapedActors = flag.Int("scraped-actors", 200, "actors in the test of scrapes")
+)
+
+// maxSeries bounds the series of a host, whatever its actors.
+const maxSeries = 2000
+
+func TestHostd_seriesOfAScrapeDoNotGrowWithActors(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.start(t, "--http", ":0", "--label", "a")
+	conn := s.connect(t, bus.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	hosts, err := conn.Hosts(ctx)
+	require.NoError(t, err)
+	procs, err := hosts.SpawnProcs(ctx, mesh.SpawnSpec{
+		Name: "m", PerHost: shape.Of("gpu", *scrapedProcs), Command: mesh.Command{Path: agent.Builtin},
+	})
+	require.NoError(t, err)
+	actors := 0
+	var before int
+	for actors < *scrapedActors {
+		counters, err := mesh.Spawn(ctx, procs, counter, "counters", int64(0))
+		require.NoError(t, err)
+		_, err = cast.Gather(ctx, counters, add, 1)
+		require.NoError(t, err)
+		actors += *scrapedProcs
+		if before == 0 {
+			scrape(t, d) // which the next one counts
+			before = series(scrape(t, d))
+		}
+	}
+	var out string
+	var times []time.Duration
+	for range 20 {
+		start := time.Now()
+		out = scrape(t, d)
+		times = append(times, time.Since(start).Round(10*time.Microsecond))
+	}
+	slices.Sort(times)
+	t.Logf("%d procs, %d actors: %d series, %d bytes; a scrape takes %s to %s, median %s", *scrapedProcs, actors,
+		series(out), len(out), times[0], times[len(times)-1], times[len(times)/2])
+	require.Contains(t, out, fmt.Sprintf("castnet_actors{host=%q,mesh=%q,status=%q,type=%q} %d\n", "a", "m", "running",
+		"counter", actors))
+	const lateEndpoints = 50 // of agents that are first called meanwhile, such as renewals
+	require.Less(t, series(out), before+lateEndpoints, "actors add no series")
+	require.Less(t, series(out), maxSeries)
+	require.NoError(t, procs.Stop(ctx))
+	d.Stop(t)
+}
+
+// series counts the samples of a scrape.
+func series(scrape string) (n int) {
+	for line := range strings.Lines(scrape) {
+		if !strings.HasPrefix(line, "#") {
+			n++
+		}
+	}
+	return n
 }

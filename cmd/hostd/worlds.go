@@ -98,6 +98,7 @@ func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (err error) 
 		if err != nil {
 			return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 		}
+		n.systemServing.Store(s)
 		return systemService{s, b}, nil
 	}
 	for {

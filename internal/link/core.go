@@ -43,11 +43,21 @@ type common struct {
 
 // Stats counts events on the links of a process.
 type Stats struct {
-	Sent, Retransmitted, Beats              uint64 // packets
-	Delivered, Duplicates, Gaps, Overrun    uint64 // received packets; Overrun: dropped, and sent again later
-	Undeliverable, Indeterminate, Malformed uint64 // messages
-	Fenced                                  uint64 // packets of dead processes
-	Denied                                  uint64 // publications that the server did not permit
+	// packets
+	Sent          uint64 `json:"sent"`
+	Retransmitted uint64 `json:"retransmitted"`
+	Beats         uint64 `json:"beats"`
+	// received packets
+	Delivered  uint64 `json:"delivered"`
+	Duplicates uint64 `json:"duplicates"`
+	Gaps       uint64 `json:"gaps"`
+	Overrun    uint64 `json:"overrun"` // dropped, and sent again later
+	Fenced     uint64 `json:"fenced"`  // of dead processes
+	// messages
+	Undeliverable uint64 `json:"undeliverable"`
+	Indeterminate uint64 `json:"indeterminate"`
+	Malformed     uint64 `json:"malformed"`
+	Denied        uint64 `json:"denied"` // publications that the server did not permit
 }
 
 // Add adds up the counts of two processes.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
 )
 
 // example has every metric.
@@ -35,8 +36,20 @@ func example() agent.Metrics {
 			}},
 		}},
 	}
-	m.Ranks[agent.Running] = 6
-	return agent.Metrics{Host: "n07", Meshes: []agent.MeshMetrics{{}, m}}
+	m.Ranks = map[agent.Phase]int{agent.Running: 6}
+	m.Casts = []cast.KindCount{{Kind: "gather", Complete: 3, Partial: 2, RanksAsked: 20, RanksMissing: 4,
+		Duration: 5 * time.Second}}
+	m.Leases = agent.LeaseMetrics{Remaining: 20 * time.Second, TTL: 30 * time.Second, RenewalFailures: 1}
+	own := agent.MeshMetrics{
+		Gateway: agent.GatewayMetrics{
+			Requests: map[string]uint64{"complete": 8, "refused": 1},
+			Served:   agent.TimeTotal{Count: 8, Sum: 2 * time.Second}, UnderWay: 2,
+		},
+		Detections: map[string]agent.TimeTotal{"silence": {Count: 2, Sum: 6 * time.Second}},
+		Execs:      map[string]uint64{"succeeded": 3}, Dropped: map[string]uint64{"requests": 7},
+		Leases: agent.LeaseMetrics{Expired: 1},
+	}
+	return agent.Metrics{Host: "n07", Meshes: []agent.MeshMetrics{own, m}}
 }
 
 func text(t *testing.T, hosts ...agent.Metrics) string {
@@ -60,6 +73,21 @@ func TestWrite_hasEachCounterWithItsLabels(t *testing.T) {
 		`castnet_message_run_seconds_sum{endpoint="step",host="n07",mesh="train",type="trainer"} 0.02`,
 		`castnet_message_run_seconds_count{endpoint="step",host="n07",mesh="train",type="trainer"} 10`,
 		`castnet_bus_reconnects_total{host="n07",mesh=""} 0`,
+		`castnet_casts_total{host="n07",kind="gather",mesh="train",outcome="complete"} 3`,
+		`castnet_casts_total{host="n07",kind="gather",mesh="train",outcome="abandoned"} 0`,
+		`castnet_cast_ranks_asked_total{host="n07",kind="gather",mesh="train"} 20`,
+		`castnet_cast_ranks_missing_total{host="n07",kind="gather",mesh="train"} 4`,
+		`castnet_cast_seconds_sum{host="n07",kind="gather",mesh="train"} 5`,
+		`castnet_cast_seconds_count{host="n07",kind="gather",mesh="train"} 5`,
+		`castnet_lease_remaining_seconds{host="n07",mesh="train"} 20`,
+		`castnet_lease_renewal_failures_total{host="n07",mesh="train"} 1`,
+		`castnet_leases_expired_total{host="n07",mesh=""} 1`,
+		`castnet_detection_seconds_sum{host="n07",mesh="",verdict="silence"} 6`,
+		`castnet_execs_total{host="n07",mesh="",outcome="succeeded"} 3`,
+		`castnet_bus_messages_dropped_total{host="n07",inbox="requests",mesh=""} 7`,
+		`castnet_gateway_requests_total{host="n07",mesh="",outcome="refused"} 1`,
+		`castnet_gateway_requests_active{host="n07",mesh=""} 2`,
+		`castnet_gateway_request_seconds_count{host="n07",mesh=""} 8`,
 	} {
 		require.Contains(t, out, line+"\n")
 	}
@@ -69,6 +97,8 @@ func TestWrite_addsUpHostsOfOneLabel(t *testing.T) {
 	t.Parallel()
 	out := text(t, example(), example())
 	require.Contains(t, out, `castnet_ranks{host="n07",mesh="train",phase="running"} 12`)
+	require.NotContains(t, out, `castnet_lease_remaining_seconds{host="n07",mesh=""}`, "it has no lease")
+	require.NotContains(t, out, `castnet_gateway_requests_active{host="n07",mesh="train"}`, "it has no gateway")
 	require.Equal(t, len(strings.Split(text(t, example()), "\n")), len(strings.Split(out, "\n")))
 }
 
