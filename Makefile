@@ -1,5 +1,5 @@
-# All targets need Go and make. In addition race needs a C compiler, compose needs npx, and polyglot needs
-# node, npm and a python3 with cbor2. All targets compile with Go's default flags, so they share one build
+# All targets need Go and make. In addition race needs a C compiler, compose needs npx, polyglot needs
+# node, npm and a python3 with cbor2, and browser needs chromium and npm. All targets compile with Go's default flags, so they share one build
 # cache with `go run` and `go test`.
 
 .DELETE_ON_ERROR:
@@ -32,13 +32,13 @@ TOGETHER = -p $(shell expr $(CPUS) + 2) -parallel $(shell expr $(CPUS) + 4)
 ALONE   := internal/wire|shape|internal/supervise|subjects|scripts/.*|integration|cmd/client|cmd/client/.*|cmd/hostd|examples/.*
 
 # Nested modules to lint.
-NESTED  := bench integration/faults integration/polyglot integration/consumer
+NESTED  := bench integration/faults integration/polyglot integration/browser integration/consumer
 
 # Not in tools/go.mod: its hundreds of modules would choose versions for the others.
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help ready build listened demo test race long stress bench faults polyglot staticcheck lint fmt tools compose consumer clean
+.PHONY: help ready build listened demo test race long stress bench faults polyglot browser staticcheck lint fmt tools compose consumer clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,11 @@ polyglot: build bin/nats ## cast from nats, Node.js and Python, and check spec/ 
 	@for tool in node npm python3; do command -v $$tool >/dev/null || { echo "polyglot: there is no $$tool: install it" >&2; exit 1; }; done
 	npm ci --loglevel error --prefix integration/polyglot/node
 	go test -C integration/polyglot -count 1 -timeout 4m ./...
+
+browser: build ## drive the live page in Chromium, check it with axe-core, and measure it
+	@for tool in chromium npm; do command -v $$tool >/dev/null || { echo "browser: there is no $$tool: install it" >&2; exit 1; }; done
+	npm ci --loglevel error --prefix integration/browser/axe
+	go test -C integration/browser -count 1 -parallel 3 -timeout 6m -v ./...
 
 staticcheck: bin/staticcheck
 	bin/staticcheck ./...

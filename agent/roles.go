@@ -53,6 +53,7 @@ func Permissions() []Permission {
 		row(Ping.Name(), Reading(), nil, OnHost, OnProc, OnController),
 		row(GetConfig.Name(), Reading(), nil, OnHost, OnProc),
 		row(GetMetrics.Name(), Reading(), nil, OnHost, OnProc),
+		row(GetCasts.Name(), Reading(), nil, OnProc),
 		row(ListEvents.Name(), Reading(), nil, OnController),
 		row(Revision.Name(), Reading(), nil, OnController),
 		row(HealthVerb, Reading(), nil, OnController),

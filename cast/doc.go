@@ -62,6 +62,9 @@
 // silent too, the processes below the lower one are missing. A reply counts once, even if a silent
 // folder resumes.
 //
+// RunningOf lists the casts that a process folds or gathers, with the fate of its own ranks. It
+// reads what a cast needs anyway, so casts pay nothing for it.
+//
 // Verbs may be called on any goroutine, handlers included. The router runs on the proc's data pump
 // and never blocks it. Folding has its own goroutine; Router.Close waits for it.
 //

@@ -3,13 +3,16 @@ package cast
 import (
 	"time"
 
+	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// castOrigin is the sender of a cast, and the cast's number; 0 for a direct one.
+// castOrigin is the sender of a cast, the cast's number (0 for a direct one), and its deadline
+// here.
 type castOrigin struct {
-	from   subjects.ActorID
-	number uint64
+	from     subjects.ActorID
+	number   uint64
+	deadline time.Time
 }
 
 // job is a process's work for one cast.
@@ -21,12 +24,21 @@ type job struct {
 	mode            mode
 	reducer         string
 	tree            tree
-	lo, ownEnd, hi  int // it folds for the ranks from lo on, its own up to below, to hi
-	hostEnd         int // and of those from host on, other nodes fold for it
+	asked, gone     shape.Ranks // as in the header
+	lo, ownEnd, hi  int         // it folds for the ranks from lo on, its own up to below, to hi
+	hostEnd         int         // and of those from host on, other nodes fold for it
 	ancestors       []int
 	ttl             time.Duration
 	progressEvery   time.Duration // between two progress reports; 0: never
 	partialValues   bool          // with the partial fold
+}
+
+// since is when the cast reached the process; zero: unknown.
+func (j job) since() time.Time {
+	if j.origin.deadline.IsZero() {
+		return time.Time{}
+	}
+	return j.origin.deadline.Add(-j.ttl)
 }
 
 // newJob finds a process's place on the way home, by one of its addressed ranks.

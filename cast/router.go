@@ -258,7 +258,7 @@ func (r *Router) deliver(from subjects.ActorID, by subjects.Sender, n uint64, e 
 	if e.TTL > 0 {
 		f.Deadline = time.Now().Add(e.TTL)
 	}
-	answer, unknown, err := r.answerSink(castOrigin{from, n}, e, &h, first)
+	answer, unknown, err := r.answerSink(castOrigin{from, n, f.Deadline}, e, &h, first)
 	if err != nil {
 		return err
 	}
@@ -360,6 +360,8 @@ func (r *Router) answerSink(s castOrigin, e *wire.Envelope, h *header,
 		j.hi = j.ownEnd
 	}
 	j.origin = s
+	j.asked = h.Asked
+	j.gone = h.Skip
 	j.replyTo = home
 	j.castID = h.ReplyPort
 	j.actor = name

@@ -323,6 +323,32 @@ func (p ProcMesh) Profile(ctx context.Context, r agent.ProfileRequest) (shape.Va
 	return cast.Gather(ctx, agentsOf(p), agent.GetProfile, r)
 }
 
+// Casts returns the casts whose replies the procs of the region fold or gather, as far as they have
+// come. In a second question each process tells its part of them. The error names ranks without an
+// answer and comes with what the others know.
+func (p ProcMesh) Casts(ctx context.Context) (agent.Casts, error) {
+	p = resolved(p)
+	if err := p.Err(); err != nil {
+		return agent.Casts{}, err
+	}
+	ctx, cancel := withTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config))
+	defer cancel()
+	running, err := cast.Reduce(ctx, agentsOf(p), agent.GetCasts, agent.CastsRequest{}, agent.MergeCasts)
+	if len(running.Casts) == 0 {
+		return running, err
+	}
+	var named agent.CastsRequest
+	for _, c := range running.Casts {
+		named.Named = append(named.Named, c.ID)
+	}
+	parts, err := cast.Reduce(ctx, agentsOf(p), agent.GetCasts, named, agent.MergeCasts)
+	parts.Casts = slices.DeleteFunc(parts.Casts, func(c agent.RunningCast) bool {
+		return !slices.Contains(named.Named, c.ID) || c.Waiting.IsEmpty() // it came later, or is over
+	})
+	parts.More = running.More
+	return parts, err
+}
+
 // Schemas asks one proc of the region for the schemas of its actors, by full name and endpoint.
 func (p ProcMesh) Schemas(ctx context.Context) (map[string]map[string]agent.Schema, error) {
 	p = resolved(p)

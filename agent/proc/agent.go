@@ -182,6 +182,8 @@ func methods() []actor.Method[agent.Agent] {
 		}), agent.GetProfile.Handle(func(a agent.Agent, ctx *actor.Context,
 			r agent.ProfileRequest) ([]byte, error) {
 			return nil, a.(*procAgent).profile(ctx, r)
+		}), agent.GetCasts.Handle(func(a agent.Agent, _ *actor.Context, r agent.CastsRequest) (agent.Casts, error) {
+			return a.(*procAgent).casts(r)
 		}), agent.Readopt.Handle(func(a agent.Agent, ctx *actor.Context,
 			r agent.ReadoptRequest) (agent.ReadoptResponse, error) {
 			return a.(*procAgent).readopt(ctx, r)

@@ -54,7 +54,11 @@ func (p *Page) serveAct(w http.ResponseWriter, r *http.Request) error {
 	} else if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {
 		return err
 	}
-	_, m, err := p.lookup(ctx, a.Mesh)
+	conn, err := p.conn(ctx)
+	if err != nil {
+		return err
+	}
+	m, err := conn.Lookup(ctx, a.Mesh) // not as of the last sample
 	if err != nil {
 		return err
 	}

@@ -4,16 +4,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
+	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/text"
+	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
 )
 
-// eventRecord is a line of GET /api/events.
+// eventRecord is an event in a line of a stream.
 type eventRecord struct {
 	At      time.Time `json:"at"`
 	Kind    string    `json:"kind"`
@@ -30,49 +31,65 @@ type eventRecord struct {
 	Causes  []string  `json:"causes"`
 }
 
-func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), sampleTimeout)
+// eventLine is a line of a stream beside its main ones: an event, or a remark on events.
+type eventLine struct {
+	Event *eventRecord `json:"event,omitempty"`
+	// EventsNote says what is missing among the events.
+	EventsNote string `json:"events_note,omitempty"`
+}
+
+// feed shows snapshots and events on a stream, first the past failures, until show has shown the
+// last snapshot.
+func (p *Page) feed(s *stream, id string, show func(snapshot) (over bool)) error {
+	r, end := p.sampler.read(id)
+	defer end()
+	ctx, cancel := context.WithCancel(s.ctx)
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	defer cancel()
-	conn, err := p.conn(ctx)
-	if err != nil {
-		return err
-	}
-	pick := inspect.EventFilter{Mesh: r.FormValue("mesh")}
-	watch, err := inspect.WatchEvents(conn, pick) // before the query, so that no event is lost in between
-	if err != nil {
-		return err
-	}
-	defer watch.Close()
-	past, unknown := inspect.PastFailures(ctx, conn, pick)
-	return p.serveStream(w, r, func(s *stream) error {
-		snapshots, end := p.sampler.read() // it knows the shapes of meshes, for coordinates
-		defer end()
+	past := make(chan []actor.Event, 1)
+	asked := false
+	idle := time.NewTicker(keepalive)
+	defer idle.Stop()
+	for s.err == nil {
 		select {
-		case <-snapshots:
+		case now := <-r.snapshots:
+			if !asked && now.err == nil {
+				asked = true
+				asking.Go(func() { past <- p.pastFailures(ctx, now.inventory, id) })
+			}
+			if show(now) {
+				return nil
+			}
+		case all := <-past:
+			for _, e := range all {
+				s.send(p.newEventLine(e))
+			}
+		case e := <-r.events:
+			s.send(p.newEventLine(e))
+			if n := p.sampler.takeLost(r); n > 0 {
+				s.send(eventLine{EventsNote: fmt.Sprintf("%d events were lost: they came faster than they were read", n)})
+			}
+		case <-idle.C:
+			s.send(struct{}{})
 		case <-s.ctx.Done():
 			return nil
 		}
-		for _, e := range past {
-			if !s.send(p.newEventRecord(e)) {
-				return s.err
-			}
-		}
-		if unknown != nil {
-			s.send(errorLine{"past failures are not known: " + unknown.Error()})
-		}
-		hosts, err := conn.AllHosts(s.ctx)
-		if err != nil {
-			s.send(errorLine{"changes of hosts do not show: " + err.Error()})
-		} else {
-			defer watch.WatchHosts(s.ctx, hosts, pick)()
-		}
-		return each(s, watch.Events, func(e actor.Event) any {
-			if n := watch.Lost.Swap(0); n > 0 {
-				s.send(errorLine{fmt.Sprintf("%d events were lost: they came faster than they were read", n)})
-			}
-			return p.newEventRecord(e)
-		})
-	})
+	}
+	return s.err
+}
+
+func (p *Page) pastFailures(ctx context.Context, inv mesh.Inventory, id string) []actor.Event {
+	conn, err := p.conn(ctx)
+	if err != nil {
+		return nil
+	}
+	return inspect.PastFailuresOf(ctx, conn, inv, inspect.EventFilter{Mesh: id})
+}
+
+func (p *Page) newEventLine(e actor.Event) eventLine {
+	r := p.newEventRecord(e)
+	return eventLine{Event: &r}
 }
 
 func (p *Page) newEventRecord(e actor.Event) eventRecord {

@@ -39,7 +39,7 @@ func (p *Page) serveLogs(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), sampleTimeout)
 	defer cancel()
-	_, m, err := p.lookup(ctx, r.PathValue("mesh"))
+	_, m, err := p.find(ctx, r.PathValue("mesh"))
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,14 @@
 package page
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"math"
 	"net/http"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
@@ -26,6 +27,7 @@ type meshHeader struct {
 type meshInfo struct {
 	ID          string         `json:"id"`
 	Label       string         `json:"label"`
+	Name        string         `json:"name"` // in commands: the label, if no other live mesh has it
 	Kind        string         `json:"kind"` // mesh or world
 	Labels      []string       `json:"labels"`
 	Sizes       []int          `json:"sizes"`
@@ -96,14 +98,63 @@ func logByte(v float64) byte {
 	return byte(min(math.Round(8*math.Log2(1+v)), math.MaxUint8))
 }
 
-// headerInterval is the time between two looks at owner, hosts and actors of a watched mesh.
+// headerInterval is the time between two looks at owner, hosts and actors of a watched mesh,
+// without an event.
 const headerInterval = 5 * time.Second
 
-// frameLine is the ranks of a mesh at a time.
+// meshReport is what a sample knows of a mesh that somebody watches.
+type meshReport struct {
+	header  meshHeader
+	asked   time.Time // when the header was asked for
+	err     error     // of that question; the header is older
+	casts   []inspect.Cast
+	silent  string // region of the procs that tell nothing of casts
+	more    int    // casts that did not fit
+	castErr error  // why there are none
+}
+
+// report asks the procs of a mesh for casts, and if wanted all parties for its header.
+func report(ctx context.Context, conn *mesh.Net, inv mesh.Inventory, id string, last meshReport,
+	wantHeader bool) meshReport {
+	now := meshReport{header: last.header, asked: last.asked, err: last.err, casts: []inspect.Cast{}}
+	var asking sync.WaitGroup
+	m, alive := liveMesh(inv, id)
+	if alive {
+		asking.Go(func() { now.casts, now.silent, now.more, now.castErr = inspect.Casts(ctx, m) })
+	}
+	if wantHeader || !alive {
+		now.asked = time.Now()
+		header, err := describe(ctx, conn, inv, id)
+		now.err = err
+		if err == nil {
+			now.header = header
+		}
+	}
+	asking.Wait()
+	return now
+}
+
+// liveMesh finds a live mesh by its ID.
+func liveMesh(inv mesh.Inventory, id string) (mesh.MeshState, bool) {
+	i := slices.IndexFunc(inv.Meshes, func(m mesh.MeshState) bool {
+		return m.Alive() && m.Procs.ID().String() == id
+	})
+	if i < 0 {
+		return mesh.MeshState{}, false
+	}
+	return inv.Meshes[i], true
+}
+
+// frameLine is the ranks of a mesh at a time, and the casts that run.
 type frameLine struct {
-	At    time.Time `json:"at"`
-	Ranks string    `json:"ranks"` // base64 of encodeRanks
-	Error string    `json:"error,omitempty"`
+	At           time.Time      `json:"at"`
+	Ranks        string         `json:"ranks"` // base64 of encodeRanks
+	Casts        []inspect.Cast `json:"casts"`
+	MoreCasts    int            `json:"more_casts,omitempty"`
+	CastsSilent  string         `json:"casts_silent,omitempty"`  // region of procs that tell of none
+	CastsMissing string         `json:"casts_missing,omitempty"` // why there are none
+	Missing      string         `json:"missing,omitempty"`       // why the header is older
+	Error        string         `json:"error,omitempty"`         // of the last sample; the rest is older
 }
 
 func (p *Page) serveMesh(w http.ResponseWriter, r *http.Request) error {
@@ -114,24 +165,40 @@ func (p *Page) serveMesh(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	first, err := describe(ctx, conn, id)
+	now := p.sampler.latest()
+	if now.err != nil || len(now.inventory.Hosts) == 0 {
+		now.inventory, err = conn.Inventory(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	first, err := describe(ctx, conn, now.inventory, id)
 	if err != nil {
 		return err
 	}
-	return p.serveStream(w, r, func(s *stream) error { return p.feedMesh(s, conn, first) })
+	return p.serveStream(w, r, func(s *stream) error {
+		f := meshFeed{stream: s, header: first}
+		s.send(first)
+		return p.feed(s, first.Mesh.ID, f.show)
+	})
 }
 
-// describe asks for a mesh.
-func describe(ctx context.Context, conn *mesh.Net, id string) (meshHeader, error) {
-	v, _, err := inspect.Mesh(ctx, conn, id)
+// describe asks for a mesh; the Inventory need not have it.
+func describe(ctx context.Context, conn *mesh.Net, inv mesh.Inventory, id string) (h meshHeader, err error) {
+	var v inspect.View
+	if m, alive := liveMesh(inv, id); alive {
+		v, err = inspect.MeshOf(ctx, conn, inv, m)
+	} else {
+		v, _, err = inspect.Mesh(ctx, conn, id)
+	}
 	if err != nil {
 		return meshHeader{}, err
 	}
 	x := v.Explanation()
-	h := meshHeader{
+	h = meshHeader{
 		Statuses: statuses(), Columns: columns(),
 		Mesh: meshInfo{
-			ID: v.Mesh, Label: v.Label, Kind: "mesh", Labels: []string{}, Sizes: []int{},
+			ID: v.Mesh, Label: v.Label, Name: v.Mesh, Kind: "mesh", Labels: []string{}, Sizes: []int{},
 			Phase: v.Phase, Answer: x.Answer, Causes: []string{}, Next: x.Next, Suggestions: x.Suggestions,
 			Hosts: v.Hosts, Owner: v.Owner,
 		},
@@ -146,85 +213,60 @@ func describe(ctx context.Context, conn *mesh.Net, id string) (meshHeader, error
 	for _, c := range x.Causes {
 		h.Mesh.Causes = append(h.Mesh.Causes, c.String())
 	}
+	if m, err := inv.Lookup(v.Label); err == nil && m.ID().String() == v.Mesh {
+		h.Mesh.Name = v.Label
+	}
 	return h, nil
 }
 
 // meshFeed is the stream of one mesh.
 type meshFeed struct {
 	*stream
-	conn   *mesh.Net
-	header meshHeader
-	asked  time.Time // when the header was asked for
-	err    error     // of that request; the header is older
+	header meshHeader // that was sent last
 }
 
-// feedMesh sends frames, and the header when it changes, until the mesh or the stream ends.
-func (p *Page) feedMesh(s *stream, conn *mesh.Net, h meshHeader) error {
-	f := meshFeed{stream: s, conn: conn, header: h, asked: time.Now()}
-	if !s.send(h) {
-		return s.err
+// show sends the ranks of a snapshot, and the header if it has changed. It reports whether the
+// mesh has ended.
+func (f *meshFeed) show(now snapshot) (over bool) {
+	r := now.reports[f.header.Mesh.ID]
+	if r.header.Mesh.ID != "" && !reflect.DeepEqual(f.header.Mesh, r.header.Mesh) {
+		f.header = r.header
+		f.send(f.header)
 	}
-	snapshots, end := p.sampler.read()
-	defer end()
-	idle := time.NewTicker(keepalive)
-	defer idle.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return nil
-		case <-idle.C:
-			if !s.send(struct{}{}) {
-				return s.err
-			}
-		case now := <-snapshots:
-			if f.isHeaderOld(now) && f.renew() {
-				return nil
-			}
-			if !s.send(f.frame(now)) {
-				return s.err
-			}
-		}
+	end := ""
+	if inspect.Ended(f.header.Mesh.Phase) {
+		end = f.header.Mesh.Answer
 	}
-}
-
-// isHeaderOld reports whether to ask for the header again.
-func (f *meshFeed) isHeaderOld(now snapshot) bool {
-	known := now.err != nil ||
-		slices.ContainsFunc(now.meshes, func(m inspect.MeshSummary) bool { return m.Mesh == f.header.Mesh.ID })
-	return !known || f.err != nil || time.Since(f.asked) >= headerInterval
-}
-
-// renew asks for the header, and sends it if it has changed. It reports whether the mesh has ended.
-func (f *meshFeed) renew() (ended bool) {
-	ctx, cancel := context.WithTimeout(f.ctx, sampleTimeout)
-	defer cancel()
-	next, err := describe(ctx, f.conn, f.header.Mesh.ID)
-	f.asked = time.Now()
-	f.err = err
-	if err != nil {
+	_, none := errors.AsType[*mesh.NotFoundError](r.err)
+	if none && now.err == nil && now.inventory.Err() == nil {
+		end = "no host knows the mesh any more"
+	}
+	if end == "" {
+		f.send(f.frame(now, r))
 		return false
 	}
-	ended = inspect.Ended(next.Mesh.Phase)
-	if ended || !reflect.DeepEqual(f.header.Mesh, next.Mesh) {
-		f.header = next
-		f.send(next)
-	}
-	if ended {
-		f.send(map[string]string{"ended": next.Mesh.Answer})
-	}
-	return ended
+	f.send(map[string]string{"ended": end})
+	return true
 }
 
-// frame returns the ranks of a snapshot.
-func (f *meshFeed) frame(now snapshot) frameLine {
-	line := frameLine{At: now.At}
-	if err := cmp.Or(now.err, f.err); err != nil {
-		line.Error = err.Error()
-	}
+// frame returns the ranks and casts of a snapshot.
+func (f *meshFeed) frame(now snapshot, r meshReport) frameLine {
 	ranks := 1
 	for _, n := range f.header.Mesh.Sizes {
 		ranks *= n
 	}
-	line.Ranks = base64.StdEncoding.EncodeToString(encodeRanks(now.Procs, f.header.Mesh.ID, ranks))
-	return line
+	frame := encodeRanks(now.Procs, f.header.Mesh.ID, ranks)
+	return frameLine{
+		At: now.At, Ranks: base64.StdEncoding.EncodeToString(frame), Casts: r.casts, MoreCasts: r.more,
+		CastsSilent: r.silent, CastsMissing: errorText(r.castErr), Missing: errorText(r.err),
+		Error: errorText(now.err),
+	}
+}
+
+// errorText is the text of an error; none is empty.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

@@ -67,18 +67,12 @@ func (p *Page) servePage(w http.ResponseWriter, _ *http.Request) error {
 
 func (p *Page) serveOverview(w http.ResponseWriter, r *http.Request) error {
 	return p.serveStream(w, r, func(s *stream) error {
-		snapshots, end := p.sampler.read()
-		defer end()
-		return each(s, snapshots, func(now snapshot) any {
-			o := overview{At: now.At, Hosts: now.Hosts, Meshes: withHostLabels(now.meshes), Leader: now.leader,
-				Worlds: now.worlds}
-			if now.Missing != nil {
-				o.Missing = now.Missing.Error()
-			}
-			if now.err != nil {
-				o.Error = now.err.Error()
-			}
-			return o
+		return p.feed(s, "", func(now snapshot) (over bool) {
+			s.send(overview{
+				At: now.At, Hosts: now.Hosts, Meshes: withHostLabels(now.meshes), Leader: now.leader, Worlds: now.worlds,
+				Missing: errorText(now.Missing), Error: errorText(now.err),
+			})
+			return false
 		})
 	})
 }

@@ -61,7 +61,6 @@ func Open(o Options) (*Page, error) {
 		"GET /api/meshes/{mesh}":              p.serveMesh,
 		"GET /api/meshes/{mesh}/ranks/{rank}": p.serveRank,
 		"GET /api/meshes/{mesh}/logs":         p.serveLogs,
-		"GET /api/events":                     p.serveEvents,
 		"POST /api/act":                       p.serveAct,
 	} {
 		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { p.serveData(w, r, serve) })

@@ -21,6 +21,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
@@ -33,7 +34,17 @@ var speakerType = actor.NewType[*speaker, actor.None]("speaker")
 
 type speaker struct{}
 
+var hang = actor.NewEndpoint[*speaker, actor.None, actor.None]("hang")
+
 func (*speaker) double(_ *actor.Context, n int) (int, error) { return 2 * n, nil }
+
+// hang answers all ranks but the last one at once, which waits for its caller.
+func (*speaker) hang(ctx *actor.Context, _ actor.None) (actor.None, error) {
+	if ctx.Point().Rank() == 1 {
+		<-ctx.Done()
+	}
+	return actor.None{}, nil
+}
 
 func (*speaker) say(_ *actor.Context, text string) (none actor.None, err error) {
 	_, err = fmt.Println(text)
@@ -45,6 +56,7 @@ func TestMain(m *testing.M) {
 	proc.Main(speakerType.Define(
 		func(*actor.Context, actor.None) (*speaker, error) { return &speaker{}, nil },
 		actor.NewEndpoint[*speaker, int, int]("double").Handle((*speaker).double),
+		hang.Handle((*speaker).hang),
 		actor.NewEndpoint[*speaker, string, actor.None]("say").Handle((*speaker).say),
 	))
 	testkit.Main(m)
@@ -266,8 +278,9 @@ func TestPage_showsAKilledRankWithItsCause(t *testing.T) {
 		return statuses()[ranks[1]] == "failed" && statuses()[ranks[0]] == "running"
 	})
 	defer end()
-	defer lines(s, "/api/events?mesh="+id, func(e eventRecord) bool {
-		return e.Status == "failed" && e.Rank == 1 && strings.Contains(e.Reason, "signal 9") && e.Point != ""
+	defer lines(s, "/api/meshes/"+id, func(l eventLine) bool {
+		e := l.Event
+		return e != nil && e.Status == "failed" && e.Rank == 1 && strings.Contains(e.Reason, "signal 9") && e.Point != ""
 	})()
 	testkit.Until(t, "the rank has its failure", func() bool {
 		code, body := s.text(http.MethodGet, path.Join("/api/meshes", id, "ranks/1"), "")
@@ -276,6 +289,70 @@ func TestPage_showsAKilledRankWithItsCause(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(body), &rank))
 		return rank.Failure != nil && strings.Contains(rank.Failure.Reason, "signal 9")
 	})
+}
+
+func TestPage_showsACastWithItsCoverage(t *testing.T) {
+	t.Parallel()
+	c := testmesh.Start(t, testmesh.Hosts("a"))
+	s := serve(t, c)
+	procs := spawn(t, c)
+	actors, err := mesh.Find[*speaker](t.Context(), procs, "speakers")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() {
+		_, err := cast.Gather(ctx, actors, hang, actor.None{})
+		over <- err
+	}()
+	var found inspect.Cast
+	lines(s, "/api/meshes/"+procs.ID().String(), func(l frameLine) bool {
+		if len(l.Casts) == 1 {
+			found = l.Casts[0]
+		}
+		return found.Answered == 1
+	})()
+	require.Equal(t, []int{2, 1, 0}, []int{found.Asked, found.Answered, found.Failed})
+	require.Equal(t, []string{"speakers", "hang", "host=0,gpu=1", ""},
+		[]string{found.Actor, found.Endpoint, found.Waiting, found.Silent})
+	require.Positive(t, found.Age)
+	require.Positive(t, found.Left)
+	require.Contains(t, found.From, c.Net.Proc().ID().String())
+	cancel()
+	require.ErrorIs(t, <-over, context.Canceled)
+	lines(s, "/api/meshes/"+procs.ID().String(), func(l frameLine) bool { return l.Ranks != "" && len(l.Casts) == 0 })()
+}
+
+func TestPage_requestsShareTheQuestionsOfTheSampler_PAGE2(t *testing.T) {
+	t.Parallel()
+	c := testmesh.Start(t, testmesh.Hosts("a"))
+	s := serve(t, c)
+	id := spawn(t, c).ID().String()
+	end := lines(s, "/api/meshes/"+id, func(l frameLine) bool { return l.Ranks != "" })
+	defer end()
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // so nothing can be asked
+	_, m, err := s.page.find(over, id)
+	require.NoError(t, err)
+	require.Equal(t, id, m.ID().String())
+	_, _, err = s.page.find(over, "other")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestSnapshot_keepsEndsThatCameDuringTheSample(t *testing.T) {
+	t.Parallel()
+	of := func(procs ...inspect.ProcCounters) snapshot { return snapshot{Sample: inspect.Sample{Procs: procs}} }
+	last := of(
+		inspect.ProcCounters{Mesh: "m", Rank: 0, Status: "failed"},
+		inspect.ProcCounters{Mesh: "m", Rank: 1, Status: "failed"},
+		inspect.ProcCounters{Mesh: "m", Rank: 2, Status: "running"},
+	)
+	now := of(
+		inspect.ProcCounters{Mesh: "m", Rank: 0, Status: "running"},         // asked before its end
+		inspect.ProcCounters{Mesh: "m", Rank: 1, Gen: 1, Status: "running"}, // its next generation
+		inspect.ProcCounters{Mesh: "m", Rank: 2, Status: "stopped"},
+	).withEndsOf(last)
+	require.Equal(t, []string{"failed", "running", "stopped"},
+		[]string{now.Procs[0].Status, now.Procs[1].Status, now.Procs[2].Status})
 }
 
 func TestPage_showsARankThatDoesNotAnswer(t *testing.T) {

@@ -39,7 +39,7 @@ const listTimeout = 2 * time.Second
 func (p *Page) serveRank(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), sampleTimeout)
 	defer cancel()
-	conn, m, err := p.lookup(ctx, r.PathValue("mesh"))
+	conn, m, err := p.find(ctx, r.PathValue("mesh"))
 	if err != nil {
 		return err
 	}

@@ -23,43 +23,56 @@ const (
 // snapshot is what the page knows at a time. Readers share it and change nothing.
 type snapshot struct {
 	inspect.Sample
-	meshes []inspect.MeshSummary
-	leader string // address of the system controller; "": none
-	worlds []worldRow
-	err    error // of the last sample; the rest is older
+	inventory mesh.Inventory // of the sample
+	meshes    []inspect.MeshSummary
+	reports   map[string]meshReport // of the meshes that somebody watches, by ID
+	leader    string                // address of the system controller; "": none
+	worlds    []worldRow
+	err       error // of the last sample; the rest is older
 }
 
-// sampler samples the castnet while it has readers (PAGE-2).
+// sampler samples the castnet while it has readers (PAGE-2). They share each question.
 type sampler struct {
 	page    *Page
 	mu      sync.Mutex
-	readers map[chan snapshot]struct{}
+	readers map[*reader]struct{}
 	last    *snapshot
 	cancel  context.CancelFunc // of the loop; nil: it does not run
 	loops   sync.WaitGroup
 }
 
-// read returns a channel with the newest snapshot, until end is called.
-func (s *sampler) read() (snapshots <-chan snapshot, end func()) {
+// reader is a stream that shows snapshots and events.
+type reader struct {
+	mesh      string        // whose events and report it shows; "": events of all
+	snapshots chan snapshot // the newest one
+	events    chan actor.Event
+	lost      int // events that came faster than they were read; guarded by sampler.mu
+}
+
+// eventBuffer bounds the events on their way to a stream.
+const eventBuffer = 1024
+
+// read makes a reader, until end is called.
+func (s *sampler) read(mesh string) (r *reader, end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := make(chan snapshot, 1)
+	r = &reader{mesh: mesh, snapshots: make(chan snapshot, 1), events: make(chan actor.Event, eventBuffer)}
 	if s.readers == nil {
-		s.readers = map[chan snapshot]struct{}{}
+		s.readers = map[*reader]struct{}{}
 	}
-	s.readers[c] = struct{}{}
+	s.readers[r] = struct{}{}
 	if s.last != nil {
-		c <- *s.last
+		r.snapshots <- *s.last
 	}
 	if s.cancel == nil {
 		ctx, cancel := context.WithCancel(s.page.ctx)
 		s.cancel = cancel
 		s.loops.Go(func() { s.run(ctx) })
 	}
-	return c, func() {
+	return r, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.readers, c)
+		delete(s.readers, r)
 		if len(s.readers) == 0 {
 			s.cancel()
 			s.cancel = nil
@@ -68,82 +81,165 @@ func (s *sampler) read() (snapshots <-chan snapshot, end func()) {
 	}
 }
 
+// takeLost returns how many events a reader has lost since the last call.
+func (s *sampler) takeLost(r *reader) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := r.lost
+	r.lost = 0
+	return n
+}
+
 func (s *sampler) close() { s.loops.Wait() }
 
-// run samples until ctx ends.
+// run connects, and samples until ctx ends.
 func (s *sampler) run(ctx context.Context) {
-	var t *inspect.Sampler
-	var events <-chan actor.Event
 	for ctx.Err() == nil {
-		began := time.Now()
-		if t == nil {
-			conn, err := s.page.conn(ctx)
-			if err != nil {
-				s.publish(ctx, snapshot{err: err})
-				sleep(ctx, sampleInterval)
-				continue
-			}
-			t = &inspect.Sampler{Net: conn, Timeout: sampleTimeout, Ended: true}
-			if w, err := inspect.WatchEvents(conn, inspect.EventFilter{}); err == nil {
-				defer w.Close()
-				events = w.Events
-			}
-		}
-		now, err := s.take(ctx, t)
-		if ctx.Err() != nil {
-			return
+		conn, err := s.page.conn(ctx)
+		if err == nil {
+			err = s.runOn(ctx, conn)
 		}
 		if err != nil {
-			now = s.latest()
-			now.err = err
+			s.publish(ctx, snapshot{err: err})
+			sleep(ctx, sampleInterval)
 		}
-		s.publish(ctx, now)
-		s.wait(ctx, events, began)
 	}
 }
 
-// take takes a sample.
-func (s *sampler) take(ctx context.Context, t *inspect.Sampler) (now snapshot, err error) {
+// runOn samples until ctx ends. Events go on to readers at any time, also during a sample.
+func (s *sampler) runOn(ctx context.Context, conn *mesh.Net) error {
+	watch, err := inspect.WatchEvents(conn, inspect.EventFilter{})
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	s.loops.Go(func() { watchHosts(ctx, conn, watch) })
+	t := sampling{
+		Sampler: inspect.Sampler{Net: conn, Timeout: sampleTimeout, Ended: true}, changed: map[string]bool{},
+	}
+	taken := make(chan snapshot, 1)
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	var began time.Time
+	var took time.Duration // by the last sample; 0: one runs
+	kicked := false        // an event came since it began
+	for {
+		select {
+		case e := <-watch.Events:
+			s.note(ctx, &t, drain(watch.Events, e), int(watch.Lost.Swap(0)))
+			if !kicked && took > 0 {
+				pause.Reset(max(0, took+pauseAfter(took, true)-time.Since(began)))
+			}
+			kicked = true
+		case now := <-taken:
+			s.publish(ctx, now.withEndsOf(s.latest()))
+			took = time.Since(began)
+			pause.Reset(pauseAfter(took, kicked))
+		case <-pause.C:
+			began = time.Now()
+			took = 0
+			kicked = false
+			last := s.latest()
+			due := t.due(s.watched(), last)
+			s.loops.Go(func() { taken <- t.take(ctx, last, due) })
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// pauseAfter is the time between two samples: four times what the last one took (PAGE-3), and
+// seldom less than a second. After an event it is shorter.
+func pauseAfter(took time.Duration, kicked bool) time.Duration {
+	least := sampleInterval
+	if kicked {
+		least = kickInterval
+	}
+	return max(least, min(4*took, maxPause))
+}
+
+// watchHosts adds the state changes of hosts to a watch. Until the hosts are known, it asks again.
+func watchHosts(ctx context.Context, conn *mesh.Net, watch *inspect.EventWatch) {
+	for ctx.Err() == nil {
+		hosts, err := conn.AllHosts(ctx)
+		if err == nil {
+			defer watch.WatchHosts(ctx, hosts, inspect.EventFilter{})()
+			<-ctx.Done()
+			return
+		}
+		sleep(ctx, sampleTimeout)
+	}
+}
+
+// sampling is the state of one loop, which runs one sample at a time.
+type sampling struct {
+	inspect.Sampler
+	changed map[string]bool // meshes with events since their report began
+}
+
+// due chooses the watched meshes whose owner, hosts and actors are to be asked for again; false:
+// its report is new enough.
+func (t *sampling) due(watched []string, last snapshot) map[string]bool {
+	due := map[string]bool{}
+	for _, id := range watched {
+		r, known := last.reports[id]
+		due[id] = !known || r.err != nil || t.changed[id] || time.Since(r.asked) >= headerInterval
+		delete(t.changed, id)
+	}
+	return due
+}
+
+// take takes a sample. It asks the hosts for their procs once.
+func (t *sampling) take(ctx context.Context, last snapshot, due map[string]bool) (now snapshot) {
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
-	var summing sync.WaitGroup
+	inv, err := t.Net.Inventory(ctx)
+	if err != nil {
+		last.err = err
+		return last
+	}
+	now.inventory = inv
+	now.reports = map[string]meshReport{}
+	var asking sync.WaitGroup
+	var reporting sync.Mutex // guards now.reports
+	for id, ask := range due {
+		asking.Go(func() {
+			r := report(ctx, t.Net, inv, id, last.reports[id], ask)
+			reporting.Lock()
+			defer reporting.Unlock()
+			now.reports[id] = r
+		})
+	}
 	var unsummed error
-	summing.Go(func() { now.meshes, _, unsummed = inspect.Meshes(ctx, t.Net, false) })
-	summing.Go(func() {
+	asking.Go(func() { now.meshes, unsummed = inspect.MeshesOf(ctx, t.Net, inv, false) })
+	asking.Go(func() {
 		if ref, err := system.Find(ctx, t.Net.Proc()); err == nil {
 			now.leader = ref.ID().String()
 			now.worlds = askWorlds(ctx, ref)
 		}
 	})
-	sample, err := t.Sample(ctx)
-	summing.Wait()
-	now.Sample = sample
+	now.Sample, err = t.SampleOf(ctx, inv)
+	asking.Wait()
 	if err == nil {
 		err = unsummed
 	}
-	return now, err
+	if err != nil {
+		last.err = err
+		return last
+	}
+	return now
 }
 
-// wait waits for the next sample: for less time after an event, which the last snapshot shows at
-// once, and for four times what the last sample took (PAGE-3), up to maxPause.
-func (s *sampler) wait(ctx context.Context, events <-chan actor.Event, began time.Time) {
-	took := time.Since(began)
-	pause := time.NewTimer(max(sampleInterval, min(4*took, maxPause)))
-	defer pause.Stop()
-	for kicked := false; ; {
-		select {
-		case e := <-events:
-			s.apply(ctx, drain(events, e))
-			if !kicked {
-				kicked = true
-				pause.Reset(max(0, max(kickInterval, min(4*took, maxPause))-(time.Since(began)-took)))
-			}
-		case <-pause.C:
-			return
-		case <-ctx.Done():
-			return
+// watched returns the meshes that readers watch.
+func (s *sampler) watched() (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.readers {
+		if r.mesh != "" && !slices.Contains(ids, r.mesh) {
+			ids = append(ids, r.mesh)
 		}
 	}
+	return ids
 }
 
 // drain returns an event and those that wait behind it.
@@ -160,12 +256,13 @@ func drain(events <-chan actor.Event, first actor.Event) []actor.Event {
 	return all
 }
 
-// apply shows ends of procs before the next sample does.
-func (s *sampler) apply(ctx context.Context, events []actor.Event) {
+// note hands events to readers, and shows ends of procs before the next sample does.
+func (s *sampler) note(ctx context.Context, t *sampling, events []actor.Event, lost int) {
 	now := s.latest()
 	changed := false
 	procs := slices.Clone(now.Procs)
 	for _, e := range events {
+		t.changed[e.Mesh] = true
 		if e.Kind != actor.KindProc || !e.Terminal() {
 			continue
 		}
@@ -181,6 +278,42 @@ func (s *sampler) apply(ctx context.Context, events []actor.Event) {
 		now.Procs = procs
 		s.publish(ctx, now)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.readers {
+		r.lost += lost
+		for _, e := range events {
+			if !(inspect.EventFilter{Mesh: r.mesh}).Matches(e) {
+				continue
+			}
+			select {
+			case r.events <- e:
+			default:
+				r.lost++
+			}
+		}
+	}
+}
+
+// withEndsOf keeps the ends that became known while a sample was taken: a generation of a rank does
+// not run again.
+func (now snapshot) withEndsOf(last snapshot) snapshot {
+	type proc struct {
+		mesh      string
+		rank, gen int
+	}
+	ended := map[proc]string{}
+	for _, p := range last.Procs {
+		if inspect.Ended(p.Status) {
+			ended[proc{p.Mesh, p.Rank, p.Gen}] = p.Status
+		}
+	}
+	for i, p := range now.Procs {
+		if status, is := ended[proc{p.Mesh, p.Rank, p.Gen}]; is && !inspect.Ended(p.Status) {
+			now.Procs[i].Status = status // the sample is no reader's yet
+		}
+	}
+	return now
 }
 
 func (s *sampler) latest() snapshot {
@@ -200,12 +333,12 @@ func (s *sampler) publish(ctx context.Context, now snapshot) {
 		return
 	}
 	s.last = &now
-	for c := range s.readers {
+	for r := range s.readers {
 		select {
-		case <-c:
+		case <-r.snapshots:
 		default:
 		}
-		c <- now
+		r.snapshots <- now
 	}
 }
 
@@ -216,11 +349,15 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// lookup finds a mesh by its ID.
-func (p *Page) lookup(ctx context.Context, id string) (*mesh.Net, mesh.ProcMesh, error) {
+// find finds a live mesh by its ID, in the last sample if there is one.
+func (p *Page) find(ctx context.Context, id string) (*mesh.Net, mesh.ProcMesh, error) {
 	conn, err := p.conn(ctx)
 	if err != nil {
 		return nil, mesh.ProcMesh{}, err
+	}
+	now := p.sampler.latest()
+	if m, err := now.inventory.Lookup(id); err == nil && now.err == nil {
+		return conn, m, nil
 	}
 	m, err := conn.Lookup(ctx, id)
 	return conn, m, err

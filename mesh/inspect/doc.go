@@ -1,11 +1,11 @@
 // Package inspect answers what a mesh is and how it is: its ranks by outcome, its owner, its
 // failures, its hosts, its actors, links and counters.
 //
-// Mesh asks the owner, the hosts and the procs of one mesh, and merges their reports into a View. A
-// world has the system controller as its owner. View.Explanation says why a mesh is not running,
-// what happens next without a person, and what a person can do. Meshes, Procs, Actors, Links and
-// Failures are lists; a Sampler counts messages. GroupRanks and Reasons turn the outcomes of many
-// ranks into the few regions that share one.
+// Mesh asks the owner, the hosts and the procs of one mesh, and merges their reports into a View.
+// A world has the system controller as its owner. View.Explanation says why a mesh is not running,
+// what happens next without a person, and what a person can do. Meshes, Procs, Actors, Links,
+// Casts and Failures are lists; a Sampler counts messages. GroupRanks and Reasons turn the
+// outcomes of many ranks into the few regions that share one.
 //
 //	v, _, err := inspect.Mesh(ctx, conn, "demo")
 //	if err != nil {

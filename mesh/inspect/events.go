@@ -22,7 +22,8 @@ type EventFilter struct {
 	Mesh string // a label or an ID; "": all
 }
 
-func (p EventFilter) matches(e actor.Event) bool {
+// Matches reports whether the filter selects an event.
+func (p EventFilter) Matches(e actor.Event) bool {
 	return (p.Kind == "" || p.Kind == e.Kind) &&
 		(p.Mesh == "" || p.Mesh == e.Mesh || p.Mesh == text.Label(e.Mesh) || p.Mesh == e.Name)
 }
@@ -48,7 +49,7 @@ func WatchEvents(conn *mesh.Net, pick EventFilter) (*EventWatch, error) {
 	for _, filter := range filters {
 		sub, err := conn.Bus().Control().Subscribe(filter, func(m bus.Msg) {
 			e, err := actor.DecodeEventFrom(space, m)
-			if err == nil && pick.matches(e) && !repeatsReport(e) {
+			if err == nil && pick.Matches(e) && !repeatsReport(e) {
 				w.enqueue(e)
 			}
 		})
@@ -72,7 +73,16 @@ func PastFailures(ctx context.Context, conn *mesh.Net, pick EventFilter) ([]acto
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(e actor.Event) bool { return !pick.matches(e) }), nil
+	return slices.DeleteFunc(all, func(e actor.Event) bool { return !pick.Matches(e) }), nil
+}
+
+// PastFailuresOf is PastFailures with an Inventory that is known already.
+func PastFailuresOf(ctx context.Context, conn *mesh.Net, inv mesh.Inventory, pick EventFilter) []actor.Event {
+	meshes := slices.DeleteFunc(slices.Clone(inv.Meshes), func(m mesh.MeshState) bool {
+		id := m.Procs.ID()
+		return pick.Mesh != "" && pick.Mesh != id.String() && pick.Mesh != id.Label()
+	})
+	return slices.DeleteFunc(failuresIn(ctx, conn, meshes), func(e actor.Event) bool { return !pick.Matches(e) })
 }
 
 func (w *EventWatch) enqueue(e actor.Event) {
@@ -98,7 +108,7 @@ func (w *EventWatch) WatchHosts(ctx context.Context, hosts mesh.HostMesh, pick E
 			e.Rank = 0
 			e.View = 0
 			e.Point = ""
-			if pick.matches(e) && e.Step != "host.mode" { // hosts publish that themselves
+			if pick.Matches(e) && e.Step != "host.mode" { // hosts publish that themselves
 				w.enqueue(e)
 			}
 		}

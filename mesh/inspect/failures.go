@@ -20,11 +20,17 @@ func Failures(ctx context.Context, conn *mesh.Net) ([]actor.Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	return failuresIn(ctx, conn, meshes), ctx.Err()
+}
+
+// failuresIn returns the failures that the owners of some meshes and the system controller
+// remember.
+func failuresIn(ctx context.Context, conn *mesh.Net, meshes []mesh.MeshState) []actor.Event {
 	owners := make([]subjects.ActorID, len(meshes))
 	for i, m := range meshes {
 		owners[i] = m.Procs.Describe().Owner
 	}
-	return rememberedFailures(ctx, conn, owners), ctx.Err()
+	return rememberedFailures(ctx, conn, owners)
 }
 
 // FailuresOf is Failures of one mesh. It asks no hosts.

@@ -49,10 +49,19 @@ func Meshes(ctx context.Context, conn *mesh.Net, all bool) (records []MeshSummar
 	if err != nil {
 		return nil, nil, err
 	}
-	states := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !all && !m.Alive() })
+	records, err = MeshesOf(ctx, conn, inv, all)
+	return records, inv.Err(), err
+}
+
+// MeshesOf is Meshes with an Inventory that is known already.
+func MeshesOf(
+	ctx context.Context, conn *mesh.Net, inv mesh.Inventory, all bool,
+) (records []MeshSummary, err error) {
+	left := func(m mesh.MeshState) bool { return !all && !m.Alive() }
+	states := slices.DeleteFunc(slices.Clone(inv.Meshes), left)
 	detached, err := conn.Detached(ctx)
 	if err != nil && !errors.Is(err, system.ErrNoController) {
-		return nil, nil, err
+		return nil, err
 	}
 	records = make([]MeshSummary, len(states))
 	within, cancel := context.WithTimeout(ctx, askTimeout)
@@ -67,7 +76,7 @@ func Meshes(ctx context.Context, conn *mesh.Net, all bool) (records []MeshSummar
 		records[i].Owner.Reason = "it has ended"
 	})
 	slices.SortStableFunc(records, func(x, y MeshSummary) int { return cmp.Compare(x.Mesh, y.Mesh) })
-	return records, inv.Err(), nil
+	return records, nil
 }
 
 // inspect pings the owner.

@@ -97,7 +97,14 @@ func (t *Sampler) Sample(ctx context.Context) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	meshes := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !m.Alive() })
+	return t.SampleOf(ctx, inv)
+}
+
+// SampleOf is Sample with an Inventory that is known already.
+func (t *Sampler) SampleOf(ctx context.Context, inv mesh.Inventory) (Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
+	meshes := slices.DeleteFunc(slices.Clone(inv.Meshes), func(m mesh.MeshState) bool { return !m.Alive() })
 	asked := make([][]ProcCounters, len(meshes))
 	var used map[counterKey]agent.ProcInfo
 	var measuring sync.WaitGroup

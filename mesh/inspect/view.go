@@ -123,27 +123,41 @@ const (
 // silent hosts that may have a live one.
 func Mesh(ctx context.Context, conn *mesh.Net, name string) (v View, missing, err error) {
 	inv, m, missing, err := FindWithEnded(ctx, conn, name)
-	var ids []subjects.HostID
-	heard := map[subjects.HostID]time.Time{}
-	trouble := map[subjects.HostID]string{}
-	for _, h := range inv.Hosts {
-		trouble[h.ID] = h.LogTrouble
-		if h.State == agent.HostAlive {
-			ids = append(ids, h.ID)
-		} else if h.Silence > 0 {
-			heard[h.ID] = time.Now().Add(-h.Silence)
-		}
-	}
 	if w, ctl, bare := FindEmptyWorld(ctx, conn, name, err); bare {
-		v, err = emptyWorldView(conn, w, ctl, ids)
+		v, err = emptyWorldView(conn, w, ctl, newInspection(conn, inv).liveHosts)
 		return v, inv.Err(), err
 	}
 	if err != nil {
 		return View{}, nil, err
 	}
+	v, err = MeshOf(ctx, conn, inv, m)
+	return v, missing, err
+}
+
+// newInspection begins with what an Inventory knows of the hosts.
+func newInspection(conn *mesh.Net, inv mesh.Inventory) inspection {
+	w := inspection{
+		net: conn, lastHeard: map[subjects.HostID]time.Time{}, logTrouble: map[subjects.HostID]string{},
+	}
+	for _, h := range inv.Hosts {
+		w.logTrouble[h.ID] = h.LogTrouble
+		if h.State == agent.HostAlive {
+			w.liveHosts = append(w.liveHosts, h.ID)
+		} else if h.Silence > 0 {
+			w.lastHeard[h.ID] = time.Now().Add(-h.Silence)
+		}
+	}
+	return w
+}
+
+// MeshOf is Mesh with an Inventory that is known already, and the mesh in it.
+func MeshOf(
+	ctx context.Context, conn *mesh.Net, inv mesh.Inventory, m mesh.MeshState,
+) (v View, err error) {
+	w := newInspection(conn, inv)
+	w.desc = m.Procs.Describe()
 	// the owner knows more
-	m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase == agent.Unknown })
-	w := inspection{net: conn, desc: m.Procs.Describe(), liveHosts: ids, lastHeard: heard, logTrouble: trouble}
+	m.States = slices.DeleteFunc(slices.Clone(m.States), func(s agent.State) bool { return s.Status.Phase == agent.Unknown })
 	var wg sync.WaitGroup
 	within, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -155,7 +169,7 @@ func Mesh(ctx context.Context, conn *mesh.Net, name string) (v View, missing, er
 	if at := startTime(m); !at.IsZero() {
 		v.Started = &at
 	}
-	return v, missing, ctx.Err()
+	return v, ctx.Err()
 }
 
 // Running returns the number of running ranks.

@@ -1,4 +1,4 @@
-// What happens: events and output lines. Each part has a stream of its own.
+// What happens: events and output lines.
 
 import { Stream } from './api.js';
 import { markOf } from './colour.js';
@@ -9,64 +9,41 @@ const KEPT_LINES = 1000;
 
 const query = (params) => new URLSearchParams(Object.entries(params).filter(([, v]) => v !== ''));
 
-/** A list that a stream fills, and a note that says why it is empty or old. */
-class Feed {
-  constructor(what, list) {
-    Object.assign(this, { what, list, note: h('p.muted', {}, `No ${what} yet.`) });
-  }
-
-  open(path) {
-    this.stream ??= new Stream(path, (line) => {
-      this.tell(line.error ? `Not complete: ${line.error}` : '');
-      if (!line.error) this.add(line);
-    }, (s) => this.state(s));
-  }
-
-  state({ kind, cause }) {
-    if (kind === 'lost') this.tell(`Cannot read ${this.what}: ${cause}.`);
-    if (kind === 'ended') this.tell(`The ${this.what} have ended: ${cause}.`);
-  }
-
-  tell(text) { say(this.note, text || (this.list.children.length === 0 ? `No ${this.what} yet.` : '')); }
-
-  close() {
-    this.stream?.close();
-    this.stream = null;
-  }
-
-  /** A part that people open and close, and its stream with it. */
-  details(title, open, path) {
-    const el = h('details.part', { open }, h('summary', {}, title), this.note, this.list);
-    el.ontoggle = () => (el.open ? this.open(path) : this.close());
-    return el;
-  }
-}
-
-/** Events, newest first. With a mesh, those of the mesh alone. */
-export class Events extends Feed {
+/** Events, newest first. They are lines of the main stream of a view. */
+export class Events {
   #seen = new Set(); // a stream that opens again may repeat them
 
-  constructor(mesh) {
-    super('events', h('ol.events', { tabIndex: 0, 'aria-label': 'Events, newest first' }));
-    this.mesh = mesh;
+  /** @param {boolean} oneMesh they name ranks by their point */
+  constructor(oneMesh) {
+    this.oneMesh = oneMesh;
+    this.list = h('ol.events', { tabIndex: 0, 'aria-label': 'Events, newest first' });
+    this.note = h('p.muted', {}, 'No events yet.');
     this.filter = h('input', { type: 'search', placeholder: 'Filter', 'aria-label': 'Filter events by text' });
     this.filter.oninput = () => this.sift(this.list.children);
     this.number = h('span.muted');
     this.el = h('section', {},
       h('header.row', {}, h('h2', {}, 'Events'), this.number, this.filter), this.note, this.list);
-    this.open(`/api/events?${query({ mesh })}`);
+  }
+
+  /** Takes a line of the main stream. @returns {boolean} whether it was for the events */
+  take({ event, events_note: note }) {
+    if (event) this.add(event);
+    if (note) say(this.note, note);
+    return Boolean(event || note);
   }
 
   add(e) {
     const key = [e.at, e.kind, e.mesh, e.rank, e.status, e.reason].join('\n');
     if (this.#seen.has(key)) return;
     this.#seen.add(key);
-    this.list.prepend(Object.assign(eventItem(e, this.mesh !== ''), { dataKey: key }));
+    const item = Object.assign(eventItem(e, this.oneMesh), { dataKey: key, at: Date.parse(e.at) });
+    const older = [...this.list.children].find((li) => li.at <= item.at); // past ones come late
+    this.list.insertBefore(item, older ?? null);
     if (this.list.children.length > KEPT_EVENTS) {
       this.#seen.delete(this.list.lastChild.dataKey);
       this.list.lastChild.remove();
     }
-    this.sift([this.list.firstChild]);
+    this.sift([item]);
   }
 
   sift(items) {
@@ -75,7 +52,7 @@ export class Events extends Feed {
     const all = this.list.children.length;
     const shown = want ? this.list.querySelectorAll('li:not([hidden])').length : all;
     say(this.number, want ? `${shown} of ${all}` : `${all}`);
-    this.tell(all > 0 && shown === 0 ? 'No event has this text.' : '');
+    say(this.note, all > 0 && shown === 0 ? 'No event has this text.' : all === 0 ? 'No events yet.' : '');
   }
 }
 
@@ -91,18 +68,36 @@ function eventItem(e, oneMesh) {
 }
 
 /** Live output of a region of a mesh; '' is all of it. Nothing is asked before people open it. */
-export class Output extends Feed {
+export class Output {
   constructor(mesh, region, several) {
-    super('lines', h('ol.output', { tabIndex: 0, 'aria-label': 'Output lines, newest last' }));
     this.several = several;
-    this.el = this.details(h('h3', {}, 'Live output'), false,
-      `/api/meshes/${encodeURIComponent(mesh)}/logs?${query({ region, tail: '100' })}`);
+    this.path = `/api/meshes/${encodeURIComponent(mesh)}/logs?${query({ region, tail: '100' })}`;
+    this.list = h('ol.output', { tabIndex: 0, 'aria-label': 'Output lines, newest last' });
+    this.note = h('p.muted');
+    this.tell('');
+    this.el = h('details.part', {}, h('summary', {}, h('h3', {}, 'Live output')), this.note, this.list);
+    this.el.ontoggle = () => (this.el.open ? this.open() : this.close());
   }
 
-  state(s) {
-    if (s.kind === 'connecting') this.list.replaceChildren(); // the tail comes again
-    super.state(s);
+  open() {
+    this.stream ??= new Stream(this.path, (line) => {
+      this.tell(line.error ? `Not complete: ${line.error}` : '');
+      if (!line.error) this.add(line);
+    }, (s) => this.state(s));
   }
+
+  close() {
+    this.stream?.close();
+    this.stream = null;
+  }
+
+  state({ kind, cause }) {
+    if (kind === 'connecting') this.list.replaceChildren(); // the tail comes again
+    if (kind === 'lost') this.tell(`Cannot read lines: ${cause}.`);
+    if (kind === 'ended') this.tell(`The lines have ended: ${cause}.`);
+  }
+
+  tell(text) { say(this.note, text || (this.list.children.length === 0 ? 'No lines yet.' : '')); }
 
   add({ at, stream, point, text, count: n }) {
     const { list } = this;

@@ -62,7 +62,7 @@ addEventListener('pageshow', resumeAll);
 
 /**
  * connecting; live: data has come; lost: it opens again; denied: 401; gone: 404; ended: by the server; paused:
- * the page is hidden. lost, gone and ended have a cause.
+ * the page is hidden. lost, gone and ended have a cause, and live if the server could not ask and the data is old.
  * @typedef {{kind: string, cause?: string}} StreamState
  */
 
@@ -125,7 +125,7 @@ export class Stream {
         const line = JSON.parse(text || '{}');
         if (line.ended !== undefined) return { kind: 'ended', cause: line.ended };
         if (this.#stop !== stop || Object.keys(line).length === 0) continue; // closed by a line before; a keepalive
-        this.onState({ kind: 'live' });
+        if (!('event' in line)) this.onState({ kind: 'live', cause: line.error });
         this.onLine(line);
       }
       return { kind: 'lost', cause: 'the stream ended' };

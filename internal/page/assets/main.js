@@ -26,7 +26,7 @@ const app = {
   connection(state) {
     if (state.kind === 'denied') return showDenied();
     if (state.kind === 'connecting' && conn.kind === 'lost') return; // the banner stays until data comes
-    if (state.kind === 'live') sampledAt = Date.now(); // the clock of the data may differ from ours
+    if (state.kind === 'live' && !state.cause) sampledAt = Date.now(); // the clock of the data may differ from ours
     conn = state;
     tick();
   },
@@ -37,8 +37,8 @@ function freshness() {
   const age = Date.now() - sampledAt;
   const still = { ended: 'Ended', gone: 'Not found', paused: 'Paused' }[conn.kind];
   if (still) return [still, 'stopped'];
-  if (sampledAt && (conn.kind === 'lost' || age > 5000)) return [`Data of ${duration(age)} ago`, 'degraded'];
-  if (conn.kind === 'lost') return ['Disconnected', 'failed'];
+  if (sampledAt && (conn.cause || age > 5000)) return [`Data of ${duration(age)} ago`, 'degraded'];
+  if (conn.cause) return ['Disconnected', 'failed'];
   return sampledAt ? ['Live', 'running'] : ['Connecting…', 'created'];
 }
 
@@ -46,8 +46,16 @@ function tick() {
   const [word, status] = freshness();
   redo(id('live'), word, () => [markOf(status), word]);
   document.body.classList.toggle('old', status === 'degraded');
-  say(id('banner'), conn.kind !== 'lost' ? '' : `Cannot read the state: ${conn.cause}. The page tries again by itself. `
-    + 'If this stays, check that hostd, or castnet ui, still runs.');
+  say(id('banner'), trouble());
+}
+
+/** Why the data is old, if the page or its server cannot ask. */
+function trouble() {
+  const { kind, cause } = conn;
+  if (kind === 'live' && cause) return `Cannot ask the castnet: ${cause}. The page asks again by itself.`;
+  if (kind !== 'lost') return '';
+  return `Cannot read the state: ${cause}. The page tries again by itself. `
+    + 'If this stays, check that hostd, or castnet ui, still runs.';
 }
 
 function route() {

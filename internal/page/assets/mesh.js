@@ -2,11 +2,12 @@
 
 import { Events } from './activity.js';
 import { Stream } from './api.js';
+import { Casts } from './casts.js';
 import { markOf } from './colour.js';
 import { copyable, h, plural, redo, say } from './dom.js';
 import { HeatMap } from './heatmap.js';
 import { RankPanel } from './panel.js';
-import { pointOf, pointRegion, pointText, ranksOf } from './region.js';
+import { parseRegion, pointOf, pointRegion, pointText, ranksOf } from './region.js';
 import { Selection } from './selection.js';
 
 export class MeshView {
@@ -32,21 +33,13 @@ export class MeshView {
       onClose: () => { location.hash = at; }, onSelect: (r) => onSelect(pointRegion(pointOf(this.heat.grid.sizes, r))),
     });
     this.selection = new Selection(app, id, { onSelect, sampleRank: (region) => this.sampleRank(region) });
-    this.events = new Events(id);
+    this.casts = new Casts((text) => onSelect(parseRegion(this.heat.grid, text)));
+    this.events = new Events(true);
     this.body = h('div.split', { hidden: true }, h('section', { 'aria-label': 'Ranks' }, this.tools, this.heat.el),
-      h('div.side', {}, this.panel.el, this.selection.el), this.events.el);
+      h('div.side', {}, this.panel.el, this.selection.el), this.casts.el, this.events.el);
     this.el = h('div.stack', {}, this.head, this.note, this.trouble, this.body);
     this.stream = new Stream(`/api/meshes/${encodeURIComponent(id)}`, (line) => this.show(line), (s) => this.state(s));
-    this.names = new Stream('/api/overview', (line) => this.findName(line.meshes ?? []));
-    this.parts = [this.stream, this.names, this.events, this.heat, this.panel, this.selection];
-  }
-
-  /** Commands call a mesh by its label if no other mesh has it. One line of the overview tells. */
-  findName(meshes) {
-    this.names.close();
-    const label = meshes.find((m) => m.mesh === this.id)?.label;
-    if (meshes.filter((m) => m.label === label).length === 1) this.name = label;
-    this.tellSelection();
+    this.parts = [this.stream, this.heat, this.panel, this.selection];
   }
 
   state(s) {
@@ -59,9 +52,12 @@ export class MeshView {
   }
 
   show(line) {
-    say(this.note, line.error ? `Not complete: ${line.error}` : '');
+    if (this.events.take(line)) return;
+    say(this.note, line.missing ? `Not complete: ${line.missing}` : '');
     if (line.mesh) this.setHeader(line);
-    if (line.ranks) this.heat.setData(Uint8Array.from(atob(line.ranks), (c) => c.charCodeAt(0)));
+    if (!line.ranks) return;
+    this.heat.setData(Uint8Array.from(atob(line.ranks), (c) => c.charCodeAt(0)));
+    this.casts.show(line);
   }
 
   setHeader(header) {
@@ -82,7 +78,7 @@ export class MeshView {
 
   tellSelection() {
     const { heat: { grid }, header } = this;
-    if (header) this.selection.setMesh({ name: this.name ?? this.id, world: header.mesh.kind === 'world', grid });
+    if (header) this.selection.setMesh({ name: header.mesh.name, world: header.mesh.kind === 'world', grid });
   }
 
   makeTools() {

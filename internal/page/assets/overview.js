@@ -55,7 +55,7 @@ export class Overview {
     this.sum = h('p.sum');
     this.note = h('p.notice', {}, 'Asking the hosts…');
     this.none = h('section.empty', { hidden: true });
-    this.events = new Events('');
+    this.events = new Events(false);
     this.el = h('div.stack', {}, h('header.head', {}, h('h1', {}, 'Overview'), this.sum), this.note,
       this.none, this.meshes.el, this.worlds.el, this.hosts.el,
       this.events.el);
@@ -63,8 +63,8 @@ export class Overview {
   }
 
   show(line) {
-    const missing = line.error || line.missing;
-    say(this.note, missing ? `Not complete: ${missing}` : '');
+    if (this.events.take(line)) return;
+    say(this.note, line.missing ? `Not complete: ${line.missing}` : '');
     if (!line.hosts && !line.meshes) return; // no data came with the error
     const [hosts, meshes, worlds] = [line.hosts ?? [], line.meshes ?? [], line.worlds ?? []];
     const isWell = (m) => m.phase === 'running' && m.running === m.ranks;
@@ -78,7 +78,7 @@ export class Overview {
     redo(this.none, hosts.length > 0, () => nothingRuns(hosts.length > 0));
   }
 
-  close() { for (const part of [this.stream, this.events]) part.close(); }
+  close() { this.stream.close(); }
 }
 
 const nothingRuns = (hasHosts) => [
