@@ -144,13 +144,15 @@ cmd/client/internal/events < mesh controller agent actor bus shape subjects inte
 	events come over the bus
 cmd/client/internal/top < mesh agent internal/text mesh/inspect cmd/client/internal/output ; cmd/client/internal/golden
 	counters of procs, drawn
+cmd/client/internal/screen < mesh agent actor bus shape internal/text mesh/inspect cmd/client/internal/output ; cmd/client/internal/golden
+	a state, its steps and its frames know no terminal; one file connects them to one, one to a castnet
 cmd/client/internal/hostexec < mesh agent actor shape subjects internal/cli internal/fanout internal/text cmd/client/internal/app mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	hosts run the commands; the client sends them
 cmd/client/internal/doctor < mesh config system agent actor bus bus/signin subjects internal/cli internal/fanout internal/text internal/wire cmd/client/internal/app cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it opens a bus of its own, as a user that may not join
 cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it holds meshes by handles, and starts hostd as a program
-cmd/client < internal/auth mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec internal/page internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
+cmd/client < internal/auth mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec internal/page internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh cmd/client/internal/screen ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
 	a remote control: it launches and serves nothing; each command has its file, and what it needs a package
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
@@ -216,6 +218,12 @@ github.com/jedib0t/go-pretty/v6 < cmd/client/internal/output
 	tables and progress bars are for programs that a person looks at
 github.com/mattn/go-isatty < cmd/hostd cmd/client examples/status examples/wordcount
 	only a program that a person looks at asks whether one does
+charm.land/bubbletea/v2 < cmd/client/internal/screen
+	raw mode, keys, resizes and redraws of all terminals are a craft of their own; only the command carries it
+github.com/charmbracelet/x/ansi < cmd/client/internal/screen
+	widths of characters and sequences in texts, as the terminal library counts them
+github.com/creack/pty < cmd/client:tests
+	the screen of the real command is tried on a pseudo terminal
 github.com/google/pprof < internal/stacks cmd/client:tests
 	profiles of many processes are merged where a person looks at them
 github.com/prometheus/client_golang < internal/metrics

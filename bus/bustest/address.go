@@ -45,6 +45,14 @@ func (a *Address) Serve(srv *embed.Server) {
 	_, a.server, _ = strings.Cut(srv.URL(), "://")
 }
 
+// Leave ends every connection, and closes later ones at once, until Serve.
+func (a *Address) Leave() {
+	a.mu.Lock()
+	a.server = ""
+	a.mu.Unlock()
+	a.Cut()
+}
+
 // accept forwards connections until the listener closes.
 func (a *Address) accept() {
 	for {

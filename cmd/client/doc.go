@@ -20,7 +20,7 @@
 //	castnet shrink MESH N                        stop them on its last hosts
 //	castnet explain MESH                         why it is not running
 //	castnet events [-f]                          past failures and new events
-//	castnet top                                  busy actors and full mailboxes
+//	castnet top                                  a live screen of hosts, ranks and actors
 //	castnet stop MESH                            end a mesh
 //	castnet doctor                               what is wrong with bus, permissions and hosts
 //	castnet version                              the version of this command
@@ -65,7 +65,7 @@
 //   - app: connection, limits and completion of one run; candidates: the names to complete
 //   - flags, target: command lines into values, meshes and hosts
 //   - output: tables, JSON, colours and progress
-//   - casting, logs, events, top, doctor, hostexec, heldmesh, worldfile: single commands
+//   - casting, logs, events, top, screen, doctor, hostexec, heldmesh, worldfile: single commands
 //
 // A command runs on one goroutine. A function that starts another one waits for it.
 package main

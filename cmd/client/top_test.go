@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/castnet-io/castnet/cmd/client/internal/output"
-	"github.com/castnet-io/castnet/cmd/client/internal/top"
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
@@ -60,36 +56,54 @@ func TestTop_countsHandledMessages(t *testing.T) {
 	require.Contains(t, r.err, "no host answers on")
 }
 
-// screen is a terminal; it calls a function at each redraw.
-type screen struct {
-	strings.Builder
-	drawn func(n int)
-	n     int
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	if string(p) == top.Redraw {
-		s.n++
-		s.drawn(s.n)
-	}
-	return s.Builder.Write(p)
-}
-
-func TestTop_redrawsUntilInterruptedAndErases(t *testing.T) {
+// With more procs than a sample may ask, the others have their status and their process.
+func TestTop_partialSampleAsksWantedProcsAndHosts(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, "a")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	s := &screen{drawn: func(n int) {
-		if n == 3 {
-			cancel()
+	c := newCluster(t, "a", "b")
+	c.up(t, "demo", "--per-host", "gpu=3")
+	var hostOfRank0 string
+	sampler := &inspect.Sampler{
+		Net: c.Net, Timeout: 10 * time.Second, MaxAsked: 5,
+		Wanted:     func(_ string, rank int) bool { return rank == 0 || rank == 4 },
+		WantedHost: func(id string) bool { return id == hostOfRank0 },
+	}
+	_, err := sampler.Sample(t.Context())
+	require.NoError(t, err)
+	c.ok(t, "cast", "demo", "counter", "add", "1")
+	first, err := sampler.Sample(t.Context())
+	require.NoError(t, err)
+	require.True(t, first.Partial)
+	require.Len(t, first.Procs, 6)
+	for _, p := range first.Procs {
+		wanted := p.Rank == 0 || p.Rank == 4
+		require.Equal(t, !wanted, p.Unasked, p.Rank)
+		require.Equal(t, "running", p.Status)
+		require.False(t, p.Silent)
+		require.Positive(t, p.Memory)
+		if !wanted {
+			require.Empty(t, p.ActorCounters)
+			continue
 		}
-	}}
-	a := &output.Printer{Stdout: s, OutTTY: true, Format: output.Table}
-	require.ErrorIs(t, top.Live(ctx, a, &inspect.Sampler{Net: c.Net, Timeout: 10 * time.Second},
-		top.Options{Interval: time.Millisecond, Rows: 20, Sort: "cpu"}), context.Canceled)
-	text := s.String()
-	require.True(t, strings.HasPrefix(text, top.ScreenOn))
-	require.True(t, strings.HasSuffix(text, top.ScreenOff))
-	require.Equal(t, 3, strings.Count(text, "1 host, 0 procs; every 1ms by cpu, Ctrl-C ends it"))
+		require.EqualValues(t, 1, p.Handled)
+		require.Positive(t, p.Rate)
+		require.Len(t, p.ActorCounters, 1)
+		require.Equal(t, p.Rate, p.ActorCounters[0].Rate)
+		if p.Rank == 0 {
+			hostOfRank0 = p.Host
+		}
+	}
+	second, err := sampler.Sample(t.Context())
+	require.NoError(t, err)
+	for _, h := range second.Hosts {
+		if h.ID == hostOfRank0 {
+			require.EqualValues(t, 3, h.Handled, "the sum of all its procs")
+		} else {
+			require.Zero(t, h.Handled, "not asked")
+		}
+	}
+	sampler.MaxAsked = 6
+	all, err := sampler.Sample(t.Context())
+	require.NoError(t, err)
+	require.False(t, all.Partial)
+	require.EqualValues(t, 3, all.Hosts[1].Handled)
 }

@@ -1,14 +1,12 @@
 package page
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/shape"
@@ -94,54 +92,19 @@ func (p *Page) newEventLine(e actor.Event) eventLine {
 
 func (p *Page) newEventRecord(e actor.Event) eventRecord {
 	return eventRecord{
-		At: e.At, Kind: e.Kind, Status: e.Status, Subject: p.subject(e), Mesh: e.Mesh, Rank: e.Rank,
-		Point: p.point(e), Count: e.Count, Host: e.Host, Step: e.Step, Reason: e.Reason, By: e.By,
-		Causes: p.describeFailure(e).Causes,
+		At: e.At, Kind: e.Kind, Status: e.Status, Subject: inspect.Subject(e, p.extent), Mesh: e.Mesh, Rank: e.Rank,
+		Point: inspect.EventPoint(e, p.extent), Count: e.Count, Host: e.Host, Step: e.Step, Reason: e.Reason,
+		By:     e.By,
+		Causes: inspect.DescribeFailure(e, p.extent).Causes,
 	}
 }
 
-// point returns the coordinates of an event's ranks, if the last sample knows the mesh.
-func (p *Page) point(e actor.Event) string {
-	if e.Kind != actor.KindProc && e.Kind != actor.KindActor && e.Kind != actor.KindRank {
-		return ""
-	}
+// extent returns the extent of a mesh, if the last sample knows it.
+func (p *Page) extent(id string) (base shape.Extent, known bool) {
 	for _, m := range p.sampler.latest().meshes {
-		var base shape.Extent
-		if m.Mesh != e.Mesh || base.UnmarshalText([]byte(m.Extent)) != nil {
-			continue
+		if m.Mesh == id {
+			return base, base.UnmarshalText([]byte(m.Extent)) == nil
 		}
-		var ranks []int
-		e.Each(func(e actor.Event) {
-			if 0 <= e.Rank && e.Rank < base.NumRanks() {
-				ranks = append(ranks, e.Rank)
-			}
-		})
-		return shape.Describe(base, ranks)
 	}
-	return ""
-}
-
-// subject names what an event is about: a host, a mesh, a rank or an actor of it.
-func (p *Page) subject(e actor.Event) string {
-	if e.Kind == actor.KindHost {
-		return text.HostLabel(e.Host)
-	}
-	name := cmp.Or(e.Name, text.Label(e.Mesh))
-	at := p.point(e)
-	switch {
-	case e.Kind == actor.KindAudit:
-		return cmp.Or(e.Object, name)
-	case e.Kind == actor.KindMesh:
-		return name
-	case at != "":
-		name += "[" + at + "]"
-	case e.Count > 1:
-		name += fmt.Sprintf("[%d-%d]", e.Rank, e.Rank+e.Count-1)
-	default:
-		name += fmt.Sprintf("[%d]", e.Rank)
-	}
-	if e.Actor != "" {
-		name += " " + text.Label(e.Actor)
-	}
-	return name
+	return base, false
 }

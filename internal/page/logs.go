@@ -10,10 +10,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
-const (
-	maxTail   = 1000
-	logBuffer = 256 // lines on their way to a reader, which hosts keep further ones for
-)
+const maxTail = 1000 // lines
 
 // logRecord is a line of GET /api/meshes/ID/logs.
 type logRecord struct {
@@ -55,27 +52,13 @@ func (p *Page) serveLogs(w http.ResponseWriter, r *http.Request) error {
 
 // feedLogs sends the lines of a region. Its hosts keep lines that the reader does not take.
 func feedLogs(s *stream, of mesh.ProcMesh, lines int) error {
-	heard := make(chan mesh.LogLine, logBuffer)
-	ctx, cancel := context.WithCancel(s.ctx)
-	logs, err := of.StreamLogs(ctx, mesh.LogOptions{
-		LogQuery: mesh.LogQuery{Lines: lines},
-		Handle: func(l mesh.LogLine) error {
-			select {
-			case heard <- l:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		},
-	})
+	logs, err := inspect.FollowLogs(s.ctx, of, lines)
 	if err != nil {
-		cancel()
 		return err
 	}
 	defer logs.Close()
-	defer cancel() // else Close would wait for a line that nobody takes
 	extent := of.Describe().Extent
-	return each(s, heard, func(l mesh.LogLine) any {
+	return each(s, logs.Lines, func(l mesh.LogLine) any {
 		r := logRecord{At: l.Time, Rank: l.Rank, Point: l.Ranks, Stream: l.Stream, Text: l.Text}
 		if l.Count > 1 {
 			r.Count = l.Count

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
 )
@@ -38,12 +39,17 @@ func Actors(ctx context.Context, procs mesh.ProcMesh, all bool) ([]Actor, error)
 				continue
 			}
 			base, _ := procs.Region().BaseRank(view) // a rank of the region
-			out = append(out, Actor{
-				Rank: base, Point: Point(procs.Describe().Extent, base), Actor: s.ID, Type: s.Actor.Type,
-				Status: s.Status.Phase.String(), Reason: s.Status.Reason, Queued: s.Actor.Queued,
-				Handled: s.Actor.Handled, Current: s.Actor.Current, Endpoints: s.Actor.Endpoints,
-			})
+			out = append(out, newActor(s, base, Point(procs.Describe().Extent, base)))
 		}
 	}
 	return out, err
+}
+
+// newActor converts the state of an actor.
+func newActor(s agent.State, rank int, point string) Actor {
+	return Actor{
+		Rank: rank, Point: point, Actor: s.ID, Type: s.Actor.Type,
+		Status: s.Status.Phase.String(), Reason: s.Status.Reason, Queued: s.Actor.Queued,
+		Handled: s.Actor.Handled, Current: s.Actor.Current, Endpoints: s.Actor.Endpoints,
+	}
 }

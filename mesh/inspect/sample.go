@@ -10,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Sample is a sample of all counters. Its JSON names are stable.
@@ -18,7 +19,9 @@ type Sample struct {
 	Hosts []HostCounters `json:"hosts"`
 	Procs []ProcCounters `json:"procs"`
 
-	Missing error `json:"-"` // names hosts without an answer
+	Missing error                   `json:"-"` // names hosts without an answer
+	Extents map[string]shape.Extent `json:"-"` // of the meshes of Procs
+	Partial bool                    `json:"-"` // only selected procs were asked for their actors
 }
 
 // Counters are of a proc, or of all procs of a host.
@@ -64,15 +67,33 @@ type ProcCounters struct {
 	// Latency is the largest mean of an actor, from the mailbox to the end of the handler.
 	Latency time.Duration `json:"latency,omitempty"`
 	Busy    string        `json:"busy,omitempty"` // an actor and the endpoint of its running handler
+
+	ActorCounters []ActorCounters `json:"-"` // by name
+	Unasked       bool            `json:"-"` // its actors are unknown because of Sampler.MaxAsked
+}
+
+// ActorCounters are the counters of one actor of a proc.
+type ActorCounters struct {
+	Actor
+	Rate    float64       // messages handled per second since the last sample
+	Latency time.Duration // mean, from the mailbox to the end of the handler
 }
 
 // Sampler takes repeated samples.
 type Sampler struct {
-	Net      *mesh.Net
-	Timeout  time.Duration                    // bounds a sample
-	Only     func(mesh string, rank int) bool // these procs; nil: all
-	Ended    bool                             // also ended ranks of live meshes
-	previous map[counterKey]pastCount
+	Net     *mesh.Net
+	Timeout time.Duration                    // bounds a sample
+	Only    func(mesh string, rank int) bool // these procs; nil: all
+	Ended   bool                             // also ended ranks of live meshes
+
+	// MaxAsked is the number of live procs above which a sample is Partial; 0: none is. A partial
+	// sample asks the procs and hosts that Wanted and WantedHost select.
+	MaxAsked   int
+	Wanted     func(mesh string, rank int) bool
+	WantedHost func(id string) bool
+
+	previous      map[counterKey]pastCount
+	previousHosts map[string]pastCount // by ID, of a partial sample
 }
 
 // counterKey identifies a proc: each generation counts from 0.
@@ -87,6 +108,7 @@ type pastCount struct {
 	handled uint64
 	cpu     time.Duration
 	silent  bool // handled is unknown
+	actors  map[string]uint64
 }
 
 // Sample asks all live procs for their statistics.
@@ -106,14 +128,22 @@ func (t *Sampler) SampleOf(ctx context.Context, inv mesh.Inventory) (Sample, err
 	defer cancel()
 	meshes := slices.DeleteFunc(slices.Clone(inv.Meshes), func(m mesh.MeshState) bool { return !m.Alive() })
 	asked := make([][]ProcCounters, len(meshes))
+	partial := t.MaxAsked > 0 && t.countLive(meshes) > t.MaxAsked
 	var used map[counterKey]agent.ProcInfo
+	var sums map[string]Counters
 	var measuring sync.WaitGroup
 	measuring.Go(func() { used = measure(ctx, t.Net, inv) })
-	askEach(meshes, func(i int, m mesh.MeshState) { asked[i] = countProcs(ctx, m, t.Ended) })
+	if partial {
+		measuring.Go(func() { sums = t.sumHosts(ctx, inv.Hosts) })
+	}
+	askEach(meshes, func(i int, m mesh.MeshState) { asked[i] = t.countProcs(ctx, m, partial) })
 	measuring.Wait()
 	l := Sample{
 		At: time.Now(), Hosts: []HostCounters{}, Procs: append([]ProcCounters{}, slices.Concat(asked...)...),
-		Missing: inv.Err(),
+		Missing: inv.Err(), Extents: map[string]shape.Extent{}, Partial: partial,
+	}
+	for _, m := range meshes {
+		l.Extents[m.Procs.ID().String()] = m.Procs.Describe().Extent
 	}
 	if t.Only != nil {
 		l.Procs = slices.DeleteFunc(l.Procs, func(p ProcCounters) bool { return !t.Only(p.Mesh, p.Rank) })
@@ -126,6 +156,7 @@ func (t *Sampler) SampleOf(ctx context.Context, inv mesh.Inventory) (Sample, err
 	}
 	t.computeRates(&l)
 	l.addHosts(inv.Hosts)
+	t.computeHostRates(&l, sums)
 	if t.Only != nil {
 		l.Hosts = slices.DeleteFunc(l.Hosts, func(h HostCounters) bool {
 			return !slices.ContainsFunc(l.Procs, func(p ProcCounters) bool { return p.Host == h.ID })
@@ -165,25 +196,26 @@ func Measure(ctx context.Context, conn *mesh.Net, inv mesh.Inventory) {
 	}
 }
 
-// countProcs returns the live procs of a mesh; with ended also those that ended last.
-func countProcs(ctx context.Context, m mesh.MeshState, ended bool) (out []ProcCounters) {
+// countProcs returns the live procs of a mesh; with t.Ended also those that ended last.
+func (t *Sampler) countProcs(ctx context.Context, m mesh.MeshState, partial bool) (out []ProcCounters) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	all, _ := m.Procs.Actors(ctx) // procs without an answer are silent
-	said := map[int][]agent.State{}
-	for rank, states := range all.Values() {
-		said[rank] = states
+	asks := func(int) bool { return true }
+	if partial {
+		asks = func(rank int) bool { return t.Wanted(m.Procs.ID().String(), rank) }
 	}
+	said := askActors(ctx, m, partial, asks)
 	newest := newestStates(m.States)
 	for _, s := range m.States {
-		if over := s.Status.Phase.Terminal(); over && (!ended || newest[s.Rank].Gen != s.Gen) {
+		if over := s.Status.Phase.Terminal(); over && (!t.Ended || newest[s.Rank].Gen != s.Gen) {
 			continue
 		}
 		p := ProcCounters{
 			Mesh: s.ID, Rank: s.Rank, Point: Point(
 				m.Procs.Extent(), s.Rank,
-			), Gen: s.Gen, Status: s.Status.Phase.String(), Silent: len(said[s.Rank]) == 0,
+			), Gen: s.Gen, Status: s.Status.Phase.String(), Unasked: !asks(s.Rank),
 		}
+		p.Silent = !p.Unasked && len(said[s.Rank]) == 0
 		if h, err := m.Procs.Host(s.Rank); err == nil {
 			p.Host = h.String()
 		}
@@ -206,6 +238,9 @@ func (p *ProcCounters) add(s agent.State) {
 	p.Queued += s.Actor.Queued
 	p.Handled += s.Actor.Handled
 	p.Latency = max(p.Latency, s.Actor.Latency)
+	p.ActorCounters = append(p.ActorCounters, ActorCounters{
+		Actor: newActor(s, p.Rank, p.Point), Latency: s.Actor.Latency,
+	})
 	if s.Actor.Current != "" && p.Busy == "" {
 		p.Busy = text.Label(s.ID) + "." + s.Actor.Current
 	}
@@ -218,9 +253,17 @@ func (t *Sampler) computeRates(l *Sample) {
 		p := &l.Procs[i]
 		key := counterKey{p.Mesh, p.Rank, p.Gen}
 		was, known := t.previous[key]
-		now[key] = pastCount{l.At, p.Handled, p.CPUTime, p.Silent}
+		is := pastCount{l.At, p.Handled, p.CPUTime, p.Silent || p.Unasked, map[string]uint64{}}
 		since := l.At.Sub(was.at)
-		if known && since > 0 && !p.Silent && !was.silent && p.Handled >= was.handled {
+		for i := range p.ActorCounters {
+			a := &p.ActorCounters[i]
+			is.actors[a.Actor.Actor] = a.Handled
+			if had, compared := was.actors[a.Actor.Actor]; compared && since > 0 && a.Handled >= had {
+				a.Rate = float64(a.Handled-had) / since.Seconds()
+			}
+		}
+		now[key] = is
+		if known && since > 0 && !is.silent && !was.silent && p.Handled >= was.handled {
 			p.Rate = float64(p.Handled-was.handled) / since.Seconds()
 		}
 		if known && since > 0 && p.CPUTime > was.cpu && was.cpu > 0 {

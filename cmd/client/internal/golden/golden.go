@@ -32,14 +32,20 @@ func Check(t *testing.T, name string, render func(out *output.Printer) error) {
 		if err != nil {
 			fmt.Fprintf(&stdout, "error: %v\n", err)
 		}
-		file := filepath.Join("testdata", fmt.Sprintf("%s.%d.txt", name, width))
-		if *update {
-			require.NoError(t, os.MkdirAll("testdata", 0o755))
-			require.NoError(t, os.WriteFile(file, stdout.Bytes(), 0o644))
-			continue
-		}
-		want, err := os.ReadFile(file)
-		require.NoError(t, err, "go test -run Golden -update writes it")
-		require.Equal(t, string(want), stdout.String(), file)
+		CheckText(t, fmt.Sprintf("%s.%d", name, width), stdout.String())
 	}
+}
+
+// CheckText compares a text with testdata/NAME.txt.
+func CheckText(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+		return
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err, "go test -run Golden -update writes it")
+	require.Equal(t, string(want), got, file)
 }

@@ -15,13 +15,6 @@ import (
 	"github.com/castnet-io/castnet/internal/text"
 )
 
-// Terminal sequences: enter and leave the alternate screen without line wrap.
-const (
-	ScreenOn  = "\x1b[?1049h\x1b[?25l\x1b[?7l"
-	ScreenOff = "\x1b[?7h\x1b[?25h\x1b[?1049l"
-	Redraw    = "\x1b[H\x1b[J"
-)
-
 // Options are those of the command.
 type Options struct {
 	Interval time.Duration
@@ -47,45 +40,6 @@ func Once(ctx context.Context, out *output.Printer, t *inspect.Sampler, o Option
 		err = showTop(out, l, o.Rows)
 	}
 	return errors.Join(err, l.Missing)
-}
-
-// Live redraws until ctx ends. It shows a failed sample and continues, except for the first one.
-func Live(ctx context.Context, out *output.Printer, t *inspect.Sampler, o Options) error {
-	l, err := t.Sample(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Fprint(out.Stdout, ScreenOn)
-	defer fmt.Fprint(out.Stdout, ScreenOff)
-	for {
-		fmt.Fprint(out.Stdout, Redraw)
-		fmt.Fprintf(
-			out.Stdout, "%s  %s, %s; every %s by %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly),
-			text.Pluralize(len(l.Hosts), "host"), text.Pluralize(len(l.Procs), "proc"), o.Interval, o.Sort,
-		)
-		if err != nil {
-			fmt.Fprintln(
-				out.Stdout,
-				out.Paint(output.Red, out.Cut(fmt.Sprintf("STALE, %s old: %v", text.Age(time.Since(l.At)), err))),
-			)
-		} else if l.Missing != nil {
-			fmt.Fprintln(out.Stdout, out.Paint(output.Yellow, out.Cut(l.Missing.Error())))
-		}
-		l.Sort(o.Sort)
-		if err := showTop(out, l, o.Rows); err != nil {
-			return err
-		}
-		if err := sleep(ctx, o.Interval); err != nil {
-			return err
-		}
-		var next inspect.Sample
-		next, err = t.Sample(ctx)
-		if err == nil {
-			l = next
-		} else if ctx.Err() != nil || t.Net.Bus().Err() != nil {
-			return err
-		}
-	}
 }
 
 // sleep waits, or returns the error of ctx.
