@@ -152,7 +152,9 @@ cmd/client/internal/doctor < mesh config system agent actor bus bus/signin subje
 	it opens a bus of its own, as a user that may not join
 cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it holds meshes by handles, and starts hostd as a program
-cmd/client < internal/auth mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec internal/page internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh cmd/client/internal/screen ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
+cmd/client/internal/mcpserver < internal/cli internal/text
+	a protocol of its own around command lines; it knows no command, and the root gives it the function that runs them
+cmd/client < cmd/client/internal/mcpserver internal/auth mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec internal/page internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh cmd/client/internal/screen ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
 	a remote control: it launches and serves nothing; each command has its file, and what it needs a package
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
@@ -230,6 +232,8 @@ github.com/prometheus/client_golang < internal/metrics
 	one place knows the text of Prometheus: the library counts, and the commands show
 github.com/prometheus/common < internal/metrics
 	the text format of client_golang
+github.com/modelcontextprotocol/go-sdk < cmd/client/internal/mcpserver cmd/client:tests
+	the protocol of AI agents changes every few months; one package of one command speaks it
 github.com/stretchr/testify < cmd/client/internal/golden bus/bustest actor/actortest agent/agenttest internal/proctest internal/testkit internal/testpage internal/testproc internal/testmesh tests
 	assertions are for tests
 go.uber.org/goleak < bus/bustest internal/testkit tests

@@ -34,9 +34,10 @@ root cause follows ←. The sender ("by") is that of the order, such as a stop; 
 orders, also refused ones. With --verbose, IDs, the exit code or signal, every cause and the last lines of
 stderr follow. Other events are not kept; docs/events.md lists all.
 
-JSON: as events are on the bus; with --follow, one line each.`,
+JSON: as events are on the bus: kind, status, mesh, rank, gen, actor, host, endpoint, reason, cause (an
+event), exit_code, signal, stderr_tail, at, step, name, point; with --follow, one line each.`,
 		Example: "  castnet events\n  castnet events -f --kind proc --mesh demo\n  castnet events -f " +
-			"-o ndjson",
+			"-o ndjson\n  castnet events --since 10m",
 		Args:              flags.WantArgs(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -53,6 +54,10 @@ JSON: as events are on the bus; with --follow, one line each.`,
 		func(s string) (string, error) {
 			return s, subjects.CheckName("mesh", s)
 		})
+	flags.Add(
+		fs, &pick.Since, "since", "DURATION|TIME", "only events of the last 10m, or since 2026-11-26T09:30:00Z",
+		flags.Since,
+	)
 	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("mesh", func(c *cobra.Command, _ []string, prefix string) ([]string,
 		cobra.ShellCompDirective) {
@@ -71,7 +76,7 @@ JSON: as events are on the bus; with --follow, one line each.`,
 				return a.WriteJSON(past)
 			}
 			if len(past) == 0 {
-				a.Notef("no failure is remembered; --follow shows new events")
+				a.Notef("no such failure is remembered; --follow shows new events")
 			}
 			v := events.NewView(a.Printer, conn, verbose)
 			for _, e := range past {

@@ -10,6 +10,7 @@
 //	castnet hosts restart HOST…                  restart their procs, one after another
 //	castnet procs [MESH[region]]                 the ranks of meshes
 //	castnet actors MESH[region]                  what runs in each rank
+//	castnet types MESH                           the actor types of a mesh, and their endpoints
 //	castnet call MESH[region] ACTOR ENDPOINT [JSON]   ask exactly one rank
 //	castnet cast MESH[region] ACTOR ENDPOINT [JSON]   ask all ranks of a region at once
 //	castnet logs MESH[region] [-f]               what the procs print
@@ -21,6 +22,7 @@
 //	castnet explain MESH                         why it is not running
 //	castnet events [-f]                          past failures and new events
 //	castnet top                                  a live screen of hosts, ranks and actors
+//	castnet mcp [--act]                          these commands as tools of an AI agent
 //	castnet stop MESH                            end a mesh
 //	castnet doctor                               what is wrong with bus, permissions and hosts
 //	castnet version                              the version of this command
@@ -66,6 +68,7 @@
 //   - flags, target: command lines into values, meshes and hosts
 //   - output: tables, JSON, colours and progress
 //   - casting, logs, events, top, screen, doctor, hostexec, heldmesh, worldfile: single commands
+//   - mcpserver: these commands as tools
 //
 // A command runs on one goroutine. A function that starts another one waits for it.
 package main

@@ -163,6 +163,16 @@ func TestGolden_actors(t *testing.T) {
 	})
 }
 
+func TestGolden_types(t *testing.T) {
+	golden.Check(t, "types", func(out *output.Printer) error {
+		return showTypes(out, []inspect.ActorType{
+			{Type: "counter", Actors: []string{"counter", "total"}, Running: 16,
+				Endpoints: []string{"add(int64) int64", "get(struct {}) int64", "reset(struct {}) int64"}},
+			{Type: "echo"},
+		})
+	})
+}
+
 func TestGolden_hosts(t *testing.T) {
 	hosts := []mesh.HostState{
 		{State: agent.HostAlive, HostInfo: agent.HostInfo{
@@ -436,7 +446,7 @@ func TestGolden_auth(t *testing.T) {
 func busCommands() []string {
 	return []string{
 		"up", "spawn demo", "adopt demo", "meshes", "hosts", "hosts cordon a", "hosts uncordon a", "hosts drain a",
-		"hosts shutdown a", "hosts restart a", "procs demo", "actors demo", "mesh show demo", "mesh restart demo",
+		"hosts shutdown a", "hosts restart a", "procs demo", "actors demo", "types demo", "mesh show demo", "mesh restart demo",
 		"explain demo", "call demo counter get", "cast demo counter get", "logs demo", "logs demo -f", "wait demo",
 		"grow demo 1", "shrink demo 1", "stop demo", "events", "events -f", "top", "metrics", "ui --no-browser", "stack demo", "profile demo --cpu 1s",
 		"config show demo", "worlds",
@@ -452,7 +462,7 @@ func TestBusCommands_areAllThatNeedOne(t *testing.T) {
 			eachCommand(sub)
 		}
 		name := strings.TrimPrefix(c.CommandPath(), "castnet ")
-		local := slices.Contains([]string{"help", "version", "env"}, name) || strings.HasPrefix(name, "auth")
+		local := slices.Contains([]string{"help", "version", "env", "mcp"}, name) || strings.HasPrefix(name, "auth")
 		if c.Runnable() && c.HasParent() && !local {
 			require.True(t, slices.ContainsFunc(busCommands(), func(line string) bool {
 				return strings.HasPrefix(line+" ", name+" ")

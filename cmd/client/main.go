@@ -79,9 +79,9 @@ func rootCommand(a *app.App) *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	return flags.GroupCommand(root,
 		upCommand(a), spawnCommand(a), adoptCommand(a), meshesCommand(a), hostsCommand(a), procsCommand(a),
-		actorsCommand(a), meshCommand(a), explainCommand(a), callCommand(a), castCommand(a),
+		actorsCommand(a), typesCommand(a), meshCommand(a), explainCommand(a), callCommand(a), castCommand(a),
 		logsCommand(a), waitCommand(a), growCommand(a), shrinkCommand(a), stopCommand(a),
-		eventsCommand(a), topCommand(a), metricsCommand(a), uiCommand(a),
+		eventsCommand(a), topCommand(a), metricsCommand(a), uiCommand(a), mcpCommand(a),
 		stackCommand(a), profileCommand(a), configCommand(a),
 		worldsCommand(a), applyCommand(a, false), applyCommand(a, true), deleteCommand(a), whereCommand(a),
 		doctorCommand(a), authCommand(a),

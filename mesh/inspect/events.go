@@ -18,14 +18,16 @@ import (
 
 // EventFilter selects events.
 type EventFilter struct {
-	Kind string // "": all
-	Mesh string // a label or an ID; "": all
+	Kind  string    // "": all
+	Mesh  string    // a label or an ID; "": all
+	Since time.Time // zero: all
 }
 
 // Matches reports whether the filter selects an event.
 func (p EventFilter) Matches(e actor.Event) bool {
 	return (p.Kind == "" || p.Kind == e.Kind) &&
-		(p.Mesh == "" || p.Mesh == e.Mesh || p.Mesh == text.Label(e.Mesh) || p.Mesh == e.Name)
+		(p.Mesh == "" || p.Mesh == e.Mesh || p.Mesh == text.Label(e.Mesh) || p.Mesh == e.Name) &&
+		!e.At.Before(p.Since)
 }
 
 // eventBuffer bounds the events that wait for their reader. Further ones are dropped and counted.

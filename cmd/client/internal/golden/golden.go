@@ -36,16 +36,16 @@ func Check(t *testing.T, name string, render func(out *output.Printer) error) {
 	}
 }
 
-// CheckText compares a text with testdata/NAME.txt.
-func CheckText(t *testing.T, name, got string) {
+// CheckText compares a text with testdata/NAME.
+func CheckText(t *testing.T, name, text string) {
 	t.Helper()
-	file := filepath.Join("testdata", name+".txt")
+	file := filepath.Join("testdata", name)
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err, "go test -run Golden -update writes it")
-	require.Equal(t, string(want), got, file)
+	require.Equal(t, string(want), text, file)
 }

@@ -135,7 +135,7 @@ func checkFrames(t *testing.T, name string, s state, inputs ...any) {
 	for _, size := range []sizeEvent{{80, 24}, {200, 60}} {
 		sized, _ := play(s, append([]any{size}, inputs...)...)
 		requireSize(t, sized)
-		golden.CheckText(t, fmt.Sprintf("%s.%dx%d", name, size.width, size.height), trimmed(sized.frame()))
+		golden.CheckText(t, fmt.Sprintf("%s.%dx%d.txt", name, size.width, size.height), trimmed(sized.frame()))
 	}
 }
 
