@@ -56,6 +56,12 @@ func (e ExecRequest) Act() (object string, routine bool) {
 // Act returns the resized mesh.
 func (r ResizeRequest) Act() (object string, routine bool) { return r.ID, false }
 
+// Act returns the mesh and the label of the invited host.
+func (r InviteRequest) Act() (object string, routine bool) { return r.ID + " " + r.Host, false }
+
+// Act returns the mesh and the joining host.
+func (r JoinRequest) Act() (object string, routine bool) { return r.ID + " " + r.Host.String(), false }
+
 // Act returns the mesh with restarted ranks.
 func (r RestartRequest) Act() (object string, routine bool) { return r.ID, false }
 

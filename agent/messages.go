@@ -56,6 +56,8 @@ var (
 	AwaitActor = actor.NewEndpoint[Agent, AwaitActorRequest, actor.None]("await-actor")
 	ListEvents = actor.NewEndpoint[Agent, ListEventsRequest, EventList]("list-events")
 	Resize     = actor.NewEndpoint[Agent, ResizeRequest, ResizeResponse]("resize")
+	Invite     = actor.NewEndpoint[Agent, InviteRequest, InviteResponse]("invite")
+	Join       = actor.NewEndpoint[Agent, JoinRequest, JoinResponse]("join")
 	Follow     = actor.NewEndpoint[Agent, FollowRequest, Overlay]("follow")
 	Revision   = actor.NewEndpoint[Agent, RevisionRequest, RevisionResponse]("revision")
 

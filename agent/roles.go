@@ -77,6 +77,8 @@ func Permissions() []Permission {
 		row(StopAll.Name(), operating, own, OnController),
 		row(Restart.Name(), operating, own, OnController),
 		row(Resize.Name(), operating, own, OnController),
+		row(Invite.Name(), operating, own, OnController),
+		row(Join.Name(), []subjects.Role{subjects.Host}, nil, OnController),
 		row(Evacuate.Name(), []subjects.Role{subjects.Operator, subjects.Host}, nil, OnController),
 
 		row(Ready.Name(), []subjects.Role{subjects.Proc}, nil, OnHost),

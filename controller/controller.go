@@ -80,6 +80,8 @@ func Def() actor.Def {
 		agent.Evacuate.Handle(onlyFor("procs", (*controller).Evacuate)).Audited(),
 		agent.Restart.Handle(onlyFor("procs", (*controller).Restart)).Audited(),
 		agent.Resize.Handle(onlyFor("procs", (*controller).Resize)).Audited(),
+		agent.Invite.Handle(onlyFor("procs", (*controller).Invite)).Audited(),
+		agent.Join.Handle(onlyFor("procs", (*controller).Join)).Audited(),
 		agent.Revision.Handle(onlyFor("procs", (*controller).Revision)),
 		agent.Follow.Handle(onlyFor("actors", (*controller).Follow)),
 		agent.AwaitActor.Handle(onlyFor("actors", (*controller).Arrive)),

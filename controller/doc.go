@@ -49,6 +49,9 @@
 //   - CTL-20 (elastic meshes): Others learn of added ranks once these run with their actors, and
 //     of a removal before a rank stops. If an added rank fails, the added hosts leave again. Added
 //     ranks start in a later generation than removed ones.
+//   - CTL-21 (invites): An invite lets the host of one label join, once, before it expires. The
+//     host proves the secret and its own ID. A failed join uses no invite. The controller keeps 64,
+//     without secrets. They end with it.
 //
 // # Details
 //
@@ -73,7 +76,8 @@
 // A change of the hosts is the next revision of agent.Mesh. Owners of actors on the whole mesh get
 // it as a request (agent.Follow), hosts with their next lease renewal, and other processes ask for
 // it after an event. Before it adds hosts, a controller asks the present ones for a later owner:
-// added hosts know none. A mesh changes its hosts once at a time, and not while a host is drained.
+// added hosts know none. A mesh changes its hosts once at a time, and not while a host is drained;
+// a joining host waits for that. A host of the mesh needs no invite.
 //
 // Replies to renewals bring missed events. Without leases the controller polls every
 // supervision.poll-interval, and makes earlier owners' leases endless. `mesh.stop.attempt` is

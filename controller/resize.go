@@ -158,12 +158,13 @@ func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.Re
 	}
 	if r.Remove == 0 {
 		c.confirmOwner(ctx, func(ctx *actor.Context) {
-			m, err := c.resizedMesh(r) // it may have changed meanwhile
-			if err := cmp.Or(c.fencedError(), err); err != nil {
-				reply.Reply(agent.ResizeResponse{}, err)
-				return
-			}
-			c.addHosts(ctx, m, cmp.Or(r.Timeout, c.spawnLimit()), done)
+			c.grow(ctx, r, cmp.Or(r.Timeout, c.spawnLimit()), func(o agent.Overlay, err error) {
+				if err != nil {
+					reply.Reply(agent.ResizeResponse{}, err)
+					return
+				}
+				done(o)
+			})
 		})
 		return agent.ResizeResponse{}, nil
 	}
@@ -173,6 +174,20 @@ func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.Re
 	}
 	c.removeHosts(ctx, m, r.Reason, c.stopGrace(), limit, done)
 	return agent.ResizeResponse{}, nil
+}
+
+// grow adds the hosts of a request. It calls done with the statuses of their ranks, or with the
+// reason why the mesh cannot grow. The owner was confirmed before, and the mesh may have changed
+// meanwhile.
+func (c *controller) grow(
+	ctx *actor.Context, r agent.ResizeRequest, limit time.Duration, done func(agent.Overlay, error),
+) {
+	m, err := c.resizedMesh(r)
+	if err := cmp.Or(c.fencedError(), err); err != nil {
+		done(nil, err)
+		return
+	}
+	c.addHosts(ctx, m, limit, func(o agent.Overlay) { done(o, nil) })
 }
 
 // Revision returns the mesh if its hosts have changed, and whether they change.
@@ -215,11 +230,10 @@ func (c *controller) resizedMesh(r agent.ResizeRequest) (m agent.Mesh, err error
 	}()
 	m = c.spec.Procs
 	hosts := m.Hosts
+	if err := c.checkGrowable(); err != nil {
+		return m, err
+	}
 	switch {
-	case !c.started || c.stopping || c.isOver():
-		return m, errors.New("it does not run")
-	case c.spec.Detached: // its actors have no owner that could follow
-		return m, errors.New("it is detached: adopt it first")
 	case c.announced != nil:
 		return m, errors.New("its hosts change already: try again later")
 	case len(c.evacuations) > 0:
@@ -238,6 +252,20 @@ func (c *controller) resizedMesh(r agent.ResizeRequest) (m agent.Mesh, err error
 	m.FirstGen = c.firstGenOfAdded((len(hosts) - r.Remove) * m.PerHost)
 	return m.Resize(slices.Concat(hosts[:len(hosts)-r.Remove], r.Add))
 }
+
+// checkGrowable returns the reason why the mesh can never change its hosts under this controller.
+func (c *controller) checkGrowable() error {
+	if !c.started || c.stopping || c.isOver() {
+		return errors.New("it does not run")
+	}
+	if c.spec.Detached { // its actors have no owner that could follow
+		return errors.New("it is detached: adopt it first")
+	}
+	return nil
+}
+
+// changesHosts reports whether the mesh has to finish a change of its hosts before the next one.
+func (c *controller) changesHosts() bool { return c.announced != nil || len(c.evacuations) > 0 }
 
 // addHosts starts the ranks of added hosts, then their actors, and announces them.
 func (c *controller) addHosts(

@@ -27,6 +27,7 @@ type state struct {
 	evacuations      map[subjects.HostID]*evacuation // by the host under evacuation
 	restarting       map[int]bool                    // ranks with a requested restart
 	reportedFailures map[int]reportedFailure         // failures that wait for their events
+	invites          []invite                        // the oldest first
 }
 
 // rankState is the state of a rank besides its status.

@@ -70,6 +70,9 @@ type scenario struct {
 	t   *testing.T
 	st  *state
 	now time.Time
+
+	invitations map[string]agent.Invitation
+	joiners     map[string]subjects.HostID
 }
 
 // began is the time at which a scenario begins.
@@ -176,6 +179,8 @@ func (s *scenario) applyLine(verb string, args []string) string {
 	case "silent": // host: an agent said nothing
 		x = s.st.step(createFailure{host: s.number(args[0]),
 			err: &actor.Error{Code: actor.CodeDeadline, Text: "no answer"}}, s.now)
+	case "invite", "join", "replay", "joins", "fails":
+		return s.applyInvite(verb, args)
 	default:
 		s.t.Fatalf("unknown verb %q", verb)
 	}

@@ -93,9 +93,9 @@
 //
 // Verbs of the owner alone are the Stop of an ActorMesh with an owner, Detach, and the drain and
 // shutdown of allocated or taken hosts. Any program of the owner's user may stop, restart, grow and
-// shrink a ProcMesh; its controller carries that out. Other programs need the role of an operator
-// (Options.Principal). A program that drains, shuts down or takes hosts needs it, too, unless it
-// allocated them.
+// shrink a ProcMesh, and invite hosts to it; its controller carries that out. Other programs need
+// the role of an operator (Options.Principal). A program that drains, shuts down or takes hosts
+// needs it, too, unless it allocated them.
 //
 // After a Grow or Shrink a process that uses the mesh asks its owner, at its next use of a handle.
 // A handle that was never used keeps its shape until then. A watch of the whole mesh hears of

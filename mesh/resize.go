@@ -65,6 +65,22 @@ func (p ProcMesh) Grow(ctx context.Context, hosts HostMesh) (ProcMesh, error) {
 	return p, nil
 }
 
+// Invite lets the host of a label join the mesh, once, for at most 24 hours. The result is a secret
+// for `hostd --join-mesh`; agent.ParseInvitation reads it. The mesh grows when that host starts
+// with it.
+//
+// Any program may invite hosts to a mesh that it may grow. The owner of the mesh keeps 64 invites,
+// and they end with it: after a takeover there is none.
+func (p ProcMesh) Invite(ctx context.Context, label string, ttl time.Duration) (text string, err error) {
+	p = resolved(p)
+	if err := checkResize(p); err != nil {
+		return "", fmt.Errorf("cannot invite host %q: %w", label, err)
+	}
+	request := agent.InviteRequest{ID: p.desc.ID.String(), Host: label, TTL: ttl}
+	said, err := agent.Invite.Call(ctx, p.controller(), request)
+	return said.Invitation, err
+}
+
 // shrunkByUser is the reason of a Shrink.
 const shrunkByUser = "its mesh shrinks"
 

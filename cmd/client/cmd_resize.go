@@ -26,7 +26,8 @@ import (
 )
 
 func growCommand(a *app.App) *cobra.Command {
-	return resizeCommand(a, &cobra.Command{
+	var invite inviting
+	c := resizeCommand(a, &cobra.Command{
 		Use:   "grow MESH [N]",
 		Short: "Add hosts to a mesh",
 		Long: `Start procs of a running mesh, and their actors, on N more hosts or on those of --hosts. N hosts
@@ -38,9 +39,17 @@ The owner of the mesh does the work. Actors follow if they have an owner: those 
 castnet spawn without --detach, and of a program. A detached mesh has to be adopted first. Worlds do
 not grow. --timeout bounds the search for hosts, and mesh.spawn-timeout the start.
 
-JSON: for each added host mesh, host, id, region, ranks, result (added).`,
-		Example: "  castnet grow demo 2\n  castnet grow demo --hosts n07,n08",
+With --invite the command adds nothing. It prints an invite, or writes it to the file of --out. The
+invite is a secret. A hostd with that label joins the mesh with it, once: hostd --join-mesh FILE. An
+invite ends after --for, and with the owner of the mesh. An owner keeps 64 invites.
+
+JSON: for each added host mesh, host, id, region, ranks, result (added). Of an invite mesh, host,
+valid_for, and file or invite.`,
+		Example: "  castnet grow demo 2\n  castnet grow demo --hosts n07,n08\n" +
+			"  castnet grow demo --invite n09 --for 1h --out n09.invite",
 	}, grow)
+	invite.register(a, c)
+	return c
 }
 
 func shrinkCommand(a *app.App) *cobra.Command {

@@ -43,6 +43,9 @@ const examples = `  # A whole system on this machine
   # A host of the world that castnet apply -f world.yaml declares
   hostd --nats nats://a:4222 --world train --host-rank 3
 
+  # A host that a running mesh grows by: castnet grow train --invite n09 --out n09.invite makes the file
+  hostd --nats nats://a:4222 --label n09 --join-mesh n09.invite
+
   # In a rack of many: labels to select hosts by, and health probes
   hostd --nats nats://a:4222 --host-label zone=a --host-label disk=nvme --http :8222`
 
@@ -66,6 +69,7 @@ type flags struct {
 	showConfig          bool
 	gateway             bool
 	worldFlags
+	joinMesh string
 	tlsFlags
 	authFlags
 	logLevel, logFormat string
@@ -130,6 +134,8 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.BoolVar(&f.gateway, "gateway", true, "serve casts of plain NATS clients; hosts share them")
 	f.worldFlags.register(fs)
 	f.authFlags.register(fs)
+	fs.StringVar(&f.joinMesh, "join-mesh", "",
+		"grow a running mesh by this host, with the invite in `FILE` of castnet grow --invite; - is standard input")
 	fs.StringVar(&f.logLevel, "log-level", "",
 		"debug, info, warn or error (default info, for procs proc.log-level)")
 	fs.StringVar(&f.logFormat, "log-format", "", "console or json (default console on a terminal, else json)")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/ticket"
@@ -31,6 +32,7 @@ type config struct {
 	labels        map[string]string // of the host
 	keys          *keys.Config      // limits
 	hostKey       *auth.HostKey     // nil: no --auth-key
+	invitation    *agent.Invitation // to the mesh that it joins; nil: none
 
 	external *bus.Options // nil: run a server
 	server   serverConfig // the own server, otherwise
@@ -122,6 +124,13 @@ func (f flags) newConfig(getenv func(string) string) (config, error) {
 		return c, err
 	}
 	if err := c.loadAuthKey(); err != nil {
+		return c, err
+	}
+	if f.joinMesh != "" && f.natsConfig == "" && !f.usesExternalBus(getenv) {
+		return c, cli.Usagef("--join-mesh is for a mesh on another server: want --nats with it")
+	}
+	c.invitation, err = c.readInvitation()
+	if err != nil {
 		return c, err
 	}
 	if f.usesExternalBus(getenv) {

@@ -47,6 +47,9 @@
 //     it at its start.
 //   - HOSTD-14 (page): With --http, / is the live page (package page). Its address with the token
 //     is in a file that only the user of hostd can read. Without --ui-act the page changes nothing.
+//   - HOSTD-17 (invites): With --join-mesh, hostd joins the mesh of the invite before it is ready.
+//     A malformed, foreign or refused invite is a failed start. If the mesh has the host already,
+//     hostd starts.
 //
 // # Details
 //

@@ -103,6 +103,9 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	if err := n.writePageFile(); err != nil {
 		return err
 	}
+	if err := n.joinInvited(ctx, log); err != nil {
+		return err
+	}
 	n.pendingReason.Store(nil)
 	return n.joinWorld(ctx, log)
 }
