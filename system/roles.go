@@ -64,11 +64,11 @@ func checkClaimant(ctx *actor.Context, mesh subjects.MeshID, c agent.Claim) erro
 
 // checkMember refuses a Leave in the name of another host or proc (AGT-13).
 func checkMember(ctx *actor.Context, l LeaveRequest) error {
-	switch {
-	case l.Host != nil:
+	if l.Host != nil {
 		owner := subjects.NewSender(subjects.Host.Principal(l.Host.Label()), l.Host.Proc().Process())
 		return agent.CheckOwner(ctx, "host "+l.Host.Label(), owner)
-	case l.Proc != nil:
+	}
+	if l.Proc != nil {
 		owner := subjects.NewSender(subjects.Proc.Principal(l.Proc.Mesh.Label()), l.Proc.Lead().Process())
 		return agent.CheckOwner(ctx, "proc "+l.Proc.String(), owner)
 	}

@@ -28,10 +28,10 @@ func (o Options) ticketKey() (*ticket.Key, error) {
 	}
 	host := subjects.Host.Principal(o.Label)
 	key, ok := ticket.KeyOf(o.Settings.Token, o.Space, host)
-	switch {
-	case !ok: // a token that somebody chose
+	if !ok { // a token of somebody's choice
 		key = ticket.NewMaster(o.Settings.Token).Issue(o.Space, host, time.Time{})
-	case !key.MayName(subjects.Proc.Principal(o.Label)):
+	}
+	if !key.MayName(subjects.Proc.Principal(o.Label)) {
 		return nil, fmt.Errorf("cannot launch procs of host %s with the key of %s: "+
 			"castnet auth host add %s makes one for it", o.Label, key.Principal(), o.Label)
 	}

@@ -262,10 +262,10 @@ func authRows(a *auth.Authority) (rows []authRow) {
 }
 
 func userStatus(u auth.User, k auth.Key) string {
-	switch {
-	case !u.Revoked.IsZero() || !k.Revoked.IsZero():
+	if !u.Revoked.IsZero() || !k.Revoked.IsZero() {
 		return "revoked"
-	case u.Expires.Before(time.Now()):
+	}
+	if u.Expires.Before(time.Now()) {
 		return "expired"
 	}
 	return "valid"
