@@ -211,7 +211,8 @@ func (d *directory) scan(
 			if s != nil {
 				next.startedAt = notBefore(s.startedAt.Add(lookupInterval))
 			}
-			s, mine, *last = next, true, next
+			s, mine = next, true
+			*last = next
 		}
 		d.mu.Unlock()
 		if mine {

@@ -220,7 +220,8 @@ const worldOwner = "system"
 
 // wholeWorld is the mesh of a world, as a share describes it: still without hosts.
 func wholeWorld(share agent.Mesh) agent.Mesh {
-	m, n, per := share, share.Extent.NumRanks(), max(share.PerHost, 1)
+	m, n := share, share.Extent.NumRanks()
+	per := max(share.PerHost, 1)
 	m.World = &agent.WorldShare{World: share.World.World, Count: n}
 	m.Hosts = make([]subjects.HostID, (n+per-1)/per)
 	m.Owner = subjects.ProcID{Mesh: m.ID}.Actor(worldOwner)
