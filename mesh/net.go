@@ -39,8 +39,8 @@ type Options struct {
 	Name      string        // of the connections, before the ID of the proc; "": client
 	// Principal is the first part of the sender of all messages, and names its role; zero: that of
 	// the credentials, or u- and the name of the user that runs this process. Credentials for one
-	// principal have precedence. A program that acts on hosts, or on meshes of others, is an operator:
-	// UserPrincipal(subjects.Operator).
+	// principal have precedence. A program that acts on hosts, or on meshes of others, is an
+	// operator: UserPrincipal(subjects.Operator).
 	Principal subjects.Principal
 	Actors    []actor.Def // actor types that this process can run
 	// The zero Logger: warnings and errors go to stderr. zerolog.Nop() is silent. Package slogger makes

@@ -28,8 +28,8 @@ func principal(o bus.Options) (subjects.Principal, bool) {
 }
 
 // As returns the options with which a user connects. It replaces the token by the user's ticket or
-// key, if the token has one (SIGN-1). Where the credentials are of one principal, replies come to its
-// inbox, because its permissions include no other.
+// key, if the token has one (SIGN-1). Where the credentials are of one principal, replies come to
+// its inbox, because its permissions include no other.
 func As(o bus.Options, space subjects.Space, user subjects.User) (bus.Options, error) {
 	if named, ok := principal(o); ok {
 		if !ticket.MayName(named, user.Principal) {

@@ -247,8 +247,8 @@ func parseHeader(text string) (k Key, err error) {
 	return k, nil
 }
 
-// MayName reports whether the credential of one principal is good for another one. A host has the names of
-// its parts. A host with a system controller has that name, too.
+// MayName reports whether the credential of one principal is good for another one. A host has the
+// names of its parts. A host with a system controller has that name, too.
 func MayName(of, p subjects.Principal) bool {
 	switch {
 	case of == p:
