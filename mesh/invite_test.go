@@ -159,9 +159,10 @@ func TestInvite_aFailedJoinLeavesIt_CTL21(t *testing.T) {
 	require.NoError(t, err)
 	i := invite(t, procs, "b", time.Minute)
 	b, _ := c.Host(t, "b")
+	operator, _ := c.Client(t, as(subjects.Operator, "carol"))
 	cordon := func(is bool) {
 		t.Helper()
-		_, err := agent.Cordon.Call(testkit.Soon(t), agent.Of(b.ID().Proc()).Via(c.Proc()),
+		_, err := agent.Cordon.Call(testkit.Soon(t), agent.Of(b.ID().Proc()).Via(operator.Proc()),
 			agent.CordonRequest{Cordon: is, Reason: "repair"})
 		require.NoError(t, err)
 	}
@@ -223,6 +224,9 @@ func TestInvite_refusesWhatItIsNotFor_CTL21(t *testing.T) {
 	held, err := other.Detach(t.Context())
 	require.NoError(t, err)
 	_, err = held.Procs.Invite(testkit.Soon(t), "b", time.Minute)
+	require.ErrorContains(t, err, "may not act on it", "the system controller owns it")
+	operator, _ := c.Client(t, as(subjects.Operator, "carol"))
+	_, err = held.Procs.Via(operator).Invite(testkit.Soon(t), "b", time.Minute)
 	require.ErrorContains(t, err, "it is detached: adopt it first")
 }
 

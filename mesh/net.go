@@ -43,8 +43,8 @@ type Options struct {
 	// operator: UserPrincipal(subjects.Operator).
 	Principal subjects.Principal
 	Actors    []actor.Def // actor types that this process can run
-	// The zero Logger: warnings and errors go to stderr. zerolog.Nop() is silent. Package slogger makes
-	// one of a *slog.Logger.
+	// The zero Logger: warnings and errors go to stderr. zerolog.Nop() is silent. Package slogger
+	// makes one of a *slog.Logger.
 	Log zerolog.Logger
 
 	// OnFailure gets otherwise unhandled failures: of a parentless actor of the program, and of a

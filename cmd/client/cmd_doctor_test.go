@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,8 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/doctor"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testmesh"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // doctor runs the command, and returns its findings by check.
@@ -141,8 +144,9 @@ func TestDoctor_namesMissingPermissions(t *testing.T) {
 	all := c.doctor(t, cli.ExitFailure, "--user", "short", "--password", "secret")
 	require.Equal(t, doctor.Finding{
 		Check: "permissions", Result: doctor.ResultFail, Suggestion: "allow that in the configuration of the server",
-		Found: "this user may not publish castnet.v1.default.f.*.*.o-anon.*, castnet.v1.default.k.*.*.*.*.o-anon.*; " +
-			"nor subscribe castnet.v1.default.hb.gone.*.*",
+		Found: strings.ReplaceAll("this user may not publish castnet.v1.default.f.*.*.WHO.*, "+
+			"castnet.v1.default.k.*.*.*.*.WHO.*; nor subscribe castnet.v1.default.hb.gone.*.*",
+			"WHO", mesh.UserPrincipal(subjects.Operator).String()),
 	}, all["permissions"])
 	require.Contains(t, all["connection"].Found, "user short, account $G")
 	require.Equal(t, doctor.ResultOK, all["jetstream"].Result, all["jetstream"])

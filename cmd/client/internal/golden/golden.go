@@ -32,7 +32,7 @@ func Check(t *testing.T, name string, render func(out *output.Printer) error) {
 		if err != nil {
 			fmt.Fprintf(&stdout, "error: %v\n", err)
 		}
-		CheckText(t, fmt.Sprintf("%s.%d", name, width), stdout.String())
+		CheckText(t, fmt.Sprintf("%s.%d.txt", name, width), stdout.String())
 	}
 }
 
