@@ -31,6 +31,7 @@ func TestCDDL_hasTheKeysOfEachWireStruct(t *testing.T) { // PLY-1
 			inCode[pkg+"."+name] = fields
 		}
 	}
+	delete(inCode, "cast.KindCount") // of the metrics of agents, whose messages are Go's alone
 	require.NotEmpty(t, inCode["cast.header"])
 	require.Equal(t, inCode, structsInCDDL(t), "spec/wire.cddl and the code differ")
 
