@@ -16,7 +16,7 @@ var sleepers = map[string]string{
 	"agent/host/store.go":   "a lock reports no release",
 	"agent/proc/main.go": "a process without its parent waits a last time, " +
 		"then exits",
-	"cmd/hostd/server.go": "a port reports no release",
+	"cmd/hostd/server.go":    "a port reports no release",
 	"internal/auth/files.go": "a lock reports no release",
 	"internal/cgroup/dir.go": "a search for leftovers may lock a new directory " +
 		"for a moment",
