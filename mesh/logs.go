@@ -154,8 +154,7 @@ type LogStream struct {
 
 	mu      sync.Mutex // guards the fields below
 	feeds   map[subjects.HostID]*logFeed
-	present ProcMesh  // procs, on the newest known revision of the mesh
-	unheard time.Time // since when this process hears no host, because the bus is silent; zero: it does
+	present ProcMesh // procs, on the newest known revision of the mesh
 }
 
 // StreamLogs passes the output of the region's procs to o.Handle as they write it, until ctx ends
@@ -364,25 +363,13 @@ func (s *LogStream) deliver() {
 	}
 }
 
-// noteHearing records whether this process hears the hosts.
-func (s *LogStream) noteHearing(hears bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if hears {
-		s.unheard = time.Time{}
-	} else if s.unheard.IsZero() {
-		s.unheard = time.Now()
-	}
-}
-
-// busSilence returns for how long this process has heard no host; 0: it hears them.
+// busSilence returns for how long this process could hear no host; 0: it can.
 func (s *LogStream) busSilence() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unheard.IsZero() {
+	watcher, err := s.procs.net.controllers.hostWatcher()
+	if err != nil { // the Net is closing
 		return 0
 	}
-	return time.Since(s.unheard)
+	return watcher.BusSilence()
 }
 
 // newsLine is a line about the hosts of the stream.
@@ -503,9 +490,6 @@ func (f *logFeed) onPresence(c presence.Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.left = c.Graceful
-	if unknown := c.State == presence.Unknown; !unknown || !c.NeverHeard { // else it has not been heard yet
-		f.stream.noteHearing(!unknown)
-	}
 	if c.State == presence.Dead {
 		f.end(fmt.Errorf("%w: %s", errHostDead, c.Reason))
 	} else if f.alive.Err() != nil {

@@ -83,6 +83,7 @@ type core struct {
 	timeouts
 	connected       bool          // the watcher's connection is up
 	unresponsive    bool          // the server answers no echo
+	deafSince       time.Duration // canObserve has been false since then; never: it is true
 	listeningSince  time.Duration // start of the time in which silence counts (PRES-1)
 	receivedUntil   time.Duration // everything that the server had by then has arrived
 	echoSent        time.Duration // send time of the pending echo; never: none
@@ -99,7 +100,7 @@ type core struct {
 }
 
 func newCore(l timeouts) *core {
-	return &core{timeouts: l, echoSent: never}
+	return &core{timeouts: l, echoSent: never, deafSince: never}
 }
 
 // step handles an event. The caller owns the results and sets At of the changes.
@@ -127,8 +128,21 @@ func (c *core) step(event any, now time.Duration) ([]Change, effects) {
 	case hostRemoved:
 		c.removeHost(e.host)
 	}
+	if c.canObserve() {
+		c.deafSince = never
+	} else if c.deafSince == never {
+		c.deafSince = c.now
+	}
 	c.effects.wake = c.nextTick
 	return c.changes, c.effects
+}
+
+// busSilence returns for how long canObserve has been false; 0: it is true.
+func (c *core) busSilence(now time.Duration) time.Duration {
+	if c.deafSince == never {
+		return 0
+	}
+	return now - c.deafSince
 }
 
 // canObserve reports whether silence means that nothing was sent.

@@ -62,7 +62,7 @@ func play(t *testing.T, script string) string {
 // do is one verb of a script.
 func (s *sim) do(t *testing.T, verb string, args []string) {
 	var h *simHost
-	if len(args) > 0 && verb != "busy" && verb != "score" {
+	if len(args) > 0 && verb != "busy" && verb != "score" && verb != "silence" {
 		h = s.host(args[0])
 	}
 	switch verb {
@@ -131,6 +131,8 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 		s.busy = duration(t, args[0])
 	case "score":
 		require.Equal(t, args[0], fmt.Sprint(s.core.healthScore), "score at %v", s.now)
+	case "silence": // of the bus
+		require.Equal(t, duration(t, args[0]), s.core.busSilence(s.now), "silence at %v", s.now)
 	case "end":
 	default:
 		require.Fail(t, "unknown verb", verb)

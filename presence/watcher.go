@@ -144,6 +144,14 @@ func (w *Watcher) Watch(hosts []subjects.HostID, f func(Change)) (cancel func())
 	})
 }
 
+// BusSilence returns for how long this process could hear no host, because it has no connection or
+// the server does not answer; 0: it can hear. It is safe for concurrent use.
+func (w *Watcher) BusSilence() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.core.busSilence(time.Since(w.startedAt))
+}
+
 // addWatchCount changes the number of subscriptions for a host.
 func (w *Watcher) addWatchCount(h subjects.HostID, by int) {
 	w.mu.Lock()
